@@ -1,0 +1,34 @@
+/* Memory with one lifetime: allocate forward, rewind to a mark, release all at once.
+ * Never returns NULL: out of memory ends the program (sc_xmalloc is the one place). */
+#ifndef SC_BASE_ARENA_H
+#define SC_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct sc_arena_block;
+struct sc_arena {
+	struct sc_arena_block *head;  /* newest block */
+	struct sc_arena_block *spare; /* kept by rewind, or NULL */
+	size_t block_bytes;           /* size of the next ordinary block; doubles up to 1 MiB */
+};
+struct sc_arena_mark {
+	struct sc_arena_block *block;
+	size_t used_bytes;
+};
+
+void sc_arena_init(struct sc_arena *arena, size_t block_bytes);
+void sc_arena_release(struct sc_arena *arena);                /* also fine on a zeroed struct */
+void *sc_arena_alloc(struct sc_arena *arena, size_t n_bytes); /* 16-byte aligned */
+void *sc_arena_calloc(struct sc_arena *arena, size_t n, size_t n_bytes); /* product checked */
+char *sc_arena_strdup(struct sc_arena *arena, const char *text);
+char *sc_arena_strndup(struct sc_arena *arena, const char *text, size_t n);
+char *sc_arena_printf(struct sc_arena *arena, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Rewinding keeps one spare block, so that a loop of mark/rewind does not call malloc. */
+struct sc_arena_mark sc_arena_mark(const struct sc_arena *arena);
+void sc_arena_rewind(struct sc_arena *arena, struct sc_arena_mark mark);
+
+void *sc_xmalloc(size_t n_bytes);
+void *sc_xrealloc(void *old, size_t n, size_t n_bytes); /* product checked */
+
+#endif

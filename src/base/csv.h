@@ -1,0 +1,31 @@
+/* RFC 4180 CSV, strict: one header, every row as wide as the header, quotes doubled inside quotes.
+ * Reads .csv and .csv.gz (by content). Everything is held in memory; limits give SC_ELIMIT. */
+#ifndef SC_BASE_CSV_H
+#define SC_BASE_CSV_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+struct sc_csv {
+	const char *file;
+	size_t n_cols, n_rows;
+	const char **header; /* n_cols names, unique; one may be empty (an index column) */
+	const char **cell;   /* n_rows * n_cols, row-major; "" = empty */
+	unsigned *line;      /* of each row, 1-based (a quoted cell may span lines) */
+};
+enum { SC_CSV_MAX_COLS = 1024, SC_CSV_MAX_BYTES = 1 << 30, SC_CSV_MAX_CELL = 1 << 20 };
+enum { SC_CSV_MAX_CELLS = 1 << 26 }; /* in the file, header included */
+
+int sc_csv_parse(const char *text, size_t n, const char *file, struct sc_arena *arena,
+		 struct sc_csv *out, struct sc_err *err);
+int sc_csv_load(const char *path, struct sc_arena *arena, struct sc_csv *out, struct sc_err *err);
+/* Index of a column, or -1. */
+int sc_csv_column(const struct sc_csv *csv, const char *name);
+static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size_t col)
+{
+	return csv->cell[row * csv->n_cols + col];
+}
+
+#endif

@@ -1,0 +1,298 @@
+/* Scalar text to typed values, by the field's type and limits. Knows nothing of YAML. */
+#include <assert.h>
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fields.h"
+#include "base/fields_priv.h"
+#include "base/num.h"
+
+static bool has_limits(const struct sc_field *field)
+{
+	return field->min < 0.0 || field->min > 0.0 || field->max < 0.0 || field->max > 0.0;
+}
+
+/* "1 to 4096", "1 or more", "5 or less". */
+static const char *limits_text(const struct sc_field *field, char *buf, size_t n_buf)
+{
+	if (field->max >= DBL_MAX)
+		snprintf(buf, n_buf, "%.15g or more", field->min);
+	else if (field->min <= -DBL_MAX)
+		snprintf(buf, n_buf, "%.15g or less", field->max);
+	else
+		snprintf(buf, n_buf, "%.15g to %.15g", field->min, field->max);
+	return buf;
+}
+
+static const char *type_text(enum sc_ftype type)
+{
+	return type == SC_F_INT || type == SC_F_INTS ? "an integer" : "a number";
+}
+
+static int wrong_type(const struct sc_field *field, const char *text, struct sc_err *err)
+{
+	char limits[80];
+	bool both = field->min > -DBL_MAX && field->max < DBL_MAX;
+
+	if (!has_limits(field))
+		return sc_err_set(err, SC_EVALUE, "expected %s, got \"%.64s\"",
+				  type_text(field->type), text);
+	return sc_err_set(err, SC_EVALUE, "expected %s %s %s, got \"%.64s\"",
+			  type_text(field->type), both ? "from" : "of",
+			  limits_text(field, limits, sizeof(limits)), text);
+}
+
+static int quoted_number(const struct sc_field *field, const char *text, struct sc_err *err)
+{
+	return sc_err_set(
+		err, SC_EVALUE, "expected %s, got the quoted text \"%.64s\"; remove the quotes",
+		field->type == SC_F_BOOL ? "true or false" : type_text(field->type), text);
+}
+
+static int check_limits(const struct sc_field *field, double value, const char *text,
+			struct sc_err *err)
+{
+	char limits[80];
+
+	if (!has_limits(field) || (value >= field->min && value <= field->max))
+		return 0;
+	return sc_err_set(err, SC_EVALUE, "%.64s is out of range; expected %s", text,
+			  limits_text(field, limits, sizeof(limits)));
+}
+
+static int parse_int(const struct sc_field *field, const char *text, void *place,
+		     struct sc_err *err)
+{
+	int64_t value;
+	int rc;
+
+	if (!sc_parse_int(text, &value))
+		return wrong_type(field, text, err);
+	rc = check_limits(field, (double)value, text, err);
+	if (rc == 0)
+		memcpy(place, &value, sizeof(value));
+	return rc;
+}
+
+static int parse_double(const struct sc_field *field, const char *text, void *place,
+			struct sc_err *err)
+{
+	double value;
+	int rc;
+
+	if (!sc_parse_double(text, &value))
+		return wrong_type(field, text, err);
+	rc = check_limits(field, value, text, err);
+	if (rc == 0)
+		memcpy(place, &value, sizeof(value));
+	return rc;
+}
+
+static int parse_bool(const char *text, void *place, struct sc_err *err)
+{
+	static const char *const trues[] = {"yes", "on", "y", "1", "True", "TRUE", "Yes", "On"};
+	static const char *const falses[] = {"no", "off", "n", "0", "False", "FALSE", "No", "Off"};
+	bool value = strcmp(text, "true") == 0;
+	const char *hint = NULL;
+
+	if (value || strcmp(text, "false") == 0) {
+		memcpy(place, &value, sizeof(value));
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(trues) / sizeof(trues[0]) && !hint; i++) {
+		if (strcmp(text, trues[i]) == 0)
+			hint = "true";
+		else if (strcmp(text, falses[i]) == 0)
+			hint = "false";
+	}
+	if (hint)
+		return sc_err_set(err, SC_EVALUE, "expected true or false, got \"%.64s\"; write %s",
+				  text, hint);
+	return sc_err_set(err, SC_EVALUE, "expected true or false, got \"%.64s\"", text);
+}
+
+/* "a, b, c" as far as it fits. */
+static const char *names_text(const struct sc_name *names, char *buf, size_t n_buf)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; names[i].name; i++) {
+		int n = snprintf(buf + used, n_buf - used, "%s%s", i ? ", " : "", names[i].name);
+
+		if (n < 0 || (size_t)n >= n_buf - used) {
+			buf[used] = '\0';
+			break;
+		}
+		used += (size_t)n;
+	}
+	return buf;
+}
+
+static int parse_enum(const struct sc_field *field, const char *text, void *place,
+		      struct sc_err *err)
+{
+	const char *nearest = NULL;
+	size_t distance = SIZE_MAX;
+	char names[160];
+
+	for (const struct sc_name *name = field->names; name->name; name++) {
+		size_t d;
+
+		if (strcmp(name->name, text) == 0) {
+			memcpy(place, &name->value, sizeof(name->value));
+			return 0;
+		}
+		d = sc_near_distance(text, name->name);
+		if (d < distance) {
+			distance = d;
+			nearest = name->name;
+		}
+	}
+	names_text(field->names, names, sizeof(names));
+	if (nearest)
+		return sc_err_set(err, SC_EVALUE,
+				  "unknown value \"%.64s\"; did you mean \"%s\"? Known: %s", text,
+				  nearest, names);
+	return sc_err_set(err, SC_EVALUE, "unknown value \"%.64s\"; expected one of: %s", text,
+			  names);
+}
+
+int sc_field_parse_scalar(const struct sc_field *field, const char *text, bool quoted, void *place,
+			  struct sc_arena *arena, struct sc_err *err)
+{
+	const char *copy;
+
+	switch (field->type) {
+	case SC_F_INT:
+	case SC_F_INTS:
+		return quoted ? quoted_number(field, text, err)
+			      : parse_int(field, text, place, err);
+	case SC_F_DOUBLE:
+	case SC_F_DOUBLES:
+		return quoted ? quoted_number(field, text, err)
+			      : parse_double(field, text, place, err);
+	case SC_F_BOOL:
+		return quoted ? quoted_number(field, text, err) : parse_bool(text, place, err);
+	case SC_F_ENUM:
+		return parse_enum(field, text, place, err);
+	case SC_F_STR:
+		copy = sc_arena_strdup(arena, text);
+		memcpy(place, &copy, sizeof(copy));
+		return 0;
+	case SC_F_STRUCT:
+	case SC_F_STRUCTS:
+	case SC_F_IGNORE:
+		break;
+	}
+	assert(false && "not a scalar type");
+	return 0;
+}
+
+/* Cuts spaces off both ends, in place. */
+static char *trim(char *text)
+{
+	size_t n;
+
+	text += strspn(text, " ");
+	n = strlen(text);
+	while (n > 0 && text[n - 1] == ' ')
+		n--;
+	text[n] = '\0';
+	return text;
+}
+
+/* A copy of "1, 2, 3" or "[1, 2, 3]" without the brackets; NULL if only one is there. */
+static char *list_body(const char *text, struct sc_arena *arena)
+{
+	char *body = trim(sc_arena_strdup(arena, text));
+	size_t n = strlen(body);
+	bool opens = n > 0 && body[0] == '[', closes = n > 0 && body[n - 1] == ']';
+
+	if (opens != closes || (opens && n < 2))
+		return NULL;
+	if (opens) {
+		body[n - 1] = '\0';
+		body = trim(body + 1);
+	}
+	return body;
+}
+
+static size_t count_items(const char *body)
+{
+	size_t n = 1;
+
+	if (!*body)
+		return 0;
+	for (; *body; body++)
+		n += *body == ',';
+	return n;
+}
+
+void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *place)
+{
+	if (field->type == SC_F_INTS)
+		*(struct sc_ints *)place = (struct sc_ints){.at = at, .n = n};
+	else
+		*(struct sc_doubles *)place = (struct sc_doubles){.at = at, .n = n};
+}
+
+static int parse_list(const struct sc_field *field, const char *text, void *place,
+		      struct sc_arena *arena, struct sc_err *err)
+{
+	char *item = list_body(text, arena);
+	size_t n = item ? count_items(item) : 0;
+	unsigned char *at;
+
+	if (!item)
+		return sc_err_set(err, SC_EVALUE, "expected a list as \"[1, 2, 3]\", got \"%.64s\"",
+				  text);
+	at = sc_arena_calloc(arena, n, SC_NUMBER_BYTES);
+	for (size_t i = 0; i < n; i++) {
+		char *comma = strchr(item, ',');
+		int rc;
+
+		if (comma)
+			*comma = '\0';
+		rc = sc_field_parse_scalar(field, trim(item), false, at + i * SC_NUMBER_BYTES,
+					   arena, err);
+		if (rc) {
+			sc_err_prefix(err, "element %zu", i + 1);
+			return rc;
+		}
+		item = comma ? comma + 1 : item;
+	}
+	sc_field_put_list(field, at, n, place);
+	return 0;
+}
+
+static int set_value(const struct sc_field *field, const char *text, void *place,
+		     struct sc_arena *arena, struct sc_err *err)
+{
+	switch (field->type) {
+	case SC_F_STRUCT:
+		return sc_err_set(err, SC_EVALUE, "is a section; set one of its keys, as \"%s.%s\"",
+				  field->key, field->sub[0].key ? field->sub[0].key : "key");
+	case SC_F_STRUCTS:
+		return sc_err_set(err, SC_EVALUE,
+				  "is a list of sections; it can only be set in a file");
+	case SC_F_IGNORE:
+		return 0;
+	case SC_F_INTS:
+	case SC_F_DOUBLES:
+		return parse_list(field, text, place, arena, err);
+	default:
+		return sc_field_parse_scalar(field, text, false, place, arena, err);
+	}
+}
+
+int sc_field_set_text(const struct sc_field *field, const char *path, const char *text,
+		      void *object, size_t base_offset, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_err own = {.code = SC_OK};
+	void *place = (unsigned char *)object + base_offset + field->offset;
+	int rc = set_value(field, text, place, arena, &own);
+
+	return rc ? sc_err_set(err, own.code, "%s: %s", path, own.text) : 0;
+}

@@ -1,0 +1,192 @@
+/* Field tables: looking up keys, and the nearest one when there is none such. */
+#include "base/fields.h"
+
+#include <string.h>
+
+#include "base/fields_priv.h"
+
+static size_t type_bytes(const struct sc_field *field)
+{
+	switch (field->type) {
+	case SC_F_INT:
+		return sizeof(int64_t);
+	case SC_F_DOUBLE:
+		return sizeof(double);
+	case SC_F_BOOL:
+		return sizeof(bool);
+	case SC_F_STR:
+		return sizeof(const char *);
+	case SC_F_ENUM:
+		return sizeof(int);
+	case SC_F_STRUCT:
+		return sc_fields_extent(field->sub);
+	case SC_F_INTS:
+		return sizeof(struct sc_ints);
+	case SC_F_DOUBLES:
+		return sizeof(struct sc_doubles);
+	case SC_F_STRUCTS:
+		return sizeof(struct sc_structs);
+	case SC_F_IGNORE:
+		break;
+	}
+	return 0;
+}
+
+size_t sc_fields_extent(const struct sc_field *table)
+{
+	size_t extent = 0;
+
+	for (; table->key; table++) {
+		size_t end = table->offset + type_bytes(table);
+
+		if (table->type != SC_F_IGNORE && end > extent)
+			extent = end;
+	}
+	return extent;
+}
+
+const char *sc_enum_name(const struct sc_name *names, int value)
+{
+	for (; names->name; names++) {
+		if (names->value == value)
+			return names->name;
+	}
+	return NULL;
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+	size_t least = a < b ? a : b;
+
+	return least < c ? least : c;
+}
+
+/* Levenshtein, letter case apart, two neighbours swapped counting 1. */
+static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+	size_t rows[3][SC_NEAREST_MAX + 1];
+	size_t *before = rows[0], *last = rows[1], *now = rows[2];
+
+	for (size_t j = 0; j <= n_b; j++)
+		last[j] = j;
+	for (size_t i = 1; i <= n_a; i++) {
+		size_t *free_row = before;
+
+		now[0] = i;
+		for (size_t j = 1; j <= n_b; j++) {
+			size_t differ = lower(a[i - 1]) != lower(b[j - 1]);
+
+			now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differ);
+			if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+			    lower(a[i - 2]) == lower(b[j - 1]) && before[j - 2] + 1 < now[j])
+				now[j] = before[j - 2] + 1;
+		}
+		before = last;
+		last = now;
+		now = free_row;
+	}
+	return last[n_b];
+}
+
+size_t sc_near_distance(const char *word, const char *candidate)
+{
+	size_t n_word = strnlen(word, SC_NEAREST_MAX + 1);
+	size_t n_candidate = strnlen(candidate, SC_NEAREST_MAX + 1);
+	size_t longer = n_word > n_candidate ? n_word : n_candidate;
+	size_t distance;
+
+	if (longer > SC_NEAREST_MAX)
+		return SIZE_MAX;
+	distance = edit_distance(word, n_word, candidate, n_candidate);
+	return distance * 3 <= longer ? distance : SIZE_MAX;
+}
+
+const char *sc_nearest(const char *word, const char *const *candidates, size_t n)
+{
+	const char *best = NULL;
+	size_t best_distance = SIZE_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t distance = sc_near_distance(word, candidates[i]);
+
+		if (distance < best_distance) {
+			best = candidates[i];
+			best_distance = distance;
+		}
+	}
+	return best;
+}
+
+const char *sc_field_nearest(const struct sc_field *table, const char *key)
+{
+	const char *best = NULL;
+	size_t best_distance = SIZE_MAX;
+
+	for (; table->key; table++) {
+		size_t distance = sc_near_distance(key, table->key);
+
+		if (distance < best_distance) {
+			best = table->key;
+			best_distance = distance;
+		}
+	}
+	return best;
+}
+
+static const struct sc_field *find_key(const struct sc_field *table, const char *key, size_t n)
+{
+	for (; table->key; table++) {
+		if (strncmp(table->key, key, n) == 0 && table->key[n] == '\0')
+			return table;
+	}
+	return NULL;
+}
+
+/* The first n_found bytes of the path are right (with their dot); then comes the key that is not. */
+static const char *nearest_path(const struct sc_field *table, const char *path, size_t n_found,
+				struct sc_arena *arena)
+{
+	const char *key = path + n_found;
+	size_t n_key = strcspn(key, ".");
+	const char *best;
+
+	if (n_key > SC_NEAREST_MAX)
+		return NULL;
+	best = sc_field_nearest(table, sc_arena_strndup(arena, key, n_key));
+	if (!best)
+		return NULL;
+	return sc_arena_printf(arena, "%.*s%s%s", (int)n_found, path, best, key + n_key);
+}
+
+const struct sc_field *sc_field_find(const struct sc_field *table, const char *path,
+				     size_t *base_offset, struct sc_arena *arena,
+				     const char **nearest)
+{
+	const char *key = path;
+	size_t base = 0;
+
+	*nearest = NULL;
+	for (;;) {
+		size_t n_key = strcspn(key, ".");
+		const struct sc_field *field = find_key(table, key, n_key);
+
+		if (!field) {
+			*nearest = nearest_path(table, path, (size_t)(key - path), arena);
+			return NULL;
+		}
+		if (key[n_key] == '\0') {
+			*base_offset = base;
+			return field;
+		}
+		if (field->type != SC_F_STRUCT)
+			return NULL;
+		base += field->offset;
+		table = field->sub;
+		key += n_key + 1;
+	}
+}

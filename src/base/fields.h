@@ -1,0 +1,81 @@
+/* One static table per struct says which keys a mapping may have, their type, place, limits and
+ * default. The same table serves the YAML loader, dotted overrides (--set, table headers),
+ * `config show` and the documentation. Sub-tables nest; a path is the dotted chain of keys. */
+#ifndef SC_BASE_FIELDS_H
+#define SC_BASE_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+enum sc_ftype {
+	SC_F_INT,     /* int64_t; accepts 51200 and 5.12e4, not 1.5 */
+	SC_F_DOUBLE,  /* double, finite */
+	SC_F_BOOL,    /* bool: true/false (yes/no, 1/0 refused with a hint) */
+	SC_F_STR,     /* const char *, arena owned */
+	SC_F_ENUM,    /* int, from `names` */
+	SC_F_STRUCT,  /* nested mapping, `sub`; held inline at offset */
+	SC_F_INTS,    /* struct sc_ints */
+	SC_F_DOUBLES, /* struct sc_doubles */
+	SC_F_STRUCTS, /* struct sc_structs: a list of mappings, `sub`, `elem_bytes` */
+	SC_F_IGNORE,  /* any value, checked for syntax only (reserved keys, free text) */
+};
+struct sc_ints {
+	int64_t *at;
+	size_t n;
+};
+struct sc_doubles {
+	double *at;
+	size_t n;
+};
+struct sc_structs {
+	void *at;
+	size_t n;
+};
+struct sc_name {
+	const char *name; /* NULL ends the table */
+	int value;
+};
+struct sc_field {
+	const char *key; /* NULL ends the table */
+	enum sc_ftype type;
+	size_t offset;
+	double min, max; /* numbers and list elements; both 0 = no limit */
+	bool required;
+	const struct sc_name *names; /* SC_F_ENUM */
+	const struct sc_field *sub;  /* SC_F_STRUCT(S) */
+	size_t elem_bytes;           /* SC_F_STRUCTS */
+	/* SC_F_STRUCT: a scalar is a path of a file that holds the mapping (`model: models/x.yaml`);
+	 * filled by the loader through sc_yaml_opts.open_ref. */
+	bool may_be_file;
+	const char *help; /* with the unit */
+};
+
+/* Where each value came from: one entry per field that was given. */
+struct sc_origin {
+	const char *path; /* "parallel.tp" */
+	const char *file; /* or "--set", or the table's name */
+	unsigned line, column;
+};
+
+/* Bytes from the start of a struct to the end of the last field of its table. */
+size_t sc_fields_extent(const struct sc_field *table);
+const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unknown */
+/* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
+const char *sc_nearest(const char *word, const char *const *candidates, size_t n);
+/* Finds a dotted path in a table; on success *base_offset is where the struct that holds the field
+ * begins in the outermost one, so the value is at base_offset + field->offset (0 for a top-level key).
+ * On failure NULL, with the nearest path in *nearest if there is one (arena string). */
+const struct sc_field *sc_field_find(const struct sc_field *table, const char *path,
+				     size_t *base_offset, struct sc_arena *arena,
+				     const char **nearest);
+/* Parses one scalar text into its place: `object` (the outermost struct) + base_offset +
+ * field->offset. Lists are written "1,2,3" or "[1, 2, 3]".
+ * Messages name `path`, as "parallel.tp: expected an integer from 1 to 4096, got \"x\"". */
+int sc_field_set_text(const struct sc_field *field, const char *path, const char *text,
+		      void *object, size_t base_offset, struct sc_arena *arena, struct sc_err *err);
+
+#endif

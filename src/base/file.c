@@ -1,0 +1,110 @@
+/* Reading through zlib, which passes plain files on as they are. */
+#include "base/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/arena.h"
+
+enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30 };
+
+struct buffer {
+	char *at;
+	size_t n, cap;
+};
+
+static int too_large(const char *path, size_t max_bytes, struct sc_err *err)
+{
+	return sc_err_at(err, SC_ELIMIT, path, 0, 0,
+			 "the file is too large; at most %zu bytes are read", max_bytes);
+}
+
+static int stream_error(gzFile stream, const char *path, struct sc_err *err)
+{
+	int code;
+	const char *text = gzerror(stream, &code);
+
+	if (code == Z_ERRNO)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be read: %s", strerror(errno));
+	return sc_err_at(err, SC_EFORMAT, path, 0, 0, "damaged gzip data: %s", text);
+}
+
+static int read_stream(gzFile stream, const char *path, size_t max_bytes, struct buffer *buffer,
+		       struct sc_err *err)
+{
+	for (;;) {
+		size_t room = buffer->cap - buffer->n;
+		int n = gzread(stream, buffer->at + buffer->n,
+			       (unsigned)(room < MAX_CHUNK ? room : MAX_CHUNK));
+
+		if (n < 0)
+			return stream_error(stream, path, err);
+		if (n == 0)
+			return 0;
+		buffer->n += (size_t)n;
+		if (buffer->n > max_bytes)
+			return too_large(path, max_bytes, err);
+		if (buffer->n == buffer->cap) {
+			buffer->cap = buffer->cap > max_bytes / 2 ? max_bytes + 1 : buffer->cap * 2;
+			buffer->at = sc_xrealloc(buffer->at, buffer->cap, 1);
+		}
+	}
+}
+
+/* Of a plain file the size says how much to expect; one byte more tells that it has ended. */
+static int check_file(int fd, const char *path, size_t max_bytes, struct buffer *buffer,
+		      struct sc_err *err)
+{
+	struct stat info;
+	size_t expected = 0;
+
+	if (fstat(fd, &info) != 0)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be read: %s", strerror(errno));
+	if (S_ISDIR(info.st_mode))
+		return sc_err_at(err, SC_EIO, path, 0, 0, "is a folder; name a file");
+	if (S_ISREG(info.st_mode)) {
+		if ((unsigned long long)info.st_size > max_bytes)
+			return too_large(path, max_bytes, err);
+		expected = (size_t)info.st_size;
+	}
+	buffer->cap = expected + 1 > MIN_BUFFER ? expected + 1 : MIN_BUFFER;
+	buffer->at = sc_xmalloc(buffer->cap);
+	return 0;
+}
+
+int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err)
+{
+	struct buffer buffer = {0};
+	gzFile stream;
+	int fd, rc;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be opened: %s", strerror(errno));
+	rc = check_file(fd, path, max_bytes, &buffer, err);
+	stream = rc ? NULL : gzdopen(fd, "rb");
+	if (!stream) {
+		close(fd);
+		free(buffer.at);
+		return rc ? rc
+			  : sc_err_at(err, SC_EIO, path, 0, 0, "cannot be read: out of memory");
+	}
+	rc = read_stream(stream, path, max_bytes, &buffer, err);
+	if (gzclose_r(stream) == Z_BUF_ERROR && rc == 0)
+		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0, "the gzip data is cut off");
+	if (rc) {
+		free(buffer.at);
+		return rc;
+	}
+	assert(buffer.at);
+	buffer.at[buffer.n] = '\0';
+	*out = buffer.at;
+	*n_out = buffer.n;
+	return 0;
+}

@@ -1,0 +1,13 @@
+/* Whole files into memory, plain or gzip (by content), with a limit on what comes out. */
+#ifndef SC_BASE_FILE_H
+#define SC_BASE_FILE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* On success *out has *n_out bytes and a NUL after them; the caller frees it. More than max_bytes,
+ * packed or unpacked, is SC_ELIMIT, found without reading on. */
+int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err);
+
+#endif

@@ -1,0 +1,106 @@
+/* See the header. jansson fails only without memory (which ends the program) or on bad UTF-8
+ * (which is made good first). */
+#include "base/json_out.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/utf8.h"
+
+void sc_json_init(struct sc_json *json, const char *schema, int version)
+{
+	*json = (struct sc_json){.root = json_object()};
+	sc_json_text(json, json->root, "schema", schema);
+	sc_json_int(json, json->root, "version", version);
+}
+
+void sc_json_release(struct sc_json *json)
+{
+	json_decref(json->root);
+	*json = (struct sc_json){0};
+}
+
+static const char *name_of(const char *key)
+{
+	return key ? key : "an array element";
+}
+
+/* Takes `value`. */
+static json_t *put(struct sc_json *json, json_t *parent, const char *key, json_t *value)
+{
+	int rc;
+
+	if (json_is_array(parent)) {
+		assert(!key);
+		rc = json_array_append_new(parent, value);
+	} else {
+		assert(!parent || (key && !json_object_get(parent, key)));
+		rc = json_object_set_new(parent, key, value);
+	}
+	if (rc)
+		sc_err_set(&json->err, SC_ELIMIT, "cannot build the JSON result: key=%s",
+			   name_of(key));
+	return rc ? NULL : value;
+}
+
+json_t *sc_json_object(struct sc_json *json, json_t *parent, const char *key)
+{
+	return put(json, parent, key, json_object());
+}
+
+json_t *sc_json_array(struct sc_json *json, json_t *parent, const char *key)
+{
+	return put(json, parent, key, json_array());
+}
+
+void sc_json_real(struct sc_json *json, json_t *parent, const char *key, double value)
+{
+	if (!isfinite(value))
+		sc_err_set(&json->err, SC_EVALUE,
+			   "a result is not a finite number: key=%s value=%g", name_of(key), value);
+	else
+		put(json, parent, key, json_real(value + 0.0)); /* -0 is written as 0 */
+}
+
+void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t value)
+{
+	put(json, parent, key, json_integer(value));
+}
+
+void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value)
+{
+	put(json, parent, key, json_boolean(value));
+}
+
+void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text)
+{
+	struct sc_strbuf clean = {0};
+
+	if (!text) {
+		put(json, parent, key, json_null());
+		return;
+	}
+	while (*text) {
+		size_t n = sc_utf8_length(text);
+
+		sc_strbuf_append_n(&clean, n ? text : "?", n ? n : 1);
+		text += n ? n : 1;
+	}
+	put(json, parent, key, json_string(sc_strbuf_get(&clean)));
+	sc_strbuf_release(&clean);
+}
+
+int sc_json_write(const struct sc_json *json, FILE *out, struct sc_err *err)
+{
+	const size_t flags = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(SC_JSON_DIGITS);
+
+	if (json->err.code != SC_OK)
+		return sc_err_set(err, json->err.code, "%s", json->err.text);
+	errno = 0;
+	if (json_dumpf(json->root, out, flags) != 0 || fputc('\n', out) == EOF || fflush(out) != 0)
+		return sc_err_set(err, SC_EIO, "cannot write the JSON result: %s", strerror(errno));
+	return 0;
+}

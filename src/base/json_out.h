@@ -1,0 +1,38 @@
+/* Building a JSON result over jansson: numbers checked finite and written with a fixed number of
+ * significant digits, keys sorted, writing checked. The first fault is remembered and reported by
+ * sc_json_write, so that callers do not check every value. */
+#ifndef SC_BASE_JSON_OUT_H
+#define SC_BASE_JSON_OUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum { SC_JSON_DIGITS = 9 };
+
+struct sc_json {
+	json_t *root; /* an object */
+	struct sc_err err;
+};
+
+/* Every document says what it is: {"schema": "stepcast-predict", "version": 1}. */
+void sc_json_init(struct sc_json *json, const char *schema, int version);
+void sc_json_release(struct sc_json *json);
+
+/* `parent` is json->root or what sc_json_object and sc_json_array returned (borrowed; it lives as
+ * long as the document). In an object `key` must be new; in an array it is NULL, and appends. */
+json_t *sc_json_object(struct sc_json *json, json_t *parent, const char *key);
+json_t *sc_json_array(struct sc_json *json, json_t *parent, const char *key);
+void sc_json_real(struct sc_json *json, json_t *parent, const char *key, double value);
+void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t value);
+void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value);
+/* Bytes that are not UTF-8 become "?". NULL is written as null. */
+void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text);
+
+/* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault. */
+int sc_json_write(const struct sc_json *json, FILE *out, struct sc_err *err);
+
+#endif

@@ -1,0 +1,106 @@
+/* Means, percentiles, and the error measures of validate. */
+#include "base/stats.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static const double least_ape_pct = 0.01; /* else one perfect case makes a geometric mean 0 */
+
+double sc_mean(const double *x, size_t n)
+{
+	double sum = 0.0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += x[i];
+	return n ? sum / (double)n : (double)NAN;
+}
+
+double sc_stddev(const double *x, size_t n)
+{
+	double mean = sc_mean(x, n), sum = 0.0;
+
+	if (n < 2)
+		return (double)NAN;
+	for (size_t i = 0; i < n; i++)
+		sum += (x[i] - mean) * (x[i] - mean);
+	return sqrt(sum / (double)(n - 1));
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+void sc_sort_doubles(double *x, size_t n)
+{
+	if (n)
+		qsort(x, n, sizeof(*x), compare_doubles);
+}
+
+double sc_percentile_sorted(const double *sorted, size_t n, double pct)
+{
+	double at, low;
+	size_t i;
+
+	assert(pct >= 0.0 && pct <= 100.0);
+	if (!n)
+		return (double)NAN;
+	at = (double)(n - 1) * pct / SC_PCT;
+	low = floor(at);
+	i = (size_t)low;
+	if (i + 1 >= n)
+		return sorted[n - 1];
+	return sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]);
+}
+
+double sc_percentile(const double *x, size_t n, double pct, struct sc_arena *scratch)
+{
+	struct sc_arena_mark mark = sc_arena_mark(scratch);
+	double *sorted = sc_arena_calloc(scratch, n, sizeof(*sorted));
+	double result;
+
+	if (n)
+		memcpy(sorted, x, n * sizeof(*sorted));
+	sc_sort_doubles(sorted, n);
+	result = sc_percentile_sorted(sorted, n, pct);
+	sc_arena_rewind(scratch, mark);
+	return result;
+}
+
+double sc_median(const double *x, size_t n, struct sc_arena *scratch)
+{
+	return sc_percentile(x, n, SC_PCT / 2.0, scratch);
+}
+
+double sc_ape_pct(double predicted, double measured)
+{
+	return SC_PCT * fabs(predicted / measured - 1.0);
+}
+
+void sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
+			 struct sc_arena *scratch, struct sc_accuracy *out)
+{
+	struct sc_arena_mark mark = sc_arena_mark(scratch);
+	double *ape = sc_arena_calloc(scratch, n, sizeof(*ape));
+	double log_sum = 0.0, bias_sum = 0.0;
+
+	for (size_t i = 0; i < n; i++) {
+		ape[i] = sc_ape_pct(predicted[i], measured[i]);
+		log_sum += log(fmax(ape[i], least_ape_pct));
+		bias_sum += predicted[i] / measured[i] - 1.0;
+	}
+	out->n = n;
+	out->mape_pct = sc_mean(ape, n);
+	sc_sort_doubles(ape, n);
+	out->median_ape_pct = sc_percentile_sorted(ape, n, 50.0);
+	out->p90_ape_pct = sc_percentile_sorted(ape, n, 90.0);
+	out->geomean_ape_pct = n ? exp(log_sum / (double)n) : (double)NAN;
+	out->bias_pct = n ? SC_PCT * bias_sum / (double)n : (double)NAN;
+	sc_arena_rewind(scratch, mark);
+}

@@ -1,0 +1,31 @@
+/* Summaries of samples. Sums run in index order, so equal input gives equal bytes.
+ * An empty sample gives NAN: the caller decides what to say. */
+#ifndef SC_BASE_STATS_H
+#define SC_BASE_STATS_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+
+double sc_mean(const double *x, size_t n);
+double sc_stddev(const double *x, size_t n); /* of a sample (n - 1); NAN below 2 */
+void sc_sort_doubles(double *x, size_t n);   /* rising; x has no NAN */
+/* `pct` in 0..100 of a sorted sample, linear between neighbours (the usual "type 7"). */
+double sc_percentile_sorted(const double *sorted, size_t n, double pct);
+/* The same of samples in any order; they stay as they are, scratch is taken and given back. */
+double sc_percentile(const double *x, size_t n, double pct, struct sc_arena *scratch);
+double sc_median(const double *x, size_t n, struct sc_arena *scratch);
+
+/* How far predictions are from measurements; percentages are 0-100. */
+struct sc_accuracy {
+	size_t n;
+	double mape_pct, median_ape_pct, p90_ape_pct;
+	double geomean_ape_pct; /* an error under 0.01 % counts as 0.01 % */
+	double bias_pct;        /* mean of predicted/measured - 1 */
+};
+/* 100 |predicted/measured - 1|. Measured values are > 0. */
+double sc_ape_pct(double predicted, double measured);
+void sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
+			 struct sc_arena *scratch, struct sc_accuracy *out);
+
+#endif

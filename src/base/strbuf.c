@@ -1,0 +1,92 @@
+/* See the header: one growing allocation, always ended by a NUL. */
+#include "base/strbuf.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+enum { FIRST_CAP = 64 };
+
+void sc_strbuf_release(struct sc_strbuf *buf)
+{
+	free(buf->at);
+	*buf = (struct sc_strbuf){0};
+}
+
+void sc_strbuf_clear(struct sc_strbuf *buf)
+{
+	buf->n = 0;
+	if (buf->at)
+		buf->at[0] = '\0';
+}
+
+void sc_strbuf_reserve(struct sc_strbuf *buf, size_t n_more)
+{
+	size_t want, cap;
+
+	/* An impossible size goes to the allocator, which ends the program. */
+	want = n_more > SIZE_MAX - buf->n - 1 ? SIZE_MAX : buf->n + n_more + 1;
+	if (want <= buf->cap)
+		return;
+	cap = buf->cap ? buf->cap * 2 : FIRST_CAP;
+	if (cap < want)
+		cap = want;
+	buf->at = sc_xrealloc(buf->at, cap, 1);
+	buf->cap = cap;
+	buf->at[buf->n] = '\0';
+}
+
+void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n)
+{
+	sc_strbuf_reserve(buf, n);
+	memcpy(buf->at + buf->n, text, n);
+	buf->n += n;
+	buf->at[buf->n] = '\0';
+}
+
+void sc_strbuf_append(struct sc_strbuf *buf, const char *text)
+{
+	sc_strbuf_append_n(buf, text, strlen(text));
+}
+
+void sc_strbuf_append_char(struct sc_strbuf *buf, char c)
+{
+	sc_strbuf_append_n(buf, &c, 1);
+}
+
+void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
+{
+	va_list args, again;
+	int n;
+
+	assert(fmt);
+	va_start(args, fmt);
+	va_copy(again, args);
+	n = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	assert(n >= 0);
+	sc_strbuf_reserve(buf, (size_t)n);
+	vsnprintf(buf->at + buf->n, (size_t)n + 1, fmt, again);
+	va_end(again);
+	buf->n += (size_t)n;
+}
+
+const char *sc_strbuf_get(const struct sc_strbuf *buf)
+{
+	return buf->at ? buf->at : "";
+}
+
+char *sc_strbuf_detach(struct sc_strbuf *buf)
+{
+	char *text;
+
+	sc_strbuf_reserve(buf, 0);
+	text = buf->at;
+	*buf = (struct sc_strbuf){0};
+	return text;
+}

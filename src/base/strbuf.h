@@ -1,0 +1,25 @@
+/* Text that grows. Invariants: at == NULL only if cap == 0; else n < cap and at[n] == '\0'.
+ * A zeroed struct is an empty text. Out of memory ends the program. */
+#ifndef SC_BASE_STRBUF_H
+#define SC_BASE_STRBUF_H
+
+#include <stddef.h>
+
+struct sc_strbuf {
+	char *at;
+	size_t n, cap; /* bytes without the NUL; bytes allocated */
+};
+
+void sc_strbuf_release(struct sc_strbuf *buf); /* leaves it empty, ready for use */
+void sc_strbuf_clear(struct sc_strbuf *buf);   /* empty, memory kept */
+void sc_strbuf_reserve(struct sc_strbuf *buf, size_t n_more);
+void sc_strbuf_append(struct sc_strbuf *buf, const char *text);
+void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n);
+void sc_strbuf_append_char(struct sc_strbuf *buf, char c);
+void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+const char *sc_strbuf_get(const struct sc_strbuf *buf); /* never NULL; until the next change */
+/* The text, now the caller's to free; the buffer is empty. */
+char *sc_strbuf_detach(struct sc_strbuf *buf);
+
+#endif

@@ -1,0 +1,300 @@
+/* A tree of YAML nodes into a struct, by its field table. Recursion follows the nesting of the table. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fields_priv.h"
+#include "base/yaml.h"
+
+/* The way from the outermost mapping to a value, for messages: made into text only when needed. */
+struct trail {
+	const struct trail *up;
+	const char *key;
+	size_t index; /* of a list element, where key is NULL */
+};
+struct decoder {
+	struct sc_arena *arena;
+	struct sc_yaml_opts *opts; /* or NULL */
+	struct sc_err *err;
+};
+enum { MAX_PATH_TEXT = 160 };
+
+static const char *path_text(const struct trail *trail, char buf[MAX_PATH_TEXT])
+{
+	size_t used;
+
+	buf[0] = '\0';
+	if (!trail)
+		return buf;
+	path_text(trail->up, buf);
+	used = strlen(buf);
+	if (trail->key)
+		snprintf(buf + used, MAX_PATH_TEXT - used, "%s%s", used ? "." : "", trail->key);
+	else
+		snprintf(buf + used, MAX_PATH_TEXT - used, "[%zu]", trail->index);
+	return buf;
+}
+
+static const char *kind_text(enum sc_yaml_kind kind)
+{
+	static const char *const text[] = {
+		[SC_YAML_SCALAR] = "a single value",
+		[SC_YAML_MAP] = "a mapping",
+		[SC_YAML_SEQ] = "a list",
+	};
+
+	return text[kind];
+}
+
+static int fail(struct decoder *d, const struct sc_yaml *node, const struct trail *trail,
+		const char *text)
+{
+	char path[MAX_PATH_TEXT];
+
+	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column, "%s: %s",
+			 path_text(trail, path), text);
+}
+
+static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struct trail *trail,
+		      const char *expected)
+{
+	char path[MAX_PATH_TEXT];
+
+	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column,
+			 "%s: expected %s, got %s", path_text(trail, path), expected,
+			 kind_text(node->kind));
+}
+
+static void add_origin(struct decoder *d, const struct sc_yaml *node, const struct trail *trail)
+{
+	struct sc_yaml_opts *opts = d->opts;
+	char path[MAX_PATH_TEXT];
+
+	if (!opts || !opts->origins)
+		return;
+	if (opts->n_origins < opts->cap_origins)
+		opts->origins[opts->n_origins] = (struct sc_origin){
+			.path = sc_arena_strdup(d->arena, path_text(trail, path)),
+			.file = node->file,
+			.line = node->line,
+			.column = node->column,
+		};
+	opts->n_origins++;
+}
+
+static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
+		      unsigned char *object, const struct trail *up);
+
+static int decode_scalar(struct decoder *d, const struct sc_yaml *node,
+			 const struct sc_field *field, void *place, const struct trail *trail)
+{
+	struct sc_err own = {.code = SC_OK};
+
+	if (sc_yaml_is_null(node))
+		return fail(d, node, trail, "no value is given; write one, or remove the key");
+	if (node->kind != SC_YAML_SCALAR)
+		return wrong_kind(d, node, trail, "a single value");
+	if (sc_field_parse_scalar(field, node->text, node->quoted, place, d->arena, &own))
+		return fail(d, node, trail, own.text);
+	return 0;
+}
+
+static int decode_numbers(struct decoder *d, const struct sc_yaml *node,
+			  const struct sc_field *field, void *place, const struct trail *trail)
+{
+	unsigned char *at;
+	struct trail here = {.up = trail};
+
+	if (node->kind != SC_YAML_SEQ)
+		return wrong_kind(d, node, trail, "a list as [1, 2, 3]");
+	at = sc_arena_calloc(d->arena, node->n_children, SC_NUMBER_BYTES);
+	for (const struct sc_yaml *child = node->child; child; child = child->next) {
+		int rc = decode_scalar(d, child, field, at + here.index * SC_NUMBER_BYTES, &here);
+
+		if (rc)
+			return rc;
+		here.index++;
+	}
+	sc_field_put_list(field, at, node->n_children, place);
+	return 0;
+}
+
+static int decode_structs(struct decoder *d, const struct sc_yaml *node,
+			  const struct sc_field *field, void *place, const struct trail *trail)
+{
+	unsigned char *at;
+	struct trail here = {.up = trail};
+
+	assert(field->elem_bytes >= sc_fields_extent(field->sub));
+	if (node->kind != SC_YAML_SEQ)
+		return wrong_kind(d, node, trail, "a list of mappings");
+	at = sc_arena_calloc(d->arena, node->n_children, field->elem_bytes);
+	for (const struct sc_yaml *child = node->child; child; child = child->next) {
+		int rc;
+
+		if (child->kind != SC_YAML_MAP)
+			return wrong_kind(d, child, &here, "a mapping");
+		rc = decode_map(d, child, field->sub, at + here.index * field->elem_bytes, &here);
+		if (rc)
+			return rc;
+		here.index++;
+	}
+	*(struct sc_structs *)place = (struct sc_structs){.at = at, .n = node->n_children};
+	return 0;
+}
+
+/* `model: models/x.yaml`: the mapping is in that file. */
+static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struct sc_field *field,
+		      unsigned char *place, const struct trail *trail)
+{
+	struct sc_err own = {.code = SC_OK};
+	struct sc_yaml *map = NULL;
+	char path[MAX_PATH_TEXT];
+	int rc;
+
+	if (!d->opts || !d->opts->open_ref)
+		return wrong_kind(d, node, trail, "a mapping");
+	rc = d->opts->open_ref(d->opts->ctx, node->text, node, d->arena, &map, &own);
+	if (rc && !own.file[0])
+		return sc_err_at(d->err, own.code, node->file, node->line, node->column, "%s: %s",
+				 path_text(trail, path), own.text);
+	if (rc)
+		return sc_err_at(d->err, own.code, own.file, own.line, own.column, "%s", own.text);
+	add_origin(d, node, trail);
+	return decode_map(d, map, field->sub, place, trail);
+}
+
+static int decode_struct(struct decoder *d, const struct sc_yaml *node,
+			 const struct sc_field *field, unsigned char *place,
+			 const struct trail *trail)
+{
+	if (node->kind == SC_YAML_MAP)
+		return decode_map(d, node, field->sub, place, trail);
+	if (node->kind == SC_YAML_SCALAR && field->may_be_file)
+		return decode_ref(d, node, field, place, trail);
+	return wrong_kind(d, node, trail,
+			  field->may_be_file ? "a mapping or the path of a file" : "a mapping");
+}
+
+static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct sc_field *field,
+			unsigned char *object, const struct trail *trail)
+{
+	unsigned char *place = object + field->offset;
+	int rc = 0;
+
+	if (sc_yaml_is_null(node) && field->type != SC_F_IGNORE)
+		return fail(d, node, trail, "no value is given; write one, or remove the key");
+	switch (field->type) {
+	case SC_F_STRUCT: /* its leaves are the origins */
+		return decode_struct(d, node, field, place, trail);
+	case SC_F_STRUCTS:
+		return decode_structs(d, node, field, place, trail);
+	case SC_F_INTS:
+	case SC_F_DOUBLES:
+		rc = decode_numbers(d, node, field, place, trail);
+		break;
+	case SC_F_IGNORE:
+		break;
+	default:
+		rc = decode_scalar(d, node, field, place, trail);
+		break;
+	}
+	if (rc == 0)
+		add_origin(d, node, trail);
+	return rc;
+}
+
+/* "a, b, c" as far as it fits. */
+static const char *keys_text(const struct sc_field *table, char *buf, size_t n_buf)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (const struct sc_field *field = table; field->key; field++) {
+		int n = snprintf(buf + used, n_buf - used, "%s%s", used ? ", " : "", field->key);
+
+		if (n < 0 || (size_t)n >= n_buf - used) {
+			buf[used] = '\0';
+			break;
+		}
+		used += (size_t)n;
+	}
+	return buf;
+}
+
+static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
+		       const struct trail *up)
+{
+	const char *nearest = sc_field_nearest(table, node->key);
+	char path[MAX_PATH_TEXT], keys[MAX_PATH_TEXT];
+	const char *dot;
+
+	path_text(up, path);
+	dot = path[0] ? "." : "";
+	if (nearest)
+		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
+				 "unknown key \"%s%s%.64s\"; did you mean \"%s%s%s\"?", path, dot,
+				 node->key, path, dot, nearest);
+	return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
+			 "unknown key \"%s%s%.64s\"; known keys: %s", path, dot, node->key,
+			 keys_text(table, keys, sizeof(keys)));
+}
+
+static int check_required(struct decoder *d, const struct sc_yaml *map,
+			  const struct sc_field *table, const struct trail *up)
+{
+	char path[MAX_PATH_TEXT];
+
+	for (; table->key; table++) {
+		struct trail here = {.up = up, .key = table->key};
+
+		if (!table->required || sc_yaml_get(map, table->key))
+			continue;
+		return sc_err_at(d->err, SC_EVALUE, map->file, map->line, map->column,
+				 "missing key \"%s\"%s%s", path_text(&here, path),
+				 table->help ? ": " : "", table->help ? table->help : "");
+	}
+	return 0;
+}
+
+static const struct sc_field *find_field(const struct sc_field *table, const char *key)
+{
+	for (; table->key; table++) {
+		if (strcmp(table->key, key) == 0)
+			return table;
+	}
+	return NULL;
+}
+
+static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
+		      unsigned char *object, const struct trail *up)
+{
+	for (const struct sc_yaml *child = map->child; child; child = child->next) {
+		const struct sc_field *field = find_field(table, child->key);
+		struct trail here = {.up = up, .key = child->key};
+		int rc;
+
+		if (!field)
+			return unknown_key(d, child, table, up);
+		rc = decode_value(d, child, field, object, &here);
+		if (rc)
+			return rc;
+	}
+	return check_required(d, map, table, up);
+}
+
+/* Decoded into a copy, so that a failure leaves the object as it was. */
+int sc_yaml_decode(const struct sc_yaml *map, const struct sc_field *table, void *object,
+		   struct sc_arena *arena, struct sc_yaml_opts *opts, struct sc_err *err)
+{
+	struct decoder d = {.arena = arena, .opts = opts, .err = err};
+	size_t n_bytes = sc_fields_extent(table);
+	void *copy = memcpy(sc_arena_alloc(arena, n_bytes), object, n_bytes);
+	int rc;
+
+	assert(map->kind == SC_YAML_MAP);
+	rc = decode_map(&d, map, table, copy, NULL);
+	if (rc == 0)
+		memcpy(object, copy, n_bytes);
+	return rc;
+}

@@ -1,0 +1,11 @@
+/* What a fuzz target is: fuzz_<parser>.c includes this and defines the one function below. It must take
+ * any bytes: whatever it returns, it may not crash, leak, hang or run into undefined behaviour. */
+#ifndef SC_TESTS_FUZZ_H
+#define SC_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* returns 0 */
+
+#endif

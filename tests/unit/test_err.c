@@ -1,0 +1,165 @@
+/* Errors: first one wins, cutting, masking, printing. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+
+static struct sc_err err;
+
+static void reset(void)
+{
+	memset(&err, 0, sizeof(err));
+}
+
+START_TEST(test_set)
+{
+	ck_assert_int_eq(sc_err_set(&err, SC_EVALUE, "bad %d", 7), -SC_EVALUE);
+	ck_assert_int_eq(err.code, SC_EVALUE);
+	ck_assert_str_eq(err.text, "bad 7");
+	ck_assert_str_eq(err.file, "");
+	ck_assert_uint_eq(err.line, 0);
+}
+END_TEST
+
+START_TEST(test_first_wins)
+{
+	sc_err_at(&err, SC_EIO, "a.yaml", 3, 4, "first");
+	ck_assert_int_eq(sc_err_set(&err, SC_EVALUE, "second"), -SC_EIO);
+	ck_assert_int_eq(sc_err_at(&err, SC_EVALUE, "b.yaml", 1, 1, "third"), -SC_EIO);
+	ck_assert_str_eq(err.text, "first");
+	ck_assert_str_eq(err.file, "a.yaml");
+	ck_assert_uint_eq(err.line, 3);
+	ck_assert_uint_eq(err.column, 4);
+}
+END_TEST
+
+START_TEST(test_null)
+{
+	ck_assert_int_eq(sc_err_set(NULL, SC_EVALUE, "x"), -SC_EVALUE);
+	ck_assert_int_eq(sc_err_at(NULL, SC_EFORMAT, "f", 1, 1, "x"), -SC_EFORMAT);
+	sc_err_prefix(NULL, "x");
+}
+END_TEST
+
+START_TEST(test_long_text_is_cut)
+{
+	char text[1000];
+
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	sc_err_set(&err, SC_EVALUE, "%s", text);
+	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
+	ck_assert_str_eq(err.text + sizeof(err.text) - 5, "x...");
+}
+END_TEST
+
+/* Two-byte characters, at both alignments: never half of one before the "...". */
+START_TEST(test_cut_between_characters)
+{
+	char text[600] = "";
+	size_t n;
+
+	if (_i)
+		text[0] = 'a';
+	for (n = strlen(text); n < 500; n += 2)
+		memcpy(text + n, "\xC3\xA9", 3);
+	sc_err_set(&err, SC_EVALUE, "%s", text);
+	n = strlen(err.text);
+	ck_assert_str_eq(err.text + n - 3, "...");
+	ck_assert_int_eq((unsigned char)err.text[n - 4], 0xA9);
+}
+END_TEST
+
+START_TEST(test_long_file_keeps_its_end)
+{
+	char file[400];
+
+	memset(file, 'd', sizeof(file));
+	memcpy(file + 380, "/model.yaml", sizeof("/model.yaml"));
+	sc_err_at(&err, SC_EVALUE, file, 1, 1, "x");
+	ck_assert_uint_eq(strlen(err.file), sizeof(err.file) - 1);
+	ck_assert_int_eq(strncmp(err.file, "...d", 4), 0);
+	ck_assert_str_eq(err.file + strlen(err.file) - 11, "/model.yaml");
+}
+END_TEST
+
+START_TEST(test_controls_are_masked)
+{
+	sc_err_at(&err, SC_EVALUE, "a\nb", 1, 1, "x\033[31m\x7Fy\tz");
+	ck_assert_str_eq(err.text, "x?[31m?y?z");
+	ck_assert_str_eq(err.file, "a?b");
+}
+END_TEST
+
+START_TEST(test_prefix)
+{
+	sc_err_prefix(&err, "nothing is set");
+	ck_assert_str_eq(err.text, "");
+	sc_err_set(&err, SC_EVALUE, "inner");
+	sc_err_prefix(&err, "row %d", 3);
+	ck_assert_str_eq(err.text, "row 3: inner");
+}
+END_TEST
+
+START_TEST(test_prefix_is_cut)
+{
+	char text[250];
+
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	sc_err_set(&err, SC_EVALUE, "%s", text);
+	sc_err_prefix(&err, "%s", text);
+	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
+	ck_assert_str_eq(err.text + strlen(err.text) - 3, "...");
+}
+END_TEST
+
+static const struct {
+	const char *file;
+	unsigned line, column;
+	const char *expected;
+} formats[] = {
+	{"a.yaml", 3, 5, "a.yaml:3:5: error: text"},
+	{"a.yaml", 3, 0, "a.yaml:3: error: text"},
+	{"a.yaml", 0, 0, "a.yaml: error: text"},
+	{NULL, 0, 0, "error: text"},
+	{NULL, 3, 5, "error: text"},
+};
+
+START_TEST(test_format)
+{
+	char buf[512], small[8];
+
+	sc_err_at(&err, SC_EVALUE, formats[_i].file, formats[_i].line, formats[_i].column, "text");
+	ck_assert_str_eq(sc_err_format(&err, buf, sizeof(buf)), formats[_i].expected);
+	sc_err_format(&err, small, sizeof(small));
+	ck_assert_int_eq(strncmp(small, formats[_i].expected, 7), 0);
+	ck_assert_uint_eq(strlen(small), 7);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("err");
+	TCase *tcase = tcase_create("err");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, reset, NULL);
+	tcase_add_test(tcase, test_set);
+	tcase_add_test(tcase, test_first_wins);
+	tcase_add_test(tcase, test_null);
+	tcase_add_test(tcase, test_long_text_is_cut);
+	tcase_add_loop_test(tcase, test_cut_between_characters, 0, 2);
+	tcase_add_test(tcase, test_long_file_keeps_its_end);
+	tcase_add_test(tcase, test_controls_are_masked);
+	tcase_add_test(tcase, test_prefix);
+	tcase_add_test(tcase, test_prefix_is_cut);
+	tcase_add_loop_test(tcase, test_format, 0, sizeof(formats) / sizeof(formats[0]));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

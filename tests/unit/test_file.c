@@ -1,0 +1,111 @@
+/* Whole files with a limit: sizes around it, packed bombs, endless files. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/file.h"
+
+static FILE *file; /* without a name, gone when closed */
+static char path[32];
+static struct sc_err err;
+
+static void set_up(void)
+{
+	file = tmpfile();
+	ck_assert_ptr_nonnull(file);
+	snprintf(path, sizeof(path), "/dev/fd/%d", fileno(file));
+	memset(&err, 0, sizeof(err));
+}
+
+static void tear_down(void)
+{
+	fclose(file);
+}
+
+static void write_bytes(const char *mode, size_t n)
+{
+	static const char zeros[4096];
+	gzFile out = gzopen(path, mode);
+
+	ck_assert_ptr_nonnull(out);
+	for (; n > sizeof(zeros); n -= sizeof(zeros))
+		ck_assert_int_gt(gzwrite(out, zeros, sizeof(zeros)), 0);
+	ck_assert_int_ge(gzwrite(out, zeros, (unsigned)n), 0);
+	ck_assert_int_eq(gzclose(out), Z_OK);
+}
+
+static const struct {
+	size_t n_bytes, limit;
+	int rc;
+} sizes[] = {
+	{0, 0, 0},           {0, 10, 0},
+	{1, 0, -SC_ELIMIT},  {4095, 4095, 0},
+	{4096, 4096, 0},     {4096, 4095, -SC_ELIMIT},
+	{100000, 100000, 0}, {100001, 100000, -SC_ELIMIT},
+	{50000, 100000, 0},  {10000000, 100000, -SC_ELIMIT},
+};
+
+/* Plain ("T" mode of zlib) and packed alike; packed, nothing is already more than 10 bytes. */
+START_TEST(test_sizes)
+{
+	for (int packed = 0; packed < (sizes[_i].limit > 10 ? 2 : 1); packed++) {
+		char *text = NULL;
+		size_t n = 0;
+
+		memset(&err, 0, sizeof(err));
+		write_bytes(packed ? "wb9" : "wbT", sizes[_i].n_bytes);
+		ck_assert_int_eq(sc_file_read(path, sizes[_i].limit, &text, &n, &err),
+				 sizes[_i].rc);
+		if (sizes[_i].rc) {
+			ck_assert_ptr_null(text);
+			ck_assert_ptr_nonnull(strstr(err.text, "the file is too large"));
+			continue;
+		}
+		ck_assert_uint_eq(n, sizes[_i].n_bytes);
+		ck_assert_int_eq(text[n], '\0');
+		free(text);
+	}
+}
+END_TEST
+
+START_TEST(test_endless)
+{
+	char *text;
+	size_t n;
+
+	ck_assert_int_eq(sc_file_read("/dev/zero", 100000, &text, &n, &err), -SC_ELIMIT);
+	ck_assert_str_eq(err.file, "/dev/zero");
+}
+END_TEST
+
+START_TEST(test_not_readable)
+{
+	char *text;
+	size_t n;
+
+	ck_assert_int_eq(sc_file_read("/", 10, &text, &n, &err), -SC_EIO);
+	memset(&err, 0, sizeof(err));
+	ck_assert_int_eq(sc_file_read("/proc/self/mem", 10, &text, &n, &err), -SC_EIO);
+	ck_assert_ptr_nonnull(strstr(err.text, "cannot be read"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("file");
+	TCase *tcase = tcase_create("file");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_loop_test(tcase, test_sizes, 0, sizeof(sizes) / sizeof(sizes[0]));
+	tcase_add_test(tcase, test_endless);
+	tcase_add_test(tcase, test_not_readable);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,84 @@
+/* Names to ids and back. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/intern.h"
+
+static struct sc_intern table;
+
+static void set_up(void)
+{
+	table = (struct sc_intern){0};
+}
+
+static void tear_down(void)
+{
+	sc_intern_release(&table);
+}
+
+START_TEST(test_equal_texts_share_an_id)
+{
+	char again[] = "gemm";
+
+	ck_assert_uint_eq(sc_intern_add(&table, "gemm"), 0);
+	ck_assert_uint_eq(sc_intern_add(&table, "all-reduce"), 1);
+	ck_assert_uint_eq(sc_intern_add(&table, ""), 2);
+	ck_assert_uint_eq(sc_intern_add(&table, again), 0);
+	ck_assert_uint_eq(sc_intern_add_n(&table, "gemm kernel", 4), 0);
+	ck_assert_uint_eq(sc_intern_add_n(&table, "gemm kernel", 6), 3);
+	ck_assert_uint_eq(sc_intern_count(&table), 4);
+	again[0] = 'x';
+	ck_assert_str_eq(sc_intern_get(&table, 0), "gemm");
+	ck_assert_str_eq(sc_intern_get(&table, 2), "");
+	ck_assert_str_eq(sc_intern_get(&table, 3), "gemm k");
+}
+END_TEST
+
+START_TEST(test_find)
+{
+	ck_assert_uint_eq(sc_intern_find(&table, "a"), SC_INTERN_NONE);
+	sc_intern_add(&table, "a");
+	ck_assert_uint_eq(sc_intern_find(&table, "a"), 0);
+	ck_assert_uint_eq(sc_intern_find(&table, "b"), SC_INTERN_NONE);
+	ck_assert_uint_eq(sc_intern_count(&table), 1);
+}
+END_TEST
+
+START_TEST(test_many)
+{
+	enum { N = 20000 };
+	const char *first = NULL;
+	char name[32];
+
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < N; i++) {
+			snprintf(name, sizeof(name), "kernel_%u", (unsigned)i);
+			ck_assert_uint_eq(sc_intern_add(&table, name), i);
+			if (!first)
+				first = sc_intern_get(&table, 0);
+		}
+	}
+	ck_assert_uint_eq(sc_intern_count(&table), N);
+	ck_assert_ptr_eq(sc_intern_get(&table, 0), first);
+	ck_assert_str_eq(sc_intern_get(&table, N - 1), "kernel_19999");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("intern");
+	TCase *tcase = tcase_create("intern");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_equal_texts_share_an_id);
+	tcase_add_test(tcase, test_find);
+	tcase_add_test(tcase, test_many);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,157 @@
+/* JSON results: bytes, digits, faults. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_out.h"
+
+static struct sc_json json;
+static struct sc_err err;
+static FILE *out;
+
+static void set_up(void)
+{
+	sc_json_init(&json, "stepcast-test", 1);
+	memset(&err, 0, sizeof(err));
+	out = tmpfile();
+	ck_assert_ptr_nonnull(out);
+}
+
+static void tear_down(void)
+{
+	sc_json_release(&json);
+	fclose(out);
+}
+
+static const char *written(void)
+{
+	static char text[4096];
+	size_t n;
+
+	rewind(out);
+	n = fread(text, 1, sizeof(text) - 1, out);
+	text[n] = '\0';
+	return text;
+}
+
+START_TEST(test_document)
+{
+	json_t *list, *part;
+
+	sc_json_real(&json, json.root, "iteration_ms", 1234.5678901234);
+	part = sc_json_object(&json, json.root, "breakdown_ms");
+	sc_json_real(&json, part, "other", 0.1);
+	sc_json_real(&json, part, "compute", 3.0);
+	list = sc_json_array(&json, json.root, "list");
+	sc_json_int(&json, list, NULL, -5);
+	sc_json_text(&json, list, NULL, "a \"b\"");
+	sc_json_bool(&json, list, NULL, true);
+	sc_json_text(&json, list, NULL, NULL);
+	sc_json_real(&json, sc_json_object(&json, list, NULL), "x", -0.0);
+	sc_json_array(&json, list, NULL);
+	ck_assert_int_eq(sc_json_write(&json, out, &err), 0);
+	ck_assert_str_eq(written(), "{\n"
+				    "  \"breakdown_ms\": {\n"
+				    "    \"compute\": 3.0,\n"
+				    "    \"other\": 0.1\n"
+				    "  },\n"
+				    "  \"iteration_ms\": 1234.56789,\n"
+				    "  \"list\": [\n"
+				    "    -5,\n"
+				    "    \"a \\\"b\\\"\",\n"
+				    "    true,\n"
+				    "    null,\n"
+				    "    {\n"
+				    "      \"x\": 0.0\n"
+				    "    },\n"
+				    "    []\n"
+				    "  ],\n"
+				    "  \"schema\": \"stepcast-test\",\n"
+				    "  \"version\": 1\n"
+				    "}\n");
+}
+END_TEST
+
+static const struct {
+	const char *text, *expected;
+} texts[] = {
+	{"", ""},
+	{"plain", "plain"},
+	{"caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80", "caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"},
+	{"a\xFFz", "a?z"},
+	{"\xC3", "?"},
+	{"\xC3(", "?("},
+	{"\xC0\xAF", "??"},           /* overlong */
+	{"\xE2\x82", "??"},           /* cut off */
+	{"\xED\xA0\x80", "???"},      /* a surrogate */
+	{"\xF4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
+	{"\x80", "?"},
+	{"\xE0\x9F\xBF", "???"},
+	{"\xF0\x90\x80\x41", "???A"},
+};
+
+START_TEST(test_text)
+{
+	sc_json_text(&json, json.root, "t", texts[_i].text);
+	ck_assert_str_eq(json_string_value(json_object_get(json.root, "t")), texts[_i].expected);
+	ck_assert_int_eq(sc_json_write(&json, out, &err), 0);
+}
+END_TEST
+
+START_TEST(test_not_finite)
+{
+	static const double bad[] = {HUGE_VAL, -HUGE_VAL, (double)NAN};
+	static const char *const message[] = {
+		"a result is not a finite number: key=low_ms value=inf",
+		"a result is not a finite number: key=low_ms value=-inf",
+		"a result is not a finite number: key=low_ms value=nan",
+	};
+
+	sc_json_real(&json, json.root, "iteration_ms", 1.0);
+	sc_json_real(&json, json.root, "low_ms", bad[_i]);
+	sc_json_real(&json, sc_json_array(&json, json.root, "list"), NULL, bad[_i]);
+	ck_assert_int_eq(sc_json_write(&json, out, &err), -SC_EVALUE);
+	ck_assert_str_eq(err.text, message[_i]);
+	ck_assert_str_eq(written(), "");
+}
+END_TEST
+
+START_TEST(test_disk_full)
+{
+	FILE *full = fopen("/dev/full", "w");
+
+	if (!full)
+		return;
+	ck_assert_int_eq(sc_json_write(&json, full, &err), -SC_EIO);
+	ck_assert_str_eq(err.text, "cannot write the JSON result: No space left on device");
+	fclose(full);
+}
+END_TEST
+
+START_TEST(test_release_twice)
+{
+	sc_json_release(&json);
+	ck_assert_ptr_null(json.root);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("json_out");
+	TCase *tcase = tcase_create("json_out");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_document);
+	tcase_add_loop_test(tcase, test_text, 0, sizeof(texts) / sizeof(texts[0]));
+	tcase_add_loop_test(tcase, test_not_finite, 0, 3);
+	tcase_add_test(tcase, test_disk_full);
+	tcase_add_test(tcase, test_release_twice);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,91 @@
+/* Levels and the sink. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static struct {
+	int n;
+	enum sc_log_level level;
+	char text[2048];
+} seen;
+
+static void sink(void *ctx, enum sc_log_level level, const char *text)
+{
+	ck_assert_ptr_eq(ctx, &seen);
+	seen.n++;
+	seen.level = level;
+	snprintf(seen.text, sizeof(seen.text), "%s", text);
+}
+
+static void set_up(void)
+{
+	memset(&seen, 0, sizeof(seen));
+	sc_log_set_sink(sink, &seen);
+	sc_log_set_level(SC_LOG_WARNING);
+}
+
+START_TEST(test_levels)
+{
+	for (enum sc_log_level kept = SC_LOG_ERROR; kept <= SC_LOG_DEBUG; kept++) {
+		sc_log_set_level(kept);
+		for (enum sc_log_level level = SC_LOG_ERROR; level <= SC_LOG_DEBUG; level++) {
+			seen.n = 0;
+			sc_log(level, "rows=%d", 3);
+			ck_assert_int_eq(seen.n, level <= kept);
+			ck_assert_int_eq(sc_log_enabled(level), level <= kept);
+			if (seen.n) {
+				ck_assert_int_eq(seen.level, level);
+				ck_assert_str_eq(seen.text, "rows=3");
+			}
+		}
+	}
+}
+END_TEST
+
+START_TEST(test_no_sink)
+{
+	sc_log_set_sink(NULL, NULL);
+	ck_assert(!sc_log_enabled(SC_LOG_ERROR));
+	sc_log(SC_LOG_ERROR, "nobody hears this");
+	ck_assert_int_eq(seen.n, 0);
+}
+END_TEST
+
+START_TEST(test_long_text_is_cut)
+{
+	sc_log(SC_LOG_ERROR, "%2000d", 7);
+	ck_assert_uint_eq(strlen(seen.text), 1023);
+	ck_assert_str_eq(seen.text + 1020, "...");
+}
+END_TEST
+
+START_TEST(test_level_names)
+{
+	ck_assert_str_eq(sc_log_level_name(SC_LOG_ERROR), "error");
+	ck_assert_str_eq(sc_log_level_name(SC_LOG_WARNING), "warning");
+	ck_assert_str_eq(sc_log_level_name(SC_LOG_INFO), "info");
+	ck_assert_str_eq(sc_log_level_name(SC_LOG_DEBUG), "debug");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("log");
+	TCase *tcase = tcase_create("log");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, NULL);
+	tcase_add_test(tcase, test_levels);
+	tcase_add_test(tcase, test_no_sink);
+	tcase_add_test(tcase, test_long_text_is_cut);
+	tcase_add_test(tcase, test_level_names);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

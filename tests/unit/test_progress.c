@@ -1,0 +1,130 @@
+/* Progress: silent when short or NULL, drawn a few times a second otherwise. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/progress.h"
+
+static FILE *out;
+
+static void set_up(void)
+{
+	out = tmpfile();
+	ck_assert_ptr_nonnull(out);
+}
+
+static void tear_down(void)
+{
+	fclose(out);
+}
+
+static const char *drawn(void)
+{
+	static char text[4096];
+	size_t n;
+
+	rewind(out);
+	n = fread(text, 1, sizeof(text) - 1, out);
+	text[n] = '\0';
+	return text;
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void sleep_ms(long ms)
+{
+	struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+	while (nanosleep(&left, &left) != 0)
+		;
+}
+
+static long count_drawings(const char *text)
+{
+	long n = 0;
+
+	for (; *text; text++)
+		n += *text == '\r';
+	return n;
+}
+
+START_TEST(test_null)
+{
+	sc_progress_add(NULL, 1);
+	sc_progress_destroy(NULL);
+}
+END_TEST
+
+/* Unless the machine stalls for the half second. */
+START_TEST(test_short_task_draws_nothing)
+{
+	struct sc_progress *progress = sc_progress_create(out, "rows", 100000);
+	long start = now_ms();
+
+	for (int i = 0; i < 1000; i++)
+		sc_progress_add(progress, 1);
+	sc_progress_destroy(progress);
+	if (now_ms() - start < 490)
+		ck_assert_str_eq(drawn(), "");
+}
+END_TEST
+
+/* Nothing before the half second, then at most four drawings a second, the last state at the end. */
+START_TEST(test_drawn)
+{
+	struct sc_progress *progress = sc_progress_create(out, "rows", 200000);
+	static const char first[] = "\rrows:   1% (2000/200000)\r";
+	static const char last[] = "\rrows: 100% (200000/200000)\n";
+	long start;
+
+	sc_progress_add(progress, 1000);
+	sleep_ms(510);
+	start = now_ms();
+	for (int i = 0; i < 198; i++)
+		sc_progress_add(progress, 1000);
+	sc_progress_add(progress, 1000);
+	sc_progress_destroy(progress);
+	ck_assert_ptr_eq(strstr(drawn(), first), drawn());
+	ck_assert_str_eq(drawn() + strlen(drawn()) - strlen(last), last);
+	ck_assert_int_le(count_drawings(drawn()), 2 + (now_ms() - start) / 250 + 1);
+}
+END_TEST
+
+START_TEST(test_no_total)
+{
+	struct sc_progress *progress = sc_progress_create(out, "events", 0);
+
+	sleep_ms(510);
+	sc_progress_add(progress, 5);
+	sleep_ms(260);
+	sc_progress_add(progress, 5);
+	sc_progress_destroy(progress);
+	ck_assert_str_eq(drawn(), "\revents: 5\revents: 10\revents: 10\n");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("progress");
+	TCase *tcase = tcase_create("progress");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_null);
+	tcase_add_test(tcase, test_short_task_draws_nothing);
+	tcase_add_test(tcase, test_drawn);
+	tcase_add_test(tcase, test_no_total);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

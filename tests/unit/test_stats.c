@@ -1,0 +1,130 @@
+/* Means, percentiles and error measures against hand-computed values. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/stats.h"
+
+#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
+
+static struct sc_arena arena;
+static const double tolerance = 1e-12;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1024);
+}
+
+static void tear_down(void)
+{
+	sc_arena_release(&arena);
+}
+
+static const double sample[] = {4.0, 1.0, 3.0, 2.0, 10.0};
+
+START_TEST(test_mean_and_deviation)
+{
+	ck_assert_double_eq_tol(sc_mean(sample, 5), 4.0, tolerance);
+	/* squares of 0, 3, 1, 2, 6 sum to 50; 50 / 4 */
+	ck_assert_double_eq_tol(sc_stddev(sample, 5), sqrt(12.5), tolerance);
+	ck_assert_double_eq_tol(sc_mean(sample, 1), 4.0, tolerance);
+}
+END_TEST
+
+START_TEST(test_empty)
+{
+	struct sc_accuracy accuracy;
+
+	ck_assert(isnan(sc_mean(NULL, 0)));
+	ck_assert(isnan(sc_stddev(sample, 0)));
+	ck_assert(isnan(sc_stddev(sample, 1)));
+	ck_assert(isnan(sc_median(NULL, 0, &arena)));
+	sc_sort_doubles(NULL, 0);
+	sc_accuracy_compute(NULL, NULL, 0, &arena, &accuracy);
+	ck_assert_uint_eq(accuracy.n, 0);
+	ck_assert(isnan(accuracy.mape_pct) && isnan(accuracy.median_ape_pct));
+	ck_assert(isnan(accuracy.p90_ape_pct) && isnan(accuracy.geomean_ape_pct));
+	ck_assert(isnan(accuracy.bias_pct));
+}
+END_TEST
+
+static const struct {
+	double pct, value;
+} percentiles[] = {
+	{0.0, 1.0},  {25.0, 2.0}, {50.0, 3.0},   {75.0, 4.0},
+	{90.0, 7.6}, {95.0, 8.8}, {100.0, 10.0}, {12.5, 1.5},
+};
+
+START_TEST(test_percentile)
+{
+	ck_assert_double_eq_tol(sc_percentile(sample, 5, percentiles[_i].pct, &arena),
+				percentiles[_i].value, tolerance);
+	ck_assert_double_eq_tol(sc_percentile(sample, 1, percentiles[_i].pct, &arena), 4.0,
+				tolerance);
+	ck_assert_double_eq(sample[0], 4.0);
+}
+END_TEST
+
+START_TEST(test_median)
+{
+	ck_assert_double_eq_tol(sc_median(sample, 5, &arena), 3.0, tolerance);
+	ck_assert_double_eq_tol(sc_median(sample, 4, &arena), 2.5, tolerance);
+}
+END_TEST
+
+START_TEST(test_sort)
+{
+	double x[] = {3.0, -1.0, 2.0, -1.0, 1e300, -1e300};
+
+	sc_sort_doubles(x, N_OF(x));
+	for (size_t i = 1; i < N_OF(x); i++)
+		ck_assert_double_le(x[i - 1], x[i]);
+	ck_assert_double_eq(x[0], -1e300);
+}
+END_TEST
+
+/* Errors of +10, -20, 0 and +40 %. */
+START_TEST(test_accuracy)
+{
+	static const double measured[] = {100.0, 50.0, 10.0, 1000.0};
+	static const double predicted[] = {110.0, 40.0, 10.0, 1400.0};
+	struct sc_accuracy a;
+
+	sc_accuracy_compute(predicted, measured, 4, &arena, &a);
+	ck_assert_uint_eq(a.n, 4);
+	ck_assert_double_eq_tol(a.mape_pct, 17.5, 1e-9);
+	ck_assert_double_eq_tol(a.median_ape_pct, 15.0, 1e-9);
+	ck_assert_double_eq_tol(a.p90_ape_pct, 34.0, 1e-9);
+	ck_assert_double_eq_tol(a.geomean_ape_pct, pow(10.0 * 20.0 * 0.01 * 40.0, 0.25), 1e-9);
+	ck_assert_double_eq_tol(a.bias_pct, 7.5, 1e-9);
+}
+END_TEST
+
+START_TEST(test_ape)
+{
+	ck_assert_double_eq_tol(sc_ape_pct(90.0, 100.0), 10.0, tolerance);
+	ck_assert_double_eq_tol(sc_ape_pct(100.0, 80.0), 25.0, tolerance);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stats");
+	TCase *tcase = tcase_create("stats");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_mean_and_deviation);
+	tcase_add_test(tcase, test_empty);
+	tcase_add_loop_test(tcase, test_percentile, 0, N_OF(percentiles));
+	tcase_add_test(tcase, test_median);
+	tcase_add_test(tcase, test_sort);
+	tcase_add_test(tcase, test_accuracy);
+	tcase_add_test(tcase, test_ape);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
