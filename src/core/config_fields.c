@@ -1,0 +1,200 @@
+/* The keys of a request (DESIGN.md §6, a contract): one table a section. */
+#include <float.h>
+
+#include "core/config_priv.h"
+
+#define NUMBER(type_, struct_, member, lo, hi, text)                                       \
+	{                                                                                  \
+		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
+		.min = lo, .max = hi, .help = text                                         \
+	}
+#define INT(struct_, member, lo, hi, text) NUMBER(SC_F_INT, struct_, member, lo, hi, text)
+#define DOUBLE(struct_, member, lo, hi, text) NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, text)
+#define PLAIN(type_, struct_, member, text)                                                \
+	{                                                                                  \
+		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
+		.help = text                                                               \
+	}
+#define STR(struct_, member, text) PLAIN(SC_F_STR, struct_, member, text)
+#define BOOL(struct_, member, text) PLAIN(SC_F_BOOL, struct_, member, text)
+#define ENUM(struct_, member, table, text)                                                     \
+	{                                                                                      \
+		.key = #member, .type = SC_F_ENUM, .offset = offsetof(struct struct_, member), \
+		.names = table, .help = text                                                   \
+	}
+#define SECTION(member, table, is_file, text)                                                    \
+	{                                                                                        \
+		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_config, member), \
+		.sub = table, .may_be_file = is_file, .help = text                               \
+	}
+/* Keys of the contract that no part reads yet. */
+#define RESERVED(name, text) {.key = name, .type = SC_F_IGNORE, .help = text}
+
+_Static_assert(sizeof(enum sc_family) == sizeof(int) && sizeof(enum sc_precision) == sizeof(int),
+	       "SC_F_ENUM writes an int");
+
+/* The limits keep every product that the models form below 2^53 (config_check.c). */
+enum {
+	MAX_PER_NODE = 1024,
+	MAX_SPLIT = 4096,
+	MAX_VIRTUAL = 64,
+	MAX_LAYERS = 10000,
+	MAX_HIDDEN = 1 << 20,
+	MAX_HEADS = 1 << 16,
+	MAX_FFN = 1 << 23,
+	MAX_VOCAB = 1 << 26,
+	MAX_SEQ = 1 << 24,
+	MAX_EXPERTS = 1 << 16,
+	MAX_BATCH = 1 << 26,
+};
+
+static const struct sc_name FAMILY_NAMES[] = {
+	{"gpt", SC_GPT}, {"llama", SC_LLAMA}, {"mpt", SC_MPT},         {"bert", SC_BERT}, {"opt", SC_OPT},
+	{"moe", SC_MOE}, {"dlrm", SC_DLRM},   {"moe-mla", SC_MOE_MLA}, {0},
+};
+static const struct sc_name SCHEDULE_NAMES[] = {
+	{"1f1b", SC_SCHED_1F1B},
+	{"gpipe", SC_SCHED_GPIPE},
+	{"interleaved", SC_SCHED_INTERLEAVED},
+	{0},
+};
+static const struct sc_name SHARDING_NAMES[] = {
+	{"none", SC_SHARD_NONE}, {"zero1", SC_ZERO1}, {"zero2", SC_ZERO2},
+	{"zero3", SC_ZERO3},     {"fsdp", SC_FSDP},   {0},
+};
+static const struct sc_name PRECISION_NAMES[] = {
+	{"fp32", SC_P_FP32},         {"tf32", SC_P_TF32},         {"fp16", SC_P_FP16}, {"bf16", SC_P_BF16},
+	{"fp8", SC_P_FP8},           {"amp_fp16", SC_P_AMP_FP16}, {"amp_bf16", SC_P_AMP_BF16},
+	{0},
+};
+static const struct sc_name RECOMPUTE_NAMES[] = {
+	{"none", SC_RECOMPUTE_NONE},
+	{"selective", SC_RECOMPUTE_SELECTIVE},
+	{"full", SC_RECOMPUTE_FULL},
+	{0},
+};
+static const struct sc_name ATTENTION_NAMES[] = {
+	{"flash", SC_ATT_FLASH},
+	{"unfused", SC_ATT_UNFUSED},
+	{0},
+};
+static const struct sc_name OPTIMIZER_NAMES[] = {
+	{"adam", SC_OPT_ADAM},
+	{"sgd", SC_OPT_SGD},
+	{"adagrad", SC_OPT_ADAGRAD},
+	{"none", SC_OPT_NONE},
+	{0},
+};
+static const struct sc_name TRAINABLE_NAMES[] = {
+	{"all", SC_TRAIN_ALL},
+	{"lora", SC_TRAIN_LORA},
+	{0},
+};
+
+static const struct sc_field CLUSTER_FIELDS[] = {
+	STR(sc_cluster, gpu, "device id: a file of configs/devices"),
+	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node"),
+	INT(sc_cluster, nics_per_node, 0, MAX_PER_NODE, "0 is fine on one node"),
+	DOUBLE(sc_cluster, nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
+	INT(sc_cluster, scale_up_gpus, 1, SC_MAX_GPUS, "GPUs in one NVLink domain; default gpus_per_node"),
+	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
+	DOUBLE(sc_cluster, link_gbps, 0, 1e6, "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
+	STR(sc_cluster, fabric, "infiniband, ethernet, omni-path, slingshot"),
+	{0},
+};
+static const struct sc_field MODEL_FIELDS[] = {
+	ENUM(sc_model, family, FAMILY_NAMES, "kind of model"),
+	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers"),
+	INT(sc_model, hidden, 1, MAX_HIDDEN, "width"),
+	INT(sc_model, heads, 1, MAX_HEADS, "attention heads"),
+	INT(sc_model, kv_heads, 1, MAX_HEADS, "key-value heads; default heads"),
+	INT(sc_model, ffn_hidden, 1, MAX_FFN, "width of the MLP; default 4 hidden"),
+	INT(sc_model, vocab, 1, MAX_VOCAB, "vocabulary"),
+	INT(sc_model, seq, 1, MAX_SEQ, "tokens in a sample"),
+	INT(sc_model, experts, 1, MAX_EXPERTS, "experts in a layer"),
+	INT(sc_model, top_k, 1, MAX_EXPERTS, "experts a token goes to"),
+	INT(sc_model, expert_ffn_hidden, 1, MAX_FFN, "width of one expert"),
+	RESERVED("dense_features", "DLRM"),
+	RESERVED("bottom_mlp", "DLRM"),
+	RESERVED("top_mlp", "DLRM"),
+	RESERVED("interaction", "DLRM: dot, cat, dcnv2"),
+	RESERVED("cross_layers", "DLRM, dcnv2"),
+	RESERVED("low_rank", "DLRM, dcnv2"),
+	RESERVED("tables", "DLRM embedding tables"),
+	{0},
+};
+static const struct sc_field PARALLEL_FIELDS[] = {
+	INT(sc_parallel, tp, 1, MAX_SPLIT, "tensor-parallel ranks"),
+	INT(sc_parallel, pp, 1, MAX_SPLIT, "pipeline stages"),
+	INT(sc_parallel, dp, 1, SC_MAX_GPUS, "data-parallel replicas; default gpus / (tp pp cp)"),
+	INT(sc_parallel, cp, 1, MAX_SPLIT, "context-parallel ranks"),
+	INT(sc_parallel, ep, 1, MAX_SPLIT, "expert-parallel ranks, cut out of cp and dp"),
+	INT(sc_parallel, virtual_stages, 1, MAX_VIRTUAL, "model chunks a stage"),
+	ENUM(sc_parallel, schedule, SCHEDULE_NAMES, "order of forward and backward passes"),
+	ENUM(sc_parallel, sharding, SHARDING_NAMES, "of optimizer, gradients, weights"),
+	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks"),
+	BOOL(sc_parallel, tp_overlap, "tensor-parallel collectives overlap their GEMMs"),
+	STR(sc_parallel, order, "rank order, innermost first; default: the software's"),
+	{.key = "stage_layers",
+	 .type = SC_F_INTS,
+	 .offset = offsetof(struct sc_parallel, stage_layers),
+	 .min = 1,
+	 .max = MAX_LAYERS,
+	 .help = "layers of each stage"},
+	{0},
+};
+static const struct sc_field TRAINING_FIELDS[] = {
+	INT(sc_training, global_batch, 1, MAX_BATCH, "samples an iteration, all replicas"),
+	INT(sc_training, micro_batch, 1, MAX_BATCH, "samples a forward pass, one replica"),
+	ENUM(sc_training, precision, PRECISION_NAMES, "of the GEMMs"),
+	ENUM(sc_training, recompute, RECOMPUTE_NAMES, "of activations in backward"),
+	ENUM(sc_training, attention, ATTENTION_NAMES, "kernels"),
+	ENUM(sc_training, optimizer, OPTIMIZER_NAMES, "none: no update"),
+	ENUM(sc_training, trainable, TRAINABLE_NAMES, "which parameters are updated"),
+	BOOL(sc_training, unpadded, "no padding tokens"),
+	BOOL(sc_training, cuda_graphs, "launches are replayed"),
+	STR(sc_training, software, "a file of configs/software; default \"default\""),
+	{0},
+};
+static const struct sc_field STRAGGLER_FIELDS[] = {
+	{.key = "ranks",
+	 .type = SC_F_INTS,
+	 .offset = offsetof(struct sc_straggler, ranks),
+	 .min = 0,
+	 .max = SC_MAX_GPUS - 1,
+	 .required = true,
+	 .help = "ranks that are slow"},
+	{.key = "slowdown",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_straggler, slowdown),
+	 .min = 1,
+	 .max = 1000,
+	 .required = true,
+	 .help = "factor on their kernel times"},
+	{0},
+};
+const struct sc_field sc_config_fields[] = {
+	STR(sc_config, schema, "stepcast/1"),
+	STR(sc_config, notes, "free text"),
+	DOUBLE(sc_config, measured_ms, 0, DBL_MAX, "measured iteration time; no prediction reads it"),
+	SECTION(cluster, CLUSTER_FIELDS, true, "what it runs on"),
+	INT(sc_config, gpus, 1, SC_MAX_GPUS, "GPUs in all"),
+	SECTION(model, MODEL_FIELDS, true, "what is trained"),
+	SECTION(parallel, PARALLEL_FIELDS, false, "how it is split"),
+	SECTION(training, TRAINING_FIELDS, false, "how it is trained"),
+	{.key = "stragglers",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_config, stragglers),
+	 .sub = STRAGGLER_FIELDS,
+	 .elem_bytes = sizeof(struct sc_straggler),
+	 .help = "slow ranks"},
+	RESERVED("sharding", "where the embedding tables of a DLRM go"),
+	{0},
+};
+
+const char *sc_family_name(enum sc_family family)
+{
+	const char *name = sc_enum_name(FAMILY_NAMES, family);
+
+	return name ? name : "?";
+}

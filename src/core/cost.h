@@ -1,0 +1,43 @@
+/* What running a node takes: a fixed latency, then work at a rate that sharing may lower.
+ * demand[r] is the share (0..1) of one unit of resource r that the work uses at full speed. */
+#ifndef SC_CORE_COST_H
+#define SC_CORE_COST_H
+
+enum sc_resource {
+	SC_RES_SM,   /* granted by space in launch order, not by rate */
+	SC_RES_HBM,  /* per rank */
+	SC_RES_L2,
+	SC_RES_LINK, /* NVLink / xGMI port of the rank */
+	SC_RES_PCIE,
+	SC_RES_NIC,  /* shared: all NICs of the node are one unit, see sc_class.nic_domain */
+	SC_RES_COPY,
+	SC_RES_HOST,
+	SC_N_RES
+};
+
+/* Who owns a microsecond of the critical path. */
+enum sc_owner {
+	SC_OWN_COMPUTE, /* GEMM, attention: tensor or vector math bound */
+	SC_OWN_MEMORY,  /* memory-bound kernels */
+	SC_OWN_COMM,    /* exposed communication */
+	SC_OWN_BUBBLE,
+	SC_OWN_HOST,
+	SC_OWN_PEER, /* waiting for another rank to arrive */
+	SC_OWN_OPTIMIZER,
+	SC_OWN_OTHER,
+	SC_N_OWNERS
+};
+const char *sc_owner_name(enum sc_owner owner); /* the JSON keys of breakdown_ms */
+
+struct sc_cost {
+	double latency_us;        /* not slowed by sharing */
+	double work_us;           /* at full rate */
+	double demand[SC_N_RES];
+	/* Time shares by owner, summing to 1. A leaf op has one entry of 1; a coarse node (a whole
+	 * layer block) has the composition of its op-level simulation. */
+	double owner_frac[SC_N_OWNERS];
+	double waves;    /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
+	unsigned char holds_sm; /* collective: needs all its SMs at once and holds them while waiting */
+};
+
+#endif

@@ -1,0 +1,155 @@
+/* Device files: the keys, and what a file may leave out. */
+#include "core/device.h"
+
+#include <string.h>
+
+#include "core/profile_priv.h"
+
+#define NUMBER(type_, struct_, member, lo, hi, text)                                   \
+	{                                                                              \
+		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
+		.min = lo, .max = hi, .help = text                                     \
+	}
+#define DOUBLE(struct_, member, lo, hi, text) NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, text)
+#define INT(struct_, member, lo, hi, text) NUMBER(SC_F_INT, struct_, member, lo, hi, text)
+#define FRAC(struct_, member, text) DOUBLE(struct_, member, 1e-3, 1, text)
+#define US(struct_, member, text) DOUBLE(struct_, member, 0, 1e6, text)
+#define SPREAD(struct_) DOUBLE(struct_, spread_frac, 0, 2, "residual spread, 1 sigma, relative")
+#define STR(member, text)                                                                     \
+	{                                                                                     \
+		.key = #member, .type = SC_F_STR, .offset = offsetof(struct sc_device, member), \
+		.help = text                                                                  \
+	}
+#define SECTION(member, table, text)                                                             \
+	{                                                                                        \
+		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_device, member), \
+		.sub = table, .help = text                                                       \
+	}
+#define SOURCE {.key = "sources", .type = SC_F_IGNORE, .help = "provenance"}
+#define PEAK(member) \
+	DOUBLE(sc_device_peaks, member, 0, 1e6, "dense peak, TFLOP/s; 0 = the device cannot")
+
+static const struct sc_field PEAK_FIELDS[] = {
+	PEAK(fp32), PEAK(tf32), PEAK(fp16), PEAK(bf16), PEAK(fp8), SOURCE, {0},
+};
+static const struct sc_field GEMM_FIELDS[] = {
+	FRAC(sc_gemm_coef, eff_max, "share of tensor peak over a long k loop"),
+	DOUBLE(sc_gemm_coef, eff_simt, 1e-3, 4,
+	       "share of fp32 peak without tensor cores; above 1 with packed math"),
+	DOUBLE(sc_gemm_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
+	DOUBLE(sc_gemm_coef, k_half, 0, 1e6, "k whose start and end cost as much as its loop"),
+	DOUBLE(sc_gemm_coef, k_half_batched, 0, 1e6, "the same for batched GEMMs"),
+	DOUBLE(sc_gemm_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
+	FRAC(sc_gemm_coef, hbm_eff, "share of peak HBM bandwidth of operand streams"),
+	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
+	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
+	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
+	SPREAD(sc_gemm_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field ATTENTION_FIELDS[] = {
+	FRAC(sc_attention_coef, fwd_eff, "forward, share of tensor peak at long sequences"),
+	FRAC(sc_attention_coef, bwd_eff, "backward, share of tensor peak at long sequences"),
+	DOUBLE(sc_attention_coef, seq_half, 0, 1e6, "sequence length at which half of it is lost"),
+	US(sc_attention_coef, fixed_us, "shortest kernel, us"),
+	SPREAD(sc_attention_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field ROWWISE_FIELDS[] = {
+	FRAC(sc_rowwise_coef, hbm_eff, "share of peak HBM bandwidth at large size"),
+	DOUBLE(sc_rowwise_coef, half_bytes, 0, 1e12, "bytes at which half of it is reached"),
+	US(sc_rowwise_coef, fixed_us, "shortest kernel, us"),
+	FRAC(sc_rowwise_coef, sm_frac, "share of the SMs that saturates memory"),
+	SPREAD(sc_rowwise_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field HOST_FIELDS[] = {
+	US(sc_host_coef, launch_us, "CPU time of one bare kernel launch, us"),
+	SPREAD(sc_host_coef),
+	SOURCE,
+	{0},
+};
+const struct sc_field sc_device_fields[] = {
+	SC_PROFILE_KEYS,
+	STR(id, "the file's stem"),
+	STR(name, "as its maker writes it"),
+	STR(arch, "ampere, hopper, cdna3..."),
+	STR(vendor, "nvidia, amd"),
+	INT(sc_device, sm_count, 1, 4096, "streaming multiprocessors or compute units"),
+	INT(sc_device, cuda_capability, 0, 999, "80 = 8.0; 0 for AMD"),
+	DOUBLE(sc_device, boost_mhz, 1, 1e5, "boost clock, MHz"),
+	SECTION(peak_tflops, PEAK_FIELDS, "dense peaks"),
+	DOUBLE(sc_device, hbm_gib, 0.1, 1e5, "memory, GiB"),
+	DOUBLE(sc_device, hbm_gbps, 1, 1e6, "memory bandwidth, 1e9 bytes/s"),
+	DOUBLE(sc_device, l2_mib, 0.01, 1e5, "last cache on the chip, MiB"),
+	INT(sc_device, nvlink_links, 0, 1024, "NVLink or xGMI links; 0 = none"),
+	DOUBLE(sc_device, nvlink_link_gbps, 0, 1e5, "one link, one direction, 1e9 bytes/s"),
+	DOUBLE(sc_device, pcie_gbps, 0.1, 1e5, "slot, one direction, 1e9 bytes/s"),
+	INT(sc_device, copy_engines, 0, 64, "DMA engines"),
+	DOUBLE(sc_device, tdp_w, 1, 1e5, "power limit, W"),
+	INT(sc_device, usual_gpus_per_node, 0, 1024, "0 = not known"),
+	INT(sc_device, usual_nics_per_node, 0, 1024, "0 = not known"),
+	DOUBLE(sc_device, usual_nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
+	SECTION(gemm, GEMM_FIELDS, "models/gemm.c"),
+	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),
+	SECTION(rowwise, ROWWISE_FIELDS, "models/rowwise.c"),
+	SECTION(host, HOST_FIELDS, "launches"),
+	STR(fitted, "blocks that are fitted, not starting values"),
+	{0},
+};
+
+static const struct sc_profile_kind device_kind = {
+	.folder = "devices", .noun = "GPU", .hidden = "arch-", .fields = sc_device_fields};
+
+/* A device without tensor cores, links or a usual node need not say so. */
+static void init_device(struct sc_device *device)
+{
+	memset(device, 0, sizeof(*device));
+	sc_profile_init_numbers(sc_device_fields, device);
+	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
+	device->cuda_capability = 0;
+	device->nvlink_links = 0;
+	device->nvlink_link_gbps = 0;
+	device->usual_gpus_per_node = 0;
+	device->usual_nics_per_node = 0;
+	device->usual_nic_gbit_s = 0;
+}
+
+int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
+		   struct sc_err *err)
+{
+	struct sc_device device;
+	int rc;
+
+	init_device(&device);
+	rc = sc_profile_load(&device_kind, id, &device, arena, err);
+	if (rc)
+		return rc;
+	if (!device.id)
+		device.id = sc_arena_strdup(arena, id);
+	if (strcmp(device.id, id) != 0)
+		return sc_err_set(err, SC_EVALUE,
+				  "devices/%s.yaml: its id is \"%.64s\"; it must be the file's name",
+				  id, device.id);
+	if (!device.arch || !device.vendor)
+		return sc_err_set(err, SC_EVALUE, "devices/%s.yaml: missing key \"%s\"", id,
+				  device.arch ? "vendor" : "arch");
+	if (!device.name)
+		device.name = device.id;
+	*out = device;
+	return 0;
+}
+
+double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
+{
+	const struct sc_device_peaks *peak = &device->peak_tflops;
+	const double by_dtype[] = {
+		[SC_FP32] = peak->fp32, [SC_TF32] = peak->tf32, [SC_FP16] = peak->fp16,
+		[SC_BF16] = peak->bf16, [SC_FP8] = peak->fp8,
+	};
+
+	return by_dtype[dtype];
+}

@@ -1,0 +1,73 @@
+/* A GPU: datasheet numbers and the coefficients of the op models, from configs/devices/ID.yaml.
+ * Rates are dense peaks; `_eff` coefficients are achieved / peak. Every number in the file has its
+ * source beside it; none is in C. */
+#ifndef SC_CORE_DEVICE_H
+#define SC_CORE_DEVICE_H
+
+#include "base/fields.h"
+#include "core/op.h"
+
+/* Peaks in TFLOP/s; 0 = the device cannot. */
+struct sc_device_peaks {
+	double fp32, tf32, fp16, bf16, fp8;
+};
+/* Coefficients of the op models; each model's .c file holds the formula. `spread_frac` is the
+ * model's residual spread (one sigma, relative), carried into the iteration's band. */
+struct sc_gemm_coef {
+	double eff_max;        /* share of tensor peak that a 256x128 tile reaches over a long k loop */
+	double eff_simt;       /* the same for SIMT fp32 */
+	double tile_half;      /* tile edge whose operand loads cost as much as its math */
+	double k_half;         /* k at which prologue and epilogue cost as much as the main loop */
+	double k_half_batched; /* the same for batched GEMMs */
+	double wave_frac;      /* share of the wave quantization that is felt */
+	double hbm_eff;        /* share of peak HBM bandwidth that operand streams reach */
+	double fixed_us;       /* kernel start and drain */
+	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
+	double power_eff;      /* clock kept under sustained load, against isolated kernels */
+	double spread_frac;
+};
+struct sc_attention_coef {
+	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences */
+	double seq_half;         /* sequence length at which half of it is lost */
+	double fixed_us;
+	double spread_frac;
+};
+struct sc_rowwise_coef {
+	double hbm_eff;    /* share of peak HBM bandwidth at large size */
+	double half_bytes; /* bytes at which the ramp reaches half of it */
+	double fixed_us;   /* shortest kernel */
+	double sm_frac;    /* share of the SMs that saturates memory */
+	double spread_frac;
+};
+struct sc_host_coef {
+	double launch_us; /* CPU time of one bare kernel launch, framework apart */
+	double spread_frac;
+};
+struct sc_device {
+	const char *id, *name, *arch, *vendor;
+	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
+	double boost_mhz;
+	struct sc_device_peaks peak_tflops;
+	double hbm_gib, hbm_gbps, l2_mib;
+	int64_t nvlink_links; /* or xGMI; 0 = none */
+	double nvlink_link_gbps; /* one link, one direction */
+	double pcie_gbps;        /* one direction, peak of the slot */
+	int64_t copy_engines;
+	double tdp_w;
+	int64_t usual_gpus_per_node, usual_nics_per_node;
+	double usual_nic_gbit_s;
+	struct sc_gemm_coef gemm;
+	struct sc_attention_coef attention;
+	struct sc_rowwise_coef rowwise;
+	struct sc_host_coef host;
+	const char *fitted; /* "gemm attention": which blocks are fitted, not defaults of the arch */
+};
+
+extern const struct sc_field sc_device_fields[];
+/* Loads configs/devices/ID.yaml; the file's `defaults: devices/arch-ampere.yaml`, if any, is read
+ * first. An unknown id names the nearest. Strings live in the arena. */
+int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
+		   struct sc_err *err);
+double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
+
+#endif

@@ -1,0 +1,62 @@
+/* How fast links and networks really are: achieved shares of line rates, latencies and the ramp
+ * between them, from configs/fabrics/ID.yaml. Fitted on published sweeps; provenance there. */
+#ifndef SC_CORE_FABRIC_H
+#define SC_CORE_FABRIC_H
+
+#include "base/fields.h"
+
+/* Links inside a node, by GPU generation. */
+struct sc_fabric_link {
+	const char *id;
+	const char *vendor; /* "nvidia", "amd" */
+	int64_t capability; /* the lowest CUDA capability it is for; 0 for AMD */
+	double eff;         /* share of the port's peak that a ring or a transfer reaches */
+	double copy_gbps;   /* rate of the one chunk that is copied, not forwarded */
+	double nvls_eff; /* share of the port's peak per payload byte; 0 = no in-switch reduction */
+	double latency_us; /* added to every collective: what the small ones show above NCCL's */
+};
+/* Between nodes, by fabric kind. */
+struct sc_fabric_net {
+	const char *kind;  /* cluster.fabric */
+	double eff;        /* share of the NICs' line rate that rings reach */
+	double tree_eff;   /* of that, trees over more than two nodes */
+	double p2p_eff;    /* of that, one send/recv */
+	double a2a_eff;    /* of that, all-to-all */
+	double latency_us; /* of a network hop of a tree, above NCCL's constant */
+	double simple_us;  /* of a network hop, large messages, above small ones */
+};
+/* The same for every machine. time = a + W + E*W / (W + E/(ll_slope - 1)): a = latency of the
+ * low-latency protocol, W = bytes at achieved rates, E = what the bandwidth protocol adds. */
+struct sc_fabric_ramp {
+	double ll_slope;        /* of time over W, small messages */
+	double simple_base_us;  /* E: once */
+	double simple_hop_us;   /* E: each hop inside the node */
+	double ring_net_frac;   /* share of a network hop's latency that a ring's step shows */
+	double tree_link_eff;   /* tree's share of what a ring reaches on links */
+	double nvls_latency_us; /* in-switch reduction: a */
+	double nvls_simple_us;  /* and E */
+	double p2p_latency_us;  /* send/recv */
+	double p2p_simple_us;
+	double peer_us; /* all-to-all: a per peer */
+	double pcie_eff;
+};
+struct sc_fabric_profile {
+	struct sc_structs links; /* struct sc_fabric_link, by rising capability */
+	struct sc_structs nets;  /* struct sc_fabric_net; the first is the default */
+	struct sc_fabric_ramp ramp;
+	struct sc_doubles cube_mesh_links; /* usable links for 2..8 of 8 GPUs with 6 links each */
+	double spread_frac;                /* residual spread (1 sigma, relative) of times */
+};
+
+extern const struct sc_field sc_fabric_fields[];
+/* Loads configs/fabrics/ID.yaml ("default"). Strings and lists live in the arena. */
+int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fabric_profile *out,
+			   struct sc_err *err);
+/* Never NULL for a loaded profile: an unknown kind or generation gets the nearest below, or the
+ * first. */
+const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,
+						const char *vendor, int64_t capability);
+const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,
+					      const char *kind);
+
+#endif

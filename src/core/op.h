@@ -1,0 +1,62 @@
+/* What a kernel or a collective computes: kinds and shapes, no times. */
+#ifndef SC_CORE_OP_H
+#define SC_CORE_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sc_dtype { SC_FP32, SC_TF32, SC_FP16, SC_BF16, SC_FP8 };
+double sc_dtype_bytes(enum sc_dtype dtype);
+
+enum sc_op_kind {
+	SC_OP_GEMM,      /* m x k times k x n, `batch` times */
+	SC_OP_ATTENTION, /* fused (flash) */
+	SC_OP_ROWWISE,   /* elementwise, norms, softmax, copies: bytes decide */
+	SC_OP_OPTIMIZER,
+	SC_OP_COLLECTIVE,
+	SC_OP_HOST,
+	SC_N_OP_KINDS
+};
+
+struct sc_gemm_shape {
+	double batch, m, n, k; /* m = rows of the output */
+	bool accumulate;       /* beta = 1: reads C */
+	bool bmm;
+};
+struct sc_attention_shape {
+	double batch, heads, kv_heads, seq_q, seq_kv, head_dim;
+	bool causal, backward;
+};
+struct sc_rowwise_shape {
+	double read_bytes, write_bytes;
+	double rows, cols;
+	double flop;
+	int n_kernels; /* how many launches it stands for */
+};
+
+enum sc_collective {
+	SC_ALL_REDUCE,
+	SC_ALL_GATHER,
+	SC_REDUCE_SCATTER,
+	SC_BROADCAST,
+	SC_ALL_TO_ALL,
+	SC_SEND_RECV,
+	SC_N_COLLECTIVES
+};
+struct sc_collective_shape {
+	enum sc_collective kind;
+	double bytes; /* nccl-tests size: gathered size for all-gather, input for reduce-scatter */
+	enum sc_dtype dtype;
+};
+struct sc_op {
+	enum sc_op_kind kind;
+	enum sc_dtype dtype;
+	union {
+		struct sc_gemm_shape gemm;
+		struct sc_attention_shape attention;
+		struct sc_rowwise_shape rowwise; /* and optimizer */
+		struct sc_collective_shape collective;
+	} u;
+};
+
+#endif

@@ -1,0 +1,16 @@
+/* Where configs live: beside the naming file first, then $STEPCAST_CONFIGS, the source tree the
+ * program was built in, and the install prefix. */
+#ifndef SC_CORE_PATHS_H
+#define SC_CORE_PATHS_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+/* Full path of `ref` ("models/x.yaml"), named in file `from` (may be NULL). The error lists where
+ * it looked, relative names only. */
+int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, const char **out,
+		   struct sc_err *err);
+/* Ids (file stems, sorted) in the installed configs folder `kind` ("devices"); for hints. */
+size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const **out);
+
+#endif

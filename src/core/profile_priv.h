@@ -1,0 +1,38 @@
+/* Device and software files: FOLDER/ID.yaml, `schema: stepcast/1`, perhaps `defaults: FOLDER/x.yaml`
+ * read first, perhaps `sources:`. Shared by device.c and software.c. */
+#ifndef SC_CORE_PROFILE_PRIV_H
+#define SC_CORE_PROFILE_PRIV_H
+
+#include "base/fields.h"
+#include "base/yaml.h"
+
+#define SC_SCHEMA "stepcast/1"
+
+struct sc_profile_kind {
+	const char *folder; /* "devices" */
+	const char *noun;   /* "device", for messages */
+	const char *hidden; /* ids that begin so are files of defaults, not profiles; or NULL */
+	const struct sc_field *fields;
+};
+/* The keys that every profile file may have and no profile holds. */
+#define SC_PROFILE_KEYS                                                             \
+	{.key = "schema", .type = SC_F_IGNORE, .help = "stepcast/1"},               \
+		{.key = "defaults", .type = SC_F_IGNORE, .help = "file read first"}, \
+		{.key = "sources", .type = SC_F_IGNORE, .help = "provenance"},      \
+	{                                                                           \
+		.key = "notes", .type = SC_F_IGNORE, .help = "free text"            \
+	}
+
+/* Sets every number of the table to "not given" (-1), the rest is left as it is. */
+void sc_profile_init_numbers(const struct sc_field *fields, void *object);
+/* Reads FOLDER/ID.yaml into `object`, over what is there. A number that is still -1 is an error. */
+int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *object,
+		    struct sc_arena *arena, struct sc_err *err);
+/* Does FOLDER/ID.yaml exist (is the id known)? */
+bool sc_profile_exists(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena);
+/* Checks the key `schema` of a mapping: stepcast/1, or absent where `required` is false. */
+int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err);
+
+extern const struct sc_profile_kind sc_software_kind;
+
+#endif

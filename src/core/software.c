@@ -1,0 +1,95 @@
+/* Software files: the keys. Every number must be given in the file or its defaults; a switch that
+ * is not given is off. */
+#include "core/software.h"
+
+#include <string.h>
+
+#include "core/profile_priv.h"
+
+#define AT(member) offsetof(struct sc_software, member)
+#define DOUBLE(member_, lo, hi, text)                                                   \
+	{                                                                               \
+		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = lo, \
+		.max = hi, .help = text                                                 \
+	}
+#define US(member_, text) DOUBLE(member_, 0, 1e9, text)
+#define BOOL(member_, text) \
+	{.key = #member_, .type = SC_F_BOOL, .offset = AT(member_), .help = text}
+#define STR(member_, text) {.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text}
+#define ENUM(member_, table, text)                                                    \
+	{                                                                             \
+		.key = #member_, .type = SC_F_ENUM, .offset = AT(member_), .names = table, \
+		.help = text                                                          \
+	}
+
+static const struct sc_name GRAD_SYNC_NAMES[] = {
+	{"after", SC_GRAD_AFTER},
+	{"overlap", SC_GRAD_OVERLAP},
+	{0},
+};
+static const struct sc_name P2P_SYNC_NAMES[] = {
+	{"sync", SC_P2P_SYNC},
+	{"async", SC_P2P_ASYNC},
+	{0},
+};
+const struct sc_field sc_software_fields[] = {
+	SC_PROFILE_KEYS,
+	STR(id, "the file's stem"),
+	STR(order, "rank order, innermost first: tp-cp-ep-dp-pp"),
+	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
+	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
+	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
+	BOOL(grad_accumulate_fp32, "fp32 main gradients"),
+	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
+	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),
+	BOOL(flash_attention, "training.attention not given means flash"),
+	BOOL(fused_bias_gelu, "one kernel"),
+	BOOL(fused_bias_dropout, "one kernel"),
+	BOOL(fused_softmax, "one kernel"),
+	BOOL(fused_layer_norm, "one kernel"),
+	BOOL(fused_rope, "one kernel"),
+	BOOL(fused_optimizer, "one multi-tensor kernel"),
+	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
+	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),
+	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
+	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
+	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),
+	BOOL(pad_vocab, "vocabulary padded to 128 tp"),
+	DOUBLE(dropout, 0, 1, "1 = dropout kernels run"),
+	US(host_op_us, "CPU time per kernel, us"),
+	US(host_layer_us, "CPU time per layer and pass beside launches, us"),
+	US(host_recompute_us, "CPU time per recomputed layer, us"),
+	US(host_micro_batch_us, "CPU time per micro-batch and stage, us"),
+	US(host_step_us, "CPU time per iteration, us"),
+	US(comm_host_us, "CPU time per collective, us"),
+	DOUBLE(buffers_gib, 0, 1e4, "communication and workspace, GiB a GPU"),
+	DOUBLE(reserve_gib, 0, 1e4, "context and allocator slack, GiB a GPU"),
+	DOUBLE(spread_frac, 0, 2, "residual spread of the host model, 1 sigma, relative"),
+	DOUBLE(residual_frac, 0, 1, "one sigma of iterations around the model, relative"),
+	DOUBLE(loss_all_reduce, 0, 1e4, "small world-wide syncs per iteration"),
+	{0},
+};
+
+const struct sc_profile_kind sc_software_kind = {
+	.folder = "software", .noun = "software", .fields = sc_software_fields};
+
+int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software *out,
+		     struct sc_err *err)
+{
+	struct sc_software software;
+	int rc;
+
+	memset(&software, 0, sizeof(software));
+	sc_profile_init_numbers(sc_software_fields, &software);
+	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
+	if (rc)
+		return rc;
+	if (!software.id)
+		software.id = sc_arena_strdup(arena, id);
+	if (strcmp(software.id, id) != 0)
+		return sc_err_set(err, SC_EVALUE,
+				  "software/%s.yaml: its id is \"%.64s\"; it must be the file's name",
+				  id, software.id);
+	*out = software;
+	return 0;
+}
