@@ -1,0 +1,372 @@
+/* Time of a collective: a + W + E*W/(W + E/(s-1)) for each algorithm that NCCL may take, the
+ * smallest wins. W = bytes over the slowest of links and NICs at achieved rates; a = latency of its
+ * steps in the low-latency protocol; E = what the bandwidth protocol adds; s = how much dearer a
+ * byte is in the former. So small messages cost a + s*W, large ones a + E + W, and time never falls
+ * as bytes grow. Step counts are NCCL's (collective_nccl.c); rates, and latencies above NCCL's, come
+ * from the fabric profile. Not known here: congestion by others, adaptive routing, user buffers. */
+#include "models/collective.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "base/units.h"
+#include "models/collective_priv.h"
+
+struct times {
+	double latency_us;               /* a */
+	double simple_us;                /* E */
+	double link_us, net_us, work_us; /* work = W, the larger */
+	double link_bytes;               /* through one rank's port */
+	double net_bytes;                /* out of one node */
+	double hbm_bytes;                /* of one rank */
+	double total_us;
+};
+struct problem {
+	const struct sc_fabric *f;
+	const struct sc_span *span;
+	enum sc_collective kind;
+	double bytes;
+	double link_gbps;  /* achieved, for the ranks of one node */
+	double link_share; /* of the port that this topology lets them use */
+	bool pcie;
+	int nics;
+};
+
+/* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
+ * forward reads and writes once (reference: interference of collectives, traffic factors). */
+static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
+
+int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
+{
+	int per_gpu = f->gpus_per_node > 0 ? f->nics_per_node / f->gpus_per_node : 1;
+	int fewest = span->n_ranks - span->max_ranks_per_node * (span->n_nodes - 1);
+
+	if (per_gpu < 1)
+		per_gpu = 1;
+	if (fewest < 1)
+		fewest = 1;
+	if (fewest > span->max_ranks_per_node)
+		fewest = span->max_ranks_per_node;
+	return fewest * per_gpu < f->nics_per_node ? fewest * per_gpu : f->nics_per_node;
+}
+
+/* Share of a port's links that lead to `n` GPUs of the domain (a ring through all of them). */
+static double link_share(const struct sc_fabric *f, int n)
+{
+	if (n < 2 || f->topology == SC_LINK_SWITCH)
+		return 1;
+	if (f->topology == SC_LINK_CUBE_MESH)
+		return f->cube_mesh_links[n > 8 ? 6 : n - 2] / f->cube_mesh_links[6];
+	return n >= f->link_gpus ? 1 : (n - 1.0) / (f->link_gpus - 1.0);
+}
+
+static void set_links(struct problem *p)
+{
+	const struct sc_fabric *f = p->f;
+	int local = p->span->max_ranks_per_node;
+
+	p->pcie = f->link_gbps <= 0 || local > f->link_gpus;
+	p->link_share = p->pcie ? 1 : link_share(f, p->kind == SC_SEND_RECV ? 2 : local);
+	p->link_gbps = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff
+			       : f->link_gbps * f->link_eff * p->link_share;
+	p->nics = p->span->n_nodes > 1 ? sc_span_nics(f, p->span) : 0;
+}
+
+static double net_gbps(const struct problem *p, double eff)
+{
+	return p->nics * p->f->nic_gbps * p->f->net_eff * eff;
+}
+
+static int floor_log2(int n)
+{
+	int log = 0;
+
+	for (; n > 1; n >>= 1)
+		log++;
+	return log;
+}
+
+static void finish(const struct problem *p, struct times *t)
+{
+	double slope = p->f->ramp.ll_slope - 1;
+
+	t->work_us = fmax(t->link_us, t->net_us);
+	if (p->kind != SC_SEND_RECV)
+		t->latency_us += p->f->link_latency_us;
+	t->total_us = t->latency_us + t->work_us;
+	if (t->simple_us > 0)
+		t->total_us += t->simple_us * t->work_us / (t->work_us + t->simple_us / slope);
+}
+
+/* Bytes out of each port: steps * S/n, and the last chunk is copied where nothing overlaps it. */
+static void ring(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	int n = p->span->n_ranks, nodes = p->span->n_nodes, steps = sc_ring_steps(p->kind, n);
+	int inter = nodes < 2 ? 0 : (p->kind == SC_ALL_REDUCE ? 2 : 1) * (nodes - 1);
+	int intra = (p->kind == SC_BROADCAST ? n - 1 : steps) - inter;
+	double chunk = p->bytes / n, hop;
+
+	hop = sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
+	*t = (struct times){
+		.latency_us = sc_nccl_base_us(SC_ALGO_RING, SC_PROTO_LL) + intra * hop,
+		.simple_us = f->ramp.simple_base_us + intra * f->ramp.simple_hop_us +
+			     inter * f->ramp.ring_net_frac * f->net_simple_us,
+		.link_us = sc_bytes_us(chunk, f->copy_gbps),
+		.hbm_bytes = steps * chunk *
+			     (p->kind == SC_ALL_REDUCE || p->kind == SC_REDUCE_SCATTER
+				      ? HBM_PER_BYTE_REDUCE
+				      : HBM_PER_BYTE_MOVE),
+	};
+	if (p->span->max_ranks_per_node > 1) {
+		t->link_bytes = steps * chunk;
+		t->link_us += sc_bytes_us(t->link_bytes, p->link_gbps);
+	}
+	if (nodes > 1) {
+		t->net_bytes = steps * chunk;
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, 1));
+		t->latency_us += inter * (sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
+					  f->ramp.ring_net_frac * f->nic_latency_us);
+	}
+	finish(p, t);
+}
+
+/* Bytes out of a node in a double binary tree: each node is a leaf in one half and has two children
+ * in the other, except that two and three nodes are too few for that. */
+static double tree_node_bytes(double bytes, int nodes)
+{
+	return nodes < 2 ? 0 : nodes == 2 ? bytes : nodes == 3 ? 1.5 * bytes : 2 * bytes;
+}
+
+static void tree(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	int nodes = p->span->n_nodes;
+	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * floor_log2(nodes);
+	double hop =
+		sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
+
+	*t = (struct times){
+		.latency_us = sc_nccl_base_us(SC_ALGO_TREE, SC_PROTO_LL) + hops * hop +
+			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
+					f->nic_latency_us),
+		.simple_us = f->ramp.simple_base_us + hops * f->ramp.simple_hop_us +
+			     levels * f->net_simple_us,
+		.hbm_bytes = 2 * p->bytes * HBM_PER_BYTE_REDUCE,
+	};
+	if (p->span->max_ranks_per_node > 1) {
+		t->link_bytes = 2 * p->bytes;
+		t->link_us = sc_bytes_us(t->link_bytes, p->link_gbps * f->ramp.tree_link_eff);
+	}
+	if (nodes > 1) {
+		t->net_bytes = tree_node_bytes(p->bytes, nodes);
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
+	}
+	finish(p, t);
+}
+
+static bool nvls_possible(const struct problem *p)
+{
+	return p->f->nvls_eff > 0 && p->kind == SC_ALL_REDUCE && !p->pcie &&
+	       p->f->topology == SC_LINK_SWITCH && p->span->max_ranks_per_node >= SC_NVLS_MIN_RANKS;
+}
+
+/* The switch adds: each port carries every byte once. Between nodes a tree, one head per NIC. */
+static void nvls(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	int nodes = p->span->n_nodes;
+	double levels = 2.0 * floor_log2(nodes);
+
+	*t = (struct times){
+		.latency_us = f->ramp.nvls_latency_us +
+			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
+					f->nic_latency_us),
+		.simple_us = f->ramp.nvls_simple_us + levels * f->net_simple_us,
+		.link_bytes = p->bytes,
+		.hbm_bytes = p->bytes * HBM_PER_BYTE_MOVE,
+	};
+	t->link_us = sc_bytes_us(p->bytes, f->link_gbps * f->nvls_eff);
+	if (nodes > 1) {
+		t->net_bytes = tree_node_bytes(p->bytes, nodes);
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
+	}
+	finish(p, t);
+}
+
+static void all_to_all(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	double n = p->span->n_ranks, local = p->span->max_ranks_per_node;
+	double to_peer = p->bytes / n;
+
+	*t = (struct times){
+		.latency_us = f->ramp.p2p_latency_us + (n - 1) * f->ramp.peer_us,
+		.simple_us = f->ramp.p2p_simple_us,
+		.link_us = sc_bytes_us(to_peer, f->copy_gbps),
+		.hbm_bytes = (n - 1) * to_peer * HBM_PER_BYTE_MOVE,
+	};
+	if (local > 1) {
+		t->link_bytes = (local - 1) * to_peer;
+		t->link_us += sc_bytes_us(t->link_bytes, p->link_gbps);
+	}
+	if (p->span->n_nodes > 1) {
+		t->net_bytes = local * (n - local) * to_peer;
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_a2a_eff));
+		t->latency_us += f->nic_latency_us;
+		t->simple_us += f->net_simple_us;
+	}
+	finish(p, t);
+}
+
+static void send_recv(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+
+	*t = (struct times){
+		.latency_us = f->ramp.p2p_latency_us,
+		.simple_us = f->ramp.p2p_simple_us,
+		.hbm_bytes = p->bytes, /* a side reads or writes */
+	};
+	if (p->span->n_nodes > 1) {
+		t->net_bytes = p->bytes;
+		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net_p2p_eff));
+		t->latency_us +=
+			sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) + f->nic_latency_us;
+		t->simple_us += f->net_simple_us;
+	} else {
+		t->link_bytes = p->bytes;
+		t->link_us = sc_bytes_us(p->bytes, p->link_gbps);
+	}
+	finish(p, t);
+}
+
+static enum sc_algo fastest(const struct problem *p, struct times *best)
+{
+	enum sc_algo algo = SC_ALGO_RING;
+	struct times t;
+
+	if (p->kind == SC_ALL_TO_ALL || p->kind == SC_SEND_RECV) {
+		if (p->kind == SC_ALL_TO_ALL)
+			all_to_all(p, best);
+		else
+			send_recv(p, best);
+		return SC_ALGO_DIRECT;
+	}
+	ring(p, best);
+	if (p->kind != SC_ALL_REDUCE)
+		return algo;
+	tree(p, &t);
+	if (t.total_us < best->total_us) {
+		*best = t;
+		algo = SC_ALGO_TREE;
+	}
+	if (!nvls_possible(p))
+		return algo;
+	nvls(p, &t);
+	if (t.total_us < best->total_us) {
+		*best = t;
+		algo = SC_ALGO_NVLS;
+	}
+	return algo;
+}
+
+/* Bytes for which NCCL gives a channel to one more 32 KiB (ring Simple: 512 threads of 64 B);
+ * LL128 5 KiB; ring LL 8 B * n * 512 threads. */
+static double channel_bytes(const struct problem *p, enum sc_proto proto)
+{
+	if (proto == SC_PROTO_SIMPLE)
+		return 32 * SC_BYTES_PER_KIB;
+	return proto == SC_PROTO_LL128 ? 5 * SC_BYTES_PER_KIB
+				       : 4 * SC_BYTES_PER_KIB * p->span->n_ranks;
+}
+
+/* Channels at full size: twice what the search found (at most 32), 16 or 24 for NVLS; peers over
+ * links take 2 each, over the network one per 14 GB/s. */
+static double most_channels(const struct problem *p, const struct sc_nccl_graph *g,
+			    enum sc_algo algo)
+{
+	double per_peer = p->span->n_nodes > 1 ? fmax(2, ceil(p->f->nic_gbps / 14)) : 16;
+
+	if (p->f->amd)
+		return p->kind == SC_ALL_TO_ALL ? 64 : 32; /* RCCL: CUs at which it saturates */
+	if (algo == SC_ALGO_NVLS)
+		return p->f->sm_arch >= 100 ? 24 : 16;
+	if (p->kind == SC_SEND_RECV)
+		return per_peer;
+	if (p->kind == SC_ALL_TO_ALL)
+		return fmin(32, per_peer * (p->span->n_ranks - 1));
+	return fmin(32, 2.0 * g->channels);
+}
+
+static void choose(const struct problem *p, const struct times *t, enum sc_algo algo,
+		   struct sc_collective_choice *out)
+{
+	struct sc_nccl_graph graph;
+	double most;
+
+	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
+	*out = (struct sc_collective_choice){.algo = algo, .proto = SC_PROTO_SIMPLE};
+	if (algo == SC_ALGO_DIRECT) /* LL up to 16 KiB a channel */
+		out->proto = p->bytes <= 16 * SC_BYTES_PER_KIB * most_channels(p, &graph, algo)
+				     ? SC_PROTO_LL
+				     : SC_PROTO_SIMPLE;
+	else if (algo != SC_ALGO_NVLS)
+		sc_nccl_choose(&graph, p->bytes, algo, out);
+	most = most_channels(p, &graph, algo);
+	out->channels = (int)fmax(1, fmin(most, floor(p->bytes / channel_bytes(p, out->proto))));
+	out->algbw_gbps = p->bytes * sc_bytes_us(1, 1) / t->total_us;
+}
+
+static double share(double used_us, double work_us)
+{
+	double x = work_us > 0 ? used_us / work_us : 0;
+
+	return x > 1 ? 1 : x;
+}
+
+static void set_demand(const struct problem *p, const struct times *t, double channels,
+		       struct sc_cost *out)
+{
+	const struct sc_fabric *f = p->f;
+	double port = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
+	double local = p->kind == SC_SEND_RECV ? 1 : p->span->max_ranks_per_node;
+	double node_gbps = f->nics_per_node * f->nic_gbps * f->net_eff;
+
+	if (port > 0)
+		out->demand[p->pcie ? SC_RES_PCIE : SC_RES_LINK] =
+			share(sc_bytes_us(t->link_bytes, port), t->work_us);
+	if (t->net_bytes > 0 && node_gbps > 0)
+		out->demand[SC_RES_NIC] =
+			share(sc_bytes_us(t->net_bytes, node_gbps) / local, t->work_us);
+	if (f->hbm_gbps > 0)
+		out->demand[SC_RES_HBM] = share(sc_bytes_us(t->hbm_bytes, f->hbm_gbps), t->work_us);
+	if (f->sm_count > 0)
+		out->demand[SC_RES_SM] = fmin(1, channels / f->sm_count);
+	out->holds_sm = 1;
+}
+
+void sc_collective_cost(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
+			const struct sc_span *span, struct sc_cost *out,
+			struct sc_collective_choice *choice)
+{
+	struct problem p = {.f = fabric, .span = span, .kind = shape->kind, .bytes = shape->bytes};
+	struct sc_collective_choice c = {.algo = SC_ALGO_RING};
+	struct times t;
+	enum sc_algo algo;
+
+	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
+	if (choice)
+		*choice = c;
+	if (span->n_ranks <= 1 || !(shape->bytes > 0))
+		return;
+	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
+	set_links(&p);
+	algo = fastest(&p, &t);
+	choose(&p, &t, algo, &c);
+	out->work_us = t.work_us;
+	out->latency_us = t.total_us - t.work_us;
+	set_demand(&p, &t, c.channels, out);
+	if (choice)
+		*choice = c;
+}

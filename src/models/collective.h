@@ -1,0 +1,67 @@
+/* How long a collective takes over a topology: ring, tree, in-switch reduction or direct; NVLink or
+ * PCIe inside a node, NICs between; protocol and channels after NCCL's cost model. */
+#ifndef SC_MODELS_COLLECTIVE_H
+#define SC_MODELS_COLLECTIVE_H
+
+#include "core/config.h"
+#include "core/cost.h"
+#include "core/fabric.h"
+
+/* How the GPUs of one scale-up domain are wired. */
+enum sc_link_topology {
+	SC_LINK_SWITCH,   /* every pair at the full rate of the port */
+	SC_LINK_MESH,     /* the port is split over the peers */
+	SC_LINK_CUBE_MESH /* DGX-1: 8 GPUs, 6 links each, not all pairs */
+};
+/* The network as the collective model sees it; made once per request. "Node" here and in sc_span is
+ * what the ranks of a span are counted by: the scale-up domain where it is larger than a host (its
+ * NICs are then those of all its hosts). */
+struct sc_fabric {
+	double link_gbps; /* per GPU, one direction, inside the scale-up domain (NVLink, xGMI) */
+	double pcie_gbps; /* used when link_gbps = 0, or between scale-up domains of one node */
+	double nic_gbps;  /* one NIC, one direction */
+	int nics_per_node;
+	int gpus_per_node; /* of a node or a scale-up domain, whichever is larger */
+	int link_gpus;     /* GPUs that reach each other over links; 2 for bridged pairs */
+	double nic_latency_us;
+	int sm_arch; /* 70, 80, 90, 100: NCCL's constants by generation; AMD as the nearest */
+	int sm_count;
+	double hbm_gbps;
+	double net_eff;  /* achieved / line rate of the NICs, from the fabric profile */
+	double link_eff; /* achieved / peak of NVLink */
+	double net_tree_eff, net_p2p_eff, net_a2a_eff; /* of net_eff */
+	double net_simple_us;   /* of a network hop, large messages above small ones */
+	double link_latency_us; /* of every collective, above NCCL's constants */
+	double copy_gbps;
+	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
+	bool amd;
+	enum sc_link_topology topology;
+	double cube_mesh_links[7]; /* of 6, for 2..8 GPUs */
+	struct sc_fabric_ramp ramp;
+};
+/* From the request's device, cluster and fabric profile. SC_ECONFLICT: several nodes, no NICs. */
+int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
+			   struct sc_err *err);
+
+/* Where the members of one group sit. */
+struct sc_span {
+	int n_ranks, n_nodes;
+	int max_ranks_per_node;
+};
+enum sc_algo { SC_ALGO_RING, SC_ALGO_TREE, SC_ALGO_NVLS, SC_ALGO_DIRECT, SC_N_ALGOS };
+enum sc_proto { SC_PROTO_LL, SC_PROTO_LL128, SC_PROTO_SIMPLE, SC_N_PROTOS };
+struct sc_collective_choice {
+	enum sc_algo algo;
+	enum sc_proto proto;
+	int channels;
+	double algbw_gbps;
+};
+/* Isolated time (latency_us + work_us), demand on LINK / NIC / SM / HBM as shares of one rank's
+ * unit (NIC: of the whole node's NICs), holds_sm. n_ranks <= 1 or bytes <= 0 gives zero cost.
+ * Send/recv: one pair; n_nodes > 1 = over the network. All-to-all: bytes = what one rank sends in
+ * all. Time is that of the fastest algorithm NCCL may take; it never falls as bytes grow. */
+void sc_collective_cost(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
+			const struct sc_span *span, struct sc_cost *out,
+			struct sc_collective_choice *choice /* may be NULL */);
+
+#endif

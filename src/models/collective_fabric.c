@@ -1,0 +1,90 @@
+/* The network of a request as the collective model wants it: device and cluster facts joined with
+ * the fabric profile's coefficients. */
+#include <string.h>
+
+#include "base/units.h"
+#include "models/collective_priv.h"
+
+/* DGX-1: eight Voltas with six links each and no switch. */
+enum { CUBE_MESH_GPUS = 8, VOLTA_CAPABILITY = 70, SWITCH_MIN_GPUS = 5 };
+
+static enum sc_link_topology topology_of(const struct sc_device *device, int link_gpus)
+{
+	if (link_gpus <= 2)
+		return SC_LINK_SWITCH;
+	if (device->vendor && strcmp(device->vendor, "amd") == 0)
+		return SC_LINK_MESH;
+	if (link_gpus < SWITCH_MIN_GPUS)
+		return SC_LINK_MESH; /* boards of four are wired pair by pair */
+	if (link_gpus == CUBE_MESH_GPUS && device->cuda_capability <= VOLTA_CAPABILITY)
+		return SC_LINK_CUBE_MESH;
+	return SC_LINK_SWITCH;
+}
+
+/* AMD has no CUDA capability: the generation with like links. */
+static int arch_of(const struct sc_device *device)
+{
+	return device->cuda_capability > 0 ? (int)device->cuda_capability : 90;
+}
+
+static void set_coefficients(const struct sc_request *request, struct sc_fabric *out)
+{
+	const struct sc_fabric_profile *profile = &request->fabric_profile;
+	const struct sc_device *device = &request->device;
+	const struct sc_cluster *cluster = &request->config.cluster;
+	const struct sc_fabric_link *link =
+		sc_fabric_link_get(profile, device->vendor, device->cuda_capability);
+	const struct sc_fabric_net *net = sc_fabric_net_get(profile, cluster->fabric);
+	const double *cube = profile->cube_mesh_links.at;
+
+	out->link_eff = link->eff;
+	out->copy_gbps = link->copy_gbps;
+	out->nvls_eff = out->topology == SC_LINK_SWITCH ? link->nvls_eff : 0;
+	out->link_latency_us = link->latency_us;
+	out->net_eff = net->eff;
+	out->net_tree_eff = net->tree_eff;
+	out->net_p2p_eff = net->p2p_eff;
+	out->net_a2a_eff = net->a2a_eff;
+	out->net_simple_us = net->simple_us;
+	out->nic_latency_us =
+		cluster->nic_latency_us >= 0 ? cluster->nic_latency_us : net->latency_us;
+	out->ramp = profile->ramp;
+	for (size_t i = 0; i < profile->cube_mesh_links.n && i < 7; i++)
+		out->cube_mesh_links[i] = cube[i];
+}
+
+int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
+			   struct sc_err *err)
+{
+	const struct sc_cluster *cluster = &request->config.cluster;
+	const struct sc_device *device = &request->device;
+	int64_t host_gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
+	int64_t domain = cluster->scale_up_gpus > 0 ? cluster->scale_up_gpus : host_gpus;
+	int64_t node = domain > host_gpus ? domain : host_gpus;
+	int64_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 0;
+	struct sc_fabric fabric = {0};
+
+	if (request->fabric_profile.links.n == 0 || request->fabric_profile.nets.n == 0)
+		return sc_err_set(err, SC_ECONFLICT, "no fabric profile loaded");
+	if (request->config.gpus > node && (nics == 0 || !(cluster->nic_gbit_s > 0)))
+		return sc_err_set(err, SC_ECONFLICT,
+				  "cluster.nics_per_node, cluster.nic_gbit_s: %lld GPUs need "
+				  "several nodes of %lld, and those need NICs",
+				  (long long)request->config.gpus, (long long)node);
+	fabric.link_gbps = cluster->link_gbps >= 0
+				   ? cluster->link_gbps
+				   : (double)device->nvlink_links * device->nvlink_link_gbps;
+	fabric.pcie_gbps = device->pcie_gbps;
+	fabric.nic_gbps = sc_gbit_to_gbps(cluster->nic_gbit_s > 0 ? cluster->nic_gbit_s : 0);
+	fabric.gpus_per_node = (int)node;
+	fabric.nics_per_node = (int)(nics * ((node + host_gpus - 1) / host_gpus));
+	fabric.link_gpus = (int)domain;
+	fabric.sm_arch = arch_of(device);
+	fabric.sm_count = (int)device->sm_count;
+	fabric.hbm_gbps = device->hbm_gbps;
+	fabric.amd = device->vendor && strcmp(device->vendor, "amd") == 0;
+	fabric.topology = topology_of(device, (int)domain);
+	set_coefficients(request, &fabric);
+	*out = fabric;
+	return 0;
+}

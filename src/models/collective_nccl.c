@@ -1,0 +1,289 @@
+/* NCCL's own cost model: latency + bytes / bandwidth for each algorithm and protocol, by which it
+ * chooses. The tables are NCCL's published constants, not coefficients of ours: NVIDIA/nccl 2.30.7
+ * (5067397c) src/graph/tuning.cc and src/graph/search.cc. It chooses well, but its times are too
+ * short for large messages: collective.c has the times. */
+#include <math.h>
+
+#include "base/units.h"
+#include "models/collective_priv.h"
+
+enum { VOLTA, AMPERE, HOPPER, BLACKWELL, N_GENERATIONS };
+enum { ONE_NODE, TWO_NODES, MORE_NODES, N_SCALES };
+
+/* Microseconds, by algorithm (ring, tree, NVLS) and protocol (LL, LL128, Simple). */
+static const double BASE_US[SC_ALGO_DIRECT][SC_N_PROTOS] = {
+	{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}, {0, 0, 0}};
+static const double HOP_US[SC_N_HOPS][SC_ALGO_DIRECT][SC_N_PROTOS] = {
+	{{0.6, 1.9, 3.4}, {0.6, 1.25, 4.0}, {0, 0, 25.0}},
+	{{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}, {0, 0, 0}},
+	{{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}, {0, 0, 18.0}},
+};
+static const double NVLS_TREE_NET_US = 20.9;
+
+/* GB/s, by GPU generation and number of nodes. */
+static const double LL_MAX[N_GENERATIONS][N_SCALES] = {
+	{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
+static const double RING_LL128[N_GENERATIONS][N_SCALES] = {
+	{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}};
+static const double TREE_LL128[N_GENERATIONS][N_SCALES] = {
+	{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}};
+static const double TREE_MAX[N_GENERATIONS][N_SCALES] = {
+	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
+static const double NVLS_TREE_MAX[N_GENERATIONS][N_SCALES] = {
+	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}};
+static const double NVLS_EFF[N_GENERATIONS] = {0, 0, 0.85, 0.74};
+
+/* Correction of the tree's bandwidth; entry i is for 64 B * 2^i. NCCL's last is never read. */
+enum { N_TREE_CORR = 23 };
+static const double TREE_CORR[SC_N_PROTOS][N_TREE_CORR] = {
+	{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+	{1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+	{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+	 .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
+};
+
+static int generation(int sm_arch)
+{
+	if (sm_arch >= 100)
+		return BLACKWELL;
+	if (sm_arch >= 90)
+		return HOPPER;
+	return sm_arch >= 80 ? AMPERE : VOLTA;
+}
+
+static int scale(int n_nodes)
+{
+	return n_nodes <= 1 ? ONE_NODE : n_nodes == 2 ? TWO_NODES : MORE_NODES;
+}
+
+static int floor_log2(int n)
+{
+	int log = 0;
+
+	while (n > 1) {
+		n >>= 1;
+		log++;
+	}
+	return log;
+}
+
+double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop)
+{
+	return HOP_US[hop][algo][proto];
+}
+
+double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto)
+{
+	return BASE_US[algo][proto];
+}
+
+int sc_ring_steps(enum sc_collective kind, int n_ranks)
+{
+	if (kind == SC_ALL_REDUCE)
+		return 2 * (n_ranks - 1);
+	return kind == SC_BROADCAST ? n_ranks : n_ranks - 1;
+}
+
+/* Row of LL_MAX: between nodes it is the CPU's, as LL polls through host memory. */
+static int ll_row(const struct sc_nccl_graph *g)
+{
+	if (g->n_nodes <= 1)
+		return generation(g->sm_arch);
+	return g->amd_cpu ? AMPERE : VOLTA;
+}
+
+static double intra_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
+{
+	return HOP_US[g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK][algo][proto];
+}
+
+/* Simple counts the NIC twice: a flush follows the data. One rank a node: the tree's row holds. */
+static double inter_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
+{
+	enum sc_algo row = g->n_ranks == g->n_nodes && algo == SC_ALGO_RING ? SC_ALGO_TREE : algo;
+
+	return HOP_US[SC_HOP_NET][row][proto] +
+	       (proto == SC_PROTO_SIMPLE ? 2 : 1) * g->nic_latency_us;
+}
+
+static double ring_latency(const struct sc_nccl_graph *g, enum sc_proto proto)
+{
+	int steps = sc_ring_steps(g->kind, g->n_ranks), inter = 0;
+	double overhead = 0, intra = intra_hop(g, SC_ALGO_RING, proto);
+
+	if (g->n_nodes > 1) {
+		inter = g->kind == SC_ALL_REDUCE ? 2 * (g->n_nodes - 1) : g->n_nodes - 1;
+		overhead = (g->amd_cpu ? 2.0 : 1.0) * (proto == SC_PROTO_SIMPLE ? 3 : 1);
+	}
+	if (g->kind == SC_BROADCAST) /* pipelined: one hop, when all channels are alike */
+		return BASE_US[SC_ALGO_RING][proto] +
+		       (inter ? inter_hop(g, SC_ALGO_RING, proto) : intra);
+	return BASE_US[SC_ALGO_RING][proto] + (steps - inter) * fmax(intra, overhead) +
+	       inter * inter_hop(g, SC_ALGO_RING, proto);
+}
+
+static void tune_ring(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
+{
+	int gen = generation(g->sm_arch), sc = scale(g->n_nodes);
+	int cpu_gen = ll_row(g);
+	double ll_max = LL_MAX[cpu_gen][sc];
+	double c = g->channels, bus = c * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+	double to_alg = (double)g->n_ranks / sc_ring_steps(g->kind, g->n_ranks);
+	double *bw = out->algbw_gbps[SC_ALGO_RING];
+
+	bw[SC_PROTO_LL] = fmin(ll_max, bus / 2) * to_alg;
+	bw[SC_PROTO_LL128] = g->pcie ? 0 : fmin(0.92 * bus, c * RING_LL128[gen][sc]) * to_alg;
+	bw[SC_PROTO_SIMPLE] = bus * to_alg;
+	for (int p = 0; p < SC_N_PROTOS; p++)
+		out->latency_us[SC_ALGO_RING][p] = ring_latency(g, (enum sc_proto)p);
+}
+
+static void tune_tree(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
+{
+	int gen = generation(g->sm_arch), sc = scale(g->n_nodes);
+	int cpu_gen = ll_row(g);
+	double c = g->channels, ring_bus = c * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+	double bus = fmin(0.92 * ring_bus, c * TREE_MAX[gen][sc]);
+	double ll128 =
+		fmin(bus * (sc == ONE_NODE ? 7.0 / 9 : 120.0 / 128), c * TREE_LL128[gen][sc]);
+	double *bw = out->algbw_gbps[SC_ALGO_TREE];
+	double hops = (double)g->n_ranks / g->n_nodes - 1, levels = floor_log2(g->n_nodes);
+
+	if (g->kind != SC_ALL_REDUCE)
+		return;
+	bw[SC_PROTO_LL] = 0.5 * fmin(bus / 3.8, LL_MAX[cpu_gen][sc]);
+	bw[SC_PROTO_LL128] = g->pcie ? 0 : 0.5 * ll128;
+	bw[SC_PROTO_SIMPLE] = 0.5 * bus;
+	for (int i = 0; i < SC_N_PROTOS; i++) {
+		enum sc_proto p = (enum sc_proto)i;
+
+		out->latency_us[SC_ALGO_TREE][p] =
+			BASE_US[SC_ALGO_TREE][p] + 2 * (hops * intra_hop(g, SC_ALGO_TREE, p) +
+							levels * inter_hop(g, SC_ALGO_TREE, p));
+	}
+}
+
+/* NVLS on one node, NVLSTree on several (all-reduce only). */
+static void tune_nvls(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
+{
+	int gen = generation(g->sm_arch), sc = scale(g->n_nodes);
+	bool reduce = g->kind == SC_ALL_REDUCE;
+	double c = g->nvls_channels, ppn = (double)g->n_ranks / g->n_nodes;
+	double inter = g->nvls_inter_gbps * (g->n_nodes == 2 ? 2 : 1), intra, bus;
+
+	if (c < 2 || NVLS_EFF[gen] <= 0 || (g->n_nodes > 1 && !reduce) ||
+	    (!reduce && g->kind != SC_ALL_GATHER && g->kind != SC_REDUCE_SCATTER))
+		return;
+	intra = g->nvls_intra_gbps * NVLS_EFF[gen] * (c - 1) / c;
+	intra *= reduce ? 2 : (ppn - 1) / ppn;
+	bus = c * fmin(intra, inter);
+	if (g->n_nodes > 1)
+		bus = fmin(bus, c * NVLS_TREE_MAX[gen][sc]);
+	if (reduce)
+		bus *= (double)g->n_ranks / sc_ring_steps(g->kind, g->n_ranks);
+	out->algbw_gbps[SC_ALGO_NVLS][SC_PROTO_SIMPLE] = bus;
+	out->latency_us[SC_ALGO_NVLS][SC_PROTO_SIMPLE] =
+		HOP_US[SC_HOP_NVLINK][SC_ALGO_NVLS][SC_PROTO_SIMPLE] +
+		2 * floor_log2(g->n_nodes) * (NVLS_TREE_NET_US + 2 * g->nic_latency_us);
+}
+
+void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out)
+{
+	*out = (struct sc_nccl_model){0};
+	if (graph->n_ranks < 2 || graph->kind == SC_ALL_TO_ALL || graph->kind == SC_SEND_RECV)
+		return;
+	tune_ring(graph, out);
+	tune_tree(graph, out);
+	tune_nvls(graph, out);
+}
+
+double sc_nccl_time_us(const struct sc_nccl_graph *graph, const struct sc_nccl_model *model,
+		       const struct sc_collective_choice *choice, double bytes)
+{
+	double latency = model->latency_us[choice->algo][choice->proto];
+	double bw = model->algbw_gbps[choice->algo][choice->proto];
+
+	if (bw <= 0)
+		return HUGE_VAL;
+	if (choice->algo == SC_ALGO_TREE && bytes >= 64) {
+		int exponent;
+
+		frexp(bytes / 64, &exponent); /* floor(log2) + 1 */
+		if (exponent <= N_TREE_CORR)
+			bw *= TREE_CORR[choice->proto][exponent - 1];
+	}
+	if (choice->algo == SC_ALGO_RING && choice->proto == SC_PROTO_SIMPLE &&
+	    graph->kind == SC_ALL_REDUCE && graph->n_nodes > 1 &&
+	    bytes >= 64.0 * graph->channels * graph->n_ranks)
+		latency *= graph->sm_arch < 80 ? 1.9 : 1.4;
+	return latency + sc_bytes_us(bytes, bw);
+}
+
+bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_algo only,
+		    struct sc_collective_choice *out)
+{
+	struct sc_nccl_model model;
+	double best = HUGE_VAL;
+
+	sc_nccl_tune(graph, &model);
+	for (int a = 0; a < SC_ALGO_DIRECT; a++) {
+		if (only != SC_N_ALGOS && a != (int)only)
+			continue;
+		for (int p = 0; p < SC_N_PROTOS; p++) {
+			struct sc_collective_choice c = {.algo = (enum sc_algo)a,
+							 .proto = (enum sc_proto)p};
+			double us = sc_nccl_time_us(graph, &model, &c, bytes);
+
+			if (us >= best)
+				continue;
+			best = us;
+			out->algo = c.algo;
+			out->proto = c.proto;
+			out->algbw_gbps = model.algbw_gbps[a][p];
+		}
+	}
+	return best < HUGE_VAL;
+}
+
+/* What the search settles on: one channel's rate per generation on NVLink, the rate of an NVLS head
+ * (9 shares for 8 heads) and the highest NIC rate it tries for it. */
+static const struct {
+	double channel_gbps, port_gbps, nvls_gbps, nvls_net_gbps, max_net_gbps;
+} SEARCH[N_GENERATIONS] = {
+	{20, 120, 0, 0, 48}, {20, 240, 0, 0, 48}, {30, 370.8, 40, 60, 48}, {45, 721.8, 80, 90, 96}};
+static const double SEARCH_NIC_SHARE = 0.96; /* 24 of 25, 48 of 50 GB/s: the next step below */
+
+void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
+			const struct sc_span *span, struct sc_nccl_graph *out)
+{
+	int gen = generation(fabric->sm_arch), nics;
+	bool pcie = fabric->link_gbps <= 0 || span->max_ranks_per_node > fabric->link_gpus;
+	double port = pcie ? 0.75 * fabric->pcie_gbps : SEARCH[gen].port_gbps;
+	double channel = pcie ? port : SEARCH[gen].channel_gbps;
+
+	*out = (struct sc_nccl_graph){
+		.kind = kind,
+		.n_ranks = span->n_ranks,
+		.n_nodes = span->n_nodes,
+		.sm_arch = fabric->sm_arch,
+		.pcie = pcie,
+		.nic_latency_us = fabric->nic_latency_us,
+		.channels = (int)fmax(1, floor(port / channel)),
+		.intra_gbps = channel,
+		.inter_gbps = channel,
+	};
+	if (fabric->nvls_eff > 0 && span->max_ranks_per_node >= SC_NVLS_MIN_RANKS && !pcie) {
+		out->nvls_channels = span->max_ranks_per_node > 32 ? 32 : span->max_ranks_per_node;
+		out->nvls_intra_gbps = SEARCH[gen].nvls_gbps;
+		out->nvls_inter_gbps = SEARCH[gen].nvls_net_gbps;
+	}
+	if (span->n_nodes < 2)
+		return;
+	nics = sc_span_nics(fabric, span);
+	channel = fmin(SEARCH[gen].max_net_gbps, SEARCH_NIC_SHARE * fabric->nic_gbps);
+	out->channels = (int)fmax(1, fmin(nics, 32));
+	if (span->max_ranks_per_node > 1)
+		channel = fmin(channel, port / out->channels);
+	out->intra_gbps = out->inter_gbps = channel;
+	out->nvls_inter_gbps = channel;
+}

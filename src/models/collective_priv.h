@@ -1,0 +1,48 @@
+/* Inside of the collective model: NCCL's own tuning formula (collective_nccl.c), which names the
+ * algorithm and protocol that NCCL would take, and the times we return (collective.c). */
+#ifndef SC_MODELS_COLLECTIVE_PRIV_H
+#define SC_MODELS_COLLECTIVE_PRIV_H
+
+#include "models/collective.h"
+
+/* What NCCL's topology search found, and who takes part. */
+struct sc_nccl_graph {
+	enum sc_collective kind;
+	int n_ranks, n_nodes;
+	int sm_arch;                   /* 70, 80, 90, 100 */
+	int channels;                  /* of the search, before they are doubled at run time */
+	double intra_gbps, inter_gbps; /* per channel */
+	int nvls_channels;             /* 0 = no in-switch reduction */
+	double nvls_intra_gbps, nvls_inter_gbps;
+	bool pcie; /* GPUs reach each other over PCIe */
+	bool amd_cpu;
+	double nic_latency_us;
+};
+/* latency + bytes / bandwidth of each algorithm and protocol; bandwidth 0 = not enabled. */
+struct sc_nccl_model {
+	double latency_us[SC_ALGO_DIRECT][SC_N_PROTOS];
+	double algbw_gbps[SC_ALGO_DIRECT][SC_N_PROTOS];
+};
+void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out);
+/* Time that NCCL expects, with its corrections by size; HUGE_VAL if not enabled. */
+double sc_nccl_time_us(const struct sc_nccl_graph *graph, const struct sc_nccl_model *model,
+		       const struct sc_collective_choice *choice, double bytes);
+/* Fills algo, proto and algbw_gbps of the fastest by that time. `only` is one algorithm, or
+ * SC_N_ALGOS for any. False if none is enabled. */
+bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_algo only,
+		    struct sc_collective_choice *out);
+/* Latency of one hop of an algorithm as NCCL's tables have it: over NVLink, PCIe, the network. */
+enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
+double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
+double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto);
+/* Steps of a ring: 2(n-1) for all-reduce, n for broadcast, else n-1. */
+int sc_ring_steps(enum sc_collective kind, int n_ranks);
+
+enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
+/* NICs of one node that a group drives: those of its ranks on the node with the fewest. */
+int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);
+/* The search's result for a fabric and span. */
+void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
+			const struct sc_span *span, struct sc_nccl_graph *out);
+
+#endif

@@ -1,0 +1,56 @@
+/* The list of op models, and the step from an op's time to a graph cost. */
+#include "models/op_model.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "models/op_model_priv.h"
+
+static const struct sc_op_model *const MODELS[SC_N_OP_KINDS] = {
+	[SC_OP_GEMM] = &sc_gemm_model,
+	[SC_OP_ATTENTION] = &sc_attention_model,
+	[SC_OP_ROWWISE] = &sc_rowwise_model,
+	[SC_OP_OPTIMIZER] = &sc_optimizer_model,
+};
+
+const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind)
+{
+	return (unsigned)kind < SC_N_OP_KINDS ? MODELS[kind] : NULL;
+}
+
+static enum sc_owner op_owner(const struct sc_op *op, const struct sc_op_time *time)
+{
+	if (op->kind == SC_OP_OPTIMIZER)
+		return SC_OWN_OPTIMIZER;
+	if (op->kind == SC_OP_ROWWISE || time->memory_us > time->math_us)
+		return SC_OWN_MEMORY;
+	return SC_OWN_COMPUTE;
+}
+
+void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out)
+{
+	const struct sc_op_model *model = sc_op_model_get(op->kind);
+	struct sc_op_time time;
+
+	assert(model);
+	model->time(device, op, &time);
+	memset(out, 0, sizeof(*out));
+	out->latency_us = time.fixed_us;
+	out->work_us = time.total_us - time.fixed_us;
+	if (out->work_us > 0) {
+		double hbm = time.memory_us / out->work_us;
+
+		out->demand[SC_RES_SM] = time.sm_frac;
+		out->demand[SC_RES_HBM] = hbm < 1 ? hbm : 1;
+	}
+	out->waves = time.waves;
+	out->owner_frac[op_owner(op, &time)] = 1;
+}
+
+double sc_smooth_max(double a, double b)
+{
+	double hi = a > b ? a : b, r = a > b ? b / a : a / b;
+
+	return hi > 0 ? hi * cbrt(1 + r * r * r) : 0;
+}

@@ -1,0 +1,30 @@
+/* One model per op kind: shape and device in, cost out. Add a model: one .c file with a
+ * `const struct sc_op_model`, one row in the list in op_model.c. */
+#ifndef SC_MODELS_OP_MODEL_H
+#define SC_MODELS_OP_MODEL_H
+
+#include "core/cost.h"
+#include "core/device.h"
+#include "core/op.h"
+
+/* The answer with its parts, for `stepcast op`. Times are kernel times, launches apart. */
+struct sc_op_time {
+	double total_us;
+	double math_us, memory_us, fixed_us; /* what each limit alone would take */
+	double waves;
+	double sm_frac;     /* share of the SMs it can use */
+	double spread_frac; /* residual spread (1 sigma, relative) of the model here */
+	const char *limit;  /* "math", "memory", "fixed" */
+	bool extrapolated;
+};
+struct sc_op_model {
+	const char *name;
+	void (*time)(const struct sc_device *device, const struct sc_op *op,
+		     struct sc_op_time *out);
+};
+/* By kind; collectives and host ops are not here. */
+const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind);
+/* Time and demand vector as a graph cost. */
+void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out);
+
+#endif
