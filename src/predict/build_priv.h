@@ -1,0 +1,68 @@
+/* Shared by the parts of the Transformer graph builder. */
+#ifndef SC_PREDICT_BUILD_PRIV_H
+#define SC_PREDICT_BUILD_PRIV_H
+
+#include "predict/build_transformer.h"
+
+/* Lanes of one class. Transfers have a lane per peer and direction, as each is its own queue. */
+struct class_lanes {
+	uint32_t host, compute, tp, dp;
+	uint32_t act_send, act_recv, grad_send, grad_recv;
+};
+struct class_state {
+	struct class_lanes lanes;
+	uint32_t
+		*costs[2]
+		      [SC_N_BLOCKS]; /* graph cost ids of the variant's block steps (full detail) */
+	uint32_t last_compute;       /* the last node on the compute lane, or SC_NONE */
+	uint32_t
+		last_send; /* transfer that the next pass waits for (synchronous p2p), or SC_NONE */
+	uint32_t last_grad; /* last gradient collective, or SC_NONE */
+	uint32_t n_dp;      /* dp collectives emitted so far */
+	uint32_t n_tp;
+	uint32_t n_tie;
+};
+/* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
+ * GPU's part. SC_NONE: no such node. */
+struct pass_costs {
+	uint32_t lead, rest, gpu;
+};
+/* Groups that several classes join: found by (instance, sequence number on that instance). */
+struct group_list {
+	SC_VEC(uint32_t) ids;
+};
+struct builder {
+	const struct sc_transformer *tf;
+	struct sc_graph *graph;
+	struct sc_arena *arena;
+	struct sc_built *built;
+	struct class_state *cls;
+	struct group_list *instance;      /* by placement instance id */
+	uint32_t *act_group, *grad_group; /* [class][chunk][micro-batch], by sender */
+	struct pass_costs
+		*pass_costs; /* [class][chunk][backward][partial], gpu == SC_NONE: not yet made */
+	uint32_t zero_cost;
+	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
+	bool sync_p2p, full;
+};
+
+static inline bool build_is_partial(const struct builder *b, uint32_t micro_batch)
+{
+	return b->tf->partial && micro_batch + 1 == b->built->shape.micro_batches;
+}
+const struct sc_variant *build_variant(const struct builder *b, uint32_t c);
+/* The seq-th group on an axis group's instance, made at first use. */
+uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis, uint32_t seq,
+			    uint32_t cost, uint32_t op);
+
+/* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
+uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, uint32_t recv,
+		     bool last_backward);
+/* build_step_end.c: what follows the last backward of every class. */
+void build_step_end(struct builder *b);
+/* Reduces the gradients of `params` parameters over the dp group after node `after`. */
+void build_grad_reduce(struct builder *b, uint32_t c, double params, uint32_t after);
+uint32_t build_weight_gather(struct builder *b, uint32_t c, double params, uint32_t after);
+void build_compute_after(struct builder *b, uint32_t c, uint32_t dep);
+
+#endif

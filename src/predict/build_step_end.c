@@ -1,0 +1,211 @@
+/* Data-parallel collectives, and what follows the last backward: tied embeddings, gradient checks,
+ * the optimizer, the parameters' gathering. */
+#include <string.h>
+
+#include "predict/build_priv.h"
+#include "predict/op_names.h"
+
+/* Collectives that together move `shape`, in `pieces`, over the class's dp group on its dp lane after
+ * `after`, as one group. */
+static uint32_t dp_collective(struct builder *b, uint32_t c,
+			      const struct sc_collective_shape *shape, double pieces,
+			      uint32_t after)
+{
+	static const unsigned NAMES[SC_N_COLLECTIVES] = {
+		[SC_ALL_REDUCE] = SC_NAME_GRAD_REDUCE,
+		[SC_REDUCE_SCATTER] = SC_NAME_GRAD_REDUCE,
+		[SC_ALL_GATHER] = SC_NAME_PARAM_GATHER,
+	};
+	unsigned name = NAMES[shape->kind];
+	struct sc_collective_shape piece = *shape;
+	const struct sc_rank_class *rc = &b->tf->placement.classes[c];
+	const struct sc_axis_group *dp = &rc->group[SC_AXIS_DP];
+	struct class_state *st = &b->cls[c];
+	struct sc_cost cost;
+	uint32_t group, node;
+
+	piece.bytes /= pieces;
+	sc_block_comm_cost(&build_variant(b, c)->env, &piece, &dp->span, &cost);
+	cost.latency_us = sc_quantize_us(
+		pieces * (cost.latency_us + build_variant(b, c)->env.software->comm_host_us /
+						    build_variant(b, c)->env.host_speed));
+	cost.work_us = sc_quantize_us(pieces * cost.work_us);
+	group = build_shared_group(b, dp, st->n_dp++, sc_graph_add_cost(b->graph, &cost), name);
+	node = sc_graph_add_member(b->graph, st->lanes.dp, group, b->zero_cost, name);
+	if (after != SC_NONE)
+		sc_graph_add_dep(b->graph, node, after);
+	return node;
+}
+
+static enum sc_dtype grad_dtype(const struct builder *b)
+{
+	return b->tf->request->software.grad_bytes > 2 ? SC_FP32 : SC_FP16;
+}
+
+/* Weights sharded over dp move tensor by tensor in some stacks. */
+static double pieces_of_layer(const struct builder *b)
+{
+	enum sc_sharding s = b->tf->request->config.parallel.sharding;
+
+	return s == SC_ZERO3 || s == SC_FSDP ? b->tf->request->software.gathers_per_layer : 1;
+}
+
+static bool scatters(const struct builder *b)
+{
+	enum sc_sharding s = b->tf->request->config.parallel.sharding;
+
+	return s >= SC_ZERO2 || b->tf->request->software.distributed_optimizer;
+}
+
+void build_grad_reduce(struct builder *b, uint32_t c, double params, uint32_t after)
+{
+	struct sc_collective_shape shape = {
+		.kind = scatters(b) ? SC_REDUCE_SCATTER : SC_ALL_REDUCE,
+		.bytes = params * b->tf->request->software.grad_bytes,
+		.dtype = grad_dtype(b),
+	};
+
+	b->cls[c].last_grad = dp_collective(b, c, &shape, pieces_of_layer(b), after);
+}
+
+uint32_t build_weight_gather(struct builder *b, uint32_t c, double params, uint32_t after)
+{
+	enum sc_dtype dtype = sc_precision_dtype(b->tf->request->config.training.precision);
+	struct sc_collective_shape shape = {SC_ALL_GATHER, params * sc_dtype_bytes(dtype), dtype};
+
+	return dp_collective(b, c, &shape, pieces_of_layer(b), after);
+}
+
+/* What is put on the compute lane next waits for `dep` too. */
+void build_compute_after(struct builder *b, uint32_t c, uint32_t dep)
+{
+	uint32_t wait = sc_graph_add_node(b->graph, SC_NODE_EVENT, b->cls[c].lanes.compute,
+					  b->zero_cost, SC_NAME_JOIN);
+
+	if (dep != SC_NONE)
+		sc_graph_add_dep(b->graph, wait, dep);
+	b->cls[c].last_compute = wait;
+}
+
+/* All gradients at once, in buckets, after the last backward. */
+static void reduce_after(struct builder *b, uint32_t c)
+{
+	const struct sc_software *sw = &b->tf->request->software;
+	double params = b->tf->classes[c].params;
+	double per_bucket = sw->bucket_mib > 0 ? sw->bucket_mib * 0x1p20 / sw->grad_bytes : params;
+
+	for (double done = 0; done < params; done += per_bucket)
+		build_grad_reduce(b, c, params - done < per_bucket ? params - done : per_bucket,
+				  b->cls[c].last_compute);
+}
+
+/* Word embeddings shared by the first and the last stage: their gradients are summed. */
+static void tie_embeddings(struct builder *b, uint32_t first)
+{
+	const struct sc_request *req = b->tf->request;
+	const struct sc_rank_class *rc = &b->tf->placement.classes[first];
+	const struct sc_block_env *env = &build_variant(b, first)->env;
+	struct sc_span span = {2, rc->prev_remote ? 2 : 1, rc->prev_remote ? 1 : 2};
+	struct sc_collective_shape shape = {
+		.kind = SC_ALL_REDUCE,
+		.bytes = sc_transformer_padded_vocab(req) / (double)req->config.parallel.tp *
+			 (double)req->config.model.hidden * req->software.grad_bytes,
+		.dtype = grad_dtype(b),
+	};
+	struct sc_member pair[2] = {{first, 1}, {rc->prev_class, 1}};
+	struct sc_cost cost;
+	uint32_t group;
+
+	sc_block_comm_alone(env, &shape, &span, &cost);
+	group = sc_graph_add_group(b->graph, sc_graph_add_cost(b->graph, &cost), pair, 2,
+				   SC_NAME_EMBED_TIE);
+	for (int i = 0; i < 2; i++) {
+		struct class_state *st = &b->cls[pair[i].class_id];
+		uint32_t node = sc_graph_add_member(b->graph, st->lanes.tp, group, b->zero_cost,
+						    SC_NAME_EMBED_TIE);
+
+		sc_graph_add_dep(b->graph, node, st->last_compute);
+		if (st->last_grad != SC_NONE)
+			sc_graph_add_dep(b->graph, node, st->last_grad);
+		st->last_send = node;
+	}
+}
+
+/* Small all-reduces over everybody: overflow flag, gradient norm, loss. Also the iteration's barrier. */
+static uint32_t world_group(struct builder *b)
+{
+	const struct sc_placement *p = &b->tf->placement;
+	const struct sc_block_env *env = &b->tf->variant[0].env;
+	int64_t per_node = b->tf->request->config.cluster.gpus_per_node;
+	struct sc_span span = {(int)p->world, (int)((p->world + per_node - 1) / per_node),
+			       (int)(p->world < per_node ? p->world : per_node)};
+	struct sc_collective_shape shape = {SC_ALL_REDUCE, sc_dtype_bytes(SC_FP32), SC_FP32};
+	struct sc_member *all = sc_arena_calloc(b->arena, p->n_classes, sizeof(*all));
+	struct sc_cost cost;
+
+	sc_block_comm_alone(env, &shape, &span, &cost);
+	cost.latency_us = sc_quantize_us((cost.latency_us + env->software->comm_host_us) *
+					 env->software->loss_all_reduce);
+	cost.work_us = sc_quantize_us(cost.work_us * env->software->loss_all_reduce);
+	for (uint32_t c = 0; c < p->n_classes; c++)
+		all[c] = (struct sc_member){c, p->classes[c].multiplicity};
+	return sc_graph_add_group(b->graph, sc_graph_add_cost(b->graph, &cost), all,
+				  (uint32_t)p->n_classes, SC_NAME_STEP_COMM);
+}
+
+static void add_optimizer(struct builder *b, uint32_t c)
+{
+	const struct sc_summary *sum = &b->tf->classes[c].optimizer;
+	struct class_state *st = &b->cls[c];
+	struct sc_cost cost = {.work_us = sum->lead_us + sum->gpu_us};
+	uint32_t node;
+
+	if (cost.work_us <= 0)
+		return;
+	cost.owner_frac[SC_OWN_OPTIMIZER] = sum->gpu_us / cost.work_us;
+	cost.owner_frac[SC_OWN_HOST] = sum->lead_us / cost.work_us;
+	node = sc_graph_add_node(b->graph, SC_NODE_KERNEL, st->lanes.compute,
+				 sc_graph_add_cost(b->graph, &cost), SC_NAME_OPTIMIZER);
+	sc_graph_add_dep(b->graph, node, st->last_compute);
+	st->last_compute = node;
+}
+
+static void finish_class(struct builder *b, uint32_t c, uint32_t world)
+{
+	const struct sc_config *cfg = &b->tf->request->config;
+	struct class_state *st = &b->cls[c];
+	enum sc_sharding sharding = cfg->parallel.sharding;
+	uint32_t node =
+		sc_graph_add_member(b->graph, st->lanes.tp, world, b->zero_cost, SC_NAME_STEP_COMM);
+
+	sc_graph_add_dep(b->graph, node, st->last_compute);
+	if (st->last_grad != SC_NONE)
+		sc_graph_add_dep(b->graph, node, st->last_grad);
+	if (st->last_send != SC_NONE)
+		sc_graph_add_dep(b->graph, node, st->last_send);
+	build_compute_after(b, c, node);
+	add_optimizer(b, c);
+	if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks > 1 &&
+	    (sharding == SC_ZERO1 || sharding == SC_ZERO2 ||
+	     b->tf->request->software.distributed_optimizer))
+		build_weight_gather(b, c, b->tf->classes[c].params, st->last_compute);
+}
+
+void build_step_end(struct builder *b)
+{
+	const struct sc_config *cfg = &b->tf->request->config;
+	const struct sc_placement *p = &b->tf->placement;
+	bool sharded = cfg->parallel.sharding == SC_ZERO3 || cfg->parallel.sharding == SC_FSDP;
+	uint32_t world;
+
+	for (uint32_t c = 0; c < p->n_classes; c++)
+		if (!sharded && p->classes[c].group[SC_AXIS_DP].span.n_ranks > 1 &&
+		    b->tf->request->software.grad_sync == SC_GRAD_AFTER)
+			reduce_after(b, c);
+	for (uint32_t c = 0; c < p->n_classes; c++)
+		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0)
+			tie_embeddings(b, c);
+	world = world_group(b);
+	for (uint32_t c = 0; c < p->n_classes; c++)
+		finish_class(b, c, world);
+}

@@ -1,0 +1,57 @@
+/* Builds the execution graph of one training iteration of a Transformer: pipeline schedule, transfers
+ * between stages, gradient reduction, optimizer. The same builder makes the coarse graph (a chunk of
+ * layers is one to three nodes) and the full one (every op); only how a chunk is emitted differs. */
+#ifndef SC_PREDICT_BUILD_TRANSFORMER_H
+#define SC_PREDICT_BUILD_TRANSFORMER_H
+
+#include "base/arena.h"
+#include "core/config.h"
+#include "predict/block.h"
+#include "predict/parallel.h"
+#include "predict/predict.h"
+#include "predict/schedule.h"
+#include "predict/transformer_ops.h"
+
+/* Blocks for ranks that cost the same: same tensor-parallel span, node load, speed. */
+struct sc_variant {
+	struct sc_block_env env;
+	struct sc_block block[2][SC_N_BLOCKS]; /* [1]: the last, partial micro-batch */
+};
+enum { SC_MAX_VARIANTS = 16 };
+
+struct sc_class_plan {
+	uint32_t variant;
+	struct sc_summary optimizer;
+	double params; /* on one rank, before sharding */
+};
+/* Everything about a request that does not depend on the number of micro-batches simulated. */
+struct sc_transformer {
+	const struct sc_request *request;
+	const struct sc_predict_opts *opts;
+	struct sc_fabric fabric;
+	struct sc_placement placement;
+	struct sc_variant variant[SC_MAX_VARIANTS];
+	size_t n_variants;
+	struct sc_class_plan *classes; /* placement.n_classes, in the arena */
+	struct sc_block optimizer;     /* of the class planned last */
+	int64_t *stage_layers;         /* pp * virtual_stages, chunk-major */
+	bool partial;                  /* the last micro-batch is smaller */
+};
+
+int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
+			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
+			struct sc_err *err);
+void sc_transformer_release(struct sc_transformer *tf);
+
+/* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
+struct sc_built {
+	struct sc_schedule_shape shape;
+	uint32_t *slot_node; /* n_classes * n_slots: node whose end is the slot's end */
+	size_t n_slots;
+};
+/* Builds the iteration with `micro_batches` micro-batches into an empty graph and seals it. */
+int sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
+			 struct sc_build_scratch *scratch, struct sc_graph *graph,
+			 struct sc_built *built, struct sc_err *err);
+
+#endif

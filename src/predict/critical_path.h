@@ -1,0 +1,26 @@
+/* The chain of nodes that decides when the last one ends, walked backwards over binding reasons.
+ * Segments are contiguous and cover [0, total_us] exactly: each microsecond has one owner. */
+#ifndef SC_PREDICT_CRITICAL_PATH_H
+#define SC_PREDICT_CRITICAL_PATH_H
+
+#include "core/graph.h"
+#include "core/timeline.h"
+
+struct sc_segment {
+	uint32_t node;
+	uint32_t holder; /* the node that ran: `node` itself, or whose SMs it waited for */
+	uint8_t reason;  /* why this node could not start sooner: enum sc_reason */
+	uint8_t waiting; /* 1: the node waited for SMs, while their holder ran; 0: it ran */
+	double start_us, end_us;
+};
+struct sc_critical_path {
+	SC_VEC(struct sc_segment) segments; /* in time order */
+	double owner_us[SC_N_OWNERS]; /* by owner_frac of the costs, the rest OTHER; waiting: of the
+					       SM holder's cost, for that is what the time went to */
+};
+void sc_critical_path_release(struct sc_critical_path *path);
+/* Ends at `last`, or at the node that ends last (lowest id on a tie) if SC_NONE. */
+void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timeline *timeline,
+			   uint32_t last, struct sc_critical_path *path);
+
+#endif

@@ -1,0 +1,98 @@
+/* Names of the ops that builders put into graphs: an X-macro table, id -> text for reports. */
+#ifndef SC_PREDICT_OP_NAMES_H
+#define SC_PREDICT_OP_NAMES_H
+
+#define SC_OP_NAMES(X)                                               \
+	X(EMBED_LOOKUP, "embedding lookup")                          \
+	X(EMBED_DROPOUT, "embedding dropout")                        \
+	X(EMBED_COMM, "embedding all-reduce")                        \
+	X(EMBED_GRAD, "embedding gradient")                          \
+	X(LAYER_NORM, "layer norm")                                  \
+	X(LAYER_NORM_GRAD, "layer norm gradient")                    \
+	X(QKV, "gemm qkv")                                           \
+	X(QKV_DGRAD, "gemm qkv data gradient")                       \
+	X(QKV_WGRAD, "gemm qkv weight gradient")                     \
+	X(QKV_LAYOUT, "qkv layout copies")                           \
+	X(SCORES, "gemm attention scores")                           \
+	X(SOFTMAX, "attention softmax")                              \
+	X(ATTENTION_DROPOUT, "attention dropout")                    \
+	X(CONTEXT, "gemm attention context")                         \
+	X(CONTEXT_LAYOUT, "context layout copy")                     \
+	X(FLASH, "flash attention")                                  \
+	X(FLASH_GRAD, "flash attention gradient")                    \
+	X(CONTEXT_DGRAD, "gemm attention context gradients")         \
+	X(ATTENTION_DROPOUT_GRAD, "attention dropout gradient")      \
+	X(SOFTMAX_GRAD, "attention softmax gradient")                \
+	X(SCORES_DGRAD, "gemm attention scores gradients")           \
+	X(PROJ, "gemm attention projection")                         \
+	X(PROJ_DGRAD, "gemm attention projection data gradient")     \
+	X(PROJ_WGRAD, "gemm attention projection weight gradient")   \
+	X(BIAS_DROPOUT_ADD, "bias, dropout, residual")               \
+	X(BIAS_DROPOUT_ADD_GRAD, "bias, dropout, residual gradient") \
+	X(MLP_UP, "gemm mlp up")                                     \
+	X(MLP_UP_DGRAD, "gemm mlp up data gradient")                 \
+	X(MLP_UP_WGRAD, "gemm mlp up weight gradient")               \
+	X(BIAS_GELU, "bias, gelu")                                   \
+	X(BIAS_GELU_GRAD, "bias, gelu gradient")                     \
+	X(MLP_DOWN, "gemm mlp down")                                 \
+	X(MLP_DOWN_DGRAD, "gemm mlp down data gradient")             \
+	X(MLP_DOWN_WGRAD, "gemm mlp down weight gradient")           \
+	X(RESIDUAL_GRAD, "residual gradient")                        \
+	X(GRAD_ACCUMULATE, "gradient accumulation")                  \
+	X(CAST, "casts")                                             \
+	X(TP_ALL_REDUCE, "tensor-parallel all-reduce")               \
+	X(TP_ALL_GATHER, "tensor-parallel all-gather")               \
+	X(TP_REDUCE_SCATTER, "tensor-parallel reduce-scatter")       \
+	X(LAYER_HOST, "layer host work")                             \
+	X(RECOMPUTE_HOST, "recompute host work")                     \
+	X(LOGITS, "gemm logits")                                     \
+	X(LOGITS_DGRAD, "gemm logits data gradient")                 \
+	X(LOGITS_WGRAD, "gemm logits weight gradient")               \
+	X(CROSS_ENTROPY, "cross entropy")                            \
+	X(CROSS_ENTROPY_GRAD, "cross entropy gradient")              \
+	X(LOSS_COMM, "loss all-reduces")                             \
+	X(MICRO_BATCH_HOST, "micro-batch host work")                 \
+	X(STEP_HOST, "step host work")                               \
+	X(GRAD_ZERO, "gradient zeroing")                             \
+	X(GRAD_REDUCE, "data-parallel gradient reduction")           \
+	X(EMBED_TIE, "tied embedding gradient all-reduce")           \
+	X(GRAD_CHECK, "gradient unscale and overflow check")         \
+	X(GRAD_NORM, "gradient norm")                                \
+	X(STEP_COMM, "step-wide small all-reduces")                  \
+	X(OPTIMIZER, "optimizer update")                             \
+	X(PARAM_GATHER, "parameter all-gather")                      \
+	X(SEND_ACTIVATION, "activation send/recv")                   \
+	X(SEND_GRADIENT, "gradient send/recv")                       \
+	X(FORWARD, "forward")                                        \
+	X(BACKWARD, "backward")                                      \
+	X(FORWARD_LAYER, "forward layer")                            \
+	X(BACKWARD_LAYER, "backward layer")                          \
+	X(JOIN, "join")
+
+enum sc_op_name {
+#define SC_OP_NAME_ENUM(id, text) SC_NAME_##id,
+	SC_OP_NAMES(SC_OP_NAME_ENUM)
+#undef SC_OP_NAME_ENUM
+		SC_N_OP_NAMES
+};
+const char *sc_op_name(unsigned id);
+
+/* A node's op id: name, chunk and micro-batch packed. */
+static inline unsigned sc_op_pack(unsigned name, unsigned chunk, unsigned micro_batch)
+{
+	return name | (chunk & 63u) << 7 | (micro_batch & 0x7ffffu) << 13;
+}
+static inline unsigned sc_op_unpack_name(unsigned op)
+{
+	return op & 127u;
+}
+static inline unsigned sc_op_unpack_chunk(unsigned op)
+{
+	return op >> 7 & 63u;
+}
+static inline unsigned sc_op_unpack_micro_batch(unsigned op)
+{
+	return op >> 13;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* Which rank does what where: places tp x cp x ep x dp x pp coordinates on nodes in the given order and
+ * folds ranks that cannot differ into classes (DESIGN.md §3). ep divides cp·dp (Megatron's way):
+ * expert groups are cut out of the dp axis, innermost first. */
+#ifndef SC_PREDICT_PARALLEL_H
+#define SC_PREDICT_PARALLEL_H
+
+#include "base/arena.h"
+#include "core/config.h"
+#include "core/graph.h"
+#include "models/collective.h"
+
+enum sc_axis { SC_AXIS_TP, SC_AXIS_CP, SC_AXIS_EP, SC_AXIS_DP, SC_AXIS_PP, SC_N_AXES };
+
+struct sc_layout {
+	int64_t size[SC_N_AXES]; /* ep: size of an expert group, must divide dp (1 = none) */
+	const char *order;       /* "tp-cp-ep-dp-pp", innermost (fastest varying) first */
+	int64_t gpus_per_node;
+	const struct sc_straggler *stragglers;
+	size_t n_stragglers;
+	bool unfolded; /* every rank its own class: for tests and small graphs */
+};
+/* The group of one axis that a class's ranks are in. All ranks of a class have groups of the same span
+ * and the same members by class. DP here is the gradient group: all ranks with the same tp and pp
+ * (cp x dp together, as frameworks reduce over both). */
+struct sc_axis_group {
+	struct sc_span span;
+	uint32_t first_member, n_members; /* in members[]: (class, count) */
+	uint32_t instance; /* classes of one folded group share this id, unique over all axes */
+};
+struct sc_rank_class {
+	int stage;
+	uint32_t multiplicity;
+	uint32_t nic_domain;     /* classes that share nodes share it */
+	double ranks_per_domain; /* of this class on one node */
+	double stage_ranks_per_node; /* on its node, this class's and others': they use the NICs alike */
+	double slowdown;
+	uint32_t representative;                /* its lowest rank */
+	struct sc_axis_group group[SC_AXIS_PP]; /* tp, cp, ep, dp */
+	/* Pipeline neighbours (wrap around: the last stage's next is stage 0, for interleaving), and
+	 * whether they are on another node. Only meaningful if pp > 1. */
+	uint32_t next_class, prev_class;
+	bool next_remote, prev_remote;
+};
+struct sc_placement {
+	struct sc_rank_class *classes; /* ordered by stage, then representative */
+	size_t n_classes;
+	struct sc_member *members;
+	size_t n_members;
+	size_t n_instances;
+	uint32_t world;
+};
+/* Classes are the coarsest partition in which ranks agree on: stage, slowdown, the span of each group,
+ * the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks.
+ * Regular layouts take time O(stages); others O(ranks) a round until stable. */
+int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
+		       struct sc_placement *out, struct sc_err *err);
+/* Coordinates of a rank. */
+void sc_layout_coords(const struct sc_layout *layout, uint32_t rank, int64_t coord[SC_N_AXES]);
+
+#endif

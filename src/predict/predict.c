@@ -1,0 +1,172 @@
+/* The one pipeline: request -> blocks and graph -> simulate -> critical path -> prediction. */
+#include "predict/predict.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/op_names.h"
+#include "predict/summarize.h"
+
+enum { ARENA_BLOCK_BYTES = 1 << 20, MAX_OP_LABEL = 64 };
+
+struct sc_predictor {
+	struct sc_arena arena;
+	struct sc_build_scratch scratch;
+	struct sc_transformer tf;
+	struct sc_graph graph;
+	struct sc_timeline timeline;
+	struct sc_critical_path path;
+};
+
+const char *sc_op_name(unsigned id)
+{
+	static const char *const TEXT[SC_N_OP_NAMES] = {
+#define SC_OP_NAME_TEXT(name, text) text,
+		SC_OP_NAMES(SC_OP_NAME_TEXT)
+#undef SC_OP_NAME_TEXT
+	};
+
+	return id < SC_N_OP_NAMES ? TEXT[id] : "?";
+}
+
+void sc_predict_opts_init(struct sc_predict_opts *opts)
+{
+	*opts = (struct sc_predict_opts){
+		.gemm_speed = 1, .hbm_speed = 1, .link_speed = 1, .nic_speed = 1, .host_speed = 1};
+}
+
+struct sc_predictor *sc_predictor_create(void)
+{
+	struct sc_predictor *p = sc_xmalloc(sizeof(*p));
+
+	memset(p, 0, sizeof(*p));
+	sc_arena_init(&p->arena, ARENA_BLOCK_BYTES);
+	sc_graph_init(&p->graph);
+	sc_graph_init(&p->scratch.graph);
+	p->scratch.arena = &p->arena;
+	p->scratch.sim = sc_simulator_create();
+	return p;
+}
+
+void sc_predictor_destroy(struct sc_predictor *p)
+{
+	if (!p)
+		return;
+	sc_transformer_release(&p->tf);
+	sc_graph_release(&p->graph);
+	sc_graph_release(&p->scratch.graph);
+	sc_timeline_release(&p->timeline);
+	sc_timeline_release(&p->scratch.timeline);
+	sc_critical_path_release(&p->path);
+	sc_critical_path_release(&p->scratch.path);
+	SC_VEC_RELEASE(&p->scratch.ids);
+	sc_simulator_destroy(p->scratch.sim);
+	sc_arena_release(&p->arena);
+	free(p);
+}
+
+static int check_supported(const struct sc_config *cfg, struct sc_err *err)
+{
+	if (cfg->model.family != SC_GPT)
+		return sc_err_set(err, SC_EUNSUPPORTED, "model.family %s is not supported yet",
+				  sc_family_name(cfg->model.family));
+	if (cfg->parallel.cp > 1 || cfg->parallel.ep > 1)
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "context and expert parallelism are not supported yet");
+	if (cfg->training.trainable != SC_TRAIN_ALL)
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "training.trainable lora is not supported yet");
+	if (cfg->training.unpadded)
+		return sc_err_set(err, SC_EUNSUPPORTED, "training.unpadded is not supported yet");
+	return 0;
+}
+
+static int build_and_run(struct sc_predictor *p, uint32_t micro_batches, struct sc_built *built,
+			 struct sc_err *err)
+{
+	int rc = sc_transformer_build(&p->tf, micro_batches, &p->scratch, &p->graph, built, err);
+
+	if (rc == 0)
+		rc = sc_simulate(p->scratch.sim, &p->graph, NULL, &p->timeline, err);
+	return rc;
+}
+
+/* Simulates as few micro-batches as prove the steady state, or all of them. */
+static int run(struct sc_predictor *p, const struct sc_predict_opts *opts, struct sc_built *built,
+	       struct sc_run *out, struct sc_err *err)
+{
+	const struct sc_parallel *par = &p->tf.request->config.parallel;
+	uint32_t m = (uint32_t)p->tf.request->n_micro_batches;
+	bool skip = opts->detail == SC_DETAIL_COARSE && !opts->no_jump && !opts->keep_graph;
+	struct sc_schedule_shape shape = {par->schedule, (uint32_t)par->pp,
+					  (uint32_t)par->virtual_stages, m};
+
+	for (unsigned attempt = 0;; attempt++) {
+		uint32_t chosen = skip ? sc_steady_choose(&shape, m, attempt) : m;
+		struct sc_arena_mark mark = sc_arena_mark(&p->arena);
+		int rc = build_and_run(p, chosen, built, err);
+
+		if (rc)
+			return rc;
+		if (chosen == m)
+			return 0;
+		if (sc_steady_detect(&p->tf, built, &p->timeline, &out->steady)) {
+			out->n_skipped = (double)(m - chosen) / out->steady.micro_batches;
+			return 0;
+		}
+		sc_arena_rewind(&p->arena, mark);
+	}
+}
+
+int sc_predict(struct sc_predictor *p, const struct sc_request *request,
+	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err)
+{
+	struct sc_arena_mark start = {0};
+	struct sc_built built = {0};
+	struct sc_run result = {.tf = &p->tf,
+				.graph = &p->graph,
+				.timeline = &p->timeline,
+				.built = &built,
+				.path = &p->path};
+	int rc = check_supported(&request->config, err);
+
+	if (rc)
+		return rc;
+	sc_arena_rewind(&p->arena, start);
+	rc = sc_transformer_init(&p->tf, request, opts, &p->scratch, err);
+	if (rc == 0)
+		rc = run(p, opts, &built, &result, err);
+	if (rc)
+		return rc;
+	memset(out, 0, sizeof(*out));
+	out->warnings = request->warnings;
+	sc_run_summarize(&result, out);
+	return 0;
+}
+
+const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor)
+{
+	return &predictor->graph;
+}
+
+const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predictor)
+{
+	return &predictor->timeline;
+}
+
+const char *sc_predictor_op_name(const struct sc_predictor *predictor, uint32_t op, char *buf,
+				 unsigned n_buf)
+{
+	unsigned name = sc_op_unpack_name(op);
+
+	(void)predictor;
+	if (op == SC_NONE)
+		snprintf(buf, n_buf, "-");
+	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD)
+		snprintf(buf, n_buf, "%s, micro-batch %u, chunk %u", sc_op_name(name),
+			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
+	else
+		snprintf(buf, n_buf, "%s", sc_op_name(name));
+	return buf;
+}

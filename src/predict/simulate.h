@@ -1,0 +1,32 @@
+/* Runs an execution graph: the one engine for coarse and full graphs, configs and traces
+ * (DESIGN.md §4). Deterministic; ties go to the lower node id.
+ *
+ * What a graph's author should know:
+ * - A node without demands ends at start + latency + work exactly; a class's slowdown multiplies both
+ *   for SC_NODE_KERNEL nodes. A member's own cost is a delay before it arrives; its demands do not count.
+ * - demand[SC_RES_SM] of a kernel is the share of the SMs it can use: it starts on what is free, in
+ *   order of lane priority, then readiness, and runs at granted / wanted. With waves > 1 it takes freed
+ *   SMs, and gives some to waiters of a higher lane priority, at its wave boundaries; to waiters of its
+ *   own priority it gives none. A group takes SMs only with holds_sm. All shares are of one rank. */
+#ifndef SC_PREDICT_SIMULATE_H
+#define SC_PREDICT_SIMULATE_H
+
+#include "base/err.h"
+#include "core/graph.h"
+#include "core/timeline.h"
+
+struct sc_simulator; /* scratch kept between runs: no malloc once warm */
+
+struct sc_sim_opts {
+	/* Ignore demand vectors: everything runs at its isolated rate. */
+	int no_contention;
+};
+
+struct sc_simulator *sc_simulator_create(void);
+void sc_simulator_destroy(struct sc_simulator *sim);
+/* The graph must be sealed. `opts` may be NULL. A run that ends with unfinished nodes is
+ * SC_EDEADLOCK, its text naming the wait cycle (classes, groups, or the collectives that hold SMs). */
+int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
+		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err);
+
+#endif

@@ -1,0 +1,366 @@
+/* Reads a simulated iteration: who owns each microsecond of the critical path, which ops contribute
+ * most, what each class did, memory, and the error band. */
+#include "predict/summarize.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "predict/op_names.h"
+
+/* Periods a stretch of the path stands for: 1, or more inside the window that the skipped ones equal. */
+static double stretch_weight(const struct sc_run *run, double start_us, double end_us)
+{
+	double from = fmax(start_us, run->steady.window_us);
+	double to = fmin(end_us, run->steady.window_us + run->steady.period_us);
+
+	if (run->n_skipped <= 0 || to <= from || end_us <= start_us)
+		return 1;
+	return 1 + run->n_skipped * (to - from) / (end_us - start_us);
+}
+
+static bool is_pass(unsigned name)
+{
+	return name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD;
+}
+
+static uint32_t node_class(const struct sc_run *run, uint32_t node)
+{
+	return run->graph->lanes.at[run->graph->nodes.at[node].lane].class_id;
+}
+
+static const struct sc_cost *node_cost(const struct sc_run *run, uint32_t node)
+{
+	const struct sc_node *n = &run->graph->nodes.at[node];
+
+	if (n->group != SC_NONE)
+		return &run->graph->costs.at[run->graph->groups.at[n->group].cost];
+	return &run->graph->costs.at[n->cost];
+}
+
+/* On the compute or tensor-parallel lane of a pipeline stage, before the optimizer. */
+static bool runs_layers(const struct sc_run *run, uint32_t node)
+{
+	const struct sc_node *n = &run->graph->nodes.at[node];
+	const struct sc_cost *cost = node_cost(run, node);
+
+	return run->built->shape.pp > 1 && cost->owner_frac[SC_OWN_OPTIMIZER] <= 0 &&
+	       (run->graph->lanes.at[n->lane].kind == SC_LANE_COMPUTE ||
+		sc_op_unpack_name(n->op) <= SC_NAME_LOSS_COMM);
+}
+
+/* The class on which the path spends most: time on other stages, while this one has to wait, is
+ * pipeline bubble. */
+static uint32_t home_class(const struct sc_run *run)
+{
+	size_t n = run->tf->placement.n_classes;
+	double *us = sc_xmalloc(n * sizeof(*us));
+	uint32_t home = 0;
+
+	memset(us, 0, n * sizeof(*us));
+	for (size_t i = 0; i < run->path->segments.n; i++) {
+		const struct sc_segment *s = &run->path->segments.at[i];
+
+		us[node_class(run, s->node)] +=
+			(s->end_us - s->start_us) * stretch_weight(run, s->start_us, s->end_us);
+	}
+	for (uint32_t c = 1; c < n; c++)
+		if (us[c] > us[home])
+			home = c;
+	free(us);
+	return home;
+}
+
+static enum sc_owner largest_owner(const struct sc_cost *cost)
+{
+	enum sc_owner best = SC_OWN_OTHER;
+	double most = 0;
+
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		if (cost->owner_frac[o] > most) {
+			most = cost->owner_frac[o];
+			best = (enum sc_owner)o;
+		}
+	return best;
+}
+
+static void own_segment(const struct sc_run *run, const struct sc_segment *s, uint32_t home,
+			double *owner_us)
+{
+	double us = (s->end_us - s->start_us) * stretch_weight(run, s->start_us, s->end_us);
+	/* time spent waiting for SMs is owned as what their holder did */
+	const struct sc_cost *cost = node_cost(run, s->holder);
+	double sum = 0;
+
+	if (node_class(run, s->node) != home && runs_layers(run, s->node)) {
+		owner_us[SC_OWN_BUBBLE] += us;
+		return;
+	}
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		owner_us[o] += us * cost->owner_frac[o];
+		sum += cost->owner_frac[o];
+	}
+	owner_us[SC_OWN_OTHER] += us * (1 - sum);
+}
+
+/* ---- the path as people read it: runs of passes on one class ---- */
+
+static void describe(const struct sc_run *run, uint32_t node, char *what, size_t n)
+{
+	uint32_t op = run->graph->nodes.at[node].op;
+	unsigned name = sc_op_unpack_name(op);
+	int stage = run->tf->placement.classes[node_class(run, node)].stage;
+
+	if (op == SC_NONE)
+		snprintf(what, n, "stage %d", stage);
+	else if (is_pass(name) && run->built->shape.pp > 1)
+		snprintf(what, n, "stage %d passes", stage);
+	else
+		snprintf(what, n, "%s", is_pass(name) ? "forward and backward" : sc_op_name(name));
+}
+
+static void add_path_step(const struct sc_run *run, const struct sc_segment *s,
+			  struct sc_prediction *out)
+{
+	double ms = (s->end_us - s->start_us) / SC_US_PER_MS *
+		    stretch_weight(run, s->start_us, s->end_us);
+	struct sc_path_step *last = out->n_path ? &out->path[out->n_path - 1] : NULL;
+	struct sc_path_step step = {
+		.class_id = node_class(run, s->node),
+		.ms = ms,
+		.owner = largest_owner(node_cost(run, s->node)),
+		.reason = s->reason,
+	};
+
+	if (ms <= 0)
+		return;
+	describe(run, s->node, step.what, sizeof(step.what));
+	step.start_ms = last ? last->start_ms + last->ms : 0;
+	if (last && (out->n_path == SC_MAX_PATH_SHOWN ||
+		     (last->class_id == step.class_id && strcmp(last->what, step.what) == 0))) {
+		if (out->n_path == SC_MAX_PATH_SHOWN && strcmp(last->what, step.what) != 0)
+			snprintf(last->what, sizeof(last->what), "rest of the path");
+		last->ms += ms;
+		return;
+	}
+	out->path[out->n_path++] = step;
+}
+
+/* ---- contributors: op times weighted by how often the path runs their block ---- */
+
+struct tally {
+	double us[SC_N_OP_NAMES];
+	double count[SC_N_OP_NAMES];
+};
+
+static void tally_block(const struct sc_block *block, double times, struct tally *tally)
+{
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		if (step->hidden || step->kind == SC_STEP_HOST)
+			continue;
+		tally->us[step->name] += times * (step->cost.latency_us + step->cost.work_us);
+		tally->count[step->name] += times;
+	}
+	tally->us[SC_NAME_LAYER_HOST] += times * block->sum.lead_us;
+}
+
+static void tally_pass(const struct sc_run *run, const struct sc_segment *s, double times,
+		       struct tally *tally)
+{
+	const struct sc_transformer *tf = run->tf;
+	uint32_t op = run->graph->nodes.at[s->node].op, c = node_class(run, s->node);
+	const struct sc_variant *v = &tf->variant[tf->classes[c].variant];
+	uint32_t vs = sc_op_unpack_chunk(op) * run->built->shape.pp +
+		      (uint32_t)tf->placement.classes[c].stage;
+	bool forward = sc_op_unpack_name(op) == SC_NAME_FORWARD;
+	const struct sc_block *block = v->block[0];
+
+	tally_block(&block[forward ? SC_BLOCK_LAYER_F : SC_BLOCK_LAYER_B],
+		    times * (double)tf->stage_layers[vs], tally);
+	if (vs == 0)
+		tally_block(&block[forward ? SC_BLOCK_EMBED_F : SC_BLOCK_EMBED_B], times, tally);
+	if (vs + 1 == run->built->shape.pp * run->built->shape.virtual_stages)
+		tally_block(&block[forward ? SC_BLOCK_HEAD_F : SC_BLOCK_HEAD_B], times, tally);
+}
+
+static void tally_path(const struct sc_run *run, struct tally *tally)
+{
+	for (size_t i = 0; i < run->path->segments.n; i++) {
+		const struct sc_segment *s = &run->path->segments.at[i];
+		double weight = stretch_weight(run, s->start_us, s->end_us);
+		unsigned name = sc_op_unpack_name(run->graph->nodes.at[s->node].op);
+
+		if (run->graph->nodes.at[s->node].op == SC_NONE)
+			continue;
+		if (is_pass(name) && run->tf->opts->detail == SC_DETAIL_COARSE) {
+			tally_pass(run, s, weight, tally);
+			continue;
+		}
+		tally->us[name] += weight * (s->end_us - s->start_us);
+		tally->count[name] += weight;
+	}
+}
+
+static int by_ms_descending(const void *a, const void *b)
+{
+	double x = ((const struct sc_contributor *)a)->ms,
+	       y = ((const struct sc_contributor *)b)->ms;
+
+	return x > y ? -1 : x < y;
+}
+
+static void find_contributors(const struct sc_run *run, struct sc_prediction *out)
+{
+	struct sc_contributor all[SC_N_OP_NAMES] = {0};
+	struct tally tally = {{0}, {0}};
+	size_t n = 0;
+
+	tally_path(run, &tally);
+	for (unsigned id = 0; id < SC_N_OP_NAMES; id++) {
+		if (tally.us[id] <= 0)
+			continue;
+		all[n].ms = tally.us[id] / SC_US_PER_MS;
+		all[n].count = tally.count[id];
+		snprintf(all[n++].what, sizeof(all[0].what), "%s", sc_op_name(id));
+	}
+	qsort(all, n, sizeof(all[0]), by_ms_descending);
+	out->n_contributors = n < SC_MAX_CONTRIBUTORS ? n : SC_MAX_CONTRIBUTORS;
+	memcpy(out->contributors, all, out->n_contributors * sizeof(all[0]));
+}
+
+/* ---- classes ---- */
+
+static void describe_classes(const struct sc_run *run, struct sc_prediction *out)
+{
+	const struct sc_placement *p = &run->tf->placement;
+	size_t n = p->n_classes < SC_MAX_CLASSES_SHOWN ? p->n_classes : SC_MAX_CLASSES_SHOWN;
+
+	out->n_classes = n;
+	for (size_t c = 0; c < n; c++) {
+		out->classes[c].ranks = p->classes[c].multiplicity;
+		out->classes[c].busy_ms = out->classes[c].comm_ms = 0;
+		snprintf(out->classes[c].name, sizeof(out->classes[c].name), "stage %d, rank %u",
+			 p->classes[c].stage, p->classes[c].representative);
+	}
+	for (uint32_t i = 0; i < run->graph->nodes.n; i++) {
+		const struct sc_lane *lane = &run->graph->lanes.at[run->graph->nodes.at[i].lane];
+		double start = run->timeline->start_us[i], end = run->timeline->end_us[i];
+		double ms = (end - start) / SC_US_PER_MS * stretch_weight(run, start, end);
+
+		if (lane->class_id >= n)
+			continue;
+		if (lane->kind == SC_LANE_COMPUTE)
+			out->classes[lane->class_id].busy_ms += ms;
+		else if (lane->kind == SC_LANE_COMM)
+			out->classes[lane->class_id].comm_ms += ms;
+	}
+	for (size_t c = 0; c < n; c++)
+		out->classes[c].idle_ms = fmax(0, out->iteration_ms - out->classes[c].busy_ms);
+}
+
+/* ---- memory, rates, band ---- */
+
+static void estimate_memory(const struct sc_run *run, struct sc_prediction *out)
+{
+	const struct sc_transformer *tf = run->tf;
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	struct sc_memory now;
+
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		int stage = tf->placement.classes[c].stage;
+		double m = (double)tf->request->n_micro_batches, layers = 0;
+		double in_flight = par->schedule == SC_SCHED_GPIPE ? m : (double)par->pp - stage;
+
+		for (int64_t k = 0; k < par->virtual_stages; k++)
+			layers += (double)tf->stage_layers[k * par->pp + stage];
+		if (par->virtual_stages > 1) /* Korthikanti et al. 2022, §4.2.3 */
+			in_flight *=
+				1 + (double)(par->pp - 1) / (double)(par->pp * par->virtual_stages);
+		struct sc_memory_shape shape = {
+			.params = tf->classes[c].params,
+			.dp = tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks,
+			.layers_in_flight = layers * fmin(in_flight, m),
+			.samples = (double)tf->request->config.training.micro_batch,
+			.head = stage + 1 == par->pp,
+		};
+		sc_memory_estimate(tf->request, &shape, &now);
+		if (c == 0 || now.total_gib > out->memory.total_gib)
+			out->memory = now;
+	}
+	if (out->memory.total_gib > out->memory.capacity_gib)
+		sc_warn(&out->warnings,
+			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
+			"recompute, or lower micro_batch",
+			out->memory.total_gib, out->memory.capacity_gib);
+}
+
+#define Z_CENTRAL_80 1.2816 /* 10 % and 90 % quantiles of a normal distribution */
+
+/* Errors are taken as fully correlated within a model and independent between models. */
+static void find_band(const struct sc_run *run, struct sc_prediction *out)
+{
+	const struct sc_request *req = run->tf->request;
+	const struct sc_device *d = &req->device;
+	const double *b = out->breakdown_ms;
+	double part[] = {
+		b[SC_OWN_COMPUTE] * d->gemm.spread_frac,
+		(b[SC_OWN_MEMORY] + b[SC_OWN_OPTIMIZER]) * d->rowwise.spread_frac,
+		(b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac,
+		b[SC_OWN_HOST] * req->software.spread_frac,
+		b[SC_OWN_BUBBLE] * d->gemm.spread_frac,
+		out->iteration_ms * req->software.residual_frac,
+	};
+	double variance = 0, sigma;
+
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
+		variance += part[i] * part[i];
+	sigma = out->iteration_ms > 0 ? sqrt(variance) / out->iteration_ms : 0;
+	out->low_ms = out->iteration_ms * exp(-Z_CENTRAL_80 * sigma);
+	out->high_ms = out->iteration_ms * exp(Z_CENTRAL_80 * sigma);
+}
+
+static void find_rates(const struct sc_run *run, struct sc_prediction *out)
+{
+	const struct sc_request *req = run->tf->request;
+	double batch = (double)req->config.training.global_batch;
+	double seconds = out->iteration_ms / SC_MS_PER_S;
+	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
+	double peak = sc_device_peak_tflops(&req->device, dtype);
+
+	if (peak <= 0)
+		peak = req->device.peak_tflops.fp32;
+	out->model_flop = batch * sc_transformer_model_flop(req);
+	out->samples_per_s = batch / seconds;
+	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq;
+	/* time at peak on all GPUs over the time it takes */
+	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
+		   (out->iteration_ms * SC_US_PER_MS);
+}
+
+void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
+{
+	double owner_us[SC_N_OWNERS] = {0};
+	uint32_t home;
+
+	sc_critical_path_walk(run->graph, run->timeline, SC_NONE, run->path);
+	home = home_class(run);
+	for (size_t i = 0; i < run->path->segments.n; i++) {
+		own_segment(run, &run->path->segments.at[i], home, owner_us);
+		add_path_step(run, &run->path->segments.at[i], out);
+	}
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		out->breakdown_ms[o] = owner_us[o] / SC_US_PER_MS;
+	out->iteration_ms = sc_quantize_us(run->timeline->total_us +
+					   run->n_skipped * run->steady.period_us) /
+			    SC_US_PER_MS;
+	out->n_nodes += run->graph->nodes.n;
+	find_contributors(run, out);
+	describe_classes(run, out);
+	estimate_memory(run, out);
+	find_band(run, out);
+	find_rates(run, out);
+}

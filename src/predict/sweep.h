@@ -1,0 +1,38 @@
+/* Many cases over one base config: a table (or a grid) predicted row by row, on several threads, with
+ * results in the order of the rows. A case that fails does not stop the others. */
+#ifndef SC_PREDICT_SWEEP_H
+#define SC_PREDICT_SWEEP_H
+
+#include "base/csv.h"
+#include "base/progress.h"
+#include "predict/predict.h"
+
+/* Of one case. If code is not SC_OK the numbers are 0 and `error` says why. */
+struct sc_outcome {
+	enum sc_errc code;
+	const char *error; /* "" if none */
+	double iteration_ms, low_ms, high_ms;
+	double breakdown_ms[SC_N_OWNERS];
+	double memory_total_gib, mfu, samples_per_s, tokens_per_s;
+};
+struct sc_sweep {
+	const struct sc_config *base;
+	const char *base_file; /* paths in the table are looked up beside it */
+	const struct sc_csv *cases;
+	const size_t *rows; /* indices of the rows to predict; NULL = all, n_rows ignored */
+	size_t n_rows;
+	unsigned n_jobs;
+	const struct sc_predict_opts *opts;
+	struct sc_progress *progress; /* may be NULL */
+};
+/* `out` has an element for each row asked for. Error texts live in the arena. Fails only if the
+ * header is wrong. */
+int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
+		 struct sc_err *err);
+
+/* The cartesian product of "path=a,b,c" texts as a table, the last varying fastest. Commas inside
+ * [...] do not separate. */
+int sc_grid_build(const char *const *axes, size_t n_axes, struct sc_arena *arena,
+		  struct sc_csv *out, struct sc_err *err);
+
+#endif
