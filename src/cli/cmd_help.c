@@ -1,0 +1,103 @@
+/* stepcast help: the list of commands, one command's help, or its man page. */
+#include <stddef.h>
+
+#include "cli/commands.h"
+#include "cli/start.h"
+
+struct help_args {
+	struct sc_common common;
+	int man;
+};
+
+static const struct sc_option OPTIONS[] = {
+	{.name = "man",
+	 .kind = SC_ARG_FLAG,
+	 .offset = offsetof(struct help_args, man),
+	 .help = "print the man page (roff) instead"},
+	{0},
+};
+
+static void append_overview(struct sc_strbuf *out)
+{
+	sc_strbuf_append(
+		out, "usage: stepcast COMMAND [ARGUMENT]...\n\n"
+		     "Predicts the time of one training step on a GPU cluster, and says why, from a"
+		     " YAML config.\n\nCommands:\n");
+	for (size_t i = 0; sc_commands[i]; i++)
+		sc_strbuf_printf(out, "  %-12s%s\n", sc_commands[i]->name, sc_commands[i]->summary);
+	sc_strbuf_append(out,
+			 "\n`stepcast COMMAND --help` says more. Also: stepcast --version, "
+			 "stepcast --completion bash.\n"
+			 "Exit code: 0 done, 1 bad data or system error, 2 wrong usage, 3 a check "
+			 "did not hold.\n");
+}
+
+static void append_overview_page(struct sc_strbuf *out)
+{
+	sc_strbuf_append(
+		out, ".TH STEPCAST 1 \"\" \"stepcast\"\n.SH NAME\nstepcast \\- predicts the time "
+		     "of one training step on a GPU cluster\n.SH SYNOPSIS\n.B stepcast\n"
+		     "COMMAND [ARGUMENT]...\n.SH COMMANDS\n");
+	for (size_t i = 0; sc_commands[i]; i++)
+		sc_strbuf_printf(out, ".TP\n.BR stepcast\\-%s (1)\n%s\n", sc_commands[i]->name,
+				 sc_commands[i]->summary);
+	sc_strbuf_append(out,
+			 ".SH OPTIONS\n.TP\n.B \\-\\-help\nlist the commands\n"
+			 ".TP\n.B \\-\\-version\nshow the version\n"
+			 ".TP\n.B \\-\\-completion bash\nprint a completion script for bash\n"
+			 ".SH ENVIRONMENT\n.TP\n.B STEPCAST_CONFIGS\na folder of configs (devices, "
+			 "clusters, models, software) to look in first\n"
+			 ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nbad data, or a system "
+			 "error\n.TP\n.B 2\nwrong usage\n.TP\n.B 3\na check that was asked for did "
+			 "not hold\n");
+}
+
+static void append_page(const struct sc_command *about, int man, struct sc_strbuf *out)
+{
+	if (about && man)
+		sc_options_man(about, out);
+	else if (about)
+		sc_options_help(about, out);
+	else if (man)
+		append_overview_page(out);
+	else
+		append_overview(out);
+}
+
+static int run_help(const struct sc_command *command, int argc, char **argv)
+{
+	struct sc_arena arena;
+	struct help_args args = {.man = 0};
+	const struct sc_command *about = NULL;
+	struct sc_strbuf out = {0};
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (!sc_cli_begin(command, argc, argv, &args, &arena, &exit_code)) {
+		sc_arena_release(&arena);
+		return exit_code;
+	}
+	if (args.common.words.n) {
+		about = sc_command_find(args.common.words.at[0]);
+		if (!about)
+			exit_code = sc_cli_unknown_command(args.common.words.at[0]);
+	}
+	if (exit_code == SC_EXIT_DONE)
+		append_page(about, args.man, &out);
+	sc_cli_print(&out);
+	sc_strbuf_release(&out);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_help = {
+	.name = "help",
+	.summary = "show what a command does",
+	.synopsis = "[COMMAND] [--man]",
+	.details =
+		"Without COMMAND lists the commands. With --man prints the man page of COMMAND, or "
+		"of stepcast.",
+	.words = "command",
+	.options = OPTIONS,
+	.run = run_help,
+};

@@ -1,0 +1,316 @@
+/* stepcast op: what the op and collective models say of one operation. */
+#include <math.h>
+#include <string.h>
+
+#include "base/json_out.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/op_args.h"
+#include "cli/start.h"
+#include "models/collective.h"
+#include "models/op_model.h"
+
+/* Central 80 % of a normal distribution, in sigmas. */
+#define Z_CENTRAL_80 1.2815515655446004
+enum { OP_VERSION = 1 };
+
+struct op_command_args {
+	struct sc_common common;
+	const char *device, *cluster;
+	int json;
+};
+
+#define AT(member) offsetof(struct op_command_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "device",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(device),
+	 .help = "the GPU, as a100-sxm-80gb"},
+	{.name = "cluster",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(cluster),
+	 .help = "collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+/* Named numbers and texts in the order they are shown; text and JSON come from the same list. */
+enum fact_kind { FACT_REAL, FACT_COUNT, FACT_TEXT, FACT_BOOL };
+struct fact {
+	enum fact_kind kind;
+	const char *key, *unit; /* unit: for text only */
+	const char *text;
+	double number; /* FACT_BOOL: 0 or 1 */
+};
+enum { MAX_FACTS = 16 };
+struct facts {
+	struct fact at[MAX_FACTS];
+	size_t n;
+};
+
+static void add_real(struct facts *facts, const char *key, const char *unit, double number)
+{
+	facts->at[facts->n++] =
+		(struct fact){.kind = FACT_REAL, .key = key, .unit = unit, .number = number};
+}
+
+static void add_count(struct facts *facts, const char *key, int number)
+{
+	facts->at[facts->n++] = (struct fact){.kind = FACT_COUNT, .key = key, .number = number};
+}
+
+static void add_text(struct facts *facts, const char *key, const char *text)
+{
+	facts->at[facts->n++] = (struct fact){.kind = FACT_TEXT, .key = key, .text = text};
+}
+
+static void add_bool(struct facts *facts, const char *key, bool value)
+{
+	facts->at[facts->n++] = (struct fact){.kind = FACT_BOOL, .key = key, .number = value};
+}
+
+static void add_time(struct facts *facts, double us, double spread_frac)
+{
+	add_real(facts, "time_us", "us", us);
+	add_real(facts, "low_us", "us", us * exp(-Z_CENTRAL_80 * spread_frac));
+	add_real(facts, "high_us", "us", us * exp(Z_CENTRAL_80 * spread_frac));
+}
+
+static void describe_kernel(const struct sc_device *device, const struct sc_op *op,
+			    struct facts *facts)
+{
+	struct sc_op_time time;
+
+	sc_op_model_get(op->kind)->time(device, op, &time);
+	add_time(facts, time.total_us, time.spread_frac);
+	add_real(facts, "math_us", "us", time.math_us);
+	add_real(facts, "memory_us", "us", time.memory_us);
+	add_real(facts, "fixed_us", "us", time.fixed_us);
+	add_real(facts, "waves", "", time.waves);
+	add_text(facts, "limit", time.limit);
+	add_bool(facts, "extrapolated", time.extrapolated);
+}
+
+static void describe_collective(const struct sc_fabric *fabric, const struct sc_op_args *args,
+				const struct sc_op *op, double spread_frac, struct facts *facts)
+{
+	static const char *const algos[] = {"ring", "tree", "nvls", "direct"};
+	static const char *const protos[] = {"ll", "ll128", "simple"};
+	struct sc_span span = {
+		.n_ranks = (int)args->ranks,
+		.n_nodes = (int)args->nodes,
+		.max_ranks_per_node = (int)((args->ranks + args->nodes - 1) / args->nodes),
+	};
+	struct sc_collective_choice choice = {0};
+	struct sc_cost cost;
+
+	sc_collective_cost(fabric, &op->u.collective, &span, &cost, &choice);
+	add_time(facts, cost.latency_us + cost.work_us, spread_frac);
+	add_real(facts, "latency_us", "us", cost.latency_us);
+	add_real(facts, "transfer_us", "us", cost.work_us);
+	add_real(facts, "algbw_gbps", "1e9 B/s", choice.algbw_gbps);
+	add_text(facts, "algorithm", algos[choice.algo]);
+	add_text(facts, "protocol", protos[choice.proto]);
+	add_count(facts, "channels", choice.channels);
+	add_text(facts, "limit",
+		 cost.latency_us > cost.work_us ? "latency"
+		 : args->nodes > 1              ? "network"
+						: "link");
+}
+
+static void usual(int64_t *value, int64_t of_device)
+{
+	if (*value == SC_NOT_GIVEN)
+		*value = of_device;
+}
+
+/* As sc_config_resolve does for a whole request, for the cluster alone. */
+static int load_cluster(const struct op_command_args *args, const struct sc_op_args *op,
+			struct sc_arena *arena, struct sc_request *request, struct sc_err *err)
+{
+	struct sc_cluster *cluster = &request->config.cluster;
+	const struct sc_device *device = &request->device;
+	int rc = 0;
+
+	sc_config_init(&request->config);
+	if (args->cluster)
+		rc = sc_config_set(&request->config, "cluster", args->cluster, "--cluster", arena,
+				   err);
+	if (rc == 0 && args->device)
+		cluster->gpu = args->device;
+	if (rc == 0 && !cluster->gpu)
+		rc = sc_err_set(err, SC_EUSAGE, "collective needs --device NAME or --cluster FILE");
+	if (rc == 0)
+		rc = sc_device_load(cluster->gpu, arena, &request->device, err);
+	if (rc == 0)
+		rc = sc_fabric_profile_load("default", arena, &request->fabric_profile, err);
+	if (rc)
+		return rc;
+	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
+	usual(&cluster->nics_per_node, device->usual_nics_per_node);
+	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
+	if (cluster->nic_gbit_s < 0)
+		cluster->nic_gbit_s = device->usual_nic_gbit_s;
+	request->config.gpus = op->nodes > 1 ? op->nodes * cluster->gpus_per_node : op->ranks;
+	if (op->ranks > op->nodes * cluster->gpus_per_node || op->nodes > op->ranks)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "collective: ranks=%lld do not fit on nodes=%lld of %lld GPUs",
+				  (long long)op->ranks, (long long)op->nodes,
+				  (long long)cluster->gpus_per_node);
+	return 0;
+}
+
+static int describe(const struct op_command_args *args, const struct sc_op_kind_info *info,
+		    struct sc_arena *arena, struct facts *facts, struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_fabric fabric;
+	struct sc_op_args op_args;
+	struct sc_op op = {.kind = info->kind};
+	int rc = sc_op_args_parse(info, words->at + 1, words->n - 1, arena, &op_args, err);
+
+	if (rc)
+		return rc;
+	op.dtype = (enum sc_dtype)op_args.dtype;
+	info->to_op(&op_args, &op);
+	if (info->kind == SC_OP_COLLECTIVE) {
+		rc = load_cluster(args, &op_args, arena, request, err);
+		if (rc == 0)
+			rc = sc_fabric_from_request(request, &fabric, err);
+		if (rc == 0)
+			describe_collective(&fabric, &op_args, &op,
+					    request->fabric_profile.spread_frac, facts);
+		return rc;
+	}
+	if (!args->device)
+		return sc_err_set(err, SC_EUSAGE, "%s needs --device NAME", info->name);
+	rc = sc_device_load(args->device, arena, &request->device, err);
+	if (rc == 0)
+		describe_kernel(&request->device, &op, facts);
+	return rc;
+}
+
+static void put_json(struct sc_json *json, const struct fact *fact)
+{
+	switch (fact->kind) {
+	case FACT_REAL:
+		sc_json_real(json, json->root, fact->key, fact->number);
+		break;
+	case FACT_COUNT:
+		sc_json_int(json, json->root, fact->key, (int64_t)fact->number);
+		break;
+	case FACT_TEXT:
+		sc_json_text(json, json->root, fact->key, fact->text);
+		break;
+	case FACT_BOOL:
+		sc_json_bool(json, json->root, fact->key, fact->number > 0);
+		break;
+	}
+}
+
+static int write_json(const struct sc_op_kind_info *info, const struct facts *facts,
+		      struct sc_err *err)
+{
+	struct sc_json json;
+	int rc;
+
+	sc_json_init(&json, "stepcast/op", OP_VERSION);
+	sc_json_text(&json, json.root, "op", info->name);
+	for (size_t i = 0; i < facts->n; i++)
+		put_json(&json, &facts->at[i]);
+	rc = sc_json_write(&json, stdout, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+static void put_text(struct sc_strbuf *out, const struct fact *fact)
+{
+	sc_strbuf_printf(out, "%-14s ", fact->key);
+	switch (fact->kind) {
+	case FACT_REAL:
+		sc_strbuf_printf(out, "%12.2f%s%s\n", fact->number, *fact->unit ? " " : "",
+				 fact->unit);
+		break;
+	case FACT_COUNT:
+		sc_strbuf_printf(out, "%12.0f\n", fact->number);
+		break;
+	case FACT_TEXT:
+		sc_strbuf_printf(out, "%12s\n", fact->text);
+		break;
+	case FACT_BOOL:
+		sc_strbuf_printf(out, "%12s\n", fact->number > 0 ? "yes" : "no");
+		break;
+	}
+}
+
+static void write_text(const struct facts *facts)
+{
+	struct sc_strbuf out = {0};
+
+	for (size_t i = 0; i < facts->n; i++)
+		put_text(&out, &facts->at[i]);
+	sc_cli_print(&out);
+	sc_strbuf_release(&out);
+}
+
+static int op(const struct op_command_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_op_kind_info *info;
+	struct facts facts = {.n = 0};
+	int rc;
+
+	if (args->common.words.n == 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "op needs a KIND: gemm, attention, rowwise, optimizer "
+				  "or collective");
+	info = sc_op_kind_find(args->common.words.at[0], err);
+	if (!info)
+		return -(int)SC_EUSAGE;
+	rc = describe(args, info, arena, &facts, err);
+	if (rc)
+		return rc;
+	if (args->json)
+		return write_json(info, &facts, err);
+	write_text(&facts);
+	return 0;
+}
+
+static int run_op(const struct sc_command *command, int argc, char **argv)
+{
+	struct op_command_args args = {.json = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(command, argc, argv, &args, &arena, &exit_code) && op(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_op = {
+	.name = "op",
+	.summary = "time one operation on one GPU, or one collective",
+	.synopsis = "KIND --device NAME KEY=VALUE... [--cluster FILE] [--json]",
+	.details =
+		"Says how long one operation takes, what each limit alone would take, which one limits it, "
+		"the 80 % band, and whether the model extrapolates.\n\n"
+		"  gemm        m= n= k= [batch=] [dtype=]\n"
+		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] "
+		"[dtype=]\n"
+		"  rowwise     rows= cols= [op=layernorm|gelu|softmax|add] [read_bytes=] [write_bytes=] "
+		"[dtype=]\n"
+		"  optimizer   params= [bytes=]\n"
+		"  collective  bytes= ranks= [nodes=] [kind=all_reduce|all_gather|reduce_scatter|broadcast|\n"
+		"              all_to_all|send_recv] [dtype=]\n\n"
+		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per "
+		"element, the optimizer's bytes per parameter. A collective's bytes are nccl-tests' size.\n\n"
+		"  stepcast op gemm --device a100-sxm-80gb m=8192 n=6144 k=6144",
+	.words = "gemm attention rowwise optimizer collective",
+	.options = OPTIONS,
+	.run = run_op,
+};

@@ -1,0 +1,218 @@
+/* stepcast validate: predictions against a table of measured times. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "predict/validate.h"
+#include "report/json.h"
+#include "report/sweep_csv.h"
+#include "report/text.h"
+
+struct validate_args {
+	struct sc_common common;
+	struct sc_arg_list sets, where, by;
+	const char *table, *out_cases;
+	double max_mape_pct; /* < 0: no bound */
+	int json;
+	int64_t jobs;
+};
+
+#define AT(member) offsetof(struct validate_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "table",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "CASES.csv",
+	 .offset = AT(table),
+	 .help = "one measured case a row, with a column measured_ms; header cells with a dot are config "
+		 "keys"},
+	{.name = "where",
+	 .kind = SC_ARG_LIST,
+	 .arg = "COLUMN=VALUE",
+	 .offset = AT(where),
+	 .help = "take only rows with this value; given again, all must hold"},
+	{.name = "by",
+	 .kind = SC_ARG_LIST,
+	 .arg = "COLUMN",
+	 .offset = AT(by),
+	 .help = "also score each value of the column; may be given again"},
+	{.name = "max-mape",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "PCT",
+	 .offset = AT(max_mape_pct),
+	 .min = 0,
+	 .max = 1e9,
+	 .help = "end with exit code 3 if the mean absolute error is above PCT percent"},
+	{.name = "out-cases",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE.csv",
+	 .offset = AT(out_cases),
+	 .help = "write each case with its error, or why it was skipped"},
+	{.name = "set",
+	 .kind = SC_ARG_LIST,
+	 .arg = "PATH=VALUE",
+	 .offset = AT(sets),
+	 .help = "override one key of the base config; may be given again"},
+	{.name = "jobs",
+	 .letter = 'j',
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(jobs),
+	 .min = 1,
+	 .max = SC_CLI_MAX_JOBS,
+	 .help = "threads (default: one a processor); results do not depend on it"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+static int read_where(const struct sc_arg_list *texts, struct sc_arena *arena,
+		      struct sc_where **out, struct sc_err *err)
+{
+	int rc = 0;
+
+	*out = sc_arena_calloc(arena, texts->n, sizeof(**out));
+	for (size_t i = 0; i < texts->n && rc == 0; i++)
+		rc = sc_cli_split(texts->at[i], "--where", "COLUMN=VALUE", arena, &(*out)[i].column,
+				  &(*out)[i].value, err);
+	return rc;
+}
+
+static struct sc_progress *start_progress(void *ctx, size_t n_rows)
+{
+	return sc_cli_progress(ctx, "validate", n_rows);
+}
+
+static int write_cases(const struct validate_args *args, const struct sc_validation *v,
+		       struct sc_err *err)
+{
+	FILE *file;
+	int rc = sc_cli_open(args->out_cases, &file, err), close_rc;
+
+	if (rc)
+		return rc;
+	rc = sc_validation_csv_write(v, args->by.at, args->by.n, file, err);
+	close_rc = sc_cli_close(args->out_cases, file, err);
+	return rc ? rc : close_rc;
+}
+
+static int write_result(const struct validate_args *args, const struct sc_validation *v,
+			struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+
+	if (args->json)
+		return sc_json_validation(v, stdout, err);
+	sc_text_validation(v, &text);
+	sc_cli_print(&text);
+	sc_strbuf_release(&text);
+	return 0;
+}
+
+/* A table in which every row is wrong is bad data, not a result. */
+static int check_any_predicted(const struct sc_validation *v, struct sc_err *err)
+{
+	const struct sc_csv *table = v->table;
+
+	if (v->all.accuracy.n || !v->n_failed)
+		return 0;
+	for (size_t i = 0; i < v->n_cases; i++) {
+		const struct sc_case *c = &v->cases[i];
+
+		if (c->skipped && c->outcome.code != SC_OK && c->outcome.code != SC_EUNSUPPORTED)
+			return sc_err_at(err, c->outcome.code, table->file, table->line[c->row], 0,
+					 "no case could be predicted; first: %s", c->skipped);
+	}
+	return 0;
+}
+
+static int check_bound(const struct validate_args *args, const struct sc_validation *v)
+{
+	double mape = v->all.accuracy.mape_pct;
+
+	if (args->max_mape_pct < 0 || mape <= args->max_mape_pct)
+		return SC_EXIT_DONE;
+	if (isnan(mape))
+		fprintf(stderr, "check failed: no case was predicted, so the MAPE has no value\n");
+	else
+		fprintf(stderr, "check failed: MAPE %.4g %% is above the bound of %.4g %%\n", mape,
+			args->max_mape_pct);
+	return SC_EXIT_CHECK;
+}
+
+static int validate(struct validate_args *args, struct sc_arena *arena, int *exit_code,
+		    struct sc_err *err)
+{
+	const char *path = args->common.words.at[0];
+	struct sc_predict_opts predict;
+	struct sc_validate_opts opts = {
+		.n_where = args->where.n,
+		.by = args->by.at,
+		.n_by = args->by.n,
+		.n_jobs = (unsigned)args->jobs,
+		.predict = &predict,
+		.progress = start_progress,
+		.progress_ctx = &args->common,
+	};
+	struct sc_validation v;
+	struct sc_where *where;
+	struct sc_config config;
+	struct sc_csv table;
+	int rc;
+
+	if (!args->table)
+		return sc_err_set(err, SC_EUSAGE, "validate needs --table CASES.csv");
+	sc_predict_opts_init(&predict);
+	rc = read_where(&args->where, arena, &where, err);
+	opts.where = where;
+	if (rc == 0)
+		rc = sc_cli_config(path, &args->sets, arena, &config, err);
+	if (rc == 0)
+		rc = sc_csv_load(args->table, arena, &table, err);
+	if (rc == 0)
+		rc = sc_validate(&config, path, &table, &opts, arena, &v, err);
+	if (rc == 0 && v.n_cases == 0)
+		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
+	if (rc == 0 && args->out_cases)
+		rc = write_cases(args, &v, err);
+	if (rc == 0)
+		rc = check_any_predicted(&v, err);
+	if (rc == 0)
+		rc = write_result(args, &v, err);
+	if (rc == 0)
+		*exit_code = check_bound(args, &v);
+	return rc;
+}
+
+static int run_validate(const struct sc_command *command, int argc, char **argv)
+{
+	struct validate_args args = {.max_mape_pct = -1, .jobs = sc_cpu_count()};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one CONFIG", &exit_code) &&
+	    validate(&args, &arena, &exit_code, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_validate = {
+	.name = "validate",
+	.summary = "compare predictions with measured times",
+	.synopsis =
+		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "
+		"[--out-cases FILE.csv] [--json]",
+	.details =
+		"Predicts every row of the table over the base CONFIG and compares it with its column "
+		"measured_ms. Rows that cannot be predicted are reported as skipped, with the reason; "
+		"they do not change the exit code.\n\n"
+		"MAPE is the mean, median and p90 the percentiles, and geo the geometric mean of the "
+		"absolute error in percent; bias is the mean signed error; cover is the share of measured "
+		"times inside the predicted band, and band its median half-width.",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_validate,
+};

@@ -1,0 +1,97 @@
+/* Dispatch. Options before the command are those of the program as a whole. */
+#include "cli/commands.h"
+
+#include <string.h>
+
+#include "base/fields.h"
+#include "cli/start.h"
+
+enum { MAX_COMMANDS = 32 };
+
+const struct sc_command *const sc_commands[] = {
+	&sc_command_predict,
+	&sc_command_sweep,
+	&sc_command_validate,
+	&sc_command_op,
+	&sc_command_config,
+	&sc_command_help,
+	NULL,
+};
+
+const struct sc_command *sc_command_find(const char *name)
+{
+	for (size_t i = 0; sc_commands[i]; i++) {
+		if (strcmp(sc_commands[i]->name, name) == 0)
+			return sc_commands[i];
+	}
+	return NULL;
+}
+
+int sc_cli_unknown_command(const char *name)
+{
+	const char *names[MAX_COMMANDS], *near;
+	struct sc_err err = {.code = SC_OK};
+	size_t n = 0;
+
+	for (; sc_commands[n] && n < MAX_COMMANDS; n++)
+		names[n] = sc_commands[n]->name;
+	near = sc_nearest(name, names, n);
+	if (near)
+		sc_err_set(&err, SC_EUSAGE, "unknown command \"%.64s\"; did you mean \"%s\"?", name,
+			   near);
+	else
+		sc_err_set(&err, SC_EUSAGE, "unknown command \"%.64s\"; see stepcast --help", name);
+	return sc_cli_fail(&err);
+}
+
+static int wrong_start(const char *word)
+{
+	struct sc_err err = {.code = SC_OK};
+
+	if (word && *word == '-')
+		sc_err_set(&err, SC_EUSAGE,
+			   "unknown option \"%.64s\" before a command; see stepcast "
+			   "--help",
+			   word);
+	else
+		sc_err_set(&err, SC_EUSAGE, "a command is needed; see stepcast --help");
+	return sc_cli_fail(&err);
+}
+
+static int print_completion(const char *shell)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_strbuf text = {0};
+
+	if (!shell || strcmp(shell, "bash") != 0) {
+		sc_err_set(&err, SC_EUSAGE, "--completion: expected bash, got \"%.64s\"",
+			   shell ? shell : "");
+		return sc_cli_fail(&err);
+	}
+	sc_options_completion(sc_commands, &text);
+	sc_cli_print(&text);
+	sc_strbuf_release(&text);
+	return SC_EXIT_DONE;
+}
+
+int sc_cli_run(int argc, char **argv)
+{
+	char help[] = "help", *to_help[] = {help};
+	const char *word = argc > 1 ? argv[1] : NULL;
+	const struct sc_command *command;
+
+	if (!word)
+		return wrong_start(NULL);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		return sc_command_help.run(&sc_command_help, 0, to_help);
+	if (strcmp(word, "--version") == 0) {
+		fputs(SC_VERSION_LINE, stdout);
+		return SC_EXIT_DONE;
+	}
+	if (strcmp(word, "--completion") == 0)
+		return print_completion(argc > 2 ? argv[2] : NULL);
+	if (*word == '-')
+		return wrong_start(word);
+	command = sc_command_find(word);
+	return command ? command->run(command, argc - 2, argv + 2) : sc_cli_unknown_command(word);
+}

@@ -1,0 +1,19 @@
+/* The commands: one list gives dispatch, help, man pages and completion. */
+#ifndef SC_CLI_COMMANDS_H
+#define SC_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+#define SC_VERSION_LINE "stepcast " SC_VERSION "\n"
+
+extern const struct sc_command *const sc_commands[]; /* NULL-ended */
+const struct sc_command *sc_command_find(const char *name);
+
+extern const struct sc_command sc_command_predict, sc_command_sweep, sc_command_validate,
+	sc_command_op, sc_command_config, sc_command_help;
+
+int sc_cli_unknown_command(const char *name); /* says so; the exit code */
+/* The whole program, without the check of stdout at the end. */
+int sc_cli_run(int argc, char **argv);
+
+#endif

@@ -1,0 +1,28 @@
+/* stepcast: predicts the time of one training step on a GPU cluster. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/start.h"
+
+/* A result that did not reach its reader is no result: a full disk, a closed pipe. */
+static int check_stdout(int exit_code)
+{
+	struct sc_err err = {.code = SC_OK};
+	int failed = ferror(stdout);
+
+	errno = 0;
+	if (fclose(stdout) == 0 && !failed)
+		return exit_code;
+	if (exit_code == SC_EXIT_DATA || exit_code == SC_EXIT_USAGE)
+		return exit_code; /* an error was printed */
+	sc_err_set(&err, SC_EIO, "cannot write to stdout: %s",
+		   errno ? strerror(errno) : "an earlier write failed");
+	return sc_cli_fail(&err);
+}
+
+int main(int argc, char **argv)
+{
+	return check_stdout(sc_cli_run(argc, argv));
+}

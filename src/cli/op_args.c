@@ -1,0 +1,228 @@
+/* Keys by field table, as configs have them. */
+#include "cli/op_args.h"
+
+#include <string.h>
+
+#define MAX_SIZE 1e12
+enum { MAX_KEYS = 16, MAX_RANKS = 1 << 20 };
+enum sc_rowwise_op { ROW_LAYERNORM, ROW_GELU, ROW_SOFTMAX, ROW_ADD };
+/* Mixed-precision Adam: gradient, master weight and two moments read; the three and the 16-bit
+ * weight written: 4 + 3 * 4 + 3 * 4 + 2 bytes. */
+#define ADAM_BYTES 30.0
+
+static const struct sc_name DTYPES[] = {
+	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
+	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
+};
+static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
+static const struct sc_name ROWWISE_OPS[] = {
+	{"layernorm", ROW_LAYERNORM},
+	{"gelu", ROW_GELU},
+	{"softmax", ROW_SOFTMAX},
+	{"add", ROW_ADD},
+	{0},
+};
+static const struct sc_name COLLECTIVES[] = {
+	{"all_reduce", SC_ALL_REDUCE},
+	{"all_gather", SC_ALL_GATHER},
+	{"reduce_scatter", SC_REDUCE_SCATTER},
+	{"broadcast", SC_BROADCAST},
+	{"all_to_all", SC_ALL_TO_ALL},
+	{"send_recv", SC_SEND_RECV},
+	{0},
+};
+
+#define KEY(key_, type_, member) \
+	.key = key_, .type = type_, .offset = offsetof(struct sc_op_args, member)
+#define SIZE(key_, member, lo, is_required)                                 \
+	{                                                                   \
+		KEY(key_, SC_F_DOUBLE, member), .min = lo, .max = MAX_SIZE, \
+						.required = is_required     \
+	}
+#define CHOICE(key_, member, table)                          \
+	{                                                    \
+		KEY(key_, SC_F_ENUM, member), .names = table \
+	}
+#define COUNT(key_, member, is_required)                                                         \
+	{                                                                                        \
+		KEY(key_, SC_F_INT, member), .min = 1, .max = MAX_RANKS, .required = is_required \
+	}
+
+static const struct sc_field GEMM_FIELDS[] = {
+	SIZE("m", m, 1, true),          SIZE("n", n, 1, true),          SIZE("k", k, 1, true),
+	SIZE("batch", batch, 1, false), CHOICE("dtype", dtype, DTYPES), {0},
+};
+static const struct sc_field ATTENTION_FIELDS[] = {
+	SIZE("batch", batch, 1, true),
+	SIZE("heads", heads, 1, true),
+	SIZE("seq", seq, 1, true),
+	SIZE("head_dim", head_dim, 1, true),
+	SIZE("kv_heads", kv_heads, 1, false),
+	SIZE("seq_kv", seq_kv, 1, false),
+	{KEY("causal", SC_F_BOOL, causal)},
+	CHOICE("pass", pass, PASSES),
+	CHOICE("dtype", dtype, DTYPES),
+	{0},
+};
+static const struct sc_field ROWWISE_FIELDS[] = {
+	SIZE("rows", rows, 1, true),
+	SIZE("cols", cols, 1, true),
+	CHOICE("op", rowwise, ROWWISE_OPS),
+	SIZE("read_bytes", read_bytes, 0, false),
+	SIZE("write_bytes", write_bytes, 0, false),
+	CHOICE("dtype", dtype, DTYPES),
+	{0},
+};
+static const struct sc_field OPTIMIZER_FIELDS[] = {
+	SIZE("params", params, 1, true),
+	SIZE("bytes", param_bytes, 1, false),
+	{0},
+};
+static const struct sc_field COLLECTIVE_FIELDS[] = {
+	CHOICE("kind", collective, COLLECTIVES),
+	SIZE("bytes", bytes, 1, true),
+	COUNT("ranks", ranks, true),
+	COUNT("nodes", nodes, false),
+	CHOICE("dtype", dtype, DTYPES),
+	{0},
+};
+
+static void to_gemm(const struct sc_op_args *a, struct sc_op *out)
+{
+	out->u.gemm = (struct sc_gemm_shape){
+		.batch = a->batch, .m = a->m, .n = a->n, .k = a->k, .bmm = a->batch > 1};
+}
+
+static void to_attention(const struct sc_op_args *a, struct sc_op *out)
+{
+	out->u.attention = (struct sc_attention_shape){
+		.batch = a->batch,
+		.heads = a->heads,
+		.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads,
+		.seq_q = a->seq,
+		.seq_kv = a->seq_kv > 0 ? a->seq_kv : a->seq,
+		.head_dim = a->head_dim,
+		.causal = a->causal,
+		.backward = a->pass == 1,
+	};
+}
+
+static void to_rowwise(const struct sc_op_args *a, struct sc_op *out)
+{
+	double element = sc_dtype_bytes((enum sc_dtype)a->dtype), n = a->rows * a->cols;
+	double read =
+		a->read_bytes >= 0 ? a->read_bytes : (a->rowwise == ROW_ADD ? 2 : 1) * element;
+	double write = a->write_bytes >= 0 ? a->write_bytes : element;
+
+	out->u.rowwise = (struct sc_rowwise_shape){
+		.read_bytes = n * read,
+		.write_bytes = n * write,
+		.rows = a->rows,
+		.cols = a->cols,
+		.n_kernels = 1,
+	};
+}
+
+static void to_optimizer(const struct sc_op_args *a, struct sc_op *out)
+{
+	out->u.rowwise = (struct sc_rowwise_shape){.read_bytes = a->params * a->param_bytes,
+						   .rows = 1,
+						   .cols = a->params,
+						   .n_kernels = 1};
+}
+
+static void to_collective(const struct sc_op_args *a, struct sc_op *out)
+{
+	out->u.collective = (struct sc_collective_shape){
+		.kind = (enum sc_collective)a->collective,
+		.bytes = a->bytes,
+		.dtype = (enum sc_dtype)a->dtype,
+	};
+}
+
+const struct sc_op_kind_info sc_op_kinds[] = {
+	{"gemm", SC_OP_GEMM, GEMM_FIELDS, to_gemm},
+	{"attention", SC_OP_ATTENTION, ATTENTION_FIELDS, to_attention},
+	{"rowwise", SC_OP_ROWWISE, ROWWISE_FIELDS, to_rowwise},
+	{"optimizer", SC_OP_OPTIMIZER, OPTIMIZER_FIELDS, to_optimizer},
+	{"collective", SC_OP_COLLECTIVE, COLLECTIVE_FIELDS, to_collective},
+	{0},
+};
+
+const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *err)
+{
+	const char *names[MAX_KEYS], *near;
+	size_t n = 0;
+
+	for (; sc_op_kinds[n].name; n++) {
+		if (strcmp(sc_op_kinds[n].name, name) == 0)
+			return &sc_op_kinds[n];
+		names[n] = sc_op_kinds[n].name;
+	}
+	near = sc_nearest(name, names, n);
+	sc_err_set(err, SC_EUSAGE,
+		   "unknown operation \"%.64s\"; expected gemm, attention, rowwise, optimizer or "
+		   "collective%s%s%s",
+		   name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	return NULL;
+}
+
+static int unknown_key(const struct sc_op_kind_info *info, const char *key, const char *near,
+		       struct sc_err *err)
+{
+	if (near)
+		return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"; did you mean \"%s\"?",
+				  info->name, key, near);
+	return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"", info->name, key);
+}
+
+static int parse_word(const struct sc_op_kind_info *info, const char *word, bool *is_given,
+		      struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err)
+{
+	const char *equals = strchr(word, '='), *near = NULL, *key;
+	const struct sc_field *field;
+	size_t base_offset, index;
+	int rc;
+
+	if (!equals || equals == word)
+		return sc_err_set(err, SC_EUSAGE, "%s: expected KEY=VALUE, got \"%.64s\"",
+				  info->name, word);
+	key = sc_arena_strndup(arena, word, (size_t)(equals - word));
+	field = sc_field_find(info->fields, key, &base_offset, arena, &near);
+	if (!field)
+		return unknown_key(info, key, near, err);
+	index = (size_t)(field - info->fields);
+	if (is_given[index])
+		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);
+	is_given[index] = true;
+	rc = sc_field_set_text(field, key, equals + 1, out, base_offset, arena, err);
+	if (rc && err)
+		err->code = SC_EUSAGE;
+	return rc;
+}
+
+int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *words, size_t n_words,
+		     struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err)
+{
+	struct sc_op_args args = {
+		.dtype = SC_FP16,
+		.batch = 1,
+		.read_bytes = -1,
+		.write_bytes = -1,
+		.param_bytes = ADAM_BYTES,
+		.nodes = 1,
+	};
+	bool is_given[MAX_KEYS] = {false};
+	int rc = 0;
+
+	for (size_t i = 0; i < n_words && rc == 0; i++)
+		rc = parse_word(info, words[i], is_given, arena, &args, err);
+	for (size_t i = 0; info->fields[i].key && rc == 0; i++) {
+		if (info->fields[i].required && !is_given[i])
+			rc = sc_err_set(err, SC_EUSAGE, "%s needs %s=", info->name,
+					info->fields[i].key);
+	}
+	if (rc == 0)
+		*out = args;
+	return rc;
+}

@@ -1,0 +1,35 @@
+/* The operations of `stepcast op`: their keys, and how they become shapes. */
+#ifndef SC_CLI_OP_ARGS_H
+#define SC_CLI_OP_ARGS_H
+
+#include "base/fields.h"
+#include "core/op.h"
+
+/* Values of all kinds; each kind reads its own. */
+struct sc_op_args {
+	int dtype;
+	double batch, m, n, k;
+	double heads, kv_heads, seq, seq_kv, head_dim; /* kv_heads, seq_kv: 0 = as heads, seq */
+	bool causal;
+	int pass;                                   /* 1 = bwd */
+	double rows, cols, read_bytes, write_bytes; /* bytes: an element; < 0 = the operation's */
+	int rowwise;
+	double params, param_bytes;
+	int collective;
+	double bytes;
+	int64_t ranks, nodes;
+};
+struct sc_op_kind_info {
+	const char *name; /* NULL ends the list */
+	enum sc_op_kind kind;
+	const struct sc_field *fields;
+	void (*to_op)(const struct sc_op_args *args, struct sc_op *out);
+};
+extern const struct sc_op_kind_info sc_op_kinds[];
+/* NULL and the error set if there is none. */
+const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *err);
+/* Defaults, then "key=value" texts; keys that are required must be given. */
+int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *words, size_t n_words,
+		     struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err);
+
+#endif

@@ -1,0 +1,278 @@
+/* Parsing: one option at a time, its place found through the table. */
+#include "cli/options.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/fields.h"
+#include "base/num.h"
+
+enum { MAX_CANDIDATES = 128, MAX_NAME = 64 };
+
+const struct sc_option sc_common_options[] = {
+	{.name = "help",
+	 .letter = 'h',
+	 .kind = SC_ARG_FLAG,
+	 .offset = offsetof(struct sc_common, help),
+	 .help = "show this text and end"},
+	{.name = "version",
+	 .kind = SC_ARG_FLAG,
+	 .offset = offsetof(struct sc_common, version),
+	 .help = "show the version and end"},
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = offsetof(struct sc_common, output),
+	 .help = "write the result here (default: stdout)"},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .kind = SC_ARG_COUNT,
+	 .offset = offsetof(struct sc_common, verbose),
+	 .help = "say more on stderr; given twice, still more"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = SC_ARG_FLAG,
+	 .offset = offsetof(struct sc_common, quiet),
+	 .help = "say nothing on stderr but errors"},
+	{.name = "progress",
+	 .kind = SC_ARG_SWITCH,
+	 .offset = offsetof(struct sc_common, progress),
+	 .help = "show progress on stderr (default: if it is a terminal)"},
+	{0},
+};
+
+void sc_common_init(struct sc_common *common)
+{
+	*common = (struct sc_common){.progress = -1, .output = "-"};
+}
+
+static bool takes_value(const struct sc_option *option)
+{
+	return option->kind >= SC_ARG_TEXT;
+}
+
+static const struct sc_option *find_in(const struct sc_option *table, const char *name, size_t n)
+{
+	for (; table && table->name; table++) {
+		if (strlen(table->name) == n && memcmp(table->name, name, n) == 0)
+			return table;
+	}
+	return NULL;
+}
+
+static const struct sc_option *find_name(const struct sc_command *command, const char *name,
+					 size_t n)
+{
+	const struct sc_option *option = find_in(command->options, name, n);
+
+	return option ? option : find_in(sc_common_options, name, n);
+}
+
+static const struct sc_option *find_letter(const struct sc_command *command, char letter)
+{
+	const struct sc_option *tables[] = {command->options, sc_common_options};
+
+	for (size_t i = 0; i < 2; i++) {
+		for (const struct sc_option *o = tables[i]; o && o->name; o++) {
+			if (o->letter == letter)
+				return o;
+		}
+	}
+	return NULL;
+}
+
+static int unknown_option(const struct sc_command *command, const char *name, size_t n,
+			  struct sc_err *err)
+{
+	const struct sc_option *tables[] = {command->options, sc_common_options};
+	const char *candidates[MAX_CANDIDATES], *near;
+	char word[MAX_NAME];
+	size_t n_candidates = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		for (const struct sc_option *o = tables[i];
+		     o && o->name && n_candidates < MAX_CANDIDATES; o++)
+			candidates[n_candidates++] = o->name;
+	}
+	if (n >= sizeof(word))
+		n = sizeof(word) - 1;
+	memcpy(word, name, n);
+	word[n] = '\0';
+	near = sc_nearest(word, candidates, n_candidates);
+	if (near)
+		return sc_err_set(err, SC_EUSAGE, "unknown option \"--%s\"; did you mean \"--%s\"?",
+				  word, near);
+	return sc_err_set(err, SC_EUSAGE, "unknown option \"--%s\"", word);
+}
+
+static int set_choice(const struct sc_option *option, const char *value, int *place,
+		      struct sc_err *err)
+{
+	const char *near;
+	size_t n = 0;
+
+	for (; option->choices[n]; n++) {
+		if (strcmp(option->choices[n], value) == 0) {
+			*place = (int)n;
+			return 0;
+		}
+	}
+	near = sc_nearest(value, option->choices, n);
+	return sc_err_set(err, SC_EUSAGE, "--%s: unknown value \"%.64s\"; expected %s%s%s",
+			  option->name, value, option->arg, near ? "; did you mean " : "",
+			  near ? near : "");
+}
+
+static int set_number(const struct sc_option *option, const char *value, void *place,
+		      struct sc_err *err)
+{
+	bool integer = option->kind == SC_ARG_INT, ok;
+	int64_t whole = 0;
+	double real = 0;
+
+	ok = integer ? sc_parse_int(value, &whole) : sc_parse_double(value, &real);
+	if (ok && integer)
+		real = (double)whole;
+	if (!ok || real < option->min || real > option->max)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--%s: expected %s from %.15g to %.15g, got \"%.64s\"",
+				  option->name, integer ? "an integer" : "a number", option->min,
+				  option->max, value);
+	if (integer)
+		*(int64_t *)place = whole;
+	else
+		*(double *)place = real;
+	return 0;
+}
+
+static int set_value(const struct sc_option *option, const char *value, void *into,
+		     struct sc_err *err)
+{
+	void *place = (unsigned char *)into + option->offset;
+	struct sc_arg_list *list = place;
+
+	switch (option->kind) {
+	case SC_ARG_FLAG:
+	case SC_ARG_SWITCH:
+		*(int *)place = 1;
+		return 0;
+	case SC_ARG_COUNT:
+		++*(int *)place;
+		return 0;
+	case SC_ARG_TEXT:
+		*(const char **)place = value;
+		return 0;
+	case SC_ARG_LIST:
+		list->at[list->n++] = value;
+		return 0;
+	case SC_ARG_INT:
+	case SC_ARG_NUMBER:
+		return set_number(option, value, place, err);
+	case SC_ARG_CHOICE:
+		return set_choice(option, value, place, err);
+	}
+	return 0;
+}
+
+struct line {
+	const struct sc_command *command;
+	int argc, at;
+	char **argv;
+	void *into;
+};
+
+/* The value after "=" or in the next word. */
+static int take_value(struct line *line, const struct sc_option *option, const char *joined,
+		      struct sc_err *err)
+{
+	if (joined)
+		return set_value(option, joined, line->into, err);
+	if (line->at + 1 >= line->argc)
+		return sc_err_set(err, SC_EUSAGE, "--%s needs a value: --%s %s", option->name,
+				  option->name, option->arg);
+	return set_value(option, line->argv[++line->at], line->into, err);
+}
+
+static int parse_long(struct line *line, const char *name, struct sc_err *err)
+{
+	const char *equals = strchr(name, '=');
+	size_t n = equals ? (size_t)(equals - name) : strlen(name);
+	const struct sc_option *option = find_name(line->command, name, n);
+
+	if (!option && n > 3 && strncmp(name, "no-", 3) == 0) {
+		option = find_name(line->command, name + 3, n - 3);
+		if (option && option->kind == SC_ARG_SWITCH && !equals) {
+			*(int *)(void *)((unsigned char *)line->into + option->offset) = 0;
+			return 0;
+		}
+		option = NULL;
+	}
+	if (!option)
+		return unknown_option(line->command, name, n, err);
+	if (takes_value(option))
+		return take_value(line, option, equals ? equals + 1 : NULL, err);
+	if (equals)
+		return sc_err_set(err, SC_EUSAGE, "--%s takes no value", option->name);
+	return set_value(option, NULL, line->into, err);
+}
+
+/* -v, -qv, -o FILE, -oFILE. */
+static int parse_letters(struct line *line, const char *letters, struct sc_err *err)
+{
+	for (; *letters; letters++) {
+		const struct sc_option *option = find_letter(line->command, *letters);
+		int rc;
+
+		if (!option)
+			return sc_err_set(err, SC_EUSAGE, "unknown option \"-%c\"", *letters);
+		if (takes_value(option))
+			return take_value(line, option, letters[1] ? letters + 1 : NULL, err);
+		rc = set_value(option, NULL, line->into, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Every list may grow to argc entries: no more checks later. */
+static void prepare_lists(const struct line *line, struct sc_arena *arena)
+{
+	struct sc_common *common = line->into;
+	size_t n = (size_t)line->argc + 1;
+
+	common->words.at = sc_arena_calloc(arena, n, sizeof(*common->words.at));
+	for (const struct sc_option *o = line->command->options; o && o->name; o++) {
+		if (o->kind == SC_ARG_LIST) {
+			void *place = (unsigned char *)line->into + o->offset;
+			struct sc_arg_list *list = place;
+
+			list->at = sc_arena_calloc(arena, n, sizeof(*list->at));
+			list->n = 0;
+		}
+	}
+}
+
+int sc_options_parse(const struct sc_command *command, int argc, char **argv, void *into,
+		     struct sc_arena *arena, struct sc_err *err)
+{
+	struct line line = {.command = command, .argc = argc, .argv = argv, .into = into};
+	struct sc_common *common = into;
+	bool only_words = false;
+	int rc = 0;
+
+	prepare_lists(&line, arena);
+	for (; line.at < argc && rc == 0; line.at++) {
+		const char *word = argv[line.at];
+
+		if (only_words || word[0] != '-' || word[1] == '\0')
+			common->words.at[common->words.n++] = word;
+		else if (strcmp(word, "--") == 0)
+			only_words = true;
+		else if (word[1] == '-')
+			rc = parse_long(&line, word + 2, err);
+		else
+			rc = parse_letters(&line, word + 1, err);
+	}
+	return rc;
+}

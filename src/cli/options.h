@@ -1,0 +1,68 @@
+/* Command lines by table: each command lists its options once; parsing, --help, the man page and shell
+ * completion come from that list. Knows nothing of what the options do. */
+#ifndef SC_CLI_OPTIONS_H
+#define SC_CLI_OPTIONS_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+
+enum sc_arg_kind {
+	SC_ARG_FLAG,  /* int = 1 */
+	SC_ARG_COUNT, /* int += 1 */
+	SC_ARG_SWITCH, /* int = 1, or 0 with --no-NAME; stays what it was (-1: undecided) if absent */
+	SC_ARG_TEXT,   /* const char * */
+	SC_ARG_LIST,   /* struct sc_arg_list: may be given again */
+	SC_ARG_INT,    /* int64_t within min..max */
+	SC_ARG_NUMBER, /* double within min..max */
+	SC_ARG_CHOICE  /* int: index in `choices` */
+};
+struct sc_arg_list {
+	const char **at;
+	size_t n;
+};
+struct sc_option {
+	const char *name; /* without dashes; NULL ends the table */
+	char letter;      /* -o; 0 = none */
+	enum sc_arg_kind kind;
+	const char *arg; /* what the value is called in help: "FILE" */
+	size_t offset;   /* in the command's struct, which begins with struct sc_common */
+	double min, max;
+	const char *const *choices; /* SC_ARG_CHOICE: NULL-ended */
+	const char *help;           /* begins in lower case, no full stop; says the default */
+};
+/* First member of every command's struct. */
+struct sc_common {
+	struct sc_arg_list words; /* what is not an option, in order */
+	int help, version, verbose, quiet;
+	int progress;       /* -1: if stderr is a terminal */
+	const char *output; /* a file, or "-": stdout */
+};
+struct sc_command {
+	const char *name;
+	const char *summary;  /* one line, no full stop */
+	const char *synopsis; /* what follows the name: "CONFIG [--set PATH=VALUE]..." */
+	const char *details;  /* paragraphs separated by an empty line; for help and the man page */
+	const char *
+		words; /* how completion fills a word: "file", "command", or words to choose from */
+	const struct sc_option *options; /* its own; those of sc_common_options come besides */
+	int (*run)(const struct sc_command *command, int argc, char **argv); /* exit code */
+};
+
+extern const struct sc_option sc_common_options[];
+
+void sc_common_init(struct sc_common *common);
+/* Fills `into` from argv[0..argc-1] (the command's name not among them). A wrong line is SC_EUSAGE.
+ * Texts point into argv, lists live in the arena. */
+int sc_options_parse(const struct sc_command *command, int argc, char **argv, void *into,
+		     struct sc_arena *arena, struct sc_err *err);
+
+void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
+void sc_options_help(const struct sc_command *command, struct sc_strbuf *out);
+void sc_options_man(const struct sc_command *command, struct sc_strbuf *out); /* roff */
+/* The commands of the program (NULL-ended) as a bash completion script. */
+void sc_options_completion(const struct sc_command *const *commands, struct sc_strbuf *out);
+
+#endif

@@ -1,0 +1,47 @@
+/* What every command does first and last: parse, answer --help, print errors, write files. The only
+ * place that writes to stderr. */
+#ifndef SC_CLI_START_H
+#define SC_CLI_START_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/progress.h"
+#include "cli/options.h"
+#include "core/config.h"
+
+/* Exit codes. */
+enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };
+enum { SC_CLI_ARENA_BYTES = 64 << 10, SC_CLI_MAX_JOBS = 1024 };
+
+/* Parses into `into`. True: go on. False: end with *exit_code (--help was answered, or the line is
+ * wrong and that was said). */
+bool sc_cli_begin(const struct sc_command *command, int argc, char **argv, void *into,
+		  struct sc_arena *arena, int *exit_code);
+/* The same, and exactly `n` words must be given; `what` names them in the message. */
+bool sc_cli_begin_words(const struct sc_command *command, int argc, char **argv, void *into,
+			struct sc_arena *arena, size_t n, const char *what, int *exit_code);
+/* Prints "file:line:col: error: text"; returns SC_EXIT_USAGE for SC_EUSAGE, else SC_EXIT_DATA. */
+int sc_cli_fail(const struct sc_err *err);
+void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings);
+/* NULL if progress is not wanted. */
+struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *title,
+				    size_t total);
+
+/* Text to stdout, which main checks. */
+void sc_cli_print(const struct sc_strbuf *text);
+/* Opens `path` ("-" is stdout) and closes it again, errors checked. */
+int sc_cli_open(const char *path, FILE **out, struct sc_err *err);
+int sc_cli_close(const char *path, FILE *file, struct sc_err *err);
+int sc_cli_write_file(const char *path, const struct sc_strbuf *text, struct sc_err *err);
+
+/* "name=value" at its first '='; `option` names where it was given. */
+int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,
+		 const char **name, const char **value, struct sc_err *err);
+/* A config file with the --set texts applied. */
+int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
+		  struct sc_config *out, struct sc_err *err);
+
+#endif

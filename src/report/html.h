@@ -1,0 +1,13 @@
+/* A prediction as one self-contained HTML page: no scripts, nothing loaded from elsewhere. */
+#ifndef SC_REPORT_HTML_H
+#define SC_REPORT_HTML_H
+
+#include "base/strbuf.h"
+#include "predict/explain.h"
+
+/* `title` is shown as it is, e.g. the config's path; `explanation` may be NULL. */
+void sc_html_prediction(const char *title, const struct sc_request *request,
+			const struct sc_prediction *prediction,
+			const struct sc_explanation *explanation, struct sc_strbuf *out);
+
+#endif

@@ -1,0 +1,175 @@
+/* Predictions and validations as JSON. */
+#include "report/json.h"
+
+#include <math.h>
+
+#include "base/json_out.h"
+#include "report/labels.h"
+
+enum { PREDICT_VERSION = 1, VALIDATE_VERSION = 1 };
+
+static void add_breakdown(struct sc_json *json, const struct sc_prediction *p)
+{
+	json_t *object = sc_json_object(json, json->root, "breakdown_ms");
+
+	for (int owner = 0; owner < SC_N_OWNERS; owner++)
+		sc_json_real(json, object, sc_owner_name((enum sc_owner)owner),
+			     p->breakdown_ms[owner]);
+}
+
+static void add_memory(struct sc_json *json, const struct sc_memory *memory)
+{
+	json_t *object = sc_json_object(json, json->root, "memory_gib");
+
+	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++)
+		sc_json_real(json, object, sc_memory_parts[i].name, sc_memory_part_gib(memory, i));
+	sc_json_real(json, object, "total", memory->total_gib);
+	sc_json_real(json, object, "capacity", memory->capacity_gib);
+}
+
+static void add_path(struct sc_json *json, const struct sc_prediction *p)
+{
+	json_t *array = sc_json_array(json, json->root, "critical_path");
+
+	for (size_t i = 0; i < p->n_path; i++) {
+		const struct sc_path_step *step = &p->path[i];
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, object, "what", step->what);
+		sc_json_int(json, object, "class", step->class_id);
+		sc_json_real(json, object, "start_ms", step->start_ms);
+		sc_json_real(json, object, "ms", step->ms);
+		sc_json_text(json, object, "owner", sc_owner_name(step->owner));
+		sc_json_text(json, object, "reason", sc_reason_name((enum sc_reason)step->reason));
+	}
+}
+
+static void add_classes(struct sc_json *json, const struct sc_prediction *p)
+{
+	json_t *array = sc_json_array(json, json->root, "classes");
+
+	for (size_t i = 0; i < p->n_classes; i++) {
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, object, "name", p->classes[i].name);
+		sc_json_int(json, object, "ranks", p->classes[i].ranks);
+		sc_json_real(json, object, "busy_ms", p->classes[i].busy_ms);
+		sc_json_real(json, object, "idle_ms", p->classes[i].idle_ms);
+		sc_json_real(json, object, "comm_ms", p->classes[i].comm_ms);
+	}
+}
+
+static void add_warnings(struct sc_json *json, const struct sc_warnings *warnings)
+{
+	json_t *array = sc_json_array(json, json->root, "warnings");
+
+	for (size_t i = 0; i < warnings->n; i++)
+		sc_json_text(json, array, NULL, warnings->text[i]);
+}
+
+static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
+			    const struct sc_explanation *explanation)
+{
+	json_t *object = sc_json_object(json, json->root, "explain");
+	json_t *contributors = sc_json_array(json, object, "contributors");
+	json_t *what_if = sc_json_array(json, object, "what_if");
+
+	for (size_t i = 0; i < p->n_contributors; i++) {
+		json_t *row = sc_json_object(json, contributors, NULL);
+
+		sc_json_text(json, row, "what", p->contributors[i].what);
+		sc_json_real(json, row, "ms", p->contributors[i].ms);
+		sc_json_real(json, row, "count", p->contributors[i].count);
+	}
+	for (size_t i = 0; i < SC_N_WHAT_IFS; i++) {
+		const struct sc_what_if *w = &explanation->what_if[i];
+		json_t *row = sc_json_object(json, what_if, NULL);
+
+		sc_json_text(json, row, "resource", w->resource);
+		sc_json_real(json, row, "speed", explanation->speed);
+		sc_json_real(json, row, "iteration_ms", w->iteration_ms);
+		sc_json_real(json, row, "gain_pct", w->gain_pct);
+	}
+}
+
+int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanation *explanation,
+		       FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	int rc;
+
+	sc_json_init(&json, "stepcast/predict", PREDICT_VERSION);
+	sc_json_real(&json, json.root, "iteration_ms", p->iteration_ms);
+	sc_json_real(&json, json.root, "low_ms", p->low_ms);
+	sc_json_real(&json, json.root, "high_ms", p->high_ms);
+	sc_json_real(&json, json.root, "mfu", p->mfu);
+	sc_json_real(&json, json.root, "model_flop", p->model_flop);
+	sc_json_real(&json, json.root, "samples_per_s", p->samples_per_s);
+	sc_json_real(&json, json.root, "tokens_per_s", p->tokens_per_s);
+	sc_json_int(&json, json.root, "n_nodes", (int64_t)p->n_nodes);
+	add_breakdown(&json, p);
+	add_memory(&json, &p->memory);
+	add_path(&json, p);
+	add_classes(&json, p);
+	add_warnings(&json, &p->warnings);
+	if (explanation)
+		add_explanation(&json, p, explanation);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+/* ---- validation ---- */
+
+/* Null where there is no case to take it from. */
+static void add_statistic(struct sc_json *json, json_t *object, const char *key, double value)
+{
+	if (isnan(value))
+		sc_json_text(json, object, key, NULL);
+	else
+		sc_json_real(json, object, key, value);
+}
+
+static void add_score(struct sc_json *json, json_t *object, const struct sc_score *score)
+{
+	json_t *skipped = sc_json_array(json, object, "skipped");
+
+	sc_json_int(json, object, "n_rows", (int64_t)score->n_rows);
+	sc_json_int(json, object, "n", (int64_t)score->accuracy.n);
+	add_statistic(json, object, "mape_pct", score->accuracy.mape_pct);
+	add_statistic(json, object, "median_ape_pct", score->accuracy.median_ape_pct);
+	add_statistic(json, object, "p90_ape_pct", score->accuracy.p90_ape_pct);
+	add_statistic(json, object, "geomean_ape_pct", score->accuracy.geomean_ape_pct);
+	add_statistic(json, object, "bias_pct", score->accuracy.bias_pct);
+	add_statistic(json, object, "coverage_pct", score->coverage_pct);
+	add_statistic(json, object, "band_pct", score->band_pct);
+	for (size_t i = 0; i < score->n_skipped; i++) {
+		json_t *row = sc_json_object(json, skipped, NULL);
+
+		sc_json_text(json, row, "case", score->skipped[i]->name);
+		sc_json_text(json, row, "reason", score->skipped[i]->skipped);
+	}
+}
+
+int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *groups, *column = NULL;
+	const char *name = NULL;
+	int rc;
+
+	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
+	add_score(&json, json.root, &v->all);
+	groups = sc_json_object(&json, json.root, "groups");
+	for (size_t i = 0; i < v->n_groups; i++) {
+		const struct sc_group_score *group = &v->groups[i];
+
+		if (group->column != name)
+			column = sc_json_object(&json, groups, group->column);
+		name = group->column;
+		add_score(&json, sc_json_object(&json, column, group->value), &group->score);
+	}
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

@@ -1,0 +1,73 @@
+/* Names and colours of what a prediction is made of. */
+#include "report/labels.h"
+
+static const struct {
+	const char *label, *color;
+} OWNERS[SC_N_OWNERS] = {
+	[SC_OWN_COMPUTE] = {"compute", "#4269d0"},
+	[SC_OWN_MEMORY] = {"memory bound", "#6cc5b0"},
+	[SC_OWN_COMM] = {"exposed communication", "#ff725c"},
+	[SC_OWN_BUBBLE] = {"pipeline bubble", "#efb118"},
+	[SC_OWN_HOST] = {"host", "#a463f2"},
+	[SC_OWN_PEER] = {"waiting for a peer", "#ff8ab7"},
+	[SC_OWN_OPTIMIZER] = {"optimizer", "#3ca951"},
+	[SC_OWN_OTHER] = {"other", "#9498a0"},
+};
+
+const char *sc_owner_label(enum sc_owner owner)
+{
+	return OWNERS[owner].label;
+}
+
+const char *sc_owner_color(enum sc_owner owner)
+{
+	return OWNERS[owner].color;
+}
+
+const char *sc_reason_name(enum sc_reason reason)
+{
+	static const char *const names[] = {
+		[SC_BY_NONE] = "start",    [SC_BY_LANE] = "lane", [SC_BY_DEP] = "dependency",
+		[SC_BY_LAUNCH] = "launch", [SC_BY_PEER] = "peer", [SC_BY_RESOURCE] = "resource",
+	};
+
+	return names[reason];
+}
+
+const char *sc_node_kind_name(enum sc_node_kind kind)
+{
+	static const char *const names[] = {
+		[SC_NODE_HOST] = "host", [SC_NODE_LAUNCH] = "launch", [SC_NODE_KERNEL] = "kernel",
+		[SC_NODE_COPY] = "copy", [SC_NODE_MEMBER] = "comm",   [SC_NODE_EVENT] = "event",
+		[SC_NODE_SYNC] = "sync", [SC_NODE_MARK] = "mark",
+	};
+
+	return names[kind];
+}
+
+const char *sc_lane_kind_name(enum sc_lane_kind kind)
+{
+	static const char *const names[] = {
+		[SC_LANE_HOST] = "host",          [SC_LANE_COMPUTE] = "compute",
+		[SC_LANE_COMM] = "communication", [SC_LANE_COPY] = "copy",
+		[SC_LANE_NIC] = "network",
+	};
+
+	return names[kind];
+}
+
+const struct sc_memory_part sc_memory_parts[SC_N_MEMORY_PARTS] = {
+	{"weights", offsetof(struct sc_memory, weights_gib)},
+	{"gradients", offsetof(struct sc_memory, gradients_gib)},
+	{"optimizer", offsetof(struct sc_memory, optimizer_gib)},
+	{"activations", offsetof(struct sc_memory, activations_gib)},
+	{"buffers", offsetof(struct sc_memory, buffers_gib)},
+	{"reserve", offsetof(struct sc_memory, reserve_gib)},
+};
+
+double sc_memory_part_gib(const struct sc_memory *memory, size_t part)
+{
+	const void *at = (const unsigned char *)memory + sc_memory_parts[part].offset;
+
+	return *(const double *)at;
+}

@@ -1,0 +1,16 @@
+/* Results of many cases as CSV. */
+#ifndef SC_REPORT_SWEEP_CSV_H
+#define SC_REPORT_SWEEP_CSV_H
+
+#include <stdio.h>
+
+#include "predict/validate.h"
+
+/* The columns of the cases, then the prediction, then `error`. One outcome a row. */
+int sc_sweep_csv_write(const struct sc_csv *cases, const struct sc_outcome *outcomes, FILE *out,
+		       struct sc_err *err);
+/* case, the `by` columns, measured and predicted, error in percent, why it was skipped. */
+int sc_validation_csv_write(const struct sc_validation *validation, const char *const *by,
+			    size_t n_by, FILE *out, struct sc_err *err);
+
+#endif

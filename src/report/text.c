@@ -1,0 +1,152 @@
+/* A prediction as text. Numbers are rounded for reading; JSON has them in full. */
+#include "report/text.h"
+
+#include <inttypes.h>
+
+#include "base/units.h"
+#include "report/labels.h"
+
+enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
+
+static double share_pct(double part, double whole)
+{
+	return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+void sc_text_model(const struct sc_request *request, struct sc_strbuf *out)
+{
+	const struct sc_config *c = &request->config;
+
+	sc_strbuf_printf(out,
+			 "%s, %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
+			 " heads, sequence %" PRId64 ", vocabulary %" PRId64,
+			 sc_family_name(c->model.family), c->model.layers, c->model.hidden,
+			 c->model.heads, c->model.seq, c->model.vocab);
+}
+
+void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
+{
+	const struct sc_parallel *p = &request->config.parallel;
+
+	sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp, p->dp);
+	if (p->cp > 1)
+		sc_strbuf_printf(out, ", cp %" PRId64, p->cp);
+	if (p->ep > 1)
+		sc_strbuf_printf(out, ", ep %" PRId64, p->ep);
+	if (p->virtual_stages > 1)
+		sc_strbuf_printf(out, ", %" PRId64 " virtual stages", p->virtual_stages);
+	sc_strbuf_printf(out, "; batch %" PRId64 " in micro-batches of %" PRId64,
+			 request->config.training.global_batch,
+			 request->config.training.micro_batch);
+}
+
+static void append_head(const struct sc_request *request, struct sc_strbuf *out)
+{
+	const struct sc_config *c = &request->config;
+
+	sc_strbuf_append(out, "model       ");
+	sc_text_model(request, out);
+	sc_strbuf_printf(out, "\ncluster     %" PRId64 " x %s, %" PRId64 " a node\nsplit       ",
+			 c->gpus, request->device.id, c->cluster.gpus_per_node);
+	sc_text_split(request, out);
+	sc_strbuf_append(out, "\n\n");
+}
+
+static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "iteration   %.2f ms   (80 %% band: %.2f to %.2f ms)\n",
+			 p->iteration_ms, p->low_ms, p->high_ms);
+	sc_strbuf_printf(out, "throughput  %.2f samples/s, %.0f tokens/s, MFU %.1f %%\n",
+			 p->samples_per_s, p->tokens_per_s, 100.0 * p->mfu);
+	sc_strbuf_printf(out, "memory      %.1f of %.1f GiB a GPU\n", p->memory.total_gib,
+			 p->memory.capacity_gib);
+}
+
+static void append_breakdown(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "\nwhere the time goes (critical path)        ms      %\n");
+	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
+		double pct = share_pct(p->breakdown_ms[owner], p->iteration_ms);
+		int bar = (int)(pct / 100.0 * BAR_WIDTH + 0.5);
+
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f", sc_owner_label((enum sc_owner)owner),
+				 p->breakdown_ms[owner], pct);
+		if (bar > 0)
+			sc_strbuf_append(out, "  ");
+		for (int i = 0; i < bar; i++)
+			sc_strbuf_append_char(out, '#');
+		sc_strbuf_append_char(out, '\n');
+	}
+}
+
+static void append_memory(const struct sc_memory *memory, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "\nmemory of the fullest GPU                 GiB      %\n");
+	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {
+		double gib = sc_memory_part_gib(memory, i);
+
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_memory_parts[i].name, gib,
+				 share_pct(gib, memory->total_gib));
+	}
+}
+
+static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	double rest_ms = 0;
+
+	sc_strbuf_append(out, "\ncritical path                        start ms          ms  "
+			      "mostly\n");
+	for (size_t i = 0; i < p->n_path; i++) {
+		const struct sc_path_step *s = &p->path[i];
+
+		if (i < MAX_PATH_LINES)
+			sc_strbuf_printf(out, "  %-32.48s %10.2f %11.2f  %s\n", s->what,
+					 s->start_ms, s->ms, sc_owner_label(s->owner));
+		else
+			rest_ms += s->ms;
+	}
+	if (p->n_path > MAX_PATH_LINES)
+		sc_strbuf_printf(out, "  %-32s %10s %11.2f\n", "... and then", "", rest_ms);
+}
+
+static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	if (p->n_classes < 2)
+		return;
+	sc_strbuf_append(out, "\nranks that do the same       ranks     busy ms     idle ms"
+			      "     comm ms\n");
+	for (size_t i = 0; i < p->n_classes && i < MAX_CLASS_LINES; i++)
+		sc_strbuf_printf(out, "  %-24s %7u %11.2f %11.2f %11.2f\n", p->classes[i].name,
+				 (unsigned)p->classes[i].ranks, p->classes[i].busy_ms,
+				 p->classes[i].idle_ms, p->classes[i].comm_ms);
+	if (p->n_classes > MAX_CLASS_LINES)
+		sc_strbuf_printf(out, "  ... and %zu more\n", p->n_classes - MAX_CLASS_LINES);
+}
+
+void sc_text_prediction(const struct sc_request *request, const struct sc_prediction *p,
+			struct sc_strbuf *out)
+{
+	append_head(request, out);
+	append_totals(p, out);
+	append_breakdown(p, out);
+	append_memory(&p->memory, out);
+	append_path(p, out);
+	append_classes(p, out);
+}
+
+void sc_text_explanation(const struct sc_prediction *p, const struct sc_explanation *e,
+			 struct sc_strbuf *out)
+{
+	sc_strbuf_append(out,
+			 "\nlargest contributors                       ms      %       count\n");
+	for (size_t i = 0; i < p->n_contributors && i < MAX_CONTRIBUTOR_LINES; i++)
+		sc_strbuf_printf(out, "  %-32.48s %11.2f %6.1f %11.0f\n", p->contributors[i].what,
+				 p->contributors[i].ms,
+				 share_pct(p->contributors[i].ms, p->iteration_ms),
+				 p->contributors[i].count);
+	sc_strbuf_printf(out, "\nwhat %.0f %% more of it would buy            ms  gain %%\n",
+			 100.0 * (e->speed - 1.0));
+	for (size_t i = 0; i < SC_N_WHAT_IFS; i++)
+		sc_strbuf_printf(out, "  %-32s %11.2f %7.2f\n", e->what_if[i].meaning,
+				 e->what_if[i].iteration_ms, e->what_if[i].gain_pct);
+}

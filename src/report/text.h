@@ -1,0 +1,19 @@
+/* Results as text for a terminal. */
+#ifndef SC_REPORT_TEXT_H
+#define SC_REPORT_TEXT_H
+
+#include "base/strbuf.h"
+#include "predict/explain.h"
+#include "predict/validate.h"
+
+void sc_text_prediction(const struct sc_request *request, const struct sc_prediction *prediction,
+			struct sc_strbuf *out);
+void sc_text_explanation(const struct sc_prediction *prediction,
+			 const struct sc_explanation *explanation, struct sc_strbuf *out);
+void sc_text_validation(const struct sc_validation *validation, struct sc_strbuf *out);
+
+/* Head lines that other reports share: "gpt, 48 layers, ..." and "tp 8, pp 1, ...". */
+void sc_text_model(const struct sc_request *request, struct sc_strbuf *out);
+void sc_text_split(const struct sc_request *request, struct sc_strbuf *out);
+
+#endif
