@@ -1,0 +1,150 @@
+/* Times whole predictions inside one process, beside the peers' figures. Not a test: machines are noisy,
+ * quote ratios. Peers were timed on a machine like ours: 2 shared cores. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "predict/predict.h"
+
+struct bench_case {
+	const char *name, *overrides;
+	int repeats;
+	double target_ms;
+	const char *peer;
+};
+static const struct bench_case CASES[] = {
+	{"GPT 22B, 8 GPUs",
+	 "gpus=8 model.layers=48 model.hidden=6144 model.heads=64 parallel.tp=8 "
+	 "training.global_batch=4 training.micro_batch=4",
+	 2000, 1, "Calculon inner loop 10 ms"},
+	{"GPT 1T, 3,072 GPUs",
+	 "gpus=3072 model.layers=128 model.hidden=25600 model.heads=160 parallel.tp=8 parallel.pp=64 "
+	 "training.global_batch=3072 training.micro_batch=1",
+	 200, 5, "Calculon inner loop 10 ms"},
+	{"GPT 1T, 100,000 GPUs, dp 125 x pp 100",
+	 "gpus=100000 model.layers=200 model.hidden=25600 model.heads=160 parallel.tp=8 parallel.pp=100 "
+	 "training.global_batch=64000 training.micro_batch=1",
+	 100, 20, "SimAI analytical 2,260 ms at 9,216 GPUs"},
+	{"GPT 175B interleaved, 1,536 GPUs",
+	 "gpus=1536 model.layers=96 model.hidden=12288 model.heads=96 parallel.tp=8 parallel.pp=8 "
+	 "parallel.virtual_stages=3 training.global_batch=1536 training.micro_batch=1",
+	 200, 5, "Calculon inner loop 10 ms"},
+	{"GPT 3.6B, uneven groups (tp 3 on 8-GPU nodes), 96 GPUs",
+	 "gpus=96 model.layers=30 model.hidden=3072 model.heads=24 parallel.tp=3 parallel.dp=32 "
+	 "training.global_batch=512 training.micro_batch=1",
+	 200, 5, "-"},
+};
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static void set_all(struct sc_config *cfg, const char *overrides, struct sc_arena *arena)
+{
+	char text[1024], *word, *save = NULL;
+	struct sc_err err = {0};
+
+	snprintf(text, sizeof(text),
+		 "model.family=gpt cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
+		 "cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.seq=2048 model.vocab=51200 "
+		 "training.precision=fp16 training.recompute=full training.attention=unfused "
+		 "training.software=megatron-lm %s",
+		 overrides);
+	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		if (sc_config_set(cfg, word, value, "bench", arena, &err)) {
+			fprintf(stderr, "%s\n", err.text);
+			exit(EXIT_FAILURE);
+		}
+	}
+}
+
+static void run_case(const struct bench_case *c, struct sc_catalog *catalog,
+		     struct sc_predictor *predictor, struct sc_arena *arena)
+{
+	static struct sc_request req;
+	static struct sc_prediction out;
+	struct sc_predict_opts opts;
+	struct sc_err err = {0};
+	struct sc_config cfg;
+	double first, rest;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, c->overrides, arena);
+	sc_predict_opts_init(&opts);
+	if (sc_config_resolve(&cfg, catalog, "bench", &req, &err)) {
+		fprintf(stderr, "%s\n", err.text);
+		exit(EXIT_FAILURE);
+	}
+	first = now_ms();
+	if (sc_predict(predictor, &req, &opts, &out, &err)) {
+		fprintf(stderr, "%s\n", err.text);
+		exit(EXIT_FAILURE);
+	}
+	rest = now_ms();
+	for (int i = 0; i < c->repeats; i++)
+		sc_predict(predictor, &req, &opts, &out, &err);
+	printf("%-56s first %7.3f ms, then %7.3f ms (target %g ms; %s), %zu nodes, %.1f s iteration\n",
+	       c->name, rest - first, (now_ms() - rest) / c->repeats, c->target_ms, c->peer,
+	       out.n_nodes, out.iteration_ms / 1e3);
+}
+
+/* A grid as a user would sweep: every row is resolved and predicted anew. */
+static void run_grid(struct sc_catalog *catalog, struct sc_predictor *predictor,
+		     struct sc_arena *arena)
+{
+	static struct sc_request req;
+	static struct sc_prediction out;
+	struct sc_predict_opts opts;
+	struct sc_config cfg;
+	double start = now_ms();
+	int n = 0;
+
+	sc_predict_opts_init(&opts);
+	for (int tp = 1; tp <= 8; tp *= 2)
+		for (int pp = 1; pp <= 16; pp *= 2)
+			for (int mb = 1; mb <= 8; mb *= 2)
+				for (int layers = 32; layers <= 96; layers += 16) {
+					sc_config_init(&cfg);
+					set_all(&cfg, "gpus=512 model.hidden=8192 model.heads=64 "
+						      "training.global_batch=1024",
+						arena);
+					cfg.parallel.tp = tp;
+					cfg.parallel.pp = pp;
+					cfg.training.micro_batch = mb;
+					cfg.model.layers = layers;
+					if (sc_config_resolve(&cfg, catalog, "bench", &req, NULL) == 0 &&
+					    sc_predict(predictor, &req, &opts, &out, NULL) == 0)
+						n++;
+				}
+	printf("%-56s %.0f configs/s on one core (target 1,000; Calculon 98)\n",
+	       "grid of 512-GPU layouts", n / (now_ms() - start) * 1e3);
+}
+
+int main(void)
+{
+	struct sc_arena arena = {0};
+	struct sc_catalog *catalog = sc_catalog_create();
+	struct sc_predictor *predictor = sc_predictor_create();
+	struct rusage usage;
+
+	sc_arena_init(&arena, 1 << 16);
+	for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++)
+		run_case(&CASES[i], catalog, predictor, &arena);
+	run_grid(catalog, predictor, &arena);
+	getrusage(RUSAGE_SELF, &usage);
+	printf("%-56s %.1f MiB (Calculon 68 MB, LogGOPSim 150 MB and up)\n", "peak RSS",
+	       (double)usage.ru_maxrss / 1024);
+	sc_predictor_destroy(predictor);
+	sc_catalog_destroy(catalog);
+	sc_arena_release(&arena);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,200 @@
+/* Blocks: a summary says exactly what simulating the block's ops says, alone and in chains. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "predict/block.h"
+#include "predict/op_names.h"
+
+static struct sc_build_scratch scratch;
+static struct sc_arena arena;
+static const struct sc_block_env env = {.slowdown = 1};
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+	scratch = (struct sc_build_scratch){.arena = &arena, .sim = sc_simulator_create()};
+	sc_graph_init(&scratch.graph);
+}
+
+static void tear_down(void)
+{
+	sc_simulator_destroy(scratch.sim);
+	sc_graph_release(&scratch.graph);
+	sc_timeline_release(&scratch.timeline);
+	sc_critical_path_release(&scratch.path);
+	SC_VEC_RELEASE(&scratch.ids);
+	sc_arena_release(&arena);
+}
+
+static double draw_us(struct sc_rng *rng, double most)
+{
+	return sc_quantize_us(most * sc_rng_uniform(rng));
+}
+
+static void random_block(struct sc_rng *rng, struct sc_block *block)
+{
+	size_t n = 1 + (size_t)(12 * sc_rng_uniform(rng));
+	double host_us = 40 * sc_rng_uniform(rng);
+
+	sc_block_clear(block);
+	for (size_t i = 0; i < n; i++) {
+		struct sc_step step = {.kind = SC_STEP_KERNEL, .name = SC_NAME_QKV};
+		double what = sc_rng_uniform(rng);
+
+		step.host_us = draw_us(rng, host_us);
+		if (what < 0.15) {
+			step.kind = SC_STEP_HOST;
+		} else {
+			step.cost.work_us = draw_us(rng, 60);
+			step.cost.latency_us = draw_us(rng, 5);
+			step.cost.owner_frac[what < 0.6 ? SC_OWN_COMPUTE : SC_OWN_MEMORY] = 1;
+		}
+		if (what > 0.85) {
+			step.kind = SC_STEP_TP_COMM;
+			step.hidden = (uint8_t)(3 * sc_rng_uniform(rng));
+		}
+		SC_VEC_PUSH(&block->steps, step);
+	}
+}
+
+static uint32_t lone_group(void *ctx, const struct sc_step *step, uint32_t cost)
+{
+	struct sc_member self = {0, 1};
+
+	return sc_graph_add_group(ctx, cost, &self, 1, step->name);
+}
+
+/* End of the compute lane when `n` blocks run one after the other, the lane busy until busy_us. */
+static double run_ops(const struct sc_block *blocks, int n, double busy_us)
+{
+	struct sc_class one = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
+	struct sc_cost zero = {0}, busy = {.work_us = busy_us};
+	struct sc_timeline tl = {0};
+	struct sc_graph g;
+	struct sc_emit emit = {.graph = &g, .tp_group = lone_group, .ctx = &g, .host_dep = SC_NONE};
+	uint32_t costs[64];
+	double end;
+
+	sc_graph_init(&g);
+	sc_graph_add_class(&g, one);
+	emit.lanes.host = sc_graph_add_lane(&g, 0, SC_LANE_HOST);
+	emit.lanes.compute = sc_graph_add_lane(&g, 0, SC_LANE_COMPUTE);
+	emit.lanes.tp = sc_graph_add_lane(&g, 0, SC_LANE_COMM);
+	emit.zero_cost = sc_graph_add_cost(&g, &zero);
+	emit.compute_dep = sc_graph_add_node(&g, SC_NODE_KERNEL, emit.lanes.compute,
+					     sc_graph_add_cost(&g, &busy), SC_NONE);
+	for (int b = 0; b < n; b++) {
+		for (int i = 0; i < 64; i++)
+			costs[i] = SC_NONE;
+		sc_block_emit(&blocks[b], &emit, costs);
+	}
+	sc_graph_seal(&g);
+	ck_assert_int_eq(sc_simulate(scratch.sim, &g, NULL, &tl, NULL), 0);
+	end = tl.end_us[emit.compute_dep];
+	sc_timeline_release(&tl);
+	sc_graph_release(&g);
+	return end;
+}
+
+/* The end that the summaries predict. */
+static double run_summary(const struct sc_summary *sum, double busy_us)
+{
+	return fmax(busy_us, sum->lead_us) + sum->gpu_us;
+}
+
+START_TEST(chains_equal_their_ops)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, (uint64_t)_i + 1);
+	for (int round = 0; round < 50; round++) {
+		struct sc_block block[4] = {0};
+		struct sc_summary sum = {0};
+		double busy_us = draw_us(&rng, 2000);
+
+		for (int b = 0; b < 4; b++) {
+			random_block(&rng, &block[b]);
+			ck_assert_int_eq(sc_block_summarize(&block[b], &env, &scratch, NULL), 0);
+			sum = b ? sc_summary_then(&sum, &block[b].sum) : block[0].sum;
+		}
+		ck_assert_double_eq_tol(run_ops(block, 4, busy_us), run_summary(&sum, busy_us),
+					1e-6);
+		for (int b = 0; b < 4; b++)
+			sc_block_release(&block[b]);
+	}
+}
+END_TEST
+
+START_TEST(repeat_is_a_chain_of_itself)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 77);
+	for (int round = 0; round < 100; round++) {
+		struct sc_block block = {0};
+		struct sc_summary chain, repeat;
+
+		random_block(&rng, &block);
+		ck_assert_int_eq(sc_block_summarize(&block, &env, &scratch, NULL), 0);
+		chain = block.sum;
+		for (int i = 1; i < 7; i++)
+			chain = sc_summary_then(&chain, &block.sum);
+		repeat = sc_summary_repeat(&block.sum, 7);
+		ck_assert_double_eq_tol(chain.host_us, repeat.host_us, 1e-6);
+		ck_assert_double_eq_tol(chain.gpu_us, repeat.gpu_us, 1e-6);
+		ck_assert_double_eq_tol(chain.lead_us, repeat.lead_us, 1e-6);
+		sc_block_release(&block);
+	}
+}
+END_TEST
+
+START_TEST(owners_cover_the_gpu_time)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 5);
+	for (int round = 0; round < 100; round++) {
+		struct sc_block block = {0};
+		double sum = 0;
+
+		random_block(&rng, &block);
+		ck_assert_int_eq(sc_block_summarize(&block, &env, &scratch, NULL), 0);
+		for (int o = 0; o < SC_N_OWNERS; o++)
+			sum += block.sum.owner_us[o];
+		ck_assert_double_eq_tol(sum, block.sum.gpu_us, 1e-6);
+		sc_block_release(&block);
+	}
+}
+END_TEST
+
+START_TEST(quantized_sums_are_exact)
+{
+	double a = sc_quantize_us(0.1), b = sc_quantize_us(12345.678901);
+
+	ck_assert_double_eq_tol(a, 0.1, 1e-6);
+	ck_assert(a + b - b == a && a + 3 * b - 3 * b == a);
+	ck_assert(sc_quantize_us(0) == 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("block");
+	TCase *tc = tcase_create("all");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_loop_test(tc, chains_equal_their_ops, 0, 8);
+	tcase_add_test(tc, repeat_is_a_chain_of_itself);
+	tcase_add_test(tc, owners_cover_the_gpu_time);
+	tcase_add_test(tc, quantized_sums_are_exact);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

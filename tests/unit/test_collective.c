@@ -1,0 +1,625 @@
+/* Collectives: NCCL's formula against hand-computed values, and the laws a time must obey. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "models/collective_priv.h"
+
+#define MIB (SC_BYTES_PER_MIB)
+
+/* Round numbers, not the fitted ones: the laws hold for any. */
+static const struct sc_fabric_ramp RAMP = {.ll_slope = 5,
+					   .simple_base_us = 10,
+					   .simple_hop_us = 2.5,
+					   .ring_net_frac = 0.5,
+					   .tree_link_eff = 0.9,
+					   .nvls_latency_us = 16,
+					   .nvls_simple_us = 50,
+					   .p2p_latency_us = 9,
+					   .p2p_simple_us = 1,
+					   .peer_us = 1.5,
+					   .pcie_eff = 0.75};
+
+static struct sc_fabric fabric_of(int arch)
+{
+	return (struct sc_fabric){.link_gbps = arch >= 90 ? 450 : 300,
+				  .pcie_gbps = 32,
+				  .nic_gbps = 25,
+				  .nics_per_node = 8,
+				  .gpus_per_node = 8,
+				  .link_gpus = 8,
+				  .nic_latency_us = 5,
+				  .sm_arch = arch,
+				  .sm_count = 108,
+				  .hbm_gbps = 2000,
+				  .net_eff = 0.9,
+				  .net_tree_eff = 0.5,
+				  .net_p2p_eff = 0.8,
+				  .net_a2a_eff = 0.6,
+				  .net_simple_us = 10,
+				  .link_eff = 0.8,
+				  .copy_gbps = 500,
+				  .nvls_eff = arch >= 90 ? 0.6 : 0,
+				  .cube_mesh_links = {1, 2, 4, 2, 2, 2, 6},
+				  .ramp = RAMP};
+}
+
+static struct sc_cost cost_of(const struct sc_fabric *f, enum sc_collective kind, double bytes,
+			      struct sc_span span)
+{
+	struct sc_collective_shape shape = {.kind = kind, .bytes = bytes, .dtype = SC_FP16};
+	struct sc_cost cost;
+
+	sc_collective_cost(f, &shape, &span, &cost, NULL);
+	return cost;
+}
+
+static double time_of(const struct sc_fabric *f, enum sc_collective kind, double bytes,
+		      struct sc_span span)
+{
+	struct sc_cost cost = cost_of(f, kind, bytes, span);
+
+	return cost.latency_us + cost.work_us;
+}
+
+static struct sc_span span_of(int nodes, int per_node)
+{
+	return (struct sc_span){nodes * per_node, nodes, per_node};
+}
+
+/* --- NCCL's formula: graphs as NCCL's search finds them, values computed by hand --- */
+
+#define GRAPH(kind_, n, N, arch, c, intra, inter, nc, nintra, ninter)                            \
+	{                                                                                        \
+		.kind = (kind_), .n_ranks = (n), .n_nodes = (N), .sm_arch = (arch),              \
+		.channels = (c), .intra_gbps = (intra), .inter_gbps = (inter),                   \
+		.nvls_channels = (nc), .nvls_intra_gbps = (nintra), .nvls_inter_gbps = (ninter), \
+		.amd_cpu = true                                                                  \
+	}
+
+static const struct {
+	struct sc_nccl_graph graph;
+	double latency[7],
+		algbw[7]; /* ring LL LL128 Simple, tree the same, NVLS; 0 = not enabled */
+} GOLDEN[] = {
+	{GRAPH(SC_ALL_REDUCE, 8, 1, 80, 12, 20, 20, 0, 0, 0),
+	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4, 0},
+	 {50.1, 126.2, 137.1, 29.1, 85.9, 110.4, 0}},
+	{GRAPH(SC_ALL_GATHER, 8, 1, 80, 12, 20, 20, 0, 0, 0),
+	 {10.8, 27.3, 32.2, 0, 0, 0, 0},
+	 {100.2, 252.3, 274.3, 0, 0, 0, 0}},
+	{GRAPH(SC_ALL_REDUCE, 8, 1, 90, 12, 30, 30, 8, 40, 60),
+	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4, 25},
+	 {80.6, 189.3, 205.7, 43.6, 128.8, 165.6, 272.0}},
+	{GRAPH(SC_ALL_GATHER, 8, 1, 90, 12, 30, 30, 8, 40, 60),
+	 {10.8, 27.3, 32.2, 0, 0, 0, 25},
+	 {161.1, 378.5, 411.4, 0, 0, 0, 208.3}},
+	{GRAPH(SC_ALL_REDUCE, 8, 1, 100, 16, 45, 45, 8, 80, 90),
+	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4, 25},
+	 {161.1, 365.7, 411.4, 87.2, 257.6, 331.2, 411.4}},
+	{GRAPH(SC_ALL_REDUCE, 16, 2, 90, 8, 48, 48, 0, 0, 0),
+	 {68.0, 78.0, 204.4, 25.2, 48.5, 92.4, 0},
+	 {12.0, 156.6, 204.8, 11.2, 146.8, 165.6, 0}},
+	{GRAPH(SC_ALL_REDUCE, 128, 16, 90, 8, 48, 48, 0, 0, 0),
+	 {535.6, 582.0, 1772.4, 55.2, 99.5, 176.4, 0},
+	 {9.6, 148.0, 193.5, 9.5, 116.0, 144.0, 0}},
+};
+enum { N_GOLDEN = sizeof(GOLDEN) / sizeof(GOLDEN[0]) };
+
+START_TEST(nccl_golden)
+{
+	struct sc_nccl_model model;
+
+	sc_nccl_tune(&GOLDEN[_i].graph, &model);
+	for (int i = 0; i < 7; i++) {
+		int algo = i / 3, proto = i == 6 ? SC_PROTO_SIMPLE : i % 3;
+
+		ck_assert_double_eq_tol(model.algbw_gbps[algo][proto], GOLDEN[_i].algbw[i], 0.1);
+		if (GOLDEN[_i].algbw[i] > 0)
+			ck_assert_double_eq_tol(model.latency_us[algo][proto],
+						GOLDEN[_i].latency[i], 0.1);
+	}
+}
+END_TEST
+
+/* The first power of two at which each choice is taken, 1 MiB = 1. */
+static const struct {
+	int golden;
+	struct {
+		double mib;
+		enum sc_algo algo;
+		enum sc_proto proto;
+	} from[4];
+} CHOICES[] = {
+	{0,
+	 {{1.0 / 1024, SC_ALGO_RING, SC_PROTO_LL},
+	  {4, SC_ALGO_RING, SC_PROTO_LL128},
+	  {32, SC_ALGO_RING, SC_PROTO_SIMPLE}}},
+	{5,
+	 {{1.0 / 1024, SC_ALGO_TREE, SC_PROTO_LL},
+	  {0.25, SC_ALGO_TREE, SC_PROTO_LL128},
+	  {32, SC_ALGO_RING, SC_PROTO_LL128},
+	  {256, SC_ALGO_RING, SC_PROTO_SIMPLE}}},
+	{6,
+	 {{1.0 / 1024, SC_ALGO_TREE, SC_PROTO_LL},
+	  {0.25, SC_ALGO_TREE, SC_PROTO_LL128},
+	  {128, SC_ALGO_TREE, SC_PROTO_SIMPLE},
+	  {2048, SC_ALGO_RING, SC_PROTO_SIMPLE}}},
+};
+enum { N_CHOICES = sizeof(CHOICES) / sizeof(CHOICES[0]) };
+
+START_TEST(nccl_choice_boundaries)
+{
+	const struct sc_nccl_graph *graph = &GOLDEN[CHOICES[_i].golden].graph;
+
+	for (double mib = 1.0 / 1024; mib <= 8192; mib *= 2) {
+		struct sc_collective_choice c = {0};
+		int k = 0;
+
+		while (k < 3 && CHOICES[_i].from[k + 1].mib > 0 &&
+		       mib >= CHOICES[_i].from[k + 1].mib)
+			k++;
+		ck_assert(sc_nccl_choose(graph, mib * MIB, SC_N_ALGOS, &c));
+		ck_assert_msg(c.algo == CHOICES[_i].from[k].algo &&
+				      c.proto == CHOICES[_i].from[k].proto,
+			      "%g MiB: algo %d proto %d", mib, (int)c.algo, (int)c.proto);
+	}
+}
+END_TEST
+
+START_TEST(nccl_nvls_above_ll)
+{
+	struct sc_collective_choice c = {0};
+
+	ck_assert(sc_nccl_choose(&GOLDEN[2].graph, 1.14e6, SC_N_ALGOS, &c));
+	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
+	ck_assert_int_eq((int)c.proto, SC_PROTO_LL);
+	ck_assert(sc_nccl_choose(&GOLDEN[2].graph, 1.15e6, SC_N_ALGOS, &c));
+	ck_assert_int_eq((int)c.algo, SC_ALGO_NVLS);
+}
+END_TEST
+
+START_TEST(nccl_tree_correction_range)
+{
+	const struct sc_nccl_graph *graph = &GOLDEN[0].graph;
+	struct sc_collective_choice c = {.algo = SC_ALGO_TREE, .proto = SC_PROTO_SIMPLE};
+	struct sc_nccl_model m;
+	double last = 64.0 * 4194304, us; /* 64 B * 2^22 begins the last entry */
+
+	sc_nccl_tune(graph, &m);
+	us = sc_nccl_time_us(graph, &m, &c, 63);
+	ck_assert_double_eq_tol(us, 64.4 + 63 / 110.4e3, 1e-9);
+	us = sc_nccl_time_us(graph, &m, &c, last);
+	ck_assert_double_eq_tol(us, 64.4 + last / (0.9 * 110.4e3), 1e-3);
+	us = sc_nccl_time_us(graph, &m, &c, 2 * last);
+	ck_assert_double_eq_tol(us, 64.4 + 2 * last / 110.4e3, 1e-3);
+}
+END_TEST
+
+START_TEST(nccl_graph_of_machines)
+{
+	struct sc_fabric f = fabric_of(80);
+	struct sc_span node = span_of(1, 8), pair = span_of(2, 8);
+	struct sc_nccl_graph g;
+
+	sc_nccl_graph_from(&f, SC_ALL_REDUCE, &node, &g);
+	ck_assert_int_eq(g.channels, 12);
+	ck_assert_double_eq_tol(g.intra_gbps, 20, 1e-9);
+	f = fabric_of(90);
+	sc_nccl_graph_from(&f, SC_ALL_REDUCE, &node, &g);
+	ck_assert_int_eq(g.channels, 12);
+	ck_assert_double_eq_tol(g.nvls_intra_gbps, 40, 1e-9);
+	f.nic_gbps = 50;
+	sc_nccl_graph_from(&f, SC_ALL_REDUCE, &pair, &g);
+	ck_assert_int_eq(g.channels, 8);
+	ck_assert_double_eq_tol(g.inter_gbps, 370.8 / 8, 2); /* 48 by NIC, 46 by NVLink */
+}
+END_TEST
+
+/* --- times --- */
+
+static const struct sc_span SPANS[] = {
+	{2, 1, 2},  {3, 1, 3},  {4, 1, 4},  {8, 1, 8},     {2, 2, 1},      {16, 2, 8}, {8, 8, 1},
+	{64, 8, 8}, {12, 2, 8}, {24, 3, 8}, {128, 128, 1}, {1024, 128, 8}, {16, 4, 4}, {6, 2, 4}};
+enum { N_SPANS = sizeof(SPANS) / sizeof(SPANS[0]) };
+
+START_TEST(nothing_to_do_is_free)
+{
+	struct sc_fabric f = fabric_of(80);
+	struct sc_cost one = cost_of(&f, SC_ALL_REDUCE, MIB, span_of(1, 1));
+	struct sc_cost empty = cost_of(&f, SC_ALL_GATHER, 0, span_of(1, 8));
+
+	ck_assert_double_eq_tol(one.latency_us + one.work_us, 0, 1e-12);
+	ck_assert_double_eq_tol(empty.latency_us + empty.work_us, 0, 1e-12);
+	ck_assert_int_eq(one.holds_sm, 0);
+	for (int r = 0; r < SC_N_RES; r++)
+		ck_assert_double_eq_tol(one.demand[r] + empty.demand[r], 0, 1e-12);
+}
+END_TEST
+
+/* Law: more bytes, slower links or slower NICs never make it faster; splitting never helps. */
+START_TEST(monotone_in_bytes_and_rates)
+{
+	for (int kind = 0; kind < SC_N_COLLECTIVES; kind++)
+		for (int s = 0; s < N_SPANS; s++) {
+			struct sc_fabric f = fabric_of(_i), slow = f, thin = f;
+			double last = 0;
+
+			slow.link_gbps /= 2;
+			thin.nic_gbps /= 2;
+			for (double b = 8; b < 2e10; b *= 1.37) {
+				enum sc_collective k = (enum sc_collective)kind;
+				double us = time_of(&f, k, b, SPANS[s]);
+
+				ck_assert(isfinite(us) && us > 0);
+				ck_assert_double_ge(us, last);
+				ck_assert_double_ge(time_of(&slow, k, b, SPANS[s]), us - 1e-9);
+				ck_assert_double_ge(time_of(&thin, k, b, SPANS[s]), us - 1e-9);
+				ck_assert_double_ge(2 * time_of(&f, k, b / 2, SPANS[s]), us);
+				last = us;
+			}
+		}
+}
+END_TEST
+
+/* Law: more ranks, each holding the same bytes, never make it faster. Without in-switch reduction,
+ * which only larger groups may use. */
+START_TEST(monotone_in_ranks)
+{
+	static const enum sc_collective GATHERED[] = {SC_ALL_GATHER, SC_REDUCE_SCATTER};
+	struct sc_fabric f = fabric_of(80);
+
+	for (double b = 1e3; b < 5e9; b *= 4) {
+		double last = 0, last_net = 0;
+
+		for (int n = 2; n <= 8; n++) {
+			double us = time_of(&f, SC_ALL_REDUCE, b, span_of(1, n));
+
+			ck_assert_double_ge(us, last);
+			last = us;
+		}
+		for (int nodes = 2; nodes <= 256; nodes++) {
+			double us = time_of(&f, SC_ALL_REDUCE, b, span_of(nodes, 8));
+
+			ck_assert_double_ge(us, last_net);
+			last_net = us;
+		}
+		for (int k = 0; k < 2; k++) {
+			last = 0;
+			for (int nodes = 2; nodes <= 256; nodes++) {
+				double us = time_of(&f, GATHERED[k], b * nodes, span_of(nodes, 1));
+
+				ck_assert_double_ge(us, last);
+				last = us;
+			}
+		}
+	}
+}
+END_TEST
+
+START_TEST(bandwidth_limit_of_a_ring)
+{
+	struct sc_fabric f = fabric_of(80);
+	double s = 1e12, gbps;
+
+	f.copy_gbps = 1e9;
+	for (int n = 2; n <= 8; n++) {
+		gbps = 2.0 * (n - 1) / n * s / 1e3 / time_of(&f, SC_ALL_REDUCE, s, span_of(1, n));
+		ck_assert_double_eq_tol(gbps, 240, 0.5);
+		gbps = (n - 1.0) / n * s / 1e3 / time_of(&f, SC_ALL_GATHER, s, span_of(1, n));
+		ck_assert_double_eq_tol(gbps, 240, 0.5);
+	}
+	/* eight NICs of 25 GB/s at 0.9, or one */
+	gbps = 2.0 * 63 / 64 * s / 1e3 / time_of(&f, SC_ALL_REDUCE, s, span_of(8, 8));
+	ck_assert_double_eq_tol(gbps, 180, 0.5);
+	gbps = 2.0 * 7 / 8 * s / 1e3 / time_of(&f, SC_ALL_REDUCE, s, span_of(8, 1));
+	ck_assert_double_eq_tol(gbps, 22.5, 0.1);
+}
+END_TEST
+
+/* Nothing goes faster than its bytes through a port or a node's NICs. */
+START_TEST(never_above_line_rate)
+{
+	struct sc_fabric f = fabric_of(90);
+
+	for (double b = 1e4; b < 1e11; b *= 3) {
+		ck_assert_double_ge(time_of(&f, SC_ALL_REDUCE, b, span_of(1, 8)), b / 450e3);
+		ck_assert_double_ge(time_of(&f, SC_BROADCAST, b, span_of(1, 8)), b / 450e3);
+		ck_assert_double_ge(time_of(&f, SC_SEND_RECV, b, span_of(2, 1)), b / 25e3);
+		ck_assert_double_ge(time_of(&f, SC_ALL_TO_ALL, b, span_of(2, 8)), b / 2 / 25e3);
+		ck_assert_double_ge(time_of(&f, SC_ALL_REDUCE, b, span_of(2, 8)), b / 200e3);
+		ck_assert_double_ge(time_of(&f, SC_REDUCE_SCATTER, b, span_of(4, 8)),
+				    b * 31 / 32 / 200e3);
+	}
+}
+END_TEST
+
+START_TEST(all_reduce_is_two_halves)
+{
+	struct sc_fabric f = fabric_of(80);
+
+	f.copy_gbps = 1e9; /* an all-reduce copies one chunk, its halves one each */
+	for (int s = 0; s < N_SPANS; s++) {
+		double b = 4e10, whole = time_of(&f, SC_ALL_REDUCE, b, SPANS[s]);
+		double halves = time_of(&f, SC_REDUCE_SCATTER, b, SPANS[s]) +
+				time_of(&f, SC_ALL_GATHER, b, SPANS[s]);
+
+		if (SPANS[s].n_nodes == 2 || SPANS[s].n_nodes == 3)
+			ck_assert_double_le(whole, halves); /* a tree crosses once, a ring twice */
+		else
+			ck_assert_double_eq_tol(whole / halves, 1, 0.05);
+	}
+}
+END_TEST
+
+START_TEST(in_switch_reduction)
+{
+	struct sc_collective_shape shape = {.kind = SC_ALL_REDUCE, .bytes = 256 * MIB};
+	struct sc_span eight = span_of(1, 8), two = span_of(1, 2);
+	struct sc_fabric h = fabric_of(90), a = fabric_of(80), mesh = h;
+	struct sc_collective_choice c;
+	struct sc_cost cost;
+
+	sc_collective_cost(&h, &shape, &eight, &cost, &c);
+	ck_assert_int_eq((int)c.algo, SC_ALGO_NVLS);
+	ck_assert_int_eq(c.channels, 16);
+	sc_collective_cost(&h, &shape, &two, &cost, &c);
+	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
+	sc_collective_cost(&a, &shape, &eight, &cost, &c);
+	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
+	ck_assert_int_eq((int)c.proto, SC_PROTO_SIMPLE);
+	ck_assert_int_eq(c.channels, 24);
+	mesh.topology = SC_LINK_MESH;
+	sc_collective_cost(&mesh, &shape, &eight, &cost, &c);
+	ck_assert_int_ne((int)c.algo, SC_ALGO_NVLS);
+}
+END_TEST
+
+START_TEST(demand_on_nics)
+{
+	struct sc_fabric f = fabric_of(80);
+	struct sc_cost one = cost_of(&f, SC_ALL_REDUCE, 1e9, span_of(8, 1));
+	struct sc_cost all = cost_of(&f, SC_ALL_REDUCE, 1e9, span_of(8, 8));
+	struct sc_cost p2p = cost_of(&f, SC_SEND_RECV, 1e8, span_of(2, 1));
+	struct sc_cost local = cost_of(&f, SC_ALL_REDUCE, 1e9, span_of(1, 8));
+
+	ck_assert_double_eq_tol(one.demand[SC_RES_NIC], 1.0 / 8, 1e-9);
+	ck_assert_double_eq_tol(all.demand[SC_RES_NIC], 1.0 / 8, 1e-9);
+	ck_assert_double_eq_tol(p2p.demand[SC_RES_NIC], 0.8 / 8, 1e-9); /* p2p_eff */
+	ck_assert_double_eq_tol(one.demand[SC_RES_LINK], 0, 1e-12);
+	ck_assert_double_eq_tol(local.demand[SC_RES_NIC], 0, 1e-12);
+	ck_assert_double_eq_tol(local.demand[SC_RES_LINK], 1, 0.1);
+	ck_assert_double_lt(all.demand[SC_RES_LINK], 0.9); /* 180 of 240 GB/s */
+	ck_assert_double_eq_tol(all.demand[SC_RES_LINK], 0.75, 0.01);
+	ck_assert_double_eq_tol(local.demand[SC_RES_SM], 24.0 / 108, 1e-9);
+	ck_assert_int_eq(local.holds_sm, 1);
+	ck_assert_double_eq_tol(one.owner_frac[SC_OWN_COMM], 1, 1e-12);
+	ck_assert_double_gt(one.work_us / all.work_us, 6); /* one NIC against eight */
+}
+END_TEST
+
+START_TEST(several_nics_a_gpu)
+{
+	struct sc_fabric f = fabric_of(90);
+	struct sc_cost cost;
+
+	f.nics_per_node = 32;
+	f.nic_gbps = 12.5;
+	cost = cost_of(&f, SC_ALL_GATHER, 1e9, span_of(8, 1));
+	ck_assert_double_eq_tol(cost.demand[SC_RES_NIC], 4.0 / 32, 1e-9);
+}
+END_TEST
+
+START_TEST(fewer_nics_than_ranks)
+{
+	struct sc_fabric f = fabric_of(80), half = f;
+
+	half.nics_per_node = 4;
+	ck_assert_double_gt(time_of(&half, SC_ALL_REDUCE, 1e9, span_of(8, 8)),
+			    1.8 * time_of(&f, SC_ALL_REDUCE, 1e9, span_of(8, 8)));
+	ck_assert_double_eq_tol(time_of(&half, SC_ALL_REDUCE, 1e9, span_of(8, 4)),
+				time_of(&f, SC_ALL_REDUCE, 1e9, span_of(8, 4)), 1e-6);
+}
+END_TEST
+
+START_TEST(uneven_straddle)
+{
+	struct sc_fabric f = fabric_of(80);
+	struct sc_span even = {8, 2, 4}, uneven = {8, 2, 6}, one = {8, 1, 8};
+
+	ck_assert_int_eq(sc_span_nics(&f, &even), 4);
+	ck_assert_int_eq(sc_span_nics(&f, &uneven), 2);
+	ck_assert_double_gt(time_of(&f, SC_ALL_REDUCE, 1e9, uneven),
+			    time_of(&f, SC_ALL_REDUCE, 1e9, even));
+	ck_assert_double_gt(time_of(&f, SC_ALL_REDUCE, 1e9, even),
+			    time_of(&f, SC_ALL_REDUCE, 1e9, one));
+}
+END_TEST
+
+START_TEST(pcie_and_pairs)
+{
+	struct sc_fabric pairs = fabric_of(80), none = pairs;
+	struct sc_cost two, four;
+
+	pairs.link_gpus = 2;
+	none.link_gbps = 0;
+	two = cost_of(&pairs, SC_ALL_REDUCE, 1e9, span_of(1, 2));
+	four = cost_of(&pairs, SC_ALL_REDUCE, 1e9, span_of(1, 4));
+	ck_assert_double_gt(two.demand[SC_RES_LINK], 0.5);
+	ck_assert_double_eq_tol(two.demand[SC_RES_PCIE], 0, 1e-12);
+	ck_assert_double_eq_tol(four.demand[SC_RES_LINK], 0, 1e-12);
+	ck_assert_double_gt(four.demand[SC_RES_PCIE], 0.9);
+	ck_assert_double_ge(four.work_us, 1.5 * 1e9 / (32e3 * 0.75));
+	ck_assert_double_eq_tol(time_of(&none, SC_ALL_REDUCE, 1e9, span_of(1, 4)),
+				four.latency_us + four.work_us, 1e-6);
+}
+END_TEST
+
+START_TEST(meshes)
+{
+	struct sc_fabric f = fabric_of(80), cube;
+
+	f.gpus_per_node = f.link_gpus = 4;
+	f.topology = SC_LINK_MESH;
+	/* two of four: a third of the port */
+	ck_assert_double_gt(time_of(&f, SC_SEND_RECV, 1e9, span_of(1, 2)), 1e9 / (0.8 * 100e3));
+	ck_assert_double_eq_tol(cost_of(&f, SC_SEND_RECV, 1e9, span_of(1, 2)).demand[SC_RES_LINK],
+				1.0 / 3, 1e-9);
+	cube = fabric_of(70);
+	cube.link_gbps = 150;
+	cube.topology = SC_LINK_CUBE_MESH;
+	ck_assert_double_gt(time_of(&cube, SC_ALL_REDUCE, 1e9, span_of(1, 2)), 1e9 / (0.8 * 25e3));
+	ck_assert_double_lt(time_of(&cube, SC_ALL_REDUCE, 1e9, span_of(1, 8)),
+			    time_of(&cube, SC_ALL_REDUCE, 1e9, span_of(1, 2)));
+}
+END_TEST
+
+/* --- a request's fabric, with the profile that ships --- */
+
+static struct sc_request request_of(struct sc_arena *arena)
+{
+	struct sc_request r = {0};
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_fabric_profile_load("default", arena, &r.fabric_profile, &err) == 0, "%s",
+		      err.text);
+	r.device = (struct sc_device){.vendor = "nvidia",
+				      .sm_count = 108,
+				      .cuda_capability = 80,
+				      .hbm_gbps = 2039,
+				      .nvlink_links = 12,
+				      .nvlink_link_gbps = 25,
+				      .pcie_gbps = 31};
+	r.config.gpus = 16;
+	r.config.cluster = (struct sc_cluster){.gpus_per_node = 8,
+					       .nics_per_node = 8,
+					       .scale_up_gpus = -1,
+					       .nic_gbit_s = 200,
+					       .nic_latency_us = -1,
+					       .link_gbps = -1};
+	return r;
+}
+
+START_TEST(fabric_of_a_request)
+{
+	struct sc_arena arena;
+	struct sc_request r;
+	struct sc_fabric f;
+	struct sc_err err = {0};
+
+	sc_arena_init(&arena, 1 << 16);
+	r = request_of(&arena);
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
+	ck_assert_double_eq_tol(f.link_gbps, 300, 1e-9);
+	ck_assert_double_eq_tol(f.nic_gbps, 25, 1e-9);
+	ck_assert_int_eq((int)f.topology, SC_LINK_SWITCH);
+	ck_assert_double_eq_tol(f.nvls_eff, 0, 1e-12);
+	r.config.cluster.scale_up_gpus = 72; /* NVL72: 18 hosts of 4 GPUs */
+	r.config.cluster.gpus_per_node = r.config.cluster.nics_per_node = 4;
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
+	ck_assert_int_eq(f.gpus_per_node, 72);
+	ck_assert_int_eq(f.nics_per_node, 72);
+	r.config.cluster.scale_up_gpus = -1;
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
+	ck_assert_int_eq((int)f.topology, SC_LINK_MESH);
+	r.device.cuda_capability = 70;
+	r.config.cluster.gpus_per_node = 8;
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
+	ck_assert_int_eq((int)f.topology, SC_LINK_CUBE_MESH);
+	r.config.cluster.nics_per_node = 0;
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), -SC_ECONFLICT);
+	sc_arena_release(&arena);
+}
+END_TEST
+
+/* Published measurements, microseconds: a guard on the shipped profile, not a fit. */
+static const struct {
+	int n, capability;
+	double port, mib, us;
+} MEASURED[] = {
+	{8, 80, 300, 64, 580},    /* vTrain all-reduce table, A100 */
+	{8, 80, 300, 1024, 8196}, /* the same */
+	{2, 80, 300, 64, 405},    /* the same */
+	{8, 80, 300, 16, 226},    /* SuperBench test data, A100 */
+	{8, 90, 450, 64, 328},    /* SimuMax, H100 */
+	{8, 90, 450, 1024, 4022}, /* the same */
+};
+enum { N_MEASURED = sizeof(MEASURED) / sizeof(MEASURED[0]) };
+
+START_TEST(shipped_profile_on_measurements)
+{
+	struct sc_arena arena;
+	struct sc_request r;
+	struct sc_fabric f;
+	double us;
+
+	sc_arena_init(&arena, 1 << 16);
+	r = request_of(&arena);
+	r.device.cuda_capability = MEASURED[_i].capability;
+	r.config.cluster.link_gbps = MEASURED[_i].port;
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, NULL), 0);
+	us = time_of(&f, SC_ALL_REDUCE, MEASURED[_i].mib * MIB, span_of(1, MEASURED[_i].n));
+	ck_assert_msg(fabs(us / MEASURED[_i].us - 1) < 0.2, "%g us, measured %g", us,
+		      MEASURED[_i].us);
+	sc_arena_release(&arena);
+}
+END_TEST
+
+START_TEST(shipped_fabric_kinds)
+{
+	struct sc_arena arena;
+	struct sc_request r;
+
+	sc_arena_init(&arena, 1 << 16);
+	r = request_of(&arena);
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "slingshot")->kind, "slingshot");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "unheard-of")->kind, "infiniband");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, NULL)->kind, "infiniband");
+	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 60)->id, "nvlink2");
+	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 89)->id, "nvlink3");
+	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 103)->id, "nvlink5");
+	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "amd", 0)->id, "xgmi");
+	sc_arena_release(&arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("collective");
+	TCase *nccl = tcase_create("nccl"), *times = tcase_create("times");
+	TCase *request = tcase_create("request");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_loop_test(nccl, nccl_golden, 0, N_GOLDEN);
+	tcase_add_loop_test(nccl, nccl_choice_boundaries, 0, N_CHOICES);
+	tcase_add_test(nccl, nccl_nvls_above_ll);
+	tcase_add_test(nccl, nccl_tree_correction_range);
+	tcase_add_test(nccl, nccl_graph_of_machines);
+	tcase_add_test(times, nothing_to_do_is_free);
+	tcase_add_loop_test(times, monotone_in_bytes_and_rates, 80, 81);
+	tcase_add_loop_test(times, monotone_in_bytes_and_rates, 90, 91);
+	tcase_add_test(times, monotone_in_ranks);
+	tcase_add_test(times, bandwidth_limit_of_a_ring);
+	tcase_add_test(times, never_above_line_rate);
+	tcase_add_test(times, all_reduce_is_two_halves);
+	tcase_add_test(times, in_switch_reduction);
+	tcase_add_test(times, demand_on_nics);
+	tcase_add_test(times, several_nics_a_gpu);
+	tcase_add_test(times, fewer_nics_than_ranks);
+	tcase_add_test(times, uneven_straddle);
+	tcase_add_test(times, pcie_and_pairs);
+	tcase_add_test(times, meshes);
+	tcase_add_test(request, fabric_of_a_request);
+	tcase_add_loop_test(request, shipped_profile_on_measurements, 0, N_MEASURED);
+	tcase_add_test(request, shipped_fabric_kinds);
+	suite_add_tcase(suite, nccl);
+	suite_add_tcase(suite, times);
+	suite_add_tcase(suite, request);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,384 @@
+/* Defaults of a request, and every nonsense with the sentence it gets. */
+#include "config_fixture.h"
+#include "core/config.h"
+
+#define CLUSTER "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n"
+#define GPUS "gpus: 64\n"
+#define MODEL "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, seq: 512, vocab: 1000}\n"
+#define PARALLEL "parallel: {tp: 4, pp: 2}\n"
+#define TRAINING "training: {global_batch: 64, precision: fp16}\n"
+
+static struct sc_catalog *catalog;
+static struct sc_request request;
+
+static void set_up_catalog(void)
+{
+	set_up();
+	catalog = sc_catalog_create();
+}
+
+static void tear_down_catalog(void)
+{
+	sc_catalog_destroy(catalog);
+	tear_down();
+}
+
+static int resolve(const char *text)
+{
+	const char *path = write_file("r.yaml", text);
+	struct sc_config config;
+
+	memset(&err, 0, sizeof(err));
+	ck_assert_msg(sc_config_load(path, &arena, &config, NULL, &err) == 0, "%s", message());
+	return sc_config_resolve(&config, catalog, path, &request, &err);
+}
+
+static void resolve_ok(const char *text)
+{
+	ck_assert_msg(resolve(text) == 0, "%s", message());
+}
+
+static void check_warnings(size_t n, const char *text)
+{
+	bool found = n == 0;
+
+	for (size_t i = 0; i < request.warnings.n; i++)
+		found = found || strcmp(request.warnings.text[i], text) == 0;
+	ck_assert_msg(found && request.warnings.n == n, "%zu warnings, first: %s",
+		      request.warnings.n, request.warnings.text[0]);
+}
+
+START_TEST(defaults)
+{
+	const struct sc_config *config = &request.config;
+
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL TRAINING);
+	ck_assert_int_eq(config->parallel.dp, 8);
+	ck_assert_int_eq(config->parallel.cp, 1);
+	ck_assert_int_eq(config->parallel.ep, 1);
+	ck_assert_int_eq(config->parallel.virtual_stages, 1);
+	ck_assert_int_eq(config->parallel.schedule, SC_SCHED_1F1B);
+	ck_assert_str_eq(config->parallel.order, "tp-cp-ep-dp-pp");
+	ck_assert_int_eq(config->training.micro_batch, 1);
+	ck_assert_str_eq(config->training.software, "default");
+	ck_assert_int_eq(config->model.kv_heads, 16);
+	ck_assert_int_eq(config->model.ffn_hidden, 4096);
+	ck_assert_int_eq(config->cluster.scale_up_gpus, 8);
+	ck_assert_int_eq(request.n_micro_batches, 8);
+	ck_assert_double_eq(request.last_micro_batch, 1);
+	ck_assert_str_eq(request.device.id, "test-gpu");
+	ck_assert_str_eq(request.software.id, "default");
+	ck_assert_uint_gt(request.fabric_profile.nets.n, 0);
+	check_warnings(0, "");
+}
+END_TEST
+
+START_TEST(without_a_pipeline_the_micro_batch_is_the_replicas_batch)
+{
+	resolve_ok(CLUSTER "gpus: 4\n" MODEL "parallel: {tp: 2}\n" TRAINING);
+	ck_assert_int_eq(request.config.parallel.dp, 2);
+	ck_assert_int_eq(request.config.training.micro_batch, 32);
+	ck_assert_int_eq(request.n_micro_batches, 1);
+}
+END_TEST
+
+START_TEST(gpus_follow_from_the_split)
+{
+	resolve_ok(CLUSTER MODEL "parallel: {tp: 4, pp: 2, dp: 3}\n" TRAINING);
+	ck_assert_int_eq(request.config.gpus, 24);
+	/* and dp alone splits nothing else */
+	resolve_ok(CLUSTER "gpus: 8\n" MODEL TRAINING);
+	ck_assert_int_eq(request.config.parallel.dp, 8);
+}
+END_TEST
+
+START_TEST(virtual_stages_interleave)
+{
+	resolve_ok(CLUSTER GPUS MODEL "parallel: {tp: 4, pp: 2, virtual_stages: 3}\n" TRAINING);
+	ck_assert_int_eq(request.config.parallel.schedule, SC_SCHED_INTERLEAVED);
+	resolve_ok(CLUSTER GPUS MODEL "parallel: {tp: 4, pp: 2, schedule: interleaved}\n" TRAINING);
+	ck_assert_int_eq(request.config.parallel.schedule, SC_SCHED_1F1B);
+	check_warnings(1, "parallel.schedule interleaved without virtual_stages above 1 is 1f1b");
+	resolve_ok(CLUSTER GPUS MODEL "parallel: {tp: 4, virtual_stages: 3}\n" TRAINING);
+	ck_assert_int_eq(request.config.parallel.virtual_stages, 1);
+	check_warnings(1, "parallel.virtual_stages 3 has no effect with pp 1; it is taken as 1");
+}
+END_TEST
+
+START_TEST(the_usual_node_is_taken_and_told)
+{
+	resolve_ok("cluster: {gpu: test-gpu}\ngpus: 4\n" MODEL TRAINING);
+	ck_assert_int_eq(request.config.cluster.gpus_per_node, 8);
+	ck_assert_int_eq(request.config.cluster.nics_per_node, 4);
+	check_warnings(0, "");
+	resolve_ok("cluster: {gpu: test-gpu}\ngpus: 16\n" MODEL TRAINING);
+	check_warnings(2, "cluster.gpus_per_node is not given; the usual 8 of test-gpu is taken");
+	check_warnings(2, "NICs are not given; the usual node of test-gpu is taken: nics_per_node 4, "
+			  "nic_gbit_s 200");
+	resolve_ok("cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 0, nic_gbit_s: 0}\n"
+		   "gpus: 8\n" MODEL TRAINING);
+	check_warnings(0, "");
+	/* all in one NVLink domain: no network needed */
+	resolve_ok("cluster: {gpu: test-gpu, gpus_per_node: 4, nics_per_node: 0, nic_gbit_s: 0, "
+		   "scale_up_gpus: 72}\ngpus: 64\n" MODEL TRAINING);
+	check_warnings(0, "");
+}
+END_TEST
+
+START_TEST(a_node_may_be_partly_filled)
+{
+	resolve_ok(CLUSTER "gpus: 12\n" MODEL "training: {global_batch: 12, precision: fp16}\n");
+	check_warnings(1, "gpus 12 do not fill nodes of 8; the last node has 4");
+}
+END_TEST
+
+START_TEST(batches_that_do_not_divide)
+{
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 60, precision: fp16}\n");
+	check_warnings(1, "training.global_batch 60 does not divide over dp 8; the replicas with 8 "
+			  "samples set the time");
+	ck_assert_int_eq(request.n_micro_batches, 8);
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL
+		   "training: {global_batch: 64, micro_batch: 3, precision: fp16}\n");
+	check_warnings(1, "training.micro_batch 3 does not divide the 8 samples of a replica; the last "
+			  "one has 2");
+	ck_assert_int_eq(request.n_micro_batches, 3);
+	ck_assert_double_eq(request.last_micro_batch, 2);
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL
+		   "training: {global_batch: 64, micro_batch: 16, precision: fp16}\n");
+	check_warnings(1, "training.micro_batch 16 is more than the 8 samples of a replica; it is taken "
+			  "as 8");
+	ck_assert_int_eq(request.n_micro_batches, 1);
+	ck_assert_double_eq(request.last_micro_batch, 8);
+}
+END_TEST
+
+START_TEST(precision_by_device)
+{
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
+	ck_assert_int_eq(request.config.training.precision, SC_P_BF16);
+	check_warnings(1, "training.precision is not given; bf16 is taken");
+	resolve_ok("cluster: {gpu: v100-sxm-16gb, gpus_per_node: 8, nics_per_node: 1, nic_gbit_s: 100}\n" GPUS
+			   MODEL PARALLEL "training: {global_batch: 64, precision: tf32}\n");
+	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
+	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
+}
+END_TEST
+
+START_TEST(unknown_software_is_the_default_and_told)
+{
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL
+		   "training: {global_batch: 64, precision: fp16, software: my-own}\n");
+	ck_assert_str_eq(request.software.id, "default");
+	check_warnings(1, "training.software: no profile \"my-own\" in configs/software; the default one "
+			  "is used");
+}
+END_TEST
+
+static void check_layers(const char *model_parallel, const int64_t *want, size_t n)
+{
+	char text[1024];
+	int64_t layers[16];
+
+	snprintf(text, sizeof(text), "%s%s", CLUSTER GPUS TRAINING, model_parallel);
+	resolve_ok(text);
+	sc_stage_layers(&request, layers);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_int_eq(layers[i], want[i]);
+}
+
+START_TEST(layers_of_stages)
+{
+	check_layers("parallel: {tp: 4, pp: 2}\n" MODEL, (int64_t[]){12, 12}, 2);
+	check_layers("parallel: {tp: 4, pp: 2, stage_layers: [10, 14]}\n" MODEL, (int64_t[]){10, 14}, 2);
+	check_layers("parallel: {tp: 4, pp: 4}\n"
+		     "model: {family: gpt, layers: 6, hidden: 64, heads: 4, seq: 8, vocab: 9}\n",
+		     (int64_t[]){2, 2, 1, 1}, 4);
+	check_layers("parallel: {tp: 4, pp: 2, virtual_stages: 2}\n"
+		     "model: {family: gpt, layers: 7, hidden: 64, heads: 4, seq: 8, vocab: 9}\n",
+		     (int64_t[]){2, 2, 2, 1}, 4);
+}
+END_TEST
+
+START_TEST(kv_heads_may_be_copied)
+{
+	resolve_ok(CLUSTER GPUS PARALLEL TRAINING "model: {family: llama, layers: 24, hidden: 1024, heads: "
+						  "16, kv_heads: 2, seq: 512, vocab: 1000}\n");
+	ck_assert_int_eq(request.config.model.kv_heads, 2);
+}
+END_TEST
+
+START_TEST(a_recommender_needs_no_layers)
+{
+	resolve_ok(CLUSTER GPUS "model: {family: dlrm, tables: [{rows: 3}]}\n"
+				"training: {global_batch: 65536, precision: fp16}\n");
+	ck_assert_int_eq(request.config.parallel.dp, 64);
+}
+END_TEST
+
+static const struct {
+	const char *text, *message;
+} bad[] = {
+	{GPUS MODEL PARALLEL TRAINING,
+	 "r.yaml: error: cluster.gpu is not given; name a GPU as in `cluster: {gpu: a100-sxm-80gb}`"},
+	{GPUS "cluster: {gpu: test-gpi}\n" MODEL,
+	 "r.yaml:2:16: error: cluster.gpu: unknown GPU \"test-gpi\"; did you mean \"test-gpu\"?"},
+	{CLUSTER GPUS PARALLEL TRAINING, "r.yaml: error: model.family is not given; write one of gpt, "
+					 "llama, mpt, bert, opt, moe, moe-mla, dlrm"},
+	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 3}\n",
+	 "r.yaml:4:17: error: model.hidden is not given"},
+	{CLUSTER MODEL PARALLEL TRAINING,
+	 "r.yaml: error: gpus is not given; write it, or all of parallel.tp, pp and dp"},
+	{CLUSTER MODEL TRAINING "gpus: 65\nparallel: {tp: 4, pp: 2}\n",
+	 "r.yaml:4:7: error: gpus 65 do not split into replicas of tp 4 x pp 2 x cp 1 = 8 GPUs; make gpus "
+	 "a multiple of that"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {tp: 4, pp: 2, dp: 4}\n",
+	 "r.yaml:5:30: error: tp 4 x pp 2 x cp 1 x dp 4 = 32, but gpus is 64; dp 8 would fit"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {tp: 3, pp: 2, dp: 4}\n",
+	 "r.yaml:5:30: error: tp 3 x pp 2 x cp 1 x dp 4 = 24, but gpus is 64; change gpus or the split"},
+	{CLUSTER MODEL TRAINING "parallel: {tp: 4096, pp: 24, dp: 1048576}\n",
+	 "r.yaml:4:34: error: 103079215104 GPUs (tp x pp x cp x dp) are too many; at most 1048576"},
+	{CLUSTER GPUS MODEL PARALLEL "training: {precision: fp16}\n",
+	 "r.yaml:5:23: error: training.global_batch is not given; it is the number of samples of one "
+	 "iteration, over all replicas"},
+	{CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 7}\n",
+	 "r.yaml:5:26: error: training.global_batch 7 is less than the 8 data-parallel replicas; each "
+	 "needs a sample, so raise it or use fewer replicas (more tp, pp or cp)"},
+	{CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 64, precision: fp8}\n",
+	 "r.yaml:5:41: error: training.precision: test-gpu has no fp8 math; choose a precision whose "
+	 "peak_tflops in its profile is above 0"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {tp: 32, pp: 2}\n",
+	 "r.yaml:5:16: error: model.heads 16 do not split over parallel.tp 32; choose a tp that divides "
+	 "them"},
+	{CLUSTER GPUS TRAINING PARALLEL
+	 "model: {family: gpt, layers: 24, hidden: 1000, heads: 16, seq: 512, vocab: 1000}\n",
+	 "r.yaml:5:55: error: model.hidden 1000 is no multiple of model.heads 16; a head needs a whole "
+	 "width"},
+	{CLUSTER GPUS TRAINING PARALLEL "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, "
+					"kv_heads: 3, seq: 512, vocab: 1000}\n",
+	 "r.yaml:5:69: error: model.heads 16 is no multiple of model.kv_heads 3; as many query heads must "
+	 "share each key-value head"},
+	{CLUSTER "gpus: 48\n" TRAINING "parallel: {tp: 6}\nmodel: {family: gpt, layers: 24, hidden: 1056, "
+				       "heads: 12, kv_heads: 4, seq: 512, vocab: 1000}\n",
+	 "r.yaml:4:16: error: model.kv_heads 4 neither split nor copy evenly over parallel.tp 6; one must "
+	 "be a multiple of the other"},
+	{CLUSTER GPUS TRAINING PARALLEL "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, "
+					"ffn_hidden: 1022, seq: 512, vocab: 1000}\n",
+	 "r.yaml:4:16: error: model.ffn_hidden 1022 does not split over parallel.tp 4; choose a tp that "
+	 "divides it"},
+	{CLUSTER "gpus: 48\n" MODEL TRAINING "parallel: {cp: 3}\n",
+	 "r.yaml:5:16: error: model.seq 512 does not split over parallel.cp 3"},
+	{CLUSTER GPUS TRAINING "parallel: {tp: 4, sequence_parallel: true}\nmodel: {family: gpt, layers: "
+			       "24, hidden: 1024, heads: 16, seq: 510, vocab: 1000}\n",
+	 "r.yaml:4:38: error: the 510 tokens of a rank do not split over parallel.tp 4; sequence_parallel "
+	 "needs that"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 32}\n",
+	 "r.yaml:5:16: error: model.layers 24 are fewer than the 32 chunks of pp 32 x virtual_stages 1; "
+	 "each needs a layer"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 8, virtual_stages: 4}\n",
+	 "r.yaml:5:35: error: model.layers 24 are fewer than the 32 chunks of pp 8 x virtual_stages 4; "
+	 "each needs a layer"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 2, virtual_stages: 2, schedule: gpipe}\n",
+	 "r.yaml:5:48: error: parallel.schedule gpipe has no virtual stages; use 1f1b, or virtual_stages "
+	 "1"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 2, stage_layers: [12, 13]}\n",
+	 "r.yaml:5:33: error: parallel.stage_layers sums to 25, model.layers is 24"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 2, stage_layers: [8, 8, 8]}\n",
+	 "r.yaml:5:33: error: parallel.stage_layers has 3 entries, parallel.pp is 2; give one entry a "
+	 "stage"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 2, virtual_stages: 2, stage_layers: [12, 12]}\n",
+	 "r.yaml:5:52: error: parallel.stage_layers cannot be combined with virtual_stages above 1; "
+	 "remove one of them"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {ep: 8}\n",
+	 "r.yaml:5:16: error: parallel.ep is 8, but the model has no experts; remove it, or choose family "
+	 "moe"},
+	{CLUSTER GPUS TRAINING "parallel: {ep: 3}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
+			       "16, seq: 512, vocab: 1000}\n",
+	 "r.yaml:4:16: error: parallel.ep 3 does not divide parallel.dp 64; expert groups are cut out of "
+	 "the data-parallel ranks"},
+	{CLUSTER GPUS TRAINING "parallel: {ep: 4}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
+			       "16, seq: 512, vocab: 1000, experts: 6}\n",
+	 "r.yaml:4:16: error: model.experts 6 do not split over parallel.ep 4"},
+	{CLUSTER GPUS TRAINING "model: {family: moe, layers: 24, hidden: 1024, heads: 16, seq: 512, vocab: "
+			       "1000, experts: 6, top_k: 7}\n",
+	 "r.yaml:4:101: error: model.top_k 7 is more than the 6 experts"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {order: tp-tp}\n",
+	 "r.yaml:5:19: error: parallel.order \"tp-tp\": expected each of tp, cp, ep, dp, pp once, innermost "
+	 "first, as in tp-cp-ep-dp-pp"},
+	{CLUSTER GPUS MODEL TRAINING "parallel: {tp: 2, order: tp-pp}\n",
+	 "r.yaml:5:26: error: parallel.order \"tp-pp\" does not say where dp stands, which is 32"},
+	{GPUS MODEL TRAINING "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 0}\n",
+	 "r.yaml:4:59: error: 64 GPUs on nodes of 8 need a network; set cluster.nics_per_node and "
+	 "cluster.nic_gbit_s above 0"},
+	{GPUS MODEL TRAINING "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 2, nic_gbit_s: 0}\n",
+	 "r.yaml:4:74: error: 64 GPUs on nodes of 8 need a network; set cluster.nics_per_node and "
+	 "cluster.nic_gbit_s above 0"},
+	{GPUS MODEL TRAINING "cluster: {gpu: test-gpu, gpus_per_node: 8, scale_up_gpus: 12}\n",
+	 "r.yaml:4:59: error: cluster.scale_up_gpus 12 and gpus_per_node 8 do not fit; one must be a "
+	 "multiple of the other"},
+	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [64], slowdown: 2}]\n",
+	 "r.yaml: error: stragglers: there is no rank 64; the last is 63"},
+	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [1, 2], slowdown: 2}, {ranks: [2], slowdown: "
+				     "3}]\n",
+	 "r.yaml: error: stragglers: rank 2 is listed twice"},
+	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [], slowdown: 2}]\n",
+	 "r.yaml: error: stragglers: entry 1 has no ranks"},
+	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 10000, hidden: 1048576, heads: 16, seq: 512, "
+			       "vocab: 1000}\n",
+	 "r.yaml:4:45: error: the model would have 1.76e+17 parameters; at most 2^53 are predicted"},
+	{CLUSTER GPUS "model: {family: gpt, layers: 1, hidden: 16, heads: 16, seq: 16777216, vocab: 9}\n"
+		      "training: {global_batch: 6400, precision: fp16}\n",
+	 "r.yaml: error: one layer of a micro-batch would have 4.5e+17 activations; at most 2^53 are "
+	 "predicted, so lower micro_batch or model.seq"},
+};
+
+START_TEST(nonsense_is_told)
+{
+	int rc;
+
+	memset(&request, 7, sizeof(request));
+	rc = resolve(bad[_i].text);
+	ck_assert_int_lt(rc, 0);
+	ck_assert_int_eq(rc, -(int)err.code);
+	ck_assert_str_eq(message(), bad[_i].message);
+	ck_assert_int_eq(((unsigned char *)&request)[100], 7);
+}
+END_TEST
+
+START_TEST(errors_of_overrides_name_them)
+{
+	struct sc_config config;
+
+	ck_assert_int_eq(sc_config_load(write_file("r.yaml", CLUSTER GPUS MODEL TRAINING), &arena,
+					&config, NULL, &err),
+			 0);
+	ck_assert_int_eq(sc_config_set(&config, "parallel.tp", "32", "--set", &arena, &err), 0);
+	ck_assert_int_ne(sc_config_resolve(&config, catalog, NULL, &request, &err), 0);
+	ck_assert_str_eq(message(), "--set: error: model.heads 16 do not split over parallel.tp 32; choose "
+				    "a tp that divides them");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config_resolve");
+	TCase *tc = tcase_create("all");
+
+	tcase_add_checked_fixture(tc, set_up_catalog, tear_down_catalog);
+	tcase_add_test(tc, defaults);
+	tcase_add_test(tc, without_a_pipeline_the_micro_batch_is_the_replicas_batch);
+	tcase_add_test(tc, gpus_follow_from_the_split);
+	tcase_add_test(tc, virtual_stages_interleave);
+	tcase_add_test(tc, the_usual_node_is_taken_and_told);
+	tcase_add_test(tc, a_node_may_be_partly_filled);
+	tcase_add_test(tc, batches_that_do_not_divide);
+	tcase_add_test(tc, precision_by_device);
+	tcase_add_test(tc, unknown_software_is_the_default_and_told);
+	tcase_add_test(tc, layers_of_stages);
+	tcase_add_test(tc, kv_heads_may_be_copied);
+	tcase_add_test(tc, a_recommender_needs_no_layers);
+	tcase_add_loop_test(tc, nonsense_is_told, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(tc, errors_of_overrides_name_them);
+	suite_add_tcase(suite, tc);
+	return run_suite(suite);
+}

@@ -1,0 +1,137 @@
+/* CSV tables over a base config: headers, empty cells, files, messages. */
+#include "config_fixture.h"
+#include "core/config_table.h"
+
+static struct sc_config base, config;
+static struct sc_csv csv;
+static struct sc_config_table table;
+
+static int bind(const char *text)
+{
+	memset(&err, 0, sizeof(err));
+	ck_assert_int_eq(sc_csv_parse(text, strlen(text), "t.csv", &arena, &csv, &err), 0);
+	return sc_config_table_bind(&csv, base.file, &arena, &table, &err);
+}
+
+static int row(size_t index)
+{
+	memset(&err, 0, sizeof(err));
+	return sc_config_table_row(&table, index, &base, &arena, &config, &err);
+}
+
+static void set_up_base(void)
+{
+	set_up();
+	ck_assert_int_eq(sc_config_load(write_file("base.yaml", "gpus: 8\nmodel: {family: gpt, layers: 4}\n"
+								"parallel: {tp: 2}\n"),
+					&arena, &base, NULL, &err),
+			 0);
+}
+
+START_TEST(cells_go_over_the_base)
+{
+	ck_assert_int_eq(bind("case,gpus,parallel.tp,measured_ms,notes,training.recompute\n"
+			      "a,16,,1,x,full\n"
+			      "b,,4,2,y,\n"),
+			 0);
+	ck_assert_int_eq(row(0), 0);
+	ck_assert_int_eq(config.gpus, 16);
+	ck_assert_int_eq(config.parallel.tp, 2);
+	ck_assert_int_eq(config.training.recompute, SC_RECOMPUTE_FULL);
+	ck_assert_double_eq(config.measured_ms, 0);
+	ck_assert_ptr_null(config.notes);
+	ck_assert_int_eq(row(1), 0);
+	ck_assert_int_eq(config.gpus, 8);
+	ck_assert_int_eq(config.parallel.tp, 4);
+	ck_assert_int_eq(config.training.recompute, SC_RECOMPUTE_NONE);
+	ck_assert_str_eq(sc_config_origin(&config, "parallel.tp")->file, "t.csv");
+	ck_assert_uint_eq(sc_config_origin(&config, "parallel.tp")->line, 3);
+	ck_assert_uint_eq(sc_config_origin(&config, "gpus")->line, 1);
+}
+END_TEST
+
+START_TEST(unknown_dotted_headers_are_errors)
+{
+	ck_assert_int_ne(bind("case,parallel.tpp\na,1\n"), 0);
+	ck_assert_str_eq(message(), "t.csv:1:6: error: column \"parallel.tpp\" is no config key; did you "
+				    "mean \"parallel.tp\"?");
+	ck_assert_int_ne(bind("case,what.ever.this\na,1\n"), 0);
+	ck_assert_str_eq(message(), "t.csv:1:6: error: column \"what.ever.this\" is no config key; a column "
+				    "that is none has no dot");
+	ck_assert_int_eq(bind("sharding.planner,model.tables\nx,y\n"), 0);
+	ck_assert_int_eq(row(0), 0);
+}
+END_TEST
+
+START_TEST(bad_cells_name_row_and_key)
+{
+	ck_assert_int_eq(bind("case,parallel.tp\na,1\nb,x\n"), 0);
+	ck_assert_int_eq(row(0), 0);
+	config.gpus = 77;
+	ck_assert_int_ne(row(1), 0);
+	ck_assert_str_eq(message(), "t.csv:3: error: parallel.tp: expected an integer from 1 to 4096, got "
+				    "\"x\"");
+	ck_assert_int_eq(config.gpus, 77);
+}
+END_TEST
+
+START_TEST(a_model_replaces_the_bases)
+{
+	write_file("models/m.yaml", "family: llama\nhidden: 64\n");
+	write_file("clusters/c.yaml", "gpu: test-gpu\n");
+	ck_assert_int_eq(bind("model.heads,model,cluster\n"
+			      "8,models/m.yaml,clusters/c.yaml\n"
+			      "9,,\n"
+			      "7,models/none.yaml,\n"
+			      "6,models/m.yaml,\n"),
+			 0);
+	ck_assert_uint_eq(table.model.n, 2);
+	ck_assert_int_eq(row(0), 0);
+	ck_assert_int_eq(config.model.family, SC_LLAMA);
+	ck_assert_int_eq(config.model.layers, SC_NOT_GIVEN);
+	ck_assert_int_eq(config.model.heads, 8);
+	ck_assert_str_eq(config.cluster.gpu, "test-gpu");
+	ck_assert_ptr_null(sc_config_origin(&config, "model.layers"));
+	ck_assert_uint_eq(sc_config_origin(&config, "model.hidden")->line, 2);
+	ck_assert_int_eq(row(1), 0);
+	ck_assert_int_eq(config.model.family, SC_GPT);
+	ck_assert_int_eq(config.model.heads, 9);
+	ck_assert_ptr_null(config.cluster.gpu);
+	ck_assert_int_ne(row(2), 0);
+	ck_assert_ptr_nonnull(strstr(message(), "t.csv:4: error: model: no file \"models/none.yaml\""));
+	ck_assert_int_eq(row(3), 0);
+	ck_assert_int_eq(config.model.hidden, 64);
+}
+END_TEST
+
+START_TEST(errors_of_a_row_say_which)
+{
+	struct sc_catalog *catalog = sc_catalog_create();
+	struct sc_request request;
+
+	ck_assert_int_eq(bind("cluster.gpu,parallel.pp\ntest-gpu,\nnone,\n"), 0);
+	ck_assert_int_eq(row(0), 0);
+	ck_assert_int_ne(sc_config_resolve(&config, catalog, "t.csv", &request, &err), 0);
+	ck_assert_str_eq(message(), "t.csv:2: error: training.global_batch is not given; it is the number "
+				    "of samples of one iteration, over all replicas");
+	ck_assert_int_eq(row(1), 0);
+	ck_assert_int_ne(sc_config_resolve(&config, catalog, "t.csv", &request, &err), 0);
+	ck_assert_ptr_nonnull(strstr(message(), "t.csv:3: error: cluster.gpu: unknown GPU \"none\""));
+	sc_catalog_destroy(catalog);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config_table");
+	TCase *tc = tcase_create("all");
+
+	tcase_add_checked_fixture(tc, set_up_base, tear_down);
+	tcase_add_test(tc, cells_go_over_the_base);
+	tcase_add_test(tc, unknown_dotted_headers_are_errors);
+	tcase_add_test(tc, bad_cells_name_row_and_key);
+	tcase_add_test(tc, a_model_replaces_the_bases);
+	tcase_add_test(tc, errors_of_a_row_say_which);
+	suite_add_tcase(suite, tc);
+	return run_suite(suite);
+}

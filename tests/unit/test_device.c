@@ -1,0 +1,166 @@
+/* Device and software profiles: defaults, completeness, every shipped file. */
+#include "config_fixture.h"
+#include "core/device.h"
+#include "core/paths.h"
+#include "core/software.h"
+
+static int load(const char *id, struct sc_device *device)
+{
+	memset(&err, 0, sizeof(err));
+	return sc_device_load(id, &arena, device, &err);
+}
+
+START_TEST(a_file_goes_over_its_defaults)
+{
+	struct sc_device device;
+
+	ck_assert_int_eq(load("test-gpu", &device), 0);
+	ck_assert_str_eq(device.id, "test-gpu");
+	ck_assert_str_eq(device.name, "test-gpu");
+	ck_assert_str_eq(device.arch, "test");
+	ck_assert_int_eq(device.sm_count, 100);
+	ck_assert_double_eq(device.gemm.k_half, 77);
+	ck_assert_double_eq(device.gemm.k_half_batched, 123);
+	ck_assert_int_eq(device.nvlink_links, 0);
+	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_FP16), 300);
+	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_TF32), 150);
+	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_FP8), 0);
+}
+END_TEST
+
+START_TEST(unknown_ids_name_the_nearest)
+{
+	struct sc_device device;
+
+	ck_assert_int_eq(load("test-gpv", &device), -SC_EVALUE);
+	ck_assert_str_eq(err.text, "unknown GPU \"test-gpv\"; did you mean \"test-gpu\"?");
+	ck_assert_int_eq(load("arch-test", &device), -SC_EVALUE);
+	ck_assert_int_eq(load("../devices/test-gpu", &device), -SC_EVALUE);
+	ck_assert_int_eq(load("", &device), -SC_EVALUE);
+	ck_assert_ptr_nonnull(strstr(err.text, "unknown GPU \"\""));
+}
+END_TEST
+
+static const struct {
+	const char *text, *message;
+} bad_files[] = {
+	{"id: bad\n", "devices/bad.yaml:1:1: error: missing key \"schema\"; begin the file with "
+		      "`schema: stepcast/1`"},
+	{"schema: stepcast/2\n",
+	 "devices/bad.yaml:1:9: error: schema: this program reads stepcast/1, not \"stepcast/2\""},
+	{"schema: stepcast/1\nsm_cuont: 3\n",
+	 "devices/bad.yaml:2:1: error: unknown key \"sm_cuont\"; did you mean \"sm_count\"?"},
+	{"schema: stepcast/1\nsm_count: 0\n",
+	 "devices/bad.yaml:2:11: error: sm_count: 0 is out of range; expected 1 to 4096"},
+	{"schema: stepcast/1\n", "devices/bad.yaml: error: missing key \"sm_count\"; give it here or in "
+				 "the file of defaults"},
+	{"schema: stepcast/1\ndefaults: devices/bad.yaml\n",
+	 "devices/bad.yaml:2:11: error: defaults: expected the name of one file, at most 4 deep"},
+	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\ngemm: {eff_max: 2}\n",
+	 "devices/bad.yaml:3:17: error: gemm.eff_max: 2 is out of range; expected 0.001 to 1"},
+	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\n",
+	 "error: devices/bad.yaml: its id is \"test-gpu\"; it must be the file's name"},
+};
+
+START_TEST(bad_files_are_told)
+{
+	struct sc_device device = {.sm_count = 12345};
+
+	write_file("devices/bad.yaml", bad_files[_i].text);
+	ck_assert_int_ne(load("bad", &device), 0);
+	ck_assert_str_eq(message(), bad_files[_i].message);
+	ck_assert_int_eq(device.sm_count, 12345);
+}
+END_TEST
+
+START_TEST(a_missing_coefficient_is_told)
+{
+	struct sc_device device;
+
+	write_file("devices/arch-less.yaml", "schema: stepcast/1\narch: x\nvendor: y\n");
+	write_file("devices/less.yaml",
+		   "schema: stepcast/1\ndefaults: devices/arch-less.yaml\nsm_count: 1\nboost_mhz: 1\n"
+		   "peak_tflops: {fp32: 1}\nhbm_gib: 1\nhbm_gbps: 1\nl2_mib: 1\npcie_gbps: 1\n"
+		   "copy_engines: 1\ntdp_w: 1\ngemm: {eff_max: 1}\n");
+	ck_assert_int_ne(load("less", &device), 0);
+	ck_assert_str_eq(message(), "devices/less.yaml: error: missing key \"gemm.eff_simt\"; give it "
+				    "here or in the file of defaults");
+}
+END_TEST
+
+START_TEST(every_shipped_device_loads)
+{
+	const char *const *ids;
+	size_t n = sc_config_ids("devices", &arena, &ids), n_loaded = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct sc_device device;
+
+		if (strncmp(ids[i], "arch-", 5) == 0)
+			continue;
+		ck_assert_msg(load(ids[i], &device) == 0, "%s", message());
+		ck_assert_str_eq(device.id, ids[i]);
+		ck_assert(device.peak_tflops.fp32 > 0);
+		n_loaded++;
+	}
+	ck_assert_uint_gt(n_loaded, 30);
+}
+END_TEST
+
+START_TEST(every_shipped_software_loads)
+{
+	const char *const *ids;
+	size_t n = sc_config_ids("software", &arena, &ids);
+
+	ck_assert_uint_gt(n, 3);
+	for (size_t i = 0; i < n; i++) {
+		struct sc_software software;
+
+		ck_assert_msg(sc_software_load(ids[i], &arena, &software, &err) == 0, "%s", message());
+		ck_assert_str_eq(software.id, ids[i]);
+		ck_assert_ptr_nonnull(software.order);
+	}
+}
+END_TEST
+
+START_TEST(software_is_checked_like_devices)
+{
+	struct sc_software software;
+
+	ck_assert_int_ne(sc_software_load("megatron-ml", &arena, &software, &err), 0);
+	ck_assert_str_eq(err.text, "unknown software \"megatron-ml\"; did you mean \"megatron-lm\"?");
+	memset(&err, 0, sizeof(err));
+	write_file("software/thin.yaml", "schema: stepcast/1\ngrad_sync: overlap\n");
+	ck_assert_int_ne(sc_software_load("thin", &arena, &software, &err), 0);
+	ck_assert_str_eq(message(), "software/thin.yaml: error: missing key \"bucket_mib\"; give it here "
+				    "or in the file of defaults");
+}
+END_TEST
+
+START_TEST(sizes_of_formats)
+{
+	ck_assert_double_eq(sc_dtype_bytes(SC_FP32), 4);
+	ck_assert_double_eq(sc_dtype_bytes(SC_TF32), 4);
+	ck_assert_double_eq(sc_dtype_bytes(SC_FP16), 2);
+	ck_assert_double_eq(sc_dtype_bytes(SC_BF16), 2);
+	ck_assert_double_eq(sc_dtype_bytes(SC_FP8), 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("device");
+	TCase *tc = tcase_create("all");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, a_file_goes_over_its_defaults);
+	tcase_add_test(tc, unknown_ids_name_the_nearest);
+	tcase_add_loop_test(tc, bad_files_are_told, 0, sizeof(bad_files) / sizeof(bad_files[0]));
+	tcase_add_test(tc, a_missing_coefficient_is_told);
+	tcase_add_test(tc, every_shipped_device_loads);
+	tcase_add_test(tc, every_shipped_software_loads);
+	tcase_add_test(tc, software_is_checked_like_devices);
+	tcase_add_test(tc, sizes_of_formats);
+	suite_add_tcase(suite, tc);
+	return run_suite(suite);
+}

@@ -1,0 +1,200 @@
+/* Op models: hand-computed cases, never under the roofline, monotone, sane at small and huge sizes. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "models/op_model.h"
+
+static struct sc_device device(void)
+{
+	struct sc_device d = {
+		.sm_count = 100,
+		.peak_tflops = {.fp32 = 20, .tf32 = 150, .fp16 = 300, .bf16 = 300},
+		.hbm_gbps = 2000,
+		.gemm = {.eff_max = 0.9,
+			 .eff_simt = 0.8,
+			 .tile_half = 20,
+			 .k_half = 64,
+			 .k_half_batched = 128,
+			 .wave_frac = 1,
+			 .hbm_eff = 0.8,
+			 .fixed_us = 3,
+			 .misaligned_eff = 0.3,
+			 .power_eff = 1,
+			 .spread_frac = 0.1},
+		.attention = {.fwd_eff = 0.6, .bwd_eff = 0.5, .seq_half = 500, .fixed_us = 5},
+		.rowwise = {.hbm_eff = 0.8, .half_bytes = 1e6, .fixed_us = 4, .sm_frac = 0.7},
+	};
+
+	return d;
+}
+
+static struct sc_op gemm(double m, double n, double k)
+{
+	struct sc_op op = {SC_OP_GEMM, SC_FP16, {.gemm = {.batch = 1, .m = m, .n = n, .k = k}}};
+
+	return op;
+}
+
+static double time_us(const struct sc_device *d, const struct sc_op *op)
+{
+	struct sc_op_time t;
+
+	sc_op_model_get(op->kind)->time(d, op, &t);
+	ck_assert(isfinite(t.total_us));
+	return t.total_us;
+}
+
+START_TEST(gemm_hand_computed)
+{
+	struct sc_device d = device();
+	/* 2560 x 1280 in 256x128 tiles: 100 tiles = one wave of 100 SMs; k 4032 + 64 */
+	struct sc_op op = gemm(2560, 1280, 4032);
+	double math = 2.0 * 2560 * 1280 * 4096 / (300e6 * 0.9);
+	double memory = 2.0 * (2560.0 * 4032 + 4032.0 * 1280 + 2560.0 * 1280) / (2000e3 * 0.8);
+	double want = 3 + cbrt(math * math * math + memory * memory * memory);
+
+	ck_assert_double_eq_tol(time_us(&d, &op), want, want * 1e-9);
+}
+END_TEST
+
+START_TEST(gemm_wave_quantization)
+{
+	struct sc_device d = device();
+	struct sc_op one = gemm(2560, 1280, 4096), more = gemm(2560 + 256, 1280, 4096);
+
+	/* ten more tiles: a second wave with the large tile, less with a smaller one */
+	ck_assert_double_gt(time_us(&d, &more), 1.2 * time_us(&d, &one));
+	d.gemm.wave_frac = 0;
+	ck_assert_double_lt(time_us(&d, &more), 1.15 * time_us(&d, &one));
+}
+END_TEST
+
+START_TEST(gemm_never_under_roofline)
+{
+	static const double SIZES[] = {1, 8, 64, 100, 1024, 5000, 51200};
+	struct sc_device d = device();
+
+	for (int i = 0; i < 7; i++)
+		for (int j = 0; j < 7; j++)
+			for (int l = 0; l < 7; l++) {
+				struct sc_op op = gemm(SIZES[i], SIZES[j], SIZES[l]);
+				double flop = 2 * SIZES[i] * SIZES[j] * SIZES[l];
+				double bytes = 2 * (SIZES[i] * SIZES[l] + SIZES[l] * SIZES[j] +
+						    SIZES[i] * SIZES[j]);
+
+				ck_assert_double_ge(time_us(&d, &op), flop / 300e6);
+				ck_assert_double_ge(time_us(&d, &op), bytes / 2000e3);
+			}
+}
+END_TEST
+
+START_TEST(gemm_monotone_in_k)
+{
+	struct sc_device d = device();
+	double before = 0;
+
+	for (double k = 32; k < 1e6; k *= 2) {
+		struct sc_op op = gemm(4096, 4096, k);
+		double now = time_us(&d, &op);
+
+		ck_assert_double_gt(now, before);
+		before = now;
+	}
+}
+END_TEST
+
+START_TEST(gemm_misaligned_is_slower)
+{
+	struct sc_device d = device();
+	struct sc_op even = gemm(4096, 50304, 1024), odd = gemm(4096, 50257, 1024);
+
+	ck_assert_double_gt(time_us(&d, &odd), 2.5 * time_us(&d, &even));
+	odd.dtype = even.dtype = SC_FP32; /* no tensor cores, no alignment rule */
+	ck_assert_double_le(time_us(&d, &odd), time_us(&d, &even));
+}
+END_TEST
+
+START_TEST(gemm_without_tensor_cores)
+{
+	struct sc_device d = device();
+	struct sc_op op = gemm(8192, 8192, 8192);
+
+	d.peak_tflops.fp16 = 0;
+	ck_assert_double_ge(time_us(&d, &op), 2 * 8192.0 * 8192 * 8192 / (20e6 * 0.8));
+}
+END_TEST
+
+START_TEST(rowwise_ramp_and_floor)
+{
+	struct sc_device d = device();
+	struct sc_op op = {SC_OP_ROWWISE, SC_FP16, {.rowwise = {.read_bytes = 0, .n_kernels = 1}}};
+
+	ck_assert_double_eq_tol(time_us(&d, &op), 4 + 1e6 / 1.6e6, 1e-9);
+	op.u.rowwise.read_bytes = 1.6e9; /* 1 ms at 0.8 of 2 TB/s, plus the ramp */
+	ck_assert_double_eq_tol(time_us(&d, &op), 4 + 1000 + 0.625, 1e-6);
+	op.u.rowwise.n_kernels = 3;
+	ck_assert_double_eq_tol(time_us(&d, &op), 12 + 1000 + 3 * 0.625, 1e-6);
+}
+END_TEST
+
+START_TEST(attention_causal_and_backward)
+{
+	struct sc_device d = device();
+	struct sc_op op = {SC_OP_ATTENTION,
+			   SC_FP16,
+			   {.attention = {8, 16, 16, 8192, 8192, 128, false, false}}};
+	double full = time_us(&d, &op), causal, backward;
+
+	op.u.attention.causal = true;
+	causal = time_us(&d, &op);
+	op.u.attention.backward = true;
+	backward = time_us(&d, &op);
+	ck_assert_double_eq_tol((full - 5) / (causal - 5), 2, 0.02);
+	ck_assert_double_eq_tol((backward - 5) / (causal - 5), 2.5 * 0.6 / 0.5, 0.02);
+}
+END_TEST
+
+START_TEST(cost_demand_and_owner)
+{
+	struct sc_device d = device();
+	struct sc_op big = gemm(8192, 8192, 8192);
+	struct sc_op copy = {
+		SC_OP_ROWWISE, SC_FP16, {.rowwise = {.read_bytes = 1e9, .n_kernels = 1}}};
+	struct sc_cost cost;
+
+	sc_op_cost(&d, &big, &cost);
+	ck_assert_double_eq(cost.owner_frac[SC_OWN_COMPUTE], 1);
+	ck_assert_double_eq(cost.demand[SC_RES_SM], 1);
+	ck_assert_double_lt(cost.demand[SC_RES_HBM], 0.5);
+	ck_assert_double_gt(cost.waves, 1);
+	sc_op_cost(&d, &copy, &cost);
+	ck_assert_double_eq(cost.owner_frac[SC_OWN_MEMORY], 1);
+	ck_assert_double_gt(cost.demand[SC_RES_HBM], 0.99);
+	ck_assert_double_le(cost.demand[SC_RES_HBM], 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("op models");
+	TCase *tc = tcase_create("all");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(tc, gemm_hand_computed);
+	tcase_add_test(tc, gemm_wave_quantization);
+	tcase_add_test(tc, gemm_never_under_roofline);
+	tcase_add_test(tc, gemm_monotone_in_k);
+	tcase_add_test(tc, gemm_misaligned_is_slower);
+	tcase_add_test(tc, gemm_without_tensor_cores);
+	tcase_add_test(tc, rowwise_ramp_and_floor);
+	tcase_add_test(tc, attention_causal_and_backward);
+	tcase_add_test(tc, cost_demand_and_owner);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

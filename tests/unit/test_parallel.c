@@ -1,0 +1,292 @@
+/* Placement: hand cases, sums, and the arithmetic fold against colour refinement on random layouts. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "predict/parallel.h"
+
+static struct sc_arena arena;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 20);
+}
+
+static void tear_down(void)
+{
+	sc_arena_release(&arena);
+}
+
+static struct sc_layout layout(int64_t tp, int64_t dp, int64_t pp, int64_t gpus_per_node)
+{
+	struct sc_layout l = {.size = {tp, 1, 1, dp, pp},
+			      .order = "tp-cp-ep-dp-pp",
+			      .gpus_per_node = gpus_per_node};
+
+	return l;
+}
+
+static struct sc_placement place(const struct sc_layout *l)
+{
+	struct sc_placement p;
+
+	ck_assert_int_eq(sc_placement_build(l, &arena, &p, NULL), 0);
+	return p;
+}
+
+static void check_span(struct sc_span s, int ranks, int nodes, int most)
+{
+	ck_assert_int_eq(s.n_ranks, ranks);
+	ck_assert_int_eq(s.n_nodes, nodes);
+	ck_assert_int_eq(s.max_ranks_per_node, most);
+}
+
+/* Invariants of any placement. */
+static void check_sums(const struct sc_layout *l, const struct sc_placement *p)
+{
+	uint32_t world = 0;
+
+	for (size_t c = 0; c < p->n_classes; c++) {
+		const struct sc_rank_class *rc = &p->classes[c];
+
+		world += rc->multiplicity;
+		ck_assert(rc->ranks_per_domain >= 1 &&
+			  rc->ranks_per_domain <= (double)rc->multiplicity);
+		ck_assert_uint_eq(p->classes[rc->next_class].prev_class, c);
+		for (int a = 0; a < SC_AXIS_PP; a++) {
+			const struct sc_axis_group *g = &rc->group[a];
+			uint32_t ranks = 0;
+			bool self = false;
+
+			for (uint32_t i = 0; i < g->n_members; i++) {
+				ranks += p->members[g->first_member + i].count;
+				self |= p->members[g->first_member + i].class_id == c;
+			}
+			ck_assert(self);
+			ck_assert_int_eq(g->span.n_ranks, (int)ranks);
+			ck_assert_uint_lt(g->instance, p->n_instances);
+		}
+	}
+	ck_assert_uint_eq(world, p->world);
+	ck_assert_int_eq((int64_t)world, l->size[0] * l->size[1] * l->size[3] * l->size[4]);
+}
+
+START_TEST(tp_inside_a_node)
+{
+	struct sc_layout l = layout(2, 8, 4, 8);
+	struct sc_placement p = place(&l);
+
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 4);
+	for (int s = 0; s < 4; s++) {
+		check_span(p.classes[s].group[SC_AXIS_TP].span, 2, 1, 2);
+		check_span(p.classes[s].group[SC_AXIS_DP].span, 8, 2, 4);
+		ck_assert(p.classes[s].next_remote);
+		ck_assert(p.classes[s].ranks_per_domain == 8);
+	}
+}
+END_TEST
+
+START_TEST(tp_over_two_nodes)
+{
+	struct sc_layout l = layout(8, 2, 1, 4);
+	struct sc_placement p = place(&l);
+
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 1);
+	check_span(p.classes[0].group[SC_AXIS_TP].span, 8, 2, 4);
+	check_span(p.classes[0].group[SC_AXIS_DP].span, 2, 2, 1);
+}
+END_TEST
+
+START_TEST(stages_share_a_node)
+{
+	struct sc_layout l = layout(2, 1, 8, 8);
+	struct sc_placement p = place(&l);
+
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 8);
+	ck_assert(!p.classes[0].next_remote && !p.classes[2].next_remote);
+	ck_assert(p.classes[3].next_remote && p.classes[7].next_remote);
+	ck_assert_uint_eq(p.classes[0].nic_domain, p.classes[3].nic_domain);
+	ck_assert_uint_ne(p.classes[3].nic_domain, p.classes[4].nic_domain);
+	ck_assert(p.classes[0].ranks_per_domain == 2);
+}
+END_TEST
+
+START_TEST(straddling_groups_split_classes)
+{
+	struct sc_layout l = layout(3, 8, 1, 8);
+	struct sc_placement p = place(&l);
+	bool inside = false, across = false;
+
+	check_sums(&l, &p);
+	ck_assert_uint_gt(p.n_classes, 1);
+	for (size_t c = 0; c < p.n_classes; c++) {
+		inside |= p.classes[c].group[SC_AXIS_TP].span.n_nodes == 1;
+		across |= p.classes[c].group[SC_AXIS_TP].span.n_nodes == 2;
+	}
+	ck_assert(inside && across);
+}
+END_TEST
+
+START_TEST(order_decides_who_shares_a_node)
+{
+	struct sc_layout l = layout(2, 4, 4, 8);
+	struct sc_placement p;
+
+	l.order = "tp-pp-dp-cp-ep";
+	p = place(&l);
+	check_sums(&l, &p);
+	ck_assert(!p.classes[0].next_remote);
+	check_span(p.classes[0].group[SC_AXIS_DP].span, 4, 4, 1);
+}
+END_TEST
+
+START_TEST(one_straggler_is_its_own_class)
+{
+	int64_t rank[] = {5};
+	struct sc_straggler slow = {.ranks = {rank, 1}, .slowdown = 1.3};
+	struct sc_layout l = layout(1, 8, 1, 8);
+	struct sc_placement p;
+
+	l.stragglers = &slow;
+	l.n_stragglers = 1;
+	p = place(&l);
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 2);
+	ck_assert_uint_eq(p.classes[1].representative, 5);
+	ck_assert(p.classes[1].slowdown == 1.3 && p.classes[0].slowdown == 1);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_DP].n_members, 2);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_DP].instance,
+			  p.classes[1].group[SC_AXIS_DP].instance);
+}
+END_TEST
+
+START_TEST(unfolded_has_a_class_a_rank)
+{
+	struct sc_layout l = layout(2, 3, 2, 4);
+	struct sc_placement p;
+
+	l.unfolded = true;
+	p = place(&l);
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 12);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_TP].n_members, 2);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_TP].instance,
+			  p.classes[1].group[SC_AXIS_TP].instance);
+}
+END_TEST
+
+START_TEST(expert_groups_are_cut_from_dp)
+{
+	struct sc_layout l = layout(2, 8, 1, 8);
+	struct sc_placement p;
+
+	l.size[SC_AXIS_EP] = 4;
+	p = place(&l);
+	check_sums(&l, &p);
+	check_span(p.classes[0].group[SC_AXIS_EP].span, 4, 1, 4);
+	check_span(p.classes[0].group[SC_AXIS_DP].span, 8, 2, 4);
+}
+END_TEST
+
+START_TEST(bad_orders)
+{
+	static const char *const ORDERS[] = {"tp-dp", "tp-tp-cp-ep-dp-pp", "tp_cp_ep_dp_pp", "x"};
+	struct sc_placement p;
+
+	for (int i = 0; i < 4; i++) {
+		struct sc_layout l = layout(2, 2, 2, 8);
+		struct sc_err err = {0};
+
+		l.order = ORDERS[i];
+		ck_assert_int_ne(sc_placement_build(&l, &arena, &p, &err), 0);
+		ck_assert_ptr_nonnull(strstr(err.text, "parallel.order"));
+	}
+}
+END_TEST
+
+/* A straggler with slowdown 1 changes nothing but takes the general way. */
+static struct sc_placement place_slowly(struct sc_layout l)
+{
+	static int64_t rank[] = {0};
+	static struct sc_straggler none = {.ranks = {rank, 1}, .slowdown = 1};
+
+	l.stragglers = &none;
+	l.n_stragglers = 1;
+	return place(&l);
+}
+
+static void check_same(const struct sc_placement *a, const struct sc_placement *b)
+{
+	ck_assert_uint_eq(a->n_classes, b->n_classes);
+	for (size_t c = 0; c < a->n_classes; c++) {
+		const struct sc_rank_class *x = &a->classes[c], *y = &b->classes[c];
+
+		ck_assert_int_eq(x->stage, y->stage);
+		ck_assert_uint_eq(x->multiplicity, y->multiplicity);
+		ck_assert_uint_eq(x->representative, y->representative);
+		ck_assert(x->ranks_per_domain == y->ranks_per_domain);
+		ck_assert_uint_eq(x->next_class, y->next_class);
+		ck_assert(x->next_remote == y->next_remote && x->prev_remote == y->prev_remote);
+		for (int g = 0; g < SC_AXIS_PP; g++)
+			check_span(y->group[g].span, x->group[g].span.n_ranks,
+				   x->group[g].span.n_nodes, x->group[g].span.max_ranks_per_node);
+		for (size_t d = 0; d < a->n_classes; d++)
+			ck_assert((x->nic_domain == a->classes[d].nic_domain) ==
+				  (y->nic_domain == b->classes[d].nic_domain));
+	}
+}
+
+START_TEST(both_ways_agree)
+{
+	static const int64_t SIZES[] = {1, 2, 3, 4, 6, 8};
+	static const char *const ORDERS[] = {"tp-cp-ep-dp-pp", "tp-pp-dp-cp-ep", "dp-tp-cp-ep-pp"};
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 11);
+	for (int i = 0; i < 600; i++) {
+		struct sc_layout l = layout(SIZES[(int)(6 * sc_rng_uniform(&rng))],
+					    SIZES[(int)(6 * sc_rng_uniform(&rng))],
+					    SIZES[(int)(6 * sc_rng_uniform(&rng))],
+					    SIZES[1 + (int)(5 * sc_rng_uniform(&rng))]);
+		struct sc_placement fast, slow;
+
+		l.order = ORDERS[(int)(3 * sc_rng_uniform(&rng))];
+		l.size[SC_AXIS_CP] = 1 + (int)(2 * sc_rng_uniform(&rng));
+		fast = place(&l);
+		slow = place_slowly(l);
+		check_sums(&l, &fast);
+		check_sums(&l, &slow);
+		check_same(&fast, &slow);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("parallel");
+	TCase *tc = tcase_create("all");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, tp_inside_a_node);
+	tcase_add_test(tc, tp_over_two_nodes);
+	tcase_add_test(tc, stages_share_a_node);
+	tcase_add_test(tc, straddling_groups_split_classes);
+	tcase_add_test(tc, order_decides_who_shares_a_node);
+	tcase_add_test(tc, one_straggler_is_its_own_class);
+	tcase_add_test(tc, unfolded_has_a_class_a_rank);
+	tcase_add_test(tc, expert_groups_are_cut_from_dp);
+	tcase_add_test(tc, bad_orders);
+	tcase_add_test(tc, both_ways_agree);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

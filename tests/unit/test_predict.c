@@ -1,0 +1,323 @@
+/* Whole predictions: coarse against full detail, the steady-state jump against the whole run, folded
+ * against unfolded, and what must not change a prediction. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "predict/predict.h"
+
+static struct sc_arena arena;
+static struct sc_catalog *catalog;
+static struct sc_predictor *predictor;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+	catalog = sc_catalog_create();
+	predictor = sc_predictor_create();
+}
+
+static void tear_down(void)
+{
+	sc_predictor_destroy(predictor);
+	sc_catalog_destroy(catalog);
+	sc_arena_release(&arena);
+}
+
+/* "key=value key=value ..." over a small GPT on A100s. */
+static struct sc_request *make_request(const char *overrides)
+{
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	char text[1024], *word, *save = NULL;
+	struct sc_config cfg;
+	struct sc_err err = {0};
+
+	sc_config_init(&cfg);
+	snprintf(text, sizeof(text),
+		 "model.family=gpt cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
+		 "cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.hidden=2048 model.heads=16 "
+		 "model.seq=1024 model.vocab=51200 training.precision=fp16 training.recompute=full "
+		 "training.attention=unfused training.software=megatron-lm %s",
+		 overrides);
+	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		ck_assert_msg(sc_config_set(&cfg, word, value, "test", &arena, &err) == 0, "%s",
+			      err.text);
+	}
+	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
+	return req;
+}
+
+static struct sc_prediction *run(const struct sc_request *req, const struct sc_predict_opts *opts)
+{
+	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_predict(predictor, req, opts, out, &err) == 0, "%s", err.text);
+	return out;
+}
+
+static struct sc_predict_opts defaults(void)
+{
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	return opts;
+}
+
+static const char *const COARSE_CASES[] = {
+	/* plain pipeline */
+	"gpus=4 model.layers=16 parallel.pp=4 training.global_batch=16 training.micro_batch=2",
+	/* interleaved */
+	"gpus=8 model.layers=16 parallel.tp=2 parallel.pp=4 parallel.virtual_stages=2 "
+	"training.global_batch=16 training.micro_batch=1",
+	/* uneven stages */
+	"gpus=4 model.layers=14 parallel.pp=4 parallel.stage_layers=3,4,4,3 training.global_batch=12 "
+	"training.micro_batch=1",
+	/* overlapped gradient reduction */
+	"gpus=16 model.layers=12 parallel.dp=16 training.global_batch=64 training.micro_batch=2 "
+	"training.software=default training.recompute=none",
+	/* ZeRO-1 */
+	"gpus=16 model.layers=8 parallel.tp=2 parallel.pp=2 parallel.dp=4 parallel.sharding=zero1 "
+	"training.global_batch=32 training.micro_batch=2",
+	/* the host bounds it */
+	"gpus=2 model.layers=12 model.hidden=512 parallel.dp=2 training.global_batch=16 "
+	"training.micro_batch=1 training.software=megatron-deepspeed",
+	/* tensor-parallel groups straddle nodes */
+	"gpus=24 model.layers=8 model.hidden=3072 model.heads=24 parallel.tp=3 parallel.dp=8 "
+	"cluster.gpus_per_node=8 model.ffn_hidden=12288 training.global_batch=16 training.micro_batch=1",
+	/* GPipe, several stages a node, no synchronisation with the host */
+	"gpus=8 model.layers=8 parallel.tp=2 parallel.pp=4 parallel.schedule=gpipe "
+	"training.global_batch=8 training.micro_batch=1 training.software=default",
+	/* sharded weights */
+	"gpus=16 model.layers=6 parallel.dp=16 parallel.sharding=zero3 training.global_batch=32 "
+	"training.micro_batch=2 training.software=deepspeed-zero3",
+	/* partial last micro-batch */
+	"gpus=2 model.layers=6 parallel.pp=2 training.global_batch=7 training.micro_batch=2",
+};
+#define N_COARSE ((int)(sizeof(COARSE_CASES) / sizeof(COARSE_CASES[0])))
+
+START_TEST(coarse_equals_full_detail)
+{
+	struct sc_request *req = make_request(COARSE_CASES[_i]);
+	struct sc_predict_opts opts = defaults();
+	double coarse = run(req, &opts)->iteration_ms, full;
+
+	opts.detail = SC_DETAIL_FULL;
+	full = run(req, &opts)->iteration_ms;
+	ck_assert_msg(fabs(coarse / full - 1) < 0.01, "coarse %.4f full %.4f (%+.2f %%): %s", coarse,
+		      full, 100 * (coarse / full - 1), COARSE_CASES[_i]);
+}
+END_TEST
+
+static void check_jump(const char *overrides, bool must_skip)
+{
+	struct sc_request *req = make_request(overrides);
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *jump = run(req, &opts), *whole;
+	double sum = 0;
+
+	opts.no_jump = true;
+	whole = run(req, &opts);
+	ck_assert_msg(jump->iteration_ms == whole->iteration_ms, "%.17g != %.17g: %s",
+		      jump->iteration_ms, whole->iteration_ms, overrides);
+	if (must_skip)
+		ck_assert_uint_lt(jump->n_nodes, whole->n_nodes);
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		sum += jump->breakdown_ms[o];
+	ck_assert_double_eq_tol(sum, jump->iteration_ms, 1e-6 * jump->iteration_ms);
+}
+
+START_TEST(jump_equals_whole_run)
+{
+	check_jump("gpus=8 model.layers=16 parallel.pp=8 training.global_batch=200 "
+		   "training.micro_batch=1",
+		   true);
+	check_jump("gpus=8 model.layers=24 parallel.pp=4 parallel.tp=2 parallel.virtual_stages=3 "
+		   "training.global_batch=256 training.micro_batch=1",
+		   true);
+	check_jump("gpus=1 model.layers=4 training.global_batch=300 training.micro_batch=1 "
+		   "training.software=default",
+		   true);
+	check_jump("gpus=8 model.layers=11 parallel.pp=4 parallel.dp=2 training.global_batch=201 "
+		   "training.micro_batch=1 training.software=default",
+		   true);
+}
+END_TEST
+
+START_TEST(jump_equals_whole_run_at_random)
+{
+	static const char *const SOFTWARE[] = {"megatron-lm", "megatron-deepspeed", "default"};
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, (uint64_t)_i + 100);
+	for (int i = 0; i < 20; i++) {
+		char text[512];
+		int pp = 1 << sc_rng_below(&rng, 4), v = pp > 1 ? 1 + (int)sc_rng_below(&rng, 3) : 1;
+		int layers = pp * v + (int)sc_rng_below(&rng, 8);
+		int m = pp * (4 + (int)sc_rng_below(&rng, 24)) + (int)sc_rng_below(&rng, 2);
+
+		snprintf(text, sizeof(text),
+			 "gpus=%d parallel.pp=%d parallel.dp=2 parallel.virtual_stages=%d model.layers=%d "
+			 "training.global_batch=%d training.micro_batch=1 training.software=%s "
+			 "model.hidden=%d",
+			 pp * 2, pp, v, layers, 2 * m, SOFTWARE[sc_rng_below(&rng, 3)],
+			 512 << sc_rng_below(&rng, 3));
+		check_jump(text, false);
+	}
+}
+END_TEST
+
+static const char *const FOLD_CASES[] = {
+	/* tensor parallelism smaller than a node */
+	"gpus=16 model.layers=4 parallel.tp=2 parallel.pp=2 parallel.dp=4 training.global_batch=8 "
+	"training.micro_batch=1 training.software=default",
+	/* groups that straddle nodes */
+	"gpus=12 model.layers=4 model.hidden=3072 model.heads=24 model.ffn_hidden=12288 parallel.tp=3 "
+	"parallel.dp=4 cluster.gpus_per_node=4 cluster.nics_per_node=4 training.global_batch=4 "
+	"training.micro_batch=1",
+	/* eight data-parallel rings on four NICs */
+	"gpus=32 model.layers=4 parallel.tp=8 parallel.dp=4 cluster.nics_per_node=4 "
+	"training.global_batch=8 training.micro_batch=1 training.software=default",
+	/* stages of one node share its NICs */
+	"gpus=16 model.layers=8 parallel.tp=2 parallel.pp=4 parallel.dp=2 training.global_batch=8 "
+	"training.micro_batch=1 cluster.nics_per_node=2",
+};
+
+START_TEST(folded_equals_unfolded)
+{
+	struct sc_request *req = make_request(FOLD_CASES[_i]);
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *folded = run(req, &opts), *unfolded;
+
+	opts.unfolded = true;
+	unfolded = run(req, &opts);
+	ck_assert_uint_lt(folded->n_nodes, unfolded->n_nodes);
+	ck_assert_double_eq_tol(folded->iteration_ms, unfolded->iteration_ms,
+				1e-9 * unfolded->iteration_ms);
+}
+END_TEST
+
+START_TEST(two_runs_give_the_same_bytes)
+{
+	struct sc_request *req = make_request(COARSE_CASES[4]);
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *first = run(req, &opts), *second;
+
+	run(make_request(COARSE_CASES[1]), &opts); /* something else in between */
+	second = run(req, &opts);
+	ck_assert_int_eq(memcmp(first, second, sizeof(*first)), 0);
+}
+END_TEST
+
+START_TEST(faster_parts_never_slow_it_down)
+{
+	struct sc_request *req = make_request(COARSE_CASES[4]);
+	struct sc_predict_opts opts = defaults();
+	double base = run(req, &opts)->iteration_ms;
+	double *speeds[] = {&opts.gemm_speed, &opts.hbm_speed, &opts.link_speed, &opts.nic_speed,
+			    &opts.host_speed};
+
+	for (int i = 0; i < 5; i++) {
+		opts = defaults();
+		*speeds[i] = 1.1;
+		ck_assert_double_le(run(req, &opts)->iteration_ms, base);
+	}
+	opts = defaults();
+	opts.gemm_speed = 1.1;
+	ck_assert_double_lt(run(req, &opts)->iteration_ms, base);
+}
+END_TEST
+
+START_TEST(a_straggler_slows_everybody)
+{
+	struct sc_request *even = make_request("gpus=8 model.layers=4 parallel.dp=8 "
+					       "training.global_batch=16 training.micro_batch=1");
+	struct sc_predict_opts opts = defaults();
+	int64_t rank[] = {3};
+	struct sc_straggler slow = {.ranks = {rank, 1}, .slowdown = 1.5};
+	double base = run(even, &opts)->iteration_ms, with;
+
+	even->config.stragglers = (struct sc_structs){&slow, 1};
+	with = run(even, &opts)->iteration_ms;
+	ck_assert_double_gt(with, 1.3 * base);
+	ck_assert_double_lt(with, 1.5 * base);
+}
+END_TEST
+
+START_TEST(memory_warns_when_it_does_not_fit)
+{
+	struct sc_request *req = make_request("gpus=1 model.layers=48 model.hidden=8192 "
+					      "model.heads=64 training.global_batch=1 "
+					      "training.micro_batch=1");
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *out = run(req, &opts);
+	bool warned = false;
+
+	for (size_t i = 0; i < out->warnings.n; i++)
+		warned |= strstr(out->warnings.text[i], "will not fit") != NULL;
+	ck_assert(warned);
+	ck_assert_double_gt(out->memory.total_gib, out->memory.capacity_gib);
+	ck_assert_double_gt(out->iteration_ms, 0);
+}
+END_TEST
+
+START_TEST(band_and_rates_are_sane)
+{
+	struct sc_request *req = make_request(COARSE_CASES[0]);
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *out = run(req, &opts);
+
+	ck_assert(out->low_ms < out->iteration_ms && out->iteration_ms < out->high_ms);
+	ck_assert(out->mfu > 0 && out->mfu < 1);
+	ck_assert_double_eq_tol(out->samples_per_s, 16 / (out->iteration_ms / 1e3), 1e-9);
+	ck_assert_double_eq_tol(out->tokens_per_s, 1024 * out->samples_per_s, 1e-6);
+	ck_assert_uint_gt(out->n_contributors, 10);
+	ck_assert_uint_gt(out->n_path, 0);
+}
+END_TEST
+
+START_TEST(unsupported_is_named)
+{
+	struct sc_request *req = make_request(COARSE_CASES[0]);
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction out;
+	struct sc_err err = {0};
+
+	req->config.model.family = SC_LLAMA;
+	ck_assert_int_eq(sc_predict(predictor, req, &opts, &out, &err), -SC_EUNSUPPORTED);
+	ck_assert_ptr_nonnull(strstr(err.text, "llama"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("predict");
+	TCase *tc = tcase_create("all");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, N_COARSE);
+	tcase_add_test(tc, jump_equals_whole_run);
+	tcase_add_loop_test(tc, jump_equals_whole_run_at_random, 0, 5);
+	tcase_add_loop_test(tc, folded_equals_unfolded, 0, 4);
+	tcase_add_test(tc, two_runs_give_the_same_bytes);
+	tcase_add_test(tc, faster_parts_never_slow_it_down);
+	tcase_add_test(tc, a_straggler_slows_everybody);
+	tcase_add_test(tc, memory_warns_when_it_does_not_fit);
+	tcase_add_test(tc, band_and_rates_are_sane);
+	tcase_add_test(tc, unsupported_is_named);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
