@@ -45,7 +45,7 @@ static int check_or_show(const struct config_args *args, struct sc_arena *arena,
 			sc_config_show(&request, &text);
 		else
 			sc_strbuf_append(&text, "ok\n");
-		sc_cli_print(&text);
+		rc = sc_cli_write_text(args->common.output, &text, err);
 	}
 	sc_strbuf_release(&text);
 	sc_catalog_destroy(catalog);

@@ -69,6 +69,7 @@ static int run_help(const struct sc_command *command, int argc, char **argv)
 	struct sc_arena arena;
 	struct help_args args = {.man = 0};
 	const struct sc_command *about = NULL;
+	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf out = {0};
 	int exit_code = SC_EXIT_DONE;
 
@@ -84,7 +85,8 @@ static int run_help(const struct sc_command *command, int argc, char **argv)
 	}
 	if (exit_code == SC_EXIT_DONE)
 		append_page(about, args.man, &out);
-	sc_cli_print(&out);
+	if (exit_code == SC_EXIT_DONE && sc_cli_write_text(args.common.output, &out, &err))
+		exit_code = sc_cli_fail(&err);
 	sc_strbuf_release(&out);
 	sc_arena_release(&arena);
 	return exit_code;

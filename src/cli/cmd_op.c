@@ -211,17 +211,22 @@ static void put_json(struct sc_json *json, const struct fact *fact)
 	}
 }
 
-static int write_json(const struct sc_op_kind_info *info, const struct facts *facts,
-		      struct sc_err *err)
+struct result {
+	const struct sc_op_kind_info *info;
+	struct facts facts;
+};
+
+static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 {
+	const struct result *result = ctx;
 	struct sc_json json;
 	int rc;
 
 	sc_json_init(&json, "stepcast/op", OP_VERSION);
-	sc_json_text(&json, json.root, "op", info->name);
-	for (size_t i = 0; i < facts->n; i++)
-		put_json(&json, &facts->at[i]);
-	rc = sc_json_write(&json, stdout, err);
+	sc_json_text(&json, json.root, "op", result->info->name);
+	for (size_t i = 0; i < result->facts.n; i++)
+		put_json(&json, &result->facts.at[i]);
+	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;
 }
@@ -246,36 +251,37 @@ static void put_text(struct sc_strbuf *out, const struct fact *fact)
 	}
 }
 
-static void write_text(const struct facts *facts)
+static int write_text(const struct op_command_args *args, const struct facts *facts,
+		      struct sc_err *err)
 {
 	struct sc_strbuf out = {0};
+	int rc;
 
 	for (size_t i = 0; i < facts->n; i++)
 		put_text(&out, &facts->at[i]);
-	sc_cli_print(&out);
+	rc = sc_cli_write_text(args->common.output, &out, err);
 	sc_strbuf_release(&out);
+	return rc;
 }
 
 static int op(const struct op_command_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	const struct sc_op_kind_info *info;
-	struct facts facts = {.n = 0};
+	struct result result = {.info = NULL};
 	int rc;
 
 	if (args->common.words.n == 0)
-		return sc_err_set(err, SC_EUSAGE,
-				  "op needs a KIND: gemm, attention, rowwise, optimizer "
-				  "or collective");
-	info = sc_op_kind_find(args->common.words.at[0], err);
-	if (!info)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"op needs a KIND: gemm, attention, rowwise, optimizer or collective");
+	result.info = sc_op_kind_find(args->common.words.at[0], err);
+	if (!result.info)
 		return -(int)SC_EUSAGE;
-	rc = describe(args, info, arena, &facts, err);
+	rc = describe(args, result.info, arena, &result.facts, err);
 	if (rc)
 		return rc;
 	if (args->json)
-		return write_json(info, &facts, err);
-	write_text(&facts);
-	return 0;
+		return sc_cli_write(args->common.output, put_document, &result, err);
+	return write_text(args, &result.facts, err);
 }
 
 static int run_op(const struct sc_command *command, int argc, char **argv)

@@ -65,54 +65,51 @@ struct session {
 	struct sc_explanation explanation;
 };
 
-static int write_timeline(const struct session *s, struct sc_err *err)
+static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 {
-	FILE *file;
-	int rc = sc_cli_open(s->args->timeline, &file, err), close_rc;
+	const struct session *s = ctx;
 
-	if (rc)
-		return rc;
-	rc = sc_chrome_trace_write(s->predictor, &s->prediction, file, err);
-	close_rc = sc_cli_close(s->args->timeline, file, err);
-	return rc ? rc : close_rc;
+	return sc_chrome_trace_write(s->predictor, &s->prediction, out, err);
+}
+
+static const struct sc_explanation *explanation(const struct session *s)
+{
+	return s->args->explain ? &s->explanation : NULL;
+}
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct session *s = ctx;
+
+	return sc_json_prediction(&s->prediction, explanation(s), out, err);
 }
 
 static int write_report(const struct session *s, struct sc_err *err)
 {
-	const struct sc_explanation *explanation = s->args->explain ? &s->explanation : NULL;
 	struct sc_strbuf page = {0};
 	int rc;
 
-	sc_html_prediction(s->args->common.words.at[0], &s->request, &s->prediction, explanation,
+	sc_html_prediction(s->args->common.words.at[0], &s->request, &s->prediction, explanation(s),
 			   &page);
-	rc = sc_cli_write_file(s->args->report, &page, err);
+	rc = sc_cli_write_text(s->args->report, &page, err);
 	sc_strbuf_release(&page);
 	return rc;
 }
 
 static int write_result(const struct session *s, struct sc_err *err)
 {
-	const struct sc_explanation *explanation = s->args->explain ? &s->explanation : NULL;
-	struct sc_strbuf text = {0};
-
 	const char *output = s->args->common.output;
-	FILE *file;
-	int rc, close_rc;
+	struct sc_strbuf text = {0};
+	int rc;
 
-	if (s->args->json) {
-		rc = sc_cli_open(output, &file, err);
-		if (rc)
-			return rc;
-		rc = sc_json_prediction(&s->prediction, explanation, file, err);
-		close_rc = sc_cli_close(output, file, err);
-		return rc ? rc : close_rc;
-	}
+	if (s->args->json)
+		return sc_cli_write(output, put_json, s, err);
 	sc_text_prediction(&s->request, &s->prediction, &text);
-	if (explanation)
-		sc_text_explanation(&s->prediction, explanation, &text);
-	sc_cli_print(&text);
+	if (s->args->explain)
+		sc_text_explanation(&s->prediction, &s->explanation, &text);
+	rc = sc_cli_write_text(output, &text, err);
 	sc_strbuf_release(&text);
-	return 0;
+	return rc;
 }
 
 static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err)
@@ -129,7 +126,7 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 		sc_cli_warn_all(&s->args->common, &s->prediction.warnings);
 	/* Before anything else is predicted: the timeline is the predictor's scratch. */
 	if (rc == 0 && s->args->timeline)
-		rc = write_timeline(s, err);
+		rc = sc_cli_write(s->args->timeline, put_timeline, s, err);
 	if (rc == 0 && s->args->explain)
 		rc = sc_explain(s->predictor, &s->request, &s->opts, &s->prediction,
 				&s->explanation, err);

@@ -11,7 +11,7 @@
 struct sweep_args {
 	struct sc_common common;
 	struct sc_arg_list sets, grid;
-	const char *table, *output;
+	const char *table;
 	int64_t jobs;
 };
 
@@ -40,12 +40,6 @@ static const struct sc_option OPTIONS[] = {
 	 .min = 1,
 	 .max = SC_CLI_MAX_JOBS,
 	 .help = "threads (default: one a processor); results do not depend on it"},
-	{.name = "output",
-	 .letter = 'o',
-	 .kind = SC_ARG_TEXT,
-	 .arg = "OUT.csv",
-	 .offset = AT(output),
-	 .help = "where the result goes (default: stdout)"},
 	{0},
 };
 
@@ -76,9 +70,21 @@ static void report_failures(const struct sweep_args *args, const struct sc_csv *
 			    cases->n_rows, cases->file, cases->line[first], outcomes[first].error);
 }
 
+struct result {
+	const struct sc_csv *cases;
+	const struct sc_outcome *outcomes;
+};
+
+static int put_result(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct result *result = ctx;
+
+	return sc_sweep_csv_write(result->cases, result->outcomes, out, err);
+}
+
 static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	const char *path = args->common.words.at[0], *output = args->output ? args->output : "-";
+	const char *path = args->common.words.at[0];
 	struct sc_predict_opts opts;
 	struct sc_outcome *outcomes;
 	struct sc_config config;
@@ -90,8 +96,8 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct s
 		.n_jobs = (unsigned)args->jobs,
 		.opts = &opts,
 	};
-	FILE *file;
-	int rc = read_cases(args, arena, &cases, err), close_rc;
+	struct result result = {.cases = &cases};
+	int rc = read_cases(args, arena, &cases, err);
 
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
@@ -102,14 +108,11 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct s
 	sweep.progress = sc_cli_progress(&args->common, "sweep", cases.n_rows);
 	rc = sc_sweep_run(&sweep, arena, outcomes, err);
 	sc_progress_destroy(sweep.progress);
-	if (rc == 0)
-		rc = sc_cli_open(output, &file, err);
 	if (rc)
 		return rc;
-	rc = sc_sweep_csv_write(&cases, outcomes, file, err);
-	close_rc = sc_cli_close(output, file, err);
 	report_failures(args, &cases, outcomes);
-	return rc ? rc : close_rc;
+	result.outcomes = outcomes;
+	return sc_cli_write(args->common.output, put_result, &result, err);
 }
 
 static int run_sweep(const struct sc_command *command, int argc, char **argv)

@@ -83,30 +83,37 @@ static struct sc_progress *start_progress(void *ctx, size_t n_rows)
 	return sc_cli_progress(ctx, "validate", n_rows);
 }
 
-static int write_cases(const struct validate_args *args, const struct sc_validation *v,
-		       struct sc_err *err)
-{
-	FILE *file;
-	int rc = sc_cli_open(args->out_cases, &file, err), close_rc;
+struct result {
+	const struct validate_args *args;
+	const struct sc_validation *validation;
+};
 
-	if (rc)
-		return rc;
-	rc = sc_validation_csv_write(v, args->by.at, args->by.n, file, err);
-	close_rc = sc_cli_close(args->out_cases, file, err);
-	return rc ? rc : close_rc;
+static int put_cases(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct result *r = ctx;
+
+	return sc_validation_csv_write(r->validation, r->args->by.at, r->args->by.n, out, err);
 }
 
-static int write_result(const struct validate_args *args, const struct sc_validation *v,
-			struct sc_err *err)
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
-	struct sc_strbuf text = {0};
+	const struct result *r = ctx;
 
-	if (args->json)
-		return sc_json_validation(v, stdout, err);
-	sc_text_validation(v, &text);
-	sc_cli_print(&text);
+	return sc_json_validation(r->validation, out, err);
+}
+
+static int write_result(const struct result *result, struct sc_err *err)
+{
+	const char *output = result->args->common.output;
+	struct sc_strbuf text = {0};
+	int rc;
+
+	if (result->args->json)
+		return sc_cli_write(output, put_json, result, err);
+	sc_text_validation(result->validation, &text);
+	rc = sc_cli_write_text(output, &text, err);
 	sc_strbuf_release(&text);
-	return 0;
+	return rc;
 }
 
 /* A table in which every row is wrong is bad data, not a result. */
@@ -155,6 +162,7 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 		.progress_ctx = &args->common,
 	};
 	struct sc_validation v;
+	struct result result = {.args = args, .validation = &v};
 	struct sc_where *where;
 	struct sc_config config;
 	struct sc_csv table;
@@ -174,11 +182,11 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	if (rc == 0 && v.n_cases == 0)
 		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
 	if (rc == 0 && args->out_cases)
-		rc = write_cases(args, &v, err);
+		rc = sc_cli_write(args->out_cases, put_cases, &result, err);
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
-		rc = write_result(args, &v, err);
+		rc = write_result(&result, err);
 	if (rc == 0)
 		*exit_code = check_bound(args, &v);
 	return rc;

@@ -119,9 +119,12 @@ static int set_choice(const struct sc_option *option, const char *value, int *pl
 		}
 	}
 	near = sc_nearest(value, option->choices, n);
-	return sc_err_set(err, SC_EUSAGE, "--%s: unknown value \"%.64s\"; expected %s%s%s",
-			  option->name, value, option->arg, near ? "; did you mean " : "",
-			  near ? near : "");
+	if (near)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--%s: unknown value \"%.64s\"; did you mean \"%s\"?",
+				  option->name, value, near);
+	return sc_err_set(err, SC_EUSAGE, "--%s: unknown value \"%.64s\"; expected %s",
+			  option->name, value, option->arg);
 }
 
 static int set_number(const struct sc_option *option, const char *value, void *place,

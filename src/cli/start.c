@@ -122,45 +122,32 @@ void sc_cli_print(const struct sc_strbuf *text)
 	fwrite(sc_strbuf_get(text), 1, text->n, stdout);
 }
 
-static bool is_stdout(const char *path)
+int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err)
 {
-	return strcmp(path, "-") == 0;
+	bool is_stdout = strcmp(path, "-") == 0;
+	FILE *file = is_stdout ? stdout : fopen(path, "w");
+	int rc;
+
+	if (!file)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
+	rc = write(ctx, file, err);
+	if (!is_stdout && fclose(file) != 0)
+		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
+	return rc;
 }
 
-int sc_cli_open(const char *path, FILE **out, struct sc_err *err)
+static int write_text(const void *ctx, FILE *out, struct sc_err *err)
 {
-	*out = is_stdout(path) ? stdout : fopen(path, "w");
-	if (*out)
+	const struct sc_strbuf *text = ctx;
+
+	if (fwrite(sc_strbuf_get(text), 1, text->n, out) == text->n && fflush(out) == 0)
 		return 0;
-	return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
+	return sc_err_set(err, SC_EIO, "cannot write the result: %s", strerror(errno));
 }
 
-int sc_cli_close(const char *path, FILE *file, struct sc_err *err)
+int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err)
 {
-	int failed, saved;
-
-	if (is_stdout(path))
-		return 0; /* main's to check */
-	failed = fflush(file) != 0 || ferror(file);
-	saved = errno;
-	if (fclose(file) != 0 && !failed) {
-		failed = 1;
-		saved = errno;
-	}
-	if (!failed)
-		return 0;
-	return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(saved));
-}
-
-int sc_cli_write_file(const char *path, const struct sc_strbuf *text, struct sc_err *err)
-{
-	FILE *file;
-	int rc = sc_cli_open(path, &file, err);
-
-	if (rc)
-		return rc;
-	fwrite(sc_strbuf_get(text), 1, text->n, file);
-	return sc_cli_close(path, file, err);
+	return sc_cli_write(path, write_text, text, err);
 }
 
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,

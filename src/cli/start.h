@@ -32,10 +32,10 @@ struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *
 
 /* Text to stdout, which main checks. */
 void sc_cli_print(const struct sc_strbuf *text);
-/* Opens `path` ("-" is stdout) and closes it again, errors checked. */
-int sc_cli_open(const char *path, FILE **out, struct sc_err *err);
-int sc_cli_close(const char *path, FILE *file, struct sc_err *err);
-int sc_cli_write_file(const char *path, const struct sc_strbuf *text, struct sc_err *err);
+/* Writes a file ("-" is stdout, which main checks) through `write`, errors checked. */
+typedef int (*sc_cli_writer)(const void *ctx, FILE *out, struct sc_err *err);
+int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err);
+int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err);
 
 /* "name=value" at its first '='; `option` names where it was given. */
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,

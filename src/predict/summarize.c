@@ -51,6 +51,12 @@ static bool runs_layers(const struct sc_run *run, uint32_t node)
 		sc_op_unpack_name(n->op) <= SC_NAME_LOSS_COMM);
 }
 
+/* On another stage than `home`, which has to wait meanwhile: pipeline bubble. */
+static bool is_bubble(const struct sc_run *run, uint32_t node, uint32_t home)
+{
+	return node_class(run, node) != home && runs_layers(run, node);
+}
+
 /* The class on which the path spends most: time on other stages, while this one has to wait, is
  * pipeline bubble. */
 static uint32_t home_class(const struct sc_run *run)
@@ -73,19 +79,7 @@ static uint32_t home_class(const struct sc_run *run)
 	return home;
 }
 
-static enum sc_owner largest_owner(const struct sc_cost *cost)
-{
-	enum sc_owner best = SC_OWN_OTHER;
-	double most = 0;
-
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		if (cost->owner_frac[o] > most) {
-			most = cost->owner_frac[o];
-			best = (enum sc_owner)o;
-		}
-	return best;
-}
-
+/* Adds a segment's time to its owners. */
 static void own_segment(const struct sc_run *run, const struct sc_segment *s, uint32_t home,
 			double *owner_us)
 {
@@ -94,7 +88,7 @@ static void own_segment(const struct sc_run *run, const struct sc_segment *s, ui
 	const struct sc_cost *cost = node_cost(run, s->holder);
 	double sum = 0;
 
-	if (node_class(run, s->node) != home && runs_layers(run, s->node)) {
+	if (is_bubble(run, s->node, home)) {
 		owner_us[SC_OWN_BUBBLE] += us;
 		return;
 	}
@@ -105,47 +99,85 @@ static void own_segment(const struct sc_run *run, const struct sc_segment *s, ui
 	owner_us[SC_OWN_OTHER] += us * (1 - sum);
 }
 
-/* ---- the path as people read it: runs of passes on one class ---- */
+/* ---- the path as people read it: stretches of the same work, transfers included ---- */
 
-static void describe(const struct sc_run *run, uint32_t node, char *what, size_t n)
+enum stretch { STRETCH_PASSES = SC_N_OP_NAMES, STRETCH_BUBBLE, STRETCH_REST };
+
+/* What kind of stretch a node begins; transfers go on with whatever was before. */
+static unsigned stretch_of(const struct sc_run *run, uint32_t node, uint32_t home, unsigned before)
 {
-	uint32_t op = run->graph->nodes.at[node].op;
-	unsigned name = sc_op_unpack_name(op);
-	int stage = run->tf->placement.classes[node_class(run, node)].stage;
+	unsigned name = sc_op_unpack_name(run->graph->nodes.at[node].op);
 
-	if (op == SC_NONE)
-		snprintf(what, n, "stage %d", stage);
-	else if (is_pass(name) && run->built->shape.pp > 1)
-		snprintf(what, n, "stage %d passes", stage);
-	else
-		snprintf(what, n, "%s", is_pass(name) ? "forward and backward" : sc_op_name(name));
+	if (is_bubble(run, node, home))
+		return STRETCH_BUBBLE;
+	if (runs_layers(run, node) || is_pass(name))
+		return STRETCH_PASSES;
+	if (before && (name == SC_NAME_SEND_ACTIVATION || name == SC_NAME_SEND_GRADIENT))
+		return before;
+	return name;
 }
 
-static void add_path_step(const struct sc_run *run, const struct sc_segment *s,
-			  struct sc_prediction *out)
+static void describe(const struct sc_run *run, uint32_t node, unsigned stretch,
+		     struct sc_path_step *step)
 {
-	double ms = (s->end_us - s->start_us) / SC_US_PER_MS *
-		    stretch_weight(run, s->start_us, s->end_us);
-	struct sc_path_step *last = out->n_path ? &out->path[out->n_path - 1] : NULL;
-	struct sc_path_step step = {
-		.class_id = node_class(run, s->node),
-		.ms = ms,
-		.owner = largest_owner(node_cost(run, s->node)),
-		.reason = s->reason,
-	};
+	int stage = run->tf->placement.classes[node_class(run, node)].stage;
 
-	if (ms <= 0)
-		return;
-	describe(run, s->node, step.what, sizeof(step.what));
-	step.start_ms = last ? last->start_ms + last->ms : 0;
-	if (last && (out->n_path == SC_MAX_PATH_SHOWN ||
-		     (last->class_id == step.class_id && strcmp(last->what, step.what) == 0))) {
-		if (out->n_path == SC_MAX_PATH_SHOWN && strcmp(last->what, step.what) != 0)
-			snprintf(last->what, sizeof(last->what), "rest of the path");
-		last->ms += ms;
-		return;
+	if (stretch == STRETCH_BUBBLE)
+		snprintf(step->what, sizeof(step->what), "pipeline fill or drain");
+	else if (stretch == STRETCH_REST)
+		snprintf(step->what, sizeof(step->what), "rest of the path");
+	else if (stretch == STRETCH_PASSES && run->built->shape.pp > 1)
+		snprintf(step->what, sizeof(step->what), "stage %d passes", stage);
+	else if (stretch == STRETCH_PASSES)
+		snprintf(step->what, sizeof(step->what), "forward and backward");
+	else
+		snprintf(step->what, sizeof(step->what), "%s", sc_op_name(stretch));
+}
+
+static void finish_step(struct sc_path_step *step, double start_ms)
+{
+	double most = 0;
+
+	step->start_ms = start_ms;
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		step->owner_ms[o] /= SC_US_PER_MS;
+		step->ms += step->owner_ms[o];
+		if (step->owner_ms[o] > most) {
+			most = step->owner_ms[o];
+			step->owner = (enum sc_owner)o;
+		}
 	}
-	out->path[out->n_path++] = step;
+}
+
+static void find_path(const struct sc_run *run, uint32_t home, struct sc_prediction *out)
+{
+	unsigned before = 0;
+	double start_ms = 0;
+
+	for (size_t i = 0; i < run->path->segments.n; i++) {
+		const struct sc_segment *s = &run->path->segments.at[i];
+		unsigned stretch = stretch_of(run, s->node, home, before);
+
+		if (s->end_us <= s->start_us)
+			continue;
+		if (out->n_path == SC_MAX_PATH_SHOWN - 1 && stretch != before)
+			stretch = STRETCH_REST;
+		if (stretch != before && before != STRETCH_REST) {
+			struct sc_path_step *step = &out->path[out->n_path++];
+
+			step->class_id = node_class(run, s->node);
+			step->reason = s->reason;
+			describe(run, s->node, stretch, step);
+			before = stretch;
+		}
+		own_segment(run, s, home, out->path[out->n_path - 1].owner_ms);
+	}
+	for (size_t i = 0; i < out->n_path; i++) {
+		finish_step(&out->path[i], start_ms);
+		start_ms += out->path[i].ms;
+		for (int o = 0; o < SC_N_OWNERS; o++)
+			out->breakdown_ms[o] += out->path[i].owner_ms[o];
+	}
 }
 
 /* ---- contributors: op times weighted by how often the path runs their block ---- */
@@ -343,17 +375,8 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 
 void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 {
-	double owner_us[SC_N_OWNERS] = {0};
-	uint32_t home;
-
 	sc_critical_path_walk(run->graph, run->timeline, SC_NONE, run->path);
-	home = home_class(run);
-	for (size_t i = 0; i < run->path->segments.n; i++) {
-		own_segment(run, &run->path->segments.at[i], home, owner_us);
-		add_path_step(run, &run->path->segments.at[i], out);
-	}
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		out->breakdown_ms[o] = owner_us[o] / SC_US_PER_MS;
+	find_path(run, home_class(run), out);
 	out->iteration_ms = sc_quantize_us(run->timeline->total_us +
 					   run->n_skipped * run->steady.period_us) /
 			    SC_US_PER_MS;

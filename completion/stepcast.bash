@@ -1,0 +1,30 @@
+# bash completion of stepcast, made by: stepcast --completion bash
+_stepcast()
+{
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+	local command=${COMP_WORDS[1]} words= options= values=
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		words="predict sweep validate op config help --help --version --completion"
+		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+		return
+	fi
+	case $command in
+	predict) words="" options=" --set --json --explain --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	op) words="gemm attention rowwise optimizer collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep validate op config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	esac
+	case $command:$before in
+	predict:--detail) words="coarse full"; values=yes ;;
+	esac
+	if [ "${word:0:1}" = - ] && [ -z "$values" ]; then
+		words=$options
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+	if [ ${#COMPREPLY[@]} -eq 0 ] && [ -z "$values" ]; then
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	fi
+}
+complete -o filenames -F _stepcast stepcast

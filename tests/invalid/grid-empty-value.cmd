@@ -1,0 +1,1 @@
+"$STEPCAST" sweep configs/base.yaml --grid parallel.tp=1,,2

@@ -1,0 +1,1 @@
+"$STEPCAST" sweep configs/base.yaml --grid parallel.tpp=1,2

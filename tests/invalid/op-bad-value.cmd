@@ -1,0 +1,1 @@
+"$STEPCAST" op gemm --device a100-sxm-80gb m=1 n=1 k=-5

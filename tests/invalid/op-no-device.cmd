@@ -1,0 +1,1 @@
+"$STEPCAST" op gemm m=1 n=1 k=1
