@@ -188,7 +188,8 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	case SC_F_STRUCT: /* its leaves are the origins */
 		return decode_struct(d, node, field, place, trail);
 	case SC_F_STRUCTS:
-		return decode_structs(d, node, field, place, trail);
+		rc = decode_structs(d, node, field, place, trail);
+		break;
 	case SC_F_INTS:
 	case SC_F_DOUBLES:
 		rc = decode_numbers(d, node, field, place, trail);

@@ -26,7 +26,9 @@ static int check_model_given(const struct sc_resolver *res)
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (needed[i].value == SC_NOT_GIVEN)
-			return sc_resolve_fail(res, SC_EVALUE, "model", "%s is not given",
+			return sc_resolve_fail(res, SC_EVALUE, "model",
+					       "%s is not given; write it, or name a file as in "
+					       "`model: models/gpt-22b.yaml`",
 					       needed[i].path);
 	return 0;
 }
@@ -98,9 +100,10 @@ static int check_stage_layers(const struct sc_resolver *res)
 		sum += par->stage_layers.at[i];
 	if ((int64_t)par->stage_layers.n != par->pp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.stage_layers",
-				       "parallel.stage_layers has %zu entries, parallel.pp is %" PRId64
+				       "parallel.stage_layers has %zu %s, parallel.pp is %" PRId64
 				       "; give one entry a stage",
-				       par->stage_layers.n, par->pp);
+				       par->stage_layers.n,
+				       par->stage_layers.n == 1 ? "entry" : "entries", par->pp);
 	if (sum != cfg->model.layers)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.stage_layers",
 				       "parallel.stage_layers sums to %" PRId64
@@ -177,7 +180,10 @@ static int check_exact(const struct sc_resolver *res)
 				       "the model would have %.3g parameters; at most 2^53 are predicted",
 				       parameters);
 	if (tokens * widest >= EXACT_LIMIT)
-		return sc_resolve_fail(res, SC_ELIMIT, "training.micro_batch",
+		return sc_resolve_fail(res, SC_ELIMIT,
+				       sc_config_origin(cfg, "training.micro_batch")
+					       ? "training.micro_batch"
+					       : "model.seq",
 				       "one layer of a micro-batch would have %.3g activations; at most "
 				       "2^53 are predicted, so lower micro_batch or model.seq",
 				       tokens * widest);

@@ -137,12 +137,18 @@ static struct sc_origin row_origin(const struct row *row, const char *path)
 		.path = path, .file = row->csv->file, .line = row->csv->line[row->index]};
 }
 
+/* Placed at the row; what is wrong in a file that the row names says where in its text. */
 static int row_error(const struct row *row, const struct sc_err *own)
 {
-	const char *file = own->file[0] ? own->file : row->csv->file;
-	unsigned line = own->file[0] ? own->line : row->csv->line[row->index];
+	const char *file = row->csv->file;
+	unsigned line = row->csv->line[row->index];
 
-	return sc_err_at(row->err, own->code, file, line, own->column, "%s", own->text);
+	if (!own->file[0])
+		return sc_err_at(row->err, own->code, file, line, 0, "%s", own->text);
+	if (!own->line)
+		return sc_err_at(row->err, own->code, file, line, 0, "%s: %s", own->file, own->text);
+	return sc_err_at(row->err, own->code, file, line, 0, "%s:%u:%u: %s", own->file, own->line,
+			 own->column, own->text);
 }
 
 static int take_file(const struct row *row, const struct sc_config_files *files, const char *key)

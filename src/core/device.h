@@ -23,7 +23,7 @@ struct sc_gemm_coef {
 	double hbm_eff;        /* share of peak HBM bandwidth that operand streams reach */
 	double fixed_us;       /* kernel start and drain */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
-	double power_eff;      /* clock kept under sustained load, against isolated kernels */
+	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
 	double spread_frac;
 };
 struct sc_attention_coef {

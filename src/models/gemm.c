@@ -82,8 +82,7 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 	double peak = sc_device_peak_tflops(device, op->dtype);
 	bool tensor = op->dtype != SC_FP32 && peak > 0;
 	bool aligned = !tensor || is_aligned(op);
-	double eff =
-		(tensor ? c->eff_max : c->eff_simt) * (aligned ? c->power_eff : c->misaligned_eff);
+	double eff = tensor ? c->eff_max * (aligned ? c->power_eff : c->misaligned_eff) : c->eff_simt;
 	struct problem p = {
 		.shape = s,
 		.sms = (double)device->sm_count,

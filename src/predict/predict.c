@@ -8,7 +8,7 @@
 #include "predict/op_names.h"
 #include "predict/summarize.h"
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, MAX_OP_LABEL = 64 };
+enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
 struct sc_predictor {
 	struct sc_arena arena;
@@ -18,17 +18,6 @@ struct sc_predictor {
 	struct sc_timeline timeline;
 	struct sc_critical_path path;
 };
-
-const char *sc_op_name(unsigned id)
-{
-	static const char *const TEXT[SC_N_OP_NAMES] = {
-#define SC_OP_NAME_TEXT(name, text) text,
-		SC_OP_NAMES(SC_OP_NAME_TEXT)
-#undef SC_OP_NAME_TEXT
-	};
-
-	return id < SC_N_OP_NAMES ? TEXT[id] : "?";
-}
 
 void sc_predict_opts_init(struct sc_predict_opts *opts)
 {

@@ -226,7 +226,7 @@ static const struct {
 	{CLUSTER GPUS PARALLEL TRAINING, "r.yaml: error: model.family is not given; write one of gpt, "
 					 "llama, mpt, bert, opt, moe, moe-mla, dlrm"},
 	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 3}\n",
-	 "r.yaml:4:17: error: model.hidden is not given"},
+	 "r.yaml:4:17: error: model.hidden is not given; write it, or name a file as in `model: models/gpt-22b.yaml`"},
 	{CLUSTER MODEL PARALLEL TRAINING,
 	 "r.yaml: error: gpus is not given; write it, or all of parallel.tp, pp and dp"},
 	{CLUSTER MODEL TRAINING "gpus: 65\nparallel: {tp: 4, pp: 2}\n",
@@ -317,18 +317,18 @@ static const struct {
 	 "r.yaml:4:59: error: cluster.scale_up_gpus 12 and gpus_per_node 8 do not fit; one must be a "
 	 "multiple of the other"},
 	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [64], slowdown: 2}]\n",
-	 "r.yaml: error: stragglers: there is no rank 64; the last is 63"},
+	 "r.yaml:5:13: error: stragglers: there is no rank 64; the last is 63"},
 	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [1, 2], slowdown: 2}, {ranks: [2], slowdown: "
 				     "3}]\n",
-	 "r.yaml: error: stragglers: rank 2 is listed twice"},
+	 "r.yaml:5:13: error: stragglers: rank 2 is listed twice"},
 	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [], slowdown: 2}]\n",
-	 "r.yaml: error: stragglers: entry 1 has no ranks"},
+	 "r.yaml:5:13: error: stragglers: entry 1 has no ranks"},
 	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 10000, hidden: 1048576, heads: 16, seq: 512, "
 			       "vocab: 1000}\n",
 	 "r.yaml:4:45: error: the model would have 1.76e+17 parameters; at most 2^53 are predicted"},
 	{CLUSTER GPUS "model: {family: gpt, layers: 1, hidden: 16, heads: 16, seq: 16777216, vocab: 9}\n"
 		      "training: {global_batch: 6400, precision: fp16}\n",
-	 "r.yaml: error: one layer of a micro-batch would have 4.5e+17 activations; at most 2^53 are "
+	 "r.yaml:3:61: error: one layer of a micro-batch would have 4.5e+17 activations; at most 2^53 are "
 	 "predicted, so lower micro_batch or model.seq"},
 };
 

@@ -79,13 +79,15 @@ START_TEST(a_model_replaces_the_bases)
 {
 	write_file("models/m.yaml", "family: llama\nhidden: 64\n");
 	write_file("clusters/c.yaml", "gpu: test-gpu\n");
+	write_file("models/bad.yaml", "family: llama\nhiden: 64\n");
 	ck_assert_int_eq(bind("model.heads,model,cluster\n"
 			      "8,models/m.yaml,clusters/c.yaml\n"
 			      "9,,\n"
 			      "7,models/none.yaml,\n"
-			      "6,models/m.yaml,\n"),
+			      "6,models/m.yaml,\n"
+			      "5,models/bad.yaml,\n"),
 			 0);
-	ck_assert_uint_eq(table.model.n, 2);
+	ck_assert_uint_eq(table.model.n, 3);
 	ck_assert_int_eq(row(0), 0);
 	ck_assert_int_eq(config.model.family, SC_LLAMA);
 	ck_assert_int_eq(config.model.layers, SC_NOT_GIVEN);
@@ -101,6 +103,10 @@ START_TEST(a_model_replaces_the_bases)
 	ck_assert_ptr_nonnull(strstr(message(), "t.csv:4: error: model: no file \"models/none.yaml\""));
 	ck_assert_int_eq(row(3), 0);
 	ck_assert_int_eq(config.model.hidden, 64);
+	ck_assert_int_ne(row(4), 0);
+	ck_assert_ptr_nonnull(strstr(message(), "t.csv:6: error: "));
+	ck_assert_ptr_nonnull(strstr(message(), "models/bad.yaml:2:1: unknown key \"model.hiden\"; did you "
+					   "mean \"model.hidden\"?"));
 }
 END_TEST
 

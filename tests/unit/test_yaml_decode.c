@@ -261,6 +261,7 @@ START_TEST(test_origins)
 		{"model.count", "good.yaml", 1, 8},
 		{"parts[0].count", "t.yaml", 4, 17},
 		{"parts[1].count", "t.yaml", 4, 29},
+		{"parts", "t.yaml", 4, 8},
 		{"notes", "t.yaml", 5, 8},
 	};
 	const struct sc_yaml *at = NULL;

@@ -1,0 +1,13 @@
+/* The texts of op_names.h. */
+#include "predict/op_names.h"
+
+const char *sc_op_name(unsigned id)
+{
+	static const char *const TEXT[SC_N_OP_NAMES] = {
+#define SC_OP_NAME_TEXT(name, text) text,
+		SC_OP_NAMES(SC_OP_NAME_TEXT)
+#undef SC_OP_NAME_TEXT
+	};
+
+	return id < SC_N_OP_NAMES ? TEXT[id] : "?";
+}
