@@ -2,7 +2,7 @@
 _stepcast()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-	local command=${COMP_WORDS[1]} words= options= values=
+	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		words="predict sweep validate op config help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -32,6 +32,8 @@ static int stream_error(gzFile stream, const char *path, struct sc_err *err)
 
 	if (code == Z_ERRNO)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be read: %s", strerror(errno));
+	if (strncmp(text, "<fd:", 4) == 0 && strstr(text, ">: ")) /* zlib names our descriptor */
+		text = strstr(text, ">: ") + 3;
 	return sc_err_at(err, SC_EFORMAT, path, 0, 0, "damaged gzip data: %s", text);
 }
 
@@ -84,6 +86,8 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 	gzFile stream;
 	int fd, rc;
 
+	if (!path[0])
+		return sc_err_set(err, SC_EIO, "the name of a file is empty");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be opened: %s", strerror(errno));

@@ -7,6 +7,9 @@
 
 #include "base/arena.h"
 
+/* Half-width of the central 80 % of a normal distribution, in standard deviations. */
+#define SC_Z_CENTRAL_80 1.2815515655446004
+
 double sc_mean(const double *x, size_t n);
 double sc_stddev(const double *x, size_t n); /* of a sample (n - 1); NAN below 2 */
 void sc_sort_doubles(double *x, size_t n);   /* rising; x has no NAN */

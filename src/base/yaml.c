@@ -311,6 +311,7 @@ static int check_root(const struct builder *b)
 int sc_yaml_parse(const char *text, size_t n, const char *file, struct sc_arena *arena,
 		  struct sc_yaml **out, struct sc_err *err)
 {
+	static const char bom[] = "\xEF\xBB\xBF";
 	struct builder b = {.arena = arena, .err = err};
 	yaml_parser_t parser;
 	int rc;
@@ -322,6 +323,10 @@ int sc_yaml_parse(const char *text, size_t n, const char *file, struct sc_arena 
 	if (!yaml_parser_initialize(&parser))
 		return sc_err_at(err, SC_ELIMIT, file, 0, 0, "out of memory");
 	b.file = sc_arena_strdup(arena, file);
+	if (n >= sizeof(bom) - 1 && memcmp(text, bom, sizeof(bom) - 1) == 0) {
+		text += sizeof(bom) - 1; /* libyaml would count it as a column */
+		n -= sizeof(bom) - 1;
+	}
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
 	rc = read_events(&b, &parser, text, n);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "base/stats.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/op_args.h"
@@ -11,7 +12,6 @@
 #include "models/op_model.h"
 
 /* Central 80 % of a normal distribution, in sigmas. */
-#define Z_CENTRAL_80 1.2815515655446004
 enum { OP_VERSION = 1 };
 
 struct op_command_args {
@@ -74,8 +74,8 @@ static void add_bool(struct facts *facts, const char *key, bool value)
 static void add_time(struct facts *facts, double us, double spread_frac)
 {
 	add_real(facts, "time_us", "us", us);
-	add_real(facts, "low_us", "us", us * exp(-Z_CENTRAL_80 * spread_frac));
-	add_real(facts, "high_us", "us", us * exp(Z_CENTRAL_80 * spread_frac));
+	add_real(facts, "low_us", "us", us * exp(-SC_Z_CENTRAL_80 * spread_frac));
+	add_real(facts, "high_us", "us", us * exp(SC_Z_CENTRAL_80 * spread_frac));
 }
 
 static void describe_kernel(const struct sc_device *device, const struct sc_op *op,

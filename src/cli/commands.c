@@ -33,7 +33,7 @@ int sc_cli_unknown_command(const char *name)
 	struct sc_err err = {.code = SC_OK};
 	size_t n = 0;
 
-	for (; sc_commands[n] && n < MAX_COMMANDS; n++)
+	for (; n < MAX_COMMANDS && sc_commands[n]; n++)
 		names[n] = sc_commands[n]->name;
 	near = sc_nearest(name, names, n);
 	if (near)

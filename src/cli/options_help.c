@@ -214,7 +214,7 @@ void sc_options_completion(const struct sc_command *const *commands, struct sc_s
 		out, "# bash completion of stepcast, made by: stepcast --completion bash\n"
 		     "_stepcast()\n{\n"
 		     "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-		     "\tlocal command=${COMP_WORDS[1]} words= options= values=\n"
+		     "\tlocal command=${COMP_WORDS[1]} words='' options='' values=''\n"
 		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\twords=\"");
 	append_commands(out, commands);
 	sc_strbuf_append(out, " --help --version --completion\"\n"

@@ -111,8 +111,8 @@ static int software(struct sc_catalog *catalog, const char *id, const struct sof
 	return 0;
 }
 
-int sc_catalog_software(struct sc_catalog *catalog, const char *id,
-			const struct sc_software **out, bool *is_default, struct sc_err *err)
+int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
+			bool *is_default, struct sc_err *err)
 {
 	const struct software_entry *entry;
 	int rc;

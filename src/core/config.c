@@ -191,8 +191,8 @@ void sc_config_take_section(struct sc_config *config, const char *key,
 		config->cluster = section->cluster;
 }
 
-static int set_section(struct sc_config *config, const char *key, const char *ref,
-		       const char *from, struct sc_arena *arena, struct sc_err *err)
+static int set_section(struct sc_config *config, const char *key, const char *ref, const char *from,
+		       struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_yaml root = {.kind = SC_YAML_MAP, .file = from, .n_children = 1}, *map;
 	struct sc_config section;
@@ -225,14 +225,14 @@ static int set_section(struct sc_config *config, const char *key, const char *re
 static int unknown_path(const char *path, const char *nearest, struct sc_err *err)
 {
 	if (nearest)
-		return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; did you mean \"%.64s\"?", path,
-				  nearest);
+		return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; did you mean \"%.64s\"?",
+				  path, nearest);
 	return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; keys are as in \"parallel.tp\"",
 			  path);
 }
 
-static int set_value(struct sc_config *config, const char *path, const char *text,
-		     const char *from, struct sc_arena *arena, struct sc_err *err)
+static int set_value(struct sc_config *config, const char *path, const char *text, const char *from,
+		     struct sc_arena *arena, struct sc_err *err)
 {
 	const char *nearest, *key = sc_arena_strdup(arena, path);
 	size_t base_offset;
@@ -300,7 +300,8 @@ const struct sc_origin *sc_config_origin_near(const struct sc_config *config, co
 {
 	const struct sc_origin *origin = sc_config_origin(config, path);
 
-	for (const struct sc_origins *layer = config->origins; layer && !origin; layer = layer->older)
+	for (const struct sc_origins *layer = config->origins; layer && !origin;
+	     layer = layer->older)
 		for (size_t i = 0; i < layer->n && !origin; i++)
 			if (replaces(path, layer->at[i].path))
 				origin = &layer->at[i];
@@ -310,8 +311,8 @@ const struct sc_origin *sc_config_origin_near(const struct sc_config *config, co
 enum sc_dtype sc_precision_dtype(enum sc_precision precision)
 {
 	static const enum sc_dtype dtypes[] = {
-		[SC_P_FP32] = SC_FP32,     [SC_P_TF32] = SC_TF32,     [SC_P_FP16] = SC_FP16,
-		[SC_P_BF16] = SC_BF16,     [SC_P_FP8] = SC_FP8,       [SC_P_AMP_FP16] = SC_FP16,
+		[SC_P_FP32] = SC_FP32,     [SC_P_TF32] = SC_TF32, [SC_P_FP16] = SC_FP16,
+		[SC_P_BF16] = SC_BF16,     [SC_P_FP8] = SC_FP8,   [SC_P_AMP_FP16] = SC_FP16,
 		[SC_P_AMP_BF16] = SC_BF16,
 	};
 

@@ -98,7 +98,7 @@ extern const struct sc_field sc_config_fields[];
 enum { SC_NOT_GIVEN = -1 }; /* also of training.precision and training.attention */
 /* Where the value of "parallel.tp" was given, or NULL: a default. */
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
-/* The same, else of a value in the section `path`, else the table row (its origin has the path ""). */
+/* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
 void sc_config_init(struct sc_config *config); /* everything "not given" */
 /* `opts` may be NULL; its origins get every value given, as config->origins does. */
@@ -122,8 +122,8 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err);
 const char *sc_family_name(enum sc_family family);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
-/* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do not
- * split evenly: the first chunks have one more. */
+/* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
+ * not split evenly: the first chunks have one more. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);
 
 enum { SC_N_ORDER_AXES = 5 };

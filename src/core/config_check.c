@@ -20,8 +20,10 @@ static int check_model_given(const struct sc_resolver *res)
 		const char *path;
 		int64_t value;
 	} needed[] = {
-		{"model.layers", model->layers}, {"model.hidden", model->hidden},
-		{"model.heads", model->heads},   {"model.seq", model->seq},
+		{"model.layers", model->layers},
+		{"model.hidden", model->hidden},
+		{"model.heads", model->heads},
+		{"model.seq", model->seq},
 	};
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
@@ -40,17 +42,20 @@ static int check_heads(const struct sc_resolver *res)
 
 	if (model->hidden % model->heads)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.heads",
-				       "model.hidden %" PRId64 " is no multiple of model.heads %" PRId64
+				       "model.hidden %" PRId64
+				       " is no multiple of model.heads %" PRId64
 				       "; a head needs a whole width",
 				       model->hidden, model->heads);
 	if (model->heads % model->kv_heads)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.kv_heads",
-				       "model.heads %" PRId64 " is no multiple of model.kv_heads %" PRId64
+				       "model.heads %" PRId64
+				       " is no multiple of model.kv_heads %" PRId64
 				       "; as many query heads must share each key-value head",
 				       model->heads, model->kv_heads);
 	if (model->heads % tp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
-				       "model.heads %" PRId64 " do not split over parallel.tp %" PRId64
+				       "model.heads %" PRId64
+				       " do not split over parallel.tp %" PRId64
 				       "; choose a tp that divides them",
 				       model->heads, tp);
 	if (model->kv_heads % tp && tp % model->kv_heads)
@@ -61,7 +66,8 @@ static int check_heads(const struct sc_resolver *res)
 				       model->kv_heads, tp);
 	if (model->ffn_hidden % tp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
-				       "model.ffn_hidden %" PRId64 " does not split over parallel.tp "
+				       "model.ffn_hidden %" PRId64
+				       " does not split over parallel.tp "
 				       "%" PRId64 "; choose a tp that divides it",
 				       model->ffn_hidden, tp);
 	return 0;
@@ -74,11 +80,13 @@ static int check_sequence(const struct sc_resolver *res)
 
 	if (seq % par->cp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.cp",
-				       "model.seq %" PRId64 " does not split over parallel.cp %" PRId64,
+				       "model.seq %" PRId64
+				       " does not split over parallel.cp %" PRId64,
 				       seq, par->cp);
 	if (par->sequence_parallel && seq / par->cp % par->tp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.sequence_parallel",
-				       "the %" PRId64 " tokens of a rank do not split over parallel.tp "
+				       "the %" PRId64
+				       " tokens of a rank do not split over parallel.tp "
 				       "%" PRId64 "; sequence_parallel needs that",
 				       seq / par->cp, par->tp);
 	return 0;
@@ -93,9 +101,10 @@ static int check_stage_layers(const struct sc_resolver *res)
 	if (!par->stage_layers.n)
 		return 0;
 	if (par->virtual_stages > 1)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.stage_layers",
-				       "parallel.stage_layers cannot be combined with virtual_stages "
-				       "above 1; remove one of them");
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.stage_layers",
+			"parallel.stage_layers cannot be combined with virtual_stages "
+			"above 1; remove one of them");
 	for (size_t i = 0; i < par->stage_layers.n; i++)
 		sum += par->stage_layers.at[i];
 	if ((int64_t)par->stage_layers.n != par->pp)
@@ -119,9 +128,10 @@ static int check_stages(const struct sc_resolver *res)
 	int64_t n_chunks = par->pp * par->virtual_stages;
 
 	if (par->schedule == SC_SCHED_GPIPE && par->virtual_stages > 1)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.schedule",
-				       "parallel.schedule gpipe has no virtual stages; use 1f1b, or "
-				       "virtual_stages 1");
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.schedule",
+			"parallel.schedule gpipe has no virtual stages; use 1f1b, or "
+			"virtual_stages 1");
 	if (cfg->model.layers < n_chunks)
 		return sc_resolve_fail(res, SC_ECONFLICT,
 				       par->virtual_stages > 1 ? "parallel.virtual_stages"
@@ -141,21 +151,25 @@ static int check_experts(const struct sc_resolver *res)
 
 	if (par->ep > 1 && !is_moe(model->family) && model->experts == SC_NOT_GIVEN)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "parallel.ep is %" PRId64 ", but the model has no experts; remove "
+				       "parallel.ep is %" PRId64
+				       ", but the model has no experts; remove "
 				       "it, or choose family moe",
 				       par->ep);
 	if (par->dp % par->ep)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "parallel.ep %" PRId64 " does not divide parallel.dp %" PRId64
+				       "parallel.ep %" PRId64
+				       " does not divide parallel.dp %" PRId64
 				       "; expert groups are cut out of the data-parallel ranks",
 				       par->ep, par->dp);
 	if (model->experts != SC_NOT_GIVEN && model->experts % par->ep)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "model.experts %" PRId64 " do not split over parallel.ep %" PRId64,
+				       "model.experts %" PRId64
+				       " do not split over parallel.ep %" PRId64,
 				       model->experts, par->ep);
 	if (model->experts != SC_NOT_GIVEN && model->top_k > model->experts)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.top_k",
-				       "model.top_k %" PRId64 " is more than the %" PRId64 " experts",
+				       "model.top_k %" PRId64 " is more than the %" PRId64
+				       " experts",
 				       model->top_k, model->experts);
 	return 0;
 }
@@ -172,21 +186,23 @@ static int check_exact(const struct sc_resolver *res)
 	double hidden = (double)model->hidden, ffn = (double)model->ffn_hidden;
 	double vocab = (double)model->vocab, seq = (double)model->seq, heads = (double)model->heads;
 	double tokens = (double)cfg->training.micro_batch * seq;
-	double parameters = (double)model->layers * hidden * (4 * hidden + 3 * ffn) + 2 * vocab * hidden;
+	double parameters =
+		(double)model->layers * hidden * (4 * hidden + 3 * ffn) + 2 * vocab * hidden;
 	double widest = largest(largest(3 * hidden, ffn), largest(vocab, heads * seq));
 
 	if (parameters >= EXACT_LIMIT)
-		return sc_resolve_fail(res, SC_ELIMIT, "model.hidden",
-				       "the model would have %.3g parameters; at most 2^53 are predicted",
-				       parameters);
+		return sc_resolve_fail(
+			res, SC_ELIMIT, "model.hidden",
+			"the model would have %.3g parameters; at most 2^53 are predicted",
+			parameters);
 	if (tokens * widest >= EXACT_LIMIT)
-		return sc_resolve_fail(res, SC_ELIMIT,
-				       sc_config_origin(cfg, "training.micro_batch")
-					       ? "training.micro_batch"
-					       : "model.seq",
-				       "one layer of a micro-batch would have %.3g activations; at most "
-				       "2^53 are predicted, so lower micro_batch or model.seq",
-				       tokens * widest);
+		return sc_resolve_fail(
+			res, SC_ELIMIT,
+			sc_config_origin(cfg, "training.micro_batch") ? "training.micro_batch"
+								      : "model.seq",
+			"one layer of a micro-batch would have %.3g activations; at most "
+			"2^53 are predicted, so lower micro_batch or model.seq",
+			tokens * widest);
 	return 0;
 }
 
@@ -206,7 +222,8 @@ static int check_transformer(const struct sc_resolver *res)
 /* The key to blame: the last one that was given. */
 static const char *product_path(const struct sc_config *cfg)
 {
-	static const char *const paths[] = {"parallel.dp", "parallel.tp", "parallel.pp", "parallel.cp"};
+	static const char *const paths[] = {"parallel.dp", "parallel.tp", "parallel.pp",
+					    "parallel.cp"};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		if (sc_config_origin(cfg, paths[i]))
@@ -241,16 +258,18 @@ static int check_order(const struct sc_resolver *res)
 	int axes[SC_N_ORDER_AXES], n_named;
 
 	if (!sc_order_parse(par->order, axes, &n_named))
-		return sc_resolve_fail(res, SC_EVALUE, "parallel.order",
-				       "parallel.order \"%.40s\": expected each of tp, cp, ep, dp, pp "
-				       "once, innermost first, as in tp-cp-ep-dp-pp",
-				       par->order);
+		return sc_resolve_fail(
+			res, SC_EVALUE, "parallel.order",
+			"parallel.order \"%.40s\": expected each of tp, cp, ep, dp, pp "
+			"once, innermost first, as in tp-cp-ep-dp-pp",
+			par->order);
 	for (int i = n_named; i < SC_N_ORDER_AXES; i++)
 		if (size[axes[i]] > 1)
-			return sc_resolve_fail(res, SC_ECONFLICT, "parallel.order",
-					       "parallel.order \"%.40s\" does not say where %s stands, "
-					       "which is %" PRId64,
-					       par->order, names[axes[i]], size[axes[i]]);
+			return sc_resolve_fail(
+				res, SC_ECONFLICT, "parallel.order",
+				"parallel.order \"%.40s\" does not say where %s stands, "
+				"which is %" PRId64,
+				par->order, names[axes[i]], size[axes[i]]);
 	return 0;
 }
 
@@ -266,7 +285,8 @@ static int check_cluster(const struct sc_resolver *res)
 	}
 	if (large % small)
 		return sc_resolve_fail(res, SC_ECONFLICT, "cluster.scale_up_gpus",
-				       "cluster.scale_up_gpus %" PRId64 " and gpus_per_node %" PRId64
+				       "cluster.scale_up_gpus %" PRId64
+				       " and gpus_per_node %" PRId64
 				       " do not fit; one must be a multiple of the other",
 				       cl->scale_up_gpus, cl->gpus_per_node);
 	if (cfg->gpus <= large)
@@ -313,7 +333,8 @@ static int check_rank_list(const struct sc_resolver *res, const int64_t *ranks, 
 					       ranks[i], res->request->config.gpus - 1);
 		if (i && ranks[i] == ranks[i - 1])
 			return sc_resolve_fail(res, SC_ECONFLICT, "stragglers",
-					       "stragglers: rank %" PRId64 " is listed twice", ranks[i]);
+					       "stragglers: rank %" PRId64 " is listed twice",
+					       ranks[i]);
 	}
 	return 0;
 }

@@ -22,13 +22,16 @@
 		.key = #member, .type = SC_F_ENUM, .offset = offsetof(struct struct_, member), \
 		.names = table, .help = text                                                   \
 	}
-#define SECTION(member, table, is_file, text)                                                    \
-	{                                                                                        \
+#define SECTION(member, table, is_file, text)                                                      \
+	{                                                                                          \
 		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_config, member), \
-		.sub = table, .may_be_file = is_file, .help = text                               \
+		.sub = table, .may_be_file = is_file, .help = text                                 \
 	}
 /* Keys of the contract that no part reads yet. */
-#define RESERVED(name, text) {.key = name, .type = SC_F_IGNORE, .help = text}
+#define RESERVED(name, text)                                   \
+	{                                                      \
+		.key = name, .type = SC_F_IGNORE, .help = text \
+	}
 
 _Static_assert(sizeof(enum sc_family) == sizeof(int) && sizeof(enum sc_precision) == sizeof(int),
 	       "SC_F_ENUM writes an int");
@@ -49,8 +52,9 @@ enum {
 };
 
 static const struct sc_name FAMILY_NAMES[] = {
-	{"gpt", SC_GPT}, {"llama", SC_LLAMA}, {"mpt", SC_MPT},         {"bert", SC_BERT}, {"opt", SC_OPT},
-	{"moe", SC_MOE}, {"dlrm", SC_DLRM},   {"moe-mla", SC_MOE_MLA}, {0},
+	{"gpt", SC_GPT},   {"llama", SC_LLAMA},     {"mpt", SC_MPT},
+	{"bert", SC_BERT}, {"opt", SC_OPT},         {"moe", SC_MOE},
+	{"dlrm", SC_DLRM}, {"moe-mla", SC_MOE_MLA}, {0},
 };
 static const struct sc_name SCHEDULE_NAMES[] = {
 	{"1f1b", SC_SCHED_1F1B},
@@ -63,9 +67,10 @@ static const struct sc_name SHARDING_NAMES[] = {
 	{"zero3", SC_ZERO3},     {"fsdp", SC_FSDP},   {0},
 };
 static const struct sc_name PRECISION_NAMES[] = {
-	{"fp32", SC_P_FP32},         {"tf32", SC_P_TF32},         {"fp16", SC_P_FP16}, {"bf16", SC_P_BF16},
-	{"fp8", SC_P_FP8},           {"amp_fp16", SC_P_AMP_FP16}, {"amp_bf16", SC_P_AMP_BF16},
-	{0},
+	{"fp32", SC_P_FP32},         {"tf32", SC_P_TF32},
+	{"fp16", SC_P_FP16},         {"bf16", SC_P_BF16},
+	{"fp8", SC_P_FP8},           {"amp_fp16", SC_P_AMP_FP16},
+	{"amp_bf16", SC_P_AMP_BF16}, {0},
 };
 static const struct sc_name RECOMPUTE_NAMES[] = {
 	{"none", SC_RECOMPUTE_NONE},
@@ -96,9 +101,11 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node"),
 	INT(sc_cluster, nics_per_node, 0, MAX_PER_NODE, "0 is fine on one node"),
 	DOUBLE(sc_cluster, nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
-	INT(sc_cluster, scale_up_gpus, 1, SC_MAX_GPUS, "GPUs in one NVLink domain; default gpus_per_node"),
+	INT(sc_cluster, scale_up_gpus, 1, SC_MAX_GPUS,
+	    "GPUs in one NVLink domain; default gpus_per_node"),
 	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
-	DOUBLE(sc_cluster, link_gbps, 0, 1e6, "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
+	DOUBLE(sc_cluster, link_gbps, 0, 1e6,
+	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
 	STR(sc_cluster, fabric, "infiniband, ethernet, omni-path, slingshot"),
 	{0},
 };
@@ -176,7 +183,8 @@ static const struct sc_field STRAGGLER_FIELDS[] = {
 const struct sc_field sc_config_fields[] = {
 	STR(sc_config, schema, "stepcast/1"),
 	STR(sc_config, notes, "free text"),
-	DOUBLE(sc_config, measured_ms, 0, DBL_MAX, "measured iteration time; no prediction reads it"),
+	DOUBLE(sc_config, measured_ms, 0, DBL_MAX,
+	       "measured iteration time; no prediction reads it"),
 	SECTION(cluster, CLUSTER_FIELDS, true, "what it runs on"),
 	INT(sc_config, gpus, 1, SC_MAX_GPUS, "GPUs in all"),
 	SECTION(model, MODEL_FIELDS, true, "what is trained"),

@@ -32,8 +32,7 @@ static void default_int(int64_t *value, int64_t def)
 }
 
 /* Passes on what is wrong in the profile's file; an unknown id is placed where it was given. */
-static int profile_error(const struct sc_resolver *res, const char *path,
-			 const struct sc_err *own)
+static int profile_error(const struct sc_resolver *res, const char *path, const struct sc_err *own)
 {
 	if (own->file[0])
 		return sc_err_at(res->err, own->code, own->file, own->line, own->column, "%s",
@@ -79,9 +78,10 @@ static int resolve_model(const struct sc_resolver *res)
 	struct sc_model *model = &res->request->config.model;
 
 	if (model->family == SC_FAMILY_NONE)
-		return sc_resolve_fail(res, SC_EVALUE, "model",
-				       "model.family is not given; write one of gpt, llama, mpt, bert, "
-				       "opt, moe, moe-mla, dlrm");
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model",
+			"model.family is not given; write one of gpt, llama, mpt, bert, "
+			"opt, moe, moe-mla, dlrm");
 	default_int(&model->kv_heads, model->heads);
 	if (model->hidden != SC_NOT_GIVEN)
 		default_int(&model->ffn_hidden, 4 * model->hidden);
@@ -93,7 +93,8 @@ static int resolve_gpus(const struct sc_resolver *res)
 {
 	struct sc_config *cfg = &res->request->config;
 	struct sc_parallel *par = &cfg->parallel;
-	bool has_split = par->tp != SC_NOT_GIVEN && par->pp != SC_NOT_GIVEN && par->dp != SC_NOT_GIVEN;
+	bool has_split =
+		par->tp != SC_NOT_GIVEN && par->pp != SC_NOT_GIVEN && par->dp != SC_NOT_GIVEN;
 	int64_t replica;
 
 	default_int(&par->tp, 1);
@@ -102,13 +103,15 @@ static int resolve_gpus(const struct sc_resolver *res)
 	default_int(&par->ep, 1);
 	replica = par->tp * par->pp * par->cp;
 	if (cfg->gpus == SC_NOT_GIVEN && !has_split)
-		return sc_resolve_fail(res, SC_EVALUE, "gpus",
-				       "gpus is not given; write it, or all of parallel.tp, pp and dp");
+		return sc_resolve_fail(
+			res, SC_EVALUE, "gpus",
+			"gpus is not given; write it, or all of parallel.tp, pp and dp");
 	if (cfg->gpus == SC_NOT_GIVEN)
 		cfg->gpus = replica * par->dp;
 	if (cfg->gpus > SC_MAX_GPUS)
 		return sc_resolve_fail(res, SC_ELIMIT, "parallel.dp",
-				       "%" PRId64 " GPUs (tp x pp x cp x dp) are too many; at most %d",
+				       "%" PRId64
+				       " GPUs (tp x pp x cp x dp) are too many; at most %d",
 				       cfg->gpus, SC_MAX_GPUS);
 	if (par->dp != SC_NOT_GIVEN)
 		return 0;
@@ -133,7 +136,8 @@ static int resolve_parallel(const struct sc_resolver *res)
 	default_int(&par->virtual_stages, 1);
 	if (par->pp == 1 && par->virtual_stages > 1) {
 		sc_warn(&req->warnings,
-			"parallel.virtual_stages %" PRId64 " has no effect with pp 1; it is taken as 1",
+			"parallel.virtual_stages %" PRId64
+			" has no effect with pp 1; it is taken as 1",
 			par->virtual_stages);
 		par->virtual_stages = 1;
 	}
@@ -159,10 +163,11 @@ static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
 
 	if (is_multi_node && (!has_count || !has_rate) &&
 	    (dev->usual_nics_per_node < 1 || !(dev->usual_nic_gbit_s > 0)))
-		return sc_resolve_fail(res, SC_EVALUE, "cluster",
-				       "cluster.nics_per_node and cluster.nic_gbit_s are needed: more "
-				       "than one node, and the usual node of %s is not known",
-				       dev->id);
+		return sc_resolve_fail(
+			res, SC_EVALUE, "cluster",
+			"cluster.nics_per_node and cluster.nic_gbit_s are needed: more "
+			"than one node, and the usual node of %s is not known",
+			dev->id);
 	if (!has_count)
 		cl->nics_per_node = dev->usual_nics_per_node;
 	if (!has_rate)
@@ -197,7 +202,8 @@ static int resolve_cluster(const struct sc_resolver *res)
 	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
 	if (gpus > cl->gpus_per_node && gpus % cl->gpus_per_node)
 		sc_warn(&req->warnings,
-			"gpus %" PRId64 " do not fill nodes of %" PRId64 "; the last node has %" PRId64,
+			"gpus %" PRId64 " do not fill nodes of %" PRId64
+			"; the last node has %" PRId64,
 			gpus, cl->gpus_per_node, gpus % cl->gpus_per_node);
 	return resolve_nics(res, gpus > cl->gpus_per_node && gpus > cl->scale_up_gpus);
 }
@@ -284,12 +290,12 @@ static int resolve_training(const struct sc_resolver *res)
 				       "training.global_batch is not given; it is the number of "
 				       "samples of one iteration, over all replicas");
 	if (tr->global_batch < dp)
-		return sc_resolve_fail(res, SC_ECONFLICT, "training.global_batch",
-				       "training.global_batch %" PRId64
-				       " is less than the %" PRId64
-				       " data-parallel replicas; each needs a sample, so raise it or "
-				       "use fewer replicas (more tp, pp or cp)",
-				       tr->global_batch, dp);
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "training.global_batch",
+			"training.global_batch %" PRId64 " is less than the %" PRId64
+			" data-parallel replicas; each needs a sample, so raise it or "
+			"use fewer replicas (more tp, pp or cp)",
+			tr->global_batch, dp);
 	resolve_precision(req);
 	resolve_attention(req);
 	resolve_vocab(req);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 /* Where a header cell begins in its line, if no cell before it is quoted. */
 static unsigned header_column(const struct sc_csv *csv, size_t column)
 {
@@ -146,7 +145,8 @@ static int row_error(const struct row *row, const struct sc_err *own)
 	if (!own->file[0])
 		return sc_err_at(row->err, own->code, file, line, 0, "%s", own->text);
 	if (!own->line)
-		return sc_err_at(row->err, own->code, file, line, 0, "%s: %s", own->file, own->text);
+		return sc_err_at(row->err, own->code, file, line, 0, "%s: %s", own->file,
+				 own->text);
 	return sc_err_at(row->err, own->code, file, line, 0, "%s:%u:%u: %s", own->file, own->line,
 			 own->column, own->text);
 }
@@ -194,8 +194,8 @@ static int set_values(const struct row *row, const struct sc_config_table *table
 }
 
 int sc_config_table_row(const struct sc_config_table *table, size_t row,
-			const struct sc_config *base, struct sc_arena *arena,
-			struct sc_config *out, struct sc_err *err)
+			const struct sc_config *base, struct sc_arena *arena, struct sc_config *out,
+			struct sc_err *err)
 {
 	struct sc_config config = *base;
 	struct row r = {

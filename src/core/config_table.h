@@ -37,10 +37,11 @@ struct sc_config_table {
  * cannot be read is the error of its rows. Borrows csv; the rest lives in the arena. */
 int sc_config_table_bind(const struct sc_csv *csv, const char *base_file, struct sc_arena *arena,
 			 struct sc_config_table *out, struct sc_err *err);
-/* Base and row together: the row's `model` and `cluster` replace the base's sections, then its values
- * apply; an empty cell is not given. Reads the table only: threads may share it, each with its arena. */
+/* Base and row together: the row's `model` and `cluster` replace the base's sections, then its
+ * values apply; an empty cell is not given. Reads the table only: threads may share it, each with
+ * its own arena. */
 int sc_config_table_row(const struct sc_config_table *table, size_t row,
-			const struct sc_config *base, struct sc_arena *arena,
-			struct sc_config *out, struct sc_err *err);
+			const struct sc_config *base, struct sc_arena *arena, struct sc_config *out,
+			struct sc_err *err);
 
 #endif

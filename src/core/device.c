@@ -5,27 +5,30 @@
 
 #include "core/profile_priv.h"
 
-#define NUMBER(type_, struct_, member, lo, hi, text)                                   \
-	{                                                                              \
+#define NUMBER(type_, struct_, member, lo, hi, text)                                       \
+	{                                                                                  \
 		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.min = lo, .max = hi, .help = text                                     \
+		.min = lo, .max = hi, .help = text                                         \
 	}
 #define DOUBLE(struct_, member, lo, hi, text) NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, text)
 #define INT(struct_, member, lo, hi, text) NUMBER(SC_F_INT, struct_, member, lo, hi, text)
 #define FRAC(struct_, member, text) DOUBLE(struct_, member, 1e-3, 1, text)
 #define US(struct_, member, text) DOUBLE(struct_, member, 0, 1e6, text)
 #define SPREAD(struct_) DOUBLE(struct_, spread_frac, 0, 2, "residual spread, 1 sigma, relative")
-#define STR(member, text)                                                                     \
-	{                                                                                     \
+#define STR(member, text)                                                                       \
+	{                                                                                       \
 		.key = #member, .type = SC_F_STR, .offset = offsetof(struct sc_device, member), \
-		.help = text                                                                  \
+		.help = text                                                                    \
 	}
-#define SECTION(member, table, text)                                                             \
-	{                                                                                        \
+#define SECTION(member, table, text)                                                               \
+	{                                                                                          \
 		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_device, member), \
-		.sub = table, .help = text                                                       \
+		.sub = table, .help = text                                                         \
 	}
-#define SOURCE {.key = "sources", .type = SC_F_IGNORE, .help = "provenance"}
+#define SOURCE                                                              \
+	{                                                                   \
+		.key = "sources", .type = SC_F_IGNORE, .help = "provenance" \
+	}
 #define PEAK(member) \
 	DOUBLE(sc_device_peaks, member, 0, 1e6, "dense peak, TFLOP/s; 0 = the device cannot")
 
@@ -131,9 +134,10 @@ int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out
 	if (!device.id)
 		device.id = sc_arena_strdup(arena, id);
 	if (strcmp(device.id, id) != 0)
-		return sc_err_set(err, SC_EVALUE,
-				  "devices/%s.yaml: its id is \"%.64s\"; it must be the file's name",
-				  id, device.id);
+		return sc_err_set(
+			err, SC_EVALUE,
+			"devices/%s.yaml: its id is \"%.64s\"; it must be the file's name", id,
+			device.id);
 	if (!device.arch || !device.vendor)
 		return sc_err_set(err, SC_EVALUE, "devices/%s.yaml: missing key \"%s\"", id,
 				  device.arch ? "vendor" : "arch");

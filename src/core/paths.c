@@ -79,7 +79,8 @@ static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 	stem = sc_arena_strndup(arena, slash + 1, n_stem);
 	n_ids = sc_config_ids(sc_arena_strndup(arena, ref, (size_t)(slash - ref)), arena, &ids);
 	near = sc_nearest(stem, ids, n_ids);
-	return near ? sc_arena_printf(arena, "%.*s/%s" SUFFIX, (int)(slash - ref), ref, near) : NULL;
+	return near ? sc_arena_printf(arena, "%.*s/%s" SUFFIX, (int)(slash - ref), ref, near)
+		    : NULL;
 }
 
 int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, const char **out,
@@ -88,8 +89,8 @@ int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, co
 	const char *path, *near;
 
 	if (!ref[0] || strlen(ref) > MAX_REF)
-		return sc_err_set(err, SC_EVALUE, "expected the path of a config file, got \"%.64s\"",
-				  ref);
+		return sc_err_set(err, SC_EVALUE,
+				  "expected the path of a config file, got \"%.64s\"", ref);
 	path = find(ref, from, arena);
 	if (path) {
 		*out = path;
@@ -99,7 +100,8 @@ int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, co
 		return sc_err_set(err, SC_EIO, "cannot read %.160s", ref);
 	near = nearest_ref(ref, arena);
 	if (near)
-		return sc_err_set(err, SC_EIO, "no file \"%.64s\"; did you mean \"%.64s\"?", ref, near);
+		return sc_err_set(err, SC_EIO, "no file \"%.64s\"; did you mean \"%.64s\"?", ref,
+				  near);
 	return sc_err_set(err, SC_EIO,
 			  "no file \"%.64s\"; looked beside %.64s, in $STEPCAST_CONFIGS and in the "
 			  "installed configs",
@@ -139,7 +141,8 @@ size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const
 	installed_folders(folders);
 	for (size_t i = 0; i < N_FOLDERS; i++)
 		if (folders[i])
-			list_folder(sc_arena_printf(arena, "%s/%s", folders[i], kind), arena, &names);
+			list_folder(sc_arena_printf(arena, "%s/%s", folders[i], kind), arena,
+				    &names);
 	if (names.n)
 		qsort(names.at, names.n, sizeof(*names.at), compare_names);
 	ids = sc_arena_calloc(arena, names.n, sizeof(*ids));

@@ -52,10 +52,11 @@ static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct
 	if (near)
 		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean \"%s\"?",
 				  kind->noun, id, near);
-	return sc_err_set(err, SC_EVALUE,
-			  "unknown %s \"%.64s\"; there are %zu in the folder %s of the configs, "
-			  "add a file there",
-			  kind->noun, id, n_shown, kind->folder);
+	return sc_err_set(
+		err, SC_EVALUE,
+		"unknown %s \"%.64s\"; known are the files in the folder %s of the configs, "
+		"and one can be added",
+		kind->noun, id, kind->folder);
 }
 
 static int find_file(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena,

@@ -1,5 +1,5 @@
-/* Device and software files: FOLDER/ID.yaml, `schema: stepcast/1`, perhaps `defaults: FOLDER/x.yaml`
- * read first, perhaps `sources:`. Shared by device.c and software.c. */
+/* Device and software files: FOLDER/ID.yaml, `schema: stepcast/1`, perhaps `sources:`, perhaps
+ * `defaults: FOLDER/x.yaml`, read first. Shared by device.c and software.c. */
 #ifndef SC_CORE_PROFILE_PRIV_H
 #define SC_CORE_PROFILE_PRIV_H
 
@@ -15,12 +15,12 @@ struct sc_profile_kind {
 	const struct sc_field *fields;
 };
 /* The keys that every profile file may have and no profile holds. */
-#define SC_PROFILE_KEYS                                                             \
-	{.key = "schema", .type = SC_F_IGNORE, .help = "stepcast/1"},               \
+#define SC_PROFILE_KEYS                                                              \
+	{.key = "schema", .type = SC_F_IGNORE, .help = "stepcast/1"},                \
 		{.key = "defaults", .type = SC_F_IGNORE, .help = "file read first"}, \
-		{.key = "sources", .type = SC_F_IGNORE, .help = "provenance"},      \
-	{                                                                           \
-		.key = "notes", .type = SC_F_IGNORE, .help = "free text"            \
+		{.key = "sources", .type = SC_F_IGNORE, .help = "provenance"},       \
+	{                                                                            \
+		.key = "notes", .type = SC_F_IGNORE, .help = "free text"             \
 	}
 
 /* Sets every number of the table to "not given" (-1), the rest is left as it is. */

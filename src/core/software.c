@@ -7,19 +7,24 @@
 #include "core/profile_priv.h"
 
 #define AT(member) offsetof(struct sc_software, member)
-#define DOUBLE(member_, lo, hi, text)                                                   \
-	{                                                                               \
-		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = lo, \
-		.max = hi, .help = text                                                 \
+#define DOUBLE(member_, lo, hi, text)                                                              \
+	{                                                                                          \
+		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = lo, .max = hi, \
+		.help = text                                                                       \
 	}
 #define US(member_, text) DOUBLE(member_, 0, 1e9, text)
-#define BOOL(member_, text) \
-	{.key = #member_, .type = SC_F_BOOL, .offset = AT(member_), .help = text}
-#define STR(member_, text) {.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text}
-#define ENUM(member_, table, text)                                                    \
-	{                                                                             \
+#define BOOL(member_, text)                                                             \
+	{                                                                               \
+		.key = #member_, .type = SC_F_BOOL, .offset = AT(member_), .help = text \
+	}
+#define STR(member_, text)                                                             \
+	{                                                                              \
+		.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text \
+	}
+#define ENUM(member_, table, text)                                                         \
+	{                                                                                  \
 		.key = #member_, .type = SC_F_ENUM, .offset = AT(member_), .names = table, \
-		.help = text                                                          \
+		.help = text                                                               \
 	}
 
 static const struct sc_name GRAD_SYNC_NAMES[] = {
@@ -87,9 +92,10 @@ int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software 
 	if (!software.id)
 		software.id = sc_arena_strdup(arena, id);
 	if (strcmp(software.id, id) != 0)
-		return sc_err_set(err, SC_EVALUE,
-				  "software/%s.yaml: its id is \"%.64s\"; it must be the file's name",
-				  id, software.id);
+		return sc_err_set(
+			err, SC_EVALUE,
+			"software/%s.yaml: its id is \"%.64s\"; it must be the file's name", id,
+			software.id);
 	*out = software;
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by arithmetic;
- * others go through placement_refine.c. */
+/* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by
+ * arithmetic; others are coloured rank by rank (placement_refine.c). */
 #include "predict/parallel.h"
 
 #include <assert.h>
@@ -79,22 +79,6 @@ struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis)
 	return shape;
 }
 
-uint32_t placement_base(const struct layout_dims *d, enum sc_axis axis, uint32_t rank)
-{
-	uint32_t base = rank - placement_coord(d, axis, rank) * d->stride[axis];
-
-	if (axis == SC_AXIS_DP)
-		base -= placement_coord(d, SC_AXIS_CP, rank) * d->stride[SC_AXIS_CP];
-	return base;
-}
-
-uint32_t placement_neighbour(const struct layout_dims *d, uint32_t rank, uint32_t step)
-{
-	uint32_t stage = placement_coord(d, SC_AXIS_PP, rank), pp = d->size[SC_AXIS_PP];
-
-	return rank + ((stage + step) % pp) * d->stride[SC_AXIS_PP] - stage * d->stride[SC_AXIS_PP];
-}
-
 void sc_layout_coords(const struct sc_layout *layout, uint32_t rank, int64_t coord[SC_N_AXES])
 {
 	struct layout_dims d;
@@ -170,6 +154,23 @@ static void regular_class(const struct layout_dims *d, const struct sc_span span
 	}
 }
 
+static void place_irregular(const struct sc_layout *layout, const struct layout_dims *d,
+			    struct sc_arena *arena, struct sc_placement *out)
+{
+	struct placement_ranks ranks;
+
+	placement_ranks_init(&ranks, layout, d, arena);
+	if (layout->unfolded) {
+		for (uint32_t rank = 0; rank < d->world; rank++)
+			ranks.color[rank] = rank;
+		ranks.n_colors = d->world;
+	} else if (!placement_refine(&ranks)) {
+		placement_approximate(&ranks, out);
+		return;
+	}
+	placement_fold(&ranks, out);
+}
+
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		       struct sc_placement *out, struct sc_err *err)
 {
@@ -181,7 +182,7 @@ int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		return rc;
 	*out = (struct sc_placement){.world = d.world};
 	if (!is_regular(layout, &d, span)) {
-		placement_refine(layout, &d, arena, out);
+		place_irregular(layout, &d, arena, out);
 		return 0;
 	}
 	out->n_classes = d.size[SC_AXIS_PP];

@@ -48,10 +48,13 @@ struct sc_placement {
 	size_t n_members;
 	size_t n_instances;
 	uint32_t world;
+	bool is_approximate; /* it folds to too many classes: one a stage, its worst groups */
 };
 /* Classes are the coarsest partition in which ranks agree on: stage, slowdown, the span of each group,
  * the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks.
- * Regular layouts take time O(stages); others O(ranks) a round until stable. */
+ * Regular layouts take time O(stages). Others take O(ranks) and what their splits touch; where
+ * that would be more than max(1024, 4 pp) classes, as with pipelines whose stages sit askew on
+ * their nodes, is_approximate is set instead. */
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		       struct sc_placement *out, struct sc_err *err);
 /* Coordinates of a rank. */

@@ -1,22 +1,48 @@
-/* Folds the ranks of any layout by colour refinement: ranks start with a colour made of what they are
- * and how their groups sit, and take on new ones from the colours of their groups, pipeline
- * neighbours and node until nothing splits any more (Weisfeiler and Leman, 1968). */
+/* Colours the ranks of any layout by refinement: they start with a colour made of what they are and
+ * how their groups sit, and split by the colours of their sets and pipeline neighbours, as sets
+ * split by the colours of their ranks, until nothing splits any more (Weisfeiler and Leman, 1968).
+ * Only what is next to a change is looked at again, and a part of a split keeps its colour (after
+ * Hopcroft, 1971). What is seen is compared by 64-bit hashes. */
 #include <string.h>
 
-#include "base/vec.h"
 #include "predict/placement_priv.h"
 
+enum {
+	MIN_MAX_COLORS = 1024, /* more classes than this cost more than they tell */
+	WORK_PER_RANK = 24,    /* looks, on average, before giving up */
+	MIN_WORK = 1 << 20,    /* looks that small worlds have anyway */
+};
+
+struct part { /* vertices of one colour that now see the same */
+	uint32_t color, n;
+	uint32_t to; /* its colour after the split */
+};
+struct cell {               /* a colour */
+	uint32_t n, n_seen; /* vertices; of them looked at in this round */
+	uint32_t largest;   /* part in this round, or UINT32_MAX */
+	uint64_t mixed;     /* hash of the colour */
+};
+/* Vertices are the ranks, then the sets of each kind. */
 struct refinement {
-	const struct layout_dims *d;
-	struct sc_arena *arena;
-	uint32_t *color; /* by rank, dense */
-	uint32_t n_colors;
-	uint64_t *key; /* by rank, of the next round */
-	uint64_t *group_sum, *node_sum;
-	struct sc_span *span[SC_AXIS_PP]; /* by base rank */
-	double *slowdown;                 /* by rank */
-	uint32_t *table_color, n_table;   /* open-addressing table of keys -> colours */
-	uint64_t *table_key;
+	struct placement_ranks *ranks;
+	uint32_t n_vertices, n_colors;
+	int kinds[PLACEMENT_N_SETS]; /* of sets that have more than one rank */
+	int n_kinds;
+	uint32_t *set_of[PLACEMENT_N_SETS]; /* by rank: vertex of its set of the k-th kind */
+	uint32_t *set_base;                 /* by vertex - world: lowest rank */
+	uint8_t *set_kind;                  /* by vertex - world: k */
+	uint32_t *color, *part_of;          /* by vertex */
+	uint32_t *listed;                   /* by vertex: round in which it was put in todo */
+	uint64_t *look; /* by vertex: hash of all that it sees; of a set always up to date */
+	uint32_t *todo, n_todo;
+	uint32_t *changed, n_changed;
+	struct part *parts;
+	uint32_t n_parts;
+	struct cell *cells;
+	uint64_t *table_key; /* open addressing: (colour, look) -> part */
+	uint32_t *table_part;
+	uint32_t round;
+	uint64_t work;
 };
 
 /* splitmix64's finalizer (Steele, Lea and Flood, 2014). */
@@ -33,289 +59,315 @@ static uint64_t mix2(uint64_t a, uint64_t b)
 	return mix(mix(a) ^ (b + 0x632be59bd9b4e019u));
 }
 
-static uint32_t node_of(const struct refinement *r, uint32_t rank)
+static bool is_rank(const struct refinement *r, uint32_t vertex)
 {
-	return rank / r->d->gpus_per_node;
+	return vertex < r->ranks->d->world;
 }
 
-/* Ranks come in rising order, so a group's nodes do, too. */
-static void find_spans(struct refinement *r, enum sc_axis axis)
+/* ---- splitting ---- */
+
+static uint32_t find_part(struct refinement *r, uint32_t vertex, uint32_t mask)
 {
-	uint32_t n = r->d->world;
-	uint32_t *last = sc_arena_calloc(r->arena, n, sizeof(*last));
-	int *here = sc_arena_calloc(r->arena, n, sizeof(*here));
+	uint32_t color = r->color[vertex];
+	uint64_t key = mix(r->look[vertex] ^ r->cells[color].mixed);
+	uint32_t at = (uint32_t)key & mask;
 
-	r->span[axis] = sc_arena_calloc(r->arena, n, sizeof(*r->span[axis]));
-	for (uint32_t rank = 0; rank < n; rank++) {
-		uint32_t base = placement_base(r->d, axis, rank);
-		struct sc_span *s = &r->span[axis][base];
+	while (r->table_part[at] != UINT32_MAX && r->table_key[at] != key)
+		at = (at + 1) & mask;
+	if (r->table_part[at] == UINT32_MAX) {
+		r->table_key[at] = key;
+		r->table_part[at] = r->n_parts;
+		r->parts[r->n_parts++] = (struct part){.color = color};
+	}
+	return r->table_part[at];
+}
 
-		if (s->n_ranks == 0 || last[base] != node_of(r, rank)) {
-			s->n_nodes++;
-			here[base] = 0;
-			last[base] = node_of(r, rank);
-		}
-		s->n_ranks++;
-		if (++here[base] > s->max_ranks_per_node)
-			s->max_ranks_per_node = here[base];
+static void find_parts(struct refinement *r)
+{
+	uint32_t n_table = 16;
+
+	while (n_table < 2 * r->n_todo)
+		n_table *= 2;
+	memset(r->table_part, 0xff, n_table * sizeof(*r->table_part));
+	r->n_parts = 0;
+	for (uint32_t i = 0; i < r->n_todo; i++) {
+		uint32_t part = find_part(r, r->todo[i], n_table - 1);
+
+		r->part_of[r->todo[i]] = part;
+		r->parts[part].n++;
+		r->cells[r->parts[part].color].n_seen++;
 	}
 }
 
-/* Colours by key, numbered by first appearance. */
-static void relabel(struct refinement *r)
+static uint32_t new_color(struct refinement *r, uint32_t n)
 {
-	uint32_t mask = r->n_table - 1;
+	uint32_t color = r->n_colors++;
 
-	memset(r->table_color, 0xff, r->n_table * sizeof(*r->table_color));
-	r->n_colors = 0;
-	for (uint32_t rank = 0; rank < r->d->world; rank++) {
-		uint32_t at = (uint32_t)mix(r->key[rank]) & mask;
+	r->cells[color] = (struct cell){.n = n, .largest = UINT32_MAX, .mixed = mix(color)};
+	return color;
+}
 
-		while (r->table_color[at] != UINT32_MAX && r->table_key[at] != r->key[rank])
-			at = (at + 1) & mask;
-		if (r->table_color[at] == UINT32_MAX) {
-			r->table_color[at] = r->n_colors++;
-			r->table_key[at] = r->key[rank];
-		}
-		r->color[rank] = r->table_color[at];
+/* The vertices of a cell that were not looked at all see what they saw: they keep the colour. Where
+ * there are none, the largest part keeps it. */
+static void name_parts(struct refinement *r)
+{
+	for (uint32_t p = 0; p < r->n_parts; p++) {
+		struct cell *cell = &r->cells[r->parts[p].color];
+
+		if (cell->largest == UINT32_MAX || r->parts[p].n > r->parts[cell->largest].n)
+			cell->largest = p;
+	}
+	for (uint32_t p = 0; p < r->n_parts; p++) {
+		struct part *part = &r->parts[p];
+		const struct cell *cell = &r->cells[part->color];
+		bool is_whole = cell->n == cell->n_seen;
+
+		part->to = is_whole && cell->largest == p ? part->color : new_color(r, part->n);
+	}
+	for (uint32_t p = 0; p < r->n_parts; p++) {
+		const struct part *part = &r->parts[p];
+		struct cell *cell = &r->cells[part->color];
+
+		cell->n_seen = 0;
+		cell->largest = UINT32_MAX;
+		if (part->to != part->color)
+			cell->n -= part->n;
 	}
 }
 
-static void first_colors(struct refinement *r)
+static void recolor(struct refinement *r)
 {
-	for (uint32_t rank = 0; rank < r->d->world; rank++) {
-		uint64_t key = placement_coord(r->d, SC_AXIS_PP, rank), bits;
+	r->n_changed = 0;
+	for (uint32_t i = 0; i < r->n_todo; i++) {
+		uint32_t vertex = r->todo[i], to = r->parts[r->part_of[vertex]].to;
+		uint64_t change = r->cells[to].mixed - r->cells[r->color[vertex]].mixed;
 
-		memcpy(&bits, &r->slowdown[rank], sizeof(bits));
-		key = mix2(key, bits);
-		for (int a = 0; a < SC_AXIS_PP; a++) {
-			const struct sc_span *s =
-				&r->span[a][placement_base(r->d, (enum sc_axis)a, rank)];
-
-			key = mix2(key,
-				   (uint64_t)s->n_nodes << 32 | (uint32_t)s->max_ranks_per_node);
-		}
-		r->key[rank] = key;
+		if (to == r->color[vertex])
+			continue;
+		r->color[vertex] = to;
+		r->changed[r->n_changed++] = vertex;
+		if (!is_rank(r, vertex))
+			continue;
+		for (int k = 0; k < r->n_kinds; k++)
+			r->look[r->set_of[k][vertex]] += change;
 	}
-	relabel(r);
 }
 
-/* Adds the colours of each rank's axis group to its key. */
-static void add_groups(struct refinement *r, enum sc_axis axis)
+static void split(struct refinement *r)
 {
-	uint32_t n = r->d->world;
-
-	memset(r->group_sum, 0, n * sizeof(*r->group_sum));
-	for (uint32_t rank = 0; rank < n; rank++)
-		r->group_sum[placement_base(r->d, axis, rank)] += mix(r->color[rank]);
-	for (uint32_t rank = 0; rank < n; rank++)
-		r->key[rank] = mix2(r->key[rank], r->group_sum[placement_base(r->d, axis, rank)]);
+	r->work += r->n_todo;
+	find_parts(r);
+	name_parts(r);
+	recolor(r);
 }
 
-static void add_node(struct refinement *r)
+/* ---- what a vertex sees ---- */
+
+static void first_look(struct refinement *r, uint32_t rank)
 {
-	uint32_t n = r->d->world;
+	const struct placement_ranks *ranks = r->ranks;
+	uint32_t node = ranks->node[rank];
+	uint64_t key = (uint64_t)ranks->stage[rank] << 2, bits;
 
-	memset(r->node_sum, 0, n * sizeof(*r->node_sum));
-	for (uint32_t rank = 0; rank < n; rank++)
-		r->node_sum[node_of(r, rank)] += mix(r->color[rank]);
-	for (uint32_t rank = 0; rank < n; rank++)
-		r->key[rank] = mix2(r->key[rank], r->node_sum[node_of(r, rank)]);
-}
+	key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
+	key += node == ranks->node[placement_prev(ranks, rank)];
+	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
+	key = mix2(key, bits);
+	for (int k = 0; k < r->n_kinds; k++) {
+		const struct sc_span *span;
 
-static void refine_round(struct refinement *r)
-{
-	uint32_t n = r->d->world, back = r->d->size[SC_AXIS_PP] - 1;
-
-	for (uint32_t rank = 0; rank < n; rank++) {
-		uint32_t next = placement_neighbour(r->d, rank, 1);
-		uint32_t prev = placement_neighbour(r->d, rank, back);
-		uint64_t key = mix2(r->color[rank], r->color[next]);
-
-		key = mix2(key, r->color[prev]);
-		key = mix2(key, (uint64_t)(node_of(r, rank) == node_of(r, next)) << 1 |
-					(node_of(r, rank) == node_of(r, prev)));
-		r->key[rank] = key;
+		if (r->kinds[k] == PLACEMENT_NODE)
+			continue;
+		span = &ranks->span[r->kinds[k]][ranks->base[r->kinds[k]][rank]];
+		key = mix(key ^
+			  ((uint64_t)span->n_nodes << 32 | (uint32_t)span->max_ranks_per_node));
 	}
-	for (int a = 0; a < SC_AXIS_PP; a++)
-		add_groups(r, (enum sc_axis)a);
-	add_node(r);
-	relabel(r);
+	r->look[rank] = key;
 }
 
-static void refine(struct refinement *r, bool unfolded)
+static void look(struct refinement *r)
 {
-	uint32_t before = 0;
+	static const uint64_t odd[PLACEMENT_N_SETS + 2] = {
+		0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
+		0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u,
+	};
+	const struct placement_ranks *ranks = r->ranks;
 
-	if (unfolded) {
-		for (uint32_t rank = 0; rank < r->d->world; rank++)
-			r->color[rank] = rank;
-		r->n_colors = r->d->world;
+	for (uint32_t i = 0; i < r->n_todo; i++) {
+		uint32_t rank = r->todo[i], next, prev;
+		uint64_t key;
+
+		if (!is_rank(r, rank))
+			continue;
+		next = r->color[placement_next(ranks, rank)];
+		prev = r->color[placement_prev(ranks, rank)];
+		key = r->cells[next].mixed * odd[PLACEMENT_N_SETS] +
+		      r->cells[prev].mixed * odd[PLACEMENT_N_SETS + 1];
+		for (int k = 0; k < r->n_kinds; k++)
+			key += r->cells[r->color[r->set_of[k][rank]]].mixed * odd[k];
+		r->look[rank] = key;
+	}
+}
+
+/* ---- who has to look again ---- */
+
+static void list(struct refinement *r, uint32_t vertex)
+{
+	if (r->listed[vertex] == r->round)
 		return;
-	}
-	first_colors(r);
-	while (r->n_colors != before) {
-		before = r->n_colors;
-		refine_round(r);
-	}
+	r->listed[vertex] = r->round;
+	r->todo[r->n_todo++] = vertex;
 }
 
-/* ---- from colours to classes ---- */
-
-/* Class ids by stage, then by lowest rank. */
-static uint32_t *order_classes(const struct refinement *r, struct sc_placement *out)
+static void list_members(struct refinement *r, uint32_t vertex)
 {
-	uint32_t *class_of = sc_arena_calloc(r->arena, r->n_colors, sizeof(*class_of));
-	uint32_t n = 0;
+	uint32_t at = vertex - r->ranks->d->world, base = r->set_base[at];
+	int set = r->kinds[r->set_kind[at]];
+	uint32_t n = placement_set_size(r->ranks, set, base);
 
-	memset(class_of, 0xff, r->n_colors * sizeof(*class_of));
-	for (uint32_t stage = 0; stage < r->d->size[SC_AXIS_PP]; stage++)
-		for (uint32_t rank = 0; rank < r->d->world; rank++) {
-			uint32_t *id = &class_of[r->color[rank]];
+	r->work += n;
+	for (uint32_t i = 0; i < n; i++)
+		list(r, placement_member(r->ranks, set, base, i));
+}
 
-			if (placement_coord(r->d, SC_AXIS_PP, rank) != stage || *id != UINT32_MAX)
-				continue;
-			out->classes[n].representative = rank;
-			out->classes[n].stage = (int)stage;
-			*id = n++;
+static void list_affected(struct refinement *r)
+{
+	r->round++;
+	r->n_todo = 0;
+	for (uint32_t i = 0; i < r->n_changed; i++) {
+		uint32_t vertex = r->changed[i];
+
+		if (!is_rank(r, vertex)) {
+			list_members(r, vertex);
+			continue;
 		}
-	for (uint32_t rank = 0; rank < r->d->world; rank++)
-		out->classes[class_of[r->color[rank]]].multiplicity++;
-	return class_of;
-}
-
-/* Adds one rank of class `id` to the member list under construction, kept sorted by class. */
-static void count_member(struct sc_placement *out, struct sc_axis_group *group, uint32_t id)
-{
-	struct sc_member *m = out->members + group->first_member;
-	uint32_t i = 0, n = group->n_members;
-
-	while (i < n && m[i].class_id < id)
-		i++;
-	if (i < n && m[i].class_id == id) {
-		m[i].count++;
-		return;
+		for (int k = 0; k < r->n_kinds; k++)
+			list(r, r->set_of[k][vertex]);
+		list(r, placement_next(r->ranks, vertex));
+		list(r, placement_prev(r->ranks, vertex));
 	}
-	memmove(&m[i + 1], &m[i], (n - i) * sizeof(*m));
-	m[i] = (struct sc_member){id, 1};
-	group->n_members++;
 }
 
-static void list_members(const struct refinement *r, const uint32_t *class_of, enum sc_axis axis,
-			 struct sc_rank_class *c, struct sc_placement *out)
+static void list_first(struct refinement *r, uint32_t n)
 {
-	struct axis_shape x = placement_axis(r->d, axis);
-	uint32_t base = placement_base(r->d, axis, c->representative);
-	struct sc_axis_group *group = &c->group[axis];
+	r->n_todo = n;
+	for (uint32_t vertex = 0; vertex < n; vertex++)
+		r->todo[vertex] = vertex;
+}
 
-	group->span = r->span[axis][base];
-	group->first_member = (uint32_t)out->n_members;
-	for (uint32_t j = 0; j < x.n_b; j++)
-		for (uint32_t i = 0; i < x.n_a; i++) {
-			uint32_t rank = base + i * x.stride_a + j * x.stride_b;
+/* ---- the whole ---- */
 
-			count_member(out, group, class_of[r->color[rank]]);
+/* Sets of one rank tell nothing. */
+static void number_sets(struct refinement *r)
+{
+	const struct placement_ranks *ranks = r->ranks;
+	uint32_t world = ranks->d->world, n_most = 0;
+
+	r->n_vertices = world;
+	for (int set = 0; set < PLACEMENT_N_SETS; set++) {
+		if (placement_set_size(ranks, set, 0) < 2)
+			continue;
+		r->kinds[r->n_kinds++] = set;
+		n_most += world / placement_set_size(ranks, set, 0) + 1;
+	}
+	r->set_base = sc_arena_alloc(ranks->arena, n_most * sizeof(*r->set_base));
+	r->set_kind = sc_arena_alloc(ranks->arena, n_most * sizeof(*r->set_kind));
+	for (int k = 0; k < r->n_kinds; k++) {
+		const uint32_t *base = ranks->base[r->kinds[k]];
+
+		r->set_of[k] = sc_arena_alloc(ranks->arena, world * sizeof(*r->set_of[k]));
+		for (uint32_t rank = 0; rank < world; rank++) {
+			if (base[rank] == rank) {
+				r->set_base[r->n_vertices - world] = rank;
+				r->set_kind[r->n_vertices - world] = (uint8_t)k;
+				r->set_of[k][rank] = r->n_vertices++;
+			} else {
+				r->set_of[k][rank] = r->set_of[k][base[rank]];
+			}
 		}
-	out->n_members += group->n_members;
-}
-
-/* Classes whose groups have the same members are in one folded group. */
-static void number_instance(struct sc_placement *out, enum sc_axis axis, uint32_t c)
-{
-	struct sc_axis_group *mine = &out->classes[c].group[axis];
-	const struct sc_member *m = out->members + mine->first_member;
-	uint32_t lowest = m[0].class_id;
-
-	if (lowest < c)
-		mine->instance = out->classes[lowest].group[axis].instance;
-	else
-		mine->instance = (uint32_t)out->n_instances++;
-}
-
-static void place_node(const struct refinement *r, const uint32_t *class_of,
-		       struct sc_placement *out, uint32_t c)
-{
-	struct sc_rank_class *rc = &out->classes[c];
-	uint32_t first = node_of(r, rc->representative) * r->d->gpus_per_node, lowest = c;
-	uint32_t end = first + r->d->gpus_per_node, mine = 0, alike = 0;
-
-	for (uint32_t rank = first; rank < end && rank < r->d->world; rank++) {
-		uint32_t id = class_of[r->color[rank]];
-
-		mine += id == c;
-		alike += placement_coord(r->d, SC_AXIS_PP, rank) == (uint32_t)rc->stage;
-		if (id < lowest)
-			lowest = id;
 	}
-	rc->ranks_per_domain = mine;
-	rc->stage_ranks_per_node = alike;
-	rc->nic_domain = lowest; /* named after the first class on the node */
-}
-
-static void fill_class(const struct refinement *r, const uint32_t *class_of,
-		       struct sc_placement *out, uint32_t c)
-{
-	struct sc_rank_class *rc = &out->classes[c];
-	uint32_t next = placement_neighbour(r->d, rc->representative, 1);
-	uint32_t prev = placement_neighbour(r->d, rc->representative, r->d->size[SC_AXIS_PP] - 1);
-	uint32_t node = node_of(r, rc->representative);
-
-	rc->slowdown = r->slowdown[rc->representative];
-	rc->next_class = class_of[r->color[next]];
-	rc->prev_class = class_of[r->color[prev]];
-	rc->next_remote = node_of(r, next) != node;
-	rc->prev_remote = node_of(r, prev) != node;
-	for (int a = 0; a < SC_AXIS_PP; a++) {
-		list_members(r, class_of, (enum sc_axis)a, rc, out);
-		number_instance(out, (enum sc_axis)a, c);
-	}
-	place_node(r, class_of, out, c);
 }
 
 static void alloc_refinement(struct refinement *r)
 {
-	uint32_t n = r->d->world;
+	struct sc_arena *arena = r->ranks->arena;
+	size_t n = r->n_vertices, n_table = 16;
 
-	r->color = sc_arena_calloc(r->arena, n, sizeof(*r->color));
-	r->key = sc_arena_calloc(r->arena, n, sizeof(*r->key));
-	r->group_sum = sc_arena_calloc(r->arena, n, sizeof(*r->group_sum));
-	r->node_sum = sc_arena_calloc(r->arena, n, sizeof(*r->node_sum));
-	r->slowdown = sc_arena_calloc(r->arena, n, sizeof(*r->slowdown));
-	for (r->n_table = 16; r->n_table < 2 * n;)
-		r->n_table *= 2;
-	r->table_color = sc_arena_calloc(r->arena, r->n_table, sizeof(*r->table_color));
-	r->table_key = sc_arena_calloc(r->arena, r->n_table, sizeof(*r->table_key));
+	while (n_table < 2 * n)
+		n_table *= 2;
+	r->color = sc_arena_calloc(arena, n, sizeof(*r->color));
+	r->part_of = sc_arena_alloc(arena, n * sizeof(*r->part_of));
+	r->listed = sc_arena_calloc(arena, n, sizeof(*r->listed));
+	r->look = sc_arena_calloc(arena, n, sizeof(*r->look));
+	r->todo = sc_arena_alloc(arena, n * sizeof(*r->todo));
+	r->changed = sc_arena_alloc(arena, n * sizeof(*r->changed));
+	r->parts = sc_arena_alloc(arena, n * sizeof(*r->parts));
+	r->cells = sc_arena_alloc(arena, (n + 1) * sizeof(*r->cells));
+	r->table_key = sc_arena_alloc(arena, n_table * sizeof(*r->table_key));
+	r->table_part = sc_arena_alloc(arena, n_table * sizeof(*r->table_part));
 }
 
-void placement_refine(const struct sc_layout *layout, const struct layout_dims *d,
-		      struct sc_arena *arena, struct sc_placement *out)
+/* One colour for all ranks, split by what they are; one for the sets of each kind. */
+static void start(struct refinement *r)
 {
-	struct refinement r = {.d = d, .arena = arena};
-	uint32_t *class_of;
-	size_t members = 0;
+	uint32_t world = r->ranks->d->world, vertex = world;
 
-	alloc_refinement(&r);
-	for (uint32_t rank = 0; rank < d->world; rank++)
-		r.slowdown[rank] = 1;
-	for (size_t i = 0; i < layout->n_stragglers; i++)
-		for (size_t j = 0; j < layout->stragglers[i].ranks.n; j++) {
-			int64_t rank = layout->stragglers[i].ranks.at[j];
+	new_color(r, world);
+	for (uint32_t rank = 0; rank < world; rank++)
+		first_look(r, rank);
+	list_first(r, world);
+	split(r);
+	for (int k = 0; k < r->n_kinds; k++) {
+		uint32_t color = new_color(r, 0);
 
-			if (rank >= 0 && rank < d->world)
-				r.slowdown[rank] *= layout->stragglers[i].slowdown;
+		for (; vertex < r->n_vertices && r->set_kind[vertex - world] == k; vertex++) {
+			r->color[vertex] = color;
+			r->look[vertex] = 0;
+			r->cells[color].n++;
 		}
-	for (int a = 0; a < SC_AXIS_PP; a++)
-		find_spans(&r, (enum sc_axis)a);
-	refine(&r, layout->unfolded);
-	out->n_classes = r.n_colors;
-	out->classes = sc_arena_calloc(arena, out->n_classes, sizeof(*out->classes));
-	class_of = order_classes(&r, out);
-	for (int a = 0; a < SC_AXIS_PP; a++) {
-		struct axis_shape x = placement_axis(d, (enum sc_axis)a);
-
-		members += (size_t)x.n_a * x.n_b;
+		for (uint32_t rank = 0; rank < world; rank++)
+			r->look[r->set_of[k][rank]] += r->cells[r->color[rank]].mixed;
 	}
-	out->members = sc_arena_calloc(arena, members * out->n_classes + 1, sizeof(*out->members));
-	for (uint32_t c = 0; c < out->n_classes; c++)
-		fill_class(&r, class_of, out, c);
+}
+
+/* Colours of ranks only, numbered by their lowest rank. */
+static void number_colors(struct refinement *r)
+{
+	struct placement_ranks *ranks = r->ranks;
+	uint32_t *number = r->part_of;
+
+	memset(number, 0xff, r->n_colors * sizeof(*number));
+	for (uint32_t rank = 0; rank < ranks->d->world; rank++) {
+		uint32_t *at = &number[r->color[rank]];
+
+		if (*at == UINT32_MAX)
+			*at = ranks->n_colors++;
+		ranks->color[rank] = *at;
+	}
+}
+
+bool placement_refine(struct placement_ranks *ranks)
+{
+	struct refinement r = {.ranks = ranks};
+	uint32_t max_colors = 4 * ranks->d->size[SC_AXIS_PP];
+	uint64_t max_work = (uint64_t)WORK_PER_RANK * ranks->d->world;
+
+	if (max_colors < MIN_MAX_COLORS)
+		max_colors = MIN_MAX_COLORS;
+	if (max_work < MIN_WORK)
+		max_work = MIN_WORK;
+	number_sets(&r);
+	alloc_refinement(&r);
+	start(&r);
+	list_first(&r, r.n_vertices);
+	while (r.n_todo > 0) {
+		/* Sets have colours, too: at most as many of each kind as the ranks have. */
+		if (r.n_colors > (1 + (uint32_t)r.n_kinds) * max_colors || r.work > max_work)
+			return false;
+		look(&r);
+		split(&r);
+		list_affected(&r);
+	}
+	number_colors(&r);
+	return ranks->n_colors <= max_colors;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "base/units.h"
 #include "predict/op_names.h"
 
@@ -330,8 +331,6 @@ static void estimate_memory(const struct sc_run *run, struct sc_prediction *out)
 			out->memory.total_gib, out->memory.capacity_gib);
 }
 
-#define Z_CENTRAL_80 1.2816 /* 10 % and 90 % quantiles of a normal distribution */
-
 /* Errors are taken as fully correlated within a model and independent between models. */
 static void find_band(const struct sc_run *run, struct sc_prediction *out)
 {
@@ -351,8 +350,8 @@ static void find_band(const struct sc_run *run, struct sc_prediction *out)
 	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
 		variance += part[i] * part[i];
 	sigma = out->iteration_ms > 0 ? sqrt(variance) / out->iteration_ms : 0;
-	out->low_ms = out->iteration_ms * exp(-Z_CENTRAL_80 * sigma);
-	out->high_ms = out->iteration_ms * exp(Z_CENTRAL_80 * sigma);
+	out->low_ms = out->iteration_ms * exp(-SC_Z_CENTRAL_80 * sigma);
+	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
 }
 
 static void find_rates(const struct sc_run *run, struct sc_prediction *out)

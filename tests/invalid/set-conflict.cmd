@@ -1,1 +1,1 @@
-"$STEPCAST" predict configs/examples/gpt-22b-selene.yaml --set parallel.tp=4
+"$STEPCAST" predict configs/examples/gpt-22b-selene.yaml --set parallel.dp=3

@@ -49,29 +49,29 @@ static inline void make_folders(void)
 }
 
 /* Over a shipped file of defaults, so that a new coefficient does not need a new fixture. */
-#define ARCH_TEST                                   \
-	"schema: stepcast/1\n"                      \
-	"defaults: devices/arch-ampere.yaml\n"      \
-	"arch: test\n"                              \
-	"vendor: nvidia\n"                          \
+#define ARCH_TEST                              \
+	"schema: stepcast/1\n"                 \
+	"defaults: devices/arch-ampere.yaml\n" \
+	"arch: test\n"                         \
+	"vendor: nvidia\n"                     \
 	"gemm: {k_half: 90, k_half_batched: 123}\n"
-#define DEVICE_TEST                                                                              \
-	"schema: stepcast/1\n"                                                                   \
-	"defaults: devices/arch-test.yaml\n"                                                     \
-	"id: test-gpu\n"                                                                         \
-	"sm_count: 100\n"                                                                        \
-	"boost_mhz: 1500\n"                                                                      \
-	"peak_tflops: {fp32: 20, tf32: 150, fp16: 300, bf16: 300}\n"                             \
-	"hbm_gib: 80\n"                                                                          \
-	"hbm_gbps: 2000\n"                                                                       \
-	"l2_mib: 40\n"                                                                           \
-	"pcie_gbps: 31\n"                                                                        \
-	"copy_engines: 5\n"                                                                      \
-	"tdp_w: 400\n"                                                                           \
-	"usual_gpus_per_node: 8\n"                                                               \
-	"usual_nics_per_node: 4\n"                                                               \
-	"usual_nic_gbit_s: 200\n"                                                                \
-	"gemm: {k_half: 77}\n"                                                                   \
+#define DEVICE_TEST                                                  \
+	"schema: stepcast/1\n"                                       \
+	"defaults: devices/arch-test.yaml\n"                         \
+	"id: test-gpu\n"                                             \
+	"sm_count: 100\n"                                            \
+	"boost_mhz: 1500\n"                                          \
+	"peak_tflops: {fp32: 20, tf32: 150, fp16: 300, bf16: 300}\n" \
+	"hbm_gib: 80\n"                                              \
+	"hbm_gbps: 2000\n"                                           \
+	"l2_mib: 40\n"                                               \
+	"pcie_gbps: 31\n"                                            \
+	"copy_engines: 5\n"                                          \
+	"tdp_w: 400\n"                                               \
+	"usual_gpus_per_node: 8\n"                                   \
+	"usual_nics_per_node: 4\n"                                   \
+	"usual_nic_gbit_s: 200\n"                                    \
+	"gemm: {k_half: 77}\n"                                       \
 	"sources: {hbm_gib: \"a datasheet\"}\n"
 
 static inline void set_up(void)

@@ -100,10 +100,11 @@ END_TEST
 
 START_TEST(dlrm_keys_are_reserved)
 {
-	ck_assert_int_eq(load("model: {family: dlrm, dense_features: 13, bottom_mlp: [512, 256],\n"
-			      "  top_mlp: [1], interaction: dcnv2, cross_layers: 3, low_rank: 512,\n"
-			      "  tables: [{name: a, rows: 10, dim: 128, pooling: 1, count: 2, reuse: x}]}\n"),
-			 0);
+	ck_assert_int_eq(
+		load("model: {family: dlrm, dense_features: 13, bottom_mlp: [512, 256],\n"
+		     "  top_mlp: [1], interaction: dcnv2, cross_layers: 3, low_rank: 512,\n"
+		     "  tables: [{name: a, rows: 10, dim: 128, pooling: 1, count: 2, reuse: x}]}\n"),
+		0);
 	ck_assert_int_eq(config.model.family, SC_DLRM);
 	ck_assert_int_eq(set("model.tables", "x"), -SC_EUNSUPPORTED);
 	ck_assert_str_eq(message(), "--set: error: model.tables: can only be set in a file");
@@ -142,7 +143,8 @@ START_TEST(sections_from_files)
 {
 	const struct sc_origin *origin;
 
-	write_file("models/m.yaml", "schema: stepcast/1\nnotes: x\nsources: {a: b}\nfamily: gpt\nlayers: 7\n");
+	write_file("models/m.yaml",
+		   "schema: stepcast/1\nnotes: x\nsources: {a: b}\nfamily: gpt\nlayers: 7\n");
 	write_file("clusters/c.yaml", "gpu: test-gpu\ngpus_per_node: 4\n");
 	ck_assert_int_eq(load("model: models/m.yaml\ncluster: clusters/c.yaml\n"), 0);
 	ck_assert_int_eq(config.model.layers, 7);
@@ -159,12 +161,14 @@ START_TEST(bad_section_files_are_told)
 {
 	write_file("models/m.yaml", "family: gpt\nlayres: 7\n");
 	ck_assert_int_ne(load("model: models/m.yaml\n"), 0);
-	ck_assert_str_eq(message(), "models/m.yaml:2:1: error: unknown key \"model.layres\"; did you mean "
-				    "\"model.layers\"?");
+	ck_assert_str_eq(message(),
+			 "models/m.yaml:2:1: error: unknown key \"model.layres\"; did you mean "
+			 "\"model.layers\"?");
 	write_file("models/m.yaml", "schema: stepcast/0\nfamily: gpt\n");
 	ck_assert_int_ne(load("model: models/m.yaml\n"), 0);
-	ck_assert_str_eq(message(), "models/m.yaml:1:9: error: schema: this program reads stepcast/1, not "
-				    "\"stepcast/0\"");
+	ck_assert_str_eq(message(),
+			 "models/m.yaml:1:9: error: schema: this program reads stepcast/1, not "
+			 "\"stepcast/0\"");
 }
 END_TEST
 
@@ -179,11 +183,13 @@ START_TEST(overrides_apply_in_order)
 	ck_assert_int_eq(config.parallel.stage_layers.at[1], 4);
 	ck_assert_str_eq(sc_config_origin(&config, "parallel.tp")->file, "--set");
 	ck_assert_int_ne(set("parallel.shedule", "4"), 0);
-	ck_assert_str_eq(message(),
-			 "--set: error: unknown key \"parallel.shedule\"; did you mean \"parallel.schedule\"?");
+	ck_assert_str_eq(
+		message(),
+		"--set: error: unknown key \"parallel.shedule\"; did you mean \"parallel.schedule\"?");
 	ck_assert_int_ne(set("parallel.tp", "x"), 0);
-	ck_assert_str_eq(message(),
-			 "--set: error: parallel.tp: expected an integer from 1 to 4096, got \"x\"");
+	ck_assert_str_eq(
+		message(),
+		"--set: error: parallel.tp: expected an integer from 1 to 4096, got \"x\"");
 	ck_assert_int_eq(config.parallel.tp, 4);
 	ck_assert_int_ne(set("parallel", "x"), 0);
 	ck_assert_int_ne(set("schema", "stepcast/2"), 0);
@@ -216,9 +222,10 @@ START_TEST(the_caller_gets_the_origins)
 	struct sc_origin at[2];
 	struct sc_yaml_opts opts = {.origins = at, .cap_origins = 2};
 
-	ck_assert_int_eq(sc_config_load(write_file("request.yaml", "gpus: 4\nparallel: {tp: 2, pp: 1}\n"),
-					&arena, &config, &opts, &err),
-			 0);
+	ck_assert_int_eq(
+		sc_config_load(write_file("request.yaml", "gpus: 4\nparallel: {tp: 2, pp: 1}\n"),
+			       &arena, &config, &opts, &err),
+		0);
 	ck_assert_uint_eq(opts.n_origins, 3);
 	ck_assert_str_eq(at[1].path, "parallel.tp");
 	ck_assert_uint_eq(at[1].line, 2);
@@ -228,7 +235,8 @@ END_TEST
 
 START_TEST(orders)
 {
-	static const char *const refused[] = {"", "tp-tp", "tp-", "tp_dp", "x", "t", "tp-dp-pp-", "tpp"};
+	static const char *const refused[] = {"",  "tp-tp", "tp-",       "tp_dp",
+					      "x", "t",     "tp-dp-pp-", "tpp"};
 	int axes[SC_N_ORDER_AXES], n;
 
 	ck_assert(sc_order_parse("tp-cp-ep-dp-pp", axes, &n));

@@ -113,8 +113,9 @@ START_TEST(the_usual_node_is_taken_and_told)
 	check_warnings(0, "");
 	resolve_ok("cluster: {gpu: test-gpu}\ngpus: 16\n" MODEL TRAINING);
 	check_warnings(2, "cluster.gpus_per_node is not given; the usual 8 of test-gpu is taken");
-	check_warnings(2, "NICs are not given; the usual node of test-gpu is taken: nics_per_node 4, "
-			  "nic_gbit_s 200");
+	check_warnings(2,
+		       "NICs are not given; the usual node of test-gpu is taken: nics_per_node 4, "
+		       "nic_gbit_s 200");
 	resolve_ok("cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 0, nic_gbit_s: 0}\n"
 		   "gpus: 8\n" MODEL TRAINING);
 	check_warnings(0, "");
@@ -140,14 +141,16 @@ START_TEST(batches_that_do_not_divide)
 	ck_assert_int_eq(request.n_micro_batches, 8);
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL
 		   "training: {global_batch: 64, micro_batch: 3, precision: fp16}\n");
-	check_warnings(1, "training.micro_batch 3 does not divide the 8 samples of a replica; the last "
-			  "one has 2");
+	check_warnings(
+		1, "training.micro_batch 3 does not divide the 8 samples of a replica; the last "
+		   "one has 2");
 	ck_assert_int_eq(request.n_micro_batches, 3);
 	ck_assert_double_eq(request.last_micro_batch, 2);
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL
 		   "training: {global_batch: 64, micro_batch: 16, precision: fp16}\n");
-	check_warnings(1, "training.micro_batch 16 is more than the 8 samples of a replica; it is taken "
-			  "as 8");
+	check_warnings(
+		1, "training.micro_batch 16 is more than the 8 samples of a replica; it is taken "
+		   "as 8");
 	ck_assert_int_eq(request.n_micro_batches, 1);
 	ck_assert_double_eq(request.last_micro_batch, 8);
 }
@@ -158,8 +161,9 @@ START_TEST(precision_by_device)
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_BF16);
 	check_warnings(1, "training.precision is not given; bf16 is taken");
-	resolve_ok("cluster: {gpu: v100-sxm-16gb, gpus_per_node: 8, nics_per_node: 1, nic_gbit_s: 100}\n" GPUS
-			   MODEL PARALLEL "training: {global_batch: 64, precision: tf32}\n");
+	resolve_ok(
+		"cluster: {gpu: v100-sxm-16gb, gpus_per_node: 8, nics_per_node: 1, nic_gbit_s: 100}\n" GPUS
+			MODEL PARALLEL "training: {global_batch: 64, precision: tf32}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
 	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
 }
@@ -170,8 +174,9 @@ START_TEST(unknown_software_is_the_default_and_told)
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL
 		   "training: {global_batch: 64, precision: fp16, software: my-own}\n");
 	ck_assert_str_eq(request.software.id, "default");
-	check_warnings(1, "training.software: no profile \"my-own\" in configs/software; the default one "
-			  "is used");
+	check_warnings(
+		1, "training.software: no profile \"my-own\" in configs/software; the default one "
+		   "is used");
 }
 END_TEST
 
@@ -190,7 +195,8 @@ static void check_layers(const char *model_parallel, const int64_t *want, size_t
 START_TEST(layers_of_stages)
 {
 	check_layers("parallel: {tp: 4, pp: 2}\n" MODEL, (int64_t[]){12, 12}, 2);
-	check_layers("parallel: {tp: 4, pp: 2, stage_layers: [10, 14]}\n" MODEL, (int64_t[]){10, 14}, 2);
+	check_layers("parallel: {tp: 4, pp: 2, stage_layers: [10, 14]}\n" MODEL,
+		     (int64_t[]){10, 14}, 2);
 	check_layers("parallel: {tp: 4, pp: 4}\n"
 		     "model: {family: gpt, layers: 6, hidden: 64, heads: 4, seq: 8, vocab: 9}\n",
 		     (int64_t[]){2, 2, 1, 1}, 4);
@@ -202,8 +208,9 @@ END_TEST
 
 START_TEST(kv_heads_may_be_copied)
 {
-	resolve_ok(CLUSTER GPUS PARALLEL TRAINING "model: {family: llama, layers: 24, hidden: 1024, heads: "
-						  "16, kv_heads: 2, seq: 512, vocab: 1000}\n");
+	resolve_ok(CLUSTER GPUS PARALLEL TRAINING
+		   "model: {family: llama, layers: 24, hidden: 1024, heads: "
+		   "16, kv_heads: 2, seq: 512, vocab: 1000}\n");
 	ck_assert_int_eq(request.config.model.kv_heads, 2);
 }
 END_TEST
@@ -223,10 +230,12 @@ static const struct {
 	 "r.yaml: error: cluster.gpu is not given; name a GPU as in `cluster: {gpu: a100-sxm-80gb}`"},
 	{GPUS "cluster: {gpu: test-gpi}\n" MODEL,
 	 "r.yaml:2:16: error: cluster.gpu: unknown GPU \"test-gpi\"; did you mean \"test-gpu\"?"},
-	{CLUSTER GPUS PARALLEL TRAINING, "r.yaml: error: model.family is not given; write one of gpt, "
-					 "llama, mpt, bert, opt, moe, moe-mla, dlrm"},
+	{CLUSTER GPUS PARALLEL TRAINING,
+	 "r.yaml: error: model.family is not given; write one of gpt, "
+	 "llama, mpt, bert, opt, moe, moe-mla, dlrm"},
 	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 3}\n",
-	 "r.yaml:4:17: error: model.hidden is not given; write it, or name a file as in `model: models/gpt-22b.yaml`"},
+	 "r.yaml:4:17: error: model.hidden is not given; write it, or name a file as in `model: "
+	 "models/gpt-22b.yaml`"},
 	{CLUSTER MODEL PARALLEL TRAINING,
 	 "r.yaml: error: gpus is not given; write it, or all of parallel.tp, pp and dp"},
 	{CLUSTER MODEL TRAINING "gpus: 65\nparallel: {tp: 4, pp: 2}\n",
@@ -258,8 +267,9 @@ static const struct {
 					"kv_heads: 3, seq: 512, vocab: 1000}\n",
 	 "r.yaml:5:69: error: model.heads 16 is no multiple of model.kv_heads 3; as many query heads must "
 	 "share each key-value head"},
-	{CLUSTER "gpus: 48\n" TRAINING "parallel: {tp: 6}\nmodel: {family: gpt, layers: 24, hidden: 1056, "
-				       "heads: 12, kv_heads: 4, seq: 512, vocab: 1000}\n",
+	{CLUSTER "gpus: 48\n" TRAINING
+		 "parallel: {tp: 6}\nmodel: {family: gpt, layers: 24, hidden: 1056, "
+		 "heads: 12, kv_heads: 4, seq: 512, vocab: 1000}\n",
 	 "r.yaml:4:16: error: model.kv_heads 4 neither split nor copy evenly over parallel.tp 6; one must "
 	 "be a multiple of the other"},
 	{CLUSTER GPUS TRAINING PARALLEL "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, "
@@ -268,8 +278,9 @@ static const struct {
 	 "divides it"},
 	{CLUSTER "gpus: 48\n" MODEL TRAINING "parallel: {cp: 3}\n",
 	 "r.yaml:5:16: error: model.seq 512 does not split over parallel.cp 3"},
-	{CLUSTER GPUS TRAINING "parallel: {tp: 4, sequence_parallel: true}\nmodel: {family: gpt, layers: "
-			       "24, hidden: 1024, heads: 16, seq: 510, vocab: 1000}\n",
+	{CLUSTER GPUS TRAINING
+	 "parallel: {tp: 4, sequence_parallel: true}\nmodel: {family: gpt, layers: "
+	 "24, hidden: 1024, heads: 16, seq: 510, vocab: 1000}\n",
 	 "r.yaml:4:38: error: the 510 tokens of a rank do not split over parallel.tp 4; sequence_parallel "
 	 "needs that"},
 	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 32}\n",
@@ -286,21 +297,25 @@ static const struct {
 	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 2, stage_layers: [8, 8, 8]}\n",
 	 "r.yaml:5:33: error: parallel.stage_layers has 3 entries, parallel.pp is 2; give one entry a "
 	 "stage"},
-	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 2, virtual_stages: 2, stage_layers: [12, 12]}\n",
+	{CLUSTER GPUS MODEL TRAINING
+	 "parallel: {pp: 2, virtual_stages: 2, stage_layers: [12, 12]}\n",
 	 "r.yaml:5:52: error: parallel.stage_layers cannot be combined with virtual_stages above 1; "
 	 "remove one of them"},
 	{CLUSTER GPUS MODEL TRAINING "parallel: {ep: 8}\n",
 	 "r.yaml:5:16: error: parallel.ep is 8, but the model has no experts; remove it, or choose family "
 	 "moe"},
-	{CLUSTER GPUS TRAINING "parallel: {ep: 3}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
-			       "16, seq: 512, vocab: 1000}\n",
+	{CLUSTER GPUS TRAINING
+	 "parallel: {ep: 3}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
+	 "16, seq: 512, vocab: 1000}\n",
 	 "r.yaml:4:16: error: parallel.ep 3 does not divide parallel.dp 64; expert groups are cut out of "
 	 "the data-parallel ranks"},
-	{CLUSTER GPUS TRAINING "parallel: {ep: 4}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
-			       "16, seq: 512, vocab: 1000, experts: 6}\n",
+	{CLUSTER GPUS TRAINING
+	 "parallel: {ep: 4}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
+	 "16, seq: 512, vocab: 1000, experts: 6}\n",
 	 "r.yaml:4:16: error: model.experts 6 do not split over parallel.ep 4"},
-	{CLUSTER GPUS TRAINING "model: {family: moe, layers: 24, hidden: 1024, heads: 16, seq: 512, vocab: "
-			       "1000, experts: 6, top_k: 7}\n",
+	{CLUSTER GPUS TRAINING
+	 "model: {family: moe, layers: 24, hidden: 1024, heads: 16, seq: 512, vocab: "
+	 "1000, experts: 6, top_k: 7}\n",
 	 "r.yaml:4:101: error: model.top_k 7 is more than the 6 experts"},
 	{CLUSTER GPUS MODEL TRAINING "parallel: {order: tp-tp}\n",
 	 "r.yaml:5:19: error: parallel.order \"tp-tp\": expected each of tp, cp, ep, dp, pp once, innermost "
@@ -310,7 +325,8 @@ static const struct {
 	{GPUS MODEL TRAINING "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 0}\n",
 	 "r.yaml:4:59: error: 64 GPUs on nodes of 8 need a network; set cluster.nics_per_node and "
 	 "cluster.nic_gbit_s above 0"},
-	{GPUS MODEL TRAINING "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 2, nic_gbit_s: 0}\n",
+	{GPUS MODEL TRAINING
+	 "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 2, nic_gbit_s: 0}\n",
 	 "r.yaml:4:74: error: 64 GPUs on nodes of 8 need a network; set cluster.nics_per_node and "
 	 "cluster.nic_gbit_s above 0"},
 	{GPUS MODEL TRAINING "cluster: {gpu: test-gpu, gpus_per_node: 8, scale_up_gpus: 12}\n",
@@ -318,16 +334,19 @@ static const struct {
 	 "multiple of the other"},
 	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [64], slowdown: 2}]\n",
 	 "r.yaml:5:13: error: stragglers: there is no rank 64; the last is 63"},
-	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [1, 2], slowdown: 2}, {ranks: [2], slowdown: "
-				     "3}]\n",
+	{CLUSTER GPUS MODEL TRAINING
+	 "stragglers: [{ranks: [1, 2], slowdown: 2}, {ranks: [2], slowdown: "
+	 "3}]\n",
 	 "r.yaml:5:13: error: stragglers: rank 2 is listed twice"},
 	{CLUSTER GPUS MODEL TRAINING "stragglers: [{ranks: [], slowdown: 2}]\n",
 	 "r.yaml:5:13: error: stragglers: entry 1 has no ranks"},
-	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 10000, hidden: 1048576, heads: 16, seq: 512, "
-			       "vocab: 1000}\n",
+	{CLUSTER GPUS TRAINING
+	 "model: {family: gpt, layers: 10000, hidden: 1048576, heads: 16, seq: 512, "
+	 "vocab: 1000}\n",
 	 "r.yaml:4:45: error: the model would have 1.76e+17 parameters; at most 2^53 are predicted"},
-	{CLUSTER GPUS "model: {family: gpt, layers: 1, hidden: 16, heads: 16, seq: 16777216, vocab: 9}\n"
-		      "training: {global_batch: 6400, precision: fp16}\n",
+	{CLUSTER GPUS
+	 "model: {family: gpt, layers: 1, hidden: 16, heads: 16, seq: 16777216, vocab: 9}\n"
+	 "training: {global_batch: 6400, precision: fp16}\n",
 	 "r.yaml:3:61: error: one layer of a micro-batch would have 4.5e+17 activations; at most 2^53 are "
 	 "predicted, so lower micro_batch or model.seq"},
 };
@@ -354,8 +373,9 @@ START_TEST(errors_of_overrides_name_them)
 			 0);
 	ck_assert_int_eq(sc_config_set(&config, "parallel.tp", "32", "--set", &arena, &err), 0);
 	ck_assert_int_ne(sc_config_resolve(&config, catalog, NULL, &request, &err), 0);
-	ck_assert_str_eq(message(), "--set: error: model.heads 16 do not split over parallel.tp 32; choose "
-				    "a tp that divides them");
+	ck_assert_str_eq(message(),
+			 "--set: error: model.heads 16 do not split over parallel.tp 32; choose "
+			 "a tp that divides them");
 }
 END_TEST
 

@@ -22,10 +22,11 @@ static int row(size_t index)
 static void set_up_base(void)
 {
 	set_up();
-	ck_assert_int_eq(sc_config_load(write_file("base.yaml", "gpus: 8\nmodel: {family: gpt, layers: 4}\n"
-								"parallel: {tp: 2}\n"),
-					&arena, &base, NULL, &err),
-			 0);
+	ck_assert_int_eq(
+		sc_config_load(write_file("base.yaml", "gpus: 8\nmodel: {family: gpt, layers: 4}\n"
+						       "parallel: {tp: 2}\n"),
+			       &arena, &base, NULL, &err),
+		0);
 }
 
 START_TEST(cells_go_over_the_base)
@@ -53,11 +54,13 @@ END_TEST
 START_TEST(unknown_dotted_headers_are_errors)
 {
 	ck_assert_int_ne(bind("case,parallel.tpp\na,1\n"), 0);
-	ck_assert_str_eq(message(), "t.csv:1:6: error: column \"parallel.tpp\" is no config key; did you "
-				    "mean \"parallel.tp\"?");
+	ck_assert_str_eq(message(),
+			 "t.csv:1:6: error: column \"parallel.tpp\" is no config key; did you "
+			 "mean \"parallel.tp\"?");
 	ck_assert_int_ne(bind("case,what.ever.this\na,1\n"), 0);
-	ck_assert_str_eq(message(), "t.csv:1:6: error: column \"what.ever.this\" is no config key; a column "
-				    "that is none has no dot");
+	ck_assert_str_eq(message(),
+			 "t.csv:1:6: error: column \"what.ever.this\" is no config key; a column "
+			 "that is none has no dot");
 	ck_assert_int_eq(bind("sharding.planner,model.tables\nx,y\n"), 0);
 	ck_assert_int_eq(row(0), 0);
 }
@@ -69,8 +72,9 @@ START_TEST(bad_cells_name_row_and_key)
 	ck_assert_int_eq(row(0), 0);
 	config.gpus = 77;
 	ck_assert_int_ne(row(1), 0);
-	ck_assert_str_eq(message(), "t.csv:3: error: parallel.tp: expected an integer from 1 to 4096, got "
-				    "\"x\"");
+	ck_assert_str_eq(message(),
+			 "t.csv:3: error: parallel.tp: expected an integer from 1 to 4096, got "
+			 "\"x\"");
 	ck_assert_int_eq(config.gpus, 77);
 }
 END_TEST
@@ -100,13 +104,15 @@ START_TEST(a_model_replaces_the_bases)
 	ck_assert_int_eq(config.model.heads, 9);
 	ck_assert_ptr_null(config.cluster.gpu);
 	ck_assert_int_ne(row(2), 0);
-	ck_assert_ptr_nonnull(strstr(message(), "t.csv:4: error: model: no file \"models/none.yaml\""));
+	ck_assert_ptr_nonnull(
+		strstr(message(), "t.csv:4: error: model: no file \"models/none.yaml\""));
 	ck_assert_int_eq(row(3), 0);
 	ck_assert_int_eq(config.model.hidden, 64);
 	ck_assert_int_ne(row(4), 0);
 	ck_assert_ptr_nonnull(strstr(message(), "t.csv:6: error: "));
-	ck_assert_ptr_nonnull(strstr(message(), "models/bad.yaml:2:1: unknown key \"model.hiden\"; did you "
-					   "mean \"model.hidden\"?"));
+	ck_assert_ptr_nonnull(strstr(message(),
+				     "models/bad.yaml:2:1: unknown key \"model.hiden\"; did you "
+				     "mean \"model.hidden\"?"));
 }
 END_TEST
 
@@ -118,11 +124,13 @@ START_TEST(errors_of_a_row_say_which)
 	ck_assert_int_eq(bind("cluster.gpu,parallel.pp\ntest-gpu,\nnone,\n"), 0);
 	ck_assert_int_eq(row(0), 0);
 	ck_assert_int_ne(sc_config_resolve(&config, catalog, "t.csv", &request, &err), 0);
-	ck_assert_str_eq(message(), "t.csv:2: error: training.global_batch is not given; it is the number "
-				    "of samples of one iteration, over all replicas");
+	ck_assert_str_eq(message(),
+			 "t.csv:2: error: training.global_batch is not given; it is the number "
+			 "of samples of one iteration, over all replicas");
 	ck_assert_int_eq(row(1), 0);
 	ck_assert_int_ne(sc_config_resolve(&config, catalog, "t.csv", &request, &err), 0);
-	ck_assert_ptr_nonnull(strstr(message(), "t.csv:3: error: cluster.gpu: unknown GPU \"none\""));
+	ck_assert_ptr_nonnull(
+		strstr(message(), "t.csv:3: error: cluster.gpu: unknown GPU \"none\""));
 	sc_catalog_destroy(catalog);
 }
 END_TEST

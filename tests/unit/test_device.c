@@ -52,8 +52,9 @@ static const struct {
 	 "devices/bad.yaml:2:1: error: unknown key \"sm_cuont\"; did you mean \"sm_count\"?"},
 	{"schema: stepcast/1\nsm_count: 0\n",
 	 "devices/bad.yaml:2:11: error: sm_count: 0 is out of range; expected 1 to 4096"},
-	{"schema: stepcast/1\n", "devices/bad.yaml: error: missing key \"sm_count\"; give it here or in "
-				 "the file of defaults"},
+	{"schema: stepcast/1\n",
+	 "devices/bad.yaml: error: missing key \"sm_count\"; give it here or in "
+	 "the file of defaults"},
 	{"schema: stepcast/1\ndefaults: devices/bad.yaml\n",
 	 "devices/bad.yaml:2:11: error: defaults: expected the name of one file, at most 4 deep"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\ngemm: {eff_max: 2}\n",
@@ -78,13 +79,15 @@ START_TEST(a_missing_coefficient_is_told)
 	struct sc_device device;
 
 	write_file("devices/arch-less.yaml", "schema: stepcast/1\narch: x\nvendor: y\n");
-	write_file("devices/less.yaml",
-		   "schema: stepcast/1\ndefaults: devices/arch-less.yaml\nsm_count: 1\nboost_mhz: 1\n"
-		   "peak_tflops: {fp32: 1}\nhbm_gib: 1\nhbm_gbps: 1\nl2_mib: 1\npcie_gbps: 1\n"
-		   "copy_engines: 1\ntdp_w: 1\ngemm: {eff_max: 1}\n");
+	write_file(
+		"devices/less.yaml",
+		"schema: stepcast/1\ndefaults: devices/arch-less.yaml\nsm_count: 1\nboost_mhz: 1\n"
+		"peak_tflops: {fp32: 1}\nhbm_gib: 1\nhbm_gbps: 1\nl2_mib: 1\npcie_gbps: 1\n"
+		"copy_engines: 1\ntdp_w: 1\ngemm: {eff_max: 1}\n");
 	ck_assert_int_ne(load("less", &device), 0);
-	ck_assert_str_eq(message(), "devices/less.yaml: error: missing key \"gemm.eff_simt\"; give it "
-				    "here or in the file of defaults");
+	ck_assert_str_eq(message(),
+			 "devices/less.yaml: error: missing key \"gemm.eff_simt\"; give it "
+			 "here or in the file of defaults");
 }
 END_TEST
 
@@ -116,7 +119,8 @@ START_TEST(every_shipped_software_loads)
 	for (size_t i = 0; i < n; i++) {
 		struct sc_software software;
 
-		ck_assert_msg(sc_software_load(ids[i], &arena, &software, &err) == 0, "%s", message());
+		ck_assert_msg(sc_software_load(ids[i], &arena, &software, &err) == 0, "%s",
+			      message());
 		ck_assert_str_eq(software.id, ids[i]);
 		ck_assert_ptr_nonnull(software.order);
 	}
@@ -128,12 +132,14 @@ START_TEST(software_is_checked_like_devices)
 	struct sc_software software;
 
 	ck_assert_int_ne(sc_software_load("megatron-ml", &arena, &software, &err), 0);
-	ck_assert_str_eq(err.text, "unknown software \"megatron-ml\"; did you mean \"megatron-lm\"?");
+	ck_assert_str_eq(err.text,
+			 "unknown software \"megatron-ml\"; did you mean \"megatron-lm\"?");
 	memset(&err, 0, sizeof(err));
 	write_file("software/thin.yaml", "schema: stepcast/1\ngrad_sync: overlap\n");
 	ck_assert_int_ne(sc_software_load("thin", &arena, &software, &err), 0);
-	ck_assert_str_eq(message(), "software/thin.yaml: error: missing key \"bucket_mib\"; give it here "
-				    "or in the file of defaults");
+	ck_assert_str_eq(message(),
+			 "software/thin.yaml: error: missing key \"bucket_mib\"; give it here "
+			 "or in the file of defaults");
 }
 END_TEST
 

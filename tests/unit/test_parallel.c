@@ -265,6 +265,273 @@ START_TEST(both_ways_agree)
 }
 END_TEST
 
+/* ---- against the definition ---- */
+
+enum { MAX_SMALL = 96, N_SETS = SC_AXIS_PP + 1 };
+
+/* The definition of the classes, written as plainly as it goes: O(ranks^2) a round. */
+struct oracle {
+	const struct sc_layout *layout;
+	uint32_t world;
+	int64_t coord[MAX_SMALL][SC_N_AXES];
+	uint32_t color[MAX_SMALL], n_colors;
+};
+
+static bool same_set(const struct oracle *o, uint32_t x, uint32_t y, int set)
+{
+	const int64_t *a = o->coord[x], *b = o->coord[y], ep = o->layout->size[SC_AXIS_EP];
+
+	if (set == SC_AXIS_PP)
+		return x / o->layout->gpus_per_node == y / o->layout->gpus_per_node;
+	if (a[SC_AXIS_PP] != b[SC_AXIS_PP] || (set != SC_AXIS_TP && a[SC_AXIS_TP] != b[SC_AXIS_TP]))
+		return false;
+	if (set == SC_AXIS_DP)
+		return true;
+	if (set != SC_AXIS_CP && a[SC_AXIS_CP] != b[SC_AXIS_CP])
+		return false;
+	if (set == SC_AXIS_EP)
+		return a[SC_AXIS_DP] / ep == b[SC_AXIS_DP] / ep;
+	return a[SC_AXIS_DP] == b[SC_AXIS_DP];
+}
+
+static uint32_t on_stage(const struct oracle *o, uint32_t rank, int64_t step)
+{
+	int64_t pp = o->layout->size[SC_AXIS_PP];
+	int64_t stage = (o->coord[rank][SC_AXIS_PP] + step + pp) % pp;
+
+	for (uint32_t other = 0; other < o->world; other++) {
+		const int64_t *a = o->coord[rank], *b = o->coord[other];
+
+		if (b[SC_AXIS_PP] == stage && a[SC_AXIS_TP] == b[SC_AXIS_TP] &&
+		    a[SC_AXIS_CP] == b[SC_AXIS_CP] && a[SC_AXIS_DP] == b[SC_AXIS_DP])
+			return other;
+	}
+	ck_abort_msg("no such rank");
+}
+
+static struct sc_span span_of(const struct oracle *o, uint32_t rank, int set)
+{
+	int on_node[MAX_SMALL] = {0};
+	struct sc_span span = {0};
+
+	for (uint32_t other = 0; other < o->world; other++) {
+		uint32_t node = other / (uint32_t)o->layout->gpus_per_node;
+
+		if (!same_set(o, rank, other, set))
+			continue;
+		span.n_ranks++;
+		span.n_nodes += on_node[node]++ == 0;
+		if (on_node[node] > span.max_ranks_per_node)
+			span.max_ranks_per_node = on_node[node];
+	}
+	return span;
+}
+
+/* All that a rank sees: own colour, neighbours, and how many of each colour are in its sets. */
+struct view {
+	uint32_t own, next, prev;
+	uint32_t count[N_SETS][MAX_SMALL];
+};
+
+static void see(const struct oracle *o, uint32_t rank, struct view *view)
+{
+	memset(view, 0, sizeof(*view));
+	view->own = o->color[rank];
+	view->next = o->color[on_stage(o, rank, 1)];
+	view->prev = o->color[on_stage(o, rank, -1)];
+	for (int set = 0; set < N_SETS; set++)
+		for (uint32_t other = 0; other < o->world; other++)
+			view->count[set][o->color[other]] += same_set(o, rank, other, set);
+}
+
+struct first_view {
+	int64_t stage;
+	double slowdown;
+	struct sc_span span[SC_AXIS_PP];
+	bool next_near, prev_near;
+};
+
+static void see_first(const struct oracle *o, uint32_t rank, struct first_view *view)
+{
+	memset(view, 0, sizeof(*view));
+	view->stage = o->coord[rank][SC_AXIS_PP];
+	view->slowdown = 1;
+	for (size_t i = 0; i < o->layout->n_stragglers; i++)
+		if (o->layout->stragglers[i].ranks.at[0] == (int64_t)rank)
+			view->slowdown *= o->layout->stragglers[i].slowdown;
+	for (int set = 0; set < SC_AXIS_PP; set++)
+		view->span[set] = span_of(o, rank, set);
+	view->next_near = same_set(o, rank, on_stage(o, rank, 1), SC_AXIS_PP);
+	view->prev_near = same_set(o, rank, on_stage(o, rank, -1), SC_AXIS_PP);
+}
+
+/* Colours by equal views, numbered by lowest rank. */
+static void color_by(struct oracle *o, const void *views, size_t n_bytes)
+{
+	const unsigned char *at = views;
+	uint32_t colors[MAX_SMALL];
+
+	o->n_colors = 0;
+	for (uint32_t rank = 0; rank < o->world; rank++) {
+		uint32_t like = 0;
+
+		while (memcmp(at + like * n_bytes, at + rank * n_bytes, n_bytes) != 0)
+			like++;
+		colors[rank] = like == rank ? o->n_colors++ : colors[like];
+	}
+	memcpy(o->color, colors, sizeof(colors));
+}
+
+static void run_oracle(struct oracle *o, const struct sc_layout *l, uint32_t world)
+{
+	static struct view views[MAX_SMALL];
+	static struct first_view first[MAX_SMALL];
+	uint32_t before = 0;
+
+	*o = (struct oracle){.layout = l, .world = world};
+	ck_assert_uint_le(world, MAX_SMALL);
+	for (uint32_t rank = 0; rank < world; rank++)
+		sc_layout_coords(l, rank, o->coord[rank]);
+	for (uint32_t rank = 0; rank < world; rank++)
+		see_first(o, rank, &first[rank]);
+	color_by(o, first, sizeof(first[0]));
+	while (o->n_colors != before) {
+		before = o->n_colors;
+		for (uint32_t rank = 0; rank < world; rank++)
+			see(o, rank, &views[rank]);
+		color_by(o, views, sizeof(views[0]));
+	}
+}
+
+static void check_class(const struct oracle *o, const struct sc_placement *p, uint32_t c,
+			const uint32_t *class_of)
+{
+	const struct sc_rank_class *rc = &p->classes[c];
+	struct first_view first;
+	struct view view;
+	uint32_t n = 0;
+
+	see_first(o, rc->representative, &first);
+	see(o, rc->representative, &view);
+	for (uint32_t rank = 0; rank < o->world; rank++)
+		n += class_of[o->color[rank]] == c;
+	ck_assert_uint_eq(rc->multiplicity, n);
+	ck_assert_int_eq(rc->stage, first.stage);
+	ck_assert(rc->slowdown == first.slowdown);
+	ck_assert_uint_eq(rc->next_class, class_of[view.next]);
+	ck_assert_uint_eq(rc->prev_class, class_of[view.prev]);
+	ck_assert(rc->next_remote == !first.next_near && rc->prev_remote == !first.prev_near);
+	ck_assert(rc->ranks_per_domain == view.count[SC_AXIS_PP][view.own]);
+	for (int set = 0; set < SC_AXIS_PP; set++) {
+		const struct sc_axis_group *g = &rc->group[set];
+
+		check_span(g->span, first.span[set].n_ranks, first.span[set].n_nodes,
+			   first.span[set].max_ranks_per_node);
+		for (uint32_t color = 0; color < o->n_colors; color++) {
+			uint32_t count = 0;
+
+			for (uint32_t i = 0; i < g->n_members; i++)
+				if (p->members[g->first_member + i].class_id == class_of[color])
+					count = p->members[g->first_member + i].count;
+			ck_assert_uint_eq(count, view.count[set][color]);
+		}
+	}
+}
+
+static void check_against_definition(const struct sc_layout *l)
+{
+	static struct oracle o;
+	struct sc_placement p = place(l);
+	uint32_t class_of[MAX_SMALL];
+
+	check_sums(l, &p);
+	ck_assert(!p.is_approximate);
+	run_oracle(&o, l, p.world);
+	ck_assert_uint_eq(p.n_classes, o.n_colors);
+	for (uint32_t c = 0; c < p.n_classes; c++) {
+		class_of[o.color[p.classes[c].representative]] = c;
+		if (c > 0)
+			ck_assert(p.classes[c].stage > p.classes[c - 1].stage ||
+				  p.classes[c].representative > p.classes[c - 1].representative);
+	}
+	for (uint32_t c = 0; c < p.n_classes; c++)
+		check_class(&o, &p, c, class_of);
+}
+
+START_TEST(classes_are_what_the_header_says)
+{
+	static const char *const ORDERS[] = {"tp-cp-ep-dp-pp", "tp-pp-dp-cp-ep", "dp-cp-ep-tp-pp",
+					     "cp-pp-tp-ep-dp"};
+	struct sc_rng rng;
+	int n_done = 0;
+
+	sc_rng_init(&rng, 5);
+	while (n_done < 120) {
+		int64_t ranks[2][1];
+		struct sc_straggler slow[2] = {{{ranks[0], 1}, 1.5}, {{ranks[1], 1}, 2}};
+		int64_t ep = 1 + (int64_t)sc_rng_below(&rng, 3);
+		struct sc_layout l = layout(1 + (int64_t)sc_rng_below(&rng, 5),
+					    ep * (1 + (int64_t)sc_rng_below(&rng, 4)),
+					    1 + (int64_t)sc_rng_below(&rng, 4),
+					    2 + (int64_t)sc_rng_below(&rng, 8));
+		int64_t world;
+
+		l.order = ORDERS[sc_rng_below(&rng, 4)];
+		l.size[SC_AXIS_EP] = ep;
+		l.size[SC_AXIS_CP] = 1 + (int64_t)sc_rng_below(&rng, 3);
+		world = l.size[SC_AXIS_TP] * l.size[SC_AXIS_CP] * l.size[SC_AXIS_DP] *
+			l.size[SC_AXIS_PP];
+		if (world > MAX_SMALL)
+			continue;
+		l.stragglers = slow;
+		l.n_stragglers = (size_t)sc_rng_below(&rng, 3);
+		ranks[0][0] = (int64_t)sc_rng_below(&rng, (uint64_t)world);
+		ranks[1][0] = (int64_t)sc_rng_below(&rng, (uint64_t)world);
+		check_against_definition(&l);
+		n_done++;
+	}
+}
+END_TEST
+
+START_TEST(a_partly_filled_last_node)
+{
+	struct sc_layout l = layout(1, 11, 1, 8);
+	struct sc_placement p = place(&l);
+
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 2);
+	ck_assert_uint_eq(p.classes[0].multiplicity, 8);
+	ck_assert_uint_eq(p.classes[1].multiplicity, 3);
+	ck_assert(p.classes[1].ranks_per_domain == 3);
+	ck_assert_uint_ne(p.classes[0].nic_domain, p.classes[1].nic_domain);
+	check_span(p.classes[1].group[SC_AXIS_DP].span, 11, 2, 8);
+}
+END_TEST
+
+START_TEST(too_irregular_is_one_class_a_stage)
+{
+	struct sc_layout l = layout(3, 4167, 8, 8);
+	struct sc_placement p = place(&l);
+
+	ck_assert(p.is_approximate);
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 8);
+	for (uint32_t s = 0; s < 8; s++) {
+		ck_assert_int_eq(p.classes[s].stage, (int)s);
+		ck_assert_uint_eq(p.classes[s].representative, 3 * 4167 * s);
+		check_span(p.classes[s].group[SC_AXIS_TP].span, 3, 2, 2);
+		ck_assert(p.classes[s].ranks_per_domain == 8 && p.classes[s].next_remote);
+		ck_assert_uint_lt(p.classes[s].nic_domain, 8);
+	}
+	/* and nothing short of that is */
+	l = layout(3, 33334, 1, 8);
+	p = place(&l);
+	check_sums(&l, &p);
+	ck_assert(!p.is_approximate);
+	ck_assert_uint_lt(p.n_classes, 64);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("parallel");
@@ -283,6 +550,9 @@ int main(void)
 	tcase_add_test(tc, expert_groups_are_cut_from_dp);
 	tcase_add_test(tc, bad_orders);
 	tcase_add_test(tc, both_ways_agree);
+	tcase_add_test(tc, classes_are_what_the_header_says);
+	tcase_add_test(tc, a_partly_filled_last_node);
+	tcase_add_test(tc, too_irregular_is_one_class_a_stage);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

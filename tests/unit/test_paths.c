@@ -51,12 +51,15 @@ START_TEST(not_found_says_where_or_which)
 	const char *path = "untouched";
 
 	write_file("models/gpt-9b.yaml", "{}");
-	ck_assert_int_eq(sc_config_path("models/gpt-9c.yaml", "r.yaml", &arena, &path, &err), -SC_EIO);
-	ck_assert_str_eq(err.text, "no file \"models/gpt-9c.yaml\"; did you mean \"models/gpt-9b.yaml\"?");
+	ck_assert_int_eq(sc_config_path("models/gpt-9c.yaml", "r.yaml", &arena, &path, &err),
+			 -SC_EIO);
+	ck_assert_str_eq(err.text,
+			 "no file \"models/gpt-9c.yaml\"; did you mean \"models/gpt-9b.yaml\"?");
 	memset(&err, 0, sizeof(err));
 	ck_assert_int_ne(sc_config_path("zzzzzzzz.yaml", "r.yaml", &arena, &path, &err), 0);
-	ck_assert_str_eq(err.text, "no file \"zzzzzzzz.yaml\"; looked beside the file that names it, in "
-				   "$STEPCAST_CONFIGS and in the installed configs");
+	ck_assert_str_eq(err.text,
+			 "no file \"zzzzzzzz.yaml\"; looked beside the file that names it, in "
+			 "$STEPCAST_CONFIGS and in the installed configs");
 	ck_assert_str_eq(path, "untouched");
 	ck_assert_int_eq(sc_config_path("", NULL, &arena, &path, NULL), -SC_EVALUE);
 }

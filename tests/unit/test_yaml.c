@@ -80,6 +80,7 @@ static const struct {
 	{"k: a # comment\n", "a", false},
 	{"k: a#b\n", "a#b", false},
 	{"\xEF\xBB\xBFk: bom\n", "bom", false},
+	{"\xEF\xBB\xBFj: 1\nk: bom before\n", "bom before", false},
 	{"k: crlf\r\n", "crlf", false},
 	{"k: no newline", "no newline", false},
 	{"---\nk: marked\n...\n", "marked", false},

@@ -1,0 +1,1 @@
+"$STEPCAST" validate configs/base.yaml --table "$FILE" --by case --by case

@@ -1,0 +1,1 @@
+"$STEPCAST" predict configs/base.yaml/x.yaml

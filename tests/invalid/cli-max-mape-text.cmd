@@ -1,0 +1,1 @@
+"$STEPCAST" validate configs/base.yaml --table x.csv --max-mape ten

@@ -1,0 +1,1 @@
+"$STEPCAST" predict --no-json configs/examples/gpt-22b-selene.yaml

@@ -1,0 +1,1 @@
+"$STEPCAST" --json predict configs/examples/gpt-22b-selene.yaml

@@ -1,0 +1,1 @@
+"$STEPCAST" validate configs/base.yaml --table "$FILE" --out-cases nowhere/c.csv

@@ -1,0 +1,1 @@
+"$STEPCAST" predict -z configs/examples/gpt-22b-selene.yaml

@@ -1,0 +1,1 @@
+"$STEPCAST" predict --zzzzzzzz configs/examples/gpt-22b-selene.yaml

@@ -1,0 +1,1 @@
+"$STEPCAST" validate configs/base.yaml configs/examples/gpt-22b-selene.yaml --table x.csv

@@ -1,0 +1,1 @@
+"$STEPCAST" validate base.yaml --table "$FILE"

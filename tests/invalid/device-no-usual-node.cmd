@@ -1,0 +1,1 @@
+STEPCAST_CONFIGS=own "$STEPCAST" predict "$FILE"

@@ -1,0 +1,1 @@
+STEPCAST_CONFIGS=configs "$STEPCAST" predict "$FILE"

@@ -1,0 +1,1 @@
+"$STEPCAST" op gemm --device t4 m= n=8 k=8

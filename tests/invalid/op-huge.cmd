@@ -1,0 +1,1 @@
+"$STEPCAST" op gemm --device t4 m=1e300 n=8 k=8

@@ -1,0 +1,1 @@
+"$STEPCAST" op collective bytes=8 ranks=2

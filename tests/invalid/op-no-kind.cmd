@@ -1,0 +1,1 @@
+"$STEPCAST" op --device t4

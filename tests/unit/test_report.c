@@ -1,0 +1,365 @@
+/* Reports: valid JSON whatever the texts are, timelines that agree with the simulation, HTML that
+ * cannot be broken out of, what-ifs that make sense. */
+#include <check.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/chrome_trace.h"
+#include "report/config_show.h"
+#include "report/html.h"
+#include "report/json.h"
+#include "report/labels.h"
+#include "report/sweep_csv.h"
+#include "report/text.h"
+
+static struct sc_arena arena;
+static struct sc_err err;
+static struct sc_catalog *catalog;
+static struct sc_predictor *predictor;
+static struct sc_request request;
+static struct sc_prediction prediction;
+
+static void load_request(const char *const *sets, size_t n)
+{
+	struct sc_config config;
+
+	sc_config_init(&config);
+	for (size_t i = 0; i + 1 < n; i += 2)
+		ck_assert_msg(sc_config_set(&config, sets[i], sets[i + 1], "test", &arena, &err) ==
+				      0,
+			      "%s", err.text);
+	ck_assert_msg(sc_config_resolve(&config, catalog, "test", &request, &err) == 0, "%s",
+		      err.text);
+}
+
+static void set_up(void)
+{
+	static const char *const sets[] = {"cluster.gpu",
+					   "a100-sxm-80gb",
+					   "gpus",
+					   "16",
+					   "model.family",
+					   "gpt",
+					   "model.layers",
+					   "8",
+					   "model.hidden",
+					   "2048",
+					   "model.heads",
+					   "16",
+					   "model.seq",
+					   "1024",
+					   "model.vocab",
+					   "51200",
+					   "parallel.tp",
+					   "4",
+					   "parallel.pp",
+					   "2",
+					   "training.global_batch",
+					   "16",
+					   "training.precision",
+					   "fp16",
+					   "notes",
+					   "a \"quoted\" <text>",
+					   "schema",
+					   "stepcast/1"};
+
+	memset(&err, 0, sizeof(err));
+	sc_arena_init(&arena, 1 << 14);
+	catalog = sc_catalog_create();
+	predictor = sc_predictor_create();
+	load_request(sets, sizeof(sets) / sizeof(sets[0]));
+}
+
+static void tear_down(void)
+{
+	sc_predictor_destroy(predictor);
+	sc_catalog_destroy(catalog);
+	sc_arena_release(&arena);
+}
+
+static void predict(struct sc_predict_opts *opts)
+{
+	ck_assert_msg(sc_predict(predictor, &request, opts, &prediction, &err) == 0, "%s",
+		      err.text);
+}
+
+static json_t *read_back(FILE *file)
+{
+	json_error_t error;
+	json_t *root;
+
+	rewind(file);
+	root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+	ck_assert_msg(root != NULL, "line %d: %s", error.line, error.text);
+	fclose(file);
+	return root;
+}
+
+/* ---- timeline ---- */
+
+/* The spans of one lane do not overlap, and the last ends when the simulation does. */
+static void check_spans(const json_t *events, double total_us)
+{
+	double *lane_end = sc_arena_calloc(&arena, 1024, sizeof(double)), last = 0;
+	size_t i, n_spans = 0;
+	json_t *event;
+
+	json_array_foreach(events, i, event)
+	{
+		double ts, dur;
+		size_t lane;
+
+		if (strcmp(json_string_value(json_object_get(event, "ph")), "X") != 0)
+			continue;
+		n_spans++;
+		ts = json_number_value(json_object_get(event, "ts"));
+		dur = json_number_value(json_object_get(event, "dur"));
+		lane = (size_t)json_integer_value(json_object_get(event, "tid"));
+		ck_assert_uint_lt(lane, 1024);
+		ck_assert_double_ge(dur, 0);
+		ck_assert_double_ge(ts, lane_end[lane] - 2e-3); /* written to the nanosecond */
+		lane_end[lane] = ts + dur;
+		last = fmax(last, ts + dur);
+	}
+	ck_assert_uint_gt(n_spans, 10);
+	ck_assert_double_eq_tol(last, total_us, 2e-3);
+}
+
+START_TEST(test_timeline)
+{
+	struct sc_predict_opts opts;
+	FILE *file = tmpfile();
+	json_t *root;
+
+	sc_predict_opts_init(&opts);
+	opts.keep_graph = true;
+	opts.detail = _i ? SC_DETAIL_FULL : SC_DETAIL_COARSE;
+	predict(&opts);
+	ck_assert_int_eq(sc_chrome_trace_write(predictor, &prediction, file, &err), 0);
+	root = read_back(file);
+	check_spans(json_object_get(root, "traceEvents"),
+		    sc_predictor_timeline(predictor)->total_us);
+	ck_assert_double_eq_tol(sc_predictor_timeline(predictor)->total_us / 1e3,
+				prediction.iteration_ms, 1e-6);
+	json_decref(root);
+}
+END_TEST
+
+/* ---- JSON ---- */
+
+START_TEST(test_json)
+{
+	struct sc_explanation explanation;
+	struct sc_predict_opts opts;
+	FILE *file = tmpfile();
+	json_t *root, *value;
+	const char *key;
+	double sum = 0;
+
+	sc_predict_opts_init(&opts);
+	predict(&opts);
+	snprintf(prediction.warnings.text[0], sizeof(prediction.warnings.text[0]),
+		 "a \"b\" \xff\n");
+	prediction.warnings.n = 1;
+	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
+			 0);
+	ck_assert_int_eq(sc_json_prediction(&prediction, &explanation, file, &err), 0);
+	root = read_back(file);
+	json_object_foreach(json_object_get(root, "breakdown_ms"), key, value) sum +=
+		json_number_value(value);
+	ck_assert_double_eq_tol(sum, prediction.iteration_ms, 1e-6 * prediction.iteration_ms);
+	ck_assert_str_eq(json_string_value(json_object_get(root, "schema")), "stepcast/predict");
+	ck_assert(json_is_integer(json_object_get(root, "version")));
+	ck_assert_uint_eq(json_array_size(json_object_get(root, "warnings")), 1);
+	json_decref(root);
+}
+END_TEST
+
+START_TEST(test_json_refuses_what_is_not_finite)
+{
+	struct sc_predict_opts opts;
+	FILE *file = tmpfile();
+
+	sc_predict_opts_init(&opts);
+	predict(&opts);
+	prediction.mfu = (double)NAN;
+	ck_assert_int_lt(sc_json_prediction(&prediction, NULL, file, &err), 0);
+	ck_assert_int_eq((int)ftell(file), 0);
+	fclose(file);
+}
+END_TEST
+
+/* ---- explain ---- */
+
+START_TEST(test_faster_is_not_slower)
+{
+	struct sc_explanation explanation;
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	predict(&opts);
+	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
+			 0);
+	for (size_t i = 0; i < SC_N_WHAT_IFS; i++) {
+		const struct sc_what_if *w = &explanation.what_if[i];
+
+		ck_assert_msg(w->gain_pct > -1e-6, "%s: %g %%", w->resource, w->gain_pct);
+		ck_assert_msg(w->gain_pct < 100.0 * (1.0 - 1.0 / explanation.speed) + 1e-6,
+			      "%s: %g %%", w->resource, w->gain_pct);
+	}
+	ck_assert_double_gt(explanation.what_if[0].gain_pct, 0);
+}
+END_TEST
+
+/* ---- HTML and text ---- */
+
+START_TEST(test_html_is_escaped)
+{
+	struct sc_strbuf page = {0};
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	predict(&opts);
+	sc_html_prediction("<script>alert(\"x\")</script>", &request, &prediction, NULL, &page);
+	ck_assert_ptr_null(strstr(sc_strbuf_get(&page), "<script"));
+	ck_assert_ptr_nonnull(
+		strstr(sc_strbuf_get(&page), "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;"));
+	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), "</svg>"));
+	sc_strbuf_release(&page);
+}
+END_TEST
+
+/* Widths and shares survive numbers of any size. */
+START_TEST(test_text_of_extremes)
+{
+	static const double values[] = {0, 1e-300, 1e12};
+	struct sc_strbuf text = {0};
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	predict(&opts);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		prediction.iteration_ms = values[i];
+		for (int owner = 0; owner < SC_N_OWNERS; owner++)
+			prediction.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
+		sc_strbuf_clear(&text);
+		sc_text_prediction(&request, &prediction, &text);
+		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "nan"));
+		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "inf"));
+	}
+	sc_strbuf_release(&text);
+}
+END_TEST
+
+/* ---- config show ---- */
+
+START_TEST(test_config_show_reads_back)
+{
+	struct sc_strbuf shown = {0}, again = {0};
+	struct sc_config config;
+	struct sc_yaml *root;
+
+	sc_config_show(&request, &shown);
+	ck_assert_msg(sc_yaml_parse(sc_strbuf_get(&shown), shown.n, "shown", &arena, &root, &err) ==
+			      0,
+		      "%s", err.text);
+	sc_config_init(&config);
+	ck_assert_msg(sc_yaml_decode(root, sc_config_fields, &config, &arena, NULL, &err) == 0,
+		      "%s", err.text);
+	ck_assert_str_eq(config.notes, "a \"quoted\" <text>");
+	ck_assert_int_eq(sc_config_resolve(&config, catalog, "shown", &request, &err), 0);
+	sc_config_show(&request, &again);
+	/* The same values; only where they came from has changed. */
+	for (const char *a = sc_strbuf_get(&shown), *b = sc_strbuf_get(&again); *a && *b;) {
+		size_t n = strcspn(a, "#\n");
+
+		ck_assert_uint_eq(n, strcspn(b, "#\n"));
+		ck_assert_int_eq(strncmp(a, b, n), 0);
+		a += strcspn(a, "\n") + 1;
+		b += strcspn(b, "\n") + 1;
+	}
+	sc_strbuf_release(&shown);
+	sc_strbuf_release(&again);
+}
+END_TEST
+
+/* ---- CSV ---- */
+
+/* What is written is read back as it was, cells that need quotes included. */
+START_TEST(test_sweep_csv_reads_back)
+{
+	const char text[] = "case,notes\n\"a,b\",\"say \"\"x\"\"\"\nplain,\"two\nlines\"\n";
+	struct sc_outcome outcomes[2] = {
+		{.error = "", .iteration_ms = 12.5},
+		{.code = SC_EVALUE, .error = "wrong, and \"why\""},
+	};
+	struct sc_csv cases, back;
+	char written[1024];
+	FILE *file = tmpfile();
+	size_t n;
+
+	ck_assert_int_eq(sc_csv_parse(text, strlen(text), "t", &arena, &cases, &err), 0);
+	ck_assert_int_eq(sc_sweep_csv_write(&cases, outcomes, file, &err), 0);
+	rewind(file);
+	n = fread(written, 1, sizeof(written), file);
+	fclose(file);
+	ck_assert_msg(sc_csv_parse(written, n, "w", &arena, &back, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(back.n_rows, 2);
+	ck_assert_str_eq(sc_csv_cell(&back, 0, 0), "a,b");
+	ck_assert_str_eq(sc_csv_cell(&back, 0, 1), "say \"x\"");
+	ck_assert_str_eq(sc_csv_cell(&back, 1, 1), "two\nlines");
+	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "iteration_ms")),
+			 "12.5");
+	ck_assert_str_eq(sc_csv_cell(&back, 1, (size_t)sc_csv_column(&back, "iteration_ms")), "");
+	ck_assert_str_eq(sc_csv_cell(&back, 1, (size_t)sc_csv_column(&back, "error")),
+			 "wrong, and \"why\"");
+}
+END_TEST
+
+START_TEST(test_every_label)
+{
+	for (int i = 0; i < SC_N_OWNERS; i++) {
+		ck_assert_uint_gt(strlen(sc_owner_label((enum sc_owner)i)), 0);
+		ck_assert_uint_eq(strlen(sc_owner_color((enum sc_owner)i)), 7);
+	}
+	for (int i = SC_BY_NONE; i <= SC_BY_RESOURCE; i++)
+		ck_assert_uint_gt(strlen(sc_reason_name((enum sc_reason)i)), 0);
+	for (int i = SC_NODE_HOST; i <= SC_NODE_MARK; i++)
+		ck_assert_uint_gt(strlen(sc_node_kind_name((enum sc_node_kind)i)), 0);
+	for (int i = SC_LANE_HOST; i <= SC_LANE_NIC; i++)
+		ck_assert_uint_gt(strlen(sc_lane_kind_name((enum sc_lane_kind)i)), 0);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("report");
+	TCase *tcase = tcase_create("report");
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_loop_test(tcase, test_timeline, 0, 2);
+	tcase_add_test(tcase, test_json);
+	tcase_add_test(tcase, test_json_refuses_what_is_not_finite);
+	tcase_add_test(tcase, test_faster_is_not_slower);
+	tcase_add_test(tcase, test_html_is_escaped);
+	tcase_add_test(tcase, test_text_of_extremes);
+	tcase_add_test(tcase, test_config_show_reads_back);
+	tcase_add_test(tcase, test_sweep_csv_reads_back);
+	tcase_add_test(tcase, test_every_label);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int main(void)
+{
+	SRunner *runner = srunner_create(make_suite());
+	int n_failed;
+
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
