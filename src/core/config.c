@@ -373,3 +373,17 @@ void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 	for (int64_t i = 0; i < n_chunks; i++)
 		layers[i] = par->stage_layers.n ? par->stage_layers.at[i] : each + (i < n_more);
 }
+
+enum sc_dtype sc_storage_dtype(enum sc_precision precision)
+{
+	return precision == SC_P_FP8 ? SC_BF16 : sc_precision_dtype(precision);
+}
+
+double sc_grad_bytes(const struct sc_request *request)
+{
+	enum sc_dtype dtype = sc_storage_dtype(request->config.training.precision);
+	double bytes = dtype == SC_BF16 ? request->software.grad_bytes_bf16
+					: request->software.grad_bytes;
+
+	return bytes > sc_dtype_bytes(dtype) ? bytes : sc_dtype_bytes(dtype);
+}

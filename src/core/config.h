@@ -122,6 +122,11 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err);
 const char *sc_family_name(enum sc_family family);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
+/* Of weights and activations in memory: fp8 GEMMs read and write bf16 tensors. */
+enum sc_dtype sc_storage_dtype(enum sc_precision precision);
+/* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
+ * weights'. */
+double sc_grad_bytes(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
  * not split evenly: the first chunks have one more. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);

@@ -44,6 +44,8 @@ const struct sc_field sc_software_fields[] = {
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
 	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
+	DOUBLE(grad_bytes_bf16, 1, 8, "the same where weights are bf16"),
+	DOUBLE(main_grad_bytes, 0, 8, "optimizer's copy of the gradients, bytes per parameter"),
 	BOOL(grad_accumulate_fp32, "fp32 main gradients"),
 	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
 	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),

@@ -15,6 +15,8 @@ struct sc_software {
 	double gathers_per_layer;   /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
 	bool gather_ahead;          /* sharded weights are gathered one layer ahead, else on demand */
 	double grad_bytes;          /* bytes per gradient element in the reduction: 2 or 4 */
+	double grad_bytes_bf16;     /* the same where weights are bf16 */
+	double main_grad_bytes;     /* per parameter: copy of the gradients that the optimizer works on */
 	bool grad_accumulate_fp32;  /* main gradients in fp32, added after each micro-batch */
 	bool flash_attention;       /* training.attention that is not given means flash */
 	bool fused_bias_gelu, fused_bias_dropout, fused_softmax, fused_layer_norm, fused_rope;

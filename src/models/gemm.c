@@ -31,7 +31,8 @@ static double operand_bytes(const struct sc_op *op)
 {
 	const struct sc_gemm_shape *s = &op->u.gemm;
 	double e = sc_dtype_bytes(op->dtype);
-	double c_bytes = s->accumulate ? 2 * sc_dtype_bytes(SC_FP32) : e;
+	double out = sc_dtype_bytes(op->dtype == SC_FP8 ? SC_BF16 : op->dtype);
+	double c_bytes = s->accumulate ? 2 * sc_dtype_bytes(SC_FP32) : out;
 
 	return s->batch * (e * (s->m * s->k + s->k * s->n) + c_bytes * s->m * s->n);
 }
@@ -82,7 +83,8 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 	double peak = sc_device_peak_tflops(device, op->dtype);
 	bool tensor = op->dtype != SC_FP32 && peak > 0;
 	bool aligned = !tensor || is_aligned(op);
-	double eff = tensor ? c->eff_max * (aligned ? c->power_eff : c->misaligned_eff) : c->eff_simt;
+	double eff =
+		tensor ? c->eff_max * (aligned ? c->power_eff : c->misaligned_eff) : c->eff_simt;
 	struct problem p = {
 		.shape = s,
 		.sms = (double)device->sm_count,

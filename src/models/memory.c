@@ -9,9 +9,7 @@
 
 static double element_bytes(const struct sc_request *request)
 {
-	enum sc_dtype dtype = sc_precision_dtype(request->config.training.precision);
-
-	return dtype == SC_FP8 ? sc_dtype_bytes(SC_BF16) : sc_dtype_bytes(dtype);
+	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }
 
 /* Bytes of one layer's activations for one micro-batch, kept from forward to backward. */
@@ -68,18 +66,28 @@ static double state_bytes(const struct sc_request *request)
 	return 0;
 }
 
+/* Only where gradients are narrower than the optimizer's numbers. */
+static double main_grad_bytes(const struct sc_request *request)
+{
+	return sc_grad_bytes(request) < sc_dtype_bytes(SC_FP32) ? request->software.main_grad_bytes
+								: 0;
+}
+
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out)
 {
 	enum sc_sharding sharding = request->config.parallel.sharding;
 	double gib = SC_BYTES_PER_GIB, p = shape->params;
 	bool all = sharding == SC_ZERO3 || sharding == SC_FSDP;
+	bool scattered = all || sharding == SC_ZERO2;
 	bool states = sharding != SC_SHARD_NONE || request->software.distributed_optimizer;
 
 	*out = (struct sc_memory){
 		.weights_gib = p * element_bytes(request) / (all ? shape->dp : 1) / gib,
-		.gradients_gib = p * request->software.grad_bytes /
-				 (all || sharding == SC_ZERO2 ? shape->dp : 1) / gib,
+		.gradients_gib = p *
+				 (sc_grad_bytes(request) / (scattered ? shape->dp : 1) +
+				  main_grad_bytes(request) / (all ? shape->dp : 1)) /
+				 gib,
 		.optimizer_gib = p * state_bytes(request) / (states ? shape->dp : 1) / gib,
 		.activations_gib = activation_bytes(request, shape) / gib,
 		.buffers_gib = request->software.buffers_gib,

@@ -13,7 +13,6 @@ struct sc_memory_shape {
 	double params;           /* on one rank, before sharding over dp */
 	double dp;               /* ranks that sharding spreads over */
 	double layers_in_flight; /* layers x micro-batches whose activations are alive at the peak */
-	double layers_at_once; /* layers of one micro-batch in one chunk: live while recomputing: 1 */
 	double samples;        /* of one micro-batch */
 	bool head;             /* holds logits */
 };

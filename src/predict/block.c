@@ -140,6 +140,17 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 	return node;
 }
 
+/* The compute lane goes on only after the collective in flight. */
+static void join(struct sc_emit *emit, struct pending *comm)
+{
+	uint32_t node = sc_graph_add_node(emit->graph, SC_NODE_EVENT, emit->lanes.compute,
+					  emit->zero_cost, SC_NONE);
+
+	sc_graph_add_dep(emit->graph, node, comm->node);
+	emit->compute_dep = node;
+	comm->node = SC_NONE;
+}
+
 void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs)
 {
 	struct pending comm = {SC_NONE, 0};
@@ -158,12 +169,10 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 		}
 		if (step->kind == SC_STEP_HOST)
 			continue;
-		node = emit_gpu_step(step, emit, launch, cost[0]);
 		if (comm.node != SC_NONE &&
-		    (comm.kernels_left == 0 || step->kind != SC_STEP_KERNEL)) {
-			sc_graph_add_dep(emit->graph, node, comm.node);
-			comm.node = SC_NONE;
-		}
+		    (comm.kernels_left == 0 || step->kind != SC_STEP_KERNEL))
+			join(emit, &comm);
+		node = emit_gpu_step(step, emit, launch, cost[0]);
 		if (step->kind == SC_STEP_TP_COMM && step->hidden > 0)
 			comm = (struct pending){node, step->hidden};
 		else
@@ -171,14 +180,8 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 		if (comm.node != SC_NONE && step->kind == SC_STEP_KERNEL)
 			comm.kernels_left--;
 	}
-	/* A collective still hidden at the block's end is joined by whatever comes next. */
-	if (comm.node != SC_NONE) {
-		uint32_t join = sc_graph_add_node(emit->graph, SC_NODE_EVENT, emit->lanes.compute,
-						  emit->zero_cost, SC_NONE);
-
-		sc_graph_add_dep(emit->graph, join, comm.node);
-		emit->compute_dep = join;
-	}
+	if (comm.node != SC_NONE)
+		join(emit, &comm);
 }
 
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b)
@@ -265,8 +268,8 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		s->host_us += step->host_us;
 		s->flop += step->flop;
 		if (step->kind == SC_STEP_KERNEL)
-			s->sm_us += step->cost.work_us * fmax(step->cost.demand[SC_RES_SM],
-							      1 - env->comm_sm_frac);
+			s->sm_us += step->cost.work_us *
+				    fmax(step->cost.demand[SC_RES_SM], 1 - env->comm_sm_frac);
 		s->hbm_us += step->cost.work_us * step->cost.demand[SC_RES_HBM];
 		s->n_kernels += step->kind == SC_STEP_KERNEL;
 	}

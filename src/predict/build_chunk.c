@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
 
@@ -42,18 +43,20 @@ static struct sc_summary host_summary(const struct builder *b, uint32_t c)
 	return (struct sc_summary){.host_us = us, .lead_us = 0};
 }
 
-/* Where the host waits for every transfer, it and the GPU start a pass together: one node. */
+/* Where the host waits for every transfer, it and the GPU start a pass together: one node. A part of a
+ * pass that shares its GPU with gradient or weight collectives always has its host nodes. */
 static struct pass_costs make_costs(struct builder *b, const struct sc_summary *sum, bool shares)
 {
+	bool together = b->sync_p2p && !shares;
 	struct sc_cost lead = {.work_us = sum->lead_us, .owner_frac[SC_OWN_HOST] = 1};
 	struct sc_cost rest = {.work_us = sum->host_us - sum->lead_us,
 			       .owner_frac[SC_OWN_HOST] = 1};
-	struct sc_cost gpu = {.work_us = sum->gpu_us + (b->sync_p2p ? sum->lead_us : 0)};
+	struct sc_cost gpu = {.work_us = sum->gpu_us + (together ? sum->lead_us : 0)};
 	struct pass_costs out = {SC_NONE, SC_NONE, SC_NONE};
 
 	for (int o = 0; o < SC_N_OWNERS && gpu.work_us > 0; o++)
 		gpu.owner_frac[o] = sum->owner_us[o] / gpu.work_us;
-	if (b->sync_p2p && gpu.work_us > 0)
+	if (together && gpu.work_us > 0)
 		gpu.owner_frac[SC_OWN_HOST] += sum->lead_us / gpu.work_us;
 	if (shares && sum->gpu_us > 0) { /* what its kernels load on average */
 		gpu.demand[SC_RES_SM] = fmin(sum->sm_us / gpu.work_us, 1);
@@ -61,7 +64,7 @@ static struct pass_costs make_costs(struct builder *b, const struct sc_summary *
 		gpu.waves = sum->n_kernels;
 	}
 	out.gpu = sc_graph_add_cost(b->graph, &gpu);
-	if (b->sync_p2p)
+	if (together)
 		return out;
 	out.lead = sc_graph_add_cost(b->graph, &lead);
 	if (rest.work_us > 0)
@@ -69,7 +72,7 @@ static struct pass_costs make_costs(struct builder *b, const struct sc_summary *
 	return out;
 }
 
-/* The nodes of a coarse pass. `recv` is what its compute must wait for beside its lane. */
+/* The nodes of a coarse pass or part of one. `recv` is what its compute must wait for beside its lane. */
 static uint32_t add_pass(struct builder *b, uint32_t c, const struct pass_costs *costs,
 			 uint32_t recv, uint32_t op)
 {
@@ -85,19 +88,10 @@ static uint32_t add_pass(struct builder *b, uint32_t c, const struct pass_costs 
 		sc_graph_add_dep(b->graph, node, host);
 	if (recv != SC_NONE)
 		sc_graph_add_dep(b->graph, node, recv);
-	if (st->last_send != SC_NONE && (b->sync_p2p || st->last_compute == SC_NONE))
+	if (st->last_send != SC_NONE && host == SC_NONE)
 		sc_graph_add_dep(b->graph, node, st->last_send);
 	st->last_compute = node;
 	return node;
-}
-
-/* A part of a pass beside which gradient or weight collectives run: its resources are shared. */
-static uint32_t add_summary(struct builder *b, uint32_t c, const struct sc_summary *sum,
-			    uint32_t recv, uint32_t op)
-{
-	struct pass_costs costs = make_costs(b, sum, true);
-
-	return add_pass(b, c, &costs, recv, op);
 }
 
 /* Ranks of one tensor-parallel group in several classes keep together at pass borders. */
@@ -178,16 +172,17 @@ static void full_begin(struct builder *b, struct tp_ctx *ctx, uint32_t recv, str
 	}
 }
 
-static uint32_t full_chunk(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv,
-			   struct sc_emit *emit, struct tp_ctx *ctx)
-{
-	*ctx = (struct tp_ctx){b, c};
-	full_begin(b, ctx, recv, emit);
-	emit_full_block(b, emit, c, p->lead, p->partial);
-	return emit->compute_dep;
-}
+/* ---- passes in parts, beside which data-parallel collectives run ---- */
 
-/* ---- layers that a data-parallel collective must follow or precede ---- */
+/* A pass that is added part by part: [lead block], runs of layers, [tail block]. */
+struct parts {
+	struct builder *b;
+	uint32_t c;
+	const struct pass *p;
+	struct sc_emit emit; /* full detail */
+	struct tp_ctx ctx;
+	uint32_t chunk;
+};
 
 static struct sc_summary block_sum(const struct builder *b, uint32_t c, const struct pass *p,
 				   int id)
@@ -197,111 +192,165 @@ static struct sc_summary block_sum(const struct builder *b, uint32_t c, const st
 	return id < 0 ? none : build_variant(b, c)->block[p->partial][id].sum;
 }
 
-static uint32_t add_layers(struct builder *b, uint32_t c, const struct pass *p, double n,
-			   struct sc_emit *emit, uint32_t op)
+static uint32_t add_part(struct parts *x, const struct sc_summary *sum, uint32_t recv,
+			 enum sc_op_name name, unsigned n)
 {
+	struct pass_costs costs = make_costs(x->b, sum, true);
+
+	return join_tp(x->b, x->c,
+		       add_pass(x->b, x->c, &costs, recv, sc_op_pack(name, x->chunk, n)));
+}
+
+/* Begins the pass: the host's part of a micro-batch, and the lead block if there is one. */
+static uint32_t add_lead(struct parts *x, uint32_t recv, uint32_t micro_batch)
+{
+	struct builder *b = x->b;
+	struct class_state *st = &b->cls[x->c];
+	struct sc_summary sum = host_summary(b, x->c), lead = block_sum(b, x->c, x->p, x->p->lead);
+
+	if (b->full) {
+		full_begin(b, &x->ctx, recv, &x->emit);
+		emit_full_block(b, &x->emit, x->c, x->p->lead, x->p->partial);
+		st->last_compute = x->emit.compute_dep;
+		return st->last_compute;
+	}
+	if (b->sync_p2p) { /* the host has waited for all it asked for */
+		uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
+						  b->zero_cost, SC_NAME_JOIN);
+		const uint32_t on[] = {recv, st->last_send, st->last_compute};
+
+		for (int i = 0; i < 3; i++)
+			if (on[i] != SC_NONE)
+				sc_graph_add_dep(b->graph, sync, on[i]);
+	}
+	sum = sc_summary_then(&sum, &lead);
+	return add_part(x, &sum, recv,
+			x->p->backward ? SC_NAME_BACKWARD_LEAD : SC_NAME_FORWARD_LEAD, micro_batch);
+}
+
+static uint32_t add_layers(struct parts *x, double n)
+{
+	struct builder *b = x->b;
 	struct sc_summary one, all;
 
 	if (b->full) {
 		for (double i = 0; i < n; i++)
-			emit_full_block(b, emit, c, p->layer, p->partial);
-		b->cls[c].last_compute = emit->compute_dep;
-		return emit->compute_dep;
+			emit_full_block(b, &x->emit, x->c, x->p->layer, x->p->partial);
+		b->cls[x->c].last_compute = x->emit.compute_dep;
+		return x->emit.compute_dep;
 	}
-	one = block_sum(b, c, p, p->layer);
+	one = block_sum(b, x->c, x->p, x->p->layer);
 	all = sc_summary_repeat(&one, n);
-	return add_summary(b, c, &all, SC_NONE, op);
+	return add_part(x, &all, SC_NONE,
+			x->p->backward ? SC_NAME_BACKWARD_LAYERS : SC_NAME_FORWARD_LAYERS,
+			(unsigned)n);
 }
 
-static uint32_t add_lead(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv,
-			 struct sc_emit *emit, struct tp_ctx *ctx, uint32_t op)
+static uint32_t add_tail(struct parts *x, uint32_t micro_batch)
 {
-	struct sc_summary host = host_summary(b, c), lead = block_sum(b, c, p, p->lead);
-	struct sc_summary sum = sc_summary_then(&host, &lead);
+	struct builder *b = x->b;
+	struct sc_summary tail = block_sum(b, x->c, x->p, x->p->tail);
 
+	if (x->p->tail < 0)
+		return b->cls[x->c].last_compute;
 	if (b->full) {
-		b->cls[c].last_compute = full_chunk(b, c, p, recv, emit, ctx);
-		return b->cls[c].last_compute;
+		emit_full_block(b, &x->emit, x->c, x->p->tail, x->p->partial);
+		b->cls[x->c].last_compute = x->emit.compute_dep;
+		return x->emit.compute_dep;
 	}
-	return add_summary(b, c, &sum, recv, op);
+	return add_part(x, &tail, SC_NONE,
+			x->p->backward ? SC_NAME_BACKWARD_TAIL : SC_NAME_FORWARD_TAIL, micro_batch);
 }
 
-static uint32_t add_tail(struct builder *b, uint32_t c, const struct pass *p, struct sc_emit *emit,
-			 uint32_t op)
+/* The compute lane goes on only after `node`. */
+static void wait_for(struct parts *x, uint32_t node)
 {
-	struct sc_summary tail = block_sum(b, c, p, p->tail);
-
-	if (p->tail < 0)
-		return b->cls[c].last_compute;
-	if (b->full) {
-		emit_full_block(b, emit, c, p->tail, p->partial);
-		b->cls[c].last_compute = emit->compute_dep;
-		return emit->compute_dep;
-	}
-	return add_summary(b, c, &tail, SC_NONE, op);
+	build_compute_after(x->b, x->c, node);
+	x->emit.compute_dep = x->b->cls[x->c].last_compute;
 }
 
-/* The last backward of a chunk: buckets of layers, each followed by its gradients' reduction. */
-static uint32_t overlapped_backward(struct builder *b, uint32_t c, const struct pass *p,
-				    uint32_t recv, uint32_t op)
+/* Reduces gradients after `node`; where the software does not overlap, compute waits for it. */
+static void reduce(struct parts *x, double params, uint32_t node)
 {
-	const struct sc_software *sw = build_variant(b, c)->env.software;
-	double layer_bytes = sc_transformer_layer_params(b->tf->request) * sw->grad_bytes;
-	double per_bucket = sw->bucket_mib > 0
-				    ? fmax(1, ceil(sw->bucket_mib * 0x1p20 / layer_bytes))
-				    : p->n_layers;
-	struct sc_emit emit;
-	struct tp_ctx ctx;
-	uint32_t node;
-
-	add_lead(b, c, p, recv, &emit, &ctx, op);
-	b->cls[c].last_send = SC_NONE;
-	for (double done = 0; done < p->n_layers; done += per_bucket) {
-		double n = fmin(per_bucket, p->n_layers - done);
-
-		node = add_layers(b, c, p, n, &emit, op);
-		build_grad_reduce(b, c, n * sc_transformer_layer_params(b->tf->request), node);
-	}
-	node = add_tail(b, c, p, &emit, op);
-	if (p->tail >= 0)
-		build_grad_reduce(b, c, sc_transformer_embed_params(b->tf->request), node);
-	return node;
+	build_grad_reduce(x->b, x->c, params, node);
+	if (x->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
+		wait_for(x, x->b->cls[x->c].last_grad);
 }
 
-/* Weights sharded over the data-parallel ranks (ZeRO-3, FSDP): each layer's are gathered on demand or
- * one layer ahead of its use, and backward scatters its gradients, overlapped or not. */
-static uint32_t sharded_pass(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv,
-			     uint32_t op)
+/* Parameters of the embedding or head block that leads or trails a pass. */
+static double end_params(const struct builder *b, int block)
 {
+	switch (block) {
+	case SC_BLOCK_EMBED_F:
+	case SC_BLOCK_EMBED_B:
+		return sc_transformer_embed_params(b->tf->request);
+	case SC_BLOCK_HEAD_F:
+	case SC_BLOCK_HEAD_B:
+		return sc_transformer_word_params(b->tf->request);
+	default:
+		return 0;
+	}
+}
+
+/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. With
+ * one stage the head's weights are the embedding's, which is reduced last. */
+static uint32_t reducing_backward(struct parts *x, uint32_t recv, uint32_t micro_batch)
+{
+	struct builder *b = x->b;
+	const struct sc_request *req = b->tf->request;
+	double params = sc_transformer_layer_params(req), n_layers = x->p->n_layers;
+	double per_bucket = n_layers;
+	uint32_t node = add_lead(x, recv, micro_batch);
+
+	if (req->software.bucket_mib > 0)
+		per_bucket = fmax(1, ceil(req->software.bucket_mib * SC_BYTES_PER_MIB /
+					  (params * sc_grad_bytes(req))));
+	if (x->p->lead == SC_BLOCK_HEAD_B && b->built->shape.pp > 1)
+		reduce(x, end_params(b, x->p->lead), node);
+	for (double done = 0; done < n_layers; done += per_bucket) {
+		double n = fmin(per_bucket, n_layers - done);
+
+		node = add_layers(x, n);
+		reduce(x, n * params, node);
+	}
+	node = add_tail(x, micro_batch);
+	if (x->p->tail >= 0)
+		reduce(x, end_params(b, x->p->tail), node);
+	return b->cls[x->c].last_compute;
+}
+
+/* Weights sharded over the data-parallel ranks (ZeRO-3, FSDP): each part's are gathered on demand or
+ * while the part before it runs, and backward scatters its gradients, overlapped or not. */
+static uint32_t sharded_pass(struct parts *x, uint32_t recv, uint32_t micro_batch)
+{
+	struct builder *b = x->b;
 	double params = sc_transformer_layer_params(b->tf->request);
-	const struct sc_software *sw = build_variant(b, c)->env.software;
-	uint32_t before = b->cls[c].last_compute;
-	struct sc_emit emit;
-	struct tp_ctx ctx;
-	uint32_t node = add_lead(b, c, p, recv, &emit, &ctx, op);
+	bool ahead = b->tf->request->software.gather_ahead;
+	uint32_t node = b->cls[x->c].last_compute, gather;
 
-	b->cls[c].last_send = SC_NONE;
-	for (double i = 0; i < p->n_layers; i++) {
-		uint32_t gather =
-			build_weight_gather(b, c, params, sw->gather_ahead ? before : node);
-
-		build_compute_after(b, c, gather);
-		if (b->full)
-			emit.compute_dep = b->cls[c].last_compute;
-		before = node;
-		node = add_layers(b, c, p, 1, &emit, op);
-		if (!p->backward)
-			continue;
-		build_grad_reduce(b, c, params, node);
-		if (sw->grad_sync == SC_GRAD_AFTER) {
-			build_compute_after(b, c, b->cls[c].last_grad);
-			node = b->cls[c].last_compute;
-			emit.compute_dep = node;
-		}
+	if (x->p->lead >= 0)
+		wait_for(x, build_weight_gather(b, x->c, end_params(b, x->p->lead), node));
+	gather = ahead ? build_weight_gather(b, x->c, params, node) : SC_NONE;
+	node = add_lead(x, recv, micro_batch);
+	if (x->p->backward && x->p->lead >= 0)
+		reduce(x, end_params(b, x->p->lead), node);
+	for (double i = 0; i < x->p->n_layers; i++) {
+		wait_for(x, ahead ? gather : build_weight_gather(b, x->c, params, node));
+		if (ahead && i + 1 < x->p->n_layers)
+			gather = build_weight_gather(b, x->c, params, node);
+		node = add_layers(x, 1);
+		if (x->p->backward)
+			reduce(x, params, node);
 	}
-	node = add_tail(b, c, p, &emit, op);
-	return node;
+	if (x->p->tail == SC_BLOCK_HEAD_F)
+		wait_for(x, build_weight_gather(b, x->c, end_params(b, x->p->tail), node));
+	node = add_tail(x, micro_batch);
+	if (x->p->backward && x->p->tail >= 0)
+		reduce(x, end_params(b, x->p->tail), node);
+	return b->cls[x->c].last_compute;
 }
+
+/* ---- whole passes ---- */
 
 static struct sc_summary pass_summary(const struct builder *b, uint32_t c, const struct pass *p)
 {
@@ -317,10 +366,11 @@ static struct sc_summary pass_summary(const struct builder *b, uint32_t c, const
 
 static uint32_t full_pass(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv)
 {
+	struct tp_ctx ctx = {b, c};
 	struct sc_emit emit;
-	struct tp_ctx ctx;
 
-	full_chunk(b, c, p, recv, &emit, &ctx);
+	full_begin(b, &ctx, recv, &emit);
+	emit_full_block(b, &emit, c, p->lead, p->partial);
 	for (double i = 0; i < p->n_layers; i++)
 		emit_full_block(b, &emit, c, p->layer, p->partial);
 	emit_full_block(b, &emit, c, p->tail, p->partial);
@@ -347,16 +397,19 @@ static uint32_t plain_pass(struct builder *b, uint32_t c, const struct pass *p, 
 uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, uint32_t recv,
 		     bool last_backward)
 {
-	const struct sc_config *cfg = &b->tf->request->config;
-	const struct sc_rank_class *rc = &b->tf->placement.classes[c];
-	bool dp = rc->group[SC_AXIS_DP].span.n_ranks > 1;
+	enum sc_sharding sharding = b->tf->request->config.parallel.sharding;
+	bool overlaps = b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	struct pass p = pass_of(b, c, slot);
+	struct parts parts = {.b = b, .c = c, .p = &p, .ctx = {b, c}, .chunk = slot->chunk};
 	uint32_t op = sc_op_pack(slot->backward ? SC_NAME_BACKWARD : SC_NAME_FORWARD, slot->chunk,
 				 slot->micro_batch);
 
-	if (dp && (cfg->parallel.sharding == SC_ZERO3 || cfg->parallel.sharding == SC_FSDP))
-		return sharded_pass(b, c, &p, recv, op);
-	if (dp && last_backward && b->tf->request->software.grad_sync == SC_GRAD_OVERLAP)
-		return overlapped_backward(b, c, &p, recv, op);
+	if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks <= 1)
+		return plain_pass(b, c, &p, recv, op);
+	if (build_is_sharded(b))
+		return sharded_pass(&parts, recv, slot->micro_batch);
+	/* ZeRO-2 keeps a share of the gradients only: every micro-batch's are reduced */
+	if (slot->backward && (sharding == SC_ZERO2 || (last_backward && overlaps)))
+		return reducing_backward(&parts, recv, slot->micro_batch);
 	return plain_pass(b, c, &p, recv, op);
 }

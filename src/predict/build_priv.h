@@ -20,7 +20,6 @@ struct class_state {
 	uint32_t last_grad; /* last gradient collective, or SC_NONE */
 	uint32_t n_dp;      /* dp collectives emitted so far */
 	uint32_t n_tp;
-	uint32_t n_tie;
 };
 /* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
  * GPU's part. SC_NONE: no such node. */
@@ -49,6 +48,13 @@ struct builder {
 static inline bool build_is_partial(const struct builder *b, uint32_t micro_batch)
 {
 	return b->tf->partial && micro_batch + 1 == b->built->shape.micro_batches;
+}
+/* Weights sharded over the data-parallel ranks. */
+static inline bool build_is_sharded(const struct builder *b)
+{
+	enum sc_sharding sharding = b->tf->request->config.parallel.sharding;
+
+	return sharding == SC_ZERO3 || sharding == SC_FSDP;
 }
 const struct sc_variant *build_variant(const struct builder *b, uint32_t c);
 /* The seq-th group on an axis group's instance, made at first use. */

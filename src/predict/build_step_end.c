@@ -2,6 +2,7 @@
  * the optimizer, the parameters' gathering. */
 #include <string.h>
 
+#include "base/units.h"
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
 
@@ -39,15 +40,13 @@ static uint32_t dp_collective(struct builder *b, uint32_t c,
 
 static enum sc_dtype grad_dtype(const struct builder *b)
 {
-	return b->tf->request->software.grad_bytes > 2 ? SC_FP32 : SC_FP16;
+	return sc_grad_bytes(b->tf->request) > sc_dtype_bytes(SC_FP16) ? SC_FP32 : SC_FP16;
 }
 
 /* Weights sharded over dp move tensor by tensor in some stacks. */
 static double pieces_of_layer(const struct builder *b)
 {
-	enum sc_sharding s = b->tf->request->config.parallel.sharding;
-
-	return s == SC_ZERO3 || s == SC_FSDP ? b->tf->request->software.gathers_per_layer : 1;
+	return build_is_sharded(b) ? b->tf->request->software.gathers_per_layer : 1;
 }
 
 static bool scatters(const struct builder *b)
@@ -61,7 +60,7 @@ void build_grad_reduce(struct builder *b, uint32_t c, double params, uint32_t af
 {
 	struct sc_collective_shape shape = {
 		.kind = scatters(b) ? SC_REDUCE_SCATTER : SC_ALL_REDUCE,
-		.bytes = params * b->tf->request->software.grad_bytes,
+		.bytes = params * sc_grad_bytes(b->tf->request),
 		.dtype = grad_dtype(b),
 	};
 
@@ -70,7 +69,7 @@ void build_grad_reduce(struct builder *b, uint32_t c, double params, uint32_t af
 
 uint32_t build_weight_gather(struct builder *b, uint32_t c, double params, uint32_t after)
 {
-	enum sc_dtype dtype = sc_precision_dtype(b->tf->request->config.training.precision);
+	enum sc_dtype dtype = sc_storage_dtype(b->tf->request->config.training.precision);
 	struct sc_collective_shape shape = {SC_ALL_GATHER, params * sc_dtype_bytes(dtype), dtype};
 
 	return dp_collective(b, c, &shape, pieces_of_layer(b), after);
@@ -92,7 +91,9 @@ static void reduce_after(struct builder *b, uint32_t c)
 {
 	const struct sc_software *sw = &b->tf->request->software;
 	double params = b->tf->classes[c].params;
-	double per_bucket = sw->bucket_mib > 0 ? sw->bucket_mib * 0x1p20 / sw->grad_bytes : params;
+	double per_bucket = sw->bucket_mib > 0 ? sw->bucket_mib * SC_BYTES_PER_MIB /
+							 sc_grad_bytes(b->tf->request)
+					       : params;
 
 	for (double done = 0; done < params; done += per_bucket)
 		build_grad_reduce(b, c, params - done < per_bucket ? params - done : per_bucket,
@@ -108,8 +109,7 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 	struct sc_span span = {2, rc->prev_remote ? 2 : 1, rc->prev_remote ? 1 : 2};
 	struct sc_collective_shape shape = {
 		.kind = SC_ALL_REDUCE,
-		.bytes = sc_transformer_padded_vocab(req) / (double)req->config.parallel.tp *
-			 (double)req->config.model.hidden * req->software.grad_bytes,
+		.bytes = sc_transformer_word_params(req) * sc_grad_bytes(req),
 		.dtype = grad_dtype(b),
 	};
 	struct sc_member pair[2] = {{first, 1}, {rc->prev_class, 1}};
@@ -136,17 +136,19 @@ static uint32_t world_group(struct builder *b)
 {
 	const struct sc_placement *p = &b->tf->placement;
 	const struct sc_block_env *env = &b->tf->variant[0].env;
-	int64_t per_node = b->tf->request->config.cluster.gpus_per_node;
+	uint32_t per_node = (uint32_t)b->tf->fabric.gpus_per_node;
 	struct sc_span span = {(int)p->world, (int)((p->world + per_node - 1) / per_node),
 			       (int)(p->world < per_node ? p->world : per_node)};
 	struct sc_collective_shape shape = {SC_ALL_REDUCE, sc_dtype_bytes(SC_FP32), SC_FP32};
 	struct sc_member *all = sc_arena_calloc(b->arena, p->n_classes, sizeof(*all));
+	double n = env->software->loss_all_reduce;
 	struct sc_cost cost;
 
 	sc_block_comm_alone(env, &shape, &span, &cost);
-	cost.latency_us = sc_quantize_us((cost.latency_us + env->software->comm_host_us) *
-					 env->software->loss_all_reduce);
-	cost.work_us = sc_quantize_us(cost.work_us * env->software->loss_all_reduce);
+	if (p->world > 1)
+		cost.latency_us += env->software->comm_host_us / env->host_speed;
+	cost.latency_us = sc_quantize_us(n * cost.latency_us);
+	cost.work_us = sc_quantize_us(n * cost.work_us);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		all[c] = (struct sc_member){c, p->classes[c].multiplicity};
 	return sc_graph_add_group(b->graph, sc_graph_add_cost(b->graph, &cost), all,
@@ -170,11 +172,20 @@ static void add_optimizer(struct builder *b, uint32_t c)
 	st->last_compute = node;
 }
 
-static void finish_class(struct builder *b, uint32_t c, uint32_t world)
+/* The optimizer updates a share of the parameters, and all ranks need all of them again. */
+static bool updates_a_share(const struct builder *b, uint32_t c)
 {
 	const struct sc_config *cfg = &b->tf->request->config;
-	struct class_state *st = &b->cls[c];
 	enum sc_sharding sharding = cfg->parallel.sharding;
+
+	return b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks > 1 &&
+	       cfg->training.optimizer != SC_OPT_NONE && !build_is_sharded(b) &&
+	       (sharding != SC_SHARD_NONE || b->tf->request->software.distributed_optimizer);
+}
+
+static void finish_class(struct builder *b, uint32_t c, uint32_t world)
+{
+	struct class_state *st = &b->cls[c];
 	uint32_t node =
 		sc_graph_add_member(b->graph, st->lanes.tp, world, b->zero_cost, SC_NAME_STEP_COMM);
 
@@ -185,9 +196,7 @@ static void finish_class(struct builder *b, uint32_t c, uint32_t world)
 		sc_graph_add_dep(b->graph, node, st->last_send);
 	build_compute_after(b, c, node);
 	add_optimizer(b, c);
-	if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks > 1 &&
-	    (sharding == SC_ZERO1 || sharding == SC_ZERO2 ||
-	     b->tf->request->software.distributed_optimizer))
+	if (updates_a_share(b, c))
 		build_weight_gather(b, c, b->tf->classes[c].params, st->last_compute);
 }
 
@@ -195,12 +204,12 @@ void build_step_end(struct builder *b)
 {
 	const struct sc_config *cfg = &b->tf->request->config;
 	const struct sc_placement *p = &b->tf->placement;
-	bool sharded = cfg->parallel.sharding == SC_ZERO3 || cfg->parallel.sharding == SC_FSDP;
+	bool reduced = build_is_sharded(b) || cfg->parallel.sharding == SC_ZERO2 ||
+		       b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	uint32_t world;
 
 	for (uint32_t c = 0; c < p->n_classes; c++)
-		if (!sharded && p->classes[c].group[SC_AXIS_DP].span.n_ranks > 1 &&
-		    b->tf->request->software.grad_sync == SC_GRAD_AFTER)
+		if (!reduced && p->classes[c].group[SC_AXIS_DP].span.n_ranks > 1)
 			reduce_after(b, c);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0)

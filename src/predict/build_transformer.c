@@ -53,7 +53,7 @@ static void add_classes(struct builder *b)
 		st->lanes.grad_send = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->lanes.grad_recv = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->last_compute = st->last_send = st->last_grad = SC_NONE;
-		st->n_dp = st->n_tp = st->n_tie = 0;
+		st->n_dp = st->n_tp = 0;
 	}
 }
 
@@ -66,8 +66,8 @@ static void transfer_cost(const struct builder *b, const struct sc_variant *v, b
 	double tp = (double)cfg->parallel.tp;
 	bool split =
 		tp > 1 && (cfg->parallel.sequence_parallel || v->env.software->scatter_gather_p2p);
-	enum sc_dtype dtype = sc_precision_dtype(cfg->training.precision);
-	double e = dtype == SC_FP8 ? sc_dtype_bytes(SC_BF16) : sc_dtype_bytes(dtype);
+	enum sc_dtype dtype = sc_storage_dtype(cfg->training.precision);
+	double e = sc_dtype_bytes(dtype);
 	double bytes = samples * (double)cfg->model.seq * (double)cfg->model.hidden * e;
 	struct sc_span span = {2, remote ? 2 : 1, remote ? 1 : 2};
 	struct sc_collective_shape send = {SC_SEND_RECV, split ? bytes / tp : bytes, dtype};
@@ -246,16 +246,15 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 					2 * build_variant(b, (uint32_t)c)->block[p][k].steps.n);
 }
 
-int sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
-			 struct sc_build_scratch *scratch, struct sc_graph *graph,
-			 struct sc_built *built, struct sc_err *err)
+void sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
+			  struct sc_build_scratch *scratch, struct sc_graph *graph,
+			  struct sc_built *built)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
 	struct builder b = {.tf = tf, .graph = graph, .built = built};
 	struct sc_cost zero = {0};
 	struct sc_slot *slots;
 
-	(void)err;
 	built->shape = (struct sc_schedule_shape){
 		.kind = par->schedule,
 		.pp = (uint32_t)par->pp,
@@ -274,5 +273,4 @@ int sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches
 	for (size_t i = 0; i < tf->placement.n_instances; i++)
 		SC_VEC_RELEASE(&b.instance[i].ids);
 	sc_graph_seal(graph);
-	return 0;
 }

@@ -50,8 +50,8 @@ struct sc_built {
 	size_t n_slots;
 };
 /* Builds the iteration with `micro_batches` micro-batches into an empty graph and seals it. */
-int sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
-			 struct sc_build_scratch *scratch, struct sc_graph *graph,
-			 struct sc_built *built, struct sc_err *err);
+void sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
+			  struct sc_build_scratch *scratch, struct sc_graph *graph,
+			  struct sc_built *built);
 
 #endif

@@ -2,10 +2,12 @@
 #ifndef SC_PREDICT_OP_NAMES_H
 #define SC_PREDICT_OP_NAMES_H
 
+#include <stdbool.h>
+
+/* The first ones, up to MICRO_BATCH_HOST, are what passes are made of. */
 #define SC_OP_NAMES(X)                                               \
 	X(EMBED_LOOKUP, "embedding lookup")                          \
 	X(EMBED_DROPOUT, "embedding dropout")                        \
-	X(EMBED_COMM, "embedding all-reduce")                        \
 	X(EMBED_GRAD, "embedding gradient")                          \
 	X(LAYER_NORM, "layer norm")                                  \
 	X(LAYER_NORM_GRAD, "layer norm gradient")                    \
@@ -39,7 +41,6 @@
 	X(MLP_DOWN_WGRAD, "gemm mlp down weight gradient")           \
 	X(RESIDUAL_GRAD, "residual gradient")                        \
 	X(GRAD_ACCUMULATE, "gradient accumulation")                  \
-	X(CAST, "casts")                                             \
 	X(TP_ALL_REDUCE, "tensor-parallel all-reduce")               \
 	X(TP_ALL_GATHER, "tensor-parallel all-gather")               \
 	X(TP_REDUCE_SCATTER, "tensor-parallel reduce-scatter")       \
@@ -65,8 +66,12 @@
 	X(SEND_GRADIENT, "gradient send/recv")                       \
 	X(FORWARD, "forward")                                        \
 	X(BACKWARD, "backward")                                      \
-	X(FORWARD_LAYER, "forward layer")                            \
-	X(BACKWARD_LAYER, "backward layer")                          \
+	X(FORWARD_LEAD, "forward embedding")                         \
+	X(FORWARD_LAYERS, "forward layers")                          \
+	X(FORWARD_TAIL, "forward head")                              \
+	X(BACKWARD_LEAD, "backward head")                            \
+	X(BACKWARD_LAYERS, "backward layers")                        \
+	X(BACKWARD_TAIL, "backward embedding")                       \
 	X(JOIN, "join")
 
 enum sc_op_name {
@@ -77,7 +82,15 @@ enum sc_op_name {
 };
 const char *sc_op_name(unsigned id);
 
-/* A node's op id: name, chunk and micro-batch packed. */
+/* Ops of the passes, not of the iteration's end: the first of the table, and the passes themselves. */
+static inline bool sc_op_is_of_pass(unsigned name)
+{
+	return name <= SC_NAME_MICRO_BATCH_HOST ||
+	       (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL);
+}
+
+/* A node's op id: name, chunk and micro-batch packed; of FORWARD_LAYERS and BACKWARD_LAYERS the
+ * number of layers in place of the micro-batch. */
 static inline unsigned sc_op_pack(unsigned name, unsigned chunk, unsigned micro_batch)
 {
 	return name | (chunk & 63u) << 7 | (micro_batch & 0x7ffffu) << 13;

@@ -71,13 +71,55 @@ static int check_supported(const struct sc_config *cfg, struct sc_err *err)
 	return 0;
 }
 
+/* Keys that a later version reads: said, so that nobody counts on them. */
+static void warn_ignored(const struct sc_transformer *tf, struct sc_warnings *warnings)
+{
+	const struct sc_config *cfg = &tf->request->config;
+
+	if (cfg->parallel.tp_overlap)
+		sc_warn(warnings,
+			"parallel.tp_overlap has no effect yet; the software's habit counts");
+	if (cfg->training.cuda_graphs)
+		sc_warn(warnings, "training.cuda_graphs has no effect yet");
+	if (tf->placement.is_approximate)
+		sc_warn(warnings,
+			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
+			"taken, with its worst groups");
+}
+
+enum { NODES_A_PASS = 8, NODES_A_LAYER = 90 };
+#define MAX_NODES 2e8 /* some 20 GB */
+
+/* An upper estimate of the graph's nodes, refused before memory runs out. */
+static int check_size(const struct sc_transformer *tf, double micro_batches, struct sc_err *err)
+{
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	double passes =
+		2 * micro_batches * (double)par->virtual_stages * (double)tf->placement.n_classes;
+	double layers = 2 * micro_batches * (double)tf->request->config.model.layers *
+			(double)tf->placement.n_classes / (double)par->pp;
+	double nodes = passes * NODES_A_PASS;
+
+	if (tf->opts->detail == SC_DETAIL_FULL)
+		nodes += layers * NODES_A_LAYER;
+	if (nodes <= MAX_NODES)
+		return 0;
+	return sc_err_set(
+		err, SC_ELIMIT,
+		"some %.1e graph nodes for %g micro-batches on %zu kinds of ranks; use coarse "
+		"detail, a 1f1b schedule, a larger micro_batch or fewer stages",
+		nodes, micro_batches, tf->placement.n_classes);
+}
+
 static int build_and_run(struct sc_predictor *p, uint32_t micro_batches, struct sc_built *built,
 			 struct sc_err *err)
 {
-	int rc = sc_transformer_build(&p->tf, micro_batches, &p->scratch, &p->graph, built, err);
+	int rc = check_size(&p->tf, micro_batches, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		sc_transformer_build(&p->tf, micro_batches, &p->scratch, &p->graph, built);
 		rc = sc_simulate(p->scratch.sim, &p->graph, NULL, &p->timeline, err);
+	}
 	return rc;
 }
 
@@ -130,6 +172,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 		return rc;
 	memset(out, 0, sizeof(*out));
 	out->warnings = request->warnings;
+	warn_ignored(&p->tf, &out->warnings);
 	sc_run_summarize(&result, out);
 	return 0;
 }
@@ -152,7 +195,7 @@ const char *sc_predictor_op_name(const struct sc_predictor *predictor, uint32_t 
 	(void)predictor;
 	if (op == SC_NONE)
 		snprintf(buf, n_buf, "-");
-	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD)
+	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD_TAIL)
 		snprintf(buf, n_buf, "%s, micro-batch %u, chunk %u", sc_op_name(name),
 			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
 	else

@@ -22,11 +22,6 @@ static double stretch_weight(const struct sc_run *run, double start_us, double e
 	return 1 + run->n_skipped * (to - from) / (end_us - start_us);
 }
 
-static bool is_pass(unsigned name)
-{
-	return name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD;
-}
-
 static uint32_t node_class(const struct sc_run *run, uint32_t node)
 {
 	return run->graph->lanes.at[run->graph->nodes.at[node].lane].class_id;
@@ -41,15 +36,12 @@ static const struct sc_cost *node_cost(const struct sc_run *run, uint32_t node)
 	return &run->graph->costs.at[n->cost];
 }
 
-/* On the compute or tensor-parallel lane of a pipeline stage, before the optimizer. */
+/* Part of a pipeline stage's passes, its host's share included. */
 static bool runs_layers(const struct sc_run *run, uint32_t node)
 {
-	const struct sc_node *n = &run->graph->nodes.at[node];
-	const struct sc_cost *cost = node_cost(run, node);
+	uint32_t op = run->graph->nodes.at[node].op;
 
-	return run->built->shape.pp > 1 && cost->owner_frac[SC_OWN_OPTIMIZER] <= 0 &&
-	       (run->graph->lanes.at[n->lane].kind == SC_LANE_COMPUTE ||
-		sc_op_unpack_name(n->op) <= SC_NAME_LOSS_COMM);
+	return run->built->shape.pp > 1 && op != SC_NONE && sc_op_is_of_pass(sc_op_unpack_name(op));
 }
 
 /* On another stage than `home`, which has to wait meanwhile: pipeline bubble. */
@@ -111,7 +103,7 @@ static unsigned stretch_of(const struct sc_run *run, uint32_t node, uint32_t hom
 
 	if (is_bubble(run, node, home))
 		return STRETCH_BUBBLE;
-	if (runs_layers(run, node) || is_pass(name))
+	if (sc_op_is_of_pass(name))
 		return STRETCH_PASSES;
 	if (before && (name == SC_NAME_SEND_ACTIVATION || name == SC_NAME_SEND_GRADIENT))
 		return before;
@@ -201,38 +193,55 @@ static void tally_block(const struct sc_block *block, double times, struct tally
 	tally->us[SC_NAME_LAYER_HOST] += times * block->sum.lead_us;
 }
 
+/* What a coarse node of a pass stands for. */
 static void tally_pass(const struct sc_run *run, const struct sc_segment *s, double times,
 		       struct tally *tally)
 {
 	const struct sc_transformer *tf = run->tf;
+	const struct sc_schedule_shape *shape = &run->built->shape;
 	uint32_t op = run->graph->nodes.at[s->node].op, c = node_class(run, s->node);
-	const struct sc_variant *v = &tf->variant[tf->classes[c].variant];
-	uint32_t vs = sc_op_unpack_chunk(op) * run->built->shape.pp +
-		      (uint32_t)tf->placement.classes[c].stage;
-	bool forward = sc_op_unpack_name(op) == SC_NAME_FORWARD;
-	const struct sc_block *block = v->block[0];
+	unsigned name = sc_op_unpack_name(op), n = sc_op_unpack_micro_batch(op);
+	uint32_t vs = sc_op_unpack_chunk(op) * shape->pp + (uint32_t)tf->placement.classes[c].stage;
+	bool first = vs == 0, last = vs + 1 == shape->pp * shape->virtual_stages;
+	bool whole = name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD;
+	bool forward =
+		name >= SC_NAME_FORWARD && name < SC_NAME_BACKWARD_LEAD && name != SC_NAME_BACKWARD;
+	bool partial = whole && tf->partial && n + 1 == shape->micro_batches;
+	const struct sc_block *block = tf->variant[tf->classes[c].variant].block[partial];
 
-	tally_block(&block[forward ? SC_BLOCK_LAYER_F : SC_BLOCK_LAYER_B],
-		    times * (double)tf->stage_layers[vs], tally);
-	if (vs == 0)
-		tally_block(&block[forward ? SC_BLOCK_EMBED_F : SC_BLOCK_EMBED_B], times, tally);
-	if (vs + 1 == run->built->shape.pp * run->built->shape.virtual_stages)
-		tally_block(&block[forward ? SC_BLOCK_HEAD_F : SC_BLOCK_HEAD_B], times, tally);
+	if (whole)
+		tally_block(&block[forward ? SC_BLOCK_LAYER_F : SC_BLOCK_LAYER_B],
+			    times * (double)tf->stage_layers[vs], tally);
+	else if (name == SC_NAME_FORWARD_LAYERS || name == SC_NAME_BACKWARD_LAYERS)
+		tally_block(&block[forward ? SC_BLOCK_LAYER_F : SC_BLOCK_LAYER_B], times * n,
+			    tally);
+	if (first && ((whole && forward) || name == SC_NAME_FORWARD_LEAD))
+		tally_block(&block[SC_BLOCK_EMBED_F], times, tally);
+	if (first && ((whole && !forward) || name == SC_NAME_BACKWARD_TAIL))
+		tally_block(&block[SC_BLOCK_EMBED_B], times, tally);
+	if (last && ((whole && forward) || name == SC_NAME_FORWARD_TAIL))
+		tally_block(&block[SC_BLOCK_HEAD_F], times, tally);
+	if (last && ((whole && !forward) || name == SC_NAME_BACKWARD_LEAD))
+		tally_block(&block[SC_BLOCK_HEAD_B], times, tally);
 }
 
 static void tally_path(const struct sc_run *run, struct tally *tally)
 {
 	for (size_t i = 0; i < run->path->segments.n; i++) {
 		const struct sc_segment *s = &run->path->segments.at[i];
+		const struct sc_node *node = &run->graph->nodes.at[s->node];
 		double weight = stretch_weight(run, s->start_us, s->end_us);
-		unsigned name = sc_op_unpack_name(run->graph->nodes.at[s->node].op);
+		unsigned name = sc_op_unpack_name(node->op);
 
-		if (run->graph->nodes.at[s->node].op == SC_NONE)
+		if (node->op == SC_NONE)
 			continue;
-		if (is_pass(name) && run->tf->opts->detail == SC_DETAIL_COARSE) {
+		if (node->kind == SC_NODE_KERNEL && name >= SC_NAME_FORWARD &&
+		    name <= SC_NAME_BACKWARD_TAIL) {
 			tally_pass(run, s, weight, tally);
 			continue;
 		}
+		if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL)
+			name = SC_NAME_LAYER_HOST;
 		tally->us[name] += weight * (s->end_us - s->start_us);
 		tally->count[name] += weight;
 	}
@@ -376,9 +385,9 @@ void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 {
 	sc_critical_path_walk(run->graph, run->timeline, SC_NONE, run->path);
 	find_path(run, home_class(run), out);
-	out->iteration_ms = sc_quantize_us(run->timeline->total_us +
-					   run->n_skipped * run->steady.period_us) /
-			    SC_US_PER_MS;
+	out->iteration_ms =
+		sc_quantize_us(run->timeline->total_us + run->n_skipped * run->steady.period_us) /
+		SC_US_PER_MS;
 	out->n_nodes += run->graph->nodes.n;
 	find_contributors(run, out);
 	describe_classes(run, out);

@@ -11,7 +11,7 @@ static double comm_sm_frac(const struct sc_transformer *tf, const struct sc_rank
 {
 	struct sc_collective_shape shape = {
 		SC_ALL_REDUCE,
-		sc_transformer_layer_params(tf->request) * tf->request->software.grad_bytes,
+		sc_transformer_layer_params(tf->request) * sc_grad_bytes(tf->request),
 		SC_FP32,
 	};
 	struct sc_cost cost;
@@ -100,9 +100,10 @@ static double class_params(const struct sc_transformer *tf, int stage)
 	for (int64_t chunk = 0; chunk < par->virtual_stages; chunk++)
 		params += (double)tf->stage_layers[chunk * par->pp + stage] *
 			  sc_transformer_layer_params(tf->request);
-	/* the last stage keeps a copy of the tied word embedding */
-	if (stage == 0 || stage + 1 == par->pp)
+	if (stage == 0)
 		params += sc_transformer_embed_params(tf->request);
+	else if (stage + 1 == par->pp) /* a copy of the tied word embedding */
+		params += sc_transformer_word_params(tf->request);
 	return params;
 }
 
@@ -151,7 +152,7 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 			 [SC_AXIS_DP] = par->dp,
 			 [SC_AXIS_PP] = par->pp},
 		.order = par->order,
-		.gpus_per_node = cfg->cluster.gpus_per_node,
+		.gpus_per_node = tf->fabric.gpus_per_node, /* the scale-up domain, if wider */
 		.unfolded = tf->opts->unfolded,
 		.stragglers = cfg->stragglers.at,
 		.n_stragglers = cfg->stragglers.n,

@@ -29,7 +29,7 @@ static void dims_init(struct dims *x, const struct sc_request *req, const struct
 
 	*x = (struct dims){.req = req, .env = env, .block = block, .b = samples};
 	x->dtype = sc_precision_dtype(req->config.training.precision);
-	x->e = x->dtype == SC_FP8 ? sc_dtype_bytes(SC_BF16) : sc_dtype_bytes(x->dtype);
+	x->e = sc_dtype_bytes(sc_storage_dtype(req->config.training.precision));
 	x->sp = req->config.parallel.sequence_parallel && tp > 1;
 	x->s = (double)m->seq;
 	x->tokens = samples * x->s;
@@ -45,7 +45,7 @@ static void dims_init(struct dims *x, const struct sc_request *req, const struct
 
 static enum sc_dtype attention_dtype(const struct dims *x)
 {
-	return x->dtype == SC_FP8 ? SC_BF16 : x->dtype;
+	return sc_storage_dtype(x->req->config.training.precision);
 }
 
 static void gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k)
@@ -392,6 +392,12 @@ double sc_transformer_layer_params(const struct sc_request *request)
 	       + (x.q + 2 * x.kv) + x.ffn + 2 * x.h + 4 * x.h;      /* biases, norms */
 }
 
+double sc_transformer_word_params(const struct sc_request *request)
+{
+	return sc_transformer_padded_vocab(request) / (double)request->config.parallel.tp *
+	       (double)request->config.model.hidden;
+}
+
 double sc_transformer_embed_params(const struct sc_request *request)
 {
 	struct dims x;
@@ -410,17 +416,24 @@ double sc_transformer_model_flop(const struct sc_request *request)
 	return 3 * (2 * s * (layers * linear + h * (double)m->vocab) + layers * 4 * s * s * h);
 }
 
-/* Bytes an Adam-like update reads and writes per parameter: fp32 gradient read; master weight and
- * two moments read and written; working copy written if it is not the master. */
+/* Weights narrower than fp32 have a master copy. */
+static bool has_master(const struct sc_request *request)
+{
+	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision)) <
+	       sc_dtype_bytes(SC_FP32);
+}
+
+/* Bytes an update reads and writes per parameter: fp32 gradient read; weight and moments read and
+ * written in fp32; working copy written if it is not the master. */
 static double update_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
-	bool mixed = sc_precision_dtype(request->config.training.precision) != SC_FP32;
-	double states = request->config.training.optimizer == SC_OPT_ADAM      ? 3
-			: request->config.training.optimizer == SC_OPT_ADAGRAD ? 2
-									       : 1;
+	double moments = request->config.training.optimizer == SC_OPT_ADAM ? 2 : 1;
 
-	return f + states * 2 * f + (mixed ? 2 : 0);
+	return f + (1 + moments) * 2 * f +
+	       (has_master(request)
+			? sc_dtype_bytes(sc_storage_dtype(request->config.training.precision))
+			: 0);
 }
 
 void sc_transformer_optimizer(const struct sc_request *request, const struct sc_block_env *env,
@@ -437,8 +450,8 @@ void sc_transformer_optimizer(const struct sc_request *request, const struct sc_
 	dims_init(&x, request, env, 1, out);
 	if (request->config.training.optimizer == SC_OPT_NONE)
 		return;
-	if (x.dtype != SC_FP32) /* to fp32 master gradients, scaled; checked for infinities */
-		rowwise(&x, SC_NAME_GRAD_CHECK, params, sw->grad_bytes + 2 * f, n);
+	if (has_master(request)) /* to fp32 master gradients, scaled; checked for infinities */
+		rowwise(&x, SC_NAME_GRAD_CHECK, params, sc_grad_bytes(request) + 2 * f, n);
 	rowwise(&x, SC_NAME_GRAD_NORM, updated, f, n);
 	/* clipping scales the gradients once more */
 	rowwise(&x, SC_NAME_GRAD_NORM, updated, 2 * f, n);
@@ -448,5 +461,5 @@ void sc_transformer_optimizer(const struct sc_request *request, const struct sc_
 		{.rowwise = {.read_bytes = updated * update_bytes(request), .n_kernels = n}}};
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
-	rowwise(&x, SC_NAME_GRAD_ZERO, params, sw->grad_bytes, n);
+	rowwise(&x, SC_NAME_GRAD_ZERO, params, sc_grad_bytes(request), n);
 }

@@ -21,6 +21,7 @@ void sc_transformer_block(const struct sc_request *request, const struct sc_bloc
 
 /* Parameters held by one tensor-parallel rank. */
 double sc_transformer_layer_params(const struct sc_request *request);
+double sc_transformer_word_params(const struct sc_request *request); /* word embedding alone */
 double sc_transformer_embed_params(
 	const struct sc_request *request); /* word and position embedding */
 double sc_transformer_padded_vocab(const struct sc_request *request);
