@@ -4,16 +4,38 @@
 
 #include "base/csv.h"
 #include "base/fields.h"
+#include "base/yaml.h"
 #include "core/device.h"
 #include "core/fabric.h"
 #include "core/op.h"
 #include "core/software.h"
-#include "base/yaml.h"
 
-enum sc_family { SC_FAMILY_NONE, SC_GPT, SC_LLAMA, SC_MPT, SC_BERT, SC_OPT, SC_MOE, SC_MOE_MLA, SC_DLRM };
-enum sc_schedule { SC_SCHED_GPIPE, SC_SCHED_1F1B, SC_SCHED_INTERLEAVED }; /* 1f1b + virtual_stages>1 = interleaved */
+enum sc_family {
+	SC_FAMILY_NONE,
+	SC_GPT,
+	SC_LLAMA,
+	SC_MPT,
+	SC_BERT,
+	SC_OPT,
+	SC_MOE,
+	SC_MOE_MLA,
+	SC_DLRM
+};
+enum sc_schedule {
+	SC_SCHED_GPIPE,
+	SC_SCHED_1F1B,
+	SC_SCHED_INTERLEAVED
+}; /* 1f1b + virtual_stages>1 = interleaved */
 enum sc_sharding { SC_SHARD_NONE, SC_ZERO1, SC_ZERO2, SC_ZERO3, SC_FSDP };
-enum sc_precision { SC_P_FP32, SC_P_TF32, SC_P_FP16, SC_P_BF16, SC_P_FP8, SC_P_AMP_FP16, SC_P_AMP_BF16 };
+enum sc_precision {
+	SC_P_FP32,
+	SC_P_TF32,
+	SC_P_FP16,
+	SC_P_BF16,
+	SC_P_FP8,
+	SC_P_AMP_FP16,
+	SC_P_AMP_BF16
+};
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 enum sc_optimizer { SC_OPT_ADAM, SC_OPT_SGD, SC_OPT_ADAGRAD, SC_OPT_NONE };
@@ -23,10 +45,10 @@ enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
 struct sc_cluster {
 	const char *gpu;
 	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
-	double nic_gbit_s;      /* one NIC */
-	double nic_latency_us;  /* one hop, port to port; -1 = default of the fabric */
-	double link_gbps;       /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
-	const char *fabric;     /* "infiniband", "ethernet", "omni-path", "slingshot"; free text */
+	double nic_gbit_s;     /* one NIC */
+	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
+	double link_gbps;   /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
+	const char *fabric; /* "infiniband", "ethernet", "omni-path", "slingshot"; free text */
 };
 struct sc_model {
 	enum sc_family family;
@@ -63,7 +85,7 @@ struct sc_origins {
 };
 struct sc_config {
 	const char *schema;
-	const char *notes; /* free text: where the case and its measured time come from */
+	const char *notes;  /* free text: where the case and its measured time come from */
 	double measured_ms; /* of an example; 0 = not given; no prediction reads it */
 	struct sc_cluster cluster;
 	int64_t gpus;

@@ -4,12 +4,12 @@
 #define SC_CORE_COST_H
 
 enum sc_resource {
-	SC_RES_SM,   /* granted by space in launch order, not by rate */
-	SC_RES_HBM,  /* per rank */
+	SC_RES_SM,  /* granted by space in launch order, not by rate */
+	SC_RES_HBM, /* per rank */
 	SC_RES_L2,
 	SC_RES_LINK, /* NVLink / xGMI port of the rank */
 	SC_RES_PCIE,
-	SC_RES_NIC,  /* shared: all NICs of the node are one unit, see sc_class.nic_domain */
+	SC_RES_NIC, /* shared: all NICs of the node are one unit, see sc_class.nic_domain */
 	SC_RES_COPY,
 	SC_RES_HOST,
 	SC_N_RES
@@ -30,14 +30,15 @@ enum sc_owner {
 const char *sc_owner_name(enum sc_owner owner); /* the JSON keys of breakdown_ms */
 
 struct sc_cost {
-	double latency_us;        /* not slowed by sharing */
-	double work_us;           /* at full rate */
+	double latency_us; /* not slowed by sharing */
+	double work_us;    /* at full rate */
 	double demand[SC_N_RES];
 	/* Time shares by owner, summing to 1. A leaf op has one entry of 1; a coarse node (a whole
 	 * layer block) has the composition of its op-level simulation. */
 	double owner_frac[SC_N_OWNERS];
-	double waves;    /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
-	unsigned char holds_sm; /* collective: needs all its SMs at once and holds them while waiting */
+	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
+	unsigned char
+		holds_sm; /* collective: needs all its SMs at once and holds them while waiting */
 };
 
 #endif

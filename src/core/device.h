@@ -14,10 +14,10 @@ struct sc_device_peaks {
 /* Coefficients of the op models; each model's .c file holds the formula. `spread_frac` is the
  * model's residual spread (one sigma, relative), carried into the iteration's band. */
 struct sc_gemm_coef {
-	double eff_max;        /* share of tensor peak that a 256x128 tile reaches over a long k loop */
-	double eff_simt;       /* the same for SIMT fp32 */
-	double tile_half;      /* tile edge whose operand loads cost as much as its math */
-	double k_half;         /* k at which prologue and epilogue cost as much as the main loop */
+	double eff_max;   /* share of tensor peak that a 256x128 tile reaches over a long k loop */
+	double eff_simt;  /* the same for SIMT fp32 */
+	double tile_half; /* tile edge whose operand loads cost as much as its math */
+	double k_half;    /* k at which prologue and epilogue cost as much as the main loop */
 	double k_half_batched; /* the same for batched GEMMs */
 	double wave_frac;      /* share of the wave quantization that is felt */
 	double hbm_eff;        /* share of peak HBM bandwidth that operand streams reach */
@@ -49,7 +49,7 @@ struct sc_device {
 	double boost_mhz;
 	struct sc_device_peaks peak_tflops;
 	double hbm_gib, hbm_gbps, l2_mib;
-	int64_t nvlink_links; /* or xGMI; 0 = none */
+	int64_t nvlink_links;    /* or xGMI; 0 = none */
 	double nvlink_link_gbps; /* one link, one direction */
 	double pcie_gbps;        /* one direction, peak of the slot */
 	int64_t copy_engines;
@@ -60,7 +60,8 @@ struct sc_device {
 	struct sc_attention_coef attention;
 	struct sc_rowwise_coef rowwise;
 	struct sc_host_coef host;
-	const char *fitted; /* "gemm attention": which blocks are fitted, not defaults of the arch */
+	const char
+		*fitted; /* "gemm attention": which blocks are fitted, not defaults of the arch */
 };
 
 extern const struct sc_field sc_device_fields[];

@@ -35,8 +35,8 @@ struct sc_class {
 };
 struct sc_lane {
 	uint32_t class_id;
-	uint8_t kind;     /* enum sc_lane_kind */
-	int8_t priority;  /* higher first when SMs are granted */
+	uint8_t kind;    /* enum sc_lane_kind */
+	int8_t priority; /* higher first when SMs are granted */
 };
 struct sc_node {
 	uint32_t lane;  /* its class is the lane's class */
@@ -55,7 +55,7 @@ struct sc_member {
 struct sc_group {
 	uint32_t cost;
 	uint32_t first_member, n_members; /* in members[] */
-	uint32_t world; /* ranks in one instance = sum of counts */
+	uint32_t world;                   /* ranks in one instance = sum of counts */
 	uint32_t op;
 };
 
@@ -70,8 +70,8 @@ struct sc_graph {
 	/* After sc_graph_seal: */
 	uint32_t *succ_start; /* n nodes + 1 */
 	uint32_t *succ;
-	uint32_t *n_deps;     /* explicit deps and the lane predecessor */
-	uint32_t *lane_next;  /* node after this one on its lane, or SC_NONE */
+	uint32_t *n_deps;                        /* explicit deps and the lane predecessor */
+	uint32_t *lane_next;                     /* node after this one on its lane, or SC_NONE */
 	uint32_t *group_node_start, *group_node; /* member nodes of each group, CSR */
 	uint32_t *lane_last;                     /* scratch of sc_graph_seal */
 	size_t cap_nodes, cap_edges, cap_lanes, cap_groups, cap_group_nodes; /* of these arrays */

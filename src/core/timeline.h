@@ -9,8 +9,8 @@ enum sc_reason {
 	SC_BY_NONE, /* started at 0 */
 	SC_BY_LANE, /* the node before on its lane ended last */
 	SC_BY_DEP,
-	SC_BY_LAUNCH, /* the dep that ended last is its launch */
-	SC_BY_PEER,   /* group member: another member arrived last */
+	SC_BY_LAUNCH,  /* the dep that ended last is its launch */
+	SC_BY_PEER,    /* group member: another member arrived last */
 	SC_BY_RESOURCE /* waited for SMs held by another activity */
 };
 struct sc_timeline {

@@ -13,8 +13,8 @@ struct sc_memory_shape {
 	double params;           /* on one rank, before sharding over dp */
 	double dp;               /* ranks that sharding spreads over */
 	double layers_in_flight; /* layers x micro-batches whose activations are alive at the peak */
-	double samples;        /* of one micro-batch */
-	bool head;             /* holds logits */
+	double samples;          /* of one micro-batch */
+	bool head;               /* holds logits */
 };
 /* Activations: Korthikanti et al. 2022, §4: per layer s·b·h·(34 + 5·a·s/h) bytes at 2-byte elements,
  * divided as tensor and sequence parallelism allow; full recomputation keeps the layer's input only. */

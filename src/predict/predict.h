@@ -22,12 +22,12 @@ void sc_predict_opts_init(struct sc_predict_opts *opts);
 enum { SC_MAX_CLASSES_SHOWN = 256, SC_MAX_PATH_SHOWN = 64, SC_MAX_CONTRIBUTORS = 64 };
 /* A stretch of the critical path on one class, with the transfers in it. */
 struct sc_path_step {
-	char what[48]; /* "stage 3 passes" */
+	char what[48];     /* "stage 3 passes" */
 	uint32_t class_id; /* of its first node */
 	double start_ms, ms;
 	double owner_ms[SC_N_OWNERS]; /* sums to ms */
 	enum sc_owner owner;          /* largest of them */
-	uint8_t reason;               /* why its first node could not start sooner: enum sc_reason */
+	uint8_t reason; /* why its first node could not start sooner: enum sc_reason */
 };
 struct sc_class_info {
 	char name[32]; /* "stage 3" */

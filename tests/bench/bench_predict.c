@@ -114,14 +114,16 @@ static void run_grid(struct sc_catalog *catalog, struct sc_predictor *predictor,
 			for (int mb = 1; mb <= 8; mb *= 2)
 				for (int layers = 32; layers <= 96; layers += 16) {
 					sc_config_init(&cfg);
-					set_all(&cfg, "gpus=512 model.hidden=8192 model.heads=64 "
-						      "training.global_batch=1024",
+					set_all(&cfg,
+						"gpus=512 model.hidden=8192 model.heads=64 "
+						"training.global_batch=1024",
 						arena);
 					cfg.parallel.tp = tp;
 					cfg.parallel.pp = pp;
 					cfg.training.micro_batch = mb;
 					cfg.model.layers = layers;
-					if (sc_config_resolve(&cfg, catalog, "bench", &req, NULL) == 0 &&
+					if (sc_config_resolve(&cfg, catalog, "bench", &req, NULL) ==
+						    0 &&
 					    sc_predict(predictor, &req, &opts, &out, NULL) == 0)
 						n++;
 				}

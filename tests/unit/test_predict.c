@@ -110,8 +110,8 @@ START_TEST(coarse_equals_full_detail)
 
 	opts.detail = SC_DETAIL_FULL;
 	full = run(req, &opts)->iteration_ms;
-	ck_assert_msg(fabs(coarse / full - 1) < 0.01, "coarse %.4f full %.4f (%+.2f %%): %s", coarse,
-		      full, 100 * (coarse / full - 1), COARSE_CASES[_i]);
+	ck_assert_msg(fabs(coarse / full - 1) < 0.01, "coarse %.4f full %.4f (%+.2f %%): %s",
+		      coarse, full, 100 * (coarse / full - 1), COARSE_CASES[_i]);
 }
 END_TEST
 
@@ -158,16 +158,18 @@ START_TEST(jump_equals_whole_run_at_random)
 	sc_rng_init(&rng, (uint64_t)_i + 100);
 	for (int i = 0; i < 20; i++) {
 		char text[512];
-		int pp = 1 << sc_rng_below(&rng, 4), v = pp > 1 ? 1 + (int)sc_rng_below(&rng, 3) : 1;
+		int pp = 1 << sc_rng_below(&rng, 4),
+		    v = pp > 1 ? 1 + (int)sc_rng_below(&rng, 3) : 1;
 		int layers = pp * v + (int)sc_rng_below(&rng, 8);
 		int m = pp * (4 + (int)sc_rng_below(&rng, 24)) + (int)sc_rng_below(&rng, 2);
 
-		snprintf(text, sizeof(text),
-			 "gpus=%d parallel.pp=%d parallel.dp=2 parallel.virtual_stages=%d model.layers=%d "
-			 "training.global_batch=%d training.micro_batch=1 training.software=%s "
-			 "model.hidden=%d",
-			 pp * 2, pp, v, layers, 2 * m, SOFTWARE[sc_rng_below(&rng, 3)],
-			 512 << sc_rng_below(&rng, 3));
+		snprintf(
+			text, sizeof(text),
+			"gpus=%d parallel.pp=%d parallel.dp=2 parallel.virtual_stages=%d model.layers=%d "
+			"training.global_batch=%d training.micro_batch=1 training.software=%s "
+			"model.hidden=%d",
+			pp * 2, pp, v, layers, 2 * m, SOFTWARE[sc_rng_below(&rng, 3)],
+			512 << sc_rng_below(&rng, 3));
 		check_jump(text, false);
 	}
 }
