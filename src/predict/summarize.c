@@ -190,7 +190,6 @@ static void tally_block(const struct sc_block *block, double times, struct tally
 		tally->us[step->name] += times * (step->cost.latency_us + step->cost.work_us);
 		tally->count[step->name] += times;
 	}
-	tally->us[SC_NAME_LAYER_HOST] += times * block->sum.lead_us;
 }
 
 /* What a coarse node of a pass stands for. */
@@ -238,6 +237,9 @@ static void tally_path(const struct sc_run *run, struct tally *tally)
 		if (node->kind == SC_NODE_KERNEL && name >= SC_NAME_FORWARD &&
 		    name <= SC_NAME_BACKWARD_TAIL) {
 			tally_pass(run, s, weight, tally);
+			tally->us[SC_NAME_LAYER_HOST] +=
+				weight * (s->end_us - s->start_us) *
+				node_cost(run, s->node)->owner_frac[SC_OWN_HOST];
 			continue;
 		}
 		if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL)

@@ -284,6 +284,96 @@ START_TEST(band_and_rates_are_sane)
 }
 END_TEST
 
+/* A whole NVLink domain wider than a host is one node to its groups. */
+START_TEST(scale_up_domain_is_one_node)
+{
+	static const char COMMON[] = "gpus=32 cluster.gpu=gb200 model.layers=4 model.hidden=4096 "
+				     "model.heads=32 parallel.tp=16 training.global_batch=4 "
+				     "training.micro_batch=2 training.precision=bf16 "
+				     "training.software=default";
+	struct sc_predict_opts opts = defaults();
+	char text[512];
+	double host, domain, wide;
+
+	snprintf(text, sizeof(text), "%s cluster.gpus_per_node=4", COMMON);
+	host = run(make_request(text), &opts)->iteration_ms;
+	snprintf(text, sizeof(text), "%s cluster.gpus_per_node=4 cluster.scale_up_gpus=32", COMMON);
+	domain = run(make_request(text), &opts)->iteration_ms;
+	snprintf(text, sizeof(text), "%s cluster.gpus_per_node=32", COMMON);
+	wide = run(make_request(text), &opts)->iteration_ms;
+	ck_assert_double_lt(domain, 0.8 * host);
+	ck_assert_double_eq_tol(domain, wide, 0.01 * wide);
+}
+END_TEST
+
+START_TEST(contributors_stay_within_the_iteration)
+{
+	struct sc_request *req = make_request(COARSE_CASES[_i]);
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *out = run(req, &opts);
+	double sum = 0;
+
+	for (size_t i = 0; i < out->n_contributors; i++)
+		sum += out->contributors[i].ms;
+	ck_assert_double_le(sum, 1.02 * out->iteration_ms);
+	ck_assert_double_ge(sum, 0.6 * out->iteration_ms);
+}
+END_TEST
+
+/* ZeRO-2 keeps a share of the gradients, so each micro-batch's are reduced; ZeRO-3 gathers weights, too. */
+START_TEST(sharding_costs_communication)
+{
+	static const char *const SHARDING[] = {"none", "zero2", "zero3"};
+	struct sc_predict_opts opts = defaults();
+	double before = 0;
+
+	for (int i = 0; i < 3; i++) {
+		char text[512];
+		double comm;
+
+		snprintf(
+			text, sizeof(text),
+			"gpus=16 model.layers=8 parallel.dp=16 parallel.sharding=%s "
+			"training.global_batch=128 training.micro_batch=1 training.software=default",
+			SHARDING[i]);
+		comm = run(make_request(text), &opts)->breakdown_ms[SC_OWN_COMM];
+		ck_assert_msg(comm > before, "%s: %g <= %g ms", SHARDING[i], comm, before);
+		before = comm;
+	}
+}
+END_TEST
+
+START_TEST(gradients_are_as_wide_as_the_weights)
+{
+	struct sc_predict_opts opts = defaults();
+	struct sc_request *half = make_request(COARSE_CASES[0]);
+	struct sc_request *full = make_request(COARSE_CASES[0]);
+	struct sc_prediction *a, *b;
+
+	full->config.training.precision = SC_P_FP32;
+	a = run(half, &opts);
+	b = run(full, &opts);
+	ck_assert_double_eq_tol(sc_grad_bytes(half), 2, 1e-12);
+	ck_assert_double_eq_tol(sc_grad_bytes(full), 4, 1e-12);
+	ck_assert_double_gt(b->memory.weights_gib, 1.9 * a->memory.weights_gib);
+}
+END_TEST
+
+START_TEST(absurd_sizes_are_refused)
+{
+	struct sc_request *req =
+		make_request("gpus=8 model.layers=8 parallel.pp=8 "
+			     "parallel.schedule=gpipe training.global_batch=60000000 "
+			     "training.micro_batch=1");
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction out;
+	struct sc_err err = {0};
+
+	ck_assert_int_eq(sc_predict(predictor, req, &opts, &out, &err), -SC_ELIMIT);
+	ck_assert_ptr_nonnull(strstr(err.text, "graph nodes"));
+}
+END_TEST
+
 START_TEST(unsupported_is_named)
 {
 	struct sc_request *req = make_request(COARSE_CASES[0]);
@@ -315,6 +405,11 @@ int main(void)
 	tcase_add_test(tc, a_straggler_slows_everybody);
 	tcase_add_test(tc, memory_warns_when_it_does_not_fit);
 	tcase_add_test(tc, band_and_rates_are_sane);
+	tcase_add_test(tc, scale_up_domain_is_one_node);
+	tcase_add_loop_test(tc, contributors_stay_within_the_iteration, 0, N_COARSE);
+	tcase_add_test(tc, sharding_costs_communication);
+	tcase_add_test(tc, gradients_are_as_wide_as_the_weights);
+	tcase_add_test(tc, absurd_sizes_are_refused);
 	tcase_add_test(tc, unsupported_is_named);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
