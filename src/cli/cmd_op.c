@@ -4,6 +4,7 @@
 
 #include "base/json_out.h"
 #include "base/stats.h"
+#include "base/strbuf.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/op_args.h"
@@ -11,7 +12,6 @@
 #include "models/collective.h"
 #include "models/op_model.h"
 
-/* Central 80 % of a normal distribution, in sigmas. */
 enum { OP_VERSION = 1 };
 
 struct op_command_args {
@@ -162,6 +162,38 @@ static int load_cluster(const struct op_command_args *args, const struct sc_op_a
 	return 0;
 }
 
+static int no_math(const struct sc_device *device, const char *dtype, struct sc_err *err)
+{
+	struct sc_strbuf peaks = {0};
+	int rc;
+
+	for (const struct sc_name *name = sc_op_dtypes; name->name; name++) {
+		double peak = sc_device_peak_tflops(device, (enum sc_dtype)name->value);
+
+		if (peak > 0)
+			sc_strbuf_printf(&peaks, "%s%s %g", peaks.n ? ", " : "", name->name, peak);
+	}
+	rc = sc_err_set(err, SC_ECONFLICT, "%s has no %s math; its peaks in TFLOP/s: %s",
+			device->id, dtype, sc_strbuf_get(&peaks));
+	sc_strbuf_release(&peaks);
+	return rc;
+}
+
+/* Of operations that multiply; for the others the dtype is only a size. */
+static int check_math(const struct sc_common *common, const struct sc_device *device,
+		      const struct sc_op *op, struct sc_err *err)
+{
+	bool multiplies = op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION;
+
+	if (!multiplies || sc_device_peak_tflops(device, op->dtype) > 0)
+		return 0;
+	if (op->dtype != SC_FP16)
+		return no_math(device, sc_enum_name(sc_op_dtypes, (int)op->dtype), err);
+	sc_cli_warn(common, "%s has no fp16 tensor math; the operation runs on its fp32 units",
+		    device->id);
+	return 0;
+}
+
 static int describe(const struct op_command_args *args, const struct sc_op_kind_info *info,
 		    struct sc_arena *arena, struct facts *facts, struct sc_err *err)
 {
@@ -188,6 +220,8 @@ static int describe(const struct op_command_args *args, const struct sc_op_kind_
 	if (!args->device)
 		return sc_err_set(err, SC_EUSAGE, "%s needs --device NAME", info->name);
 	rc = sc_device_load(args->device, arena, &request->device, err);
+	if (rc == 0)
+		rc = check_math(&args->common, &request->device, &op, err);
 	if (rc == 0)
 		describe_kernel(&request->device, &op, facts);
 	return rc;

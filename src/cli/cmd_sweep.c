@@ -88,7 +88,7 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct s
 	struct sc_predict_opts opts;
 	struct sc_outcome *outcomes;
 	struct sc_config config;
-	struct sc_csv cases;
+	struct sc_csv cases = {.file = NULL};
 	struct sc_sweep sweep = {
 		.base = &config,
 		.base_file = path,
@@ -99,6 +99,8 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct s
 	struct result result = {.cases = &cases};
 	int rc = read_cases(args, arena, &cases, err);
 
+	if (rc == 0)
+		rc = sc_sweep_csv_check(&cases, err);
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
 	if (rc)

@@ -6,8 +6,6 @@
 #include "base/fields.h"
 #include "cli/start.h"
 
-enum { MAX_COMMANDS = 32 };
-
 const struct sc_command *const sc_commands[] = {
 	&sc_command_predict,
 	&sc_command_sweep,
@@ -17,6 +15,7 @@ const struct sc_command *const sc_commands[] = {
 	&sc_command_help,
 	NULL,
 };
+enum { N_COMMANDS = sizeof(sc_commands) / sizeof(sc_commands[0]) - 1 };
 
 const struct sc_command *sc_command_find(const char *name)
 {
@@ -29,13 +28,12 @@ const struct sc_command *sc_command_find(const char *name)
 
 int sc_cli_unknown_command(const char *name)
 {
-	const char *names[MAX_COMMANDS], *near;
+	const char *names[N_COMMANDS], *near;
 	struct sc_err err = {.code = SC_OK};
-	size_t n = 0;
 
-	for (; n < MAX_COMMANDS && sc_commands[n]; n++)
-		names[n] = sc_commands[n]->name;
-	near = sc_nearest(name, names, n);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		names[i] = sc_commands[i]->name;
+	near = sc_nearest(name, names, N_COMMANDS);
 	if (near)
 		sc_err_set(&err, SC_EUSAGE, "unknown command \"%.64s\"; did you mean \"%s\"?", name,
 			   near);

@@ -10,7 +10,7 @@ enum sc_rowwise_op { ROW_LAYERNORM, ROW_GELU, ROW_SOFTMAX, ROW_ADD };
  * weight written: 4 + 3 * 4 + 3 * 4 + 2 bytes. */
 #define ADAM_BYTES 30.0
 
-static const struct sc_name DTYPES[] = {
+const struct sc_name sc_op_dtypes[] = {
 	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
 	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
 };
@@ -49,8 +49,12 @@ static const struct sc_name COLLECTIVES[] = {
 	}
 
 static const struct sc_field GEMM_FIELDS[] = {
-	SIZE("m", m, 1, true),          SIZE("n", n, 1, true),          SIZE("k", k, 1, true),
-	SIZE("batch", batch, 1, false), CHOICE("dtype", dtype, DTYPES), {0},
+	SIZE("m", m, 1, true),
+	SIZE("n", n, 1, true),
+	SIZE("k", k, 1, true),
+	SIZE("batch", batch, 1, false),
+	CHOICE("dtype", dtype, sc_op_dtypes),
+	{0},
 };
 static const struct sc_field ATTENTION_FIELDS[] = {
 	SIZE("batch", batch, 1, true),
@@ -61,7 +65,7 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	SIZE("seq_kv", seq_kv, 1, false),
 	{KEY("causal", SC_F_BOOL, causal)},
 	CHOICE("pass", pass, PASSES),
-	CHOICE("dtype", dtype, DTYPES),
+	CHOICE("dtype", dtype, sc_op_dtypes),
 	{0},
 };
 static const struct sc_field ROWWISE_FIELDS[] = {
@@ -70,7 +74,7 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	CHOICE("op", rowwise, ROWWISE_OPS),
 	SIZE("read_bytes", read_bytes, 0, false),
 	SIZE("write_bytes", write_bytes, 0, false),
-	CHOICE("dtype", dtype, DTYPES),
+	CHOICE("dtype", dtype, sc_op_dtypes),
 	{0},
 };
 static const struct sc_field OPTIMIZER_FIELDS[] = {
@@ -83,7 +87,7 @@ static const struct sc_field COLLECTIVE_FIELDS[] = {
 	SIZE("bytes", bytes, 1, true),
 	COUNT("ranks", ranks, true),
 	COUNT("nodes", nodes, false),
-	CHOICE("dtype", dtype, DTYPES),
+	CHOICE("dtype", dtype, sc_op_dtypes),
 	{0},
 };
 

@@ -122,15 +122,26 @@ void sc_cli_print(const struct sc_strbuf *text)
 	fwrite(sc_strbuf_get(text), 1, text->n, stdout);
 }
 
+/* What a writer could not do gets the name of the file; what is wrong with the result does not. */
+static int write_error(const char *path, const struct sc_err *own, struct sc_err *err)
+{
+	if (own->code == SC_EIO)
+		return sc_err_at(err, own->code, path, 0, 0, "%s", own->text);
+	return sc_err_at(err, own->code, own->file, own->line, own->column, "%s", own->text);
+}
+
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err)
 {
 	bool is_stdout = strcmp(path, "-") == 0;
 	FILE *file = is_stdout ? stdout : fopen(path, "w");
+	struct sc_err own = {.code = SC_OK};
 	int rc;
 
 	if (!file)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
-	rc = write(ctx, file, err);
+	rc = write(ctx, file, &own);
+	if (rc)
+		rc = write_error(is_stdout ? NULL : path, &own, err);
 	if (!is_stdout && fclose(file) != 0)
 		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
 	return rc;
@@ -169,7 +180,7 @@ int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_ar
 	int rc = sc_config_load(path, arena, out, NULL, err);
 
 	for (size_t i = 0; i < sets->n && rc == 0; i++) {
-		const char *name, *value;
+		const char *name = NULL, *value = NULL;
 
 		rc = sc_cli_split(sets->at[i], "--set", "PATH=VALUE", arena, &name, &value, err);
 		if (rc == 0)

@@ -81,7 +81,8 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 	const struct sc_gemm_coef *c = &device->gemm;
 	const struct sc_gemm_shape *s = &op->u.gemm;
 	double peak = sc_device_peak_tflops(device, op->dtype);
-	bool tensor = op->dtype != SC_FP32 && peak > 0;
+	/* cards whose half precision is slower than single run it on the fp32 units */
+	bool tensor = op->dtype != SC_FP32 && peak > device->peak_tflops.fp32;
 	bool aligned = !tensor || is_aligned(op);
 	double eff =
 		tensor ? c->eff_max * (aligned ? c->power_eff : c->misaligned_eff) : c->eff_simt;

@@ -46,14 +46,47 @@ static int split_values(struct axis *axis, const char *text, struct sc_arena *ar
 	}
 }
 
+/* Keys of one value that no prediction reads. */
+static bool is_unread(const char *path)
+{
+	static const char *const unread[] = {"schema", "notes", "measured_ms"};
+
+	for (size_t i = 0; i < sizeof(unread) / sizeof(unread[0]); i++) {
+		if (strcmp(path, unread[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A table may carry other columns through; an axis that changes nothing is a mistake. */
+static int check_read(const struct sc_field *field, const char *path, struct sc_err *err)
+{
+	if (field->type == SC_F_STRUCT && !field->may_be_file)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: %.64s is a section; sweep one of its keys, as "
+				  "\"%.64s.%s\"",
+				  path, path, field->sub[0].key);
+	if (field->type == SC_F_STRUCTS)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: %.64s is a list of mappings, which no axis can hold; "
+				  "give it in the config",
+				  path);
+	if (field->type == SC_F_IGNORE || is_unread(path))
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: no prediction reads %.64s; an axis must change the case",
+				  path);
+	return 0;
+}
+
 static int check_key(const char *path, struct sc_arena *arena, struct sc_err *err)
 {
 	const char *near = NULL;
 	size_t base_offset;
+	const struct sc_field *field =
+		sc_field_find(sc_config_fields, path, &base_offset, arena, &near);
 
-	if (sc_field_find(sc_config_fields, path, &base_offset, arena, &near))
-		return 0;
+	if (field)
+		return check_read(field, path, err);
 	if (near)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--grid: unknown key \"%.64s\"; did you mean \"%s\"?", path,
@@ -68,9 +101,10 @@ static int parse_axis(const char *text, struct axis *axis, struct sc_arena *aren
 	const char *equals = strchr(text, '=');
 	int rc;
 
-	if (!equals || equals == text)
-		return sc_err_set(err, SC_EUSAGE, "--grid: expected PATH=A,B,..., got \"%.64s\"",
-				  text);
+	if (!equals || equals == text) {
+		sc_err_set(err, SC_EUSAGE, "--grid: expected PATH=A,B,..., got \"%.64s\"", text);
+		return -(int)SC_EUSAGE;
+	}
 	axis->path = sc_arena_strndup(arena, text, (size_t)(equals - text));
 	rc = check_key(axis->path, arena, err);
 	return rc ? rc : split_values(axis, equals + 1, arena, err);

@@ -2,6 +2,7 @@
 #include "predict/sweep.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/threads.h"
 #include "core/config_table.h"
@@ -54,6 +55,28 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		out->breakdown_ms[owner] = p->breakdown_ms[owner];
 }
 
+/* Is that where the error says it is? Long names are cut in errors. */
+static bool is_in(const struct sc_err *err, const char *file)
+{
+	struct sc_err other = {.code = SC_OK};
+
+	sc_err_at(&other, err->code, file, 0, 0, " ");
+	return strcmp(err->file, other.file) == 0;
+}
+
+/* Names the place unless it is the table, whose row is known, or the base config. */
+static const char *error_text(const struct sc_sweep *sweep, const struct sc_err *err,
+			      struct sc_arena *arena)
+{
+	if (!err->file[0] || is_in(err, sweep->cases->file) || is_in(err, sweep->base_file))
+		return sc_arena_strdup(arena, err->text);
+	if (!err->line)
+		return sc_arena_printf(arena, "%s: %s", err->file, err->text);
+	if (!err->column)
+		return sc_arena_printf(arena, "%s:%u: %s", err->file, err->line, err->text);
+	return sc_arena_printf(arena, "%s:%u:%u: %s", err->file, err->line, err->column, err->text);
+}
+
 static int run_row(void *shared, void *thread_ctx, size_t index, struct sc_err *err)
 {
 	const struct run *run = shared;
@@ -68,7 +91,7 @@ static int run_row(void *shared, void *thread_ctx, size_t index, struct sc_err *
 	else
 		run->out[index] = (struct sc_outcome){
 			.code = own.code,
-			.error = sc_arena_strdup(&worker->keep, own.text),
+			.error = error_text(run->sweep, &own, &worker->keep),
 		};
 	sc_arena_rewind(&worker->scratch, mark);
 	sc_progress_add(run->sweep->progress, 1);

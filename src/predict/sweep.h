@@ -10,7 +10,7 @@
 /* Of one case. If code is not SC_OK the numbers are 0 and `error` says why. */
 struct sc_outcome {
 	enum sc_errc code;
-	const char *error; /* "" if none */
+	const char *error; /* "" if none; begins with "file:line:col: " if in another file */
 	double iteration_ms, low_ms, high_ms;
 	double breakdown_ms[SC_N_OWNERS];
 	double memory_total_gib, mfu, samples_per_s, tokens_per_s;
@@ -31,8 +31,8 @@ int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc
 		 struct sc_err *err);
 
 /* The cartesian product of "path=a,b,c" texts as a table, the last varying fastest. Commas inside
- * [...] do not separate. */
-int sc_grid_build(const char *const *axes, size_t n_axes, struct sc_arena *arena,
+ * [...] do not separate. A path is a key that a prediction reads, or `model` or `cluster` with files. */
+int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
 		  struct sc_csv *out, struct sc_err *err);
 
 #endif

@@ -127,13 +127,13 @@ static void append_breakdown(const struct sc_prediction *p, struct sc_strbuf *ou
 	bar_begin(&bar, "share of the critical path");
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		bar_add(&bar, sc_owner_label((enum sc_owner)o), sc_owner_color((enum sc_owner)o),
-			p->breakdown_ms[o]);
+			sc_without_dust(p->breakdown_ms[o], p->iteration_ms));
 	bar_end(&bar);
 	sc_strbuf_append(out, "<table><tr><th>of the critical path</th><th class=\"n\">ms</th>"
 			      "<th class=\"n\">%</th></tr>\n");
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		append_row(out, sc_owner_color((enum sc_owner)o), sc_owner_label((enum sc_owner)o),
-			   p->breakdown_ms[o], p->iteration_ms);
+			   sc_without_dust(p->breakdown_ms[o], p->iteration_ms), p->iteration_ms);
 	sc_strbuf_append(out, "</table>\n");
 }
 

@@ -14,7 +14,7 @@ static void add_breakdown(struct sc_json *json, const struct sc_prediction *p)
 
 	for (int owner = 0; owner < SC_N_OWNERS; owner++)
 		sc_json_real(json, object, sc_owner_name((enum sc_owner)owner),
-			     p->breakdown_ms[owner]);
+			     sc_without_dust(p->breakdown_ms[owner], p->iteration_ms));
 }
 
 static void add_memory(struct sc_json *json, const struct sc_memory *memory)

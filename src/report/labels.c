@@ -1,6 +1,10 @@
 /* Names and colours of what a prediction is made of. */
 #include "report/labels.h"
 
+#include <math.h>
+
+#define DUST_FRAC 1e-9 /* of the iteration */
+
 static const struct {
 	const char *label, *color;
 } OWNERS[SC_N_OWNERS] = {
@@ -54,6 +58,11 @@ const char *sc_lane_kind_name(enum sc_lane_kind kind)
 	};
 
 	return names[kind];
+}
+
+double sc_without_dust(double ms, double iteration_ms)
+{
+	return fabs(ms) < DUST_FRAC * iteration_ms ? 0 : ms;
 }
 
 const struct sc_memory_part sc_memory_parts[SC_N_MEMORY_PARTS] = {

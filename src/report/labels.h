@@ -15,6 +15,9 @@ const char *sc_reason_name(enum sc_reason reason);
 const char *sc_node_kind_name(enum sc_node_kind kind);
 const char *sc_lane_kind_name(enum sc_lane_kind kind);
 
+/* A share of the iteration, 0 where it is only what rounding left of sums and differences. */
+double sc_without_dust(double ms, double iteration_ms);
+
 /* The parts of the memory of one GPU, in the order they are shown; total and capacity apart. */
 enum { SC_N_MEMORY_PARTS = 6 };
 struct sc_memory_part {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "report/labels.h"
 
 struct column {
 	const char *name;
@@ -52,6 +53,38 @@ static double field(const struct sc_outcome *outcome, const struct column *colum
 	return *(const double *)at;
 }
 
+static bool is_result(const char *name)
+{
+	char owner_ms[64];
+
+	for (size_t i = 0; i < COUNT(BEFORE); i++) {
+		if (strcmp(name, BEFORE[i].name) == 0)
+			return true;
+	}
+	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
+		snprintf(owner_ms, sizeof(owner_ms), "%s_ms", sc_owner_name((enum sc_owner)owner));
+		if (strcmp(name, owner_ms) == 0)
+			return true;
+	}
+	for (size_t i = 0; i < COUNT(AFTER); i++) {
+		if (strcmp(name, AFTER[i].name) == 0)
+			return true;
+	}
+	return strcmp(name, "error") == 0;
+}
+
+int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err)
+{
+	for (size_t i = 0; i < cases->n_cols; i++) {
+		if (is_result(cases->header[i]))
+			return sc_err_at(
+				err, SC_ECONFLICT, cases->file, 1, 0,
+				"column \"%s\" is one that sweep adds; rename or remove it",
+				cases->header[i]);
+	}
+	return 0;
+}
+
 static void put_header(const struct sc_csv *cases, FILE *out)
 {
 	for (size_t i = 0; i < cases->n_cols; i++) {
@@ -74,7 +107,8 @@ static void put_numbers(const struct sc_outcome *outcome, FILE *out)
 		putc(',', out);
 	}
 	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
-		put_number(out, outcome->breakdown_ms[owner]);
+		put_number(out,
+			   sc_without_dust(outcome->breakdown_ms[owner], outcome->iteration_ms));
 		putc(',', out);
 	}
 	for (size_t i = 0; i < COUNT(AFTER); i++) {

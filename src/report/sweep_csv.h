@@ -6,6 +6,8 @@
 
 #include "predict/validate.h"
 
+/* A column of the cases that the result has too is an error: it would be there twice. */
+int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err);
 /* The columns of the cases, then the prediction, then `error`. One outcome a row. */
 int sc_sweep_csv_write(const struct sc_csv *cases, const struct sc_outcome *outcomes, FILE *out,
 		       struct sc_err *err);

@@ -66,11 +66,12 @@ static void append_breakdown(const struct sc_prediction *p, struct sc_strbuf *ou
 {
 	sc_strbuf_append(out, "\nwhere the time goes (critical path)        ms      %\n");
 	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
-		double pct = share_pct(p->breakdown_ms[owner], p->iteration_ms);
+		double ms = sc_without_dust(p->breakdown_ms[owner], p->iteration_ms);
+		double pct = share_pct(ms, p->iteration_ms);
 		int bar = (int)(pct / 100.0 * BAR_WIDTH + 0.5);
 
 		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f", sc_owner_label((enum sc_owner)owner),
-				 p->breakdown_ms[owner], pct);
+				 ms, pct);
 		if (bar > 0)
 			sc_strbuf_append(out, "  ");
 		for (int i = 0; i < bar; i++)

@@ -178,6 +178,42 @@ START_TEST(test_json)
 }
 END_TEST
 
+/* What rounding leaves of a difference is no time; the smallest real share stays. */
+START_TEST(test_breakdown_without_dust)
+{
+	struct sc_predict_opts opts;
+	struct sc_outcome outcome = {.error = "", .iteration_ms = 1000};
+	struct sc_csv cases, back;
+	char written[1024];
+	FILE *json = tmpfile(), *csv = tmpfile();
+	json_t *root, *breakdown;
+	size_t n;
+
+	ck_assert_double_eq(sc_without_dust(-3.5e-16, 1000), 0);
+	ck_assert_double_eq(sc_without_dust(2e-6, 1000), 2e-6);
+	ck_assert_double_eq(sc_without_dust(0, 0), 0);
+	sc_predict_opts_init(&opts);
+	predict(&opts);
+	prediction.iteration_ms = 1000;
+	prediction.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] = 3.5e-16;
+	prediction.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
+	ck_assert_int_eq(sc_json_prediction(&prediction, NULL, json, &err), 0);
+	root = read_back(json);
+	breakdown = json_object_get(root, "breakdown_ms");
+	ck_assert_double_eq(json_number_value(json_object_get(breakdown, "bubble")), 0);
+	ck_assert_double_eq_tol(json_number_value(json_object_get(breakdown, "host")), 2e-6, 1e-12);
+	json_decref(root);
+	ck_assert_int_eq(sc_csv_parse("case\na\n", 7, "t", &arena, &cases, &err), 0);
+	ck_assert_int_eq(sc_sweep_csv_write(&cases, &outcome, csv, &err), 0);
+	rewind(csv);
+	n = fread(written, 1, sizeof(written), csv);
+	fclose(csv);
+	ck_assert_int_eq(sc_csv_parse(written, n, "w", &arena, &back, &err), 0);
+	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "bubble_ms")), "0");
+	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "host_ms")), "2e-06");
+}
+END_TEST
+
 START_TEST(test_json_refuses_what_is_not_finite)
 {
 	struct sc_predict_opts opts;
@@ -341,6 +377,7 @@ static Suite *make_suite(void)
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, test_timeline, 0, 2);
+	tcase_add_test(tcase, test_breakdown_without_dust);
 	tcase_add_test(tcase, test_json);
 	tcase_add_test(tcase, test_json_refuses_what_is_not_finite);
 	tcase_add_test(tcase, test_faster_is_not_slower);

@@ -1,0 +1,1 @@
+"$STEPCAST" sweep configs/examples/gpt-22b-selene.yaml --grid notes=a,b

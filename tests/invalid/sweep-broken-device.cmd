@@ -1,0 +1,1 @@
+STEPCAST_CONFIGS=own "$STEPCAST" sweep base.yaml --grid cluster.gpu=my-gpu -o out.csv
