@@ -70,12 +70,12 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 }
 
 void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,
-			 const struct sc_span *span, struct sc_cost *out)
+			 const struct sc_span *span, double peers, struct sc_cost *out)
 {
 	double load;
 
 	sc_block_comm_cost(env, shape, span, out);
-	load = out->demand[SC_RES_NIC] * env->node_peers;
+	load = out->demand[SC_RES_NIC] * peers;
 	if (load > 1)
 		out->work_us = sc_quantize_us(out->work_us * load);
 	memset(out->demand, 0, sizeof(out->demand));
@@ -89,7 +89,7 @@ void sc_block_add_tp(struct sc_block *block, const struct sc_block_env *env, uin
 
 	if (env->tp.n_ranks <= 1)
 		return;
-	sc_block_comm_alone(env, shape, &env->tp, &step.cost);
+	sc_block_comm_alone(env, shape, &env->tp, env->tp_node_peers, &step.cost);
 	step.hidden = (uint8_t)n_hidden;
 	step.host_us = sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
 				      env->host_speed);

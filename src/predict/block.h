@@ -47,7 +47,9 @@ struct sc_block_env {
 	const struct sc_software *software;
 	const struct sc_fabric *fabric;
 	struct sc_span tp;
-	double node_peers; /* ranks of its node that do the same at the same time, itself included */
+	/* Ranks of its node that use the NICs for the same at the same time, itself included: for
+	 * transfers between stages, and for tensor-parallel groups (0 where they stay in the node). */
+	double node_peers, tp_node_peers;
 	double slowdown;
 	double comm_sm_frac; /* SMs that a data-parallel collective holds while it runs beside the block */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
@@ -67,9 +69,9 @@ void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, u
 /* A collective's cost with the what-if speeds applied, demands kept. */
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out);
-/* The same with the load of the node's other ranks of the class folded into its time: no demands. */
+/* The same with the load of the node's other ranks, `peers` in all, folded into its time: no demands. */
 void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,
-			 const struct sc_span *span, struct sc_cost *out);
+			 const struct sc_span *span, double peers, struct sc_cost *out);
 
 struct sc_block_lanes {
 	uint32_t host, compute, tp;

@@ -116,7 +116,7 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 	struct sc_cost cost;
 	uint32_t group;
 
-	sc_block_comm_alone(env, &shape, &span, &cost);
+	sc_block_comm_alone(env, &shape, &span, env->node_peers, &cost);
 	group = sc_graph_add_group(b->graph, sc_graph_add_cost(b->graph, &cost), pair, 2,
 				   SC_NAME_EMBED_TIE);
 	for (int i = 0; i < 2; i++) {
@@ -144,7 +144,7 @@ static uint32_t world_group(struct builder *b)
 	double n = env->software->loss_all_reduce;
 	struct sc_cost cost;
 
-	sc_block_comm_alone(env, &shape, &span, &cost);
+	sc_block_comm_alone(env, &shape, &span, env->node_peers, &cost);
 	if (p->world > 1)
 		cost.latency_us += env->software->comm_host_us / env->host_speed;
 	cost.latency_us = sc_quantize_us(n * cost.latency_us);

@@ -74,10 +74,10 @@ static void transfer_cost(const struct builder *b, const struct sc_variant *v, b
 	struct sc_collective_shape gather = {SC_ALL_GATHER, bytes, dtype};
 	struct sc_cost arrival;
 
-	sc_block_comm_alone(&v->env, &send, &span, out);
+	sc_block_comm_alone(&v->env, &send, &span, v->env.node_peers, out);
 	out->latency_us += sc_quantize_us(v->env.software->comm_host_us / v->env.host_speed);
 	if (split && !cfg->parallel.sequence_parallel) {
-		sc_block_comm_alone(&v->env, &gather, &v->env.tp, &arrival);
+		sc_block_comm_alone(&v->env, &gather, &v->env.tp, v->env.tp_node_peers, &arrival);
 		out->work_us += arrival.latency_us + arrival.work_us;
 	}
 }

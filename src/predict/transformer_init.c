@@ -20,6 +20,34 @@ static double comm_sm_frac(const struct sc_transformer *tf, const struct sc_rank
 	return fmin(cost.demand[SC_RES_SM], 1);
 }
 
+/* Ranks of a class's node, of its stage, whose tensor-parallel groups leave the node. */
+static double crossing_ranks(const struct sc_placement *p, const struct sc_rank_class *rc)
+{
+	double n = 0;
+
+	for (size_t c = 0; c < p->n_classes; c++)
+		if (p->classes[c].nic_domain == rc->nic_domain &&
+		    p->classes[c].stage == rc->stage &&
+		    p->classes[c].group[SC_AXIS_TP].span.n_nodes > 1)
+			n += p->classes[c].ranks_per_domain;
+	return n;
+}
+
+/* A group is as slow as its most crowded node. */
+static double tp_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc)
+{
+	const struct sc_axis_group *tp = &rc->group[SC_AXIS_TP];
+	const struct sc_member *m = tf->placement.members + tp->first_member;
+	double most = 0;
+
+	if (tp->span.n_nodes <= 1)
+		return 0;
+	for (uint32_t i = 0; i < tp->n_members; i++)
+		most = fmax(most,
+			    crossing_ranks(&tf->placement, &tf->placement.classes[m[i].class_id]));
+	return most;
+}
+
 static void env_init(const struct sc_transformer *tf, const struct sc_rank_class *rc,
 		     struct sc_block_env *env)
 {
@@ -31,6 +59,7 @@ static void env_init(const struct sc_transformer *tf, const struct sc_rank_class
 		.fabric = &tf->fabric,
 		.tp = rc->group[SC_AXIS_TP].span,
 		.node_peers = rc->stage_ranks_per_node,
+		.tp_node_peers = tp_node_peers(tf, rc),
 		.slowdown = rc->slowdown,
 		.comm_sm_frac = comm_sm_frac(tf, rc),
 		.gemm_speed = o->gemm_speed,
@@ -46,6 +75,7 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 	return a->tp.n_ranks == b->tp.n_ranks && a->tp.n_nodes == b->tp.n_nodes &&
 	       a->tp.max_ranks_per_node == b->tp.max_ranks_per_node &&
 	       fabs(a->node_peers - b->node_peers) < 1e-9 &&
+	       fabs(a->tp_node_peers - b->tp_node_peers) < 1e-9 &&
 	       fabs(a->slowdown - b->slowdown) < 1e-12 &&
 	       fabs(a->comm_sm_frac - b->comm_sm_frac) < 1e-9;
 }
