@@ -112,6 +112,7 @@ static bool regular_span(const struct layout_dims *d, enum sc_axis axis, struct 
 static bool is_regular(const struct sc_layout *layout, const struct layout_dims *d,
 		       struct sc_span span[SC_N_AXES])
 {
+	assert(d->gpus_per_node > 0);
 	if (layout->unfolded || layout->n_stragglers || d->world % d->gpus_per_node)
 		return false;
 	for (int a = 0; a < SC_N_AXES; a++)
