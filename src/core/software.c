@@ -53,8 +53,6 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_bias_gelu, "one kernel"),
 	BOOL(fused_bias_dropout, "one kernel"),
 	BOOL(fused_softmax, "one kernel"),
-	BOOL(fused_layer_norm, "one kernel"),
-	BOOL(fused_rope, "one kernel"),
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),

@@ -22,7 +22,7 @@ struct sc_software {
 	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
 	bool grad_accumulate_fp32; /* main gradients in fp32, added after each micro-batch */
 	bool flash_attention;      /* training.attention that is not given means flash */
-	bool fused_bias_gelu, fused_bias_dropout, fused_softmax, fused_layer_norm, fused_rope;
+	bool fused_bias_gelu, fused_bias_dropout, fused_softmax;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */

@@ -88,8 +88,8 @@ static uint32_t add_pass(struct builder *b, uint32_t c, const struct pass_costs 
 		sc_graph_add_dep(b->graph, node, host);
 	if (recv != SC_NONE)
 		sc_graph_add_dep(b->graph, node, recv);
-	if (st->last_send != SC_NONE && host == SC_NONE)
-		sc_graph_add_dep(b->graph, node, st->last_send);
+	if (st->awaited != SC_NONE && host == SC_NONE)
+		sc_graph_add_dep(b->graph, node, st->awaited);
 	st->last_compute = node;
 	return node;
 }
@@ -157,8 +157,8 @@ static void full_begin(struct builder *b, struct tp_ctx *ctx, uint32_t recv, str
 	if (b->sync_p2p) { /* the host waits for all it has asked for */
 		if (recv != SC_NONE)
 			sc_graph_add_dep(b->graph, begin, recv);
-		if (st->last_send != SC_NONE)
-			sc_graph_add_dep(b->graph, begin, st->last_send);
+		if (st->awaited != SC_NONE)
+			sc_graph_add_dep(b->graph, begin, st->awaited);
 		if (st->last_compute != SC_NONE)
 			sc_graph_add_dep(b->graph, begin, st->last_compute);
 	} else if (recv != SC_NONE) {
@@ -217,7 +217,7 @@ static uint32_t add_lead(struct parts *x, uint32_t recv, uint32_t micro_batch)
 	if (b->sync_p2p) { /* the host has waited for all it asked for */
 		uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
 						  b->zero_cost, SC_NAME_JOIN);
-		const uint32_t on[] = {recv, st->last_send, st->last_compute};
+		const uint32_t on[] = {recv, st->awaited, st->last_compute};
 
 		for (int i = 0; i < 3; i++)
 			if (on[i] != SC_NONE)

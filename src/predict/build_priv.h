@@ -11,15 +11,15 @@ struct class_lanes {
 };
 struct class_state {
 	struct class_lanes lanes;
-	uint32_t
-		*costs[2]
-		      [SC_N_BLOCKS]; /* graph cost ids of the variant's block steps (full detail) */
-	uint32_t last_compute;       /* the last node on the compute lane, or SC_NONE */
-	uint32_t
-		last_send; /* transfer that the next pass waits for (synchronous p2p), or SC_NONE */
+	/* full detail: graph cost ids of the variant's block steps */
+	uint32_t *costs[2][SC_N_BLOCKS];
+	uint32_t last_compute; /* last node on the compute lane, or the collective it waits for */
+	/* what the next pass, or the iteration's end, waits for beside its lane: the step's start, a
+	 * synchronous transfer, the tied embeddings; or SC_NONE */
+	uint32_t awaited;
 	uint32_t last_grad; /* last gradient collective, or SC_NONE */
 	uint32_t n_dp;      /* dp collectives emitted so far */
-	uint32_t n_tp;
+	uint32_t n_tp;      /* tp collectives and joins on groups of several classes */
 };
 /* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
  * GPU's part. SC_NONE: no such node. */
@@ -38,8 +38,8 @@ struct builder {
 	struct class_state *cls;
 	struct group_list *instance;      /* by placement instance id */
 	uint32_t *act_group, *grad_group; /* [class][chunk][micro-batch], by sender */
-	struct pass_costs
-		*pass_costs; /* [class][chunk][backward][partial], gpu == SC_NONE: not yet made */
+	/* [class][chunk][backward][partial]; gpu == SC_NONE: not yet made */
+	struct pass_costs *pass_costs;
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
 	bool sync_p2p, full;

@@ -127,7 +127,7 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 		sc_graph_add_dep(b->graph, node, st->last_compute);
 		if (st->last_grad != SC_NONE)
 			sc_graph_add_dep(b->graph, node, st->last_grad);
-		st->last_send = node;
+		st->awaited = node;
 	}
 }
 
@@ -192,8 +192,8 @@ static void finish_class(struct builder *b, uint32_t c, uint32_t world)
 	sc_graph_add_dep(b->graph, node, st->last_compute);
 	if (st->last_grad != SC_NONE)
 		sc_graph_add_dep(b->graph, node, st->last_grad);
-	if (st->last_send != SC_NONE)
-		sc_graph_add_dep(b->graph, node, st->last_send);
+	if (st->awaited != SC_NONE)
+		sc_graph_add_dep(b->graph, node, st->awaited);
 	build_compute_after(b, c, node);
 	add_optimizer(b, c);
 	if (updates_a_share(b, c))

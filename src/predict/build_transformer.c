@@ -52,7 +52,7 @@ static void add_classes(struct builder *b)
 		st->lanes.act_recv = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->lanes.grad_send = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->lanes.grad_recv = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
-		st->last_compute = st->last_send = st->last_grad = SC_NONE;
+		st->last_compute = st->awaited = st->last_grad = SC_NONE;
 		st->n_dp = st->n_tp = 0;
 	}
 }
@@ -184,9 +184,9 @@ static uint32_t build_slot(struct builder *b, uint32_t c, const struct sc_slot *
 		uint32_t send = add_transfer_member(b, &t, true);
 
 		sc_graph_add_dep(b->graph, send, node);
-		st->last_send = send;
+		st->awaited = send;
 	} else {
-		st->last_send = SC_NONE;
+		st->awaited = SC_NONE;
 	}
 	return node;
 }
@@ -203,7 +203,7 @@ static void build_class(struct builder *b, uint32_t c, struct sc_slot *slots)
 					   sc_graph_add_cost(b->graph, &start), SC_NAME_STEP_HOST);
 
 	sc_schedule_stage(shape, (uint32_t)b->tf->placement.classes[c].stage, slots);
-	b->cls[c].last_send = first; /* the first pass waits for the step's start */
+	b->cls[c].awaited = first; /* the first pass waits for the step's start */
 	for (size_t i = 0; i < b->built->n_slots; i++) {
 		bool last = slots[i].backward && slots[i].micro_batch + 1 == shape->micro_batches;
 

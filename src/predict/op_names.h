@@ -80,6 +80,7 @@ enum sc_op_name {
 #undef SC_OP_NAME_ENUM
 		SC_N_OP_NAMES
 };
+_Static_assert(SC_N_OP_NAMES <= 128, "sc_op_pack has seven bits for the name");
 const char *sc_op_name(unsigned id);
 
 /* Ops of the passes, not of the iteration's end: the first of the table, and the passes themselves. */
