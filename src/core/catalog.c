@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/paths.h"
 #include "core/profile_priv.h"
 
 enum { BLOCK_BYTES = 1 << 14 };
@@ -26,6 +27,8 @@ struct sc_catalog {
 	struct device_entry *devices;
 	struct software_entry *software;
 	struct sc_fabric_profile *fabric;
+	bool has_models;
+	const struct sc_known_model *models;
 };
 
 struct sc_catalog *sc_catalog_create(void)
@@ -154,6 +157,66 @@ int sc_catalog_fabric(struct sc_catalog *catalog, const struct sc_fabric_profile
 
 	pthread_mutex_lock(&catalog->lock);
 	rc = fabric(catalog, out, err);
+	pthread_mutex_unlock(&catalog->lock);
+	return rc;
+}
+
+static int load_model(const char *id, struct sc_arena *scratch, struct sc_model *out,
+		      struct sc_err *err)
+{
+	const char *ref = sc_arena_printf(scratch, "models/%s.yaml", id);
+	struct sc_config config;
+	int rc;
+
+	sc_config_init(&config);
+	rc = sc_config_set(&config, "model", ref, ref, scratch, err);
+	if (rc == 0)
+		*out = config.model;
+	return rc;
+}
+
+/* A model holds no text, so nothing of a file outlives its turn of the loop but the numbers. */
+static int load_models(struct sc_catalog *catalog, struct sc_arena *scratch, struct sc_err *err)
+{
+	const char *const *ids;
+	size_t n = sc_config_ids("models", scratch, &ids);
+	const struct sc_known_model *first = NULL;
+	struct sc_arena_mark mark = sc_arena_mark(&catalog->arena);
+	int rc = 0;
+
+	while (rc == 0 && n-- > 0) {
+		struct sc_known_model *entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
+		struct sc_arena_mark turn = sc_arena_mark(scratch);
+
+		rc = load_model(ids[n], scratch, &entry->model, err);
+		sc_arena_rewind(scratch, turn);
+		entry->id = sc_arena_strdup(&catalog->arena, ids[n]);
+		entry->next = first;
+		first = entry;
+	}
+	if (rc) {
+		sc_arena_rewind(&catalog->arena, mark);
+		return rc;
+	}
+	catalog->models = first;
+	catalog->has_models = true;
+	return 0;
+}
+
+int sc_catalog_models(struct sc_catalog *catalog, const struct sc_known_model **out,
+		      struct sc_err *err)
+{
+	struct sc_arena scratch;
+	int rc = 0;
+
+	pthread_mutex_lock(&catalog->lock);
+	if (!catalog->has_models) {
+		sc_arena_init(&scratch, BLOCK_BYTES);
+		rc = load_models(catalog, &scratch, err);
+		sc_arena_release(&scratch);
+	}
+	if (rc == 0)
+		*out = catalog->models;
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }

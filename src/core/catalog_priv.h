@@ -11,6 +11,15 @@ int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct
 			bool *is_default, struct sc_err *err);
 int sc_catalog_fabric(struct sc_catalog *catalog, const struct sc_fabric_profile **out,
 		      struct sc_err *err);
+/* A file of configs/models as it is written: what it leaves out is SC_NOT_GIVEN. */
+struct sc_known_model {
+	const char *id;
+	struct sc_model model;
+	const struct sc_known_model *next;
+};
+/* All of them, by id; read when first asked for. NULL: there are none. */
+int sc_catalog_models(struct sc_catalog *catalog, const struct sc_known_model **out,
+		      struct sc_err *err);
 
 #define SC_DEFAULT_SOFTWARE "default"
 #define SC_DEFAULT_FABRIC "default"

@@ -22,9 +22,17 @@ static void init_model(struct sc_model *model)
 		.ffn_hidden = SC_NOT_GIVEN,
 		.vocab = SC_NOT_GIVEN,
 		.seq = SC_NOT_GIVEN,
+		.head_dim = SC_NOT_GIVEN,
 		.experts = SC_NOT_GIVEN,
 		.top_k = SC_NOT_GIVEN,
 		.expert_ffn_hidden = SC_NOT_GIVEN,
+		.shared_experts = SC_NOT_GIVEN,
+		.dense_layers = SC_NOT_GIVEN,
+		.q_lora_rank = SC_NOT_GIVEN,
+		.kv_lora_rank = SC_NOT_GIVEN,
+		.rope_head_dim = SC_NOT_GIVEN,
+		.v_head_dim = SC_NOT_GIVEN,
+		.tied_embeddings = SC_NOT_GIVEN,
 	};
 }
 
@@ -54,12 +62,17 @@ void sc_config_init(struct sc_config *config)
 		.ep = SC_NOT_GIVEN,
 		.virtual_stages = SC_NOT_GIVEN,
 		.schedule = SC_SCHED_1F1B,
+		.shard_ranks = SC_NOT_GIVEN,
 	};
 	config->training = (struct sc_training){
 		.global_batch = SC_NOT_GIVEN,
 		.micro_batch = SC_NOT_GIVEN,
 		.precision = (enum sc_precision)SC_NOT_GIVEN,
 		.attention = (enum sc_attention)SC_NOT_GIVEN,
+		.fill_fraction = SC_NOT_GIVEN,
+		.expert_imbalance = SC_NOT_GIVEN,
+		.lora_rank = SC_NOT_GIVEN,
+		.lora_targets = (enum sc_lora_targets)SC_NOT_GIVEN,
 	};
 }
 

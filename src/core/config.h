@@ -40,6 +40,7 @@ enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 enum sc_optimizer { SC_OPT_ADAM, SC_OPT_SGD, SC_OPT_ADAGRAD, SC_OPT_NONE };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
+enum sc_lora_targets { SC_LORA_ATTENTION, SC_LORA_ALL }; /* linear layers that have adapters */
 
 /* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of DESIGN.md §6. */
 struct sc_cluster {
@@ -53,7 +54,15 @@ struct sc_cluster {
 struct sc_model {
 	enum sc_family family;
 	int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq;
+	int64_t head_dim; /* of queries and keys, without MLA's rotary part; default hidden / heads */
 	int64_t experts, top_k, expert_ffn_hidden;
+	int64_t shared_experts,
+		dense_layers; /* experts that every token takes; first layers without any */
+	/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the compressed queries (0 =
+	 * not compressed) and keys-values, rotary part of a head, width of a head's values. Not given: the
+	 * model has none. */
+	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+	int tied_embeddings; /* 0, 1; default: the family's */
 };
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;
@@ -62,6 +71,7 @@ struct sc_parallel {
 	bool sequence_parallel, tp_overlap;
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */
 	struct sc_ints stage_layers;
+	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default all */
 };
 struct sc_training {
 	int64_t global_batch, micro_batch;
@@ -71,6 +81,10 @@ struct sc_training {
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
 	bool unpadded, cuda_graphs;
+	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
+	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
+	int64_t lora_rank;
+	enum sc_lora_targets lora_targets;
 	const char *software;
 };
 struct sc_straggler {
@@ -143,6 +157,22 @@ void sc_catalog_destroy(struct sc_catalog *catalog);
 int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		      struct sc_request *out, struct sc_err *err);
 const char *sc_family_name(enum sc_family family);
+/* What the layers of a family are made of. */
+struct sc_family_traits {
+	bool gated;             /* feed-forward: two matrices up, one down, gate times value */
+	bool rms_norm;          /* else layer norm */
+	bool rope;              /* rotary positions */
+	bool learned_positions; /* a table of seq rows */
+	bool biases;            /* of the linear layers */
+	bool causal;            /* attention */
+	bool dropout;           /* trained with dropout, if the software runs it */
+	bool tied;              /* the output layer is the word embedding */
+	bool masked_lm;         /* loss on masked positions, behind a transform layer (BERT) */
+	bool experts;           /* mixture of experts */
+};
+const struct sc_family_traits *sc_family_traits(enum sc_family family);
+bool sc_model_is_moe(const struct sc_model *model); /* resolved: has experts */
+bool sc_model_is_mla(const struct sc_model *model);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
 /* Of weights and activations in memory: fp8 GEMMs read and write bf16 tensors. */
 enum sc_dtype sc_storage_dtype(enum sc_precision precision);

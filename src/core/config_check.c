@@ -8,11 +8,6 @@
 
 #define EXACT_LIMIT 9007199254740992.0 /* 2^53: above it a double skips integers */
 
-static bool is_moe(enum sc_family family)
-{
-	return family == SC_MOE || family == SC_MOE_MLA;
-}
-
 static int check_model_given(const struct sc_resolver *res)
 {
 	const struct sc_model *model = &res->request->config.model;
@@ -40,11 +35,12 @@ static int check_heads(const struct sc_resolver *res)
 	const struct sc_model *model = &res->request->config.model;
 	int64_t tp = res->request->config.parallel.tp;
 
-	if (model->hidden % model->heads)
+	if (model->head_dim < 1 || (model->hidden % model->heads &&
+				    !sc_config_origin(&res->request->config, "model.head_dim")))
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.heads",
 				       "model.hidden %" PRId64
 				       " is no multiple of model.heads %" PRId64
-				       "; a head needs a whole width",
+				       "; a head needs a whole width, or give model.head_dim",
 				       model->hidden, model->heads);
 	if (model->heads % model->kv_heads)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.kv_heads",
@@ -149,12 +145,32 @@ static int check_experts(const struct sc_resolver *res)
 	const struct sc_parallel *par = &cfg->parallel;
 	const struct sc_model *model = &cfg->model;
 
-	if (par->ep > 1 && !is_moe(model->family) && model->experts == SC_NOT_GIVEN)
+	if (sc_family_traits(model->family)->experts && !sc_model_is_moe(model))
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model",
+			"model.experts is not given, and no model of configs/models has "
+			"this family, hidden and heads; write experts, top_k and "
+			"expert_ffn_hidden");
+	if (model->experts > 0 && !sc_model_is_moe(model))
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts",
+				       "model.experts needs family moe or moe-mla, not %s",
+				       sc_family_name(model->family));
+	if (model->dense_layers > model->layers)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.dense_layers",
+				       "model.dense_layers %" PRId64 " are more than the %" PRId64
+				       " layers",
+				       model->dense_layers, model->layers);
+	if (par->ep > 1 && !sc_model_is_moe(model))
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "parallel.ep is %" PRId64
 				       ", but the model has no experts; remove "
 				       "it, or choose family moe",
 				       par->ep);
+	if (par->shard_ranks > 0 && par->dp * par->cp % par->shard_ranks)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.shard_ranks",
+				       "parallel.shard_ranks %" PRId64
+				       " does not divide the %" PRId64 " ranks of dp x cp",
+				       par->shard_ranks, par->dp * par->cp);
 	if (par->dp % par->ep)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "parallel.ep %" PRId64

@@ -51,11 +51,6 @@ enum {
 	MAX_BATCH = 1 << 26,
 };
 
-static const struct sc_name FAMILY_NAMES[] = {
-	{"gpt", SC_GPT},   {"llama", SC_LLAMA},     {"mpt", SC_MPT},
-	{"bert", SC_BERT}, {"opt", SC_OPT},         {"moe", SC_MOE},
-	{"dlrm", SC_DLRM}, {"moe-mla", SC_MOE_MLA}, {0},
-};
 static const struct sc_name SCHEDULE_NAMES[] = {
 	{"1f1b", SC_SCHED_1F1B},
 	{"gpipe", SC_SCHED_GPIPE},
@@ -96,6 +91,13 @@ static const struct sc_name TRAINABLE_NAMES[] = {
 	{0},
 };
 
+static const struct sc_name LORA_TARGET_NAMES[] = {
+	{"attention", SC_LORA_ATTENTION},
+	{"all", SC_LORA_ALL},
+	{0},
+};
+static const struct sc_name BOOL_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
+
 static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, gpu, "device id: a file of configs/devices"),
 	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node"),
@@ -110,7 +112,7 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	{0},
 };
 static const struct sc_field MODEL_FIELDS[] = {
-	ENUM(sc_model, family, FAMILY_NAMES, "kind of model"),
+	ENUM(sc_model, family, sc_family_names, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers"),
 	INT(sc_model, hidden, 1, MAX_HIDDEN, "width"),
 	INT(sc_model, heads, 1, MAX_HEADS, "attention heads"),
@@ -121,6 +123,14 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, experts, 1, MAX_EXPERTS, "experts in a layer"),
 	INT(sc_model, top_k, 1, MAX_EXPERTS, "experts a token goes to"),
 	INT(sc_model, expert_ffn_hidden, 1, MAX_FFN, "width of one expert"),
+	INT(sc_model, head_dim, 1, MAX_HIDDEN, "width of a head; default hidden / heads"),
+	INT(sc_model, shared_experts, 0, MAX_EXPERTS, "experts that every token takes"),
+	INT(sc_model, dense_layers, 0, MAX_LAYERS, "first layers without experts"),
+	INT(sc_model, q_lora_rank, 0, MAX_HIDDEN, "latent attention: rank of queries, 0 = full"),
+	INT(sc_model, kv_lora_rank, 1, MAX_HIDDEN, "latent attention: rank of keys and values"),
+	INT(sc_model, rope_head_dim, 0, MAX_HIDDEN, "latent attention: rotary part of a head"),
+	INT(sc_model, v_head_dim, 1, MAX_HIDDEN, "latent attention: width of a head's values"),
+	ENUM(sc_model, tied_embeddings, BOOL_NAMES, "output layer is the word embedding"),
 	RESERVED("dense_features", "DLRM"),
 	RESERVED("bottom_mlp", "DLRM"),
 	RESERVED("top_mlp", "DLRM"),
@@ -148,6 +158,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	 .min = 1,
 	 .max = MAX_LAYERS,
 	 .help = "layers of each stage"},
+	INT(sc_parallel, shard_ranks, 1, SC_MAX_GPUS,
+	    "ranks that sharding spreads over (HSDP); default all of dp and cp"),
 	{0},
 };
 static const struct sc_field TRAINING_FIELDS[] = {
@@ -159,6 +171,10 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	ENUM(sc_training, optimizer, OPTIMIZER_NAMES, "none: no update"),
 	ENUM(sc_training, trainable, TRAINABLE_NAMES, "which parameters are updated"),
 	BOOL(sc_training, unpadded, "no padding tokens"),
+	DOUBLE(sc_training, fill_fraction, 0.01, 1, "share of seq that is tokens, if unpadded"),
+	DOUBLE(sc_training, expert_imbalance, 1, 1000, "busiest expert rank over the mean"),
+	INT(sc_training, lora_rank, 1, MAX_HIDDEN, "rank of LoRA adapters; default 16"),
+	ENUM(sc_training, lora_targets, LORA_TARGET_NAMES, "layers with LoRA adapters"),
 	BOOL(sc_training, cuda_graphs, "launches are replayed"),
 	STR(sc_training, software, "a file of configs/software; default \"default\""),
 	{0},
@@ -199,10 +215,3 @@ const struct sc_field sc_config_fields[] = {
 	RESERVED("sharding", "where the embedding tables of a DLRM go"),
 	{0},
 };
-
-const char *sc_family_name(enum sc_family family)
-{
-	const char *name = sc_enum_name(FAMILY_NAMES, family);
-
-	return name ? name : "?";
-}

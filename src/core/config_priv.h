@@ -7,12 +7,17 @@
 enum { SC_MAX_GPUS = 1 << 20 };
 struct sc_resolver {
 	struct sc_request *request;
+	struct sc_catalog *catalog;
 	const char *file; /* or NULL */
 	struct sc_err *err;
 };
 /* An error about the key `path`, placed where its value was given. Returns -code. */
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+extern const struct sc_name sc_family_names[];
+/* Facts of a mixture of experts that are not given, from the model of configs/models with the same family,
+ * hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found: unchanged. */
+int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
 

@@ -62,6 +62,10 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		return profile_error(res, "training.software", &own);
 	if (sc_catalog_fabric(catalog, &fabric, &own))
 		return profile_error(res, "cluster.fabric", &own);
+	if (software->successor &&
+	    (double)device->cuda_capability >= software->successor_capability &&
+	    sc_catalog_software(catalog, software->successor, &software, &is_default, &own))
+		return profile_error(res, "training.software", &own);
 	req->device = *device;
 	req->software = *software;
 	req->fabric_profile = *fabric;
@@ -73,19 +77,83 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 	return 0;
 }
 
+/* DeepSeek-V2's widths, where a model with latent attention leaves them out. */
+enum { MLA_HEAD_DIM = 128, MLA_ROPE_HEAD_DIM = 64, MLA_KV_LORA_RANK = 512 };
+
+static void resolve_latent_attention(struct sc_model *model)
+{
+	if (model->family != SC_MOE_MLA && model->kv_lora_rank == SC_NOT_GIVEN)
+		return;
+	default_int(&model->kv_lora_rank, MLA_KV_LORA_RANK);
+	default_int(&model->q_lora_rank, 0);
+	default_int(&model->head_dim, MLA_HEAD_DIM);
+	default_int(&model->rope_head_dim, MLA_ROPE_HEAD_DIM);
+	default_int(&model->v_head_dim, model->head_dim);
+}
+
+/* Sizes that follow from others; a family without gates has a feed-forward layer of 4 hidden. */
+static void resolve_widths(struct sc_model *model)
+{
+	const struct sc_family_traits *traits = sc_family_traits(model->family);
+
+	default_int(&model->kv_heads, model->heads);
+	resolve_latent_attention(model);
+	if (model->hidden != SC_NOT_GIVEN) {
+		default_int(&model->ffn_hidden, 4 * model->hidden);
+		if (model->heads > 0)
+			default_int(&model->head_dim, model->hidden / model->heads);
+	}
+	if (model->tied_embeddings == SC_NOT_GIVEN)
+		model->tied_embeddings = traits->tied;
+	if (model->experts == SC_NOT_GIVEN)
+		return;
+	default_int(&model->shared_experts, 0);
+	default_int(&model->dense_layers, 0);
+	default_int(&model->top_k, 1);
+	default_int(&model->expert_ffn_hidden, model->ffn_hidden);
+}
+
 static int resolve_model(const struct sc_resolver *res)
 {
 	struct sc_model *model = &res->request->config.model;
+	int rc;
 
 	if (model->family == SC_FAMILY_NONE)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.family is not given; write one of gpt, llama, mpt, bert, "
 			"opt, moe, moe-mla, dlrm");
-	default_int(&model->kv_heads, model->heads);
-	if (model->hidden != SC_NOT_GIVEN)
-		default_int(&model->ffn_hidden, 4 * model->hidden);
+	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN) {
+		rc = sc_known_model_fill(res->request, res->catalog, res->err);
+		if (rc)
+			return rc;
+	}
+	resolve_widths(model);
 	return 0;
+}
+
+/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor-parallel ranks as
+ * leave every replica a sample, if a node has them. */
+static void choose_tp(struct sc_request *req)
+{
+	struct sc_config *cfg = &req->config;
+	struct sc_parallel *par = &cfg->parallel;
+	int64_t batch = cfg->training.global_batch, per_node = cfg->cluster.gpus_per_node, tp;
+
+	if (par->tp != SC_NOT_GIVEN || par->pp != SC_NOT_GIVEN || par->dp != SC_NOT_GIVEN ||
+	    par->cp != SC_NOT_GIVEN || batch < 1 || cfg->gpus <= batch)
+		return;
+	if (per_node == SC_NOT_GIVEN)
+		per_node = req->device.usual_gpus_per_node;
+	for (tp = 2; tp < per_node && cfg->gpus > batch * tp; tp *= 2)
+		;
+	if (cfg->gpus % tp || cfg->gpus / tp > batch || cfg->model.heads % tp || tp > per_node)
+		return;
+	par->tp = tp;
+	sc_warn(&req->warnings,
+		"parallel is not given, and training.global_batch %" PRId64
+		" is less than gpus %" PRId64 ": tp %" PRId64 " is taken",
+		batch, cfg->gpus, tp);
 }
 
 /* gpus from the split, or dp from gpus. */
@@ -97,6 +165,7 @@ static int resolve_gpus(const struct sc_resolver *res)
 		par->tp != SC_NOT_GIVEN && par->pp != SC_NOT_GIVEN && par->dp != SC_NOT_GIVEN;
 	int64_t replica;
 
+	choose_tp(res->request);
 	default_int(&par->tp, 1);
 	default_int(&par->pp, 1);
 	default_int(&par->cp, 1);
@@ -149,6 +218,9 @@ static int resolve_parallel(const struct sc_resolver *res)
 				"parallel.schedule interleaved without virtual_stages above 1 is 1f1b");
 		par->schedule = SC_SCHED_1F1B;
 	}
+	if (req->software.sequence_parallel &&
+	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
+		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
 	if (!par->order)
 		par->order = req->software.order ? req->software.order : DEFAULT_ORDER;
 	return 0;
@@ -279,6 +351,32 @@ static void split_batch(struct sc_request *req)
 			req->n_micro_batches, par->pp);
 }
 
+/* Half of a padded batch of Wikipedia sentences is tokens (MLPerf BERT's usual figure). */
+#define DEFAULT_FILL_FRACTION 0.5
+enum { DEFAULT_LORA_RANK = 16 };
+
+static void resolve_options(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+
+	if (tr->fill_fraction < 0) {
+		tr->fill_fraction = tr->unpadded ? DEFAULT_FILL_FRACTION : 1;
+		if (tr->unpadded)
+			sc_warn(&req->warnings,
+				"training.fill_fraction is not given; %g of every sample is taken "
+				"to be tokens",
+				tr->fill_fraction);
+	}
+	if (tr->expert_imbalance < 0 && sc_model_is_moe(&req->config.model))
+		tr->expert_imbalance = 1;
+	if (tr->trainable == SC_TRAIN_LORA) {
+		default_int(&tr->lora_rank, DEFAULT_LORA_RANK);
+		if ((int)tr->lora_targets == SC_NOT_GIVEN)
+			tr->lora_targets = SC_LORA_ATTENTION;
+	}
+	tr->cuda_graphs = tr->cuda_graphs || req->software.cuda_graphs;
+}
+
 static int resolve_training(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -299,6 +397,7 @@ static int resolve_training(const struct sc_resolver *res)
 	resolve_precision(req);
 	resolve_attention(req);
 	resolve_vocab(req);
+	resolve_options(req);
 	split_batch(req);
 	return 0;
 }
@@ -311,7 +410,11 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 	};
 	struct sc_request request;
 	struct sc_resolver res = {
-		.request = &request, .file = file ? file : config->file, .err = err};
+		.request = &request,
+		.catalog = catalog,
+		.file = file ? file : config->file,
+		.err = err,
+	};
 	int rc;
 
 	memset(&request, 0, sizeof(request));

@@ -37,9 +37,16 @@ static const struct sc_name P2P_SYNC_NAMES[] = {
 	{"async", SC_P2P_ASYNC},
 	{0},
 };
+static const struct sc_name SELECTIVE_NAMES[] = {
+	{"attention", SC_SELECTIVE_ATTENTION},
+	{"ops", SC_SELECTIVE_OPS},
+	{0},
+};
 const struct sc_field sc_software_fields[] = {
 	SC_PROFILE_KEYS,
 	STR(id, "the file's stem"),
+	STR(successor, "profile of its releases for later GPUs"),
+	DOUBLE(successor_capability, 0, 1000, "CUDA capability from which, 90 = 9.0"),
 	STR(order, "rank order, innermost first: tp-cp-ep-dp-pp"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
@@ -48,15 +55,27 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(main_grad_bytes, 0, 8, "optimizer's copy of the gradients, bytes per parameter"),
 	BOOL(grad_accumulate_fp32, "fp32 main gradients"),
 	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
+	BOOL(gather_fp8, "sharded weights gathered in fp8"),
+	BOOL(reshard_after_forward, "sharded weights gathered again for backward"),
+	BOOL(reduce_each_micro_batch, "sharded gradients reduced after every micro-batch"),
 	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),
 	BOOL(flash_attention, "training.attention not given means flash"),
 	BOOL(fused_bias_gelu, "one kernel"),
 	BOOL(fused_bias_dropout, "one kernel"),
 	BOOL(fused_softmax, "one kernel"),
+	BOOL(fused_norm, "one kernel"),
+	BOOL(fused_rope, "one kernel"),
+	BOOL(fused_loss, "one kernel"),
+	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
+	BOOL(casts_weights, "amp: weights cast for every micro-batch"),
+	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
+	BOOL(cuda_graphs, "launches are replayed"),
+	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),
 	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
+	BOOL(sequence_parallel, "parallel.sequence_parallel not given means true"),
 	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
 	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),
 	BOOL(pad_vocab, "vocabulary padded to 128 tp"),
@@ -69,6 +88,8 @@ const struct sc_field sc_software_fields[] = {
 	US(comm_host_us, "CPU time per collective, us"),
 	DOUBLE(buffers_gib, 0, 1e4, "communication and workspace, GiB a GPU"),
 	DOUBLE(reserve_gib, 0, 1e4, "context and allocator slack, GiB a GPU"),
+	DOUBLE(loss_copies, 0, 16, "fp32 copies of the logits; default 1 if fused, else 2"),
+	DOUBLE(reserve_frac, 0, 2, "allocator slack, of the tensors' bytes; default 0"),
 	DOUBLE(spread_frac, 0, 2, "residual spread of the host model, 1 sigma, relative"),
 	DOUBLE(residual_frac, 0, 1, "one sigma of iterations around the model, relative"),
 	DOUBLE(loss_all_reduce, 0, 1e4, "small world-wide syncs per iteration"),
@@ -86,6 +107,8 @@ int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software 
 
 	memset(&software, 0, sizeof(software));
 	sc_profile_init_numbers(sc_software_fields, &software);
+	software.successor_capability = 0;                /* read with a successor only */
+	software.reserve_frac = software.loss_copies = 0; /* memory alone; few profiles say */
 	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
 	if (rc)
 		return rc;

@@ -10,23 +10,41 @@ enum sc_grad_sync {
 }; /* data-parallel reduction: after the last backward, or during it */
 enum sc_p2p_sync { SC_P2P_SYNC, SC_P2P_ASYNC }; /* does the host wait for pipeline transfers */
 
+/* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
+ * attention and every second matrix product (torchtitan's per-op policy). */
+enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
+
 struct sc_software {
 	const char *id;
+	/* The profile of this software's releases for GPUs of that CUDA capability and later, or NULL. */
+	const char *successor;
+	double successor_capability;
 	const char *order; /* rank order, innermost first: "tp-cp-ep-dp-pp" */
 	enum sc_grad_sync grad_sync;
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
-	bool gather_ahead;      /* sharded weights are gathered one layer ahead, else on demand */
-	double grad_bytes;      /* bytes per gradient element in the reduction: 2 or 4 */
-	double grad_bytes_bf16; /* the same where weights are bf16 */
+	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
+	bool gather_fp8;   /* sharded weights are gathered in fp8 where GEMMs are fp8 */
+	bool reshard_after_forward; /* sharded weights are dropped after forward and gathered again */
+	bool reduce_each_micro_batch; /* sharded gradients are reduced after every micro-batch */
+	double grad_bytes;            /* bytes per gradient element in the reduction: 2 or 4 */
+	double grad_bytes_bf16;       /* the same where weights are bf16 */
 	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
 	bool grad_accumulate_fp32; /* main gradients in fp32, added after each micro-batch */
 	bool flash_attention;      /* training.attention that is not given means flash */
-	bool fused_bias_gelu, fused_bias_dropout, fused_softmax;
+	bool fused_bias_gelu, fused_bias_dropout, fused_softmax; /* bias_gelu: any activation */
+	bool fused_norm, fused_rope,
+		fused_loss;  /* one kernel each, else chains of elementwise ones */
+	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them */
+	bool casts_weights;  /* amp: fp32 weights are cast for every micro-batch */
+	bool mlm_gather;     /* masked-language-model head on the masked positions only */
+	bool cuda_graphs; /* launches are replayed even where training.cuda_graphs is not given */
+	enum sc_selective selective;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
 	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
+	bool sequence_parallel;  /* parallel.sequence_parallel that is not given means true */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;
 	bool pad_vocab;       /* pads the vocabulary to 128 * tp even where tp divides it */
@@ -39,7 +57,10 @@ struct sc_software {
 	double comm_host_us;        /* CPU time to issue one collective */
 	double buffers_gib;         /* communication and workspace buffers per GPU */
 	double reserve_gib;         /* CUDA context, allocator slack */
-	double spread_frac;         /* residual spread of the host model (one sigma, relative) */
+	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
+	double loss_copies;
+	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */
+	double spread_frac;  /* residual spread of the host model (one sigma, relative) */
 	double residual_frac; /* spread of whole iterations around the model that no op explains */
 	double loss_all_reduce; /* number of small world-wide syncs per iteration (loss, grad norm, overflow) */
 };

@@ -8,16 +8,19 @@ struct sc_memory {
 	double weights_gib, gradients_gib, optimizer_gib, activations_gib, buffers_gib, reserve_gib,
 		total_gib, capacity_gib;
 };
-/* What one pipeline stage holds. */
+/* What one rank holds. Parameters are those on one rank before sharding over data-parallel ranks. */
 struct sc_memory_shape {
-	double params;           /* on one rank, before sharding over dp */
-	double dp;               /* ranks that sharding spreads over */
-	double layers_in_flight; /* layers x micro-batches whose activations are alive at the peak */
-	double samples;          /* of one micro-batch */
-	bool head;               /* holds logits */
+	double params, expert_params;           /* all but the experts'; the experts' */
+	double trainable, trainable_expert;     /* of them (LoRA: the adapters alone) */
+	double shard_ranks, expert_shard_ranks; /* ranks that sharding spreads each over */
+	double layer_params; /* of the largest layer, experts included: what FSDP gathers */
+	/* Layers x micro-batches whose activations are alive at the peak; of a mixture of experts, those
+	 * without experts are counted apart. */
+	double layers_in_flight, dense_layers_in_flight;
+	double samples;                 /* of one micro-batch */
+	double micro_batches_in_flight; /* on the stage */
+	bool embed, head;               /* holds the embedding; the logits */
 };
-/* Activations: Korthikanti et al. 2022, §4: per layer s·b·h·(34 + 5·a·s/h) bytes at 2-byte elements,
- * divided as tensor and sequence parallelism allow; full recomputation keeps the layer's input only. */
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out);
 

@@ -7,6 +7,10 @@
 
 #include "predict/critical_path.h"
 
+/* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
+ * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
+#define GRAPH_LAUNCHES 2.0
+
 double sc_quantize_us(double us)
 {
 	return ceil(ldexp(us, 20) - 0.5) * 0x1p-20;
@@ -55,9 +59,10 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 		n_launches = op->u.rowwise.n_kernels;
 	sc_op_cost(env->device, op, &step.cost);
 	scale_cost(&step.cost, env->slowdown / kernel_speed(env, op, &step.cost));
-	step.host_us = sc_quantize_us(n_launches *
-				      (env->device->host.launch_us + env->software->host_op_us) /
-				      env->host_speed);
+	if (!env->cuda_graphs)
+		step.host_us = sc_quantize_us(
+			n_launches * (env->device->host.launch_us + env->software->host_op_us) /
+			env->host_speed);
 	step.flop = op_flop(op);
 	SC_VEC_PUSH(&block->steps, step);
 }
@@ -82,17 +87,32 @@ void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collect
 	out->holds_sm = 0;
 }
 
-void sc_block_add_tp(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
-		     const struct sc_collective_shape *shape, int n_hidden)
+/* Where send/recv round the ring of a group goes: to a neighbour, on another node if the group leaves
+ * its node. */
+static struct sc_span neighbour_span(const struct sc_span *group)
 {
-	struct sc_step step = {.name = name, .kind = SC_STEP_TP_COMM};
+	bool remote = group->n_nodes > 1;
 
-	if (env->tp.n_ranks <= 1)
+	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
+}
+
+void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       enum sc_comm_axis axis, const struct sc_collective_shape *shape,
+		       int n_hidden)
+{
+	struct sc_step step = {.name = name, .kind = SC_STEP_COMM, .axis = (uint8_t)axis};
+	struct sc_span span = env->span[axis];
+
+	if (span.n_ranks <= 1)
 		return;
-	sc_block_comm_alone(env, shape, &env->tp, env->tp_node_peers, &step.cost);
+	if (shape->kind == SC_SEND_RECV)
+		span = neighbour_span(&span);
+	sc_block_comm_alone(env, shape, &span, env->axis_node_peers[axis], &step.cost);
 	step.hidden = (uint8_t)n_hidden;
-	step.host_us = sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
-				      env->host_speed);
+	if (!env->cuda_graphs)
+		step.host_us =
+			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
+				       env->host_speed);
 	SC_VEC_PUSH(&block->steps, step);
 }
 
@@ -103,6 +123,8 @@ void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, u
 
 	if (host_us <= 0)
 		return;
+	if (env->cuda_graphs) /* the whole block is one graph */
+		host_us = fmin(host_us, GRAPH_LAUNCHES * env->device->host.launch_us);
 	step.host_us = sc_quantize_us(host_us / env->host_speed);
 	SC_VEC_PUSH(&block->steps, step);
 }
@@ -132,8 +154,9 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 	if (step->kind == SC_STEP_KERNEL)
 		node = sc_graph_add_node(g, SC_NODE_KERNEL, emit->lanes.compute, cost, step->name);
 	else
-		node = sc_graph_add_member(g, emit->lanes.tp, emit->tp_group(emit->ctx, step, cost),
-					   emit->zero_cost, step->name);
+		node = sc_graph_add_member(g, emit->lanes.comm,
+					   emit->comm_group(emit->ctx, step, cost), emit->zero_cost,
+					   step->name);
 	sc_graph_add_dep(g, node, launch);
 	if (emit->compute_dep != SC_NONE)
 		sc_graph_add_dep(g, node, emit->compute_dep);
@@ -173,7 +196,7 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 		    (comm.kernels_left == 0 || step->kind != SC_STEP_KERNEL))
 			join(emit, &comm);
 		node = emit_gpu_step(step, emit, launch, cost[0]);
-		if (step->kind == SC_STEP_TP_COMM && step->hidden > 0)
+		if (step->kind == SC_STEP_COMM && step->hidden > 0)
 			comm = (struct pending){node, step->hidden};
 		else
 			emit->compute_dep = node;
@@ -193,7 +216,7 @@ struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_su
 		.flop = a->flop + b->flop,
 		.sm_us = a->sm_us + b->sm_us,
 		.hbm_us = a->hbm_us + b->hbm_us,
-		.n_kernels = a->n_kernels + b->n_kernels,
+		.n_waves = a->n_waves + b->n_waves,
 	};
 
 	for (int o = 0; o < SC_N_OWNERS; o++)
@@ -213,7 +236,7 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	out.flop = n * a->flop;
 	out.sm_us = n * a->sm_us;
 	out.hbm_us = n * a->hbm_us;
-	out.n_kernels = n * a->n_kernels;
+	out.n_waves = n * a->n_waves;
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out.owner_us[o] = n * a->owner_us[o];
 	return out;
@@ -235,13 +258,14 @@ static void lone_graph(const struct sc_block *block, double gpu_free_us,
 	struct sc_class one = {
 		.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1, .name = SC_NONE};
 	struct sc_cost zero = {0}, busy = {.work_us = gpu_free_us, .owner_frac[SC_OWN_OTHER] = 1};
-	struct sc_emit emit = {.graph = g, .tp_group = alone_group, .ctx = g, .host_dep = SC_NONE};
+	struct sc_emit emit = {
+		.graph = g, .comm_group = alone_group, .ctx = g, .host_dep = SC_NONE};
 
 	sc_graph_clear(g);
 	sc_graph_add_class(g, one);
 	emit.lanes.host = sc_graph_add_lane(g, 0, SC_LANE_HOST);
 	emit.lanes.compute = sc_graph_add_lane(g, 0, SC_LANE_COMPUTE);
-	emit.lanes.tp = sc_graph_add_lane(g, 0, SC_LANE_COMM);
+	emit.lanes.comm = sc_graph_add_lane(g, 0, SC_LANE_COMM);
 	emit.zero_cost = sc_graph_add_cost(g, &zero);
 	emit.compute_dep = sc_graph_add_node(g, SC_NODE_KERNEL, emit.lanes.compute,
 					     sc_graph_add_cost(g, &busy), SC_NONE);
@@ -250,6 +274,20 @@ static void lone_graph(const struct sc_block *block, double gpu_free_us,
 		SC_VEC_PUSH(&scratch->ids, SC_NONE);
 	sc_block_emit(block, &emit, scratch->ids.at);
 	sc_graph_seal(g);
+}
+
+/* What a kernel loads beside the collective. What it would leave idle anyway, the collective's share
+ * costs it nothing: a mean over kernels overloads a resource as much as they do in turn. */
+static void load_of_step(const struct sc_step *step, const struct sc_block_env *env,
+			 struct sc_summary *s)
+{
+	double sm = 1 - env->comm_sm_frac, hbm = 1 - env->comm_hbm_frac;
+	double latency = step->cost.latency_us, work = step->cost.work_us;
+
+	if (step->kind != SC_STEP_KERNEL)
+		return;
+	s->sm_us += latency * sm + work * fmax(step->cost.demand[SC_RES_SM], sm);
+	s->hbm_us += latency * hbm + work * fmax(step->cost.demand[SC_RES_HBM], hbm);
 }
 
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
@@ -267,11 +305,9 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 
 		s->host_us += step->host_us;
 		s->flop += step->flop;
+		load_of_step(step, env, s);
 		if (step->kind == SC_STEP_KERNEL)
-			s->sm_us += step->cost.work_us *
-				    fmax(step->cost.demand[SC_RES_SM], 1 - env->comm_sm_frac);
-		s->hbm_us += step->cost.work_us * step->cost.demand[SC_RES_HBM];
-		s->n_kernels += step->kind == SC_STEP_KERNEL;
+			s->n_waves += fmax(1, step->cost.waves);
 	}
 	behind_us = s->host_us; /* the GPU is late: every launch is already there */
 	lone_graph(block, behind_us, scratch);

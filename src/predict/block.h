@@ -18,7 +18,9 @@
 #include "predict/critical_path.h"
 #include "predict/simulate.h"
 
-enum sc_step_kind { SC_STEP_KERNEL, SC_STEP_TP_COMM, SC_STEP_HOST };
+enum sc_step_kind { SC_STEP_KERNEL, SC_STEP_COMM, SC_STEP_HOST };
+/* Groups that a block's collectives run over. */
+enum sc_comm_axis { SC_COMM_TP, SC_COMM_CP, SC_COMM_EP, SC_N_COMM_AXES };
 
 struct sc_step {
 	struct sc_cost cost; /* isolated; zero for a host step */
@@ -26,15 +28,16 @@ struct sc_step {
 	double flop;
 	uint16_t name; /* enum sc_op_name, predict/op_names.h */
 	uint8_t kind;
-	uint8_t hidden; /* TP_COMM: how many of the next kernels need not wait for it */
+	uint8_t axis;   /* COMM: enum sc_comm_axis */
+	uint8_t hidden; /* COMM: how many of the next kernels need not wait for it */
 };
 struct sc_summary {
 	double host_us, gpu_us, lead_us;
 	double owner_us[SC_N_OWNERS]; /* of gpu_us */
-	/* Kernel time weighted by the share of HBM it uses, and by the share of SMs it wants, or has beside
-	 * a data-parallel collective if that is more: what it wants less costs it nothing. */
-	double hbm_us, sm_us;
-	double n_kernels;
+	/* Kernel time weighted by the shares of SMs and HBM that slow it as much as its kernels are slowed
+	 * beside a data-parallel collective. */
+	double sm_us, hbm_us;
+	double n_waves; /* of all kernels: where it gives and takes SMs */
 	double flop;
 };
 struct sc_block {
@@ -46,12 +49,14 @@ struct sc_block_env {
 	const struct sc_device *device;
 	const struct sc_software *software;
 	const struct sc_fabric *fabric;
-	struct sc_span tp;
+	struct sc_span span[SC_N_COMM_AXES];
 	/* Ranks of its node that use the NICs for the same at the same time, itself included: for
-	 * transfers between stages, and for tensor-parallel groups (0 where they stay in the node). */
-	double node_peers, tp_node_peers;
+	 * transfers between stages, and for the groups of each axis (0 where they stay in the node). */
+	double node_peers, axis_node_peers[SC_N_COMM_AXES];
 	double slowdown;
-	double comm_sm_frac; /* SMs that a data-parallel collective holds while it runs beside the block */
+	bool cuda_graphs; /* blocks are replayed as one launch */
+	/* Shares of SMs and HBM that a data-parallel collective takes while it runs beside the block. */
+	double comm_sm_frac, comm_hbm_frac;
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
 
@@ -62,8 +67,11 @@ void sc_block_clear(struct sc_block *block);
 void sc_block_release(struct sc_block *block);
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op);
-void sc_block_add_tp(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
-		     const struct sc_collective_shape *shape, int n_hidden);
+/* A collective over the group of an axis; of the next `n_hidden` kernels none waits for it. Send/recv
+ * passes `bytes` round the group's ring, one step. */
+void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       enum sc_comm_axis axis, const struct sc_collective_shape *shape,
+		       int n_hidden);
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		       double host_us);
 /* A collective's cost with the what-if speeds applied, demands kept. */
@@ -74,14 +82,14 @@ void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collect
 			 const struct sc_span *span, double peers, struct sc_cost *out);
 
 struct sc_block_lanes {
-	uint32_t host, compute, tp;
+	uint32_t host, compute, comm;
 };
-/* What emitting a TP collective of a class needs: the group it joins. `ctx` belongs to the caller. */
-typedef uint32_t (*sc_tp_group_fn)(void *ctx, const struct sc_step *step, uint32_t graph_cost);
+/* What emitting a collective of a class needs: the group it joins. `ctx` belongs to the caller. */
+typedef uint32_t (*sc_comm_group_fn)(void *ctx, const struct sc_step *step, uint32_t graph_cost);
 struct sc_emit {
 	struct sc_graph *graph;
 	struct sc_block_lanes lanes;
-	sc_tp_group_fn tp_group;
+	sc_comm_group_fn comm_group;
 	void *ctx;
 	uint32_t zero_cost;
 	uint32_t

@@ -6,33 +6,64 @@
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
 
-/* The run of blocks in a pass: [lead block] + layers + [tail block]. */
+/* A run of equal blocks in a pass. */
+struct run {
+	int block; /* enum sc_block_id */
+	double n;
+	const struct sc_params *params; /* of one */
+	enum sc_op_name name;           /* of a part of the pass */
+};
+enum { MAX_RUNS = 4 };
+/* [embedding] dense layers, layers, [head]; backward the other way round. */
 struct pass {
-	int lead, layer, tail; /* enum sc_block_id, -1 = none */
-	double n_layers;
+	struct run run[MAX_RUNS];
+	int n_runs;
 	bool backward, partial;
 };
+
+static void add_run(struct pass *p, int block, double n, const struct sc_params *params,
+		    enum sc_op_name name)
+{
+	if (n > 0)
+		p->run[p->n_runs++] = (struct run){block, n, params, name};
+}
+
+static void forward_runs(const struct sc_transformer *tf, uint32_t vs, bool last, struct pass *p)
+{
+	double dense = (double)tf->stage_dense[vs];
+
+	add_run(p, SC_BLOCK_EMBED_F, vs == 0, &tf->embed, SC_NAME_FORWARD_LEAD);
+	add_run(p, SC_BLOCK_DENSE_F, dense, &tf->dense_layer, SC_NAME_FORWARD_DENSE);
+	add_run(p, SC_BLOCK_LAYER_F, (double)tf->stage_layers[vs] - dense, &tf->layer,
+		SC_NAME_FORWARD_LAYERS);
+	add_run(p, SC_BLOCK_HEAD_F, last, &tf->head, SC_NAME_FORWARD_TAIL);
+}
+
+static void backward_runs(const struct sc_transformer *tf, uint32_t vs, bool last, struct pass *p)
+{
+	double dense = (double)tf->stage_dense[vs];
+
+	add_run(p, SC_BLOCK_HEAD_B, last, &tf->head, SC_NAME_BACKWARD_LEAD);
+	add_run(p, SC_BLOCK_LAYER_B, (double)tf->stage_layers[vs] - dense, &tf->layer,
+		SC_NAME_BACKWARD_LAYERS);
+	add_run(p, SC_BLOCK_DENSE_B, dense, &tf->dense_layer, SC_NAME_BACKWARD_DENSE);
+	add_run(p, SC_BLOCK_EMBED_B, vs == 0, &tf->embed, SC_NAME_BACKWARD_TAIL);
+}
 
 static struct pass pass_of(const struct builder *b, uint32_t c, const struct sc_slot *slot)
 {
 	const struct sc_schedule_shape *shape = &b->built->shape;
 	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
-	uint32_t virtual_stage = slot->chunk * shape->pp + stage;
-	bool first = virtual_stage == 0;
-	bool last = virtual_stage + 1 == shape->pp * shape->virtual_stages;
+	uint32_t vs = slot->chunk * shape->pp + stage;
+	bool last = vs + 1 == shape->pp * shape->virtual_stages;
+	struct pass p = {.backward = slot->backward,
+			 .partial = build_is_partial(b, slot->micro_batch)};
 
-	return (struct pass){
-		.lead = slot->backward ? (last ? SC_BLOCK_HEAD_B : -1)
-			: first        ? SC_BLOCK_EMBED_F
-				       : -1,
-		.layer = slot->backward ? SC_BLOCK_LAYER_B : SC_BLOCK_LAYER_F,
-		.tail = slot->backward ? (first ? SC_BLOCK_EMBED_B : -1)
-			: last         ? SC_BLOCK_HEAD_F
-				       : -1,
-		.n_layers = (double)b->tf->stage_layers[virtual_stage],
-		.backward = slot->backward,
-		.partial = build_is_partial(b, slot->micro_batch),
-	};
+	if (slot->backward)
+		backward_runs(b->tf, vs, last, &p);
+	else
+		forward_runs(b->tf, vs, last, &p);
+	return p;
 }
 
 static struct sc_summary host_summary(const struct builder *b, uint32_t c)
@@ -61,7 +92,7 @@ static struct pass_costs make_costs(struct builder *b, const struct sc_summary *
 	if (shares && sum->gpu_us > 0) { /* what its kernels load on average */
 		gpu.demand[SC_RES_SM] = fmin(sum->sm_us / gpu.work_us, 1);
 		gpu.demand[SC_RES_HBM] = fmin(sum->hbm_us / gpu.work_us, 1);
-		gpu.waves = sum->n_kernels;
+		gpu.waves = sum->n_waves;
 	}
 	out.gpu = sc_graph_add_cost(b->graph, &gpu);
 	if (together)
@@ -94,49 +125,61 @@ static uint32_t add_pass(struct builder *b, uint32_t c, const struct pass_costs 
 	return node;
 }
 
-/* Ranks of one tensor-parallel group in several classes keep together at pass borders. */
-static uint32_t join_tp(struct builder *b, uint32_t c, uint32_t node)
-{
-	const struct sc_axis_group *tp = &b->tf->placement.classes[c].group[SC_AXIS_TP];
-	struct class_state *st = &b->cls[c];
-	uint32_t group, member;
+static const enum sc_axis AXIS_OF[SC_N_COMM_AXES] = {
+	[SC_COMM_TP] = SC_AXIS_TP,
+	[SC_COMM_CP] = SC_AXIS_CP,
+	[SC_COMM_EP] = SC_AXIS_EP,
+};
 
-	if (tp->n_members <= 1 || tp->span.n_ranks <= 1)
-		return node;
-	group = build_shared_group(b, tp, st->n_tp++, b->zero_cost, SC_NAME_JOIN);
-	member =
-		sc_graph_add_member(b->graph, st->lanes.compute, group, b->zero_cost, SC_NAME_JOIN);
-	st->last_compute = member;
-	return member;
+/* Ranks of one tensor-, context- or expert-parallel group in several classes keep together at the
+ * borders of passes. */
+static uint32_t join_groups(struct builder *b, uint32_t c, uint32_t node)
+{
+	struct class_state *st = &b->cls[c];
+
+	for (int a = 0; a < SC_N_COMM_AXES; a++) {
+		const struct sc_axis_group *g = &b->tf->placement.classes[c].group[AXIS_OF[a]];
+		uint32_t group;
+
+		if (g->n_members <= 1 || g->span.n_ranks <= 1)
+			continue;
+		group = build_shared_group(b, g, st->n_joined[a]++, b->zero_cost, SC_NAME_JOIN);
+		node = sc_graph_add_member(b->graph, st->lanes.compute, group, b->zero_cost,
+					   SC_NAME_JOIN);
+		st->last_compute = node;
+	}
+	return node;
 }
 
 /* ---- full detail ---- */
 
-struct tp_ctx {
+struct comm_ctx {
 	struct builder *b;
 	uint32_t c;
 };
 
-static uint32_t full_tp_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
+static uint32_t full_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
 {
-	struct tp_ctx *x = ctx;
-	const struct sc_axis_group *tp = &x->b->tf->placement.classes[x->c].group[SC_AXIS_TP];
+	struct comm_ctx *x = ctx;
+	const struct sc_axis_group *g =
+		&x->b->tf->placement.classes[x->c].group[AXIS_OF[step->axis]];
 
-	if (tp->n_members > 1)
-		return build_shared_group(x->b, tp, x->b->cls[x->c].n_tp++, graph_cost, step->name);
+	if (g->n_members > 1)
+		return build_shared_group(x->b, g, x->b->cls[x->c].n_joined[step->axis]++,
+					  graph_cost, step->name);
 	return sc_graph_add_group(x->b->graph, graph_cost,
-				  x->b->tf->placement.members + tp->first_member, 1, step->name);
+				  x->b->tf->placement.members + g->first_member, 1, step->name);
 }
 
-static void emit_full_block(struct builder *b, struct sc_emit *emit, uint32_t c, int id,
-			    bool partial)
+static void emit_full_run(struct builder *b, struct sc_emit *emit, uint32_t c,
+			  const struct run *run, bool partial)
 {
-	if (id >= 0)
-		sc_block_emit(&build_variant(b, c)->block[partial][id], emit,
-			      b->cls[c].costs[partial][id]);
+	for (double i = 0; i < run->n; i++)
+		sc_block_emit(&build_variant(b, c)->block[partial][run->block], emit,
+			      b->cls[c].costs[partial][run->block]);
 }
 
-static void full_begin(struct builder *b, struct tp_ctx *ctx, uint32_t recv, struct sc_emit *emit)
+static void full_begin(struct builder *b, struct comm_ctx *ctx, uint32_t recv, struct sc_emit *emit)
 {
 	struct class_state *st = &b->cls[ctx->c];
 	struct sc_summary host = host_summary(b, ctx->c);
@@ -148,7 +191,7 @@ static void full_begin(struct builder *b, struct tp_ctx *ctx, uint32_t recv, str
 	*emit = (struct sc_emit){
 		.graph = b->graph,
 		.lanes = {st->lanes.host, st->lanes.compute, st->lanes.tp},
-		.tp_group = full_tp_group,
+		.comm_group = full_group,
 		.ctx = ctx,
 		.zero_cost = b->zero_cost,
 		.compute_dep = st->last_compute,
@@ -174,22 +217,21 @@ static void full_begin(struct builder *b, struct tp_ctx *ctx, uint32_t recv, str
 
 /* ---- passes in parts, beside which data-parallel collectives run ---- */
 
-/* A pass that is added part by part: [lead block], runs of layers, [tail block]. */
+/* A pass that is added part by part. */
 struct parts {
 	struct builder *b;
 	uint32_t c;
 	const struct pass *p;
 	struct sc_emit emit; /* full detail */
-	struct tp_ctx ctx;
-	uint32_t chunk;
+	struct comm_ctx ctx;
+	const struct sc_slot *slot;
+	bool last_backward;
 };
 
-static struct sc_summary block_sum(const struct builder *b, uint32_t c, const struct pass *p,
-				   int id)
+static struct sc_summary run_sum(const struct builder *b, uint32_t c, const struct pass *p,
+				 const struct run *run, double n)
 {
-	struct sc_summary none = {0};
-
-	return id < 0 ? none : build_variant(b, c)->block[p->partial][id].sum;
+	return sc_summary_repeat(&build_variant(b, c)->block[p->partial][run->block].sum, n);
 }
 
 static uint32_t add_part(struct parts *x, const struct sc_summary *sum, uint32_t recv,
@@ -197,22 +239,21 @@ static uint32_t add_part(struct parts *x, const struct sc_summary *sum, uint32_t
 {
 	struct pass_costs costs = make_costs(x->b, sum, true);
 
-	return join_tp(x->b, x->c,
-		       add_pass(x->b, x->c, &costs, recv, sc_op_pack(name, x->chunk, n)));
+	return join_groups(x->b, x->c,
+			   add_pass(x->b, x->c, &costs, recv, sc_op_pack(name, x->slot->chunk, n)));
 }
 
-/* Begins the pass: the host's part of a micro-batch, and the lead block if there is one. */
-static uint32_t add_lead(struct parts *x, uint32_t recv, uint32_t micro_batch)
+/* Begins the pass: the host's part of a micro-batch. */
+static void begin_parts(struct parts *x, uint32_t recv)
 {
 	struct builder *b = x->b;
 	struct class_state *st = &b->cls[x->c];
-	struct sc_summary sum = host_summary(b, x->c), lead = block_sum(b, x->c, x->p, x->p->lead);
+	struct sc_summary sum = host_summary(b, x->c);
 
 	if (b->full) {
 		full_begin(b, &x->ctx, recv, &x->emit);
-		emit_full_block(b, &x->emit, x->c, x->p->lead, x->p->partial);
 		st->last_compute = x->emit.compute_dep;
-		return st->last_compute;
+		return;
 	}
 	if (b->sync_p2p) { /* the host has waited for all it asked for */
 		uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
@@ -223,43 +264,24 @@ static uint32_t add_lead(struct parts *x, uint32_t recv, uint32_t micro_batch)
 			if (on[i] != SC_NONE)
 				sc_graph_add_dep(b->graph, sync, on[i]);
 	}
-	sum = sc_summary_then(&sum, &lead);
-	return add_part(x, &sum, recv,
-			x->p->backward ? SC_NAME_BACKWARD_LEAD : SC_NAME_FORWARD_LEAD, micro_batch);
+	add_part(x, &sum, recv, SC_NAME_MICRO_BATCH_HOST, x->slot->micro_batch);
 }
 
-static uint32_t add_layers(struct parts *x, double n)
+/* `n` blocks of a run. */
+static uint32_t add_blocks(struct parts *x, const struct run *run, double n)
 {
 	struct builder *b = x->b;
-	struct sc_summary one, all;
+	struct run some = *run;
+	struct sc_summary sum;
 
+	some.n = n;
 	if (b->full) {
-		for (double i = 0; i < n; i++)
-			emit_full_block(b, &x->emit, x->c, x->p->layer, x->p->partial);
+		emit_full_run(b, &x->emit, x->c, &some, x->p->partial);
 		b->cls[x->c].last_compute = x->emit.compute_dep;
 		return x->emit.compute_dep;
 	}
-	one = block_sum(b, x->c, x->p, x->p->layer);
-	all = sc_summary_repeat(&one, n);
-	return add_part(x, &all, SC_NONE,
-			x->p->backward ? SC_NAME_BACKWARD_LAYERS : SC_NAME_FORWARD_LAYERS,
-			(unsigned)n);
-}
-
-static uint32_t add_tail(struct parts *x, uint32_t micro_batch)
-{
-	struct builder *b = x->b;
-	struct sc_summary tail = block_sum(b, x->c, x->p, x->p->tail);
-
-	if (x->p->tail < 0)
-		return b->cls[x->c].last_compute;
-	if (b->full) {
-		emit_full_block(b, &x->emit, x->c, x->p->tail, x->p->partial);
-		b->cls[x->c].last_compute = x->emit.compute_dep;
-		return x->emit.compute_dep;
-	}
-	return add_part(x, &tail, SC_NONE,
-			x->p->backward ? SC_NAME_BACKWARD_TAIL : SC_NAME_FORWARD_TAIL, micro_batch);
+	sum = run_sum(b, x->c, x->p, run, n);
+	return add_part(x, &sum, SC_NONE, run->name, (unsigned)n);
 }
 
 /* The compute lane goes on only after `node`. */
@@ -270,83 +292,106 @@ static void wait_for(struct parts *x, uint32_t node)
 }
 
 /* Reduces gradients after `node`; where the software does not overlap, compute waits for it. */
-static void reduce(struct parts *x, double params, uint32_t node)
+static void reduce(struct parts *x, const struct run *run, double n, uint32_t node)
 {
-	build_grad_reduce(x->b, x->c, params, node);
+	build_grad_reduce(x->b, x->c, run->params, n, node);
 	if (x->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
 		wait_for(x, x->b->cls[x->c].last_grad);
 }
 
-/* Parameters of the embedding or head block that leads or trails a pass. */
-static double end_params(const struct builder *b, int block)
+static bool is_layers(const struct run *run)
 {
-	switch (block) {
-	case SC_BLOCK_EMBED_F:
-	case SC_BLOCK_EMBED_B:
-		return sc_transformer_embed_params(b->tf->request);
-	case SC_BLOCK_HEAD_F:
-	case SC_BLOCK_HEAD_B:
-		return sc_transformer_word_params(b->tf->request);
-	default:
-		return 0;
-	}
+	return run->block != SC_BLOCK_HEAD_B && run->block != SC_BLOCK_EMBED_B &&
+	       run->block != SC_BLOCK_HEAD_F && run->block != SC_BLOCK_EMBED_F;
 }
 
-/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. With
- * one stage the head's weights are the embedding's, which is reduced last. */
-static uint32_t reducing_backward(struct parts *x, uint32_t recv, uint32_t micro_batch)
+/* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */
+static bool reduces_later(const struct parts *x, const struct run *run)
+{
+	return run->block == SC_BLOCK_HEAD_B && x->b->built->shape.pp == 1 &&
+	       x->b->tf->request->config.model.tied_embeddings;
+}
+
+/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. */
+static uint32_t reducing_backward(struct parts *x, uint32_t recv)
 {
 	struct builder *b = x->b;
 	const struct sc_request *req = b->tf->request;
-	double params = sc_transformer_layer_params(req), n_layers = x->p->n_layers;
-	double per_bucket = n_layers;
-	uint32_t node = add_lead(x, recv, micro_batch);
+	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
 
-	if (req->software.bucket_mib > 0)
-		per_bucket = fmax(1, ceil(req->software.bucket_mib * SC_BYTES_PER_MIB /
-					  (params * sc_grad_bytes(req))));
-	if (x->p->lead == SC_BLOCK_HEAD_B && b->built->shape.pp > 1)
-		reduce(x, end_params(b, x->p->lead), node);
-	for (double done = 0; done < n_layers; done += per_bucket) {
-		double n = fmin(per_bucket, n_layers - done);
+	begin_parts(x, recv);
+	for (int i = 0; i < x->p->n_runs; i++) {
+		const struct run *run = &x->p->run[i];
+		double params = run->params->trainable + run->params->trainable_expert;
+		double per_bucket = run->n;
 
-		node = add_layers(x, n);
-		reduce(x, n * params, node);
+		if (is_layers(run) && bucket > 0 && params > 0)
+			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
+		for (double done = 0; done < run->n; done += per_bucket) {
+			double n = fmin(per_bucket, run->n - done);
+			uint32_t node = add_blocks(x, run, n);
+
+			if (!reduces_later(x, run) && params > 0)
+				reduce(x, run, n, node);
+		}
 	}
-	node = add_tail(x, micro_batch);
-	if (x->p->tail >= 0)
-		reduce(x, end_params(b, x->p->tail), node);
 	return b->cls[x->c].last_compute;
 }
 
-/* Weights sharded over the data-parallel ranks (ZeRO-3, FSDP): each part's are gathered on demand or
- * while the part before it runs, and backward scatters its gradients, overlapped or not. */
-static uint32_t sharded_pass(struct parts *x, uint32_t recv, uint32_t micro_batch)
+/* Does this pass gather sharded weights? They stay over the iteration where a pipeline would gather
+ * them for every micro-batch (torchtitan's default), or from forward to backward if the software
+ * keeps them. */
+static bool gathers(const struct parts *x)
+{
+	if (x->b->built->shape.pp > 1)
+		return !x->p->backward && x->slot->micro_batch == 0;
+	return !x->p->backward || x->b->tf->request->software.reshard_after_forward;
+}
+
+static bool reduces(const struct parts *x)
+{
+	const struct sc_software *sw = &x->b->tf->request->software;
+
+	return x->p->backward &&
+	       (x->last_backward || (sw->reduce_each_micro_batch && x->b->built->shape.pp == 1));
+}
+
+/* Where the next gather goes, if the software asks for it ahead: while the block before it runs. */
+static const struct run *next_block(const struct pass *p, int run, double i)
+{
+	if (i + 1 < p->run[run].n)
+		return &p->run[run];
+	return run + 1 < p->n_runs ? &p->run[run + 1] : NULL;
+}
+
+/* Weights sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on demand or
+ * while the block before it runs, and backward scatters its gradients, overlapped or not. */
+static uint32_t sharded_pass(struct parts *x, uint32_t recv)
 {
 	struct builder *b = x->b;
-	double params = sc_transformer_layer_params(b->tf->request);
-	bool ahead = b->tf->request->software.gather_ahead;
-	uint32_t node = b->cls[x->c].last_compute, gather;
+	bool ahead = b->tf->request->software.gather_ahead, gather = gathers(x);
+	uint32_t node = b->cls[x->c].last_compute, gathered = SC_NONE;
 
-	if (x->p->lead >= 0)
-		wait_for(x, build_weight_gather(b, x->c, end_params(b, x->p->lead), node));
-	gather = ahead ? build_weight_gather(b, x->c, params, node) : SC_NONE;
-	node = add_lead(x, recv, micro_batch);
-	if (x->p->backward && x->p->lead >= 0)
-		reduce(x, end_params(b, x->p->lead), node);
-	for (double i = 0; i < x->p->n_layers; i++) {
-		wait_for(x, ahead ? gather : build_weight_gather(b, x->c, params, node));
-		if (ahead && i + 1 < x->p->n_layers)
-			gather = build_weight_gather(b, x->c, params, node);
-		node = add_layers(x, 1);
-		if (x->p->backward)
-			reduce(x, params, node);
+	if (gather && ahead && x->p->n_runs)
+		gathered = build_weight_gather(b, x->c, x->p->run[0].params, node);
+	begin_parts(x, recv);
+	for (int r = 0; r < x->p->n_runs; r++) {
+		const struct run *run = &x->p->run[r], *next;
+
+		for (double i = 0; i < run->n; i++) {
+			node = b->cls[x->c].last_compute;
+			if (gather && !ahead)
+				gathered = build_weight_gather(b, x->c, run->params, node);
+			if (gather)
+				wait_for(x, gathered);
+			next = next_block(x->p, r, i);
+			if (gather && ahead && next)
+				gathered = build_weight_gather(b, x->c, next->params, node);
+			node = add_blocks(x, run, 1);
+			if (reduces(x) && !reduces_later(x, run))
+				reduce(x, run, 1, node);
+		}
 	}
-	if (x->p->tail == SC_BLOCK_HEAD_F)
-		wait_for(x, build_weight_gather(b, x->c, end_params(b, x->p->tail), node));
-	node = add_tail(x, micro_batch);
-	if (x->p->backward && x->p->tail >= 0)
-		reduce(x, end_params(b, x->p->tail), node);
 	return b->cls[x->c].last_compute;
 }
 
@@ -354,26 +399,24 @@ static uint32_t sharded_pass(struct parts *x, uint32_t recv, uint32_t micro_batc
 
 static struct sc_summary pass_summary(const struct builder *b, uint32_t c, const struct pass *p)
 {
-	struct sc_summary sum = host_summary(b, c), part = block_sum(b, c, p, p->lead), layers;
+	struct sc_summary sum = host_summary(b, c);
 
-	sum = sc_summary_then(&sum, &part);
-	part = block_sum(b, c, p, p->layer);
-	layers = sc_summary_repeat(&part, p->n_layers);
-	sum = sc_summary_then(&sum, &layers);
-	part = block_sum(b, c, p, p->tail);
-	return sc_summary_then(&sum, &part);
+	for (int i = 0; i < p->n_runs; i++) {
+		struct sc_summary part = run_sum(b, c, p, &p->run[i], p->run[i].n);
+
+		sum = sc_summary_then(&sum, &part);
+	}
+	return sum;
 }
 
 static uint32_t full_pass(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv)
 {
-	struct tp_ctx ctx = {b, c};
+	struct comm_ctx ctx = {b, c};
 	struct sc_emit emit;
 
 	full_begin(b, &ctx, recv, &emit);
-	emit_full_block(b, &emit, c, p->lead, p->partial);
-	for (double i = 0; i < p->n_layers; i++)
-		emit_full_block(b, &emit, c, p->layer, p->partial);
-	emit_full_block(b, &emit, c, p->tail, p->partial);
+	for (int i = 0; i < p->n_runs; i++)
+		emit_full_run(b, &emit, c, &p->run[i], p->partial);
 	b->cls[c].last_compute = emit.compute_dep;
 	return emit.compute_dep;
 }
@@ -391,7 +434,7 @@ static uint32_t plain_pass(struct builder *b, uint32_t c, const struct pass *p, 
 
 		*costs = make_costs(b, &sum, false);
 	}
-	return join_tp(b, c, add_pass(b, c, costs, recv, op));
+	return join_groups(b, c, add_pass(b, c, costs, recv, op));
 }
 
 uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, uint32_t recv,
@@ -400,16 +443,21 @@ uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, 
 	enum sc_sharding sharding = b->tf->request->config.parallel.sharding;
 	bool overlaps = b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	struct pass p = pass_of(b, c, slot);
-	struct parts parts = {.b = b, .c = c, .p = &p, .ctx = {b, c}, .chunk = slot->chunk};
+	struct parts parts = {.b = b,
+			      .c = c,
+			      .p = &p,
+			      .ctx = {b, c},
+			      .slot = slot,
+			      .last_backward = last_backward};
 	uint32_t op = sc_op_pack(slot->backward ? SC_NAME_BACKWARD : SC_NAME_FORWARD, slot->chunk,
 				 slot->micro_batch);
 
 	if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks <= 1)
 		return plain_pass(b, c, &p, recv, op);
 	if (build_is_sharded(b))
-		return sharded_pass(&parts, recv, slot->micro_batch);
+		return sharded_pass(&parts, recv);
 	/* ZeRO-2 keeps a share of the gradients only: every micro-batch's are reduced */
 	if (slot->backward && (sharding == SC_ZERO2 || (last_backward && overlaps)))
-		return reducing_backward(&parts, recv, slot->micro_batch);
+		return reducing_backward(&parts, recv);
 	return plain_pass(b, c, &p, recv, op);
 }

@@ -19,7 +19,9 @@ struct class_state {
 	uint32_t awaited;
 	uint32_t last_grad; /* last gradient collective, or SC_NONE */
 	uint32_t n_dp;      /* dp collectives emitted so far */
-	uint32_t n_tp;      /* tp collectives and joins on groups of several classes */
+	/* collectives and joins on groups of several classes, by axis */
+	uint32_t n_joined[SC_N_COMM_AXES];
+	bool gathered; /* sharded weights are there, and stay */
 };
 /* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
  * GPU's part. SC_NONE: no such node. */
@@ -66,9 +68,12 @@ uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, 
 		     bool last_backward);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
-/* Reduces the gradients of `params` parameters over the dp group after node `after`. */
-void build_grad_reduce(struct builder *b, uint32_t c, double params, uint32_t after);
-uint32_t build_weight_gather(struct builder *b, uint32_t c, double params, uint32_t after);
+/* Reduces the gradients of n times `params` over the data-parallel ranks after node `after`. */
+void build_grad_reduce(struct builder *b, uint32_t c, const struct sc_params *params, double n,
+		       uint32_t after);
+/* Gathers sharded weights, or after the optimizer what its ranks updated. */
+uint32_t build_weight_gather(struct builder *b, uint32_t c, const struct sc_params *params,
+			     uint32_t after);
 void build_compute_after(struct builder *b, uint32_t c, uint32_t dep);
 
 #endif

@@ -1,42 +1,11 @@
 /* Data-parallel collectives, and what follows the last backward: tied embeddings, gradient checks,
  * the optimizer, the parameters' gathering. */
+#include <math.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
-
-/* Collectives that together move `shape`, in `pieces`, over the class's dp group on its dp lane after
- * `after`, as one group. */
-static uint32_t dp_collective(struct builder *b, uint32_t c,
-			      const struct sc_collective_shape *shape, double pieces,
-			      uint32_t after)
-{
-	static const unsigned NAMES[SC_N_COLLECTIVES] = {
-		[SC_ALL_REDUCE] = SC_NAME_GRAD_REDUCE,
-		[SC_REDUCE_SCATTER] = SC_NAME_GRAD_REDUCE,
-		[SC_ALL_GATHER] = SC_NAME_PARAM_GATHER,
-	};
-	unsigned name = NAMES[shape->kind];
-	struct sc_collective_shape piece = *shape;
-	const struct sc_rank_class *rc = &b->tf->placement.classes[c];
-	const struct sc_axis_group *dp = &rc->group[SC_AXIS_DP];
-	struct class_state *st = &b->cls[c];
-	struct sc_cost cost;
-	uint32_t group, node;
-
-	piece.bytes /= pieces;
-	sc_block_comm_cost(&build_variant(b, c)->env, &piece, &dp->span, &cost);
-	cost.latency_us = sc_quantize_us(
-		pieces * (cost.latency_us + build_variant(b, c)->env.software->comm_host_us /
-						    build_variant(b, c)->env.host_speed));
-	cost.work_us = sc_quantize_us(pieces * cost.work_us);
-	group = build_shared_group(b, dp, st->n_dp++, sc_graph_add_cost(b->graph, &cost), name);
-	node = sc_graph_add_member(b->graph, st->lanes.dp, group, b->zero_cost, name);
-	if (after != SC_NONE)
-		sc_graph_add_dep(b->graph, node, after);
-	return node;
-}
 
 static enum sc_dtype grad_dtype(const struct builder *b)
 {
@@ -56,23 +25,90 @@ static bool scatters(const struct builder *b)
 	return s >= SC_ZERO2 || b->tf->request->software.distributed_optimizer;
 }
 
-void build_grad_reduce(struct builder *b, uint32_t c, double params, uint32_t after)
+/* One collective after another, as one node: their times add up, their demands are the heaviest's. */
+static void add_collective(const struct builder *b, uint32_t c, enum sc_collective kind,
+			   double bytes, const struct sc_span *span, struct sc_cost *sum)
 {
-	struct sc_collective_shape shape = {
-		.kind = scatters(b) ? SC_REDUCE_SCATTER : SC_ALL_REDUCE,
-		.bytes = params * sc_grad_bytes(b->tf->request),
-		.dtype = grad_dtype(b),
-	};
+	const struct sc_block_env *env = &build_variant(b, c)->env;
+	double pieces = pieces_of_layer(b);
+	struct sc_collective_shape shape = {kind, bytes / pieces, grad_dtype(b)};
+	struct sc_cost cost;
 
-	b->cls[c].last_grad = dp_collective(b, c, &shape, pieces_of_layer(b), after);
+	if (span->n_ranks <= 1 || bytes <= 0)
+		return;
+	sc_block_comm_cost(env, &shape, span, &cost);
+	cost.latency_us = sc_quantize_us(
+		pieces * (cost.latency_us + env->software->comm_host_us / env->host_speed));
+	cost.work_us = sc_quantize_us(pieces * cost.work_us);
+	if (cost.work_us > sum->work_us) {
+		cost.latency_us += sum->latency_us;
+		cost.work_us += sum->work_us;
+		*sum = cost;
+	} else {
+		sum->latency_us += cost.latency_us;
+		sum->work_us += cost.work_us;
+	}
 }
 
-uint32_t build_weight_gather(struct builder *b, uint32_t c, double params, uint32_t after)
+static uint32_t dp_collective(struct builder *b, uint32_t c, const struct sc_cost *cost,
+			      unsigned name, uint32_t after)
 {
-	enum sc_dtype dtype = sc_storage_dtype(b->tf->request->config.training.precision);
-	struct sc_collective_shape shape = {SC_ALL_GATHER, params * sc_dtype_bytes(dtype), dtype};
+	const struct sc_axis_group *dp = &b->tf->placement.classes[c].group[SC_AXIS_DP];
+	struct class_state *st = &b->cls[c];
+	uint32_t group, node;
 
-	return dp_collective(b, c, &shape, pieces_of_layer(b), after);
+	group = build_shared_group(b, dp, st->n_dp++, sc_graph_add_cost(b->graph, cost), name);
+	node = sc_graph_add_member(b->graph, st->lanes.dp, group, b->zero_cost, name);
+	if (after != SC_NONE)
+		sc_graph_add_dep(b->graph, node, after);
+	return node;
+}
+
+/* Gradients of one kind of parameters: all-reduced, or scattered over the ranks that shard them and
+ * all-reduced over the copies. */
+static void add_reduction(const struct builder *b, uint32_t c, double bytes,
+			  const struct sc_span *all, const struct sc_span *shard,
+			  struct sc_cost *sum)
+{
+	struct sc_span copies = *all;
+
+	if (!scatters(b)) {
+		add_collective(b, c, SC_ALL_REDUCE, bytes, all, sum);
+		return;
+	}
+	add_collective(b, c, SC_REDUCE_SCATTER, bytes, shard, sum);
+	copies.n_ranks = all->n_ranks / shard->n_ranks;
+	copies.max_ranks_per_node = (all->max_ranks_per_node + shard->n_ranks - 1) / shard->n_ranks;
+	copies.n_nodes =
+		(copies.n_ranks + copies.max_ranks_per_node - 1) / copies.max_ranks_per_node;
+	add_collective(b, c, SC_ALL_REDUCE, bytes / shard->n_ranks, &copies, sum);
+}
+
+void build_grad_reduce(struct builder *b, uint32_t c, const struct sc_params *params, double n,
+		       uint32_t after)
+{
+	double bytes = n * sc_grad_bytes(b->tf->request);
+	struct sc_cost sum = {0};
+	struct sc_replicas copies;
+
+	sc_transformer_replicas(b->tf, c, &copies);
+	add_reduction(b, c, params->trainable * bytes, &copies.all, &copies.shard, &sum);
+	add_reduction(b, c, params->trainable_expert * bytes, &copies.expert, &copies.expert_shard,
+		      &sum);
+	b->cls[c].last_grad = dp_collective(b, c, &sum, SC_NAME_GRAD_REDUCE, after);
+}
+
+uint32_t build_weight_gather(struct builder *b, uint32_t c, const struct sc_params *params,
+			     uint32_t after)
+{
+	double bytes = sc_transformer_gathered_bytes(b->tf->request);
+	struct sc_cost sum = {0};
+	struct sc_replicas copies;
+
+	sc_transformer_replicas(b->tf, c, &copies);
+	add_collective(b, c, SC_ALL_GATHER, params->dense * bytes, &copies.shard, &sum);
+	add_collective(b, c, SC_ALL_GATHER, params->expert * bytes, &copies.expert_shard, &sum);
+	return dp_collective(b, c, &sum, SC_NAME_PARAM_GATHER, after);
 }
 
 /* What is put on the compute lane next waits for `dep` too. */
@@ -89,15 +125,15 @@ void build_compute_after(struct builder *b, uint32_t c, uint32_t dep)
 /* All gradients at once, in buckets, after the last backward. */
 static void reduce_after(struct builder *b, uint32_t c)
 {
-	const struct sc_software *sw = &b->tf->request->software;
-	double params = b->tf->classes[c].params;
-	double per_bucket = sw->bucket_mib > 0 ? sw->bucket_mib * SC_BYTES_PER_MIB /
-							 sc_grad_bytes(b->tf->request)
-					       : params;
+	const struct sc_class_plan *plan = &b->tf->classes[c];
+	struct sc_params all = {.trainable = plan->trainable,
+				.trainable_expert = plan->trainable_expert};
+	double bucket = b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB;
+	double bytes = (all.trainable + all.trainable_expert) * sc_grad_bytes(b->tf->request);
+	double share = bucket > 0 && bytes > bucket ? bucket / bytes : 1;
 
-	for (double done = 0; done < params; done += per_bucket)
-		build_grad_reduce(b, c, params - done < per_bucket ? params - done : per_bucket,
-				  b->cls[c].last_compute);
+	for (double done = 0; done < 1; done += share)
+		build_grad_reduce(b, c, &all, fmin(share, 1 - done), b->cls[c].last_compute);
 }
 
 /* Word embeddings shared by the first and the last stage: their gradients are summed. */
@@ -109,7 +145,7 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 	struct sc_span span = {2, rc->prev_remote ? 2 : 1, rc->prev_remote ? 1 : 2};
 	struct sc_collective_shape shape = {
 		.kind = SC_ALL_REDUCE,
-		.bytes = sc_transformer_word_params(req) * sc_grad_bytes(req),
+		.bytes = b->tf->head.trainable * sc_grad_bytes(req),
 		.dtype = grad_dtype(b),
 	};
 	struct sc_member pair[2] = {{first, 1}, {rc->prev_class, 1}};
@@ -196,8 +232,13 @@ static void finish_class(struct builder *b, uint32_t c, uint32_t world)
 		sc_graph_add_dep(b->graph, node, st->awaited);
 	build_compute_after(b, c, node);
 	add_optimizer(b, c);
-	if (updates_a_share(b, c))
-		build_weight_gather(b, c, b->tf->classes[c].params, st->last_compute);
+	if (updates_a_share(b, c)) {
+		const struct sc_class_plan *plan = &b->tf->classes[c];
+		struct sc_params updated = {.dense = plan->trainable,
+					    .expert = plan->trainable_expert};
+
+		build_weight_gather(b, c, &updated, st->last_compute);
+	}
 }
 
 void build_step_end(struct builder *b)
@@ -212,7 +253,8 @@ void build_step_end(struct builder *b)
 		if (!reduced && p->classes[c].group[SC_AXIS_DP].span.n_ranks > 1)
 			reduce_after(b, c);
 	for (uint32_t c = 0; c < p->n_classes; c++)
-		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0)
+		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0 &&
+		    cfg->model.tied_embeddings && b->tf->head.trainable > 0)
 			tie_embeddings(b, c);
 	world = world_group(b);
 	for (uint32_t c = 0; c < p->n_classes; c++)

@@ -53,7 +53,7 @@ static void add_classes(struct builder *b)
 		st->lanes.grad_send = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->lanes.grad_recv = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->last_compute = st->awaited = st->last_grad = SC_NONE;
-		st->n_dp = st->n_tp = 0;
+		st->n_dp = 0;
 	}
 }
 
@@ -68,7 +68,9 @@ static void transfer_cost(const struct builder *b, const struct sc_variant *v, b
 		tp > 1 && (cfg->parallel.sequence_parallel || v->env.software->scatter_gather_p2p);
 	enum sc_dtype dtype = sc_storage_dtype(cfg->training.precision);
 	double e = sc_dtype_bytes(dtype);
-	double bytes = samples * (double)cfg->model.seq * (double)cfg->model.hidden * e;
+	double tokens = samples * (double)cfg->model.seq * cfg->training.fill_fraction /
+			(double)cfg->parallel.cp;
+	double bytes = tokens * (double)cfg->model.hidden * e;
 	struct sc_span span = {2, remote ? 2 : 1, remote ? 1 : 2};
 	struct sc_collective_shape send = {SC_SEND_RECV, split ? bytes / tp : bytes, dtype};
 	struct sc_collective_shape gather = {SC_ALL_GATHER, bytes, dtype};
@@ -77,7 +79,8 @@ static void transfer_cost(const struct builder *b, const struct sc_variant *v, b
 	sc_block_comm_alone(&v->env, &send, &span, v->env.node_peers, out);
 	out->latency_us += sc_quantize_us(v->env.software->comm_host_us / v->env.host_speed);
 	if (split && !cfg->parallel.sequence_parallel) {
-		sc_block_comm_alone(&v->env, &gather, &v->env.tp, v->env.tp_node_peers, &arrival);
+		sc_block_comm_alone(&v->env, &gather, &v->env.span[SC_COMM_TP],
+				    v->env.axis_node_peers[SC_COMM_TP], &arrival);
 		out->work_us += arrival.latency_us + arrival.work_us;
 	}
 }

@@ -22,7 +22,9 @@ enum { SC_MAX_VARIANTS = 16 };
 struct sc_class_plan {
 	uint32_t variant;
 	struct sc_summary optimizer;
-	double params; /* on one rank, before sharding */
+	/* On one rank, before sharding over data-parallel ranks: all but the experts', the experts';
+	 * and what of them is trained. */
+	double params, expert_params, trainable, trainable_expert;
 };
 /* Everything about a request that does not depend on the number of micro-batches simulated. */
 struct sc_transformer {
@@ -35,13 +37,23 @@ struct sc_transformer {
 	struct sc_class_plan *classes; /* placement.n_classes, in the arena */
 	struct sc_block optimizer;     /* of the class planned last */
 	int64_t *stage_layers;         /* pp * virtual_stages, chunk-major */
-	bool partial;                  /* the last micro-batch is smaller */
+	int64_t *stage_dense;          /* of them, those of a mixture that have no experts */
+	struct sc_params layer, dense_layer, embed, head; /* on one rank */
+	bool partial;                                     /* the last micro-batch is smaller */
 };
 
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
 			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
+
+/* Ranks over which a class's parameters are replicated, and what shards them spreads over. */
+struct sc_replicas {
+	struct sc_span all, expert;         /* of parameters but the experts'; of theirs */
+	struct sc_span shard, expert_shard; /* those that one copy is sharded over */
+};
+void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
+			     struct sc_replicas *out);
 
 /* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
 struct sc_built {

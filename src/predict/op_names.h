@@ -5,73 +5,113 @@
 #include <stdbool.h>
 
 /* The first ones, up to MICRO_BATCH_HOST, are what passes are made of. */
-#define SC_OP_NAMES(X)                                               \
-	X(EMBED_LOOKUP, "embedding lookup")                          \
-	X(EMBED_DROPOUT, "embedding dropout")                        \
-	X(EMBED_GRAD, "embedding gradient")                          \
-	X(LAYER_NORM, "layer norm")                                  \
-	X(LAYER_NORM_GRAD, "layer norm gradient")                    \
-	X(QKV, "gemm qkv")                                           \
-	X(QKV_DGRAD, "gemm qkv data gradient")                       \
-	X(QKV_WGRAD, "gemm qkv weight gradient")                     \
-	X(QKV_LAYOUT, "qkv layout copies")                           \
-	X(SCORES, "gemm attention scores")                           \
-	X(SOFTMAX, "attention softmax")                              \
-	X(ATTENTION_DROPOUT, "attention dropout")                    \
-	X(CONTEXT, "gemm attention context")                         \
-	X(CONTEXT_LAYOUT, "context layout copy")                     \
-	X(FLASH, "flash attention")                                  \
-	X(FLASH_GRAD, "flash attention gradient")                    \
-	X(CONTEXT_DGRAD, "gemm attention context gradients")         \
-	X(ATTENTION_DROPOUT_GRAD, "attention dropout gradient")      \
-	X(SOFTMAX_GRAD, "attention softmax gradient")                \
-	X(SCORES_DGRAD, "gemm attention scores gradients")           \
-	X(PROJ, "gemm attention projection")                         \
-	X(PROJ_DGRAD, "gemm attention projection data gradient")     \
-	X(PROJ_WGRAD, "gemm attention projection weight gradient")   \
-	X(BIAS_DROPOUT_ADD, "bias, dropout, residual")               \
-	X(BIAS_DROPOUT_ADD_GRAD, "bias, dropout, residual gradient") \
-	X(MLP_UP, "gemm mlp up")                                     \
-	X(MLP_UP_DGRAD, "gemm mlp up data gradient")                 \
-	X(MLP_UP_WGRAD, "gemm mlp up weight gradient")               \
-	X(BIAS_GELU, "bias, gelu")                                   \
-	X(BIAS_GELU_GRAD, "bias, gelu gradient")                     \
-	X(MLP_DOWN, "gemm mlp down")                                 \
-	X(MLP_DOWN_DGRAD, "gemm mlp down data gradient")             \
-	X(MLP_DOWN_WGRAD, "gemm mlp down weight gradient")           \
-	X(RESIDUAL_GRAD, "residual gradient")                        \
-	X(GRAD_ACCUMULATE, "gradient accumulation")                  \
-	X(TP_ALL_REDUCE, "tensor-parallel all-reduce")               \
-	X(TP_ALL_GATHER, "tensor-parallel all-gather")               \
-	X(TP_REDUCE_SCATTER, "tensor-parallel reduce-scatter")       \
-	X(LAYER_HOST, "layer host work")                             \
-	X(RECOMPUTE_HOST, "recompute host work")                     \
-	X(LOGITS, "gemm logits")                                     \
-	X(LOGITS_DGRAD, "gemm logits data gradient")                 \
-	X(LOGITS_WGRAD, "gemm logits weight gradient")               \
-	X(CROSS_ENTROPY, "cross entropy")                            \
-	X(CROSS_ENTROPY_GRAD, "cross entropy gradient")              \
-	X(LOSS_COMM, "loss all-reduces")                             \
-	X(MICRO_BATCH_HOST, "micro-batch host work")                 \
-	X(STEP_HOST, "step host work")                               \
-	X(GRAD_ZERO, "gradient zeroing")                             \
-	X(GRAD_REDUCE, "data-parallel gradient reduction")           \
-	X(EMBED_TIE, "tied embedding gradient all-reduce")           \
-	X(GRAD_CHECK, "gradient unscale and overflow check")         \
-	X(GRAD_NORM, "gradient norm")                                \
-	X(STEP_COMM, "step-wide small all-reduces")                  \
-	X(OPTIMIZER, "optimizer update")                             \
-	X(PARAM_GATHER, "parameter all-gather")                      \
-	X(SEND_ACTIVATION, "activation send/recv")                   \
-	X(SEND_GRADIENT, "gradient send/recv")                       \
-	X(FORWARD, "forward")                                        \
-	X(BACKWARD, "backward")                                      \
-	X(FORWARD_LEAD, "forward embedding")                         \
-	X(FORWARD_LAYERS, "forward layers")                          \
-	X(FORWARD_TAIL, "forward head")                              \
-	X(BACKWARD_LEAD, "backward head")                            \
-	X(BACKWARD_LAYERS, "backward layers")                        \
-	X(BACKWARD_TAIL, "backward embedding")                       \
+#define SC_OP_NAMES(X)                                                   \
+	X(EMBED_LOOKUP, "embedding lookup")                              \
+	X(EMBED_DROPOUT, "embedding dropout")                            \
+	X(EMBED_GRAD, "embedding gradient")                              \
+	X(LAYER_NORM, "layer norm")                                      \
+	X(LAYER_NORM_GRAD, "layer norm gradient")                        \
+	X(QKV, "gemm qkv")                                               \
+	X(QKV_DGRAD, "gemm qkv data gradient")                           \
+	X(QKV_WGRAD, "gemm qkv weight gradient")                         \
+	X(Q_DOWN, "gemm q down")                                         \
+	X(Q_DOWN_DGRAD, "gemm q down data gradient")                     \
+	X(Q_DOWN_WGRAD, "gemm q down weight gradient")                   \
+	X(Q_UP, "gemm q up")                                             \
+	X(Q_UP_DGRAD, "gemm q up data gradient")                         \
+	X(Q_UP_WGRAD, "gemm q up weight gradient")                       \
+	X(KV_DOWN, "gemm kv down")                                       \
+	X(KV_DOWN_DGRAD, "gemm kv down data gradient")                   \
+	X(KV_DOWN_WGRAD, "gemm kv down weight gradient")                 \
+	X(KV_UP, "gemm kv up")                                           \
+	X(KV_UP_DGRAD, "gemm kv up data gradient")                       \
+	X(KV_UP_WGRAD, "gemm kv up weight gradient")                     \
+	X(ROPE, "rotary positions")                                      \
+	X(ROPE_GRAD, "rotary positions gradient")                        \
+	X(QKV_LAYOUT, "qkv layout copies")                               \
+	X(SCORES, "gemm attention scores")                               \
+	X(SOFTMAX, "attention softmax")                                  \
+	X(ATTENTION_DROPOUT, "attention dropout")                        \
+	X(CONTEXT, "gemm attention context")                             \
+	X(CONTEXT_LAYOUT, "context layout copy")                         \
+	X(FLASH, "flash attention")                                      \
+	X(FLASH_GRAD, "flash attention gradient")                        \
+	X(CONTEXT_DGRAD, "gemm attention context gradients")             \
+	X(ATTENTION_DROPOUT_GRAD, "attention dropout gradient")          \
+	X(SOFTMAX_GRAD, "attention softmax gradient")                    \
+	X(SCORES_DGRAD, "gemm attention scores gradients")               \
+	X(PROJ, "gemm attention projection")                             \
+	X(PROJ_DGRAD, "gemm attention projection data gradient")         \
+	X(PROJ_WGRAD, "gemm attention projection weight gradient")       \
+	X(BIAS_DROPOUT_ADD, "bias, dropout, residual")                   \
+	X(BIAS_DROPOUT_ADD_GRAD, "bias, dropout, residual gradient")     \
+	X(MLP_UP, "gemm mlp up")                                         \
+	X(MLP_UP_DGRAD, "gemm mlp up data gradient")                     \
+	X(MLP_UP_WGRAD, "gemm mlp up weight gradient")                   \
+	X(BIAS_GELU, "bias, gelu")                                       \
+	X(BIAS_GELU_GRAD, "bias, gelu gradient")                         \
+	X(MLP_DOWN, "gemm mlp down")                                     \
+	X(MLP_DOWN_DGRAD, "gemm mlp down data gradient")                 \
+	X(MLP_DOWN_WGRAD, "gemm mlp down weight gradient")               \
+	X(ROUTER, "gemm router")                                         \
+	X(ROUTER_DGRAD, "gemm router data gradient")                     \
+	X(ROUTER_WGRAD, "gemm router weight gradient")                   \
+	X(TOP_K, "router top-k")                                         \
+	X(PERMUTE, "token permutation")                                  \
+	X(UNPERMUTE, "token unpermutation")                              \
+	X(EXPERT_UP, "grouped gemm expert up")                           \
+	X(EXPERT_UP_DGRAD, "grouped gemm expert up data gradient")       \
+	X(EXPERT_UP_WGRAD, "grouped gemm expert up weight gradient")     \
+	X(EXPERT_DOWN, "grouped gemm expert down")                       \
+	X(EXPERT_DOWN_DGRAD, "grouped gemm expert down data gradient")   \
+	X(EXPERT_DOWN_WGRAD, "grouped gemm expert down weight gradient") \
+	X(ADAPTER, "gemm adapters")                                      \
+	X(ADAPTER_GRAD, "gemm adapter gradients")                        \
+	X(ADAPTER_ADD, "adapter add")                                    \
+	X(FP8_CAST, "fp8 casts")                                         \
+	X(WEIGHT_CAST, "weight casts")                                   \
+	X(MLM_TRANSFORM, "gemm mlm transform")                           \
+	X(MLM_TRANSFORM_DGRAD, "gemm mlm transform data gradient")       \
+	X(MLM_TRANSFORM_WGRAD, "gemm mlm transform weight gradient")     \
+	X(MASKED_GATHER, "masked positions gather")                      \
+	X(RESIDUAL_GRAD, "residual gradient")                            \
+	X(GRAD_ACCUMULATE, "gradient accumulation")                      \
+	X(TP_ALL_REDUCE, "tensor-parallel all-reduce")                   \
+	X(TP_ALL_GATHER, "tensor-parallel all-gather")                   \
+	X(TP_REDUCE_SCATTER, "tensor-parallel reduce-scatter")           \
+	X(RING_SEND_RECV, "context-parallel send/recv")                  \
+	X(DISPATCH, "expert dispatch all-to-all")                        \
+	X(COMBINE, "expert combine all-to-all")                          \
+	X(LAYER_HOST, "layer host work")                                 \
+	X(RECOMPUTE_HOST, "recompute host work")                         \
+	X(LOGITS, "gemm logits")                                         \
+	X(LOGITS_DGRAD, "gemm logits data gradient")                     \
+	X(LOGITS_WGRAD, "gemm logits weight gradient")                   \
+	X(CROSS_ENTROPY, "cross entropy")                                \
+	X(CROSS_ENTROPY_GRAD, "cross entropy gradient")                  \
+	X(LOSS_COMM, "loss all-reduces")                                 \
+	X(MICRO_BATCH_HOST, "micro-batch host work")                     \
+	X(STEP_HOST, "step host work")                                   \
+	X(GRAD_ZERO, "gradient zeroing")                                 \
+	X(GRAD_REDUCE, "data-parallel gradient reduction")               \
+	X(EMBED_TIE, "tied embedding gradient all-reduce")               \
+	X(GRAD_CHECK, "gradient unscale and overflow check")             \
+	X(GRAD_NORM, "gradient norm")                                    \
+	X(STEP_COMM, "step-wide small all-reduces")                      \
+	X(OPTIMIZER, "optimizer update")                                 \
+	X(PARAM_GATHER, "parameter all-gather")                          \
+	X(SEND_ACTIVATION, "activation send/recv")                       \
+	X(SEND_GRADIENT, "gradient send/recv")                           \
+	X(FORWARD, "forward")                                            \
+	X(BACKWARD, "backward")                                          \
+	X(FORWARD_LEAD, "forward embedding")                             \
+	X(FORWARD_LAYERS, "forward layers")                              \
+	X(FORWARD_DENSE, "forward dense layers")                         \
+	X(FORWARD_TAIL, "forward head")                                  \
+	X(BACKWARD_LEAD, "backward head")                                \
+	X(BACKWARD_LAYERS, "backward layers")                            \
+	X(BACKWARD_DENSE, "backward dense layers")                       \
+	X(BACKWARD_TAIL, "backward embedding")                           \
 	X(JOIN, "join")
 
 enum sc_op_name {

@@ -57,30 +57,13 @@ void sc_predictor_destroy(struct sc_predictor *p)
 
 static int check_supported(const struct sc_config *cfg, struct sc_err *err)
 {
-	if (cfg->model.family != SC_GPT)
-		return sc_err_set(err, SC_EUNSUPPORTED, "model.family %s is not supported yet",
-				  sc_family_name(cfg->model.family));
-	if (cfg->parallel.cp > 1 || cfg->parallel.ep > 1)
-		return sc_err_set(err, SC_EUNSUPPORTED,
-				  "context and expert parallelism are not supported yet");
-	if (cfg->training.trainable != SC_TRAIN_ALL)
-		return sc_err_set(err, SC_EUNSUPPORTED,
-				  "training.trainable lora is not supported yet");
-	if (cfg->training.unpadded)
-		return sc_err_set(err, SC_EUNSUPPORTED, "training.unpadded is not supported yet");
+	if (cfg->model.family == SC_DLRM)
+		return sc_err_set(err, SC_EUNSUPPORTED, "model.family dlrm is not supported yet");
 	return 0;
 }
 
-/* Keys that a later version reads: said, so that nobody counts on them. */
-static void warn_ignored(const struct sc_transformer *tf, struct sc_warnings *warnings)
+static void warn_approximate(const struct sc_transformer *tf, struct sc_warnings *warnings)
 {
-	const struct sc_config *cfg = &tf->request->config;
-
-	if (cfg->parallel.tp_overlap)
-		sc_warn(warnings,
-			"parallel.tp_overlap has no effect yet; the software's habit counts");
-	if (cfg->training.cuda_graphs)
-		sc_warn(warnings, "training.cuda_graphs has no effect yet");
 	if (tf->placement.is_approximate)
 		sc_warn(warnings,
 			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
@@ -172,7 +155,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 		return rc;
 	memset(out, 0, sizeof(*out));
 	out->warnings = request->warnings;
-	warn_ignored(&p->tf, &out->warnings);
+	warn_approximate(&p->tf, &out->warnings);
 	sc_run_summarize(&result, out);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "base/units.h"
 #include "predict/op_names.h"
+#include "predict/summarize_priv.h"
 
 /* Periods a stretch of the path stands for: 1, or more inside the window that the skipped ones equal. */
 static double stretch_weight(const struct sc_run *run, double start_us, double end_us)
@@ -180,14 +181,33 @@ struct tally {
 	double count[SC_N_OP_NAMES];
 };
 
+/* Time that a hidden collective takes longer than the kernels it runs beside. */
+static double exposed_us(const struct sc_block *block, size_t at)
+{
+	const struct sc_step *comm = &block->steps.at[at];
+	double us = comm->cost.latency_us + comm->cost.work_us;
+	int left = comm->hidden;
+
+	for (size_t i = at + 1; i < block->steps.n && left > 0; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		if (step->kind == SC_STEP_HOST)
+			continue;
+		us -= step->cost.latency_us + step->cost.work_us;
+		left--;
+	}
+	return fmax(us, 0);
+}
+
 static void tally_block(const struct sc_block *block, double times, struct tally *tally)
 {
 	for (size_t i = 0; i < block->steps.n; i++) {
 		const struct sc_step *step = &block->steps.at[i];
+		double us = step->cost.latency_us + step->cost.work_us;
 
-		if (step->hidden || step->kind == SC_STEP_HOST)
+		if (step->kind == SC_STEP_HOST)
 			continue;
-		tally->us[step->name] += times * (step->cost.latency_us + step->cost.work_us);
+		tally->us[step->name] += times * (step->hidden ? exposed_us(block, i) : us);
 		tally->count[step->name] += times;
 	}
 }
@@ -203,25 +223,31 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 	uint32_t vs = sc_op_unpack_chunk(op) * shape->pp + (uint32_t)tf->placement.classes[c].stage;
 	bool first = vs == 0, last = vs + 1 == shape->pp * shape->virtual_stages;
 	bool whole = name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD;
-	bool forward =
-		name >= SC_NAME_FORWARD && name < SC_NAME_BACKWARD_LEAD && name != SC_NAME_BACKWARD;
+	bool forward = name == SC_NAME_FORWARD ||
+		       (name >= SC_NAME_FORWARD_LEAD && name <= SC_NAME_FORWARD_TAIL);
 	bool partial = whole && tf->partial && n + 1 == shape->micro_batches;
 	const struct sc_block *block = tf->variant[tf->classes[c].variant].block[partial];
+	double dense = (double)tf->stage_dense[vs], layers = (double)tf->stage_layers[vs] - dense;
+	const struct {
+		unsigned part;
+		int id;
+		double n_whole, n_part;
+	} runs[] = {
+		{SC_NAME_FORWARD_LEAD, SC_BLOCK_EMBED_F, first, first},
+		{SC_NAME_FORWARD_DENSE, SC_BLOCK_DENSE_F, dense, n},
+		{SC_NAME_FORWARD_LAYERS, SC_BLOCK_LAYER_F, layers, n},
+		{SC_NAME_FORWARD_TAIL, SC_BLOCK_HEAD_F, last, last},
+		{SC_NAME_BACKWARD_LEAD, SC_BLOCK_HEAD_B, last, last},
+		{SC_NAME_BACKWARD_LAYERS, SC_BLOCK_LAYER_B, layers, n},
+		{SC_NAME_BACKWARD_DENSE, SC_BLOCK_DENSE_B, dense, n},
+		{SC_NAME_BACKWARD_TAIL, SC_BLOCK_EMBED_B, first, first},
+	};
 
-	if (whole)
-		tally_block(&block[forward ? SC_BLOCK_LAYER_F : SC_BLOCK_LAYER_B],
-			    times * (double)tf->stage_layers[vs], tally);
-	else if (name == SC_NAME_FORWARD_LAYERS || name == SC_NAME_BACKWARD_LAYERS)
-		tally_block(&block[forward ? SC_BLOCK_LAYER_F : SC_BLOCK_LAYER_B], times * n,
-			    tally);
-	if (first && ((whole && forward) || name == SC_NAME_FORWARD_LEAD))
-		tally_block(&block[SC_BLOCK_EMBED_F], times, tally);
-	if (first && ((whole && !forward) || name == SC_NAME_BACKWARD_TAIL))
-		tally_block(&block[SC_BLOCK_EMBED_B], times, tally);
-	if (last && ((whole && forward) || name == SC_NAME_FORWARD_TAIL))
-		tally_block(&block[SC_BLOCK_HEAD_F], times, tally);
-	if (last && ((whole && !forward) || name == SC_NAME_BACKWARD_LEAD))
-		tally_block(&block[SC_BLOCK_HEAD_B], times, tally);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
+		if (whole && forward == (runs[i].part <= SC_NAME_FORWARD_TAIL))
+			tally_block(&block[runs[i].id], times * runs[i].n_whole, tally);
+		else if (name == runs[i].part)
+			tally_block(&block[runs[i].id], times * runs[i].n_part, tally);
 }
 
 static void tally_path(const struct sc_run *run, struct tally *tally)
@@ -306,41 +332,7 @@ static void describe_classes(const struct sc_run *run, struct sc_prediction *out
 		out->classes[c].idle_ms = fmax(0, out->iteration_ms - out->classes[c].busy_ms);
 }
 
-/* ---- memory, rates, band ---- */
-
-static void estimate_memory(const struct sc_run *run, struct sc_prediction *out)
-{
-	const struct sc_transformer *tf = run->tf;
-	const struct sc_parallel *par = &tf->request->config.parallel;
-	struct sc_memory now;
-
-	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
-		int stage = tf->placement.classes[c].stage;
-		double m = (double)tf->request->n_micro_batches, layers = 0;
-		double in_flight = par->schedule == SC_SCHED_GPIPE ? m : (double)par->pp - stage;
-
-		for (int64_t k = 0; k < par->virtual_stages; k++)
-			layers += (double)tf->stage_layers[k * par->pp + stage];
-		if (par->virtual_stages > 1) /* Korthikanti et al. 2022, §4.2.3 */
-			in_flight *=
-				1 + (double)(par->pp - 1) / (double)(par->pp * par->virtual_stages);
-		struct sc_memory_shape shape = {
-			.params = tf->classes[c].params,
-			.dp = tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks,
-			.layers_in_flight = layers * fmin(in_flight, m),
-			.samples = (double)tf->request->config.training.micro_batch,
-			.head = stage + 1 == par->pp,
-		};
-		sc_memory_estimate(tf->request, &shape, &now);
-		if (c == 0 || now.total_gib > out->memory.total_gib)
-			out->memory = now;
-	}
-	if (out->memory.total_gib > out->memory.capacity_gib)
-		sc_warn(&out->warnings,
-			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
-			"recompute, or lower micro_batch",
-			out->memory.total_gib, out->memory.capacity_gib);
-}
+/* ---- rates, band ---- */
 
 /* Errors are taken as fully correlated within a model and independent between models. */
 static void find_band(const struct sc_run *run, struct sc_prediction *out)
@@ -393,7 +385,7 @@ void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 	out->n_nodes += run->graph->nodes.n;
 	find_contributors(run, out);
 	describe_classes(run, out);
-	estimate_memory(run, out);
+	sc_summarize_memory(run->tf, out);
 	find_band(run, out);
 	find_rates(run, out);
 }

@@ -6,45 +6,62 @@
 
 #include "predict/build_transformer.h"
 
-/* SMs of a gradient collective of one layer, the size that runs beside the backward pass. */
-static double comm_sm_frac(const struct sc_transformer *tf, const struct sc_rank_class *rc)
+/* SMs and HBM of the collective that runs beside a layer: of its sharded weights, or its gradients. */
+static void beside(const struct sc_transformer *tf, const struct sc_rank_class *rc,
+		   struct sc_block_env *env)
 {
+	enum sc_sharding sharding = tf->request->config.parallel.sharding;
+	bool gathers = sharding == SC_ZERO3 || sharding == SC_FSDP;
+	bool scatters = sharding == SC_ZERO2 || tf->request->software.distributed_optimizer;
 	struct sc_collective_shape shape = {
-		SC_ALL_REDUCE,
-		sc_transformer_layer_params(tf->request) * sc_grad_bytes(tf->request),
+		gathers    ? SC_ALL_GATHER
+		: scatters ? SC_REDUCE_SCATTER
+			   : SC_ALL_REDUCE,
+		(tf->layer.dense + tf->layer.expert) * sc_grad_bytes(tf->request),
 		SC_FP32,
 	};
 	struct sc_cost cost;
 
+	if (gathers)
+		shape.bytes = (tf->layer.dense + tf->layer.expert) *
+			      sc_transformer_gathered_bytes(tf->request);
 	sc_collective_cost(&tf->fabric, &shape, &rc->group[SC_AXIS_DP].span, &cost, NULL);
-	return fmin(cost.demand[SC_RES_SM], 1);
+	env->comm_sm_frac = fmin(cost.demand[SC_RES_SM], 1);
+	env->comm_hbm_frac = fmin(cost.demand[SC_RES_HBM], 1);
 }
 
-/* Ranks of a class's node, of its stage, whose tensor-parallel groups leave the node. */
-static double crossing_ranks(const struct sc_placement *p, const struct sc_rank_class *rc)
+static const enum sc_axis AXIS_OF[SC_N_COMM_AXES] = {
+	[SC_COMM_TP] = SC_AXIS_TP,
+	[SC_COMM_CP] = SC_AXIS_CP,
+	[SC_COMM_EP] = SC_AXIS_EP,
+};
+
+/* Ranks of a class's node, of its stage, whose groups of an axis leave the node. */
+static double crossing_ranks(const struct sc_placement *p, const struct sc_rank_class *rc,
+			     enum sc_axis axis)
 {
 	double n = 0;
 
 	for (size_t c = 0; c < p->n_classes; c++)
 		if (p->classes[c].nic_domain == rc->nic_domain &&
-		    p->classes[c].stage == rc->stage &&
-		    p->classes[c].group[SC_AXIS_TP].span.n_nodes > 1)
+		    p->classes[c].stage == rc->stage && p->classes[c].group[axis].span.n_nodes > 1)
 			n += p->classes[c].ranks_per_domain;
 	return n;
 }
 
 /* A group is as slow as its most crowded node. */
-static double tp_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc)
+static double axis_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc,
+			      enum sc_axis axis)
 {
-	const struct sc_axis_group *tp = &rc->group[SC_AXIS_TP];
-	const struct sc_member *m = tf->placement.members + tp->first_member;
+	const struct sc_axis_group *group = &rc->group[axis];
+	const struct sc_member *m = tf->placement.members + group->first_member;
 	double most = 0;
 
-	if (tp->span.n_nodes <= 1)
+	if (group->span.n_nodes <= 1)
 		return 0;
-	for (uint32_t i = 0; i < tp->n_members; i++)
-		most = fmax(most,
-			    crossing_ranks(&tf->placement, &tf->placement.classes[m[i].class_id]));
+	for (uint32_t i = 0; i < group->n_members; i++)
+		most = fmax(most, crossing_ranks(&tf->placement,
+						 &tf->placement.classes[m[i].class_id], axis));
 	return most;
 }
 
@@ -57,27 +74,48 @@ static void env_init(const struct sc_transformer *tf, const struct sc_rank_class
 		.device = &tf->request->device,
 		.software = &tf->request->software,
 		.fabric = &tf->fabric,
-		.tp = rc->group[SC_AXIS_TP].span,
 		.node_peers = rc->stage_ranks_per_node,
-		.tp_node_peers = tp_node_peers(tf, rc),
 		.slowdown = rc->slowdown,
-		.comm_sm_frac = comm_sm_frac(tf, rc),
+		.cuda_graphs = tf->request->config.training.cuda_graphs,
 		.gemm_speed = o->gemm_speed,
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,
 		.nic_speed = o->nic_speed,
 		.host_speed = o->host_speed,
 	};
+	beside(tf, rc, env);
+	for (int a = 0; a < SC_N_COMM_AXES; a++) {
+		env->span[a] = rc->group[AXIS_OF[a]].span;
+		env->axis_node_peers[a] = axis_node_peers(tf, rc, AXIS_OF[a]);
+	}
+}
+
+static bool same_axis(const struct sc_block_env *a, const struct sc_block_env *b, int axis)
+{
+	return a->span[axis].n_ranks == b->span[axis].n_ranks &&
+	       a->span[axis].n_nodes == b->span[axis].n_nodes &&
+	       a->span[axis].max_ranks_per_node == b->span[axis].max_ranks_per_node &&
+	       fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9;
 }
 
 static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 {
-	return a->tp.n_ranks == b->tp.n_ranks && a->tp.n_nodes == b->tp.n_nodes &&
-	       a->tp.max_ranks_per_node == b->tp.max_ranks_per_node &&
-	       fabs(a->node_peers - b->node_peers) < 1e-9 &&
-	       fabs(a->tp_node_peers - b->tp_node_peers) < 1e-9 &&
+	for (int axis = 0; axis < SC_N_COMM_AXES; axis++)
+		if (!same_axis(a, b, axis))
+			return false;
+	return fabs(a->node_peers - b->node_peers) < 1e-9 && a->device == b->device &&
 	       fabs(a->slowdown - b->slowdown) < 1e-12 &&
-	       fabs(a->comm_sm_frac - b->comm_sm_frac) < 1e-9;
+	       fabs(a->comm_sm_frac - b->comm_sm_frac) < 1e-9 &&
+	       fabs(a->comm_hbm_frac - b->comm_hbm_frac) < 1e-9;
+}
+
+/* Blocks that no rank runs are not made. */
+static bool is_used(const struct sc_transformer *tf, int id)
+{
+	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B;
+
+	return !dense || (sc_model_is_moe(&tf->request->config.model) &&
+			  tf->request->config.model.dense_layers > 0);
 }
 
 static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
@@ -94,6 +132,9 @@ static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env
 		for (int id = 0; id < SC_N_BLOCKS && rc == 0; id++) {
 			struct sc_block *block = &v->block[partial][id];
 
+			sc_block_clear(block);
+			if (!is_used(tf, id))
+				continue;
 			sc_transformer_block(tf->request, &v->env, (enum sc_block_id)id,
 					     samples[partial], block);
 			rc = sc_block_summarize(block, &v->env, scratch, err);
@@ -122,19 +163,56 @@ static int find_variant(struct sc_transformer *tf, const struct sc_rank_class *r
 	return add_variant(tf, &env, scratch, err);
 }
 
-static double class_params(const struct sc_transformer *tf, int stage)
+/* Every n-th rank of a group, or n neighbouring ones, spread over its nodes alike. */
+static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool neighbours)
+{
+	int stride = neighbours ? 1 : all->n_ranks / n_ranks;
+	int per_node = (all->max_ranks_per_node + stride - 1) / stride;
+
+	per_node = per_node < n_ranks ? per_node : n_ranks;
+	return (struct sc_span){n_ranks, (n_ranks + per_node - 1) / per_node, per_node};
+}
+
+void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
+			     struct sc_replicas *out)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
-	double params = 0;
+	const struct sc_span *all = &tf->placement.classes[class_id].group[SC_AXIS_DP].span;
+	int shard = par->shard_ranks > 0 ? (int)par->shard_ranks : all->n_ranks;
+	int expert = all->n_ranks / (int)par->ep;
+	int expert_shard = expert < shard ? expert : shard;
 
-	for (int64_t chunk = 0; chunk < par->virtual_stages; chunk++)
-		params += (double)tf->stage_layers[chunk * par->pp + stage] *
-			  sc_transformer_layer_params(tf->request);
+	out->all = *all;
+	out->expert = part_of_span(all, expert, false);
+	out->shard = part_of_span(all, shard, true);
+	out->expert_shard = part_of_span(&out->expert, expert_shard, true);
+}
+
+static void add_params(const struct sc_params *each, double n, struct sc_class_plan *plan)
+{
+	plan->params += n * each->dense;
+	plan->expert_params += n * each->expert;
+	plan->trainable += n * each->trainable;
+	plan->trainable_expert += n * each->trainable_expert;
+}
+
+static void count_params(const struct sc_transformer *tf, int stage, struct sc_class_plan *plan)
+{
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	bool last = stage + 1 == par->pp;
+
+	for (int64_t chunk = 0; chunk < par->virtual_stages; chunk++) {
+		int64_t vs = chunk * par->pp + stage;
+		double dense = (double)tf->stage_dense[vs];
+
+		add_params(&tf->dense_layer, dense, plan);
+		add_params(&tf->layer, (double)tf->stage_layers[vs] - dense, plan);
+	}
 	if (stage == 0)
-		params += sc_transformer_embed_params(tf->request);
-	else if (stage + 1 == par->pp) /* a copy of the tied word embedding */
-		params += sc_transformer_word_params(tf->request);
-	return params;
+		add_params(&tf->embed, 1, plan);
+	/* with several stages the tied word embedding has a copy */
+	if (last && (stage > 0 || !tf->request->config.model.tied_embeddings))
+		add_params(&tf->head, 1, plan);
 }
 
 static bool shards_optimizer(const struct sc_transformer *tf)
@@ -143,32 +221,65 @@ static bool shards_optimizer(const struct sc_transformer *tf)
 	       tf->request->software.distributed_optimizer;
 }
 
+static bool same_params(const struct sc_class_plan *a, const struct sc_class_plan *b)
+{
+	return fabs(a->trainable - b->trainable) < 0.5 &&
+	       fabs(a->trainable_expert - b->trainable_expert) < 0.5;
+}
+
 static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
 		      struct sc_err *err)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[c];
 	struct sc_class_plan *plan = &tf->classes[c];
-	double dp = shards_optimizer(tf) ? rc->group[SC_AXIS_DP].span.n_ranks : 1;
-	double held = 1;
+	struct sc_replicas copies;
+	double shard = 1, expert_shard = 1, updated, held;
 	int status = find_variant(tf, rc, scratch, &plan->variant, err);
 
 	if (status)
 		return status;
-	plan->params = class_params(tf, rc->stage);
+	count_params(tf, rc->stage, plan);
 	for (uint32_t before = 0; before < c; before++)
 		if (tf->classes[before].variant == plan->variant &&
-		    fabs(tf->classes[before].params - plan->params) < 0.5) {
+		    same_params(&tf->classes[before], plan)) {
 			plan->optimizer = tf->classes[before].optimizer;
 			return 0;
 		}
+	sc_transformer_replicas(tf, c, &copies);
+	if (shards_optimizer(tf)) {
+		shard = copies.shard.n_ranks;
+		expert_shard = copies.expert_shard.n_ranks;
+	}
+	updated = plan->trainable / shard + plan->trainable_expert / expert_shard;
+	held = plan->trainable + plan->trainable_expert;
 	if (tf->request->config.parallel.sharding >= SC_ZERO2 ||
 	    tf->request->software.distributed_optimizer)
-		held = dp; /* gradients are scattered, too */
-	sc_transformer_optimizer(tf->request, &tf->variant[plan->variant].env, plan->params / held,
-				 plan->params / dp, &tf->optimizer);
+		held = updated; /* gradients are scattered, too */
+	sc_transformer_optimizer(tf->request, &tf->variant[plan->variant].env, held, updated,
+				 &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;
 	return status;
+}
+
+/* A mixture's layers without experts are its first ones. */
+static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
+{
+	const struct sc_config *cfg = &tf->request->config;
+	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
+	int64_t left = sc_model_is_moe(&cfg->model) ? cfg->model.dense_layers : 0;
+
+	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
+	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
+	sc_stage_layers(tf->request, tf->stage_layers);
+	for (size_t i = 0; i < n; i++) {
+		tf->stage_dense[i] = left < tf->stage_layers[i] ? left : tf->stage_layers[i];
+		left -= tf->stage_dense[i];
+	}
+	sc_transformer_layer_params(tf->request, false, &tf->layer);
+	sc_transformer_layer_params(tf->request, true, &tf->dense_layer);
+	sc_transformer_embed_params(tf->request, &tf->embed);
+	sc_transformer_head_params(tf->request, &tf->head);
 }
 
 static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, struct sc_err *err)
@@ -195,7 +306,6 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
 			struct sc_err *err)
 {
-	const struct sc_parallel *par = &request->config.parallel;
 	int rc;
 
 	tf->request = request;
@@ -207,9 +317,7 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 		rc = place(tf, scratch, err);
 	if (rc)
 		return rc;
-	tf->stage_layers = sc_arena_calloc(scratch->arena, (size_t)(par->pp * par->virtual_stages),
-					   sizeof(*tf->stage_layers));
-	sc_stage_layers(request, tf->stage_layers);
+	split_layers(tf, scratch->arena);
 	tf->classes =
 		sc_arena_calloc(scratch->arena, tf->placement.n_classes, sizeof(*tf->classes));
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)

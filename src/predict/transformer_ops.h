@@ -1,4 +1,4 @@
-/* The ops of a GPT, as blocks: what each part of the model runs on one rank, in order. Shapes only;
+/* The ops of a Transformer, as blocks: what each part of the model runs on one rank, in order. Shapes only;
  * when and where the blocks run is the pipeline builder's matter. */
 #ifndef SC_PREDICT_TRANSFORMER_OPS_H
 #define SC_PREDICT_TRANSFORMER_OPS_H
@@ -8,10 +8,12 @@
 
 enum sc_block_id {
 	SC_BLOCK_EMBED_F,
+	SC_BLOCK_DENSE_F, /* of a mixture of experts: a layer without experts */
 	SC_BLOCK_LAYER_F,
 	SC_BLOCK_HEAD_F,
 	SC_BLOCK_HEAD_B,
 	SC_BLOCK_LAYER_B,
+	SC_BLOCK_DENSE_B,
 	SC_BLOCK_EMBED_B,
 	SC_N_BLOCKS
 };
@@ -19,11 +21,19 @@ enum sc_block_id {
 void sc_transformer_block(const struct sc_request *request, const struct sc_block_env *env,
 			  enum sc_block_id id, double samples, struct sc_block *out);
 
-/* Parameters held by one tensor-parallel rank. */
-double sc_transformer_layer_params(const struct sc_request *request);
-double sc_transformer_word_params(const struct sc_request *request); /* word embedding alone */
-double sc_transformer_embed_params(
-	const struct sc_request *request); /* word and position embedding */
+/* Parameters that one tensor-parallel rank holds. */
+struct sc_params {
+	double dense, expert;               /* all but the experts'; the experts' */
+	double trainable, trainable_expert; /* of them */
+};
+/* Of a layer; `is_dense`: one without experts. */
+void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
+				 struct sc_params *out);
+void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out);
+/* Of the output layer: with tied embeddings a copy of them, on another stage than the embedding. */
+void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
+/* Bytes of a weight where sharded weights are gathered. */
+double sc_transformer_gathered_bytes(const struct sc_request *request);
 double sc_transformer_padded_vocab(const struct sc_request *request);
 /* FLOP of the model's matrix products for one sequence, forward and backward, without recompute. */
 double sc_transformer_model_flop(const struct sc_request *request);

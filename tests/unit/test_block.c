@@ -52,7 +52,7 @@ static void random_block(struct sc_rng *rng, struct sc_block *block)
 			step.cost.owner_frac[what < 0.6 ? SC_OWN_COMPUTE : SC_OWN_MEMORY] = 1;
 		}
 		if (what > 0.85) {
-			step.kind = SC_STEP_TP_COMM;
+			step.kind = SC_STEP_COMM;
 			step.hidden = (uint8_t)(3 * sc_rng_uniform(rng));
 		}
 		SC_VEC_PUSH(&block->steps, step);
@@ -73,7 +73,8 @@ static double run_ops(const struct sc_block *blocks, int n, double busy_us)
 	struct sc_cost zero = {0}, busy = {.work_us = busy_us};
 	struct sc_timeline tl = {0};
 	struct sc_graph g;
-	struct sc_emit emit = {.graph = &g, .tp_group = lone_group, .ctx = &g, .host_dep = SC_NONE};
+	struct sc_emit emit = {
+		.graph = &g, .comm_group = lone_group, .ctx = &g, .host_dep = SC_NONE};
 	uint32_t costs[64];
 	double end;
 
@@ -81,7 +82,7 @@ static double run_ops(const struct sc_block *blocks, int n, double busy_us)
 	sc_graph_add_class(&g, one);
 	emit.lanes.host = sc_graph_add_lane(&g, 0, SC_LANE_HOST);
 	emit.lanes.compute = sc_graph_add_lane(&g, 0, SC_LANE_COMPUTE);
-	emit.lanes.tp = sc_graph_add_lane(&g, 0, SC_LANE_COMM);
+	emit.lanes.comm = sc_graph_add_lane(&g, 0, SC_LANE_COMM);
 	emit.zero_cost = sc_graph_add_cost(&g, &zero);
 	emit.compute_dep = sc_graph_add_node(&g, SC_NODE_KERNEL, emit.lanes.compute,
 					     sc_graph_add_cost(&g, &busy), SC_NONE);

@@ -262,7 +262,7 @@ static const struct {
 	{CLUSTER GPUS TRAINING PARALLEL
 	 "model: {family: gpt, layers: 24, hidden: 1000, heads: 16, seq: 512, vocab: 1000}\n",
 	 "r.yaml:5:55: error: model.hidden 1000 is no multiple of model.heads 16; a head needs a whole "
-	 "width"},
+	 "width, or give model.head_dim"},
 	{CLUSTER GPUS TRAINING PARALLEL "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, "
 					"kv_heads: 3, seq: 512, vocab: 1000}\n",
 	 "r.yaml:5:69: error: model.heads 16 is no multiple of model.kv_heads 3; as many query heads must "
@@ -306,7 +306,7 @@ static const struct {
 	 "moe"},
 	{CLUSTER GPUS TRAINING
 	 "parallel: {ep: 3}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
-	 "16, seq: 512, vocab: 1000}\n",
+	 "16, seq: 512, vocab: 1000, experts: 6}\n",
 	 "r.yaml:4:16: error: parallel.ep 3 does not divide parallel.dp 64; expert groups are cut out of "
 	 "the data-parallel ranks"},
 	{CLUSTER GPUS TRAINING

@@ -99,6 +99,48 @@ static const char *const COARSE_CASES[] = {
 	"training.micro_batch=2 training.software=deepspeed-zero3",
 	/* partial last micro-batch */
 	"gpus=2 model.layers=6 parallel.pp=2 training.global_batch=7 training.micro_batch=2",
+	/* FSDP with prefetch, overlapped reduction */
+	"gpus=16 model.family=llama model.layers=6 model.hidden=4096 model.heads=32 model.seq=4096 "
+	"parallel.sharding=fsdp training.global_batch=32 "
+	"training.micro_batch=1 training.recompute=none training.attention=flash "
+	"training.software=torchtitan",
+	/* FSDP under a pipeline, groups that straddle nodes */
+	"gpus=24 model.family=llama model.layers=8 parallel.tp=3 model.heads=24 model.hidden=3072 "
+	"model.kv_heads=24 parallel.pp=2 parallel.sharding=fsdp training.global_batch=16 "
+	"training.micro_batch=1 training.attention=flash training.software=torchtitan",
+	/* HSDP: shards on a node, copies on others */
+	"gpus=32 model.family=mpt model.layers=6 parallel.sharding=fsdp parallel.shard_ranks=8 "
+	"training.global_batch=64 training.micro_batch=2 training.recompute=none "
+	"training.attention=flash training.software=llm-foundry",
+	/* context parallelism, within a node and over nodes */
+	"gpus=8 model.family=llama model.layers=6 parallel.tp=2 parallel.cp=4 model.seq=8192 "
+	"training.global_batch=2 training.micro_batch=1 training.attention=flash "
+	"training.software=megatron-core",
+	"gpus=32 model.family=llama model.layers=6 parallel.cp=16 model.seq=16384 "
+	"training.global_batch=4 training.micro_batch=1 training.attention=flash "
+	"training.software=megatron-core",
+	/* experts over nodes, first layers without, pipeline */
+	"gpus=32 model.family=moe model.layers=8 model.dense_layers=1 model.experts=32 model.top_k=4 "
+	"model.shared_experts=1 model.expert_ffn_hidden=1024 parallel.ep=16 parallel.pp=2 "
+	"training.global_batch=64 training.micro_batch=1 training.attention=flash "
+	"training.software=megatron-core",
+	/* latent attention */
+	"gpus=8 model.family=moe-mla model.layers=4 model.experts=16 model.top_k=2 "
+	"model.expert_ffn_hidden=1024 parallel.ep=8 training.global_batch=16 training.micro_batch=1 "
+	"training.attention=flash training.software=megatron-core",
+	/* adapters alone are trained */
+	"gpus=8 model.family=llama model.layers=6 parallel.tp=4 training.trainable=lora "
+	"training.global_batch=8 training.micro_batch=1 training.attention=flash "
+	"training.software=nemo",
+	/* tensor-parallel collectives overlap their GEMMs */
+	"gpus=8 model.family=llama model.layers=6 parallel.tp=8 parallel.tp_overlap=true "
+	"parallel.sequence_parallel=true training.global_batch=4 training.micro_batch=2 "
+	"training.attention=flash training.software=megatron-core",
+	/* unpadded BERT, replayed launches, fp8 */
+	"gpus=8 model.family=bert model.layers=6 training.unpadded=true training.fill_fraction=0.5 "
+	"cluster.gpu=h100-sxm-80gb training.precision=fp8 training.cuda_graphs=true "
+	"training.global_batch=64 training.micro_batch=4 training.recompute=none "
+	"training.attention=flash training.software=nvidia-pytorch",
 };
 #define N_COARSE ((int)(sizeof(COARSE_CASES) / sizeof(COARSE_CASES[0])))
 
@@ -381,9 +423,9 @@ START_TEST(unsupported_is_named)
 	struct sc_prediction out;
 	struct sc_err err = {0};
 
-	req->config.model.family = SC_LLAMA;
+	req->config.model.family = SC_DLRM;
 	ck_assert_int_eq(sc_predict(predictor, req, &opts, &out, &err), -SC_EUNSUPPORTED);
-	ck_assert_ptr_nonnull(strstr(err.text, "llama"));
+	ck_assert_ptr_nonnull(strstr(err.text, "dlrm"));
 }
 END_TEST
 

@@ -1,0 +1,211 @@
+/* Counts after Korthikanti et al. 2022, §4, in elements a token, so that gated layers, grouped heads,
+ * latent attention and experts follow the same rules. Knows nothing of schedules. */
+#include "models/activations.h"
+
+#define MASK_BYTES 1.0
+#define NORMS 2.0            /* of a layer */
+#define MASKED_FRACTION 0.15 /* Devlin et al. 2019, §3.1 */
+
+static double element_bytes(const struct sc_request *request)
+{
+	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
+}
+
+/* Of one context-parallel rank. */
+static double tokens(const struct sc_config *cfg, double samples)
+{
+	return samples * (double)cfg->model.seq * cfg->training.fill_fraction /
+	       (double)cfg->parallel.cp;
+}
+
+static bool has_dropout(const struct sc_request *request)
+{
+	return sc_family_traits(request->config.model.family)->dropout &&
+	       request->software.dropout > 0;
+}
+
+/* Inputs of frozen layers are only kept where adapters read them. */
+static bool keeps_ffn_inputs(const struct sc_training *tr)
+{
+	return tr->trainable != SC_TRAIN_LORA || tr->lora_targets == SC_LORA_ALL;
+}
+
+static double query_width(const struct sc_model *m)
+{
+	return (double)m->heads * (double)(m->head_dim + m->rope_head_dim);
+}
+
+static double key_width(const struct sc_model *m)
+{
+	return (double)m->kv_heads * (double)m->head_dim;
+}
+
+static double attention_out_width(const struct sc_model *m)
+{
+	return (double)m->heads * (double)(sc_model_is_mla(m) ? m->v_head_dim : m->head_dim);
+}
+
+/* Queries, keys, values and the output. Latent attention (DeepSeek-V2, §2.1): keys are built by
+ * joining a rotary part to what is expanded from the compressed ones, which stays for its values;
+ * compressed ones before and after their norm. */
+static double attention_elements(const struct sc_model *m)
+{
+	if (!sc_model_is_mla(m))
+		return query_width(m) + 2 * key_width(m) + attention_out_width(m);
+	return 2 * query_width(m) + (double)m->heads * (double)(m->head_dim + m->v_head_dim) +
+	       attention_out_width(m) + 2 * (double)(m->q_lora_rank + m->kv_lora_rank);
+}
+
+/* Of one feed-forward layer of `width`, behind its input. */
+static double ffn_elements(const struct sc_request *request, double width)
+{
+	bool gated = sc_family_traits(request->config.model.family)->gated;
+	double kept = gated ? 2 : 1;
+
+	if (gated && !request->software.fused_bias_gelu) /* the gate's activation by itself */
+		kept++;
+	if (keeps_ffn_inputs(&request->config.training))
+		kept++;
+	return kept * width;
+}
+
+/* Tokens sent to experts: their input in the experts' order, and their output, which backward needs
+ * for the weights they are added with. Router: logits and probabilities. */
+static double experts_elements(const struct sc_request *request)
+{
+	const struct sc_model *m = &request->config.model;
+	double routed = (double)m->top_k * request->config.training.expert_imbalance;
+	double inner = ffn_elements(request, (double)m->expert_ffn_hidden);
+
+	return routed * (2 * (double)m->hidden + inner) + (double)m->shared_experts * inner +
+	       2 * (double)m->experts;
+}
+
+/* Scores of unfused attention: softmax, with dropout its mask and what it leaves. */
+static double score_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+	double seq = (double)cfg->model.seq * cfg->training.fill_fraction;
+	double e = element_bytes(request);
+	double bytes = has_dropout(request) ? 2 * e + MASK_BYTES : e;
+
+	if (cfg->training.attention == SC_ATT_FLASH)
+		return 0;
+	return bytes * (double)cfg->model.heads * seq * tokens(cfg, samples) /
+	       (double)cfg->parallel.tp;
+}
+
+static double sequence_ranks(const struct sc_parallel *par)
+{
+	return par->sequence_parallel ? (double)par->tp : 1;
+}
+
+/* Everything but attention scores. */
+static double layer_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct sc_config *cfg = &request->config;
+	const struct sc_model *m = &cfg->model;
+	double h = (double)m->hidden, e = element_bytes(request);
+	double split = attention_elements(m); /* over tensor-parallel ranks */
+	double whole = NORMS * h * e;         /* inputs of the norms; over sequence-parallel ones */
+
+	split += sc_model_is_moe(m) && !is_dense ? experts_elements(request)
+						 : ffn_elements(request, (double)m->ffn_hidden);
+	whole += h * e; /* of attention */
+	if (keeps_ffn_inputs(&cfg->training))
+		whole += h * e;
+	if (has_dropout(request))
+		whole += 2 * h * MASK_BYTES;
+	if (sc_family_traits(m->family)->rms_norm && !request->software.fused_norm)
+		whole += NORMS * 2 * h *
+			 sc_dtype_bytes(SC_FP32); /* computed in fp32, as is its product */
+	return tokens(cfg, samples) *
+	       (split * e / (double)cfg->parallel.tp + whole / sequence_ranks(&cfg->parallel));
+}
+
+double sc_layer_input_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+
+	return tokens(cfg, samples) * (double)cfg->model.hidden * element_bytes(request) /
+	       sequence_ranks(&cfg->parallel);
+}
+
+/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every
+ * second matrix product, in the order they run: queries, values, the gate, and down where gated. */
+static double kept_ops_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct sc_config *cfg = &request->config;
+	const struct sc_model *m = &cfg->model;
+	double inner = sc_model_is_moe(m) && !is_dense
+			       ? (double)m->top_k * (double)m->expert_ffn_hidden
+			       : (double)m->ffn_hidden;
+	double split = query_width(m) + key_width(m) + attention_out_width(m) + inner;
+	double down =
+		sc_family_traits(m->family)->gated ? sc_layer_input_bytes(request, samples) : 0;
+
+	return sc_layer_input_bytes(request, samples) + down +
+	       tokens(cfg, samples) * split * element_bytes(request) / (double)cfg->parallel.tp;
+}
+
+double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	switch (request->config.training.recompute) {
+	case SC_RECOMPUTE_FULL:
+		return sc_layer_input_bytes(request, samples);
+	case SC_RECOMPUTE_SELECTIVE:
+		if (request->software.selective == SC_SELECTIVE_OPS)
+			return kept_ops_bytes(request, samples, is_dense);
+		return layer_bytes(request, samples, is_dense);
+	case SC_RECOMPUTE_NONE:
+		break;
+	}
+	return layer_bytes(request, samples, is_dense) + score_bytes(request, samples);
+}
+
+double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct sc_config *cfg = &request->config;
+	const struct sc_model *m = &cfg->model;
+	double inner = sc_model_is_moe(m) && !is_dense
+			       ? (double)m->top_k * (double)m->expert_ffn_hidden
+			       : (double)m->ffn_hidden;
+	double gated = sc_family_traits(m->family)->gated ? 3 : 2;
+	double bytes = tokens(cfg, samples) * gated * inner * element_bytes(request) /
+		       (double)cfg->parallel.tp;
+
+	if (cfg->training.recompute == SC_RECOMPUTE_NONE)
+		return bytes;
+	if (cfg->training.recompute == SC_RECOMPUTE_SELECTIVE &&
+	    request->software.selective == SC_SELECTIVE_ATTENTION)
+		return bytes + score_bytes(request, samples);
+	return bytes + layer_bytes(request, samples, is_dense) + score_bytes(request, samples);
+}
+
+double sc_gathered_sequence_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+
+	if (!cfg->parallel.sequence_parallel || cfg->parallel.tp < 2)
+		return 0;
+	return 2 * tokens(cfg, samples) * (double)cfg->model.hidden * element_bytes(request);
+}
+
+/* One kernel works in place; Megatron's keeps the softmax beside the logits in fp32. */
+static double loss_copies(const struct sc_software *software)
+{
+	if (software->loss_copies > 0)
+		return software->loss_copies;
+	return software->fused_loss ? 1 : 2;
+}
+
+double sc_loss_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+	double positions = tokens(cfg, samples);
+
+	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
+		positions *= MASKED_FRACTION;
+	return positions * (double)cfg->model.vocab / (double)cfg->parallel.tp *
+	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
+}

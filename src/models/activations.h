@@ -1,0 +1,21 @@
+/* Bytes that activations keep on one rank from forward to backward, by model family and recompute mode. */
+#ifndef SC_MODELS_ACTIVATIONS_H
+#define SC_MODELS_ACTIVATIONS_H
+
+#include "core/config.h"
+
+/* A layer's input, for a micro-batch of `samples` sequences. */
+double sc_layer_input_bytes(const struct sc_request *request, double samples);
+/* What one layer keeps for a micro-batch of `samples` sequences under the recompute mode of the
+ * request. `is_dense`: without experts. */
+double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense);
+/* What one layer holds for a moment beside that: what is recomputed, and gradients of the widest
+ * activations. */
+double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense);
+/* Sequence parallelism: the whole sequence gathered before a matrix product, and its part of the sum
+ * after the next. */
+double sc_gathered_sequence_bytes(const struct sc_request *request, double samples);
+/* Logits and what the loss makes of them. */
+double sc_loss_bytes(const struct sc_request *request, double samples);
+
+#endif

@@ -1,0 +1,137 @@
+/* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring of
+ * context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late chunks
+ * of a causal sequence, as Megatron Core and torchtitan do). */
+#include "predict/transformer_priv.h"
+
+static void rotary(const struct dims *x, enum sc_op_name name)
+{
+	double q = x->heads * x->d, k = x->kv_heads * x->d;
+
+	if (!x->traits->rope)
+		return;
+	if (sc_model_is_mla(x->model)) { /* its own part of each head, one key for all heads */
+		q = x->heads * (double)x->model->rope_head_dim;
+		k = (double)x->model->rope_head_dim;
+	}
+	if (x->sw->fused_rope)
+		add_rowwise(x, name, x->tokens * (q + k), 2 * x->e, 2);
+	else /* half swapped, negated, joined; times cosine and sine; added */
+		add_rowwise(x, name, x->tokens * (q + k), 10 * x->e, 10);
+}
+
+/* One flash kernel over q queries and kv keys of this rank. */
+static void add_flash(const struct dims *x, double q, double kv, bool causal, bool backward)
+{
+	struct sc_op flash = {SC_OP_ATTENTION,
+			      x->storage,
+			      {.attention = {.batch = x->b,
+					     .heads = x->heads,
+					     .kv_heads = x->kv_heads,
+					     .seq_q = q,
+					     .seq_kv = kv,
+					     .head_dim = (x->d + x->d_v) / 2,
+					     .causal = causal,
+					     .backward = backward}}};
+
+	sc_block_add_op(x->block, x->env, backward ? SC_NAME_FLASH_GRAD : SC_NAME_FLASH, &flash);
+}
+
+/* In every step of the ring the keys and values of the next one travel, backward their gradients too.
+ * A causal rank works on its own chunks first, then on half of what arrives. */
+static void ring(const struct dims *x, bool backward)
+{
+	double n_kv = x->tokens * x->kv_heads * (x->d + x->d_v);
+	struct sc_collective_shape shape = {SC_SEND_RECV, (backward ? 2 : 1) * n_kv * x->e,
+					    x->storage};
+	int steps = (int)x->req->config.parallel.cp;
+
+	for (int i = 0; i < steps; i++) {
+		if (i + 1 < steps || backward)
+			sc_block_add_comm(x->block, x->env, SC_NAME_RING_SEND_RECV, SC_COMM_CP,
+					  &shape, 1);
+		if (i == 0 || !x->traits->causal)
+			add_flash(x, x->s, x->s, x->traits->causal, backward);
+		else
+			add_flash(x, x->s, x->s / 2, false, backward);
+	}
+}
+
+static void flash(const struct dims *x, bool backward)
+{
+	if (x->req->config.parallel.cp > 1)
+		ring(x, backward);
+	else
+		add_flash(x, x->s, x->s, x->traits->causal, backward);
+}
+
+static void batched_gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k)
+{
+	struct sc_op op = {
+		SC_OP_GEMM,
+		x->storage,
+		{.gemm = {.batch = x->b * x->heads, .m = m, .n = n, .k = k, .bmm = true}}};
+
+	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
+}
+
+/* Scores, softmax, dropout: the part that selective recomputation runs again. */
+static void attention_core(const struct dims *x)
+{
+	double n_scores = x->b * x->heads * x->s * x->s_all;
+
+	batched_gemm(x, SC_NAME_SCORES, x->s, x->s_all, x->d);
+	/* fused scale, mask, softmax: read and write once; else scale, mask (byte mask), softmax apart */
+	if (x->sw->fused_softmax)
+		add_rowwise(x, SC_NAME_SOFTMAX, n_scores, 2 * x->e, 1);
+	else
+		add_rowwise(x, SC_NAME_SOFTMAX, n_scores, 6 * x->e + 1, 3);
+	if (x->dropout)
+		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT, n_scores, 2 * x->e + 1, 1);
+	batched_gemm(x, SC_NAME_CONTEXT, x->s, x->d_v, x->s_all);
+}
+
+static double qkv_width(const struct dims *x)
+{
+	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
+}
+
+void attention_forward(const struct dims *x)
+{
+	rotary(x, SC_NAME_ROPE);
+	if (x->req->config.training.attention == SC_ATT_FLASH) {
+		flash(x, false);
+		return;
+	}
+	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x), 2 * x->e, 2);
+	attention_core(x);
+	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx, 2 * x->e, 1);
+}
+
+static void unfused_backward(const struct dims *x)
+{
+	double n_scores = x->b * x->heads * x->s * x->s_all;
+
+	if (x->req->config.training.recompute == SC_RECOMPUTE_SELECTIVE)
+		attention_core(x);
+	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx, 2 * x->e, 1);
+	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, x->s, x->s_all, x->d_v);
+	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, x->s_all, x->d_v, x->s);
+	if (x->dropout)
+		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT_GRAD, n_scores, 2 * x->e + 1, 1);
+	if (x->sw->fused_softmax)
+		add_rowwise(x, SC_NAME_SOFTMAX_GRAD, n_scores, 3 * x->e, 1);
+	else
+		add_rowwise(x, SC_NAME_SOFTMAX_GRAD, n_scores, 7 * x->e + 1, 3);
+	batched_gemm(x, SC_NAME_SCORES_DGRAD, x->s, x->d, x->s_all);
+	batched_gemm(x, SC_NAME_SCORES_DGRAD, x->s_all, x->d, x->s);
+	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x), 2 * x->e, 2);
+}
+
+void attention_backward(const struct dims *x)
+{
+	if (x->req->config.training.attention == SC_ATT_FLASH)
+		flash(x, true);
+	else
+		unfused_backward(x);
+	rotary(x, SC_NAME_ROPE_GRAD);
+}

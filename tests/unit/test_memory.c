@@ -1,0 +1,412 @@
+/* Memory: hand-computed cases of Korthikanti et al. 2022 and of sharding, parts that add up, and more
+ * recomputation or sharding that never takes more. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "models/activations.h"
+#include "models/memory.h"
+
+#define TOLERANCE 1e-9
+enum { SEQ = 1024, HIDDEN = 2048, HEADS = 16, VOCAB = 32000, TP = 4 };
+
+static const double SBH = 2.0 * SEQ * HIDDEN; /* two samples */
+
+/* A GPT on four tensor-parallel ranks, fp16, unfused attention with dropout. */
+static struct sc_request gpt(void)
+{
+	struct sc_request r = {0};
+
+	r.config.model = (struct sc_model){.family = SC_GPT,
+					   .layers = 8,
+					   .hidden = HIDDEN,
+					   .heads = HEADS,
+					   .kv_heads = HEADS,
+					   .head_dim = HIDDEN / HEADS,
+					   .v_head_dim = HIDDEN / HEADS,
+					   .ffn_hidden = 4 * HIDDEN,
+					   .vocab = VOCAB,
+					   .seq = SEQ};
+	r.config.parallel = (struct sc_parallel){
+		.tp = TP, .pp = 1, .dp = 8, .cp = 1, .ep = 1, .virtual_stages = 1};
+	r.config.training = (struct sc_training){.precision = SC_P_FP16,
+						 .attention = SC_ATT_UNFUSED,
+						 .optimizer = SC_OPT_ADAM,
+						 .fill_fraction = 1,
+						 .expert_imbalance = 1};
+	r.software = (struct sc_software){.dropout = 1,
+					  .grad_bytes = 2,
+					  .grad_bytes_bf16 = 4,
+					  .fused_bias_gelu = true,
+					  .fused_norm = true,
+					  .reshard_after_forward = true,
+					  .reduce_each_micro_batch = true,
+					  .gather_ahead = true};
+	r.device.hbm_gib = 80;
+	r.n_micro_batches = 4;
+	return r;
+}
+
+static struct sc_request llama(void)
+{
+	struct sc_request r = gpt();
+
+	r.config.model.family = SC_LLAMA;
+	r.config.model.kv_heads = HEADS / 4;
+	r.config.training.attention = SC_ATT_FLASH;
+	r.config.training.precision = SC_P_BF16;
+	return r;
+}
+
+static struct sc_request mixture(void)
+{
+	struct sc_request r = llama();
+
+	r.config.model.family = SC_MOE;
+	r.config.model.experts = 16;
+	r.config.model.top_k = 2;
+	r.config.model.expert_ffn_hidden = HIDDEN / 2;
+	return r;
+}
+
+static struct sc_memory_shape shape(void)
+{
+	struct sc_memory_shape s = {.params = 1e9,
+				    .trainable = 1e9,
+				    .shard_ranks = 8,
+				    .expert_shard_ranks = 2,
+				    .layer_params = 1e8,
+				    .layers_in_flight = 8,
+				    .samples = 2,
+				    .micro_batches_in_flight = 1};
+
+	return s;
+}
+
+static struct sc_memory estimate(const struct sc_request *request, const struct sc_memory_shape *s)
+{
+	struct sc_memory m;
+
+	sc_memory_estimate(request, s, &m);
+	return m;
+}
+
+static void near(double got, double want)
+{
+	ck_assert_double_eq_tol(got, want, TOLERANCE * fmax(1, fabs(want)));
+}
+
+/* ---- activations ---- */
+
+START_TEST(gpt_layer_as_published)
+{
+	struct sc_request r = gpt();
+	double scores = 5.0 * HEADS * SEQ / HIDDEN;
+
+	/* Korthikanti et al. 2022, equation 2: sbh (10 + 24/t + 5as/(ht)) */
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (10 + 24.0 / TP + scores / TP));
+	r.config.parallel.sequence_parallel = true; /* equation 4 */
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (34 + scores) / TP);
+	r.config.training.recompute = SC_RECOMPUTE_SELECTIVE; /* equation 6 */
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * 34 / TP);
+	r.config.training.recompute = SC_RECOMPUTE_FULL;
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * 2 / TP);
+}
+END_TEST
+
+START_TEST(flash_keeps_no_scores)
+{
+	struct sc_request r = gpt();
+
+	r.config.training.attention = SC_ATT_FLASH;
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (10 + 24.0 / TP));
+	r.software.dropout = 0; /* no masks */
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + 24.0 / TP));
+}
+END_TEST
+
+START_TEST(llama_layer)
+{
+	struct sc_request r = llama();
+	/* queries and output 4, keys and values a quarter of that; gate, up and product of 4h each */
+	double split = 4 + 4.0 / 4 + 2 * 3 * 4;
+
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + split / TP));
+	r.software.fused_bias_gelu = false; /* the gate's activation by itself */
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (split + 8) / TP));
+}
+END_TEST
+
+START_TEST(context_and_padding_count_tokens)
+{
+	struct sc_request r = llama();
+	double whole = sc_layer_kept_bytes(&r, 2, false);
+
+	r.config.parallel.cp = 4;
+	near(sc_layer_kept_bytes(&r, 2, false), whole / 4);
+	r.config.parallel.cp = 1;
+	r.config.training.fill_fraction = 0.5;
+	near(sc_layer_kept_bytes(&r, 2, false), whole / 2);
+}
+END_TEST
+
+START_TEST(experts_layer)
+{
+	struct sc_request r = mixture();
+	/* each of two copies of a token: its input and output, and three times h/2; routing is small */
+	double routed = 2 * 2 * (2 + 1.5), attention = 4 + 4.0 / 4;
+	double router = 2 * 2 * 16.0 / HIDDEN;
+
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (attention + routed + router) / TP));
+	near(sc_layer_kept_bytes(&r, 2, true), SBH * (8 + (attention + 24) / TP));
+	r.config.model.shared_experts = 1;
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (attention + routed + router + 3) / TP));
+}
+END_TEST
+
+START_TEST(latent_attention_keeps_whole_heads)
+{
+	struct sc_request r = mixture();
+	double plain = sc_layer_kept_bytes(&r, 2, true);
+
+	r.config.model.kv_lora_rank = 512;
+	r.config.model.rope_head_dim = 64;
+	/* queries and keys of 128 + 64, what 128 + 128 are expanded to, output of 128, compressed twice */
+	double mla = 2.0 * HEADS * (192 + 192 + 256 + 128) + 2 * 2 * 512;
+	double gqa = 2.0 * (2 * HIDDEN + 2 * HIDDEN / 4);
+
+	near(sc_layer_kept_bytes(&r, 2, true), plain + 2 * SEQ * (mla - gqa) / TP);
+}
+END_TEST
+
+START_TEST(recompute_keeps_less)
+{
+	struct sc_request r = llama();
+	double none = sc_layer_kept_bytes(&r, 2, false), ops, full;
+
+	r.config.training.recompute = SC_RECOMPUTE_SELECTIVE;
+	r.software.selective = SC_SELECTIVE_OPS;
+	ops = sc_layer_kept_bytes(&r, 2, false);
+	/* input, down; attention's output, queries, values (a quarter), gate */
+	near(ops, SBH * (2 + 2 + (2 + 2 + 2.0 / 4 + 8) / TP));
+	r.config.training.recompute = SC_RECOMPUTE_FULL;
+	full = sc_layer_kept_bytes(&r, 2, false);
+	ck_assert_double_lt(ops, none);
+	ck_assert_double_lt(full, ops);
+	/* what was not kept has to lie there once */
+	ck_assert_double_ge(sc_layer_working_bytes(&r, 2, false), none);
+}
+END_TEST
+
+START_TEST(loss)
+{
+	struct sc_request r = gpt();
+	double logits = 2.0 * SEQ * VOCAB / TP;
+
+	near(sc_loss_bytes(&r, 2), logits * (2 + 2 * 4));
+	r.software.fused_loss = true;
+	near(sc_loss_bytes(&r, 2), logits * (2 + 4));
+	r.software.loss_copies = 3;
+	near(sc_loss_bytes(&r, 2), logits * (2 + 3 * 4));
+	r.config.model.family = SC_BERT;
+	r.software.mlm_gather = true;
+	near(sc_loss_bytes(&r, 2), 0.15 * logits * (2 + 3 * 4));
+}
+END_TEST
+
+/* ---- parameters ---- */
+
+static const struct {
+	enum sc_sharding sharding;
+	double weights, gradients, optimizer; /* bytes a parameter, 8 ranks */
+} SHARDED[] = {
+	{SC_SHARD_NONE, 2, 2, 12},
+	{SC_ZERO1, 2, 2, 12.0 / 8},
+	{SC_ZERO2, 2, 2.0 / 8, 12.0 / 8},
+	{SC_ZERO3, 2.0 / 8, 2.0 / 8, 12.0 / 8},
+	{SC_FSDP, 2.0 / 8, 2.0 / 8, 12.0 / 8},
+};
+
+/* Rajbhandari et al. 2020 (ZeRO), figure 1 */
+START_TEST(sharded_states)
+{
+	struct sc_request r = gpt();
+	struct sc_memory_shape s = shape();
+	struct sc_memory m;
+
+	r.config.parallel.sharding = SHARDED[_i].sharding;
+	m = estimate(&r, &s);
+	near(m.weights_gib * SC_BYTES_PER_GIB, 1e9 * SHARDED[_i].weights);
+	near(m.gradients_gib * SC_BYTES_PER_GIB, 1e9 * SHARDED[_i].gradients);
+	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * SHARDED[_i].optimizer);
+}
+END_TEST
+
+static const struct {
+	enum sc_precision precision;
+	bool accumulate_fp32;
+	double weights, gradients, optimizer;
+} PRECISIONS[] = {
+	{SC_P_FP32, false, 4, 4, 8},
+	{SC_P_FP16, false, 2, 2, 12},
+	/* autograd's bf16 gradients stay beside the fp32 ones, unless added up there at once */
+	{SC_P_BF16, false, 2, 6, 12},
+	{SC_P_BF16, true, 2, 4, 12},
+	{SC_P_FP8, true, 2, 4, 12},
+};
+
+START_TEST(precision)
+{
+	struct sc_request r = gpt();
+	struct sc_memory_shape s = shape();
+	struct sc_memory m;
+
+	r.config.training.precision = PRECISIONS[_i].precision;
+	r.software.grad_accumulate_fp32 = PRECISIONS[_i].accumulate_fp32;
+	m = estimate(&r, &s);
+	near(m.weights_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].weights);
+	near(m.gradients_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].gradients);
+	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].optimizer);
+}
+END_TEST
+
+START_TEST(experts_have_their_own_replicas)
+{
+	struct sc_request r = mixture();
+	struct sc_memory_shape s = shape();
+
+	s.expert_params = s.trainable_expert = 4e9;
+	r.software.distributed_optimizer = true;
+	near(estimate(&r, &s).optimizer_gib * SC_BYTES_PER_GIB, 12 * (1e9 / 8 + 4e9 / 2));
+}
+END_TEST
+
+START_TEST(adapters_alone_are_trained)
+{
+	struct sc_request r = llama();
+	struct sc_memory_shape s = shape();
+	struct sc_memory m;
+	double kept = sc_layer_kept_bytes(&r, 2, false);
+
+	r.config.training.trainable = SC_TRAIN_LORA;
+	r.software.grad_accumulate_fp32 = true;
+	s.trainable = 1e7;
+	m = estimate(&r, &s);
+	near(m.gradients_gib * SC_BYTES_PER_GIB, 4 * 1e7);
+	near(m.optimizer_gib * SC_BYTES_PER_GIB, 12 * 1e7);
+	near(m.weights_gib * SC_BYTES_PER_GIB, 2 * 1e9);
+	/* inputs of the frozen feed-forward layers are not kept */
+	near(sc_layer_kept_bytes(&r, 2, false), kept - SBH * (2 + 8.0 / TP));
+	r.config.training.lora_targets = SC_LORA_ALL;
+	near(sc_layer_kept_bytes(&r, 2, false), kept);
+	r.config.training.precision = SC_P_FP8; /* frozen weights are read in fp8 alone */
+	near(estimate(&r, &s).weights_gib * SC_BYTES_PER_GIB, 1e9 - 1e7 + 2 * 1e7);
+}
+END_TEST
+
+/* ---- what lies beside them ---- */
+
+START_TEST(gathered_layers)
+{
+	struct sc_request r = gpt();
+	struct sc_memory_shape s = shape();
+
+	near(estimate(&r, &s).buffers_gib, 0);
+	r.config.parallel.sharding = SC_FSDP;
+	/* two layers of weights; one layer of gradients, and as they are reduced */
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (2 * 1e8 + 2 * 1e8));
+	s.embed = true; /* which is gathered, too */
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB,
+	     2 * (2 * 1e8 + 2 * 1e8 + (double)VOCAB * HIDDEN / TP));
+	r.software.reshard_after_forward = false;
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 2 * 1e8));
+	r.software.reduce_each_micro_batch = false;
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9));
+}
+END_TEST
+
+START_TEST(step_gradients_follow_activations)
+{
+	struct sc_request r = gpt();
+	struct sc_memory_shape s = shape();
+	double activations;
+
+	r.software.main_grad_bytes = 4;
+	activations = estimate(&r, &s).activations_gib * SC_BYTES_PER_GIB;
+	ck_assert_double_lt(activations, 4 * 1e9);
+	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9 + 4 * 1e9 - activations);
+	s.samples *= 16; /* more activations than the copy takes */
+	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9);
+}
+END_TEST
+
+START_TEST(reserve_grows_with_tensors)
+{
+	struct sc_request r = gpt();
+	struct sc_memory_shape s = shape();
+	double tensors = estimate(&r, &s).total_gib;
+
+	r.software.reserve_gib = 2;
+	r.software.reserve_frac = 0.1;
+	near(estimate(&r, &s).reserve_gib, 2 + 0.1 * tensors);
+	near(estimate(&r, &s).total_gib, 2 + 1.1 * tensors);
+}
+END_TEST
+
+START_TEST(parts_add_up)
+{
+	struct sc_request requests[] = {gpt(), llama(), mixture()};
+	struct sc_memory_shape s = shape();
+	double before = INFINITY;
+
+	for (int sharding = SC_SHARD_NONE; sharding <= SC_ZERO3; sharding++) {
+		struct sc_request *r = &requests[_i];
+		struct sc_memory m;
+		double states;
+
+		r->config.parallel.sharding = (enum sc_sharding)sharding;
+		s.head = s.embed = sharding % 2 == 0;
+		s.dense_layers_in_flight = sharding;
+		m = estimate(r, &s);
+		states = m.weights_gib + m.gradients_gib + m.optimizer_gib;
+		near(m.total_gib, states + m.activations_gib + m.buffers_gib + m.reserve_gib);
+		ck_assert_double_gt(states, 0);
+		ck_assert_double_lt(states, before);
+		ck_assert_double_gt(m.activations_gib, 0);
+		near(m.capacity_gib, 80);
+		before = states;
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("memory");
+	TCase *tcase = tcase_create("memory");
+	SRunner *runner;
+	int n_failed;
+
+	tcase_add_test(tcase, gpt_layer_as_published);
+	tcase_add_test(tcase, flash_keeps_no_scores);
+	tcase_add_test(tcase, llama_layer);
+	tcase_add_test(tcase, context_and_padding_count_tokens);
+	tcase_add_test(tcase, experts_layer);
+	tcase_add_test(tcase, latent_attention_keeps_whole_heads);
+	tcase_add_test(tcase, recompute_keeps_less);
+	tcase_add_test(tcase, loss);
+	tcase_add_loop_test(tcase, sharded_states, 0, sizeof(SHARDED) / sizeof(SHARDED[0]));
+	tcase_add_loop_test(tcase, precision, 0, sizeof(PRECISIONS) / sizeof(PRECISIONS[0]));
+	tcase_add_test(tcase, experts_have_their_own_replicas);
+	tcase_add_test(tcase, adapters_alone_are_trained);
+	tcase_add_test(tcase, gathered_layers);
+	tcase_add_test(tcase, step_gradients_follow_activations);
+	tcase_add_test(tcase, reserve_grows_with_tensors);
+	tcase_add_loop_test(tcase, parts_add_up, 0, 3);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
