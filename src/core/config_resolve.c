@@ -1,6 +1,7 @@
 /* A request with its profiles and every default filled (DESIGN.md §6). Knows what a missing value
  * means; what does not fit together is config_check.c's. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,6 +195,22 @@ static int resolve_gpus(const struct sc_resolver *res)
 	return 0;
 }
 
+/* A stack that interleaves by habit: chunks of two layers, where they split so. */
+static void interleave(struct sc_request *req)
+{
+	struct sc_parallel *par = &req->config.parallel;
+	int64_t layers = req->config.model.layers, chunks;
+
+	if (par->pp < 2 || layers < 1 || layers % par->pp || par->stage_layers.n ||
+	    par->schedule != SC_SCHED_1F1B)
+		return;
+	chunks = layers / par->pp;
+	par->virtual_stages = chunks % 2 ? chunks : chunks / 2;
+	sc_warn(&req->warnings,
+		"parallel.virtual_stages is not given; %" PRId64 " is taken, as %s's recipes do",
+		par->virtual_stages, req->software.id);
+}
+
 static int resolve_parallel(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -202,6 +219,8 @@ static int resolve_parallel(const struct sc_resolver *res)
 
 	if (rc)
 		return rc;
+	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
+		interleave(req);
 	default_int(&par->virtual_stages, 1);
 	if (par->pp == 1 && par->virtual_stages > 1) {
 		sc_warn(&req->warnings,
@@ -351,19 +370,28 @@ static void split_batch(struct sc_request *req)
 			req->n_micro_batches, par->pp);
 }
 
-/* Half of a padded batch of Wikipedia sentences is tokens (MLPerf BERT's usual figure). */
-#define DEFAULT_FILL_FRACTION 0.5
+/* Lengths of BERT's samples: exponential with this mean, cut at seq. Half of 512 is what MLPerf's
+ * Wikipedia has (mlcommons/training, BERT reference: 254 tokens of 512 on average). */
+#define MEAN_SAMPLE_TOKENS 320.0
 enum { DEFAULT_LORA_RANK = 16 };
+
+static double mean_fill(double seq)
+{
+	return MEAN_SAMPLE_TOKENS / seq * -expm1(-seq / MEAN_SAMPLE_TOKENS);
+}
 
 static void resolve_options(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
+	double seq = (double)req->config.model.seq;
 
+	if (req->software.unpadded_from_seq > 0 && seq >= req->software.unpadded_from_seq)
+		tr->unpadded = true;
 	if (tr->fill_fraction < 0) {
-		tr->fill_fraction = tr->unpadded ? DEFAULT_FILL_FRACTION : 1;
+		tr->fill_fraction = tr->unpadded ? mean_fill(seq) : 1;
 		if (tr->unpadded)
 			sc_warn(&req->warnings,
-				"training.fill_fraction is not given; %g of every sample is taken "
+				"training.fill_fraction is not given; %.2f of every sample is taken "
 				"to be tokens",
 				tr->fill_fraction);
 	}

@@ -53,6 +53,17 @@ static void set_coefficients(const struct sc_request *request, struct sc_fabric 
 		out->cube_mesh_links[i] = cube[i];
 }
 
+/* Jobs take the same part of each scale-up domain (Slurm's topology/block with --segment): 256 GPUs on
+ * domains of 72 are four times 64. */
+static int64_t used_of_domain(const struct sc_request *request, int64_t domain, int64_t host_gpus)
+{
+	int64_t gpus = request->config.gpus, n = (gpus + domain - 1) / domain;
+
+	if (domain <= host_gpus || gpus <= domain || gpus % n || gpus / n % host_gpus)
+		return domain;
+	return gpus / n;
+}
+
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
 			   struct sc_err *err)
 {
@@ -60,7 +71,7 @@ int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *o
 	const struct sc_device *device = &request->device;
 	int64_t host_gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
 	int64_t domain = cluster->scale_up_gpus > 0 ? cluster->scale_up_gpus : host_gpus;
-	int64_t node = domain > host_gpus ? domain : host_gpus;
+	int64_t node = used_of_domain(request, domain > host_gpus ? domain : host_gpus, host_gpus);
 	int64_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 0;
 	struct sc_fabric fabric = {0};
 

@@ -43,9 +43,12 @@ static void scale_cost(struct sc_cost *cost, double factor)
 static double kernel_speed(const struct sc_block_env *env, const struct sc_op *op,
 			   const struct sc_cost *cost)
 {
+	double eff = op->kind == SC_OP_ATTENTION ? env->attention_eff : 1;
+
 	if (cost->owner_frac[SC_OWN_COMPUTE] > 0)
-		return op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION ? env->gemm_speed : 1;
-	return env->hbm_speed;
+		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION ? env->gemm_speed
+										     : 1);
+	return eff * env->hbm_speed;
 }
 
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
@@ -54,6 +57,9 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL};
 	double n_launches = 1;
 
+	/* a grouped GEMM is as many kernels on several streams (Transformer Engine) */
+	if (op->kind == SC_OP_GEMM && !op->u.gemm.bmm)
+		n_launches = op->u.gemm.batch;
 	if ((op->kind == SC_OP_ROWWISE || op->kind == SC_OP_OPTIMIZER) &&
 	    op->u.rowwise.n_kernels > 1)
 		n_launches = op->u.rowwise.n_kernels;
@@ -70,8 +76,11 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out)
 {
+	bool remote = span->n_nodes > 1;
+
 	sc_collective_cost(env->fabric, shape, span, out, NULL);
-	scale_cost(out, 1 / (span->n_nodes > 1 ? env->nic_speed : env->link_speed));
+	out->work_us /= remote ? env->software->net_eff : env->software->link_eff;
+	scale_cost(out, 1 / (remote ? env->nic_speed : env->link_speed));
 }
 
 void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,

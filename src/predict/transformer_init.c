@@ -65,6 +65,14 @@ static double axis_node_peers(const struct sc_transformer *tf, const struct sc_r
 	return most;
 }
 
+enum { HOPPER = 90 }; /* CUDA capability */
+
+static double attention_eff(const struct sc_device *device, const struct sc_software *software)
+{
+	return device->cuda_capability >= HOPPER ? software->attention_eff_hopper
+						 : software->attention_eff;
+}
+
 static void env_init(const struct sc_transformer *tf, const struct sc_rank_class *rc,
 		     struct sc_block_env *env)
 {
@@ -77,6 +85,7 @@ static void env_init(const struct sc_transformer *tf, const struct sc_rank_class
 		.node_peers = rc->stage_ranks_per_node,
 		.slowdown = rc->slowdown,
 		.cuda_graphs = tf->request->config.training.cuda_graphs,
+		.attention_eff = attention_eff(&tf->request->device, &tf->request->software),
 		.gemm_speed = o->gemm_speed,
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,

@@ -52,12 +52,19 @@ void add_activation_grad(const struct dims *x, double n)
 		add_rowwise(x, SC_NAME_BIAS_GELU_GRAD, n, 3 * x->e, 1);
 }
 
-void mlp_forward(const struct dims *x, double ffn)
+static void mlp_inner(const struct dims *x, double ffn)
 {
-	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
+	const struct linear up = up_linear(x, ffn);
 
 	enter_region(x, &up);
 	add_activation(x, x->tokens * ffn);
+}
+
+void mlp_forward(const struct dims *x, double ffn)
+{
+	const struct linear down = down_linear(x, ffn);
+
+	mlp_inner(x, ffn);
 	leave_region(x, &down);
 }
 
@@ -70,7 +77,8 @@ void mlp_backward(const struct dims *x, double ffn)
 	enter_region_grad(x, &up, 1);
 }
 
-static void layer_forward(const struct dims *x, bool has_experts)
+/* Up to the feed-forward part. */
+static void attention_half(const struct dims *x)
 {
 	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
 	int n_qkv = qkv_linears(x, qkv);
@@ -87,11 +95,28 @@ static void layer_forward(const struct dims *x, bool has_experts)
 	leave_region(x, &proj);
 	bias_dropout_add(x);
 	add_norm(x, n);
+}
+
+static void layer_forward(const struct dims *x, bool has_experts)
+{
+	attention_half(x);
 	if (has_experts)
 		experts_forward(x);
 	else
 		mlp_forward(x, x->ffn);
 	bias_dropout_add(x);
+}
+
+/* Nothing needs the output of the last matrix product again: PyTorch's checkpoint without reentry
+ * stops when all saved tensors are there. */
+static void layer_again(const struct dims *x, bool has_experts)
+{
+	if (!x->sw->recompute_early_stop || has_experts) {
+		layer_forward(x, has_experts);
+		return;
+	}
+	attention_half(x);
+	mlp_inner(x, x->ffn);
 }
 
 /* What a per-op policy runs again: norms, rotations and activation, and of the matrix products every
@@ -116,7 +141,7 @@ static void recompute(const struct dims *x, bool has_experts)
 
 	if (mode == SC_RECOMPUTE_FULL) {
 		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
-		layer_forward(x, has_experts);
+		layer_again(x, has_experts);
 	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
 		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
 		recompute_ops(x);

@@ -1,0 +1,284 @@
+/* stepcast fit: coefficients of a profile from measured times. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "report/fit_report.h"
+
+enum { MAX_PATH_BYTES = 4096 };
+
+struct fit_args {
+	struct sc_common common;
+	struct sc_arg_list where;
+	const char *table, *device, *plot;
+	int kind, launch, json;
+	int64_t folds;
+};
+
+#define AT(member) offsetof(struct fit_args, member)
+static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
+static const struct sc_option OPTIONS[] = {
+	{.name = "kind",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "KIND",
+	 .offset = AT(kind),
+	 .choices = sc_fit_kind_names,
+	 .help = "which model: gemm, attention, rowwise, optimizer, host or collective"},
+	{.name = "table",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "CSV",
+	 .offset = AT(table),
+	 .help = "measured times, one a row, plain or gzip"},
+	{.name = "device",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(device),
+	 .help = "the GPU, as a100-sxm-80gb: its rows are taken, its profile is where the fit starts"},
+	{.name = "where",
+	 .kind = SC_ARG_LIST,
+	 .arg = "COLUMN=VALUE",
+	 .offset = AT(where),
+	 .help = "take only rows with this value; given again, all must hold"},
+	{.name = "folds",
+	 .kind = SC_ARG_INT,
+	 .arg = "K",
+	 .offset = AT(folds),
+	 .min = 2,
+	 .max = SC_FIT_MAX_FOLDS,
+	 .help = "parts that are held out in turn (default: 5); a shape is never split"},
+	{.name = "launch",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "WHICH",
+	 .offset = AT(launch),
+	 .choices = LAUNCHES,
+	 .help = "sources whose times hold a launch: auto (default: where the shortest are far above "
+		 "the model), none or all"},
+	{.name = "plot",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(plot),
+	 .help = "draw measured against predicted (.svg or .png; needs gnuplot)"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_json_fit(ctx, out, err);
+}
+
+/* ---- plot ---- */
+
+static const char *plot_terminal(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	if (dot && strcmp(dot, ".svg") == 0)
+		return "svg";
+	return dot && strcmp(dot, ".png") == 0 ? "png" : NULL;
+}
+
+static bool is_in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	char file[MAX_PATH_BYTES];
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+		int used = snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, program);
+
+		if (used > 0 && (size_t)used < sizeof(file) && access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/* A gnuplot that ends early must not end this program. */
+static int pipe_to_gnuplot(const struct sc_strbuf *script, struct sc_err *err)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+	FILE *pipe;
+	int status;
+
+	sigaction(SIGPIPE, &ignore, &old);
+	fflush(stdout);
+	pipe = popen("gnuplot", "w");
+	if (pipe)
+		fwrite(sc_strbuf_get(script), 1, script->n, pipe);
+	status = pipe ? pclose(pipe) : -1;
+	sigaction(SIGPIPE, &old, NULL);
+	if (status == 0)
+		return 0;
+	return sc_err_set(err, SC_EIO, "gnuplot failed; --plot wrote nothing usable");
+}
+
+static int plot(const struct sc_fit *fit, const char *path, struct sc_err *err)
+{
+	struct sc_strbuf script = {0};
+	int rc;
+
+	sc_plot_fit(fit, plot_terminal(path), path, &script);
+	rc = pipe_to_gnuplot(&script, err);
+	sc_strbuf_release(&script);
+	return rc;
+}
+
+static int check_plot(const char *path, struct sc_err *err)
+{
+	if (!path)
+		return 0;
+	if (!plot_terminal(path))
+		return sc_err_set(err, SC_EUSAGE,
+				  "--plot: expected FILE.svg or FILE.png, got \"%.64s\"", path);
+	if (!is_in_path("gnuplot"))
+		return sc_err_set(err, SC_EIO,
+				  "--plot needs gnuplot, and there is none in PATH; install the "
+				  "package gnuplot-nox or leave --plot out");
+	return 0;
+}
+
+/* ---- profile ---- */
+
+/* The stem of the file, if it can be a device's id; else the device's own. */
+static const char *profile_id(const char *path, const char *device, struct sc_arena *arena)
+{
+	const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path;
+	size_t n = strlen(stem);
+
+	if (n > 5 && strcmp(stem + n - 5, ".yaml") == 0)
+		n -= 5;
+	if (n == 0 ||
+	    strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") < n)
+		return device;
+	return sc_arena_strndup(arena, stem, n);
+}
+
+static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
+			 struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc;
+
+	sc_yaml_fit(fit, profile_id(args->common.output, args->device, arena), &text);
+	rc = sc_cli_write_text(args->common.output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int write_summary(const struct fit_args *args, const struct sc_fit *fit, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+
+	if (args->json)
+		return sc_cli_write("-", put_json, fit, err);
+	sc_text_fit(fit, &text);
+	sc_cli_print(&text);
+	sc_strbuf_release(&text);
+	return 0;
+}
+
+/* ---- the command ---- */
+
+static int read_where(const struct sc_arg_list *texts, struct sc_arena *arena,
+		      struct sc_fit_opts *opts, struct sc_err *err)
+{
+	struct sc_fit_where *where = sc_arena_calloc(arena, texts->n + 1, sizeof(*where));
+	int rc = 0;
+
+	for (size_t i = 0; i < texts->n && rc == 0; i++)
+		rc = sc_cli_split(texts->at[i], "--where", "COLUMN=VALUE", arena, &where[i].column,
+				  &where[i].value, err);
+	opts->where = where;
+	opts->n_where = texts->n;
+	return rc;
+}
+
+static int check_args(const struct fit_args *args, struct sc_err *err)
+{
+	if (args->kind < 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "fit needs --kind gemm, attention, rowwise, optimizer, host or "
+				  "collective");
+	if (!args->table)
+		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
+	if (!args->device)
+		return sc_err_set(err, SC_EUSAGE, "fit needs --device NAME");
+	return check_plot(args->plot, err);
+}
+
+static bool is_file(const char *output)
+{
+	return strcmp(output, "-") != 0;
+}
+
+static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_fit_opts opts = {.kind = (enum sc_fit_kind)args->kind,
+				   .device = args->device,
+				   .n_folds = (size_t)args->folds,
+				   .launch = (enum sc_fit_launch)args->launch};
+	struct sc_fit result;
+	struct sc_csv table;
+	int rc = check_args(args, err);
+
+	if (rc == 0)
+		rc = read_where(&args->where, arena, &opts, err);
+	if (rc == 0)
+		rc = sc_csv_load(args->table, arena, &table, err);
+	if (rc == 0)
+		rc = sc_fit_run(&table, &opts, arena, &result, err);
+	if (rc == 0 && is_file(args->common.output))
+		rc = write_profile(args, &result, arena, err);
+	if (rc == 0 && args->plot)
+		rc = plot(&result, args->plot, err);
+	return rc ? rc : write_summary(args, &result, err);
+}
+
+static int run_fit(const struct sc_command *command, int argc, char **argv)
+{
+	struct fit_args args = {.kind = -1, .folds = SC_FIT_FOLDS};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 0, "options", &exit_code) &&
+	    fit(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_fit = {
+	.name = "fit",
+	.summary = "fit a profile's coefficients to measured times",
+	.synopsis = "--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--folds K] "
+		    "[--launch WHICH] [--plot FILE] [-o FILE.yaml] [--json]",
+	.details =
+		"Fits the coefficients of one model to the table's rows of one device, by robust least "
+		"squares in log time: outliers lose their say, and a coefficient that the rows do not "
+		"determine stays as it is and is named. Errors are given in sample and for rows held "
+		"out in turn.\n\n"
+		"  gemm        m n k time_us [batch] [op: linear, bmm] [pass: fwd, bwd] [dtype]\n"
+		"  attention   heads seq head_dim time_us [batch] [kv_heads] [seq_kv] [causal] [pass] "
+		"[dtype]\n"
+		"  rowwise     op rows cols time_us [pass] [dtype]; op: add, gelu, softmax, layernorm, "
+		"rmsnorm\n"
+		"  optimizer   params time_us [bytes: of one parameter]\n"
+		"  host        time_us [launches]\n"
+		"  collective  collective bytes ranks time_us [nodes] [gpus_per_node] [intra] [inter] "
+		"[sweep] [algo]\n\n"
+		"Every table has a column device, and may have a column source. The backward pass of a "
+		"gemm is both of its gradients. Rows with an empty time are left out; a time that is no "
+		"positive number is an error. -o writes a device file over the device's own, to be put "
+		"into the folder devices of the configs; for collectives, entries of a fabric file.\n\n"
+		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml",
+	.words = "",
+	.options = OPTIONS,
+	.run = run_fit,
+};

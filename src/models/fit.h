@@ -1,0 +1,101 @@
+/* Fits the coefficients of a model to measured times: robust nonlinear least squares in log time.
+ * The model functions are called as they are, with a copy of the profile whose coefficients are
+ * replaced; which ones, and within which bounds, is a table in fit_coefs.c. */
+#ifndef SC_MODELS_FIT_H
+#define SC_MODELS_FIT_H
+
+#include "base/csv.h"
+#include "base/stats.h"
+#include "core/device.h"
+#include "core/fabric.h"
+
+enum sc_fit_kind {
+	SC_FIT_GEMM,
+	SC_FIT_ATTENTION,
+	SC_FIT_ROWWISE,
+	SC_FIT_OPTIMIZER,
+	SC_FIT_HOST,
+	SC_FIT_COLLECTIVE,
+	SC_N_FIT_KINDS
+};
+extern const char *const sc_fit_kind_names[]; /* NULL-ended, in the order of sc_fit_kind */
+
+enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20 };
+
+struct sc_fit_where {
+	const char *column, *value;
+};
+/* Which sources' times hold the launch of the kernel beside the kernel itself. */
+enum sc_fit_launch {
+	SC_FIT_LAUNCH_AUTO, /* those whose shortest rows are far above the model */
+	SC_FIT_LAUNCH_NONE,
+	SC_FIT_LAUNCH_ALL
+};
+struct sc_fit_opts {
+	enum sc_fit_kind kind;
+	const char *device;
+	const struct sc_fit_where *where; /* rows must have all of these values */
+	size_t n_where;
+	size_t n_folds;
+	enum sc_fit_launch launch;
+};
+
+enum sc_fit_status {
+	SC_FIT_FITTED,
+	SC_FIT_AT_BOUND,     /* fitted, and came out at its lower or upper bound */
+	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was */
+	SC_FIT_OFF           /* 0 in the profile: the device has no such thing */
+};
+const char *sc_fit_status_name(enum sc_fit_status status);
+
+struct sc_fit_coef {
+	const char *block; /* "gemm"; "links nvlink3", "nets efa"; "launch" of a source */
+	const char *name;  /* the key in the profile; of a launch, the source */
+	double value, start, lower, upper;
+	double standard_error; /* NAN where not fitted */
+	enum sc_fit_status status;
+};
+/* Errors of one part of the rows; of folds that the fit did not see. */
+struct sc_fit_region {
+	const char *by, *value; /* "pass", "bwd" */
+	struct sc_accuracy accuracy;
+	double spread_frac; /* |ln(predicted/measured)| that holds 80 %, as one sigma of a normal */
+};
+struct sc_fit_range {
+	const char *name; /* "m", "time_us" */
+	double lowest, highest;
+};
+struct sc_fit_point {
+	double measured_us, before_us, in_sample_us, held_out_us;
+};
+struct sc_fit {
+	enum sc_fit_kind kind;
+	const char *device_id;
+	const char *table; /* base name of its file */
+	size_t n_rows, n_shapes, n_folds;
+	size_t n_other;  /* rows of the table not chosen: other devices, --where */
+	size_t n_empty;  /* chosen, but without a time */
+	size_t n_forced; /* collectives under an algorithm that was forced */
+	size_t n_used;   /* of n_rows, that the solver saw: a sample where there are very many */
+	struct sc_fit_coef *coefs;
+	size_t n_coefs;
+	struct sc_accuracy before; /* of the coefficients at their starts */
+	struct sc_accuracy in_sample, held_out;
+	double spread_frac; /* held out */
+	double condition;   /* of the fitted coefficients: largest over smallest singular value */
+	struct sc_fit_region *regions;
+	size_t n_regions;
+	struct sc_fit_range *ranges;
+	size_t n_ranges;
+	const char **sources; /* sorted */
+	size_t n_sources;
+	struct sc_fit_point *points; /* n_rows */
+	struct sc_device device;     /* with the fitted coefficients */
+	struct sc_fabric_profile fabric;
+};
+/* Everything in `out` lives in the arena. Errors name the row (file:line:column) or say what the
+ * table lacks. Equal input gives equal output. */
+int sc_fit_run(const struct sc_csv *table, const struct sc_fit_opts *opts, struct sc_arena *arena,
+	       struct sc_fit *out, struct sc_err *err);
+
+#endif

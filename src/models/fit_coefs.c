@@ -1,0 +1,103 @@
+/* Which coefficients are fitted, and within which bounds (narrower than what a file may hold: these
+ * also keep the search where the formulas mean something). A new coefficient is one line here. */
+#include <stddef.h>
+
+#include "models/fit_priv.h"
+
+#define COEF(section, member, lo, hi)                                                  \
+	{                                                                              \
+		.name = #member, .offset = offsetof(struct sc_device, section.member), \
+		.lower = lo, .upper = hi                                               \
+	}
+/* Of two that the rows do not tell apart, this one stays as it was. */
+#define MINOR(section, member, lo, hi)                                                 \
+	{                                                                              \
+		.name = #member, .offset = offsetof(struct sc_device, section.member), \
+		.lower = lo, .upper = hi, .minor = true                                \
+	}
+#define LINK(member, lo, hi)                                                                     \
+	{                                                                                        \
+		.name = #member, .offset = offsetof(struct sc_fabric_link, member), .lower = lo, \
+		.upper = hi                                                                      \
+	}
+#define NET(member, lo, hi)                                                                     \
+	{                                                                                       \
+		.name = #member, .offset = offsetof(struct sc_fabric_net, member), .lower = lo, \
+		.upper = hi                                                                     \
+	}
+
+static const struct sc_fit_coef_row GEMM[] = {
+	COEF(gemm, eff_max, 0.05, 1),
+	COEF(gemm, eff_simt, 0.05, 4),
+	MINOR(gemm, tile_half, 0.5, 1e3),
+	MINOR(gemm, k_half, 0.5, 1e4),
+	MINOR(gemm, k_half_batched, 0.5, 1e4),
+	MINOR(gemm, wave_frac, 1e-3, 1),
+	COEF(gemm, hbm_eff, 0.05, 1),
+	COEF(gemm, fixed_us, 0.1, 100),
+	COEF(gemm, misaligned_eff, 0.02, 1),
+	/* tables hold kernels timed alone, not under sustained load */
+	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
+	{0},
+};
+static const struct sc_fit_coef_row ATTENTION[] = {
+	COEF(attention, fwd_eff, 0.02, 1),
+	COEF(attention, bwd_eff, 0.02, 1),
+	MINOR(attention, seq_half, 1, 1e5),
+	COEF(attention, fixed_us, 0.1, 500),
+	{0},
+};
+static const struct sc_fit_coef_row ROWWISE[] = {
+	COEF(rowwise, hbm_eff, 0.05, 1),
+	MINOR(rowwise, half_bytes, 1e3, 1e9),
+	COEF(rowwise, fixed_us, 0.1, 500),
+	{0},
+};
+static const struct sc_fit_coef_row HOST[] = {
+	COEF(host, launch_us, 0.05, 1e3),
+	{0},
+};
+static const struct sc_fit_coef_row LINKS[] = {
+	LINK(eff, 0.05, 1.1),
+	LINK(copy_gbps, 10, 1e4),
+	LINK(nvls_eff, 0.05, 1.1),
+	LINK(latency_us, 0.05, 1e3),
+	{0},
+};
+static const struct sc_fit_coef_row NETS[] = {
+	NET(eff, 0.02, 1.1),
+	NET(tree_eff, 0.02, 1.1),
+	NET(p2p_eff, 0.02, 1.1),
+	NET(a2a_eff, 0.02, 1.1),
+	NET(latency_us, 0.05, 1e3),
+	NET(simple_us, 0.05, 1e3),
+	{0},
+};
+
+/* The optimizer's model shares the coefficients of the row-wise one. */
+const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS] = {
+	[SC_FIT_GEMM] = {"gemm", GEMM},          [SC_FIT_ATTENTION] = {"attention", ATTENTION},
+	[SC_FIT_ROWWISE] = {"rowwise", ROWWISE}, [SC_FIT_OPTIMIZER] = {"rowwise", ROWWISE},
+	[SC_FIT_HOST] = {"host", HOST},
+};
+const struct sc_fit_block sc_fit_links = {"links", LINKS};
+const struct sc_fit_block sc_fit_nets = {"nets", NETS};
+
+const char *const sc_fit_kind_names[] = {
+	[SC_FIT_GEMM] = "gemm",       [SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ROWWISE] = "rowwise", [SC_FIT_OPTIMIZER] = "optimizer",
+	[SC_FIT_HOST] = "host",       [SC_FIT_COLLECTIVE] = "collective",
+	[SC_N_FIT_KINDS] = NULL,
+};
+
+const char *sc_fit_status_name(enum sc_fit_status status)
+{
+	static const char *const names[] = {
+		[SC_FIT_FITTED] = "fitted",
+		[SC_FIT_AT_BOUND] = "at its bound",
+		[SC_FIT_UNDETERMINED] = "not determined",
+		[SC_FIT_OFF] = "off",
+	};
+
+	return names[status];
+}

@@ -1,0 +1,133 @@
+/* Inside of the fit: rows as shapes (fit_rows.c, fit_sweeps.c), the profile under change and its
+ * coefficients (fit_model.c, fit_coefs.c), the solver (fit_solve.c). */
+#ifndef SC_MODELS_FIT_PRIV_H
+#define SC_MODELS_FIT_PRIV_H
+
+#include "base/vec.h"
+#include "core/config.h"
+#include "models/collective.h"
+#include "models/fit.h"
+
+enum {
+	SC_FIT_MAX_OPS = 2, /* kernels of one row: a backward GEMM is two */
+	SC_FIT_MAX_DIMS = 4,
+	SC_FIT_MAX_PARAMS = 64,
+	SC_FIT_MAX_SOURCES = 16,
+	SC_FIT_MAX_NETWORKS = 256
+};
+
+/* A measured time and what was timed. */
+struct sc_fit_row {
+	struct sc_op op[SC_FIT_MAX_OPS];
+	unsigned n_ops;
+	unsigned fabric; /* collective: index of the network */
+	struct sc_span span;
+	double launches; /* host */
+	double time_us;
+	double bound_us; /* no machine of these peaks is faster */
+	double dim[SC_FIT_MAX_DIMS];
+	unsigned source;            /* index in the set */
+	const char *pass, *op_name; /* NULL where the table has none */
+	uint64_t shape;             /* equal for rows of one shape: a fold never splits them */
+	unsigned fold;
+};
+/* How the rows of one kind are read. */
+struct sc_fit_table {
+	const struct sc_csv *csv;
+	const struct sc_fit_opts *opts;
+	const struct sc_device *device;
+	struct sc_arena *arena;
+};
+struct sc_fit_set {
+	struct sc_fit_row *rows;
+	size_t n, n_shapes;
+	const char *source[SC_FIT_MAX_SOURCES];
+	size_t n_sources;
+	const char *const *dim_names; /* NULL-ended */
+	struct sc_request *requests;  /* collective: one a network */
+	size_t n_requests;
+	size_t n_other, n_empty, n_forced;
+};
+int sc_fit_set_read(const struct sc_fit_table *table, struct sc_fit_set *out, struct sc_err *err);
+/* "m": a cell as a number in lower..upper, with file, line and column in the error. */
+struct sc_fit_cell {
+	const char *column;
+	double lower, upper;
+	double fallback; /* of an empty cell or a missing column; NAN = must be there */
+};
+int sc_fit_cell_read(const struct sc_fit_table *table, size_t row, const struct sc_fit_cell *cell,
+		     double *out, struct sc_err *err);
+const char *sc_fit_text(const struct sc_fit_table *table, size_t row, const char *column);
+uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n);
+
+/* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
+int sc_fit_sweep_read(const struct sc_fit_table *table, size_t row, struct sc_fit_set *set,
+		      struct sc_fit_row *out, bool *forced, struct sc_err *err);
+
+/* The profile whose coefficients change. */
+struct sc_fit_model {
+	enum sc_fit_kind kind;
+	struct sc_device device;
+	struct sc_fabric_profile profile; /* lists are copies */
+	struct sc_request *requests;
+	struct sc_fabric *fabrics;
+	size_t n_fabrics;
+	double launch_us[SC_FIT_MAX_SOURCES];
+};
+struct sc_fit_param {
+	const char *block, *name;
+	double *place; /* in the model */
+	double lower, upper, start;
+	bool minor;
+	enum sc_fit_status status;
+	double value, standard_error;
+};
+struct sc_fit_params {
+	struct sc_fit_param at[SC_FIT_MAX_PARAMS];
+	size_t n;
+};
+/* `set` lends its requests. */
+int sc_fit_model_init(struct sc_fit_model *model, const struct sc_device *device,
+		      struct sc_fit_set *set, enum sc_fit_kind kind, struct sc_arena *arena,
+		      struct sc_err *err);
+/* After coefficients changed: what is made from them. */
+void sc_fit_model_refresh(struct sc_fit_model *model);
+double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row);
+/* The coefficients of the kind's block, those of launches, at their starts. */
+void sc_fit_params_list(struct sc_fit_model *model, const struct sc_fit_set *set,
+			const struct sc_fit_opts *opts, struct sc_arena *arena,
+			struct sc_fit_params *out);
+/* Sets the model to the parameters' values. */
+void sc_fit_params_apply(const struct sc_fit_params *params, struct sc_fit_model *model);
+
+/* A coefficient of a block: one line in fit_coefs.c. */
+struct sc_fit_coef_row {
+	const char *name;
+	size_t offset; /* in struct sc_device, sc_fabric_link or sc_fabric_net */
+	double lower, upper;
+	double at;  /* > 0: not fitted, and this while others are */
+	bool minor; /* of two that the rows do not tell apart, the one to leave as it was */
+};
+struct sc_fit_block {
+	const char *name;                   /* the key in the profile */
+	const struct sc_fit_coef_row *rows; /* ended by a NULL name */
+};
+extern const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS]; /* collective: none here */
+extern const struct sc_fit_block sc_fit_links, sc_fit_nets;
+
+struct sc_fit_problem {
+	struct sc_fit_model *model;
+	const struct sc_fit_row *const *rows;
+	size_t n;
+};
+/* Fits the parameters that are SC_FIT_FITTED to the rows, from several starts; the rest stay as they
+ * are. Leaves value, status and standard error in `params`, and the model set to them. */
+int sc_fit_search(const struct sc_fit_problem *problem, struct sc_fit_params *params,
+		  double *condition, struct sc_err *err);
+/* The same parameters once more, over other rows, from where they are. */
+int sc_fit_refine(const struct sc_fit_problem *problem, struct sc_fit_params *params,
+		  struct sc_err *err);
+double sc_fit_spread(const double *predicted, const double *measured, size_t n,
+		     struct sc_arena *scratch);
+
+#endif

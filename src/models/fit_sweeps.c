@@ -1,0 +1,216 @@
+/* Rows of collective sweeps: the network that the columns `gpus_per_node`, `intra` and `inter` tell of,
+ * as far as they do; else the device's usual node. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fields.h"
+#include "base/units.h"
+#include "models/fit_priv.h"
+
+enum { MAX_RANKS = 1 << 20, MAX_NICS = 1024, MAX_GBIT = 100000 };
+
+static const struct sc_name COLLECTIVES[] = {
+	{"all_reduce", SC_ALL_REDUCE},
+	{"all_gather", SC_ALL_GATHER},
+	{"broadcast", SC_BROADCAST},
+	{"reduce_scatter", SC_REDUCE_SCATTER},
+	{"all_to_all", SC_ALL_TO_ALL},
+	{"send_recv", SC_SEND_RECV},
+	{0},
+};
+/* What a text of `inter` says of the fabric; the first that occurs in it counts. */
+struct fabric_word {
+	const char *word, *kind;
+};
+static const struct fabric_word FABRIC_WORDS[] = {
+	{"EFA", "efa"},        {"Slingshot", "slingshot"}, {"Omni", "omni-path"},
+	{"RoCE", "ethernet"},  {"GbE", "ethernet"},        {"Ethernet", "ethernet"},
+	{"IB", "infiniband"},  {"HDR", "infiniband"},      {"NDR", "infiniband"},
+	{"EDR", "infiniband"}, {"XDR", "infiniband"},
+};
+enum { N_FABRIC_WORDS = sizeof(FABRIC_WORDS) / sizeof(FABRIC_WORDS[0]) };
+
+/* "4x200Gb_Slingshot11", "8xHDR200_IB": NICs of a node, Gbit/s of one. */
+static bool parse_nics(const char *text, int64_t *n_nics, double *gbit_s)
+{
+	for (const char *p = text; *p; p++) {
+		const char *digits = p, *rate;
+		long n, r;
+		char *end;
+
+		if (!isdigit((unsigned char)*p) || (p > text && isdigit((unsigned char)p[-1])))
+			continue;
+		n = strtol(digits, &end, 10);
+		if (*end != 'x')
+			continue;
+		for (rate = end + 1; isalpha((unsigned char)*rate);)
+			rate++;
+		r = isdigit((unsigned char)*rate) ? strtol(rate, &end, 10) : 0;
+		if (n < 1 || n > MAX_NICS || r < 1 || r > MAX_GBIT)
+			continue;
+		*n_nics = n;
+		*gbit_s = (double)r;
+		return true;
+	}
+	return false;
+}
+
+static const char *fabric_kind(const char *inter)
+{
+	for (size_t i = 0; i < N_FABRIC_WORDS; i++)
+		if (strstr(inter, FABRIC_WORDS[i].word))
+			return FABRIC_WORDS[i].kind;
+	return NULL;
+}
+
+static void set_cluster(const struct sc_fit_table *t, size_t row, int64_t gpus_per_node,
+			struct sc_cluster *out)
+{
+	const char *intra = sc_fit_text(t, row, "intra"), *inter = sc_fit_text(t, row, "inter");
+	const struct sc_device *device = t->device;
+
+	/* Without a word on the wiring, the ranks are some of the device's usual node. */
+	if ((*intra == '\0' || strstr(intra, "Switch")) &&
+	    device->usual_gpus_per_node > gpus_per_node)
+		gpus_per_node = device->usual_gpus_per_node;
+	out->gpu = device->id;
+	out->gpus_per_node = gpus_per_node;
+	out->scale_up_gpus = gpus_per_node;
+	out->nics_per_node = device->usual_nics_per_node;
+	out->nic_gbit_s = device->usual_nic_gbit_s;
+	out->fabric = fabric_kind(inter);
+	parse_nics(inter, &out->nics_per_node, &out->nic_gbit_s);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_network(const struct sc_request *a, const struct sc_request *b)
+{
+	const struct sc_cluster *x = &a->config.cluster, *y = &b->config.cluster;
+
+	return a->config.gpus == b->config.gpus && x->gpus_per_node == y->gpus_per_node &&
+	       x->nics_per_node == y->nics_per_node && fabs(x->nic_gbit_s - y->nic_gbit_s) < 0.5 &&
+	       same_text(x->fabric, y->fabric);
+}
+
+static int find_network(const struct sc_fit_table *t, size_t row, int64_t gpus_per_node,
+			struct sc_fit_set *set, struct sc_fit_row *out, struct sc_err *err)
+{
+	struct sc_request *request;
+
+	if (set->n_requests == SC_FIT_MAX_NETWORKS)
+		return sc_err_at(err, SC_ELIMIT, t->csv->file, t->csv->line[row], 0,
+				 "more than %d different networks; choose some with --where",
+				 SC_FIT_MAX_NETWORKS);
+	request = &set->requests[set->n_requests];
+	sc_config_init(&request->config);
+	set_cluster(t, row, gpus_per_node, &request->config.cluster);
+	request->config.gpus = out->span.n_nodes > 1
+				       ? out->span.n_nodes * request->config.cluster.gpus_per_node
+				       : out->span.n_ranks;
+	for (out->fabric = 0; out->fabric < set->n_requests; out->fabric++)
+		if (same_network(request, &set->requests[out->fabric]))
+			return 0;
+	set->n_requests++;
+	return 0;
+}
+
+/* What the busiest port must carry at its peak. */
+static double bound_us(const struct sc_device *device, const struct sc_cluster *cluster,
+		       const struct sc_fit_row *row)
+{
+	double link = (double)device->nvlink_links * device->nvlink_link_gbps;
+	double nics = (double)cluster->nics_per_node * sc_gbit_to_gbps(cluster->nic_gbit_s);
+	bool inside = row->span.n_nodes == 1;
+	double parts = inside ? row->span.n_ranks : row->span.n_nodes;
+	double gbps = inside ? (link > 0 ? link : device->pcie_gbps) : nics;
+	bool whole = row->op[0].u.collective.kind == SC_SEND_RECV;
+
+	return sc_bytes_us(row->op[0].u.collective.bytes * (whole ? 1 : (parts - 1) / parts), gbps);
+}
+
+static bool is_forced(const struct sc_fit_table *t, size_t row)
+{
+	const char *algo = sc_fit_text(t, row, "algo");
+
+	return (*algo && strcmp(algo, "default") != 0) ||
+	       strncmp(sc_fit_text(t, row, "library"), "MSCCL", strlen("MSCCL")) == 0;
+}
+
+static int read_kind(const struct sc_fit_table *t, size_t row, enum sc_collective *out,
+		     struct sc_err *err)
+{
+	const char *text = sc_fit_text(t, row, "collective");
+
+	for (const struct sc_name *name = COLLECTIVES; name->name; name++) {
+		if (strcmp(name->name, text) == 0) {
+			*out = (enum sc_collective)name->value;
+			return 0;
+		}
+	}
+	return sc_err_at(err, SC_EVALUE, t->csv->file, t->csv->line[row], 0,
+			 "collective: expected all_reduce, all_gather, reduce_scatter, broadcast, "
+			 "all_to_all or send_recv, got \"%.64s\"",
+			 text);
+}
+
+static int read_span(const struct sc_fit_table *t, size_t row, struct sc_span *out,
+		     double *gpus_per_node, struct sc_err *err)
+{
+	struct sc_fit_cell cells[] = {{"ranks", 2, MAX_RANKS, NAN},
+				      {"nodes", 1, MAX_RANKS, 1},
+				      {"gpus_per_node", 1, MAX_RANKS, NAN}};
+	double ranks, nodes;
+	int rc = sc_fit_cell_read(t, row, &cells[0], &ranks, err);
+
+	if (rc == 0)
+		rc = sc_fit_cell_read(t, row, &cells[1], &nodes, err);
+	if (rc)
+		return rc;
+	cells[2].fallback = ceil(ranks / nodes);
+	rc = sc_fit_cell_read(t, row, &cells[2], gpus_per_node, err);
+	if (rc)
+		return rc;
+	if (nodes > ranks || ranks > nodes * *gpus_per_node)
+		return sc_err_at(err, SC_ECONFLICT, t->csv->file, t->csv->line[row], 0,
+				 "ranks=%g do not fit on nodes=%g of gpus_per_node=%g", ranks,
+				 nodes, *gpus_per_node);
+	*out = (struct sc_span){.n_ranks = (int)ranks,
+				.n_nodes = (int)nodes,
+				.max_ranks_per_node = (int)ceil(ranks / nodes)};
+	return 0;
+}
+
+int sc_fit_sweep_read(const struct sc_fit_table *table, size_t row, struct sc_fit_set *set,
+		      struct sc_fit_row *out, bool *forced, struct sc_err *err)
+{
+	struct sc_collective_shape *shape = &out->op[0].u.collective;
+	const char *sweep = sc_fit_text(table, row, "sweep");
+	double gpus_per_node;
+	int rc;
+
+	*forced = is_forced(table, row);
+	if (*forced)
+		return 0;
+	out->op[0] = (struct sc_op){.kind = SC_OP_COLLECTIVE, .dtype = SC_FP16};
+	shape->dtype = SC_FP16;
+	shape->bytes = out->dim[0];
+	rc = read_kind(table, row, &shape->kind, err);
+	if (rc == 0)
+		rc = read_span(table, row, &out->span, &gpus_per_node, err);
+	if (rc == 0)
+		rc = find_network(table, row, (int64_t)gpus_per_node, set, out, err);
+	if (rc)
+		return rc;
+	out->n_ops = 1;
+	out->op_name = sc_fit_text(table, row, "collective");
+	out->shape = sc_fit_hash(out->shape, sweep, strlen(sweep));
+	out->shape = sc_fit_hash(out->shape, out->op_name, strlen(out->op_name));
+	out->bound_us = bound_us(table->device, &set->requests[out->fabric].config.cluster, out);
+	return 0;
+}

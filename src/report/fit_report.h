@@ -1,0 +1,20 @@
+/* A fit as text, JSON, a profile to use, and a plot. */
+#ifndef SC_REPORT_FIT_REPORT_H
+#define SC_REPORT_FIT_REPORT_H
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "models/fit.h"
+
+void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out);
+int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err);
+/* Device kinds: a device file over the fitted device's own, named `id`; where `id` is that device
+ * itself, its block alone, to paste. Collectives: entries of a fabric file, to paste. */
+void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out);
+/* A gnuplot script with its data: measured against predicted, both logarithmic, into the file
+ * `path`, as `terminal` ("svg", "png"). */
+void sc_plot_fit(const struct sc_fit *fit, const char *terminal, const char *path,
+		 struct sc_strbuf *out);
+
+#endif

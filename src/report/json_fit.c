@@ -1,0 +1,98 @@
+/* A fit as JSON. */
+#include <math.h>
+
+#include "base/json_out.h"
+#include "report/fit_report.h"
+
+enum { FIT_VERSION = 1 };
+
+static void put_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *a)
+{
+	sc_json_int(json, object, "n", (int64_t)a->n);
+	sc_json_real(json, object, "mape_pct", a->mape_pct);
+	sc_json_real(json, object, "median_ape_pct", a->median_ape_pct);
+	sc_json_real(json, object, "p90_ape_pct", a->p90_ape_pct);
+	sc_json_real(json, object, "bias_pct", a->bias_pct);
+}
+
+static void put_coefs(struct sc_json *json, const struct sc_fit *fit)
+{
+	json_t *array = sc_json_array(json, json->root, "coefficients");
+
+	for (size_t i = 0; i < fit->n_coefs; i++) {
+		const struct sc_fit_coef *c = &fit->coefs[i];
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, object, "block", c->block);
+		sc_json_text(json, object, "name", c->name);
+		sc_json_real(json, object, "value", c->value);
+		sc_json_real(json, object, "start", c->start);
+		sc_json_real(json, object, "lower", c->lower);
+		sc_json_real(json, object, "upper", c->upper);
+		sc_json_text(json, object, "status", sc_fit_status_name(c->status));
+		if (isnan(c->standard_error))
+			sc_json_text(json, object, "standard_error", NULL);
+		else
+			sc_json_real(json, object, "standard_error", c->standard_error);
+	}
+}
+
+static void put_regions(struct sc_json *json, const struct sc_fit *fit)
+{
+	json_t *array = sc_json_array(json, json->root, "regions");
+
+	for (size_t i = 0; i < fit->n_regions; i++) {
+		const struct sc_fit_region *r = &fit->regions[i];
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, object, "by", r->by);
+		sc_json_text(json, object, "value", r->value);
+		put_accuracy(json, object, &r->accuracy);
+		sc_json_real(json, object, "spread_frac", r->spread_frac);
+	}
+}
+
+static void put_ranges(struct sc_json *json, const struct sc_fit *fit)
+{
+	json_t *object = sc_json_object(json, json->root, "range");
+
+	for (size_t i = 0; i < fit->n_ranges; i++) {
+		json_t *pair = sc_json_array(json, object, fit->ranges[i].name);
+
+		sc_json_real(json, pair, NULL, fit->ranges[i].lowest);
+		sc_json_real(json, pair, NULL, fit->ranges[i].highest);
+	}
+}
+
+int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *sources;
+	int rc;
+
+	sc_json_init(&json, "stepcast/fit", FIT_VERSION);
+	sc_json_text(&json, json.root, "kind", sc_fit_kind_names[fit->kind]);
+	sc_json_text(&json, json.root, "device", fit->device_id);
+	sc_json_text(&json, json.root, "table", fit->table);
+	sc_json_int(&json, json.root, "n_rows", (int64_t)fit->n_rows);
+	sc_json_int(&json, json.root, "n_shapes", (int64_t)fit->n_shapes);
+	sc_json_int(&json, json.root, "n_folds", (int64_t)fit->n_folds);
+	sc_json_int(&json, json.root, "n_used", (int64_t)fit->n_used);
+	sc_json_int(&json, json.root, "n_not_chosen", (int64_t)fit->n_other);
+	sc_json_int(&json, json.root, "n_without_time", (int64_t)fit->n_empty);
+	sc_json_int(&json, json.root, "n_forced_algorithm", (int64_t)fit->n_forced);
+	sources = sc_json_array(&json, json.root, "sources");
+	for (size_t i = 0; i < fit->n_sources; i++)
+		sc_json_text(&json, sources, NULL, fit->sources[i]);
+	put_accuracy(&json, sc_json_object(&json, json.root, "before"), &fit->before);
+	put_accuracy(&json, sc_json_object(&json, json.root, "in_sample"), &fit->in_sample);
+	put_accuracy(&json, sc_json_object(&json, json.root, "held_out"), &fit->held_out);
+	sc_json_real(&json, json.root, "spread_frac", fit->spread_frac);
+	sc_json_real(&json, json.root, "condition", fit->condition);
+	put_coefs(&json, fit);
+	put_ranges(&json, fit);
+	put_regions(&json, fit);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

@@ -1,0 +1,1 @@
+"$STEPCAST" fit --kind gemm --table x.csv

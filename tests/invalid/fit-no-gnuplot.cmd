@@ -1,0 +1,2 @@
+mkdir empty
+PATH=empty "$STEPCAST" fit --kind gemm --table x.csv --device a100-sxm-80gb --plot x.svg

@@ -1,0 +1,1 @@
+"$STEPCAST" fit --table x.csv --device a100-sxm-80gb

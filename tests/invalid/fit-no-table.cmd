@@ -1,0 +1,1 @@
+"$STEPCAST" fit --kind gemm --device a100-sxm-80gb

@@ -1,0 +1,1 @@
+"$STEPCAST" fit --kind gemm --folds 1

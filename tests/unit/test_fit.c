@@ -1,0 +1,626 @@
+/* Fits: known coefficients come back, from exact, noisy and partly wrong rows; tables that cannot be
+ * fitted are refused with the reason. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/strbuf.h"
+#include "models/fit_priv.h"
+#include "models/op_model.h"
+
+static struct sc_arena arena;
+static struct sc_err err;
+
+static void setup(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+	err = (struct sc_err){.code = SC_OK};
+}
+
+static void teardown(void)
+{
+	sc_arena_release(&arena);
+}
+
+static struct sc_device load(const char *id)
+{
+	struct sc_device device;
+
+	ck_assert_msg(sc_device_load(id, &arena, &device, &err) == 0, "%s", err.text);
+	return device;
+}
+
+static double op_us(const struct sc_device *device, const struct sc_op *op)
+{
+	struct sc_op_time time;
+
+	sc_op_model_get(op->kind)->time(device, op, &time);
+	return time.total_us;
+}
+
+static int run(const struct sc_strbuf *text, struct sc_fit_opts opts, struct sc_fit *out)
+{
+	struct sc_csv *csv = sc_arena_alloc(&arena, sizeof(*csv));
+
+	if (!opts.device)
+		opts.device = "a100-sxm-80gb";
+	if (!opts.n_folds)
+		opts.n_folds = SC_FIT_FOLDS;
+	ck_assert_int_eq(sc_csv_parse(sc_strbuf_get(text), text->n, "t.csv", &arena, csv, &err), 0);
+	return sc_fit_run(csv, &opts, &arena, out, &err);
+}
+
+static void run_well(struct sc_strbuf *text, struct sc_fit_opts opts, struct sc_fit *out)
+{
+	int rc = run(text, opts, out);
+
+	ck_assert_msg(rc == 0, "%s", err.text);
+	sc_strbuf_release(text);
+}
+
+static void run_badly(struct sc_strbuf *text, struct sc_fit_opts opts, const char *message)
+{
+	struct sc_fit fit;
+
+	ck_assert_int_ne(run(text, opts, &fit), 0);
+	ck_assert_msg(strstr(err.text, message), "\"%s\" not in \"%s\"", message, err.text);
+	sc_strbuf_release(text);
+}
+
+static const struct sc_fit_coef *coef(const struct sc_fit *fit, const char *name)
+{
+	for (size_t i = 0; i < fit->n_coefs; i++)
+		if (strcmp(fit->coefs[i].name, name) == 0)
+			return &fit->coefs[i];
+	ck_abort_msg("no coefficient %s", name);
+	return NULL;
+}
+
+static void is_near(const struct sc_fit *fit, const char *name, double want, double tolerance)
+{
+	double got = coef(fit, name)->value;
+
+	ck_assert_msg(fabs(got / want - 1) <= tolerance, "%s: %g, not %g", name, got, want);
+}
+
+/* ---- GEMM ---- */
+
+/* What becomes of a row's time. */
+struct trouble {
+	double noise, launch_us, scale;
+	bool outliers; /* each tenth three to ten times as long */
+};
+
+static struct sc_device other_a100(void)
+{
+	struct sc_device d = load("a100-sxm-80gb");
+
+	d.gemm.eff_max = 0.7;
+	d.gemm.tile_half = 40;
+	d.gemm.k_half = 300;
+	d.gemm.wave_frac = 0.5;
+	d.gemm.hbm_eff = 0.6;
+	d.gemm.fixed_us = 8;
+	d.gemm.power_eff = 1;
+	return d;
+}
+
+static void add_gemms(struct sc_strbuf *text, const char *source, size_t n, enum sc_dtype dtype,
+		      struct trouble trouble)
+{
+	static const double SIZES[] = {64, 96, 128, 384, 512, 1024, 1536, 2048, 4096, 6144, 8192};
+	struct sc_device d = other_a100();
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 7);
+	for (size_t i = 0; i < n; i++) {
+		struct sc_op op = {.kind = SC_OP_GEMM, .dtype = dtype};
+		double us;
+
+		op.u.gemm = (struct sc_gemm_shape){.batch = 1,
+						   .m = SIZES[sc_rng_below(&rng, 11)],
+						   .n = SIZES[sc_rng_below(&rng, 11)],
+						   .k = SIZES[sc_rng_below(&rng, 11)]};
+		us = op_us(&d, &op) + trouble.launch_us;
+		us *= exp(trouble.noise * sc_rng_normal(&rng));
+		if (trouble.outliers && i % 10 == 3)
+			us *= 3 + 7 * sc_rng_uniform(&rng);
+		sc_strbuf_printf(text, "%s,a100-sxm-80gb,%s,linear,fwd,%g,%g,%g,%.9g\n", source,
+				 dtype == SC_FP32 ? "fp32" : "fp16", op.u.gemm.m, op.u.gemm.n,
+				 op.u.gemm.k, us * (trouble.scale > 0 ? trouble.scale : 1));
+	}
+}
+
+static struct sc_strbuf gemm_table(size_t n, struct trouble trouble)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, "source,device,dtype,op,pass,m,n,k,time_us\n");
+	add_gemms(&text, "mine", n, SC_FP16, trouble);
+	return text;
+}
+
+static void gemm_is_near(const struct sc_fit *fit, double tolerance)
+{
+	is_near(fit, "eff_max", 0.7, tolerance);
+	is_near(fit, "fixed_us", 8, tolerance);
+	is_near(fit, "hbm_eff", 0.6, 2 * tolerance);
+	is_near(fit, "k_half", 300, 3 * tolerance);
+	is_near(fit, "tile_half", 40, 5 * tolerance);
+	is_near(fit, "wave_frac", 0.5, 5 * tolerance);
+}
+
+START_TEST(gemm_comes_back)
+{
+	struct sc_strbuf text = gemm_table(600, (struct trouble){0});
+	struct sc_fit fit;
+
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	gemm_is_near(&fit, 2e-3);
+	ck_assert_double_lt(fit.held_out.mape_pct, 0.2);
+	ck_assert_double_gt(fit.before.mape_pct, 10);
+	ck_assert_uint_eq(fit.n_rows, 600);
+	ck_assert_uint_eq(fit.n_used, 600);
+	ck_assert_double_eq_tol(fit.device.gemm.eff_max, coef(&fit, "eff_max")->value, 1e-12);
+	/* set for sustained load, not by tables of kernels timed alone */
+	ck_assert_double_eq_tol(fit.device.gemm.power_eff, load("a100-sxm-80gb").gemm.power_eff,
+				1e-12);
+}
+END_TEST
+
+START_TEST(gemm_with_noise_is_within_its_errors)
+{
+	struct sc_strbuf text = gemm_table(800, (struct trouble){.noise = 0.05});
+	struct sc_fit fit;
+
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	gemm_is_near(&fit, 0.05);
+	ck_assert_double_lt(fabs(coef(&fit, "eff_max")->value - 0.7),
+			    4 * coef(&fit, "eff_max")->standard_error);
+	ck_assert_double_lt(fabs(coef(&fit, "fixed_us")->value - 8),
+			    4 * coef(&fit, "fixed_us")->standard_error);
+	ck_assert_double_eq_tol(fit.spread_frac, 0.05, 0.01);
+}
+END_TEST
+
+START_TEST(gemm_outliers_have_no_say)
+{
+	struct sc_strbuf text = gemm_table(800, (struct trouble){.noise = 0.02, .outliers = true});
+	struct sc_strbuf clean = gemm_table(800, (struct trouble){.noise = 0.02});
+	struct sc_fit fit, want;
+
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	run_well(&clean, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &want);
+	gemm_is_near(&fit, 0.02);
+	for (size_t i = 0; i < fit.n_coefs; i++)
+		if (want.coefs[i].status == SC_FIT_FITTED)
+			is_near(&fit, want.coefs[i].name, want.coefs[i].value, 0.05);
+}
+END_TEST
+
+START_TEST(unused_coefficients_stay_and_are_named)
+{
+	struct sc_strbuf text = gemm_table(300, (struct trouble){0});
+	struct sc_device d = load("a100-sxm-80gb");
+	struct sc_fit fit;
+
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	ck_assert_int_eq(coef(&fit, "eff_simt")->status, SC_FIT_UNDETERMINED);
+	ck_assert_double_eq_tol(coef(&fit, "eff_simt")->value, d.gemm.eff_simt, 1e-12);
+	ck_assert_int_eq(coef(&fit, "k_half_batched")->status, SC_FIT_UNDETERMINED);
+	ck_assert_int_eq(coef(&fit, "misaligned_eff")->status, SC_FIT_UNDETERMINED);
+	ck_assert_int_eq(coef(&fit, "eff_max")->status, SC_FIT_FITTED);
+	ck_assert(isnan(coef(&fit, "eff_simt")->standard_error));
+}
+END_TEST
+
+START_TEST(launch_is_told_apart)
+{
+	struct sc_strbuf text = gemm_table(400, (struct trouble){0});
+	struct sc_fit fit;
+
+	add_gemms(&text, "theirs", 400, SC_FP32, (struct trouble){.launch_us = 40});
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	is_near(&fit, "theirs", 40, 0.02);
+	ck_assert_str_eq(coef(&fit, "theirs")->block, "launch");
+	is_near(&fit, "fixed_us", 8, 0.02); /* the kernel's own, from the other source */
+	for (size_t i = 0; i < fit.n_coefs; i++)
+		ck_assert_str_ne(fit.coefs[i].name, "mine");
+}
+END_TEST
+
+START_TEST(launch_alone_keeps_fixed_us)
+{
+	struct sc_strbuf text = gemm_table(400, (struct trouble){.launch_us = 40});
+	struct sc_fit fit;
+
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	ck_assert_int_eq(coef(&fit, "fixed_us")->status, SC_FIT_UNDETERMINED);
+	is_near(&fit, "mine", 48 - load("a100-sxm-80gb").gemm.fixed_us, 0.02);
+	text = gemm_table(400, (struct trouble){.launch_us = 40});
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .launch = SC_FIT_LAUNCH_NONE},
+		 &fit);
+	is_near(&fit, "fixed_us", 48, 0.02);
+}
+END_TEST
+
+START_TEST(same_bytes_twice)
+{
+	struct sc_fit fit[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_strbuf text = gemm_table(300, (struct trouble){.noise = 0.1});
+
+		run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit[i]);
+	}
+	for (size_t i = 0; i < fit[0].n_coefs; i++)
+		ck_assert_mem_eq(&fit[0].coefs[i].value, &fit[1].coefs[i].value, sizeof(double));
+	for (size_t i = 0; i < fit[0].n_rows; i++)
+		ck_assert_mem_eq(&fit[0].points[i], &fit[1].points[i], sizeof(fit[0].points[i]));
+}
+END_TEST
+
+/* As many folds as shapes: each is held out alone, so all rows of one are predicted alike. */
+START_TEST(folds_never_split_a_shape)
+{
+	struct sc_strbuf text = {0};
+	struct sc_rng rng;
+	struct sc_fit fit;
+
+	sc_rng_init(&rng, 3);
+	sc_strbuf_append(&text, "device,op,rows,cols,time_us\n");
+	for (int i = 0; i < 60; i++)
+		sc_strbuf_printf(&text, "a100-sxm-80gb,add,%d,4096,%.9g\n", 4096 * (1 + i % 6),
+				 (10 + 60 * (1 + i % 6)) * exp(0.2 * sc_rng_normal(&rng)));
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .n_folds = 6}, &fit);
+	ck_assert_uint_eq(fit.n_shapes, 6);
+	for (size_t i = 6; i < 60; i++)
+		ck_assert_double_eq_tol(fit.points[i].held_out_us, fit.points[i - 6].held_out_us,
+					1e-9);
+	/* and what a shape says of itself was not used */
+	ck_assert_double_gt(fabs(fit.points[0].held_out_us - fit.points[0].in_sample_us), 1e-6);
+}
+END_TEST
+
+/* ---- other kinds ---- */
+
+START_TEST(attention_comes_back)
+{
+	struct sc_device d = load("a100-sxm-80gb");
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+
+	d.attention.fwd_eff = 0.4;
+	d.attention.bwd_eff = 0.3;
+	d.attention.seq_half = 700;
+	d.attention.fixed_us = 12;
+	sc_strbuf_append(&text, "device,pass,causal,heads,seq,head_dim,time_us\n");
+	for (int i = 0; i < 120; i++) {
+		struct sc_op op = {.kind = SC_OP_ATTENTION, .dtype = SC_FP16};
+		double heads = 1 + i % 7 * 4, seq = 256 << (i % 6), dim = i % 2 ? 64 : 128;
+
+		op.u.attention = (struct sc_attention_shape){.batch = 1,
+							     .heads = heads,
+							     .kv_heads = heads,
+							     .seq_q = seq,
+							     .seq_kv = seq,
+							     .head_dim = dim,
+							     .causal = i % 5 == 0,
+							     .backward = i % 3 == 0};
+		sc_strbuf_printf(&text, "a100-sxm-80gb,%s,%s,%g,%g,%g,%.9g\n",
+				 i % 3 == 0 ? "bwd" : "fwd", i % 5 == 0 ? "true" : "false", heads,
+				 seq, dim, op_us(&d, &op));
+	}
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_ATTENTION}, &fit);
+	is_near(&fit, "fwd_eff", 0.4, 1e-2);
+	is_near(&fit, "bwd_eff", 0.3, 1e-2);
+	is_near(&fit, "seq_half", 700, 2e-2);
+	is_near(&fit, "fixed_us", 12, 2e-2);
+}
+END_TEST
+
+START_TEST(rowwise_comes_back)
+{
+	struct sc_device d = load("a100-sxm-80gb");
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+
+	d.rowwise.hbm_eff = 0.6;
+	d.rowwise.fixed_us = 9;
+	sc_strbuf_append(&text, "device,op,rows,cols,time_us\n");
+	for (int i = 0; i < 60; i++) {
+		struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = SC_FP16};
+		double n = (64 << (i % 12)) * 3072.0;
+
+		op.u.rowwise = (struct sc_rowwise_shape){.read_bytes = 4 * n,
+							 .write_bytes = 2 * n,
+							 .rows = 64 << (i % 12),
+							 .cols = 3072,
+							 .n_kernels = 1};
+		sc_strbuf_printf(&text, "a100-sxm-80gb,add,%d,3072,%.9g\n", 64 << (i % 12),
+				 op_us(&d, &op));
+	}
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE}, &fit);
+	is_near(&fit, "hbm_eff", 0.6, 1e-2);
+	ck_assert_double_lt(fit.held_out.mape_pct, 0.5);
+	/* half_bytes and fixed_us may add the same to every row: the first then stays */
+	if (coef(&fit, "half_bytes")->status == SC_FIT_UNDETERMINED)
+		is_near(&fit, "fixed_us", 9, 2e-2);
+}
+END_TEST
+
+START_TEST(optimizer_and_host_come_back)
+{
+	struct sc_device d = load("a100-sxm-80gb");
+	struct sc_strbuf text = {0}, host = {0};
+	struct sc_fit fit;
+
+	d.rowwise.hbm_eff = 0.5;
+	sc_strbuf_append(&text, "device,params,bytes,time_us\n");
+	sc_strbuf_append(&host, "device,launches,time_us\n");
+	for (int i = 0; i < 40; i++) {
+		struct sc_op op = {.kind = SC_OP_OPTIMIZER};
+
+		op.u.rowwise = (struct sc_rowwise_shape){
+			.read_bytes = 16.0 * (1 << (10 + i % 18)), .rows = 1, .n_kernels = 1};
+		sc_strbuf_printf(&text, "a100-sxm-80gb,%d,16,%.9g\n", 1 << (10 + i % 18),
+				 op_us(&d, &op));
+		sc_strbuf_printf(&host, "a100-sxm-80gb,%d,%g\n", 1 + i, 7.5 * (1 + i));
+	}
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_OPTIMIZER}, &fit);
+	is_near(&fit, "hbm_eff", 0.5, 1e-2);
+	run_well(&host, (struct sc_fit_opts){.kind = SC_FIT_HOST}, &fit);
+	is_near(&fit, "launch_us", 7.5, 1e-3);
+}
+END_TEST
+
+static double sweep_us(const struct sc_fabric_profile *profile, const struct sc_device *device,
+		       enum sc_collective kind, double bytes, int nodes)
+{
+	struct sc_request *request = sc_arena_calloc(&arena, 1, sizeof(*request));
+	struct sc_collective_shape shape = {.kind = kind, .bytes = bytes, .dtype = SC_FP16};
+	struct sc_span span = {8 * nodes, nodes, 8};
+	struct sc_fabric fabric;
+	struct sc_cost cost;
+
+	sc_config_init(&request->config);
+	request->device = *device;
+	request->fabric_profile = *profile;
+	request->config.gpus = 8 * nodes;
+	request->config.cluster.gpus_per_node = request->config.cluster.scale_up_gpus = 8;
+	request->config.cluster.nics_per_node = 4;
+	request->config.cluster.nic_gbit_s = 100;
+	request->config.cluster.fabric = "efa";
+	ck_assert_int_eq(sc_fabric_from_request(request, &fabric, &err), 0);
+	sc_collective_cost(&fabric, &shape, &span, &cost, NULL);
+	return cost.latency_us + cost.work_us;
+}
+
+START_TEST(collective_comes_back)
+{
+	struct sc_device d = load("a100-sxm-80gb");
+	struct sc_fabric_profile profile;
+	struct sc_strbuf text = {0};
+	struct sc_fabric_link *link;
+	struct sc_fabric_net *net;
+	struct sc_fit fit;
+
+	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &profile, &err), 0);
+	link = (struct sc_fabric_link *)(uintptr_t)sc_fabric_link_get(&profile, "nvidia", 80);
+	net = (struct sc_fabric_net *)(uintptr_t)sc_fabric_net_get(&profile, "efa");
+	link->eff = 0.6;
+	link->latency_us = 15;
+	net->eff = 0.5;
+	net->simple_us = 80;
+	sc_strbuf_append(&text,
+			 "sweep,device,collective,ranks,nodes,gpus_per_node,intra,inter,bytes,"
+			 "time_us\n");
+	for (int i = 0; i < 120; i++) {
+		int nodes = i % 2 ? 1 : 2;
+		enum sc_collective kind = i % 4 < 2 ? SC_ALL_REDUCE : SC_ALL_GATHER;
+		double bytes = 1024 << (i / 4 % 20);
+
+		sc_strbuf_printf(&text, "s%d,a100-sxm-80gb,%s,%d,%d,8,NVSwitch,%s,%.0f,%.9g\n",
+				 i % 4, kind == SC_ALL_REDUCE ? "all_reduce" : "all_gather",
+				 8 * nodes, nodes, nodes > 1 ? "4x100GbE_EFA" : "none", bytes,
+				 sweep_us(&profile, &d, kind, bytes, nodes));
+	}
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE}, &fit);
+	ck_assert_str_eq(coef(&fit, "simple_us")->block, "nets efa");
+	ck_assert_double_lt(fit.held_out.mape_pct, 2);
+	is_near(&fit, "simple_us", 80, 0.1);
+	ck_assert_str_eq(fit.coefs[0].block, "links nvlink3");
+	ck_assert_double_eq_tol(fit.coefs[0].value, 0.6, 0.02);
+}
+END_TEST
+
+START_TEST(forced_algorithms_are_left_out)
+{
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+
+	sc_strbuf_append(&text, "device,collective,algo,library,ranks,bytes,time_us\n");
+	for (int i = 0; i < 60; i++)
+		sc_strbuf_printf(&text, "a100-sxm-80gb,all_reduce,%s,%s,8,%d,%g\n",
+				 i % 3 == 1 ? "ring" : "", i % 3 == 2 ? "MSCCL" : "NCCL",
+				 1 << (10 + i % 20), 40 + 1.2e-5 * (1 << (10 + i % 20)));
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE}, &fit);
+	ck_assert_uint_eq(fit.n_rows, 20);
+	ck_assert_uint_eq(fit.n_forced, 40);
+}
+END_TEST
+
+/* ---- what cannot be fitted ---- */
+
+START_TEST(too_few_rows)
+{
+	struct sc_strbuf text = gemm_table(12, (struct trouble){0});
+
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, "too few rows: n=12");
+}
+END_TEST
+
+START_TEST(one_size_only)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, "device,op,rows,cols,time_us\n");
+	for (int i = 0; i < 50; i++)
+		sc_strbuf_printf(&text, "a100-sxm-80gb,add,8192,8192,%d\n", 260 + i % 3);
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE},
+		  "all 50 rows have one shape");
+}
+END_TEST
+
+START_TEST(a_fold_without_enough_rows)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, "device,op,rows,cols,time_us\n");
+	for (int i = 0; i < 50; i++)
+		sc_strbuf_printf(&text, "a100-sxm-80gb,add,%d,8192,%d\n", i ? 8192 : 65536,
+				 i ? 250 + i % 3 : 1900);
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .n_folds = 2},
+		  "a fold leaves 1 rows for");
+}
+END_TEST
+
+START_TEST(units_are_suspected)
+{
+	static const double SCALES[] = {1e-3, 1e-6, 1e3};
+	static const char *const MESSAGES[] = {"is time_us in ms or s", "is time_us in ms or s",
+					       "is time_us in ns"};
+	struct sc_strbuf text = gemm_table(300, (struct trouble){.scale = SCALES[_i]});
+
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, MESSAGES[_i]);
+}
+END_TEST
+
+START_TEST(times_must_be_times)
+{
+	static const char *const TIMES[] = {"nan", "-3", "0", "inf", "x", "1e400"};
+	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
+
+	sc_strbuf_printf(&text, "mine,a100-sxm-80gb,fp16,linear,fwd,64,64,64,%s\n", TIMES[_i]);
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, "time_us: expected a number");
+	ck_assert_uint_eq(err.line, 32);
+	ck_assert_str_eq(err.file, "t.csv");
+}
+END_TEST
+
+START_TEST(empty_times_are_counted)
+{
+	struct sc_strbuf text = gemm_table(300, (struct trouble){0});
+	struct sc_fit fit;
+
+	sc_strbuf_append(&text, "mine,a100-sxm-80gb,fp16,linear,fwd,64,64,64,\n");
+	sc_strbuf_append(&text, "mine,t4,fp16,linear,fwd,64,64,64,nan\n"); /* not ours */
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, &fit);
+	ck_assert_uint_eq(fit.n_rows, 300);
+	ck_assert_uint_eq(fit.n_empty, 1);
+	ck_assert_uint_eq(fit.n_other, 1);
+}
+END_TEST
+
+START_TEST(a_table_without_the_device)
+{
+	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
+
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .device = "t4"},
+		  "no row for t4; other devices in the table: a100-sxm-80gb");
+}
+END_TEST
+
+START_TEST(where_chooses)
+{
+	static const struct sc_fit_where mine = {"source", "mine"}, none = {"nothing", "x"};
+	struct sc_strbuf text = gemm_table(200, (struct trouble){0}), again;
+	struct sc_fit fit;
+
+	add_gemms(&text, "theirs", 100, SC_FP16, (struct trouble){.scale = 2});
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .where = &mine, .n_where = 1},
+		 &fit);
+	ck_assert_uint_eq(fit.n_rows, 200);
+	ck_assert_uint_eq(fit.n_other, 100);
+	gemm_is_near(&fit, 5e-3);
+	again = gemm_table(30, (struct trouble){0});
+	run_badly(&again, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .where = &none, .n_where = 1},
+		  "no column \"nothing\"");
+}
+END_TEST
+
+/* ---- the table of coefficients ---- */
+
+/* A coefficient that a device file may hold is fitted, or held on purpose. */
+START_TEST(every_coefficient_has_a_line)
+{
+	static const char *const not_of_time[] = {"spread_frac", "sm_frac"};
+
+	for (const struct sc_field *section = sc_device_fields; section->key; section++) {
+		for (int kind = 0; kind < SC_N_FIT_KINDS; kind++) {
+			const struct sc_fit_block *block = &sc_fit_blocks[kind];
+
+			if (!block->name || strcmp(block->name, section->key) != 0)
+				continue;
+			for (const struct sc_field *f = section->sub; f->key; f++) {
+				const struct sc_fit_coef_row *row = block->rows;
+
+				if (f->type != SC_F_DOUBLE || !strcmp(f->key, not_of_time[0]) ||
+				    !strcmp(f->key, not_of_time[1]))
+					continue;
+				while (row->name && strcmp(row->name, f->key) != 0)
+					row++;
+				ck_assert_msg(row->name, "%s.%s has no line in fit_coefs.c",
+					      block->name, f->key);
+				ck_assert_uint_eq(row->offset, section->offset + f->offset);
+				ck_assert(row->at > 0 ||
+					  (row->lower > 0 && row->lower < row->upper &&
+					   row->lower >= f->min && row->upper <= f->max));
+			}
+		}
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("fit");
+	TCase *fits = tcase_create("fits"), *refused = tcase_create("refused");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(fits, setup, teardown);
+	tcase_set_timeout(fits, 60);
+	tcase_add_test(fits, gemm_comes_back);
+	tcase_add_test(fits, gemm_with_noise_is_within_its_errors);
+	tcase_add_test(fits, gemm_outliers_have_no_say);
+	tcase_add_test(fits, unused_coefficients_stay_and_are_named);
+	tcase_add_test(fits, launch_is_told_apart);
+	tcase_add_test(fits, launch_alone_keeps_fixed_us);
+	tcase_add_test(fits, same_bytes_twice);
+	tcase_add_test(fits, folds_never_split_a_shape);
+	tcase_add_test(fits, attention_comes_back);
+	tcase_add_test(fits, rowwise_comes_back);
+	tcase_add_test(fits, optimizer_and_host_come_back);
+	tcase_add_test(fits, collective_comes_back);
+	tcase_add_test(fits, forced_algorithms_are_left_out);
+	tcase_add_test(fits, where_chooses);
+	tcase_add_test(fits, empty_times_are_counted);
+	tcase_add_test(fits, every_coefficient_has_a_line);
+	suite_add_tcase(suite, fits);
+	tcase_add_checked_fixture(refused, setup, teardown);
+	tcase_add_test(refused, too_few_rows);
+	tcase_add_test(refused, one_size_only);
+	tcase_add_test(refused, a_fold_without_enough_rows);
+	tcase_add_loop_test(refused, units_are_suspected, 0, 3);
+	tcase_add_loop_test(refused, times_must_be_times, 0, 6);
+	tcase_add_test(refused, a_table_without_the_device);
+	suite_add_tcase(suite, refused);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
