@@ -17,7 +17,8 @@ struct decoder {
 	struct sc_yaml_opts *opts; /* or NULL */
 	struct sc_err *err;
 };
-enum { MAX_PATH_TEXT = 160 };
+/* A message is at most as long as the text of struct sc_err. */
+enum { MAX_PATH_TEXT = 160, MAX_KEYS_TEXT = 216 };
 
 static const char *path_text(const struct trail *trail, char buf[MAX_PATH_TEXT])
 {
@@ -205,17 +206,18 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	return rc;
 }
 
-/* "a, b, c" as far as it fits. */
+/* "a, b, c" as far as it fits, "..." for the rest. */
 static const char *keys_text(const struct sc_field *table, char *buf, size_t n_buf)
 {
-	size_t used = 0;
+	static const char rest[] = ", ...";
+	size_t used = 0, room = n_buf - (sizeof(rest) - 1);
 
 	buf[0] = '\0';
 	for (const struct sc_field *field = table; field->key; field++) {
-		int n = snprintf(buf + used, n_buf - used, "%s%s", used ? ", " : "", field->key);
+		int n = snprintf(buf + used, room - used, "%s%s", used ? ", " : "", field->key);
 
-		if (n < 0 || (size_t)n >= n_buf - used) {
-			buf[used] = '\0';
+		if (n < 0 || (size_t)n >= room - used) {
+			snprintf(buf + used, n_buf - used, "%s", rest);
 			break;
 		}
 		used += (size_t)n;
@@ -227,7 +229,7 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 		       const struct trail *up)
 {
 	const char *nearest = sc_field_nearest(table, node->key);
-	char path[MAX_PATH_TEXT], keys[MAX_PATH_TEXT];
+	char path[MAX_PATH_TEXT], keys[MAX_KEYS_TEXT];
 	const char *dot;
 
 	path_text(up, path);

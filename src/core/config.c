@@ -376,13 +376,27 @@ bool sc_order_parse(const char *order, int axes[SC_N_ORDER_AXES], int *n_named)
 	return true;
 }
 
+/* With the ends counted, the later chunks have one more, and the first and last one less. */
+static void count_ends(int64_t layers, int64_t n_chunks, int64_t *out)
+{
+	int64_t each = (layers + 2) / n_chunks, n_more = (layers + 2) % n_chunks;
+
+	for (int64_t i = 0; i < n_chunks; i++)
+		out[i] = each + (i >= n_chunks - n_more);
+	out[0]--;
+	out[n_chunks - 1]--;
+}
+
 void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 {
 	const struct sc_parallel *par = &request->config.parallel;
-	int64_t n_chunks = par->pp * par->virtual_stages;
-	int64_t each = request->config.model.layers / n_chunks;
-	int64_t n_more = request->config.model.layers % n_chunks;
+	int64_t n_chunks = par->pp * par->virtual_stages, n_layers = request->config.model.layers;
+	int64_t each = n_layers / n_chunks, n_more = n_layers % n_chunks;
 
+	if (request->software.ends_are_layers && !par->stage_layers.n && each > 1) {
+		count_ends(n_layers, n_chunks, layers);
+		return;
+	}
 	for (int64_t i = 0; i < n_chunks; i++)
 		layers[i] = par->stage_layers.n ? par->stage_layers.at[i] : each + (i < n_more);
 }

@@ -180,7 +180,7 @@ enum sc_dtype sc_storage_dtype(enum sc_precision precision);
  * weights'. */
 double sc_grad_bytes(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
- * not split evenly: the first chunks have one more. */
+ * not split evenly: the first chunks have one more, if the software does not count the ends. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);
 
 enum { SC_N_ORDER_AXES = 5 };

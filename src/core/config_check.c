@@ -35,8 +35,9 @@ static int check_heads(const struct sc_resolver *res)
 	const struct sc_model *model = &res->request->config.model;
 	int64_t tp = res->request->config.parallel.tp;
 
-	if (model->head_dim < 1 || (model->hidden % model->heads &&
-				    !sc_config_origin(&res->request->config, "model.head_dim")))
+	if (model->head_dim < 1 ||
+	    (model->hidden % model->heads && model->head_dim == model->hidden / model->heads &&
+	     !sc_config_origin(&res->request->config, "model.head_dim")))
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.heads",
 				       "model.hidden %" PRId64
 				       " is no multiple of model.heads %" PRId64
@@ -139,54 +140,16 @@ static int check_stages(const struct sc_resolver *res)
 	return check_stage_layers(res);
 }
 
-static int check_experts(const struct sc_resolver *res)
+static int check_lora(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
-	const struct sc_parallel *par = &cfg->parallel;
-	const struct sc_model *model = &cfg->model;
 
-	if (sc_family_traits(model->family)->experts && !sc_model_is_moe(model))
-		return sc_resolve_fail(
-			res, SC_EVALUE, "model",
-			"model.experts is not given, and no model of configs/models has "
-			"this family, hidden and heads; write experts, top_k and "
-			"expert_ffn_hidden");
-	if (model->experts > 0 && !sc_model_is_moe(model))
-		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts",
-				       "model.experts needs family moe or moe-mla, not %s",
-				       sc_family_name(model->family));
-	if (model->dense_layers > model->layers)
-		return sc_resolve_fail(res, SC_ECONFLICT, "model.dense_layers",
-				       "model.dense_layers %" PRId64 " are more than the %" PRId64
-				       " layers",
-				       model->dense_layers, model->layers);
-	if (par->ep > 1 && !sc_model_is_moe(model))
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "parallel.ep is %" PRId64
-				       ", but the model has no experts; remove "
-				       "it, or choose family moe",
-				       par->ep);
-	if (par->shard_ranks > 0 && par->dp * par->cp % par->shard_ranks)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.shard_ranks",
-				       "parallel.shard_ranks %" PRId64
-				       " does not divide the %" PRId64 " ranks of dp x cp",
-				       par->shard_ranks, par->dp * par->cp);
-	if (par->dp % par->ep)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "parallel.ep %" PRId64
-				       " does not divide parallel.dp %" PRId64
-				       "; expert groups are cut out of the data-parallel ranks",
-				       par->ep, par->dp);
-	if (model->experts != SC_NOT_GIVEN && model->experts % par->ep)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "model.experts %" PRId64
-				       " do not split over parallel.ep %" PRId64,
-				       model->experts, par->ep);
-	if (model->experts != SC_NOT_GIVEN && model->top_k > model->experts)
-		return sc_resolve_fail(res, SC_ECONFLICT, "model.top_k",
-				       "model.top_k %" PRId64 " is more than the %" PRId64
-				       " experts",
-				       model->top_k, model->experts);
+	if (cfg->training.trainable == SC_TRAIN_LORA && cfg->training.lora_rank > cfg->model.hidden)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.lora_rank",
+				       "training.lora_rank %" PRId64
+				       " is more than model.hidden %" PRId64
+				       "; adapters are narrower than the layers they adapt",
+				       cfg->training.lora_rank, cfg->model.hidden);
 	return 0;
 }
 
@@ -195,17 +158,42 @@ static double largest(double a, double b)
 	return a > b ? a : b;
 }
 
+/* Of a layer: parameters, and the widest activation of a token. */
+static void layer_sizes(const struct sc_config *cfg, double *parameters, double *widest)
+{
+	const struct sc_model *model = &cfg->model;
+	double hidden = (double)model->hidden, ffn = (double)model->ffn_hidden;
+	double heads = (double)model->heads, head = (double)model->head_dim;
+
+	if (sc_model_is_mla(model))
+		head += (double)model->rope_head_dim;
+	if (model->v_head_dim > 0)
+		head = largest(head, (double)model->v_head_dim);
+	*parameters = hidden * (4 * heads * head + 3 * ffn);
+	*widest = largest(largest(3 * hidden, 3 * heads * head),
+			  largest(2 * ffn, heads * (double)model->seq));
+	if (sc_model_is_moe(model)) {
+		double expert = (double)model->expert_ffn_hidden;
+		double shared = (double)model->shared_experts;
+		double routed = (double)model->top_k * cfg->training.expert_imbalance;
+
+		*parameters += 3 * hidden * expert * ((double)model->experts + shared);
+		*widest = largest(*widest, routed * largest(2 * expert, hidden));
+		*widest = largest(*widest, 2 * shared * expert);
+	}
+}
+
 static int check_exact(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
 	const struct sc_model *model = &cfg->model;
-	double hidden = (double)model->hidden, ffn = (double)model->ffn_hidden;
-	double vocab = (double)model->vocab, seq = (double)model->seq, heads = (double)model->heads;
-	double tokens = (double)cfg->training.micro_batch * seq;
-	double parameters =
-		(double)model->layers * hidden * (4 * hidden + 3 * ffn) + 2 * vocab * hidden;
-	double widest = largest(largest(3 * hidden, ffn), largest(vocab, heads * seq));
+	double vocab = (double)model->vocab;
+	double tokens = (double)cfg->training.micro_batch * (double)model->seq;
+	double parameters, widest;
 
+	layer_sizes(cfg, &parameters, &widest);
+	parameters = (double)model->layers * parameters + 2 * vocab * (double)model->hidden;
+	widest = largest(widest, vocab);
 	if (parameters >= EXACT_LIMIT)
 		return sc_resolve_fail(
 			res, SC_ELIMIT, "model.hidden",
@@ -225,8 +213,8 @@ static int check_exact(const struct sc_resolver *res)
 static int check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given, check_heads,   check_sequence,
-		check_stages,      check_experts, check_exact,
+		check_model_given,       check_heads, check_sequence, check_stages,
+		sc_config_check_experts, check_lora,  check_exact,
 	};
 	int rc = 0;
 

@@ -20,5 +20,8 @@ extern const struct sc_name sc_family_names[];
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
+int sc_config_check_experts(const struct sc_resolver *res);
+/* Of a request that was checked; returns 0. */
+int sc_config_warn(const struct sc_resolver *res);
 
 #endif

@@ -375,26 +375,47 @@ static void split_batch(struct sc_request *req)
 #define MEAN_SAMPLE_TOKENS 320.0
 enum { DEFAULT_LORA_RANK = 16 };
 
-static double mean_fill(double seq)
+static double mean_fill(double seq, double bin_tokens)
 {
-	return MEAN_SAMPLE_TOKENS / seq * -expm1(-seq / MEAN_SAMPLE_TOKENS);
+	double tokens = MEAN_SAMPLE_TOKENS * -expm1(-seq / MEAN_SAMPLE_TOKENS);
+
+	return fmin((tokens + bin_tokens / 2) / seq, 1);
+}
+
+/* Padded samples are computed in full; those of a causal model are cut from one long text. */
+static void resolve_fill(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+	bool causal = sc_family_traits(req->config.model.family)->causal;
+	double seq = (double)req->config.model.seq, from_seq = req->software.unpadded_from_seq;
+	double bin = tr->unpadded ? 0 : req->software.length_bin_tokens;
+
+	if (from_seq > 0 && seq >= from_seq && !causal)
+		tr->unpadded = true;
+	if (!tr->unpadded && tr->fill_fraction >= 0 && tr->fill_fraction < 1)
+		sc_warn(&req->warnings,
+			"training.fill_fraction has no effect without training.unpadded");
+	if (!tr->unpadded)
+		tr->fill_fraction = 1;
+	if (tr->fill_fraction >= 0)
+		return;
+	tr->fill_fraction = causal ? 1 : mean_fill(seq, bin);
+	if (causal)
+		sc_warn(&req->warnings,
+			"training.unpadded has no effect on a causal model's full samples; give "
+			"training.fill_fraction if they are not full");
+	else
+		sc_warn(&req->warnings,
+			"training.fill_fraction is not given; %.2f of every sample is taken to be "
+			"tokens",
+			tr->fill_fraction);
 }
 
 static void resolve_options(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
-	double seq = (double)req->config.model.seq;
 
-	if (req->software.unpadded_from_seq > 0 && seq >= req->software.unpadded_from_seq)
-		tr->unpadded = true;
-	if (tr->fill_fraction < 0) {
-		tr->fill_fraction = tr->unpadded ? mean_fill(seq) : 1;
-		if (tr->unpadded)
-			sc_warn(&req->warnings,
-				"training.fill_fraction is not given; %.2f of every sample is taken "
-				"to be tokens",
-				tr->fill_fraction);
-	}
+	resolve_fill(req);
 	if (tr->expert_imbalance < 0 && sc_model_is_moe(&req->config.model))
 		tr->expert_imbalance = 1;
 	if (tr->trainable == SC_TRAIN_LORA) {
@@ -434,7 +455,8 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model, resolve_parallel, resolve_cluster, resolve_training, sc_config_check,
+		resolve_model,    resolve_parallel, resolve_cluster,
+		resolve_training, sc_config_check,  sc_config_warn,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {

@@ -36,7 +36,7 @@ static const struct sc_field PEAK_FIELDS[] = {
 	PEAK(fp32), PEAK(tf32), PEAK(fp16), PEAK(bf16), PEAK(fp8), SOURCE, {0},
 };
 static const struct sc_field GEMM_FIELDS[] = {
-	FRAC(sc_gemm_coef, eff_max, "share of tensor peak over a long k loop"),
+	FRAC(sc_gemm_coef, eff_max, "share of tensor peak over a long k loop, first wave"),
 	DOUBLE(sc_gemm_coef, eff_simt, 1e-3, 4,
 	       "share of fp32 peak without tensor cores; above 1 with packed math"),
 	DOUBLE(sc_gemm_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
@@ -47,7 +47,25 @@ static const struct sc_field GEMM_FIELDS[] = {
 	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
 	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
 	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
+	US(sc_gemm_coef, split_us, "added by a split of k, us"),
+	DOUBLE(sc_gemm_coef, wave_loss, 0, 10, "time added to waves after the first, relative"),
 	SPREAD(sc_gemm_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field SIMT_FIELDS[] = {
+	DOUBLE(sc_simt_coef, eff_batched, 0, 4, "batched, share of fp32 peak; 0 = gemm.eff_simt"),
+	DOUBLE(sc_simt_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
+	DOUBLE(sc_simt_coef, k_half, 0, 1e6, "k whose start and end cost as much as its loop"),
+	DOUBLE(sc_simt_coef, k_half_batched, 0, 1e6, "the same for batched GEMMs"),
+	DOUBLE(sc_simt_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
+	DOUBLE(sc_simt_coef, batched_tile_m, 0, 4096, "the tile of batched GEMMs; 0 = chosen"),
+	DOUBLE(sc_simt_coef, batched_tile_n, 0, 4096, "the tile of batched GEMMs; 0 = chosen"),
+	DOUBLE(sc_simt_coef, batched_blocks, 0, 32, "blocks an SM needs for its full rate"),
+	DOUBLE(sc_simt_coef, far_k, 0, 1e9, "k around which rows are too far apart; 0 = none"),
+	DOUBLE(sc_simt_coef, far_loss, 0, 100, "time added there, relative"),
+	DOUBLE(sc_simt_coef, droop_frac, 0, 10, "time added by a falling clock, relative"),
+	US(sc_simt_coef, droop_us, "kernel time at which half of it is felt, us"),
 	SOURCE,
 	{0},
 };
@@ -56,6 +74,13 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	FRAC(sc_attention_coef, bwd_eff, "backward, share of tensor peak at long sequences"),
 	DOUBLE(sc_attention_coef, seq_half, 0, 1e6, "sequence length at which half of it is lost"),
 	US(sc_attention_coef, fixed_us, "shortest kernel, us"),
+	DOUBLE(sc_attention_coef, bwd_seq_half, 0, 1e6, "seq_half of backward"),
+	DOUBLE(sc_attention_coef, causal_half, 0, 1e6, "added to seq_half by a causal mask"),
+	DOUBLE(sc_attention_coef, head_half, 0, 1e6, "softmax of a score, in head columns"),
+	DOUBLE(sc_attention_coef, padded_eff, 0, 1, "factor where the head is padded; 0 = none"),
+	DOUBLE(sc_attention_coef, fwd_wide_eff, 0, 1, "forward, heads above 128; 0 = none"),
+	DOUBLE(sc_attention_coef, bwd_wide_eff, 0, 1, "backward, heads above 128; 0 = none"),
+	DOUBLE(sc_attention_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
 	SPREAD(sc_attention_coef),
 	SOURCE,
 	{0},
@@ -97,6 +122,7 @@ const struct sc_field sc_device_fields[] = {
 	INT(sc_device, usual_nics_per_node, 0, 1024, "0 = not known"),
 	DOUBLE(sc_device, usual_nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
 	SECTION(gemm, GEMM_FIELDS, "models/gemm.c"),
+	SECTION(simt, SIMT_FIELDS, "models/gemm.c, without tensor cores"),
 	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),
 	SECTION(rowwise, ROWWISE_FIELDS, "models/rowwise.c"),
 	SECTION(host, HOST_FIELDS, "launches"),
@@ -107,12 +133,21 @@ const struct sc_field sc_device_fields[] = {
 static const struct sc_profile_kind device_kind = {
 	.folder = "devices", .noun = "GPU", .hidden = "arch-", .fields = sc_device_fields};
 
-/* A device without tensor cores, links or a usual node need not say so. */
+static void init_attention(struct sc_attention_coef *c)
+{
+	c->bwd_seq_half = c->causal_half = c->head_half = c->wave_frac = 0;
+	c->padded_eff = c->fwd_wide_eff = c->bwd_wide_eff = 0;
+}
+
+/* A device without tensor cores, links or a usual node need not say so, nor a model without an effect. */
 static void init_device(struct sc_device *device)
 {
 	memset(device, 0, sizeof(*device));
 	sc_profile_init_numbers(sc_device_fields, device);
 	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
+	device->gemm.split_us = device->gemm.wave_loss = 0;
+	device->simt = (struct sc_simt_coef){0};
+	init_attention(&device->attention);
 	device->cuda_capability = 0;
 	device->nvlink_links = 0;
 	device->nvlink_link_gbps = 0;

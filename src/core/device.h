@@ -24,12 +24,31 @@ struct sc_gemm_coef {
 	double fixed_us;       /* kernel start and drain */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
+	double split_us;  /* added by a split of k */
+	double wave_loss; /* time added to each wave after the first, relative */
 	double spread_frac;
 };
+/* GEMMs without tensor cores; gemm.eff_simt is their share of fp32 peak. 0 leaves an effect out. */
+struct sc_simt_coef {
+	double eff_batched; /* share of fp32 peak of batched GEMMs; 0 = eff_simt */
+	double tile_half, k_half, k_half_batched, wave_frac; /* as of tensor cores */
+	double batched_tile_m, batched_tile_n; /* the one tile that batched GEMMs use; 0 = chosen */
+	double batched_blocks; /* blocks of a batched GEMM that an SM needs for its full rate */
+	double far_k,
+		far_loss; /* k, in elements, around which rows are too far apart; time added */
+	double droop_frac,
+		droop_us; /* time added by a falling clock; the kernel time of half of it */
+};
 struct sc_attention_coef {
-	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences */
+	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences and wide heads */
 	double seq_half;         /* sequence length at which half of it is lost */
 	double fixed_us;
+	/* 0 leaves an effect out */
+	double bwd_seq_half, causal_half; /* seq_half of backward; added to both by a causal mask */
+	double head_half;                 /* softmax of one score, in columns of the head */
+	double padded_eff;                /* factor where the head is padded to a multiple of 32 */
+	double fwd_wide_eff, bwd_wide_eff; /* factor of heads above 128 */
+	double wave_frac;                  /* share of wave quantization that is felt */
 	double spread_frac;
 };
 struct sc_rowwise_coef {
@@ -57,6 +76,7 @@ struct sc_device {
 	int64_t usual_gpus_per_node, usual_nics_per_node;
 	double usual_nic_gbit_s;
 	struct sc_gemm_coef gemm;
+	struct sc_simt_coef simt;
 	struct sc_attention_coef attention;
 	struct sc_rowwise_coef rowwise;
 	struct sc_host_coef host;

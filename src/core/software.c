@@ -69,12 +69,16 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
 	BOOL(casts_weights, "amp: weights cast for every micro-batch"),
 	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
+	DOUBLE(elementwise_factor, 0.1, 20, "bytes of its elementwise kernels; default 1"),
+	BOOL(ends_are_layers, "embedding and head count as layers of the split"),
 	DOUBLE(attention_eff, 0.01, 2, "fused attention kernels over the device's; default 1"),
 	DOUBLE(attention_eff_hopper, 0.01, 2, "the same from Hopper on; default 1"),
 	DOUBLE(link_eff, 0.001, 1, "share of the links' rate reached; default 1"),
 	DOUBLE(net_eff, 0.001, 1, "share of the network's rate reached; default 1"),
 	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
+	US(comm_latency_us, "added to every collective's latency, us; default 0"),
+	DOUBLE(length_bin_tokens, 0, 1e9, "bins of samples batched by length; default 0"),
 	DOUBLE(unpadded_from_seq, 0, 1e9, "longer samples are batched by length; 0 = never"),
 	BOOL(cuda_graphs, "launches are replayed"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
@@ -116,8 +120,9 @@ int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software 
 	sc_profile_init_numbers(sc_software_fields, &software);
 	software.successor_capability = 0;                /* read with a successor only */
 	software.attention_eff = software.attention_eff_hopper = 1;
+	software.elementwise_factor = 1;
 	software.link_eff = software.net_eff = 1;
-	software.unpadded_from_seq = 0;
+	software.unpadded_from_seq = software.length_bin_tokens = software.comm_latency_us = 0;
 	software.reserve_frac = software.loss_copies = 0; /* memory alone; few profiles say */
 	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
 	if (rc)

@@ -38,13 +38,20 @@ struct sc_software {
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them */
 	bool casts_weights;  /* amp: fp32 weights are cast for every micro-batch */
 	bool mlm_gather;     /* masked-language-model head on the masked positions only */
+	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
+	 * where PyTorch's kernels are. Default 1. */
+	double elementwise_factor;
+	bool ends_are_layers; /* embedding and head count as layers when layers are split over stages */
 	/* Speed of its fused attention kernels over those the device's coefficients are of: on GPUs before
 	 * Hopper; and from Hopper on, where kernels written for earlier ones lose much. Default 1. */
 	double attention_eff, attention_eff_hopper;
-	double link_eff, net_eff; /* share of the fabric's rates that its communication reaches; default 1 */
+	/* Share of the fabric's rates that its communication reaches, default 1, and what it adds to every
+	 * collective's latency (a coordinator's cycle, sockets), default 0. */
+	double link_eff, net_eff, comm_latency_us;
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
-	double unpadded_from_seq; /* samples of that length and more are batched by length; 0 = never */
+	/* Samples of that length and more (0 = never) are batched by length, in bins of so many tokens. */
+	double unpadded_from_seq, length_bin_tokens;
 	bool cuda_graphs; /* launches are replayed even where training.cuda_graphs is not given */
 	enum sc_selective selective;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */

@@ -1,6 +1,7 @@
-/* Fused (flash) attention: FLOP over an achieved share of tensor peak that grows with the sequence
- * length, halved work for a causal mask; backward does 2.5 times the forward's FLOP (Dao,
- * FlashAttention-2, 2023: five matrix products against two, all recomputing the scores). */
+/* Fused (flash) attention: FLOP over an achieved share of tensor peak. Kernels exist for head
+ * dimensions in steps of 32 and pad to them; the softmax costs head_half columns more for each score;
+ * a causal mask halves the work. Backward does 2.5 times the forward's FLOP (Dao, FlashAttention-2,
+ * 2023: five matrix products against two, all recomputing the scores). */
 #include <math.h>
 
 #include "base/units.h"
@@ -8,6 +9,40 @@
 
 #define BACKWARD_FLOP_RATIO 2.5
 #define TILE_ROWS 128.0
+#define HEAD_STEP 32.0
+#define WIDE_HEAD 128.0 /* wider heads leave room for smaller tiles only */
+
+/* A coefficient that a device file leaves out (0) leaves its effect out. */
+static double factor(double frac)
+{
+	return frac > 0 ? frac : 1;
+}
+
+static double padded_head(const struct sc_attention_shape *s)
+{
+	return ceil(s->head_dim / HEAD_STEP) * HEAD_STEP;
+}
+
+static double scores_flop(const struct sc_attention_shape *s, double head_half)
+{
+	double flop = 4 * s->batch * s->heads * s->seq_q * s->seq_kv * (padded_head(s) + head_half);
+
+	return flop * (s->causal ? 0.5 : 1) * (s->backward ? BACKWARD_FLOP_RATIO : 1);
+}
+
+static double achieved_eff(const struct sc_attention_coef *c, const struct sc_attention_shape *s)
+{
+	double head = padded_head(s);
+	double half =
+		(s->backward ? c->bwd_seq_half : c->seq_half) + (s->causal ? c->causal_half : 0);
+	double eff = s->backward ? c->bwd_eff : c->fwd_eff;
+
+	if (head - s->head_dim > 0.5)
+		eff *= factor(c->padded_eff);
+	if (head > WIDE_HEAD)
+		eff *= factor(s->backward ? c->bwd_wide_eff : c->fwd_wide_eff);
+	return eff * s->seq_kv / (s->seq_kv + half);
+}
 
 static void attention_time(const struct sc_device *device, const struct sc_op *op,
 			   struct sc_op_time *out)
@@ -15,32 +50,24 @@ static void attention_time(const struct sc_device *device, const struct sc_op *o
 	const struct sc_attention_shape *s = &op->u.attention;
 	const struct sc_attention_coef *c = &device->attention;
 	double peak = sc_device_peak_tflops(device, op->dtype);
-	double flop = 4 * s->batch * s->heads * s->seq_q * s->seq_kv * s->head_dim;
-	double q_elements = s->batch * s->heads * s->seq_q * s->head_dim;
-	double kv_elements = s->batch * s->kv_heads * s->seq_kv * s->head_dim;
-	double elements = 2 * q_elements + 2 * kv_elements;
-	double eff = s->backward ? c->bwd_eff : c->fwd_eff;
+	double elements =
+		2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
+	double w = s->batch * s->heads * ceil(s->seq_q / TILE_ROWS) / (double)device->sm_count;
+	double waves = fmax(1, w + c->wave_frac * (ceil(w) - w));
 	double math_us, memory_us;
 
 	if (peak <= 0)
 		peak = device->peak_tflops.fp32;
-	if (s->causal)
-		flop *= 0.5;
-	if (s->backward) {
-		flop *= BACKWARD_FLOP_RATIO;
-		elements *= 2;
-	}
-	eff *= s->seq_kv / (s->seq_kv + c->seq_half);
-	math_us = sc_flop_us(flop, peak * eff);
-	memory_us = sc_memory_us(device, elements * sc_dtype_bytes(op->dtype),
-				 device->rowwise.hbm_eff, 0);
+	math_us = sc_flop_us(scores_flop(s, c->head_half), peak * achieved_eff(c, s)) * waves / w;
+	memory_us =
+		sc_memory_us(device, elements * (s->backward ? 2 : 1) * sc_dtype_bytes(op->dtype),
+			     device->rowwise.hbm_eff, 0);
 	*out = (struct sc_op_time){
 		.total_us = c->fixed_us + sc_smooth_max(math_us, memory_us),
 		.math_us = math_us,
 		.memory_us = memory_us,
 		.fixed_us = c->fixed_us,
-		.waves = ceil(s->batch * s->heads * ceil(s->seq_q / TILE_ROWS) /
-			      (double)device->sm_count),
+		.waves = ceil(w),
 		.sm_frac = 1,
 		.spread_frac = c->spread_frac,
 		.limit = math_us >= memory_us ? "math" : "memory",

@@ -36,6 +36,8 @@ static const struct sc_fit_coef_row GEMM[] = {
 	COEF(gemm, hbm_eff, 0.05, 1),
 	COEF(gemm, fixed_us, 0.1, 100),
 	COEF(gemm, misaligned_eff, 0.02, 1),
+	MINOR(gemm, split_us, 0.1, 100),
+	MINOR(gemm, wave_loss, 1e-3, 1),
 	/* tables hold kernels timed alone, not under sustained load */
 	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
 	{0},
@@ -45,6 +47,13 @@ static const struct sc_fit_coef_row ATTENTION[] = {
 	COEF(attention, bwd_eff, 0.02, 1),
 	MINOR(attention, seq_half, 1, 1e5),
 	COEF(attention, fixed_us, 0.1, 500),
+	MINOR(attention, bwd_seq_half, 1, 1e5),
+	MINOR(attention, causal_half, 1, 1e5),
+	MINOR(attention, head_half, 0.5, 1e3),
+	MINOR(attention, padded_eff, 0.1, 1),
+	MINOR(attention, fwd_wide_eff, 0.1, 1),
+	MINOR(attention, bwd_wide_eff, 0.1, 1),
+	MINOR(attention, wave_frac, 1e-3, 1),
 	{0},
 };
 static const struct sc_fit_coef_row ROWWISE[] = {

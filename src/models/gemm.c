@@ -1,7 +1,9 @@
 /* GEMM: output tiles in waves over the SMs, each a k loop with a prologue and an epilogue, against the
- * HBM traffic of the operands. The tile is chosen by the smallest predicted time, as the vendor's
- * heuristics try to. Wave quantization after NVIDIA's "Matrix Multiplication Background User's
- * Guide", softened by wave_frac since several blocks share an SM. */
+ * HBM traffic of the operands. The tile, and the split of k when tiles are fewer than SMs, are chosen
+ * by the smallest predicted time, as the vendor's heuristics try to. Wave quantization after NVIDIA's
+ * "Matrix Multiplication Background User's Guide", softened by wave_frac since several blocks share an
+ * SM; waves after the first are slower by wave_loss, as blocks drift apart and the clock falls.
+ * Kernels without tensor cores (SIMT) follow the same formula with coefficients of their own. */
 #include <math.h>
 #include <stddef.h>
 
@@ -12,19 +14,28 @@ struct tile {
 	double m, n;
 };
 static const struct tile TENSOR_TILES[] = {{256, 128}, {128, 256}, {128, 128}, {64, 64}};
-static const struct tile SIMT_TILES[] = {{128, 128}, {128, 64}, {64, 128},
-					 {64, 64},   {32, 64},  {64, 32}};
+static const struct tile SIMT_TILES[] = {{128, 128}, {128, 64}, {64, 128}, {64, 64},
+					 {32, 128},  {128, 32}, {32, 32}};
+/* The batched kernels that cuBLAS was seen to pick on GPUs without one fixed tile (NeuSight V100, T4). */
+static const struct tile SIMT_BATCHED_TILES[] = {{64, 64}, {64, 128}, {128, 32}, {32, 128}};
 #define N_OF(a) (sizeof(a) / sizeof((a)[0]))
-#define K_STEP 32.0      /* a k loop's step on tensor cores: shorter tails are padded */
-#define ALIGN_BYTES 16.0 /* of rows, below which tensor cores cannot be fed by wide loads */
+#define TENSOR_K_STEP 32.0 /* a k loop's step: shorter tails are padded */
+#define SIMT_K_STEP 8.0
+#define ALIGN_BYTES 16.0  /* of rows, below which tensor cores cannot be fed by wide loads */
+#define MIN_SPLIT_K 256.0 /* no slice of k is shorter */
+#define MAX_SLICES 32.0
+#define PARTIAL_BYTES 4.0 /* slices leave fp32 partial sums */
 
 /* What the tiles of one GEMM have in common. */
 struct problem {
 	const struct sc_gemm_shape *shape;
-	double sms, wave_frac;
-	double k, k_half;       /* padded k; prologue and epilogue in steps of k */
-	double flop_per_us_max; /* whole device, largest tile */
+	const struct tile *tiles;
+	size_t n_tiles;
+	double sms, wave_frac, wave_loss, min_waves;
+	double k_step, k_half;         /* k_half: prologue and epilogue in steps of k */
+	double us_per_flop, loads_max; /* of the largest tile on the whole device */
 	double tile_half;
+	double split_us, partial_us; /* of one slice more */
 };
 
 static double operand_bytes(const struct sc_op *op)
@@ -37,26 +48,43 @@ static double operand_bytes(const struct sc_op *op)
 	return s->batch * (e * (s->m * s->k + s->k * s->n) + c_bytes * s->m * s->n);
 }
 
-static double tile_math_us(const struct problem *p, const struct tile *tile, double *waves)
+/* `blocks` of one tile size over k / slices each, with the operand loads of that tile. */
+static double blocks_us(const struct problem *p, const struct tile *tile, double blocks, double k,
+			double *waves)
 {
-	const struct sc_gemm_shape *s = p->shape;
-	double w = s->batch * ceil(s->m / tile->m) * ceil(s->n / tile->n) / p->sms;
+	double w = blocks / p->sms;
 	double loads = 1 + p->tile_half * (1 / tile->m + 1 / tile->n);
-	double loads_best = 1 + p->tile_half * (1.0 / 256 + 1.0 / 128);
-	double flop = 2 * tile->m * tile->n * (p->k + p->k_half) * p->sms;
+	double loop = ceil(k / p->k_step) * p->k_step + p->k_half;
 
-	*waves = fmax(1, (1 - p->wave_frac) * w + p->wave_frac * ceil(w));
-	return *waves * flop * loads / (loads_best * p->flop_per_us_max);
+	*waves = fmax(p->min_waves, w + p->wave_frac * (ceil(w) - w));
+	w = *waves + p->wave_loss * (*waves - 1);
+	return w * p->sms * 2 * tile->m * tile->n * loop * loads * p->us_per_flop / p->loads_max;
 }
 
-static double best_math_us(const struct problem *p, bool tensor, double *waves)
+static double tile_us(const struct problem *p, const struct tile *tile, double *waves)
 {
-	const struct tile *tiles = tensor ? TENSOR_TILES : SIMT_TILES;
-	size_t n = tensor ? N_OF(TENSOR_TILES) : N_OF(SIMT_TILES);
+	const struct sc_gemm_shape *s = p->shape;
+	double blocks = s->batch * ceil(s->m / tile->m) * ceil(s->n / tile->n);
+	double us = blocks_us(p, tile, blocks, s->k, waves);
+	double slices = floor(fmin(fmin(p->sms / blocks, s->k / MIN_SPLIT_K), MAX_SLICES));
+	double split_waves, split_us;
+
+	if (slices < 2)
+		return us;
+	split_us = blocks_us(p, tile, blocks * slices, s->k / slices, &split_waves) + p->split_us +
+		   (1 + slices) * p->partial_us;
+	if (split_us >= us)
+		return us;
+	*waves = split_waves;
+	return split_us;
+}
+
+static double best_tile_us(const struct problem *p, double *waves)
+{
 	double best = INFINITY;
 
-	for (size_t i = 0; i < n; i++) {
-		double w, us = tile_math_us(p, &tiles[i], &w);
+	for (size_t i = 0; i < p->n_tiles; i++) {
+		double w, us = tile_us(p, &p->tiles[i], &w);
 
 		if (us < best) {
 			best = us;
@@ -75,34 +103,90 @@ static bool is_aligned(const struct sc_op *op)
 	return fmod(s->m, unit) < 0.5 && fmod(s->n, unit) < 0.5 && fmod(s->k, unit) < 0.5;
 }
 
+static double loads_of(double tile_half, double m, double n)
+{
+	return 1 + tile_half * (1 / m + 1 / n);
+}
+
+static void set_tensor(struct problem *p, const struct sc_device *device, const struct sc_op *op)
+{
+	const struct sc_gemm_coef *c = &device->gemm;
+	double eff = c->eff_max * (is_aligned(op) ? c->power_eff : c->misaligned_eff);
+
+	p->tiles = TENSOR_TILES;
+	p->n_tiles = N_OF(TENSOR_TILES);
+	p->wave_frac = c->wave_frac;
+	p->wave_loss = c->wave_loss;
+	p->k_step = TENSOR_K_STEP;
+	p->k_half = op->u.gemm.bmm ? c->k_half_batched : c->k_half;
+	p->us_per_flop = sc_flop_us(1, sc_device_peak_tflops(device, op->dtype) * eff);
+	p->tile_half = c->tile_half;
+	p->loads_max = loads_of(c->tile_half, 256, 128);
+}
+
+/* A 0 among these coefficients leaves its effect out. */
+static void set_simt(struct problem *p, const struct sc_device *device, struct tile *own)
+{
+	const struct sc_simt_coef *c = &device->simt;
+	bool bmm = p->shape->bmm;
+	double eff = bmm && c->eff_batched > 0 ? c->eff_batched : device->gemm.eff_simt;
+
+	*own = (struct tile){c->batched_tile_m, c->batched_tile_n};
+	p->tiles = !bmm ? SIMT_TILES : own->m > 0 ? own : SIMT_BATCHED_TILES;
+	p->n_tiles = !bmm ? N_OF(SIMT_TILES) : own->m > 0 ? 1 : N_OF(SIMT_BATCHED_TILES);
+	p->wave_frac = c->wave_frac;
+	if (bmm && c->batched_blocks > 1)
+		p->min_waves = c->batched_blocks;
+	p->k_step = SIMT_K_STEP;
+	p->k_half = bmm ? c->k_half_batched : c->k_half;
+	p->us_per_flop = sc_flop_us(1, device->peak_tflops.fp32 * eff);
+	p->tile_half = c->tile_half;
+	p->loads_max = loads_of(c->tile_half, 128, 128);
+}
+
+/* Rows of the k-contiguous operands of a linear layer that lie far apart in memory, on GPUs whose
+ * address translation does not reach that far. */
+static double far_rows_factor(const struct sc_simt_coef *c, const struct sc_gemm_shape *s)
+{
+	double r = c->far_k > 0 && !s->bmm ? s->k / c->far_k : 0;
+
+	return 1 + c->far_loss * r * r / (1 + r * r);
+}
+
+/* The clock of a card with a tight power limit falls while a long kernel runs. */
+static double droop_factor(const struct sc_simt_coef *c, double us)
+{
+	return c->droop_us > 0 ? 1 + c->droop_frac * us / (us + c->droop_us) : 1;
+}
+
 static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 		      struct sc_op_time *out)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	const struct sc_gemm_shape *s = &op->u.gemm;
-	double peak = sc_device_peak_tflops(device, op->dtype);
 	/* cards whose half precision is slower than single run it on the fp32 units */
-	bool tensor = op->dtype != SC_FP32 && peak > device->peak_tflops.fp32;
-	bool aligned = !tensor || is_aligned(op);
-	double eff =
-		tensor ? c->eff_max * (aligned ? c->power_eff : c->misaligned_eff) : c->eff_simt;
-	struct problem p = {
-		.shape = s,
-		.sms = (double)device->sm_count,
-		.wave_frac = c->wave_frac,
-		.k = tensor ? ceil(s->k / K_STEP) * K_STEP : s->k,
-		.k_half = s->bmm ? c->k_half_batched : c->k_half,
-		.flop_per_us_max =
-			1 / sc_flop_us(1, (tensor ? peak : device->peak_tflops.fp32) * eff),
-		.tile_half = c->tile_half,
-	};
-	double waves = 1, math_us = best_math_us(&p, tensor, &waves);
-	double memory_us = sc_memory_us(device, operand_bytes(op), c->hbm_eff, 0);
+	bool tensor = op->dtype != SC_FP32 &&
+		      sc_device_peak_tflops(device, op->dtype) > device->peak_tflops.fp32;
+	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
+	double waves = 1, math_us, memory_us, slowdown = 1;
+	struct tile own;
 
+	p.split_us = c->split_us;
+	p.partial_us = sc_memory_us(device,
+				    PARTIAL_BYTES * p.shape->batch * p.shape->m * p.shape->n, 1, 0);
+	if (tensor)
+		set_tensor(&p, device, op);
+	else
+		set_simt(&p, device, &own);
+	math_us = best_tile_us(&p, &waves);
+	memory_us = sc_memory_us(device, operand_bytes(op), c->hbm_eff, 0);
+	if (!tensor) {
+		math_us *= far_rows_factor(&device->simt, p.shape);
+		slowdown = droop_factor(&device->simt, sc_smooth_max(math_us, memory_us));
+	}
 	*out = (struct sc_op_time){
-		.total_us = c->fixed_us + sc_smooth_max(math_us, memory_us),
-		.math_us = math_us,
-		.memory_us = memory_us,
+		.total_us = c->fixed_us + slowdown * sc_smooth_max(math_us, memory_us),
+		.math_us = slowdown * math_us,
+		.memory_us = slowdown * memory_us,
 		.fixed_us = c->fixed_us,
 		.waves = ceil(waves),
 		.sm_frac = 1,

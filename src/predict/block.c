@@ -79,6 +79,8 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 	bool remote = span->n_nodes > 1;
 
 	sc_collective_cost(env->fabric, shape, span, out, NULL);
+	if (out->latency_us + out->work_us > 0)
+		out->latency_us += env->software->comm_latency_us;
 	out->work_us /= remote ? env->software->net_eff : env->software->link_eff;
 	scale_cost(out, 1 / (remote ? env->nic_speed : env->link_speed));
 }

@@ -4,6 +4,8 @@
 
 #include "predict/transformer_priv.h"
 
+#define TOKEN_UNIT 8.0
+
 void dims_init(struct dims *x, const struct sc_request *req, const struct sc_block_env *env,
 	       double samples, struct sc_block *block)
 {
@@ -26,7 +28,9 @@ void dims_init(struct dims *x, const struct sc_request *req, const struct sc_blo
 	x->lora = tr->trainable == SC_TRAIN_LORA;
 	x->sp = req->config.parallel.sequence_parallel && tp > 1;
 	x->dropout = req->software.dropout > 0 && x->traits->dropout;
-	x->s_all = (double)m->seq * tr->fill_fraction;
+	x->s_all = (double)m->seq;
+	if (tr->fill_fraction < 1) /* a batch's tokens are padded to what tensor cores like */
+		x->s_all = fmax(TOKEN_UNIT, round(x->s_all * tr->fill_fraction / TOKEN_UNIT) * TOKEN_UNIT);
 	x->s = x->s_all / (double)req->config.parallel.cp;
 	x->tokens = samples * x->s;
 	x->tokens_seq = x->sp ? x->tokens / tp : x->tokens;
@@ -106,7 +110,8 @@ void add_rowwise(const struct dims *x, enum sc_op_name name, double n, double by
 	struct sc_op op = {
 		SC_OP_ROWWISE,
 		x->storage,
-		{.rowwise = {.read_bytes = n * bytes_per_element, .n_kernels = n_kernels}}};
+		{.rowwise = {.read_bytes = n * bytes_per_element * x->sw->elementwise_factor,
+			     .n_kernels = n_kernels}}};
 
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }

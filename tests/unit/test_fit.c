@@ -313,7 +313,9 @@ START_TEST(attention_comes_back)
 				 i % 3 == 0 ? "bwd" : "fwd", i % 5 == 0 ? "true" : "false", heads,
 				 seq, dim, op_us(&d, &op));
 	}
-	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_ATTENTION}, &fit);
+	run_well(&text,
+		 (struct sc_fit_opts){.kind = SC_FIT_ATTENTION, .launch = SC_FIT_LAUNCH_NONE},
+		 &fit);
 	is_near(&fit, "fwd_eff", 0.4, 1e-2);
 	is_near(&fit, "bwd_eff", 0.3, 1e-2);
 	is_near(&fit, "seq_half", 700, 2e-2);

@@ -11,9 +11,9 @@
 	"family: moe\nlayers: 10\nhidden: 640\nheads: 10\nkv_heads: 2\nffn_hidden: 2000\n" \
 	"vocab: 5000\nseq: 4096\ndense_layers: 3\nexperts: 24\ntop_k: 3\n"                 \
 	"shared_experts: 2\nexpert_ffn_hidden: 96\nhead_dim: 80\n"
-#define MIX_B                                                                        \
-	"family: moe\nlayers: 7\nhidden: 640\nheads: 10\nkv_heads: 2\nvocab: 5000\n" \
-	"seq: 4096\nexperts: 16\ntop_k: 1\nkv_lora_rank: 33\nq_lora_rank: 44\n"      \
+#define MIX_B                                                                         \
+	"family: moe\nlayers: 7\nhidden: 640\nheads: 10\nkv_heads: 10\nvocab: 5000\n" \
+	"seq: 4096\nexperts: 16\ntop_k: 1\nkv_lora_rank: 33\nq_lora_rank: 44\n"       \
 	"rope_head_dim: 55\nv_head_dim: 66\nhead_dim: 77\ntied_embeddings: true\n"
 
 static struct sc_catalog *catalog;

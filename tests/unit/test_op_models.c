@@ -22,7 +22,11 @@ static struct sc_device device(void)
 			 .misaligned_eff = 0.3,
 			 .power_eff = 1,
 			 .spread_frac = 0.1},
-		.attention = {.fwd_eff = 0.6, .bwd_eff = 0.5, .seq_half = 500, .fixed_us = 5},
+		.attention = {.fwd_eff = 0.6,
+			      .bwd_eff = 0.5,
+			      .seq_half = 500,
+			      .bwd_seq_half = 500,
+			      .fixed_us = 5},
 		.rowwise = {.hbm_eff = 0.8, .half_bytes = 1e6, .fixed_us = 4, .sm_frac = 0.7},
 	};
 
@@ -125,6 +129,79 @@ START_TEST(gemm_without_tensor_cores)
 }
 END_TEST
 
+START_TEST(gemm_later_waves_are_slower)
+{
+	struct sc_device d = device();
+	struct sc_op one = gemm(2560, 1280, 65536), four = gemm(4 * 2560, 1280, 65536);
+	double first = time_us(&d, &one), all = time_us(&d, &four);
+
+	d.gemm.wave_loss = 0.2;
+	ck_assert_double_eq_tol(time_us(&d, &one), first, first * 1e-9);
+	ck_assert_double_eq_tol(time_us(&d, &four) / all, (1 + 3 * 1.2) / 4, 1e-3);
+}
+END_TEST
+
+START_TEST(gemm_splits_a_long_k)
+{
+	struct sc_device d = device();
+	struct sc_op op = gemm(128, 128, 65536); /* one tile for 100 SMs */
+	double unsplit = 2.0 * 128 * 128 * 65536 / (300e6 * 0.9 / 100), split;
+
+	d.gemm.split_us = 5;
+	split = time_us(&d, &op);
+	ck_assert_double_lt(split, unsplit / 8);
+	d.gemm.split_us = 50;
+	ck_assert_double_gt(time_us(&d, &op), split + 30);
+	d.gemm.split_us = 1e5; /* not worth it */
+	ck_assert_double_gt(time_us(&d, &op), 4 * split);
+}
+END_TEST
+
+static struct sc_op simt(double batch, double m, double n, double k)
+{
+	struct sc_op op = {SC_OP_GEMM,
+			   SC_FP32,
+			   {.gemm = {.batch = batch, .m = m, .n = n, .k = k, .bmm = batch > 1}}};
+
+	return op;
+}
+
+START_TEST(simt_batched_tile_is_paid_whole)
+{
+	struct sc_device d = device();
+	struct sc_op part = simt(300, 130, 20, 640), full = simt(300, 256, 128, 640);
+	double math = 3 * 100 * 2.0 * 256 * 128 * 640 / (20e6 * 0.5);
+
+	d.simt = (struct sc_simt_coef){
+		.eff_batched = 0.5, .batched_tile_m = 128, .batched_tile_n = 128};
+	/* 600 blocks of 128 x 128 on 100 SMs, whatever part of them is used */
+	ck_assert_double_eq_tol(time_us(&d, &full), 3 + math, math * 0.05);
+	ck_assert_double_eq_tol(time_us(&d, &part), 3 + math, math * 0.05);
+	d.simt.batched_tile_m = d.simt.batched_tile_n = 0;
+	ck_assert_double_lt(time_us(&d, &part), 0.5 * math);
+}
+END_TEST
+
+START_TEST(simt_far_rows_and_clock)
+{
+	struct sc_device d = device();
+	struct sc_op near = simt(1, 4096, 4096, 1000), far = simt(1, 4096, 4096, 100000);
+	double near_us = time_us(&d, &near), far_us = time_us(&d, &far);
+
+	d.simt.far_k = 10000;
+	d.simt.far_loss = 2;
+	ck_assert_double_lt(time_us(&d, &near), 1.03 * near_us);
+	ck_assert_double_eq_tol(time_us(&d, &far) / far_us, 1 + 2 * 100.0 / 101, 0.01);
+	d.simt = (struct sc_simt_coef){.droop_frac = 1, .droop_us = far_us};
+	ck_assert_double_eq_tol(time_us(&d, &far) / far_us, 1.5, 0.01);
+	ck_assert_double_lt(time_us(&d, &near), 1.03 * near_us);
+	far.dtype = SC_FP16; /* both are of SIMT kernels only */
+	far_us = time_us(&d, &far);
+	d.simt = (struct sc_simt_coef){0};
+	ck_assert_double_eq(time_us(&d, &far), far_us);
+}
+END_TEST
+
 START_TEST(rowwise_ramp_and_floor)
 {
 	struct sc_device d = device();
@@ -152,6 +229,49 @@ START_TEST(attention_causal_and_backward)
 	backward = time_us(&d, &op);
 	ck_assert_double_eq_tol((full - 5) / (causal - 5), 2, 0.02);
 	ck_assert_double_eq_tol((backward - 5) / (causal - 5), 2.5 * 0.6 / 0.5, 0.02);
+}
+END_TEST
+
+static double attention_us(const struct sc_device *d, double heads, double seq, double head_dim)
+{
+	struct sc_op op = {SC_OP_ATTENTION,
+			   SC_FP16,
+			   {.attention = {1, heads, heads, seq, seq, head_dim, false, false}}};
+
+	return time_us(d, &op) - d->attention.fixed_us;
+}
+
+START_TEST(attention_heads)
+{
+	struct sc_device d = device();
+	double full = attention_us(&d, 100, 8192, 128);
+
+	/* padded to a multiple of 32: the same work, at less speed */
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 104), full, full * 0.01);
+	d.attention.padded_eff = 0.8;
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 104), full / 0.8, full * 0.01);
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 128), full, full * 1e-9);
+	d.attention.head_half = 32; /* softmax: as 32 columns more */
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 128), full * 160 / 128, full * 0.01);
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 32), full * 64 / 128, full * 0.01);
+	d.attention.fwd_wide_eff = 0.5;
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 256), 2 * full * 288 / 128,
+				full * 0.05);
+}
+END_TEST
+
+START_TEST(attention_waves_and_mask)
+{
+	struct sc_device d = device();
+	double one = attention_us(&d, 50, 256, 128), more = attention_us(&d, 51, 256, 128);
+
+	/* 100 and 102 blocks on 100 SMs */
+	ck_assert_double_lt(more, 1.05 * one);
+	d.attention.wave_frac = 1;
+	ck_assert_double_eq_tol(attention_us(&d, 51, 256, 128), 2 * one, one * 0.05);
+	ck_assert_double_eq_tol(attention_us(&d, 10, 256, 128), one, one * 0.05);
+	d.attention.causal_half = 1000; /* of a mask only */
+	ck_assert_double_eq_tol(attention_us(&d, 50, 256, 128), one, one * 1e-9);
 }
 END_TEST
 
@@ -188,7 +308,13 @@ int main(void)
 	tcase_add_test(tc, gemm_monotone_in_k);
 	tcase_add_test(tc, gemm_misaligned_is_slower);
 	tcase_add_test(tc, gemm_without_tensor_cores);
+	tcase_add_test(tc, gemm_later_waves_are_slower);
+	tcase_add_test(tc, gemm_splits_a_long_k);
+	tcase_add_test(tc, simt_batched_tile_is_paid_whole);
+	tcase_add_test(tc, simt_far_rows_and_clock);
 	tcase_add_test(tc, rowwise_ramp_and_floor);
+	tcase_add_test(tc, attention_heads);
+	tcase_add_test(tc, attention_waves_and_mask);
 	tcase_add_test(tc, attention_causal_and_backward);
 	tcase_add_test(tc, cost_demand_and_owner);
 	suite_add_tcase(suite, tc);
