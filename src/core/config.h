@@ -42,9 +42,15 @@ enum sc_optimizer { SC_OPT_ADAM, SC_OPT_SGD, SC_OPT_ADAGRAD, SC_OPT_NONE };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
 enum sc_lora_targets { SC_LORA_ATTENTION, SC_LORA_ALL }; /* linear layers that have adapters */
 
+/* So many whole nodes of a mixed cluster with this GPU. */
+struct sc_gpu_nodes {
+	const char *gpu;
+	int64_t count;
+};
 /* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of DESIGN.md §6. */
 struct sc_cluster {
 	const char *gpu;
+	struct sc_structs nodes; /* struct sc_gpu_nodes, in rank order; empty: all have `gpu` */
 	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
 	double nic_gbit_s;     /* one NIC */
 	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
@@ -119,10 +125,15 @@ struct sc_warnings {
 void sc_warn(struct sc_warnings *warnings, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+enum { SC_MAX_GPU_KINDS = 8 };
 /* A config with its profiles loaded and every default filled; checked to be consistent. */
 struct sc_request {
 	struct sc_config config;
-	struct sc_device device;
+	struct sc_device device; /* of all GPUs; of a mixed cluster, of its first node */
+	/* The different ones of a mixed cluster, by first appearance; [0] is a copy of `device`. Not
+	 * more than one: all GPUs are alike. */
+	const struct sc_device *kinds[SC_MAX_GPU_KINDS];
+	size_t n_kinds;
 	struct sc_software software;
 	struct sc_fabric_profile fabric_profile;
 	int64_t n_micro_batches; /* per data-parallel replica, the last may be partial */
@@ -156,6 +167,11 @@ void sc_catalog_destroy(struct sc_catalog *catalog);
  * NULL). Thread-safe per catalog; the request's profiles are borrowed from it. */
 int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		      struct sc_request *out, struct sc_err *err);
+/* The device of a kind, below sc_request_n_kinds(), which is at least 1. */
+const struct sc_device *sc_request_device(const struct sc_request *request, size_t kind);
+size_t sc_request_n_kinds(const struct sc_request *request);
+/* The kind of an entry of cluster.nodes. */
+size_t sc_request_kind_of(const struct sc_request *request, const struct sc_gpu_nodes *nodes);
 const char *sc_family_name(enum sc_family family);
 /* What the layers of a family are made of. */
 struct sc_family_traits {

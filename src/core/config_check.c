@@ -312,12 +312,17 @@ static int check_precision(const struct sc_resolver *res)
 	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
 	static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 
-	if (sc_device_peak_tflops(&req->device, dtype) > 0)
-		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "training.precision",
-			       "training.precision: %s has no %s math; choose a precision whose "
-			       "peak_tflops in its profile is above 0",
-			       req->device.id, names[dtype]);
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
+		const struct sc_device *device = sc_request_device(req, k);
+
+		if (!(sc_device_peak_tflops(device, dtype) > 0))
+			return sc_resolve_fail(
+				res, SC_ECONFLICT, "training.precision",
+				"training.precision: %s has no %s math; choose a precision whose "
+				"peak_tflops in its profile is above 0",
+				device->id, names[dtype]);
+	}
+	return 0;
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -373,7 +378,8 @@ static int check_stragglers(const struct sc_resolver *res)
 int sc_config_check(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_product, check_order, check_cluster, check_precision, check_stragglers,
+		check_product,  check_order,     check_cluster,
+		sc_nodes_check, check_precision, check_stragglers,
 	};
 	int rc = 0;
 

@@ -98,8 +98,29 @@ static const struct sc_name LORA_TARGET_NAMES[] = {
 };
 static const struct sc_name BOOL_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 
+static const struct sc_field NODE_KIND_FIELDS[] = {
+	{.key = "gpu",
+	 .type = SC_F_STR,
+	 .offset = offsetof(struct sc_gpu_nodes, gpu),
+	 .required = true,
+	 .help = "device id: a file of configs/devices"},
+	{.key = "count",
+	 .type = SC_F_INT,
+	 .offset = offsetof(struct sc_gpu_nodes, count),
+	 .min = 1,
+	 .max = SC_MAX_GPUS,
+	 .required = true,
+	 .help = "nodes of gpus_per_node such GPUs"},
+	{0},
+};
 static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, gpu, "device id: a file of configs/devices"),
+	{.key = "nodes",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_cluster, nodes),
+	 .sub = NODE_KIND_FIELDS,
+	 .elem_bytes = sizeof(struct sc_gpu_nodes),
+	 .help = "mixed clusters: kinds of nodes, in rank order"},
 	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node"),
 	INT(sc_cluster, nics_per_node, 0, MAX_PER_NODE, "0 is fine on one node"),
 	DOUBLE(sc_cluster, nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),

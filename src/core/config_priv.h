@@ -18,6 +18,13 @@ extern const struct sc_name sc_family_names[];
 /* Facts of a mixture of experts that are not given, from the model of configs/models with the same family,
  * hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found: unchanged. */
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
+/* cluster.nodes: loads the device of each kind, and fills cluster.gpu. */
+int sc_nodes_resolve(const struct sc_resolver *res);
+/* The nodes hold all GPUs, and can work together. */
+int sc_nodes_check(const struct sc_resolver *res);
+/* Passes on what is wrong in a profile's file; an unknown id is placed where `path` was given. */
+int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
+			     const struct sc_err *own);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_experts(const struct sc_resolver *res);

@@ -32,13 +32,24 @@ static void default_int(int64_t *value, int64_t def)
 		*value = def;
 }
 
-/* Passes on what is wrong in the profile's file; an unknown id is placed where it was given. */
-static int profile_error(const struct sc_resolver *res, const char *path, const struct sc_err *own)
+int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
+			     const struct sc_err *own)
 {
 	if (own->file[0])
 		return sc_err_at(res->err, own->code, own->file, own->line, own->column, "%s",
 				 own->text);
 	return sc_resolve_fail(res, own->code, path, "%s: %s", path, own->text);
+}
+
+/* One program runs everywhere, and it must know the newest GPU. */
+static int64_t newest_capability(const struct sc_request *req)
+{
+	int64_t newest = 0;
+
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
+		if (sc_request_device(req, k)->cuda_capability > newest)
+			newest = sc_request_device(req, k)->cuda_capability;
+	return newest;
 }
 
 static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
@@ -50,24 +61,27 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 	const struct sc_software *software;
 	const struct sc_fabric_profile *fabric;
 	bool is_default;
+	int rc = sc_nodes_resolve(res);
 
+	if (rc)
+		return rc;
 	if (!cfg->cluster.gpu)
 		return sc_resolve_fail(res, SC_EVALUE, "cluster",
 				       "cluster.gpu is not given; name a GPU as in `cluster: {gpu: "
 				       "a100-sxm-80gb}`");
 	if (sc_catalog_device(catalog, cfg->cluster.gpu, &device, &own))
-		return profile_error(res, "cluster.gpu", &own);
+		return sc_resolve_profile_error(res, "cluster.gpu", &own);
 	if (!cfg->training.software)
 		cfg->training.software = SC_DEFAULT_SOFTWARE;
 	if (sc_catalog_software(catalog, cfg->training.software, &software, &is_default, &own))
-		return profile_error(res, "training.software", &own);
+		return sc_resolve_profile_error(res, "training.software", &own);
 	if (sc_catalog_fabric(catalog, &fabric, &own))
-		return profile_error(res, "cluster.fabric", &own);
-	if (software->successor &&
-	    (double)device->cuda_capability >= software->successor_capability &&
-	    sc_catalog_software(catalog, software->successor, &software, &is_default, &own))
-		return profile_error(res, "training.software", &own);
+		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->device = *device;
+	if (software->successor &&
+	    (double)newest_capability(req) >= software->successor_capability &&
+	    sc_catalog_software(catalog, software->successor, &software, &is_default, &own))
+		return sc_resolve_profile_error(res, "training.software", &own);
 	req->software = *software;
 	req->fabric_profile = *fabric;
 	if (is_default)
@@ -245,11 +259,26 @@ static int resolve_parallel(const struct sc_resolver *res)
 	return 0;
 }
 
+/* Of the usual nodes of all kinds, the one with the slowest network. */
+static const struct sc_device *slowest_usual_node(const struct sc_request *req)
+{
+	const struct sc_device *slowest = &req->device;
+
+	for (size_t k = 1; k < sc_request_n_kinds(req); k++) {
+		const struct sc_device *dev = sc_request_device(req, k);
+
+		if ((double)dev->usual_nics_per_node * dev->usual_nic_gbit_s <
+		    (double)slowest->usual_nics_per_node * slowest->usual_nic_gbit_s)
+			slowest = dev;
+	}
+	return slowest;
+}
+
 static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
 {
 	struct sc_request *req = res->request;
 	struct sc_cluster *cl = &req->config.cluster;
-	const struct sc_device *dev = &req->device;
+	const struct sc_device *dev = slowest_usual_node(req);
 	bool has_count = cl->nics_per_node != SC_NOT_GIVEN, has_rate = cl->nic_gbit_s >= 0;
 
 	if (is_multi_node && (!has_count || !has_rate) &&
@@ -319,20 +348,30 @@ static void resolve_attention(struct sc_request *req)
 		tr->attention = req->software.flash_attention ? SC_ATT_FLASH : SC_ATT_UNFUSED;
 }
 
+/* The first kind of GPU without math of a type, or NULL. */
+static const struct sc_device *kind_without(const struct sc_request *req, enum sc_dtype dtype)
+{
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
+		if (!(sc_device_peak_tflops(sc_request_device(req, k), dtype) > 0))
+			return sc_request_device(req, k);
+	return NULL;
+}
+
 static void resolve_precision(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
 	bool is_given = (int)tr->precision != SC_NOT_GIVEN;
+	const struct sc_device *lacks = kind_without(req, SC_TF32);
 
 	if (!is_given) {
-		tr->precision = req->device.peak_tflops.bf16 > 0 ? SC_P_BF16 : SC_P_FP16;
+		tr->precision = kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
 		sc_warn(&req->warnings, "training.precision is not given; %s is taken",
 			tr->precision == SC_P_BF16 ? "bf16" : "fp16");
 	}
-	if (tr->precision == SC_P_TF32 && !(req->device.peak_tflops.tf32 > 0)) {
+	if (tr->precision == SC_P_TF32 && lacks) {
 		tr->precision = SC_P_FP32;
 		sc_warn(&req->warnings, "training.precision tf32: %s has none; it runs fp32",
-			req->device.id);
+			lacks->id);
 	}
 }
 

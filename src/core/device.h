@@ -24,6 +24,8 @@ struct sc_gemm_coef {
 	double fixed_us;       /* kernel start and drain */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
+	double power_eff_fp8; /* the same in fp8; 0 = as power_eff */
+	double clock_spread; /* of the sustained clock from GPU to GPU, one sigma, relative */
 	double split_us;  /* added by a split of k */
 	double wave_loss; /* time added to each wave after the first, relative */
 	double spread_frac;

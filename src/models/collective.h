@@ -39,9 +39,13 @@ struct sc_fabric {
 	double cube_mesh_links[7]; /* of 6, for 2..8 GPUs */
 	struct sc_fabric_ramp ramp;
 };
-/* From the request's device, cluster and fabric profile. SC_ECONFLICT: several nodes, no NICs. */
+/* From the request's device, cluster and fabric profile. SC_ECONFLICT: several nodes, no NICs. Of a
+ * mixed cluster: for groups with several kinds of GPU. */
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
 			   struct sc_err *err);
+/* The same for groups that have one kind of GPU only. */
+int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_fabric *out,
+		      struct sc_err *err);
 
 /* Where the members of one group sit. */
 struct sc_span {

@@ -1,5 +1,6 @@
 /* The network of a request as the collective model wants it: device and cluster facts joined with
  * the fabric profile's coefficients. */
+#include <math.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -27,10 +28,10 @@ static int arch_of(const struct sc_device *device)
 	return device->cuda_capability > 0 ? (int)device->cuda_capability : 90;
 }
 
-static void set_coefficients(const struct sc_request *request, struct sc_fabric *out)
+static void set_coefficients(const struct sc_request *request, const struct sc_device *device,
+			     struct sc_fabric *out)
 {
 	const struct sc_fabric_profile *profile = &request->fabric_profile;
-	const struct sc_device *device = &request->device;
 	const struct sc_cluster *cluster = &request->config.cluster;
 	const struct sc_fabric_link *link =
 		sc_fabric_link_get(profile, device->vendor, device->cuda_capability);
@@ -64,11 +65,11 @@ static int64_t used_of_domain(const struct sc_request *request, int64_t domain, 
 	return gpus / n;
 }
 
-int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
-			   struct sc_err *err)
+int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_fabric *out,
+		      struct sc_err *err)
 {
 	const struct sc_cluster *cluster = &request->config.cluster;
-	const struct sc_device *device = &request->device;
+	const struct sc_device *device = sc_request_device(request, kind);
 	int64_t host_gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
 	int64_t domain = cluster->scale_up_gpus > 0 ? cluster->scale_up_gpus : host_gpus;
 	int64_t node = used_of_domain(request, domain > host_gpus ? domain : host_gpus, host_gpus);
@@ -95,7 +96,44 @@ int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *o
 	fabric.hbm_gbps = device->hbm_gbps;
 	fabric.amd = device->vendor && strcmp(device->vendor, "amd") == 0;
 	fabric.topology = topology_of(device, (int)domain);
-	set_coefficients(request, &fabric);
+	set_coefficients(request, device, &fabric);
 	*out = fabric;
 	return 0;
+}
+
+static double link_rate(const struct sc_fabric *fabric)
+{
+	return fabric->link_gbps > 0 ? fabric->link_gbps * fabric->link_eff : fabric->pcie_gbps;
+}
+
+/* A ring or tree goes at the pace of its slowest member: wired and tuned as the GPUs with the slowest
+ * links, and no part better than any member has it. */
+static void take_slower(struct sc_fabric *fabric, const struct sc_fabric *other)
+{
+	const struct sc_fabric mine = *fabric;
+
+	if (link_rate(other) < link_rate(&mine))
+		*fabric = *other;
+	fabric->pcie_gbps = fmin(mine.pcie_gbps, other->pcie_gbps);
+	fabric->sm_arch = mine.sm_arch < other->sm_arch ? mine.sm_arch : other->sm_arch;
+	fabric->sm_count = mine.sm_count < other->sm_count ? mine.sm_count : other->sm_count;
+	fabric->hbm_gbps = fmin(mine.hbm_gbps, other->hbm_gbps);
+	fabric->nvls_eff = fmin(mine.nvls_eff, other->nvls_eff);
+	fabric->link_latency_us = fmax(mine.link_latency_us, other->link_latency_us);
+}
+
+int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
+			   struct sc_err *err)
+{
+	struct sc_fabric fabric, other;
+	int rc = sc_fabric_of_kind(request, 0, &fabric, err);
+
+	for (size_t k = 1; rc == 0 && k < sc_request_n_kinds(request); k++) {
+		rc = sc_fabric_of_kind(request, k, &other, err);
+		if (rc == 0)
+			take_slower(&fabric, &other);
+	}
+	if (rc == 0)
+		*out = fabric;
+	return rc;
 }

@@ -112,10 +112,17 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, u
 		       int n_hidden)
 {
 	struct sc_step step = {.name = name, .kind = SC_STEP_COMM, .axis = (uint8_t)axis};
+	const struct sc_fabric *fabric = env->axis_fabric[axis];
+	struct sc_block_env own;
 	struct sc_span span = env->span[axis];
 
 	if (span.n_ranks <= 1)
 		return;
+	if (fabric && fabric != env->fabric) {
+		own = *env;
+		own.fabric = fabric;
+		env = &own;
+	}
 	if (shape->kind == SC_SEND_RECV)
 		span = neighbour_span(&span);
 	sc_block_comm_alone(env, shape, &span, env->axis_node_peers[axis], &step.cost);

@@ -49,6 +49,8 @@ struct sc_block_env {
 	const struct sc_device *device;
 	const struct sc_software *software;
 	const struct sc_fabric *fabric;
+	/* Of the groups of each axis, where they have one kind of GPU only; NULL = `fabric`. */
+	const struct sc_fabric *axis_fabric[SC_N_COMM_AXES];
 	struct sc_span span[SC_N_COMM_AXES];
 	/* Ranks of its node that use the NICs for the same at the same time, itself included: for
 	 * transfers between stages, and for the groups of each axis (0 where they stay in the node). */

@@ -29,16 +29,17 @@ static bool scatters(const struct builder *b)
 static void add_collective(const struct builder *b, uint32_t c, enum sc_collective kind,
 			   double bytes, const struct sc_span *span, struct sc_cost *sum)
 {
-	const struct sc_block_env *env = &build_variant(b, c)->env;
+	struct sc_block_env env = build_variant(b, c)->env;
 	double pieces = pieces_of_layer(b);
 	struct sc_collective_shape shape = {kind, bytes / pieces, grad_dtype(b)};
 	struct sc_cost cost;
 
 	if (span->n_ranks <= 1 || bytes <= 0)
 		return;
-	sc_block_comm_cost(env, &shape, span, &cost);
+	env.fabric = sc_transformer_fabric(b->tf, c, SC_AXIS_DP);
+	sc_block_comm_cost(&env, &shape, span, &cost);
 	cost.latency_us = sc_quantize_us(
-		pieces * (cost.latency_us + env->software->comm_host_us / env->host_speed));
+		pieces * (cost.latency_us + env.software->comm_host_us / env.host_speed));
 	cost.work_us = sc_quantize_us(pieces * cost.work_us);
 	if (cost.work_us > sum->work_us) {
 		cost.latency_us += sum->latency_us;

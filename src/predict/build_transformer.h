@@ -30,7 +30,8 @@ struct sc_class_plan {
 struct sc_transformer {
 	const struct sc_request *request;
 	const struct sc_predict_opts *opts;
-	struct sc_fabric fabric;
+	struct sc_fabric fabric;                        /* between GPUs of any kind */
+	struct sc_fabric kind_fabric[SC_MAX_GPU_KINDS]; /* mixed clusters: of one kind */
 	struct sc_placement placement;
 	struct sc_variant variant[SC_MAX_VARIANTS];
 	size_t n_variants;
@@ -54,6 +55,10 @@ struct sc_replicas {
 };
 void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
 			     struct sc_replicas *out);
+
+/* The network of a class's group: of its own kind of GPU if all its ranks have that. */
+const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
+					      enum sc_axis axis);
 
 /* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
 struct sc_built {

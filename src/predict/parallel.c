@@ -113,7 +113,8 @@ static bool is_regular(const struct sc_layout *layout, const struct layout_dims 
 		       struct sc_span span[SC_N_AXES])
 {
 	assert(d->gpus_per_node > 0);
-	if (layout->unfolded || layout->n_stragglers || d->world % d->gpus_per_node)
+	if (layout->unfolded || layout->n_stragglers || layout->n_runs ||
+	    d->world % d->gpus_per_node)
 		return false;
 	for (int a = 0; a < SC_N_AXES; a++)
 		if (!regular_span(d, (enum sc_axis)a, &span[a]))

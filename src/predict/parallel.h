@@ -11,12 +11,20 @@
 
 enum sc_axis { SC_AXIS_TP, SC_AXIS_CP, SC_AXIS_EP, SC_AXIS_DP, SC_AXIS_PP, SC_N_AXES };
 
+/* So many ranks, one after another, on GPUs of one kind. */
+struct sc_gpu_run {
+	uint32_t n_ranks;
+	uint8_t kind;
+	double speed; /* of the kind, in any unit: where kinds cannot be kept apart the slowest is taken */
+};
 struct sc_layout {
 	int64_t size[SC_N_AXES]; /* ep: size of an expert group, must divide dp (1 = none) */
 	const char *order;       /* "tp-cp-ep-dp-pp", innermost (fastest varying) first */
 	int64_t gpus_per_node;
 	const struct sc_straggler *stragglers;
 	size_t n_stragglers;
+	const struct sc_gpu_run *runs; /* of a mixed cluster, in rank order; else NULL */
+	size_t n_runs;
 	bool unfolded; /* every rank its own class: for tests and small graphs */
 };
 /* The group of one axis that a class's ranks are in. All ranks of a class have groups of the same span
@@ -34,6 +42,7 @@ struct sc_rank_class {
 	double ranks_per_domain; /* of this class on one node */
 	double stage_ranks_per_node; /* on its node, this class's and others': they use the NICs alike */
 	double slowdown;
+	uint8_t kind;                           /* of GPU; 0 unless the cluster is mixed */
 	uint32_t representative;                /* its lowest rank */
 	struct sc_axis_group group[SC_AXIS_PP]; /* tp, cp, ep, dp */
 	/* Pipeline neighbours (wrap around: the last stage's next is stage 0, for interleaving), and
@@ -50,8 +59,8 @@ struct sc_placement {
 	uint32_t world;
 	bool is_approximate; /* it folds to too many classes: one a stage, its worst groups */
 };
-/* Classes are the coarsest partition in which ranks agree on: stage, slowdown, the span of each group,
- * the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks.
+/* Classes are the coarsest partition in which ranks agree on: stage, slowdown, kind of GPU, the span of each
+ * group, the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks.
  * Regular layouts take time O(stages). Others take O(ranks) and what their splits touch; where
  * that would be more than max(1024, 4 pp) classes, as with pipelines whose stages sit askew on
  * their nodes, is_approximate is set instead. */

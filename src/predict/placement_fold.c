@@ -126,6 +126,7 @@ static void fold_neighbours(const struct folding *f, struct sc_rank_class *rc)
 	uint32_t next = placement_next(ranks, rank), prev = placement_prev(ranks, rank);
 
 	rc->slowdown = ranks->slowdown[rank];
+	rc->kind = ranks->kind[rank];
 	rc->next_class = f->class_of[ranks->color[next]];
 	rc->prev_class = f->class_of[ranks->color[prev]];
 	rc->next_remote = ranks->node[next] != ranks->node[rank];
@@ -177,6 +178,9 @@ static void take_worst(const struct placement_ranks *ranks, uint32_t rank, struc
 	}
 	if (ranks->slowdown[rank] > rc->slowdown)
 		rc->slowdown = ranks->slowdown[rank];
+	if (rc->multiplicity == 0 ||
+	    placement_speed(ranks, ranks->kind[rank]) < placement_speed(ranks, rc->kind))
+		rc->kind = ranks->kind[rank];
 	rc->next_remote |= ranks->node[placement_next(ranks, rank)] != ranks->node[rank];
 	rc->prev_remote |= ranks->node[placement_prev(ranks, rank)] != ranks->node[rank];
 	rc->multiplicity++;

@@ -34,11 +34,15 @@ struct placement_ranks {
 	struct sc_span *span[SC_AXIS_PP]; /* by base */
 	uint32_t *node, *stage;           /* by rank */
 	double *slowdown;                 /* by rank */
-	uint32_t *color;                  /* by rank: its class to be, 0 .. n_colors - 1 */
+	uint8_t *kind;                    /* by rank: of its GPU */
+	const struct sc_layout *layout;
+	uint32_t *color; /* by rank: its class to be, 0 .. n_colors - 1 */
 	uint32_t n_colors;
 };
 void placement_ranks_init(struct placement_ranks *ranks, const struct sc_layout *layout,
 			  const struct layout_dims *d, struct sc_arena *arena);
+/* Of a kind of GPU, in the layout's unit. */
+double placement_speed(const struct placement_ranks *ranks, uint8_t kind);
 /* Ranks in the set named `base`, in the order of placement_member. */
 uint32_t placement_set_size(const struct placement_ranks *ranks, int set, uint32_t base);
 static inline uint32_t placement_member(const struct placement_ranks *ranks, int set, uint32_t base,

@@ -1,5 +1,6 @@
 /* Tables over all ranks of any layout: where each sits and in which sets it is. No divisions in the
  * loops: a world has a hundred thousand ranks. */
+#include <math.h>
 #include <string.h>
 
 #include "predict/placement_priv.h"
@@ -103,10 +104,31 @@ static void init_slowdowns(struct placement_ranks *ranks, const struct sc_layout
 	}
 }
 
+/* Ranks that no run names are of kind 0. */
+static void init_kinds(struct placement_ranks *ranks, const struct sc_layout *layout)
+{
+	uint32_t world = ranks->d->world, rank = 0;
+
+	ranks->kind = sc_arena_calloc(ranks->arena, world, sizeof(*ranks->kind));
+	for (size_t i = 0; i < layout->n_runs; i++)
+		for (uint32_t k = 0; k < layout->runs[i].n_ranks && rank < world; k++)
+			ranks->kind[rank++] = layout->runs[i].kind;
+}
+
+double placement_speed(const struct placement_ranks *ranks, uint8_t kind)
+{
+	const struct sc_layout *layout = ranks->layout;
+
+	for (size_t i = 0; i < layout->n_runs; i++)
+		if (layout->runs[i].kind == kind)
+			return layout->runs[i].speed;
+	return HUGE_VAL;
+}
+
 void placement_ranks_init(struct placement_ranks *ranks, const struct sc_layout *layout,
 			  const struct layout_dims *d, struct sc_arena *arena)
 {
-	*ranks = (struct placement_ranks){.d = d, .arena = arena};
+	*ranks = (struct placement_ranks){.d = d, .arena = arena, .layout = layout};
 	for (int axis = 0; axis < SC_AXIS_PP; axis++)
 		ranks->shape[axis] = placement_axis(d, (enum sc_axis)axis);
 	ranks->shape[PLACEMENT_NODE] = (struct axis_shape){d->gpus_per_node, 1, 1, 0};
@@ -115,6 +137,7 @@ void placement_ranks_init(struct placement_ranks *ranks, const struct sc_layout 
 	ranks->stage = positions(ranks, d->stride[SC_AXIS_PP], d->size[SC_AXIS_PP]);
 	init_groups(ranks);
 	init_slowdowns(ranks, layout);
+	init_kinds(ranks, layout);
 	ranks->color = sc_arena_calloc(arena, d->world, sizeof(*ranks->color));
 }
 

@@ -167,7 +167,7 @@ static void first_look(struct refinement *r, uint32_t rank)
 {
 	const struct placement_ranks *ranks = r->ranks;
 	uint32_t node = ranks->node[rank];
-	uint64_t key = (uint64_t)ranks->stage[rank] << 2, bits;
+	uint64_t key = ((uint64_t)ranks->stage[rank] << 8 | ranks->kind[rank]) << 2, bits;
 
 	key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
 	key += node == ranks->node[placement_prev(ranks, rank)];

@@ -334,11 +334,11 @@ static void describe_classes(const struct sc_run *run, struct sc_prediction *out
 
 /* ---- rates, band ---- */
 
-/* Errors are taken as fully correlated within a model and independent between models. */
-static void find_band(const struct sc_run *run, struct sc_prediction *out)
+/* The models' spreads are those of the device that the path spends most on. Errors are taken as fully correlated within a model and independent between models. */
+static void find_band(const struct sc_run *run, uint32_t home, struct sc_prediction *out)
 {
 	const struct sc_request *req = run->tf->request;
-	const struct sc_device *d = &req->device;
+	const struct sc_device *d = sc_request_device(req, run->tf->placement.classes[home].kind);
 	const double *b = out->breakdown_ms;
 	double part[] = {
 		b[SC_OWN_COMPUTE] * d->gemm.spread_frac,
@@ -357,16 +357,39 @@ static void find_band(const struct sc_run *run, struct sc_prediction *out)
 	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
 }
 
+static double peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
+{
+	double peak = sc_device_peak_tflops(device, dtype);
+
+	return peak > 0 ? peak : device->peak_tflops.fp32;
+}
+
+/* Of a GPU of the cluster, on average. */
+static double mean_peak_tflops(const struct sc_request *req)
+{
+	const struct sc_structs *list = &req->config.cluster.nodes;
+	const struct sc_gpu_nodes *nodes = list->at;
+	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
+	double sum = 0, n = 0;
+
+	if (sc_request_n_kinds(req) == 1)
+		return peak_tflops(&req->device, dtype);
+	for (size_t i = 0; i < list->n; i++) {
+		size_t kind = sc_request_kind_of(req, &nodes[i]);
+
+		sum += (double)nodes[i].count * peak_tflops(sc_request_device(req, kind), dtype);
+		n += (double)nodes[i].count;
+	}
+	return sum / n;
+}
+
 static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 {
 	const struct sc_request *req = run->tf->request;
 	double batch = (double)req->config.training.global_batch;
 	double seconds = out->iteration_ms / SC_MS_PER_S;
-	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
-	double peak = sc_device_peak_tflops(&req->device, dtype);
+	double peak = mean_peak_tflops(req);
 
-	if (peak <= 0)
-		peak = req->device.peak_tflops.fp32;
 	out->model_flop = batch * sc_transformer_model_flop(req);
 	out->samples_per_s = batch / seconds;
 	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq;
@@ -377,8 +400,11 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 
 void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 {
+	uint32_t home;
+
 	sc_critical_path_walk(run->graph, run->timeline, SC_NONE, run->path);
-	find_path(run, home_class(run), out);
+	home = home_class(run);
+	find_path(run, home, out);
 	out->iteration_ms =
 		sc_quantize_us(run->timeline->total_us + run->n_skipped * run->steady.period_us) /
 		SC_US_PER_MS;
@@ -386,6 +412,6 @@ void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 	find_contributors(run, out);
 	describe_classes(run, out);
 	sc_summarize_memory(run->tf, out);
-	find_band(run, out);
+	find_band(run, home, out);
 	find_rates(run, out);
 }

@@ -1,4 +1,5 @@
-/* Memory of the fullest rank class: what its pipeline stage holds at the peak. */
+/* Memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the
+ * peak. */
 #include <math.h>
 
 #include "predict/summarize_priv.h"
@@ -61,6 +62,11 @@ static void fill_shape(const struct sc_transformer *tf, uint32_t c, struct sc_me
 	};
 }
 
+static bool is_fuller(const struct sc_memory *a, const struct sc_memory *b)
+{
+	return a->total_gib * b->capacity_gib > b->total_gib * a->capacity_gib;
+}
+
 void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *out)
 {
 	struct sc_memory_shape shape;
@@ -69,7 +75,9 @@ void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
 		fill_shape(tf, c, &shape);
 		sc_memory_estimate(tf->request, &shape, &now);
-		if (c == 0 || now.total_gib > out->memory.total_gib)
+		now.capacity_gib =
+			sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
+		if (c == 0 || is_fuller(&now, &out->memory))
 			out->memory = now;
 	}
 	if (out->memory.total_gib > out->memory.capacity_gib)

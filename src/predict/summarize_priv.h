@@ -5,7 +5,7 @@
 #include "predict/build_transformer.h"
 #include "predict/predict.h"
 
-/* Sets out->memory to the fullest class's, and warns where that does not fit. */
+/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
 void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *out);
 
 #endif

@@ -1,15 +1,32 @@
 /* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant,
  * costed and summarised. */
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "predict/build_transformer.h"
 
-/* SMs and HBM of the collective that runs beside a layer: of its sharded weights, or its gradients. */
-static void beside(const struct sc_transformer *tf, const struct sc_rank_class *rc,
-		   struct sc_block_env *env)
+const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
+					      enum sc_axis axis)
 {
+	const struct sc_placement *p = &tf->placement;
+	const struct sc_axis_group *group = &p->classes[class_id].group[axis];
+	const struct sc_member *m = p->members + group->first_member;
+	uint8_t kind = p->classes[class_id].kind;
+
+	if (sc_request_n_kinds(tf->request) == 1 || p->is_approximate)
+		return &tf->fabric;
+	for (uint32_t i = 0; i < group->n_members; i++)
+		if (p->classes[m[i].class_id].kind != kind)
+			return &tf->fabric;
+	return &tf->kind_fabric[kind];
+}
+
+/* SMs and HBM of the collective that runs beside a layer: of its sharded weights, or its gradients. */
+static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
+{
+	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
 	enum sc_sharding sharding = tf->request->config.parallel.sharding;
 	bool gathers = sharding == SC_ZERO3 || sharding == SC_FSDP;
 	bool scatters = sharding == SC_ZERO2 || tf->request->software.distributed_optimizer;
@@ -25,7 +42,8 @@ static void beside(const struct sc_transformer *tf, const struct sc_rank_class *
 	if (gathers)
 		shape.bytes = (tf->layer.dense + tf->layer.expert) *
 			      sc_transformer_gathered_bytes(tf->request);
-	sc_collective_cost(&tf->fabric, &shape, &rc->group[SC_AXIS_DP].span, &cost, NULL);
+	sc_collective_cost(sc_transformer_fabric(tf, class_id, SC_AXIS_DP), &shape,
+			   &rc->group[SC_AXIS_DP].span, &cost, NULL);
 	env->comm_sm_frac = fmin(cost.demand[SC_RES_SM], 1);
 	env->comm_hbm_frac = fmin(cost.demand[SC_RES_HBM], 1);
 }
@@ -73,35 +91,48 @@ static double attention_eff(const struct sc_device *device, const struct sc_soft
 						 : software->attention_eff;
 }
 
-static void env_init(const struct sc_transformer *tf, const struct sc_rank_class *rc,
-		     struct sc_block_env *env)
+/* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their
+ * power limit (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n
+ * normal deviates (Blom 1958). */
+static double slowest_clock(const struct sc_device *device, double n)
 {
+	double sigmas = gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25));
+
+	return 1 + device->gemm.clock_spread * sigmas;
+}
+
+static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
+{
+	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
+	const struct sc_device *device = sc_request_device(tf->request, rc->kind);
 	const struct sc_predict_opts *o = tf->opts;
 
 	*env = (struct sc_block_env){
-		.device = &tf->request->device,
+		.device = device,
 		.software = &tf->request->software,
 		.fabric = &tf->fabric,
 		.node_peers = rc->stage_ranks_per_node,
 		.slowdown = rc->slowdown,
 		.cuda_graphs = tf->request->config.training.cuda_graphs,
-		.attention_eff = attention_eff(&tf->request->device, &tf->request->software),
-		.gemm_speed = o->gemm_speed,
+		.attention_eff = attention_eff(device, &tf->request->software),
+		.gemm_speed = o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,
 		.nic_speed = o->nic_speed,
 		.host_speed = o->host_speed,
 	};
-	beside(tf, rc, env);
+	beside(tf, class_id, env);
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
 		env->span[a] = rc->group[AXIS_OF[a]].span;
 		env->axis_node_peers[a] = axis_node_peers(tf, rc, AXIS_OF[a]);
+		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, AXIS_OF[a]);
 	}
 }
 
 static bool same_axis(const struct sc_block_env *a, const struct sc_block_env *b, int axis)
 {
-	return a->span[axis].n_ranks == b->span[axis].n_ranks &&
+	return a->axis_fabric[axis] == b->axis_fabric[axis] &&
+	       a->span[axis].n_ranks == b->span[axis].n_ranks &&
 	       a->span[axis].n_nodes == b->span[axis].n_nodes &&
 	       a->span[axis].max_ranks_per_node == b->span[axis].max_ranks_per_node &&
 	       fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9;
@@ -151,12 +182,12 @@ static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env
 	return rc;
 }
 
-static int find_variant(struct sc_transformer *tf, const struct sc_rank_class *rc,
+static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 			struct sc_build_scratch *scratch, uint32_t *out, struct sc_err *err)
 {
 	struct sc_block_env env;
 
-	env_init(tf, rc, &env);
+	env_init(tf, class_id, &env);
 	for (size_t v = 0; v < tf->n_variants; v++)
 		if (same_env(&tf->variant[v].env, &env)) {
 			*out = (uint32_t)v;
@@ -243,7 +274,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	struct sc_class_plan *plan = &tf->classes[c];
 	struct sc_replicas copies;
 	double shard = 1, expert_shard = 1, updated, held;
-	int status = find_variant(tf, rc, scratch, &plan->variant, err);
+	int status = find_variant(tf, c, scratch, &plan->variant, err);
 
 	if (status)
 		return status;
@@ -291,6 +322,31 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 	sc_transformer_head_params(tf->request, &tf->head);
 }
 
+/* Kinds of GPU by rank, of a mixed cluster. */
+static void set_kinds(const struct sc_request *request, struct sc_arena *arena,
+		      struct sc_layout *layout)
+{
+	const struct sc_cluster *cl = &request->config.cluster;
+	const struct sc_gpu_nodes *nodes = cl->nodes.at;
+	enum sc_dtype dtype = sc_precision_dtype(request->config.training.precision);
+	struct sc_gpu_run *runs;
+
+	if (sc_request_n_kinds(request) == 1)
+		return;
+	runs = sc_arena_calloc(arena, cl->nodes.n, sizeof(*runs));
+	for (size_t i = 0; i < cl->nodes.n; i++) {
+		size_t kind = sc_request_kind_of(request, &nodes[i]);
+
+		runs[i] = (struct sc_gpu_run){
+			.n_ranks = (uint32_t)(nodes[i].count * cl->gpus_per_node),
+			.kind = (uint8_t)kind,
+			.speed = sc_device_peak_tflops(sc_request_device(request, kind), dtype),
+		};
+	}
+	layout->runs = runs;
+	layout->n_runs = cl->nodes.n;
+}
+
 static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, struct sc_err *err)
 {
 	const struct sc_config *cfg = &tf->request->config;
@@ -308,6 +364,7 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 		.n_stragglers = cfg->stragglers.n,
 	};
 
+	set_kinds(tf->request, scratch->arena, &layout);
 	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
 }
 
@@ -322,6 +379,8 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 	tf->n_variants = 0;
 	tf->partial = request->last_micro_batch < (double)request->config.training.micro_batch;
 	rc = sc_fabric_from_request(request, &tf->fabric, err);
+	for (size_t k = 0; rc == 0 && k < request->n_kinds; k++)
+		rc = sc_fabric_of_kind(request, k, &tf->kind_fabric[k], err);
 	if (rc == 0)
 		rc = place(tf, scratch, err);
 	if (rc)

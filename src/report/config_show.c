@@ -14,6 +14,7 @@ static const struct {
 	const char *path, *from;
 } DERIVED[] = {
 	{"gpus", "tp * pp * cp * dp"},
+	{"cluster.gpu", "the first of nodes"},
 	{"cluster.gpus_per_node", "usual node of the GPU"},
 	{"cluster.nics_per_node", "usual node of the GPU"},
 	{"cluster.nic_gbit_s", "usual node of the GPU"},

@@ -53,8 +53,8 @@ static void append_head(const char *title, const struct sc_request *request, str
 	sc_text_model(request, &line);
 	append_escaped(out, sc_strbuf_get(&line));
 	sc_strbuf_clear(&line);
-	sc_strbuf_printf(&line, "%lld x %s, %lld a node; ", (long long)request->config.gpus,
-			 request->device.id, (long long)request->config.cluster.gpus_per_node);
+	sc_text_cluster(request, &line);
+	sc_strbuf_append(&line, "; ");
 	sc_text_split(request, &line);
 	sc_strbuf_append(out, "<br>");
 	append_escaped(out, sc_strbuf_get(&line));

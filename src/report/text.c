@@ -40,14 +40,26 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 			 request->config.training.micro_batch);
 }
 
-static void append_head(const struct sc_request *request, struct sc_strbuf *out)
+void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const struct sc_config *c = &request->config;
+	const struct sc_gpu_nodes *nodes = c->cluster.nodes.at;
 
+	if (sc_request_n_kinds(request) == 1)
+		sc_strbuf_printf(out, "%" PRId64 " x %s", c->gpus, request->device.id);
+	for (size_t i = 0; sc_request_n_kinds(request) > 1 && i < c->cluster.nodes.n; i++)
+		sc_strbuf_printf(out, "%s%" PRId64 " x %s", i ? " + " : "",
+				 nodes[i].count * c->cluster.gpus_per_node, nodes[i].gpu);
+	sc_strbuf_printf(out, ", %" PRId64 " a node", c->cluster.gpus_per_node);
+}
+
+static void append_head(const struct sc_request *request, struct sc_strbuf *out)
+{
 	sc_strbuf_append(out, "model       ");
 	sc_text_model(request, out);
-	sc_strbuf_printf(out, "\ncluster     %" PRId64 " x %s, %" PRId64 " a node\nsplit       ",
-			 c->gpus, request->device.id, c->cluster.gpus_per_node);
+	sc_strbuf_append(out, "\ncluster     ");
+	sc_text_cluster(request, out);
+	sc_strbuf_append(out, "\nsplit       ");
 	sc_text_split(request, out);
 	sc_strbuf_append(out, "\n\n");
 }

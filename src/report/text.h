@@ -12,8 +12,10 @@ void sc_text_explanation(const struct sc_prediction *prediction,
 			 const struct sc_explanation *explanation, struct sc_strbuf *out);
 void sc_text_validation(const struct sc_validation *validation, struct sc_strbuf *out);
 
-/* Head lines that other reports share: "gpt, 48 layers, ..." and "tp 8, pp 1, ...". */
+/* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
+ * "tp 8, pp 1, ...". */
 void sc_text_model(const struct sc_request *request, struct sc_strbuf *out);
+void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out);
 void sc_text_split(const struct sc_request *request, struct sc_strbuf *out);
 
 #endif

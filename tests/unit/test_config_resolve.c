@@ -223,9 +223,74 @@ START_TEST(a_recommender_needs_no_layers)
 }
 END_TEST
 
+#define MIXED(nodes)                                                         \
+	"cluster: {nodes: [" nodes "], gpus_per_node: 8, nics_per_node: 8, " \
+	"nic_gbit_s: 200}\n"
+#define TEST_4 "{gpu: test-gpu, count: 4}"
+#define V100_4 "{gpu: v100-sxm-16gb, count: 4}"
+#define H100_4 "{gpu: h100-sxm-80gb, count: 4}"
+
+START_TEST(nodes_of_several_kinds)
+{
+	const struct sc_gpu_nodes *nodes;
+
+	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL TRAINING);
+	nodes = request.config.cluster.nodes.at;
+	ck_assert_str_eq(request.config.cluster.gpu, "test-gpu");
+	ck_assert_str_eq(request.device.id, "test-gpu");
+	ck_assert_uint_eq(sc_request_n_kinds(&request), 2);
+	ck_assert_str_eq(sc_request_device(&request, 0)->id, "test-gpu");
+	ck_assert_str_eq(sc_request_device(&request, 1)->id, "v100-sxm-16gb");
+	ck_assert_uint_eq(sc_request_kind_of(&request, &nodes[0]), 0);
+	ck_assert_uint_eq(sc_request_kind_of(&request, &nodes[1]), 1);
+	check_warnings(0, "");
+	/* a kind may come back, and be alone */
+	resolve_ok(MIXED("{gpu: test-gpu, count: 2}, " V100_4 ", {gpu: test-gpu, count: 2}")
+			   GPUS MODEL PARALLEL TRAINING);
+	ck_assert_uint_eq(sc_request_n_kinds(&request), 2);
+	nodes = request.config.cluster.nodes.at;
+	ck_assert_uint_eq(sc_request_kind_of(&request, &nodes[2]), 0);
+	resolve_ok(MIXED(TEST_4 ", " TEST_4) GPUS MODEL PARALLEL TRAINING);
+	ck_assert_uint_eq(sc_request_n_kinds(&request), 1);
+	resolve_ok(CLUSTER GPUS MODEL PARALLEL TRAINING);
+	ck_assert_uint_eq(sc_request_n_kinds(&request), 1);
+}
+END_TEST
+
+START_TEST(all_kinds_must_have_the_precision)
+{
+	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
+	ck_assert_int_eq(request.config.training.precision, SC_P_FP16);
+	check_warnings(1, "training.precision is not given; fp16 is taken");
+	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL
+		   "training: {global_batch: 64, precision: tf32}\n");
+	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
+	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
+}
+END_TEST
+
 static const struct {
 	const char *text, *message;
 } bad[] = {
+	{MIXED(H100_4 ", " TEST_4) GPUS MODEL PARALLEL
+	 "training: {global_batch: 64, precision: fp8}\n",
+	 "r.yaml:5:41: error: training.precision: test-gpu has no fp8 math; choose a precision whose "
+	 "peak_tflops in its profile is above 0"},
+	{MIXED(H100_4 ", " TEST_4) "gpus: 128\n" MODEL PARALLEL TRAINING,
+	 "r.yaml:1:18: error: cluster.nodes: 8 nodes of 8 GPUs have 64, but gpus is 128; change the counts "
+	 "or gpus"},
+	{MIXED(H100_4 ", {gpu: test-gpi, count: 4}") GPUS MODEL PARALLEL TRAINING,
+	 "r.yaml:1:18: error: cluster.nodes: unknown GPU \"test-gpi\"; did you mean \"test-gpu\"?"},
+	{"cluster: {gpu: test-gpu, nodes: [" H100_4 ", " TEST_4 "]}\n" GPUS MODEL PARALLEL TRAINING,
+	 "r.yaml:1:16: error: cluster.gpu is test-gpu, but the first of cluster.nodes have "
+	 "h100-sxm-80gb; remove one of the two keys"},
+	{MIXED(H100_4 ", {gpu: mi300x, count: 4}") GPUS MODEL PARALLEL TRAINING,
+	 "r.yaml:1:18: error: cluster.nodes: h100-sxm-80gb and mi300x are of different vendors and have no "
+	 "collectives in common; use one vendor's"},
+	{MIXED("") GPUS MODEL PARALLEL TRAINING,
+	 "r.yaml:1:18: error: cluster.nodes is empty; list the kinds of nodes, or remove it and give "
+	 "cluster.gpu"},
+
 	{GPUS MODEL PARALLEL TRAINING,
 	 "r.yaml: error: cluster.gpu is not given; name a GPU as in `cluster: {gpu: a100-sxm-80gb}`"},
 	{GPUS "cluster: {gpu: test-gpi}\n" MODEL,
@@ -397,6 +462,8 @@ int main(void)
 	tcase_add_test(tc, layers_of_stages);
 	tcase_add_test(tc, kv_heads_may_be_copied);
 	tcase_add_test(tc, a_recommender_needs_no_layers);
+	tcase_add_test(tc, nodes_of_several_kinds);
+	tcase_add_test(tc, all_kinds_must_have_the_precision);
 	tcase_add_loop_test(tc, nonsense_is_told, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, errors_of_overrides_name_them);
 	suite_add_tcase(suite, tc);

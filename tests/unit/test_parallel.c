@@ -164,6 +164,26 @@ START_TEST(one_straggler_is_its_own_class)
 }
 END_TEST
 
+START_TEST(kinds_of_gpu_are_apart)
+{
+	static const struct sc_gpu_run runs[] = {{8, 1, 1}, {8, 0, 2}};
+	struct sc_layout l = layout(4, 4, 1, 4);
+	struct sc_placement p;
+
+	l.runs = runs;
+	l.n_runs = 2;
+	p = place(&l);
+	check_sums(&l, &p);
+	ck_assert_uint_eq(p.n_classes, 2);
+	ck_assert(p.classes[0].kind == 1 && p.classes[1].kind == 0);
+	ck_assert_uint_eq(p.classes[0].multiplicity, 8);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_TP].n_members, 1);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_DP].n_members, 2);
+	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_DP].instance,
+			  p.classes[1].group[SC_AXIS_DP].instance);
+}
+END_TEST
+
 START_TEST(unfolded_has_a_class_a_rank)
 {
 	struct sc_layout l = layout(2, 3, 2, 4);
@@ -345,17 +365,28 @@ static void see(const struct oracle *o, uint32_t rank, struct view *view)
 }
 
 struct first_view {
-	int64_t stage;
+	int64_t stage, kind;
 	double slowdown;
 	struct sc_span span[SC_AXIS_PP];
 	bool next_near, prev_near;
 };
+
+static int64_t kind_of(const struct sc_layout *l, uint32_t rank)
+{
+	for (size_t i = 0; i < l->n_runs; i++) {
+		if (rank < l->runs[i].n_ranks)
+			return l->runs[i].kind;
+		rank -= l->runs[i].n_ranks;
+	}
+	return 0;
+}
 
 static void see_first(const struct oracle *o, uint32_t rank, struct first_view *view)
 {
 	memset(view, 0, sizeof(*view));
 	view->stage = o->coord[rank][SC_AXIS_PP];
 	view->slowdown = 1;
+	view->kind = kind_of(o->layout, rank);
 	for (size_t i = 0; i < o->layout->n_stragglers; i++)
 		if (o->layout->stragglers[i].ranks.at[0] == (int64_t)rank)
 			view->slowdown *= o->layout->stragglers[i].slowdown;
@@ -418,6 +449,7 @@ static void check_class(const struct oracle *o, const struct sc_placement *p, ui
 	ck_assert_uint_eq(rc->multiplicity, n);
 	ck_assert_int_eq(rc->stage, first.stage);
 	ck_assert(rc->slowdown == first.slowdown);
+	ck_assert_int_eq(rc->kind, first.kind);
 	ck_assert_uint_eq(rc->next_class, class_of[view.next]);
 	ck_assert_uint_eq(rc->prev_class, class_of[view.prev]);
 	ck_assert(rc->next_remote == !first.next_near && rc->prev_remote == !first.prev_near);
@@ -468,6 +500,7 @@ START_TEST(classes_are_what_the_header_says)
 	sc_rng_init(&rng, 5);
 	while (n_done < 120) {
 		int64_t ranks[2][1];
+		struct sc_gpu_run runs[3];
 		struct sc_straggler slow[2] = {{{ranks[0], 1}, 1.5}, {{ranks[1], 1}, 2}};
 		int64_t ep = 1 + (int64_t)sc_rng_below(&rng, 3);
 		struct sc_layout l = layout(1 + (int64_t)sc_rng_below(&rng, 5),
@@ -485,6 +518,16 @@ START_TEST(classes_are_what_the_header_says)
 			continue;
 		l.stragglers = slow;
 		l.n_stragglers = (size_t)sc_rng_below(&rng, 3);
+		/* three runs of nodes of two kinds, in half of the layouts */
+		for (int i = 0; i < 3; i++)
+			runs[i] = (struct sc_gpu_run){
+				.n_ranks = (uint32_t)(l.gpus_per_node *
+						      (int64_t)sc_rng_below(&rng, 4)),
+				.kind = (uint8_t)(i % 2),
+				.speed = 1 + i,
+			};
+		l.runs = runs;
+		l.n_runs = n_done % 2 ? 3 : 0;
 		ranks[0][0] = (int64_t)sc_rng_below(&rng, (uint64_t)world);
 		ranks[1][0] = (int64_t)sc_rng_below(&rng, (uint64_t)world);
 		check_against_definition(&l);
@@ -523,6 +566,12 @@ START_TEST(too_irregular_is_one_class_a_stage)
 		ck_assert(p.classes[s].ranks_per_domain == 8 && p.classes[s].next_remote);
 		ck_assert_uint_lt(p.classes[s].nic_domain, 8);
 	}
+	/* of two kinds of GPU the slower is taken, wherever it is */
+	l.runs = (const struct sc_gpu_run[]){{16, 0, 2}, {16, 1, 1}, {200000, 0, 2}};
+	l.n_runs = 3;
+	p = place(&l);
+	ck_assert(p.is_approximate);
+	ck_assert(p.classes[0].kind == 1 && p.classes[1].kind == 0);
 	/* and nothing short of that is */
 	l = layout(3, 33334, 1, 8);
 	p = place(&l);
@@ -546,6 +595,7 @@ int main(void)
 	tcase_add_test(tc, straddling_groups_split_classes);
 	tcase_add_test(tc, order_decides_who_shares_a_node);
 	tcase_add_test(tc, one_straggler_is_its_own_class);
+	tcase_add_test(tc, kinds_of_gpu_are_apart);
 	tcase_add_test(tc, unfolded_has_a_class_a_rank);
 	tcase_add_test(tc, expert_groups_are_cut_from_dp);
 	tcase_add_test(tc, bad_orders);

@@ -1,0 +1,502 @@
+/* Op lists: FLOP of a layer against closed formulas of every family, what recomputation, LoRA and the
+ * splits change, and parameters of the shipped models against their published totals. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/op_names.h"
+#include "predict/transformer_ops.h"
+
+#define TOLERANCE 1e-9 /* relative: the same products, summed in another order */
+
+static struct sc_arena arena;
+static struct sc_catalog *catalog;
+static struct sc_fabric fabric;
+static struct sc_block block;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+	catalog = sc_catalog_create();
+	memset(&block, 0, sizeof(block));
+}
+
+static void tear_down(void)
+{
+	sc_block_release(&block);
+	sc_catalog_destroy(catalog);
+	sc_arena_release(&arena);
+}
+
+static void set_all(struct sc_config *cfg, const char *overrides)
+{
+	char text[1024], *word, *save = NULL;
+	struct sc_err err = {0};
+
+	snprintf(text, sizeof(text), "%s", overrides);
+	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		ck_assert_msg(sc_config_set(cfg, word, value, "test", &arena, &err) == 0, "%s",
+			      err.text);
+	}
+}
+
+/* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP count. */
+static struct sc_request *make_request(const char *model, const char *overrides)
+{
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_config cfg;
+	struct sc_err err = {0};
+
+	sc_config_init(&cfg);
+	set_all(&cfg, "cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+		      "cluster.nic_gbit_s=400 parallel.dp=1 parallel.pp=1 parallel.tp=1 "
+		      "training.precision=bf16 training.attention=unfused "
+		      "training.software=megatron-core parallel.sequence_parallel=false "
+		      "training.global_batch=2 training.micro_batch=2");
+	set_all(&cfg, model);
+	set_all(&cfg, overrides);
+	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
+	return req;
+}
+
+static const struct sc_block *steps_of(const struct sc_request *req, enum sc_block_id id)
+{
+	const struct sc_parallel *par = &req->config.parallel;
+	int tp = (int)par->tp, cp = (int)par->cp, ep = (int)par->ep;
+	struct sc_block_env env = {
+		.device = &req->device,
+		.software = &req->software,
+		.fabric = &fabric,
+		.span = {[SC_COMM_TP] = {tp, 1, tp},
+			 [SC_COMM_CP] = {cp, 1, cp},
+			 [SC_COMM_EP] = {ep, 1, ep}},
+		.slowdown = 1,
+		.attention_eff = 1,
+		.gemm_speed = 1,
+		.hbm_speed = 1,
+		.link_speed = 1,
+		.nic_speed = 1,
+		.host_speed = 1,
+	};
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_fabric_from_request(req, &fabric, &err) == 0, "%s", err.text);
+	sc_transformer_block(req, &env, id, (double)req->config.training.micro_batch, &block);
+	return &block;
+}
+
+static double flop_of(const struct sc_request *req, enum sc_block_id id)
+{
+	const struct sc_block *b = steps_of(req, id);
+	double sum = 0;
+
+	for (size_t i = 0; i < b->steps.n; i++)
+		sum += b->steps.at[i].flop;
+	return sum;
+}
+
+static int count(const struct sc_request *req, enum sc_block_id id, enum sc_op_name name)
+{
+	const struct sc_block *b = steps_of(req, id);
+	int n = 0;
+
+	for (size_t i = 0; i < b->steps.n; i++)
+		n += b->steps.at[i].name == name;
+	return n;
+}
+
+static void assert_near(double got, double want)
+{
+	ck_assert_msg(fabs(got - want) <= TOLERANCE * fabs(want), "got %.15g, want %.15g", got,
+		      want);
+}
+
+#define SIZES " model.layers=6 model.seq=512 model.vocab=32768 model.hidden=1024 model.heads=16"
+#define GPT "model.family=gpt" SIZES
+#define LLAMA "model.family=llama model.kv_heads=8 model.ffn_hidden=2816" SIZES
+#define MOE                                                                         \
+	"model.family=moe model.kv_heads=8 model.ffn_hidden=2816 model.experts=16 " \
+	"model.top_k=3 model.expert_ffn_hidden=768 model.dense_layers=1 "           \
+	"model.shared_experts=2 model.head_dim=128" SIZES
+#define MLA                                                                          \
+	"model.family=moe-mla model.ffn_hidden=2816 model.experts=16 model.top_k=3 " \
+	"model.expert_ffn_hidden=768 model.dense_layers=1 model.shared_experts=2 "   \
+	"model.q_lora_rank=384 model.kv_lora_rank=256 model.head_dim=96 "            \
+	"model.rope_head_dim=32 model.v_head_dim=64" SIZES
+#define MLA_FULL_Q MLA " model.q_lora_rank=0"
+enum { H = 1024, S = 512, HEADS = 16, N_TOKENS = 2 * S };
+
+/* Multiply-adds a token and layer: projections of attention; scores and context; feed-forward. */
+struct macs {
+	const char *model;
+	double linear, scores, mlp, dense_mlp;
+};
+static const struct macs FAMILIES[] = {
+	{GPT, 4.0 * H *H, 2.0 * S *H, 8.0 * H *H, 0},
+	{"model.family=opt" SIZES, 4.0 * H *H, 2.0 * S *H, 8.0 * H *H, 0},
+	{"model.family=mpt" SIZES, 4.0 * H *H, 2.0 * S *H, 8.0 * H *H, 0},
+	{"model.family=bert" SIZES, 4.0 * H *H, 2.0 * S *H, 8.0 * H *H, 0},
+	/* 8 key-value heads of 64 */
+	{LLAMA, H *(2.0 * H + 2 * 8 * 64), 2.0 * S *H, 3.0 * H * 2816, 0},
+	/* heads of 128: attention is 2048 wide */
+	{MOE, H *(2.0 * 2048 + 2 * 8 * 128), 2.0 * S * 2048, H *(16 + 3.0 * 768 * 5),
+	 3.0 * H * 2816},
+	{MLA, H * 384.0 + 384.0 * HEADS * 128 + H * 288.0 + 256.0 * HEADS * 160 + HEADS * 64.0 * H,
+	 S *HEADS *(128.0 + 64), H *(16 + 3.0 * 768 * 5), 3.0 * H * 2816},
+	{MLA_FULL_Q, 1.0 * H *HEADS * 128 + H * 288.0 + 256.0 * HEADS * 160 + HEADS * 64.0 * H,
+	 S *HEADS *(128.0 + 64), H *(16 + 3.0 * 768 * 5), 3.0 * H * 2816},
+};
+#define N_OF(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static double layer_flop(const struct macs *m)
+{
+	return 2.0 * N_TOKENS * (m->linear + m->scores + m->mlp);
+}
+
+START_TEST(a_layer_has_the_flop_of_its_matrices)
+{
+	const struct macs *m = &FAMILIES[_i];
+	const struct sc_request *req = make_request(m->model, "training.recompute=none");
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F), layer_flop(m));
+	/* two gradients a product */
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B), 2 * layer_flop(m));
+	if (m->dense_mlp > 0) {
+		double dense = layer_flop(m) + 2.0 * N_TOKENS * (m->dense_mlp - m->mlp);
+
+		assert_near(flop_of(req, SC_BLOCK_DENSE_F), dense);
+		assert_near(flop_of(req, SC_BLOCK_DENSE_B), 2 * dense);
+	}
+}
+END_TEST
+
+START_TEST(fp8_changes_casts_not_flop)
+{
+	const struct macs *m = &FAMILIES[_i];
+	const struct sc_request *req =
+		make_request(m->model, "training.recompute=none training.precision=fp8");
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F), layer_flop(m));
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B), 2 * layer_flop(m));
+	ck_assert_int_gt(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), 0);
+	req = make_request(m->model, "training.recompute=none");
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), 0);
+}
+END_TEST
+
+START_TEST(full_recomputation_runs_the_layer_again)
+{
+	const struct macs *m = &FAMILIES[_i];
+	struct sc_request *req = make_request(m->model, "training.recompute=full");
+	double dense_mlp = m->dense_mlp > 0 ? m->dense_mlp : m->mlp;
+	double dense = layer_flop(m) + 2.0 * N_TOKENS * (dense_mlp - m->mlp);
+
+	req->software.recompute_early_stop = false;
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F), layer_flop(m));
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B), 3 * layer_flop(m));
+	/* or all but its last product */
+	req->software.recompute_early_stop = true;
+	dense = 3 * dense - 2.0 * N_TOKENS * H * (double)req->config.model.ffn_hidden;
+	assert_near(flop_of(req, m->dense_mlp > 0 ? SC_BLOCK_DENSE_B : SC_BLOCK_LAYER_B), dense);
+}
+END_TEST
+
+START_TEST(selective_recomputation_runs_the_attention_again)
+{
+	const struct macs *m = &FAMILIES[_i];
+	struct sc_request *req = make_request(m->model, "training.recompute=selective");
+
+	req->software.selective = SC_SELECTIVE_ATTENTION;
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B), 2 * layer_flop(m) + 2.0 * N_TOKENS * m->scores);
+}
+END_TEST
+
+START_TEST(per_op_recomputation_runs_every_second_product_again)
+{
+	struct sc_request *req =
+		make_request(LLAMA, "training.recompute=selective training.attention=flash");
+	double none, keys = 8 * 64.0 * H, proj = 1.0 * H * H, gate = 2816.0 * H;
+
+	req->software.selective = SC_SELECTIVE_OPS;
+	none = flop_of(make_request(LLAMA, "training.recompute=none training.attention=flash"),
+		       SC_BLOCK_LAYER_B);
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B), none + 2.0 * N_TOKENS * (keys + proj + gate));
+}
+END_TEST
+
+START_TEST(lora_has_no_weight_gradients)
+{
+	static const enum sc_op_name WGRADS[] = {
+		SC_NAME_QKV_WGRAD,       SC_NAME_Q_UP_WGRAD,        SC_NAME_KV_DOWN_WGRAD,
+		SC_NAME_KV_UP_WGRAD,     SC_NAME_PROJ_WGRAD,        SC_NAME_MLP_UP_WGRAD,
+		SC_NAME_Q_DOWN_WGRAD,    SC_NAME_MLP_DOWN_WGRAD,    SC_NAME_ROUTER_WGRAD,
+		SC_NAME_EXPERT_UP_WGRAD, SC_NAME_EXPERT_DOWN_WGRAD,
+	};
+	const struct macs *m = &FAMILIES[_i];
+	const struct sc_request *req =
+		make_request(m->model, "training.recompute=none training.trainable=lora "
+				       "training.lora_rank=16");
+	int n = 0;
+
+	for (int i = 0; i < N_OF(WGRADS); i++)
+		n += count(req, SC_BLOCK_LAYER_B, WGRADS[i]);
+	ck_assert_int_eq(n, 0);
+	ck_assert_int_gt(count(req, SC_BLOCK_LAYER_F, SC_NAME_ADAPTER), 0);
+	/* all of attention's gradients, half of the others', and the adapters */
+	ck_assert(flop_of(req, SC_BLOCK_LAYER_B) > layer_flop(m) + 2.0 * N_TOKENS * m->scores);
+	ck_assert(flop_of(req, SC_BLOCK_LAYER_B) < 2 * layer_flop(m));
+}
+END_TEST
+
+static const struct {
+	const char *targets;
+	double widths; /* inputs and outputs of the layers with adapters */
+} ADAPTERS[] = {
+	{"training.lora_targets=attention", (H + H + 2 * 8 * 64) + (H + H)},
+	{"training.lora_targets=all", (H + H + 2 * 8 * 64) + (H + H) + (H + 2 * 2816) + (2816 + H)},
+};
+
+START_TEST(adapters_cost_rank_times_widths)
+{
+	struct sc_request *req = make_request(
+		LLAMA, sc_arena_printf(&arena,
+				       "training.recompute=none training.trainable=lora "
+				       "training.lora_rank=16 %s",
+				       ADAPTERS[_i].targets));
+	const struct macs *m = &FAMILIES[4];
+	double adapters = 2.0 * N_TOKENS * 16 * ADAPTERS[_i].widths;
+	struct sc_params params;
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F), layer_flop(m) + adapters);
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B),
+		    layer_flop(m) + 2.0 * N_TOKENS * m->scores + 2 * adapters);
+	sc_transformer_layer_params(req, false, &params);
+	assert_near(params.trainable, 16 * ADAPTERS[_i].widths);
+	assert_near(params.dense, m->linear + m->mlp + 2 * H + params.trainable);
+}
+END_TEST
+
+static const char *const SPLITS[] = {
+	"parallel.tp=2",
+	"parallel.tp=8",
+	"parallel.cp=4",
+	"parallel.tp=4 parallel.cp=2",
+	"parallel.tp=2 parallel.sequence_parallel=true",
+	"parallel.tp=4 parallel.cp=2 parallel.sequence_parallel=true",
+	"parallel.tp=4 parallel.sequence_parallel=true parallel.tp_overlap=true",
+};
+/* What every tensor-parallel rank computes: the router, without sequence parallelism; the way down to
+ * the latents. */
+static double replicated_macs(const struct sc_request *req)
+{
+	const struct sc_model *m = &req->config.model;
+	double macs = 0;
+
+	if (sc_model_is_moe(m) && !req->config.parallel.sequence_parallel)
+		macs += H * (double)m->experts;
+	if (sc_model_is_mla(m))
+		macs += H * (double)(m->q_lora_rank + m->kv_lora_rank + m->rope_head_dim);
+	return macs;
+}
+
+START_TEST(splits_divide_the_flop)
+{
+	const struct macs *m = &FAMILIES[_i / N_OF(SPLITS)];
+	const struct sc_request *req =
+		make_request(m->model, sc_arena_printf(&arena, "training.recompute=full %s",
+						       SPLITS[_i % N_OF(SPLITS)]));
+	double tp = (double)req->config.parallel.tp, cp = (double)req->config.parallel.cp;
+	double once_more = 2.0 * N_TOKENS * (tp - 1) * replicated_macs(req);
+
+	assert_near(tp * cp * flop_of(req, SC_BLOCK_LAYER_F), layer_flop(m) + once_more);
+	if (!req->software.recompute_early_stop)
+		assert_near(tp * cp * flop_of(req, SC_BLOCK_LAYER_B),
+			    3 * (layer_flop(m) + once_more));
+}
+END_TEST
+
+START_TEST(fewer_key_value_heads_than_ranks_are_copied)
+{
+	const struct sc_request *req =
+		make_request(LLAMA, "parallel.tp=16 parallel.dp=1 training.recompute=none");
+	double copied = 2.0 * N_TOKENS * H * 2 * 8 * 64; /* 8 heads on 16 ranks */
+
+	assert_near(16 * flop_of(req, SC_BLOCK_LAYER_F), layer_flop(&FAMILIES[4]) + copied);
+}
+END_TEST
+
+START_TEST(expert_ranks_share_experts_not_tokens)
+{
+	static const char *const ep[] = {"parallel.dp=8 parallel.ep=1 training.global_batch=16",
+					 "parallel.dp=8 parallel.ep=8 training.global_batch=16"};
+
+	for (int i = 0; i < 2; i++) {
+		const struct sc_request *req = make_request(MOE, ep[i]);
+		struct sc_params params;
+
+		assert_near(flop_of(req, SC_BLOCK_LAYER_F), layer_flop(&FAMILIES[5]));
+		sc_transformer_layer_params(req, false, &params);
+		assert_near(params.expert, (i ? 2 : 16) * 3.0 * 768 * H);
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_DISPATCH), i);
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_COMBINE), i);
+	}
+}
+END_TEST
+
+START_TEST(imbalance_is_paid_by_the_routed_experts)
+{
+	const struct sc_request *req = make_request(MOE, "training.expert_imbalance=1.5");
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F),
+		    layer_flop(&FAMILIES[5]) + 2.0 * N_TOKENS * 0.5 * 3 * 3 * 768 * H);
+}
+END_TEST
+
+/* Keys and values go round; backward, their gradients go on to where they belong. */
+START_TEST(context_parallel_attention_is_a_ring)
+{
+	const struct sc_request *req =
+		make_request(FAMILIES[_i].model, "parallel.cp=4 training.attention=flash "
+						 "training.recompute=none");
+
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), 4);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_SEND_RECV), 3);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_FLASH_GRAD), 4);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
+}
+END_TEST
+
+START_TEST(the_output_layer_is_split_over_the_vocabulary)
+{
+	const struct sc_request *req = make_request(LLAMA, "parallel.tp=4");
+	double logits = 2.0 * N_TOKENS * 32768 * H;
+
+	assert_near(4 * flop_of(req, SC_BLOCK_HEAD_F), logits);
+	assert_near(4 * flop_of(req, SC_BLOCK_HEAD_B), 2 * logits);
+}
+END_TEST
+
+START_TEST(a_masked_model_has_a_transform_and_few_rows)
+{
+	struct sc_request *req = make_request("model.family=bert" SIZES, "");
+	double all = 2.0 * N_TOKENS * (32768.0 * H + 1.0 * H * H);
+
+	req->software.mlm_gather = false;
+	assert_near(flop_of(req, SC_BLOCK_HEAD_F), all);
+	req->software.mlm_gather = true; /* 15 % of the positions are masked */
+	assert_near(flop_of(req, SC_BLOCK_HEAD_F), 0.15 * all);
+	assert_near(flop_of(req, SC_BLOCK_HEAD_B), 0.30 * all);
+}
+END_TEST
+
+START_TEST(unpadded_samples_have_fewer_tokens)
+{
+	const struct sc_request *req = make_request(
+		"model.family=bert" SIZES, "training.unpadded=true training.fill_fraction=0.25");
+	const struct macs *m = &FAMILIES[3];
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F),
+		    2.0 * N_TOKENS * (0.25 * (m->linear + m->mlp) + 0.0625 * m->scores));
+}
+END_TEST
+
+/* What MFU counts: every product of the model, forward and backward, once. */
+START_TEST(model_flop_is_what_the_blocks_do)
+{
+	const struct macs *m = &FAMILIES[_i];
+	const struct sc_request *req = make_request(m->model, "training.recompute=none");
+	double sum, dense = m->dense_mlp > 0 ? 1 : 0;
+
+	if (req->config.model.family == SC_BERT)
+		return; /* its head's transform and masked rows are left out */
+	sum = (6 - dense) * (flop_of(req, SC_BLOCK_LAYER_F) + flop_of(req, SC_BLOCK_LAYER_B));
+	sum += dense * (flop_of(req, SC_BLOCK_DENSE_F) + flop_of(req, SC_BLOCK_DENSE_B));
+	sum += flop_of(req, SC_BLOCK_HEAD_F) + flop_of(req, SC_BLOCK_HEAD_B);
+	assert_near(2 * sc_transformer_model_flop(req), sum);
+}
+END_TEST
+
+/* Published totals: model cards and papers that the model files name. */
+static const struct {
+	const char *model;
+	double billions;
+} PUBLISHED[] = {
+	{"llama2-7b", 6.738},    {"llama2-13b", 13.016},   {"llama2-70b", 68.98},
+	{"llama3-8b", 8.03},     {"llama3-70b", 70.55},    {"llama3.1-405b", 405.9},
+	{"mixtral-8x7b", 46.7},  {"deepseek-v2", 235.7},   {"deepseek-v3", 671.0},
+	{"qwen3-30b-a3b", 30.5}, {"qwen3-235b-a22b", 235}, {"gpt-oss-120b", 116.8},
+	{"bert-base", 0.110},    {"bert-large", 0.335},    {"opt-1.3b", 1.316},
+	{"mpt-7b", 6.65},        {"mpt-30b", 29.96},       {"gpt2-large", 0.774},
+	{"gpt-22b", 22.0},       {"gpt-175b", 174.6},      {"gpt-530b", 529.6},
+	{"gpt-1t", 1008.0},      {"bloom-176b", 176.2},
+};
+
+START_TEST(shipped_models_have_the_published_parameters)
+{
+	const char *model = sc_arena_printf(&arena, "model=models/%s.yaml", PUBLISHED[_i].model);
+	const struct sc_request *req = make_request(model, "training.software=default");
+	const struct sc_model *m = &req->config.model;
+	struct sc_params layer, dense, ends;
+	double n_dense = sc_model_is_moe(m) ? (double)m->dense_layers : 0, sum;
+
+	sc_transformer_layer_params(req, false, &layer);
+	sc_transformer_layer_params(req, true, &dense);
+	sum = n_dense * (dense.dense + dense.expert) +
+	      ((double)m->layers - n_dense) * (layer.dense + layer.expert);
+	sc_transformer_embed_params(req, &ends);
+	sum += ends.dense;
+	sc_transformer_head_params(req, &ends);
+	if (!m->tied_embeddings)
+		sum += ends.dense;
+	sum *= 1e-9;
+	ck_assert_msg(fabs(sum / PUBLISHED[_i].billions - 1) < 0.01, "%s: %.4f, published %.4f",
+		      PUBLISHED[_i].model, sum, PUBLISHED[_i].billions);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("transformer_ops");
+	TCase *flop = tcase_create("flop"), *params = tcase_create("params");
+
+	tcase_add_checked_fixture(flop, set_up, tear_down);
+	tcase_add_loop_test(flop, a_layer_has_the_flop_of_its_matrices, 0, N_OF(FAMILIES));
+	tcase_add_loop_test(flop, fp8_changes_casts_not_flop, 0, N_OF(FAMILIES));
+	tcase_add_loop_test(flop, full_recomputation_runs_the_layer_again, 0, N_OF(FAMILIES));
+	tcase_add_loop_test(flop, selective_recomputation_runs_the_attention_again, 0,
+			    N_OF(FAMILIES));
+	tcase_add_test(flop, per_op_recomputation_runs_every_second_product_again);
+	tcase_add_loop_test(flop, lora_has_no_weight_gradients, 0, N_OF(FAMILIES));
+	tcase_add_loop_test(flop, adapters_cost_rank_times_widths, 0, N_OF(ADAPTERS));
+	tcase_add_loop_test(flop, splits_divide_the_flop, 0, N_OF(FAMILIES) * N_OF(SPLITS));
+	tcase_add_test(flop, fewer_key_value_heads_than_ranks_are_copied);
+	tcase_add_test(flop, expert_ranks_share_experts_not_tokens);
+	tcase_add_test(flop, imbalance_is_paid_by_the_routed_experts);
+	tcase_add_loop_test(flop, context_parallel_attention_is_a_ring, 0, N_OF(FAMILIES));
+	tcase_add_test(flop, the_output_layer_is_split_over_the_vocabulary);
+	tcase_add_test(flop, a_masked_model_has_a_transform_and_few_rows);
+	tcase_add_test(flop, unpadded_samples_have_fewer_tokens);
+	tcase_add_loop_test(flop, model_flop_is_what_the_blocks_do, 0, N_OF(FAMILIES));
+	suite_add_tcase(suite, flop);
+	tcase_add_checked_fixture(params, set_up, tear_down);
+	tcase_add_loop_test(params, shipped_models_have_the_published_parameters, 0,
+			    N_OF(PUBLISHED));
+	suite_add_tcase(suite, params);
+	return suite;
+}
+
+int main(void)
+{
+	SRunner *runner = srunner_create(make_suite());
+	int n_failed;
+
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
