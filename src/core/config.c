@@ -68,6 +68,7 @@ void sc_config_init(struct sc_config *config)
 		.global_batch = SC_NOT_GIVEN,
 		.micro_batch = SC_NOT_GIVEN,
 		.precision = (enum sc_precision)SC_NOT_GIVEN,
+		.recompute = (enum sc_recompute)SC_NOT_GIVEN,
 		.attention = (enum sc_attention)SC_NOT_GIVEN,
 		.fill_fraction = SC_NOT_GIVEN,
 		.expert_imbalance = SC_NOT_GIVEN,

@@ -142,7 +142,7 @@ struct sc_request {
 };
 
 extern const struct sc_field sc_config_fields[];
-enum { SC_NOT_GIVEN = -1 }; /* also of training.precision and training.attention */
+enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention, lora_targets */
 /* Where the value of "parallel.tp" was given, or NULL: a default. */
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
 /* The same, else of a value in the section `path`, else of the table row (it has the path ""). */

@@ -462,6 +462,8 @@ static void resolve_options(struct sc_request *req)
 		if ((int)tr->lora_targets == SC_NOT_GIVEN)
 			tr->lora_targets = SC_LORA_ATTENTION;
 	}
+	if ((int)tr->recompute == SC_NOT_GIVEN)
+		tr->recompute = req->software.recomputes ? SC_RECOMPUTE_FULL : SC_RECOMPUTE_NONE;
 	tr->cuda_graphs = tr->cuda_graphs || req->software.cuda_graphs;
 }
 

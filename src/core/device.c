@@ -46,6 +46,7 @@ static const struct sc_field GEMM_FIELDS[] = {
 	FRAC(sc_gemm_coef, hbm_eff, "share of peak HBM bandwidth of operand streams"),
 	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
 	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
+	FRAC(sc_gemm_coef, align_loss, "time added by rows of 16 n bytes, not 128 n"),
 	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
 	FRAC(sc_gemm_coef, power_eff_fp8, "the same in fp8; 0 = as power_eff"),
 	FRAC(sc_gemm_coef, clock_spread, "of that clock from GPU to GPU, 1 sigma"),
@@ -148,7 +149,7 @@ static void init_device(struct sc_device *device)
 	sc_profile_init_numbers(sc_device_fields, device);
 	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
 	device->gemm.split_us = device->gemm.wave_loss = 0;
-	device->gemm.power_eff_fp8 = device->gemm.clock_spread = 0;
+	device->gemm.power_eff_fp8 = device->gemm.clock_spread = device->gemm.align_loss = 0;
 	device->simt = (struct sc_simt_coef){0};
 	init_attention(&device->attention);
 	device->cuda_capability = 0;

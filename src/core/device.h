@@ -23,6 +23,7 @@ struct sc_gemm_coef {
 	double hbm_eff;        /* share of peak HBM bandwidth that operand streams reach */
 	double fixed_us;       /* kernel start and drain */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
+	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
 	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
 	double power_eff_fp8; /* the same in fp8; 0 = as power_eff */
 	double clock_spread; /* of the sustained clock from GPU to GPU, one sigma, relative */

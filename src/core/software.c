@@ -75,6 +75,7 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(attention_eff_hopper, 0.01, 2, "the same from Hopper on; default 1"),
 	DOUBLE(link_eff, 0.001, 1, "share of the links' rate reached; default 1"),
 	DOUBLE(net_eff, 0.001, 1, "share of the network's rate reached; default 1"),
+	BOOL(recomputes, "training.recompute not given means full"),
 	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
 	US(comm_latency_us, "added to every collective's latency, us; default 0"),
