@@ -119,7 +119,7 @@ int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software 
 
 	memset(&software, 0, sizeof(software));
 	sc_profile_init_numbers(sc_software_fields, &software);
-	software.successor_capability = 0;                /* read with a successor only */
+	software.successor_capability = 0; /* read with a successor only */
 	software.attention_eff = software.attention_eff_hopper = 1;
 	software.elementwise_factor = 1;
 	software.link_eff = software.net_eff = 1;

@@ -48,9 +48,9 @@ struct sc_software {
 	/* Share of the fabric's rates that its communication reaches, default 1, and what it adds to every
 	 * collective's latency (a coordinator's cycle, sockets), default 0. */
 	double link_eff, net_eff, comm_latency_us;
-	bool recomputes; /* training.recompute not given: full */
+	bool recomputes;           /* training.recompute not given: full */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
-	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
+	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of that length and more (0 = never) are batched by length, in bins of so many tokens. */
 	double unpadded_from_seq, length_bin_tokens;
 	bool cuda_graphs; /* launches are replayed even where training.cuda_graphs is not given */

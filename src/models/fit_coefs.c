@@ -41,23 +41,19 @@ static const struct sc_fit_coef_row GEMM[] = {
 	/* tables hold kernels timed alone, not under sustained load */
 	{.name = "align_loss", .offset = offsetof(struct sc_device, gemm.align_loss), .at = 0},
 	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
-	{.name = "power_eff_fp8", .offset = offsetof(struct sc_device, gemm.power_eff_fp8), .at = 0},
+	{.name = "power_eff_fp8",
+	 .offset = offsetof(struct sc_device, gemm.power_eff_fp8),
+	 .at = 0},
 	{.name = "clock_spread", .offset = offsetof(struct sc_device, gemm.clock_spread), .at = 0},
 	{0},
 };
 static const struct sc_fit_coef_row ATTENTION[] = {
-	COEF(attention, fwd_eff, 0.02, 1),
-	COEF(attention, bwd_eff, 0.02, 1),
-	MINOR(attention, seq_half, 1, 1e5),
-	COEF(attention, fixed_us, 0.1, 500),
-	MINOR(attention, bwd_seq_half, 1, 1e5),
-	MINOR(attention, causal_half, 1, 1e5),
-	MINOR(attention, head_half, 0.5, 1e3),
-	MINOR(attention, padded_eff, 0.1, 1),
-	MINOR(attention, fwd_wide_eff, 0.1, 1),
-	MINOR(attention, bwd_wide_eff, 0.1, 1),
-	MINOR(attention, wave_frac, 1e-3, 1),
-	{0},
+	COEF(attention, fwd_eff, 0.02, 1),      COEF(attention, bwd_eff, 0.02, 1),
+	MINOR(attention, seq_half, 1, 1e5),     COEF(attention, fixed_us, 0.1, 500),
+	MINOR(attention, bwd_seq_half, 1, 1e5), MINOR(attention, causal_half, 1, 1e5),
+	MINOR(attention, head_half, 0.5, 1e3),  MINOR(attention, padded_eff, 0.1, 1),
+	MINOR(attention, fwd_wide_eff, 0.1, 1), MINOR(attention, bwd_wide_eff, 0.1, 1),
+	MINOR(attention, wave_frac, 1e-3, 1),   {0},
 };
 static const struct sc_fit_coef_row ROWWISE[] = {
 	COEF(rowwise, hbm_eff, 0.05, 1),

@@ -134,7 +134,8 @@ static double loads_of(double tile_half, double m, double n)
 static void set_tensor(struct problem *p, const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	double clock = op->dtype == SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
+	double clock =
+		op->dtype == SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
 	double eff = c->eff_max * aligned_eff(c, op, clock);
 
 	p->tiles = TENSOR_TILES;

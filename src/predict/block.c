@@ -46,8 +46,9 @@ static double kernel_speed(const struct sc_block_env *env, const struct sc_op *o
 	double eff = op->kind == SC_OP_ATTENTION ? env->attention_eff : 1;
 
 	if (cost->owner_frac[SC_OWN_COMPUTE] > 0)
-		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION ? env->gemm_speed
-										     : 1);
+		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION
+				      ? env->gemm_speed
+				      : 1);
 	return eff * env->hbm_speed;
 }
 

@@ -59,7 +59,7 @@ struct sc_block_env {
 	bool cuda_graphs; /* blocks are replayed as one launch */
 	/* Shares of SMs and HBM that a data-parallel collective takes while it runs beside the block. */
 	double comm_sm_frac, comm_hbm_frac;
-	double attention_eff;          /* of the software's kernels on this device */
+	double attention_eff; /* of the software's kernels on this device */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
 

@@ -115,7 +115,8 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 		.slowdown = rc->slowdown,
 		.cuda_graphs = tf->request->config.training.cuda_graphs,
 		.attention_eff = attention_eff(device, &tf->request->software),
-		.gemm_speed = o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
+		.gemm_speed =
+			o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,
 		.nic_speed = o->nic_speed,

@@ -30,7 +30,8 @@ void dims_init(struct dims *x, const struct sc_request *req, const struct sc_blo
 	x->dropout = req->software.dropout > 0 && x->traits->dropout;
 	x->s_all = (double)m->seq;
 	if (tr->fill_fraction < 1) /* a batch's tokens are padded to what tensor cores like */
-		x->s_all = fmax(TOKEN_UNIT, round(x->s_all * tr->fill_fraction / TOKEN_UNIT) * TOKEN_UNIT);
+		x->s_all = fmax(TOKEN_UNIT,
+				round(x->s_all * tr->fill_fraction / TOKEN_UNIT) * TOKEN_UNIT);
 	x->s = x->s_all / (double)req->config.parallel.cp;
 	x->tokens = samples * x->s;
 	x->tokens_seq = x->sp ? x->tokens / tp : x->tokens;
