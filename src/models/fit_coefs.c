@@ -38,13 +38,15 @@ static const struct sc_fit_coef_row GEMM[] = {
 	COEF(gemm, misaligned_eff, 0.02, 1),
 	MINOR(gemm, split_us, 0.1, 100),
 	MINOR(gemm, wave_loss, 1e-3, 1),
-	/* tables hold kernels timed alone, not under sustained load */
-	{.name = "align_loss", .offset = offsetof(struct sc_device, gemm.align_loss), .at = 0},
-	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
+	MINOR(gemm, align_loss, 1e-3, 1),
+	/* tables hold kernels timed alone, not under sustained load, and not on many GPUs at once */
 	{.name = "power_eff_fp8",
 	 .offset = offsetof(struct sc_device, gemm.power_eff_fp8),
-	 .at = 0},
-	{.name = "clock_spread", .offset = offsetof(struct sc_device, gemm.clock_spread), .at = 0},
+	 .at = 1},
+	{.name = "clock_spread",
+	 .offset = offsetof(struct sc_device, gemm.clock_spread),
+	 .at = 1e-6},
+	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
 	{0},
 };
 static const struct sc_fit_coef_row ATTENTION[] = {

@@ -235,7 +235,7 @@ struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_su
 		.flop = a->flop + b->flop,
 		.sm_us = a->sm_us + b->sm_us,
 		.hbm_us = a->hbm_us + b->hbm_us,
-		.n_waves = a->n_waves + b->n_waves,
+		.wave_us2 = a->wave_us2 + b->wave_us2,
 	};
 
 	for (int o = 0; o < SC_N_OWNERS; o++)
@@ -255,7 +255,7 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	out.flop = n * a->flop;
 	out.sm_us = n * a->sm_us;
 	out.hbm_us = n * a->hbm_us;
-	out.n_waves = n * a->n_waves;
+	out.wave_us2 = n * a->wave_us2;
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out.owner_us[o] = n * a->owner_us[o];
 	return out;
@@ -295,18 +295,21 @@ static void lone_graph(const struct sc_block *block, double gpu_free_us,
 	sc_graph_seal(g);
 }
 
-/* What a kernel loads beside the collective. What it would leave idle anyway, the collective's share
- * costs it nothing: a mean over kernels overloads a resource as much as they do in turn. */
+/* What a kernel loads beside the collective: it is slowed by the SMs it misses or by the HBM they
+ * share, whichever is more (told as SMs); what it leaves of either costs it nothing. */
 static void load_of_step(const struct sc_step *step, const struct sc_block_env *env,
 			 struct sc_summary *s)
 {
-	double sm = 1 - env->comm_sm_frac, hbm = 1 - env->comm_hbm_frac;
-	double latency = step->cost.latency_us, work = step->cost.work_us;
+	double left = 1 - env->comm_sm_frac, sm = fmax(step->cost.demand[SC_RES_SM], left);
+	double hbm = step->cost.demand[SC_RES_HBM], hbm_left = 1 - env->comm_hbm_frac;
+	double asked = hbm * left / sm + env->comm_hbm_frac;
+	double latency = step->cost.latency_us, work = step->cost.work_us, all = latency + work;
 
 	if (step->kind != SC_STEP_KERNEL)
 		return;
-	s->sm_us += latency * sm + work * fmax(step->cost.demand[SC_RES_SM], sm);
-	s->hbm_us += latency * hbm + work * fmax(step->cost.demand[SC_RES_HBM], hbm);
+	s->sm_us += latency * left + work * fmax(sm, left * asked);
+	s->hbm_us += latency * hbm_left + work * fmax(hbm, hbm_left);
+	s->wave_us2 += all * all / fmax(1, step->cost.waves);
 }
 
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
@@ -325,8 +328,6 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		s->host_us += step->host_us;
 		s->flop += step->flop;
 		load_of_step(step, env, s);
-		if (step->kind == SC_STEP_KERNEL)
-			s->n_waves += fmax(1, step->cost.waves);
 	}
 	behind_us = s->host_us; /* the GPU is late: every launch is already there */
 	lone_graph(block, behind_us, scratch);

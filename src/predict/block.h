@@ -37,7 +37,8 @@ struct sc_summary {
 	/* Kernel time weighted by the shares of SMs and HBM that slow it as much as its kernels are slowed
 	 * beside a data-parallel collective. */
 	double sm_us, hbm_us;
-	double n_waves; /* of all kernels: where it gives and takes SMs */
+	/* Kernel time squared over its waves: divided by kernel time, the wave that one meets on average. */
+	double wave_us2;
 	double flop;
 };
 struct sc_block {

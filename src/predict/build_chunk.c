@@ -92,7 +92,7 @@ static struct pass_costs make_costs(struct builder *b, const struct sc_summary *
 	if (shares && sum->gpu_us > 0) { /* what its kernels load on average */
 		gpu.demand[SC_RES_SM] = fmin(sum->sm_us / gpu.work_us, 1);
 		gpu.demand[SC_RES_HBM] = fmin(sum->hbm_us / gpu.work_us, 1);
-		gpu.waves = sum->n_waves;
+		gpu.waves = fmax(1, gpu.work_us * gpu.work_us / fmax(sum->wave_us2, 1e-9));
 	}
 	out.gpu = sc_graph_add_cost(b->graph, &gpu);
 	if (together)
@@ -243,28 +243,41 @@ static uint32_t add_part(struct parts *x, const struct sc_summary *sum, uint32_t
 			   add_pass(x->b, x->c, &costs, recv, sc_op_pack(name, x->slot->chunk, n)));
 }
 
+/* The host has come to the pass, and has waited for all it asked for, if it does so. */
+static uint32_t host_arrives(struct parts *x, uint32_t recv)
+{
+	struct builder *b = x->b;
+	const struct class_state *st = &b->cls[x->c];
+	const uint32_t on[] = {recv, st->awaited, st->last_compute};
+	uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host, b->zero_cost,
+					  SC_NAME_JOIN);
+
+	for (int i = 0; b->sync_p2p && i < 3; i++)
+		if (on[i] != SC_NONE)
+			sc_graph_add_dep(b->graph, sync, on[i]);
+	return sync;
+}
+
 /* Begins the pass: the host's part of a micro-batch. */
 static void begin_parts(struct parts *x, uint32_t recv)
 {
 	struct builder *b = x->b;
 	struct class_state *st = &b->cls[x->c];
 	struct sc_summary sum = host_summary(b, x->c);
+	uint32_t sync = SC_NONE;
 
-	if (b->full) {
-		full_begin(b, &x->ctx, recv, &x->emit);
-		st->last_compute = x->emit.compute_dep;
+	if (b->full || b->sync_p2p)
+		sync = host_arrives(x, recv);
+	if (!b->full) {
+		add_part(x, &sum, recv, SC_NAME_MICRO_BATCH_HOST, x->slot->micro_batch);
 		return;
 	}
-	if (b->sync_p2p) { /* the host has waited for all it asked for */
-		uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
-						  b->zero_cost, SC_NAME_JOIN);
-		const uint32_t on[] = {recv, st->awaited, st->last_compute};
-
-		for (int i = 0; i < 3; i++)
-			if (on[i] != SC_NONE)
-				sc_graph_add_dep(b->graph, sync, on[i]);
-	}
-	add_part(x, &sum, recv, SC_NAME_MICRO_BATCH_HOST, x->slot->micro_batch);
+	full_begin(b, &x->ctx, recv, &x->emit);
+	/* weights are asked for when the host has come to the pass */
+	build_compute_after(b, x->c, sync);
+	if (x->emit.compute_dep != SC_NONE)
+		sc_graph_add_dep(b->graph, st->last_compute, x->emit.compute_dep);
+	x->emit.compute_dep = st->last_compute;
 }
 
 /* `n` blocks of a run. */

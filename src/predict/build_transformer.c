@@ -211,6 +211,7 @@ static void build_class(struct builder *b, uint32_t c, struct sc_slot *slots)
 		bool last = slots[i].backward && slots[i].micro_batch + 1 == shape->micro_batches;
 
 		b->built->slot_node[c * b->built->n_slots + i] = build_slot(b, c, &slots[i], last);
+		b->built->slot_grad[c * b->built->n_slots + i] = b->cls[c].last_grad;
 	}
 }
 
@@ -239,6 +240,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	memset(b->pass_costs, 0xff, 4 * n * shape->virtual_stages * sizeof(*b->pass_costs));
 	b->built->n_slots = 2 * per_class;
 	b->built->slot_node = sc_arena_calloc(arena, n * b->built->n_slots, sizeof(uint32_t));
+	b->built->slot_grad = sc_arena_calloc(arena, n * b->built->n_slots, sizeof(uint32_t));
 	b->sync_p2p = shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;
 	for (size_t c = 0; b->full && c < n; c++)

@@ -64,6 +64,7 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 struct sc_built {
 	struct sc_schedule_shape shape;
 	uint32_t *slot_node; /* n_classes * n_slots: node whose end is the slot's end */
+	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
 	size_t n_slots;
 };
 /* Builds the iteration with `micro_batches` micro-batches into an empty graph and seals it. */

@@ -38,13 +38,25 @@ static double slot_end_us(const struct window *w, uint32_t slot)
 	return w->timeline->end_us[node];
 }
 
+/* Of the gradients reduced so far: they must not fall behind the passes; 0 without any. */
+static double grad_end_us(const struct window *w, uint32_t slot)
+{
+	uint32_t node = w->built->slot_grad[w->c * w->built->n_slots + w->warmup + slot];
+
+	return node == SC_NONE ? 0 : w->timeline->end_us[node];
+}
+
 /* Both of the last two steady periods took `period_us`, slot by slot. */
 static bool repeats(const struct window *w, uint32_t pairs, double period_us)
 {
 	for (uint32_t i = 2 * w->pair; i < 2 * (w->pair + 2 * pairs); i++) {
 		double step = slot_end_us(w, i + 2 * pairs) - slot_end_us(w, i);
 
+		double grad = grad_end_us(w, i + 2 * pairs) - grad_end_us(w, i);
+
 		if (fabs(step - period_us) > period_us * 1e-12)
+			return false;
+		if (grad > 0 && fabs(grad - period_us) > period_us * 1e-12)
 			return false;
 	}
 	return true;

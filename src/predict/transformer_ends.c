@@ -2,8 +2,6 @@
  * a masked one (BERT). */
 #include "predict/transformer_priv.h"
 
-#define MASKED_FRACTION 0.15 /* of the positions (Devlin et al. 2019, section 3.1) */
-
 void embed_forward(const struct dims *x)
 {
 	double n = x->tokens * x->h;

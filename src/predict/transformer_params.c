@@ -113,6 +113,12 @@ static double layer_macs(const struct dims *x, bool has_experts)
 	return macs + (x->gates + 1) * ffn * x->h;
 }
 
+/* Share of the tokens whose logits are computed. */
+static double head_rows_frac(const struct dims *x)
+{
+	return x->traits->masked_lm && x->sw->mlm_gather ? MASKED_FRACTION : 1;
+}
+
 double sc_transformer_model_flop(const struct sc_request *request)
 {
 	const struct sc_model *m = &request->config.model;
@@ -124,7 +130,7 @@ double sc_transformer_model_flop(const struct sc_request *request)
 	dims_init(&x, request, NULL, 1, NULL);
 	dense = moe ? (double)m->dense_layers : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
-	macs += x.h * (double)m->vocab;
+	macs += x.h * (double)m->vocab * head_rows_frac(&x);
 	return passes * (2 * x.s_all * macs +
 			 layers * 2 * x.s_all * x.s_all * (double)m->heads * (x.d + x.d_v));
 }

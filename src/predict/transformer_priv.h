@@ -5,6 +5,8 @@
 #include "predict/op_names.h"
 #include "predict/transformer_ops.h"
 
+#define MASKED_FRACTION 0.15 /* of the positions (Devlin et al. 2019, section 3.1) */
+
 /* Sizes on one rank of a tensor- and context-parallel group. */
 struct dims {
 	const struct sc_request *req;

@@ -44,7 +44,7 @@ START_TEST(cells_go_over_the_base)
 	ck_assert_int_eq(row(1), 0);
 	ck_assert_int_eq(config.gpus, 8);
 	ck_assert_int_eq(config.parallel.tp, 4);
-	ck_assert_int_eq(config.training.recompute, SC_RECOMPUTE_NONE);
+	ck_assert_int_eq((int)config.training.recompute, SC_NOT_GIVEN);
 	ck_assert_str_eq(sc_config_origin(&config, "parallel.tp")->file, "t.csv");
 	ck_assert_uint_eq(sc_config_origin(&config, "parallel.tp")->line, 3);
 	ck_assert_uint_eq(sc_config_origin(&config, "gpus")->line, 1);

@@ -108,6 +108,9 @@ static const char *const COARSE_CASES[] = {
 	"gpus=24 model.family=llama model.layers=8 parallel.tp=3 model.heads=24 model.hidden=3072 "
 	"model.kv_heads=24 parallel.pp=2 parallel.sharding=fsdp training.global_batch=16 "
 	"training.micro_batch=1 training.attention=flash training.software=torchtitan",
+	/* the same with a host that waits for transfers */
+	"gpus=12 model.layers=6 model.hidden=512 model.heads=8 parallel.pp=3 parallel.sharding=zero3 "
+	"training.global_batch=8 training.micro_batch=1 training.software=megatron-deepspeed",
 	/* HSDP: shards on a node, copies on others */
 	"gpus=32 model.family=mpt model.layers=6 parallel.sharding=fsdp parallel.shard_ranks=8 "
 	"training.global_batch=64 training.micro_batch=2 training.recompute=none "
@@ -189,6 +192,11 @@ START_TEST(jump_equals_whole_run)
 	check_jump("gpus=8 model.layers=11 parallel.pp=4 parallel.dp=2 training.global_batch=201 "
 		   "training.micro_batch=1 training.software=default",
 		   true);
+	/* every micro-batch's gradients are reduced, and fall behind the passes */
+	check_jump("gpus=16 model.layers=4 parallel.tp=2 parallel.dp=8 parallel.sharding=zero2 "
+		   "cluster.nics_per_node=1 cluster.gpus_per_node=2 training.global_batch=640 "
+		   "training.micro_batch=1 model.seq=128 training.software=default",
+		   false);
 }
 END_TEST
 
