@@ -77,6 +77,7 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(net_eff, 0.001, 1, "share of the network's rate reached; default 1"),
 	BOOL(recomputes, "training.recompute not given means full"),
 	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
+	BOOL(whole_batches, "micro_batch not given: a replica's whole batch"),
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
 	US(comm_latency_us, "added to every collective's latency, us; default 0"),
 	DOUBLE(length_bin_tokens, 0, 1e9, "bins of samples batched by length; default 0"),

@@ -50,6 +50,7 @@ struct sc_software {
 	double link_eff, net_eff, comm_latency_us;
 	bool recomputes;           /* training.recompute not given: full */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
+	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of that length and more (0 = never) are batched by length, in bins of so many tokens. */
 	double unpadded_from_seq, length_bin_tokens;
