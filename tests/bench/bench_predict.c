@@ -35,6 +35,25 @@ static const struct bench_case CASES[] = {
 	 "gpus=96 model.layers=30 model.hidden=3072 model.heads=24 parallel.tp=3 parallel.dp=32 "
 	 "training.global_batch=512 training.micro_batch=1",
 	 200, 5, "-"},
+	{"MPT 70B, 512 GPUs, sharded weights",
+	 "gpus=512 model.family=mpt model.layers=80 model.hidden=8192 model.heads=64 "
+	 "cluster.gpu=h100-sxm-80gb parallel.sharding=fsdp training.attention=flash "
+	 "training.precision=bf16 training.software=llm-foundry training.global_batch=4096 "
+	 "training.micro_batch=8",
+	 200, 5, "-"},
+	{"Llama 405B, 8,192 GPUs, tp 8 x cp 2 x pp 8 interleaved",
+	 "gpus=8192 model.family=llama model.layers=126 model.hidden=16384 model.heads=128 "
+	 "model.kv_heads=8 model.ffn_hidden=53248 model.seq=8192 cluster.gpu=h100-sxm-80gb "
+	 "parallel.tp=8 parallel.cp=2 parallel.pp=8 parallel.virtual_stages=8 "
+	 "training.attention=flash training.precision=fp8 training.recompute=none "
+	 "training.software=nemo training.global_batch=1536 training.micro_batch=1",
+	 200, 5, "-"},
+	{"DeepSeek-V3, 2,048 GPUs, ep 64 x pp 16",
+	 "gpus=2048 model.family=moe model.layers=61 model.hidden=7168 model.heads=128 "
+	 "model.seq=4096 model.vocab=129280 cluster.gpu=h100-sxm-80gb parallel.pp=16 parallel.ep=64 "
+	 "training.attention=flash training.precision=bf16 training.recompute=none "
+	 "training.software=megatron-bridge training.global_batch=15360 training.micro_batch=1",
+	 200, 5, "-"},
 };
 
 static double now_ms(void)
