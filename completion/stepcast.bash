@@ -13,7 +13,7 @@ _stepcast()
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	fit) words="" options=" --kind --table --device --where --folds --launch --plot --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	help) words="predict sweep validate op fit config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac

@@ -13,9 +13,9 @@ enum { MAX_PATH_BYTES = 4096 };
 
 struct fit_args {
 	struct sc_common common;
-	struct sc_arg_list where;
-	const char *table, *device, *plot;
-	int kind, launch, json;
+	struct sc_arg_list where, swap, hold_out;
+	const char *table, *device, *plot, *leave_out;
+	int kind, launch, curves, json;
 	int64_t folds;
 };
 
@@ -42,7 +42,12 @@ static const struct sc_option OPTIONS[] = {
 	 .kind = SC_ARG_LIST,
 	 .arg = "COLUMN=VALUE",
 	 .offset = AT(where),
-	 .help = "take only rows with this value; given again, all must hold"},
+	 .help = "take only rows with this value, or pattern as alps_*; given again, all must hold"},
+	{.name = "swap",
+	 .kind = SC_ARG_LIST,
+	 .arg = "A=B",
+	 .offset = AT(swap),
+	 .help = "read column A as B and B as A"},
 	{.name = "folds",
 	 .kind = SC_ARG_INT,
 	 .arg = "K",
@@ -50,6 +55,18 @@ static const struct sc_option OPTIONS[] = {
 	 .min = 2,
 	 .max = SC_FIT_MAX_FOLDS,
 	 .help = "parts that are held out in turn (default: 5); a shape is never split"},
+	{.name = "leave-out",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "COLUMN",
+	 .offset = AT(leave_out),
+	 .help = "in place of folds: predict the rows of each value of the column by a fit of the "
+		 "others; of device: of all devices, by their datasheets"},
+	{.name = "hold-out",
+	 .kind = SC_ARG_LIST,
+	 .arg = "COLUMN=VALUE",
+	 .offset = AT(hold_out),
+	 .help = "in place of folds: predict the rows with any of these values by a fit of the "
+		 "others"},
 	{.name = "launch",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "WHICH",
@@ -57,6 +74,10 @@ static const struct sc_option OPTIONS[] = {
 	 .choices = LAUNCHES,
 	 .help = "sources whose times hold a launch: auto (default: where the shortest are far above "
 		 "the model), none or all"},
+	{.name = "curves",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(curves),
+	 .help = "collective: keep the measured times by size, too; -o writes a whole fabric file"},
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "FILE",
@@ -184,18 +205,49 @@ static int write_summary(const struct fit_args *args, const struct sc_fit *fit, 
 
 /* ---- the command ---- */
 
-static int read_where(const struct sc_arg_list *texts, struct sc_arena *arena,
+static int read_where(const struct sc_arg_list *texts, const char *option, struct sc_arena *arena,
 		      struct sc_fit_opts *opts, struct sc_err *err)
 {
 	struct sc_fit_where *where = sc_arena_calloc(arena, texts->n + 1, sizeof(*where));
 	int rc = 0;
 
 	for (size_t i = 0; i < texts->n && rc == 0; i++)
-		rc = sc_cli_split(texts->at[i], "--where", "COLUMN=VALUE", arena, &where[i].column,
+		rc = sc_cli_split(texts->at[i], option, "COLUMN=VALUE", arena, &where[i].column,
 				  &where[i].value, err);
 	opts->where = where;
 	opts->n_where = texts->n;
 	return rc;
+}
+
+static int read_swaps(const struct sc_arg_list *texts, struct sc_arena *arena,
+		      struct sc_fit_opts *opts, struct sc_err *err)
+{
+	struct sc_fit_swap *swaps = sc_arena_calloc(arena, texts->n + 1, sizeof(*swaps));
+	int rc = 0;
+
+	for (size_t i = 0; i < texts->n && rc == 0; i++)
+		rc = sc_cli_split(texts->at[i], "--swap", "A=B", arena, &swaps[i].a, &swaps[i].b,
+				  err);
+	opts->swaps = swaps;
+	opts->n_swaps = texts->n;
+	return rc;
+}
+
+static int read_opts(const struct fit_args *args, struct sc_arena *arena, struct sc_fit_opts *opts,
+		     struct sc_err *err)
+{
+	int rc = read_where(&args->hold_out, "--hold-out", arena, opts, err);
+
+	opts->hold_out = opts->where;
+	opts->n_hold_out = opts->n_where;
+	if (rc == 0)
+		rc = read_where(&args->where, "--where", arena, opts, err);
+	return rc ? rc : read_swaps(&args->swap, arena, opts, err);
+}
+
+static bool is_file(const char *output)
+{
+	return strcmp(output, "-") != 0;
 }
 
 static int check_args(const struct fit_args *args, struct sc_err *err)
@@ -208,12 +260,12 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --device NAME");
+	if (args->leave_out && strcmp(args->leave_out, "device") == 0 &&
+	    is_file(args->common.output))
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"-o writes the profile of one device; leave out --leave-out device");
 	return check_plot(args->plot, err);
-}
-
-static bool is_file(const char *output)
-{
-	return strcmp(output, "-") != 0;
 }
 
 static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
@@ -221,13 +273,15 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 	struct sc_fit_opts opts = {.kind = (enum sc_fit_kind)args->kind,
 				   .device = args->device,
 				   .n_folds = (size_t)args->folds,
-				   .launch = (enum sc_fit_launch)args->launch};
+				   .launch = (enum sc_fit_launch)args->launch,
+				   .leave_out = args->leave_out,
+				   .curves = args->curves};
 	struct sc_fit result;
 	struct sc_csv table;
 	int rc = check_args(args, err);
 
 	if (rc == 0)
-		rc = read_where(&args->where, arena, &opts, err);
+		rc = read_opts(args, arena, &opts, err);
 	if (rc == 0)
 		rc = sc_csv_load(args->table, arena, &table, err);
 	if (rc == 0)
@@ -257,8 +311,10 @@ static int run_fit(const struct sc_command *command, int argc, char **argv)
 const struct sc_command sc_command_fit = {
 	.name = "fit",
 	.summary = "fit a profile's coefficients to measured times",
-	.synopsis = "--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--folds K] "
-		    "[--launch WHICH] [--plot FILE] [-o FILE.yaml] [--json]",
+	.synopsis =
+		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
+		"[--folds K | --leave-out COLUMN | --hold-out COLUMN=VALUE...] [--launch WHICH] "
+		"[--curves] [--plot FILE] [-o FILE.yaml] [--json]",
 	.details =
 		"Fits the coefficients of one model to the table's rows of one device, by robust least "
 		"squares in log time: outliers lose their say, and a coefficient that the rows do not "
@@ -276,7 +332,11 @@ const struct sc_command sc_command_fit = {
 		"Every table has a column device, and may have a column source. The backward pass of a "
 		"gemm is both of its gradients. Rows with an empty time are left out; a time that is no "
 		"positive number is an error. -o writes a device file over the device's own, to be put "
-		"into the folder devices of the configs; for collectives, entries of a fabric file.\n\n"
+		"into the folder devices of the configs; for collectives, entries of a fabric file. With "
+		"--curves it is the whole file of one machine: put it into the folder fabrics, and name "
+		"it in a config as cluster.fabric.\n\n"
+		"Times that were taken round the call of an op, not the kernel, hold the host's part: "
+		"max(floor, launch + kernel), fitted for each op of such a source.\n\n"
 		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml",
 	.words = "",
 	.options = OPTIONS,

@@ -146,6 +146,9 @@ static int load_cluster(const struct op_command_args *args, const struct sc_op_a
 		rc = sc_device_load(cluster->gpu, arena, &request->device, err);
 	if (rc == 0)
 		rc = sc_fabric_profile_load("default", arena, &request->fabric_profile, err);
+	if (rc == 0 && cluster->fabric &&
+	    sc_fabric_is_file(&request->fabric_profile, cluster->fabric, arena))
+		rc = sc_fabric_profile_load(cluster->fabric, arena, &request->fabric_profile, err);
 	if (rc)
 		return rc;
 	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
@@ -342,7 +345,7 @@ const struct sc_command sc_command_op = {
 		"  gemm        m= n= k= [batch=] [dtype=]\n"
 		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] "
 		"[dtype=]\n"
-		"  rowwise     rows= cols= [op=layernorm|gelu|softmax|add] [read_bytes=] [write_bytes=] "
+		"  rowwise     rows= cols= [op=layernorm|rmsnorm|gelu|softmax|add] [pass=fwd|bwd] [read_bytes=] [write_bytes=] "
 		"[dtype=]\n"
 		"  optimizer   params= [bytes=]\n"
 		"  collective  bytes= ranks= [nodes=] [kind=all_reduce|all_gather|reduce_scatter|broadcast|\n"

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "models/rowwise.h"
+
 #define MAX_SIZE 1e12
 enum { MAX_KEYS = 16, MAX_RANKS = 1 << 20 };
-enum sc_rowwise_op { ROW_LAYERNORM, ROW_GELU, ROW_SOFTMAX, ROW_ADD };
 /* Mixed-precision Adam: gradient, master weight and two moments read; the three and the 16-bit
  * weight written: 4 + 3 * 4 + 3 * 4 + 2 bytes. */
 #define ADAM_BYTES 30.0
@@ -16,11 +17,9 @@ const struct sc_name sc_op_dtypes[] = {
 };
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name ROWWISE_OPS[] = {
-	{"layernorm", ROW_LAYERNORM},
-	{"gelu", ROW_GELU},
-	{"softmax", ROW_SOFTMAX},
-	{"add", ROW_ADD},
-	{0},
+	{"layernorm", SC_ROW_LAYERNORM}, {"gelu", SC_ROW_GELU},
+	{"softmax", SC_ROW_SOFTMAX},     {"add", SC_ROW_ADD},
+	{"rmsnorm", SC_ROW_RMSNORM},     {0},
 };
 static const struct sc_name COLLECTIVES[] = {
 	{"all_reduce", SC_ALL_REDUCE},
@@ -72,6 +71,7 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	SIZE("rows", rows, 1, true),
 	SIZE("cols", cols, 1, true),
 	CHOICE("op", rowwise, ROWWISE_OPS),
+	CHOICE("pass", pass, PASSES),
 	SIZE("read_bytes", read_bytes, 0, false),
 	SIZE("write_bytes", write_bytes, 0, false),
 	CHOICE("dtype", dtype, sc_op_dtypes),
@@ -111,20 +111,21 @@ static void to_attention(const struct sc_op_args *a, struct sc_op *out)
 	};
 }
 
+/* Bytes that are given are all there is to the kernel. */
 static void to_rowwise(const struct sc_op_args *a, struct sc_op *out)
 {
-	double element = sc_dtype_bytes((enum sc_dtype)a->dtype), n = a->rows * a->cols;
-	double read =
-		a->read_bytes >= 0 ? a->read_bytes : (a->rowwise == ROW_ADD ? 2 : 1) * element;
-	double write = a->write_bytes >= 0 ? a->write_bytes : element;
+	struct sc_rowwise_shape *s = &out->u.rowwise;
+	double n = a->rows * a->cols;
 
-	out->u.rowwise = (struct sc_rowwise_shape){
-		.read_bytes = n * read,
-		.write_bytes = n * write,
-		.rows = a->rows,
-		.cols = a->cols,
-		.n_kernels = 1,
-	};
+	sc_rowwise_shape_set((enum sc_rowwise_kind)a->rowwise, a->pass == 1,
+			     sc_dtype_bytes((enum sc_dtype)a->dtype), a->rows, a->cols, s);
+	if (a->read_bytes < 0 && a->write_bytes < 0)
+		return;
+	s->reread_bytes = s->flop = s->row_sm_us = 0;
+	if (a->read_bytes >= 0)
+		s->read_bytes = n * a->read_bytes;
+	if (a->write_bytes >= 0)
+		s->write_bytes = n * a->write_bytes;
 }
 
 static void to_optimizer(const struct sc_op_args *a, struct sc_op *out)
@@ -213,6 +214,7 @@ int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *word
 		.batch = 1,
 		.read_bytes = -1,
 		.write_bytes = -1,
+		.rowwise = SC_ROW_LAYERNORM,
 		.param_bytes = ADAM_BYTES,
 		.nodes = 1,
 	};

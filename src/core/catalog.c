@@ -21,12 +21,17 @@ struct software_entry {
 	bool is_default;
 	struct sc_software software;
 };
+struct fabric_entry {
+	const char *id;
+	struct fabric_entry *next;
+	struct sc_fabric_profile fabric;
+};
 struct sc_catalog {
 	pthread_mutex_t lock;
 	struct sc_arena arena;
 	struct device_entry *devices;
 	struct software_entry *software;
-	struct sc_fabric_profile *fabric;
+	struct fabric_entry *fabrics;
 	bool has_models;
 	const struct sc_known_model *models;
 };
@@ -130,33 +135,39 @@ int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct
 	return 0;
 }
 
-static int fabric(struct sc_catalog *catalog, const struct sc_fabric_profile **out,
+static int fabric(struct sc_catalog *catalog, const char *id, const struct sc_fabric_profile **out,
 		  struct sc_err *err)
 {
 	struct sc_arena_mark mark = sc_arena_mark(&catalog->arena);
-	struct sc_fabric_profile *profile = catalog->fabric;
+	struct fabric_entry *entry = catalog->fabrics;
 	int rc;
 
-	if (!profile) {
-		profile = sc_arena_alloc(&catalog->arena, sizeof(*profile));
-		rc = sc_fabric_profile_load(SC_DEFAULT_FABRIC, &catalog->arena, profile, err);
+	while (entry && strcmp(entry->id, id) != 0)
+		entry = entry->next;
+	if (!entry) {
+		entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
+		entry->id = sc_arena_strdup(&catalog->arena, id);
+		rc = sc_fabric_profile_load(entry->id, &catalog->arena, &entry->fabric, err);
 		if (rc) {
 			sc_arena_rewind(&catalog->arena, mark);
 			return rc;
 		}
-		catalog->fabric = profile;
+		entry->next = catalog->fabrics;
+		catalog->fabrics = entry;
 	}
-	*out = profile;
+	*out = &entry->fabric;
 	return 0;
 }
 
-int sc_catalog_fabric(struct sc_catalog *catalog, const struct sc_fabric_profile **out,
-		      struct sc_err *err)
+int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
+		      const struct sc_fabric_profile **out, struct sc_err *err)
 {
 	int rc;
 
 	pthread_mutex_lock(&catalog->lock);
-	rc = fabric(catalog, out, err);
+	rc = fabric(catalog, SC_DEFAULT_FABRIC, out, err);
+	if (rc == 0 && name && sc_fabric_is_file(*out, name, &catalog->arena))
+		rc = fabric(catalog, name, out, err);
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }

@@ -9,8 +9,9 @@ int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct s
 /* An id without a file gives the default software and *is_default = true. */
 int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
 			bool *is_default, struct sc_err *err);
-int sc_catalog_fabric(struct sc_catalog *catalog, const struct sc_fabric_profile **out,
-		      struct sc_err *err);
+/* `name`: cluster.fabric; one that is no file gives the default profile, as NULL does. */
+int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
+		      const struct sc_fabric_profile **out, struct sc_err *err);
 /* A file of configs/models as it is written: what it leaves out is SC_NOT_GIVEN. */
 struct sc_known_model {
 	const char *id;

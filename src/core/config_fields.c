@@ -129,7 +129,8 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
 	DOUBLE(sc_cluster, link_gbps, 0, 1e6,
 	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
-	STR(sc_cluster, fabric, "infiniband, ethernet, omni-path, slingshot"),
+	STR(sc_cluster, fabric,
+	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	{0},
 };
 static const struct sc_field MODEL_FIELDS[] = {

@@ -75,7 +75,7 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		cfg->training.software = SC_DEFAULT_SOFTWARE;
 	if (sc_catalog_software(catalog, cfg->training.software, &software, &is_default, &own))
 		return sc_resolve_profile_error(res, "training.software", &own);
-	if (sc_catalog_fabric(catalog, &fabric, &own))
+	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
 		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->device = *device;
 	if (software->successor &&
@@ -387,8 +387,7 @@ static void split_batch(struct sc_request *req)
 			"training.global_batch %" PRId64 " does not divide over dp %" PRId64
 			"; the replicas with %" PRId64 " samples set the time",
 			tr->global_batch, par->dp, samples);
-	default_int(&tr->micro_batch,
-		    par->pp == 1 || req->software.whole_batches ? samples : 1);
+	default_int(&tr->micro_batch, par->pp == 1 || req->software.whole_batches ? samples : 1);
 	if (tr->micro_batch > samples) {
 		sc_warn(&req->warnings,
 			"training.micro_batch %" PRId64 " is more than the %" PRId64

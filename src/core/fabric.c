@@ -10,6 +10,7 @@
 #define LINK(member) offsetof(struct sc_fabric_link, member)
 #define NET(member) offsetof(struct sc_fabric_net, member)
 #define RAMP(member) offsetof(struct sc_fabric_ramp, member)
+#define CURVE(member) offsetof(struct sc_fabric_curve, member)
 #define PROFILE(member) offsetof(struct sc_fabric_profile, member)
 #define FRAC(key_, at, text)                                                                 \
 	{                                                                                    \
@@ -88,6 +89,42 @@ static const struct sc_field RAMP_FIELDS[] = {
 	FRAC("pcie_eff", RAMP(pcie_eff), "share of the PCIe peak between GPUs"),
 	{0},
 };
+static const struct sc_field CURVE_FIELDS[] = {
+	{.key = "collective",
+	 .type = SC_F_STR,
+	 .offset = CURVE(collective),
+	 .required = true,
+	 .help = "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv"},
+	{.key = "ranks",
+	 .type = SC_F_INT,
+	 .offset = CURVE(ranks),
+	 .min = 2,
+	 .max = 1 << 20,
+	 .required = true,
+	 .help = "of the collective"},
+	{.key = "nodes",
+	 .type = SC_F_INT,
+	 .offset = CURVE(nodes),
+	 .min = 1,
+	 .max = 1 << 20,
+	 .required = true,
+	 .help = "that they are on"},
+	{.key = "bytes",
+	 .type = SC_F_DOUBLES,
+	 .offset = CURVE(bytes),
+	 .min = 1,
+	 .max = 1e15,
+	 .required = true,
+	 .help = "sizes, rising"},
+	{.key = "time_us",
+	 .type = SC_F_DOUBLES,
+	 .offset = CURVE(time_us),
+	 .min = 1e-3,
+	 .max = 1e12,
+	 .required = true,
+	 .help = "times, never falling, us"},
+	{0},
+};
 const struct sc_field sc_fabric_fields[] = {
 	{.key = "schema", .type = SC_F_IGNORE},
 	{.key = "source", .type = SC_F_IGNORE},
@@ -118,16 +155,77 @@ const struct sc_field sc_fabric_fields[] = {
 	 .max = 6,
 	 .required = true,
 	 .help = "usable links for 2..8 GPUs of 8"},
+	{.key = "curves",
+	 .type = SC_F_STRUCTS,
+	 .offset = PROFILE(curves),
+	 .sub = CURVE_FIELDS,
+	 .elem_bytes = sizeof(struct sc_fabric_curve),
+	 .help = "measured times of one machine"},
+	{.key = "gpu", .type = SC_F_STR, .offset = PROFILE(gpu), .help = "that the curves are of"},
 	FRAC("spread_frac", PROFILE(spread_frac), "residual spread of times"),
 	{0},
 };
 enum { N_CUBE_MESH = 7 };
 
+static bool is_rising(const struct sc_doubles *x, bool strictly)
+{
+	for (size_t i = 1; i < x->n; i++)
+		if (x->at[i] < x->at[i - 1] || (strictly && !(x->at[i] > x->at[i - 1])))
+			return false;
+	return x->n > 0;
+}
+
+static int check_curves(const struct sc_fabric_profile *profile, const char *path,
+			const struct sc_yaml *root, struct sc_err *err)
+{
+	const struct sc_fabric_curve *curve = profile->curves.at;
+
+	for (size_t i = 0; i < profile->curves.n; i++, curve++)
+		if (curve->bytes.n != curve->time_us.n || curve->nodes > curve->ranks ||
+		    !is_rising(&curve->bytes, true) || !is_rising(&curve->time_us, false))
+			return sc_err_at(err, SC_EVALUE, path, root->line, root->column,
+					 "curves: number %zu (%.32s of %lld ranks) needs as many "
+					 "time_us as bytes, both rising, and no more nodes than "
+					 "ranks",
+					 i + 1, curve->collective, (long long)curve->ranks);
+	return 0;
+}
+
+static bool is_path(const char *id)
+{
+	size_t n = strlen(id), n_end = strlen(".yaml");
+
+	return n > n_end && strcmp(id + n - n_end, ".yaml") == 0;
+}
+
+static const char *fabric_ref(const char *id, struct sc_arena *arena)
+{
+	return is_path(id) ? id : sc_arena_printf(arena, "fabrics/%s.yaml", id);
+}
+
+bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
+		       struct sc_arena *scratch)
+{
+	const struct sc_fabric_net *nets = standard->nets.at;
+	struct sc_arena_mark mark = sc_arena_mark(scratch);
+	const char *path;
+	bool found;
+
+	for (size_t i = 0; i < standard->nets.n; i++)
+		if (strcmp(nets[i].kind, fabric) == 0)
+			return false;
+	found = is_path(fabric) ||
+		(*fabric && !strchr(fabric, '/') &&
+		 sc_config_path(fabric_ref(fabric, scratch), NULL, scratch, &path, NULL) == 0);
+	sc_arena_rewind(scratch, mark);
+	return found;
+}
+
 int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fabric_profile *out,
 			   struct sc_err *err)
 {
 	struct sc_fabric_profile profile = {0};
-	const char *ref = sc_arena_printf(arena, "fabrics/%s.yaml", id), *path;
+	const char *ref = fabric_ref(id, arena), *path;
 	struct sc_yaml *root;
 	int rc = sc_config_path(ref, NULL, arena, &path, err);
 
@@ -142,8 +240,10 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 			err, SC_EVALUE, path, root->line, root->column,
 			"links and nets must not be empty, cube_mesh_links needs %d values",
 			N_CUBE_MESH);
-	*out = profile;
-	return 0;
+	rc = check_curves(&profile, path, root, err);
+	if (rc == 0)
+		*out = profile;
+	return rc;
 }
 
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,

@@ -40,18 +40,31 @@ struct sc_fabric_ramp {
 	double peer_us; /* all-to-all: a per peer */
 	double pcie_eff;
 };
+/* One machine's measured times of a collective by size, smoothed; they go before the formulas. */
+struct sc_fabric_curve {
+	const char *collective; /* "all_reduce" */
+	int64_t ranks, nodes;
+	struct sc_doubles bytes, time_us; /* as many; both rise, times perhaps not strictly */
+};
 struct sc_fabric_profile {
 	struct sc_structs links; /* struct sc_fabric_link, by rising capability */
 	struct sc_structs nets;  /* struct sc_fabric_net; the first is the default */
 	struct sc_fabric_ramp ramp;
+	struct sc_structs curves; /* struct sc_fabric_curve; may be none */
+	const char *gpu;          /* the curves are of; other GPUs have none. NULL: of any */
 	struct sc_doubles cube_mesh_links; /* usable links for 2..8 of 8 GPUs with 6 links each */
 	double spread_frac;                /* residual spread (1 sigma, relative) of times */
 };
 
 extern const struct sc_field sc_fabric_fields[];
-/* Loads configs/fabrics/ID.yaml ("default"). Strings and lists live in the arena. */
+/* Loads configs/fabrics/ID.yaml ("default"), or the file ID if it ends in .yaml. Strings and lists live
+ * in the arena. */
 int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fabric_profile *out,
 			   struct sc_err *err);
+/* Is `fabric` (cluster.fabric) the name of a file of its own: FILE.yaml, or one in configs/fabrics? The
+ * kinds of network in the default profile are not. */
+bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
+		       struct sc_arena *scratch);
 /* Never NULL for a loaded profile: an unknown kind or generation gets the nearest below, or the
  * first. */
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,

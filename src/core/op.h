@@ -29,7 +29,9 @@ struct sc_attention_shape {
 };
 struct sc_rowwise_shape {
 	double read_bytes, write_bytes;
+	double reread_bytes; /* read again, where what is in flight does not stay in the last cache */
 	double rows, cols;
+	double row_sm_us; /* an SM's time for a row that nothing hides: its reduction */
 	double flop;
 	int n_kernels; /* how many launches it stands for */
 };

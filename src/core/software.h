@@ -51,7 +51,7 @@ struct sc_software {
 	bool recomputes;           /* training.recompute not given: full */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
-	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
+	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of that length and more (0 = never) are batched by length, in bins of so many tokens. */
 	double unpadded_from_seq, length_bin_tokens;
 	bool cuda_graphs; /* launches are replayed even where training.cuda_graphs is not given */

@@ -271,6 +271,28 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 	return algo;
 }
 
+double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
+				double bytes, const struct sc_span *span)
+{
+	struct problem p = {.f = fabric, .span = span, .kind = kind, .bytes = bytes};
+	struct times t;
+
+	set_links(&p);
+	fastest(&p, &t);
+	return t.total_us;
+}
+
+/* Measured times go before the formula; its parts keep their shares. */
+static void follow_curves(const struct problem *p, struct times *t)
+{
+	double us = sc_collective_curve_us(p->f, p->kind, p->bytes, p->span);
+
+	if (!(us > 0))
+		return;
+	t->work_us *= us / t->total_us;
+	t->total_us = us;
+}
+
 /* Bytes for which NCCL gives a channel to one more 32 KiB (ring Simple: 512 threads of 64 B);
  * LL128 5 KiB; ring LL 8 B * n * 512 threads. */
 static double channel_bytes(const struct problem *p, enum sc_proto proto)
@@ -363,6 +385,8 @@ void sc_collective_cost(const struct sc_fabric *fabric, const struct sc_collecti
 	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
 	set_links(&p);
 	algo = fastest(&p, &t);
+	if (fabric->curves.n > 0)
+		follow_curves(&p, &t);
 	choose(&p, &t, algo, &c);
 	out->work_us = t.work_us;
 	out->latency_us = t.total_us - t.work_us;

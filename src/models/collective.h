@@ -37,8 +37,11 @@ struct sc_fabric {
 	bool amd;
 	enum sc_link_topology topology;
 	double cube_mesh_links[7]; /* of 6, for 2..8 GPUs */
+	struct sc_structs curves;  /* struct sc_fabric_curve, of this machine and GPU */
 	struct sc_fabric_ramp ramp;
 };
+/* "all_reduce"...: by sc_collective, NULL-ended. */
+extern const char *const sc_collective_names[];
 /* From the request's device, cluster and fabric profile. SC_ECONFLICT: several nodes, no NICs. Of a
  * mixed cluster: for groups with several kinds of GPU. */
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,

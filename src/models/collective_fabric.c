@@ -50,6 +50,8 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	out->nic_latency_us =
 		cluster->nic_latency_us >= 0 ? cluster->nic_latency_us : net->latency_us;
 	out->ramp = profile->ramp;
+	if (!profile->gpu || strcmp(profile->gpu, device->id) == 0)
+		out->curves = profile->curves;
 	for (size_t i = 0; i < profile->cube_mesh_links.n && i < 7; i++)
 		out->cube_mesh_links[i] = cube[i];
 }
@@ -118,6 +120,7 @@ static void take_slower(struct sc_fabric *fabric, const struct sc_fabric *other)
 	fabric->sm_arch = mine.sm_arch < other->sm_arch ? mine.sm_arch : other->sm_arch;
 	fabric->sm_count = mine.sm_count < other->sm_count ? mine.sm_count : other->sm_count;
 	fabric->hbm_gbps = fmin(mine.hbm_gbps, other->hbm_gbps);
+	fabric->curves.n = 0; /* of one kind of GPU alone */
 	fabric->nvls_eff = fmin(mine.nvls_eff, other->nvls_eff);
 	fabric->link_latency_us = fmax(mine.link_latency_us, other->link_latency_us);
 }

@@ -38,6 +38,12 @@ double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto);
 /* Steps of a ring: 2(n-1) for all-reduce, n for broadcast, else n-1. */
 int sc_ring_steps(enum sc_collective kind, int n_ranks);
 
+/* Without curves. */
+double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
+				double bytes, const struct sc_span *span);
+/* From the fabric's curves; 0 where none is near. */
+double sc_collective_curve_us(const struct sc_fabric *fabric, enum sc_collective kind, double bytes,
+			      const struct sc_span *span);
 enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
 /* NICs of one node that a group drives: those of its ranks on the node with the fewest. */
 int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);

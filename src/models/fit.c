@@ -10,40 +10,14 @@
 #include "models/fit_priv.h"
 
 #define SLOW_RATIO 100.0 /* against the profile as it is: units, not a slow machine */
-#define TIME_REGIONS 3
-#define SPREAD_PCT 80.0
 enum {
 	MIN_ROWS_PER_COEF = 3,
-	MAX_USED_ROWS = 12000, /* the solver sees; errors are of all */
-	MAX_REGIONS = 64
+	MAX_USED_ROWS = 12000 /* the solver sees; errors are of all */
 };
-
-/* A fit under way. */
-struct work {
-	const struct sc_fit_opts *opts;
-	const struct sc_csv *table;
-	struct sc_arena *arena;
-	struct sc_fit_set set;
-	struct sc_fit_model model;
-	struct sc_fit_params params;
-};
-
-double sc_fit_spread(const double *predicted, const double *measured, size_t n,
-		     struct sc_arena *scratch)
-{
-	struct sc_arena_mark mark = sc_arena_mark(scratch);
-	double *r = sc_arena_alloc(scratch, (n + 1) * sizeof(*r)), spread;
-
-	for (size_t i = 0; i < n; i++)
-		r[i] = fabs(log(predicted[i] / measured[i]));
-	spread = sc_percentile(r, n, SPREAD_PCT, scratch) / SC_Z_CENTRAL_80;
-	sc_arena_rewind(scratch, mark);
-	return spread;
-}
 
 /* ---- plausibility ---- */
 
-static double median_ratio(const struct work *w, bool to_model)
+static double median_ratio(const struct sc_fit_work *w, bool to_model)
 {
 	struct sc_arena_mark mark = sc_arena_mark(w->arena);
 	double *ratio = sc_arena_alloc(w->arena, w->set.n * sizeof(*ratio)), median;
@@ -60,7 +34,7 @@ static double median_ratio(const struct work *w, bool to_model)
 }
 
 /* Wrong units are the usual fault of a table made by hand. */
-static int check_units(const struct work *w, struct sc_err *err)
+static int check_units(const struct sc_fit_work *w, struct sc_err *err)
 {
 	double to_bound = median_ratio(w, false), to_model = median_ratio(w, true);
 
@@ -83,7 +57,12 @@ static int check_units(const struct work *w, struct sc_err *err)
 	return 0;
 }
 
-static int check_enough(const struct work *w, struct sc_err *err)
+static bool is_grouped(const struct sc_fit_opts *opts)
+{
+	return opts->leave_out || opts->n_hold_out > 0;
+}
+
+static int check_enough(const struct sc_fit_work *w, struct sc_err *err)
 {
 	size_t want = SC_FIT_MIN_ROWS, n_free = 0;
 
@@ -98,7 +77,7 @@ static int check_enough(const struct work *w, struct sc_err *err)
 		return sc_err_at(err, SC_EVALUE, w->table->file, 0, 0,
 				 "all %zu rows have one shape; a fit needs several sizes",
 				 w->set.n);
-	if (w->set.n_shapes < w->opts->n_folds)
+	if (!is_grouped(w->opts) && w->set.n_shapes < w->opts->n_folds)
 		return sc_err_at(err, SC_EVALUE, w->table->file, 0, 0,
 				 "%zu different shapes do not make %zu folds; give fewer with "
 				 "--folds, or more sizes",
@@ -138,8 +117,46 @@ static void deal_folds(struct sc_fit_set *set, size_t n_folds, struct sc_arena *
 	}
 }
 
-/* Rows outside `fold` (n_folds: all rows), at most MAX_USED_ROWS, evenly taken. */
-static void pick_rows(const struct work *w, size_t fold, struct sc_fit_problem *out,
+/* Each value of the column is a fold, in the order of the table. */
+static int deal_groups(struct sc_fit_work *w, struct sc_err *err)
+{
+	const char *seen[SC_FIT_MAX_FOLDS];
+	const char *option = w->opts->leave_out ? "--leave-out" : "--hold-out";
+	size_t n_out = 0;
+
+	w->n_folds = 0;
+	for (size_t i = 0; i < w->set.n; i++) {
+		struct sc_fit_row *row = &w->set.rows[i];
+		unsigned j = 0;
+
+		row->fold = SC_FIT_NO_FOLD;
+		if (!row->group)
+			continue;
+		while (j < w->n_folds && strcmp(seen[j], row->group) != 0)
+			j++;
+		if (j == SC_FIT_MAX_FOLDS)
+			return sc_err_at(err, SC_ELIMIT, w->table->file, 0, 0,
+					 "%s: more than %d different values of %s", option,
+					 SC_FIT_MAX_FOLDS, w->opts->leave_out);
+		if (j == w->n_folds)
+			seen[w->n_folds++] = row->group;
+		row->fold = j;
+		n_out++;
+	}
+	if (w->opts->leave_out && w->n_folds < 2)
+		return sc_err_at(
+			err, SC_EVALUE, w->table->file, 0, 0,
+			"--leave-out: all rows have one value of %s, \"%.64s\"; nothing is "
+			"left to fit",
+			w->opts->leave_out, seen[0]);
+	if (n_out == 0 || (!w->opts->leave_out && n_out == w->set.n))
+		return sc_err_at(err, SC_EVALUE, w->table->file, 0, 0, "--hold-out takes %s rows",
+				 n_out ? "all" : "no");
+	return 0;
+}
+
+/* Rows outside `fold` (SC_FIT_ALL: all rows), at most MAX_USED_ROWS, evenly taken. */
+static void pick_rows(const struct sc_fit_work *w, size_t fold, struct sc_fit_problem *out,
 		      const struct sc_fit_row **rows)
 {
 	size_t n = 0, used;
@@ -154,160 +171,61 @@ static void pick_rows(const struct work *w, size_t fold, struct sc_fit_problem *
 	out->n = used;
 }
 
-static void predict_fold(const struct work *w, size_t fold, struct sc_fit_point *points)
+static void predict_fold(const struct sc_fit_work *w, size_t fold, struct sc_fit_point *points)
 {
 	for (size_t i = 0; i < w->set.n; i++)
 		if (w->set.rows[i].fold == fold)
 			points[i].held_out_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
 }
 
-static int run_folds(struct work *w, const struct sc_fit_row **rows, struct sc_fit *out,
+/* A fold starts from the whole fit's coefficients. */
+static int fit_fold(struct sc_fit_work *w, const struct sc_fit_problem *problem, struct sc_err *err)
+{
+	struct sc_fit_params params = w->params;
+
+	return sc_fit_refine(problem, &params, err);
+}
+
+/* A group's fit starts anew, and knows nothing of the group; nor has it the coefficients of a device
+ * that is left out. */
+static int fit_without(struct sc_fit_work *w, const struct sc_fit_problem *problem,
+		       struct sc_err *err)
+{
+	const struct sc_device *start = w->start;
+	struct sc_fit_params params;
+	double condition;
+	bool is_in = false;
+
+	for (size_t i = 0; i < problem->n && !is_in; i++)
+		is_in = strcmp(w->set.device[problem->rows[i]->device]->id, start->id) == 0;
+	if (!is_in)
+		start = w->set.device[problem->rows[0]->device];
+	sc_fit_model_start(&w->model, start);
+	sc_fit_params_list(problem, &w->set, w->opts, w->arena, &params);
+	return sc_fit_search(problem, &params, &condition, err);
+}
+
+static int run_folds(struct sc_fit_work *w, const struct sc_fit_row **rows, struct sc_fit *out,
 		     struct sc_err *err)
 {
 	int rc = 0;
 
-	for (size_t fold = 0; fold < w->opts->n_folds && rc == 0; fold++) {
+	for (size_t fold = 0; fold < w->n_folds && rc == 0; fold++) {
 		struct sc_fit_problem problem = {.model = &w->model};
-		struct sc_fit_params params = w->params;
 
+		sc_fit_curves_drop(&w->model);
 		pick_rows(w, fold, &problem, rows);
-		rc = sc_fit_refine(&problem, &params, err);
-		if (rc == 0)
-			predict_fold(w, fold, out->points);
+		rc = is_grouped(w->opts) ? fit_without(w, &problem, err)
+					 : fit_fold(w, &problem, err);
+		if (rc)
+			break;
+		if (w->opts->curves)
+			sc_fit_curves_build(&problem, w->arena);
+		predict_fold(w, fold, out->points);
 	}
+	sc_fit_model_start(&w->model, w->start);
 	sc_fit_params_apply(&w->params, &w->model);
 	return rc;
-}
-
-/* ---- errors by region ---- */
-
-typedef const char *(*label_of)(const struct work *w, const struct sc_fit_row *row);
-
-static const char *pass_of(const struct work *w, const struct sc_fit_row *row)
-{
-	(void)w;
-	return row->pass;
-}
-
-static const char *op_of(const struct work *w, const struct sc_fit_row *row)
-{
-	(void)w;
-	return row->op_name;
-}
-
-static const char *source_of(const struct work *w, const struct sc_fit_row *row)
-{
-	return w->set.source[row->source];
-}
-
-static const char *nodes_of(const struct work *w, const struct sc_fit_row *row)
-{
-	if (w->opts->kind != SC_FIT_COLLECTIVE)
-		return NULL;
-	return row->span.n_nodes > 1 ? "several" : "one";
-}
-
-struct by {
-	const char *name;
-	label_of label;
-};
-static const struct by BY[] = {
-	{"op", op_of}, {"pass", pass_of}, {"nodes", nodes_of}, {"source", source_of}};
-enum { N_BY = sizeof(BY) / sizeof(BY[0]) };
-
-/* Errors of the chosen rows, if there are any. */
-static void add_region(const struct work *w, struct sc_fit *out, const char *by, const char *value,
-		       const bool *chosen)
-{
-	double *predicted = sc_arena_alloc(w->arena, out->n_rows * sizeof(*predicted));
-	double *measured = sc_arena_alloc(w->arena, out->n_rows * sizeof(*measured));
-	struct sc_fit_region *region = &out->regions[out->n_regions];
-	size_t n = 0;
-
-	for (size_t i = 0; i < out->n_rows; i++) {
-		if (!chosen[i])
-			continue;
-		predicted[n] = out->points[i].held_out_us;
-		measured[n++] = out->points[i].measured_us;
-	}
-	if (n == 0 || out->n_regions == MAX_REGIONS)
-		return;
-	*region = (struct sc_fit_region){.by = by, .value = value};
-	sc_accuracy_compute(predicted, measured, n, w->arena, &region->accuracy);
-	region->spread_frac = sc_fit_spread(predicted, measured, n, w->arena);
-	out->n_regions++;
-}
-
-/* Each value of a label, in the order of the table; one value alone says nothing. */
-static void add_labelled(const struct work *w, const struct by *by, struct sc_fit *out)
-{
-	const char *seen[MAX_REGIONS];
-	bool *chosen = sc_arena_calloc(w->arena, out->n_rows, sizeof(*chosen));
-	size_t n_seen = 0;
-
-	for (size_t i = 0; i < out->n_rows; i++) {
-		const char *label = by->label(w, &w->set.rows[i]);
-		size_t j = 0;
-
-		while (label && j < n_seen && strcmp(seen[j], label) != 0)
-			j++;
-		if (label && j == n_seen && n_seen < MAX_REGIONS)
-			seen[n_seen++] = label;
-	}
-	for (size_t j = 0; n_seen > 1 && j < n_seen; j++) {
-		for (size_t i = 0; i < out->n_rows; i++) {
-			const char *label = by->label(w, &w->set.rows[i]);
-
-			chosen[i] = label && strcmp(label, seen[j]) == 0;
-		}
-		add_region(w, out, by->name, seen[j], chosen);
-	}
-}
-
-/* Short, middle and long times, a third of the rows each. */
-static void add_times(const struct work *w, struct sc_fit *out)
-{
-	static const char *const names[TIME_REGIONS] = {"short", "middle", "long"};
-	double *times = sc_arena_alloc(w->arena, out->n_rows * sizeof(*times)), low = -1;
-	bool *chosen = sc_arena_calloc(w->arena, out->n_rows, sizeof(*chosen));
-
-	for (size_t i = 0; i < out->n_rows; i++)
-		times[i] = out->points[i].measured_us;
-	sc_sort_doubles(times, out->n_rows);
-	for (size_t part = 0; part < TIME_REGIONS; part++) {
-		double high = times[(part + 1) * out->n_rows / TIME_REGIONS - 1];
-
-		for (size_t i = 0; i < out->n_rows; i++)
-			chosen[i] = out->points[i].measured_us > low &&
-				    out->points[i].measured_us <= high;
-		add_region(w, out, "time",
-			   sc_arena_printf(w->arena, "%s, to %.4g us", names[part], high), chosen);
-		low = high;
-	}
-}
-
-static void score(const struct work *w, struct sc_fit *out)
-{
-	size_t n = out->n_rows, n_bytes = n * sizeof(double);
-	double *measured = sc_arena_alloc(w->arena, n_bytes);
-	double *before = sc_arena_alloc(w->arena, n_bytes);
-	double *in_sample = sc_arena_alloc(w->arena, n_bytes);
-	double *held_out = sc_arena_alloc(w->arena, n_bytes);
-
-	for (size_t i = 0; i < n; i++) {
-		measured[i] = out->points[i].measured_us;
-		before[i] = out->points[i].before_us;
-		in_sample[i] = out->points[i].in_sample_us;
-		held_out[i] = out->points[i].held_out_us;
-	}
-	sc_accuracy_compute(before, measured, n, w->arena, &out->before);
-	sc_accuracy_compute(in_sample, measured, n, w->arena, &out->in_sample);
-	sc_accuracy_compute(held_out, measured, n, w->arena, &out->held_out);
-	out->spread_frac = sc_fit_spread(held_out, measured, n, w->arena);
-	out->regions = sc_arena_calloc(w->arena, MAX_REGIONS, sizeof(*out->regions));
-	add_times(w, out);
-	for (size_t i = 0; i < N_BY; i++)
-		add_labelled(w, &BY[i], out);
 }
 
 /* ---- the result ---- */
@@ -322,7 +240,7 @@ static void add_range(struct sc_fit *out, const char *name, double x, bool first
 	range->highest = fmax(range->highest, x);
 }
 
-static void set_ranges(const struct work *w, struct sc_fit *out)
+static void set_ranges(const struct sc_fit_work *w, struct sc_fit *out)
 {
 	out->ranges = sc_arena_calloc(w->arena, SC_FIT_MAX_DIMS + 1, sizeof(*out->ranges));
 	for (size_t d = 0; w->set.dim_names[d]; d++, out->n_ranges++)
@@ -333,7 +251,7 @@ static void set_ranges(const struct work *w, struct sc_fit *out)
 	out->n_ranges++;
 }
 
-static void set_coefs(const struct work *w, struct sc_fit *out)
+static void set_coefs(const struct sc_fit_work *w, struct sc_fit *out)
 {
 	out->n_coefs = w->params.n;
 	out->coefs = sc_arena_calloc(w->arena, w->params.n, sizeof(*out->coefs));
@@ -367,7 +285,7 @@ static void restore_fixed(const struct sc_device *device, struct sc_fit_model *m
 			       (const char *)device + row->offset, sizeof(row->at));
 }
 
-static void describe(struct work *w, const struct sc_device *device, struct sc_fit *out)
+static void describe(struct sc_fit_work *w, const struct sc_device *device, struct sc_fit *out)
 {
 	const char *slash = strrchr(w->table->file, '/');
 
@@ -375,7 +293,10 @@ static void describe(struct work *w, const struct sc_device *device, struct sc_f
 	out->device_id = device->id;
 	out->table = slash ? slash + 1 : w->table->file;
 	out->n_shapes = w->set.n_shapes;
-	out->n_folds = w->opts->n_folds;
+	out->n_folds = w->n_folds;
+	out->leave_out = w->opts->leave_out    ? w->opts->leave_out
+			 : w->opts->n_hold_out ? "chosen rows"
+					       : NULL;
 	out->n_other = w->set.n_other;
 	out->n_empty = w->set.n_empty;
 	out->n_forced = w->set.n_forced;
@@ -386,13 +307,13 @@ static void describe(struct work *w, const struct sc_device *device, struct sc_f
 	qsort(out->sources, out->n_sources, sizeof(*out->sources), by_name);
 	set_coefs(w, out);
 	set_ranges(w, out);
-	score(w, out);
+	sc_fit_score(w, out);
 	restore_fixed(device, &w->model);
 	out->device = w->model.device;
 	out->fabric = w->model.profile;
 }
 
-static int solve(struct work *w, struct sc_fit *out, struct sc_err *err)
+static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 {
 	const struct sc_fit_row **rows =
 		sc_arena_alloc(w->arena, w->set.n * sizeof(const struct sc_fit_row *));
@@ -403,16 +324,46 @@ static int solve(struct work *w, struct sc_fit *out, struct sc_err *err)
 	out->points = sc_arena_calloc(w->arena, w->set.n, sizeof(*out->points));
 	for (size_t i = 0; i < w->set.n; i++)
 		out->points[i].before_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
-	pick_rows(w, w->opts->n_folds, &problem, rows);
-	rc = sc_fit_search(&problem, &w->params, &out->condition, err);
+	pick_rows(w, SC_FIT_ALL, &problem, rows);
+	sc_fit_params_list(&problem, &w->set, w->opts, w->arena, &w->params);
+	rc = check_enough(w, err);
+	if (rc == 0)
+		rc = sc_fit_search(&problem, &w->params, &out->condition, err);
 	if (rc)
 		return rc;
+	if (w->opts->curves)
+		sc_fit_curves_build(&problem, w->arena);
 	out->n_used = problem.n;
+	out->curves = w->model.profile.curves;
 	for (size_t i = 0; i < w->set.n; i++) {
 		out->points[i].measured_us = w->set.rows[i].time_us;
 		out->points[i].in_sample_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
+		out->points[i].held_out_us = NAN;
 	}
-	return run_folds(w, rows, out, err);
+	rc = run_folds(w, rows, out, err);
+	w->model.profile.curves = out->curves;
+	return rc;
+}
+
+static int deal(struct sc_fit_work *w, struct sc_err *err)
+{
+	w->n_folds = w->opts->n_folds;
+	deal_folds(&w->set, w->n_folds, w->arena);
+	return is_grouped(w->opts) ? deal_groups(w, err) : 0;
+}
+
+static int check_opts(const struct sc_fit_opts *opts, struct sc_err *err)
+{
+	if (opts->leave_out && opts->n_hold_out > 0)
+		return sc_err_set(err, SC_EUSAGE, "--leave-out and --hold-out exclude each other");
+	if (opts->curves && opts->kind != SC_FIT_COLLECTIVE)
+		return sc_err_set(err, SC_EUSAGE, "--curves is for --kind collective");
+	if (opts->kind == SC_FIT_COLLECTIVE && opts->leave_out &&
+	    strcmp(opts->leave_out, "device") == 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--leave-out device: links differ by more than datasheets; not "
+				  "for --kind collective");
+	return 0;
 }
 
 int sc_fit_run(const struct sc_csv *table, const struct sc_fit_opts *opts, struct sc_arena *arena,
@@ -420,26 +371,26 @@ int sc_fit_run(const struct sc_csv *table, const struct sc_fit_opts *opts, struc
 {
 	/* GSL's default ends the program; every status is checked here. */
 	gsl_error_handler_t *handler = gsl_set_error_handler_off();
-	struct work *w = sc_arena_calloc(arena, 1, sizeof(*w));
+	struct sc_fit_work *w = sc_arena_calloc(arena, 1, sizeof(*w));
 	struct sc_device *device = sc_arena_calloc(arena, 1, sizeof(*device));
 	struct sc_fit_table rows = {table, opts, device, arena};
 	struct sc_fit result = {.n_rows = 0};
-	int rc = sc_device_load(opts->device, arena, device, err);
+	int rc = check_opts(opts, err);
 
 	w->opts = opts;
 	w->table = table;
 	w->arena = arena;
+	w->start = device;
+	if (rc == 0)
+		rc = sc_device_load(opts->device, arena, device, err);
 	if (rc == 0)
 		rc = sc_fit_set_read(&rows, &w->set, err);
 	if (rc == 0)
 		rc = sc_fit_model_init(&w->model, device, &w->set, opts->kind, arena, err);
 	if (rc == 0)
 		rc = check_units(w, err);
-	if (rc == 0) {
-		deal_folds(&w->set, opts->n_folds, arena);
-		sc_fit_params_list(&w->model, &w->set, opts, arena, &w->params);
-		rc = check_enough(w, err);
-	}
+	if (rc == 0)
+		rc = deal(w, err);
 	if (rc == 0)
 		rc = solve(w, &result, err);
 	if (rc == 0) {

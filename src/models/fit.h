@@ -22,8 +22,13 @@ extern const char *const sc_fit_kind_names[]; /* NULL-ended, in the order of sc_
 
 enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20 };
 
+/* `value` may be a pattern of the shell: "alps_*". */
 struct sc_fit_where {
 	const char *column, *value;
+};
+/* Two columns whose names were exchanged in the table. */
+struct sc_fit_swap {
+	const char *a, *b;
 };
 /* Which sources' times hold the launch of the kernel beside the kernel itself. */
 enum sc_fit_launch {
@@ -36,6 +41,16 @@ struct sc_fit_opts {
 	const char *device;
 	const struct sc_fit_where *where; /* rows must have all of these values */
 	size_t n_where;
+	const struct sc_fit_swap *swaps;
+	size_t n_swaps;
+	/* Instead of folds: each value of this column is left out in turn, and predicted by a fit of the
+	 * others that starts anew. "device": rows of all devices are taken, which differ by their
+	 * datasheets and share the coefficients. */
+	const char *leave_out;
+	/* Instead of folds: rows that have any of these values are left out together. */
+	const struct sc_fit_where *hold_out;
+	size_t n_hold_out;
+	bool curves; /* collective: keep what the sweeps show by size, beside the coefficients */
 	size_t n_folds;
 	enum sc_fit_launch launch;
 };
@@ -49,13 +64,13 @@ enum sc_fit_status {
 const char *sc_fit_status_name(enum sc_fit_status status);
 
 struct sc_fit_coef {
-	const char *block; /* "gemm"; "links nvlink3", "nets efa"; "launch" of a source */
+	const char *block; /* "gemm"; "links nvlink3", "nets efa"; "launch", "floor" of a source */
 	const char *name;  /* the key in the profile; of a launch, the source */
 	double value, start, lower, upper;
 	double standard_error; /* NAN where not fitted */
 	enum sc_fit_status status;
 };
-/* Errors of one part of the rows; of folds that the fit did not see. */
+/* Errors of one part of the rows, of fits that did not see them. */
 struct sc_fit_region {
 	const char *by, *value; /* "pass", "bwd" */
 	struct sc_accuracy accuracy;
@@ -66,12 +81,14 @@ struct sc_fit_range {
 	double lowest, highest;
 };
 struct sc_fit_point {
-	double measured_us, before_us, in_sample_us, held_out_us;
+	double measured_us, before_us, in_sample_us;
+	double held_out_us; /* NAN: never held out */
 };
 struct sc_fit {
 	enum sc_fit_kind kind;
 	const char *device_id;
-	const char *table; /* base name of its file */
+	const char *table;     /* base name of its file */
+	const char *leave_out; /* the column, "chosen rows", or NULL: folds */
 	size_t n_rows, n_shapes, n_folds;
 	size_t n_other;  /* rows of the table not chosen: other devices, --where */
 	size_t n_empty;  /* chosen, but without a time */
@@ -92,6 +109,7 @@ struct sc_fit {
 	struct sc_fit_point *points; /* n_rows */
 	struct sc_device device;     /* with the fitted coefficients */
 	struct sc_fabric_profile fabric;
+	struct sc_structs curves; /* struct sc_fabric_curve, of all rows */
 };
 /* Everything in `out` lives in the arena. Errors name the row (file:line:column) or say what the
  * table lacks. Equal input gives equal output. */

@@ -49,6 +49,13 @@ static const struct sc_fit_coef_row GEMM[] = {
 	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
 	{0},
 };
+/* Those at 0 in the profile are off, and stay so. The tile and the blocks are the library's choice. */
+static const struct sc_fit_coef_row SIMT[] = {
+	COEF(simt, eff_batched, 0.05, 4), MINOR(simt, tile_half, 0.5, 1e3),
+	MINOR(simt, k_half, 0.5, 1e4),    MINOR(simt, k_half_batched, 0.5, 1e4),
+	MINOR(simt, wave_frac, 1e-3, 1),  MINOR(simt, far_loss, 1e-3, 10),
+	MINOR(simt, droop_frac, 1e-3, 1), {0},
+};
 static const struct sc_fit_coef_row ATTENTION[] = {
 	COEF(attention, fwd_eff, 0.02, 1),      COEF(attention, bwd_eff, 0.02, 1),
 	MINOR(attention, seq_half, 1, 1e5),     COEF(attention, fixed_us, 0.1, 500),
@@ -90,6 +97,7 @@ const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS] = {
 	[SC_FIT_ROWWISE] = {"rowwise", ROWWISE}, [SC_FIT_OPTIMIZER] = {"rowwise", ROWWISE},
 	[SC_FIT_HOST] = {"host", HOST},
 };
+const struct sc_fit_block sc_fit_simt = {"simt", SIMT};
 const struct sc_fit_block sc_fit_links = {"links", LINKS};
 const struct sc_fit_block sc_fit_nets = {"nets", NETS};
 

@@ -16,8 +16,10 @@
 #define PLATEAU_RATIO 1.4
 #define PLATEAU_FRAC 0.01 /* of the rows */
 #define PLATEAU_BOUND_FRAC 0.25
+#define PLATEAU_BOUND_RATIO 4.0 /* their peaks would let them differ by this */
+#define PLATEAU_TAIL_PCT 10.0
 #define LAUNCH_LOWER_US 0.1
-#define LAUNCH_START_FRAC 0.8
+#define LAUNCH_START_FRAC 0.6
 
 static void *copy_list(struct sc_structs *list, size_t elem_bytes, struct sc_arena *arena)
 {
@@ -38,7 +40,7 @@ static int init_fabrics(struct sc_fit_model *model, struct sc_arena *arena, stru
 	copy_list(&model->profile.nets, sizeof(struct sc_fabric_net), arena);
 	model->fabrics = sc_arena_calloc(arena, model->n_fabrics, sizeof(*model->fabrics));
 	for (size_t i = 0; i < model->n_fabrics && rc == 0; i++) {
-		model->requests[i].device = model->device;
+		model->requests[i].device = model->devices[0];
 		model->requests[i].fabric_profile = model->profile; /* shares the lists */
 		rc = sc_fabric_from_request(&model->requests[i], &model->fabrics[i], err);
 	}
@@ -49,42 +51,69 @@ int sc_fit_model_init(struct sc_fit_model *model, const struct sc_device *device
 		      struct sc_fit_set *set, enum sc_fit_kind kind, struct sc_arena *arena,
 		      struct sc_err *err)
 {
-	const struct sc_fit_coef_row *row = sc_fit_blocks[kind].rows;
-
 	*model = (struct sc_fit_model){.kind = kind,
 				       .device = *device,
+				       .n_devices = set->n_devices,
 				       .requests = set->requests,
 				       .n_fabrics = set->n_requests};
+	model->devices = sc_arena_calloc(arena, set->n_devices, sizeof(*model->devices));
+	for (size_t i = 0; i < set->n_devices; i++)
+		model->devices[i] = *set->device[i];
+	sc_fit_model_start(model, device);
+	return kind == SC_FIT_COLLECTIVE ? init_fabrics(model, arena, err) : 0;
+}
+
+static void copy_coefs(struct sc_device *to, const struct sc_device *from)
+{
+	to->gemm = from->gemm;
+	to->simt = from->simt;
+	to->attention = from->attention;
+	to->rowwise = from->rowwise;
+	to->host = from->host;
+}
+
+void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device)
+{
+	const struct sc_fit_coef_row *row = sc_fit_blocks[model->kind].rows;
+
+	copy_coefs(&model->device, device);
 	for (; row && row->name; row++)
 		if (row->at > 0)
 			memcpy((char *)&model->device + row->offset, &row->at, sizeof(row->at));
-	return kind == SC_FIT_COLLECTIVE ? init_fabrics(model, arena, err) : 0;
+	memset(model->launch_us, 0, sizeof(model->launch_us));
+	memset(model->floor_us, 0, sizeof(model->floor_us));
+	sc_fit_model_refresh(model);
 }
 
 void sc_fit_model_refresh(struct sc_fit_model *model)
 {
+	for (size_t i = 0; i < model->n_devices; i++)
+		copy_coefs(&model->devices[i], &model->device);
+	if (!model->fabrics)
+		return;
 	for (size_t i = 0; i < model->n_fabrics; i++)
 		sc_fabric_from_request(&model->requests[i], &model->fabrics[i], NULL);
 }
 
 double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row)
 {
-	double us = model->launch_us[row->source];
+	const struct sc_device *device = &model->devices[row->device];
+	double us = model->launch_us[row->origin];
 	struct sc_op_time time;
 	struct sc_cost cost;
 
 	if (model->kind == SC_FIT_HOST)
-		return row->launches * model->device.host.launch_us;
+		return row->launches * device->host.launch_us;
 	if (model->kind == SC_FIT_COLLECTIVE) {
 		sc_collective_cost(&model->fabrics[row->fabric], &row->op[0].u.collective,
 				   &row->span, &cost, NULL);
 		return cost.latency_us + cost.work_us;
 	}
 	for (unsigned i = 0; i < row->n_ops; i++) {
-		sc_op_model_get(row->op[i].kind)->time(&model->device, &row->op[i], &time);
+		sc_op_model_get(row->op[i].kind)->time(device, &row->op[i], &time);
 		us += time.total_us;
 	}
-	return us;
+	return fmax(us, model->floor_us[row->origin]);
 }
 
 /* ---- parameters ---- */
@@ -96,10 +125,12 @@ static double within(double x, double lower, double upper)
 	return fmin(fmax(x, lower * margin), upper / margin);
 }
 
-static void add_param(struct sc_fit_params *params, struct sc_fit_param param)
+static void add_param(struct sc_fit_params *params, struct sc_fit_param param, bool may_be_off)
 {
+	if (params->n == SC_FIT_MAX_PARAMS)
+		return;
 	param.start = *param.place;
-	if (param.start <= 0 && strcmp(param.name, "nvls_eff") == 0)
+	if (param.start <= 0 && may_be_off)
 		param.status = SC_FIT_OFF;
 	param.value = param.status == SC_FIT_OFF ? param.start
 						 : within(param.start, param.lower, param.upper);
@@ -110,16 +141,20 @@ static void add_param(struct sc_fit_params *params, struct sc_fit_param param)
 static void add_block(struct sc_fit_params *params, const struct sc_fit_block *block, void *object,
 		      const char *name)
 {
+	bool is_simt = block == &sc_fit_simt;
+
 	for (const struct sc_fit_coef_row *row = block->rows; row->name; row++) {
-		if (row->at > 0 || params->n == SC_FIT_MAX_PARAMS)
+		if (row->at > 0 || !(row->upper > 0)) /* held */
 			continue;
-		add_param(params, (struct sc_fit_param){
-					  .block = name,
-					  .name = row->name,
-					  .place = (double *)(void *)((char *)object + row->offset),
-					  .lower = row->lower,
-					  .upper = row->upper,
-					  .minor = row->minor});
+		add_param(params,
+			  (struct sc_fit_param){
+				  .block = name,
+				  .name = row->name,
+				  .place = (double *)(void *)((char *)object + row->offset),
+				  .lower = row->lower,
+				  .upper = row->upper,
+				  .minor = row->minor},
+			  is_simt || strcmp(row->name, "nvls_eff") == 0);
 	}
 }
 
@@ -152,84 +187,118 @@ static void add_fabric(struct sc_fit_model *model, struct sc_fit_params *params,
 	}
 }
 
-/* But for outliers. No launch takes longer than the shortest row. */
-static double lowest_time_us(const struct sc_fit_set *set, unsigned source, struct sc_arena *arena)
+/* The shortest rows of an origin, if they are a plateau. */
+struct plateau {
+	double lowest_us; /* but for outliers: no launch takes longer */
+	double median_us; /* of the rows on it */
+	bool is_one;
+	size_t n_rows;
+};
+
+static struct plateau find_plateau(const struct sc_fit_problem *p, unsigned origin,
+				   struct sc_arena *arena)
 {
 	struct sc_arena_mark mark = sc_arena_mark(arena);
-	double *us = sc_arena_alloc(arena, set->n * sizeof(*us)), lowest_us;
-	size_t n = 0;
+	double *us = sc_arena_alloc(arena, (p->n + 1) * sizeof(*us));
+	double *bound_us = sc_arena_alloc(arena, (p->n + 1) * sizeof(*bound_us));
+	struct plateau out = {0};
+	size_t n_flat = 0;
 
-	for (size_t i = 0; i < set->n; i++)
-		if (set->rows[i].source == source)
-			us[n++] = set->rows[i].time_us;
-	lowest_us = sc_percentile(us, n, LOWEST_PCT, arena);
-	sc_arena_rewind(arena, mark);
-	return lowest_us;
-}
-
-static bool has_plateau(const struct sc_fit_set *set, unsigned source, double lowest_us,
-			struct sc_arena *arena)
-{
-	struct sc_arena_mark mark = sc_arena_mark(arena);
-	double *bound_us = sc_arena_alloc(arena, set->n * sizeof(*bound_us)), median_us;
-	double floor_us = lowest_us;
-	size_t n = 0, n_flat = 0;
-
-	for (size_t i = 0; i < set->n; i++) {
-		const struct sc_fit_row *row = &set->rows[i];
-
-		if (row->source != source)
-			continue;
-		n++;
-		floor_us = fmin(floor_us, row->time_us);
-		if (row->time_us <= PLATEAU_RATIO * lowest_us)
-			bound_us[n_flat++] = row->bound_us;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->rows[i]->origin == origin)
+			us[out.n_rows++] = p->rows[i]->time_us;
+	if (out.n_rows > 0) {
+		sc_sort_doubles(us, out.n_rows);
+		out.lowest_us = sc_percentile_sorted(us, out.n_rows, LOWEST_PCT);
+		while (n_flat < out.n_rows && us[n_flat] <= PLATEAU_RATIO * out.lowest_us)
+			n_flat++;
+		out.median_us = sc_percentile_sorted(us, n_flat, 50);
+		out.is_one = out.lowest_us >= LAUNCH_FLOOR_US &&
+			     out.lowest_us <= PLATEAU_RATIO * us[0] &&
+			     (double)n_flat >= PLATEAU_FRAC * (double)out.n_rows;
 	}
-	median_us = sc_median(bound_us, n_flat, arena);
+	n_flat = 0;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->rows[i]->origin == origin &&
+		    p->rows[i]->time_us <= PLATEAU_RATIO * out.lowest_us)
+			bound_us[n_flat++] = p->rows[i]->bound_us;
+	if (out.is_one) {
+		sc_sort_doubles(bound_us, n_flat);
+		out.is_one = sc_percentile_sorted(bound_us, n_flat, 50) <=
+				     PLATEAU_BOUND_FRAC * out.lowest_us &&
+			     sc_percentile_sorted(bound_us, n_flat, 100 - PLATEAU_TAIL_PCT) >=
+				     PLATEAU_BOUND_RATIO * sc_percentile_sorted(bound_us, n_flat,
+										PLATEAU_TAIL_PCT);
+	}
 	sc_arena_rewind(arena, mark);
-	return lowest_us >= LAUNCH_FLOOR_US && lowest_us <= PLATEAU_RATIO * floor_us &&
-	       (double)n_flat >= PLATEAU_FRAC * (double)n &&
-	       median_us <= PLATEAU_BOUND_FRAC * lowest_us;
+	return out;
 }
 
-static void add_launches(struct sc_fit_model *model, const struct sc_fit_set *set,
+/* The host's part of an origin's times: max(floor, launch + kernels). Without rows that show a floor
+ * there is none: that parameter's start is 0. */
+static void add_launch(struct sc_fit_model *model, const struct plateau *plateau,
+		       const struct sc_fit_origin *origin, size_t index,
+		       struct sc_fit_params *params)
+{
+	double lower = fmin(LAUNCH_LOWER_US, plateau->lowest_us / 10);
+
+	model->launch_us[index] = LAUNCH_START_FRAC * plateau->lowest_us;
+	add_param(params,
+		  (struct sc_fit_param){.block = "launch",
+					.name = origin->label,
+					.place = &model->launch_us[index],
+					.lower = lower,
+					.upper = plateau->lowest_us},
+		  false);
+	model->floor_us[index] = plateau->median_us;
+	add_param(params,
+		  (struct sc_fit_param){.block = "floor",
+					.name = origin->label,
+					.place = &model->floor_us[index],
+					.lower = lower,
+					.upper = PLATEAU_RATIO * plateau->lowest_us,
+					.minor = true},
+		  false);
+	params->at[params->n - 1].start = 0;
+}
+
+static void add_launches(const struct sc_fit_problem *problem, const struct sc_fit_set *set,
 			 const struct sc_fit_opts *opts, struct sc_arena *arena,
 			 struct sc_fit_params *params)
 {
-	size_t n_with = 0;
+	size_t n_with = 0, n_all = 0;
 
-	for (unsigned i = 0; i < set->n_sources; i++) {
-		double lowest_us = lowest_time_us(set, i, arena);
+	for (unsigned i = 0; i < set->n_origins; i++) {
+		struct plateau plateau = find_plateau(problem, i, arena);
 
-		if (opts->launch == SC_FIT_LAUNCH_AUTO && !has_plateau(set, i, lowest_us, arena))
+		n_all += plateau.n_rows > 0;
+		if (plateau.n_rows == 0 || (opts->launch == SC_FIT_LAUNCH_AUTO && !plateau.is_one))
 			continue;
-		model->launch_us[i] = LAUNCH_START_FRAC * lowest_us;
-		add_param(params,
-			  (struct sc_fit_param){.block = "launch",
-						.name = set->source[i],
-						.place = &model->launch_us[i],
-						.lower = fmin(LAUNCH_LOWER_US, lowest_us / 10),
-						.upper = lowest_us});
+		add_launch(problem->model, &plateau, &set->origin[i], i, params);
 		n_with++;
 	}
 	/* every row has a launch: its kernel's own start cannot be told from it */
-	for (size_t i = 0; n_with == set->n_sources && i < params->n; i++)
+	for (size_t i = 0; n_with == n_all && i < params->n; i++)
 		if (strcmp(params->at[i].name, "fixed_us") == 0)
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
-void sc_fit_params_list(struct sc_fit_model *model, const struct sc_fit_set *set,
+void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_set *set,
 			const struct sc_fit_opts *opts, struct sc_arena *arena,
 			struct sc_fit_params *out)
 {
+	struct sc_fit_model *model = problem->model;
+
 	out->n = 0;
 	if (model->kind == SC_FIT_COLLECTIVE)
 		add_fabric(model, out, arena);
 	else
 		add_block(out, &sc_fit_blocks[model->kind], &model->device,
 			  sc_fit_blocks[model->kind].name);
+	if (model->kind == SC_FIT_GEMM)
+		add_block(out, &sc_fit_simt, &model->device, sc_fit_simt.name);
 	if (opts->launch != SC_FIT_LAUNCH_NONE && model->kind < SC_FIT_HOST)
-		add_launches(model, set, opts, arena, out);
+		add_launches(problem, set, opts, arena, out);
 	for (size_t i = 0; i < out->n; i++)
 		if (out->at[i].status == SC_FIT_UNDETERMINED)
 			out->at[i].value = out->at[i].start;

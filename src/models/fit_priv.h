@@ -11,9 +11,13 @@
 enum {
 	SC_FIT_MAX_OPS = 2, /* kernels of one row: a backward GEMM is two */
 	SC_FIT_MAX_DIMS = 4,
-	SC_FIT_MAX_PARAMS = 64,
+	SC_FIT_MAX_PARAMS = 160,
+	SC_FIT_NO_FOLD = SC_FIT_MAX_FOLDS, /* never held out */
+	SC_FIT_ALL,                        /* no fold: all rows */
 	SC_FIT_MAX_SOURCES = 16,
-	SC_FIT_MAX_NETWORKS = 256
+	SC_FIT_MAX_ORIGINS = 64,
+	SC_FIT_MAX_NETWORKS = 256,
+	SC_FIT_MAX_CURVES = 256
 };
 
 /* A measured time and what was timed. */
@@ -26,9 +30,10 @@ struct sc_fit_row {
 	double time_us;
 	double bound_us; /* no machine of these peaks is faster */
 	double dim[SC_FIT_MAX_DIMS];
-	unsigned source;            /* index in the set */
-	const char *pass, *op_name; /* NULL where the table has none */
-	uint64_t shape;             /* equal for rows of one shape: a fold never splits them */
+	unsigned source, origin, device; /* indices in the set */
+	const char *pass, *op_name;      /* NULL where the table has none */
+	const char *group;               /* --leave-out: the cell; --hold-out: NULL or not */
+	uint64_t shape;                  /* equal for rows of one shape: a fold never splits them */
 	unsigned fold;
 };
 /* How the rows of one kind are read. */
@@ -38,17 +43,31 @@ struct sc_fit_table {
 	const struct sc_device *device;
 	struct sc_arena *arena;
 };
+/* Where a row's time was taken: the call of one op, in one pass, in a source's program. */
+struct sc_fit_origin {
+	unsigned source;
+	const char *op_name, *pass;
+	const char *label; /* the source, or "source op pass" where it has several */
+};
 struct sc_fit_set {
 	struct sc_fit_row *rows;
 	size_t n, n_shapes;
 	const char *source[SC_FIT_MAX_SOURCES];
 	size_t n_sources;
+	struct sc_fit_origin origin[SC_FIT_MAX_ORIGINS];
+	size_t n_origins;
+	const struct sc_device *device[SC_FIT_MAX_FOLDS]; /* of the rows, as loaded */
+	size_t n_devices;
 	const char *const *dim_names; /* NULL-ended */
 	struct sc_request *requests;  /* collective: one a network */
 	size_t n_requests;
 	size_t n_other, n_empty, n_forced;
 };
 int sc_fit_set_read(const struct sc_fit_table *table, struct sc_fit_set *out, struct sc_err *err);
+/* The columns of the op's shape (fit_shapes.c); table->device is the row's. */
+int sc_fit_shape_read(const struct sc_fit_table *table, size_t row, struct sc_fit_row *out,
+		      struct sc_err *err);
+extern const char *const *const sc_fit_dims[SC_N_FIT_KINDS];
 /* "m": a cell as a number in lower..upper, with file, line and column in the error. */
 struct sc_fit_cell {
 	const char *column;
@@ -57,7 +76,12 @@ struct sc_fit_cell {
 };
 int sc_fit_cell_read(const struct sc_fit_table *table, size_t row, const struct sc_fit_cell *cell,
 		     double *out, struct sc_err *err);
+/* Of a name that --swap exchanges, the column that it stands for. */
+int sc_fit_column(const struct sc_fit_table *table, const char *column);
 const char *sc_fit_text(const struct sc_fit_table *table, size_t row, const char *column);
+int sc_fit_no_column(const struct sc_fit_table *table, const char *column, struct sc_err *err);
+int sc_fit_cell_error(const struct sc_fit_table *table, size_t row, const char *column,
+		      const char *expected, struct sc_err *err);
 uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n);
 
 /* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
@@ -67,12 +91,16 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, size_t row, struct sc_fi
 /* The profile whose coefficients change. */
 struct sc_fit_model {
 	enum sc_fit_kind kind;
-	struct sc_device device;
+	struct sc_device device;   /* its coefficients are those of all `devices` */
+	struct sc_device *devices; /* of the rows */
+	size_t n_devices;
 	struct sc_fabric_profile profile; /* lists are copies */
 	struct sc_request *requests;
 	struct sc_fabric *fabrics;
 	size_t n_fabrics;
-	double launch_us[SC_FIT_MAX_SOURCES];
+	/* Of an origin: time before the kernel; the shortest time that is seen at all, since the host
+	 * is not back earlier. */
+	double launch_us[SC_FIT_MAX_ORIGINS], floor_us[SC_FIT_MAX_ORIGINS];
 };
 struct sc_fit_param {
 	const char *block, *name;
@@ -90,11 +118,18 @@ struct sc_fit_params {
 int sc_fit_model_init(struct sc_fit_model *model, const struct sc_device *device,
 		      struct sc_fit_set *set, enum sc_fit_kind kind, struct sc_arena *arena,
 		      struct sc_err *err);
+/* Coefficients as another device's profile has them. */
+void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device);
 /* After coefficients changed: what is made from them. */
 void sc_fit_model_refresh(struct sc_fit_model *model);
 double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row);
-/* The coefficients of the kind's block, those of launches, at their starts. */
-void sc_fit_params_list(struct sc_fit_model *model, const struct sc_fit_set *set,
+struct sc_fit_problem {
+	struct sc_fit_model *model;
+	const struct sc_fit_row *const *rows;
+	size_t n;
+};
+/* The coefficients of the kind's blocks, those of launches (from the rows), at their starts. */
+void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_set *set,
 			const struct sc_fit_opts *opts, struct sc_arena *arena,
 			struct sc_fit_params *out);
 /* Sets the model to the parameters' values. */
@@ -113,13 +148,8 @@ struct sc_fit_block {
 	const struct sc_fit_coef_row *rows; /* ended by a NULL name */
 };
 extern const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS]; /* collective: none here */
-extern const struct sc_fit_block sc_fit_links, sc_fit_nets;
+extern const struct sc_fit_block sc_fit_links, sc_fit_nets, sc_fit_simt;
 
-struct sc_fit_problem {
-	struct sc_fit_model *model;
-	const struct sc_fit_row *const *rows;
-	size_t n;
-};
 /* Fits the parameters that are SC_FIT_FITTED to the rows, from several starts; the rest stay as they
  * are. Leaves value, status and standard error in `params`, and the model set to them. */
 int sc_fit_search(const struct sc_fit_problem *problem, struct sc_fit_params *params,
@@ -127,6 +157,21 @@ int sc_fit_search(const struct sc_fit_problem *problem, struct sc_fit_params *pa
 /* The same parameters once more, over other rows, from where they are. */
 int sc_fit_refine(const struct sc_fit_problem *problem, struct sc_fit_params *params,
 		  struct sc_err *err);
+/* A fit under way (fit.c), and its errors by region (fit_score.c). */
+struct sc_fit_work {
+	const struct sc_fit_opts *opts;
+	const struct sc_csv *table;
+	struct sc_arena *arena;
+	struct sc_fit_set set;
+	struct sc_fit_model model;
+	struct sc_fit_params params;
+	const struct sc_device *start; /* --device */
+	size_t n_folds;                /* or groups */
+};
+void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out);
+/* The rows' sweeps as curves of the model's profile (fit_curves.c). */
+void sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *arena);
+void sc_fit_curves_drop(struct sc_fit_model *model);
 double sc_fit_spread(const double *predicted, const double *measured, size_t n,
 		     struct sc_arena *scratch);
 

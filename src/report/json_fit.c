@@ -77,6 +77,8 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	sc_json_int(&json, json.root, "n_rows", (int64_t)fit->n_rows);
 	sc_json_int(&json, json.root, "n_shapes", (int64_t)fit->n_shapes);
 	sc_json_int(&json, json.root, "n_folds", (int64_t)fit->n_folds);
+	sc_json_int(&json, json.root, "n_curves", (int64_t)fit->curves.n);
+	sc_json_text(&json, json.root, "left_out_by", fit->leave_out);
 	sc_json_int(&json, json.root, "n_used", (int64_t)fit->n_used);
 	sc_json_int(&json, json.root, "n_not_chosen", (int64_t)fit->n_other);
 	sc_json_int(&json, json.root, "n_without_time", (int64_t)fit->n_empty);

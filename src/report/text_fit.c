@@ -36,9 +36,12 @@ static void append_accuracy(struct sc_strbuf *out, const char *name, const struc
 
 static void append_errors(const struct sc_fit *fit, struct sc_strbuf *out)
 {
-	char folds[32];
+	char folds[64];
 
-	snprintf(folds, sizeof(folds), "held out, %zu folds", fit->n_folds);
+	if (fit->leave_out)
+		snprintf(folds, sizeof(folds), "left out, by %s", fit->leave_out);
+	else
+		snprintf(folds, sizeof(folds), "held out, %zu folds", fit->n_folds);
 	sc_strbuf_printf(out, "\n%-30s %7s %8s %8s %8s %8s %8s\n", "error", "n", "MAPE %",
 			 "median %", "p90 %", "bias %", "spread %");
 	append_accuracy(out, "as it was", &fit->before);
@@ -66,6 +69,9 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 			sc_strbuf_printf(out, "  %s", sc_fit_status_name(c->status));
 		sc_strbuf_append_char(out, '\n');
 	}
+	if (fit->curves.n > 0)
+		sc_strbuf_printf(out, "curves: %zu, of a collective on as many ranks each\n",
+				 fit->curves.n);
 	sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
 }
 
@@ -80,7 +86,8 @@ void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out)
 		const struct sc_fit_region *r = &fit->regions[i];
 
 		if (!by || strcmp(by, r->by) != 0)
-			sc_strbuf_printf(out, "\nheld out, by %s\n", r->by);
+			sc_strbuf_printf(out, "\n%s out, by %s\n", fit->leave_out ? "left" : "held",
+					 r->by);
 		by = r->by;
 		append_accuracy(out, r->value, &r->accuracy);
 		sc_strbuf_printf(out, " %8.2f\n", r->spread_frac * SC_PCT);

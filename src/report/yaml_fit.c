@@ -88,9 +88,8 @@ static double number_at(const void *object, size_t offset)
 	return x;
 }
 
-static void append_block(const struct sc_fit *fit, struct sc_strbuf *out)
+static void append_block(const struct sc_fit *fit, const char *block, struct sc_strbuf *out)
 {
-	const char *block = BLOCKS[fit->kind];
 	const struct sc_field *section = find_field(sc_device_fields, block);
 
 	sc_strbuf_printf(out, "%s:\n", block);
@@ -102,7 +101,18 @@ static void append_block(const struct sc_fit *fit, struct sc_strbuf *out)
 		append_remark(find_coef(fit, block, f->key), out);
 		sc_strbuf_append_char(out, '\n');
 	}
-	sc_strbuf_printf(out, "  spread_frac: %.4g # held out\n", fit->spread_frac);
+	if (strcmp(block, "simt") != 0)
+		sc_strbuf_printf(out, "  spread_frac: %.4g # held out\n", fit->spread_frac);
+}
+
+/* Was any coefficient of the block found? */
+static bool is_fitted(const struct sc_fit *fit, const char *block)
+{
+	for (size_t i = 0; i < fit->n_coefs; i++)
+		if (strcmp(fit->coefs[i].block, block) == 0 &&
+		    fit->coefs[i].status <= SC_FIT_AT_BOUND)
+			return true;
+	return false;
 }
 
 /* "gemm rowwise" with the block, if it is not among them. */
@@ -188,9 +198,78 @@ static void append_list(const struct sc_fit *fit, const char *key, struct sc_str
 	sc_strbuf_release(&remarks);
 }
 
+static void append_doubles(struct sc_strbuf *out, const char *key, const struct sc_doubles *x)
+{
+	sc_strbuf_printf(out, "    %s: [", key);
+	for (size_t i = 0; i < x->n; i++)
+		sc_strbuf_printf(out, "%s%.6g", i ? ", " : "", x->at[i]);
+	sc_strbuf_append(out, "]\n");
+}
+
+/* Those with fitted coefficients first: of networks the first is the machine's own. */
+static void append_elements(const struct sc_fit *fit, const char *key, bool own_first,
+			    struct sc_strbuf *out)
+{
+	const struct sc_field *list = find_field(sc_fabric_fields, key);
+	struct sc_strbuf block = {0}, remarks = {0};
+	struct sc_structs elements;
+
+	memcpy(&elements, (const char *)&fit->fabric + list->offset, sizeof(elements));
+	sc_strbuf_printf(out, "%s:\n", key);
+	for (int pass = own_first ? 0 : 1; pass < 2; pass++) {
+		for (size_t i = 0; i < elements.n; i++) {
+			const char *element = (const char *)elements.at + i * list->elem_bytes;
+			const char *name;
+			bool own;
+
+			memcpy(&name, element + list->sub[0].offset, sizeof(name));
+			sc_strbuf_clear(&block);
+			sc_strbuf_clear(&remarks);
+			sc_strbuf_printf(&block, "%s %s", key, name);
+			own = own_first && append_remarks(fit, sc_strbuf_get(&block), &remarks);
+			if (own == (pass == 0))
+				append_element(list->sub, element, out);
+		}
+	}
+	sc_strbuf_release(&block);
+	sc_strbuf_release(&remarks);
+}
+
+/* A whole fabric file: the formulas' coefficients for what was not measured, and the curves. */
+static void append_machine(const struct sc_fit *fit, struct sc_strbuf *out)
+{
+	const struct sc_field *ramp = find_field(sc_fabric_fields, "ramp");
+	const struct sc_fabric_curve *curves = fit->curves.at;
+	const struct sc_doubles *cube = &fit->fabric.cube_mesh_links;
+
+	sc_strbuf_printf(out, "schema: stepcast/1\ngpu: %s\n", fit->device_id);
+	append_elements(fit, "links", false, out);
+	append_elements(fit, "nets", true, out);
+	sc_strbuf_append(out, "ramp:\n");
+	for (const struct sc_field *f = ramp->sub; f->key; f++)
+		sc_strbuf_printf(out, "  %s: %.6g\n", f->key,
+				 number_at(&fit->fabric, ramp->offset + f->offset));
+	sc_strbuf_append(out, "cube_mesh_links: [");
+	for (size_t i = 0; i < cube->n; i++)
+		sc_strbuf_printf(out, "%s%.6g", i ? ", " : "", cube->at[i]);
+	sc_strbuf_printf(out, "]\nspread_frac: %.4g # held out\ncurves:\n",
+			 fmin(fmax(fit->spread_frac, 0.01), 1));
+	for (size_t i = 0; i < fit->curves.n; i++) {
+		sc_strbuf_printf(out, "  - collective: %s\n    ranks: %lld\n    nodes: %lld\n",
+				 curves[i].collective, (long long)curves[i].ranks,
+				 (long long)curves[i].nodes);
+		append_doubles(out, "bytes", &curves[i].bytes);
+		append_doubles(out, "time_us", &curves[i].time_us);
+	}
+}
+
 void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out)
 {
 	append_head(fit, out);
+	if (fit->kind == SC_FIT_COLLECTIVE && fit->curves.n > 0) {
+		append_machine(fit, out);
+		return;
+	}
 	if (fit->kind == SC_FIT_COLLECTIVE) {
 		sc_strbuf_append(out, "# Entries for a file of fabrics, to take the place of those "
 				      "with the same id or kind.\n");
@@ -204,6 +283,8 @@ void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out
 		sc_strbuf_printf(out, "schema: stepcast/1\ndefaults: devices/%s.yaml\nid: %s\n",
 				 fit->device_id, id);
 	}
-	append_block(fit, out);
+	append_block(fit, BLOCKS[fit->kind], out);
+	if (fit->kind == SC_FIT_GEMM && is_fitted(fit, "simt"))
+		append_block(fit, "simt", out);
 	append_fitted(fit, out);
 }

@@ -585,6 +585,33 @@ START_TEST(shipped_fabric_kinds)
 }
 END_TEST
 
+/* A fabric with one machine's curves: between them in size and span, continuous, and never falling. */
+START_TEST(curves_go_before_the_formula)
+{
+	double bytes[] = {1e4, 1e6, 1e8}, few[] = {40, 90, 4000}, many[] = {160, 360, 16000};
+	struct sc_fabric_curve curves[] = {{"all_reduce", 16, 2, {bytes, 3}, {few, 3}},
+					   {"all_reduce", 64, 8, {bytes, 3}, {many, 3}}};
+	struct sc_span two = {16, 2, 8}, four = {32, 4, 8}, sixteen = {128, 16, 8};
+	struct sc_fabric plain = fabric_of(80), f = plain;
+	double last = 0;
+
+	f.curves = (struct sc_structs){curves, 2};
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, two), 90, 1e-9);
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e5, two), sqrt(40.0 * 90.0), 1e-9);
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, four), 180, 1e-9);
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, sixteen),
+				time_of(&plain, SC_ALL_REDUCE, 1e6, sixteen), 1e-9);
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_GATHER, 1e6, two),
+				time_of(&plain, SC_ALL_GATHER, 1e6, two), 1e-9);
+	for (double b = 16; b < 1e11; b *= 1.01) {
+		double us = time_of(&f, SC_ALL_REDUCE, b, four);
+
+		ck_assert(us >= last * (1 - 1e-12) && (last <= 0 || us < 1.1 * last));
+		last = us;
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("collective");
@@ -596,6 +623,7 @@ int main(void)
 	tcase_add_loop_test(nccl, nccl_golden, 0, N_GOLDEN);
 	tcase_add_loop_test(nccl, nccl_choice_boundaries, 0, N_CHOICES);
 	tcase_add_test(nccl, nccl_nvls_above_ll);
+	tcase_add_test(nccl, curves_go_before_the_formula);
 	tcase_add_test(nccl, nccl_tree_correction_range);
 	tcase_add_test(nccl, nccl_graph_of_machines);
 	tcase_add_test(times, nothing_to_do_is_free);

@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "models/fit_priv.h"
 #include "models/op_model.h"
+#include "models/rowwise.h"
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -556,33 +557,208 @@ END_TEST
 /* ---- the table of coefficients ---- */
 
 /* A coefficient that a device file may hold is fitted, or held on purpose. */
+static void block_is_whole(const struct sc_field *section, const struct sc_fit_block *block)
+{
+	static const char *const not_fitted[] = {
+		"spread_frac",    "sm_frac", "batched_tile_m", "batched_tile_n",
+		"batched_blocks", "far_k",   "droop_us"};
+	size_t n = sizeof(not_fitted) / sizeof(not_fitted[0]);
+
+	for (const struct sc_field *f = section->sub; f->key; f++) {
+		const struct sc_fit_coef_row *row = block->rows;
+		size_t i = 0;
+
+		while (i < n && strcmp(f->key, not_fitted[i]) != 0)
+			i++;
+		if (f->type != SC_F_DOUBLE || i < n)
+			continue;
+		while (row->name && strcmp(row->name, f->key) != 0)
+			row++;
+		ck_assert_msg(row->name, "%s.%s has no line in fit_coefs.c", block->name, f->key);
+		ck_assert_uint_eq(row->offset, section->offset + f->offset);
+		ck_assert(row->at > 0 || row->upper <= 0 ||
+			  (row->lower > 0 && row->lower < row->upper && row->lower >= f->min &&
+			   row->upper <= f->max));
+	}
+}
+
 START_TEST(every_coefficient_has_a_line)
 {
-	static const char *const not_of_time[] = {"spread_frac", "sm_frac"};
-
 	for (const struct sc_field *section = sc_device_fields; section->key; section++) {
-		for (int kind = 0; kind < SC_N_FIT_KINDS; kind++) {
-			const struct sc_fit_block *block = &sc_fit_blocks[kind];
-
-			if (!block->name || strcmp(block->name, section->key) != 0)
-				continue;
-			for (const struct sc_field *f = section->sub; f->key; f++) {
-				const struct sc_fit_coef_row *row = block->rows;
-
-				if (f->type != SC_F_DOUBLE || !strcmp(f->key, not_of_time[0]) ||
-				    !strcmp(f->key, not_of_time[1]))
-					continue;
-				while (row->name && strcmp(row->name, f->key) != 0)
-					row++;
-				ck_assert_msg(row->name, "%s.%s has no line in fit_coefs.c",
-					      block->name, f->key);
-				ck_assert_uint_eq(row->offset, section->offset + f->offset);
-				ck_assert(row->at > 0 ||
-					  (row->lower > 0 && row->lower < row->upper &&
-					   row->lower >= f->min && row->upper <= f->max));
-			}
-		}
+		for (int kind = 0; kind < SC_N_FIT_KINDS; kind++)
+			if (sc_fit_blocks[kind].name &&
+			    strcmp(sc_fit_blocks[kind].name, section->key) == 0)
+				block_is_whole(section, &sc_fit_blocks[kind]);
+		if (strcmp(section->key, "simt") == 0)
+			block_is_whole(section, &sc_fit_simt);
 	}
+}
+END_TEST
+
+/* ---- swapped columns, hosts, groups, curves ---- */
+
+START_TEST(swapped_columns_are_read_so)
+{
+	static const struct sc_fit_swap swap = {"n", "k"};
+	struct sc_strbuf text = gemm_table(400, (struct trouble){0}), bad;
+	struct sc_fit fit;
+
+	memcpy(strstr(text.at, "m,n,k"), "m,k,n", 5);
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .swaps = &swap, .n_swaps = 1},
+		 &fit);
+	gemm_is_near(&fit, 5e-3);
+	bad = gemm_table(30, (struct trouble){0});
+	run_badly(&bad,
+		  (struct sc_fit_opts){.kind = SC_FIT_GEMM,
+				       .swaps = &(struct sc_fit_swap){"n", "q"},
+				       .n_swaps = 1},
+		  "--swap: no column \"q\"");
+}
+END_TEST
+
+/* The host is back no earlier than the floor, however short the kernel. */
+static void add_adds(struct sc_strbuf *text, const char *device, double eff)
+{
+	struct sc_device d = load(device);
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 11);
+	d.rowwise.hbm_eff = eff;
+	d.rowwise.fixed_us = 3;
+	for (int i = 0; i < 120; i++) {
+		struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = SC_FP16};
+		double rows = 16 << (i % 15), cols = 1024 + 64 * (i % 7);
+
+		sc_rowwise_shape_set(SC_ROW_ADD, false, 2, rows, cols, &op.u.rowwise);
+		sc_strbuf_printf(text, "lab,%s,add,fwd,%g,%g,%.9g\n", device, rows, cols,
+				 fmax(40, 17 + op_us(&d, &op)) * exp(0.005 * sc_rng_normal(&rng)));
+	}
+}
+
+START_TEST(floor_and_launch_come_back)
+{
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+
+	sc_strbuf_append(&text, "source,device,op,pass,rows,cols,time_us\n");
+	add_adds(&text, "a100-sxm-80gb", 0.8);
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE}, &fit);
+	is_near(&fit, "hbm_eff", 0.8, 1e-2);
+	for (size_t i = 0; i < fit.n_coefs; i++)
+		if (strcmp(fit.coefs[i].block, "floor") == 0)
+			ck_assert_double_eq_tol(fit.coefs[i].value, 40, 0.2);
+	ck_assert_double_lt(fit.held_out.mape_pct, 0.6);
+}
+END_TEST
+
+START_TEST(a_device_left_out_is_told_by_its_datasheet)
+{
+	struct sc_strbuf text = {0}, one = {0};
+	struct sc_fit fit;
+	size_t n = 0;
+
+	sc_strbuf_append(&text, "source,device,op,pass,rows,cols,time_us\n");
+	add_adds(&text, "a100-sxm-80gb", 0.8);
+	add_adds(&text, "t4", 0.8);
+	add_adds(&text, "h100-sxm-80gb", 0.8);
+	run_well(
+		&text,
+		(struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .leave_out = "device", .device = "t4"},
+		&fit);
+	ck_assert_uint_eq(fit.n_rows, 360);
+	ck_assert_double_lt(fit.held_out.mape_pct, 1);
+	for (size_t i = 0; i < fit.n_regions; i++)
+		n += strcmp(fit.regions[i].by, "device") == 0 &&
+		     fit.regions[i].accuracy.mape_pct < 1.5;
+	ck_assert_uint_eq(n, 3);
+	sc_strbuf_append(&one, "source,device,op,pass,rows,cols,time_us\n");
+	add_adds(&one, "t4", 0.8);
+	run_badly(
+		&one,
+		(struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .leave_out = "device", .device = "t4"},
+		"all rows have one value of device");
+}
+END_TEST
+
+/* A group that differs is predicted by the others, not by itself. */
+START_TEST(a_group_left_out_has_no_say)
+{
+	struct sc_strbuf text = gemm_table(300, (struct trouble){0});
+	struct sc_fit fit;
+
+	add_gemms(&text, "slow", 300, SC_FP16, (struct trouble){.scale = 3});
+	run_well(&text,
+		 (struct sc_fit_opts){.kind = SC_FIT_GEMM,
+				      .hold_out = &(struct sc_fit_where){"source", "sl*"},
+				      .n_hold_out = 1},
+		 &fit);
+	ck_assert_uint_eq(fit.held_out.n, 300);
+	ck_assert_double_eq_tol(fit.held_out.bias_pct, 100 / 3.0 - 100, 0.5);
+}
+END_TEST
+
+START_TEST(groups_are_checked)
+{
+	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
+	const struct sc_fit_where none = {"source", "x"}, all = {"source", "*"};
+
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .leave_out = "colour"},
+		  "--leave-out: no column \"colour\"");
+	text = gemm_table(30, (struct trouble){0});
+	err = (struct sc_err){.code = SC_OK};
+	run_badly(&text,
+		  (struct sc_fit_opts){.kind = SC_FIT_GEMM, .hold_out = &none, .n_hold_out = 1},
+		  "--hold-out takes no rows");
+	text = gemm_table(30, (struct trouble){0});
+	err = (struct sc_err){.code = SC_OK};
+	run_badly(&text,
+		  (struct sc_fit_opts){.kind = SC_FIT_GEMM, .hold_out = &all, .n_hold_out = 1},
+		  "--hold-out takes all rows");
+	text = gemm_table(30, (struct trouble){0});
+	err = (struct sc_err){.code = SC_OK};
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .curves = true},
+		  "--curves is for --kind collective");
+}
+END_TEST
+
+/* Times with a bump that no formula has, and one size that falls. */
+static double bumpy_us(double bytes, int ranks)
+{
+	double us = 30 + 4 * ranks + bytes / 100e3;
+
+	return bytes > 1e6 && bytes < 8e6 ? 1.7 * us : us;
+}
+
+START_TEST(curves_follow_sweeps_and_rise)
+{
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+	const struct sc_fabric_curve *c;
+
+	sc_strbuf_append(&text, "device,collective,ranks,nodes,gpus_per_node,intra,inter,bytes,"
+				"time_us\n");
+	for (int ranks = 16; ranks <= 64; ranks *= 2)
+		for (int i = 0; i < 40; i++) {
+			double bytes = round(1024 * pow(1.5, i));
+
+			sc_strbuf_printf(&text,
+					 "a100-sxm-80gb,all_reduce,%d,%d,8,NVSwitch,"
+					 "4x100GbE_EFA,%.0f,%.9g\n",
+					 ranks, ranks / 8, bytes,
+					 i == 20 ? 10 : bumpy_us(bytes, ranks));
+		}
+	run_well(&text,
+		 (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE,
+				      .curves = true,
+				      .hold_out = &(struct sc_fit_where){"ranks", "32"},
+				      .n_hold_out = 1},
+		 &fit);
+	ck_assert_double_lt(fit.held_out.median_ape_pct, 8);
+	ck_assert_uint_eq(fit.curves.n, 3);
+	c = fit.curves.at;
+	for (size_t i = 1; i < c->bytes.n; i++)
+		ck_assert(c->time_us.at[i] >= c->time_us.at[i - 1] &&
+			  c->bytes.at[i] > c->bytes.at[i - 1]);
 }
 END_TEST
 
@@ -611,6 +787,11 @@ int main(void)
 	tcase_add_test(fits, where_chooses);
 	tcase_add_test(fits, empty_times_are_counted);
 	tcase_add_test(fits, every_coefficient_has_a_line);
+	tcase_add_test(fits, swapped_columns_are_read_so);
+	tcase_add_test(fits, floor_and_launch_come_back);
+	tcase_add_test(fits, a_device_left_out_is_told_by_its_datasheet);
+	tcase_add_test(fits, a_group_left_out_has_no_say);
+	tcase_add_test(fits, curves_follow_sweeps_and_rise);
 	suite_add_tcase(suite, fits);
 	tcase_add_checked_fixture(refused, setup, teardown);
 	tcase_add_test(refused, too_few_rows);
@@ -619,6 +800,7 @@ int main(void)
 	tcase_add_loop_test(refused, units_are_suspected, 0, 3);
 	tcase_add_loop_test(refused, times_must_be_times, 0, 6);
 	tcase_add_test(refused, a_table_without_the_device);
+	tcase_add_test(refused, groups_are_checked);
 	suite_add_tcase(suite, refused);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,243 @@
+/* A row of a measured table as the shape of an op: which columns, what they may hold, and the time that
+ * no machine of these peaks beats. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fields.h"
+#include "base/units.h"
+#include "models/fit_priv.h"
+#include "models/rowwise.h"
+
+#define MAX_SIZE 1e12
+/* A cache is not this many times faster than memory: of what fits in it, the bound is this much lower. */
+#define CACHE_GAIN 8.0
+#define BACKWARD_ATTENTION_FLOP 2.5 /* of forward; five products against two */
+/* Mixed-precision Adam: 4 + 3 * 4 bytes read, 3 * 4 + 2 written a parameter. */
+#define ADAM_BYTES 30.0
+
+static const char *const GEMM_DIMS[] = {"batch", "m", "n", "k", NULL};
+static const char *const ATTENTION_DIMS[] = {"batch", "heads", "seq", "head_dim", NULL};
+static const char *const ROWWISE_DIMS[] = {"rows", "cols", NULL};
+static const char *const OPTIMIZER_DIMS[] = {"params", NULL};
+static const char *const HOST_DIMS[] = {"launches", NULL};
+static const char *const COLLECTIVE_DIMS[] = {"bytes", "ranks", "nodes", NULL};
+const char *const *const sc_fit_dims[SC_N_FIT_KINDS] = {
+	[SC_FIT_GEMM] = GEMM_DIMS,       [SC_FIT_ATTENTION] = ATTENTION_DIMS,
+	[SC_FIT_ROWWISE] = ROWWISE_DIMS, [SC_FIT_OPTIMIZER] = OPTIMIZER_DIMS,
+	[SC_FIT_HOST] = HOST_DIMS,       [SC_FIT_COLLECTIVE] = COLLECTIVE_DIMS,
+};
+static const struct sc_name DTYPES[] = {
+	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
+	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
+};
+static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
+static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
+static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
+static const struct sc_name ATTENTION_OPS[] = {{"flash", 0}, {0}};
+
+/* -1 for an empty cell or a missing column. */
+static int read_name(const struct sc_fit_table *t, size_t row, const char *column,
+		     const struct sc_name *names, int *out, struct sc_err *err)
+{
+	const char *text = sc_fit_text(t, row, column);
+	char expected[128] = "";
+
+	*out = -1;
+	if (*text == '\0')
+		return 0;
+	for (const struct sc_name *name = names; name->name; name++) {
+		size_t used = strlen(expected);
+
+		if (strcmp(name->name, text) == 0) {
+			*out = name->value;
+			return 0;
+		}
+		snprintf(expected + used, sizeof(expected) - used, "%s%s", used ? " or " : "",
+			 name->name);
+	}
+	return sc_fit_cell_error(t, row, column, expected, err);
+}
+
+static int read_dims(const struct sc_fit_table *t, size_t row, struct sc_fit_row *out,
+		     struct sc_err *err)
+{
+	const char *const *names = sc_fit_dims[t->opts->kind];
+	int rc = 0;
+
+	for (size_t i = 0; names[i] && rc == 0; i++) {
+		bool optional = strcmp(names[i], "batch") == 0 ||
+				strcmp(names[i], "launches") == 0 || strcmp(names[i], "nodes") == 0;
+		struct sc_fit_cell cell = {names[i], 1, MAX_SIZE, optional ? 1 : NAN};
+
+		rc = sc_fit_cell_read(t, row, &cell, &out->dim[i], err);
+	}
+	return rc;
+}
+
+/* ---- bounds ---- */
+
+static double memory_bound_us(const struct sc_device *device, double bytes)
+{
+	double us = sc_bytes_us(bytes, device->hbm_gbps);
+
+	return bytes <= device->l2_mib * SC_BYTES_PER_MIB ? us / CACHE_GAIN : us;
+}
+
+/* fp32 units may be driven above their peak by packed math; the profile then says so. */
+static double math_bound_us(const struct sc_device *device, enum sc_dtype dtype, double flop)
+{
+	double fp32 = device->peak_tflops.fp32 * fmax(1, device->gemm.eff_simt);
+
+	return sc_flop_us(flop, fmax(sc_device_peak_tflops(device, dtype), fp32));
+}
+
+/* ---- kinds ---- */
+
+static void set_gemm(const struct sc_device *device, int is_bmm, bool backward,
+		     struct sc_fit_row *out)
+{
+	struct sc_gemm_shape s = {.batch = out->dim[0],
+				  .m = out->dim[1],
+				  .n = out->dim[2],
+				  .k = out->dim[3],
+				  .bmm = is_bmm == 1 || (is_bmm < 0 && out->dim[0] > 1)};
+	double e = sc_dtype_bytes(out->op[0].dtype);
+	double flop = 2 * s.batch * s.m * s.n * s.k;
+	double bytes = e * s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
+
+	out->op[0].u.gemm = s;
+	out->n_ops = 1;
+	if (backward) { /* gradients of the input and of the weight */
+		out->op[1] = out->op[0];
+		out->op[0].u.gemm = (struct sc_gemm_shape){
+			.batch = s.batch, .m = s.m, .n = s.k, .k = s.n, .bmm = s.bmm};
+		out->op[1].u.gemm = (struct sc_gemm_shape){
+			.batch = s.batch, .m = s.k, .n = s.n, .k = s.m, .bmm = s.bmm};
+		out->n_ops = 2;
+	}
+	out->bound_us = out->n_ops * fmax(math_bound_us(device, out->op[0].dtype, flop),
+					  memory_bound_us(device, bytes));
+}
+
+static int read_gemm(const struct sc_fit_table *t, size_t row, bool backward,
+		     struct sc_fit_row *out, struct sc_err *err)
+{
+	int is_bmm, rc = read_name(t, row, "op", GEMM_OPS, &is_bmm, err);
+
+	if (rc == 0)
+		set_gemm(t->device, is_bmm, backward, out);
+	return rc;
+}
+
+static int read_attention(const struct sc_fit_table *t, size_t row, bool backward,
+			  struct sc_fit_row *out, struct sc_err *err)
+{
+	struct sc_attention_shape *s = &out->op[0].u.attention;
+	struct sc_fit_cell kv_heads = {"kv_heads", 1, MAX_SIZE, out->dim[1]};
+	struct sc_fit_cell seq_kv = {"seq_kv", 1, MAX_SIZE, out->dim[2]};
+	int op, causal, rc = read_name(t, row, "op", ATTENTION_OPS, &op, err);
+	double flop, elements;
+
+	if (rc == 0)
+		rc = read_name(t, row, "causal", YES_NO, &causal, err);
+	if (rc == 0)
+		rc = sc_fit_cell_read(t, row, &kv_heads, &s->kv_heads, err);
+	if (rc == 0)
+		rc = sc_fit_cell_read(t, row, &seq_kv, &s->seq_kv, err);
+	if (rc)
+		return rc;
+	s->batch = out->dim[0];
+	s->heads = out->dim[1];
+	s->seq_q = out->dim[2];
+	s->head_dim = out->dim[3];
+	s->causal = causal == 1;
+	s->backward = backward;
+	out->n_ops = 1;
+	flop = 4 * s->batch * s->heads * s->seq_q * s->seq_kv * s->head_dim;
+	flop *= (s->causal ? 0.5 : 1) * (backward ? BACKWARD_ATTENTION_FLOP : 1);
+	elements = 2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
+	out->bound_us =
+		fmax(math_bound_us(t->device, out->op[0].dtype, flop),
+		     memory_bound_us(t->device, elements * sc_dtype_bytes(out->op[0].dtype)));
+	return 0;
+}
+
+static int read_rowwise(const struct sc_fit_table *t, size_t row, bool backward,
+			struct sc_fit_row *out, struct sc_err *err)
+{
+	struct sc_rowwise_shape *s = &out->op[0].u.rowwise;
+	const char *op = sc_fit_text(t, row, "op");
+
+	if (sc_fit_column(t, "op") < 0)
+		return sc_fit_no_column(t, "op", err);
+	for (int kind = 0; kind < SC_N_ROWWISE_KINDS; kind++) {
+		if (strcmp(op, sc_rowwise_names[kind]) != 0)
+			continue;
+		sc_rowwise_shape_set((enum sc_rowwise_kind)kind, backward,
+				     sc_dtype_bytes(out->op[0].dtype), out->dim[0], out->dim[1], s);
+		out->n_ops = 1;
+		out->bound_us = memory_bound_us(t->device, s->read_bytes + s->write_bytes);
+		return 0;
+	}
+	return sc_fit_cell_error(t, row, "op", "add, gelu, softmax, layernorm or rmsnorm", err);
+}
+
+static int read_optimizer(const struct sc_fit_table *t, size_t row, struct sc_fit_row *out,
+			  struct sc_err *err)
+{
+	struct sc_fit_cell cell = {"bytes", 1, MAX_SIZE, ADAM_BYTES};
+	double bytes;
+	int rc = sc_fit_cell_read(t, row, &cell, &bytes, err);
+
+	if (rc)
+		return rc;
+	bytes *= out->dim[0];
+	out->op[0].u.rowwise = (struct sc_rowwise_shape){
+		.read_bytes = bytes, .rows = out->dim[0], .cols = 1, .n_kernels = 1};
+	out->n_ops = 1;
+	out->bound_us = memory_bound_us(t->device, bytes);
+	return 0;
+}
+
+static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *out,
+		   struct sc_err *err)
+{
+	static const enum sc_op_kind kinds[SC_N_FIT_KINDS] = {
+		[SC_FIT_GEMM] = SC_OP_GEMM,       [SC_FIT_ATTENTION] = SC_OP_ATTENTION,
+		[SC_FIT_ROWWISE] = SC_OP_ROWWISE, [SC_FIT_OPTIMIZER] = SC_OP_OPTIMIZER,
+		[SC_FIT_HOST] = SC_OP_HOST,       [SC_FIT_COLLECTIVE] = SC_OP_COLLECTIVE,
+	};
+	int dtype, pass, rc = read_name(t, row, "dtype", DTYPES, &dtype, err);
+
+	if (rc == 0)
+		rc = read_name(t, row, "pass", PASSES, &pass, err);
+	if (rc)
+		return rc;
+	out->op[0] = (struct sc_op){.kind = kinds[t->opts->kind],
+				    .dtype = dtype < 0 ? SC_FP16 : (enum sc_dtype)dtype};
+	switch (t->opts->kind) {
+	case SC_FIT_GEMM:
+		return read_gemm(t, row, pass == 1, out, err);
+	case SC_FIT_ATTENTION:
+		return read_attention(t, row, pass == 1, out, err);
+	case SC_FIT_ROWWISE:
+		return read_rowwise(t, row, pass == 1, out, err);
+	case SC_FIT_OPTIMIZER:
+		return read_optimizer(t, row, out, err);
+	default:
+		out->launches = out->dim[0];
+		return 0;
+	}
+}
+
+int sc_fit_shape_read(const struct sc_fit_table *table, size_t row, struct sc_fit_row *out,
+		      struct sc_err *err)
+{
+	int rc = read_dims(table, row, out, err);
+
+	out->shape = sc_fit_hash(UINT64_C(0xcbf29ce484222325), out->dim, sizeof(out->dim));
+	if (rc == 0 && table->opts->kind != SC_FIT_COLLECTIVE)
+		rc = read_op(table, row, out, err);
+	return rc;
+}

@@ -1,0 +1,22 @@
+/* What the usual row-wise kernels move and compute, by their names in tables and on command lines. */
+#ifndef SC_MODELS_ROWWISE_H
+#define SC_MODELS_ROWWISE_H
+
+#include "core/op.h"
+
+enum sc_rowwise_kind {
+	SC_ROW_ADD,
+	SC_ROW_GELU,
+	SC_ROW_SOFTMAX,
+	SC_ROW_LAYERNORM,
+	SC_ROW_RMSNORM,
+	SC_N_ROWWISE_KINDS
+};
+extern const char *const sc_rowwise_names[]; /* NULL-ended, in the order of sc_rowwise_kind */
+
+/* One op over rows x cols elements of `element_bytes`; the backward pass is the gradient of the input
+ * and, of norms, of their weights. */
+void sc_rowwise_shape_set(enum sc_rowwise_kind kind, bool backward, double element_bytes,
+			  double rows, double cols, struct sc_rowwise_shape *out);
+
+#endif
