@@ -78,12 +78,24 @@ static void add_time(struct facts *facts, double us, double spread_frac)
 	add_real(facts, "high_us", "us", us * exp(SC_Z_CENTRAL_80 * spread_frac));
 }
 
-static void describe_kernel(const struct sc_device *device, const struct sc_op *op,
-			    struct facts *facts)
+static void warn_of_extrapolation(const struct sc_common *common, const struct sc_device *device,
+				  const struct sc_op_time *time)
+{
+	if (!time->measured)
+		sc_cli_warn(common, "%s coefficients of %s: trend, not measured; the band is wider",
+			    time->block, device->id);
+	else if (time->extrapolated)
+		sc_cli_warn(common, "models of %s extrapolate below %g us; the band is wider",
+			    device->id, device->band.shortest_us);
+}
+
+static void describe_kernel(const struct sc_common *common, const struct sc_device *device,
+			    const struct sc_op *op, struct facts *facts)
 {
 	struct sc_op_time time;
 
 	sc_op_model_get(op->kind)->time(device, op, &time);
+	warn_of_extrapolation(common, device, &time);
 	add_time(facts, time.total_us, time.spread_frac);
 	add_real(facts, "math_us", "us", time.math_us);
 	add_real(facts, "memory_us", "us", time.memory_us);
@@ -226,7 +238,7 @@ static int describe(const struct op_command_args *args, const struct sc_op_kind_
 	if (rc == 0)
 		rc = check_math(&args->common, &request->device, &op, err);
 	if (rc == 0)
-		describe_kernel(&request->device, &op, facts);
+		describe_kernel(&args->common, &request->device, &op, facts);
 	return rc;
 }
 

@@ -103,6 +103,13 @@ static const struct sc_field HOST_FIELDS[] = {
 	SOURCE,
 	{0},
 };
+static const struct sc_field BAND_FIELDS[] = {
+	DOUBLE(sc_band_coef, shared_frac, 0, 1, "share of spread_frac alike in all kernels"),
+	DOUBLE(sc_band_coef, trend_frac, 0, 2, "added where a model extrapolates, 1 sigma"),
+	US(sc_band_coef, shortest_us, "kernel time below which models extrapolate, us"),
+	SOURCE,
+	{0},
+};
 const struct sc_field sc_device_fields[] = {
 	SC_PROFILE_KEYS,
 	STR(id, "the file's stem"),
@@ -129,7 +136,8 @@ const struct sc_field sc_device_fields[] = {
 	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),
 	SECTION(rowwise, ROWWISE_FIELDS, "models/rowwise.c"),
 	SECTION(host, HOST_FIELDS, "launches"),
-	STR(fitted, "blocks that are fitted, not starting values"),
+	SECTION(band, BAND_FIELDS, "how far the models are to be trusted"),
+	STR(fitted, "blocks that were measured on this GPU"),
 	{0},
 };
 
@@ -151,6 +159,7 @@ static void init_device(struct sc_device *device)
 	device->gemm.split_us = device->gemm.wave_loss = 0;
 	device->gemm.power_eff_fp8 = device->gemm.clock_spread = device->gemm.align_loss = 0;
 	device->simt = (struct sc_simt_coef){0};
+	device->band = (struct sc_band_coef){.shared_frac = 1};
 	init_attention(&device->attention);
 	device->cuda_capability = 0;
 	device->nvlink_links = 0;
@@ -195,4 +204,28 @@ double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype
 	};
 
 	return by_dtype[dtype];
+}
+
+bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
+{
+	return dtype != SC_FP32 && sc_device_peak_tflops(device, dtype) > device->peak_tflops.fp32;
+}
+
+bool sc_device_is_fitted(const struct sc_device *device, const char *block)
+{
+	size_t n_block = strlen(block);
+
+	for (const char *word = device->fitted; word && *word;) {
+		size_t n = strcspn(word, " ");
+
+		if (n == n_block && memcmp(word, block, n) == 0)
+			return true;
+		word += n + strspn(word + n, " ");
+	}
+	return false;
+}
+
+const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype)
+{
+	return sc_device_has_tensor(device, dtype) ? "gemm" : "simt";
 }

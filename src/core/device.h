@@ -65,6 +65,12 @@ struct sc_host_coef {
 	double launch_us; /* CPU time of one bare kernel launch, framework apart */
 	double spread_frac;
 };
+/* How far the models are to be trusted on this device; 0 leaves an effect out. */
+struct sc_band_coef {
+	double shared_frac; /* share of a model's spread_frac that all its kernels have alike; default 1 */
+	double trend_frac; /* added in quadrature where a model extrapolates: one sigma, relative */
+	double shortest_us; /* kernel time below which models extrapolate */
+};
 struct sc_device {
 	const char *id, *name, *arch, *vendor;
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
@@ -83,8 +89,9 @@ struct sc_device {
 	struct sc_attention_coef attention;
 	struct sc_rowwise_coef rowwise;
 	struct sc_host_coef host;
-	const char
-		*fitted; /* "gemm attention": which blocks are fitted, not defaults of the arch */
+	struct sc_band_coef band;
+	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a trend. */
+	const char *fitted;
 };
 
 extern const struct sc_field sc_device_fields[];
@@ -93,5 +100,12 @@ extern const struct sc_field sc_device_fields[];
 int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
 		   struct sc_err *err);
 double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
+/* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
+ * it on the fp32 units. */
+bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype);
+/* Was `block` measured on this device: is it a word of `fitted`? */
+bool sc_device_is_fitted(const struct sc_device *device, const char *block);
+/* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores. */
+const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype);
 
 #endif

@@ -69,9 +69,9 @@ static void attention_time(const struct sc_device *device, const struct sc_op *o
 		.fixed_us = c->fixed_us,
 		.waves = ceil(w),
 		.sm_frac = 1,
-		.spread_frac = c->spread_frac,
 		.limit = math_us >= memory_us ? "math" : "memory",
 	};
+	sc_op_trust(device, "attention", c->spread_frac, out);
 }
 
 const struct sc_op_model sc_attention_model = {.name = "attention", .time = attention_time};

@@ -188,9 +188,7 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 		      struct sc_op_time *out)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	/* cards whose half precision is slower than single run it on the fp32 units */
-	bool tensor = op->dtype != SC_FP32 &&
-		      sc_device_peak_tflops(device, op->dtype) > device->peak_tflops.fp32;
+	bool tensor = sc_device_has_tensor(device, op->dtype);
 	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
 	double waves = 1, math_us, memory_us, slowdown = 1;
 	struct tile own;
@@ -215,9 +213,9 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 		.fixed_us = c->fixed_us,
 		.waves = ceil(waves),
 		.sm_frac = 1,
-		.spread_frac = c->spread_frac,
 		.limit = math_us >= memory_us ? "math" : "memory",
 	};
+	sc_op_trust(device, sc_device_math_block(device, op->dtype), c->spread_frac, out);
 }
 
 const struct sc_op_model sc_gemm_model = {.name = "gemm", .time = gemm_time};

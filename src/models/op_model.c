@@ -28,6 +28,21 @@ static enum sc_owner op_owner(const struct sc_op *op, const struct sc_op_time *t
 	return SC_OWN_COMPUTE;
 }
 
+void sc_op_time_cost(const struct sc_op *op, const struct sc_op_time *time, struct sc_cost *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->latency_us = time->fixed_us;
+	out->work_us = time->total_us - time->fixed_us;
+	if (out->work_us > 0) {
+		double hbm = time->memory_us / out->work_us;
+
+		out->demand[SC_RES_SM] = time->sm_frac;
+		out->demand[SC_RES_HBM] = hbm < 1 ? hbm : 1;
+	}
+	out->waves = time->waves;
+	out->owner_frac[op_owner(op, time)] = 1;
+}
+
 void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out)
 {
 	const struct sc_op_model *model = sc_op_model_get(op->kind);
@@ -35,17 +50,21 @@ void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct s
 
 	assert(model);
 	model->time(device, op, &time);
-	memset(out, 0, sizeof(*out));
-	out->latency_us = time.fixed_us;
-	out->work_us = time.total_us - time.fixed_us;
-	if (out->work_us > 0) {
-		double hbm = time.memory_us / out->work_us;
+	sc_op_time_cost(op, &time, out);
+}
 
-		out->demand[SC_RES_SM] = time.sm_frac;
-		out->demand[SC_RES_HBM] = hbm < 1 ? hbm : 1;
-	}
-	out->waves = time.waves;
-	out->owner_frac[op_owner(op, &time)] = 1;
+void sc_op_trust(const struct sc_device *device, const char *block, double spread_frac,
+		 struct sc_op_time *out)
+{
+	const struct sc_band_coef *c = &device->band;
+	double trend;
+
+	out->block = block;
+	out->measured = sc_device_is_fitted(device, block);
+	out->extrapolated = !out->measured || out->total_us < c->shortest_us;
+	trend = out->extrapolated ? c->trend_frac : 0;
+	out->spread_frac = hypot(spread_frac, trend);
+	out->level_frac = hypot(spread_frac * c->shared_frac, trend);
 }
 
 double sc_smooth_max(double a, double b)

@@ -14,8 +14,11 @@ struct sc_op_time {
 	double waves;
 	double sm_frac;     /* share of the SMs it can use */
 	double spread_frac; /* residual spread (1 sigma, relative) of the model here */
+	double level_frac;  /* the part of it that all kernels of the model share on this device */
 	const char *limit;  /* "math", "memory", "fixed" */
-	bool extrapolated;
+	const char *block;  /* of the device file, whose coefficients made it */
+	bool measured;      /* they were, on this device */
+	bool extrapolated; /* they were not, or the kernel is shorter than those they were fitted on */
 };
 struct sc_op_model {
 	const char *name;
@@ -26,5 +29,7 @@ struct sc_op_model {
 const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind);
 /* Time and demand vector as a graph cost. */
 void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out);
+/* The same of a time that is known. */
+void sc_op_time_cost(const struct sc_op *op, const struct sc_op_time *time, struct sc_cost *out);
 
 #endif

@@ -7,6 +7,10 @@
 extern const struct sc_op_model sc_gemm_model, sc_attention_model, sc_rowwise_model,
 	sc_optimizer_model;
 
+/* Sets how far out->total_us is to be trusted: `spread_frac` of the block's residuals, wider where the
+ * device lacks the block in `fitted` or the kernel is too short. */
+void sc_op_trust(const struct sc_device *device, const char *block, double spread_frac,
+		 struct sc_op_time *out);
 /* (a^3 + b^3)^(1/3): two limits that overlap, but not perfectly near the ridge. */
 double sc_smooth_max(double a, double b);
 /* Time of `bytes` over the device's memory with a ramp: half of the rate at half_bytes. */

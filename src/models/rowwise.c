@@ -113,11 +113,11 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 		/* A block streams a few KB: many short waves, SMs change hands quickly. */
 		.waves = 1 + floor(bytes / c->half_bytes),
 		.sm_frac = c->sm_frac,
-		.spread_frac = c->spread_frac,
 		.limit = math_us > memory_us    ? "math"
 			 : memory_us > fixed_us ? "memory"
 						: "fixed",
 	};
+	sc_op_trust(device, "rowwise", c->spread_frac, out);
 }
 
 const struct sc_op_model sc_rowwise_model = {.name = "rowwise", .time = rowwise_time};

@@ -55,7 +55,8 @@ static double kernel_speed(const struct sc_block_env *env, const struct sc_op *o
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op)
 {
-	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL};
+	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL, .model = (uint8_t)op->kind};
+	struct sc_op_time time;
 	double n_launches = 1;
 
 	/* a grouped GEMM is as many kernels on several streams (Transformer Engine) */
@@ -64,7 +65,9 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 	if ((op->kind == SC_OP_ROWWISE || op->kind == SC_OP_OPTIMIZER) &&
 	    op->u.rowwise.n_kernels > 1)
 		n_launches = op->u.rowwise.n_kernels;
-	sc_op_cost(env->device, op, &step.cost);
+	sc_op_model_get(op->kind)->time(env->device, op, &time);
+	sc_op_time_cost(op, &time, &step.cost);
+	step.level_frac = time.level_frac;
 	scale_cost(&step.cost, env->slowdown / kernel_speed(env, op, &step.cost));
 	if (!env->cuda_graphs)
 		step.host_us = sc_quantize_us(

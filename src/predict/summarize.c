@@ -1,5 +1,5 @@
 /* Reads a simulated iteration: who owns each microsecond of the critical path, which ops contribute
- * most, what each class did, memory, and the error band. */
+ * most, what each class did, rates. Memory and the error band are in files of their own. */
 #include "predict/summarize.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stats.h"
 #include "base/units.h"
+#include "predict/band.h"
 #include "predict/op_names.h"
 #include "predict/summarize_priv.h"
 
@@ -332,30 +332,7 @@ static void describe_classes(const struct sc_run *run, struct sc_prediction *out
 		out->classes[c].idle_ms = fmax(0, out->iteration_ms - out->classes[c].busy_ms);
 }
 
-/* ---- rates, band ---- */
-
-/* The models' spreads are those of the device that the path spends most on. Errors are taken as fully correlated within a model and independent between models. */
-static void find_band(const struct sc_run *run, uint32_t home, struct sc_prediction *out)
-{
-	const struct sc_request *req = run->tf->request;
-	const struct sc_device *d = sc_request_device(req, run->tf->placement.classes[home].kind);
-	const double *b = out->breakdown_ms;
-	double part[] = {
-		b[SC_OWN_COMPUTE] * d->gemm.spread_frac,
-		(b[SC_OWN_MEMORY] + b[SC_OWN_OPTIMIZER]) * d->rowwise.spread_frac,
-		(b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac,
-		b[SC_OWN_HOST] * req->software.spread_frac,
-		b[SC_OWN_BUBBLE] * d->gemm.spread_frac,
-		out->iteration_ms * req->software.residual_frac,
-	};
-	double variance = 0, sigma;
-
-	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
-		variance += part[i] * part[i];
-	sigma = out->iteration_ms > 0 ? sqrt(variance) / out->iteration_ms : 0;
-	out->low_ms = out->iteration_ms * exp(-SC_Z_CENTRAL_80 * sigma);
-	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
-}
+/* ---- rates ---- */
 
 static double peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
 {
@@ -412,6 +389,6 @@ void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 	find_contributors(run, out);
 	describe_classes(run, out);
 	sc_summarize_memory(run->tf, out);
-	find_band(run, home, out);
+	sc_find_band(run->tf, home, out);
 	find_rates(run, out);
 }

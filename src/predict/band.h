@@ -1,0 +1,26 @@
+/* The error band of an iteration, from the residual spreads of the models that it is made of. */
+#ifndef SC_PREDICT_BAND_H
+#define SC_PREDICT_BAND_H
+
+#include "predict/build_transformer.h"
+#include "predict/predict.h"
+
+/* One sigma of the iteration by source, in ms. Within a source errors are alike, so its times add up
+ * before they are weighted; sources are independent. */
+enum sc_band_part {
+	SC_BAND_GEMM,
+	SC_BAND_ATTENTION,
+	SC_BAND_ROWWISE, /* memory-bound kernels, the optimizer */
+	SC_BAND_COMM,
+	SC_BAND_HOST,
+	SC_BAND_RESIDUAL, /* whole iterations of the software around its model */
+	SC_N_BAND_PARTS
+};
+/* From out->iteration_ms and breakdown_ms. `home` is the class that the critical path spends most on. */
+void sc_band_parts(const struct sc_transformer *tf, uint32_t home, const struct sc_prediction *out,
+		   double sigma_ms[SC_N_BAND_PARTS]);
+/* Sets low_ms and high_ms, the central 80 % of a log-normal around iteration_ms, and warns of GPUs
+ * that were not measured. */
+void sc_find_band(const struct sc_transformer *tf, uint32_t home, struct sc_prediction *out);
+
+#endif

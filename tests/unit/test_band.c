@@ -1,0 +1,270 @@
+/* The error band: what it is made of by hand, wider where nothing was measured, and said so. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "models/op_model.h"
+#include "predict/predict.h"
+
+#define TOLERANCE 1e-9
+
+static struct sc_arena arena;
+static struct sc_catalog *catalog;
+static struct sc_predictor *predictor;
+static struct sc_request request;
+
+static void give(struct sc_config *cfg, const char *key, const char *value)
+{
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_config_set(cfg, key, value, "test", &arena, &err) == 0, "%s", err.text);
+}
+
+static void resolve(const char *gpu, const char *precision, const char *pp)
+{
+	static const char *const keys[][2] = {
+		{"gpus", "8"},
+		{"cluster.gpus_per_node", "8"},
+		{"cluster.nics_per_node", "8"},
+		{"model.family", "gpt"},
+		{"cluster.nic_gbit_s", "200"},
+		{"model.layers", "16"},
+		{"model.heads", "16"},
+		{"model.hidden", "2048"},
+		{"model.seq", "1024"},
+		{"model.vocab", "51200"},
+		{"training.global_batch", "64"},
+	};
+	struct sc_config cfg;
+	struct sc_err err = {0};
+
+	sc_config_init(&cfg);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		give(&cfg, keys[i][0], keys[i][1]);
+	give(&cfg, "cluster.gpu", gpu);
+	give(&cfg, "training.precision", precision);
+	give(&cfg, "parallel.pp", pp);
+	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
+		      err.text);
+}
+
+static void predict(enum sc_detail detail, struct sc_prediction *out)
+{
+	struct sc_predict_opts opts;
+	struct sc_err err = {0};
+
+	sc_predict_opts_init(&opts);
+	opts.detail = detail;
+	ck_assert_msg(sc_predict(predictor, &request, &opts, out, &err) == 0, "%s", err.text);
+}
+
+/* One sigma of the iteration, relative; the band is as far up as down, in the logarithm. */
+static double sigma(const struct sc_prediction *p)
+{
+	double up = log(p->high_ms / p->iteration_ms), down = log(p->iteration_ms / p->low_ms);
+
+	ck_assert_double_eq_tol(up, down, TOLERANCE);
+	return up / SC_Z_CENTRAL_80;
+}
+
+static double predicted_sigma(void)
+{
+	static struct sc_prediction out;
+
+	predict(SC_DETAIL_COARSE, &out);
+	return sigma(&out);
+}
+
+static void no_spread(void)
+{
+	struct sc_device *d = &request.device;
+
+	d->gemm.spread_frac = d->attention.spread_frac = d->rowwise.spread_frac = 0;
+	d->band.trend_frac = 0;
+	d->band.shared_frac = 1;
+	request.fabric_profile.spread_frac = 0;
+	request.software.spread_frac = request.software.residual_frac = 0;
+}
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+	catalog = sc_catalog_create();
+	predictor = sc_predictor_create();
+	resolve("a100-sxm-80gb", "bf16", "1");
+}
+
+static void tear_down(void)
+{
+	sc_predictor_destroy(predictor);
+	sc_catalog_destroy(catalog);
+	sc_arena_release(&arena);
+}
+
+START_TEST(no_spread_no_band)
+{
+	no_spread();
+	ck_assert_double_eq_tol(predicted_sigma(), 0, TOLERANCE);
+	request.software.residual_frac = 0.1;
+	ck_assert_double_eq_tol(predicted_sigma(), 0.1, TOLERANCE);
+}
+END_TEST
+
+/* Alike within a model: times add up before they are weighted, over stages too. */
+START_TEST(models_weigh_by_their_time)
+{
+	static struct sc_prediction out;
+	const double *b = out.breakdown_ms;
+	struct sc_device *d = &request.device;
+
+	resolve("a100-sxm-80gb", "bf16", _i ? "4" : "1");
+	no_spread();
+	d->gemm.spread_frac = d->attention.spread_frac = d->rowwise.spread_frac = 0.1;
+	d->rowwise.spread_frac = 0;
+	predict(SC_DETAIL_COARSE, &out);
+	ck_assert_double_gt(sigma(&out), 0.03);
+	ck_assert_double_lt(sigma(&out), 0.1);
+	no_spread();
+	request.fabric_profile.spread_frac = 0.1;
+	predict(SC_DETAIL_COARSE, &out);
+	ck_assert_double_eq_tol(
+		sigma(&out), 0.1 * (b[SC_OWN_COMM] + b[SC_OWN_PEER]) / out.iteration_ms, TOLERANCE);
+	no_spread();
+	request.software.spread_frac = 0.5;
+	predict(SC_DETAIL_COARSE, &out);
+	ck_assert_double_eq_tol(sigma(&out), 0.5 * b[SC_OWN_HOST] / out.iteration_ms, TOLERANCE);
+}
+END_TEST
+
+START_TEST(models_are_independent)
+{
+	double gemm, residual = 0.07;
+
+	no_spread();
+	request.device.gemm.spread_frac = 0.1;
+	gemm = predicted_sigma();
+	ck_assert_double_gt(gemm, 0.02);
+	request.software.residual_frac = residual;
+	ck_assert_double_eq_tol(predicted_sigma(), hypot(gemm, residual), TOLERANCE);
+}
+END_TEST
+
+START_TEST(what_shapes_do_not_share_averages_out)
+{
+	double whole;
+
+	no_spread();
+	request.device.gemm.spread_frac = 0.1;
+	whole = predicted_sigma();
+	request.device.band.shared_frac = 0.5;
+	ck_assert_double_eq_tol(predicted_sigma(), whole / 2, TOLERANCE);
+}
+END_TEST
+
+START_TEST(not_measured_is_wider_and_says_so)
+{
+	static struct sc_prediction measured, trend;
+
+	predict(SC_DETAIL_COARSE, &measured);
+	ck_assert_uint_eq(measured.warnings.n, 0);
+	request.device.fitted = "simt";
+	predict(SC_DETAIL_COARSE, &trend);
+	ck_assert_double_gt(sigma(&trend), 1.2 * sigma(&measured));
+	ck_assert_double_eq_tol(trend.iteration_ms, measured.iteration_ms, TOLERANCE);
+	ck_assert_uint_eq(trend.warnings.n, 1);
+	ck_assert_str_eq(
+		trend.warnings.text[0],
+		"gemm coefficients of a100-sxm-80gb: trend, not measured; the band is wider");
+}
+END_TEST
+
+/* The block that counts is that of the precision: without tensor cores, "simt". */
+START_TEST(fp32_is_of_simt)
+{
+	static struct sc_prediction out;
+	int n_trend = 0;
+
+	resolve("v100-pcie-32gb", _i ? "fp16" : "fp32", "1");
+	predict(SC_DETAIL_COARSE, &out);
+	for (size_t i = 0; i < out.warnings.n; i++)
+		n_trend += strstr(out.warnings.text[i], "trend") != NULL;
+	ck_assert_int_eq(n_trend, _i);
+}
+END_TEST
+
+START_TEST(full_detail_has_the_same_band)
+{
+	static struct sc_prediction coarse, full;
+
+	predict(SC_DETAIL_COARSE, &coarse);
+	predict(SC_DETAIL_FULL, &full);
+	ck_assert_double_eq_tol(sigma(&full), sigma(&coarse), 0.05 * sigma(&coarse));
+}
+END_TEST
+
+/* ---- one op ---- */
+
+static struct sc_op_time gemm_time(double m)
+{
+	struct sc_op op = {SC_OP_GEMM, SC_FP16, {.gemm = {1, m, 1024, 1024, false, false}}};
+	struct sc_op_time time;
+
+	sc_op_model_get(SC_OP_GEMM)->time(&request.device, &op, &time);
+	return time;
+}
+
+START_TEST(short_kernels_extrapolate)
+{
+	struct sc_op_time small = gemm_time(128), large = gemm_time(65536);
+
+	request.device.band.shortest_us = 2 * small.total_us;
+	small = gemm_time(128);
+	large = gemm_time(65536);
+	ck_assert(small.measured && small.extrapolated);
+	ck_assert(large.measured && !large.extrapolated);
+	ck_assert_double_eq_tol(small.spread_frac,
+				hypot(large.spread_frac, request.device.band.trend_frac),
+				TOLERANCE);
+	ck_assert_double_lt(large.level_frac, large.spread_frac);
+}
+END_TEST
+
+START_TEST(blocks_are_whole_words)
+{
+	static const struct {
+		const char *fitted;
+		bool gemm;
+	} cases[] = {{NULL, false},    {"", false},    {"gemm", true},   {"simt gemm", true},
+		     {"gemms", false}, {"gem", false}, {" gemm ", true}, {"simt  gemm", true}};
+
+	request.device.fitted = cases[_i].fitted;
+	ck_assert_int_eq(sc_device_is_fitted(&request.device, "gemm"), cases[_i].gemm);
+	ck_assert_int_eq(gemm_time(65536).measured, cases[_i].gemm);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("band");
+	TCase *tcase = tcase_create("band");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, no_spread_no_band);
+	tcase_add_loop_test(tcase, models_weigh_by_their_time, 0, 2);
+	tcase_add_test(tcase, models_are_independent);
+	tcase_add_test(tcase, what_shapes_do_not_share_averages_out);
+	tcase_add_test(tcase, not_measured_is_wider_and_says_so);
+	tcase_add_loop_test(tcase, fp32_is_of_simt, 0, 2);
+	tcase_add_test(tcase, full_detail_has_the_same_band);
+	tcase_add_test(tcase, short_kernels_extrapolate);
+	tcase_add_loop_test(tcase, blocks_are_whole_words, 0, 8);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
