@@ -13,13 +13,13 @@ _stepcast()
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	help) words="predict sweep validate op fit config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;
-	fit:--kind) words="gemm attention rowwise optimizer host collective"; values=yes ;;
+	fit:--kind) words="gemm attention rowwise optimizer host collective iteration"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
 	esac
 	if [ "${word:0:1}" = - ] && [ -z "$values" ]; then

@@ -5,11 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/threads.h"
+#include "cli/cmd_fit.h"
 #include "cli/commands.h"
-#include "cli/start.h"
 #include "report/fit_report.h"
 
 enum { MAX_PATH_BYTES = 4096 };
+enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all */
 
 struct fit_args {
 	struct sc_common common;
@@ -17,17 +19,24 @@ struct fit_args {
 	const char *table, *device, *plot, *leave_out;
 	int kind, launch, curves, json;
 	int64_t folds;
+	struct sc_fit_iteration_args iteration;
 };
 
 #define AT(member) offsetof(struct fit_args, member)
+static const char *const KINDS[] = {
+	[SC_FIT_GEMM] = "gemm",         [SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ROWWISE] = "rowwise",   [SC_FIT_OPTIMIZER] = "optimizer",
+	[SC_FIT_HOST] = "host",         [SC_FIT_COLLECTIVE] = "collective",
+	[KIND_ITERATION] = "iteration", NULL,
+};
 static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
 static const struct sc_option OPTIONS[] = {
 	{.name = "kind",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "KIND",
 	 .offset = AT(kind),
-	 .choices = sc_fit_kind_names,
-	 .help = "which model: gemm, attention, rowwise, optimizer, host or collective"},
+	 .choices = KINDS,
+	 .help = "which model: gemm, attention, rowwise, optimizer, host or collective; or iteration"},
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "CSV",
@@ -60,7 +69,8 @@ static const struct sc_option OPTIONS[] = {
 	 .arg = "COLUMN",
 	 .offset = AT(leave_out),
 	 .help = "in place of folds: predict the rows of each value of the column by a fit of the "
-		 "others; of device: of all devices, by their datasheets"},
+		 "others; of device: of all devices, by their datasheets; iteration: of columns "
+		 "A,B,..., for each of their values together"},
 	{.name = "hold-out",
 	 .kind = SC_ARG_LIST,
 	 .arg = "COLUMN=VALUE",
@@ -83,6 +93,7 @@ static const struct sc_option OPTIONS[] = {
 	 .arg = "FILE",
 	 .offset = AT(plot),
 	 .help = "draw measured against predicted (.svg or .png; needs gnuplot)"},
+	SC_FIT_ITERATION_OPTIONS(fit_args, iteration),
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
 };
@@ -166,7 +177,7 @@ static int check_plot(const char *path, struct sc_err *err)
 /* ---- profile ---- */
 
 /* The stem of the file, if it can be a device's id; else the device's own. */
-static const char *profile_id(const char *path, const char *device, struct sc_arena *arena)
+const char *sc_cli_profile_id(const char *path, const char *old, struct sc_arena *arena)
 {
 	const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path;
 	size_t n = strlen(stem);
@@ -175,7 +186,7 @@ static const char *profile_id(const char *path, const char *device, struct sc_ar
 		n -= 5;
 	if (n == 0 ||
 	    strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") < n)
-		return device;
+		return old;
 	return sc_arena_strndup(arena, stem, n);
 }
 
@@ -185,7 +196,7 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 	struct sc_strbuf text = {0};
 	int rc;
 
-	sc_yaml_fit(fit, profile_id(args->common.output, args->device, arena), &text);
+	sc_yaml_fit(fit, sc_cli_profile_id(args->common.output, args->device, arena), &text);
 	rc = sc_cli_write_text(args->common.output, &text, err);
 	sc_strbuf_release(&text);
 	return rc;
@@ -252,10 +263,13 @@ static bool is_file(const char *output)
 
 static int check_args(const struct fit_args *args, struct sc_err *err)
 {
+	if (args->common.words.n)
+		return sc_err_set(err, SC_EUSAGE, "fit takes only options; what is \"%.64s\"?",
+				  args->common.words.at[0]);
 	if (args->kind < 0)
 		return sc_err_set(err, SC_EUSAGE,
-				  "fit needs --kind gemm, attention, rowwise, optimizer, host or "
-				  "collective");
+				  "fit needs --kind gemm, attention, rowwise, optimizer, host, "
+				  "collective or iteration");
 	if (!args->table)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
@@ -293,16 +307,40 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 	return rc ? rc : write_summary(args, &result, err);
 }
 
+static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_fit_iteration_line line = {.common = &args->common,
+					     .own = &args->iteration,
+					     .where = &args->where,
+					     .table = args->table,
+					     .leave_out = args->leave_out,
+					     .json = args->json};
+
+	if (args->device || args->plot || args->swap.n || args->hold_out.n || args->curves)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"fit --kind iteration takes none of --device, --swap, --hold-out, "
+			"--curves and --plot");
+	return sc_cli_fit_iteration(&line, arena, err);
+}
+
+static int run(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	return args->kind == KIND_ITERATION ? fit_iteration(args, arena, err)
+					    : fit(args, arena, err);
+}
+
 static int run_fit(const struct sc_command *command, int argc, char **argv)
 {
-	struct fit_args args = {.kind = -1, .folds = SC_FIT_FOLDS};
+	struct fit_args args = {
+		.kind = -1, .folds = SC_FIT_FOLDS, .iteration.jobs = sc_cpu_count()};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 0, "options", &exit_code) &&
-	    fit(&args, &arena, &err))
+	if (sc_cli_begin(command, argc, argv, &args, &arena, &exit_code) &&
+	    run(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -314,7 +352,8 @@ const struct sc_command sc_command_fit = {
 	.synopsis =
 		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
 		"[--folds K | --leave-out COLUMN | --hold-out COLUMN=VALUE...] [--launch WHICH] "
-		"[--curves] [--plot FILE] [-o FILE.yaml] [--json]",
+		"[--curves] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
+		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
 		"Fits the coefficients of one model to the table's rows of one device, by robust least "
 		"squares in log time: outliers lose their say, and a coefficient that the rows do not "
@@ -337,8 +376,20 @@ const struct sc_command sc_command_fit = {
 		"it in a config as cluster.fabric.\n\n"
 		"Times that were taken round the call of an op, not the kernel, hold the host's part: "
 		"max(floor, launch + kernel), fitted for each op of such a source.\n\n"
-		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml",
-	.words = "",
+		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml\n\n"
+		"--kind iteration fits what no kernel table shows, as host costs or the clock under load, "
+		"to whole measured iterations: the table is that of validate, read over CONFIG. A "
+		"coefficient is any number of a software or device profile, by its keys: "
+		"software.host_op_us, device.gemm.power_eff, or software:megatron-lm.host_op_us and "
+		"device:v100-sxm-16gb.gemm.power_eff where the rows have several. Its bounds are the "
+		"key's, and a factor 1000. The mean |ln(predicted/measured)| is made small, and a "
+		"little is asked for the distance from the start: the profile's value, or START. "
+		"--leave-out predicts the rows of each value by a fit of the others, which is what the "
+		"fit is worth elsewhere; give neutral STARTs where the profile was fitted to these very "
+		"rows. -o writes a profile over the old one, if all coefficients are of one.\n\n"
+		"  stepcast fit --kind iteration base.yaml --table mine.csv --coef software.host_op_us "
+		"--coef software.comm_latency_us=20 --leave-out model.hidden -o my-stack.yaml",
+	.words = "file",
 	.options = OPTIONS,
 	.run = run_fit,
 };

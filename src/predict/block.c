@@ -119,6 +119,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, u
 	const struct sc_fabric *fabric = env->axis_fabric[axis];
 	struct sc_block_env own;
 	struct sc_span span = env->span[axis];
+	double peers = env->axis_node_peers[axis];
 
 	if (span.n_ranks <= 1)
 		return;
@@ -127,9 +128,11 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, u
 		own.fabric = fabric;
 		env = &own;
 	}
-	if (shape->kind == SC_SEND_RECV)
+	if (shape->kind == SC_SEND_RECV) { /* of a ring's ranks on a node one sends out of it */
+		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
 		span = neighbour_span(&span);
-	sc_block_comm_alone(env, shape, &span, env->axis_node_peers[axis], &step.cost);
+	}
+	sc_block_comm_alone(env, shape, &span, peers, &step.cost);
 	step.hidden = (uint8_t)n_hidden;
 	if (!env->cuda_graphs)
 		step.host_us =

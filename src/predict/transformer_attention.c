@@ -36,19 +36,27 @@ static void add_flash(const struct dims *x, double q, double kv, bool causal, bo
 	sc_block_add_op(x->block, x->env, backward ? SC_NAME_FLASH_GRAD : SC_NAME_FLASH, &flash);
 }
 
-/* In every step of the ring the keys and values of the next one travel, backward their gradients too.
- * A causal rank works on its own chunks first, then on half of what arrives. */
+/* What travels beside a step of the ring: the next one's keys and values; backward also the gradients
+ * of the step before, which are home after the last one (Transformer Engine, AttnFuncWithCPAndKVP2P). */
+static void ring_transfer(const struct dims *x, int step, bool backward, int n_hidden)
+{
+	int last = (int)x->req->config.parallel.cp - 1;
+	int n = (step < last) + (backward && step > 0);
+	double n_kv = x->tokens * x->kv_heads * (x->d + x->d_v);
+	struct sc_collective_shape shape = {SC_SEND_RECV, n * n_kv * x->e, x->storage};
+
+	if (n > 0)
+		sc_block_add_comm(x->block, x->env, SC_NAME_RING_SEND_RECV, SC_COMM_CP, &shape,
+				  n_hidden);
+}
+
+/* A causal rank works on its own chunks first, then on half of what arrives. */
 static void ring(const struct dims *x, bool backward)
 {
-	double n_kv = x->tokens * x->kv_heads * (x->d + x->d_v);
-	struct sc_collective_shape shape = {SC_SEND_RECV, (backward ? 2 : 1) * n_kv * x->e,
-					    x->storage};
 	int steps = (int)x->req->config.parallel.cp;
 
 	for (int i = 0; i < steps; i++) {
-		if (i + 1 < steps || backward)
-			sc_block_add_comm(x->block, x->env, SC_NAME_RING_SEND_RECV, SC_COMM_CP,
-					  &shape, 1);
+		ring_transfer(x, i, backward, 1);
 		if (i == 0 || !x->traits->causal)
 			add_flash(x, x->s, x->s, x->traits->causal, backward);
 		else
@@ -95,6 +103,13 @@ static double qkv_width(const struct dims *x)
 	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
 }
 
+/* Unfused attention needs all keys and values at once, and nothing runs beside their way. */
+static void ring_alone(const struct dims *x, bool backward)
+{
+	for (int i = 0; i < (int)x->req->config.parallel.cp; i++)
+		ring_transfer(x, i, backward, 0);
+}
+
 void attention_forward(const struct dims *x)
 {
 	rotary(x, SC_NAME_ROPE);
@@ -103,6 +118,7 @@ void attention_forward(const struct dims *x)
 		return;
 	}
 	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x), 2 * x->e, 2);
+	ring_alone(x, false);
 	attention_core(x);
 	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx, 2 * x->e, 1);
 }
@@ -129,9 +145,11 @@ static void unfused_backward(const struct dims *x)
 
 void attention_backward(const struct dims *x)
 {
-	if (x->req->config.training.attention == SC_ATT_FLASH)
+	if (x->req->config.training.attention == SC_ATT_FLASH) {
 		flash(x, true);
-	else
+	} else {
+		ring_alone(x, true);
 		unfused_backward(x);
+	}
 	rotary(x, SC_NAME_ROPE_GRAD);
 }

@@ -106,6 +106,7 @@ void head_forward(const struct dims *x)
 		add_norm(x, x->tokens_seq * x->h);
 	if (x->sp)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+	cast_weights(&head, x->vocab * x->h);
 	add_linear(&head, &logits);
 	/* to fp32; row maximum, subtraction, exponentials, sum, division in place (kept). Fused: one pass
 	 * for the statistics, one for the gradient, in place */
@@ -133,4 +134,5 @@ void head_backward(const struct dims *x)
 		transform_backward(&head);
 	else
 		add_norm_grad(x, x->tokens_seq * x->h);
+	accumulate_gradients(x, x->vocab * x->h);
 }

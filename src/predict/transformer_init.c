@@ -34,7 +34,7 @@ static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc
 		gathers    ? SC_ALL_GATHER
 		: scatters ? SC_REDUCE_SCATTER
 			   : SC_ALL_REDUCE,
-		(tf->layer.dense + tf->layer.expert) * sc_grad_bytes(tf->request),
+		(tf->layer.trainable + tf->layer.trainable_expert) * sc_grad_bytes(tf->request),
 		SC_FP32,
 	};
 	struct sc_cost cost;

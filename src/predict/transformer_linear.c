@@ -122,9 +122,7 @@ void add_host(const struct dims *x, enum sc_op_name name, double us)
 	sc_block_add_host(x->block, x->env, (uint16_t)name, us);
 }
 
-/* To fp8, as is and transposed (Transformer Engine's cast_transpose): an element is read and two bytes
- * written; where the cast rides on the kernel before, only the latter. */
-static void cast_to_fp8(const struct dims *x, double n)
+void cast_to_fp8(const struct dims *x, double n)
 {
 	if (!x->fp8)
 		return;
@@ -215,14 +213,20 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 	sc_block_add_comm(x->block, x->env, (uint16_t)NAMES[kind], SC_COMM_TP, &shape, n_hidden);
 }
 
+/* Of a linear layer: in fp8 the cast of its input comes first. */
+static int product_kernels(const struct dims *x)
+{
+	return x->fp8 ? 2 : 1;
+}
+
 /* Collective and GEMM decomposed into one piece a rank (Wang et al., ASPLOS 2023; PyTorch's async TP):
  * all but the first or last piece of the collective runs beside the GEMM. */
 static void add_overlapped(const struct dims *x, enum sc_collective kind, const struct linear *l)
 {
-	double n = x->tokens * x->h;
+	double first = x->tokens * x->h / x->tp, rest = first * (x->tp - 1);
 
-	add_tp(x, kind, n / x->tp, 0);
-	add_tp(x, kind, n * (x->tp - 1) / x->tp, 1);
+	add_tp(x, kind, first, 0);
+	add_tp(x, kind, rest, product_kernels(x));
 	add_linear(x, l);
 }
 
@@ -256,12 +260,13 @@ void leave_region(const struct dims *x, const struct linear *last)
 
 void leave_region_grad(const struct dims *x, const struct linear *last)
 {
-	if (x->sp) {
-		double n = x->tokens * x->h;
+	double n = x->tokens * x->h;
 
-		if (overlaps(x))
-			add_tp(x, SC_ALL_GATHER, n / x->tp, 0);
-		add_tp(x, SC_ALL_GATHER, overlaps(x) ? n * (x->tp - 1) / x->tp : n, overlaps(x));
+	if (x->sp && overlaps(x)) {
+		add_tp(x, SC_ALL_GATHER, n / x->tp, 0);
+		add_tp(x, SC_ALL_GATHER, n * (x->tp - 1) / x->tp, product_kernels(x));
+	} else if (x->sp) {
+		add_tp(x, SC_ALL_GATHER, n, 0);
 	}
 	add_dgrad(x, last);
 	add_wgrad(x, last);
@@ -273,7 +278,7 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	bool hide = !x->lora && (x->sp || x->sw->tp_dgrad_overlap || overlaps(x));
 
 	if (x->sp && !x->lora) /* the input is gathered again for the weight gradient */
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, hide ? 1 : 0);
+		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, product_kernels(x));
 	for (int i = n - 1; i > 0; i--) {
 		add_dgrad(x, &first[i]);
 		add_wgrad(x, &first[i]);
@@ -283,24 +288,36 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	add_wgrad(x, first);
 }
 
-/* fp8: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
- * share. Autocast casts fp32 weights every time. */
-void cast_weights(const struct dims *x, double params)
+static bool autocasts(const struct dims *x)
 {
 	const enum sc_precision p = x->req->config.training.precision;
-	double f = sc_dtype_bytes(SC_FP32);
 
-	if (x->fp8)
-		add_rowwise(x, SC_NAME_FP8_CAST, params / (double)x->req->n_micro_batches, x->e + 2,
-			    4);
-	else if (x->sw->casts_weights && (p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16))
-		add_rowwise(x, SC_NAME_WEIGHT_CAST, params, f + x->e, 4);
+	return x->sw->casts_weights && (p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16);
 }
 
+/* fp8: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
+ * share; frozen ones are in fp8 from the start. Autocast casts fp32 weights every time. */
+void cast_weights(const struct dims *x, double params)
+{
+	if (x->fp8 && !x->lora)
+		add_rowwise(x, SC_NAME_FP8_CAST, params / (double)x->req->n_micro_batches, x->e + 2,
+			    4);
+	else if (autocasts(x))
+		add_rowwise(x, SC_NAME_WEIGHT_CAST, params, sc_dtype_bytes(SC_FP32) + x->e, 4);
+}
+
+/* Autocast's gradients of the cast weights become fp32 before they are added. */
 void accumulate_gradients(const struct dims *x, double params)
 {
+	double f = sc_dtype_bytes(SC_FP32);
+
 	if (x->lora)
 		return;
+	if (autocasts(x) && !x->sw->grad_accumulate_fp32) {
+		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params,
+			    x->e + f + (x->req->n_micro_batches > 1 ? 3 * f : 0), 12);
+		return;
+	}
 	if (x->sw->grad_accumulate_fp32 && !x->sw->fused_grad_accumulation)
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params, x->e + 8, 12);
 	else if (!x->sw->fused_grad_accumulation && x->req->n_micro_batches > 1)

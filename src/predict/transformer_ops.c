@@ -121,8 +121,8 @@ static void layer_again(const struct dims *x, bool has_experts)
 
 /* What a per-op policy runs again: norms, rotations and activation, and of the matrix products every
  * second one: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the order
- * q, k, v, o, w1, w3, w2). */
-static void recompute_ops(const struct dims *x)
+ * q, k, v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list of what stays. */
+static void recompute_ops(const struct dims *x, bool has_experts)
 {
 	struct linear proj = proj_linear(x), gate = up_linear(x, x->ffn);
 
@@ -130,8 +130,11 @@ static void recompute_ops(const struct dims *x)
 	add_norm(x, 2 * x->tokens_seq * x->h);
 	add_gemm(x, SC_NAME_QKV, x->tokens, x->kv_heads * x->d, x->h);
 	add_linear(x, &proj);
-	if (!sc_model_is_moe(x->model))
-		add_linear(x, &gate);
+	if (has_experts) {
+		experts_forward(x);
+		return;
+	}
+	add_linear(x, &gate);
 	add_activation(x, x->tokens * x->ffn);
 }
 
@@ -144,7 +147,7 @@ static void recompute(const struct dims *x, bool has_experts)
 		layer_again(x, has_experts);
 	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
 		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
-		recompute_ops(x);
+		recompute_ops(x, has_experts);
 	}
 }
 

@@ -95,44 +95,58 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 	add_plain_params(&x, x.vocab * x.h, out);
 }
 
-/* Multiply-adds per token of a layer's matrices, all tensor-parallel ranks together. */
-static double layer_macs(const struct dims *x, bool has_experts)
+/* Multiply-adds per token of the linear layers of attention, all tensor-parallel ranks together; keys
+ * and values that several ranks compute count once. */
+static double attention_macs(const struct dims *x)
 {
 	const struct sc_model *m = x->model;
 	struct linear list[MAX_LINEARS];
-	double ffn = (double)m->ffn_hidden, macs = 0;
+	double macs = x->ctx * x->h * x->tp;
 	int n = qkv_linears(x, list);
 
 	for (int i = 0; i < n; i++)
 		macs += list[i].n * list[i].k * (list[i].replicated ? 1 : x->tp);
-	macs += x->ctx * x->h * x->tp;
+	if (!sc_model_is_mla(m))
+		macs -= (x->kv_heads * x->tp - (double)m->kv_heads) * (x->d + x->d_v) * x->h;
+	return macs;
+}
+
+static double layer_macs(const struct dims *x, bool has_experts)
+{
+	const struct sc_model *m = x->model;
+	double ffn = (double)m->ffn_hidden, router = 0;
+
 	if (has_experts) {
 		ffn = (double)m->expert_ffn_hidden * (double)(m->top_k + m->shared_experts);
-		macs += (double)m->experts * x->h;
+		router = (double)m->experts * x->h;
 	}
-	return macs + (x->gates + 1) * ffn * x->h;
+	return attention_macs(x) + router + (x->gates + 1) * ffn * x->h;
 }
 
-/* Share of the tokens whose logits are computed. */
-static double head_rows_frac(const struct dims *x)
+/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
+static double head_macs(const struct dims *x)
 {
-	return x->traits->masked_lm && x->sw->mlm_gather ? MASKED_FRACTION : 1;
+	double rows_frac = x->traits->masked_lm && x->sw->mlm_gather ? MASKED_FRACTION : 1;
+	double transform = x->traits->masked_lm ? x->h * x->h : 0;
+
+	return rows_frac * (x->h * (double)x->model->vocab + transform);
 }
 
+/* Frozen weights have no gradients; those of attention's own products are always two more passes.
+ * Causal attention counts as full, as in Narayanan et al. 2021, and adapters are left out. */
 double sc_transformer_model_flop(const struct sc_request *request)
 {
 	const struct sc_model *m = &request->config.model;
-	double layers = (double)m->layers, dense, macs;
-	double passes = request->config.training.trainable == SC_TRAIN_LORA ? 2 : 3;
+	double layers = (double)m->layers, dense, macs, attention;
 	bool moe = sc_model_is_moe(m);
 	struct dims x;
 
 	dims_init(&x, request, NULL, 1, NULL);
 	dense = moe ? (double)m->dense_layers : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
-	macs += x.h * (double)m->vocab * head_rows_frac(&x);
-	return passes * (2 * x.s_all * macs +
-			 layers * 2 * x.s_all * x.s_all * (double)m->heads * (x.d + x.d_v));
+	macs += head_macs(&x);
+	attention = layers * x.s_all * (double)m->heads * (x.d + x.d_v);
+	return 2 * x.s_all * ((x.lora ? 2 : 3) * macs + 3 * attention);
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)

@@ -43,6 +43,9 @@ struct linear up_linear(const struct dims *x, double ffn);
 struct linear down_linear(const struct dims *x, double ffn);
 
 void add_gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k);
+/* To fp8, as is and transposed (Transformer Engine's cast_transpose): an element is read and two bytes
+ * written; where the cast rides on the kernel before, only the latter. Nothing in other precisions. */
+void cast_to_fp8(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct linear *l);
 void add_dgrad(const struct dims *x, const struct linear *l);
 void add_wgrad(const struct dims *x, const struct linear *l);

@@ -189,6 +189,49 @@ START_TEST(fp8_changes_casts_not_flop)
 }
 END_TEST
 
+/* Of each linear layer its input, backward its output's gradient; forward the weights, if trained. */
+START_TEST(every_input_of_an_fp8_product_is_cast)
+{
+	static const struct {
+		const char *model, *overrides;
+		int forward, backward;
+	} cases[] = {
+		{LLAMA, "", 1 + 4, 4},
+		{LLAMA, "training.trainable=lora", 4, 4},
+		{MOE, "", 1 + 2 + 2 + 2, 2 + 2 + 2}, /* attention, experts, shared experts */
+	};
+	struct sc_request *req = make_request(cases[_i].model, cases[_i].overrides);
+
+	req->config.training.precision = SC_P_FP8;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), cases[_i].forward);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_FP8_CAST), cases[_i].backward);
+}
+END_TEST
+
+static const struct sc_step *find_step(const struct sc_block *b, enum sc_op_name name, int nth)
+{
+	for (size_t i = 0; i < b->steps.n; i++)
+		if (b->steps.at[i].name == name && nth-- == 0)
+			return &b->steps.at[i];
+	ck_abort_msg("no such step");
+	return NULL;
+}
+
+/* The gathering for the weight gradient runs beside the data gradient, not beside its input's cast. */
+START_TEST(collectives_hide_behind_products_not_casts)
+{
+	struct sc_request *req = make_request(LLAMA, "parallel.tp=4 training.recompute=none "
+						     "parallel.sequence_parallel=true");
+	const struct sc_block *b = steps_of(req, SC_BLOCK_LAYER_B);
+
+	ck_assert_int_eq(find_step(b, SC_NAME_TP_ALL_GATHER, 1)->hidden, 1);
+	req->config.training.precision = SC_P_FP8;
+	b = steps_of(req, SC_BLOCK_LAYER_B);
+	ck_assert_int_eq(find_step(b, SC_NAME_TP_ALL_GATHER, 1)->hidden, 2);
+	ck_assert_int_eq(find_step(b, SC_NAME_TP_REDUCE_SCATTER, 0)->hidden, 1);
+}
+END_TEST
+
 START_TEST(full_recomputation_runs_the_layer_again)
 {
 	const struct macs *m = &FAMILIES[_i];
@@ -226,6 +269,24 @@ START_TEST(per_op_recomputation_runs_every_second_product_again)
 	none = flop_of(make_request(LLAMA, "training.recompute=none training.attention=flash"),
 		       SC_BLOCK_LAYER_B);
 	assert_near(flop_of(req, SC_BLOCK_LAYER_B), none + 2.0 * N_TOKENS * (keys + proj + gate));
+}
+END_TEST
+
+START_TEST(per_op_recomputation_runs_experts_again)
+{
+	struct sc_request *req =
+		make_request(MOE, "training.recompute=selective training.attention=flash");
+	double keys = 8 * 128.0 * H, proj = 2048.0 * H, none, dense;
+
+	req->software.selective = SC_SELECTIVE_OPS;
+	req->config.training.recompute = SC_RECOMPUTE_NONE;
+	none = flop_of(req, SC_BLOCK_LAYER_B);
+	dense = flop_of(req, SC_BLOCK_DENSE_B);
+	req->config.training.recompute = SC_RECOMPUTE_SELECTIVE;
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B),
+		    none + 2.0 * N_TOKENS * (keys + proj + FAMILIES[5].mlp));
+	assert_near(flop_of(req, SC_BLOCK_DENSE_B),
+		    dense + 2.0 * N_TOKENS * (keys + proj + 2816.0 * H));
 }
 END_TEST
 
@@ -348,6 +409,26 @@ START_TEST(expert_ranks_share_experts_not_tokens)
 }
 END_TEST
 
+/* Tensor-parallel ranks have all tokens, or a part of the sequence each. */
+START_TEST(tensor_ranks_of_experts_exchange_what_they_lack)
+{
+	const struct sc_request *req =
+		make_request(MOE " model.shared_experts=0",
+			     _i ? "parallel.tp=4 parallel.sequence_parallel=true"
+				: "parallel.tp=4 parallel.sequence_parallel=false");
+	static const enum sc_block_id BLOCKS[] = {SC_BLOCK_LAYER_F, SC_BLOCK_LAYER_B};
+
+	for (int i = 0; i < 2; i++) { /* of attention and of the experts */
+		int regathered = i;   /* attention's input, for its weight gradient */
+
+		ck_assert_int_eq(count(req, BLOCKS[i], SC_NAME_TP_ALL_REDUCE), _i ? 0 : 2);
+		ck_assert_int_eq(count(req, BLOCKS[i], SC_NAME_TP_REDUCE_SCATTER), _i ? 2 : 0);
+		ck_assert_int_eq(count(req, BLOCKS[i], SC_NAME_TP_ALL_GATHER),
+				 _i ? 2 + regathered : 0);
+	}
+}
+END_TEST
+
 START_TEST(imbalance_is_paid_by_the_routed_experts)
 {
 	const struct sc_request *req = make_request(MOE, "training.expert_imbalance=1.5");
@@ -368,6 +449,76 @@ START_TEST(context_parallel_attention_is_a_ring)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_SEND_RECV), 3);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_FLASH_GRAD), 4);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
+}
+END_TEST
+
+/* First keys and values alone, last their gradients alone, both between. */
+START_TEST(both_directions_of_a_ring_travel_as_far)
+{
+	const struct sc_request *req = make_request(LLAMA, "parallel.cp=4 training.attention=flash "
+							   "training.recompute=none");
+	const struct sc_block *b = steps_of(req, SC_BLOCK_LAYER_B);
+	double us[4];
+
+	for (int i = 0; i < 4; i++) {
+		const struct sc_step *step = find_step(b, SC_NAME_RING_SEND_RECV, i);
+
+		us[i] = step->cost.work_us;
+		ck_assert_int_eq(step->hidden, 1);
+	}
+	assert_near(us[0], us[3]);
+	assert_near(us[1], us[2]);
+	ck_assert(us[1] > 1.5 * us[0]);
+	/* unfused attention has nothing to hide them behind */
+	req = make_request(LLAMA, "parallel.cp=4 training.recompute=none");
+	b = steps_of(req, SC_BLOCK_LAYER_F);
+	ck_assert_int_eq(find_step(b, SC_NAME_RING_SEND_RECV, 2)->hidden, 0);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
+}
+END_TEST
+
+/* Of a ring's four ranks on a node only one sends out of it; a second ring shares its one NIC. */
+START_TEST(a_ring_leaves_a_node_once)
+{
+	static const double PEERS[] = {1, 4, 8};
+	const struct sc_request *req = make_request(
+		LLAMA, "parallel.dp=8 training.global_batch=16 cluster.gpus_per_node=4 "
+		       "cluster.nics_per_node=1");
+	const struct sc_collective_shape shape = {SC_SEND_RECV, 1e8, SC_BF16};
+	struct sc_block_env env = {.device = &req->device,
+				   .software = &req->software,
+				   .fabric = &fabric,
+				   .span = {[SC_COMM_CP] = {8, 2, 4}},
+				   .link_speed = 1,
+				   .nic_speed = 1,
+				   .host_speed = 1};
+	struct sc_err err = {0};
+	double us[3];
+
+	ck_assert_int_eq(sc_fabric_from_request(req, &fabric, &err), 0);
+	for (int i = 0; i < 3; i++) {
+		env.axis_node_peers[SC_COMM_CP] = PEERS[i];
+		sc_block_add_comm(&block, &env, SC_NAME_RING_SEND_RECV, SC_COMM_CP, &shape, 0);
+		us[i] = block.steps.at[i].cost.work_us;
+	}
+	assert_near(us[1], us[0]);
+	ck_assert(us[2] > 1.5 * us[1]);
+}
+END_TEST
+
+/* Under autocast a gradient becomes fp32; elsewhere it is only added to those of micro-batches before. */
+START_TEST(gradients_of_the_output_layer_are_accumulated_too)
+{
+	struct sc_request *req = make_request(LLAMA, "training.software=hf-pytorch");
+
+	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_B, SC_NAME_GRAD_ACCUMULATE), 0);
+	req->n_micro_batches = 2;
+	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_B, SC_NAME_GRAD_ACCUMULATE), 1);
+	req->n_micro_batches = 1;
+	req->config.training.precision = SC_P_AMP_BF16;
+	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_B, SC_NAME_GRAD_ACCUMULATE), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_GRAD_ACCUMULATE), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_WEIGHT_CAST), 1);
 }
 END_TEST
 
@@ -412,12 +563,22 @@ START_TEST(model_flop_is_what_the_blocks_do)
 	const struct sc_request *req = make_request(m->model, "training.recompute=none");
 	double sum, dense = m->dense_mlp > 0 ? 1 : 0;
 
-	if (req->config.model.family == SC_BERT)
-		return; /* its head's transform and masked rows are left out */
 	sum = (6 - dense) * (flop_of(req, SC_BLOCK_LAYER_F) + flop_of(req, SC_BLOCK_LAYER_B));
 	sum += dense * (flop_of(req, SC_BLOCK_DENSE_F) + flop_of(req, SC_BLOCK_DENSE_B));
 	sum += flop_of(req, SC_BLOCK_HEAD_F) + flop_of(req, SC_BLOCK_HEAD_B);
 	assert_near(2 * sc_transformer_model_flop(req), sum);
+}
+END_TEST
+
+START_TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
+{
+	double one = sc_transformer_model_flop(make_request(LLAMA, ""));
+	double copies = sc_transformer_model_flop(make_request(LLAMA, "parallel.tp=16"));
+	double lora = sc_transformer_model_flop(make_request(LLAMA, "training.trainable=lora"));
+	double scores = 6.0 * 6 * S * FAMILIES[4].scores;
+
+	assert_near(copies, one);
+	assert_near(lora, scores + (one - scores) * 2 / 3);
 }
 END_TEST
 
@@ -426,14 +587,17 @@ static const struct {
 	const char *model;
 	double billions;
 } PUBLISHED[] = {
-	{"llama2-7b", 6.738},    {"llama2-13b", 13.016},   {"llama2-70b", 68.98},
-	{"llama3-8b", 8.03},     {"llama3-70b", 70.55},    {"llama3.1-405b", 405.9},
-	{"mixtral-8x7b", 46.7},  {"deepseek-v2", 235.7},   {"deepseek-v3", 671.0},
-	{"qwen3-30b-a3b", 30.5}, {"qwen3-235b-a22b", 235}, {"gpt-oss-120b", 116.8},
-	{"bert-base", 0.110},    {"bert-large", 0.335},    {"opt-1.3b", 1.316},
-	{"mpt-7b", 6.65},        {"mpt-30b", 29.96},       {"gpt2-large", 0.774},
-	{"gpt-22b", 22.0},       {"gpt-175b", 174.6},      {"gpt-530b", 529.6},
-	{"gpt-1t", 1008.0},      {"bloom-176b", 176.2},
+	{"llama2-7b", 6.738},     {"llama2-13b", 13.016},     {"llama2-70b", 68.98},
+	{"llama3-8b", 8.03},      {"llama3-70b", 70.55},      {"llama3.1-405b", 405.9},
+	{"mixtral-8x7b", 46.7},   {"deepseek-v2", 235.7},     {"deepseek-v3", 671.0},
+	{"qwen3-30b-a3b", 30.5},  {"qwen3-235b-a22b", 235},   {"gpt-oss-120b", 116.8},
+	{"mixtral-8x22b", 140.6}, {"deepseek-v2-lite", 15.7}, {"deepseek-moe-16b", 16.4},
+	{"gpt-oss-20b", 20.9},    {"kimi-k2", 1026},          {"grok-1", 316},
+	{"dbrx", 131.6},          {"qwen2-57b-a14b", 57.4},   {"llama4-scout", 107.8},
+	{"bert-base", 0.110},     {"bert-large", 0.335},      {"opt-1.3b", 1.316},
+	{"mpt-7b", 6.65},         {"mpt-30b", 29.96},         {"gpt2-large", 0.774},
+	{"gpt-22b", 22.0},        {"gpt-175b", 174.6},        {"gpt-530b", 529.6},
+	{"gpt-1t", 1008.0},       {"bloom-176b", 176.2},
 };
 
 START_TEST(shipped_models_have_the_published_parameters)
@@ -470,7 +634,15 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(flop, full_recomputation_runs_the_layer_again, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, selective_recomputation_runs_the_attention_again, 0,
 			    N_OF(FAMILIES));
+	tcase_add_loop_test(flop, every_input_of_an_fp8_product_is_cast, 0, 3);
+	tcase_add_test(flop, collectives_hide_behind_products_not_casts);
 	tcase_add_test(flop, per_op_recomputation_runs_every_second_product_again);
+	tcase_add_test(flop, per_op_recomputation_runs_experts_again);
+	tcase_add_loop_test(flop, tensor_ranks_of_experts_exchange_what_they_lack, 0, 2);
+	tcase_add_test(flop, both_directions_of_a_ring_travel_as_far);
+	tcase_add_test(flop, a_ring_leaves_a_node_once);
+	tcase_add_test(flop, gradients_of_the_output_layer_are_accumulated_too);
+	tcase_add_test(flop, model_flop_counts_neither_copies_nor_frozen_gradients);
 	tcase_add_loop_test(flop, lora_has_no_weight_gradients, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, adapters_cost_rank_times_widths, 0, N_OF(ADAPTERS));
 	tcase_add_loop_test(flop, splits_divide_the_flop, 0, N_OF(FAMILIES) * N_OF(SPLITS));

@@ -1,0 +1,425 @@
+/* Fitting to iterations: known coefficients come back, from clean and from spoiled tables; left-out
+ * groups, duplicates, and what the names may be. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "predict/fit_iterations.h"
+
+#define HEADER                                                                         \
+	"case,cluster.gpu,model.layers,model.hidden,training.micro_batch,parallel.tp," \
+	"training.software,measured_ms\n"
+#define TRUE_OP_US 50.0
+#define TRUE_POWER 0.7
+
+static struct sc_arena arena;
+static struct sc_err err;
+static struct sc_config base;
+static struct sc_predict_opts predict_opts;
+
+static void set(const char *path, const char *text)
+{
+	ck_assert_msg(sc_config_set(&base, path, text, "test", &arena, &err) == 0, "%s", err.text);
+}
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 14);
+	memset(&err, 0, sizeof(err));
+	sc_predict_opts_init(&predict_opts);
+	sc_config_init(&base);
+	set("cluster.gpu", "a100-sxm-80gb");
+	set("gpus", "8");
+	set("model.family", "gpt");
+	set("model.heads", "16");
+	set("model.seq", "1024");
+	set("model.vocab", "51200");
+	set("training.precision", "fp16");
+	set("training.global_batch", "64");
+}
+
+static void tear_down(void)
+{
+	sc_arena_release(&arena);
+}
+
+/* A row of the table; what is measured is the prediction with the true values, times `factor`. */
+struct row {
+	const char *gpu, *software;
+	int layers, hidden, micro_batch, tp;
+	double factor;
+};
+
+static double measure(const struct row *row)
+{
+	static struct sc_prediction prediction;
+	struct sc_catalog *catalog = sc_catalog_create();
+	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_config config = base;
+	struct sc_request request;
+
+	config.cluster.gpu = row->gpu;
+	config.training.software = row->software;
+	config.model.layers = row->layers;
+	config.model.hidden = row->hidden;
+	config.training.micro_batch = row->micro_batch;
+	config.parallel.tp = row->tp;
+	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, &request, &err) == 0, "%s",
+		      err.text);
+	request.software.host_op_us = TRUE_OP_US;
+	if (strcmp(row->gpu, "a100-sxm-80gb") == 0)
+		request.device.gemm.power_eff = TRUE_POWER;
+	ck_assert_int_eq(sc_predict(predictor, &request, &predict_opts, &prediction, &err), 0);
+	sc_predictor_destroy(predictor);
+	sc_catalog_destroy(catalog);
+	return prediction.iteration_ms * row->factor;
+}
+
+static void append_row(struct sc_strbuf *text, const struct row *row)
+{
+	sc_strbuf_printf(text, "c,%s,%d,%d,%d,%d,%s,%.9g\n", row->gpu, row->layers, row->hidden,
+			 row->micro_batch, row->tp, row->software, measure(row));
+}
+
+static struct sc_csv *parse(struct sc_strbuf *text)
+{
+	struct sc_csv *csv = sc_arena_alloc(&arena, sizeof(*csv));
+
+	ck_assert_msg(sc_csv_parse(sc_strbuf_get(text), text->n, "dir/t.csv", &arena, csv, &err) ==
+			      0,
+		      "%s", err.text);
+	sc_strbuf_release(text);
+	return csv;
+}
+
+/* Small models, which the host bounds, and large ones, which the GPU does. Each tenth row, from the
+ * third on, takes `spoiled` times as long. */
+static struct sc_csv *table(double spoiled)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, HEADER);
+	for (int i = 0; i < 30; i++) {
+		struct row row = {.gpu = "a100-sxm-80gb",
+				  .software = "megatron-lm",
+				  .layers = 4 + 4 * (i % 3),
+				  .hidden = 1024 * (1 + i % 5),
+				  .micro_batch = 1 << (i % 4),
+				  .tp = 1 << (i % 2),
+				  .factor = i % 10 == 3 ? spoiled : 1};
+
+		append_row(&text, &row);
+	}
+	return parse(&text);
+}
+
+static const struct sc_itfit_name TWO[] = {{"software.host_op_us", (double)NAN},
+					   {"device.gemm.power_eff", (double)NAN}};
+
+static struct sc_itfit_opts two(void)
+{
+	return (struct sc_itfit_opts){
+		.coefs = TWO, .n_coefs = 2, .n_jobs = 2, .predict = &predict_opts};
+}
+
+static int run(const struct sc_csv *csv, const struct sc_itfit_opts *opts, struct sc_itfit *out)
+{
+	return sc_itfit_run(&base, NULL, csv, opts, &arena, out, &err);
+}
+
+static struct sc_itfit *fit(const struct sc_csv *csv, const struct sc_itfit_opts *opts)
+{
+	struct sc_itfit *out = sc_arena_alloc(&arena, sizeof(*out));
+
+	ck_assert_msg(run(csv, opts, out) == 0, "%s", err.text);
+	return out;
+}
+
+START_TEST(test_recovers)
+{
+	struct sc_itfit_opts opts = two();
+	struct sc_itfit *f = fit(table(1), &opts);
+
+	ck_assert_uint_eq(f->n_rows, 30);
+	ck_assert_str_eq(f->table, "t.csv");
+	ck_assert_str_eq(f->coefs[0].id, "megatron-lm");
+	ck_assert_str_eq(f->coefs[1].field, "gemm.power_eff");
+	ck_assert_double_eq_tol(f->coefs[0].value, TRUE_OP_US, 0.01 * TRUE_OP_US);
+	ck_assert_double_eq_tol(f->coefs[1].value, TRUE_POWER, 0.01 * TRUE_POWER);
+	ck_assert_double_lt(f->in_sample.mape_pct, 0.5);
+	ck_assert_double_gt(f->before.mape_pct, 5);
+	for (int i = 0; i < 4; i++)
+		ck_assert_double_gt(f->coefs[i / 2].rise_pct[i % 2], 1);
+	ck_assert_ptr_null(f->leave_out);
+	ck_assert(isnan(f->coefs[0].left_out_lowest));
+}
+END_TEST
+
+/* Three rows of thirty are far off: the rest decide. */
+START_TEST(test_robust)
+{
+	struct sc_itfit_opts opts = two();
+	struct sc_itfit *f = fit(table(3), &opts);
+
+	ck_assert_double_eq_tol(f->coefs[0].value, TRUE_OP_US, 0.03 * TRUE_OP_US);
+	ck_assert_double_eq_tol(f->coefs[1].value, TRUE_POWER, 0.03 * TRUE_POWER);
+	ck_assert_double_lt(f->in_sample.median_ape_pct, 1);
+}
+END_TEST
+
+START_TEST(test_same_on_any_threads)
+{
+	static const char *const columns[] = {"model.hidden"};
+	struct sc_itfit_opts opts = two();
+	struct sc_csv *csv = table(1.5);
+	struct sc_itfit *a, *b;
+
+	opts.leave_out = columns;
+	opts.n_leave_out = 1;
+	opts.n_jobs = 1;
+	a = fit(csv, &opts);
+	opts.n_jobs = 5;
+	b = fit(csv, &opts);
+	for (int i = 0; i < 2; i++) {
+		ck_assert(a->coefs[i].value == b->coefs[i].value);
+		ck_assert(a->coefs[i].left_out_lowest == b->coefs[i].left_out_lowest);
+	}
+	ck_assert(a->left_out.mape_pct == b->left_out.mape_pct);
+}
+END_TEST
+
+START_TEST(test_leave_out)
+{
+	static const char *const columns[] = {"model.layers", "parallel.tp"};
+	struct sc_itfit_opts opts = two();
+	struct sc_itfit *f;
+	size_t n = 0;
+
+	opts.leave_out = columns;
+	opts.n_leave_out = 2;
+	f = fit(table(1), &opts);
+	ck_assert_str_eq(f->leave_out, "model.layers, parallel.tp");
+	ck_assert_uint_eq(f->n_groups, 6);
+	ck_assert_str_eq(f->groups[0].value, "12, 1");
+	for (size_t i = 0; i < f->n_groups; i++) {
+		n += f->groups[i].left_out.n;
+		ck_assert_uint_eq(f->groups[i].n_undetermined, 0);
+		ck_assert_double_eq_tol(f->groups[i].values[1], TRUE_POWER, 0.03);
+	}
+	ck_assert_uint_eq(n, 30);
+	ck_assert_uint_eq(f->left_out.n, 30);
+	ck_assert_double_lt(f->left_out.mape_pct, 2);
+	ck_assert_double_le(f->coefs[0].left_out_lowest, f->coefs[0].left_out_highest);
+}
+END_TEST
+
+/* Rows of two GPUs; without one of them nothing says what its clock is. */
+static struct sc_csv *two_gpus(void)
+{
+	static const char *const gpus[] = {"a100-sxm-80gb", "h100-sxm-80gb"};
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, HEADER);
+	for (int i = 0; i < 12; i++) {
+		struct row row = {.gpu = gpus[i % 2],
+				  .software = "megatron-lm",
+				  .layers = 4 + i,
+				  .hidden = 4096,
+				  .micro_batch = 8,
+				  .tp = 1,
+				  .factor = 1};
+
+		append_row(&text, &row);
+	}
+	return parse(&text);
+}
+
+START_TEST(test_undetermined)
+{
+	static const struct sc_itfit_name name = {"device:a100-sxm-80gb.gemm.power_eff", 0.5};
+	static const char *const columns[] = {"cluster.gpu"};
+	struct sc_itfit_opts opts = {.coefs = &name,
+				     .n_coefs = 1,
+				     .leave_out = columns,
+				     .n_leave_out = 1,
+				     .predict = &predict_opts};
+	struct sc_itfit *f = fit(two_gpus(), &opts);
+
+	ck_assert_double_eq_tol(f->coefs[0].value, TRUE_POWER, 0.01);
+	ck_assert_double_eq_tol(f->coefs[0].start, 0.5, 1e-12);
+	ck_assert_double_gt(f->coefs[0].old, 0.7);
+	ck_assert_uint_eq(f->n_groups, 2);
+	ck_assert_uint_eq(f->groups[0].n_undetermined, 1);
+	ck_assert_double_eq_tol(f->groups[0].values[0], 0.5, 1e-12);
+	ck_assert_double_gt(f->groups[0].left_out.bias_pct, 10); /* at half the clock */
+	ck_assert_uint_eq(f->groups[1].n_undetermined, 0);
+}
+END_TEST
+
+/* fp8's clock, where no row runs fp8. */
+START_TEST(test_no_effect)
+{
+	static const struct sc_itfit_name names[] = {{"device.gemm.power_eff_fp8", 0.5},
+						     {"software.host_op_us", (double)NAN}};
+	struct sc_itfit_opts opts = two();
+	struct sc_itfit *f;
+
+	opts.coefs = names;
+	f = fit(table(1), &opts);
+	ck_assert(!f->coefs[0].has_effect);
+	ck_assert_double_eq_tol(f->coefs[0].value, 0.5, 1e-12);
+	ck_assert_double_eq_tol(f->coefs[0].rise_pct[0], 0, 1e-9);
+	ck_assert(f->coefs[1].has_effect);
+}
+END_TEST
+
+START_TEST(test_duplicates)
+{
+	static const struct row row = {"a100-sxm-80gb", "megatron-lm", 4, 1024, 1, 1, 1};
+	struct sc_itfit_opts opts = two();
+	struct sc_strbuf text = {0};
+	struct row other = row;
+	struct sc_itfit *f;
+
+	sc_strbuf_append(&text, HEADER);
+	append_row(&text, &row);
+	other.factor = 1.5; /* mean 1.25: 20 % off, both */
+	append_row(&text, &other);
+	other.layers = 8;
+	append_row(&text, &other);
+	f = fit(parse(&text), &opts);
+	ck_assert_uint_eq(f->n_rows, 3);
+	ck_assert_uint_eq(f->n_configs, 2);
+	ck_assert_uint_eq(f->n_duplicates, 2);
+	ck_assert_double_eq_tol(f->duplicate_floor_pct, 20, 1e-6);
+}
+END_TEST
+
+START_TEST(test_skips)
+{
+	static const struct row row = {"a100-sxm-80gb", "megatron-lm", 4, 1024, 1, 1, 1};
+	struct sc_itfit_opts opts = two();
+	struct sc_strbuf text = {0};
+	struct row other = row;
+	struct sc_itfit *f;
+
+	sc_strbuf_append(&text, HEADER);
+	for (other.layers = 4; other.layers < 8; other.layers++)
+		append_row(&text, &other);
+	sc_strbuf_append(&text, "odd,a100-sxm-80gb,4,1024,1,3,megatron-lm,100\n");
+	f = fit(parse(&text), &opts);
+	ck_assert_uint_eq(f->n_rows, 4);
+	ck_assert_uint_eq(f->validation->all.n_skipped, 1);
+	ck_assert_str_eq(f->validation->all.skipped[0]->name, "odd");
+}
+END_TEST
+
+static const struct {
+	const char *name, *text;
+	double start;
+} BAD_NAMES[] = {
+	{"host_op_us", "expected software.FIELD or device.SECTION.FIELD", (double)NAN},
+	{"software.host_op", "did you mean \"host_op_us\"?", (double)NAN},
+	{"device.gemm.power_ef", "did you mean \"gemm.power_eff\"?", (double)NAN},
+	{"device.sm_count", "only numbers that are not counts", (double)NAN},
+	{"software.order", "only numbers that are not counts", (double)NAN},
+	{"device.gemm", "only numbers that are not counts", (double)NAN},
+	{"software:megatron.host_op_us", "the rows have the software megatron-lm", (double)NAN},
+	{"device:a100-sxm-80gb", "the rows have the GPUs a100-sxm-80gb", (double)NAN},
+	{"software.comm_latency_us", "it is 0 in the profile", (double)NAN},
+	{"device.gemm.power_eff", "expected a start from 0.001 to 1", 1.5},
+	{"software:megatron-lm.host_op_us", "is given twice", (double)NAN},
+};
+
+START_TEST(test_bad_name)
+{
+	const struct sc_itfit_name names[] = {{"software.host_op_us", (double)NAN},
+					      {BAD_NAMES[_i].name, BAD_NAMES[_i].start}};
+	struct sc_itfit_opts opts = two();
+	struct sc_itfit f;
+
+	opts.coefs = names;
+	ck_assert_int_eq(run(table(1), &opts, &f), -SC_EUSAGE);
+	ck_assert_msg(strstr(err.text, BAD_NAMES[_i].text), "%s", err.text);
+}
+END_TEST
+
+START_TEST(test_ambiguous)
+{
+	struct sc_itfit_opts opts = two();
+	struct sc_itfit f;
+
+	opts.coefs = &TWO[1];
+	opts.n_coefs = 1;
+	ck_assert_int_eq(run(two_gpus(), &opts, &f), -SC_EUSAGE);
+	ck_assert_msg(strstr(err.text, "device:a100-sxm-80gb.gemm.power_eff"), "%s", err.text);
+}
+END_TEST
+
+START_TEST(test_bad_groups)
+{
+	static const char *const unknown[] = {"model.hiden"}, *const one[] = {"cluster.gpu"};
+	struct sc_itfit_opts opts = two();
+	struct sc_csv *csv = table(1);
+	struct sc_itfit f;
+
+	opts.leave_out = unknown;
+	opts.n_leave_out = 1;
+	ck_assert_int_eq(run(csv, &opts, &f), -SC_EUSAGE);
+	ck_assert_msg(strstr(err.text, "did you mean \"model.hidden\"?"), "%s", err.text);
+	memset(&err, 0, sizeof(err));
+	opts.leave_out = one;
+	ck_assert_int_eq(run(csv, &opts, &f), -SC_EVALUE);
+	ck_assert_msg(strstr(err.text, "all rows have \"a100-sxm-80gb\""), "%s", err.text);
+}
+END_TEST
+
+START_TEST(test_few_rows)
+{
+	struct sc_where where = {"model.hidden", "77"};
+	struct sc_itfit_opts opts = two();
+	struct sc_strbuf text = {0};
+	struct sc_itfit f;
+
+	sc_strbuf_append(&text, HEADER "odd,a100-sxm-80gb,4,1024,1,3,megatron-lm,100\n");
+	ck_assert_int_eq(run(parse(&text), &opts, &f), -SC_EVALUE);
+	ck_assert_msg(
+		strstr(err.text, "0 rows to fit, too few for 2 coefficients; first row skipped"),
+		"%s", err.text);
+	memset(&err, 0, sizeof(err));
+	opts.where = &where;
+	opts.n_where = 1;
+	ck_assert_int_eq(run(table(1), &opts, &f), -SC_EVALUE);
+	ck_assert_str_eq(err.text, "no row is chosen");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("fit_iterations");
+	TCase *tcase = tcase_create("fit_iterations");
+	SRunner *runner;
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_recovers);
+	tcase_add_test(tcase, test_robust);
+	tcase_add_test(tcase, test_same_on_any_threads);
+	tcase_add_test(tcase, test_leave_out);
+	tcase_add_test(tcase, test_undetermined);
+	tcase_add_test(tcase, test_no_effect);
+	tcase_add_test(tcase, test_duplicates);
+	tcase_add_test(tcase, test_skips);
+	tcase_add_loop_test(tcase, test_bad_name, 0, sizeof(BAD_NAMES) / sizeof(BAD_NAMES[0]));
+	tcase_add_test(tcase, test_ambiguous);
+	tcase_add_test(tcase, test_bad_groups);
+	tcase_add_test(tcase, test_few_rows);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
