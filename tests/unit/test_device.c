@@ -140,6 +140,12 @@ START_TEST(software_is_checked_like_devices)
 	ck_assert_str_eq(message(),
 			 "software/thin.yaml: error: missing key \"bucket_mib\"; give it here "
 			 "or in the file of defaults");
+	memset(&err, 0, sizeof(err));
+	write_file("software/other.yaml",
+		   "schema: stepcast/1\ndefaults: software/default.yaml\nid: another\n");
+	ck_assert_int_ne(sc_software_load("other", &arena, &software, &err), 0);
+	ck_assert_str_eq(err.text, "software/other.yaml: its id is \"another\"; it must be the "
+				   "file's name");
 }
 END_TEST
 

@@ -123,7 +123,8 @@ END_TEST
 static const struct {
 	const char *model;
 } other[] = {
-	{"family: moe-mla, layers: 10, hidden: 640, heads: 10, seq: 128"},
+	/* of the two, only one of 10 key-value heads has latent attention */
+	{"family: moe-mla, layers: 10, hidden: 640, heads: 10, kv_heads: 2, seq: 128"},
 	{"family: moe, layers: 10, hidden: 1280, heads: 10, seq: 128"},
 	{"family: moe, layers: 10, hidden: 640, heads: 20, seq: 128"},
 	{"family: moe, layers: 10, hidden: 640, heads: 10, kv_heads: 5, seq: 128"},
