@@ -88,6 +88,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),
 	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
+	BOOL(sp_keeps_gathered, "sequence parallelism gathers once and hides nothing"),
 	BOOL(sequence_parallel, "parallel.sequence_parallel not given means true"),
 	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
 	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),

@@ -60,6 +60,9 @@ struct sc_software {
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
 	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
+	/* Sequence parallelism keeps what it gathered for backward and waits for its collectives there; else
+	 * inputs are gathered again and both hide behind the gradients (Korthikanti et al. 2022). */
+	bool sp_keeps_gathered;
 	bool sequence_parallel;  /* parallel.sequence_parallel that is not given means true */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;

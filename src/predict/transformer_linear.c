@@ -275,9 +275,10 @@ void leave_region_grad(const struct dims *x, const struct linear *last)
 /* The collective of the data gradient hides behind the last weight gradient. */
 void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 {
-	bool hide = !x->lora && (x->sp || x->sw->tp_dgrad_overlap || overlaps(x));
+	bool gathers = x->sp && !x->lora && !x->sw->sp_keeps_gathered;
+	bool hide = !x->lora && (gathers || x->sw->tp_dgrad_overlap || overlaps(x));
 
-	if (x->sp && !x->lora) /* the input is gathered again for the weight gradient */
+	if (gathers) /* the input is gathered again for the weight gradient */
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, product_kernels(x));
 	for (int i = n - 1; i > 0; i--) {
 		add_dgrad(x, &first[i]);
