@@ -128,7 +128,7 @@ static void take_slower(struct sc_fabric *fabric, const struct sc_fabric *other)
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
 			   struct sc_err *err)
 {
-	struct sc_fabric fabric, other;
+	struct sc_fabric fabric = {0}, other = {0};
 	int rc = sc_fabric_of_kind(request, 0, &fabric, err);
 
 	for (size_t k = 1; rc == 0 && k < sc_request_n_kinds(request); k++) {

@@ -120,7 +120,7 @@ static void deal_folds(struct sc_fit_set *set, size_t n_folds, struct sc_arena *
 /* Each value of the column is a fold, in the order of the table. */
 static int deal_groups(struct sc_fit_work *w, struct sc_err *err)
 {
-	const char *seen[SC_FIT_MAX_FOLDS];
+	const char *seen[SC_FIT_MAX_FOLDS] = {0};
 	const char *option = w->opts->leave_out ? "--leave-out" : "--hold-out";
 	size_t n_out = 0;
 

@@ -371,7 +371,7 @@ static void judge(struct job *job, struct judgement *out)
 	gsl_vector *s = gsl_vector_alloc(p), *work = gsl_vector_alloc(p),
 		   *weights = gsl_vector_alloc(n);
 	double *r = sc_xrealloc(NULL, n, sizeof(*r)), *scratch = sc_xrealloc(NULL, n, sizeof(*r));
-	double norm[SC_FIT_MAX_PARAMS], sigma;
+	double norm[SC_FIT_MAX_PARAMS] = {0}, sigma;
 
 	*out = (struct judgement){.condition = 1};
 	residuals(job->problem, job->params, r);

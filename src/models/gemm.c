@@ -191,7 +191,7 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 	bool tensor = sc_device_has_tensor(device, op->dtype);
 	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
 	double waves = 1, math_us, memory_us, slowdown = 1;
-	struct tile own;
+	struct tile own = {0, 0};
 
 	p.split_us = c->split_us;
 	p.partial_us = sc_memory_us(device,

@@ -1,4 +1,5 @@
 /* Names of coefficients: any number of a software or device profile, found by the field tables. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -169,6 +170,7 @@ static int bind_one(const struct binder *b, const struct sc_itfit_name *name,
 		rc = find_field(b, name->name, &target, &field, &offset);
 	if (rc)
 		return rc;
+	assert(target.profile);
 	*coef = (struct sc_itfit_coef){.of_device = target.of_device,
 				       .id = target.profile->id,
 				       .field = target.path,

@@ -271,7 +271,7 @@ static void run_simplex(struct around *a, gsl_multimin_fminimizer *simplex, doub
 			double *x)
 {
 	size_t k = a->job->problem->n_params;
-	gsl_multimin_function f = {.f = model_cost, .n = k, .params = a};
+	gsl_multimin_function function = {.f = model_cost, .n = k, .params = a};
 	gsl_vector *at = gsl_vector_alloc(k), *step = gsl_vector_alloc(k);
 	int status = GSL_CONTINUE;
 
@@ -281,7 +281,7 @@ static void run_simplex(struct around *a, gsl_multimin_fminimizer *simplex, doub
 		gsl_vector_set(at, j, x[j]);
 		gsl_vector_set(step, j, at_top ? -radius / 2 : radius / 2);
 	}
-	if (gsl_multimin_fminimizer_set(simplex, &f, at, step) == GSL_SUCCESS) {
+	if (gsl_multimin_fminimizer_set(simplex, &function, at, step) == GSL_SUCCESS) {
 		for (size_t i = 0; i < SIMPLEX_STEPS * k && status == GSL_CONTINUE; i++) {
 			if (gsl_multimin_fminimizer_iterate(simplex) != GSL_SUCCESS)
 				break;
