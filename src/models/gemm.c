@@ -157,8 +157,12 @@ static void set_simt(struct problem *p, const struct sc_device *device, struct t
 	double eff = bmm && c->eff_batched > 0 ? c->eff_batched : device->gemm.eff_simt;
 
 	*own = (struct tile){c->batched_tile_m, c->batched_tile_n};
-	p->tiles = !bmm ? SIMT_TILES : own->m > 0 ? own : SIMT_BATCHED_TILES;
-	p->n_tiles = !bmm ? N_OF(SIMT_TILES) : own->m > 0 ? 1 : N_OF(SIMT_BATCHED_TILES);
+	p->tiles = bmm ? SIMT_BATCHED_TILES : SIMT_TILES;
+	p->n_tiles = bmm ? N_OF(SIMT_BATCHED_TILES) : N_OF(SIMT_TILES);
+	if (bmm && own->m > 0) {
+		p->tiles = own;
+		p->n_tiles = 1;
+	}
 	p->wave_frac = c->wave_frac;
 	if (bmm && c->batched_blocks > 1)
 		p->min_waves = c->batched_blocks;
