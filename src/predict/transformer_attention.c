@@ -1,6 +1,8 @@
 /* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring of
  * context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late chunks
  * of a causal sequence, as Megatron Core and torchtitan do). */
+#include <math.h>
+
 #include "predict/transformer_priv.h"
 
 static void rotary(const struct dims *x, enum sc_op_name name)
@@ -82,17 +84,33 @@ static void batched_gemm(const struct dims *x, enum sc_op_name name, double m, d
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
+/* Megatron's fused softmax works on four heads of the batch at a time; else it falls back to PyTorch's,
+ * in fp32: cast, scale, mask, softmax, cast (megatron/fused_softmax.py, is_kernel_available). */
+#define FUSED_SOFTMAX_HEADS 4.0
+#define FALLBACK_BYTES 37.0 /* read and written for a score in two bytes */
+enum { FALLBACK_KERNELS = 6 };
+
+/* The softmax of scores, forward or backward. Fused: scale, mask and softmax read and write once, and the
+ * gradient reads twice; else they are apart, with a mask of bytes. */
+static void softmax(const struct dims *x, enum sc_op_name name, double n_scores, bool backward)
+{
+	bool fits = fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
+
+	if (x->sw->fused_softmax && fits)
+		add_rowwise(x, name, n_scores, (backward ? 3 : 2) * x->e, 1);
+	else if (x->sw->fused_softmax)
+		add_rowwise(x, name, n_scores, FALLBACK_BYTES, FALLBACK_KERNELS);
+	else
+		add_rowwise(x, name, n_scores, (backward ? 7 : 6) * x->e + 1, 3);
+}
+
 /* Scores, softmax, dropout: the part that selective recomputation runs again. */
 static void attention_core(const struct dims *x)
 {
 	double n_scores = x->b * x->heads * x->s * x->s_all;
 
 	batched_gemm(x, SC_NAME_SCORES, x->s, x->s_all, x->d);
-	/* fused scale, mask, softmax: read and write once; else scale, mask (byte mask), softmax apart */
-	if (x->sw->fused_softmax)
-		add_rowwise(x, SC_NAME_SOFTMAX, n_scores, 2 * x->e, 1);
-	else
-		add_rowwise(x, SC_NAME_SOFTMAX, n_scores, 6 * x->e + 1, 3);
+	softmax(x, SC_NAME_SOFTMAX, n_scores, false);
 	if (x->dropout)
 		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT, n_scores, 2 * x->e + 1, 1);
 	batched_gemm(x, SC_NAME_CONTEXT, x->s, x->d_v, x->s_all);
@@ -134,10 +152,7 @@ static void unfused_backward(const struct dims *x)
 	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, x->s_all, x->d_v, x->s);
 	if (x->dropout)
 		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT_GRAD, n_scores, 2 * x->e + 1, 1);
-	if (x->sw->fused_softmax)
-		add_rowwise(x, SC_NAME_SOFTMAX_GRAD, n_scores, 3 * x->e, 1);
-	else
-		add_rowwise(x, SC_NAME_SOFTMAX_GRAD, n_scores, 7 * x->e + 1, 3);
+	softmax(x, SC_NAME_SOFTMAX_GRAD, n_scores, true);
 	batched_gemm(x, SC_NAME_SCORES_DGRAD, x->s, x->d, x->s_all);
 	batched_gemm(x, SC_NAME_SCORES_DGRAD, x->s_all, x->d, x->s);
 	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x), 2 * x->e, 2);

@@ -556,6 +556,46 @@ START_TEST(unpadded_samples_have_fewer_tokens)
 }
 END_TEST
 
+static const struct sc_step *step_of(const struct sc_request *req, enum sc_block_id id,
+				     enum sc_op_name name)
+{
+	const struct sc_block *b = steps_of(req, id);
+
+	for (size_t i = 0; i < b->steps.n; i++)
+		if (b->steps.at[i].name == name)
+			return &b->steps.at[i];
+	ck_abort_msg("no such step");
+	return NULL;
+}
+
+/* 16 heads over 8 ranks: two of a sample on each, which the fused kernel does not take alone. */
+START_TEST(fused_softmax_takes_four_heads_at_a_time)
+{
+	static const enum sc_op_name names[] = {SC_NAME_SOFTMAX, SC_NAME_SOFTMAX_GRAD};
+	static const enum sc_block_id blocks[] = {SC_BLOCK_LAYER_F, SC_BLOCK_LAYER_B};
+
+	for (int i = 0; i < 2; i++) {
+		double host[2], work[2];
+
+		for (int mb = 1; mb <= 2; mb++) {
+			char overrides[160];
+			const struct sc_step *step;
+
+			snprintf(overrides, sizeof(overrides),
+				 "parallel.tp=8 gpus=8 training.attention=unfused "
+				 "training.software=megatron-lm cluster.gpu=a100-sxm-80gb "
+				 "training.micro_batch=%d",
+				 mb);
+			step = step_of(make_request(GPT, overrides), blocks[i], names[i]);
+			host[mb - 1] = step->host_us;
+			work[mb - 1] = step->cost.work_us;
+		}
+		assert_near(host[0], 6 * host[1]);
+		ck_assert_double_gt(work[0], work[1]);
+	}
+}
+END_TEST
+
 /* What MFU counts: every product of the model, forward and backward, once. */
 START_TEST(model_flop_is_what_the_blocks_do)
 {
@@ -653,6 +693,7 @@ static Suite *make_suite(void)
 	tcase_add_test(flop, the_output_layer_is_split_over_the_vocabulary);
 	tcase_add_test(flop, a_masked_model_has_a_transform_and_few_rows);
 	tcase_add_test(flop, unpadded_samples_have_fewer_tokens);
+	tcase_add_test(flop, fused_softmax_takes_four_heads_at_a_time);
 	tcase_add_loop_test(flop, model_flop_is_what_the_blocks_do, 0, N_OF(FAMILIES));
 	suite_add_tcase(suite, flop);
 	tcase_add_checked_fixture(params, set_up, tear_down);
