@@ -15,7 +15,7 @@ struct sc_resolver {
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 extern const struct sc_name sc_family_names[];
-/* Facts of a mixture of experts that are not given, from the model of configs/models with the same family,
+/* Facts of a mixture of experts that are not given, from the model of configs/models of the same family,
  * hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found: unchanged. */
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
 /* cluster.nodes: loads the device of each kind, and fills cluster.gpu. */
@@ -25,6 +25,9 @@ int sc_nodes_check(const struct sc_resolver *res);
 /* Passes on what is wrong in a profile's file; an unknown id is placed where `path` was given. */
 int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
+/* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
+void sc_config_interleave(struct sc_request *request);
+void sc_config_fill_options(struct sc_request *request);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_experts(const struct sc_resolver *res);

@@ -49,7 +49,7 @@ static const struct sc_field GEMM_FIELDS[] = {
 	FRAC(sc_gemm_coef, align_loss, "time added by rows of 16 n bytes, not 128 n"),
 	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
 	FRAC(sc_gemm_coef, power_eff_fp8, "the same in fp8; 0 = as power_eff"),
-	FRAC(sc_gemm_coef, clock_spread, "of that clock from GPU to GPU, 1 sigma"),
+	FRAC(sc_gemm_coef, clock_spread_frac, "of that clock from GPU to GPU, 1 sigma"),
 	US(sc_gemm_coef, split_us, "added by a split of k, us"),
 	DOUBLE(sc_gemm_coef, wave_loss, 0, 10, "time added to waves after the first, relative"),
 	SPREAD(sc_gemm_coef),
@@ -157,7 +157,7 @@ static void init_device(struct sc_device *device)
 	sc_profile_init_numbers(sc_device_fields, device);
 	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
 	device->gemm.split_us = device->gemm.wave_loss = 0;
-	device->gemm.power_eff_fp8 = device->gemm.clock_spread = device->gemm.align_loss = 0;
+	device->gemm.power_eff_fp8 = device->gemm.clock_spread_frac = device->gemm.align_loss = 0;
 	device->simt = (struct sc_simt_coef){0};
 	device->band = (struct sc_band_coef){.shared_frac = 1};
 	init_attention(&device->attention);

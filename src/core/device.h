@@ -25,10 +25,10 @@ struct sc_gemm_coef {
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
 	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
-	double power_eff_fp8; /* the same in fp8; 0 = as power_eff */
-	double clock_spread;  /* of the sustained clock from GPU to GPU, one sigma, relative */
-	double split_us;      /* added by a split of k */
-	double wave_loss;     /* time added to each wave after the first, relative */
+	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
+	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
+	double split_us;          /* added by a split of k */
+	double wave_loss;         /* time added to each wave after the first, relative */
 	double spread_frac;
 };
 /* GEMMs without tensor cores; gemm.eff_simt is their share of fp32 peak. 0 leaves an effect out. */

@@ -60,7 +60,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(reduce_each_micro_batch, "sharded gradients reduced after every micro-batch"),
 	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),
 	BOOL(flash_attention, "training.attention not given means flash"),
-	BOOL(fused_bias_gelu, "one kernel"),
+	BOOL(fused_activation, "one kernel"),
 	BOOL(fused_bias_dropout, "one kernel"),
 	BOOL(fused_softmax, "one kernel"),
 	BOOL(fused_norm, "one kernel"),

@@ -32,7 +32,8 @@ struct sc_software {
 	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
 	bool grad_accumulate_fp32; /* main gradients in fp32, added after each micro-batch */
 	bool flash_attention;      /* training.attention that is not given means flash */
-	bool fused_bias_gelu, fused_bias_dropout, fused_softmax; /* bias_gelu: any activation */
+	bool fused_activation, fused_bias_dropout,
+		fused_softmax; /* activation: with its bias or gate */
 	bool fused_norm, fused_rope,
 		fused_loss;  /* one kernel each, else chains of elementwise ones */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them */

@@ -62,7 +62,7 @@ static double ffn_elements(const struct sc_request *request, double width)
 	bool gated = sc_family_traits(request->config.model.family)->gated;
 	double kept = gated ? 2 : 1;
 
-	if (gated && !request->software.fused_bias_gelu) /* the gate's activation by itself */
+	if (gated && !request->software.fused_activation) /* the gate's activation by itself */
 		kept++;
 	if (keeps_ffn_inputs(&request->config.training))
 		kept++;

@@ -125,12 +125,6 @@ static uint32_t add_pass(struct builder *b, uint32_t c, const struct pass_costs 
 	return node;
 }
 
-static const enum sc_axis AXIS_OF[SC_N_COMM_AXES] = {
-	[SC_COMM_TP] = SC_AXIS_TP,
-	[SC_COMM_CP] = SC_AXIS_CP,
-	[SC_COMM_EP] = SC_AXIS_EP,
-};
-
 /* Ranks of one tensor-, context- or expert-parallel group in several classes keep together at the
  * borders of passes. */
 static uint32_t join_groups(struct builder *b, uint32_t c, uint32_t node)
@@ -138,7 +132,8 @@ static uint32_t join_groups(struct builder *b, uint32_t c, uint32_t node)
 	struct class_state *st = &b->cls[c];
 
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
-		const struct sc_axis_group *g = &b->tf->placement.classes[c].group[AXIS_OF[a]];
+		const struct sc_axis_group *g =
+			&b->tf->placement.classes[c].group[sc_comm_axis_of[a]];
 		uint32_t group;
 
 		if (g->n_members <= 1 || g->span.n_ranks <= 1)
@@ -162,7 +157,7 @@ static uint32_t full_group(void *ctx, const struct sc_step *step, uint32_t graph
 {
 	struct comm_ctx *x = ctx;
 	const struct sc_axis_group *g =
-		&x->b->tf->placement.classes[x->c].group[AXIS_OF[step->axis]];
+		&x->b->tf->placement.classes[x->c].group[sc_comm_axis_of[step->axis]];
 
 	if (g->n_members > 1)
 		return build_shared_group(x->b, g, x->b->cls[x->c].n_joined[step->axis]++,

@@ -68,21 +68,14 @@ static uint32_t dp_collective(struct builder *b, uint32_t c, const struct sc_cos
 /* Gradients of one kind of parameters: all-reduced, or scattered over the ranks that shard them and
  * all-reduced over the copies. */
 static void add_reduction(const struct builder *b, uint32_t c, double bytes,
-			  const struct sc_span *all, const struct sc_span *shard,
-			  struct sc_cost *sum)
+			  const struct sc_replica_spans *spans, struct sc_cost *sum)
 {
-	struct sc_span copies = *all;
-
 	if (!scatters(b)) {
-		add_collective(b, c, SC_ALL_REDUCE, bytes, all, sum);
+		add_collective(b, c, SC_ALL_REDUCE, bytes, &spans->all, sum);
 		return;
 	}
-	add_collective(b, c, SC_REDUCE_SCATTER, bytes, shard, sum);
-	copies.n_ranks = all->n_ranks / shard->n_ranks;
-	copies.max_ranks_per_node = (all->max_ranks_per_node + shard->n_ranks - 1) / shard->n_ranks;
-	copies.n_nodes =
-		(copies.n_ranks + copies.max_ranks_per_node - 1) / copies.max_ranks_per_node;
-	add_collective(b, c, SC_ALL_REDUCE, bytes / shard->n_ranks, &copies, sum);
+	add_collective(b, c, SC_REDUCE_SCATTER, bytes, &spans->shard, sum);
+	add_collective(b, c, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies, sum);
 }
 
 void build_grad_reduce(struct builder *b, uint32_t c, const struct sc_params *params, double n,
@@ -93,9 +86,8 @@ void build_grad_reduce(struct builder *b, uint32_t c, const struct sc_params *pa
 	struct sc_replicas copies;
 
 	sc_transformer_replicas(b->tf, c, &copies);
-	add_reduction(b, c, params->trainable * bytes, &copies.all, &copies.shard, &sum);
-	add_reduction(b, c, params->trainable_expert * bytes, &copies.expert, &copies.expert_shard,
-		      &sum);
+	add_reduction(b, c, params->trainable * bytes, &copies.dense, &sum);
+	add_reduction(b, c, params->trainable_expert * bytes, &copies.expert, &sum);
 	b->cls[c].last_grad = dp_collective(b, c, &sum, SC_NAME_GRAD_REDUCE, after);
 }
 
@@ -107,8 +99,8 @@ uint32_t build_weight_gather(struct builder *b, uint32_t c, const struct sc_para
 	struct sc_replicas copies;
 
 	sc_transformer_replicas(b->tf, c, &copies);
-	add_collective(b, c, SC_ALL_GATHER, params->dense * bytes, &copies.shard, &sum);
-	add_collective(b, c, SC_ALL_GATHER, params->expert * bytes, &copies.expert_shard, &sum);
+	add_collective(b, c, SC_ALL_GATHER, params->dense * bytes, &copies.dense.shard, &sum);
+	add_collective(b, c, SC_ALL_GATHER, params->expert * bytes, &copies.expert.shard, &sum);
 	return dp_collective(b, c, &sum, SC_NAME_PARAM_GATHER, after);
 }
 

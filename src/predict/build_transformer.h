@@ -19,6 +19,9 @@ struct sc_variant {
 };
 enum { SC_MAX_VARIANTS = 16 };
 
+/* The groups of the placement that a block's collectives run over. */
+extern const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES];
+
 struct sc_class_plan {
 	uint32_t variant;
 	struct sc_summary optimizer;
@@ -48,10 +51,13 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
 
-/* Ranks over which a class's parameters are replicated, and what shards them spreads over. */
+/* Ranks that hold the same parameters: all data-parallel ones; those that one copy is sharded over; and
+ * over the copies, those with the same shard. */
+struct sc_replica_spans {
+	struct sc_span all, shard, copies;
+};
 struct sc_replicas {
-	struct sc_span all, expert;         /* of parameters but the experts'; of theirs */
-	struct sc_span shard, expert_shard; /* those that one copy is sharded over */
+	struct sc_replica_spans dense, expert; /* of parameters but the experts'; of theirs */
 };
 void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
 			     struct sc_replicas *out);

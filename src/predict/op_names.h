@@ -9,8 +9,8 @@
 	X(EMBED_LOOKUP, "embedding lookup")                              \
 	X(EMBED_DROPOUT, "embedding dropout")                            \
 	X(EMBED_GRAD, "embedding gradient")                              \
-	X(LAYER_NORM, "layer norm")                                      \
-	X(LAYER_NORM_GRAD, "layer norm gradient")                        \
+	X(NORM, "norm")                                                  \
+	X(NORM_GRAD, "norm gradient")                                    \
 	X(QKV, "gemm qkv")                                               \
 	X(QKV_DGRAD, "gemm qkv data gradient")                           \
 	X(QKV_WGRAD, "gemm qkv weight gradient")                         \
@@ -48,8 +48,8 @@
 	X(MLP_UP, "gemm mlp up")                                         \
 	X(MLP_UP_DGRAD, "gemm mlp up data gradient")                     \
 	X(MLP_UP_WGRAD, "gemm mlp up weight gradient")                   \
-	X(BIAS_GELU, "bias, gelu")                                       \
-	X(BIAS_GELU_GRAD, "bias, gelu gradient")                         \
+	X(ACTIVATION, "activation")                                      \
+	X(ACTIVATION_GRAD, "activation gradient")                        \
 	X(MLP_DOWN, "gemm mlp down")                                     \
 	X(MLP_DOWN_DGRAD, "gemm mlp down data gradient")                 \
 	X(MLP_DOWN_WGRAD, "gemm mlp down weight gradient")               \

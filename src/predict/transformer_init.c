@@ -48,7 +48,7 @@ static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc
 	env->comm_hbm_frac = fmin(cost.demand[SC_RES_HBM], 1);
 }
 
-static const enum sc_axis AXIS_OF[SC_N_COMM_AXES] = {
+const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
 	[SC_COMM_TP] = SC_AXIS_TP,
 	[SC_COMM_CP] = SC_AXIS_CP,
 	[SC_COMM_EP] = SC_AXIS_EP,
@@ -98,7 +98,7 @@ static double slowest_clock(const struct sc_device *device, double n)
 {
 	double sigmas = gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25));
 
-	return 1 + device->gemm.clock_spread * sigmas;
+	return 1 + device->gemm.clock_spread_frac * sigmas;
 }
 
 static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
@@ -124,9 +124,9 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 	};
 	beside(tf, class_id, env);
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
-		env->span[a] = rc->group[AXIS_OF[a]].span;
-		env->axis_node_peers[a] = axis_node_peers(tf, rc, AXIS_OF[a]);
-		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, AXIS_OF[a]);
+		env->span[a] = rc->group[sc_comm_axis_of[a]].span;
+		env->axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
+		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
 	}
 }
 
@@ -214,19 +214,26 @@ static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool 
 	return (struct sc_span){n_ranks, (n_ranks + per_node - 1) / per_node, per_node};
 }
 
+static struct sc_replica_spans replica_spans(const struct sc_span *all, int n_shard)
+{
+	return (struct sc_replica_spans){
+		.all = *all,
+		.shard = part_of_span(all, n_shard, true),
+		.copies = part_of_span(all, all->n_ranks / n_shard, false),
+	};
+}
+
 void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
 			     struct sc_replicas *out)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
 	const struct sc_span *all = &tf->placement.classes[class_id].group[SC_AXIS_DP].span;
 	int shard = par->shard_ranks > 0 ? (int)par->shard_ranks : all->n_ranks;
-	int expert = all->n_ranks / (int)par->ep;
-	int expert_shard = expert < shard ? expert : shard;
+	struct sc_span expert;
 
-	out->all = *all;
-	out->expert = part_of_span(all, expert, false);
-	out->shard = part_of_span(all, shard, true);
-	out->expert_shard = part_of_span(&out->expert, expert_shard, true);
+	out->dense = replica_spans(all, shard);
+	expert = part_of_span(all, all->n_ranks / (int)par->ep, false);
+	out->expert = replica_spans(&expert, expert.n_ranks < shard ? expert.n_ranks : shard);
 }
 
 static void add_params(const struct sc_params *each, double n, struct sc_class_plan *plan)
@@ -288,8 +295,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		}
 	sc_transformer_replicas(tf, c, &copies);
 	if (shards_optimizer(tf)) {
-		shard = copies.shard.n_ranks;
-		expert_shard = copies.expert_shard.n_ranks;
+		shard = copies.dense.shard.n_ranks;
+		expert_shard = copies.expert.shard.n_ranks;
 	}
 	updated = plan->trainable / shard + plan->trainable_expert / expert_shard;
 	held = plan->trainable + plan->trainable_expert;

@@ -187,18 +187,18 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 void add_norm(const struct dims *x, double n)
 {
 	if (x->sw->fused_norm || !x->traits->rms_norm)
-		add_rowwise(x, SC_NAME_LAYER_NORM, n, 3 * x->e, 1);
+		add_rowwise(x, SC_NAME_NORM, n, 3 * x->e, 1);
 	else
-		add_rowwise(x, SC_NAME_LAYER_NORM, n, 18 * x->e, 6);
+		add_rowwise(x, SC_NAME_NORM, n, 18 * x->e, 6);
 }
 
 /* Data gradient; gamma and beta gradients in two more passes with partial sums. */
 void add_norm_grad(const struct dims *x, double n)
 {
 	if (x->sw->fused_norm || !x->traits->rms_norm)
-		add_rowwise(x, SC_NAME_LAYER_NORM_GRAD, n, 10 * x->e, 2);
+		add_rowwise(x, SC_NAME_NORM_GRAD, n, 10 * x->e, 2);
 	else
-		add_rowwise(x, SC_NAME_LAYER_NORM_GRAD, n, 28 * x->e, 9);
+		add_rowwise(x, SC_NAME_NORM_GRAD, n, 28 * x->e, 9);
 }
 
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden)

@@ -31,25 +31,25 @@ static void bias_dropout_add_backward(const struct dims *x)
 
 void add_activation(const struct dims *x, double n)
 {
-	if (x->traits->gated && x->sw->fused_bias_gelu)
-		add_rowwise(x, SC_NAME_BIAS_GELU, n, 3 * x->e, 1);
+	if (x->traits->gated && x->sw->fused_activation)
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 3 * x->e, 1);
 	else if (x->traits->gated)
-		add_rowwise(x, SC_NAME_BIAS_GELU, n, 5 * x->e, 2);
-	else if (x->sw->fused_bias_gelu || !x->traits->biases)
-		add_rowwise(x, SC_NAME_BIAS_GELU, n, 2 * x->e, 1);
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 5 * x->e, 2);
+	else if (x->sw->fused_activation || !x->traits->biases)
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 2 * x->e, 1);
 	else
-		add_rowwise(x, SC_NAME_BIAS_GELU, n, 4 * x->e, 2);
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 4 * x->e, 2);
 }
 
 void add_activation_grad(const struct dims *x, double n)
 {
 	if (x->traits->gated)
-		add_rowwise(x, SC_NAME_BIAS_GELU_GRAD, n, (x->sw->fused_bias_gelu ? 5 : 8) * x->e,
-			    x->sw->fused_bias_gelu ? 1 : 3);
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, (x->sw->fused_activation ? 5 : 8) * x->e,
+			    x->sw->fused_activation ? 1 : 3);
 	else if (x->traits->biases) /* and the bias gradient's reduction */
-		add_rowwise(x, SC_NAME_BIAS_GELU_GRAD, n, 4 * x->e, 2);
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, 4 * x->e, 2);
 	else
-		add_rowwise(x, SC_NAME_BIAS_GELU_GRAD, n, 3 * x->e, 1);
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, 3 * x->e, 1);
 }
 
 static void mlp_inner(const struct dims *x, double ffn)

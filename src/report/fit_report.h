@@ -4,9 +4,12 @@
 
 #include <stdio.h>
 
+#include "base/json_out.h"
 #include "base/strbuf.h"
 #include "models/fit.h"
 
+/* The errors of a fit, into a JSON object. */
+void sc_json_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *accuracy);
 void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out);
 int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err);
 /* Device kinds: a device file over the fitted device's own, named `id`; where `id` is that device

@@ -6,7 +6,7 @@
 
 enum { FIT_VERSION = 1 };
 
-static void put_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *a)
+void sc_json_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *a)
 {
 	sc_json_int(json, object, "n", (int64_t)a->n);
 	sc_json_real(json, object, "mape_pct", a->mape_pct);
@@ -47,7 +47,7 @@ static void put_regions(struct sc_json *json, const struct sc_fit *fit)
 
 		sc_json_text(json, object, "by", r->by);
 		sc_json_text(json, object, "value", r->value);
-		put_accuracy(json, object, &r->accuracy);
+		sc_json_accuracy(json, object, &r->accuracy);
 		sc_json_real(json, object, "spread_frac", r->spread_frac);
 	}
 }
@@ -86,9 +86,9 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	sources = sc_json_array(&json, json.root, "sources");
 	for (size_t i = 0; i < fit->n_sources; i++)
 		sc_json_text(&json, sources, NULL, fit->sources[i]);
-	put_accuracy(&json, sc_json_object(&json, json.root, "before"), &fit->before);
-	put_accuracy(&json, sc_json_object(&json, json.root, "in_sample"), &fit->in_sample);
-	put_accuracy(&json, sc_json_object(&json, json.root, "held_out"), &fit->held_out);
+	sc_json_accuracy(&json, sc_json_object(&json, json.root, "before"), &fit->before);
+	sc_json_accuracy(&json, sc_json_object(&json, json.root, "in_sample"), &fit->in_sample);
+	sc_json_accuracy(&json, sc_json_object(&json, json.root, "held_out"), &fit->held_out);
 	sc_json_real(&json, json.root, "spread_frac", fit->spread_frac);
 	sc_json_real(&json, json.root, "condition", fit->condition);
 	put_coefs(&json, fit);

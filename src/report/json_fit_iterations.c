@@ -3,19 +3,14 @@
 
 #include "base/json_out.h"
 #include "report/fit_iterations_report.h"
+#include "report/fit_report.h"
 
 enum { ITFIT_VERSION = 1 };
 
 static void put_accuracy(struct sc_json *json, json_t *parent, const char *key,
 			 const struct sc_accuracy *a)
 {
-	json_t *object = sc_json_object(json, parent, key);
-
-	sc_json_int(json, object, "n", (int64_t)a->n);
-	sc_json_real(json, object, "mape_pct", a->mape_pct);
-	sc_json_real(json, object, "median_ape_pct", a->median_ape_pct);
-	sc_json_real(json, object, "p90_ape_pct", a->p90_ape_pct);
-	sc_json_real(json, object, "bias_pct", a->bias_pct);
+	sc_json_accuracy(json, sc_json_object(json, parent, key), a);
 }
 
 static void put_coefs(struct sc_json *json, const struct sc_itfit *fit)

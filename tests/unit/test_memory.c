@@ -38,7 +38,7 @@ static struct sc_request gpt(void)
 	r.software = (struct sc_software){.dropout = 1,
 					  .grad_bytes = 2,
 					  .grad_bytes_bf16 = 4,
-					  .fused_bias_gelu = true,
+					  .fused_activation = true,
 					  .fused_norm = true,
 					  .reshard_after_forward = true,
 					  .reduce_each_micro_batch = true,
@@ -133,7 +133,7 @@ START_TEST(llama_layer)
 	double split = 4 + 4.0 / 4 + 2 * 3 * 4;
 
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + split / TP));
-	r.software.fused_bias_gelu = false; /* the gate's activation by itself */
+	r.software.fused_activation = false; /* the gate's activation by itself */
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (split + 8) / TP));
 }
 END_TEST

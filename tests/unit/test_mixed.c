@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "models/collective.h"
 #include "predict/predict.h"
+#include "request_fixture.h"
 
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
@@ -44,24 +45,17 @@ static struct sc_request *make_request(const struct nodes *nodes, const char *ov
 {
 	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
 	struct nodes *own = sc_arena_calloc(&arena, 1, sizeof(*own));
-	char text[1024], *word, *save = NULL;
 	struct sc_config cfg;
 	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
-	snprintf(text, sizeof(text),
-		 "gpus=32 model.family=llama model.hidden=4096 model.heads=32 model.layers=8 "
-		 "model.seq=2048 model.vocab=32000 training.precision=bf16 training.recompute=none "
-		 "training.attention=flash training.software=megatron-core "
-		 "training.global_batch=64 training.micro_batch=1 %s",
-		 overrides);
-	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		char *value = strchr(word, '=');
-
-		*value++ = '\0';
-		ck_assert_msg(sc_config_set(&cfg, word, value, "test", &arena, &err) == 0, "%s",
-			      err.text);
-	}
+	set_all(&cfg,
+		"gpus=32 model.family=llama model.hidden=4096 model.heads=32 model.layers=8 "
+		"model.seq=2048 model.vocab=32000 training.precision=bf16 training.recompute=none "
+		"training.attention=flash training.software=megatron-core "
+		"training.global_batch=64 training.micro_batch=1",
+		&arena);
+	set_all(&cfg, overrides, &arena);
 	if (nodes) {
 		*own = *nodes;
 		cfg.cluster.nodes = (struct sc_structs){own->at, own->n};

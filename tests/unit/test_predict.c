@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "predict/predict.h"
+#include "request_fixture.h"
 
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
@@ -31,24 +32,17 @@ static void tear_down(void)
 static struct sc_request *make_request(const char *overrides)
 {
 	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
-	char text[1024], *word, *save = NULL;
 	struct sc_config cfg;
 	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
-	snprintf(text, sizeof(text),
-		 "model.family=gpt cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
-		 "cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.hidden=2048 model.heads=16 "
-		 "model.seq=1024 model.vocab=51200 training.precision=fp16 training.recompute=full "
-		 "training.attention=unfused training.software=megatron-lm %s",
-		 overrides);
-	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		char *value = strchr(word, '=');
-
-		*value++ = '\0';
-		ck_assert_msg(sc_config_set(&cfg, word, value, "test", &arena, &err) == 0, "%s",
-			      err.text);
-	}
+	set_all(&cfg,
+		"model.family=gpt cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
+		"cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.hidden=2048 model.heads=16 "
+		"model.seq=1024 model.vocab=51200 training.precision=fp16 training.recompute=full "
+		"training.attention=unfused training.software=megatron-lm",
+		&arena);
+	set_all(&cfg, overrides, &arena);
 	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
 	return req;
 }

@@ -8,6 +8,7 @@
 
 #include "predict/op_names.h"
 #include "predict/transformer_ops.h"
+#include "request_fixture.h"
 
 #define TOLERANCE 1e-9 /* relative: the same products, summed in another order */
 
@@ -30,21 +31,6 @@ static void tear_down(void)
 	sc_arena_release(&arena);
 }
 
-static void set_all(struct sc_config *cfg, const char *overrides)
-{
-	char text[1024], *word, *save = NULL;
-	struct sc_err err = {0};
-
-	snprintf(text, sizeof(text), "%s", overrides);
-	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		char *value = strchr(word, '=');
-
-		*value++ = '\0';
-		ck_assert_msg(sc_config_set(cfg, word, value, "test", &arena, &err) == 0, "%s",
-			      err.text);
-	}
-}
-
 /* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP count. */
 static struct sc_request *make_request(const char *model, const char *overrides)
 {
@@ -53,13 +39,15 @@ static struct sc_request *make_request(const char *model, const char *overrides)
 	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
-	set_all(&cfg, "cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
-		      "cluster.nic_gbit_s=400 parallel.dp=1 parallel.pp=1 parallel.tp=1 "
-		      "training.precision=bf16 training.attention=unfused "
-		      "training.software=megatron-core parallel.sequence_parallel=false "
-		      "training.global_batch=2 training.micro_batch=2");
-	set_all(&cfg, model);
-	set_all(&cfg, overrides);
+	set_all(&cfg,
+		"cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+		"cluster.nic_gbit_s=400 parallel.dp=1 parallel.pp=1 parallel.tp=1 "
+		"training.precision=bf16 training.attention=unfused "
+		"training.software=megatron-core parallel.sequence_parallel=false "
+		"training.global_batch=2 training.micro_batch=2",
+		&arena);
+	set_all(&cfg, model, &arena);
+	set_all(&cfg, overrides, &arena);
 	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
 	return req;
 }

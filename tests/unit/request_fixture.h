@@ -1,0 +1,28 @@
+/* A request by its keys, as the command line would set them. */
+#ifndef SC_TESTS_REQUEST_FIXTURE_H
+#define SC_TESTS_REQUEST_FIXTURE_H
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config.h"
+
+/* "key=value key=value ..." over what `cfg` has. */
+static inline void set_all(struct sc_config *cfg, const char *overrides, struct sc_arena *arena)
+{
+	char text[1024], *word, *save = NULL;
+	struct sc_err err = {0};
+
+	ck_assert_uint_lt(strlen(overrides), sizeof(text));
+	snprintf(text, sizeof(text), "%s", overrides);
+	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		ck_assert_msg(sc_config_set(cfg, word, value, "test", arena, &err) == 0, "%s",
+			      err.text);
+	}
+}
+
+#endif
