@@ -1,0 +1,146 @@
+/* Embedding sharding as an optimisation problem: every table takes one of its options, every shard of it
+ * goes to a rank, and the cost is that of the busiest rank. Which costs the options have is up to the
+ * objective (shard_torchrec.c, shard_hugectr.c, shard_iteration.c); the solver (shard_solve.c) knows
+ * nothing of it. */
+#ifndef SC_PREDICT_SHARD_H
+#define SC_PREDICT_SHARD_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "core/shard_plan.h"
+
+/* How the shards of an option may lie. */
+enum sc_spread {
+	SC_SPREAD_FREE,    /* each on any rank */
+	SC_SPREAD_UNIFORM, /* one on every rank: shard i on rank i */
+	SC_SPREAD_HOST,    /* one on every rank of one host: shard i on its i-th rank */
+	SC_SPREAD_ON_HOST  /* each on any rank of one host, the same for all */
+};
+struct sc_option_shard {
+	int64_t row_offset, col_offset, rows, cols;
+	double cost;       /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
+	double hbm_bytes;  /* of that rank */
+	double host_bytes; /* of its host's memory */
+	double ssd_bytes;  /* of its host's SSD */
+};
+struct sc_option {
+	uint32_t table;
+	enum sc_shard_type type;
+	enum sc_tier tier;
+	double cache_frac;
+	enum sc_spread spread;
+	uint32_t first_shard, n_shards; /* in shards[] */
+};
+/* What a column slice of that width of a table costs, for splits that are not in the list of options;
+ * false: not allowed. NULL where the objective has none. Offsets are left to the solver. */
+typedef bool (*sc_column_cost_fn)(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+				  struct sc_option_shard *out);
+enum sc_constraint_kind { SC_PIN, SC_FORBID, SC_TOGETHER, SC_APART };
+struct sc_shard_constraint {
+	enum sc_constraint_kind kind;
+	uint32_t table, other; /* other: TOGETHER and APART */
+	int32_t rank;          /* PIN, FORBID: rank, or -1: any */
+	int type, tier;        /* PIN, FORBID: of enum sc_shard_type and sc_tier, or -1: any */
+};
+struct sc_shard_problem {
+	size_t n_tables;
+	const struct sc_table *tables; /* count 1 each */
+	uint32_t world, ranks_per_host;
+	SC_VEC(struct sc_option) options; /* grouped by table, ascending */
+	SC_VEC(uint32_t) first_option;    /* of each table, n_tables + 1 */
+	SC_VEC(struct sc_option_shard) shards;
+	/* Budgets; a rank's after what the dense part takes. Arrays of world / hosts, or NULL = all alike. */
+	double hbm_bytes, host_bytes, ssd_bytes;
+	const double *rank_hbm_bytes, *rank_speed; /* heterogeneous ranks: cost / speed */
+	const double *rank_base_cost;              /* cost that every plan has there; NULL = 0 */
+	sc_column_cost_fn column_cost;
+	const void *column_ctx;
+	int64_t min_cols; /* narrowest slice of column_cost; a multiple of 4 */
+	const struct sc_shard_constraint *constraints;
+	size_t n_constraints;
+};
+void sc_shard_problem_release(struct sc_shard_problem *problem);
+
+struct sc_solve_opts {
+	double seconds;   /* deadline; 0 = the quick answer: no more than local search to its end */
+	uint64_t seed;    /* same seed, same answer, whatever the machine's speed, when `seconds` is 0 */
+	double stop_gap;  /* stop when (cost - bound) / bound is below; default 1e-6 */
+	/* Replanning: tables that may move from `current`, and bytes; NULL = a new plan. */
+	const struct sc_shard_plan *current;
+	double max_moved_bytes; /* -1 = any */
+	int64_t max_moved_tables;
+};
+struct sc_shard_solution {
+	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */
+	bool proven;                  /* cost is within stop_gap of the bound */
+	uint32_t bottleneck;          /* rank */
+	double *rank_cost, *rank_hbm; /* world of them, in the arena */
+	struct sc_shard_plan plan;
+	double seconds; /* that it took, for reports */
+};
+void sc_solve_opts_init(struct sc_solve_opts *opts);
+/* SC_ECONFLICT where no plan can hold: the text names the smallest reason (a table larger than any rank, the
+ * total over the budget, tables pinned to one rank). */
+int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
+		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+/* The lower bound alone. */
+double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
+
+/* Baselines: how planners and papers place whole tables (sharding.md §1.2; names in shard_baselines.c).
+ * `name` is looked up; the plan is scored with sc_shard_rate. */
+extern const char *const sc_baseline_names[]; /* NULL ends */
+int sc_shard_baseline(const struct sc_shard_problem *problem, const char *name, uint64_t seed,
+		      struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+/* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
+ * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
+ * and bytes, unless `over_ok`. */
+int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan, bool over_ok,
+		  struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+
+/* --- TorchRec's objective (sharding.md §1.1). Defaults are its constants. --- */
+struct sc_torchrec_topology {
+	uint32_t world, ranks_per_host;
+	double batch_per_rank;
+	double hbm_cap_bytes, ddr_cap_bytes, ssd_cap_bytes; /* of a rank, after reservation */
+	double hbm_bw, ddr_bw, hbm_ddr_bw, ssd_bw, intra_bw, inter_bw; /* bytes per ms */
+	double uvm_cache_frac, min_cw_dim;
+	double reserved_frac; /* of HBM: kept free; 0.15 by default */
+	enum sc_optimizer_state { SC_STATE_NONE, SC_STATE_ROW, SC_STATE_SAME, SC_STATE_TWICE } optimizer;
+	/* Bytes of an output and communicated element; 0 = the table's. */
+	double comm_bytes;
+	bool grid, outputs_min_pooling; /* options of type grid too; bo = min(1, L) P B (2026) */
+	bool prefetch, train_pipeline;
+};
+void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
+/* The four parts of a shard's cost, ms. */
+struct sc_torchrec_perf {
+	double fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch, input_dist;
+};
+/* All 16 options a table (20 with grid), cost = sum of the parts without input_dist. `perf` (may be
+ * NULL) gets those of each of problem->shards. column_ctx lives in the arena. */
+typedef SC_VEC(struct sc_torchrec_perf) sc_torchrec_perfs;
+int sc_torchrec_problem(const struct sc_torchrec_topology *topology, const struct sc_table_list *tables,
+			struct sc_arena *arena, sc_torchrec_perfs *perf,
+			struct sc_shard_problem *out, struct sc_err *err);
+/* TorchRec's own search: greedy and uniform proposers over its partitioner. */
+int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
+		     struct sc_shard_solution *out, struct sc_err *err);
+
+/* --- HugeCTR's planner (sharding.md §1.6): tables under a size are data parallel, the hottest split. --- */
+struct sc_hugectr_opts {
+	bool hierarchical;      /* hier_auto: per node */
+	double bw_ratio;        /* memory over communication bandwidth */
+	double dp_threshold_gb; /* 1e9 bytes; below: data parallel */
+	uint32_t gpus, gpus_per_node;
+	double optimizer_factor; /* bytes of weights and optimizer over those of weights */
+	double hbm_bytes;
+};
+struct sc_hugectr_rank {
+	double hotness_cost, table_cost, memory_gb;
+};
+int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
+		    struct sc_arena *arena, struct sc_shard_plan *out,
+		    struct sc_hugectr_rank *ranks, struct sc_err *err); /* ranks: opts->gpus of them */
+
+#endif

@@ -1,0 +1,82 @@
+/* What a trace consists of: events of one process, with the small tables they refer to. Times are int64
+ * nanoseconds from the trace's base, exact. The same for every source: our tracer, Kineto, Nsight
+ * Systems, Chakra, operator timelines. */
+#ifndef SC_TRACE_EVENT_H
+#define SC_TRACE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sc_event_class {
+	SC_EV_KERNEL,
+	SC_EV_COPY,
+	SC_EV_SET,
+	SC_EV_API,          /* runtime or driver call */
+	SC_EV_SYNC,         /* `sub`: enum sc_sync_kind */
+	SC_EV_EVENT_RECORD, /* aux0: event id */
+	SC_EV_OP,           /* framework operator on the host (cpu_op, execution-trace node) */
+	SC_EV_RANGE,        /* NVTX range, user annotation */
+	SC_EV_GPU_RANGE,    /* annotation as seen on the device */
+	SC_EV_PYTHON,
+	SC_EV_OVERHEAD, /* of profiling */
+	SC_EV_COMM,     /* host side of a collective call: record_param_comms, NCCL's NVTX or plugin */
+	SC_EV_JOB_OP,   /* operation of an operator timeline; `job` says which */
+	SC_EV_GRAPH,    /* a whole CUDA graph launch on the device */
+	SC_EV_MARK,     /* instant */
+	SC_EV_OTHER,
+	SC_N_EVENT_CLASSES
+};
+const char *sc_event_class_name(enum sc_event_class cls); /* event.c */
+
+enum sc_sync_kind { SC_SYNC_EVENT, SC_SYNC_STREAM_WAIT, SC_SYNC_STREAM, SC_SYNC_CONTEXT, SC_SYNC_OTHER };
+enum sc_copy_kind { SC_COPY_UNKNOWN, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_D2D, SC_COPY_P2P, SC_COPY_H2H };
+enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
+
+enum { SC_TRACE_NO_ID = 0 }; /* of strings, lanes, configs, comms: ids count from 1 */
+
+/* Where an event happened: a host thread, or a stream of a device. */
+struct sc_trace_lane {
+	uint8_t is_stream;
+	int32_t pid, tid;       /* host threads */
+	int32_t device, stream; /* streams; -1 = unknown */
+	int32_t context;
+	uint32_t name; /* string, or 0 */
+};
+/* Launch configuration of a kernel. */
+struct sc_trace_config {
+	uint32_t grid[3], block[3];
+	uint32_t registers, shared_bytes; /* a thread's; a block's, static and dynamic */
+	int32_t graph_id;
+};
+/* A collective or point-to-point call as far as the source says. */
+struct sc_trace_comm {
+	uint32_t collective; /* string, as the source writes it: "all_to_all", "ncclAllReduce" */
+	uint32_t dtype, group_name, group_ranks; /* strings; ranks as "[0, 1]" */
+	uint64_t comm_hash;
+	int64_t in_elems, out_elems, bytes; /* -1 = not said */
+	int32_t group_size, peer, root;     /* -1 = not said */
+	int64_t seq;                        /* number within the communicator, -1 = not said */
+};
+/* Which operation of a training job's timeline. */
+struct sc_trace_job {
+	int32_t step, dp_rank, stage, micro_batch, chunk, seq;
+};
+
+struct sc_trace_event {
+	int64_t start_ns, dur_ns;
+	uint32_t name; /* string */
+	uint32_t lane;
+	uint8_t cls, sub;
+	uint16_t flags;
+	uint32_t correlation; /* API and what it started; 0 = none */
+	int64_t external_id;  /* op and what it started; 0 = none */
+	uint32_t config;      /* KERNEL */
+	uint32_t comm;        /* KERNEL, OP, COMM, RANGE */
+	uint32_t shapes;      /* OP: string "[[64,128],[128]]|float,float" */
+	int64_t bytes;        /* COPY, SET */
+	int64_t aux0, aux1; /* SYNC: event id, correlation of its record (-1 unknown); stream waited on in
+	                     * `aux1` for STREAM_WAIT if no record; OP: sequence number, forward thread */
+	struct sc_trace_job job; /* JOB_OP */
+};
+
+#endif
