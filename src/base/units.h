@@ -14,6 +14,7 @@
 #define SC_BYTES_PER_KIB 1024.0
 #define SC_BYTES_PER_MIB (1024.0 * 1024.0)
 #define SC_BYTES_PER_GIB (1024.0 * 1024.0 * 1024.0)
+#define SC_BYTES_PER_GB 1e9
 #define SC_BITS_PER_BYTE 8.0
 #define SC_PCT 100.0              /* of a whole */
 #define SC_BYTES_US_PER_GBPS 1e3  /* bytes in a microsecond at 1 GB/s */

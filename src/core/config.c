@@ -6,10 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/config_priv.h"
 #include "core/paths.h"
 #include "core/profile_priv.h"
 
-enum { MAX_ORIGINS = 128 };
+enum { MAX_ORIGINS = 1024 };
 
 static void init_model(struct sc_model *model)
 {
@@ -33,6 +34,11 @@ static void init_model(struct sc_model *model)
 		.rope_head_dim = SC_NOT_GIVEN,
 		.v_head_dim = SC_NOT_GIVEN,
 		.tied_embeddings = SC_NOT_GIVEN,
+		.dense_features = SC_NOT_GIVEN,
+		.interaction = (enum sc_interaction)SC_NOT_GIVEN,
+		.cross_layers = SC_NOT_GIVEN,
+		.low_rank = SC_NOT_GIVEN,
+		.interact_stride = SC_NOT_GIVEN,
 	};
 }
 
@@ -54,6 +60,11 @@ void sc_config_init(struct sc_config *config)
 	config->gpus = SC_NOT_GIVEN;
 	init_cluster(&config->cluster);
 	init_model(&config->model);
+	config->sharding = (struct sc_sharding_plan){
+		.bw_ratio = SC_NOT_GIVEN,
+		.dp_threshold_gb = SC_NOT_GIVEN,
+		.column_slice_elements = SC_NOT_GIVEN,
+	};
 	config->parallel = (struct sc_parallel){
 		.tp = SC_NOT_GIVEN,
 		.pp = SC_NOT_GIVEN,
@@ -132,6 +143,8 @@ static void add_origins(struct sc_config *config, const struct sc_origin *at, si
 static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc_arena *arena,
 		  const struct sc_yaml_opts *opts, struct sc_err *err)
 {
+	/* a section's own file, if it is one's */
+	const char *file = map->child && map->n_children == 1 ? map->child->file : map->file;
 	struct sc_yaml_opts own = {.open_ref = open_ref, .cap_origins = MAX_ORIGINS};
 	size_t n;
 	int rc;
@@ -142,6 +155,8 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 	}
 	own.origins = sc_arena_alloc(arena, MAX_ORIGINS * sizeof(*own.origins));
 	rc = sc_yaml_decode(map, sc_config_fields, config, arena, &own, err);
+	if (rc == 0)
+		rc = sc_model_fill_tables(&config->model, file, arena, err);
 	if (rc)
 		return rc;
 	n = own.n_origins < MAX_ORIGINS ? own.n_origins : MAX_ORIGINS;
@@ -262,6 +277,10 @@ static int set_value(struct sc_config *config, const char *path, const char *tex
 	if (field->type == SC_F_IGNORE)
 		return sc_err_set(err, SC_EUNSUPPORTED, "%s: can only be set in a file", path);
 	rc = sc_field_set_text(field, path, text, config, base_offset, arena, err);
+	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
+		config->model.tables = (struct sc_structs){0};
+		rc = sc_model_fill_tables(&config->model, config->file, arena, err);
+	}
 	if (rc)
 		return rc;
 	origin = sc_arena_alloc(arena, sizeof(*origin));

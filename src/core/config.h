@@ -6,6 +6,7 @@
 #include "base/fields.h"
 #include "base/yaml.h"
 #include "core/device.h"
+#include "core/embedding.h"
 #include "core/fabric.h"
 #include "core/op.h"
 #include "core/software.h"
@@ -40,6 +41,9 @@ enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 enum sc_optimizer { SC_OPT_ADAM, SC_OPT_SGD, SC_OPT_ADAGRAD, SC_OPT_NONE };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
+/* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross layers
+ * (DCNv2, Wang et al. 2021). */
+enum sc_interaction { SC_INTERACT_DOT, SC_INTERACT_CAT, SC_INTERACT_DCNV2 };
 enum sc_lora_targets { SC_LORA_ATTENTION, SC_LORA_ALL }; /* linear layers that have adapters */
 
 /* So many whole nodes of a mixed cluster with this GPU. */
@@ -69,6 +73,24 @@ struct sc_model {
 	 * model has none. */
 	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
 	int tied_embeddings; /* 0, 1; default: the family's */
+	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
+	int64_t dense_features;
+	struct sc_ints bottom_mlp, top_mlp;
+	enum sc_interaction interaction;
+	int64_t cross_layers, low_rank;
+	int64_t interact_stride; /* cat: embeddings are averaged over so many columns; default 1 */
+	struct sc_structs tables; /* struct sc_table */
+	const char *tables_csv;   /* a file that lists them instead */
+};
+/* Embedding sharding of a DLRM. */
+struct sc_sharding_plan {
+	const char *plan; /* a plan's file; else the planner makes one */
+	enum sc_planner planner;
+	/* HugeCTR's planner: memory bandwidth over the network's, by its recipe for the node count if not
+	 * given; tables under a size, 1e9 bytes, are data parallel. */
+	double bw_ratio, dp_threshold_gb;
+	/* Slices of columns are made of tables with more elements (distributed-embeddings). */
+	double column_slice_elements;
 };
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;
@@ -112,6 +134,7 @@ struct sc_config {
 	struct sc_model model;
 	struct sc_parallel parallel;
 	struct sc_training training;
+	struct sc_sharding_plan sharding;
 	struct sc_structs stragglers; /* struct sc_straggler */
 	const char *file;             /* it was loaded from, or NULL */
 	const struct sc_origins *origins;
@@ -142,6 +165,7 @@ struct sc_request {
 };
 
 extern const struct sc_field sc_config_fields[];
+
 enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention, lora_targets */
 /* Where the value of "parallel.tp" was given, or NULL: a default. */
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
@@ -187,6 +211,7 @@ struct sc_family_traits {
 	bool experts;           /* mixture of experts */
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
+double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
 bool sc_model_is_moe(const struct sc_model *model); /* resolved: has experts */
 bool sc_model_is_mla(const struct sc_model *model);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */

@@ -385,7 +385,8 @@ int sc_config_check(const struct sc_resolver *res)
 
 	for (size_t i = 0; rc == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
 		rc = checks[i](res);
-	if (rc == 0 && res->request->config.model.family != SC_DLRM)
-		rc = check_transformer(res);
-	return rc;
+	if (rc)
+		return rc;
+	return res->request->config.model.family == SC_DLRM ? sc_config_check_dlrm(res)
+							     : check_transformer(res);
 }

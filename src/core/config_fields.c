@@ -2,6 +2,7 @@
 #include <float.h>
 
 #include "core/config_priv.h"
+#include "core/reuse.h"
 
 #define NUMBER(type_, struct_, member, lo, hi, text)                                       \
 	{                                                                                  \
@@ -27,11 +28,7 @@
 		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_config, member), \
 		.sub = table, .may_be_file = is_file, .help = text                                 \
 	}
-/* Keys of the contract that no part reads yet. */
-#define RESERVED(name, text)                                   \
-	{                                                      \
-		.key = name, .type = SC_F_IGNORE, .help = text \
-	}
+#define INTS(struct_, member, lo, hi, text) NUMBER(SC_F_INTS, struct_, member, lo, hi, text)
 
 _Static_assert(sizeof(enum sc_family) == sizeof(int) && sizeof(enum sc_precision) == sizeof(int),
 	       "SC_F_ENUM writes an int");
@@ -96,6 +93,19 @@ static const struct sc_name LORA_TARGET_NAMES[] = {
 	{"all", SC_LORA_ALL},
 	{0},
 };
+static const struct sc_name INTERACTION_NAMES[] = {
+	{"dot", SC_INTERACT_DOT},
+	{"cat", SC_INTERACT_CAT},
+	{"dcnv2", SC_INTERACT_DCNV2},
+	{0},
+};
+static const struct sc_name STORAGE_NAMES[] = {
+	{"fp32", SC_FP32 + 1},
+	{"fp16", SC_FP16 + 1},
+	{"bf16", SC_BF16 + 1},
+	{"fp8", SC_FP8 + 1},
+	{0},
+};
 static const struct sc_name BOOL_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 
 static const struct sc_field NODE_KIND_FIELDS[] = {
@@ -133,6 +143,48 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	{0},
 };
+#define MAX_POOLING 1e6
+static const struct sc_field TABLE_FIELDS[] = {
+	STR(sc_table, name, "default: table_0, table_1 ..."),
+	{.key = "rows",
+	 .type = SC_F_INT,
+	 .offset = offsetof(struct sc_table, rows),
+	 .min = 1,
+	 .max = SC_MAX_TABLE_ROWS,
+	 .required = true,
+	 .help = "entries"},
+	{.key = "dim",
+	 .type = SC_F_INT,
+	 .offset = offsetof(struct sc_table, dim),
+	 .min = 1,
+	 .max = SC_MAX_TABLE_DIM,
+	 .required = true,
+	 .help = "elements of an entry"},
+	DOUBLE(sc_table, pooling, 0, MAX_POOLING, "lookups of a sample and feature; default 1"),
+	INT(sc_table, count, 1, SC_MAX_TABLES, "tables alike; default 1"),
+	INT(sc_table, features, 1, 1000, "features that share it; default 1"),
+	ENUM(sc_table, storage, STORAGE_NAMES, "type of the weights; default: the software's"),
+	BOOL(sc_table, weighted, "lookups have weights"),
+	BOOL(sc_table, sequence, "lookups are not pooled"),
+	{.key = "reuse",
+	 .type = SC_F_STRUCT,
+	 .offset = offsetof(struct sc_table, reuse),
+	 .sub = sc_reuse_fields,
+	 .may_be_file = true,
+	 .help = "how often rows come back; default: reuse/default.yaml"},
+	{0},
+};
+static const struct sc_field SHARDING_PLAN_FIELDS[] = {
+	STR(sc_sharding_plan, plan, "file of a plan; else the planner makes one"),
+	ENUM(sc_sharding_plan, planner, sc_planner_names, "default: the software's"),
+	DOUBLE(sc_sharding_plan, bw_ratio, 1e-3, 1e6,
+	       "hugectr: memory over network bandwidth; default: its recipe's"),
+	DOUBLE(sc_sharding_plan, dp_threshold_gb, 0, 1e6,
+	       "hugectr: smaller tables are data parallel, 1e9 bytes; default: its recipe's"),
+	DOUBLE(sc_sharding_plan, column_slice_elements, 1, 1e18,
+	       "memory_balanced: larger tables are cut into columns"),
+	{0},
+};
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM(sc_model, family, sc_family_names, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers"),
@@ -153,13 +205,20 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, rope_head_dim, 0, MAX_HIDDEN, "latent attention: rotary part of a head"),
 	INT(sc_model, v_head_dim, 1, MAX_HIDDEN, "latent attention: width of a head's values"),
 	ENUM(sc_model, tied_embeddings, BOOL_NAMES, "output layer is the word embedding"),
-	RESERVED("dense_features", "DLRM"),
-	RESERVED("bottom_mlp", "DLRM"),
-	RESERVED("top_mlp", "DLRM"),
-	RESERVED("interaction", "DLRM: dot, cat, dcnv2"),
-	RESERVED("cross_layers", "DLRM, dcnv2"),
-	RESERVED("low_rank", "DLRM, dcnv2"),
-	RESERVED("tables", "DLRM embedding tables"),
+	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample"),
+	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP"),
+	INTS(sc_model, top_mlp, 1, MAX_HIDDEN, "DLRM: widths of the last MLP, the logit included"),
+	ENUM(sc_model, interaction, INTERACTION_NAMES, "DLRM: of the features"),
+	INT(sc_model, cross_layers, 1, 1000, "DLRM, dcnv2: cross layers"),
+	INT(sc_model, low_rank, 1, MAX_HIDDEN, "DLRM, dcnv2: rank of a cross layer's matrix"),
+	INT(sc_model, interact_stride, 1, MAX_HIDDEN, "DLRM, cat: columns averaged into one"),
+	{.key = "tables",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_model, tables),
+	 .sub = TABLE_FIELDS,
+	 .elem_bytes = sizeof(struct sc_table),
+	 .help = "DLRM: embedding tables"},
+	STR(sc_model, tables_csv, "DLRM: a CSV file that lists the tables"),
 	{0},
 };
 static const struct sc_field PARALLEL_FIELDS[] = {
@@ -234,6 +293,6 @@ const struct sc_field sc_config_fields[] = {
 	 .sub = STRAGGLER_FIELDS,
 	 .elem_bytes = sizeof(struct sc_straggler),
 	 .help = "slow ranks"},
-	RESERVED("sharding", "where the embedding tables of a DLRM go"),
+	SECTION(sharding, SHARDING_PLAN_FIELDS, false, "where the embedding tables of a DLRM go"),
 	{0},
 };

@@ -31,6 +31,10 @@ void sc_config_fill_options(struct sc_request *request);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_experts(const struct sc_resolver *res);
+int sc_config_check_dlrm(const struct sc_resolver *res);
+/* config_dlrm.c: reads tables_csv, named in file `from`, and fills what tables leave out. */
+int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+			 struct sc_err *err);
 /* Of a request that was checked; returns 0. */
 int sc_config_warn(const struct sc_resolver *res);
 

@@ -143,6 +143,8 @@ static int resolve_model(const struct sc_resolver *res)
 		if (rc)
 			return rc;
 	}
+	if (model->family == SC_DLRM && (int)model->interaction == SC_NOT_GIVEN)
+		model->interaction = SC_INTERACT_DOT;
 	resolve_widths(model);
 	return 0;
 }

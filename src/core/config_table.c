@@ -13,17 +13,6 @@ static unsigned header_column(const struct sc_csv *csv, size_t column)
 	return (unsigned)at;
 }
 
-/* Keys below one that no part reads yet, as sharding.planner. */
-static bool is_below_reserved(const char *header, struct sc_arena *arena)
-{
-	const char *key = sc_arena_strndup(arena, header, strcspn(header, ".")), *nearest;
-	size_t base_offset;
-	const struct sc_field *field =
-		sc_field_find(sc_config_fields, key, &base_offset, arena, &nearest);
-
-	return field && field->type == SC_F_IGNORE;
-}
-
 static int unknown_header(const struct sc_csv *csv, size_t column, const char *nearest,
 			  struct sc_err *err)
 {
@@ -50,8 +39,7 @@ static int bind_column(struct sc_config_table *table, size_t column, struct sc_a
 		return 0;
 	field = sc_field_find(sc_config_fields, header, &base_offset, arena, &nearest);
 	if (!field)
-		return is_below_reserved(header, arena) ? 0
-							: unknown_header(csv, column, nearest, err);
+		return unknown_header(csv, column, nearest, err);
 	if (field->type == SC_F_IGNORE)
 		return 0;
 	table->columns[table->n_columns++] = (struct sc_config_column){

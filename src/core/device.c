@@ -97,6 +97,24 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	SOURCE,
 	{0},
 };
+static const struct sc_field EMBEDDING_FIELDS[] = {
+	FRAC(sc_embedding_coef, hbm_eff, "share of peak HBM bandwidth of random rows"),
+	FRAC(sc_embedding_coef, update_eff, "the same of rows read and written back"),
+	DOUBLE(sc_embedding_coef, l2_ratio, 0.1, 100, "last cache's bandwidth over peak HBM's"),
+	DOUBLE(sc_embedding_coef, lookup_cycles, 0, 1e6, "SM cycles for a row gathered"),
+	DOUBLE(sc_embedding_coef, row_cycles, 0, 1e6, "SM cycles for a row updated"),
+	DOUBLE(sc_embedding_coef, run_cycles, 0, 1e6, "for a lookup of the longest run of a row"),
+	DOUBLE(sc_embedding_coef, run_max, 1, 1e9, "lookups at which a run is cut"),
+	DOUBLE(sc_embedding_coef, sort_bytes, 0, 1e6, "HBM traffic to sort one index"),
+	US(sc_embedding_coef, sort_us, "the sort's launches, us"),
+	US(sc_embedding_coef, fixed_us, "shortest kernel, us"),
+	FRAC(sc_embedding_coef, uvm_eff, "share of the PCIe rate of rows over UVM"),
+	FRAC(sc_embedding_coef, prefetch_eff, "share of the PCIe rate of rows into the cache"),
+	DOUBLE(sc_embedding_coef, ssd_gbps, 1e-3, 1e3, "of a rank's share, 1e9 bytes/s"),
+	SPREAD(sc_embedding_coef),
+	SOURCE,
+	{0},
+};
 static const struct sc_field HOST_FIELDS[] = {
 	US(sc_host_coef, launch_us, "CPU time of one bare kernel launch, us"),
 	SPREAD(sc_host_coef),
@@ -135,6 +153,7 @@ const struct sc_field sc_device_fields[] = {
 	SECTION(simt, SIMT_FIELDS, "models/gemm.c, without tensor cores"),
 	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),
 	SECTION(rowwise, ROWWISE_FIELDS, "models/rowwise.c"),
+	SECTION(embedding, EMBEDDING_FIELDS, "models/embedding_kernel.c"),
 	SECTION(host, HOST_FIELDS, "launches"),
 	SECTION(band, BAND_FIELDS, "how far the models are to be trusted"),
 	STR(fitted, "blocks that were measured on this GPU"),

@@ -61,6 +61,22 @@ struct sc_rowwise_coef {
 	double sm_frac;    /* share of the SMs that saturates memory */
 	double spread_frac;
 };
+struct sc_embedding_coef {
+	double hbm_eff;       /* share of peak HBM bandwidth that reading random rows reaches */
+	double update_eff;    /* the same of rows read and written back */
+	double l2_ratio;      /* bandwidth of the last cache over peak HBM bandwidth */
+	double lookup_cycles; /* of an SM, for a row or a gradient gathered */
+	double row_cycles;    /* of an SM, for a row updated */
+	double run_cycles,
+		run_max; /* for a lookup of the longest run of one row; lookups that a run is cut at */
+	double sort_bytes; /* HBM traffic to sort one index, at hbm_eff */
+	double sort_us;    /* the launches of the sort, however short */
+	double fixed_us;   /* shortest kernel */
+	double uvm_eff,
+		prefetch_eff; /* share of the PCIe rate: rows over UVM; rows into the cache */
+	double ssd_gbps;      /* of a rank's share */
+	double spread_frac;
+};
 struct sc_host_coef {
 	double launch_us; /* CPU time of one bare kernel launch, framework apart */
 	double spread_frac;
@@ -88,6 +104,7 @@ struct sc_device {
 	struct sc_simt_coef simt;
 	struct sc_attention_coef attention;
 	struct sc_rowwise_coef rowwise;
+	struct sc_embedding_coef embedding;
 	struct sc_host_coef host;
 	struct sc_band_coef band;
 	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a trend. */

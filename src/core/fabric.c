@@ -87,6 +87,12 @@ static const struct sc_field RAMP_FIELDS[] = {
 	US("p2p_simple_us", RAMP(p2p_simple_us), "send/recv, added when large, us"),
 	US("peer_us", RAMP(peer_us), "all-to-all, each peer, us"),
 	FRAC("pcie_eff", RAMP(pcie_eff), "share of the PCIe peak between GPUs"),
+	{.key = "host_path_gbps",
+	 .type = SC_F_DOUBLE,
+	 .offset = RAMP(host_path_gbps),
+	 .min = 0,
+	 .max = 1e6,
+	 .help = "all-to-all of GPUs without links, a GPU's rate, 1e9 bytes/s; 0 = no limit"},
 	{0},
 };
 static const struct sc_field CURVE_FIELDS[] = {

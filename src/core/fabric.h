@@ -39,6 +39,7 @@ struct sc_fabric_ramp {
 	double p2p_simple_us;
 	double peer_us; /* all-to-all: a per peer */
 	double pcie_eff;
+	double host_path_gbps; /* of a GPU, to peers it has no link to, where all exchange at once; 0 = no limit */
 };
 /* One machine's measured times of a collective by size, smoothed; they go before the formulas. */
 struct sc_fabric_curve {

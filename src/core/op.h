@@ -13,6 +13,7 @@ enum sc_op_kind {
 	SC_OP_ATTENTION, /* fused (flash) */
 	SC_OP_ROWWISE,   /* elementwise, norms, softmax, copies: bytes decide */
 	SC_OP_OPTIMIZER,
+	SC_OP_EMBEDDING, /* lookups of several tables in one kernel, or the update of their rows */
 	SC_OP_COLLECTIVE,
 	SC_OP_HOST,
 	SC_N_OP_KINDS
@@ -36,6 +37,26 @@ struct sc_rowwise_shape {
 	int n_kernels; /* how many launches it stands for */
 };
 
+/* Forward gathers and pools rows; backward adds the outputs' gradients to the rows that were looked up and
+ * steps the optimizer; prefetch brings rows from the host into the cache. */
+enum sc_embedding_pass { SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD, SC_EMBEDDING_PREFETCH };
+/* Sums over the tables of the kernel; models/embedding_kernel.h makes them. A row's bytes are counted where they
+ * are found: in memory, in the last cache, beyond PCIe. */
+struct sc_embedding_shape {
+	enum sc_embedding_pass pass;
+	double tables;
+	double lookups;      /* with repeats */
+	double unique_rows;  /* distinct rows */
+	double outputs;      /* pooled rows */
+	double hbm_bytes;    /* of rows, in whole 32-byte sectors, read or written */
+	double l2_bytes;     /* of rows, and of gradients gathered */
+	double stream_bytes; /* offsets, indices, outputs: in order */
+	double host_bytes;   /* over PCIe, one direction's worth */
+	double ssd_bytes;
+	double sort_keys;   /* indices sorted, to bring the lookups of a row together */
+	double longest_run; /* lookups of the most popular row: their gradients are one sum */
+};
+
 enum sc_collective {
 	SC_ALL_REDUCE,
 	SC_ALL_GATHER,
@@ -57,6 +78,7 @@ struct sc_op {
 		struct sc_gemm_shape gemm;
 		struct sc_attention_shape attention;
 		struct sc_rowwise_shape rowwise; /* and optimizer */
+		struct sc_embedding_shape embedding;
 		struct sc_collective_shape collective;
 	} u;
 };

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/strbuf.h"
 #include "base/vec.h"
 #include "core/embedding.h"
 
@@ -37,15 +38,21 @@ struct sc_table_placement {
 	enum sc_tier tier;
 	double cache_frac; /* CACHED: rows in HBM over all rows; else 0 */
 	uint32_t first_shard, n_shards;
+	const char *module;    /* the path of the module that has it; NULL = not said */
+	unsigned line, column; /* where its entry begins in plan->file; 0 = not known */
 };
 struct sc_shard_plan {
-	uint32_t world, ranks_per_host;
+	uint32_t world, ranks_per_host;           /* ranks_per_host 0: a file that does not say */
 	SC_VEC(struct sc_table_placement) tables; /* strings in the arena it was made with */
 	SC_VEC(struct sc_shard) shards;           /* of a table together, by offset */
+	const char *file;                         /* it was read from, or NULL */
 };
+enum { SC_PLAN_MAX_BYTES = 256 << 20, SC_PLAN_MAX_TABLES = 1 << 20, SC_PLAN_MAX_SHARDS = 1 << 24 };
+enum { SC_PLAN_MAX_WORLD = 1 << 20 };
 void sc_shard_plan_release(struct sc_shard_plan *plan);
 /* Proves: shards of each table cover it once without overlap (every rank has all of it if it is data
- * parallel), ranks in range, host-wise types on one host. The error names table and shard. */
+ * parallel), ranks in range, host-wise types on one host (if the plan says what a host is). Row-wise
+ * shards may lie on fewer ranks than there are, and be empty. The error names table and shard. */
 int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err);
 /* Does the plan place exactly these tables (names, rows, dims; `count` expanded)? */
 int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table *tables,
@@ -62,6 +69,20 @@ void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_
  * NeuroShard task with its plan. Formats that do not say sizes take them from `tables` (may be empty). */
 int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
 		       struct sc_shard_plan *out, struct sc_err *err);
+/* The same of text in memory; `file` names it in messages. */
+int sc_shard_plan_parse(const char *text, size_t n, const char *file,
+			const struct sc_table_list *tables, struct sc_arena *arena,
+			struct sc_shard_plan *out, struct sc_err *err);
 int sc_shard_plan_save(const char *path, const struct sc_shard_plan *plan, struct sc_err *err);
+/* The JSON text that save writes. */
+void sc_shard_plan_print(const struct sc_shard_plan *plan, struct sc_strbuf *out);
+/* Tables of a DreamShard or NeuroShard task: `configs` is their table_configs.json, line `task` (from 1)
+ * of `tasks` names some of them and (NeuroShard) their dims. */
+struct sc_shard_task {
+	const char *configs, *tasks;
+	size_t task;
+};
+int sc_shard_task_load(const struct sc_shard_task *task, struct sc_arena *arena,
+		       struct sc_table_list *out, struct sc_err *err);
 
 #endif

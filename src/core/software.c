@@ -42,6 +42,31 @@ static const struct sc_name SELECTIVE_NAMES[] = {
 	{"ops", SC_SELECTIVE_OPS},
 	{0},
 };
+#undef AT
+#define AT(member) offsetof(struct sc_dlrm_habits, member)
+static const struct sc_field DLRM_FIELDS[] = {
+	ENUM(planner, sc_planner_names, "of embedding tables; default stepcast"),
+	BOOL(half_tables, "tables in half precision where GEMMs are"),
+	BOOL(half_exchange, "pooled rows exchanged in half precision where GEMMs are"),
+	BOOL(row_wise_adagrad, "one number of state a row"),
+	BOOL(atomic_sgd, "gradients added to rows without sorting"),
+	BOOL(fused_tables, "one kernel for all tables of a rank"),
+	BOOL(partial_sums, "row slices send partial sums, added up within a node"),
+	BOOL(index_exchange, "indices exchanged by table"),
+	BOOL(index_ahead, "a batch ahead"),
+	BOOL(embedding_stream, "beside the bottom MLP"),
+	BOOL(one_rank_bottom, "rank 0 of 5 or more runs the bottom MLP for all"),
+	BOOL(fused_mlp, "bias and activation ride on the GEMMs"),
+	BOOL(fused_interaction, "one kernel"),
+	BOOL(overlaps_reduction, "dense gradients reduced during backward"),
+	DOUBLE(embedding_eff, 0.01, 10, "speed of embedding kernels over the device's; default 1"),
+	US(host_sample_us, "CPU time of the input pipeline a sample of a rank, us"),
+	US(table_us, "GPU time a table that is not fused and step, us"),
+	US(output_us, "GPU time a vector that is exchanged, where tables are not fused, us"),
+	{0},
+};
+#undef AT
+#define AT(member) offsetof(struct sc_software, member)
 const struct sc_field sc_software_fields[] = {
 	SC_PROFILE_KEYS,
 	STR(id, "the file's stem"),
@@ -106,6 +131,11 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(reserve_frac, 0, 2, "allocator slack, of the tensors' bytes; default 0"),
 	DOUBLE(spread_frac, 0, 2, "residual spread of the host model, 1 sigma, relative"),
 	DOUBLE(residual_frac, 0, 1, "one sigma of iterations around the model, relative"),
+	{.key = "dlrm",
+	 .type = SC_F_STRUCT,
+	 .offset = AT(dlrm),
+	 .sub = DLRM_FIELDS,
+	 .help = "recommendation models"},
 	DOUBLE(loss_all_reduce, 0, 1e4, "small world-wide syncs per iteration"),
 	{0},
 };
@@ -127,6 +157,9 @@ int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software 
 	software.link_eff = software.net_eff = 1;
 	software.unpadded_from_seq = software.length_bin_tokens = software.comm_latency_us = 0;
 	software.reserve_frac = software.loss_copies = 0; /* memory alone; few profiles say */
+	software.dlrm.embedding_eff = 1;
+	software.dlrm.host_sample_us = software.dlrm.table_us = 0;
+	software.dlrm.output_us = 0;
 	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
 	if (rc)
 		return rc;

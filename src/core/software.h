@@ -3,6 +3,7 @@
 #define SC_CORE_SOFTWARE_H
 
 #include "base/fields.h"
+#include "core/embedding.h"
 
 enum sc_grad_sync {
 	SC_GRAD_AFTER,
@@ -13,6 +14,32 @@ enum sc_p2p_sync { SC_P2P_SYNC, SC_P2P_ASYNC }; /* does the host wait for pipeli
 /* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
  * attention and every second matrix product (torchtitan's per-op policy). */
 enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
+
+/* Recommendation models. */
+struct sc_dlrm_habits {
+	enum sc_planner planner; /* of embedding tables where none is named */
+	bool half_tables;        /* tables in half precision where GEMMs are */
+	bool half_exchange;      /* their outputs and gradients are exchanged in it */
+	bool row_wise_adagrad;   /* adagrad keeps one number a row */
+	bool atomic_sgd;         /* sgd adds gradients to rows as they come, nothing is sorted */
+	bool fused_tables;       /* one kernel looks up in all tables of a rank, else one each */
+	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
+	 * else they are reduce-scattered. */
+	bool partial_sums;
+	bool index_exchange;     /* ranks read their own samples, and exchange indices by table */
+	bool index_ahead;        /* they do so for the next batch, beside this one's step */
+	bool embedding_stream;   /* embeddings run on a stream of their own, beside the bottom MLP */
+	bool one_rank_bottom;    /* with 5 GPUs or more rank 0 runs the bottom MLP, and has no tables */
+	bool fused_mlp;          /* bias, activation and their gradients ride on the GEMMs */
+	bool fused_interaction;  /* one kernel, else products of matrices and copies */
+	bool overlaps_reduction; /* of dense gradients, with backward */
+	double embedding_eff;    /* speed of its embedding kernels over the device's; default 1 */
+	double host_sample_us; /* CPU time of the input pipeline for a sample of a rank */
+	/* GPU time a step for each table of a rank where they are not fused: distinct ids, casts, copies */
+	double table_us;
+	/* The same on every rank for each vector that is exchanged: cut out, put together */
+	double output_us;
+};
 
 struct sc_software {
 	const char *id;
@@ -82,6 +109,7 @@ struct sc_software {
 	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */
 	double spread_frac;  /* residual spread of the host model (one sigma, relative) */
 	double residual_frac; /* spread of whole iterations around the model that no op explains */
+	struct sc_dlrm_habits dlrm;
 	double loss_all_reduce; /* number of small world-wide syncs per iteration (loss, grad norm, overflow) */
 };
 extern const struct sc_field sc_software_fields[];

@@ -194,6 +194,21 @@ static void nvls(const struct problem *p, struct times *t)
 	finish(p, t);
 }
 
+enum { CUBE_MESH_LINKED = 5 }; /* a GPU and its neighbours */
+
+/* Bytes to peers in the node that go through its host: all over PCIe; of a cube mesh of 8 those to 3 of 7
+ * peers (DGX-1: each GPU has links to 4). */
+static double host_path_us(const struct problem *p, double to_peer)
+{
+	double local = p->span->max_ranks_per_node, n = p->pcie ? local - 1 : 0;
+
+	if (!p->pcie && p->f->topology == SC_LINK_CUBE_MESH && local > CUBE_MESH_LINKED)
+		n = fmin(local - CUBE_MESH_LINKED, 3);
+	if (!(p->f->ramp.host_path_gbps > 0))
+		return 0;
+	return sc_bytes_us(n * to_peer, p->f->ramp.host_path_gbps);
+}
+
 static void all_to_all(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -209,6 +224,7 @@ static void all_to_all(const struct problem *p, struct times *t)
 	if (local > 1) {
 		t->link_bytes = (local - 1) * to_peer;
 		t->link_us += sc_bytes_us(t->link_bytes, p->link_gbps);
+		t->link_us = fmax(t->link_us, host_path_us(p, to_peer));
 	}
 	if (p->span->n_nodes > 1) {
 		t->net_bytes = local * (n - local) * to_peer;

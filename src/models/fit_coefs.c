@@ -70,6 +70,23 @@ static const struct sc_fit_coef_row ROWWISE[] = {
 	COEF(rowwise, fixed_us, 0.1, 500),
 	{0},
 };
+static const struct sc_fit_coef_row EMBEDDING[] = {
+	COEF(embedding, hbm_eff, 0.05, 1),
+	COEF(embedding, update_eff, 0.05, 1),
+	MINOR(embedding, l2_ratio, 0.5, 20),
+	MINOR(embedding, lookup_cycles, 0.1, 1e3),
+	COEF(embedding, row_cycles, 1, 1e5),
+	MINOR(embedding, run_cycles, 0.1, 1e3),
+	MINOR(embedding, run_max, 1e2, 1e7),
+	MINOR(embedding, sort_bytes, 1, 1e4),
+	MINOR(embedding, sort_us, 0.1, 1e3),
+	COEF(embedding, fixed_us, 0.1, 500),
+	/* tables hold no rows of the host's memory: these stay */
+	{.name = "uvm_eff", .offset = offsetof(struct sc_device, embedding.uvm_eff)},
+	{.name = "prefetch_eff", .offset = offsetof(struct sc_device, embedding.prefetch_eff)},
+	{.name = "ssd_gbps", .offset = offsetof(struct sc_device, embedding.ssd_gbps)},
+	{0},
+};
 static const struct sc_fit_coef_row HOST[] = {
 	COEF(host, launch_us, 0.05, 1e3),
 	{0},
@@ -93,8 +110,11 @@ static const struct sc_fit_coef_row NETS[] = {
 
 /* The optimizer's model shares the coefficients of the row-wise one. */
 const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS] = {
-	[SC_FIT_GEMM] = {"gemm", GEMM},          [SC_FIT_ATTENTION] = {"attention", ATTENTION},
-	[SC_FIT_ROWWISE] = {"rowwise", ROWWISE}, [SC_FIT_OPTIMIZER] = {"rowwise", ROWWISE},
+	[SC_FIT_GEMM] = {"gemm", GEMM},
+	[SC_FIT_ATTENTION] = {"attention", ATTENTION},
+	[SC_FIT_ROWWISE] = {"rowwise", ROWWISE},
+	[SC_FIT_OPTIMIZER] = {"rowwise", ROWWISE},
+	[SC_FIT_EMBEDDING] = {"embedding", EMBEDDING},
 	[SC_FIT_HOST] = {"host", HOST},
 };
 const struct sc_fit_block sc_fit_simt = {"simt", SIMT};
@@ -102,9 +122,13 @@ const struct sc_fit_block sc_fit_links = {"links", LINKS};
 const struct sc_fit_block sc_fit_nets = {"nets", NETS};
 
 const char *const sc_fit_kind_names[] = {
-	[SC_FIT_GEMM] = "gemm",       [SC_FIT_ATTENTION] = "attention",
-	[SC_FIT_ROWWISE] = "rowwise", [SC_FIT_OPTIMIZER] = "optimizer",
-	[SC_FIT_HOST] = "host",       [SC_FIT_COLLECTIVE] = "collective",
+	[SC_FIT_GEMM] = "gemm",
+	[SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ROWWISE] = "rowwise",
+	[SC_FIT_OPTIMIZER] = "optimizer",
+	[SC_FIT_EMBEDDING] = "embedding",
+	[SC_FIT_HOST] = "host",
+	[SC_FIT_COLLECTIVE] = "collective",
 	[SC_N_FIT_KINDS] = NULL,
 };
 

@@ -69,6 +69,7 @@ static void copy_coefs(struct sc_device *to, const struct sc_device *from)
 	to->simt = from->simt;
 	to->attention = from->attention;
 	to->rowwise = from->rowwise;
+	to->embedding = from->embedding;
 	to->host = from->host;
 }
 
@@ -299,6 +300,8 @@ void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fi
 		add_block(out, &sc_fit_simt, &model->device, sc_fit_simt.name);
 	if (opts->launch != SC_FIT_LAUNCH_NONE && model->kind < SC_FIT_HOST)
 		add_launches(problem, set, opts, arena, out);
+	if (model->kind == SC_FIT_EMBEDDING)
+		sc_fit_embedding_mark(problem, out);
 	for (size_t i = 0; i < out->n; i++)
 		if (out->at[i].status == SC_FIT_UNDETERMINED)
 			out->at[i].value = out->at[i].start;

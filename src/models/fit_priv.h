@@ -76,6 +76,16 @@ struct sc_fit_cell {
 };
 int sc_fit_cell_read(const struct sc_fit_table *table, size_t row, const struct sc_fit_cell *cell,
 		     double *out, struct sc_err *err);
+/* One of `names`; -1 for an empty cell or a missing column. */
+int sc_fit_name_read(const struct sc_fit_table *table, size_t row, const char *column,
+		     const struct sc_name *names, int *out, struct sc_err *err);
+/* The op of an embedding's row (fit_embedding.c); dims and dtype are read. */
+int sc_fit_embedding_read(const struct sc_fit_table *table, size_t row, bool backward,
+			  struct sc_fit_row *out, struct sc_err *err);
+/* Coefficients of passes that no row is of are not fitted. */
+struct sc_fit_problem;
+struct sc_fit_params;
+void sc_fit_embedding_mark(const struct sc_fit_problem *problem, struct sc_fit_params *params);
 /* Of a name that --swap exchanges, the column that it stands for. */
 int sc_fit_column(const struct sc_fit_table *table, const char *column);
 const char *sc_fit_text(const struct sc_fit_table *table, size_t row, const char *column);

@@ -20,12 +20,17 @@ static const char *const GEMM_DIMS[] = {"batch", "m", "n", "k", NULL};
 static const char *const ATTENTION_DIMS[] = {"batch", "heads", "seq", "head_dim", NULL};
 static const char *const ROWWISE_DIMS[] = {"rows", "cols", NULL};
 static const char *const OPTIMIZER_DIMS[] = {"params", NULL};
+static const char *const EMBEDDING_DIMS[] = {"tables", "rows", "dim", "batch", NULL};
 static const char *const HOST_DIMS[] = {"launches", NULL};
 static const char *const COLLECTIVE_DIMS[] = {"bytes", "ranks", "nodes", NULL};
 const char *const *const sc_fit_dims[SC_N_FIT_KINDS] = {
-	[SC_FIT_GEMM] = GEMM_DIMS,       [SC_FIT_ATTENTION] = ATTENTION_DIMS,
-	[SC_FIT_ROWWISE] = ROWWISE_DIMS, [SC_FIT_OPTIMIZER] = OPTIMIZER_DIMS,
-	[SC_FIT_HOST] = HOST_DIMS,       [SC_FIT_COLLECTIVE] = COLLECTIVE_DIMS,
+	[SC_FIT_GEMM] = GEMM_DIMS,
+	[SC_FIT_ATTENTION] = ATTENTION_DIMS,
+	[SC_FIT_ROWWISE] = ROWWISE_DIMS,
+	[SC_FIT_OPTIMIZER] = OPTIMIZER_DIMS,
+	[SC_FIT_EMBEDDING] = EMBEDDING_DIMS,
+	[SC_FIT_HOST] = HOST_DIMS,
+	[SC_FIT_COLLECTIVE] = COLLECTIVE_DIMS,
 };
 static const struct sc_name DTYPES[] = {
 	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
@@ -36,8 +41,7 @@ static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
 static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
 static const struct sc_name ATTENTION_OPS[] = {{"flash", 0}, {0}};
 
-/* -1 for an empty cell or a missing column. */
-static int read_name(const struct sc_fit_table *t, size_t row, const char *column,
+int sc_fit_name_read(const struct sc_fit_table *t, size_t row, const char *column,
 		     const struct sc_name *names, int *out, struct sc_err *err)
 {
 	const char *text = sc_fit_text(t, row, column);
@@ -123,7 +127,7 @@ static void set_gemm(const struct sc_device *device, int is_bmm, bool backward,
 static int read_gemm(const struct sc_fit_table *t, size_t row, bool backward,
 		     struct sc_fit_row *out, struct sc_err *err)
 {
-	int is_bmm, rc = read_name(t, row, "op", GEMM_OPS, &is_bmm, err);
+	int is_bmm, rc = sc_fit_name_read(t, row, "op", GEMM_OPS, &is_bmm, err);
 
 	if (rc == 0)
 		set_gemm(t->device, is_bmm, backward, out);
@@ -136,11 +140,11 @@ static int read_attention(const struct sc_fit_table *t, size_t row, bool backwar
 	struct sc_attention_shape *s = &out->op[0].u.attention;
 	struct sc_fit_cell kv_heads = {"kv_heads", 1, MAX_SIZE, out->dim[1]};
 	struct sc_fit_cell seq_kv = {"seq_kv", 1, MAX_SIZE, out->dim[2]};
-	int op, causal, rc = read_name(t, row, "op", ATTENTION_OPS, &op, err);
+	int op, causal, rc = sc_fit_name_read(t, row, "op", ATTENTION_OPS, &op, err);
 	double flop, elements;
 
 	if (rc == 0)
-		rc = read_name(t, row, "causal", YES_NO, &causal, err);
+		rc = sc_fit_name_read(t, row, "causal", YES_NO, &causal, err);
 	if (rc == 0)
 		rc = sc_fit_cell_read(t, row, &kv_heads, &s->kv_heads, err);
 	if (rc == 0)
@@ -204,14 +208,18 @@ static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *
 		   struct sc_err *err)
 {
 	static const enum sc_op_kind kinds[SC_N_FIT_KINDS] = {
-		[SC_FIT_GEMM] = SC_OP_GEMM,       [SC_FIT_ATTENTION] = SC_OP_ATTENTION,
-		[SC_FIT_ROWWISE] = SC_OP_ROWWISE, [SC_FIT_OPTIMIZER] = SC_OP_OPTIMIZER,
-		[SC_FIT_HOST] = SC_OP_HOST,       [SC_FIT_COLLECTIVE] = SC_OP_COLLECTIVE,
+		[SC_FIT_GEMM] = SC_OP_GEMM,
+		[SC_FIT_ATTENTION] = SC_OP_ATTENTION,
+		[SC_FIT_ROWWISE] = SC_OP_ROWWISE,
+		[SC_FIT_OPTIMIZER] = SC_OP_OPTIMIZER,
+		[SC_FIT_EMBEDDING] = SC_OP_EMBEDDING,
+		[SC_FIT_HOST] = SC_OP_HOST,
+		[SC_FIT_COLLECTIVE] = SC_OP_COLLECTIVE,
 	};
-	int dtype, pass, rc = read_name(t, row, "dtype", DTYPES, &dtype, err);
+	int dtype, pass, rc = sc_fit_name_read(t, row, "dtype", DTYPES, &dtype, err);
 
 	if (rc == 0)
-		rc = read_name(t, row, "pass", PASSES, &pass, err);
+		rc = sc_fit_name_read(t, row, "pass", PASSES, &pass, err);
 	if (rc)
 		return rc;
 	out->op[0] = (struct sc_op){.kind = kinds[t->opts->kind],
@@ -225,6 +233,12 @@ static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *
 		return read_rowwise(t, row, pass == 1, out, err);
 	case SC_FIT_OPTIMIZER:
 		return read_optimizer(t, row, out, err);
+	case SC_FIT_EMBEDDING:
+		rc = sc_fit_embedding_read(t, row, pass == 1, out, err);
+		out->bound_us = memory_bound_us(t->device,
+						out->op[0].u.embedding.unique_rows * out->dim[2] *
+							sc_dtype_bytes(out->op[0].dtype));
+		return rc;
 	default:
 		out->launches = out->dim[0];
 		return 0;

@@ -8,10 +8,9 @@
 #include "models/op_model_priv.h"
 
 static const struct sc_op_model *const MODELS[SC_N_OP_KINDS] = {
-	[SC_OP_GEMM] = &sc_gemm_model,
-	[SC_OP_ATTENTION] = &sc_attention_model,
-	[SC_OP_ROWWISE] = &sc_rowwise_model,
-	[SC_OP_OPTIMIZER] = &sc_optimizer_model,
+	[SC_OP_GEMM] = &sc_gemm_model,           [SC_OP_ATTENTION] = &sc_attention_model,
+	[SC_OP_ROWWISE] = &sc_rowwise_model,     [SC_OP_OPTIMIZER] = &sc_optimizer_model,
+	[SC_OP_EMBEDDING] = &sc_embedding_model,
 };
 
 const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind)
@@ -23,7 +22,8 @@ static enum sc_owner op_owner(const struct sc_op *op, const struct sc_op_time *t
 {
 	if (op->kind == SC_OP_OPTIMIZER)
 		return SC_OWN_OPTIMIZER;
-	if (op->kind == SC_OP_ROWWISE || time->memory_us > time->math_us)
+	if (op->kind == SC_OP_ROWWISE || op->kind == SC_OP_EMBEDDING ||
+	    time->memory_us > time->math_us)
 		return SC_OWN_MEMORY;
 	return SC_OWN_COMPUTE;
 }
@@ -38,6 +38,7 @@ void sc_op_time_cost(const struct sc_op *op, const struct sc_op_time *time, stru
 
 		out->demand[SC_RES_SM] = time->sm_frac;
 		out->demand[SC_RES_HBM] = hbm < 1 ? hbm : 1;
+		out->demand[SC_RES_PCIE] = time->host_us / out->work_us;
 	}
 	out->waves = time->waves;
 	out->owner_frac[op_owner(op, time)] = 1;

@@ -11,6 +11,7 @@
 struct sc_op_time {
 	double total_us;
 	double math_us, memory_us, fixed_us; /* what each limit alone would take */
+	double host_us;                      /* over PCIe, at a time when nothing else does */
 	double waves;
 	double sm_frac;     /* share of the SMs it can use */
 	double spread_frac; /* residual spread (1 sigma, relative) of the model here */

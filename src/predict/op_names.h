@@ -112,7 +112,34 @@
 	X(BACKWARD_LAYERS, "backward layers")                            \
 	X(BACKWARD_DENSE, "backward dense layers")                       \
 	X(BACKWARD_TAIL, "backward embedding")                           \
-	X(JOIN, "join")
+	X(JOIN, "join")                                                  \
+	X(INDEX_EXCHANGE, "embedding index exchange")                    \
+	X(INDEX_LAYOUT, "embedding index layout")                        \
+	X(ROW_PREFETCH, "embedding row prefetch")                        \
+	X(TABLE_LOOKUP, "embedding table lookup")                        \
+	X(TABLE_UPDATE, "embedding table update")                        \
+	X(REPLICA_LOOKUP, "replicated embedding lookup")                 \
+	X(REPLICA_GRAD, "replicated embedding gradient")                 \
+	X(OUTPUT_LAYOUT, "embedding output layout")                      \
+	X(OUTPUT_EXCHANGE, "embedding output all-to-all")                \
+	X(OUTPUT_SCATTER, "embedding output reduce-scatter")             \
+	X(GRAD_EXCHANGE, "embedding gradient all-to-all")                \
+	X(GRAD_GATHER, "embedding gradient all-gather")                  \
+	X(BOTTOM_MLP, "gemm bottom mlp")                                 \
+	X(BOTTOM_MLP_DGRAD, "gemm bottom mlp data gradient")             \
+	X(BOTTOM_MLP_WGRAD, "gemm bottom mlp weight gradient")           \
+	X(CROSS, "gemm cross layer")                                     \
+	X(CROSS_DGRAD, "gemm cross layer data gradient")                 \
+	X(CROSS_WGRAD, "gemm cross layer weight gradient")               \
+	X(CROSS_COMBINE, "cross layer combine")                          \
+	X(CROSS_COMBINE_GRAD, "cross layer combine gradient")            \
+	X(INTERACTION, "feature interaction")                            \
+	X(INTERACTION_GRAD, "feature interaction gradient")              \
+	X(TOP_MLP, "gemm top mlp")                                       \
+	X(TOP_MLP_DGRAD, "gemm top mlp data gradient")                   \
+	X(TOP_MLP_WGRAD, "gemm top mlp weight gradient")                 \
+	X(BCE_LOSS, "loss")                                              \
+	X(INPUT_HOST, "input pipeline")
 
 enum sc_op_name {
 #define SC_OP_NAME_ENUM(id, text) SC_NAME_##id,
@@ -120,7 +147,7 @@ enum sc_op_name {
 #undef SC_OP_NAME_ENUM
 		SC_N_OP_NAMES
 };
-_Static_assert(SC_N_OP_NAMES <= 128, "sc_op_pack has seven bits for the name");
+_Static_assert(SC_N_OP_NAMES <= 256, "sc_op_pack has eight bits for the name");
 const char *sc_op_name(unsigned id);
 
 /* Ops of the passes, not of the iteration's end: the first of the table, and the passes themselves. */
@@ -134,19 +161,19 @@ static inline bool sc_op_is_of_pass(unsigned name)
  * number of layers in place of the micro-batch. */
 static inline unsigned sc_op_pack(unsigned name, unsigned chunk, unsigned micro_batch)
 {
-	return name | (chunk & 63u) << 7 | (micro_batch & 0x7ffffu) << 13;
+	return name | (chunk & 63u) << 8 | (micro_batch & 0x3ffffu) << 14;
 }
 static inline unsigned sc_op_unpack_name(unsigned op)
 {
-	return op & 127u;
+	return op & 255u;
 }
 static inline unsigned sc_op_unpack_chunk(unsigned op)
 {
-	return op >> 7 & 63u;
+	return op >> 8 & 63u;
 }
 static inline unsigned sc_op_unpack_micro_batch(unsigned op)
 {
-	return op >> 13;
+	return op >> 14;
 }
 
 #endif

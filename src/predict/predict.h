@@ -4,6 +4,7 @@
 
 #include "core/config.h"
 #include "core/cost.h"
+#include "core/shard_plan.h"
 #include "models/memory.h"
 #include "predict/critical_path.h"
 #include "predict/simulate.h"
@@ -14,6 +15,7 @@ struct sc_predict_opts {
 	bool no_jump;    /* coarse: run every micro-batch, do not skip the steady state */
 	bool unfolded;   /* every rank its own class: a check of the folding */
 	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
+	const struct sc_shard_plan *plan; /* of a DLRM, in place of the request's; NULL = that */
 	/* What-if: multiply the speed of a resource class (1 = as is), for --explain. */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed;
 };

@@ -30,7 +30,9 @@ struct sc_option {
 	enum sc_tier tier;
 	double cache_frac;
 	enum sc_spread spread;
-	uint32_t first_shard, n_shards; /* in shards[] */
+	/* In shards[]. UNIFORM and HOST may list one that stands for all: then shard i of row-wise types
+	 * is the i-th block of that many rows, the last ones cut short. */
+	uint32_t first_shard, n_shards;
 };
 /* What a column slice of that width of a table costs, for splits that are not in the list of options;
  * false: not allowed. NULL where the objective has none. Offsets are left to the solver. */
@@ -94,7 +96,7 @@ int sc_shard_baseline(const struct sc_shard_problem *problem, const char *name, 
 		      struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
 /* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
  * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
- * and bytes, unless `over_ok`. */
+ * and bytes, unless `over_ok`. bound, lp_bound and proven stay zero: ask sc_shard_bound. */
 int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan, bool over_ok,
 		  struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
 
@@ -111,19 +113,27 @@ struct sc_torchrec_topology {
 	double comm_bytes;
 	bool grid, outputs_min_pooling; /* options of type grid too; bo = min(1, L) P B (2026) */
 	bool prefetch, train_pipeline;
+	bool ssd; /* options of tier SSD too; its hosts need ssd_cap_bytes */
+	const double *poolings; /* P of each table: bags of a sample and feature; NULL = 1 */
 };
 void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
 /* The four parts of a shard's cost, ms. */
 struct sc_torchrec_perf {
 	double fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch, input_dist;
 };
-/* All 16 options a table (20 with grid), cost = sum of the parts without input_dist. `perf` (may be
- * NULL) gets those of each of problem->shards. column_ctx lives in the arena. */
+/* All 16 options a table, cost = sum of the parts without input_dist, in the planner's order; with `ssd`
+ * five more, with `grid` three of each table whose column slices are one, or as many as there are hosts
+ * (slice i on host i: SC_SPREAD_UNIFORM). Row slices past the end of a short table have no rows but cost
+ * what the others do, as there. `perf` (may be NULL) gets the parts of each of problem->shards; release
+ * it. The topology, copied, and column_ctx live in the arena; `tables` must outlive the problem.
+ * Budgets: HBM less reserved_frac for each rank; DDR and SSD of a rank times the ranks of a host. */
 typedef SC_VEC(struct sc_torchrec_perf) sc_torchrec_perfs;
 int sc_torchrec_problem(const struct sc_torchrec_topology *topology, const struct sc_table_list *tables,
 			struct sc_arena *arena, sc_torchrec_perfs *perf,
 			struct sc_shard_problem *out, struct sc_err *err);
-/* TorchRec's own search: greedy and uniform proposers over its partitioner. */
+/* TorchRec's own search: grid search (up to 10,000 proposals), greedy and uniform proposers over its
+ * greedy partitioner. Constraints on type and tier hold; one on ranks is SC_EUNSUPPORTED. SC_ECONFLICT
+ * if no proposal fits. */
 int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
 		     struct sc_shard_solution *out, struct sc_err *err);
 
@@ -133,12 +143,16 @@ struct sc_hugectr_opts {
 	double bw_ratio;        /* memory over communication bandwidth */
 	double dp_threshold_gb; /* 1e9 bytes; below: data parallel */
 	uint32_t gpus, gpus_per_node;
-	double optimizer_factor; /* bytes of weights and optimizer over those of weights */
-	double hbm_bytes;
+	double optimizer_factor; /* bytes of weights and optimizer over those of weights; 0 = 1 */
+	double hbm_bytes;        /* of a GPU, for tables; 0 = no limit */
 };
+/* As the planner prints them, data-parallel tables left out. Hierarchical: the costs are of the GPU's node;
+ * memory is the GPU's part of it. */
 struct sc_hugectr_rank {
 	double hotness_cost, table_cost, memory_gb;
 };
+/* A table on several GPUs is row-wise over those: SC_TABLE_ROW_WISE if they are some of one node, else
+ * SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling; ranks may be NULL. */
 int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 		    struct sc_arena *arena, struct sc_shard_plan *out,
 		    struct sc_hugectr_rank *ranks, struct sc_err *err); /* ranks: opts->gpus of them */

@@ -1,0 +1,157 @@
+/* The DLRM part of a request: embedding tables from a list or a CSV file, their defaults, and whether
+ * layers, tables and interaction fit together. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config_priv.h"
+#include "core/paths.h"
+#include "core/reuse.h"
+#include "core/table_csv.h"
+
+static int load_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+		       struct sc_err *err)
+{
+	struct sc_table_list list;
+	const char *path;
+	int rc;
+
+	if (!model->tables_csv || model->tables.n)
+		return 0;
+	rc = sc_config_path(model->tables_csv, from, arena, &path, err);
+	if (rc == 0)
+		rc = sc_tables_load_csv(path, arena, &list, err);
+	if (rc == 0)
+		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
+	return rc;
+}
+
+/* Zero is what a key that was not given has. */
+static void fill_table(struct sc_table *table, size_t idx, struct sc_arena *arena)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "table_%zu", idx);
+	if (!table->name)
+		table->name = sc_arena_strdup(arena, name);
+	if (!table->count)
+		table->count = 1;
+	if (!table->features)
+		table->features = 1;
+	if (!(table->pooling > 0))
+		table->pooling = 1;
+}
+
+int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+			 struct sc_err *err)
+{
+	struct sc_reuse usual = {0};
+	struct sc_table *tables;
+	int rc = load_tables(model, from, arena, err);
+
+	if (rc == 0 && model->tables.n)
+		rc = sc_reuse_resolve(&usual, NULL, arena, err);
+	tables = model->tables.at;
+	for (size_t i = 0; rc == 0 && i < model->tables.n; i++) {
+		fill_table(&tables[i], i, arena);
+		rc = sc_reuse_resolve(&tables[i].reuse, &usual, arena, err);
+	}
+	return rc;
+}
+
+double sc_model_n_tables(const struct sc_model *model)
+{
+	const struct sc_table *tables = model->tables.at;
+	double n = 0;
+
+	for (size_t i = 0; i < model->tables.n; i++)
+		n += (double)tables[i].count;
+	return n;
+}
+
+static int check_given(const struct sc_resolver *res)
+{
+	const struct sc_model *model = &res->request->config.model;
+
+	if (!model->tables.n)
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model",
+			"model.tables is not given; list the embedding tables, as in "
+			"`tables: [{rows: 1000000, dim: 128, pooling: 1, count: 26}]`");
+	if (!model->top_mlp.n)
+		return sc_resolve_fail(res, SC_EVALUE, "model",
+				       "model.top_mlp is not given; write its widths, as in "
+				       "[1024, 512, 1]");
+	if (model->dense_features < 1 && model->bottom_mlp.n)
+		return sc_resolve_fail(res, SC_EVALUE, "model",
+				       "model.dense_features is not given; model.bottom_mlp "
+				       "needs an input");
+	if (sc_model_n_tables(model) > SC_MAX_TABLES)
+		return sc_resolve_fail(res, SC_ELIMIT, "model.tables",
+				       "model.tables holds %.0f tables; at most %d",
+				       sc_model_n_tables(model), SC_MAX_TABLES);
+	return 0;
+}
+
+/* Dot products need vectors of one width. */
+static int check_interaction(const struct sc_resolver *res)
+{
+	const struct sc_model *model = &res->request->config.model;
+	const struct sc_table *tables = model->tables.at;
+	int64_t dim = tables[0].dim;
+
+	if (model->interaction != SC_INTERACT_DCNV2 && model->cross_layers != SC_NOT_GIVEN)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.cross_layers",
+				       "model.cross_layers needs model.interaction dcnv2");
+	if (model->interaction != SC_INTERACT_CAT && model->interact_stride > 1)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.interact_stride",
+				       "model.interact_stride needs model.interaction cat");
+	if (model->interaction != SC_INTERACT_DOT)
+		return 0;
+	for (size_t i = 1; i < model->tables.n; i++)
+		if (tables[i].dim != dim)
+			return sc_resolve_fail(res, SC_ECONFLICT, "model.tables",
+					       "model.interaction dot: table %.40s has dim %" PRId64
+					       ", table %.40s %" PRId64 "; all must be alike",
+					       tables[0].name, dim, tables[i].name, tables[i].dim);
+	if (model->bottom_mlp.n && model->bottom_mlp.at[model->bottom_mlp.n - 1] != dim)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.bottom_mlp",
+				       "model.interaction dot: model.bottom_mlp ends in %" PRId64
+				       ", tables have dim %" PRId64 "; they must be alike",
+				       model->bottom_mlp.at[model->bottom_mlp.n - 1], dim);
+	return 0;
+}
+
+static int check_split(const struct sc_resolver *res)
+{
+	const struct sc_parallel *par = &res->request->config.parallel;
+	const struct {
+		const char *path;
+		int64_t value;
+	} axes[] = {
+		{"parallel.tp", par->tp},
+		{"parallel.pp", par->pp},
+		{"parallel.cp", par->cp},
+		{"parallel.ep", par->ep},
+	};
+
+	for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++)
+		if (axes[i].value > 1)
+			return sc_resolve_fail(res, SC_EUNSUPPORTED, axes[i].path,
+					       "%s %" PRId64
+					       ": a DLRM is data parallel, its tables are placed "
+					       "by the section sharding; remove it",
+					       axes[i].path, axes[i].value);
+	return 0;
+}
+
+int sc_config_check_dlrm(const struct sc_resolver *res)
+{
+	int rc = check_split(res);
+
+	if (rc == 0)
+		rc = check_given(res);
+	if (rc == 0)
+		rc = check_interaction(res);
+	return rc;
+}

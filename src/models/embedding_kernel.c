@@ -1,0 +1,321 @@
+/* Embedding kernels. Shapes: lookups become bytes in memory, in the last cache and on the host by how the
+ * rows are reused (models/row_reuse.h). Times: the bytes at what random rows reach, and what an SM spends on
+ * every row, which alone decides where rows are narrow. Backward as FBGEMM does it: indices sorted, the
+ * gradients of a row's lookups summed by a warp (or by a block, where it has many), the row stepped once. */
+#include "models/embedding_kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "models/op_model_priv.h"
+#include "models/row_reuse.h"
+
+/* A sector: what memory and caches move at least (CUDA C++ Best Practices Guide, coalesced access). */
+#define SECTOR_BYTES 32.0
+#define INDEX_BYTES 8.0
+#define WEIGHT_BYTES 4.0
+#define STATE_BYTES 4.0
+#define SLOT_BYTES 4.0 /* where in the cache a row is */
+#define DEFAULT_OUTPUT_BYTES 4.0
+/* Share of the last cache that rows keep (ml_perf_model). Tables are worked on one after another: counters
+ * of V100 kernels show each row of 32 tables read once, where a table's share of the cache is half of it. */
+#define CACHE_FRAC 0.9
+/* Bags that an SM works on at a time: one a warp, half of 64. */
+#define BAGS_PER_SM 32.0
+
+const struct sc_name sc_row_optimizer_names[] = {
+	{"sgd", SC_ROW_SGD},
+	{"rowwise_adagrad", SC_ROW_ROWWISE_ADAGRAD},
+	{"adagrad", SC_ROW_ADAGRAD},
+	{"adam", SC_ROW_ADAM},
+	{"atomic_sgd", SC_ROW_ATOMIC_SGD},
+	{0},
+};
+
+double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols)
+{
+	switch (optimizer) {
+	case SC_ROW_ROWWISE_ADAGRAD:
+		return STATE_BYTES;
+	case SC_ROW_ADAGRAD:
+		return STATE_BYTES * cols;
+	case SC_ROW_ADAM:
+		return 2 * STATE_BYTES * cols;
+	case SC_ROW_SGD:
+	case SC_ROW_ATOMIC_SGD:
+		break;
+	}
+	return 0;
+}
+
+/* ---- shapes ---- */
+
+/* What follows from a use, for each of its `count` tables. */
+struct work {
+	const struct sc_embedding_use *use;
+	const struct sc_reuse *reuse;
+	double count, rows, row_frac; /* rows: of the whole table */
+	double lookups, unique, outputs;
+	double whole_lookups;          /* of the whole table */
+	double row_bytes, state_bytes; /* of one row, in sectors */
+	double grad_bytes;             /* of one output */
+	double cache_bytes;            /* of the last cache */
+};
+
+static double or_default(double value, double fallback)
+{
+	return value > 0 ? value : fallback;
+}
+
+static double sectors(double bytes)
+{
+	return SECTOR_BYTES * ceil(bytes / SECTOR_BYTES);
+}
+
+static void read_use(const struct sc_device *device, const struct sc_embedding_use *use,
+		     struct work *out)
+{
+	const struct sc_table *table = use->table;
+	double cols = or_default(use->cols, (double)table->dim);
+	double bags = use->samples * or_default((double)table->features, 1);
+	enum sc_dtype dtype = table->storage > 0 ? (enum sc_dtype)(table->storage - 1) : use->dtype;
+
+	*out = (struct work){
+		.use = use,
+		.reuse = &table->reuse,
+		.count = or_default((double)table->count, 1),
+		.rows = (double)table->rows,
+		.row_frac = or_default(use->row_frac, 1),
+		.whole_lookups = bags * table->pooling,
+		.row_bytes = sectors(cols * sc_dtype_bytes(dtype)),
+		.grad_bytes = cols * or_default(use->output_bytes, DEFAULT_OUTPUT_BYTES),
+		.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
+	};
+	out->lookups = out->whole_lookups * out->row_frac * or_default(use->skew, 1);
+	out->outputs = table->sequence ? out->lookups : bags;
+	if (sc_row_state_bytes(use->optimizer, cols) > 0)
+		out->state_bytes = sectors(sc_row_state_bytes(use->optimizer, cols));
+	out->unique = use->unique_rows;
+	if (!(out->unique > 0))
+		out->unique =
+			out->row_frac * sc_reuse_unique(out->reuse, out->rows, out->whole_lookups);
+	out->unique = fmin(out->unique, out->lookups);
+}
+
+/* Lookups that do not find their row in the last cache: the first of each row; and once the cache is full,
+ * as many as bring rows that are new in the lookups it holds (Xiang et al. 2013: m = dU/dn). */
+static double cache_misses(const struct work *w)
+{
+	double cached_rows = w->cache_bytes / w->row_bytes / w->row_frac, filled, rate, misses;
+
+	if (w->unique <= cached_rows * w->row_frac || !(cached_rows >= 1))
+		return cached_rows >= 1 ? w->unique : w->lookups;
+	filled = sc_reuse_lookups_of(w->reuse, w->rows, cached_rows, w->whole_lookups);
+	rate = (sc_reuse_unique(w->reuse, w->rows, filled * 1.05) -
+		sc_reuse_unique(w->reuse, w->rows, filled / 1.05)) /
+	       (filled * (1.05 - 1 / 1.05));
+	misses = (cached_rows + (w->whole_lookups - filled) * rate) * w->row_frac;
+	return fmin(fmax(misses, w->unique), w->lookups);
+}
+
+/* Puts bytes of rows where the table lies. */
+static void add_rows(const struct work *w, double bytes, struct sc_embedding_shape *out)
+{
+	bytes *= w->count;
+	if (w->use->tier == SC_TIER_UVM)
+		out->host_bytes += bytes;
+	else if (w->use->tier == SC_TIER_SSD)
+		out->ssd_bytes += bytes;
+	else
+		out->hbm_bytes += bytes;
+}
+
+static double index_bytes(const struct work *w)
+{
+	double bytes = INDEX_BYTES;
+
+	if (w->use->table->weighted)
+		bytes += WEIGHT_BYTES;
+	if (w->use->tier == SC_TIER_CACHED)
+		bytes += SLOT_BYTES;
+	return bytes * w->lookups;
+}
+
+static void add_forward(const struct work *w, double misses, struct sc_embedding_shape *out)
+{
+	double output_bytes = w->outputs * (w->grad_bytes + INDEX_BYTES);
+
+	if (w->use->warm && w->count * w->unique * w->row_bytes <= w->cache_bytes)
+		misses = 0;
+	add_rows(w, misses * w->row_bytes, out);
+	out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
+	out->stream_bytes += w->count * (index_bytes(w) + output_bytes);
+}
+
+/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as the gradients of
+ * the table stay in it. */
+static void add_gradients(const struct work *w, struct sc_embedding_shape *out)
+{
+	double all = w->outputs * w->grad_bytes;
+	double resident = all > 0 ? fmin(1, w->cache_bytes / all) : 1;
+	double again = fmax(0, w->lookups - w->outputs) * w->grad_bytes;
+
+	out->stream_bytes += w->count * (index_bytes(w) + fmin(all, w->lookups * w->grad_bytes));
+	out->hbm_bytes += w->count * again * (1 - resident);
+	out->l2_bytes += w->count * again * resident;
+}
+
+static double longest_run(const struct work *w)
+{
+	double run;
+
+	if (w->use->longest_run > 0)
+		return w->use->longest_run;
+	run = fmax(1, w->whole_lookups * sc_reuse_hot_frac(w->reuse, w->rows));
+	return fmin(w->lookups, run);
+}
+
+static void add_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
+{
+	add_gradients(w, out);
+	if (w->use->optimizer == SC_ROW_ATOMIC_SGD) {
+		add_rows(w, 2 * misses * w->row_bytes, out);
+		out->l2_bytes += w->count * 2 * (w->lookups - misses) * w->row_bytes;
+		return;
+	}
+	add_rows(w, 2 * w->unique * (w->row_bytes + w->state_bytes), out);
+	out->sort_keys += w->count * w->lookups;
+	out->longest_run = fmax(out->longest_run, longest_run(w));
+}
+
+/* Rows that are not in the cache come in, and as many go back with their state. */
+static void add_prefetch(const struct work *w, struct sc_embedding_shape *out)
+{
+	double cached = w->use->cache_frac * w->rows, misses;
+
+	if (w->use->tier != SC_TIER_CACHED)
+		return;
+	misses = w->lookups * (1 - sc_reuse_hit_lru(w->reuse, w->rows, cached));
+	misses = fmin(misses, w->unique);
+	out->tables += w->count;
+	out->lookups += w->count * misses;
+	out->unique_rows += w->count * misses;
+	out->stream_bytes += w->count * index_bytes(w);
+	out->sort_keys += w->count * w->lookups;
+	out->host_bytes += w->count * 2 * misses * (w->row_bytes + w->state_bytes);
+}
+
+static void add_use(const struct work *w, enum sc_embedding_pass pass,
+		    struct sc_embedding_shape *out)
+{
+	double misses;
+
+	if (!(w->lookups > 0) || !(w->rows > 0))
+		return;
+	if (pass == SC_EMBEDDING_PREFETCH) {
+		add_prefetch(w, out);
+		return;
+	}
+	misses = pass == SC_EMBEDDING_FORWARD || w->use->optimizer == SC_ROW_ATOMIC_SGD
+			 ? cache_misses(w)
+			 : 0;
+	out->tables += w->count;
+	out->lookups += w->count * w->lookups;
+	out->unique_rows += w->count * w->unique;
+	out->outputs += w->count * w->outputs;
+	if (pass == SC_EMBEDDING_FORWARD)
+		add_forward(w, misses, out);
+	else
+		add_backward(w, misses, out);
+}
+
+void sc_embedding_shape_of(const struct sc_device *device, const struct sc_embedding_use *uses,
+			   size_t n, enum sc_embedding_pass pass, struct sc_embedding_shape *out)
+{
+	struct work work;
+
+	*out = (struct sc_embedding_shape){.pass = pass};
+	for (size_t i = 0; i < n; i++) {
+		read_use(device, &uses[i], &work);
+		add_use(&work, pass, out);
+	}
+}
+
+void sc_embedding_shape_add(struct sc_embedding_shape *sum, const struct sc_embedding_shape *more)
+{
+	sum->tables += more->tables;
+	sum->lookups += more->lookups;
+	sum->unique_rows += more->unique_rows;
+	sum->outputs += more->outputs;
+	sum->hbm_bytes += more->hbm_bytes;
+	sum->l2_bytes += more->l2_bytes;
+	sum->stream_bytes += more->stream_bytes;
+	sum->host_bytes += more->host_bytes;
+	sum->ssd_bytes += more->ssd_bytes;
+	sum->sort_keys += more->sort_keys;
+	sum->longest_run = fmax(sum->longest_run, more->longest_run);
+}
+
+/* ---- times ---- */
+
+/* SMs at their rows; the longest run is one block's alone. */
+static double issue_us(const struct sc_device *device, const struct sc_embedding_shape *s)
+{
+	const struct sc_embedding_coef *c = &device->embedding;
+	double cycles = s->lookups * c->lookup_cycles;
+
+	if (s->longest_run > 0)
+		cycles += s->unique_rows * c->row_cycles;
+	cycles /= (double)device->sm_count;
+	cycles += fmin(s->longest_run, c->run_max) * c->run_cycles;
+	return sc_mhz_cycles_us(cycles, device->boost_mhz);
+}
+
+static double memory_us(const struct sc_device *device, const struct sc_embedding_shape *s)
+{
+	const struct sc_embedding_coef *c = &device->embedding;
+	bool reads = s->pass == SC_EMBEDDING_FORWARD;
+	double hbm = sc_bytes_us(s->hbm_bytes + s->stream_bytes,
+				 device->hbm_gbps * (reads ? c->hbm_eff : c->update_eff));
+	double l2 = sc_bytes_us(s->hbm_bytes + s->stream_bytes + s->l2_bytes,
+				device->hbm_gbps * c->l2_ratio);
+
+	return sc_smooth_max(hbm, l2) +
+	       sc_bytes_us(s->sort_keys * c->sort_bytes, device->hbm_gbps * c->hbm_eff);
+}
+
+static double host_us(const struct sc_device *device, const struct sc_embedding_shape *s)
+{
+	const struct sc_embedding_coef *c = &device->embedding;
+	double eff = s->pass == SC_EMBEDDING_PREFETCH ? c->prefetch_eff : c->uvm_eff;
+
+	return s->host_bytes > 0 ? sc_bytes_us(s->host_bytes, device->pcie_gbps * eff) : 0;
+}
+
+static void embedding_time(const struct sc_device *device, const struct sc_op *op,
+			   struct sc_op_time *out)
+{
+	const struct sc_embedding_shape *s = &op->u.embedding;
+	const struct sc_embedding_coef *c = &device->embedding;
+
+	*out = (struct sc_op_time){
+		.limit = "fixed", .waves = 1, .sm_frac = device->rowwise.sm_frac};
+	if (s->tables > 0) {
+		out->math_us = issue_us(device, s);
+		out->memory_us = memory_us(device, s);
+		out->host_us = host_us(device, s);
+		out->fixed_us = c->fixed_us + (s->sort_keys > 0 ? c->sort_us : 0);
+		out->total_us =
+			out->fixed_us + out->math_us + sc_smooth_max(out->memory_us, out->host_us);
+		if (s->ssd_bytes > 0)
+			out->total_us += sc_bytes_us(s->ssd_bytes, c->ssd_gbps);
+		out->waves += floor(s->lookups / (BAGS_PER_SM * (double)device->sm_count));
+		if (fmax(out->math_us, fmax(out->memory_us, out->host_us)) > out->fixed_us)
+			out->limit = out->math_us > fmax(out->memory_us, out->host_us) ? "math"
+										       : "memory";
+	}
+	sc_op_trust(device, "embedding", c->spread_frac, out);
+}
+
+const struct sc_op_model sc_embedding_model = {.name = "embedding", .time = embedding_time};

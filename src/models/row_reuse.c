@@ -1,0 +1,337 @@
+/* Distinct rows and cache hits from a description of reuse. Two views of it are used:
+ * - the popularity of rows as classes (so many rows, each with such a share of the lookups), for caches
+ *   that have seen many batches: least recently used by Che's approximation (Che, Tung, Wang 2002), or the
+ *   most popular rows pinned;
+ * - the distinct rows of n lookups. A histogram is of counts in a finite sample, not of popularity: smaller
+ *   samples follow by binomial thinning; in larger ones new rows come at the rate that Good (1953) gives,
+ *   rows seen once over lookups, falling as a power law that keeps the share of rows seen once
+ *   (Heaps). A miss-ratio curve m gives them too: dU/dn = m(U) (Xiang et al. 2013). */
+#include "models/row_reuse.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* Ranks of a Zipf law: each alone, then in classes that grow by a part of what lies below. */
+#define RANK_GROWTH 0.3
+enum { N_SINGLE_RANKS = 16, MAX_CLASSES = 512, N_BISECTIONS = 40 };
+#define LONGEST_TIME 1e18 /* lookups */
+
+struct row_class {
+	double rows, share; /* share: of all lookups, each of its rows */
+};
+/* By falling popularity. */
+struct classes {
+	struct row_class at[MAX_CLASSES];
+	size_t n;
+};
+
+static void add_class(struct classes *c, double rows, double lookups_share)
+{
+	if (rows > 0 && c->n < MAX_CLASSES)
+		c->at[c->n++] = (struct row_class){rows, lookups_share / rows};
+}
+
+/* ---- Zipf ---- */
+
+/* Integral of x^-a from lo to hi. */
+static double power_integral(double lo, double hi, double a)
+{
+	if (fabs(a - 1) < 1e-9)
+		return log(hi / lo);
+	return (pow(hi, 1 - a) - pow(lo, 1 - a)) / (1 - a);
+}
+
+static void zipf_classes(double a, double rows, struct classes *out)
+{
+	double sum = 0, lo = 1;
+
+	out->n = 0;
+	while (lo <= rows && out->n < MAX_CLASSES) {
+		double n = lo <= N_SINGLE_RANKS ? 1 : fmax(1, floor(lo * RANK_GROWTH));
+		double weight;
+
+		n = fmin(n, rows - lo + 1);
+		/* midpoint rule for a rank: exact to second order in 1 / rank */
+		weight = n > 1 ? power_integral(lo - 0.5, lo + n - 0.5, a) : pow(lo, -a);
+		add_class(out, n, weight);
+		sum += weight;
+		lo += n;
+	}
+	for (size_t i = 0; i < out->n; i++)
+		out->at[i].share /= sum;
+}
+
+/* ---- histograms ---- */
+
+enum { MAX_BINS = 64 };
+/* A sample of a mean table, or of one with so few rows that all were touched: classes by count. */
+struct counts {
+	double rows[MAX_BINS], count[MAX_BINS];
+	size_t n;
+	double n_lookups, n_unique, once;
+};
+
+/* Mean count of the rows of a bin: from both shares where those have digits enough, else where a power law
+ * of the counts has it, near the geometric middle. */
+static double bin_count(const struct sc_reuse *r, size_t bin)
+{
+	double upper = ldexp(1, (int)bin), lower = bin > 0 ? floor(upper / 2) + 1 : 1;
+	double share = r->row_bins.at[bin];
+	double mean = share > 0 ? r->n_lookups * r->lookup_bins.at[bin] / (r->n_unique * share) : 0;
+
+	/* the last bin is open */
+	if (bin + 1 == r->row_bins.n && mean > lower)
+		return mean;
+	if (share < 0.01 || r->lookup_bins.at[bin] <= 0)
+		mean = mean >= lower && mean <= upper ? mean : sqrt(lower * upper);
+	return fmin(fmax(mean, lower), upper);
+}
+
+static void read_counts(const struct sc_reuse *r, double rows, struct counts *out)
+{
+	double n_tables = r->n_tables > 0 ? r->n_tables : 1;
+	double n_lookups = r->n_lookups / n_tables, n_unique = 0;
+
+	*out = (struct counts){.n = r->row_bins.n};
+	assert(out->n <= MAX_BINS);
+	for (size_t i = 0; i < out->n; i++) {
+		out->count[i] = bin_count(r, i);
+		/* shares of lookups have more digits where counts are high */
+		out->rows[i] = r->row_bins.at[i] >= 0.01
+				       ? r->row_bins.at[i] * r->n_unique / n_tables
+				       : r->lookup_bins.at[i] * n_lookups / out->count[i];
+		n_unique += out->rows[i];
+	}
+	if (n_unique > rows) { /* a smaller sample of the same form */
+		for (size_t i = 0; i < out->n; i++)
+			out->rows[i] *= rows / n_unique;
+		n_unique = rows;
+	}
+	out->n_unique = n_unique;
+	for (size_t i = 0; i < out->n; i++)
+		out->n_lookups += out->rows[i] * out->count[i];
+	out->once = out->rows[0];
+}
+
+/* Rows seen once and rows never seen share what Good's estimate leaves them. */
+static void bins_classes(const struct sc_reuse *r, double rows, struct classes *out)
+{
+	struct counts c;
+	double unseen;
+
+	read_counts(r, rows, &c);
+	unseen = fmax(0, rows - c.n_unique);
+	out->n = 0;
+	for (size_t i = c.n; i-- > 1;)
+		add_class(out, c.rows[i], c.rows[i] * c.count[i] / c.n_lookups);
+	add_class(out, c.once + unseen, c.once / c.n_lookups);
+}
+
+static double bins_unique(const struct sc_reuse *r, double rows, double lookups)
+{
+	struct counts c;
+	double frac, unique = 0;
+
+	read_counts(r, rows, &c);
+	frac = lookups / c.n_lookups;
+	if (frac >= 1)
+		return c.n_unique * pow(frac, c.once / c.n_unique);
+	for (size_t i = 0; i < c.n; i++)
+		unique += c.rows[i] * -expm1(c.count[i] * log1p(-frac));
+	return unique;
+}
+
+/* ---- miss-ratio curves ---- */
+
+static double mrc_miss(const struct sc_reuse *r, double cached_frac)
+{
+	double x = 0, m = 1;
+
+	for (size_t i = 0; i < r->cached_frac.n; i++) {
+		double x1 = r->cached_frac.at[i], m1 = r->miss_frac.at[i];
+
+		if (cached_frac < x1)
+			return m + (m1 - m) * (cached_frac - x) / (x1 - x);
+		x = x1;
+		m = m1;
+	}
+	return m;
+}
+
+/* n lookups take U through pieces on which m is linear: dn = dU / m. */
+static double mrc_unique(const struct sc_reuse *r, double rows, double lookups)
+{
+	double x = 0, m = 1, left = lookups / rows;
+
+	for (size_t i = 0; i < r->cached_frac.n; i++) {
+		double dx = r->cached_frac.at[i] - x, m1 = r->miss_frac.at[i], slope, needed;
+
+		if (dx <= 0) {
+			m = m1;
+			continue;
+		}
+		slope = (m - m1) / dx;
+		needed = slope * dx > 1e-12 * m ? log(m / fmax(m1, 1e-300)) / slope : dx / m;
+		if (left < needed)
+			return rows *
+			       (x + (slope * dx > 1e-12 * m ? m * -expm1(-left * slope) / slope
+							    : left * m));
+		left -= needed;
+		x += dx;
+		m = m1;
+	}
+	return rows * (x + left * m);
+}
+
+/* ---- all kinds ---- */
+
+static void make_classes(const struct sc_reuse *r, double rows, struct classes *out)
+{
+	out->n = 0;
+	if (r->kind == SC_REUSE_ZIPF)
+		zipf_classes(r->zipf, rows, out);
+	else if (r->kind == SC_REUSE_BINS)
+		bins_classes(r, rows, out);
+	else
+		add_class(out, rows, 1);
+}
+
+static double uniform_unique(double rows, double lookups)
+{
+	return rows > 1 ? rows * -expm1(lookups * log1p(-1 / rows)) : fmin(1, lookups);
+}
+
+static double classes_unique(const struct classes *c, double lookups)
+{
+	double unique = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		double share = fmin(c->at[i].share, 1);
+
+		unique += c->at[i].rows *
+			  (share < 1 ? -expm1(lookups * log1p(-share)) : fmin(1, lookups));
+	}
+	return unique;
+}
+
+/* `classes`: of a Zipf law, made once for any number of questions. */
+static double unique_of(const struct sc_reuse *reuse, const struct classes *classes, double rows,
+			double lookups)
+{
+	/* no distribution touches more rows than the uniform one */
+	double unique = uniform_unique(rows, lookups);
+
+	if (!(lookups > 0) || !(rows > 0))
+		return 0;
+	if (reuse->kind == SC_REUSE_ZIPF) {
+		unique = fmin(unique, classes_unique(classes, lookups));
+	} else if (reuse->kind == SC_REUSE_BINS) {
+		unique = fmin(unique, bins_unique(reuse, rows, lookups));
+	} else if (reuse->kind == SC_REUSE_MRC) {
+		unique = fmin(unique, mrc_unique(reuse, rows, lookups));
+	}
+	return fmin(unique, lookups);
+}
+
+double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups)
+{
+	struct classes classes;
+
+	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
+		zipf_classes(reuse->zipf, rows, &classes);
+	return unique_of(reuse, &classes, rows, lookups);
+}
+
+enum { N_SEARCH = 24 };
+
+double sc_reuse_lookups_of(const struct sc_reuse *reuse, double rows, double unique, double most)
+{
+	struct classes classes;
+	double lo = unique, hi = most;
+
+	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
+		zipf_classes(reuse->zipf, rows, &classes);
+	for (int i = 0; i < N_SEARCH && hi > lo * 1.001; i++) {
+		double middle = sqrt(lo * hi);
+
+		*(unique_of(reuse, &classes, rows, middle) < unique ? &lo : &hi) = middle;
+	}
+	return hi;
+}
+
+/* Expected rows that were looked up in the last `time` lookups. */
+static double rows_present(const struct classes *c, double time)
+{
+	double present = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		present += c->at[i].rows * -expm1(-c->at[i].share * time);
+	return present;
+}
+
+/* Che: every row stays for the same time since its last lookup: that for which the rows present fill the
+ * cache. */
+static double che_hit(const struct classes *c, double cached_rows)
+{
+	double lo = 0, hi = cached_rows, hit = 0;
+
+	while (hi < LONGEST_TIME && rows_present(c, hi) < cached_rows) {
+		lo = hi;
+		hi *= 4;
+	}
+	for (int i = 0; i < N_BISECTIONS; i++) {
+		double time = 0.5 * (lo + hi);
+
+		*(rows_present(c, time) < cached_rows ? &lo : &hi) = time;
+	}
+	for (size_t i = 0; i < c->n; i++)
+		hit += c->at[i].rows * c->at[i].share * -expm1(-c->at[i].share * hi);
+	return fmin(hit, 1);
+}
+
+double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached_rows)
+{
+	struct classes classes;
+
+	if (!(rows > 0) || !(cached_rows > 0))
+		return 0;
+	if (cached_rows >= rows)
+		return 1;
+	if (reuse->kind == SC_REUSE_MRC)
+		return 1 - mrc_miss(reuse, cached_rows / rows);
+	make_classes(reuse, rows, &classes);
+	return che_hit(&classes, cached_rows);
+}
+
+double sc_reuse_hit_pinned(const struct sc_reuse *reuse, double rows, double cached_rows)
+{
+	struct classes classes;
+	double hit = 0, left = cached_rows;
+
+	if (!(rows > 0) || !(cached_rows > 0))
+		return 0;
+	if (cached_rows >= rows)
+		return 1;
+	if (reuse->kind == SC_REUSE_MRC)
+		return 1 - mrc_miss(reuse, cached_rows / rows);
+	make_classes(reuse, rows, &classes);
+	for (size_t i = 0; i < classes.n && left > 0; i++) {
+		double n = fmin(left, classes.at[i].rows);
+
+		hit += n * classes.at[i].share;
+		left -= n;
+	}
+	return fmin(hit, 1);
+}
+
+double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows)
+{
+	if (reuse->hot_frac > 0)
+		return fmax(reuse->hot_frac, rows > 0 ? 1 / rows : 0);
+	return sc_reuse_hit_pinned(reuse, rows, 1);
+}
+
+double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices)
+{
+	return n_slices > 1 ? 1 + sc_reuse_hot_frac(reuse, rows) * (n_slices - 1) : 1;
+}

@@ -1,0 +1,22 @@
+/* What the reuse of a table's rows comes to: distinct rows of any number of lookups, hit rates of caches
+ * of any size, the skew of row-wise shards. `reuse` is resolved (core/reuse.h); SC_REUSE_DEFAULT without a
+ * histogram counts as uniform. `rows` and `lookups` are of one table; 0 lookups give 0. */
+#ifndef SC_MODELS_ROW_REUSE_H
+#define SC_MODELS_ROW_REUSE_H
+
+#include "core/embedding.h"
+
+/* Expected distinct rows, at most rows and lookups. */
+double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups);
+/* Lookups, at least `unique` and at most `most`, in which so many distinct rows are touched. */
+double sc_reuse_lookups_of(const struct sc_reuse *reuse, double rows, double unique, double most);
+/* Share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with the least
+ * recently used row going out, and with the most popular rows pinned (for MRC as LRU). */
+double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached_rows);
+double sc_reuse_hit_pinned(const struct sc_reuse *reuse, double rows, double cached_rows);
+/* The share of lookups that the most popular row gets. */
+double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
+/* Lookups of the busiest of n equal row slices over the mean: one of them has the hottest row. */
+double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices);
+
+#endif
