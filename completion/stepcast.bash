@@ -4,7 +4,7 @@ _stepcast()
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
 	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words="predict sweep validate op fit config help --help --version --completion"
+		words="predict sweep validate shard op fit record import export info replay config help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 		return
 	fi
@@ -12,15 +12,24 @@ _stepcast()
 	predict) words="" options=" --set --json --explain --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	op) words="gemm attention rowwise optimizer collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	shard) words="" options=" --plan --search --objective --device-constants --baseline --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	import) words="" options=" --rank --mate --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	export) words="" options=" --format --rank --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	replay) words="" options=" --scale --replace --set --without-straggler --gaps --what-if --no-what-if --step --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	help) words="predict sweep validate op fit config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep validate shard op fit record import export info replay config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;
-	fit:--kind) words="gemm attention rowwise optimizer host collective iteration"; values=yes ;;
+	shard:--objective) words="iteration torchrec hugectr"; values=yes ;;
+	fit:--kind) words="gemm attention rowwise optimizer embedding host collective iteration"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
+	export:--format) words="chrome csv"; values=yes ;;
+	replay:--gaps) words="auto measured typical none"; values=yes ;;
 	esac
 	if [ "${word:0:1}" = - ] && [ -z "$values" ]; then
 		words=$options

@@ -24,10 +24,15 @@ struct fit_args {
 
 #define AT(member) offsetof(struct fit_args, member)
 static const char *const KINDS[] = {
-	[SC_FIT_GEMM] = "gemm",         [SC_FIT_ATTENTION] = "attention",
-	[SC_FIT_ROWWISE] = "rowwise",   [SC_FIT_OPTIMIZER] = "optimizer",
-	[SC_FIT_HOST] = "host",         [SC_FIT_COLLECTIVE] = "collective",
-	[KIND_ITERATION] = "iteration", NULL,
+	[SC_FIT_GEMM] = "gemm",
+	[SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ROWWISE] = "rowwise",
+	[SC_FIT_OPTIMIZER] = "optimizer",
+	[SC_FIT_EMBEDDING] = "embedding",
+	[SC_FIT_HOST] = "host",
+	[SC_FIT_COLLECTIVE] = "collective",
+	[KIND_ITERATION] = "iteration",
+	NULL,
 };
 static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
 static const struct sc_option OPTIONS[] = {
@@ -36,7 +41,7 @@ static const struct sc_option OPTIONS[] = {
 	 .arg = "KIND",
 	 .offset = AT(kind),
 	 .choices = KINDS,
-	 .help = "which model: gemm, attention, rowwise, optimizer, host or collective; or iteration"},
+	 .help = "which model: gemm, attention, rowwise, optimizer, embedding, host or collective; or iteration"},
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "CSV",
@@ -267,9 +272,10 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "fit takes only options; what is \"%.64s\"?",
 				  args->common.words.at[0]);
 	if (args->kind < 0)
-		return sc_err_set(err, SC_EUSAGE,
-				  "fit needs --kind gemm, attention, rowwise, optimizer, host, "
-				  "collective or iteration");
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"fit needs --kind gemm, attention, rowwise, optimizer, embedding, host, "
+			"collective or iteration");
 	if (!args->table)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
@@ -365,6 +371,10 @@ const struct sc_command sc_command_fit = {
 		"  rowwise     op rows cols time_us [pass] [dtype]; op: add, gelu, softmax, layernorm, "
 		"rmsnorm\n"
 		"  optimizer   params time_us [bytes: of one parameter]\n"
+		"  embedding   tables rows dim time_us [batch] [pooling] [zipf] [unique_rows] "
+		"[longest_run]\n"
+		"              [pass] [optimizer] [dtype] [sorted: false, no sort in the time] [warm: true, "
+		"rows cached]\n"
 		"  host        time_us [launches]\n"
 		"  collective  collective bytes ranks time_us [nodes] [gpus_per_node] [intra] [inter] "
 		"[sweep] [algo]\n\n"

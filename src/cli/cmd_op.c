@@ -222,8 +222,8 @@ static int describe(const struct op_command_args *args, const struct sc_op_kind_
 	if (rc)
 		return rc;
 	op.dtype = (enum sc_dtype)op_args.dtype;
-	info->to_op(&op_args, &op);
 	if (info->kind == SC_OP_COLLECTIVE) {
+		info->to_op(&op_args, NULL, &op);
 		rc = load_cluster(args, &op_args, arena, request, err);
 		if (rc == 0)
 			rc = sc_fabric_from_request(request, &fabric, err);
@@ -235,8 +235,10 @@ static int describe(const struct op_command_args *args, const struct sc_op_kind_
 	if (!args->device)
 		return sc_err_set(err, SC_EUSAGE, "%s needs --device NAME", info->name);
 	rc = sc_device_load(args->device, arena, &request->device, err);
-	if (rc == 0)
-		rc = check_math(&args->common, &request->device, &op, err);
+	if (rc)
+		return rc;
+	info->to_op(&op_args, &request->device, &op);
+	rc = check_math(&args->common, &request->device, &op, err);
 	if (rc == 0)
 		describe_kernel(&args->common, &request->device, &op, facts);
 	return rc;
@@ -321,7 +323,7 @@ static int op(const struct op_command_args *args, struct sc_arena *arena, struct
 	if (args->common.words.n == 0)
 		return sc_err_set(
 			err, SC_EUSAGE,
-			"op needs a KIND: gemm, attention, rowwise, optimizer or collective");
+			"op needs a KIND: gemm, attention, rowwise, optimizer, embedding or collective");
 	result.info = sc_op_kind_find(args->common.words.at[0], err);
 	if (!result.info)
 		return -(int)SC_EUSAGE;
@@ -360,12 +362,17 @@ const struct sc_command sc_command_op = {
 		"  rowwise     rows= cols= [op=layernorm|rmsnorm|gelu|softmax|add] [pass=fwd|bwd] [read_bytes=] [write_bytes=] "
 		"[dtype=]\n"
 		"  optimizer   params= [bytes=]\n"
+		"  embedding   rows= dim= batch= [pooling=] [tables=] [zipf=] [reuse=] [pass=fwd|bwd]\n"
+		"              [optimizer=sgd|rowwise_adagrad|adagrad|adam|atomic_sgd] [dtype=]\n"
 		"  collective  bytes= ranks= [nodes=] [kind=all_reduce|all_gather|reduce_scatter|broadcast|\n"
 		"              all_to_all|send_recv] [dtype=]\n\n"
 		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per "
-		"element, the optimizer's bytes per parameter. A collective's bytes are nccl-tests' size.\n\n"
+		"element, the optimizer's bytes per parameter. A collective's bytes are nccl-tests' size. "
+		"An embedding's tables are looked up in one kernel, as many times as pooling says for each of the batch; "
+		"how often rows come back is Zipf's law with that exponent, a profile of configs/reuse or a "
+		"sample of indices (.txt, .npy, .bin), and the default profile if not given.\n\n"
 		"  stepcast op gemm --device a100-sxm-80gb m=8192 n=6144 k=6144",
-	.words = "gemm attention rowwise optimizer collective",
+	.words = "gemm attention rowwise optimizer embedding collective",
 	.options = OPTIONS,
 	.run = run_op,
 };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/reuse.h"
+#include "models/embedding_kernel.h"
 #include "models/rowwise.h"
 
 #define MAX_SIZE 1e12
@@ -82,6 +84,23 @@ static const struct sc_field OPTIMIZER_FIELDS[] = {
 	SIZE("bytes", param_bytes, 1, false),
 	{0},
 };
+#define TABLE_INT(key_, member, hi, is_required)                                                \
+	{                                                                                       \
+		KEY(key_, SC_F_INT, table.member), .min = 1, .max = hi, .required = is_required \
+	}
+static const struct sc_field EMBEDDING_FIELDS[] = {
+	TABLE_INT("rows", rows, SC_MAX_TABLE_ROWS, true),
+	TABLE_INT("dim", dim, SC_MAX_TABLE_DIM, true),
+	SIZE("batch", batch, 1, true),
+	SIZE("pooling", table.pooling, 1e-6, false),
+	TABLE_INT("tables", count, SC_MAX_TABLES, false),
+	SIZE("zipf", table.reuse.zipf, 0, false),
+	{KEY("reuse", SC_F_STR, table.reuse.file)},
+	CHOICE("pass", pass, PASSES),
+	CHOICE("optimizer", optimizer, sc_row_optimizer_names),
+	CHOICE("dtype", dtype, sc_op_dtypes),
+	{0},
+};
 static const struct sc_field COLLECTIVE_FIELDS[] = {
 	CHOICE("kind", collective, COLLECTIVES),
 	SIZE("bytes", bytes, 1, true),
@@ -91,14 +110,17 @@ static const struct sc_field COLLECTIVE_FIELDS[] = {
 	{0},
 };
 
-static void to_gemm(const struct sc_op_args *a, struct sc_op *out)
+static void to_gemm(const struct sc_op_args *a, const struct sc_device *device, struct sc_op *out)
 {
+	(void)device;
 	out->u.gemm = (struct sc_gemm_shape){
 		.batch = a->batch, .m = a->m, .n = a->n, .k = a->k, .bmm = a->batch > 1};
 }
 
-static void to_attention(const struct sc_op_args *a, struct sc_op *out)
+static void to_attention(const struct sc_op_args *a, const struct sc_device *device,
+			 struct sc_op *out)
 {
+	(void)device;
 	out->u.attention = (struct sc_attention_shape){
 		.batch = a->batch,
 		.heads = a->heads,
@@ -112,8 +134,10 @@ static void to_attention(const struct sc_op_args *a, struct sc_op *out)
 }
 
 /* Bytes that are given are all there is to the kernel. */
-static void to_rowwise(const struct sc_op_args *a, struct sc_op *out)
+static void to_rowwise(const struct sc_op_args *a, const struct sc_device *device,
+		       struct sc_op *out)
 {
+	(void)device;
 	struct sc_rowwise_shape *s = &out->u.rowwise;
 	double n = a->rows * a->cols;
 
@@ -128,16 +152,36 @@ static void to_rowwise(const struct sc_op_args *a, struct sc_op *out)
 		s->write_bytes = n * a->write_bytes;
 }
 
-static void to_optimizer(const struct sc_op_args *a, struct sc_op *out)
+static void to_optimizer(const struct sc_op_args *a, const struct sc_device *device,
+			 struct sc_op *out)
 {
+	(void)device;
 	out->u.rowwise = (struct sc_rowwise_shape){.read_bytes = a->params * a->param_bytes,
 						   .rows = 1,
 						   .cols = a->params,
 						   .n_kernels = 1};
 }
 
-static void to_collective(const struct sc_op_args *a, struct sc_op *out)
+static void to_embedding(const struct sc_op_args *a, const struct sc_device *device,
+			 struct sc_op *out)
 {
+	const struct sc_embedding_use use = {
+		.table = &a->table,
+		.samples = a->batch,
+		.dtype = (enum sc_dtype)a->dtype,
+		.output_bytes = sc_dtype_bytes((enum sc_dtype)a->dtype),
+		.optimizer = (enum sc_row_optimizer)a->optimizer,
+	};
+
+	sc_embedding_shape_of(device, &use, 1,
+			      a->pass == 1 ? SC_EMBEDDING_BACKWARD : SC_EMBEDDING_FORWARD,
+			      &out->u.embedding);
+}
+
+static void to_collective(const struct sc_op_args *a, const struct sc_device *device,
+			  struct sc_op *out)
+{
+	(void)device;
 	out->u.collective = (struct sc_collective_shape){
 		.kind = (enum sc_collective)a->collective,
 		.bytes = a->bytes,
@@ -150,6 +194,7 @@ const struct sc_op_kind_info sc_op_kinds[] = {
 	{"attention", SC_OP_ATTENTION, ATTENTION_FIELDS, to_attention},
 	{"rowwise", SC_OP_ROWWISE, ROWWISE_FIELDS, to_rowwise},
 	{"optimizer", SC_OP_OPTIMIZER, OPTIMIZER_FIELDS, to_optimizer},
+	{"embedding", SC_OP_EMBEDDING, EMBEDDING_FIELDS, to_embedding},
 	{"collective", SC_OP_COLLECTIVE, COLLECTIVE_FIELDS, to_collective},
 	{0},
 };
@@ -166,8 +211,8 @@ const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *e
 	}
 	near = sc_nearest(name, names, n);
 	sc_err_set(err, SC_EUSAGE,
-		   "unknown operation \"%.64s\"; expected gemm, attention, rowwise, optimizer or "
-		   "collective%s%s%s",
+		   "unknown operation \"%.64s\"; expected gemm, attention, rowwise, optimizer, "
+		   "embedding or collective%s%s%s",
 		   name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	return NULL;
 }
@@ -217,6 +262,7 @@ int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *word
 		.rowwise = SC_ROW_LAYERNORM,
 		.param_bytes = ADAM_BYTES,
 		.nodes = 1,
+		.table = {.pooling = 1},
 	};
 	bool is_given[MAX_KEYS] = {false};
 	int rc = 0;
@@ -228,6 +274,8 @@ int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *word
 			rc = sc_err_set(err, SC_EUSAGE, "%s needs %s=", info->name,
 					info->fields[i].key);
 	}
+	if (rc == 0 && info->kind == SC_OP_EMBEDDING)
+		rc = sc_reuse_resolve(&args.table.reuse, NULL, arena, err);
 	if (rc == 0)
 		*out = args;
 	return rc;

@@ -2,8 +2,8 @@
 #ifndef SC_CLI_OP_ARGS_H
 #define SC_CLI_OP_ARGS_H
 
-#include "base/fields.h"
-#include "core/op.h"
+#include "core/device.h"
+#include "core/embedding.h"
 
 /* Values of all kinds; each kind reads its own. */
 struct sc_op_args {
@@ -18,12 +18,16 @@ struct sc_op_args {
 	int collective;
 	double bytes;
 	int64_t ranks, nodes;
+	struct sc_table table; /* reuse resolved */
+	int optimizer;
 };
 struct sc_op_kind_info {
 	const char *name; /* NULL ends the list */
 	enum sc_op_kind kind;
 	const struct sc_field *fields;
-	void (*to_op)(const struct sc_op_args *args, struct sc_op *out);
+	/* device: NULL for a collective */
+	void (*to_op)(const struct sc_op_args *args, const struct sc_device *device,
+		      struct sc_op *out);
 };
 extern const struct sc_name sc_op_dtypes[];
 extern const struct sc_op_kind_info sc_op_kinds[];

@@ -125,6 +125,8 @@ static void append_numbers(const struct sc_field *field, const void *place, stru
 }
 
 static void append_structs(const struct sc_field *field, const void *place, struct sc_strbuf *out);
+static void append_map(const struct sc_field *table, const unsigned char *element,
+		       struct sc_strbuf *out);
 
 static void append_value(const struct sc_field *field, const void *place, struct sc_strbuf *out)
 {
@@ -155,9 +157,68 @@ static void append_value(const struct sc_field *field, const void *place, struct
 		append_structs(field, place, out);
 		break;
 	case SC_F_STRUCT:
+		append_map(field->sub, place, out);
+		break;
 	case SC_F_IGNORE:
 		break;
 	}
+}
+
+/* In a list, what was not given is zero: elements have no "not given" of their own. */
+static bool is_zero(const struct sc_field *field, const void *place)
+{
+	const struct sc_field *sub = field->sub;
+
+	switch (field->type) {
+	case SC_F_INT:
+		return *(const int64_t *)place == 0;
+	case SC_F_DOUBLE:
+		return !(*(const double *)place < 0) && !(*(const double *)place > 0);
+	case SC_F_BOOL:
+		return !*(const bool *)place;
+	case SC_F_STR:
+		return !*(const char *const *)place;
+	case SC_F_ENUM:
+		return !sc_enum_name(field->names, *(const int *)place);
+	case SC_F_INTS:
+	case SC_F_DOUBLES:
+		return ((const struct sc_ints *)place)->n == 0;
+	case SC_F_STRUCTS:
+		return ((const struct sc_structs *)place)->n == 0;
+	case SC_F_STRUCT:
+		while (sub->key && is_zero(sub, (const unsigned char *)place + sub->offset))
+			sub++;
+		return !sub->key;
+	case SC_F_IGNORE:
+		break;
+	}
+	return true;
+}
+
+/* A mapping that a file holds is shown by its key `file`, which brings the rest. */
+static const struct sc_field *file_key(const struct sc_field *table, const unsigned char *element)
+{
+	for (; table->key; table++)
+		if (strcmp(table->key, "file") == 0 && !is_zero(table, element + table->offset))
+			return table;
+	return NULL;
+}
+
+static void append_map(const struct sc_field *table, const unsigned char *element,
+		       struct sc_strbuf *out)
+{
+	const struct sc_field *file = file_key(table, element);
+	const char *comma = "";
+
+	sc_strbuf_append_char(out, '{');
+	for (const struct sc_field *f = table; f->key; f++) {
+		if (is_zero(f, element + f->offset) || (file && f != file))
+			continue;
+		sc_strbuf_printf(out, "%s%s: ", comma, f->key);
+		append_value(f, element + f->offset, out);
+		comma = ", ";
+	}
+	sc_strbuf_append_char(out, '}');
 }
 
 static void append_structs(const struct sc_field *field, const void *place, struct sc_strbuf *out)
@@ -166,15 +227,8 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 
 	sc_strbuf_append_char(out, '[');
 	for (size_t i = 0; i < list->n; i++) {
-		const unsigned char *element =
-			(const unsigned char *)list->at + i * field->elem_bytes;
-
-		sc_strbuf_append(out, i ? ", {" : "{");
-		for (const struct sc_field *f = field->sub; f->key; f++) {
-			sc_strbuf_printf(out, "%s%s: ", f == field->sub ? "" : ", ", f->key);
-			append_value(f, element + f->offset, out);
-		}
-		sc_strbuf_append_char(out, '}');
+		sc_strbuf_append(out, i ? ", " : "");
+		append_map(field->sub, (const unsigned char *)list->at + i * field->elem_bytes, out);
 	}
 	sc_strbuf_append_char(out, ']');
 }
@@ -228,6 +282,7 @@ static void append_line(const struct sc_config *config, const struct sc_field *f
 void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const struct sc_config *config = &request->config;
+	size_t begin, heading;
 
 	for (const struct sc_field *f = sc_config_fields; f->key; f++) {
 		const unsigned char *place = (const unsigned char *)config + f->offset;
@@ -236,8 +291,14 @@ void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
 			append_line(config, f, "", place, out);
 			continue;
 		}
+		begin = out->n;
 		sc_strbuf_printf(out, "%s:\n", f->key);
+		heading = out->n;
 		for (const struct sc_field *sub = f->sub; sub->key; sub++)
 			append_line(config, sub, f->key, place + sub->offset, out);
+		if (out->n == heading) { /* nothing below it */
+			out->n = begin;
+			out->at[begin] = '\0';
+		}
 	}
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/units.h"
+#include "predict/dlrm.h"
 #include "report/labels.h"
 
 enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
@@ -13,10 +14,35 @@ static double share_pct(double part, double whole)
 	return whole > 0 ? 100.0 * part / whole : 0;
 }
 
+static void append_widths(const char *name, const struct sc_ints *widths, struct sc_strbuf *out)
+{
+	if (widths->n)
+		sc_strbuf_printf(out, ", %s ", name);
+	for (size_t i = 0; i < widths->n; i++)
+		sc_strbuf_printf(out, "%s%" PRId64, i ? "-" : "", widths->at[i]);
+}
+
+static void append_recommender(const struct sc_model *model, struct sc_strbuf *out)
+{
+	const struct sc_table *tables = model->tables.at;
+	double elements = 0;
+
+	for (size_t i = 0; i < model->tables.n; i++)
+		elements += (double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
+	sc_strbuf_printf(out, "dlrm, %.0f embedding tables of %.4g elements",
+			 sc_model_n_tables(model), elements);
+	append_widths("bottom MLP", &model->bottom_mlp, out);
+	append_widths("top MLP", &model->top_mlp, out);
+}
+
 void sc_text_model(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const struct sc_config *c = &request->config;
 
+	if (c->model.family == SC_DLRM) {
+		append_recommender(&c->model, out);
+		return;
+	}
 	sc_strbuf_printf(out,
 			 "%s, %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
 			 " heads, sequence %" PRId64 ", vocabulary %" PRId64,
@@ -28,6 +54,16 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const struct sc_parallel *p = &request->config.parallel;
 
+	if (request->config.model.family == SC_DLRM) {
+		sc_strbuf_printf(out, "data parallel over %" PRId64 ", batch %" PRId64
+				      ", tables placed by %s",
+				 p->dp, request->config.training.global_batch,
+				 request->config.sharding.plan
+					 ? request->config.sharding.plan
+					 : sc_enum_name(sc_planner_names,
+							(int)sc_dlrm_planner(request)));
+		return;
+	}
 	sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp, p->dp);
 	if (p->cp > 1)
 		sc_strbuf_printf(out, ", cp %" PRId64, p->cp);
@@ -68,8 +104,10 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "iteration   %.2f ms   (80 %% band: %.2f to %.2f ms)\n",
 			 p->iteration_ms, p->low_ms, p->high_ms);
-	sc_strbuf_printf(out, "throughput  %.2f samples/s, %.0f tokens/s, MFU %.1f %%\n",
-			 p->samples_per_s, p->tokens_per_s, 100.0 * p->mfu);
+	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
+	if (p->tokens_per_s > 0)
+		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
+	sc_strbuf_printf(out, "MFU %.1f %%\n", 100.0 * p->mfu);
 	sc_strbuf_printf(out, "memory      %.1f of %.1f GiB a GPU\n", p->memory.total_gib,
 			 p->memory.capacity_gib);
 }

@@ -6,9 +6,9 @@
 #include "report/fit_report.h"
 
 static const char *const BLOCKS[SC_N_FIT_KINDS] = {
-	[SC_FIT_GEMM] = "gemm",       [SC_FIT_ATTENTION] = "attention",
-	[SC_FIT_ROWWISE] = "rowwise", [SC_FIT_OPTIMIZER] = "rowwise",
-	[SC_FIT_HOST] = "host",
+	[SC_FIT_GEMM] = "gemm",           [SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ROWWISE] = "rowwise",     [SC_FIT_OPTIMIZER] = "rowwise",
+	[SC_FIT_EMBEDDING] = "embedding", [SC_FIT_HOST] = "host",
 };
 
 /* A comment stays one line. */

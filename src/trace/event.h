@@ -29,6 +29,8 @@ enum sc_event_class {
 const char *sc_event_class_name(enum sc_event_class cls); /* event.c */
 
 enum sc_sync_kind { SC_SYNC_EVENT, SC_SYNC_STREAM_WAIT, SC_SYNC_STREAM, SC_SYNC_CONTEXT, SC_SYNC_OTHER };
+/* A stream in `aux1` of a SYNC, told from a correlation by being below -1; and back. */
+#define SC_SYNC_AUX_STREAM(stream) (-2 - (stream))
 enum sc_copy_kind { SC_COPY_UNKNOWN, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_D2D, SC_COPY_P2P, SC_COPY_H2H };
 enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
 
@@ -75,7 +77,7 @@ struct sc_trace_event {
 	uint32_t shapes;      /* OP: string "[[64,128],[128]]|float,float" */
 	int64_t bytes;        /* COPY, SET */
 	int64_t aux0, aux1; /* SYNC: event id, correlation of its record (-1 unknown); stream waited on in
-	                     * `aux1` for STREAM_WAIT if no record; OP: sequence number, forward thread */
+	                     * `aux1` for STREAM_WAIT if no record: SC_SYNC_AUX_STREAM(stream); OP: sequence number, forward thread */
 	struct sc_trace_job job; /* JOB_OP */
 };
 

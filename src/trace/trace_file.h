@@ -28,7 +28,7 @@ uint32_t sc_trace_writer_string(struct sc_trace_writer *w, const char *text, siz
 uint32_t sc_trace_writer_lane(struct sc_trace_writer *w, const struct sc_trace_lane *lane);
 uint32_t sc_trace_writer_config(struct sc_trace_writer *w, const struct sc_trace_config *config);
 uint32_t sc_trace_writer_comm(struct sc_trace_writer *w, const struct sc_trace_comm *comm);
-/* In any order of time; files sort within a frame. */
+/* In any order of time; frames have the events of one class by lane, then start. */
 void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event *event);
 /* A pair of clocks read together, ns: the trace's and UTC. */
 void sc_trace_writer_clock(struct sc_trace_writer *w, int64_t trace_ns, int64_t utc_ns);
@@ -38,7 +38,7 @@ void sc_trace_writer_gap(struct sc_trace_writer *w, enum sc_event_class cls, int
 /* Facts that readers show ("device.0.name", "dropped.bad_time"); the last value of a key holds. */
 void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value);
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity);
-/* Added to every start when read: known only at the end of some sources. UTC ns of start 0. */
+/* UTC ns of start 0, known only at the end of some sources. Starts stay relative to it. */
 void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns);
 /* Index and end frame; the first fault of all calls is reported here. Frees in any case; on failure the
  * file stays, marked partial. */

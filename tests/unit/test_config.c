@@ -34,7 +34,7 @@ START_TEST(a_whole_request)
 		     "training: {global_batch: 32, micro_batch: 4, precision: amp_bf16,\n"
 		     "  recompute: selective, attention: unfused, optimizer: adagrad, trainable: lora,\n"
 		     "  unpadded: true, cuda_graphs: true, software: anything}\n"
-		     "sharding: {planner: torchrec, plan: [1, 2]}\n"
+		     "sharding: {planner: torchrec, plan: p.json, bw_ratio: 9}\n"
 		     "stragglers: [{ranks: [3, 5], slowdown: 1.25}]\n"),
 		0);
 	ck_assert_str_eq(config.notes, "a note");
@@ -52,6 +52,9 @@ START_TEST(a_whole_request)
 	ck_assert_int_eq(config.training.precision, SC_P_AMP_BF16);
 	ck_assert_int_eq(config.training.optimizer, SC_OPT_ADAGRAD);
 	ck_assert(config.training.unpadded && config.training.cuda_graphs);
+	ck_assert_int_eq(config.sharding.planner, SC_PLANNER_TORCHREC);
+	ck_assert_str_eq(config.sharding.plan, "p.json");
+	ck_assert_double_eq(config.sharding.bw_ratio, 9);
 	ck_assert_uint_eq(config.stragglers.n, 1);
 	ck_assert_int_eq(((struct sc_straggler *)config.stragglers.at)->ranks.at[1], 5);
 }
@@ -98,16 +101,31 @@ START_TEST(every_name_of_the_contract_is_known)
 }
 END_TEST
 
-START_TEST(dlrm_keys_are_reserved)
+START_TEST(tables_are_filled)
 {
-	ck_assert_int_eq(
+	const struct sc_table *tables;
+
+	ck_assert_msg(
 		load("model: {family: dlrm, dense_features: 13, bottom_mlp: [512, 256],\n"
 		     "  top_mlp: [1], interaction: dcnv2, cross_layers: 3, low_rank: 512,\n"
-		     "  tables: [{name: a, rows: 10, dim: 128, pooling: 1, count: 2, reuse: x}]}\n"),
-		0);
+		     "  tables: [{name: a, rows: 10, dim: 128, pooling: 3, count: 2,\n"
+		     "    storage: fp16, reuse: {zipf: 1.2}}, {rows: 5, dim: 64,\n"
+		     "    reuse: {kind: uniform}}]}\n") == 0,
+		"%s", message());
+	tables = config.model.tables.at;
 	ck_assert_int_eq(config.model.family, SC_DLRM);
-	ck_assert_int_eq(set("model.tables", "x"), -SC_EUNSUPPORTED);
-	ck_assert_str_eq(message(), "--set: error: model.tables: can only be set in a file");
+	ck_assert_int_eq(config.model.interaction, SC_INTERACT_DCNV2);
+	ck_assert_uint_eq(config.model.tables.n, 2);
+	ck_assert_double_eq(sc_model_n_tables(&config.model), 3);
+	ck_assert_double_eq(tables[0].pooling, 3);
+	ck_assert_int_eq(tables[0].storage, SC_FP16 + 1);
+	ck_assert_int_eq(tables[0].reuse.kind, SC_REUSE_ZIPF);
+	ck_assert_str_eq(tables[1].name, "table_1");
+	ck_assert_int_eq(tables[1].count, 1);
+	ck_assert_int_eq(tables[1].features, 1);
+	ck_assert_double_eq(tables[1].pooling, 1);
+	ck_assert_int_eq(tables[1].reuse.kind, SC_REUSE_UNIFORM);
+	ck_assert_int_ne(set("model.tables", "x"), 0);
 }
 END_TEST
 
@@ -285,7 +303,7 @@ int main(void)
 	tcase_add_test(tc, nothing_is_filled_in);
 	tcase_add_loop_test(tc, every_name_of_the_contract_is_known, 0,
 			    sizeof(names) / sizeof(names[0]));
-	tcase_add_test(tc, dlrm_keys_are_reserved);
+	tcase_add_test(tc, tables_are_filled);
 	tcase_add_loop_test(tc, bad_requests_are_told, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, sections_from_files);
 	tcase_add_test(tc, bad_section_files_are_told);

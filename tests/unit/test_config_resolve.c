@@ -217,9 +217,38 @@ END_TEST
 
 START_TEST(a_recommender_needs_no_layers)
 {
-	resolve_ok(CLUSTER GPUS "model: {family: dlrm, tables: [{rows: 3}]}\n"
+	resolve_ok(CLUSTER GPUS "model: {family: dlrm, tables: [{rows: 3, dim: 4}], top_mlp: [1]}\n"
 				"training: {global_batch: 65536, precision: fp16}\n");
 	ck_assert_int_eq(request.config.parallel.dp, 64);
+	ck_assert_int_eq(request.config.model.interaction, SC_INTERACT_DOT);
+}
+END_TEST
+
+static const struct {
+	const char *model, *message;
+} bad_recommenders[] = {
+	{"top_mlp: [1]", "model.tables is not given"},
+	{"tables: [{rows: 3, dim: 4}]", "model.top_mlp is not given"},
+	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], bottom_mlp: [4]", "model.dense_features"},
+	{"tables: [{rows: 3, dim: 4}, {rows: 3, dim: 8}], top_mlp: [1]", "all must be alike"},
+	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], dense_features: 2, bottom_mlp: [8]",
+	 "they must be alike"},
+	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], cross_layers: 2", "needs model.interaction dcnv2"},
+	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], interact_stride: 2", "needs model.interaction cat"},
+	{"tables: [{rows: 3, dim: 4, count: 9000000}, {rows: 3, dim: 4, count: 9000000}], top_mlp: [1]",
+	 "at most 10000000"},
+};
+
+START_TEST(bad_recommenders_are_told)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 CLUSTER GPUS "model: {family: dlrm, %s}\n"
+			      "training: {global_batch: 65536, precision: fp16}\n",
+		 bad_recommenders[_i].model);
+	ck_assert_int_ne(resolve(text), 0);
+	ck_assert_msg(strstr(message(), bad_recommenders[_i].message) != NULL, "%s", message());
 }
 END_TEST
 
@@ -462,6 +491,8 @@ int main(void)
 	tcase_add_test(tc, layers_of_stages);
 	tcase_add_test(tc, kv_heads_may_be_copied);
 	tcase_add_test(tc, a_recommender_needs_no_layers);
+	tcase_add_loop_test(tc, bad_recommenders_are_told, 0,
+			    sizeof(bad_recommenders) / sizeof(bad_recommenders[0]));
 	tcase_add_test(tc, nodes_of_several_kinds);
 	tcase_add_test(tc, all_kinds_must_have_the_precision);
 	tcase_add_loop_test(tc, nonsense_is_told, 0, sizeof(bad) / sizeof(bad[0]));

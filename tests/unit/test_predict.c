@@ -418,19 +418,6 @@ START_TEST(absurd_sizes_are_refused)
 }
 END_TEST
 
-START_TEST(unsupported_is_named)
-{
-	struct sc_request *req = make_request(COARSE_CASES[0]);
-	struct sc_predict_opts opts = defaults();
-	struct sc_prediction out;
-	struct sc_err err = {0};
-
-	req->config.model.family = SC_DLRM;
-	ck_assert_int_eq(sc_predict(predictor, req, &opts, &out, &err), -SC_EUNSUPPORTED);
-	ck_assert_ptr_nonnull(strstr(err.text, "dlrm"));
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("predict");
@@ -454,7 +441,6 @@ int main(void)
 	tcase_add_test(tc, sharding_costs_communication);
 	tcase_add_test(tc, gradients_are_as_wide_as_the_weights);
 	tcase_add_test(tc, absurd_sizes_are_refused);
-	tcase_add_test(tc, unsupported_is_named);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,114 @@
+/* stepcast export: traces for other tools. */
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "trace/export.h"
+#include "trace/trace_file.h"
+
+static const char *const FORMATS[] = {"chrome", "csv", NULL}; /* as enum sc_export_format */
+
+struct export_args {
+	struct sc_common common;
+	int format;
+	int64_t rank; /* -1: all */
+};
+
+#define AT(member) offsetof(struct export_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "format",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "chrome|csv",
+	 .offset = AT(format),
+	 .choices = FORMATS,
+	 .help = "chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; or csv"},
+	{.name = "rank",
+	 .kind = SC_ARG_INT,
+	 .arg = "R",
+	 .offset = AT(rank),
+	 .min = 0,
+	 .max = INT32_MAX,
+	 .help = "only this rank (default: all in one file)"},
+	{0},
+};
+
+struct result {
+	enum sc_export_format format;
+	const char *const *files;
+	size_t n;
+};
+
+static int put_result(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct result *result = ctx;
+
+	return sc_export(result->format, result->files, result->n, out, err);
+}
+
+/* Keeps the files of the rank that is asked for. */
+static int choose_rank(int64_t rank, const char *const *files, size_t n, const char **chosen,
+		       size_t *n_chosen, struct sc_err *err)
+{
+	const struct sc_trace_load_opts opts = {.skip_events = true};
+
+	*n_chosen = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct sc_trace tables;
+		int rc = sc_trace_load(files[i], &opts, &tables, err);
+
+		if (rc)
+			return rc;
+		if (rank < 0 || tables.identity.rank == rank)
+			chosen[(*n_chosen)++] = files[i];
+		sc_trace_release(&tables);
+	}
+	if (*n_chosen == 0)
+		return sc_err_set(err, SC_EVALUE, "no trace of rank %lld among %zu files",
+				  (long long)rank, n);
+	return 0;
+}
+
+static int export_traces(const struct export_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct result result = {.format = (enum sc_export_format)args->format};
+	const char *const *files;
+	const char **chosen;
+	size_t n;
+	int rc = sc_trace_list(args->common.words.at[0], arena, &files, &n, err);
+
+	if (rc)
+		return rc;
+	chosen = sc_arena_calloc(arena, n, sizeof(*chosen));
+	rc = choose_rank(args->rank, files, n, chosen, &result.n, err);
+	result.files = chosen;
+	return rc ? rc : sc_cli_write(args->common.output, put_result, &result, err);
+}
+
+static int run_export(const struct sc_command *command, int argc, char **argv)
+{
+	struct export_args args = {.rank = -1};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE", &exit_code) &&
+	    export_traces(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_export = {
+	.name = "export",
+	.summary = "write traces as Chrome/Perfetto JSON or CSV",
+	.synopsis = "(DIR|FILE) [--format chrome|csv] [--rank R] [--output FILE]",
+	.details =
+		"chrome has the names, categories and arguments of PyTorch's profiler; with one rank it "
+		"is read by HTA as it is. With several ranks each gets processes of its own, on the clock of "
+		"its host. csv has one event a row, with times in UTC nanoseconds.\n\n"
+		"  stepcast export run --rank 0 --output rank0.json",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_export,
+};

@@ -1,0 +1,304 @@
+/* stepcast import: traces of other tools into our own form. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/json_out.h"
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "trace/import.h"
+
+enum { IMPORT_VERSION = 1, MAX_STEM = 256 };
+
+struct import_args {
+	struct sc_common common;
+	const char *mate;
+	int64_t rank, jobs;
+	int json;
+};
+
+#define AT(member) offsetof(struct import_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "rank",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(rank),
+	 .min = 0,
+	 .max = INT32_MAX,
+	 .help = "the rank of the one FILE (default: what it says, else its name, else its place)"},
+	{.name = "mate",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "TRACE",
+	 .offset = AT(mate),
+	 .help = "the Kineto trace of the same run as the execution trace FILE: its times, the ops of both"},
+	SC_CLI_OPTION_JOBS(AT(jobs)),
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+struct one_file {
+	const char *path;
+	struct sc_import_opts opts;
+	struct sc_import_stats stats;
+	struct sc_err err;
+	bool failed;
+};
+struct files {
+	const char *dir;
+	struct one_file *at;
+	size_t n;
+};
+
+static int import_one(void *shared, void *thread_ctx, size_t index, struct sc_err *err)
+{
+	struct files *files = shared;
+	struct one_file *file = &files->at[index];
+
+	(void)thread_ctx;
+	(void)err;
+	file->failed =
+		sc_import(file->path, files->dir, &file->opts, &file->stats, &file->err) != 0;
+	return 0;
+}
+
+/* Files of one name, from different folders, must not become one. */
+static const char *unlike_stem(const struct files *files, size_t index, struct sc_arena *arena)
+{
+	char own[MAX_STEM], other[MAX_STEM];
+
+	sc_import_stem(files->at[index].path, own, sizeof(own));
+	for (size_t i = 0; i < files->n; i++) {
+		sc_import_stem(files->at[i].path, other, sizeof(other));
+		if (i != index && strcmp(own, other) == 0)
+			return sc_arena_printf(arena, "%s-%zu", own, index + 1);
+	}
+	return NULL;
+}
+
+static void prepare(const struct import_args *args, struct files *files, struct sc_arena *arena)
+{
+	const struct sc_arg_list *words = &args->common.words;
+
+	files->dir = args->common.output;
+	files->n = words->n;
+	files->at = sc_arena_calloc(arena, words->n, sizeof(*files->at));
+	for (size_t i = 0; i < words->n; i++)
+		files->at[i].path = words->at[i];
+	for (size_t i = 0; i < words->n; i++) {
+		files->at[i].opts = (struct sc_import_opts){
+			.rank = (int32_t)args->rank,
+			.other_rank = words->n > 1 ? (int32_t)i : -1,
+			.stem = unlike_stem(files, i, arena),
+			.mate = args->mate,
+		};
+	}
+}
+
+static size_t total_bytes(const struct files *files)
+{
+	size_t total = 0;
+	struct stat st;
+
+	for (size_t i = 0; i < files->n; i++) {
+		if (stat(files->at[i].path, &st) == 0 && st.st_size > 0)
+			total += (size_t)st.st_size;
+	}
+	return total;
+}
+
+static int check_args(const struct import_args *args, struct sc_err *err)
+{
+	if (args->common.words.n == 0)
+		return sc_err_set(err, SC_EUSAGE, "import needs a FILE");
+	if (strcmp(args->common.output, "-") == 0)
+		return sc_err_set(err, SC_EUSAGE, "import needs -o DIR, the folder to write to");
+	if (args->common.words.n > 1 && args->rank >= 0)
+		return sc_err_set(err, SC_EUSAGE, "--rank is for one FILE; there are %zu",
+				  args->common.words.n);
+	if (args->common.words.n > 1 && args->mate)
+		return sc_err_set(err, SC_EUSAGE, "--mate is for one FILE; there are %zu",
+				  args->common.words.n);
+	return 0;
+}
+
+static void put_counts(struct sc_strbuf *out, const struct sc_import_stats *s)
+{
+	sc_strbuf_printf(out, "  %lld events of %lld entries", (long long)s->n_events,
+			 (long long)s->n_records);
+	if (s->n_flows)
+		sc_strbuf_printf(out, ", %lld flows", (long long)s->n_flows);
+	if (s->n_metadata)
+		sc_strbuf_printf(out, ", %lld names", (long long)s->n_metadata);
+	sc_strbuf_printf(out, "\n  %lld kernels, %lld of them collectives", (long long)s->n_kernels,
+			 (long long)s->n_collectives);
+	if (s->n_collectives)
+		sc_strbuf_printf(out, " (%lld with their call)", (long long)s->n_joined);
+	sc_strbuf_printf(out, ", %lld steps\n", (long long)s->n_steps);
+	if (s->n_nodes)
+		sc_strbuf_printf(out, "  %lld nodes, found for %lld ops of the mate\n",
+				 (long long)s->n_nodes, (long long)s->n_nodes_joined);
+	for (size_t i = 0; i < s->n_reasons; i++)
+		sc_strbuf_printf(out, "  skipped: %lld, %s\n", (long long)s->bad[i].n,
+				 s->bad[i].reason);
+	if (s->n_repaired)
+		sc_strbuf_printf(out, "  %lld bytes of names were not UTF-8\n",
+				 (long long)s->n_repaired);
+	if (s->truncated)
+		sc_strbuf_printf(out, "  truncated: %s; what came before is kept\n",
+				 s->why_truncated ? s->why_truncated : "it ends early");
+}
+
+static void put_text(struct sc_strbuf *out, const struct one_file *file)
+{
+	const struct sc_import_stats *s = &file->stats;
+
+	sc_strbuf_printf(out, "%s: %s", file->path, s->importer);
+	if (s->rank >= 0)
+		sc_strbuf_printf(out, ", rank %d", (int)s->rank);
+	sc_strbuf_append(out, "\n");
+	put_counts(out, s);
+}
+
+static void put_json(struct sc_json *json, json_t *list, const struct one_file *file)
+{
+	const struct sc_import_stats *s = &file->stats;
+	json_t *object = sc_json_object(json, list, NULL), *skipped;
+
+	sc_json_text(json, object, "file", file->path);
+	if (file->failed) {
+		sc_json_text(json, object, "error", file->err.text);
+		return;
+	}
+	sc_json_text(json, object, "importer", s->importer);
+	sc_json_int(json, object, "rank", s->rank);
+	sc_json_int(json, object, "entries", s->n_records);
+	sc_json_int(json, object, "events", s->n_events);
+	sc_json_int(json, object, "flows", s->n_flows);
+	sc_json_int(json, object, "names", s->n_metadata);
+	sc_json_int(json, object, "kernels", s->n_kernels);
+	sc_json_int(json, object, "collectives", s->n_collectives);
+	sc_json_int(json, object, "nccl_kernels", s->n_nccl);
+	sc_json_int(json, object, "collectives_with_call", s->n_joined);
+	sc_json_int(json, object, "collective_calls", s->n_calls);
+	sc_json_int(json, object, "steps", s->n_steps);
+	sc_json_int(json, object, "input_bytes", s->in_bytes);
+	sc_json_int(json, object, "repaired_bytes", s->n_repaired);
+	if (s->n_nodes) {
+		sc_json_int(json, object, "nodes", s->n_nodes);
+		sc_json_int(json, object, "ops_with_node", s->n_nodes_joined);
+	}
+	sc_json_text(json, object, "truncated", s->truncated ? s->why_truncated : NULL);
+	skipped = sc_json_object(json, object, "skipped");
+	for (size_t i = 0; i < s->n_reasons; i++)
+		sc_json_int(json, skipped, s->bad[i].reason, s->bad[i].n);
+}
+
+static int print_json(const struct files *files, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *list;
+	int rc;
+
+	sc_json_init(&json, "stepcast/import", IMPORT_VERSION);
+	list = sc_json_array(&json, json.root, "files");
+	for (size_t i = 0; i < files->n; i++)
+		put_json(&json, list, &files->at[i]);
+	rc = sc_json_write(&json, stdout, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+static void print_text(const struct files *files)
+{
+	struct sc_strbuf out = {0};
+
+	for (size_t i = 0; i < files->n; i++) {
+		if (!files->at[i].failed)
+			put_text(&out, &files->at[i]);
+	}
+	sc_cli_print(&out);
+	sc_strbuf_release(&out);
+}
+
+/* Two files of one rank are one too many: replay could not tell which to take. */
+static void warn_of_ranks(const struct import_args *args, const struct files *files)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		for (size_t j = 0; j < i; j++) {
+			const struct one_file *a = &files->at[j], *b = &files->at[i];
+
+			if (!a->failed && !b->failed && a->stats.rank >= 0 &&
+			    a->stats.rank == b->stats.rank)
+				sc_cli_warn(&args->common, "rank %d is in both %s and %s",
+					    (int)a->stats.rank, a->path, b->path);
+		}
+	}
+}
+
+static int import(const struct import_args *args, struct sc_arena *arena, int *exit_code,
+		  struct sc_err *err)
+{
+	struct files files;
+	struct sc_work work = {.item = import_one, .shared = &files};
+	struct sc_progress *progress;
+	int rc = check_args(args, err);
+
+	if (rc)
+		return rc;
+	prepare(args, &files, arena);
+	work.n_items = files.n;
+	work.n_jobs = args->jobs ? (unsigned)args->jobs : sc_cpu_count();
+	progress = sc_cli_progress(&args->common, "importing", total_bytes(&files));
+	for (size_t i = 0; i < files.n; i++)
+		files.at[i].opts.progress = progress;
+	rc = sc_parallel_for(&work, err);
+	sc_progress_destroy(progress);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < files.n; i++) {
+		if (files.at[i].failed)
+			*exit_code = sc_cli_fail(&files.at[i].err);
+	}
+	warn_of_ranks(args, &files);
+	if (args->json)
+		return print_json(&files, err);
+	print_text(&files);
+	return 0;
+}
+
+static int run_import(const struct sc_command *command, int argc, char **argv)
+{
+	struct import_args args = {.rank = -1};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(command, argc, argv, &args, &arena, &exit_code) &&
+	    import(&args, &arena, &exit_code, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_import = {
+	.name = "import",
+	.summary = "read traces of other tools into trace files of our own",
+	.synopsis = "FILE... -o DIR [--rank N] [--mate TRACE] [--jobs N] [--json]",
+	.details =
+		"Reads traces and writes them to the folder DIR, one trace file for each FILE or rank; replay, "
+		"info and export take that folder. What a FILE is, is found by its contents, packed "
+		"with gzip or not:\n\n"
+		"  Kineto           what torch.profiler writes, of any year, NVIDIA and AMD\n"
+		"  execution trace  PyTorch's ExecutionTraceObserver; with --mate, joined to the Kineto trace\n"
+		"  Chakra           protobuf or JSON\n"
+		"  Nsight Systems   exported as SQLite\n"
+		"  timeline         operations of a training job as CSV\n\n"
+		"Several FILEs are several ranks. Damaged events are skipped and counted by reason; of a file "
+		"that was cut, all that is whole is kept.\n\n"
+		"  stepcast import worker*.pt.trace.json.gz -o run",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_import,
+};

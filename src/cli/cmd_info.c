@@ -1,0 +1,384 @@
+/* stepcast info: what trace files have. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json_out.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "trace/trace_file.h"
+
+enum { INFO_VERSION = 1 };
+
+struct info_args {
+	struct sc_common common;
+	int json, check;
+};
+
+#define AT(member) offsetof(struct info_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "check",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(check),
+	 .help = "read every event, not only the index; damage is exit code 3"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+struct file_info {
+	const char *path;
+	struct sc_trace tables;
+	struct sc_trace_info info;
+};
+struct run_info {
+	struct file_info *files;
+	size_t n;
+};
+
+static double bytes_per_event(const struct sc_trace_info *info)
+{
+	return info->counts.total ? (double)info->file_bytes / (double)info->counts.total : 0;
+}
+
+static double span_ms(const struct sc_trace_info *info)
+{
+	return (double)info->last_ns / (double)SC_NS_PER_MS -
+	       (double)info->first_ns / (double)SC_NS_PER_MS;
+}
+
+static int64_t count_streams(const struct sc_trace *tables)
+{
+	int64_t n = 0;
+
+	for (size_t i = 1; i < tables->lanes.n; i++)
+		n += tables->lanes.at[i].is_stream;
+	return n;
+}
+
+/* --- text --- */
+
+static void put_row(struct sc_strbuf *out, const char *key)
+{
+	sc_strbuf_printf(out, "  %-9s ", key);
+}
+
+static void put_identity(struct sc_strbuf *out, const struct file_info *file)
+{
+	const struct sc_trace_identity *id = &file->tables.identity;
+
+	sc_strbuf_printf(out, "%s\n", file->path);
+	put_row(out, "rank");
+	if (id->rank < 0)
+		sc_strbuf_append(out, "not known");
+	else
+		sc_strbuf_printf(out, "%" PRId32, id->rank);
+	if (id->world > 0)
+		sc_strbuf_printf(out, " of %" PRId32, id->world);
+	sc_strbuf_append(out, "\n");
+	put_row(out, "source");
+	sc_strbuf_append(out, id->source[0] ? id->source : "not known");
+	if (id->host[0])
+		sc_strbuf_printf(out, ", host %s", id->host);
+	if (id->pid >= 0)
+		sc_strbuf_printf(out, ", process %" PRId32, id->pid);
+	sc_strbuf_append(out, "\n");
+}
+
+static void put_state(struct sc_strbuf *out, const struct file_info *file)
+{
+	put_row(out, "state");
+	sc_strbuf_append(out, file->tables.partial ? "partial: it was not ended; what is whole counts"
+						   : "complete");
+	if (file->tables.n_bad_frames)
+		sc_strbuf_printf(out, "; %" PRId64 " damaged frames skipped",
+				 file->tables.n_bad_frames);
+	sc_strbuf_append(out, "\n");
+}
+
+static void put_counts(struct sc_strbuf *out, const struct sc_trace_info *info)
+{
+	put_row(out, "events");
+	sc_strbuf_printf(out, "%" PRId64 " in %" PRId64 " bytes", info->counts.total,
+			 info->file_bytes);
+	if (info->counts.total)
+		sc_strbuf_printf(out, ", %.2f a piece, over %.3f ms", bytes_per_event(info),
+				 span_ms(info));
+	sc_strbuf_append(out, "\n");
+	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++) {
+		if (info->counts.n[cls])
+			sc_strbuf_printf(out, "    %-14s %12" PRId64 "\n",
+					 sc_event_class_name((enum sc_event_class)cls),
+					 info->counts.n[cls]);
+	}
+}
+
+static void put_lanes(struct sc_strbuf *out, const struct sc_trace *tables)
+{
+	int64_t n_streams = count_streams(tables), n_lanes = (int64_t)tables->lanes.n - 1;
+
+	put_row(out, "lanes");
+	sc_strbuf_printf(out, "%" PRId64 " streams, %" PRId64 " threads\n", n_streams,
+			 n_lanes - n_streams);
+	for (size_t i = 1; i < tables->lanes.n; i++) {
+		const struct sc_trace_lane *lane = &tables->lanes.at[i];
+
+		if (!lane->is_stream)
+			continue;
+		sc_strbuf_printf(out, "    device %" PRId32 " stream %" PRId32 "%s%s\n",
+				 lane->device, lane->stream, lane->name ? " " : "",
+				 tables->strings.at[lane->name]);
+	}
+}
+
+static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
+{
+	for (size_t i = 0; i < tables->gaps.n; i++) {
+		const struct sc_trace_gap *gap = &tables->gaps.at[i];
+
+		put_row(out, "lost");
+		if (gap->n < 0)
+			sc_strbuf_append(out, "not known how many");
+		else
+			sc_strbuf_printf(out, "%" PRId64, gap->n);
+		sc_strbuf_printf(out, " of %s in %.3f ms: %s\n",
+				 sc_event_class_name((enum sc_event_class)gap->cls),
+				 ((double)gap->last_ns - (double)gap->first_ns) /
+					 (double)SC_NS_PER_MS,
+				 gap->reason);
+	}
+}
+
+static void put_text(struct sc_strbuf *out, const struct file_info *file)
+{
+	put_identity(out, file);
+	put_state(out, file);
+	put_counts(out, &file->info);
+	put_lanes(out, &file->tables);
+	put_gaps(out, &file->tables);
+	for (size_t i = 0; i < file->tables.meta.n; i++) {
+		const struct sc_trace_meta *meta = &file->tables.meta.at[i];
+
+		put_row(out, i ? "" : "meta");
+		sc_strbuf_printf(out, "%s = %s\n", meta->key, meta->value);
+	}
+}
+
+/* What trace files say may be any bytes: none of them may steer a terminal. */
+static void mask_controls(struct sc_strbuf *text)
+{
+	for (size_t i = 0; i < text->n; i++) {
+		unsigned char c = (unsigned char)text->at[i];
+
+		if ((c < 0x20 && c != '\n') || c == 0x7F)
+			text->at[i] = '?';
+	}
+}
+
+static int write_text(const struct info_args *args, const struct run_info *run, struct sc_err *err)
+{
+	struct sc_strbuf out = {0};
+	int64_t n_events = 0, n_bytes = 0;
+	int rc;
+
+	for (size_t i = 0; i < run->n; i++) {
+		put_text(&out, &run->files[i]);
+		n_events += run->files[i].info.counts.total;
+		n_bytes += run->files[i].info.file_bytes;
+	}
+	if (run->n > 1)
+		sc_strbuf_printf(&out, "%zu files: %" PRId64 " events in %" PRId64 " bytes\n",
+				 run->n, n_events, n_bytes);
+	mask_controls(&out);
+	rc = sc_cli_write_text(args->common.output, &out, err);
+	sc_strbuf_release(&out);
+	return rc;
+}
+
+/* --- JSON --- */
+
+static void put_json_lanes(struct sc_json *json, json_t *parent, const struct sc_trace *tables)
+{
+	json_t *lanes = sc_json_array(json, parent, "lanes");
+
+	for (size_t i = 1; i < tables->lanes.n; i++) {
+		const struct sc_trace_lane *lane = &tables->lanes.at[i];
+		json_t *object = sc_json_object(json, lanes, NULL);
+
+		if (lane->name)
+			sc_json_text(json, object, "name", tables->strings.at[lane->name]);
+		if (lane->is_stream) {
+			sc_json_int(json, object, "device", lane->device);
+			sc_json_int(json, object, "stream", lane->stream);
+		} else {
+			sc_json_int(json, object, "pid", lane->pid);
+			sc_json_int(json, object, "tid", lane->tid);
+		}
+	}
+}
+
+static void put_json_facts(struct sc_json *json, json_t *parent, const struct sc_trace *tables)
+{
+	json_t *gaps = sc_json_array(json, parent, "lost");
+	json_t *meta = sc_json_array(json, parent, "meta");
+
+	for (size_t i = 0; i < tables->gaps.n; i++) {
+		const struct sc_trace_gap *gap = &tables->gaps.at[i];
+		json_t *object = sc_json_object(json, gaps, NULL);
+
+		sc_json_text(json, object, "class",
+			     sc_event_class_name((enum sc_event_class)gap->cls));
+		sc_json_int(json, object, "n", gap->n);
+		sc_json_int(json, object, "first_ns", gap->first_ns);
+		sc_json_int(json, object, "last_ns", gap->last_ns);
+		sc_json_text(json, object, "reason", gap->reason);
+	}
+	for (size_t i = 0; i < tables->meta.n; i++) {
+		json_t *pair = sc_json_object(json, meta, NULL);
+
+		sc_json_text(json, pair, "key", tables->meta.at[i].key);
+		sc_json_text(json, pair, "value", tables->meta.at[i].value);
+	}
+}
+
+static void put_json_file(struct sc_json *json, json_t *parent, const struct file_info *file)
+{
+	const struct sc_trace_identity *id = &file->tables.identity;
+	json_t *object = sc_json_object(json, parent, NULL);
+	json_t *events = sc_json_object(json, object, "events");
+
+	sc_json_text(json, object, "file", file->path);
+	sc_json_int(json, object, "rank", id->rank);
+	sc_json_int(json, object, "world", id->world);
+	sc_json_int(json, object, "pid", id->pid);
+	sc_json_text(json, object, "host", id->host);
+	sc_json_text(json, object, "source", id->source);
+	sc_json_bool(json, object, "partial", file->tables.partial);
+	sc_json_int(json, object, "bad_frames", file->tables.n_bad_frames);
+	sc_json_int(json, object, "base_utc_ns", file->tables.base_utc_ns);
+	sc_json_int(json, object, "first_ns", file->info.first_ns);
+	sc_json_int(json, object, "last_ns", file->info.last_ns);
+	sc_json_int(json, object, "file_bytes", file->info.file_bytes);
+	sc_json_int(json, object, "n_frames", file->info.n_frames);
+	sc_json_int(json, object, "n_events", file->info.counts.total);
+	sc_json_real(json, object, "bytes_per_event", bytes_per_event(&file->info));
+	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++)
+		sc_json_int(json, events, sc_event_class_name((enum sc_event_class)cls),
+			    file->info.counts.n[cls]);
+	put_json_lanes(json, object, &file->tables);
+	put_json_facts(json, object, &file->tables);
+}
+
+static int put_document(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct run_info *run = ctx;
+	struct sc_json json;
+	json_t *files;
+	int rc;
+
+	sc_json_init(&json, "stepcast/info", INFO_VERSION);
+	files = sc_json_array(&json, json.root, "files");
+	for (size_t i = 0; i < run->n; i++)
+		put_json_file(&json, files, &run->files[i]);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+/* --- the command --- */
+
+static int count_event(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
+		       struct sc_err *err)
+{
+	struct sc_trace_counts *counts = ctx;
+
+	(void)trace, (void)err;
+	counts->n[event->cls]++;
+	counts->total++;
+	return 0;
+}
+
+/* What can be read in place of what the index says. */
+static int check_file(struct file_info *file, struct sc_err *err)
+{
+	struct sc_trace_counts counts = {.total = 0};
+	struct sc_trace read = {.path = NULL};
+	int rc = sc_trace_scan(file->path, count_event, &counts, &read, err);
+
+	if (rc == 0) {
+		file->info.counts = counts;
+		file->tables.n_bad_frames = read.n_bad_frames;
+	}
+	sc_trace_release(&read);
+	return rc;
+}
+
+static int check_damage(const struct info_args *args, const struct run_info *run)
+{
+	size_t n_damaged = 0;
+
+	for (size_t i = 0; i < run->n; i++)
+		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
+	if (!args->check || !n_damaged)
+		return SC_EXIT_DONE;
+	fprintf(stderr, "check failed: %zu of %zu files are damaged or partial\n", n_damaged, run->n);
+	return SC_EXIT_CHECK;
+}
+
+static int info(const struct info_args *args, struct sc_arena *arena, int *exit_code,
+		struct sc_err *err)
+{
+	struct run_info run = {.n = 0};
+	const char *const *paths;
+	size_t n, n_read = 0;
+	int rc = sc_trace_list(args->common.words.at[0], arena, &paths, &n, err);
+
+	if (rc)
+		return rc;
+	run.files = sc_arena_calloc(arena, n, sizeof(*run.files));
+	for (; n_read < n && rc == 0; n_read++) {
+		struct file_info *file = &run.files[n_read];
+
+		file->path = paths[n_read];
+		rc = sc_trace_stat(file->path, &file->tables, &file->info, err);
+		if (rc == 0 && args->check)
+			rc = check_file(file, err);
+	}
+	run.n = n_read;
+	if (rc == 0 && args->json)
+		rc = sc_cli_write(args->common.output, put_document, &run, err);
+	else if (rc == 0)
+		rc = write_text(args, &run, err);
+	if (rc == 0)
+		*exit_code = check_damage(args, &run);
+	for (size_t i = 0; i < n_read; i++)
+		sc_trace_release(&run.files[i].tables);
+	return rc;
+}
+
+static int run_info(const struct sc_command *command, int argc, char **argv)
+{
+	struct info_args args = {.json = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE", &exit_code) &&
+	    info(&args, &arena, &exit_code, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_info = {
+	.name = "info",
+	.summary = "say what trace files have: ranks, events by class, streams, losses",
+	.synopsis = "(DIR|FILE) [--check] [--json]",
+	.details =
+		"For each .sctrace file of a folder, or one file: whose it is, whether it is complete, "
+		"events by class, bytes an event, streams, what was lost when it was recorded and why. "
+		"Files that were cut or damaged are read as far as they are whole.",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_info,
+};

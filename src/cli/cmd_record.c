@@ -1,0 +1,354 @@
+/* stepcast record: runs a command with the tracer in it, and makes the traces whole afterwards. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "trace/capture/raw_file.h"
+#include "trace/capture/recover.h"
+#include "trace/trace_file.h"
+
+#define LIBRARY "libnccl-profiler-stepcast.so"
+#define DEFAULT_DIR "stepcast-traces"
+enum { CANNOT_RUN = 126, NOT_FOUND = 127, OF_SIGNAL = 128 }; /* as shells say it */
+
+struct record_args {
+	struct sc_common common;
+	const char *iteration_range, *recover;
+	int no_pack;
+};
+
+#define AT(member) offsetof(struct record_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "iteration-range",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(iteration_range),
+	 .help = "the NVTX range that is one iteration (default: found by what repeats)"},
+	{.name = "no-pack",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(no_pack),
+	 .help = "leave the traces as they were written: larger, readable all the same"},
+	{.name = "recover",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "DIR",
+	 .offset = AT(recover),
+	 .help = "run nothing; make whole what killed processes left in DIR"},
+	{0},
+};
+
+/* --- files of a recording --- */
+
+typedef SC_VEC(char *) path_vec;
+
+static bool ends_in(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), m = strlen(suffix);
+
+	return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Those whose name begins with `run` ("" = all), sorted; the caller frees them. */
+static int list_files(const char *dir, const char *run, const char *suffix, path_vec *out,
+		      struct sc_err *err)
+{
+	DIR *at = opendir(dir);
+	struct dirent *entry;
+
+	if (!at)
+		return sc_err_at(err, SC_EIO, dir, 0, 0, "cannot read: %s", strerror(errno));
+	while ((entry = readdir(at))) {
+		struct sc_strbuf path = {0};
+
+		if (strncmp(entry->d_name, run, strlen(run)) != 0 ||
+		    !ends_in(entry->d_name, suffix))
+			continue;
+		sc_strbuf_printf(&path, "%s/%s", dir, entry->d_name);
+		SC_VEC_PUSH(out, sc_strbuf_detach(&path));
+	}
+	closedir(at);
+	if (out->n)
+		qsort(out->at, out->n, sizeof(*out->at), compare_paths);
+	return 0;
+}
+
+static void free_paths(path_vec *paths)
+{
+	for (size_t i = 0; i < paths->n; i++)
+		free(paths->at[i]);
+	SC_VEC_RELEASE(paths);
+}
+
+static int recover_one(const struct sc_common *common, const char *path, struct sc_err *err)
+{
+	struct sc_recovery result;
+	int rc;
+
+	if (sc_capture_is_running(path)) {
+		sc_cli_warn(common, "%s: its process runs still; left alone", path);
+		return 0;
+	}
+	rc = sc_capture_recover(path, &result, err);
+	if (rc)
+		return rc;
+	sc_cli_warn(common,
+		    "%s: its process was killed; recovered events=%lld torn=%lld unnamed=%lld",
+		    result.path, (long long)result.n_recovered, (long long)result.n_torn,
+		    (long long)result.n_unnamed);
+	return 0;
+}
+
+static int recover_all(const struct sc_common *common, const char *dir, const char *run,
+		       struct sc_err *err)
+{
+	path_vec paths = {0};
+	int rc = list_files(dir, run, SC_RAW_SUFFIX, &paths, err);
+
+	for (size_t i = 0; rc == 0 && i < paths.n; i++)
+		rc = recover_one(common, paths.at[i], err);
+	free_paths(&paths);
+	return rc;
+}
+
+static int finish_traces(const struct record_args *args, const char *dir, const char *run,
+			 struct sc_err *err)
+{
+	path_vec paths = {0};
+	struct sc_recovery result;
+	int64_t n_events = 0;
+	int rc = recover_all(&args->common, dir, run, err);
+
+	if (rc == 0)
+		rc = list_files(dir, run, SC_TRACE_SUFFIX, &paths, err);
+	for (size_t i = 0; rc == 0 && !args->no_pack && i < paths.n; i++) {
+		rc = sc_capture_pack(paths.at[i], &result, err);
+		n_events += rc == 0 ? result.n_events : 0;
+	}
+	if (rc == 0 && paths.n == 0)
+		sc_cli_warn(
+			&args->common,
+			"nothing was recorded: no process used CUDA, NVTX or NCCL where the tracer "
+			"could see it");
+	else if (rc == 0)
+		sc_log(SC_LOG_INFO, "recorded traces=%zu events=%lld", paths.n,
+		       (long long)n_events);
+	free_paths(&paths);
+	return rc;
+}
+
+/* --- running the command --- */
+
+static const char *find_library(struct sc_strbuf *path)
+{
+	const char *own = getenv("STEPCAST_CAPTURE");
+	const char *const dirs[] = {SC_INSTALL_CAPTURE_DIR, SC_BUILD_CAPTURE_DIR};
+
+	if (own && *own)
+		return own;
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		sc_strbuf_clear(path);
+		sc_strbuf_printf(path, "%s/" LIBRARY, dirs[i]);
+		if (access(sc_strbuf_get(path), R_OK) == 0)
+			return sc_strbuf_get(path);
+	}
+	return NULL;
+}
+
+/* Nothing secret: it only keeps the files of different runs apart. */
+static void make_run_id(char *out, size_t n)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(out, n, "%08llx%05x", (unsigned long long)now.tv_sec,
+		 (unsigned)(now.tv_nsec / 1000 ^ getpid()) & 0xfffff);
+}
+
+static void set_environment(const struct record_args *args, const char *library, const char *dir,
+			    const char *run)
+{
+	const char *const *name;
+	static const char *const taken[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+					    "NCCL_PROFILER_PLUGIN", NULL};
+
+	for (name = taken; *name; name++) {
+		if (getenv(*name))
+			sc_cli_warn(&args->common, "%s was set to %s; replaced", *name,
+				    getenv(*name));
+	}
+	setenv("CUDA_INJECTION64_PATH", library, 1);
+	setenv("NVTX_INJECTION64_PATH", library, 1);
+	/* The bare name: NCCL 2.27.3 takes no path, and CUDA's driver has loaded the library by then. */
+	setenv("NCCL_PROFILER_PLUGIN", LIBRARY, 1);
+	setenv("STEPCAST_DIR", dir, 1);
+	setenv("STEPCAST_RUN_ID", run, 1);
+	if (args->iteration_range)
+		setenv("STEPCAST_ITERATION_RANGE", args->iteration_range, 1);
+}
+
+/* Signals from the terminal reach the command too, which decides what they mean. */
+static int wait_for(pid_t child)
+{
+	int status = 0;
+
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFSIGNALED(status) ? OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int run_child(char **command, int *exit_code, struct sc_err *err)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
+	pid_t child;
+
+	fflush(NULL);
+	sigaction(SIGINT, &ignore, &interrupt);
+	sigaction(SIGQUIT, &ignore, &quit);
+	child = fork();
+	if (child == 0) {
+		sigaction(SIGINT, &interrupt, NULL);
+		sigaction(SIGQUIT, &quit, NULL);
+		execvp(command[0], command);
+		fprintf(stderr, "error: cannot run %s: %s\n", command[0], strerror(errno));
+		_exit(errno == ENOENT ? NOT_FOUND : CANNOT_RUN);
+	}
+	if (child > 0)
+		*exit_code = wait_for(child);
+	sigaction(SIGINT, &interrupt, NULL);
+	sigaction(SIGQUIT, &quit, NULL);
+	if (child < 0)
+		return sc_err_set(err, SC_EIO, "cannot start a process: %s", strerror(errno));
+	return 0;
+}
+
+static int make_dir(const char *dir, char *absolute, struct sc_err *err)
+{
+	struct stat info;
+
+	if (mkdir(dir, 0777) && errno != EEXIST)
+		return sc_err_at(err, SC_EIO, dir, 0, 0, "cannot create: %s", strerror(errno));
+	if (stat(dir, &info) || !S_ISDIR(info.st_mode))
+		return sc_err_at(err, SC_EIO, dir, 0, 0, "not a directory");
+	if (!realpath(dir, absolute)) /* the command may work elsewhere */
+		return sc_err_at(err, SC_EIO, dir, 0, 0, "%s", strerror(errno));
+	return 0;
+}
+
+static int record(const struct record_args *args, char **command, int *exit_code,
+		  struct sc_err *err)
+{
+	const char *dir = args->common.output ? args->common.output : DEFAULT_DIR;
+	struct sc_strbuf path = {0};
+	const char *library = find_library(&path);
+	char absolute[4096], run[32];
+	int rc;
+
+	if (!library) {
+		sc_strbuf_release(&path);
+		return sc_err_set(err, SC_EIO,
+				  "the tracer " LIBRARY " is not installed; "
+				  "STEPCAST_CAPTURE may name it");
+	}
+	rc = make_dir(dir, absolute, err);
+	if (rc == 0) {
+		make_run_id(run, sizeof(run));
+		set_environment(args, library, absolute, run);
+		rc = run_child(command, exit_code, err);
+	}
+	if (rc == 0)
+		rc = finish_traces(args, dir, run, err);
+	sc_strbuf_release(&path);
+	return rc;
+}
+
+/* --- the command line: options of ours end where the command begins --- */
+
+static bool takes_value(const char *word)
+{
+	return strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0 ||
+	       strcmp(word, "--iteration-range") == 0 || strcmp(word, "--recover") == 0;
+}
+
+static int first_of_command(int argc, char **argv)
+{
+	int i = 0;
+
+	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
+		if (strcmp(argv[i], "--") == 0)
+			return i + 1;
+		i += takes_value(argv[i]) ? 2 : 1;
+	}
+	return i < argc ? i : argc;
+}
+
+static int go(const struct record_args *args, char **command, int *exit_code, struct sc_err *err)
+{
+	if (args->recover && *command)
+		return sc_err_set(err, SC_EUSAGE, "--recover runs no command");
+	if (args->recover)
+		return recover_all(&args->common, args->recover, "", err);
+	if (!*command)
+		return sc_err_set(err, SC_EUSAGE, "record needs a COMMAND to run");
+	return record(args, command, exit_code, err);
+}
+
+static int run_record(const struct sc_command *command, int argc, char **argv)
+{
+	struct record_args args = {.no_pack = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE, first = first_of_command(argc, argv), n_own = first;
+	path_vec words = {0};
+
+	if (n_own > 0 && strcmp(argv[n_own - 1], "--") == 0)
+		n_own--;
+	for (int i = first; i < argc; i++)
+		SC_VEC_PUSH(&words, argv[i]);
+	SC_VEC_PUSH(&words, NULL);
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(command, n_own, argv, &args, &arena, &exit_code) &&
+	    go(&args, words.at, &exit_code, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	SC_VEC_RELEASE(&words);
+	return exit_code;
+}
+
+const struct sc_command sc_command_record = {
+	.name = "record",
+	.summary = "run a command and record what it does on the GPUs",
+	.synopsis = "[-o DIR] [--iteration-range NAME] [--] COMMAND [ARGUMENT]...",
+	.details =
+		"Runs COMMAND with the tracer in it and in all that it starts, and leaves one trace a "
+		"process in DIR (default: stepcast-traces): kernels, copies, calls of the CUDA runtime "
+		"and driver, event records and waits, NVTX ranges, and NCCL's calls. Needs no change to "
+		"the program, and never makes it fail.\n\n"
+		"Under torchrun, mpirun or srun, stepcast stands before the launcher or before the "
+		"program; ranks are read from the environment that the launcher sets. On several nodes "
+		"DIR is on a file system that all see, or the files are gathered later.\n\n"
+		"  stepcast record -o run1 -- torchrun --nproc-per-node 8 train.py\n\n"
+		"What a process had not written when it was killed is recovered when COMMAND ends. After "
+		"a crash of stepcast itself: stepcast record --recover DIR.\n\n"
+		"The exit code is that of COMMAND; 128 and the signal's number if one ended it.",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_record,
+};

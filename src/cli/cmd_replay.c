@@ -1,0 +1,235 @@
+/* stepcast replay: recorded iterations simulated again, as they were and with changes. */
+#include <string.h>
+
+#include "base/num.h"
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "report/replay_report.h"
+
+enum { MAX_RANK = 1 << 30 };
+#define MAX_FACTOR 1e6
+
+struct replay_args {
+	struct sc_common common;
+	struct sc_arg_list scales, replaces, sets;
+	int64_t without_rank, step, jobs;
+	int gaps, what_if, json;
+	const char *timeline;
+};
+
+static const char *const GAPS[] = {[SC_GAPS_AUTO] = "auto",
+				   [SC_GAPS_MEASURED] = "measured",
+				   [SC_GAPS_TYPICAL] = "typical",
+				   [SC_GAPS_NONE] = "none",
+				   NULL};
+
+#define AT(member) offsetof(struct replay_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "scale",
+	 .kind = SC_ARG_LIST,
+	 .arg = "SELECTOR=FACTOR",
+	 .offset = AT(scales),
+	 .help = "operations take FACTOR times as long, as kernel:gemm=0.8; may be given again"},
+	{.name = "replace",
+	 .kind = SC_ARG_LIST,
+	 .arg = "SELECTOR=mean|model",
+	 .offset = AT(replaces),
+	 .help = "operations take what those of their type do over all ranks, or what our models say"},
+	{.name = "set",
+	 .kind = SC_ARG_LIST,
+	 .arg = "gpus=N",
+	 .offset = AT(sets),
+	 .help = "another number of GPUs: more or fewer data-parallel replicas"},
+	{.name = "without-straggler",
+	 .kind = SC_ARG_INT,
+	 .arg = "RANK",
+	 .offset = AT(without_rank),
+	 .min = 0,
+	 .max = MAX_RANK,
+	 .help = "a rank is no slower than the others are on average"},
+	{.name = "gaps",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "auto|measured|typical|none",
+	 .offset = AT(gaps),
+	 .choices = GAPS,
+	 .help = "launch gaps of a changed replay (default auto: typical, trimmed of outliers)"},
+	{.name = "what-if",
+	 .kind = SC_ARG_SWITCH,
+	 .offset = AT(what_if),
+	 .help = "the cost of each rank's slowness, and slowdowns by rank, stage and operation "
+		 "(default: yes)"},
+	{.name = "step",
+	 .kind = SC_ARG_INT,
+	 .arg = "STEP",
+	 .offset = AT(step),
+	 .min = 0,
+	 .max = MAX_RANK,
+	 .help = "whose critical path and timeline are shown (default: that of the median time)"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{.name = "timeline",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE.json",
+	 .offset = AT(timeline),
+	 .help = "write the simulated timeline for Perfetto or chrome://tracing"},
+	SC_CLI_OPTION_JOBS(AT(jobs)),
+	{0},
+};
+
+static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_chrome_replay_write(ctx, out, err);
+}
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_json_replay(ctx, out, err);
+}
+
+static int parse_scale(const char *text, struct sc_arena *arena, struct sc_replay_change *out,
+		       struct sc_err *err)
+{
+	const char *selector, *value;
+	int rc = sc_cli_split(text, "--scale", "SELECTOR=FACTOR", arena, &selector, &value, err);
+
+	out->action = SC_REPLAY_SCALE;
+	if (rc == 0)
+		rc = sc_selector_parse(selector, arena, &out->selector, err);
+	if (rc == 0 &&
+	    (!sc_parse_double(value, &out->factor) || out->factor < 0 || out->factor > MAX_FACTOR))
+		rc = sc_err_set(err, SC_EUSAGE,
+				"--scale %.64s: expected a factor from 0 to %g, got \"%.32s\"",
+				selector, MAX_FACTOR, value);
+	return rc;
+}
+
+static int parse_replace(const char *text, struct sc_arena *arena, struct sc_replay_change *out,
+			 struct sc_err *err)
+{
+	const char *selector, *value;
+	int rc = sc_cli_split(text, "--replace", "SELECTOR=mean", arena, &selector, &value, err);
+
+	if (rc == 0)
+		rc = sc_selector_parse(selector, arena, &out->selector, err);
+	if (rc)
+		return rc;
+	if (strcmp(value, "mean") == 0)
+		out->action = SC_REPLAY_MEAN;
+	else if (strcmp(value, "model") == 0)
+		out->action = SC_REPLAY_MODEL;
+	else
+		return sc_err_set(err, SC_EUSAGE,
+				  "--replace %.64s: expected mean or model, got \"%.32s\"",
+				  selector, value);
+	return 0;
+}
+
+static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, struct sc_err *err)
+{
+	const char *name, *value;
+	int rc = sc_cli_split(text, "--set", "gpus=N", arena, &name, &value, err);
+
+	if (rc)
+		return rc;
+	if (strcmp(name, "gpus") != 0)
+		return sc_err_set(err, SC_EUSAGE, "--set %.64s: a replay can set gpus only", name);
+	if (!sc_parse_int(value, gpus) || *gpus <= 0)
+		return sc_err_set(err, SC_EUSAGE, "--set gpus: expected a number, got \"%.32s\"",
+				  value);
+	return 0;
+}
+
+static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
+		      struct sc_replay_opts *opts, struct sc_err *err)
+{
+	const size_t n = args->scales.n + args->replaces.n;
+	struct sc_replay_change *changes = sc_arena_calloc(arena, n + 1, sizeof(*changes));
+	int rc = 0;
+
+	sc_replay_opts_init(opts);
+	opts->changes = changes;
+	for (size_t i = 0; rc == 0 && i < args->scales.n; i++)
+		rc = parse_scale(args->scales.at[i], arena, &changes[opts->n_changes++], err);
+	for (size_t i = 0; rc == 0 && i < args->replaces.n; i++)
+		rc = parse_replace(args->replaces.at[i], arena, &changes[opts->n_changes++], err);
+	for (size_t i = 0; rc == 0 && i < args->sets.n; i++)
+		rc = parse_set(args->sets.at[i], arena, &opts->gpus, err);
+	opts->without_rank = args->without_rank;
+	opts->gaps = (enum sc_replay_gaps)args->gaps;
+	opts->no_what_if = !args->what_if;
+	opts->show_step = args->step;
+	opts->jobs = args->jobs > 0 ? (unsigned)args->jobs : sc_cpu_count();
+	return rc;
+}
+
+static int write_result(const struct replay_args *args, const struct sc_replay_result *result,
+			struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	if (args->timeline)
+		rc = sc_cli_write(args->timeline, put_timeline, result, err);
+	if (rc == 0 && args->json)
+		return sc_cli_write(args->common.output, put_json, result, err);
+	sc_text_replay(result, &text);
+	if (rc == 0)
+		rc = sc_cli_write_text(args->common.output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int replay(const struct replay_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_replay_result *result = sc_arena_calloc(arena, 1, sizeof(*result));
+	struct sc_replay_opts opts;
+	int rc = parse_opts(args, arena, &opts, err);
+
+	if (rc == 0)
+		rc = sc_replay(args->common.words.at[0], &opts, result, err);
+	if (rc)
+		return rc;
+	sc_cli_warn_all(&args->common, &result->warnings);
+	rc = write_result(args, result, err);
+	sc_replay_result_release(result);
+	return rc;
+}
+
+static int run_replay(const struct sc_command *command, int argc, char **argv)
+{
+	struct replay_args args = {.without_rank = -1, .step = -1, .what_if = 1};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR of traces",
+			       &exit_code) &&
+	    replay(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_replay = {
+	.name = "replay",
+	.summary = "simulate recorded iterations again, as they were or with changes",
+	.synopsis = "DIR [--scale SELECTOR=FACTOR]... [--replace SELECTOR=mean|model] "
+		    "[--set gpus=N] [--without-straggler RANK] [--json] [--timeline FILE.json]",
+	.details =
+		"Replays the traces of DIR (see stepcast import): every iteration simulated beside what "
+		"was measured, and predicted from the others; where each rank's time goes and which "
+		"ranks hold up the rest; the critical path; and what changes would bring.\n\n"
+		"A SELECTOR is terms joined by commas, all of which must hold: kernel, collective, "
+		"p2p, copy, host or all; the same with a part of the name, as kernel:gemm; op:TEXT for "
+		"a name of any kind; rank:N, dp:N, stage:N, step:N. Launch gaps are host:launch.\n\n"
+		"Durations of computation, transfers (without the waiting in them) and launch gaps are "
+		"those recorded. Changes are compared with a replay of typical gaps, since recorded "
+		"gaps also hold waits that no trace explains.\n\n"
+		"  stepcast replay traces/job\n"
+		"  stepcast replay traces/job --scale op:backward-compute,rank:0=0.5\n"
+		"  stepcast replay traces/job --without-straggler 0 --json",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_replay,
+};

@@ -1,0 +1,239 @@
+/* stepcast shard: where the embedding tables of a DLRM go. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/shard_run.h"
+#include "cli/start.h"
+
+struct shard_args {
+	struct sc_common common;
+	struct sc_arg_list sets, plans, baselines, constraints;
+	struct sc_shard_ask ask;
+	int objective, json, pareto, device_constants;
+};
+enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, DEFAULT_SAMPLES = 1000, MAX_SAMPLES = 1000000 };
+
+#define AT(member) offsetof(struct shard_args, member)
+static const struct sc_option OPTIONS[] = {
+	{.name = "plan",
+	 .kind = SC_ARG_LIST,
+	 .arg = "FILE",
+	 .offset = AT(plans),
+	 .help = "rank this plan; may be given again"},
+	{.name = "search",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "SECONDS",
+	 .offset = AT(ask.seconds),
+	 .min = 0,
+	 .max = MAX_SECONDS,
+	 .help = "search for a plan, at most so long; 0 is one quick descent, the same on every "
+		 "machine (default if no --plan is given)"},
+	{.name = "objective",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "iteration|torchrec|hugectr",
+	 .offset = AT(objective),
+	 .choices = sc_objective_names,
+	 .help = "what a plan is ranked by: the predicted step (default), or the busiest rank as that "
+		 "planner costs it"},
+	{.name = "device-constants",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(device_constants),
+	 .help = "torchrec: the bandwidths of the config's GPU and cluster in place of its own"},
+	{.name = "baseline",
+	 .kind = SC_ARG_LIST,
+	 .arg = "NAME",
+	 .offset = AT(baselines),
+	 .help = "rank this planner's plan too, or all of them; may be given again"},
+	{.name = "constraint",
+	 .kind = SC_ARG_LIST,
+	 .arg = "TEXT",
+	 .offset = AT(constraints),
+	 .help = "hold the search to it: \"pin TABLE rank=R type=T tier=K\", \"forbid TABLE ...\", "
+		 "\"together A B\", \"apart A B\"; may be given again"},
+	{.name = "constraints",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(ask.constraints_file),
+	 .help = "the same, one a line"},
+	{.name = "current",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(ask.current),
+	 .help = "search from this plan on, within --max-moved-gib and --max-moved-tables"},
+	{.name = "max-moved-gib",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "GIB",
+	 .offset = AT(ask.max_moved_gib),
+	 .min = 0,
+	 .max = 1e9,
+	 .help = "with --current: weights that may move (default: any)"},
+	{.name = "max-moved-tables",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(ask.max_moved_tables),
+	 .min = 0,
+	 .max = MAX_TABLES,
+	 .help = "with --current: tables that may change (default: any)"},
+	{.name = "diff",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(ask.diff),
+	 .help = "say what changes from this plan to the best one"},
+	{.name = "pareto",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(pareto),
+	 .help = "the best cost for less and less GPU memory"},
+	{.name = "samples",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(ask.samples),
+	 .min = 0,
+	 .max = MAX_SAMPLES,
+	 .help = "draws of model error and drift for best %, regret and ties (default 1000; 0: none)"},
+	{.name = "kernel-error",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "PCT",
+	 .offset = AT(ask.kernel_pct),
+	 .min = 0,
+	 .max = 100,
+	 .help = "one sigma of the kernels' model (default: the device's embedding spread)"},
+	{.name = "collective-error",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "PCT",
+	 .offset = AT(ask.collective_pct),
+	 .min = 0,
+	 .max = 100,
+	 .help = "one sigma of each collective's model (default: the fabric's spread)"},
+	{.name = "drift",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "PCT",
+	 .offset = AT(ask.drift_pct),
+	 .min = 0,
+	 .max = 100,
+	 .help = "one sigma of a table's lookups, from those given (default 10)"},
+	{.name = "seed",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(ask.seed),
+	 .min = 0,
+	 .max = 1e15,
+	 .help = "of all that is random (default 1)"},
+	SC_CLI_OPTION_BASE_SET(AT(sets)),
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_shard_run_json(ctx, out, err);
+}
+
+static int write_result(const struct shard_args *args, const struct sc_shard_run *run,
+			struct sc_err *err)
+{
+	const char *output = args->common.output;
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	if (strcmp(output, "-") != 0)
+		rc = sc_shard_run_save(run, output, err);
+	if (rc)
+		return rc;
+	if (args->json)
+		return sc_cli_write("-", put_json, run, err);
+	sc_shard_run_text(run, &text);
+	rc = sc_cli_write_text("-", &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static struct sc_texts texts(const struct sc_arg_list *list)
+{
+	return (struct sc_texts){.at = list->at, .n = list->n};
+}
+
+static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_arena *arena,
+		 struct sc_err *err)
+{
+	const char *path = args->common.words.at[0];
+	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_shard_run *run;
+	struct sc_config config;
+	int rc = sc_cli_config(path, &args->sets, arena, &config, err);
+
+	if (rc == 0)
+		rc = sc_config_resolve(&config, catalog, path, request, err);
+	if (rc)
+		return rc;
+	sc_cli_warn_all(&args->common, &request->warnings);
+	args->ask.objective = (enum sc_objective_kind)args->objective;
+	args->ask.plans = texts(&args->plans);
+	args->ask.baselines = texts(&args->baselines);
+	args->ask.constraints = texts(&args->constraints);
+	args->ask.pareto = args->pareto;
+	args->ask.device_constants = args->device_constants;
+	run = sc_shard_run_create(&args->ask, request, arena, err);
+	if (!run)
+		return -1;
+	rc = write_result(args, run, err);
+	sc_shard_run_destroy(run);
+	return rc;
+}
+
+static int run_shard(const struct sc_command *command, int argc, char **argv)
+{
+	struct shard_args args = {
+		.ask =
+			{
+				.seconds = -1,
+				.max_moved_gib = -1,
+				.max_moved_tables = -1,
+				.kernel_pct = -1,
+				.collective_pct = -1,
+				.drift_pct = -1,
+				.seed = 1,
+				.samples = DEFAULT_SAMPLES,
+			},
+	};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_catalog *catalog;
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one CONFIG", &exit_code)) {
+		catalog = sc_catalog_create();
+		if (shard(&args, catalog, &arena, &err))
+			exit_code = sc_cli_fail(&err);
+		sc_catalog_destroy(catalog);
+	}
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_shard = {
+	.name = "shard",
+	.summary = "rank sharding plans of embedding tables, and search for one",
+	.synopsis = "CONFIG [--plan FILE]... [--search SECONDS] [--objective "
+		    "iteration|torchrec|hugectr] [-o PLAN.json] [--json]",
+	.details =
+		"Ranks plans that place the embedding tables of the CONFIG (a DLRM), and searches for a "
+		"better one. Says what each costs, how far that is at most from the best possible (a "
+		"lower bound), which rank is the busiest and why, the memory of each tier, how likely "
+		"each plan is the best one within the models' errors, and what is odd about the best.\n\n"
+		"Plans are read as JSON (written by -o, which mirrors TorchRec's ParameterSharding; "
+		"scripts/torchrec_plan_loader.py makes a ShardingPlan of it), as the table that "
+		"TorchRec's planner prints, as HugeCTR's shard matrix, or as a NeuroShard result. -o "
+		"writes the best plan; the report goes to stdout.\n\n"
+		"Baselines: naive, chunk, random, size_greedy, dim_greedy, lookup_greedy, "
+		"size_lookup_greedy, norm_lookup_greedy, lpt, torchrec and hugectr (their own planners), "
+		"or all.\n\n"
+		"  stepcast shard dlrm.yaml -o plan.json\n"
+		"  stepcast shard dlrm.yaml --plan a.json --plan b.json --objective torchrec\n"
+		"  stepcast shard dlrm.yaml --current plan.json --max-moved-gib 20 --diff plan.json\n"
+		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_shard,
+};

@@ -1,0 +1,246 @@
+/* See the header. */
+#include "cli/shard_run.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/shard_args.h"
+#include "predict/shard_study.h"
+#include "report/shard_report.h"
+
+/* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups
+ * drift from those given. Assumed, not measured. */
+#define SHARD_ERROR_FRAC 0.05
+#define DRIFT_FRAC 0.1
+
+struct sc_shard_run {
+	const struct sc_shard_ask *ask;
+	struct sc_arena *arena;
+	const struct sc_request *request;
+	struct sc_objective objective;
+	struct sc_study study;
+	sc_constraints constraints;
+	struct sc_shard_plan current, diff_plan;
+	struct sc_shard_diff diff;
+	struct sc_pareto pareto;
+	struct sc_shard_report report;
+};
+
+static int load_plan(struct sc_shard_run *s, const char *path, struct sc_shard_plan *out,
+		     struct sc_err *err)
+{
+	const struct sc_objective *objective = &s->objective;
+	struct sc_shard_plan plan = {.world = 0};
+	int rc = sc_shard_plan_load(path, &objective->tables, s->arena, &plan, err);
+
+	if (rc)
+		return rc;
+	if (plan.world != objective->problem.world)
+		rc = sc_err_at(err, SC_ECONFLICT, path, 0, 0,
+			       "a plan for %u ranks; the config has %u GPUs", plan.world,
+			       objective->problem.world);
+	if (rc == 0 && plan.ranks_per_host == 0) {
+		plan.ranks_per_host = objective->problem.ranks_per_host;
+		rc = sc_shard_plan_check(&plan, err);
+	}
+	if (rc == 0)
+		rc = sc_shard_plan_check_tables(&plan, objective->tables.at, objective->tables.n,
+						err);
+	if (rc)
+		sc_shard_plan_release(&plan);
+	else
+		*out = plan;
+	return rc;
+}
+
+static double given(double pct, double frac)
+{
+	return pct < 0 ? frac : pct / SC_PCT;
+}
+
+static void set_opts(struct sc_shard_run *s)
+{
+	const struct sc_shard_ask *ask = s->ask;
+	struct sc_study_opts *opts = &s->study.opts;
+	const struct sc_request *request = s->request;
+
+	opts->solve.seconds = ask->seconds < 0 ? 0 : ask->seconds;
+	opts->solve.seed = (uint64_t)ask->seed;
+	opts->solve.max_moved_bytes =
+		ask->max_moved_gib < 0 ? -1 : ask->max_moved_gib * SC_BYTES_PER_GIB;
+	opts->solve.max_moved_tables = ask->max_moved_tables;
+	opts->confidence = (struct sc_confidence_opts){
+		.samples = ask->samples,
+		.seed = (uint64_t)ask->seed,
+		.kernel_frac = given(ask->kernel_pct, request->device.embedding.spread_frac),
+		.collective_frac = given(ask->collective_pct, request->fabric_profile.spread_frac),
+		.shard_frac = SHARD_ERROR_FRAC,
+		.drift_frac = given(ask->drift_pct, DRIFT_FRAC),
+		.rest_frac = request->device.gemm.spread_frac,
+	};
+}
+
+static int read_constraints(struct sc_shard_run *s, struct sc_err *err)
+{
+	const struct sc_shard_ask *ask = s->ask;
+	const struct sc_constraint_at at = {.file = NULL};
+	int rc = 0;
+
+	for (size_t i = 0; i < ask->constraints.n && rc == 0; i++)
+		rc = sc_constraint_parse(ask->constraints.at[i], &at, &s->objective.problem,
+					 &s->constraints, err);
+	if (rc == 0 && ask->constraints_file)
+		rc = sc_constraints_load(ask->constraints_file, &s->objective.problem,
+					 &s->constraints, err);
+	s->objective.problem.constraints = s->constraints.at;
+	s->objective.problem.n_constraints = s->constraints.n;
+	return rc;
+}
+
+static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
+{
+	const struct sc_texts *names = &s->ask->baselines;
+	int rc = 0;
+
+	for (size_t i = 0; i < names->n && rc == 0; i++) {
+		if (strcmp(names->at[i], "all") != 0) {
+			rc = sc_study_add_baseline(&s->study, names->at[i], err);
+			continue;
+		}
+		for (size_t k = 0; sc_baseline_names[k] && rc == 0; k++)
+			rc = sc_study_add_baseline(&s->study, sc_baseline_names[k], err);
+		for (size_t k = 0; sc_study_planner_names[k] && rc == 0; k++)
+			rc = sc_study_add_baseline(&s->study, sc_study_planner_names[k], err);
+	}
+	if (rc && err && err->code == SC_EVALUE)
+		err->code = SC_EUSAGE;
+	return rc;
+}
+
+static int add_plans(struct sc_shard_run *s, struct sc_err *err)
+{
+	const struct sc_shard_ask *ask = s->ask;
+	struct sc_shard_plan plan;
+	int rc = 0;
+
+	if (ask->current) {
+		rc = load_plan(s, ask->current, &s->current, err);
+		s->study.opts.solve.current = &s->current;
+	} else if (ask->max_moved_gib >= 0 || ask->max_moved_tables >= 0) {
+		return sc_err_set(err, SC_EUSAGE,
+				  "--max-moved-gib and --max-moved-tables need --current");
+	}
+	for (size_t i = 0; i < ask->plans.n && rc == 0; i++) {
+		rc = load_plan(s, ask->plans.at[i], &plan, err);
+		if (rc == 0)
+			sc_study_add_plan(&s->study, ask->plans.at[i], &plan);
+	}
+	if (rc == 0)
+		rc = add_baselines(s, err);
+	if (rc == 0 && (ask->seconds >= 0 || ask->current || !ask->plans.n))
+		rc = sc_study_search(&s->study, err);
+	return rc ? rc : sc_study_rank(&s->study, err);
+}
+
+/* Cost of the plan that --diff names, as the best one's is counted; -1 where it cannot be rated. */
+static double diff_cost(struct sc_shard_run *s)
+{
+	struct sc_study other;
+	struct sc_shard_plan copy;
+	struct sc_err none = {.code = SC_OK};
+	double cost = -1;
+
+	if (load_plan(s, s->ask->diff, &copy, &none))
+		return -1;
+	sc_study_init(&other, &s->objective, s->arena);
+	sc_study_add_plan(&other, "diff", &copy);
+	if (!other.plans.at[0].error)
+		cost = sc_ranked_cost(&other, &other.plans.at[0]);
+	sc_study_release(&other);
+	return cost;
+}
+
+static int make_report(struct sc_shard_run *s, struct sc_err *err)
+{
+	const struct sc_shard_ask *ask = s->ask;
+	int rc = 0;
+
+	s->report = (struct sc_shard_report){
+		.study = &s->study, .diff_cost = -1, .n_tables = SC_SHARD_REPORT_TABLES};
+	if (ask->pareto) {
+		rc = sc_shard_pareto(&s->objective.problem, &s->study.opts.solve, s->arena,
+				     &s->pareto, err);
+		s->report.pareto = &s->pareto;
+	}
+	if (rc || !ask->diff)
+		return rc;
+	rc = load_plan(s, ask->diff, &s->diff_plan, err);
+	if (rc == 0)
+		rc = sc_shard_diff_compute(&s->diff_plan, &s->study.plans.at[0].solution.plan,
+					   &s->objective.tables, &s->diff, err);
+	if (rc)
+		return rc;
+	s->report.diff = &s->diff;
+	s->report.diff_from = ask->diff;
+	s->report.diff_cost = diff_cost(s);
+	return 0;
+}
+
+static int run(struct sc_shard_run *s, struct sc_err *err)
+{
+	int rc = sc_objective_init(&s->objective, s->ask->objective, s->ask->device_constants,
+				   s->request, s->arena, err);
+
+	if (rc == 0)
+		rc = read_constraints(s, err);
+	if (rc)
+		return rc;
+	sc_study_init(&s->study, &s->objective, s->arena);
+	set_opts(s);
+	rc = add_plans(s, err);
+	return rc ? rc : make_report(s, err);
+}
+
+struct sc_shard_run *sc_shard_run_create(const struct sc_shard_ask *ask,
+					 const struct sc_request *request, struct sc_arena *arena,
+					 struct sc_err *err)
+{
+	struct sc_shard_run *s = sc_arena_calloc(arena, 1, sizeof(*s));
+
+	s->ask = ask;
+	s->request = request;
+	s->arena = arena;
+	if (run(s, err) == 0)
+		return s;
+	sc_shard_run_destroy(s);
+	return NULL;
+}
+
+void sc_shard_run_destroy(struct sc_shard_run *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->pareto.n; i++)
+		sc_shard_plan_release(&s->pareto.at[i].plan);
+	sc_shard_diff_release(&s->diff);
+	sc_shard_plan_release(&s->diff_plan);
+	sc_shard_plan_release(&s->current);
+	sc_study_release(&s->study);
+	sc_objective_release(&s->objective);
+	SC_VEC_RELEASE(&s->constraints);
+}
+
+void sc_shard_run_text(const struct sc_shard_run *s, struct sc_strbuf *out)
+{
+	sc_text_shard(&s->report, out);
+}
+
+int sc_shard_run_json(const struct sc_shard_run *s, FILE *out, struct sc_err *err)
+{
+	return sc_json_shard(&s->report, out, err);
+}
+
+int sc_shard_run_save(const struct sc_shard_run *s, const char *path, struct sc_err *err)
+{
+	return sc_shard_plan_save(path, &s->study.plans.at[0].solution.plan, err);
+}

@@ -1,0 +1,140 @@
+/* A replay as JSON. What is not known is null. */
+#include <math.h>
+
+#include "base/json_out.h"
+#include "report/replay_report.h"
+
+enum { REPLAY_VERSION = 1 };
+
+static void add_ms(struct sc_json *json, json_t *object, const char *key, double value)
+{
+	if (isnan(value))
+		sc_json_text(json, object, key, NULL);
+	else
+		sc_json_real(json, object, key, value);
+}
+
+static void add_error(struct sc_json *json, const struct sc_replay_result *r, const char *key,
+		      enum sc_replay_column column)
+{
+	json_t *object = sc_json_object(json, json->root, key);
+	struct sc_replay_error error;
+
+	sc_replay_error_of(r, column, &error);
+	add_ms(json, object, "median_ape_pct", error.median_pct);
+	add_ms(json, object, "max_ape_pct", error.max_pct);
+	add_ms(json, object, "bias_pct", error.bias_pct);
+}
+
+static void add_iterations(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *array = sc_json_array(json, json->root, "iterations");
+
+	for (size_t i = 0; i < r->iterations.n; i++) {
+		const struct sc_replay_iteration *it = &r->iterations.at[i];
+		json_t *row = sc_json_object(json, array, NULL);
+
+		sc_json_int(json, row, "step", it->step);
+		add_ms(json, row, "measured_ms", it->measured_ms);
+		add_ms(json, row, "simulated_ms", it->simulated_ms);
+		add_ms(json, row, "predicted_ms", it->predicted_ms);
+		add_ms(json, row, "changed_ms", it->changed_ms);
+	}
+}
+
+static void add_ranks(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *array = sc_json_array(json, json->root, "ranks");
+
+	for (size_t i = 0; i < r->ranks.n; i++) {
+		const struct sc_replay_rank *rank = &r->ranks.at[i];
+		json_t *row = sc_json_object(json, array, NULL), *parts;
+
+		sc_json_text(json, row, "name", rank->name);
+		sc_json_int(json, row, "rank", rank->rank);
+		sc_json_int(json, row, "dp_rank", rank->dp_rank);
+		sc_json_int(json, row, "stage", rank->stage);
+		parts = sc_json_object(json, row, "breakdown_ms");
+		for (int p = 0; p < SC_N_PARTS; p++)
+			sc_json_real(json, parts, sc_replay_part_names[p], rank->part_ms[p]);
+		sc_json_real(json, row, "late_ms", rank->late_ms);
+		add_ms(json, row, "slowness", rank->slowness);
+		add_ms(json, row, "without_ms", rank->without_ms);
+		add_ms(json, row, "cost_ms", r->reference_ms - rank->without_ms);
+	}
+}
+
+static void add_factors(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *object = sc_json_object(json, json->root, "slowdown"), *by = NULL;
+	const char *last = NULL;
+
+	for (size_t i = 0; i < r->factors.n; i++) {
+		const struct sc_replay_factor *factor = &r->factors.at[i];
+
+		if (factor->by != last)
+			by = sc_json_object(json, object, factor->by);
+		last = factor->by;
+		sc_json_real(json, by, factor->name, factor->slowdown);
+	}
+}
+
+static void add_path(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *shown = sc_json_object(json, json->root, "shown"), *array, *owners;
+
+	sc_json_int(json, shown, "step", r->show_step);
+	sc_json_real(json, shown, "iteration_ms", r->show_ms);
+	owners = sc_json_object(json, shown, "breakdown_ms");
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o), r->breakdown_ms[o]);
+	array = sc_json_array(json, shown, "critical_path");
+	for (size_t i = 0; i < r->n_path; i++) {
+		json_t *row = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, row, "what", r->path[i].what);
+		sc_json_real(json, row, "ms", r->path[i].ms);
+		sc_json_int(json, row, "count", r->path[i].count);
+	}
+}
+
+static void add_means(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *mean = sc_json_object(json, json->root, "mean_ms");
+
+	add_ms(json, mean, "measured", r->measured_ms);
+	add_ms(json, mean, "simulated", r->simulated_ms);
+	add_ms(json, mean, "predicted", r->predicted_ms);
+	add_ms(json, mean, "no_gaps", r->no_gaps_ms);
+	add_ms(json, mean, "reference", r->reference_ms);
+	add_ms(json, mean, "typical", r->typical_ms);
+	add_ms(json, mean, "changed", r->changed_ms);
+}
+
+int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *warnings;
+	int rc;
+
+	sc_json_init(&json, "stepcast/replay", REPLAY_VERSION);
+	sc_json_text(&json, json.root, "source", r->source);
+	sc_json_text(&json, json.root, "reused", r->reused);
+	sc_json_int(&json, json.root, "n_ranks", r->n_ranks);
+	sc_json_int(&json, json.root, "gpus", r->gpus);
+	sc_json_int(&json, json.root, "n_events", r->n_events);
+	sc_json_int(&json, json.root, "n_simulated", r->n_simulated);
+	add_means(&json, r);
+	add_error(&json, r, "simulated", SC_REPLAY_SIMULATED);
+	add_error(&json, r, "predicted", SC_REPLAY_PREDICTED);
+	add_iterations(&json, r);
+	add_ranks(&json, r);
+	add_factors(&json, r);
+	add_path(&json, r);
+	warnings = sc_json_array(&json, json.root, "warnings");
+	for (size_t i = 0; i < r->warnings.n; i++)
+		sc_json_text(&json, warnings, NULL, r->warnings.text[i]);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

@@ -1,0 +1,165 @@
+/* Sharding plans as JSON: "stepcast/shard". The plans themselves are files of their own (-o). */
+#include "base/json_out.h"
+#include "base/units.h"
+#include "report/shard_report.h"
+
+enum { SHARD_VERSION = 1 };
+
+static void put_lints(struct sc_json *json, json_t *parent, const sc_lints *lints)
+{
+	json_t *list = sc_json_array(json, parent, "notes");
+
+	for (size_t i = 0; i < lints->n; i++) {
+		json_t *lint = sc_json_object(json, list, NULL);
+
+		sc_json_text(json, lint, "code", lints->at[i].code);
+		sc_json_text(json, lint, "text", lints->at[i].text);
+	}
+}
+
+static void put_bottleneck(struct sc_json *json, json_t *parent,
+			   const struct sc_shard_report *report, const struct sc_ranked_plan *plan)
+{
+	struct sc_rank_part parts[SC_SHARD_REPORT_TABLES];
+	uint32_t rank = plan->solution.bottleneck;
+	size_t n = sc_rank_parts(&plan->terms, rank, parts, SC_SHARD_REPORT_TABLES);
+	json_t *out = sc_json_object(json, parent, "bottleneck"), *list;
+
+	sc_json_int(json, out, "rank", rank);
+	list = sc_json_array(json, out, "tables");
+	for (size_t i = 0; i < n && i < report->n_tables; i++) {
+		const struct sc_table *table =
+			&report->study->objective->problem.tables[parts[i].table];
+		json_t *part = sc_json_object(json, list, NULL);
+
+		sc_json_text(json, part, "table", table->name);
+		sc_json_real(json, part, "cost", parts[i].ms);
+		sc_json_real(json, part, "hbm_gib", parts[i].hbm_bytes / SC_BYTES_PER_GIB);
+	}
+}
+
+static void put_confidence(struct sc_json *json, json_t *parent, const struct sc_confidence *c)
+{
+	json_t *out = sc_json_object(json, parent, "confidence");
+
+	sc_json_real(json, out, "p_best_pct", SC_PCT * c->p_best);
+	sc_json_real(json, out, "regret_pct", c->regret_pct);
+	sc_json_real(json, out, "mean_cost", c->mean_ms);
+	sc_json_real(json, out, "low_cost", c->low_ms);
+	sc_json_real(json, out, "high_cost", c->high_ms);
+	sc_json_bool(json, out, "tied", c->tied);
+}
+
+static void put_cost(struct sc_json *json, json_t *out, const struct sc_shard_report *report,
+		     const struct sc_ranked_plan *plan)
+{
+	double cost = plan->solution.cost;
+
+	sc_json_real(json, out, "cost", cost);
+	sc_json_real(json, out, "bound", plan->bound);
+	sc_json_real(json, out, "gap_pct", sc_shard_gap_pct(cost, plan->bound));
+	sc_json_bool(json, out, "proven",
+		     cost <= plan->bound * (1 + report->study->opts.solve.stop_gap));
+	put_bottleneck(json, out, report, plan);
+}
+
+static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard_report *report,
+		     const struct sc_ranked_plan *plan)
+{
+	const struct sc_study *study = report->study;
+	json_t *out = sc_json_object(json, parent, NULL), *memory;
+
+	sc_json_text(json, out, "name", plan->name);
+	sc_json_text(json, out, "origin", plan->origin);
+	if (plan->error) {
+		sc_json_text(json, out, "error", plan->error);
+		return;
+	}
+	if (plan->has_cost)
+		put_cost(json, out, report, plan);
+	sc_json_bool(json, out, "over_budget", plan->over_budget);
+	if (plan->is_predicted) {
+		sc_json_real(json, out, "iteration_ms", plan->iteration_ms);
+		sc_json_real(json, out, "low_ms", plan->low_ms);
+		sc_json_real(json, out, "high_ms", plan->high_ms);
+	}
+	memory = sc_json_object(json, out, "memory_gib");
+	sc_json_real(json, memory, "hbm_rank_max", plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
+	sc_json_real(json, memory, "host_max", plan->memory.host_bytes / SC_BYTES_PER_GIB);
+	sc_json_real(json, memory, "ssd_host_max", plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
+	if (study->opts.confidence.samples > 0)
+		put_confidence(json, out, &plan->confidence);
+	put_lints(json, out, &plan->lints);
+}
+
+static void put_pareto(struct sc_json *json, const struct sc_pareto *pareto)
+{
+	json_t *list = sc_json_array(json, json->root, "pareto");
+
+	for (size_t i = 0; i < pareto->n; i++) {
+		json_t *point = sc_json_object(json, list, NULL);
+
+		sc_json_real(json, point, "cost", pareto->at[i].cost);
+		sc_json_real(json, point, "bound", pareto->at[i].bound);
+		sc_json_real(json, point, "hbm_rank_max_gib",
+			     pareto->at[i].hbm_bytes / SC_BYTES_PER_GIB);
+	}
+}
+
+static void put_side(struct sc_json *json, json_t *parent, const char *key, enum sc_shard_type type,
+		     enum sc_tier tier, uint32_t n_shards)
+{
+	json_t *side = sc_json_object(json, parent, key);
+
+	sc_json_text(json, side, "sharding_type", sc_enum_name(sc_shard_type_names, (int)type));
+	sc_json_text(json, side, "compute_kernel", sc_enum_name(sc_tier_names, (int)tier));
+	sc_json_int(json, side, "shards", n_shards);
+}
+
+static void put_diff(struct sc_json *json, const struct sc_shard_report *report)
+{
+	json_t *diff = sc_json_object(json, json->root, "diff"), *list;
+
+	sc_json_text(json, diff, "from", report->diff_from);
+	sc_json_real(json, diff, "moved_gib", report->diff->moved_bytes / SC_BYTES_PER_GIB);
+	if (report->diff_cost > 0)
+		sc_json_real(json, diff, "from_cost", report->diff_cost);
+	list = sc_json_array(json, diff, "tables");
+	for (size_t i = 0; i < report->diff->moves.n; i++) {
+		const struct sc_shard_move *m = &report->diff->moves.at[i];
+		json_t *move = sc_json_object(json, list, NULL);
+
+		sc_json_text(json, move, "table", m->table);
+		sc_json_real(json, move, "moved_gib", m->moved_bytes / SC_BYTES_PER_GIB);
+		put_side(json, move, "from", m->from_type, m->from_tier, m->from_shards);
+		put_side(json, move, "to", m->to_type, m->to_tier, m->to_shards);
+	}
+}
+
+int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err)
+{
+	const struct sc_study *study = report->study;
+	struct sc_json json;
+	json_t *list;
+	int rc;
+
+	sc_json_init(&json, "stepcast/shard", SHARD_VERSION);
+	sc_json_text(&json, json.root, "objective", sc_objective_names[study->objective->kind]);
+	sc_json_text(&json, json.root, "cost_unit", study->objective->unit);
+	sc_json_int(&json, json.root, "world_size", study->objective->problem.world);
+	sc_json_int(&json, json.root, "ranks_per_host", study->objective->problem.ranks_per_host);
+	sc_json_int(&json, json.root, "n_tables", (int64_t)study->objective->problem.n_tables);
+	sc_json_real(&json, json.root, "bound", study->bound);
+	sc_json_real(&json, json.root, "lp_bound", study->lp_bound);
+	list = sc_json_array(&json, json.root, "plans");
+	for (size_t i = 0; i < study->plans.n; i++)
+		put_plan(&json, list, report, &study->plans.at[i]);
+	if (report->pareto)
+		put_pareto(&json, report->pareto);
+	if (report->diff)
+		put_diff(&json, report);
+	put_lints(&json, json.root, &study->lints);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

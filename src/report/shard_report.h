@@ -1,0 +1,25 @@
+/* A study of sharding plans, as text and as JSON. */
+#ifndef SC_REPORT_SHARD_REPORT_H
+#define SC_REPORT_SHARD_REPORT_H
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "predict/shard_study.h"
+
+enum { SC_SHARD_REPORT_TABLES = 8, SC_SHARD_REPORT_MOVES = 20 };
+struct sc_shard_report {
+	const struct sc_study *study;
+	const struct sc_pareto *pareto;   /* or NULL */
+	const struct sc_shard_diff *diff; /* from another plan to the best one, or NULL */
+	const char *diff_from;            /* its name */
+	double diff_cost;                 /* the other's; < 0: not known */
+	size_t n_tables;                  /* of the busiest rank that are shown */
+};
+void sc_text_shard(const struct sc_shard_report *report, struct sc_strbuf *out);
+int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err);
+
+/* 100 (cost / bound - 1); 0 where there is no bound. */
+double sc_shard_gap_pct(double cost, double bound);
+
+#endif

@@ -1,0 +1,143 @@
+/* A replay as text: measured beside simulated, who waited for whom, what changes would bring. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "report/labels.h"
+#include "report/replay_report.h"
+
+enum { MAX_ITERATION_LINES = 12, MAX_RANK_LINES = 32, MAX_PATH_LINES = 12 };
+
+static const char *const PART_HEADS[SC_N_PARTS] = {
+	[SC_PART_COMPUTE] = "compute", [SC_PART_COMM] = "exposed", [SC_PART_PIPELINE] = "pipeline",
+	[SC_PART_PEERS] = "peers",     [SC_PART_HOST] = "gaps",    [SC_PART_DONE] = "done",
+};
+
+static double pct_off(double value, double base)
+{
+	return SC_PCT * (value / base - 1);
+}
+
+static void append_error(const struct sc_replay_result *r, enum sc_replay_column column,
+			 struct sc_strbuf *out)
+{
+	struct sc_replay_error error;
+
+	sc_replay_error_of(r, column, &error);
+	if (isnan(error.median_pct))
+		sc_strbuf_append(out, "\n");
+	else
+		sc_strbuf_printf(out, "   error median %.2f %%, largest %.2f %%\n",
+				 error.median_pct, error.max_pct);
+}
+
+static void append_mean(const char *what, double ms, double measured_ms, struct sc_strbuf *out)
+{
+	if (!isnan(ms))
+		sc_strbuf_printf(out, "%-28s %12.2f ms %8.2f %%\n", what, ms,
+				 pct_off(ms, measured_ms));
+}
+
+static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out,
+			 "replay      %s: %" PRId64 " ranks of %" PRId64 " GPUs, %zu iterations, "
+			 "%" PRId64 " operations\n",
+			 r->source, r->n_ranks, r->gpus, r->iterations.n, r->n_events);
+	sc_strbuf_printf(out, "reused      %s\n", r->reused);
+	sc_strbuf_append(out, "as recorded");
+	append_error(r, SC_REPLAY_SIMULATED, out);
+	sc_strbuf_append(out, "from others");
+	append_error(r, SC_REPLAY_PREDICTED, out);
+	sc_strbuf_append(out, "\niteration, mean                             over measured\n");
+	append_mean("  measured", r->measured_ms, r->measured_ms, out);
+	append_mean("  simulated", r->simulated_ms, r->measured_ms, out);
+	append_mean("  without launch gaps", r->no_gaps_ms, r->measured_ms, out);
+	append_mean("  with typical gaps", r->reference_ms, r->measured_ms, out);
+	append_mean("  every operation typical", r->typical_ms, r->measured_ms, out);
+	append_mean("  changed", r->changed_ms, r->measured_ms, out);
+	if (!isnan(r->changed_ms))
+		sc_strbuf_printf(out, "the changes make it %.2f %% %s than with typical gaps\n",
+				 fabs(pct_off(r->changed_ms, r->reference_ms)),
+				 r->changed_ms < r->reference_ms ? "shorter" : "longer");
+}
+
+static void append_ms(double ms, struct sc_strbuf *out)
+{
+	if (isnan(ms))
+		sc_strbuf_printf(out, " %12s", "-");
+	else
+		sc_strbuf_printf(out, " %12.2f", ms);
+}
+
+static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "\nstep           measured    simulated  from others      changed\n");
+	for (size_t i = 0; i < r->iterations.n && i < MAX_ITERATION_LINES; i++) {
+		const struct sc_replay_iteration *it = &r->iterations.at[i];
+
+		sc_strbuf_printf(out, "%-10" PRId64, it->step);
+		append_ms(it->measured_ms, out);
+		append_ms(it->simulated_ms, out);
+		append_ms(it->predicted_ms, out);
+		append_ms(it->changed_ms, out);
+		sc_strbuf_append(out, "\n");
+	}
+	if (r->iterations.n > MAX_ITERATION_LINES)
+		sc_strbuf_printf(out, "... and %zu more\n", r->iterations.n - MAX_ITERATION_LINES);
+}
+
+static void append_ranks(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "\nwhere ranks spend their time, ms");
+	for (int p = 0; p < SC_N_PARTS; p++)
+		sc_strbuf_printf(out, " %9s", PART_HEADS[p]);
+	sc_strbuf_append(out, "   slowness  costs ms\n");
+	for (size_t i = 0; i < r->ranks.n && i < MAX_RANK_LINES; i++) {
+		const struct sc_replay_rank *rank = &r->ranks.at[i];
+
+		sc_strbuf_printf(out, "  %-30s", rank->name);
+		for (int p = 0; p < SC_N_PARTS; p++)
+			sc_strbuf_printf(out, " %9.1f", rank->part_ms[p]);
+		sc_strbuf_printf(out, " %10.3f", rank->slowness);
+		if (isnan(rank->without_ms))
+			sc_strbuf_append(out, "         -\n");
+		else
+			sc_strbuf_printf(out, " %9.1f\n", r->reference_ms - rank->without_ms);
+	}
+	if (r->ranks.n > MAX_RANK_LINES)
+		sc_strbuf_printf(out, "  ... and %zu more\n", r->ranks.n - MAX_RANK_LINES);
+}
+
+static void append_factors(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	if (r->factors.n)
+		sc_strbuf_append(out, "\nslowdown over all typical, with these as recorded\n");
+	for (size_t i = 0; i < r->factors.n; i++)
+		sc_strbuf_printf(out, "  %-8s %-32s %8.4f\n", r->factors.at[i].by,
+				 r->factors.at[i].name, r->factors.at[i].slowdown);
+}
+
+static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "\ncritical path of step %-32" PRId64 "        ms      %%    count\n",
+			 r->show_step);
+	for (size_t i = 0; i < r->n_path && i < MAX_PATH_LINES; i++)
+		sc_strbuf_printf(out, "  %-52s %11.2f %6.1f %8" PRId64 "\n", r->path[i].what,
+				 r->path[i].ms, SC_PCT * r->path[i].ms / r->show_ms,
+				 r->path[i].count);
+	sc_strbuf_append(out, "\nwhere its time goes                       ms      %\n");
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_owner_label((enum sc_owner)o),
+				 r->breakdown_ms[o], SC_PCT * r->breakdown_ms[o] / r->show_ms);
+}
+
+void sc_text_replay(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	append_head(r, out);
+	append_iterations(r, out);
+	append_ranks(r, out);
+	append_factors(r, out);
+	append_path(r, out);
+}

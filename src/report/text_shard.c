@@ -1,0 +1,229 @@
+/* Sharding plans as text: a line a plan, then what makes the best one's busiest rank busy. */
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "report/shard_report.h"
+
+/* Sums of the same costs in another order differ by less than this. */
+#define ROUNDING_PCT 1e-7
+
+double sc_shard_gap_pct(double cost, double bound)
+{
+	double pct = bound > 0 ? SC_PCT * (cost / bound - 1) : 0;
+
+	return fabs(pct) < ROUNDING_PCT ? 0 : pct;
+}
+
+static void put_head(const struct sc_shard_report *report, struct sc_strbuf *out)
+{
+	const struct sc_study *study = report->study;
+	const struct sc_objective *objective = study->objective;
+	const struct sc_shard_problem *problem = &objective->problem;
+
+	sc_strbuf_printf(out, "%s objective, %zu tables on %u ranks, %u a host\n",
+			 sc_objective_names[objective->kind], problem->n_tables, problem->world,
+			 problem->ranks_per_host);
+	sc_strbuf_printf(
+		out,
+		"lower bound of the busiest rank's cost%s %.6g %s (linear relaxation %.6g)\n\n",
+		study->predictor ? " by the proxy" : "", study->bound, objective->unit,
+		study->lp_bound);
+}
+
+static void put_plan_line(const struct sc_study *study, const struct sc_ranked_plan *plan,
+			  struct sc_strbuf *out)
+{
+	const struct sc_shard_solution *s = &plan->solution;
+	bool proven = s->cost <= plan->bound * (1 + study->opts.solve.stop_gap);
+
+	if (study->predictor)
+		sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
+	if (plan->has_cost)
+		sc_strbuf_printf(out, " %12.6g %8.2f %-6s %5u %9.2f", s->cost,
+				 sc_shard_gap_pct(s->cost, plan->bound), proven ? "yes" : "no",
+				 s->bottleneck, plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
+	else
+		sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
+	sc_strbuf_printf(out, " %9.2f %8.2f", plan->memory.host_bytes / SC_BYTES_PER_GIB,
+			 plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
+	if (study->opts.confidence.samples > 0)
+		sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
+				 plan->confidence.regret_pct, plan->confidence.tied ? "yes" : "no");
+	sc_strbuf_printf(out, "%s\n", plan->over_budget ? "  over budget" : "");
+}
+
+static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
+{
+	const char *unit = study->objective->unit;
+	char cost[32];
+
+	snprintf(cost, sizeof(cost), "%s %s", study->predictor ? "proxy" : "cost", unit);
+	sc_strbuf_printf(out, "%-24s", "plan");
+	if (study->predictor)
+		sc_strbuf_printf(out, "%12s", "step ms");
+	sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s %9s %8s", cost, "gap %", "proven", "rank",
+			 "HBM GiB", "host GiB", "SSD GiB");
+	if (study->opts.confidence.samples > 0)
+		sc_strbuf_printf(out, " %7s %8s %-4s", "best %", "regret %", "tied");
+	sc_strbuf_append_char(out, '\n');
+	for (size_t i = 0; i < study->plans.n; i++) {
+		const struct sc_ranked_plan *plan = &study->plans.at[i];
+
+		sc_strbuf_printf(out, "%-24.60s", plan->name);
+		if (plan->error)
+			sc_strbuf_printf(out, " not rated: %s\n", plan->error);
+		else
+			put_plan_line(study, plan, out);
+	}
+}
+
+/* "64 of 128 columns", "a quarter"... of what the busiest rank has of a table. */
+static void put_share(const struct sc_study *study, const struct sc_ranked_plan *plan,
+		      uint32_t table, uint32_t rank, struct sc_strbuf *out)
+{
+	const struct sc_table *whole = &study->objective->problem.tables[table];
+
+	for (size_t i = 0; i < plan->terms.at.n; i++) {
+		const struct sc_shard_term *term = &plan->terms.at.at[i];
+
+		if (term->table != table || term->rank != rank)
+			continue;
+		sc_strbuf_printf(out, "%s, %s", sc_enum_name(sc_shard_type_names, (int)term->type),
+				 sc_enum_name(sc_tier_names, (int)term->tier));
+		if (term->cols < whole->dim)
+			sc_strbuf_printf(out, ", %lld of %lld columns", (long long)term->cols,
+					 (long long)whole->dim);
+		if (term->rows < whole->rows)
+			sc_strbuf_printf(out, ", %.3g of %.3g rows", (double)term->rows,
+					 (double)whole->rows);
+		return;
+	}
+}
+
+static void put_bottleneck(const struct sc_shard_report *report, const struct sc_ranked_plan *plan,
+			   struct sc_strbuf *out)
+{
+	const struct sc_study *study = report->study;
+	struct sc_rank_part parts[SC_SHARD_REPORT_TABLES];
+	uint32_t rank = plan->solution.bottleneck;
+	size_t n = sc_rank_parts(&plan->terms, rank, parts, SC_SHARD_REPORT_TABLES);
+	double cost = plan->solution.cost, mean = 0;
+
+	for (uint32_t i = 0; i < plan->solution.plan.world; i++)
+		mean += plan->solution.rank_cost[i] / plan->solution.plan.world;
+	sc_strbuf_printf(out,
+			 "\nbusiest rank of %s: %u with %.6g %s, the mean is %.6g; its tables:\n",
+			 plan->name, rank, cost, study->objective->unit, mean);
+	for (size_t i = 0; i < n && i < report->n_tables; i++) {
+		sc_strbuf_printf(out, "  %-32.60s %12.6g %5.1f %%  ",
+				 study->objective->problem.tables[parts[i].table].name, parts[i].ms,
+				 cost > 0 ? SC_PCT * parts[i].ms / cost : 0.0);
+		put_share(study, plan, parts[i].table, rank, out);
+		sc_strbuf_append_char(out, '\n');
+	}
+}
+
+static void put_lints(const sc_lints *lints, struct sc_strbuf *out)
+{
+	for (size_t i = 0; i < lints->n; i++)
+		sc_strbuf_printf(out, "note: %s: %s\n", lints->at[i].code, lints->at[i].text);
+}
+
+static void put_confidence(const struct sc_study *study, struct sc_strbuf *out)
+{
+	const struct sc_confidence_opts *opts = &study->opts.confidence;
+	size_t n_tied = 0, n_rated = 0;
+
+	for (size_t i = 0; i < study->plans.n; i++) {
+		n_rated += !study->plans.at[i].error;
+		n_tied += !study->plans.at[i].error && study->plans.at[i].confidence.tied;
+	}
+	if (opts->samples < 1 || n_rated < 2)
+		return;
+	sc_strbuf_printf(
+		out,
+		"\n%lld paired draws: errors of kernels %.0f %%, collectives %.0f %%, of one "
+		"kind of shard %.0f %%, drift of lookups %.0f %%\n",
+		(long long)opts->samples, SC_PCT * opts->kernel_frac,
+		SC_PCT * opts->collective_frac, SC_PCT * opts->shard_frac,
+		SC_PCT * opts->drift_frac);
+	if (n_tied > 1)
+		sc_strbuf_printf(out, "%zu of %zu plans are tied within these errors\n", n_tied,
+				 n_rated);
+}
+
+static void put_pareto(const struct sc_shard_report *report, struct sc_strbuf *out)
+{
+	const struct sc_pareto_point *first = &report->pareto->at[0];
+
+	sc_strbuf_printf(out, "\ncost against memory\n%12s %12s %12s %10s %12s\n", "HBM GiB",
+			 report->study->objective->unit, "bound", "cost +%", "HBM -%");
+	for (size_t i = 0; i < report->pareto->n; i++) {
+		const struct sc_pareto_point *p = &report->pareto->at[i];
+
+		sc_strbuf_printf(out, "%12.2f %12.6g %12.6g %10.2f %12.2f\n",
+				 p->hbm_bytes / SC_BYTES_PER_GIB, p->cost, p->bound,
+				 sc_shard_gap_pct(p->cost, first->cost),
+				 first->hbm_bytes > 0
+					 ? SC_PCT * (1 - p->hbm_bytes / first->hbm_bytes)
+					 : 0.0);
+	}
+}
+
+static void put_side(enum sc_shard_type type, enum sc_tier tier, uint32_t n_shards, int32_t rank,
+		     struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, sc_enum_name(sc_shard_type_names, (int)type));
+	if (tier != SC_TIER_HBM)
+		sc_strbuf_printf(out, " %s", sc_enum_name(sc_tier_names, (int)tier));
+	if (rank >= 0)
+		sc_strbuf_printf(out, " rank %d", (int)rank);
+	else
+		sc_strbuf_printf(out, " %u shards", n_shards);
+}
+
+static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out)
+{
+	const struct sc_shard_diff *diff = report->diff;
+	double cost = sc_ranked_cost(report->study, &report->study->plans.at[0]);
+
+	sc_strbuf_printf(out, "\nfrom %.60s: %zu tables change, %.3f GiB move", report->diff_from,
+			 diff->moves.n, diff->moved_bytes / SC_BYTES_PER_GIB);
+	if (report->diff_cost > 0)
+		sc_strbuf_printf(out, "; cost %.6g to %.6g (%+.2f %%)", report->diff_cost, cost,
+				 sc_shard_gap_pct(cost, report->diff_cost));
+	sc_strbuf_append_char(out, '\n');
+	for (size_t i = 0; i < diff->moves.n && i < SC_SHARD_REPORT_MOVES; i++) {
+		const struct sc_shard_move *m = &diff->moves.at[i];
+
+		sc_strbuf_printf(out, "  %-32.60s %9.3f GiB  ", m->table,
+				 m->moved_bytes / SC_BYTES_PER_GIB);
+		put_side(m->from_type, m->from_tier, m->from_shards, m->from_rank, out);
+		sc_strbuf_append(out, " -> ");
+		put_side(m->to_type, m->to_tier, m->to_shards, m->to_rank, out);
+		sc_strbuf_append_char(out, '\n');
+	}
+	if (diff->moves.n > SC_SHARD_REPORT_MOVES)
+		sc_strbuf_printf(out, "  and %zu more; --json lists them\n",
+				 diff->moves.n - SC_SHARD_REPORT_MOVES);
+}
+
+void sc_text_shard(const struct sc_shard_report *report, struct sc_strbuf *out)
+{
+	const struct sc_study *study = report->study;
+
+	put_head(report, out);
+	put_plans(study, out);
+	if (study->plans.at[0].has_cost)
+		put_bottleneck(report, &study->plans.at[0], out);
+	put_confidence(study, out);
+	if (report->pareto)
+		put_pareto(report, out);
+	if (report->diff)
+		put_diff(report, out);
+	if (study->lints.n || study->plans.at[0].lints.n)
+		sc_strbuf_append_char(out, '\n');
+	put_lints(&study->lints, out);
+	put_lints(&study->plans.at[0].lints, out);
+}

@@ -1,0 +1,46 @@
+/* The doors by which the tracer comes into a process. Whichever opens first starts it; CUPTI is asked
+ * only when CUDA is up, or by the program itself. */
+#include "trace/capture/capture_doors.h"
+
+#include "trace/capture/nvtx_handler.h"
+#include "trace/capture/tracer.h"
+
+static _Atomic int cupti_tried;
+static _Atomic int nvtx_attached;
+
+/* Of a process in which nothing can be recorded nothing stays. */
+static int start_with_cupti(void)
+{
+	int rc = sc_tracer_start();
+
+	if (rc == 0 && !atomic_exchange(&cupti_tried, 1) && !sc_cupti_session_start()) {
+		rc = -1;
+		if (!atomic_load(&nvtx_attached) && !atomic_load(&sc_tracer.plugin_on))
+			sc_tracer_stop();
+	}
+	return rc;
+}
+
+int InitializeInjection(void)
+{
+	start_with_cupti();
+	return 1;
+}
+
+int InitializeInjectionNvtx2(sc_nvtx_get_table get_table)
+{
+	if (!get_table || sc_tracer_start() || !sc_nvtx_attach(get_table))
+		return 0;
+	atomic_store(&nvtx_attached, 1);
+	return 1;
+}
+
+int sc_capture_start(void)
+{
+	return start_with_cupti();
+}
+
+void sc_capture_stop(void)
+{
+	sc_tracer_stop();
+}

@@ -1,0 +1,514 @@
+#include "trace/capture/capture_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/capture/class_columns.h"
+#include "trace/capture/hash_ids.h"
+#include "trace/trace_frames.h"
+
+enum {
+	MAX_STRINGS = 4 << 20,   /* different ones; then names are 0, and that is counted */
+	MAX_ROWS_WAITING = 1024, /* lanes, configs, comms, gaps, clocks that wait for a frame */
+	MAX_TEXTS_WAITING = 1024,
+	TEXT_BYTES = 128 << 10,
+	MAX_TEXT = 32 << 10,
+	FIRST_OUT_BYTES = 1 << 20,
+	MAX_PLACES = 1 << 20 /* frames of the index; a longer file has none, and is scanned */
+};
+
+/* Texts that wait for their frame. */
+struct texts {
+	struct sc_text at[MAX_TEXTS_WAITING];
+	size_t n, n_bytes;
+	char bytes[TEXT_BYTES];
+};
+struct rows {
+	size_t n, row_bytes;
+	uint32_t next_id; /* of the first that waits */
+	enum sc_frame_type type;
+	union {
+		struct sc_trace_lane lanes[MAX_ROWS_WAITING];
+		struct sc_trace_config configs[MAX_ROWS_WAITING];
+		struct sc_trace_comm comms[MAX_ROWS_WAITING];
+		struct sc_frame_clock clocks[MAX_ROWS_WAITING];
+		struct sc_frame_gap gaps[MAX_ROWS_WAITING];
+		uint8_t bytes[1];
+	} at;
+};
+struct sc_capture_file {
+	int fd; /* -1: not open */
+	uint64_t offset;
+	uint8_t *out;
+	size_t n_out, cap_out;
+	struct sc_frame_coder *coder;
+	struct sc_class_columns *classes[SC_N_EVENT_CLASSES];
+	int64_t n_waiting[SC_N_EVENT_CLASSES]; /* events in `out` or in columns, not written */
+	int64_t first_waiting_ns, last_waiting_ns;
+	struct sc_hash_ids string_ids, lane_ids, config_ids;
+	uint32_t next_string;
+	struct texts strings, meta, reasons;
+	struct rows lanes, configs, comms, clocks, gaps;
+	struct sc_frame_place *places;
+	size_t n_places, cap_places, n_places_written;
+	bool no_index;
+	int64_t n_events, n_lost;
+};
+
+struct sc_capture_file *sc_capture_file_create(void)
+{
+	struct sc_capture_file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->fd = -1;
+	file->coder = sc_frame_coder_create();
+	file->out = malloc(FIRST_OUT_BYTES);
+	if (!file->coder || !file->out) {
+		sc_capture_file_destroy(file);
+		return NULL;
+	}
+	file->cap_out = FIRST_OUT_BYTES;
+	file->string_ids.limit = file->lane_ids.limit = file->config_ids.limit = MAX_STRINGS;
+	file->next_string = 1;
+	file->lanes = (struct rows){0, sizeof(struct sc_trace_lane), 1, SC_FRAME_LANES, {{{0}}}};
+	file->configs =
+		(struct rows){0, sizeof(struct sc_trace_config), 1, SC_FRAME_CONFIGS, {{{0}}}};
+	file->comms = (struct rows){0, sizeof(struct sc_trace_comm), 1, SC_FRAME_COMMS, {{{0}}}};
+	file->clocks = (struct rows){0, sizeof(struct sc_frame_clock), 0, SC_FRAME_CLOCKS, {{{0}}}};
+	file->gaps = (struct rows){0, sizeof(struct sc_frame_gap), 0, SC_FRAME_GAPS, {{{0}}}};
+	return file;
+}
+
+void sc_capture_file_destroy(struct sc_capture_file *file)
+{
+	if (!file)
+		return;
+	if (file->fd >= 0)
+		close(file->fd);
+	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
+		if (file->classes[i])
+			sc_class_columns_release(file->classes[i]);
+		free(file->classes[i]);
+	}
+	sc_hash_ids_release(&file->string_ids);
+	sc_hash_ids_release(&file->lane_ids);
+	sc_hash_ids_release(&file->config_ids);
+	sc_frame_coder_destroy(file->coder);
+	free(file->places);
+	free(file->out);
+	free(file);
+}
+
+/* --- frames into `out` --- */
+
+static bool reserve(struct sc_capture_file *file, size_t n_more)
+{
+	size_t cap = file->cap_out;
+	uint8_t *bigger;
+
+	while (cap - file->n_out < n_more)
+		cap *= 2;
+	if (cap == file->cap_out)
+		return true;
+	bigger = realloc(file->out, cap);
+	if (!bigger)
+		return false;
+	file->out = bigger;
+	file->cap_out = cap;
+	return true;
+}
+
+static void add_place(struct sc_capture_file *file, const struct sc_frame_header *header)
+{
+	if (file->n_places == file->cap_places && !file->no_index) {
+		size_t cap = file->cap_places ? file->cap_places * 2 : 256;
+		struct sc_frame_place *bigger = NULL;
+
+		if (cap <= MAX_PLACES)
+			bigger = realloc(file->places, cap * sizeof(*bigger));
+		file->no_index = !bigger;
+		if (bigger) {
+			file->places = bigger;
+			file->cap_places = cap;
+		}
+	}
+	if (!file->no_index)
+		file->places[file->n_places++] =
+			sc_frame_place(header, (int64_t)(file->offset + file->n_out));
+}
+
+/* The frame that the coder has just made. */
+static void keep_frame(struct sc_capture_file *file)
+{
+	if (!reserve(file, file->coder->n_out))
+		return;
+	add_place(file, &file->coder->header);
+	memcpy(file->out + file->n_out, file->coder->out, file->coder->n_out);
+	file->n_out += file->coder->n_out;
+}
+
+static void put_rows(struct sc_capture_file *file, struct rows *rows)
+{
+	if (!rows->n)
+		return;
+	sc_frame_put_table(file->coder, rows->type, rows->next_id, rows->at.bytes, rows->n);
+	keep_frame(file);
+	if (rows->next_id)
+		rows->next_id += (uint32_t)rows->n;
+	rows->n = 0;
+}
+
+static void put_strings(struct sc_capture_file *file)
+{
+	if (!file->strings.n)
+		return;
+	sc_frame_put_texts(file->coder, SC_FRAME_STRINGS, file->next_string, file->strings.at,
+			   file->strings.n);
+	keep_frame(file);
+	file->next_string += (uint32_t)file->strings.n;
+	file->strings.n = file->strings.n_bytes = 0;
+}
+
+static void put_meta(struct sc_capture_file *file)
+{
+	if (!file->meta.n)
+		return;
+	sc_frame_put_texts(file->coder, SC_FRAME_META, 0, file->meta.at, file->meta.n);
+	keep_frame(file);
+	file->meta.n = file->meta.n_bytes = 0;
+}
+
+static void put_gaps(struct sc_capture_file *file)
+{
+	if (!file->gaps.n)
+		return;
+	sc_frame_put_gaps(file->coder, file->gaps.at.gaps, file->reasons.at, file->gaps.n);
+	keep_frame(file);
+	file->gaps.n = file->reasons.n = file->reasons.n_bytes = 0;
+}
+
+/* What events refer to stands before them. */
+static void put_tables(struct sc_capture_file *file)
+{
+	put_strings(file);
+	put_rows(file, &file->lanes);
+	put_rows(file, &file->configs);
+	put_rows(file, &file->comms);
+}
+
+static void put_class(struct sc_capture_file *file, int cls)
+{
+	struct sc_class_columns *columns = file->classes[cls];
+	struct sc_frame_header header;
+	uint32_t n = columns->n;
+
+	put_tables(file);
+	if (!reserve(file, sc_class_columns_max_bytes(columns))) {
+		columns->n = 0; /* no memory: lost when the commit is counted */
+		file->n_lost += n;
+		return;
+	}
+	if (file->n_waiting[cls] == 0 || columns->first_ns < file->first_waiting_ns)
+		file->first_waiting_ns = columns->first_ns;
+	if (file->n_waiting[cls] == 0 || columns->last_ns > file->last_waiting_ns)
+		file->last_waiting_ns = columns->last_ns;
+	file->n_waiting[cls] += n;
+	n = (uint32_t)sc_class_columns_put(columns, (uint8_t)cls, file->coder->next_seq++,
+					   file->out + file->n_out, &header);
+	add_place(file, &header);
+	file->n_out += n;
+}
+
+/* --- the sink --- */
+
+static bool keep_text(struct texts *texts, const char *text, size_t n)
+{
+	if (texts->n == MAX_TEXTS_WAITING || n > TEXT_BYTES - texts->n_bytes)
+		return false;
+	memcpy(texts->bytes + texts->n_bytes, text, n);
+	texts->at[texts->n++] = (struct sc_text){texts->bytes + texts->n_bytes, n};
+	texts->n_bytes += n;
+	return true;
+}
+
+static uint32_t add_string(void *ctx, const char *text, size_t n)
+{
+	struct sc_capture_file *file = ctx;
+	uint32_t id;
+	int is_new;
+
+	if (n > MAX_TEXT)
+		n = MAX_TEXT;
+	if (n == 0)
+		return 0;
+	id = sc_hash_ids_put(&file->string_ids, sc_hash_bytes(text, n), &is_new);
+	if (is_new && !keep_text(&file->strings, text, n)) {
+		put_strings(file);
+		keep_text(&file->strings, text, n);
+	}
+	return id;
+}
+
+static uint32_t add_row(struct sc_capture_file *file, struct rows *rows, const void *row)
+{
+	if (rows->n == MAX_ROWS_WAITING)
+		put_tables(file);
+	memcpy(rows->at.bytes + rows->n * rows->row_bytes, row, rows->row_bytes);
+	rows->n++;
+	return rows->next_id + (uint32_t)rows->n - 1;
+}
+
+static uint32_t add_lane(void *ctx, const struct sc_trace_lane *lane)
+{
+	struct sc_capture_file *file = ctx;
+	int32_t key[7] = {lane->is_stream, lane->pid,     lane->tid,          lane->device,
+			  lane->stream,    lane->context, (int32_t)lane->name};
+	int is_new;
+	uint32_t id = sc_hash_ids_put(&file->lane_ids, sc_hash_bytes(key, sizeof(key)), &is_new);
+
+	return is_new ? add_row(file, &file->lanes, lane) : id;
+}
+
+static uint32_t add_config(void *ctx, const struct sc_trace_config *config)
+{
+	struct sc_capture_file *file = ctx;
+	int is_new;
+	uint32_t id =
+		sc_hash_ids_put(&file->config_ids, sc_hash_bytes(config, sizeof(*config)), &is_new);
+
+	return is_new ? add_row(file, &file->configs, config) : id;
+}
+
+static uint32_t add_comm(void *ctx, const struct sc_trace_comm *comm)
+{
+	struct sc_capture_file *file = ctx;
+
+	return add_row(file, &file->comms, comm); /* calls have numbers: few are equal */
+}
+
+static void add_event(void *ctx, const struct sc_trace_event *event)
+{
+	struct sc_capture_file *file = ctx;
+	struct sc_class_columns **columns = &file->classes[event->cls];
+
+	if (!*columns) {
+		*columns = malloc(sizeof(**columns));
+		if (!*columns || !sc_class_columns_init(*columns)) {
+			free(*columns);
+			*columns = NULL;
+			file->n_lost++;
+			return;
+		}
+	}
+	sc_class_columns_add(*columns, event);
+	if ((*columns)->n == SC_FRAME_MAX_ROWS)
+		put_class(file, event->cls);
+}
+
+static void add_gap(void *ctx, enum sc_event_class cls, int64_t n, int64_t first_ns,
+		    int64_t last_ns, const char *reason)
+{
+	struct sc_capture_file *file = ctx;
+
+	if (file->gaps.n == MAX_ROWS_WAITING ||
+	    !keep_text(&file->reasons, reason, strnlen(reason, MAX_TEXT))) {
+		put_gaps(file);
+		keep_text(&file->reasons, reason, strnlen(reason, MAX_TEXT));
+	}
+	file->gaps.at.gaps[file->gaps.n++] = (struct sc_frame_gap){
+		.n = n, .first_ns = first_ns, .last_ns = last_ns, .cls = (uint8_t)cls};
+}
+
+static void add_meta(void *ctx, const char *key, const char *value)
+{
+	struct sc_capture_file *file = ctx;
+	size_t n_key = strnlen(key, MAX_TEXT), n_value = strnlen(value, MAX_TEXT);
+
+	if (file->meta.n + 2 > MAX_TEXTS_WAITING ||
+	    n_key + n_value > TEXT_BYTES - file->meta.n_bytes)
+		put_meta(file);
+	keep_text(&file->meta, key, n_key);
+	keep_text(&file->meta, value, n_value);
+}
+
+void sc_capture_file_sink(struct sc_capture_file *file, struct sc_event_sink *out)
+{
+	*out = (struct sc_event_sink){
+		.ctx = file,
+		.string = add_string,
+		.lane = add_lane,
+		.config = add_config,
+		.comm = add_comm,
+		.add = add_event,
+		.gap = add_gap,
+		.meta = add_meta,
+	};
+}
+
+/* --- out to the disk --- */
+
+bool sc_capture_file_is_open(const struct sc_capture_file *file)
+{
+	return file->fd >= 0;
+}
+
+void sc_capture_file_identity(struct sc_capture_file *file,
+			      const struct sc_trace_identity *identity, int64_t base_utc_ns)
+{
+	sc_frame_put_identity(file->coder, identity, base_utc_ns);
+	keep_frame(file);
+}
+
+int sc_capture_file_open(struct sc_capture_file *file, const char *path,
+			 const struct sc_trace_identity *identity, int64_t base_utc_ns)
+{
+	file->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (file->fd < 0)
+		return -errno;
+	file->n_out = SC_FILE_HEADER_BYTES;
+	sc_file_header_put(file->out);
+	sc_capture_file_identity(file, identity, base_utc_ns);
+	return 0;
+}
+
+void sc_capture_file_clock(struct sc_capture_file *file, int64_t trace_ns, int64_t utc_ns)
+{
+	if (file->clocks.n == MAX_ROWS_WAITING)
+		file->clocks.n =
+			0; /* nothing was written for a long time: older pairs say nothing */
+	file->clocks.at.clocks[file->clocks.n++] = (struct sc_frame_clock){trace_ns, utc_ns};
+}
+
+void sc_capture_file_prepare(struct sc_capture_file *file, uint64_t *begin, uint64_t *end)
+{
+	*begin = *end = file->offset;
+	if (file->fd < 0)
+		return;
+	put_tables(file);
+	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
+		if (file->classes[i] && file->classes[i]->n)
+			put_class(file, i);
+	}
+	put_rows(file, &file->clocks);
+	put_meta(file);
+	put_gaps(file);
+	*end = file->offset + file->n_out;
+}
+
+static int write_all(int fd, const uint8_t *at, size_t n)
+{
+	while (n) {
+		ssize_t done = write(fd, at, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return done < 0 ? -errno : -EIO;
+		at += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+/* The file stays as it was; tables in it stay complete only if they are said again, so their frames
+ * are kept for the next try and the events become gaps. */
+static void lose_events(struct sc_capture_file *file)
+{
+	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
+		if (!file->n_waiting[i])
+			continue;
+		file->n_lost += file->n_waiting[i];
+		add_gap(file, (enum sc_event_class)i, file->n_waiting[i], file->first_waiting_ns,
+			file->last_waiting_ns, "the trace could not be written");
+	}
+}
+
+/* Leaves in `out` only the frames that are not events. */
+static void keep_tables(struct sc_capture_file *file)
+{
+	size_t from = file->offset == 0 ? SC_FILE_HEADER_BYTES : 0, to = from;
+
+	file->n_places = file->n_places_written;
+	while (from < file->n_out) {
+		struct sc_frame_header header;
+		size_t n;
+
+		if (!sc_frame_header_get(file->out + from, &header))
+			break;
+		n = sc_frame_bytes(&header);
+		if (header.type != SC_FRAME_EVENTS) {
+			memmove(file->out + to, file->out + from, n);
+			if (!file->no_index && file->n_places < file->cap_places)
+				file->places[file->n_places++] =
+					sc_frame_place(&header, (int64_t)(file->offset + to));
+			to += n;
+		}
+		from += n;
+	}
+	file->n_out = to;
+}
+
+int sc_capture_file_write(struct sc_capture_file *file)
+{
+	int rc;
+
+	if (file->fd < 0 || !file->n_out)
+		return 0;
+	rc = write_all(file->fd, file->out, file->n_out);
+	if (rc) {
+		if (ftruncate(file->fd, (off_t)file->offset) == 0)
+			lseek(file->fd, (off_t)file->offset, SEEK_SET);
+		lose_events(file);
+		keep_tables(file);
+	} else {
+		for (int i = 0; i < SC_N_EVENT_CLASSES; i++)
+			file->n_events += file->n_waiting[i];
+		file->offset += file->n_out;
+		file->n_out = 0;
+		file->n_places_written = file->n_places;
+	}
+	memset(file->n_waiting, 0, sizeof(file->n_waiting));
+	return rc;
+}
+
+int sc_capture_file_finish(struct sc_capture_file *file)
+{
+	uint64_t begin, index, unused;
+	size_t n_places;
+	int rc;
+
+	if (file->fd < 0)
+		return 0;
+	sc_capture_file_prepare(file, &begin, &unused);
+	rc = sc_capture_file_write(file);
+	index = file->offset;
+	n_places = file->n_places;
+	for (size_t i = 0; rc == 0 && !file->no_index && i < n_places; i += SC_FRAME_MAX_ROWS) {
+		size_t n = n_places - i < SC_FRAME_MAX_ROWS ? n_places - i : SC_FRAME_MAX_ROWS;
+
+		sc_frame_put_table(file->coder, SC_FRAME_INDEX, 0, file->places + i, n);
+		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
+	}
+	if (rc == 0 && !file->no_index) {
+		sc_frame_put_end(file->coder, (int64_t)index);
+		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
+	}
+	if (close(file->fd) && rc == 0)
+		rc = -errno;
+	file->fd = -1;
+	return rc;
+}
+
+int64_t sc_capture_file_events(const struct sc_capture_file *file)
+{
+	return file->n_events;
+}
+
+int64_t sc_capture_file_lost(const struct sc_capture_file *file)
+{
+	return file->n_lost;
+}

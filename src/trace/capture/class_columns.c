@@ -1,0 +1,170 @@
+#include "trace/capture/class_columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/crc32c.h"
+#include "trace/trace_frames.h"
+
+enum { FORM_CONSTANT = 0, FORM_DELTA = 2, MAX_VARINT = 10 };
+enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * MAX_VARINT };
+static const uint32_t FRAME_MAGIC = 0x9E465343;
+/* Ids of the columns in files, in the order of values_of. */
+static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14};
+
+bool sc_class_columns_init(struct sc_class_columns *c)
+{
+	memset(c, 0, sizeof(*c));
+	/* Pages that are never written take no memory. */
+	c->memory = malloc((size_t)SC_N_COLUMNS * COLUMN_BYTES);
+	for (int i = 0; c->memory && i < SC_N_COLUMNS; i++)
+		c->columns[i].at = c->memory + (size_t)i * COLUMN_BYTES;
+	return c->memory != NULL;
+}
+
+void sc_class_columns_release(struct sc_class_columns *c)
+{
+	free(c->memory);
+	c->memory = NULL;
+}
+
+static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)(value | 0x80);
+	*at++ = (uint8_t)value;
+	return at;
+}
+
+/* A difference of 0 is one byte 0; most are, and they are written together. */
+static inline void put_equal(struct sc_column *column)
+{
+	memset(column->at + column->n, 0, column->n_equal);
+	column->n += column->n_equal;
+	column->n_equal = 0;
+}
+
+static inline void put(struct sc_column *column, int64_t value, bool is_first)
+{
+	uint64_t delta = (uint64_t)value - (uint64_t)column->last;
+
+	if (delta == 0 && !is_first) {
+		column->n_equal++;
+		return;
+	}
+	if (column->n_equal)
+		put_equal(column);
+	column->n = (size_t)(put_varint(column->at + column->n, delta << 1 ^ (0 - (delta >> 63))) -
+			     column->at);
+	if (is_first)
+		column->n_first = column->n;
+	else
+		column->varied |= delta;
+	column->last = value;
+}
+
+void sc_class_columns_add(struct sc_class_columns *c, const struct sc_trace_event *e)
+{
+	const int64_t values[SC_N_COLUMNS] = {e->name,   e->lane,  e->dur_ns,      e->start_ns,
+					      e->sub,    e->flags, e->correlation, e->external_id,
+					      e->config, e->comm,  e->bytes,       e->aux0,
+					      e->aux1};
+	int64_t end = e->start_ns + e->dur_ns;
+	bool is_first = c->n == 0;
+
+#pragma GCC unroll 13
+	for (int i = 0; i < SC_N_COLUMNS; i++)
+		put(&c->columns[i], values[i], is_first);
+	if (is_first || e->start_ns < c->first_ns)
+		c->first_ns = e->start_ns;
+	if (is_first || end > c->last_ns)
+		c->last_ns = end;
+	c->n++;
+}
+
+size_t sc_class_columns_max_bytes(const struct sc_class_columns *c)
+{
+	size_t n = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN;
+
+	for (int i = 0; i < SC_N_COLUMNS; i++)
+		n += c->columns[i].n + c->columns[i].n_equal + 2 + 2 * MAX_VARINT;
+	return n;
+}
+
+static uint8_t *put_column(struct sc_column *column, uint8_t id, uint8_t *at)
+{
+	size_t n = column->n_first;
+
+	if (column->varied) {
+		put_equal(column);
+		n = column->n;
+	}
+	if (!column->varied && column->last == 0)
+		return at; /* absent: 0 */
+	*at++ = id;
+	*at++ = column->varied ? FORM_DELTA : FORM_CONSTANT;
+	at = put_varint(at, n);
+	at = put_varint(at, n);
+	memcpy(at, column->at, n);
+	return at + n;
+}
+
+static uint8_t *put_le(uint8_t *at, uint64_t value, unsigned n_bytes)
+{
+	for (; n_bytes; n_bytes--, value >>= 8)
+		*at++ = (uint8_t)value;
+	return at;
+}
+
+static void put_header(const struct sc_frame_header *header, uint8_t *out)
+{
+	uint8_t *at = put_le(out, FRAME_MAGIC, 4);
+
+	at = put_le(at, header->type, 2);
+	at = put_le(at, header->sub, 2);
+	at = put_le(at, header->n_payload, 4);
+	at = put_le(at, header->count, 4);
+	at = put_le(at, header->seq, 8);
+	at = put_le(at, (uint64_t)header->first, 8);
+	at = put_le(at, (uint64_t)header->last, 8);
+	at = put_le(at, header->payload_crc, 4);
+	put_le(at, sc_crc32c(0, out, SC_FRAME_HEADER_BYTES - 4), 4);
+}
+
+static void clear(struct sc_class_columns *c)
+{
+	for (int i = 0; i < SC_N_COLUMNS; i++) {
+		struct sc_column *column = &c->columns[i];
+
+		column->n = column->n_first = 0;
+		column->varied = 0;
+		column->n_equal = 0;
+		column->last = 0;
+	}
+	c->n = 0;
+}
+
+size_t sc_class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t seq, uint8_t *out,
+			    struct sc_frame_header *header)
+{
+	uint8_t *payload = out + SC_FRAME_HEADER_BYTES, *at = payload;
+	size_t n;
+
+	for (int i = 0; i < SC_N_COLUMNS; i++)
+		at = put_column(&c->columns[i], COLUMN_IDS[i], at);
+	*header = (struct sc_frame_header){
+		.type = SC_FRAME_EVENTS,
+		.sub = cls,
+		.n_payload = (uint32_t)(at - payload),
+		.count = c->n,
+		.seq = seq,
+		.first = c->first_ns,
+		.last = c->last_ns,
+		.payload_crc = sc_crc32c(0, payload, (size_t)(at - payload)),
+	};
+	put_header(header, out);
+	n = sc_frame_bytes(header);
+	memset(at, 0, n - (size_t)(at - out));
+	clear(c);
+	return n;
+}

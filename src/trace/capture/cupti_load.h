@@ -1,0 +1,43 @@
+/* The CUPTI of this process behind a struct of functions: found, not linked. */
+#ifndef SC_TRACE_CAPTURE_CUPTI_LOAD_H
+#define SC_TRACE_CAPTURE_CUPTI_LOAD_H
+
+#include <stdbool.h>
+
+#include "trace/capture/cupti_abi.h"
+
+struct sc_cupti {
+	void *library;
+	uint32_t version;
+	char path[256]; /* what was opened, or why nothing was */
+	int (*get_version)(uint32_t *version);
+	int (*register_callbacks)(sc_cupti_request_fn request, sc_cupti_complete_fn complete);
+	int (*enable)(int kind);
+	int (*disable)(int kind);
+	int (*flush_all)(uint32_t flags);
+	int (*get_next_record)(uint8_t *buffer, size_t valid, void **record);
+	/* From here on a library may lack them: NULL. */
+	int (*get_dropped)(void *context, uint32_t stream, size_t *n);
+	int (*set_attribute)(int attribute, size_t *size, void *value);
+	int (*set_thread_id_type)(int type);
+	int (*register_timestamp)(sc_cupti_timestamp_fn now);
+	int (*push_external)(int kind, uint64_t id);
+	int (*pop_external)(int kind, uint64_t *last);
+	int (*enable_runtime_api)(uint32_t cbid, uint8_t enable);
+	int (*enable_driver_api)(uint32_t cbid, uint8_t enable);
+	int (*enable_all_sync)(uint8_t enable);
+	int (*get_callback_name)(int domain, uint32_t cbid, const char **name);
+	int (*get_result_string)(int result, const char **text);
+};
+
+/* The copy that is mapped already comes first: two copies in one process cannot both trace. Then
+ * STEPCAST_CUPTI, then the names of all versions. False: `out->path` says why. */
+bool sc_cupti_load(struct sc_cupti *out);
+/* Bytes from one record of a kind to the next in this library, 0 if it does not know the kind: a
+ * buffer full of the kind's number is walked two steps. Needs no driver. */
+uint16_t sc_cupti_learn_stride(const struct sc_cupti *cupti, uint32_t kind);
+void sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
+/* "CUPTI_ERROR_UNKNOWN" or "error 999". */
+const char *sc_cupti_result_text(const struct sc_cupti *cupti, int result, char *buf, size_t n);
+
+#endif

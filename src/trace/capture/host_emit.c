@@ -1,0 +1,143 @@
+/* Each thread that has something to say gets a ring; when there are more threads than rings, they share
+ * the last one behind a lock. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "trace/capture/tracer.h"
+
+enum { SHARED_RING = SC_RAW_RINGS - 1, RETRY_US = 50 };
+
+struct thread {
+	int32_t tid;
+	int ring; /* -1: none yet */
+};
+static _Thread_local struct thread this_thread = {.ring = -1};
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int32_t sc_host_tid(void)
+{
+	if (!this_thread.tid)
+		this_thread.tid = (int32_t)syscall(SYS_gettid);
+	return this_thread.tid;
+}
+
+/* The writer frees the ring when it has read it. */
+static void leave_ring(void *ring)
+{
+	if (sc_tracer_is_on())
+		atomic_store_explicit(&sc_tracer.raw.header->rings[(uintptr_t)ring - 1].owner,
+				      SC_RAW_RING_LEFT, memory_order_release);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, leave_ring);
+}
+
+static int claim_ring(void)
+{
+	pthread_once(&key_once, make_key);
+	for (int i = 0; i < SHARED_RING; i++) {
+		struct sc_raw_ring *ring = &sc_tracer.raw.header->rings[i];
+		uint32_t owner = SC_RAW_RING_FREE;
+
+		if (atomic_compare_exchange_strong(&ring->owner, &owner, SC_RAW_RING_OWNED)) {
+			ring->tid = sc_host_tid();
+			pthread_setspecific(key, (void *)(uintptr_t)(i + 1));
+			return i;
+		}
+	}
+	return SHARED_RING;
+}
+
+static void fill(struct sc_host_record *record, const struct sc_host_event *event)
+{
+	record->kind = event->kind;
+	record->flags = event->flags;
+	record->sub = event->sub;
+	record->tid = sc_host_tid();
+	record->start_ns = event->start_ns;
+	record->end_ns = event->end_ns;
+	record->external_id = event->external_id;
+	if (event->comm) {
+		record->flags |= SC_HOST_HAS_COMM;
+		record->comm = *event->comm;
+	}
+	memcpy(sc_host_record_text(record), event->text, record->n_text);
+	sc_host_record_text(record)[record->n_text] = '\0';
+}
+
+static bool try_emit(uint32_t ring, const struct sc_host_event *event, uint32_t n_text)
+{
+	struct sc_host_record *record = sc_host_ring_reserve(&sc_tracer.raw, ring, n_text);
+
+	if (!record)
+		return false;
+	fill(record, event);
+	sc_host_ring_publish(&sc_tracer.raw, ring, record);
+	return true;
+}
+
+/* A full ring holds its thread back until the writer has caught up, for a while. */
+static void emit_waiting(uint32_t ring, const struct sc_host_event *event, uint32_t n_text)
+{
+	int64_t begin;
+
+	if (try_emit(ring, event, n_text))
+		return;
+	begin = sc_tracer_now_ns();
+	while (sc_tracer_is_on() && sc_tracer_now_ns() - begin < sc_tracer.wait_ns) {
+		sc_tracer_sleep_us(RETRY_US);
+		if (try_emit(ring, event, n_text))
+			return;
+	}
+	atomic_fetch_add_explicit(&sc_tracer.n_host_lost, 1, memory_order_relaxed);
+}
+
+void sc_host_emit(const struct sc_host_event *event)
+{
+	uint32_t n_text =
+		event->n_text < SC_HOST_MAX_TEXT ? (uint32_t)event->n_text : SC_HOST_MAX_TEXT;
+
+	if (!sc_tracer_is_on())
+		return;
+	if (this_thread.ring < 0)
+		this_thread.ring = claim_ring();
+	if (this_thread.ring == SHARED_RING) {
+		pthread_mutex_lock(&shared_lock);
+		emit_waiting(SHARED_RING, event, n_text);
+		pthread_mutex_unlock(&shared_lock);
+	} else {
+		emit_waiting((uint32_t)this_thread.ring, event, n_text);
+	}
+}
+
+void sc_host_emit_meta(const char *meta_key, const char *value)
+{
+	char text[SC_HOST_MAX_TEXT];
+	size_t n_key = strnlen(meta_key, 128), n_value = strnlen(value, sizeof(text) - 130);
+
+	memcpy(text, meta_key, n_key);
+	text[n_key] = '\0';
+	memcpy(text + n_key + 1, value, n_value);
+	sc_host_emit(&(struct sc_host_event){
+		.kind = SC_HOST_META, .text = text, .n_text = n_key + 1 + n_value});
+}
+
+void sc_host_emit_gap(enum sc_event_class cls, int64_t n, int64_t first_ns, int64_t last_ns,
+		      const char *reason)
+{
+	sc_host_emit(&(struct sc_host_event){
+		.kind = SC_HOST_GAP,
+		.sub = (uint8_t)cls,
+		.start_ns = first_ns,
+		.end_ns = last_ns,
+		.external_id = n,
+		.text = reason,
+		.n_text = strlen(reason),
+	});
+}

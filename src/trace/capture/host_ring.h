@@ -1,0 +1,50 @@
+/* Records of the tracer itself (NVTX ranges, NCCL calls, losses) on their way from the host's threads to
+ * the writer: one ring a thread in the raw file, one writer and one reader each, positions published
+ * after the record is whole. */
+#ifndef SC_TRACE_CAPTURE_HOST_RING_H
+#define SC_TRACE_CAPTURE_HOST_RING_H
+
+#include "trace/capture/raw_file.h"
+
+enum sc_host_kind {
+	SC_HOST_PAD,
+	SC_HOST_RANGE, /* text: name */
+	SC_HOST_MARK,  /* text: name */
+	SC_HOST_NCCL,  /* text: function, NUL, data type, NUL, communicator's name */
+	SC_HOST_META,  /* text: key, NUL, value */
+	SC_HOST_GAP,   /* text: reason; sub: event class; count in `external_id`, -1 unknown */
+	SC_HOST_N_KINDS
+};
+/* What is known of a communication call; -1 where not said. */
+struct sc_host_comm {
+	uint64_t hash;
+	int64_t count, bytes, seq;
+	int32_t group_size, peer, root, pad;
+};
+enum { SC_HOST_HAS_COMM = 1, SC_HOST_IS_CALL = 2 /* class COMM, not RANGE */ };
+enum sc_host_sub { SC_HOST_SUB_PLUGIN, SC_HOST_SUB_NVTX, SC_HOST_SUB_PLUGIN_API };
+struct sc_host_record {
+	uint32_t bytes; /* all of it, a multiple of 8 */
+	uint16_t kind;
+	uint8_t flags, sub;
+	int32_t tid;
+	uint32_t n_text;
+	int64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
+	int64_t external_id;
+	struct sc_host_comm comm; /* if SC_HOST_HAS_COMM */
+};
+enum { SC_HOST_MAX_TEXT = 1024 };
+
+/* Room for a record with n_text bytes of text in ring `index`: NULL if it does not fit now. The caller
+ * is the only writer of the ring; fills it, then publishes it. */
+struct sc_host_record *sc_host_ring_reserve(struct sc_raw_file *raw, uint32_t index,
+					    uint32_t n_text);
+void sc_host_ring_publish(struct sc_raw_file *raw, uint32_t index,
+			  const struct sc_host_record *record);
+char *sc_host_record_text(struct sc_host_record *record);
+/* The record at position `at` of ring `index` if at < head, and where the next begins. NULL at the end,
+ * or if it makes no sense (only in a damaged file). */
+const struct sc_host_record *sc_host_ring_read(const struct sc_raw_file *raw, uint32_t index,
+					       uint64_t *at);
+
+#endif

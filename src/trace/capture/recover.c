@@ -1,0 +1,404 @@
+/* The trace is copied event by event into a new one, then the records that never got there are added,
+ * and the new file takes the old one's name. What is in the file already is told by where the frames of
+ * each buffer end: nothing is found twice. */
+#include "trace/capture/recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/capture/iteration_marks.h"
+#include "trace/capture/record_decode.h"
+#include "trace/frame_file.h"
+#include "trace/trace_file.h"
+
+typedef SC_VEC(uint32_t) id_map;
+struct copy {
+	struct sc_trace_writer *out;
+	id_map strings, lanes, configs, comms; /* old id to new; 0 = not copied yet */
+	int64_t n_events;
+	struct sc_iteration_marks *marks; /* NULL: not wanted now */
+};
+
+/* --- the trace so far --- */
+
+static uint32_t *entry(id_map *map, uint32_t id)
+{
+	while (map->n <= id)
+		SC_VEC_PUSH(map, 0);
+	return &map->at[id];
+}
+
+static uint32_t map_string(struct copy *copy, const struct sc_trace *from, uint32_t id)
+{
+	uint32_t *to = entry(&copy->strings, id);
+
+	if (!*to && id && id < from->strings.n && from->strings.at[id])
+		*to = sc_trace_writer_string(copy->out, from->strings.at[id],
+					     strlen(from->strings.at[id]));
+	return *to;
+}
+
+static uint32_t map_lane(struct copy *copy, const struct sc_trace *from, uint32_t id)
+{
+	uint32_t *to = entry(&copy->lanes, id);
+
+	if (!*to && id && id < from->lanes.n) {
+		struct sc_trace_lane lane = from->lanes.at[id];
+
+		lane.name = map_string(copy, from, lane.name);
+		*to = sc_trace_writer_lane(copy->out, &lane);
+	}
+	return *to;
+}
+
+static uint32_t map_config(struct copy *copy, const struct sc_trace *from, uint32_t id)
+{
+	uint32_t *to = entry(&copy->configs, id);
+
+	if (!*to && id && id < from->configs.n)
+		*to = sc_trace_writer_config(copy->out, &from->configs.at[id]);
+	return *to;
+}
+
+static uint32_t map_comm(struct copy *copy, const struct sc_trace *from, uint32_t id)
+{
+	uint32_t *to = entry(&copy->comms, id);
+
+	if (!*to && id && id < from->comms.n) {
+		struct sc_trace_comm comm = from->comms.at[id];
+
+		comm.collective = map_string(copy, from, comm.collective);
+		comm.dtype = map_string(copy, from, comm.dtype);
+		comm.group_name = map_string(copy, from, comm.group_name);
+		comm.group_ranks = map_string(copy, from, comm.group_ranks);
+		*to = sc_trace_writer_comm(copy->out, &comm);
+	}
+	return *to;
+}
+
+static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_trace_event *old,
+		      struct sc_err *err)
+{
+	struct copy *copy = ctx;
+	struct sc_trace_event event = *old;
+
+	(void)err;
+	if (copy->marks)
+		sc_iteration_marks_see(copy->marks, from, old);
+	event.name = map_string(copy, from, old->name);
+	event.shapes = map_string(copy, from, old->shapes);
+	event.lane = map_lane(copy, from, old->lane);
+	event.config = map_config(copy, from, old->config);
+	event.comm = map_comm(copy, from, old->comm);
+	sc_trace_writer_add(copy->out, &event);
+	copy->n_events++;
+	return 0;
+}
+
+static void copy_facts(struct copy *copy, const struct sc_trace *from)
+{
+	for (size_t i = 0; i < from->meta.n; i++)
+		sc_trace_writer_meta(copy->out, from->meta.at[i].key, from->meta.at[i].value);
+	for (size_t i = 0; i < from->clocks.n; i++)
+		sc_trace_writer_clock(copy->out, from->clocks.at[i].trace_ns,
+				      from->clocks.at[i].utc_ns);
+	for (size_t i = 0; i < from->gaps.n; i++) {
+		const struct sc_trace_gap *gap = &from->gaps.at[i];
+
+		sc_trace_writer_gap(copy->out, (enum sc_event_class)gap->cls, gap->n, gap->first_ns,
+				    gap->last_ns, gap->reason);
+	}
+	sc_trace_writer_identity(copy->out, &from->identity);
+	sc_trace_writer_base(copy->out, from->base_utc_ns);
+}
+
+static int copy_trace(struct copy *copy, const char *path, struct sc_err *err)
+{
+	struct sc_trace from;
+	int rc = sc_trace_scan(path, copy_event, copy, &from, err);
+
+	if (rc == 0) {
+		copy_facts(copy, &from);
+		if (copy->marks)
+			sc_iteration_marks_put(copy->marks, &from, copy->out);
+		sc_trace_release(&from);
+	}
+	return rc;
+}
+
+/* --- what is whole --- */
+
+/* Where the whole frames of a file end; 0: it has none, or is not there. */
+static uint64_t whole_bytes(const char *path)
+{
+	uint8_t head[SC_FRAME_HEADER_BYTES];
+	uint8_t *payload = malloc(SC_FRAME_MAX_PAYLOAD);
+	FILE *file = fopen(path, "rb");
+	uint64_t at = SC_FILE_HEADER_BYTES, end = 0;
+
+	while (file && payload && fseeko(file, (off_t)at, SEEK_SET) == 0 &&
+	       fread(head, sizeof(head), 1, file) == 1) {
+		struct sc_frame_header header;
+		size_t n_rest;
+
+		if (!sc_frame_header_get(head, &header) || header.n_payload > SC_FRAME_MAX_PAYLOAD)
+			break;
+		n_rest = sc_frame_bytes(&header) - sizeof(head);
+		if (fread(payload, 1, n_rest, file) != n_rest || !sc_frame_check(&header, payload))
+			break;
+		at += sizeof(head) + n_rest;
+		end = at;
+	}
+	if (file)
+		fclose(file);
+	free(payload);
+	return end;
+}
+
+/* Frames of a buffer or ring that was being written go: the raw file has all of it. */
+static uint64_t cut_unfinished(const struct sc_raw_file *raw, const char *path)
+{
+	uint64_t whole = whole_bytes(path), cut = whole;
+
+	for (uint32_t i = 0; i < raw->header->n_buffers; i++) {
+		const struct sc_raw_buffer *buffer = &raw->header->buffers[i];
+
+		if (buffer->frames_end > whole && buffer->frames_begin < cut)
+			cut = buffer->frames_begin;
+	}
+	for (uint32_t i = 0; i < SC_RAW_RINGS; i++) {
+		const struct sc_raw_ring *ring = &raw->header->rings[i];
+
+		if (ring->frames_end > whole && ring->frames_begin < cut)
+			cut = ring->frames_begin;
+	}
+	if (whole == 0)
+		return 0;
+	return truncate(path, (off_t)cut) == 0 ? cut : whole;
+}
+
+/* --- the rest, from the raw file --- */
+
+static uint32_t put_string(void *ctx, const char *text, size_t n)
+{
+	return sc_trace_writer_string(ctx, text, n);
+}
+static uint32_t put_lane(void *ctx, const struct sc_trace_lane *lane)
+{
+	return sc_trace_writer_lane(ctx, lane);
+}
+static uint32_t put_config(void *ctx, const struct sc_trace_config *config)
+{
+	return sc_trace_writer_config(ctx, config);
+}
+static uint32_t put_comm(void *ctx, const struct sc_trace_comm *comm)
+{
+	return sc_trace_writer_comm(ctx, comm);
+}
+static void put_event(void *ctx, const struct sc_trace_event *event)
+{
+	sc_trace_writer_add(ctx, event);
+}
+static void put_gap(void *ctx, enum sc_event_class cls, int64_t n, int64_t first_ns,
+		    int64_t last_ns, const char *reason)
+{
+	if ((unsigned)cls < SC_N_EVENT_CLASSES)
+		sc_trace_writer_gap(ctx, cls, n, first_ns, last_ns, reason);
+}
+static void put_meta(void *ctx, const char *key, const char *value)
+{
+	sc_trace_writer_meta(ctx, key, value);
+}
+
+static void decode_lent(struct sc_decoder *decoder, uint32_t index)
+{
+	struct sc_raw_file *raw = decoder->raw;
+
+	sc_decode_buffer(decoder, sc_raw_buffer_at(raw, index), raw->header->buffer_bytes, true);
+}
+
+static void decode_full(struct sc_decoder *decoder, uint32_t index)
+{
+	struct sc_raw_file *raw = decoder->raw;
+	uint32_t n = raw->header->buffers[index].valid_bytes;
+
+	if (n <= raw->header->buffer_bytes)
+		sc_decode_buffer(decoder, sc_raw_buffer_at(raw, index), n, false);
+}
+
+/* Full buffers in their order, those that CUPTI still had, then the rings. */
+static void decode_raw(struct sc_decoder *decoder, uint64_t written)
+{
+	struct sc_raw_header *header = decoder->raw->header;
+	int index;
+
+	while ((index = sc_raw_first_full(decoder->raw)) >= 0) {
+		struct sc_raw_buffer *buffer = &header->buffers[index];
+
+		if (!buffer->frames_end || buffer->frames_end > written)
+			decode_full(decoder, (uint32_t)index);
+		atomic_store(&buffer->state, SC_RAW_FREE); /* in our private copy */
+	}
+	for (uint32_t i = 0; i < header->n_buffers; i++) {
+		if (atomic_load(&header->buffers[i].state) == SC_RAW_LENT)
+			decode_lent(decoder, i);
+	}
+	for (uint32_t i = 0; i < SC_RAW_RINGS; i++) {
+		struct sc_raw_ring *ring = &header->rings[i];
+		bool is_written = ring->frames_end && ring->frames_end <= written;
+		uint64_t at = is_written ? ring->next_tail : ring->tail;
+		const struct sc_host_record *record;
+
+		if (ring->head - at > SC_RAW_RING_BYTES)
+			continue;
+		while ((record = sc_host_ring_read(decoder->raw, i, &at)))
+			sc_decode_host(decoder, record);
+	}
+}
+
+static void put_count(struct sc_trace_writer *out, const char *key, int64_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", (long long)n);
+	sc_trace_writer_meta(out, key, text);
+}
+
+static int add_raw(struct copy *copy, struct sc_raw_file *raw, uint64_t written,
+		   struct sc_recovery *result, struct sc_err *err)
+{
+	const struct sc_event_sink sink = {copy->out, put_string, put_lane, put_config,
+					   put_comm,  put_event,  put_gap,  put_meta};
+	struct sc_decoder decoder;
+
+	if (!sc_decoder_init(&decoder, raw, &sink, false))
+		return sc_err_set(err, SC_ELIMIT, "not enough memory to recover a trace");
+	decode_raw(&decoder, written);
+	result->n_recovered = decoder.counts.n_events;
+	result->n_torn = decoder.counts.n_torn;
+	result->n_unnamed = decoder.counts.n_unnamed;
+	copy->n_events += decoder.counts.n_events;
+	put_count(copy->out, "recovered.events", decoder.counts.n_events);
+	put_count(copy->out, "recovered.torn_records", decoder.counts.n_torn);
+	put_count(copy->out, "recovered.unnamed_kernels", decoder.counts.n_unnamed);
+	sc_decoder_release(&decoder);
+	return 0;
+}
+
+/* --- the new file --- */
+
+static int begin_copy(struct copy *copy, const char *path, const struct sc_trace_identity *identity,
+		      char *new_path, size_t n_new_path, struct sc_err *err)
+{
+	if ((size_t)snprintf(new_path, n_new_path, "%s.new", path) >= n_new_path)
+		return sc_err_set(err, SC_ELIMIT, "%.200s: the path is too long", path);
+	return sc_trace_writer_create(new_path, identity, &copy->out, err);
+}
+
+static int end_copy(struct copy *copy, int rc, const char *new_path, const char *path,
+		    struct sc_err *err)
+{
+	if (copy->out) {
+		int finish_rc = sc_trace_writer_finish(copy->out, rc ? NULL : err);
+
+		rc = rc ? rc : finish_rc;
+		if (rc == 0 && copy->n_events && rename(new_path, path))
+			rc = sc_err_set(err, SC_EIO, "cannot rename %.100s: %s", new_path,
+					strerror(errno));
+		if (rc || !copy->n_events)
+			unlink(new_path);
+	}
+	sc_iteration_marks_destroy(copy->marks);
+	SC_VEC_RELEASE(&copy->strings);
+	SC_VEC_RELEASE(&copy->lanes);
+	SC_VEC_RELEASE(&copy->configs);
+	SC_VEC_RELEASE(&copy->comms);
+	return rc;
+}
+
+/* The trace beside the raw file: by its name if it got one, else a new one. */
+static void trace_path_of(const struct sc_raw_file *raw, const char *raw_path, char *out, size_t n)
+{
+	const char *name = raw->header->trace_name, *slash = strrchr(raw_path, '/');
+	int n_dir = slash ? (int)(slash - raw_path) + 1 : 0;
+	size_t n_raw = strlen(raw_path);
+
+	if (*name && !strchr(name, '/'))
+		snprintf(out, n, "%.*s%s", n_dir, raw_path, name);
+	else
+		snprintf(out, n, "%.*s" SC_TRACE_SUFFIX, (int)(n_raw - strlen(SC_RAW_SUFFIX)),
+			 raw_path);
+}
+
+static int open_raw(struct sc_raw_file *raw, const char *path, struct sc_err *err)
+{
+	int rc = strlen(path) > strlen(SC_RAW_SUFFIX) ? sc_raw_open(raw, path) : -EINVAL;
+
+	if (rc == -EINVAL)
+		return sc_err_at(err, SC_EFORMAT, path, 0, 0, "not the raw file of a recording");
+	if (rc)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: %s", strerror(-rc));
+	return 0;
+}
+
+int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_err *err)
+{
+	struct sc_raw_file raw = {.header = NULL};
+	struct copy copy = {.out = NULL};
+	struct sc_trace_identity identity = {
+		.rank = -1, .world = -1, .local_rank = -1, .source = "capture"};
+	char new_path[sizeof(out->path) + 8];
+	uint64_t written;
+	int rc = open_raw(&raw, raw_path, err);
+
+	memset(out, 0, sizeof(*out));
+	if (rc)
+		return rc;
+	identity.pid = raw.header->pid;
+	identity.run_id = raw.header->run_id;
+	trace_path_of(&raw, raw_path, out->path, sizeof(out->path));
+	written = cut_unfinished(&raw, out->path);
+	rc = begin_copy(&copy, out->path, &identity, new_path, sizeof(new_path), err);
+	if (rc == 0)
+		sc_trace_writer_base(copy.out, raw.header->base_utc_ns);
+	if (rc == 0 && written)
+		rc = copy_trace(&copy, out->path, err);
+	if (rc == 0)
+		rc = add_raw(&copy, &raw, written, out, err);
+	out->n_events = copy.n_events;
+	rc = end_copy(&copy, rc, new_path, out->path, err);
+	sc_raw_close(&raw, rc == 0);
+	return rc;
+}
+
+int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err)
+{
+	struct copy copy = {.marks = sc_iteration_marks_create()};
+	const struct sc_trace_identity identity = {.rank = -1, .world = -1, .local_rank = -1};
+	char new_path[sizeof(out->path) + 8];
+	int rc = begin_copy(&copy, trace_path, &identity, new_path, sizeof(new_path), err);
+
+	memset(out, 0, sizeof(*out));
+	snprintf(out->path, sizeof(out->path), "%s", trace_path);
+	if (rc == 0)
+		rc = copy_trace(&copy, trace_path, err);
+	out->n_events = copy.n_events;
+	return end_copy(&copy, rc, new_path, trace_path, err);
+}
+
+bool sc_capture_is_running(const char *raw_path)
+{
+	struct sc_raw_file raw = {.header = NULL};
+	bool running = false;
+
+	if (sc_raw_open(&raw, raw_path) == 0) {
+		running = raw.header->pid > 0 && (kill(raw.header->pid, 0) == 0 || errno == EPERM);
+		sc_raw_close(&raw, false);
+	}
+	return running;
+}

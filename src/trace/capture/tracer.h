@@ -1,0 +1,96 @@
+/* The state of the tracer in its process, shared by its three doors (CUDA injection, NVTX injection,
+ * NCCL's profiler plugin) and its two threads. An injected library has nowhere else to keep it: this
+ * is the one mutable global. */
+#ifndef SC_TRACE_CAPTURE_TRACER_H
+#define SC_TRACE_CAPTURE_TRACER_H
+
+#include <pthread.h>
+
+#include "trace/capture/capture_file.h"
+#include "trace/capture/cupti_load.h"
+
+enum {
+	SC_LATENCY_BUCKETS = 256, /* logarithmic, 8 a power of two */
+};
+struct sc_latency {
+	_Atomic uint64_t n, sum_ns, max_ns;
+	_Atomic uint32_t buckets[SC_LATENCY_BUCKETS];
+};
+enum sc_tracer_state { SC_TRACER_OFF, SC_TRACER_ON, SC_TRACER_ENDED };
+struct sc_tracer {
+	_Atomic int state; /* enum sc_tracer_state: nothing is recorded unless ON */
+	_Atomic int cupti_on;
+	int32_t pid; /* of the process that records: a forked child is another */
+	struct sc_raw_file raw;
+	struct sc_cupti cupti;
+	struct sc_capture_file *file;
+	struct sc_decoder decoder;
+	char dir[3072], host[64], run[64];
+	struct sc_trace_identity identity;
+	pthread_mutex_t identity_lock;
+	_Atomic int identity_changed;
+	int64_t wait_ns; /* how long a thread may be held back in all before records are dropped */
+
+	pthread_t writer, flusher;
+	_Atomic int stop_writer, stop_flusher, flushed;
+
+	_Atomic uint64_t order;       /* of the next full buffer */
+	_Atomic uint64_t n_completed; /* buffers */
+	_Atomic uint64_t n_discarded; /* buffers for which there was no room */
+	_Atomic uint64_t n_waits, waited_ns;
+	_Atomic int starved; /* a wait was in vain: no more of them until a buffer is free */
+	_Atomic uint64_t n_host_lost;   /* own records for which there was no room */
+	_Atomic uint64_t n_comm_calls;  /* seen by NVTX or the plugin: GPU work should follow */
+	_Atomic uint64_t next_external; /* ids of ours for external correlation */
+	_Atomic int plugin_on;
+	struct sc_latency callbacks; /* CUPTI's request and complete, waits not counted */
+	int64_t writer_cpu_ns;
+};
+extern struct sc_tracer sc_tracer;
+
+static inline bool sc_tracer_is_on(void)
+{
+	return atomic_load_explicit(&sc_tracer.state, memory_order_acquire) == SC_TRACER_ON;
+}
+int64_t sc_tracer_now_ns(void); /* CLOCK_MONOTONIC */
+int64_t sc_tracer_utc_ns(void);
+int64_t sc_tracer_thread_cpu_ns(void);
+void sc_tracer_sleep_us(long us);
+void sc_latency_add(struct sc_latency *latency, int64_t ns);
+int64_t sc_latency_percentile_ns(const struct sc_latency *latency, double pct);
+
+/* tracer.c: memory, trace, threads; 0 or -1. Called again: 0 if it is on. */
+int sc_tracer_start(void);
+/* Flushes, writes everything, ends the file; at most some seconds. One recording a process. */
+void sc_tracer_stop(void);
+/* NCCL says who this process is in a communicator: the ranks may be set late. */
+void sc_tracer_learn_rank(int32_t rank, int32_t world);
+void sc_tracer_identity(struct sc_trace_identity *out); /* as known now */
+
+/* cupti_session.c: false if CUPTI is missing or records nothing. The tracer is on. */
+bool sc_cupti_session_start(void);
+void sc_cupti_session_flush(bool forced); /* never by the writer */
+void sc_cupti_session_stop(void);         /* no more records */
+/* Launches of this thread carry `id` until it is taken off; no-ops without CUPTI. */
+void sc_cupti_session_push_id(uint64_t id);
+void sc_cupti_session_pop_id(void);
+
+/* tracer_writer.c */
+void *sc_tracer_writer_run(void *unused);
+
+/* host_emit.c: a record of this thread into its ring. `text` may have NULs. */
+struct sc_host_event {
+	uint16_t kind;
+	uint8_t flags, sub;
+	int64_t start_ns, end_ns, external_id;
+	const struct sc_host_comm *comm;
+	const char *text;
+	size_t n_text;
+};
+void sc_host_emit(const struct sc_host_event *event);
+void sc_host_emit_meta(const char *key, const char *value);
+void sc_host_emit_gap(enum sc_event_class cls, int64_t n, int64_t first_ns, int64_t last_ns,
+		      const char *reason);
+int32_t sc_host_tid(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* Traces out, event by event: as PyTorch's profiler writes them (Chrome's trace format, read by Perfetto
+ * and HTA), and as CSV. */
+#ifndef SC_TRACE_EXPORT_H
+#define SC_TRACE_EXPORT_H
+
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum sc_export_format { SC_EXPORT_CHROME, SC_EXPORT_CSV };
+/* The trace files of a run, one document. Times are those of the hosts' clocks. With one file, processes
+ * and threads have the ids that the trace has; with several, process 256 * i + d is device d of file i,
+ * process 256 * i + 128 its host. */
+int sc_export(enum sc_export_format format, const char *const *files, size_t n_files, FILE *out,
+	      struct sc_err *err);
+
+#endif

@@ -1,0 +1,24 @@
+/* Bytes of a file, plain or gzip (by content), as they come: in constant memory, members of a gzip
+ * file one after the other, and what is whole of a file that was cut. */
+#ifndef SC_TRACE_INFLATE_STREAM_H
+#define SC_TRACE_INFLATE_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/progress.h"
+
+struct sc_inflate;
+/* `progress` (or NULL) counts the bytes of the file as they are read. `path` must outlive it. */
+int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_inflate **out,
+		    struct sc_err *err);
+/* Up to n bytes; *n_out < n only at the end. Damage ends the stream and is no error: see below. */
+int sc_inflate_read(struct sc_inflate *in, char *buf, size_t n, size_t *n_out, struct sc_err *err);
+/* NULL, or why the stream ended too soon: "the gzip stream is cut off". Static text. */
+const char *sc_inflate_damage(const struct sc_inflate *in);
+int64_t sc_inflate_bytes(const struct sc_inflate *in); /* uncompressed, so far */
+void sc_inflate_close(struct sc_inflate *in);
+
+#endif

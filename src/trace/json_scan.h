@@ -1,0 +1,81 @@
+/* JSON read piece by piece from memory, fast and forgiving: traces are written by many programs, and
+ * cut by many more. Nothing is copied: texts are slices of the input, as they stand there. Accepts
+ * NaN, inf, N/A and other bare words, missing and trailing commas, control characters in texts.
+ * Where the input ends, SC_SCAN_MORE is returned: begin again at the last place when there is more. */
+#ifndef SC_TRACE_JSON_SCAN_H
+#define SC_TRACE_JSON_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+/* Readable bytes that must follow the end of the input. */
+enum { SC_SCAN_PADDING = 32, SC_SCAN_MAX_DEPTH = 512 };
+
+enum sc_scan_rc { SC_SCAN_OK, SC_SCAN_END /* of the object or list */, SC_SCAN_MORE, SC_SCAN_BAD };
+struct sc_scan {
+	const char *at, *end;
+	bool loose; /* a quote ends a value only where one may end: for quotes not escaped */
+};
+
+enum sc_scan_kind { SC_SCAN_WORD, SC_SCAN_NUMBER, SC_SCAN_TEXT, SC_SCAN_LIST, SC_SCAN_OBJECT };
+/* digits * 10^exponent */
+struct sc_scan_decimal {
+	uint64_t digits;
+	int32_t exponent;
+	bool negative, inexact; /* inexact: it has more digits than fit */
+};
+struct sc_scan_value {
+	enum sc_scan_kind kind;
+	bool escaped;   /* SC_SCAN_TEXT: has a backslash */
+	const char *at; /* without the quotes of a text; lists and objects as they stand there */
+	size_t n;
+	struct sc_scan_decimal number; /* SC_SCAN_NUMBER */
+};
+
+/* Steps into an object '{' or a list '['. */
+enum sc_scan_rc sc_scan_open(struct sc_scan *scan, char bracket);
+/* The next key, after which its value is to be taken; or SC_SCAN_END behind the '}'. */
+enum sc_scan_rc sc_scan_key(struct sc_scan *scan, struct sc_scan_value *key);
+/* SC_SCAN_OK: an item stands next; SC_SCAN_END: behind the ']'. */
+enum sc_scan_rc sc_scan_item(struct sc_scan *scan);
+/* Any value; lists and objects as a whole. */
+enum sc_scan_rc sc_scan_value(struct sc_scan *scan, struct sc_scan_value *out);
+/* A value of a list or object taken as a whole, to be scanned itself. */
+struct sc_scan sc_scan_into(const struct sc_scan_value *value);
+
+/* Decimal times 10^shift as an integer, rounded half away from 0. False if it does not fit. */
+bool sc_scan_integer(const struct sc_scan_decimal *number, int shift, int64_t *out);
+/* An integer from a number, or from a text such as "12", "0x1f", "stream 7". */
+bool sc_scan_any_integer(const struct sc_scan_value *value, int64_t *out);
+/* Appends what a text means: escapes resolved; bytes that are not UTF-8 and control characters
+ * become U+FFFD. Returns how many did. */
+size_t sc_scan_decode(const char *at, size_t n, struct sc_strbuf *out);
+
+/* Words to look up by text: a table ordered by length. */
+struct sc_scan_word {
+	const char *text;
+	uint8_t n;
+	uint8_t id;
+};
+enum { SC_SCAN_MAX_WORD = 48 };
+struct sc_scan_words {
+	const struct sc_scan_word *at;
+	uint8_t first[SC_SCAN_MAX_WORD + 2]; /* of each length */
+};
+#define SC_SCAN_W(text_, id_)                                                            \
+	{                                                                                \
+		.text = (text_), .n = (uint8_t)(sizeof(text_) - 1), .id = (uint8_t)(id_) \
+	}
+void sc_scan_words_init(struct sc_scan_words *words, const struct sc_scan_word *table, size_t n);
+int sc_scan_words_find(const struct sc_scan_words *words, const char *text,
+		       size_t n); /* id or -1 */
+
+static inline bool sc_scan_is(const struct sc_scan_value *value, const char *text, size_t n)
+{
+	return value->n == n && __builtin_memcmp(value->at, text, n) == 0;
+}
+
+#endif

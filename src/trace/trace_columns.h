@@ -1,0 +1,59 @@
+/* Rows of a struct as columns of a frame's payload, and back: constant columns cost a few bytes, the
+ * others are differences as varints, each column compressed by itself. Pure C; zstd unless SC_NO_ZSTD
+ * is defined (then columns are stored as they are, and compressed ones cannot be read). */
+#ifndef SC_TRACE_TRACE_COLUMNS_H
+#define SC_TRACE_TRACE_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SC_FRAME_MAX_ROWS = 16384,
+	SC_FRAME_MAX_TEXT = 256 << 10,   /* bytes of all texts of a frame */
+	SC_FRAME_MAX_PAYLOAD = 4 << 20,  /* 20 columns of varints of ten bytes are less */
+	SC_COLUMN_LENGTHS = 62,          /* ids of the two columns of a list of texts */
+	SC_COLUMN_TEXT = 63,
+	SC_COLUMN_MAX_ID = 63
+};
+
+enum sc_field_type { SC_FIELD_U8, SC_FIELD_U16, SC_FIELD_U32, SC_FIELD_I32, SC_FIELD_I64 };
+/* What other columns are predicted from: these come before the columns that use them. */
+enum sc_field_role { SC_FIELD_VALUE, SC_FIELD_KEY, SC_FIELD_DURATION, SC_FIELD_START };
+struct sc_field {
+	uint8_t id; /* of the column in files: never reused for something else */
+	uint8_t type, role;
+	uint16_t offset;
+};
+struct sc_row_format {
+	const struct sc_field *fields;
+	size_t n_fields, row_bytes;
+};
+struct sc_text {
+	const char *at;
+	size_t n;
+};
+struct sc_column_coder;
+struct sc_column_coder *sc_column_coder_create(void); /* NULL: no memory */
+void sc_column_coder_destroy(struct sc_column_coder *coder);
+
+/* Payload being built; it has room for SC_FRAME_MAX_PAYLOAD. */
+struct sc_payload {
+	uint8_t *at;
+	size_t n;
+};
+/* n <= SC_FRAME_MAX_ROWS rows; row i is rows[order[i]], or rows[i] if order is NULL. */
+void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_format *format,
+		    const void *rows, const uint32_t *order, size_t n, struct sc_payload *out);
+/* n <= SC_FRAME_MAX_ROWS texts of at most SC_FRAME_MAX_TEXT bytes together. */
+void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
+			  struct sc_payload *out);
+/* Fills rows[0..n-1]; columns that are absent give 0, those it does not know are skipped. False: the
+ * payload is not well formed; the rows are then not to be used. */
+bool sc_columns_get(struct sc_column_coder *coder, const struct sc_row_format *format,
+		    const uint8_t *payload, size_t n_payload, void *rows, size_t n);
+/* Texts point into memory of the coder, good until its next call; not ended by NUL. */
+bool sc_columns_get_texts(struct sc_column_coder *coder, const uint8_t *payload, size_t n_payload,
+			  struct sc_text *texts, size_t n);
+
+#endif

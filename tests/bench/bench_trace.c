@@ -1,0 +1,192 @@
+/* Events per second and bytes per event of trace files, on launches of an iteration that repeats with
+ * jitter. Usage: bench_trace [EVENTS...]; or bench_trace FILE.sctrace..., which are read and written
+ * again. Lines of three fields parted by tabs. Not a test: it has no expectations. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "trace/trace_file.h"
+
+enum { N_KERNELS = 400 }; /* of an iteration */
+
+static const char OUT[] = "bench_trace.sctrace";
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double peak_mib(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_maxrss / 1024;
+}
+
+static void fail(const struct sc_err *err)
+{
+	char text[512];
+
+	fprintf(stderr, "%s\n", sc_err_format(err, text, sizeof(text)));
+	exit(1);
+}
+
+static struct sc_trace_writer *create(void)
+{
+	const struct sc_trace_identity identity = {.rank = 0, .world = 1, .source = "bench"};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_trace_writer *w;
+
+	if (sc_trace_writer_create(OUT, &identity, &w, &err))
+		fail(&err);
+	return w;
+}
+
+static void finish(struct sc_trace_writer *w)
+{
+	struct sc_err err = {.code = SC_OK};
+
+	if (sc_trace_writer_finish(w, &err))
+		fail(&err);
+}
+
+/* A call and its kernel at a time: tables first, so that only events are timed. */
+static double write_launches(size_t n_events)
+{
+	struct sc_trace_lane thread = {.pid = 1, .tid = 1}, stream = {.is_stream = 1, .stream = 7};
+	struct sc_trace_event call = {.cls = SC_EV_API}, kernel = {.cls = SC_EV_KERNEL};
+	struct sc_trace_writer *w = create();
+	uint32_t names[N_KERNELS], configs[N_KERNELS];
+	struct sc_rng rng;
+	double begin;
+
+	sc_rng_init(&rng, 1);
+	call.lane = sc_trace_writer_lane(w, &thread);
+	kernel.lane = sc_trace_writer_lane(w, &stream);
+	call.name = sc_trace_writer_string(w, "cudaLaunchKernel", 16);
+	for (unsigned i = 0; i < N_KERNELS; i++) {
+		struct sc_trace_config config = {.grid = {i / 3 + 1, 1, 1}, .block = {128, 1, 1}};
+		char name[32];
+
+		snprintf(name, sizeof(name), "kernel_%u", i / 2);
+		names[i] = sc_trace_writer_string(w, name, strlen(name));
+		configs[i] = sc_trace_writer_config(w, &config);
+	}
+	begin = now_s();
+	for (size_t i = 0; i < n_events / 2; i++) {
+		size_t which = i % N_KERNELS;
+
+		call.correlation = kernel.correlation = (uint32_t)i + 1;
+		call.start_ns += call.dur_ns + 500 + (int64_t)sc_rng_below(&rng, 1000);
+		call.dur_ns = 3000 + (int64_t)sc_rng_below(&rng, 2000);
+		kernel.start_ns += kernel.dur_ns + 900 + 32 * (int64_t)sc_rng_below(&rng, 20);
+		kernel.dur_ns = 2000 * (int64_t)(which % 50 + 1) +
+				32 * (int64_t)sc_rng_below(&rng, 100);
+		kernel.name = names[which];
+		kernel.config = configs[which];
+		sc_trace_writer_add(w, &call);
+		sc_trace_writer_add(w, &kernel);
+	}
+	finish(w);
+	return now_s() - begin;
+}
+
+static int skip_event(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
+		      struct sc_err *err)
+{
+	int64_t *sum = ctx;
+
+	(void)trace, (void)err;
+	*sum += event->dur_ns;
+	return 0;
+}
+
+static void put(const char *path, const char *what, double value, const char *unit)
+{
+	const char *name = strrchr(path, '/');
+
+	printf("%s %s\t%.2f\t%s\n", name ? name + 1 : path, what, value, unit);
+}
+
+static void read_back(const char *path, double write_s)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_trace trace;
+	struct sc_trace_info info;
+	double n_million, begin;
+	int64_t sum = 0;
+
+	begin = now_s();
+	if (sc_trace_stat(path, &trace, &info, &err))
+		fail(&err);
+	sc_trace_release(&trace);
+	put(path, "stat", (now_s() - begin) * 1e3, "ms");
+	n_million = (double)info.counts.total * 1e-6;
+	put(path, "size", (double)info.file_bytes / (double)info.counts.total, "B/event");
+	put(path, "write", n_million / write_s, "M events/s");
+	begin = now_s();
+	if (sc_trace_scan(path, skip_event, &sum, &trace, &err))
+		fail(&err);
+	sc_trace_release(&trace);
+	put(path, "scan", n_million / (now_s() - begin), "M events/s");
+	put(path, "peak of write and scan", peak_mib(), "MiB");
+	begin = now_s();
+	if (sc_trace_load(path, NULL, &trace, &err))
+		fail(&err);
+	sc_trace_release(&trace);
+	put(path, "load", n_million / (now_s() - begin), "M events/s");
+}
+
+/* A file of another source, written again: its strings and other tables first. */
+static double rewrite(const char *path)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_trace trace;
+	struct sc_trace_writer *w;
+	double begin;
+
+	if (sc_trace_load(path, NULL, &trace, &err))
+		fail(&err);
+	w = create();
+	for (size_t i = 1; i < trace.strings.n; i++)
+		sc_trace_writer_string(w, trace.strings.at[i], strlen(trace.strings.at[i]));
+	for (size_t i = 1; i < trace.lanes.n; i++)
+		sc_trace_writer_lane(w, &trace.lanes.at[i]);
+	for (size_t i = 1; i < trace.configs.n; i++)
+		sc_trace_writer_config(w, &trace.configs.at[i]);
+	for (size_t i = 1; i < trace.comms.n; i++)
+		sc_trace_writer_comm(w, &trace.comms.at[i]);
+	begin = now_s();
+	for (size_t i = 0; i < trace.events.n; i++)
+		sc_trace_writer_add(w, &trace.events.at[i]);
+	finish(w);
+	sc_trace_release(&trace);
+	return now_s() - begin;
+}
+
+int main(int argc, char **argv)
+{
+	static char usual[] = "4000000", *usual_args[] = {NULL, usual};
+
+	if (argc < 2) {
+		argc = 2;
+		argv = usual_args;
+	}
+	for (int i = 1; i < argc; i++) {
+		size_t n_events = (size_t)strtoull(argv[i], NULL, 10);
+
+		double write_s = n_events ? write_launches(n_events) : rewrite(argv[i]);
+
+		read_back(n_events ? OUT : argv[i], write_s);
+	}
+	unlink(OUT);
+	return 0;
+}

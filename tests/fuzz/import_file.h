@@ -1,0 +1,85 @@
+/* Importers read files: the input becomes one, the output is thrown away. */
+#ifndef SC_TESTS_FUZZ_IMPORT_FILE_H
+#define SC_TESTS_FUZZ_IMPORT_FILE_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "trace/import.h"
+
+static inline void import_remove(const char *dir)
+{
+	DIR *list = opendir(dir);
+	struct dirent *entry;
+	char path[512];
+
+	while (list && (entry = readdir(list)) != NULL) {
+		snprintf(path, sizeof(path), "%s/%.200s", dir, entry->d_name);
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			unlink(path);
+	}
+	if (list)
+		closedir(list);
+	rmdir(dir);
+}
+
+/* What comes out must be readable, and the counts must add up. */
+static inline void import_check(const char *dir, const struct sc_import_stats *stats)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_trace trace;
+	struct dirent *entry;
+	DIR *list = opendir(dir);
+	char path[512];
+	int n = 0;
+
+	if (!list)
+		abort();
+	while ((entry = readdir(list)) != NULL) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%.200s", dir, entry->d_name);
+		if (sc_trace_load(path, NULL, &trace, &err) || trace.partial ||
+		    (int64_t)trace.events.n != stats->n_events)
+			abort();
+		sc_trace_release(&trace);
+		n++;
+	}
+	closedir(list);
+	if (n != 1 || stats->n_events > stats->n_records)
+		abort();
+}
+
+/* `mate` is the input too, if it is to be one. */
+static inline void import_bytes(const struct sc_importer *importer, const uint8_t *data,
+				size_t size, bool mate)
+{
+	static char in[64], out[64];
+	struct sc_import_opts opts = {.rank = -1, .other_rank = -1};
+	struct sc_import_stats stats = {.rank = -1};
+	struct sc_err err = {.code = SC_OK};
+	FILE *file;
+
+	if (!in[0]) {
+		const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
+
+		snprintf(in, sizeof(in), "%s/fuzz-import-%ld", tmp, (long)getpid());
+		snprintf(out, sizeof(out), "%s/fuzz-import-%ld.out", tmp, (long)getpid());
+	}
+	file = fopen(in, "wb");
+	if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0)
+		abort();
+	opts.mate = mate ? in : NULL;
+	if (importer->run(in, out, &opts, &stats, &err) == 0)
+		import_check(out, &stats);
+	else if (err.code == SC_OK || !err.text[0])
+		abort();
+	import_remove(out);
+	unlink(in);
+}
+
+#endif

@@ -1,0 +1,1 @@
+$STEPCAST import a.json b.json -o run --mate c.json

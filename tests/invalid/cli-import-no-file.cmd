@@ -1,0 +1,1 @@
+$STEPCAST import -o run

@@ -1,0 +1,1 @@
+$STEPCAST import trace.json

@@ -1,0 +1,2 @@
+echo '{"traceEvents": 3}' >bad.json
+$STEPCAST import bad.json -o run

@@ -1,0 +1,1 @@
+$STEPCAST import a.json b.json -o run --rank 3

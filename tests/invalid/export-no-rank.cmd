@@ -1,0 +1,1 @@
+"$STEPCAST" export "$FILE" --rank 7

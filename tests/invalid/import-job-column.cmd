@@ -1,0 +1,1 @@
+"$STEPCAST" import "$FILE" -o run

@@ -1,0 +1,1 @@
+mkdir run && "$STEPCAST" replay run

@@ -1,0 +1,1 @@
+mkdir run && echo hello >run/a.sctrace && "$STEPCAST" replay run

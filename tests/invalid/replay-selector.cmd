@@ -1,0 +1,1 @@
+"$STEPCAST" replay run --scale kernle:gemm=0.5

@@ -1,0 +1,1 @@
+"$STEPCAST" replay run --set parallel.dp=4

@@ -1,0 +1,1 @@
+$STEPCAST shard configs/examples/gpt-22b-selene.yaml

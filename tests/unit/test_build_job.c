@@ -1,0 +1,289 @@
+/* Graphs of operator timelines: simulated, they give the times they were built from, and under changed
+ * costs what a pipeline with those costs would have taken. */
+#include <stdlib.h>
+
+#include "job_fixture.h"
+#include "predict/build_job.h"
+#include "predict/simulate.h"
+
+#define TOLERANCE_US 0.01 /* of rounding to ns, over a path */
+
+static struct job_trace trace;
+static struct job_times times;
+static struct sc_job job;
+static struct sc_job_graph graph;
+static struct sc_timeline timeline;
+static struct sc_simulator *sim;
+static struct sc_err err;
+
+static void setup(void)
+{
+	err = (struct sc_err){.code = SC_OK};
+	sim = sc_simulator_create();
+}
+
+static void teardown(void)
+{
+	sc_job_release(&job);
+	job = (struct sc_job){.n_dp = 0};
+	sc_job_graph_release(&graph);
+	sc_timeline_release(&timeline);
+	sc_simulator_destroy(sim);
+}
+
+static const struct job_shape SHAPES[] = {
+	{.n_dp = 1, .n_stages = 1, .n_batches = 1, .forward_us = 10, .backward_us = 20},
+	{.n_dp = 2,
+	 .n_stages = 1,
+	 .n_batches = 3,
+	 .forward_us = 10,
+	 .backward_us = 20,
+	 .gather_us = 5,
+	 .scatter_us = 6,
+	 .slow = {{1}, {1.5}}},
+	{.n_dp = 1,
+	 .n_stages = 2,
+	 .n_batches = 4,
+	 .forward_us = 10,
+	 .backward_us = 20,
+	 .send_us = 1,
+	 .optimizer_us = 7},
+	{.n_dp = 2,
+	 .n_stages = 4,
+	 .n_batches = 8,
+	 .forward_us = 11,
+	 .backward_us = 23,
+	 .send_us = 1.5,
+	 .gather_us = 4,
+	 .scatter_us = 9,
+	 .clip_us = 2,
+	 .optimizer_us = 5,
+	 .first_gap_us = 3,
+	 .slow = {{1, 1.1, 1, 1.4}, {1, 1, 2, 1}}},
+	{.n_dp = 3,
+	 .n_stages = 3,
+	 .n_batches = 2,
+	 .forward_us = 4,
+	 .backward_us = 7,
+	 .send_us = 30,
+	 .scatter_us = 1},
+};
+enum { N_SHAPES = sizeof(SHAPES) / sizeof(SHAPES[0]) };
+
+static void build(const struct job_shape *shape)
+{
+	job_trace_begin(&trace);
+	job_simulate(shape, &times);
+	job_trace_add(&trace, &times, 7);
+	ck_assert_msg(sc_job_from_trace(&trace.trace, &job, &err) == 0, "%s", err.text);
+	sc_build_job_step(&job, 0, &graph);
+}
+
+static double simulate(void)
+{
+	const struct sc_sim_opts opts = {.no_contention = 1};
+
+	ck_assert_msg(sc_graph_check(&graph.graph, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_simulate(sim, &graph.graph, &opts, &timeline, &err) == 0, "%s", err.text);
+	return timeline.total_us;
+}
+
+START_TEST(test_same_times)
+{
+	build(&SHAPES[_i]);
+	ck_assert_int_eq(job.steps.at[0].id, 7);
+	ck_assert_uint_eq(graph.n_unpaired, 0);
+	ck_assert_double_eq_tol(simulate(), job_total_us(&times), TOLERANCE_US);
+	for (size_t i = 0; i < graph.n_ops; i++) {
+		const double end_us = (double)job.ops.at[i].end_ns / 1000;
+
+		ck_assert_double_eq_tol(timeline.end_us[graph.node[i]], end_us, TOLERANCE_US);
+	}
+}
+END_TEST
+
+/* A transfer is never longer than the shape's, however long its members waited. */
+START_TEST(test_no_waiting_in_transfers)
+{
+	const struct job_shape *shape = &SHAPES[_i];
+
+	build(shape);
+	for (size_t i = 0; i < graph.n_ops; i++) {
+		const int type = job.ops.at[i].type;
+
+		if (sc_job_types[type].span == SC_SPAN_PAIR)
+			ck_assert_double_eq_tol(graph.work_us[i], shape->send_us, TOLERANCE_US);
+		if (type == SC_JOB_SCATTER)
+			ck_assert_double_eq_tol(graph.work_us[i], shape->scatter_us, TOLERANCE_US);
+		if (type == SC_JOB_CLIP)
+			ck_assert_double_eq_tol(graph.work_us[i], shape->clip_us, TOLERANCE_US);
+	}
+}
+END_TEST
+
+START_TEST(test_gaps)
+{
+	const struct job_shape *shape = &SHAPES[3];
+
+	build(shape);
+	for (size_t i = 0; i < graph.n_ops; i++) {
+		const bool first = job.ops.at[i].type == SC_JOB_FORWARD && job.ops.at[i].seq == 0;
+
+		ck_assert_double_eq_tol(graph.gap_us[i], first ? shape->first_gap_us : 0,
+					TOLERANCE_US);
+	}
+}
+END_TEST
+
+/* With one worker's computation slowed in the graph, the time is that of a job where it was slow. */
+START_TEST(test_changed_costs)
+{
+	struct job_shape slowed = SHAPES[_i];
+	struct job_times would_be;
+	double *work_us;
+
+	build(&SHAPES[_i]);
+	slowed.slow[0][0] = 3 * (slowed.slow[0][0] > 0 ? slowed.slow[0][0] : 1);
+	job_simulate(&slowed, &would_be);
+	work_us = sc_xmalloc(graph.n_ops * sizeof(*work_us));
+	for (size_t i = 0; i < graph.n_ops; i++) {
+		const struct sc_job_op *op = &job.ops.at[i];
+
+		work_us[i] = graph.work_us[i];
+		if (op->worker == 0 && op->type <= SC_JOB_BACKWARD)
+			work_us[i] *= 3;
+	}
+	sc_job_graph_set(&job, 0, &graph, graph.gap_us, work_us);
+	ck_assert_double_eq_tol(simulate(), job_total_us(&would_be), TOLERANCE_US);
+	free(work_us);
+}
+END_TEST
+
+/* Receives that started with a send were posted with it: they wait for its computation. */
+START_TEST(test_batched_calls)
+{
+	double *work_us;
+
+	job_trace_begin(&trace);
+	job_simulate(&SHAPES[2], &times);
+	times.at[0][1].recv[FIX_FORWARD][1].start = times.at[0][1].send[FIX_BACKWARD][0].start;
+	job_trace_add(&trace, &times, 0);
+	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), 0);
+	sc_build_job_step(&job, 0, &graph);
+	for (size_t i = 0; i < graph.n_ops; i++)
+		if (job.ops.at[i].type == SC_JOB_FORWARD_RECV && job.ops.at[i].seq == 1)
+			ck_assert_double_eq_tol(graph.gap_us[i], 0, TOLERANCE_US);
+	work_us = sc_xmalloc(graph.n_ops * sizeof(*work_us));
+	for (size_t i = 0; i < graph.n_ops; i++)
+		work_us[i] = graph.work_us[i] + (job.ops.at[i].type == SC_JOB_BACKWARD ? 1000 : 0);
+	sc_job_graph_set(&job, 0, &graph, graph.gap_us, work_us);
+	ck_assert_double_gt(simulate(), 5000);
+	free(work_us);
+}
+END_TEST
+
+START_TEST(test_missing_peers)
+{
+	size_t kept = 0;
+
+	job_trace_begin(&trace);
+	job_simulate(&SHAPES[2], &times);
+	job_trace_add(&trace, &times, 0);
+	for (size_t i = 0; i < trace.trace.events.n; i++)
+		if (trace.events[i].name != SC_JOB_FORWARD_SEND + 1)
+			trace.events[kept++] = trace.events[i];
+	trace.trace.events.n = kept;
+	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), 0);
+	sc_build_job_step(&job, 0, &graph);
+	ck_assert_uint_eq(graph.n_unpaired, 4);
+	ck_assert_double_eq_tol(simulate(), job_total_us(&times), TOLERANCE_US);
+}
+END_TEST
+
+START_TEST(test_missing_worker)
+{
+	size_t kept = 0;
+
+	job_trace_begin(&trace);
+	job_simulate(&SHAPES[3], &times);
+	job_trace_add(&trace, &times, 0);
+	for (size_t i = 0; i < trace.trace.events.n; i++)
+		if (trace.events[i].job.dp_rank != 1 || trace.events[i].job.stage != 2)
+			trace.events[kept++] = trace.events[i];
+	trace.trace.events.n = kept;
+	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), -SC_EVALUE);
+	ck_assert_str_eq(err.text, "the trace has no worker of data-parallel rank 1 and stage 2; "
+				   "every stage of every replica is needed");
+}
+END_TEST
+
+START_TEST(test_empty_and_unknown)
+{
+	job_trace_begin(&trace);
+	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), -SC_EVALUE);
+	ck_assert_str_eq(err.text, "the trace has no operations of a job");
+	job_simulate(&SHAPES[0], &times);
+	job_trace_add(&trace, &times, 0);
+	trace.strings[SC_JOB_GC + 1] = "coffee";
+	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, NULL), 0);
+	ck_assert_int_eq(job.n_unknown, 1);
+}
+END_TEST
+
+/* Two model chunks a stage: the first chunk of the second round comes from the last stage. */
+START_TEST(test_chunks)
+{
+	/* type, stage, chunk, seq, start, end; two stages, one micro-batch */
+	static const struct {
+		int type, stage, chunk, seq;
+		double start, end;
+	} ops[] = {
+		{SC_JOB_FORWARD, 0, 0, 0, 0, 10},       {SC_JOB_FORWARD_SEND, 0, 0, 0, 10, 11},
+		{SC_JOB_FORWARD_RECV, 1, 0, 0, 0, 11},  {SC_JOB_FORWARD, 1, 0, 0, 11, 21},
+		{SC_JOB_FORWARD_SEND, 1, 0, 0, 21, 22}, {SC_JOB_FORWARD_RECV, 0, 1, 0, 10, 22},
+		{SC_JOB_FORWARD, 0, 1, 1, 22, 32},      {SC_JOB_FORWARD_SEND, 0, 1, 1, 32, 33},
+		{SC_JOB_FORWARD_RECV, 1, 1, 1, 21, 33}, {SC_JOB_FORWARD, 1, 1, 1, 33, 43},
+		{SC_JOB_OPTIMIZER, 0, 0, 0, 32, 35},    {SC_JOB_OPTIMIZER, 1, 0, 0, 43, 46},
+	};
+
+	job_trace_begin(&trace);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		const struct job_time time = {ops[i].start, ops[i].end};
+
+		job_put(&trace, ops[i].type, 0, 0, ops[i].stage, ops[i].seq, &time);
+		trace.events[i].job.chunk = ops[i].chunk;
+	}
+	ck_assert_msg(sc_job_from_trace(&trace.trace, &job, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(job.n_chunks, 2);
+	sc_build_job_step(&job, 0, &graph);
+	ck_assert_uint_eq(graph.graph.groups.n, 3);
+	ck_assert_uint_eq(graph.n_unpaired, 0);
+	ck_assert_double_eq_tol(simulate(), 46, TOLERANCE_US);
+	for (size_t i = 0; i < graph.n_ops; i++)
+		ck_assert_double_eq_tol(graph.gap_us[i], 0, TOLERANCE_US);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("build_job");
+	TCase *tcase = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_loop_test(tcase, test_same_times, 0, N_SHAPES);
+	tcase_add_loop_test(tcase, test_no_waiting_in_transfers, 0, N_SHAPES);
+	tcase_add_test(tcase, test_gaps);
+	tcase_add_loop_test(tcase, test_changed_costs, 0, N_SHAPES);
+	tcase_add_test(tcase, test_batched_calls);
+	tcase_add_test(tcase, test_missing_peers);
+	tcase_add_test(tcase, test_missing_worker);
+	tcase_add_test(tcase, test_empty_and_unknown);
+	tcase_add_test(tcase, test_chunks);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,114 @@
+/* Selectors: what is refused, and what matches. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "predict/replay_select.h"
+
+static struct sc_arena arena;
+static struct sc_err err;
+
+static void setup(void)
+{
+	sc_arena_init(&arena, 1024);
+	err = (struct sc_err){.code = SC_OK};
+}
+
+static void teardown(void)
+{
+	sc_arena_release(&arena);
+}
+
+static const struct sc_replay_subject GEMM = {.kind = SC_REPLAY_KERNEL,
+					      .name = "ampere_sgemm_128x64_tn",
+					      .family = "matrix",
+					      .rank = 3,
+					      .dp_rank = 1,
+					      .stage = 0,
+					      .step = 12};
+static const struct sc_replay_subject SEND = {.kind = SC_REPLAY_P2P,
+					      .name = "backward-send",
+					      .rank = 0,
+					      .dp_rank = -1,
+					      .stage = 2,
+					      .step = 0};
+
+static const struct {
+	const char *text;
+	bool gemm, send;
+} matches[] = {
+	{"kernel", true, false},
+	{"p2p", false, true},
+	{"collective", false, false},
+	{"copy", false, false},
+	{"host", false, false},
+	{"all", true, true},
+	{"kernel:GEMM", true, false},
+	{"kernel:matrix", true, false},
+	{"kernel:relu", false, false},
+	{"op:back", false, true},
+	{"p2p:send", false, true},
+	{"rank:3", true, false},
+	{"dp:1", true, false},
+	{"stage:2", false, true},
+	{"step:12", true, false},
+	{"all,rank:0", false, true},
+	{"kernel,rank:0", false, false},
+	{"kernel:gemm,rank:3,dp:1,stage:0,step:12", true, false},
+	{"kernel:ampere_sgemm_128x64_tnx", false, false},
+};
+
+START_TEST(test_match)
+{
+	struct sc_selector selector;
+
+	ck_assert_int_eq(sc_selector_parse(matches[_i].text, &arena, &selector, &err), 0);
+	ck_assert_str_eq(selector.text, matches[_i].text);
+	ck_assert_int_eq(sc_selector_match(&selector, &GEMM), matches[_i].gemm);
+	ck_assert_int_eq(sc_selector_match(&selector, &SEND), matches[_i].send);
+}
+END_TEST
+
+static const struct {
+	const char *text, *message;
+} refused[] = {
+	{"", "selector \"\": unknown \"\"; known are kernel, collective, p2p, copy, host, op, all, "
+	     "rank, dp, stage, step"},
+	{"kernal", "selector \"kernal\": unknown \"kernal\"; did you mean \"kernel\"?"},
+	{"kernel,", "selector \"kernel,\": unknown \"\"; known are kernel, collective, p2p, copy, "
+		    "host, op, all, rank, dp, stage, step"},
+	{"rank", "selector \"rank\": rank needs a value, as rank:3"},
+	{"op:", "selector \"op:\": op needs a value, as op:backward"},
+	{"rank:x", "selector \"rank:x\": rank expects a number, got \"x\""},
+	{"rank:-1", "selector \"rank:-1\": rank expects a number, got \"-1\""},
+	{"all:x", "selector \"all:x\": all takes no such value"},
+	{"kernel:", "selector \"kernel:\": kernel takes no such value"},
+	{"all,all,all,all,all,all,all,all,all",
+	 "selector \"all,all,all,all,all,all,all,all,all\": more than 8 terms"},
+};
+
+START_TEST(test_refused)
+{
+	struct sc_selector selector = {.text = "untouched"};
+
+	ck_assert_int_eq(sc_selector_parse(refused[_i].text, &arena, &selector, &err), -SC_EUSAGE);
+	ck_assert_str_eq(err.text, refused[_i].message);
+	ck_assert_str_eq(selector.text, "untouched");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("replay_select");
+	TCase *tcase = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_loop_test(tcase, test_match, 0, sizeof(matches) / sizeof(matches[0]));
+	tcase_add_loop_test(tcase, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

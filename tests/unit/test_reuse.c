@@ -1,0 +1,466 @@
+/* Reuse of embedding rows: profiles and what is refused; distinct rows and hits against counting. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "core/reuse.h"
+#include "models/row_reuse.h"
+
+static struct sc_arena arena;
+
+static void setup(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+}
+
+static void teardown(void)
+{
+	sc_arena_release(&arena);
+}
+
+static const struct sc_reuse uniform = {.kind = SC_REUSE_UNIFORM};
+
+static struct sc_reuse load(const char *id)
+{
+	struct sc_reuse reuse;
+	struct sc_err err = {.code = SC_OK};
+
+	ck_assert_msg(sc_reuse_load(id, &arena, &reuse, &err) == 0, "%s", err.text);
+	return reuse;
+}
+
+static void is_near(double got, double expected, double tolerance)
+{
+	ck_assert_msg(fabs(got - expected) <= tolerance * fabs(expected), "got %g, expected %g",
+		      got, expected);
+}
+
+/* ---- profiles ---- */
+
+/* Distinct rows at the batch that the published histogram is of, and lookups over distinct rows at smaller
+ * ones as thinned from it apart from this program. */
+START_TEST(published_batches)
+{
+	static const struct {
+		const char *id;
+		double batch, at[4];
+	} years[] = {
+		{"dlrm-datasets-2021", 65536, {1.405, 1.678, 2.226, 3.555}},
+		{"dlrm-datasets-2022", 131072, {1.45, 1.76, 2.36, 3.89}},
+	};
+	static const double batches[] = {256, 1024, 4096, 16384};
+	struct sc_reuse reuse = load(years[_i].id);
+	double lookups = reuse.n_lookups / reuse.n_tables;
+
+	is_near(sc_reuse_unique(&reuse, 1e9, lookups) * reuse.n_tables, reuse.n_unique, 5e-3);
+	for (int k = 0; k < 4; k++) {
+		double n = lookups * batches[k] / years[_i].batch;
+
+		is_near(n / sc_reuse_unique(&reuse, 1e9, n), years[_i].at[k], 5e-3);
+	}
+}
+END_TEST
+
+START_TEST(hit_rates_of_published_histogram)
+{
+	static const double cached[] = {0.001, 0.01, 0.1, 0.4};
+	static const double lru[] = {0.152, 0.343, 0.612, 0.872};
+	struct sc_reuse reuse = load("dlrm-datasets-2022");
+	double rows = reuse.n_unique / reuse.n_tables;
+
+	for (int i = 0; i < 4; i++) {
+		double hit = sc_reuse_hit_lru(&reuse, rows, cached[i] * rows);
+
+		is_near(hit, lru[i], 0.02);
+		ck_assert(sc_reuse_hit_pinned(&reuse, rows, cached[i] * rows) > hit);
+	}
+}
+END_TEST
+
+START_TEST(default_is_a_histogram)
+{
+	struct sc_reuse reuse = {.kind = SC_REUSE_DEFAULT}, again;
+	struct sc_err err = {.code = SC_OK};
+
+	ck_assert_int_eq(sc_reuse_resolve(&reuse, NULL, &arena, &err), 0);
+	ck_assert_int_eq(reuse.kind, SC_REUSE_BINS);
+	again = reuse;
+	ck_assert_int_eq(sc_reuse_resolve(&again, NULL, &arena, &err), 0);
+	ck_assert_int_eq(memcmp(&again, &reuse, sizeof(reuse)), 0);
+}
+END_TEST
+
+static double half[] = {0.5, 0.5}, rising[] = {0.1, 0.5}, falling[] = {0.6, 0.2}, short_[] = {0.3};
+static const struct {
+	struct sc_reuse reuse;
+	const char *text;
+} REFUSED[] = {
+	{{.zipf = 1, .file = "default"}, "beside a description"},
+	{{.kind = SC_REUSE_UNIFORM, .zipf = 1}, "more than one description"},
+	{{.zipf = 1, .cached_frac = {rising, 2}, .miss_frac = {falling, 2}},
+	 "more than one description"},
+	{{.kind = SC_REUSE_ZIPF}, "kind zipf without its numbers"},
+	{{.row_bins = {half, 2}}, "row_bins and lookup_bins"},
+	{{.row_bins = {half, 2}, .lookup_bins = {half, 2}}, "n_lookups >= n_unique"},
+	{{.row_bins = {short_, 1}, .lookup_bins = {short_, 1}, .n_lookups = 9, .n_unique = 3},
+	 "sum to 1, got 0.3"},
+	{{.cached_frac = {rising, 2}, .miss_frac = {rising, 2}}, "point 2"},
+	{{.cached_frac = {falling, 2}, .miss_frac = {falling, 2}}, "point 2"},
+	{{.cached_frac = {rising, 2}}, "cached_frac and miss_frac"},
+	{{.file = "dlrm-dataset-2021"}, "did you mean \"dlrm-datasets-2021\""},
+};
+enum { N_REFUSED = sizeof(REFUSED) / sizeof(REFUSED[0]) };
+
+START_TEST(refused)
+{
+	struct sc_reuse reuse = REFUSED[_i].reuse;
+	struct sc_err err = {.code = SC_OK};
+
+	ck_assert_int_ne(sc_reuse_resolve(&reuse, NULL, &arena, &err), 0);
+	ck_assert_msg(strstr(err.text, REFUSED[_i].text), "%s", err.text);
+	ck_assert_int_eq(memcmp(&reuse, &REFUSED[_i].reuse, sizeof(reuse)), 0);
+}
+END_TEST
+
+/* ---- distinct rows ---- */
+
+START_TEST(uniform_by_hand)
+{
+	is_near(sc_reuse_unique(&uniform, 2, 1), 1, 1e-12);
+	is_near(sc_reuse_unique(&uniform, 2, 3), 1.75, 1e-12); /* 2 (1 - 1/8) */
+	is_near(sc_reuse_unique(&uniform, 1, 1e6), 1, 1e-12);
+	is_near(sc_reuse_unique(&uniform, 1e12, 1e6), 1e6, 1e-6);
+	ck_assert(sc_reuse_unique(&uniform, 100, 0) <= 0);
+	ck_assert(sc_reuse_unique(&uniform, 0, 100) <= 0);
+}
+END_TEST
+
+/* Counts of so many draws by inversion of the ranks' cumulated weights; the caller frees them. */
+static unsigned *draw_zipf(double a, size_t rows, size_t lookups)
+{
+	unsigned *count = calloc(rows, sizeof(*count));
+	double *sum = malloc(rows * sizeof(*sum)), total = 0;
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 7);
+	for (size_t i = 0; i < rows; i++)
+		sum[i] = total += pow((double)i + 1, -a);
+	for (size_t i = 0; i < lookups; i++) {
+		double x = sc_rng_uniform(&rng) * total;
+		size_t lo = 0, hi = rows - 1;
+
+		while (lo < hi) {
+			size_t middle = (lo + hi) / 2;
+
+			if (sum[middle] < x)
+				lo = middle + 1;
+			else
+				hi = middle;
+		}
+		count[lo]++;
+	}
+	free(sum);
+	return count;
+}
+
+static const struct {
+	double a;
+	size_t rows, lookups;
+} ZIPFS[] = {{0.6, 100000, 50000},
+	     {1, 100000, 200000},
+	     {1.05, 1000, 5000},
+	     {1.15, 1000000, 300000},
+	     {2, 1000, 100000}};
+enum { N_ZIPFS = sizeof(ZIPFS) / sizeof(ZIPFS[0]) };
+
+START_TEST(zipf_against_monte_carlo)
+{
+	struct sc_reuse reuse = {.kind = SC_REUSE_ZIPF, .zipf = ZIPFS[_i].a};
+	unsigned *count = draw_zipf(ZIPFS[_i].a, ZIPFS[_i].rows, ZIPFS[_i].lookups);
+	double unique = 0;
+
+	for (size_t i = 0; i < ZIPFS[_i].rows; i++)
+		unique += count[i] > 0;
+	free(count);
+	is_near(sc_reuse_unique(&reuse, (double)ZIPFS[_i].rows, (double)ZIPFS[_i].lookups), unique,
+		0.05);
+}
+END_TEST
+
+/* A sample's histogram tells the distinct rows of a smaller and of a larger sample of the same law. */
+START_TEST(zipf_through_its_histogram)
+{
+	double rows_of[24] = {0}, lookups_of[24] = {0};
+	struct sc_reuse zipf = {.kind = SC_REUSE_ZIPF, .zipf = 1.05};
+	struct sc_reuse bins = {.kind = SC_REUSE_BINS, .n_lookups = 200000};
+	unsigned *count = draw_zipf(1.05, 100000, 200000);
+
+	for (size_t i = 0; i < 100000; i++) {
+		if (count[i] == 0)
+			continue;
+		size_t bin = (size_t)ceil(log2((double)count[i]));
+
+		rows_of[bin]++;
+		lookups_of[bin] += count[i];
+		bins.n_unique++;
+	}
+	for (size_t i = 0; i < 24; i++) {
+		rows_of[i] /= bins.n_unique;
+		lookups_of[i] /= bins.n_lookups;
+	}
+	bins.row_bins = (struct sc_doubles){rows_of, 24};
+	bins.lookup_bins = (struct sc_doubles){lookups_of, 24};
+	is_near(sc_reuse_unique(&bins, 100000, 20000), sc_reuse_unique(&zipf, 100000, 20000), 0.02);
+	is_near(sc_reuse_unique(&bins, 100000, 200000), sc_reuse_unique(&zipf, 100000, 200000),
+		0.02);
+	is_near(sc_reuse_unique(&bins, 100000, 400000), sc_reuse_unique(&zipf, 100000, 400000),
+		0.1);
+	is_near(sc_reuse_hit_lru(&bins, 100000, 1000), sc_reuse_hit_lru(&zipf, 100000, 1000), 0.05);
+	is_near(sc_reuse_hot_frac(&bins, 100000), sc_reuse_hot_frac(&zipf, 100000), 0.4);
+	free(count);
+}
+END_TEST
+
+/* The curve of a uniform law: m = 1 - C / E. */
+START_TEST(mrc_of_uniform)
+{
+	double cached[20], miss[20];
+	struct sc_reuse mrc = {
+		.kind = SC_REUSE_MRC, .cached_frac = {cached, 20}, .miss_frac = {miss, 20}};
+
+	for (int i = 0; i < 20; i++) {
+		cached[i] = 0.05 * (i + 1);
+		miss[i] = 1 - cached[i];
+	}
+	miss[19] = 0;
+	for (double n = 100; n < 1e6; n *= 10)
+		is_near(sc_reuse_unique(&mrc, 1e4, n), sc_reuse_unique(&uniform, 1e4, n), 1e-2);
+	is_near(sc_reuse_hit_lru(&mrc, 1e4, 1250), 0.125, 1e-9);
+}
+END_TEST
+
+/* ---- properties of all kinds ---- */
+
+static struct sc_reuse kind_of(int i)
+{
+	static double cached[] = {0.01, 0.1, 0.5}, miss[] = {0.7, 0.4, 0.2};
+
+	switch (i) {
+	case 0:
+		return uniform;
+	case 1:
+		return (struct sc_reuse){.kind = SC_REUSE_ZIPF, .zipf = 1.1};
+	case 2:
+		return load("dlrm-datasets-2021");
+	case 3:
+		return load("dlrm-datasets-2022");
+	default:
+		return (struct sc_reuse){
+			.kind = SC_REUSE_MRC, .cached_frac = {cached, 3}, .miss_frac = {miss, 3}};
+	}
+}
+
+START_TEST(distinct_rows_are_sane)
+{
+	struct sc_reuse reuse = kind_of(_i);
+
+	for (double rows = 1; rows < 1e12; rows *= 37) {
+		double last = 0;
+
+		for (double n = 1; n < 1e15; n *= 3) {
+			double unique = sc_reuse_unique(&reuse, rows, n);
+
+			ck_assert(isfinite(unique));
+			ck_assert(unique >= last * (1 - 1e-9));
+			ck_assert(unique <= fmin(rows, n) * (1 + 1e-9));
+			/* the second half brings no more new rows than the first */
+			ck_assert(sc_reuse_unique(&reuse, rows, 2 * n) <= 2 * unique * (1 + 1e-6));
+			last = unique;
+		}
+	}
+}
+END_TEST
+
+START_TEST(hit_rates_are_sane)
+{
+	struct sc_reuse reuse = kind_of(_i);
+
+	for (double rows = 10; rows < 1e10; rows *= 31) {
+		double lru = 0, pinned = 0;
+
+		for (double frac = 1e-4; frac < 1; frac *= 1.7) {
+			double l = sc_reuse_hit_lru(&reuse, rows, frac * rows);
+			double p = sc_reuse_hit_pinned(&reuse, rows, frac * rows);
+
+			ck_assert(l >= lru - 1e-9 && l <= 1 && p >= pinned - 1e-9 && p <= 1);
+			ck_assert(p >= l - 1e-6); /* nothing beats the most popular rows */
+			lru = l;
+			pinned = p;
+		}
+		ck_assert(sc_reuse_hit_lru(&reuse, rows, rows) >= 1);
+		ck_assert(sc_reuse_hit_lru(&reuse, rows, 0) <= 0);
+		ck_assert(sc_reuse_hot_frac(&reuse, rows) <= 1);
+		ck_assert(sc_reuse_row_skew(&reuse, rows, 1) <= 1);
+		ck_assert(sc_reuse_row_skew(&reuse, rows, 8) >= 1);
+		ck_assert(sc_reuse_row_skew(&reuse, rows, 8) <= 8);
+	}
+}
+END_TEST
+
+/* ---- samples of indices ---- */
+
+static char path[64];
+
+static void make_file(const char *end, const void *bytes, size_t n)
+{
+	FILE *file;
+
+	snprintf(path, sizeof(path), "test_reuse_%ld%s", (long)getpid(), end);
+	file = fopen(path, "wb");
+	ck_assert(file != NULL);
+	ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static int load_sample(size_t max_rows, struct sc_index_sample *out, struct sc_err *err)
+{
+	int rc = sc_index_sample_load(path, max_rows, &arena, out, err);
+
+	remove(path);
+	return rc;
+}
+
+START_TEST(sample_of_text)
+{
+	static const char text[] = "5 5,5\n7\n5 9 9 12\n";
+	struct sc_index_sample sample;
+	struct sc_err err = {.code = SC_OK};
+
+	make_file(".txt", text, strlen(text));
+	ck_assert_msg(load_sample(0, &sample, &err) == 0, "%s", err.text);
+	ck_assert(sample.exact);
+	is_near(sample.n_lookups, 8, 0);
+	is_near(sample.n_unique, 4, 0);
+	is_near(sample.highest, 12, 0);
+	is_near(sample.hot_frac, 0.5, 1e-12);
+	/* once: 7, 12; twice: 9; 3-4 times: 5 */
+	ck_assert_uint_eq(sample.reuse.row_bins.n, 3);
+	is_near(sample.reuse.row_bins.at[0], 0.5, 1e-12);
+	is_near(sample.reuse.lookup_bins.at[2], 0.5, 1e-12);
+	is_near(sc_reuse_unique(&sample.reuse, 100, 8), 4, 1e-9);
+}
+END_TEST
+
+START_TEST(sample_of_npy)
+{
+	static const char head[] = "\x93NUMPY\x01\x00\x46\x00{'descr': '<i4', 'fortran_order': "
+				   "False, 'shape': (3,), }          \n";
+	unsigned char bytes[256];
+	struct sc_index_sample sample;
+	struct sc_err err = {.code = SC_OK};
+	size_t n = 10 + 70;
+
+	memset(bytes, ' ', sizeof(bytes));
+	memcpy(bytes, head, sizeof(head) - 1);
+	memcpy(bytes + n, "\x01\0\0\0\x01\0\0\0\x00\x01\0\0", 12);
+	make_file(".npy", bytes, n + 12);
+	ck_assert_msg(load_sample(0, &sample, &err) == 0, "%s", err.text);
+	is_near(sample.n_lookups, 3, 0);
+	is_near(sample.n_unique, 2, 0);
+	is_near(sample.highest, 256, 0);
+}
+END_TEST
+
+/* More rows than are kept: estimates of distinct rows and histogram, the hottest row counted. */
+START_TEST(sample_beyond_memory)
+{
+	enum { N = 400000, ROWS = 100000, HOT = 30000 };
+	int64_t *indices = malloc(N * sizeof(*indices));
+	struct sc_index_sample exact, sketch;
+	struct sc_err err = {.code = SC_OK};
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 11);
+	for (size_t i = 0; i < N; i++)
+		indices[i] = i % (N / HOT) == 0 ? 42 : (int64_t)sc_rng_below(&rng, ROWS);
+	make_file(".bin", indices, N * sizeof(*indices));
+	ck_assert_int_eq(sc_index_sample_load(path, 0, &arena, &exact, &err), 0);
+	ck_assert_int_eq(load_sample(4096, &sketch, &err), 0);
+	ck_assert(exact.exact && !sketch.exact);
+	is_near(sketch.n_lookups, exact.n_lookups, 0);
+	is_near(sketch.n_unique, exact.n_unique, 0.06); /* 3 sigma of 1 / sqrt(2048) */
+	is_near(sketch.hot_frac, exact.hot_frac, 1e-9);
+	for (size_t i = 0; i < 4; i++)
+		ck_assert(fabs(sketch.reuse.lookup_bins.at[i] - exact.reuse.lookup_bins.at[i]) <
+			  0.03);
+	is_near(sc_reuse_unique(&sketch.reuse, ROWS, 50000),
+		sc_reuse_unique(&exact.reuse, ROWS, 50000), 0.05);
+	free(indices);
+}
+END_TEST
+
+static const struct {
+	const char *end, *bytes;
+	size_t n;
+	unsigned line;
+	const char *text;
+} BAD_FILES[] = {
+	{".txt", "1 2\n3 -4\n", 9, 2, "expected indices"},
+	{".txt", "1\n2\nx", 5, 3, "expected indices"},
+	{".txt", "12a", 3, 1, "expected indices"},
+	{".txt", "9223372036854775808", 19, 1, "expected indices"},
+	{".txt", " \n", 2, 0, "no index"},
+	{".txt", "", 0, 0, "no index"},
+	{".bin", "\1\0\0\0\0\0\0\0\1", 9, 0, "cut off"},
+	{".bin", "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0, "index 0 is negative"},
+	{".npy", "\x93NUMPY\x01\x00\xff\x00{}", 12, 0, "cut off"},
+	{".npy", "\x93NUMPY\x09\x00\x02\x00{}", 12, 0, "unknown version"},
+	{".npy", "\x93NUMPY\x01\x00\x02\x00{}", 12, 0, "no 'descr'"},
+};
+enum { N_BAD_FILES = sizeof(BAD_FILES) / sizeof(BAD_FILES[0]) };
+
+START_TEST(bad_files)
+{
+	struct sc_index_sample sample;
+	struct sc_err err = {.code = SC_OK};
+
+	make_file(BAD_FILES[_i].end, BAD_FILES[_i].bytes, BAD_FILES[_i].n);
+	ck_assert_int_ne(load_sample(0, &sample, &err), 0);
+	ck_assert_msg(strstr(err.text, BAD_FILES[_i].text), "%s", err.text);
+	ck_assert_uint_eq(err.line, BAD_FILES[_i].line);
+}
+END_TEST
+
+int main(void)
+{
+	SRunner *runner;
+	Suite *suite = suite_create("reuse");
+	TCase *tcase = tcase_create("reuse");
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_loop_test(tcase, published_batches, 0, 2);
+	tcase_add_test(tcase, hit_rates_of_published_histogram);
+	tcase_add_test(tcase, default_is_a_histogram);
+	tcase_add_loop_test(tcase, refused, 0, N_REFUSED);
+	tcase_add_test(tcase, uniform_by_hand);
+	tcase_add_loop_test(tcase, zipf_against_monte_carlo, 0, N_ZIPFS);
+	tcase_add_test(tcase, zipf_through_its_histogram);
+	tcase_add_test(tcase, mrc_of_uniform);
+	tcase_add_loop_test(tcase, distinct_rows_are_sane, 0, 5);
+	tcase_add_loop_test(tcase, hit_rates_are_sane, 0, 5);
+	tcase_add_test(tcase, sample_of_text);
+	tcase_add_test(tcase, sample_of_npy);
+	tcase_add_test(tcase, sample_beyond_memory);
+	tcase_add_loop_test(tcase, bad_files, 0, N_BAD_FILES);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,139 @@
+/* Lower bounds of sharding problems: by hand, and never over the best of all plans. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "shard_fixture.h"
+
+static const double TOLERANCE = 1e-6;
+
+/* 1 + 2 + 3 + 4 on 4 ranks: 2.5 by work; the largest shard alone is 4. */
+START_TEST(test_work_and_largest_shard)
+{
+	static struct shard_fixture f;
+	double lp, bound;
+
+	fix_init(&f, 4, 4);
+	for (int t = 1; t <= 4; t++)
+		fix_whole(&f, t, 1.0);
+	bound = sc_shard_bound(&f.problem, &lp);
+	ck_assert_double_eq_tol(lp, 2.5, TOLERANCE);
+	ck_assert_double_eq_tol(bound, 4.0, TOLERANCE * 4.0);
+	fix_release(&f);
+}
+END_TEST
+
+/* Five shards of 3 on 4 ranks: two share one, though work and size ask for no more than 3.75. */
+START_TEST(test_two_large_shards_share_a_rank)
+{
+	static struct shard_fixture f;
+	double lp, bound;
+
+	fix_init(&f, 4, 4);
+	for (int t = 0; t < 5; t++)
+		fix_whole(&f, 3.0, 1.0);
+	bound = sc_shard_bound(&f.problem, &lp);
+	ck_assert_double_eq_tol(lp, 3.75, TOLERANCE);
+	ck_assert_double_le(bound, 6.0 * (1.0 + TOLERANCE));
+	ck_assert_double_ge(bound, 6.0 * 0.98);
+	fix_release(&f);
+}
+END_TEST
+
+/* A table of 10 whole, or 2 on each of 4 ranks: by z = 6 the whole one is out, so 2 lies everywhere and
+ * the other table, of 5, comes on top. Work alone: (8 + 5) / 4. */
+START_TEST(test_elimination)
+{
+	static struct shard_fixture f;
+	double lp, bound;
+
+	fix_init(&f, 4, 4);
+	fix_table(&f, 64, 16);
+	fix_option(&f, SC_TABLE_WISE, 10.0, 1.0);
+	fix_option(&f, SC_ROW_WISE, 2.0, 1.0);
+	fix_whole(&f, 5.0, 1.0);
+	bound = sc_shard_bound(&f.problem, &lp);
+	ck_assert_double_eq_tol(lp, 3.25, TOLERANCE);
+	ck_assert_double_eq_tol(bound, 7.0, 1e-4);
+	fix_release(&f);
+}
+END_TEST
+
+/* Ranks of speed 1 and 3 finish 8 of work at 2; one that is busy for 1 already, at 2.25. */
+START_TEST(test_uneven_ranks)
+{
+	static const double SPEED[] = {1.0, 3.0}, BASE[] = {1.0, 0.0};
+	static struct shard_fixture f;
+	double lp;
+
+	fix_init(&f, 2, 2);
+	f.problem.rank_speed = SPEED;
+	for (int t = 0; t < 8; t++)
+		fix_whole(&f, 1.0, 1.0);
+	sc_shard_bound(&f.problem, &lp);
+	ck_assert_double_eq_tol(lp, 2.0, TOLERANCE);
+	f.problem.rank_base_cost = BASE;
+	sc_shard_bound(&f.problem, &lp);
+	ck_assert_double_eq_tol(lp, 2.25, TOLERANCE);
+	fix_release(&f);
+}
+END_TEST
+
+START_TEST(test_never_over_the_optimum)
+{
+	static struct shard_fixture f;
+	struct sc_rng rng;
+	double bound, optimum;
+
+	sc_rng_init(&rng, (uint64_t)_i + 1);
+	fix_init(&f, 4, 2);
+	for (int t = 0; t < 6; t++) {
+		double cost = 1.0 + 9.0 * sc_rng_uniform(&rng);
+
+		fix_table(&f, 64, 16);
+		fix_option(&f, SC_TABLE_WISE, cost, 1.0);
+		if (sc_rng_below(&rng, 2))
+			fix_option(&f, SC_DATA_PARALLEL, cost * sc_rng_uniform(&rng), 1.0);
+		if (sc_rng_below(&rng, 2))
+			fix_option(&f, SC_TABLE_ROW_WISE, cost * sc_rng_uniform(&rng), 1.0);
+	}
+	bound = sc_shard_bound(&f.problem, NULL);
+	optimum = fix_optimum(&f);
+	ck_assert_double_le(bound, optimum * (1.0 + TOLERANCE));
+	ck_assert_double_gt(bound, 0.0);
+	fix_release(&f);
+}
+END_TEST
+
+START_TEST(test_nothing_to_place)
+{
+	static struct shard_fixture f;
+	double lp;
+
+	fix_init(&f, 2, 2);
+	ck_assert_double_eq_tol(sc_shard_bound(&f.problem, &lp), 0.0, TOLERANCE);
+	ck_assert_double_eq_tol(lp, 0.0, TOLERANCE);
+	fix_release(&f);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_bound");
+	TCase *tcase = tcase_create("all");
+	SRunner *runner;
+	int n_failed;
+
+	tcase_add_test(tcase, test_work_and_largest_shard);
+	tcase_add_test(tcase, test_two_large_shards_share_a_rank);
+	tcase_add_test(tcase, test_elimination);
+	tcase_add_test(tcase, test_uneven_ranks);
+	tcase_add_loop_test(tcase, test_never_over_the_optimum, 0, 60);
+	tcase_add_test(tcase, test_nothing_to_place);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

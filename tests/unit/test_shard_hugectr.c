@@ -1,0 +1,303 @@
+/* HugeCTR's planner: the two plans that MLPerf v3.1 logs print, what it refuses, and its sort. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "predict/shard.h"
+#include "predict/shard_numpy_sort.h"
+
+#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
+
+enum { N_TABLES = 26, MAX_GPUS = 64 };
+
+/* MLPerf DLRM-DCNv2: rows and lookups of a sample (facebookresearch/dlrm 090956ee, README). */
+static const struct {
+	int64_t rows;
+	double hotness;
+} dcnv2[N_TABLES] = {
+	{40000000, 3}, {39060, 2},     {17295, 1},      {7424, 2},      {20265, 6},   {3, 1},
+	{7122, 1},     {1543, 1},      {63, 1},         {40000000, 7},  {3067956, 3}, {405282, 8},
+	{10, 1},       {2209, 6},      {11938, 9},      {155, 5},       {4, 1},       {976, 1},
+	{14, 1},       {40000000, 12}, {40000000, 100}, {40000000, 27}, {590152, 10}, {12973, 3},
+	{108, 1},      {36, 1},
+};
+
+/* As printed in mlcommons/training_results_v3.1@d06288b2bd67: Dell XE9680, 8 H100; XE9640, 4 H100. */
+struct printed {
+	const char *tables; /* those not data parallel, in the order of placing */
+	double hotness_cost, table_cost, memory_gb;
+};
+static const struct printed one_by_8[] = {
+	{"21 20", 26, 3.5, 25.6},
+	{"21 20", 26, 3.5, 25.6},
+	{"20 19", 24.5, 3.5, 46.08},
+	{"20 22 2", 23.5, 5.25, 5.74202573},
+	{"20 14 1", 23.5, 5.25, 5.17222195},
+	{"20 11 0", 23.5, 5.25, 46.49500877},
+	{"20 9 23", 22.5, 5.25, 46.09328435},
+	{"20 4 10", 21.5, 5.25, 8.2823383},
+};
+static const struct printed one_by_4[] = {
+	{"20 9 0", 54.25, 5.25, 51.2},
+	{"20 9 0", 54.25, 5.25, 51.2},
+	{"21 11 10 23 0", 41.75, 8.75, 54.76988006},
+	{"19 22 14 4 1 2 0", 40.75, 12.25, 51.89499904},
+};
+static const char *const data_parallel = "3 5 6 7 8 12 13 15 16 17 18 24 25";
+
+static struct sc_arena arena;
+static struct sc_err err;
+static struct sc_table tables[N_TABLES];
+static struct sc_table_list list = {tables, N_TABLES};
+static struct sc_hugectr_opts opts;
+static struct sc_hugectr_rank ranks[MAX_GPUS];
+static struct sc_shard_plan plan;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 12);
+	memset(&err, 0, sizeof(err));
+	memset(&plan, 0, sizeof(plan));
+	list.n = N_TABLES;
+	for (size_t i = 0; i < N_TABLES; i++)
+		tables[i] = (struct sc_table){
+			.name = sc_arena_printf(&arena, "%zu", i),
+			.rows = dcnv2[i].rows,
+			.dim = 128,
+			.pooling = dcnv2[i].hotness,
+			.count = 1,
+			.features = 1,
+		};
+	opts = (struct sc_hugectr_opts){
+		.bw_ratio = 7,
+		.dp_threshold_gb = 0.008,
+		.gpus = 8,
+		.gpus_per_node = 8,
+		.optimizer_factor = 2, /* Adagrad */
+		.hbm_bytes = 60 * SC_BYTES_PER_GB,
+	};
+}
+
+static void tear_down(void)
+{
+	SC_VEC_RELEASE(&plan.tables);
+	SC_VEC_RELEASE(&plan.shards);
+	sc_arena_release(&arena);
+}
+
+static bool is_in(const char *names, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = names; (at = strstr(at, name)) != NULL; at += n)
+		if ((at == names || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+			return true;
+	return false;
+}
+
+static bool has_shard(const struct sc_table_placement *table, int32_t rank)
+{
+	for (uint32_t i = 0; i < table->n_shards; i++)
+		if (plan.shards.at[table->first_shard + i].rank == rank)
+			return true;
+	return false;
+}
+
+static void check_printed(const struct printed *printed, size_t n)
+{
+	ck_assert_msg(sc_hugectr_plan(&opts, &list, &arena, &plan, ranks, &err) == 0, "%s",
+		      err.text);
+	ck_assert_uint_eq(plan.tables.n, N_TABLES);
+	for (size_t gpu = 0; gpu < n; gpu++) {
+		ck_assert_double_eq_tol(ranks[gpu].hotness_cost, printed[gpu].hotness_cost, 1e-12);
+		ck_assert_double_eq_tol(ranks[gpu].table_cost, printed[gpu].table_cost, 1e-12);
+		ck_assert_double_eq_tol(ranks[gpu].memory_gb, printed[gpu].memory_gb, 5e-9);
+	}
+	for (size_t t = 0; t < N_TABLES; t++) {
+		const struct sc_table_placement *table = &plan.tables.at[t];
+		bool replicated = is_in(data_parallel, table->name);
+
+		ck_assert_int_eq(table->type == SC_DATA_PARALLEL, replicated);
+		for (size_t gpu = 0; gpu < n; gpu++)
+			ck_assert_msg(
+				has_shard(table, (int32_t)gpu) ==
+					(replicated || is_in(printed[gpu].tables, table->name)),
+				"table %s, GPU %zu", table->name, gpu);
+	}
+}
+
+START_TEST(plan_printed_for_8_gpus)
+{
+	check_printed(one_by_8, N_OF(one_by_8));
+	ck_assert_int_eq(plan.tables.at[20].type, SC_ROW_WISE);
+	ck_assert_int_eq(plan.tables.at[21].type, SC_TABLE_ROW_WISE);
+	ck_assert_int_eq(plan.tables.at[19].type, SC_TABLE_WISE);
+}
+END_TEST
+
+START_TEST(plan_printed_for_4_gpus)
+{
+	opts.gpus = opts.gpus_per_node = 4;
+	check_printed(one_by_4, N_OF(one_by_4));
+}
+END_TEST
+
+/* Whatever the plan, each table's slices cover its rows once, on different GPUs. */
+static void check_cover(void)
+{
+	for (size_t t = 0; t < plan.tables.n; t++) {
+		const struct sc_table_placement *table = &plan.tables.at[t];
+		const struct sc_shard *shard = plan.shards.at + table->first_shard;
+		int64_t at = 0;
+
+		for (uint32_t i = 0; i < table->n_shards; i++) {
+			if (i > 0)
+				ck_assert_int_gt(shard[i].rank, shard[i - 1].rank);
+			if (table->type == SC_DATA_PARALLEL) {
+				ck_assert_int_eq(shard[i].rows, table->rows);
+				continue;
+			}
+			ck_assert_int_eq(shard[i].row_offset, at);
+			at += shard[i].rows;
+		}
+		ck_assert(table->type == SC_DATA_PARALLEL || at == table->rows);
+	}
+}
+
+START_TEST(by_node)
+{
+	opts.hierarchical = true;
+	opts.gpus = 16;
+	ck_assert_msg(sc_hugectr_plan(&opts, &list, &arena, &plan, ranks, &err) == 0, "%s",
+		      err.text);
+	check_cover();
+	/* A node is one bucket: its GPUs have the same tables, and its cost. */
+	for (uint32_t gpu = 0; gpu < 16; gpu++) {
+		ck_assert_double_eq_tol(ranks[gpu].hotness_cost, ranks[gpu / 8 * 8].hotness_cost,
+					1e-12);
+		ck_assert_double_eq_tol(ranks[gpu].memory_gb, ranks[gpu / 8 * 8].memory_gb, 1e-12);
+	}
+	for (size_t t = 0; t < N_TABLES; t++)
+		ck_assert_uint_eq(plan.tables.at[t].n_shards % 8, 0);
+	/* All lookups but the data-parallel tables' are somewhere. */
+	ck_assert_double_eq_tol(ranks[0].hotness_cost + ranks[8].hotness_cost, 191, 1e-9);
+}
+END_TEST
+
+START_TEST(many_gpus)
+{
+	opts.gpus = MAX_GPUS;
+	opts.bw_ratio = 67;
+	opts.dp_threshold_gb = 0.0125;
+	ck_assert_msg(sc_hugectr_plan(&opts, &list, &arena, &plan, ranks, &err) == 0, "%s",
+		      err.text);
+	check_cover();
+}
+END_TEST
+
+static void use_tables(const double *hotness, const int64_t *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		tables[i].pooling = hotness[i];
+		tables[i].rows = rows[i];
+		tables[i].dim = 100;
+	}
+	list.n = n;
+	opts = (struct sc_hugectr_opts){.gpus = 4, .gpus_per_node = 4, .bw_ratio = 400};
+}
+
+/* Memory decides: 0.4 GB that no GPU holds alone are split although they are cold. */
+START_TEST(splits_what_does_not_fit)
+{
+	use_tables((const double[]){100, 90, 1}, (const int64_t[]){10, 10, 1000000}, 3);
+	opts.hbm_bytes = 0.21 * SC_BYTES_PER_GB;
+	ck_assert_msg(sc_hugectr_plan(&opts, &list, &arena, &plan, ranks, &err) == 0, "%s",
+		      err.text);
+	ck_assert_uint_eq(plan.tables.at[0].n_shards, 1);
+	ck_assert_uint_eq(plan.tables.at[1].n_shards, 1);
+	ck_assert_uint_eq(plan.tables.at[2].n_shards, 2);
+	ck_assert_double_eq_tol(ranks[0].hotness_cost + ranks[0].table_cost, 200, 1e-12);
+	ck_assert_double_eq_tol(ranks[2].memory_gb, 0.2, 1e-12);
+	check_cover();
+}
+END_TEST
+
+START_TEST(every_gpu_has_a_table)
+{
+	use_tables((const double[]){100, 0.001}, (const int64_t[]){10, 10}, 2);
+	ck_assert_int_eq(sc_hugectr_plan(&opts, &list, &arena, &plan, ranks, &err), -SC_ECONFLICT);
+	ck_assert_str_eq(err.text,
+			 "HugeCTR's planner leaves GPU 3 without a table, which it does not "
+			 "allow; use fewer GPUs");
+}
+END_TEST
+
+START_TEST(refusals)
+{
+	static const struct {
+		struct sc_hugectr_opts opts;
+		const char *text;
+	} bad[] = {
+		{{.gpus = 12, .gpus_per_node = 8}, "12 GPUs cannot be nodes of 8; give a multiple"},
+		{{.gpus = 8, .gpus_per_node = 8, .hierarchical = true},
+		 "the hierarchical plan is for more than one node; use the flat one"},
+		{{.gpus = 8, .gpus_per_node = 8, .bw_ratio = -1},
+		 "bandwidth ratio and data-parallel threshold must be 0 or more"},
+		{{.gpus = 8, .gpus_per_node = 8, .hbm_bytes = 1e9},
+		 "the tables take 13.1 GB of each 1.0 GB even if all are split over all; give more "
+		 "GPUs or memory"},
+		{{.gpus = 8, .gpus_per_node = 8, .hbm_bytes = 20e9, .dp_threshold_gb = 100},
+		 "the data-parallel tables take 104.5 GB, more than there is; lower the threshold "
+		 "under which tables are data parallel"},
+	};
+
+	ck_assert_int_ne(sc_hugectr_plan(&bad[_i].opts, &list, &arena, &plan, ranks, &err), 0);
+	ck_assert_str_eq(err.text, bad[_i].text);
+	ck_assert_uint_eq(plan.tables.n, 0);
+}
+END_TEST
+
+START_TEST(argsort_sorts)
+{
+	struct sc_rng rng;
+	double key[300];
+	size_t index[300], n_seen[300] = {0}, n = 1 + (size_t)_i * 23;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	for (size_t i = 0; i < n; i++)
+		key[i] = (double)sc_rng_below(&rng, 20);
+	sc_numpy_argsort(key, n, index);
+	for (size_t i = 0; i < n; i++) {
+		n_seen[index[i]]++;
+		ck_assert(i == 0 || key[index[i - 1]] <= key[index[i]]);
+	}
+	for (size_t i = 0; i < n; i++)
+		ck_assert_uint_eq(n_seen[i], 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_hugectr");
+	TCase *tcase = tcase_create("shard_hugectr");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, plan_printed_for_8_gpus);
+	tcase_add_test(tcase, plan_printed_for_4_gpus);
+	tcase_add_test(tcase, by_node);
+	tcase_add_test(tcase, many_gpus);
+	tcase_add_test(tcase, splits_what_does_not_fit);
+	tcase_add_test(tcase, every_gpu_has_a_table);
+	tcase_add_loop_test(tcase, refusals, 0, 5);
+	tcase_add_loop_test(tcase, argsort_sorts, 0, 13);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,113 @@
+/* What is odd about a plan is said once, with its count and first table. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "predict/shard_lint.h"
+#include "shard_study_fixture.h"
+
+static struct sc_shard_problem problem;
+static struct sc_err err;
+
+static void set_up(void)
+{
+	fixture_problem(&problem);
+	memset(&err, 0, sizeof(err));
+}
+
+static void tear_down(void)
+{
+	fixture_release(&problem);
+}
+
+static const char *find(const sc_lints *lints, const char *code)
+{
+	for (size_t i = 0; i < lints->n; i++) {
+		if (strcmp(lints->at[i].code, code) == 0)
+			return lints->at[i].text;
+	}
+	return NULL;
+}
+
+static void lint(const char *how, const struct sc_lint_limits *limits, sc_lints *out)
+{
+	struct sc_shard_plan plan;
+	struct sc_shard_terms terms;
+
+	fixture_plan(&plan, how);
+	ck_assert_int_eq(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
+	sc_lint_plan(&problem, &plan, &terms, limits, out);
+	sc_shard_terms_release(&terms);
+	sc_shard_plan_release(&plan);
+}
+
+START_TEST(test_clean)
+{
+	struct sc_lint_limits limits;
+	sc_lints lints = {0};
+
+	sc_lint_limits_init(&limits);
+	lint("01d", &limits, &lints);
+	ck_assert_uint_eq(lints.n, 0);
+}
+END_TEST
+
+START_TEST(test_odd)
+{
+	struct sc_lint_limits limits;
+	sc_lints lints = {0};
+
+	sc_lint_limits_init(&limits);
+	limits.dp_gib = 1e-6; /* c has 1,280 bytes, about 1.2e-6 GiB */
+	problem.hbm_bytes = 30000;
+	lint("00c", &limits, &lints);
+	ck_assert_ptr_nonnull(find(&lints, "narrow-columns"));
+	ck_assert_ptr_nonnull(
+		strstr(find(&lints, "narrow-columns"), "1 tables have slices below 32"));
+	ck_assert_ptr_nonnull(find(&lints, "over-budget"));
+	ck_assert_ptr_null(find(&lints, "large-replicas"));
+	ck_assert_ptr_null(find(&lints, "idle-ranks"));
+	lints.n = 0;
+	lint("00d", &limits, &lints);
+	ck_assert_ptr_nonnull(strstr(find(&lints, "large-replicas"), "first=c"));
+	lints.n = 0;
+	lint("000", &limits, &lints);
+	ck_assert_ptr_nonnull(strstr(find(&lints, "idle-ranks"), "1 ranks have no shard; first=1"));
+	SC_VEC_RELEASE(&lints);
+}
+END_TEST
+
+START_TEST(test_constants)
+{
+	struct sc_torchrec_topology topology;
+	struct sc_device device = {.id = "gpu", .hbm_gbps = 900};
+	struct sc_lint_limits limits;
+	sc_lints lints = {0};
+
+	sc_lint_limits_init(&limits);
+	sc_torchrec_topology_init(&topology);
+	sc_lint_constants(&topology, &device, &limits, &lints);
+	ck_assert_uint_eq(lints.n, 0);
+	device.hbm_gbps = 3350;
+	sc_lint_constants(&topology, &device, &limits, &lints);
+	ck_assert_ptr_nonnull(find(&lints, "hbm-constant"));
+	SC_VEC_RELEASE(&lints);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_lint");
+	TCase *tc = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, test_clean);
+	tcase_add_test(tc, test_odd);
+	tcase_add_test(tc, test_constants);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

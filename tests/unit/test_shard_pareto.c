@@ -1,0 +1,61 @@
+/* Less memory never costs less. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "predict/shard_pareto.h"
+#include "shard_study_fixture.h"
+
+static struct sc_shard_problem problem;
+static struct sc_err err;
+
+static void set_up(void)
+{
+	fixture_problem(&problem);
+	memset(&err, 0, sizeof(err));
+}
+
+static void tear_down(void)
+{
+	fixture_release(&problem);
+}
+
+START_TEST(test_front)
+{
+	struct sc_pareto *front = calloc(1, sizeof(*front));
+	struct sc_solve_opts opts;
+	struct sc_arena arena;
+
+	ck_assert_ptr_nonnull(front);
+	sc_arena_init(&arena, 4096);
+	sc_solve_opts_init(&opts);
+	ck_assert_int_eq(sc_shard_pareto(&problem, &opts, &arena, front, &err), 0);
+	ck_assert_uint_ge(front->n, 1);
+	for (size_t i = 0; i < front->n; i++) {
+		ck_assert_double_le(front->at[i].bound, front->at[i].cost * (1 + 1e-9));
+		ck_assert_int_eq(sc_shard_plan_check(&front->at[i].plan, &err), 0);
+		if (i) {
+			ck_assert_double_gt(front->at[i].cost, front->at[i - 1].cost);
+			ck_assert_double_lt(front->at[i].hbm_bytes, front->at[i - 1].hbm_bytes);
+		}
+		sc_shard_plan_release(&front->at[i].plan);
+	}
+	sc_arena_release(&arena);
+	free(front);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_pareto");
+	TCase *tc = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, test_front);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,378 @@
+/* The sharding solver: against all plans of small problems, constraints, memory, uneven ranks, column
+ * splits, replanning, and what it says when nothing holds. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "shard_fixture.h"
+
+static const double TOLERANCE = 1e-9;
+
+static int solve(struct shard_fixture *f, struct sc_shard_solution *out, struct sc_err *err)
+{
+	struct sc_solve_opts opts;
+
+	sc_solve_opts_init(&opts);
+	return sc_shard_solve(&f->problem, &opts, &f->arena, out, err);
+}
+
+static int32_t rank_of(const struct sc_shard_solution *s, uint32_t table)
+{
+	return s->plan.shards.at[s->plan.tables.at[table].first_shard].rank;
+}
+
+/* Random tables with every kind of option on 2 hosts of 2 ranks. */
+static void fill(struct shard_fixture *f, uint64_t seed)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, seed);
+	fix_init(f, 4, 2);
+	for (int t = 0; t < 6; t++) {
+		double cost = 1.0 + 9.0 * sc_rng_uniform(&rng);
+		double bytes = 1.0 + 9.0 * sc_rng_uniform(&rng);
+
+		fix_table(f, 64, 16);
+		fix_option(f, SC_TABLE_WISE, cost, bytes);
+		if (sc_rng_below(&rng, 2))
+			fix_option(f, SC_DATA_PARALLEL, cost * (0.1 + sc_rng_uniform(&rng)), bytes);
+		if (sc_rng_below(&rng, 2))
+			fix_option(f, SC_ROW_WISE, cost * (0.2 + 0.3 * sc_rng_uniform(&rng)),
+				   bytes / 4.0);
+		if (sc_rng_below(&rng, 2))
+			fix_option(f, SC_TABLE_ROW_WISE, cost * (0.3 + 0.5 * sc_rng_uniform(&rng)),
+				   bytes / 2.0);
+	}
+}
+
+START_TEST(test_finds_the_optimum)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+	double optimum;
+
+	fill(&f, (uint64_t)_i + 1);
+	optimum = fix_optimum(&f);
+	ck_assert_int_eq(solve(&f, &s, NULL), 0);
+	ck_assert_double_ge(s.cost, optimum * (1.0 - TOLERANCE));
+	ck_assert_double_le(s.cost, optimum * (1.0 + TOLERANCE));
+	ck_assert_double_le(s.bound, optimum * (1.0 + TOLERANCE));
+	ck_assert_double_le(s.lp_bound, s.bound * (1.0 + TOLERANCE));
+	ck_assert(!s.proven || s.bound >= s.cost * (1.0 - 1e-5));
+	ck_assert_double_eq_tol(s.rank_cost[s.bottleneck], s.cost, TOLERANCE);
+	ck_assert_int_eq(sc_shard_plan_check(&s.plan, NULL), 0);
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
+/* Memory for about a third more than the tables need whole. */
+START_TEST(test_memory_holds)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+	double optimum;
+
+	fill(&f, (uint64_t)_i + 101);
+	f.problem.hbm_bytes = 11.0;
+	optimum = fix_optimum(&f);
+	if (optimum < 1e299) {
+		ck_assert_int_eq(solve(&f, &s, NULL), 0);
+		for (uint32_t r = 0; r < 4; r++)
+			ck_assert_double_le(s.rank_hbm[r], 11.0 * (1.0 + TOLERANCE));
+		ck_assert_double_le(s.cost, optimum * 1.1);
+		ck_assert_double_ge(s.cost, optimum * (1.0 - TOLERANCE));
+		sc_shard_plan_release(&s.plan);
+	} else {
+		ck_assert_int_eq(solve(&f, &s, NULL), -SC_ECONFLICT);
+	}
+	fix_release(&f);
+}
+END_TEST
+
+START_TEST(test_same_seed_same_plan)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution a, b;
+
+	fill(&f, 77);
+	ck_assert_int_eq(solve(&f, &a, NULL), 0);
+	ck_assert_int_eq(solve(&f, &b, NULL), 0);
+	ck_assert_uint_eq(a.plan.shards.n, b.plan.shards.n);
+	for (size_t i = 0; i < a.plan.shards.n; i++)
+		ck_assert_int_eq(a.plan.shards.at[i].rank, b.plan.shards.at[i].rank);
+	sc_shard_plan_release(&a.plan);
+	sc_shard_plan_release(&b.plan);
+	fix_release(&f);
+}
+END_TEST
+
+/* 8 + 1 on the fast rank of speed 3: 3; the slow one takes 3. */
+START_TEST(test_uneven_ranks)
+{
+	static const double SPEED[] = {1.0, 3.0};
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+
+	fix_init(&f, 2, 2);
+	f.problem.rank_speed = SPEED;
+	fix_whole(&f, 8.0, 1.0);
+	fix_whole(&f, 3.0, 1.0);
+	fix_whole(&f, 1.0, 1.0);
+	ck_assert_int_eq(solve(&f, &s, NULL), 0);
+	ck_assert_double_eq_tol(s.cost, 3.0, TOLERANCE);
+	ck_assert_double_le(s.bound, 3.0 + TOLERANCE);
+	ck_assert_double_ge(s.bound, 3.0 * (1.0 - 1e-6));
+	ck_assert_int_eq(rank_of(&s, 1), 0);
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
+START_TEST(test_constraints)
+{
+	static const struct sc_shard_constraint RULES[] = {
+		{.kind = SC_PIN, .table = 0, .rank = 3, .type = -1, .tier = -1},
+		{.kind = SC_FORBID, .table = 1, .rank = 0, .type = -1, .tier = -1},
+		{.kind = SC_TOGETHER, .table = 2, .other = 3},
+		{.kind = SC_APART, .table = 4, .other = 5},
+		{.kind = SC_PIN, .table = 6, .rank = -1, .type = SC_DATA_PARALLEL, .tier = -1},
+	};
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+
+	fix_init(&f, 4, 2);
+	for (int t = 0; t < 6; t++) {
+		fix_whole(&f, 1.0, 1.0);
+		fix_option(&f, SC_DATA_PARALLEL, 0.01, 1.0);
+	}
+	fix_whole(&f, 0.1, 1.0);
+	fix_option(&f, SC_DATA_PARALLEL, 5.0, 1.0);
+	f.problem.constraints = RULES;
+	f.problem.n_constraints = sizeof(RULES) / sizeof(RULES[0]);
+	ck_assert_int_eq(solve(&f, &s, NULL), 0);
+	ck_assert_int_eq(s.plan.tables.at[0].type, SC_TABLE_WISE);
+	ck_assert_int_eq(rank_of(&s, 0), 3);
+	ck_assert(s.plan.tables.at[1].n_shards == 1 && rank_of(&s, 1) != 0);
+	ck_assert_int_eq(rank_of(&s, 2), rank_of(&s, 3));
+	ck_assert_int_ne(rank_of(&s, 4), rank_of(&s, 5));
+	ck_assert_int_eq(s.plan.tables.at[6].type, SC_DATA_PARALLEL);
+	ck_assert_double_le(s.bound, s.cost * (1.0 + TOLERANCE));
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
+/* Slices cost their width, and one more each. */
+static bool slice_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+		       struct sc_option_shard *out)
+{
+	(void)ctx;
+	(void)table;
+	if (tier != SC_TIER_HBM || cols < 4)
+		return false;
+	*out = (struct sc_option_shard){.cost = (double)cols + 1.0, .hbm_bytes = (double)cols};
+	return true;
+}
+
+/* 64 columns and a table of 28 on 2 ranks: 65 + 29 = 94 as they are; 64 = 44 + 20 gives 49 and 46, and no
+ * cut in two is better: 95 in all, slices of 4. */
+START_TEST(test_uneven_columns)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+
+	fix_init(&f, 2, 2);
+	fix_table(&f, 8, 64);
+	fix_option(&f, SC_TABLE_WISE, 65.0, 64.0);
+	fix_table(&f, 8, 28);
+	fix_option(&f, SC_TABLE_WISE, 29.0, 28.0);
+	f.problem.column_cost = slice_cost;
+	f.problem.min_cols = 4;
+	ck_assert_int_eq(solve(&f, &s, NULL), 0);
+	ck_assert_double_le(s.cost, 50.0 + TOLERANCE);
+	ck_assert_double_ge(s.cost, 47.0);
+	ck_assert_double_le(s.bound, s.cost);
+	ck_assert_int_eq(sc_shard_plan_check(&s.plan, NULL), 0);
+	for (size_t i = 0; i < s.plan.shards.n; i++)
+		ck_assert_int_eq(s.plan.shards.at[i].cols % 4, 0);
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
+/* All on rank 0; then at most so many tables may move. */
+START_TEST(test_replan)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution now, s;
+	struct sc_solve_opts opts;
+	int moved = 0;
+
+	fix_init(&f, 4, 2);
+	for (int t = 0; t < 8; t++)
+		fix_whole(&f, 1.0 + t % 2, 1.0);
+	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
+	for (size_t i = 0; i < now.plan.shards.n; i++)
+		now.plan.shards.at[i].rank = 0;
+	sc_solve_opts_init(&opts);
+	opts.current = &now.plan;
+	opts.max_moved_tables = _i;
+	ck_assert_int_eq(sc_shard_solve(&f.problem, &opts, &f.arena, &s, NULL), 0);
+	for (uint32_t t = 0; t < 8; t++)
+		moved += rank_of(&s, t) != 0;
+	ck_assert_int_le(moved, _i);
+	ck_assert_double_eq_tol(s.cost, _i == 0 ? 12.0 : _i == 1 ? 10.0 : 8.0, TOLERANCE);
+	sc_shard_plan_release(&now.plan);
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
+START_TEST(test_moved_bytes)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution now, s;
+	struct sc_solve_opts opts;
+
+	fix_init(&f, 2, 2);
+	for (int t = 0; t < 4; t++)
+		fix_whole(&f, 1.0, 1.0); /* of 64 x 16 x 4 bytes */
+	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
+	for (size_t i = 0; i < now.plan.shards.n; i++)
+		now.plan.shards.at[i].rank = 1;
+	sc_solve_opts_init(&opts);
+	opts.current = &now.plan;
+	opts.max_moved_bytes = 64 * 16 * 4;
+	ck_assert_int_eq(sc_shard_solve(&f.problem, &opts, &f.arena, &s, NULL), 0);
+	ck_assert_double_eq_tol(s.cost, 3.0, TOLERANCE);
+	sc_shard_plan_release(&now.plan);
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
+static void expect_conflict(struct shard_fixture *f, const char *text)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_shard_solution s;
+
+	ck_assert_int_eq(solve(f, &s, &err), -SC_ECONFLICT);
+	ck_assert_ptr_nonnull(strstr(err.text, text));
+	fix_release(f);
+}
+
+START_TEST(test_table_too_large)
+{
+	static struct shard_fixture f;
+
+	fix_init(&f, 2, 2);
+	f.problem.hbm_bytes = 10.0;
+	fix_whole(&f, 1.0, 5.0);
+	fix_whole(&f, 1.0, 11.0);
+	expect_conflict(&f, "table t1 fits no rank: its smallest shard needs 11 bytes");
+}
+END_TEST
+
+START_TEST(test_total_too_large)
+{
+	static struct shard_fixture f;
+
+	fix_init(&f, 2, 2);
+	f.problem.hbm_bytes = 10.0;
+	for (int t = 0; t < 3; t++)
+		fix_whole(&f, 1.0, 7.0);
+	expect_conflict(&f, "the tables need at least 21 bytes of HBM, all 2 ranks have 20");
+}
+END_TEST
+
+START_TEST(test_pinned_rank_too_full)
+{
+	static const struct sc_shard_constraint RULES[] = {
+		{.kind = SC_PIN, .table = 0, .rank = 1, .type = -1, .tier = -1},
+		{.kind = SC_PIN, .table = 1, .rank = 1, .type = -1, .tier = -1},
+	};
+	static struct shard_fixture f;
+
+	fix_init(&f, 4, 2);
+	f.problem.hbm_bytes = 10.0;
+	f.problem.constraints = RULES;
+	f.problem.n_constraints = 2;
+	fix_whole(&f, 1.0, 6.0);
+	fix_whole(&f, 1.0, 6.0);
+	expect_conflict(&f, "the 2 tables pinned to rank 1 need 12 bytes");
+}
+END_TEST
+
+START_TEST(test_together_and_apart)
+{
+	static const struct sc_shard_constraint RULES[] = {
+		{.kind = SC_TOGETHER, .table = 0, .other = 1},
+		{.kind = SC_APART, .table = 1, .other = 0},
+	};
+	static struct shard_fixture f;
+
+	fix_init(&f, 2, 2);
+	f.problem.constraints = RULES;
+	f.problem.n_constraints = 2;
+	fix_whole(&f, 1.0, 6.0);
+	fix_whole(&f, 1.0, 6.0);
+	expect_conflict(&f, "tables t1 and t0 are to be together and apart");
+}
+END_TEST
+
+START_TEST(test_rate_says_what_is_wrong)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution now, s;
+	struct sc_err err = {.code = SC_OK}, other = {.code = SC_OK};
+
+	fix_init(&f, 2, 2);
+	fix_whole(&f, 1.0, 6.0);
+	fix_whole(&f, 2.0, 6.0);
+	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
+	f.problem.hbm_bytes = 5.0;
+	ck_assert_int_eq(sc_shard_rate(&f.problem, &now.plan, false, &f.arena, &s, &err),
+			 -SC_ECONFLICT);
+	ck_assert_ptr_nonnull(strstr(err.text, "rank 0 holds 6 bytes of HBM, over its 5"));
+	ck_assert_int_eq(sc_shard_rate(&f.problem, &now.plan, true, &f.arena, &s, NULL), 0);
+	ck_assert_double_eq_tol(s.cost, 2.0, TOLERANCE);
+	sc_shard_plan_release(&s.plan);
+	now.plan.tables.at[1].type = SC_ROW_WISE;
+	ck_assert_int_eq(sc_shard_rate(&f.problem, &now.plan, true, &f.arena, &s, &other),
+			 -SC_EUNSUPPORTED);
+	ck_assert_ptr_nonnull(strstr(other.text, "table t1: the objective has no cost"));
+	sc_shard_plan_release(&now.plan);
+	fix_release(&f);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_solve");
+	TCase *tcase = tcase_create("all");
+	SRunner *runner;
+	int n_failed;
+
+	tcase_set_timeout(tcase, 120);
+	tcase_add_loop_test(tcase, test_finds_the_optimum, 0, 25);
+	tcase_add_loop_test(tcase, test_memory_holds, 0, 15);
+	tcase_add_test(tcase, test_same_seed_same_plan);
+	tcase_add_test(tcase, test_uneven_ranks);
+	tcase_add_test(tcase, test_constraints);
+	tcase_add_test(tcase, test_uneven_columns);
+	tcase_add_loop_test(tcase, test_replan, 0, 3);
+	tcase_add_test(tcase, test_moved_bytes);
+	tcase_add_test(tcase, test_table_too_large);
+	tcase_add_test(tcase, test_total_too_large);
+	tcase_add_test(tcase, test_pinned_rank_too_full);
+	tcase_add_test(tcase, test_together_and_apart);
+	tcase_add_test(tcase, test_rate_says_what_is_wrong);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

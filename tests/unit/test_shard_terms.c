@@ -1,0 +1,95 @@
+/* A plan as a sum: costs, memory and tables of each rank, by hand. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "predict/shard_terms.h"
+#include "shard_study_fixture.h"
+
+static struct sc_shard_problem problem;
+static struct sc_err err;
+
+static void set_up(void)
+{
+	fixture_problem(&problem);
+	memset(&err, 0, sizeof(err));
+}
+
+static void tear_down(void)
+{
+	fixture_release(&problem);
+}
+
+START_TEST(test_sum)
+{
+	struct sc_shard_plan plan;
+	struct sc_shard_terms terms;
+	struct sc_shard_memory memory;
+	struct sc_rank_part parts[4];
+
+	fixture_plan(&plan, "0cd");
+	ck_assert_int_eq(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
+	ck_assert_uint_eq(terms.at.n, 5);
+	ck_assert_uint_eq(sc_rank_parts(&terms, 0, parts, 4), 3);
+	ck_assert_uint_eq(parts[0].table, 0);
+	ck_assert_double_eq_tol(parts[0].ms, 4, 1e-12);
+	ck_assert_double_eq_tol(parts[1].ms, 1.2, 1e-12);
+	ck_assert_double_eq_tol(parts[2].ms, 0.1, 1e-12);
+	ck_assert_uint_eq(sc_rank_parts(&terms, 1, parts, 1), 1);
+	ck_assert_uint_eq(parts[0].table, 1);
+	sc_shard_memory_of(&problem, &terms, &memory);
+	ck_assert_double_eq_tol(memory.hbm_bytes, 100 * 64 * 4 + 50 * 32 * 4 + 10 * 32 * 4, 1e-6);
+	ck_assert_uint_eq(memory.hbm_rank, 0);
+	sc_shard_terms_release(&terms);
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+START_TEST(test_no_option)
+{
+	struct sc_shard_plan plan;
+	struct sc_shard_terms terms;
+
+	fixture_plan(&plan, "010");
+	plan.tables.at[1].tier = SC_TIER_UVM;
+	ck_assert_int_ne(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
+	ck_assert_str_eq(err.text,
+			 "table \"b\": the objective has no cost for table_wise fused_uvm "
+			 "in 1 shards");
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+START_TEST(test_speed)
+{
+	static const double speed[FIXTURE_WORLD] = {1, 0.5};
+	struct sc_shard_plan plan;
+	struct sc_shard_terms terms;
+	struct sc_rank_part part;
+
+	problem.rank_speed = speed;
+	fixture_plan(&plan, "1cd");
+	ck_assert_int_eq(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
+	ck_assert_uint_eq(sc_rank_parts(&terms, 1, &part, 1), 1);
+	ck_assert_double_eq_tol(part.ms, 8, 1e-12);
+	sc_shard_terms_release(&terms);
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_terms");
+	TCase *tc = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, test_sum);
+	tcase_add_test(tc, test_no_option);
+	tcase_add_test(tc, test_speed);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,305 @@
+/* The pieces of trace files: checksums, sorting, columns of rows and texts. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/crc32c.h"
+#include "trace/row_sort.h"
+#include "trace/trace_columns.h"
+
+/* --- checksum --- */
+
+START_TEST(test_crc_known)
+{
+	static const uint8_t zeros[32];
+
+	/* RFC 3720, B.4, and the check value of the catalogue of CRCs. */
+	ck_assert_uint_eq(sc_crc32c(0, "123456789", 9), 0xE3069283u);
+	ck_assert_uint_eq(sc_crc32c(0, zeros, sizeof(zeros)), 0x8A9136AAu);
+	ck_assert_uint_eq(sc_crc32c(0, "", 0), 0);
+}
+END_TEST
+
+START_TEST(test_crc_in_pieces)
+{
+	const char *text = "a text that is longer than one word of eight bytes";
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i <= n; i++)
+		ck_assert_uint_eq(sc_crc32c(sc_crc32c(0, text, i), text + i, n - i),
+				  sc_crc32c(0, text, n));
+}
+END_TEST
+
+/* --- sorting --- */
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Number of keys, bits of time and of group. */
+static const unsigned sorts[][3] = {{0, 8, 8},      {1, 8, 8},     {40, 3, 2},   {1000, 64, 32},
+				    {1000, 4, 1},   {5000, 40, 0}, {5000, 0, 3}, {5000, 12, 20},
+				    {16384, 33, 4}};
+
+START_TEST(test_sort)
+{
+	size_t n = sorts[_i][0];
+	struct sc_row_key *keys = calloc(2 * n + 1, sizeof(*keys)), *sorted;
+	uint64_t state = 88172645463325252u + (unsigned)_i;
+
+	ck_assert_ptr_nonnull(keys);
+	for (size_t i = 0; i < n; i++) {
+		keys[i].time = sorts[_i][1] ? next_random(&state) >> (64 - sorts[_i][1]) : 0;
+		keys[i].group = sorts[_i][2] ? (uint32_t)(next_random(&state) >> (64 - sorts[_i][2]))
+					     : 0;
+		keys[i].row = (uint32_t)i;
+	}
+	sorted = sc_row_sort(keys, keys + n, n);
+	for (size_t i = 1; i < n; i++) {
+		const struct sc_row_key *a = &sorted[i - 1], *b = &sorted[i];
+
+		ck_assert(a->group < b->group ||
+			  (a->group == b->group &&
+			   (a->time < b->time || (a->time == b->time && a->row < b->row))));
+	}
+	free(keys);
+}
+END_TEST
+
+/* --- columns --- */
+
+struct row {
+	int64_t start, dur;
+	uint32_t name;
+	int32_t level;
+	uint16_t flags;
+	uint8_t kind;
+};
+#define FIELD(id_, type_, member, role_) \
+	{.id = (id_), .type = (type_), .role = (role_), .offset = offsetof(struct row, member)}
+static const struct sc_field FIELDS[] = {
+	FIELD(1, SC_FIELD_U32, name, SC_FIELD_KEY),
+	FIELD(2, SC_FIELD_I64, dur, SC_FIELD_DURATION),
+	FIELD(3, SC_FIELD_I64, start, SC_FIELD_START),
+	FIELD(4, SC_FIELD_I32, level, SC_FIELD_VALUE),
+	FIELD(5, SC_FIELD_U16, flags, SC_FIELD_VALUE),
+	FIELD(6, SC_FIELD_U8, kind, SC_FIELD_VALUE),
+};
+static const struct sc_row_format FORMAT = {FIELDS, 6, sizeof(struct row)};
+/* As a version that does not know `dur` and `level`. */
+static const struct sc_field OLD_FIELDS[] = {
+	FIELD(1, SC_FIELD_U32, name, SC_FIELD_KEY),
+	FIELD(5, SC_FIELD_U16, flags, SC_FIELD_VALUE),
+};
+static const struct sc_row_format OLD_FORMAT = {OLD_FIELDS, 2, sizeof(struct row)};
+
+static struct sc_column_coder *coder;
+static struct sc_payload payload;
+static struct row rows[SC_FRAME_MAX_ROWS], got[SC_FRAME_MAX_ROWS];
+
+static void set_up(void)
+{
+	coder = sc_column_coder_create();
+	payload = (struct sc_payload){.at = malloc(SC_FRAME_MAX_PAYLOAD)};
+	ck_assert_ptr_nonnull(coder);
+	ck_assert_ptr_nonnull(payload.at);
+	memset(rows, 0, sizeof(rows));
+}
+
+static void tear_down(void)
+{
+	sc_column_coder_destroy(coder);
+	free(payload.at);
+}
+
+static void expect_same(size_t n)
+{
+	ck_assert(sc_columns_get(coder, &FORMAT, payload.at, payload.n, got, n));
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_int_eq(got[i].start, rows[i].start);
+		ck_assert_int_eq(got[i].dur, rows[i].dur);
+		ck_assert_uint_eq(got[i].name, rows[i].name);
+		ck_assert_int_eq(got[i].level, rows[i].level);
+		ck_assert_uint_eq(got[i].flags, rows[i].flags);
+		ck_assert_uint_eq(got[i].kind, rows[i].kind);
+	}
+}
+
+START_TEST(test_random_rows)
+{
+	static const size_t counts[] = {1, 2, 1000, SC_FRAME_MAX_ROWS};
+	size_t n = counts[_i];
+	uint64_t state = 4711;
+
+	for (size_t i = 0; i < n; i++) {
+		rows[i].start = (int64_t)next_random(&state);
+		rows[i].dur = (int64_t)next_random(&state);
+		rows[i].name = (uint32_t)next_random(&state);
+		rows[i].level = (int32_t)next_random(&state);
+		rows[i].flags = (uint16_t)next_random(&state);
+		rows[i].kind = (uint8_t)next_random(&state);
+	}
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	expect_same(n);
+}
+END_TEST
+
+START_TEST(test_limits)
+{
+	rows[0] = (struct row){INT64_MIN, INT64_MAX, UINT32_MAX, INT32_MIN, UINT16_MAX, UINT8_MAX};
+	rows[1] = (struct row){INT64_MAX, INT64_MIN, 0, INT32_MAX, 0, 0};
+	rows[2] = (struct row){-1, -1, 1, -1, 1, 1};
+	sc_columns_put(coder, &FORMAT, rows, NULL, 3, &payload);
+	expect_same(3);
+}
+END_TEST
+
+START_TEST(test_order)
+{
+	const uint32_t order[] = {2, 0, 1};
+
+	for (size_t i = 0; i < 3; i++)
+		rows[i].name = (uint32_t)i + 10;
+	sc_columns_put(coder, &FORMAT, rows, order, 3, &payload);
+	ck_assert(sc_columns_get(coder, &FORMAT, payload.at, payload.n, got, 3));
+	ck_assert_uint_eq(got[0].name, 12);
+	ck_assert_uint_eq(got[1].name, 10);
+	ck_assert_uint_eq(got[2].name, 11);
+}
+END_TEST
+
+/* Columns that say nothing cost nothing; regular ones next to nothing. */
+START_TEST(test_cheap_columns)
+{
+	const size_t n = SC_FRAME_MAX_ROWS;
+
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	ck_assert_uint_eq(payload.n, 0);
+	for (size_t i = 0; i < n; i++)
+		rows[i] = (struct row){.start = (int64_t)i * 1000, .dur = 990, .level = -5};
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	ck_assert_uint_lt(payload.n, 64);
+	expect_same(n);
+}
+END_TEST
+
+/* A kernel takes about as long as when it ran before, whatever runs between. */
+START_TEST(test_duration_by_name)
+{
+	const size_t n = 4096;
+	size_t n_by_name;
+	uint64_t state = 5;
+
+	for (size_t i = 0; i < n; i++) {
+		rows[i].name = (uint32_t)(next_random(&state) % 100);
+		rows[i].dur = rows[i].name * 100003 + (int64_t)(next_random(&state) % 4);
+	}
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	expect_same(n);
+	n_by_name = payload.n;
+	for (size_t i = 0; i < n; i++)
+		rows[i].name = 1;
+	payload.n = 0;
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	ck_assert_uint_lt(n_by_name, payload.n);
+}
+END_TEST
+
+START_TEST(test_unknown_columns_are_skipped)
+{
+	for (size_t i = 0; i < 100; i++)
+		rows[i] = (struct row){.dur = (int64_t)i, .name = (uint32_t)i, .flags = 7};
+	sc_columns_put(coder, &FORMAT, rows, NULL, 100, &payload);
+	ck_assert(sc_columns_get(coder, &OLD_FORMAT, payload.at, payload.n, got, 100));
+	ck_assert_uint_eq(got[99].name, 99);
+	ck_assert_uint_eq(got[99].flags, 7);
+	ck_assert_int_eq(got[99].dur, 0);
+}
+END_TEST
+
+START_TEST(test_texts)
+{
+	struct sc_text texts[] = {{"gemm", 4}, {"", 0}, {"a longer name, a longer name", 28}}, read[3];
+
+	sc_columns_put_texts(coder, texts, 3, &payload);
+	ck_assert(sc_columns_get_texts(coder, payload.at, payload.n, read, 3));
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_uint_eq(read[i].n, texts[i].n);
+		ck_assert_mem_eq(read[i].at, texts[i].at, texts[i].n);
+	}
+	ck_assert(!sc_columns_get_texts(coder, payload.at, payload.n, read, 2));
+	ck_assert(!sc_columns_get_texts(coder, payload.at, payload.n - 1, read, 3));
+}
+END_TEST
+
+/* Bytes of a payload that is wrong, for one row. */
+static const struct {
+	const char *what;
+	uint8_t bytes[16];
+	size_t n;
+} bads[] = {
+	{"cut header", {1, 1, 1}, 3},
+	{"more stored than there is", {1, 1, 2, 2, 0}, 5},
+	{"raw is not stored", {1, 1, 2, 1, 0}, 5},
+	{"varint cut", {1, 1, 1, 1, 0x80}, 5},
+	{"varint of more than 64 bits",
+	 {1, 1, 11, 11, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 1},
+	 15},
+	{"two values for one row", {1, 1, 2, 2, 0, 0}, 6},
+	{"no value for one row", {1, 1, 0, 0}, 4},
+	{"constant without value", {1, 0, 0, 0}, 4},
+	{"constant with two", {1, 0, 2, 2, 0, 0}, 6},
+	{"unknown form", {1, 9, 1, 1, 0}, 5},
+	{"beyond the type", {6, 1, 2, 2, 0x80, 0x04}, 6},
+	{"negative for unsigned", {1, 1, 1, 1, 1}, 5},
+	{"not zstd", {1, 0x81, 1, 1, 0}, 5},
+	{"unpacks to too much", {1, 0x81, 0xFF, 0xFF, 0xFF, 0x7F, 1, 0}, 8},
+};
+
+START_TEST(test_bad_payload)
+{
+	ck_assert_msg(!sc_columns_get(coder, &FORMAT, bads[_i].bytes, bads[_i].n, got, 1), "%s",
+		      bads[_i].what);
+}
+END_TEST
+
+START_TEST(test_column_given_twice)
+{
+	static const uint8_t twice[] = {1, 1, 1, 1, 4, 1, 1, 1, 1, 6};
+
+	ck_assert(sc_columns_get(coder, &FORMAT, twice, sizeof(twice), got, 1));
+	ck_assert_uint_eq(got[0].name, 2);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("trace_columns");
+	TCase *tcase = tcase_create("trace_columns");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_crc_known);
+	tcase_add_test(tcase, test_crc_in_pieces);
+	tcase_add_loop_test(tcase, test_sort, 0, sizeof(sorts) / sizeof(sorts[0]));
+	tcase_add_loop_test(tcase, test_random_rows, 0, 4);
+	tcase_add_test(tcase, test_limits);
+	tcase_add_test(tcase, test_order);
+	tcase_add_test(tcase, test_cheap_columns);
+	tcase_add_test(tcase, test_duration_by_name);
+	tcase_add_test(tcase, test_unknown_columns_are_skipped);
+	tcase_add_test(tcase, test_texts);
+	tcase_add_loop_test(tcase, test_bad_payload, 0, sizeof(bads) / sizeof(bads[0]));
+	tcase_add_test(tcase, test_column_given_twice);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,749 @@
+/* Trace files: what goes in comes out; files that are cut, damaged, newer or hostile. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/crc32c.h"
+#include "trace/trace_frames.h"
+#include "trace_fixture.h"
+
+static struct sc_err err;
+static struct sc_trace trace;
+
+static void set_up(void)
+{
+	scratch_begin();
+	memset(&err, 0, sizeof(err));
+}
+
+static void tear_down(void)
+{
+	scratch_end();
+}
+
+static const char *text(uint32_t id)
+{
+	ck_assert_uint_lt(id, trace.strings.n);
+	return trace.strings.at[id];
+}
+
+/* --- what goes in comes out --- */
+
+static int by_start(const void *left, const void *right)
+{
+	const struct sc_trace_event *a = left, *b = right;
+
+	return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+static void expect_event(const struct sc_trace_event *got, const struct sc_trace_event *want,
+			 unsigned i)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s %u", sc_event_class_name((enum sc_event_class)want->cls),
+		 i % 9);
+	ck_assert_int_eq(got->start_ns, want->start_ns);
+	ck_assert_int_eq(got->dur_ns, want->dur_ns);
+	ck_assert_uint_eq(got->cls, want->cls);
+	ck_assert_uint_eq(got->sub, want->sub);
+	ck_assert_uint_eq(got->flags, want->flags);
+	ck_assert_uint_eq(got->correlation, want->correlation);
+	ck_assert_int_eq(got->external_id, want->external_id);
+	ck_assert_int_eq(got->bytes, want->bytes);
+	ck_assert_int_eq(got->aux0, want->aux0);
+	ck_assert_int_eq(got->aux1, want->aux1);
+	ck_assert_mem_eq(&got->job, &want->job, sizeof(got->job));
+	ck_assert_str_eq(text(got->name), name);
+	ck_assert_int_eq(trace.lanes.at[got->lane].stream, (int)(i % 4));
+	ck_assert_int_eq(trace.lanes.at[got->lane].tid, (int)(i % 3));
+	ck_assert_str_eq(text(trace.lanes.at[got->lane].name), "a lane");
+	if (got->cls == SC_EV_KERNEL)
+		ck_assert_uint_eq(trace.configs.at[got->config].grid[0], i % 5 + 1);
+	if (got->cls == SC_EV_COMM) {
+		const struct sc_trace_comm *comm = &trace.comms.at[got->comm];
+
+		ck_assert_str_eq(text(comm->collective), "all_to_all");
+		ck_assert_uint_eq(comm->comm_hash, UINT64_MAX - i % 2);
+		ck_assert_int_eq(comm->seq, (int)i / 16);
+		ck_assert_int_eq(comm->out_elems, -1);
+	}
+	if (got->cls == SC_EV_OP)
+		ck_assert_uint_eq((unsigned)text(got->shapes)[2] - '0', i % 6);
+}
+
+/* Starts of the fixture differ, so that the order is one only. */
+static void expect_fixture(unsigned n)
+{
+	struct sc_trace_event *want = calloc(n, sizeof(*want));
+
+	ck_assert_ptr_nonnull(want);
+	ck_assert_uint_eq(trace.events.n, n);
+	for (unsigned i = 0; i < n; i++) {
+		want[i] = fixture_event(i);
+		want[i].config = i; /* not compared: remembers which it is */
+	}
+	qsort(want, n, sizeof(*want), by_start);
+	for (unsigned i = 0; i < n; i++)
+		expect_event(&trace.events.at[i], &want[i], want[i].config);
+	free(want);
+}
+
+static const unsigned sizes[] = {0, 1, 300, 16 * SC_FRAME_MAX_ROWS + 5};
+
+START_TEST(test_round_trip)
+{
+	fixture_write(scratch_path, sizes[_i]);
+	fixture_load(scratch_path, &trace);
+	ck_assert(!trace.partial);
+	ck_assert_int_eq(trace.n_bad_frames, 0);
+	ck_assert_str_eq(trace.path, scratch_path);
+	expect_fixture(sizes[_i]);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+START_TEST(test_facts)
+{
+	fixture_write(scratch_path, 10);
+	fixture_load(scratch_path, &trace);
+	ck_assert_mem_eq(&trace.identity, &fixture_identity, sizeof(fixture_identity));
+	ck_assert_int_eq(trace.base_utc_ns, INT64_C(1700000000000000000));
+	ck_assert_uint_eq(trace.meta.n, 2);
+	ck_assert_str_eq(trace.meta.at[0].key, "device.0.name");
+	ck_assert_str_eq(trace.meta.at[0].value, "NVIDIA H200");
+	ck_assert_str_eq(trace.meta.at[1].value, "");
+	ck_assert_uint_eq(trace.clocks.n, 1);
+	ck_assert_int_eq(trace.clocks.at[0].utc_ns, INT64_C(1700000000000000005));
+	ck_assert_uint_eq(trace.gaps.n, 1);
+	ck_assert_uint_eq(trace.gaps.at[0].cls, SC_EV_API);
+	ck_assert_int_eq(trace.gaps.at[0].n, -1);
+	ck_assert_int_eq(trace.gaps.at[0].last_ns, 20);
+	ck_assert_str_eq(trace.gaps.at[0].reason, "buffers were full");
+	sc_trace_release(&trace);
+}
+END_TEST
+
+/* More of each than one frame holds. */
+START_TEST(test_many_facts)
+{
+	const unsigned n = 3000;
+	struct sc_trace_writer *w;
+	char key[32];
+
+	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "key.%u", i);
+		sc_trace_writer_meta(w, key, key + 4);
+		sc_trace_writer_clock(w, i, i + 1);
+		sc_trace_writer_gap(w, SC_EV_COPY, i, i, i, key);
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	fixture_load(scratch_path, &trace);
+	ck_assert_uint_eq(trace.meta.n, n);
+	ck_assert_uint_eq(trace.clocks.n, n);
+	ck_assert_uint_eq(trace.gaps.n, n);
+	ck_assert_str_eq(trace.meta.at[n - 1].value, "2999");
+	ck_assert_str_eq(trace.gaps.at[n - 1].reason, "key.2999");
+	sc_trace_release(&trace);
+}
+END_TEST
+
+START_TEST(test_equal_entries_have_one_id)
+{
+	struct sc_trace_lane lane = {.is_stream = 1, .stream = 7};
+	struct sc_trace_config config = {.registers = 3};
+	struct sc_trace_comm comm = {.seq = 1};
+	struct sc_trace_writer *w;
+	uint32_t first;
+
+	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
+	ck_assert_uint_eq(sc_trace_writer_string(w, "", 0), SC_TRACE_NO_ID);
+	first = sc_trace_writer_string(w, "gemm", 4);
+	ck_assert_uint_ne(first, SC_TRACE_NO_ID);
+	ck_assert_uint_eq(sc_trace_writer_string(w, "gemms", 4), first);
+	ck_assert_uint_eq(sc_trace_writer_string(w, "gemm\0x", 6), first);
+	ck_assert_uint_ne(sc_trace_writer_string(w, "gemms", 5), first);
+	ck_assert_uint_eq(sc_trace_writer_lane(w, &lane), 1);
+	ck_assert_uint_eq(sc_trace_writer_lane(w, &lane), 1);
+	lane.stream = 8;
+	ck_assert_uint_eq(sc_trace_writer_lane(w, &lane), 2);
+	ck_assert_uint_eq(sc_trace_writer_config(w, &config), 1);
+	ck_assert_uint_eq(sc_trace_writer_config(w, &config), 1);
+	ck_assert_uint_eq(sc_trace_writer_comm(w, &comm), 1);
+	comm.seq = 2;
+	ck_assert_uint_eq(sc_trace_writer_comm(w, &comm), 2);
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+}
+END_TEST
+
+/* Many and long strings: several frames; longer than 64 KiB is cut. */
+START_TEST(test_long_strings)
+{
+	const size_t n_long = 70000, n_strings = 20000;
+	struct sc_trace_writer *w;
+	char *big = malloc(n_long), name[32];
+
+	ck_assert_ptr_nonnull(big);
+	memset(big, 'x', n_long);
+	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		big[0] = (char)('a' + i);
+		ck_assert_uint_eq(sc_trace_writer_string(w, big, n_long), i + 1);
+	}
+	for (unsigned i = 0; i < n_strings; i++) {
+		snprintf(name, sizeof(name), "name %u", i);
+		sc_trace_writer_string(w, name, strlen(name));
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	fixture_load(scratch_path, &trace);
+	ck_assert_uint_eq(trace.strings.n, 1 + 8 + n_strings);
+	ck_assert_uint_eq(strlen(trace.strings.at[8]), SC_FRAME_MAX_STRING);
+	ck_assert_int_eq(trace.strings.at[8][0], 'h');
+	ck_assert_str_eq(trace.strings.at[8 + n_strings], "name 19999");
+	sc_trace_release(&trace);
+	free(big);
+}
+END_TEST
+
+/* --- parts of a file --- */
+
+START_TEST(test_classes)
+{
+	struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_MARK};
+
+	fixture_write(scratch_path, 320);
+	ck_assert_int_eq(sc_trace_load(scratch_path, &opts, &trace, &err), 0);
+	ck_assert_uint_eq(trace.events.n, 2 * 320 / SC_N_EVENT_CLASSES);
+	for (size_t i = 0; i < trace.events.n; i++)
+		ck_assert(opts.classes >> trace.events.at[i].cls & 1);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+START_TEST(test_window)
+{
+	struct sc_trace_load_opts opts = {.first_ns = 50000, .last_ns = 60000};
+	unsigned n_inside = 0;
+
+	fixture_write(scratch_path, 320);
+	for (unsigned i = 0; i < 320; i++) {
+		struct sc_trace_event e = fixture_event(i);
+
+		n_inside += e.start_ns <= 60000 && e.start_ns + e.dur_ns >= 50000;
+	}
+	ck_assert_int_eq(sc_trace_load(scratch_path, &opts, &trace, &err), 0);
+	ck_assert_uint_gt(n_inside, 10);
+	ck_assert_uint_eq(trace.events.n, n_inside);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+START_TEST(test_tables_only)
+{
+	struct sc_trace_load_opts opts = {.skip_events = true};
+
+	fixture_write(scratch_path, 320);
+	ck_assert_int_eq(sc_trace_load(scratch_path, &opts, &trace, &err), 0);
+	ck_assert_uint_eq(trace.events.n, 0);
+	ck_assert_uint_gt(trace.strings.n, 100);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+static int add_up(void *ctx, const struct sc_trace *tables, const struct sc_trace_event *event,
+		  struct sc_err *failed)
+{
+	int64_t *sum = ctx;
+
+	ck_assert_uint_lt(event->name, tables->strings.n);
+	ck_assert_str_ne(tables->strings.at[event->name], "");
+	sum[0]++;
+	sum[1] += event->dur_ns;
+	return sum[0] == sum[2] ? sc_err_set(failed, SC_EVALUE, "enough") : 0;
+}
+
+START_TEST(test_scan)
+{
+	int64_t sum[3] = {0}, want = 0;
+
+	fixture_write(scratch_path, 20000);
+	for (unsigned i = 0; i < 20000; i++)
+		want += fixture_event(i).dur_ns;
+	ck_assert_int_eq(sc_trace_scan(scratch_path, add_up, sum, &trace, &err), 0);
+	ck_assert_int_eq(sum[0], 20000);
+	ck_assert_int_eq(sum[1], want);
+	ck_assert_uint_eq(trace.events.n, 0);
+	sc_trace_release(&trace);
+	memset(sum, 0, sizeof(sum));
+	sum[2] = 77;
+	ck_assert_int_eq(sc_trace_scan(scratch_path, add_up, sum, &trace, &err), -SC_EVALUE);
+	ck_assert_int_eq(sum[0], 77);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+static void expect_stat(const struct sc_trace_info *info, int64_t n)
+{
+	int64_t first = INT64_MAX, last = INT64_MIN;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct sc_trace_event e = fixture_event(i);
+
+		first = e.start_ns < first ? e.start_ns : first;
+		last = e.start_ns + e.dur_ns > last ? e.start_ns + e.dur_ns : last;
+	}
+	ck_assert_int_eq(info->counts.total, n);
+	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++)
+		ck_assert_int_eq(info->counts.n[cls], n / SC_N_EVENT_CLASSES);
+	ck_assert_int_eq(info->first_ns, first);
+	ck_assert_int_eq(info->last_ns, last);
+}
+
+/* By the index, and by a scan when there is none. */
+START_TEST(test_stat)
+{
+	struct sc_trace_info info;
+	unsigned char *bytes;
+	size_t n;
+
+	fixture_write(scratch_path, 3200);
+	ck_assert_int_eq(sc_trace_stat(scratch_path, &trace, &info, &err), 0);
+	expect_stat(&info, 3200);
+	ck_assert(!trace.partial);
+	sc_trace_release(&trace);
+	bytes = bytes_read(scratch_path, &n);
+	ck_assert_int_eq(info.file_bytes, (int64_t)n);
+	bytes_write(scratch_path, bytes, n - SC_FRAME_HEADER_BYTES);
+	ck_assert_int_eq(sc_trace_stat(scratch_path, &trace, &info, &err), 0);
+	expect_stat(&info, 3200);
+	ck_assert(trace.partial);
+	ck_assert_int_eq(trace.n_bad_frames, 0);
+	sc_trace_release(&trace);
+	free(bytes);
+}
+END_TEST
+
+/* --- cut and damaged files --- */
+
+/* Puts the checksum of a frame's header right. */
+static void seal(unsigned char *frame)
+{
+	uint32_t crc = sc_crc32c(0, frame, SC_FRAME_HEADER_BYTES - 4);
+
+	for (unsigned i = 0; i < 4; i++)
+		frame[SC_FRAME_HEADER_BYTES - 4 + i] = (unsigned char)(crc >> (8 * i));
+}
+
+/* The first frame of a type in a file. */
+static unsigned char *find_frame(unsigned char *bytes, unsigned type)
+{
+	struct sc_frame_header header;
+	size_t at = SC_FILE_HEADER_BYTES;
+
+	ck_assert(sc_frame_header_get(bytes + at, &header));
+	while (header.type != type) {
+		at += sc_frame_bytes(&header);
+		ck_assert(sc_frame_header_get(bytes + at, &header));
+	}
+	return bytes + at;
+}
+
+/* Every event that is there is one of the fixture, whole. */
+static void expect_subset(unsigned n_most)
+{
+	ck_assert_uint_le(trace.events.n, n_most);
+	for (size_t k = 0; k < trace.events.n; k++) {
+		const struct sc_trace_event *got = &trace.events.at[k];
+		unsigned i = got->correlation / 3;
+		struct sc_trace_event want;
+
+		ck_assert_uint_lt(i, n_most);
+		want = fixture_event(i);
+		ck_assert_int_eq(got->start_ns, want.start_ns);
+		ck_assert_int_eq(got->dur_ns, want.dur_ns);
+		ck_assert_uint_eq(got->cls, want.cls);
+		ck_assert_int_eq(got->aux0, want.aux0);
+	}
+}
+
+/* Whole frames that end at or before `end`: their events, and whether it ends at a frame. */
+static size_t whole_events(const unsigned char *bytes, size_t end)
+{
+	struct sc_frame_header header;
+	size_t at = SC_FILE_HEADER_BYTES, n = 0;
+
+	while (at + SC_FRAME_HEADER_BYTES <= end && sc_frame_header_get(bytes + at, &header)) {
+		if (at + SC_FRAME_HEADER_BYTES + header.n_payload > end)
+			break;
+		n += header.type == SC_FRAME_EVENTS ? header.count : 0;
+		at += sc_frame_bytes(&header);
+	}
+	return n;
+}
+
+START_TEST(test_cut_anywhere)
+{
+	unsigned char *bytes;
+	size_t n, most = 0;
+
+	fixture_write(scratch_path, 200);
+	bytes = bytes_read(scratch_path, &n);
+	for (size_t end = 0; end < n; end++) {
+		bytes_write(scratch_path, bytes, end);
+		memset(&err, 0, sizeof(err));
+		if (end < SC_FILE_HEADER_BYTES) {
+			ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err),
+					 -SC_EFORMAT);
+			continue;
+		}
+		ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), 0);
+		ck_assert(trace.partial);
+		ck_assert_int_eq(trace.n_bad_frames, 0);
+		ck_assert_uint_eq(trace.events.n, whole_events(bytes, end));
+		expect_subset(200);
+		most = trace.events.n > most ? trace.events.n : most;
+		sc_trace_release(&trace);
+	}
+	ck_assert_uint_eq(most, 200);
+	free(bytes);
+}
+END_TEST
+
+/* A changed byte costs the frame that it is in, and no other. */
+START_TEST(test_damage_anywhere)
+{
+	unsigned char *bytes;
+	size_t n, n_least = 200;
+
+	fixture_write(scratch_path, 200);
+	bytes = bytes_read(scratch_path, &n);
+	for (size_t at = SC_FILE_HEADER_BYTES; at < n; at++) {
+		bytes[at] ^= 0x41;
+		bytes_write(scratch_path, bytes, n);
+		bytes[at] ^= 0x41;
+		ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), 0);
+		ck_assert_int_le(trace.n_bad_frames, 1);
+		expect_subset(200);
+		n_least = trace.events.n < n_least ? trace.events.n : n_least;
+		sc_trace_release(&trace);
+	}
+	ck_assert_uint_eq(n_least, 200 - 200 / SC_N_EVENT_CLASSES - 1);
+	free(bytes);
+}
+END_TEST
+
+/* Tables stand twice in a file that is much larger than they are. */
+START_TEST(test_damaged_tables)
+{
+	static const unsigned types[] = {SC_FRAME_STRINGS, SC_FRAME_LANES, SC_FRAME_CONFIGS,
+					 SC_FRAME_COMMS, SC_FRAME_IDENTITY};
+	struct sc_trace_writer *w;
+	unsigned char *bytes;
+	size_t n;
+
+	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
+	for (unsigned i = 0; i < 100000; i++) {
+		struct sc_trace_event event = fixture_event(i);
+
+		fixture_tables(w, i % 50, &event);
+		event.start_ns += i * 7919 % 10007; /* so that events take some room */
+		sc_trace_writer_add(w, &event);
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	bytes = bytes_read(scratch_path, &n);
+	find_frame(bytes, types[_i])[SC_FRAME_HEADER_BYTES + 1] ^= 0x55;
+	bytes_write(scratch_path, bytes, n);
+	fixture_load(scratch_path, &trace);
+	ck_assert_int_eq(trace.n_bad_frames, 1);
+	ck_assert_int_eq(trace.identity.rank, fixture_identity.rank);
+	ck_assert_uint_eq(trace.events.n, 100000);
+	for (size_t i = 0; i < trace.events.n; i++) {
+		ck_assert_str_ne(text(trace.events.at[i].name), "");
+		ck_assert_uint_ne(trace.events.at[i].lane, 0);
+		ck_assert(trace.events.at[i].cls != SC_EV_KERNEL || trace.events.at[i].config);
+		ck_assert(trace.events.at[i].cls != SC_EV_COMM || trace.events.at[i].comm);
+	}
+	sc_trace_release(&trace);
+	free(bytes);
+}
+END_TEST
+
+/* Bytes of a block device that were never written. */
+START_TEST(test_hole_in_the_middle)
+{
+	unsigned char *bytes;
+	size_t n;
+
+	fixture_write(scratch_path, 4000);
+	bytes = bytes_read(scratch_path, &n);
+	memset(bytes + n / 3, 0, n / 4);
+	bytes_write(scratch_path, bytes, n);
+	fixture_load(scratch_path, &trace);
+	ck_assert(!trace.partial);
+	ck_assert_int_gt(trace.n_bad_frames, 1);
+	ck_assert_uint_gt(trace.events.n, 500);
+	expect_subset(4000);
+	sc_trace_release(&trace);
+	/* Without the index, the frames lost are counted all the same. */
+	bytes_write(scratch_path, bytes, n - SC_FRAME_HEADER_BYTES);
+	fixture_load(scratch_path, &trace);
+	ck_assert(trace.partial);
+	ck_assert_int_gt(trace.n_bad_frames, 1);
+	ck_assert_uint_gt(trace.events.n, 500);
+	sc_trace_release(&trace);
+	free(bytes);
+}
+END_TEST
+
+START_TEST(test_zeros_behind_a_cut)
+{
+	unsigned char *bytes;
+	size_t n;
+
+	fixture_write(scratch_path, 200);
+	bytes = bytes_read(scratch_path, &n);
+	memset(bytes + n - 2 * SC_FRAME_HEADER_BYTES, 0, 2 * SC_FRAME_HEADER_BYTES + 999);
+	bytes_write(scratch_path, bytes, n + 999);
+	fixture_load(scratch_path, &trace);
+	ck_assert(trace.partial);
+	ck_assert_uint_eq(trace.events.n, 200);
+	sc_trace_release(&trace);
+	free(bytes);
+}
+END_TEST
+
+/* --- other versions --- */
+
+START_TEST(test_unknown_frames_and_classes)
+{
+	unsigned char *bytes, *clocks, *events;
+	size_t n;
+
+	fixture_write(scratch_path, 200);
+	bytes = bytes_read(scratch_path, &n);
+	clocks = find_frame(bytes, SC_FRAME_CLOCKS);
+	clocks[4] = 200;
+	seal(clocks);
+	events = find_frame(bytes, SC_FRAME_EVENTS);
+	events[6] = SC_N_EVENT_CLASSES;
+	seal(events);
+	bytes_write(scratch_path, bytes, n - SC_FRAME_HEADER_BYTES); /* the index knows them */
+	fixture_load(scratch_path, &trace);
+	ck_assert_int_eq(trace.n_bad_frames, 0);
+	ck_assert_uint_eq(trace.clocks.n, 0);
+	ck_assert_uint_eq(trace.events.n, 200 - 200 / SC_N_EVENT_CLASSES - 1);
+	sc_trace_release(&trace);
+	free(bytes);
+}
+END_TEST
+
+START_TEST(test_version)
+{
+	unsigned char bytes[SC_FILE_HEADER_BYTES];
+	uint32_t crc;
+
+	sc_file_header_put(bytes);
+	bytes[8] = 9;
+	crc = sc_crc32c(0, bytes, 12);
+	for (unsigned i = 0; i < 4; i++)
+		bytes[12 + i] = (unsigned char)(crc >> (8 * i));
+	bytes_write(scratch_path, bytes, sizeof(bytes));
+	ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), -SC_EUNSUPPORTED);
+	ck_assert_str_eq(err.text, "a trace of version 9; this stepcast reads version 1");
+	ck_assert_str_eq(err.file, scratch_path);
+}
+END_TEST
+
+static const char *const others[] = {"", "{", "{\"traceEvents\": [ {\"ph\": \"X\"} ] }",
+				     "SQLite format 3 and more bytes"};
+
+START_TEST(test_not_ours)
+{
+	bytes_write(scratch_path, others[_i], strlen(others[_i]));
+	ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), -SC_EFORMAT);
+	ck_assert_str_eq(err.text,
+			 "not a trace of stepcast; other traces are read by stepcast import");
+}
+END_TEST
+
+START_TEST(test_not_a_file)
+{
+	ck_assert_int_eq(sc_trace_load("no/such/file", NULL, &trace, &err), -SC_EIO);
+	memset(&err, 0, sizeof(err));
+	ck_assert_int_eq(sc_trace_load(scratch_dir, NULL, &trace, &err), -SC_EIO);
+	memset(&err, 0, sizeof(err));
+	ck_assert_int_eq(sc_trace_load("/dev/null", NULL, &trace, &err), -SC_EIO);
+}
+END_TEST
+
+/* --- hostile files: right checksums, wrong contents --- */
+
+/* An index that names the same frame many times is not believed. */
+START_TEST(test_index_repeats_a_frame)
+{
+	struct sc_frame_coder *coder = sc_frame_coder_create();
+	struct sc_frame_place places[1000];
+	struct sc_frame_header header;
+	unsigned char *bytes, *end;
+	size_t n, at;
+	FILE *file;
+
+	ck_assert_ptr_nonnull(coder);
+	fixture_write(scratch_path, 160);
+	bytes = bytes_read(scratch_path, &n);
+	end = find_frame(bytes, SC_FRAME_EVENTS);
+	ck_assert(sc_frame_header_get(end, &header));
+	for (size_t i = 0; i < 1000; i++)
+		places[i] = sc_frame_place(&header, (int64_t)(end - bytes));
+	at = (size_t)(find_frame(bytes, SC_FRAME_INDEX) - bytes);
+	bytes_write(scratch_path, bytes, at);
+	file = fopen(scratch_path, "ab");
+	ck_assert_ptr_nonnull(file);
+	sc_frame_put_table(coder, SC_FRAME_INDEX, 0, places, 1000);
+	fwrite(coder->out, 1, coder->n_out, file);
+	sc_frame_put_end(coder, (int64_t)at);
+	fwrite(coder->out, 1, coder->n_out, file);
+	ck_assert_int_eq(fclose(file), 0);
+	fixture_load(scratch_path, &trace);
+	ck_assert_uint_eq(trace.events.n, 160);
+	sc_trace_release(&trace);
+	sc_frame_coder_destroy(coder);
+	free(bytes);
+}
+END_TEST
+
+/* Ids that no table has become 0; a table that begins far behind the others is left out. */
+START_TEST(test_ids_out_of_range)
+{
+	struct sc_frame_coder *coder = sc_frame_coder_create();
+	struct sc_trace_lane lane = {.name = 77, .stream = 5};
+	struct sc_trace_event event = {.name = 9, .lane = 9, .config = UINT32_MAX, .comm = 1,
+				       .shapes = 3};
+	uint8_t header[SC_FILE_HEADER_BYTES];
+	FILE *file = fopen(scratch_path, "wb");
+
+	ck_assert_ptr_nonnull(coder);
+	ck_assert_ptr_nonnull(file);
+	sc_file_header_put(header);
+	fwrite(header, 1, sizeof(header), file);
+	sc_frame_put_table(coder, SC_FRAME_LANES, 1, &lane, 1);
+	fwrite(coder->out, 1, coder->n_out, file);
+	sc_frame_put_table(coder, SC_FRAME_LANES, INT32_MAX, &lane, 1);
+	fwrite(coder->out, 1, coder->n_out, file);
+	sc_frame_put_table(coder, SC_FRAME_LANES, -5, &lane, 1);
+	fwrite(coder->out, 1, coder->n_out, file);
+	sc_frame_put_events(coder, &event, 1);
+	fwrite(coder->out, 1, coder->n_out, file);
+	ck_assert_int_eq(fclose(file), 0);
+	fixture_load(scratch_path, &trace);
+	ck_assert_int_eq(trace.n_bad_frames, 2);
+	ck_assert_uint_eq(trace.lanes.n, 2);
+	ck_assert_int_eq(trace.lanes.at[1].stream, 5);
+	ck_assert_uint_eq(trace.lanes.at[1].name, 0);
+	ck_assert_uint_eq(trace.events.n, 1);
+	ck_assert_uint_eq(trace.events.at[0].name, 0);
+	ck_assert_uint_eq(trace.events.at[0].lane, 0);
+	ck_assert_uint_eq(trace.events.at[0].config, 0);
+	ck_assert_int_eq(trace.lanes.at[0].device, -1);
+	sc_trace_release(&trace);
+	sc_frame_coder_destroy(coder);
+}
+END_TEST
+
+START_TEST(test_disk_full)
+{
+	struct sc_trace_writer *w;
+
+	ck_assert_int_eq(sc_trace_writer_create("/dev/full", &fixture_identity, &w, &err), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		struct sc_trace_event event = fixture_event(i);
+
+		sc_trace_writer_add(w, &event);
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), -SC_EIO);
+	ck_assert_str_eq(err.text, "cannot write: No space left on device");
+	ck_assert_str_eq(err.file, "/dev/full");
+}
+END_TEST
+
+/* --- runs --- */
+
+START_TEST(test_list)
+{
+	static const struct {
+		const char *name;
+		int32_t rank;
+	} files[] = {{"z", 0}, {"b", 10}, {"a", -1}, {"c", 2}, {"d", 2}};
+	struct sc_arena arena;
+	const char *const *paths;
+	char path[192];
+	size_t n;
+
+	sc_arena_init(&arena, 4096);
+	ck_assert_int_eq(sc_trace_list(scratch_dir, &arena, &paths, &n, &err), -SC_EVALUE);
+	ck_assert_str_eq(err.text, "no trace here (*.sctrace)");
+	memset(&err, 0, sizeof(err));
+	for (size_t i = 0; i < 5; i++) {
+		struct sc_trace_identity identity = fixture_identity;
+		struct sc_trace_writer *w;
+
+		snprintf(path, sizeof(path), "%s/%s.sctrace", scratch_dir, files[i].name);
+		ck_assert_int_eq(sc_trace_writer_create(path, &identity, &w, &err), 0);
+		identity.rank = files[i].rank; /* known late: the last one holds */
+		sc_trace_writer_identity(w, &identity);
+		ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	}
+	snprintf(path, sizeof(path), "%s/", scratch_dir);
+	ck_assert_int_eq(sc_trace_list(path, &arena, &paths, &n, &err), 0);
+	ck_assert_uint_eq(n, 5);
+	for (size_t i = 0; i < 5; i++) {
+		snprintf(path, sizeof(path), "%s/%c.sctrace", scratch_dir, "zcdba"[i]);
+		ck_assert_str_eq(paths[i], path);
+	}
+	ck_assert_int_eq(sc_trace_list(path, &arena, &paths, &n, &err), 0);
+	ck_assert_uint_eq(n, 1);
+	ck_assert_str_eq(paths[0], path);
+	ck_assert_int_eq(sc_trace_list("no/such", &arena, &paths, &n, &err), -SC_EIO);
+	sc_arena_release(&arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("trace_file");
+	TCase *tcase = tcase_create("trace_file");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, test_round_trip, 0, sizeof(sizes) / sizeof(sizes[0]));
+	tcase_add_test(tcase, test_facts);
+	tcase_add_test(tcase, test_many_facts);
+	tcase_add_test(tcase, test_equal_entries_have_one_id);
+	tcase_add_test(tcase, test_long_strings);
+	tcase_add_test(tcase, test_classes);
+	tcase_add_test(tcase, test_window);
+	tcase_add_test(tcase, test_tables_only);
+	tcase_add_test(tcase, test_scan);
+	tcase_add_test(tcase, test_stat);
+	tcase_add_test(tcase, test_cut_anywhere);
+	tcase_add_test(tcase, test_damage_anywhere);
+	tcase_add_loop_test(tcase, test_damaged_tables, 0, 5);
+	tcase_add_test(tcase, test_hole_in_the_middle);
+	tcase_add_test(tcase, test_zeros_behind_a_cut);
+	tcase_add_test(tcase, test_unknown_frames_and_classes);
+	tcase_add_test(tcase, test_version);
+	tcase_add_loop_test(tcase, test_not_ours, 0, sizeof(others) / sizeof(others[0]));
+	tcase_add_test(tcase, test_not_a_file);
+	tcase_add_test(tcase, test_index_repeats_a_frame);
+	tcase_add_test(tcase, test_ids_out_of_range);
+	tcase_add_test(tcase, test_disk_full);
+	tcase_add_test(tcase, test_list);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
