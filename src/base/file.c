@@ -112,3 +112,36 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 	*n_out = buffer.n;
 	return 0;
 }
+
+static int make_one(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, 0777) == 0)
+		return 0;
+	if (errno == EEXIST && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		errno = ENOTDIR;
+	return errno == EEXIST ? 0 : -1;
+}
+
+int sc_make_folder(const char *path, struct sc_err *err)
+{
+	size_t n = strlen(path);
+	char *part = sc_xmalloc(n + 1);
+	int failed = 0;
+
+	memcpy(part, path, n + 1);
+	for (size_t i = 1; i < n && !failed; i++) {
+		if (part[i] != '/')
+			continue;
+		part[i] = '\0';
+		failed = make_one(part);
+		part[i] = '/';
+	}
+	failed = failed || make_one(part);
+	free(part);
+	if (failed)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot make the folder: %s",
+				 strerror(errno));
+	return 0;
+}

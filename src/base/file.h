@@ -1,4 +1,4 @@
-/* Whole files into memory, plain or gzip (by content), with a limit on what comes out. */
+/* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders. */
 #ifndef SC_BASE_FILE_H
 #define SC_BASE_FILE_H
 
@@ -9,5 +9,8 @@
 /* On success *out has *n_out bytes and a NUL after them; the caller frees it. More than max_bytes,
  * packed or unpacked, is SC_ELIMIT, found without reading on. */
 int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err);
+
+/* Makes a folder, and those above it that are missing; one that is there is fine. */
+int sc_make_folder(const char *path, struct sc_err *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -241,12 +242,10 @@ static int run_child(char **command, int *exit_code, struct sc_err *err)
 
 static int make_dir(const char *dir, char *absolute, struct sc_err *err)
 {
-	struct stat info;
+	int rc = sc_make_folder(dir, err);
 
-	if (mkdir(dir, 0777) && errno != EEXIST)
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "cannot create: %s", strerror(errno));
-	if (stat(dir, &info) || !S_ISDIR(info.st_mode))
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "not a directory");
+	if (rc)
+		return rc;
 	if (!realpath(dir, absolute)) /* the command may work elsewhere */
 		return sc_err_at(err, SC_EIO, dir, 0, 0, "%s", strerror(errno));
 	return 0;

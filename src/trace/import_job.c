@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/num.h"
 #include "base/units.h"
 #include "trace/import_priv.h"
@@ -368,10 +368,9 @@ static int import_job(const char *path, const char *dir, const struct sc_import_
 	n = snprintf(out, sizeof(out), "%s/%s%s", dir, stem, SC_TRACE_SUFFIX);
 	if (n < 0 || (size_t)n >= sizeof(out))
 		return sc_err_set(err, SC_ELIMIT, "the path is too long: %.64s...", dir);
-	if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "cannot make the folder: %s",
-				 strerror(errno));
-	rc = sc_trace_writer_create(out, &identity, &r.writer, err);
+	rc = sc_make_folder(dir, err);
+	if (rc == 0)
+		rc = sc_trace_writer_create(out, &identity, &r.writer, err);
 	if (rc)
 		return rc;
 	rc = read_file(&r, opts, err);

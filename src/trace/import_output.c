@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "trace/import_priv.h"
 
 static const char *base_name(const char *path)
@@ -96,10 +96,9 @@ int sc_import_output_create(struct sc_import_output *out, const char *in_path, c
 	n = snprintf(out->tmp, sizeof(out->tmp), "%s/.%s.%ld.part", dir, stem, (long)getpid());
 	if (n < 0 || (size_t)n >= sizeof(out->tmp))
 		return sc_err_at(err, SC_EIO, dir, 0, 0, "the name of the folder is too long");
-	if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+	if (sc_make_folder(dir, err)) {
 		out->tmp[0] = '\0';
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "cannot make the folder: %s",
-				 strerror(errno));
+		return -SC_EIO;
 	}
 	return sc_trace_writer_create(out->tmp, &out->identity, &out->writer, err);
 }
