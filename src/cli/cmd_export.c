@@ -3,10 +3,14 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "predict/trace_tables.h"
 #include "trace/export.h"
 #include "trace/trace_file.h"
 
-static const char *const FORMATS[] = {"chrome", "csv", NULL}; /* as enum sc_export_format */
+/* As enum sc_export_format, then as enum sc_trace_table. */
+static const char *const FORMATS[] = {"chrome", "csv",      "ops", "collectives",
+				      "host",   "overlaps", NULL};
+enum { FIRST_TABLE = SC_EXPORT_CSV + 1 };
 
 struct export_args {
 	struct sc_common common;
@@ -21,7 +25,8 @@ static const struct sc_option OPTIONS[] = {
 	 .arg = "chrome|csv",
 	 .offset = AT(format),
 	 .choices = FORMATS,
-	 .help = "chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; or csv"},
+	 .help = "chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; csv: "
+		 "events; ops, collectives, host, overlaps: tables of what was measured"},
 	{.name = "rank",
 	 .kind = SC_ARG_INT,
 	 .arg = "R",
@@ -33,7 +38,7 @@ static const struct sc_option OPTIONS[] = {
 };
 
 struct result {
-	enum sc_export_format format;
+	int format;
 	const char *const *files;
 	size_t n;
 };
@@ -42,7 +47,10 @@ static int put_result(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct result *result = ctx;
 
-	return sc_export(result->format, result->files, result->n, out, err);
+	if (result->format >= FIRST_TABLE)
+		return sc_trace_table_write((enum sc_trace_table)(result->format - FIRST_TABLE),
+					    result->files, result->n, NULL, out, err);
+	return sc_export((enum sc_export_format)result->format, result->files, result->n, out, err);
 }
 
 /* Keeps the files of the rank that is asked for. */
@@ -70,7 +78,7 @@ static int choose_rank(int64_t rank, const char *const *files, size_t n, const c
 
 static int export_traces(const struct export_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	struct result result = {.format = (enum sc_export_format)args->format};
+	struct result result = {.format = args->format};
 	const char *const *files;
 	const char **chosen;
 	size_t n;
@@ -92,7 +100,8 @@ static int run_export(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE", &exit_code) &&
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE",
+			       &exit_code) &&
 	    export_traces(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
@@ -101,12 +110,15 @@ static int run_export(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_export = {
 	.name = "export",
-	.summary = "write traces as Chrome/Perfetto JSON or CSV",
-	.synopsis = "(DIR|FILE) [--format chrome|csv] [--rank R] [--output FILE]",
+	.summary = "write traces as Chrome/Perfetto JSON or CSV, or tables of measured times",
+	.synopsis = "(DIR|FILE) [--format FORMAT] [--rank R] [--output FILE]",
 	.details =
 		"chrome has the names, categories and arguments of PyTorch's profiler; with one rank it "
 		"is read by HTA as it is. With several ranks each gets processes of its own, on the clock of "
 		"its host. csv has one event a row, with times in UTC nanoseconds.\n\n"
+		"ops has matrix products with their shapes, and collectives their sizes and times without "
+		"waiting, in the columns that fit reads; host the time around launches (T1 to T5 of Lin et "
+		"al. 2024), overlaps kernels that run beside collectives, with their times alone.\n\n"
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,

@@ -87,8 +87,9 @@ static void put_identity(struct sc_strbuf *out, const struct file_info *file)
 static void put_state(struct sc_strbuf *out, const struct file_info *file)
 {
 	put_row(out, "state");
-	sc_strbuf_append(out, file->tables.partial ? "partial: it was not ended; what is whole counts"
-						   : "complete");
+	sc_strbuf_append(out, file->tables.partial
+				      ? "partial: it was not ended; what is whole counts"
+				      : "complete");
 	if (file->tables.n_bad_frames)
 		sc_strbuf_printf(out, "; %" PRId64 " damaged frames skipped",
 				 file->tables.n_bad_frames);
@@ -320,7 +321,8 @@ static int check_damage(const struct info_args *args, const struct run_info *run
 		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
 	if (!args->check || !n_damaged)
 		return SC_EXIT_DONE;
-	fprintf(stderr, "check failed: %zu of %zu files are damaged or partial\n", n_damaged, run->n);
+	fprintf(stderr, "check failed: %zu of %zu files are damaged or partial\n", n_damaged,
+		run->n);
 	return SC_EXIT_CHECK;
 }
 
@@ -363,7 +365,8 @@ static int run_info(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE", &exit_code) &&
+	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE",
+			       &exit_code) &&
 	    info(&args, &arena, &exit_code, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);

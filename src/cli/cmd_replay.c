@@ -15,7 +15,7 @@ struct replay_args {
 	struct sc_arg_list scales, replaces, sets;
 	int64_t without_rank, step, jobs;
 	int gaps, what_if, json;
-	const char *timeline;
+	const char *timeline, *cluster, *range;
 };
 
 static const char *const GAPS[] = {[SC_GAPS_AUTO] = "auto",
@@ -66,6 +66,17 @@ static const struct sc_option OPTIONS[] = {
 	 .min = 0,
 	 .max = MAX_RANK,
 	 .help = "whose critical path and timeline are shown (default: that of the median time)"},
+	{.name = "cluster",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "CONFIG",
+	 .offset = AT(cluster),
+	 .help = "the config whose GPUs and network our models are asked about"},
+	{.name = "iteration-range",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(range),
+	 .help = "the NVTX range or annotation that is an iteration (default: ProfilerStep, else what "
+		 "repeats)"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{.name = "timeline",
 	 .kind = SC_ARG_TEXT,
@@ -157,6 +168,7 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	opts->without_rank = args->without_rank;
 	opts->gaps = (enum sc_replay_gaps)args->gaps;
 	opts->no_what_if = !args->what_if;
+	opts->range = args->range;
 	opts->show_step = args->step;
 	opts->jobs = args->jobs > 0 ? (unsigned)args->jobs : sc_cpu_count();
 	return rc;
@@ -179,12 +191,35 @@ static int write_result(const struct replay_args *args, const struct sc_replay_r
 	return rc;
 }
 
-static int replay(const struct replay_args *args, struct sc_arena *arena, struct sc_err *err)
+/* The config of --cluster, or NULL. */
+static int load_cluster(const struct replay_args *args, struct sc_catalog *catalog,
+			struct sc_arena *arena, const struct sc_request **out, struct sc_err *err)
+{
+	const struct sc_arg_list no_sets = {0};
+	struct sc_request *request;
+	struct sc_config config;
+	int rc;
+
+	if (!args->cluster)
+		return 0;
+	request = sc_arena_calloc(arena, 1, sizeof(*request));
+	rc = sc_cli_config(args->cluster, &no_sets, arena, &config, err);
+	if (rc == 0)
+		rc = sc_config_resolve(&config, catalog, args->cluster, request, err);
+	if (rc == 0)
+		*out = request;
+	return rc;
+}
+
+static int replay(const struct replay_args *args, struct sc_catalog *catalog,
+		  struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_replay_result *result = sc_arena_calloc(arena, 1, sizeof(*result));
 	struct sc_replay_opts opts;
 	int rc = parse_opts(args, arena, &opts, err);
 
+	if (rc == 0)
+		rc = load_cluster(args, catalog, arena, &opts.cluster, err);
 	if (rc == 0)
 		rc = sc_replay(args->common.words.at[0], &opts, result, err);
 	if (rc)
@@ -199,15 +234,17 @@ static int run_replay(const struct sc_command *command, int argc, char **argv)
 {
 	struct replay_args args = {.without_rank = -1, .step = -1, .what_if = 1};
 	struct sc_err err = {.code = SC_OK};
+	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR of traces",
 			       &exit_code) &&
-	    replay(&args, &arena, &err))
+	    replay(&args, catalog, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
+	sc_catalog_destroy(catalog);
 	return exit_code;
 }
 

@@ -36,6 +36,8 @@ struct sc_replay_opts {
 	enum sc_replay_gaps gaps; /* of changed replays; AUTO: typical */
 	bool no_what_if;          /* only the iterations, and the changes */
 	int64_t show_step; /* whose path and timeline are kept; -1 = that of the median time */
+	const struct sc_request *cluster; /* whose network SC_REPLAY_MODEL asks, or NULL */
+	const char *range; /* name of the range that is an iteration; NULL: as the source has them */
 	unsigned jobs;     /* threads; 0 = 1 */
 };
 void sc_replay_opts_init(struct sc_replay_opts *opts);
@@ -116,6 +118,7 @@ struct sc_replay_source {
 		   struct sc_replay_result *out, struct sc_err *err);
 };
 extern const struct sc_replay_source sc_replay_job; /* replay_job.c */
+extern const struct sc_replay_source sc_replay_streams; /* replay_streams.c */
 /* Replays the traces of a directory, or one file. */
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,
 	      struct sc_err *err);

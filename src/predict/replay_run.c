@@ -13,7 +13,7 @@
 
 enum { ARENA_BYTES = 64 << 10 };
 
-static const struct sc_replay_source *const SOURCES[] = {&sc_replay_job};
+static const struct sc_replay_source *const SOURCES[] = {&sc_replay_job, &sc_replay_streams};
 
 const char *const sc_replay_part_names[SC_N_PARTS] = {
 	[SC_PART_COMPUTE] = "compute",

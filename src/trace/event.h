@@ -81,4 +81,12 @@ struct sc_trace_event {
 	struct sc_trace_job job; /* JOB_OP */
 };
 
+/* Times are from INT64_MIN / 2 to INT64_MAX / 2, 146 years each way, so that no difference of two overflows.
+ * Writers of events see to it; readers take what is beyond as damage. */
+static inline bool sc_event_in_range(const struct sc_trace_event *event)
+{
+	return event->dur_ns >= 0 && event->start_ns >= INT64_MIN / 2 &&
+	       event->start_ns <= INT64_MAX / 2 - event->dur_ns;
+}
+
 #endif

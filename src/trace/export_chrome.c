@@ -72,7 +72,7 @@ static void put_metadata(struct chrome *c, const struct sc_trace_lane *lane, boo
 
 /* What the source said under such a key, or NULL. */
 __attribute__((format(printf, 2, 3))) static const char *said(const struct sc_trace *trace,
-							       const char *fmt, ...)
+							      const char *fmt, ...)
 {
 	char key[96];
 	va_list args;
@@ -381,8 +381,7 @@ static void put_flow(struct chrome *c, const struct sc_trace *trace,
 		return;
 	sc_json_stream_object(&c->json, NULL);
 	sc_json_stream_text(&c->json, "ph", ends ? "f" : "s");
-	sc_json_stream_int(&c->json, "id",
-			   (int64_t)((uint64_t)c->file << 32 | event->correlation));
+	sc_json_stream_int(&c->json, "id", (int64_t)((uint64_t)c->file << 32 | event->correlation));
 	put_place(c, trace, event);
 	sc_json_stream_text(&c->json, "cat", "ac2g");
 	sc_json_stream_text(&c->json, "name", "ac2g");

@@ -85,8 +85,8 @@ static bool use_index(struct sc_frame_file *file)
 	int64_t end_offset = file->n_bytes - SC_FRAME_HEADER_BYTES, index_offset, at;
 	int64_t end = SC_FILE_HEADER_BYTES;
 
-	if (end_offset < SC_FILE_HEADER_BYTES ||
-	    read_frame(file, end_offset, file->n_bytes) != 1 || file->header.type != SC_FRAME_END)
+	if (end_offset < SC_FILE_HEADER_BYTES || read_frame(file, end_offset, file->n_bytes) != 1 ||
+	    file->header.type != SC_FRAME_END)
 		return false;
 	index_offset = file->header.first;
 	if (index_offset < SC_FILE_HEADER_BYTES || index_offset > end_offset)
@@ -176,8 +176,9 @@ static int check_file_header(struct sc_frame_file *file, struct sc_err *err)
 	if (file->n_bytes >= SC_FILE_HEADER_BYTES && read_at(file->fd, 0, bytes, sizeof(bytes)))
 		kind = sc_file_header_get(bytes, &version);
 	if (kind == SC_FILE_OTHER)
-		return sc_err_at(err, SC_EFORMAT, file->path, 0, 0,
-				 "not a trace of stepcast; other traces are read by stepcast import");
+		return sc_err_at(
+			err, SC_EFORMAT, file->path, 0, 0,
+			"not a trace of stepcast; other traces are read by stepcast import");
 	if (kind == SC_FILE_OTHER_VERSION)
 		return sc_err_at(err, SC_EUNSUPPORTED, file->path, 0, 0,
 				 "a trace of version %u; this stepcast reads version %d",
@@ -189,7 +190,7 @@ static int open_file(struct sc_frame_file *file, struct sc_err *err)
 {
 	struct stat st;
 
-	file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (file->fd < 0 || fstat(file->fd, &st) != 0)
 		return sc_err_at(err, SC_EIO, file->path, 0, 0, "cannot read: %s", strerror(errno));
 	if (!S_ISREG(st.st_mode))

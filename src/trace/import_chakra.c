@@ -106,7 +106,7 @@ static const char *take_times(struct chakra_import *im, const struct chakra_node
 	    event->start_ns > INT64_MAX / 2000 || event->start_ns < INT64_MIN / 2000)
 		return "time out of range";
 	event->start_ns *= 1000;
-	return NULL;
+	return sc_event_in_range(event) ? NULL : "time out of range";
 }
 
 void chakra_write(struct chakra_import *im, const struct chakra_node *node)

@@ -37,9 +37,14 @@ static void write_node(struct kineto_import *im, const struct et_node *node)
 		im->has_origin = true;
 		im->origin_ns = node->ts_ns;
 	}
-	if (node->has_ts && __builtin_sub_overflow(node->ts_ns, im->origin_ns, &event.start_ns))
-		event.flags = SC_EVF_NO_TIME;
 	event.dur_ns = node->dur_ns;
+	if (node->has_ts && (__builtin_sub_overflow(node->ts_ns, im->origin_ns, &event.start_ns) ||
+			     !sc_event_in_range(&event))) {
+		event.flags = SC_EVF_NO_TIME;
+		event.start_ns = 0;
+	}
+	if (!sc_event_in_range(&event))
+		event.dur_ns = 0;
 	if (et_node_comm(&im->names, node, &comm))
 		event.comm = sc_trace_writer_comm(im->out.writer, &comm);
 	sc_trace_writer_add(im->out.writer, &event);

@@ -209,11 +209,11 @@ enum sc_scan_rc et_scan_node(struct sc_scan *scan, struct et_node *out)
 static struct sc_scan_value tensor_dtype(const struct sc_scan_value *types)
 {
 	struct sc_scan_value none = {.n = 0}, out = none;
-	const char *end = types->at + types->n;
-	const char *at = types->n ? memchr(types->at, '(', types->n) : NULL;
+	const char *at = types->n ? memchr(types->at, '(', types->n) : NULL, *end;
 
 	if (!at || at - types->at < 6 || memcmp(at - 6, "Tensor", 6) != 0)
 		return none;
+	end = types->at + types->n;
 	out.at = at + 1;
 	while (at < end && *at != ')')
 		at++;

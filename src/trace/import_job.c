@@ -14,12 +14,14 @@
 #include "base/file.h"
 #include "base/num.h"
 #include "base/units.h"
+#include "trace/id_table.h"
 #include "trace/import_priv.h"
 #include "trace/inflate_stream.h"
 
 enum { BUFFER_BYTES = 256 << 10, MAX_CELLS = 64, MAX_CELL_BYTES = 128, MAX_ID = 1 << 20 };
 enum { MAX_PATH_BYTES = 4096, MAX_STEM_BYTES = 256 };
 enum { MAX_TIME_S = 1000000000 };
+static const int64_t MAX_END_NS = INT64_MAX / 4;
 
 enum column {
 	COL_DP,
@@ -52,7 +54,7 @@ struct step {
 	int64_t offset_ns;
 };
 struct worker {
-	int32_t dp_rank, stage, rank;
+	int32_t rank;
 	uint32_t lanes[N_STREAMS]; /* 0 = not used yet */
 };
 struct reader {
@@ -63,7 +65,8 @@ struct reader {
 	size_t n_cells;
 	SC_VEC(struct step) steps;
 	SC_VEC(struct worker) workers;
-	size_t step, worker; /* of the row before */
+	struct sc_id_table step_ids, worker_ids; /* places of both, counted from 1 */
+	size_t step;                             /* of the row before */
 	int64_t last_end_ns;
 	int32_t n_dp, n_stages;
 };
@@ -159,43 +162,41 @@ static int64_t step_offset(struct reader *r, const struct sc_trace_event *event)
 {
 	struct step step = {.id = event->job.step};
 
-	for (size_t guess = r->step; guess <= r->step + 1 && guess < r->steps.n; guess++)
-		if (r->steps.at[guess].id == step.id)
-			return r->steps.at[r->step = guess].offset_ns;
-	for (size_t i = r->steps.n; i-- > 0;)
-		if (r->steps.at[i].id == step.id)
-			return r->steps.at[r->step = i].offset_ns;
+	if (r->step < r->steps.n && r->steps.at[r->step].id == step.id)
+		return r->steps.at[r->step].offset_ns;
+	r->step = sc_id_table_add(&r->step_ids, &step.id) - 1;
+	if (r->step < r->steps.n)
+		return r->steps.at[r->step].offset_ns;
 	if (r->steps.n) {
 		step.offset_ns = r->steps.at[r->steps.n - 1].offset_ns;
 		if (event->start_ns + step.offset_ns < r->last_end_ns)
 			step.offset_ns = r->last_end_ns - event->start_ns + SC_NS_PER_S;
 	}
 	SC_VEC_PUSH(&r->steps, step);
-	r->step = r->steps.n - 1;
 	return step.offset_ns;
 }
 
-static bool is_worker(const struct worker *worker, const struct sc_trace_job *job)
+/* Many steps of years each: no sum of times may leave its range. */
+static const char *place(struct reader *r, struct sc_trace_event *event)
 {
-	return worker->dp_rank == job->dp_rank && worker->stage == job->stage;
+	event->start_ns += step_offset(r, event);
+	if (event->start_ns > MAX_END_NS - event->dur_ns)
+		return "time out of range";
+	if (event->start_ns + event->dur_ns > r->last_end_ns)
+		r->last_end_ns = event->start_ns + event->dur_ns;
+	return NULL;
 }
 
 /* Without a column for it, ranks are numbered as they come. */
 static struct worker *find_worker(struct reader *r, const struct sc_trace_job *job, int32_t rank)
 {
-	const struct worker fresh = {
-		.dp_rank = job->dp_rank,
-		.stage = job->stage,
-		.rank = rank < 0 ? (int32_t)r->workers.n : rank,
-	};
+	const int32_t key[2] = {job->dp_rank, job->stage};
+	const struct worker fresh = {.rank = rank < 0 ? (int32_t)r->workers.n : rank};
+	const size_t at = sc_id_table_add(&r->worker_ids, key) - 1;
 
-	if (r->worker < r->workers.n && is_worker(&r->workers.at[r->worker], job))
-		return &r->workers.at[r->worker];
-	for (r->worker = 0; r->worker < r->workers.n; r->worker++)
-		if (is_worker(&r->workers.at[r->worker], job))
-			return &r->workers.at[r->worker];
-	SC_VEC_PUSH(&r->workers, fresh);
-	return &r->workers.at[r->worker];
+	if (at == r->workers.n)
+		SC_VEC_PUSH(&r->workers, fresh);
+	return &r->workers.at[at];
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -247,18 +248,17 @@ static void read_row(struct reader *r, char *line)
 	r->stats->n_records++;
 	if (split(line, cells) == r->n_cells)
 		why = read_op(r, cells, &event, &rank);
+	if (!why)
+		why = place(r, &event);
 	if (why) {
 		sc_import_count_bad(r->stats, why);
 		return;
 	}
 	type = cells[r->cell_of[COL_TYPE]];
-	event.start_ns += step_offset(r, &event);
 	event.name = sc_trace_writer_string(r->writer, type, strlen(type));
 	event.lane = lane_of(r, rank, &event.job, type);
 	sc_trace_writer_add(r->writer, &event);
 	r->stats->n_events++;
-	if (event.start_ns + event.dur_ns > r->last_end_ns)
-		r->last_end_ns = event.start_ns + event.dur_ns;
 	if (event.job.dp_rank >= r->n_dp)
 		r->n_dp = event.job.dp_rank + 1;
 	if (event.job.stage >= r->n_stages)
@@ -358,7 +358,12 @@ static int import_job(const char *path, const char *dir, const struct sc_import_
 {
 	const struct sc_trace_identity identity = {
 		.rank = -1, .world = -1, .local_rank = -1, .pid = -1, .source = "job"};
-	struct reader r = {.path = path, .stats = stats};
+	struct reader r = {
+		.path = path,
+		.stats = stats,
+		.step_ids = {.row_bytes = sizeof(int32_t)},
+		.worker_ids = {.row_bytes = 2 * sizeof(int32_t)},
+	};
 	char stem[MAX_STEM_BYTES], out[MAX_PATH_BYTES];
 	int n, rc, finish;
 
@@ -382,6 +387,8 @@ static int import_job(const char *path, const char *dir, const struct sc_import_
 		unlink(out);
 	SC_VEC_RELEASE(&r.steps);
 	SC_VEC_RELEASE(&r.workers);
+	sc_id_table_release(&r.step_ids);
+	sc_id_table_release(&r.worker_ids);
 	return rc;
 }
 

@@ -188,7 +188,9 @@ static int check_result(const char *path, const struct sc_json_doc_result *resul
 		return sc_err_at(err, SC_EFORMAT, path, 0, 0, "no traceEvents: %s",
 				 result->truncated ? result->truncated : "the file has none");
 	if (stats->n_records == 0)
-		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "the trace has no events");
+		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "the trace has no events%s%s",
+				 result->truncated ? ": " : "",
+				 result->truncated ? result->truncated : "");
 	if (stats->n_events == 0)
 		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
 				 "none of its %lld events is a profiler's (the first reason: %s)",
@@ -205,6 +207,7 @@ static int read_all(struct kineto_import *im, struct sc_inflate *in, struct sc_e
 						       .member = take_member,
 						       .bad = take_bad};
 	struct sc_json_doc_result result;
+	int64_t base_ns;
 	int rc = sc_json_doc_read(in, &doc_ops, im, &result, err);
 
 	im->stats->in_bytes = sc_inflate_bytes(in);
@@ -215,7 +218,8 @@ static int read_all(struct kineto_import *im, struct sc_inflate *in, struct sc_e
 	if (rc)
 		return rc;
 	im->stats->n_joined += sc_comm_join_finish(im->join, im->out.writer);
-	sc_trace_writer_base(im->out.writer, im->base_ns + im->origin_ns);
+	if (!__builtin_add_overflow(im->base_ns, im->origin_ns, &base_ns))
+		sc_trace_writer_base(im->out.writer, base_ns);
 	return 0;
 }
 

@@ -209,7 +209,7 @@ static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
 		{"Context Synchronize", SC_SYNC_CONTEXT},
 	};
 	const struct sc_scan_value *kind = kineto_text(e, TEXT_SYNC_KIND);
-	int64_t stream = kineto_num(e, NUM_WAIT_STREAM, -1);
+	int64_t stream = to_32(kineto_num(e, NUM_WAIT_STREAM, -1));
 
 	event->cls = SC_EV_SYNC;
 	event->sub = SC_SYNC_OTHER;
@@ -366,7 +366,7 @@ static bool take_start(struct kineto_import *im, const struct kineto_event *e,
 	}
 	if (__builtin_sub_overflow(e->ts_ns, im->origin_ns, &event->start_ns))
 		return false;
-	return event->start_ns <= INT64_MAX / 2 - event->dur_ns && event->start_ns >= INT64_MIN / 2;
+	return sc_event_in_range(event);
 }
 
 static void write_span(struct kineto_import *im, const struct kineto_event *e)

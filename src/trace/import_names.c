@@ -126,7 +126,7 @@ static bool is_space(char c)
 /* What a list says without its spaces; of a list of texts, these without quotes. */
 static void pack_list(const struct sc_scan_value *list, bool texts, struct sc_strbuf *out)
 {
-	const char *at = list->at, *end = at + list->n;
+	const char *at = list->n ? list->at : "", *end = at + list->n;
 	bool quoted = false;
 
 	if (texts && list->n >= 2) {

@@ -69,11 +69,14 @@ int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_in
 	memset(in, 0, offsetof(struct sc_inflate, in));
 	in->path = path;
 	in->progress = progress;
-	in->fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Input is read more than once: a pipe would wait for ever, here or the second time. */
+	in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (in->fd < 0 || fstat(in->fd, &st) != 0)
 		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: %s", strerror(errno));
 	else if (S_ISDIR(st.st_mode))
 		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: it is a directory");
+	else if (!S_ISREG(st.st_mode))
+		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: it is a pipe or device");
 	if (rc == 0)
 		rc = refill(in, err);
 	if (rc == 0 && in->z.avail_in >= MIN_GZIP && in->in[0] == 0x1F && in->in[1] == 0x8B) {

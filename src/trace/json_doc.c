@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 
-enum { FIRST_WINDOW = 1 << 20 };
+enum { FIRST_WINDOW = 1 << 20, MAX_WASTE = 1 << 30, WASTE_SHARE = 16 };
 
 struct doc {
 	struct sc_inflate *in;
@@ -19,7 +19,8 @@ struct doc {
 	size_t cap; /* without the padding */
 	struct sc_scan scan;
 	bool eof;
-	int rc; /* of reading */
+	int rc;        /* of reading */
+	int64_t waste; /* bytes scanned for items that then made no sense */
 };
 
 static bool stop(struct doc *doc, const char *why)
@@ -147,6 +148,14 @@ static bool resync(struct doc *doc)
 	}
 }
 
+/* Each damaged item may make the scan look far ahead in vain; a file of nothing else must end. */
+static bool add_waste(struct doc *doc, const char *start, const char *at)
+{
+	doc->waste += at - start;
+	return doc->waste <= MAX_WASTE + WASTE_SHARE * sc_inflate_bytes(doc->in) ||
+	       stop(doc, "too many of its events are damaged");
+}
+
 static bool large_item(struct doc *doc, const char *start)
 {
 	doc->scan.at = start;
@@ -179,9 +188,12 @@ static bool read_item(struct doc *doc)
 			if (doc->rc)
 				return false;
 			if (!doc->eof)
-				return large_item(doc, doc->scan.at);
+				return add_waste(doc, doc->scan.at, doc->scan.end) &&
+				       large_item(doc, doc->scan.at);
 			return stop(doc, "it ends inside an event");
 		}
+		if (!add_waste(doc, start, doc->scan.at))
+			return false;
 		doc->scan.at = start;
 		if (!doc->scan.loose) {
 			doc->scan.loose = true;

@@ -335,7 +335,10 @@ enum sc_scan_rc sc_scan_item(struct sc_scan *scan)
 
 struct sc_scan sc_scan_into(const struct sc_scan_value *value)
 {
-	return (struct sc_scan){.at = value->at, .end = value->at + value->n};
+	/* A value that was never said has no text at all. */
+	const char *at = value->n ? value->at : "";
+
+	return (struct sc_scan){.at = at, .end = at + value->n};
 }
 
 bool sc_scan_integer(const struct sc_scan_decimal *number, int shift, int64_t *out)

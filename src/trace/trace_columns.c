@@ -15,7 +15,7 @@ enum form {
 	FORM_PLAIN,    /* the value itself */
 	FORM_DELTA,    /* less the row before */
 	FORM_GAP,      /* start: less the end of the row before */
-	FORM_BY_KEY,   /* less the last one of the same key: a kernel takes about as long as before */
+	FORM_BY_KEY, /* less the last one of the same key: a kernel takes about as long as before */
 	N_FORMS,
 	FORM_BYTES = N_FORMS, /* text */
 	FORM_ZSTD = 0x80
@@ -25,11 +25,11 @@ enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
 	PACK_LEVEL = 3,
 	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
-	N_KEYS = 1024,     /* keys that are told apart, by their low bits */
-	N_SAMPLED = 2048,  /* rows from which the form is chosen */
-	RAW_BYTES = SC_FRAME_MAX_TEXT > SC_FRAME_MAX_ROWS * MAX_VARINT
+	N_KEYS = 1024,        /* keys that are told apart, by their low bits */
+	N_SAMPLED = 2048,     /* rows from which the form is chosen */
+	RAW_BYTES = SC_FRAME_MAX_TEXT > SC_FRAME_MAX_ROWS *MAX_VARINT
 			    ? SC_FRAME_MAX_TEXT
-			    : SC_FRAME_MAX_ROWS * MAX_VARINT
+			    : SC_FRAME_MAX_ROWS *MAX_VARINT
 };
 
 struct sc_column_coder {
@@ -142,12 +142,12 @@ static void gather(const struct sc_field *field, const uint8_t *from, size_t row
 	}
 }
 
-#define SCATTER(type)                                            \
-	for (size_t i = 0; i < n; i++) {                         \
-		type value_ = (type)from[i];                     \
-		fits &= value_ == from[i];                       \
+#define SCATTER(type)                                                \
+	for (size_t i = 0; i < n; i++) {                             \
+		type value_ = (type)from[i];                         \
+		fits &= value_ == from[i];                           \
 		memcpy(to + i * row_bytes, &value_, sizeof(value_)); \
-	}                                                        \
+	}                                                            \
 	break
 
 /* False: a value is out of the field's range. */
@@ -507,8 +507,8 @@ static bool share_out(const struct column *text, const int64_t *lengths, size_t 
 bool sc_columns_get_texts(struct sc_column_coder *coder, const uint8_t *payload, size_t n_payload,
 			  struct sc_text *texts, size_t n)
 {
-	static const uint64_t wanted = UINT64_C(1) << SC_COLUMN_LENGTHS |
-				       UINT64_C(1) << SC_COLUMN_TEXT;
+	static const uint64_t wanted = UINT64_C(1) << SC_COLUMN_LENGTHS | UINT64_C(1)
+										  << SC_COLUMN_TEXT;
 	const uint8_t *at = payload, *end = payload + n_payload;
 	struct column column, text = {.n_raw = 0, .raw = (const uint8_t *)""};
 

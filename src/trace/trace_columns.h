@@ -10,9 +10,9 @@
 
 enum {
 	SC_FRAME_MAX_ROWS = 16384,
-	SC_FRAME_MAX_TEXT = 256 << 10,   /* bytes of all texts of a frame */
-	SC_FRAME_MAX_PAYLOAD = 4 << 20,  /* 20 columns of varints of ten bytes are less */
-	SC_COLUMN_LENGTHS = 62,          /* ids of the two columns of a list of texts */
+	SC_FRAME_MAX_TEXT = 256 << 10,  /* bytes of all texts of a frame */
+	SC_FRAME_MAX_PAYLOAD = 4 << 20, /* 20 columns of varints of ten bytes are less */
+	SC_COLUMN_LENGTHS = 62,         /* ids of the two columns of a list of texts */
 	SC_COLUMN_TEXT = 63,
 	SC_COLUMN_MAX_ID = 63
 };

@@ -72,14 +72,14 @@ struct sc_trace {
 	SC_VEC(struct sc_trace_meta) meta;
 	SC_VEC(struct sc_trace_gap) gaps;
 	SC_VEC(struct sc_trace_clock) clocks;
-	bool partial;              /* the writer did not end the file */
-	int64_t n_bad_frames;      /* skipped: checksum, length, contents */
+	bool partial;         /* the writer did not end the file */
+	int64_t n_bad_frames; /* skipped: checksum, length, contents */
 	struct sc_arena arena;
 };
 struct sc_trace_load_opts {
-	uint32_t classes;           /* bit (1 << class); 0 = all */
-	int64_t first_ns, last_ns;  /* events that overlap it; both 0 = all */
-	bool skip_events;           /* only tables and meta */
+	uint32_t classes;          /* bit (1 << class); 0 = all */
+	int64_t first_ns, last_ns; /* events that overlap it; both 0 = all */
+	bool skip_events;          /* only tables and meta */
 };
 /* Recovers what whole frames a cut or damaged file has; an error only if it is no trace of ours, of an
  * unknown version, or unreadable. `opts` may be NULL. */

@@ -13,8 +13,11 @@ static const uint8_t FILE_MAGIC[8] = {'S', 'C', 'T', 'R', 'A', 'C', 'E', '\n'};
 static const uint32_t FRAME_MAGIC = 0x9E465343; /* "CSF" and a byte that no text has */
 
 /* Ids of columns stay as they are: files have them. */
-#define EV(id_, type_, member, ...) \
-	{.id = (id_), .type = (type_), .offset = offsetof(struct sc_trace_event, member), __VA_ARGS__}
+#define EV(id_, type_, member, ...)                                                              \
+	{                                                                                        \
+		.id = (id_), .type = (type_), .offset = offsetof(struct sc_trace_event, member), \
+		__VA_ARGS__                                                                      \
+	}
 static const struct sc_field EVENT_FIELDS[] = {
 	EV(1, SC_FIELD_U32, name, .role = SC_FIELD_KEY),
 	EV(2, SC_FIELD_U32, lane, .role = SC_FIELD_VALUE),
@@ -37,12 +40,17 @@ static const struct sc_field EVENT_FIELDS[] = {
 	EV(19, SC_FIELD_I32, job.chunk, .role = SC_FIELD_VALUE),
 	EV(20, SC_FIELD_I32, job.seq, .role = SC_FIELD_VALUE),
 };
-#define FIELD(id_, type_, row, member) \
-	{.id = (id_), .type = (type_), .offset = offsetof(struct row, member)}
+#define FIELD(id_, type_, row, member)                                               \
+	{                                                                            \
+		.id = (id_), .type = (type_), .offset = offsetof(struct row, member) \
+	}
 static const struct sc_field LANE_FIELDS[] = {
-	FIELD(1, SC_FIELD_U8, sc_trace_lane, is_stream), FIELD(2, SC_FIELD_I32, sc_trace_lane, pid),
-	FIELD(3, SC_FIELD_I32, sc_trace_lane, tid),      FIELD(4, SC_FIELD_I32, sc_trace_lane, device),
-	FIELD(5, SC_FIELD_I32, sc_trace_lane, stream),   FIELD(6, SC_FIELD_I32, sc_trace_lane, context),
+	FIELD(1, SC_FIELD_U8, sc_trace_lane, is_stream),
+	FIELD(2, SC_FIELD_I32, sc_trace_lane, pid),
+	FIELD(3, SC_FIELD_I32, sc_trace_lane, tid),
+	FIELD(4, SC_FIELD_I32, sc_trace_lane, device),
+	FIELD(5, SC_FIELD_I32, sc_trace_lane, stream),
+	FIELD(6, SC_FIELD_I32, sc_trace_lane, context),
 	FIELD(7, SC_FIELD_U32, sc_trace_lane, name),
 };
 static const struct sc_field CONFIG_FIELDS[] = {
@@ -102,8 +110,10 @@ static const struct sc_field IDENTITY_FIELDS[] = {
 	FIELD(6, SC_FIELD_I64, identity_row, host_hash),
 	FIELD(7, SC_FIELD_I64, identity_row, base_utc_ns),
 };
-#define FORMAT(fields, type) \
-	{(fields), sizeof(fields) / sizeof((fields)[0]), sizeof(type)}
+#define FORMAT(fields, type)                                                 \
+	{                                                                    \
+		(fields), sizeof(fields) / sizeof((fields)[0]), sizeof(type) \
+	}
 static const struct sc_row_format FORMATS[] = {
 	[SC_FRAME_IDENTITY] = FORMAT(IDENTITY_FIELDS, struct identity_row),
 	[SC_FRAME_LANES] = FORMAT(LANE_FIELDS, struct sc_trace_lane),
@@ -130,7 +140,7 @@ static uint64_t get_le(const uint8_t **at, unsigned n_bytes)
 	uint64_t value = 0;
 
 	for (unsigned i = 0; i < n_bytes; i++)
-		value |= (uint64_t)*(*at)++ << (8 * i);
+		value |= (uint64_t) * (*at)++ << (8 * i);
 	return value;
 }
 
@@ -253,16 +263,17 @@ static void order_events(struct sc_frame_coder *coder, const struct sc_trace_eve
 		coder->order[i] = keys[i].row;
 }
 
-void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events, size_t n)
+void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
+			 size_t n)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = SC_FRAME_EVENTS,
-					 .sub = events[0].cls,
-					 .count = (uint32_t)n};
+	struct sc_frame_header header = {
+		.type = SC_FRAME_EVENTS, .sub = events[0].cls, .count = (uint32_t)n};
 
 	assert(n > 0 && n <= SC_FRAME_MAX_ROWS);
 	order_events(coder, events, n, &header);
-	sc_columns_put(coder->columns, &FORMATS[SC_FRAME_EVENTS], events, coder->order, n, &payload);
+	sc_columns_put(coder->columns, &FORMATS[SC_FRAME_EVENTS], events, coder->order, n,
+		       &payload);
 	end_frame(coder, header, &payload);
 }
 
@@ -270,9 +281,8 @@ void sc_frame_put_table(struct sc_frame_coder *coder, enum sc_frame_type type, i
 			const void *rows, size_t n)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = (uint16_t)type,
-					 .count = (uint32_t)n,
-					 .first = first_id};
+	struct sc_frame_header header = {
+		.type = (uint16_t)type, .count = (uint32_t)n, .first = first_id};
 
 	assert(n > 0 && n <= SC_FRAME_MAX_ROWS && FORMATS[type].row_bytes);
 	sc_columns_put(coder->columns, &FORMATS[type], rows, NULL, n, &payload);
@@ -283,9 +293,8 @@ void sc_frame_put_texts(struct sc_frame_coder *coder, enum sc_frame_type type, i
 			const struct sc_text *texts, size_t n)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = (uint16_t)type,
-					 .count = (uint32_t)n,
-					 .first = first_id};
+	struct sc_frame_header header = {
+		.type = (uint16_t)type, .count = (uint32_t)n, .first = first_id};
 
 	sc_columns_put_texts(coder->columns, texts, n, &payload);
 	end_frame(coder, header, &payload);
@@ -367,8 +376,8 @@ bool sc_frame_get_rows(struct sc_frame_coder *coder, const struct sc_frame_heade
 	    header->count > SC_FRAME_MAX_ROWS)
 		return false;
 	format = &FORMATS[header->type];
-	return format->n_fields && sc_columns_get(coder->columns, format, payload, header->n_payload,
-						  rows, header->count);
+	return format->n_fields && sc_columns_get(coder->columns, format, payload,
+						  header->n_payload, rows, header->count);
 }
 
 bool sc_frame_get_texts(struct sc_frame_coder *coder, const struct sc_frame_header *header,

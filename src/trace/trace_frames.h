@@ -70,7 +70,8 @@ struct sc_frame_coder *sc_frame_coder_create(void); /* NULL: no memory */
 void sc_frame_coder_destroy(struct sc_frame_coder *coder);
 /* All leave the frame in coder->out, n_out; 0 < n <= SC_FRAME_MAX_ROWS. Events are all of the class of
  * the first one; they are stored by lane and start, what is equal in the order given. */
-void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events, size_t n);
+void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
+			 size_t n);
 /* LANES, CONFIGS, COMMS, CLOCKS, INDEX: rows of sc_trace_lane, sc_trace_config, sc_trace_comm,
  * sc_frame_clock, sc_frame_place. */
 void sc_frame_put_table(struct sc_frame_coder *coder, enum sc_frame_type type, int64_t first_id,
@@ -85,8 +86,8 @@ void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *
 void sc_frame_put_end(struct sc_frame_coder *coder, int64_t index_offset);
 static inline struct sc_frame_place sc_frame_place(const struct sc_frame_header *h, int64_t offset)
 {
-	return (struct sc_frame_place){offset, h->first, h->last, h->n_payload, h->count,
-				       h->type, h->sub};
+	return (struct sc_frame_place){offset,   h->first, h->last, h->n_payload,
+				       h->count, h->type,  h->sub};
 }
 
 /* --- reading frames --- */

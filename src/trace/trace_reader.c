@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/intern.h"
-#include "trace/frame_file.h"
-#include "trace/row_sort.h"
-#include "trace/trace_file.h"
+#include "trace/trace_reader_priv.h"
 
 enum { ARENA_BYTES = 16 << 10 };
 
@@ -43,21 +41,21 @@ static bool add_strings(struct sc_frame_file *file, struct sc_trace *trace)
 }
 
 /* LANES, CONFIGS, COMMS: rows at their ids; what lies before and was lost is like row 0. */
-#define ADD_ROWS(vec)                                                                         \
-	do {                                                                                  \
-		size_t first_ = (size_t)file->header.first, n_ = file->header.count;          \
-		size_t have_ = (vec)->n;                                                      \
-		if (!fits_behind(file, have_))                                                \
-			return false;                                                         \
-		SC_VEC_RESERVE(vec, first_ + n_);                                             \
-		if (!sc_frame_get_rows(file->coder, &file->header, file->payload,             \
-				       (vec)->at + first_))                                   \
-			return false;                                                         \
-		for (; have_ < first_; have_++)                                               \
-			(vec)->at[have_] = (vec)->at[0];                                      \
-		if ((vec)->n < first_ + n_)                                                   \
-			(vec)->n = first_ + n_;                                               \
-		return true;                                                                  \
+#define ADD_ROWS(vec)                                                                \
+	do {                                                                         \
+		size_t first_ = (size_t)file->header.first, n_ = file->header.count; \
+		size_t have_ = (vec)->n;                                             \
+		if (!fits_behind(file, have_))                                       \
+			return false;                                                \
+		SC_VEC_RESERVE(vec, first_ + n_);                                    \
+		if (!sc_frame_get_rows(file->coder, &file->header, file->payload,    \
+				       (vec)->at + first_))                          \
+			return false;                                                \
+		for (; have_ < first_; have_++)                                      \
+			(vec)->at[have_] = (vec)->at[0];                             \
+		if ((vec)->n < first_ + n_)                                          \
+			(vec)->n = first_ + n_;                                      \
+		return true;                                                         \
 	} while (0)
 
 static bool add_lanes(struct sc_frame_file *file, struct sc_trace *trace)
@@ -230,18 +228,22 @@ static void end_trace(const struct sc_frame_file *file, struct sc_trace *trace)
 
 /* --- events --- */
 
-static inline int64_t end_ns(const struct sc_trace_event *event)
+static bool holds(const struct sc_frame_place *place, const struct sc_trace_event *events)
 {
-	return (int64_t)((uint64_t)event->start_ns + (uint64_t)event->dur_ns);
+	for (size_t i = 0; i < place->count; i++) {
+		if (events[i].start_ns < place->first || !sc_event_in_range(&events[i]))
+			return false;
+	}
+	return true;
 }
 
-/* The events of a frame into `out`, which has room for its count. */
-static bool read_events(struct sc_frame_file *file, const struct sc_frame_place *place,
-			const struct sc_trace *trace, struct sc_trace_event *out)
+bool sc_read_events(struct sc_frame_file *file, const struct sc_frame_place *place,
+		    const struct sc_trace *trace, struct sc_trace_event *out)
 {
 	if (!sc_frame_file_read(file, place))
 		return false;
-	if (!sc_frame_get_rows(file->coder, &file->header, file->payload, out)) {
+	if (!sc_frame_get_rows(file->coder, &file->header, file->payload, out) ||
+	    !holds(place, out)) {
 		file->n_bad_frames++;
 		return false;
 	}
@@ -256,112 +258,10 @@ static bool read_events(struct sc_frame_file *file, const struct sc_frame_place 
 	return true;
 }
 
-static bool is_windowed(const struct sc_trace_load_opts *opts)
+bool sc_has_events(const struct sc_frame_place *place)
 {
-	return opts && (opts->first_ns || opts->last_ns);
-}
-
-static bool overlaps(const struct sc_trace_load_opts *opts, int64_t first_ns, int64_t last_ns)
-{
-	return !is_windowed(opts) || (first_ns <= opts->last_ns && last_ns >= opts->first_ns);
-}
-
-static bool is_wanted(const struct sc_trace_load_opts *opts, const struct sc_frame_place *place)
-{
-	if (place->type != SC_FRAME_EVENTS || place->sub >= SC_N_EVENT_CLASSES ||
-	    place->count == 0 || place->count > SC_FRAME_MAX_ROWS)
-		return false;
-	if (opts && opts->classes && !(opts->classes >> place->sub & 1))
-		return false;
-	return overlaps(opts, place->first, place->last);
-}
-
-static size_t keep_window(const struct sc_trace_load_opts *opts, struct sc_trace_event *events,
-			  size_t n)
-{
-	size_t n_kept = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (overlaps(opts, events[i].start_ns, end_ns(&events[i])))
-			events[n_kept++] = events[i];
-	}
-	return n_kept;
-}
-
-/* Moves events[order[i].row] to i, for all i, along the cycles of the permutation: a second array would
- * cost more than the moves. */
-static void permute(struct sc_trace_event *events, struct sc_row_key *order, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct sc_trace_event kept;
-		size_t to = i, from = order[i].row;
-
-		if (from == i)
-			continue;
-		kept = events[i];
-		for (; from != i; to = from, from = order[to].row) {
-			events[to] = events[from];
-			order[to].row = (uint32_t)to;
-		}
-		events[to] = kept;
-		order[to].row = (uint32_t)to;
-	}
-}
-
-/* By start; frames have them by lane. */
-static void sort_events(struct sc_trace_event *events, size_t n)
-{
-	struct sc_row_key *keys;
-	int64_t first = INT64_MAX;
-	bool is_sorted = true;
-
-	for (size_t i = 0; i < n; i++) {
-		if (i && events[i].start_ns < events[i - 1].start_ns)
-			is_sorted = false;
-		if (events[i].start_ns < first)
-			first = events[i].start_ns;
-	}
-	if (is_sorted)
-		return;
-	keys = sc_xrealloc(NULL, n, 2 * sizeof(*keys));
-	for (size_t i = 0; i < n; i++) {
-		uint64_t time = (uint64_t)events[i].start_ns - (uint64_t)first;
-
-		keys[i] = (struct sc_row_key){.time = time, .row = (uint32_t)i};
-	}
-	permute(events, sc_row_sort(keys, keys + n, n), n);
-	free(keys);
-}
-
-static int load_events(struct sc_frame_file *file, const struct sc_trace_load_opts *opts,
-		       struct sc_trace *trace, struct sc_err *err)
-{
-	size_t n_all = 0;
-
-	for (size_t i = 0; i < file->places.n; i++)
-		n_all += is_wanted(opts, &file->places.at[i]) && !is_windowed(opts)
-				 ? file->places.at[i].count
-				 : 0;
-	if (n_all > UINT32_MAX)
-		return sc_err_at(err, SC_ELIMIT, file->path, 0, 0,
-				 "%zu events are too many to load at once; choose classes or a window",
-				 n_all);
-	SC_VEC_RESERVE(&trace->events, n_all);
-	for (size_t i = 0; i < file->places.n; i++) {
-		const struct sc_frame_place *place = &file->places.at[i];
-		struct sc_trace_event *events;
-
-		if (!is_wanted(opts, place))
-			continue;
-		SC_VEC_RESERVE(&trace->events, trace->events.n + place->count);
-		events = trace->events.at + trace->events.n;
-		if (!read_events(file, place, trace, events))
-			continue;
-		trace->events.n += is_windowed(opts) ? keep_window(opts, events, place->count)
-						     : place->count;
-	}
-	sort_events(trace->events.at, trace->events.n);
-	return 0;
+	return place->type == SC_FRAME_EVENTS && place->sub < SC_N_EVENT_CLASSES &&
+	       place->count > 0 && place->count <= SC_FRAME_MAX_ROWS;
 }
 
 /* --- the interface --- */
@@ -377,7 +277,7 @@ int sc_trace_load(const char *path, const struct sc_trace_load_opts *opts, struc
 	init_trace(out, path);
 	load_tables(&file, out);
 	if (!opts || !opts->skip_events)
-		rc = load_events(&file, opts, out, err);
+		rc = sc_load_events(&file, opts, out, err);
 	end_trace(&file, out);
 	sc_frame_file_close(&file);
 	if (rc)
@@ -414,7 +314,7 @@ int sc_trace_scan(const char *path, sc_trace_event_fn each, void *ctx, struct sc
 	for (size_t i = 0; i < file.places.n && rc == 0; i++) {
 		const struct sc_frame_place *place = &file.places.at[i];
 
-		if (!is_wanted(NULL, place) || !read_events(&file, place, trace, events))
+		if (!sc_has_events(place) || !sc_read_events(&file, place, trace, events))
 			continue;
 		for (size_t k = 0; k < place->count && rc == 0; k++)
 			rc = each(ctx, trace, &events[k], err);
@@ -436,11 +336,12 @@ int sc_trace_stat(const char *path, struct sc_trace *tables, struct sc_trace_inf
 	init_trace(tables, path);
 	load_tables(&file, tables);
 	end_trace(&file, tables);
-	*out = (struct sc_trace_info){.file_bytes = file.n_bytes, .n_frames = (int64_t)file.places.n};
+	*out = (struct sc_trace_info){.file_bytes = file.n_bytes,
+				      .n_frames = (int64_t)file.places.n};
 	for (size_t i = 0; i < file.places.n; i++) {
 		const struct sc_frame_place *place = &file.places.at[i];
 
-		if (!is_wanted(NULL, place))
+		if (!sc_has_events(place))
 			continue;
 		if (!out->counts.total || place->first < out->first_ns)
 			out->first_ns = place->first;

@@ -12,9 +12,10 @@
 #include "trace/trace_frames.h"
 
 enum {
-	MAX_FACTS = 512,               /* meta, clocks and gaps that wait for the next frame */
+	MAX_FACTS = 512,           /* meta, clocks and gaps that wait for the next frame */
 	SNAPSHOT_BYTES = 64 << 20, /* all tables again after so much: a lost frame costs little */
 	SNAPSHOT_SHARE = 16,       /* and at the end, if they are less than this part of the file */
+	SNAPSHOT_MAX_SHARE = 4,    /* between, of what was written since the last */
 	TEXT_ARENA_BYTES = 16 << 10
 };
 
@@ -148,8 +149,11 @@ static void write_tables(struct sc_trace_writer *w, bool at_end)
 {
 	struct sc_id_table *tables[] = {&w->strings, &w->lanes, &w->configs, &w->comms};
 	bool is_cheap = w->n_table_bytes < w->offset / SNAPSHOT_SHARE;
+	int64_t since = w->offset - w->snapshot_offset;
 
-	if ((at_end && is_cheap) || w->offset - w->snapshot_offset > SNAPSHOT_BYTES) {
+	/* Tables that are large themselves wait until the events outweigh them. */
+	if ((at_end && is_cheap) ||
+	    (since > SNAPSHOT_BYTES && since / SNAPSHOT_MAX_SHARE > w->n_table_bytes)) {
 		w->snapshot_offset = w->offset;
 		w->n_table_bytes = 0;
 		w->identity_changed = true;

@@ -88,8 +88,8 @@ static double write_launches(size_t n_events)
 		call.start_ns += call.dur_ns + 500 + (int64_t)sc_rng_below(&rng, 1000);
 		call.dur_ns = 3000 + (int64_t)sc_rng_below(&rng, 2000);
 		kernel.start_ns += kernel.dur_ns + 900 + 32 * (int64_t)sc_rng_below(&rng, 20);
-		kernel.dur_ns = 2000 * (int64_t)(which % 50 + 1) +
-				32 * (int64_t)sc_rng_below(&rng, 100);
+		kernel.dur_ns =
+			2000 * (int64_t)(which % 50 + 1) + 32 * (int64_t)sc_rng_below(&rng, 100);
 		kernel.name = names[which];
 		kernel.config = configs[which];
 		sc_trace_writer_add(w, &call);

@@ -50,10 +50,18 @@ static void write_launch(void)
 	struct sc_trace_lane thread = {.pid = 100, .tid = 101};
 	struct sc_trace_lane stream = {.is_stream = 1, .device = 1, .stream = 7, .context = 1};
 	struct sc_trace_config config = {{8, 4, 2}, {256, 1, 1}, 32, 1024, -1};
-	struct sc_trace_comm comm = {.in_elems = 1024, .out_elems = 1024, .bytes = -1,
-				     .group_size = 8, .peer = -1, .root = -1, .seq = 5};
-	struct sc_trace_event event = {.start_ns = 1000001, .dur_ns = 9000, .cls = SC_EV_OP,
-				       .external_id = 12, .aux0 = 44};
+	struct sc_trace_comm comm = {.in_elems = 1024,
+				     .out_elems = 1024,
+				     .bytes = -1,
+				     .group_size = 8,
+				     .peer = -1,
+				     .root = -1,
+				     .seq = 5};
+	struct sc_trace_event event = {.start_ns = 1000001,
+				       .dur_ns = 9000,
+				       .cls = SC_EV_OP,
+				       .external_id = 12,
+				       .aux0 = 44};
 	struct sc_trace_writer *w;
 
 	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
@@ -62,8 +70,12 @@ static void write_launch(void)
 	event.name = sc_trace_writer_string(w, "aten::\"mm\"", 10);
 	event.shapes = sc_trace_writer_string(w, "[[64,128],[],[-1]]|float,,int", 29);
 	sc_trace_writer_add(w, &event);
-	event = (struct sc_trace_event){.start_ns = 1002345, .dur_ns = 4321, .cls = SC_EV_API,
-					.lane = event.lane, .correlation = 77, .external_id = 12};
+	event = (struct sc_trace_event){.start_ns = 1002345,
+					.dur_ns = 4321,
+					.cls = SC_EV_API,
+					.lane = event.lane,
+					.correlation = 77,
+					.external_id = 12};
 	event.name = sc_trace_writer_string(w, "cudaLaunchKernel", 16);
 	sc_trace_writer_add(w, &event);
 	event.correlation = 78; /* starts nothing */
@@ -74,19 +86,29 @@ static void write_launch(void)
 	comm.dtype = sc_trace_writer_string(w, "Float", 5);
 	comm.group_name = sc_trace_writer_string(w, "0", 1);
 	comm.group_ranks = sc_trace_writer_string(w, "[0, 1]", 6);
-	event = (struct sc_trace_event){.start_ns = 1010999, .dur_ns = 2001, .cls = SC_EV_KERNEL,
-					.correlation = 77, .external_id = 12};
+	event = (struct sc_trace_event){.start_ns = 1010999,
+					.dur_ns = 2001,
+					.cls = SC_EV_KERNEL,
+					.correlation = 77,
+					.external_id = 12};
 	event.lane = sc_trace_writer_lane(w, &stream);
 	event.config = sc_trace_writer_config(w, &config);
 	event.comm = sc_trace_writer_comm(w, &comm);
 	event.name = sc_trace_writer_string(w, "ncclKernel_AllReduce", 20);
 	sc_trace_writer_add(w, &event);
-	event = (struct sc_trace_event){.start_ns = 1020000, .dur_ns = 10, .cls = SC_EV_SYNC,
-					.sub = SC_SYNC_STREAM_WAIT, .lane = event.lane,
-					.aux0 = 3, .aux1 = SC_SYNC_AUX_STREAM(20)};
+	event = (struct sc_trace_event){.start_ns = 1020000,
+					.dur_ns = 10,
+					.cls = SC_EV_SYNC,
+					.sub = SC_SYNC_STREAM_WAIT,
+					.lane = event.lane,
+					.aux0 = 3,
+					.aux1 = SC_SYNC_AUX_STREAM(20)};
 	sc_trace_writer_add(w, &event);
-	event = (struct sc_trace_event){.start_ns = 1030000, .dur_ns = 2000, .cls = SC_EV_COPY,
-					.lane = event.lane, .bytes = 5000};
+	event = (struct sc_trace_event){.start_ns = 1030000,
+					.dur_ns = 2000,
+					.cls = SC_EV_COPY,
+					.lane = event.lane,
+					.bytes = 5000};
 	sc_trace_writer_add(w, &event);
 	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
 }
@@ -97,11 +119,12 @@ static const json_t *find(const json_t *root, const char *ph, const char *cat)
 	const json_t *event;
 	size_t i;
 
-	json_array_foreach(events, i, event) {
+	json_array_foreach(events, i, event)
+	{
 		const char *cat_here = json_string_value(json_object_get(event, "cat"));
 
-		if (strcmp(json_string_value(json_object_get(event, "ph")), ph) == 0 &&
-		    cat_here && strcmp(cat_here, cat) == 0)
+		if (strcmp(json_string_value(json_object_get(event, "ph")), ph) == 0 && cat_here &&
+		    strcmp(cat_here, cat) == 0)
 			return event;
 	}
 	ck_abort_msg("no event ph=%s cat=%s", ph, cat);
@@ -227,7 +250,8 @@ START_TEST(test_two_ranks)
 	fixture_write(other, 160);
 	root = chrome(files, 2);
 	ck_assert_ptr_null(json_object_get(root, "distributedInfo"));
-	json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+	json_array_foreach(json_object_get(root, "traceEvents"), i, event)
+	{
 		const char *ph = json_string_value(json_object_get(event, "ph"));
 
 		n_spans += *ph == 'X';
@@ -245,8 +269,17 @@ END_TEST
 
 /* Shapes that are not brackets and numbers leave a document that is JSON. */
 static const char *const odd_shapes[] = {
-	"[[64,128]",   "]]",	 "[1]]|a",	      "[\"x\"]", "|",	      "[[[[[[[[[[1]]]]]]]]]]",
-	"[1,,--5,99999999999999999999]", "no shapes", "[1|2]",	 "[[],[]]|,,,", "[1] [2]",
+	"[[64,128]",
+	"]]",
+	"[1]]|a",
+	"[\"x\"]",
+	"|",
+	"[[[[[[[[[[1]]]]]]]]]]",
+	"[1,,--5,99999999999999999999]",
+	"no shapes",
+	"[1|2]",
+	"[[],[]]|,,,",
+	"[1] [2]",
 };
 
 START_TEST(test_odd_shapes)
@@ -301,13 +334,14 @@ START_TEST(test_csv)
 				"[[64,128],[],[-1]]|float,,int");
 		}
 		if (strcmp(cls, "kernel") == 0) {
-			ck_assert_str_eq(sc_csv_cell(&csv, row, (size_t)sc_csv_column(&csv, "grid")),
-					 "8x4x2");
+			ck_assert_str_eq(
+				sc_csv_cell(&csv, row, (size_t)sc_csv_column(&csv, "grid")),
+				"8x4x2");
 			ck_assert_str_eq(
 				sc_csv_cell(&csv, row, (size_t)sc_csv_column(&csv, "group_size")),
 				"8");
-			ck_assert_str_eq(sc_csv_cell(&csv, row, (size_t)sc_csv_column(&csv, "peer")),
-					 "");
+			ck_assert_str_eq(
+				sc_csv_cell(&csv, row, (size_t)sc_csv_column(&csv, "peer")), "");
 		}
 	}
 	sc_arena_release(&arena);

@@ -42,9 +42,9 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Number of keys, bits of time and of group. */
-static const unsigned sorts[][3] = {{0, 8, 8},      {1, 8, 8},     {40, 3, 2},   {1000, 64, 32},
-				    {1000, 4, 1},   {5000, 40, 0}, {5000, 0, 3}, {5000, 12, 20},
-				    {16384, 33, 4}};
+static const unsigned sorts[][3] = {{0, 8, 8},      {1, 8, 8},      {40, 3, 2},
+				    {1000, 64, 32}, {1000, 4, 1},   {5000, 40, 0},
+				    {5000, 0, 3},   {5000, 12, 20}, {16384, 33, 4}};
 
 START_TEST(test_sort)
 {
@@ -55,8 +55,8 @@ START_TEST(test_sort)
 	ck_assert_ptr_nonnull(keys);
 	for (size_t i = 0; i < n; i++) {
 		keys[i].time = sorts[_i][1] ? next_random(&state) >> (64 - sorts[_i][1]) : 0;
-		keys[i].group = sorts[_i][2] ? (uint32_t)(next_random(&state) >> (64 - sorts[_i][2]))
-					     : 0;
+		keys[i].group =
+			sorts[_i][2] ? (uint32_t)(next_random(&state) >> (64 - sorts[_i][2])) : 0;
 		keys[i].row = (uint32_t)i;
 	}
 	sorted = sc_row_sort(keys, keys + n, n);
@@ -80,8 +80,11 @@ struct row {
 	uint16_t flags;
 	uint8_t kind;
 };
-#define FIELD(id_, type_, member, role_) \
-	{.id = (id_), .type = (type_), .role = (role_), .offset = offsetof(struct row, member)}
+#define FIELD(id_, type_, member, role_)                       \
+	{                                                      \
+		.id = (id_), .type = (type_), .role = (role_), \
+		.offset = offsetof(struct row, member)         \
+	}
 static const struct sc_field FIELDS[] = {
 	FIELD(1, SC_FIELD_U32, name, SC_FIELD_KEY),
 	FIELD(2, SC_FIELD_I64, dur, SC_FIELD_DURATION),
@@ -224,7 +227,8 @@ END_TEST
 
 START_TEST(test_texts)
 {
-	struct sc_text texts[] = {{"gemm", 4}, {"", 0}, {"a longer name, a longer name", 28}}, read[3];
+	struct sc_text texts[] = {{"gemm", 4}, {"", 0}, {"a longer name, a longer name", 28}},
+		       read[3];
 
 	sc_columns_put_texts(coder, texts, 3, &payload);
 	ck_assert(sc_columns_get_texts(coder, payload.at, payload.n, read, 3));

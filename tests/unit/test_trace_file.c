@@ -103,6 +103,32 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
+/* Frames that overlap in time are merged; what starts together stays as it was added. */
+START_TEST(test_order)
+{
+	const unsigned n = 3 * SC_FRAME_MAX_ROWS + 100;
+	struct sc_trace_writer *w;
+
+	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
+	for (unsigned i = 0; i < n; i++) {
+		struct sc_trace_event event = {.cls = SC_EV_KERNEL, .correlation = i};
+
+		event.start_ns = -5000 + (_i ? (int64_t)(i * 2654435761u % 5000) : 0);
+		sc_trace_writer_add(w, &event);
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	fixture_load(scratch_path, &trace);
+	ck_assert_uint_eq(trace.events.n, n);
+	for (unsigned i = 1; i < n; i++) {
+		const struct sc_trace_event *a = &trace.events.at[i - 1], *b = a + 1;
+
+		ck_assert(a->start_ns < b->start_ns ||
+			  (a->start_ns == b->start_ns && a->correlation < b->correlation));
+	}
+	sc_trace_release(&trace);
+}
+END_TEST
+
 START_TEST(test_facts)
 {
 	fixture_write(scratch_path, 10);
@@ -618,8 +644,8 @@ START_TEST(test_ids_out_of_range)
 {
 	struct sc_frame_coder *coder = sc_frame_coder_create();
 	struct sc_trace_lane lane = {.name = 77, .stream = 5};
-	struct sc_trace_event event = {.name = 9, .lane = 9, .config = UINT32_MAX, .comm = 1,
-				       .shapes = 3};
+	struct sc_trace_event event = {
+		.name = 9, .lane = 9, .config = UINT32_MAX, .comm = 1, .shapes = 3};
 	uint8_t header[SC_FILE_HEADER_BYTES];
 	FILE *file = fopen(scratch_path, "wb");
 
@@ -719,6 +745,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, test_round_trip, 0, sizeof(sizes) / sizeof(sizes[0]));
+	tcase_add_loop_test(tcase, test_order, 0, 2);
 	tcase_add_test(tcase, test_facts);
 	tcase_add_test(tcase, test_many_facts);
 	tcase_add_test(tcase, test_equal_entries_have_one_id);

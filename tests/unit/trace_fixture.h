@@ -15,7 +15,7 @@ static char scratch_dir[64], scratch_path[128];
 
 static inline void scratch_begin(void)
 {
-	strcpy(scratch_dir, "trace-test-XXXXXX");
+	strcpy(scratch_dir, "/tmp/stepcast-trace-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(scratch_dir));
 	snprintf(scratch_path, sizeof(scratch_path), "%s/a" SC_TRACE_SUFFIX, scratch_dir);
 }
@@ -63,12 +63,21 @@ static inline struct sc_trace_event fixture_event(unsigned i)
 static inline void fixture_tables(struct sc_trace_writer *w, unsigned i,
 				  struct sc_trace_event *event)
 {
-	struct sc_trace_lane lane = {.is_stream = i % 2, .pid = 4711, .tid = (int32_t)(i % 3),
-				     .device = 1, .stream = (int32_t)(i % 4), .context = 1};
+	struct sc_trace_lane lane = {.is_stream = i % 2,
+				     .pid = 4711,
+				     .tid = (int32_t)(i % 3),
+				     .device = 1,
+				     .stream = (int32_t)(i % 4),
+				     .context = 1};
 	struct sc_trace_config config = {{i % 5 + 1, 2, 3}, {128, 1, 1}, 32, 4096, -1};
-	struct sc_trace_comm comm = {.comm_hash = UINT64_MAX - i % 2, .in_elems = 1 << 20,
-				     .out_elems = -1, .bytes = 4096, .group_size = 8,
-				     .peer = -1, .root = -1, .seq = i / 16};
+	struct sc_trace_comm comm = {.comm_hash = UINT64_MAX - i % 2,
+				     .in_elems = 1 << 20,
+				     .out_elems = -1,
+				     .bytes = 4096,
+				     .group_size = 8,
+				     .peer = -1,
+				     .root = -1,
+				     .seq = i / 16};
 	char name[32], shapes[64];
 
 	snprintf(name, sizeof(name), "%s %u", sc_event_class_name((enum sc_event_class)event->cls),
