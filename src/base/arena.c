@@ -137,14 +137,18 @@ void *sc_arena_calloc(struct sc_arena *arena, size_t n, size_t n_bytes)
 	return memset(sc_arena_alloc(arena, n * n_bytes), 0, n * n_bytes);
 }
 
+char *sc_arena_memdup(struct sc_arena *arena, const char *bytes, size_t n)
+{
+	char *copy = sc_arena_alloc(arena, n + 1);
+
+	memcpy(copy, bytes, n);
+	copy[n] = '\0';
+	return copy;
+}
+
 char *sc_arena_strndup(struct sc_arena *arena, const char *text, size_t n)
 {
-	size_t len = strnlen(text, n);
-	char *copy = sc_arena_alloc(arena, len + 1);
-
-	memcpy(copy, text, len);
-	copy[len] = '\0';
-	return copy;
+	return sc_arena_memdup(arena, text, strnlen(text, n));
 }
 
 char *sc_arena_strdup(struct sc_arena *arena, const char *text)

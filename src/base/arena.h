@@ -21,7 +21,9 @@ void sc_arena_release(struct sc_arena *arena);                /* also fine on a 
 void *sc_arena_alloc(struct sc_arena *arena, size_t n_bytes); /* 16-byte aligned */
 void *sc_arena_calloc(struct sc_arena *arena, size_t n, size_t n_bytes); /* product checked */
 char *sc_arena_strdup(struct sc_arena *arena, const char *text);
-char *sc_arena_strndup(struct sc_arena *arena, const char *text, size_t n);
+char *sc_arena_strndup(struct sc_arena *arena, const char *text, size_t n); /* up to a NUL */
+/* All n bytes, NULs too, and one more NUL behind. */
+char *sc_arena_memdup(struct sc_arena *arena, const char *bytes, size_t n);
 char *sc_arena_printf(struct sc_arena *arena, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Rewinding keeps one spare block, so that a loop of mark/rewind does not call malloc. */

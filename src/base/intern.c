@@ -66,7 +66,7 @@ uint32_t sc_intern_add_n(struct sc_intern *table, const char *text, size_t n)
 	make_room(table);
 	slot = find_slot(table, text, n, hash);
 	if (*slot == SC_INTERN_NONE) {
-		entry.text = sc_arena_strndup(&table->texts, text, n);
+		entry.text = sc_arena_memdup(&table->texts, text, n);
 		entry.n_bytes = (uint32_t)n;
 		entry.hash = hash;
 		*slot = (uint32_t)table->entries.n;

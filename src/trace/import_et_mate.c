@@ -42,7 +42,7 @@ static struct sc_scan_value keep(struct mate *mate, const struct sc_scan_value *
 	struct sc_scan_value own = *value;
 
 	if (value->n)
-		own.at = sc_arena_strndup(&mate->arena, value->at, value->n);
+		own.at = sc_arena_memdup(&mate->arena, value->at, value->n);
 	return own;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 
-enum { FIRST_WINDOW = 1 << 20, MAX_WASTE = 1 << 30, WASTE_SHARE = 16 };
+enum { FIRST_WINDOW = 1 << 20, MAX_WASTE = 1 << 28, WASTE_SHARE = 4 };
 
 struct doc {
 	struct sc_inflate *in;

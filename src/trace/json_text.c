@@ -155,7 +155,7 @@ static size_t utf8_at(const char *at, const char *end)
 
 size_t sc_scan_decode(const char *at, size_t n, struct sc_strbuf *out)
 {
-	const char *end = at + n;
+	const char *end = n ? at + n : at;
 	size_t n_bad = 0, width;
 
 	while (at < end) {

@@ -54,25 +54,29 @@ static inline void import_check(const char *dir, const struct sc_import_stats *s
 		abort();
 }
 
+/* The input as a file; where it is, and where the output is to go. */
+static inline void import_put(const uint8_t *data, size_t size, char in[64], char out[64])
+{
+	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
+	FILE *file;
+
+	snprintf(in, 64, "%s/fuzz-import-%ld", tmp, (long)getpid());
+	snprintf(out, 64, "%s/fuzz-import-%ld.out", tmp, (long)getpid());
+	file = fopen(in, "wb");
+	if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0)
+		abort();
+}
+
 /* `mate` is the input too, if it is to be one. */
 static inline void import_bytes(const struct sc_importer *importer, const uint8_t *data,
 				size_t size, bool mate)
 {
-	static char in[64], out[64];
 	struct sc_import_opts opts = {.rank = -1, .other_rank = -1};
 	struct sc_import_stats stats = {.rank = -1};
 	struct sc_err err = {.code = SC_OK};
-	FILE *file;
+	char in[64], out[64];
 
-	if (!in[0]) {
-		const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
-
-		snprintf(in, sizeof(in), "%s/fuzz-import-%ld", tmp, (long)getpid());
-		snprintf(out, sizeof(out), "%s/fuzz-import-%ld.out", tmp, (long)getpid());
-	}
-	file = fopen(in, "wb");
-	if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0)
-		abort();
+	import_put(data, size, in, out);
 	opts.mate = mate ? in : NULL;
 	if (importer->run(in, out, &opts, &stats, &err) == 0)
 		import_check(out, &stats);

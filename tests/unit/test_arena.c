@@ -72,6 +72,7 @@ START_TEST(test_texts)
 	ck_assert_str_eq(sc_arena_strdup(&arena, "abc"), "abc");
 	ck_assert_str_eq(sc_arena_strndup(&arena, "abcdef", 3), "abc");
 	ck_assert_str_eq(sc_arena_strndup(&arena, "abc", 10), "abc");
+	ck_assert_mem_eq(sc_arena_memdup(&arena, "a\0b", 3), "a\0b", 4);
 	ck_assert_str_eq(sc_arena_printf(&arena, "%s-%d", "tp", 8), "tp-8");
 	ck_assert_uint_eq(strlen(sc_arena_printf(&arena, "%1000d", 1)), 1000);
 }

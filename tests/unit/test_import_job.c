@@ -127,6 +127,24 @@ static const struct {
 	{HEADER "a,b\n", "no row of it is an operation", 0},
 };
 
+/* Each step is laid behind the one before, as far as there is time. */
+START_TEST(test_years_a_step)
+{
+	char text[4096] = HEADER;
+	size_t n = strlen(text);
+
+	for (int i = 0; i < 20; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "0,0,0,%d,optimizer,%s,1e9,0,,,\n", i, i % 2 ? "-1e9" : "0");
+	ck_assert_int_eq(import_text(text), 0);
+	ck_assert_int_ge(stats.n_events, 2);
+	ck_assert_int_eq(stats.n_events + bad("time out of range"), 20);
+	load();
+	ck_assert_int_eq(trace.n_bad_frames, 0);
+	ck_assert_uint_eq(trace.events.n, (size_t)stats.n_events);
+}
+END_TEST
+
 START_TEST(test_refused)
 {
 	ck_assert_int_eq(import_text(refused[_i].text), -SC_EFORMAT);
@@ -216,6 +234,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, test_rows);
 	tcase_add_test(tcase, test_bad_rows);
+	tcase_add_test(tcase, test_years_a_step);
 	tcase_add_loop_test(tcase, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tcase, test_few_columns);
 	tcase_add_test(tcase, test_cut_gzip);

@@ -32,6 +32,10 @@ static const struct {
 	 24000, 1, 2000},
 	/* quoted */
 	{TRACE(KERNEL("a", "\"10\"", "3") "," KERNEL("b", "\"11.5\"", "\"2\"")), 1500, 2000, 10000},
+	/* a base that cannot be: none is kept */
+	{"{\"baseTimeNanoseconds\": 9223372036854775807, \"traceEvents\": [" KERNEL(
+		 "a", "1", "3") "," KERNEL("b", "2", "1") "]}",
+	 1000, 1000, 0},
 	/* more digits than a nanosecond has */
 	{TRACE(KERNEL("a", "10", "3") "," KERNEL("b", "10.0014999", "0.0005")), 1, 1, 10000},
 };
@@ -513,6 +517,28 @@ START_TEST(long_files)
 }
 END_TEST
 
+/* Each of them seems to go on to the end of the window: what is read in vain is bounded. */
+START_TEST(damaged_throughout)
+{
+	static const char damaged[] = "{\"a\":\"x\"y},\n";
+	enum { N_DAMAGED = 2 << 20 };
+	char *text = malloc(N_DAMAGED * sizeof(damaged) + 1000);
+	size_t n = 0;
+	struct fixture f;
+
+	ck_assert_ptr_nonnull(text);
+	n += (size_t)sprintf(text + n, "[" KERNEL("k", "1", "1") ",\n");
+	for (int i = 0; i < N_DAMAGED; i++, n += sizeof(damaged) - 1)
+		memcpy(text + n, damaged, sizeof(damaged));
+	fixture_open(&f, "a.json", text, n);
+	free(text);
+	fixture_load(&f);
+	ck_assert_int_eq(f.stats.n_events, 1);
+	ck_assert_str_eq(f.stats.why_truncated, "too many of its events are damaged");
+	fixture_close(&f);
+}
+END_TEST
+
 static const struct {
 	const char *name;
 	bool comm, nccl;
@@ -566,6 +592,7 @@ int main(void)
 	tcase_add_test(tcase, gzip);
 	tcase_add_loop_test(tcase, refused, 0, N(REFUSED));
 	tcase_add_test(tcase, long_files);
+	tcase_add_test(tcase, damaged_throughout);
 	tcase_add_loop_test(tcase, comm_kernels, 0, N(NAMES));
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

@@ -35,6 +35,16 @@ START_TEST(test_equal_texts_share_an_id)
 }
 END_TEST
 
+START_TEST(test_texts_with_nul)
+{
+	ck_assert_uint_eq(sc_intern_add_n(&table, "a\0b", 3), 0);
+	ck_assert_uint_eq(sc_intern_add_n(&table, "a\0c", 3), 1);
+	ck_assert_uint_eq(sc_intern_add_n(&table, "a", 1), 2);
+	ck_assert_uint_eq(sc_intern_add_n(&table, "a\0b", 3), 0);
+	ck_assert_mem_eq(sc_intern_get(&table, 1), "a\0c", 4);
+}
+END_TEST
+
 START_TEST(test_find)
 {
 	ck_assert_uint_eq(sc_intern_find(&table, "a"), SC_INTERN_NONE);
@@ -74,6 +84,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_equal_texts_share_an_id);
+	tcase_add_test(tcase, test_texts_with_nul);
 	tcase_add_test(tcase, test_find);
 	tcase_add_test(tcase, test_many);
 	suite_add_tcase(suite, tcase);
