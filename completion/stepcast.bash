@@ -19,7 +19,7 @@ _stepcast()
 	import) words="" options=" --rank --mate --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	export) words="" options=" --format --rank --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	replay) words="" options=" --scale --replace --set --without-straggler --gaps --what-if --no-what-if --step --cluster --iteration-range --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --bucket-mib --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	help) words="predict sweep validate shard op fit record import export info replay config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
@@ -30,6 +30,8 @@ _stepcast()
 	fit:--launch) words="auto none all"; values=yes ;;
 	export:--format) words="chrome csv ops collectives host overlaps"; values=yes ;;
 	replay:--gaps) words="auto measured typical none"; values=yes ;;
+	replay:--overlap) words="as-recorded none free"; values=yes ;;
+	replay:--missing) words="recorded symmetric"; values=yes ;;
 	esac
 	if [ "${word:0:1}" = - ] && [ -z "$values" ]; then
 		words=$options

@@ -9,12 +9,15 @@
 
 enum { MAX_RANK = 1 << 30 };
 #define MAX_FACTOR 1e6
+#define MIN_BUCKET_MIB 0.01
+#define MAX_BUCKET_MIB 1e6
 
 struct replay_args {
 	struct sc_common common;
 	struct sc_arg_list scales, replaces, sets;
 	int64_t without_rank, step, jobs;
-	int gaps, what_if, json;
+	int gaps, overlap, missing, what_if, json;
+	double bucket_mib;
 	const char *timeline, *cluster, *range;
 };
 
@@ -23,6 +26,13 @@ static const char *const GAPS[] = {[SC_GAPS_AUTO] = "auto",
 				   [SC_GAPS_TYPICAL] = "typical",
 				   [SC_GAPS_NONE] = "none",
 				   NULL};
+
+static const char *const OVERLAPS[] = {[SC_OVERLAP_AS_RECORDED] = "as-recorded",
+				       [SC_OVERLAP_NONE] = "none",
+				       [SC_OVERLAP_FREE] = "free",
+				       NULL};
+static const char *const MISSING[] = {
+	[SC_MISSING_RECORDED] = "recorded", [SC_MISSING_SYMMETRIC] = "symmetric", NULL};
 
 #define AT(member) offsetof(struct replay_args, member)
 static const struct sc_option OPTIONS[] = {
@@ -54,6 +64,27 @@ static const struct sc_option OPTIONS[] = {
 	 .offset = AT(gaps),
 	 .choices = GAPS,
 	 .help = "launch gaps of a changed replay (default auto: typical, trimmed of outliers)"},
+	{.name = "overlap",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "none|as-recorded|free",
+	 .offset = AT(overlap),
+	 .choices = OVERLAPS,
+	 .help = "collectives run beside nothing (none), or beside all that the trace does not say to "
+		 "wait for them (free); default: as-recorded"},
+	{.name = "bucket-mib",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "MIB",
+	 .offset = AT(bucket_mib),
+	 .min = MIN_BUCKET_MIB,
+	 .max = MAX_BUCKET_MIB,
+	 .help = "gradient collectives of backward are merged or split to buckets of this size"},
+	{.name = "missing",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "recorded|symmetric",
+	 .offset = AT(missing),
+	 .choices = MISSING,
+	 .help = "ranks that were not recorded: as late as they were (recorded, the default), or as "
+		 "early as the recorded ones (symmetric)"},
 	{.name = "what-if",
 	 .kind = SC_ARG_SWITCH,
 	 .offset = AT(what_if),
@@ -167,6 +198,9 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 		rc = parse_set(args->sets.at[i], arena, &opts->gpus, err);
 	opts->without_rank = args->without_rank;
 	opts->gaps = (enum sc_replay_gaps)args->gaps;
+	opts->overlap = (enum sc_replay_overlap)args->overlap;
+	opts->missing = (enum sc_replay_missing)args->missing;
+	opts->bucket_mib = args->bucket_mib;
 	opts->no_what_if = !args->what_if;
 	opts->range = args->range;
 	opts->show_step = args->step;
@@ -251,8 +285,10 @@ static int run_replay(const struct sc_command *command, int argc, char **argv)
 const struct sc_command sc_command_replay = {
 	.name = "replay",
 	.summary = "simulate recorded iterations again, as they were or with changes",
-	.synopsis = "DIR [--scale SELECTOR=FACTOR]... [--replace SELECTOR=mean|model] "
-		    "[--set gpus=N] [--without-straggler RANK] [--json] [--timeline FILE.json]",
+	.synopsis =
+		"DIR [--scale SELECTOR=FACTOR]... [--replace SELECTOR=mean|model] "
+		"[--set gpus=N] [--overlap none|free] [--bucket-mib MIB] "
+		"[--missing symmetric] [--without-straggler RANK] [--json] [--timeline FILE.json]",
 	.details =
 		"Replays the traces of DIR (see stepcast import): every iteration simulated beside what "
 		"was measured, and predicted from the others; where each rank's time goes and which "
@@ -263,8 +299,17 @@ const struct sc_command sc_command_replay = {
 		"Durations of computation, transfers (without the waiting in them) and launch gaps are "
 		"those recorded. Changes are compared with a replay of typical gaps, since recorded "
 		"gaps also hold waits that no trace explains.\n\n"
+		"Of traces of GPU streams: --overlap none lets collectives wait for all device work "
+		"launched before them, and all launched after them for their end; free drops the waits "
+		"for collectives that were only inferred from times. --bucket-mib cuts the gradients of "
+		"each communicator in backward anew: a bucket starts when its last byte is ready, and "
+		"its time is that of the recorded ones, scaled by a line through their sizes, or "
+		"through those of the model (--cluster). --missing symmetric takes ranks that were not "
+		"recorded to be as early as the recorded ones.\n\n"
 		"  stepcast replay traces/job\n"
 		"  stepcast replay traces/job --scale op:backward-compute,rank:0=0.5\n"
+		"  stepcast replay run --overlap none\n"
+		"  stepcast replay run --bucket-mib 50 --missing symmetric\n"
 		"  stepcast replay traces/job --without-straggler 0 --json",
 	.words = "file",
 	.options = OPTIONS,

@@ -80,14 +80,16 @@ static bool is_job_op(const struct sc_trace_event *event, const uint8_t *type)
 	       event->job.dp_rank >= 0 && event->job.stage >= 0;
 }
 
-static void note_step(struct sc_job *job, int32_t id)
+/* Steps are noted wherever they change: each once, by id. */
+static void order_steps(struct sc_job *job)
 {
-	const struct sc_job_step step = {.id = id};
+	size_t n = 0;
 
-	for (size_t i = job->steps.n; i-- > 0;)
-		if (job->steps.at[i].id == id)
-			return;
-	SC_VEC_PUSH(&job->steps, step);
+	qsort(job->steps.at, job->steps.n, sizeof(*job->steps.at), compare_steps);
+	for (size_t i = 0; i < job->steps.n; i++)
+		if (n == 0 || job->steps.at[n - 1].id != job->steps.at[i].id)
+			job->steps.at[n++] = job->steps.at[i];
+	job->steps.n = n;
 }
 
 /* `of_lane`: for each lane the worker last seen there, counted from 1. */
@@ -250,8 +252,8 @@ static size_t note_events(const struct sc_trace *trace, const uint8_t *type, str
 			job->n_unknown += e->cls == SC_EV_JOB_OP;
 			continue;
 		}
-		if (e->job.step != step)
-			note_step(job, e->job.step);
+		if (n == 0 || e->job.step != step)
+			SC_VEC_PUSH(&job->steps, ((struct sc_job_step){.id = e->job.step}));
 		step = e->job.step;
 		note_worker(job, trace, e, of_lane);
 		n++;
@@ -273,7 +275,7 @@ int sc_job_from_trace(const struct sc_trace *trace, struct sc_job *out, struct s
 	if (n > SC_NONE)
 		rc = sc_err_set(err, SC_ELIMIT, "the job has too many operations: n=%zu", n);
 	if (rc == 0) {
-		qsort(job.steps.at, job.steps.n, sizeof(*job.steps.at), compare_steps);
+		order_steps(&job);
 		qsort(job.workers.at, job.workers.n, sizeof(*job.workers.at), compare_workers);
 		rc = check_workers(&job, err);
 	}

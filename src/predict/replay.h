@@ -28,17 +28,29 @@ struct sc_replay_change {
 /* Launch gaps: those recorded; for each operation the typical one of its like, since gaps also hold waits
  * that no trace explains, which a change would remove or keep wrongly; or none. */
 enum sc_replay_gaps { SC_GAPS_AUTO, SC_GAPS_MEASURED, SC_GAPS_TYPICAL, SC_GAPS_NONE };
+/* Of recorded streams. NONE: device work that its host launched after a collective waits for the end of it,
+ * and it for what was launched before. FREE: nothing waits for a collective where the trace does not say
+ * so: waits that were inferred from times are dropped; event waits, stream order and synchronizing calls
+ * stay, and so does what a collective waits for. */
+enum sc_replay_overlap { SC_OVERLAP_AS_RECORDED, SC_OVERLAP_NONE, SC_OVERLAP_FREE };
+/* Ranks that were not recorded: as slow as they were, since what the recorded ones waited for them is used
+ * again; or as fast as the recorded ones, which then wait for recorded ranks only. */
+enum sc_replay_missing { SC_MISSING_RECORDED, SC_MISSING_SYMMETRIC };
 struct sc_replay_opts {
 	const struct sc_replay_change *changes;
 	size_t n_changes;
 	int64_t gpus;             /* 0 = as recorded */
 	int64_t without_rank;     /* as fast as its peers; -1 = none */
 	enum sc_replay_gaps gaps; /* of changed replays; AUTO: typical */
-	bool no_what_if;          /* only the iterations, and the changes */
+	enum sc_replay_overlap overlap;
+	enum sc_replay_missing missing;
+	double bucket_mib; /* of gradients; 0 = as recorded */
+	bool no_what_if;   /* only the iterations, and the changes */
 	int64_t show_step; /* whose path and timeline are kept; -1 = that of the median time */
 	const struct sc_request *cluster; /* whose network SC_REPLAY_MODEL asks, or NULL */
-	const char *range; /* name of the range that is an iteration; NULL: as the source has them */
-	unsigned jobs;     /* threads; 0 = 1 */
+	const char
+		*range; /* name of the range that is an iteration; NULL: as the source has them */
+	unsigned jobs;  /* threads; 0 = 1 */
 };
 void sc_replay_opts_init(struct sc_replay_opts *opts);
 
@@ -53,6 +65,7 @@ struct sc_replay_iteration {
 /* Where a rank's time goes, mean over iterations; the parts sum to the simulated iteration. */
 enum sc_replay_part {
 	SC_PART_COMPUTE,
+	SC_PART_MEMORY,   /* copies and sets that no computation hides */
 	SC_PART_COMM,     /* transfers that nothing on the rank hides */
 	SC_PART_PIPELINE, /* waits for a send or receive of a peer */
 	SC_PART_PEERS,    /* waits for others to join a collective */
@@ -113,11 +126,12 @@ void sc_replay_result_release(struct sc_replay_result *result);
 /* A kind of trace that can be replayed. */
 struct sc_replay_source {
 	const char *name;
+	bool reshapes;                                /* knows overlap, missing and bucket_mib */
 	bool (*takes)(const struct sc_trace *tables); /* of the first file; no events are loaded */
 	int (*run)(const char *const *files, size_t n_files, const struct sc_replay_opts *opts,
 		   struct sc_replay_result *out, struct sc_err *err);
 };
-extern const struct sc_replay_source sc_replay_job; /* replay_job.c */
+extern const struct sc_replay_source sc_replay_job;     /* replay_job.c */
 extern const struct sc_replay_source sc_replay_streams; /* replay_streams.c */
 /* Replays the traces of a directory, or one file. */
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,

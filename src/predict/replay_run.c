@@ -16,11 +16,9 @@ enum { ARENA_BYTES = 64 << 10 };
 static const struct sc_replay_source *const SOURCES[] = {&sc_replay_job, &sc_replay_streams};
 
 const char *const sc_replay_part_names[SC_N_PARTS] = {
-	[SC_PART_COMPUTE] = "compute",
-	[SC_PART_COMM] = "exposed_comm",
-	[SC_PART_PIPELINE] = "pipeline_wait",
-	[SC_PART_PEERS] = "peer_wait",
-	[SC_PART_HOST] = "host",
+	[SC_PART_COMPUTE] = "compute",   [SC_PART_MEMORY] = "memory",
+	[SC_PART_COMM] = "exposed_comm", [SC_PART_PIPELINE] = "pipeline_wait",
+	[SC_PART_PEERS] = "peer_wait",   [SC_PART_HOST] = "host",
 	[SC_PART_DONE] = "done_early",
 };
 
@@ -61,6 +59,24 @@ static const struct sc_replay_source *find_source(const struct sc_trace *tables)
 	return NULL;
 }
 
+static bool wants_reshaping(const struct sc_replay_opts *opts)
+{
+	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED ||
+	       opts->bucket_mib > 0;
+}
+
+static int run_source(const struct sc_replay_source *source, const char *const *files,
+		      size_t n_files, const struct sc_replay_opts *opts,
+		      struct sc_replay_result *out, struct sc_err *err)
+{
+	if (wants_reshaping(opts) && !source->reshapes)
+		return sc_err_at(err, SC_EUNSUPPORTED, files[0], 0, 0,
+				 "--overlap, --missing and --bucket-mib are for traces of GPU "
+				 "streams; this is a %s",
+				 source->name);
+	return source->run(files, n_files, opts, out, err);
+}
+
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,
 	      struct sc_err *err)
 {
@@ -78,7 +94,7 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	if (rc == 0) {
 		source = find_source(&tables);
 		if (source)
-			rc = source->run(files, n_files, opts, out, err);
+			rc = run_source(source, files, n_files, opts, out, err);
 		else
 			rc = sc_err_at(err, SC_EUNSUPPORTED, files[0], 0, 0,
 				       "no replay of traces from \"%s\"", tables.identity.source);

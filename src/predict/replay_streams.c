@@ -27,7 +27,8 @@ struct stream_replay {
 static bool has_change(const struct sc_replay_opts *opts)
 {
 	return opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
-	       opts->gaps != SC_GAPS_AUTO;
+	       opts->gaps != SC_GAPS_AUTO || opts->overlap != SC_OVERLAP_AS_RECORDED ||
+	       opts->missing != SC_MISSING_RECORDED || opts->bucket_mib > 0;
 }
 
 static enum stream_times changed_gaps(const struct sc_replay_opts *opts)
@@ -105,6 +106,28 @@ static bool is_wanted(const struct stream_replay *replay, size_t v)
 	return v < V_NO_GAPS || v == V_REFERENCE || !replay->study.opts->no_what_if;
 }
 
+/* Graphs that were reshaped are built again for the variants after them. */
+static bool reshapes(const struct stream_replay *replay, size_t v)
+{
+	const struct sc_replay_opts *opts = replay->study.opts;
+
+	return v == V_CHANGED && (opts->overlap != SC_OVERLAP_AS_RECORDED || opts->bucket_mib > 0);
+}
+
+/* Waits are dropped of what was recorded, and added to what is there in the end. */
+static void reshape(struct stream_replay *replay, size_t iteration)
+{
+	const struct sc_replay_opts *opts = replay->study.opts;
+	struct sc_trace_graph *graph = &replay->scratch.graph;
+
+	if (opts->overlap == SC_OVERLAP_FREE)
+		sc_streams_overlap(&replay->study, graph);
+	if (opts->bucket_mib > 0)
+		sc_streams_bucket(&replay->study, iteration, graph);
+	if (opts->overlap == SC_OVERLAP_NONE)
+		sc_streams_overlap(&replay->study, graph);
+}
+
 static int simulate(struct stream_replay *replay, size_t iteration, size_t v, struct sc_err *err)
 {
 	static const struct sc_sim_opts opts = {.no_contention = 1};
@@ -113,6 +136,8 @@ static int simulate(struct stream_replay *replay, size_t iteration, size_t v, st
 
 	if (v != V_RECORDED)
 		sc_streams_set(&replay->study, iteration, &replay->variants.at[v], &s->graph);
+	if (reshapes(replay, v))
+		reshape(replay, iteration);
 	rc = sc_simulate(s->sim, &s->graph.graph, &opts, &s->timeline, err);
 	if (rc) {
 		sc_err_prefix(err, "iteration %" PRId64,
@@ -137,6 +162,8 @@ static int simulate_all(struct stream_replay *replay, struct sc_err *err)
 			rc = simulate(replay, i, v, err);
 			if (rc)
 				return rc;
+			if (reshapes(replay, v))
+				sc_build_trace(&replay->study.run, i, &replay->scratch.graph);
 			if (v == V_RECORDED)
 				sc_streams_parts(&replay->study, &replay->scratch,
 						 replay->us[V_RECORDED * n + i]);
@@ -289,6 +316,7 @@ static void end_replay(struct stream_replay *replay)
 	free(study->slowness);
 	free(study->part_us);
 	free(study->late_us);
+	SC_VEC_RELEASE(&study->fits);
 	free(replay->us);
 	free(replay->ends_us);
 	SC_VEC_RELEASE(&replay->variants);
@@ -309,6 +337,8 @@ static int run_streams(const char *const *files, size_t n_files, const struct sc
 	rc = begin_replay(&replay, err);
 	if (rc == 0)
 		rc = sc_streams_check_changes(&replay.study, err);
+	if (rc == 0 && opts->bucket_mib > 0)
+		rc = sc_streams_fit_sizes(&replay.study, err);
 	if (rc == 0)
 		rc = simulate_all(&replay, err);
 	if (rc == 0) {
@@ -327,4 +357,4 @@ static bool takes_streams(const struct sc_trace *tables)
 }
 
 const struct sc_replay_source sc_replay_streams = {
-	.name = "streams", .takes = takes_streams, .run = run_streams};
+	.name = "streams", .reshapes = true, .takes = takes_streams, .run = run_streams};

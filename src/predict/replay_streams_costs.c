@@ -34,8 +34,8 @@ static double choose(enum stream_times times, double measured, double typical, d
 
 /* ---- collectives by model ---- */
 
-static int ranks_of(const struct stream_study *study, const struct sc_trace_collective *c,
-		    int32_t instance)
+int sc_streams_ranks_of(const struct stream_study *study, const struct sc_trace_collective *c,
+			int32_t instance)
 {
 	if (c->group_size > 0)
 		return c->group_size;
@@ -44,9 +44,8 @@ static int ranks_of(const struct stream_study *study, const struct sc_trace_coll
 	return instance >= 0 ? (int)study->run.merge.instances.at[instance].n_members : 1;
 }
 
-/* NAN where the trace does not say what was sent. */
-static double model_us(const struct stream_study *study, const struct sc_trace_collective *c,
-		       int n_ranks)
+double sc_streams_model_us(const struct stream_study *study, const struct sc_trace_collective *c,
+			   int n_ranks)
 {
 	const struct sc_fabric *f = &study->fabric;
 	const int per_node = f->gpus_per_node > 0 ? f->gpus_per_node : 1;
@@ -84,8 +83,8 @@ static double resize_factor(const struct stream_study *study, const struct sc_tr
 
 	if (gpus == 0 || n_ranks != world)
 		return 1;
-	now = model_us(study, c, n_ranks);
-	then = model_us(study, c, (int)gpus);
+	now = sc_streams_model_us(study, c, n_ranks);
+	then = sc_streams_model_us(study, c, (int)gpus);
 	if (now > 0 && then > 0)
 		return then / now;
 	now = ring_share(c->kind, n_ranks);
@@ -138,6 +137,59 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 	return factor;
 }
 
+static bool is_split(const struct stream_study *study, int32_t instance)
+{
+	return instance >= 0 && !isnan(study->run.transfer_us.at[instance]);
+}
+
+/* In the time of a collective that one recorded rank has. */
+static double waiting_us(const struct stream_study *study, size_t rank, const struct sc_act *act,
+			 double us)
+{
+	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
+	const double bound_us = study->run.ranks.at[rank].collectives.at[act->merge_call].bound_us;
+
+	return is_split(study, instance) ? 0 : us - fmin(us, bound_us);
+}
+
+/* Without sizes the shortest may be of a smaller one: then nothing is known of waiting. */
+double sc_streams_waiting_us(const struct stream_study *study, size_t rank,
+			     const struct sc_act *act, double us)
+{
+	const struct sc_trace_collective *c =
+		&study->run.ranks.at[rank].collectives.at[act->merge_call];
+	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
+	const bool known = c->group_size > 0 || study->run.world > 0;
+	const int n_ranks = sc_streams_ranks_of(study, c, instance);
+	const int n_recorded =
+		instance < 0 ? 1 : (int)study->run.merge.instances.at[instance].n_members;
+
+	if (c->bytes < 0 || n_recorded >= (known ? n_ranks : 2))
+		return 0;
+	return us - fmin(us, c->bound_us);
+}
+
+double sc_streams_rank_waiting_us(const struct stream_study *study, size_t rank, int64_t *n_unknown)
+{
+	const struct sc_trace_rank *rec = &study->run.ranks.at[rank];
+	double us = 0;
+
+	for (size_t i = 0; i < study->run.n_iterations; i++)
+		for (uint32_t a = rec->iterations.at[i].first_act;
+		     a < rec->iterations.at[i].end_act; a++) {
+			const struct sc_act *act = &rec->acts.at[a];
+
+			if (act->kind != SC_ACT_COLLECTIVE || act->launch == SC_NONE ||
+			    act->launch < rec->iterations.at[i].begin ||
+			    act->launch > rec->iterations.at[i].end)
+				continue;
+			us += sc_streams_waiting_us(study, rank, act,
+						    sc_trace_act_work_us(&study->run, rec, act));
+			*n_unknown += rec->collectives.at[act->merge_call].bytes < 0;
+		}
+	return us;
+}
+
 /* The transfer within `us`: of a collective that only one recorded rank has, the rest is waiting, which no
  * change of the network makes shorter. */
 static double change_transfer(const struct setting *s, const struct sc_act *act, double us)
@@ -146,11 +198,15 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 	const struct sc_trace_collective *c = &s->rank->collectives.at[act->merge_call];
 	const int32_t instance =
 		s->study->run.merge.ranks.at[s->rank_idx].calls.at[act->merge_call].instance;
-	const bool split = instance >= 0 && !isnan(s->study->run.transfer_us.at[instance]);
-	const int n_ranks = ranks_of(s->study, c, instance);
+	const int n_ranks = sc_streams_ranks_of(s->study, c, instance);
 	const struct sc_replay_subject subject = act_subject(s, act);
-	double transfer = split ? us : fmin(us, c->bound_us);
-	const double waiting = us - transfer;
+	double waiting = waiting_us(s->study, s->rank_idx, act, us);
+	double transfer = us - waiting;
+
+	if (opts->missing == SC_MISSING_SYMMETRIC) {
+		waiting = 0;
+		transfer = us - sc_streams_waiting_us(s->study, s->rank_idx, act, us);
+	}
 
 	for (size_t i = 0; i < opts->n_changes; i++) {
 		if (!sc_selector_match(&opts->changes[i].selector, &subject))
@@ -158,7 +214,7 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 		if (opts->changes[i].action == SC_REPLAY_MEAN)
 			transfer = fmin(s->study->mean_us[act->name], c->bound_us);
 		if (opts->changes[i].action == SC_REPLAY_MODEL) {
-			const double model = model_us(s->study, c, n_ranks);
+			const double model = sc_streams_model_us(s->study, c, n_ranks);
 
 			transfer = isnan(model) ? transfer : model;
 		}

@@ -1,5 +1,5 @@
 /* Where the time of each rank went in a simulated iteration: at every moment the first of these that is true
- * of its device: computes (or copies), transfers, waits for a peer; else it waits for the host, or is done.
+ * of its device: computes, copies or sets memory, transfers, waits for a peer; else it waits for the host, or is done.
  * And for whom others waited. */
 #include <stdlib.h>
 
@@ -51,8 +51,8 @@ static void add_node(const struct stream_study *study, size_t rank, const struct
 		return;
 	act = &study->run.ranks.at[rank].acts.at[ref->index];
 	if (act->kind != SC_ACT_COLLECTIVE) {
-		add_stretch(edges, SC_PART_COMPUTE, t->start_us[node] + cost->latency_us,
-			    t->end_us[node]);
+		add_stretch(edges, act->kind == SC_ACT_KERNEL ? SC_PART_COMPUTE : SC_PART_MEMORY,
+			    t->start_us[node] + cost->latency_us, t->end_us[node]);
 	} else if (s->graph.graph.nodes.at[node].group == SC_NONE) {
 		add_stretch(edges, SC_PART_COMM, t->start_us[node] + cost->latency_us,
 			    t->end_us[node]);
@@ -63,11 +63,11 @@ static void add_node(const struct stream_study *study, size_t rank, const struct
 	}
 }
 
-/* Computing before transferring before waiting. */
+/* Computing before copying before transferring before waiting. */
 static enum sc_replay_part first_of(const int *active, double us, double begin_us, double end_us)
 {
-	static const enum sc_replay_part order[] = {SC_PART_COMPUTE, SC_PART_COMM, SC_PART_PIPELINE,
-						    SC_PART_PEERS};
+	static const enum sc_replay_part order[] = {SC_PART_COMPUTE, SC_PART_MEMORY, SC_PART_COMM,
+						    SC_PART_PIPELINE, SC_PART_PEERS};
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 		if (active[order[i]] > 0)

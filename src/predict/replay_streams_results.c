@@ -116,6 +116,97 @@ static void warn_of_trace(const struct stream_study *study, struct sc_replay_res
 					  : "scaled as rings");
 }
 
+static void warn_of_missing(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const double n = (double)study->run.n_iterations;
+	int64_t n_unknown = 0;
+	double sum = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const double us = sc_streams_rank_waiting_us(study, r, &n_unknown);
+
+		sum += us;
+		if (us > 0)
+			sc_warn(&out->warnings,
+				"symmetric: rank %d no longer waits for ranks that were not recorded, "
+				"%.3f ms an iteration (over the shortest of each size)",
+				(int)study->run.ranks.at[r].rank, us / SC_US_PER_MS / n);
+	}
+	if (!(sum > 0) && n_unknown == 0)
+		sc_warn(&out->warnings,
+			"symmetric: no recorded rank waited for one that was not recorded");
+	if (n_unknown)
+		sc_warn(&out->warnings,
+			"symmetric: collectives whose size the trace does not say keep their "
+			"waiting: n=%" PRId64,
+			n_unknown);
+}
+
+static void warn_of_buckets(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool of_model = false;
+
+	for (size_t i = 0; i < study->fits.n; i++)
+		of_model = of_model || study->fits.at[i].n_sizes == 0;
+	sc_warn(&out->warnings,
+		"buckets of %g MiB: %zu gradient collectives became %zu; times by a line through %s; "
+		"gradients appear evenly between recorded ones",
+		study->opts->bucket_mib, study->n_recorded_buckets, study->n_new_buckets,
+		of_model ? "the model's" : "recorded sizes");
+}
+
+static void warn_of_overlap(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool inferred = false;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		inferred = inferred || !study->run.ranks.at[r].has_waits;
+	if (study->opts->overlap == SC_OVERLAP_NONE)
+		sc_warn(&out->warnings,
+			"overlap none: in the order of launches, collectives wait for all device work "
+			"before them, and all after them for their end");
+	else if (inferred)
+		sc_warn(&out->warnings,
+			"overlap free: waits for collectives that were inferred from times are "
+			"dropped; stream order and synchronizing calls stay");
+	else
+		sc_warn(&out->warnings,
+			"overlap free: the trace says what streams wait for, and that stays: nothing "
+			"to drop");
+}
+
+static void warn_of_model(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool model = false;
+	size_t n = 0, n_unknown = 0;
+
+	for (size_t i = 0; i < study->opts->n_changes; i++)
+		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
+	for (size_t r = 0; r < study->run.ranks.n && model; r++)
+		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, n++) {
+			const struct sc_trace_collective *c =
+				&study->run.ranks.at[r].collectives.at[i];
+
+			n_unknown += c->kind < 0 || c->bytes < 0;
+		}
+	if (n_unknown)
+		sc_warn(&out->warnings,
+			"model: collectives whose kind or size the trace does not say stay as "
+			"recorded: n=%zu of %zu",
+			n_unknown, n);
+}
+
+static void warn_of_changes(const struct stream_study *study, struct sc_replay_result *out)
+{
+	warn_of_model(study, out);
+	if (study->opts->missing == SC_MISSING_SYMMETRIC)
+		warn_of_missing(study, out);
+	if (study->opts->bucket_mib > 0)
+		warn_of_buckets(study, out);
+	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
+		warn_of_overlap(study, out);
+}
+
 void sc_streams_results(struct stream_study *study, struct sc_replay_result *out)
 {
 	out->source = "streams";
@@ -135,4 +226,5 @@ void sc_streams_results(struct stream_study *study, struct sc_replay_result *out
 	warn_of_ranks(study, out);
 	warn_of_clocks(study, out);
 	warn_of_trace(study, out);
+	warn_of_changes(study, out);
 }

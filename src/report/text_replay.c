@@ -10,8 +10,9 @@
 enum { MAX_ITERATION_LINES = 12, MAX_RANK_LINES = 32, MAX_PATH_LINES = 12 };
 
 static const char *const PART_HEADS[SC_N_PARTS] = {
-	[SC_PART_COMPUTE] = "compute", [SC_PART_COMM] = "exposed", [SC_PART_PIPELINE] = "pipeline",
-	[SC_PART_PEERS] = "peers",     [SC_PART_HOST] = "gaps",    [SC_PART_DONE] = "done",
+	[SC_PART_COMPUTE] = "compute",   [SC_PART_MEMORY] = "memory", [SC_PART_COMM] = "exposed",
+	[SC_PART_PIPELINE] = "pipeline", [SC_PART_PEERS] = "peers",   [SC_PART_HOST] = "gaps",
+	[SC_PART_DONE] = "done",
 };
 
 static double pct_off(double value, double base)
@@ -88,18 +89,30 @@ static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf
 		sc_strbuf_printf(out, "... and %zu more\n", r->iterations.n - MAX_ITERATION_LINES);
 }
 
+/* Only recordings of streams have memory operations. */
+static bool has_part(const struct sc_replay_result *r, int part)
+{
+	bool has = part != SC_PART_MEMORY;
+
+	for (size_t i = 0; i < r->ranks.n; i++)
+		has = has || r->ranks.at[i].part_ms[part] > 0;
+	return has;
+}
+
 static void append_ranks(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	sc_strbuf_append(out, "\nwhere ranks spend their time, ms");
 	for (int p = 0; p < SC_N_PARTS; p++)
-		sc_strbuf_printf(out, " %9s", PART_HEADS[p]);
+		if (has_part(r, p))
+			sc_strbuf_printf(out, " %9s", PART_HEADS[p]);
 	sc_strbuf_append(out, "   slowness  costs ms\n");
 	for (size_t i = 0; i < r->ranks.n && i < MAX_RANK_LINES; i++) {
 		const struct sc_replay_rank *rank = &r->ranks.at[i];
 
 		sc_strbuf_printf(out, "  %-30s", rank->name);
 		for (int p = 0; p < SC_N_PARTS; p++)
-			sc_strbuf_printf(out, " %9.1f", rank->part_ms[p]);
+			if (has_part(r, p))
+				sc_strbuf_printf(out, " %9.1f", rank->part_ms[p]);
 		sc_strbuf_printf(out, " %10.3f", rank->slowness);
 		if (isnan(rank->without_ms))
 			sc_strbuf_append(out, "         -\n");

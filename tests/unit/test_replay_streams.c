@@ -162,6 +162,171 @@ START_TEST(test_one_rank)
 }
 END_TEST
 
+/* ---- gradients ---- */
+
+enum { STEPS = 4, LATE_NS = 40000 };
+
+/* A launch beside others on the one thread, 5 us apart. */
+static int64_t put_next(struct stream_writer *s, uint32_t lane, const char *name, int64_t *call,
+			int64_t start, int64_t dur)
+{
+	*call += 5000;
+	put_launch(s, lane, name, *call, start, dur);
+	return start + dur;
+}
+
+/* Kernels of 100, 100, 50 and 50 us; all-reduces of 1, 1 and 2 MiB after the first, second and last take
+ * 10 us and 20 us a MiB; an optimizer waits for the last. In step 1 the last takes `late_ns` more. */
+static void put_gradients(struct stream_writer *s, uint32_t large, int step, int64_t late_ns)
+{
+	static const char *const reduce = "ncclKernel_AllReduce_RING_LL_Sum_float(x)";
+	const int64_t begin = 1000000 + step * (int64_t)FIXTURE_STEP_NS;
+	const uint32_t small = s->reduce;
+	int64_t call = begin, t = begin + 5000 + FIXTURE_LATENCY_NS;
+	char name[32];
+
+	t = put_next(s, s->compute, "gemm_1", &call, t, 100000);
+	put_next(s, s->comm, reduce, &call, t + 1000, 30000);
+	t = put_next(s, s->compute, "gemm_2", &call, t, 100000);
+	put_next(s, s->comm, reduce, &call, t + 1000, 30000);
+	t = put_next(s, s->compute, "gemm_3", &call, t, 50000);
+	t = put_next(s, s->compute, "gemm_4", &call, t, 50000);
+	s->reduce = large;
+	t = put_next(s, s->comm, reduce, &call, t + 1000, 50000 + (step == 1 ? late_ns : 0));
+	s->reduce = small;
+	t = put_next(s, s->compute, "multi_tensor_apply_kernel", &call, t + 2500, 40000);
+	call += 5000;
+	put_event(s, SC_EV_API, s->thread, "cudaDeviceSynchronize", call, t + 10000 - call, 0);
+	snprintf(name, sizeof(name), "ProfilerStep#%d", step);
+	put_event(s, SC_EV_RANGE, s->thread, name, begin, t + 20000 - begin, 0);
+}
+
+static void write_gradients(int n_recorded, int world, int64_t late_ns)
+{
+	scratch_begin();
+	sc_arena_init(&arena, 4096);
+	for (int r = 0; r < n_recorded; r++) {
+		struct stream_writer s = open_rank(scratch_dir, r, world);
+		struct sc_trace_comm comm = {.comm_hash = 11,
+					     .bytes = 2 << 20,
+					     .group_size = world,
+					     .peer = -1,
+					     .root = -1,
+					     .seq = -1};
+		uint32_t large;
+
+		comm.collective = put_text(&s, "allreduce");
+		large = sc_trace_writer_comm(s.w, &comm);
+		for (int step = 0; step < STEPS; step++)
+			put_gradients(&s, large, step, late_ns);
+		sc_trace_writer_base(s.w, INT64_C(1700000000000000000));
+		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL), 0);
+	}
+}
+
+/* What is changed, and by how much a step is longer. A gap of 1 us is before each all-reduce. */
+static const struct reshape_case {
+	enum sc_replay_overlap overlap;
+	double bucket_mib, longer_us;
+} RESHAPES[] = {
+	/* 3 us of gaps, and the first two all-reduces. */
+	{SC_OVERLAP_NONE, 0, 62},
+	/* The optimizer is done before the last all-reduce, for which the device is synchronized. */
+	{SC_OVERLAP_FREE, 0, -42.5},
+	/* One bucket of 4 MiB, after the last kernel: 90 us and not 50. */
+	{SC_OVERLAP_AS_RECORDED, 4, 40},
+	{SC_OVERLAP_AS_RECORDED, 1000, 40},
+	/* The last in two: the first half, when half of the kernels are done, is hidden. */
+	{SC_OVERLAP_AS_RECORDED, 1, -20},
+	/* 2 and 2 MiB: as it was but for the first, that is hidden. */
+	{SC_OVERLAP_AS_RECORDED, 2, 0},
+	/* Nothing is beside the one bucket anyway. */
+	{SC_OVERLAP_NONE, 4, 40},
+};
+
+START_TEST(test_reshapes)
+{
+	const struct reshape_case *c = &RESHAPES[_i / 2];
+	struct sc_replay_opts opts;
+
+	write_gradients(1 + _i % 2, 2, 0);
+	sc_replay_opts_init(&opts);
+	opts.overlap = c->overlap;
+	opts.bucket_mib = c->bucket_mib;
+	run_opts(&opts);
+	ck_assert_double_eq_tol((result.changed_ms - result.reference_ms) * 1000, c->longer_us,
+				0.1);
+	ck_assert_double_eq_tol(result.simulated_ms, result.measured_ms, 1e-4);
+	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
+/* The peer that was not recorded was late once. */
+START_TEST(test_missing)
+{
+	struct sc_replay_opts opts;
+
+	write_gradients(1, 2, LATE_NS);
+	sc_replay_opts_init(&opts);
+	opts.missing = SC_MISSING_SYMMETRIC;
+	run_opts(&opts);
+	ck_assert_double_eq_tol((result.changed_ms - result.reference_ms) * 1000, -40.0 / STEPS,
+				0.1);
+	sc_replay_result_release(&result);
+	opts.missing = SC_MISSING_RECORDED;
+	run_opts(&opts);
+	ck_assert(isnan(result.changed_ms));
+	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
+/* Of all ranks recorded none is missing: what they wait is simulated. */
+START_TEST(test_none_missing)
+{
+	struct sc_replay_opts opts;
+
+	begin(&PAIR);
+	sc_replay_opts_init(&opts);
+	opts.missing = SC_MISSING_SYMMETRIC;
+	run_opts(&opts);
+	ck_assert_double_eq_tol(result.changed_ms, result.reference_ms, 1e-6);
+	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
+/* All all-reduces of the script have one size: nothing says how long others take. */
+START_TEST(test_one_size)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_replay_opts opts;
+
+	begin(&PAIR);
+	sc_replay_opts_init(&opts);
+	opts.bucket_mib = 25;
+	ck_assert_int_eq(replay(&opts, &err), -SC_EVALUE);
+	ck_assert_ptr_nonnull(strstr(err.text, "--cluster"));
+	end();
+}
+END_TEST
+
+START_TEST(test_memory_apart)
+{
+	struct sc_replay_opts opts;
+
+	begin(&PAIR);
+	sc_replay_opts_init(&opts);
+	run_opts(&opts);
+	ck_assert_double_eq_tol(result.ranks.at[0].part_ms[SC_PART_MEMORY], 3e-3, 1e-6);
+	ck_assert_double_eq_tol(result.ranks.at[0].part_ms[SC_PART_COMPUTE], 170e-3, 1e-6);
+	ck_assert_double_eq_tol(result.ranks.at[1].part_ms[SC_PART_COMPUTE], 370e-3, 1e-6);
+	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
 static int replay_with(const char *selector, enum sc_replay_action action, int64_t without,
 		       struct sc_err *err)
 {
@@ -210,6 +375,12 @@ int main(void)
 	tcase_add_loop_test(tc, test_changes, 0, (int)(sizeof(CHANGES) / sizeof(CHANGES[0])));
 	tcase_add_test(tc, test_more_gpus);
 	tcase_add_test(tc, test_one_rank);
+	tcase_add_loop_test(tc, test_reshapes, 0,
+			    2 * (int)(sizeof(RESHAPES) / sizeof(RESHAPES[0])));
+	tcase_add_test(tc, test_missing);
+	tcase_add_test(tc, test_none_missing);
+	tcase_add_test(tc, test_one_size);
+	tcase_add_test(tc, test_memory_apart);
 	tcase_add_test(tc, test_refused);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);

@@ -1,0 +1,1 @@
+"$STEPCAST" replay run --bucket-mib 0

@@ -1,0 +1,1 @@
+"$STEPCAST" replay run --overlap all
