@@ -74,7 +74,7 @@ static int find_name(const struct parser *p, size_t word, const struct sc_name *
 	const char *all[16], *near;
 	size_t n = 0;
 
-	for (; names[n].name && n < 16; n++) {
+	for (; n < 16 && names[n].name; n++) {
 		all[n] = names[n].name;
 		if (strcmp(names[n].name, value) == 0) {
 			*out = names[n].value;

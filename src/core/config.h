@@ -78,7 +78,7 @@ struct sc_model {
 	struct sc_ints bottom_mlp, top_mlp;
 	enum sc_interaction interaction;
 	int64_t cross_layers, low_rank;
-	int64_t interact_stride; /* cat: embeddings are averaged over so many columns; default 1 */
+	int64_t interact_stride;  /* cat: embeddings are averaged over so many columns; default 1 */
 	struct sc_structs tables; /* struct sc_table */
 	const char *tables_csv;   /* a file that lists them instead */
 };
@@ -212,7 +212,7 @@ struct sc_family_traits {
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
 double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
-bool sc_model_is_moe(const struct sc_model *model); /* resolved: has experts */
+bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
 bool sc_model_is_mla(const struct sc_model *model);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
 /* Of weights and activations in memory: fp8 GEMMs read and write bf16 tensors. */

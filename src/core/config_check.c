@@ -388,5 +388,5 @@ int sc_config_check(const struct sc_resolver *res)
 	if (rc)
 		return rc;
 	return res->request->config.model.family == SC_DLRM ? sc_config_check_dlrm(res)
-							     : check_transformer(res);
+							    : check_transformer(res);
 }

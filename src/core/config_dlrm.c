@@ -2,6 +2,7 @@
  * layers, tables and interaction fit together. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/config_priv.h"
@@ -93,6 +94,31 @@ static int check_given(const struct sc_resolver *res)
 	return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Plans know tables by name. */
+static int check_names(const struct sc_resolver *res)
+{
+	const struct sc_table *tables = res->request->config.model.tables.at;
+	size_t n = res->request->config.model.tables.n;
+	const char **names = sc_xmalloc(n * sizeof(*names)), *twice = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = tables[i].name;
+	qsort(names, n, sizeof(*names), by_name);
+	for (size_t i = 1; i < n && !twice; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			twice = names[i];
+	free(names);
+	if (!twice)
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "model.tables",
+			       "model.tables: two tables are named \"%.64s\"", twice);
+}
+
 /* Dot products need vectors of one width. */
 static int check_interaction(const struct sc_resolver *res)
 {
@@ -145,13 +171,52 @@ static int check_split(const struct sc_resolver *res)
 	return 0;
 }
 
+/* Every rank works on all of its samples at once, and tables are placed on whole hosts. */
+static int check_ranks(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	int64_t node = cfg->cluster.gpus_per_node;
+
+	if (res->request->n_micro_batches > 1)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "training.micro_batch",
+			"training.micro_batch %" PRId64
+			": a DLRM's step takes all samples of a rank at once; remove it",
+			cfg->training.micro_batch);
+	if (cfg->gpus > node && cfg->gpus % node)
+		return sc_resolve_fail(res, SC_ECONFLICT, "gpus",
+				       "gpus %" PRId64 " are no whole nodes of %" PRId64
+				       "; a DLRM's tables are placed on whole nodes",
+				       cfg->gpus, node);
+	return 0;
+}
+
 int sc_config_check_dlrm(const struct sc_resolver *res)
 {
 	int rc = check_split(res);
 
 	if (rc == 0)
+		rc = check_ranks(res);
+
+	if (rc == 0)
 		rc = check_given(res);
+	if (rc == 0)
+		rc = check_names(res);
 	if (rc == 0)
 		rc = check_interaction(res);
 	return rc;
+}
+
+void sc_config_warn_dlrm(struct sc_request *req)
+{
+	static const char why[] = "a DLRM's dense part is replicated, and keeps its activations";
+	const struct sc_config *cfg = &req->config;
+
+	if (cfg->parallel.sharding != SC_SHARD_NONE)
+		sc_warn(&req->warnings, "parallel.sharding has no effect: %s", why);
+	if (cfg->training.recompute != SC_RECOMPUTE_NONE)
+		sc_warn(&req->warnings, "training.recompute has no effect: %s", why);
+	if (cfg->training.trainable == SC_TRAIN_LORA)
+		sc_warn(&req->warnings,
+			"training.trainable has no effect: all of a DLRM is trained");
 }

@@ -32,6 +32,8 @@ void sc_config_fill_options(struct sc_request *request);
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_experts(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
+/* config_dlrm.c: keys without effect on a DLRM. */
+void sc_config_warn_dlrm(struct sc_request *request);
 /* config_dlrm.c: reads tables_csv, named in file `from`, and fills what tables leave out. */
 int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
 			 struct sc_err *err);

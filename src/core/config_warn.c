@@ -58,8 +58,10 @@ static void warn_training(struct sc_request *req)
 
 int sc_config_warn(const struct sc_resolver *res)
 {
-	if (res->request->config.model.family == SC_DLRM)
+	if (res->request->config.model.family == SC_DLRM) {
+		sc_config_warn_dlrm(res->request);
 		return 0;
+	}
 	warn_model(res->request);
 	warn_parallel(res->request);
 	warn_training(res->request);

@@ -10,7 +10,13 @@ enum { SC_MAX_TABLE_DIM = 1 << 20, SC_MAX_TABLES = 10000000 };
 
 /* How often the rows of a table come back within and across batches. One description is given;
  * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */
-enum sc_reuse_kind { SC_REUSE_DEFAULT, SC_REUSE_UNIFORM, SC_REUSE_ZIPF, SC_REUSE_BINS, SC_REUSE_MRC };
+enum sc_reuse_kind {
+	SC_REUSE_DEFAULT,
+	SC_REUSE_UNIFORM,
+	SC_REUSE_ZIPF,
+	SC_REUSE_BINS,
+	SC_REUSE_MRC
+};
 struct sc_reuse {
 	enum sc_reuse_kind kind;
 	double zipf; /* exponent of the popularity of rows by rank; > 0 */
@@ -22,18 +28,18 @@ struct sc_reuse {
 	double hot_frac; /* share of the lookups that the most frequent row gets; 0 = from the histogram */
 	/* MRC: miss ratio of an LRU cache that holds a share of the table's rows. */
 	struct sc_doubles cached_frac, miss_frac;
-	const char *file; /* profile of configs/reuse, or an index sample; NULL = written in place */
+	const char *file; /* a profile of configs/reuse or an index sample; NULL = none */
 };
 /* `count` tables alike. `features` features look up in each: a sample makes features * pooling lookups
  * and as many as `features` pooled outputs of `dim` elements. */
 struct sc_table {
 	const char *name;
 	int64_t rows, dim, count, features;
-	double pooling; /* mean lookups of a sample and feature; 0 < pooling */
-	int storage;            /* of the weights: enum sc_dtype + 1; 0 = not given: the software's habit */
-	enum sc_dtype dtype;    /* the same, resolved (sc_tables_expand) */
-	bool weighted; /* lookups have weights */
-	bool sequence; /* outputs are not pooled: one row for each lookup */
+	double pooling;      /* mean lookups of a sample and feature; 0 < pooling */
+	int storage;         /* of the weights: enum sc_dtype + 1; 0 = the software's habit */
+	enum sc_dtype dtype; /* the same, resolved (sc_tables_expand) */
+	bool weighted;       /* lookups have weights */
+	bool sequence;       /* outputs are not pooled: one row for each lookup */
 	struct sc_reuse reuse;
 };
 

@@ -26,15 +26,15 @@ struct sc_dlrm_habits {
 	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
 	 * else they are reduce-scattered. */
 	bool partial_sums;
-	bool index_exchange;     /* ranks read their own samples, and exchange indices by table */
-	bool index_ahead;        /* they do so for the next batch, beside this one's step */
-	bool embedding_stream;   /* embeddings run on a stream of their own, beside the bottom MLP */
-	bool one_rank_bottom;    /* with 5 GPUs or more rank 0 runs the bottom MLP, and has no tables */
-	bool fused_mlp;          /* bias, activation and their gradients ride on the GEMMs */
+	bool index_exchange;   /* ranks read their own samples, and exchange indices by table */
+	bool index_ahead;      /* they do so for the next batch, beside this one's step */
+	bool embedding_stream; /* embeddings run on a stream of their own, beside the bottom MLP */
+	bool one_rank_bottom; /* with 5 GPUs or more rank 0 runs the bottom MLP, and has no tables */
+	bool fused_mlp;       /* bias, activation and their gradients ride on the GEMMs */
 	bool fused_interaction;  /* one kernel, else products of matrices and copies */
 	bool overlaps_reduction; /* of dense gradients, with backward */
 	double embedding_eff;    /* speed of its embedding kernels over the device's; default 1 */
-	double host_sample_us; /* CPU time of the input pipeline for a sample of a rank */
+	double host_sample_us;   /* CPU time of the input pipeline for a sample of a rank */
 	/* GPU time a step for each table of a rank where they are not fused: distinct ids, casts, copies */
 	double table_us;
 	/* The same on every rank for each vector that is exchanged: cut out, put together */

@@ -257,6 +257,20 @@ void sc_embedding_shape_add(struct sc_embedding_shape *sum, const struct sc_embe
 	sum->longest_run = fmax(sum->longest_run, more->longest_run);
 }
 
+void sc_embedding_shape_scale(struct sc_embedding_shape *shape, double factor)
+{
+	shape->lookups *= factor;
+	shape->unique_rows *= factor;
+	shape->outputs *= factor;
+	shape->hbm_bytes *= factor;
+	shape->l2_bytes *= factor;
+	shape->stream_bytes *= factor;
+	shape->host_bytes *= factor;
+	shape->ssd_bytes *= factor;
+	shape->sort_keys *= factor;
+	shape->longest_run *= factor;
+}
+
 /* ---- times ---- */
 
 /* SMs at their rows; the longest run is one block's alone. */

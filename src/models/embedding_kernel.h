@@ -37,6 +37,8 @@ void sc_embedding_shape_of(const struct sc_device *device, const struct sc_embed
 			   size_t n, enum sc_embedding_pass pass, struct sc_embedding_shape *out);
 /* Adds what another kernel's shape has: for tables that are fused with it. */
 void sc_embedding_shape_add(struct sc_embedding_shape *sum, const struct sc_embedding_shape *more);
+/* As if it were that many times the lookups of the same tables. */
+void sc_embedding_shape_scale(struct sc_embedding_shape *shape, double factor);
 /* Bytes of optimizer state of one row of that many columns. */
 double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols);
 

@@ -28,6 +28,7 @@ struct class_state {
 	struct class_lanes lanes;
 	uint32_t *costs[SC_N_DLRM_BLOCKS];
 	uint32_t index_ready; /* the exchange that brought the next step's indices */
+	uint32_t step_end;    /* of the step before */
 };
 struct builder {
 	const struct sc_dlrm *dlrm;
@@ -71,8 +72,6 @@ static double bottom_share(const struct sc_dlrm *dlrm)
 	const struct sc_model *model = &dlrm->request->config.model;
 	double k = (double)model->dense_features, sum = 0;
 
-	if (sc_dlrm_one_rank_bottom(dlrm->request)) /* nobody else has it */
-		return 0;
 	for (size_t i = 0; i < model->bottom_mlp.n; i++) {
 		sum += (k + 1) * (double)model->bottom_mlp.at[i];
 		k = (double)model->bottom_mlp.at[i];
@@ -101,7 +100,9 @@ static double exchanged_bytes(const struct sc_dlrm *dlrm, enum exchange x)
 	case X_TOP_GRADS:
 		return e->dense_grad_bytes * (1 - bottom_share(dlrm));
 	case X_BOTTOM_GRADS:
-		return e->dense_grad_bytes * bottom_share(dlrm);
+		return sc_dlrm_one_rank_bottom(dlrm->request) /* nobody else has it */
+			       ? 0
+			       : e->dense_grad_bytes * bottom_share(dlrm);
 	case N_EXCHANGES:
 		break;
 	}
@@ -121,7 +122,7 @@ static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
 	int host = (int)dlrm->plan.ranks_per_host, n_hosts = (world + host - 1) / host;
 
 	if (x == X_HOST_SCATTER || x == X_HOST_GATHER)
-		return (struct sc_span){host, 1, host};
+		return (struct sc_span){host, (host + node - 1) / node, host < node ? host : node};
 	if ((x == X_OUTPUT || x == X_GRAD) && sums_by_node(dlrm))
 		return (struct sc_span){n_hosts, n_hosts, 1};
 	return (struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
@@ -130,10 +131,10 @@ static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
 static void add_exchange_cost(struct builder *b, enum exchange x)
 {
 	const struct sc_dlrm *dlrm = b->dlrm;
-	struct sc_collective_shape shape = {EXCHANGES[x].kind, exchanged_bytes(dlrm, x),
-					    dlrm->output_elem_bytes < sc_dtype_bytes(SC_FP32)
-						    ? SC_FP16
-						    : SC_FP32};
+	const struct sc_model_errors *errors = dlrm->opts->errors;
+	struct sc_collective_shape shape = {
+		EXCHANGES[x].kind, exchanged_bytes(dlrm, x),
+		dlrm->output_elem_bytes < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32};
 	struct sc_span span = span_of(dlrm, x);
 	struct sc_cost cost;
 
@@ -143,6 +144,13 @@ static void add_exchange_cost(struct builder *b, enum exchange x)
 	if (span.n_ranks <= 1 || !(shape.bytes > 0))
 		return;
 	sc_block_comm_cost(&dlrm->classes[0].env, &shape, &span, &cost);
+	if (errors) {
+		double factor =
+			shape.kind == SC_ALL_TO_ALL ? errors->all_to_all : errors->reduction;
+
+		cost.work_us = sc_quantize_us(cost.work_us * factor);
+		cost.latency_us = sc_quantize_us(cost.latency_us * factor);
+	}
 	b->exchange_cost[x] = sc_graph_add_cost(b->graph, &cost);
 }
 
@@ -211,20 +219,23 @@ static void begin_step(const struct pass *p)
 {
 	const struct sc_request *req = p->b->dlrm->request;
 	const struct sc_block_env *env = &p->cls->env;
-	double us = req->software.host_step_us +
-		    req->software.dlrm.host_sample_us * p->b->dlrm->batch;
+	double us =
+		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
 
 	sc_graph_add_node(p->b->graph, SC_NODE_HOST, p->st->lanes.host, host_cost(p->b, env, us),
 			  SC_NAME_INPUT_HOST);
 }
 
-/* Indices by table: of this step, or, a batch ahead, of the next. */
+/* Indices by table: of this step, once the one before is over; or, a batch ahead, of the next, beside
+ * this one. */
 static uint32_t exchange_indices(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
-	uint32_t now = join_exchange(p, X_INDEX, l->indices, SC_NONE), ready = now;
+	bool ahead = p->b->dlrm->request->software.dlrm.index_ahead;
+	uint32_t now = join_exchange(p, X_INDEX, l->indices, ahead ? SC_NONE : p->st->step_end);
+	uint32_t ready = now;
 
-	if (p->b->dlrm->request->software.dlrm.index_ahead) {
+	if (ahead) {
 		ready = p->st->index_ready;
 		p->st->index_ready = now;
 	}
@@ -284,8 +295,11 @@ static uint32_t build_pass(const struct pass *p)
 	update_tables(p, dense);
 	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
 	last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
-	if (!overlaps)
+	if (!overlaps) { /* after all that is on the stream, of other blocks too */
+		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute, p->b->zero_cost,
+					 SC_NAME_JOIN);
 		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, last);
+	}
 	node = join_exchange(p, X_BOTTOM_GRADS, l->reduction, last);
 	reduced = node != SC_NONE ? node : reduced;
 	node = join_exchange(p, X_REPLICAS, l->reduction, last);
@@ -296,6 +310,7 @@ static uint32_t build_pass(const struct pass *p)
 	last = sc_graph_add_node(p->b->graph, SC_NODE_MARK, l->compute, p->b->zero_cost,
 				 SC_NAME_JOIN);
 	sc_graph_add_dep(p->b->graph, last, node);
+	p->st->step_end = last;
 	return last;
 }
 
@@ -323,6 +338,7 @@ static void add_class(struct builder *b, uint32_t c)
 	l->indices = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 	l->reduction = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 	st->index_ready = SC_NONE;
+	st->step_end = SC_NONE;
 	for (int id = 0; id < SC_N_DLRM_BLOCKS; id++) {
 		size_t n = 2 * cls->block[id].steps.n * sizeof(uint32_t);
 
@@ -336,8 +352,8 @@ static void begin_groups(struct builder *b)
 	for (int x = 0; x < N_EXCHANGES; x++)
 		b->group[x] = b->exchange_cost[x] == SC_NONE
 				      ? SC_NONE
-				      : sc_graph_add_group(b->graph, b->exchange_cost[x], b->members,
-							   (uint32_t)b->dlrm->n_classes,
+				      : sc_graph_add_group(b->graph, b->exchange_cost[x],
+							   b->members, (uint32_t)b->dlrm->n_classes,
 							   EXCHANGES[x].name);
 }
 
@@ -352,13 +368,11 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 	b.cls = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.cls));
 	b.members = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.members));
 	built->n_steps = n_steps;
-	built->step_end =
-		sc_arena_calloc(dlrm->arena, n_steps * dlrm->n_classes, sizeof(uint32_t));
+	built->step_end = sc_arena_calloc(dlrm->arena, n_steps * dlrm->n_classes, sizeof(uint32_t));
 	b.zero_cost = sc_graph_add_cost(graph, &zero);
-	b.issue_cost = host_cost(&b, env,
-				 env->cuda_graphs ? 0
-						  : env->device->host.launch_us +
-							    env->software->comm_host_us);
+	b.issue_cost = host_cost(
+		&b, env,
+		env->cuda_graphs ? 0 : env->device->host.launch_us + env->software->comm_host_us);
 	for (int x = 0; x < N_EXCHANGES; x++)
 		add_exchange_cost(&b, (enum exchange)x);
 	for (uint32_t c = 0; c < dlrm->n_classes; c++)

@@ -41,7 +41,8 @@ double sc_dlrm_bottom_width(const struct sc_request *req)
 {
 	const struct sc_ints *widths = &req->config.model.bottom_mlp;
 
-	return widths->n ? (double)widths->at[widths->n - 1] : (double)req->config.model.dense_features;
+	return widths->n ? (double)widths->at[widths->n - 1]
+			 : (double)req->config.model.dense_features;
 }
 
 static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
@@ -57,7 +58,7 @@ static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls
 		.slowdown = cls->slowdown,
 		.cuda_graphs = req->config.training.cuda_graphs,
 		.attention_eff = 1,
-		.gemm_speed = o->gemm_speed,
+		.gemm_speed = o->gemm_speed / (o->errors ? o->errors->dense : 1),
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,
 		.nic_speed = o->nic_speed,
@@ -95,9 +96,9 @@ static void take_fuller(struct sc_dlrm_work *kept, const struct sc_dlrm_work *mo
 
 static uint64_t work_hash(const struct sc_dlrm_class *cls)
 {
-	const double keys[] = {cls->work.lookup.lookups, cls->work.lookup.hbm_bytes,
+	const double keys[] = {cls->work.lookup.lookups,     cls->work.lookup.hbm_bytes,
 			       cls->work.update.unique_rows, cls->work.index_bytes,
-			       cls->work.n_tables, cls->slowdown};
+			       cls->work.n_tables,           cls->slowdown};
 	uint64_t hash = 14695981039346656037u, bits;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -131,8 +132,8 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 			.slowdown = sc_dlrm_rank_slowdown(dlrm->request, r),
 		};
 		at = (uint32_t)work_hash(cls) & (n_slots - 1);
-		while (slot[at] && (dlrm->opts->unfolded ||
-				    !same_class(&dlrm->classes[slot[at] - 1], cls)))
+		while (slot[at] &&
+		       (dlrm->opts->unfolded || !same_class(&dlrm->classes[slot[at] - 1], cls)))
 			at = (at + 1) & (n_slots - 1);
 		if (slot[at]) {
 			dlrm->classes[slot[at] - 1].multiplicity++;

@@ -12,25 +12,25 @@
 
 /* Steps of a rank that are built as runs of kernels. */
 enum sc_dlrm_block {
-	SC_DLRM_INDEX,         /* sort incoming indices by table */
-	SC_DLRM_PREFETCH,      /* rows from the host */
-	SC_DLRM_LOOKUP,        /* in its shards, for the whole batch */
-	SC_DLRM_REPLICA,       /* in replicated tables, for its samples */
-	SC_DLRM_BOTTOM,        /* MLP of the dense features */
-	SC_DLRM_DENSE,         /* interaction, top MLP, loss, and their gradients */
+	SC_DLRM_INDEX,    /* sort incoming indices by table */
+	SC_DLRM_PREFETCH, /* rows from the host */
+	SC_DLRM_LOOKUP,   /* in its shards, for the whole batch */
+	SC_DLRM_REPLICA,  /* in replicated tables, for its samples */
+	SC_DLRM_BOTTOM,   /* MLP of the dense features */
+	SC_DLRM_DENSE,    /* interaction, top MLP, loss, and their gradients */
 	SC_DLRM_BOTTOM_GRAD,
 	SC_DLRM_REPLICA_GRAD,
-	SC_DLRM_UPDATE,        /* of its shards, with their optimizer */
-	SC_DLRM_OPTIMIZER,     /* of dense parameters */
+	SC_DLRM_UPDATE,    /* of its shards, with their optimizer */
+	SC_DLRM_OPTIMIZER, /* of dense parameters */
 	SC_N_DLRM_BLOCKS
 };
 /* Embedding work and memory of one rank. Shapes of ranks with like work have the same bytes. */
 struct sc_dlrm_work {
 	struct sc_embedding_shape lookup, update, prefetch; /* of its shards */
 	struct sc_embedding_shape replica, replica_grad;
-	double n_tables;      /* shards on it, replicas included */
-	double index_bytes;   /* of lookups that come to it from all ranks */
-	double output_bytes;  /* of the vectors it sends, to all ranks together */
+	double n_tables;                 /* shards on it, replicas included */
+	double index_bytes;              /* of lookups that come to it from all ranks */
+	double output_bytes;             /* of the vectors it sends, to all ranks together */
 	double table_bytes, state_bytes; /* in GPU memory */
 	double host_bytes, ssd_bytes;
 };
@@ -45,9 +45,9 @@ struct sc_dlrm_class {
 };
 /* What all ranks exchange; bytes as sc_collective_shape has them. */
 struct sc_dlrm_exchange {
-	double index_bytes;    /* all-to-all: sent by the busiest */
-	double output_bytes;   /* all-to-all: what it takes, told as bytes sent by each rank */
-	double scatter_bytes;  /* reduce-scatter over all ranks: row-wise tables */
+	double index_bytes;   /* all-to-all: sent by the busiest */
+	double output_bytes;  /* all-to-all: what it takes, told as bytes sent by each rank */
+	double scatter_bytes; /* reduce-scatter over all ranks: row-wise tables */
 	/* The same within each host: table-row-wise. Where slices send partial sums: an all-to-all there. */
 	double host_scatter_bytes;
 	double replica_grad_bytes; /* all-reduce: replicated tables */
@@ -64,11 +64,11 @@ struct sc_dlrm {
 	struct sc_dlrm_class *classes; /* by representative */
 	size_t n_classes;
 	struct sc_dlrm_exchange exchange;
-	double batch;       /* samples of a rank, dense part */
+	double batch; /* samples of a rank, dense part */
 	double output_elem_bytes;
 	double dense_params;
-	double model_flop;  /* of matrix products, for one sample, forward and backward */
-	double kept_bytes;  /* activations of a rank */
+	double model_flop; /* of matrix products, for one sample, forward and backward */
+	double kept_bytes; /* activations of a rank */
 };
 
 /* `plan` NULL: from the file or the planner of the request. Strings and arrays live in the arena of
@@ -114,7 +114,7 @@ struct sc_dlrm_built {
 };
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built);
-/* summarize_dlrm.c: the last of the steps. */
+/* summarize_dlrm.c: the last step but one; the last is there to run beside its end. */
 struct sc_dlrm_run {
 	const struct sc_dlrm *dlrm;
 	const struct sc_graph *graph;

@@ -216,8 +216,8 @@ static void cross_forward(const struct part *p, double width)
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
 		add_gemm(p, CROSS.forward, p->b, rank, width);
 		add_gemm(p, CROSS.forward, p->b, width, rank);
-		add_rowwise(p, SC_NAME_CROSS_COMBINE,
-			    (p->habits->fused_mlp ? 4 : 7) * bytes, p->habits->fused_mlp ? 1 : 2);
+		add_rowwise(p, SC_NAME_CROSS_COMBINE, (p->habits->fused_mlp ? 4 : 7) * bytes,
+			    p->habits->fused_mlp ? 1 : 2);
 	}
 }
 
@@ -227,8 +227,8 @@ static void cross_backward(const struct part *p, double width)
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
 
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
-		add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD,
-			    (p->habits->fused_mlp ? 6 : 10) * bytes, p->habits->fused_mlp ? 1 : 4);
+		add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, (p->habits->fused_mlp ? 6 : 10) * bytes,
+			    p->habits->fused_mlp ? 1 : 4);
 		add_gemm(p, CROSS.dgrad, p->b, rank, width);
 		add_gemm(p, CROSS.wgrad, width, rank, p->b);
 		add_gemm(p, CROSS.dgrad, p->b, width, rank);
@@ -298,6 +298,16 @@ static void dense_block(const struct part *p)
 
 /* ---- embeddings ---- */
 
+static double kernel_error(const struct part *p, enum sc_op_name name)
+{
+	const struct sc_model_errors *errors = p->dlrm->opts->errors;
+
+	if (!errors)
+		return 1;
+	return name == SC_NAME_TABLE_UPDATE || name == SC_NAME_REPLICA_GRAD ? errors->update
+									    : errors->lookup;
+}
+
 static void add_embedding(const struct part *p, enum sc_op_name name,
 			  const struct sc_embedding_shape *shape)
 {
@@ -310,12 +320,13 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 		return;
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 	step = &p->block->steps.at[first];
-	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff);
+	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff *
+					    kernel_error(p, name));
 	/* a kernel for each table: its start and drain, and the host's launch, for each */
 	step->cost.latency_us = sc_quantize_us(
-		step->cost.latency_us * n +
-		(p->habits->fused_tables || name != SC_NAME_TABLE_UPDATE ? 0
-									: n * p->habits->table_us));
+		step->cost.latency_us * n + (p->habits->fused_tables || name != SC_NAME_TABLE_UPDATE
+						     ? 0
+						     : n * p->habits->table_us));
 	step->host_us = sc_quantize_us(step->host_us * n);
 }
 

@@ -6,7 +6,7 @@
 #include "core/paths.h"
 #include "predict/dlrm.h"
 #include "predict/shard.h"
-#include "predict/shard_iteration.h"
+#include "predict/shard_step.h"
 
 /* What distributed-embeddings' benchmarks are run with (README: --column_slice_threshold 1280 Mi). */
 #define SLICE_ELEMENTS (1280 * 1048576.0)
@@ -20,6 +20,11 @@ enum sc_planner sc_dlrm_planner(const struct sc_request *req)
 	return own == SC_PLANNER_NONE ? SC_PLANNER_STEPCAST : own;
 }
 
+static uint32_t ranks_per_host(const struct sc_request *req)
+{
+	return (uint32_t)fmin((double)req->config.gpus, (double)req->config.cluster.gpus_per_node);
+}
+
 /* Memory over communication bandwidth, and what is small, as MLPerf's recipes have them: one node; more. */
 static void hugectr_recipe(const struct sc_request *req, struct sc_hugectr_opts *out)
 {
@@ -28,12 +33,14 @@ static void hugectr_recipe(const struct sc_request *req, struct sc_hugectr_opts 
 
 	*out = (struct sc_hugectr_opts){
 		.hierarchical = several,
-		.bw_ratio = s->bw_ratio > 0 ? s->bw_ratio : several ? 67 : 7,
+		.bw_ratio = s->bw_ratio > 0 ? s->bw_ratio
+			    : several       ? 67
+					    : 7,
 		.dp_threshold_gb = s->dp_threshold_gb >= 0 ? s->dp_threshold_gb
-				   : several		   ? 0.0125
+				   : several               ? 0.0125
 							   : 0.008,
 		.gpus = (uint32_t)req->config.gpus,
-		.gpus_per_node = (uint32_t)req->config.cluster.gpus_per_node,
+		.gpus_per_node = ranks_per_host(req),
 		.optimizer_factor = req->config.training.optimizer == SC_OPT_ADAGRAD ? 2
 				    : req->config.training.optimizer == SC_OPT_ADAM  ? 3
 										     : 1,
@@ -70,30 +77,15 @@ static int plan_torchrec(struct sc_dlrm *dlrm, struct sc_err *err)
 
 	sc_torchrec_topology_init(&topology);
 	topology.world = (uint32_t)req->config.gpus;
-	topology.ranks_per_host = (uint32_t)fmin((double)req->config.gpus,
-						 (double)req->config.cluster.gpus_per_node);
+	topology.ranks_per_host = ranks_per_host(req);
 	topology.batch_per_rank = dlrm->batch;
-	topology.hbm_cap_bytes = req->device.hbm_gib * SC_BYTES_PER_GIB * (1 - topology.reserved_frac);
+	topology.hbm_cap_bytes =
+		req->device.hbm_gib * SC_BYTES_PER_GIB * (1 - topology.reserved_frac);
 	rc = sc_torchrec_problem(&topology, &dlrm->tables, dlrm->arena, NULL, &problem, err);
 	if (rc)
 		return rc;
 	return take_solution(dlrm, &problem,
 			     sc_torchrec_plan(&problem, dlrm->arena, &solution, err), &solution);
-}
-
-static int plan_stepcast(struct sc_dlrm *dlrm, struct sc_err *err)
-{
-	struct sc_shard_problem problem;
-	struct sc_shard_solution solution;
-	struct sc_solve_opts opts;
-	int rc = sc_iteration_problem(dlrm->request, dlrm->arena, &problem, err);
-
-	if (rc)
-		return rc;
-	sc_solve_opts_init(&opts);
-	return take_solution(dlrm, &problem,
-			     sc_shard_solve(&problem, &opts, dlrm->arena, &solution, err),
-			     &solution);
 }
 
 /* ---- whole tables, or slices of columns, on the rank with the least so far ---- */
@@ -117,9 +109,9 @@ static int by_key_descending(const void *a, const void *b)
 
 	if (x->key > y->key || x->key < y->key)
 		return x->key > y->key ? -1 : 1;
-	return x->table != y->table ? (x->table > y->table) - (x->table < y->table)
-				    : (x->col_offset > y->col_offset) -
-					      (x->col_offset < y->col_offset);
+	return x->table != y->table
+		       ? (x->table > y->table) - (x->table < y->table)
+		       : (x->col_offset > y->col_offset) - (x->col_offset < y->col_offset);
 }
 
 /* Tables above the threshold are halved until below it (distributed-embeddings), at most to the world. */
@@ -151,9 +143,9 @@ static struct piece *cut(const struct sc_dlrm *dlrm, enum sc_planner by, size_t 
 		int64_t slices = n_slices(dlrm, t);
 
 		for (int64_t s = 0; s < slices; s++)
-			pieces[n++] = (struct piece){(uint32_t)i, s * (t->dim / slices),
-						     t->dim / slices,
-						     table_key(dlrm, t, by) / (double)slices};
+			pieces[n++] =
+				(struct piece){(uint32_t)i, s * (t->dim / slices), t->dim / slices,
+					       table_key(dlrm, t, by) / (double)slices};
 	}
 	qsort(pieces, n, sizeof(*pieces), by_key_descending);
 	*n_pieces = n;
@@ -181,9 +173,9 @@ static int by_table(const void *a, const void *b)
 {
 	const struct sc_shard *x = a, *y = b;
 
-	return x->table != y->table ? (x->table > y->table) - (x->table < y->table)
-				    : (x->col_offset > y->col_offset) -
-					      (x->col_offset < y->col_offset);
+	return x->table != y->table
+		       ? (x->table > y->table) - (x->table < y->table)
+		       : (x->col_offset > y->col_offset) - (x->col_offset < y->col_offset);
 }
 
 static void list_tables(struct sc_dlrm *dlrm)
@@ -215,8 +207,7 @@ static int plan_greedy(struct sc_dlrm *dlrm, enum sc_planner by)
 	size_t n, max_n;
 
 	dlrm->plan.world = world;
-	dlrm->plan.ranks_per_host =
-		(uint32_t)fmin((double)world, (double)req->config.cluster.gpus_per_node);
+	dlrm->plan.ranks_per_host = ranks_per_host(req);
 	pieces = cut(dlrm, by, &n);
 	max_n = (n + world - first - 1) / (world - first);
 	for (size_t i = 0; i < n; i++) {
@@ -243,7 +234,9 @@ static int load_plan(struct sc_dlrm *dlrm, const char *ref, struct sc_err *err)
 	const char *path;
 	int rc = sc_config_path(ref, req->config.file, dlrm->arena, &path, err);
 
-	if (rc == 0)
+	if (rc)
+		sc_err_prefix(err, "sharding.plan");
+	else
 		rc = sc_shard_plan_load(path, &dlrm->tables, dlrm->arena, &dlrm->plan, err);
 	return rc;
 }
@@ -277,7 +270,7 @@ static int run_planner(struct sc_dlrm *dlrm, struct sc_err *err)
 	case SC_PLANNER_STEPCAST:
 		break;
 	}
-	return plan_stepcast(dlrm, err);
+	return sc_step_plan(dlrm->request, dlrm->arena, &dlrm->plan, err);
 }
 
 int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err)
@@ -292,5 +285,9 @@ int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 	} else {
 		rc = ref ? load_plan(dlrm, ref, err) : run_planner(dlrm, err);
 	}
-	return rc ? rc : check_plan(dlrm, err);
+	if (rc)
+		return rc;
+	if (!dlrm->plan.ranks_per_host) /* its file does not say */
+		dlrm->plan.ranks_per_host = ranks_per_host(dlrm->request);
+	return check_plan(dlrm, err);
 }

@@ -33,7 +33,7 @@ void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct
 	sc_tables_expand(model->tables.at, model->tables.n, arena, out);
 	for (size_t i = 0; i < out->n; i++)
 		out->at[i].dtype = out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1)
-				   : half	      ? SC_FP16
+				   : half             ? SC_FP16
 						      : SC_FP32;
 }
 
@@ -72,9 +72,9 @@ void sc_dlrm_shard_use(const struct sc_request *req, const struct sc_table *tabl
 		.optimizer = row_optimizer(req),
 	};
 	if (placement->type == SC_DATA_PARALLEL)
-		out->samples = (double)((req->config.training.global_batch +
-					 req->config.parallel.dp - 1) /
-					req->config.parallel.dp);
+		out->samples =
+			(double)((req->config.training.global_batch + req->config.parallel.dp - 1) /
+				 req->config.parallel.dp);
 	/* the most popular row is on the first of the slices, by convention */
 	else if (shard->rows < table->rows && shard->row_offset == 0)
 		out->skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
@@ -104,6 +104,12 @@ static void store(const struct sc_embedding_use *use, const struct sc_table_plac
 		work->host_bytes += bytes + state;
 }
 
+/* Row slices over the ranks of a host, whose sums are added up there. */
+static bool is_host_wise(enum sc_shard_type type)
+{
+	return type == SC_TABLE_ROW_WISE || type == SC_GRID;
+}
+
 /* What a shard's rank sends of pooled vectors to all ranks. Rows of one host add up their parts first. */
 static double sent_bytes(const struct sc_dlrm *dlrm, const struct sc_table *table,
 			 const struct sc_table_placement *p, const struct sc_shard *shard)
@@ -117,13 +123,17 @@ static double sent_bytes(const struct sc_dlrm *dlrm, const struct sc_table *tabl
 		return bytes;
 	if (p->type == SC_ROW_WISE)
 		return 0;
-	if (p->type == SC_TABLE_ROW_WISE || p->type == SC_GRID)
+	if (is_host_wise(p->type))
 		return bytes / (double)dlrm->plan.ranks_per_host;
 	return bytes;
 }
 
+struct uses {
+	struct sc_embedding_use *at;
+	size_t n, cap;
+};
 struct rank_uses {
-	SC_VEC(struct sc_embedding_use) shards, replicas;
+	struct uses shards, replicas;
 };
 
 static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
@@ -147,59 +157,67 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	work->output_bytes += sent_bytes(dlrm, table, p, shard);
 }
 
-static void find_shapes(const struct sc_device *device, const struct rank_uses *uses,
-			struct sc_dlrm_work *work)
+/* Work of a kernel, each table's with the error of its model, if any. */
+static void shape_of(const struct sc_dlrm *dlrm, const struct sc_device *device,
+		     const struct uses *uses, enum sc_embedding_pass pass,
+		     struct sc_embedding_shape *out)
 {
-	const struct sc_embedding_use *shards = uses->shards.at, *replicas = uses->replicas.at;
+	const struct sc_model_errors *errors = dlrm->opts->errors;
 
-	sc_embedding_shape_of(device, shards, uses->shards.n, SC_EMBEDDING_FORWARD, &work->lookup);
-	sc_embedding_shape_of(device, shards, uses->shards.n, SC_EMBEDDING_BACKWARD, &work->update);
-	sc_embedding_shape_of(device, shards, uses->shards.n, SC_EMBEDDING_PREFETCH,
-			      &work->prefetch);
-	sc_embedding_shape_of(device, replicas, uses->replicas.n, SC_EMBEDDING_FORWARD,
-			      &work->replica);
-	sc_embedding_shape_of(device, replicas, uses->replicas.n, SC_EMBEDDING_BACKWARD,
-			      &work->replica_grad);
+	if (!errors || !errors->tables) {
+		sc_embedding_shape_of(device, uses->at, uses->n, pass, out);
+		return;
+	}
+	*out = (struct sc_embedding_shape){.pass = pass};
+	for (size_t i = 0; i < uses->n; i++) {
+		struct sc_embedding_shape one;
+
+		sc_embedding_shape_of(device, &uses->at[i], 1, pass, &one);
+		sc_embedding_shape_scale(&one, errors->tables[uses->at[i].table - dlrm->tables.at]);
+		sc_embedding_shape_add(out, &one);
+	}
 }
 
-/* Bytes that are reduced: partial sums of row slices, and gradients of replicas. */
+static void find_shapes(const struct sc_dlrm *dlrm, const struct sc_device *device,
+			const struct rank_uses *uses, struct sc_dlrm_work *work)
+{
+	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_FORWARD, &work->lookup);
+	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_BACKWARD, &work->update);
+	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_PREFETCH, &work->prefetch);
+	shape_of(dlrm, device, &uses->replicas, SC_EMBEDDING_FORWARD, &work->replica);
+	shape_of(dlrm, device, &uses->replicas, SC_EMBEDDING_BACKWARD, &work->replica_grad);
+}
+
+/* Bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
+ * same time: the one with most of them is waited for. */
 static void add_reductions(struct sc_dlrm *dlrm)
 {
 	double batch = (double)dlrm->request->config.training.global_batch;
-	double per_host = fmax(1, (double)dlrm->plan.world / (double)dlrm->plan.ranks_per_host);
+	bool summed = dlrm->request->software.dlrm.partial_sums;
 	struct sc_dlrm_exchange *x = &dlrm->exchange;
+	double *of_host = sc_arena_calloc(
+		dlrm->arena, dlrm->plan.world / dlrm->plan.ranks_per_host + 1, sizeof(*of_host));
 
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
 		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
-		const struct sc_table *t =
-			&dlrm->tables.at[dlrm->plan.shards.at[p->first_shard].table];
-		double bytes = batch * sc_table_outputs(t) * (double)t->dim *
-			       dlrm->output_elem_bytes;
+		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
+		const struct sc_table *t = &dlrm->tables.at[shards->table];
+		double rows = batch * sc_table_outputs(t) * dlrm->output_elem_bytes;
 
-		bool summed = dlrm->request->software.dlrm.partial_sums;
-
-		if (p->type == SC_ROW_WISE && !summed)
-			x->scatter_bytes += bytes;
-		else if ((p->type == SC_TABLE_ROW_WISE || p->type == SC_GRID) && !summed)
-			x->host_scatter_bytes += bytes / per_host; /* tables spread over hosts */
-		else if (p->type == SC_DATA_PARALLEL)
+		if (p->type == SC_DATA_PARALLEL)
 			x->replica_grad_bytes +=
 				(double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
-	}
-}
+		else if (p->type == SC_ROW_WISE && !summed)
+			x->scatter_bytes += rows * (double)t->dim;
+		for (uint32_t s = 0; s < p->n_shards && !summed && is_host_wise(p->type); s++) {
+			double *host =
+				&of_host[(uint32_t)shards[s].rank / dlrm->plan.ranks_per_host];
 
-/* The slowest part of an all-to-all whose ranks send s_r to each peer: what the rank sends that sends
- * most, or what the one receives that sends least (Lin et al. 2024: max of max). As if all sent alike. */
-static double busiest_bytes(const double *sent, uint32_t world)
-{
-	double sum = 0, most = 0, least = INFINITY, peers = fmax(1, world - 1.0);
-
-	for (uint32_t r = 0; r < world; r++) {
-		sum += sent[r];
-		most = fmax(most, sent[r]);
-		least = fmin(least, sent[r]);
+			if (shards[s].row_offset == 0) /* once for each slice of columns */
+				*host += rows * (double)shards[s].cols;
+			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);
+		}
 	}
-	return fmax(most, (sum - least) / peers);
 }
 
 /* What a rank sends to its peers on other nodes after the sums of its node's tables were added up there:
@@ -235,11 +253,24 @@ static const struct sc_device *rank_device(const struct sc_dlrm *dlrm, uint32_t 
 	return sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, rank));
 }
 
+/* The bottom MLP's vectors, where rank 0 has them all. */
+static double bottom_bytes(const struct sc_dlrm *dlrm)
+{
+	const struct sc_request *req = dlrm->request;
+
+	return sc_dlrm_one_rank_bottom(req)
+		       ? (double)req->config.training.global_batch * sc_dlrm_bottom_width(req) *
+				 dlrm->output_elem_bytes
+		       : 0;
+}
+
+/* An all-to-all takes what its busiest sender does: no rank receives more than (n - 1) times the most that
+ * another sends it (max of max, Lin et al. 2024). */
 void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 {
 	uint32_t world = dlrm->plan.world;
 	struct rank_uses *uses = sc_arena_calloc(dlrm->arena, world, sizeof(*uses));
-	double *sent = sc_arena_calloc(dlrm->arena, world, sizeof(*sent)), most_index = 0;
+	double most_index = 0, most_sent = 0;
 
 	memset(ranks, 0, world * sizeof(*ranks));
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
@@ -252,17 +283,14 @@ void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 		}
 	}
 	for (uint32_t r = 0; r < world; r++) {
-		find_shapes(rank_device(dlrm, r), &uses[r], &ranks[r]);
-		sent[r] = ranks[r].output_bytes;
+		find_shapes(dlrm, rank_device(dlrm, r), &uses[r], &ranks[r]);
 		most_index = fmax(most_index, ranks[r].index_bytes);
+		most_sent = fmax(most_sent, ranks[r].output_bytes + (r ? 0 : bottom_bytes(dlrm)));
 		SC_VEC_RELEASE(&uses[r].shards);
 		SC_VEC_RELEASE(&uses[r].replicas);
 	}
-	if (sc_dlrm_one_rank_bottom(dlrm->request)) /* the bottom MLP's vectors are rank 0's */
-		sent[0] += (double)dlrm->request->config.training.global_batch *
-			   sc_dlrm_bottom_width(dlrm->request) * dlrm->output_elem_bytes;
 	dlrm->exchange.index_bytes = most_index;
-	dlrm->exchange.output_bytes = busiest_bytes(sent, world);
+	dlrm->exchange.output_bytes = most_sent;
 	if (dlrm->request->software.dlrm.partial_sums && world > dlrm->plan.ranks_per_host) {
 		dlrm->exchange.host_scatter_bytes = dlrm->exchange.output_bytes;
 		dlrm->exchange.output_bytes = node_sum_bytes(dlrm);

@@ -127,7 +127,7 @@ static int run(struct sc_predictor *p, const struct sc_predict_opts *opts, struc
 	}
 }
 
-/* Steps until one is like the one before: the first has nothing to wait for. */
+/* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */
 enum { DLRM_STEPS = 4 };
 
 static int predict_dlrm(struct sc_predictor *p, const struct sc_request *request,

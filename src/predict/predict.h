@@ -7,6 +7,7 @@
 #include "core/shard_plan.h"
 #include "models/memory.h"
 #include "predict/critical_path.h"
+#include "predict/model_errors.h"
 #include "predict/simulate.h"
 
 enum sc_detail { SC_DETAIL_COARSE, SC_DETAIL_FULL };
@@ -16,6 +17,8 @@ struct sc_predict_opts {
 	bool unfolded;   /* every rank its own class: a check of the folding */
 	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan *plan; /* of a DLRM, in place of the request's; NULL = that */
+	const struct sc_model_errors
+		*errors; /* of a DLRM: what its models are off by; NULL = nothing */
 	/* What-if: multiply the speed of a resource class (1 = as is), for --explain. */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed;
 };

@@ -20,6 +20,7 @@ enum sc_spread {
 struct sc_option_shard {
 	int64_t row_offset, col_offset, rows, cols;
 	double cost;       /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
+	double comms;      /* of that, what is exchanged, where the objective tells them apart */
 	double hbm_bytes;  /* of that rank */
 	double host_bytes; /* of its host's memory */
 	double ssd_bytes;  /* of its host's SSD */
@@ -30,14 +31,22 @@ struct sc_option {
 	enum sc_tier tier;
 	double cache_frac;
 	enum sc_spread spread;
-	/* In shards[]. UNIFORM and HOST may list one that stands for all: then shard i of row-wise types
-	 * is the i-th block of that many rows, the last ones cut short. */
+	/* In shards[]. UNIFORM and HOST may list fewer than their ranks, at most SC_MAX_RUNS, each standing
+	 * for a run of ranks: one for all, or several that end before run_end[0], [1], [2], the last with the
+	 * rest. Then shard i of row-wise types is the i-th block of as many rows as the first, the last
+	 * ones cut short. Ask sc_option_n_shards and sc_option_shard_get. */
 	uint32_t first_shard, n_shards;
+	uint32_t run_end[3];
 };
+enum { SC_MAX_RUNS = 4 };
 /* What a column slice of that width of a table costs, for splits that are not in the list of options;
  * false: not allowed. NULL where the objective has none. Offsets are left to the solver. */
 typedef bool (*sc_column_cost_fn)(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
 				  struct sc_option_shard *out);
+/* What any shard of a placement costs, for plans with options that are not listed (`table`: the problem's). */
+typedef bool (*sc_shard_cost_fn)(const void *ctx, uint32_t table,
+				 const struct sc_table_placement *placement,
+				 const struct sc_shard *shard, struct sc_option_shard *out);
 enum sc_constraint_kind { SC_PIN, SC_FORBID, SC_TOGETHER, SC_APART };
 struct sc_shard_constraint {
 	enum sc_constraint_kind kind;
@@ -57,17 +66,26 @@ struct sc_shard_problem {
 	const double *rank_hbm_bytes, *rank_speed; /* heterogeneous ranks: cost / speed */
 	const double *rank_base_cost;              /* cost that every plan has there; NULL = 0 */
 	sc_column_cost_fn column_cost;
-	const void *column_ctx;
-	int64_t min_cols; /* narrowest slice of column_cost; a multiple of 4 */
+	sc_shard_cost_fn
+		shard_cost;     /* of plans that are rated; NULL: only those with listed options */
+	const void *column_ctx; /* of both */
+	int64_t min_cols;       /* narrowest slice of column_cost; a multiple of 4 */
 	const struct sc_shard_constraint *constraints;
 	size_t n_constraints;
 };
 void sc_shard_problem_release(struct sc_shard_problem *problem);
+/* Shards of a table that takes the option; which of problem->shards has the cost of the i-th; and that
+ * one with its own rows. */
+uint32_t sc_option_n_shards(const struct sc_shard_problem *problem, const struct sc_option *option);
+uint32_t sc_option_shard_index(const struct sc_shard_problem *problem,
+			       const struct sc_option *option, uint32_t i);
+void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc_option *option,
+			 uint32_t i, struct sc_option_shard *out);
 
 struct sc_solve_opts {
-	double seconds;   /* deadline; 0 = the quick answer: no more than local search to its end */
-	uint64_t seed;    /* same seed, same answer, whatever the machine's speed, when `seconds` is 0 */
-	double stop_gap;  /* stop when (cost - bound) / bound is below; default 1e-6 */
+	double seconds;  /* deadline; 0 = the quick answer: no more than local search to its end */
+	uint64_t seed;   /* the same answer on every machine, when `seconds` is 0 */
+	double stop_gap; /* stop when (cost - bound) / bound is below; default 1e-6 */
 	/* Replanning: tables that may move from `current`, and bytes; NULL = a new plan. */
 	const struct sc_shard_plan *current;
 	double max_moved_bytes; /* -1 = any */
@@ -97,8 +115,9 @@ int sc_shard_baseline(const struct sc_shard_problem *problem, const char *name, 
 /* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
  * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
  * and bytes, unless `over_ok`. bound, lp_bound and proven stay zero: ask sc_shard_bound. */
-int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan, bool over_ok,
-		  struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
+		  bool over_ok, struct sc_arena *arena, struct sc_shard_solution *out,
+		  struct sc_err *err);
 
 /* --- TorchRec's objective (sharding.md §1.1). Defaults are its constants. --- */
 struct sc_torchrec_topology {
@@ -108,12 +127,17 @@ struct sc_torchrec_topology {
 	double hbm_bw, ddr_bw, hbm_ddr_bw, ssd_bw, intra_bw, inter_bw; /* bytes per ms */
 	double uvm_cache_frac, min_cw_dim;
 	double reserved_frac; /* of HBM: kept free; 0.15 by default */
-	enum sc_optimizer_state { SC_STATE_NONE, SC_STATE_ROW, SC_STATE_SAME, SC_STATE_TWICE } optimizer;
+	enum sc_optimizer_state {
+		SC_STATE_NONE,
+		SC_STATE_ROW,
+		SC_STATE_SAME,
+		SC_STATE_TWICE
+	} optimizer;
 	/* Bytes of an output and communicated element; 0 = the table's. */
 	double comm_bytes;
 	bool grid, outputs_min_pooling; /* options of type grid too; bo = min(1, L) P B (2026) */
 	bool prefetch, train_pipeline;
-	bool ssd; /* options of tier SSD too; its hosts need ssd_cap_bytes */
+	bool ssd;               /* options of tier SSD too; its hosts need ssd_cap_bytes */
 	const double *poolings; /* P of each table: bags of a sample and feature; NULL = 1 */
 };
 void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
@@ -124,13 +148,13 @@ struct sc_torchrec_perf {
 /* All 16 options a table, cost = sum of the parts without input_dist, in the planner's order; with `ssd`
  * five more, with `grid` three of each table whose column slices are one, or as many as there are hosts
  * (slice i on host i: SC_SPREAD_UNIFORM). Row slices past the end of a short table have no rows but cost
- * what the others do, as there. `perf` (may be NULL) gets the parts of each of problem->shards; release
- * it. The topology, copied, and column_ctx live in the arena; `tables` must outlive the problem.
+ * what the others do, as there; those alike are listed once. `perf` (may be NULL) gets the parts of each
+ * of problem->shards; release it. The topology, copied, and column_ctx live in the arena; `tables` must outlive the problem.
  * Budgets: HBM less reserved_frac for each rank; DDR and SSD of a rank times the ranks of a host. */
 typedef SC_VEC(struct sc_torchrec_perf) sc_torchrec_perfs;
-int sc_torchrec_problem(const struct sc_torchrec_topology *topology, const struct sc_table_list *tables,
-			struct sc_arena *arena, sc_torchrec_perfs *perf,
-			struct sc_shard_problem *out, struct sc_err *err);
+int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
+			const struct sc_table_list *tables, struct sc_arena *arena,
+			sc_torchrec_perfs *perf, struct sc_shard_problem *out, struct sc_err *err);
 /* TorchRec's own search: grid search (up to 10,000 proposals), greedy and uniform proposers over its
  * greedy partitioner. Constraints on type and tier hold; one on ranks is SC_EUNSUPPORTED. SC_ECONFLICT
  * if no proposal fits. */
@@ -155,6 +179,7 @@ struct sc_hugectr_rank {
  * SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling; ranks may be NULL. */
 int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 		    struct sc_arena *arena, struct sc_shard_plan *out,
-		    struct sc_hugectr_rank *ranks, struct sc_err *err); /* ranks: opts->gpus of them */
+		    struct sc_hugectr_rank *ranks,
+		    struct sc_err *err); /* ranks: opts->gpus of them */
 
 #endif

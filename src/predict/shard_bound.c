@@ -64,28 +64,27 @@ static void add_slices(struct sc_relaxation *x, const struct sc_shard_model *m, 
 static void add_ways(struct sc_relaxation *x, const struct sc_shard_model *m, uint32_t unit)
 {
 	const struct sc_unit *u = &m->units.at[unit];
+	size_t first = x->ways.n;
 
 	for (uint32_t i = 0; i < u->n_choices; i++) {
 		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
-		struct sc_way way = {.cost = c->cost, .work = c->total, .hbm = c->hbm * c->n};
+		struct sc_way way = {.cost = c->cost, .work = c->total};
 
 		way.ranks = c->spread == SC_SPREAD_HOST ? m->per_host : 1;
 		way.shards = way.ranks > 1 ? 1 : c->n;
 		way.everywhere = c->spread == SC_SPREAD_UNIFORM;
 		way.choice = u->first_choice + i;
-		if (!c->same_cost || !c->alike) {
-			double hbm = 0.0, least = HUGE_VAL;
-
-			for (uint32_t k = 0; k < c->n; k++) {
-				hbm += sc_choice_shard(c, k)->hbm_bytes;
-				least = fmin(least, sc_choice_shard(c, k)->cost);
-			}
-			way.hbm = hbm;
-			way.least = least;
-		} else {
-			way.least = c->cost;
+		way.least = HUGE_VAL;
+		for (uint32_t k = 0; k < sc_choice_n_listed(c); k++) {
+			way.hbm += c->shards[k].hbm_bytes * sc_choice_repeats(c, k);
+			way.least = fmin(way.least, c->shards[k].cost);
 		}
 		SC_VEC_PUSH(&x->ways, way);
+		for (size_t k = x->ways.n - 1; k > first && x->ways.at[k - 1].work > way.work;
+		     k--) {
+			x->ways.at[k] = x->ways.at[k - 1];
+			x->ways.at[k - 1] = way;
+		}
 	}
 }
 
@@ -105,6 +104,8 @@ void sc_relaxation_init(struct sc_relaxation *x, const struct sc_shard_model *m)
 		x->hbm_total += m->hbm_cap[r];
 	x->forced = sc_xrealloc(NULL, m->units.n + 1, sizeof(*x->forced));
 	memset(x->forced, 0, (m->units.n + 1) * sizeof(*x->forced));
+	x->weight = sc_xrealloc(NULL, x->ways.n + 1, sizeof(*x->weight));
+	memset(x->weight, 0, (x->ways.n + 1) * sizeof(*x->weight));
 }
 
 void sc_relaxation_release(struct sc_relaxation *x)
@@ -114,6 +115,7 @@ void sc_relaxation_release(struct sc_relaxation *x)
 	SC_VEC_RELEASE(&x->first_way);
 	SC_VEC_RELEASE(&x->first_slice);
 	free(x->forced);
+	free(x->weight);
 }
 
 /* Work that all ranks can do by z; *most: of the rank that can do most. */
@@ -169,6 +171,13 @@ static double weight_of(const struct sc_way *way, const struct question *q)
 	return (double)way->ranks * way->shards * piece(way->least, q->room - q->always, q->k);
 }
 
+static void set_weights(const struct sc_relaxation *x, struct question *q, int k)
+{
+	q->k = k;
+	for (size_t i = 0; i < x->ways.n; i++)
+		x->weight[i] = weight_of(&x->ways.at[i], q);
+}
+
 static bool is_open(const struct sc_way *way, const struct question *q, double forced_own)
 {
 	double beside = fmax(q->always, q->forced - forced_own);
@@ -181,18 +190,36 @@ static bool is_open(const struct sc_way *way, const struct question *q, double f
 /* The open way of least work. */
 static uint32_t open_choice(const struct sc_relaxation *x, uint32_t unit, const struct question *q)
 {
-	uint32_t found = SC_UNPLACED;
+	for (uint32_t i = x->first_way.at[unit]; i < x->first_way.at[unit + 1]; i++) {
+		if (is_open(&x->ways.at[i], q, x->forced[unit]))
+			return x->ways.at[i].choice;
+	}
+	return SC_UNPLACED;
+}
+
+/* Least work of a unit's open ways, and the load that all of them put on every rank. */
+static double open_least(const struct sc_relaxation *x, uint32_t unit, const struct question *q,
+			 double *everywhere)
+{
 	double least = HUGE_VAL;
 
+	*everywhere = HUGE_VAL;
+	if (x->first_slice.at[unit + 1] > x->first_slice.at[unit]) {
+		least = sc_relaxation_slices(x, unit, q->room - fmax(q->always, q->forced));
+		if (isfinite(least))
+			*everywhere = 0.0;
+	}
 	for (uint32_t i = x->first_way.at[unit]; i < x->first_way.at[unit + 1]; i++) {
 		const struct sc_way *way = &x->ways.at[i];
 
-		if (is_open(way, q, x->forced[unit]) && way->work < least) {
-			least = way->work;
-			found = way->choice;
+		if (*everywhere <= 0.0 && way->work >= least)
+			break;
+		if (is_open(way, q, x->forced[unit])) {
+			least = fmin(least, way->work);
+			*everywhere = fmin(*everywhere, way->everywhere ? way->least : 0.0);
 		}
 	}
-	return found;
+	return least;
 }
 
 /* Least of (work, or load on every rank) + price * weight over a unit's open ways; the weight of that
@@ -204,7 +231,7 @@ static double cheapest(const struct sc_relaxation *x, uint32_t unit, const struc
 
 	for (uint32_t i = x->first_way.at[unit]; i < x->first_way.at[unit + 1]; i++) {
 		const struct sc_way *way = &x->ways.at[i];
-		double w = price > 0.0 ? weight_of(way, q) : 0.0;
+		double w = x->weight[i];
 		double sum = by_work ? way->work : way->everywhere ? way->least : 0.0;
 
 		if (is_open(way, q, x->forced[unit]) && sum + price * w < least) {
@@ -233,17 +260,14 @@ static bool eliminate(struct sc_relaxation *x, struct question *q)
 		double work = 0.0, forced = 0.0;
 
 		for (uint32_t u = 0; u < n; u++) {
-			double ignored, load, least = cheapest(x, u, q, 0.0, true, &ignored);
+			double load;
 
-			if (!isfinite(least))
+			work += open_least(x, u, q, &load);
+			if (work > q->total * (1.0 + EPS))
 				return false;
-			work += least;
-			load = cheapest(x, u, q, 0.0, false, &ignored);
 			x->forced[u] = load;
 			forced += load;
 		}
-		if (work > q->total * (1.0 + EPS))
-			return false;
 		if (forced <= q->forced * (1.0 + EPS))
 			return true;
 		q->forced = forced;
@@ -254,15 +278,17 @@ static bool eliminate(struct sc_relaxation *x, struct question *q)
 	return true;
 }
 
-/* Largest over prices of sum min(.. + price * weight) - price * budget: a lower bound of the sum. */
+/* Largest over prices of sum min(.. + price * weight) - price * budget: a lower bound of the sum. More
+ * than `enough` need not be known. */
 static double priced(const struct sc_relaxation *x, const struct question *q, double budget,
 		     bool by_work)
 {
+	double enough = by_work ? q->total * (1.0 + EPS) : q->room * (1.0 + EPS);
 	double low = 0.0, high = by_work ? 4.0 * q->room : 4.0 * q->room / budget, best = 0.0;
 
 	if (q->k == 0)
 		high = 4.0 * q->total / budget;
-	for (int step = 0; step < PRICE_STEPS; step++) {
+	for (int step = 0; step < PRICE_STEPS && best <= enough; step++) {
 		double price = 0.5 * (low + high), sum = 0.0, used = 0.0;
 
 		for (uint32_t u = 0; u < x->model->units.n; u++) {
@@ -285,16 +311,18 @@ static bool weigh(struct sc_relaxation *x, struct question *q)
 {
 	double world = (double)x->model->world, always = q->always;
 
-	q->k = 0;
+	set_weights(x, q, 0);
 	if (x->model->tight && priced(x, q, x->hbm_total, true) > q->total * (1.0 + EPS))
 		return false;
 	if (!x->model->alike)
 		return true;
-	for (q->k = 1; q->k <= MOST_PIECES; q->k++) {
+	for (int k = 1; k <= MOST_PIECES; k++) {
 		if (q->room - q->always <= 0.0)
 			return false;
+		set_weights(x, q, k);
 		always = fmax(always, priced(x, q, world, false));
-		if (priced(x, q, world, true) > q->total * (1.0 + EPS))
+		if (always > q->room * (1.0 + EPS) ||
+		    priced(x, q, world, true) > q->total * (1.0 + EPS))
 			return false;
 	}
 	q->always = always;

@@ -16,11 +16,12 @@ struct sc_slice_cost {
 };
 struct sc_relaxation {
 	const struct sc_shard_model *model;
-	SC_VEC(struct sc_way) ways;
+	SC_VEC(struct sc_way) ways;          /* of each unit by work */
 	SC_VEC(struct sc_slice_cost) slices; /* by cost, work falling */
 	SC_VEC(uint32_t) first_way;          /* of each unit, and the end */
 	SC_VEC(uint32_t) first_slice;
 	double *forced; /* load each unit must put on every rank */
+	double *weight; /* of each way, for the question at hand */
 	double always;  /* after sc_relaxation_allows said yes: load that is on every rank */
 	double hbm_total;
 };

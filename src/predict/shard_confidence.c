@@ -20,9 +20,9 @@ void sc_confidence_opts_init(struct sc_confidence_opts *opts)
 	*opts = (struct sc_confidence_opts){.samples = DEFAULT_SAMPLES, .seed = 1};
 }
 
-/* A term ready to be scaled: families of one shard, its kind. */
+/* A term ready to be scaled: families of one shard, its kind; the same on `n_ranks` from `rank` on. */
 struct part {
-	uint32_t rank, table, kind;
+	uint32_t rank, n_ranks, table, kind;
 	double ms[SC_N_COST_FAMILIES];
 };
 struct plan_parts {
@@ -121,9 +121,10 @@ static void split_term(const struct sc_shard_term *term, const sc_torchrec_perfs
 	const struct sc_torchrec_perf *p;
 	double sum;
 
-	*out = (struct part){.rank = term->rank, .table = term->table};
+	*out = (struct part){.rank = term->rank, .n_ranks = 1, .table = term->table};
 	if (!perf || term->option_shard >= perf->n) {
-		out->ms[rows] = term->ms;
+		out->ms[collective_of(term->type)] = term->comms_ms;
+		out->ms[rows] += term->ms - term->comms_ms;
 		return;
 	}
 	p = &perf->at[term->option_shard];
@@ -135,6 +136,15 @@ static void split_term(const struct sc_shard_term *term, const sc_torchrec_perfs
 	out->ms[rows] += term->ms * (p->fwd_compute + p->bwd_compute) / sum;
 	out->ms[collective_of(term->type)] += term->ms * (p->fwd_comms + p->bwd_comms) / sum;
 	out->ms[SC_COST_HOST] += term->ms * p->prefetch / sum;
+}
+
+/* Does the term lie on the rank after the part's, and is it the same else? */
+static bool continues(const struct part *part, const struct sc_shard_term *before,
+		      const struct sc_shard_term *term)
+{
+	return term->rank == part->rank + part->n_ranks && same_kind(before, term) == 0 &&
+	       term->option_shard == before->option_shard && term->ms <= before->ms &&
+	       term->ms >= before->ms;
 }
 
 static void gather(struct study *study, const sc_torchrec_perfs *perf,
@@ -150,15 +160,19 @@ static void gather(struct study *study, const sc_torchrec_perfs *perf,
 	for (size_t i = 0; i < study->n_plans; i++) {
 		struct plan_parts *out = &study->plans[i];
 
-		out->n = plans[i].terms->at.n;
 		out->step_ms = plans[i].step_ms;
 		out->exposed_frac = plans[i].exposed_frac;
-		out->at = sc_xrealloc(NULL, out->n + 1, sizeof(*out->at));
-		for (size_t k = 0; k < out->n; k++) {
+		out->n = 0;
+		out->at = sc_xrealloc(NULL, plans[i].terms->at.n + 1, sizeof(*out->at));
+		for (size_t k = 0; k < plans[i].terms->at.n; k++) {
 			const struct sc_shard_term *term = &plans[i].terms->at.at[k];
 
-			split_term(term, perf, &out->at[k]);
-			kinds[n] = (struct kind){term, &out->at[k], n};
+			if (out->n && continues(&out->at[out->n - 1], term - 1, term)) {
+				out->at[out->n - 1].n_ranks++;
+				continue;
+			}
+			split_term(term, perf, &out->at[out->n]);
+			kinds[n] = (struct kind){term, &out->at[out->n++], n};
 			n++;
 		}
 	}
@@ -194,7 +208,7 @@ static void draw_sample(struct study *study, struct sc_rng *rng)
 static double busiest(const struct study *study, const struct plan_parts *plan)
 {
 	uint32_t world = study->problem->world;
-	double worst = 0;
+	double worst = 0, everywhere = 0;
 
 	for (uint32_t rank = 0; rank < world; rank++)
 		study->rank_ms[rank] =
@@ -207,14 +221,18 @@ static double busiest(const struct study *study, const struct plan_parts *plan)
 			      part->ms[SC_COST_SCATTER] * study->family[SC_COST_SCATTER] +
 			      part->ms[SC_COST_REDUCE] * study->family[SC_COST_REDUCE];
 
-		study->rank_ms[part->rank] +=
-			(rows * study->table[part->table] + sent) * study->kind[part->kind];
+		double ms = (rows * study->table[part->table] + sent) * study->kind[part->kind];
+
+		for (uint32_t k = 0; part->n_ranks < world && k < part->n_ranks; k++)
+			study->rank_ms[part->rank + k] += ms;
+		if (part->n_ranks == world)
+			everywhere += ms;
 	}
 	for (uint32_t rank = 0; rank < world; rank++) {
 		if (study->rank_ms[rank] > worst)
 			worst = study->rank_ms[rank];
 	}
-	return worst;
+	return worst + everywhere;
 }
 
 static double plan_cost(const struct study *study, const struct plan_parts *plan)

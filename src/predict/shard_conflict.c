@@ -54,8 +54,8 @@ static double least_total(const struct sc_shard_model *m, uint32_t unit)
 		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
 		double sum = 0.0;
 
-		for (uint32_t k = 0; k < c->n; k++)
-			sum += sc_choice_shard(c, k)->hbm_bytes;
+		for (uint32_t k = 0; k < sc_choice_n_listed(c); k++)
+			sum += c->shards[k].hbm_bytes * sc_choice_repeats(c, k);
 		least = fmin(least, sum);
 	}
 	return least;

@@ -133,14 +133,12 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 	bool offered = s->choice[unit] >= u->first_choice &&
 		       s->choice[unit] < u->first_choice + u->n_choices;
 
-	if (!u->ruled)
-		return true;
-	for (uint32_t r = 0; r < m->world; r++) {
+	for (uint32_t r = 0; u->ruled && r < m->world; r++) {
 		if (sc_shard_state_is_on(s, unit, (int32_t)r) &&
 		    !sc_shard_state_allows(s, unit, c, (int32_t)r))
 			return false;
 	}
-	return offered;
+	return offered || !(u->ruled || u->typed);
 }
 
 /* A rank over its memory, or -1. */

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "models/op_model.h"
 #include "predict/dlrm.h"
+#include "predict/shard_step_priv.h"
 
 /* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
 #define MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
@@ -16,6 +17,7 @@ enum { MIN_COLS = 16, MAX_SLICES = 64 };
 
 struct costing {
 	const struct sc_request *request;
+	const struct sc_model_errors *errors; /* or NULL */
 	const struct sc_device *device;
 	struct sc_table_list tables;
 	struct sc_fabric fabric;
@@ -25,34 +27,58 @@ struct costing {
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
 	bool hbm_alone; /* all tables fit there: no other memory is looked at */
-	double a2a_ms_per_byte, scatter_ms_per_byte, host_scatter_ms_per_byte, reduce_ms_per_byte;
+	struct sc_exchange_rates rates;
 };
 
 /* Time of a byte more in a collective that moves much. */
-static double ms_per_byte(const struct costing *x, enum sc_collective kind, bool in_host)
+static double ms_per_byte(const struct costing *x, enum sc_collective kind, struct sc_span span)
 {
 	const double bytes = 64 * SC_BYTES_PER_MIB;
-	int ranks = (int)(in_host ? x->per_host : x->world), node = x->fabric.gpus_per_node;
-	struct sc_span span = {ranks, in_host ? 1 : (ranks + node - 1) / node,
-			       ranks < node ? ranks : node};
 	struct sc_collective_shape shape = {kind, bytes, SC_FP16};
 	struct sc_cost cost;
 
-	if (ranks <= 1)
+	if (span.n_ranks <= 1)
 		return 0;
 	sc_collective_cost(&x->fabric, &shape, &span, &cost, NULL);
+	if (x->errors)
+		cost.work_us *=
+			kind == SC_ALL_TO_ALL ? x->errors->all_to_all : x->errors->reduction;
 	return cost.work_us / bytes / SC_US_PER_MS;
 }
 
-static double kernels_ms(const struct costing *x, const struct sc_embedding_use *use)
+static void find_rates(const struct costing *x, struct sc_exchange_rates *out)
 {
-	static const enum sc_embedding_pass passes[] = {
-		SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD, SC_EMBEDDING_PREFETCH};
-	double us = 0;
+	int world = (int)x->world, host = (int)x->per_host, node = x->fabric.gpus_per_node;
+	int n_hosts = (world + host - 1) / host;
+	struct sc_span all = {world, (world + node - 1) / node, world < node ? world : node};
+	struct sc_span in_host = {host, 1, host}, one_a_host = {n_hosts, n_hosts, 1};
+	bool summed = x->request->software.dlrm.partial_sums;
+
+	*out = (struct sc_exchange_rates){
+		.partial_sums = summed,
+		.by_node = summed && n_hosts > 1,
+		.a2a = ms_per_byte(x, SC_ALL_TO_ALL, all),
+		.scatter = ms_per_byte(x, SC_REDUCE_SCATTER, all),
+		.host_scatter = ms_per_byte(x, SC_REDUCE_SCATTER, in_host),
+		.reduce = ms_per_byte(x, SC_ALL_REDUCE, all),
+	};
+	if (out->by_node) {
+		out->host_scatter = ms_per_byte(x, SC_ALL_TO_ALL, in_host);
+		out->a2a = ms_per_byte(x, SC_ALL_TO_ALL, one_a_host);
+	}
+}
+
+/* Times of the kernels but for their start: forward with the prefetch of cached rows, and update. */
+static void time_kernels(const struct costing *x, const struct sc_embedding_use *use,
+			 struct sc_step_part *out)
+{
+	static const enum sc_embedding_pass passes[] = {SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD,
+							SC_EMBEDDING_PREFETCH};
 
 	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
 		struct sc_op op = {.kind = SC_OP_EMBEDDING, .dtype = use->dtype};
 		struct sc_op_time time;
+		double ms;
 
 		if (passes[i] == SC_EMBEDDING_PREFETCH && use->tier != SC_TIER_CACHED)
 			continue;
@@ -60,59 +86,107 @@ static double kernels_ms(const struct costing *x, const struct sc_embedding_use 
 		if (!(op.u.embedding.lookups > 0) && !(op.u.embedding.host_bytes > 0))
 			continue;
 		sc_op_model_get(SC_OP_EMBEDDING)->time(x->device, &op, &time);
-		us += time.total_us - time.fixed_us;
+		ms = (time.total_us - time.fixed_us) / x->request->software.dlrm.embedding_eff /
+		     SC_US_PER_MS;
+		*(passes[i] == SC_EMBEDDING_BACKWARD ? &out->backward_ms : &out->forward_ms) += ms;
 	}
-	return us / x->request->software.dlrm.embedding_eff / SC_US_PER_MS;
 }
 
-/* Forward and backward move the same bytes. */
+/* Forward and backward move the same bytes. Software that sums what its slices send pays for each slice
+ * of rows what a whole table costs; within a node, sums are added up before they leave it. */
 static double exchange_ms(const struct costing *x, const struct sc_table *t,
 			  enum sc_shard_type type, double cols)
 {
+	const struct sc_exchange_rates *rates = &x->rates;
 	double bytes = (double)x->request->config.training.global_batch * sc_table_outputs(t) *
 		       cols * x->elem_bytes;
+	double per_host = (double)x->per_host;
 
-	switch (type) {
-	case SC_ROW_WISE: /* every rank takes part in it */
-		return 2 * bytes * x->scatter_ms_per_byte;
-	case SC_TABLE_ROW_WISE:
-	case SC_GRID:
-		return 2 * (bytes * x->host_scatter_ms_per_byte +
-			    bytes / (double)x->per_host * x->a2a_ms_per_byte);
-	case SC_DATA_PARALLEL:
-		return (double)t->rows * cols * sc_dtype_bytes(SC_FP32) * x->reduce_ms_per_byte;
-	case SC_TABLE_WISE:
-	case SC_COLUMN_WISE:
-	case SC_TABLE_COLUMN_WISE:
-	case SC_N_SHARD_TYPES:
-		break;
-	}
-	return 2 * bytes * x->a2a_ms_per_byte;
+	if (type == SC_DATA_PARALLEL)
+		return (double)t->rows * cols * sc_dtype_bytes(SC_FP32) * rates->reduce;
+	if (rates->by_node)
+		return 2 * bytes * (rates->host_scatter + rates->a2a / per_host);
+	if (rates->partial_sums)
+		return 2 * bytes * rates->a2a;
+	if (type == SC_ROW_WISE) /* every rank takes part in it */
+		return 2 * bytes * rates->scatter;
+	if (type == SC_TABLE_ROW_WISE || type == SC_GRID)
+		return 2 * bytes * (rates->host_scatter + rates->a2a / per_host);
+	return 2 * bytes * rates->a2a;
 }
 
-static void cost_shard(const struct costing *x, const struct sc_table_placement *p,
-		       const struct sc_shard *shard, struct sc_option_shard *out)
+static void part_of(const struct costing *x, const struct sc_table_placement *p,
+		    const struct sc_shard *shard, struct sc_step_part *out)
 {
 	const struct sc_table *t = &x->tables.at[shard->table];
 	struct sc_embedding_use use;
 	double bytes;
 
 	sc_dlrm_shard_use(x->request, t, p, shard, &use);
-	bytes = (double)shard->rows *
-		((double)shard->cols * sc_dtype_bytes(t->dtype) +
-		 sc_row_state_bytes(use.optimizer, (double)shard->cols));
-	*out = (struct sc_option_shard){
-		.row_offset = shard->row_offset,
-		.col_offset = shard->col_offset,
-		.rows = shard->rows,
-		.cols = shard->cols,
-		.cost = kernels_ms(x, &use) + exchange_ms(x, t, p->type, (double)shard->cols),
+	bytes = (double)shard->rows * ((double)shard->cols * sc_dtype_bytes(t->dtype) +
+				       sc_row_state_bytes(use.optimizer, (double)shard->cols));
+	*out = (struct sc_step_part){
 		.hbm_bytes = p->tier == SC_TIER_HBM      ? bytes
 			     : p->tier == SC_TIER_CACHED ? bytes * p->cache_frac
 							 : 0,
 		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
 		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
+		.vector_bytes = (double)x->request->config.training.global_batch *
+				sc_table_outputs(t) * (double)shard->cols * x->elem_bytes,
 	};
+	time_kernels(x, &use, out);
+	if (x->errors) {
+		double table = x->errors->tables ? x->errors->tables[shard->table] : 1;
+
+		out->forward_ms *= x->errors->lookup * table;
+		out->backward_ms *= x->errors->update * table;
+	}
+}
+
+void sc_iteration_part(const struct sc_shard_problem *problem, const struct sc_table_placement *p,
+		       const struct sc_shard *shard, struct sc_step_part *out)
+{
+	part_of(problem->column_ctx, p, shard, out);
+}
+
+const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem)
+{
+	const struct costing *x = problem->column_ctx;
+
+	return &x->rates;
+}
+
+static void cost_shard(const struct costing *x, const struct sc_table_placement *p,
+		       const struct sc_shard *shard, struct sc_option_shard *out)
+{
+	const struct sc_table *t = &x->tables.at[shard->table];
+	struct sc_step_part part;
+
+	part_of(x, p, shard, &part);
+	*out = (struct sc_option_shard){
+		.row_offset = shard->row_offset,
+		.col_offset = shard->col_offset,
+		.rows = shard->rows,
+		.cols = shard->cols,
+		.comms = exchange_ms(x, t, p->type, (double)shard->cols),
+		.hbm_bytes = part.hbm_bytes,
+		.host_bytes = part.host_bytes,
+		.ssd_bytes = part.ssd_bytes,
+	};
+	out->cost = part.forward_ms + part.backward_ms + out->comms;
+}
+
+static bool shard_cost(const void *ctx, uint32_t table, const struct sc_table_placement *p,
+		       const struct sc_shard *shard, struct sc_option_shard *out)
+{
+	struct sc_shard own = *shard;
+
+	own.table = table;
+	if (own.rows <= 0 || own.cols <= 0)
+		*out = (struct sc_option_shard){.row_offset = own.row_offset, .cols = own.cols};
+	else
+		cost_shard(ctx, p, &own, out);
+	return true;
 }
 
 static struct sc_option_shard *slices_of(const struct costing *x, uint32_t table)
@@ -148,14 +222,30 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 	return true;
 }
 
+/* Where a run of shards that cost the same ends. All row slices do but the first, which has the hottest row,
+ * and those cut short; replicas do. */
+static int64_t run_end(const struct sc_option *option, int64_t rows, int64_t i)
+{
+	int64_t n = option->n_shards, block = (rows + n - 1) / n, whole = rows / block;
+
+	if (option->type == SC_DATA_PARALLEL)
+		return n;
+	if (i == 0 || i == whole)
+		return i + 1;
+	return i < whole ? whole : n;
+}
+
 /* One option: n equal slices of rows or columns (n = 1: the table), or n replicas. */
 static void add_option(const struct costing *x, struct sc_shard_problem *problem,
 		       const struct sc_option *option)
 {
 	static const enum sc_spread spread[SC_N_SHARD_TYPES] = {
-		[SC_DATA_PARALLEL] = SC_SPREAD_UNIFORM,   [SC_TABLE_WISE] = SC_SPREAD_FREE,
-		[SC_COLUMN_WISE] = SC_SPREAD_FREE,        [SC_ROW_WISE] = SC_SPREAD_UNIFORM,
-		[SC_TABLE_ROW_WISE] = SC_SPREAD_HOST,     [SC_TABLE_COLUMN_WISE] = SC_SPREAD_ON_HOST,
+		[SC_DATA_PARALLEL] = SC_SPREAD_UNIFORM,
+		[SC_TABLE_WISE] = SC_SPREAD_FREE,
+		[SC_COLUMN_WISE] = SC_SPREAD_FREE,
+		[SC_ROW_WISE] = SC_SPREAD_UNIFORM,
+		[SC_TABLE_ROW_WISE] = SC_SPREAD_HOST,
+		[SC_TABLE_COLUMN_WISE] = SC_SPREAD_ON_HOST,
 		[SC_GRID] = SC_SPREAD_HOST,
 	};
 	const struct sc_table *t = &x->tables.at[option->table];
@@ -164,29 +254,32 @@ static void add_option(const struct costing *x, struct sc_shard_problem *problem
 	struct sc_option own = *option;
 	int64_t n = option->n_shards, rows = (t->rows + n - 1) / n;
 	bool by_rows = option->type == SC_ROW_WISE || option->type == SC_TABLE_ROW_WISE;
-	struct sc_option_shard first, other;
+	bool by_columns = option->type == SC_COLUMN_WISE;
+	bool in_runs = n > SC_MAX_RUNS && !by_columns;
+	struct sc_option_shard s = {0};
 
 	own.first_shard = (uint32_t)problem->shards.n;
 	own.spread = spread[option->type];
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0, next; i < n; i = next) {
 		struct sc_shard shard = {.table = option->table, .rows = t->rows, .cols = t->dim};
-		struct sc_option_shard *s = i ? &other : &first;
 
 		if (by_rows) {
 			shard.row_offset = i * rows < t->rows ? i * rows : t->rows;
 			shard.rows = t->rows - shard.row_offset < rows ? t->rows - shard.row_offset
 								       : rows;
-		} else if (option->type == SC_COLUMN_WISE) {
+		} else if (by_columns) {
 			shard.cols = t->dim / n;
 			shard.col_offset = i * shard.cols;
 		}
-		/* all but the first row slice, which has the hottest row, cost the same */
-		if (i < 2 || (by_rows && shard.rows != rows))
-			cost_shard(x, &p, &shard, s);
-		s->row_offset = shard.row_offset;
-		s->col_offset = shard.col_offset;
-		SC_VEC_PUSH(&problem->shards, *s);
+		if (i < 2 || !by_columns)
+			cost_shard(x, &p, &shard, &s);
+		s.col_offset = shard.col_offset;
+		SC_VEC_PUSH(&problem->shards, s);
+		next = in_runs ? run_end(&own, t->rows, i) : i + 1;
+		if (in_runs && next < n)
+			own.run_end[problem->shards.n - own.first_shard - 1] = (uint32_t)next;
 	}
+	own.n_shards = (uint32_t)problem->shards.n - own.first_shard;
 	SC_VEC_PUSH(&problem->options, own);
 }
 
@@ -287,8 +380,7 @@ static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
 	bool alike = true;
 
 	for (uint32_t r = 0; r < out->world; r++) {
-		const struct sc_device *device =
-			sc_request_device(req, sc_dlrm_rank_kind(req, r));
+		const struct sc_device *device = sc_request_device(req, sc_dlrm_rank_kind(req, r));
 
 		speed[r] = device->hbm_gbps / req->device.hbm_gbps / sc_dlrm_rank_slowdown(req, r);
 		hbm[r] = table_budget(req, device);
@@ -317,9 +409,8 @@ static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *pro
 		struct sc_embedding_use use;
 
 		sc_dlrm_shard_use(x->request, t, &p, &shard, &use);
-		need += (double)t->rows *
-			((double)t->dim * sc_dtype_bytes(t->dtype) +
-			 sc_row_state_bytes(use.optimizer, (double)t->dim));
+		need += (double)t->rows * ((double)t->dim * sc_dtype_bytes(t->dtype) +
+					   sc_row_state_bytes(use.optimizer, (double)t->dim));
 	}
 	return need <= FULL_FRAC * have;
 }
@@ -330,6 +421,13 @@ static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *pro
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err)
 {
+	return sc_iteration_problem_off(request, NULL, arena, out, err);
+}
+
+int sc_iteration_problem_off(const struct sc_request *request, const struct sc_model_errors *errors,
+			     struct sc_arena *arena, struct sc_shard_problem *out,
+			     struct sc_err *err)
+{
 	struct costing *x = sc_arena_calloc(arena, 1, sizeof(*x));
 	int64_t per_node = request->config.cluster.gpus_per_node;
 	int rc = sc_fabric_from_request(request, &x->fabric, err);
@@ -337,6 +435,7 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	if (rc)
 		return rc;
 	x->request = request;
+	x->errors = errors;
 	x->device = &request->device;
 	x->world = (uint32_t)request->config.gpus;
 	x->per_host = (uint32_t)(per_node < request->config.gpus ? per_node : request->config.gpus);
@@ -344,10 +443,7 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	sc_dlrm_tables(request, arena, &x->tables);
 	x->arena = arena;
 	x->slices = sc_arena_calloc(arena, x->tables.n, sizeof(struct sc_option_shard *));
-	x->a2a_ms_per_byte = ms_per_byte(x, SC_ALL_TO_ALL, false);
-	x->scatter_ms_per_byte = ms_per_byte(x, SC_REDUCE_SCATTER, false);
-	x->host_scatter_ms_per_byte = ms_per_byte(x, SC_REDUCE_SCATTER, true);
-	x->reduce_ms_per_byte = ms_per_byte(x, SC_ALL_REDUCE, false);
+	find_rates(x, &x->rates);
 	memset(out, 0, sizeof(*out));
 	out->n_tables = x->tables.n;
 	out->tables = x->tables.at;
@@ -356,14 +452,20 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	out->host_bytes = HOST_BYTES_PER_GPU * x->per_host;
 	out->min_cols = MIN_COLS;
 	out->column_cost = column_cost;
+	out->shard_cost = shard_cost;
 	out->column_ctx = x;
 	set_ranks(request, arena, out);
 	x->hbm_alone = fits_hbm(x, out);
 	for (uint32_t t = 0; t < x->tables.n; t++) {
-		if (t && same_table(&x->tables.at[t - 1], &x->tables.at[t]))
+		bool alike = t && !(x->errors && x->errors->tables) &&
+			     same_table(&x->tables.at[t - 1], &x->tables.at[t]);
+
+		if (alike) {
 			copy_table(out, t);
-		else
+			x->slices[t] = slices_of(x, t - 1);
+		} else {
 			add_table(x, out, t);
+		}
 	}
 	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);
 	return 0;

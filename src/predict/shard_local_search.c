@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "predict/shard_solve_priv.h"
 
-enum { PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
+enum { MORE_WORK = 600000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
 static const double KAPPAS[] = {6.0, 12.0, 24.0, 48.0, 96.0, 192.0};
 static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* of the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
@@ -132,13 +132,45 @@ void sc_shard_construct(struct sc_shard_search *q)
 	insert_all(q);
 	if (!is_complete(s))
 		return;
-	for (size_t k = 0; k < n_kappas; k++) {
+	for (size_t k = 0; k < n_kappas; k += large ? 2 : 1) {
 		for (int pass = 0; pass < (large ? 1 : PASSES); pass++) {
 			sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
 			for (size_t i = 0; i < q->model->units.n; i++)
 				reinsert(q, q->order[i], false);
 			sc_shard_search_keep(q);
 		}
+	}
+}
+
+static void place_target(struct sc_shard_search *q, double z)
+{
+	struct sc_shard_state *s = q->s;
+	size_t n_kappas = sizeof(KAPPAS) / sizeof(KAPPAS[0]);
+
+	sc_shard_model_choices(q->model, z, q->only);
+	sc_shard_state_clear(s);
+	s->only = q->only;
+	sc_shard_state_sharpen(s, KAPPAS[2], z);
+	insert_all(q);
+	for (size_t k = 3; k < n_kappas && is_complete(s); k++) {
+		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
+		for (size_t i = 0; i < q->model->units.n; i++)
+			reinsert(q, q->order[i], false);
+		sc_shard_search_keep(q);
+	}
+	s->only = NULL;
+	if (q->max_work < s->work + MORE_WORK)
+		q->max_work = s->work + MORE_WORK;
+	sc_shard_improve(q);
+}
+
+void sc_shard_place_targets(struct sc_shard_search *q)
+{
+	if (q->model->units.n * q->model->world > LARGE)
+		return;
+	for (size_t i = 1; i < sizeof(TARGETS) / sizeof(TARGETS[0]); i++) {
+		if (q->best_cost > q->goal)
+			place_target(q, q->bound * TARGETS[i]);
 	}
 }
 

@@ -68,12 +68,10 @@ static enum sc_spread plain_spread(const struct sc_shard_model *m, const struct 
 
 static void sum_up(struct sc_choice *c)
 {
-	uint32_t n_listed = c->alike ? 1 : c->n;
-	double each = c->alike ? (double)c->n : 1.0;
-
 	c->same_cost = true;
-	for (uint32_t i = 0; i < n_listed; i++) {
+	for (uint32_t i = 0; i < sc_choice_n_listed(c); i++) {
 		const struct sc_option_shard *s = &c->shards[i];
+		double each = sc_choice_repeats(c, i);
 
 		c->cost = fmax(c->cost, s->cost);
 		c->hbm = fmax(c->hbm, s->hbm_bytes);
@@ -101,8 +99,13 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 		c.n = m->world;
 	if (c.spread == SC_SPREAD_HOST)
 		c.n = m->per_host;
-	c.alike = c.n != o->n_shards;
-	assert(!c.alike || o->n_shards == 1);
+	if (c.n != o->n_shards) {
+		assert(o->n_shards <= SC_MAX_RUNS && o->n_shards < c.n);
+		c.n_runs = o->n_shards;
+		for (uint32_t i = 0; i + 1 < o->n_shards; i++)
+			c.run_end[i] = o->run_end[i];
+		c.run_end[c.n_runs - 1] = c.n;
+	}
 	sum_up(&c);
 	return c;
 }
@@ -215,6 +218,19 @@ static void add_single(struct sc_shard_model *m, struct sc_unit *unit, const cho
 	}
 }
 
+/* Those of least work first: what comes later can then be seen to be worse without a trial. */
+static void sort_choices(struct sc_choice *choices, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++) {
+		struct sc_choice moved = choices[i];
+		uint32_t k = i;
+
+		for (; k > 0 && choices[k - 1].total > moved.total; k--)
+			choices[k] = choices[k - 1];
+		choices[k] = moved;
+	}
+}
+
 static void unit_choices(struct sc_shard_model *m, struct sc_unit *unit, choice_list *lists)
 {
 	const uint32_t *tables = &m->tables.at[unit->first_table];
@@ -222,14 +238,14 @@ static void unit_choices(struct sc_shard_model *m, struct sc_unit *unit, choice_
 	unit->first_choice = (uint32_t)m->choices.n;
 	for (uint32_t i = 0; i < unit->n_tables; i++)
 		table_choices(m, tables[i], &lists[i]);
-	if (unit->n_tables == 1) {
+	if (unit->n_tables == 1)
 		add_single(m, unit, &lists[0]);
-		return;
-	}
-	for (size_t i = 0; i < lists[0].n; i++) {
+	for (size_t i = 0; unit->n_tables > 1 && i < lists[0].n; i++) {
 		add_joint(m, unit, lists, &lists[0].at[i], false);
 		add_joint(m, unit, lists, &lists[0].at[i], true);
 	}
+	if (unit->n_choices > 1)
+		sort_choices(&m->choices.at[unit->first_choice], unit->n_choices);
 }
 
 static uint32_t root_of(const uint32_t *parent, uint32_t table)
@@ -311,8 +327,10 @@ static void mark_ruled(struct sc_shard_model *m)
 
 		if (c->kind == SC_APART)
 			m->units.at[m->unit_of[c->other]].ruled = true;
-		if (c->kind != SC_TOGETHER)
+		if (c->kind == SC_APART || (c->kind != SC_TOGETHER && c->rank >= 0))
 			m->units.at[m->unit_of[c->table]].ruled = true;
+		if ((c->kind == SC_PIN || c->kind == SC_FORBID) && (c->type >= 0 || c->tier >= 0))
+			m->units.at[m->unit_of[c->table]].typed = true;
 	}
 }
 
@@ -323,7 +341,7 @@ static void set_ranks(struct sc_shard_model *m)
 	m->hbm_cap = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
 	m->speed = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
 	m->base = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
-	m->alike = true;
+	m->alike = m->same_cap = true;
 	for (uint32_t r = 0; r < m->world; r++) {
 		m->hbm_cap[r] = p->rank_hbm_bytes ? p->rank_hbm_bytes[r] : p->hbm_bytes;
 		m->speed[r] = p->rank_speed ? p->rank_speed[r] : 1.0;
@@ -331,6 +349,8 @@ static void set_ranks(struct sc_shard_model *m)
 		if (m->speed[r] < m->speed[0] || m->speed[r] > m->speed[0] ||
 		    m->base[r] < m->base[0] || m->base[r] > m->base[0])
 			m->alike = false;
+		if (m->hbm_cap[r] < m->hbm_cap[0] || m->hbm_cap[r] > m->hbm_cap[0])
+			m->same_cap = false;
 	}
 }
 

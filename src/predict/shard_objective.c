@@ -35,9 +35,8 @@ static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 	}
 }
 
-/* Its own constants, but for what the GPU holds; on request the GPU's bandwidths too. */
-static void torchrec_topology(const struct sc_request *request, bool device_constants,
-			      struct sc_torchrec_topology *out)
+void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
+			     struct sc_torchrec_topology *out)
 {
 	const struct sc_device *device = &request->device;
 	const struct sc_cluster *cluster = &request->config.cluster;
@@ -82,7 +81,7 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 				  "sharding is of embedding tables; the model's family is %s",
 				  sc_family_name(request->config.model.family));
 	sc_dlrm_tables(request, arena, &objective->tables);
-	torchrec_topology(request, device_constants, &objective->topology);
+	sc_torchrec_topology_of(request, device_constants, &objective->topology);
 	sc_hugectr_opts_of(request, &objective->hugectr);
 	switch (kind) {
 	case SC_OBJECTIVE_TORCHREC:

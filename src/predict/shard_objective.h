@@ -27,6 +27,10 @@ void sc_objective_release(struct sc_objective *objective);
 /* The parts of costs where they are known, else NULL. */
 const sc_torchrec_perfs *sc_objective_parts(const struct sc_objective *objective);
 
+/* TorchRec's planner for a request: its own constants, but for what the GPU holds; on request the GPU's
+ * bandwidths too. */
+void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
+			     struct sc_torchrec_topology *out);
 /* How HugeCTR's planner is run for a request. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
 /* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards

@@ -19,28 +19,22 @@ struct rated {
 	const struct sc_option *option; /* NULL: costs of column_cost */
 };
 
-static bool same_size(const struct sc_option_shard *a, const struct sc_shard *b)
-{
-	return a->rows == b->rows && a->cols == b->cols;
-}
-
 static bool option_matches(const struct sc_shard_problem *p, const struct sc_option *o,
 			   const struct sc_shard_plan *plan, const struct sc_table_placement *at)
 {
 	const struct sc_shard *shards = &plan->shards.at[at->first_shard];
-	const struct sc_option_shard *listed = &p->shards.at[o->first_shard];
-	bool all = o->spread == SC_SPREAD_UNIFORM || o->spread == SC_SPREAD_HOST;
 
 	if (o->type != at->type || o->tier != at->tier)
 		return false;
 	if (o->tier == SC_TIER_CACHED && fabs(o->cache_frac - at->cache_frac) > 1e-9)
 		return false;
-	if (all && o->n_shards == 1) /* blocks alike: the first speaks for all */
-		return at->n_shards > 0 && same_size(listed, shards);
-	if (o->n_shards != at->n_shards)
+	if (sc_option_n_shards(p, o) != at->n_shards)
 		return false;
-	for (uint32_t i = 0; i < o->n_shards; i++) {
-		if (!same_size(&listed[i], &shards[i]))
+	for (uint32_t i = 0; i < at->n_shards; i++) {
+		struct sc_option_shard own;
+
+		sc_option_shard_get(p, o, i, &own);
+		if (own.rows != shards[i].rows || own.cols != shards[i].cols)
 			return false;
 	}
 	return true;
@@ -67,16 +61,14 @@ static bool shard_cost(const struct sc_shard_problem *p, const struct rated *x, 
 	const struct sc_shard *shard = &x->plan->shards.at[x->at->first_shard + i];
 
 	if (x->option) {
-		const struct sc_option_shard *listed = &p->shards.at[x->option->first_shard];
-
-		*out = listed[x->option->n_shards == 1 ? 0 : i];
+		*out = p->shards.at[sc_option_shard_index(p, x->option, i)];
 		return true;
 	}
-	if (!p->column_cost || !is_by_columns(x->at->type) ||
-	    shard->rows != p->tables[x->table].rows || shard->cols <= 0)
-		return false;
 	memset(out, 0, sizeof(*out));
-	return p->column_cost(p->column_ctx, x->table, x->at->tier, shard->cols, out);
+	if (p->column_cost && is_by_columns(x->at->type) &&
+	    shard->rows == p->tables[x->table].rows && shard->cols > 0)
+		return p->column_cost(p->column_ctx, x->table, x->at->tier, shard->cols, out);
+	return p->shard_cost && p->shard_cost(p->column_ctx, x->table, x->at, shard, out);
 }
 
 struct sums {

@@ -59,30 +59,17 @@ static void write_slice(const struct sc_shard_model *m, const struct sc_choice *
 			uint32_t i, struct sc_shard *out)
 {
 	const struct sc_shard_problem *p = m->problem;
-	const struct sc_option_shard *shard;
-	const struct sc_option *o;
+	struct sc_option_shard shard;
 
-	if (c->made) {
-		shard = &c->shards[i];
-	} else {
-		o = &p->options.at[m->members.at[c->first_option + member]];
-		shard = &p->shards.at[o->first_shard + (o->n_shards == 1 ? 0 : i)];
-		if (o->n_shards == 1 && i > 0 && o->type != SC_DATA_PARALLEL) {
-			/* One block listed for all: the i-th of that many rows. */
-			int64_t rows = p->tables[out->table].rows, at = shard->rows * (int64_t)i;
-
-			out->row_offset = at < rows ? at : rows;
-			out->rows = rows - out->row_offset < shard->rows ? rows - out->row_offset
-									 : shard->rows;
-			out->col_offset = shard->col_offset;
-			out->cols = shard->cols;
-			return;
-		}
-	}
-	out->row_offset = shard->row_offset;
-	out->col_offset = shard->col_offset;
-	out->rows = shard->rows;
-	out->cols = shard->cols;
+	if (c->made)
+		shard = c->shards[i];
+	else
+		sc_option_shard_get(p, &p->options.at[m->members.at[c->first_option + member]], i,
+				    &shard);
+	out->row_offset = shard.row_offset;
+	out->col_offset = shard.col_offset;
+	out->rows = shard.rows;
+	out->cols = shard.cols;
 }
 
 static int32_t rank_of(const struct sc_shard_model *m, const struct sc_choice *c,
@@ -236,6 +223,8 @@ static void search(struct run *r, struct sc_arena *scratch)
 		sc_shard_state_copy(q->s, q->best);
 		q->max_work = (uint64_t)fmax(QUICK_WORK, (double)q->s->work + QUICK_WORK / 4.0);
 		sc_shard_improve(q);
+		if (!r->opts->current && r->bound > 0.0)
+			sc_shard_place_targets(q);
 		sc_shard_local_search(q);
 	}
 }

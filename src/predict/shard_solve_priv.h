@@ -8,16 +8,16 @@
 
 enum { SC_WIDTH_STEP = 4 }; /* column slices are multiples of it, but for a table's remainder */
 
-/* One way to shard a unit. HOST and UNIFORM choices have a shard for every rank they are on; when all
- * are alike, only the first is there. */
+/* One way to shard a unit. HOST and UNIFORM choices have a shard for every rank they are on; those alike
+ * may be there once, as in an option's list. */
 struct sc_choice {
 	enum sc_spread spread;
 	enum sc_shard_type type;
 	enum sc_tier tier;
-	bool alike;     /* shards[0] stands for all n */
 	bool same_cost; /* all shards cost the same */
 	bool made;      /* by the solver, of column_cost: has no option */
 	uint32_t n;
+	uint32_t n_runs, run_end[SC_MAX_RUNS]; /* of shards[]; n_runs 0: all n are there */
 	uint32_t first_option; /* of model->members: one option for each table of the unit */
 	const struct sc_option_shard *shards;
 	double cost, hbm; /* of the dearest shard; of the largest */
@@ -31,6 +31,7 @@ struct sc_unit {
 	uint32_t first_table, n_tables; /* of model->tables */
 	uint32_t first_rank;            /* of state->ranks; room for the most shards it may have */
 	bool ruled;                     /* some constraint looks at its ranks */
+	bool typed;                     /* some constraint looks at its type or tier */
 };
 struct sc_shard_model {
 	const struct sc_shard_problem *problem;
@@ -41,7 +42,8 @@ struct sc_shard_model {
 	SC_VEC(uint32_t) tables;        /* by unit */
 	uint32_t *unit_of;              /* of each table */
 	double *hbm_cap, *speed, *base; /* of each rank */
-	bool alike;                     /* ranks: same speed, memory and base cost */
+	bool alike;                     /* ranks: same speed and base cost */
+	bool same_cap;                  /* and memory */
 	bool tight;                     /* memory may decide */
 	size_t n_ranks_room;
 	struct sc_arena arena;
@@ -59,7 +61,22 @@ uint32_t sc_shard_model_slices(struct sc_shard_model *model, uint32_t unit, enum
 			       const int64_t *cols, uint32_t n);
 static inline const struct sc_option_shard *sc_choice_shard(const struct sc_choice *c, uint32_t i)
 {
-	return &c->shards[c->alike ? 0 : i];
+	uint32_t run = 0;
+
+	if (c->n_runs == 0)
+		return &c->shards[i];
+	while (i >= c->run_end[run])
+		run++;
+	return &c->shards[run];
+}
+/* Shards that are there, and how many are like the i-th of them. */
+static inline uint32_t sc_choice_n_listed(const struct sc_choice *c)
+{
+	return c->n_runs ? c->n_runs : c->n;
+}
+static inline uint32_t sc_choice_repeats(const struct sc_choice *c, uint32_t i)
+{
+	return c->n_runs == 0 ? 1 : c->run_end[i] - (i ? c->run_end[i - 1] : 0);
 }
 
 #define SC_UNPLACED UINT32_MAX
@@ -85,9 +102,12 @@ struct sc_shard_state {
 	const struct sc_shard_model *model;
 	double *load, *hbm, *weight;      /* of each rank; weight: its term of the potential */
 	double *host, *ssd, *host_weight; /* of each host */
+	/* If memory may decide: the terms of its own potential, and their sums by host and of all. */
+	double *mem_weight, *host_mem_weight, mem_potential;
 	double potential, kappa, scale;
-	double bias[4]; /* by spread: factor on what an insertion seems to cost */
-	double noise;   /* up to that share more, at random */
+	double least_weight; /* of all ranks, while a unit is inserted */
+	double bias[4];      /* by spread: factor on what an insertion seems to cost */
+	double noise;        /* up to that share more, at random */
 	struct sc_rng *rng;
 	/* Hosts below take whole blocks (HOST), the others single shards; SC_NO_SIDES: all take both. A
 	 * block and a large shard rarely fit on one host, which an insertion at a time does not see. */
@@ -161,6 +181,9 @@ struct sc_shard_search {
 	bool found;
 };
 void sc_shard_construct(struct sc_shard_search *search);
+/* Places what the relaxation chooses at costs a little over the bound, without another choice: insertion
+ * at a potential shies away from large shards even where splitting them is much more work. */
+void sc_shard_place_targets(struct sc_shard_search *search);
 /* Tries to place the units that insertion found no room for. */
 void sc_shard_make_room(struct sc_shard_search *search);
 /* Steps that lower the busiest rank; false: none does. */

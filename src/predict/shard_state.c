@@ -29,6 +29,8 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, struct
 	s.host = sc_arena_alloc(arena, sizeof(double) * m->n_hosts);
 	s.ssd = sc_arena_alloc(arena, sizeof(double) * m->n_hosts);
 	s.host_weight = sc_arena_alloc(arena, sizeof(double) * m->n_hosts);
+	s.mem_weight = sc_arena_calloc(arena, m->world, sizeof(double));
+	s.host_mem_weight = sc_arena_calloc(arena, m->n_hosts, sizeof(double));
 	s.choice = sc_arena_alloc(arena, sizeof(*s.choice) * (m->units.n + 1));
 	s.ranks = sc_arena_alloc(arena, sizeof(*s.ranks) * (m->n_ranks_room + 1));
 	s.trial = sc_arena_alloc(arena, sizeof(*s.trial) * room);
@@ -42,6 +44,27 @@ static double weigh(const struct sc_shard_state *s, double load)
 	return exp(fmin(s->kappa * (load / s->scale - 1.0), MOST_EXPONENT));
 }
 
+/* Memory's term of the potential, without its share. */
+static double weigh_mem(const struct sc_shard_state *s, uint32_t rank)
+{
+	double cap = s->model->hbm_cap[rank];
+
+	return cap > 0.0 ? exp(MEMORY_KAPPA * (s->hbm[rank] / cap - 1.0)) : 0.0;
+}
+
+static void weigh_all_mem(struct sc_shard_state *s)
+{
+	const struct sc_shard_model *m = s->model;
+
+	s->mem_potential = 0.0;
+	memset(s->host_mem_weight, 0, sizeof(double) * m->n_hosts);
+	for (uint32_t r = 0; r < m->world; r++) {
+		s->mem_weight[r] = weigh_mem(s, r);
+		s->host_mem_weight[r / m->per_host] += s->mem_weight[r];
+		s->mem_potential += s->mem_weight[r];
+	}
+}
+
 static void weigh_all(struct sc_shard_state *s)
 {
 	const struct sc_shard_model *m = s->model;
@@ -53,6 +76,8 @@ static void weigh_all(struct sc_shard_state *s)
 		s->host_weight[r / m->per_host] += s->weight[r];
 		s->potential += s->weight[r];
 	}
+	if (m->tight)
+		weigh_all_mem(s);
 }
 
 void sc_shard_state_clear(struct sc_shard_state *s)
@@ -80,6 +105,9 @@ void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state 
 	memcpy(to->host_weight, from->host_weight, sizeof(double) * m->n_hosts);
 	memcpy(to->choice, from->choice, sizeof(*to->choice) * m->units.n);
 	memcpy(to->ranks, from->ranks, sizeof(*to->ranks) * m->n_ranks_room);
+	memcpy(to->mem_weight, from->mem_weight, sizeof(double) * m->world);
+	memcpy(to->host_mem_weight, from->host_mem_weight, sizeof(double) * m->n_hosts);
+	to->mem_potential = from->mem_potential;
 	to->potential = from->potential;
 	to->kappa = from->kappa;
 	to->scale = from->scale;
@@ -163,8 +191,36 @@ static void add_shard(struct sc_shard_state *s, const struct sc_option_shard *sh
 	if (shard->cost > 0.0)
 		set_load(s, rank, s->load[rank] + sign * shard->cost / s->model->speed[rank]);
 	s->hbm[rank] += sign * shard->hbm_bytes;
+	if (s->model->tight && shard->hbm_bytes > 0.0) {
+		double was = s->mem_weight[rank];
+
+		s->mem_weight[rank] = weigh_mem(s, rank);
+		s->host_mem_weight[host] += s->mem_weight[rank] - was;
+		s->mem_potential += s->mem_weight[rank] - was;
+	}
 	s->host[host] += sign * shard->host_bytes;
 	s->ssd[host] += sign * shard->ssd_bytes;
+}
+
+/* Bytes on every rank: one factor for the terms of a run, if all have the same memory. */
+static void add_mem_everywhere(struct sc_shard_state *s, const struct sc_choice *c, double sign)
+{
+	const struct sc_shard_model *m = s->model;
+
+	for (uint32_t i = 0, r = 0; i < sc_choice_n_listed(c); i++) {
+		double bytes = sign * c->shards[i].hbm_bytes;
+		double factor = exp(MEMORY_KAPPA * bytes / m->hbm_cap[0]);
+		uint32_t end = r + sc_choice_repeats(c, i);
+
+		for (; r < end; r++) {
+			double was = s->mem_weight[r];
+
+			s->hbm[r] += bytes;
+			s->mem_weight[r] *= factor;
+			s->host_mem_weight[r / m->per_host] += s->mem_weight[r] - was;
+			s->mem_potential += s->mem_weight[r] - was;
+		}
+	}
 }
 
 /* The same load on every rank, all of the same speed: one factor for all terms. */
@@ -174,12 +230,20 @@ static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, 
 	double step = sign * c->shards[0].cost / m->speed[0];
 	double log_factor = s->kappa * step / s->scale;
 	double factor = exp(fmin(log_factor, MOST_EXPONENT));
+	bool mem_too = m->tight && m->same_cap && c->hbm <= m->hbm_cap[0];
 
 	s->work += SET_WORK + m->world;
 	for (uint32_t r = 0; r < m->world; r++) {
 		s->load[r] += step;
 		s->weight[r] *= factor;
-		s->hbm[r] += sign * sc_choice_shard(c, r)->hbm_bytes;
+	}
+	if (mem_too) {
+		add_mem_everywhere(s, c, sign);
+	} else {
+		for (uint32_t r = 0; r < m->world; r++)
+			s->hbm[r] += sign * sc_choice_shard(c, r)->hbm_bytes;
+		if (m->tight)
+			weigh_all_mem(s);
 	}
 	for (uint32_t r = 0; (c->host > 0.0 || c->ssd > 0.0) && r < m->world; r++) {
 		s->host[r / m->per_host] += sign * sc_choice_shard(c, r)->host_bytes;
@@ -293,25 +357,33 @@ bool sc_shard_state_fits(const struct sc_shard_state *s, const struct sc_option_
 		s->ssd[host] + shard->ssd_bytes <= m->problem->ssd_bytes);
 }
 
-/* What the shard adds to the potential of its rank, memory included. */
-static double rise(const struct sc_shard_state *s, const struct sc_option_shard *shard,
-		   uint32_t rank, double factor)
+/* What a shard adds to the potentials, over a rank's terms of them. */
+struct factors {
+	double load, mem;
+};
+
+static struct factors factors_on(const struct sc_shard_state *s,
+				 const struct sc_option_shard *shard, uint32_t rank)
 {
 	const struct sc_shard_model *m = s->model;
-	double cap = m->hbm_cap[rank], sum = s->weight[rank] * factor;
+	double cap = m->hbm_cap[rank];
+	struct factors f = {.load = expm1(s->kappa * shard->cost / (s->scale * m->speed[rank]))};
 
-	if (!m->alike)
-		sum = s->weight[rank] * expm1(s->kappa * shard->cost / (s->scale * m->speed[rank]));
 	if (m->tight && shard->hbm_bytes > 0.0 && cap > 0.0)
-		sum += MEMORY_SHARE * s->potential / m->world *
-		       exp(MEMORY_KAPPA * ((s->hbm[rank] + shard->hbm_bytes) / cap - 1.0)) *
-		       -expm1(-MEMORY_KAPPA * shard->hbm_bytes / cap);
-	return sum;
+		f.mem = MEMORY_SHARE * s->potential / m->world *
+			expm1(MEMORY_KAPPA * shard->hbm_bytes / cap);
+	return f;
 }
 
-static double factor_of(const struct sc_shard_state *s, double cost)
+/* `f` is of rank 0, and of all if they are alike. */
+static double rise(const struct sc_shard_state *s, const struct sc_option_shard *shard,
+		   uint32_t rank, const struct factors *f)
 {
-	return expm1(s->kappa * cost / (s->scale * s->model->speed[0]));
+	struct factors own = *f;
+
+	if (!s->model->alike || !s->model->same_cap)
+		own = factors_on(s, shard, rank);
+	return s->weight[rank] * own.load + s->mem_weight[rank] * own.mem;
 }
 
 /* The best of `n` ranks from `first` for one shard; -1: none has room. */
@@ -319,13 +391,15 @@ static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct s
 			 const struct sc_option_shard *shard, uint32_t first, uint32_t n,
 			 double *rises)
 {
-	double factor = factor_of(s, shard->cost), least = HUGE_VAL;
-	bool plain = s->model->alike && !s->model->tight;
+	struct factors f = factors_on(s, shard, 0);
+	bool plain = s->model->alike && (s->model->same_cap || !s->model->tight);
+	double least = HUGE_VAL;
 	int32_t found = -1;
 
 	s->work += n;
 	for (uint32_t r = first; r < first + n && r < s->model->world; r++) {
-		double sum = plain ? s->weight[r] * factor : rise(s, shard, r, factor);
+		double sum = plain ? s->weight[r] * f.load + s->mem_weight[r] * f.mem
+				   : rise(s, shard, r, &f);
 
 		if (sum < least && sc_shard_state_fits(s, shard, (int32_t)r) &&
 		    sc_shard_state_allows(s, unit, c, (int32_t)r)) {
@@ -365,15 +439,16 @@ static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct s
 static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 		       uint32_t first)
 {
-	bool plain = c->alike && c->host <= 0.0 && c->ssd <= 0.0 && !s->model->units.at[unit].ruled;
+	bool plain = c->host <= 0.0 && c->ssd <= 0.0 && !s->model->units.at[unit].ruled;
+	bool fits = plain;
 
 	if (first + c->n > s->model->world)
 		return false;
-	for (uint32_t r = first; plain && r < first + c->n; r++) {
-		if (s->hbm[r] + c->hbm > s->model->hbm_cap[r])
-			return false;
-	}
-	for (uint32_t i = 0; !plain && i < c->n; i++) {
+	for (uint32_t r = first; fits && r < first + c->n; r++)
+		fits = s->hbm[r] + c->hbm <= s->model->hbm_cap[r];
+	if (fits || (plain && c->n_runs == 1))
+		return fits;
+	for (uint32_t i = 0; i < c->n; i++) {
 		int32_t rank = (int32_t)(first + i);
 
 		if (!sc_shard_state_fits(s, sc_choice_shard(c, i), rank) ||
@@ -388,20 +463,24 @@ static double try_block(struct sc_shard_state *s, uint32_t unit, const struct sc
 			uint32_t first, double limit)
 {
 	const struct sc_shard_model *m = s->model;
-	double factor = factor_of(s, c->shards[0].cost), sum = 0.0;
+	struct factors f = factors_on(s, &c->shards[0], 0);
+	double sum = 0.0;
 
-	if (m->alike && c->same_cost && !m->tight) {
+	if (m->alike && c->same_cost && (m->same_cap || !m->tight)) {
+		bool all = c->spread == SC_SPREAD_UNIFORM;
+		uint32_t host = first / m->per_host;
+
 		s->work++;
-		sum = factor * (c->spread == SC_SPREAD_UNIFORM
-					? s->potential
-					: s->host_weight[first / m->per_host]);
+		sum = f.load * (all ? s->potential : s->host_weight[host]) +
+		      f.mem * (all ? s->mem_potential : s->host_mem_weight[host]);
 	} else {
 		s->work += c->n;
 		for (uint32_t i = 0; i < c->n && first + i < m->world; i++) {
 			const struct sc_option_shard *shard = sc_choice_shard(c, i);
 
-			sum += rise(s, shard, first + i,
-				    c->same_cost ? factor : factor_of(s, shard->cost));
+			if (!c->same_cost)
+				f = factors_on(s, shard, 0);
+			sum += rise(s, shard, first + i, &f);
 		}
 	}
 	return sum < limit && block_fits(s, unit, c, first) ? sum : HUGE_VAL;
@@ -424,6 +503,17 @@ static void keep(struct sc_shard_state *s, struct candidate *best, uint32_t choi
 		memcpy(s->best, s->trial, sizeof(*s->best) * c->n);
 }
 
+/* At least this much, wherever its shards go. */
+static double least_rise(const struct sc_shard_state *s, const struct sc_choice *c)
+{
+	double each = c->total / (double)c->n;
+
+	if (!s->model->alike)
+		return 0.0;
+	return (double)c->n * s->least_weight *
+	       expm1(s->kappa * each / (s->scale * s->model->speed[0]));
+}
+
 static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 		       struct candidate *best)
 {
@@ -436,6 +526,8 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 	uint32_t first_host = sides && c->spread == SC_SPREAD_ON_HOST ? free_host : 0;
 	uint32_t end_host = sides && c->spread == SC_SPREAD_HOST ? s->block_hosts : m->n_hosts;
 
+	if (bias * least_rise(s, c) >= best->score)
+		return;
 	if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_UNIFORM) {
 		score = bias * (c->spread == SC_SPREAD_FREE
 					? try_listed(s, unit, c, free_host * m->per_host, m->world)
@@ -462,6 +554,9 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit)
 	const struct sc_unit *u = &s->model->units.at[unit];
 	struct candidate best = {.choice = SC_UNPLACED, .score = HUGE_VAL};
 
+	s->least_weight = s->weight[0];
+	for (uint32_t r = 1; r < s->model->world; r++)
+		s->least_weight = s->weight[r] < s->least_weight ? s->weight[r] : s->least_weight;
 	if (s->only && s->only[unit] != SC_UNPLACED) {
 		try_choice(s, unit, s->only[unit], &best);
 	} else {

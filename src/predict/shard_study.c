@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "predict/shard_iteration.h"
+#include "predict/shard_step.h"
 
 #define SAME_STEP 1e-3 /* of the logarithm */
 #define SLOWER_FRAC 0.1
+/* Of the time of a search, what goes to whole steps. */
+#define STEPS_SHARE 0.6
 
 const char *const sc_study_planner_names[] = {"torchrec", "hugectr", NULL};
 
@@ -151,95 +154,89 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 	*plan = (struct sc_shard_plan){.world = 0};
 }
 
-/* What a candidate of the search may not use. */
-struct variant {
-	const char *name;
-	int types[3]; /* forbidden; -1 ends */
-};
-static const struct variant VARIANTS[] = {
-	{"search", {-1, -1, -1}},
-	{"search, no replicas", {SC_DATA_PARALLEL, -1, -1}},
-	{"search, no row slices", {SC_ROW_WISE, SC_TABLE_ROW_WISE, -1}},
-	{"search, no column slices", {SC_COLUMN_WISE, SC_TABLE_COLUMN_WISE, -1}},
-};
-
-static void forbid(struct sc_shard_problem *problem, const struct variant *variant,
-		   struct sc_arena *arena)
+/* By the proxy alone, or the only objective. */
+static int search_cost(struct sc_study *study, struct sc_err *err)
 {
-	size_t n_types = 0, n;
-	struct sc_shard_constraint *all;
+	const struct sc_objective *objective = study->objective;
+	struct sc_shard_solution solution = {.cost = 0};
+	int rc = sc_shard_solve(&objective->problem, &study->opts.solve, objective->arena,
+				&solution, err);
 
-	while (n_types < 3 && variant->types[n_types] >= 0)
-		n_types++;
-	if (!n_types)
-		return;
-	n = problem->n_constraints;
-	all = sc_arena_calloc(arena, n + n_types * problem->n_tables, sizeof(*all));
-	for (size_t i = 0; i < n; i++)
-		all[i] = problem->constraints[i];
-	for (size_t k = 0; k < n_types; k++) {
-		for (uint32_t table = 0; table < problem->n_tables; table++)
-			all[n++] = (struct sc_shard_constraint){
-				.kind = SC_FORBID,
-				.table = table,
-				.rank = -1,
-				.type = variant->types[k],
-				.tier = -1,
-			};
-	}
-	problem->constraints = all;
-	problem->n_constraints = n;
-	problem->column_cost = variant->types[0] == SC_COLUMN_WISE ? NULL : problem->column_cost;
+	if (rc == 0)
+		add(study, "search", "search", &solution);
+	return rc;
 }
 
-static bool is_known(const struct sc_study *study, const struct sc_shard_plan *plan)
+/* The candidates, rated; then whole steps from the best of them. Bounds hold for the first: all types. */
+static int search_steps(struct sc_study *study, sc_step_candidates *list, struct sc_err *err)
 {
-	struct sc_strbuf mine = {0}, other = {0};
-	bool known = false;
+	const struct sc_objective *objective = study->objective;
+	struct sc_shard_plan plan = {.world = 0};
+	struct sc_step_search q;
+	double seconds = study->opts.solve.seconds;
+	int rc;
 
-	sc_shard_plan_print(plan, &mine);
-	for (size_t i = 0; i < study->plans.n && !known; i++) {
-		if (strcmp(study->plans.at[i].origin, "search") != 0)
-			continue;
-		sc_strbuf_clear(&other);
-		sc_shard_plan_print(&study->plans.at[i].solution.plan, &other);
-		known = strcmp(sc_strbuf_get(&mine), sc_strbuf_get(&other)) == 0;
+	sc_step_search_init(&q);
+	q.request = objective->request;
+	q.problem = &objective->problem;
+	q.predictor = study->predictor;
+	q.prediction = study->prediction;
+	q.seconds = seconds * STEPS_SHARE;
+	q.seed = study->opts.solve.seed;
+	rc = sc_step_best(&q, list, &plan, err);
+	if (rc)
+		return rc;
+	sc_study_add_plan(study, "search, by steps", &plan);
+	study->plans.at[study->plans.n - 1].origin = "search";
+	return 0;
+}
+
+/* Other planners' plans stay candidates; what the proxy's searches found is listed. */
+static void list_searched(struct sc_study *study, sc_step_candidates *list)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct sc_step_candidate *c = &list->at[i];
+
+		if (strncmp(c->name, "search", strlen("search")) == 0)
+			add(study, c->name, "search", &c->solution);
+		else
+			list->at[kept++] = *c;
 	}
-	sc_strbuf_release(&mine);
-	sc_strbuf_release(&other);
-	return known;
+	list->n = kept;
 }
 
 int sc_study_search(struct sc_study *study, struct sc_err *err)
 {
 	const struct sc_objective *objective = study->objective;
-	size_t n = study->predictor ? sizeof(VARIANTS) / sizeof(VARIANTS[0]) : 1;
 	struct sc_solve_opts opts = study->opts.solve;
 	bool is_free = !opts.current && !objective->problem.n_constraints;
+	size_t first = study->plans.n;
+	sc_step_candidates list = {0};
+	double bound;
+	int rc;
 
-	opts.seconds /= (double)n;
-	for (size_t i = 0; i < n; i++) {
-		struct sc_shard_problem problem = objective->problem;
-		struct sc_shard_solution solution = {.cost = 0};
-		struct sc_err own = {.code = SC_OK};
-
-		forbid(&problem, &VARIANTS[i], objective->arena);
-		if (sc_shard_solve(&problem, &opts, objective->arena, &solution, &own)) {
-			if (i == 0) /* the others may do with less than they need */
-				return sc_err_at(err, own.code, own.file, own.line, own.column,
-						 "%s", own.text);
-			continue;
-		}
-		if (is_free && i == 0 && solution.bound > study->bound)
-			study->bound = solution.bound;
-		if (is_known(study, &solution.plan)) {
-			sc_shard_plan_release(&solution.plan);
-			continue;
-		}
-		add(study, VARIANTS[i].name, "search", &solution);
-		if (!is_free && i == 0 && solution.bound > study->bound)
-			study->plans.at[study->plans.n - 1].bound = solution.bound;
+	if (study->predictor) {
+		opts.seconds *= 1 - STEPS_SHARE;
+		rc = sc_step_candidates_find(objective->request, &objective->problem, &opts,
+					     objective->arena, &list, err);
+		if (rc == 0 && !opts.current)
+			rc = search_steps(study, &list, err);
+		list_searched(study, &list);
+		sc_step_candidates_release(&list);
+		if (rc == 0 && !opts.current)
+			first++; /* after the one by steps */
+	} else {
+		rc = search_cost(study, err);
 	}
+	if (rc)
+		return rc;
+	bound = study->plans.at[first].solution.bound;
+	if (is_free)
+		study->bound = fmax(study->bound, bound);
+	else
+		study->plans.at[first].bound = fmax(study->plans.at[first].bound, bound);
 	return 0;
 }
 

@@ -19,14 +19,16 @@ static bool fits(const struct sc_shard_problem *problem, const struct sc_option 
 {
 	const struct sc_shard *s = plan->shards.at + t->first_shard;
 
-	if (option->type != t->type || option->tier != t->tier || option->n_shards != t->n_shards)
+	if (option->type != t->type || option->tier != t->tier ||
+	    sc_option_n_shards(problem, option) != t->n_shards)
 		return false;
 	if (t->tier == SC_TIER_CACHED && fabs(option->cache_frac - t->cache_frac) > SAME_FRAC)
 		return false;
 	for (uint32_t i = 0; i < t->n_shards; i++) {
-		const struct sc_option_shard *o = &problem->shards.at[option->first_shard + i];
+		struct sc_option_shard o;
 
-		if (o->rows != s[i].rows || o->cols != s[i].cols)
+		sc_option_shard_get(problem, option, i, &o);
+		if (o.rows != s[i].rows || o.cols != s[i].cols)
 			return false;
 	}
 	return true;
@@ -54,20 +56,21 @@ static int no_option(const struct sc_shard_plan *plan, const struct sc_table_pla
 			 sc_enum_name(sc_tier_names, (int)t->tier), t->n_shards);
 }
 
-static int shard_cost(const struct sc_shard_problem *problem, const struct sc_option *option,
-		      const struct sc_table_placement *t, const struct sc_shard_term *term,
-		      struct sc_option_shard *out)
+static bool shard_cost(const struct sc_shard_problem *problem, const struct sc_table_placement *t,
+		       const struct sc_shard_term *term, const struct sc_shard *shard,
+		       struct sc_option_shard *out)
 {
 	bool by_columns = t->type == SC_COLUMN_WISE || t->type == SC_TABLE_COLUMN_WISE;
 
-	if (option) {
+	if (term->option_shard != UINT32_MAX) {
 		*out = problem->shards.at[term->option_shard];
-		return 0;
+		return true;
 	}
-	if (!by_columns || !problem->column_cost ||
-	    !problem->column_cost(problem->column_ctx, term->table, t->tier, term->cols, out))
-		return -1;
-	return 0;
+	if (by_columns && problem->column_cost)
+		return problem->column_cost(problem->column_ctx, term->table, t->tier, term->cols,
+					    out);
+	return problem->shard_cost &&
+	       problem->shard_cost(problem->column_ctx, term->table, t, shard, out);
 }
 
 static int add_table(const struct sc_shard_problem *problem, uint32_t table,
@@ -81,7 +84,8 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 		struct sc_shard_term term = {
 			.table = table,
 			.rank = (uint32_t)s->rank,
-			.option_shard = option ? option->first_shard + i : UINT32_MAX,
+			.option_shard =
+				option ? sc_option_shard_index(problem, option, i) : UINT32_MAX,
 			.rows = s->rows,
 			.cols = s->cols,
 			.type = t->type,
@@ -89,11 +93,14 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 		};
 		struct sc_option_shard cost;
 
-		if (shard_cost(problem, option, t, &term, &cost))
+		if (!shard_cost(problem, t, &term, s, &cost))
 			return -1;
 		term.ms = cost.cost;
-		if (problem->rank_speed)
+		term.comms_ms = cost.comms;
+		if (problem->rank_speed) {
 			term.ms /= problem->rank_speed[term.rank];
+			term.comms_ms /= problem->rank_speed[term.rank];
+		}
 		term.hbm_bytes = cost.hbm_bytes;
 		term.host_bytes = cost.host_bytes;
 		term.ssd_bytes = cost.ssd_bytes;

@@ -110,14 +110,40 @@ static void push_column(const struct builder *b, const struct sc_torchrec_ask *a
 	}
 }
 
+/* The same of all columns, those alike listed once. */
+static void push_runs(const struct builder *b, const struct sc_torchrec_ask *ask, uint32_t *run_end)
+{
+	uint32_t parts = n_row_slices(b->topology, ask->type);
+	int64_t rows = ask->table->rows, block = (rows + parts - 1) / parts;
+	uint32_t n = (uint32_t)(rows / block);
+	struct sc_option_shard shard = {.rows = block, .cols = ask->table->dim};
+	struct sc_torchrec_perf perf;
+
+	sc_torchrec_cost(ask, &shard, &perf);
+	push_shard(b, &shard, &perf);
+	for (; n < parts && shard.rows > 0; n++) {
+		shard.row_offset = block * n < rows ? block * n : rows;
+		shard.rows = rows - shard.row_offset;
+		sc_torchrec_storage(ask, &shard);
+		push_shard(b, &shard, &perf);
+		*run_end++ = n;
+	}
+}
+
 static void push_replicas(const struct builder *b, const struct sc_torchrec_ask *ask)
 {
 	struct sc_option_shard shard = {.rows = ask->table->rows, .cols = ask->table->dim};
 	struct sc_torchrec_perf perf;
 
 	sc_torchrec_cost(ask, &shard, &perf);
-	for (uint32_t i = 0; i < b->topology->world; i++)
-		push_shard(b, &shard, &perf);
+	push_shard(b, &shard, &perf);
+}
+
+/* Is there one slice of columns, of so many rows that listing runs is shorter? */
+static bool has_runs(const struct builder *b, const struct sc_torchrec_ask *ask)
+{
+	return n_row_slices(b->topology, ask->type) > SC_MAX_RUNS &&
+	       (!splits_columns(ask->type) || n_slices(b->topology, ask->table) == 1);
 }
 
 static void push_slices(const struct builder *b, const struct sc_torchrec_ask *ask)
@@ -165,6 +191,8 @@ static void push_option(const struct builder *b, struct sc_torchrec_ask *ask, ui
 
 	if (ask->type == SC_DATA_PARALLEL)
 		push_replicas(b, ask);
+	else if (has_runs(b, ask))
+		push_runs(b, ask, option.run_end);
 	else
 		push_slices(b, ask);
 	option.n_shards = (uint32_t)problem->shards.n - option.first_shard;
@@ -285,9 +313,10 @@ static double count_shards(const struct sc_torchrec_topology *t, const struct sc
 }
 
 static int check_tables(const struct sc_torchrec_topology *topology,
-			const struct sc_table_list *tables, double *n_shards, struct sc_err *err)
+			const struct sc_table_list *tables, struct sc_err *err)
 {
-	*n_shards = 0;
+	double n_shards = 0;
+
 	for (size_t i = 0; i < tables->n; i++) {
 		const struct sc_table *table = &tables->at[i];
 
@@ -302,13 +331,13 @@ static int check_tables(const struct sc_torchrec_topology *topology,
 		    !(topology->poolings[i] >= 0 && isfinite(topology->poolings[i])))
 			return sc_err_set(err, SC_EVALUE, "table %.64s: poolings must be 0 or more",
 					  table->name);
-		*n_shards += count_shards(topology, table);
+		n_shards += count_shards(topology, table);
 	}
-	if (*n_shards > MAX_SHARDS)
+	if (n_shards > MAX_SHARDS)
 		return sc_err_set(err, SC_ELIMIT,
 				  "%zu tables on %u ranks have %.0f shards to choose from; at most "
 				  "%d are handled",
-				  tables->n, topology->world, *n_shards, MAX_SHARDS);
+				  tables->n, topology->world, n_shards, MAX_SHARDS);
 	return 0;
 }
 
@@ -326,11 +355,10 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 	struct sc_shard_problem problem = {.n_tables = tables->n, .tables = tables->at};
 	struct builder builder = {topology, tables, perf, &problem};
 	struct column_ctx *column;
-	double n_shards;
 	int rc = check_topology(topology, err);
 
 	if (rc == 0)
-		rc = check_tables(topology, tables, &n_shards, err);
+		rc = check_tables(topology, tables, err);
 	if (rc)
 		return rc;
 	column = sc_arena_alloc(arena, sizeof(*column));
@@ -341,9 +369,6 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 	problem.column_ctx = column;
 	problem.min_cols = NARROWEST_COLS;
 	set_budgets(topology, &problem);
-	SC_VEC_RESERVE(&problem.shards, n_shards);
-	if (perf)
-		SC_VEC_RESERVE(perf, n_shards);
 	for (size_t i = 0; i < tables->n; i++)
 		push_table(&builder, (uint32_t)i);
 	SC_VEC_PUSH(&problem.first_option, (uint32_t)problem.options.n);

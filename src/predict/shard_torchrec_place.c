@@ -15,8 +15,9 @@ static struct sc_storage sum_storage(const struct sc_shard_problem *problem,
 {
 	struct sc_storage sum = {0};
 
-	for (uint32_t i = 0; i < option->n_shards; i++) {
-		const struct sc_option_shard *shard = &problem->shards.at[option->first_shard + i];
+	for (uint32_t i = 0; i < sc_option_n_shards(problem, option); i++) {
+		const struct sc_option_shard *shard =
+			&problem->shards.at[sc_option_shard_index(problem, option, i)];
 
 		sum.hbm += shard->hbm_bytes;
 		sum.host += shard->host_bytes;
@@ -54,8 +55,8 @@ void sc_placer_init(struct sc_placer *placer, const struct sc_shard_problem *pro
 
 		for (uint32_t o = problem->first_option.at[t]; o < problem->first_option.at[t + 1];
 		     o++)
-			if (most < problem->options.at[o].n_shards)
-				most = problem->options.at[o].n_shards;
+			if (most < sc_option_n_shards(problem, &problem->options.at[o]))
+				most = sc_option_n_shards(problem, &problem->options.at[o]);
 		placer->order[t] = (uint32_t)t;
 		placer->first_rank[t] = n_ranks;
 		n_ranks += most;
@@ -101,14 +102,16 @@ static void put(struct sc_placer *placer, const struct sc_option_shard *shard, u
 /* Shard i on rank first + i. */
 static bool place_each(struct sc_placer *placer, const struct sc_option *option, uint32_t first)
 {
-	const struct sc_option_shard *shard = placer->problem->shards.at + option->first_shard;
+	const struct sc_shard_problem *problem = placer->problem;
+	const struct sc_option_shard *shards = problem->shards.at;
 	int32_t *at = placer->rank + placer->first_rank[option->table];
+	uint32_t n = sc_option_n_shards(problem, option);
 
-	for (uint32_t i = 0; i < option->n_shards; i++)
-		if (!fits(placer, &shard[i], first + i))
+	for (uint32_t i = 0; i < n; i++)
+		if (!fits(placer, &shards[sc_option_shard_index(problem, option, i)], first + i))
 			return false;
-	for (uint32_t i = 0; i < option->n_shards; i++)
-		put(placer, &shard[i], first + i, &at[i]);
+	for (uint32_t i = 0; i < n; i++)
+		put(placer, &shards[sc_option_shard_index(problem, option, i)], first + i, &at[i]);
 	return true;
 }
 

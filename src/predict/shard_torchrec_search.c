@@ -30,13 +30,14 @@ struct search {
 static double score(const struct sc_shard_problem *problem, const struct sc_option *option,
 		    bool depth)
 {
-	const struct sc_option_shard *shard = problem->shards.at + option->first_shard;
 	double most = 0, sum = 0;
 
-	for (uint32_t i = 0; i < option->n_shards; i++) {
-		sum += shard[i].cost;
-		if (most < shard[i].cost)
-			most = shard[i].cost;
+	for (uint32_t i = 0; i < sc_option_n_shards(problem, option); i++) {
+		double cost = problem->shards.at[sc_option_shard_index(problem, option, i)].cost;
+
+		sum += cost;
+		if (most < cost)
+			most = cost;
 	}
 	return depth ? most : sum;
 }
@@ -259,21 +260,19 @@ static void add_placement(struct sc_shard_plan *plan, const struct search *searc
 		.tier = option->tier,
 		.cache_frac = option->cache_frac,
 		.first_shard = (uint32_t)plan->shards.n,
-		.n_shards = option->n_shards,
+		.n_shards = sc_option_n_shards(problem, option),
 	};
 
 	SC_VEC_PUSH(&plan->tables, placement);
-	for (uint32_t i = 0; i < option->n_shards; i++) {
-		const struct sc_option_shard *from = &problem->shards.at[option->first_shard + i];
-		struct sc_shard shard = {
-			.table = (uint32_t)table,
-			.rank = rank[i],
-			.row_offset = from->row_offset,
-			.col_offset = from->col_offset,
-			.rows = from->rows,
-			.cols = from->cols,
-		};
+	for (uint32_t i = 0; i < placement.n_shards; i++) {
+		struct sc_option_shard from;
+		struct sc_shard shard = {.table = (uint32_t)table, .rank = rank[i]};
 
+		sc_option_shard_get(problem, option, i, &from);
+		shard.row_offset = from.row_offset;
+		shard.col_offset = from.col_offset;
+		shard.rows = from.rows;
+		shard.cols = from.cols;
 		SC_VEC_PUSH(&plan->shards, shard);
 	}
 }

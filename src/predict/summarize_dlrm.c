@@ -1,4 +1,4 @@
-/* The last of the simulated steps of a DLRM: breakdown, path, contributors, classes, memory, band. */
+/* One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory, band. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +21,9 @@ static double step_end_us(const struct sc_dlrm_run *run, uint32_t step)
 	return end;
 }
 
-static uint32_t last_node(const struct sc_dlrm_run *run)
+static uint32_t last_node(const struct sc_dlrm_run *run, uint32_t step)
 {
-	const uint32_t *ends =
-		run->built->step_end + (run->built->n_steps - 1) * run->dlrm->n_classes;
+	const uint32_t *ends = run->built->step_end + step * run->dlrm->n_classes;
 	uint32_t last = ends[0];
 
 	for (size_t c = 1; c < run->dlrm->n_classes; c++)
@@ -37,20 +36,24 @@ static const struct sc_cost *node_cost(const struct sc_dlrm_run *run, uint32_t n
 {
 	const struct sc_node *n = &run->graph->nodes.at[node];
 
-	return &run->graph->costs.at[n->group != SC_NONE ? run->graph->groups.at[n->group].cost
-							 : n->cost];
+	return &run->graph->costs
+			.at[n->group != SC_NONE ? run->graph->groups.at[n->group].cost : n->cost];
 }
 
 /* ---- path ---- */
 
-/* Stretches of the path, by name. */
-static const char *stretch_of(unsigned name)
+/* Stretches of the path, by name. Activations belong to the MLP before them; the bottom MLP's backward
+ * begins with one. */
+static const char *stretch_of(unsigned name, const struct sc_path_step *before)
 {
+	static const char top[] = "interaction and top MLP";
+
+	if (name == SC_NAME_ACTIVATION || name == SC_NAME_ACTIVATION_GRAD)
+		return before && strcmp(before->what, top) == 0 ? top : "bottom MLP";
 	if (name >= SC_NAME_BOTTOM_MLP && name <= SC_NAME_BOTTOM_MLP_WGRAD)
 		return "bottom MLP";
-	if ((name >= SC_NAME_CROSS && name <= SC_NAME_BCE_LOSS) || name == SC_NAME_ACTIVATION ||
-	    name == SC_NAME_ACTIVATION_GRAD)
-		return "interaction and top MLP";
+	if (name >= SC_NAME_CROSS && name <= SC_NAME_BCE_LOSS)
+		return top;
 	if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_JOIN)
 		return "waiting to be started";
 	return sc_op_name(name);
@@ -73,8 +76,9 @@ static struct sc_path_step *next_step(const struct sc_dlrm_run *run, const struc
 				      struct sc_prediction *out)
 {
 	const struct sc_node *node = &run->graph->nodes.at[s->node];
-	const char *what = node->op == SC_NONE ? "join" : stretch_of(sc_op_unpack_name(node->op));
 	struct sc_path_step *step = out->n_path ? &out->path[out->n_path - 1] : NULL;
+	const char *what =
+		node->op == SC_NONE ? "join" : stretch_of(sc_op_unpack_name(node->op), step);
 
 	if (step && (strcmp(step->what, what) == 0 || out->n_path == SC_MAX_PATH_SHOWN))
 		return step;
@@ -150,32 +154,73 @@ static void find_path(const struct sc_dlrm_run *run, double from_us, struct sc_p
 
 /* ---- classes ---- */
 
-static void describe_classes(const struct sc_dlrm_run *run, double from_us,
+/* A kernel of the step, or a member of a collective. */
+struct busy_span {
+	uint32_t class_id;
+	double start_us, end_us;
+};
+
+static int by_class_and_start(const void *a, const void *b)
+{
+	const struct busy_span *x = a, *y = b;
+
+	if (x->class_id != y->class_id)
+		return x->class_id > y->class_id ? 1 : -1;
+	return (x->start_us > y->start_us) - (x->start_us < y->start_us);
+}
+
+/* Time of each class between two times in which any lane of a kind is busy: embeddings may have a stream
+ * of their own. */
+static void find_busy(const struct sc_dlrm_run *run, uint8_t kind, const double *window_us,
+		      double *us)
+{
+	size_t n_nodes = run->graph->nodes.n, n = 0;
+	struct busy_span *spans = sc_arena_alloc(run->dlrm->arena, n_nodes * sizeof(*spans));
+
+	for (uint32_t i = 0; i < n_nodes; i++) {
+		const struct sc_lane *lane = &run->graph->lanes.at[run->graph->nodes.at[i].lane];
+
+		struct busy_span span = {lane->class_id,
+					 fmax(run->timeline->start_us[i], window_us[0]),
+					 fmin(run->timeline->end_us[i], window_us[1])};
+
+		if (lane->kind == kind && span.end_us > span.start_us)
+			spans[n++] = span;
+	}
+	qsort(spans, n, sizeof(*spans), by_class_and_start);
+	for (size_t i = 0, first = 0; i < n; i++) {
+		double until = window_us[0];
+
+		if (i > first && spans[i].class_id == spans[first].class_id)
+			until = fmax(until, spans[i - 1].end_us);
+		else
+			first = i;
+		us[spans[i].class_id] += fmax(0, spans[i].end_us - fmax(spans[i].start_us, until));
+		spans[i].end_us = fmax(spans[i].end_us, until); /* the latest so far */
+	}
+}
+
+static void describe_classes(const struct sc_dlrm_run *run, const double *window_us,
 			     struct sc_prediction *out)
 {
 	const struct sc_dlrm *dlrm = run->dlrm;
 	size_t n = dlrm->n_classes < SC_MAX_CLASSES_SHOWN ? dlrm->n_classes : SC_MAX_CLASSES_SHOWN;
+	double *busy = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*busy));
+	double *comm = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*comm));
 
+	find_busy(run, SC_LANE_COMPUTE, window_us, busy);
+	find_busy(run, SC_LANE_COMM, window_us, comm);
 	out->n_classes = n;
 	for (size_t c = 0; c < n; c++) {
-		out->classes[c].ranks = dlrm->classes[c].multiplicity;
-		snprintf(out->classes[c].name, sizeof(out->classes[c].name), "rank %u, %.0f shards",
+		struct sc_class_info *info = &out->classes[c];
+
+		info->ranks = dlrm->classes[c].multiplicity;
+		info->busy_ms = busy[c] / SC_US_PER_MS;
+		info->comm_ms = comm[c] / SC_US_PER_MS;
+		info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
+		snprintf(info->name, sizeof(info->name), "rank %u, %.0f shards",
 			 dlrm->classes[c].representative, dlrm->classes[c].work.n_tables);
 	}
-	for (uint32_t i = 0; i < run->graph->nodes.n; i++) {
-		const struct sc_lane *lane = &run->graph->lanes.at[run->graph->nodes.at[i].lane];
-		double ms = (run->timeline->end_us[i] - fmax(run->timeline->start_us[i], from_us)) /
-			    SC_US_PER_MS;
-
-		if (lane->class_id >= n || ms <= 0)
-			continue;
-		if (lane->kind == SC_LANE_COMPUTE)
-			out->classes[lane->class_id].busy_ms += ms;
-		else if (lane->kind == SC_LANE_COMM)
-			out->classes[lane->class_id].comm_ms += ms;
-	}
-	for (size_t c = 0; c < n; c++)
-		out->classes[c].idle_ms = fmax(0, out->iteration_ms - out->classes[c].busy_ms);
 }
 
 /* ---- memory ---- */
@@ -209,8 +254,9 @@ static void memory_of(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cl
 	double held;
 
 	*out = (struct sc_memory){
-		.weights_gib = (cls->work.table_bytes + dlrm->dense_params * (f + (copy < f ? copy : 0))) /
-			       SC_BYTES_PER_GIB,
+		.weights_gib =
+			(cls->work.table_bytes + dlrm->dense_params * (f + (copy < f ? copy : 0))) /
+			SC_BYTES_PER_GIB,
 		.gradients_gib = dlrm->dense_params * sc_grad_bytes(req) / SC_BYTES_PER_GIB,
 		.optimizer_gib = (cls->work.state_bytes + state_bytes(dlrm)) / SC_BYTES_PER_GIB,
 		.activations_gib = dlrm->kept_bytes / SC_BYTES_PER_GIB,
@@ -294,14 +340,14 @@ static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 
 void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out)
 {
-	uint32_t n = run->built->n_steps;
-	double from_us = n > 1 ? step_end_us(run, n - 2) : 0;
+	uint32_t n = run->built->n_steps, step = n > 1 ? n - 2 : 0;
+	double window_us[2] = {step ? step_end_us(run, step - 1) : 0, step_end_us(run, step)};
 
-	sc_critical_path_walk(run->graph, run->timeline, last_node(run), run->path);
-	out->iteration_ms = (step_end_us(run, n - 1) - from_us) / SC_US_PER_MS;
+	sc_critical_path_walk(run->graph, run->timeline, last_node(run, step), run->path);
+	out->iteration_ms = (window_us[1] - window_us[0]) / SC_US_PER_MS;
 	out->n_nodes += run->graph->nodes.n;
-	find_path(run, from_us, out);
-	describe_classes(run, from_us, out);
+	find_path(run, window_us[0], out);
+	describe_classes(run, window_us, out);
 	find_memory(run->dlrm, out);
 	find_band(run->dlrm, out);
 	find_rates(run->dlrm, out);

@@ -228,7 +228,8 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 	sc_strbuf_append_char(out, '[');
 	for (size_t i = 0; i < list->n; i++) {
 		sc_strbuf_append(out, i ? ", " : "");
-		append_map(field->sub, (const unsigned char *)list->at + i * field->elem_bytes, out);
+		append_map(field->sub, (const unsigned char *)list->at + i * field->elem_bytes,
+			   out);
 	}
 	sc_strbuf_append_char(out, ']');
 }

@@ -28,7 +28,8 @@ static void append_recommender(const struct sc_model *model, struct sc_strbuf *o
 	double elements = 0;
 
 	for (size_t i = 0; i < model->tables.n; i++)
-		elements += (double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
+		elements +=
+			(double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
 	sc_strbuf_printf(out, "dlrm, %.0f embedding tables of %.4g elements",
 			 sc_model_n_tables(model), elements);
 	append_widths("bottom MLP", &model->bottom_mlp, out);
@@ -55,13 +56,13 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 	const struct sc_parallel *p = &request->config.parallel;
 
 	if (request->config.model.family == SC_DLRM) {
-		sc_strbuf_printf(out, "data parallel over %" PRId64 ", batch %" PRId64
-				      ", tables placed by %s",
-				 p->dp, request->config.training.global_batch,
-				 request->config.sharding.plan
-					 ? request->config.sharding.plan
-					 : sc_enum_name(sc_planner_names,
-							(int)sc_dlrm_planner(request)));
+		sc_strbuf_printf(
+			out,
+			"data parallel over %" PRId64 ", batch %" PRId64 ", tables placed by %s",
+			p->dp, request->config.training.global_batch,
+			request->config.sharding.plan
+				? request->config.sharding.plan
+				: sc_enum_name(sc_planner_names, (int)sc_dlrm_planner(request)));
 		return;
 	}
 	sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp, p->dp);

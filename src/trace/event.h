@@ -19,19 +19,32 @@ enum sc_event_class {
 	SC_EV_GPU_RANGE,    /* annotation as seen on the device */
 	SC_EV_PYTHON,
 	SC_EV_OVERHEAD, /* of profiling */
-	SC_EV_COMM,     /* host side of a collective call: record_param_comms, NCCL's NVTX or plugin */
-	SC_EV_JOB_OP,   /* operation of an operator timeline; `job` says which */
-	SC_EV_GRAPH,    /* a whole CUDA graph launch on the device */
-	SC_EV_MARK,     /* instant */
+	SC_EV_COMM, /* host side of a collective call: record_param_comms, NCCL's NVTX or plugin */
+	SC_EV_JOB_OP, /* operation of an operator timeline; `job` says which */
+	SC_EV_GRAPH,  /* a whole CUDA graph launch on the device */
+	SC_EV_MARK,   /* instant */
 	SC_EV_OTHER,
 	SC_N_EVENT_CLASSES
 };
 const char *sc_event_class_name(enum sc_event_class cls); /* event.c */
 
-enum sc_sync_kind { SC_SYNC_EVENT, SC_SYNC_STREAM_WAIT, SC_SYNC_STREAM, SC_SYNC_CONTEXT, SC_SYNC_OTHER };
+enum sc_sync_kind {
+	SC_SYNC_EVENT,
+	SC_SYNC_STREAM_WAIT,
+	SC_SYNC_STREAM,
+	SC_SYNC_CONTEXT,
+	SC_SYNC_OTHER
+};
 /* A stream in `aux1` of a SYNC, told from a correlation by being below -1; and back. */
 #define SC_SYNC_AUX_STREAM(stream) (-2 - (stream))
-enum sc_copy_kind { SC_COPY_UNKNOWN, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_D2D, SC_COPY_P2P, SC_COPY_H2H };
+enum sc_copy_kind {
+	SC_COPY_UNKNOWN,
+	SC_COPY_H2D,
+	SC_COPY_D2H,
+	SC_COPY_D2D,
+	SC_COPY_P2P,
+	SC_COPY_H2H
+};
 enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
 
 enum { SC_TRACE_NO_ID = 0 }; /* of strings, lanes, configs, comms: ids count from 1 */
@@ -76,7 +89,8 @@ struct sc_trace_event {
 	uint32_t comm;        /* KERNEL, OP, COMM, RANGE */
 	uint32_t shapes;      /* OP: string "[[64,128],[128]]|float,float" */
 	int64_t bytes;        /* COPY, SET */
-	int64_t aux0, aux1; /* SYNC: event id, correlation of its record (-1 unknown); stream waited on in
+	int64_t aux0,
+		aux1; /* SYNC: event id, correlation of its record (-1 unknown); stream waited on in
 	                     * `aux1` for STREAM_WAIT if no record: SC_SYNC_AUX_STREAM(stream); OP: sequence number, forward thread */
 	struct sc_trace_job job; /* JOB_OP */
 };

@@ -27,8 +27,11 @@ void sc_import_count_bad(struct sc_import_stats *stats, const char *reason)
 
 /* The first that takes a file gets it: the surest signs first. */
 static const struct sc_importer *const IMPORTERS[] = {
-	&sc_import_execution_trace, &sc_import_chakra, &sc_import_kineto,
-	&sc_import_job, &sc_import_nsys,
+	&sc_import_execution_trace,
+	&sc_import_chakra,
+	&sc_import_kineto,
+	&sc_import_job,
+	&sc_import_nsys,
 };
 
 /* What a file that is for no importer looks like. */

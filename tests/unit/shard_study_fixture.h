@@ -15,7 +15,8 @@ static const struct sc_table fixture_tables[FIXTURE_TABLES] = {
 /* Whole tables: ms 4, 2, 1; as two slices 2.5, 1.2, 0.6 each; replicated 3, 1.5, 0.1 on every rank. */
 static const double fixture_ms[FIXTURE_TABLES][3] = {{4, 2.5, 3}, {2, 1.2, 1.5}, {1, 0.6, 0.1}};
 
-static inline void fixture_option(struct sc_shard_problem *p, uint32_t table, enum sc_shard_type type)
+static inline void fixture_option(struct sc_shard_problem *p, uint32_t table,
+				  enum sc_shard_type type)
 {
 	const struct sc_table *t = &fixture_tables[table];
 	uint32_t n = type == SC_TABLE_WISE ? 1 : FIXTURE_WORLD;

@@ -105,13 +105,12 @@ START_TEST(tables_are_filled)
 {
 	const struct sc_table *tables;
 
-	ck_assert_msg(
-		load("model: {family: dlrm, dense_features: 13, bottom_mlp: [512, 256],\n"
-		     "  top_mlp: [1], interaction: dcnv2, cross_layers: 3, low_rank: 512,\n"
-		     "  tables: [{name: a, rows: 10, dim: 128, pooling: 3, count: 2,\n"
-		     "    storage: fp16, reuse: {zipf: 1.2}}, {rows: 5, dim: 64,\n"
-		     "    reuse: {kind: uniform}}]}\n") == 0,
-		"%s", message());
+	ck_assert_msg(load("model: {family: dlrm, dense_features: 13, bottom_mlp: [512, 256],\n"
+			   "  top_mlp: [1], interaction: dcnv2, cross_layers: 3, low_rank: 512,\n"
+			   "  tables: [{name: a, rows: 10, dim: 128, pooling: 3, count: 2,\n"
+			   "    storage: fp16, reuse: {zipf: 1.2}}, {rows: 5, dim: 64,\n"
+			   "    reuse: {kind: uniform}}]}\n") == 0,
+		      "%s", message());
 	tables = config.model.tables.at;
 	ck_assert_int_eq(config.model.family, SC_DLRM);
 	ck_assert_int_eq(config.model.interaction, SC_INTERACT_DCNV2);

@@ -233,8 +233,10 @@ static const struct {
 	{"tables: [{rows: 3, dim: 4}, {rows: 3, dim: 8}], top_mlp: [1]", "all must be alike"},
 	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], dense_features: 2, bottom_mlp: [8]",
 	 "they must be alike"},
-	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], cross_layers: 2", "needs model.interaction dcnv2"},
-	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], interact_stride: 2", "needs model.interaction cat"},
+	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], cross_layers: 2",
+	 "needs model.interaction dcnv2"},
+	{"tables: [{rows: 3, dim: 4}], top_mlp: [1], interact_stride: 2",
+	 "needs model.interaction cat"},
 	{"tables: [{rows: 3, dim: 4, count: 9000000}, {rows: 3, dim: 4, count: 9000000}], top_mlp: [1]",
 	 "at most 10000000"},
 };

@@ -184,12 +184,15 @@ static void check_option(const struct instance *in, const struct sc_csv *csv, si
 	const struct sc_option *option = find_option(in, table_index(in, cell(csv, row, "table")),
 						     type_of(cell(csv, row, "sharding_type")),
 						     tier_of(cell(csv, row, "compute_kernel")));
-	const struct sc_option_shard *shard = in->problem.shards.at + option->first_shard;
+	const struct sc_option_shard *first = in->problem.shards.at + option->first_shard;
+	uint32_t n = sc_option_n_shards(&in->problem, option);
 	struct sc_torchrec_perf sum = {0};
 	double total = 0, most = 0, hbm = 0, most_hbm = 0, ddr = 0;
 
-	for (uint32_t i = 0; i < option->n_shards; i++) {
-		const struct sc_torchrec_perf *perf = &in->perfs.at[option->first_shard + i];
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = sc_option_shard_index(&in->problem, option, i);
+		const struct sc_torchrec_perf *perf = &in->perfs.at[at];
+		const struct sc_option_shard *shard = &in->problem.shards.at[at];
 
 		sum.fwd_compute += perf->fwd_compute;
 		sum.fwd_comms += perf->fwd_comms;
@@ -197,15 +200,15 @@ static void check_option(const struct instance *in, const struct sc_csv *csv, si
 		sum.bwd_comms += perf->bwd_comms;
 		sum.input_dist += perf->input_dist;
 		sum.prefetch += perf->prefetch;
-		total += shard[i].cost;
-		most = fmax(most, shard[i].cost);
-		hbm += shard[i].hbm_bytes;
-		most_hbm = fmax(most_hbm, shard[i].hbm_bytes);
-		ddr += shard[i].host_bytes;
+		total += shard->cost;
+		most = fmax(most, shard->cost);
+		hbm += shard->hbm_bytes;
+		most_hbm = fmax(most_hbm, shard->hbm_bytes);
+		ddr += shard->host_bytes;
 	}
-	expect_bytes(csv, row, "num_shards", option->n_shards);
-	expect_bytes(csv, row, "shard0_rows", (double)shard->rows);
-	expect_bytes(csv, row, "shard0_cols", (double)shard->cols);
+	expect_bytes(csv, row, "num_shards", n);
+	expect_bytes(csv, row, "shard0_rows", (double)first->rows);
+	expect_bytes(csv, row, "shard0_cols", (double)first->cols);
 	expect_bytes(csv, row, "max_shard_hbm_bytes", most_hbm);
 	expect_bytes(csv, row, "sum_hbm_bytes", hbm);
 	expect_bytes(csv, row, "sum_ddr_bytes", ddr);
@@ -241,11 +244,14 @@ START_TEST(all_reference_options)
 }
 END_TEST
 
-static const struct sc_option_shard *find_shard(const struct instance *in,
-						const struct sc_option *option, uint32_t index)
+static struct sc_option_shard find_shard(const struct instance *in, const struct sc_option *option,
+					 uint32_t index)
 {
-	ck_assert_uint_lt(index, option->n_shards);
-	return &in->problem.shards.at[option->first_shard + index];
+	struct sc_option_shard shard;
+
+	ck_assert_uint_lt(index, sc_option_n_shards(&in->problem, option));
+	sc_option_shard_get(&in->problem, option, index, &shard);
+	return shard;
 }
 
 START_TEST(reference_plans)
@@ -257,7 +263,7 @@ START_TEST(reference_plans)
 	load_instance(instances[_i].name, &in);
 	load(DATA "torchrec_reference_plans.csv", &csv);
 	for (size_t row = 0; row < csv.n_rows; row++) {
-		const struct sc_option_shard *shard;
+		struct sc_option_shard shard;
 		uint32_t rank;
 
 		if (!is(&csv, row, "instance", instances[_i].name))
@@ -269,11 +275,11 @@ START_TEST(reference_plans)
 					       type_of(cell(&csv, row, "sharding_type")),
 					       tier_of(cell(&csv, row, "compute_kernel"))),
 				   (uint32_t)number(&csv, row, "shard_index"));
-		expect_bytes(&csv, row, "rows", (double)shard->rows);
-		expect_bytes(&csv, row, "row_offset", (double)shard->row_offset);
-		expect_bytes(&csv, row, "hbm_bytes", shard->hbm_bytes);
-		expect(&csv, row, "perf_total_ms", shard->cost);
-		cost[rank] += shard->cost;
+		expect_bytes(&csv, row, "rows", (double)shard.rows);
+		expect_bytes(&csv, row, "row_offset", (double)shard.row_offset);
+		expect_bytes(&csv, row, "hbm_bytes", shard.hbm_bytes);
+		expect(&csv, row, "perf_total_ms", shard.cost);
+		cost[rank] += shard.cost;
 		most = fmax(most, cost[rank]);
 	}
 	ck_assert_double_eq_tol(most, instances[_i].planned_ms, 1e-6);
@@ -420,8 +426,9 @@ START_TEST(production_sequences)
 			sc_torchrec_problem(&topology, &in.tables, &arena, NULL, &in.problem, &err),
 			0);
 		option = find_option(&in, 0, SC_ROW_WISE, SC_TIER_HBM);
-		for (uint32_t i = 0; i < option->n_shards; i++)
-			total += in.problem.shards.at[option->first_shard + i].cost;
+		for (uint32_t i = 0; i < topology.world; i++)
+			total += in.problem.shards.at[sc_option_shard_index(&in.problem, option, i)]
+					 .cost;
 		expect(&csv, row, "est_perf_ms", total);
 		release_instance(&in);
 		n_checked++;

@@ -1,0 +1,493 @@
+/* The predicted step of a DLRM: ways that must agree, bounds, and what each habit and fault does to it. */
+#include "base/units.h"
+#include "dlrm_fixture.h"
+#include "predict/op_names.h"
+
+enum { N_TABLES = 12 };
+static struct sc_table tables[N_TABLES];
+
+static struct sc_request *request(const char *overrides)
+{
+	static const char *const names[N_TABLES] = {"a", "b", "c", "d", "e", "f",
+						    "g", "h", "i", "j", "k", "l"};
+
+	for (int i = 0; i < N_TABLES; i++)
+		tables[i] = make_table(names[i], 1000 << i, 1 + 7 * (i % 4));
+	return make_request(tables, N_TABLES, overrides);
+}
+
+static double ms_of(const struct sc_request *req)
+{
+	return run_plan(req, NULL)->iteration_ms;
+}
+
+static struct sc_prediction *run_kept(const struct sc_request *req)
+{
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	opts.keep_graph = true;
+	return run_opts(req, &opts);
+}
+
+/* Nodes of that name in the graph of the last prediction. */
+static int count_nodes(enum sc_op_name name)
+{
+	const struct sc_graph *g = sc_predictor_graph(predictor);
+	int n = 0;
+
+	for (size_t i = 0; i < g->nodes.n; i++)
+		n += g->nodes.at[i].op != SC_NONE &&
+		     sc_op_unpack_name(g->nodes.at[i].op) == (unsigned)name;
+	return n;
+}
+
+#define GPUS8 "gpus=8 cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+#define NODES "gpus=16 cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+static const char *const CASES[] = {
+	"",
+	"gpus=1",
+	GPUS8 "sharding.planner=hugectr training.software=hugectr training.precision=amp_fp16",
+	NODES "sharding.planner=hugectr training.software=hugectr training.precision=amp_fp16",
+	GPUS8 "sharding.planner=torchrec training.optimizer=adagrad",
+	NODES "sharding.planner=stepcast training.optimizer=adam",
+	GPUS8 "training.software=nvidia-dlrm-pt model.interaction=dot training.precision=amp_fp16",
+	GPUS8 "training.software=nvidia-dlrm-tf2 model.interaction=dcnv2 model.cross_layers=3 "
+	      "model.low_rank=64",
+	NODES "training.software=distributed-embeddings sharding.column_slice_elements=1000000",
+	NODES "training.software=default sharding.planner=lookups cluster.gpu=h100-sxm-80gb",
+	GPUS8 "training.global_batch=4099",
+};
+enum { N_CASES = sizeof(CASES) / sizeof(CASES[0]) };
+
+START_TEST(folded_and_unfolded_agree)
+{
+	struct sc_request *req = request(CASES[_i]);
+	struct sc_predict_opts opts;
+	struct sc_prediction *unfolded;
+	double folded = ms_of(req);
+
+	sc_predict_opts_init(&opts);
+	opts.unfolded = true;
+	unfolded = run_opts(req, &opts);
+	ck_assert_uint_eq(unfolded->n_classes, (size_t)req->config.gpus);
+	ck_assert_msg(fabs(unfolded->iteration_ms / folded - 1) < 1e-9, "%.9f %.9f ms: %s", folded,
+		      unfolded->iteration_ms, CASES[_i]);
+}
+END_TEST
+
+START_TEST(parts_sum_to_the_iteration)
+{
+	struct sc_prediction *out = run_plan(request(CASES[_i]), NULL);
+	double sum = 0, path = 0;
+
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		ck_assert_double_ge(out->breakdown_ms[o], 0);
+		sum += out->breakdown_ms[o];
+	}
+	for (size_t i = 0; i < out->n_path; i++)
+		path += out->path[i].ms;
+	ck_assert_double_eq_tol(sum, out->iteration_ms, 1e-9 * out->iteration_ms);
+	ck_assert_double_eq_tol(path, out->iteration_ms, 1e-9 * out->iteration_ms);
+	ck_assert_double_lt(out->low_ms, out->iteration_ms);
+	ck_assert_double_gt(out->high_ms, out->iteration_ms);
+	for (size_t c = 0; c < out->n_classes; c++) {
+		const struct sc_class_info *info = &out->classes[c];
+
+		ck_assert_double_le(info->comm_ms, out->iteration_ms * (1 + 1e-9));
+		ck_assert_double_eq_tol(info->busy_ms + info->idle_ms, out->iteration_ms,
+					1e-9 * out->iteration_ms);
+	}
+}
+END_TEST
+
+/* Longest node <= iteration; all of it <= its nodes one after another. */
+START_TEST(between_longest_and_serial)
+{
+	struct sc_prediction *out = run_kept(request(CASES[_i]));
+	const struct sc_graph *g = sc_predictor_graph(predictor);
+	const struct sc_timeline *t = sc_predictor_timeline(predictor);
+	double longest = 0, serial = 0;
+
+	for (size_t i = 0; i < g->nodes.n; i++) {
+		double us = t->end_us[i] - t->start_us[i];
+
+		longest = fmax(longest, us);
+		serial += us;
+	}
+	ck_assert_double_le(longest / SC_US_PER_MS, out->iteration_ms * (1 + 1e-9));
+	ck_assert_double_le(t->total_us, serial * (1 + 1e-9));
+	ck_assert_double_gt(out->iteration_ms, 0);
+}
+END_TEST
+
+/* The third step, which is the one predicted, takes what all after it do, but for the last: nothing runs
+ * beside its end. */
+START_TEST(steps_become_steady)
+{
+	enum { N_STEPS = 7 };
+	struct sc_request *req = request(CASES[_i]);
+	struct sc_dlrm dlrm;
+	struct sc_dlrm_built built;
+	struct sc_graph graph;
+	struct sc_timeline timeline = {0};
+	struct sc_simulator *sim = sc_simulator_create();
+	double end[N_STEPS] = {0}, third;
+
+	sc_graph_init(&graph);
+	init_dlrm(&dlrm, req, NULL);
+	sc_dlrm_build(&dlrm, N_STEPS, &graph, &built);
+	ck_assert_int_eq(sc_graph_check(&graph, NULL), 0);
+	ck_assert_int_eq(sc_simulate(sim, &graph, NULL, &timeline, NULL), 0);
+	for (uint32_t s = 0; s < N_STEPS; s++)
+		for (size_t c = 0; c < dlrm.n_classes; c++)
+			end[s] = fmax(end[s],
+				      timeline.end_us[built.step_end[s * dlrm.n_classes + c]]);
+	third = end[2] - end[1];
+	for (int s = 3; s < N_STEPS - 1; s++)
+		ck_assert_msg(fabs(end[s] - end[s - 1] - third) < 1e-6 * third,
+			      "step %d takes %.6f us, the third %.6f: %s", s, end[s] - end[s - 1],
+			      third, CASES[_i]);
+	ck_assert_double_eq_tol(run_plan(req, NULL)->iteration_ms, third / SC_US_PER_MS,
+				1e-6 * third / SC_US_PER_MS);
+	sc_dlrm_release(&dlrm);
+	sc_timeline_release(&timeline);
+	sc_graph_release(&graph);
+	sc_simulator_destroy(sim);
+}
+END_TEST
+
+START_TEST(faster_parts_are_never_slower)
+{
+	struct sc_request *req = request(CASES[_i]);
+	struct sc_predict_opts opts;
+	double base = ms_of(req);
+
+	for (int part = 0; part < 5; part++) {
+		double *speed[] = {&opts.gemm_speed, &opts.hbm_speed, &opts.link_speed,
+				   &opts.nic_speed, &opts.host_speed};
+
+		sc_predict_opts_init(&opts);
+		*speed[part] = 2;
+		ck_assert_msg(run_opts(req, &opts)->iteration_ms <= base * (1 + 1e-9),
+			      "part %d: %s", part, CASES[_i]);
+	}
+}
+END_TEST
+
+START_TEST(one_gpu_exchanges_nothing)
+{
+	struct sc_prediction *out = run_kept(request("gpus=1"));
+
+	ck_assert_uint_eq(sc_predictor_graph(predictor)->groups.n, 0);
+	ck_assert_double_eq_tol(out->breakdown_ms[SC_OWN_COMM], 0, 1e-12);
+	ck_assert_double_eq_tol(out->breakdown_ms[SC_OWN_PEER], 0, 1e-12);
+}
+END_TEST
+
+START_TEST(more_gpus_have_less_each)
+{
+	static const char *const gpus[] = {"gpus=1", "gpus=2", "gpus=4", GPUS8};
+	double before = INFINITY;
+
+	for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++) {
+		struct sc_dlrm dlrm;
+		double most = 0;
+
+		init_dlrm(&dlrm, request(gpus[i]), NULL);
+		for (size_t c = 0; c < dlrm.n_classes; c++)
+			most = fmax(most, dlrm.classes[c].work.table_bytes);
+		ck_assert_double_le(most, before);
+		before = most;
+		sc_dlrm_release(&dlrm);
+	}
+}
+END_TEST
+
+static struct sc_straggler slow = {.slowdown = 1.5};
+
+START_TEST(a_straggler_slows_all)
+{
+	static int64_t rank[] = {3};
+	struct sc_request *req = request(
+		GPUS8
+		"sharding.planner=hugectr training.software=hugectr training.global_batch=65536");
+	double base = ms_of(req), with;
+
+	slow.ranks = (struct sc_ints){rank, 1};
+	req->config.stragglers = (struct sc_structs){&slow, 1};
+	with = ms_of(req);
+	ck_assert_double_gt(with, 1.1 * base);
+	ck_assert_double_lt(with, 1.51 * base);
+}
+END_TEST
+
+/* Host costs are another matter: the plan is the same, so each kind's kernels decide. */
+START_TEST(mixed_clusters_lie_between)
+{
+	static struct sc_gpu_nodes mixed[] = {{"h100-sxm-80gb", 1}, {"a100-sxm-80gb", 1}};
+	static struct sc_gpu_nodes fast[] = {{"h100-sxm-80gb", 2}}, old[] = {{"a100-sxm-80gb", 2}};
+	struct {
+		struct sc_gpu_nodes *at;
+		size_t n;
+	} kinds[] = {{fast, 1}, {mixed, 2}, {old, 1}};
+	double ms[3];
+
+	for (int i = 0; i < 3; i++) {
+		struct sc_config cfg;
+		struct sc_request *req = request(NODES "training.software=hugectr "
+						       "training.global_batch=131072"),
+				  *own = sc_arena_calloc(&arena, 1, sizeof(*own));
+		struct sc_err err = {0};
+
+		cfg = req->config;
+		cfg.cluster.gpu = NULL;
+		cfg.cluster.link_gbps = SC_NOT_GIVEN;
+		cfg.cluster.nodes = (struct sc_structs){kinds[i].at, kinds[i].n};
+		ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", own, &err) == 0, "%s",
+			      err.text);
+		ms[i] = ms_of(own);
+	}
+	ck_assert_double_lt(ms[0], 0.9 * ms[2]);
+	ck_assert_double_gt(ms[1], ms[0]);
+	ck_assert_double_le(ms[1], 1.02 * ms[2]);
+}
+END_TEST
+
+/* 4,097 samples over 4 GPUs: one has 1,025, and all wait for it. */
+START_TEST(batch_that_does_not_divide)
+{
+	struct sc_dlrm dlrm;
+	double even, odd;
+
+	init_dlrm(&dlrm, request("training.global_batch=4097"), NULL);
+	ck_assert_double_eq_tol(dlrm.batch, 1025, 1e-9);
+	sc_dlrm_release(&dlrm);
+	even = ms_of(request("training.global_batch=4096"));
+	odd = ms_of(request("training.global_batch=4097"));
+	ck_assert_double_ge(odd, even);
+	ck_assert_double_lt(odd, 1.01 * even);
+}
+END_TEST
+
+START_TEST(larger_batches_take_longer)
+{
+	double before = 0;
+	char text[256];
+
+	for (int batch = 1024; batch <= 262144; batch *= 4) {
+		double ms;
+
+		snprintf(text, sizeof(text), "%s training.global_batch=%d", CASES[_i], batch);
+		ms = ms_of(request(text));
+		ck_assert_double_ge(ms, before * (1 - 1e-9));
+		before = ms;
+	}
+}
+END_TEST
+
+/* ---- habits ---- */
+
+/* The same request with a habit on and off. */
+static void compare(const char *overrides, size_t offset, double *off, double *on)
+{
+	struct sc_request *req = request(overrides);
+	bool *habit = (bool *)((char *)&req->software.dlrm + offset);
+
+	*habit = false;
+	*off = ms_of(req);
+	*habit = true;
+	*on = ms_of(req);
+}
+#define HABIT(name) offsetof(struct sc_dlrm_habits, name)
+#define BIG GPUS8 "training.global_batch=65536 training.software=hugectr "
+
+START_TEST(indices_ahead_hide_their_exchange)
+{
+	struct sc_request *req = request(BIG);
+	double none, now, ahead;
+
+	req->software.dlrm.index_exchange = false;
+	none = ms_of(req);
+	req->software.dlrm.index_exchange = true;
+	req->software.dlrm.index_ahead = false;
+	now = ms_of(req);
+	req->software.dlrm.index_ahead = true;
+	ahead = ms_of(req);
+	ck_assert_double_gt(now, none);
+	ck_assert_double_lt(ahead, now);
+	ck_assert_double_ge(ahead, none);
+}
+END_TEST
+
+START_TEST(what_habits_gain)
+{
+	static const struct {
+		const char *overrides;
+		size_t habit;
+	} cases[] = {
+		{BIG "model.interaction=dot", HABIT(embedding_stream)},
+		{BIG "model.interaction=dot", HABIT(fused_mlp)},
+		{BIG "model.interaction=dot", HABIT(fused_interaction)},
+		/* with a stream of their own, embeddings hide the reduction anyway */
+		{GPUS8 "training.software=nvidia-dlrm-pt training.global_batch=65536 "
+		       "model.top_mlp=4096,4096,1",
+		 HABIT(overlaps_reduction)},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		double off, on;
+
+		compare(cases[i].overrides, cases[i].habit, &off, &on);
+		ck_assert_msg(on < off, "habit %zu: %g ms, without %g", i, on, off);
+	}
+}
+END_TEST
+
+START_TEST(graphs_launch_at_once)
+{
+	struct sc_request *req = request("training.cuda_graphs=false training.global_batch=256");
+	double eager;
+
+	req->software.dlrm.host_sample_us = 0;
+	req->software.host_step_us = 10;
+	eager = ms_of(req);
+	req->config.training.cuda_graphs = true;
+	ck_assert_double_lt(ms_of(req), 0.7 * eager);
+}
+END_TEST
+
+/* Longest member of the dense gradients' reduction, us. */
+static double longest_reduction(const struct sc_request *req)
+{
+	const struct sc_graph *g;
+	const struct sc_timeline *t;
+	double longest = 0;
+
+	run_kept(req);
+	g = sc_predictor_graph(predictor);
+	t = sc_predictor_timeline(predictor);
+	for (size_t i = 0; i < g->nodes.n; i++)
+		if (g->nodes.at[i].op != SC_NONE &&
+		    sc_op_unpack_name(g->nodes.at[i].op) == SC_NAME_GRAD_REDUCE)
+			longest = fmax(longest, t->end_us[i] - t->start_us[i]);
+	return longest;
+}
+
+/* Nobody else has the bottom MLP of one rank: its gradients are not reduced. */
+START_TEST(bottom_of_one_rank_is_not_reduced)
+{
+	double small = longest_reduction(
+		request(GPUS8 "training.software=nvidia-dlrm-pt model.bottom_mlp=64,64"));
+	double large = longest_reduction(
+		request(GPUS8 "training.software=nvidia-dlrm-pt model.bottom_mlp=8192,8192,64"));
+
+	ck_assert_double_gt(small, 0);
+	ck_assert_double_eq_tol(large, small, 1e-3 * small);
+}
+END_TEST
+
+/* ---- names ---- */
+
+START_TEST(names_of_what_runs)
+{
+	static const enum sc_op_name always[] = {
+		SC_NAME_TABLE_LOOKUP, SC_NAME_TABLE_UPDATE, SC_NAME_BOTTOM_MLP, SC_NAME_TOP_MLP,
+		SC_NAME_BCE_LOSS,     SC_NAME_INTERACTION,  SC_NAME_OPTIMIZER,  SC_NAME_INPUT_HOST};
+	struct sc_request *req = request("");
+
+	run_kept(req);
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+		ck_assert_msg(count_nodes(always[i]) > 0, "%s", sc_op_name(always[i]));
+	ck_assert_int_gt(count_nodes(SC_NAME_INDEX_EXCHANGE), 0);
+	ck_assert_int_gt(count_nodes(SC_NAME_OUTPUT_EXCHANGE), 0);
+	ck_assert_int_eq(count_nodes(SC_NAME_OUTPUT_SCATTER), 0);
+	ck_assert_int_eq(count_nodes(SC_NAME_REPLICA_LOOKUP), 0);
+	ck_assert_int_eq(count_nodes(SC_NAME_ROW_PREFETCH), 0);
+	req->software.dlrm.index_exchange = false;
+	run_kept(req);
+	ck_assert_int_eq(count_nodes(SC_NAME_INDEX_EXCHANGE), 0);
+}
+END_TEST
+
+START_TEST(names_by_placement)
+{
+	struct sc_request *req = request("");
+	struct sc_predict_opts opts;
+	struct sc_shard_plan plan;
+
+	plan_init(&plan, req);
+	place(&plan, &tables[0], SC_DATA_PARALLEL, 4, 0);
+	place(&plan, &tables[1], SC_ROW_WISE, 4, 0);
+	for (int i = 2; i < N_TABLES; i++)
+		place(&plan, &tables[i], SC_TABLE_WISE, 1, i % 4);
+	plan.tables.at[2].tier = SC_TIER_CACHED;
+	plan.tables.at[2].cache_frac = 0.1;
+	sc_predict_opts_init(&opts);
+	opts.plan = &plan;
+	run_opts(req, &opts);
+	ck_assert_int_gt(count_nodes(SC_NAME_REPLICA_LOOKUP), 0);
+	ck_assert_int_gt(count_nodes(SC_NAME_REPLICA_GRAD), 0);
+	ck_assert_int_gt(count_nodes(SC_NAME_OUTPUT_SCATTER), 0);
+	ck_assert_int_gt(count_nodes(SC_NAME_GRAD_GATHER), 0);
+	ck_assert_int_gt(count_nodes(SC_NAME_ROW_PREFETCH), 0);
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+START_TEST(fullest_rank_is_told)
+{
+	static struct sc_table huge;
+	struct sc_request *req;
+	struct sc_prediction *out;
+
+	huge = make_table("huge", 400000000, 1); /* 95 GiB */
+	req = make_request(&huge, 1, "sharding.column_slice_elements=100000000000");
+	out = run_plan(req, NULL);
+	ck_assert_double_gt(out->memory.weights_gib, 95);
+	ck_assert_double_gt(out->memory.total_gib, out->memory.capacity_gib);
+	ck_assert_msg(strstr(out->warnings.text[out->warnings.n - 1], "will not fit") ||
+			      strstr(out->warnings.text[0], "will not fit"),
+		      "no warning");
+	req = make_request(&huge, 1, "");
+	out = run_plan(req, NULL);
+	ck_assert_double_lt(out->memory.total_gib, out->memory.capacity_gib);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("dlrm");
+	TCase *ways = tcase_create("ways"), *facts = tcase_create("facts");
+
+	tcase_add_checked_fixture(ways, set_up, tear_down);
+	tcase_add_loop_test(ways, folded_and_unfolded_agree, 0, N_CASES);
+	tcase_add_loop_test(ways, parts_sum_to_the_iteration, 0, N_CASES);
+	tcase_add_loop_test(ways, between_longest_and_serial, 0, N_CASES);
+	tcase_add_loop_test(ways, steps_become_steady, 0, N_CASES);
+	tcase_add_loop_test(ways, faster_parts_are_never_slower, 0, N_CASES);
+	tcase_add_loop_test(ways, larger_batches_take_longer, 0, N_CASES);
+	suite_add_tcase(suite, ways);
+	tcase_add_checked_fixture(facts, set_up, tear_down);
+	tcase_add_test(facts, one_gpu_exchanges_nothing);
+	tcase_add_test(facts, more_gpus_have_less_each);
+	tcase_add_test(facts, a_straggler_slows_all);
+	tcase_add_test(facts, mixed_clusters_lie_between);
+	tcase_add_test(facts, batch_that_does_not_divide);
+	tcase_add_test(facts, indices_ahead_hide_their_exchange);
+	tcase_add_test(facts, what_habits_gain);
+	tcase_add_test(facts, graphs_launch_at_once);
+	tcase_add_test(facts, bottom_of_one_rank_is_not_reduced);
+	tcase_add_test(facts, names_of_what_runs);
+	tcase_add_test(facts, names_by_placement);
+	tcase_add_test(facts, fullest_rank_is_told);
+	suite_add_tcase(suite, facts);
+	return suite;
+}
+
+int main(void)
+{
+	return run_suite(make_suite());
+}

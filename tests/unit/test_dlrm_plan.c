@@ -1,0 +1,282 @@
+/* Where the planners put tables, and which plans a request takes. */
+#include "dlrm_fixture.h"
+
+#define GPUS8 "gpus=8 cluster.gpus_per_node=8 "
+enum { N_TABLES = 10 };
+static struct sc_table tables[N_TABLES];
+static struct sc_dlrm dlrm;
+
+/* From 10,000 to 100,000 rows; those with fewer rows are looked up more. */
+static void make_tables(void)
+{
+	static const char *const names[N_TABLES] = {"a", "b", "c", "d", "e",
+						    "f", "g", "h", "i", "j"};
+
+	for (int i = 0; i < N_TABLES; i++)
+		tables[i] = make_table(names[i], (i + 1) * 10000, N_TABLES - i);
+}
+
+static void plan_of(const char *overrides)
+{
+	make_tables();
+	init_dlrm(&dlrm, make_request(tables, N_TABLES, overrides), NULL);
+}
+
+static const struct sc_table_placement *placement_of(const char *name)
+{
+	for (size_t i = 0; i < dlrm.plan.tables.n; i++)
+		if (strcmp(dlrm.plan.tables.at[i].name, name) == 0)
+			return &dlrm.plan.tables.at[i];
+	ck_abort_msg("no table %s", name);
+	return NULL;
+}
+
+static void count_shards(int *counts, double *elements)
+{
+	for (uint32_t r = 0; r < dlrm.plan.world; r++) {
+		counts[r] = 0;
+		elements[r] = 0;
+	}
+	for (size_t i = 0; i < dlrm.plan.shards.n; i++) {
+		const struct sc_shard *s = &dlrm.plan.shards.at[i];
+
+		counts[s->rank]++;
+		elements[s->rank] += (double)s->rows * (double)s->cols;
+	}
+}
+
+START_TEST(memory_balanced_keeps_counts_even)
+{
+	int counts[4];
+	double elements[4];
+
+	plan_of("sharding.planner=memory_balanced");
+	count_shards(counts, elements);
+	for (int r = 0; r < 4; r++) {
+		ck_assert_int_le(counts[r], 3);
+		ck_assert_int_ge(counts[r], 2);
+		/* 550,000 rows over 4 ranks; the largest table has 100,000 */
+		ck_assert_double_gt(elements[r], 110000 * FIX_DIM);
+		ck_assert_double_lt(elements[r], 165000 * FIX_DIM);
+	}
+	for (size_t i = 0; i < dlrm.plan.tables.n; i++)
+		ck_assert_int_eq((int)dlrm.plan.tables.at[i].type, SC_TABLE_WISE);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
+/* The three tables with most lookups, which have the fewest rows, lie apart. */
+START_TEST(lookups_go_apart)
+{
+	int32_t a, b, c;
+
+	plan_of("sharding.planner=lookups");
+	a = dlrm.plan.shards.at[placement_of("a")->first_shard].rank;
+	b = dlrm.plan.shards.at[placement_of("b")->first_shard].rank;
+	c = dlrm.plan.shards.at[placement_of("c")->first_shard].rank;
+	ck_assert(a != b && b != c && a != c);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
+/* The limit lies between the sizes of "e" and "f", and of "j" halved. */
+START_TEST(large_tables_are_cut_into_columns)
+{
+	plan_of("sharding.planner=memory_balanced sharding.column_slice_elements=3500000");
+	for (size_t i = 0; i < dlrm.plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm.plan.tables.at[i];
+		bool large = (double)p->rows * FIX_DIM > 3500000;
+
+		ck_assert_uint_eq(p->n_shards, large ? 2 : 1);
+		ck_assert_int_eq((int)p->type, large ? SC_COLUMN_WISE : SC_TABLE_WISE);
+		for (uint32_t s = 0; s < p->n_shards; s++) {
+			const struct sc_shard *shard = &dlrm.plan.shards.at[p->first_shard + s];
+
+			ck_assert_int_eq(shard->cols, FIX_DIM / (int64_t)p->n_shards);
+			ck_assert_int_eq(shard->col_offset, s * shard->cols);
+		}
+	}
+	ck_assert_uint_eq(placement_of("e")->n_shards, 1);
+	ck_assert_uint_eq(placement_of("f")->n_shards, 2);
+	sc_dlrm_release(&dlrm);
+	/* never into more than there are GPUs */
+	plan_of("sharding.planner=memory_balanced sharding.column_slice_elements=1000");
+	ck_assert_uint_eq(placement_of("j")->n_shards, 4);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
+/* NVIDIA's PyTorch DLRM: rank 0 of 5 or more GPUs has the bottom MLP and no tables. */
+START_TEST(rank_with_the_bottom_has_no_tables)
+{
+	int counts[8];
+	double elements[8];
+
+	plan_of(GPUS8 "training.software=nvidia-dlrm-pt");
+	count_shards(counts, elements);
+	ck_assert_int_eq(counts[0], 0);
+	for (int r = 1; r < 8; r++)
+		ck_assert_int_ge(counts[r], 1);
+	sc_dlrm_release(&dlrm);
+	plan_of("training.software=nvidia-dlrm-pt");
+	count_shards(counts, elements);
+	ck_assert_int_ge(counts[0], 2);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
+/* "a" holds 10,000 * 64 * 4 = 2.56e6 bytes, "j" ten times that. */
+START_TEST(hugectr_replicates_what_is_small)
+{
+	plan_of("sharding.planner=hugectr sharding.dp_threshold_gb=0.003");
+	for (size_t i = 0; i < dlrm.plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm.plan.tables.at[i];
+
+		ck_assert_msg((p->type == SC_DATA_PARALLEL) == (p->rows <= 10000), "%s", p->name);
+	}
+	sc_dlrm_release(&dlrm);
+	/* its recipe for one node, 8 MB, takes three */
+	plan_of("sharding.planner=hugectr");
+	ck_assert_int_eq((int)placement_of("c")->type, SC_DATA_PARALLEL);
+	ck_assert_int_ne((int)placement_of("d")->type, SC_DATA_PARALLEL);
+	sc_dlrm_release(&dlrm);
+	/* and for more than two nodes, 12.5 MB, four */
+	plan_of("gpus=16 sharding.planner=hugectr");
+	ck_assert_int_eq((int)placement_of("d")->type, SC_DATA_PARALLEL);
+	ck_assert_int_ne((int)placement_of("e")->type, SC_DATA_PARALLEL);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
+START_TEST(software_has_its_planner)
+{
+	static const struct {
+		const char *overrides;
+		enum sc_planner planner;
+	} cases[] = {
+		{"training.software=hugectr sharding.planner=lookups", SC_PLANNER_LOOKUPS},
+		{"training.software=torchrec sharding.planner=stepcast", SC_PLANNER_STEPCAST},
+	};
+	static const struct {
+		const char *software;
+		enum sc_planner planner;
+	} own[] = {
+		{"hugectr", SC_PLANNER_HUGECTR},
+		{"torchrec", SC_PLANNER_TORCHREC},
+		{"distributed-embeddings", SC_PLANNER_MEMORY_BALANCED},
+		{"nvidia-dlrm-pt", SC_PLANNER_MEMORY_BALANCED},
+		{"default", SC_PLANNER_STEPCAST},
+	};
+
+	make_tables();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ck_assert_int_eq(
+			(int)sc_dlrm_planner(make_request(tables, N_TABLES, cases[i].overrides)),
+			(int)cases[i].planner);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		char text[64];
+		struct sc_request *req;
+
+		snprintf(text, sizeof(text), "training.software=%s", own[i].software);
+		req = make_request(tables, N_TABLES, text);
+		req->config.sharding.planner = SC_PLANNER_NONE;
+		ck_assert_int_eq((int)sc_dlrm_planner(req), (int)own[i].planner);
+	}
+}
+END_TEST
+
+static const char *const PLANNERS[] = {"stepcast", "torchrec", "hugectr", "memory_balanced",
+				       "lookups"};
+static const char *const GPU_COUNTS[] = {"gpus=1", "gpus=2", "gpus=4", GPUS8, "gpus=8", "gpus=16"};
+enum {
+	N_PLANNERS = sizeof(PLANNERS) / sizeof(PLANNERS[0]),
+	N_COUNTS = sizeof(GPU_COUNTS) / sizeof(GPU_COUNTS[0])
+};
+
+/* Every planner places every table once, whatever the number of GPUs; sc_dlrm_init proves it. */
+START_TEST(every_planner_for_any_gpus)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s sharding.planner=%s", GPU_COUNTS[_i % N_COUNTS],
+		 PLANNERS[_i / N_COUNTS]);
+	plan_of(text);
+	ck_assert_uint_eq(dlrm.plan.tables.n, N_TABLES);
+	ck_assert_int_eq(
+		sc_shard_plan_check_tables(&dlrm.plan, dlrm.tables.at, dlrm.tables.n, NULL), 0);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
+static int init_with(const struct sc_request *req, const struct sc_shard_plan *plan,
+		     struct sc_err *err)
+{
+	struct sc_predict_opts opts;
+	struct sc_prediction out;
+
+	sc_predict_opts_init(&opts);
+	opts.plan = plan;
+	return sc_predict(predictor, req, &opts, &out, err);
+}
+
+START_TEST(plan_for_other_gpus_is_refused)
+{
+	struct sc_table one = make_table("a", 1000, 1);
+	struct sc_request *req = make_request(&one, 1, "");
+	struct sc_shard_plan plan = {.world = 2, .ranks_per_host = 2};
+	struct sc_err err = {0};
+
+	place(&plan, &one, SC_TABLE_WISE, 1, 1);
+	ck_assert_int_eq(init_with(req, &plan, &err), -SC_ECONFLICT);
+	ck_assert_str_eq(err.text, "the sharding plan is for 2 ranks, the request has 4 GPUs");
+	plan.world = plan.ranks_per_host = 4;
+	ck_assert_int_eq(init_with(req, &plan, NULL), 0);
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+/* Files of other tools do not say how many ranks share a host: the cluster does. */
+START_TEST(plan_without_hosts_takes_the_clusters)
+{
+	static const char *const software[] = {"training.software=hugectr",
+					       "training.software=torchrec"};
+	struct sc_table one = make_table("a", 1000, 1);
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_request *req = make_request(&one, 1, software[i]);
+		struct sc_shard_plan plan = {.world = 4};
+		double without, with;
+
+		place(&plan, &one, SC_TABLE_ROW_WISE, 4, 0);
+		without = run_plan(req, &plan)->iteration_ms;
+		plan.ranks_per_host = 4;
+		with = run_plan(req, &plan)->iteration_ms;
+		ck_assert_double_eq_tol(without, with, 1e-12);
+		sc_shard_plan_release(&plan);
+	}
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("dlrm_plan");
+	TCase *tests = tcase_create("plans");
+
+	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, memory_balanced_keeps_counts_even);
+	tcase_add_test(tests, lookups_go_apart);
+	tcase_add_test(tests, large_tables_are_cut_into_columns);
+	tcase_add_test(tests, rank_with_the_bottom_has_no_tables);
+	tcase_add_test(tests, hugectr_replicates_what_is_small);
+	tcase_add_test(tests, software_has_its_planner);
+	tcase_add_loop_test(tests, every_planner_for_any_gpus, 0, N_PLANNERS * N_COUNTS);
+	tcase_add_test(tests, plan_for_other_gpus_is_refused);
+	tcase_add_test(tests, plan_without_hosts_takes_the_clusters);
+	suite_add_tcase(suite, tests);
+	return suite;
+}
+
+int main(void)
+{
+	return run_suite(make_suite());
+}

@@ -1,0 +1,137 @@
+/* Options that list fewer shards than they have. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "predict/shard.h"
+
+static struct sc_arena arena;
+static struct sc_shard_problem problem;
+static struct sc_table table;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 12);
+	table = (struct sc_table){.name = "t", .dim = 64, .count = 1, .features = 1, .pooling = 3};
+}
+
+static void tear_down(void)
+{
+	sc_shard_problem_release(&problem);
+	sc_arena_release(&arena);
+}
+
+static void build(int64_t rows, uint32_t world, uint32_t per_host)
+{
+	struct sc_torchrec_topology topology;
+	struct sc_table_list list = {&table, 1};
+	struct sc_err err = {.code = SC_OK};
+
+	table.rows = rows;
+	sc_torchrec_topology_init(&topology);
+	topology.world = world;
+	topology.ranks_per_host = per_host;
+	ck_assert_msg(sc_torchrec_problem(&topology, &list, &arena, NULL, &problem, &err) == 0,
+		      "%s", err.text);
+}
+
+/* Rows, ranks; how many of the row-wise slices differ: whole, cut short, without rows. */
+static const struct {
+	int64_t rows;
+	uint32_t world, per_host, n_listed;
+} CASES[] = {
+	{1024, 16, 8, 1}, {1030, 16, 8, 2}, {17, 16, 8, 3}, {10, 16, 8, 2},
+	{1, 16, 8, 2},    {7, 4, 4, 4},     {9, 1, 1, 1},   {1000003, 96, 8, 2},
+};
+
+START_TEST(slices_cover_the_table)
+{
+	build(CASES[_i].rows, CASES[_i].world, CASES[_i].per_host);
+	for (size_t o = 0; o < problem.options.n; o++) {
+		const struct sc_option *option = &problem.options.at[o];
+		uint32_t n = sc_option_n_shards(&problem, option);
+		int64_t at = 0;
+
+		if (option->type == SC_ROW_WISE) {
+			ck_assert_uint_eq(n, CASES[_i].world);
+			ck_assert_uint_eq(option->n_shards, CASES[_i].n_listed);
+		}
+		for (uint32_t i = 0; i < n; i++) {
+			struct sc_option_shard s, listed;
+
+			sc_option_shard_get(&problem, option, i, &s);
+			listed = problem.shards.at[sc_option_shard_index(&problem, option, i)];
+			ck_assert_double_eq(s.cost, listed.cost);
+			ck_assert_int_eq(s.rows, listed.rows);
+			if (option->type != SC_ROW_WISE && option->type != SC_TABLE_ROW_WISE)
+				continue;
+			ck_assert_int_eq(s.row_offset, at);
+			at += s.rows;
+		}
+		if (option->type == SC_ROW_WISE || option->type == SC_TABLE_ROW_WISE)
+			ck_assert_int_eq(at, table.rows);
+	}
+}
+END_TEST
+
+/* The same option written out says the same of a plan. */
+START_TEST(runs_rate_as_all_do)
+{
+	struct sc_shard_problem whole;
+	struct sc_shard_solution runs, all;
+	struct sc_solve_opts opts;
+	struct sc_shard_constraint pin = {SC_PIN, 0, 0, -1, SC_ROW_WISE, SC_TIER_HBM};
+
+	build(CASES[_i].rows, CASES[_i].world, CASES[_i].per_host);
+	whole = problem;
+	memset(&whole.options, 0, sizeof(whole.options));
+	memset(&whole.shards, 0, sizeof(whole.shards));
+	for (size_t o = 0; o < problem.options.n; o++) {
+		struct sc_option option = problem.options.at[o];
+
+		option.first_shard = (uint32_t)whole.shards.n;
+		option.n_shards = sc_option_n_shards(&problem, &option);
+		for (uint32_t i = 0; i < option.n_shards; i++) {
+			struct sc_option_shard s;
+
+			sc_option_shard_get(&problem, &problem.options.at[o], i, &s);
+			SC_VEC_PUSH(&whole.shards, s);
+		}
+		SC_VEC_PUSH(&whole.options, option);
+	}
+	problem.constraints = whole.constraints = &pin;
+	problem.n_constraints = whole.n_constraints = 1;
+	sc_solve_opts_init(&opts);
+	ck_assert_int_eq(sc_shard_solve(&problem, &opts, &arena, &runs, NULL), 0);
+	ck_assert_int_eq(sc_shard_solve(&whole, &opts, &arena, &all, NULL), 0);
+	ck_assert_double_eq(runs.cost, all.cost);
+	ck_assert_double_eq_tol(runs.bound, all.bound, 1e-12 * all.bound);
+	ck_assert_uint_eq(runs.plan.shards.n, CASES[_i].world);
+	ck_assert_mem_eq(runs.rank_hbm, all.rank_hbm, sizeof(double) * CASES[_i].world);
+	ck_assert_mem_eq(runs.plan.shards.at, all.plan.shards.at,
+			 sizeof(struct sc_shard) * CASES[_i].world);
+	ck_assert_int_eq(sc_shard_plan_check(&runs.plan, NULL), 0);
+	sc_shard_plan_release(&runs.plan);
+	sc_shard_plan_release(&all.plan);
+	SC_VEC_RELEASE(&whole.options);
+	SC_VEC_RELEASE(&whole.shards);
+}
+END_TEST
+
+int main(void)
+{
+	int n_cases = (int)(sizeof(CASES) / sizeof(CASES[0])), n_failed;
+	Suite *suite = suite_create("shard_option");
+	TCase *tcase = tcase_create("shard_option");
+	SRunner *runner = srunner_create(suite);
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_loop_test(tcase, slices_cover_the_table, 0, n_cases);
+	tcase_add_loop_test(tcase, runs_rate_as_all_do, 0, n_cases);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

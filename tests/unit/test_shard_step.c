@@ -1,0 +1,333 @@
+/* The search by whole steps: what it keeps, that it never loses, and what errors of the models do. */
+#include "dlrm_fixture.h"
+#include "predict/shard_iteration.h"
+#include "predict/shard_step.h"
+#include "predict/shard_step_moves.h"
+
+enum { N_TABLES = 6 };
+static const struct sc_step_weights EVEN = {1, 1, 1};
+static struct sc_table tables[N_TABLES];
+static struct sc_shard_problem problem;
+static struct sc_prediction prediction;
+
+static struct sc_request *start(const char *overrides)
+{
+	static const char *const names[N_TABLES] = {"a", "b", "c", "d", "e", "f"};
+	struct sc_request *req;
+	struct sc_err err = {0};
+
+	for (int i = 0; i < N_TABLES; i++)
+		tables[i] = make_table(names[i], i == 5 ? 1000 : 1000000, 40 + 20.0 * i);
+	req = make_request(tables, N_TABLES, overrides);
+	req->software.host_step_us = req->software.host_op_us = 0;
+	req->software.dlrm.host_sample_us = 0;
+	sc_shard_problem_release(&problem);
+	ck_assert_msg(sc_iteration_problem(req, &arena, &problem, &err) == 0, "%s", err.text);
+	return req;
+}
+
+static struct sc_step_search search_of(const struct sc_request *req)
+{
+	struct sc_step_search q;
+
+	sc_step_search_init(&q);
+	q.request = req;
+	q.problem = &problem;
+	q.predictor = predictor;
+	q.prediction = &prediction;
+	q.work = 1e5;
+	return q;
+}
+
+/* All whole tables on rank 0. */
+static void crowd(const struct sc_request *req, struct sc_shard_plan *plan)
+{
+	plan_init(plan, req);
+	for (int i = 0; i < N_TABLES; i++)
+		place(plan, &tables[i], SC_TABLE_WISE, 1, 0);
+}
+
+static double step_ms(const struct sc_request *req, const struct sc_shard_plan *plan)
+{
+	struct sc_step_search q = search_of(req);
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_step_simulate(&q, plan, &err) == 0, "%s", err.text);
+	return prediction.iteration_ms;
+}
+
+static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan *b)
+{
+	struct sc_strbuf x = {0}, y = {0};
+	bool same;
+
+	sc_shard_plan_print(a, &x);
+	sc_shard_plan_print(b, &y);
+	same = strcmp(sc_strbuf_get(&x), sc_strbuf_get(&y)) == 0;
+	sc_strbuf_release(&x);
+	sc_strbuf_release(&y);
+	return same;
+}
+
+START_TEST(a_state_is_its_plan)
+{
+	const struct sc_request *req = start("");
+	struct sc_shard_plan plan, back = {0};
+	struct sc_step_state s;
+
+	plan_init(&plan, req);
+	place(&plan, &tables[0], SC_ROW_WISE, 4, 0);
+	place(&plan, &tables[1], SC_COLUMN_WISE, 2, 1);
+	place(&plan, &tables[2], SC_DATA_PARALLEL, 4, 0);
+	for (int i = 3; i < N_TABLES; i++)
+		place(&plan, &tables[i], SC_TABLE_WISE, 1, i - 3);
+	sc_step_state_init(&s, &problem);
+	ck_assert(sc_step_state_load(&s, &plan));
+	sc_step_state_plan(&s, &back);
+	ck_assert(same_plan(&plan, &back));
+	ck_assert(sc_step_state_fits(&s));
+	sc_step_state_release(&s);
+	sc_shard_plan_release(&plan);
+	sc_shard_plan_release(&back);
+}
+END_TEST
+
+START_TEST(each_move_can_be_undone)
+{
+	const struct sc_request *req = start("training.software=hugectr");
+	struct sc_step_undo undo = {0};
+	struct sc_shard_plan plan, back = {0};
+	bool frozen[N_TABLES] = {false}, seen[SC_MOVE_REPLICATE + 1] = {false};
+	sc_step_moves moves = {0};
+	struct sc_step_state s;
+	struct sc_rng rng;
+	double before;
+
+	sc_rng_init(&rng, 1);
+	crowd(req, &plan);
+	plan.shards.at[1].rank = 1; /* something to swap with */
+	sc_step_state_init(&s, &problem);
+	ck_assert(sc_step_state_load(&s, &plan));
+	before = sc_step_estimate(&s, &EVEN);
+	sc_step_moves_find(&s, &EVEN, frozen, &rng, &moves);
+	ck_assert_uint_gt(moves.n, 20);
+	for (size_t i = 0; i < moves.n; i++) {
+		const struct sc_step_move *move = &moves.at[i];
+		struct sc_err err = {0};
+
+		ck_assert(i == 0 || move->estimate >= moves.at[i - 1].estimate);
+		sc_step_move_do(&s, move, &undo);
+		ck_assert_double_eq_tol(sc_step_estimate(&s, &EVEN), move->estimate, 1e-9);
+		sc_step_state_plan(&s, &back);
+		ck_assert_msg(sc_shard_plan_check(&back, &err) == 0, "%s", err.text);
+		ck_assert(!same_plan(&plan, &back));
+		sc_step_move_undo(&s, move, &undo);
+		ck_assert_double_eq_tol(sc_step_estimate(&s, &EVEN), before, 1e-9);
+		seen[move->kind] = true;
+	}
+	sc_step_state_plan(&s, &back);
+	ck_assert(same_plan(&plan, &back));
+	for (int k = 0; k <= SC_MOVE_REPLICATE; k++)
+		ck_assert_msg(seen[k] == (k != SC_MOVE_HOST && k != SC_MOVE_WHOLE), "kind %d", k);
+	sc_step_undo_release(&undo);
+	SC_VEC_RELEASE(&moves);
+	sc_step_state_release(&s);
+	sc_shard_plan_release(&plan);
+	sc_shard_plan_release(&back);
+}
+END_TEST
+
+START_TEST(a_crowded_plan_gets_shorter_and_the_same_each_time)
+{
+	const struct sc_request *req = start("");
+	struct sc_shard_plan crowded, first, second;
+	struct sc_step_search q = search_of(req), again = q;
+	struct sc_err err = {0};
+	double ms;
+
+	crowd(req, &crowded);
+	crowd(req, &first);
+	crowd(req, &second);
+	ms = step_ms(req, &crowded);
+	ck_assert_int_eq(sc_step_improve(&q, &first, &err), 0);
+	ck_assert_int_eq(sc_step_improve(&again, &second, &err), 0);
+	ck_assert_double_lt(q.step_ms, 0.6 * ms);
+	ck_assert_double_eq_tol(q.step_ms, step_ms(req, &first), 1e-12);
+	ck_assert_uint_eq(q.n_simulated, again.n_simulated);
+	ck_assert(same_plan(&first, &second));
+	ck_assert_int_eq(sc_shard_plan_check_tables(&first, tables, N_TABLES, &err), 0);
+	sc_shard_plan_release(&crowded);
+	sc_shard_plan_release(&first);
+	sc_shard_plan_release(&second);
+}
+END_TEST
+
+START_TEST(tables_of_a_constraint_stay)
+{
+	const struct sc_request *req = start("");
+	struct sc_shard_constraint pin = {
+		.kind = SC_PIN, .table = 4, .rank = 0, .type = -1, .tier = -1};
+	struct sc_step_search q = search_of(req);
+	struct sc_shard_plan plan;
+	struct sc_err err = {0};
+
+	problem.constraints = &pin;
+	problem.n_constraints = 1;
+	crowd(req, &plan);
+	ck_assert_int_eq(sc_step_improve(&q, &plan, &err), 0);
+	ck_assert_uint_eq(plan.tables.at[4].n_shards, 1);
+	ck_assert_int_eq(plan.shards.at[plan.tables.at[4].first_shard].rank, 0);
+	ck_assert_uint_gt(q.n_simulated, 1);
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+static const char *const settings[] = {
+	"",
+	"training.software=hugectr",
+	"gpus=8",
+	"gpus=8 training.software=hugectr",
+};
+
+START_TEST(the_best_is_no_worse_than_any_candidate)
+{
+	const struct sc_request *req = start(settings[_i]);
+	sc_step_candidates list = {0};
+	struct sc_step_search q = search_of(req);
+	struct sc_shard_plan plan = {0};
+	struct sc_solve_opts opts;
+	struct sc_err err = {0};
+
+	sc_solve_opts_init(&opts);
+	ck_assert_int_eq(sc_step_candidates_find(req, &problem, &opts, &arena, &list, &err), 0);
+	ck_assert_uint_gt(list.n, 4);
+	ck_assert_msg(sc_step_best(&q, &list, &plan, &err) == 0, "%s", err.text);
+	for (size_t i = 0; i < list.n; i++) {
+		double ms = step_ms(req, &list.at[i].solution.plan);
+
+		ck_assert_msg(q.step_ms <= ms * (1 + 1e-9), "%s: %g ms, best %g", list.at[i].name,
+			      ms, q.step_ms);
+	}
+	ck_assert_double_eq_tol(step_ms(req, &plan), q.step_ms, 1e-12);
+	sc_shard_plan_release(&plan);
+	sc_step_candidates_release(&list);
+}
+END_TEST
+
+/* Software that adds up what slices send pays for a slice of rows what the whole table costs. */
+START_TEST(row_slices_of_partial_sums_send_whole_vectors)
+{
+	for (int summed = 0; summed < 2; summed++) {
+		double comms[2] = {0, 0};
+
+		start(summed ? "gpus=8 training.software=hugectr" : "gpus=8");
+		for (uint32_t i = problem.first_option.at[0]; i < problem.first_option.at[1]; i++) {
+			const struct sc_option *o = &problem.options.at[i];
+			double ms = problem.shards.at[o->first_shard].comms;
+
+			if (o->tier == SC_TIER_HBM && o->type == SC_TABLE_WISE)
+				comms[0] = ms;
+			if (o->tier == SC_TIER_HBM && o->type == SC_TABLE_ROW_WISE)
+				comms[1] = ms;
+		}
+		ck_assert_double_gt(comms[0], 0);
+		if (summed)
+			ck_assert_double_eq_tol(comms[1], comms[0], 1e-12);
+		else
+			ck_assert_double_gt(fabs(comms[1] - comms[0]), 1e-3 * comms[0]);
+	}
+}
+END_TEST
+
+static double with_errors(const struct sc_request *req, const struct sc_shard_plan *plan,
+			  const struct sc_model_errors *errors)
+{
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	opts.plan = plan;
+	opts.errors = errors;
+	return run_opts(req, &opts)->iteration_ms;
+}
+
+START_TEST(errors_scale_what_they_are_of)
+{
+	const struct sc_request *req = start("");
+	double ones[N_TABLES] = {1, 1, 1, 1, 1, 1}, twos[N_TABLES] = {2, 2, 2, 2, 2, 2};
+	const struct sc_model_errors none = {1, 1, 1, 1, 1, ones};
+	struct sc_shard_plan plan;
+	double ms;
+
+	crowd(req, &plan);
+	ms = with_errors(req, &plan, NULL);
+	ck_assert_double_eq_tol(with_errors(req, &plan, &none), ms, 1e-6 * ms);
+	for (int k = 0; k < 5; k++) {
+		struct sc_model_errors errors = none;
+		double *const factors[] = {&errors.lookup, &errors.update, &errors.all_to_all,
+					   &errors.reduction, &errors.dense};
+
+		*factors[k] = 2;
+		ck_assert_double_gt(with_errors(req, &plan, &errors), ms * (1 - 1e-9));
+		if (k < 3)
+			ck_assert_double_gt(with_errors(req, &plan, &errors), ms * 1.01);
+	}
+	{
+		struct sc_model_errors tables_off = none, kernels_off = none;
+
+		tables_off.tables = twos;
+		kernels_off.lookup = kernels_off.update = 2;
+		ck_assert_double_eq_tol(with_errors(req, &plan, &tables_off),
+					with_errors(req, &plan, &kernels_off), 0.02 * ms);
+	}
+	sc_shard_plan_release(&plan);
+}
+END_TEST
+
+START_TEST(drawn_errors_have_mean_one_and_their_spread)
+{
+	const struct sc_model_spread spread = {0.3, 0.12, 0.1, 0.05};
+	double one[1], sum = 0, sum_log2 = 0, table = 0;
+	struct sc_model_errors e;
+	struct sc_rng rng;
+	const int n = 20000;
+
+	sc_rng_init(&rng, 3);
+	for (int i = 0; i < n; i++) {
+		sc_model_errors_draw(&spread, &rng, one, 1, &e);
+		sum += e.lookup;
+		sum_log2 += log(e.all_to_all) * log(e.all_to_all);
+		table += one[0];
+	}
+	ck_assert_double_eq_tol(sum / n, 1, 0.01);
+	ck_assert_double_eq_tol(sqrt(sum_log2 / n), 0.12, 0.003);
+	ck_assert_double_eq_tol(table / n, 1, 0.002);
+	ck_assert_ptr_eq(e.tables, one);
+}
+END_TEST
+
+static void release(void)
+{
+	sc_shard_problem_release(&problem);
+	memset(&problem, 0, sizeof(problem));
+	tear_down();
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_step");
+	TCase *t = tcase_create("search by whole steps");
+
+	tcase_add_checked_fixture(t, set_up, release);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, a_state_is_its_plan);
+	tcase_add_test(t, each_move_can_be_undone);
+	tcase_add_test(t, a_crowded_plan_gets_shorter_and_the_same_each_time);
+	tcase_add_test(t, tables_of_a_constraint_stay);
+	tcase_add_loop_test(t, the_best_is_no_worse_than_any_candidate, 0,
+			    sizeof(settings) / sizeof(settings[0]));
+	tcase_add_test(t, row_slices_of_partial_sums_send_whole_vectors);
+	tcase_add_test(t, errors_scale_what_they_are_of);
+	tcase_add_test(t, drawn_errors_have_mean_one_and_their_spread);
+	suite_add_tcase(suite, t);
+	return run_suite(suite);
+}
