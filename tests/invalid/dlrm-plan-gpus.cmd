@@ -1,0 +1,1 @@
+"$STEPCAST" predict dlrm-plan-gpus.yaml
