@@ -145,3 +145,17 @@ int sc_make_folder(const char *path, struct sc_err *err)
 				 strerror(errno));
 	return 0;
 }
+
+const char *sc_file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool sc_ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), n_end = strlen(end);
+
+	return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}

@@ -1,7 +1,9 @@
-/* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders. */
+/* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders; names of
+ * files. */
 #ifndef SC_BASE_FILE_H
 #define SC_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -12,5 +14,8 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */
 int sc_make_folder(const char *path, struct sc_err *err);
+
+const char *sc_file_name(const char *path); /* what follows the last '/' */
+bool sc_ends_with(const char *text, const char *end);
 
 #endif

@@ -28,6 +28,9 @@ json_t *sc_json_object(struct sc_json *json, json_t *parent, const char *key);
 json_t *sc_json_array(struct sc_json *json, json_t *parent, const char *key);
 void sc_json_real(struct sc_json *json, json_t *parent, const char *key, double value);
 void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t value);
+/* null where the value is not known: NAN, or below 0. */
+void sc_json_known_real(struct sc_json *json, json_t *parent, const char *key, double value);
+void sc_json_known_int(struct sc_json *json, json_t *parent, const char *key, int64_t value);
 void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value);
 /* Bytes that are not UTF-8 become "?". NULL is written as null. */
 void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text);

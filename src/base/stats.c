@@ -78,6 +78,12 @@ double sc_median(const double *x, size_t n, struct sc_arena *scratch)
 	return sc_percentile(x, n, SC_PCT / 2.0, scratch);
 }
 
+double sc_median_sorting(double *x, size_t n)
+{
+	sc_sort_doubles(x, n);
+	return sc_percentile_sorted(x, n, 50);
+}
+
 double sc_ape_pct(double predicted, double measured)
 {
 	return SC_PCT * fabs(predicted / measured - 1.0);

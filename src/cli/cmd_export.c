@@ -22,7 +22,7 @@ struct export_args {
 static const struct sc_option OPTIONS[] = {
 	{.name = "format",
 	 .kind = SC_ARG_CHOICE,
-	 .arg = "chrome|csv",
+	 .arg = "chrome|csv|ops|collectives|host|overlaps",
 	 .offset = AT(format),
 	 .choices = FORMATS,
 	 .help = "chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; csv: "

@@ -171,7 +171,7 @@ static void put_json(struct sc_json *json, json_t *list, const struct one_file *
 		return;
 	}
 	sc_json_text(json, object, "importer", s->importer);
-	sc_json_int(json, object, "rank", s->rank);
+	sc_json_known_int(json, object, "rank", s->rank);
 	sc_json_int(json, object, "entries", s->n_records);
 	sc_json_int(json, object, "events", s->n_events);
 	sc_json_int(json, object, "flows", s->n_flows);

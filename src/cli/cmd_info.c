@@ -208,8 +208,8 @@ static void put_json_lanes(struct sc_json *json, json_t *parent, const struct sc
 		if (lane->name)
 			sc_json_text(json, object, "name", tables->strings.at[lane->name]);
 		if (lane->is_stream) {
-			sc_json_int(json, object, "device", lane->device);
-			sc_json_int(json, object, "stream", lane->stream);
+			sc_json_known_int(json, object, "device", lane->device);
+			sc_json_known_int(json, object, "stream", lane->stream);
 		} else {
 			sc_json_int(json, object, "pid", lane->pid);
 			sc_json_int(json, object, "tid", lane->tid);
@@ -228,7 +228,7 @@ static void put_json_facts(struct sc_json *json, json_t *parent, const struct sc
 
 		sc_json_text(json, object, "class",
 			     sc_event_class_name((enum sc_event_class)gap->cls));
-		sc_json_int(json, object, "n", gap->n);
+		sc_json_known_int(json, object, "n", gap->n);
 		sc_json_int(json, object, "first_ns", gap->first_ns);
 		sc_json_int(json, object, "last_ns", gap->last_ns);
 		sc_json_text(json, object, "reason", gap->reason);
@@ -248,9 +248,9 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	json_t *events = sc_json_object(json, object, "events");
 
 	sc_json_text(json, object, "file", file->path);
-	sc_json_int(json, object, "rank", id->rank);
-	sc_json_int(json, object, "world", id->world);
-	sc_json_int(json, object, "pid", id->pid);
+	sc_json_known_int(json, object, "rank", id->rank);
+	sc_json_known_int(json, object, "world", id->world);
+	sc_json_known_int(json, object, "pid", id->pid);
 	sc_json_text(json, object, "host", id->host);
 	sc_json_text(json, object, "source", id->source);
 	sc_json_bool(json, object, "partial", file->tables.partial);

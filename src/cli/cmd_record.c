@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "base/units.h"
 #include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/start.h"
@@ -55,13 +56,6 @@ static const struct sc_option OPTIONS[] = {
 
 typedef SC_VEC(char *) path_vec;
 
-static bool ends_in(const char *name, const char *suffix)
-{
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 static int compare_paths(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -80,7 +74,7 @@ static int list_files(const char *dir, const char *run, const char *suffix, path
 		struct sc_strbuf path = {0};
 
 		if (strncmp(entry->d_name, run, strlen(run)) != 0 ||
-		    !ends_in(entry->d_name, suffix))
+		    !sc_ends_with(entry->d_name, suffix))
 			continue;
 		sc_strbuf_printf(&path, "%s/%s", dir, entry->d_name);
 		SC_VEC_PUSH(out, sc_strbuf_detach(&path));
@@ -110,6 +104,11 @@ static int recover_one(const struct sc_common *common, const char *path, struct 
 	rc = sc_capture_recover(path, &result, err);
 	if (rc)
 		return rc;
+	if (!*result.path) {
+		sc_cli_warn(common, "%s: its process was killed before it could record; removed",
+			    path);
+		return 0;
+	}
 	sc_cli_warn(common,
 		    "%s: its process was killed; recovered events=%lld torn=%lld unnamed=%lld",
 		    result.path, (long long)result.n_recovered, (long long)result.n_torn,
@@ -117,14 +116,18 @@ static int recover_one(const struct sc_common *common, const char *path, struct 
 	return 0;
 }
 
+/* A file that cannot be recovered does not keep the others from it; the first fault is returned. */
 static int recover_all(const struct sc_common *common, const char *dir, const char *run,
 		       struct sc_err *err)
 {
 	path_vec paths = {0};
 	int rc = list_files(dir, run, SC_RAW_SUFFIX, &paths, err);
 
-	for (size_t i = 0; rc == 0 && i < paths.n; i++)
-		rc = recover_one(common, paths.at[i], err);
+	for (size_t i = 0; i < paths.n; i++) {
+		int one_rc = recover_one(common, paths.at[i], rc ? NULL : err);
+
+		rc = rc ? rc : one_rc;
+	}
 	free_paths(&paths);
 	return rc;
 }
@@ -180,7 +183,7 @@ static void make_run_id(char *out, size_t n)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	snprintf(out, n, "%08llx%05x", (unsigned long long)now.tv_sec,
-		 (unsigned)(now.tv_nsec / 1000 ^ getpid()) & 0xfffff);
+		 (unsigned)(now.tv_nsec / SC_NS_PER_US ^ getpid()) & 0xfffff);
 }
 
 static void set_environment(const struct record_args *args, const char *library, const char *dir,
@@ -264,7 +267,7 @@ static int record(const struct record_args *args, char **command, int *exit_code
 		sc_strbuf_release(&path);
 		return sc_err_set(err, SC_EIO,
 				  "the tracer " LIBRARY " is not installed; "
-				  "STEPCAST_CAPTURE may name it");
+				  "set STEPCAST_CAPTURE to its path");
 	}
 	rc = make_dir(dir, absolute, err);
 	if (rc == 0) {
@@ -280,20 +283,14 @@ static int record(const struct record_args *args, char **command, int *exit_code
 
 /* --- the command line: options of ours end where the command begins --- */
 
-static bool takes_value(const char *word)
-{
-	return strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0 ||
-	       strcmp(word, "--iteration-range") == 0 || strcmp(word, "--recover") == 0;
-}
-
-static int first_of_command(int argc, char **argv)
+static int first_of_command(const struct sc_command *command, int argc, char **argv)
 {
 	int i = 0;
 
 	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
 		if (strcmp(argv[i], "--") == 0)
 			return i + 1;
-		i += takes_value(argv[i]) ? 2 : 1;
+		i += sc_options_takes_next(command, argv[i]) ? 2 : 1;
 	}
 	return i < argc ? i : argc;
 }
@@ -314,7 +311,7 @@ static int run_record(const struct sc_command *command, int argc, char **argv)
 	struct record_args args = {.no_pack = 0};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE, first = first_of_command(argc, argv), n_own = first;
+	int exit_code = SC_EXIT_DONE, first = first_of_command(command, argc, argv), n_own = first;
 	path_vec words = {0};
 
 	if (n_own > 0 && strcmp(argv[n_own - 1], "--") == 0)

@@ -149,7 +149,8 @@ static int parse_replace(const char *text, struct sc_arena *arena, struct sc_rep
 			 struct sc_err *err)
 {
 	const char *selector, *value;
-	int rc = sc_cli_split(text, "--replace", "SELECTOR=mean", arena, &selector, &value, err);
+	int rc = sc_cli_split(text, "--replace", "SELECTOR=mean|model", arena, &selector, &value,
+			      err);
 
 	if (rc == 0)
 		rc = sc_selector_parse(selector, arena, &out->selector, err);
@@ -176,8 +177,8 @@ static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, st
 	if (strcmp(name, "gpus") != 0)
 		return sc_err_set(err, SC_EUSAGE, "--set %.64s: a replay can set gpus only", name);
 	if (!sc_parse_int(value, gpus) || *gpus <= 0)
-		return sc_err_set(err, SC_EUSAGE, "--set gpus: expected a number, got \"%.32s\"",
-				  value);
+		return sc_err_set(err, SC_EUSAGE,
+				  "--set gpus: expected a number above 0, got \"%.32s\"", value);
 	return 0;
 }
 

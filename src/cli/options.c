@@ -82,6 +82,17 @@ static const struct sc_option *find_letter(const struct sc_command *command, cha
 	return NULL;
 }
 
+bool sc_options_takes_next(const struct sc_command *command, const char *word)
+{
+	const struct sc_option *option = NULL;
+
+	if (word[0] == '-' && word[1] == '-')
+		option = find_name(command, word + 2, strlen(word + 2));
+	else if (word[0] == '-' && word[1] && !word[2])
+		option = find_letter(command, word[1]);
+	return option && takes_value(option);
+}
+
 static int unknown_option(const struct sc_command *command, const char *name, size_t n,
 			  struct sc_err *err)
 {

@@ -3,6 +3,7 @@
 #ifndef SC_CLI_OPTIONS_H
 #define SC_CLI_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
@@ -58,6 +59,9 @@ void sc_common_init(struct sc_common *common);
  * Texts point into argv, lists live in the arena. */
 int sc_options_parse(const struct sc_command *command, int argc, char **argv, void *into,
 		     struct sc_arena *arena, struct sc_err *err);
+
+/* Is the word after this one its value: "-o", "--output", not "--output=FILE"? */
+bool sc_options_takes_next(const struct sc_command *command, const char *word);
 
 void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
 void sc_options_help(const struct sc_command *command, struct sc_strbuf *out);

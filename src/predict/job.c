@@ -50,10 +50,10 @@ static uint8_t *number_types(const struct sc_trace *trace)
 
 	for (size_t i = 0; i < trace->strings.n; i++) {
 		type[i] = NO_TYPE;
-		for (uint8_t t = 0; t < SC_N_JOB_TYPES; t++)
+		for (unsigned t = 0; t < SC_N_JOB_TYPES; t++)
 			if (trace->strings.at[i] &&
 			    strcmp(trace->strings.at[i], sc_job_types[t].name) == 0)
-				type[i] = t;
+				type[i] = (uint8_t)t;
 	}
 	return type;
 }

@@ -53,6 +53,8 @@ struct sc_replay_opts {
 	unsigned jobs;  /* threads; 0 = 1 */
 };
 void sc_replay_opts_init(struct sc_replay_opts *opts);
+/* Is anything asked for that is unlike the recording? */
+bool sc_replay_has_change(const struct sc_replay_opts *opts);
 
 /* Times are ms. NAN: not known, or not asked for. */
 struct sc_replay_iteration {

@@ -97,12 +97,6 @@ static int vary_step(void *shared, void *context, size_t step, struct sc_err *er
 
 /* ---- variants ---- */
 
-static bool has_change(const struct sc_replay_opts *opts)
-{
-	return opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
-	       opts->gaps != SC_GAPS_AUTO;
-}
-
 static enum job_gaps changed_gaps(const struct sc_replay_opts *opts)
 {
 	switch (opts->gaps) {
@@ -138,10 +132,10 @@ static void choose_variants(struct job_run *run, const struct sc_replay_opts *op
 	const struct sc_job *job = &run->job;
 
 	add_variant(run, JOB_GAPS_OTHERS, JOB_WORK_OTHERS, JOB_PICK_NONE, 0);
-	if (opts->no_what_if && !has_change(opts))
+	if (opts->no_what_if && !sc_replay_has_change(opts))
 		return;
-	add_variant(run, has_change(opts) ? changed_gaps(opts) : JOB_GAPS_TYPICAL,
-		    JOB_WORK_MEASURED, has_change(opts) ? JOB_CHANGED : JOB_PICK_NONE, 0);
+	add_variant(run, sc_replay_has_change(opts) ? changed_gaps(opts) : JOB_GAPS_TYPICAL,
+		    JOB_WORK_MEASURED, sc_replay_has_change(opts) ? JOB_CHANGED : JOB_PICK_NONE, 0);
 	add_variant(run, changed_gaps(opts), JOB_WORK_MEASURED, JOB_PICK_NONE, 0);
 	add_variant(run, JOB_GAPS_NONE, JOB_WORK_TYPICAL, JOB_PICK_NONE, 0);
 	if (opts->no_what_if)
@@ -325,7 +319,7 @@ static void end_run(struct job_run *run)
 static int replay(struct job_run *run, const struct sc_replay_opts *opts,
 		  struct sc_replay_result *out, struct sc_err *err)
 {
-	const bool changed = has_change(opts);
+	const bool changed = sc_replay_has_change(opts);
 	int rc = check_changes(run, opts, err);
 
 	if (rc == 0)

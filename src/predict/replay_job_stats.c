@@ -12,8 +12,7 @@ typedef SC_VEC(double) doubles;
 
 static double median_of(doubles *x)
 {
-	sc_sort_doubles(x->at, x->n);
-	return x->n ? sc_percentile_sorted(x->at, x->n, 50) : 0;
+	return x->n ? sc_median_sorting(x->at, x->n) : 0;
 }
 
 /* The mean of computation, whose differences are real, and the median of communication, whose outliers are

@@ -27,6 +27,18 @@ void sc_replay_opts_init(struct sc_replay_opts *opts)
 	*opts = (struct sc_replay_opts){.without_rank = -1, .show_step = -1};
 }
 
+static bool wants_reshaping(const struct sc_replay_opts *opts)
+{
+	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED ||
+	       opts->bucket_mib > 0;
+}
+
+bool sc_replay_has_change(const struct sc_replay_opts *opts)
+{
+	return opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
+	       opts->gaps != SC_GAPS_AUTO || wants_reshaping(opts);
+}
+
 void sc_replay_result_release(struct sc_replay_result *result)
 {
 	SC_VEC_RELEASE(&result->iterations);
@@ -57,12 +69,6 @@ static const struct sc_replay_source *find_source(const struct sc_trace *tables)
 		if (SOURCES[i]->takes(tables))
 			return SOURCES[i];
 	return NULL;
-}
-
-static bool wants_reshaping(const struct sc_replay_opts *opts)
-{
-	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED ||
-	       opts->bucket_mib > 0;
 }
 
 static int run_source(const struct sc_replay_source *source, const char *const *files,

@@ -24,13 +24,6 @@ struct stream_replay {
 	bool changed;
 };
 
-static bool has_change(const struct sc_replay_opts *opts)
-{
-	return opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
-	       opts->gaps != SC_GAPS_AUTO || opts->overlap != SC_OVERLAP_AS_RECORDED ||
-	       opts->missing != SC_MISSING_RECORDED || opts->bucket_mib > 0;
-}
-
 static enum stream_times changed_gaps(const struct sc_replay_opts *opts)
 {
 	if (opts->gaps == SC_GAPS_MEASURED)
@@ -103,7 +96,7 @@ static bool is_wanted(const struct stream_replay *replay, size_t v)
 		return replay->changed;
 	if (v == V_OTHERS)
 		return replay->study.run.n_iterations > 1;
-	return v < V_NO_GAPS || v == V_REFERENCE || !replay->study.opts->no_what_if;
+	return v < V_NO_GAPS || !replay->study.opts->no_what_if;
 }
 
 /* Graphs that were reshaped are built again for the variants after them. */
@@ -329,7 +322,8 @@ static void end_replay(struct stream_replay *replay)
 static int run_streams(const char *const *files, size_t n_files, const struct sc_replay_opts *opts,
 		       struct sc_replay_result *out, struct sc_err *err)
 {
-	struct stream_replay replay = {.study = {.opts = opts}, .changed = has_change(opts)};
+	struct stream_replay replay = {.study = {.opts = opts},
+				       .changed = sc_replay_has_change(opts)};
 	int rc = sc_trace_run_load(files, n_files, opts->range, &replay.study.run, err);
 
 	if (rc)

@@ -15,7 +15,7 @@ struct trace_table_run {
 int sc_trace_table_ops(const struct trace_table_run *run, struct sc_err *err);
 int sc_trace_table_host(const struct trace_table_run *run, struct sc_err *err);
 /* From compact runs (trace_tables_comm.c). */
-int sc_trace_table_collectives(const struct trace_table_run *run, struct sc_err *err);
-int sc_trace_table_overlaps(const struct trace_table_run *run, struct sc_err *err);
+int sc_trace_table_collectives(const struct trace_table_run *table, struct sc_err *err);
+int sc_trace_table_overlaps(const struct trace_table_run *table, struct sc_err *err);
 
 #endif

@@ -1,18 +1,8 @@
 /* A replay as JSON. What is not known is null. */
-#include <math.h>
-
 #include "base/json_out.h"
 #include "report/replay_report.h"
 
 enum { REPLAY_VERSION = 1 };
-
-static void add_ms(struct sc_json *json, json_t *object, const char *key, double value)
-{
-	if (isnan(value))
-		sc_json_text(json, object, key, NULL);
-	else
-		sc_json_real(json, object, key, value);
-}
 
 static void add_error(struct sc_json *json, const struct sc_replay_result *r, const char *key,
 		      enum sc_replay_column column)
@@ -21,9 +11,9 @@ static void add_error(struct sc_json *json, const struct sc_replay_result *r, co
 	struct sc_replay_error error;
 
 	sc_replay_error_of(r, column, &error);
-	add_ms(json, object, "median_ape_pct", error.median_pct);
-	add_ms(json, object, "max_ape_pct", error.max_pct);
-	add_ms(json, object, "bias_pct", error.bias_pct);
+	sc_json_known_real(json, object, "median_ape_pct", error.median_pct);
+	sc_json_known_real(json, object, "max_ape_pct", error.max_pct);
+	sc_json_known_real(json, object, "bias_pct", error.bias_pct);
 }
 
 static void add_iterations(struct sc_json *json, const struct sc_replay_result *r)
@@ -35,10 +25,10 @@ static void add_iterations(struct sc_json *json, const struct sc_replay_result *
 		json_t *row = sc_json_object(json, array, NULL);
 
 		sc_json_int(json, row, "step", it->step);
-		add_ms(json, row, "measured_ms", it->measured_ms);
-		add_ms(json, row, "simulated_ms", it->simulated_ms);
-		add_ms(json, row, "predicted_ms", it->predicted_ms);
-		add_ms(json, row, "changed_ms", it->changed_ms);
+		sc_json_known_real(json, row, "measured_ms", it->measured_ms);
+		sc_json_known_real(json, row, "simulated_ms", it->simulated_ms);
+		sc_json_known_real(json, row, "predicted_ms", it->predicted_ms);
+		sc_json_known_real(json, row, "changed_ms", it->changed_ms);
 	}
 }
 
@@ -51,16 +41,16 @@ static void add_ranks(struct sc_json *json, const struct sc_replay_result *r)
 		json_t *row = sc_json_object(json, array, NULL), *parts;
 
 		sc_json_text(json, row, "name", rank->name);
-		sc_json_int(json, row, "rank", rank->rank);
-		sc_json_int(json, row, "dp_rank", rank->dp_rank);
-		sc_json_int(json, row, "stage", rank->stage);
+		sc_json_known_int(json, row, "rank", rank->rank);
+		sc_json_known_int(json, row, "dp_rank", rank->dp_rank);
+		sc_json_known_int(json, row, "stage", rank->stage);
 		parts = sc_json_object(json, row, "breakdown_ms");
 		for (int p = 0; p < SC_N_PARTS; p++)
 			sc_json_real(json, parts, sc_replay_part_names[p], rank->part_ms[p]);
 		sc_json_real(json, row, "late_ms", rank->late_ms);
-		add_ms(json, row, "slowness", rank->slowness);
-		add_ms(json, row, "without_ms", rank->without_ms);
-		add_ms(json, row, "cost_ms", r->reference_ms - rank->without_ms);
+		sc_json_known_real(json, row, "slowness", rank->slowness);
+		sc_json_known_real(json, row, "without_ms", rank->without_ms);
+		sc_json_known_real(json, row, "cost_ms", r->reference_ms - rank->without_ms);
 	}
 }
 
@@ -102,13 +92,13 @@ static void add_means(struct sc_json *json, const struct sc_replay_result *r)
 {
 	json_t *mean = sc_json_object(json, json->root, "mean_ms");
 
-	add_ms(json, mean, "measured", r->measured_ms);
-	add_ms(json, mean, "simulated", r->simulated_ms);
-	add_ms(json, mean, "predicted", r->predicted_ms);
-	add_ms(json, mean, "no_gaps", r->no_gaps_ms);
-	add_ms(json, mean, "reference", r->reference_ms);
-	add_ms(json, mean, "typical", r->typical_ms);
-	add_ms(json, mean, "changed", r->changed_ms);
+	sc_json_known_real(json, mean, "measured", r->measured_ms);
+	sc_json_known_real(json, mean, "simulated", r->simulated_ms);
+	sc_json_known_real(json, mean, "predicted", r->predicted_ms);
+	sc_json_known_real(json, mean, "no_gaps", r->no_gaps_ms);
+	sc_json_known_real(json, mean, "reference", r->reference_ms);
+	sc_json_known_real(json, mean, "typical", r->typical_ms);
+	sc_json_known_real(json, mean, "changed", r->changed_ms);
 }
 
 int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *err)

@@ -20,6 +20,11 @@ static double pct_off(double value, double base)
 	return SC_PCT * (value / base - 1);
 }
 
+static double share_pct(double part, double whole)
+{
+	return whole > 0 ? SC_PCT * part / whole : 0;
+}
+
 static void append_error(const struct sc_replay_result *r, enum sc_replay_column column,
 			 struct sc_strbuf *out)
 {
@@ -33,11 +38,24 @@ static void append_error(const struct sc_replay_result *r, enum sc_replay_column
 				 error.median_pct, error.max_pct);
 }
 
+/* A column; "-" where the value is not known. */
+static void append_known(double value, int width, int n_digits, struct sc_strbuf *out)
+{
+	if (isfinite(value))
+		sc_strbuf_printf(out, " %*.*f", width, n_digits, value);
+	else
+		sc_strbuf_printf(out, " %*s", width, "-");
+}
+
 static void append_mean(const char *what, double ms, double measured_ms, struct sc_strbuf *out)
 {
-	if (!isnan(ms))
-		sc_strbuf_printf(out, "%-28s %12.2f ms %8.2f %%\n", what, ms,
-				 pct_off(ms, measured_ms));
+	if (isnan(ms))
+		return;
+	sc_strbuf_printf(out, "%-28s", what);
+	append_known(ms, 12, 2, out);
+	sc_strbuf_append(out, " ms");
+	append_known(pct_off(ms, measured_ms), 8, 2, out);
+	sc_strbuf_append(out, " %\n");
 }
 
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
@@ -58,18 +76,10 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 	append_mean("  with typical gaps", r->reference_ms, r->measured_ms, out);
 	append_mean("  every operation typical", r->typical_ms, r->measured_ms, out);
 	append_mean("  changed", r->changed_ms, r->measured_ms, out);
-	if (!isnan(r->changed_ms))
+	if (!isnan(pct_off(r->changed_ms, r->reference_ms)))
 		sc_strbuf_printf(out, "the changes make it %.2f %% %s than with typical gaps\n",
 				 fabs(pct_off(r->changed_ms, r->reference_ms)),
 				 r->changed_ms < r->reference_ms ? "shorter" : "longer");
-}
-
-static void append_ms(double ms, struct sc_strbuf *out)
-{
-	if (isnan(ms))
-		sc_strbuf_printf(out, " %12s", "-");
-	else
-		sc_strbuf_printf(out, " %12.2f", ms);
 }
 
 static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)
@@ -79,10 +89,10 @@ static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf
 		const struct sc_replay_iteration *it = &r->iterations.at[i];
 
 		sc_strbuf_printf(out, "%-10" PRId64, it->step);
-		append_ms(it->measured_ms, out);
-		append_ms(it->simulated_ms, out);
-		append_ms(it->predicted_ms, out);
-		append_ms(it->changed_ms, out);
+		append_known(it->measured_ms, 12, 2, out);
+		append_known(it->simulated_ms, 12, 2, out);
+		append_known(it->predicted_ms, 12, 2, out);
+		append_known(it->changed_ms, 12, 2, out);
 		sc_strbuf_append(out, "\n");
 	}
 	if (r->iterations.n > MAX_ITERATION_LINES)
@@ -113,11 +123,9 @@ static void append_ranks(const struct sc_replay_result *r, struct sc_strbuf *out
 		for (int p = 0; p < SC_N_PARTS; p++)
 			if (has_part(r, p))
 				sc_strbuf_printf(out, " %9.1f", rank->part_ms[p]);
-		sc_strbuf_printf(out, " %10.3f", rank->slowness);
-		if (isnan(rank->without_ms))
-			sc_strbuf_append(out, "         -\n");
-		else
-			sc_strbuf_printf(out, " %9.1f\n", r->reference_ms - rank->without_ms);
+		append_known(rank->slowness, 10, 3, out);
+		append_known(r->reference_ms - rank->without_ms, 9, 1, out);
+		sc_strbuf_append(out, "\n");
 	}
 	if (r->ranks.n > MAX_RANK_LINES)
 		sc_strbuf_printf(out, "  ... and %zu more\n", r->ranks.n - MAX_RANK_LINES);
@@ -138,12 +146,12 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 			 r->show_step);
 	for (size_t i = 0; i < r->n_path && i < MAX_PATH_LINES; i++)
 		sc_strbuf_printf(out, "  %-52s %11.2f %6.1f %8" PRId64 "\n", r->path[i].what,
-				 r->path[i].ms, SC_PCT * r->path[i].ms / r->show_ms,
+				 r->path[i].ms, share_pct(r->path[i].ms, r->show_ms),
 				 r->path[i].count);
 	sc_strbuf_append(out, "\nwhere its time goes                       ms      %\n");
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_owner_label((enum sc_owner)o),
-				 r->breakdown_ms[o], SC_PCT * r->breakdown_ms[o] / r->show_ms);
+				 r->breakdown_ms[o], share_pct(r->breakdown_ms[o], r->show_ms));
 }
 
 void sc_text_replay(const struct sc_replay_result *r, struct sc_strbuf *out)

@@ -1,4 +1,4 @@
-/* Names of event classes. */
+/* Names of event classes, and rows that say nothing. */
 #include "trace/event.h"
 
 #include <assert.h>
@@ -26,4 +26,15 @@ const char *sc_event_class_name(enum sc_event_class cls)
 
 	assert((unsigned)cls < SC_N_EVENT_CLASSES);
 	return names[cls];
+}
+
+void sc_trace_comm_init(struct sc_trace_comm *comm)
+{
+	*comm = (struct sc_trace_comm){.in_elems = -1,
+				       .out_elems = -1,
+				       .bytes = -1,
+				       .group_size = -1,
+				       .peer = -1,
+				       .root = -1,
+				       .seq = -1};
 }

@@ -72,6 +72,7 @@ struct sc_trace_comm {
 	int32_t group_size, peer, root;     /* -1 = not said */
 	int64_t seq;                        /* number within the communicator, -1 = not said */
 };
+void sc_trace_comm_init(struct sc_trace_comm *comm); /* nothing said; event.c */
 /* Which operation of a training job's timeline. */
 struct sc_trace_job {
 	int32_t step, dp_rank, stage, micro_batch, chunk, seq;

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/units.h"
 #include "trace/import_chakra_priv.h"
+
+#define MAX_TIME_US (INT64_MAX / 2 / SC_NS_PER_US) /* see sc_event_in_range */
 
 void chakra_node_init(struct chakra_node *node)
 {
@@ -49,7 +52,7 @@ static uint32_t write_comm(struct chakra_import *im, const struct chakra_node *n
 	const char *name = collective_name(node);
 	struct sc_trace_comm comm;
 
-	sc_import_comm_init(&comm);
+	sc_trace_comm_init(&comm);
 	if (name)
 		comm.collective = sc_trace_writer_string(im->out.writer, name, strlen(name));
 	comm.group_name = sc_import_text(&im->names, &node->group_name);
@@ -92,9 +95,9 @@ static uint32_t write_lane(struct chakra_import *im, const struct chakra_node *n
 static const char *take_times(struct chakra_import *im, const struct chakra_node *node,
 			      struct sc_trace_event *event)
 {
-	if (node->dur_us < 0 || node->dur_us > INT64_MAX / 2000)
+	if (node->dur_us < 0 || node->dur_us > MAX_TIME_US)
 		return "duration out of range";
-	event->dur_ns = node->dur_us * 1000;
+	event->dur_ns = node->dur_us * SC_NS_PER_US;
 	if (!node->has_start) {
 		event->flags |= SC_EVF_NO_TIME;
 		return NULL;
@@ -103,9 +106,9 @@ static const char *take_times(struct chakra_import *im, const struct chakra_node
 		im->origin_us = node->start_us;
 	im->has_origin = true;
 	if (__builtin_sub_overflow(node->start_us, im->origin_us, &event->start_ns) ||
-	    event->start_ns > INT64_MAX / 2000 || event->start_ns < INT64_MIN / 2000)
+	    event->start_ns > MAX_TIME_US || event->start_ns < -MAX_TIME_US)
 		return "time out of range";
-	event->start_ns *= 1000;
+	event->start_ns *= SC_NS_PER_US;
 	return sc_event_in_range(event) ? NULL : "time out of range";
 }
 
@@ -201,8 +204,8 @@ static int run(const char *path, const char *dir, const struct sc_import_opts *o
 		sc_import_names_init(&im.names, im.out.writer);
 		rc = read_nodes(&im, path, opts, err);
 		if (rc == 0) {
-			if (im.origin_us >= 0 && im.origin_us <= INT64_MAX / 1000)
-				sc_trace_writer_base(im.out.writer, im.origin_us * 1000);
+			if (im.origin_us >= 0 && im.origin_us <= INT64_MAX / SC_NS_PER_US)
+				sc_trace_writer_base(im.out.writer, im.origin_us * SC_NS_PER_US);
 			rc = sc_import_output_finish(&im.out, stats, err);
 		}
 		sc_import_names_release(&im.names);

@@ -12,17 +12,6 @@
 
 enum { N_LAUNCHES = 1 << 17, MAX_CALLS = 1 << 17, MAX_KERNELS = 1 << 16, MAX_LOOK_BACK = 64 };
 
-void sc_import_comm_init(struct sc_trace_comm *comm)
-{
-	*comm = (struct sc_trace_comm){.in_elems = -1,
-				       .out_elems = -1,
-				       .bytes = -1,
-				       .group_size = -1,
-				       .peer = -1,
-				       .root = -1,
-				       .seq = -1};
-}
-
 int64_t sc_import_elems(const char *at, size_t n)
 {
 	const char *end = at + n;

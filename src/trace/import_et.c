@@ -168,18 +168,10 @@ static enum sc_scan_rc read_node(void *ctx, struct sc_scan *scan)
 	return rc;
 }
 
-static void ignore_bad(void *ctx, bool is_item, const char *reason)
-{
-	(void)ctx;
-	(void)is_item;
-	(void)reason;
-}
-
 int et_read(const char *path, void (*each)(void *ctx, const struct et_node *node), void *ctx,
 	    struct sc_err *err)
 {
-	static const struct sc_json_doc_ops doc_ops = {
-		.list = "nodes", .item = read_node, .bad = ignore_bad};
+	static const struct sc_json_doc_ops doc_ops = {.list = "nodes", .item = read_node};
 	struct reading reading = {.each = each, .ctx = ctx};
 	struct sc_json_doc_result result;
 	struct sc_inflate *in;

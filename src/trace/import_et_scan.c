@@ -229,7 +229,7 @@ bool et_node_comm(struct sc_import_names *names, const struct et_node *node,
 	struct sc_scan_value dtype = node->dtype.n ? node->dtype : tensor_dtype(&node->types);
 	uint32_t flags = sc_import_name(names, node->name.at, node->name.n)->flags;
 
-	sc_import_comm_init(comm);
+	sc_trace_comm_init(comm);
 	if (!(flags & (SC_NAME_CALL | SC_NAME_PARAM_COMMS)))
 		return false;
 	comm->collective = sc_import_text(names, &node->collective);

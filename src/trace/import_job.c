@@ -199,19 +199,13 @@ static struct worker *find_worker(struct reader *r, const struct sc_trace_job *j
 	return &r->workers.at[at];
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static size_t stream_of(const char *type)
 {
 	for (size_t i = 1; i < COLLECTIVES; i++)
 		if (strcmp(type, STREAMS[i]) == 0)
 			return i;
-	return ends_with(type, "-scatter") || ends_with(type, "-gather") ? (size_t)COLLECTIVES : 0;
+	return sc_ends_with(type, "-scatter") || sc_ends_with(type, "-gather") ? (size_t)COLLECTIVES
+									       : 0;
 }
 
 static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_job *job,
@@ -368,7 +362,7 @@ static int import_job(const char *path, const char *dir, const struct sc_import_
 	int n, rc, finish;
 
 	sc_import_stem(opts->stem ? opts->stem : path, stem, sizeof(stem));
-	if (ends_with(stem, ".csv"))
+	if (sc_ends_with(stem, ".csv"))
 		stem[strlen(stem) - 4] = '\0';
 	n = snprintf(out, sizeof(out), "%s/%s%s", dir, stem, SC_TRACE_SUFFIX);
 	if (n < 0 || (size_t)n >= sizeof(out))

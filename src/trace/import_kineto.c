@@ -270,18 +270,11 @@ static enum sc_scan_rc read_item(void *ctx, struct sc_scan *scan)
 	return rc;
 }
 
-static void ignore_bad(void *ctx, bool is_item, const char *reason)
-{
-	(void)ctx;
-	(void)is_item;
-	(void)reason;
-}
-
 int kineto_read(const char *path, void (*each)(void *ctx, const struct kineto_event *e), void *ctx,
 		struct sc_err *err)
 {
 	static const struct sc_json_doc_ops doc_ops = {
-		.list = "traceEvents", .bare_list = true, .item = read_item, .bad = ignore_bad};
+		.list = "traceEvents", .bare_list = true, .item = read_item};
 	struct reading reading = {.each = each, .ctx = ctx};
 	struct sc_json_doc_result result;
 	struct sc_inflate *in;

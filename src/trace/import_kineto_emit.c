@@ -123,7 +123,7 @@ static void comm_of_args(struct kineto_import *im, const struct kineto_event *e,
 {
 	const struct sc_scan_value *dtype = kineto_text(e, TEXT_DTYPE);
 
-	sc_import_comm_init(comm);
+	sc_trace_comm_init(comm);
 	comm->collective = sc_import_text(&im->names, kineto_text(e, TEXT_COLLECTIVE));
 	comm->dtype = sc_import_text(&im->names, dtype);
 	comm->group_name = sc_import_text(&im->names, kineto_text(e, TEXT_GROUP_NAME));
@@ -241,7 +241,7 @@ static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		im->stats->n_steps++;
 	}
 	im->stats->n_calls += (flags & SC_NAME_CALL) != 0;
-	sc_import_comm_init(&comm);
+	sc_trace_comm_init(&comm);
 	if (flags & SC_NAME_CALL) {
 		event->cls = SC_EV_RANGE;
 		comm_of_range(im, e, &comm);

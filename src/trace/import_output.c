@@ -8,13 +8,6 @@
 #include "base/file.h"
 #include "trace/import_priv.h"
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 void sc_import_stem(const char *path, char *buf, size_t n_buf)
 {
 	static const char *const endings[] = {".gz", ".json",   ".trace", ".pt",
@@ -22,14 +15,14 @@ void sc_import_stem(const char *path, char *buf, size_t n_buf)
 	bool again = true;
 	size_t n;
 
-	snprintf(buf, n_buf, "%s", base_name(path));
+	snprintf(buf, n_buf, "%s", sc_file_name(path));
 	while (again) {
 		again = false;
 		n = strlen(buf);
 		for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
 			size_t n_end = strlen(endings[i]);
 
-			if (n > n_end && strcmp(buf + n - n_end, endings[i]) == 0) {
+			if (n > n_end && sc_ends_with(buf, endings[i])) {
 				buf[n - n_end] = '\0';
 				again = true;
 				break;
@@ -56,7 +49,7 @@ static bool take_number(const char *at, int32_t *out)
 int32_t sc_import_rank_of_name(const char *path)
 {
 	static const char *const words[] = {"rank", "worker", "Rank"};
-	const char *name = base_name(path), *dot;
+	const char *name = sc_file_name(path), *dot;
 	int32_t rank = -1;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

@@ -83,7 +83,6 @@ uint32_t sc_import_shapes(struct sc_import_names *names, const struct sc_scan_va
 			  const struct sc_scan_value *types);
 
 /* --- collective calls (import_comm.c) --- */
-void sc_import_comm_init(struct sc_trace_comm *comm);
 /* Elements of a list of dims "[[8, 1024], [3]]": of its first tensor; -1 if there is none. */
 int64_t sc_import_elems(const char *at, size_t n);
 int sc_import_dtype_bytes(const char *at, size_t n); /* 0 = not known */

@@ -156,17 +156,23 @@ static bool add_waste(struct doc *doc, const char *start, const char *at)
 	       stop(doc, "too many of its events are damaged");
 }
 
+static void report_bad(const struct doc *doc, bool is_item, const char *reason)
+{
+	if (doc->ops->bad)
+		doc->ops->bad(doc->ctx, is_item, reason);
+}
+
 static bool large_item(struct doc *doc, const char *start)
 {
 	doc->scan.at = start;
-	doc->ops->bad(doc->ctx, true, "larger than 16 MiB");
+	report_bad(doc, true, "larger than 16 MiB");
 	return skip_large(doc) || stop(doc, "it ends inside an event");
 }
 
 static bool damaged_item(struct doc *doc, const char *start)
 {
 	doc->scan.at = start;
-	doc->ops->bad(doc->ctx, true, "syntax error");
+	report_bad(doc, true, "syntax error");
 	return resync(doc);
 }
 
@@ -249,7 +255,7 @@ static bool read_member(struct doc *doc, const struct sc_scan_value *key)
 			continue;
 		if (doc->rc || doc->eof)
 			return stop(doc, "it ends inside a member");
-		doc->ops->bad(doc->ctx, false, "larger than 16 MiB");
+		report_bad(doc, false, "larger than 16 MiB");
 		return skip_large(doc) || stop(doc, "it ends inside a member");
 	}
 }

@@ -18,7 +18,7 @@ struct sc_json_doc_ops {
 	/* Any other member, whole. May be NULL. */
 	void (*member)(void *ctx, const struct sc_scan_value *key,
 		       const struct sc_scan_value *value);
-	/* An item or member that was skipped. */
+	/* An item or member that was skipped. May be NULL. */
 	void (*bad)(void *ctx, bool is_item, const char *reason);
 };
 struct sc_json_doc_result {

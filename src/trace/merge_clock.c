@@ -41,12 +41,6 @@ static double difference(const struct pair *p)
 	return (double)(p->parent_end_ns - p->end_ns);
 }
 
-static double median_of(double *x, size_t n)
-{
-	sc_sort_doubles(x, n);
-	return sc_percentile_sorted(x, n, 50);
-}
-
 /* ---- the estimate ---- */
 
 /* Medians of time and difference above a slope of each block. Returns how many. */
@@ -60,11 +54,11 @@ static size_t block_medians(const struct window *w, double drift, double *t, dou
 
 		for (size_t i = first; i < end; i++)
 			x[i - first] = (double)(w->pairs[i].end_ns - w->from_ns);
-		t[b] = median_of(x, end - first);
+		t[b] = sc_median_sorting(x, end - first);
 		for (size_t i = first; i < end; i++)
 			x[i - first] = difference(&w->pairs[i]) -
 				       drift * (double)(w->pairs[i].end_ns - w->from_ns);
-		d[b] = median_of(x, end - first);
+		d[b] = sc_median_sorting(x, end - first);
 	}
 	free(x);
 	return n_blocks;
@@ -79,7 +73,7 @@ static double median_slope(const double *t, const double *d, size_t n)
 		for (size_t j = i + 1; j < n; j++)
 			if (t[j] > t[i])
 				slopes[n_slopes++] = (d[j] - d[i]) / (t[j] - t[i]);
-	return n_slopes ? median_of(slopes, n_slopes) : 0;
+	return n_slopes ? sc_median_sorting(slopes, n_slopes) : 0;
 }
 
 /* The middle of the differences above a slope, and how far half of them are from it. */
@@ -89,10 +83,10 @@ static double middle_of(const struct window *w, double drift, double *spread_ns)
 
 	for (size_t i = 0; i < w->n; i++)
 		x[i] = difference(&w->pairs[i]) - drift * (double)(w->pairs[i].end_ns - w->from_ns);
-	middle = median_of(x, w->n);
+	middle = sc_median_sorting(x, w->n);
 	for (size_t i = 0; i < w->n; i++)
 		x[i] = fabs(x[i] - middle);
-	*spread_ns = median_of(x, w->n);
+	*spread_ns = sc_median_sorting(x, w->n);
 	free(x);
 	return middle;
 }

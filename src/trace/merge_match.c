@@ -90,12 +90,6 @@ struct fit {
 	double spread_ns; /* median distance of them from it */
 };
 
-static double median_of(double *x, size_t n)
-{
-	sc_sort_doubles(x, n);
-	return sc_percentile_sorted(x, n, 50);
-}
-
 static struct fit fit_at(const struct sc_merge *m, const struct track *a, const struct track *b,
 			 int64_t shift, double *scratch)
 {
@@ -116,10 +110,10 @@ static struct fit fit_at(const struct sc_merge *m, const struct track *a, const 
 	}
 	if (n == 0)
 		return fit;
-	fit.middle_ns = median_of(scratch, n);
+	fit.middle_ns = sc_median_sorting(scratch, n);
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = fabs(scratch[i] - fit.middle_ns);
-	fit.spread_ns = median_of(scratch, n);
+	fit.spread_ns = sc_median_sorting(scratch, n);
 	return fit;
 }
 

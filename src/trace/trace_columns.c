@@ -10,26 +10,15 @@
 #include <zstd.h>
 #endif
 
-enum form {
-	FORM_CONSTANT, /* one value for all rows */
-	FORM_PLAIN,    /* the value itself */
-	FORM_DELTA,    /* less the row before */
-	FORM_GAP,      /* start: less the end of the row before */
-	FORM_BY_KEY, /* less the last one of the same key: a kernel takes about as long as before */
-	N_FORMS,
-	FORM_BYTES = N_FORMS, /* text */
-	FORM_ZSTD = 0x80
-};
 enum {
-	MAX_VARINT = 10,
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
 	PACK_LEVEL = 3,
 	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
 	N_KEYS = 1024,        /* keys that are told apart, by their low bits */
 	N_SAMPLED = 2048,     /* rows from which the form is chosen */
-	RAW_BYTES = SC_FRAME_MAX_TEXT > SC_FRAME_MAX_ROWS *MAX_VARINT
+	RAW_BYTES = SC_FRAME_MAX_TEXT > SC_FRAME_MAX_ROWS *SC_MAX_VARINT
 			    ? SC_FRAME_MAX_TEXT
-			    : SC_FRAME_MAX_ROWS *MAX_VARINT
+			    : SC_FRAME_MAX_ROWS *SC_MAX_VARINT
 };
 
 struct sc_column_coder {
@@ -75,22 +64,9 @@ void sc_column_coder_destroy(struct sc_column_coder *coder)
 
 /* --- numbers --- */
 
-static inline uint64_t zigzag(uint64_t value)
-{
-	return value << 1 ^ (0 - (value >> 63));
-}
-
 static inline uint64_t unzigzag(uint64_t value)
 {
 	return value >> 1 ^ (0 - (value & 1));
-}
-
-static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (uint8_t)(value | 0x80);
-	*at++ = (uint8_t)value;
-	return at;
 }
 
 /* NULL: it does not end before `end`, or is longer than 64 bits. */
@@ -175,47 +151,47 @@ static bool scatter(const struct sc_field *field, const int64_t *from, size_t n,
 /* --- prediction --- */
 
 /* Differences wrap: any values are exact. */
-static void to_residuals(struct sc_column_coder *c, enum form form, size_t n)
+static void to_residuals(struct sc_column_coder *c, enum sc_column_form form, size_t n)
 {
 	const int64_t *v = c->values;
 	uint64_t last = 0, *out = c->residuals;
 
-	if (form == FORM_BY_KEY)
+	if (form == SC_FORM_BY_KEY)
 		memset(c->last, 0, sizeof(c->last));
 	for (size_t i = 0; i < n; i++) {
 		uint64_t value = (uint64_t)v[i];
 
-		out[i] = zigzag(value - last);
-		if (form == FORM_DELTA) {
+		out[i] = sc_zigzag(value - last);
+		if (form == SC_FORM_DELTA) {
 			last = value;
-		} else if (form == FORM_GAP) {
+		} else if (form == SC_FORM_GAP) {
 			last = value + (uint64_t)c->durations[i];
-		} else if (form == FORM_BY_KEY) {
-			out[i] = zigzag(value - (uint64_t)c->last[c->keys[i] % N_KEYS]);
+		} else if (form == SC_FORM_BY_KEY) {
+			out[i] = sc_zigzag(value - (uint64_t)c->last[c->keys[i] % N_KEYS]);
 			c->last[c->keys[i] % N_KEYS] = v[i];
 		}
 	}
 }
 
-static void from_residuals(struct sc_column_coder *c, enum form form, size_t n)
+static void from_residuals(struct sc_column_coder *c, enum sc_column_form form, size_t n)
 {
 	int64_t *v = c->values;
 	uint64_t last = 0;
 
-	if (form == FORM_BY_KEY)
+	if (form == SC_FORM_BY_KEY)
 		memset(c->last, 0, sizeof(c->last));
 	for (size_t i = 0; i < n; i++) {
 		uint64_t residual = unzigzag(c->residuals[i]);
 
-		if (form == FORM_BY_KEY) {
+		if (form == SC_FORM_BY_KEY) {
 			v[i] = (int64_t)(residual + (uint64_t)c->last[c->keys[i] % N_KEYS]);
 			c->last[c->keys[i] % N_KEYS] = v[i];
 			continue;
 		}
 		v[i] = (int64_t)(residual + last);
-		if (form == FORM_DELTA)
+		if (form == SC_FORM_DELTA)
 			last = (uint64_t)v[i];
-		else if (form == FORM_GAP)
+		else if (form == SC_FORM_GAP)
 			last = (uint64_t)v[i] + (uint64_t)c->durations[i];
 	}
 }
@@ -230,19 +206,19 @@ static uint64_t cost(const uint64_t *residuals, size_t n)
 	return bits;
 }
 
-static enum form choose_form(struct sc_column_coder *c, const struct sc_field *field, bool has_keys,
-			     size_t n)
+static enum sc_column_form choose_form(struct sc_column_coder *c, const struct sc_field *field,
+				       bool has_keys, size_t n)
 {
 	uint64_t least = UINT64_MAX;
-	enum form best = FORM_PLAIN;
+	enum sc_column_form best = SC_FORM_PLAIN;
 
 	if (n > N_SAMPLED)
 		n = N_SAMPLED;
-	for (enum form form = FORM_PLAIN; form < N_FORMS; form++) {
+	for (enum sc_column_form form = SC_FORM_PLAIN; form < SC_N_FORMS; form++) {
 		uint64_t bits;
 
-		if ((form == FORM_GAP && field->role != SC_FIELD_START) ||
-		    (form == FORM_BY_KEY && (!has_keys || field->role == SC_FIELD_START)))
+		if ((form == SC_FORM_GAP && field->role != SC_FIELD_START) ||
+		    (form == SC_FORM_BY_KEY && (!has_keys || field->role == SC_FIELD_START)))
 			continue;
 		to_residuals(c, form, n);
 		bits = cost(c->residuals, n);
@@ -260,13 +236,13 @@ static enum form choose_form(struct sc_column_coder *c, const struct sc_field *f
 static void put_bytes(struct sc_column_coder *c, const struct sc_field *field, unsigned form,
 		      size_t n_raw, struct sc_payload *out)
 {
-	uint8_t *at = out->at + out->n, *body = at + 2 + 2 * MAX_VARINT;
+	uint8_t *at = out->at + out->n, *body = at + 2 + 2 * SC_MAX_VARINT;
 	size_t n_stored = n_raw;
 
 	assert(out->n + n_raw + 32 <= SC_FRAME_MAX_PAYLOAD);
 #ifndef SC_NO_ZSTD
 	if (n_raw >= MIN_PACKED) {
-		int level = form == FORM_BYTES ? TEXT_PACK_LEVEL : PACK_LEVEL;
+		int level = form == SC_FORM_BYTES ? TEXT_PACK_LEVEL : PACK_LEVEL;
 		size_t n;
 
 		ZSTD_CCtx_setParameter(c->pack, ZSTD_c_compressionLevel, level);
@@ -274,15 +250,15 @@ static void put_bytes(struct sc_column_coder *c, const struct sc_field *field, u
 
 		if (!ZSTD_isError(n)) {
 			n_stored = n;
-			form |= FORM_ZSTD;
+			form |= SC_FORM_ZSTD;
 		}
 	}
 #endif
 	*at++ = field->id;
 	*at++ = (uint8_t)form;
-	at = put_varint(at, n_raw);
-	at = put_varint(at, n_stored);
-	memmove(at, form & FORM_ZSTD ? body : c->raw, n_stored);
+	at = sc_put_varint(at, n_raw);
+	at = sc_put_varint(at, n_stored);
+	memmove(at, form & SC_FORM_ZSTD ? body : c->raw, n_stored);
 	out->n = (size_t)(at + n_stored - out->at);
 }
 
@@ -300,19 +276,19 @@ static void put_values(struct sc_column_coder *c, const struct sc_field *field, 
 		       size_t n, struct sc_payload *out)
 {
 	uint8_t *at = c->raw;
-	enum form form = FORM_CONSTANT;
+	enum sc_column_form form = SC_FORM_CONSTANT;
 
 	if (n == 0)
 		return;
 	if (is_constant(c->values, n)) {
 		if (c->values[0] == 0)
 			return;
-		at = put_varint(at, zigzag((uint64_t)c->values[0]));
+		at = sc_put_varint(at, sc_zigzag((uint64_t)c->values[0]));
 	} else {
 		form = choose_form(c, field, has_keys, n);
 		to_residuals(c, form, n);
 		for (size_t i = 0; i < n; i++)
-			at = put_varint(at, c->residuals[i]);
+			at = sc_put_varint(at, c->residuals[i]);
 	}
 	put_bytes(c, field, (unsigned)form, (size_t)(at - c->raw), out);
 }
@@ -367,7 +343,7 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 		n_bytes += texts[i].n;
 	}
 	if (n_bytes)
-		put_bytes(coder, &text, FORM_BYTES, n_bytes, out);
+		put_bytes(coder, &text, SC_FORM_BYTES, n_bytes, out);
 }
 
 /* --- reading --- */
@@ -400,8 +376,8 @@ static bool next_column(struct sc_column_coder *c, const uint8_t **at, const uin
 	if (end - *at < 4)
 		return false;
 	out->id = (*at)[0];
-	out->form = (*at)[1] & (uint8_t)~FORM_ZSTD;
-	out->is_packed = (*at)[1] & FORM_ZSTD;
+	out->form = (*at)[1] & (uint8_t)~SC_FORM_ZSTD;
+	out->is_packed = (*at)[1] & SC_FORM_ZSTD;
 	*at = get_varint(*at + 2, end, &n_raw);
 	*at = *at ? get_varint(*at, end, &n_stored) : NULL;
 	if (!*at || n_stored > (uint64_t)(end - *at))
@@ -424,7 +400,7 @@ static bool get_values(struct sc_column_coder *c, const struct column *column, s
 {
 	const uint8_t *at = column->raw, *end = at + column->n_raw;
 
-	if (column->form == FORM_CONSTANT) {
+	if (column->form == SC_FORM_CONSTANT) {
 		uint64_t value;
 
 		at = get_varint(at, end, &value);
@@ -432,14 +408,14 @@ static bool get_values(struct sc_column_coder *c, const struct column *column, s
 			c->values[i] = (int64_t)unzigzag(value);
 		return at == end;
 	}
-	if (column->form >= N_FORMS)
+	if (column->form >= SC_N_FORMS)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		at = get_varint(at, end, &c->residuals[i]);
 		if (!at)
 			return false;
 	}
-	from_residuals(c, (enum form)column->form, n);
+	from_residuals(c, (enum sc_column_form)column->form, n);
 	return at == end;
 }
 
@@ -522,7 +498,7 @@ bool sc_columns_get_texts(struct sc_column_coder *coder, const uint8_t *payload,
 			return false;
 		if (column.id != SC_COLUMN_TEXT)
 			continue;
-		if (column.form != FORM_BYTES || column.n_raw > RAW_BYTES)
+		if (column.form != SC_FORM_BYTES || column.n_raw > RAW_BYTES)
 			return false;
 		text = column;
 		break; /* the last one: its bytes stay where they are */

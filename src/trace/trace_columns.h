@@ -17,6 +17,32 @@ enum {
 	SC_COLUMN_MAX_ID = 63
 };
 
+/* How the values of a column are predicted. The numbers are those of files. */
+enum sc_column_form {
+	SC_FORM_CONSTANT, /* one value for all rows */
+	SC_FORM_PLAIN,    /* the value itself */
+	SC_FORM_DELTA,    /* less the row before */
+	SC_FORM_GAP,      /* start: less the end of the row before */
+	SC_FORM_BY_KEY, /* less the last one of the same key: a kernel takes about as long again */
+	SC_N_FORMS,
+	SC_FORM_BYTES = SC_N_FORMS, /* text */
+	SC_FORM_ZSTD = 0x80         /* a flag: the bytes are packed */
+};
+enum { SC_MAX_VARINT = 10 }; /* bytes of 64 bits, seven a byte */
+
+static inline uint64_t sc_zigzag(uint64_t value)
+{
+	return value << 1 ^ (0 - (value >> 63));
+}
+/* Returns where the next byte goes. */
+static inline uint8_t *sc_put_varint(uint8_t *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)(value | 0x80);
+	*at++ = (uint8_t)value;
+	return at;
+}
+
 enum sc_field_type { SC_FIELD_U8, SC_FIELD_U16, SC_FIELD_U32, SC_FIELD_I32, SC_FIELD_I64 };
 /* What other columns are predicted from: these come before the columns that use them. */
 enum sc_field_role { SC_FIELD_VALUE, SC_FIELD_KEY, SC_FIELD_DURATION, SC_FIELD_START };

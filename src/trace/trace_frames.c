@@ -209,28 +209,33 @@ size_t sc_frame_bytes(const struct sc_frame_header *header)
 	       SC_FRAME_ALIGN * SC_FRAME_ALIGN;
 }
 
-/* Header and padding around the payload. */
+size_t sc_frame_seal(uint8_t *frame, struct sc_frame_header *header)
+{
+	uint8_t *payload = frame + SC_FRAME_HEADER_BYTES, *at = frame;
+	size_t n = sc_frame_bytes(header);
+
+	header->payload_crc = sc_crc32c(0, payload, header->n_payload);
+	at = put_le(at, FRAME_MAGIC, 4);
+	at = put_le(at, header->type, 2);
+	at = put_le(at, header->sub, 2);
+	at = put_le(at, header->n_payload, 4);
+	at = put_le(at, header->count, 4);
+	at = put_le(at, header->seq, 8);
+	at = put_le(at, (uint64_t)header->first, 8);
+	at = put_le(at, (uint64_t)header->last, 8);
+	at = put_le(at, header->payload_crc, 4);
+	put_le(at, sc_crc32c(0, frame, SC_FRAME_HEADER_BYTES - 4), 4);
+	at = payload + header->n_payload;
+	memset(at, 0, n - (size_t)(at - frame));
+	return n;
+}
+
 static void end_frame(struct sc_frame_coder *coder, struct sc_frame_header header,
 		      const struct sc_payload *payload)
 {
-	uint8_t *at = coder->out;
-	size_t n = SC_FRAME_HEADER_BYTES + payload->n;
-
 	header.seq = coder->next_seq++;
 	header.n_payload = (uint32_t)payload->n;
-	header.payload_crc = sc_crc32c(0, payload->at, payload->n);
-	at = put_le(at, FRAME_MAGIC, 4);
-	at = put_le(at, header.type, 2);
-	at = put_le(at, header.sub, 2);
-	at = put_le(at, header.n_payload, 4);
-	at = put_le(at, header.count, 4);
-	at = put_le(at, header.seq, 8);
-	at = put_le(at, (uint64_t)header.first, 8);
-	at = put_le(at, (uint64_t)header.last, 8);
-	at = put_le(at, header.payload_crc, 4);
-	put_le(at, sc_crc32c(0, coder->out, SC_FRAME_HEADER_BYTES - 4), 4);
-	coder->n_out = sc_frame_bytes(&header);
-	memset(coder->out + n, 0, coder->n_out - n);
+	coder->n_out = sc_frame_seal(coder->out, &header);
 	coder->header = header;
 }
 

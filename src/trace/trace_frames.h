@@ -57,6 +57,9 @@ void sc_file_header_put(uint8_t out[SC_FILE_HEADER_BYTES]);
 enum sc_file_kind sc_file_header_get(const uint8_t at[SC_FILE_HEADER_BYTES], uint32_t *version);
 
 /* --- making frames --- */
+/* Around a payload that stands SC_FRAME_HEADER_BYTES into `frame`: its checksum, the header, zeros up to
+ * the next frame. Returns the bytes of all. */
+size_t sc_frame_seal(uint8_t *frame, struct sc_frame_header *header);
 struct sc_frame_coder {
 	struct sc_column_coder *columns;
 	uint64_t next_seq;

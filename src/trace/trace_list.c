@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "trace/frame_file.h"
 #include "trace/trace_file.h"
 
@@ -16,9 +17,7 @@ typedef SC_VEC(struct listed) listed_vec;
 
 static bool is_trace_name(const char *name)
 {
-	size_t n = strlen(name), n_suffix = strlen(SC_TRACE_SUFFIX);
-
-	return n > n_suffix && name[0] != '.' && strcmp(name + n - n_suffix, SC_TRACE_SUFFIX) == 0;
+	return name[0] != '.' && sc_ends_with(name, SC_TRACE_SUFFIX);
 }
 
 /* Without the other tables: a run may have hundreds of files. */
@@ -77,7 +76,7 @@ static int list_directory(const char *path, struct sc_arena *arena, listed_vec *
 	closedir(dir);
 	if (rc == 0 && out->n == 0)
 		rc = sc_err_at(err, SC_EVALUE, path, 0, 0, "no trace here (*%s)", SC_TRACE_SUFFIX);
-	if (rc == 0)
+	if (rc == 0 && out->n)
 		qsort(out->at, out->n, sizeof(*out->at), compare);
 	return rc;
 }

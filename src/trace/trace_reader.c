@@ -188,6 +188,8 @@ static void bound_tables(struct sc_trace *trace)
 
 static void init_trace(struct sc_trace *trace, const char *path)
 {
+	struct sc_trace_comm nothing;
+
 	*trace = (struct sc_trace){
 		.identity = {.rank = -1, .world = -1, .local_rank = -1, .pid = -1}};
 	sc_arena_init(&trace->arena, ARENA_BYTES);
@@ -195,13 +197,8 @@ static void init_trace(struct sc_trace *trace, const char *path)
 	SC_VEC_PUSH(&trace->strings, "");
 	SC_VEC_PUSH(&trace->lanes, ((struct sc_trace_lane){.device = -1, .stream = -1}));
 	SC_VEC_PUSH(&trace->configs, (struct sc_trace_config){0});
-	SC_VEC_PUSH(&trace->comms, ((struct sc_trace_comm){.in_elems = -1,
-							   .out_elems = -1,
-							   .bytes = -1,
-							   .group_size = -1,
-							   .peer = -1,
-							   .root = -1,
-							   .seq = -1}));
+	sc_trace_comm_init(&nothing);
+	SC_VEC_PUSH(&trace->comms, nothing);
 }
 
 static void load_tables(struct sc_frame_file *file, struct sc_trace *trace)

@@ -363,6 +363,23 @@ START_TEST(other_files_are_refused)
 }
 END_TEST
 
+/* Killed while the file was made: empty, or all zeros. Nothing is lost but the file. */
+START_TEST(a_file_without_its_head_goes)
+{
+	struct sc_recovery result;
+	struct sc_err err = {.code = SC_OK};
+	FILE *file = fopen(raw_path, "w");
+
+	ck_assert_int_eq(ftruncate(fileno(file), _i ? 1 << 20 : 0), 0);
+	fclose(file);
+	ck_assert_msg(sc_capture_recover(raw_path, &result, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(result.n_events, 0);
+	ck_assert_str_eq(result.path, "");
+	ck_assert_int_ne(access(raw_path, F_OK), 0);
+	ck_assert_int_ne(access(trace_path, F_OK), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("capture");
@@ -382,6 +399,7 @@ int main(void)
 	tcase_add_loop_test(files, a_cut_trace_is_made_whole, 0, 21);
 	tcase_add_test(files, a_torn_record_is_left_out);
 	tcase_add_test(files, other_files_are_refused);
+	tcase_add_loop_test(files, a_file_without_its_head_goes, 0, 2);
 	suite_add_tcase(suite, pure);
 	suite_add_tcase(suite, files);
 	srunner_run_all(runner, CK_NORMAL);

@@ -80,6 +80,18 @@ START_TEST(test_endless)
 }
 END_TEST
 
+START_TEST(test_names)
+{
+	ck_assert_str_eq(sc_file_name("a/b.c"), "b.c");
+	ck_assert_str_eq(sc_file_name("b.c"), "b.c");
+	ck_assert_str_eq(sc_file_name("a/"), "");
+	ck_assert(sc_ends_with("a.csv", ".csv"));
+	ck_assert(sc_ends_with(".csv", ".csv"));
+	ck_assert(!sc_ends_with("csv", ".csv"));
+	ck_assert(!sc_ends_with("a.csv.gz", ".csv"));
+}
+END_TEST
+
 START_TEST(test_not_readable)
 {
 	char *text;
@@ -103,6 +115,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_sizes, 0, sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(tcase, test_endless);
 	tcase_add_test(tcase, test_not_readable);
+	tcase_add_test(tcase, test_names);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_ENV);
 	n_failed = srunner_ntests_failed(runner);

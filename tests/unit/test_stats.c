@@ -72,6 +72,17 @@ START_TEST(test_median)
 }
 END_TEST
 
+START_TEST(test_median_sorting)
+{
+	double x[] = {3, 1, 2, 10};
+
+	ck_assert_double_eq(sc_median_sorting(x, 3), 2);
+	ck_assert_double_eq(x[0], 1);
+	ck_assert_double_eq(sc_median_sorting(x, 4), 2.5);
+	ck_assert(isnan(sc_median_sorting(x, 0)));
+}
+END_TEST
+
 START_TEST(test_sort)
 {
 	double x[] = {3.0, -1.0, 2.0, -1.0, 1e300, -1e300};
@@ -119,6 +130,7 @@ int main(void)
 	tcase_add_test(tcase, test_empty);
 	tcase_add_loop_test(tcase, test_percentile, 0, N_OF(percentiles));
 	tcase_add_test(tcase, test_median);
+	tcase_add_test(tcase, test_median_sorting);
 	tcase_add_test(tcase, test_sort);
 	tcase_add_test(tcase, test_accuracy);
 	tcase_add_test(tcase, test_ape);

@@ -3,12 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/crc32c.h"
 #include "trace/trace_frames.h"
 
-enum { FORM_CONSTANT = 0, FORM_DELTA = 2, MAX_VARINT = 10 };
-enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * MAX_VARINT };
-static const uint32_t FRAME_MAGIC = 0x9E465343;
+enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
 /* Ids of the columns in files, in the order of values_of. */
 static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14};
 
@@ -26,14 +23,6 @@ void sc_class_columns_release(struct sc_class_columns *c)
 {
 	free(c->memory);
 	c->memory = NULL;
-}
-
-static inline uint8_t *put_varint(uint8_t *at, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (uint8_t)(value | 0x80);
-	*at++ = (uint8_t)value;
-	return at;
 }
 
 /* A difference of 0 is one byte 0; most are, and they are written together. */
@@ -54,8 +43,7 @@ static inline void put(struct sc_column *column, int64_t value, bool is_first)
 	}
 	if (column->n_equal)
 		put_equal(column);
-	column->n = (size_t)(put_varint(column->at + column->n, delta << 1 ^ (0 - (delta >> 63))) -
-			     column->at);
+	column->n = (size_t)(sc_put_varint(column->at + column->n, sc_zigzag(delta)) - column->at);
 	if (is_first)
 		column->n_first = column->n;
 	else
@@ -87,7 +75,7 @@ size_t sc_class_columns_max_bytes(const struct sc_class_columns *c)
 	size_t n = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN;
 
 	for (int i = 0; i < SC_N_COLUMNS; i++)
-		n += c->columns[i].n + c->columns[i].n_equal + 2 + 2 * MAX_VARINT;
+		n += c->columns[i].n + c->columns[i].n_equal + 2 + 2 * SC_MAX_VARINT;
 	return n;
 }
 
@@ -102,33 +90,11 @@ static uint8_t *put_column(struct sc_column *column, uint8_t id, uint8_t *at)
 	if (!column->varied && column->last == 0)
 		return at; /* absent: 0 */
 	*at++ = id;
-	*at++ = column->varied ? FORM_DELTA : FORM_CONSTANT;
-	at = put_varint(at, n);
-	at = put_varint(at, n);
+	*at++ = column->varied ? SC_FORM_DELTA : SC_FORM_CONSTANT;
+	at = sc_put_varint(at, n);
+	at = sc_put_varint(at, n);
 	memcpy(at, column->at, n);
 	return at + n;
-}
-
-static uint8_t *put_le(uint8_t *at, uint64_t value, unsigned n_bytes)
-{
-	for (; n_bytes; n_bytes--, value >>= 8)
-		*at++ = (uint8_t)value;
-	return at;
-}
-
-static void put_header(const struct sc_frame_header *header, uint8_t *out)
-{
-	uint8_t *at = put_le(out, FRAME_MAGIC, 4);
-
-	at = put_le(at, header->type, 2);
-	at = put_le(at, header->sub, 2);
-	at = put_le(at, header->n_payload, 4);
-	at = put_le(at, header->count, 4);
-	at = put_le(at, header->seq, 8);
-	at = put_le(at, (uint64_t)header->first, 8);
-	at = put_le(at, (uint64_t)header->last, 8);
-	at = put_le(at, header->payload_crc, 4);
-	put_le(at, sc_crc32c(0, out, SC_FRAME_HEADER_BYTES - 4), 4);
 }
 
 static void clear(struct sc_class_columns *c)
@@ -148,7 +114,6 @@ size_t sc_class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t se
 			    struct sc_frame_header *header)
 {
 	uint8_t *payload = out + SC_FRAME_HEADER_BYTES, *at = payload;
-	size_t n;
 
 	for (int i = 0; i < SC_N_COLUMNS; i++)
 		at = put_column(&c->columns[i], COLUMN_IDS[i], at);
@@ -160,11 +125,7 @@ size_t sc_class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t se
 		.seq = seq,
 		.first = c->first_ns,
 		.last = c->last_ns,
-		.payload_crc = sc_crc32c(0, payload, (size_t)(at - payload)),
 	};
-	put_header(header, out);
-	n = sc_frame_bytes(header);
-	memset(at, 0, n - (size_t)(at - out));
 	clear(c);
-	return n;
+	return sc_frame_seal(out, header);
 }

@@ -54,7 +54,6 @@ int sc_raw_create(struct sc_raw_file *raw, const char *path, uint32_t n_buffers,
 	if (strlen(path) >= sizeof(raw->path))
 		return -ENAMETOOLONG;
 	lay_out(&plan, n_buffers, buffer_bytes);
-	memcpy(plan.magic, SC_RAW_MAGIC, sizeof(plan.magic));
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
@@ -71,6 +70,8 @@ int sc_raw_create(struct sc_raw_file *raw, const char *path, uint32_t n_buffers,
 	}
 	memset(map, 0, plan.total_bytes); /* touches every page, for writing */
 	memcpy(map, &plan, sizeof(plan));
+	atomic_thread_fence(memory_order_release);
+	memcpy(map, SC_RAW_MAGIC, sizeof(plan.magic)); /* from here on it is a raw file */
 	memcpy(raw->path, path, strlen(path) + 1);
 	raw->n_bytes = plan.total_bytes;
 	point_into(raw, map);
@@ -93,26 +94,38 @@ static bool layout_holds(const struct sc_raw_header *header, uint64_t file_bytes
 	       header->total_bytes == plan.total_bytes && plan.total_bytes == file_bytes;
 }
 
+/* The file of a process that died before the magic was in it. */
+static bool is_unfinished(const struct sc_raw_header *header)
+{
+	static const char none[sizeof(header->magic)];
+
+	return memcmp(header->magic, none, sizeof(none)) == 0;
+}
+
 int sc_raw_open(struct sc_raw_file *raw, const char *path)
 {
 	struct stat info;
 	void *map;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
 
 	if (fd < 0)
 		return -errno;
-	if (strlen(path) >= sizeof(raw->path) || fstat(fd, &info) ||
-	    info.st_size < (off_t)sizeof(struct sc_raw_header)) {
+	if (strlen(path) >= sizeof(raw->path) || fstat(fd, &info)) {
 		close(fd);
 		return -EINVAL;
+	}
+	if (info.st_size < (off_t)sizeof(struct sc_raw_header)) {
+		close(fd);
+		return info.st_size ? -EINVAL : -ENODATA;
 	}
 	map = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	close(fd);
 	if (map == MAP_FAILED)
 		return -errno;
 	if (!layout_holds(map, (uint64_t)info.st_size)) {
+		rc = is_unfinished(map) ? -ENODATA : -EINVAL;
 		munmap(map, (size_t)info.st_size);
-		return -EINVAL;
+		return rc;
 	}
 	memcpy(raw->path, path, strlen(path) + 1);
 	raw->n_bytes = (size_t)info.st_size;

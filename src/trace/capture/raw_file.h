@@ -77,7 +77,8 @@ struct sc_raw_file {
 /* Makes and maps the file, every page of it touched. -errno on failure. */
 int sc_raw_create(struct sc_raw_file *raw, const char *path, uint32_t n_buffers,
 		  uint32_t buffer_bytes);
-/* Maps one that a dead process left, privately: nothing in the file changes. -errno, or -EINVAL. */
+/* Maps one that a dead process left, privately: nothing in the file changes. -errno; -EINVAL: it is no raw
+ * file; -ENODATA: the process died while it was made, nothing is in it. */
 int sc_raw_open(struct sc_raw_file *raw, const char *path);
 void sc_raw_close(struct sc_raw_file *raw, bool remove_file);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "trace/capture/iteration_marks.h"
 #include "trace/capture/record_decode.h"
 #include "trace/frame_file.h"
@@ -324,8 +325,8 @@ static int end_copy(struct copy *copy, int rc, const char *new_path, const char 
 /* The trace beside the raw file: by its name if it got one, else a new one. */
 static void trace_path_of(const struct sc_raw_file *raw, const char *raw_path, char *out, size_t n)
 {
-	const char *name = raw->header->trace_name, *slash = strrchr(raw_path, '/');
-	int n_dir = slash ? (int)(slash - raw_path) + 1 : 0;
+	const char *name = raw->header->trace_name;
+	int n_dir = (int)(sc_file_name(raw_path) - raw_path);
 	size_t n_raw = strlen(raw_path);
 
 	if (*name && !strchr(name, '/'))
@@ -335,10 +336,13 @@ static void trace_path_of(const struct sc_raw_file *raw, const char *raw_path, c
 			 raw_path);
 }
 
+/* Without a header on success: the process died before it could record anything, and the file is gone. */
 static int open_raw(struct sc_raw_file *raw, const char *path, struct sc_err *err)
 {
-	int rc = strlen(path) > strlen(SC_RAW_SUFFIX) ? sc_raw_open(raw, path) : -EINVAL;
+	int rc = sc_ends_with(sc_file_name(path), SC_RAW_SUFFIX) ? sc_raw_open(raw, path) : -EINVAL;
 
+	if (rc == -ENODATA)
+		rc = unlink(path) ? -errno : 0;
 	if (rc == -EINVAL)
 		return sc_err_at(err, SC_EFORMAT, path, 0, 0, "not the raw file of a recording");
 	if (rc)
@@ -357,7 +361,7 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 	int rc = open_raw(&raw, raw_path, err);
 
 	memset(out, 0, sizeof(*out));
-	if (rc)
+	if (rc || !raw.header)
 		return rc;
 	identity.pid = raw.header->pid;
 	identity.run_id = raw.header->run_id;

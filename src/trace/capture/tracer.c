@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "trace/capture/hash_ids.h"
 #include "trace/capture/rank_identity.h"
 
@@ -17,13 +18,15 @@ enum {
 	N_BUFFERS = 16,
 	BUFFER_KIB = 2048,
 	WAIT_MS = 2000,
-	FLUSH_US = 1000000,
+	MAX_WAIT_MS = 600000,
+	US_PER_S = 1000000,
+	POLL_US = 1000,
+	FLUSH_US = US_PER_S,
 	FLUSH_SLICE_US = 20000,
 	FINAL_FLUSH_MS = 4000, /* CUPTI's last flush can hang */
 	CONFLICT_ROUNDS = 10   /* seconds with calls and without records */
 };
 enum { FLUSHED = 1, NO_FLUSHER }; /* sc_tracer.flushed */
-#define NS_PER_S INT64_C(1000000000)
 
 struct sc_tracer sc_tracer = {.identity_lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of start and stop */
@@ -33,7 +36,7 @@ static int64_t read_clock(clockid_t clock)
 	struct timespec now;
 
 	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+	return (int64_t)now.tv_sec * SC_NS_PER_S + now.tv_nsec;
 }
 
 int64_t sc_tracer_now_ns(void)
@@ -53,7 +56,7 @@ int64_t sc_tracer_thread_cpu_ns(void)
 
 void sc_tracer_sleep_us(long us)
 {
-	struct timespec time = {us / 1000000, us % 1000000 * 1000};
+	struct timespec time = {us / US_PER_S, us % US_PER_S * SC_NS_PER_US};
 
 	nanosleep(&time, NULL);
 }
@@ -78,7 +81,7 @@ void sc_latency_add(struct sc_latency *latency, int64_t ns)
 int64_t sc_latency_percentile_ns(const struct sc_latency *latency, double pct)
 {
 	uint64_t seen = 0;
-	double want = pct / 100 * (double)atomic_load(&latency->n);
+	double want = pct / SC_PCT * (double)atomic_load(&latency->n);
 
 	for (unsigned i = 0; i < SC_LATENCY_BUCKETS; i++) {
 		seen += atomic_load(&latency->buckets[i]);
@@ -196,7 +199,7 @@ static void watch_for_conflict(struct watch *watch)
 	watch->said = true;
 	sc_host_emit_meta("conflict",
 			  "another CUPTI client seems to have taken the activity records");
-	sc_host_emit_gap(SC_EV_KERNEL, -1, now - CONFLICT_ROUNDS * NS_PER_S, now,
+	sc_host_emit_gap(SC_EV_KERNEL, -1, now - CONFLICT_ROUNDS * SC_NS_PER_S, now,
 			 "conflict: another CUPTI client");
 }
 
@@ -277,7 +280,7 @@ static int start(void)
 	int rc;
 
 	sc_tracer.pid = (int32_t)getpid();
-	sc_tracer.wait_ns = setting("STEPCAST_WAIT_MS", WAIT_MS, 0, 600000) * 1000000;
+	sc_tracer.wait_ns = setting("STEPCAST_WAIT_MS", WAIT_MS, 0, MAX_WAIT_MS) * SC_NS_PER_MS;
 	learn_identity();
 	if (make_memory()) {
 		give_up_memory();
@@ -321,8 +324,8 @@ static bool flush_with_deadline(void)
 
 	atomic_store(&sc_tracer.stop_flusher, 1);
 	while (!atomic_load(&sc_tracer.flushed) &&
-	       sc_tracer_now_ns() - begin < FINAL_FLUSH_MS * INT64_C(1000000))
-		sc_tracer_sleep_us(1000);
+	       sc_tracer_now_ns() - begin < FINAL_FLUSH_MS * SC_NS_PER_MS)
+		sc_tracer_sleep_us(POLL_US);
 	switch (atomic_load(&sc_tracer.flushed)) {
 	case FLUSHED:
 		pthread_join(sc_tracer.flusher, NULL);
