@@ -83,7 +83,7 @@ static void adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint3
 		       const struct sc_shard_plan *plan, const struct sc_table_placement **at)
 {
 	const struct sc_unit u = m->units.at[unit];
-	const uint32_t *tables = &m->tables.at[u.first_table];
+	const uint32_t *tables = m->tables.at + u.first_table;
 	uint32_t *options = sc_xrealloc(NULL, u.n_tables, sizeof(*options));
 	size_t end = unit + 1 < m->units.n ? m->units.at[unit + 1].first_rank : m->n_ranks_room;
 	uint32_t choice = SC_UNPLACED;

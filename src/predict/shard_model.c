@@ -233,7 +233,7 @@ static void sort_choices(struct sc_choice *choices, uint32_t n)
 
 static void unit_choices(struct sc_shard_model *m, struct sc_unit *unit, choice_list *lists)
 {
-	const uint32_t *tables = &m->tables.at[unit->first_table];
+	const uint32_t *tables = m->tables.at + unit->first_table;
 
 	unit->first_choice = (uint32_t)m->choices.n;
 	for (uint32_t i = 0; i < unit->n_tables; i++)

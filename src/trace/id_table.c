@@ -78,11 +78,11 @@ uint32_t sc_id_table_add(struct sc_id_table *table, const void *row)
 
 	make_room(table, table->row_bytes);
 	slot = find_slot(table, row, table->row_bytes, hash);
-	if (*slot)
-		return *slot;
-	memcpy(table->rows + table->n * table->row_bytes, row, table->row_bytes);
-	table->hashes[table->n++] = hash;
-	*slot = table->n;
+	if (!*slot) {
+		memcpy(table->rows + table->n * table->row_bytes, row, table->row_bytes);
+		table->hashes[table->n++] = hash;
+		*slot = table->n;
+	}
 	return *slot;
 }
 
@@ -93,12 +93,12 @@ uint32_t sc_id_table_add_text(struct sc_id_table *table, const char *text, size_
 
 	make_room(table, sizeof(row));
 	slot = find_slot(table, text, n, hash);
-	if (*slot)
-		return *slot;
-	row.at = sc_arena_strndup(&table->texts, text, n);
-	memcpy(table->rows + table->n * sizeof(row), &row, sizeof(row));
-	table->hashes[table->n++] = hash;
-	*slot = table->n;
+	if (!*slot) {
+		row.at = sc_arena_strndup(&table->texts, text, n);
+		memcpy(table->rows + table->n * sizeof(row), &row, sizeof(row));
+		table->hashes[table->n++] = hash;
+		*slot = table->n;
+	}
 	return *slot;
 }
 

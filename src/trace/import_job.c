@@ -208,20 +208,14 @@ static size_t stream_of(const char *type)
 									       : 0;
 }
 
-static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_job *job,
-			const char *type)
+static uint32_t add_lane(struct reader *r, const struct worker *worker,
+			 const struct sc_trace_job *job, size_t stream)
 {
-	const size_t stream = stream_of(type);
-	struct worker *worker = find_worker(r, job, rank);
-	uint32_t *lane = &worker->lanes[stream];
 	char name[96];
-	int n;
+	int n = snprintf(name, sizeof(name), "dp %d, stage %d: %s", (int)job->dp_rank,
+			 (int)job->stage, STREAMS[stream]);
 
-	if (*lane)
-		return *lane;
-	n = snprintf(name, sizeof(name), "dp %d, stage %d: %s", (int)job->dp_rank, (int)job->stage,
-		     STREAMS[stream]);
-	*lane = sc_trace_writer_lane(
+	return sc_trace_writer_lane(
 		r->writer, &(struct sc_trace_lane){
 				   .pid = worker->rank,
 				   .tid = (int32_t)stream,
@@ -229,6 +223,17 @@ static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_jo
 				   .stream = -1,
 				   .name = sc_trace_writer_string(r->writer, name, (size_t)n),
 			   });
+}
+
+static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_job *job,
+			const char *type)
+{
+	const size_t stream = stream_of(type);
+	struct worker *worker = find_worker(r, job, rank);
+	uint32_t *lane = &worker->lanes[stream];
+
+	if (!*lane)
+		*lane = add_lane(r, worker, job, stream);
 	return *lane;
 }
 

@@ -101,8 +101,11 @@ static void estimate(const struct window *w, struct line *out, double *spread_ns
 		slope = 0;
 		/* Once more above the first slope: within a block, the drift must not decide what
 		 * the median is. */
-		for (int pass = 0; pass < 2; pass++)
-			slope += median_slope(t, d, block_medians(w, slope, t, d));
+		for (int pass = 0; pass < 2; pass++) {
+			size_t n_blocks = block_medians(w, slope, t, d);
+
+			slope += median_slope(t, d, n_blocks);
+		}
 		middle_of(w, slope, spread_ns);
 		/* Of a line through evenly spread points. */
 		error = MAD_TO_SD * *spread_ns * sqrt(12.0 / (double)w->n) / span;

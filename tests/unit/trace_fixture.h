@@ -140,8 +140,10 @@ static inline unsigned char *bytes_read(const char *path, size_t *n)
 
 static inline void bytes_write(const char *path, const void *bytes, size_t n)
 {
-	FILE *file = fopen(path, "wb");
+	FILE *file;
 
+	remove(path); /* some file systems wait for the disk where a file is overwritten */
+	file = fopen(path, "wb");
 	ck_assert_ptr_nonnull(file);
 	ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
 	ck_assert_int_eq(fclose(file), 0);

@@ -76,8 +76,9 @@ static void put_text(struct range *range, const char *text, size_t n)
 static void put_wide(struct range *range, const wchar_t *text)
 {
 	char narrow[MAX_NAME];
+	size_t n = sc_wide_to_utf8(text, narrow, sizeof(narrow));
 
-	put_text(range, narrow, sc_wide_to_utf8(text, narrow, sizeof(narrow)));
+	put_text(range, narrow, n);
 }
 
 static void put_message(struct range *range, const struct sc_nvtx_attributes *attributes)
