@@ -12,12 +12,12 @@ _stepcast()
 	predict) words="" options=" --set --json --explain --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	shard) words="" options=" --plan --search --objective --device-constants --baseline --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	shard) words="" options=" --plan --search --objective --device-constants --baseline --task-tables --tasks --task --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	import) words="" options=" --rank --mate --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	export) words="" options=" --format --rank --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	export) words="" options=" --format --rank --clock --device --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --bucket-mib --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
@@ -29,6 +29,7 @@ _stepcast()
 	fit:--kind) words="gemm attention rowwise optimizer embedding host collective iteration"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
 	export:--format) words="chrome csv ops collectives host overlaps"; values=yes ;;
+	export:--clock) words="merged own"; values=yes ;;
 	replay:--gaps) words="auto measured typical none"; values=yes ;;
 	replay:--overlap) words="as-recorded none free"; values=yes ;;
 	replay:--missing) words="recorded symmetric"; values=yes ;;

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "predict/build_trace.h"
 #include "predict/trace_tables.h"
 #include "trace/export.h"
 #include "trace/trace_file.h"
@@ -12,10 +13,14 @@ static const char *const FORMATS[] = {"chrome", "csv",      "ops", "collectives"
 				      "host",   "overlaps", NULL};
 enum { FIRST_TABLE = SC_EXPORT_CSV + 1 };
 
+enum export_clock { CLOCK_MERGED, CLOCK_OWN };
+static const char *const CLOCKS[] = {"merged", "own", NULL};
+
 struct export_args {
 	struct sc_common common;
-	int format;
+	int format, clock;
 	int64_t rank; /* -1: all */
+	const char *device;
 };
 
 #define AT(member) offsetof(struct export_args, member)
@@ -34,13 +39,26 @@ static const struct sc_option OPTIONS[] = {
 	 .min = 0,
 	 .max = INT32_MAX,
 	 .help = "only this rank (default: all in one file)"},
+	{.name = "clock",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "merged|own",
+	 .offset = AT(clock),
+	 .choices = CLOCKS,
+	 .help = "chrome and csv of several ranks: times on one clock, that of the first (default), or "
+		 "each as its host's clock had it"},
+	{.name = "device",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(device),
+	 .help = "tables: the GPU in the column device, as fit is to find it: a100-sxm-80gb (default: "
+		 "what the trace calls it)"},
 	{0},
 };
 
 struct result {
 	int format;
-	const char *const *files;
-	size_t n;
+	const char *device;
+	struct sc_export_run run;
 };
 
 static int put_result(const void *ctx, FILE *out, struct sc_err *err)
@@ -49,8 +67,9 @@ static int put_result(const void *ctx, FILE *out, struct sc_err *err)
 
 	if (result->format >= FIRST_TABLE)
 		return sc_trace_table_write((enum sc_trace_table)(result->format - FIRST_TABLE),
-					    result->files, result->n, NULL, out, err);
-	return sc_export((enum sc_export_format)result->format, result->files, result->n, out, err);
+					    result->run.files, result->run.n_files, result->device,
+					    out, err);
+	return sc_export_run((enum sc_export_format)result->format, &result->run, out, err);
 }
 
 /* Keeps the files of the rank that is asked for. */
@@ -76,9 +95,26 @@ static int choose_rank(int64_t rank, const char *const *files, size_t n, const c
 	return 0;
 }
 
+static int write_result(const struct export_args *args, struct result *result, struct sc_err *err)
+{
+	struct sc_trace_run clocks;
+	int rc;
+
+	if (args->format >= FIRST_TABLE || args->clock == CLOCK_OWN || result->run.n_files < 2)
+		return sc_cli_write(args->common.output, put_result, result, err);
+	rc = sc_trace_run_clocks(result->run.files, result->run.n_files, &clocks, err);
+	if (rc)
+		return rc;
+	result->run.merge = &clocks.merge;
+	result->run.base_utc_ns = clocks.base_ns;
+	rc = sc_cli_write(args->common.output, put_result, result, err);
+	sc_trace_run_release(&clocks);
+	return rc;
+}
+
 static int export_traces(const struct export_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	struct result result = {.format = args->format};
+	struct result result = {.format = args->format, .device = args->device};
 	const char *const *files;
 	const char **chosen;
 	size_t n;
@@ -87,9 +123,9 @@ static int export_traces(const struct export_args *args, struct sc_arena *arena,
 	if (rc)
 		return rc;
 	chosen = sc_arena_calloc(arena, n, sizeof(*chosen));
-	rc = choose_rank(args->rank, files, n, chosen, &result.n, err);
-	result.files = chosen;
-	return rc ? rc : sc_cli_write(args->common.output, put_result, &result, err);
+	rc = choose_rank(args->rank, files, n, chosen, &result.run.n_files, err);
+	result.run.files = chosen;
+	return rc ? rc : write_result(args, &result, err);
 }
 
 static int run_export(const struct sc_command *command, int argc, char **argv)
@@ -111,14 +147,16 @@ static int run_export(const struct sc_command *command, int argc, char **argv)
 const struct sc_command sc_command_export = {
 	.name = "export",
 	.summary = "write traces as Chrome/Perfetto JSON or CSV, or tables of measured times",
-	.synopsis = "(DIR|FILE) [--format FORMAT] [--rank R] [--output FILE]",
+	.synopsis = "(DIR|FILE) [--format FORMAT] [--rank R] [--clock merged|own] [--output FILE]",
 	.details =
 		"chrome has the names, categories and arguments of PyTorch's profiler; with one rank it "
-		"is read by HTA as it is. With several ranks each gets processes of its own, on the clock of "
-		"its host. csv has one event a row, with times in UTC nanoseconds.\n\n"
-		"ops has matrix products with their shapes, and collectives their sizes and times without "
-		"waiting, in the columns that fit reads; host the time around launches (T1 to T5 of Lin et "
-		"al. 2024), overlaps kernels that run beside collectives, with their times alone.\n\n"
+		"is read by HTA as it is. With several ranks each gets processes of its own; \"clock\" in "
+		"the file says what set its clock and how far off it may be. csv has one event a row, with "
+		"times in UTC nanoseconds.\n\n"
+		"ops has matrix products with their shapes (single precision on tensor cores is tf32; a product "
+		"in backward is one of two gradients, and a row of its own), and collectives their sizes and "
+		"times without waiting, in the columns that fit reads; host the time around launches (T1 to T5 "
+		"of Lin et al. 2024), overlaps kernels that run beside collectives, with their times alone.\n\n"
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,

@@ -12,7 +12,7 @@ struct shard_args {
 	struct sc_shard_ask ask;
 	int objective, json, pareto, device_constants;
 };
-enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, DEFAULT_SAMPLES = 1000, MAX_SAMPLES = 1000000 };
+enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, MAX_SAMPLES = 1000000 };
 
 #define AT(member) offsetof(struct shard_args, member)
 static const struct sc_option OPTIONS[] = {
@@ -45,6 +45,24 @@ static const struct sc_option OPTIONS[] = {
 	 .arg = "NAME",
 	 .offset = AT(baselines),
 	 .help = "rank this planner's plan too, or all of them; may be given again"},
+	{.name = "task-tables",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(ask.task_tables),
+	 .help = "the table_configs.json of DreamShard or NeuroShard: with --tasks, its tables are "
+		 "placed in place of the CONFIG's"},
+	{.name = "tasks",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FILE",
+	 .offset = AT(ask.tasks),
+	 .help = "their tasks: on each line numbers of tables, and perhaps their dims"},
+	{.name = "task",
+	 .kind = SC_ARG_INT,
+	 .arg = "LINE",
+	 .offset = AT(ask.task),
+	 .min = 1,
+	 .max = MAX_TABLES,
+	 .help = "which of them (default 1)"},
 	{.name = "constraint",
 	 .kind = SC_ARG_LIST,
 	 .arg = "TEXT",
@@ -90,7 +108,8 @@ static const struct sc_option OPTIONS[] = {
 	 .offset = AT(ask.samples),
 	 .min = 0,
 	 .max = MAX_SAMPLES,
-	 .help = "draws of model error and drift for best %, regret and ties (default 1000; 0: none)"},
+	 .help = "draws of model error and drift for best %, regret and ties (default 1000, 200 "
+		 "for a plan alone; 0: none)"},
 	{.name = "kernel-error",
 	 .kind = SC_ARG_NUMBER,
 	 .arg = "PCT",
@@ -163,6 +182,8 @@ static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_
 	int rc = sc_cli_config(path, &args->sets, arena, &config, err);
 
 	if (rc == 0)
+		rc = sc_shard_ask_tables(&args->ask, arena, &config, err);
+	if (rc == 0)
 		rc = sc_config_resolve(&config, catalog, path, request, err);
 	if (rc)
 		return rc;
@@ -193,7 +214,8 @@ static int run_shard(const struct sc_command *command, int argc, char **argv)
 				.collective_pct = -1,
 				.drift_pct = -1,
 				.seed = 1,
-				.samples = DEFAULT_SAMPLES,
+				.task = 1,
+				.samples = -1,
 			},
 	};
 	struct sc_err err = {.code = SC_OK};
@@ -227,11 +249,13 @@ const struct sc_command sc_command_shard = {
 		"TorchRec's planner prints, as HugeCTR's shard matrix, or as a NeuroShard result. -o "
 		"writes the best plan; the report goes to stdout.\n\n"
 		"Baselines: naive, chunk, random, size_greedy, dim_greedy, lookup_greedy, "
-		"size_lookup_greedy, norm_lookup_greedy, lpt, torchrec and hugectr (their own planners), "
-		"or all.\n\n"
+		"size_lookup_greedy, norm_lookup_greedy, lpt; the planners of TorchRec (torchrec), HugeCTR "
+		"(hugectr), distributed-embeddings (memory_balanced) and NVIDIA's DLRM (lookups); or "
+		"all.\n\n"
 		"  stepcast shard dlrm.yaml -o plan.json\n"
 		"  stepcast shard dlrm.yaml --plan a.json --plan b.json --objective torchrec\n"
 		"  stepcast shard dlrm.yaml --current plan.json --max-moved-gib 20 --diff plan.json\n"
+		"  stepcast shard dlrm.yaml --tasks tasks.txt --task-tables table_configs.json --task 7\n"
 		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",
 	.words = "file",
 	.options = OPTIONS,

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cli/shard_args.h"
+#include "core/reuse.h"
 #include "predict/shard_study.h"
 #include "report/shard_report.h"
 
@@ -12,6 +13,7 @@
  * drift from those given. Assumed, not measured. */
 #define SHARD_ERROR_FRAC 0.05
 #define DRIFT_FRAC 0.1
+enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200 };
 
 struct sc_shard_run {
 	const struct sc_shard_ask *ask;
@@ -70,7 +72,7 @@ static void set_opts(struct sc_shard_run *s)
 		ask->max_moved_gib < 0 ? -1 : ask->max_moved_gib * SC_BYTES_PER_GIB;
 	opts->solve.max_moved_tables = ask->max_moved_tables;
 	opts->confidence = (struct sc_confidence_opts){
-		.samples = ask->samples,
+		.samples = ask->samples < 0 ? DEFAULT_SAMPLES : ask->samples,
 		.seed = (uint64_t)ask->seed,
 		.kernel_frac = given(ask->kernel_pct, request->device.embedding.spread_frac),
 		.collective_frac = given(ask->collective_pct, request->fabric_profile.spread_frac),
@@ -78,6 +80,7 @@ static void set_opts(struct sc_shard_run *s)
 		.drift_frac = given(ask->drift_pct, DRIFT_FRAC),
 		.rest_frac = request->device.gemm.spread_frac,
 	};
+	opts->samples_alone = ask->samples < 0 ? SAMPLES_ALONE : ask->samples;
 }
 
 static int read_constraints(struct sc_shard_run *s, struct sc_err *err)
@@ -183,6 +186,31 @@ static int make_report(struct sc_shard_run *s, struct sc_err *err)
 	s->report.diff = &s->diff;
 	s->report.diff_from = ask->diff;
 	s->report.diff_cost = diff_cost(s);
+	return 0;
+}
+
+int sc_shard_ask_tables(const struct sc_shard_ask *ask, struct sc_arena *arena,
+			struct sc_config *config, struct sc_err *err)
+{
+	const struct sc_shard_task task = {ask->task_tables, ask->tasks, (size_t)ask->task};
+	struct sc_table_list list = {.n = 0};
+	struct sc_reuse usual = {0};
+	int rc;
+
+	if (!ask->tasks && !ask->task_tables)
+		return 0;
+	if (!ask->tasks || !ask->task_tables)
+		return sc_err_set(err, SC_EUSAGE, "--tasks and --task-tables need each other");
+	rc = sc_shard_task_load(&task, arena, &list, err);
+	if (rc == 0)
+		rc = sc_reuse_resolve(&usual, NULL, arena, err);
+	for (size_t i = 0; i < list.n && rc == 0; i++)
+		rc = sc_reuse_resolve(&list.at[i].reuse, &usual, arena, err);
+	if (rc)
+		return rc;
+	config->model.family = SC_DLRM;
+	config->model.tables_csv = NULL;
+	config->model.tables = (struct sc_structs){.at = list.at, .n = list.n};
 	return 0;
 }
 

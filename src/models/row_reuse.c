@@ -237,6 +237,7 @@ double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups
 {
 	struct classes classes;
 
+	classes.n = 0;
 	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
 		zipf_classes(reuse->zipf, rows, &classes);
 	return unique_of(reuse, &classes, rows, lookups);
@@ -249,6 +250,7 @@ double sc_reuse_lookups_of(const struct sc_reuse *reuse, double rows, double uni
 	struct classes classes;
 	double lo = unique, hi = most;
 
+	classes.n = 0;
 	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
 		zipf_classes(reuse->zipf, rows, &classes);
 	for (int i = 0; i < N_SEARCH && hi > lo * 1.001; i++) {
@@ -333,5 +335,10 @@ double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows)
 
 double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices)
 {
-	return n_slices > 1 ? 1 + sc_reuse_hot_frac(reuse, rows) * (n_slices - 1) : 1;
+	double hot = sc_reuse_hot_frac(reuse, rows), others;
+
+	if (!(n_slices > 1) || !(rows > 1))
+		return n_slices > 1 ? n_slices : 1;
+	others = fmax(0, rows / n_slices - 1) / (rows - 1);
+	return fmax(1, n_slices * (hot + (1 - hot) * others));
 }

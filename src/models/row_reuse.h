@@ -16,7 +16,8 @@ double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached
 double sc_reuse_hit_pinned(const struct sc_reuse *reuse, double rows, double cached_rows);
 /* The share of lookups that the most popular row gets. */
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
-/* Lookups of the busiest of n equal row slices over the mean: one of them has the hottest row. */
+/* Lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of the others,
+ * taken as alike, as many as the rest. 1 for uniform reuse; n for a table of one row. */
 double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices);
 
 #endif

@@ -106,6 +106,9 @@ struct sc_trace_run {
 /* `range`: name of the range that is an iteration; NULL: ProfilerStep, else by period. */
 int sc_trace_run_load(const char *const *files, size_t n_files, const char *range,
 		      struct sc_trace_run *out, struct sc_err *err);
+/* Only `merge` and base_ns, which its times are from: ranks as files. */
+int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
+			struct sc_err *err);
 void sc_trace_run_release(struct sc_trace_run *run);
 static inline const char *sc_trace_run_name(const struct sc_trace_run *run, uint32_t name)
 {

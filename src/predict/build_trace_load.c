@@ -93,10 +93,18 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	sc_trace_number_iterations(&load);
 	sc_correlations_destroy(table);
 	shift(load.rank, load.trace.base_utc_ns - run->base_ns);
-	if (load.rank->acts.n == 0)
-		rc = sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
-			       "the trace has no activity of a GPU; there is nothing to replay");
 	end_load(&load);
+	return 0;
+}
+
+static int load_active_rank(struct sc_trace_run *run, const char *path, const char *range,
+			    struct sc_err *err)
+{
+	const int rc = load_rank(run, path, range, err);
+
+	if (rc == 0 && run->ranks.at[run->ranks.n - 1].acts.n == 0)
+		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
+				 "the trace has no activity of a GPU; there is nothing to replay");
 	return rc;
 }
 
@@ -245,6 +253,37 @@ static void common_iterations(struct sc_trace_run *run)
 	free(steps);
 }
 
+static void release_rank(struct sc_trace_rank *rank)
+{
+	SC_VEC_RELEASE(&rank->acts);
+	SC_VEC_RELEASE(&rank->calls);
+	SC_VEC_RELEASE(&rank->waits);
+	SC_VEC_RELEASE(&rank->collectives);
+	SC_VEC_RELEASE(&rank->iterations);
+	SC_VEC_RELEASE(&rank->streams);
+}
+
+int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
+			struct sc_err *err)
+{
+	int rc = 0;
+
+	*out = (struct sc_trace_run){.world = -1};
+	sc_arena_init(&out->arena, ARENA_BYTES);
+	for (size_t i = 0; rc == 0 && i < n_files; i++) {
+		rc = load_rank(out, files[i], NULL, err);
+		if (rc == 0)
+			release_rank(&out->ranks.at[i]);
+	}
+	if (rc) {
+		sc_trace_run_release(out);
+		return rc;
+	}
+	sc_merge_match(&out->merge);
+	sc_merge_clocks(&out->merge);
+	return 0;
+}
+
 int sc_trace_run_load(const char *const *files, size_t n_files, const char *range,
 		      struct sc_trace_run *out, struct sc_err *err)
 {
@@ -253,7 +292,7 @@ int sc_trace_run_load(const char *const *files, size_t n_files, const char *rang
 	*out = (struct sc_trace_run){.world = -1};
 	sc_arena_init(&out->arena, ARENA_BYTES);
 	for (size_t i = 0; rc == 0 && i < n_files; i++)
-		rc = load_rank(out, files[i], range, err);
+		rc = load_active_rank(out, files[i], range, err);
 	if (rc == 0) {
 		sc_merge_match(&out->merge);
 		sc_merge_clocks(&out->merge);
@@ -276,16 +315,8 @@ int sc_trace_run_load(const char *const *files, size_t n_files, const char *rang
 
 void sc_trace_run_release(struct sc_trace_run *run)
 {
-	for (size_t r = 0; r < run->ranks.n; r++) {
-		struct sc_trace_rank *rank = &run->ranks.at[r];
-
-		SC_VEC_RELEASE(&rank->acts);
-		SC_VEC_RELEASE(&rank->calls);
-		SC_VEC_RELEASE(&rank->waits);
-		SC_VEC_RELEASE(&rank->collectives);
-		SC_VEC_RELEASE(&rank->iterations);
-		SC_VEC_RELEASE(&rank->streams);
-	}
+	for (size_t r = 0; r < run->ranks.n; r++)
+		release_rank(&run->ranks.at[r]);
 	SC_VEC_RELEASE(&run->ranks);
 	SC_VEC_RELEASE(&run->family);
 	SC_VEC_RELEASE(&run->transfer_us);

@@ -66,9 +66,19 @@ static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls
 	};
 }
 
+static bool same(double a, double b)
+{
+	return !(a < b) && !(a > b);
+}
+
 static bool same_shape(const struct sc_embedding_shape *a, const struct sc_embedding_shape *b)
 {
-	return memcmp(a, b, sizeof(*a)) == 0;
+	return same(a->tables, b->tables) && same(a->lookups, b->lookups) &&
+	       same(a->unique_rows, b->unique_rows) && same(a->outputs, b->outputs) &&
+	       same(a->hbm_bytes, b->hbm_bytes) && same(a->l2_bytes, b->l2_bytes) &&
+	       same(a->stream_bytes, b->stream_bytes) && same(a->host_bytes, b->host_bytes) &&
+	       same(a->ssd_bytes, b->ssd_bytes) && same(a->sort_keys, b->sort_keys) &&
+	       same(a->longest_run, b->longest_run);
 }
 
 /* Costs depend on these alone. */
@@ -76,10 +86,8 @@ static bool same_class(const struct sc_dlrm_class *a, const struct sc_dlrm_class
 {
 	const struct sc_dlrm_work *x = &a->work, *y = &b->work;
 
-	return a->kind == b->kind && a->bottom == b->bottom &&
-	       memcmp(&a->slowdown, &b->slowdown, sizeof(a->slowdown)) == 0 &&
-	       memcmp(&x->n_tables, &y->n_tables, sizeof(x->n_tables)) == 0 &&
-	       memcmp(&x->index_bytes, &y->index_bytes, sizeof(x->index_bytes)) == 0 &&
+	return a->kind == b->kind && a->bottom == b->bottom && same(a->slowdown, b->slowdown) &&
+	       same(x->n_tables, y->n_tables) && same(x->index_bytes, y->index_bytes) &&
 	       same_shape(&x->lookup, &y->lookup) && same_shape(&x->update, &y->update) &&
 	       same_shape(&x->prefetch, &y->prefetch) && same_shape(&x->replica, &y->replica);
 }

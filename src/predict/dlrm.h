@@ -61,6 +61,7 @@ struct sc_dlrm {
 	struct sc_table_list tables;
 	struct sc_shard_plan plan;
 	bool owns_plan;
+	bool plan_cut_short;           /* the planner had more to try */
 	struct sc_dlrm_class *classes; /* by representative */
 	size_t n_classes;
 	struct sc_dlrm_exchange exchange;
@@ -88,6 +89,9 @@ double sc_dlrm_bottom_width(const struct sc_request *request); /* of its output 
 int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err);
 /* Planner of a request that names none: the software's. */
 enum sc_planner sc_dlrm_planner(const struct sc_request *request);
+/* What that planner makes for the request, whatever its config says of plans. */
+int sc_dlrm_plan_by(const struct sc_request *request, enum sc_planner planner,
+		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err);
 
 /* dlrm_tables.c: the tables of a request with types resolved; each rank's work under the plan. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,

@@ -61,8 +61,10 @@ static int plan_hugectr(struct sc_dlrm *dlrm, struct sc_err *err)
 static int take_solution(struct sc_dlrm *dlrm, struct sc_shard_problem *problem, int rc,
 			 struct sc_shard_solution *solution)
 {
-	if (rc == 0)
+	if (rc == 0) {
 		dlrm->plan = solution->plan;
+		dlrm->plan_cut_short = solution->cut_short;
+	}
 	sc_shard_problem_release(problem);
 	return rc;
 }
@@ -254,10 +256,8 @@ static int check_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 	return rc;
 }
 
-static int run_planner(struct sc_dlrm *dlrm, struct sc_err *err)
+static int run_planner(struct sc_dlrm *dlrm, enum sc_planner planner, struct sc_err *err)
 {
-	enum sc_planner planner = sc_dlrm_planner(dlrm->request);
-
 	switch (planner) {
 	case SC_PLANNER_HUGECTR:
 		return plan_hugectr(dlrm, err);
@@ -273,6 +273,22 @@ static int run_planner(struct sc_dlrm *dlrm, struct sc_err *err)
 	return sc_step_plan(dlrm->request, dlrm->arena, &dlrm->plan, err);
 }
 
+int sc_dlrm_plan_by(const struct sc_request *request, enum sc_planner planner,
+		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err)
+{
+	struct sc_dlrm dlrm = {.request = request, .arena = arena};
+	int rc;
+
+	sc_dlrm_tables(request, arena, &dlrm.tables);
+	dlrm.batch = (double)request->config.training.micro_batch;
+	rc = run_planner(&dlrm, planner, err);
+	if (rc)
+		sc_shard_plan_release(&dlrm.plan);
+	else
+		*out = dlrm.plan;
+	return rc;
+}
+
 int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	const char *ref = dlrm->request->config.sharding.plan;
@@ -283,7 +299,8 @@ int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 		dlrm->plan = *dlrm->opts->plan;
 		rc = 0;
 	} else {
-		rc = ref ? load_plan(dlrm, ref, err) : run_planner(dlrm, err);
+		rc = ref ? load_plan(dlrm, ref, err)
+			 : run_planner(dlrm, sc_dlrm_planner(dlrm->request), err);
 	}
 	if (rc)
 		return rc;

@@ -72,9 +72,10 @@ void sc_dlrm_shard_use(const struct sc_request *req, const struct sc_table *tabl
 		.optimizer = row_optimizer(req),
 	};
 	if (placement->type == SC_DATA_PARALLEL)
-		out->samples =
-			(double)((req->config.training.global_batch + req->config.parallel.dp - 1) /
-				 req->config.parallel.dp);
+		out->samples = ceil((double)req->config.training.global_batch /
+				    (double)req->config.parallel.dp);
+	else if (shard->rows == 0) /* more slices than rows: this one has none */
+		out->samples = 0;
 	/* the most popular row is on the first of the slices, by convention */
 	else if (shard->rows < table->rows && shard->row_offset == 0)
 		out->skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);

@@ -95,6 +95,7 @@ struct sc_shard_solution {
 	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */
 	bool proven;                  /* cost is within stop_gap of the bound */
 	uint32_t bottleneck;          /* rank */
+	bool cut_short;               /* TorchRec's planner had more proposals than we try */
 	double *rank_cost, *rank_hbm; /* world of them, in the arena */
 	struct sc_shard_plan plan;
 	double seconds; /* that it took, for reports */
@@ -107,7 +108,7 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 /* The lower bound alone. */
 double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
 
-/* Baselines: how planners and papers place whole tables (sharding.md §1.2; names in shard_baselines.c).
+/* Baselines: how planners and papers place whole tables (Lin et al. 2024; names in shard_baselines.c).
  * `name` is looked up; the plan is scored with sc_shard_rate. */
 extern const char *const sc_baseline_names[]; /* NULL ends */
 int sc_shard_baseline(const struct sc_shard_problem *problem, const char *name, uint64_t seed,
@@ -119,7 +120,7 @@ int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_
 		  bool over_ok, struct sc_arena *arena, struct sc_shard_solution *out,
 		  struct sc_err *err);
 
-/* --- TorchRec's objective (sharding.md §1.1). Defaults are its constants. --- */
+/* --- TorchRec's objective (meta-pytorch/torchrec, distributed/planner). Defaults are its constants. --- */
 struct sc_torchrec_topology {
 	uint32_t world, ranks_per_host;
 	double batch_per_rank;
@@ -156,12 +157,13 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 			const struct sc_table_list *tables, struct sc_arena *arena,
 			sc_torchrec_perfs *perf, struct sc_shard_problem *out, struct sc_err *err);
 /* TorchRec's own search: grid search (up to 10,000 proposals), greedy and uniform proposers over its
- * greedy partitioner. Constraints on type and tier hold; one on ranks is SC_EUNSUPPORTED. SC_ECONFLICT
- * if no proposal fits. */
+ * greedy partitioner. Its time grows as the square of the tables: after 2e8 placements of a table (2,000 tables
+ * whole) what was best stands, and `cut_short` says so. Constraints on type and tier hold; one on ranks is
+ * SC_EUNSUPPORTED. SC_ECONFLICT if no proposal fits. */
 int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
 		     struct sc_shard_solution *out, struct sc_err *err);
 
-/* --- HugeCTR's planner (sharding.md §1.6): tables under a size are data parallel, the hottest split. --- */
+/* --- HugeCTR's planner (NVIDIA-Merlin/HugeCTR, samples/dlrm): tables under a size are data parallel, the hottest split. --- */
 struct sc_hugectr_opts {
 	bool hierarchical;      /* hier_auto: per node */
 	double bw_ratio;        /* memory over communication bandwidth */

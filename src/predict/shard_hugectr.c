@@ -193,8 +193,8 @@ static int start_uniform(struct planner *p, struct sc_err *err)
 	}
 	if (sum_parts(p, &p->best, 0, p->gb) > p->bucket_gb)
 		return sc_err_set(err, SC_ECONFLICT,
-				  "the tables take %.1f GB of each %.1f GB even if all are split "
-				  "over all; give more GPUs or memory",
+				  "split over all, the tables take %.1f GB of each, which has "
+				  "%.1f GB; give more GPUs or memory",
 				  sum_parts(p, &p->best, 0, p->gb), p->bucket_gb);
 	return 0;
 }

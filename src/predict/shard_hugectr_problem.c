@@ -1,4 +1,4 @@
-/* HugeCTR's costs (sharding.md 1.6; samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
+/* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
  * for the solver, beside its own search in shard_hugectr.c. Flat: nodes do not matter to its costs. */
 #include <math.h>
 #include <string.h>

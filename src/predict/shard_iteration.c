@@ -252,14 +252,15 @@ static void add_option(const struct costing *x, struct sc_shard_problem *problem
 	struct sc_table_placement p = {
 		.type = option->type, .tier = option->tier, .cache_frac = option->cache_frac};
 	struct sc_option own = *option;
+	bool is_loose = option->type == SC_ROW_WISE && option->n_shards < x->world;
 	int64_t n = option->n_shards, rows = (t->rows + n - 1) / n;
 	bool by_rows = option->type == SC_ROW_WISE || option->type == SC_TABLE_ROW_WISE;
 	bool by_columns = option->type == SC_COLUMN_WISE;
-	bool in_runs = n > SC_MAX_RUNS && !by_columns;
+	bool in_runs = n > SC_MAX_RUNS && !by_columns && !is_loose;
 	struct sc_option_shard s = {0};
 
 	own.first_shard = (uint32_t)problem->shards.n;
-	own.spread = spread[option->type];
+	own.spread = is_loose ? SC_SPREAD_FREE : spread[option->type];
 	for (int64_t i = 0, next; i < n; i = next) {
 		struct sc_shard shard = {.table = option->table, .rows = t->rows, .cols = t->dim};
 
@@ -271,8 +272,9 @@ static void add_option(const struct costing *x, struct sc_shard_problem *problem
 			shard.cols = t->dim / n;
 			shard.col_offset = i * shard.cols;
 		}
-		if (i < 2 || !by_columns)
+		if (i < 2 || !(by_columns || is_loose) || shard.rows < rows)
 			cost_shard(x, &p, &shard, &s);
+		s.row_offset = shard.row_offset;
 		s.col_offset = shard.col_offset;
 		SC_VEC_PUSH(&problem->shards, s);
 		next = in_runs ? run_end(&own, t->rows, i) : i + 1;
@@ -298,8 +300,13 @@ static void add_tier_options(const struct costing *x, struct sc_shard_problem *p
 		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
 			add_option(x, problem, &o);
 	}
+	o.type = SC_ROW_WISE;
+	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
+		o.n_shards = n;
+		if (t->rows >= (int64_t)n * n)
+			add_option(x, problem, &o);
+	}
 	if (x->world > 1 && t->rows >= x->world) {
-		o.type = SC_ROW_WISE;
 		o.n_shards = x->world;
 		add_option(x, problem, &o);
 	}

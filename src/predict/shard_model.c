@@ -14,23 +14,33 @@ static bool names(const struct sc_shard_constraint *c, const struct sc_option *o
 	return (c->type < 0 || c->type == (int)o->type) && (c->tier < 0 || c->tier == (int)o->tier);
 }
 
-/* Constraints that speak of whole options; those of single ranks are seen to at placing. */
-static bool option_allowed(const struct sc_shard_problem *p, const struct sc_option *o)
+/* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
+bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shard_constraint *c,
+			  const struct sc_option *o)
 {
 	bool everywhere = o->spread == SC_SPREAD_UNIFORM && p->world > 1;
-	bool many = everywhere || (o->spread == SC_SPREAD_HOST && p->ranks_per_host > 1);
+	bool several = sc_option_n_shards(p, o) > 1;
+	bool is_pair = c->kind == SC_TOGETHER || c->kind == SC_APART;
 
+	if (c->table != o->table && !(is_pair && c->other == o->table))
+		return true;
+	switch (c->kind) {
+	case SC_PIN: /* to a rank: whole */
+		return names(c, o) && !(c->rank >= 0 && several);
+	case SC_FORBID:
+		return !(names(c, o) && (c->rank < 0 || everywhere));
+	case SC_APART:
+		return !everywhere;
+	case SC_TOGETHER:
+		break;
+	}
+	return true;
+}
+
+static bool option_allowed(const struct sc_shard_problem *p, const struct sc_option *o)
+{
 	for (size_t i = 0; i < p->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &p->constraints[i];
-		bool is_pair = c->kind == SC_TOGETHER || c->kind == SC_APART;
-
-		if (c->table != o->table && !(is_pair && c->other == o->table))
-			continue;
-		if (c->kind == SC_PIN && (!names(c, o) || (c->rank >= 0 && many)))
-			return false;
-		if (c->kind == SC_FORBID && names(c, o) && (c->rank < 0 || everywhere))
-			return false;
-		if (c->kind == SC_APART && everywhere)
+		if (!sc_shard_rule_allows(p, &p->constraints[i], o))
 			return false;
 	}
 	return true;
@@ -286,22 +296,6 @@ static void join_tables(struct sc_shard_model *m)
 	}
 }
 
-/* Tables of one unit cannot be apart. */
-static int check_apart(const struct sc_shard_model *m, struct sc_err *err)
-{
-	const struct sc_shard_problem *p = m->problem;
-
-	for (size_t i = 0; i < p->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &p->constraints[i];
-
-		if (c->kind == SC_APART && m->unit_of[c->table] == m->unit_of[c->other])
-			return sc_err_set(err, SC_ECONFLICT,
-					  "tables %s and %s are to be together and apart",
-					  p->tables[c->table].name, p->tables[c->other].name);
-	}
-	return 0;
-}
-
 static void list_tables(struct sc_shard_model *m)
 {
 	uint32_t at = 0;
@@ -397,9 +391,7 @@ static int add_choices(struct sc_shard_model *m, struct sc_err *err)
 
 		unit_choices(m, unit, lists);
 		if (unit->n_choices == 0)
-			rc = sc_err_set(err, SC_ECONFLICT,
-					"no option of table %s is left by the constraints",
-					m->problem->tables[m->tables.at[unit->first_table]].name);
+			rc = sc_shard_no_choice(m, (uint32_t)u, err);
 	}
 	for (uint32_t i = 0; i < most; i++)
 		SC_VEC_RELEASE(&lists[i]);
@@ -423,7 +415,7 @@ int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem 
 	join_tables(m);
 	list_tables(m);
 	mark_ruled(m);
-	rc = check_apart(m, err);
+	rc = sc_shard_rules_check(m, err);
 	if (rc == 0)
 		rc = add_choices(m, err);
 	if (rc == 0)

@@ -51,6 +51,12 @@ struct sc_shard_model {
 int sc_shard_model_init(struct sc_shard_model *model, const struct sc_shard_problem *problem,
 			struct sc_err *err);
 void sc_shard_model_release(struct sc_shard_model *model);
+bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
+			  const struct sc_shard_constraint *rule, const struct sc_option *option);
+/* SC_ECONFLICT, naming the constraints that cannot hold together. */
+int sc_shard_rules_check(const struct sc_shard_model *model, struct sc_err *err);
+/* Why a unit has no choice: always sets an error. */
+int sc_shard_no_choice(const struct sc_shard_model *model, uint32_t unit, struct sc_err *err);
 /* A choice for an option of one table, whether or not others beat it. */
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
 /* Adds finer column splits of the tables whose shards are large beside `load`. */

@@ -192,30 +192,44 @@ static void add_plan(const struct sc_shard_problem *problem, const char *name,
 	sc_shard_plan_release(plan);
 }
 
-static void add_planners(const struct sc_request *request, const struct sc_shard_problem *problem,
-			 struct sc_arena *arena, sc_step_candidates *out)
+static void add_torchrec(const struct sc_request *request, const struct sc_table_list *tables,
+			 const struct sc_shard_problem *problem, struct sc_arena *arena,
+			 sc_step_candidates *out)
 {
-	double cells = (double)problem->n_tables * (double)problem->world;
-	struct sc_err none = {.code = SC_OK};
 	struct sc_torchrec_topology topology;
 	struct sc_shard_solution solution = {.cost = 0};
-	struct sc_shard_plan plan = {.world = 0};
-	struct sc_hugectr_opts hugectr;
+	struct sc_err none = {.code = SC_OK};
 	struct sc_shard_problem own;
-	struct sc_table_list tables;
 
-	sc_dlrm_tables(request, arena, &tables);
-	sc_hugectr_opts_of(request, &hugectr);
-	if (sc_hugectr_plan(&hugectr, &tables, arena, &plan, NULL, &none) == 0)
-		add_plan(problem, "hugectr", &plan, arena, out);
 	sc_torchrec_topology_of(request, false, &topology);
-	none.code = SC_OK;
-	if (cells > TORCHREC_CELLS ||
-	    sc_torchrec_problem(&topology, &tables, arena, NULL, &own, &none))
+	if (sc_torchrec_problem(&topology, tables, arena, NULL, &own, &none))
 		return;
 	if (sc_torchrec_plan(&own, arena, &solution, &none) == 0)
 		add_plan(problem, "torchrec", &solution.plan, arena, out);
 	sc_shard_problem_release(&own);
+}
+
+static void add_planners(const struct sc_request *request, const struct sc_shard_problem *problem,
+			 struct sc_arena *arena, sc_step_candidates *out)
+{
+	static const struct sc_name greedy[] = {{"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
+						{"lookups", SC_PLANNER_LOOKUPS}};
+	double cells = (double)problem->n_tables * (double)problem->world;
+	struct sc_shard_plan plan = {.world = 0};
+	struct sc_hugectr_opts hugectr;
+	struct sc_table_list tables;
+
+	sc_dlrm_tables(request, arena, &tables);
+	sc_hugectr_opts_of(request, &hugectr);
+	if (sc_hugectr_plan(&hugectr, &tables, arena, &plan, NULL, NULL) == 0)
+		add_plan(problem, "hugectr", &plan, arena, out);
+	for (size_t i = 0; i < sizeof(greedy) / sizeof(greedy[0]); i++) {
+		if (sc_dlrm_plan_by(request, (enum sc_planner)greedy[i].value, arena, &plan,
+				    NULL) == 0)
+			add_plan(problem, greedy[i].name, &plan, arena, out);
+	}
+	if (cells <= TORCHREC_CELLS)
+		add_torchrec(request, &tables, problem, arena, out);
 }
 
 static void add_baselines(const struct sc_shard_problem *problem, uint64_t seed,

@@ -12,7 +12,7 @@ enum {
 	MAX_HOT_TABLES = 24, /* of a busy rank */
 	MAX_REPLICAS = 6,    /* tables that are asked back from replication */
 	N_RANDOM_TABLES = 4,
-	MAX_SLICES = 32,
+	MAX_SLICES = 64,
 };
 
 struct hunt {
@@ -33,6 +33,17 @@ static double load_of(const struct sc_step_state *s, uint32_t rank)
 	double per_byte = s->rates->by_node ? s->rates->host_scatter : s->rates->a2a;
 
 	return s->forward[rank] + s->backward[rank] + 2 * s->sent[rank] * per_byte;
+}
+
+/* Of the busiest rank, and of what leaves the host. */
+static double host_load(const struct sc_step_state *s, uint32_t host)
+{
+	uint32_t per_host = s->problem->ranks_per_host;
+	double most = 0;
+
+	for (uint32_t r = host * per_host; r < (host + 1) * per_host; r++)
+		most = fmax(most, load_of(s, r));
+	return most + 2 * s->node_columns[host] / (double)per_host * s->rates->a2a;
 }
 
 /* The n idlest ranks without this table, in the order of their numbers. */
@@ -117,6 +128,47 @@ static void some_rows(struct sc_step_state *s, const struct sc_step_move *m, str
 	slice_rows(s, m, ranks, 0, home);
 }
 
+/* The idlest hosts without this table: all ranks of n of them, in the order of their numbers. */
+static void pick_hosts(struct sc_step_state *s, uint32_t table, uint32_t n, int32_t *ranks)
+{
+	const struct sc_shard_problem *p = s->problem;
+	struct sc_home none = {.placement = s->homes[table].placement};
+	uint32_t per_host = p->ranks_per_host, n_hosts = p->world / per_host, at = 0;
+	bool *taken = sc_xrealloc(NULL, n_hosts, sizeof(*taken));
+
+	memset(taken, 0, n_hosts * sizeof(*taken));
+	sc_step_state_swap(s, table, &none);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t best = n_hosts;
+		double least = INFINITY;
+
+		for (uint32_t h = 0; h < n_hosts; h++) {
+			double load = host_load(s, h);
+
+			if (!taken[h] && load < least) {
+				best = h;
+				least = load;
+			}
+		}
+		taken[best] = true;
+	}
+	sc_step_state_swap(s, table, &none);
+	for (uint32_t h = 0; h < n_hosts; h++) {
+		for (uint32_t i = 0; taken[h] && i < per_host; i++)
+			ranks[at++] = (int32_t)(h * per_host + i);
+	}
+	free(taken);
+}
+
+static void whole_hosts(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
+{
+	int32_t ranks[MAX_SLICES];
+
+	sc_home_begin(home, &s->problem->tables[m->table], SC_ROW_WISE);
+	pick_hosts(s, m->table, m->n / s->problem->ranks_per_host, ranks);
+	slice_rows(s, m, ranks, 0, home);
+}
+
 static void replicate(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
 {
 	const struct sc_table *t = &s->problem->tables[m->table];
@@ -157,6 +209,9 @@ static void make_home(struct sc_step_state *s, const struct sc_step_move *m, str
 	case SC_MOVE_HOST:
 		sc_home_begin(home, t, SC_TABLE_ROW_WISE);
 		slice_rows(s, m, NULL, m->rank * (int32_t)s->problem->ranks_per_host, home);
+		return;
+	case SC_MOVE_HOSTS:
+		whole_hosts(s, m, home);
 		return;
 	case SC_MOVE_REPLICATE:
 		replicate(s, m, home);
@@ -284,6 +339,12 @@ static void offer_splits(struct hunt *h, uint32_t table)
 	for (uint32_t i = 0; i < n_hosts && n_hosts > 1 && t->rows >= p->ranks_per_host; i++)
 		offer(h, (struct sc_step_move){SC_MOVE_HOST, table, 0, 0, 0, (int32_t)i,
 					       p->ranks_per_host, 0});
+	for (uint32_t k = 2; h->s->rates->partial_sums && k < n_hosts; k *= 2) {
+		uint32_t n = k * p->ranks_per_host;
+
+		if (n <= MAX_SLICES && t->rows >= n)
+			offer(h, (struct sc_step_move){SC_MOVE_HOSTS, table, 0, 0, 0, 0, n, 0});
+	}
 }
 
 /* Every way to place the table anew, and to move its shards that lie on `rank` (-1: none). */

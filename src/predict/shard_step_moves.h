@@ -11,6 +11,7 @@ enum sc_move_kind {
 	SC_MOVE_COLUMNS,  /* n slices, to the n idlest ranks */
 	SC_MOVE_ROWS,     /* n slices, to the n idlest ranks; all: one a rank */
 	SC_MOVE_HOST,     /* n slices of rows, over the ranks of host `rank` */
+	SC_MOVE_HOSTS,    /* n slices of rows, over all ranks of as many of the idlest hosts */
 	SC_MOVE_REPLICATE /* to every rank */
 };
 struct sc_step_move {

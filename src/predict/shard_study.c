@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "predict/dlrm.h"
 #include "predict/shard_iteration.h"
 #include "predict/shard_step.h"
 
@@ -13,13 +14,12 @@
 /* Of the time of a search, what goes to whole steps. */
 #define STEPS_SHARE 0.6
 
-const char *const sc_study_planner_names[] = {"torchrec", "hugectr", NULL};
+const char *const sc_study_planner_names[] = {"torchrec", "hugectr", "memory_balanced", "lookups",
+					      NULL};
 
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		   struct sc_arena *arena)
 {
-	struct sc_shard_problem free_problem = objective->problem;
-
 	*study = (struct sc_study){.objective = objective};
 	if (objective->kind == SC_OBJECTIVE_ITERATION) {
 		study->predictor = sc_predictor_create();
@@ -27,10 +27,8 @@ void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 	}
 	sc_solve_opts_init(&study->opts.solve);
 	sc_confidence_opts_init(&study->opts.confidence);
+	study->opts.samples_alone = study->opts.confidence.samples;
 	sc_lint_limits_init(&study->opts.lint);
-	free_problem.constraints = NULL;
-	free_problem.n_constraints = 0;
-	study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
 	if (objective->kind == SC_OBJECTIVE_TORCHREC)
 		sc_lint_constants(&objective->topology, &objective->request->device,
 				  &study->opts.lint, &study->lints);
@@ -214,7 +212,7 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	bool is_free = !opts.current && !objective->problem.n_constraints;
 	size_t first = study->plans.n;
 	sc_step_candidates list = {0};
-	double bound;
+	const struct sc_shard_solution *found;
 	int rc;
 
 	if (study->predictor) {
@@ -232,12 +230,27 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	}
 	if (rc)
 		return rc;
-	bound = study->plans.at[first].solution.bound;
-	if (is_free)
-		study->bound = fmax(study->bound, bound);
-	else
-		study->plans.at[first].bound = fmax(study->plans.at[first].bound, bound);
+	found = &study->plans.at[first].solution;
+	if (is_free) {
+		study->bound = fmax(study->bound, found->bound);
+		study->lp_bound = fmax(study->lp_bound, found->lp_bound);
+		study->has_bound = true;
+	} else {
+		study->plans.at[first].bound = fmax(study->plans.at[first].bound, found->bound);
+	}
 	return 0;
+}
+
+/* Of all plans, whatever constraints a search has to keep to. */
+static void find_bound(struct sc_study *study)
+{
+	struct sc_shard_problem free_problem = study->objective->problem;
+
+	free_problem.constraints = NULL;
+	free_problem.n_constraints = 0;
+	if (!study->has_bound)
+		study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
+	study->has_bound = true;
 }
 
 /* The planners' own searches, under their own costs; the plan is then rated as any other. */
@@ -251,6 +264,12 @@ static int plan_of(const struct sc_objective *objective, const char *name,
 	if (strcmp(name, "hugectr") == 0)
 		return sc_hugectr_plan(&objective->hugectr, &objective->tables, objective->arena,
 				       out, NULL, err);
+	if (strcmp(name, "memory_balanced") == 0)
+		return sc_dlrm_plan_by(objective->request, SC_PLANNER_MEMORY_BALANCED,
+				       objective->arena, out, err);
+	if (strcmp(name, "lookups") == 0)
+		return sc_dlrm_plan_by(objective->request, SC_PLANNER_LOOKUPS, objective->arena,
+				       out, err);
 	rc = sc_torchrec_problem(&objective->topology, &objective->tables, objective->arena, NULL,
 				 &problem, err);
 	if (rc)
@@ -323,7 +342,8 @@ static bool is_better(const struct sc_study *study, const struct sc_ranked_plan 
 			return steps < 0;
 		if (x->has_cost != y->has_cost)
 			return x->has_cost;
-		return x->solution.cost < y->solution.cost;
+		if (x->solution.cost < y->solution.cost || x->solution.cost > y->solution.cost)
+			return x->solution.cost < y->solution.cost;
 	}
 	return x_cost < y_cost;
 }
@@ -365,6 +385,7 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 {
 	struct sc_confidence_plan *plans = sc_xrealloc(NULL, n, sizeof(*plans));
 	struct sc_confidence *out = sc_xrealloc(NULL, n, sizeof(*out));
+	struct sc_confidence_opts opts = study->opts.confidence;
 	int rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -376,8 +397,10 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 			plans[i].exposed_frac = n > 1 ? exposed_frac(study, from) : 1;
 		}
 	}
+	if (n == 1 && opts.samples > study->opts.samples_alone)
+		opts.samples = study->opts.samples_alone;
 	rc = sc_shard_confidence(&study->objective->problem, sc_objective_parts(study->objective),
-				 plans, n, &study->opts.confidence, out, err);
+				 plans, n, &opts, out, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		study->plans.at[i].confidence = out[i];
 	free(plans);
@@ -389,6 +412,7 @@ int sc_study_rank(struct sc_study *study, struct sc_err *err)
 {
 	size_t n = 0;
 
+	find_bound(study);
 	sort(study);
 	for (size_t i = 0; i < study->plans.n; i++) {
 		struct sc_ranked_plan *plan = &study->plans.at[i];

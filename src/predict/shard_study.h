@@ -28,6 +28,7 @@ typedef SC_VEC(struct sc_ranked_plan) sc_ranked_plans;
 struct sc_study_opts {
 	struct sc_solve_opts solve;
 	struct sc_confidence_opts confidence; /* samples 0: none */
+	int64_t samples_alone; /* at most so many where there is one plan: no choice hangs on them */
 	struct sc_lint_limits lint;
 };
 struct sc_study {
@@ -35,6 +36,7 @@ struct sc_study {
 	struct sc_predictor *predictor;   /* ITERATION; NULL: no steps are simulated */
 	struct sc_prediction *prediction; /* scratch */
 	struct sc_study_opts opts;
+	bool has_bound;
 	double bound, lp_bound; /* of every plan's cost under the problem, without constraints */
 	sc_ranked_plans
 		plans;  /* after sc_study_rank: best first, those that cannot be rated last */
@@ -48,9 +50,9 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 /* One for each candidate of the search: with ITERATION several kinds of plan are searched for by the proxy,
  * since what overlaps is only seen in a simulated step. */
 int sc_study_search(struct sc_study *study, struct sc_err *err);
-/* A baseline, or "torchrec" or "hugectr": those planners' own search. */
+/* A baseline, or one of sc_study_planner_names: that planner's own search. */
 int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err);
-extern const char *const sc_study_planner_names[]; /* "torchrec", "hugectr"; NULL ends */
+extern const char *const sc_study_planner_names[]; /* NULL ends */
 /* Orders, and judges confidence and oddities. SC_ECONFLICT where no plan could be rated. */
 int sc_study_rank(struct sc_study *study, struct sc_err *err);
 /* Steps within 0.1 % of each other are equals; of those the lower cost of the busiest rank is better. */

@@ -10,6 +10,7 @@
 
 enum { MAX_GRID_PROPOSALS = 10000 }; /* MAX_PROPOSALS */
 static const double STOP_GAP = 1e-6;
+static const double MAX_PLACEMENTS = 2e8; /* of a table: seconds */
 
 /* The options of a table that constraints leave, sorted by one of two scores. */
 struct ranked {
@@ -22,7 +23,7 @@ struct search {
 	struct ranked *by_depth, *by_sum; /* of each table */
 	uint32_t *at;                     /* index of each table's option in a list */
 	uint32_t *chosen, *best_chosen;   /* options of a proposal, of the best one */
-	double best;
+	double best, n_placements;
 	struct sc_arena *arena;
 };
 
@@ -127,10 +128,16 @@ static int init(struct search *search, const struct sc_shard_problem *problem,
 	return 0;
 }
 
+static bool is_cut_short(const struct search *search)
+{
+	return search->n_placements > MAX_PLACEMENTS;
+}
+
 static void try_chosen(struct search *search)
 {
 	double cost, limit = search->best < 0 ? HUGE_VAL : search->best;
 
+	search->n_placements += (double)search->problem->n_tables;
 	if (!sc_placer_place(&search->placer, search->chosen, limit, &cost))
 		return;
 	search->best = cost;
@@ -220,7 +227,7 @@ static void propose_greedy(struct search *search, const struct ranked *ranked,
 		}
 		if (heaviest < n)
 			search->chosen[heaviest] = ranked[heaviest].option[++search->at[heaviest]];
-	} while (heaviest < n);
+	} while (heaviest < n && !is_cut_short(search));
 }
 
 /* UniformProposer: all tables by one type, where all have it. */
@@ -337,6 +344,7 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 		add_placement(&solution.plan, &search, t);
 	solution.bound = sc_shard_bound(problem, &solution.lp_bound);
 	solution.proven = solution.cost <= solution.bound * (1 + STOP_GAP);
+	solution.cut_short = is_cut_short(&search);
 	solution.seconds = now_s() - begin_s;
 	*out = solution;
 	return 0;

@@ -296,7 +296,7 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	const struct sc_request *req = dlrm->request;
-	double us[SC_N_OP_KINDS] = {0}, level[SC_N_OP_KINDS] = {0}, total = 0, variance = 0;
+	double level[SC_N_OP_KINDS] = {0}, total = 0, variance = 0;
 	double kernels = out->breakdown_ms[SC_OWN_COMPUTE] + out->breakdown_ms[SC_OWN_MEMORY];
 	double comm = (out->breakdown_ms[SC_OWN_COMM] + out->breakdown_ms[SC_OWN_PEER]) *
 		      req->fabric_profile.spread_frac;
@@ -310,7 +310,6 @@ static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 				double w = (s->cost.latency_us + s->cost.work_us) *
 					   dlrm->classes[c].multiplicity;
 
-				us[s->model] += w;
 				level[s->model] += w * s->level_frac;
 				total += w;
 			}
@@ -319,10 +318,28 @@ static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	sigma = sqrt(variance + comm * comm + host * host + rest * rest) / out->iteration_ms;
 	out->low_ms = out->iteration_ms * exp(-SC_Z_CENTRAL_80 * sigma);
 	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
-	if (us[SC_OP_EMBEDDING] > 0 && !sc_device_is_fitted(&req->device, "embedding"))
+}
+
+/* What the prediction rests on that was not measured, or may be another on the user's machine. */
+static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	const struct sc_request *req = dlrm->request;
+	double input_ms = req->software.dlrm.host_sample_us * dlrm->batch / SC_US_PER_MS;
+
+	if (!sc_device_is_fitted(&req->device, "embedding"))
 		sc_warn(&out->warnings,
 			"embedding coefficients of %.40s: trend, not measured; the band is wider",
 			req->device.id);
+	if (input_ms > out->iteration_ms / 2)
+		sc_warn(&out->warnings,
+			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
+			"measured with the example script of %.40s; set it to your own",
+			input_ms, out->iteration_ms, req->software.id);
+	if (dlrm->plan_cut_short)
+		sc_warn(&out->warnings,
+			"TorchRec's planner would go on for long with %zu tables; the best of its "
+			"first proposals is taken",
+			dlrm->tables.n);
 }
 
 static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
@@ -350,5 +367,6 @@ void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out)
 	describe_classes(run, window_us, out);
 	find_memory(run->dlrm, out);
 	find_band(run->dlrm, out);
+	warn_of_doubts(run->dlrm, out);
 	find_rates(run->dlrm, out);
 }

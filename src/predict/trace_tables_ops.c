@@ -23,6 +23,7 @@ struct ops {
 	uint32_t *parent;  /* of a call or op: the op around it + 1 */
 	double *device_us; /* of an op: what its launches took on the device */
 	uint32_t *n_device;
+	bool *on_tensor_cores; /* of an op: any of its kernels */
 };
 
 static int64_t end_of(const struct sc_trace_event *e)
@@ -114,6 +115,27 @@ static const char *dtype_of(const char *shapes, int which)
 	return NULL;
 }
 
+/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the instruction. */
+static bool is_tensor_core_kernel(const char *name)
+{
+	static const char *const parts[] = {"tensorop", "tf32", "s1688"};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(name, parts[i]))
+			return true;
+	return false;
+}
+
+/* Do gradients ask for it? Autograd's nodes are named so. */
+static bool is_backward(const struct ops *ops, uint32_t event)
+{
+	for (uint32_t op = event + 1; op; op = ops->parent[op - 1])
+		if (strstr(ops->trace.strings.at[ops->trace.events.at[op - 1].name], "Backward"))
+			return true;
+	return false;
+}
+
+/* Each product stands for itself, also where it is one of the two gradients of another: pass is "fwd". */
 static void put_product(const struct trace_table_run *run, const struct ops *ops, uint32_t event)
 {
 	const struct sc_trace_event *e = &ops->trace.events.at[event];
@@ -126,10 +148,13 @@ static void put_product(const struct trace_table_run *run, const struct ops *ops
 	if (!dtype || !read_dims(shapes, &d) || b >= d.n_tensors || d.n[a] != rank ||
 	    d.n[b] != rank || d.at[a][rank - 1] != d.at[b][rank - 2] || ops->n_device[event] == 0)
 		return;
-	fprintf(run->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f\n", run->device, dtype,
+	if (ops->on_tensor_cores[event] && strcmp(dtype, "fp32") == 0)
+		dtype = "tf32";
+	fprintf(run->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f,%s\n", run->device, dtype,
 		p->batched ? "bmm" : "linear", p->batched ? (long long)d.at[a][0] : 1LL,
 		(long long)d.at[a][rank - 2], (long long)d.at[b][rank - 1],
-		(long long)d.at[a][rank - 1], ops->device_us[event]);
+		(long long)d.at[a][rank - 1], ops->device_us[event],
+		is_backward(ops, event) ? "backward" : "forward");
 }
 
 /* ---- nesting ---- */
@@ -214,6 +239,9 @@ static void add_device_times(struct ops *ops)
 		if (op) {
 			ops->device_us[op - 1] += (double)e->dur_ns / (double)SC_NS_PER_US;
 			ops->n_device[op - 1]++;
+			ops->on_tensor_cores[op - 1] =
+				ops->on_tensor_cores[op - 1] ||
+				is_tensor_core_kernel(t->strings.at[e->name]);
 		}
 	}
 	free(calls);
@@ -240,6 +268,7 @@ static int load_ops(const char *path, struct ops *ops, struct sc_err *err)
 	ops->parent = zeroed(n, sizeof(*ops->parent));
 	ops->device_us = zeroed(n, sizeof(*ops->device_us));
 	ops->n_device = zeroed(n, sizeof(*ops->n_device));
+	ops->on_tensor_cores = zeroed(n, sizeof(*ops->on_tensor_cores));
 	nest(ops);
 	return 0;
 }
@@ -250,12 +279,13 @@ static void release_ops(struct ops *ops)
 	free(ops->parent);
 	free(ops->device_us);
 	free(ops->n_device);
+	free(ops->on_tensor_cores);
 	sc_trace_release(&ops->trace);
 }
 
 int sc_trace_table_ops(const struct trace_table_run *run, struct sc_err *err)
 {
-	fprintf(run->out, "source,device,dtype,op,pass,batch,m,n,k,time_us\n");
+	fprintf(run->out, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n");
 	for (size_t f = 0; f < run->n_files; f++) {
 		struct ops ops;
 		const int rc = load_ops(run->files[f], &ops, err);

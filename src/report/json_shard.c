@@ -57,9 +57,9 @@ static void put_cost(struct sc_json *json, json_t *out, const struct sc_shard_re
 
 	sc_json_real(json, out, "cost", cost);
 	sc_json_real(json, out, "bound", plan->bound);
-	sc_json_real(json, out, "gap_pct", sc_shard_gap_pct(cost, plan->bound));
-	sc_json_bool(json, out, "proven",
-		     cost <= plan->bound * (1 + report->study->opts.solve.stop_gap));
+	if (sc_shard_gap_pct(cost, plan->bound) >= 0)
+		sc_json_real(json, out, "gap_pct", sc_shard_gap_pct(cost, plan->bound));
+	sc_json_bool(json, out, "proven", sc_shard_is_proven(report->study, plan));
 	put_bottleneck(json, out, report, plan);
 }
 

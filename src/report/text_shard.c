@@ -15,6 +15,14 @@ double sc_shard_gap_pct(double cost, double bound)
 	return fabs(pct) < ROUNDING_PCT ? 0 : pct;
 }
 
+bool sc_shard_is_proven(const struct sc_study *study, const struct sc_ranked_plan *plan)
+{
+	double cost = plan->solution.cost;
+
+	return cost <= plan->bound * (1 + study->opts.solve.stop_gap) &&
+	       sc_shard_gap_pct(cost, plan->bound) >= 0;
+}
+
 static void put_head(const struct sc_shard_report *report, struct sc_strbuf *out)
 {
 	const struct sc_study *study = report->study;
@@ -35,14 +43,17 @@ static void put_plan_line(const struct sc_study *study, const struct sc_ranked_p
 			  struct sc_strbuf *out)
 {
 	const struct sc_shard_solution *s = &plan->solution;
-	bool proven = s->cost <= plan->bound * (1 + study->opts.solve.stop_gap);
+	double gap_pct = sc_shard_gap_pct(s->cost, plan->bound);
+	char gap[32] = "-"; /* of shards that the bound knows nothing of */
 
+	if (gap_pct >= 0)
+		snprintf(gap, sizeof(gap), "%.2f", gap_pct);
 	if (study->predictor)
 		sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
 	if (plan->has_cost)
-		sc_strbuf_printf(out, " %12.6g %8.2f %-6s %5u %9.2f", s->cost,
-				 sc_shard_gap_pct(s->cost, plan->bound), proven ? "yes" : "no",
-				 s->bottleneck, plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
+		sc_strbuf_printf(out, " %12.6g %8s %-6s %5u %9.2f", s->cost, gap,
+				 sc_shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
+				 plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
 	else
 		sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
 	sc_strbuf_printf(out, " %9.2f %8.2f", plan->memory.host_bytes / SC_BYTES_PER_GIB,

@@ -1,4 +1,5 @@
 /* The names, categories and arguments of libkineto's output_json.cpp, so that tools made for it work. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ enum {
 struct chrome {
 	struct sc_json_stream json;
 	int64_t base_utc_ns; /* of ts 0 */
-	size_t file, n_files;
+	const struct sc_export_run *run;
+	size_t file;
 	SC_VEC(uint32_t) started; /* correlations of device activities of the file, sorted */
 };
 
@@ -28,7 +30,7 @@ static int64_t process_id(const struct chrome *c, const struct sc_trace_lane *la
 {
 	int64_t device = lane->device < 0 ? 0 : lane->device;
 
-	if (c->n_files == 1)
+	if (c->run->n_files == 1)
 		return lane->is_stream ? device : lane->pid;
 	return (int64_t)c->file * PROCESSES_PER_FILE +
 	       (lane->is_stream ? device % HOST_PROCESS : HOST_PROCESS);
@@ -48,7 +50,8 @@ static void put_place(struct chrome *c, const struct sc_trace *trace,
 		      const struct sc_trace_event *event)
 {
 	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
-	int64_t utc_ns = sc_time_add(trace->base_utc_ns, event->start_ns);
+	const int64_t utc_ns =
+		sc_export_utc(c->run, c->file, sc_time_add(trace->base_utc_ns, event->start_ns));
 
 	sc_json_stream_int(&c->json, "pid", process_id(c, lane));
 	sc_json_stream_int(&c->json, "tid", thread_id(lane));
@@ -96,9 +99,9 @@ static void put_process(struct chrome *c, const struct sc_trace *trace,
 	snprintf(label, sizeof(label), lane->is_stream ? "GPU %d" : "CPU", (int)lane->device);
 	snprintf(text, sizeof(text), "rank %d %s", (int)trace->identity.rank, label);
 	put_metadata(c, lane, false, "process_name",
-		     c->n_files > 1 ? text
-		     : name         ? name
-				    : "python");
+		     c->run->n_files > 1 ? text
+		     : name              ? name
+					 : "python");
 	put_metadata(c, lane, false, "process_labels", label);
 }
 
@@ -446,19 +449,19 @@ static int put_file(struct chrome *c, const char *path, struct sc_err *err)
 /* --- the document --- */
 
 /* ts 0 is the earliest start of all files. */
-static int find_base(struct chrome *c, const char *const *files, struct sc_err *err)
+static int find_base(struct chrome *c, struct sc_err *err)
 {
 	bool found = false;
 
-	for (size_t i = 0; i < c->n_files; i++) {
+	for (size_t i = 0; i < c->run->n_files; i++) {
 		struct sc_trace tables = {.path = NULL};
 		struct sc_trace_info info;
 		int64_t utc_ns;
-		int rc = sc_trace_stat(files[i], &tables, &info, err);
+		int rc = sc_trace_stat(c->run->files[i], &tables, &info, err);
 
 		if (rc)
 			return rc;
-		utc_ns = sc_time_add(tables.base_utc_ns, info.first_ns);
+		utc_ns = sc_export_utc(c->run, i, sc_time_add(tables.base_utc_ns, info.first_ns));
 		if (info.counts.total && (!found || utc_ns < c->base_utc_ns)) {
 			c->base_utc_ns = utc_ns;
 			found = true;
@@ -466,6 +469,31 @@ static int find_base(struct chrome *c, const char *const *files, struct sc_err *
 		sc_trace_release(&tables);
 	}
 	return 0;
+}
+
+/* What set the clock of each rank, and how far off it may be. */
+static void put_clocks(struct chrome *c)
+{
+	const struct sc_merge *merge = c->run->merge;
+
+	sc_json_stream_array(&c->json, "clock");
+	for (size_t i = 0; i < merge->ranks.n; i++) {
+		const struct sc_merge_rank *rank = &merge->ranks.at[i];
+		const double bound_us = sc_merge_bound_ns(rank) / (double)SC_NS_PER_US;
+
+		sc_json_stream_object(&c->json, NULL);
+		sc_json_stream_int(&c->json, "rank", rank->rank);
+		sc_json_stream_text(&c->json, "set_by", sc_merge_basis_name(rank->basis));
+		if (rank->pieces.n)
+			put_us(c, "offset_us", llround(rank->pieces.at[0].offset_ns));
+		if (isfinite(bound_us))
+			sc_json_stream_fixed(&c->json, "error_at_most_us", bound_us, 3);
+		if (isfinite(rank->spread_ns))
+			sc_json_stream_fixed(&c->json, "median_deviation_us",
+					     rank->spread_ns / (double)SC_NS_PER_US, 3);
+		sc_json_stream_end(&c->json);
+	}
+	sc_json_stream_end(&c->json);
 }
 
 static int put_head(struct chrome *c, const char *path, struct sc_err *err)
@@ -478,15 +506,17 @@ static int put_head(struct chrome *c, const char *path, struct sc_err *err)
 		return rc;
 	sc_json_stream_object(&c->json, NULL);
 	sc_json_stream_int(&c->json, "schemaVersion", 1);
-	if (c->n_files == 1)
+	if (c->run->n_files == 1)
 		put_devices(c, &tables);
-	if (c->n_files == 1 && tables.identity.rank >= 0) {
+	if (c->run->n_files == 1 && tables.identity.rank >= 0) {
 		sc_json_stream_object(&c->json, "distributedInfo");
 		sc_json_stream_text(&c->json, "backend", "nccl");
 		sc_json_stream_int(&c->json, "rank", tables.identity.rank);
 		put_known(c, "world_size", tables.identity.world);
 		sc_json_stream_end(&c->json);
 	}
+	if (c->run->merge)
+		put_clocks(c);
 	sc_json_stream_text(&c->json, "displayTimeUnit", "ms");
 	sc_json_stream_int(&c->json, "baseTimeNanoseconds", c->base_utc_ns);
 	sc_json_stream_array(&c->json, "traceEvents");
@@ -494,17 +524,17 @@ static int put_head(struct chrome *c, const char *path, struct sc_err *err)
 	return 0;
 }
 
-int sc_export_chrome(const char *const *files, size_t n_files, FILE *out, struct sc_err *err)
+int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *err)
 {
-	struct chrome c = {.n_files = n_files};
-	int rc = find_base(&c, files, err);
+	struct chrome c = {.run = run};
+	int rc = find_base(&c, err);
 
 	if (rc)
 		return rc;
 	sc_json_stream_init(&c.json, out);
-	rc = put_head(&c, files[0], err);
-	for (; rc == 0 && c.file < n_files; c.file++)
-		rc = put_file(&c, files[c.file], err);
+	rc = put_head(&c, run->files[0], err);
+	for (; rc == 0 && c.file < run->n_files; c.file++)
+		rc = put_file(&c, run->files[c.file], err);
 	while (c.json.depth)
 		sc_json_stream_end(&c.json);
 	if (sc_json_stream_finish(&c.json, rc ? NULL : err) && rc == 0)

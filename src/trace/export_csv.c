@@ -11,6 +11,8 @@ enum { FLUSH_BYTES = 1 << 16 };
 struct csv_writer {
 	FILE *out;
 	struct sc_strbuf buf;
+	const struct sc_export_run *run;
+	size_t file;
 };
 
 static const char HEADER[] =
@@ -117,7 +119,8 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	put_text(buf, sc_event_class_name((enum sc_event_class)event->cls));
 	put_int(buf, event->sub);
 	put_text(buf, trace->strings.at[event->name]);
-	put_int(buf, sc_time_add(trace->base_utc_ns, event->start_ns));
+	put_int(buf,
+		sc_export_utc(w->run, w->file, sc_time_add(trace->base_utc_ns, event->start_ns)));
 	put_int(buf, event->dur_ns);
 	put_place(buf, &trace->lanes.at[event->lane], event->lane != SC_TRACE_NO_ID);
 	put_known(buf, event->correlation, 0);
@@ -132,16 +135,16 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	return buf->n > FLUSH_BYTES ? flush(w, err) : 0;
 }
 
-int sc_export_csv(const char *const *files, size_t n_files, FILE *out, struct sc_err *err)
+int sc_export_csv(const struct sc_export_run *run, FILE *out, struct sc_err *err)
 {
-	struct csv_writer w = {.out = out};
+	struct csv_writer w = {.out = out, .run = run};
 	int rc = 0;
 
 	sc_strbuf_append(&w.buf, HEADER);
-	for (size_t i = 0; i < n_files && rc == 0; i++) {
+	for (; w.file < run->n_files && rc == 0; w.file++) {
 		struct sc_trace tables = {.path = NULL};
 
-		rc = sc_trace_scan(files[i], put_event, &w, &tables, err);
+		rc = sc_trace_scan(run->files[w.file], put_event, &w, &tables, err);
 		sc_trace_release(&tables);
 	}
 	if (rc == 0)

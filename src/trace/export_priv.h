@@ -4,8 +4,10 @@
 #include "trace/export.h"
 #include "trace/trace_file.h"
 
-int sc_export_chrome(const char *const *files, size_t n_files, FILE *out, struct sc_err *err);
-int sc_export_csv(const char *const *files, size_t n_files, FILE *out, struct sc_err *err);
+int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *err);
+int sc_export_csv(const struct sc_export_run *run, FILE *out, struct sc_err *err);
+/* A time of a file on the clock of the run. */
+int64_t sc_export_utc(const struct sc_export_run *run, size_t file, int64_t utc_ns);
 
 /* Times wrap: a hostile file may have any. */
 static inline int64_t sc_time_add(int64_t a, int64_t b)

@@ -1,8 +1,9 @@
 /* The clock of each rank against a neighbour's whose own is known, from the first rank outwards, always
  * over the most collectives shared. Differences of end times in windows of at most 60 s: medians of
  * blocks, then the median of the slopes between blocks (Theil 1950, Sen 1968), so that a tenth of
- * outliers does no harm. Causality bounds the error: within a window the true correction is a line that no
- * start of one rank lies after the end of another; the bounds are the extremes of all such lines. */
+ * outliers does no harm; then least squares over what is near that line. Causality bounds the error:
+ * within a window the true correction is a line that no start of one rank lies after the end of another;
+ * the bounds are the extremes of all such lines. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@
 enum { MAX_BLOCKS = 20, MIN_BLOCK = 2, MIN_FOR_SLOPE = 16, MIN_WINDOW = 8, SEARCH_STEPS = 60 };
 #define MAX_DRIFT 500e-6 /* quartz is within 100 ppm of true, so that two are within 200 */
 #define WINDOW_NS (60.0 * (double)SC_NS_PER_S)
-#define SLOPE_SIGNIFICANCE 3.0
+#define SLOPE_SIGNIFICANCE 3.5 /* errors: chance gives one of 2000 level clocks such a slope */
+#define NEAR_SDS 3.0
+#define ROUNDING_NS 1.0
 #define MAD_TO_SD 1.4826
 
 /* A collective that both ranks have: on the child's clock and on the common one. */
@@ -91,14 +94,56 @@ static double middle_of(const struct window *w, double drift, double *spread_ns)
 	return middle;
 }
 
+/* Through the differences that are within a distance of a line: the best line, or the best level one. */
+struct sums {
+	double n, t, d, tt, td, dd;
+};
+
+static struct sums sum_near(const struct window *w, const struct line *line, double distance_ns)
+{
+	struct sums s = {.n = 0};
+
+	for (size_t i = 0; i < w->n; i++) {
+		const double t = (double)(w->pairs[i].end_ns - w->from_ns);
+		/* From the line: small numbers, whose squares lose nothing. */
+		const double d = difference(&w->pairs[i]) - line->offset_ns - line->drift * t;
+
+		if (fabs(d) > distance_ns)
+			continue;
+		s.n++;
+		s.t += t;
+		s.d += d;
+		s.tt += t * t;
+		s.td += t * d;
+		s.dd += d * d;
+	}
+	return s;
+}
+
+/* Moves the line to the least squares of what is near it. Returns the standard error of its slope, or NAN. */
+static double refine(const struct window *w, double spread_ns, bool level, struct line *line)
+{
+	const struct sums s = sum_near(w, line, NEAR_SDS * MAD_TO_SD * spread_ns + ROUNDING_NS);
+	const double var_t = s.tt - s.t * s.t / s.n, cov = s.td - s.t * s.d / s.n;
+	const double slope = level || !(var_t > 0) ? 0 : cov / var_t;
+	double residual;
+
+	if (!(s.n >= MIN_FOR_SLOPE))
+		return NAN;
+	line->offset_ns += (s.d - slope * s.t) / s.n;
+	line->drift += slope;
+	residual = s.dd - s.d * s.d / s.n - slope * cov;
+	return var_t > 0 ? sqrt(fmax(0, residual) / (s.n - 2) / var_t) : (double)NAN;
+}
+
+/* The slope that the medians of blocks have, then least squares without outliers: a level line unless the
+ * slope is more than chance makes it. */
 static void estimate(const struct window *w, struct line *out, double *spread_ns)
 {
-	double t[MAX_BLOCKS], d[MAX_BLOCKS], slope, error;
-	const double span = (double)(w->to_ns - w->from_ns);
+	double t[MAX_BLOCKS], d[MAX_BLOCKS], slope = 0, error = NAN;
 
 	*out = (struct line){.drift = 0};
-	if (w->n >= MIN_FOR_SLOPE && span > 0) {
-		slope = 0;
+	if (w->n >= MIN_FOR_SLOPE && w->to_ns > w->from_ns) {
 		/* Once more above the first slope: within a block, the drift must not decide what
 		 * the median is. */
 		for (int pass = 0; pass < 2; pass++) {
@@ -106,13 +151,17 @@ static void estimate(const struct window *w, struct line *out, double *spread_ns
 
 			slope += median_slope(t, d, n_blocks);
 		}
-		middle_of(w, slope, spread_ns);
-		/* Of a line through evenly spread points. */
-		error = MAD_TO_SD * *spread_ns * sqrt(12.0 / (double)w->n) / span;
-		if (fabs(slope) <= MAX_DRIFT && fabs(slope) > SLOPE_SIGNIFICANCE * error)
-			out->drift = slope;
+		out->drift = slope;
+		for (int pass = 0; pass < 2; pass++) {
+			out->offset_ns = middle_of(w, out->drift, spread_ns);
+			error = refine(w, *spread_ns, false, out);
+		}
 	}
-	out->offset_ns = middle_of(w, out->drift, spread_ns);
+	if (!(fabs(out->drift) <= MAX_DRIFT && fabs(out->drift) > SLOPE_SIGNIFICANCE * error)) {
+		out->drift = 0;
+		out->offset_ns = middle_of(w, 0, spread_ns);
+		refine(w, *spread_ns, true, out);
+	}
 }
 
 /* ---- bounds ---- */

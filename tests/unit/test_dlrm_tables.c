@@ -128,10 +128,10 @@ START_TEST(row_wise_is_reduce_scattered)
 	init_dlrm(&dlrm, req, &plan);
 	ck_assert_double_eq_tol(dlrm.exchange.scatter_bytes, 2 * VECTORS, 1e-6);
 	ck_assert_double_eq_tol(dlrm.exchange.output_bytes, 0, 1e-9);
-	/* a quarter of the lookups each; all but the rank with the most popular row are alike */
-	ck_assert_uint_eq(dlrm.n_classes, 2);
-	ck_assert_uint_eq(dlrm.classes[1].multiplicity, 3);
-	ck_assert_double_eq_tol(dlrm.classes[1].work.lookup.lookups, 2 * BATCH * 2 / 4, 1e-6);
+	/* a quarter of the lookups each: no row is more popular than others */
+	ck_assert_uint_eq(dlrm.n_classes, 1);
+	ck_assert_uint_eq(dlrm.classes[0].multiplicity, 4);
+	ck_assert_double_eq_tol(dlrm.classes[0].work.lookup.lookups, 2 * BATCH * 2 / 4, 1e-6);
 	ck_assert_double_eq_tol(dlrm.exchange.index_bytes, 2 * BATCH * 2 * 8 / 4, 1);
 	finish();
 }
@@ -288,6 +288,28 @@ START_TEST(first_row_slice_is_hotter)
 }
 END_TEST
 
+/* Three rows over four ranks: one is left without. */
+START_TEST(slice_without_rows_has_no_work)
+{
+	struct sc_request *req;
+
+	tables[0] = make_table(NAMES[0], 3, 2);
+	tables[0].reuse = (struct sc_reuse){.kind = SC_REUSE_UNIFORM};
+	req = start(1, "");
+	place(&plan, &tables[0], SC_ROW_WISE, 4, 0);
+	for (int i = 0; i < 4; i++) {
+		plan.shards.at[i].row_offset = i;
+		plan.shards.at[i].rows = i < 3 ? 1 : 0;
+	}
+	init_dlrm(&dlrm, req, &plan);
+	ck_assert_double_eq_tol(class_of(&dlrm, 3)->work.lookup.lookups, 0, 1e-9);
+	ck_assert_double_eq_tol(class_of(&dlrm, 3)->work.update.lookups, 0, 1e-9);
+	ck_assert_double_eq_tol(class_of(&dlrm, 3)->work.index_bytes, 0, 1e-9);
+	ck_assert_double_eq_tol(class_of(&dlrm, 0)->work.lookup.lookups, BATCH * 2.0 / 3, 1e-6);
+	finish();
+}
+END_TEST
+
 /* With 5 GPUs or more rank 0 of NVIDIA's PyTorch DLRM sends the bottom MLP's vectors. */
 START_TEST(bottom_of_one_rank_is_sent)
 {
@@ -329,6 +351,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tests, memory_by_tier);
 	tcase_add_test(tests, state_by_optimizer);
 	tcase_add_test(tests, first_row_slice_is_hotter);
+	tcase_add_test(tests, slice_without_rows_has_no_work);
 	tcase_add_test(tests, bottom_of_one_rank_is_sent);
 	suite_add_tcase(suite, tests);
 	return suite;

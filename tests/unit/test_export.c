@@ -267,6 +267,51 @@ START_TEST(test_two_ranks)
 }
 END_TEST
 
+/* Rank 1's clock is 2 us ahead and fast by a thousandth from the run's base on. */
+START_TEST(test_one_clock)
+{
+	char other[160];
+	const char *files[] = {scratch_path, other};
+	struct sc_merge merge = {.ranks = {0}};
+	const struct sc_merge_piece piece = {.from_ns = 1000000,
+					     .to_ns = 2000000,
+					     .offset_ns = -2000,
+					     .drift = -1e-3,
+					     .low_ns = -700,
+					     .high_ns = 900};
+	const struct sc_export_run run = {files, 2, &merge, INT64_C(1700000000000000000)};
+	const json_t *clock;
+	struct sc_merge_rank *rank;
+	FILE *out = open_memstream(&text, &n_text);
+	json_t *root;
+
+	snprintf(other, sizeof(other), "%s/b.sctrace", scratch_dir);
+	write_launch();
+	ck_assert_int_eq(rename(scratch_path, other), 0);
+	write_launch();
+	sc_merge_add_rank(&merge, 0, 0)->basis = SC_MERGE_REFERENCE;
+	rank = sc_merge_add_rank(&merge, 1, 0);
+	rank->basis = SC_MERGE_COLLECTIVES;
+	SC_VEC_PUSH(&rank->pieces, piece);
+	ck_assert_ptr_nonnull(out);
+	ck_assert_int_eq(sc_export_run(SC_EXPORT_CHROME, &run, out, &err), 0);
+	ck_assert_int_eq(fclose(out), 0);
+	root = json_loadb(text, n_text, JSON_REJECT_DUPLICATES, NULL);
+	ck_assert_ptr_nonnull(root);
+	/* The first event of rank 1, at 1000001, is at 998001: ts 0. Its kernel at 1010999 is 2011 earlier. */
+	ck_assert_int_eq(integer(root, "baseTimeNanoseconds"), INT64_C(1700000000000998001));
+	ck_assert_ptr_nonnull(strstr(text, "\"pid\":1,\"tid\":7,\"ts\":12.998,"));
+	ck_assert_ptr_nonnull(strstr(text, "\"pid\":257,\"tid\":7,\"ts\":10.987,"));
+	clock = json_array_get(json_object_get(root, "clock"), 1);
+	ck_assert_str_eq(string(clock, "set_by"), "collectives");
+	ck_assert_double_eq_tol(json_real_value(json_object_get(clock, "offset_us")), -2, 1e-9);
+	ck_assert_double_eq_tol(json_real_value(json_object_get(clock, "error_at_most_us")), 0.8,
+				1e-9);
+	json_decref(root);
+	sc_merge_release(&merge);
+}
+END_TEST
+
 /* Shapes that are not brackets and numbers leave a document that is JSON. */
 static const char *const odd_shapes[] = {
 	"[[64,128]",
@@ -377,6 +422,7 @@ int main(void)
 	tcase_add_test(tcase, test_host_side);
 	tcase_add_test(tcase, test_flows);
 	tcase_add_test(tcase, test_two_ranks);
+	tcase_add_test(tcase, test_one_clock);
 	tcase_add_loop_test(tcase, test_odd_shapes, 0, sizeof(odd_shapes) / sizeof(odd_shapes[0]));
 	tcase_add_test(tcase, test_empty);
 	tcase_add_test(tcase, test_csv);

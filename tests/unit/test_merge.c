@@ -15,6 +15,7 @@ struct script {
 	double span_s, jitter_us, skew_us, drift_ppm, offset_us;
 	double outliers; /* part of the ends that are late */
 	double max_error_us;
+	int n_seeds;
 };
 
 /* The rank's clock at a true time: what is to be undone. */
@@ -43,13 +44,14 @@ static void add_call(struct sc_merge_rank *rank, const struct scripted_clock *c,
 	SC_VEC_PUSH(&rank->calls, call);
 }
 
-static void play(const struct script *s, struct scripted_clock *clocks, struct sc_merge *m)
+static void play(const struct script *s, int seed, struct scripted_clock *clocks,
+		 struct sc_merge *m)
 {
 	const double period_ns = s->span_s * S / s->n_calls, transfer_ns = 20 * US;
 	double *arrival = malloc((size_t)s->n_ranks * sizeof(*arrival));
 	struct sc_rng rng;
 
-	sc_rng_init(&rng, 20240607);
+	sc_rng_init(&rng, 1000 + (uint64_t)seed);
 	for (int r = 0; r < s->n_ranks; r++) {
 		clocks[r].offset_ns = r ? (2 * sc_rng_uniform(&rng) - 1) * s->offset_us * US : 0;
 		clocks[r].drift = r ? (2 * sc_rng_uniform(&rng) - 1) * s->drift_ppm * 1e-6 : 0;
@@ -91,56 +93,71 @@ static const struct sc_merge_piece *piece_at(const struct sc_merge_rank *rank, i
 	return &rank->pieces.at[i];
 }
 
-/* Errors are those of a study of the estimator, plus what one bad draw may add. */
+/* No run's largest error may be more than a study of the estimator by medians alone found in one run each: 0.11,
+ * 0.46, 1.5, 4.5 and 6.4 us; the others are at most what the first of them were. */
 static const struct script SCRIPTS[] = {
-	{8, 2000, 20, 3, 100, 0, 5000, 0.05, 0.3},
-	{8, 200, 2, 3, 100, 0, 5000, 0.05, 0.9},
-	{8, 50, 0.5, 3, 100, 0, 5000, 0.05, 1.6},
-	{8, 500, 30, 3, 100, 20, 5000, 0.10, 1.5},
-	{64, 500, 50, 20, 100, 10, 5000, 0.10, 4.6},
-	{8, 4000, 600, 3, 100, 20, 5000, 0.05, 1.5}, /* ten windows */
-	{64, 200, 2, 3, 500, 0, 100, 0.05, 1.2},
+	{8, 2000, 20, 3, 100, 0, 5000, 0.05, 0.11, 10},
+	{8, 200, 2, 3, 100, 0, 5000, 0.05, 0.46, 20},
+	{8, 50, 0.5, 3, 100, 0, 5000, 0.05, 1.5, 20},
+	{8, 500, 30, 3, 100, 20, 5000, 0.10, 0.46, 5},
+	{64, 500, 50, 20, 100, 10, 5000, 0.10, 4.5, 2},
+	{8, 4000, 600, 3, 100, 20, 5000, 0.05, 0.6, 2}, /* ten windows */
+	{64, 200, 2, 3, 500, 0, 100, 0.05, 0.46, 2},
 };
 
-START_TEST(test_scripted_clocks)
+/* Over the run, in us; asserts that the bounds hold. */
+static double largest_error(const struct script *s, const struct scripted_clock *clocks,
+			    const struct sc_merge *m)
 {
-	const struct script *s = &SCRIPTS[_i];
-	struct scripted_clock clocks[64];
-	struct sc_merge m = {.ranks = {0}};
 	double worst = 0;
 
-	play(s, clocks, &m);
-	sc_merge_match(&m);
-	ck_assert_uint_eq(m.n_matched, (size_t)s->n_ranks * (size_t)s->n_calls);
-	sc_merge_clocks(&m);
-	for (int r = 1; r < s->n_ranks; r++) {
-		ck_assert_int_eq(m.ranks.at[r].basis, SC_MERGE_COLLECTIVES);
+	for (int r = 1; r < s->n_ranks; r++)
 		for (double t = 0.01; t < 1; t += 0.03) {
 			const double ns = s->span_s * S / s->n_calls +
 					  t * s->span_s * S * (s->n_calls - 1) / s->n_calls;
-			const double error = error_at(&m.ranks.at[r], &clocks[r], ns);
+			const double error = error_at(&m->ranks.at[r], &clocks[r], ns);
 			const struct sc_merge_piece *p =
-				piece_at(&m.ranks.at[r], local(&clocks[r], ns));
+				piece_at(&m->ranks.at[r], local(&clocks[r], ns));
 
 			worst = fmax(worst, fabs(error));
 			ck_assert_double_ge(error, p->low_ns - 1);
 			ck_assert_double_le(error, p->high_ns + 1);
 		}
+	return worst / US;
+}
+
+START_TEST(test_scripted_clocks)
+{
+	const struct script *s = &SCRIPTS[_i];
+
+	for (int seed = 0; seed < s->n_seeds; seed++) {
+		struct scripted_clock clocks[64];
+		struct sc_merge m = {.ranks = {0}};
+		double error_us;
+
+		play(s, seed, clocks, &m);
+		sc_merge_match(&m);
+		ck_assert_uint_eq(m.n_matched, (size_t)s->n_ranks * (size_t)s->n_calls);
+		sc_merge_clocks(&m);
+		for (int r = 1; r < s->n_ranks; r++)
+			ck_assert_int_eq(m.ranks.at[r].basis, SC_MERGE_COLLECTIVES);
+		error_us = largest_error(s, clocks, &m);
+		ck_assert_msg(error_us <= s->max_error_us,
+			      "script %d, seed %d: %.3f us, allowed %.3f", _i, seed, error_us,
+			      s->max_error_us);
+		sc_merge_release(&m);
 	}
-	ck_assert_msg(worst / US <= s->max_error_us, "script %d: %.3f us, allowed %.3f", _i,
-		      worst / US, s->max_error_us);
-	sc_merge_release(&m);
 }
 END_TEST
 
 /* Ranks that begin to record at different calls: kinds give the order away. */
 START_TEST(test_shifted_recordings)
 {
-	const struct script s = {4, 60, 1, 3, 50, 0, 1000, 0, 0};
+	const struct script s = {4, 60, 1, 3, 50, 0, 1000, 0, 0, 1};
 	struct scripted_clock clocks[4];
 	struct sc_merge m = {.ranks = {0}};
 
-	play(&s, clocks, &m);
+	play(&s, 0, clocks, &m);
 	for (size_t r = 0; r < 4; r++)
 		for (size_t i = 0; i < m.ranks.at[r].calls.n; i++)
 			m.ranks.at[r].calls.at[i].kind = (int32_t)(i * i % 7);

@@ -311,6 +311,24 @@ START_TEST(hit_rates_are_sane)
 }
 END_TEST
 
+/* Alike rows have no hot slice, be they as few as the slices; a row that all look up is on one slice. */
+START_TEST(row_skew_by_hand)
+{
+	struct sc_reuse reuse = {.kind = SC_REUSE_UNIFORM};
+
+	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 1e6, 8), 1, 1e-9);
+	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 8, 8), 1, 1e-9);
+	/* 4 rows on 8 ranks: a quarter of the lookups where an eighth is the mean */
+	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 4, 8), 2, 1e-9);
+	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 1, 8), 8, 1e-9);
+	reuse.hot_frac = 0.5;
+	/* 5 of 10 rows: 0.5 and 4 / 9 of the rest, over a half */
+	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 10, 2), 2 * (0.5 + 0.5 * 4 / 9), 1e-9);
+	reuse.hot_frac = 1;
+	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 1e6, 8), 8, 1e-9);
+}
+END_TEST
+
 /* ---- samples of indices ---- */
 
 static char path[64];
@@ -453,6 +471,7 @@ int main(void)
 	tcase_add_test(tcase, mrc_of_uniform);
 	tcase_add_loop_test(tcase, distinct_rows_are_sane, 0, 5);
 	tcase_add_loop_test(tcase, hit_rates_are_sane, 0, 5);
+	tcase_add_test(tcase, row_skew_by_hand);
 	tcase_add_test(tcase, sample_of_text);
 	tcase_add_test(tcase, sample_of_npy);
 	tcase_add_test(tcase, sample_beyond_memory);

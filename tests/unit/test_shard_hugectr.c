@@ -247,7 +247,7 @@ START_TEST(refusals)
 		{{.gpus = 8, .gpus_per_node = 8, .bw_ratio = -1},
 		 "bandwidth ratio and data-parallel threshold must be 0 or more"},
 		{{.gpus = 8, .gpus_per_node = 8, .hbm_bytes = 1e9},
-		 "the tables take 13.1 GB of each 1.0 GB even if all are split over all; give more "
+		 "split over all, the tables take 13.1 GB of each, which has 1.0 GB; give more "
 		 "GPUs or memory"},
 		{{.gpus = 8, .gpus_per_node = 8, .hbm_bytes = 20e9, .dp_threshold_gb = 100},
 		 "the data-parallel tables take 104.5 GB, more than there is; lower the threshold "

@@ -271,7 +271,9 @@ START_TEST(test_table_too_large)
 	f.problem.hbm_bytes = 10.0;
 	fix_whole(&f, 1.0, 5.0);
 	fix_whole(&f, 1.0, 11.0);
-	expect_conflict(&f, "table t1 fits no rank: its smallest shard needs 11 bytes");
+	expect_conflict(&f,
+			"table t1: its smallest shard needs 11 bytes of HBM, 1 over the largest "
+			"rank's 10");
 }
 END_TEST
 
@@ -283,7 +285,8 @@ START_TEST(test_total_too_large)
 	f.problem.hbm_bytes = 10.0;
 	for (int t = 0; t < 3; t++)
 		fix_whole(&f, 1.0, 7.0);
-	expect_conflict(&f, "the tables need at least 21 bytes of HBM, all 2 ranks have 20");
+	expect_conflict(&f,
+			"the tables need at least 21 bytes of HBM, 1 over the 20 of all 2 ranks");
 }
 END_TEST
 
@@ -301,7 +304,8 @@ START_TEST(test_pinned_rank_too_full)
 	f.problem.n_constraints = 2;
 	fix_whole(&f, 1.0, 6.0);
 	fix_whole(&f, 1.0, 6.0);
-	expect_conflict(&f, "the 2 tables pinned to rank 1 need 12 bytes");
+	expect_conflict(&f, "tables t0, t1: pinned to rank 1, 12 bytes of HBM there are 2 over its "
+			    "10");
 }
 END_TEST
 

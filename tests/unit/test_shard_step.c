@@ -92,9 +92,12 @@ START_TEST(a_state_is_its_plan)
 }
 END_TEST
 
+/* On one node, and on four. */
 START_TEST(each_move_can_be_undone)
 {
-	const struct sc_request *req = start("training.software=hugectr");
+	const bool several = _i == 1;
+	const struct sc_request *req =
+		start(several ? "gpus=16 training.software=hugectr" : "training.software=hugectr");
 	struct sc_step_undo undo = {0};
 	struct sc_shard_plan plan, back = {0};
 	bool frozen[N_TABLES] = {false}, seen[SC_MOVE_REPLICATE + 1] = {false};
@@ -127,8 +130,12 @@ START_TEST(each_move_can_be_undone)
 	}
 	sc_step_state_plan(&s, &back);
 	ck_assert(same_plan(&plan, &back));
-	for (int k = 0; k <= SC_MOVE_REPLICATE; k++)
-		ck_assert_msg(seen[k] == (k != SC_MOVE_HOST && k != SC_MOVE_WHOLE), "kind %d", k);
+	for (int k = 0; k <= SC_MOVE_REPLICATE; k++) {
+		bool of_hosts = k == SC_MOVE_HOST || k == SC_MOVE_HOSTS;
+
+		if (k != SC_MOVE_WHOLE && k != SC_MOVE_SWAP) /* all are whole; empty ranks */
+			ck_assert_msg(seen[k] == (several || !of_hosts), "kind %d", k);
+	}
 	sc_step_undo_release(&undo);
 	SC_VEC_RELEASE(&moves);
 	sc_step_state_release(&s);
@@ -187,8 +194,10 @@ static const char *const settings[] = {
 	"training.software=hugectr",
 	"gpus=8",
 	"gpus=8 training.software=hugectr",
+	"gpus=16 training.software=hugectr",
 };
 
+/* Nor is any below the bound, whatever planner it is of. */
 START_TEST(the_best_is_no_worse_than_any_candidate)
 {
 	const struct sc_request *req = start(settings[_i]);
@@ -197,6 +206,7 @@ START_TEST(the_best_is_no_worse_than_any_candidate)
 	struct sc_shard_plan plan = {0};
 	struct sc_solve_opts opts;
 	struct sc_err err = {0};
+	double lp, bound = sc_shard_bound(&problem, &lp);
 
 	sc_solve_opts_init(&opts);
 	ck_assert_int_eq(sc_step_candidates_find(req, &problem, &opts, &arena, &list, &err), 0);
@@ -207,6 +217,9 @@ START_TEST(the_best_is_no_worse_than_any_candidate)
 
 		ck_assert_msg(q.step_ms <= ms * (1 + 1e-9), "%s: %g ms, best %g", list.at[i].name,
 			      ms, q.step_ms);
+		ck_assert_msg(list.at[i].solution.cost >= bound * (1 - 1e-9),
+			      "%s: cost %g, bound %g", list.at[i].name, list.at[i].solution.cost,
+			      bound);
 	}
 	ck_assert_double_eq_tol(step_ms(req, &plan), q.step_ms, 1e-12);
 	sc_shard_plan_release(&plan);
@@ -320,7 +333,7 @@ int main(void)
 	tcase_add_checked_fixture(t, set_up, release);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_state_is_its_plan);
-	tcase_add_test(t, each_move_can_be_undone);
+	tcase_add_loop_test(t, each_move_can_be_undone, 0, 2);
 	tcase_add_test(t, a_crowded_plan_gets_shorter_and_the_same_each_time);
 	tcase_add_test(t, tables_of_a_constraint_stay);
 	tcase_add_loop_test(t, the_best_is_no_worse_than_any_candidate, 0,

@@ -1,0 +1,149 @@
+/* Constraints that cannot hold together: which of them the message names. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/shard.h"
+
+enum { N_TABLES = 3, WORLD = 4 };
+#define ANY .rank = -1, .type = -1, .tier = -1
+
+struct rules_case {
+	struct sc_shard_constraint rules[4];
+	size_t n;
+	const char *text;
+};
+static const struct rules_case CASES[] = {
+	{{{.kind = SC_PIN, .table = 0, .rank = 1, .type = -1, .tier = -1},
+	  {.kind = SC_PIN, .table = 0, .rank = 2, .type = -1, .tier = -1}},
+	 2,
+	 "table t0 is pinned to rank 1 and to rank 2"},
+	{{{.kind = SC_PIN, .table = 0, .rank = 1, .type = -1, .tier = -1},
+	  {.kind = SC_TOGETHER, .table = 1, .other = 0, ANY},
+	  {.kind = SC_PIN, .table = 1, .rank = 2, .type = -1, .tier = -1}},
+	 3,
+	 "tables t0 and t1 are to be together, but pinned to rank 1 and to rank 2"},
+	{{{.kind = SC_PIN, .table = 2, .rank = 1, .type = -1, .tier = -1},
+	  {.kind = SC_FORBID, .table = 2, .rank = 1, .type = -1, .tier = -1}},
+	 2,
+	 "table t2 is pinned to rank 1, and it is forbidden there"},
+	{{{.kind = SC_TOGETHER, .table = 1, .other = 0, ANY},
+	  {.kind = SC_PIN, .table = 0, .rank = 1, .type = -1, .tier = -1},
+	  {.kind = SC_FORBID, .table = 1, .rank = 1, .type = -1, .tier = -1}},
+	 3,
+	 "table t0 is pinned to rank 1, and t1 is forbidden there"},
+	{{{.kind = SC_TOGETHER, .table = 0, .other = 1, ANY},
+	  {.kind = SC_TOGETHER, .table = 1, .other = 2, ANY},
+	  {.kind = SC_APART, .table = 2, .other = 0, ANY}},
+	 3,
+	 "tables t2 and t0 are to be together and apart"},
+	{{{.kind = SC_PIN, .table = 0, .rank = 3, .type = -1, .tier = -1},
+	  {.kind = SC_PIN, .table = 1, .rank = 3, .type = -1, .tier = -1},
+	  {.kind = SC_APART, .table = 0, .other = 1, ANY}},
+	 3,
+	 "tables t0 and t1 are to be apart but both pinned to rank 3"},
+	/* The first is not needed for the conflict. */
+	{{{.kind = SC_FORBID, .table = 0, .rank = 0, .type = -1, .tier = -1},
+	  {.kind = SC_PIN, .table = 0, .rank = -1, .type = SC_ROW_WISE, .tier = -1},
+	  {.kind = SC_FORBID, .table = 0, .rank = -1, .type = SC_ROW_WISE, .tier = -1}},
+	 3,
+	 "no option of table t0 is left by \"pin t0 type=row_wise\", \"forbid t0 type=row_wise\""},
+	{{{.kind = SC_PIN, .table = 1, .rank = -1, .type = SC_DATA_PARALLEL, .tier = -1}},
+	 1,
+	 "no option of table t1 is left by \"pin t1 type=data_parallel\""},
+	{{{.kind = SC_PIN, .table = 1, .rank = 2, .type = SC_ROW_WISE, .tier = -1}},
+	 1,
+	 "no option of table t1 is left by \"pin t1 rank=2 type=row_wise\""},
+	{{{.kind = SC_PIN, .table = 0, .rank = -1, .type = SC_ROW_WISE, .tier = -1},
+	  {.kind = SC_PIN, .table = 1, .rank = -1, .type = SC_TABLE_WISE, .tier = -1},
+	  {.kind = SC_TOGETHER, .table = 0, .other = 1, ANY}},
+	 3,
+	 "tables t0 and t1 are to be together, but have no options that lie on the same ranks"},
+	{{{.kind = SC_TOGETHER, .table = 0, .other = 1, ANY},
+	  {.kind = SC_PIN, .table = 1, .rank = 2, .type = SC_TABLE_WISE, .tier = -1},
+	  {.kind = SC_PIN, .table = 2, .rank = 2, .type = SC_TABLE_WISE, .tier = -1}},
+	 3,
+	 "tables t0, t1, t2: pinned to rank 2, 12 bytes of HBM there are 2 over its 10"},
+	{{{.kind = SC_TOGETHER, .table = 0, .other = 1, ANY},
+	  {.kind = SC_TOGETHER, .table = 0, .other = 2, ANY},
+	  {.kind = SC_PIN, .table = 0, .rank = -1, .type = SC_TABLE_WISE, .tier = -1}},
+	 3,
+	 "tables t0, t1, t2: the smallest shard of all needs 12 bytes of HBM, 2 over the largest "
+	 "rank's 10"},
+};
+
+/* Each table whole on a rank, or its rows over all. */
+static void make_problem(struct sc_table *tables, struct sc_shard_problem *p)
+{
+	static const char *const NAMES[N_TABLES] = {"t0", "t1", "t2"};
+
+	*p = (struct sc_shard_problem){
+		.n_tables = N_TABLES,
+		.tables = tables,
+		.world = WORLD,
+		.ranks_per_host = WORLD,
+		.hbm_bytes = 10.0,
+		.host_bytes = 1.0,
+		.ssd_bytes = 1.0,
+	};
+	for (uint32_t t = 0; t < N_TABLES; t++) {
+		tables[t] = (struct sc_table){
+			.name = NAMES[t], .rows = 8, .dim = 4, .count = 1, .features = 1};
+		SC_VEC_PUSH(&p->first_option, (uint32_t)p->options.n);
+		for (int by_rows = 0; by_rows < 2; by_rows++) {
+			struct sc_option_shard shard = {.rows = by_rows ? 2 : 8,
+							.cols = 4,
+							.cost = by_rows ? 0.5 : 1.0,
+							.hbm_bytes = by_rows ? 1.0 : 4.0};
+			struct sc_option option = {
+				.table = t,
+				.type = by_rows ? SC_ROW_WISE : SC_TABLE_WISE,
+				.tier = SC_TIER_HBM,
+				.spread = by_rows ? SC_SPREAD_UNIFORM : SC_SPREAD_FREE,
+				.first_shard = (uint32_t)p->shards.n,
+				.n_shards = 1,
+			};
+
+			SC_VEC_PUSH(&p->shards, shard);
+			SC_VEC_PUSH(&p->options, option);
+		}
+	}
+	SC_VEC_PUSH(&p->first_option, (uint32_t)p->options.n);
+}
+
+START_TEST(test_message)
+{
+	const struct rules_case *c = &CASES[_i];
+	struct sc_table tables[N_TABLES];
+	struct sc_shard_problem problem;
+	struct sc_solve_opts opts;
+	struct sc_shard_solution s;
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+
+	sc_arena_init(&arena, 1 << 12);
+	make_problem(tables, &problem);
+	problem.constraints = c->rules;
+	problem.n_constraints = c->n;
+	sc_solve_opts_init(&opts);
+	ck_assert_int_eq(sc_shard_solve(&problem, &opts, &arena, &s, &err), -SC_ECONFLICT);
+	ck_assert_str_eq(err.text, c->text);
+	sc_shard_problem_release(&problem);
+	sc_arena_release(&arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shard_rules");
+	TCase *tcase = tcase_create("rules");
+	SRunner *runner = srunner_create(suite);
+	int n_failed;
+
+	tcase_add_loop_test(tcase, test_message, 0, sizeof(CASES) / sizeof(CASES[0]));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
