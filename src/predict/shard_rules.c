@@ -106,7 +106,7 @@ static bool put_reason(const struct sc_shard_model *m, uint32_t table, struct sc
 
 int sc_shard_no_choice(const struct sc_shard_model *m, uint32_t unit, struct sc_err *err)
 {
-	const uint32_t *tables = &m->tables.at[m->units.at[unit].first_table];
+	const uint32_t *tables = m->tables.at + m->units.at[unit].first_table;
 	struct sc_strbuf text = {0};
 	uint32_t i = 0;
 	int rc;
