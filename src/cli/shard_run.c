@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "cli/shard_args.h"
 #include "core/reuse.h"
-#include "predict/shard_study.h"
+#include "predict/shard/shard_study.h"
 #include "report/shard_report.h"
 
 /* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups

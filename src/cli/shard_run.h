@@ -7,7 +7,7 @@
 
 #include "base/strbuf.h"
 #include "core/config.h"
-#include "predict/objective_kind.h"
+#include "predict/shard/objective_kind.h"
 
 struct sc_texts {
 	const char **at;

@@ -1,4 +1,4 @@
-/* Builds an execution graph and its index arrays. Knows nothing of time: see predict/simulate.c. */
+/* Builds an execution graph and its index arrays. Knows nothing of time: see predict/engine/simulate.c. */
 #include "core/graph.h"
 
 #include <assert.h>

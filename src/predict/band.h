@@ -2,8 +2,8 @@
 #ifndef SC_PREDICT_BAND_H
 #define SC_PREDICT_BAND_H
 
-#include "predict/build_transformer.h"
 #include "predict/predict.h"
+#include "predict/transformer/build_transformer.h"
 
 /* One sigma of the iteration by source, in ms. Within a source errors are alike, so its times add up
  * before they are weighted; sources are independent. */

@@ -2,7 +2,7 @@
 #ifndef SC_PREDICT_BUILD_PRIV_H
 #define SC_PREDICT_BUILD_PRIV_H
 
-#include "predict/build_transformer.h"
+#include "predict/transformer/build_transformer.h"
 
 /* Lanes of one class. Transfers have a lane per peer and direction, as each is its own queue. */
 struct class_lanes {

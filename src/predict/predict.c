@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/dlrm.h"
+#include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
-#include "predict/summarize.h"
+#include "predict/transformer/summarize.h"
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 

@@ -6,9 +6,9 @@
 #include "core/cost.h"
 #include "core/shard_plan.h"
 #include "models/memory.h"
-#include "predict/critical_path.h"
-#include "predict/model_errors.h"
-#include "predict/simulate.h"
+#include "predict/engine/critical_path.h"
+#include "predict/engine/simulate.h"
+#include "predict/shard/model_errors.h"
 
 enum sc_detail { SC_DETAIL_COARSE, SC_DETAIL_FULL };
 struct sc_predict_opts {

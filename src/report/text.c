@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/units.h"
-#include "predict/dlrm.h"
+#include "predict/dlrm/dlrm.h"
 #include "report/labels.h"
 
 enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };

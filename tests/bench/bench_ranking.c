@@ -13,8 +13,8 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "core/config.h"
-#include "predict/shard_iteration.h"
-#include "predict/shard_step.h"
+#include "predict/shard/shard_iteration.h"
+#include "predict/shard/shard_step.h"
 
 enum {
 	N_TASKS = 60,

@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "predict/shard.h"
+#include "predict/shard/shard.h"
 
 struct bench_case {
 	uint32_t tables, world;

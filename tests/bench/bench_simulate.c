@@ -8,7 +8,7 @@
 
 #include "core/graph.h"
 #include "core/timeline.h"
-#include "predict/simulate.h"
+#include "predict/engine/simulate.h"
 
 enum { N_STAGES = 8, LAYERS_PER_BUCKET = 4 };
 

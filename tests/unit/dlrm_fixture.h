@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/build_transformer.h"
-#include "predict/dlrm.h"
+#include "predict/dlrm/dlrm.h"
 #include "predict/predict.h"
+#include "predict/transformer/build_transformer.h"
 #include "request_fixture.h"
 
 #define BATCH 4096.0

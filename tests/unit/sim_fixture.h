@@ -9,8 +9,8 @@
 
 #include "core/graph.h"
 #include "core/timeline.h"
-#include "predict/critical_path.h"
-#include "predict/simulate.h"
+#include "predict/engine/critical_path.h"
+#include "predict/engine/simulate.h"
 
 struct sim_fixture {
 	struct sc_graph g;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "job_fixture.h"
-#include "predict/build_job.h"
-#include "predict/simulate.h"
+#include "predict/engine/simulate.h"
+#include "predict/replay/build_job.h"
 
 #define TOLERANCE_US 0.01 /* of rounding to ns, over a path */
 

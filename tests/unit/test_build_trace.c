@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "predict/build_trace.h"
-#include "predict/kernel_family.h"
-#include "predict/simulate.h"
+#include "predict/engine/simulate.h"
+#include "predict/replay/build_trace.h"
+#include "predict/replay/kernel_family.h"
 #include "stream_fixture.h"
 
 static struct sc_trace_run run;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "predict/parallel.h"
+#include "predict/transformer/parallel.h"
 
 static struct sc_arena arena;
 

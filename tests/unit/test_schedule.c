@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/schedule.h"
+#include "predict/transformer/schedule.h"
 
 enum { MAX_SLOTS = 2 * 64 * 4, MAX_PP = 16 };
 

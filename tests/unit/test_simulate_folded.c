@@ -1,5 +1,5 @@
 /* Folded equals unfolded: ranks that do the same as one class with a multiplicity, or each as a class
- * of its own, give the same times. The graphs here are folded by hand; predict/parallel.c has its own
+ * of its own, give the same times. The graphs here are folded by hand; predict/transformer/parallel.c has its own
  * tests. */
 #include <check.h>
 #include <math.h>

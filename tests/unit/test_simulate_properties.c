@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "predict/simulate_priv.h"
+#include "predict/engine/simulate_priv.h"
 #include "random_graph.h"
 
 enum { N_GRAPHS = 400 };

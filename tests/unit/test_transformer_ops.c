@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "predict/op_names.h"
-#include "predict/transformer_ops.h"
+#include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"
 
 #define TOLERANCE 1e-9 /* relative: the same products, summed in another order */

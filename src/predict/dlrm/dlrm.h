@@ -1,0 +1,131 @@
+/* One training step of a DLRM on many GPUs: what each rank looks up, exchanges and multiplies, by its
+ * sharding plan. Ranks whose work is alike are one class. */
+#ifndef SC_PREDICT_DLRM_H
+#define SC_PREDICT_DLRM_H
+
+#include "base/arena.h"
+#include "core/config.h"
+#include "core/shard_plan.h"
+#include "models/embedding_kernel.h"
+#include "predict/predict.h"
+#include "predict/transformer/block.h"
+
+/* Steps of a rank that are built as runs of kernels. */
+enum sc_dlrm_block {
+	SC_DLRM_INDEX,    /* sort incoming indices by table */
+	SC_DLRM_PREFETCH, /* rows from the host */
+	SC_DLRM_LOOKUP,   /* in its shards, for the whole batch */
+	SC_DLRM_REPLICA,  /* in replicated tables, for its samples */
+	SC_DLRM_BOTTOM,   /* MLP of the dense features */
+	SC_DLRM_DENSE,    /* interaction, top MLP, loss, and their gradients */
+	SC_DLRM_BOTTOM_GRAD,
+	SC_DLRM_REPLICA_GRAD,
+	SC_DLRM_UPDATE,    /* of its shards, with their optimizer */
+	SC_DLRM_OPTIMIZER, /* of dense parameters */
+	SC_N_DLRM_BLOCKS
+};
+/* Embedding work and memory of one rank. Shapes of ranks with like work have the same bytes. */
+struct sc_dlrm_work {
+	struct sc_embedding_shape lookup, update, prefetch; /* of its shards */
+	struct sc_embedding_shape replica, replica_grad;
+	double n_tables;                 /* shards on it, replicas included */
+	double index_bytes;              /* of lookups that come to it from all ranks */
+	double output_bytes;             /* of the vectors it sends, to all ranks together */
+	double table_bytes, state_bytes; /* in GPU memory */
+	double host_bytes, ssd_bytes;
+};
+struct sc_dlrm_class {
+	struct sc_dlrm_work work;
+	uint32_t representative, multiplicity;
+	uint8_t kind; /* of GPU */
+	bool bottom;  /* runs the bottom MLP */
+	double slowdown;
+	struct sc_block_env env;
+	struct sc_block block[SC_N_DLRM_BLOCKS];
+};
+/* What all ranks exchange; bytes as sc_collective_shape has them. */
+struct sc_dlrm_exchange {
+	double index_bytes;   /* all-to-all: sent by the busiest */
+	double output_bytes;  /* all-to-all: what it takes, told as bytes sent by each rank */
+	double scatter_bytes; /* reduce-scatter over all ranks: row-wise tables */
+	/* The same within each host: table-row-wise. Where slices send partial sums: an all-to-all there. */
+	double host_scatter_bytes;
+	double replica_grad_bytes; /* all-reduce: replicated tables */
+	double dense_grad_bytes;
+};
+struct sc_dlrm {
+	const struct sc_request *request;
+	const struct sc_predict_opts *opts;
+	struct sc_arena *arena;
+	struct sc_fabric fabric;
+	struct sc_table_list tables;
+	struct sc_shard_plan plan;
+	bool owns_plan;
+	bool plan_cut_short;           /* the planner had more to try */
+	struct sc_dlrm_class *classes; /* by representative */
+	size_t n_classes;
+	struct sc_dlrm_exchange exchange;
+	double batch; /* samples of a rank, dense part */
+	double output_elem_bytes;
+	double dense_params;
+	double model_flop; /* of matrix products, for one sample, forward and backward */
+	double kept_bytes; /* activations of a rank */
+};
+
+/* `plan` NULL: from the file or the planner of the request. Strings and arrays live in the arena of
+ * `scratch`. */
+int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
+		 const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
+		 struct sc_err *err);
+void sc_dlrm_release(struct sc_dlrm *dlrm);
+
+/* dlrm.c: facts of a request. */
+size_t sc_dlrm_rank_kind(const struct sc_request *request, uint32_t rank);
+double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
+bool sc_dlrm_one_rank_bottom(const struct sc_request *request);
+double sc_dlrm_bottom_width(const struct sc_request *request); /* of its output */
+
+/* dlrm_plan.c */
+int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err);
+/* Planner of a request that names none: the software's. */
+enum sc_planner sc_dlrm_planner(const struct sc_request *request);
+/* What that planner makes for the request, whatever its config says of plans. */
+int sc_dlrm_plan_by(const struct sc_request *request, enum sc_planner planner,
+		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err);
+
+/* dlrm_tables.c: the tables of a request with types resolved; each rank's work under the plan. */
+void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,
+		    struct sc_table_list *out);
+void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks);
+/* The use of one shard by the rank that has it; `samples` of the whole batch, or of a rank. */
+void sc_dlrm_shard_use(const struct sc_request *request, const struct sc_table *table,
+		       const struct sc_table_placement *placement, const struct sc_shard *shard,
+		       struct sc_embedding_use *out);
+double sc_dlrm_output_elem_bytes(const struct sc_request *request);
+/* Vectors of a table that one sample yields. */
+double sc_table_outputs(const struct sc_table *table);
+
+/* dlrm_dense.c */
+void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
+			 enum sc_dlrm_block id, struct sc_block *out);
+/* Parameters, FLOP and activations of the dense part: fills the last fields of dlrm. */
+void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm);
+
+/* build_dlrm.c: `n_steps` steps, one after another as a training loop runs them. */
+struct sc_dlrm_built {
+	uint32_t *step_end; /* [step * n_classes + class]: node at which the step is over */
+	uint32_t n_steps;
+};
+void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
+		   struct sc_dlrm_built *built);
+/* summarize_dlrm.c: the last step but one; the last is there to run beside its end. */
+struct sc_dlrm_run {
+	const struct sc_dlrm *dlrm;
+	const struct sc_graph *graph;
+	const struct sc_timeline *timeline;
+	const struct sc_dlrm_built *built;
+	struct sc_critical_path *path;
+};
+void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out);
+
+#endif

@@ -1,0 +1,422 @@
+/* The kernels of a DLRM's step on one rank, as blocks: MLPs, interaction, loss, embedding kernels,
+ * optimizer. Naumov et al. 2019 (DLRM); Wang et al. 2021 (DCNv2). */
+#include <math.h>
+
+#include "base/units.h"
+#include "predict/dlrm/dlrm.h"
+#include "predict/op_names.h"
+
+/* What the ops of a block have in common. */
+struct part {
+	const struct sc_dlrm *dlrm;
+	const struct sc_dlrm_class *cls;
+	const struct sc_model *model;
+	const struct sc_dlrm_habits *habits;
+	struct sc_block *block;
+	enum sc_dtype dtype, storage;
+	double b; /* samples */
+	double e; /* bytes of an element */
+};
+/* Names of a layer's products. */
+struct layer_names {
+	enum sc_op_name forward, dgrad, wgrad;
+};
+static const struct layer_names BOTTOM = {SC_NAME_BOTTOM_MLP, SC_NAME_BOTTOM_MLP_DGRAD,
+					  SC_NAME_BOTTOM_MLP_WGRAD};
+static const struct layer_names TOP = {SC_NAME_TOP_MLP, SC_NAME_TOP_MLP_DGRAD,
+				       SC_NAME_TOP_MLP_WGRAD};
+static const struct layer_names CROSS = {SC_NAME_CROSS, SC_NAME_CROSS_DGRAD, SC_NAME_CROSS_WGRAD};
+
+static void add_gemm(const struct part *p, enum sc_op_name name, double m, double n, double k)
+{
+	struct sc_op op = {SC_OP_GEMM, p->dtype, {.gemm = {.batch = 1, .m = m, .n = n, .k = k}}};
+
+	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
+}
+
+static void add_rowwise(const struct part *p, enum sc_op_name name, double bytes, int n_kernels)
+{
+	struct sc_op op = {
+		SC_OP_ROWWISE,
+		p->storage,
+		{.rowwise = {.read_bytes = bytes * p->cls->env.software->elementwise_factor,
+			     .n_kernels = n_kernels}}};
+
+	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
+}
+
+/* Widths that tensor cores take: frameworks pad odd ones to eights in half precision. */
+static double padded(const struct part *p, double width)
+{
+	return p->e < sc_dtype_bytes(SC_FP32) ? ceil(width / 8) * 8 : width;
+}
+
+/* ---- sizes ---- */
+
+static double vectors(const struct sc_dlrm *dlrm, double *columns)
+{
+	double n = 0;
+
+	*columns = 0;
+	for (size_t i = 0; i < dlrm->tables.n; i++) {
+		double outputs = sc_table_outputs(&dlrm->tables.at[i]);
+
+		n += outputs;
+		*columns += outputs * (double)dlrm->tables.at[i].dim;
+	}
+	return n;
+}
+
+/* Width of what the top MLP, or the cross layers, get. */
+static double interacted_width(const struct sc_dlrm *dlrm)
+{
+	const struct sc_model *model = &dlrm->request->config.model;
+	double columns, n = vectors(dlrm, &columns), dense = sc_dlrm_bottom_width(dlrm->request);
+	double stride = model->interact_stride > 0 ? (double)model->interact_stride : 1;
+
+	if (dense < 0)
+		dense = 0;
+	if (model->interaction == SC_INTERACT_DOT) {
+		if (dense > 0)
+			n++;
+		return n * (n - 1) / 2 + dense;
+	}
+	return columns / stride + dense;
+}
+
+static void for_mlp(const struct sc_ints *widths, double input,
+		    void (*each)(void *ctx, double n, double k), void *ctx)
+{
+	for (size_t i = 0; i < widths->n; i++) {
+		each(ctx, (double)widths->at[i], input);
+		input = (double)widths->at[i];
+	}
+}
+
+static void count_layer(void *ctx, double n, double k)
+{
+	struct sc_dlrm *dlrm = ctx;
+	double e = sc_dtype_bytes(sc_storage_dtype(dlrm->request->config.training.precision));
+
+	dlrm->dense_params += n * k + n;
+	dlrm->model_flop += 3 * 2 * n * k;
+	dlrm->kept_bytes += dlrm->batch * 2 * n * e; /* output, and its gradient */
+}
+
+void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
+{
+	const struct sc_model *model = &dlrm->request->config.model;
+	double width = interacted_width(dlrm), columns, n = vectors(dlrm, &columns);
+	double e = sc_dtype_bytes(sc_storage_dtype(dlrm->request->config.training.precision));
+
+	dlrm->dense_params = dlrm->model_flop = 0;
+	dlrm->kept_bytes = dlrm->batch * 2 * (columns + width) * e;
+	for_mlp(&model->bottom_mlp, (double)model->dense_features, count_layer, dlrm);
+	if (model->interaction == SC_INTERACT_DCNV2)
+		for (int64_t i = 0; i < model->cross_layers; i++) {
+			count_layer(dlrm, (double)model->low_rank, width);
+			count_layer(dlrm, width, (double)model->low_rank);
+		}
+	if (model->interaction == SC_INTERACT_DOT)
+		dlrm->model_flop += 3 * 2 * (n + 1) * (n + 1) * (double)dlrm->tables.at[0].dim;
+	for_mlp(&model->top_mlp, width, count_layer, dlrm);
+	dlrm->exchange.dense_grad_bytes = dlrm->dense_params * sc_grad_bytes(dlrm->request);
+}
+
+/* ---- MLPs ---- */
+
+/* Bias and ReLU of n columns: of PyTorch and TensorFlow a kernel that reads and writes, bias included. */
+static void add_activation(const struct part *p, double n)
+{
+	if (!p->habits->fused_mlp)
+		add_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
+}
+
+/* Gradient through ReLU, and the bias gradient's reduction. */
+static void add_activation_grad(const struct part *p, double n)
+{
+	if (p->habits->fused_mlp)
+		return;
+	add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
+	add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
+}
+
+static void mlp_forward(const struct part *p, const struct sc_ints *widths, double input,
+			const struct layer_names *names)
+{
+	double k = padded(p, input);
+
+	for (size_t i = 0; i < widths->n; i++) {
+		double n = (double)widths->at[i];
+
+		add_gemm(p, names->forward, p->b, n, k);
+		add_activation(p, n);
+		k = n;
+	}
+}
+
+/* `has_input_grad`: what the first layer gets is computed too. */
+static void mlp_backward(const struct part *p, const struct sc_ints *widths, double input,
+			 const struct layer_names *names, bool has_input_grad)
+{
+	for (size_t i = widths->n; i-- > 0;) {
+		double n = (double)widths->at[i];
+		double k = i ? (double)widths->at[i - 1] : padded(p, input);
+
+		add_activation_grad(p, n);
+		if (i || has_input_grad)
+			add_gemm(p, names->dgrad, p->b, k, n);
+		add_gemm(p, names->wgrad, n, k, p->b);
+	}
+}
+
+/* ---- interaction ---- */
+
+/* All pairs of F vectors. Fused, it reads them once and writes the pairs; else they are copied together,
+ * multiplied, and the triangle is gathered. */
+static void dot_forward(const struct part *p, double f, double dim, double width)
+{
+	double in = p->b * f * dim * p->e, out = p->b * width * p->e;
+	struct sc_op bmm = {SC_OP_GEMM,
+			    p->dtype,
+			    {.gemm = {.batch = p->b, .m = f, .n = f, .k = dim, .bmm = true}}};
+
+	if (p->habits->fused_interaction) {
+		add_rowwise(p, SC_NAME_INTERACTION, in + out, 1);
+		return;
+	}
+	add_rowwise(p, SC_NAME_INTERACTION, 2 * in, 1);
+	sc_block_add_op(p->block, &p->cls->env, SC_NAME_INTERACTION, &bmm);
+	add_rowwise(p, SC_NAME_INTERACTION, 3 * out, 2); /* gather, concatenate */
+}
+
+static void dot_backward(const struct part *p, double f, double dim, double width)
+{
+	double in = p->b * f * dim * p->e, out = p->b * width * p->e;
+	struct sc_op bmm = {SC_OP_GEMM,
+			    p->dtype,
+			    {.gemm = {.batch = p->b, .m = f, .n = dim, .k = f, .bmm = true}}};
+
+	if (p->habits->fused_interaction) {
+		add_rowwise(p, SC_NAME_INTERACTION_GRAD, 2 * in + out, 1);
+		return;
+	}
+	/* pairs scattered into a zeroed square; two products, summed; split */
+	add_rowwise(p, SC_NAME_INTERACTION_GRAD, 2 * out + 2 * p->b * f * f * p->e, 3);
+	sc_block_add_op(p->block, &p->cls->env, SC_NAME_INTERACTION_GRAD, &bmm);
+	sc_block_add_op(p->block, &p->cls->env, SC_NAME_INTERACTION_GRAD, &bmm);
+	add_rowwise(p, SC_NAME_INTERACTION_GRAD, 5 * in, 2);
+}
+
+/* x' = x0 * (V U x + bias) + x */
+static void cross_forward(const struct part *p, double width)
+{
+	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
+
+	for (int64_t i = 0; i < p->model->cross_layers; i++) {
+		add_gemm(p, CROSS.forward, p->b, rank, width);
+		add_gemm(p, CROSS.forward, p->b, width, rank);
+		add_rowwise(p, SC_NAME_CROSS_COMBINE, (p->habits->fused_mlp ? 4 : 7) * bytes,
+			    p->habits->fused_mlp ? 1 : 2);
+	}
+}
+
+/* dv = dx' * x0; dx0 += dx' * v; dx = dx' + its way through the products. */
+static void cross_backward(const struct part *p, double width)
+{
+	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
+
+	for (int64_t i = 0; i < p->model->cross_layers; i++) {
+		add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, (p->habits->fused_mlp ? 6 : 10) * bytes,
+			    p->habits->fused_mlp ? 1 : 4);
+		add_gemm(p, CROSS.dgrad, p->b, rank, width);
+		add_gemm(p, CROSS.wgrad, width, rank, p->b);
+		add_gemm(p, CROSS.dgrad, p->b, width, rank);
+		add_gemm(p, CROSS.wgrad, rank, width, p->b);
+		if (!p->habits->fused_mlp)
+			add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, 3 * bytes, 1);
+	}
+}
+
+static void interact(const struct part *p, double width, bool backward)
+{
+	double columns, n = vectors(p->dlrm, &columns);
+	double dense = fmax(0, sc_dlrm_bottom_width(p->dlrm->request));
+	double copied = p->b * (columns + dense + width) * p->e;
+
+	switch (p->model->interaction) {
+	case SC_INTERACT_DOT:
+		n += dense > 0;
+		if (backward)
+			dot_backward(p, n, (double)p->dlrm->tables.at[0].dim, width);
+		else
+			dot_forward(p, n, (double)p->dlrm->tables.at[0].dim, width);
+		break;
+	case SC_INTERACT_CAT:
+		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
+			    p->model->interact_stride > 1 ? 2 : 1);
+		break;
+	case SC_INTERACT_DCNV2:
+		if (backward)
+			cross_backward(p, width);
+		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
+			    1);
+		if (!backward)
+			cross_forward(p, width);
+		break;
+	}
+}
+
+/* Vectors of all tables are cut out of what was received, and put together, one by one. */
+static void split_outputs(const struct part *p)
+{
+	double columns, n = vectors(p->dlrm, &columns), us = p->habits->output_us / 2;
+	struct sc_step step = {.name = SC_NAME_OUTPUT_LAYOUT,
+			       .kind = SC_STEP_KERNEL,
+			       .model = SC_OP_ROWWISE,
+			       .cost = {.latency_us = sc_quantize_us(n * us * p->cls->slowdown),
+					.owner_frac[SC_OWN_MEMORY] = 1}};
+
+	if (us > 0 && p->dlrm->plan.world > 1)
+		SC_VEC_PUSH(&p->block->steps, step);
+}
+
+/* Interaction, top MLP, loss, and back. */
+static void dense_block(const struct part *p)
+{
+	double width = interacted_width(p->dlrm);
+	double input = padded(p, width);
+
+	split_outputs(p);
+	interact(p, input, false);
+	mlp_forward(p, &p->model->top_mlp, width, &TOP);
+	add_rowwise(p, SC_NAME_BCE_LOSS, 6 * p->b * sc_dtype_bytes(SC_FP32), 4);
+	mlp_backward(p, &p->model->top_mlp, width, &TOP, true);
+	interact(p, input, true);
+	split_outputs(p);
+}
+
+/* ---- embeddings ---- */
+
+static double kernel_error(const struct part *p, enum sc_op_name name)
+{
+	const struct sc_model_errors *errors = p->dlrm->opts->errors;
+
+	if (!errors)
+		return 1;
+	return name == SC_NAME_TABLE_UPDATE || name == SC_NAME_REPLICA_GRAD ? errors->update
+									    : errors->lookup;
+}
+
+static void add_embedding(const struct part *p, enum sc_op_name name,
+			  const struct sc_embedding_shape *shape)
+{
+	struct sc_op op = {SC_OP_EMBEDDING, p->storage, {.embedding = *shape}};
+	size_t first = p->block->steps.n;
+	double n = p->habits->fused_tables ? 1 : fmax(1, shape->tables);
+	struct sc_step *step;
+
+	if (!(shape->lookups > 0) && !(shape->host_bytes > 0) && !(shape->ssd_bytes > 0))
+		return;
+	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
+	step = &p->block->steps.at[first];
+	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff *
+					    kernel_error(p, name));
+	/* a kernel for each table: its start and drain, and the host's launch, for each */
+	step->cost.latency_us = sc_quantize_us(
+		step->cost.latency_us * n + (p->habits->fused_tables || name != SC_NAME_TABLE_UPDATE
+						     ? 0
+						     : n * p->habits->table_us));
+	step->host_us = sc_quantize_us(step->host_us * n);
+}
+
+static void add_layout(const struct part *p, enum sc_op_name name, double bytes)
+{
+	if (bytes > 0)
+		add_rowwise(p, name, bytes, 1);
+}
+
+static void optimizer_block(const struct part *p)
+{
+	static const double bytes[] = {
+		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
+	enum sc_optimizer optimizer = p->dlrm->request->config.training.optimizer;
+	double n = p->dlrm->dense_params;
+	struct sc_op op = {SC_OP_OPTIMIZER,
+			   SC_FP32,
+			   {.rowwise = {.read_bytes = n * bytes[optimizer], .n_kernels = 1}}};
+
+	if (optimizer == SC_OPT_NONE || !(n > 0))
+		return;
+	if (!p->cls->env.software->fused_optimizer) /* a kernel a tensor: weight and bias */
+		op.u.rowwise.n_kernels =
+			2 * (int)(p->model->bottom_mlp.n + p->model->top_mlp.n +
+				  2 * (size_t)fmax(0, (double)p->model->cross_layers));
+	sc_block_add_op(p->block, &p->cls->env, SC_NAME_OPTIMIZER, &op);
+}
+
+/* The rank with the bottom MLP runs it for all samples, where one has it. */
+static double bottom_samples(const struct sc_dlrm *dlrm)
+{
+	return sc_dlrm_one_rank_bottom(dlrm->request)
+		       ? (double)dlrm->request->config.training.global_batch
+		       : dlrm->batch;
+}
+
+void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
+			 enum sc_dlrm_block id, struct sc_block *out)
+{
+	const struct sc_model *model = &dlrm->request->config.model;
+	struct part p = {.dlrm = dlrm,
+			 .cls = cls,
+			 .model = model,
+			 .habits = &dlrm->request->software.dlrm,
+			 .block = out,
+			 .dtype = sc_precision_dtype(dlrm->request->config.training.precision),
+			 .storage = sc_storage_dtype(dlrm->request->config.training.precision),
+			 .b = dlrm->batch};
+	const struct sc_dlrm_work *work = &cls->work;
+
+	p.e = sc_dtype_bytes(p.storage);
+	sc_block_clear(out);
+	switch (id) {
+	case SC_DLRM_INDEX: /* read and written, sorted by table */
+		add_layout(&p, SC_NAME_INDEX_LAYOUT,
+			   p.habits->index_exchange ? 2 * work->index_bytes : 0);
+		break;
+	case SC_DLRM_PREFETCH:
+		add_embedding(&p, SC_NAME_ROW_PREFETCH, &work->prefetch);
+		break;
+	case SC_DLRM_LOOKUP:
+		add_embedding(&p, SC_NAME_TABLE_LOOKUP, &work->lookup);
+		break;
+	case SC_DLRM_REPLICA:
+		add_embedding(&p, SC_NAME_REPLICA_LOOKUP, &work->replica);
+		break;
+	case SC_DLRM_BOTTOM:
+		p.b = bottom_samples(dlrm);
+		if (cls->bottom)
+			mlp_forward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM);
+		break;
+	case SC_DLRM_DENSE:
+		dense_block(&p);
+		break;
+	case SC_DLRM_BOTTOM_GRAD:
+		p.b = bottom_samples(dlrm);
+		if (cls->bottom)
+			mlp_backward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM,
+				     false);
+		break;
+	case SC_DLRM_REPLICA_GRAD:
+		add_embedding(&p, SC_NAME_REPLICA_GRAD, &work->replica_grad);
+		break;
+	case SC_DLRM_UPDATE:
+		add_embedding(&p, SC_NAME_TABLE_UPDATE, &work->update);
+		break;
+	case SC_DLRM_OPTIMIZER:
+		optimizer_block(&p);
+		break;
+	case SC_N_DLRM_BLOCKS:
+		break;
+	}
+}

@@ -1,0 +1,300 @@
+/* From a sharding plan to what each rank looks up, sends and stores. */
+#include <math.h>
+#include <string.h>
+
+#include "models/row_reuse.h"
+#include "predict/dlrm/dlrm.h"
+
+enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
+
+static bool is_half(const struct sc_request *req)
+{
+	return sc_dtype_bytes(sc_storage_dtype(req->config.training.precision)) <
+	       sc_dtype_bytes(SC_FP32);
+}
+
+double sc_dlrm_output_elem_bytes(const struct sc_request *req)
+{
+	return sc_dtype_bytes(req->software.dlrm.half_exchange && is_half(req) ? SC_FP16 : SC_FP32);
+}
+
+double sc_table_outputs(const struct sc_table *table)
+{
+	double features = (double)table->features;
+
+	return table->sequence ? features * table->pooling : features;
+}
+
+void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct sc_table_list *out)
+{
+	const struct sc_model *model = &req->config.model;
+	bool half = req->software.dlrm.half_tables && is_half(req);
+
+	sc_tables_expand(model->tables.at, model->tables.n, arena, out);
+	for (size_t i = 0; i < out->n; i++)
+		out->at[i].dtype = out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1)
+				   : half             ? SC_FP16
+						      : SC_FP32;
+}
+
+static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
+{
+	const struct sc_dlrm_habits *habits = &req->software.dlrm;
+
+	switch (req->config.training.optimizer) {
+	case SC_OPT_ADAM:
+		return SC_ROW_ADAM;
+	case SC_OPT_ADAGRAD:
+		return habits->row_wise_adagrad ? SC_ROW_ROWWISE_ADAGRAD : SC_ROW_ADAGRAD;
+	case SC_OPT_SGD:
+	case SC_OPT_NONE:
+		break;
+	}
+	return habits->atomic_sgd ? SC_ROW_ATOMIC_SGD : SC_ROW_SGD;
+}
+
+void sc_dlrm_shard_use(const struct sc_request *req, const struct sc_table *table,
+		       const struct sc_table_placement *placement, const struct sc_shard *shard,
+		       struct sc_embedding_use *out)
+{
+	double row_frac = (double)shard->rows / (double)table->rows;
+
+	*out = (struct sc_embedding_use){
+		.table = table,
+		.samples = (double)req->config.training.global_batch,
+		.cols = (double)shard->cols,
+		.row_frac = row_frac,
+		.skew = 1,
+		.tier = placement->tier,
+		.cache_frac = placement->cache_frac,
+		.dtype = table->dtype,
+		.output_bytes = sc_dlrm_output_elem_bytes(req),
+		.optimizer = row_optimizer(req),
+	};
+	if (placement->type == SC_DATA_PARALLEL)
+		out->samples = ceil((double)req->config.training.global_batch /
+				    (double)req->config.parallel.dp);
+	else if (shard->rows == 0) /* more slices than rows: this one has none */
+		out->samples = 0;
+	/* the most popular row is on the first of the slices, by convention */
+	else if (shard->rows < table->rows && shard->row_offset == 0)
+		out->skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
+}
+
+/* Bytes that stay on the GPU of a shard's `bytes`. */
+static double hbm_share(const struct sc_table_placement *p)
+{
+	static const double share[SC_N_TIERS] = {[SC_TIER_HBM] = 1};
+
+	return p->tier == SC_TIER_CACHED ? p->cache_frac : share[p->tier];
+}
+
+static void store(const struct sc_embedding_use *use, const struct sc_table_placement *p,
+		  const struct sc_shard *shard, struct sc_dlrm_work *work)
+{
+	double bytes = (double)shard->rows * (double)shard->cols * sc_dtype_bytes(use->dtype);
+	double state =
+		(double)shard->rows * sc_row_state_bytes(use->optimizer, (double)shard->cols);
+	double on_gpu = hbm_share(p);
+
+	work->table_bytes += on_gpu * bytes;
+	work->state_bytes += on_gpu * state;
+	if (p->tier == SC_TIER_SSD)
+		work->ssd_bytes += bytes + state;
+	else if (p->tier != SC_TIER_HBM)
+		work->host_bytes += bytes + state;
+}
+
+/* Row slices over the ranks of a host, whose sums are added up there. */
+static bool is_host_wise(enum sc_shard_type type)
+{
+	return type == SC_TABLE_ROW_WISE || type == SC_GRID;
+}
+
+/* What a shard's rank sends of pooled vectors to all ranks. Rows of one host add up their parts first. */
+static double sent_bytes(const struct sc_dlrm *dlrm, const struct sc_table *table,
+			 const struct sc_table_placement *p, const struct sc_shard *shard)
+{
+	double bytes = (double)dlrm->request->config.training.global_batch *
+		       sc_table_outputs(table) * (double)shard->cols * dlrm->output_elem_bytes;
+
+	if (p->type == SC_DATA_PARALLEL)
+		return 0;
+	if (dlrm->request->software.dlrm.partial_sums)
+		return bytes;
+	if (p->type == SC_ROW_WISE)
+		return 0;
+	if (is_host_wise(p->type))
+		return bytes / (double)dlrm->plan.ranks_per_host;
+	return bytes;
+}
+
+struct uses {
+	struct sc_embedding_use *at;
+	size_t n, cap;
+};
+struct rank_uses {
+	struct uses shards, replicas;
+};
+
+static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
+		      const struct sc_shard *shard, struct rank_uses *uses,
+		      struct sc_dlrm_work *work)
+{
+	const struct sc_table *table = &dlrm->tables.at[shard->table];
+	struct sc_embedding_use use;
+	double lookups;
+
+	sc_dlrm_shard_use(dlrm->request, table, p, shard, &use);
+	work->n_tables++;
+	store(&use, p, shard, work);
+	if (p->type == SC_DATA_PARALLEL) {
+		SC_VEC_PUSH(&uses->replicas, use);
+		return;
+	}
+	SC_VEC_PUSH(&uses->shards, use);
+	lookups = use.samples * table->pooling * (double)table->features * use.row_frac * use.skew;
+	work->index_bytes += lookups * (INDEX_BYTES + (table->weighted ? WEIGHT_BYTES : 0));
+	work->output_bytes += sent_bytes(dlrm, table, p, shard);
+}
+
+/* Work of a kernel, each table's with the error of its model, if any. */
+static void shape_of(const struct sc_dlrm *dlrm, const struct sc_device *device,
+		     const struct uses *uses, enum sc_embedding_pass pass,
+		     struct sc_embedding_shape *out)
+{
+	const struct sc_model_errors *errors = dlrm->opts->errors;
+
+	if (!errors || !errors->tables) {
+		sc_embedding_shape_of(device, uses->at, uses->n, pass, out);
+		return;
+	}
+	*out = (struct sc_embedding_shape){.pass = pass};
+	for (size_t i = 0; i < uses->n; i++) {
+		struct sc_embedding_shape one;
+
+		sc_embedding_shape_of(device, &uses->at[i], 1, pass, &one);
+		sc_embedding_shape_scale(&one, errors->tables[uses->at[i].table - dlrm->tables.at]);
+		sc_embedding_shape_add(out, &one);
+	}
+}
+
+static void find_shapes(const struct sc_dlrm *dlrm, const struct sc_device *device,
+			const struct rank_uses *uses, struct sc_dlrm_work *work)
+{
+	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_FORWARD, &work->lookup);
+	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_BACKWARD, &work->update);
+	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_PREFETCH, &work->prefetch);
+	shape_of(dlrm, device, &uses->replicas, SC_EMBEDDING_FORWARD, &work->replica);
+	shape_of(dlrm, device, &uses->replicas, SC_EMBEDDING_BACKWARD, &work->replica_grad);
+}
+
+/* Bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
+ * same time: the one with most of them is waited for. */
+static void add_reductions(struct sc_dlrm *dlrm)
+{
+	double batch = (double)dlrm->request->config.training.global_batch;
+	bool summed = dlrm->request->software.dlrm.partial_sums;
+	struct sc_dlrm_exchange *x = &dlrm->exchange;
+	double *of_host = sc_arena_calloc(
+		dlrm->arena, dlrm->plan.world / dlrm->plan.ranks_per_host + 1, sizeof(*of_host));
+
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
+		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
+		const struct sc_table *t = &dlrm->tables.at[shards->table];
+		double rows = batch * sc_table_outputs(t) * dlrm->output_elem_bytes;
+
+		if (p->type == SC_DATA_PARALLEL)
+			x->replica_grad_bytes +=
+				(double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
+		else if (p->type == SC_ROW_WISE && !summed)
+			x->scatter_bytes += rows * (double)t->dim;
+		for (uint32_t s = 0; s < p->n_shards && !summed && is_host_wise(p->type); s++) {
+			double *host =
+				&of_host[(uint32_t)shards[s].rank / dlrm->plan.ranks_per_host];
+
+			if (shards[s].row_offset == 0) /* once for each slice of columns */
+				*host += rows * (double)shards[s].cols;
+			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);
+		}
+	}
+}
+
+/* What a rank sends to its peers on other nodes after the sums of its node's tables were added up there:
+ * those of the node with most columns, for its share of the batch. */
+static double node_sum_bytes(const struct sc_dlrm *dlrm)
+{
+	uint32_t per_host = dlrm->plan.ranks_per_host;
+	uint32_t n_nodes = (dlrm->plan.world + per_host - 1) / per_host;
+	double *columns = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*columns)), most = 0;
+	uint32_t *seen = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*seen)); /* table + 1 */
+
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
+
+		for (uint32_t s = 0; s < p->n_shards && p->type != SC_DATA_PARALLEL; s++) {
+			const struct sc_shard *shard = &dlrm->plan.shards.at[p->first_shard + s];
+			uint32_t node = (uint32_t)shard->rank / per_host;
+
+			if (seen[node] == i + 1 && shard->rows < p->rows)
+				continue;
+			seen[node] = (uint32_t)i + 1;
+			columns[node] += sc_table_outputs(&dlrm->tables.at[shard->table]) *
+					 (double)shard->cols;
+			most = fmax(most, columns[node]);
+		}
+	}
+	return most * (double)dlrm->request->config.training.global_batch / per_host *
+	       dlrm->output_elem_bytes;
+}
+
+static const struct sc_device *rank_device(const struct sc_dlrm *dlrm, uint32_t rank)
+{
+	return sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, rank));
+}
+
+/* The bottom MLP's vectors, where rank 0 has them all. */
+static double bottom_bytes(const struct sc_dlrm *dlrm)
+{
+	const struct sc_request *req = dlrm->request;
+
+	return sc_dlrm_one_rank_bottom(req)
+		       ? (double)req->config.training.global_batch * sc_dlrm_bottom_width(req) *
+				 dlrm->output_elem_bytes
+		       : 0;
+}
+
+/* An all-to-all takes what its busiest sender does: no rank receives more than (n - 1) times the most that
+ * another sends it (max of max, Lin et al. 2024). */
+void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
+{
+	uint32_t world = dlrm->plan.world;
+	struct rank_uses *uses = sc_arena_calloc(dlrm->arena, world, sizeof(*uses));
+	double most_index = 0, most_sent = 0;
+
+	memset(ranks, 0, world * sizeof(*ranks));
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
+
+		for (uint32_t s = 0; s < p->n_shards; s++) {
+			const struct sc_shard *shard = &dlrm->plan.shards.at[p->first_shard + s];
+
+			add_shard(dlrm, p, shard, &uses[shard->rank], &ranks[shard->rank]);
+		}
+	}
+	for (uint32_t r = 0; r < world; r++) {
+		find_shapes(dlrm, rank_device(dlrm, r), &uses[r], &ranks[r]);
+		most_index = fmax(most_index, ranks[r].index_bytes);
+		most_sent = fmax(most_sent, ranks[r].output_bytes + (r ? 0 : bottom_bytes(dlrm)));
+		SC_VEC_RELEASE(&uses[r].shards);
+		SC_VEC_RELEASE(&uses[r].replicas);
+	}
+	dlrm->exchange.index_bytes = most_index;
+	dlrm->exchange.output_bytes = most_sent;
+	if (dlrm->request->software.dlrm.partial_sums && world > dlrm->plan.ranks_per_host) {
+		dlrm->exchange.host_scatter_bytes = dlrm->exchange.output_bytes;
+		dlrm->exchange.output_bytes = node_sum_bytes(dlrm);
+	}
+	add_reductions(dlrm);
+}

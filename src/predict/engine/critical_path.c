@@ -1,0 +1,150 @@
+/* The backward walk. At any moment it stands at time `at` inside or at the end of `node`, with all
+ * after `at` explained: what is added next always ends there, so the segments cover everything once. */
+#include "predict/engine/critical_path.h"
+
+#include <assert.h>
+
+struct walk {
+	const struct sc_graph *graph;
+	const struct sc_timeline *tl;
+	struct sc_critical_path *path;
+	uint32_t node;
+	double at_us;
+};
+
+void sc_critical_path_release(struct sc_critical_path *path)
+{
+	SC_VEC_RELEASE(&path->segments);
+}
+
+static const struct sc_cost *own_cost(const struct sc_graph *graph, uint32_t node)
+{
+	return &graph->costs.at[graph->nodes.at[node].cost];
+}
+
+/* What the node did from start_us on: for a member the group's data phase. */
+static const struct sc_cost *run_cost(const struct sc_graph *graph, uint32_t node)
+{
+	const uint32_t group = graph->nodes.at[node].group;
+
+	return group == SC_NONE ? own_cost(graph, node)
+				: &graph->costs.at[graph->groups.at[group].cost];
+}
+
+/* What a cost's shares leave over is OTHER, so that the owners sum to the path. */
+static void own(struct sc_critical_path *path, const struct sc_cost *cost, double us)
+{
+	double rest = 1;
+
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		path->owner_us[o] += cost->owner_frac[o] * us;
+		rest -= cost->owner_frac[o];
+	}
+	if (rest > 1e-9)
+		path->owner_us[SC_OWN_OTHER] += rest * us;
+}
+
+/* From from_us to where the walk stands, while `holder` ran as `cost` says; nothing if no time. */
+static void add(struct walk *walk, double from_us, uint32_t holder, const struct sc_cost *cost)
+{
+	const struct sc_segment segment = {
+		.node = walk->node,
+		.holder = holder,
+		.reason = walk->tl->reason[walk->node],
+		.waiting = holder != walk->node,
+		.start_us = from_us,
+		.end_us = walk->at_us,
+	};
+
+	if (!(from_us < walk->at_us))
+		return;
+	SC_VEC_PUSH(&walk->path->segments, segment);
+	own(walk->path, cost, walk->at_us - from_us);
+	walk->at_us = from_us;
+}
+
+/* While the node waited for SMs, their holder was on the path: the time is named after the node and
+ * owned as what the holder did. The holder may still run after at_us, with fewer SMs. */
+static void step_resource(struct walk *walk)
+{
+	const uint32_t holder = walk->tl->bound_by[walk->node];
+	double from_us = walk->tl->ready_us[walk->node];
+
+	if (from_us < walk->tl->start_us[holder])
+		from_us = walk->tl->start_us[holder];
+	add(walk, from_us, holder, run_cost(walk->graph, holder));
+	walk->node = holder;
+}
+
+/* Stands at the arrival of the node; goes to what let it arrive. 0 when the walk is at time 0. */
+static int step_arrival(struct walk *walk)
+{
+	const uint32_t by = walk->tl->bound_by[walk->node];
+
+	switch ((enum sc_reason)walk->tl->reason[walk->node]) {
+	case SC_BY_RESOURCE:
+		step_resource(walk);
+		return 1;
+	case SC_BY_NONE:
+		add(walk, 0, walk->node, own_cost(walk->graph, walk->node));
+		return 0;
+	case SC_BY_LANE:
+	case SC_BY_DEP:
+	case SC_BY_LAUNCH:
+	case SC_BY_PEER:
+		break;
+	}
+	/* A member whose own cost comes before its arrival; for all others this adds nothing. */
+	add(walk, walk->tl->end_us[by], walk->node, own_cost(walk->graph, walk->node));
+	walk->node = by;
+	return 1;
+}
+
+static int step(struct walk *walk)
+{
+	add(walk, walk->tl->start_us[walk->node], walk->node, run_cost(walk->graph, walk->node));
+	if (walk->tl->reason[walk->node] == SC_BY_PEER)
+		walk->node = walk->tl->bound_by[walk->node];
+	return step_arrival(walk);
+}
+
+static uint32_t find_last(const struct sc_timeline *tl)
+{
+	uint32_t last = 0;
+
+	for (uint32_t i = 1; i < tl->n; i++) {
+		if (tl->end_us[i] > tl->end_us[last])
+			last = i;
+	}
+	return last;
+}
+
+static void reverse(struct sc_critical_path *path)
+{
+	for (size_t i = 0, j = path->segments.n; i + 1 < j; i++) {
+		const struct sc_segment segment = path->segments.at[i];
+
+		path->segments.at[i] = path->segments.at[--j];
+		path->segments.at[j] = segment;
+	}
+}
+
+void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timeline *timeline,
+			   uint32_t last, struct sc_critical_path *path)
+{
+	struct walk walk = {.graph = graph, .tl = timeline, .path = path};
+	size_t n_steps = 0;
+
+	path->segments.n = 0;
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		path->owner_us[o] = 0;
+	if (!timeline->n)
+		return;
+	walk.node = last == SC_NONE ? find_last(timeline) : last;
+	walk.at_us = timeline->end_us[walk.node];
+	while (walk.at_us > 0 && step(&walk)) {
+		n_steps++;
+		assert(n_steps <= timeline->n);
+	}
+	reverse(path);
+}

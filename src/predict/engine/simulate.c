@@ -1,0 +1,285 @@
+/* The engine's entry, and the flow of nodes whose end is known once they are ready. Shared resources
+ * are the other simulate_*.c files' business. */
+#include "predict/engine/simulate.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/engine/simulate_priv.h"
+
+struct sc_simulator *sc_simulator_create(void)
+{
+	struct sc_simulator *sim = sc_xmalloc(sizeof(*sim));
+
+	*sim = (struct sc_simulator){0};
+	return sim;
+}
+
+void sc_simulator_destroy(struct sc_simulator *sim)
+{
+	if (!sim)
+		return;
+	sc_sim_release_events(sim);
+	free(sim->groups);
+	free(sim->contends);
+	free(sim->stack);
+	free(sim);
+}
+
+/* `from` is done. A node's binding reason is whatever ended last; on a tie its lane, then the lowest
+ * node: so neither the order of edges nor of processing shows. */
+static inline void reach(struct sc_simulator *sim, const struct sim_flow *f, uint32_t node,
+			 uint32_t from, enum sc_reason why)
+{
+	const double at = f->end_us[from];
+
+	if (at >= f->ready_us[node]) {
+		const int later = at > f->ready_us[node];
+		const uint8_t old = f->reason[node];
+
+		if (later || (old != SC_BY_NONE && old != SC_BY_LANE &&
+			      (why == SC_BY_LANE || from < f->bound_by[node]))) {
+			f->ready_us[node] = at;
+			f->bound_by[node] = from;
+			f->reason[node] = (uint8_t)why;
+		}
+	}
+	f->start_us[node] += 1;
+	if (f->start_us[node] >= 0)
+		f->stack[sim->n_stack++] = node;
+}
+
+static inline void done(struct sc_simulator *sim, const struct sim_flow *f, uint32_t node,
+			double end_us)
+{
+	const uint32_t first = f->succ_start[node], end = f->succ_start[node + 1];
+	const uint32_t next = f->lane_next[node];
+
+	f->end_us[node] = end_us;
+	sim->n_done++;
+	if (end_us > sim->total_us)
+		sim->total_us = end_us;
+	if (first < end) {
+		const enum sc_reason why =
+			f->node[node].kind == SC_NODE_LAUNCH ? SC_BY_LAUNCH : SC_BY_DEP;
+
+		for (uint32_t i = first; i < end; i++)
+			reach(sim, f, f->succ[i], node, why);
+	}
+	if (next != SC_NONE)
+		reach(sim, f, next, node, SC_BY_LANE);
+}
+
+void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us)
+{
+	done(sim, &sim->flow, node, end_us);
+}
+
+/* The last member is there: the data phase begins. Its end is known at once unless it contends. */
+static void begin_group(struct sc_simulator *sim, uint32_t group)
+{
+	const struct sc_graph *graph = sim->graph;
+	const struct sim_flow *f = &sim->flow;
+	const struct sim_group *state = &sim->groups[group];
+	const uint32_t cost_id = graph->groups.at[group].cost;
+	const struct sc_cost *cost = &f->cost[cost_id];
+
+	for (uint32_t i = graph->group_node_start[group]; i < graph->group_node_start[group + 1];
+	     i++) {
+		const uint32_t node = graph->group_node[i];
+
+		if (f->start_us[node] < state->last_us) {
+			f->bound_by[node] = state->last_node;
+			f->reason[node] = SC_BY_PEER;
+			f->start_us[node] = state->last_us;
+		}
+	}
+	if (f->contends && f->contends[cost_id])
+		sc_sim_request(sim, SIM_GROUP, group, state->last_us);
+	else
+		sc_sim_group_done(sim, group, state->last_us + cost->latency_us + cost->work_us);
+}
+
+void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us)
+{
+	const struct sc_graph *graph = sim->graph;
+
+	for (uint32_t i = graph->group_node_start[group]; i < graph->group_node_start[group + 1];
+	     i++)
+		done(sim, &sim->flow, graph->group_node[i], end_us);
+}
+
+void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us)
+{
+	const uint32_t group = sim->flow.node[node].group;
+	struct sim_group *state = &sim->groups[group];
+
+	sim->flow.start_us[node] = at_us;
+	if (!state->n_arrived || at_us > state->last_us ||
+	    (at_us >= state->last_us && node < state->last_node)) {
+		state->last_us = at_us;
+		state->last_node = node;
+	}
+	if (++state->n_arrived == sim->graph->groups.at[group].n_members)
+		begin_group(sim, group);
+}
+
+static void start_member(struct sc_simulator *sim, const struct sim_flow *f, uint32_t node)
+{
+	const struct sc_cost *before = &f->cost[f->node[node].cost];
+	const uint32_t cost_id = sim->graph->groups.at[f->node[node].group].cost;
+
+	f->ready_us[node] += before->latency_us + before->work_us;
+	if (f->contends && f->contends[cost_id] & SIM_SM && f->cost[cost_id].holds_sm)
+		sc_sim_request(sim, SIM_MEMBER, node, f->ready_us[node]);
+	else
+		sc_sim_member_arrived(sim, node, f->ready_us[node]);
+}
+
+/* Time of a node that is no member, alone: exactly start + latency + work unless it is slowed. */
+static inline double alone_end_us(const struct sim_flow *f, const struct sc_node *node,
+				  double start_us)
+{
+	const struct sc_cost *cost = &f->cost[node->cost];
+
+	if (f->slowed && node->kind == SC_NODE_KERNEL) {
+		const double slowdown = f->class[f->lane[node->lane].class_id].slowdown;
+
+		return start_us + cost->latency_us * slowdown + cost->work_us * slowdown;
+	}
+	return start_us + cost->latency_us + cost->work_us;
+}
+
+void sc_sim_flow_ready(struct sc_simulator *sim)
+{
+	const struct sim_flow f = sim->flow;
+
+	while (sim->n_stack) {
+		const uint32_t id = f.stack[--sim->n_stack];
+		const struct sc_node *node = &f.node[id];
+
+		if (node->group != SC_NONE) {
+			start_member(sim, &f, id);
+		} else if (f.contends && f.contends[node->cost]) {
+			sc_sim_request(sim, SIM_KERNEL, id, f.ready_us[id]);
+		} else {
+			f.start_us[id] = f.ready_us[id];
+			done(sim, &f, id, alone_end_us(&f, node, f.ready_us[id]));
+		}
+	}
+}
+
+/* Which costs have demands; NULL if none has. */
+static const uint8_t *find_contends(struct sc_simulator *sim)
+{
+	const size_t n = sim->graph->costs.n;
+	uint8_t any = 0;
+
+	if (sim->cap_contends < n) {
+		free(sim->contends);
+		sim->contends = sc_xmalloc(n);
+		sim->cap_contends = n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const double *demand = sim->graph->costs.at[i].demand;
+		uint8_t contends = 0;
+
+		for (int r = 0; r < SC_N_RES; r++)
+			contends |= demand[r] > 0 ? SIM_ANY : 0;
+		if (demand[SC_RES_SM] > 0)
+			contends |= SIM_SM;
+		sim->contends[i] = contends;
+		any |= contends;
+	}
+	return any ? sim->contends : NULL;
+}
+
+static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
+		       struct sc_timeline *timeline)
+{
+	const struct sc_graph *graph = sim->graph;
+
+	if (sim->cap_stack < graph->lanes.n) {
+		free(sim->stack);
+		sim->stack = sc_xrealloc(NULL, graph->lanes.n, sizeof(*sim->stack));
+		sim->cap_stack = graph->lanes.n;
+	}
+	sim->flow = (struct sim_flow){
+		.node = graph->nodes.at,
+		.cost = graph->costs.at,
+		.lane = graph->lanes.at,
+		.class = graph->classes.at,
+		.succ_start = graph->succ_start,
+		.succ = graph->succ,
+		.lane_next = graph->lane_next,
+		.contends = opts && opts->no_contention ? NULL : find_contends(sim),
+		.ready_us = timeline->ready_us,
+		.start_us = timeline->start_us,
+		.end_us = timeline->end_us,
+		.bound_by = timeline->bound_by,
+		.reason = timeline->reason,
+		.stack = sim->stack,
+	};
+	for (size_t i = 0; i < graph->classes.n; i++)
+		sim->flow.slowed |= graph->classes.at[i].slowdown > 1;
+	sim->n_stack = 0;
+	sim->n_done = 0;
+	sim->total_us = 0;
+}
+
+static void begin_groups(struct sc_simulator *sim)
+{
+	const size_t n = sim->graph->groups.n;
+
+	if (sim->cap_groups < n) {
+		free(sim->groups);
+		sim->groups = sc_xrealloc(NULL, n, sizeof(*sim->groups));
+		sim->cap_groups = n;
+	}
+	for (size_t i = 0; i < n; i++)
+		sim->groups[i] = (struct sim_group){.holders = SC_NONE};
+}
+
+/* Every node waits; those without deps are ready. */
+static void begin_nodes(struct sc_simulator *sim)
+{
+	const struct sim_flow *f = &sim->flow;
+	const uint32_t *n_deps = sim->graph->n_deps;
+	const size_t n = sim->graph->nodes.n;
+
+	for (size_t i = 0; i < n; i++) {
+		f->ready_us[i] = 0;
+		f->start_us[i] = -(double)n_deps[i];
+		f->end_us[i] = -1;
+		f->bound_by[i] = SC_NONE;
+	}
+	if (n)
+		memset(f->reason, SC_BY_NONE, n);
+	for (size_t i = n; i-- > 0;) {
+		if (!n_deps[i])
+			f->stack[sim->n_stack++] = (uint32_t)i;
+	}
+}
+
+int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
+		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err)
+{
+	assert(graph->sealed);
+	sc_timeline_resize(timeline, graph->nodes.n);
+	sim->graph = graph;
+	begin_flow(sim, opts, timeline);
+	begin_groups(sim);
+	begin_nodes(sim);
+	if (sim->flow.contends) {
+		sc_sim_events_begin(sim);
+		sc_sim_events_run(sim);
+	} else {
+		sc_sim_flow_ready(sim);
+	}
+	timeline->total_us = sim->total_us;
+	if (sim->n_done < graph->nodes.n)
+		return sc_sim_deadlock(sim, err);
+	sim->unclean = 0;
+	return SC_OK;
+}

@@ -1,0 +1,172 @@
+/* The engine's own state. Two ways to run a node meet here (DESIGN.md §4):
+ * - what cannot contend is followed as data flows (simulate.c): its end is known once it is ready;
+ * - what may contend is an activity that goes through events in time order (simulate_events.c), is
+ *   given SMs by space (simulate_sm.c) and a rate by max-min fairness (simulate_rates.c).
+ * Flowing ahead of the events' time is safe: it touches nothing that is shared. */
+#ifndef SC_PREDICT_SIMULATE_PRIV_H
+#define SC_PREDICT_SIMULATE_PRIV_H
+
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "predict/engine/simulate.h"
+
+/* Shares closer than this are equal: 1e-9 of all SMs or of a link is far below one SM or any
+ * measurement, and far above the rounding of a few hundred additions. */
+#define SIM_EPS 1e-9
+/* Relative rounding allowed when two levels of progressive filling are compared. */
+#define SIM_EPS_LEVEL 1e-12
+
+enum sim_contends {
+	SIM_ANY = 1, /* the cost has a demand */
+	SIM_SM = 2,  /* on SMs */
+};
+enum sim_kind {
+	SIM_KERNEL, /* a node that is no member */
+	SIM_MEMBER, /* a member's hold on its SMs, from its arrival to the group's end */
+	SIM_GROUP,  /* the data phase of a group */
+};
+enum sim_state {
+	SIM_FREE,
+	SIM_ARRIVING, /* ready at a time that has not come yet */
+	SIM_QUEUED,   /* waits for SMs */
+	SIM_HOLDING,  /* a member that has its SMs */
+	SIM_LATENCY,
+	SIM_WORKING,
+};
+
+struct sim_act {
+	const struct sc_cost *cost;
+	double latency_us, work_us;    /* slowdown included */
+	double remaining_us, since_us; /* work left at since_us */
+	double rate, cap;              /* cap: granted / wanted SMs */
+	double new_rate;               /* while solving; < 0 = not frozen yet */
+	double sm_want, sm_got;
+	double wave_from; /* work done when the SMs last changed: waves count from there */
+	uint64_t stamp;   /* last solve that visited it */
+	uint32_t id;      /* node, or group */
+	uint32_t class_id;
+	uint32_t first_use;
+	uint32_t heap_pos;           /* or SC_NONE */
+	uint32_t next;               /* free list, SM queue or the group's holders */
+	uint32_t run_next, run_prev; /* resizable kernels of the class */
+	int8_t priority;
+	uint8_t kind, state;
+	uint8_t started;        /* a kernel in the queue that lost its SMs while it ran */
+	uint8_t wants_boundary; /* its SMs should change at the next wave boundary */
+	uint8_t at_boundary;    /* its scheduled event is that boundary */
+	uint8_t boundary_due;   /* it stands at that boundary now */
+};
+/* One activity's load on one resource. */
+struct sim_use {
+	double load;
+	uint32_t res, act;
+	uint32_t next_in_act;
+	uint32_t next_in_res, prev_in_res;
+};
+struct sim_res {
+	double load;       /* of all users at rate 1; only above 1 can the resource limit anyone */
+	double left, open; /* while solving: capacity not frozen, load of users not frozen */
+	uint64_t stamp;
+	uint32_t first; /* use */
+	uint8_t dirty, saturated;
+};
+struct sim_sm {
+	double free;
+	double released_us; /* when SMs were last given back, and by which node (lowest id) */
+	uint32_t released_by;
+	uint32_t n_holders;
+	uint32_t queue;     /* by priority, then time of readiness, then node */
+	uint32_t resizable; /* started kernels whose SMs may change, in the same order */
+	uint8_t dirty;
+};
+struct sim_group {
+	double last_us; /* latest arrival so far, and who (lowest node on a tie) */
+	uint32_t last_node;
+	uint32_t n_arrived;
+	uint32_t holders; /* SIM_MEMBER activities */
+};
+struct sim_event {
+	double at_us;
+	uint32_t act;
+};
+/* Borrowed arrays of the graph and the timeline, side by side for the inner loop. While a node has
+ * open deps, start_us holds minus their number; end_us is < 0 until the node is done. */
+struct sim_flow {
+	const struct sc_node *node;
+	const struct sc_cost *cost;
+	const struct sc_lane *lane;
+	const struct sc_class *class;
+	const uint32_t *succ_start, *succ, *lane_next;
+	const uint8_t *contends; /* by cost; NULL = nothing does */
+	double *ready_us, *start_us, *end_us;
+	uint32_t *bound_by;
+	uint8_t *reason;
+	uint32_t *stack; /* ready nodes: at most one a lane */
+	int slowed;      /* a class has a slowdown */
+};
+
+typedef SC_VEC(uint32_t) sim_ids;
+struct sc_simulator {
+	const struct sc_graph *graph;
+	struct sim_flow flow;
+	size_t n_stack, n_done;
+	double total_us;
+	struct sim_group *groups;
+	uint8_t *contends;
+	uint32_t *stack;
+	size_t cap_groups, cap_contends, cap_stack;
+
+	double now_us;
+	SC_VEC(struct sim_act) acts;
+	SC_VEC(struct sim_use) uses;
+	uint32_t free_act, free_use; /* lists */
+	SC_VEC(struct sim_event) heap;
+	sim_ids due; /* activities whose event is now */
+	sim_ids dirty_acts, dirty_res, dirty_sm;
+	sim_ids part_acts, part_res; /* the component being solved */
+	struct sim_res *res;         /* SC_N_RES a class, then one NIC a domain */
+	struct sim_sm *sm;           /* one a class */
+	size_t cap_res, cap_sm;
+	uint64_t stamp;
+	int unclean; /* a run was left before its end: res and sm must be set up again */
+
+	/* Tests look at every set of rates: called after each solve. */
+	void (*observe)(void *ctx, const struct sc_simulator *sim);
+	void *observe_ctx;
+};
+
+/* simulate.c */
+void sc_sim_flow_ready(struct sc_simulator *sim); /* until no ready node is left */
+void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us);
+void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us);
+void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us);
+
+/* simulate_events.c */
+void sc_sim_events_begin(struct sc_simulator *sim);
+void sc_sim_events_run(struct sc_simulator *sim);
+void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, double at_us);
+void sc_sim_act_start(struct sc_simulator *sim, uint32_t id);
+void sc_sim_act_schedule(struct sc_simulator *sim, uint32_t id, double at_us);
+void sc_sim_act_reschedule(struct sc_simulator *sim,
+			   uint32_t id); /* after its rate or SMs changed */
+void sc_sim_act_settle(struct sim_act *act, double now_us);
+void sc_sim_release_events(struct sc_simulator *sim);
+
+/* simulate_sm.c */
+void sc_sim_sm_enqueue(struct sc_simulator *sim, uint32_t id);
+void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id);
+void sc_sim_sm_boundary(struct sc_simulator *sim, uint32_t id);
+void sc_sim_sm_update(struct sc_simulator *sim); /* grants on every class that changed */
+double sc_sim_sm_boundary_us(const struct sim_act *act, double now_us); /* HUGE_VAL = none left */
+
+/* simulate_rates.c */
+void sc_sim_rates_enter(struct sc_simulator *sim, uint32_t id);
+void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id);
+void sc_sim_rates_touch(struct sc_simulator *sim, uint32_t id); /* its cap has changed */
+void sc_sim_rates_solve(struct sc_simulator *sim);
+
+/* simulate_deadlock.c */
+int sc_sim_deadlock(const struct sc_simulator *sim, struct sc_err *err);
+
+#endif

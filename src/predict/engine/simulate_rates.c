@@ -1,0 +1,269 @@
+/* Rates of what runs: max-min fair, by progressive filling (the reference's collectives §4.4). A
+ * resource whose users could all run at full rate limits nobody, so only overloaded ones connect
+ * activities; a change re-solves the connected component it touches and nothing else. */
+#include <math.h>
+
+#include "predict/engine/simulate_priv.h"
+
+static int is_overloaded(const struct sim_res *res)
+{
+	return res->load > 1 + SIM_EPS_LEVEL;
+}
+
+static void add_use(struct sc_simulator *sim, uint32_t act, uint32_t res, double load)
+{
+	uint32_t id = sim->free_use;
+	const struct sim_use use = {
+		.load = load,
+		.res = res,
+		.act = act,
+		.next_in_act = sim->acts.at[act].first_use,
+		.next_in_res = sim->res[res].first,
+		.prev_in_res = SC_NONE,
+	};
+
+	if (id != SC_NONE) {
+		sim->free_use = sim->uses.at[id].next_in_act;
+		sim->uses.at[id] = use;
+	} else {
+		id = (uint32_t)sim->uses.n;
+		SC_VEC_PUSH(&sim->uses, use);
+	}
+	sim->acts.at[act].first_use = id;
+	if (use.next_in_res != SC_NONE)
+		sim->uses.at[use.next_in_res].prev_in_res = id;
+	sim->res[res].first = id;
+	sim->res[res].load += load;
+}
+
+/* Loads one representative rank of the class; its node's NICs carry all ranks of the class there,
+ * for they do the same at the same time. */
+static void load_class(struct sc_simulator *sim, uint32_t act, const double *demand,
+		       uint32_t class_id)
+{
+	const struct sc_class *class = &sim->flow.class[class_id];
+	const uint32_t nics = (uint32_t)sim->graph->classes.n * SC_N_RES;
+
+	for (uint32_t r = 0; r < SC_N_RES; r++) {
+		if (r == SC_RES_SM || !(demand[r] > 0))
+			continue;
+		if (r != SC_RES_NIC)
+			add_use(sim, act, class_id * SC_N_RES + r, demand[r]);
+		else if (class->ranks_per_domain > 0)
+			add_use(sim, act, nics + class->nic_domain,
+				demand[r] * class->ranks_per_domain);
+	}
+}
+
+void sc_sim_rates_enter(struct sc_simulator *sim, uint32_t id)
+{
+	const struct sim_act *act = &sim->acts.at[id];
+
+	if (act->kind == SIM_GROUP) {
+		const struct sc_group *group = &sim->graph->groups.at[act->id];
+		const struct sc_member *member = &sim->graph->members.at[group->first_member];
+
+		for (uint32_t i = 0; i < group->n_members; i++)
+			load_class(sim, id, act->cost->demand, member[i].class_id);
+	} else {
+		load_class(sim, id, act->cost->demand, act->class_id);
+	}
+	sc_sim_rates_touch(sim, id);
+}
+
+void sc_sim_rates_touch(struct sc_simulator *sim, uint32_t id)
+{
+	SC_VEC_PUSH(&sim->dirty_acts, id);
+}
+
+void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id)
+{
+	uint32_t next;
+
+	for (uint32_t u = sim->acts.at[id].first_use; u != SC_NONE; u = next) {
+		struct sim_use *use = &sim->uses.at[u];
+		struct sim_res *res = &sim->res[use->res];
+
+		if (is_overloaded(res) && !res->dirty) {
+			res->dirty = 1;
+			SC_VEC_PUSH(&sim->dirty_res, use->res);
+		}
+		if (use->prev_in_res != SC_NONE)
+			sim->uses.at[use->prev_in_res].next_in_res = use->next_in_res;
+		else
+			res->first = use->next_in_res;
+		if (use->next_in_res != SC_NONE)
+			sim->uses.at[use->next_in_res].prev_in_res = use->prev_in_res;
+		res->load = res->first == SC_NONE ? 0 : res->load - use->load;
+		next = use->next_in_act;
+		use->next_in_act = sim->free_use;
+		sim->free_use = u;
+	}
+	sim->acts.at[id].first_use = SC_NONE;
+}
+
+/* Also one that has lost all its SMs: it still counts, at rate 0. */
+static int has_rate(const struct sim_act *act)
+{
+	return act->state == SIM_WORKING || (act->state == SIM_QUEUED && act->started);
+}
+
+static void set_rate(struct sc_simulator *sim, uint32_t id, double rate)
+{
+	struct sim_act *act = &sim->acts.at[id];
+	const int same = fabs(rate - act->rate) <= SIM_EPS_LEVEL * rate;
+
+	if (same && (act->heap_pos != SC_NONE || act->rate <= 0))
+		return;
+	if (!same) {
+		sc_sim_act_settle(act, sim->now_us);
+		act->rate = rate;
+	}
+	sc_sim_act_reschedule(sim, id);
+}
+
+static void visit_act(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+
+	if (act->stamp == sim->stamp)
+		return;
+	act->stamp = sim->stamp;
+	act->new_rate = -1;
+	SC_VEC_PUSH(&sim->part_acts, id);
+}
+
+static void visit_res(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_res *res = &sim->res[id];
+
+	if (res->stamp == sim->stamp || !is_overloaded(res))
+		return;
+	res->stamp = sim->stamp;
+	res->left = 1;
+	res->open = 0;
+	for (uint32_t u = res->first; u != SC_NONE; u = sim->uses.at[u].next_in_res) {
+		res->open += sim->uses.at[u].load;
+		visit_act(sim, sim->uses.at[u].act);
+	}
+	SC_VEC_PUSH(&sim->part_res, id);
+}
+
+/* The highest level to which all that is not frozen can grow together; marks what stops it there. */
+static double next_level(struct sc_simulator *sim, size_t n_open)
+{
+	double level = HUGE_VAL;
+
+	for (size_t i = 0; i < sim->part_res.n; i++) {
+		const struct sim_res *res = &sim->res[sim->part_res.at[i]];
+
+		if (res->open > SIM_EPS_LEVEL)
+			level = fmin(level, res->left / res->open);
+	}
+	for (size_t i = 0; i < n_open; i++)
+		level = fmin(level, sim->acts.at[sim->part_acts.at[i]].cap);
+	for (size_t i = 0; i < sim->part_res.n; i++) {
+		struct sim_res *res = &sim->res[sim->part_res.at[i]];
+
+		res->saturated = res->open > SIM_EPS_LEVEL &&
+				 res->left <= level * res->open * (1 + SIM_EPS_LEVEL);
+	}
+	return level;
+}
+
+static int is_stopped(const struct sc_simulator *sim, const struct sim_act *act, double level)
+{
+	if (act->cap <= level * (1 + SIM_EPS_LEVEL))
+		return 1;
+	for (uint32_t u = act->first_use; u != SC_NONE; u = sim->uses.at[u].next_in_act) {
+		const struct sim_res *res = &sim->res[sim->uses.at[u].res];
+
+		if (res->stamp == sim->stamp && res->saturated)
+			return 1;
+	}
+	return 0;
+}
+
+static void freeze(struct sc_simulator *sim, struct sim_act *act, double level)
+{
+	act->new_rate = fmin(act->cap, level);
+	for (uint32_t u = act->first_use; u != SC_NONE; u = sim->uses.at[u].next_in_act) {
+		const double load = sim->uses.at[u].load;
+		struct sim_res *res = &sim->res[sim->uses.at[u].res];
+
+		if (res->stamp != sim->stamp)
+			continue;
+		res->open -= load;
+		res->left = fmax(0, res->left - load * act->new_rate);
+	}
+}
+
+/* Fills the component in part_acts and part_res; the ones not frozen stay in front. */
+static void fill(struct sc_simulator *sim)
+{
+	size_t n_open = sim->part_acts.n;
+
+	while (n_open) {
+		const double level = next_level(sim, n_open);
+		size_t kept = 0;
+
+		for (size_t i = 0; i < n_open; i++) {
+			const uint32_t id = sim->part_acts.at[i];
+			struct sim_act *act = &sim->acts.at[id];
+
+			if (is_stopped(sim, act, level)) {
+				freeze(sim, act, level);
+			} else {
+				sim->part_acts.at[i] = sim->part_acts.at[kept];
+				sim->part_acts.at[kept++] = id;
+			}
+		}
+		n_open = kept;
+	}
+}
+
+static void solve_component(struct sc_simulator *sim, uint32_t seed)
+{
+	if (sim->acts.at[seed].stamp == sim->stamp)
+		return;
+	sim->part_acts.n = 0;
+	sim->part_res.n = 0;
+	visit_act(sim, seed);
+	for (size_t i = 0; i < sim->part_acts.n; i++) {
+		const uint32_t act = sim->part_acts.at[i];
+
+		for (uint32_t u = sim->acts.at[act].first_use; u != SC_NONE;
+		     u = sim->uses.at[u].next_in_act)
+			visit_res(sim, sim->uses.at[u].res);
+	}
+	if (sim->part_res.n) {
+		fill(sim);
+		for (size_t i = 0; i < sim->part_acts.n; i++) {
+			const uint32_t act = sim->part_acts.at[i];
+
+			set_rate(sim, act, sim->acts.at[act].new_rate);
+		}
+	} else {
+		set_rate(sim, seed, sim->acts.at[seed].cap);
+	}
+}
+
+void sc_sim_rates_solve(struct sc_simulator *sim)
+{
+	sim->stamp++;
+	for (size_t i = 0; i < sim->dirty_acts.n; i++) {
+		if (has_rate(&sim->acts.at[sim->dirty_acts.at[i]]))
+			solve_component(sim, sim->dirty_acts.at[i]);
+	}
+	for (size_t i = 0; i < sim->dirty_res.n; i++) {
+		struct sim_res *res = &sim->res[sim->dirty_res.at[i]];
+
+		res->dirty = 0;
+		for (uint32_t u = res->first; u != SC_NONE; u = sim->uses.at[u].next_in_res)
+			solve_component(sim, sim->uses.at[u].act);
+	}
+	sim->dirty_acts.n = 0;
+	sim->dirty_res.n = 0;
+	if (sim->observe)
+		sim->observe(sim->observe_ctx, sim);
+}

@@ -1,0 +1,275 @@
+/* SMs are granted by space, in order of lane priority, then launch (the reference's collectives §4.4).
+ * A kernel takes what is free, up to what it can use, and runs at granted / wanted; a collective (or
+ * any cost with holds_sm) needs all it wants at once. The first in the queue blocks those behind it,
+ * as the hardware's block scheduler does. A running kernel gives SMs to a waiter of higher priority,
+ * and takes free ones, only at its wave boundaries: a wave of fewer SMs takes as long, and does less. */
+#include <math.h>
+
+#include "predict/engine/simulate_priv.h"
+
+static void mark_dirty(struct sc_simulator *sim, uint32_t class_id)
+{
+	if (sim->sm[class_id].dirty)
+		return;
+	sim->sm[class_id].dirty = 1;
+	SC_VEC_PUSH(&sim->dirty_sm, class_id);
+}
+
+static int before(const struct sc_simulator *sim, const struct sim_act *a, const struct sim_act *b)
+{
+	const double a_us = sim->flow.ready_us[a->id], b_us = sim->flow.ready_us[b->id];
+
+	if (a->priority != b->priority)
+		return a->priority > b->priority;
+	if (a_us < b_us || b_us < a_us)
+		return a_us < b_us;
+	return a->id < b->id;
+}
+
+void sc_sim_sm_enqueue(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+	uint32_t *link = &sim->sm[act->class_id].queue;
+
+	act->state = SIM_QUEUED;
+	while (*link != SC_NONE && before(sim, &sim->acts.at[*link], act))
+		link = &sim->acts.at[*link].next;
+	act->next = *link;
+	*link = id;
+	mark_dirty(sim, act->class_id);
+}
+
+static int is_resizable(const struct sim_act *act)
+{
+	return act->kind == SIM_KERNEL && !act->cost->holds_sm && act->cost->waves > 1;
+}
+
+/* Kept in the order of the queue. */
+static void link_resizable(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+	uint32_t prev = SC_NONE, next = sim->sm[act->class_id].resizable;
+
+	while (next != SC_NONE && before(sim, &sim->acts.at[next], act)) {
+		prev = next;
+		next = sim->acts.at[next].run_next;
+	}
+	act->run_prev = prev;
+	act->run_next = next;
+	if (next != SC_NONE)
+		sim->acts.at[next].run_prev = id;
+	if (prev != SC_NONE)
+		sim->acts.at[prev].run_next = id;
+	else
+		sim->sm[act->class_id].resizable = id;
+}
+
+static void unlink_resizable(struct sc_simulator *sim, const struct sim_act *act)
+{
+	if (act->run_prev != SC_NONE)
+		sim->acts.at[act->run_prev].run_next = act->run_next;
+	else
+		sim->sm[act->class_id].resizable = act->run_next;
+	if (act->run_next != SC_NONE)
+		sim->acts.at[act->run_next].run_prev = act->run_prev;
+}
+
+/* Positive: to the activity; negative: back from it. */
+static void move(struct sc_simulator *sim, struct sim_act *act, double amount)
+{
+	struct sim_sm *sm = &sim->sm[act->class_id];
+	const int had = act->sm_got > 0;
+
+	act->sm_got += amount;
+	sm->free -= amount;
+	if (act->sm_got < SIM_EPS)
+		act->sm_got = 0;
+	if (act->sm_want - act->sm_got < SIM_EPS)
+		act->sm_got = act->sm_want;
+	sm->n_holders += (act->sm_got > 0) - (uint32_t)had;
+	if (!sm->n_holders)
+		sm->free = 1; /* no rounding is carried on */
+	act->cap = act->sm_got >= act->sm_want ? 1 : act->sm_got / act->sm_want;
+	mark_dirty(sim, act->class_id);
+	if (amount >= 0)
+		return;
+	if (sm->released_us < sim->now_us || act->id < sm->released_by) {
+		sm->released_us = sim->now_us;
+		sm->released_by = act->id;
+	}
+}
+
+void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+
+	if (is_resizable(act))
+		unlink_resizable(sim, act);
+	move(sim, act, -act->sm_got);
+}
+
+/* Starts, resumes or lets arrive the first in the queue, which has its SMs. May move sim->acts. */
+static void admit(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+	const struct sim_flow *f = &sim->flow;
+	const uint32_t node = act->id;
+
+	if (act->started) {
+		act->state = SIM_WORKING;
+		sc_sim_rates_touch(sim, id);
+		return;
+	}
+	if (sim->now_us > f->ready_us[node]) {
+		f->reason[node] = SC_BY_RESOURCE;
+		f->bound_by[node] = sim->sm[act->class_id].released_by;
+	}
+	if (act->kind == SIM_KERNEL) {
+		act->started = 1;
+		if (is_resizable(act))
+			link_resizable(sim, id);
+		sc_sim_act_start(sim, id);
+	} else {
+		struct sim_group *group = &sim->groups[f->node[node].group];
+
+		act->state = SIM_HOLDING;
+		act->next = group->holders;
+		group->holders = id;
+		sc_sim_member_arrived(sim, node, sim->now_us);
+	}
+}
+
+static int grant_first(struct sc_simulator *sim, struct sim_sm *sm)
+{
+	const uint32_t id = sm->queue;
+	struct sim_act *act = &sim->acts.at[id];
+	const int all = act->kind == SIM_MEMBER || act->cost->holds_sm;
+
+	if (sm->free < SIM_EPS || (all && sm->free + SIM_EPS < act->sm_want))
+		return 0;
+	sm->queue = act->next;
+	act->next = SC_NONE;
+	move(sim, act, all || act->sm_want < sm->free ? act->sm_want : sm->free);
+	admit(sim, id);
+	return 1;
+}
+
+/* Does the first in the queue come before a running kernel? */
+static int is_outranked(const struct sc_simulator *sim, const struct sim_sm *sm,
+			const struct sim_act *act)
+{
+	return sm->queue != SC_NONE && sim->acts.at[sm->queue].priority > act->priority;
+}
+
+/* What waiters of a higher priority lack. */
+static double lacking(const struct sc_simulator *sim, const struct sim_sm *sm, int priority)
+{
+	double want = 0;
+
+	for (uint32_t id = sm->queue; id != SC_NONE; id = sim->acts.at[id].next) {
+		if (sim->acts.at[id].priority <= priority)
+			break;
+		want += sim->acts.at[id].sm_want;
+	}
+	return want > sm->free ? want - sm->free : 0;
+}
+
+static void resize(struct sc_simulator *sim, uint32_t id, double amount)
+{
+	struct sim_act *act = &sim->acts.at[id];
+
+	sc_sim_act_settle(act, sim->now_us);
+	act->wave_from = act->work_us - act->remaining_us;
+	move(sim, act, amount);
+	sc_sim_rates_touch(sim, id);
+	if (act->sm_got > 0)
+		return;
+	act->wants_boundary = act->boundary_due = 0;
+	sc_sim_sm_enqueue(sim, id);
+}
+
+/* The last in order give first. */
+static void yield(struct sc_simulator *sim, const struct sim_sm *sm)
+{
+	uint32_t id = sm->resizable, prev;
+
+	while (id != SC_NONE && sim->acts.at[id].run_next != SC_NONE)
+		id = sim->acts.at[id].run_next;
+	for (; id != SC_NONE; id = prev) {
+		const struct sim_act *act = &sim->acts.at[id];
+
+		prev = act->run_prev;
+		if (act->boundary_due && is_outranked(sim, sm, act))
+			resize(sim, id, -fmin(act->sm_got, lacking(sim, sm, act->priority)));
+	}
+}
+
+/* The first in order take first. */
+static void expand(struct sc_simulator *sim, const struct sim_sm *sm)
+{
+	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
+		const struct sim_act *act = &sim->acts.at[id];
+
+		if (act->boundary_due && !is_outranked(sim, sm, act) && sm->free >= SIM_EPS)
+			resize(sim, id, fmin(sm->free, act->sm_want - act->sm_got));
+	}
+}
+
+/* Whose SMs should change at their next boundary? */
+static void plan_boundaries(struct sc_simulator *sim, const struct sim_sm *sm)
+{
+	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
+		struct sim_act *act = &sim->acts.at[id];
+		const int runs = act->state == SIM_WORKING || act->state == SIM_LATENCY;
+		const int wants = is_outranked(sim, sm, act)
+					  ? act->sm_got > 0
+					  : sm->free >= SIM_EPS && act->sm_got < act->sm_want;
+
+		if (!runs || (wants == act->wants_boundary && !act->boundary_due))
+			continue;
+		act->wants_boundary = (uint8_t)wants;
+		act->boundary_due = 0;
+		if (act->state == SIM_WORKING) /* at the old rate, until rates are solved */
+			sc_sim_act_reschedule(sim, id);
+	}
+}
+
+static void update_class(struct sc_simulator *sim, uint32_t class_id)
+{
+	struct sim_sm *sm = &sim->sm[class_id];
+
+	yield(sim, sm);
+	while (sm->queue != SC_NONE && grant_first(sim, sm))
+		continue;
+	expand(sim, sm);
+	plan_boundaries(sim, sm);
+	sm->dirty = 0;
+}
+
+void sc_sim_sm_update(struct sc_simulator *sim)
+{
+	const size_t n = sim->dirty_sm.n;
+
+	for (size_t i = 0; i < n; i++)
+		update_class(sim, sim->dirty_sm.at[i]);
+	sim->dirty_sm.n = 0;
+}
+
+double sc_sim_sm_boundary_us(const struct sim_act *act, double now_us)
+{
+	const double step = act->work_us / act->cost->waves * act->cap;
+	const double work_done =
+		act->work_us - act->remaining_us + act->rate * (now_us - act->since_us);
+	const double passed = floor((work_done - act->wave_from) / step + SIM_EPS);
+	const double next = act->wave_from + (passed + 1) * step;
+
+	if (next >= act->work_us * (1 - SIM_EPS))
+		return HUGE_VAL;
+	return now_us + (next - work_done) / act->rate;
+}
+
+void sc_sim_sm_boundary(struct sc_simulator *sim, uint32_t id)
+{
+	sim->acts.at[id].boundary_due = 1;
+	mark_dirty(sim, sim->acts.at[id].class_id);
+}

@@ -1,0 +1,352 @@
+/* Blocks: costing their steps, emitting them op by op, composing their summaries.
+ * Knows nothing of models or schedules. */
+#include "predict/transformer/block.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "predict/engine/critical_path.h"
+
+/* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
+ * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
+#define GRAPH_LAUNCHES 2.0
+
+double sc_quantize_us(double us)
+{
+	return ceil(ldexp(us, 20) - 0.5) * 0x1p-20;
+}
+
+void sc_block_clear(struct sc_block *block)
+{
+	block->steps.n = 0;
+	memset(&block->sum, 0, sizeof(block->sum));
+}
+
+void sc_block_release(struct sc_block *block)
+{
+	SC_VEC_RELEASE(&block->steps);
+}
+
+static double op_flop(const struct sc_op *op)
+{
+	const struct sc_gemm_shape *g = &op->u.gemm;
+
+	return op->kind == SC_OP_GEMM ? 2 * g->batch * g->m * g->n * g->k : 0;
+}
+
+static void scale_cost(struct sc_cost *cost, double factor)
+{
+	cost->latency_us = sc_quantize_us(cost->latency_us * factor);
+	cost->work_us = sc_quantize_us(cost->work_us * factor);
+}
+
+static double kernel_speed(const struct sc_block_env *env, const struct sc_op *op,
+			   const struct sc_cost *cost)
+{
+	double eff = op->kind == SC_OP_ATTENTION ? env->attention_eff : 1;
+
+	if (cost->owner_frac[SC_OWN_COMPUTE] > 0)
+		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION
+				      ? env->gemm_speed
+				      : 1);
+	return eff * env->hbm_speed;
+}
+
+void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		     const struct sc_op *op)
+{
+	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL, .model = (uint8_t)op->kind};
+	struct sc_op_time time;
+	double n_launches = 1;
+
+	/* a grouped GEMM is as many kernels on several streams (Transformer Engine) */
+	if (op->kind == SC_OP_GEMM && !op->u.gemm.bmm)
+		n_launches = op->u.gemm.batch;
+	if ((op->kind == SC_OP_ROWWISE || op->kind == SC_OP_OPTIMIZER) &&
+	    op->u.rowwise.n_kernels > 1)
+		n_launches = op->u.rowwise.n_kernels;
+	sc_op_model_get(op->kind)->time(env->device, op, &time);
+	sc_op_time_cost(op, &time, &step.cost);
+	step.level_frac = time.level_frac;
+	scale_cost(&step.cost, env->slowdown / kernel_speed(env, op, &step.cost));
+	if (!env->cuda_graphs)
+		step.host_us = sc_quantize_us(
+			n_launches * (env->device->host.launch_us + env->software->host_op_us) /
+			env->host_speed);
+	step.flop = op_flop(op);
+	SC_VEC_PUSH(&block->steps, step);
+}
+
+void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
+			const struct sc_span *span, struct sc_cost *out)
+{
+	bool remote = span->n_nodes > 1;
+
+	sc_collective_cost(env->fabric, shape, span, out, NULL);
+	if (out->latency_us + out->work_us > 0)
+		out->latency_us += env->software->comm_latency_us;
+	out->work_us /= remote ? env->software->net_eff : env->software->link_eff;
+	scale_cost(out, 1 / (remote ? env->nic_speed : env->link_speed));
+}
+
+void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,
+			 const struct sc_span *span, double peers, struct sc_cost *out)
+{
+	double load;
+
+	sc_block_comm_cost(env, shape, span, out);
+	load = out->demand[SC_RES_NIC] * peers;
+	if (load > 1)
+		out->work_us = sc_quantize_us(out->work_us * load);
+	memset(out->demand, 0, sizeof(out->demand));
+	out->holds_sm = 0;
+}
+
+/* Where send/recv round the ring of a group goes: to a neighbour, on another node if the group leaves
+ * its node. */
+static struct sc_span neighbour_span(const struct sc_span *group)
+{
+	bool remote = group->n_nodes > 1;
+
+	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
+}
+
+void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       enum sc_comm_axis axis, const struct sc_collective_shape *shape,
+		       int n_hidden)
+{
+	struct sc_step step = {.name = name, .kind = SC_STEP_COMM, .axis = (uint8_t)axis};
+	const struct sc_fabric *fabric = env->axis_fabric[axis];
+	struct sc_block_env own;
+	struct sc_span span = env->span[axis];
+	double peers = env->axis_node_peers[axis];
+
+	if (span.n_ranks <= 1)
+		return;
+	if (fabric && fabric != env->fabric) {
+		own = *env;
+		own.fabric = fabric;
+		env = &own;
+	}
+	if (shape->kind == SC_SEND_RECV) { /* of a ring's ranks on a node one sends out of it */
+		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
+		span = neighbour_span(&span);
+	}
+	sc_block_comm_alone(env, shape, &span, peers, &step.cost);
+	step.hidden = (uint8_t)n_hidden;
+	if (!env->cuda_graphs)
+		step.host_us =
+			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
+				       env->host_speed);
+	SC_VEC_PUSH(&block->steps, step);
+}
+
+void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       double host_us)
+{
+	struct sc_step step = {.name = name, .kind = SC_STEP_HOST};
+
+	if (host_us <= 0)
+		return;
+	if (env->cuda_graphs) /* the whole block is one graph */
+		host_us = fmin(host_us, GRAPH_LAUNCHES * env->device->host.launch_us);
+	step.host_us = sc_quantize_us(host_us / env->host_speed);
+	SC_VEC_PUSH(&block->steps, step);
+}
+
+/* Cost ids of a step in this graph: [0] on the GPU, [1] on the host. */
+static void step_costs(const struct sc_step *step, struct sc_graph *graph, uint32_t cost[2])
+{
+	struct sc_cost host = {.work_us = step->host_us, .owner_frac[SC_OWN_HOST] = 1};
+
+	if (cost[1] != SC_NONE)
+		return;
+	cost[0] = sc_graph_add_cost(graph, &step->cost);
+	cost[1] = sc_graph_add_cost(graph, &host);
+}
+
+struct pending {
+	uint32_t node; /* a collective in flight */
+	int kernels_left;
+};
+
+static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, uint32_t launch,
+			      uint32_t cost)
+{
+	struct sc_graph *g = emit->graph;
+	uint32_t node;
+
+	if (step->kind == SC_STEP_KERNEL)
+		node = sc_graph_add_node(g, SC_NODE_KERNEL, emit->lanes.compute, cost, step->name);
+	else
+		node = sc_graph_add_member(g, emit->lanes.comm,
+					   emit->comm_group(emit->ctx, step, cost), emit->zero_cost,
+					   step->name);
+	sc_graph_add_dep(g, node, launch);
+	if (emit->compute_dep != SC_NONE)
+		sc_graph_add_dep(g, node, emit->compute_dep);
+	return node;
+}
+
+/* The compute lane goes on only after the collective in flight. */
+static void join(struct sc_emit *emit, struct pending *comm)
+{
+	uint32_t node = sc_graph_add_node(emit->graph, SC_NODE_EVENT, emit->lanes.compute,
+					  emit->zero_cost, SC_NONE);
+
+	sc_graph_add_dep(emit->graph, node, comm->node);
+	emit->compute_dep = node;
+	comm->node = SC_NONE;
+}
+
+void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs)
+{
+	struct pending comm = {SC_NONE, 0};
+
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+		uint32_t *cost = costs + 2 * i, launch, node;
+
+		step_costs(step, emit->graph, cost);
+		launch = sc_graph_add_node(
+			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
+			emit->lanes.host, cost[1], step->name);
+		if (emit->host_dep != SC_NONE) {
+			sc_graph_add_dep(emit->graph, launch, emit->host_dep);
+			emit->host_dep = SC_NONE;
+		}
+		if (step->kind == SC_STEP_HOST)
+			continue;
+		if (comm.node != SC_NONE &&
+		    (comm.kernels_left == 0 || step->kind != SC_STEP_KERNEL))
+			join(emit, &comm);
+		node = emit_gpu_step(step, emit, launch, cost[0]);
+		if (step->kind == SC_STEP_COMM && step->hidden > 0)
+			comm = (struct pending){node, step->hidden};
+		else
+			emit->compute_dep = node;
+		if (comm.node != SC_NONE && step->kind == SC_STEP_KERNEL)
+			comm.kernels_left--;
+	}
+	if (comm.node != SC_NONE)
+		join(emit, &comm);
+}
+
+struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b)
+{
+	struct sc_summary out = {
+		.host_us = a->host_us + b->host_us,
+		.gpu_us = a->gpu_us + b->gpu_us,
+		.lead_us = fmax(a->lead_us, a->host_us - a->gpu_us + b->lead_us),
+		.flop = a->flop + b->flop,
+		.sm_us = a->sm_us + b->sm_us,
+		.hbm_us = a->hbm_us + b->hbm_us,
+		.wave_us2 = a->wave_us2 + b->wave_us2,
+	};
+
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		out.owner_us[o] = a->owner_us[o] + b->owner_us[o];
+	return out;
+}
+
+struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
+{
+	struct sc_summary out = {0};
+
+	if (n <= 0)
+		return out;
+	out.host_us = n * a->host_us;
+	out.gpu_us = n * a->gpu_us;
+	out.lead_us = a->lead_us + (n - 1) * fmax(a->host_us - a->gpu_us, 0);
+	out.flop = n * a->flop;
+	out.sm_us = n * a->sm_us;
+	out.hbm_us = n * a->hbm_us;
+	out.wave_us2 = n * a->wave_us2;
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		out.owner_us[o] = n * a->owner_us[o];
+	return out;
+}
+
+static uint32_t alone_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
+{
+	struct sc_graph *graph = ctx;
+	struct sc_member self = {0, 1};
+
+	return sc_graph_add_group(graph, graph_cost, &self, 1, step->name);
+}
+
+/* A graph of this block alone, its compute lane busy until `gpu_free_us`. */
+static void lone_graph(const struct sc_block *block, double gpu_free_us,
+		       struct sc_build_scratch *scratch)
+{
+	struct sc_graph *g = &scratch->graph;
+	struct sc_class one = {
+		.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1, .name = SC_NONE};
+	struct sc_cost zero = {0}, busy = {.work_us = gpu_free_us, .owner_frac[SC_OWN_OTHER] = 1};
+	struct sc_emit emit = {
+		.graph = g, .comm_group = alone_group, .ctx = g, .host_dep = SC_NONE};
+
+	sc_graph_clear(g);
+	sc_graph_add_class(g, one);
+	emit.lanes.host = sc_graph_add_lane(g, 0, SC_LANE_HOST);
+	emit.lanes.compute = sc_graph_add_lane(g, 0, SC_LANE_COMPUTE);
+	emit.lanes.comm = sc_graph_add_lane(g, 0, SC_LANE_COMM);
+	emit.zero_cost = sc_graph_add_cost(g, &zero);
+	emit.compute_dep = sc_graph_add_node(g, SC_NODE_KERNEL, emit.lanes.compute,
+					     sc_graph_add_cost(g, &busy), SC_NONE);
+	scratch->ids.n = 0;
+	for (size_t i = 0; i < 2 * block->steps.n; i++)
+		SC_VEC_PUSH(&scratch->ids, SC_NONE);
+	sc_block_emit(block, &emit, scratch->ids.at);
+	sc_graph_seal(g);
+}
+
+/* What a kernel loads beside the collective: it is slowed by the SMs it misses or by the HBM they
+ * share, whichever is more (told as SMs); what it leaves of either costs it nothing. */
+static void load_of_step(const struct sc_step *step, const struct sc_block_env *env,
+			 struct sc_summary *s)
+{
+	double left = 1 - env->comm_sm_frac, sm = fmax(step->cost.demand[SC_RES_SM], left);
+	double hbm = step->cost.demand[SC_RES_HBM], hbm_left = 1 - env->comm_hbm_frac;
+	double asked = hbm * left / sm + env->comm_hbm_frac;
+	double latency = step->cost.latency_us, work = step->cost.work_us, all = latency + work;
+
+	if (step->kind != SC_STEP_KERNEL)
+		return;
+	s->sm_us += latency * left + work * fmax(sm, left * asked);
+	s->hbm_us += latency * hbm_left + work * fmax(hbm, hbm_left);
+	s->wave_us2 += all * all / fmax(1, step->cost.waves);
+}
+
+int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
+		       struct sc_build_scratch *scratch, struct sc_err *err)
+{
+	struct sc_sim_opts opts = {.no_contention = 1};
+	struct sc_timeline *tl = &scratch->timeline;
+	struct sc_summary *s = &block->sum;
+	double behind_us;
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		s->host_us += step->host_us;
+		s->flop += step->flop;
+		load_of_step(step, env, s);
+	}
+	behind_us = s->host_us; /* the GPU is late: every launch is already there */
+	lone_graph(block, behind_us, scratch);
+	rc = sc_simulate(scratch->sim, &scratch->graph, &opts, tl, err);
+	if (rc)
+		return rc;
+	s->gpu_us = tl->total_us - behind_us;
+	sc_critical_path_walk(&scratch->graph, tl, SC_NONE, &scratch->path);
+	memcpy(s->owner_us, scratch->path.owner_us, sizeof(s->owner_us));
+	s->owner_us[SC_OWN_OTHER] = 0; /* the time spent late */
+	lone_graph(block, 0, scratch);
+	rc = sc_simulate(scratch->sim, &scratch->graph, &opts, tl, err);
+	if (rc == 0)
+		s->lead_us = fmin(fmax(tl->total_us - s->gpu_us, 0), s->host_us);
+	return rc;
+}

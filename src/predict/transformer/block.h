@@ -1,0 +1,125 @@
+/* A block is a run of steps that one rank does in order: the ops of a layer's forward, of its
+ * backward, of the embedding, of the head. It is described once, then either put into a graph op by
+ * op (full detail), or simulated alone and summarised (coarse).
+ *
+ * The summary is exact for in-order host and compute lanes without contention, where a block maps
+ * the times (h, g) at which host and compute lane are free to
+ *     h' = h + host_us,   g' = max(g, h + lead_us) + gpu_us
+ * and such maps compose (a max-plus linear system; Baccelli et al., Synchronization and Linearity). */
+#ifndef SC_PREDICT_BLOCK_H
+#define SC_PREDICT_BLOCK_H
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "core/cost.h"
+#include "core/graph.h"
+#include "models/collective.h"
+#include "models/op_model.h"
+#include "predict/engine/critical_path.h"
+#include "predict/engine/simulate.h"
+
+enum sc_step_kind { SC_STEP_KERNEL, SC_STEP_COMM, SC_STEP_HOST };
+/* Groups that a block's collectives run over. */
+enum sc_comm_axis { SC_COMM_TP, SC_COMM_CP, SC_COMM_EP, SC_N_COMM_AXES };
+
+struct sc_step {
+	struct sc_cost cost; /* isolated; zero for a host step */
+	double host_us;      /* CPU time to issue it */
+	double flop;
+	double level_frac; /* KERNEL: sc_op_time.level_frac of its model */
+	uint16_t name;     /* enum sc_op_name, predict/op_names.h */
+	uint8_t kind;
+	uint8_t model;  /* KERNEL: enum sc_op_kind */
+	uint8_t axis;   /* COMM: enum sc_comm_axis */
+	uint8_t hidden; /* COMM: how many of the next kernels need not wait for it */
+};
+struct sc_summary {
+	double host_us, gpu_us, lead_us;
+	double owner_us[SC_N_OWNERS]; /* of gpu_us */
+	/* Kernel time weighted by the shares of SMs and HBM that slow it as much as its kernels are slowed
+	 * beside a data-parallel collective. */
+	double sm_us, hbm_us;
+	/* Kernel time squared over its waves: divided by kernel time, the wave that one meets on average. */
+	double wave_us2;
+	double flop;
+};
+struct sc_block {
+	SC_VEC(struct sc_step) steps;
+	struct sc_summary sum;
+};
+/* What every op of a block needs to be costed. */
+struct sc_block_env {
+	const struct sc_device *device;
+	const struct sc_software *software;
+	const struct sc_fabric *fabric;
+	/* Of the groups of each axis, where they have one kind of GPU only; NULL = `fabric`. */
+	const struct sc_fabric *axis_fabric[SC_N_COMM_AXES];
+	struct sc_span span[SC_N_COMM_AXES];
+	/* Ranks of its node that use the NICs for the same at the same time, itself included: for
+	 * transfers between stages, and for the groups of each axis (0 where they stay in the node). */
+	double node_peers, axis_node_peers[SC_N_COMM_AXES];
+	double slowdown;
+	bool cuda_graphs; /* blocks are replayed as one launch */
+	/* Shares of SMs and HBM that a data-parallel collective takes while it runs beside the block. */
+	double comm_sm_frac, comm_hbm_frac;
+	double attention_eff; /* of the software's kernels on this device */
+	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
+};
+
+/* Coarse durations are multiples of 2^-20 us, so that their sums and maxima are exact. */
+double sc_quantize_us(double us);
+
+void sc_block_clear(struct sc_block *block);
+void sc_block_release(struct sc_block *block);
+void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		     const struct sc_op *op);
+/* A collective over the group of an axis; of the next `n_hidden` kernels none waits for it. Send/recv
+ * passes `bytes` round the group's ring, one step. */
+void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       enum sc_comm_axis axis, const struct sc_collective_shape *shape,
+		       int n_hidden);
+void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       double host_us);
+/* A collective's cost with the what-if speeds applied, demands kept. */
+void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
+			const struct sc_span *span, struct sc_cost *out);
+/* The same with the load of the node's other ranks, `peers` in all, folded into its time: no demands. */
+void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,
+			 const struct sc_span *span, double peers, struct sc_cost *out);
+
+struct sc_block_lanes {
+	uint32_t host, compute, comm;
+};
+/* What emitting a collective of a class needs: the group it joins. `ctx` belongs to the caller. */
+typedef uint32_t (*sc_comm_group_fn)(void *ctx, const struct sc_step *step, uint32_t graph_cost);
+struct sc_emit {
+	struct sc_graph *graph;
+	struct sc_block_lanes lanes;
+	sc_comm_group_fn comm_group;
+	void *ctx;
+	uint32_t zero_cost;
+	uint32_t
+		compute_dep; /* node that the first kernel must wait for, or SC_NONE; updated to the last kernel */
+	uint32_t host_dep; /* the same for the first host node */
+};
+/* Appends the block's steps op by op. `costs` caches graph cost ids of the block's steps: n steps entries,
+ * SC_NONE where not yet added (two per step: op, host). */
+void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs);
+/* Scratch that outlives one prediction, so that a warm predictor does not call malloc. */
+struct sc_build_scratch {
+	struct sc_arena *arena;
+	struct sc_simulator *sim;
+	struct sc_graph graph; /* for blocks simulated alone */
+	struct sc_timeline timeline;
+	struct sc_critical_path path;
+	SC_VEC(uint32_t) ids;
+};
+/* Fills block->sum by simulating the block alone. */
+int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
+		       struct sc_build_scratch *scratch, struct sc_err *err);
+
+/* a then b; and n times a. */
+struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b);
+struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n);
+
+#endif

@@ -1,0 +1,81 @@
+/* Builds the execution graph of one training iteration of a Transformer: pipeline schedule, transfers
+ * between stages, gradient reduction, optimizer. The same builder makes the coarse graph (a chunk of
+ * layers is one to three nodes) and the full one (every op); only how a chunk is emitted differs. */
+#ifndef SC_PREDICT_BUILD_TRANSFORMER_H
+#define SC_PREDICT_BUILD_TRANSFORMER_H
+
+#include "base/arena.h"
+#include "core/config.h"
+#include "predict/predict.h"
+#include "predict/transformer/block.h"
+#include "predict/transformer/parallel.h"
+#include "predict/transformer/schedule.h"
+#include "predict/transformer/transformer_ops.h"
+
+/* Blocks for ranks that cost the same: same tensor-parallel span, node load, speed. */
+struct sc_variant {
+	struct sc_block_env env;
+	struct sc_block block[2][SC_N_BLOCKS]; /* [1]: the last, partial micro-batch */
+};
+enum { SC_MAX_VARIANTS = 16 };
+
+/* The groups of the placement that a block's collectives run over. */
+extern const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES];
+
+struct sc_class_plan {
+	uint32_t variant;
+	struct sc_summary optimizer;
+	/* On one rank, before sharding over data-parallel ranks: all but the experts', the experts';
+	 * and what of them is trained. */
+	double params, expert_params, trainable, trainable_expert;
+};
+/* Everything about a request that does not depend on the number of micro-batches simulated. */
+struct sc_transformer {
+	const struct sc_request *request;
+	const struct sc_predict_opts *opts;
+	struct sc_fabric fabric;                        /* between GPUs of any kind */
+	struct sc_fabric kind_fabric[SC_MAX_GPU_KINDS]; /* mixed clusters: of one kind */
+	struct sc_placement placement;
+	struct sc_variant variant[SC_MAX_VARIANTS];
+	size_t n_variants;
+	struct sc_class_plan *classes; /* placement.n_classes, in the arena */
+	struct sc_block optimizer;     /* of the class planned last */
+	int64_t *stage_layers;         /* pp * virtual_stages, chunk-major */
+	int64_t *stage_dense;          /* of them, those of a mixture that have no experts */
+	struct sc_params layer, dense_layer, embed, head; /* on one rank */
+	bool partial;                                     /* the last micro-batch is smaller */
+};
+
+int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
+			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
+			struct sc_err *err);
+void sc_transformer_release(struct sc_transformer *tf);
+
+/* Ranks that hold the same parameters: all data-parallel ones; those that one copy is sharded over; and
+ * over the copies, those with the same shard. */
+struct sc_replica_spans {
+	struct sc_span all, shard, copies;
+};
+struct sc_replicas {
+	struct sc_replica_spans dense, expert; /* of parameters but the experts'; of theirs */
+};
+void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
+			     struct sc_replicas *out);
+
+/* The network of a class's group: of its own kind of GPU if all its ranks have that. */
+const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
+					      enum sc_axis axis);
+
+/* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
+struct sc_built {
+	struct sc_schedule_shape shape;
+	uint32_t *slot_node; /* n_classes * n_slots: node whose end is the slot's end */
+	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
+	size_t n_slots;
+};
+/* Builds the iteration with `micro_batches` micro-batches into an empty graph and seals it. */
+void sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
+			  struct sc_build_scratch *scratch, struct sc_graph *graph,
+			  struct sc_built *built);
+
+#endif

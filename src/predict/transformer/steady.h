@@ -1,0 +1,25 @@
+/* Skipping the steady state of a long pipeline. With every duration fixed, a schedule is a max-plus
+ * linear system: once all slot times of two consecutive periods differ by the same constant from
+ * those of the period before, they do so until the first stage leaves its steady state. A short run
+ * that shows this gives the long run exactly. */
+#ifndef SC_PREDICT_STEADY_H
+#define SC_PREDICT_STEADY_H
+
+#include <stdbool.h>
+
+#include "core/timeline.h"
+#include "predict/transformer/build_transformer.h"
+
+struct sc_steady {
+	double period_us;       /* time of one period */
+	double window_us;       /* where on the timeline one such period begins */
+	uint32_t micro_batches; /* in one period */
+};
+/* The fewest micro-batches to simulate in place of `micro_batches` (congruent modulo the period), on the
+ * `attempt`-th try; `micro_batches` itself when skipping cannot pay. */
+uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_batches,
+			  unsigned attempt);
+bool sc_steady_detect(const struct sc_transformer *tf, const struct sc_built *built,
+		      const struct sc_timeline *timeline, struct sc_steady *out);
+
+#endif

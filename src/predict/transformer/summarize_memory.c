@@ -1,0 +1,88 @@
+/* Memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the
+ * peak. */
+#include <math.h>
+
+#include "predict/transformer/summarize_priv.h"
+
+struct stage_layers {
+	double with_experts, dense; /* of a mixture of experts; elsewhere all are `with_experts` */
+};
+
+/* Layers of one stage, over its chunks. */
+static struct stage_layers layers_of(const struct sc_transformer *tf, int stage)
+{
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	struct stage_layers sum = {0};
+
+	for (int64_t vs = stage; vs < par->pp * par->virtual_stages; vs += par->pp) {
+		sum.dense += (double)tf->stage_dense[vs];
+		sum.with_experts += (double)(tf->stage_layers[vs] - tf->stage_dense[vs]);
+	}
+	return sum;
+}
+
+/* Micro-batches whose activations a stage holds at once. */
+static double micro_batches_in_flight(const struct sc_request *request, int stage)
+{
+	const struct sc_parallel *par = &request->config.parallel;
+	double m = (double)request->n_micro_batches;
+	double n = par->schedule == SC_SCHED_GPIPE ? m : (double)(par->pp - stage);
+
+	if (par->virtual_stages > 1) /* Korthikanti et al. 2022, §4.2.3 */
+		n *= 1 + (double)(par->pp - 1) / (double)(par->pp * par->virtual_stages);
+	return fmin(n, m);
+}
+
+static void fill_shape(const struct sc_transformer *tf, uint32_t c, struct sc_memory_shape *shape)
+{
+	const struct sc_request *request = tf->request;
+	const struct sc_parallel *par = &request->config.parallel;
+	const struct sc_class_plan *plan = &tf->classes[c];
+	int stage = tf->placement.classes[c].stage;
+	struct stage_layers layers = layers_of(tf, stage);
+	double in_flight = micro_batches_in_flight(request, stage);
+	struct sc_replicas copies;
+	const struct sc_params *layer = layers.with_experts > 0 ? &tf->layer : &tf->dense_layer;
+
+	sc_transformer_replicas(tf, c, &copies);
+	*shape = (struct sc_memory_shape){
+		.params = plan->params,
+		.expert_params = plan->expert_params,
+		.trainable = plan->trainable,
+		.trainable_expert = plan->trainable_expert,
+		.shard_ranks = copies.dense.shard.n_ranks,
+		.expert_shard_ranks = copies.expert.shard.n_ranks,
+		.layer_params = layer->dense + layer->expert,
+		.layers_in_flight = layers.with_experts * in_flight,
+		.dense_layers_in_flight = layers.dense * in_flight,
+		.samples = (double)request->config.training.micro_batch,
+		.micro_batches_in_flight = in_flight,
+		.embed = stage == 0,
+		.head = stage + 1 == par->pp,
+	};
+}
+
+static bool is_fuller(const struct sc_memory *a, const struct sc_memory *b)
+{
+	return a->total_gib * b->capacity_gib > b->total_gib * a->capacity_gib;
+}
+
+void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *out)
+{
+	struct sc_memory_shape shape;
+	struct sc_memory now;
+
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		fill_shape(tf, c, &shape);
+		sc_memory_estimate(tf->request, &shape, &now);
+		now.capacity_gib =
+			sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
+		if (c == 0 || is_fuller(&now, &out->memory))
+			out->memory = now;
+	}
+	if (out->memory.total_gib > out->memory.capacity_gib)
+		sc_warn(&out->warnings,
+			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
+			"recompute, or lower micro_batch",
+			out->memory.total_gib, out->memory.capacity_gib);
+}

@@ -1,0 +1,11 @@
+/* Parts of sc_run_summarize that have files of their own. */
+#ifndef SC_PREDICT_SUMMARIZE_PRIV_H
+#define SC_PREDICT_SUMMARIZE_PRIV_H
+
+#include "predict/predict.h"
+#include "predict/transformer/build_transformer.h"
+
+/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
+void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *out);
+
+#endif

@@ -1,0 +1,411 @@
+/* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant,
+ * costed and summarised. */
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "predict/transformer/build_transformer.h"
+
+const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
+					      enum sc_axis axis)
+{
+	const struct sc_placement *p = &tf->placement;
+	const struct sc_axis_group *group = &p->classes[class_id].group[axis];
+	const struct sc_member *m = p->members + group->first_member;
+	uint8_t kind = p->classes[class_id].kind;
+
+	if (sc_request_n_kinds(tf->request) == 1 || p->is_approximate)
+		return &tf->fabric;
+	for (uint32_t i = 0; i < group->n_members; i++)
+		if (p->classes[m[i].class_id].kind != kind)
+			return &tf->fabric;
+	return &tf->kind_fabric[kind];
+}
+
+/* SMs and HBM of the collective that runs beside a layer: of its sharded weights, or its gradients. */
+static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
+{
+	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
+	enum sc_sharding sharding = tf->request->config.parallel.sharding;
+	bool gathers = sharding == SC_ZERO3 || sharding == SC_FSDP;
+	bool scatters = sharding == SC_ZERO2 || tf->request->software.distributed_optimizer;
+	struct sc_collective_shape shape = {
+		gathers    ? SC_ALL_GATHER
+		: scatters ? SC_REDUCE_SCATTER
+			   : SC_ALL_REDUCE,
+		(tf->layer.trainable + tf->layer.trainable_expert) * sc_grad_bytes(tf->request),
+		SC_FP32,
+	};
+	struct sc_cost cost;
+
+	if (gathers)
+		shape.bytes = (tf->layer.dense + tf->layer.expert) *
+			      sc_transformer_gathered_bytes(tf->request);
+	sc_collective_cost(sc_transformer_fabric(tf, class_id, SC_AXIS_DP), &shape,
+			   &rc->group[SC_AXIS_DP].span, &cost, NULL);
+	env->comm_sm_frac = fmin(cost.demand[SC_RES_SM], 1);
+	env->comm_hbm_frac = fmin(cost.demand[SC_RES_HBM], 1);
+}
+
+const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
+	[SC_COMM_TP] = SC_AXIS_TP,
+	[SC_COMM_CP] = SC_AXIS_CP,
+	[SC_COMM_EP] = SC_AXIS_EP,
+};
+
+/* Ranks of a class's node, of its stage, whose groups of an axis leave the node. */
+static double crossing_ranks(const struct sc_placement *p, const struct sc_rank_class *rc,
+			     enum sc_axis axis)
+{
+	double n = 0;
+
+	for (size_t c = 0; c < p->n_classes; c++)
+		if (p->classes[c].nic_domain == rc->nic_domain &&
+		    p->classes[c].stage == rc->stage && p->classes[c].group[axis].span.n_nodes > 1)
+			n += p->classes[c].ranks_per_domain;
+	return n;
+}
+
+/* A group is as slow as its most crowded node. */
+static double axis_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc,
+			      enum sc_axis axis)
+{
+	const struct sc_axis_group *group = &rc->group[axis];
+	const struct sc_member *m = tf->placement.members + group->first_member;
+	double most = 0;
+
+	if (group->span.n_nodes <= 1)
+		return 0;
+	for (uint32_t i = 0; i < group->n_members; i++)
+		most = fmax(most, crossing_ranks(&tf->placement,
+						 &tf->placement.classes[m[i].class_id], axis));
+	return most;
+}
+
+enum { HOPPER = 90 }; /* CUDA capability */
+
+static double attention_eff(const struct sc_device *device, const struct sc_software *software)
+{
+	return device->cuda_capability >= HOPPER ? software->attention_eff_hopper
+						 : software->attention_eff;
+}
+
+/* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their
+ * power limit (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n
+ * normal deviates (Blom 1958). */
+static double slowest_clock(const struct sc_device *device, double n)
+{
+	double sigmas = gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25));
+
+	return 1 + device->gemm.clock_spread_frac * sigmas;
+}
+
+static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
+{
+	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
+	const struct sc_device *device = sc_request_device(tf->request, rc->kind);
+	const struct sc_predict_opts *o = tf->opts;
+
+	*env = (struct sc_block_env){
+		.device = device,
+		.software = &tf->request->software,
+		.fabric = &tf->fabric,
+		.node_peers = rc->stage_ranks_per_node,
+		.slowdown = rc->slowdown,
+		.cuda_graphs = tf->request->config.training.cuda_graphs,
+		.attention_eff = attention_eff(device, &tf->request->software),
+		.gemm_speed =
+			o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
+		.hbm_speed = o->hbm_speed,
+		.link_speed = o->link_speed,
+		.nic_speed = o->nic_speed,
+		.host_speed = o->host_speed,
+	};
+	beside(tf, class_id, env);
+	for (int a = 0; a < SC_N_COMM_AXES; a++) {
+		env->span[a] = rc->group[sc_comm_axis_of[a]].span;
+		env->axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
+		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
+	}
+}
+
+static bool same_axis(const struct sc_block_env *a, const struct sc_block_env *b, int axis)
+{
+	return a->axis_fabric[axis] == b->axis_fabric[axis] &&
+	       a->span[axis].n_ranks == b->span[axis].n_ranks &&
+	       a->span[axis].n_nodes == b->span[axis].n_nodes &&
+	       a->span[axis].max_ranks_per_node == b->span[axis].max_ranks_per_node &&
+	       fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9;
+}
+
+static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
+{
+	for (int axis = 0; axis < SC_N_COMM_AXES; axis++)
+		if (!same_axis(a, b, axis))
+			return false;
+	return fabs(a->node_peers - b->node_peers) < 1e-9 && a->device == b->device &&
+	       fabs(a->slowdown - b->slowdown) < 1e-12 &&
+	       fabs(a->comm_sm_frac - b->comm_sm_frac) < 1e-9 &&
+	       fabs(a->comm_hbm_frac - b->comm_hbm_frac) < 1e-9;
+}
+
+/* Blocks that no rank runs are not made. */
+static bool is_used(const struct sc_transformer *tf, int id)
+{
+	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B;
+
+	return !dense || (sc_model_is_moe(&tf->request->config.model) &&
+			  tf->request->config.model.dense_layers > 0);
+}
+
+static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
+		       struct sc_build_scratch *scratch, struct sc_err *err)
+{
+	struct sc_variant *v = &tf->variant[tf->n_variants];
+	double samples[2] = {(double)tf->request->config.training.micro_batch,
+			     tf->request->last_micro_batch};
+	int rc = 0;
+
+	v->env = *env;
+	tf->n_variants++;
+	for (int partial = 0; partial < (tf->partial ? 2 : 1) && rc == 0; partial++)
+		for (int id = 0; id < SC_N_BLOCKS && rc == 0; id++) {
+			struct sc_block *block = &v->block[partial][id];
+
+			sc_block_clear(block);
+			if (!is_used(tf, id))
+				continue;
+			sc_transformer_block(tf->request, &v->env, (enum sc_block_id)id,
+					     samples[partial], block);
+			rc = sc_block_summarize(block, &v->env, scratch, err);
+		}
+	return rc;
+}
+
+static int find_variant(struct sc_transformer *tf, uint32_t class_id,
+			struct sc_build_scratch *scratch, uint32_t *out, struct sc_err *err)
+{
+	struct sc_block_env env;
+
+	env_init(tf, class_id, &env);
+	for (size_t v = 0; v < tf->n_variants; v++)
+		if (same_env(&tf->variant[v].env, &env)) {
+			*out = (uint32_t)v;
+			return 0;
+		}
+	if (tf->n_variants == SC_MAX_VARIANTS)
+		return sc_err_set(
+			err, SC_ELIMIT,
+			"more than %d kinds of ranks; use a layout whose groups sit alike "
+			"on their nodes",
+			SC_MAX_VARIANTS);
+	*out = (uint32_t)tf->n_variants;
+	return add_variant(tf, &env, scratch, err);
+}
+
+/* Every n-th rank of a group, or n neighbouring ones, spread over its nodes alike. */
+static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool neighbours)
+{
+	int stride = neighbours ? 1 : all->n_ranks / n_ranks;
+	int per_node = (all->max_ranks_per_node + stride - 1) / stride;
+
+	per_node = per_node < n_ranks ? per_node : n_ranks;
+	return (struct sc_span){n_ranks, (n_ranks + per_node - 1) / per_node, per_node};
+}
+
+static struct sc_replica_spans replica_spans(const struct sc_span *all, int n_shard)
+{
+	return (struct sc_replica_spans){
+		.all = *all,
+		.shard = part_of_span(all, n_shard, true),
+		.copies = part_of_span(all, all->n_ranks / n_shard, false),
+	};
+}
+
+void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
+			     struct sc_replicas *out)
+{
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	const struct sc_span *all = &tf->placement.classes[class_id].group[SC_AXIS_DP].span;
+	int shard = par->shard_ranks > 0 ? (int)par->shard_ranks : all->n_ranks;
+	struct sc_span expert;
+
+	out->dense = replica_spans(all, shard);
+	expert = part_of_span(all, all->n_ranks / (int)par->ep, false);
+	out->expert = replica_spans(&expert, expert.n_ranks < shard ? expert.n_ranks : shard);
+}
+
+static void add_params(const struct sc_params *each, double n, struct sc_class_plan *plan)
+{
+	plan->params += n * each->dense;
+	plan->expert_params += n * each->expert;
+	plan->trainable += n * each->trainable;
+	plan->trainable_expert += n * each->trainable_expert;
+}
+
+static void count_params(const struct sc_transformer *tf, int stage, struct sc_class_plan *plan)
+{
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	bool last = stage + 1 == par->pp;
+
+	for (int64_t chunk = 0; chunk < par->virtual_stages; chunk++) {
+		int64_t vs = chunk * par->pp + stage;
+		double dense = (double)tf->stage_dense[vs];
+
+		add_params(&tf->dense_layer, dense, plan);
+		add_params(&tf->layer, (double)tf->stage_layers[vs] - dense, plan);
+	}
+	if (stage == 0)
+		add_params(&tf->embed, 1, plan);
+	/* with several stages the tied word embedding has a copy */
+	if (last && (stage > 0 || !tf->request->config.model.tied_embeddings))
+		add_params(&tf->head, 1, plan);
+}
+
+static bool shards_optimizer(const struct sc_transformer *tf)
+{
+	return tf->request->config.parallel.sharding != SC_SHARD_NONE ||
+	       tf->request->software.distributed_optimizer;
+}
+
+static bool same_params(const struct sc_class_plan *a, const struct sc_class_plan *b)
+{
+	return fabs(a->trainable - b->trainable) < 0.5 &&
+	       fabs(a->trainable_expert - b->trainable_expert) < 0.5;
+}
+
+static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
+		      struct sc_err *err)
+{
+	const struct sc_rank_class *rc = &tf->placement.classes[c];
+	struct sc_class_plan *plan = &tf->classes[c];
+	struct sc_replicas copies;
+	double shard = 1, expert_shard = 1, updated, held;
+	int status = find_variant(tf, c, scratch, &plan->variant, err);
+
+	if (status)
+		return status;
+	count_params(tf, rc->stage, plan);
+	for (uint32_t before = 0; before < c; before++)
+		if (tf->classes[before].variant == plan->variant &&
+		    same_params(&tf->classes[before], plan)) {
+			plan->optimizer = tf->classes[before].optimizer;
+			return 0;
+		}
+	sc_transformer_replicas(tf, c, &copies);
+	if (shards_optimizer(tf)) {
+		shard = copies.dense.shard.n_ranks;
+		expert_shard = copies.expert.shard.n_ranks;
+	}
+	updated = plan->trainable / shard + plan->trainable_expert / expert_shard;
+	held = plan->trainable + plan->trainable_expert;
+	if (tf->request->config.parallel.sharding >= SC_ZERO2 ||
+	    tf->request->software.distributed_optimizer)
+		held = updated; /* gradients are scattered, too */
+	sc_transformer_optimizer(tf->request, &tf->variant[plan->variant].env, held, updated,
+				 &tf->optimizer);
+	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
+	plan->optimizer = tf->optimizer.sum;
+	return status;
+}
+
+/* A mixture's layers without experts are its first ones. */
+static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
+{
+	const struct sc_config *cfg = &tf->request->config;
+	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
+	int64_t left = sc_model_is_moe(&cfg->model) ? cfg->model.dense_layers : 0;
+
+	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
+	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
+	sc_stage_layers(tf->request, tf->stage_layers);
+	for (size_t i = 0; i < n; i++) {
+		tf->stage_dense[i] = left < tf->stage_layers[i] ? left : tf->stage_layers[i];
+		left -= tf->stage_dense[i];
+	}
+	sc_transformer_layer_params(tf->request, false, &tf->layer);
+	sc_transformer_layer_params(tf->request, true, &tf->dense_layer);
+	sc_transformer_embed_params(tf->request, &tf->embed);
+	sc_transformer_head_params(tf->request, &tf->head);
+}
+
+/* Kinds of GPU by rank, of a mixed cluster. */
+static void set_kinds(const struct sc_request *request, struct sc_arena *arena,
+		      struct sc_layout *layout)
+{
+	const struct sc_cluster *cl = &request->config.cluster;
+	const struct sc_gpu_nodes *nodes = cl->nodes.at;
+	enum sc_dtype dtype = sc_precision_dtype(request->config.training.precision);
+	struct sc_gpu_run *runs;
+
+	if (sc_request_n_kinds(request) == 1)
+		return;
+	runs = sc_arena_calloc(arena, cl->nodes.n, sizeof(*runs));
+	for (size_t i = 0; i < cl->nodes.n; i++) {
+		size_t kind = sc_request_kind_of(request, &nodes[i]);
+
+		runs[i] = (struct sc_gpu_run){
+			.n_ranks = (uint32_t)(nodes[i].count * cl->gpus_per_node),
+			.kind = (uint8_t)kind,
+			.speed = sc_device_peak_tflops(sc_request_device(request, kind), dtype),
+		};
+	}
+	layout->runs = runs;
+	layout->n_runs = cl->nodes.n;
+}
+
+static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, struct sc_err *err)
+{
+	const struct sc_config *cfg = &tf->request->config;
+	const struct sc_parallel *par = &cfg->parallel;
+	struct sc_layout layout = {
+		.size = {[SC_AXIS_TP] = par->tp,
+			 [SC_AXIS_CP] = par->cp,
+			 [SC_AXIS_EP] = par->ep,
+			 [SC_AXIS_DP] = par->dp,
+			 [SC_AXIS_PP] = par->pp},
+		.order = par->order,
+		.gpus_per_node = tf->fabric.gpus_per_node, /* the scale-up domain, if wider */
+		.unfolded = tf->opts->unfolded,
+		.stragglers = cfg->stragglers.at,
+		.n_stragglers = cfg->stragglers.n,
+	};
+
+	set_kinds(tf->request, scratch->arena, &layout);
+	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
+}
+
+int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
+			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
+			struct sc_err *err)
+{
+	int rc;
+
+	tf->request = request;
+	tf->opts = opts;
+	tf->n_variants = 0;
+	tf->partial = request->last_micro_batch < (double)request->config.training.micro_batch;
+	rc = sc_fabric_from_request(request, &tf->fabric, err);
+	for (size_t k = 0; rc == 0 && k < request->n_kinds; k++)
+		rc = sc_fabric_of_kind(request, k, &tf->kind_fabric[k], err);
+	if (rc == 0)
+		rc = place(tf, scratch, err);
+	if (rc)
+		return rc;
+	split_layers(tf, scratch->arena);
+	tf->classes =
+		sc_arena_calloc(scratch->arena, tf->placement.n_classes, sizeof(*tf->classes));
+	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
+		rc = plan_class(tf, c, scratch, err);
+	return rc;
+}
+
+void sc_transformer_release(struct sc_transformer *tf)
+{
+	for (size_t v = 0; v < SC_MAX_VARIANTS; v++)
+		for (int p = 0; p < 2; p++)
+			for (int id = 0; id < SC_N_BLOCKS; id++)
+				sc_block_release(&tf->variant[v].block[p][id]);
+	sc_block_release(&tf->optimizer);
+}

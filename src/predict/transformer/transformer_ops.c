@@ -1,0 +1,228 @@
+/* The ops of a Transformer layer, forward and backward, as Megatron-style stacks run them (Shoeybi et
+ * al. 2019; Korthikanti et al. 2022 for sequence parallelism and selective recomputation). Memory-bound
+ * ops are given by the tensors they read and write. */
+#include "predict/transformer/transformer_ops.h"
+
+#include "predict/transformer/transformer_priv.h"
+
+/* Dropout of a sub-layer's output with its bias, and the residual's addition. */
+static void bias_dropout_add(const struct dims *x)
+{
+	double n = x->tokens_seq * x->h, mask = x->dropout ? 1 : 0;
+
+	if (x->sw->fused_bias_dropout || (!x->traits->biases && !x->dropout))
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n, 3 * x->e + mask, 1);
+	else if (x->dropout)
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n, 7 * x->e + mask, 3);
+	else
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n, 5 * x->e, 2);
+}
+
+static void bias_dropout_add_backward(const struct dims *x)
+{
+	double n = x->tokens_seq * x->h;
+
+	/* dropout gradient, then the bias gradient's reduction over tokens */
+	if (x->dropout)
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n, 3 * x->e + 1, 2);
+	else if (x->traits->biases)
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n, x->e, 1);
+}
+
+void add_activation(const struct dims *x, double n)
+{
+	if (x->traits->gated && x->sw->fused_activation)
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 3 * x->e, 1);
+	else if (x->traits->gated)
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 5 * x->e, 2);
+	else if (x->sw->fused_activation || !x->traits->biases)
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 2 * x->e, 1);
+	else
+		add_rowwise(x, SC_NAME_ACTIVATION, n, 4 * x->e, 2);
+}
+
+void add_activation_grad(const struct dims *x, double n)
+{
+	if (x->traits->gated)
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, (x->sw->fused_activation ? 5 : 8) * x->e,
+			    x->sw->fused_activation ? 1 : 3);
+	else if (x->traits->biases) /* and the bias gradient's reduction */
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, 4 * x->e, 2);
+	else
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, 3 * x->e, 1);
+}
+
+static void mlp_inner(const struct dims *x, double ffn)
+{
+	const struct linear up = up_linear(x, ffn);
+
+	enter_region(x, &up);
+	add_activation(x, x->tokens * ffn);
+}
+
+void mlp_forward(const struct dims *x, double ffn)
+{
+	const struct linear down = down_linear(x, ffn);
+
+	mlp_inner(x, ffn);
+	leave_region(x, &down);
+}
+
+void mlp_backward(const struct dims *x, double ffn)
+{
+	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
+
+	leave_region_grad(x, &down);
+	add_activation_grad(x, x->tokens * ffn);
+	enter_region_grad(x, &up, 1);
+}
+
+/* Up to the feed-forward part. */
+static void attention_half(const struct dims *x)
+{
+	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
+	int n_qkv = qkv_linears(x, qkv);
+	double n = x->tokens_seq * x->h;
+
+	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
+	add_norm(x, n);
+	enter_region(x, &qkv[0]);
+	for (int i = 1; i < n_qkv; i++)
+		add_linear(x, &qkv[i]);
+	if (n_qkv > 1) /* norms of the latents */
+		add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
+	attention_forward(x);
+	leave_region(x, &proj);
+	bias_dropout_add(x);
+	add_norm(x, n);
+}
+
+static void layer_forward(const struct dims *x, bool has_experts)
+{
+	attention_half(x);
+	if (has_experts)
+		experts_forward(x);
+	else
+		mlp_forward(x, x->ffn);
+	bias_dropout_add(x);
+}
+
+/* Nothing needs the output of the last matrix product again: PyTorch's checkpoint without reentry
+ * stops when all saved tensors are there. */
+static void layer_again(const struct dims *x, bool has_experts)
+{
+	if (!x->sw->recompute_early_stop || has_experts) {
+		layer_forward(x, has_experts);
+		return;
+	}
+	attention_half(x);
+	mlp_inner(x, x->ffn);
+}
+
+/* What a per-op policy runs again: norms, rotations and activation, and of the matrix products every
+ * second one: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the order
+ * q, k, v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list of what stays. */
+static void recompute_ops(const struct dims *x, bool has_experts)
+{
+	struct linear proj = proj_linear(x), gate = up_linear(x, x->ffn);
+
+	gate.n /= x->gates;
+	add_norm(x, 2 * x->tokens_seq * x->h);
+	add_gemm(x, SC_NAME_QKV, x->tokens, x->kv_heads * x->d, x->h);
+	add_linear(x, &proj);
+	if (has_experts) {
+		experts_forward(x);
+		return;
+	}
+	add_linear(x, &gate);
+	add_activation(x, x->tokens * x->ffn);
+}
+
+static void recompute(const struct dims *x, bool has_experts)
+{
+	enum sc_recompute mode = x->req->config.training.recompute;
+
+	if (mode == SC_RECOMPUTE_FULL) {
+		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
+		layer_again(x, has_experts);
+	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
+		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
+		recompute_ops(x, has_experts);
+	}
+}
+
+static void layer_backward(const struct dims *x, bool has_experts)
+{
+	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
+	int n_qkv = qkv_linears(x, qkv);
+	double n = x->tokens_seq * x->h;
+	struct sc_params params;
+
+	recompute(x, has_experts);
+	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
+	bias_dropout_add_backward(x);
+	if (has_experts)
+		experts_backward(x);
+	else
+		mlp_backward(x, x->ffn);
+	add_norm_grad(x, n);
+	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n, 3 * x->e, 1);
+	bias_dropout_add_backward(x);
+	leave_region_grad(x, &proj);
+	attention_backward(x);
+	if (n_qkv > 1)
+		add_norm_grad(x,
+			      x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
+	enter_region_grad(x, qkv, n_qkv);
+	add_norm_grad(x, n);
+	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n, 3 * x->e, 1);
+	sc_transformer_layer_params(x->req, !has_experts, &params);
+	accumulate_gradients(x, params.dense + params.expert);
+}
+
+static void whole_layer_forward(const struct dims *x, bool has_experts)
+{
+	struct sc_params params;
+
+	sc_transformer_layer_params(x->req, !has_experts, &params);
+	cast_weights(x, params.dense + params.expert);
+	layer_forward(x, has_experts);
+}
+
+void sc_transformer_block(const struct sc_request *request, const struct sc_block_env *env,
+			  enum sc_block_id id, double samples, struct sc_block *out)
+{
+	bool has_experts = sc_model_is_moe(&request->config.model);
+	struct dims x;
+
+	sc_block_clear(out);
+	dims_init(&x, request, env, samples, out);
+	switch (id) {
+	case SC_BLOCK_EMBED_F:
+		embed_forward(&x);
+		break;
+	case SC_BLOCK_DENSE_F:
+		whole_layer_forward(&x, false);
+		break;
+	case SC_BLOCK_LAYER_F:
+		whole_layer_forward(&x, has_experts);
+		break;
+	case SC_BLOCK_HEAD_F:
+		head_forward(&x);
+		break;
+	case SC_BLOCK_HEAD_B:
+		head_backward(&x);
+		break;
+	case SC_BLOCK_LAYER_B:
+		layer_backward(&x, has_experts);
+		break;
+	case SC_BLOCK_DENSE_B:
+		layer_backward(&x, false);
+		break;
+	case SC_BLOCK_EMBED_B:
+		embed_backward(&x);
+		break;
+	case SC_N_BLOCKS:
+		break;
+	}
+}

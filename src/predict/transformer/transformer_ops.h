@@ -1,0 +1,46 @@
+/* The ops of a Transformer, as blocks: what each part of the model runs on one rank, in order. Shapes only;
+ * when and where the blocks run is the pipeline builder's matter. */
+#ifndef SC_PREDICT_TRANSFORMER_OPS_H
+#define SC_PREDICT_TRANSFORMER_OPS_H
+
+#include "core/config.h"
+#include "predict/transformer/block.h"
+
+enum sc_block_id {
+	SC_BLOCK_EMBED_F,
+	SC_BLOCK_DENSE_F, /* of a mixture of experts: a layer without experts */
+	SC_BLOCK_LAYER_F,
+	SC_BLOCK_HEAD_F,
+	SC_BLOCK_HEAD_B,
+	SC_BLOCK_LAYER_B,
+	SC_BLOCK_DENSE_B,
+	SC_BLOCK_EMBED_B,
+	SC_N_BLOCKS
+};
+/* Builds one block for micro-batches of `samples` sequences. */
+void sc_transformer_block(const struct sc_request *request, const struct sc_block_env *env,
+			  enum sc_block_id id, double samples, struct sc_block *out);
+
+/* Parameters that one tensor-parallel rank holds. */
+struct sc_params {
+	double dense, expert;               /* all but the experts'; the experts' */
+	double trainable, trainable_expert; /* of them */
+};
+/* Of a layer; `is_dense`: one without experts. */
+void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
+				 struct sc_params *out);
+void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out);
+/* Of the output layer: with tied embeddings a copy of them, on another stage than the embedding. */
+void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
+/* Bytes of a weight where sharded weights are gathered. */
+double sc_transformer_gathered_bytes(const struct sc_request *request);
+double sc_transformer_padded_vocab(const struct sc_request *request);
+/* FLOP of the model's matrix products for one sequence, forward and backward, without recompute. */
+double sc_transformer_model_flop(const struct sc_request *request);
+
+/* The end of an iteration on a rank that holds `params` parameters in `n_tensors` tensors and updates
+ * `updated` of them. */
+void sc_transformer_optimizer(const struct sc_request *request, const struct sc_block_env *env,
+			      double params, double updated, struct sc_block *out);
+
+#endif

@@ -1,0 +1,207 @@
+/* Parameters of a rank's part of the model, FLOP of the whole, and the optimizer's update. */
+#include <math.h>
+
+#include "predict/transformer/transformer_priv.h"
+
+double sc_transformer_padded_vocab(const struct sc_request *request)
+{
+	double tp = (double)request->config.parallel.tp, unit = 128 * tp;
+	double vocab = (double)request->config.model.vocab;
+
+	if (!request->software.pad_vocab && tp < 2)
+		return vocab;
+	return ceil(vocab / unit) * unit;
+}
+
+static double adapter_params(const struct dims *x, const struct linear *l)
+{
+	return l->adapter ? (double)x->req->config.training.lora_rank * (l->n + l->k) : 0;
+}
+
+static void add_linear_params(const struct dims *x, const struct linear *l, struct sc_params *out)
+{
+	double n = l->n * l->k + (x->traits->biases ? l->n : 0);
+	double adapters = x->lora ? adapter_params(x, l) : 0;
+
+	out->dense += n + adapters;
+	out->trainable += x->lora ? adapters : n;
+}
+
+static void add_plain_params(const struct dims *x, double n, struct sc_params *out)
+{
+	out->dense += n;
+	out->trainable += x->lora ? 0 : n;
+}
+
+static void add_mlp_params(const struct dims *x, double ffn, struct sc_params *out)
+{
+	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
+
+	add_linear_params(x, &up, out);
+	add_linear_params(x, &down, out);
+}
+
+static void add_expert_params(const struct dims *x, struct sc_params *out)
+{
+	const struct sc_model *m = x->model;
+	double n_local = (double)m->experts / (double)x->req->config.parallel.ep;
+	double ffn = (double)m->expert_ffn_hidden / x->tp;
+
+	add_plain_params(x, (double)m->experts * x->h, out); /* router */
+	out->expert = n_local * x->h * ffn * (x->gates + 1);
+	out->trainable_expert = x->lora ? 0 : out->expert;
+	if (m->shared_experts > 0)
+		add_mlp_params(x, ffn * (double)m->shared_experts, out);
+}
+
+void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
+				 struct sc_params *out)
+{
+	struct linear qkv[MAX_LINEARS], proj;
+	struct dims x;
+	int n;
+
+	*out = (struct sc_params){0};
+	dims_init(&x, request, NULL, 1, NULL);
+	n = qkv_linears(&x, qkv);
+	proj = proj_linear(&x);
+	for (int i = 0; i < n; i++)
+		add_linear_params(&x, &qkv[i], out);
+	add_linear_params(&x, &proj, out);
+	add_plain_params(&x, (x.traits->rms_norm ? 2 : 4) * x.h, out);
+	if (sc_model_is_moe(&request->config.model) && !is_dense)
+		add_expert_params(&x, out);
+	else
+		add_mlp_params(&x, x.ffn, out);
+}
+
+void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out)
+{
+	struct dims x;
+
+	*out = (struct sc_params){0};
+	dims_init(&x, request, NULL, 1, NULL);
+	add_plain_params(&x,
+			 (x.vocab + (x.traits->learned_positions ? (double)x.model->seq : 0)) * x.h,
+			 out);
+}
+
+void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out)
+{
+	struct dims x;
+
+	*out = (struct sc_params){0};
+	dims_init(&x, request, NULL, 1, NULL);
+	add_plain_params(&x, x.vocab * x.h, out);
+}
+
+/* Multiply-adds per token of the linear layers of attention, all tensor-parallel ranks together; keys
+ * and values that several ranks compute count once. */
+static double attention_macs(const struct dims *x)
+{
+	const struct sc_model *m = x->model;
+	struct linear list[MAX_LINEARS];
+	double macs = x->ctx * x->h * x->tp;
+	int n = qkv_linears(x, list);
+
+	for (int i = 0; i < n; i++)
+		macs += list[i].n * list[i].k * (list[i].replicated ? 1 : x->tp);
+	if (!sc_model_is_mla(m))
+		macs -= (x->kv_heads * x->tp - (double)m->kv_heads) * (x->d + x->d_v) * x->h;
+	return macs;
+}
+
+static double layer_macs(const struct dims *x, bool has_experts)
+{
+	const struct sc_model *m = x->model;
+	double ffn = (double)m->ffn_hidden, router = 0;
+
+	if (has_experts) {
+		ffn = (double)m->expert_ffn_hidden * (double)(m->top_k + m->shared_experts);
+		router = (double)m->experts * x->h;
+	}
+	return attention_macs(x) + router + (x->gates + 1) * ffn * x->h;
+}
+
+/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
+static double head_macs(const struct dims *x)
+{
+	double rows_frac = x->traits->masked_lm && x->sw->mlm_gather ? MASKED_FRACTION : 1;
+	double transform = x->traits->masked_lm ? x->h * x->h : 0;
+
+	return rows_frac * (x->h * (double)x->model->vocab + transform);
+}
+
+/* Frozen weights have no gradients; those of attention's own products are always two more passes.
+ * Causal attention counts as full, as in Narayanan et al. 2021, and adapters are left out. */
+double sc_transformer_model_flop(const struct sc_request *request)
+{
+	const struct sc_model *m = &request->config.model;
+	double layers = (double)m->layers, dense, macs, attention;
+	bool moe = sc_model_is_moe(m);
+	struct dims x;
+
+	dims_init(&x, request, NULL, 1, NULL);
+	dense = moe ? (double)m->dense_layers : layers;
+	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
+	macs += head_macs(&x);
+	attention = layers * x.s_all * (double)m->heads * (x.d + x.d_v);
+	return 2 * x.s_all * ((x.lora ? 2 : 3) * macs + 3 * attention);
+}
+
+double sc_transformer_gathered_bytes(const struct sc_request *request)
+{
+	enum sc_precision precision = request->config.training.precision;
+
+	if (precision == SC_P_FP8 && request->software.gather_fp8)
+		return sc_dtype_bytes(SC_FP8);
+	return sc_dtype_bytes(sc_storage_dtype(precision));
+}
+
+/* Weights narrower than fp32 have a master copy. */
+static bool has_master(const struct sc_request *request)
+{
+	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision)) <
+	       sc_dtype_bytes(SC_FP32);
+}
+
+/* Bytes an update reads and writes per parameter: fp32 gradient read; weight and moments read and
+ * written in fp32; working copy written if it is not the master. */
+static double update_bytes(const struct sc_request *request)
+{
+	double f = sc_dtype_bytes(SC_FP32);
+	double moments = request->config.training.optimizer == SC_OPT_ADAM ? 2 : 1;
+
+	return f + (1 + moments) * 2 * f +
+	       (has_master(request)
+			? sc_dtype_bytes(sc_storage_dtype(request->config.training.precision))
+			: 0);
+}
+
+void sc_transformer_optimizer(const struct sc_request *request, const struct sc_block_env *env,
+			      double params, double updated, struct sc_block *out)
+{
+	const struct sc_software *sw = env->software;
+	double f = sc_dtype_bytes(SC_FP32);
+	double tensors =
+		12 * (double)request->config.model.layers / (double)request->config.parallel.pp;
+	int n = sw->fused_optimizer ? 4 : (int)tensors;
+	struct dims x;
+
+	sc_block_clear(out);
+	dims_init(&x, request, env, 1, out);
+	if (request->config.training.optimizer == SC_OPT_NONE)
+		return;
+	if (has_master(request)) /* to fp32 master gradients, scaled; checked for infinities */
+		add_rowwise(&x, SC_NAME_GRAD_CHECK, params, sc_grad_bytes(request) + 2 * f, n);
+	add_rowwise(&x, SC_NAME_GRAD_NORM, updated, f, n);
+	/* clipping scales the gradients once more */
+	add_rowwise(&x, SC_NAME_GRAD_NORM, updated, 2 * f, n);
+	struct sc_op op = {
+		SC_OP_OPTIMIZER,
+		SC_FP32,
+		{.rowwise = {.read_bytes = updated * update_bytes(request), .n_kernels = n}}};
+	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
+	/* gradients are zeroed for the next iteration */
+	add_rowwise(&x, SC_NAME_GRAD_ZERO, params, sc_grad_bytes(request), n);
+}

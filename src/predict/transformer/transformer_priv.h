@@ -1,0 +1,84 @@
+/* Shared by the parts that list a Transformer's ops: sizes on one rank, and how ops are added. */
+#ifndef SC_PREDICT_TRANSFORMER_PRIV_H
+#define SC_PREDICT_TRANSFORMER_PRIV_H
+
+#include "predict/op_names.h"
+#include "predict/transformer/transformer_ops.h"
+
+#define MASKED_FRACTION 0.15 /* of the positions (Devlin et al. 2019, section 3.1) */
+
+/* Sizes on one rank of a tensor- and context-parallel group. */
+struct dims {
+	const struct sc_request *req;
+	const struct sc_model *model;
+	const struct sc_family_traits *traits;
+	const struct sc_software *sw;
+	const struct sc_block_env *env;
+	struct sc_block *block;
+	enum sc_dtype dtype, storage; /* of the GEMMs; of what is in memory */
+	double e;                     /* bytes of an activation element */
+	double b, s, s_all;           /* sequences; tokens of one on this rank, and in all */
+	double tokens;
+	double tokens_seq; /* tokens outside the tensor-parallel region: / tp with sequence parallel */
+	double tp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
+	double ctx;                            /* width of the attention's output */
+	double ffn, gates, vocab;
+	bool sp, dropout, fp8, lora;
+};
+void dims_init(struct dims *x, const struct sc_request *req, const struct sc_block_env *env,
+	       double samples, struct sc_block *block);
+
+/* A linear layer's local part: k inputs to n outputs. Its gradients' names follow its own. */
+struct linear {
+	enum sc_op_name name;
+	double n, k;
+	bool adapter;    /* has LoRA adapters, if any have */
+	bool replicated; /* every tensor-parallel rank has all of it */
+};
+enum { MAX_LINEARS = 4 };
+int qkv_linears(const struct dims *x, struct linear out[MAX_LINEARS]);
+struct linear proj_linear(const struct dims *x);
+/* The feed-forward part of width `ffn`. */
+struct linear up_linear(const struct dims *x, double ffn);
+struct linear down_linear(const struct dims *x, double ffn);
+
+void add_gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k);
+/* To fp8, as is and transposed (Transformer Engine's cast_transpose): an element is read and two bytes
+ * written; where the cast rides on the kernel before, only the latter. Nothing in other precisions. */
+void cast_to_fp8(const struct dims *x, double n);
+void add_linear(const struct dims *x, const struct linear *l);
+void add_dgrad(const struct dims *x, const struct linear *l);
+void add_wgrad(const struct dims *x, const struct linear *l);
+/* A memory-bound op by the bytes it reads and writes per element of an n-element tensor. */
+void add_rowwise(const struct dims *x, enum sc_op_name name, double n, double bytes_per_element,
+		 int n_kernels);
+void add_host(const struct dims *x, enum sc_op_name name, double us);
+void add_norm(const struct dims *x, double n);
+void add_norm_grad(const struct dims *x, double n);
+void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden);
+/* Into and out of a tensor-parallel region, around `first` and `last`, its first and last layer. */
+void enter_region(const struct dims *x, const struct linear *first);
+void leave_region(const struct dims *x, const struct linear *last);
+/* Data and weight gradients of a region's last layer, and of its first ones, with their collectives. */
+void leave_region_grad(const struct dims *x, const struct linear *last);
+void enter_region_grad(const struct dims *x, const struct linear *first, int n);
+/* The weights' part of a micro-batch: casts before, accumulation of gradients after. */
+void cast_weights(const struct dims *x, double params);
+void accumulate_gradients(const struct dims *x, double params);
+
+void attention_forward(const struct dims *x);
+void attention_backward(const struct dims *x);
+void experts_forward(const struct dims *x);
+void experts_backward(const struct dims *x);
+void mlp_forward(const struct dims *x, double ffn);
+void mlp_backward(const struct dims *x, double ffn);
+/* Activation function: forward, and its gradient with the bias gradient's reduction. */
+void add_activation(const struct dims *x, double n);
+void add_activation_grad(const struct dims *x, double n);
+
+void embed_forward(const struct dims *x);
+void embed_backward(const struct dims *x);
+void head_forward(const struct dims *x);
+void head_backward(const struct dims *x);
+
+#endif
