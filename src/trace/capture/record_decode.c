@@ -152,21 +152,27 @@ static void decode_one(struct sc_decoder *decoder, const uint8_t *at, size_t str
 	}
 }
 
+enum { PREFETCH_BYTES = 2048 };
 void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end)
 {
-	size_t stride, next;
+	size_t stride, next, next_stride;
 
-	for (size_t i = 0; (stride = stride_at(decoder, at + i, n - i)) > 0; i += stride)
+	/* Records come from another core's cache: the first to look at them waits. */
+	for (size_t i = 0; (stride = stride_at(decoder, at + i, n - i)) > 0; i += stride) {
+		__builtin_prefetch(at + i + PREFETCH_BYTES);
 		learn(decoder, at + i, stride);
-	for (size_t i = 0; (stride = stride_at(decoder, at + i, n - i)) > 0; i = next) {
+	}
+	stride = stride_at(decoder, at, n);
+	for (size_t i = 0; stride > 0; i = next, stride = next_stride) {
 		next = i + stride;
-		if (torn_end && stride_at(decoder, at + next, n - next) == 0 && !is_whole(at + i)) {
+		next_stride = stride_at(decoder, at + next, n - next);
+		if (next_stride == 0 && torn_end && !is_whole(at + i)) {
 			decoder->counts.n_torn++;
 			return;
 		}
 		decode_one(decoder, at + i, stride);
-		if (!torn_end && next < n && stride_at(decoder, at + next, n - next) == 0 &&
-		    n - next >= sizeof(uint64_t) && kind_at(at + next) != 0)
+		if (next_stride == 0 && !torn_end && n - next >= sizeof(uint64_t) &&
+		    kind_at(at + next) != 0)
 			decoder->counts.n_ended++;
 	}
 }
