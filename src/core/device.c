@@ -69,6 +69,8 @@ static const struct sc_field SIMT_FIELDS[] = {
 	DOUBLE(sc_simt_coef, far_loss, 0, 100, "time added there, relative"),
 	DOUBLE(sc_simt_coef, droop_frac, 0, 10, "time added by a falling clock, relative"),
 	US(sc_simt_coef, droop_us, "kernel time at which half of it is felt, us"),
+	DOUBLE(sc_simt_coef, flop_pj, 0, 1e3, "energy of a FLOP at 16 nm, pJ; 0 = no power limit"),
+	DOUBLE(sc_simt_coef, board_w, 0, 1e3, "power that is not its FLOPs', W"),
 	SOURCE,
 	{0},
 };
@@ -146,6 +148,7 @@ const struct sc_field sc_device_fields[] = {
 	DOUBLE(sc_device, pcie_gbps, 0.1, 1e5, "slot, one direction, 1e9 bytes/s"),
 	INT(sc_device, copy_engines, 0, 64, "DMA engines"),
 	DOUBLE(sc_device, tdp_w, 1, 1e5, "power limit, W"),
+	DOUBLE(sc_device, process_nm, 0, 1e3, "process of the chip, nm; 0 = not known"),
 	INT(sc_device, usual_gpus_per_node, 0, 1024, "0 = not known"),
 	INT(sc_device, usual_nics_per_node, 0, 1024, "0 = not known"),
 	DOUBLE(sc_device, usual_nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
@@ -181,6 +184,7 @@ static void init_device(struct sc_device *device)
 	device->band = (struct sc_band_coef){.shared_frac = 1};
 	init_attention(&device->attention);
 	device->cuda_capability = 0;
+	device->process_nm = 0;
 	device->nvlink_links = 0;
 	device->nvlink_link_gbps = 0;
 	device->usual_gpus_per_node = 0;

@@ -41,6 +41,9 @@ struct sc_simt_coef {
 		far_loss; /* k, in elements, around which rows are too far apart; time added */
 	double droop_frac,
 		droop_us; /* time added by a falling clock; the kernel time of half of it */
+	/* Where droop_frac was not measured, the power limit gives it: the energy of a FLOP in a process
+	 * of 16 nm, pJ; what the card draws beside its FLOPs, W. */
+	double flop_pj, board_w;
 };
 struct sc_attention_coef {
 	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences and wide heads */
@@ -98,6 +101,7 @@ struct sc_device {
 	double pcie_gbps;        /* one direction, peak of the slot */
 	int64_t copy_engines;
 	double tdp_w;
+	double process_nm; /* of the chip, as its maker names it; 0 = not known */
 	int64_t usual_gpus_per_node, usual_nics_per_node;
 	double usual_nic_gbit_s;
 	struct sc_gemm_coef gemm;

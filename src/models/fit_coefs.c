@@ -49,12 +49,32 @@ static const struct sc_fit_coef_row GEMM[] = {
 	{.name = "power_eff", .offset = offsetof(struct sc_device, gemm.power_eff), .at = 1},
 	{0},
 };
-/* Those at 0 in the profile are off, and stay so. The tile and the blocks are the library's choice. */
+/* Those at 0 in the profile are off, and stay so, but where several devices share them. The tile and
+ * the blocks are the library's choice. */
+#define SHARED(member, lo, hi, start)                                                            \
+	{                                                                                        \
+		.name = #member, .offset = offsetof(struct sc_device, simt.member), .lower = lo, \
+		.upper = hi, .minor = true, .shared = start                                      \
+	}
+#define SHARED_AT(member, start)                                                    \
+	{                                                                           \
+		.name = #member, .offset = offsetof(struct sc_device, simt.member), \
+		.shared = start                                                     \
+	}
 static const struct sc_fit_coef_row SIMT[] = {
-	COEF(simt, eff_batched, 0.05, 4), MINOR(simt, tile_half, 0.5, 1e3),
-	MINOR(simt, k_half, 0.5, 1e4),    MINOR(simt, k_half_batched, 0.5, 1e4),
-	MINOR(simt, wave_frac, 1e-3, 1),  MINOR(simt, far_loss, 1e-3, 10),
-	MINOR(simt, droop_frac, 1e-3, 1), {0},
+	COEF(simt, eff_batched, 0.05, 4),
+	SHARED(tile_half, 0.5, 1e3, 10),
+	SHARED(k_half, 0.5, 1e4, 40),
+	SHARED(k_half_batched, 0.5, 1e4, 7),
+	SHARED(wave_frac, 1e-3, 1, 0.9),
+	SHARED(far_loss, 1e-3, 10, 1.5),
+	SHARED(droop_frac, 1e-3, 1, -1),
+	SHARED(flop_pj, 1, 100, 22),
+	SHARED_AT(far_k, 5000),
+	SHARED_AT(droop_us, 2000),
+	SHARED_AT(board_w, 15),
+	SHARED_AT(batched_blocks, -1),
+	{0},
 };
 static const struct sc_fit_coef_row ATTENTION[] = {
 	COEF(attention, fwd_eff, 0.02, 1),      COEF(attention, bwd_eff, 0.02, 1),

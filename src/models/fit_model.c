@@ -73,11 +73,35 @@ static void copy_coefs(struct sc_device *to, const struct sc_device *from)
 	to->host = from->host;
 }
 
+/* Of several devices: which tile the library has for batched GEMMs, and whether rows can be too far
+ * apart, are each one's own; far_k is shared for each MiB of the last cache. */
+static void share_coefs(struct sc_device *to, const struct sc_device *from)
+{
+	struct sc_simt_coef own = to->simt;
+
+	copy_coefs(to, from);
+	to->simt.batched_tile_m = own.batched_tile_m;
+	to->simt.batched_tile_n = own.batched_tile_n;
+	to->simt.far_k = own.far_k > 0 ? from->simt.far_k * to->l2_mib : 0;
+}
+
+static void start_shared(struct sc_fit_model *model)
+{
+	for (const struct sc_fit_coef_row *row = sc_fit_simt.rows; row->name; row++) {
+		double start = fmax(0, row->shared);
+
+		if (row->shared < 0 || row->shared > 0)
+			memcpy((char *)&model->device + row->offset, &start, sizeof(start));
+	}
+}
+
 void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device)
 {
 	const struct sc_fit_coef_row *row = sc_fit_blocks[model->kind].rows;
 
 	copy_coefs(&model->device, device);
+	if (model->n_devices > 1)
+		start_shared(model);
 	for (; row && row->name; row++)
 		if (row->at > 0)
 			memcpy((char *)&model->device + row->offset, &row->at, sizeof(row->at));
@@ -88,8 +112,12 @@ void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *devi
 
 void sc_fit_model_refresh(struct sc_fit_model *model)
 {
-	for (size_t i = 0; i < model->n_devices; i++)
-		copy_coefs(&model->devices[i], &model->device);
+	for (size_t i = 0; i < model->n_devices; i++) {
+		if (model->n_devices == 1)
+			copy_coefs(&model->devices[i], &model->device);
+		else
+			share_coefs(&model->devices[i], &model->device);
+	}
 	if (!model->fabrics)
 		return;
 	for (size_t i = 0; i < model->n_fabrics; i++)

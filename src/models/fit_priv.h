@@ -152,6 +152,9 @@ struct sc_fit_coef_row {
 	double lower, upper;
 	double at;  /* > 0: not fitted, and this while others are */
 	bool minor; /* of two that the rows do not tell apart, the one to leave as it was */
+	/* Where rows of several devices share it: > 0: where it starts, < 0: it is off. Such a start is
+	 * of no device, so none that is left out has a say in it. */
+	double shared;
 };
 struct sc_fit_block {
 	const char *name;                   /* the key in the profile */

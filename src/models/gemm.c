@@ -26,6 +26,8 @@ static const struct tile SIMT_BATCHED_TILES[] = {{64, 64}, {64, 128}, {128, 32},
 #define MIN_SPLIT_K 256.0 /* no slice of k is shorter */
 #define MAX_SLICES 32.0
 #define PARTIAL_BYTES 4.0 /* slices leave fp32 partial sums */
+#define REFERENCE_NM 16.0
+#define ENERGY_EXPONENT 0.5 /* of 0.3 to 1 the best for GPUs left out of a fit, by little */
 
 /* What the tiles of one GEMM have in common. */
 struct problem {
@@ -149,12 +151,19 @@ static void set_tensor(struct problem *p, const struct sc_device *device, const 
 	p->loads_max = loads_of(c->tile_half, 256, 128);
 }
 
+static double simt_eff(const struct sc_device *device, bool bmm)
+{
+	double batched = device->simt.eff_batched;
+
+	return bmm && batched > 0 ? batched : device->gemm.eff_simt;
+}
+
 /* A 0 among these coefficients leaves its effect out. */
 static void set_simt(struct problem *p, const struct sc_device *device, struct tile *own)
 {
 	const struct sc_simt_coef *c = &device->simt;
 	bool bmm = p->shape->bmm;
-	double eff = bmm && c->eff_batched > 0 ? c->eff_batched : device->gemm.eff_simt;
+	double eff = simt_eff(device, bmm);
 
 	*own = (struct tile){c->batched_tile_m, c->batched_tile_n};
 	p->tiles = bmm ? SIMT_BATCHED_TILES : SIMT_TILES;
@@ -182,10 +191,24 @@ static double far_rows_factor(const struct sc_simt_coef *c, const struct sc_gemm
 	return 1 + c->far_loss * r * r / (1 + r * r);
 }
 
-/* The clock of a card with a tight power limit falls while a long kernel runs. */
-static double droop_factor(const struct sc_simt_coef *c, double us)
+/* How much longer FLOPs take once the clock has fallen to the power limit. The energy of a FLOP falls
+ * with the process, by ENERGY_EXPONENT. */
+static double power_droop(const struct sc_device *device, double eff)
 {
-	return c->droop_us > 0 ? 1 + c->droop_frac * us / (us + c->droop_us) : 1;
+	const struct sc_simt_coef *c = &device->simt;
+	double pj = c->flop_pj * pow(device->process_nm / REFERENCE_NM, ENERGY_EXPONENT);
+	double watts = pj * device->peak_tflops.fp32 * eff;
+
+	return fmax(0, watts / fmax(1, device->tdp_w - c->board_w) - 1);
+}
+
+/* The clock of a card with a tight power limit falls while a long kernel runs; the memory's does not. */
+static double droop_us(const struct sc_device *device, double eff, double math_us, double us)
+{
+	const struct sc_simt_coef *c = &device->simt;
+	double frac = c->droop_frac > 0 ? c->droop_frac : power_droop(device, eff);
+
+	return c->droop_us > 0 ? math_us * frac * us / (us + c->droop_us) : 0;
 }
 
 static void gemm_time(const struct sc_device *device, const struct sc_op *op,
@@ -194,7 +217,7 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 	const struct sc_gemm_coef *c = &device->gemm;
 	bool tensor = sc_device_has_tensor(device, op->dtype);
 	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
-	double waves = 1, math_us, memory_us, slowdown = 1;
+	double waves = 1, math_us, memory_us, kernel_us, slower_us = 0;
 	struct tile own = {0, 0};
 
 	p.split_us = c->split_us;
@@ -206,14 +229,15 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 		set_simt(&p, device, &own);
 	math_us = best_tile_us(&p, &waves);
 	memory_us = sc_memory_us(device, operand_bytes(op), c->hbm_eff, 0);
-	if (!tensor) {
+	if (!tensor)
 		math_us *= far_rows_factor(&device->simt, p.shape);
-		slowdown = droop_factor(&device->simt, sc_smooth_max(math_us, memory_us));
-	}
+	kernel_us = sc_smooth_max(math_us, memory_us);
+	if (!tensor)
+		slower_us = droop_us(device, simt_eff(device, p.shape->bmm), math_us, kernel_us);
 	*out = (struct sc_op_time){
-		.total_us = c->fixed_us + slowdown * sc_smooth_max(math_us, memory_us),
-		.math_us = slowdown * math_us,
-		.memory_us = slowdown * memory_us,
+		.total_us = c->fixed_us + kernel_us + slower_us,
+		.math_us = math_us + slower_us,
+		.memory_us = memory_us,
 		.fixed_us = c->fixed_us,
 		.waves = ceil(waves),
 		.sm_frac = 1,

@@ -680,6 +680,62 @@ START_TEST(a_device_left_out_is_told_by_its_datasheet)
 }
 END_TEST
 
+/* fp32 products of one library on several cards: those whose power is short are slower when long. */
+static void add_simt(struct sc_strbuf *text, const char *device)
+{
+	struct sc_device d = load(device), shared = load("a100-pcie-40gb");
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 13);
+	d.gemm = shared.gemm;
+	d.gemm.eff_simt = 0.9;
+	d.gemm.hbm_eff = 0.7;
+	d.simt = (struct sc_simt_coef){.eff_batched = 0.8,
+				       .tile_half = 10,
+				       .k_half = 40,
+				       .k_half_batched = 7,
+				       .wave_frac = 0.9,
+				       .batched_tile_m = d.simt.batched_tile_m,
+				       .batched_tile_n = d.simt.batched_tile_n,
+				       .far_k = d.simt.far_k > 0 ? 5000 * d.l2_mib : 0,
+				       .far_loss = 1.5,
+				       .droop_us = 2000,
+				       .flop_pj = 24,
+				       .board_w = 15};
+	for (int i = 0; i < 300; i++) {
+		double batch = i % 2 ? 16 : 1, m = 64 << (i % 7), n = 64 << (i / 7 % 7);
+		struct sc_op op = {SC_OP_GEMM, SC_FP32, {.gemm = {.batch = batch, .m = m, .n = n}}};
+
+		op.u.gemm.k = 100 << (i / 49 % 7);
+		op.u.gemm.bmm = batch > 1;
+		sc_strbuf_printf(text, "%s,fp32,%s,%g,%g,%g,%g,%.9g\n", device,
+				 batch > 1 ? "bmm" : "linear", batch, m, n, op.u.gemm.k,
+				 op_us(&d, &op) * exp(0.01 * sc_rng_normal(&rng)));
+	}
+}
+
+START_TEST(power_and_process_tell_a_card_left_out)
+{
+	static const char *const devices[] = {"a100-pcie-40gb", "t4", "v100-pcie-32gb", "p4"};
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+	size_t n = 0;
+
+	sc_strbuf_append(&text, "device,dtype,op,batch,m,n,k,time_us\n");
+	for (size_t i = 0; i < 4; i++)
+		add_simt(&text, devices[i]);
+	run_well(&text,
+		 (struct sc_fit_opts){
+			 .kind = SC_FIT_GEMM, .leave_out = "device", .device = "a100-pcie-40gb"},
+		 &fit);
+	is_near(&fit, "flop_pj", 24, 0.02);
+	for (size_t i = 0; i < fit.n_regions; i++)
+		n += strcmp(fit.regions[i].by, "device") == 0 &&
+		     fit.regions[i].accuracy.mape_pct < 4;
+	ck_assert_uint_eq(n, 4);
+}
+END_TEST
+
 /* A group that differs is predicted by the others, not by itself. */
 START_TEST(a_group_left_out_has_no_say)
 {
@@ -790,6 +846,7 @@ int main(void)
 	tcase_add_test(fits, swapped_columns_are_read_so);
 	tcase_add_test(fits, floor_and_launch_come_back);
 	tcase_add_test(fits, a_device_left_out_is_told_by_its_datasheet);
+	tcase_add_test(fits, power_and_process_tell_a_card_left_out);
 	tcase_add_test(fits, a_group_left_out_has_no_say);
 	tcase_add_test(fits, curves_follow_sweeps_and_rise);
 	suite_add_tcase(suite, fits);

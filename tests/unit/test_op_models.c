@@ -202,6 +202,32 @@ START_TEST(simt_far_rows_and_clock)
 }
 END_TEST
 
+/* 18.75 pJ a FLOP at 0.8 of 20 TFLOP/s are 300 W: three times what is left of the card's power. */
+START_TEST(simt_clock_falls_to_the_power_limit)
+{
+	struct sc_device d = device();
+	struct sc_op shortest = simt(1, 128, 128, 64), longest = simt(1, 16384, 16384, 16384);
+	struct sc_op rows = simt(1, 65536, 65536, 8); /* memory bound */
+	double short_us = time_us(&d, &shortest), long_us = time_us(&d, &longest);
+	double rows_us = time_us(&d, &rows);
+
+	d.simt = (struct sc_simt_coef){.flop_pj = 18.75, .board_w = 20, .droop_us = 1000};
+	d.tdp_w = 120;
+	ck_assert_double_eq(time_us(&d, &longest), long_us); /* process not known */
+	d.process_nm = 16;
+	ck_assert_double_eq_tol(time_us(&d, &longest) / long_us, 3, 0.02);
+	ck_assert_double_lt(time_us(&d, &shortest), 1.01 * short_us);
+	ck_assert_double_lt(time_us(&d, &rows), 2 * rows_us);
+	d.process_nm = 4; /* half the energy */
+	ck_assert_double_eq_tol(time_us(&d, &longest) / long_us, 1.5, 0.01);
+	d.tdp_w = 400;
+	ck_assert_double_eq(time_us(&d, &longest), long_us);
+	d.tdp_w = 120;
+	d.simt.droop_frac = 1; /* measured: comes first */
+	ck_assert_double_eq_tol(time_us(&d, &longest) / long_us, 2, 0.02);
+}
+END_TEST
+
 START_TEST(rowwise_ramp_and_floor)
 {
 	struct sc_device d = device();
@@ -312,6 +338,7 @@ int main(void)
 	tcase_add_test(tc, gemm_splits_a_long_k);
 	tcase_add_test(tc, simt_batched_tile_is_paid_whole);
 	tcase_add_test(tc, simt_far_rows_and_clock);
+	tcase_add_test(tc, simt_clock_falls_to_the_power_limit);
 	tcase_add_test(tc, rowwise_ramp_and_floor);
 	tcase_add_test(tc, attention_heads);
 	tcase_add_test(tc, attention_waves_and_mask);
