@@ -410,8 +410,10 @@ static int resolve_training(const struct sc_resolver *res)
 			res, SC_ECONFLICT, "training.global_batch",
 			"training.global_batch %" PRId64 " is less than the %" PRId64
 			" data-parallel replicas; each needs a sample, so raise it or "
-			"use fewer replicas (more tp, pp or cp)",
-			tr->global_batch, dp);
+			"use fewer %s",
+			tr->global_batch, dp,
+			req->config.model.family == SC_DLRM ? "GPUs"
+							    : "replicas (more tp, pp or cp)");
 	resolve_precision(req);
 	resolve_attention(req);
 	resolve_vocab(req);

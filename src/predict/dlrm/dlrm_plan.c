@@ -25,7 +25,8 @@ static uint32_t ranks_per_host(const struct sc_request *req)
 	return (uint32_t)fmin((double)req->config.gpus, (double)req->config.cluster.gpus_per_node);
 }
 
-/* Memory over communication bandwidth, and what is small, as MLPerf's recipes have them: one node; more. */
+/* Memory over communication bandwidth, and what is small, as MLPerf's recipes have them:
+ * for one or two nodes; for more. */
 static void hugectr_recipe(const struct sc_request *req, struct sc_hugectr_opts *out)
 {
 	const struct sc_sharding_plan *s = &req->config.sharding;
