@@ -159,8 +159,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("import_shared");
-	TCase *tcase = tcase_create("all");
+	Suite *suite;
+	TCase *tcase;
 	SRunner *runner;
 	int n_failed;
 
@@ -168,6 +168,8 @@ int main(void)
 		printf("skipped: the traces (%s) are not here\n", folder());
 		return SKIPPED;
 	}
+	suite = suite_create("import_shared");
+	tcase = tcase_create("all");
 	runner = srunner_create(suite);
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, counts_are_the_facts);

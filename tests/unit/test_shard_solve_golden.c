@@ -157,8 +157,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shard_solve_golden");
-	TCase *tcase = tcase_create("all");
+	Suite *suite;
+	TCase *tcase;
 	SRunner *runner;
 	int n_failed;
 
@@ -166,6 +166,8 @@ int main(void)
 		printf("skipped: no %s beside the source tree\n", TORCHREC_DATA);
 		return 77;
 	}
+	suite = suite_create("shard_solve_golden");
+	tcase = tcase_create("all");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, test_near_the_optimum, 0, (int)N_OF(INSTANCES));
 	tcase_add_test(tcase, test_bounds_are_near);

@@ -439,15 +439,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shard_torchrec_golden");
-	TCase *tcase = tcase_create("shard_torchrec_golden");
-	SRunner *runner = srunner_create(suite);
+	Suite *suite;
+	TCase *tcase;
+	SRunner *runner;
 	int n_failed;
 
 	if (access(DATA "torchrec_reference_options.csv", R_OK) != 0) {
 		puts("skipped: the data folder (../shared/data beside the checkout) is not here");
 		return 77;
 	}
+	suite = suite_create("shard_torchrec_golden");
+	tcase = tcase_create("shard_torchrec_golden");
+	runner = srunner_create(suite);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, all_reference_options);
