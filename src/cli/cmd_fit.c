@@ -92,7 +92,8 @@ static const struct sc_option OPTIONS[] = {
 	{.name = "curves",
 	 .kind = SC_ARG_FLAG,
 	 .offset = AT(curves),
-	 .help = "collective: keep the measured times by size, too; -o writes a whole fabric file"},
+	 .help = "gemm, collective: keep the measured times by size, too; of collectives -o writes a "
+		 "whole fabric file"},
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "FILE",
@@ -381,9 +382,11 @@ const struct sc_command sc_command_fit = {
 		"Every table has a column device, and may have a column source. The backward pass of a "
 		"gemm is both of its gradients. Rows with an empty time are left out; a time that is no "
 		"positive number is an error. -o writes a device file over the device's own, to be put "
-		"into the folder devices of the configs; for collectives, entries of a fabric file. With "
-		"--curves it is the whole file of one machine: put it into the folder fabrics, and name "
-		"it in a config as cluster.fabric.\n\n"
+		"into the folder devices of the configs; for collectives, entries of a fabric file.\n\n"
+		"--curves keeps what was measured beside the coefficients. Of a gemm: each weight matrix "
+		"(n, k) that was timed at three sizes m or more is predicted forward from its own times, "
+		"others by the formula. Of collectives: -o is the whole file of one machine; put it into "
+		"the folder fabrics, and name it in a config as cluster.fabric.\n\n"
 		"Times that were taken round the call of an op, not the kernel, hold the host's part: "
 		"max(floor, launch + kernel), fitted for each op of such a source.\n\n"
 		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml\n\n"

@@ -46,14 +46,59 @@ static const struct sc_field GEMM_FIELDS[] = {
 	FRAC(sc_gemm_coef, hbm_eff, "share of peak HBM bandwidth of operand streams"),
 	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
 	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
-	FRAC(sc_gemm_coef, align_loss, "time added by rows of 16 n bytes, not 128 n"),
+	DOUBLE(sc_gemm_coef, align_loss, 0, 1, "time added by rows of 16 n bytes, not 128 n"),
 	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
-	FRAC(sc_gemm_coef, power_eff_fp8, "the same in fp8; 0 = as power_eff"),
-	FRAC(sc_gemm_coef, clock_spread_frac, "of that clock from GPU to GPU, 1 sigma"),
+	DOUBLE(sc_gemm_coef, power_eff_fp8, 0, 1, "the same in fp8; 0 = as power_eff"),
+	DOUBLE(sc_gemm_coef, clock_spread_frac, 0, 1, "of that clock from GPU to GPU, 1 sigma"),
 	US(sc_gemm_coef, split_us, "added by a split of k, us"),
 	DOUBLE(sc_gemm_coef, wave_loss, 0, 10, "time added to waves after the first, relative"),
 	SPREAD(sc_gemm_coef),
+	DOUBLE(sc_gemm_coef, curve_spread_frac, 0, 2,
+	       "the same of products with a curve; 0 = as it"),
 	SOURCE,
+	{0},
+};
+static const struct sc_name DTYPE_NAMES[] = {
+	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
+	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
+};
+#define CURVE(member) offsetof(struct sc_gemm_curve, member)
+#define MAX_SIZE 1e12
+static const struct sc_field GEMM_CURVE_FIELDS[] = {
+	{.key = "dtype",
+	 .type = SC_F_ENUM,
+	 .offset = CURVE(dtype),
+	 .names = DTYPE_NAMES,
+	 .required = true,
+	 .help = "of the operands"},
+	{.key = "n",
+	 .type = SC_F_DOUBLE,
+	 .offset = CURVE(n),
+	 .min = 1,
+	 .max = MAX_SIZE,
+	 .required = true,
+	 .help = "columns of the output"},
+	{.key = "k",
+	 .type = SC_F_DOUBLE,
+	 .offset = CURVE(k),
+	 .min = 1,
+	 .max = MAX_SIZE,
+	 .required = true,
+	 .help = "columns of the input"},
+	{.key = "m",
+	 .type = SC_F_DOUBLES,
+	 .offset = CURVE(m),
+	 .min = 1,
+	 .max = MAX_SIZE,
+	 .required = true,
+	 .help = "rows of the input, rising"},
+	{.key = "factor",
+	 .type = SC_F_DOUBLES,
+	 .offset = CURVE(factor),
+	 .min = 1e-3,
+	 .max = 1e3,
+	 .required = true,
+	 .help = "measured time over the formula's, for each m"},
 	{0},
 };
 static const struct sc_field SIMT_FIELDS[] = {
@@ -159,6 +204,12 @@ const struct sc_field sc_device_fields[] = {
 	SECTION(embedding, EMBEDDING_FIELDS, "models/embedding_kernel.c"),
 	SECTION(host, HOST_FIELDS, "launches"),
 	SECTION(band, BAND_FIELDS, "how far the models are to be trusted"),
+	{.key = "gemm_curves",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_device, gemm_curves),
+	 .sub = GEMM_CURVE_FIELDS,
+	 .elem_bytes = sizeof(struct sc_gemm_curve),
+	 .help = "products measured on this machine; stepcast fit --curves writes them"},
 	STR(fitted, "blocks that were measured on this GPU"),
 	{0},
 };
@@ -178,7 +229,7 @@ static void init_device(struct sc_device *device)
 	memset(device, 0, sizeof(*device));
 	sc_profile_init_numbers(sc_device_fields, device);
 	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
-	device->gemm.split_us = device->gemm.wave_loss = 0;
+	device->gemm.split_us = device->gemm.wave_loss = device->gemm.curve_spread_frac = 0;
 	device->gemm.power_eff_fp8 = device->gemm.clock_spread_frac = device->gemm.align_loss = 0;
 	device->simt = (struct sc_simt_coef){0};
 	device->band = (struct sc_band_coef){.shared_frac = 1};
@@ -190,6 +241,24 @@ static void init_device(struct sc_device *device)
 	device->usual_gpus_per_node = 0;
 	device->usual_nics_per_node = 0;
 	device->usual_nic_gbit_s = 0;
+}
+
+static int check_curves(const struct sc_device *device, const char *id, struct sc_err *err)
+{
+	const struct sc_gemm_curve *c = device->gemm_curves.at;
+
+	for (size_t i = 0; i < device->gemm_curves.n; i++, c++) {
+		bool rises = c->m.n > 0 && c->m.n == c->factor.n;
+
+		for (size_t j = 1; rises && j < c->m.n; j++)
+			rises = c->m.at[j] > c->m.at[j - 1];
+		if (!rises)
+			return sc_err_set(err, SC_EVALUE,
+					  "devices/%s.yaml: gemm_curves: number %zu (n %g, k %g) "
+					  "needs as many factors as m, and m that rises",
+					  id, i + 1, c->n, c->k);
+	}
+	return 0;
 }
 
 int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
@@ -212,10 +281,12 @@ int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out
 	if (!device.arch || !device.vendor)
 		return sc_err_set(err, SC_EVALUE, "devices/%s.yaml: missing key \"%s\"", id,
 				  device.arch ? "vendor" : "arch");
+	rc = check_curves(&device, id, err);
 	if (!device.name)
 		device.name = device.id;
-	*out = device;
-	return 0;
+	if (rc == 0)
+		*out = device;
+	return rc;
 }
 
 double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype)

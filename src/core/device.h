@@ -30,6 +30,14 @@ struct sc_gemm_coef {
 	double split_us;          /* added by a split of k */
 	double wave_loss;         /* time added to each wave after the first, relative */
 	double spread_frac;
+	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */
+};
+/* Products of one weight matrix, as measured: their time over the formula's, by the rows of their
+ * input. Of fp16 and bf16 one stands for both. */
+struct sc_gemm_curve {
+	int dtype;                   /* enum sc_dtype */
+	double n, k;                 /* k -> n, forward */
+	struct sc_doubles m, factor; /* m rises */
 };
 /* GEMMs without tensor cores; gemm.eff_simt is their share of fp32 peak. 0 leaves an effect out. */
 struct sc_simt_coef {
@@ -111,6 +119,7 @@ struct sc_device {
 	struct sc_embedding_coef embedding;
 	struct sc_host_coef host;
 	struct sc_band_coef band;
+	struct sc_structs gemm_curves; /* struct sc_gemm_curve; may be none */
 	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a trend. */
 	const char *fitted;
 };

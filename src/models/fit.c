@@ -155,27 +155,44 @@ static int deal_groups(struct sc_fit_work *w, struct sc_err *err)
 	return 0;
 }
 
-/* Rows outside `fold` (SC_FIT_ALL: all rows), at most MAX_USED_ROWS, evenly taken. */
-static void pick_rows(const struct sc_fit_work *w, size_t fold, struct sc_fit_problem *out,
-		      const struct sc_fit_row **rows)
+/* Rows outside `fold` (SC_FIT_ALL: all rows), at most `n_max`, evenly taken. */
+static void pick_rows(const struct sc_fit_work *w, size_t fold, size_t n_max,
+		      struct sc_fit_problem *out, const struct sc_fit_row **rows)
 {
 	size_t n = 0, used;
 
 	for (size_t i = 0; i < w->set.n; i++)
 		if (w->set.rows[i].fold != fold)
 			rows[n++] = &w->set.rows[i];
-	used = n < MAX_USED_ROWS ? n : MAX_USED_ROWS;
+	used = n < n_max ? n : n_max;
 	for (size_t i = 0; i < used; i++)
 		rows[i] = rows[i * n / used];
 	out->rows = rows;
 	out->n = used;
 }
 
-static void predict_fold(const struct sc_fit_work *w, size_t fold, struct sc_fit_point *points)
+/* Of all rows outside `fold`, those too that the solver did not see. */
+static struct sc_structs build_curves(struct sc_fit_work *w, size_t fold,
+				      const struct sc_fit_row **rows)
 {
-	for (size_t i = 0; i < w->set.n; i++)
-		if (w->set.rows[i].fold == fold)
-			points[i].held_out_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
+	struct sc_fit_problem problem = {.model = &w->model};
+
+	pick_rows(w, fold, w->set.n, &problem, rows);
+	return sc_fit_curves_build(&problem, w->arena);
+}
+
+/* Sets the field at `offset` of the points of a fold. */
+static void predict_fold(const struct sc_fit_work *w, size_t fold, size_t offset,
+			 struct sc_fit_point *points)
+{
+	for (size_t i = 0; i < w->set.n; i++) {
+		double us;
+
+		if (w->set.rows[i].fold != fold)
+			continue;
+		us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
+		memcpy((char *)&points[i] + offset, &us, sizeof(us));
+	}
 }
 
 /* A fold starts from the whole fit's coefficients. */
@@ -214,14 +231,17 @@ static int run_folds(struct sc_fit_work *w, const struct sc_fit_row **rows, stru
 		struct sc_fit_problem problem = {.model = &w->model};
 
 		sc_fit_curves_drop(&w->model);
-		pick_rows(w, fold, &problem, rows);
+		pick_rows(w, fold, MAX_USED_ROWS, &problem, rows);
 		rc = is_grouped(w->opts) ? fit_without(w, &problem, err)
 					 : fit_fold(w, &problem, err);
 		if (rc)
 			break;
-		if (w->opts->curves)
-			sc_fit_curves_build(&problem, w->arena);
-		predict_fold(w, fold, out->points);
+		if (w->opts->curves) {
+			predict_fold(w, fold, offsetof(struct sc_fit_point, formula_us),
+				     out->points);
+			build_curves(w, fold, rows);
+		}
+		predict_fold(w, fold, offsetof(struct sc_fit_point, held_out_us), out->points);
 	}
 	sc_fit_model_start(&w->model, w->start);
 	sc_fit_params_apply(&w->params, &w->model);
@@ -310,6 +330,8 @@ static void describe(struct sc_fit_work *w, const struct sc_device *device, stru
 	sc_fit_score(w, out);
 	restore_fixed(device, &w->model);
 	out->device = w->model.device;
+	if (out->kind == SC_FIT_GEMM && out->curves.n > 0)
+		out->device.gemm_curves = out->curves;
 	out->fabric = w->model.profile;
 }
 
@@ -324,24 +346,24 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 	out->points = sc_arena_calloc(w->arena, w->set.n, sizeof(*out->points));
 	for (size_t i = 0; i < w->set.n; i++)
 		out->points[i].before_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
-	pick_rows(w, SC_FIT_ALL, &problem, rows);
+	sc_fit_curves_drop(&w->model);
+	pick_rows(w, SC_FIT_ALL, MAX_USED_ROWS, &problem, rows);
 	sc_fit_params_list(&problem, &w->set, w->opts, w->arena, &w->params);
 	rc = check_enough(w, err);
 	if (rc == 0)
 		rc = sc_fit_search(&problem, &w->params, &out->condition, err);
 	if (rc)
 		return rc;
-	if (w->opts->curves)
-		sc_fit_curves_build(&problem, w->arena);
 	out->n_used = problem.n;
-	out->curves = w->model.profile.curves;
+	if (w->opts->curves)
+		out->curves = build_curves(w, SC_FIT_ALL, rows);
 	for (size_t i = 0; i < w->set.n; i++) {
 		out->points[i].measured_us = w->set.rows[i].time_us;
 		out->points[i].in_sample_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
-		out->points[i].held_out_us = NAN;
+		out->points[i].held_out_us = out->points[i].formula_us = NAN;
 	}
 	rc = run_folds(w, rows, out, err);
-	w->model.profile.curves = out->curves;
+	sc_fit_curves_set(&w->model, out->curves);
 	return rc;
 }
 
@@ -356,8 +378,11 @@ static int check_opts(const struct sc_fit_opts *opts, struct sc_err *err)
 {
 	if (opts->leave_out && opts->n_hold_out > 0)
 		return sc_err_set(err, SC_EUSAGE, "--leave-out and --hold-out exclude each other");
-	if (opts->curves && opts->kind != SC_FIT_COLLECTIVE)
-		return sc_err_set(err, SC_EUSAGE, "--curves is for --kind collective");
+	if (opts->curves && opts->kind != SC_FIT_COLLECTIVE && opts->kind != SC_FIT_GEMM)
+		return sc_err_set(err, SC_EUSAGE, "--curves is for --kind gemm or collective");
+	if (opts->curves && opts->leave_out && strcmp(opts->leave_out, "device") == 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--curves are of one device, and --leave-out device of several");
 	if (opts->kind == SC_FIT_COLLECTIVE && opts->leave_out &&
 	    strcmp(opts->leave_out, "device") == 0)
 		return sc_err_set(err, SC_EUSAGE,

@@ -51,7 +51,8 @@ struct sc_fit_opts {
 	/* Instead of folds: rows that have any of these values are left out together. */
 	const struct sc_fit_where *hold_out;
 	size_t n_hold_out;
-	bool curves; /* collective: keep what the sweeps show by size, beside the coefficients */
+	/* gemm, collective: keep what the rows show by size, beside the coefficients. */
+	bool curves;
 	size_t n_folds;
 	enum sc_fit_launch launch;
 };
@@ -84,6 +85,7 @@ struct sc_fit_range {
 struct sc_fit_point {
 	double measured_us, before_us, in_sample_us;
 	double held_out_us; /* NAN: never held out */
+	double formula_us;  /* the same without curves; NAN where there are none */
 };
 struct sc_fit {
 	enum sc_fit_kind kind;
@@ -99,8 +101,10 @@ struct sc_fit {
 	size_t n_coefs;
 	struct sc_accuracy before; /* of the coefficients at their starts */
 	struct sc_accuracy in_sample, held_out;
-	double spread_frac; /* held out */
-	double condition;   /* of the fitted coefficients: largest over smallest singular value */
+	struct sc_accuracy formula; /* held out, without the curves; n = 0 where there are none */
+	double spread_frac;         /* held out */
+	double formula_spread_frac; /* the same without the curves */
+	double condition; /* of the fitted coefficients: largest over smallest singular value */
 	struct sc_fit_region *regions;
 	size_t n_regions;
 	struct sc_fit_range *ranges;
@@ -110,7 +114,8 @@ struct sc_fit {
 	struct sc_fit_point *points; /* n_rows */
 	struct sc_device device;     /* with the fitted coefficients */
 	struct sc_fabric_profile fabric;
-	struct sc_structs curves; /* struct sc_fabric_curve, of all rows */
+	/* Of all rows: struct sc_fabric_curve of collectives, struct sc_gemm_curve of gemm. */
+	struct sc_structs curves;
 };
 /* Everything in `out` lives in the arena. Errors name the row (file:line:column) or say what the
  * table lacks. Equal input gives equal output. */

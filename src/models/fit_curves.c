@@ -116,17 +116,22 @@ static bool is_new(const struct sc_fit_problem *problem, size_t row,
 	return true;
 }
 
-static void set_curves(struct sc_fit_model *model, struct sc_structs curves)
+void sc_fit_curves_set(struct sc_fit_model *model, struct sc_structs curves)
 {
+	if (model->kind == SC_FIT_GEMM) {
+		for (size_t i = 0; i < model->n_devices; i++)
+			model->devices[i].gemm_curves = curves;
+		return;
+	}
 	model->profile.curves = curves;
 	for (size_t i = 0; i < model->n_fabrics; i++)
 		model->requests[i].fabric_profile.curves = curves;
 	sc_fit_model_refresh(model);
 }
 
-void sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *arena)
+static struct sc_structs collective_curves(const struct sc_fit_problem *problem,
+					   struct sc_arena *arena)
 {
-	struct sc_fit_model *model = problem->model;
 	struct sc_fabric_curve *curves = sc_arena_calloc(arena, SC_FIT_MAX_CURVES, sizeof(*curves));
 	size_t n = 0, n_full = 0;
 
@@ -142,10 +147,20 @@ void sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *
 	for (size_t i = 0; i < n; i++)
 		if (fill(problem, arena, &curves[i]))
 			curves[n_full++] = curves[i];
-	set_curves(model, (struct sc_structs){curves, n_full});
+	return (struct sc_structs){curves, n_full};
+}
+
+struct sc_structs sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *arena)
+{
+	struct sc_structs curves = problem->model->kind == SC_FIT_GEMM
+					   ? sc_fit_gemm_curves(problem, arena)
+					   : collective_curves(problem, arena);
+
+	sc_fit_curves_set(problem->model, curves);
+	return curves;
 }
 
 void sc_fit_curves_drop(struct sc_fit_model *model)
 {
-	set_curves(model, (struct sc_structs){NULL, 0});
+	sc_fit_curves_set(model, (struct sc_structs){NULL, 0});
 }

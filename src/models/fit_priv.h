@@ -17,7 +17,8 @@ enum {
 	SC_FIT_MAX_SOURCES = 16,
 	SC_FIT_MAX_ORIGINS = 64,
 	SC_FIT_MAX_NETWORKS = 256,
-	SC_FIT_MAX_CURVES = 256
+	SC_FIT_MAX_CURVES = 256,
+	SC_FIT_MAX_GEMM_CURVES = 1024
 };
 
 /* A measured time and what was timed. */
@@ -182,8 +183,11 @@ struct sc_fit_work {
 	size_t n_folds;                /* or groups */
 };
 void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out);
-/* The rows' sweeps as curves of the model's profile (fit_curves.c). */
-void sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *arena);
+/* The rows as curves, which the model then has (fit_curves.c, fit_gemm_curves.c). Build them while it has
+ * none. */
+struct sc_structs sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *arena);
+struct sc_structs sc_fit_gemm_curves(const struct sc_fit_problem *problem, struct sc_arena *arena);
+void sc_fit_curves_set(struct sc_fit_model *model, struct sc_structs curves);
 void sc_fit_curves_drop(struct sc_fit_model *model);
 double sc_fit_spread(const double *predicted, const double *measured, size_t n,
 		     struct sc_arena *scratch);

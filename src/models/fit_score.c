@@ -178,6 +178,8 @@ void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out)
 	score_points(work, out, offsetof(struct sc_fit_point, in_sample_us), &out->in_sample, NULL);
 	score_points(work, out, offsetof(struct sc_fit_point, held_out_us), &out->held_out,
 		     &out->spread_frac);
+	score_points(work, out, offsetof(struct sc_fit_point, formula_us), &out->formula,
+		     &out->formula_spread_frac);
 	out->regions = sc_arena_calloc(work->arena, MAX_REGIONS, sizeof(*out->regions));
 	add_times(work, out);
 	for (size_t i = 0; i < N_BY; i++)

@@ -3,7 +3,8 @@
  * by the smallest predicted time, as the vendor's heuristics try to. Wave quantization after NVIDIA's
  * "Matrix Multiplication Background User's Guide", softened by wave_frac since several blocks share an
  * SM; waves after the first are slower by wave_loss, as blocks drift apart and the clock falls.
- * Kernels without tensor cores (SIMT) follow the same formula with coefficients of their own. */
+ * Kernels without tensor cores (SIMT) follow the same formula with coefficients of their own. Products
+ * that were measured on this machine are scaled to what was measured (gemm_curves of the device). */
 #include <math.h>
 #include <stddef.h>
 
@@ -211,8 +212,49 @@ static double droop_us(const struct sc_device *device, double eff, double math_u
 	return c->droop_us > 0 ? math_us * frac * us / (us + c->droop_us) : 0;
 }
 
-static void gemm_time(const struct sc_device *device, const struct sc_op *op,
-		      struct sc_op_time *out)
+static bool is_half(int dtype)
+{
+	return dtype == SC_FP16 || dtype == SC_BF16;
+}
+
+static bool is_curve_of(const struct sc_gemm_curve *c, const struct sc_op *op)
+{
+	const struct sc_gemm_shape *s = &op->u.gemm;
+
+	return fabs(c->n - s->n) < 0.5 && fabs(c->k - s->k) < 0.5 &&
+	       (c->dtype == (int)op->dtype || (is_half(c->dtype) && is_half((int)op->dtype)));
+}
+
+/* The measured factor at these rows, straight between the points in logs, and of the nearest beyond them;
+ * 0 where the product has no curve. */
+static double curve_factor(const struct sc_device *device, const struct sc_op *op)
+{
+	const struct sc_gemm_curve *c = device->gemm_curves.at;
+	const struct sc_gemm_shape *s = &op->u.gemm;
+	size_t low = 0, high,
+	       left = s->bmm || s->accumulate || s->batch > 1 ? 0 : device->gemm_curves.n;
+	double x;
+
+	while (left > 0 && !is_curve_of(c, op)) {
+		left--;
+		c++;
+	}
+	if (left == 0)
+		return 0;
+	high = c->m.n - 1;
+	if (s->m <= c->m.at[0] || s->m >= c->m.at[high])
+		return c->factor.at[s->m <= c->m.at[0] ? 0 : high];
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		*(c->m.at[middle] <= s->m ? &low : &high) = middle;
+	}
+	x = log(s->m / c->m.at[low]) / log(c->m.at[high] / c->m.at[low]);
+	return c->factor.at[low] * pow(c->factor.at[high] / c->factor.at[low], x);
+}
+
+static void formula_time(const struct sc_device *device, const struct sc_op *op,
+			 struct sc_op_time *out)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
 	bool tensor = sc_device_has_tensor(device, op->dtype);
@@ -243,7 +285,24 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 		.sm_frac = 1,
 		.limit = math_us >= memory_us ? "math" : "memory",
 	};
-	sc_op_trust(device, sc_device_math_block(device, op->dtype), c->spread_frac, out);
+}
+
+static void gemm_time(const struct sc_device *device, const struct sc_op *op,
+		      struct sc_op_time *out)
+{
+	const struct sc_gemm_coef *c = &device->gemm;
+	double factor = curve_factor(device, op), spread_frac = c->spread_frac;
+
+	formula_time(device, op, out);
+	if (factor > 0) {
+		out->total_us *= factor;
+		out->math_us *= factor;
+		out->memory_us *= factor;
+		out->fixed_us *= factor;
+	}
+	if (factor > 0 && c->curve_spread_frac > 0)
+		spread_frac = c->curve_spread_frac;
+	sc_op_trust(device, sc_device_math_block(device, op->dtype), spread_frac, out);
 }
 
 const struct sc_op_model sc_gemm_model = {.name = "gemm", .time = gemm_time};

@@ -89,6 +89,9 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	sc_json_accuracy(&json, sc_json_object(&json, json.root, "before"), &fit->before);
 	sc_json_accuracy(&json, sc_json_object(&json, json.root, "in_sample"), &fit->in_sample);
 	sc_json_accuracy(&json, sc_json_object(&json, json.root, "held_out"), &fit->held_out);
+	if (fit->formula.n > 0)
+		sc_json_accuracy(&json, sc_json_object(&json, json.root, "held_out_without_curves"),
+				 &fit->formula);
 	sc_json_real(&json, json.root, "spread_frac", fit->spread_frac);
 	sc_json_real(&json, json.root, "condition", fit->condition);
 	put_coefs(&json, fit);

@@ -50,6 +50,10 @@ static void append_errors(const struct sc_fit *fit, struct sc_strbuf *out)
 	sc_strbuf_append_char(out, '\n');
 	append_accuracy(out, folds, &fit->held_out);
 	sc_strbuf_printf(out, " %8.2f\n", fit->spread_frac * SC_PCT);
+	if (fit->formula.n == 0)
+		return;
+	append_accuracy(out, "the same without curves", &fit->formula);
+	sc_strbuf_printf(out, " %8.2f\n", fit->formula_spread_frac * SC_PCT);
 }
 
 static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
@@ -70,8 +74,9 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 		sc_strbuf_append_char(out, '\n');
 	}
 	if (fit->curves.n > 0)
-		sc_strbuf_printf(out, "curves: %zu, of a collective on as many ranks each\n",
-				 fit->curves.n);
+		sc_strbuf_printf(out, "curves: %zu, of %s each\n", fit->curves.n,
+				 fit->kind == SC_FIT_GEMM ? "one weight matrix"
+							  : "a collective on as many ranks");
 	sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
 }
 

@@ -94,15 +94,21 @@ static void append_block(const struct sc_fit *fit, const char *block, struct sc_
 
 	sc_strbuf_printf(out, "%s:\n", block);
 	for (const struct sc_field *f = section->sub; f->key; f++) {
-		if (f->type != SC_F_DOUBLE || strcmp(f->key, "spread_frac") == 0)
+		if (f->type != SC_F_DOUBLE || strcmp(f->key, "spread_frac") == 0 ||
+		    strcmp(f->key, "curve_spread_frac") == 0)
 			continue;
 		sc_strbuf_printf(out, "  %s: %.6g", f->key,
 				 number_at(&fit->device, section->offset + f->offset));
 		append_remark(find_coef(fit, block, f->key), out);
 		sc_strbuf_append_char(out, '\n');
 	}
-	if (strcmp(block, "simt") != 0)
-		sc_strbuf_printf(out, "  spread_frac: %.4g # held out\n", fit->spread_frac);
+	if (strcmp(block, "simt") == 0)
+		return;
+	sc_strbuf_printf(out, "  spread_frac: %.4g # held out\n",
+			 fit->formula.n > 0 ? fit->formula_spread_frac : fit->spread_frac);
+	if (fit->formula.n > 0)
+		sc_strbuf_printf(out, "  curve_spread_frac: %.4g # held out, with the curves\n",
+				 fit->spread_frac);
 }
 
 /* Was any coefficient of the block found? */
@@ -263,6 +269,25 @@ static void append_machine(const struct sc_fit *fit, struct sc_strbuf *out)
 	}
 }
 
+/* Old curves do not fit new coefficients. */
+static void append_gemm_curves(const struct sc_fit *fit, struct sc_strbuf *out)
+{
+	const struct sc_field *dtype =
+		find_field(find_field(sc_device_fields, "gemm_curves")->sub, "dtype");
+	const struct sc_gemm_curve *c = fit->curves.at;
+
+	if (fit->curves.n > 0)
+		sc_strbuf_append(out, "gemm_curves: # measured over the formula, by rows m\n");
+	else if (fit->device.gemm_curves.n > 0)
+		sc_strbuf_append(out, "gemm_curves: []\n");
+	for (size_t i = 0; i < fit->curves.n; i++, c++) {
+		sc_strbuf_printf(out, "  - dtype: %s\n    n: %.15g\n    k: %.15g\n",
+				 sc_enum_name(dtype->names, c->dtype), c->n, c->k);
+		append_doubles(out, "m", &c->m);
+		append_doubles(out, "factor", &c->factor);
+	}
+}
+
 void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out)
 {
 	append_head(fit, out);
@@ -287,4 +312,6 @@ void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out
 	if (fit->kind == SC_FIT_GEMM && is_fitted(fit, "simt"))
 		append_block(fit, "simt", out);
 	append_fitted(fit, out);
+	if (fit->kind == SC_FIT_GEMM)
+		append_gemm_curves(fit, out);
 }

@@ -59,6 +59,18 @@ static const struct {
 	 "devices/bad.yaml:2:11: error: defaults: expected the name of one file, at most 4 deep"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\ngemm: {eff_max: 2}\n",
 	 "devices/bad.yaml:3:17: error: gemm.eff_max: 2 is out of range; expected 0.001 to 1"},
+	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\nid: bad\n"
+	 "gemm_curves: [{dtype: fp16, n: 8, k: 8, m: [1, 2, 2], factor: [1, 1, 1]}]\n",
+	 "error: devices/bad.yaml: gemm_curves: number 1 (n 8, k 8) needs as many factors as m, and m "
+	 "that rises"},
+	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\nid: bad\n"
+	 "gemm_curves: [{dtype: fp16, n: 8, k: 8, m: [1, 2], factor: [1]}]\n",
+	 "error: devices/bad.yaml: gemm_curves: number 1 (n 8, k 8) needs as many factors as m, and m "
+	 "that rises"},
+	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\nid: bad\n"
+	 "gemm_curves: [{dtype: fp12, n: 8, k: 8, m: [1], factor: [1]}]\n",
+	 "devices/bad.yaml:4:23: error: gemm_curves[0].dtype: unknown value \"fp12\"; did you mean "
+	 "\"fp32\"? Known: fp32, tf32, fp16, bf16, fp8"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\n",
 	 "error: devices/bad.yaml: its id is \"test-gpu\"; it must be the file's name"},
 };

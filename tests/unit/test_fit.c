@@ -560,8 +560,8 @@ END_TEST
 static void block_is_whole(const struct sc_field *section, const struct sc_fit_block *block)
 {
 	static const char *const not_fitted[] = {
-		"spread_frac",    "sm_frac", "batched_tile_m", "batched_tile_n",
-		"batched_blocks", "far_k",   "droop_us"};
+		"spread_frac",    "curve_spread_frac", "sm_frac", "batched_tile_m",
+		"batched_tile_n", "batched_blocks",    "far_k",   "droop_us"};
 	size_t n = sizeof(not_fitted) / sizeof(not_fitted[0]);
 
 	for (const struct sc_field *f = section->sub; f->key; f++) {
@@ -772,8 +772,78 @@ START_TEST(groups_are_checked)
 		  "--hold-out takes all rows");
 	text = gemm_table(30, (struct trouble){0});
 	err = (struct sc_err){.code = SC_OK};
-	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .curves = true},
-		  "--curves is for --kind collective");
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .curves = true},
+		  "--curves is for --kind gemm or collective");
+	text = gemm_table(30, (struct trouble){0});
+	err = (struct sc_err){.code = SC_OK};
+	run_badly(&text,
+		  (struct sc_fit_opts){.kind = SC_FIT_GEMM, .leave_out = "device", .curves = true},
+		  "--curves are of one device");
+}
+END_TEST
+
+/* The library takes a poor kernel between 700 and 1,100 rows. */
+static double odd_factor(double m)
+{
+	return m > 700 && m < 1100 ? 1.5 : 0.95;
+}
+
+static struct sc_op product(double m, double n)
+{
+	struct sc_op op = {.kind = SC_OP_GEMM, .dtype = SC_FP16};
+
+	op.u.gemm = (struct sc_gemm_shape){.batch = 1, .m = m, .n = n, .k = 4096};
+	return op;
+}
+
+static struct sc_strbuf odd_table(struct sc_device *device)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, "source,device,dtype,op,pass,m,n,k,time_us\n");
+	for (double n = 2048; n <= 8192; n *= 2)
+		for (double m = 64; m <= 2048; m += 32) {
+			struct sc_op op = product(m, n), grad = product(4096, n);
+			double us = op_us(device, &op) * odd_factor(m);
+
+			sc_strbuf_printf(&text, "a,a100-sxm-80gb,fp16,linear,fwd,%g,%g,4096,%.9g\n",
+					 m, n, us);
+			grad.u.gemm.k = m;
+			sc_strbuf_printf(&text, "a,a100-sxm-80gb,fp16,linear,bwd,%g,%g,4096,%.9g\n",
+					 m, n, us + op_us(device, &grad));
+		}
+	return text;
+}
+
+START_TEST(products_keep_what_was_measured)
+{
+	struct sc_device device = other_a100();
+	struct sc_strbuf text = odd_table(&device);
+	struct sc_op seen = product(896, 4096), unseen = product(896, 5120);
+	const struct sc_gemm_curve *c;
+	struct sc_fit fit;
+	double want_us = op_us(&device, &seen) * odd_factor(896);
+
+	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .curves = true}, &fit);
+	ck_assert_uint_eq(fit.curves.n, 3); /* none of the gradients */
+	c = fit.curves.at;
+	for (size_t i = 1; i < c->m.n; i++)
+		ck_assert(c->m.at[i] > c->m.at[i - 1]);
+	ck_assert_double_lt(c->m.at[c->m.n - 1], 2049);
+	ck_assert_uint_lt(c->m.n, 32); /* of 63 */
+	for (size_t i = 0; i < fit.n_regions; i++)
+		if (strcmp(fit.regions[i].value, "fwd") == 0)
+			ck_assert_double_lt(fit.regions[i].accuracy.mape_pct, 3);
+	ck_assert_uint_eq(fit.formula.n, fit.n_rows);
+	ck_assert_double_gt(fit.formula.mape_pct, 1.5 * fit.held_out.mape_pct);
+	ck_assert_double_gt(fit.formula_spread_frac, fit.spread_frac);
+	fit.device.gemm.power_eff = 1;
+	ck_assert_double_eq_tol(op_us(&fit.device, &seen), want_us, 0.03 * want_us);
+	fit.device.gemm_curves.n = 0;
+	ck_assert_double_lt(op_us(&fit.device, &seen), 0.85 * want_us);
+	want_us = op_us(&fit.device, &unseen);
+	fit.device.gemm_curves.n = 3;
+	ck_assert_double_eq(op_us(&fit.device, &unseen), want_us);
 }
 END_TEST
 
@@ -849,6 +919,7 @@ int main(void)
 	tcase_add_test(fits, power_and_process_tell_a_card_left_out);
 	tcase_add_test(fits, a_group_left_out_has_no_say);
 	tcase_add_test(fits, curves_follow_sweeps_and_rise);
+	tcase_add_test(fits, products_keep_what_was_measured);
 	suite_add_tcase(suite, fits);
 	tcase_add_checked_fixture(refused, setup, teardown);
 	tcase_add_test(refused, too_few_rows);

@@ -228,6 +228,40 @@ START_TEST(simt_clock_falls_to_the_power_limit)
 }
 END_TEST
 
+START_TEST(gemm_as_measured)
+{
+	struct sc_device plain = device(), d = plain;
+	double m[] = {100, 200, 800}, factor[] = {0.5, 2, 1};
+	struct sc_gemm_curve curve = {SC_FP16, 512, 1024, {m, 3}, {factor, 3}};
+	static const double at[][2] = {{50, 0.5}, {100, 0.5}, {200, 2}, {400, 1.4142135623730951},
+				       {800, 1},  {9000, 1}};
+	struct sc_op op;
+	struct sc_op_time t;
+
+	d.gemm_curves = (struct sc_structs){&curve, 1};
+	d.gemm.curve_spread_frac = 0.02;
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		op = gemm(at[i][0], 512, 1024);
+		ck_assert_double_eq_tol(time_us(&d, &op), at[i][1] * time_us(&plain, &op), 1e-9);
+	}
+	sc_op_model_get(SC_OP_GEMM)->time(&d, &op, &t);
+	ck_assert_double_eq(t.spread_frac, 0.02);
+	op.dtype = SC_BF16; /* as fast as fp16 */
+	op.u.gemm.m = 200;
+	ck_assert_double_eq(time_us(&d, &op), 2 * time_us(&plain, &op));
+	op.dtype = SC_TF32;
+	ck_assert_double_eq(time_us(&d, &op), time_us(&plain, &op));
+	op = gemm(200, 512, 2048);
+	ck_assert_double_eq(time_us(&d, &op), time_us(&plain, &op));
+	op = gemm(200, 512, 1024);
+	op.u.gemm.accumulate = true;
+	ck_assert_double_eq(time_us(&d, &op), time_us(&plain, &op));
+	op = gemm(200, 512, 1024);
+	op.u.gemm.batch = 4;
+	ck_assert_double_eq(time_us(&d, &op), time_us(&plain, &op));
+}
+END_TEST
+
 START_TEST(rowwise_ramp_and_floor)
 {
 	struct sc_device d = device();
@@ -339,6 +373,7 @@ int main(void)
 	tcase_add_test(tc, simt_batched_tile_is_paid_whole);
 	tcase_add_test(tc, simt_far_rows_and_clock);
 	tcase_add_test(tc, simt_clock_falls_to_the_power_limit);
+	tcase_add_test(tc, gemm_as_measured);
 	tcase_add_test(tc, rowwise_ramp_and_floor);
 	tcase_add_test(tc, attention_heads);
 	tcase_add_test(tc, attention_waves_and_mask);
