@@ -140,6 +140,8 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	DOUBLE(sc_rowwise_coef, half_bytes, 0, 1e12, "bytes at which half of it is reached"),
 	US(sc_rowwise_coef, fixed_us, "shortest kernel, us"),
 	FRAC(sc_rowwise_coef, sm_frac, "share of the SMs that saturates memory"),
+	DOUBLE(sc_rowwise_coef, sm_bytes_clk, 0, 1e3,
+	       "bytes that an SM moves a clock; 0 = no limit"),
 	SPREAD(sc_rowwise_coef),
 	SOURCE,
 	{0},
@@ -231,6 +233,7 @@ static void init_device(struct sc_device *device)
 	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
 	device->gemm.split_us = device->gemm.wave_loss = device->gemm.curve_spread_frac = 0;
 	device->gemm.power_eff_fp8 = device->gemm.clock_spread_frac = device->gemm.align_loss = 0;
+	device->rowwise.sm_bytes_clk = 0;
 	device->simt = (struct sc_simt_coef){0};
 	device->band = (struct sc_band_coef){.shared_frac = 1};
 	init_attention(&device->attention);

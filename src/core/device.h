@@ -66,10 +66,11 @@ struct sc_attention_coef {
 	double spread_frac;
 };
 struct sc_rowwise_coef {
-	double hbm_eff;    /* share of peak HBM bandwidth at large size */
-	double half_bytes; /* bytes at which the ramp reaches half of it */
-	double fixed_us;   /* shortest kernel */
-	double sm_frac;    /* share of the SMs that saturates memory */
+	double hbm_eff;      /* share of peak HBM bandwidth at large size */
+	double half_bytes;   /* bytes at which the ramp reaches half of it */
+	double fixed_us;     /* shortest kernel */
+	double sm_frac;      /* share of the SMs that saturates memory */
+	double sm_bytes_clk; /* that the instructions of an SM move in a clock; 0 = no limit */
 	double spread_frac;
 };
 struct sc_embedding_coef {

@@ -88,6 +88,7 @@ static const struct sc_fit_coef_row ROWWISE[] = {
 	COEF(rowwise, hbm_eff, 0.05, 1),
 	MINOR(rowwise, half_bytes, 1e3, 1e9),
 	COEF(rowwise, fixed_us, 0.1, 500),
+	MINOR(rowwise, sm_bytes_clk, 1, 100),
 	{0},
 };
 static const struct sc_fit_coef_row EMBEDDING[] = {

@@ -183,7 +183,8 @@ static void add_block(struct sc_fit_params *params, const struct sc_fit_block *b
 				  .lower = row->lower,
 				  .upper = row->upper,
 				  .minor = row->minor},
-			  is_simt || strcmp(row->name, "nvls_eff") == 0);
+			  is_simt || strcmp(row->name, "nvls_eff") == 0 ||
+				  strcmp(row->name, "sm_bytes_clk") == 0);
 	}
 }
 

@@ -1,5 +1,5 @@
-/* Row-wise and elementwise kernels, and the optimizer: bytes over achieved HBM bandwidth with a ramp
- * for small sizes and a floor per kernel. Also the commented template of an op model: read the
+/* Row-wise and elementwise kernels, and the optimizer: bytes over achieved HBM bandwidth, or over what the
+ * SMs move, with a ramp for small sizes and a floor per kernel. Also the commented template of an op model: read the
  * shape, fill struct sc_op_time, export one const struct. */
 #include "models/rowwise.h"
 
@@ -93,6 +93,22 @@ static double reread_share(const struct sc_device *device, const struct sc_rowwi
 	return in_flight * in_flight / (in_flight * in_flight + cache * cache);
 }
 
+/* Loads, stores and what is between them take instructions: where memory is fast for the number of SMs,
+ * they are the limit (Little's law says the same of the loads in flight). */
+static double sm_issue_us(const struct sc_device *device, double bytes)
+{
+	double bytes_clk = device->rowwise.sm_bytes_clk * (double)device->sm_count;
+
+	return bytes_clk > 0 ? bytes / (bytes_clk * device->boost_mhz) : 0;
+}
+
+static const char *limit_of(double math_us, double issue_us, double memory_us, double fixed_us)
+{
+	if (fmax(math_us, issue_us) > memory_us)
+		return issue_us > math_us ? "issue" : "math";
+	return memory_us > fixed_us ? "memory" : "fixed";
+}
+
 static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 			 struct sc_op_time *out)
 {
@@ -104,18 +120,17 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 	double memory_us = sc_memory_us(device, bytes, c->hbm_eff, n * c->half_bytes);
 	double math_us = s->flop > 0 ? sc_flop_us(s->flop, device->peak_tflops.fp32) : 0;
 	double fixed_us = n * c->fixed_us + s->rows * s->row_sm_us / (double)device->sm_count;
+	double issue_us = sm_issue_us(device, bytes), us = sc_smooth_max(math_us, memory_us);
 
 	*out = (struct sc_op_time){
-		.total_us = fixed_us + sc_smooth_max(math_us, memory_us),
-		.math_us = math_us,
+		.total_us = fixed_us + fmax(us, issue_us),
+		.math_us = fmax(math_us, issue_us),
 		.memory_us = memory_us,
 		.fixed_us = fixed_us,
 		/* A block streams a few KB: many short waves, SMs change hands quickly. */
 		.waves = 1 + floor(bytes / c->half_bytes),
-		.sm_frac = c->sm_frac,
-		.limit = math_us > memory_us    ? "math"
-			 : memory_us > fixed_us ? "memory"
-						: "fixed",
+		.sm_frac = issue_us > us ? 1 : c->sm_frac,
+		.limit = limit_of(math_us, issue_us, memory_us, fixed_us),
 	};
 	sc_op_trust(device, "rowwise", c->spread_frac, out);
 }

@@ -275,6 +275,28 @@ START_TEST(rowwise_ramp_and_floor)
 }
 END_TEST
 
+START_TEST(rowwise_instructions_limit_fast_memory)
+{
+	struct sc_device d = device(), slow = d;
+	struct sc_op op = {
+		SC_OP_ROWWISE, SC_FP16, {.rowwise = {.read_bytes = 1e9, .n_kernels = 1}}};
+	struct sc_op_time t;
+
+	d.boost_mhz = slow.boost_mhz = 2000;
+	d.rowwise.sm_bytes_clk = slow.rowwise.sm_bytes_clk = 10; /* 100 SMs: 2000 GB/s */
+	d.hbm_gbps = 8000;
+	sc_op_model_get(op.kind)->time(&d, &op, &t);
+	ck_assert_double_eq_tol(t.total_us, 4 + 500, 1e-9);
+	ck_assert_str_eq(t.limit, "issue");
+	ck_assert_double_eq(t.sm_frac, 1);
+	ck_assert_double_eq_tol(t.memory_us, (1e9 + 1e6) / (8000e3 * 0.8), 1e-9);
+	sc_op_model_get(op.kind)->time(&slow, &op, &t); /* 1600 GB/s are less than that */
+	ck_assert_double_eq_tol(t.total_us, 4 + (1e9 + 1e6) / (2000e3 * 0.8), 1e-9);
+	ck_assert_str_eq(t.limit, "memory");
+	ck_assert_double_eq(t.sm_frac, 0.7);
+}
+END_TEST
+
 START_TEST(attention_causal_and_backward)
 {
 	struct sc_device d = device();
@@ -375,6 +397,7 @@ int main(void)
 	tcase_add_test(tc, simt_clock_falls_to_the_power_limit);
 	tcase_add_test(tc, gemm_as_measured);
 	tcase_add_test(tc, rowwise_ramp_and_floor);
+	tcase_add_test(tc, rowwise_instructions_limit_fast_memory);
 	tcase_add_test(tc, attention_heads);
 	tcase_add_test(tc, attention_waves_and_mask);
 	tcase_add_test(tc, attention_causal_and_backward);
