@@ -202,7 +202,7 @@ START_TEST(test_uneven_columns)
 }
 END_TEST
 
-/* All on rank 0; then at most so many tables may move. */
+/* All on rank 0 of hosts that lend nothing; then at most so many tables may move. */
 START_TEST(test_replan)
 {
 	static struct shard_fixture f;
@@ -211,6 +211,7 @@ START_TEST(test_replan)
 	int moved = 0;
 
 	fix_init(&f, 4, 2);
+	f.problem.host_bytes = f.problem.ssd_bytes = 0;
 	for (int t = 0; t < 8; t++)
 		fix_whole(&f, 1.0 + t % 2, 1.0);
 	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);

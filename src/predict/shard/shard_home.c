@@ -141,13 +141,16 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 	return offered || !(u->ruled || u->typed);
 }
 
-/* A rank over its memory, or -1. */
+/* A rank over its memory, or on a host that is, or -1. A budget may be nothing at all. */
 static int32_t full_rank(const struct sc_shard_state *s)
 {
-	static const struct sc_option_shard NOTHING = {.host_bytes = 1e-300, .ssd_bytes = 1e-300};
+	const struct sc_shard_model *m = s->model;
 
-	for (uint32_t r = 0; r < s->model->world; r++) {
-		if (!sc_shard_state_fits(s, &NOTHING, (int32_t)r))
+	for (uint32_t r = 0; r < m->world; r++) {
+		uint32_t host = r / m->per_host;
+
+		if (s->hbm[r] > m->hbm_cap[r] || s->host[host] > m->problem->host_bytes ||
+		    s->ssd[host] > m->problem->ssd_bytes)
 			return (int32_t)r;
 	}
 	return -1;
