@@ -68,10 +68,21 @@ static int find_table(const struct parser *p, size_t word, uint32_t *out, struct
 	return bad(p, word, err, "the model has no table \"%.64s\"", p->words[word]);
 }
 
+/* "a, b, c" */
+static void join_names(const char *const *names, size_t n, char *out, size_t size)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < n && at < size; i++)
+		at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", names[i]);
+}
+
 static int find_name(const struct parser *p, size_t word, const struct sc_name *names,
 		     const char *value, int *out, struct sc_err *err)
 {
 	const char *all[16], *near;
+	char known[160];
 	size_t n = 0;
 
 	for (; n < 16 && names[n].name; n++) {
@@ -82,30 +93,41 @@ static int find_name(const struct parser *p, size_t word, const struct sc_name *
 		}
 	}
 	near = sc_nearest(value, all, n);
-	return bad(p, word, err, "unknown value \"%.40s\"%s%s%s", value,
-		   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	if (near)
+		return bad(p, word, err, "unknown value \"%.40s\"; did you mean \"%s\"?", value,
+			   near);
+	join_names(all, n, known, sizeof(known));
+	return bad(p, word, err, "unknown value \"%.40s\"; expected one of: %s", value, known);
+}
+
+static bool has_key(const char *word, const char *key)
+{
+	size_t n = strlen(key);
+
+	return strncmp(word, key, n) == 0 && word[n] == '=';
 }
 
 static int parse_place(const struct parser *p, size_t word, struct sc_shard_constraint *out,
 		       struct sc_err *err)
 {
-	char *equals = strchr(p->words[word], '=');
-	const char *value = equals ? equals + 1 : "";
-	size_t n = equals ? (size_t)(equals - p->words[word]) : 0;
+	const char *text = p->words[word], *value = strchr(text, '=');
+	bool is_rank = has_key(text, "rank"), is_type = has_key(text, "type");
 	int64_t rank;
 
-	if (n == 4 && memcmp(p->words[word], "rank", 4) == 0) {
-		if (!sc_parse_int(value, &rank) || rank < 0 || rank >= p->problem->world)
-			return bad(p, word, err, "expected rank=0 to %u, got \"%.40s\"",
-				   p->problem->world - 1, value);
-		out->rank = (int32_t)rank;
-		return 0;
-	}
-	if (n == 4 && memcmp(p->words[word], "type", 4) == 0)
+	if (!is_rank && !is_type && !has_key(text, "tier"))
+		return bad(p, word, err, "expected rank=, type= or tier=, got \"%.40s\"", text);
+	value++;
+	if ((is_rank ? out->rank : is_type ? out->type : out->tier) >= 0)
+		return bad(p, word, err, "%.5s is given twice", text);
+	if (is_type)
 		return find_name(p, word, sc_shard_type_names, value, &out->type, err);
-	if (n == 4 && memcmp(p->words[word], "tier", 4) == 0)
+	if (!is_rank)
 		return find_name(p, word, sc_tier_names, value, &out->tier, err);
-	return bad(p, word, err, "expected rank=, type= or tier=, got \"%.40s\"", p->words[word]);
+	if (!sc_parse_int(value, &rank) || rank < 0 || rank >= p->problem->world)
+		return bad(p, word, err, "expected rank=0 to %u, got \"%.40s\"",
+			   p->problem->world - 1, value);
+	out->rank = (int32_t)rank;
+	return 0;
 }
 
 static int parse_placing(const struct parser *p, enum sc_constraint_kind kind, sc_constraints *out,
