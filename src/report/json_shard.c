@@ -78,6 +78,7 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	if (plan->has_cost)
 		put_cost(json, out, report, plan);
 	sc_json_bool(json, out, "over_budget", plan->over_budget);
+	sc_json_bool(json, out, "barred", plan->is_barred);
 	if (plan->is_predicted) {
 		sc_json_real(json, out, "iteration_ms", plan->iteration_ms);
 		sc_json_real(json, out, "low_ms", plan->low_ms);

@@ -61,7 +61,8 @@ static void put_plan_line(const struct sc_study *study, const struct sc_ranked_p
 	if (study->opts.confidence.samples > 0)
 		sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
 				 plan->confidence.regret_pct, plan->confidence.tied ? "yes" : "no");
-	sc_strbuf_printf(out, "%s\n", plan->over_budget ? "  over budget" : "");
+	sc_strbuf_printf(out, "%s%s\n", plan->over_budget ? "  over budget" : "",
+			 plan->is_barred ? "  against constraints or moves" : "");
 }
 
 static void put_plans(const struct sc_study *study, struct sc_strbuf *out)

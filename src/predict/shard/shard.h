@@ -105,6 +105,9 @@ void sc_solve_opts_init(struct sc_solve_opts *opts);
  * total over the budget, tables pinned to one rank). */
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+/* Does a plan that may come from elsewhere keep to the problem's constraints? */
+bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
+				const struct sc_shard_plan *plan);
 /* The lower bound alone. */
 double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
 

@@ -39,9 +39,8 @@ static uint32_t slices_of(struct sc_shard_model *m, uint32_t unit, const struct 
 	return sc_shard_model_slices(m, unit, at->tier, cols, at->n_shards);
 }
 
-/* Placements by table, those of the plan that the problem knows. */
-static const struct sc_table_placement **by_table(const struct sc_shard_problem *p,
-						  const struct sc_shard_plan *plan)
+const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *p,
+						      const struct sc_shard_plan *plan)
 {
 	const struct sc_table_placement **found =
 		sc_xrealloc(NULL, p->n_tables + 1, sizeof(*found));
@@ -118,7 +117,7 @@ void sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,
 
 	if (plan->world != m->world)
 		return;
-	at = by_table(m->problem, plan);
+	at = sc_shard_placements(m->problem, plan);
 	for (uint32_t u = 0; u < m->units.n; u++)
 		adopt_unit(s, m, u, plan, at);
 	free(at);

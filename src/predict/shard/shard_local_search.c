@@ -46,6 +46,15 @@ static bool same_place(const struct sc_shard_state *a, const struct sc_shard_sta
 	return memcmp(&a->ranks[first], &b->ranks[first], sizeof(*a->ranks) * n) == 0;
 }
 
+/* Ranks that may need all of a unit's weights: each replica does, slices share one copy. */
+static double n_copies(const struct sc_shard_state *s, uint32_t unit)
+{
+	bool is_replicated = s->choice[unit] != SC_UNPLACED &&
+			     s->model->choices.at[s->choice[unit]].type == SC_DATA_PARALLEL;
+
+	return is_replicated && s->model->world > 1 ? s->model->world - 1.0 : 1.0;
+}
+
 bool sc_move_budget_allows(const struct sc_move_budget *b, const struct sc_shard_state *s)
 {
 	double bytes = 0.0;
@@ -56,7 +65,7 @@ bool sc_move_budget_allows(const struct sc_move_budget *b, const struct sc_shard
 	for (uint32_t u = 0; u < s->model->units.n; u++) {
 		if (same_place(s, b->home, u))
 			continue;
-		bytes += b->unit_bytes[u];
+		bytes += b->unit_bytes[u] * n_copies(s, u);
 		tables += s->model->units.at[u].n_tables;
 	}
 	return (b->max_bytes < 0.0 || bytes <= b->max_bytes) &&

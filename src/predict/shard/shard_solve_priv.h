@@ -155,6 +155,9 @@ uint32_t sc_shard_match_option(const struct sc_shard_problem *problem,
 			       const struct sc_table_placement *at, uint32_t table);
 uint32_t sc_shard_find_table(const struct sc_shard_problem *problem, const char *name,
 			     uint32_t hint);
+/* Placements by table, NULL where the plan has none of it; to be freed. */
+const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *problem,
+						      const struct sc_shard_plan *plan);
 /* Places what the current plan says where that is possible; other units stay unplaced. */
 void sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model,
 			  const struct sc_shard_plan *plan);

@@ -63,6 +63,25 @@ static bool over_budget(const struct sc_shard_problem *problem, const double *ra
 	return false;
 }
 
+/* A search keeps to what was asked; plans of files and baselines need not. */
+static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *plan)
+{
+	const struct sc_solve_opts *opts = &study->opts.solve;
+	struct sc_shard_diff diff = {.moved_bytes = 0};
+	bool is_over;
+
+	if (!sc_shard_keeps_constraints(&study->objective->problem, plan))
+		return true;
+	if (!opts->current || (opts->max_moved_bytes < 0 && opts->max_moved_tables < 0))
+		return false;
+	is_over = sc_shard_diff_compute(opts->current, plan, &study->objective->tables, &diff,
+					NULL) != 0 ||
+		  (opts->max_moved_bytes >= 0 && diff.moved_bytes > opts->max_moved_bytes) ||
+		  (opts->max_moved_tables >= 0 && (int64_t)diff.moves.n > opts->max_moved_tables);
+	sc_shard_diff_release(&diff);
+	return is_over;
+}
+
 static int predict(struct sc_study *study, struct sc_ranked_plan *ranked, struct sc_err *err)
 {
 	int rc;
@@ -96,6 +115,7 @@ static int examine(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 		ranked->has_cost = false; /* its step can be simulated all the same */
 	sc_shard_memory_of(&objective->problem, &ranked->terms, &ranked->memory);
 	ranked->over_budget = over_budget(&objective->problem, ranked->solution.rank_hbm);
+	ranked->is_barred = is_barred(study, &ranked->solution.plan);
 	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &study->opts.lint,
 		     &ranked->lints);
 	return predict(study, ranked, err);
@@ -326,11 +346,19 @@ double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan 
 	return study->predictor ? plan->iteration_ms : plan->solution.cost;
 }
 
-/* Rated before over budget before not rated; then by cost. */
+/* What can be used, what cannot, what is not rated. */
+static int standing(const struct sc_ranked_plan *plan)
+{
+	if (plan->error)
+		return 2;
+	return plan->over_budget || plan->is_barred;
+}
+
+/* By standing, then by cost. */
 static bool is_better(const struct sc_study *study, const struct sc_ranked_plan *x,
 		      const struct sc_ranked_plan *y)
 {
-	int rank = (x->error ? 2 : x->over_budget) - (y->error ? 2 : y->over_budget);
+	int rank = standing(x) - standing(y);
 	double x_cost = sc_ranked_cost(study, x), y_cost = sc_ranked_cost(study, y);
 
 	if (rank || x->error)

@@ -20,6 +20,7 @@ struct sc_ranked_plan {
 	struct sc_shard_terms terms;
 	struct sc_shard_memory memory;
 	bool over_budget, is_predicted;
+	bool is_barred; /* breaks a constraint, or moves more than a replan may */
 	double iteration_ms, low_ms, high_ms; /* if it is predicted */
 	struct sc_confidence confidence;
 	sc_lints lints;
@@ -39,7 +40,8 @@ struct sc_study {
 	bool has_bound;
 	double bound, lp_bound; /* of every plan's cost under the problem, without constraints */
 	sc_ranked_plans
-		plans;  /* after sc_study_rank: best first, those that cannot be rated last */
+		plans;  /* after sc_study_rank: best first, then those that cannot be used, then
+				* those that cannot be rated */
 	sc_lints lints; /* of the objective's constants */
 };
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
