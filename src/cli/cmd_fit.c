@@ -404,5 +404,8 @@ const struct sc_command sc_command_fit = {
 		"--coef software.comm_latency_us=20 --leave-out model.hidden -o my-stack.yaml",
 	.words = "file",
 	.options = OPTIONS,
+	.output_arg = "FILE.yaml",
+	.output_help =
+		"write the fitted profile here; the report goes to stdout (default: no file)",
 	.run = run_fit,
 };

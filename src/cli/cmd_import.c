@@ -300,5 +300,7 @@ const struct sc_command sc_command_import = {
 		"  stepcast import worker*.pt.trace.json.gz -o run",
 	.words = "file",
 	.options = OPTIONS,
+	.output_arg = "DIR",
+	.output_help = "the folder the trace files are written to",
 	.run = run_import,
 };

@@ -346,5 +346,7 @@ const struct sc_command sc_command_record = {
 		"The exit code is that of COMMAND; 128 and the signal's number if one ended it.",
 	.words = "file",
 	.options = OPTIONS,
+	.output_arg = "DIR",
+	.output_help = "the folder the trace files are written to (default: stepcast-traces)",
 	.run = run_record,
 };

@@ -264,5 +264,7 @@ const struct sc_command sc_command_shard = {
 		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",
 	.words = "file",
 	.options = OPTIONS,
+	.output_arg = "PLAN.json",
+	.output_help = "write the best plan here; the report goes to stdout (default: no file)",
 	.run = run_shard,
 };

@@ -48,7 +48,8 @@ struct sc_command {
 	const char *details;  /* paragraphs separated by an empty line; for help and the man page */
 	const char *
 		words; /* how completion fills a word: "file", "command", or words to choose from */
-	const struct sc_option *options; /* its own; those of sc_common_options come besides */
+	const struct sc_option *options;      /* its own; those of sc_common_options come besides */
+	const char *output_arg, *output_help; /* of -o where it is not the result's file; or NULL */
 	int (*run)(const struct sc_command *command, int argc, char **argv); /* exit code */
 };
 

@@ -44,6 +44,18 @@ static void append_wrapped(struct sc_strbuf *out, const char *text, size_t n_tex
 	sc_strbuf_append_char(out, '\n');
 }
 
+/* A common option, as the command means it. */
+static struct sc_option as_meant(const struct sc_command *command, const struct sc_option *common)
+{
+	struct sc_option option = *common;
+
+	if (command->output_help && strcmp(option.name, "output") == 0) {
+		option.arg = command->output_arg;
+		option.help = command->output_help;
+	}
+	return option;
+}
+
 static void append_option(struct sc_strbuf *out, const struct sc_option *option)
 {
 	char label[MAX_LABEL];
@@ -93,8 +105,11 @@ void sc_options_help(const struct sc_command *command, struct sc_strbuf *out)
 	for (const struct sc_option *o = command->options; o && o->name; o++)
 		append_option(out, o);
 	sc_strbuf_append(out, "\nEverywhere:\n");
-	for (const struct sc_option *o = sc_common_options; o->name; o++)
-		append_option(out, o);
+	for (const struct sc_option *o = sc_common_options; o->name; o++) {
+		struct sc_option option = as_meant(command, o);
+
+		append_option(out, &option);
+	}
 }
 
 /* ---- man pages ---- */
@@ -127,16 +142,19 @@ static void put_roff_paragraph(struct sc_strbuf *out, const char *text, size_t n
 	sc_strbuf_append(out, as_is ? "\n.fi\n" : "\n");
 }
 
-static void append_roff_options(struct sc_strbuf *out, const struct sc_option *options)
+static void append_roff_options(struct sc_strbuf *out, const struct sc_command *command,
+				const struct sc_option *options)
 {
 	char label[MAX_LABEL];
 
 	for (const struct sc_option *o = options; o && o->name; o++) {
-		option_label(o, label, sizeof(label));
+		struct sc_option option = as_meant(command, o);
+
+		option_label(&option, label, sizeof(label));
 		sc_strbuf_append(out, ".TP\n.B ");
 		append_roff_text(out, label + strspn(label, " "));
 		sc_strbuf_append_char(out, '\n');
-		append_roff_text(out, o->help);
+		append_roff_text(out, option.help);
 		sc_strbuf_append_char(out, '\n');
 	}
 }
@@ -157,8 +175,8 @@ void sc_options_man(const struct sc_command *command, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n.SH DESCRIPTION\n");
 	each_paragraph(command->details, out, put_roff_paragraph);
 	sc_strbuf_append(out, ".SH OPTIONS\n");
-	append_roff_options(out, command->options);
-	append_roff_options(out, sc_common_options);
+	append_roff_options(out, command, command->options);
+	append_roff_options(out, command, sc_common_options);
 	sc_strbuf_append(out, exits);
 }
 
