@@ -221,7 +221,7 @@ static void print_text(const struct files *files)
 	sc_strbuf_release(&out);
 }
 
-/* Two files of one rank are one too many: replay could not tell which to take. */
+/* Two files of one rank are one too many: replay takes each for a rank of its own. */
 static void warn_of_ranks(const struct import_args *args, const struct files *files)
 {
 	for (size_t i = 0; i < files->n; i++) {

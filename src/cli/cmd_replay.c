@@ -7,7 +7,7 @@
 #include "cli/start.h"
 #include "report/replay_report.h"
 
-enum { MAX_RANK = 1 << 30 };
+enum { MAX_RANK = 1 << 30, MAX_GPUS = 1 << 24 };
 #define MAX_FACTOR 1e6
 #define MIN_BUCKET_MIB 0.01
 #define MAX_BUCKET_MIB 1e6
@@ -176,9 +176,10 @@ static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, st
 		return rc;
 	if (strcmp(name, "gpus") != 0)
 		return sc_err_set(err, SC_EUSAGE, "--set %.64s: a replay can set gpus only", name);
-	if (!sc_parse_int(value, gpus) || *gpus <= 0)
+	if (!sc_parse_int(value, gpus) || *gpus <= 0 || *gpus > MAX_GPUS)
 		return sc_err_set(err, SC_EUSAGE,
-				  "--set gpus: expected a number above 0, got \"%.32s\"", value);
+				  "--set gpus: expected a number from 1 to %d, got \"%.32s\"",
+				  MAX_GPUS, value);
 	return 0;
 }
 

@@ -60,6 +60,11 @@ static void append_mean(const char *what, double ms, double measured_ms, struct 
 
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
+	const char *gaps = r->gaps == SC_GAPS_MEASURED ? "with measured"
+			   : r->gaps == SC_GAPS_NONE   ? "without"
+						       : "with typical";
+	char reference[32];
+
 	sc_strbuf_printf(out,
 			 "replay      %s: %" PRId64 " ranks of %" PRId64 " GPUs, %zu iterations, "
 			 "%" PRId64 " operations\n",
@@ -73,13 +78,15 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 	append_mean("  measured", r->measured_ms, r->measured_ms, out);
 	append_mean("  simulated", r->simulated_ms, r->measured_ms, out);
 	append_mean("  without launch gaps", r->no_gaps_ms, r->measured_ms, out);
-	append_mean("  with typical gaps", r->reference_ms, r->measured_ms, out);
+	snprintf(reference, sizeof(reference), "  %s gaps", gaps);
+	if (r->gaps != SC_GAPS_NONE)
+		append_mean(reference, r->reference_ms, r->measured_ms, out);
 	append_mean("  every operation typical", r->typical_ms, r->measured_ms, out);
 	append_mean("  changed", r->changed_ms, r->measured_ms, out);
 	if (!isnan(pct_off(r->changed_ms, r->reference_ms)))
-		sc_strbuf_printf(out, "the changes make it %.2f %% %s than with typical gaps\n",
+		sc_strbuf_printf(out, "the changes make it %.2f %% %s than %s gaps\n",
 				 fabs(pct_off(r->changed_ms, r->reference_ms)),
-				 r->changed_ms < r->reference_ms ? "shorter" : "longer");
+				 r->changed_ms < r->reference_ms ? "shorter" : "longer", gaps);
 }
 
 static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)

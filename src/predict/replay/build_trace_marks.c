@@ -1,22 +1,21 @@
 /* Where iterations are: ranges that a framework or the user marked, else the period of what is launched. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "predict/replay/build_trace_priv.h"
 
 enum { MIN_PERIOD = 8, MAX_PERIOD = 8192, MAX_SEQUENCE = 1 << 15 };
+#define STEP_RANGE "ProfilerStep"
 #define ALIKE 0.97 /* of launches a period apart that are of one kernel */
 
-static bool is_step(const char *name, int64_t *step)
+/* "ProfilerStep#1009": of that range, with the number of its step. */
+static bool is_numbered(const char *name, const char *range, int64_t *step)
 {
-	static const char prefix[] = "ProfilerStep";
+	const size_t n = strlen(range);
 
-	if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
-		return false;
-	name += sizeof(prefix) - 1;
-	return (*name == '#' || *name == '*') && sscanf(name + 1, "%" SCNd64, step) == 1;
+	return strncmp(name, range, n) == 0 && (name[n] == '#' || name[n] == '*') &&
+	       sc_parse_int(name + n + 1, step);
 }
 
 /* Ranges one after the other on one thread: of several threads that have them, the first. */
@@ -33,8 +32,8 @@ static void ranges_named(struct rank_load *load, const char *range)
 
 		if (e->cls != SC_EV_RANGE || e->dur_ns <= 0)
 			continue;
-		if (range ? strcmp(t->strings.at[e->name], range) != 0
-			  : !is_step(t->strings.at[e->name], &mark.step))
+		if (!(range && strcmp(t->strings.at[e->name], range) == 0) &&
+		    !is_numbered(t->strings.at[e->name], range ? range : STEP_RANGE, &mark.step))
 			continue;
 		if (lane == 0)
 			lane = e->lane;

@@ -108,7 +108,8 @@ struct sc_replay_result {
 	/* Means over iterations. */
 	double measured_ms, simulated_ms, predicted_ms;
 	double no_gaps_ms;   /* without launch gaps */
-	double reference_ms; /* typical gaps, nothing changed: what changes are compared with */
+	double reference_ms; /* gaps as below, nothing changed: what changes are compared with */
+	enum sc_replay_gaps gaps;
 	double typical_ms; /* every operation at the mean of its type over ranks and iterations, no gaps */
 	double changed_ms;
 	int64_t show_step;

@@ -94,6 +94,7 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	int rc;
 
 	init_result(out);
+	out->gaps = opts->gaps;
 	rc = sc_trace_list(path, &out->arena, &files, &n_files, err);
 	if (rc == 0)
 		rc = sc_trace_load(files[0], &only_tables, &tables, err);

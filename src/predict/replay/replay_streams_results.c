@@ -56,6 +56,22 @@ static void warn_of_ranks(const struct stream_study *study, struct sc_replay_res
 			study->run.n_contradictions);
 }
 
+/* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
+static void warn_of_doubles(const struct stream_study *study, struct sc_replay_result *out)
+{
+	for (size_t b = 1; b < study->run.ranks.n; b++) {
+		for (size_t a = 0; a < b; a++) {
+			if (study->run.ranks.at[a].rank != study->run.ranks.at[b].rank)
+				continue;
+			sc_warn(&out->warnings,
+				"rank %d is in more than one file; each is replayed as a rank of "
+				"its own: remove those that are of another run",
+				(int)study->run.ranks.at[b].rank);
+			return;
+		}
+	}
+}
+
 static void warn_of_clocks(const struct stream_study *study, struct sc_replay_result *out)
 {
 	double widest_us = 0, spread_us = 0;
@@ -90,7 +106,10 @@ static void warn_of_trace(const struct stream_study *study, struct sc_replay_res
 	if (study->run.found_by == SC_ITERATIONS_PERIOD)
 		sc_warn(&out->warnings,
 			"no range marks iterations: they are cut by the period of the kernels");
-	if (study->run.found_by == SC_ITERATIONS_WHOLE)
+	if (study->run.found_by == SC_ITERATIONS_WHOLE && study->opts->range)
+		sc_warn(&out->warnings, "no range is named \"%.64s\": the trace is one iteration",
+			study->opts->range);
+	else if (study->run.found_by == SC_ITERATIONS_WHOLE)
 		sc_warn(&out->warnings,
 			"no range marks iterations and no period was found: the trace is one");
 	if (n_unlaunched)
@@ -113,7 +132,8 @@ static void warn_of_trace(const struct stream_study *study, struct sc_replay_res
 			"ranks stand for the new ones",
 			study->opts->gpus,
 			study->has_fabric ? "scaled by the model of the cluster"
-					  : "scaled as rings");
+					  : "scaled as rings at the recorded speed, "
+					    "without --cluster");
 }
 
 static void warn_of_missing(const struct stream_study *study, struct sc_replay_result *out)
@@ -224,6 +244,7 @@ void sc_streams_results(struct stream_study *study, struct sc_replay_result *out
 		out->n_events += study->run.ranks.at[r].n_events;
 	put_ranks(study, out);
 	warn_of_ranks(study, out);
+	warn_of_doubles(study, out);
 	warn_of_clocks(study, out);
 	warn_of_trace(study, out);
 	warn_of_changes(study, out);
