@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "trace/import.h"
+#include "trace/trace_file.h"
 
 enum { IMPORT_VERSION = 1, MAX_STEM = 256 };
 
@@ -236,16 +237,62 @@ static void warn_of_ranks(const struct import_args *args, const struct files *fi
 	}
 }
 
+/* Traces that lie in the folder already. */
+struct earlier {
+	const char *const *files;
+	struct timespec *written;
+	size_t n;
+};
+
+static struct earlier find_earlier(const char *dir, struct sc_arena *arena)
+{
+	struct earlier e = {.n = 0};
+	struct stat st;
+
+	if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) ||
+	    sc_trace_list(dir, arena, &e.files, &e.n, NULL) != 0)
+		return (struct earlier){.n = 0};
+	e.written = sc_arena_calloc(arena, e.n, sizeof(*e.written));
+	for (size_t i = 0; i < e.n; i++) {
+		if (stat(e.files[i], &st) == 0)
+			e.written[i] = st.st_mtim;
+	}
+	return e;
+}
+
+/* Those that were not written anew would be taken for ranks of this run. */
+static void warn_of_earlier(const struct import_args *args, const struct earlier *e)
+{
+	const char *first = NULL;
+	struct stat st;
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		if (stat(e->files[i], &st) != 0 || st.st_mtim.tv_sec != e->written[i].tv_sec ||
+		    st.st_mtim.tv_nsec != e->written[i].tv_nsec)
+			continue;
+		first = first ? first : e->files[i];
+		n++;
+	}
+	if (n)
+		sc_cli_warn(&args->common,
+			    "the folder has traces of an earlier import, which belong to the run "
+			    "for replay: n=%zu first=%s",
+			    n, first);
+}
+
 static int import(const struct import_args *args, struct sc_arena *arena, int *exit_code,
 		  struct sc_err *err)
 {
 	struct files files;
 	struct sc_work work = {.item = import_one, .shared = &files};
 	struct sc_progress *progress;
+	struct earlier earlier;
 	int rc = check_args(args, err);
 
 	if (rc)
 		return rc;
+	earlier = find_earlier(args->common.output, arena);
 	prepare(args, &files, arena);
 	work.n_items = files.n;
 	work.n_jobs = args->jobs ? (unsigned)args->jobs : sc_cpu_count();
@@ -261,6 +308,7 @@ static int import(const struct import_args *args, struct sc_arena *arena, int *e
 			*exit_code = sc_cli_fail(&files.at[i].err);
 	}
 	warn_of_ranks(args, &files);
+	warn_of_earlier(args, &earlier);
 	if (args->json)
 		return print_json(&files, err);
 	print_text(&files);
