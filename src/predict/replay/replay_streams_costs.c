@@ -64,10 +64,13 @@ double sc_streams_model_us(const struct stream_study *study, const struct sc_tra
 	return cost.latency_us + cost.work_us;
 }
 
-/* Bytes that a rank sends in a ring, as a part of the message: what the time of large ones follows. */
+/* Bytes that a rank sends in a ring, as a part of the message: what the time of large ones follows. One
+ * rank sends nothing. */
 static double ring_share(int kind, double n)
 {
-	if (n <= 1 || kind == SC_SEND_RECV || kind == SC_BROADCAST)
+	if (n <= 1)
+		return 0;
+	if (kind == SC_SEND_RECV || kind == SC_BROADCAST)
 		return 1;
 	return kind == SC_ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
 }
