@@ -78,7 +78,8 @@ static const struct sc_option OPTIONS[] = {
 	 .kind = SC_ARG_TEXT,
 	 .arg = "FILE",
 	 .offset = AT(ask.current),
-	 .help = "search from this plan on, within --max-moved-gib and --max-moved-tables"},
+	 .help = "rank this plan, and search from it on, within --max-moved-gib and "
+		 "--max-moved-tables"},
 	{.name = "max-moved-gib",
 	 .kind = SC_ARG_NUMBER,
 	 .arg = "GIB",

@@ -129,6 +129,10 @@ static int add_plans(struct sc_shard_run *s, struct sc_err *err)
 	if (ask->current) {
 		rc = load_plan(s, ask->current, &s->current, err);
 		s->study.opts.solve.current = &s->current;
+		if (rc == 0)
+			rc = load_plan(s, ask->current, &plan, err);
+		if (rc == 0) /* to stay may be best */
+			sc_study_add_plan(&s->study, "current", &plan);
 	} else if (ask->max_moved_gib >= 0 || ask->max_moved_tables >= 0) {
 		return sc_err_set(err, SC_EUSAGE,
 				  "--max-moved-gib and --max-moved-tables need --current");

@@ -254,6 +254,26 @@ START_TEST(test_moved_bytes)
 }
 END_TEST
 
+/* Row slices of 1 byte of host memory each: two on a host are over its 1.5, so the table stays whole. */
+START_TEST(test_host_memory_of_a_block)
+{
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+
+	fix_init(&f, 4, 2);
+	f.problem.host_bytes = 1.5;
+	fix_table(&f, 8, 64);
+	fix_option(&f, _i ? SC_TABLE_ROW_WISE : SC_ROW_WISE, 1.0, 0.0);
+	for (size_t i = 0; i < f.problem.shards.n; i++)
+		f.problem.shards.at[i].host_bytes = 1.0;
+	fix_option(&f, SC_TABLE_WISE, 65.0, 64.0);
+	ck_assert_int_eq(solve(&f, &s, NULL), 0);
+	ck_assert_int_eq(s.plan.tables.at[0].type, SC_TABLE_WISE);
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
 static void expect_conflict(struct shard_fixture *f, const char *text)
 {
 	struct sc_err err = {.code = SC_OK};
@@ -369,6 +389,7 @@ int main(void)
 	tcase_add_test(tcase, test_uneven_columns);
 	tcase_add_loop_test(tcase, test_replan, 0, 3);
 	tcase_add_test(tcase, test_moved_bytes);
+	tcase_add_loop_test(tcase, test_host_memory_of_a_block, 0, 2);
 	tcase_add_test(tcase, test_table_too_large);
 	tcase_add_test(tcase, test_total_too_large);
 	tcase_add_test(tcase, test_pinned_rank_too_full);

@@ -126,20 +126,28 @@ static uint32_t choice_like(const struct sc_shard_model *m, uint32_t unit, uint3
 	return found;
 }
 
+/* Its shards may share a rank, and do share hosts: only together they show whether they fit. */
 static bool place_if_fits(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 			  const int32_t *ranks)
 {
 	const struct sc_choice *c = &s->model->choices.at[choice];
 	uint32_t first = c->spread == SC_SPREAD_HOST ? (uint32_t)ranks[0] * s->model->per_host : 0;
 	bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
+	int32_t rank;
 
 	for (uint32_t i = 0; i < c->n; i++) {
-		int32_t rank = listed ? ranks[i] : (int32_t)(first + i);
-
+		rank = listed ? ranks[i] : (int32_t)(first + i);
 		if (!sc_shard_state_fits(s, sc_choice_shard(c, i), rank))
 			return false;
 	}
 	sc_shard_state_place(s, unit, choice, ranks);
+	for (uint32_t i = 0; i < c->n; i++) {
+		rank = listed ? ranks[i] : (int32_t)(first + i);
+		if (sc_shard_state_is_over(s, (uint32_t)rank)) {
+			sc_shard_state_remove(s, unit);
+			return false;
+		}
+	}
 	return true;
 }
 

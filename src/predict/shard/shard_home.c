@@ -143,13 +143,8 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 /* A rank over its memory, or on a host that is, or -1. A budget may be nothing at all. */
 static int32_t full_rank(const struct sc_shard_state *s)
 {
-	const struct sc_shard_model *m = s->model;
-
-	for (uint32_t r = 0; r < m->world; r++) {
-		uint32_t host = r / m->per_host;
-
-		if (s->hbm[r] > m->hbm_cap[r] || s->host[host] > m->problem->host_bytes ||
-		    s->ssd[host] > m->problem->ssd_bytes)
+	for (uint32_t r = 0; r < s->model->world; r++) {
+		if (sc_shard_state_is_over(s, r))
 			return (int32_t)r;
 	}
 	return -1;

@@ -140,6 +140,8 @@ bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const 
 			   int32_t rank);
 bool sc_shard_state_fits(const struct sc_shard_state *s, const struct sc_option_shard *shard,
 			 int32_t rank);
+/* Is the rank, or its host, over its memory? */
+bool sc_shard_state_is_over(const struct sc_shard_state *s, uint32_t rank);
 bool sc_shard_state_is_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank);
 
 /* Is each of its shards free to lie anywhere? */

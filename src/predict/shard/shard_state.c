@@ -357,6 +357,15 @@ bool sc_shard_state_fits(const struct sc_shard_state *s, const struct sc_option_
 		s->ssd[host] + shard->ssd_bytes <= m->problem->ssd_bytes);
 }
 
+bool sc_shard_state_is_over(const struct sc_shard_state *s, uint32_t rank)
+{
+	const struct sc_shard_model *m = s->model;
+	uint32_t host = rank / m->per_host;
+
+	return s->hbm[rank] > m->hbm_cap[rank] || s->host[host] > m->problem->host_bytes ||
+	       s->ssd[host] > m->problem->ssd_bytes;
+}
+
 /* What a shard adds to the potentials, over a rank's terms of them. */
 struct factors {
 	double load, mem;
@@ -436,6 +445,27 @@ static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct s
 	return sum;
 }
 
+/* Shards of one host share its memory. */
+static bool block_fits_hosts(const struct sc_shard_state *s, const struct sc_choice *c,
+			     uint32_t first)
+{
+	const struct sc_shard_model *m = s->model;
+	double host = 0.0, ssd = 0.0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct sc_option_shard *shard = sc_choice_shard(c, i);
+		uint32_t at = (first + i) / m->per_host;
+		bool is_first = i == 0 || (first + i) % m->per_host == 0;
+
+		host = shard->host_bytes + (is_first ? s->host[at] : host);
+		ssd = shard->ssd_bytes + (is_first ? s->ssd[at] : ssd);
+		if ((shard->host_bytes > 0.0 && host > m->problem->host_bytes) ||
+		    (shard->ssd_bytes > 0.0 && ssd > m->problem->ssd_bytes))
+			return false;
+	}
+	return true;
+}
+
 static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 		       uint32_t first)
 {
@@ -455,7 +485,7 @@ static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const stru
 		    !sc_shard_state_allows(s, unit, c, rank))
 			return false;
 	}
-	return true;
+	return block_fits_hosts(s, c, first);
 }
 
 /* A shard on every rank from `first`, as UNIFORM and HOST choices have them. */
