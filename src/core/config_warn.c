@@ -56,8 +56,41 @@ static void warn_training(struct sc_request *req)
 			"training.lora_targets has no effect without training.trainable lora");
 }
 
+/* Keys of recommendation models in a Transformer, and the other way round. */
+static void warn_other_family(struct sc_request *req)
+{
+	const struct sc_model *m = &req->config.model;
+	const struct sc_sharding_plan *plan = &req->config.sharding;
+	bool is_dlrm = m->family == SC_DLRM;
+	const struct {
+		const char *key;
+		bool of_dlrm, given;
+	} keys[] = {
+		{"model.layers", false, m->layers != SC_NOT_GIVEN},
+		{"model.hidden", false, m->hidden != SC_NOT_GIVEN},
+		{"model.heads", false, m->heads != SC_NOT_GIVEN},
+		{"model.vocab", false, m->vocab != SC_NOT_GIVEN},
+		{"model.seq", false, m->seq != SC_NOT_GIVEN},
+		{"model.experts", false, m->experts != SC_NOT_GIVEN},
+		{"model.dense_features", true, m->dense_features != SC_NOT_GIVEN},
+		{"model.bottom_mlp", true, m->bottom_mlp.n > 0},
+		{"model.top_mlp", true, m->top_mlp.n > 0},
+		{"model.interaction", true, (int)m->interaction != SC_NOT_GIVEN},
+		{"model.tables", true, m->tables.n > 0},
+		{"model.tables_csv", true, m->tables_csv != NULL},
+		{"sharding.plan", true, plan->plan != NULL},
+		{"sharding.planner", true, plan->planner != SC_PLANNER_NONE},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].given && keys[i].of_dlrm != is_dlrm)
+			sc_warn(&req->warnings, "%s has no effect: the model is %s", keys[i].key,
+				is_dlrm ? "a DLRM" : "no DLRM");
+}
+
 int sc_config_warn(const struct sc_resolver *res)
 {
+	warn_other_family(res->request);
 	if (res->request->config.model.family == SC_DLRM) {
 		sc_config_warn_dlrm(res->request);
 		return 0;

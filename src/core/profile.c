@@ -4,10 +4,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/paths.h"
 
-enum { MAX_DEPTH = 4, MAX_ID = 64 };
+enum { MAX_DEPTH = 4, MAX_ID = 64, MAX_LISTED = 5 };
 
 int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err)
 {
@@ -38,10 +39,27 @@ static bool is_hidden(const struct sc_profile_kind *kind, const char *id)
 	return kind->hidden && strncmp(id, kind->hidden, strlen(kind->hidden)) == 0;
 }
 
+/* "a100-pcie-40gb, a100-pcie-80gb, ...": those that begin with what was written, in whatever case. */
+static const char *begin_so(const char *id, const char *const *ids, size_t n,
+			    struct sc_arena *arena)
+{
+	const char *list = "";
+	size_t n_listed = 0;
+
+	for (size_t i = 0; *id && i < n; i++) {
+		if (strncasecmp(ids[i], id, strlen(id)) != 0)
+			continue;
+		if (n_listed++ == MAX_LISTED)
+			return sc_arena_printf(arena, "%s, ...", list);
+		list = sc_arena_printf(arena, "%s%s%s", list, *list ? ", " : "", ids[i]);
+	}
+	return list;
+}
+
 static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena,
 		      struct sc_err *err)
 {
-	const char *const *ids, *near, **shown;
+	const char *const *ids, *near, *alike, **shown;
 	size_t n = sc_config_ids(kind->folder, arena, &ids), n_shown = 0;
 
 	shown = sc_arena_calloc(arena, n, sizeof(*shown));
@@ -52,6 +70,10 @@ static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct
 	if (near)
 		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean \"%s\"?",
 				  kind->noun, id, near);
+	alike = begin_so(id, shown, n_shown, arena);
+	if (*alike)
+		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean one of %s?",
+				  kind->noun, id, alike);
 	return sc_err_set(
 		err, SC_EVALUE,
 		"unknown %s \"%.64s\"; known are the files in the folder %s of the configs, "

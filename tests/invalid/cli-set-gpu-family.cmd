@@ -1,0 +1,1 @@
+"$STEPCAST" predict configs/examples/gpt-22b-selene.yaml --set cluster.gpu=A100
