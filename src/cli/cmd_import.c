@@ -63,18 +63,32 @@ static int import_one(void *shared, void *thread_ctx, size_t index, struct sc_er
 	return 0;
 }
 
-/* Files of one name, from different folders, must not become one. */
-static const char *unlike_stem(const struct files *files, size_t index, struct sc_arena *arena)
+static bool is_stem_of_other(const struct files *files, size_t index, const char *stem)
 {
-	char own[MAX_STEM], other[MAX_STEM];
+	char other[MAX_STEM];
 
-	sc_import_stem(files->at[index].path, own, sizeof(own));
 	for (size_t i = 0; i < files->n; i++) {
 		sc_import_stem(files->at[i].path, other, sizeof(other));
-		if (i != index && strcmp(own, other) == 0)
-			return sc_arena_printf(arena, "%s-%zu", own, index + 1);
+		if (i != index && strcmp(stem, other) == 0)
+			return true;
 	}
-	return NULL;
+	return false;
+}
+
+/* Files of one name, from different folders, must not become one; nor one that is numbered for that and
+ * one that is called so. */
+static const char *unlike_stem(const struct files *files, size_t index, struct sc_arena *arena)
+{
+	const char *stem;
+	char own[MAX_STEM];
+
+	sc_import_stem(files->at[index].path, own, sizeof(own));
+	if (!is_stem_of_other(files, index, own))
+		return NULL;
+	stem = sc_arena_printf(arena, "%s-%zu", own, index + 1);
+	while (is_stem_of_other(files, index, stem))
+		stem = sc_arena_printf(arena, "%s-%zu", stem, index + 1);
+	return stem;
 }
 
 static void prepare(const struct import_args *args, struct files *files, struct sc_arena *arena)

@@ -96,6 +96,7 @@ struct sc_trace_run {
 	SC_VEC(struct sc_trace_rank) ranks;
 	struct sc_merge merge;      /* ranks as above */
 	SC_VEC(double) transfer_us; /* by instance of merge; NAN: one member only, or no group */
+	size_t n_idle;              /* files without activity of a GPU, left out */
 	size_t n_contradictions; /* instances whose members did not overlap: not the same collective */
 	int64_t base_ns;         /* UTC */
 	int32_t world;           /* ranks of the job; -1 = not known */

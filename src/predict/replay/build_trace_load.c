@@ -57,7 +57,19 @@ static void shift(struct sc_trace_rank *r, int64_t ns)
 		r->calls.at[i].start_ns += ns;
 }
 
-static int load_rank(struct sc_trace_run *run, const char *path, const char *range,
+static bool uses_gpu(const struct sc_trace *trace)
+{
+	for (size_t i = 0; i < trace->events.n; i++) {
+		const enum sc_event_class cls = trace->events.at[i].cls;
+
+		if (cls == SC_EV_KERNEL || cls == SC_EV_COPY || cls == SC_EV_SET)
+			return true;
+	}
+	return false;
+}
+
+/* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
+static int load_rank(struct sc_trace_run *run, const char *path, const char *range, bool active,
 		     struct sc_err *err)
 {
 	const struct sc_trace_load_opts opts = {
@@ -72,6 +84,11 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 
 	if (rc)
 		return rc;
+	if (active && !uses_gpu(&load.trace)) {
+		sc_trace_release(&load.trace);
+		run->n_idle++;
+		return 0;
+	}
 	begin_load(&load);
 	rank.rank =
 		load.trace.identity.rank >= 0 ? load.trace.identity.rank : (int32_t)run->ranks.n;
@@ -97,15 +114,10 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	return 0;
 }
 
-static int load_active_rank(struct sc_trace_run *run, const char *path, const char *range,
-			    struct sc_err *err)
+static int no_activity(const char *path, struct sc_err *err)
 {
-	const int rc = load_rank(run, path, range, err);
-
-	if (rc == 0 && run->ranks.at[run->ranks.n - 1].acts.n == 0)
-		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
-				 "the trace has no activity of a GPU; there is nothing to replay");
-	return rc;
+	return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
+			 "the trace has no activity of a GPU; there is nothing to replay");
 }
 
 /* ---- one clock, one count of iterations ---- */
@@ -271,7 +283,7 @@ int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trac
 	*out = (struct sc_trace_run){.world = -1};
 	sc_arena_init(&out->arena, ARENA_BYTES);
 	for (size_t i = 0; rc == 0 && i < n_files; i++) {
-		rc = load_rank(out, files[i], NULL, err);
+		rc = load_rank(out, files[i], NULL, false, err);
 		if (rc == 0)
 			release_rank(&out->ranks.at[i]);
 	}
@@ -292,7 +304,11 @@ int sc_trace_run_load(const char *const *files, size_t n_files, const char *rang
 	*out = (struct sc_trace_run){.world = -1};
 	sc_arena_init(&out->arena, ARENA_BYTES);
 	for (size_t i = 0; rc == 0 && i < n_files; i++)
-		rc = load_active_rank(out, files[i], range, err);
+		rc = load_rank(out, files[i], range, true, err);
+	for (size_t i = 0; rc == 0 && i < out->ranks.n; i++)
+		rc = out->ranks.at[i].acts.n ? 0 : no_activity(out->ranks.at[i].path, err);
+	if (rc == 0 && out->ranks.n == 0)
+		rc = no_activity(files[0], err);
 	if (rc == 0) {
 		sc_merge_match(&out->merge);
 		sc_merge_clocks(&out->merge);

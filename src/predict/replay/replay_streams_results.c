@@ -49,6 +49,9 @@ static void warn_of_ranks(const struct stream_study *study, struct sc_replay_res
 			"collectives without a partner among the recorded ranks keep their waiting: "
 			"n=%zu of %zu",
 			m->n_calls - m->n_matched, m->n_calls);
+	if (study->run.n_idle)
+		sc_warn(&out->warnings, "files without activity of a GPU are left out: n=%zu",
+			study->run.n_idle);
 	if (study->run.n_contradictions)
 		sc_warn(&out->warnings,
 			"collectives whose ranks did not overlap in time are not replayed as groups: "
