@@ -33,6 +33,7 @@ struct planner {
 	struct piece *pieces, *sorted;
 	size_t n_pieces;
 	double *keys, *bucket_cost;
+	double *bucket_hotness, *bucket_used_gb; /* so far, in the order of placing */
 	size_t *index;
 	struct matrix now, best;
 };
@@ -130,19 +131,20 @@ static bool has_table(const struct planner *p, const struct matrix *m, uint32_t 
 static bool place_piece(struct planner *p, uint32_t table)
 {
 	struct matrix *m = &p->now;
+	double gb = p->gb[table] / m->n_split[table];
 
 	sc_numpy_argsort(p->bucket_cost, p->n_buckets, p->index);
 	for (uint32_t i = 0; i < p->n_buckets; i++) {
 		uint32_t bucket = (uint32_t)p->index[i];
 
-		if (has_table(p, m, bucket, table))
+		if (p->bucket_used_gb[bucket] + gb > p->bucket_gb ||
+		    (m->n_split[table] > 1 && has_table(p, m, bucket, table)))
 			continue;
 		bucket_tables(p, m, bucket)[m->n[bucket]++] = table;
-		if (sum_parts(p, m, bucket, p->gb) <= p->bucket_gb) {
-			p->bucket_cost[bucket] = bucket_cost(p, m, bucket);
-			return true;
-		}
-		m->n[bucket]--;
+		p->bucket_used_gb[bucket] += gb;
+		p->bucket_hotness[bucket] += p->hotness[table] / m->n_split[table];
+		p->bucket_cost[bucket] = p->bucket_hotness[bucket] + p->shard_cost * m->n[bucket];
+		return true;
 	}
 	return false;
 }
@@ -152,6 +154,8 @@ static uint32_t place_all(struct planner *p)
 {
 	memset(p->now.n, 0, p->n_buckets * sizeof(*p->now.n));
 	memset(p->bucket_cost, 0, p->n_buckets * sizeof(*p->bucket_cost));
+	memset(p->bucket_hotness, 0, p->n_buckets * sizeof(*p->bucket_hotness));
+	memset(p->bucket_used_gb, 0, p->n_buckets * sizeof(*p->bucket_used_gb));
 	for (size_t i = 0; i < p->n_pieces; i++)
 		if (!place_piece(p, p->pieces[i].table))
 			return p->pieces[i].table;
@@ -246,6 +250,8 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 	p->keys = sc_arena_calloc(arena, n_pieces, sizeof(*p->keys));
 	p->index = sc_arena_calloc(arena, n_pieces, sizeof(*p->index));
 	p->bucket_cost = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
+	p->bucket_hotness = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
+	p->bucket_used_gb = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
 	alloc_matrix(p, arena, &p->now);
 	alloc_matrix(p, arena, &p->best);
 	for (size_t t = 0; t < n; t++) {
@@ -257,11 +263,36 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 	}
 }
 
-/* The GPUs that have a table, each with all of its rows. */
-static void add_shards(const struct planner *p, const struct sc_table *table, uint32_t index,
-		       struct sc_shard_plan *out)
+/* Buckets by table, rising: those of table t from first[t] to first[t + 1]. */
+struct holders {
+	uint32_t *first, *bucket;
+};
+
+static struct holders find_holders(const struct planner *p, struct sc_arena *arena)
 {
+	struct holders h = {.first = sc_arena_calloc(arena, p->n_tables + 2, sizeof(*h.first))};
+	uint32_t *next = h.first + 1; /* becomes the end of each, which is the next one's first */
+
+	for (uint32_t b = 0; b < p->n_buckets; b++)
+		for (uint32_t i = 0; i < p->best.n[b]; i++)
+			h.first[bucket_tables(p, &p->best, b)[i] + 2]++;
+	for (uint32_t t = 0; t < p->n_tables; t++)
+		h.first[t + 2] += h.first[t + 1];
+	h.bucket = sc_arena_calloc(arena, h.first[p->n_tables + 1] + 1, sizeof(*h.bucket));
+	for (uint32_t b = 0; b < p->n_buckets; b++)
+		for (uint32_t i = 0; i < p->best.n[b]; i++)
+			h.bucket[next[bucket_tables(p, &p->best, b)[i]]++] = b;
+	return h;
+}
+
+/* The GPUs that have a table, each with all of its rows. */
+static void add_shards(const struct planner *p, const struct holders *holders,
+		       const struct sc_table *table, uint32_t index, struct sc_shard_plan *out)
+{
+	uint32_t at = holders->first[index], end = holders->first[index + 1];
+
 	for (uint32_t gpu = 0; gpu < out->world; gpu++) {
+		uint32_t bucket = gpu / p->gpus_per_bucket;
 		struct sc_shard shard = {
 			.table = index,
 			.rank = (int32_t)gpu,
@@ -269,7 +300,9 @@ static void add_shards(const struct planner *p, const struct sc_table *table, ui
 			.cols = table->dim,
 		};
 
-		if (p->replicated[index] || has_table(p, &p->best, gpu / p->gpus_per_bucket, index))
+		while (at < end && holders->bucket[at] < bucket)
+			at++;
+		if (p->replicated[index] || (at < end && holders->bucket[at] == bucket))
 			SC_VEC_PUSH(&out->shards, shard);
 	}
 }
@@ -298,8 +331,8 @@ static enum sc_shard_type type_of(const struct sc_shard_plan *plan, const struct
 		       : SC_ROW_WISE;
 }
 
-static void add_table(const struct planner *p, const struct sc_table *table, uint32_t index,
-		      struct sc_shard_plan *out)
+static void add_table(const struct planner *p, const struct holders *holders,
+		      const struct sc_table *table, uint32_t index, struct sc_shard_plan *out)
 {
 	struct sc_table_placement placement = {
 		.name = table->name,
@@ -311,7 +344,7 @@ static void add_table(const struct planner *p, const struct sc_table *table, uin
 	};
 	struct sc_shard *shards;
 
-	add_shards(p, table, index, out);
+	add_shards(p, holders, table, index, out);
 	shards = out->shards.at + placement.first_shard;
 	placement.n_shards = (uint32_t)out->shards.n - placement.first_shard;
 	if (!p->replicated[index]) {
@@ -374,6 +407,7 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 		    struct sc_hugectr_rank *ranks, struct sc_err *err)
 {
 	struct sc_shard_plan plan = {.world = opts->gpus, .ranks_per_host = opts->gpus_per_node};
+	struct holders holders;
 	struct planner p;
 	int rc = check_opts(opts, tables, err);
 
@@ -391,8 +425,9 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 		return rc;
 	if (ranks)
 		rate(&p, opts->gpus, ranks);
+	holders = find_holders(&p, arena);
 	for (uint32_t t = 0; t < p.n_tables; t++)
-		add_table(&p, &tables->at[t], t, &plan);
+		add_table(&p, &holders, &tables->at[t], t, &plan);
 	*out = plan;
 	return 0;
 }
