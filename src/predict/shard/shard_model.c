@@ -14,15 +14,19 @@ static bool names(const struct sc_shard_constraint *c, const struct sc_option *o
 	return (c->type < 0 || c->type == (int)o->type) && (c->tier < 0 || c->tier == (int)o->tier);
 }
 
+static bool is_pair(const struct sc_shard_constraint *c)
+{
+	return c->kind == SC_TOGETHER || c->kind == SC_APART;
+}
+
 /* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
 bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shard_constraint *c,
 			  const struct sc_option *o)
 {
 	bool everywhere = o->spread == SC_SPREAD_UNIFORM && p->world > 1;
 	bool several = sc_option_n_shards(p, o) > 1;
-	bool is_pair = c->kind == SC_TOGETHER || c->kind == SC_APART;
 
-	if (c->table != o->table && !(is_pair && c->other == o->table))
+	if (c->table != o->table && !(is_pair(c) && c->other == o->table))
 		return true;
 	switch (c->kind) {
 	case SC_PIN: /* to a rank: whole */
@@ -37,10 +41,12 @@ bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shar
 	return true;
 }
 
-static bool option_allowed(const struct sc_shard_problem *p, const struct sc_option *o)
+static bool option_allowed(const struct sc_shard_model *m, const struct sc_option *o)
 {
-	for (size_t i = 0; i < p->n_constraints; i++) {
-		if (!sc_shard_rule_allows(p, &p->constraints[i], o))
+	const struct sc_shard_problem *p = m->problem;
+
+	for (uint32_t i = m->first_rule[o->table]; i < m->first_rule[o->table + 1]; i++) {
+		if (!sc_shard_rule_allows(p, &p->constraints[m->rules[i]], o))
 			return false;
 	}
 	return true;
@@ -50,16 +56,15 @@ static int check_constraints(const struct sc_shard_problem *p, struct sc_err *er
 {
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *c = &p->constraints[i];
-		bool is_pair = c->kind == SC_TOGETHER || c->kind == SC_APART;
 
-		if (c->table >= p->n_tables || (is_pair && c->other >= p->n_tables))
+		if (c->table >= p->n_tables || (is_pair(c) && c->other >= p->n_tables))
 			return sc_err_set(err, SC_EVALUE,
 					  "constraint %zu names a table that does not exist",
 					  i + 1);
-		if (is_pair && c->table == c->other)
+		if (is_pair(c) && c->table == c->other)
 			return sc_err_set(err, SC_EVALUE, "constraint %zu: table %s with itself",
 					  i + 1, p->tables[c->table].name);
-		if (!is_pair && c->rank >= 0 && (uint32_t)c->rank >= p->world)
+		if (!is_pair(c) && c->rank >= 0 && (uint32_t)c->rank >= p->world)
 			return sc_err_set(err, SC_EVALUE,
 					  "constraint on table %s: rank %d of %u ranks",
 					  p->tables[c->table].name, (int)c->rank, p->world);
@@ -140,7 +145,7 @@ static void table_choices(const struct sc_shard_model *m, uint32_t table, choice
 		size_t kept = 0;
 		bool beaten = false;
 
-		if (!option_allowed(p, &p->options.at[o]))
+		if (!option_allowed(m, &p->options.at[o]))
 			continue;
 		c = choice_of_option(m, o);
 		c.first_option = o;
@@ -314,6 +319,29 @@ static void list_tables(struct sc_shard_model *m)
 	}
 }
 
+/* Of each table the constraints that name it, since there may be some for every table. */
+static void list_rules(struct sc_shard_model *m)
+{
+	const struct sc_shard_problem *p = m->problem;
+	uint32_t *next;
+
+	m->first_rule = sc_arena_calloc(&m->arena, p->n_tables + 2, sizeof(*m->first_rule));
+	m->rules = sc_arena_calloc(&m->arena, 2 * p->n_constraints + 1, sizeof(*m->rules));
+	next = m->first_rule + 1;
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		m->first_rule[p->constraints[i].table + 2]++;
+		if (is_pair(&p->constraints[i]))
+			m->first_rule[p->constraints[i].other + 2]++;
+	}
+	for (size_t t = 0; t < p->n_tables; t++)
+		m->first_rule[t + 2] += m->first_rule[t + 1];
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		m->rules[next[p->constraints[i].table]++] = (uint32_t)i;
+		if (is_pair(&p->constraints[i]))
+			m->rules[next[p->constraints[i].other]++] = (uint32_t)i;
+	}
+}
+
 static void mark_ruled(struct sc_shard_model *m)
 {
 	for (size_t i = 0; i < m->problem->n_constraints; i++) {
@@ -412,6 +440,7 @@ int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem 
 	sc_arena_init(&m->arena, 1 << 16);
 	m->unit_of = sc_arena_calloc(&m->arena, p->n_tables + 1, sizeof(*m->unit_of));
 	set_ranks(m);
+	list_rules(m);
 	join_tables(m);
 	list_tables(m);
 	mark_ruled(m);

@@ -43,24 +43,11 @@ uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, enum sc_
 }
 
 /* Does a constraint say how this table is sharded? Then its own options are all there is. */
-static bool is_bound(const struct sc_shard_model *m, uint32_t table)
-{
-	for (size_t i = 0; i < m->problem->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &m->problem->constraints[i];
-		bool one = c->kind == SC_PIN || c->kind == SC_FORBID;
-
-		if (one && c->table == table && (c->type >= 0 || c->tier >= 0))
-			return true;
-	}
-	return false;
-}
-
 bool sc_shard_model_may_split(const struct sc_shard_model *m, uint32_t unit)
 {
 	const struct sc_unit *u = &m->units.at[unit];
 
-	return m->problem->column_cost && u->n_tables == 1 &&
-	       !is_bound(m, m->tables.at[u->first_table]);
+	return m->problem->column_cost && u->n_tables == 1 && !u->typed;
 }
 
 /* The cheapest whole table that could be split: its choice, or NULL. */
