@@ -38,9 +38,9 @@ struct sc_shard_model {
 	uint32_t world, per_host, n_hosts;
 	SC_VEC(struct sc_unit) units;
 	SC_VEC(struct sc_choice) choices;
-	SC_VEC(uint32_t) members;       /* options, by choice */
-	SC_VEC(uint32_t) tables;        /* by unit */
-	uint32_t *unit_of;              /* of each table */
+	SC_VEC(uint32_t) members;     /* options, by choice */
+	SC_VEC(uint32_t) tables;      /* by unit */
+	uint32_t *unit_of;            /* of each table */
 	uint32_t *first_rule, *rules; /* constraints that name table t: rules[first_rule[t]], ... */
 	double *hbm_cap, *speed, *base; /* of each rank */
 	bool alike;                     /* ranks: same speed and base cost */
