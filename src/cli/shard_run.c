@@ -14,6 +14,8 @@
 #define SHARD_ERROR_FRAC 0.05
 #define DRIFT_FRAC 0.1
 enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200 };
+/* Each has tens of options: more take minutes and gigabytes. */
+enum { MAX_RANKED_TABLES = 1 << 18 };
 
 struct sc_shard_run {
 	const struct sc_shard_ask *ask;
@@ -218,10 +220,28 @@ int sc_shard_ask_tables(const struct sc_shard_ask *ask, struct sc_arena *arena,
 	return 0;
 }
 
+static int check_size(const struct sc_model *model, struct sc_err *err)
+{
+	const struct sc_table *tables = model->tables.at;
+	int64_t n = 0;
+
+	for (size_t i = 0; i < model->tables.n; i++)
+		n += tables[i].count > 0 ? tables[i].count : 1;
+	if (n > MAX_RANKED_TABLES)
+		return sc_err_set(err, SC_ELIMIT,
+				  "plans of %lld tables cannot be ranked; at most %d", (long long)n,
+				  MAX_RANKED_TABLES);
+	return 0;
+}
+
 static int run(struct sc_shard_run *s, struct sc_err *err)
 {
-	int rc = sc_objective_init(&s->objective, s->ask->objective, s->ask->device_constants,
-				   s->request, s->arena, err);
+	int rc = check_size(&s->request->config.model, err);
+
+	if (rc)
+		return rc;
+	rc = sc_objective_init(&s->objective, s->ask->objective, s->ask->device_constants,
+			       s->request, s->arena, err);
 
 	if (rc == 0)
 		rc = read_constraints(s, err);

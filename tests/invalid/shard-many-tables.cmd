@@ -1,0 +1,1 @@
+$STEPCAST shard $FILE -q
