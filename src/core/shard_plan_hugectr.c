@@ -99,6 +99,20 @@ static int find_table(const struct matrix_reader *r, const struct sc_literal *li
 			 (long long)literal->number, n_tables);
 }
 
+static int add_rank(struct matrix_reader *r, const struct sc_literal *literal, int32_t rank,
+		    struct sc_err *err)
+{
+	int64_t table = 0;
+	int rc = find_table(r, literal, &table, err);
+
+	if (rc)
+		return rc;
+	if (r->ranks[table].n && r->ranks[table].at[r->ranks[table].n - 1] == rank)
+		return bad(r, literal, err, "the table is on this GPU twice");
+	SC_VEC_PUSH(&r->ranks[table], rank);
+	return 0;
+}
+
 static int read_matrix(struct matrix_reader *r, struct sc_err *err)
 {
 	const struct sc_literal *matrix = &r->literals.at[r->matrix - 1], *gpu = matrix + 1;
@@ -110,13 +124,10 @@ static int read_matrix(struct matrix_reader *r, struct sc_err *err)
 		if (gpu->kind != SC_LIT_LIST)
 			return bad(r, gpu, err, "expected the list of a GPU's tables");
 		for (int64_t i = 0; i < gpu->number; i++) {
-			int64_t table = 0;
-			int rc;
+			int rc = add_rank(r, gpu + 1 + i, rank, err);
 
-			rc = find_table(r, gpu + 1 + i, &table, err);
 			if (rc)
 				return rc;
-			SC_VEC_PUSH(&r->ranks[table], rank);
 		}
 	}
 	return 0;
