@@ -30,18 +30,23 @@ static bool read_at(int fd, int64_t offset, void *out, size_t n)
 }
 
 /* The frame at `offset`, which must end before `limit`: 1; it is damaged, but its length is known: 0;
- * there is no frame: -1; it goes beyond the limit: -2. */
+ * there is no frame: -1; it goes beyond the limit: -2. Of a bundle that the end of the file cuts, what
+ * is left is a damaged one. */
 static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
 {
+	int64_t left = limit - offset - SC_FRAME_HEADER_BYTES;
 	uint8_t bytes[SC_FRAME_HEADER_BYTES];
 
-	if (limit - offset < SC_FRAME_HEADER_BYTES)
+	if (left < 0)
 		return -2;
 	if (!read_at(file->fd, offset, bytes, sizeof(bytes)) ||
 	    !sc_frame_header_get(bytes, &file->header))
 		return -1;
-	if (limit - offset - SC_FRAME_HEADER_BYTES < (int64_t)file->header.n_payload)
-		return -2;
+	if (left < (int64_t)file->header.n_payload) {
+		if (file->header.type != SC_FRAME_BUNDLE || limit != file->n_bytes)
+			return -2;
+		file->header.n_payload = (uint32_t)left;
+	}
 	return read_at(file->fd, offset + SC_FRAME_HEADER_BYTES, file->payload,
 		       file->header.n_payload) &&
 	       sc_frame_check(&file->header, file->payload);
@@ -49,7 +54,7 @@ static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
 
 static bool is_known(uint16_t type)
 {
-	return type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS;
+	return (type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS) || type == SC_FRAME_BUNDLE;
 }
 
 /* --- by index --- */
@@ -155,7 +160,7 @@ static void scan(struct sc_frame_file *file)
 			continue;
 		}
 		next_seq = header->seq + 1;
-		if (found == 0)
+		if (found == 0 && header->type != SC_FRAME_BUNDLE)
 			file->n_bad_frames++;
 		else if (header->type == SC_FRAME_END)
 			file->partial = false;
@@ -163,6 +168,54 @@ static void scan(struct sc_frame_file *file)
 			SC_VEC_PUSH(&file->places, sc_frame_place(header, at));
 		at += (int64_t)sc_frame_bytes(header);
 	}
+}
+
+/* --- bundles --- */
+
+/* Adds the places of the parts of the bundle that was read; those that are damaged are counted. */
+static void add_parts(struct sc_frame_file *file, int64_t offset)
+{
+	struct sc_frame_place part = {.offset = offset};
+	uint32_t n_parts = file->header.count, n = file->header.n_payload, i;
+	enum sc_part_state state = SC_PART_GOOD;
+	size_t at = 0;
+
+	if (n > SC_BUNDLE_MAX_BYTES || n_parts > SC_BUNDLE_MAX_PARTS) {
+		file->n_bad_frames++;
+		return;
+	}
+	for (i = 0; i < n_parts; i++) {
+		state = sc_bundle_next(file->payload, n, &at, &part);
+		if (state == SC_PART_NONE)
+			break;
+		if (state == SC_PART_DAMAGED)
+			file->n_bad_frames++;
+		else if (is_known(part.type) && part.type != SC_FRAME_BUNDLE)
+			SC_VEC_PUSH(&file->places, part);
+	}
+	/* Behind a damaged head; not if the file is cut there. */
+	if (offset + SC_FRAME_HEADER_BYTES + (int64_t)n < file->n_bytes)
+		file->n_bad_frames += n_parts - i;
+}
+
+/* The places of bundles become those of their parts. */
+static void open_bundles(struct sc_frame_file *file)
+{
+	struct sc_frame_place *places = file->places.at;
+	size_t n = file->places.n;
+
+	file->places.at = NULL;
+	file->places.n = file->places.cap = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (places[i].type != SC_FRAME_BUNDLE)
+			SC_VEC_PUSH(&file->places, places[i]);
+		else if (read_frame(file, places[i].offset, file->n_bytes) >= 0 &&
+			 file->header.type == SC_FRAME_BUNDLE)
+			add_parts(file, places[i].offset);
+		else
+			file->n_bad_frames++;
+	}
+	free(places);
 }
 
 /* --- the interface --- */
@@ -181,7 +234,7 @@ static int check_file_header(struct sc_frame_file *file, struct sc_err *err)
 			"not a trace of stepcast; other traces are read by stepcast import");
 	if (kind == SC_FILE_OTHER_VERSION)
 		return sc_err_at(err, SC_EUNSUPPORTED, file->path, 0, 0,
-				 "a trace of version %u; this stepcast reads version %d",
+				 "a trace of version %u; this stepcast reads versions up to %d",
 				 (unsigned)version, SC_TRACE_VERSION);
 	return 0;
 }
@@ -218,6 +271,7 @@ int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_er
 	}
 	if (!use_index(out))
 		scan(out);
+	open_bundles(out);
 	return 0;
 }
 
@@ -229,12 +283,34 @@ void sc_frame_file_close(struct sc_frame_file *file)
 	SC_VEC_RELEASE(&file->places);
 }
 
+/* As if the part were a frame of its own. */
+static bool take_part(struct sc_frame_file *file, uint32_t part)
+{
+	struct sc_frame_header *h = &file->header;
+	struct sc_frame_place place;
+	size_t at = part - 1;
+
+	if (h->type != SC_FRAME_BUNDLE || at > h->n_payload ||
+	    sc_bundle_next(file->payload, h->n_payload, &at, &place) != SC_PART_GOOD)
+		return false;
+	memmove(file->payload, file->payload + at - place.n_payload, place.n_payload);
+	h->type = place.type;
+	h->sub = place.sub;
+	h->count = place.count;
+	h->n_payload = place.n_payload;
+	h->first = place.first;
+	h->last = place.last;
+	return true;
+}
+
 bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_place *place)
 {
 	const struct sc_frame_header *h = &file->header;
+	int found = read_frame(file, place->offset, file->n_bytes);
+	bool is_whole = place->part ? found >= 0 && take_part(file, place->part) : found == 1;
 
-	if (read_frame(file, place->offset, file->n_bytes) == 1 && h->type == place->type &&
-	    h->sub == place->sub && h->count == place->count && h->count <= SC_FRAME_MAX_ROWS)
+	if (is_whole && h->type == place->type && h->sub == place->sub &&
+	    h->count == place->count && h->count <= SC_FRAME_MAX_ROWS)
 		return true;
 	file->n_bad_frames++;
 	return false;

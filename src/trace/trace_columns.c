@@ -1,33 +1,48 @@
-/* A column in a payload: u8 id, u8 form (low bits: how values are predicted; high bit: zstd), varint
- * bytes unpacked, varint bytes stored, then these bytes. Knows nothing of frames or what rows mean. */
+/* A column in a payload: u8 id, u8 form (low bits: how values are predicted; high bits: flags), varint unit if
+ * the form has one, varint bytes unpacked, varint bytes stored, then these bytes. Knows nothing of frames or
+ * what rows mean. */
 #include "trace/trace_columns.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/column_forms.h"
 #ifndef SC_NO_ZSTD
 #include <zstd.h>
+
+#include "trace/column_model.h"
+#include "trace/common_names.h"
 #endif
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
 	PACK_LEVEL = 3,
 	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
-	N_KEYS = 1024,        /* keys that are told apart, by their low bits */
-	N_SAMPLED = 2048,     /* rows from which the form is chosen */
-	RAW_BYTES = SC_FRAME_MAX_TEXT > SC_FRAME_MAX_ROWS *SC_MAX_VARINT
-			    ? SC_FRAME_MAX_TEXT
-			    : SC_FRAME_MAX_ROWS *SC_MAX_VARINT
+	RAW_BYTES = SC_FRAME_MAX_TEXT + SC_FRAME_MAX_ROWS, /* a NUL behind each text */
+	MAX_MODEL_LETTERS =
+		256, /* that a byte of a model may say: bounds the time that reading takes */
+	MAX_COLUMN_HEADER = 2 + 3 * SC_MAX_VARINT,
+#ifndef SC_NO_ZSTD
+	PACKS = 1
+#else
+	PACKS = 0
+#endif
 };
+static_assert(RAW_BYTES >= SC_FRAME_MAX_ROWS * SC_MAX_VARINT, "numbers need more");
+#ifndef SC_NO_ZSTD
+static_assert((int)RAW_BYTES <= (int)SC_MODEL_MAX_TEXT, "a model takes the texts of a frame");
+#endif
 
 struct sc_column_coder {
-	int64_t values[SC_FRAME_MAX_ROWS], durations[SC_FRAME_MAX_ROWS];
+	int64_t values[SC_FRAME_MAX_ROWS];
 	uint64_t residuals[SC_FRAME_MAX_ROWS];
-	uint32_t keys[SC_FRAME_MAX_ROWS];
-	int64_t last[N_KEYS];
+	struct sc_column_roles roles;
 	uint8_t raw[RAW_BYTES];
 #ifndef SC_NO_ZSTD
+	uint8_t packed[RAW_BYTES];
+	struct sc_column_model *model;
+	uint8_t modelled[2][SC_MODEL_MAX_ROWS * SC_MAX_VARINT];
 	ZSTD_CCtx *pack;
 	ZSTD_DCtx *unpack;
 #endif
@@ -40,9 +55,10 @@ struct sc_column_coder *sc_column_coder_create(void)
 	if (!coder)
 		return NULL;
 #ifndef SC_NO_ZSTD
+	coder->model = sc_column_model_create();
 	coder->pack = ZSTD_createCCtx();
 	coder->unpack = ZSTD_createDCtx();
-	if (!coder->pack || !coder->unpack) {
+	if (!coder->model || !coder->pack || !coder->unpack) {
 		sc_column_coder_destroy(coder);
 		return NULL;
 	}
@@ -56,38 +72,11 @@ void sc_column_coder_destroy(struct sc_column_coder *coder)
 	if (!coder)
 		return;
 #ifndef SC_NO_ZSTD
+	sc_column_model_destroy(coder->model);
 	ZSTD_freeCCtx(coder->pack);
 	ZSTD_freeDCtx(coder->unpack);
 #endif
 	free(coder);
-}
-
-/* --- numbers --- */
-
-static inline uint64_t unzigzag(uint64_t value)
-{
-	return value >> 1 ^ (0 - (value & 1));
-}
-
-/* NULL: it does not end before `end`, or is longer than 64 bits. */
-static inline const uint8_t *get_varint(const uint8_t *at, const uint8_t *end, uint64_t *out)
-{
-	uint64_t value = 0;
-
-	if (at < end && *at < 0x80) {
-		*out = *at;
-		return at + 1;
-	}
-	for (unsigned shift = 0; at < end && shift < 64; shift += 7) {
-		uint8_t byte = *at++;
-
-		value |= (uint64_t)(byte & 0x7F) << shift;
-		if (byte < 0x80) {
-			*out = value;
-			return at;
-		}
-	}
-	return NULL;
 }
 
 /* --- rows to values and back --- */
@@ -148,118 +137,51 @@ static bool scatter(const struct sc_field *field, const int64_t *from, size_t n,
 	return fits;
 }
 
-/* --- prediction --- */
-
-/* Differences wrap: any values are exact. */
-static void to_residuals(struct sc_column_coder *c, enum sc_column_form form, size_t n)
-{
-	const int64_t *v = c->values;
-	uint64_t last = 0, *out = c->residuals;
-
-	if (form == SC_FORM_BY_KEY)
-		memset(c->last, 0, sizeof(c->last));
-	for (size_t i = 0; i < n; i++) {
-		uint64_t value = (uint64_t)v[i];
-
-		out[i] = sc_zigzag(value - last);
-		if (form == SC_FORM_DELTA) {
-			last = value;
-		} else if (form == SC_FORM_GAP) {
-			last = value + (uint64_t)c->durations[i];
-		} else if (form == SC_FORM_BY_KEY) {
-			out[i] = sc_zigzag(value - (uint64_t)c->last[c->keys[i] % N_KEYS]);
-			c->last[c->keys[i] % N_KEYS] = v[i];
-		}
-	}
-}
-
-static void from_residuals(struct sc_column_coder *c, enum sc_column_form form, size_t n)
-{
-	int64_t *v = c->values;
-	uint64_t last = 0;
-
-	if (form == SC_FORM_BY_KEY)
-		memset(c->last, 0, sizeof(c->last));
-	for (size_t i = 0; i < n; i++) {
-		uint64_t residual = unzigzag(c->residuals[i]);
-
-		if (form == SC_FORM_BY_KEY) {
-			v[i] = (int64_t)(residual + (uint64_t)c->last[c->keys[i] % N_KEYS]);
-			c->last[c->keys[i] % N_KEYS] = v[i];
-			continue;
-		}
-		v[i] = (int64_t)(residual + last);
-		if (form == SC_FORM_DELTA)
-			last = (uint64_t)v[i];
-		else if (form == SC_FORM_GAP)
-			last = (uint64_t)v[i] + (uint64_t)c->durations[i];
-	}
-}
-
-/* About the bits that residuals take; 0 is nearly free. */
-static uint64_t cost(const uint64_t *residuals, size_t n)
-{
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < n; i++)
-		bits += residuals[i] ? 66 - (unsigned)__builtin_clzll(residuals[i]) : 0;
-	return bits;
-}
-
-static enum sc_column_form choose_form(struct sc_column_coder *c, const struct sc_field *field,
-				       bool has_keys, size_t n)
-{
-	uint64_t least = UINT64_MAX;
-	enum sc_column_form best = SC_FORM_PLAIN;
-
-	if (n > N_SAMPLED)
-		n = N_SAMPLED;
-	for (enum sc_column_form form = SC_FORM_PLAIN; form < SC_N_FORMS; form++) {
-		uint64_t bits;
-
-		if ((form == SC_FORM_GAP && field->role != SC_FIELD_START) ||
-		    (form == SC_FORM_BY_KEY && (!has_keys || field->role == SC_FIELD_START)))
-			continue;
-		to_residuals(c, form, n);
-		bits = cost(c->residuals, n);
-		if (bits < least) {
-			least = bits;
-			best = form;
-		}
-	}
-	return best;
-}
-
 /* --- columns --- */
 
-/* Header and bytes of a column, packed if that is shorter. */
-static void put_bytes(struct sc_column_coder *c, const struct sc_field *field, unsigned form,
-		      size_t n_raw, struct sc_payload *out)
-{
-	uint8_t *at = out->at + out->n, *body = at + 2 + 2 * SC_MAX_VARINT;
-	size_t n_stored = n_raw;
+/* A column as it will be stored. */
+struct stored {
+	unsigned form; /* with flags */
+	uint64_t unit;
+	size_t n_raw, n;
+	const uint8_t *at;
+};
 
-	assert(out->n + n_raw + 32 <= SC_FRAME_MAX_PAYLOAD);
+static void put_column(const struct sc_field *field, const struct stored *column,
+		       struct sc_payload *out)
+{
+	uint8_t *at = out->at + out->n;
+
+	assert(out->n + column->n + MAX_COLUMN_HEADER <= SC_FRAME_MAX_PAYLOAD);
+	*at++ = field->id;
+	*at++ = (uint8_t)column->form;
+	if (column->form & SC_FORM_UNIT)
+		at = sc_put_varint(at, column->unit);
+	at = sc_put_varint(at, column->n_raw);
+	at = sc_put_varint(at, column->n);
+	memcpy(at, column->at, column->n);
+	out->n = (size_t)(at + column->n - out->at);
+}
+
+/* The first n_raw bytes of c->raw, packed if that is shorter. */
+static void pack(struct sc_column_coder *c, size_t n_raw, struct stored *column)
+{
+	column->n_raw = column->n = n_raw;
+	column->at = c->raw;
 #ifndef SC_NO_ZSTD
 	if (n_raw >= MIN_PACKED) {
-		int level = form == SC_FORM_BYTES ? TEXT_PACK_LEVEL : PACK_LEVEL;
+		int level = column->form == SC_FORM_BYTES ? TEXT_PACK_LEVEL : PACK_LEVEL;
 		size_t n;
 
 		ZSTD_CCtx_setParameter(c->pack, ZSTD_c_compressionLevel, level);
-		n = ZSTD_compress2(c->pack, body, n_raw - 1, c->raw, n_raw);
-
+		n = ZSTD_compress2(c->pack, c->packed, n_raw - 1, c->raw, n_raw);
 		if (!ZSTD_isError(n)) {
-			n_stored = n;
-			form |= SC_FORM_ZSTD;
+			column->n = n;
+			column->at = c->packed;
+			column->form |= SC_FORM_ZSTD;
 		}
 	}
 #endif
-	*at++ = field->id;
-	*at++ = (uint8_t)form;
-	at = sc_put_varint(at, n_raw);
-	at = sc_put_varint(at, n_stored);
-	memmove(at, form & SC_FORM_ZSTD ? body : c->raw, n_stored);
-	out->n = (size_t)(at + n_stored - out->at);
 }
 
 static bool is_constant(const int64_t *values, size_t n)
@@ -271,152 +193,294 @@ static bool is_constant(const int64_t *values, size_t n)
 	return true;
 }
 
-/* The column of what is in c->values; none if that is 0 in all rows. */
-static void put_values(struct sc_column_coder *c, const struct sc_field *field, bool has_keys,
-		       size_t n, struct sc_payload *out)
+/* c->residuals of the values in this form, in units. */
+static uint64_t make_residuals(struct sc_column_coder *c, enum sc_column_form form, size_t n)
 {
+	sc_form_residuals(&c->roles, form, c->values, n, c->residuals);
+	return PACKS ? sc_form_divide(c->residuals, n) : 1;
+}
+
+#ifndef SC_NO_ZSTD
+/* By a model; `n` is 0 if that takes more than `room`. */
+static struct stored model(struct sc_column_coder *c, enum sc_column_form form, size_t n,
+			   unsigned which)
+{
+	struct stored column = {.form = form | SC_FORM_MODEL, .at = c->modelled[which]};
+
+	column.unit = make_residuals(c, form, n);
+	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
+	column.n = sc_column_model_put(c->model, c->roles.keys, c->residuals, n, c->modelled[which],
+				       sizeof(c->modelled[which]));
+	return column;
+}
+
+/* A model may learn more from values themselves than from differences, unless they only grow. The residuals
+ * are those of the form that was taken. */
+static struct stored model_best(struct sc_column_coder *c, const struct sc_field *field,
+				enum sc_column_form form, size_t n)
+{
+	bool grows = field->role == SC_FIELD_START || field->role == SC_FIELD_CALL ||
+		     field->role == SC_FIELD_LIKE_CALL;
+	struct stored column, plain;
+
+	if (grows || form == SC_FORM_PLAIN)
+		return model(c, form, n, 0);
+	column = model(c, form, n, 0);
+	plain = model(c, SC_FORM_PLAIN, n, 1);
+	if (plain.n && (!column.n || plain.n < column.n))
+		return plain;
+	make_residuals(c, form, n);
+	return column;
+}
+#endif
+
+/* The column of what is in c->values; not all are the same. */
+static void put_varied(struct sc_column_coder *c, const struct sc_field *field, size_t n,
+		       struct sc_payload *out)
+{
+	unsigned forms = sc_form_candidates(&c->roles, field);
+	enum sc_column_form form = sc_form_choose(&c->roles, forms, c->values, n, c->residuals);
+	struct stored column = {.form = form}, modelled = {.n = 0};
 	uint8_t *at = c->raw;
-	enum sc_column_form form = SC_FORM_CONSTANT;
+
+#ifndef SC_NO_ZSTD
+	if (n <= SC_MODEL_MAX_ROWS) {
+		modelled = model_best(c, field, form, n);
+		column.form = modelled.form & ~(unsigned)SC_FORM_MODEL;
+		column.unit = modelled.unit;
+	} else
+#endif
+	{
+		column.unit = make_residuals(c, form, n);
+		column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		at = sc_put_varint(at, c->residuals[i]);
+	pack(c, (size_t)(at - c->raw), &column);
+	if (modelled.n && modelled.n < column.n)
+		column = modelled;
+	put_column(field, &column, out);
+}
+
+/* None if it is 0 in all rows. */
+static void put_values(struct sc_column_coder *c, const struct sc_field *field, size_t n,
+		       struct sc_payload *out)
+{
+	struct stored column = {.form = SC_FORM_CONSTANT};
+	uint8_t *at;
 
 	if (n == 0)
 		return;
-	if (is_constant(c->values, n)) {
-		if (c->values[0] == 0)
-			return;
-		at = sc_put_varint(at, sc_zigzag((uint64_t)c->values[0]));
-	} else {
-		form = choose_form(c, field, has_keys, n);
-		to_residuals(c, form, n);
-		for (size_t i = 0; i < n; i++)
-			at = sc_put_varint(at, c->residuals[i]);
+	if (!is_constant(c->values, n)) {
+		put_varied(c, field, n, out);
+		return;
 	}
-	put_bytes(c, field, (unsigned)form, (size_t)(at - c->raw), out);
-}
-
-static void keep_role(struct sc_column_coder *c, const struct sc_field *field, size_t n)
-{
-	if (field->role == SC_FIELD_DURATION)
-		memcpy(c->durations, c->values, n * sizeof(*c->values));
-	for (size_t i = 0; field->role == SC_FIELD_KEY && i < n; i++)
-		c->keys[i] = (uint32_t)c->values[i];
-}
-
-/* Without such columns, predictions from them are from 0. */
-static void forget_roles(struct sc_column_coder *c, size_t n)
-{
-	memset(c->durations, 0, n * sizeof(*c->durations));
-	memset(c->keys, 0, n * sizeof(*c->keys));
+	if (c->values[0] == 0)
+		return;
+	at = sc_put_varint(c->raw, sc_zigzag((uint64_t)c->values[0]));
+	pack(c, (size_t)(at - c->raw), &column);
+	put_column(field, &column, out);
 }
 
 void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_format *format,
 		    const void *rows, const uint32_t *order, size_t n, struct sc_payload *out)
 {
-	bool has_keys = false;
-
 	assert(n <= SC_FRAME_MAX_ROWS);
-	forget_roles(coder, n);
+	sc_column_roles_clear(&coder->roles, n);
 	for (size_t i = 0; i < format->n_fields; i++) {
 		const struct sc_field *field = &format->fields[i];
 
 		gather(field, rows, format->row_bytes, order, n, coder->values);
-		put_values(coder, field, has_keys, n, out);
-		keep_role(coder, field, n);
-		has_keys |= field->role == SC_FIELD_KEY;
+		put_values(coder, field, n, out);
+		sc_column_roles_keep(&coder->roles, field, coder->values, n);
 	}
 }
+
+/* --- texts --- */
+
+/* Into c->raw, `n_between` NULs behind each. Returns the bytes; 0: a text has a NUL itself. */
+static size_t gather_texts(struct sc_column_coder *c, const struct sc_text *texts, size_t n,
+			   size_t n_between)
+{
+	size_t n_bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		assert(texts[i].n + n_between <= RAW_BYTES - n_bytes);
+		if (n_between && texts[i].n && memchr(texts[i].at, 0, texts[i].n))
+			return 0;
+		if (texts[i].n)
+			memcpy(c->raw + n_bytes, texts[i].at, texts[i].n);
+		n_bytes += texts[i].n;
+		if (n_between)
+			c->raw[n_bytes++] = 0;
+	}
+	return n_bytes;
+}
+
+#ifndef SC_NO_ZSTD
+/* False: a model is not for these. */
+static bool put_lines(struct sc_column_coder *c, const struct sc_text *texts, size_t n,
+		      struct sc_payload *out)
+{
+	static const struct sc_field text = {.id = SC_COLUMN_TEXT};
+	struct stored column = {.form = SC_FORM_LINES | SC_FORM_MODEL, .at = c->packed};
+
+	column.n_raw = gather_texts(c, texts, n, 1);
+	if (!column.n_raw)
+		return false;
+	c->packed[0] = SC_NAMES_NUMBER;
+	column.n = sc_column_model_put_text(c->model, c->raw, column.n_raw, c->packed + 1,
+					    sizeof(c->packed) - 1);
+	if (!column.n || column.n_raw / MAX_MODEL_LETTERS > column.n)
+		return false;
+	column.n++;
+	put_column(&text, &column, out);
+	return true;
+}
+#endif
 
 void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
 			  struct sc_payload *out)
 {
 	static const struct sc_field lengths = {.id = SC_COLUMN_LENGTHS};
 	static const struct sc_field text = {.id = SC_COLUMN_TEXT};
-	size_t n_bytes = 0;
+	struct stored column = {.form = SC_FORM_BYTES};
+	size_t n_bytes;
 
 	assert(n <= SC_FRAME_MAX_ROWS);
+#ifndef SC_NO_ZSTD
+	if (put_lines(coder, texts, n, out))
+		return;
+#endif
 	for (size_t i = 0; i < n; i++)
 		coder->values[i] = (int64_t)texts[i].n;
-	put_values(coder, &lengths, false, n, out);
-	for (size_t i = 0; i < n; i++) {
-		assert(texts[i].n <= RAW_BYTES - n_bytes);
-		if (texts[i].n)
-			memcpy(coder->raw + n_bytes, texts[i].at, texts[i].n);
-		n_bytes += texts[i].n;
-	}
-	if (n_bytes)
-		put_bytes(coder, &text, SC_FORM_BYTES, n_bytes, out);
+	sc_column_roles_clear(&coder->roles, n);
+	put_values(coder, &lengths, n, out);
+	n_bytes = gather_texts(coder, texts, n, 0);
+	if (!n_bytes)
+		return;
+	pack(coder, n_bytes, &column);
+	put_column(&text, &column, out);
 }
 
 /* --- reading --- */
 
 struct column {
-	uint8_t id, form;
-	bool is_packed;
-	const uint8_t *raw;
-	size_t n_raw;
+	uint8_t id, form, flags;
+	uint64_t unit;
+	const uint8_t *raw; /* the bytes unpacked; of a model as they are stored */
+	size_t n_raw, n_stored;
 };
+static const uint8_t FLAGS = SC_FORM_UNIT | SC_FORM_MODEL | SC_FORM_ZSTD;
 
-static bool unpack(struct sc_column_coder *c, const uint8_t *stored, size_t n_stored, size_t n_raw)
+static bool unpack(struct sc_column_coder *c, struct column *column)
 {
 #ifndef SC_NO_ZSTD
-	size_t n = ZSTD_decompressDCtx(c->unpack, c->raw, n_raw, stored, n_stored);
+	size_t n;
 
-	return !ZSTD_isError(n) && n == n_raw;
+	if (column->n_raw > RAW_BYTES)
+		return false;
+	n = ZSTD_decompressDCtx(c->unpack, c->raw, column->n_raw, column->raw, column->n_stored);
+	column->raw = c->raw;
+	return !ZSTD_isError(n) && n == column->n_raw;
 #else
-	(void)c, (void)stored, (void)n_stored, (void)n_raw;
+	(void)c, (void)column;
 	return false;
 #endif
 }
 
-/* The next column, without its bytes if it is not `wanted`; *at moves behind it. */
-static bool next_column(struct sc_column_coder *c, const uint8_t **at, const uint8_t *end,
-			uint64_t wanted, struct column *out)
+/* Its header; *at moves behind it and the bytes. */
+static bool get_header(const uint8_t **at, const uint8_t *end, struct column *out)
 {
 	uint64_t n_raw, n_stored;
 
 	if (end - *at < 4)
 		return false;
 	out->id = (*at)[0];
-	out->form = (*at)[1] & (uint8_t)~SC_FORM_ZSTD;
-	out->is_packed = (*at)[1] & SC_FORM_ZSTD;
-	*at = get_varint(*at + 2, end, &n_raw);
-	*at = *at ? get_varint(*at, end, &n_stored) : NULL;
+	out->flags = (*at)[1] & FLAGS;
+	out->form = (*at)[1] & (uint8_t)~FLAGS;
+	out->unit = 1;
+	*at += 2;
+	if (out->flags & SC_FORM_UNIT)
+		*at = sc_get_varint(*at, end, &out->unit);
+	*at = *at ? sc_get_varint(*at, end, &n_raw) : NULL;
+	*at = *at ? sc_get_varint(*at, end, &n_stored) : NULL;
 	if (!*at || n_stored > (uint64_t)(end - *at))
 		return false;
 	out->n_raw = (size_t)n_raw;
+	out->n_stored = (size_t)n_stored;
 	out->raw = *at;
 	*at += n_stored;
+	return true;
+}
+
+/* The next column, without its bytes if it is not `wanted`; *at moves behind it. */
+static bool next_column(struct sc_column_coder *c, const uint8_t **at, const uint8_t *end,
+			uint64_t wanted, struct column *out)
+{
+	if (!get_header(at, end, out))
+		return false;
 	if (out->id > SC_COLUMN_MAX_ID || !(wanted >> out->id & 1))
 		return true;
-	if (!out->is_packed)
-		return n_raw == n_stored;
-	if (n_raw > RAW_BYTES || !unpack(c, out->raw, (size_t)n_stored, (size_t)n_raw))
+	switch (out->flags & (SC_FORM_ZSTD | SC_FORM_MODEL)) {
+	case 0:
+		return out->n_raw == out->n_stored;
+	case SC_FORM_ZSTD:
+		return unpack(c, out);
+	case SC_FORM_MODEL:
+		return true;
+	default:
 		return false;
-	out->raw = c->raw;
-	return true;
+	}
+}
+
+static bool get_modelled(struct sc_column_coder *c, const struct column *column, size_t n)
+{
+#ifndef SC_NO_ZSTD
+
+	return n <= SC_MODEL_MAX_ROWS && sc_column_model_get(c->model, c->roles.keys, column->raw,
+							     column->n_stored, c->residuals, n);
+#else
+	(void)c, (void)column, (void)n;
+	return false;
+#endif
+}
+
+static bool get_residuals(struct sc_column_coder *c, const struct column *column, size_t n)
+{
+	const uint8_t *at = column->raw, *end = at + column->n_raw;
+
+	for (size_t i = 0; i < n; i++) {
+		at = sc_get_varint(at, end, &c->residuals[i]);
+		if (!at)
+			return false;
+	}
+	return at == end;
 }
 
 /* The values of a column into c->values. */
 static bool get_values(struct sc_column_coder *c, const struct column *column, size_t n)
 {
-	const uint8_t *at = column->raw, *end = at + column->n_raw;
+	bool is_modelled = column->flags & SC_FORM_MODEL;
 
-	if (column->form == SC_FORM_CONSTANT) {
-		uint64_t value;
-
-		at = get_varint(at, end, &value);
-		for (size_t i = 0; at && i < n; i++)
-			c->values[i] = (int64_t)unzigzag(value);
-		return at == end;
-	}
-	if (column->form >= SC_N_FORMS)
+	if (!sc_form_is_number(column->form))
 		return false;
-	for (size_t i = 0; i < n; i++) {
-		at = get_varint(at, end, &c->residuals[i]);
-		if (!at)
+	if (column->form == SC_FORM_CONSTANT) {
+		const uint8_t *end = column->raw + column->n_raw;
+		uint64_t value = 0;
+
+		if (is_modelled || sc_get_varint(column->raw, end, &value) != end)
 			return false;
+		for (size_t i = 0; i < n; i++)
+			c->values[i] = (int64_t)sc_unzigzag(value);
+		return true;
 	}
-	from_residuals(c, (enum sc_column_form)column->form, n);
-	return at == end;
+	if (is_modelled ? !get_modelled(c, column, n) : !get_residuals(c, column, n))
+		return false;
+	if (column->unit != 1)
+		sc_form_multiply(c->residuals, n, column->unit);
+	sc_form_values(&c->roles, (enum sc_column_form)column->form, c->residuals, n, c->values);
+	return true;
 }
 
 static uint64_t ids_of(const struct sc_row_format *format)
@@ -447,7 +511,7 @@ bool sc_columns_get(struct sc_column_coder *coder, const struct sc_row_format *f
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
 	memset(rows, 0, n * format->row_bytes);
-	forget_roles(coder, n);
+	sc_column_roles_clear(&coder->roles, n);
 	while (at < end) {
 		const struct sc_field *field;
 
@@ -460,10 +524,12 @@ bool sc_columns_get(struct sc_column_coder *coder, const struct sc_row_format *f
 		if (!get_values(coder, &column, n) ||
 		    !scatter(field, coder->values, n, rows, format->row_bytes))
 			return false;
-		keep_role(coder, field, n);
+		sc_column_roles_keep(&coder->roles, field, coder->values, n);
 	}
 	return true;
 }
+
+/* --- reading texts --- */
 
 static bool share_out(const struct column *text, const int64_t *lengths, size_t n,
 		      struct sc_text *texts)
@@ -480,28 +546,64 @@ static bool share_out(const struct column *text, const int64_t *lengths, size_t 
 	return used == text->n_raw;
 }
 
+static bool split_lines(const struct column *text, size_t n, struct sc_text *texts)
+{
+	const uint8_t *at = text->raw, *end = at + text->n_raw;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *nul = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
+
+		if (!nul)
+			return false;
+		texts[i] = (struct sc_text){(const char *)at, (size_t)(nul - at)};
+		at = nul + 1;
+	}
+	return at == end;
+}
+
+/* Of a model: a number of the names that it knows, then its bytes. */
+static bool get_modelled_text(struct sc_column_coder *c, struct column *text)
+{
+#ifndef SC_NO_ZSTD
+	const uint8_t *in = text->raw;
+
+	if (text->n_stored < 2 || *in != SC_NAMES_NUMBER || text->n_raw > RAW_BYTES ||
+	    text->n_raw / MAX_MODEL_LETTERS > text->n_stored)
+		return false;
+	text->raw = c->raw;
+	return sc_column_model_get_text(c->model, in + 1, text->n_stored - 1, c->raw, text->n_raw);
+#else
+	(void)c, (void)text;
+	return false;
+#endif
+}
+
 bool sc_columns_get_texts(struct sc_column_coder *coder, const uint8_t *payload, size_t n_payload,
 			  struct sc_text *texts, size_t n)
 {
 	static const uint64_t wanted = UINT64_C(1) << SC_COLUMN_LENGTHS | UINT64_C(1)
 										  << SC_COLUMN_TEXT;
 	const uint8_t *at = payload, *end = payload + n_payload;
-	struct column column, text = {.n_raw = 0, .raw = (const uint8_t *)""};
+	struct column column, text = {.form = SC_FORM_BYTES, .raw = (const uint8_t *)""};
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
 	memset(coder->values, 0, n * sizeof(*coder->values));
+	sc_column_roles_clear(&coder->roles, n);
 	while (at < end) {
 		if (!next_column(coder, &at, end, wanted, &column))
 			return false;
 		if (column.id == SC_COLUMN_LENGTHS && !get_values(coder, &column, n))
 			return false;
-		if (column.id != SC_COLUMN_TEXT)
-			continue;
-		if (column.form != SC_FORM_BYTES || column.n_raw > RAW_BYTES)
-			return false;
-		text = column;
-		break; /* the last one: its bytes stay where they are */
+		if (column.id == SC_COLUMN_TEXT) {
+			text = column;
+			break; /* the last one: its bytes stay where they are */
+		}
 	}
-	return share_out(&text, coder->values, n, texts);
+	if (text.n_raw > RAW_BYTES ||
+	    (text.flags & SC_FORM_MODEL && !get_modelled_text(coder, &text)))
+		return false;
+	if (text.form == SC_FORM_LINES)
+		return split_lines(&text, n, texts);
+	return text.form == SC_FORM_BYTES && share_out(&text, coder->values, n, texts);
 }

@@ -1,6 +1,6 @@
 /* Rows of a struct as columns of a frame's payload, and back: constant columns cost a few bytes, the
- * others are differences as varints, each column compressed by itself. Pure C; zstd unless SC_NO_ZSTD
- * is defined (then columns are stored as they are, and compressed ones cannot be read). */
+ * others are differences as varints, each column compressed by itself. Pure C; zstd and models unless
+ * SC_NO_ZSTD is defined (then columns are stored as they are, and compressed ones cannot be read). */
 #ifndef SC_TRACE_TRACE_COLUMNS_H
 #define SC_TRACE_TRACE_COLUMNS_H
 
@@ -24,15 +24,24 @@ enum sc_column_form {
 	SC_FORM_DELTA,    /* less the row before */
 	SC_FORM_GAP,      /* start: less the end of the row before */
 	SC_FORM_BY_KEY, /* less the last one of the same key: a kernel takes about as long again */
+	SC_FORM_BYTES,  /* text */
+	SC_FORM_LIKE_CALL, /* less the correlation of the row */
+	SC_FORM_LINES,     /* texts, each ended by a NUL */
 	SC_N_FORMS,
-	SC_FORM_BYTES = SC_N_FORMS, /* text */
-	SC_FORM_ZSTD = 0x80         /* a flag: the bytes are packed */
+	/* Flags. */
+	SC_FORM_UNIT = 0x20,  /* values after the first are multiples of a unit */
+	SC_FORM_MODEL = 0x40, /* the bytes are of column_model.h */
+	SC_FORM_ZSTD = 0x80   /* the bytes are packed */
 };
 enum { SC_MAX_VARINT = 10 }; /* bytes of 64 bits, seven a byte */
 
 static inline uint64_t sc_zigzag(uint64_t value)
 {
 	return value << 1 ^ (0 - (value >> 63));
+}
+static inline uint64_t sc_unzigzag(uint64_t value)
+{
+	return value >> 1 ^ (0 - (value & 1));
 }
 /* Returns where the next byte goes. */
 static inline uint8_t *sc_put_varint(uint8_t *at, uint64_t value)
@@ -42,10 +51,37 @@ static inline uint8_t *sc_put_varint(uint8_t *at, uint64_t value)
 	*at++ = (uint8_t)value;
 	return at;
 }
+/* NULL: it does not end before `end`, or is longer than 64 bits. */
+static inline const uint8_t *sc_get_varint(const uint8_t *at, const uint8_t *end, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	if (at < end && *at < 0x80) {
+		*out = *at;
+		return at + 1;
+	}
+	for (unsigned shift = 0; at < end && shift < 64; shift += 7) {
+		uint8_t byte = *at++;
+
+		value |= (uint64_t)(byte & 0x7F) << shift;
+		if (byte < 0x80) {
+			*out = value;
+			return at;
+		}
+	}
+	return NULL;
+}
 
 enum sc_field_type { SC_FIELD_U8, SC_FIELD_U16, SC_FIELD_U32, SC_FIELD_I32, SC_FIELD_I64 };
 /* What other columns are predicted from: these come before the columns that use them. */
-enum sc_field_role { SC_FIELD_VALUE, SC_FIELD_KEY, SC_FIELD_DURATION, SC_FIELD_START };
+enum sc_field_role {
+	SC_FIELD_VALUE,
+	SC_FIELD_KEY,
+	SC_FIELD_DURATION,
+	SC_FIELD_START,
+	SC_FIELD_CALL,     /* correlation */
+	SC_FIELD_LIKE_CALL /* often the same */
+};
 struct sc_field {
 	uint8_t id; /* of the column in files: never reused for something else */
 	uint8_t type, role;

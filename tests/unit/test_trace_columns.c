@@ -213,6 +213,29 @@ START_TEST(test_duration_by_name)
 }
 END_TEST
 
+/* Microseconds cost no more than their number, in columns of any length. */
+START_TEST(test_units)
+{
+	const size_t n = _i ? SC_FRAME_MAX_ROWS : 1000;
+	uint64_t state = 6;
+	size_t n_micro;
+
+	for (size_t i = 0; i < n; i++)
+		rows[i].start =
+			(i ? rows[i - 1].start : 7) + (int64_t)(next_random(&state) % 64) * 1000;
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	expect_same(n);
+	n_micro = payload.n;
+	for (size_t i = 0; i < n; i++)
+		rows[i].start += (int64_t)(next_random(&state) % 1000);
+	payload.n = 0;
+	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	expect_same(n);
+	ck_assert_uint_lt(n_micro, n * 7 / 8);
+	ck_assert_uint_gt(payload.n, n * 3 / 2);
+}
+END_TEST
+
 START_TEST(test_unknown_columns_are_skipped)
 {
 	for (size_t i = 0; i < 100; i++)
@@ -259,6 +282,11 @@ static const struct {
 	{"constant without value", {1, 0, 0, 0}, 4},
 	{"constant with two", {1, 0, 2, 2, 0, 0}, 6},
 	{"unknown form", {1, 9, 1, 1, 0}, 5},
+	{"text for numbers", {1, 7, 1, 1, 0}, 5},
+	{"unit cut", {1, 0x21, 0x80, 0x80}, 4},
+	{"a model and zstd", {1, 0xC1, 1, 1, 0}, 5},
+	{"a model of a constant", {1, 0x40, 1, 1, 0}, 5},
+	{"a model of no bytes, beyond the type", {6, 0x41, 0, 0}, 4},
 	{"beyond the type", {6, 1, 2, 2, 0x80, 0x04}, 6},
 	{"negative for unsigned", {1, 1, 1, 1, 1}, 5},
 	{"not zstd", {1, 0x81, 1, 1, 0}, 5},
@@ -297,6 +325,7 @@ int main(void)
 	tcase_add_test(tcase, test_order);
 	tcase_add_test(tcase, test_cheap_columns);
 	tcase_add_test(tcase, test_duration_by_name);
+	tcase_add_loop_test(tcase, test_units, 0, 2);
 	tcase_add_test(tcase, test_unknown_columns_are_skipped);
 	tcase_add_test(tcase, test_texts);
 	tcase_add_loop_test(tcase, test_bad_payload, 0, sizeof(bads) / sizeof(bads[0]));
