@@ -18,6 +18,8 @@ struct stream_script {
 	bool no_steps;      /* without ProfilerStep ranges */
 	bool says_waits;    /* with event waits */
 	bool gpu_names;     /* collectives with bytes and group size */
+	int n_devices;      /* that each trace lists */
+	int n_hosts;        /* whose names the traces say; 0 = they do not */
 };
 
 struct stream_writer {
@@ -115,6 +117,24 @@ static inline int64_t put_step(struct stream_writer *s, const struct stream_scri
 	return t;
 }
 
+/* What the trace of a rank says of its node. */
+static inline void put_node(struct stream_writer *s, const struct stream_script *script, int rank)
+{
+	struct sc_trace_identity identity = {
+		.rank = rank, .world = script->n_ranks, .local_rank = rank, .source = "kineto"};
+	char key[32];
+
+	for (int d = 0; d < script->n_devices; d++) {
+		snprintf(key, sizeof(key), "device.%d.name", d);
+		sc_trace_writer_meta(s->w, key, "A100");
+		snprintf(key, sizeof(key), "device.%d.sms", d);
+		sc_trace_writer_meta(s->w, key, "108");
+	}
+	if (script->n_hosts)
+		snprintf(identity.host, sizeof(identity.host), "node%d", rank % script->n_hosts);
+	sc_trace_writer_identity(s->w, &identity);
+}
+
 static inline void write_streams(const char *dir, const struct stream_script *script)
 {
 	for (int r = 0; r < script->n_ranks; r++) {
@@ -122,6 +142,7 @@ static inline void write_streams(const char *dir, const struct stream_script *sc
 
 		for (int step = 0; step < script->n_steps; step++)
 			put_step(&s, script, r, step, 1000000 + step * (int64_t)FIXTURE_STEP_NS);
+		put_node(&s, script, r);
 		sc_trace_writer_base(s.w, INT64_C(1700000000000000000));
 		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL), 0);
 	}

@@ -126,18 +126,49 @@ START_TEST(test_changes)
 }
 END_TEST
 
-/* A ring of 16 sends 2 x 15/16 of the message, one of 2 all of it. */
+/* A ring of 16 sends 2 x 15/16 of the message, one of 2 all of it: on one node, or on nodes of one that was
+ * recorded on several. */
 START_TEST(test_more_gpus)
 {
+	struct stream_script script = PAIR;
 	struct sc_replay_opts opts;
 
-	begin(&PAIR);
+	script.n_devices = _i ? 0 : 16;
+	script.n_hosts = _i ? 2 : 0;
+	begin(&script);
 	sc_replay_opts_init(&opts);
 	opts.gpus = 16;
 	run_opts(&opts);
 	ck_assert_int_eq(result.gpus, 16);
 	ck_assert_double_eq_tol((result.changed_ms - result.reference_ms) * 1000, 50 * 0.875, 0.1);
 	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
+/* Of what is beyond the node, a recording within one says nothing. */
+START_TEST(test_more_gpus_than_a_node)
+{
+	static const struct {
+		int n_devices, n_hosts;
+		const char *message;
+	} nodes[] = {
+		{8, 0, "more than the 8 GPUs of a node of the trace"},
+		{0, 1, "more than the 2 GPUs of a node of the trace"},
+		{0, 0, "does not say on how many nodes its 2 GPUs were"},
+		{1, 0, "does not say on how many nodes its 2 GPUs were"},
+	};
+	struct stream_script script = PAIR;
+	struct sc_err err = {.code = SC_OK};
+	struct sc_replay_opts opts;
+
+	script.n_devices = nodes[_i].n_devices;
+	script.n_hosts = nodes[_i].n_hosts;
+	begin(&script);
+	sc_replay_opts_init(&opts);
+	opts.gpus = 16;
+	ck_assert_int_eq(replay(&opts, &err), -SC_EUSAGE);
+	ck_assert_msg(strstr(err.text, nodes[_i].message), "%s", err.text);
 	end();
 }
 END_TEST
@@ -373,7 +404,8 @@ int main(void)
 	tcase_add_test(tc, test_as_recorded);
 	tcase_add_test(tc, test_where_time_goes);
 	tcase_add_loop_test(tc, test_changes, 0, (int)(sizeof(CHANGES) / sizeof(CHANGES[0])));
-	tcase_add_test(tc, test_more_gpus);
+	tcase_add_loop_test(tc, test_more_gpus, 0, 2);
+	tcase_add_loop_test(tc, test_more_gpus_than_a_node, 0, 4);
 	tcase_add_test(tc, test_one_rank);
 	tcase_add_loop_test(tc, test_reshapes, 0,
 			    2 * (int)(sizeof(RESHAPES) / sizeof(RESHAPES[0])));

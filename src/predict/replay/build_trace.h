@@ -70,7 +70,7 @@ struct sc_trace_collective {
 };
 struct sc_trace_rank {
 	int32_t rank;
-	const char *path;
+	const char *path, *host;      /* host: "" = not said */
 	SC_VEC(struct sc_act) acts;   /* by start; in order on each lane */
 	SC_VEC(struct sc_call) calls; /* by start */
 	SC_VEC(uint32_t) waits;       /* activities */
@@ -100,6 +100,8 @@ struct sc_trace_run {
 	size_t n_contradictions; /* instances whose members did not overlap: not the same collective */
 	int64_t base_ns;         /* UTC */
 	int32_t world;           /* ranks of the job; -1 = not known */
+	int32_t node_gpus; /* of one node: devices listed, or all ranks on a host; 0 = not said */
+	bool spans_nodes;  /* said by hosts, or by more ranks than a host lists devices */
 	enum sc_trace_iterations found_by;
 	size_t n_iterations; /* all ranks have them, with equal steps at equal places */
 	struct sc_arena arena;

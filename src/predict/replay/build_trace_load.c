@@ -100,6 +100,7 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	SC_VEC_PUSH(&run->ranks, rank);
 	load.rank = &run->ranks.at[run->ranks.n - 1];
 	load.merged = sc_merge_add_rank(&run->merge, rank.rank, load.trace.identity.host_hash);
+	sc_trace_load_node(&load);
 	sc_trace_find_marks(&load, range, &found_by);
 	if (run->ranks.n == 1 || found_by > run->found_by)
 		run->found_by = found_by;
@@ -318,6 +319,7 @@ int sc_trace_run_load(const char *const *files, size_t n_files, const char *rang
 		for (size_t r = 0; r < out->ranks.n; r++)
 			find_bounds(&out->ranks.at[r], &out->merge.ranks.at[r]);
 		common_iterations(out);
+		sc_trace_find_nodes(out);
 		if (out->n_iterations == 0)
 			rc = sc_err_set(err, SC_EVALUE,
 					range ? "no iteration \"%.64s\" that all ranks have"

@@ -53,6 +53,10 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 /* build_trace_waits.c: waits, gaps, tails. */
 void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table);
 
+/* build_trace_nodes.c: while a rank is loaded; when all are. */
+void sc_trace_load_node(struct rank_load *load);
+void sc_trace_find_nodes(struct sc_trace_run *run);
+
 /* build_trace_marks.c */
 void sc_trace_find_marks(struct rank_load *load, const char *range,
 			 enum sc_trace_iterations *found_by);

@@ -365,6 +365,54 @@ static bool matches_any(const struct stream_study *study, const struct sc_select
 	return false;
 }
 
+/* Of the recording: the largest group, or what it says of itself. */
+static int recorded_gpus(const struct stream_study *study)
+{
+	int n = 1;
+
+	if (study->run.world > 0)
+		return study->run.world;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++) {
+			const int of = sc_streams_ranks_of(
+				study, &study->run.ranks.at[r].collectives.at[c],
+				study->run.merge.ranks.at[r].calls.at[c].instance);
+
+			n = of > n ? of : n;
+		}
+	return n;
+}
+
+static bool has_collectives(const struct stream_study *study)
+{
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		if (study->run.ranks.at[r].collectives.n)
+			return true;
+	return false;
+}
+
+/* More GPUs than a node has are reached by a network that a recording on one node did not measure. */
+static int check_gpus(const struct stream_study *study, struct sc_err *err)
+{
+	const int64_t gpus = study->opts->gpus;
+	const int recorded = recorded_gpus(study), node = study->run.node_gpus;
+
+	if (gpus <= recorded || gpus <= node || study->has_fabric || study->run.spans_nodes ||
+	    !has_collectives(study))
+		return 0;
+	if (node > 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--set gpus=%lld: more than the %d GPUs of a node of the trace, "
+				  "and it has nothing of the network between nodes; give a config "
+				  "with --cluster",
+				  (long long)gpus, node);
+	return sc_err_set(err, SC_EUSAGE,
+			  "--set gpus=%lld: the trace does not say on how many nodes its %d GPUs "
+			  "were, and so not what the network between nodes does; give a config "
+			  "with --cluster",
+			  (long long)gpus, recorded);
+}
+
 int sc_streams_check_changes(struct stream_study *study, struct sc_err *err)
 {
 	const struct sc_replay_opts *opts = study->opts;
@@ -386,5 +434,5 @@ int sc_streams_check_changes(struct stream_study *study, struct sc_err *err)
 	if (!found)
 		return sc_err_set(err, SC_EVALUE, "the trace has no rank %lld among others",
 				  (long long)opts->without_rank);
-	return 0;
+	return check_gpus(study, err);
 }

@@ -96,6 +96,17 @@ static void warn_of_clocks(const struct stream_study *study, struct sc_replay_re
 			n, spread_us, widest_us);
 }
 
+static const char *resized_as(const struct stream_study *study)
+{
+	if (study->has_fabric)
+		return "scaled by the model of the cluster";
+	if (study->run.spans_nodes)
+		return "scaled as rings at the recorded speed between nodes, no --cluster";
+	if (study->run.node_gpus > 0)
+		return "scaled as rings at the recorded speed within a node, no --cluster";
+	return "scaled as rings at the recorded speed, without --cluster";
+}
+
 static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
 {
 	int64_t n_unlaunched = 0;
@@ -133,10 +144,7 @@ static void warn_of_trace(const struct stream_study *study, struct sc_replay_res
 		sc_warn(&out->warnings,
 			"gpus=%" PRId64 ": transfers of groups of all ranks are %s; the recorded "
 			"ranks stand for the new ones",
-			study->opts->gpus,
-			study->has_fabric ? "scaled by the model of the cluster"
-					  : "scaled as rings at the recorded speed, "
-					    "without --cluster");
+			study->opts->gpus, resized_as(study));
 }
 
 static void warn_of_missing(const struct stream_study *study, struct sc_replay_result *out)
