@@ -81,6 +81,7 @@ struct sc_trace_rank {
 	double launch_latency_us;
 	int64_t n_events;     /* loaded */
 	int64_t n_unlaunched; /* activities whose call the trace does not have */
+	int64_t n_untimed;    /* activities that the trace gives no start */
 	bool has_waits;       /* the trace says which events streams wait for */
 };
 /* How iterations were found. */

@@ -57,15 +57,21 @@ static void shift(struct sc_trace_rank *r, int64_t ns)
 		r->calls.at[i].start_ns += ns;
 }
 
-static bool uses_gpu(const struct sc_trace *trace)
+/* Activities of devices, and how many of them have no start. */
+static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 {
-	for (size_t i = 0; i < trace->events.n; i++) {
-		const enum sc_event_class cls = trace->events.at[i].cls;
+	int64_t n = 0;
 
-		if (cls == SC_EV_KERNEL || cls == SC_EV_COPY || cls == SC_EV_SET)
-			return true;
+	*n_untimed = 0;
+	for (size_t i = 0; i < trace->events.n; i++) {
+		const struct sc_trace_event *e = &trace->events.at[i];
+
+		if (e->cls != SC_EV_KERNEL && e->cls != SC_EV_COPY && e->cls != SC_EV_SET)
+			continue;
+		n++;
+		*n_untimed += (e->flags & SC_EVF_NO_TIME) != 0;
 	}
-	return false;
+	return n;
 }
 
 /* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
@@ -84,7 +90,7 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 
 	if (rc)
 		return rc;
-	if (active && !uses_gpu(&load.trace)) {
+	if (count_acts(&load.trace, &rank.n_untimed) == 0 && active) {
 		sc_trace_release(&load.trace);
 		run->n_idle++;
 		return 0;
@@ -115,10 +121,45 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	return 0;
 }
 
+static int no_times(const struct sc_trace_rank *rank, struct sc_err *err)
+{
+	return sc_err_at(
+		err, SC_EUNSUPPORTED, rank->path, 0, 0,
+		"the trace does not say when its %lld activities of the GPU ran (Chakra's "
+		"mostly have durations only), so that there is nothing to replay; import the "
+		"profiler's own trace of the run, as Kineto's",
+		(long long)rank->n_untimed);
+}
+
 static int no_activity(const char *path, struct sc_err *err)
 {
+	const struct sc_trace_load_opts only_tables = {.skip_events = true};
+	const char *advice = "";
+	struct sc_trace tables;
+	int rc = sc_trace_load(path, &only_tables, &tables, err);
+
+	if (rc)
+		return rc;
+	if (strcmp(tables.identity.source, "execution-trace") == 0)
+		advice =
+			": an execution trace has none; import it with --mate, the Kineto trace of "
+			"the same run";
+	sc_trace_release(&tables);
 	return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
-			 "the trace has no activity of a GPU; there is nothing to replay");
+			 "the trace has no activity of a GPU; there is nothing to replay%s",
+			 advice);
+}
+
+static int check_activity(const struct sc_trace_run *run, const char *first_file,
+			  struct sc_err *err)
+{
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+
+		if (rank->acts.n == 0)
+			return rank->n_untimed ? no_times(rank, err) : no_activity(rank->path, err);
+	}
+	return run->ranks.n ? 0 : no_activity(first_file, err);
 }
 
 /* ---- one clock, one count of iterations ---- */
@@ -306,10 +347,8 @@ int sc_trace_run_load(const char *const *files, size_t n_files, const char *rang
 	sc_arena_init(&out->arena, ARENA_BYTES);
 	for (size_t i = 0; rc == 0 && i < n_files; i++)
 		rc = load_rank(out, files[i], range, true, err);
-	for (size_t i = 0; rc == 0 && i < out->ranks.n; i++)
-		rc = out->ranks.at[i].acts.n ? 0 : no_activity(out->ranks.at[i].path, err);
-	if (rc == 0 && out->ranks.n == 0)
-		rc = no_activity(files[0], err);
+	if (rc == 0)
+		rc = check_activity(out, files[0], err);
 	if (rc == 0) {
 		sc_merge_match(&out->merge);
 		sc_merge_clocks(&out->merge);
