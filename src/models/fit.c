@@ -70,6 +70,12 @@ static int check_enough(const struct sc_fit_work *w, struct sc_err *err)
 		n_free += w->params.at[i].status == SC_FIT_FITTED;
 	if (want < MIN_ROWS_PER_COEF * n_free)
 		want = MIN_ROWS_PER_COEF * n_free;
+	if (w->set.n < want && w->set.n_bound)
+		return sc_err_at(
+			err, SC_EVALUE, w->table->file, 0, 0,
+			"too few rows: n=%zu; at least %zu are needed; %zu of quality bound "
+			"were left out, --where quality=bound takes them",
+			w->set.n, want, w->set.n_bound);
 	if (w->set.n < want)
 		return sc_err_at(err, SC_EVALUE, w->table->file, 0, 0,
 				 "too few rows: n=%zu; at least %zu are needed", w->set.n, want);
@@ -320,6 +326,7 @@ static void describe(struct sc_fit_work *w, const struct sc_device *device, stru
 	out->n_other = w->set.n_other;
 	out->n_empty = w->set.n_empty;
 	out->n_forced = w->set.n_forced;
+	out->n_bound = w->set.n_bound;
 	out->n_sources = w->set.n_sources;
 	out->sources = sc_arena_calloc(w->arena, w->set.n_sources, sizeof(*out->sources));
 	for (size_t i = 0; i < w->set.n_sources; i++)

@@ -96,6 +96,7 @@ struct sc_fit {
 	size_t n_other;  /* rows of the table not chosen: other devices, --where */
 	size_t n_empty;  /* chosen, but without a time */
 	size_t n_forced; /* collectives under an algorithm that was forced */
+	size_t n_bound;  /* collectives of quality "bound": waiting may be in their times */
 	size_t n_used;   /* of n_rows, that the solver saw: a sample where there are very many */
 	struct sc_fit_coef *coefs;
 	size_t n_coefs;

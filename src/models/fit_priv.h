@@ -62,7 +62,7 @@ struct sc_fit_set {
 	const char *const *dim_names; /* NULL-ended */
 	struct sc_request *requests;  /* collective: one a network */
 	size_t n_requests;
-	size_t n_other, n_empty, n_forced;
+	size_t n_other, n_empty, n_forced, n_bound;
 };
 int sc_fit_set_read(const struct sc_fit_table *table, struct sc_fit_set *out, struct sc_err *err);
 /* The columns of the op's shape (fit_shapes.c); table->device is the row's. */

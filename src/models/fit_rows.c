@@ -81,6 +81,19 @@ static bool has_value(const struct sc_fit_table *t, size_t row, const struct sc_
 	return fnmatch(where->value, sc_fit_text(t, row, where->column), 0) == 0;
 }
 
+/* A collective whose time may hold waiting for peers that were not recorded, as `export` marks it. Taken
+ * where --where names the column. */
+static bool is_bound(const struct sc_fit_table *t, size_t row)
+{
+	if (t->opts->kind != SC_FIT_COLLECTIVE ||
+	    strcmp(sc_fit_text(t, row, "quality"), "bound") != 0)
+		return false;
+	for (size_t i = 0; i < t->opts->n_where; i++)
+		if (strcmp(t->opts->where[i].column, "quality") == 0)
+			return false;
+	return true;
+}
+
 static bool is_chosen(const struct sc_fit_table *t, size_t row)
 {
 	if (!takes_all(t->opts) && strcmp(sc_fit_text(t, row, "device"), t->opts->device) != 0)
@@ -231,7 +244,7 @@ static const char *text_or_null(const struct sc_fit_table *t, size_t row, const 
 	return *text ? text : NULL;
 }
 
-/* *taken: false where the row has no time, or is a collective of a forced algorithm. */
+/* *taken: false where the row has no time, or is a collective with waiting or of a forced algorithm. */
 static int read_row(struct sc_fit_table *t, size_t row, struct sc_fit_set *set, bool *taken,
 		    struct sc_err *err)
 {
@@ -242,6 +255,10 @@ static int read_row(struct sc_fit_table *t, size_t row, struct sc_fit_set *set, 
 
 	*taken = *sc_fit_text(t, row, "time_us") != '\0';
 	set->n_empty += !*taken;
+	if (*taken && is_bound(t, row)) {
+		set->n_bound++;
+		*taken = false;
+	}
 	if (!*taken)
 		return 0;
 	*out = (struct sc_fit_row){.pass = text_or_null(t, row, "pass"),

@@ -83,6 +83,7 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	sc_json_int(&json, json.root, "n_not_chosen", (int64_t)fit->n_other);
 	sc_json_int(&json, json.root, "n_without_time", (int64_t)fit->n_empty);
 	sc_json_int(&json, json.root, "n_forced_algorithm", (int64_t)fit->n_forced);
+	sc_json_int(&json, json.root, "n_quality_bound", (int64_t)fit->n_bound);
 	sources = sc_json_array(&json, json.root, "sources");
 	for (size_t i = 0; i < fit->n_sources; i++)
 		sc_json_text(&json, sources, NULL, fit->sources[i]);

@@ -23,6 +23,11 @@ static void append_counts(const struct sc_fit *fit, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "left out: %zu rows without a time\n", fit->n_empty);
 	if (fit->n_forced)
 		sc_strbuf_printf(out, "left out: %zu rows of forced algorithms\n", fit->n_forced);
+	if (fit->n_bound)
+		sc_strbuf_printf(out,
+				 "left out: %zu rows of quality bound, with waiting in their times "
+				 "(--where quality=bound takes them)\n",
+				 fit->n_bound);
 	if (fit->n_used < fit->n_rows)
 		sc_strbuf_printf(out, "fitted to %zu of them, evenly taken; errors are of all\n",
 				 fit->n_used);

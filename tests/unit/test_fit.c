@@ -455,6 +455,41 @@ START_TEST(forced_algorithms_are_left_out)
 }
 END_TEST
 
+/* As export writes them where peers were not recorded. */
+START_TEST(times_with_waiting_are_left_out)
+{
+	static const struct sc_fit_where where[] = {{"quality", "*"}};
+	struct sc_fit_opts opts = {.kind = SC_FIT_COLLECTIVE};
+	struct sc_strbuf text = {0};
+	struct sc_fit fit;
+
+	sc_strbuf_append(&text, "device,collective,ranks,bytes,time_us,quality\n");
+	for (int i = 0; i < 60; i++)
+		sc_strbuf_printf(&text, "a100-sxm-80gb,all_reduce,8,%d,%g,%s\n", 1 << (10 + i % 20),
+				 40 + 1.2e-5 * (1 << (10 + i % 20)), i % 3 ? "good" : "bound");
+	if (_i) {
+		opts.where = where;
+		opts.n_where = 1;
+	}
+	run_well(&text, opts, &fit);
+	ck_assert_uint_eq(fit.n_rows, _i ? 60 : 40);
+	ck_assert_uint_eq(fit.n_bound, _i ? 0 : 20);
+}
+END_TEST
+
+START_TEST(only_times_with_waiting)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, "device,collective,ranks,bytes,time_us,quality\n");
+	for (int i = 0; i < 60; i++)
+		sc_strbuf_printf(&text, "a100-sxm-80gb,all_reduce,8,%d,50,bound\n",
+				 1 << (10 + i % 20));
+	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE},
+		  "60 of quality bound were left out");
+}
+END_TEST
+
 /* ---- what cannot be fitted ---- */
 
 START_TEST(too_few_rows)
@@ -910,6 +945,8 @@ int main(void)
 	tcase_add_test(fits, optimizer_and_host_come_back);
 	tcase_add_test(fits, collective_comes_back);
 	tcase_add_test(fits, forced_algorithms_are_left_out);
+	tcase_add_loop_test(fits, times_with_waiting_are_left_out, 0, 2);
+	tcase_add_test(fits, only_times_with_waiting);
 	tcase_add_test(fits, where_chooses);
 	tcase_add_test(fits, empty_times_are_counted);
 	tcase_add_test(fits, every_coefficient_has_a_line);
