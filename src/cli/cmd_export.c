@@ -156,8 +156,8 @@ const struct sc_command sc_command_export = {
 		"ops has matrix products with their shapes (single precision on tensor cores is tf32; a product "
 		"in backward is one of two gradients, and a row of its own), and collectives their sizes and "
 		"times without waiting (quality good; bound, where peers were not recorded: waiting for them may "
-		"be in it), in the columns that fit reads; host the time around launches (T1 to T5 of Lin et al. "
-		"2024), overlaps kernels that run beside collectives, with their times alone.\n\n"
+		"be in it), in the columns that fit reads; host the time of each op's launches, which fit "
+		"reads, and that around launches in sum (T1 to T5 of Lin et al. 2024), overlaps kernels that run beside collectives, with their times alone.\n\n"
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,

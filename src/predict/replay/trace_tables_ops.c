@@ -321,11 +321,12 @@ static void add_sample(struct samples *s, enum host_time which, int64_t ns)
 		SC_VEC_PUSH(&s->us[which], (double)ns / (double)SC_NS_PER_US);
 }
 
-/* An outermost op, and its last call so far. */
+/* An outermost op, its last call so far, and its launches of kernels. */
 struct open_op {
 	uint32_t op; /* + 1 */
 	int64_t end_ns, last_call_ns;
 	bool called;
+	int64_t n_launches, launches_ns, launched_ns; /* launched_ns: end of the last */
 };
 
 static uint32_t outermost(const struct ops *ops, uint32_t event)
@@ -337,13 +338,52 @@ static uint32_t outermost(const struct ops *ops, uint32_t event)
 	return op;
 }
 
-static void close_op(struct open_op *o, struct samples *s)
+static bool is_launch(const char *call)
+{
+	return strstr(call, "LaunchKernel") || strstr(call, "LaunchCooperativeKernel");
+}
+
+/* A driver's call within one of the runtime is the same launch. */
+static void add_launch(struct open_op *o, const struct sc_trace_event *e)
+{
+	if (o->n_launches && e->start_ns < o->launched_ns)
+		return;
+	o->n_launches++;
+	o->launches_ns += e->dur_ns;
+	o->launched_ns = end_of(e);
+}
+
+/* Quotes end a cell, so none is in one. */
+static void put_cell(FILE *out, const char *text)
+{
+	putc('"', out);
+	for (; *text; text++)
+		putc(*text == '"' || *text == '\n' || *text == '\r' ? ' ' : *text, out);
+	putc('"', out);
+}
+
+/* What fit reads: the time of an op's launches. */
+static void put_launches(const struct trace_table_run *run, const struct sc_trace *t,
+			 const struct open_op *o)
+{
+	if (o->n_launches == 0 || o->launches_ns <= 0)
+		return;
+	fprintf(run->out, "trace,%s,launches,", run->device);
+	put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
+	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches,
+		(double)o->launches_ns / (double)SC_NS_PER_US);
+}
+
+static void close_op(const struct trace_table_run *run, const struct sc_trace *t,
+		     const struct open_op *o, struct samples *s)
 {
 	if (o->op && o->called)
 		add_sample(s, T3, o->end_ns - o->last_call_ns);
+	if (o->op)
+		put_launches(run, t, o);
 }
 
-static void sample_host(const struct ops *ops, struct samples *s)
+static void sample_host(const struct trace_table_run *run, const struct ops *ops, struct samples *s)
 {
 	const struct sc_trace *t = &ops->trace;
 	struct open_op *open = zeroed(t->lanes.n, sizeof(*open));
@@ -353,7 +393,7 @@ static void sample_host(const struct ops *ops, struct samples *s)
 		struct open_op *o = &open[e->lane];
 
 		if (e->cls == SC_EV_OP && !ops->parent[i]) {
-			close_op(o, s);
+			close_op(run, t, o, s);
 			if (o->op)
 				add_sample(s, T1, e->start_ns - o->end_ns);
 			*o = (struct open_op){.op = i + 1, .end_ns = end_of(e)};
@@ -365,11 +405,13 @@ static void sample_host(const struct ops *ops, struct samples *s)
 				   e->start_ns - (o->called ? o->last_call_ns
 							    : t->events.at[o->op - 1].start_ns));
 			o->called = true;
+			if (is_launch(t->strings.at[e->name]))
+				add_launch(o, e);
 			o->last_call_ns = end_of(e);
 		}
 	}
 	for (size_t l = 0; l <= t->lanes.n; l++)
-		close_op(&open[l], s);
+		close_op(run, t, &open[l], s);
 	free(open);
 }
 
@@ -386,7 +428,7 @@ static void put_host_time(const struct trace_table_run *run, int which, double *
 		3 * (sc_percentile_sorted(us, n, 75) - sc_percentile_sorted(us, n, 25));
 	for (; kept < n && us[kept] <= fence; kept++)
 		sum += us[kept];
-	fprintf(run->out, "%s,T%d,%s,%zu,%zu,%.3f,%.3f,%.3f\n", run->device, which + 1,
+	fprintf(run->out, "trace,%s,T%d,%s,,,%zu,%zu,%.3f,%.3f,%.3f\n", run->device, which + 1,
 		HOST_TIMES[which], n, n - kept, kept ? sum / (double)kept : us[0],
 		sc_percentile_sorted(us, n, 50), sc_percentile_sorted(us, n, 90));
 }
@@ -396,17 +438,17 @@ int sc_trace_table_host(const struct trace_table_run *run, struct sc_err *err)
 	struct samples samples = {.us = {{0}}};
 	int rc = 0;
 
+	fprintf(run->out, "source,device,overhead,what,launches,time_us,n,n_outliers,mean_us,"
+			  "median_us,p90_us\n");
 	for (size_t f = 0; rc == 0 && f < run->n_files; f++) {
 		struct ops ops;
 
 		rc = load_ops(run->files[f], &ops, err);
 		if (rc)
 			break;
-		sample_host(&ops, &samples);
+		sample_host(run, &ops, &samples);
 		release_ops(&ops);
 	}
-	if (rc == 0)
-		fprintf(run->out, "device,overhead,what,n,n_outliers,mean_us,median_us,p90_us\n");
 	for (int i = 0; i < N_HOST_TIMES; i++) {
 		if (rc == 0)
 			put_host_time(run, i, samples.us[i].at, samples.us[i].n);

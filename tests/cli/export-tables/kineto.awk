@@ -1,5 +1,6 @@
 # A rank as torch.profiler writes it: products of several sizes, forward with TF32 on tensor cores and backward
-# without, three of each or -v n=N; each forward's kernel runs beside an all-reduce, each backward's alone.
+# without, three of each or -v n=N (then norms of one to three kernels, too); each forward's
+# kernel runs beside an all-reduce, each backward's alone.
 function event(cat, name, tid, ts, dur, args) {
 	printf ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{%s}}", cat, name, cat == "kernel" ? 0 : 9, tid, ts, dur, args
 }
@@ -20,6 +21,10 @@ BEGIN {
 		event("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 1, at + 300, 90, "")
 		product("aten::mm", 256 * i, 128, 64 * i, at + 320)
 		launch(7, "ampere_sgemm_64x64_nn", at + 325, at + 340, 20 * i)
+		if (n)
+			event("cpu_op", "aten::group_norm", 1, at + 500, 40, "")
+		for (k = 0; n && k <= i % 3; k++)
+			launch(7, "norm_kernel", at + 505 + 10 * k, at + 900 + 5 * k, 4)
 	}
 	print "]}"
 }
