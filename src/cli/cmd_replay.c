@@ -14,8 +14,8 @@ enum { MAX_RANK = 1 << 30, MAX_GPUS = 1 << 24 };
 
 struct replay_args {
 	struct sc_common common;
-	struct sc_arg_list scales, replaces, sets;
-	int64_t without_rank, step, jobs;
+	struct sc_arg_list scales, replaces, sets, without;
+	int64_t step, jobs;
 	int gaps, overlap, missing, what_if, json;
 	double bucket_mib;
 	const char *timeline, *cluster, *range;
@@ -40,23 +40,23 @@ static const struct sc_option OPTIONS[] = {
 	 .kind = SC_ARG_LIST,
 	 .arg = "SELECTOR=FACTOR",
 	 .offset = AT(scales),
-	 .help = "operations take FACTOR times as long, as kernel:gemm=0.8; may be given again"},
+	 .help = "operations take FACTOR times as long, as kernel:gemm=0.8; may be given again, "
+		 "factors multiply"},
 	{.name = "replace",
 	 .kind = SC_ARG_LIST,
 	 .arg = "SELECTOR=mean|model",
 	 .offset = AT(replaces),
-	 .help = "operations take what those of their type do over all ranks, or what our models say"},
+	 .help = "operations take what those of their type do over all ranks, or what our models say; "
+		 "may be given again, the last that matches an operation holds"},
 	{.name = "set",
 	 .kind = SC_ARG_LIST,
 	 .arg = "gpus=N",
 	 .offset = AT(sets),
 	 .help = "another number of GPUs: more or fewer data-parallel replicas"},
 	{.name = "without-straggler",
-	 .kind = SC_ARG_INT,
+	 .kind = SC_ARG_LIST,
 	 .arg = "RANK",
-	 .offset = AT(without_rank),
-	 .min = 0,
-	 .max = MAX_RANK,
+	 .offset = AT(without),
 	 .help = "a rank is no slower than the others are on average"},
 	{.name = "gaps",
 	 .kind = SC_ARG_CHOICE,
@@ -183,6 +183,39 @@ static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, st
 	return 0;
 }
 
+/* The same operations cannot be replaced by two things. */
+static int check_replaces(const struct sc_replay_change *changes, size_t n, struct sc_err *err)
+{
+	for (size_t b = 1; b < n; b++)
+		for (size_t a = 0; a < b; a++)
+			if (strcmp(changes[a].selector.text, changes[b].selector.text) == 0)
+				return sc_err_set(err, SC_EUSAGE,
+						  "--replace %.64s: given twice; by what?",
+						  changes[b].selector.text);
+	return 0;
+}
+
+/* A rank is compared with the mean of all others: without two of them, that is not the mean that is meant. */
+static int parse_without(const struct sc_arg_list *without, int64_t *rank, struct sc_err *err)
+{
+	*rank = -1;
+	if (without->n == 0)
+		return 0;
+	if (without->n > 1)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"--without-straggler: one rank, it was given %zu times; for several, "
+			"give factors as --scale kernel,rank:%.16s=0.8",
+			without->n, without->at[0]);
+	if (!sc_parse_int(without->at[0], rank) || *rank < 0 || *rank > MAX_RANK)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"--without-straggler: expected a rank from 0 to %d, got \"%.64s\"",
+			MAX_RANK, without->at[0]);
+	return 0;
+}
+
+/* Replaced first, then scaled: both hold. */
 static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 		      struct sc_replay_opts *opts, struct sc_err *err)
 {
@@ -192,13 +225,19 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 
 	sc_replay_opts_init(opts);
 	opts->changes = changes;
-	for (size_t i = 0; rc == 0 && i < args->scales.n; i++)
-		rc = parse_scale(args->scales.at[i], arena, &changes[opts->n_changes++], err);
 	for (size_t i = 0; rc == 0 && i < args->replaces.n; i++)
 		rc = parse_replace(args->replaces.at[i], arena, &changes[opts->n_changes++], err);
+	if (rc == 0)
+		rc = check_replaces(changes, opts->n_changes, err);
+	for (size_t i = 0; rc == 0 && i < args->scales.n; i++)
+		rc = parse_scale(args->scales.at[i], arena, &changes[opts->n_changes++], err);
 	for (size_t i = 0; rc == 0 && i < args->sets.n; i++)
 		rc = parse_set(args->sets.at[i], arena, &opts->gpus, err);
-	opts->without_rank = args->without_rank;
+	if (rc == 0 && args->sets.n > 1)
+		rc = sc_err_set(err, SC_EUSAGE, "--set gpus: given %zu times; one number",
+				args->sets.n);
+	if (rc == 0)
+		rc = parse_without(&args->without, &opts->without_rank, err);
 	opts->gaps = (enum sc_replay_gaps)args->gaps;
 	opts->overlap = (enum sc_replay_overlap)args->overlap;
 	opts->missing = (enum sc_replay_missing)args->missing;
@@ -268,7 +307,7 @@ static int replay(const struct replay_args *args, struct sc_catalog *catalog,
 
 static int run_replay(const struct sc_command *command, int argc, char **argv)
 {
-	struct replay_args args = {.without_rank = -1, .step = -1, .what_if = 1};
+	struct replay_args args = {.step = -1, .what_if = 1};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_arena arena;

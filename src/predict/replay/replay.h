@@ -130,6 +130,7 @@ void sc_replay_result_release(struct sc_replay_result *result);
 struct sc_replay_source {
 	const char *name;
 	bool reshapes;                                /* knows overlap, missing and bucket_mib */
+	bool models;                                  /* can ask a cluster's network */
 	bool (*takes)(const struct sc_trace *tables); /* of the first file; no events are loaded */
 	int (*run)(const char *const *files, size_t n_files, const struct sc_replay_opts *opts,
 		   struct sc_replay_result *out, struct sc_err *err);

@@ -71,16 +71,45 @@ static const struct sc_replay_source *find_source(const struct sc_trace *tables)
 	return NULL;
 }
 
+static bool asks_cluster(const struct sc_replay_opts *opts)
+{
+	for (size_t i = 0; i < opts->n_changes; i++)
+		if (opts->changes[i].action == SC_REPLAY_MODEL)
+			return true;
+	return opts->gpus > 0 || opts->bucket_mib > 0;
+}
+
+static void warn_of_cluster(const struct sc_replay_source *source,
+			    const struct sc_replay_opts *opts, struct sc_replay_result *out)
+{
+	if (!opts->cluster)
+		return;
+	if (!source->models)
+		sc_warn(&out->warnings,
+			"the config of --cluster is not used: the trace of a %s has no sizes to ask "
+			"its network about",
+			source->name);
+	else if (!asks_cluster(opts))
+		sc_warn(&out->warnings,
+			"the config of --cluster is not used: nothing asks it, as "
+			"--replace collective=model, --set gpus or --bucket-mib do");
+}
+
 static int run_source(const struct sc_replay_source *source, const char *const *files,
 		      size_t n_files, const struct sc_replay_opts *opts,
 		      struct sc_replay_result *out, struct sc_err *err)
 {
+	int rc;
+
 	if (wants_reshaping(opts) && !source->reshapes)
 		return sc_err_at(err, SC_EUNSUPPORTED, files[0], 0, 0,
 				 "--overlap, --missing and --bucket-mib are for traces of GPU "
 				 "streams; this is a %s",
 				 source->name);
-	return source->run(files, n_files, opts, out, err);
+	rc = source->run(files, n_files, opts, out, err);
+	if (rc == 0)
+		warn_of_cluster(source, opts, out);
+	return rc;
 }
 
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,

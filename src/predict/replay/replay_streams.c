@@ -350,5 +350,8 @@ static bool takes_streams(const struct sc_trace *tables)
 	return strcmp(tables->identity.source, "job") != 0;
 }
 
-const struct sc_replay_source sc_replay_streams = {
-	.name = "streams", .reshapes = true, .takes = takes_streams, .run = run_streams};
+const struct sc_replay_source sc_replay_streams = {.name = "streams",
+						   .reshapes = true,
+						   .models = true,
+						   .takes = takes_streams,
+						   .run = run_streams};
