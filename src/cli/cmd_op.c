@@ -84,9 +84,12 @@ static void warn_of_extrapolation(const struct sc_common *common, const struct s
 	if (!time->measured)
 		sc_cli_warn(common, "%s coefficients of %s: trend, not measured; the band is wider",
 			    time->block, device->id);
-	else if (time->extrapolated)
+	else if (time->extrapolated && time->total_us < device->band.shortest_us)
 		sc_cli_warn(common, "models of %s extrapolate below %g us; the band is wider",
 			    device->id, device->band.shortest_us);
+	else if (time->extrapolated)
+		sc_cli_warn(common, "models of %s extrapolate above %g us; the band is wider",
+			    device->id, device->band.longest_us);
 }
 
 static void describe_kernel(const struct sc_common *common, const struct sc_device *device,

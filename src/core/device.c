@@ -174,6 +174,7 @@ static const struct sc_field BAND_FIELDS[] = {
 	DOUBLE(sc_band_coef, shared_frac, 0, 1, "share of spread_frac alike in all kernels"),
 	DOUBLE(sc_band_coef, trend_frac, 0, 2, "added where a model extrapolates, 1 sigma"),
 	US(sc_band_coef, shortest_us, "kernel time below which models extrapolate, us"),
+	DOUBLE(sc_band_coef, longest_us, 0, 1e9, "the same above; 0 = no limit"),
 	SOURCE,
 	{0},
 };

@@ -97,7 +97,8 @@ struct sc_host_coef {
 struct sc_band_coef {
 	double shared_frac; /* share of a model's spread_frac that all its kernels have alike; default 1 */
 	double trend_frac; /* added in quadrature where a model extrapolates: one sigma, relative */
-	double shortest_us; /* kernel time below which models extrapolate */
+	/* kernel times below and above which models extrapolate */
+	double shortest_us, longest_us;
 };
 struct sc_device {
 	const char *id, *name, *arch, *vendor;

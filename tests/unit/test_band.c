@@ -231,6 +231,24 @@ START_TEST(short_kernels_extrapolate)
 }
 END_TEST
 
+START_TEST(long_kernels_extrapolate)
+{
+	struct sc_op_time small = gemm_time(8192), large = gemm_time(65536);
+
+	ck_assert(!large.extrapolated);
+	request.device.band.longest_us = large.total_us / 2;
+	small = gemm_time(8192);
+	large = gemm_time(65536);
+	ck_assert(!small.extrapolated);
+	ck_assert(large.measured && large.extrapolated);
+	ck_assert_double_eq_tol(large.spread_frac,
+				hypot(small.spread_frac, request.device.band.trend_frac),
+				TOLERANCE);
+	request.device.band.longest_us = 0;
+	ck_assert(!gemm_time(1e9).extrapolated);
+}
+END_TEST
+
 START_TEST(blocks_are_whole_words)
 {
 	static const struct {
@@ -261,6 +279,7 @@ int main(void)
 	tcase_add_loop_test(tcase, fp32_is_of_simt, 0, 2);
 	tcase_add_test(tcase, full_detail_has_the_same_band);
 	tcase_add_test(tcase, short_kernels_extrapolate);
+	tcase_add_test(tcase, long_kernels_extrapolate);
 	tcase_add_loop_test(tcase, blocks_are_whole_words, 0, 8);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
