@@ -190,3 +190,33 @@ const struct sc_field *sc_field_find(const struct sc_field *table, const char *p
 		key += n_key + 1;
 	}
 }
+
+int sc_field_in_list(const struct sc_field *table, const char *path, const char *what,
+		     struct sc_err *err)
+{
+	const char *key = path;
+
+	for (;;) {
+		const size_t n_key = strcspn(key, ".["), n = (size_t)(key - path) + n_key;
+		const struct sc_field *field = find_key(table, key, n_key);
+
+		if (!field || key[n_key] == '\0')
+			return 0;
+		if (field->type == SC_F_STRUCTS)
+			return sc_err_set(
+				err, SC_EVALUE,
+				"%s%.*s is a list of sections; its elements can only be set in "
+				"a file",
+				what, (int)n, path);
+		if (field->type == SC_F_INTS || field->type == SC_F_DOUBLES)
+			return sc_err_set(
+				err, SC_EVALUE,
+				"%s%.*s is a list, whose elements cannot be set alone; give the "
+				"whole, as [1, 2, 3]",
+				what, (int)n, path);
+		if (field->type != SC_F_STRUCT || key[n_key] != '.')
+			return 0;
+		table = field->sub;
+		key += n_key + 1;
+	}
+}

@@ -72,6 +72,10 @@ const char *sc_nearest(const char *word, const char *const *candidates, size_t n
 const struct sc_field *sc_field_find(const struct sc_field *table, const char *path,
 				     size_t *base_offset, struct sc_arena *arena,
 				     const char **nearest);
+/* Does a path that sc_field_find does not know go into a list: "model.tables[0].rows"? Says that its elements
+ * cannot be set; 0 if it goes into none. `what` begins the message: "--grid: ", or "". */
+int sc_field_in_list(const struct sc_field *table, const char *path, const char *what,
+		     struct sc_err *err);
 /* Parses one scalar text into its place: `object` (the outermost struct) + base_offset +
  * field->offset. Lists are written "1,2,3" or "[1, 2, 3]".
  * Messages name `path`, as "parallel.tp: expected an integer from 1 to 4096, got \"x\"". */

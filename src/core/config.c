@@ -253,6 +253,10 @@ static int set_section(struct sc_config *config, const char *key, const char *re
 
 static int unknown_path(const char *path, const char *nearest, struct sc_err *err)
 {
+	const int rc = sc_field_in_list(sc_config_fields, path, "", err);
+
+	if (rc)
+		return rc;
 	if (nearest)
 		return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; did you mean \"%.64s\"?",
 				  path, nearest);

@@ -17,7 +17,11 @@ static int unknown_header(const struct sc_csv *csv, size_t column, const char *n
 			  struct sc_err *err)
 {
 	unsigned at = header_column(csv, column);
+	struct sc_err in_list = {.code = SC_OK};
 
+	if (sc_field_in_list(sc_config_fields, csv->header[column], "", &in_list))
+		return sc_err_at(err, in_list.code, csv->file, 1, at, "column \"%.64s\": %s",
+				 csv->header[column], in_list.text);
 	if (nearest)
 		return sc_err_at(err, SC_EVALUE, csv->file, 1, at,
 				 "column \"%.64s\" is no config key; did you mean \"%.64s\"?",
