@@ -32,7 +32,10 @@ static void append_error(const struct sc_replay_result *r, enum sc_replay_column
 
 	sc_replay_error_of(r, column, &error);
 	if (isnan(error.median_pct))
-		sc_strbuf_append(out, "\n");
+		sc_strbuf_printf(out, "   not predicted: %s\n",
+				 r->iterations.n == 1
+					 ? "there is one iteration only"
+					 : "no two iterations have the same operations");
 	else
 		sc_strbuf_printf(out, "   error median %.2f %%, largest %.2f %%\n",
 				 error.median_pct, error.max_pct);

@@ -154,7 +154,7 @@ static const char *read_op(const struct reader *r, char *const *cells, struct sc
 	if (!*type || strlen(type) > MAX_CELL_BYTES)
 		return "bad operation name";
 	*rank = -1;
-	return get_int(r, cells, COL_RANK, 0, INT32_MAX, rank) ? NULL : "bad rank";
+	return get_int(r, cells, COL_RANK, 0, MAX_ID, rank) ? NULL : "bad rank";
 }
 
 /* A step whose clock starts again is laid behind the one before. */

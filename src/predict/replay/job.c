@@ -121,7 +121,7 @@ static size_t find_step(const struct sc_job *job, int64_t id)
 }
 
 /* Every stage has a worker of every replica: then its index follows from where it is. */
-static int check_workers(struct sc_job *job, struct sc_err *err)
+static int check_workers(struct sc_job *job, const char *path, struct sc_err *err)
 {
 	for (size_t i = 0; i < job->workers.n; i++) {
 		const struct sc_job_worker *w = &job->workers.at[i];
@@ -135,17 +135,17 @@ static int check_workers(struct sc_job *job, struct sc_err *err)
 		const struct sc_job_worker *w = &job->workers.at[i];
 
 		if (i != (size_t)w->stage * job->n_dp + (size_t)w->dp_rank)
-			return sc_err_set(err, SC_EVALUE,
-					  "the trace has no worker of data-parallel rank %d and "
-					  "stage %d; every stage of every replica is needed",
-					  (int)(i % job->n_dp), (int)(i / job->n_dp));
+			return sc_err_at(err, SC_EVALUE, path, 0, 0,
+					 "the trace has no worker of data-parallel rank %d and "
+					 "stage %d; every stage of every replica is needed",
+					 (int)(i % job->n_dp), (int)(i / job->n_dp));
 	}
 	if (job->workers.n != (size_t)job->n_dp * job->n_stages)
-		return sc_err_set(err, SC_EVALUE,
-				  "the trace has no worker of data-parallel rank %d and stage %d; "
-				  "every stage of every replica is needed",
-				  (int)(job->workers.n % job->n_dp),
-				  (int)(job->workers.n / job->n_dp));
+		return sc_err_at(err, SC_EVALUE, path, 0, 0,
+				 "the trace has no worker of data-parallel rank %d and stage %d; "
+				 "every stage of every replica is needed",
+				 (int)(job->workers.n % job->n_dp),
+				 (int)(job->workers.n / job->n_dp));
 	return 0;
 }
 
@@ -271,13 +271,15 @@ int sc_job_from_trace(const struct sc_trace *trace, struct sc_job *out, struct s
 	int rc = 0;
 
 	if (n == 0)
-		rc = sc_err_set(err, SC_EVALUE, "the trace has no operations of a job");
+		rc = sc_err_at(err, SC_EVALUE, trace->path, 0, 0,
+			       "the trace has no operations of a job");
 	if (n > SC_NONE)
-		rc = sc_err_set(err, SC_ELIMIT, "the job has too many operations: n=%zu", n);
+		rc = sc_err_at(err, SC_ELIMIT, trace->path, 0, 0,
+			       "the job has too many operations: n=%zu", n);
 	if (rc == 0) {
 		order_steps(&job);
 		qsort(job.workers.at, job.workers.n, sizeof(*job.workers.at), compare_workers);
-		rc = check_workers(&job, err);
+		rc = check_workers(&job, trace->path, err);
 	}
 	if (rc == 0) {
 		keys = sort_events(trace, &job, type, n);

@@ -363,10 +363,8 @@ static int run_job(const char *const *files, size_t n_files, const struct sc_rep
 		return rc;
 	rc = sc_job_from_trace(&trace, &run.job, err);
 	sc_trace_release(&trace);
-	if (rc) {
-		sc_err_prefix(err, "%s", files[0]);
+	if (rc)
 		return rc;
-	}
 	begin_run(&run, opts);
 	rc = replay(&run, opts, out, err);
 	end_run(&run);

@@ -17,13 +17,20 @@ static int64_t gcd(int64_t a, int64_t b)
 	return a;
 }
 
+/* The distance of ranks, as far as they fill the job: workers are all of its replicas and stages. */
 int64_t sc_job_mates(const struct sc_job *job)
 {
-	int64_t unit = 0;
+	int64_t unit = 0, lowest = INT64_MAX, highest = 0;
 
+	for (size_t i = 0; i < job->workers.n; i++) {
+		const int64_t rank = job->workers.at[i].rank;
+
+		lowest = rank < lowest ? rank : lowest;
+		highest = rank > highest ? rank : highest;
+	}
 	for (size_t i = 0; i < job->workers.n; i++)
-		unit = gcd(unit, job->workers.at[i].rank);
-	return unit > 0 ? unit : 1;
+		unit = gcd(unit, job->workers.at[i].rank - lowest);
+	return unit > 0 && highest - lowest < unit * (int64_t)job->workers.n ? unit : 1;
 }
 
 /* Data per link of a ring over n ranks, of a buffer (Patarasuk and Yuan 2009): all-gather and
