@@ -206,21 +206,35 @@ static void warn_of_overlap(const struct stream_study *study, struct sc_replay_r
 			"to drop");
 }
 
-static void warn_of_model(const struct stream_study *study, struct sc_replay_result *out)
+/* Collectives that no model can be asked about, of *n. */
+static size_t count_unknown(const struct stream_study *study, size_t *n)
 {
-	bool model = false;
-	size_t n = 0, n_unknown = 0;
+	size_t n_unknown = 0;
 
-	for (size_t i = 0; i < study->opts->n_changes; i++)
-		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
-	for (size_t r = 0; r < study->run.ranks.n && model; r++)
-		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, n++) {
+	*n = 0;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, ++*n) {
 			const struct sc_trace_collective *c =
 				&study->run.ranks.at[r].collectives.at[i];
 
 			n_unknown += c->kind < 0 || c->bytes < 0;
 		}
-	if (n_unknown)
+	return n_unknown;
+}
+
+static void warn_of_model(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool model = false;
+	size_t n, n_unknown = count_unknown(study, &n);
+
+	for (size_t i = 0; i < study->opts->n_changes; i++)
+		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
+	if (n_unknown && study->opts->gpus && study->has_fabric)
+		sc_warn(&out->warnings,
+			"gpus: collectives whose kind or size the trace does not say are scaled as "
+			"rings at the recorded speed, not by the model: n=%zu of %zu",
+			n_unknown, n);
+	if (n_unknown && model)
 		sc_warn(&out->warnings,
 			"model: collectives whose kind or size the trace does not say stay as "
 			"recorded: n=%zu of %zu",
