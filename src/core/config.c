@@ -51,6 +51,8 @@ static void init_cluster(struct sc_cluster *cluster)
 		.nic_gbit_s = SC_NOT_GIVEN,
 		.nic_latency_us = SC_NOT_GIVEN,
 		.link_gbps = SC_NOT_GIVEN,
+		.host_memory_gib = SC_NOT_GIVEN,
+		.ssd_gib = SC_NOT_GIVEN,
 	};
 }
 
@@ -64,6 +66,8 @@ void sc_config_init(struct sc_config *config)
 		.bw_ratio = SC_NOT_GIVEN,
 		.dp_threshold_gb = SC_NOT_GIVEN,
 		.column_slice_elements = SC_NOT_GIVEN,
+		.hbm_gib = SC_NOT_GIVEN,
+		.hbm_reserve_frac = SC_NOT_GIVEN,
 	};
 	config->parallel = (struct sc_parallel){
 		.tp = SC_NOT_GIVEN,

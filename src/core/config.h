@@ -60,6 +60,7 @@ struct sc_cluster {
 	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
 	double link_gbps;   /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
 	const char *fabric; /* "infiniband", "ethernet", "omni-path", "slingshot"; free text */
+	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
 };
 struct sc_model {
 	enum sc_family family;
@@ -91,6 +92,9 @@ struct sc_sharding_plan {
 	double bw_ratio, dp_threshold_gb;
 	/* Slices of columns are made of tables with more elements (distributed-embeddings). */
 	double column_slice_elements;
+	/* GPU memory that planners may fill with tables, of each GPU; if not given, what is left of it after
+	 * the share and what the software holds. */
+	double hbm_gib, hbm_reserve_frac;
 };
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;

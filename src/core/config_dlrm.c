@@ -191,6 +191,22 @@ static int check_ranks(const struct sc_resolver *res)
 	return 0;
 }
 
+/* Of a mixed cluster: no GPU has as much. */
+static int check_budget(const struct sc_resolver *res)
+{
+	const struct sc_request *req = res->request;
+	const struct sc_device *largest = &req->device;
+
+	for (size_t k = 1; k < sc_request_n_kinds(req); k++)
+		if (sc_request_device(req, k)->hbm_gib > largest->hbm_gib)
+			largest = sc_request_device(req, k);
+	if (req->config.sharding.hbm_gib <= largest->hbm_gib)
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "sharding.hbm_gib",
+			       "sharding.hbm_gib %g is more than the %g GiB of %.40s",
+			       req->config.sharding.hbm_gib, largest->hbm_gib, largest->id);
+}
+
 int sc_config_check_dlrm(const struct sc_resolver *res)
 {
 	int rc = check_split(res);
@@ -204,6 +220,8 @@ int sc_config_check_dlrm(const struct sc_resolver *res)
 		rc = check_names(res);
 	if (rc == 0)
 		rc = check_interaction(res);
+	if (rc == 0)
+		rc = check_budget(res);
 	return rc;
 }
 

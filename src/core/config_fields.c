@@ -108,6 +108,8 @@ static const struct sc_name STORAGE_NAMES[] = {
 };
 static const struct sc_name BOOL_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 
+#define MAX_NODE_GIB 1e7
+#define MAX_GPU_GIB 1e4
 static const struct sc_field NODE_KIND_FIELDS[] = {
 	{.key = "gpu",
 	 .type = SC_F_STR,
@@ -141,6 +143,10 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
+	DOUBLE(sc_cluster, host_memory_gib, 0, MAX_NODE_GIB,
+	       "of a node, for embedding tables; default: 128 for each of its GPUs in use"),
+	DOUBLE(sc_cluster, ssd_gib, 0, MAX_NODE_GIB,
+	       "of a node, for embedding tables; default: none on SSD"),
 	{0},
 };
 #define MAX_POOLING 1e6
@@ -183,6 +189,10 @@ static const struct sc_field SHARDING_PLAN_FIELDS[] = {
 	       "hugectr: smaller tables are data parallel, 1e9 bytes; default: its recipe's"),
 	DOUBLE(sc_sharding_plan, column_slice_elements, 1, 1e18,
 	       "memory_balanced: larger tables are cut into columns"),
+	DOUBLE(sc_sharding_plan, hbm_gib, 1e-3, MAX_GPU_GIB,
+	       "of each GPU, for tables; default: what hbm_reserve_frac and the software leave"),
+	DOUBLE(sc_sharding_plan, hbm_reserve_frac, 0, 0.99,
+	       "share of a GPU's memory kept from tables; default 0.1, of TorchRec's planner 0.15"),
 	{0},
 };
 static const struct sc_field MODEL_FIELDS[] = {

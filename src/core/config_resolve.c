@@ -286,6 +286,20 @@ static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
 	return 0;
 }
 
+/* What TorchRec's planner takes a rank to have (torchrec/distributed/planner/constants.py, DDR_CAP). */
+#define HOST_GIB_PER_GPU 128
+
+/* A Transformer keeps nothing there. */
+static void resolve_host_memory(struct sc_request *req)
+{
+	struct sc_cluster *cl = &req->config.cluster;
+	int64_t gpus = req->config.gpus;
+
+	if (req->config.model.family == SC_DLRM && cl->host_memory_gib < 0)
+		cl->host_memory_gib = HOST_GIB_PER_GPU *
+				      (double)(gpus < cl->gpus_per_node ? gpus : cl->gpus_per_node);
+}
+
 static int resolve_cluster(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -306,6 +320,7 @@ static int resolve_cluster(const struct sc_resolver *res)
 				usual, req->device.id);
 	}
 	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
+	resolve_host_memory(req);
 	if (gpus > cl->gpus_per_node && gpus % cl->gpus_per_node)
 		sc_warn(&req->warnings,
 			"gpus %" PRId64 " do not fill nodes of %" PRId64

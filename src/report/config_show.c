@@ -19,6 +19,7 @@ static const struct {
 	{"cluster.nics_per_node", "usual node of the GPU"},
 	{"cluster.nic_gbit_s", "usual node of the GPU"},
 	{"cluster.scale_up_gpus", "default: gpus_per_node"},
+	{"cluster.host_memory_gib", "default: 128 a GPU, as TorchRec's planner"},
 	{"model.kv_heads", "default: heads"},
 	{"model.ffn_hidden", "default: 4 * hidden"},
 	{"parallel.dp", "default: gpus / (tp * pp * cp)"},

@@ -152,6 +152,21 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	}
 }
 
+/* What tables take of a node beside its GPUs. */
+static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
+{
+	double host = 0, ssd = 0;
+
+	for (uint32_t r = 0; r < dlrm->plan.world; r++) {
+		if (r % dlrm->plan.ranks_per_host == 0)
+			host = ssd = 0;
+		host += ranks[r].host_bytes;
+		ssd += ranks[r].ssd_bytes;
+		dlrm->host_bytes = fmax(dlrm->host_bytes, host);
+		dlrm->ssd_bytes = fmax(dlrm->ssd_bytes, ssd);
+	}
+}
+
 static void build_blocks(struct sc_dlrm *dlrm)
 {
 	for (size_t c = 0; c < dlrm->n_classes; c++) {
@@ -183,6 +198,7 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
 	ranks = sc_arena_alloc(scratch->arena, dlrm->plan.world * sizeof(*ranks));
 	sc_dlrm_work(dlrm, ranks);
 	fold_ranks(dlrm, ranks);
+	fill_nodes(dlrm, ranks);
 	sc_dlrm_dense_sizes(dlrm);
 	build_blocks(dlrm);
 	return 0;

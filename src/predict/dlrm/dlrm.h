@@ -68,8 +68,9 @@ struct sc_dlrm {
 	double batch; /* samples of a rank, dense part */
 	double output_elem_bytes;
 	double dense_params;
-	double model_flop; /* of matrix products, for one sample, forward and backward */
-	double kept_bytes; /* activations of a rank */
+	double model_flop;            /* of matrix products, for one sample, forward and backward */
+	double kept_bytes;            /* activations of a rank */
+	double host_bytes, ssd_bytes; /* of tables, on the node with most of them */
 };
 
 /* `plan` NULL: from the file or the planner of the request. Strings and arrays live in the arena of

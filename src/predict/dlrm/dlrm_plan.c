@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "core/paths.h"
 #include "predict/dlrm/dlrm.h"
-#include "predict/shard/shard.h"
+#include "predict/shard/shard_objective.h"
 #include "predict/shard/shard_step.h"
 
 /* What distributed-embeddings' benchmarks are run with (README: --column_slice_threshold 1280 Mi). */
@@ -25,36 +25,12 @@ static uint32_t ranks_per_host(const struct sc_request *req)
 	return (uint32_t)fmin((double)req->config.gpus, (double)req->config.cluster.gpus_per_node);
 }
 
-/* Memory over communication bandwidth, and what is small, as MLPerf's recipes have them:
- * for one or two nodes; for more. */
-static void hugectr_recipe(const struct sc_request *req, struct sc_hugectr_opts *out)
-{
-	const struct sc_sharding_plan *s = &req->config.sharding;
-	bool several = req->config.gpus > 2 * req->config.cluster.gpus_per_node;
-
-	*out = (struct sc_hugectr_opts){
-		.hierarchical = several,
-		.bw_ratio = s->bw_ratio > 0 ? s->bw_ratio
-			    : several       ? 67
-					    : 7,
-		.dp_threshold_gb = s->dp_threshold_gb >= 0 ? s->dp_threshold_gb
-				   : several               ? 0.0125
-							   : 0.008,
-		.gpus = (uint32_t)req->config.gpus,
-		.gpus_per_node = ranks_per_host(req),
-		.optimizer_factor = req->config.training.optimizer == SC_OPT_ADAGRAD ? 2
-				    : req->config.training.optimizer == SC_OPT_ADAM  ? 3
-										     : 1,
-		.hbm_bytes = req->device.hbm_gib * SC_BYTES_PER_GIB,
-	};
-}
-
 static int plan_hugectr(struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	struct sc_hugectr_opts opts;
 	struct sc_hugectr_rank *ranks;
 
-	hugectr_recipe(dlrm->request, &opts);
+	sc_hugectr_opts_of(dlrm->request, &opts);
 	ranks = sc_arena_calloc(dlrm->arena, opts.gpus, sizeof(*ranks));
 	return sc_hugectr_plan(&opts, &dlrm->tables, dlrm->arena, &dlrm->plan, ranks, err);
 }
@@ -84,6 +60,7 @@ static int plan_torchrec(struct sc_dlrm *dlrm, struct sc_err *err)
 	topology.batch_per_rank = dlrm->batch;
 	topology.hbm_cap_bytes =
 		req->device.hbm_gib * SC_BYTES_PER_GIB * (1 - topology.reserved_frac);
+	sc_torchrec_budgets_of(req, &topology);
 	rc = sc_torchrec_problem(&topology, &dlrm->tables, dlrm->arena, NULL, &problem, err);
 	if (rc)
 		return rc;

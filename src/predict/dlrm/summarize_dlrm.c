@@ -269,6 +269,28 @@ static void memory_of(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cl
 	out->total_gib = held + out->reserve_gib;
 }
 
+/* Of a node: its memory, and its SSD if the config says what it has. */
+static void check_node(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	const struct sc_cluster *cluster = &dlrm->request->config.cluster;
+	const struct {
+		const char *what, *key;
+		double need_bytes, has_gib;
+	} kinds[] = {
+		{"memory", "host_memory_gib", dlrm->host_bytes, cluster->host_memory_gib},
+		{"SSD", "ssd_gib", dlrm->ssd_bytes, cluster->ssd_gib},
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (kinds[i].has_gib >= 0 &&
+		    kinds[i].need_bytes > kinds[i].has_gib * SC_BYTES_PER_GIB)
+			sc_warn(&out->warnings,
+				"tables need %.1f GiB of a node's %s, and it has %.1f GiB "
+				"(cluster.%s): they will not fit",
+				kinds[i].need_bytes / SC_BYTES_PER_GIB, kinds[i].what,
+				kinds[i].has_gib, kinds[i].key);
+}
+
 static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	uint32_t fullest = 0;
@@ -288,6 +310,7 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 			"rank %u needs %.1f GiB, and has %.1f GiB: it will not fit; use more GPUs, "
 			"another plan, or half-precision tables",
 			fullest, out->memory.total_gib, out->memory.capacity_gib);
+	check_node(dlrm, out);
 }
 
 /* ---- band ---- */

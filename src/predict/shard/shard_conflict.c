@@ -136,7 +136,7 @@ static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		const struct sc_unit *unit = &m->units.at[u];
 		double least = HUGE_VAL;
-		bool fits = false;
+		bool fits = false, on_ssd = false;
 
 		for (uint32_t i = 0; i < unit->n_choices && !fits; i++) {
 			const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
@@ -144,13 +144,15 @@ static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
 
 			fits = on_gpus <= hbm && c->host <= host && c->ssd <= ssd;
 			least = fmin(least, on_gpus + c->host + c->ssd);
+			on_ssd = on_ssd || c->ssd > 0.0;
 		}
 		if (!fits)
-			return sc_err_set(err, SC_ECONFLICT,
-					  "table %s needs at least %.0f bytes however it is cut; "
-					  "all ranks have %.0f of HBM, their hosts %.0f of memory",
-					  m->problem->tables[m->tables.at[unit->first_table]].name,
-					  least, hbm, host);
+			return sc_err_set(
+				err, SC_ECONFLICT,
+				"table %s needs at least %.0f bytes however it is cut; "
+				"all ranks have %.0f of HBM, their hosts %.0f of memory%s",
+				m->problem->tables[m->tables.at[unit->first_table]].name, least,
+				hbm, host, on_ssd ? ", and their SSDs have no room either" : "");
 	}
 	return 0;
 }

@@ -16,6 +16,16 @@ struct maker {
 	struct sc_shard_problem *out;
 };
 
+/* For tables, of a GPU. */
+static double budget_bytes(const struct sc_request *request)
+{
+	const struct sc_sharding_plan *given = &request->config.sharding;
+
+	if (given->hbm_gib > 0)
+		return given->hbm_gib * SC_BYTES_PER_GIB;
+	return request->device.hbm_gib * SC_BYTES_PER_GIB * (1 - fmax(0, given->hbm_reserve_frac));
+}
+
 /* MLPerf's recipes: one or two nodes; more. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
 {
@@ -38,7 +48,7 @@ void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts
 		.optimizer_factor = optimizer == SC_OPT_ADAGRAD ? 2
 				    : optimizer == SC_OPT_ADAM  ? 3
 								: 1,
-		.hbm_bytes = request->device.hbm_gib * SC_BYTES_PER_GIB,
+		.hbm_bytes = budget_bytes(request),
 	};
 }
 

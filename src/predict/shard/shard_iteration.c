@@ -27,6 +27,7 @@ struct costing {
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
 	bool hbm_alone; /* all tables fit there: no other memory is looked at */
+	bool ssd;       /* nodes have some for tables */
 	struct sc_exchange_rates rates;
 };
 
@@ -334,6 +335,8 @@ static void add_table(const struct costing *x, struct sc_shard_problem *problem,
 		return;
 	add_tier_options(x, problem, table, SC_TIER_CACHED);
 	add_tier_options(x, problem, table, SC_TIER_UVM);
+	if (x->ssd)
+		add_tier_options(x, problem, table, SC_TIER_SSD);
 }
 
 /* Do two tables cost the same in every option? Copies of one (`count`) share the lists of their reuse. */
@@ -368,13 +371,19 @@ static void copy_table(struct sc_shard_problem *problem, uint32_t table)
 	}
 }
 
+/* Of GPU memory, for vectors, indices and activations of a batch, and the dense part: MLPs are seldom
+ * beyond it. */
+#define RESERVE_FRAC 0.1
+
 /* GPU memory that is left for tables. */
 static double table_budget(const struct sc_request *req, const struct sc_device *device)
 {
+	const struct sc_sharding_plan *given = &req->config.sharding;
 	const struct sc_software *sw = &req->software;
-	/* vectors, indices and activations of a batch, and the dense part, of MLPs seldom beyond it */
-	const double kept_frac = 0.1;
+	double kept_frac = given->hbm_reserve_frac >= 0 ? given->hbm_reserve_frac : RESERVE_FRAC;
 
+	if (given->hbm_gib > 0)
+		return fmin(given->hbm_gib, device->hbm_gib) * SC_BYTES_PER_GIB;
 	return fmax(0, (device->hbm_gib * (1 - kept_frac) - sw->buffers_gib - sw->reserve_gib) *
 			       SC_BYTES_PER_GIB);
 }
@@ -422,9 +431,6 @@ static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *pro
 	return need <= FULL_FRAC * have;
 }
 
-/* Host memory for tables, of a node: what servers have by GPU. */
-#define HOST_BYTES_PER_GPU (128 * SC_BYTES_PER_GIB)
-
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err)
 {
@@ -456,7 +462,9 @@ int sc_iteration_problem_off(const struct sc_request *request, const struct sc_m
 	out->tables = x->tables.at;
 	out->world = x->world;
 	out->ranks_per_host = x->per_host;
-	out->host_bytes = HOST_BYTES_PER_GPU * x->per_host;
+	out->host_bytes = request->config.cluster.host_memory_gib * SC_BYTES_PER_GIB;
+	out->ssd_bytes = fmax(0, request->config.cluster.ssd_gib) * SC_BYTES_PER_GIB;
+	x->ssd = out->ssd_bytes > 0;
 	out->min_cols = MIN_COLS;
 	out->column_cost = column_cost;
 	out->shard_cost = shard_cost;

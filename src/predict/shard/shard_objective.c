@@ -35,6 +35,25 @@ static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 	}
 }
 
+void sc_torchrec_budgets_of(const struct sc_request *request, struct sc_torchrec_topology *topology)
+{
+	const struct sc_sharding_plan *given = &request->config.sharding;
+	const struct sc_cluster *cluster = &request->config.cluster;
+	double of_node = SC_BYTES_PER_GIB / (double)topology->ranks_per_host;
+
+	if (given->hbm_gib > 0) {
+		topology->hbm_cap_bytes = given->hbm_gib * SC_BYTES_PER_GIB;
+		topology->reserved_frac = 0;
+	} else if (given->hbm_reserve_frac >= 0) {
+		topology->hbm_cap_bytes = request->device.hbm_gib * SC_BYTES_PER_GIB;
+		topology->reserved_frac = given->hbm_reserve_frac;
+	}
+	topology->ddr_cap_bytes = cluster->host_memory_gib * of_node;
+	topology->ssd = cluster->ssd_gib > 0;
+	if (cluster->ssd_gib >= 0)
+		topology->ssd_cap_bytes = cluster->ssd_gib * of_node;
+}
+
 void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
 			     struct sc_torchrec_topology *out)
 {
@@ -48,6 +67,7 @@ void sc_torchrec_topology_of(const struct sc_request *request, bool device_const
 		(double)request->config.training.global_batch / (double)request->config.gpus;
 	out->hbm_cap_bytes = device->hbm_gib * SC_BYTES_PER_GIB;
 	out->optimizer = optimizer_state(request);
+	sc_torchrec_budgets_of(request, out);
 	if (!device_constants)
 		return;
 	out->hbm_bw = device->hbm_gbps * BYTES_MS_PER_GBPS;

@@ -31,6 +31,9 @@ const sc_torchrec_perfs *sc_objective_parts(const struct sc_objective *objective
  * bandwidths too. */
 void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
 			     struct sc_torchrec_topology *out);
+/* The budgets that the request gives; others stay. */
+void sc_torchrec_budgets_of(const struct sc_request *request,
+			    struct sc_torchrec_topology *topology);
 /* How HugeCTR's planner is run for a request. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
 /* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards

@@ -51,13 +51,19 @@ void sc_study_release(struct sc_study *study)
 	study->predictor = NULL;
 }
 
-static bool over_budget(const struct sc_shard_problem *problem, const double *rank_hbm)
+static bool over_budget(const struct sc_shard_problem *problem, const double *rank_hbm,
+			const struct sc_shard_memory *memory)
 {
+	const double slack = 1 + 1e-9; /* sums in another order */
+
+	if (memory->host_bytes > problem->host_bytes * slack ||
+	    memory->ssd_bytes > problem->ssd_bytes * slack)
+		return true;
 	for (uint32_t rank = 0; rank < problem->world && rank_hbm; rank++) {
 		double budget = problem->rank_hbm_bytes ? problem->rank_hbm_bytes[rank]
 							: problem->hbm_bytes;
 
-		if (budget > 0 && rank_hbm[rank] > budget * (1 + 1e-9))
+		if (budget > 0 && rank_hbm[rank] > budget * slack)
 			return true;
 	}
 	return false;
@@ -114,7 +120,8 @@ static int examine(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 	if (rc)
 		ranked->has_cost = false; /* its step can be simulated all the same */
 	sc_shard_memory_of(&objective->problem, &ranked->terms, &ranked->memory);
-	ranked->over_budget = over_budget(&objective->problem, ranked->solution.rank_hbm);
+	ranked->over_budget =
+		over_budget(&objective->problem, ranked->solution.rank_hbm, &ranked->memory);
 	ranked->is_barred = is_barred(study, &ranked->solution.plan);
 	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &study->opts.lint,
 		     &ranked->lints);
