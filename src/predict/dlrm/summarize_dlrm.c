@@ -308,7 +308,7 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
 			"rank %u needs %.1f GiB, and has %.1f GiB: it will not fit; use more GPUs, "
-			"another plan, or half-precision tables",
+			"another plan, a budget (sharding.hbm_gib) or half-precision tables",
 			fullest, out->memory.total_gib, out->memory.capacity_gib);
 	check_node(dlrm, out);
 }
