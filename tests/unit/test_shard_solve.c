@@ -202,6 +202,46 @@ START_TEST(test_uneven_columns)
 }
 END_TEST
 
+/* Of the same tables, the first barred from other types, or from this one. */
+START_TEST(test_columns_under_constraints)
+{
+	static const struct {
+		struct sc_shard_constraint rule;
+		bool may_split;
+	} cases[] = {
+		{{.kind = SC_FORBID, .rank = -1, .type = SC_ROW_WISE, .tier = -1}, true},
+		{{.kind = SC_FORBID, .rank = -1, .type = SC_DATA_PARALLEL, .tier = SC_TIER_HBM},
+		 true},
+		{{.kind = SC_FORBID, .rank = -1, .type = -1, .tier = SC_TIER_UVM}, true},
+		{{.kind = SC_PIN, .rank = -1, .type = -1, .tier = SC_TIER_HBM}, true},
+		{{.kind = SC_FORBID, .rank = -1, .type = SC_COLUMN_WISE, .tier = -1}, false},
+		{{.kind = SC_FORBID, .rank = -1, .type = SC_COLUMN_WISE, .tier = SC_TIER_HBM},
+		 false},
+		{{.kind = SC_PIN, .rank = -1, .type = SC_TABLE_WISE, .tier = -1}, false},
+	};
+	static struct shard_fixture f;
+	struct sc_shard_solution s;
+
+	fix_init(&f, 2, 2);
+	fix_table(&f, 8, 64);
+	fix_option(&f, SC_TABLE_WISE, 65.0, 64.0);
+	fix_whole(&f, 29.0, 28.0);
+	f.problem.column_cost = slice_cost;
+	f.problem.min_cols = 4;
+	f.problem.constraints = &cases[_i].rule;
+	f.problem.n_constraints = 1;
+	ck_assert_int_eq(solve(&f, &s, NULL), 0);
+	if (cases[_i].may_split)
+		ck_assert_double_le(s.cost, 50.0 + TOLERANCE);
+	else
+		ck_assert_double_eq_tol(s.cost, 65.0, TOLERANCE);
+	ck_assert_double_le(s.bound, s.cost + TOLERANCE);
+	ck_assert(sc_shard_keeps_constraints(&f.problem, &s.plan));
+	sc_shard_plan_release(&s.plan);
+	fix_release(&f);
+}
+END_TEST
+
 /* All on rank 0 of hosts that lend nothing; then at most so many tables may move. */
 START_TEST(test_replan)
 {
@@ -387,6 +427,7 @@ int main(void)
 	tcase_add_test(tcase, test_uneven_ranks);
 	tcase_add_test(tcase, test_constraints);
 	tcase_add_test(tcase, test_uneven_columns);
+	tcase_add_loop_test(tcase, test_columns_under_constraints, 0, 7);
 	tcase_add_loop_test(tcase, test_replan, 0, 3);
 	tcase_add_test(tcase, test_moved_bytes);
 	tcase_add_loop_test(tcase, test_host_memory_of_a_block, 0, 2);

@@ -50,7 +50,8 @@ static void add_slices(struct sc_relaxation *x, const struct sc_shard_model *m, 
 	for (uint32_t i = 0; i < u->n_choices; i++) {
 		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
 
-		if (c->spread == SC_SPREAD_FREE && !seen[c->tier])
+		if (c->spread == SC_SPREAD_FREE && !seen[c->tier] &&
+		    sc_shard_model_may_split(m, unit, c->tier))
 			add_widths(x, m, m->tables.at[u->first_table], c->tier);
 		seen[c->tier] = seen[c->tier] || c->spread == SC_SPREAD_FREE;
 	}
@@ -95,8 +96,7 @@ void sc_relaxation_init(struct sc_relaxation *x, const struct sc_shard_model *m)
 		SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
 		SC_VEC_PUSH(&x->first_slice, (uint32_t)x->slices.n);
 		add_ways(x, m, u);
-		if (sc_shard_model_may_split(m, u))
-			add_slices(x, m, u);
+		add_slices(x, m, u);
 	}
 	SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
 	SC_VEC_PUSH(&x->first_slice, (uint32_t)x->slices.n);

@@ -44,7 +44,7 @@ static double least_shard(const struct sc_shard_model *m, uint32_t unit)
 			m->problem->min_cols > SC_WIDTH_STEP ? m->problem->min_cols : SC_WIDTH_STEP;
 
 		least = fmin(least, c->hbm);
-		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, unit) &&
+		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, unit, c->tier) &&
 		    m->problem->column_cost(m->problem->column_ctx, m->tables.at[u->first_table],
 					    c->tier, cols, &slice))
 			least = fmin(least, slice.hbm_bytes);

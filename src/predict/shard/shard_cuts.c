@@ -114,10 +114,13 @@ static bool do_cut(struct sc_shard_search *q, const struct cut *cut)
 
 static bool can_cut(const struct sc_shard_state *s, uint32_t unit)
 {
-	const struct sc_unit *u = &s->model->units.at[unit];
+	const struct sc_choice *c;
 
-	return sc_shard_state_is_loose(s, unit) && sc_shard_model_may_split(s->model, unit) &&
-	       !u->ruled && s->model->choices.at[s->choice[unit]].n < MOST_SLICES;
+	if (!sc_shard_state_is_loose(s, unit) || s->model->units.at[unit].ruled)
+		return false;
+	c = &s->model->choices.at[s->choice[unit]];
+	return c->type != SC_ROW_WISE && c->n < MOST_SLICES &&
+	       sc_shard_model_may_split(s->model, unit, c->tier);
 }
 
 bool sc_shard_cut_step(struct sc_shard_search *q, uint32_t rank)

@@ -27,7 +27,8 @@ static uint32_t slices_of(struct sc_shard_model *m, uint32_t unit, const struct 
 {
 	int64_t cols[64];
 
-	if (!sc_shard_model_may_split(m, unit) || at->n_shards > 64 || at->type == SC_DATA_PARALLEL)
+	if (!sc_shard_model_may_split(m, unit, at->tier) || at->n_shards > 64 ||
+	    at->type == SC_DATA_PARALLEL)
 		return SC_UNPLACED;
 	for (uint32_t i = 0; i < at->n_shards; i++) {
 		const struct sc_shard *shard = &plan->shards.at[at->first_shard + i];
@@ -137,7 +138,8 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 		    !sc_shard_state_allows(s, unit, c, (int32_t)r))
 			return false;
 	}
-	return offered || !(u->ruled || u->typed);
+	/* slices that are no option were made within the rules of types */
+	return offered || !(u->ruled || (u->typed && !c->made));
 }
 
 /* A rank over its memory, or on a host that is, or -1. A budget may be nothing at all. */

@@ -342,6 +342,23 @@ static void list_rules(struct sc_shard_model *m)
 	}
 }
 
+/* Column slices are no option: a rule is asked as if they were one. */
+static void mark_whole(struct sc_shard_model *m, const struct sc_shard_constraint *c)
+{
+	struct sc_unit *unit = &m->units.at[m->unit_of[c->table]];
+
+	for (int tier = 0; tier < SC_N_TIERS; tier++) {
+		const struct sc_option slices = {.table = c->table,
+						 .type = SC_COLUMN_WISE,
+						 .tier = (enum sc_tier)tier,
+						 .spread = SC_SPREAD_FREE,
+						 .n_shards = 2};
+
+		if (!sc_shard_rule_allows(m->problem, c, &slices))
+			unit->whole_in[tier] = true;
+	}
+}
+
 static void mark_ruled(struct sc_shard_model *m)
 {
 	for (size_t i = 0; i < m->problem->n_constraints; i++) {
@@ -351,8 +368,10 @@ static void mark_ruled(struct sc_shard_model *m)
 			m->units.at[m->unit_of[c->other]].ruled = true;
 		if (c->kind == SC_APART || (c->kind != SC_TOGETHER && c->rank >= 0))
 			m->units.at[m->unit_of[c->table]].ruled = true;
-		if ((c->kind == SC_PIN || c->kind == SC_FORBID) && (c->type >= 0 || c->tier >= 0))
+		if ((c->kind == SC_PIN || c->kind == SC_FORBID) && (c->type >= 0 || c->tier >= 0)) {
 			m->units.at[m->unit_of[c->table]].typed = true;
+			mark_whole(m, c);
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ struct sc_unit {
 	uint32_t first_rank;            /* of state->ranks; room for the most shards it may have */
 	bool ruled;                     /* some constraint looks at its ranks */
 	bool typed;                     /* some constraint looks at its type or tier */
+	bool whole_in[SC_N_TIERS];      /* constraints bar column slices there */
 };
 struct sc_shard_model {
 	const struct sc_shard_problem *problem;
@@ -62,7 +63,8 @@ int sc_shard_no_choice(const struct sc_shard_model *model, uint32_t unit, struct
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
 /* Adds finer column splits of the tables whose shards are large beside `load`. */
 void sc_shard_model_split(struct sc_shard_model *model, double load);
-bool sc_shard_model_may_split(const struct sc_shard_model *model, uint32_t unit);
+/* Into column slices that are no option, in that memory, as far as constraints speak of types. */
+bool sc_shard_model_may_split(const struct sc_shard_model *model, uint32_t unit, enum sc_tier tier);
 /* A choice with these slice widths; UINT32_MAX if some width is not allowed. */
 uint32_t sc_shard_model_slices(struct sc_shard_model *model, uint32_t unit, enum sc_tier tier,
 			       const int64_t *cols, uint32_t n);

@@ -42,12 +42,11 @@ uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, enum sc_
 	return (uint32_t)m->choices.n - 1;
 }
 
-/* Does a constraint say how this table is sharded? Then its own options are all there is. */
-bool sc_shard_model_may_split(const struct sc_shard_model *m, uint32_t unit)
+bool sc_shard_model_may_split(const struct sc_shard_model *m, uint32_t unit, enum sc_tier tier)
 {
 	const struct sc_unit *u = &m->units.at[unit];
 
-	return m->problem->column_cost && u->n_tables == 1 && !u->typed;
+	return m->problem->column_cost && u->n_tables == 1 && !u->whole_in[tier];
 }
 
 /* The cheapest whole table that could be split: its choice, or NULL. */
@@ -56,12 +55,11 @@ static const struct sc_choice *whole(const struct sc_shard_model *m, uint32_t in
 	const struct sc_unit *unit = &m->units.at[index];
 	const struct sc_choice *found = NULL;
 
-	if (!sc_shard_model_may_split(m, index))
-		return NULL;
 	for (uint32_t i = 0; i < unit->n_choices; i++) {
 		const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
 
-		if (c->spread == SC_SPREAD_FREE && (!found || c->total < found->total))
+		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, index, c->tier) &&
+		    (!found || c->total < found->total))
 			found = c;
 	}
 	return found;
