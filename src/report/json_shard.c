@@ -151,6 +151,7 @@ int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err
 	sc_json_int(&json, json.root, "ranks_per_host", study->objective->problem.ranks_per_host);
 	sc_json_int(&json, json.root, "n_tables", (int64_t)study->objective->problem.n_tables);
 	sc_json_real(&json, json.root, "bound", study->bound);
+	sc_json_real(&json, json.root, "bound_within_constraints", study->kept_bound);
 	sc_json_real(&json, json.root, "lp_bound", study->lp_bound);
 	list = sc_json_array(&json, json.root, "plans");
 	for (size_t i = 0; i < study->plans.n; i++)

@@ -33,10 +33,13 @@ static void put_head(const struct sc_shard_report *report, struct sc_strbuf *out
 			 sc_objective_names[objective->kind], problem->n_tables, problem->world,
 			 problem->ranks_per_host);
 	sc_strbuf_printf(
-		out,
-		"lower bound of the busiest rank's cost%s %.6g %s (linear relaxation %.6g)\n\n",
+		out, "lower bound of the busiest rank's cost%s %.6g %s (linear relaxation %.6g)\n",
 		study->predictor ? " by the proxy" : "", study->bound, objective->unit,
 		study->lp_bound);
+	if (sc_shard_gap_pct(study->kept_bound, study->bound) > 0)
+		sc_strbuf_printf(out, "of plans that keep to constraints and moves %.6g %s\n",
+				 study->kept_bound, objective->unit);
+	sc_strbuf_append_char(out, '\n');
 }
 
 static void put_plan_line(const struct sc_study *study, const struct sc_ranked_plan *plan,

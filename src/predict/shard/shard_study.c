@@ -146,7 +146,6 @@ static void add(struct sc_study *study, const char *name, const char *origin,
 		.origin = origin,
 		.solution = *solution,
 		.has_cost = solution->rank_cost != NULL,
-		.bound = study->bound,
 	};
 	struct sc_err err = {.code = SC_OK};
 
@@ -263,13 +262,13 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 		study->lp_bound = fmax(study->lp_bound, found->lp_bound);
 		study->has_bound = true;
 	} else {
-		study->plans.at[first].bound = fmax(study->plans.at[first].bound, found->bound);
+		study->kept_bound = fmax(study->kept_bound, found->bound);
 	}
 	return 0;
 }
 
-/* Of all plans, whatever constraints a search has to keep to. */
-static void find_bound(struct sc_study *study)
+/* Of all plans, whatever constraints a search has to keep to; and of those that keep to them. */
+static void find_bounds(struct sc_study *study)
 {
 	struct sc_shard_problem free_problem = study->objective->problem;
 
@@ -278,6 +277,10 @@ static void find_bound(struct sc_study *study)
 	if (!study->has_bound)
 		study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
 	study->has_bound = true;
+	study->kept_bound = fmax(study->kept_bound, study->bound);
+	if (study->objective->problem.n_constraints)
+		study->kept_bound =
+			fmax(study->kept_bound, sc_shard_bound(&study->objective->problem, NULL));
 }
 
 /* The planners' own searches, under their own costs; the plan is then rated as any other. */
@@ -447,13 +450,13 @@ int sc_study_rank(struct sc_study *study, struct sc_err *err)
 {
 	size_t n = 0;
 
-	find_bound(study);
+	find_bounds(study);
 	sort(study);
 	for (size_t i = 0; i < study->plans.n; i++) {
 		struct sc_ranked_plan *plan = &study->plans.at[i];
 
 		n += !plan->error;
-		plan->bound = fmax(plan->bound, study->bound);
+		plan->bound = plan->is_barred ? study->bound : study->kept_bound;
 	}
 	if (n == 0 && study->plans.n)
 		return sc_err_set(err, SC_ECONFLICT, "%s", study->plans.at[0].error);

@@ -39,6 +39,7 @@ struct sc_study {
 	struct sc_study_opts opts;
 	bool has_bound;
 	double bound, lp_bound; /* of every plan's cost under the problem, without constraints */
+	double kept_bound; /* of those that keep to constraints and moves; after sc_study_rank */
 	sc_ranked_plans
 		plans;  /* after sc_study_rank: best first, then those that cannot be used, then
 				* those that cannot be rated */
