@@ -28,7 +28,7 @@ static const struct sc_option OPTIONS[] = {
 	 .min = 0,
 	 .max = MAX_SECONDS,
 	 .help = "search for a plan, at most so long; 0 is one quick descent, the same on every "
-		 "machine (default if no --plan is given)"},
+		 "machine (default if no --plan and no --baseline is given)"},
 	{.name = "objective",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "iteration|torchrec|hugectr",
@@ -44,7 +44,7 @@ static const struct sc_option OPTIONS[] = {
 	 .kind = SC_ARG_LIST,
 	 .arg = "NAME",
 	 .offset = AT(baselines),
-	 .help = "rank this planner's plan too, or all of them; may be given again"},
+	 .help = "rank this planner's plan, or all of them; may be given again"},
 	{.name = "task-tables",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "FILE",
@@ -248,7 +248,8 @@ const struct sc_command sc_command_shard = {
 		"Plans are read as JSON (written by -o, which mirrors TorchRec's ParameterSharding; "
 		"scripts/torchrec_plan_loader.py makes a ShardingPlan of it), as the table that "
 		"TorchRec's planner prints, as HugeCTR's shard matrix, or as a NeuroShard result. -o "
-		"writes the best plan; the report goes to stdout.\n\n"
+		"writes the best plan of those listed, so with --baseline hugectr alone HugeCTR's own; the "
+		"report goes to stdout.\n\n"
 		"Baselines: naive, chunk, random, size_greedy, dim_greedy, lookup_greedy, "
 		"size_lookup_greedy, norm_lookup_greedy, lpt; the planners of TorchRec (torchrec), HugeCTR "
 		"(hugectr), distributed-embeddings (memory_balanced) and NVIDIA's DLRM (lookups); or "
@@ -266,6 +267,8 @@ const struct sc_command sc_command_shard = {
 		"  stepcast shard dlrm.yaml -o plan.json\n"
 		"  stepcast shard dlrm.yaml --set sharding.hbm_gib=40 --set cluster.ssd_gib=4000\n"
 		"  stepcast shard dlrm.yaml --plan a.json --plan b.json --objective torchrec\n"
+		"  stepcast shard dlrm.yaml --baseline all --search 0\n"
+		"  stepcast shard dlrm.yaml --baseline hugectr -o hugectr.json\n"
 		"  stepcast shard dlrm.yaml --current plan.json --max-moved-gib 20 --diff plan.json\n"
 		"  stepcast shard dlrm.yaml --tasks tasks.txt --task-tables table_configs.json --task 7\n"
 		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",

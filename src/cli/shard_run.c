@@ -126,6 +126,7 @@ static int add_plans(struct sc_shard_run *s, struct sc_err *err)
 {
 	const struct sc_shard_ask *ask = s->ask;
 	struct sc_shard_plan plan;
+	bool is_asked; /* to search */
 	int rc = 0;
 
 	if (ask->current) {
@@ -146,7 +147,8 @@ static int add_plans(struct sc_shard_run *s, struct sc_err *err)
 	}
 	if (rc == 0)
 		rc = add_baselines(s, err);
-	if (rc == 0 && (ask->seconds >= 0 || ask->current || !ask->plans.n))
+	is_asked = ask->seconds >= 0 || ask->current || !(ask->plans.n || ask->baselines.n);
+	if (rc == 0 && is_asked)
 		rc = sc_study_search(&s->study, err);
 	return rc ? rc : sc_study_rank(&s->study, err);
 }
