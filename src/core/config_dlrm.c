@@ -225,6 +225,47 @@ int sc_config_check_dlrm(const struct sc_resolver *res)
 	return rc;
 }
 
+/* Keys of `sharding` that planners read, and others pass over; stepcast's tries what others make too.
+ * Budgets are also those of a search, whatever planner the software has. */
+static void warn_planner(struct sc_request *req)
+{
+	enum {
+		HUGECTR = 1 << SC_PLANNER_HUGECTR,
+		TORCHREC = 1 << SC_PLANNER_TORCHREC,
+		GREEDY = 1 << SC_PLANNER_MEMORY_BALANCED | 1 << SC_PLANNER_LOOKUPS,
+		ALL = 1 << SC_PLANNER_NONE | 1 << SC_PLANNER_STEPCAST
+	};
+	const struct sc_sharding_plan *s = &req->config.sharding;
+	enum sc_planner planner = s->planner ? s->planner : req->software.dlrm.planner;
+	const struct {
+		const char *key;
+		double value;
+		unsigned readers;
+		bool is_budget;
+	} keys[] = {
+		{"bw_ratio", s->bw_ratio, HUGECTR | ALL, false},
+		{"dp_threshold_gb", s->dp_threshold_gb, HUGECTR | ALL, false},
+		{"column_slice_elements", s->column_slice_elements, GREEDY | ALL, false},
+		{"hbm_gib", s->hbm_gib, HUGECTR | TORCHREC | ALL, true},
+		{"hbm_reserve_frac", s->hbm_reserve_frac, HUGECTR | TORCHREC | ALL, true},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (keys[i].value < 0 || (keys[i].is_budget && (s->plan || !s->planner)))
+			continue;
+		if (s->plan)
+			sc_warn(&req->warnings, "sharding.%s has no effect: sharding.plan is given",
+				keys[i].key);
+		else if (!(keys[i].readers >> planner & 1))
+			sc_warn(&req->warnings,
+				"sharding.%s has no effect on the plan of planner %s", keys[i].key,
+				sc_enum_name(sc_planner_names, (int)planner));
+	}
+	if (s->hbm_gib > 0 && s->hbm_reserve_frac >= 0)
+		sc_warn(&req->warnings,
+			"sharding.hbm_reserve_frac has no effect: sharding.hbm_gib is given");
+}
+
 void sc_config_warn_dlrm(struct sc_request *req)
 {
 	static const char why[] = "a DLRM's dense part is replicated, and keeps its activations";
@@ -237,4 +278,7 @@ void sc_config_warn_dlrm(struct sc_request *req)
 	if (cfg->training.trainable == SC_TRAIN_LORA)
 		sc_warn(&req->warnings,
 			"training.trainable has no effect: all of a DLRM is trained");
+	if (sc_config_origin(cfg, "training.attention"))
+		sc_warn(&req->warnings, "training.attention has no effect: a DLRM has none");
+	warn_planner(req);
 }

@@ -80,6 +80,11 @@ static void warn_other_family(struct sc_request *req)
 		{"model.tables_csv", true, m->tables_csv != NULL},
 		{"sharding.plan", true, plan->plan != NULL},
 		{"sharding.planner", true, plan->planner != SC_PLANNER_NONE},
+		{"sharding.bw_ratio", true, plan->bw_ratio >= 0},
+		{"sharding.dp_threshold_gb", true, plan->dp_threshold_gb >= 0},
+		{"sharding.column_slice_elements", true, plan->column_slice_elements >= 0},
+		{"sharding.hbm_gib", true, plan->hbm_gib >= 0},
+		{"sharding.hbm_reserve_frac", true, plan->hbm_reserve_frac >= 0},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
