@@ -255,6 +255,11 @@ static int set_section(struct sc_config *config, const char *key, const char *re
 	return 0;
 }
 
+bool sc_origin_is_typed(const char *from)
+{
+	return strncmp(from, "--", 2) == 0;
+}
+
 static int unknown_path(const char *path, const char *nearest, struct sc_err *err)
 {
 	const int rc = sc_field_in_list(sc_config_fields, path, "", err);
@@ -287,7 +292,9 @@ static int set_value(struct sc_config *config, const char *path, const char *tex
 	rc = sc_field_set_text(field, path, text, config, base_offset, arena, err);
 	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
 		config->model.tables = (struct sc_structs){0};
-		rc = sc_model_fill_tables(&config->model, config->file, arena, err);
+		rc = sc_origin_is_typed(from)
+			     ? sc_model_load_tables_typed(&config->model, config->file, arena, err)
+			     : sc_model_fill_tables(&config->model, config->file, arena, err);
 	}
 	if (rc)
 		return rc;

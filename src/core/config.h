@@ -175,6 +175,7 @@ enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention,
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
 /* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
+bool sc_origin_is_typed(const char *file);     /* an option: on the command line */
 void sc_config_init(struct sc_config *config); /* everything "not given" */
 /* `opts` may be NULL; its origins get every value given, as config->origins does. */
 int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,

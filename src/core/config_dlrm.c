@@ -10,21 +10,27 @@
 #include "core/reuse.h"
 #include "core/table_csv.h"
 
+static int load_csv(struct sc_model *model, const char *path, struct sc_arena *arena,
+		    struct sc_err *err)
+{
+	struct sc_table_list list;
+	int rc = sc_tables_load_csv(path, arena, &list, err);
+
+	if (rc == 0)
+		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
+	return rc;
+}
+
 static int load_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
 		       struct sc_err *err)
 {
-	struct sc_table_list list;
 	const char *path;
 	int rc;
 
 	if (!model->tables_csv || model->tables.n)
 		return 0;
 	rc = sc_config_path(model->tables_csv, from, arena, &path, err);
-	if (rc == 0)
-		rc = sc_tables_load_csv(path, arena, &list, err);
-	if (rc == 0)
-		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
-	return rc;
+	return rc ? rc : load_csv(model, path, arena, err);
 }
 
 /* Zero is what a key that was not given has. */
@@ -58,6 +64,19 @@ int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_are
 		rc = sc_reuse_resolve(&tables[i].reuse, &usual, arena, err);
 	}
 	return rc;
+}
+
+int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
+			       struct sc_err *err)
+{
+	const char *path;
+	int rc = sc_config_path_typed(model->tables_csv, from, arena, &path, err);
+
+	if (rc)
+		sc_err_prefix(err, "model.tables_csv");
+	else
+		rc = load_csv(model, path, arena, err);
+	return rc ? rc : sc_model_fill_tables(model, from, arena, err);
 }
 
 double sc_model_n_tables(const struct sc_model *model)

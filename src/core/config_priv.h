@@ -37,6 +37,9 @@ void sc_config_warn_dlrm(struct sc_request *request);
 /* config_dlrm.c: reads tables_csv, named in file `from`, and fills what tables leave out. */
 int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
 			 struct sc_err *err);
+/* The same of a file that was named on the command line, for the config `from` (may be NULL). */
+int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
+			       struct sc_err *err);
 /* Of a request that was checked; returns 0. */
 int sc_config_warn(const struct sc_resolver *res);
 

@@ -108,6 +108,25 @@ int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, co
 			  ref, from ? "the file that names it" : "here");
 }
 
+int sc_config_path_typed(const char *ref, const char *from, struct sc_arena *arena,
+			 const char **out, struct sc_err *err)
+{
+	struct sc_err own = {.code = SC_OK};
+
+	if (ref[0] && is_readable(ref)) {
+		*out = sc_arena_strdup(arena, ref);
+		return 0;
+	}
+	if (sc_config_path(ref, from, arena, out, &own) == 0)
+		return 0;
+	if (!ref[0] || ref[0] == '/' || strlen(ref) > MAX_REF)
+		return sc_err_set(err, own.code, "%s", own.text);
+	return sc_err_set(err, own.code,
+			  "no file \"%.64s\"; looked in the working directory%s, in "
+			  "$STEPCAST_CONFIGS and in the installed configs",
+			  ref, from ? ", beside the config" : "");
+}
+
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);

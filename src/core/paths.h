@@ -10,6 +10,9 @@
  * it looked, relative names only. */
 int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, const char **out,
 		   struct sc_err *err);
+/* The same of one that was given on the command line: from the working directory first. */
+int sc_config_path_typed(const char *ref, const char *from, struct sc_arena *arena,
+			 const char **out, struct sc_err *err);
 /* Ids (file stems, sorted) in the installed configs folder `kind` ("devices"); for hints. */
 size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const **out);
 

@@ -53,6 +53,7 @@ static const struct sc_field fields[] = {
 	 .offset = TABLE(features),
 	 .min = 1,
 	 .max = MAX_FEATURES},
+	{.key = "storage", .type = SC_F_ENUM, .offset = TABLE(storage), .names = dtype_names},
 	{.key = "dtype", .type = SC_F_ENUM, .offset = TABLE(storage), .names = dtype_names},
 	{.key = "weighted", .type = SC_F_BOOL, .offset = TABLE(weighted)},
 	{.key = "sequence", .type = SC_F_BOOL, .offset = TABLE(sequence)},
@@ -65,9 +66,10 @@ static const struct sc_field fields[] = {
 	{.key = "source", .type = SC_F_IGNORE},
 	{0},
 };
-/* One of each line has to be there. */
+/* One of each line has to be there; of all lines, at most one. */
 static const char *const required[][2] = {
 	{"name", "table"}, {"rows", NULL}, {"dim", NULL}, {"pooling", "pooling_factor"}};
+static const char *const optional[][2] = {{"storage", "dtype"}};
 
 struct reader {
 	const struct sc_csv *csv;
@@ -123,28 +125,39 @@ static bool is_required(const char *key)
 	return false;
 }
 
-static int check_required(const struct reader *r)
+static int check_twins(const struct reader *r, const char *const (*twins)[2], size_t n)
 {
-	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++) {
-		const char *a = required[i][0], *b = required[i][1];
-		bool has_a = sc_csv_column(r->csv, a) >= 0,
-		     has_b = b && sc_csv_column(r->csv, b) >= 0;
+	for (size_t i = 0; i < n; i++) {
+		const char *a = twins[i][0], *b = twins[i][1];
 
-		if (has_a && has_b)
+		if (b && sc_csv_column(r->csv, a) >= 0 && sc_csv_column(r->csv, b) >= 0)
 			return sc_err_at(r->err, SC_ECONFLICT, r->csv->file, 1, 0,
 					 "columns \"%s\" and \"%s\" say the same; remove one", a,
 					 b);
-		if (!has_a && !has_b)
-			return sc_err_at(r->err, SC_EVALUE, r->csv->file, 1, 0,
-					 "no column \"%s\"%s%s%s", a, b ? " (or \"" : "",
-					 b ? b : "", b ? "\")" : "");
 	}
 	return 0;
+}
+
+static int check_required(const struct reader *r)
+{
+	const size_t n = sizeof(required) / sizeof(required[0]);
+	int rc = check_twins(r, required, n);
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const char *a = required[i][0], *b = required[i][1];
+
+		if (sc_csv_column(r->csv, a) < 0 && (!b || sc_csv_column(r->csv, b) < 0))
+			rc = sc_err_at(r->err, SC_EVALUE, r->csv->file, 1, 0,
+				       "no column \"%s\"%s%s%s", a, b ? " (or \"" : "", b ? b : "",
+				       b ? "\")" : "");
+	}
+	return rc;
 }
 
 static int bind(struct reader *r)
 {
 	const struct sc_csv *csv = r->csv;
+	int rc;
 
 	for (size_t i = 0; i < csv->n_cols; i++) {
 		const struct sc_field *field = find_field(csv->header[i]);
@@ -154,7 +167,8 @@ static int bind(struct reader *r)
 		r->field[i] = field;
 		r->required[i] = is_required(field->key);
 	}
-	return check_required(r);
+	rc = check_required(r);
+	return rc ? rc : check_twins(r, optional, sizeof(optional) / sizeof(optional[0]));
 }
 
 static int read_cell(const struct reader *r, size_t row, size_t column, struct row *out)

@@ -4,7 +4,7 @@
  *   pooling           mean lookups of a sample and feature, above 0; or
  *   pooling_factor    the same of all its features together, as published lists have it
  *   count, features   tables alike; features that share a table; 1 if empty or left out
- *   dtype             of the weights: fp32, fp16, bf16, fp8; empty = the software's
+ *   storage (or dtype) of the weights: fp32, fp16, bf16, fp8; empty = the software's
  *   weighted          true: lookups have weights
  *   sequence          true: lookups are not pooled
  *   zipf              exponent of the popularity of rows by rank; empty = the default reuse

@@ -56,6 +56,14 @@ START_TEST(all_columns)
 }
 END_TEST
 
+START_TEST(storage_is_dtype)
+{
+	ck_assert_int_eq(read_text("name,rows,dim,pooling,storage\na,1,4,1,bf16\n"), 0);
+	ck_assert_int_eq(list.at[0].storage, SC_BF16 + 1);
+	ck_assert_int_eq(list.at[0].dtype, SC_BF16);
+}
+END_TEST
+
 START_TEST(published_names)
 {
 	ck_assert_int_eq(
@@ -91,6 +99,8 @@ static const struct {
 	 "t.csv:3: error: more than 10000000 tables up to here; give fewer, or a smaller count"},
 	{"name,rows,dim,pooling,count\na,1,4,1,10000001\n",
 	 "t.csv:2: error: count: 10000001 is out of range; expected 1 to 10000000"},
+	{"name,rows,dim,pooling,dtype,storage\na,1,4,1,fp16,fp16\n",
+	 "t.csv:1: error: columns \"storage\" and \"dtype\" say the same; remove one"},
 	{"name,rows,dim,pooling,dtype\na,1,4,1,fp17\n",
 	 "t.csv:2: error: dtype: unknown value \"fp17\"; did you mean \"fp16\"? Known: fp32, fp16, bf16, "
 	 "fp8"},
@@ -130,6 +140,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, all_columns);
+	tcase_add_test(tcase, storage_is_dtype);
 	tcase_add_test(tcase, published_names);
 	tcase_add_loop_test(tcase, bad_lists, 0, (int)N_OF(bad));
 	tcase_add_test(tcase, missing_file);

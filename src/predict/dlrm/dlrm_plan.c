@@ -211,9 +211,15 @@ static int plan_greedy(struct sc_dlrm *dlrm, enum sc_planner by)
 static int load_plan(struct sc_dlrm *dlrm, const char *ref, struct sc_err *err)
 {
 	const struct sc_request *req = dlrm->request;
+	const struct sc_origin *origin = sc_config_origin(&req->config, "sharding.plan");
+	bool is_typed = origin && sc_origin_is_typed(origin->file);
 	const char *path;
-	int rc = sc_config_path(ref, req->config.file, dlrm->arena, &path, err);
+	int rc;
 
+	if (is_typed)
+		rc = sc_config_path_typed(ref, req->config.file, dlrm->arena, &path, err);
+	else
+		rc = sc_config_path(ref, req->config.file, dlrm->arena, &path, err);
 	if (rc)
 		sc_err_prefix(err, "sharding.plan");
 	else
