@@ -4,6 +4,7 @@
 #define SC_BASE_STRBUF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct sc_strbuf {
 	char *at;
@@ -21,5 +22,11 @@ void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
 const char *sc_strbuf_get(const struct sc_strbuf *buf); /* never NULL; until the next change */
 /* The text, now the caller's to free; the buffer is empty. */
 char *sc_strbuf_detach(struct sc_strbuf *buf);
+
+/* The end of a noun: "" for one of them, else "s". */
+static inline const char *sc_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 
 #endif

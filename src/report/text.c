@@ -30,8 +30,9 @@ static void append_recommender(const struct sc_model *model, struct sc_strbuf *o
 	for (size_t i = 0; i < model->tables.n; i++)
 		elements +=
 			(double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
-	sc_strbuf_printf(out, "dlrm, %.0f embedding tables of %.4g elements",
-			 sc_model_n_tables(model), elements);
+	sc_strbuf_printf(out, "dlrm, %.0f embedding table%s of %.4g elements",
+			 sc_model_n_tables(model), sc_plural((uint64_t)sc_model_n_tables(model)),
+			 elements);
 	append_widths("bottom MLP", &model->bottom_mlp, out);
 	append_widths("top MLP", &model->top_mlp, out);
 }

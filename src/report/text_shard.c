@@ -29,8 +29,9 @@ static void put_head(const struct sc_shard_report *report, struct sc_strbuf *out
 	const struct sc_objective *objective = study->objective;
 	const struct sc_shard_problem *problem = &objective->problem;
 
-	sc_strbuf_printf(out, "%s objective, %zu tables on %u ranks, %u a host\n",
-			 sc_objective_names[objective->kind], problem->n_tables, problem->world,
+	sc_strbuf_printf(out, "%s objective, %zu table%s on %u rank%s, %u a host\n",
+			 sc_objective_names[objective->kind], problem->n_tables,
+			 sc_plural(problem->n_tables), problem->world, sc_plural(problem->world),
 			 problem->ranks_per_host);
 	sc_strbuf_printf(
 		out, "lower bound of the busiest rank's cost%s %.6g %s (linear relaxation %.6g)\n",
@@ -110,8 +111,8 @@ static void put_share(const struct sc_study *study, const struct sc_ranked_plan 
 			sc_strbuf_printf(out, ", %lld of %lld columns", (long long)term->cols,
 					 (long long)whole->dim);
 		if (term->rows < whole->rows)
-			sc_strbuf_printf(out, ", %.3g of %.3g rows", (double)term->rows,
-					 (double)whole->rows);
+			sc_strbuf_printf(out, ", %lld of %lld rows", (long long)term->rows,
+					 (long long)whole->rows);
 		return;
 	}
 }
@@ -195,7 +196,7 @@ static void put_side(enum sc_shard_type type, enum sc_tier tier, uint32_t n_shar
 	if (rank >= 0)
 		sc_strbuf_printf(out, " rank %d", (int)rank);
 	else
-		sc_strbuf_printf(out, " %u shards", n_shards);
+		sc_strbuf_printf(out, " %u shard%s", n_shards, sc_plural(n_shards));
 }
 
 static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out)
@@ -203,8 +204,10 @@ static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out
 	const struct sc_shard_diff *diff = report->diff;
 	double cost = sc_ranked_cost(report->study, &report->study->plans.at[0]);
 
-	sc_strbuf_printf(out, "\nfrom %.60s: %zu tables change, %.3f GiB move", report->diff_from,
-			 diff->moves.n, diff->moved_bytes / SC_BYTES_PER_GIB);
+	sc_strbuf_printf(
+		out, "\nfrom %.60s: %zu table%s %s, %.3f GiB %s", report->diff_from, diff->moves.n,
+		sc_plural(diff->moves.n), diff->moves.n == 1 ? "changes" : "change",
+		diff->moved_bytes / SC_BYTES_PER_GIB, diff->moves.n == 1 ? "moves" : "move");
 	if (report->diff_cost > 0)
 		sc_strbuf_printf(out, "; cost %.6g to %.6g (%+.2f %%)", report->diff_cost, cost,
 				 sc_shard_gap_pct(cost, report->diff_cost));

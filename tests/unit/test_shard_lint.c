@@ -62,7 +62,7 @@ START_TEST(test_odd)
 	lint("00c", &limits, &lints);
 	ck_assert_ptr_nonnull(find(&lints, "narrow-columns"));
 	ck_assert_ptr_nonnull(
-		strstr(find(&lints, "narrow-columns"), "1 tables have slices below 32"));
+		strstr(find(&lints, "narrow-columns"), "1 table has slices below 32"));
 	ck_assert_ptr_nonnull(find(&lints, "over-budget"));
 	ck_assert_ptr_null(find(&lints, "large-replicas"));
 	ck_assert_ptr_null(find(&lints, "idle-ranks"));
@@ -71,7 +71,7 @@ START_TEST(test_odd)
 	ck_assert_ptr_nonnull(strstr(find(&lints, "large-replicas"), "first=c"));
 	lints.n = 0;
 	lint("000", &limits, &lints);
-	ck_assert_ptr_nonnull(strstr(find(&lints, "idle-ranks"), "1 ranks have no shard; first=1"));
+	ck_assert_ptr_nonnull(strstr(find(&lints, "idle-ranks"), "1 rank has no shard; first=1"));
 	SC_VEC_RELEASE(&lints);
 }
 END_TEST

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "base/units.h"
 
 void sc_lint_limits_init(struct sc_lint_limits *limits)
@@ -66,18 +67,20 @@ static void lint_tables(const struct sc_shard_plan *plan, const struct sc_lint_l
 	}
 	if (one_host.n)
 		add(out, "host-wise-on-one-host",
-		    "%zu tables are table_row_wise or grid on one host, where row_wise is the same "
+		    "%zu table%s %s table_row_wise or grid on one host, where row_wise is the same "
 		    "without the second exchange; first=%.64s",
-		    one_host.n, one_host.first);
+		    one_host.n, sc_plural(one_host.n), one_host.n == 1 ? "is" : "are",
+		    one_host.first);
 	if (narrow.n)
 		add(out, "narrow-columns",
-		    "%zu tables have slices below %lld columns, which waste part of each memory "
+		    "%zu table%s %s slices below %lld columns, which waste part of each memory "
 		    "sector and add a row's overhead; narrowest=%.0f first=%.64s",
-		    narrow.n, (long long)limits->narrow_cols, narrow.worst, narrow.first);
+		    narrow.n, sc_plural(narrow.n), narrow.n == 1 ? "has" : "have",
+		    (long long)limits->narrow_cols, narrow.worst, narrow.first);
 	if (one_rank.n)
 		add(out, "row-wise-on-one-rank",
-		    "%zu tables are row_wise on a single rank; first=%.64s", one_rank.n,
-		    one_rank.first);
+		    "%zu table%s %s row_wise on a single rank; first=%.64s", one_rank.n,
+		    sc_plural(one_rank.n), one_rank.n == 1 ? "is" : "are", one_rank.first);
 }
 
 static void lint_replicas(const struct sc_shard_problem *problem,
@@ -100,9 +103,10 @@ static void lint_replicas(const struct sc_shard_problem *problem,
 	}
 	if (large.n)
 		add(out, "large-replicas",
-		    "%zu data_parallel tables of more than %g GiB take %.1f GiB on every rank; "
+		    "%zu data_parallel table%s of more than %g GiB %s %.1f GiB on every rank; "
 		    "largest_gib=%.1f first=%.64s",
-		    large.n, limits->dp_gib, all_gib, large.worst, large.first);
+		    large.n, sc_plural(large.n), limits->dp_gib, large.n == 1 ? "takes" : "take",
+		    all_gib, large.worst, large.first);
 }
 
 static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
@@ -130,12 +134,14 @@ static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_s
 		n_over += budget > 0 && hbm[rank] > budget;
 	}
 	if (n_idle)
-		add(out, "idle-ranks", "%zu ranks have no shard; first=%u", n_idle, first_idle);
+		add(out, "idle-ranks", "%zu rank%s %s no shard; first=%u", n_idle,
+		    sc_plural(n_idle), n_idle == 1 ? "has" : "have", first_idle);
 	if (n_full)
 		add(out, n_over ? "over-budget" : "full-ranks",
-		    "%zu ranks use more than %.0f %% of their budget, %zu more than all; first=%u "
+		    "%zu rank%s %s more than %.0f %% of the budget, %zu more than all; first=%u "
 		    "used_gib=%.1f",
-		    n_full, SC_PCT * limits->full_frac, n_over, first_full,
+		    n_full, sc_plural(n_full), n_full == 1 ? "uses" : "use",
+		    SC_PCT * limits->full_frac, n_over, first_full,
 		    hbm[first_full] / SC_BYTES_PER_GIB);
 	free(hbm);
 }
