@@ -836,13 +836,15 @@ static struct sc_strbuf odd_table(struct sc_device *device)
 	struct sc_strbuf text = {0};
 
 	sc_strbuf_append(&text, "source,device,dtype,op,pass,m,n,k,time_us\n");
-	for (double n = 2048; n <= 8192; n *= 2)
+	for (double n = 4096; n <= 8192; n *= 2)
 		for (double m = 64; m <= 2048; m += 32) {
 			struct sc_op op = product(m, n), grad = product(4096, n);
 			double us = op_us(device, &op) * odd_factor(m);
 
 			sc_strbuf_printf(&text, "a,a100-sxm-80gb,fp16,linear,fwd,%g,%g,4096,%.9g\n",
 					 m, n, us);
+			if (n > 4096)
+				continue;
 			grad.u.gemm.k = m;
 			sc_strbuf_printf(&text, "a,a100-sxm-80gb,fp16,linear,bwd,%g,%g,4096,%.9g\n",
 					 m, n, us + op_us(device, &grad));
@@ -860,7 +862,7 @@ START_TEST(products_keep_what_was_measured)
 	double want_us = op_us(&device, &seen) * odd_factor(896);
 
 	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .curves = true}, &fit);
-	ck_assert_uint_eq(fit.curves.n, 3); /* none of the gradients */
+	ck_assert_uint_eq(fit.curves.n, 2); /* none of the gradients */
 	c = fit.curves.at;
 	for (size_t i = 1; i < c->m.n; i++)
 		ck_assert(c->m.at[i] > c->m.at[i - 1]);
@@ -868,7 +870,7 @@ START_TEST(products_keep_what_was_measured)
 	ck_assert_uint_lt(c->m.n, 32); /* of 63 */
 	for (size_t i = 0; i < fit.n_regions; i++)
 		if (strcmp(fit.regions[i].value, "fwd") == 0)
-			ck_assert_double_lt(fit.regions[i].accuracy.mape_pct, 3);
+			ck_assert_double_lt(fit.regions[i].accuracy.median_ape_pct, 2);
 	ck_assert_uint_eq(fit.formula.n, fit.n_rows);
 	ck_assert_double_gt(fit.formula.mape_pct, 1.5 * fit.held_out.mape_pct);
 	ck_assert_double_gt(fit.formula_spread_frac, fit.spread_frac);
@@ -877,7 +879,7 @@ START_TEST(products_keep_what_was_measured)
 	fit.device.gemm_curves.n = 0;
 	ck_assert_double_lt(op_us(&fit.device, &seen), 0.85 * want_us);
 	want_us = op_us(&fit.device, &unseen);
-	fit.device.gemm_curves.n = 3;
+	fit.device.gemm_curves.n = 2;
 	ck_assert_double_eq(op_us(&fit.device, &unseen), want_us);
 }
 END_TEST
