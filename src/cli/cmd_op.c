@@ -185,7 +185,7 @@ static int no_math(const struct sc_device *device, const char *dtype, struct sc_
 	struct sc_strbuf peaks = {0};
 	int rc;
 
-	for (const struct sc_name *name = sc_op_dtypes; name->name; name++) {
+	for (const struct sc_name *name = sc_dtype_names; name->name; name++) {
 		double peak = sc_device_peak_tflops(device, (enum sc_dtype)name->value);
 
 		if (peak > 0)
@@ -206,7 +206,7 @@ static int check_math(const struct sc_common *common, const struct sc_device *de
 	if (!multiplies || sc_device_peak_tflops(device, op->dtype) > 0)
 		return 0;
 	if (op->dtype != SC_FP16)
-		return no_math(device, sc_enum_name(sc_op_dtypes, (int)op->dtype), err);
+		return no_math(device, sc_enum_name(sc_dtype_names, (int)op->dtype), err);
 	sc_cli_warn(common, "%s has no fp16 tensor math; the operation runs on its fp32 units",
 		    device->id);
 	return 0;

@@ -13,10 +13,6 @@ enum { MAX_KEYS = 16, MAX_RANKS = 1 << 20 };
  * weight written: 4 + 3 * 4 + 3 * 4 + 2 bytes. */
 #define ADAM_BYTES 30.0
 
-const struct sc_name sc_op_dtypes[] = {
-	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
-	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
-};
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name ROWWISE_OPS[] = {
 	{"layernorm", SC_ROW_LAYERNORM}, {"gelu", SC_ROW_GELU},
@@ -54,7 +50,7 @@ static const struct sc_field GEMM_FIELDS[] = {
 	SIZE("n", n, 1, true),
 	SIZE("k", k, 1, true),
 	SIZE("batch", batch, 1, false),
-	CHOICE("dtype", dtype, sc_op_dtypes),
+	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
 static const struct sc_field ATTENTION_FIELDS[] = {
@@ -66,7 +62,7 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	SIZE("seq_kv", seq_kv, 1, false),
 	{KEY("causal", SC_F_BOOL, causal)},
 	CHOICE("pass", pass, PASSES),
-	CHOICE("dtype", dtype, sc_op_dtypes),
+	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
 static const struct sc_field ROWWISE_FIELDS[] = {
@@ -76,7 +72,7 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	CHOICE("pass", pass, PASSES),
 	SIZE("read_bytes", read_bytes, 0, false),
 	SIZE("write_bytes", write_bytes, 0, false),
-	CHOICE("dtype", dtype, sc_op_dtypes),
+	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
 static const struct sc_field OPTIMIZER_FIELDS[] = {
@@ -98,7 +94,7 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 	{KEY("reuse", SC_F_STR, table.reuse.file)},
 	CHOICE("pass", pass, PASSES),
 	CHOICE("optimizer", optimizer, sc_row_optimizer_names),
-	CHOICE("dtype", dtype, sc_op_dtypes),
+	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
 static const struct sc_field COLLECTIVE_FIELDS[] = {
@@ -106,7 +102,7 @@ static const struct sc_field COLLECTIVE_FIELDS[] = {
 	SIZE("bytes", bytes, 1, true),
 	COUNT("ranks", ranks, true),
 	COUNT("nodes", nodes, false),
-	CHOICE("dtype", dtype, sc_op_dtypes),
+	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
 

@@ -29,7 +29,6 @@ struct sc_op_kind_info {
 	void (*to_op)(const struct sc_op_args *args, const struct sc_device *device,
 		      struct sc_op *out);
 };
-extern const struct sc_name sc_op_dtypes[];
 extern const struct sc_op_kind_info sc_op_kinds[];
 /* NULL and the error set if there is none. */
 const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *err);

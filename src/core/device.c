@@ -58,17 +58,13 @@ static const struct sc_field GEMM_FIELDS[] = {
 	SOURCE,
 	{0},
 };
-static const struct sc_name DTYPE_NAMES[] = {
-	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
-	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
-};
 #define CURVE(member) offsetof(struct sc_gemm_curve, member)
 #define MAX_SIZE 1e12
 static const struct sc_field GEMM_CURVE_FIELDS[] = {
 	{.key = "dtype",
 	 .type = SC_F_ENUM,
 	 .offset = CURVE(dtype),
-	 .names = DTYPE_NAMES,
+	 .names = sc_dtype_names,
 	 .required = true,
 	 .help = "of the operands"},
 	{.key = "n",

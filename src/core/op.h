@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/fields.h"
+
 enum sc_dtype { SC_FP32, SC_TF32, SC_FP16, SC_BF16, SC_FP8 };
+extern const struct sc_name sc_dtype_names[];
 double sc_dtype_bytes(enum sc_dtype dtype);
 
 enum sc_op_kind {

@@ -32,10 +32,6 @@ const char *const *const sc_fit_dims[SC_N_FIT_KINDS] = {
 	[SC_FIT_HOST] = HOST_DIMS,
 	[SC_FIT_COLLECTIVE] = COLLECTIVE_DIMS,
 };
-static const struct sc_name DTYPES[] = {
-	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
-	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
-};
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
 static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
@@ -216,7 +212,7 @@ static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *
 		[SC_FIT_HOST] = SC_OP_HOST,
 		[SC_FIT_COLLECTIVE] = SC_OP_COLLECTIVE,
 	};
-	int dtype, pass, rc = sc_fit_name_read(t, row, "dtype", DTYPES, &dtype, err);
+	int dtype, pass, rc = sc_fit_name_read(t, row, "dtype", sc_dtype_names, &dtype, err);
 
 	if (rc == 0)
 		rc = sc_fit_name_read(t, row, "pass", PASSES, &pass, err);

@@ -217,39 +217,39 @@ static bool is_half(int dtype)
 	return dtype == SC_FP16 || dtype == SC_BF16;
 }
 
-static bool is_curve_of(const struct sc_gemm_curve *c, const struct sc_op *op)
+/* NULL where the product was not measured; what was measured in its own format goes first. */
+static const struct sc_gemm_curve *curve_of(const struct sc_device *device, const struct sc_op *op)
 {
+	const struct sc_gemm_curve *c = device->gemm_curves.at, *alike = NULL;
 	const struct sc_gemm_shape *s = &op->u.gemm;
 
-	return fabs(c->n - s->n) < 0.5 && fabs(c->k - s->k) < 0.5 &&
-	       (c->dtype == (int)op->dtype || (is_half(c->dtype) && is_half((int)op->dtype)));
+	if (s->bmm || s->accumulate || s->batch > 1)
+		return NULL;
+	for (size_t i = 0; i < device->gemm_curves.n; i++, c++) {
+		if (fabs(c->n - s->n) > 0.5 || fabs(c->k - s->k) > 0.5)
+			continue;
+		if (c->dtype == (int)op->dtype)
+			return c;
+		if (is_half(c->dtype) && is_half((int)op->dtype))
+			alike = c;
+	}
+	return alike;
 }
 
-/* The measured factor at these rows, straight between the points in logs, and of the nearest beyond them;
- * 0 where the product has no curve. */
-static double curve_factor(const struct sc_device *device, const struct sc_op *op)
+/* The measured factor at m rows, straight between the points in logs, and of the nearest beyond them. */
+static double curve_factor(const struct sc_gemm_curve *c, double m)
 {
-	const struct sc_gemm_curve *c = device->gemm_curves.at;
-	const struct sc_gemm_shape *s = &op->u.gemm;
-	size_t low = 0, high,
-	       left = s->bmm || s->accumulate || s->batch > 1 ? 0 : device->gemm_curves.n;
+	size_t low = 0, high = c->m.n - 1;
 	double x;
 
-	while (left > 0 && !is_curve_of(c, op)) {
-		left--;
-		c++;
-	}
-	if (left == 0)
-		return 0;
-	high = c->m.n - 1;
-	if (s->m <= c->m.at[0] || s->m >= c->m.at[high])
-		return c->factor.at[s->m <= c->m.at[0] ? 0 : high];
+	if (m <= c->m.at[0] || m >= c->m.at[high])
+		return c->factor.at[m <= c->m.at[0] ? 0 : high];
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 
-		*(c->m.at[middle] <= s->m ? &low : &high) = middle;
+		*(c->m.at[middle] <= m ? &low : &high) = middle;
 	}
-	x = log(s->m / c->m.at[low]) / log(c->m.at[high] / c->m.at[low]);
+	x = log(m / c->m.at[low]) / log(c->m.at[high] / c->m.at[low]);
 	return c->factor.at[low] * pow(c->factor.at[high] / c->factor.at[low], x);
 }
 
@@ -291,17 +291,16 @@ static void gemm_time(const struct sc_device *device, const struct sc_op *op,
 		      struct sc_op_time *out)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	double factor = curve_factor(device, op), spread_frac = c->spread_frac;
+	const struct sc_gemm_curve *curve = curve_of(device, op);
+	double factor = curve ? curve_factor(curve, op->u.gemm.m) : 1;
+	double spread_frac =
+		curve && c->curve_spread_frac > 0 ? c->curve_spread_frac : c->spread_frac;
 
 	formula_time(device, op, out);
-	if (factor > 0) {
-		out->total_us *= factor;
-		out->math_us *= factor;
-		out->memory_us *= factor;
-		out->fixed_us *= factor;
-	}
-	if (factor > 0 && c->curve_spread_frac > 0)
-		spread_frac = c->curve_spread_frac;
+	out->total_us *= factor;
+	out->math_us *= factor;
+	out->memory_us *= factor;
+	out->fixed_us *= factor;
 	sc_op_trust(device, sc_device_math_block(device, op->dtype), spread_frac, out);
 }
 

@@ -233,6 +233,7 @@ START_TEST(gemm_as_measured)
 	struct sc_device plain = device(), d = plain;
 	double m[] = {100, 200, 800}, factor[] = {0.5, 2, 1};
 	struct sc_gemm_curve curve = {SC_FP16, 512, 1024, {m, 3}, {factor, 3}};
+	struct sc_gemm_curve both[] = {curve, {SC_BF16, 512, 1024, {m, 1}, {factor, 1}}};
 	static const double at[][2] = {{50, 0.5}, {100, 0.5}, {200, 2}, {400, 1.4142135623730951},
 				       {800, 1},  {9000, 1}};
 	struct sc_op op;
@@ -249,6 +250,8 @@ START_TEST(gemm_as_measured)
 	op.dtype = SC_BF16; /* as fast as fp16 */
 	op.u.gemm.m = 200;
 	ck_assert_double_eq(time_us(&d, &op), 2 * time_us(&plain, &op));
+	d.gemm_curves = (struct sc_structs){both, 2}; /* but its own goes first */
+	ck_assert_double_eq(time_us(&d, &op), 0.5 * time_us(&plain, &op));
 	op.dtype = SC_TF32;
 	ck_assert_double_eq(time_us(&d, &op), time_us(&plain, &op));
 	op = gemm(200, 512, 2048);
