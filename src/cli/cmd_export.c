@@ -3,8 +3,8 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "predict/replay/build_trace.h"
-#include "predict/replay/trace_tables.h"
+#include "predict/recorded/build_trace.h"
+#include "predict/recorded/trace_tables.h"
 #include "trace/export.h"
 #include "trace/trace_file.h"
 

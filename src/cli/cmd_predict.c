@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "predict/explain.h"
+#include "study/explain/explain.h"
 #include "report/chrome_trace.h"
 #include "report/html.h"
 #include "report/json.h"

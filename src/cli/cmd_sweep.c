@@ -5,7 +5,7 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "predict/sweep.h"
+#include "study/sweep/sweep.h"
 #include "report/sweep_csv.h"
 
 struct sweep_args {

@@ -5,7 +5,7 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "predict/validate.h"
+#include "study/validate/validate.h"
 #include "report/json.h"
 #include "report/sweep_csv.h"
 #include "report/text.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/reuse.h"
+#include "core/embedding/reuse.h"
 #include "models/embedding_kernel.h"
 #include "models/rowwise.h"
 

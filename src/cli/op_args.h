@@ -2,8 +2,8 @@
 #ifndef SC_CLI_OP_ARGS_H
 #define SC_CLI_OP_ARGS_H
 
-#include "core/device.h"
-#include "core/embedding.h"
+#include "core/machine/device.h"
+#include "core/embedding/embedding.h"
 
 /* Values of all kinds; each kind reads its own. */
 struct sc_op_args {

@@ -2,7 +2,7 @@
 #ifndef SC_CLI_SHARD_ARGS_H
 #define SC_CLI_SHARD_ARGS_H
 
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 typedef SC_VEC(struct sc_shard_constraint) sc_constraints;
 /* Where a text was given: an option, or a line of a file. */

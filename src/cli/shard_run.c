@@ -5,8 +5,8 @@
 
 #include "base/units.h"
 #include "cli/shard_args.h"
-#include "core/reuse.h"
-#include "predict/shard/shard_study.h"
+#include "core/embedding/reuse.h"
+#include "study/shard/shard_study.h"
 #include "report/shard_report.h"
 
 /* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "base/strbuf.h"
-#include "core/config.h"
-#include "predict/shard/objective_kind.h"
+#include "core/config/config.h"
+#include "study/shard/objective_kind.h"
 
 struct sc_texts {
 	const char **at;

@@ -8,7 +8,7 @@
 
 #include "base/progress.h"
 #include "cli/options.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* Exit codes. */
 enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };

@@ -1,5 +1,5 @@
 /* What a checked request says without effect, or against what frameworks do: warnings. */
-#include "core/config_priv.h"
+#include "core/config/config_priv.h"
 
 static void warn_model(struct sc_request *req)
 {

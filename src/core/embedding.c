@@ -1,5 +1,5 @@
 /* Names of who places embedding tables. */
-#include "core/embedding.h"
+#include "core/embedding/embedding.h"
 
 const struct sc_name sc_planner_names[] = {
 	{"stepcast", SC_PLANNER_STEPCAST}, {"torchrec", SC_PLANNER_TORCHREC},

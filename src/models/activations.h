@@ -2,7 +2,7 @@
 #ifndef SC_MODELS_ACTIVATIONS_H
 #define SC_MODELS_ACTIVATIONS_H
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* A layer's input, for a micro-batch of `samples` sequences. */
 double sc_layer_input_bytes(const struct sc_request *request, double samples);

@@ -3,9 +3,9 @@
 #ifndef SC_MODELS_COLLECTIVE_H
 #define SC_MODELS_COLLECTIVE_H
 
-#include "core/config.h"
-#include "core/cost.h"
-#include "core/fabric.h"
+#include "core/config/config.h"
+#include "core/graph/cost.h"
+#include "core/machine/fabric.h"
 
 /* How the GPUs of one scale-up domain are wired. */
 enum sc_link_topology {

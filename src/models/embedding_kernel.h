@@ -3,8 +3,8 @@
 #ifndef SC_MODELS_EMBEDDING_KERNEL_H
 #define SC_MODELS_EMBEDDING_KERNEL_H
 
-#include "core/device.h"
-#include "core/shard_plan.h"
+#include "core/machine/device.h"
+#include "core/embedding/shard_plan.h"
 
 /* How rows are stepped, and so what is read and written beside them. */
 enum sc_row_optimizer {

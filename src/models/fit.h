@@ -6,8 +6,8 @@
 
 #include "base/csv.h"
 #include "base/stats.h"
-#include "core/device.h"
-#include "core/fabric.h"
+#include "core/machine/device.h"
+#include "core/machine/fabric.h"
 
 enum sc_fit_kind {
 	SC_FIT_GEMM,

@@ -4,7 +4,7 @@
 #define SC_MODELS_FIT_PRIV_H
 
 #include "base/vec.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "models/collective.h"
 #include "models/fit.h"
 

@@ -2,7 +2,7 @@
 #ifndef SC_MODELS_MEMORY_H
 #define SC_MODELS_MEMORY_H
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 struct sc_memory {
 	double weights_gib, gradients_gib, optimizer_gib, activations_gib, buffers_gib, reserve_gib,

@@ -3,9 +3,9 @@
 #ifndef SC_MODELS_OP_MODEL_H
 #define SC_MODELS_OP_MODEL_H
 
-#include "core/cost.h"
-#include "core/device.h"
-#include "core/op.h"
+#include "core/graph/cost.h"
+#include "core/machine/device.h"
+#include "core/graph/op.h"
 
 /* The answer with its parts, for `stepcast op`. Times are kernel times, launches apart. */
 struct sc_op_time {

@@ -4,7 +4,7 @@
 #ifndef SC_MODELS_ROW_REUSE_H
 #define SC_MODELS_ROW_REUSE_H
 
-#include "core/embedding.h"
+#include "core/embedding/embedding.h"
 
 /* Expected distinct rows, at most rows and lookups. */
 double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups);

@@ -2,7 +2,7 @@
 #ifndef SC_MODELS_ROWWISE_H
 #define SC_MODELS_ROWWISE_H
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
 enum sc_rowwise_kind {
 	SC_ROW_ADD,

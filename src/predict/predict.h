@@ -2,9 +2,9 @@
 #ifndef SC_PREDICT_PREDICT_H
 #define SC_PREDICT_PREDICT_H
 
-#include "core/config.h"
-#include "core/cost.h"
-#include "core/shard_plan.h"
+#include "core/config/config.h"
+#include "core/graph/cost.h"
+#include "core/embedding/shard_plan.h"
 #include "models/memory.h"
 #include "predict/engine/critical_path.h"
 #include "predict/engine/simulate.h"

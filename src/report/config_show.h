@@ -3,7 +3,7 @@
 #define SC_REPORT_CONFIG_SHOW_H
 
 #include "base/strbuf.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 void sc_config_show(const struct sc_request *request, struct sc_strbuf *out);
 

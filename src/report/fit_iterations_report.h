@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/strbuf.h"
-#include "predict/fit/fit_iterations.h"
+#include "study/fit/fit_iterations.h"
 
 void sc_text_itfit(const struct sc_itfit *fit, struct sc_strbuf *out);
 int sc_json_itfit(const struct sc_itfit *fit, FILE *out, struct sc_err *err);

@@ -3,7 +3,7 @@
 #define SC_REPORT_HTML_H
 
 #include "base/strbuf.h"
-#include "predict/explain.h"
+#include "study/explain/explain.h"
 
 /* `title` is shown as it is, e.g. the config's path; `explanation` may be NULL. */
 void sc_html_prediction(const char *title, const struct sc_request *request,

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "predict/explain.h"
-#include "predict/validate.h"
+#include "study/explain/explain.h"
+#include "study/validate/validate.h"
 
 int sc_json_prediction(const struct sc_prediction *prediction,
 		       const struct sc_explanation *explanation, FILE *out, struct sc_err *err);

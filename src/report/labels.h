@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-#include "core/cost.h"
-#include "core/graph.h"
-#include "core/timeline.h"
+#include "core/graph/cost.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
 #include "predict/predict.h"
 
 const char *sc_owner_label(enum sc_owner owner); /* "exposed communication" */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/strbuf.h"
-#include "predict/replay/replay.h"
+#include "study/replay/replay.h"
 
 void sc_text_replay(const struct sc_replay_result *result, struct sc_strbuf *out);
 int sc_json_replay(const struct sc_replay_result *result, FILE *out, struct sc_err *err);

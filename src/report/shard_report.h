@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/strbuf.h"
-#include "predict/shard/shard_study.h"
+#include "study/shard/shard_study.h"
 
 enum { SC_SHARD_REPORT_TABLES = 8, SC_SHARD_REPORT_MOVES = 20 };
 struct sc_shard_report {

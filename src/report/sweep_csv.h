@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "predict/validate.h"
+#include "study/validate/validate.h"
 
 /* A column of the cases that the result has too is an error: it would be there twice. */
 int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err);

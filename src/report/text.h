@@ -3,8 +3,8 @@
 #define SC_REPORT_TEXT_H
 
 #include "base/strbuf.h"
-#include "predict/explain.h"
-#include "predict/validate.h"
+#include "study/explain/explain.h"
+#include "study/validate/validate.h"
 
 void sc_text_prediction(const struct sc_request *request, const struct sc_prediction *prediction,
 			struct sc_strbuf *out);

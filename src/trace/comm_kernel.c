@@ -2,7 +2,7 @@
  * later "ncclDevKernel_..."; RCCL also "ncclDevKernel_Generic", where the name does not say which. */
 #include <string.h>
 
-#include "core/op.h"
+#include "core/graph/op.h"
 #include "trace/import.h"
 
 /* What makes a kernel one that communicates besides NCCL's, wherever it stands in the name; lower case. */

@@ -12,9 +12,9 @@
 
 #include "base/rng.h"
 #include "base/stats.h"
-#include "core/config.h"
-#include "predict/shard/shard_iteration.h"
-#include "predict/shard/shard_step.h"
+#include "core/config/config.h"
+#include "study/shard/shard_iteration.h"
+#include "study/shard/shard_step.h"
 
 enum {
 	N_TASKS = 60,

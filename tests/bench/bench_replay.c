@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "predict/replay/replay.h"
+#include "study/replay/replay.h"
 #include "trace/trace_file.h"
 
 /* A step: kernels of two streams, each with its op and its call, collectives among them. */

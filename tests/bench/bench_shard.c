@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 struct bench_case {
 	uint32_t tables, world;

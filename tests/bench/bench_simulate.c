@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "core/graph.h"
-#include "core/timeline.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
 #include "predict/engine/simulate.h"
 
 enum { N_STAGES = 8, LAYERS_PER_BUCKET = 4 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/reuse.h"
+#include "core/embedding/reuse.h"
 #include "fuzz.h"
 
 static void expect(int holds)

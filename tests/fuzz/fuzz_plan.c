@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/shard_plan.h"
+#include "core/embedding/shard_plan.h"
 #include "fuzz.h"
 
 /* Larger worlds are right, and slow. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/table_csv.h"
+#include "core/embedding/table_csv.h"
 #include "fuzz.h"
 
 static void expect(int holds)

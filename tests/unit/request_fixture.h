@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* "key=value key=value ..." over what `cfg` has. */
 static inline void set_all(struct sc_config *cfg, const char *overrides, struct sc_arena *arena)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 enum { FIX_TABLES = 64 };
 struct shard_fixture {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 enum { FIXTURE_TABLES = 3, FIXTURE_WORLD = 2 };
 static const struct sc_table fixture_tables[FIXTURE_TABLES] = {

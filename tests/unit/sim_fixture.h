@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/graph.h"
-#include "core/timeline.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
 #include "predict/engine/critical_path.h"
 #include "predict/engine/simulate.h"
 

@@ -4,7 +4,7 @@
 
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
-#include "predict/replay/build_job.h"
+#include "predict/recorded/build_job.h"
 
 #define TOLERANCE_US 0.01 /* of rounding to ns, over a path */
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "predict/engine/simulate.h"
-#include "predict/replay/build_trace.h"
-#include "predict/replay/kernel_family.h"
+#include "predict/recorded/build_trace.h"
+#include "predict/recorded/kernel_family.h"
 #include "stream_fixture.h"
 
 static struct sc_trace_run run;

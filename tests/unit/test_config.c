@@ -1,6 +1,6 @@
 /* Requests as written: files, references, overrides, origins, messages. */
 #include "config_fixture.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 static struct sc_config config;
 

@@ -1,6 +1,6 @@
 /* Defaults of a request, and every nonsense with the sentence it gets. */
 #include "config_fixture.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 #define CLUSTER "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n"
 #define GPUS "gpus: 64\n"

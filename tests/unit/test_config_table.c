@@ -1,6 +1,6 @@
 /* CSV tables over a base config: headers, empty cells, files, messages. */
 #include "config_fixture.h"
-#include "core/config_table.h"
+#include "core/config/config_table.h"
 
 static struct sc_config base, config;
 static struct sc_csv csv;

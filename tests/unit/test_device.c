@@ -1,8 +1,8 @@
 /* Device and software profiles: defaults, completeness, every shipped file. */
 #include "config_fixture.h"
-#include "core/device.h"
-#include "core/paths.h"
-#include "core/software.h"
+#include "core/machine/device.h"
+#include "core/profile/paths.h"
+#include "core/machine/software.h"
 
 static int load(const char *id, struct sc_device *device)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "predict/fit/fit_iterations.h"
+#include "study/fit/fit_iterations.h"
 
 #define HEADER                                                                         \
 	"case,cluster.gpu,model.layers,model.hidden,training.micro_batch,parallel.tp," \

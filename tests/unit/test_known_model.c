@@ -1,7 +1,7 @@
 /* Mixtures of experts known by their shape, and the shipped models and software profiles. */
 #include "config_fixture.h"
-#include "core/config.h"
-#include "core/paths.h"
+#include "core/config/config.h"
+#include "core/profile/paths.h"
 
 #define HEAD                                                                              \
 	"cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n" \

@@ -1,6 +1,6 @@
 /* Where config files are found, and what is said when they are not. */
 #include "config_fixture.h"
-#include "core/paths.h"
+#include "core/profile/paths.h"
 
 static const char *find(const char *ref, const char *from)
 {

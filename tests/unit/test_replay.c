@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "job_fixture.h"
-#include "predict/replay/replay.h"
+#include "study/replay/replay.h"
 
 #define TOLERANCE_MS 1e-4
 enum { N_STEPS = 5 };

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "predict/replay/replay_select.h"
+#include "predict/recorded/replay_select.h"
 
 static struct sc_arena arena;
 static struct sc_err err;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "predict/replay/replay.h"
+#include "study/replay/replay.h"
 #include "stream_fixture.h"
 
 static const struct stream_script PAIR = {.n_ranks = 2, .n_steps = 4, .gemm_ns = {100000, 300000}};

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "core/reuse.h"
+#include "core/embedding/reuse.h"
 #include "models/row_reuse.h"
 
 static struct sc_arena arena;

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "predict/shard/shard_confidence.h"
+#include "study/shard/shard_confidence.h"
 #include "shard_study_fixture.h"
 
 static struct sc_shard_problem problem;

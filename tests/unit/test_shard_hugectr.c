@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "predict/shard/shard.h"
-#include "predict/shard/shard_numpy_sort.h"
+#include "study/shard/shard.h"
+#include "study/shard/shard_numpy_sort.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -1,6 +1,6 @@
 /* Options of tables under the iteration objective, and plans rated by the simulated step. */
 #include "dlrm_fixture.h"
-#include "predict/shard/shard_iteration.h"
+#include "study/shard/shard_iteration.h"
 
 enum { N_TABLES = 4 };
 static struct sc_table tables[N_TABLES];

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 static struct sc_arena arena;
 static struct sc_shard_problem problem;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/shard_plan.h"
+#include "core/embedding/shard_plan.h"
 
 static struct sc_arena arena;
 static struct sc_err err;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 enum { N_TABLES = 3, WORLD = 4 };
 #define ANY .rank = -1, .type = -1, .tier = -1

@@ -1,8 +1,8 @@
 /* The search by whole steps: what it keeps, that it never loses, and what errors of the models do. */
 #include "dlrm_fixture.h"
-#include "predict/shard/shard_iteration.h"
-#include "predict/shard/shard_step.h"
-#include "predict/shard/shard_step_moves.h"
+#include "study/shard/shard_iteration.h"
+#include "study/shard/shard_step.h"
+#include "study/shard/shard_step_moves.h"
 
 enum { N_TABLES = 6 };
 static const struct sc_step_weights EVEN = {1, 1, 1};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -11,7 +11,7 @@
 #include "base/csv.h"
 #include "base/num.h"
 #include "base/units.h"
-#include "predict/shard/shard.h"
+#include "study/shard/shard.h"
 
 #define DATA "../shared/data/embedding/"
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/table_csv.h"
+#include "core/embedding/table_csv.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 

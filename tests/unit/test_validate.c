@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/validate.h"
+#include "study/validate/validate.h"
 
 #define TOLERANCE 1e-9
 #define BASE_HEADER                                                                      \

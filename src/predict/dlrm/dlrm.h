@@ -4,8 +4,8 @@
 #define SC_PREDICT_DLRM_H
 
 #include "base/arena.h"
-#include "core/config.h"
-#include "core/shard_plan.h"
+#include "core/config/config.h"
+#include "core/embedding/shard_plan.h"
 #include "models/embedding_kernel.h"
 #include "predict/predict.h"
 #include "predict/transformer/block.h"

@@ -3,8 +3,8 @@
 #ifndef SC_PREDICT_CRITICAL_PATH_H
 #define SC_PREDICT_CRITICAL_PATH_H
 
-#include "core/graph.h"
-#include "core/timeline.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
 
 struct sc_segment {
 	uint32_t node;

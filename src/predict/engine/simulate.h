@@ -12,8 +12,8 @@
 #define SC_PREDICT_SIMULATE_H
 
 #include "base/err.h"
-#include "core/graph.h"
-#include "core/timeline.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
 
 struct sc_simulator; /* scratch kept between runs: no malloc once warm */
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/graph_cycle.h"
+#include "core/graph/graph_cycle.h"
 #include "predict/engine/simulate_priv.h"
 
 /* Waiters for SMs wait for the lowest member node that holds some on their class: kernels always end,

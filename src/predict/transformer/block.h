@@ -11,8 +11,8 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
-#include "core/cost.h"
-#include "core/graph.h"
+#include "core/graph/cost.h"
+#include "core/graph/graph.h"
 #include "models/collective.h"
 #include "models/op_model.h"
 #include "predict/engine/critical_path.h"

@@ -5,7 +5,7 @@
 #define SC_PREDICT_BUILD_TRANSFORMER_H
 
 #include "base/arena.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "predict/predict.h"
 #include "predict/transformer/block.h"
 #include "predict/transformer/parallel.h"

@@ -5,8 +5,8 @@
 #define SC_PREDICT_PARALLEL_H
 
 #include "base/arena.h"
-#include "core/config.h"
-#include "core/graph.h"
+#include "core/config/config.h"
+#include "core/graph/graph.h"
 #include "models/collective.h"
 
 enum sc_axis { SC_AXIS_TP, SC_AXIS_CP, SC_AXIS_EP, SC_AXIS_DP, SC_AXIS_PP, SC_N_AXES };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 struct sc_slot {
 	uint32_t micro_batch;

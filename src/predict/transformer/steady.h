@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "core/timeline.h"
+#include "core/graph/timeline.h"
 #include "predict/transformer/build_transformer.h"
 
 struct sc_steady {

@@ -3,7 +3,7 @@
 #ifndef SC_PREDICT_TRANSFORMER_OPS_H
 #define SC_PREDICT_TRANSFORMER_OPS_H
 
-#include "core/config.h"
+#include "core/config/config.h"
 #include "predict/transformer/block.h"
 
 enum sc_block_id {

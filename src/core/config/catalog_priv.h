@@ -1,0 +1,28 @@
+/* Profiles loaded once and shared; what is returned lives as long as the catalog. Thread-safe. */
+#ifndef SC_CORE_CATALOG_PRIV_H
+#define SC_CORE_CATALOG_PRIV_H
+
+#include "core/config/config.h"
+
+int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
+		      struct sc_err *err);
+/* An id without a file gives the default software and *is_default = true. */
+int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
+			bool *is_default, struct sc_err *err);
+/* `name`: cluster.fabric; one that is no file gives the default profile, as NULL does. */
+int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
+		      const struct sc_fabric_profile **out, struct sc_err *err);
+/* A file of configs/models as it is written: what it leaves out is SC_NOT_GIVEN. */
+struct sc_known_model {
+	const char *id;
+	struct sc_model model;
+	const struct sc_known_model *next;
+};
+/* All of them, by id; read when first asked for. NULL: there are none. */
+int sc_catalog_models(struct sc_catalog *catalog, const struct sc_known_model **out,
+		      struct sc_err *err);
+
+#define SC_DEFAULT_SOFTWARE "default"
+#define SC_DEFAULT_FABRIC "default"
+
+#endif

@@ -1,0 +1,237 @@
+/* A complete request: what to train, how it is split, on what. Keys: DESIGN.md §6 (a contract). */
+#ifndef SC_CORE_CONFIG_H
+#define SC_CORE_CONFIG_H
+
+#include "base/csv.h"
+#include "base/fields.h"
+#include "base/yaml.h"
+#include "core/machine/device.h"
+#include "core/embedding/embedding.h"
+#include "core/machine/fabric.h"
+#include "core/graph/op.h"
+#include "core/machine/software.h"
+
+enum sc_family {
+	SC_FAMILY_NONE,
+	SC_GPT,
+	SC_LLAMA,
+	SC_MPT,
+	SC_BERT,
+	SC_OPT,
+	SC_MOE,
+	SC_MOE_MLA,
+	SC_DLRM
+};
+enum sc_schedule {
+	SC_SCHED_GPIPE,
+	SC_SCHED_1F1B,
+	SC_SCHED_INTERLEAVED
+}; /* 1f1b + virtual_stages>1 = interleaved */
+enum sc_sharding { SC_SHARD_NONE, SC_ZERO1, SC_ZERO2, SC_ZERO3, SC_FSDP };
+enum sc_precision {
+	SC_P_FP32,
+	SC_P_TF32,
+	SC_P_FP16,
+	SC_P_BF16,
+	SC_P_FP8,
+	SC_P_AMP_FP16,
+	SC_P_AMP_BF16
+};
+enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
+enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
+enum sc_optimizer { SC_OPT_ADAM, SC_OPT_SGD, SC_OPT_ADAGRAD, SC_OPT_NONE };
+enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
+/* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross layers
+ * (DCNv2, Wang et al. 2021). */
+enum sc_interaction { SC_INTERACT_DOT, SC_INTERACT_CAT, SC_INTERACT_DCNV2 };
+enum sc_lora_targets { SC_LORA_ATTENTION, SC_LORA_ALL }; /* linear layers that have adapters */
+
+/* So many whole nodes of a mixed cluster with this GPU. */
+struct sc_gpu_nodes {
+	const char *gpu;
+	int64_t count;
+};
+/* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of DESIGN.md §6. */
+struct sc_cluster {
+	const char *gpu;
+	struct sc_structs nodes; /* struct sc_gpu_nodes, in rank order; empty: all have `gpu` */
+	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
+	double nic_gbit_s;     /* one NIC */
+	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
+	double link_gbps;   /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
+	const char *fabric; /* "infiniband", "ethernet", "omni-path", "slingshot"; free text */
+	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
+};
+struct sc_model {
+	enum sc_family family;
+	int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq;
+	int64_t head_dim; /* of queries and keys, without MLA's rotary part; default hidden / heads */
+	int64_t experts, top_k, expert_ffn_hidden;
+	int64_t shared_experts,
+		dense_layers; /* experts that every token takes; first layers without any */
+	/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the compressed queries (0 =
+	 * not compressed) and keys-values, rotary part of a head, width of a head's values. Not given: the
+	 * model has none. */
+	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+	int tied_embeddings; /* 0, 1; default: the family's */
+	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
+	int64_t dense_features;
+	struct sc_ints bottom_mlp, top_mlp;
+	enum sc_interaction interaction;
+	int64_t cross_layers, low_rank;
+	int64_t interact_stride;  /* cat: embeddings are averaged over so many columns; default 1 */
+	struct sc_structs tables; /* struct sc_table */
+	const char *tables_csv;   /* a file that lists them instead */
+};
+/* Embedding sharding of a DLRM. */
+struct sc_sharding_plan {
+	const char *plan; /* a plan's file; else the planner makes one */
+	enum sc_planner planner;
+	/* HugeCTR's planner: memory bandwidth over the network's, by its recipe for the node count if not
+	 * given; tables under a size, 1e9 bytes, are data parallel. */
+	double bw_ratio, dp_threshold_gb;
+	/* Slices of columns are made of tables with more elements (distributed-embeddings). */
+	double column_slice_elements;
+	/* GPU memory that planners may fill with tables, of each GPU; if not given, what is left of it after
+	 * the share and what the software holds. */
+	double hbm_gib, hbm_reserve_frac;
+};
+struct sc_parallel {
+	int64_t tp, pp, dp, cp, ep, virtual_stages;
+	enum sc_schedule schedule;
+	enum sc_sharding sharding;
+	bool sequence_parallel, tp_overlap;
+	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */
+	struct sc_ints stage_layers;
+	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default all */
+};
+struct sc_training {
+	int64_t global_batch, micro_batch;
+	enum sc_precision precision;
+	enum sc_recompute recompute;
+	enum sc_attention attention;
+	enum sc_optimizer optimizer;
+	enum sc_trainable trainable;
+	bool unpadded, cuda_graphs;
+	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
+	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
+	int64_t lora_rank;
+	enum sc_lora_targets lora_targets;
+	const char *software;
+};
+struct sc_straggler {
+	struct sc_ints ranks;
+	double slowdown;
+};
+/* What was given, newest layer first: the file, then --set and table rows over it. */
+struct sc_origins {
+	const struct sc_origin *at;
+	size_t n;
+	const struct sc_origins *older;
+};
+struct sc_config {
+	const char *schema;
+	const char *notes;  /* free text: where the case and its measured time come from */
+	double measured_ms; /* of an example; 0 = not given; no prediction reads it */
+	struct sc_cluster cluster;
+	int64_t gpus;
+	struct sc_model model;
+	struct sc_parallel parallel;
+	struct sc_training training;
+	struct sc_sharding_plan sharding;
+	struct sc_structs stragglers; /* struct sc_straggler */
+	const char *file;             /* it was loaded from, or NULL */
+	const struct sc_origins *origins;
+};
+
+enum { SC_MAX_WARNINGS = 16 };
+struct sc_warnings {
+	size_t n;
+	char text[SC_MAX_WARNINGS][160];
+};
+void sc_warn(struct sc_warnings *warnings, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+enum { SC_MAX_GPU_KINDS = 8 };
+/* A config with its profiles loaded and every default filled; checked to be consistent. */
+struct sc_request {
+	struct sc_config config;
+	struct sc_device device; /* of all GPUs; of a mixed cluster, of its first node */
+	/* The different ones of a mixed cluster, by first appearance; [0] is a copy of `device`. Not
+	 * more than one: all GPUs are alike. */
+	const struct sc_device *kinds[SC_MAX_GPU_KINDS];
+	size_t n_kinds;
+	struct sc_software software;
+	struct sc_fabric_profile fabric_profile;
+	int64_t n_micro_batches; /* per data-parallel replica, the last may be partial */
+	double last_micro_batch; /* samples in the last one */
+	struct sc_warnings warnings;
+};
+
+extern const struct sc_field sc_config_fields[];
+
+enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention, lora_targets */
+/* Where the value of "parallel.tp" was given, or NULL: a default. */
+const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
+/* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
+const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
+bool sc_origin_is_typed(const char *file);     /* an option: on the command line */
+void sc_config_init(struct sc_config *config); /* everything "not given" */
+/* `opts` may be NULL; its origins get every value given, as config->origins does. */
+int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
+		   struct sc_yaml_opts *opts, struct sc_err *err);
+/* One dotted override, as from --set. `from` names its origin in messages.
+ * "model=models/x.yaml" and "cluster=clusters/x.yaml" replace the whole section by the file. */
+int sc_config_set(struct sc_config *config, const char *path, const char *text, const char *from,
+		  struct sc_arena *arena, struct sc_err *err);
+/* The same for a file whose text is already in a section ("model" or "cluster") of `section`. */
+void sc_config_take_section(struct sc_config *config, const char *key,
+			    const struct sc_config *section);
+/* Profiles (devices, software) are loaded once per catalog and shared by all rows of a table. */
+struct sc_catalog;
+struct sc_catalog *sc_catalog_create(void);
+void sc_catalog_destroy(struct sc_catalog *catalog);
+/* Fills defaults, loads profiles, checks: sizes that multiply up, heads divisible by tp, layers that
+ * split over stages, a family that is known. Errors say where the value was given, else `file` (may be
+ * NULL). Thread-safe per catalog; the request's profiles are borrowed from it. */
+int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
+		      struct sc_request *out, struct sc_err *err);
+/* The device of a kind, below sc_request_n_kinds(), which is at least 1. */
+const struct sc_device *sc_request_device(const struct sc_request *request, size_t kind);
+size_t sc_request_n_kinds(const struct sc_request *request);
+/* The kind of an entry of cluster.nodes. */
+size_t sc_request_kind_of(const struct sc_request *request, const struct sc_gpu_nodes *nodes);
+const char *sc_family_name(enum sc_family family);
+/* What the layers of a family are made of. */
+struct sc_family_traits {
+	bool gated;             /* feed-forward: two matrices up, one down, gate times value */
+	bool rms_norm;          /* else layer norm */
+	bool rope;              /* rotary positions */
+	bool learned_positions; /* a table of seq rows */
+	bool biases;            /* of the linear layers */
+	bool causal;            /* attention */
+	bool dropout;           /* trained with dropout, if the software runs it */
+	bool tied;              /* the output layer is the word embedding */
+	bool masked_lm;         /* loss on masked positions, behind a transform layer (BERT) */
+	bool experts;           /* mixture of experts */
+};
+const struct sc_family_traits *sc_family_traits(enum sc_family family);
+double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
+bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
+bool sc_model_is_mla(const struct sc_model *model);
+enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
+/* Of weights and activations in memory: fp8 GEMMs read and write bf16 tensors. */
+enum sc_dtype sc_storage_dtype(enum sc_precision precision);
+/* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
+ * weights'. */
+double sc_grad_bytes(const struct sc_request *request);
+/* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
+ * not split evenly: the first chunks have one more, if the software does not count the ends. */
+void sc_stage_layers(const struct sc_request *request, int64_t *layers);
+
+enum { SC_N_ORDER_AXES = 5 };
+/* "tp-cp-ep-dp-pp", innermost first, as indices into that very list. Axes that are not named come
+ * last. False if a name is unknown or twice; *n_named (may be NULL) counts the named. */
+bool sc_order_parse(const char *order, int axes[SC_N_ORDER_AXES], int *n_named);
+
+#endif

@@ -1,0 +1,392 @@
+/* Does a filled request fit together? Each message says what to do about it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/config_priv.h"
+
+#define EXACT_LIMIT 9007199254740992.0 /* 2^53: above it a double skips integers */
+
+static int check_model_given(const struct sc_resolver *res)
+{
+	const struct sc_model *model = &res->request->config.model;
+	const struct {
+		const char *path;
+		int64_t value;
+	} needed[] = {
+		{"model.layers", model->layers},
+		{"model.hidden", model->hidden},
+		{"model.heads", model->heads},
+		{"model.seq", model->seq},
+	};
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+		if (needed[i].value == SC_NOT_GIVEN)
+			return sc_resolve_fail(res, SC_EVALUE, "model",
+					       "%s is not given; write it, or name a file as in "
+					       "`model: models/gpt-22b.yaml`",
+					       needed[i].path);
+	return 0;
+}
+
+static int check_heads(const struct sc_resolver *res)
+{
+	const struct sc_model *model = &res->request->config.model;
+	int64_t tp = res->request->config.parallel.tp;
+
+	if (model->head_dim < 1 ||
+	    (model->hidden % model->heads && model->head_dim == model->hidden / model->heads &&
+	     !sc_config_origin(&res->request->config, "model.head_dim")))
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.heads",
+				       "model.hidden %" PRId64
+				       " is no multiple of model.heads %" PRId64
+				       "; a head needs a whole width, or give model.head_dim",
+				       model->hidden, model->heads);
+	if (model->heads % model->kv_heads)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.kv_heads",
+				       "model.heads %" PRId64
+				       " is no multiple of model.kv_heads %" PRId64
+				       "; as many query heads must share each key-value head",
+				       model->heads, model->kv_heads);
+	if (model->heads % tp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
+				       "model.heads %" PRId64
+				       " do not split over parallel.tp %" PRId64
+				       "; choose a tp that divides them",
+				       model->heads, tp);
+	if (model->kv_heads % tp && tp % model->kv_heads)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
+				       "model.kv_heads %" PRId64
+				       " neither split nor copy evenly over parallel.tp %" PRId64
+				       "; one must be a multiple of the other",
+				       model->kv_heads, tp);
+	if (model->ffn_hidden % tp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
+				       "model.ffn_hidden %" PRId64
+				       " does not split over parallel.tp "
+				       "%" PRId64 "; choose a tp that divides it",
+				       model->ffn_hidden, tp);
+	return 0;
+}
+
+static int check_sequence(const struct sc_resolver *res)
+{
+	const struct sc_parallel *par = &res->request->config.parallel;
+	int64_t seq = res->request->config.model.seq;
+
+	if (seq % par->cp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.cp",
+				       "model.seq %" PRId64
+				       " does not split over parallel.cp %" PRId64,
+				       seq, par->cp);
+	if (par->sequence_parallel && seq / par->cp % par->tp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.sequence_parallel",
+				       "the %" PRId64
+				       " tokens of a rank do not split over parallel.tp "
+				       "%" PRId64 "; sequence_parallel needs that",
+				       seq / par->cp, par->tp);
+	return 0;
+}
+
+static int check_stage_layers(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_parallel *par = &cfg->parallel;
+	int64_t sum = 0;
+
+	if (!par->stage_layers.n)
+		return 0;
+	if (par->virtual_stages > 1)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.stage_layers",
+			"parallel.stage_layers cannot be combined with virtual_stages "
+			"above 1; remove one of them");
+	for (size_t i = 0; i < par->stage_layers.n; i++)
+		sum += par->stage_layers.at[i];
+	if ((int64_t)par->stage_layers.n != par->pp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.stage_layers",
+				       "parallel.stage_layers has %zu %s, parallel.pp is %" PRId64
+				       "; give one entry a stage",
+				       par->stage_layers.n,
+				       par->stage_layers.n == 1 ? "entry" : "entries", par->pp);
+	if (sum != cfg->model.layers)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.stage_layers",
+				       "parallel.stage_layers sums to %" PRId64
+				       ", model.layers is %" PRId64,
+				       sum, cfg->model.layers);
+	return 0;
+}
+
+static int check_stages(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_parallel *par = &cfg->parallel;
+	int64_t n_chunks = par->pp * par->virtual_stages;
+
+	if (par->schedule == SC_SCHED_GPIPE && par->virtual_stages > 1)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.schedule",
+			"parallel.schedule gpipe has no virtual stages; use 1f1b, or "
+			"virtual_stages 1");
+	if (cfg->model.layers < n_chunks)
+		return sc_resolve_fail(res, SC_ECONFLICT,
+				       par->virtual_stages > 1 ? "parallel.virtual_stages"
+							       : "parallel.pp",
+				       "model.layers %" PRId64 " are fewer than the %" PRId64
+				       " chunks of pp %" PRId64 " x virtual_stages %" PRId64
+				       "; each needs a layer",
+				       cfg->model.layers, n_chunks, par->pp, par->virtual_stages);
+	return check_stage_layers(res);
+}
+
+static int check_lora(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+
+	if (cfg->training.trainable == SC_TRAIN_LORA && cfg->training.lora_rank > cfg->model.hidden)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.lora_rank",
+				       "training.lora_rank %" PRId64
+				       " is more than model.hidden %" PRId64
+				       "; adapters are narrower than the layers they adapt",
+				       cfg->training.lora_rank, cfg->model.hidden);
+	return 0;
+}
+
+static double largest(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* Of a layer: parameters, and the widest activation of a token. */
+static void layer_sizes(const struct sc_config *cfg, double *parameters, double *widest)
+{
+	const struct sc_model *model = &cfg->model;
+	double hidden = (double)model->hidden, ffn = (double)model->ffn_hidden;
+	double heads = (double)model->heads, head = (double)model->head_dim;
+
+	if (sc_model_is_mla(model))
+		head += (double)model->rope_head_dim;
+	if (model->v_head_dim > 0)
+		head = largest(head, (double)model->v_head_dim);
+	*parameters = hidden * (4 * heads * head + 3 * ffn);
+	*widest = largest(largest(3 * hidden, 3 * heads * head),
+			  largest(2 * ffn, heads * (double)model->seq));
+	if (sc_model_is_moe(model)) {
+		double expert = (double)model->expert_ffn_hidden;
+		double shared = (double)model->shared_experts;
+		double routed = (double)model->top_k * cfg->training.expert_imbalance;
+
+		*parameters += 3 * hidden * expert * ((double)model->experts + shared);
+		*widest = largest(*widest, routed * largest(2 * expert, hidden));
+		*widest = largest(*widest, 2 * shared * expert);
+	}
+}
+
+static int check_exact(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_model *model = &cfg->model;
+	double vocab = (double)model->vocab;
+	double tokens = (double)cfg->training.micro_batch * (double)model->seq;
+	double parameters, widest;
+
+	layer_sizes(cfg, &parameters, &widest);
+	parameters = (double)model->layers * parameters + 2 * vocab * (double)model->hidden;
+	widest = largest(widest, vocab);
+	if (parameters >= EXACT_LIMIT)
+		return sc_resolve_fail(
+			res, SC_ELIMIT, "model.hidden",
+			"the model would have %.3g parameters; at most 2^53 are predicted",
+			parameters);
+	if (tokens * widest >= EXACT_LIMIT)
+		return sc_resolve_fail(
+			res, SC_ELIMIT,
+			sc_config_origin(cfg, "training.micro_batch") ? "training.micro_batch"
+								      : "model.seq",
+			"one layer of a micro-batch would have %.3g activations; at most "
+			"2^53 are predicted, so lower micro_batch or model.seq",
+			tokens * widest);
+	return 0;
+}
+
+static int check_transformer(const struct sc_resolver *res)
+{
+	static int (*const checks[])(const struct sc_resolver *) = {
+		check_model_given,       check_heads, check_sequence, check_stages,
+		sc_config_check_experts, check_lora,  check_exact,
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
+		rc = checks[i](res);
+	return rc;
+}
+
+/* The key to blame: the last one that was given. */
+static const char *product_path(const struct sc_config *cfg)
+{
+	static const char *const paths[] = {"parallel.dp", "parallel.tp", "parallel.pp",
+					    "parallel.cp"};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (sc_config_origin(cfg, paths[i]))
+			return paths[i];
+	return "gpus";
+}
+
+static int check_product(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_parallel *par = &cfg->parallel;
+	int64_t replica = par->tp * par->pp * par->cp, product = replica * par->dp;
+	char advice[64];
+
+	if (product == cfg->gpus)
+		return 0;
+	if (cfg->gpus % replica)
+		snprintf(advice, sizeof(advice), "change gpus or the split");
+	else
+		snprintf(advice, sizeof(advice), "dp %" PRId64 " would fit", cfg->gpus / replica);
+	return sc_resolve_fail(res, SC_ECONFLICT, product_path(cfg),
+			       "tp %" PRId64 " x pp %" PRId64 " x cp %" PRId64 " x dp %" PRId64
+			       " = %" PRId64 ", but gpus is %" PRId64 "; %s",
+			       par->tp, par->pp, par->cp, par->dp, product, cfg->gpus, advice);
+}
+
+static int check_order(const struct sc_resolver *res)
+{
+	static const char names[SC_N_ORDER_AXES][3] = {"tp", "cp", "ep", "dp", "pp"};
+	const struct sc_parallel *par = &res->request->config.parallel;
+	const int64_t size[SC_N_ORDER_AXES] = {par->tp, par->cp, par->ep, par->dp, par->pp};
+	int axes[SC_N_ORDER_AXES], n_named;
+
+	if (!sc_order_parse(par->order, axes, &n_named))
+		return sc_resolve_fail(
+			res, SC_EVALUE, "parallel.order",
+			"parallel.order \"%.40s\": expected each of tp, cp, ep, dp, pp "
+			"once, innermost first, as in tp-cp-ep-dp-pp",
+			par->order);
+	for (int i = n_named; i < SC_N_ORDER_AXES; i++)
+		if (size[axes[i]] > 1)
+			return sc_resolve_fail(
+				res, SC_ECONFLICT, "parallel.order",
+				"parallel.order \"%.40s\" does not say where %s stands, "
+				"which is %" PRId64,
+				par->order, names[axes[i]], size[axes[i]]);
+	return 0;
+}
+
+static int check_cluster(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_cluster *cl = &cfg->cluster;
+	int64_t small = cl->scale_up_gpus, large = cl->gpus_per_node;
+
+	if (small > large) {
+		small = cl->gpus_per_node;
+		large = cl->scale_up_gpus;
+	}
+	if (large % small)
+		return sc_resolve_fail(res, SC_ECONFLICT, "cluster.scale_up_gpus",
+				       "cluster.scale_up_gpus %" PRId64
+				       " and gpus_per_node %" PRId64
+				       " do not fit; one must be a multiple of the other",
+				       cl->scale_up_gpus, cl->gpus_per_node);
+	if (cfg->gpus <= large)
+		return 0;
+	if (cl->nics_per_node == 0 || !(cl->nic_gbit_s > 0))
+		return sc_resolve_fail(res, SC_ECONFLICT,
+				       cl->nics_per_node == 0 ? "cluster.nics_per_node"
+							      : "cluster.nic_gbit_s",
+				       "%" PRId64 " GPUs on nodes of %" PRId64
+				       " need a network; set cluster.nics_per_node and "
+				       "cluster.nic_gbit_s above 0",
+				       cfg->gpus, cl->gpus_per_node);
+	return 0;
+}
+
+static int check_precision(const struct sc_resolver *res)
+{
+	const struct sc_request *req = res->request;
+	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
+	static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
+		const struct sc_device *device = sc_request_device(req, k);
+
+		if (!(sc_device_peak_tflops(device, dtype) > 0))
+			return sc_resolve_fail(
+				res, SC_ECONFLICT, "training.precision",
+				"training.precision: %s has no %s math; choose a precision whose "
+				"peak_tflops in its profile is above 0",
+				device->id, names[dtype]);
+	}
+	return 0;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int check_rank_list(const struct sc_resolver *res, const int64_t *ranks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ranks[i] >= res->request->config.gpus)
+			return sc_resolve_fail(res, SC_EVALUE, "stragglers",
+					       "stragglers: there is no rank %" PRId64
+					       "; the last is %" PRId64,
+					       ranks[i], res->request->config.gpus - 1);
+		if (i && ranks[i] == ranks[i - 1])
+			return sc_resolve_fail(res, SC_ECONFLICT, "stragglers",
+					       "stragglers: rank %" PRId64 " is listed twice",
+					       ranks[i]);
+	}
+	return 0;
+}
+
+static int check_stragglers(const struct sc_resolver *res)
+{
+	const struct sc_structs *list = &res->request->config.stragglers;
+	const struct sc_straggler *at = list->at;
+	size_t n = 0, n_copied = 0;
+	int64_t *ranks;
+	int rc;
+
+	for (size_t i = 0; i < list->n; i++) {
+		if (!at[i].ranks.n)
+			return sc_resolve_fail(res, SC_EVALUE, "stragglers",
+					       "stragglers: entry %zu has no ranks", i + 1);
+		n += at[i].ranks.n;
+	}
+	if (!n)
+		return 0;
+	ranks = sc_xrealloc(NULL, n, sizeof(*ranks));
+	for (size_t i = 0; i < list->n; i++) {
+		memcpy(ranks + n_copied, at[i].ranks.at, at[i].ranks.n * sizeof(*ranks));
+		n_copied += at[i].ranks.n;
+	}
+	qsort(ranks, n, sizeof(*ranks), compare_ranks);
+	rc = check_rank_list(res, ranks, n);
+	free(ranks);
+	return rc;
+}
+
+int sc_config_check(const struct sc_resolver *res)
+{
+	static int (*const checks[])(const struct sc_resolver *) = {
+		check_product,  check_order,     check_cluster,
+		sc_nodes_check, check_precision, check_stragglers,
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
+		rc = checks[i](res);
+	if (rc)
+		return rc;
+	return res->request->config.model.family == SC_DLRM ? sc_config_check_dlrm(res)
+							    : check_transformer(res);
+}

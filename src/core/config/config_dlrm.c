@@ -1,0 +1,303 @@
+/* The DLRM part of a request: embedding tables from a list or a CSV file, their defaults, and whether
+ * layers, tables and interaction fit together. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/config_priv.h"
+#include "core/profile/paths.h"
+#include "core/embedding/reuse.h"
+#include "core/embedding/table_csv.h"
+
+static int load_csv(struct sc_model *model, const char *path, struct sc_arena *arena,
+		    struct sc_err *err)
+{
+	struct sc_table_list list;
+	int rc = sc_tables_load_csv(path, arena, &list, err);
+
+	if (rc == 0)
+		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
+	return rc;
+}
+
+static int load_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+		       struct sc_err *err)
+{
+	const char *path;
+	int rc;
+
+	if (!model->tables_csv || model->tables.n)
+		return 0;
+	rc = sc_config_path(model->tables_csv, from, arena, &path, err);
+	return rc ? rc : load_csv(model, path, arena, err);
+}
+
+/* Zero is what a key that was not given has. */
+static void fill_table(struct sc_table *table, size_t idx, struct sc_arena *arena)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "table_%zu", idx);
+	if (!table->name)
+		table->name = sc_arena_strdup(arena, name);
+	if (!table->count)
+		table->count = 1;
+	if (!table->features)
+		table->features = 1;
+	if (!(table->pooling > 0))
+		table->pooling = 1;
+}
+
+int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+			 struct sc_err *err)
+{
+	struct sc_reuse usual = {0};
+	struct sc_table *tables;
+	int rc = load_tables(model, from, arena, err);
+
+	if (rc == 0 && model->tables.n)
+		rc = sc_reuse_resolve(&usual, NULL, arena, err);
+	tables = model->tables.at;
+	for (size_t i = 0; rc == 0 && i < model->tables.n; i++) {
+		fill_table(&tables[i], i, arena);
+		rc = sc_reuse_resolve(&tables[i].reuse, &usual, arena, err);
+	}
+	return rc;
+}
+
+int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
+			       struct sc_err *err)
+{
+	const char *path;
+	int rc = sc_config_path_typed(model->tables_csv, from, arena, &path, err);
+
+	if (rc)
+		sc_err_prefix(err, "model.tables_csv");
+	else
+		rc = load_csv(model, path, arena, err);
+	return rc ? rc : sc_model_fill_tables(model, from, arena, err);
+}
+
+double sc_model_n_tables(const struct sc_model *model)
+{
+	const struct sc_table *tables = model->tables.at;
+	double n = 0;
+
+	for (size_t i = 0; i < model->tables.n; i++)
+		n += (double)tables[i].count;
+	return n;
+}
+
+static int check_given(const struct sc_resolver *res)
+{
+	const struct sc_model *model = &res->request->config.model;
+
+	if (!model->tables.n)
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model",
+			"model.tables is not given; list the embedding tables, as in "
+			"`tables: [{rows: 1000000, dim: 128, pooling: 1, count: 26}]`");
+	if (!model->top_mlp.n)
+		return sc_resolve_fail(res, SC_EVALUE, "model",
+				       "model.top_mlp is not given; write its widths, as in "
+				       "[1024, 512, 1]");
+	if (model->dense_features < 1 && model->bottom_mlp.n)
+		return sc_resolve_fail(res, SC_EVALUE, "model",
+				       "model.dense_features is not given; model.bottom_mlp "
+				       "needs an input");
+	if (sc_model_n_tables(model) > SC_MAX_TABLES)
+		return sc_resolve_fail(res, SC_ELIMIT, "model.tables",
+				       "model.tables holds %.0f tables; at most %d",
+				       sc_model_n_tables(model), SC_MAX_TABLES);
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Plans know tables by name. */
+static int check_names(const struct sc_resolver *res)
+{
+	const struct sc_table *tables = res->request->config.model.tables.at;
+	size_t n = res->request->config.model.tables.n;
+	const char **names = sc_xmalloc(n * sizeof(*names)), *twice = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = tables[i].name;
+	qsort(names, n, sizeof(*names), by_name);
+	for (size_t i = 1; i < n && !twice; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			twice = names[i];
+	free(names);
+	if (!twice)
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "model.tables",
+			       "model.tables: two tables are named \"%.64s\"", twice);
+}
+
+/* Dot products need vectors of one width. */
+static int check_interaction(const struct sc_resolver *res)
+{
+	const struct sc_model *model = &res->request->config.model;
+	const struct sc_table *tables = model->tables.at;
+	int64_t dim = tables[0].dim;
+
+	if (model->interaction != SC_INTERACT_DCNV2 && model->cross_layers != SC_NOT_GIVEN)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.cross_layers",
+				       "model.cross_layers needs model.interaction dcnv2");
+	if (model->interaction != SC_INTERACT_CAT && model->interact_stride > 1)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.interact_stride",
+				       "model.interact_stride needs model.interaction cat");
+	if (model->interaction != SC_INTERACT_DOT)
+		return 0;
+	for (size_t i = 1; i < model->tables.n; i++)
+		if (tables[i].dim != dim)
+			return sc_resolve_fail(res, SC_ECONFLICT, "model.tables",
+					       "model.interaction dot: table %.40s has dim %" PRId64
+					       ", table %.40s %" PRId64 "; all must be alike",
+					       tables[0].name, dim, tables[i].name, tables[i].dim);
+	if (model->bottom_mlp.n && model->bottom_mlp.at[model->bottom_mlp.n - 1] != dim)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.bottom_mlp",
+				       "model.interaction dot: model.bottom_mlp ends in %" PRId64
+				       ", tables have dim %" PRId64 "; they must be alike",
+				       model->bottom_mlp.at[model->bottom_mlp.n - 1], dim);
+	return 0;
+}
+
+static int check_split(const struct sc_resolver *res)
+{
+	const struct sc_parallel *par = &res->request->config.parallel;
+	const struct {
+		const char *path;
+		int64_t value;
+	} axes[] = {
+		{"parallel.tp", par->tp},
+		{"parallel.pp", par->pp},
+		{"parallel.cp", par->cp},
+		{"parallel.ep", par->ep},
+	};
+
+	for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++)
+		if (axes[i].value > 1)
+			return sc_resolve_fail(res, SC_EUNSUPPORTED, axes[i].path,
+					       "%s %" PRId64
+					       ": a DLRM is data parallel, its tables are placed "
+					       "by the section sharding; remove it",
+					       axes[i].path, axes[i].value);
+	return 0;
+}
+
+/* Every rank works on all of its samples at once, and tables are placed on whole hosts. */
+static int check_ranks(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	int64_t node = cfg->cluster.gpus_per_node;
+
+	if (res->request->n_micro_batches > 1)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "training.micro_batch",
+			"training.micro_batch %" PRId64
+			": a DLRM's step takes all samples of a rank at once; remove it",
+			cfg->training.micro_batch);
+	if (cfg->gpus > node && cfg->gpus % node)
+		return sc_resolve_fail(res, SC_ECONFLICT, "gpus",
+				       "gpus %" PRId64 " are no whole nodes of %" PRId64
+				       "; a DLRM's tables are placed on whole nodes",
+				       cfg->gpus, node);
+	return 0;
+}
+
+/* Of a mixed cluster: no GPU has as much. */
+static int check_budget(const struct sc_resolver *res)
+{
+	const struct sc_request *req = res->request;
+	const struct sc_device *largest = &req->device;
+
+	for (size_t k = 1; k < sc_request_n_kinds(req); k++)
+		if (sc_request_device(req, k)->hbm_gib > largest->hbm_gib)
+			largest = sc_request_device(req, k);
+	if (req->config.sharding.hbm_gib <= largest->hbm_gib)
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "sharding.hbm_gib",
+			       "sharding.hbm_gib %g is more than the %g GiB of %.40s",
+			       req->config.sharding.hbm_gib, largest->hbm_gib, largest->id);
+}
+
+int sc_config_check_dlrm(const struct sc_resolver *res)
+{
+	int rc = check_split(res);
+
+	if (rc == 0)
+		rc = check_ranks(res);
+
+	if (rc == 0)
+		rc = check_given(res);
+	if (rc == 0)
+		rc = check_names(res);
+	if (rc == 0)
+		rc = check_interaction(res);
+	if (rc == 0)
+		rc = check_budget(res);
+	return rc;
+}
+
+/* Keys of `sharding` that planners read, and others pass over; stepcast's tries what others make too.
+ * Budgets are also those of a search, whatever planner the software has. */
+static void warn_planner(struct sc_request *req)
+{
+	enum {
+		HUGECTR = 1 << SC_PLANNER_HUGECTR,
+		TORCHREC = 1 << SC_PLANNER_TORCHREC,
+		GREEDY = 1 << SC_PLANNER_MEMORY_BALANCED | 1 << SC_PLANNER_LOOKUPS,
+		ALL = 1 << SC_PLANNER_NONE | 1 << SC_PLANNER_STEPCAST
+	};
+	const struct sc_sharding_plan *s = &req->config.sharding;
+	enum sc_planner planner = s->planner ? s->planner : req->software.dlrm.planner;
+	const struct {
+		const char *key;
+		double value;
+		unsigned readers;
+		bool is_budget;
+	} keys[] = {
+		{"bw_ratio", s->bw_ratio, HUGECTR | ALL, false},
+		{"dp_threshold_gb", s->dp_threshold_gb, HUGECTR | ALL, false},
+		{"column_slice_elements", s->column_slice_elements, GREEDY | ALL, false},
+		{"hbm_gib", s->hbm_gib, HUGECTR | TORCHREC | ALL, true},
+		{"hbm_reserve_frac", s->hbm_reserve_frac, HUGECTR | TORCHREC | ALL, true},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (keys[i].value < 0 || (keys[i].is_budget && (s->plan || !s->planner)))
+			continue;
+		if (s->plan)
+			sc_warn(&req->warnings, "sharding.%s has no effect: sharding.plan is given",
+				keys[i].key);
+		else if (!(keys[i].readers >> planner & 1))
+			sc_warn(&req->warnings,
+				"sharding.%s has no effect on the plan of planner %s", keys[i].key,
+				sc_enum_name(sc_planner_names, (int)planner));
+	}
+	if (s->hbm_gib > 0 && s->hbm_reserve_frac >= 0)
+		sc_warn(&req->warnings,
+			"sharding.hbm_reserve_frac has no effect: sharding.hbm_gib is given");
+}
+
+void sc_config_warn_dlrm(struct sc_request *req)
+{
+	static const char why[] = "a DLRM's dense part is replicated, and keeps its activations";
+	const struct sc_config *cfg = &req->config;
+
+	if (cfg->parallel.sharding != SC_SHARD_NONE)
+		sc_warn(&req->warnings, "parallel.sharding has no effect: %s", why);
+	if (cfg->training.recompute != SC_RECOMPUTE_NONE)
+		sc_warn(&req->warnings, "training.recompute has no effect: %s", why);
+	if (cfg->training.trainable == SC_TRAIN_LORA)
+		sc_warn(&req->warnings,
+			"training.trainable has no effect: all of a DLRM is trained");
+	if (sc_config_origin(cfg, "training.attention"))
+		sc_warn(&req->warnings, "training.attention has no effect: a DLRM has none");
+	warn_planner(req);
+}

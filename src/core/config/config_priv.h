@@ -1,0 +1,46 @@
+/* Shared by config_resolve.c (fills defaults) and config_check.c (proves that it fits together). */
+#ifndef SC_CORE_CONFIG_PRIV_H
+#define SC_CORE_CONFIG_PRIV_H
+
+#include "core/config/config.h"
+
+enum { SC_MAX_GPUS = 1 << 20 };
+struct sc_resolver {
+	struct sc_request *request;
+	struct sc_catalog *catalog;
+	const char *file; /* or NULL */
+	struct sc_err *err;
+};
+/* An error about the key `path`, placed where its value was given. Returns -code. */
+int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
+		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+extern const struct sc_name sc_family_names[];
+/* Facts of a mixture of experts that are not given, from the model of configs/models of the same family,
+ * hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found: unchanged. */
+int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
+/* cluster.nodes: loads the device of each kind, and fills cluster.gpu. */
+int sc_nodes_resolve(const struct sc_resolver *res);
+/* The nodes hold all GPUs, and can work together. */
+int sc_nodes_check(const struct sc_resolver *res);
+/* Passes on what is wrong in a profile's file; an unknown id is placed where `path` was given. */
+int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
+			     const struct sc_err *own);
+/* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
+void sc_config_interleave(struct sc_request *request);
+void sc_config_fill_options(struct sc_request *request);
+/* After every default is filled. */
+int sc_config_check(const struct sc_resolver *res);
+int sc_config_check_experts(const struct sc_resolver *res);
+int sc_config_check_dlrm(const struct sc_resolver *res);
+/* config_dlrm.c: keys without effect on a DLRM. */
+void sc_config_warn_dlrm(struct sc_request *request);
+/* config_dlrm.c: reads tables_csv, named in file `from`, and fills what tables leave out. */
+int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+			 struct sc_err *err);
+/* The same of a file that was named on the command line, for the config `from` (may be NULL). */
+int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
+			       struct sc_err *err);
+/* Of a request that was checked; returns 0. */
+int sc_config_warn(const struct sc_resolver *res);
+
+#endif

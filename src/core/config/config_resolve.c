@@ -1,0 +1,464 @@
+/* A request with its profiles and every default filled (DESIGN.md §6). Knows what a missing value
+ * means; what does not fit together is config_check.c's. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config/catalog_priv.h"
+#include "core/config/config_priv.h"
+
+#define DEFAULT_ORDER "tp-cp-ep-dp-pp"
+
+int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
+		    const char *fmt, ...)
+{
+	const struct sc_origin *origin = sc_config_origin_near(&res->request->config, path);
+	const char *file = origin ? origin->file : res->file ? res->file : "";
+	char text[sizeof(((struct sc_err *)0)->text)];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return sc_err_at(res->err, code, file, origin ? origin->line : 0,
+			 origin ? origin->column : 0, "%s", text);
+}
+
+static void default_int(int64_t *value, int64_t def)
+{
+	if (*value == SC_NOT_GIVEN)
+		*value = def;
+}
+
+int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
+			     const struct sc_err *own)
+{
+	if (own->file[0])
+		return sc_err_at(res->err, own->code, own->file, own->line, own->column, "%s",
+				 own->text);
+	return sc_resolve_fail(res, own->code, path, "%s: %s", path, own->text);
+}
+
+/* One program runs everywhere, and it must know the newest GPU. */
+static int64_t newest_capability(const struct sc_request *req)
+{
+	int64_t newest = 0;
+
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
+		if (sc_request_device(req, k)->cuda_capability > newest)
+			newest = sc_request_device(req, k)->cuda_capability;
+	return newest;
+}
+
+static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
+{
+	struct sc_request *req = res->request;
+	struct sc_config *cfg = &req->config;
+	struct sc_err own = {.code = SC_OK};
+	const struct sc_device *device;
+	const struct sc_software *software;
+	const struct sc_fabric_profile *fabric;
+	bool is_default;
+	int rc = sc_nodes_resolve(res);
+
+	if (rc)
+		return rc;
+	if (!cfg->cluster.gpu)
+		return sc_resolve_fail(res, SC_EVALUE, "cluster",
+				       "cluster.gpu is not given; name a GPU as in `cluster: {gpu: "
+				       "a100-sxm-80gb}`");
+	if (sc_catalog_device(catalog, cfg->cluster.gpu, &device, &own))
+		return sc_resolve_profile_error(res, "cluster.gpu", &own);
+	if (!cfg->training.software)
+		cfg->training.software = SC_DEFAULT_SOFTWARE;
+	if (sc_catalog_software(catalog, cfg->training.software, &software, &is_default, &own))
+		return sc_resolve_profile_error(res, "training.software", &own);
+	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
+		return sc_resolve_profile_error(res, "cluster.fabric", &own);
+	req->device = *device;
+	if (software->successor &&
+	    (double)newest_capability(req) >= software->successor_capability &&
+	    sc_catalog_software(catalog, software->successor, &software, &is_default, &own))
+		return sc_resolve_profile_error(res, "training.software", &own);
+	req->software = *software;
+	req->fabric_profile = *fabric;
+	if (is_default)
+		sc_warn(&req->warnings,
+			"training.software: no profile \"%.40s\" in configs/software; the default "
+			"one is used",
+			cfg->training.software);
+	return 0;
+}
+
+/* DeepSeek-V2's widths, where a model with latent attention leaves them out. */
+enum { MLA_HEAD_DIM = 128, MLA_ROPE_HEAD_DIM = 64, MLA_KV_LORA_RANK = 512 };
+
+static void resolve_latent_attention(struct sc_model *model)
+{
+	if (model->family != SC_MOE_MLA && model->kv_lora_rank == SC_NOT_GIVEN)
+		return;
+	default_int(&model->kv_lora_rank, MLA_KV_LORA_RANK);
+	default_int(&model->q_lora_rank, 0);
+	default_int(&model->head_dim, MLA_HEAD_DIM);
+	default_int(&model->rope_head_dim, MLA_ROPE_HEAD_DIM);
+	default_int(&model->v_head_dim, model->head_dim);
+}
+
+/* Sizes that follow from others; a family without gates has a feed-forward layer of 4 hidden. */
+static void resolve_widths(struct sc_model *model)
+{
+	const struct sc_family_traits *traits = sc_family_traits(model->family);
+
+	default_int(&model->kv_heads, model->heads);
+	resolve_latent_attention(model);
+	if (model->hidden != SC_NOT_GIVEN) {
+		default_int(&model->ffn_hidden, 4 * model->hidden);
+		if (model->heads > 0)
+			default_int(&model->head_dim, model->hidden / model->heads);
+	}
+	if (model->tied_embeddings == SC_NOT_GIVEN)
+		model->tied_embeddings = traits->tied;
+	if (model->experts == SC_NOT_GIVEN)
+		return;
+	default_int(&model->shared_experts, 0);
+	default_int(&model->dense_layers, 0);
+	default_int(&model->top_k, 1);
+	default_int(&model->expert_ffn_hidden, model->ffn_hidden);
+}
+
+static int resolve_model(const struct sc_resolver *res)
+{
+	struct sc_model *model = &res->request->config.model;
+	int rc;
+
+	if (model->family == SC_FAMILY_NONE)
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model",
+			"model.family is not given; write one of gpt, llama, mpt, bert, "
+			"opt, moe, moe-mla, dlrm");
+	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN) {
+		rc = sc_known_model_fill(res->request, res->catalog, res->err);
+		if (rc)
+			return rc;
+	}
+	if (model->family == SC_DLRM && (int)model->interaction == SC_NOT_GIVEN)
+		model->interaction = SC_INTERACT_DOT;
+	resolve_widths(model);
+	return 0;
+}
+
+/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor-parallel ranks as
+ * leave every replica a sample, if a node has them. */
+static void choose_tp(struct sc_request *req)
+{
+	struct sc_config *cfg = &req->config;
+	struct sc_parallel *par = &cfg->parallel;
+	int64_t batch = cfg->training.global_batch, per_node = cfg->cluster.gpus_per_node, tp;
+
+	if (par->tp != SC_NOT_GIVEN || par->pp != SC_NOT_GIVEN || par->dp != SC_NOT_GIVEN ||
+	    par->cp != SC_NOT_GIVEN || batch < 1 || cfg->gpus <= batch)
+		return;
+	if (per_node == SC_NOT_GIVEN)
+		per_node = req->device.usual_gpus_per_node;
+	for (tp = 2; tp < per_node && cfg->gpus > batch * tp; tp *= 2)
+		;
+	if (cfg->gpus % tp || cfg->gpus / tp > batch || cfg->model.heads % tp || tp > per_node)
+		return;
+	par->tp = tp;
+	sc_warn(&req->warnings,
+		"parallel is not given, and training.global_batch %" PRId64
+		" is less than gpus %" PRId64 ": tp %" PRId64 " is taken",
+		batch, cfg->gpus, tp);
+}
+
+/* gpus from the split, or dp from gpus. */
+static int resolve_gpus(const struct sc_resolver *res)
+{
+	struct sc_config *cfg = &res->request->config;
+	struct sc_parallel *par = &cfg->parallel;
+	bool has_split =
+		par->tp != SC_NOT_GIVEN && par->pp != SC_NOT_GIVEN && par->dp != SC_NOT_GIVEN;
+	int64_t replica;
+
+	choose_tp(res->request);
+	default_int(&par->tp, 1);
+	default_int(&par->pp, 1);
+	default_int(&par->cp, 1);
+	default_int(&par->ep, 1);
+	replica = par->tp * par->pp * par->cp;
+	if (cfg->gpus == SC_NOT_GIVEN && !has_split)
+		return sc_resolve_fail(
+			res, SC_EVALUE, "gpus",
+			"gpus is not given; write it, or all of parallel.tp, pp and dp");
+	if (cfg->gpus == SC_NOT_GIVEN)
+		cfg->gpus = replica * par->dp;
+	if (cfg->gpus > SC_MAX_GPUS)
+		return sc_resolve_fail(res, SC_ELIMIT, "parallel.dp",
+				       "%" PRId64
+				       " GPUs (tp x pp x cp x dp) are too many; at most %d",
+				       cfg->gpus, SC_MAX_GPUS);
+	if (par->dp != SC_NOT_GIVEN)
+		return 0;
+	if (cfg->gpus % replica)
+		return sc_resolve_fail(res, SC_ECONFLICT, "gpus",
+				       "gpus %" PRId64 " do not split into replicas of tp %" PRId64
+				       " x pp %" PRId64 " x cp %" PRId64 " = %" PRId64
+				       " GPUs; make gpus a multiple of that",
+				       cfg->gpus, par->tp, par->pp, par->cp, replica);
+	par->dp = cfg->gpus / replica;
+	return 0;
+}
+
+static int resolve_parallel(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	struct sc_parallel *par = &req->config.parallel;
+	int rc = resolve_gpus(res);
+
+	if (rc)
+		return rc;
+	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
+		sc_config_interleave(req);
+	default_int(&par->virtual_stages, 1);
+	if (par->pp == 1 && par->virtual_stages > 1) {
+		sc_warn(&req->warnings,
+			"parallel.virtual_stages %" PRId64
+			" has no effect with pp 1; it is taken as 1",
+			par->virtual_stages);
+		par->virtual_stages = 1;
+	}
+	if (par->schedule == SC_SCHED_1F1B && par->virtual_stages > 1)
+		par->schedule = SC_SCHED_INTERLEAVED;
+	if (par->schedule == SC_SCHED_INTERLEAVED && par->virtual_stages == 1) {
+		if (par->pp > 1)
+			sc_warn(&req->warnings,
+				"parallel.schedule interleaved without virtual_stages above 1 is 1f1b");
+		par->schedule = SC_SCHED_1F1B;
+	}
+	if (req->software.sequence_parallel &&
+	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
+		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
+	if (!par->order)
+		par->order = req->software.order ? req->software.order : DEFAULT_ORDER;
+	return 0;
+}
+
+/* Of the usual nodes of all kinds, the one with the slowest network. */
+static const struct sc_device *slowest_usual_node(const struct sc_request *req)
+{
+	const struct sc_device *slowest = &req->device;
+
+	for (size_t k = 1; k < sc_request_n_kinds(req); k++) {
+		const struct sc_device *dev = sc_request_device(req, k);
+
+		if ((double)dev->usual_nics_per_node * dev->usual_nic_gbit_s <
+		    (double)slowest->usual_nics_per_node * slowest->usual_nic_gbit_s)
+			slowest = dev;
+	}
+	return slowest;
+}
+
+static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
+{
+	struct sc_request *req = res->request;
+	struct sc_cluster *cl = &req->config.cluster;
+	const struct sc_device *dev = slowest_usual_node(req);
+	bool has_count = cl->nics_per_node != SC_NOT_GIVEN, has_rate = cl->nic_gbit_s >= 0;
+
+	if (is_multi_node && (!has_count || !has_rate) &&
+	    (dev->usual_nics_per_node < 1 || !(dev->usual_nic_gbit_s > 0)))
+		return sc_resolve_fail(
+			res, SC_EVALUE, "cluster",
+			"cluster.nics_per_node and cluster.nic_gbit_s are needed: more "
+			"than one node, and the usual node of %s is not known",
+			dev->id);
+	if (!has_count)
+		cl->nics_per_node = dev->usual_nics_per_node;
+	if (!has_rate)
+		cl->nic_gbit_s = dev->usual_nic_gbit_s;
+	if (is_multi_node && (!has_count || !has_rate))
+		sc_warn(&req->warnings,
+			"NICs are not given; the usual node of %s is taken: nics_per_node %" PRId64
+			", nic_gbit_s %g",
+			dev->id, cl->nics_per_node, cl->nic_gbit_s);
+	return 0;
+}
+
+/* What TorchRec's planner takes a rank to have (torchrec/distributed/planner/constants.py, DDR_CAP). */
+#define HOST_GIB_PER_GPU 128
+
+/* A Transformer keeps nothing there. */
+static void resolve_host_memory(struct sc_request *req)
+{
+	struct sc_cluster *cl = &req->config.cluster;
+	int64_t gpus = req->config.gpus;
+
+	if (req->config.model.family == SC_DLRM && cl->host_memory_gib < 0)
+		cl->host_memory_gib = HOST_GIB_PER_GPU *
+				      (double)(gpus < cl->gpus_per_node ? gpus : cl->gpus_per_node);
+}
+
+static int resolve_cluster(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	struct sc_cluster *cl = &req->config.cluster;
+	int64_t gpus = req->config.gpus, usual = req->device.usual_gpus_per_node;
+
+	if (cl->gpus_per_node == SC_NOT_GIVEN) {
+		if (usual < 1)
+			return sc_resolve_fail(res, SC_EVALUE, "cluster",
+					       "cluster.gpus_per_node is not given, and the usual "
+					       "node of %s is not known",
+					       req->device.id);
+		cl->gpus_per_node = usual;
+		if (gpus > usual)
+			sc_warn(&req->warnings,
+				"cluster.gpus_per_node is not given; the usual %" PRId64
+				" of %s is taken",
+				usual, req->device.id);
+	}
+	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
+	resolve_host_memory(req);
+	if (gpus > cl->gpus_per_node && gpus % cl->gpus_per_node)
+		sc_warn(&req->warnings,
+			"gpus %" PRId64 " do not fill nodes of %" PRId64
+			"; the last node has %" PRId64,
+			gpus, cl->gpus_per_node, gpus % cl->gpus_per_node);
+	return resolve_nics(res, gpus > cl->gpus_per_node && gpus > cl->scale_up_gpus);
+}
+
+/* GPT-2's tokenizer, padded to a multiple of 1024 as Megatron's examples do. */
+enum { DEFAULT_VOCAB = 51200 };
+
+static void resolve_vocab(struct sc_request *req)
+{
+	if (req->config.model.vocab != SC_NOT_GIVEN || req->config.model.family == SC_DLRM)
+		return;
+	req->config.model.vocab = DEFAULT_VOCAB;
+	sc_warn(&req->warnings, "model.vocab is not given; %d is taken", DEFAULT_VOCAB);
+}
+
+/* A stack that predates flash attention cannot run it unasked. */
+static void resolve_attention(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+
+	if ((int)tr->attention == SC_NOT_GIVEN)
+		tr->attention = req->software.flash_attention ? SC_ATT_FLASH : SC_ATT_UNFUSED;
+}
+
+/* The first kind of GPU without math of a type, or NULL. */
+static const struct sc_device *kind_without(const struct sc_request *req, enum sc_dtype dtype)
+{
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
+		if (!(sc_device_peak_tflops(sc_request_device(req, k), dtype) > 0))
+			return sc_request_device(req, k);
+	return NULL;
+}
+
+static void resolve_precision(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+	bool is_given = (int)tr->precision != SC_NOT_GIVEN;
+	const struct sc_device *lacks = kind_without(req, SC_TF32);
+
+	if (!is_given) {
+		tr->precision = kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
+		sc_warn(&req->warnings, "training.precision is not given; %s is taken",
+			tr->precision == SC_P_BF16 ? "bf16" : "fp16");
+	}
+	if (tr->precision == SC_P_TF32 && lacks) {
+		tr->precision = SC_P_FP32;
+		sc_warn(&req->warnings, "training.precision tf32: %s has none; it runs fp32",
+			lacks->id);
+	}
+}
+
+/* The replica with the most samples sets the time; its last micro-batch may be partial. */
+static void split_batch(struct sc_request *req)
+{
+	const struct sc_parallel *par = &req->config.parallel;
+	struct sc_training *tr = &req->config.training;
+	int64_t samples = (tr->global_batch + par->dp - 1) / par->dp;
+
+	if (tr->global_batch % par->dp)
+		sc_warn(&req->warnings,
+			"training.global_batch %" PRId64 " does not divide over dp %" PRId64
+			"; the replicas with %" PRId64 " samples set the time",
+			tr->global_batch, par->dp, samples);
+	default_int(&tr->micro_batch, par->pp == 1 || req->software.whole_batches ? samples : 1);
+	if (tr->micro_batch > samples) {
+		sc_warn(&req->warnings,
+			"training.micro_batch %" PRId64 " is more than the %" PRId64
+			" samples of a replica; it is taken as %" PRId64,
+			tr->micro_batch, samples, samples);
+		tr->micro_batch = samples;
+	}
+	req->n_micro_batches = (samples + tr->micro_batch - 1) / tr->micro_batch;
+	req->last_micro_batch = (double)(samples - (req->n_micro_batches - 1) * tr->micro_batch);
+	if (samples % tr->micro_batch)
+		sc_warn(&req->warnings,
+			"training.micro_batch %" PRId64 " does not divide the %" PRId64
+			" samples of a replica; the last one has %g",
+			tr->micro_batch, samples, req->last_micro_batch);
+	if (par->virtual_stages > 1 && req->n_micro_batches % par->pp)
+		sc_warn(&req->warnings,
+			"%" PRId64 " micro-batches are no multiple of pp %" PRId64
+			"; Megatron-LM refuses that with virtual_stages above 1",
+			req->n_micro_batches, par->pp);
+}
+
+static int resolve_training(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	const struct sc_training *tr = &req->config.training;
+	int64_t dp = req->config.parallel.dp;
+
+	if (tr->global_batch == SC_NOT_GIVEN)
+		return sc_resolve_fail(res, SC_EVALUE, "training",
+				       "training.global_batch is not given; it is the number of "
+				       "samples of one iteration, over all replicas");
+	if (tr->global_batch < dp)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "training.global_batch",
+			"training.global_batch %" PRId64 " is less than the %" PRId64
+			" data-parallel replicas; each needs a sample, so raise it or "
+			"use fewer %s",
+			tr->global_batch, dp,
+			req->config.model.family == SC_DLRM ? "GPUs"
+							    : "replicas (more tp, pp or cp)");
+	resolve_precision(req);
+	resolve_attention(req);
+	resolve_vocab(req);
+	sc_config_fill_options(req);
+	split_batch(req);
+	return 0;
+}
+
+int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
+		      struct sc_request *out, struct sc_err *err)
+{
+	static int (*const steps[])(const struct sc_resolver *) = {
+		resolve_model,    resolve_parallel, resolve_cluster,
+		resolve_training, sc_config_check,  sc_config_warn,
+	};
+	struct sc_request request;
+	struct sc_resolver res = {
+		.request = &request,
+		.catalog = catalog,
+		.file = file ? file : config->file,
+		.err = err,
+	};
+	int rc;
+
+	memset(&request, 0, sizeof(request));
+	request.config = *config;
+	rc = resolve_profiles(&res, catalog);
+	for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)
+		rc = steps[i](&res);
+	if (rc == 0)
+		*out = request;
+	return rc;
+}

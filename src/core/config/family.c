@@ -1,0 +1,69 @@
+/* What the layers of each model family are made of. */
+#include "base/fields.h"
+#include "core/config/config_priv.h"
+
+const struct sc_name sc_family_names[] = {
+	{"gpt", SC_GPT},   {"llama", SC_LLAMA},     {"mpt", SC_MPT},
+	{"bert", SC_BERT}, {"opt", SC_OPT},         {"moe", SC_MOE},
+	{"dlrm", SC_DLRM}, {"moe-mla", SC_MOE_MLA}, {0},
+};
+
+const char *sc_family_name(enum sc_family family)
+{
+	const char *name = sc_enum_name(sc_family_names, family);
+
+	return name ? name : "?";
+}
+
+const struct sc_family_traits *sc_family_traits(enum sc_family family)
+{
+	static const struct sc_family_traits TRAITS[] = {
+		[SC_FAMILY_NONE] = {0},
+		/* Brown et al. 2020; Shoeybi et al. 2019 */
+		[SC_GPT] = {.learned_positions = true,
+			    .biases = true,
+			    .causal = true,
+			    .dropout = true,
+			    .tied = true},
+		/* Touvron et al. 2023 */
+		[SC_LLAMA] = {.gated = true, .rms_norm = true, .rope = true, .causal = true},
+		/* MosaicML llm-foundry: ALiBi positions, no biases, no dropout */
+		[SC_MPT] = {.causal = true, .tied = true},
+		/* Devlin et al. 2019 */
+		[SC_BERT] = {.learned_positions = true,
+			     .biases = true,
+			     .dropout = true,
+			     .tied = true,
+			     .masked_lm = true},
+		/* Zhang et al. 2022: a GPT with ReLU */
+		[SC_OPT] = {.learned_positions = true,
+			    .biases = true,
+			    .causal = true,
+			    .dropout = true,
+			    .tied = true},
+		/* Mixtral, Qwen3 MoE, DeepSeek-V2/V3: a llama whose feed-forward layer is experts */
+		[SC_MOE] = {.gated = true,
+			    .rms_norm = true,
+			    .rope = true,
+			    .causal = true,
+			    .experts = true},
+		[SC_MOE_MLA] = {.gated = true,
+				.rms_norm = true,
+				.rope = true,
+				.causal = true,
+				.experts = true},
+		[SC_DLRM] = {0},
+	};
+
+	return &TRAITS[family];
+}
+
+bool sc_model_is_moe(const struct sc_model *model)
+{
+	return sc_family_traits(model->family)->experts && model->experts > 0;
+}
+
+bool sc_model_is_mla(const struct sc_model *model)
+{
+	return model->kv_lora_rank > 0;
+}

@@ -1,0 +1,57 @@
+/* Embedding tables of a recommendation model and how their rows are reused (no times). */
+#ifndef SC_CORE_EMBEDDING_H
+#define SC_CORE_EMBEDDING_H
+
+#include "base/fields.h"
+#include "core/graph/op.h"
+
+#define SC_MAX_TABLE_ROWS 1099511627776.0 /* 2^40 */
+enum { SC_MAX_TABLE_DIM = 1 << 20, SC_MAX_TABLES = 10000000 };
+
+/* How often the rows of a table come back within and across batches. One description is given;
+ * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */
+enum sc_reuse_kind {
+	SC_REUSE_DEFAULT,
+	SC_REUSE_UNIFORM,
+	SC_REUSE_ZIPF,
+	SC_REUSE_BINS,
+	SC_REUSE_MRC
+};
+struct sc_reuse {
+	enum sc_reuse_kind kind;
+	double zipf; /* exponent of the popularity of rows by rank; > 0 */
+	/* BINS: share of the touched rows with a count of 1, 2, 3-4, 5-8, ... (each bin up to twice the
+	 * one before), within `n_lookups` lookups that touched `n_unique` rows. */
+	struct sc_doubles row_bins, lookup_bins; /* shares of rows; of lookups; each sums to 1 */
+	double n_lookups, n_unique;
+	double n_tables; /* that those are sums over: the histogram is of a mean table; 0 = 1 */
+	double hot_frac; /* share of the lookups that the most frequent row gets; 0 = from the histogram */
+	/* MRC: miss ratio of an LRU cache that holds a share of the table's rows. */
+	struct sc_doubles cached_frac, miss_frac;
+	const char *file; /* a profile of configs/reuse or an index sample; NULL = none */
+};
+/* `count` tables alike. `features` features look up in each: a sample makes features * pooling lookups
+ * and as many as `features` pooled outputs of `dim` elements. */
+struct sc_table {
+	const char *name;
+	int64_t rows, dim, count, features;
+	double pooling;      /* mean lookups of a sample and feature; 0 < pooling */
+	int storage;         /* of the weights: enum sc_dtype + 1; 0 = the software's habit */
+	enum sc_dtype dtype; /* the same, resolved (sc_tables_expand) */
+	bool weighted;       /* lookups have weights */
+	bool sequence;       /* outputs are not pooled: one row for each lookup */
+	struct sc_reuse reuse;
+};
+
+/* Who places embedding tables where no plan is given. */
+enum sc_planner {
+	SC_PLANNER_NONE,            /* the software's */
+	SC_PLANNER_STEPCAST,        /* our solver, for the predicted iteration */
+	SC_PLANNER_TORCHREC,        /* TorchRec's planner, its constants */
+	SC_PLANNER_HUGECTR,         /* the one of HugeCTR's MLPerf recipe */
+	SC_PLANNER_MEMORY_BALANCED, /* distributed-embeddings: whole tables, by memory */
+	SC_PLANNER_LOOKUPS          /* whole tables, by lookups */
+};
+extern const struct sc_name sc_planner_names[]; /* embedding.c */
+
+#endif

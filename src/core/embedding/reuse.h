@@ -1,0 +1,32 @@
+/* How the rows of a table are reused, as a config or a profile file says it: keys, checks, defaults.
+ * What follows from it (distinct rows, hit rates) is in models/row_reuse.h. */
+#ifndef SC_CORE_REUSE_H
+#define SC_CORE_REUSE_H
+
+#include "core/embedding/embedding.h"
+
+/* Of struct sc_reuse; the keys of model.tables[].reuse and of configs/reuse/ID.yaml. */
+extern const struct sc_field sc_reuse_fields[];
+/* configs/reuse/ID.yaml. Strings and lists live in the arena. */
+int sc_reuse_load(const char *id, struct sc_arena *arena, struct sc_reuse *out, struct sc_err *err);
+/* Checks what is given and completes it: finds the kind, loads `file` (an id of configs/reuse; with a
+ * slash or ending in .npy, .bin or .txt, the path of an index sample), and takes `fallback` where nothing
+ * is given; NULL: configs/reuse/default.yaml, read anew. What is resolved names no file; once more changes
+ * nothing. Untouched on failure. */
+int sc_reuse_resolve(struct sc_reuse *reuse, const struct sc_reuse *fallback,
+		     struct sc_arena *arena, struct sc_err *err);
+
+/* A sample of a table's indices: integers in text, .npy (int32 or int64, one dimension), or .bin (int64,
+ * little-endian). Counts are exact up to `max_rows` distinct rows; beyond, a sample of the rows by hash
+ * keeps distinct counts and histogram within about 1 / sqrt(max_rows). 0 = 1 Mi. */
+struct sc_index_sample {
+	double n_lookups, n_unique;
+	double highest; /* index; the table has more rows than that */
+	double hot_frac;
+	bool exact;
+	struct sc_reuse reuse; /* of kind bins */
+};
+int sc_index_sample_load(const char *path, size_t max_rows, struct sc_arena *arena,
+			 struct sc_index_sample *out, struct sc_err *err);
+
+#endif

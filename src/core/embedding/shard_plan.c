@@ -1,0 +1,481 @@
+/* Plans as data: their checks, and which reader a file is for. */
+#include "core/embedding/shard_plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/intern.h"
+#include "core/embedding/shard_plan_priv.h"
+
+const struct sc_name sc_shard_type_names[] = {
+	{"data_parallel", SC_DATA_PARALLEL},
+	{"table_wise", SC_TABLE_WISE},
+	{"column_wise", SC_COLUMN_WISE},
+	{"row_wise", SC_ROW_WISE},
+	{"table_row_wise", SC_TABLE_ROW_WISE},
+	{"table_column_wise", SC_TABLE_COLUMN_WISE},
+	{"grid_shard", SC_GRID},
+	{0},
+};
+const struct sc_name sc_tier_names[] = {
+	{"fused", SC_TIER_HBM},     {"fused_uvm_caching", SC_TIER_CACHED},
+	{"fused_uvm", SC_TIER_UVM}, {"key_value", SC_TIER_SSD},
+	{"dense", SC_TIER_HBM},     {0},
+};
+
+void sc_shard_plan_release(struct sc_shard_plan *plan)
+{
+	SC_VEC_RELEASE(&plan->tables);
+	SC_VEC_RELEASE(&plan->shards);
+	*plan = (struct sc_shard_plan){.world = 0};
+}
+
+void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placement *table)
+{
+	struct sc_table_placement copy = *table;
+
+	copy.first_shard = (uint32_t)plan->shards.n;
+	copy.n_shards = 0;
+	SC_VEC_PUSH(&plan->tables, copy);
+}
+
+void sc_plan_add_shard(struct sc_shard_plan *plan, const struct sc_shard *shard)
+{
+	struct sc_shard copy = *shard;
+
+	copy.table = (uint32_t)plan->tables.n - 1;
+	SC_VEC_PUSH(&plan->shards, copy);
+	plan->tables.at[copy.table].n_shards++;
+}
+
+void sc_plan_add_replicas(struct sc_shard_plan *plan)
+{
+	const struct sc_table_placement *table = &plan->tables.at[plan->tables.n - 1];
+	struct sc_shard shard = {.rows = table->rows, .cols = table->dim};
+
+	for (uint32_t rank = 0; rank < plan->world; rank++) {
+		shard.rank = (int32_t)rank;
+		sc_plan_add_shard(plan, &shard);
+	}
+}
+
+void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n,
+		      int64_t col_offset, int64_t cols)
+{
+	int64_t rows = plan->tables.at[plan->tables.n - 1].rows;
+	int64_t block = (rows + (int64_t)n - 1) / (int64_t)n;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t begin = block * (int64_t)i < rows ? block * (int64_t)i : rows;
+		int64_t left = rows - begin;
+		struct sc_shard shard = {
+			.rank = ranks[i],
+			.row_offset = begin,
+			.rows = left < block ? left : block,
+			.col_offset = col_offset,
+			.cols = cols,
+		};
+
+		sc_plan_add_shard(plan, &shard);
+	}
+}
+
+/* --- checks --- */
+
+static int fail(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		struct sc_err *err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static int fail(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		struct sc_err *err, const char *fmt, ...)
+{
+	char text[sizeof(err->text)];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column, "table \"%.64s\": %s",
+			 t->name, text);
+}
+
+static int check_shape(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		       struct sc_err *err)
+{
+	if (t->rows < 1 || t->dim < 1)
+		return fail(plan, t, err, "%lld rows of dim %lld; both must be at least 1",
+			    (long long)t->rows, (long long)t->dim);
+	if (t->type < 0 || t->type >= SC_N_SHARD_TYPES || t->tier < 0 || t->tier >= SC_N_TIERS)
+		return fail(plan, t, err, "an unknown sharding type or tier");
+	if (!(t->cache_frac >= 0 && t->cache_frac <= 1))
+		return fail(plan, t, err, "a cached share of %g; it must be 0 to 1", t->cache_frac);
+	if (t->first_shard > plan->shards.n || t->n_shards > plan->shards.n - t->first_shard)
+		return fail(plan, t, err, "its shards are not in the plan");
+	if (t->n_shards == 0)
+		return fail(plan, t, err, "it has no shards");
+	if (t->type == SC_TABLE_WISE && t->n_shards != 1)
+		return fail(plan, t, err, "table_wise, but %u shards", t->n_shards);
+	return 0;
+}
+
+static int check_shard(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		       uint32_t i, struct sc_err *err)
+{
+	const struct sc_shard *s = &plan->shards.at[t->first_shard + i];
+
+	if (s->rank < 0 || (uint32_t)s->rank >= plan->world)
+		return fail(plan, t, err, "shard %u: rank %d; the plan has ranks 0 to %u", i,
+			    (int)s->rank, plan->world - 1);
+	if (s->row_offset < 0 || s->rows < 0 || s->rows > t->rows ||
+	    s->row_offset > t->rows - s->rows || s->col_offset < 0 || s->cols < 1 ||
+	    s->cols > t->dim || s->col_offset > t->dim - s->cols)
+		return fail(
+			plan, t, err,
+			"shard %u: %lld x %lld at (%lld, %lld) is outside the table of %lld x %lld",
+			i, (long long)s->rows, (long long)s->cols, (long long)s->row_offset,
+			(long long)s->col_offset, (long long)t->rows, (long long)t->dim);
+	return 0;
+}
+
+static int check_replicas(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+			  struct sc_err *err)
+{
+	if (t->n_shards != plan->world)
+		return fail(plan, t, err, "data_parallel, but %u shards for %u ranks", t->n_shards,
+			    plan->world);
+	for (uint32_t i = 0; i < t->n_shards; i++) {
+		const struct sc_shard *s = &plan->shards.at[t->first_shard + i];
+
+		if (s->rank != (int32_t)i)
+			return fail(plan, t, err,
+				    "data_parallel, but shard %u is on rank %d, not %u", i,
+				    (int)s->rank, i);
+		if (s->rows != t->rows || s->cols != t->dim)
+			return fail(plan, t, err, "data_parallel, but shard %u is not all of it",
+				    i);
+	}
+	return 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct sc_shard *const *x = a, *const *y = b;
+
+	if ((*x)->col_offset != (*y)->col_offset)
+		return (*x)->col_offset < (*y)->col_offset ? -1 : 1;
+	if ((*x)->row_offset != (*y)->row_offset)
+		return (*x)->row_offset < (*y)->row_offset ? -1 : 1;
+	if ((*x)->rows != (*y)->rows)
+		return (*x)->rows < (*y)->rows ? -1 : 1;
+	return *x < *y ? -1 : *x > *y;
+}
+
+static int check_slice(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		       const struct sc_shard *const *s, uint32_t n, struct sc_err *err)
+{
+	const struct sc_shard *shards = plan->shards.at + t->first_shard;
+	int64_t end = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (s[i]->cols != s[0]->cols)
+			return fail(plan, t, err, "shards %u and %u overlap",
+				    (unsigned)(s[0] - shards), (unsigned)(s[i] - shards));
+		if (s[i]->rows && s[i]->row_offset < end)
+			return fail(plan, t, err, "shards %u and %u overlap at row %lld",
+				    (unsigned)(s[i - 1] - shards), (unsigned)(s[i] - shards),
+				    (long long)s[i]->row_offset);
+		if (s[i]->rows && s[i]->row_offset > end)
+			return fail(plan, t, err, "rows %lld to %lld are on no rank",
+				    (long long)end, (long long)s[i]->row_offset - 1);
+		end += s[i]->rows;
+	}
+	if (end < t->rows)
+		return fail(plan, t, err, "rows %lld to %lld are on no rank", (long long)end,
+			    (long long)t->rows - 1);
+	return 0;
+}
+
+/* Column slices side by side, each of row slices one below the other. */
+static int check_cover(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		       const struct sc_shard **sorted, struct sc_err *err)
+{
+	const struct sc_shard *shards = plan->shards.at + t->first_shard;
+	int64_t end = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < t->n_shards; i++)
+		sorted[i] = &shards[i];
+	qsort(sorted, t->n_shards, sizeof(*sorted), by_offset);
+	for (uint32_t i = 0, n; i < t->n_shards && rc == 0; i += n) {
+		const struct sc_shard *first = sorted[i];
+
+		for (n = 1; i + n < t->n_shards && sorted[i + n]->col_offset == first->col_offset;)
+			n++;
+		if (first->col_offset < end)
+			return fail(plan, t, err, "shards %u and %u overlap at column %lld",
+				    (unsigned)(sorted[i - 1] - shards), (unsigned)(first - shards),
+				    (long long)first->col_offset);
+		if (first->col_offset > end)
+			return fail(plan, t, err, "columns %lld to %lld are on no rank",
+				    (long long)end, (long long)first->col_offset - 1);
+		rc = check_slice(plan, t, sorted + i, n, err);
+		end += first->cols;
+	}
+	if (rc == 0 && end < t->dim)
+		return fail(plan, t, err, "columns %lld to %lld are on no rank", (long long)end,
+			    (long long)t->dim - 1);
+	return rc;
+}
+
+static int check_type(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+		      struct sc_err *err)
+{
+	const struct sc_shard *s = plan->shards.at + t->first_shard;
+	const char *name = sc_enum_name(sc_shard_type_names, (int)t->type);
+	bool by_rows = t->type == SC_ROW_WISE || t->type == SC_TABLE_ROW_WISE;
+	bool by_cols = t->type == SC_COLUMN_WISE || t->type == SC_TABLE_COLUMN_WISE;
+	bool one_host = t->type == SC_TABLE_ROW_WISE || t->type == SC_TABLE_COLUMN_WISE;
+	uint32_t per_host = plan->ranks_per_host;
+
+	for (uint32_t i = 0; i < t->n_shards; i++) {
+		if (by_rows && s[i].cols != t->dim)
+			return fail(plan, t, err, "%s, but shard %u has only some columns", name,
+				    i);
+		if (by_cols && s[i].rows != t->rows)
+			return fail(plan, t, err, "%s, but shard %u has only some rows", name, i);
+		if (one_host && per_host &&
+		    (uint32_t)s[i].rank / per_host != (uint32_t)s[0].rank / per_host)
+			return fail(plan, t, err, "%s, but ranks %d and %d are on different hosts",
+				    name, (int)s[0].rank, (int)s[i].rank);
+	}
+	return 0;
+}
+
+static int check_table(const struct sc_shard_plan *plan, size_t index,
+		       const struct sc_shard **scratch, struct sc_err *err)
+{
+	const struct sc_table_placement *t = &plan->tables.at[index];
+	int rc = check_shape(plan, t, err);
+
+	for (uint32_t i = 0; i < t->n_shards && rc == 0; i++) {
+		rc = check_shard(plan, t, i, err);
+		if (rc == 0 && plan->shards.at[t->first_shard + i].table != index)
+			rc = fail(plan, t, err, "shard %u belongs to another table", i);
+	}
+	if (rc)
+		return rc;
+	if (t->type == SC_DATA_PARALLEL)
+		return check_replicas(plan, t, err);
+	rc = check_cover(plan, t, scratch, err);
+	return rc ? rc : check_type(plan, t, err);
+}
+
+int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err)
+{
+	const struct sc_shard **scratch;
+	struct sc_intern names = {.n_slots = 0};
+	int rc = 0;
+
+	if (plan->world < 1 || plan->tables.n == 0)
+		return sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
+				 "a plan needs ranks and tables");
+	if (plan->ranks_per_host && plan->world % plan->ranks_per_host)
+		return sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
+				 "%u ranks are no whole hosts of %u", plan->world,
+				 plan->ranks_per_host);
+	scratch = sc_xrealloc(NULL, plan->shards.n + 1, sizeof(const struct sc_shard *));
+	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
+		if (sc_intern_add(&names, plan->tables.at[i].name) != i)
+			rc = fail(plan, &plan->tables.at[i], err, "it is in the plan twice");
+		else
+			rc = check_table(plan, i, scratch, err);
+	}
+	sc_intern_release(&names);
+	free(scratch);
+	return rc;
+}
+
+static int check_one(const struct sc_shard_plan *plan, const struct sc_table_placement *placed,
+		     const struct sc_table *table, struct sc_err *err)
+{
+	if (placed->rows == table->rows && placed->dim == table->dim)
+		return 0;
+	return fail(plan, placed, err, "%lld x %lld in the plan, %lld x %lld in the model",
+		    (long long)placed->rows, (long long)placed->dim, (long long)table->rows,
+		    (long long)table->dim);
+}
+
+int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table *tables,
+			       size_t n_tables, struct sc_err *err)
+{
+	struct sc_intern names = {.n_slots = 0};
+	struct sc_table_list list;
+	struct sc_arena arena;
+	int rc = 0;
+
+	sc_arena_init(&arena, 4096);
+	sc_tables_expand(tables, n_tables, &arena, &list);
+	for (size_t i = 0; i < plan->tables.n; i++)
+		sc_intern_add(&names, plan->tables.at[i].name);
+	for (size_t i = 0; i < list.n && rc == 0; i++) {
+		uint32_t id = sc_intern_find(&names, list.at[i].name);
+
+		if (id == SC_INTERN_NONE)
+			rc = sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
+				       "the plan is for other tables: it has no \"%.64s\"",
+				       list.at[i].name);
+		else
+			rc = check_one(plan, &plan->tables.at[id], &list.at[i], err);
+	}
+	sc_intern_release(&names);
+	for (size_t i = 0; i < list.n; i++)
+		sc_intern_add(&names, list.at[i].name);
+	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
+		if (sc_intern_find(&names, plan->tables.at[i].name) == SC_INTERN_NONE)
+			rc = fail(plan, &plan->tables.at[i], err, "the model has no such table");
+	}
+	sc_intern_release(&names);
+	sc_arena_release(&arena);
+	return rc;
+}
+
+void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_arena *arena,
+		      struct sc_table_list *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_tables; i++)
+		n += tables[i].count > 1 ? (size_t)tables[i].count : 1;
+	out->n = 0;
+	out->at = sc_arena_calloc(arena, n, sizeof(*out->at));
+	for (size_t i = 0; i < n_tables; i++) {
+		for (int64_t k = 0; k < (tables[i].count > 1 ? tables[i].count : 1); k++) {
+			struct sc_table *table = &out->at[out->n++];
+
+			*table = tables[i];
+			table->count = 1;
+			if (table->storage)
+				table->dtype = (enum sc_dtype)(table->storage - 1);
+			if (tables[i].count > 1)
+				table->name = sc_arena_printf(arena, "%s_%lld", tables[i].name,
+							      (long long)k);
+		}
+	}
+}
+
+/* --- files --- */
+
+void sc_plan_settle_names(const struct sc_plan_reader *reader, struct sc_shard_plan *plan)
+{
+	struct sc_intern names = {.n_slots = 0};
+	uint32_t *n_uses = sc_xrealloc(NULL, plan->tables.n + 1, sizeof(*n_uses));
+	uint32_t *ids = sc_xrealloc(NULL, plan->tables.n + 1, sizeof(*ids));
+
+	memset(n_uses, 0, (plan->tables.n + 1) * sizeof(*n_uses));
+	for (size_t i = 0; i < plan->tables.n; i++) {
+		ids[i] = sc_intern_add(&names, plan->tables.at[i].name);
+		n_uses[ids[i]]++;
+	}
+	for (size_t i = 0; i < plan->tables.n; i++) {
+		struct sc_table_placement *t = &plan->tables.at[i];
+		const char *path;
+
+		if (!t->module)
+			continue;
+		path = sc_arena_printf(reader->arena, "%s.%s", t->module, t->name);
+		if (n_uses[ids[i]] > 1 || sc_plan_table_find(reader, path) >= 0)
+			t->name = path;
+	}
+	sc_intern_release(&names);
+	free(n_uses);
+	free(ids);
+}
+
+int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name)
+{
+	uint32_t id = sc_intern_find(&reader->names, name);
+
+	return id == SC_INTERN_NONE ? -1 : (int64_t)id;
+}
+
+typedef int (*plan_reader)(const struct sc_plan_reader *, const struct sc_plan_text *,
+			   struct sc_shard_plan *, struct sc_err *);
+
+/* Which format it is, by what only that one has. The text ends with a NUL. */
+static plan_reader reader_of(const struct sc_plan_text *text)
+{
+	const char *at = text->at + strspn(text->at, " \t\r\n");
+
+	if (strstr(at, "shard_matrix") || strstr(at, "('mp',") || *at == '[')
+		return sc_shard_plan_read_hugectr;
+	if (*at == '{')
+		return sc_shard_plan_read_json;
+	if (strstr(at, "Parameter Info:") || (strstr(at, "FQN") && strstr(at, "Sharding")))
+		return sc_shard_plan_read_torchrec;
+	if (strstr(at, "shards:") || strchr(at, '|'))
+		return sc_shard_plan_read_task;
+	return NULL;
+}
+
+int sc_shard_plan_parse(const char *text, size_t n, const char *file,
+			const struct sc_table_list *tables, struct sc_arena *arena,
+			struct sc_shard_plan *out, struct sc_err *err)
+{
+	struct sc_plan_text whole = {.at = sc_arena_strndup(arena, text, n), .n = n, .file = file};
+	struct sc_plan_reader reader = {.tables = tables, .arena = arena};
+	struct sc_shard_plan plan = {.file = sc_arena_strdup(arena, file)};
+	plan_reader read = NULL;
+	int rc;
+
+	if (memchr(text, 0, n))
+		return sc_err_at(err, SC_EFORMAT, file, 0, 0, "a NUL byte: not a sharding plan");
+	read = reader_of(&whole);
+	if (!read)
+		return sc_err_at(err, SC_EFORMAT, file, 1, 1,
+				 "not a sharding plan: expected JSON, TorchRec's plan table, "
+				 "HugeCTR's shard matrix or a NeuroShard result");
+	for (size_t i = 0; i < tables->n; i++)
+		sc_intern_add(&reader.names, tables->at[i].name);
+	rc = read(&reader, &whole, &plan, err);
+	if (rc == 0)
+		rc = sc_shard_plan_check(&plan, err);
+	sc_intern_release(&reader.names);
+	if (rc)
+		sc_shard_plan_release(&plan);
+	else
+		*out = plan;
+	return rc;
+}
+
+int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
+		       struct sc_shard_plan *out, struct sc_err *err)
+{
+	char *text = NULL;
+	size_t n;
+	int rc = sc_file_read(path, SC_PLAN_MAX_BYTES, &text, &n, err);
+
+	if (rc)
+		return rc;
+	rc = sc_shard_plan_parse(text, n, path, tables, arena, out, err);
+	free(text);
+	return rc;
+}
+
+int sc_shard_plan_save(const char *path, const struct sc_shard_plan *plan, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	FILE *file = fopen(path, "w");
+	int failed;
+
+	if (!file)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
+	sc_shard_plan_print(plan, &text);
+	errno = 0;
+	failed = fwrite(sc_strbuf_get(&text), 1, text.n, file) != text.n;
+	failed |= fclose(file) != 0;
+	sc_strbuf_release(&text);
+	if (failed)
+		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
+	return 0;
+}

@@ -1,0 +1,238 @@
+/* Builds an execution graph and its index arrays. Knows nothing of time: see predict/engine/simulate.c. */
+#include "core/graph/graph.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sc_graph_init(struct sc_graph *graph)
+{
+	*graph = (struct sc_graph){0};
+}
+
+void sc_graph_clear(struct sc_graph *graph)
+{
+	graph->classes.n = 0;
+	graph->lanes.n = 0;
+	graph->nodes.n = 0;
+	graph->costs.n = 0;
+	graph->groups.n = 0;
+	graph->members.n = 0;
+	graph->edges.n = 0;
+	graph->sealed = 0;
+}
+
+void sc_graph_release(struct sc_graph *graph)
+{
+	SC_VEC_RELEASE(&graph->classes);
+	SC_VEC_RELEASE(&graph->lanes);
+	SC_VEC_RELEASE(&graph->nodes);
+	SC_VEC_RELEASE(&graph->costs);
+	SC_VEC_RELEASE(&graph->groups);
+	SC_VEC_RELEASE(&graph->members);
+	SC_VEC_RELEASE(&graph->edges);
+	free(graph->succ_start);
+	free(graph->succ);
+	free(graph->n_deps);
+	free(graph->lane_next);
+	free(graph->group_node_start);
+	free(graph->group_node);
+	free(graph->lane_last);
+	sc_graph_init(graph);
+}
+
+/* The id of the thing just added; ids are 32 bits and SC_NONE is taken. */
+static uint32_t added(struct sc_graph *graph, size_t n)
+{
+	assert(n > 0 && n <= SC_NONE);
+	graph->sealed = 0;
+	return (uint32_t)(n - 1);
+}
+
+uint32_t sc_graph_add_class(struct sc_graph *graph, struct sc_class value)
+{
+	SC_VEC_PUSH(&graph->classes, value);
+	return added(graph, graph->classes.n);
+}
+
+uint32_t sc_graph_add_lane(struct sc_graph *graph, uint32_t class_id, enum sc_lane_kind kind)
+{
+	const struct sc_lane lane = {.class_id = class_id, .kind = (uint8_t)kind};
+
+	SC_VEC_PUSH(&graph->lanes, lane);
+	return added(graph, graph->lanes.n);
+}
+
+uint32_t sc_graph_add_cost(struct sc_graph *graph, const struct sc_cost *cost)
+{
+	SC_VEC_PUSH(&graph->costs, *cost);
+	return added(graph, graph->costs.n);
+}
+
+uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint32_t lane,
+			   uint32_t cost, uint32_t op)
+{
+	const struct sc_node node = {
+		.lane = lane, .cost = cost, .group = SC_NONE, .op = op, .kind = (uint8_t)kind};
+
+	SC_VEC_PUSH(&graph->nodes, node);
+	return added(graph, graph->nodes.n);
+}
+
+uint32_t sc_graph_add_group(struct sc_graph *graph, uint32_t cost, const struct sc_member *members,
+			    uint32_t n_members, uint32_t op)
+{
+	struct sc_group group = {
+		.cost = cost,
+		.first_member = (uint32_t)graph->members.n,
+		.n_members = n_members,
+		.op = op,
+	};
+
+	for (uint32_t i = 0; i < n_members; i++) {
+		SC_VEC_PUSH(&graph->members, members[i]);
+		group.world += members[i].count;
+	}
+	SC_VEC_PUSH(&graph->groups, group);
+	return added(graph, graph->groups.n);
+}
+
+uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group, uint32_t cost,
+			     uint32_t op)
+{
+	const uint32_t node = sc_graph_add_node(graph, SC_NODE_MEMBER, lane, cost, op);
+
+	graph->nodes.at[node].group = group;
+	return node;
+}
+
+void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
+{
+	SC_VEC_PUSH(&graph->edges, (uint64_t)on << 32 | node);
+	graph->sealed = 0;
+}
+
+/* At least n entries, old contents dropped. */
+static void grow(uint32_t **array, size_t n)
+{
+	free(*array);
+	*array = sc_xrealloc(NULL, n, sizeof(**array));
+}
+
+static void reserve(struct sc_graph *graph, size_t n_group_nodes)
+{
+	if (graph->cap_nodes < graph->nodes.n + 1) {
+		graph->cap_nodes = graph->nodes.n + 1;
+		grow(&graph->succ_start, graph->cap_nodes);
+		grow(&graph->n_deps, graph->cap_nodes);
+		grow(&graph->lane_next, graph->cap_nodes);
+	}
+	if (graph->cap_edges < graph->edges.n + 1) {
+		graph->cap_edges = graph->edges.n + 1;
+		grow(&graph->succ, graph->cap_edges);
+	}
+	if (graph->cap_lanes < graph->lanes.n + 1) {
+		graph->cap_lanes = graph->lanes.n + 1;
+		grow(&graph->lane_last, graph->cap_lanes);
+	}
+	if (graph->cap_groups < graph->groups.n + 1) {
+		graph->cap_groups = graph->groups.n + 1;
+		grow(&graph->group_node_start, graph->cap_groups);
+	}
+	if (graph->cap_group_nodes < n_group_nodes + 1) {
+		graph->cap_group_nodes = n_group_nodes + 1;
+		grow(&graph->group_node, graph->cap_group_nodes);
+	}
+}
+
+/* Counts become the ends of the ranges; filling backwards then turns them into starts. */
+static uint32_t accumulate(uint32_t *count, size_t n)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += count[i];
+		count[i] = sum;
+	}
+	count[n] = sum;
+	return sum;
+}
+
+static void seal_edges(struct sc_graph *graph)
+{
+	const size_t n = graph->nodes.n;
+	const uint64_t *edge = graph->edges.at;
+
+	memset(graph->succ_start, 0, (n + 1) * sizeof(*graph->succ_start));
+	memset(graph->n_deps, 0, (n + 1) * sizeof(*graph->n_deps));
+	for (size_t i = 0; i < graph->edges.n; i++) {
+		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
+
+		if (from >= n || to >= n)
+			continue;
+		graph->succ_start[from]++;
+		graph->n_deps[to]++;
+	}
+	accumulate(graph->succ_start, n);
+	for (size_t i = graph->edges.n; i-- > 0;) {
+		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
+
+		if (from < n && to < n)
+			graph->succ[--graph->succ_start[from]] = to;
+	}
+}
+
+static void seal_lanes(struct sc_graph *graph)
+{
+	const size_t n = graph->nodes.n;
+
+	memset(graph->lane_last, 0xff, (graph->lanes.n + 1) * sizeof(*graph->lane_last));
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t lane = graph->nodes.at[i].lane;
+
+		graph->lane_next[i] = SC_NONE;
+		if (lane >= graph->lanes.n)
+			continue;
+		if (graph->lane_last[lane] != SC_NONE) {
+			graph->lane_next[graph->lane_last[lane]] = (uint32_t)i;
+			graph->n_deps[i]++;
+		}
+		graph->lane_last[lane] = (uint32_t)i;
+	}
+}
+
+static void seal_groups(struct sc_graph *graph)
+{
+	const struct sc_node *node = graph->nodes.at;
+
+	memset(graph->group_node_start, 0,
+	       (graph->groups.n + 1) * sizeof(*graph->group_node_start));
+	for (size_t i = 0; i < graph->nodes.n; i++) {
+		if (node[i].group < graph->groups.n)
+			graph->group_node_start[node[i].group]++;
+	}
+	accumulate(graph->group_node_start, graph->groups.n);
+	for (size_t i = graph->nodes.n; i-- > 0;) {
+		if (node[i].group < graph->groups.n)
+			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;
+	}
+}
+
+void sc_graph_seal(struct sc_graph *graph)
+{
+	size_t n_group_nodes = 0;
+
+	if (graph->groups.n) {
+		for (size_t i = 0; i < graph->nodes.n; i++)
+			n_group_nodes += graph->nodes.at[i].group < graph->groups.n;
+	}
+	assert(graph->edges.n < SC_NONE);
+	reserve(graph, n_group_nodes);
+	seal_edges(graph);
+	seal_lanes(graph);
+	if (graph->groups.n)
+		seal_groups(graph);
+	else
+		graph->group_node_start[0] = 0;
+	graph->sealed = 1;
+}

@@ -1,0 +1,105 @@
+/* The execution graph: everything a config or a trace becomes before it is simulated (DESIGN.md §3).
+ * Ids are indices; nodes are added in any order, lanes run in the order their nodes were added. */
+#ifndef SC_CORE_GRAPH_H
+#define SC_CORE_GRAPH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "core/graph/cost.h"
+
+#define SC_NONE UINT32_MAX
+
+enum sc_node_kind {
+	SC_NODE_HOST,   /* work on a host lane */
+	SC_NODE_LAUNCH, /* host side of a kernel start */
+	SC_NODE_KERNEL,
+	SC_NODE_COPY,
+	SC_NODE_MEMBER, /* one rank's (class's) part in a group */
+	SC_NODE_EVENT,  /* event record or wait: zero length */
+	SC_NODE_SYNC,   /* host blocks until its deps are done */
+	SC_NODE_MARK    /* iteration or phase border */
+};
+
+enum sc_lane_kind { SC_LANE_HOST, SC_LANE_COMPUTE, SC_LANE_COMM, SC_LANE_COPY, SC_LANE_NIC };
+
+/* Ranks that do the same work on the same hardware. */
+struct sc_class {
+	uint32_t multiplicity;   /* ranks in this class */
+	uint32_t nic_domain;     /* classes on the same node(s) share one; capacity 1 unit */
+	double ranks_per_domain; /* ranks of this class in one such node: each loads the NICs */
+	double slowdown;         /* >= 1 multiplies kernel times: stragglers */
+	uint32_t name;           /* interned in the builder's string table, or SC_NONE */
+};
+struct sc_lane {
+	uint32_t class_id;
+	uint8_t kind;    /* enum sc_lane_kind */
+	int8_t priority; /* higher first when SMs are granted */
+};
+struct sc_node {
+	uint32_t lane;  /* its class is the lane's class */
+	uint32_t cost;  /* index in costs */
+	uint32_t group; /* SC_NODE_MEMBER, else SC_NONE */
+	uint32_t op;    /* what it is, for reports: meaning is the builder's; SC_NONE = nameless */
+	uint8_t kind;
+	uint8_t pad[3];
+};
+struct sc_member {
+	uint32_t class_id;
+	uint32_t count; /* ranks of that class in one instance */
+};
+/* One collective or send/recv. Its cost is the group's: the members' node cost is only what they
+ * do before arriving (usually 0). Members start together once the last has arrived. */
+struct sc_group {
+	uint32_t cost;
+	uint32_t first_member, n_members; /* in members[] */
+	uint32_t world;                   /* ranks in one instance = sum of counts */
+	uint32_t op;
+};
+
+struct sc_graph {
+	SC_VEC(struct sc_class) classes;
+	SC_VEC(struct sc_lane) lanes;
+	SC_VEC(struct sc_node) nodes;
+	SC_VEC(struct sc_cost) costs;
+	SC_VEC(struct sc_group) groups;
+	SC_VEC(struct sc_member) members;
+	SC_VEC(uint64_t) edges; /* from << 32 | to, in the order added */
+	/* After sc_graph_seal: */
+	uint32_t *succ_start; /* n nodes + 1 */
+	uint32_t *succ;
+	uint32_t *n_deps;                        /* explicit deps and the lane predecessor */
+	uint32_t *lane_next;                     /* node after this one on its lane, or SC_NONE */
+	uint32_t *group_node_start, *group_node; /* member nodes of each group, CSR */
+	uint32_t *lane_last;                     /* scratch of sc_graph_seal */
+	size_t cap_nodes, cap_edges, cap_lanes, cap_groups, cap_group_nodes; /* of these arrays */
+	int sealed; /* 0 again after any add */
+};
+
+void sc_graph_init(struct sc_graph *graph);
+void sc_graph_clear(struct sc_graph *graph); /* empties, keeps memory for the next prediction */
+void sc_graph_release(struct sc_graph *graph);
+
+uint32_t sc_graph_add_class(struct sc_graph *graph, struct sc_class value);
+uint32_t sc_graph_add_lane(struct sc_graph *graph, uint32_t class_id, enum sc_lane_kind kind);
+/* Equal costs may share an id: the caller keeps the id; nothing is deduplicated here. */
+uint32_t sc_graph_add_cost(struct sc_graph *graph, const struct sc_cost *cost);
+uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint32_t lane,
+			   uint32_t cost, uint32_t op);
+/* The group's members are copied; then add one SC_NODE_MEMBER node for each member class. */
+uint32_t sc_graph_add_group(struct sc_graph *graph, uint32_t cost, const struct sc_member *members,
+			    uint32_t n_members, uint32_t op);
+uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group, uint32_t cost,
+			     uint32_t op);
+void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on);
+/* Builds the CSR arrays; call after the last add, again after more adds. Ids out of range are left
+ * out here, so that sc_graph_check can name them. No malloc once the arrays are large enough. */
+void sc_graph_seal(struct sc_graph *graph);
+/* Proves: ids in range; every group has one member node per listed class, on a lane of that class;
+ * costs finite and >= 0; acyclic with lane edges and groups contracted (the error names a cycle:
+ * lanes, groups). A sealed graph that passes cannot deadlock without SM limits. */
+int sc_graph_check(const struct sc_graph *graph, struct sc_err *err);
+
+#endif

@@ -1,0 +1,325 @@
+/* Device files: the keys, and what a file may leave out. */
+#include "core/machine/device.h"
+
+#include <string.h>
+
+#include "core/profile/profile_priv.h"
+
+#define NUMBER(type_, struct_, member, lo, hi, text)                                       \
+	{                                                                                  \
+		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
+		.min = lo, .max = hi, .help = text                                         \
+	}
+#define DOUBLE(struct_, member, lo, hi, text) NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, text)
+#define INT(struct_, member, lo, hi, text) NUMBER(SC_F_INT, struct_, member, lo, hi, text)
+#define FRAC(struct_, member, text) DOUBLE(struct_, member, 1e-3, 1, text)
+#define US(struct_, member, text) DOUBLE(struct_, member, 0, 1e6, text)
+#define SPREAD(struct_) DOUBLE(struct_, spread_frac, 0, 2, "residual spread, 1 sigma, relative")
+#define STR(member, text)                                                                       \
+	{                                                                                       \
+		.key = #member, .type = SC_F_STR, .offset = offsetof(struct sc_device, member), \
+		.help = text                                                                    \
+	}
+#define SECTION(member, table, text)                                                               \
+	{                                                                                          \
+		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_device, member), \
+		.sub = table, .help = text                                                         \
+	}
+#define SOURCE                                                              \
+	{                                                                   \
+		.key = "sources", .type = SC_F_IGNORE, .help = "provenance" \
+	}
+#define PEAK(member) \
+	DOUBLE(sc_device_peaks, member, 0, 1e6, "dense peak, TFLOP/s; 0 = the device cannot")
+
+static const struct sc_field PEAK_FIELDS[] = {
+	PEAK(fp32), PEAK(tf32), PEAK(fp16), PEAK(bf16), PEAK(fp8), SOURCE, {0},
+};
+static const struct sc_field GEMM_FIELDS[] = {
+	FRAC(sc_gemm_coef, eff_max, "share of tensor peak over a long k loop, first wave"),
+	DOUBLE(sc_gemm_coef, eff_simt, 1e-3, 4,
+	       "share of fp32 peak without tensor cores; above 1 with packed math"),
+	DOUBLE(sc_gemm_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
+	DOUBLE(sc_gemm_coef, k_half, 0, 1e6, "k whose start and end cost as much as its loop"),
+	DOUBLE(sc_gemm_coef, k_half_batched, 0, 1e6, "the same for batched GEMMs"),
+	DOUBLE(sc_gemm_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
+	FRAC(sc_gemm_coef, hbm_eff, "share of peak HBM bandwidth of operand streams"),
+	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
+	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
+	DOUBLE(sc_gemm_coef, align_loss, 0, 1, "time added by rows of 16 n bytes, not 128 n"),
+	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
+	DOUBLE(sc_gemm_coef, power_eff_fp8, 0, 1, "the same in fp8; 0 = as power_eff"),
+	DOUBLE(sc_gemm_coef, clock_spread_frac, 0, 1, "of that clock from GPU to GPU, 1 sigma"),
+	US(sc_gemm_coef, split_us, "added by a split of k, us"),
+	DOUBLE(sc_gemm_coef, wave_loss, 0, 10, "time added to waves after the first, relative"),
+	SPREAD(sc_gemm_coef),
+	DOUBLE(sc_gemm_coef, curve_spread_frac, 0, 2,
+	       "the same of products with a curve; 0 = as it"),
+	SOURCE,
+	{0},
+};
+#define CURVE(member) offsetof(struct sc_gemm_curve, member)
+#define MAX_SIZE 1e12
+static const struct sc_field GEMM_CURVE_FIELDS[] = {
+	{.key = "dtype",
+	 .type = SC_F_ENUM,
+	 .offset = CURVE(dtype),
+	 .names = sc_dtype_names,
+	 .required = true,
+	 .help = "of the operands"},
+	{.key = "n",
+	 .type = SC_F_DOUBLE,
+	 .offset = CURVE(n),
+	 .min = 1,
+	 .max = MAX_SIZE,
+	 .required = true,
+	 .help = "columns of the output"},
+	{.key = "k",
+	 .type = SC_F_DOUBLE,
+	 .offset = CURVE(k),
+	 .min = 1,
+	 .max = MAX_SIZE,
+	 .required = true,
+	 .help = "columns of the input"},
+	{.key = "m",
+	 .type = SC_F_DOUBLES,
+	 .offset = CURVE(m),
+	 .min = 1,
+	 .max = MAX_SIZE,
+	 .required = true,
+	 .help = "rows of the input, rising"},
+	{.key = "factor",
+	 .type = SC_F_DOUBLES,
+	 .offset = CURVE(factor),
+	 .min = 1e-3,
+	 .max = 1e3,
+	 .required = true,
+	 .help = "measured time over the formula's, for each m"},
+	{0},
+};
+static const struct sc_field SIMT_FIELDS[] = {
+	DOUBLE(sc_simt_coef, eff_batched, 0, 4, "batched, share of fp32 peak; 0 = gemm.eff_simt"),
+	DOUBLE(sc_simt_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
+	DOUBLE(sc_simt_coef, k_half, 0, 1e6, "k whose start and end cost as much as its loop"),
+	DOUBLE(sc_simt_coef, k_half_batched, 0, 1e6, "the same for batched GEMMs"),
+	DOUBLE(sc_simt_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
+	DOUBLE(sc_simt_coef, batched_tile_m, 0, 4096, "the tile of batched GEMMs; 0 = chosen"),
+	DOUBLE(sc_simt_coef, batched_tile_n, 0, 4096, "the tile of batched GEMMs; 0 = chosen"),
+	DOUBLE(sc_simt_coef, batched_blocks, 0, 32, "blocks an SM needs for its full rate"),
+	DOUBLE(sc_simt_coef, far_k, 0, 1e9, "k around which rows are too far apart; 0 = none"),
+	DOUBLE(sc_simt_coef, far_loss, 0, 100, "time added there, relative"),
+	DOUBLE(sc_simt_coef, droop_frac, 0, 10, "time added by a falling clock, relative"),
+	US(sc_simt_coef, droop_us, "kernel time at which half of it is felt, us"),
+	DOUBLE(sc_simt_coef, flop_pj, 0, 1e3, "energy of a FLOP at 16 nm, pJ; 0 = no power limit"),
+	DOUBLE(sc_simt_coef, board_w, 0, 1e3, "power that is not its FLOPs', W"),
+	SOURCE,
+	{0},
+};
+static const struct sc_field ATTENTION_FIELDS[] = {
+	FRAC(sc_attention_coef, fwd_eff, "forward, share of tensor peak at long sequences"),
+	FRAC(sc_attention_coef, bwd_eff, "backward, share of tensor peak at long sequences"),
+	DOUBLE(sc_attention_coef, seq_half, 0, 1e6, "sequence length at which half of it is lost"),
+	US(sc_attention_coef, fixed_us, "shortest kernel, us"),
+	DOUBLE(sc_attention_coef, bwd_seq_half, 0, 1e6, "seq_half of backward"),
+	DOUBLE(sc_attention_coef, causal_half, 0, 1e6, "added to seq_half by a causal mask"),
+	DOUBLE(sc_attention_coef, head_half, 0, 1e6, "softmax of a score, in head columns"),
+	DOUBLE(sc_attention_coef, padded_eff, 0, 1, "factor where the head is padded; 0 = none"),
+	DOUBLE(sc_attention_coef, fwd_wide_eff, 0, 1, "forward, heads above 128; 0 = none"),
+	DOUBLE(sc_attention_coef, bwd_wide_eff, 0, 1, "backward, heads above 128; 0 = none"),
+	DOUBLE(sc_attention_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
+	SPREAD(sc_attention_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field ROWWISE_FIELDS[] = {
+	FRAC(sc_rowwise_coef, hbm_eff, "share of peak HBM bandwidth at large size"),
+	DOUBLE(sc_rowwise_coef, half_bytes, 0, 1e12, "bytes at which half of it is reached"),
+	US(sc_rowwise_coef, fixed_us, "shortest kernel, us"),
+	FRAC(sc_rowwise_coef, sm_frac, "share of the SMs that saturates memory"),
+	DOUBLE(sc_rowwise_coef, sm_bytes_clk, 0, 1e3,
+	       "bytes that an SM moves a clock; 0 = no limit"),
+	SPREAD(sc_rowwise_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field EMBEDDING_FIELDS[] = {
+	FRAC(sc_embedding_coef, hbm_eff, "share of peak HBM bandwidth of random rows"),
+	FRAC(sc_embedding_coef, update_eff, "the same of rows read and written back"),
+	DOUBLE(sc_embedding_coef, l2_ratio, 0.1, 100, "last cache's bandwidth over peak HBM's"),
+	DOUBLE(sc_embedding_coef, lookup_cycles, 0, 1e6, "SM cycles for a row gathered"),
+	DOUBLE(sc_embedding_coef, row_cycles, 0, 1e6, "SM cycles for a row updated"),
+	DOUBLE(sc_embedding_coef, run_cycles, 0, 1e6, "for a lookup of the longest run of a row"),
+	DOUBLE(sc_embedding_coef, run_max, 1, 1e9, "lookups at which a run is cut"),
+	DOUBLE(sc_embedding_coef, sort_bytes, 0, 1e6, "HBM traffic to sort one index"),
+	US(sc_embedding_coef, sort_us, "the sort's launches, us"),
+	US(sc_embedding_coef, fixed_us, "shortest kernel, us"),
+	FRAC(sc_embedding_coef, uvm_eff, "share of the PCIe rate of rows over UVM"),
+	FRAC(sc_embedding_coef, prefetch_eff, "share of the PCIe rate of rows into the cache"),
+	DOUBLE(sc_embedding_coef, ssd_gbps, 1e-3, 1e3, "of a rank's share, 1e9 bytes/s"),
+	SPREAD(sc_embedding_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field HOST_FIELDS[] = {
+	US(sc_host_coef, launch_us, "CPU time of one bare kernel launch, us"),
+	SPREAD(sc_host_coef),
+	SOURCE,
+	{0},
+};
+static const struct sc_field BAND_FIELDS[] = {
+	DOUBLE(sc_band_coef, shared_frac, 0, 1, "share of spread_frac alike in all kernels"),
+	DOUBLE(sc_band_coef, trend_frac, 0, 2, "added where a model extrapolates, 1 sigma"),
+	US(sc_band_coef, shortest_us, "kernel time below which models extrapolate, us"),
+	DOUBLE(sc_band_coef, longest_us, 0, 1e9, "the same above; 0 = no limit"),
+	SOURCE,
+	{0},
+};
+const struct sc_field sc_device_fields[] = {
+	SC_PROFILE_KEYS,
+	STR(id, "the file's stem"),
+	STR(name, "as its maker writes it"),
+	STR(arch, "ampere, hopper, cdna3..."),
+	STR(vendor, "nvidia, amd"),
+	INT(sc_device, sm_count, 1, 4096, "streaming multiprocessors or compute units"),
+	INT(sc_device, cuda_capability, 0, 999, "80 = 8.0; 0 for AMD"),
+	DOUBLE(sc_device, boost_mhz, 1, 1e5, "boost clock, MHz"),
+	SECTION(peak_tflops, PEAK_FIELDS, "dense peaks"),
+	DOUBLE(sc_device, hbm_gib, 0.1, 1e5, "memory, GiB"),
+	DOUBLE(sc_device, hbm_gbps, 1, 1e6, "memory bandwidth, 1e9 bytes/s"),
+	DOUBLE(sc_device, l2_mib, 0.01, 1e5, "last cache on the chip, MiB"),
+	INT(sc_device, nvlink_links, 0, 1024, "NVLink or xGMI links; 0 = none"),
+	DOUBLE(sc_device, nvlink_link_gbps, 0, 1e5, "one link, one direction, 1e9 bytes/s"),
+	DOUBLE(sc_device, pcie_gbps, 0.1, 1e5, "slot, one direction, 1e9 bytes/s"),
+	INT(sc_device, copy_engines, 0, 64, "DMA engines"),
+	DOUBLE(sc_device, tdp_w, 1, 1e5, "power limit, W"),
+	DOUBLE(sc_device, process_nm, 0, 1e3, "process of the chip, nm; 0 = not known"),
+	INT(sc_device, usual_gpus_per_node, 0, 1024, "0 = not known"),
+	INT(sc_device, usual_nics_per_node, 0, 1024, "0 = not known"),
+	DOUBLE(sc_device, usual_nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
+	SECTION(gemm, GEMM_FIELDS, "models/gemm.c"),
+	SECTION(simt, SIMT_FIELDS, "models/gemm.c, without tensor cores"),
+	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),
+	SECTION(rowwise, ROWWISE_FIELDS, "models/rowwise.c"),
+	SECTION(embedding, EMBEDDING_FIELDS, "models/embedding_kernel.c"),
+	SECTION(host, HOST_FIELDS, "launches"),
+	SECTION(band, BAND_FIELDS, "how far the models are to be trusted"),
+	{.key = "gemm_curves",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_device, gemm_curves),
+	 .sub = GEMM_CURVE_FIELDS,
+	 .elem_bytes = sizeof(struct sc_gemm_curve),
+	 .help = "products measured on this machine; stepcast fit --curves writes them"},
+	STR(fitted, "blocks that were measured on this GPU"),
+	{0},
+};
+
+static const struct sc_profile_kind device_kind = {
+	.folder = "devices", .noun = "GPU", .hidden = "arch-", .fields = sc_device_fields};
+
+static void init_attention(struct sc_attention_coef *c)
+{
+	c->bwd_seq_half = c->causal_half = c->head_half = c->wave_frac = 0;
+	c->padded_eff = c->fwd_wide_eff = c->bwd_wide_eff = 0;
+}
+
+/* A device without tensor cores, links or a usual node need not say so, nor a model without an effect. */
+static void init_device(struct sc_device *device)
+{
+	memset(device, 0, sizeof(*device));
+	sc_profile_init_numbers(sc_device_fields, device);
+	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
+	device->gemm.split_us = device->gemm.wave_loss = device->gemm.curve_spread_frac = 0;
+	device->gemm.power_eff_fp8 = device->gemm.clock_spread_frac = device->gemm.align_loss = 0;
+	device->rowwise.sm_bytes_clk = 0;
+	device->simt = (struct sc_simt_coef){0};
+	device->band = (struct sc_band_coef){.shared_frac = 1};
+	init_attention(&device->attention);
+	device->cuda_capability = 0;
+	device->process_nm = 0;
+	device->nvlink_links = 0;
+	device->nvlink_link_gbps = 0;
+	device->usual_gpus_per_node = 0;
+	device->usual_nics_per_node = 0;
+	device->usual_nic_gbit_s = 0;
+}
+
+static int check_curves(const struct sc_device *device, const char *id, struct sc_err *err)
+{
+	const struct sc_gemm_curve *c = device->gemm_curves.at;
+
+	for (size_t i = 0; i < device->gemm_curves.n; i++, c++) {
+		bool rises = c->m.n > 0 && c->m.n == c->factor.n;
+
+		for (size_t j = 1; rises && j < c->m.n; j++)
+			rises = c->m.at[j] > c->m.at[j - 1];
+		if (!rises)
+			return sc_err_set(err, SC_EVALUE,
+					  "devices/%s.yaml: gemm_curves: number %zu (n %g, k %g) "
+					  "needs as many factors as m, and m that rises",
+					  id, i + 1, c->n, c->k);
+	}
+	return 0;
+}
+
+int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
+		   struct sc_err *err)
+{
+	struct sc_device device;
+	int rc;
+
+	init_device(&device);
+	rc = sc_profile_load(&device_kind, id, &device, arena, err);
+	if (rc)
+		return rc;
+	if (!device.id)
+		device.id = sc_arena_strdup(arena, id);
+	if (strcmp(device.id, id) != 0)
+		return sc_err_set(
+			err, SC_EVALUE,
+			"devices/%s.yaml: its id is \"%.64s\"; it must be the file's name", id,
+			device.id);
+	if (!device.arch || !device.vendor)
+		return sc_err_set(err, SC_EVALUE, "devices/%s.yaml: missing key \"%s\"", id,
+				  device.arch ? "vendor" : "arch");
+	rc = check_curves(&device, id, err);
+	if (!device.name)
+		device.name = device.id;
+	if (rc == 0)
+		*out = device;
+	return rc;
+}
+
+double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
+{
+	const struct sc_device_peaks *peak = &device->peak_tflops;
+	const double by_dtype[] = {
+		[SC_FP32] = peak->fp32, [SC_TF32] = peak->tf32, [SC_FP16] = peak->fp16,
+		[SC_BF16] = peak->bf16, [SC_FP8] = peak->fp8,
+	};
+
+	return by_dtype[dtype];
+}
+
+bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
+{
+	return dtype != SC_FP32 && sc_device_peak_tflops(device, dtype) > device->peak_tflops.fp32;
+}
+
+bool sc_device_is_fitted(const struct sc_device *device, const char *block)
+{
+	size_t n_block = strlen(block);
+
+	for (const char *word = device->fitted; word && *word;) {
+		size_t n = strcspn(word, " ");
+
+		if (n == n_block && memcmp(word, block, n) == 0)
+			return true;
+		word += n + strspn(word + n, " ");
+	}
+	return false;
+}
+
+const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype)
+{
+	return sc_device_has_tensor(device, dtype) ? "gemm" : "simt";
+}

@@ -1,0 +1,143 @@
+/* A GPU: datasheet numbers and the coefficients of the op models, from configs/devices/ID.yaml.
+ * Rates are dense peaks; `_eff` coefficients are achieved / peak. Every number in the file has its
+ * source beside it; none is in C. */
+#ifndef SC_CORE_DEVICE_H
+#define SC_CORE_DEVICE_H
+
+#include "base/fields.h"
+#include "core/graph/op.h"
+
+/* Peaks in TFLOP/s; 0 = the device cannot. */
+struct sc_device_peaks {
+	double fp32, tf32, fp16, bf16, fp8;
+};
+/* Coefficients of the op models; each model's .c file holds the formula. `spread_frac` is the
+ * model's residual spread (one sigma, relative), carried into the iteration's band. */
+struct sc_gemm_coef {
+	double eff_max;   /* share of tensor peak that a 256x128 tile reaches over a long k loop */
+	double eff_simt;  /* the same for SIMT fp32 */
+	double tile_half; /* tile edge whose operand loads cost as much as its math */
+	double k_half;    /* k at which prologue and epilogue cost as much as the main loop */
+	double k_half_batched; /* the same for batched GEMMs */
+	double wave_frac;      /* share of the wave quantization that is felt */
+	double hbm_eff;        /* share of peak HBM bandwidth that operand streams reach */
+	double fixed_us;       /* kernel start and drain */
+	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
+	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
+	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
+	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
+	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
+	double split_us;          /* added by a split of k */
+	double wave_loss;         /* time added to each wave after the first, relative */
+	double spread_frac;
+	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */
+};
+/* Products of one weight matrix, as measured: their time over the formula's, by the rows of their
+ * input. Of fp16 and bf16 one stands for both. */
+struct sc_gemm_curve {
+	int dtype;                   /* enum sc_dtype */
+	double n, k;                 /* k -> n, forward */
+	struct sc_doubles m, factor; /* m rises */
+};
+/* GEMMs without tensor cores; gemm.eff_simt is their share of fp32 peak. 0 leaves an effect out. */
+struct sc_simt_coef {
+	double eff_batched; /* share of fp32 peak of batched GEMMs; 0 = eff_simt */
+	double tile_half, k_half, k_half_batched, wave_frac; /* as of tensor cores */
+	double batched_tile_m, batched_tile_n; /* the one tile that batched GEMMs use; 0 = chosen */
+	double batched_blocks; /* blocks of a batched GEMM that an SM needs for its full rate */
+	double far_k,
+		far_loss; /* k, in elements, around which rows are too far apart; time added */
+	double droop_frac,
+		droop_us; /* time added by a falling clock; the kernel time of half of it */
+	/* Where droop_frac was not measured, the power limit gives it: the energy of a FLOP in a process
+	 * of 16 nm, pJ; what the card draws beside its FLOPs, W. */
+	double flop_pj, board_w;
+};
+struct sc_attention_coef {
+	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences and wide heads */
+	double seq_half;         /* sequence length at which half of it is lost */
+	double fixed_us;
+	/* 0 leaves an effect out */
+	double bwd_seq_half, causal_half; /* seq_half of backward; added to both by a causal mask */
+	double head_half;                 /* softmax of one score, in columns of the head */
+	double padded_eff;                /* factor where the head is padded to a multiple of 32 */
+	double fwd_wide_eff, bwd_wide_eff; /* factor of heads above 128 */
+	double wave_frac;                  /* share of wave quantization that is felt */
+	double spread_frac;
+};
+struct sc_rowwise_coef {
+	double hbm_eff;      /* share of peak HBM bandwidth at large size */
+	double half_bytes;   /* bytes at which the ramp reaches half of it */
+	double fixed_us;     /* shortest kernel */
+	double sm_frac;      /* share of the SMs that saturates memory */
+	double sm_bytes_clk; /* that the instructions of an SM move in a clock; 0 = no limit */
+	double spread_frac;
+};
+struct sc_embedding_coef {
+	double hbm_eff;       /* share of peak HBM bandwidth that reading random rows reaches */
+	double update_eff;    /* the same of rows read and written back */
+	double l2_ratio;      /* bandwidth of the last cache over peak HBM bandwidth */
+	double lookup_cycles; /* of an SM, for a row or a gradient gathered */
+	double row_cycles;    /* of an SM, for a row updated */
+	double run_cycles,
+		run_max; /* for a lookup of the longest run of one row; lookups that a run is cut at */
+	double sort_bytes; /* HBM traffic to sort one index, at hbm_eff */
+	double sort_us;    /* the launches of the sort, however short */
+	double fixed_us;   /* shortest kernel */
+	double uvm_eff,
+		prefetch_eff; /* share of the PCIe rate: rows over UVM; rows into the cache */
+	double ssd_gbps;      /* of a rank's share */
+	double spread_frac;
+};
+struct sc_host_coef {
+	double launch_us; /* CPU time of one bare kernel launch, framework apart */
+	double spread_frac;
+};
+/* How far the models are to be trusted on this device; 0 leaves an effect out. */
+struct sc_band_coef {
+	double shared_frac; /* share of a model's spread_frac that all its kernels have alike; default 1 */
+	double trend_frac; /* added in quadrature where a model extrapolates: one sigma, relative */
+	/* kernel times below and above which models extrapolate */
+	double shortest_us, longest_us;
+};
+struct sc_device {
+	const char *id, *name, *arch, *vendor;
+	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
+	double boost_mhz;
+	struct sc_device_peaks peak_tflops;
+	double hbm_gib, hbm_gbps, l2_mib;
+	int64_t nvlink_links;    /* or xGMI; 0 = none */
+	double nvlink_link_gbps; /* one link, one direction */
+	double pcie_gbps;        /* one direction, peak of the slot */
+	int64_t copy_engines;
+	double tdp_w;
+	double process_nm; /* of the chip, as its maker names it; 0 = not known */
+	int64_t usual_gpus_per_node, usual_nics_per_node;
+	double usual_nic_gbit_s;
+	struct sc_gemm_coef gemm;
+	struct sc_simt_coef simt;
+	struct sc_attention_coef attention;
+	struct sc_rowwise_coef rowwise;
+	struct sc_embedding_coef embedding;
+	struct sc_host_coef host;
+	struct sc_band_coef band;
+	struct sc_structs gemm_curves; /* struct sc_gemm_curve; may be none */
+	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a trend. */
+	const char *fitted;
+};
+
+extern const struct sc_field sc_device_fields[];
+/* Loads configs/devices/ID.yaml; the file's `defaults: devices/arch-ampere.yaml`, if any, is read
+ * first. An unknown id names the nearest. Strings live in the arena. */
+int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
+		   struct sc_err *err);
+double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
+/* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
+ * it on the fp32 units. */
+bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype);
+/* Was `block` measured on this device: is it a word of `fitted`? */
+bool sc_device_is_fitted(const struct sc_device *device, const char *block);
+/* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores. */
+const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype);
+
+#endif

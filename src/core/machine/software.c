@@ -1,0 +1,175 @@
+/* Software files: the keys. Every number must be given in the file or its defaults; a switch that
+ * is not given is off. */
+#include "core/machine/software.h"
+
+#include <string.h>
+
+#include "core/profile/profile_priv.h"
+
+#define AT(member) offsetof(struct sc_software, member)
+#define DOUBLE(member_, lo, hi, text)                                                              \
+	{                                                                                          \
+		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = lo, .max = hi, \
+		.help = text                                                                       \
+	}
+#define US(member_, text) DOUBLE(member_, 0, 1e9, text)
+#define BOOL(member_, text)                                                             \
+	{                                                                               \
+		.key = #member_, .type = SC_F_BOOL, .offset = AT(member_), .help = text \
+	}
+#define STR(member_, text)                                                             \
+	{                                                                              \
+		.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text \
+	}
+#define ENUM(member_, table, text)                                                         \
+	{                                                                                  \
+		.key = #member_, .type = SC_F_ENUM, .offset = AT(member_), .names = table, \
+		.help = text                                                               \
+	}
+
+static const struct sc_name GRAD_SYNC_NAMES[] = {
+	{"after", SC_GRAD_AFTER},
+	{"overlap", SC_GRAD_OVERLAP},
+	{0},
+};
+static const struct sc_name P2P_SYNC_NAMES[] = {
+	{"sync", SC_P2P_SYNC},
+	{"async", SC_P2P_ASYNC},
+	{0},
+};
+static const struct sc_name SELECTIVE_NAMES[] = {
+	{"attention", SC_SELECTIVE_ATTENTION},
+	{"ops", SC_SELECTIVE_OPS},
+	{0},
+};
+#undef AT
+#define AT(member) offsetof(struct sc_dlrm_habits, member)
+static const struct sc_field DLRM_FIELDS[] = {
+	ENUM(planner, sc_planner_names, "of embedding tables; default stepcast"),
+	BOOL(half_tables, "tables in half precision where GEMMs are"),
+	BOOL(half_exchange, "pooled rows exchanged in half precision where GEMMs are"),
+	BOOL(row_wise_adagrad, "one number of state a row"),
+	BOOL(atomic_sgd, "gradients added to rows without sorting"),
+	BOOL(fused_tables, "one kernel for all tables of a rank"),
+	BOOL(partial_sums, "row slices send partial sums, added up within a node"),
+	BOOL(index_exchange, "indices exchanged by table"),
+	BOOL(index_ahead, "a batch ahead"),
+	BOOL(embedding_stream, "beside the bottom MLP"),
+	BOOL(one_rank_bottom, "rank 0 of 5 or more runs the bottom MLP for all"),
+	BOOL(fused_mlp, "bias and activation ride on the GEMMs"),
+	BOOL(fused_interaction, "one kernel"),
+	BOOL(overlaps_reduction, "dense gradients reduced during backward"),
+	DOUBLE(embedding_eff, 0.01, 10, "speed of embedding kernels over the device's; default 1"),
+	US(host_sample_us, "CPU time of the input pipeline a sample of a rank, us"),
+	US(table_us, "GPU time a table that is not fused and step, us"),
+	US(output_us, "GPU time a vector that is exchanged, where tables are not fused, us"),
+	{0},
+};
+#undef AT
+#define AT(member) offsetof(struct sc_software, member)
+const struct sc_field sc_software_fields[] = {
+	SC_PROFILE_KEYS,
+	STR(id, "the file's stem"),
+	STR(successor, "profile of its releases for later GPUs"),
+	DOUBLE(successor_capability, 0, 1000, "CUDA capability from which, 90 = 9.0"),
+	STR(order, "rank order, innermost first: tp-cp-ep-dp-pp"),
+	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
+	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
+	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
+	DOUBLE(grad_bytes_bf16, 1, 8, "the same where weights are bf16"),
+	DOUBLE(main_grad_bytes, 0, 8, "optimizer's copy of the gradients, bytes per parameter"),
+	BOOL(grad_accumulate_fp32, "fp32 main gradients"),
+	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
+	BOOL(gather_fp8, "sharded weights gathered in fp8"),
+	BOOL(reshard_after_forward, "sharded weights gathered again for backward"),
+	BOOL(reduce_each_micro_batch, "sharded gradients reduced after every micro-batch"),
+	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),
+	BOOL(flash_attention, "training.attention not given means flash"),
+	BOOL(fused_activation, "one kernel"),
+	BOOL(fused_bias_dropout, "one kernel"),
+	BOOL(fused_softmax, "one kernel"),
+	BOOL(fused_norm, "one kernel"),
+	BOOL(fused_rope, "one kernel"),
+	BOOL(fused_loss, "one kernel"),
+	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
+	BOOL(casts_weights, "amp: weights cast for every micro-batch"),
+	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
+	DOUBLE(elementwise_factor, 0.1, 20, "bytes of its elementwise kernels; default 1"),
+	BOOL(ends_are_layers, "embedding and head count as layers of the split"),
+	DOUBLE(attention_eff, 0.01, 2, "fused attention kernels over the device's; default 1"),
+	DOUBLE(attention_eff_hopper, 0.01, 2, "the same from Hopper on; default 1"),
+	DOUBLE(link_eff, 0.001, 1, "share of the links' rate reached; default 1"),
+	DOUBLE(net_eff, 0.001, 1, "share of the network's rate reached; default 1"),
+	BOOL(recomputes, "training.recompute not given means full"),
+	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
+	BOOL(whole_batches, "micro_batch not given: a replica's whole batch"),
+	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
+	US(comm_latency_us, "added to every collective's latency, us; default 0"),
+	DOUBLE(length_bin_tokens, 0, 1e9, "bins of samples batched by length; default 0"),
+	DOUBLE(unpadded_from_seq, 0, 1e9, "longer samples are batched by length; 0 = never"),
+	BOOL(cuda_graphs, "launches are replayed"),
+	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
+	BOOL(fused_optimizer, "one multi-tensor kernel"),
+	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
+	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),
+	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
+	BOOL(sp_keeps_gathered, "sequence parallelism gathers once and hides nothing"),
+	BOOL(sequence_parallel, "parallel.sequence_parallel not given means true"),
+	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
+	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),
+	BOOL(pad_vocab, "vocabulary padded to 128 tp"),
+	DOUBLE(dropout, 0, 1, "1 = dropout kernels run"),
+	US(host_op_us, "CPU time per kernel, us"),
+	US(host_layer_us, "CPU time per layer and pass beside launches, us"),
+	US(host_recompute_us, "CPU time per recomputed layer, us"),
+	US(host_micro_batch_us, "CPU time per micro-batch and stage, us"),
+	US(host_step_us, "CPU time per iteration, us"),
+	US(comm_host_us, "CPU time per collective, us"),
+	DOUBLE(buffers_gib, 0, 1e4, "communication and workspace, GiB a GPU"),
+	DOUBLE(reserve_gib, 0, 1e4, "context and allocator slack, GiB a GPU"),
+	DOUBLE(loss_copies, 0, 16, "fp32 copies of the logits; default 1 if fused, else 2"),
+	DOUBLE(reserve_frac, 0, 2, "allocator slack, of the tensors' bytes; default 0"),
+	DOUBLE(spread_frac, 0, 2, "residual spread of the host model, 1 sigma, relative"),
+	DOUBLE(residual_frac, 0, 1, "one sigma of iterations around the model, relative"),
+	{.key = "dlrm",
+	 .type = SC_F_STRUCT,
+	 .offset = AT(dlrm),
+	 .sub = DLRM_FIELDS,
+	 .help = "recommendation models"},
+	DOUBLE(loss_all_reduce, 0, 1e4, "small world-wide syncs per iteration"),
+	{0},
+};
+
+const struct sc_profile_kind sc_software_kind = {
+	.folder = "software", .noun = "software", .fields = sc_software_fields};
+
+int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software *out,
+		     struct sc_err *err)
+{
+	struct sc_software software;
+	int rc;
+
+	memset(&software, 0, sizeof(software));
+	sc_profile_init_numbers(sc_software_fields, &software);
+	software.successor_capability = 0; /* read with a successor only */
+	software.attention_eff = software.attention_eff_hopper = 1;
+	software.elementwise_factor = 1;
+	software.link_eff = software.net_eff = 1;
+	software.unpadded_from_seq = software.length_bin_tokens = software.comm_latency_us = 0;
+	software.reserve_frac = software.loss_copies = 0; /* memory alone; few profiles say */
+	software.dlrm.embedding_eff = 1;
+	software.dlrm.host_sample_us = software.dlrm.table_us = 0;
+	software.dlrm.output_us = 0;
+	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
+	if (rc)
+		return rc;
+	if (!software.id)
+		software.id = sc_arena_strdup(arena, id);
+	if (strcmp(software.id, id) != 0)
+		return sc_err_set(
+			err, SC_EVALUE,
+			"software/%s.yaml: its id is \"%.64s\"; it must be the file's name", id,
+			software.id);
+	*out = software;
+	return 0;
+}

@@ -1,0 +1,174 @@
+/* Finds config files by reference. Knows folders, not what is in the files. */
+#include "core/profile/paths.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fields.h"
+#include "base/vec.h"
+
+#ifndef SC_SOURCE_CONFIGS
+#define SC_SOURCE_CONFIGS NULL
+#endif
+#ifndef SC_INSTALL_CONFIGS
+#define SC_INSTALL_CONFIGS NULL
+#endif
+#define SUFFIX ".yaml"
+
+enum { MAX_REF = 1024, N_FOLDERS = 3 };
+
+/* The installed configs, best first; entries may be NULL. */
+static void installed_folders(const char *folders[N_FOLDERS])
+{
+	const char *env = getenv("STEPCAST_CONFIGS");
+
+	folders[0] = env && env[0] ? env : NULL;
+	folders[1] = SC_SOURCE_CONFIGS;
+	folders[2] = SC_INSTALL_CONFIGS;
+}
+
+/* "configs/x.yaml" and "models/y.yaml" give "configs/models/y.yaml". */
+static const char *beside(const char *from, const char *ref, struct sc_arena *arena)
+{
+	const char *slash = from ? strrchr(from, '/') : NULL;
+
+	if (!slash)
+		return sc_arena_strdup(arena, ref);
+	return sc_arena_printf(arena, "%.*s/%s", (int)(slash - from), from, ref);
+}
+
+static bool is_readable(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+static const char *find(const char *ref, const char *from, struct sc_arena *arena)
+{
+	const char *folders[N_FOLDERS], *path;
+
+	if (ref[0] == '/')
+		return is_readable(ref) ? sc_arena_strdup(arena, ref) : NULL;
+	path = beside(from, ref, arena);
+	if (is_readable(path))
+		return path;
+	installed_folders(folders);
+	for (size_t i = 0; i < N_FOLDERS; i++) {
+		if (!folders[i])
+			continue;
+		path = sc_arena_printf(arena, "%s/%s", folders[i], ref);
+		if (is_readable(path))
+			return path;
+	}
+	return NULL;
+}
+
+/* "models/gpt-22b.yaml" for "models/gpt-22.yaml"; NULL if nothing installed is near. */
+static const char *nearest_ref(const char *ref, struct sc_arena *arena)
+{
+	const char *slash = strrchr(ref, '/');
+	const char *const *ids, *stem, *near;
+	size_t n_stem, n_ids;
+
+	if (!slash || ref[0] == '/')
+		return NULL;
+	n_stem = strlen(slash + 1);
+	if (n_stem > strlen(SUFFIX) && strcmp(slash + 1 + n_stem - strlen(SUFFIX), SUFFIX) == 0)
+		n_stem -= strlen(SUFFIX);
+	stem = sc_arena_strndup(arena, slash + 1, n_stem);
+	n_ids = sc_config_ids(sc_arena_strndup(arena, ref, (size_t)(slash - ref)), arena, &ids);
+	near = sc_nearest(stem, ids, n_ids);
+	return near ? sc_arena_printf(arena, "%.*s/%s" SUFFIX, (int)(slash - ref), ref, near)
+		    : NULL;
+}
+
+int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, const char **out,
+		   struct sc_err *err)
+{
+	const char *path, *near;
+
+	if (!ref[0] || strlen(ref) > MAX_REF)
+		return sc_err_set(err, SC_EVALUE,
+				  "expected the path of a config file, got \"%.64s\"", ref);
+	path = find(ref, from, arena);
+	if (path) {
+		*out = path;
+		return 0;
+	}
+	if (ref[0] == '/')
+		return sc_err_set(err, SC_EIO, "cannot read %.160s", ref);
+	near = nearest_ref(ref, arena);
+	if (near)
+		return sc_err_set(err, SC_EIO, "no file \"%.64s\"; did you mean \"%.64s\"?", ref,
+				  near);
+	return sc_err_set(err, SC_EIO,
+			  "no file \"%.64s\"; looked beside %.64s, in $STEPCAST_CONFIGS and in the "
+			  "installed configs",
+			  ref, from ? "the file that names it" : "here");
+}
+
+int sc_config_path_typed(const char *ref, const char *from, struct sc_arena *arena,
+			 const char **out, struct sc_err *err)
+{
+	struct sc_err own = {.code = SC_OK};
+
+	if (ref[0] && is_readable(ref)) {
+		*out = sc_arena_strdup(arena, ref);
+		return 0;
+	}
+	if (sc_config_path(ref, from, arena, out, &own) == 0)
+		return 0;
+	if (!ref[0] || ref[0] == '/' || strlen(ref) > MAX_REF)
+		return sc_err_set(err, own.code, "%s", own.text);
+	return sc_err_set(err, own.code,
+			  "no file \"%.64s\"; looked in the working directory%s, in "
+			  "$STEPCAST_CONFIGS and in the installed configs",
+			  ref, from ? ", beside the config" : "");
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+typedef SC_VEC(const char *) sc_names;
+
+static void list_folder(const char *folder, struct sc_arena *arena, sc_names *names)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)) != NULL) {
+		size_t n = strlen(entry->d_name), n_suffix = strlen(SUFFIX);
+
+		if (n > n_suffix && strcmp(entry->d_name + n - n_suffix, SUFFIX) == 0)
+			SC_VEC_PUSH(names, sc_arena_strndup(arena, entry->d_name, n - n_suffix));
+	}
+	closedir(dir);
+}
+
+size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const **out)
+{
+	const char *folders[N_FOLDERS];
+	sc_names names = {0};
+	const char **ids;
+	size_t n = 0;
+
+	installed_folders(folders);
+	for (size_t i = 0; i < N_FOLDERS; i++)
+		if (folders[i])
+			list_folder(sc_arena_printf(arena, "%s/%s", folders[i], kind), arena,
+				    &names);
+	if (names.n)
+		qsort(names.at, names.n, sizeof(*names.at), compare_names);
+	ids = sc_arena_calloc(arena, names.n, sizeof(*ids));
+	for (size_t i = 0; i < names.n; i++)
+		if (n == 0 || strcmp(ids[n - 1], names.at[i]) != 0)
+			ids[n++] = names.at[i];
+	SC_VEC_RELEASE(&names);
+	*out = ids;
+	return n;
+}

@@ -1,0 +1,196 @@
+/* Profile files: found by id, read after their defaults, checked to be complete. Does not know what
+ * the keys mean. */
+#include "core/profile/profile_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/profile/paths.h"
+
+enum { MAX_DEPTH = 4, MAX_ID = 64, MAX_LISTED = 5 };
+
+int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err)
+{
+	const struct sc_yaml *schema = sc_yaml_get(map, "schema");
+
+	if (!schema)
+		return !required ? 0
+				 : sc_err_at(err, SC_EFORMAT, map->file, map->line, map->column,
+					     "missing key \"schema\"; begin the file with "
+					     "`schema: " SC_SCHEMA "`");
+	if (schema->kind == SC_YAML_SCALAR && strcmp(schema->text, SC_SCHEMA) == 0)
+		return 0;
+	return sc_err_at(err, SC_EFORMAT, schema->file, schema->line, schema->column,
+			 "schema: this program reads " SC_SCHEMA ", not \"%.64s\"",
+			 schema->kind == SC_YAML_SCALAR ? schema->text : "a mapping or list");
+}
+
+/* Ids are file stems: letters, digits, dot, dash, underscore; no way out of the folder. */
+static bool is_id(const char *id)
+{
+	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n > 0 && n <= MAX_ID && id[n] == '\0' && id[0] != '.';
+}
+
+static bool is_hidden(const struct sc_profile_kind *kind, const char *id)
+{
+	return kind->hidden && strncmp(id, kind->hidden, strlen(kind->hidden)) == 0;
+}
+
+/* "a100-pcie-40gb, a100-pcie-80gb, ...": those that begin with what was written, in whatever case. */
+static const char *begin_so(const char *id, const char *const *ids, size_t n,
+			    struct sc_arena *arena)
+{
+	const char *list = "";
+	size_t n_listed = 0;
+
+	for (size_t i = 0; *id && i < n; i++) {
+		if (strncasecmp(ids[i], id, strlen(id)) != 0)
+			continue;
+		if (n_listed++ == MAX_LISTED)
+			return sc_arena_printf(arena, "%s, ...", list);
+		list = sc_arena_printf(arena, "%s%s%s", list, *list ? ", " : "", ids[i]);
+	}
+	return list;
+}
+
+static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	const char *const *ids, *near, *alike, **shown;
+	size_t n = sc_config_ids(kind->folder, arena, &ids), n_shown = 0;
+
+	shown = sc_arena_calloc(arena, n, sizeof(*shown));
+	for (size_t i = 0; i < n; i++)
+		if (!is_hidden(kind, ids[i]))
+			shown[n_shown++] = ids[i];
+	near = sc_nearest(id, shown, n_shown);
+	if (near)
+		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean \"%s\"?",
+				  kind->noun, id, near);
+	alike = begin_so(id, shown, n_shown, arena);
+	if (*alike)
+		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean one of %s?",
+				  kind->noun, id, alike);
+	return sc_err_set(
+		err, SC_EVALUE,
+		"unknown %s \"%.64s\"; known are the files in the folder %s of the configs, "
+		"and one can be added",
+		kind->noun, id, kind->folder);
+}
+
+static int find_file(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena,
+		     const char **path)
+{
+	if (!is_id(id) || is_hidden(kind, id))
+		return -SC_EVALUE;
+	return sc_config_path(sc_arena_printf(arena, "%s/%s.yaml", kind->folder, id), NULL, arena,
+			      path, NULL);
+}
+
+bool sc_profile_exists(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena)
+{
+	const char *path;
+
+	return find_file(kind, id, arena, &path) == 0;
+}
+
+static int read_file(const struct sc_profile_kind *kind, const char *path, void *object,
+		     struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_yaml *files[MAX_DEPTH];
+	size_t n = 0;
+	int rc;
+
+	do {
+		const struct sc_yaml *defaults;
+
+		rc = sc_yaml_load(path, arena, &files[n], err);
+		if (rc == 0)
+			rc = sc_schema_check(files[n], true, err);
+		if (rc)
+			return rc;
+		defaults = sc_yaml_get(files[n++], "defaults");
+		if (!defaults)
+			break;
+		if (defaults->kind != SC_YAML_SCALAR || n == MAX_DEPTH)
+			return sc_err_at(err, SC_EVALUE, defaults->file, defaults->line,
+					 defaults->column,
+					 "defaults: expected the name of one file, at most %d deep",
+					 MAX_DEPTH);
+		/* Named from the configs folder, not from the file's own. */
+		rc = sc_config_path(defaults->text, NULL, arena, &path, err);
+	} while (rc == 0);
+	while (rc == 0 && n > 0)
+		rc = sc_yaml_decode(files[--n], kind->fields, object, arena, NULL, err);
+	return rc;
+}
+
+void sc_profile_init_numbers(const struct sc_field *fields, void *object)
+{
+	static const double none = -1;
+	static const int64_t none_int = -1;
+
+	for (; fields->key; fields++) {
+		unsigned char *place = (unsigned char *)object + fields->offset;
+
+		if (fields->type == SC_F_DOUBLE)
+			memcpy(place, &none, sizeof(none));
+		else if (fields->type == SC_F_INT)
+			memcpy(place, &none_int, sizeof(none_int));
+		else if (fields->type == SC_F_STRUCT)
+			sc_profile_init_numbers(fields->sub, place);
+	}
+}
+
+static bool is_missing(const struct sc_field *field, const unsigned char *place)
+{
+	double number = 0;
+	int64_t integer = 0;
+
+	if (field->type == SC_F_DOUBLE)
+		memcpy(&number, place, sizeof(number));
+	if (field->type == SC_F_INT)
+		memcpy(&integer, place, sizeof(integer));
+	return number < 0 || integer < 0;
+}
+
+static int check_complete(const struct sc_field *fields, const unsigned char *object,
+			  const char *up, struct sc_err *err)
+{
+	for (; fields->key; fields++) {
+		const unsigned char *place = object + fields->offset;
+		int rc = 0;
+
+		if (is_missing(fields, place))
+			rc = sc_err_set(err, SC_EVALUE,
+					"missing key \"%s%s%s\"; give it here or in the file of "
+					"defaults",
+					up, up[0] ? "." : "", fields->key);
+		else if (fields->type == SC_F_STRUCT)
+			rc = check_complete(fields->sub, place, fields->key, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *object,
+		    struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_err own = {.code = SC_OK};
+	const char *path;
+	int rc;
+
+	if (find_file(kind, id, arena, &path))
+		return unknown_id(kind, id, arena, err);
+	rc = read_file(kind, path, object, arena, &own);
+	if (rc == 0)
+		rc = check_complete(kind->fields, object, "", &own);
+	if (rc == 0)
+		return 0;
+	return sc_err_at(err, own.code, own.file[0] ? own.file : path, own.line, own.column, "%s",
+			 own.text);
+}

@@ -1,0 +1,276 @@
+/* What a replay of GPU streams says besides its iterations: ranks, and what the reader must know of the
+ * recording. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/units.h"
+#include "study/replay/replay_streams_priv.h"
+
+static void put_ranks(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const double n = (double)study->run.n_iterations;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		struct sc_replay_rank rank = {
+			.rank = study->run.ranks.at[r].rank,
+			.dp_rank = -1,
+			.stage = -1,
+			.late_ms = study->late_us[r] / SC_US_PER_MS / n,
+			.slowness = study->slowness[r],
+			.without_ms = NAN,
+		};
+
+		snprintf(rank.name, sizeof(rank.name), "rank %d", (int)rank.rank);
+		for (int p = 0; p < SC_N_PARTS; p++)
+			rank.part_ms[p] =
+				study->part_us[r * SC_N_PARTS + (size_t)p] / SC_US_PER_MS / n;
+		SC_VEC_PUSH(&out->ranks, rank);
+	}
+}
+
+static void warn_of_ranks(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const struct sc_merge *m = &study->run.merge;
+	const int64_t n = (int64_t)study->run.ranks.n;
+
+	if (study->run.world > n)
+		sc_warn(&out->warnings,
+			"%" PRId64 " of %d ranks were recorded: the others are only seen through "
+			"what these waited for",
+			n, (int)study->run.world);
+	if (m->n_solo && m->n_solo == m->n_calls)
+		sc_warn(&out->warnings,
+			"collectives of one recorded rank cannot be split into transfer and waiting "
+			"(n=%zu): both are used again; changes apply to the shortest of each size",
+			m->n_solo);
+	else if (m->n_matched < m->n_calls)
+		sc_warn(&out->warnings,
+			"collectives without a partner among the recorded ranks keep their waiting: "
+			"n=%zu of %zu",
+			m->n_calls - m->n_matched, m->n_calls);
+	if (study->run.n_idle)
+		sc_warn(&out->warnings, "files without activity of a GPU are left out: n=%zu",
+			study->run.n_idle);
+	if (study->run.n_contradictions)
+		sc_warn(&out->warnings,
+			"collectives whose ranks did not overlap in time are not replayed as groups: "
+			"n=%zu",
+			study->run.n_contradictions);
+}
+
+/* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
+static void warn_of_doubles(const struct stream_study *study, struct sc_replay_result *out)
+{
+	for (size_t b = 1; b < study->run.ranks.n; b++) {
+		for (size_t a = 0; a < b; a++) {
+			if (study->run.ranks.at[a].rank != study->run.ranks.at[b].rank)
+				continue;
+			sc_warn(&out->warnings,
+				"rank %d is in more than one file; each is replayed as a rank of "
+				"its own: remove those that are of another run",
+				(int)study->run.ranks.at[b].rank);
+			return;
+		}
+	}
+}
+
+static void warn_of_clocks(const struct stream_study *study, struct sc_replay_result *out)
+{
+	double widest_us = 0, spread_us = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < study->run.merge.ranks.n; r++) {
+		const struct sc_merge_rank *rank = &study->run.merge.ranks.at[r];
+
+		if (rank->basis != SC_MERGE_COLLECTIVES)
+			continue;
+		n++;
+		widest_us = fmax(widest_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
+		spread_us = fmax(spread_us, rank->spread_ns / (double)SC_NS_PER_US);
+	}
+	if (n)
+		sc_warn(&out->warnings,
+			"clocks of %zu ranks set by the ends of collectives: half of the ends agree "
+			"within %.1f us, causality bounds the error by %.1f us",
+			n, spread_us, widest_us);
+}
+
+static const char *resized_as(const struct stream_study *study)
+{
+	if (study->has_fabric)
+		return "scaled by the model of the cluster";
+	if (study->run.spans_nodes)
+		return "scaled as rings at the recorded speed between nodes, no --cluster";
+	if (study->run.node_gpus > 0)
+		return "scaled as rings at the recorded speed within a node, no --cluster";
+	return "scaled as rings at the recorded speed, without --cluster";
+}
+
+static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
+{
+	int64_t n_unlaunched = 0;
+	size_t n_alone = 0, n_inferred = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		n_unlaunched += study->run.ranks.at[r].n_unlaunched;
+		n_alone += study->medians[r].n_alone;
+		n_inferred += !study->run.ranks.at[r].has_waits;
+	}
+	if (study->run.found_by == SC_ITERATIONS_PERIOD)
+		sc_warn(&out->warnings,
+			"no range marks iterations: they are cut by the period of the kernels");
+	if (study->run.found_by == SC_ITERATIONS_WHOLE && study->opts->range)
+		sc_warn(&out->warnings, "no range is named \"%.64s\": the trace is one iteration",
+			study->opts->range);
+	else if (study->run.found_by == SC_ITERATIONS_WHOLE)
+		sc_warn(&out->warnings,
+			"no range marks iterations and no period was found: the trace is one");
+	if (n_unlaunched)
+		sc_warn(&out->warnings,
+			"device activities without their call start as recorded after what is "
+			"before them: n=%" PRId64,
+			n_unlaunched);
+	if (n_inferred)
+		sc_warn(&out->warnings,
+			"the trace does not say what streams wait for: inferred from collectives and "
+			"from starts just after ends");
+	if (n_alone && study->run.n_iterations > 1)
+		sc_warn(&out->warnings,
+			"calls and activities that no other iteration has stand for themselves: "
+			"n=%zu",
+			n_alone);
+	if (study->opts->gpus)
+		sc_warn(&out->warnings,
+			"gpus=%" PRId64 ": transfers of groups of all ranks are %s; the recorded "
+			"ranks stand for the new ones",
+			study->opts->gpus, resized_as(study));
+}
+
+static void warn_of_missing(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const double n = (double)study->run.n_iterations;
+	int64_t n_unknown = 0;
+	double sum = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const double us = sc_streams_rank_waiting_us(study, r, &n_unknown);
+
+		sum += us;
+		if (us > 0)
+			sc_warn(&out->warnings,
+				"symmetric: rank %d no longer waits for ranks that were not recorded, "
+				"%.3f ms an iteration (over the shortest of each size)",
+				(int)study->run.ranks.at[r].rank, us / SC_US_PER_MS / n);
+	}
+	if (!(sum > 0) && n_unknown == 0)
+		sc_warn(&out->warnings,
+			"symmetric: no recorded rank waited for one that was not recorded");
+	if (n_unknown)
+		sc_warn(&out->warnings,
+			"symmetric: collectives whose size the trace does not say keep their "
+			"waiting: n=%" PRId64,
+			n_unknown);
+}
+
+static void warn_of_buckets(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool of_model = false;
+
+	for (size_t i = 0; i < study->fits.n; i++)
+		of_model = of_model || study->fits.at[i].n_sizes == 0;
+	sc_warn(&out->warnings,
+		"buckets of %g MiB: %zu gradient collectives became %zu; times by a line through %s; "
+		"gradients appear evenly between recorded ones",
+		study->opts->bucket_mib, study->n_recorded_buckets, study->n_new_buckets,
+		of_model ? "the model's" : "recorded sizes");
+}
+
+static void warn_of_overlap(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool inferred = false;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		inferred = inferred || !study->run.ranks.at[r].has_waits;
+	if (study->opts->overlap == SC_OVERLAP_NONE)
+		sc_warn(&out->warnings,
+			"overlap none: in the order of launches, collectives wait for all device work "
+			"before them, and all after them for their end");
+	else if (inferred)
+		sc_warn(&out->warnings,
+			"overlap free: waits for collectives that were inferred from times are "
+			"dropped; stream order and synchronizing calls stay");
+	else
+		sc_warn(&out->warnings,
+			"overlap free: the trace says what streams wait for, and that stays: nothing "
+			"to drop");
+}
+
+/* Collectives that no model can be asked about, of *n. */
+static size_t count_unknown(const struct stream_study *study, size_t *n)
+{
+	size_t n_unknown = 0;
+
+	*n = 0;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, ++*n) {
+			const struct sc_trace_collective *c =
+				&study->run.ranks.at[r].collectives.at[i];
+
+			n_unknown += c->kind < 0 || c->bytes < 0;
+		}
+	return n_unknown;
+}
+
+static void warn_of_model(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool model = false;
+	size_t n, n_unknown = count_unknown(study, &n);
+
+	for (size_t i = 0; i < study->opts->n_changes; i++)
+		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
+	if (n_unknown && study->opts->gpus && study->has_fabric)
+		sc_warn(&out->warnings,
+			"gpus: collectives whose kind or size the trace does not say are scaled as "
+			"rings at the recorded speed, not by the model: n=%zu of %zu",
+			n_unknown, n);
+	if (n_unknown && model)
+		sc_warn(&out->warnings,
+			"model: collectives whose kind or size the trace does not say stay as "
+			"recorded: n=%zu of %zu",
+			n_unknown, n);
+}
+
+static void warn_of_changes(const struct stream_study *study, struct sc_replay_result *out)
+{
+	warn_of_model(study, out);
+	if (study->opts->missing == SC_MISSING_SYMMETRIC)
+		warn_of_missing(study, out);
+	if (study->opts->bucket_mib > 0)
+		warn_of_buckets(study, out);
+	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
+		warn_of_overlap(study, out);
+}
+
+void sc_streams_results(struct stream_study *study, struct sc_replay_result *out)
+{
+	out->source = "streams";
+	out->reused =
+		study->run.ranks.n > 1
+			? "durations of kernels and copies, shortest member of each collective "
+			  "(no waiting), host work between calls, launch latencies"
+			: "durations of kernels, copies and collectives (with their waiting), host "
+			  "work between calls, launch latencies";
+	out->n_ranks = (int64_t)study->run.ranks.n;
+	out->gpus = study->opts->gpus      ? study->opts->gpus
+		    : study->run.world > 0 ? study->run.world
+					   : out->n_ranks;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		out->n_events += study->run.ranks.at[r].n_events;
+	put_ranks(study, out);
+	warn_of_ranks(study, out);
+	warn_of_doubles(study, out);
+	warn_of_clocks(study, out);
+	warn_of_trace(study, out);
+	warn_of_changes(study, out);
+}

@@ -1,0 +1,190 @@
+/* Embedding sharding as an optimisation problem: every table takes one of its options, every shard of it
+ * goes to a rank, and the cost is that of the busiest rank. Which costs the options have is up to the
+ * objective (shard_torchrec.c, shard_hugectr.c, shard_iteration.c); the solver (shard_solve.c) knows
+ * nothing of it. */
+#ifndef SC_PREDICT_SHARD_H
+#define SC_PREDICT_SHARD_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/vec.h"
+#include "core/embedding/shard_plan.h"
+
+/* How the shards of an option may lie. */
+enum sc_spread {
+	SC_SPREAD_FREE,    /* each on any rank */
+	SC_SPREAD_UNIFORM, /* one on every rank: shard i on rank i */
+	SC_SPREAD_HOST,    /* one on every rank of one host: shard i on its i-th rank */
+	SC_SPREAD_ON_HOST  /* each on any rank of one host, the same for all */
+};
+struct sc_option_shard {
+	int64_t row_offset, col_offset, rows, cols;
+	double cost;       /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
+	double comms;      /* of that, what is exchanged, where the objective tells them apart */
+	double hbm_bytes;  /* of that rank */
+	double host_bytes; /* of its host's memory */
+	double ssd_bytes;  /* of its host's SSD */
+};
+struct sc_option {
+	uint32_t table;
+	enum sc_shard_type type;
+	enum sc_tier tier;
+	double cache_frac;
+	enum sc_spread spread;
+	/* In shards[]. UNIFORM and HOST may list fewer than their ranks, at most SC_MAX_RUNS, each standing
+	 * for a run of ranks: one for all, or several that end before run_end[0], [1], [2], the last with the
+	 * rest. Then shard i of row-wise types is the i-th block of as many rows as the first, the last
+	 * ones cut short. Ask sc_option_n_shards and sc_option_shard_get. */
+	uint32_t first_shard, n_shards;
+	uint32_t run_end[3];
+};
+enum { SC_MAX_RUNS = 4 };
+/* What a column slice of that width of a table costs, for splits that are not in the list of options;
+ * false: not allowed. NULL where the objective has none. Offsets are left to the solver. */
+typedef bool (*sc_column_cost_fn)(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+				  struct sc_option_shard *out);
+/* What any shard of a placement costs, for plans with options that are not listed (`table`: the problem's). */
+typedef bool (*sc_shard_cost_fn)(const void *ctx, uint32_t table,
+				 const struct sc_table_placement *placement,
+				 const struct sc_shard *shard, struct sc_option_shard *out);
+enum sc_constraint_kind { SC_PIN, SC_FORBID, SC_TOGETHER, SC_APART };
+struct sc_shard_constraint {
+	enum sc_constraint_kind kind;
+	uint32_t table, other; /* other: TOGETHER and APART */
+	int32_t rank;          /* PIN, FORBID: rank, or -1: any */
+	int type, tier;        /* PIN, FORBID: of enum sc_shard_type and sc_tier, or -1: any */
+};
+struct sc_shard_problem {
+	size_t n_tables;
+	const struct sc_table *tables; /* count 1 each */
+	uint32_t world, ranks_per_host;
+	SC_VEC(struct sc_option) options; /* grouped by table, ascending */
+	SC_VEC(uint32_t) first_option;    /* of each table, n_tables + 1 */
+	SC_VEC(struct sc_option_shard) shards;
+	/* Budgets; a rank's after what the dense part takes. Arrays of world / hosts, or NULL = all alike. */
+	double hbm_bytes, host_bytes, ssd_bytes;
+	const double *rank_hbm_bytes, *rank_speed; /* heterogeneous ranks: cost / speed */
+	const double *rank_base_cost;              /* cost that every plan has there; NULL = 0 */
+	sc_column_cost_fn column_cost;
+	sc_shard_cost_fn
+		shard_cost;     /* of plans that are rated; NULL: only those with listed options */
+	const void *column_ctx; /* of both */
+	int64_t min_cols;       /* narrowest slice of column_cost; a multiple of 4 */
+	const struct sc_shard_constraint *constraints;
+	size_t n_constraints;
+};
+void sc_shard_problem_release(struct sc_shard_problem *problem);
+/* Shards of a table that takes the option; which of problem->shards has the cost of the i-th; and that
+ * one with its own rows. */
+uint32_t sc_option_n_shards(const struct sc_shard_problem *problem, const struct sc_option *option);
+uint32_t sc_option_shard_index(const struct sc_shard_problem *problem,
+			       const struct sc_option *option, uint32_t i);
+void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc_option *option,
+			 uint32_t i, struct sc_option_shard *out);
+
+struct sc_solve_opts {
+	double seconds;  /* deadline; 0 = the quick answer: no more than local search to its end */
+	uint64_t seed;   /* the same answer on every machine, when `seconds` is 0 */
+	double stop_gap; /* stop when (cost - bound) / bound is below; default 1e-6 */
+	/* Replanning: tables that may move from `current`, and bytes; NULL = a new plan. */
+	const struct sc_shard_plan *current;
+	double max_moved_bytes; /* -1 = any */
+	int64_t max_moved_tables;
+};
+struct sc_shard_solution {
+	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */
+	bool proven;                  /* cost is within stop_gap of the bound */
+	uint32_t bottleneck;          /* rank */
+	bool cut_short;               /* TorchRec's planner had more proposals than we try */
+	double *rank_cost, *rank_hbm; /* world of them, in the arena */
+	struct sc_shard_plan plan;
+	double seconds; /* that it took, for reports */
+};
+void sc_solve_opts_init(struct sc_solve_opts *opts);
+/* SC_ECONFLICT where no plan can hold: the text names the smallest reason (a table larger than any rank, the
+ * total over the budget, tables pinned to one rank). */
+int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
+		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+/* Does a plan that may come from elsewhere keep to the problem's constraints? */
+bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
+				const struct sc_shard_plan *plan);
+/* The lower bound alone. */
+double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
+
+/* Baselines: how planners and papers place whole tables (Lin et al. 2024; names in shard_baselines.c).
+ * `name` is looked up; the plan is scored with sc_shard_rate. */
+extern const char *const sc_baseline_names[]; /* NULL ends */
+int sc_shard_baseline(const struct sc_shard_problem *problem, const char *name, uint64_t seed,
+		      struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
+/* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
+ * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
+ * and bytes, unless `over_ok`. bound, lp_bound and proven stay zero: ask sc_shard_bound. */
+int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
+		  bool over_ok, struct sc_arena *arena, struct sc_shard_solution *out,
+		  struct sc_err *err);
+
+/* --- TorchRec's objective (meta-pytorch/torchrec, distributed/planner). Defaults are its constants. --- */
+struct sc_torchrec_topology {
+	uint32_t world, ranks_per_host;
+	double batch_per_rank;
+	double hbm_cap_bytes, ddr_cap_bytes, ssd_cap_bytes; /* of a rank, after reservation */
+	double hbm_bw, ddr_bw, hbm_ddr_bw, ssd_bw, intra_bw, inter_bw; /* bytes per ms */
+	double uvm_cache_frac, min_cw_dim;
+	double reserved_frac; /* of HBM: kept free; 0.15 by default */
+	enum sc_optimizer_state {
+		SC_STATE_NONE,
+		SC_STATE_ROW,
+		SC_STATE_SAME,
+		SC_STATE_TWICE
+	} optimizer;
+	/* Bytes of an output and communicated element; 0 = the table's. */
+	double comm_bytes;
+	bool grid, outputs_min_pooling; /* options of type grid too; bo = min(1, L) P B (2026) */
+	bool prefetch, train_pipeline;
+	bool ssd;               /* options of tier SSD too; its hosts need ssd_cap_bytes */
+	const double *poolings; /* P of each table: bags of a sample and feature; NULL = 1 */
+};
+void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
+/* The four parts of a shard's cost, ms. */
+struct sc_torchrec_perf {
+	double fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch, input_dist;
+};
+/* All 16 options a table, cost = sum of the parts without input_dist, in the planner's order; with `ssd`
+ * five more, with `grid` three of each table whose column slices are one, or as many as there are hosts
+ * (slice i on host i: SC_SPREAD_UNIFORM). Row slices past the end of a short table have no rows but cost
+ * what the others do, as there; those alike are listed once. `perf` (may be NULL) gets the parts of each
+ * of problem->shards; release it. The topology, copied, and column_ctx live in the arena; `tables` must outlive the problem.
+ * Budgets: HBM less reserved_frac for each rank; DDR and SSD of a rank times the ranks of a host. */
+typedef SC_VEC(struct sc_torchrec_perf) sc_torchrec_perfs;
+int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
+			const struct sc_table_list *tables, struct sc_arena *arena,
+			sc_torchrec_perfs *perf, struct sc_shard_problem *out, struct sc_err *err);
+/* TorchRec's own search: grid search (up to 10,000 proposals), greedy and uniform proposers over its
+ * greedy partitioner. Its time grows as the square of the tables: after 2e8 placements of a table (2,000 tables
+ * whole) what was best stands, and `cut_short` says so. Constraints on type and tier hold; one on ranks is
+ * SC_EUNSUPPORTED. SC_ECONFLICT if no proposal fits. */
+int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
+		     struct sc_shard_solution *out, struct sc_err *err);
+
+/* --- HugeCTR's planner (NVIDIA-Merlin/HugeCTR, samples/dlrm): tables under a size are data parallel, the hottest split. --- */
+struct sc_hugectr_opts {
+	bool hierarchical;      /* hier_auto: per node */
+	double bw_ratio;        /* memory over communication bandwidth */
+	double dp_threshold_gb; /* 1e9 bytes; below: data parallel */
+	uint32_t gpus, gpus_per_node;
+	double optimizer_factor; /* bytes of weights and optimizer over those of weights; 0 = 1 */
+	double hbm_bytes;        /* of a GPU, for tables; 0 = no limit */
+};
+/* As the planner prints them, data-parallel tables left out. Hierarchical: the costs are of the GPU's node;
+ * memory is the GPU's part of it. */
+struct sc_hugectr_rank {
+	double hotness_cost, table_cost, memory_gb;
+};
+/* A table on several GPUs is row-wise over those: SC_TABLE_ROW_WISE if they are some of one node, else
+ * SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling; ranks may be NULL. */
+int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
+		    struct sc_arena *arena, struct sc_shard_plan *out,
+		    struct sc_hugectr_rank *ranks,
+		    struct sc_err *err); /* ranks: opts->gpus of them */
+
+#endif

@@ -1,0 +1,345 @@
+/* See the header. Errors are lognormal with mean 1. Draws of a sample come in a fixed order: families, then
+ * tables, then kinds of shard by their first appearance; so a plan more does not change the draws of the
+ * others but for its own new kinds, which come last. */
+#include "study/shard/shard_confidence.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/stats.h"
+
+enum { DEFAULT_SAMPLES = 1000, MAX_SAMPLES = 1 << 20 };
+#define TIE_SHARE 0.1
+#define SAME_COST 1e-3 /* relative: no difference that anyone would act on */
+#define MAX_CELLS ((size_t)1 << 28)
+
+void sc_confidence_opts_init(struct sc_confidence_opts *opts)
+{
+	*opts = (struct sc_confidence_opts){.samples = DEFAULT_SAMPLES, .seed = 1};
+}
+
+/* A term ready to be scaled: families of one shard, its kind; the same on `n_ranks` from `rank` on. */
+struct part {
+	uint32_t rank, n_ranks, table, kind;
+	double ms[SC_N_COST_FAMILIES];
+};
+struct plan_parts {
+	struct part *at;
+	size_t n;
+	double step_ms, exposed_frac, usual_ms; /* usual: the busiest rank without errors */
+};
+struct study {
+	const struct sc_shard_problem *problem;
+	const struct sc_confidence_opts *opts;
+	struct plan_parts *plans;
+	size_t n_plans, n_kinds;
+	double family[SC_N_COST_FAMILIES], rest;
+	double *table, *kind, *rank_ms;
+	double *cost; /* [plan][sample] */
+};
+
+struct kind {
+	const struct sc_shard_term *term;
+	struct part *part;
+	size_t order;
+};
+
+static int same_kind(const struct sc_shard_term *x, const struct sc_shard_term *y)
+{
+	if (x->table != y->table)
+		return x->table < y->table ? -1 : 1;
+	if (x->type != y->type)
+		return x->type < y->type ? -1 : 1;
+	if (x->tier != y->tier)
+		return x->tier < y->tier ? -1 : 1;
+	if (x->cols != y->cols)
+		return x->cols < y->cols ? -1 : 1;
+	return x->rows < y->rows ? -1 : x->rows > y->rows;
+}
+
+static int by_kind(const void *a, const void *b)
+{
+	const struct kind *x = a, *y = b;
+	int order = same_kind(x->term, y->term);
+
+	if (order)
+		return order;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct kind *x = *(const struct kind *const *)a, *y = *(const struct kind *const *)b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Numbers the kinds of shard by first appearance. */
+static size_t number_kinds(struct kind *kinds, size_t n)
+{
+	const struct kind **first = sc_xrealloc(NULL, n + 1, sizeof(const struct kind *));
+	size_t n_first = 0;
+
+	if (n)
+		qsort(kinds, n, sizeof(*kinds), by_kind);
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0 || same_kind(kinds[i - 1].term, kinds[i].term) != 0)
+			first[n_first++] = &kinds[i];
+	}
+	if (n_first)
+		qsort(first, n_first, sizeof(*first), by_order);
+	for (size_t k = 0; k < n_first; k++) {
+		for (const struct kind *at = first[k];
+		     at < kinds + n && same_kind(at->term, first[k]->term) == 0; at++)
+			at->part->kind = (uint32_t)k;
+	}
+	free(first);
+	return n_first;
+}
+
+static enum sc_cost_family collective_of(enum sc_shard_type type)
+{
+	switch (type) {
+	case SC_DATA_PARALLEL:
+		return SC_COST_REDUCE;
+	case SC_ROW_WISE:
+	case SC_TABLE_ROW_WISE:
+	case SC_GRID:
+		return SC_COST_SCATTER;
+	default:
+		return SC_COST_A2A;
+	}
+}
+
+static void split_term(const struct sc_shard_term *term, const sc_torchrec_perfs *perf,
+		       struct part *out)
+{
+	bool on_host = term->tier == SC_TIER_UVM || term->tier == SC_TIER_SSD;
+	enum sc_cost_family rows = on_host ? SC_COST_HOST : SC_COST_LOOKUP;
+	const struct sc_torchrec_perf *p;
+	double sum;
+
+	*out = (struct part){.rank = term->rank, .n_ranks = 1, .table = term->table};
+	if (!perf || term->option_shard >= perf->n) {
+		out->ms[collective_of(term->type)] = term->comms_ms;
+		out->ms[rows] += term->ms - term->comms_ms;
+		return;
+	}
+	p = &perf->at[term->option_shard];
+	sum = p->fwd_compute + p->bwd_compute + p->fwd_comms + p->bwd_comms + p->prefetch;
+	if (!(sum > 0)) {
+		out->ms[rows] = term->ms;
+		return;
+	}
+	out->ms[rows] += term->ms * (p->fwd_compute + p->bwd_compute) / sum;
+	out->ms[collective_of(term->type)] += term->ms * (p->fwd_comms + p->bwd_comms) / sum;
+	out->ms[SC_COST_HOST] += term->ms * p->prefetch / sum;
+}
+
+/* Does the term lie on the rank after the part's, and is it the same else? */
+static bool continues(const struct part *part, const struct sc_shard_term *before,
+		      const struct sc_shard_term *term)
+{
+	return term->rank == part->rank + part->n_ranks && same_kind(before, term) == 0 &&
+	       term->option_shard == before->option_shard && term->ms <= before->ms &&
+	       term->ms >= before->ms;
+}
+
+static void gather(struct study *study, const sc_torchrec_perfs *perf,
+		   const struct sc_confidence_plan *plans)
+{
+	struct kind *kinds;
+	size_t n = 0;
+
+	for (size_t i = 0; i < study->n_plans; i++)
+		n += plans[i].terms->at.n;
+	kinds = sc_xrealloc(NULL, n + 1, sizeof(*kinds));
+	n = 0;
+	for (size_t i = 0; i < study->n_plans; i++) {
+		struct plan_parts *out = &study->plans[i];
+
+		out->step_ms = plans[i].step_ms;
+		out->exposed_frac = plans[i].exposed_frac;
+		out->n = 0;
+		out->at = sc_xrealloc(NULL, plans[i].terms->at.n + 1, sizeof(*out->at));
+		for (size_t k = 0; k < plans[i].terms->at.n; k++) {
+			const struct sc_shard_term *term = &plans[i].terms->at.at[k];
+
+			if (out->n && continues(&out->at[out->n - 1], term - 1, term)) {
+				out->at[out->n - 1].n_ranks++;
+				continue;
+			}
+			split_term(term, perf, &out->at[out->n]);
+			kinds[n] = (struct kind){term, &out->at[out->n++], n};
+			n++;
+		}
+	}
+	study->n_kinds = number_kinds(kinds, n);
+	free(kinds);
+}
+
+static double draw(struct sc_rng *rng, double frac)
+{
+	double z = sc_rng_normal(rng);
+
+	return exp(frac * z - frac * frac / 2);
+}
+
+static void draw_sample(struct study *study, struct sc_rng *rng)
+{
+	const struct sc_confidence_opts *opts = study->opts;
+
+	for (int family = 0; family < SC_N_COST_FAMILIES; family++) {
+		bool is_kernel = family == SC_COST_LOOKUP || family == SC_COST_HOST;
+
+		study->family[family] =
+			draw(rng, is_kernel ? opts->kernel_frac : opts->collective_frac);
+	}
+	study->rest = draw(rng, opts->rest_frac);
+	for (size_t i = 0; i < study->problem->n_tables; i++)
+		study->table[i] = draw(rng, opts->drift_frac);
+	for (size_t i = 0; i < study->n_kinds; i++)
+		study->kind[i] = draw(rng, opts->shard_frac);
+}
+
+/* Drift changes what is looked up; the pooled outputs that are sent stay as many. */
+static double busiest(const struct study *study, const struct plan_parts *plan)
+{
+	uint32_t world = study->problem->world;
+	double worst = 0, everywhere = 0;
+
+	for (uint32_t rank = 0; rank < world; rank++)
+		study->rank_ms[rank] =
+			study->problem->rank_base_cost ? study->problem->rank_base_cost[rank] : 0;
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct part *part = &plan->at[i];
+		double rows = part->ms[SC_COST_LOOKUP] * study->family[SC_COST_LOOKUP] +
+			      part->ms[SC_COST_HOST] * study->family[SC_COST_HOST];
+		double sent = part->ms[SC_COST_A2A] * study->family[SC_COST_A2A] +
+			      part->ms[SC_COST_SCATTER] * study->family[SC_COST_SCATTER] +
+			      part->ms[SC_COST_REDUCE] * study->family[SC_COST_REDUCE];
+
+		double ms = (rows * study->table[part->table] + sent) * study->kind[part->kind];
+
+		for (uint32_t k = 0; part->n_ranks < world && k < part->n_ranks; k++)
+			study->rank_ms[part->rank + k] += ms;
+		if (part->n_ranks == world)
+			everywhere += ms;
+	}
+	for (uint32_t rank = 0; rank < world; rank++) {
+		if (study->rank_ms[rank] > worst)
+			worst = study->rank_ms[rank];
+	}
+	return worst + everywhere;
+}
+
+static double plan_cost(const struct study *study, const struct plan_parts *plan)
+{
+	double ms = busiest(study, plan);
+
+	if (!(plan->step_ms > 0))
+		return ms;
+	return plan->step_ms * study->rest + plan->exposed_frac * (ms - plan->usual_ms);
+}
+
+/* All errors at their mean. */
+static void set_usual(struct study *study)
+{
+	for (int family = 0; family < SC_N_COST_FAMILIES; family++)
+		study->family[family] = 1;
+	for (size_t i = 0; i < study->problem->n_tables; i++)
+		study->table[i] = 1;
+	for (size_t i = 0; i < study->n_kinds; i++)
+		study->kind[i] = 1;
+	for (size_t i = 0; i < study->n_plans; i++)
+		study->plans[i].usual_ms = busiest(study, &study->plans[i]);
+}
+
+static void score_sample(const struct study *study, size_t sample, struct sc_confidence *out)
+{
+	size_t n_samples = (size_t)study->opts->samples, n_best = 0;
+	double best = INFINITY;
+
+	for (size_t i = 0; i < study->n_plans; i++)
+		best = fmin(best, study->cost[i * n_samples + sample]);
+	for (size_t i = 0; i < study->n_plans; i++)
+		n_best += study->cost[i * n_samples + sample] <= best * (1 + SAME_COST);
+	for (size_t i = 0; i < study->n_plans; i++) {
+		double cost = study->cost[i * n_samples + sample];
+
+		out[i].mean_ms += cost / (double)n_samples;
+		if (cost <= best * (1 + SAME_COST))
+			out[i].p_best += 1.0 / (double)n_best / (double)n_samples;
+		else if (best > 0)
+			out[i].regret_pct += 100 * (cost / best - 1) / (double)n_samples;
+	}
+}
+
+static void score(const struct study *study, struct sc_confidence *out)
+{
+	size_t n_samples = (size_t)study->opts->samples, best = 0;
+
+	for (size_t sample = 0; sample < n_samples; sample++)
+		score_sample(study, sample, out);
+	for (size_t i = 1; i < study->n_plans; i++) {
+		if (out[i].regret_pct < out[best].regret_pct)
+			best = i;
+	}
+	for (size_t i = 0; i < study->n_plans; i++) {
+		const double *cost = study->cost + i * n_samples;
+		const double *than = study->cost + best * n_samples;
+		size_t n_no_worse = 0;
+
+		for (size_t sample = 0; sample < n_samples; sample++)
+			n_no_worse += cost[sample] <= than[sample] * (1 + SAME_COST);
+		out[i].tied = (double)n_no_worse >= TIE_SHARE * (double)n_samples;
+	}
+	for (size_t i = 0; i < study->n_plans; i++) {
+		double *cost = study->cost + i * n_samples;
+
+		sc_sort_doubles(cost, n_samples);
+		out[i].low_ms = sc_percentile_sorted(cost, n_samples, 10);
+		out[i].high_ms = sc_percentile_sorted(cost, n_samples, 90);
+	}
+}
+
+int sc_shard_confidence(const struct sc_shard_problem *problem, const sc_torchrec_perfs *perf,
+			const struct sc_confidence_plan *plans, size_t n_plans,
+			const struct sc_confidence_opts *opts, struct sc_confidence *out,
+			struct sc_err *err)
+{
+	struct study study = {.problem = problem, .opts = opts, .n_plans = n_plans};
+	struct sc_rng rng;
+
+	if (opts->samples < 1 || opts->samples > MAX_SAMPLES || n_plans < 1 ||
+	    n_plans > MAX_CELLS / (size_t)opts->samples)
+		return sc_err_set(err, SC_ELIMIT,
+				  "%lld samples of %zu plans; at most %d and %zu cells",
+				  (long long)opts->samples, n_plans, MAX_SAMPLES, MAX_CELLS);
+	study.plans = sc_xrealloc(NULL, n_plans, sizeof(*study.plans));
+	gather(&study, perf, plans);
+	study.table = sc_xrealloc(NULL, problem->n_tables + 1, sizeof(double));
+	study.kind = sc_xrealloc(NULL, study.n_kinds + 1, sizeof(double));
+	study.rank_ms = sc_xrealloc(NULL, (size_t)problem->world + 1, sizeof(double));
+	study.cost = sc_xrealloc(NULL, n_plans * (size_t)opts->samples, sizeof(double));
+	set_usual(&study);
+	sc_rng_init(&rng, opts->seed);
+	for (size_t sample = 0; sample < (size_t)opts->samples; sample++) {
+		draw_sample(&study, &rng);
+		for (size_t i = 0; i < n_plans; i++)
+			study.cost[i * (size_t)opts->samples + sample] =
+				plan_cost(&study, &study.plans[i]);
+	}
+	memset(out, 0, n_plans * sizeof(*out));
+	score(&study, out);
+	for (size_t i = 0; i < n_plans; i++)
+		free(study.plans[i].at);
+	free(study.plans);
+	free(study.table);
+	free(study.kind);
+	free(study.rank_ms);
+	free(study.cost);
+	return 0;
+}

@@ -1,0 +1,153 @@
+/* See the header. */
+#include "study/shard/shard_diff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intern.h"
+
+void sc_shard_diff_release(struct sc_shard_diff *diff)
+{
+	SC_VEC_RELEASE(&diff->moves);
+}
+
+static double common(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
+{
+	int64_t begin = a > b ? a : b;
+	int64_t end = a + n_a < b + n_b ? a + n_a : b + n_b;
+
+	return end > begin ? (double)(end - begin) : 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct sc_shard *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->col_offset != y->col_offset)
+		return x->col_offset < y->col_offset ? -1 : 1;
+	return x->row_offset < y->row_offset ? -1 : x->row_offset > y->row_offset;
+}
+
+/* Elements of `to` that their ranks do not have yet: shards of a plan do not overlap, so what is common can
+ * be summed. `scratch` holds the old shards by rank. */
+static double missing(const struct sc_shard *from, uint32_t n_from, const struct sc_shard *to,
+		      uint32_t n_to, struct sc_shard *scratch)
+{
+	double sum = 0;
+
+	memcpy(scratch, from, n_from * sizeof(*scratch));
+	qsort(scratch, n_from, sizeof(*scratch), by_rank);
+	for (uint32_t i = 0; i < n_to; i++) {
+		uint32_t low = 0, high = n_from;
+
+		sum += (double)to[i].rows * (double)to[i].cols;
+		while (low < high) {
+			uint32_t mid = low + (high - low) / 2;
+
+			if (scratch[mid].rank < to[i].rank)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		for (; low < n_from && scratch[low].rank == to[i].rank; low++)
+			sum -= common(scratch[low].row_offset, scratch[low].rows, to[i].row_offset,
+				      to[i].rows) *
+			       common(scratch[low].col_offset, scratch[low].cols, to[i].col_offset,
+				      to[i].cols);
+	}
+	return sum;
+}
+
+static bool same_shards(const struct sc_shard *x, uint32_t n_x, const struct sc_shard *y,
+			uint32_t n_y)
+{
+	if (n_x != n_y)
+		return false;
+	for (uint32_t i = 0; i < n_x; i++) {
+		if (x[i].rank != y[i].rank || x[i].row_offset != y[i].row_offset ||
+		    x[i].col_offset != y[i].col_offset || x[i].rows != y[i].rows ||
+		    x[i].cols != y[i].cols)
+			return false;
+	}
+	return true;
+}
+
+static void compare(const struct sc_shard_plan *from, const struct sc_table_placement *old,
+		    const struct sc_shard_plan *to, const struct sc_table_placement *new,
+		    struct sc_shard *scratch, double elem_bytes, struct sc_shard_diff *out)
+{
+	const struct sc_shard *x = from->shards.at + old->first_shard;
+	const struct sc_shard *y = to->shards.at + new->first_shard;
+	struct sc_shard_move move = {
+		.table = new->name,
+		.from_type = old->type,
+		.to_type = new->type,
+		.from_tier = old->tier,
+		.to_tier = new->tier,
+		.from_shards = old->n_shards,
+		.to_shards = new->n_shards,
+		.from_rank = old->n_shards == 1 ? x->rank : -1,
+		.to_rank = new->n_shards == 1 ? y->rank : -1,
+	};
+	bool same = same_shards(x, old->n_shards, y, new->n_shards);
+
+	if (same && old->type == new->type && old->tier == new->tier)
+		return;
+	if (!same)
+		move.moved_bytes =
+			elem_bytes * missing(x, old->n_shards, y, new->n_shards, scratch);
+	out->moved_bytes += move.moved_bytes;
+	SC_VEC_PUSH(&out->moves, move);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct sc_shard_move *x = a, *y = b;
+
+	if (x->moved_bytes < y->moved_bytes || x->moved_bytes > y->moved_bytes)
+		return x->moved_bytes > y->moved_bytes ? -1 : 1;
+	return strcmp(x->table, y->table);
+}
+
+int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shard_plan *to,
+			  const struct sc_table_list *tables, struct sc_shard_diff *out,
+			  struct sc_err *err)
+{
+	struct sc_intern old_names = {.n_slots = 0}, table_names = {.n_slots = 0};
+	struct sc_shard *scratch = sc_xrealloc(NULL, from->shards.n + 1, sizeof(*scratch));
+	int rc = 0;
+
+	*out = (struct sc_shard_diff){.moved_bytes = 0};
+	for (size_t i = 0; i < from->tables.n; i++)
+		sc_intern_add(&old_names, from->tables.at[i].name);
+	for (size_t i = 0; i < tables->n; i++)
+		sc_intern_add(&table_names, tables->at[i].name);
+	if (from->world != to->world)
+		rc = sc_err_set(err, SC_ECONFLICT, "plans for %u and %u ranks cannot be compared",
+				from->world, to->world);
+	for (size_t i = 0; i < to->tables.n && rc == 0; i++) {
+		const struct sc_table_placement *new = &to->tables.at[i];
+		uint32_t old = sc_intern_find(&old_names, new->name);
+		uint32_t table = sc_intern_find(&table_names, new->name);
+
+		if (old == SC_INTERN_NONE)
+			rc = sc_err_at(err, SC_ECONFLICT, from->file, 0, 0,
+				       "the plan is for other tables: it has no \"%.64s\"",
+				       new->name);
+		else
+			compare(from, &from->tables.at[old], to, new, scratch,
+				table == SC_INTERN_NONE ? sc_dtype_bytes(SC_FP32)
+							: sc_dtype_bytes(tables->at[table].dtype),
+				out);
+	}
+	if (rc == 0 && out->moves.n)
+		qsort(out->moves.at, out->moves.n, sizeof(*out->moves.at), by_bytes);
+	sc_intern_release(&old_names);
+	sc_intern_release(&table_names);
+	free(scratch);
+	if (rc)
+		sc_shard_diff_release(out);
+	return rc;
+}

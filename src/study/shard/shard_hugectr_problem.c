@@ -1,0 +1,129 @@
+/* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
+ * for the solver, beside its own search in shard_hugectr.c. Flat: nodes do not matter to its costs. */
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "study/shard/shard_objective.h"
+
+#define BYTES_PER_GB 1e9            /* as its threshold counts them */
+static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
+
+struct maker {
+	const struct sc_hugectr_opts *opts;
+	const struct sc_table *table;
+	uint32_t index;
+	struct sc_shard_problem *out;
+};
+
+/* For tables, of a GPU. */
+static double budget_bytes(const struct sc_request *request)
+{
+	const struct sc_sharding_plan *given = &request->config.sharding;
+
+	if (given->hbm_gib > 0)
+		return given->hbm_gib * SC_BYTES_PER_GIB;
+	return request->device.hbm_gib * SC_BYTES_PER_GIB * (1 - fmax(0, given->hbm_reserve_frac));
+}
+
+/* MLPerf's recipes: one or two nodes; more. */
+void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
+{
+	const struct sc_sharding_plan *given = &request->config.sharding;
+	double gpus = (double)request->config.gpus;
+	double per_node = fmin(gpus, (double)request->config.cluster.gpus_per_node);
+	bool several = gpus > 2 * per_node;
+	enum sc_optimizer optimizer = request->config.training.optimizer;
+
+	*out = (struct sc_hugectr_opts){
+		.hierarchical = several,
+		.bw_ratio = given->bw_ratio > 0 ? given->bw_ratio
+			    : several           ? 67
+						: 7,
+		.dp_threshold_gb = given->dp_threshold_gb >= 0 ? given->dp_threshold_gb
+				   : several                   ? 0.0125
+							       : 0.008,
+		.gpus = (uint32_t)gpus,
+		.gpus_per_node = (uint32_t)per_node,
+		.optimizer_factor = optimizer == SC_OPT_ADAGRAD ? 2
+				    : optimizer == SC_OPT_ADAM  ? 3
+								: 1,
+		.hbm_bytes = budget_bytes(request),
+	};
+}
+
+static double table_bytes(const struct sc_table *table)
+{
+	return (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
+}
+
+static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_spread spread,
+		       uint32_t n)
+{
+	const struct sc_table *t = m->table;
+	bool replicated = type == SC_DATA_PARALLEL;
+	int64_t block = replicated ? t->rows : (t->rows + n - 1) / n, at = 0;
+	struct sc_option option = {
+		.table = m->index,
+		.type = type,
+		.tier = SC_TIER_HBM,
+		.spread = spread,
+		.first_shard = (uint32_t)m->out->shards.n,
+		.n_shards = n,
+	};
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sc_option_shard shard = {.row_offset = at, .cols = t->dim};
+
+		shard.rows = t->rows - at < block ? t->rows - at : block;
+		if (!replicated) {
+			at += shard.rows;
+			shard.cost = (double)t->features * t->pooling / n +
+				     m->opts->bw_ratio / WORK_RATIO;
+		}
+		shard.hbm_bytes =
+			table_bytes(t) * m->opts->optimizer_factor / (double)(replicated ? 1 : n);
+		SC_VEC_PUSH(&m->out->shards, shard);
+	}
+	SC_VEC_PUSH(&m->out->options, option);
+}
+
+static void add_table(const struct maker *m)
+{
+	uint32_t world = m->opts->gpus;
+	double gb = table_bytes(m->table) * m->opts->optimizer_factor / BYTES_PER_GB;
+
+	SC_VEC_PUSH(&m->out->first_option, (uint32_t)m->out->options.n);
+	if (world > 1 && gb < m->opts->dp_threshold_gb)
+		add_option(m, SC_DATA_PARALLEL, SC_SPREAD_UNIFORM, world);
+	add_option(m, SC_TABLE_WISE, SC_SPREAD_FREE, 1);
+	for (uint32_t n = 2; n < world && (int64_t)n <= m->table->rows; n *= 2) {
+		add_option(m, SC_ROW_WISE, SC_SPREAD_FREE, n);
+		if (n <= m->opts->gpus_per_node)
+			add_option(m, SC_TABLE_ROW_WISE, SC_SPREAD_ON_HOST, n);
+	}
+	if (world > 1 && (int64_t)world <= m->table->rows)
+		add_option(m, SC_ROW_WISE, SC_SPREAD_UNIFORM, world);
+}
+
+int sc_hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
+		       struct sc_shard_problem *out, struct sc_err *err)
+{
+	struct maker m = {.opts = opts, .out = out};
+
+	if (tables->n == 0 || opts->gpus == 0)
+		return sc_err_set(err, SC_EVALUE, "no tables or no GPUs to plan for");
+	memset(out, 0, sizeof(*out));
+	out->n_tables = tables->n;
+	out->tables = tables->at;
+	out->world = opts->gpus;
+	out->ranks_per_host = opts->gpus_per_node;
+	out->hbm_bytes = opts->hbm_bytes;
+	for (uint32_t i = 0; i < tables->n; i++) {
+		m.table = &tables->at[i];
+		m.index = i;
+		add_table(&m);
+	}
+	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);
+	return 0;
+}

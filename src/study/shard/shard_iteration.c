@@ -1,0 +1,498 @@
+/* Options of each table under the iteration objective: what a shard adds to its rank's step. */
+#include "study/shard/shard_iteration.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "models/op_model.h"
+#include "predict/dlrm/dlrm.h"
+#include "study/shard/shard_step_priv.h"
+
+/* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
+#define MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
+enum { MIN_COLS = 16, MAX_SLICES = 64 };
+/* Rows in HBM of a cached table. */
+#define CACHE_FRAC 0.2
+
+struct costing {
+	const struct sc_request *request;
+	const struct sc_model_errors *errors; /* or NULL */
+	const struct sc_device *device;
+	struct sc_table_list tables;
+	struct sc_fabric fabric;
+	uint32_t world, per_host;
+	double elem_bytes;
+	/* Column slices in HBM costed so far, by width: [table][cols]; zero where not yet. */
+	struct sc_option_shard **slices;
+	struct sc_arena *arena;
+	bool hbm_alone; /* all tables fit there: no other memory is looked at */
+	bool ssd;       /* nodes have some for tables */
+	struct sc_exchange_rates rates;
+};
+
+/* Time of a byte more in a collective that moves much. */
+static double ms_per_byte(const struct costing *x, enum sc_collective kind, struct sc_span span)
+{
+	const double bytes = 64 * SC_BYTES_PER_MIB;
+	struct sc_collective_shape shape = {kind, bytes, SC_FP16};
+	struct sc_cost cost;
+
+	if (span.n_ranks <= 1)
+		return 0;
+	sc_collective_cost(&x->fabric, &shape, &span, &cost, NULL);
+	if (x->errors)
+		cost.work_us *=
+			kind == SC_ALL_TO_ALL ? x->errors->all_to_all : x->errors->reduction;
+	return cost.work_us / bytes / SC_US_PER_MS;
+}
+
+static void find_rates(const struct costing *x, struct sc_exchange_rates *out)
+{
+	int world = (int)x->world, host = (int)x->per_host, node = x->fabric.gpus_per_node;
+	int n_hosts = (world + host - 1) / host;
+	struct sc_span all = {world, (world + node - 1) / node, world < node ? world : node};
+	struct sc_span in_host = {host, 1, host}, one_a_host = {n_hosts, n_hosts, 1};
+	bool summed = x->request->software.dlrm.partial_sums;
+
+	*out = (struct sc_exchange_rates){
+		.partial_sums = summed,
+		.by_node = summed && n_hosts > 1,
+		.a2a = ms_per_byte(x, SC_ALL_TO_ALL, all),
+		.scatter = ms_per_byte(x, SC_REDUCE_SCATTER, all),
+		.host_scatter = ms_per_byte(x, SC_REDUCE_SCATTER, in_host),
+		.reduce = ms_per_byte(x, SC_ALL_REDUCE, all),
+	};
+	if (out->by_node) {
+		out->host_scatter = ms_per_byte(x, SC_ALL_TO_ALL, in_host);
+		out->a2a = ms_per_byte(x, SC_ALL_TO_ALL, one_a_host);
+	}
+}
+
+/* Times of the kernels but for their start: forward with the prefetch of cached rows, and update. */
+static void time_kernels(const struct costing *x, const struct sc_embedding_use *use,
+			 struct sc_step_part *out)
+{
+	static const enum sc_embedding_pass passes[] = {SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD,
+							SC_EMBEDDING_PREFETCH};
+
+	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
+		struct sc_op op = {.kind = SC_OP_EMBEDDING, .dtype = use->dtype};
+		struct sc_op_time time;
+		double ms;
+
+		if (passes[i] == SC_EMBEDDING_PREFETCH && use->tier != SC_TIER_CACHED)
+			continue;
+		sc_embedding_shape_of(x->device, use, 1, passes[i], &op.u.embedding);
+		if (!(op.u.embedding.lookups > 0) && !(op.u.embedding.host_bytes > 0))
+			continue;
+		sc_op_model_get(SC_OP_EMBEDDING)->time(x->device, &op, &time);
+		ms = (time.total_us - time.fixed_us) / x->request->software.dlrm.embedding_eff /
+		     SC_US_PER_MS;
+		*(passes[i] == SC_EMBEDDING_BACKWARD ? &out->backward_ms : &out->forward_ms) += ms;
+	}
+}
+
+/* Forward and backward move the same bytes. Software that sums what its slices send pays for each slice
+ * of rows what a whole table costs; within a node, sums are added up before they leave it. */
+static double exchange_ms(const struct costing *x, const struct sc_table *t,
+			  enum sc_shard_type type, double cols)
+{
+	const struct sc_exchange_rates *rates = &x->rates;
+	double bytes = (double)x->request->config.training.global_batch * sc_table_outputs(t) *
+		       cols * x->elem_bytes;
+	double per_host = (double)x->per_host;
+
+	if (type == SC_DATA_PARALLEL)
+		return (double)t->rows * cols * sc_dtype_bytes(SC_FP32) * rates->reduce;
+	if (rates->by_node)
+		return 2 * bytes * (rates->host_scatter + rates->a2a / per_host);
+	if (rates->partial_sums)
+		return 2 * bytes * rates->a2a;
+	if (type == SC_ROW_WISE) /* every rank takes part in it */
+		return 2 * bytes * rates->scatter;
+	if (type == SC_TABLE_ROW_WISE || type == SC_GRID)
+		return 2 * bytes * (rates->host_scatter + rates->a2a / per_host);
+	return 2 * bytes * rates->a2a;
+}
+
+static void part_of(const struct costing *x, const struct sc_table_placement *p,
+		    const struct sc_shard *shard, struct sc_step_part *out)
+{
+	const struct sc_table *t = &x->tables.at[shard->table];
+	struct sc_embedding_use use;
+	double bytes;
+
+	sc_dlrm_shard_use(x->request, t, p, shard, &use);
+	bytes = (double)shard->rows * ((double)shard->cols * sc_dtype_bytes(t->dtype) +
+				       sc_row_state_bytes(use.optimizer, (double)shard->cols));
+	*out = (struct sc_step_part){
+		.hbm_bytes = p->tier == SC_TIER_HBM      ? bytes
+			     : p->tier == SC_TIER_CACHED ? bytes * p->cache_frac
+							 : 0,
+		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
+		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
+		.vector_bytes = (double)x->request->config.training.global_batch *
+				sc_table_outputs(t) * (double)shard->cols * x->elem_bytes,
+	};
+	time_kernels(x, &use, out);
+	if (x->errors) {
+		double table = x->errors->tables ? x->errors->tables[shard->table] : 1;
+
+		out->forward_ms *= x->errors->lookup * table;
+		out->backward_ms *= x->errors->update * table;
+	}
+}
+
+void sc_iteration_part(const struct sc_shard_problem *problem, const struct sc_table_placement *p,
+		       const struct sc_shard *shard, struct sc_step_part *out)
+{
+	part_of(problem->column_ctx, p, shard, out);
+}
+
+const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem)
+{
+	const struct costing *x = problem->column_ctx;
+
+	return &x->rates;
+}
+
+static void cost_shard(const struct costing *x, const struct sc_table_placement *p,
+		       const struct sc_shard *shard, struct sc_option_shard *out)
+{
+	const struct sc_table *t = &x->tables.at[shard->table];
+	struct sc_step_part part;
+
+	part_of(x, p, shard, &part);
+	*out = (struct sc_option_shard){
+		.row_offset = shard->row_offset,
+		.col_offset = shard->col_offset,
+		.rows = shard->rows,
+		.cols = shard->cols,
+		.comms = exchange_ms(x, t, p->type, (double)shard->cols),
+		.hbm_bytes = part.hbm_bytes,
+		.host_bytes = part.host_bytes,
+		.ssd_bytes = part.ssd_bytes,
+	};
+	out->cost = part.forward_ms + part.backward_ms + out->comms;
+}
+
+static bool shard_cost(const void *ctx, uint32_t table, const struct sc_table_placement *p,
+		       const struct sc_shard *shard, struct sc_option_shard *out)
+{
+	struct sc_shard own = *shard;
+
+	own.table = table;
+	if (own.rows <= 0 || own.cols <= 0)
+		*out = (struct sc_option_shard){.row_offset = own.row_offset, .cols = own.cols};
+	else
+		cost_shard(ctx, p, &own, out);
+	return true;
+}
+
+static struct sc_option_shard *slices_of(const struct costing *x, uint32_t table)
+{
+	if (!x->slices[table])
+		x->slices[table] = sc_arena_calloc(x->arena, (size_t)x->tables.at[table].dim + 1,
+						   sizeof(**x->slices));
+	return x->slices[table];
+}
+
+static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+			struct sc_option_shard *out)
+{
+	const struct costing *x = ctx;
+	const struct sc_table *t = &x->tables.at[table];
+	struct sc_table_placement p = {.type = SC_COLUMN_WISE,
+				       .tier = tier,
+				       .cache_frac = tier == SC_TIER_CACHED ? CACHE_FRAC : 0};
+	struct sc_shard shard = {.table = table, .rows = t->rows, .cols = cols};
+	struct sc_option_shard *known = NULL;
+
+	if (cols < 4 || cols > t->dim)
+		return false;
+	if (tier == SC_TIER_HBM)
+		known = slices_of(x, table) + cols;
+	if (known && known->cols == cols) {
+		*out = *known;
+		return true;
+	}
+	cost_shard(x, &p, &shard, out);
+	if (known)
+		*known = *out;
+	return true;
+}
+
+/* Where a run of shards that cost the same ends. All row slices do but the first, which has the hottest row,
+ * and those cut short; replicas do. */
+static int64_t run_end(const struct sc_option *option, int64_t rows, int64_t i)
+{
+	int64_t n = option->n_shards, block = (rows + n - 1) / n, whole = rows / block;
+
+	if (option->type == SC_DATA_PARALLEL)
+		return n;
+	if (i == 0 || i == whole)
+		return i + 1;
+	return i < whole ? whole : n;
+}
+
+/* One option: n equal slices of rows or columns (n = 1: the table), or n replicas. */
+static void add_option(const struct costing *x, struct sc_shard_problem *problem,
+		       const struct sc_option *option)
+{
+	static const enum sc_spread spread[SC_N_SHARD_TYPES] = {
+		[SC_DATA_PARALLEL] = SC_SPREAD_UNIFORM,
+		[SC_TABLE_WISE] = SC_SPREAD_FREE,
+		[SC_COLUMN_WISE] = SC_SPREAD_FREE,
+		[SC_ROW_WISE] = SC_SPREAD_UNIFORM,
+		[SC_TABLE_ROW_WISE] = SC_SPREAD_HOST,
+		[SC_TABLE_COLUMN_WISE] = SC_SPREAD_ON_HOST,
+		[SC_GRID] = SC_SPREAD_HOST,
+	};
+	const struct sc_table *t = &x->tables.at[option->table];
+	struct sc_table_placement p = {
+		.type = option->type, .tier = option->tier, .cache_frac = option->cache_frac};
+	struct sc_option own = *option;
+	bool is_loose = option->type == SC_ROW_WISE && option->n_shards < x->world;
+	int64_t n = option->n_shards, rows = (t->rows + n - 1) / n;
+	bool by_rows = option->type == SC_ROW_WISE || option->type == SC_TABLE_ROW_WISE;
+	bool by_columns = option->type == SC_COLUMN_WISE;
+	bool in_runs = n > SC_MAX_RUNS && !by_columns && !is_loose;
+	struct sc_option_shard s = {0};
+
+	own.first_shard = (uint32_t)problem->shards.n;
+	own.spread = is_loose ? SC_SPREAD_FREE : spread[option->type];
+	for (int64_t i = 0, next; i < n; i = next) {
+		struct sc_shard shard = {.table = option->table, .rows = t->rows, .cols = t->dim};
+
+		if (by_rows) {
+			shard.row_offset = i * rows < t->rows ? i * rows : t->rows;
+			shard.rows = t->rows - shard.row_offset < rows ? t->rows - shard.row_offset
+								       : rows;
+		} else if (by_columns) {
+			shard.cols = t->dim / n;
+			shard.col_offset = i * shard.cols;
+		}
+		if (i < 2 || !(by_columns || is_loose) || shard.rows < rows)
+			cost_shard(x, &p, &shard, &s);
+		s.row_offset = shard.row_offset;
+		s.col_offset = shard.col_offset;
+		SC_VEC_PUSH(&problem->shards, s);
+		next = in_runs ? run_end(&own, t->rows, i) : i + 1;
+		if (in_runs && next < n)
+			own.run_end[problem->shards.n - own.first_shard - 1] = (uint32_t)next;
+	}
+	own.n_shards = (uint32_t)problem->shards.n - own.first_shard;
+	SC_VEC_PUSH(&problem->options, own);
+}
+
+static void add_tier_options(const struct costing *x, struct sc_shard_problem *problem,
+			     uint32_t table, enum sc_tier tier)
+{
+	const struct sc_table *t = &x->tables.at[table];
+	struct sc_option o = {.table = table, .tier = tier, .n_shards = 1};
+
+	o.cache_frac = tier == SC_TIER_CACHED ? CACHE_FRAC : 0;
+	o.type = SC_TABLE_WISE;
+	add_option(x, problem, &o);
+	o.type = SC_COLUMN_WISE;
+	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2) {
+		o.n_shards = n;
+		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
+			add_option(x, problem, &o);
+	}
+	o.type = SC_ROW_WISE;
+	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
+		o.n_shards = n;
+		if (t->rows >= (int64_t)n * n)
+			add_option(x, problem, &o);
+	}
+	if (x->world > 1 && t->rows >= x->world) {
+		o.n_shards = x->world;
+		add_option(x, problem, &o);
+	}
+	if (x->per_host > 1 && x->world > x->per_host && t->rows >= x->per_host) {
+		o.type = SC_TABLE_ROW_WISE;
+		o.n_shards = x->per_host;
+		add_option(x, problem, &o);
+	}
+}
+
+static void add_table(const struct costing *x, struct sc_shard_problem *problem, uint32_t table)
+{
+	const struct sc_table *t = &x->tables.at[table];
+	double bytes = (double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
+	struct sc_option replicas = {.table = table,
+				     .type = SC_DATA_PARALLEL,
+				     .tier = SC_TIER_HBM,
+				     .n_shards = x->world};
+
+	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
+	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
+		add_option(x, problem, &replicas);
+	add_tier_options(x, problem, table, SC_TIER_HBM);
+	if (x->hbm_alone)
+		return;
+	add_tier_options(x, problem, table, SC_TIER_CACHED);
+	add_tier_options(x, problem, table, SC_TIER_UVM);
+	if (x->ssd)
+		add_tier_options(x, problem, table, SC_TIER_SSD);
+}
+
+/* Do two tables cost the same in every option? Copies of one (`count`) share the lists of their reuse. */
+static bool same_table(const struct sc_table *a, const struct sc_table *b)
+{
+	return a->rows == b->rows && a->dim == b->dim && a->features == b->features &&
+	       fabs(a->pooling - b->pooling) <= 0 && a->dtype == b->dtype &&
+	       a->weighted == b->weighted && a->sequence == b->sequence &&
+	       a->reuse.kind == b->reuse.kind && fabs(a->reuse.zipf - b->reuse.zipf) <= 0 &&
+	       a->reuse.row_bins.at == b->reuse.row_bins.at &&
+	       a->reuse.cached_frac.at == b->reuse.cached_frac.at;
+}
+
+/* The options of the table before, once more. */
+static void copy_table(struct sc_shard_problem *problem, uint32_t table)
+{
+	size_t first = problem->first_option.at[table - 1], n = problem->options.n;
+
+	SC_VEC_PUSH(&problem->first_option, (uint32_t)n);
+	for (size_t i = first; i < n; i++) {
+		struct sc_option option = problem->options.at[i];
+		uint32_t from = option.first_shard;
+
+		option.table = table;
+		option.first_shard = (uint32_t)problem->shards.n;
+		for (uint32_t s = 0; s < option.n_shards; s++) {
+			struct sc_option_shard shard = problem->shards.at[from + s];
+
+			SC_VEC_PUSH(&problem->shards, shard);
+		}
+		SC_VEC_PUSH(&problem->options, option);
+	}
+}
+
+/* Of GPU memory, for vectors, indices and activations of a batch, and the dense part: MLPs are seldom
+ * beyond it. */
+#define RESERVE_FRAC 0.1
+
+/* GPU memory that is left for tables. */
+static double table_budget(const struct sc_request *req, const struct sc_device *device)
+{
+	const struct sc_sharding_plan *given = &req->config.sharding;
+	const struct sc_software *sw = &req->software;
+	double kept_frac = given->hbm_reserve_frac >= 0 ? given->hbm_reserve_frac : RESERVE_FRAC;
+
+	if (given->hbm_gib > 0)
+		return fmin(given->hbm_gib, device->hbm_gib) * SC_BYTES_PER_GIB;
+	return fmax(0, (device->hbm_gib * (1 - kept_frac) - sw->buffers_gib - sw->reserve_gib) *
+			       SC_BYTES_PER_GIB);
+}
+
+static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
+		      struct sc_shard_problem *out)
+{
+	double *speed = sc_arena_alloc(arena, out->world * sizeof(*speed));
+	double *hbm = sc_arena_alloc(arena, out->world * sizeof(*hbm));
+	bool alike = true;
+
+	for (uint32_t r = 0; r < out->world; r++) {
+		const struct sc_device *device = sc_request_device(req, sc_dlrm_rank_kind(req, r));
+
+		speed[r] = device->hbm_gbps / req->device.hbm_gbps / sc_dlrm_rank_slowdown(req, r);
+		hbm[r] = table_budget(req, device);
+		alike = alike && fabs(speed[r] - 1) < 1e-12 && fabs(hbm[r] - hbm[0]) < 1;
+	}
+	out->hbm_bytes = hbm[0];
+	if (!alike) {
+		out->rank_speed = speed;
+		out->rank_hbm_bytes = hbm;
+	}
+}
+
+/* With room to spare: uneven tables leave some unused. */
+#define FULL_FRAC 0.8
+
+static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *problem)
+{
+	double have = 0, need = 0;
+
+	for (uint32_t r = 0; r < problem->world; r++)
+		have += problem->rank_hbm_bytes ? problem->rank_hbm_bytes[r] : problem->hbm_bytes;
+	for (uint32_t i = 0; i < x->tables.n; i++) {
+		const struct sc_table *t = &x->tables.at[i];
+		struct sc_table_placement p = {.type = SC_TABLE_WISE};
+		struct sc_shard shard = {.table = i, .rows = t->rows, .cols = t->dim};
+		struct sc_embedding_use use;
+
+		sc_dlrm_shard_use(x->request, t, &p, &shard, &use);
+		need += (double)t->rows * ((double)t->dim * sc_dtype_bytes(t->dtype) +
+					   sc_row_state_bytes(use.optimizer, (double)t->dim));
+	}
+	return need <= FULL_FRAC * have;
+}
+
+int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
+			 struct sc_shard_problem *out, struct sc_err *err)
+{
+	return sc_iteration_problem_off(request, NULL, arena, out, err);
+}
+
+int sc_iteration_problem_off(const struct sc_request *request, const struct sc_model_errors *errors,
+			     struct sc_arena *arena, struct sc_shard_problem *out,
+			     struct sc_err *err)
+{
+	struct costing *x = sc_arena_calloc(arena, 1, sizeof(*x));
+	int64_t per_node = request->config.cluster.gpus_per_node;
+	int rc = sc_fabric_from_request(request, &x->fabric, err);
+
+	if (rc)
+		return rc;
+	x->request = request;
+	x->errors = errors;
+	x->device = &request->device;
+	x->world = (uint32_t)request->config.gpus;
+	x->per_host = (uint32_t)(per_node < request->config.gpus ? per_node : request->config.gpus);
+	x->elem_bytes = sc_dlrm_output_elem_bytes(request);
+	sc_dlrm_tables(request, arena, &x->tables);
+	x->arena = arena;
+	x->slices = sc_arena_calloc(arena, x->tables.n, sizeof(struct sc_option_shard *));
+	find_rates(x, &x->rates);
+	memset(out, 0, sizeof(*out));
+	out->n_tables = x->tables.n;
+	out->tables = x->tables.at;
+	out->world = x->world;
+	out->ranks_per_host = x->per_host;
+	out->host_bytes = request->config.cluster.host_memory_gib * SC_BYTES_PER_GIB;
+	out->ssd_bytes = fmax(0, request->config.cluster.ssd_gib) * SC_BYTES_PER_GIB;
+	x->ssd = out->ssd_bytes > 0;
+	out->min_cols = MIN_COLS;
+	out->column_cost = column_cost;
+	out->shard_cost = shard_cost;
+	out->column_ctx = x;
+	set_ranks(request, arena, out);
+	x->hbm_alone = fits_hbm(x, out);
+	for (uint32_t t = 0; t < x->tables.n; t++) {
+		bool alike = t && !(x->errors && x->errors->tables) &&
+			     same_table(&x->tables.at[t - 1], &x->tables.at[t]);
+
+		if (alike) {
+			copy_table(out, t);
+			x->slices[t] = slices_of(x, t - 1);
+		} else {
+			add_table(x, out, t);
+		}
+	}
+	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);
+	return 0;
+}
+
+int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *request,
+		      const struct sc_shard_plan *plan, struct sc_prediction *out,
+		      struct sc_err *err)
+{
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	opts.plan = plan;
+	return sc_predict(predictor, request, &opts, out, err);
+}

@@ -1,0 +1,493 @@
+/* The problem with its constraints worked in: tables that go together become one unit, options that a
+ * constraint forbids or another option beats are left out. */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "study/shard/shard_solve_priv.h"
+
+/* Memory decides little when all options together would take less than this share of it. */
+static const double TIGHT_SHARE = 0.5;
+
+static bool names(const struct sc_shard_constraint *c, const struct sc_option *o)
+{
+	return (c->type < 0 || c->type == (int)o->type) && (c->tier < 0 || c->tier == (int)o->tier);
+}
+
+static bool is_pair(const struct sc_shard_constraint *c)
+{
+	return c->kind == SC_TOGETHER || c->kind == SC_APART;
+}
+
+/* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
+bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shard_constraint *c,
+			  const struct sc_option *o)
+{
+	bool everywhere = o->spread == SC_SPREAD_UNIFORM && p->world > 1;
+	bool several = sc_option_n_shards(p, o) > 1;
+
+	if (c->table != o->table && !(is_pair(c) && c->other == o->table))
+		return true;
+	switch (c->kind) {
+	case SC_PIN: /* to a rank: whole */
+		return names(c, o) && !(c->rank >= 0 && several);
+	case SC_FORBID:
+		return !(names(c, o) && (c->rank < 0 || everywhere));
+	case SC_APART:
+		return !everywhere;
+	case SC_TOGETHER:
+		break;
+	}
+	return true;
+}
+
+static bool option_allowed(const struct sc_shard_model *m, const struct sc_option *o)
+{
+	const struct sc_shard_problem *p = m->problem;
+
+	for (uint32_t i = m->first_rule[o->table]; i < m->first_rule[o->table + 1]; i++) {
+		if (!sc_shard_rule_allows(p, &p->constraints[m->rules[i]], o))
+			return false;
+	}
+	return true;
+}
+
+static int check_constraints(const struct sc_shard_problem *p, struct sc_err *err)
+{
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+
+		if (c->table >= p->n_tables || (is_pair(c) && c->other >= p->n_tables))
+			return sc_err_set(err, SC_EVALUE,
+					  "constraint %zu names a table that does not exist",
+					  i + 1);
+		if (is_pair(c) && c->table == c->other)
+			return sc_err_set(err, SC_EVALUE, "constraint %zu: table %s with itself",
+					  i + 1, p->tables[c->table].name);
+		if (!is_pair(c) && c->rank >= 0 && (uint32_t)c->rank >= p->world)
+			return sc_err_set(err, SC_EVALUE,
+					  "constraint on table %s: rank %d of %u ranks",
+					  p->tables[c->table].name, (int)c->rank, p->world);
+	}
+	return 0;
+}
+
+static enum sc_spread plain_spread(const struct sc_shard_model *m, const struct sc_option *o)
+{
+	if (o->spread == SC_SPREAD_HOST && m->n_hosts == 1)
+		return SC_SPREAD_UNIFORM;
+	if (o->spread == SC_SPREAD_ON_HOST && (m->n_hosts == 1 || o->n_shards == 1))
+		return SC_SPREAD_FREE;
+	return o->spread;
+}
+
+static void sum_up(struct sc_choice *c)
+{
+	c->same_cost = true;
+	for (uint32_t i = 0; i < sc_choice_n_listed(c); i++) {
+		const struct sc_option_shard *s = &c->shards[i];
+		double each = sc_choice_repeats(c, i);
+
+		c->cost = fmax(c->cost, s->cost);
+		c->hbm = fmax(c->hbm, s->hbm_bytes);
+		c->total += s->cost * each;
+		c->host += s->host_bytes * each;
+		c->ssd += s->ssd_bytes * each;
+		if (s->cost < c->shards[0].cost || s->cost > c->shards[0].cost)
+			c->same_cost = false;
+	}
+}
+
+static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_t option)
+{
+	const struct sc_option *o = &m->problem->options.at[option];
+	struct sc_choice c = {
+		.spread = plain_spread(m, o),
+		.type = o->type,
+		.tier = o->tier,
+		.cache_frac = o->cache_frac,
+		.n = o->n_shards,
+		.shards = &m->problem->shards.at[o->first_shard],
+	};
+
+	if (c.spread == SC_SPREAD_UNIFORM)
+		c.n = m->world;
+	if (c.spread == SC_SPREAD_HOST)
+		c.n = m->per_host;
+	if (c.n != o->n_shards) {
+		assert(o->n_shards <= SC_MAX_RUNS && o->n_shards < c.n);
+		c.n_runs = o->n_shards;
+		for (uint32_t i = 0; i + 1 < o->n_shards; i++)
+			c.run_end[i] = o->run_end[i];
+		c.run_end[c.n_runs - 1] = c.n;
+	}
+	sum_up(&c);
+	return c;
+}
+
+/* Is `a` never worse than `b`? */
+static bool beats(const struct sc_choice *a, const struct sc_choice *b)
+{
+	return a->spread == b->spread && a->n == b->n && a->cost <= b->cost &&
+	       a->total <= b->total && a->hbm <= b->hbm && a->host <= b->host && a->ssd <= b->ssd;
+}
+
+typedef SC_VEC(struct sc_choice) choice_list;
+
+/* The options of a table worth looking at. A choice's first_option is its option. */
+static void table_choices(const struct sc_shard_model *m, uint32_t table, choice_list *out)
+{
+	const struct sc_shard_problem *p = m->problem;
+
+	out->n = 0;
+	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
+		struct sc_choice c;
+		size_t kept = 0;
+		bool beaten = false;
+
+		if (!option_allowed(m, &p->options.at[o]))
+			continue;
+		c = choice_of_option(m, o);
+		c.first_option = o;
+		for (size_t i = 0; i < out->n && !beaten; i++)
+			beaten = beats(&out->at[i], &c);
+		if (beaten)
+			continue;
+		for (size_t i = 0; i < out->n; i++) {
+			if (!beats(&c, &out->at[i]))
+				out->at[kept++] = out->at[i];
+		}
+		out->n = kept;
+		SC_VEC_PUSH(out, c);
+	}
+}
+
+/* The cheapest, or the smallest, choice with shards that lie like those of `like`. */
+static const struct sc_choice *matching(const choice_list *from, const struct sc_choice *like,
+					bool smallest)
+{
+	const struct sc_choice *found = NULL;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const struct sc_choice *c = &from->at[i];
+
+		if (c->spread != like->spread || c->n != like->n)
+			continue;
+		if (!found || (smallest ? c->hbm < found->hbm : c->total < found->total))
+			found = c;
+	}
+	return found;
+}
+
+static void add_shards(struct sc_option_shard *sum, const struct sc_choice *c)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct sc_option_shard *s = sc_choice_shard(c, i);
+
+		sum[i].cost += s->cost;
+		sum[i].hbm_bytes += s->hbm_bytes;
+		sum[i].host_bytes += s->host_bytes;
+		sum[i].ssd_bytes += s->ssd_bytes;
+	}
+}
+
+/* A choice for all tables of a unit: `lead` for the first, for the others what lies alike. */
+static void add_joint(struct sc_shard_model *m, struct sc_unit *unit, const choice_list *lists,
+		      const struct sc_choice *lead, bool smallest)
+{
+	struct sc_choice joint = {.spread = lead->spread,
+				  .type = lead->type,
+				  .tier = lead->tier,
+				  .n = lead->n,
+				  .cache_frac = lead->cache_frac,
+				  .first_option = (uint32_t)m->members.n};
+	struct sc_option_shard *sum = sc_arena_calloc(&m->arena, lead->n, sizeof(*sum));
+
+	SC_VEC_PUSH(&m->members, lead->first_option);
+	add_shards(sum, lead);
+	for (uint32_t i = 1; i < unit->n_tables; i++) {
+		const struct sc_choice *c = matching(&lists[i], lead, smallest);
+
+		if (!c) {
+			m->members.n = joint.first_option;
+			return;
+		}
+		SC_VEC_PUSH(&m->members, c->first_option);
+		add_shards(sum, c);
+	}
+	joint.shards = sum;
+	sum_up(&joint);
+	SC_VEC_PUSH(&m->choices, joint);
+	unit->n_choices++;
+}
+
+static void add_single(struct sc_shard_model *m, struct sc_unit *unit, const choice_list *list)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		struct sc_choice c = list->at[i];
+
+		c.first_option = (uint32_t)m->members.n;
+		SC_VEC_PUSH(&m->members, list->at[i].first_option);
+		SC_VEC_PUSH(&m->choices, c);
+		unit->n_choices++;
+	}
+}
+
+/* Those of least work first: what comes later can then be seen to be worse without a trial. */
+static void sort_choices(struct sc_choice *choices, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++) {
+		struct sc_choice moved = choices[i];
+		uint32_t k = i;
+
+		for (; k > 0 && choices[k - 1].total > moved.total; k--)
+			choices[k] = choices[k - 1];
+		choices[k] = moved;
+	}
+}
+
+static void unit_choices(struct sc_shard_model *m, struct sc_unit *unit, choice_list *lists)
+{
+	const uint32_t *tables = m->tables.at + unit->first_table;
+
+	unit->first_choice = (uint32_t)m->choices.n;
+	for (uint32_t i = 0; i < unit->n_tables; i++)
+		table_choices(m, tables[i], &lists[i]);
+	if (unit->n_tables == 1)
+		add_single(m, unit, &lists[0]);
+	for (size_t i = 0; unit->n_tables > 1 && i < lists[0].n; i++) {
+		add_joint(m, unit, lists, &lists[0].at[i], false);
+		add_joint(m, unit, lists, &lists[0].at[i], true);
+	}
+	if (unit->n_choices > 1)
+		sort_choices(&m->choices.at[unit->first_choice], unit->n_choices);
+}
+
+static uint32_t root_of(const uint32_t *parent, uint32_t table)
+{
+	while (parent[table] != table)
+		table = parent[table];
+	return table;
+}
+
+/* unit_of[], units and the tables of each, by the smallest table. */
+static void join_tables(struct sc_shard_model *m)
+{
+	const struct sc_shard_problem *p = m->problem;
+	uint32_t n = (uint32_t)p->n_tables;
+	uint32_t *parent = sc_arena_calloc(&m->arena, n + 1, sizeof(*parent));
+
+	for (uint32_t t = 0; t < n; t++)
+		parent[t] = t;
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+
+		if (c->kind == SC_TOGETHER) {
+			uint32_t a = root_of(parent, c->table), b = root_of(parent, c->other);
+
+			parent[a > b ? a : b] = a > b ? b : a;
+		}
+	}
+	for (uint32_t t = 0; t < n; t++) {
+		uint32_t root = root_of(parent, t);
+
+		if (root == t) {
+			m->unit_of[t] = (uint32_t)m->units.n;
+			SC_VEC_PUSH(&m->units, ((struct sc_unit){0}));
+		} else {
+			m->unit_of[t] = m->unit_of[root];
+		}
+		m->units.at[m->unit_of[t]].n_tables++;
+	}
+}
+
+static void list_tables(struct sc_shard_model *m)
+{
+	uint32_t at = 0;
+
+	SC_VEC_RESERVE(&m->tables, m->problem->n_tables);
+	m->tables.n = m->problem->n_tables;
+	for (size_t u = 0; u < m->units.n; u++) {
+		m->units.at[u].first_table = at;
+		at += m->units.at[u].n_tables;
+		m->units.at[u].n_tables = 0;
+	}
+	for (uint32_t t = 0; t < m->problem->n_tables; t++) {
+		struct sc_unit *unit = &m->units.at[m->unit_of[t]];
+
+		m->tables.at[unit->first_table + unit->n_tables++] = t;
+	}
+}
+
+/* Of each table the constraints that name it, since there may be some for every table. */
+static void list_rules(struct sc_shard_model *m)
+{
+	const struct sc_shard_problem *p = m->problem;
+	uint32_t *next;
+
+	m->first_rule = sc_arena_calloc(&m->arena, p->n_tables + 2, sizeof(*m->first_rule));
+	m->rules = sc_arena_calloc(&m->arena, 2 * p->n_constraints + 1, sizeof(*m->rules));
+	next = m->first_rule + 1;
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		m->first_rule[p->constraints[i].table + 2]++;
+		if (is_pair(&p->constraints[i]))
+			m->first_rule[p->constraints[i].other + 2]++;
+	}
+	for (size_t t = 0; t < p->n_tables; t++)
+		m->first_rule[t + 2] += m->first_rule[t + 1];
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		m->rules[next[p->constraints[i].table]++] = (uint32_t)i;
+		if (is_pair(&p->constraints[i]))
+			m->rules[next[p->constraints[i].other]++] = (uint32_t)i;
+	}
+}
+
+/* Column slices are no option: a rule is asked as if they were one. */
+static void mark_whole(struct sc_shard_model *m, const struct sc_shard_constraint *c)
+{
+	struct sc_unit *unit = &m->units.at[m->unit_of[c->table]];
+
+	for (int tier = 0; tier < SC_N_TIERS; tier++) {
+		const struct sc_option slices = {.table = c->table,
+						 .type = SC_COLUMN_WISE,
+						 .tier = (enum sc_tier)tier,
+						 .spread = SC_SPREAD_FREE,
+						 .n_shards = 2};
+
+		if (!sc_shard_rule_allows(m->problem, c, &slices))
+			unit->whole_in[tier] = true;
+	}
+}
+
+static void mark_ruled(struct sc_shard_model *m)
+{
+	for (size_t i = 0; i < m->problem->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &m->problem->constraints[i];
+
+		if (c->kind == SC_APART)
+			m->units.at[m->unit_of[c->other]].ruled = true;
+		if (c->kind == SC_APART || (c->kind != SC_TOGETHER && c->rank >= 0))
+			m->units.at[m->unit_of[c->table]].ruled = true;
+		if ((c->kind == SC_PIN || c->kind == SC_FORBID) && (c->type >= 0 || c->tier >= 0)) {
+			m->units.at[m->unit_of[c->table]].typed = true;
+			mark_whole(m, c);
+		}
+	}
+}
+
+static void set_ranks(struct sc_shard_model *m)
+{
+	const struct sc_shard_problem *p = m->problem;
+
+	m->hbm_cap = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
+	m->speed = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
+	m->base = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
+	m->alike = m->same_cap = true;
+	for (uint32_t r = 0; r < m->world; r++) {
+		m->hbm_cap[r] = p->rank_hbm_bytes ? p->rank_hbm_bytes[r] : p->hbm_bytes;
+		m->speed[r] = p->rank_speed ? p->rank_speed[r] : 1.0;
+		m->base[r] = p->rank_base_cost ? p->rank_base_cost[r] : 0.0;
+		if (m->speed[r] < m->speed[0] || m->speed[r] > m->speed[0] ||
+		    m->base[r] < m->base[0] || m->base[r] > m->base[0])
+			m->alike = false;
+		if (m->hbm_cap[r] < m->hbm_cap[0] || m->hbm_cap[r] > m->hbm_cap[0])
+			m->same_cap = false;
+	}
+}
+
+/* Room for the ranks of every unit, and whether memory may decide. */
+static void set_room(struct sc_shard_model *m)
+{
+	double need = 0.0, have = 0.0;
+	size_t at = 0;
+
+	for (uint32_t r = 0; r < m->world; r++)
+		have += m->hbm_cap[r];
+	for (size_t u = 0; u < m->units.n; u++) {
+		struct sc_unit *unit = &m->units.at[u];
+		uint32_t room = 8;
+		double most = 0.0;
+
+		for (uint32_t i = 0; i < unit->n_choices; i++) {
+			const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
+			bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
+
+			room = listed && c->n > room ? c->n : room;
+			if (c->tier == SC_TIER_HBM && c->type != SC_DATA_PARALLEL)
+				most = fmax(most, c->hbm * (double)c->n);
+		}
+		need += most;
+		unit->first_rank = (uint32_t)at;
+		at += room;
+	}
+	m->n_ranks_room = at;
+	m->tight = need > TIGHT_SHARE * have;
+}
+
+static int add_choices(struct sc_shard_model *m, struct sc_err *err)
+{
+	uint32_t most = 1;
+	choice_list *lists;
+	int rc = 0;
+
+	for (size_t u = 0; u < m->units.n; u++)
+		most = m->units.at[u].n_tables > most ? m->units.at[u].n_tables : most;
+	lists = sc_arena_calloc(&m->arena, most, sizeof(*lists));
+	for (size_t u = 0; u < m->units.n && rc == 0; u++) {
+		struct sc_unit *unit = &m->units.at[u];
+
+		unit_choices(m, unit, lists);
+		if (unit->n_choices == 0)
+			rc = sc_shard_no_choice(m, (uint32_t)u, err);
+	}
+	for (uint32_t i = 0; i < most; i++)
+		SC_VEC_RELEASE(&lists[i]);
+	return rc;
+}
+
+int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,
+			struct sc_err *err)
+{
+	int rc = check_constraints(p, err);
+
+	if (rc)
+		return rc;
+	*m = (struct sc_shard_model){
+		.problem = p, .world = p->world, .per_host = p->ranks_per_host};
+	assert(m->world > 0 && m->per_host > 0);
+	m->n_hosts = (m->world + m->per_host - 1) / m->per_host;
+	sc_arena_init(&m->arena, 1 << 16);
+	m->unit_of = sc_arena_calloc(&m->arena, p->n_tables + 1, sizeof(*m->unit_of));
+	set_ranks(m);
+	list_rules(m);
+	join_tables(m);
+	list_tables(m);
+	mark_ruled(m);
+	rc = sc_shard_rules_check(m, err);
+	if (rc == 0)
+		rc = add_choices(m, err);
+	if (rc == 0)
+		set_room(m);
+	else
+		sc_shard_model_release(m);
+	return rc;
+}
+
+void sc_shard_model_release(struct sc_shard_model *m)
+{
+	SC_VEC_RELEASE(&m->units);
+	SC_VEC_RELEASE(&m->choices);
+	SC_VEC_RELEASE(&m->members);
+	SC_VEC_RELEASE(&m->tables);
+	sc_arena_release(&m->arena);
+}
+
+uint32_t sc_shard_model_option(struct sc_shard_model *m, uint32_t option)
+{
+	struct sc_choice c = choice_of_option(m, option);
+
+	c.first_option = (uint32_t)m->members.n;
+	SC_VEC_PUSH(&m->members, option);
+	SC_VEC_PUSH(&m->choices, c);
+	return (uint32_t)m->choices.n - 1;
+}

@@ -1,0 +1,44 @@
+/* What a sharding plan is ranked by, and all that it takes to do so: a request's tables, the problem with
+ * its costs, the planners that go with it. */
+#ifndef SC_PREDICT_SHARD_OBJECTIVE_H
+#define SC_PREDICT_SHARD_OBJECTIVE_H
+
+#include "core/config/config.h"
+#include "predict/predict.h"
+#include "study/shard/objective_kind.h"
+#include "study/shard/shard.h"
+
+struct sc_objective {
+	enum sc_objective_kind kind;
+	const char *unit; /* of a cost: "ms", or "hotness" */
+	const struct sc_request *request;
+	struct sc_arena *arena;
+	struct sc_table_list tables;
+	struct sc_shard_problem problem;
+	sc_torchrec_perfs perf; /* TORCHREC: the parts of each of the problem's shards */
+	struct sc_torchrec_topology topology;
+	struct sc_hugectr_opts hugectr;
+};
+/* `device_constants`: TORCHREC with the bandwidths of the request's GPU in place of its own. */
+int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
+		      bool device_constants, const struct sc_request *request,
+		      struct sc_arena *arena, struct sc_err *err);
+void sc_objective_release(struct sc_objective *objective);
+/* The parts of costs where they are known, else NULL. */
+const sc_torchrec_perfs *sc_objective_parts(const struct sc_objective *objective);
+
+/* TorchRec's planner for a request: its own constants, but for what the GPU holds; on request the GPU's
+ * bandwidths too. */
+void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
+			     struct sc_torchrec_topology *out);
+/* The budgets that the request gives; others stay. */
+void sc_torchrec_budgets_of(const struct sc_request *request,
+			    struct sc_torchrec_topology *topology);
+/* How HugeCTR's planner is run for a request. */
+void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
+/* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards
+ * or one on every GPU; a shard costs hotness / splits + bw_ratio / 4. */
+int sc_hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
+		       struct sc_shard_problem *out, struct sc_err *err);
+
+#endif

@@ -1,0 +1,196 @@
+/* Constraints that contradict each other, whatever memory there is: the few that cannot hold together are
+ * named as people write them. */
+#include <stdlib.h>
+
+#include "base/strbuf.h"
+#include "study/shard/shard_solve_priv.h"
+
+#define NO_RULE SIZE_MAX
+
+static const char *name_of(const struct sc_shard_model *m, uint32_t table)
+{
+	return m->problem->tables[table].name;
+}
+
+static bool is_pair(const struct sc_shard_constraint *c)
+{
+	return c->kind == SC_TOGETHER || c->kind == SC_APART;
+}
+
+static void put_rule(const struct sc_shard_model *m, const struct sc_shard_constraint *c,
+		     struct sc_strbuf *out)
+{
+	static const char *const kinds[] = {
+		[SC_PIN] = "pin",
+		[SC_FORBID] = "forbid",
+		[SC_TOGETHER] = "together",
+		[SC_APART] = "apart",
+	};
+
+	sc_strbuf_printf(out, "\"%s %.40s", kinds[c->kind], name_of(m, c->table));
+	if (is_pair(c))
+		sc_strbuf_printf(out, " %.40s", name_of(m, c->other));
+	if (!is_pair(c) && c->rank >= 0)
+		sc_strbuf_printf(out, " rank=%d", (int)c->rank);
+	if (!is_pair(c) && c->type >= 0)
+		sc_strbuf_printf(out, " type=%s", sc_enum_name(sc_shard_type_names, c->type));
+	if (!is_pair(c) && c->tier >= 0)
+		sc_strbuf_printf(out, " tier=%s", sc_enum_name(sc_tier_names, c->tier));
+	sc_strbuf_append_char(out, '"');
+}
+
+/* Is an option of the table left by the rules kept? */
+static bool is_left(const struct sc_shard_model *m, uint32_t table, const size_t *rules,
+		    const bool *kept, size_t n)
+{
+	const struct sc_shard_problem *p = m->problem;
+
+	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
+		size_t i = 0;
+
+		while (i < n && (!kept[i] || sc_shard_rule_allows(p, &p->constraints[rules[i]],
+								  &p->options.at[o])))
+			i++;
+		if (i == n)
+			return true;
+	}
+	return false;
+}
+
+/* Drops what is not needed for the conflict, one after the other. */
+static void put_needed(const struct sc_shard_model *m, uint32_t table, const size_t *rules,
+		       size_t n, struct sc_strbuf *out)
+{
+	bool *kept = sc_xrealloc(NULL, n + 1, sizeof(*kept));
+	const char *join = "";
+
+	for (size_t i = 0; i < n; i++)
+		kept[i] = true;
+	for (size_t i = 0; i < n; i++) {
+		kept[i] = false;
+		if (is_left(m, table, rules, kept, n))
+			kept[i] = true;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!kept[i])
+			continue;
+		sc_strbuf_append(out, join);
+		put_rule(m, &m->problem->constraints[rules[i]], out);
+		join = ", ";
+	}
+	free(kept);
+}
+
+/* False if the table has an option within its own rules. */
+static bool put_reason(const struct sc_shard_model *m, uint32_t table, struct sc_strbuf *out)
+{
+	const struct sc_shard_problem *p = m->problem;
+	size_t *rules = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*rules)), n = 0;
+	bool *all = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*all)), found;
+
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+
+		if (c->table != table && !(is_pair(c) && c->other == table))
+			continue;
+		all[n] = true;
+		rules[n++] = i;
+	}
+	found = !is_left(m, table, rules, all, n);
+	if (found)
+		put_needed(m, table, rules, n, out);
+	free(rules);
+	free(all);
+	return found;
+}
+
+int sc_shard_no_choice(const struct sc_shard_model *m, uint32_t unit, struct sc_err *err)
+{
+	const uint32_t *tables = m->tables.at + m->units.at[unit].first_table;
+	struct sc_strbuf text = {0};
+	uint32_t i = 0;
+	int rc;
+
+	while (i < m->units.at[unit].n_tables && !put_reason(m, tables[i], &text))
+		i++;
+	if (i < m->units.at[unit].n_tables)
+		rc = sc_err_set(err, SC_ECONFLICT, "no option of table %.64s is left by %s",
+				name_of(m, tables[i]), sc_strbuf_get(&text));
+	else
+		rc = sc_err_set(err, SC_ECONFLICT,
+				"tables %.64s and %.64s are to be together, but have no options "
+				"that lie on the same ranks",
+				name_of(m, tables[0]), name_of(m, tables[1]));
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+/* The first rule that pins each unit to a rank, or NO_RULE. */
+static int find_pins(const struct sc_shard_model *m, size_t *pins, struct sc_err *err)
+{
+	const struct sc_shard_problem *p = m->problem;
+
+	for (size_t u = 0; u < m->units.n; u++)
+		pins[u] = NO_RULE;
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i], *first;
+		size_t *pin = &pins[m->unit_of[c->table]];
+
+		if (c->kind != SC_PIN || c->rank < 0)
+			continue;
+		first = *pin == NO_RULE ? c : &p->constraints[*pin];
+		if (first->rank != c->rank && first->table == c->table)
+			return sc_err_set(err, SC_ECONFLICT,
+					  "table %.64s is pinned to rank %d and to rank %d",
+					  name_of(m, c->table), (int)first->rank, (int)c->rank);
+		if (first->rank != c->rank)
+			return sc_err_set(err, SC_ECONFLICT,
+					  "tables %.64s and %.64s are to be together, but pinned "
+					  "to rank %d and to rank %d",
+					  name_of(m, first->table), name_of(m, c->table),
+					  (int)first->rank, (int)c->rank);
+		if (*pin == NO_RULE)
+			*pin = i;
+	}
+	return 0;
+}
+
+/* A rule that bars a rank for good, against the pins. */
+static int check_pinned(const struct sc_shard_model *m, const size_t *pins,
+			const struct sc_shard_constraint *c, struct sc_err *err)
+{
+	const struct sc_shard_problem *p = m->problem;
+	size_t pin = pins[m->unit_of[c->table]], other;
+	int rank = pin == NO_RULE ? -1 : (int)p->constraints[pin].rank;
+
+	if (c->kind == SC_FORBID && rank >= 0 && c->rank == rank && c->type < 0 && c->tier < 0)
+		return sc_err_set(
+			err, SC_ECONFLICT, "table %.64s is pinned to rank %d, and %.64s %s",
+			name_of(m, p->constraints[pin].table), rank,
+			p->constraints[pin].table == c->table ? "it" : name_of(m, c->table),
+			"is forbidden there");
+	if (c->kind != SC_APART)
+		return 0;
+	other = pins[m->unit_of[c->other]];
+	if (m->unit_of[c->table] == m->unit_of[c->other])
+		return sc_err_set(err, SC_ECONFLICT,
+				  "tables %.64s and %.64s are to be together and apart",
+				  name_of(m, c->table), name_of(m, c->other));
+	if (rank >= 0 && other != NO_RULE && p->constraints[other].rank == rank)
+		return sc_err_set(
+			err, SC_ECONFLICT,
+			"tables %.64s and %.64s are to be apart but both pinned to rank %d",
+			name_of(m, c->table), name_of(m, c->other), rank);
+	return 0;
+}
+
+int sc_shard_rules_check(const struct sc_shard_model *m, struct sc_err *err)
+{
+	size_t *pins = sc_xrealloc(NULL, m->units.n + 1, sizeof(*pins));
+	int rc = find_pins(m, pins, err);
+
+	for (size_t i = 0; i < m->problem->n_constraints && rc == 0; i++)
+		rc = check_pinned(m, pins, &m->problem->constraints[i], err);
+	free(pins);
+	return rc;
+}

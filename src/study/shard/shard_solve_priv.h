@@ -1,0 +1,224 @@
+/* What the files of the sharding solver share: the problem with its constraints worked in (model), a
+ * placement that changes step by step (state), and the stages that work on them. */
+#ifndef SC_PREDICT_SHARD_SOLVE_PRIV_H
+#define SC_PREDICT_SHARD_SOLVE_PRIV_H
+
+#include "base/rng.h"
+#include "study/shard/shard.h"
+
+enum { SC_WIDTH_STEP = 4 }; /* column slices are multiples of it, but for a table's remainder */
+
+/* One way to shard a unit. HOST and UNIFORM choices have a shard for every rank they are on; those alike
+ * may be there once, as in an option's list. */
+struct sc_choice {
+	enum sc_spread spread;
+	enum sc_shard_type type;
+	enum sc_tier tier;
+	bool same_cost; /* all shards cost the same */
+	bool made;      /* by the solver, of column_cost: has no option */
+	uint32_t n;
+	uint32_t n_runs, run_end[SC_MAX_RUNS]; /* of shards[]; n_runs 0: all n are there */
+	uint32_t first_option; /* of model->members: one option for each table of the unit */
+	const struct sc_option_shard *shards;
+	double cost, hbm; /* of the dearest shard; of the largest */
+	double total;     /* cost of all */
+	double host, ssd; /* bytes of all */
+	double cache_frac;
+};
+/* Tables that are placed together: one, or those that TOGETHER constraints join. */
+struct sc_unit {
+	uint32_t first_choice, n_choices;
+	uint32_t first_table, n_tables; /* of model->tables */
+	uint32_t first_rank;            /* of state->ranks; room for the most shards it may have */
+	bool ruled;                     /* some constraint looks at its ranks */
+	bool typed;                     /* some constraint looks at its type or tier */
+	bool whole_in[SC_N_TIERS];      /* constraints bar column slices there */
+};
+struct sc_shard_model {
+	const struct sc_shard_problem *problem;
+	uint32_t world, per_host, n_hosts;
+	SC_VEC(struct sc_unit) units;
+	SC_VEC(struct sc_choice) choices;
+	SC_VEC(uint32_t) members;     /* options, by choice */
+	SC_VEC(uint32_t) tables;      /* by unit */
+	uint32_t *unit_of;            /* of each table */
+	uint32_t *first_rule, *rules; /* constraints that name table t: rules[first_rule[t]], ... */
+	double *hbm_cap, *speed, *base; /* of each rank */
+	bool alike;                     /* ranks: same speed and base cost */
+	bool same_cap;                  /* and memory */
+	bool tight;                     /* memory may decide */
+	size_t n_ranks_room;
+	struct sc_arena arena;
+};
+int sc_shard_model_init(struct sc_shard_model *model, const struct sc_shard_problem *problem,
+			struct sc_err *err);
+void sc_shard_model_release(struct sc_shard_model *model);
+bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
+			  const struct sc_shard_constraint *rule, const struct sc_option *option);
+/* SC_ECONFLICT, naming the constraints that cannot hold together. */
+int sc_shard_rules_check(const struct sc_shard_model *model, struct sc_err *err);
+/* Why a unit has no choice: always sets an error. */
+int sc_shard_no_choice(const struct sc_shard_model *model, uint32_t unit, struct sc_err *err);
+/* A choice for an option of one table, whether or not others beat it. */
+uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
+/* Adds finer column splits of the tables whose shards are large beside `load`. */
+void sc_shard_model_split(struct sc_shard_model *model, double load);
+/* Into column slices that are no option, in that memory, as far as constraints speak of types. */
+bool sc_shard_model_may_split(const struct sc_shard_model *model, uint32_t unit, enum sc_tier tier);
+/* A choice with these slice widths; UINT32_MAX if some width is not allowed. */
+uint32_t sc_shard_model_slices(struct sc_shard_model *model, uint32_t unit, enum sc_tier tier,
+			       const int64_t *cols, uint32_t n);
+static inline const struct sc_option_shard *sc_choice_shard(const struct sc_choice *c, uint32_t i)
+{
+	uint32_t run = 0;
+
+	if (c->n_runs == 0)
+		return &c->shards[i];
+	while (i >= c->run_end[run])
+		run++;
+	return &c->shards[run];
+}
+/* Shards that are there, and how many are like the i-th of them. */
+static inline uint32_t sc_choice_n_listed(const struct sc_choice *c)
+{
+	return c->n_runs ? c->n_runs : c->n;
+}
+static inline uint32_t sc_choice_repeats(const struct sc_choice *c, uint32_t i)
+{
+	return c->n_runs == 0 ? 1 : c->run_end[i] - (i ? c->run_end[i - 1] : 0);
+}
+
+#define SC_UNPLACED UINT32_MAX
+#define SC_NO_SIDES UINT32_MAX
+
+/* Ranks that a placement writes down. */
+static inline uint32_t sc_choice_n_ranks(const struct sc_choice *c)
+{
+	return c->spread == SC_SPREAD_UNIFORM ? 0 : c->spread == SC_SPREAD_HOST ? 1 : c->n;
+}
+/* Ranks that a unit has room to write down. */
+static inline uint32_t sc_unit_slots(const struct sc_shard_model *m, uint32_t unit)
+{
+	size_t end = unit + 1 < m->units.n ? m->units.at[unit + 1].first_rank : m->n_ranks_room;
+
+	return (uint32_t)end - m->units.at[unit].first_rank;
+}
+
+/* Where everything lies, with the sums that tell what a change would do. The potential is
+ * sum over ranks of exp(kappa (load / scale - 1)): for a large kappa its descent lowers the busiest
+ * rank; for a small one it balances total work (multiplicative weights; Plotkin, Shmoys, Tardos 1995). */
+struct sc_shard_state {
+	const struct sc_shard_model *model;
+	double *load, *hbm, *weight;      /* of each rank; weight: its term of the potential */
+	double *host, *ssd, *host_weight; /* of each host */
+	/* If memory may decide: the terms of its own potential, and their sums by host and of all. */
+	double *mem_weight, *host_mem_weight, mem_potential;
+	double potential, kappa, scale;
+	double least_weight; /* of all ranks, while a unit is inserted */
+	double bias[4];      /* by spread: factor on what an insertion seems to cost */
+	double noise;        /* up to that share more, at random */
+	struct sc_rng *rng;
+	/* Hosts below take whole blocks (HOST), the others single shards; SC_NO_SIDES: all take both. A
+	 * block and a large shard rarely fit on one host, which an insertion at a time does not see. */
+	uint32_t block_hosts;
+	const uint32_t *only;  /* if not NULL: the choice of each unit that insertion may take */
+	uint32_t *choice;      /* of each unit, or SC_UNPLACED */
+	int32_t *ranks;        /* FREE, ON_HOST: rank of each shard; HOST: the host, first */
+	int32_t *trial, *best; /* ranks of a candidate */
+	uint64_t work;         /* candidates looked at: a clock that is the same on every machine */
+};
+struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model,
+					  struct sc_arena *arena);
+void sc_shard_state_clear(struct sc_shard_state *s);
+void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state *from);
+void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale);
+double sc_shard_state_max(const struct sc_shard_state *s, uint32_t *rank);
+void sc_shard_state_remove(struct sc_shard_state *s, uint32_t unit);
+void sc_shard_state_place(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
+			  const int32_t *ranks);
+/* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */
+bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
+/* May this choice's shards lie on the rank, by the constraints? */
+bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
+			   int32_t rank);
+bool sc_shard_state_fits(const struct sc_shard_state *s, const struct sc_option_shard *shard,
+			 int32_t rank);
+/* Is the rank, or its host, over its memory? */
+bool sc_shard_state_is_over(const struct sc_shard_state *s, uint32_t rank);
+bool sc_shard_state_is_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank);
+
+/* Is each of its shards free to lie anywhere? */
+static inline bool sc_shard_state_is_loose(const struct sc_shard_state *s, uint32_t unit)
+{
+	return s->choice[unit] != SC_UNPLACED &&
+	       s->model->choices.at[s->choice[unit]].spread == SC_SPREAD_FREE;
+}
+
+/* The option that a placement has, or SC_UNPLACED; the table of that name, or n_tables. */
+uint32_t sc_shard_match_option(const struct sc_shard_problem *problem,
+			       const struct sc_shard_plan *plan,
+			       const struct sc_table_placement *at, uint32_t table);
+uint32_t sc_shard_find_table(const struct sc_shard_problem *problem, const char *name,
+			     uint32_t hint);
+/* Placements by table, NULL where the plan has none of it; to be freed. */
+const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *problem,
+						      const struct sc_shard_plan *plan);
+/* Places what the current plan says where that is possible; other units stay unplaced. */
+void sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model,
+			  const struct sc_shard_plan *plan);
+/* Takes out what constraints or memory forbid and puts it elsewhere. */
+void sc_shard_state_mend(struct sc_shard_state *s);
+
+/* Replanning: what a change may cost. NULL members: anything may move. */
+struct sc_move_budget {
+	const struct sc_shard_state *home; /* the current plan, or NULL */
+	const double *unit_bytes;          /* of weights */
+	double max_bytes;                  /* < 0: any */
+	int64_t max_tables;                /* < 0: any */
+};
+bool sc_move_budget_allows(const struct sc_move_budget *budget, const struct sc_shard_state *s);
+
+struct sc_shard_search {
+	struct sc_shard_model *model;
+	struct sc_shard_state *s;    /* at work */
+	struct sc_shard_state *best; /* complete and within memory, once `found` */
+	struct sc_shard_state *spare;
+	struct sc_move_budget budget;
+	struct sc_rng rng;
+	double bound;
+	uint32_t *only;         /* of each unit: for state->only */
+	double best_cost, goal; /* goal: a cost that ends the search */
+	double deadline_s;      /* of the monotonic clock; 0 = none */
+	uint64_t max_work;
+	uint32_t *order; /* units, dearest first */
+	int32_t *was;    /* ranks of a unit before a change, at its place in state->ranks */
+	bool found;
+};
+void sc_shard_construct(struct sc_shard_search *search);
+/* Places what the relaxation chooses at costs a little over the bound, without another choice: insertion
+ * at a potential shies away from large shards even where splitting them is much more work. */
+void sc_shard_place_targets(struct sc_shard_search *search);
+/* Tries to place the units that insertion found no room for. */
+void sc_shard_make_room(struct sc_shard_search *search);
+/* Steps that lower the busiest rank; false: none does. */
+#define SC_SHARD_TINY 1e-9 /* less than this share of its load is no gain */
+bool sc_shard_swap_step(struct sc_shard_search *search, uint32_t rank);
+bool sc_shard_trade_step(struct sc_shard_search *search, uint32_t rank);
+bool sc_shard_cut_step(struct sc_shard_search *search, uint32_t rank);
+void sc_shard_improve(struct sc_shard_search *search);
+void sc_shard_local_search(struct sc_shard_search *search);
+bool sc_shard_search_over(const struct sc_shard_search *search);
+/* Keeps s if it is complete, allowed and better than the best. */
+bool sc_shard_search_keep(struct sc_shard_search *search);
+double sc_shard_now_s(void);
+
+double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);
+/* The choice of least work that each unit may take in a plan of cost z; SC_UNPLACED: not known. */
+void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32_t *choice);
+/* Raises a bound by branching on the dearest tables, for at most that much work. */
+double sc_shard_branch_bound(const struct sc_shard_model *model, double bound, double cost,
+			     double deadline_s);
+/* Why no plan holds: always sets an error. */
+int sc_shard_conflict(const struct sc_shard_problem *problem, struct sc_err *err);
+
+#endif

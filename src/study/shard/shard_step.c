@@ -1,0 +1,252 @@
+/* See the header. Descent by whole steps: moves come sorted by an estimate, under several weightings of the
+ * phases since what overlaps is not known to it; of each list the first few are simulated. Where none
+ * helps, the best plan is shaken and descended from again. */
+#include "study/shard/shard_step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "study/shard/shard_solve_priv.h"
+#include "study/shard/shard_step_moves.h"
+
+static const struct sc_step_weights WEIGHTS[] = {
+	{1, 1, 0.5}, {2, 1, 0.2}, {0.4, 1, 0.5}, {1, 0.3, 0.1}, {1, 1.5, 1.5},
+};
+enum {
+	N_WEIGHTS = sizeof(WEIGHTS) / sizeof(WEIGHTS[0]),
+	N_TRIED_OF_LIST = 4,
+	N_SHAKES = 3,         /* moves of a shake */
+	MAX_IDLE_SHAKES = 12, /* without gain: the end */
+	MAX_SHAKE_RANK = 40   /* of the list */
+};
+#define LEAST_GAIN 1e-6      /* of the step */
+#define LEAST_ESTIMATED 1e-4 /* of the estimate, where steps are equal */
+#define DEFAULT_WORK 2e6
+#define WORK_OF_SHARD 8.0 /* beside a node's */
+
+struct descent {
+	struct sc_step_search *q;
+	struct sc_step_state s;
+	struct sc_shard_plan trial, best;
+	double best_ms, ms, estimate, work, end_s;
+	bool *frozen;
+	struct sc_rng rng;
+	sc_step_moves moves;
+	sc_step_moves tried; /* of the plan at hand */
+};
+
+void sc_step_search_init(struct sc_step_search *q)
+{
+	*q = (struct sc_step_search){.work = DEFAULT_WORK, .seed = 1};
+}
+
+static bool is_over(const struct descent *d)
+{
+	if (d->end_s > 0)
+		return sc_shard_now_s() >= d->end_s;
+	return d->work <= 0;
+}
+
+int sc_step_simulate(const struct sc_step_search *q, const struct sc_shard_plan *plan,
+		     struct sc_err *err)
+{
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	opts.plan = plan;
+	opts.errors = q->errors;
+	return sc_predict(q->predictor, q->request, &opts, q->prediction, err);
+}
+
+static int simulate(struct descent *d, double *ms, struct sc_err *err)
+{
+	struct sc_step_search *q = d->q;
+	int rc;
+
+	sc_step_state_plan(&d->s, &d->trial);
+	rc = sc_step_simulate(q, &d->trial, err);
+	if (rc)
+		return rc;
+	*ms = q->prediction->iteration_ms;
+	d->work -= (double)q->prediction->n_nodes + WORK_OF_SHARD * (double)d->trial.shards.n;
+	q->n_simulated++;
+	return 0;
+}
+
+static bool same_move(const struct sc_step_move *x, const struct sc_step_move *y)
+{
+	return x->kind == y->kind && x->table == y->table && x->other == y->other &&
+	       x->shard == y->shard && x->other_shard == y->other_shard && x->rank == y->rank &&
+	       x->n == y->n;
+}
+
+static bool is_tried(const struct descent *d, const struct sc_step_move *move)
+{
+	for (size_t i = 0; i < d->tried.n; i++) {
+		if (same_move(&d->tried.at[i], move))
+			return true;
+	}
+	return false;
+}
+
+static bool is_gain(const struct descent *d, double ms, double estimate)
+{
+	if (ms < d->ms * (1 - LEAST_GAIN))
+		return true;
+	return ms <= d->ms * (1 + LEAST_GAIN / 10) &&
+	       estimate < d->estimate * (1 - LEAST_ESTIMATED);
+}
+
+/* One move that helps, of one weighting's list. */
+static int try_list(struct descent *d, const struct sc_step_weights *w, bool *helped,
+		    struct sc_err *err)
+{
+	struct sc_step_undo undo = {0};
+	int n_tried = 0, rc = 0;
+
+	sc_step_moves_find(&d->s, w, d->frozen, &d->rng, &d->moves);
+	for (size_t i = 0; i < d->moves.n && n_tried < N_TRIED_OF_LIST && rc == 0; i++) {
+		const struct sc_step_move *move = &d->moves.at[i];
+		double ms, estimate;
+
+		if (is_tried(d, move))
+			continue;
+		if (is_over(d))
+			break;
+		sc_step_move_do(&d->s, move, &undo);
+		n_tried++;
+		rc = simulate(d, &ms, err);
+		estimate = sc_step_estimate(&d->s, &WEIGHTS[0]);
+		if (rc == 0 && is_gain(d, ms, estimate)) {
+			d->ms = ms;
+			d->estimate = estimate;
+			d->tried.n = 0;
+			*helped = true;
+			break;
+		}
+		sc_step_move_undo(&d->s, move, &undo);
+		SC_VEC_PUSH(&d->tried, *move);
+	}
+	sc_step_undo_release(&undo);
+	return rc;
+}
+
+/* Until no weighting's list helps any more. */
+static int descend(struct descent *d, struct sc_err *err)
+{
+	unsigned n_idle = 0, at = 0;
+
+	d->estimate = sc_step_estimate(&d->s, &WEIGHTS[0]);
+	d->tried.n = 0;
+	while (n_idle < N_WEIGHTS && !is_over(d)) {
+		bool helped = false;
+		int rc = try_list(d, &WEIGHTS[at], &helped, err);
+
+		if (rc)
+			return rc;
+		n_idle = helped ? 0 : n_idle + 1;
+		if (!helped)
+			at = (at + 1) % N_WEIGHTS;
+	}
+	return 0;
+}
+
+static void copy_plan(const struct sc_shard_plan *from, struct sc_shard_plan *to)
+{
+	to->world = from->world;
+	to->ranks_per_host = from->ranks_per_host;
+	to->tables.n = to->shards.n = 0;
+	for (size_t i = 0; i < from->tables.n; i++)
+		SC_VEC_PUSH(&to->tables, from->tables.at[i]);
+	for (size_t i = 0; i < from->shards.n; i++)
+		SC_VEC_PUSH(&to->shards, from->shards.at[i]);
+}
+
+static bool keep(struct descent *d)
+{
+	if (!(d->ms < d->best_ms * (1 - LEAST_GAIN)))
+		return false;
+	d->best_ms = d->ms;
+	sc_step_state_plan(&d->s, &d->best);
+	return true;
+}
+
+/* Some moves at random, of those that cost least. */
+static int shake(struct descent *d, struct sc_err *err)
+{
+	struct sc_step_undo undo = {0};
+
+	sc_step_state_load(&d->s, &d->best);
+	for (int i = 0; i < N_SHAKES; i++) {
+		const struct sc_step_weights *w = &WEIGHTS[sc_rng_below(&d->rng, N_WEIGHTS)];
+		size_t n;
+
+		sc_step_moves_find(&d->s, w, d->frozen, &d->rng, &d->moves);
+		n = d->moves.n < MAX_SHAKE_RANK ? d->moves.n : MAX_SHAKE_RANK;
+		if (n)
+			sc_step_move_do(&d->s, &d->moves.at[sc_rng_below(&d->rng, n)], &undo);
+	}
+	sc_step_undo_release(&undo);
+	return simulate(d, &d->ms, err);
+}
+
+/* Tables of constraints, and those that other memories have a part in. */
+static void freeze(struct descent *d)
+{
+	const struct sc_shard_problem *p = d->q->problem;
+
+	d->frozen = sc_xrealloc(NULL, p->n_tables + 1, sizeof(*d->frozen));
+	for (size_t t = 0; t < p->n_tables; t++)
+		d->frozen[t] = d->s.homes[t].placement.tier != SC_TIER_HBM ||
+			       d->s.homes[t].placement.type == SC_GRID;
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+
+		d->frozen[c->table] = true;
+		if (c->kind == SC_TOGETHER || c->kind == SC_APART)
+			d->frozen[c->other] = true;
+	}
+}
+
+static int run(struct descent *d, struct sc_err *err)
+{
+	int rc = simulate(d, &d->ms, err), n_idle = 0;
+
+	d->best_ms = d->ms;
+	if (rc == 0)
+		rc = descend(d, err);
+	keep(d);
+	while (rc == 0 && !is_over(d) && n_idle < MAX_IDLE_SHAKES) {
+		rc = shake(d, err);
+		if (rc == 0)
+			rc = descend(d, err);
+		n_idle = rc == 0 && keep(d) ? 0 : n_idle + 1;
+	}
+	return rc;
+}
+
+int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct sc_err *err)
+{
+	struct descent d = {.q = q, .work = q->work};
+	int rc = 0;
+
+	if (q->seconds > 0)
+		d.end_s = sc_shard_now_s() + q->seconds;
+	sc_rng_init(&d.rng, q->seed);
+	sc_step_state_init(&d.s, q->problem);
+	if (sc_step_state_load(&d.s, plan)) {
+		freeze(&d);
+		copy_plan(plan, &d.best);
+		rc = run(&d, err);
+		q->step_ms = d.best_ms;
+		if (rc == 0)
+			copy_plan(&d.best, plan);
+	}
+	free(d.frozen);
+	SC_VEC_RELEASE(&d.moves);
+	SC_VEC_RELEASE(&d.tried);
+	sc_shard_plan_release(&d.trial);
+	sc_shard_plan_release(&d.best);
+	sc_step_state_release(&d.s);
+	return rc;
+}

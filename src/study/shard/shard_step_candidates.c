@@ -1,0 +1,389 @@
+/* Where the search by whole steps starts from. */
+#include <math.h>
+#include <string.h>
+
+#include "predict/dlrm/dlrm.h"
+#include "study/shard/shard_iteration.h"
+#include "study/shard/shard_objective.h"
+#include "study/shard/shard_solve_priv.h"
+#include "study/shard/shard_step.h"
+
+/* A way to search by the proxy: how much exchanges count, and which types are left out. */
+struct variant {
+	const char *name;
+	double exchange;
+	int types[3]; /* -1 ends */
+};
+static const struct variant VARIANTS[] = {
+	{"search", 1, {-1, -1, -1}},
+	{"search, no replicas", 1, {SC_DATA_PARALLEL, -1, -1}},
+	{"search, no row slices", 1, {SC_ROW_WISE, SC_TABLE_ROW_WISE, -1}},
+	{"search, no column slices", 1, {SC_COLUMN_WISE, SC_TABLE_COLUMN_WISE, -1}},
+	{"search, exchanges hidden", 0.3, {-1, -1, -1}},
+	{"search, exchanges first", 3, {-1, -1, -1}},
+};
+enum { N_VARIANTS = sizeof(VARIANTS) / sizeof(VARIANTS[0]) };
+/* Tables times ranks up to which it is worth the time: all variants, TorchRec's planner, baselines. */
+enum { ALL_VARIANTS_CELLS = 4096, TORCHREC_CELLS = 4096, BASELINE_CELLS = 16384 };
+
+static const char *const BASELINES[] = {
+	"lpt", "naive", "size_greedy", "dim_greedy", "lookup_greedy", "size_lookup_greedy",
+};
+
+struct weighted {
+	const struct sc_shard_problem *problem;
+	double exchange;
+};
+
+static void weigh(struct sc_option_shard *shard, double exchange)
+{
+	shard->cost += (exchange - 1) * shard->comms;
+	shard->comms *= exchange;
+}
+
+static bool weighted_columns(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+			     struct sc_option_shard *out)
+{
+	const struct weighted *w = ctx;
+
+	if (!w->problem->column_cost(w->problem->column_ctx, table, tier, cols, out))
+		return false;
+	weigh(out, w->exchange);
+	return true;
+}
+
+/* The problem with its exchanges weighted; release its shards alone. */
+static void reweigh(struct sc_shard_problem *p, const struct weighted *w)
+{
+	memset(&p->shards, 0, sizeof(p->shards));
+	for (size_t i = 0; i < w->problem->shards.n; i++) {
+		struct sc_option_shard shard = w->problem->shards.at[i];
+
+		weigh(&shard, w->exchange);
+		SC_VEC_PUSH(&p->shards, shard);
+	}
+	p->column_cost = p->column_cost ? weighted_columns : NULL;
+	p->column_ctx = w;
+}
+
+static void forbid(struct sc_shard_problem *problem, const struct variant *variant,
+		   struct sc_arena *arena)
+{
+	size_t n_types = 0, n = problem->n_constraints;
+	struct sc_shard_constraint *all;
+
+	while (n_types < 3 && variant->types[n_types] >= 0)
+		n_types++;
+	if (!n_types)
+		return;
+	all = sc_arena_calloc(arena, n + n_types * problem->n_tables, sizeof(*all));
+	for (size_t i = 0; i < n; i++)
+		all[i] = problem->constraints[i];
+	for (size_t k = 0; k < n_types; k++) {
+		for (uint32_t table = 0; table < problem->n_tables; table++)
+			all[n++] = (struct sc_shard_constraint){
+				.kind = SC_FORBID,
+				.table = table,
+				.rank = -1,
+				.type = variant->types[k],
+				.tier = -1,
+			};
+	}
+	problem->constraints = all;
+	problem->n_constraints = n;
+	problem->column_cost = variant->types[0] == SC_COLUMN_WISE ? NULL : problem->column_cost;
+}
+
+/* The plan costs what the problem itself says, not the variant. */
+static int solve(const struct sc_shard_problem *problem, const struct variant *variant,
+		 const struct sc_solve_opts *opts, struct sc_arena *arena,
+		 struct sc_shard_solution *out, struct sc_err *err)
+{
+	struct weighted weighted = {problem, variant->exchange};
+	struct sc_shard_problem own = *problem;
+	struct sc_shard_solution found = {.cost = 0};
+	bool is_weighted = fabs(variant->exchange - 1) > 0;
+	int rc;
+
+	if (is_weighted)
+		reweigh(&own, &weighted);
+	forbid(&own, variant, arena);
+	rc = sc_shard_solve(&own, opts, arena, &found, err);
+	if (is_weighted)
+		SC_VEC_RELEASE(&own.shards);
+	if (rc || !is_weighted) {
+		*out = found;
+		return rc;
+	}
+	rc = sc_shard_rate(problem, &found.plan, false, arena, out, err);
+	sc_shard_plan_release(&found.plan);
+	return rc;
+}
+
+static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan *b)
+{
+	if (a->tables.n != b->tables.n || a->shards.n != b->shards.n)
+		return false;
+	for (size_t i = 0; i < a->tables.n; i++) {
+		const struct sc_table_placement *x = &a->tables.at[i], *y = &b->tables.at[i];
+
+		if (x->type != y->type || x->tier != y->tier || x->n_shards != y->n_shards)
+			return false;
+	}
+	for (size_t i = 0; i < a->shards.n; i++) {
+		const struct sc_shard *x = &a->shards.at[i], *y = &b->shards.at[i];
+
+		if (x->table != y->table || x->rank != y->rank || x->cols != y->cols ||
+		    x->rows != y->rows)
+			return false;
+	}
+	return true;
+}
+
+static bool is_known(const sc_step_candidates *list, const struct sc_shard_plan *plan)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (same_plan(&list->at[i].solution.plan, plan))
+			return true;
+	}
+	return false;
+}
+
+static void take(sc_step_candidates *out, const char *name, struct sc_shard_solution *solution)
+{
+	if (is_known(out, &solution->plan)) {
+		sc_shard_plan_release(&solution->plan);
+		return;
+	}
+	SC_VEC_PUSH(out, ((struct sc_step_candidate){name, *solution}));
+}
+
+static int add_variants(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
+			struct sc_arena *arena, sc_step_candidates *out, struct sc_err *err)
+{
+	double cells = (double)problem->n_tables * (double)problem->world;
+	struct sc_solve_opts own = *opts;
+
+	own.seconds /= N_VARIANTS;
+	for (size_t i = 0; i < N_VARIANTS; i++) {
+		struct sc_shard_solution solution = {.cost = 0};
+		struct sc_err none = {.code = SC_OK};
+
+		if (fabs(VARIANTS[i].exchange - 1) > 0 && cells > ALL_VARIANTS_CELLS)
+			continue;
+		if (solve(problem, &VARIANTS[i], &own, arena, &solution, &none) == 0)
+			take(out, VARIANTS[i].name, &solution);
+		else if (i == 0) /* the others may do with less than they need */
+			return sc_err_at(err, none.code, none.file, none.line, none.column, "%s",
+					 none.text);
+	}
+	return 0;
+}
+
+/* Rated, and kept if it fits. */
+static void add_plan(const struct sc_shard_problem *problem, const char *name,
+		     struct sc_shard_plan *plan, struct sc_arena *arena, sc_step_candidates *out)
+{
+	struct sc_shard_solution rated = {.cost = 0};
+	struct sc_err none = {.code = SC_OK};
+
+	if (sc_shard_rate(problem, plan, false, arena, &rated, &none) == 0)
+		take(out, name, &rated);
+	sc_shard_plan_release(plan);
+}
+
+static void add_torchrec(const struct sc_request *request, const struct sc_table_list *tables,
+			 const struct sc_shard_problem *problem, struct sc_arena *arena,
+			 sc_step_candidates *out)
+{
+	struct sc_torchrec_topology topology;
+	struct sc_shard_solution solution = {.cost = 0};
+	struct sc_err none = {.code = SC_OK};
+	struct sc_shard_problem own;
+
+	sc_torchrec_topology_of(request, false, &topology);
+	if (sc_torchrec_problem(&topology, tables, arena, NULL, &own, &none))
+		return;
+	if (sc_torchrec_plan(&own, arena, &solution, &none) == 0)
+		add_plan(problem, "torchrec", &solution.plan, arena, out);
+	sc_shard_problem_release(&own);
+}
+
+static void add_planners(const struct sc_request *request, const struct sc_shard_problem *problem,
+			 struct sc_arena *arena, sc_step_candidates *out)
+{
+	static const struct sc_name greedy[] = {{"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
+						{"lookups", SC_PLANNER_LOOKUPS}};
+	double cells = (double)problem->n_tables * (double)problem->world;
+	struct sc_shard_plan plan = {.world = 0};
+	struct sc_hugectr_opts hugectr;
+	struct sc_table_list tables;
+
+	sc_dlrm_tables(request, arena, &tables);
+	sc_hugectr_opts_of(request, &hugectr);
+	if (sc_hugectr_plan(&hugectr, &tables, arena, &plan, NULL, NULL) == 0)
+		add_plan(problem, "hugectr", &plan, arena, out);
+	for (size_t i = 0; i < sizeof(greedy) / sizeof(greedy[0]); i++) {
+		if (sc_dlrm_plan_by(request, (enum sc_planner)greedy[i].value, arena, &plan,
+				    NULL) == 0)
+			add_plan(problem, greedy[i].name, &plan, arena, out);
+	}
+	if (cells <= TORCHREC_CELLS)
+		add_torchrec(request, &tables, problem, arena, out);
+}
+
+static void add_baselines(const struct sc_shard_problem *problem, uint64_t seed,
+			  struct sc_arena *arena, sc_step_candidates *out)
+{
+	if ((double)problem->n_tables * (double)problem->world > BASELINE_CELLS)
+		return;
+	for (size_t i = 0; i < sizeof(BASELINES) / sizeof(BASELINES[0]); i++) {
+		struct sc_shard_solution solution = {.cost = 0};
+		struct sc_err none = {.code = SC_OK};
+
+		if (sc_shard_baseline(problem, BASELINES[i], seed, arena, &solution, &none) == 0)
+			add_plan(problem, BASELINES[i], &solution.plan, arena, out);
+	}
+}
+
+int sc_step_candidates_find(const struct sc_request *request,
+			    const struct sc_shard_problem *problem,
+			    const struct sc_solve_opts *opts, struct sc_arena *arena,
+			    sc_step_candidates *out, struct sc_err *err)
+{
+	int rc = add_variants(problem, opts, arena, out, err);
+
+	if (rc || opts->current || problem->n_constraints)
+		return rc;
+	add_planners(request, problem, arena, out);
+	add_baselines(problem, opts->seed, arena, out);
+	return 0;
+}
+
+void sc_step_candidates_release(sc_step_candidates *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		sc_shard_plan_release(&list->at[i].solution.plan);
+	SC_VEC_RELEASE(list);
+}
+
+/* ---- the best of them, improved ---- */
+
+struct start {
+	const struct sc_shard_plan *plan;
+	double ms, proxy_ms;
+};
+
+static int by_step(const void *a, const void *b)
+{
+	const struct start *x = a, *y = b;
+
+	if (x->ms < y->ms || x->ms > y->ms)
+		return x->ms < y->ms ? -1 : 1;
+	if (x->proxy_ms < y->proxy_ms || x->proxy_ms > y->proxy_ms)
+		return x->proxy_ms < y->proxy_ms ? -1 : 1;
+	return (x->plan > y->plan) - (x->plan < y->plan);
+}
+
+static int simulate_all(struct sc_step_search *q, const sc_step_candidates *list,
+			struct start *starts, struct sc_err *err)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		const struct sc_shard_solution *s = &list->at[i].solution;
+		int rc = sc_step_simulate(q, &s->plan, err);
+
+		if (rc)
+			return rc;
+		starts[i] = (struct start){&s->plan, q->prediction->iteration_ms, s->cost};
+		q->n_simulated++;
+	}
+	qsort(starts, list->n, sizeof(*starts), by_step);
+	return 0;
+}
+
+static void copy_plan(const struct sc_shard_plan *from, struct sc_shard_plan *to)
+{
+	to->world = from->world;
+	to->ranks_per_host = from->ranks_per_host;
+	for (size_t i = 0; i < from->tables.n; i++)
+		SC_VEC_PUSH(&to->tables, from->tables.at[i]);
+	for (size_t i = 0; i < from->shards.n; i++)
+		SC_VEC_PUSH(&to->shards, from->shards.at[i]);
+}
+
+/* Of the work, in the order of the starts. */
+static const double SHARES[] = {0.5, 0.25, 0.25};
+
+static int improve(const struct sc_step_search *q, const struct start *starts, size_t n,
+		   struct sc_shard_plan *out, double *out_ms, struct sc_err *err)
+{
+	size_t n_shares = sizeof(SHARES) / sizeof(SHARES[0]);
+	int rc = 0;
+
+	*out_ms = INFINITY;
+	for (size_t i = 0; i < n && i < n_shares && rc == 0; i++) {
+		struct sc_step_search own = *q;
+		struct sc_shard_plan plan = {.world = 0};
+		double share = i + 1 == n && i == 0 ? 1 : SHARES[i];
+
+		own.seconds *= share;
+		own.work *= share;
+		own.step_ms = starts[i].ms;
+		copy_plan(starts[i].plan, &plan);
+		rc = sc_step_improve(&own, &plan, err);
+		if (rc == 0 && own.step_ms < *out_ms * (1 - 1e-9)) {
+			sc_shard_plan_release(out);
+			*out = plan;
+			*out_ms = own.step_ms;
+		} else {
+			sc_shard_plan_release(&plan);
+		}
+	}
+	return rc;
+}
+
+int sc_step_best(struct sc_step_search *q, const sc_step_candidates *list,
+		 struct sc_shard_plan *out, struct sc_err *err)
+{
+	struct start *starts = sc_xrealloc(NULL, list->n + 1, sizeof(*starts));
+	struct sc_shard_plan best = {.world = 0};
+	int rc = simulate_all(q, list, starts, err);
+
+	if (rc == 0)
+		rc = improve(q, starts, list->n, &best, &q->step_ms, err);
+	free(starts);
+	if (rc)
+		sc_shard_plan_release(&best);
+	else
+		*out = best;
+	return rc;
+}
+
+#define QUICK_WORK 4e5
+
+int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
+		 struct sc_shard_plan *out, struct sc_err *err)
+{
+	sc_step_candidates list = {0};
+	struct sc_shard_problem problem;
+	struct sc_step_search q;
+	struct sc_solve_opts opts;
+	int rc = sc_iteration_problem(request, arena, &problem, err);
+
+	if (rc)
+		return rc;
+	sc_solve_opts_init(&opts);
+	sc_step_search_init(&q);
+	q.request = request;
+	q.problem = &problem;
+	q.predictor = sc_predictor_create();
+	q.prediction = sc_arena_calloc(arena, 1, sizeof(*q.prediction));
+	q.work = QUICK_WORK;
+	rc = sc_step_candidates_find(request, &problem, &opts, arena, &list, err);
+	if (rc == 0)
+		rc = sc_step_best(&q, &list, out, err);
+	sc_step_candidates_release(&list);
+	sc_predictor_destroy(q.predictor);
+	sc_shard_problem_release(&problem);
+	return rc;
+}

@@ -1,0 +1,64 @@
+/* Plans side by side under one objective: those given, those searched for, baselines; with what they cost
+ * against a lower bound, why, how sure that is, and what is odd about them. */
+#ifndef SC_PREDICT_SHARD_STUDY_H
+#define SC_PREDICT_SHARD_STUDY_H
+
+#include "study/shard/shard_confidence.h"
+#include "study/shard/shard_diff.h"
+#include "study/shard/shard_lint.h"
+#include "study/shard/shard_objective.h"
+#include "study/shard/shard_pareto.h"
+#include "study/shard/shard_terms.h"
+
+struct sc_ranked_plan {
+	const char *name;   /* a file's, "search", a baseline's */
+	const char *origin; /* "plan", "search", "baseline" */
+	const char *error;  /* why it cannot be rated; NULL = it is */
+	bool has_cost;      /* else only its step is known: the problem has no such option */
+	double bound;       /* of plans that keep to what this one had to */
+	struct sc_shard_solution solution;
+	struct sc_shard_terms terms;
+	struct sc_shard_memory memory;
+	bool over_budget, is_predicted;
+	bool is_barred; /* breaks a constraint, or moves more than a replan may */
+	double iteration_ms, low_ms, high_ms; /* if it is predicted */
+	struct sc_confidence confidence;
+	sc_lints lints;
+};
+typedef SC_VEC(struct sc_ranked_plan) sc_ranked_plans;
+struct sc_study_opts {
+	struct sc_solve_opts solve;
+	struct sc_confidence_opts confidence; /* samples 0: none */
+	int64_t samples_alone; /* at most so many where there is one plan: no choice hangs on them */
+	struct sc_lint_limits lint;
+};
+struct sc_study {
+	const struct sc_objective *objective;
+	struct sc_predictor *predictor;   /* ITERATION; NULL: no steps are simulated */
+	struct sc_prediction *prediction; /* scratch */
+	struct sc_study_opts opts;
+	bool has_bound;
+	double bound, lp_bound; /* of every plan's cost under the problem, without constraints */
+	double kept_bound; /* of those that keep to constraints and moves; after sc_study_rank */
+	sc_ranked_plans
+		plans;  /* after sc_study_rank: best first, then those that cannot be used, then
+				* those that cannot be rated */
+	sc_lints lints; /* of the objective's constants */
+};
+void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
+		   struct sc_arena *arena);
+void sc_study_release(struct sc_study *study);
+/* Takes the plan. One that the objective cannot rate is kept, with the reason. */
+void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard_plan *plan);
+/* One for each candidate of the search: with ITERATION several kinds of plan are searched for by the proxy,
+ * since what overlaps is only seen in a simulated step. */
+int sc_study_search(struct sc_study *study, struct sc_err *err);
+/* A baseline, or one of sc_study_planner_names: that planner's own search. */
+int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err);
+extern const char *const sc_study_planner_names[]; /* NULL ends */
+/* Orders, and judges confidence and oddities. SC_ECONFLICT where no plan could be rated. */
+int sc_study_rank(struct sc_study *study, struct sc_err *err);
+/* Steps within 0.1 % of each other are equals; of those the lower cost of the busiest rank is better. */
+double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan *plan);
+
+#endif

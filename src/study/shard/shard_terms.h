@@ -1,0 +1,41 @@
+/* A plan as the sum it is: what each of its shards adds to its rank, by a problem's costs. For reports and
+ * for what asks about one plan; the solver has its own, faster, bookkeeping. */
+#ifndef SC_PREDICT_SHARD_TERMS_H
+#define SC_PREDICT_SHARD_TERMS_H
+
+#include "study/shard/shard.h"
+
+struct sc_shard_term {
+	uint32_t table; /* of the problem */
+	uint32_t rank;
+	uint32_t option_shard; /* in problem->shards; UINT32_MAX: made by column_cost */
+	int64_t rows, cols;
+	enum sc_shard_type type;
+	enum sc_tier tier;
+	double ms, hbm_bytes, host_bytes, ssd_bytes;
+	double comms_ms; /* of ms, what is exchanged, where the objective tells them apart */
+};
+struct sc_shard_terms {
+	SC_VEC(struct sc_shard_term) at; /* a shard each, in the plan's order */
+};
+void sc_shard_terms_release(struct sc_shard_terms *terms);
+/* SC_EUNSUPPORTED where the objective has no cost for a table's placement. */
+int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
+		      struct sc_shard_terms *out, struct sc_err *err);
+
+/* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
+struct sc_shard_memory {
+	double hbm_bytes, host_bytes, ssd_bytes;
+	uint32_t hbm_rank, host, ssd_host;
+};
+void sc_shard_memory_of(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
+			struct sc_shard_memory *out);
+/* What makes up a rank's cost: its tables, dearest first; returns how many of `max` were written. */
+struct sc_rank_part {
+	uint32_t table;
+	double ms, hbm_bytes;
+};
+size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct sc_rank_part *out,
+		     size_t max);
+
+#endif

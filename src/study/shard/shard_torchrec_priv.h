@@ -1,0 +1,21 @@
+/* What shard_torchrec.c and shard_torchrec_costs.c share. */
+#ifndef SC_PREDICT_SHARD_TORCHREC_PRIV_H
+#define SC_PREDICT_SHARD_TORCHREC_PRIV_H
+
+#include "study/shard/shard.h"
+
+/* A table placed by one type in one tier. */
+struct sc_torchrec_ask {
+	const struct sc_torchrec_topology *topology;
+	const struct sc_table *table;
+	double poolings; /* of a sample and feature */
+	enum sc_shard_type type;
+	enum sc_tier tier;
+};
+/* Fills cost and bytes of a shard whose rows and cols are given; `perf` may be NULL. */
+void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard,
+		      struct sc_torchrec_perf *perf);
+/* The bytes alone, for a shard that costs what another does but has fewer rows. */
+void sc_torchrec_storage(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard);
+
+#endif

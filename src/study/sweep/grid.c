@@ -1,0 +1,169 @@
+/* --grid: axes given as text become a table of cases. */
+#include <string.h>
+
+#include "study/sweep/sweep.h"
+
+enum { MAX_GRID_CASES = 10 * 1000 * 1000, MAX_GRID_AXES = 64 };
+
+struct axis {
+	const char *path;
+	const char **values;
+	size_t n;
+};
+
+static size_t count_values(const char *text)
+{
+	size_t n = 1;
+	int depth = 0;
+
+	for (; *text; text++) {
+		depth += (*text == '[') - (*text == ']');
+		n += *text == ',' && depth == 0;
+	}
+	return n;
+}
+
+static int split_values(struct axis *axis, const char *text, struct sc_arena *arena,
+			struct sc_err *err)
+{
+	const char *begin = text;
+	size_t i = 0;
+	int depth = 0;
+
+	axis->n = count_values(text);
+	axis->values = sc_arena_calloc(arena, axis->n, sizeof(*axis->values));
+	for (;; text++) {
+		depth += (*text == '[') - (*text == ']');
+		if (*text && (*text != ',' || depth != 0))
+			continue;
+		if (text == begin)
+			return sc_err_set(err, SC_EUSAGE, "--grid: %.64s has an empty value",
+					  axis->path);
+		axis->values[i++] = sc_arena_strndup(arena, begin, (size_t)(text - begin));
+		if (!*text)
+			return 0;
+		begin = text + 1;
+	}
+}
+
+/* Keys of one value that no prediction reads. */
+static bool is_unread(const char *path)
+{
+	static const char *const unread[] = {"schema", "notes", "measured_ms"};
+
+	for (size_t i = 0; i < sizeof(unread) / sizeof(unread[0]); i++) {
+		if (strcmp(path, unread[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A table may carry other columns through; an axis that changes nothing is a mistake. */
+static int check_read(const struct sc_field *field, const char *path, struct sc_err *err)
+{
+	if (field->type == SC_F_STRUCT && !field->may_be_file)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: %.64s is a section; sweep one of its keys, as "
+				  "\"%.64s.%s\"",
+				  path, path, field->sub[0].key);
+	if (field->type == SC_F_STRUCTS)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: %.64s is a list of mappings, which no axis can hold; "
+				  "give it in the config",
+				  path);
+	if (field->type == SC_F_IGNORE || is_unread(path))
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: no prediction reads %.64s; an axis must change the case",
+				  path);
+	return 0;
+}
+
+static int check_key(const char *path, struct sc_arena *arena, struct sc_err *err)
+{
+	const char *near = NULL;
+	struct sc_err in_list = {.code = SC_OK};
+	size_t base_offset;
+	const struct sc_field *field =
+		sc_field_find(sc_config_fields, path, &base_offset, arena, &near);
+
+	if (field)
+		return check_read(field, path, err);
+	if (sc_field_in_list(sc_config_fields, path, "--grid: ", &in_list))
+		return sc_err_set(err, SC_EUSAGE, "%s", in_list.text);
+	if (near)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--grid: unknown key \"%.64s\"; did you mean \"%s\"?", path,
+				  near);
+	return sc_err_set(err, SC_EUSAGE,
+			  "--grid: unknown key \"%.64s\"; keys are as in \"parallel.tp\"", path);
+}
+
+static int parse_axis(const char *text, struct axis *axis, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	const char *equals = strchr(text, '=');
+	int rc;
+
+	if (!equals || equals == text) {
+		sc_err_set(err, SC_EUSAGE, "--grid: expected PATH=A,B,..., got \"%.64s\"", text);
+		return -(int)SC_EUSAGE;
+	}
+	axis->path = sc_arena_strndup(arena, text, (size_t)(equals - text));
+	rc = check_key(axis->path, arena, err);
+	return rc ? rc : split_values(axis, equals + 1, arena, err);
+}
+
+static int check_unique(const struct axis *axes, size_t n, struct sc_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < i; j++) {
+			if (strcmp(axes[i].path, axes[j].path) == 0)
+				return sc_err_set(err, SC_EUSAGE, "--grid: %.64s is given twice",
+						  axes[i].path);
+		}
+	}
+	return 0;
+}
+
+static void fill_cells(const struct axis *axes, struct sc_csv *csv)
+{
+	size_t repeat = csv->n_rows; /* rows over which one value of the axis stays */
+
+	for (size_t a = 0; a < csv->n_cols; a++) {
+		csv->header[a] = axes[a].path;
+		repeat /= axes[a].n;
+		for (size_t row = 0; row < csv->n_rows; row++)
+			csv->cell[row * csv->n_cols + a] = axes[a].values[row / repeat % axes[a].n];
+	}
+	for (size_t row = 0; row < csv->n_rows; row++)
+		csv->line[row] = (unsigned)row + 1;
+}
+
+int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
+		  struct sc_csv *out, struct sc_err *err)
+{
+	struct axis axes[MAX_GRID_AXES];
+	struct sc_csv csv = {.file = "--grid", .n_cols = n_axes, .n_rows = 1};
+	int rc = 0;
+
+	if (n_axes > MAX_GRID_AXES)
+		return sc_err_set(err, SC_ELIMIT, "--grid: more than %d axes", MAX_GRID_AXES);
+	for (size_t i = 0; i < n_axes && rc == 0; i++) {
+		rc = parse_axis(texts[i], &axes[i], arena, err);
+		if (rc == 0 && axes[i].n > MAX_GRID_CASES / csv.n_rows)
+			rc = sc_err_set(err, SC_ELIMIT, "--grid: more than %d cases",
+					MAX_GRID_CASES);
+		if (rc == 0)
+			csv.n_rows *= axes[i].n;
+	}
+	if (rc == 0)
+		rc = check_unique(axes, n_axes, err);
+	if (rc)
+		return rc;
+	csv.header = sc_arena_calloc(arena, csv.n_cols, sizeof(*csv.header));
+	csv.cell = sc_arena_calloc(arena, csv.n_rows * csv.n_cols, sizeof(*csv.cell));
+	csv.line = sc_arena_calloc(arena, csv.n_rows, sizeof(*csv.line));
+	fill_cells(axes, &csv);
+	*out = csv;
+	return 0;
+}

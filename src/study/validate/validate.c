@@ -1,0 +1,257 @@
+/* Choosing rows, predicting them through a sweep, and scoring them whole and by group. */
+#include "study/validate/validate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fields.h"
+#include "base/num.h"
+
+/* ---- which rows ---- */
+
+static int need_column(const struct sc_csv *table, const char *option, const char *name,
+		       size_t *out, struct sc_err *err)
+{
+	int column = sc_csv_column(table, name);
+	const char *near;
+
+	if (column >= 0) {
+		*out = (size_t)column;
+		return 0;
+	}
+	near = sc_nearest(name, table->header, table->n_cols);
+	return sc_err_set(err, SC_EUSAGE, "%s: no column \"%.64s\" in %.64s%s%.64s%s", option, name,
+			  table->file, near ? "; did you mean \"" : "", near ? near : "",
+			  near ? "\"?" : "");
+}
+
+static int find_columns(const struct sc_csv *table, const struct sc_validate_opts *opts,
+			size_t *where, size_t *by, struct sc_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < opts->n_where && rc == 0; i++)
+		rc = need_column(table, "--where", opts->where[i].column, &where[i], err);
+	for (size_t i = 0; i < opts->n_by && rc == 0; i++)
+		rc = need_column(table, "--by", opts->by[i], &by[i], err);
+	for (size_t i = 0; i < opts->n_by && rc == 0; i++) {
+		for (size_t j = 0; j < i && rc == 0; j++) {
+			if (by[i] == by[j])
+				rc = sc_err_set(err, SC_EUSAGE, "--by: %.64s is given twice",
+						opts->by[i]);
+		}
+	}
+	return rc;
+}
+
+static bool row_is_chosen(const struct sc_csv *table, size_t row,
+			  const struct sc_validate_opts *opts, const size_t *where)
+{
+	for (size_t i = 0; i < opts->n_where; i++) {
+		if (strcmp(sc_csv_cell(table, row, where[i]), opts->where[i].value) != 0)
+			return false;
+	}
+	return true;
+}
+
+static const char *case_name(const struct sc_csv *table, size_t row, int column,
+			     struct sc_arena *arena)
+{
+	if (column >= 0 && *sc_csv_cell(table, row, (size_t)column))
+		return sc_csv_cell(table, row, (size_t)column);
+	return sc_arena_printf(arena, "row %zu", row + 1);
+}
+
+static int read_measured(const struct sc_csv *table, size_t column, struct sc_case *c,
+			 struct sc_err *err)
+{
+	const char *text = sc_csv_cell(table, c->row, column);
+
+	if (!*text) {
+		c->skipped = "measured_ms is empty";
+		return 0;
+	}
+	if (!sc_parse_double(text, &c->measured_ms) || c->measured_ms <= 0)
+		return sc_err_at(err, SC_EVALUE, table->file, table->line[c->row], 0,
+				 "measured_ms: expected a number above 0, got \"%.64s\"", text);
+	return 0;
+}
+
+static int choose_cases(const struct sc_validate_opts *opts, const size_t *where,
+			struct sc_arena *arena, struct sc_validation *v, struct sc_err *err)
+{
+	const struct sc_csv *table = v->table;
+	int measured = sc_csv_column(table, "measured_ms"), name = sc_csv_column(table, "case");
+	int rc = 0;
+
+	if (measured < 0)
+		return sc_err_at(err, SC_EVALUE, table->file, 1, 0,
+				 "the table has no column \"measured_ms\" to validate against");
+	v->cases = sc_arena_calloc(arena, table->n_rows, sizeof(*v->cases));
+	for (size_t row = 0; row < table->n_rows && rc == 0; row++) {
+		struct sc_case *c = &v->cases[v->n_cases];
+
+		if (!row_is_chosen(table, row, opts, where))
+			continue;
+		*c = (struct sc_case){.row = row, .name = case_name(table, row, name, arena)};
+		rc = read_measured(table, (size_t)measured, c, err);
+		v->n_cases++;
+	}
+	return rc;
+}
+
+/* ---- predicting ---- */
+
+static void take_outcome(struct sc_validation *v, struct sc_case *c,
+			 const struct sc_outcome *outcome)
+{
+	c->outcome = *outcome;
+	if (outcome->code == SC_OK) {
+		c->error_pct = 100.0 * (outcome->iteration_ms / c->measured_ms - 1.0);
+		return;
+	}
+	c->skipped = outcome->error;
+	v->n_failed += outcome->code != SC_EUNSUPPORTED;
+}
+
+static int predict_cases(const struct sc_config *base, const char *base_file,
+			 const struct sc_validate_opts *opts, struct sc_arena *arena,
+			 struct sc_validation *v, struct sc_err *err)
+{
+	struct sc_outcome *outcomes = sc_arena_calloc(arena, v->n_cases, sizeof(*outcomes));
+	size_t *rows = sc_arena_calloc(arena, v->n_cases, sizeof(*rows));
+	struct sc_sweep sweep = {
+		.base = base,
+		.base_file = base_file,
+		.cases = v->table,
+		.rows = rows,
+		.n_jobs = opts->n_jobs,
+		.opts = opts->predict,
+	};
+	size_t at = 0;
+	int rc;
+
+	for (size_t i = 0; i < v->n_cases; i++) {
+		if (!v->cases[i].skipped)
+			rows[sweep.n_rows++] = v->cases[i].row;
+	}
+	if (opts->progress)
+		sweep.progress = opts->progress(opts->progress_ctx, sweep.n_rows);
+	rc = sc_sweep_run(&sweep, arena, outcomes, err);
+	sc_progress_destroy(sweep.progress);
+	for (size_t i = 0; i < v->n_cases && rc == 0; i++) {
+		if (!v->cases[i].skipped)
+			take_outcome(v, &v->cases[i], &outcomes[at++]);
+	}
+	return rc;
+}
+
+/* ---- scoring ---- */
+
+static double half_width_pct(const struct sc_outcome *o)
+{
+	return 100.0 * (o->high_ms - o->low_ms) / 2.0 / o->iteration_ms;
+}
+
+/* `cases` are n indices into v->cases. */
+static void score_cases(const struct sc_validation *v, const size_t *cases, size_t n,
+			struct sc_arena *arena, struct sc_score *out)
+{
+	double *predicted = sc_arena_calloc(arena, n, sizeof(*predicted));
+	double *measured = sc_arena_calloc(arena, n, sizeof(*measured));
+	double *band = sc_arena_calloc(arena, n, sizeof(*band));
+	size_t n_inside = 0, n_good = 0;
+
+	*out = (struct sc_score){.n_rows = n};
+	out->skipped = sc_arena_calloc(arena, n, sizeof(*out->skipped));
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_case *c = &v->cases[cases[i]];
+
+		if (c->skipped) {
+			out->skipped[out->n_skipped++] = c;
+			continue;
+		}
+		predicted[n_good] = c->outcome.iteration_ms;
+		measured[n_good] = c->measured_ms;
+		band[n_good++] = half_width_pct(&c->outcome);
+		n_inside +=
+			c->measured_ms >= c->outcome.low_ms && c->measured_ms <= c->outcome.high_ms;
+	}
+	sc_accuracy_compute(predicted, measured, n_good, arena, &out->accuracy);
+	out->coverage_pct = n_good ? 100.0 * (double)n_inside / (double)n_good : (double)NAN;
+	out->band_pct = sc_median(band, n_good, arena);
+}
+
+struct keyed {
+	const char *value;
+	size_t index; /* of the case */
+};
+
+static int by_value(const void *a, const void *b)
+{
+	const struct keyed *x = a, *y = b;
+	int order = strcmp(x->value, y->value);
+
+	if (order)
+		return order;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Groups of one column, appended to v->groups, which has room. */
+static void score_column(struct sc_validation *v, const char *name, size_t column,
+			 struct sc_arena *arena)
+{
+	struct keyed *keyed = sc_arena_calloc(arena, v->n_cases, sizeof(*keyed));
+	size_t *indices = sc_arena_calloc(arena, v->n_cases, sizeof(*indices)), end;
+
+	for (size_t i = 0; i < v->n_cases; i++)
+		keyed[i] = (struct keyed){sc_csv_cell(v->table, v->cases[i].row, column), i};
+	if (v->n_cases)
+		qsort(keyed, v->n_cases, sizeof(*keyed), by_value);
+	for (size_t i = 0; i < v->n_cases; i++)
+		indices[i] = keyed[i].index;
+	for (size_t i = 0; i < v->n_cases; i = end) {
+		struct sc_group_score *group = &v->groups[v->n_groups++];
+
+		for (end = i; end < v->n_cases && strcmp(keyed[end].value, keyed[i].value) == 0;)
+			end++;
+		group->column = name;
+		group->value = keyed[i].value;
+		score_cases(v, indices + i, end - i, arena, &group->score);
+	}
+}
+
+static void score_all(const struct sc_validate_opts *opts, const size_t *by, struct sc_arena *arena,
+		      struct sc_validation *v)
+{
+	size_t *indices = sc_arena_calloc(arena, v->n_cases, sizeof(*indices));
+
+	for (size_t i = 0; i < v->n_cases; i++)
+		indices[i] = i;
+	score_cases(v, indices, v->n_cases, arena, &v->all);
+	v->groups = sc_arena_calloc(arena, v->n_cases * opts->n_by, sizeof(*v->groups));
+	for (size_t i = 0; i < opts->n_by; i++)
+		score_column(v, opts->by[i], by[i], arena);
+}
+
+int sc_validate(const struct sc_config *base, const char *base_file, const struct sc_csv *table,
+		const struct sc_validate_opts *opts, struct sc_arena *arena,
+		struct sc_validation *out, struct sc_err *err)
+{
+	struct sc_validation v = {.table = table};
+	size_t *where = sc_arena_calloc(arena, opts->n_where, sizeof(*where));
+	size_t *by = sc_arena_calloc(arena, opts->n_by, sizeof(*by));
+	int rc = find_columns(table, opts, where, by, err);
+
+	if (rc == 0)
+		rc = choose_cases(opts, where, arena, &v, err);
+	if (rc == 0)
+		rc = predict_cases(base, base_file, opts, arena, &v, err);
+	if (rc)
+		return rc;
+	score_all(opts, by, arena, &v);
+	*out = v;
+	return 0;
+}

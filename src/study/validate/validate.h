@@ -1,0 +1,58 @@
+/* Predicted against measured, over a table with a `measured_ms` column: how far off, by group, and how
+ * often the band holds. Cases that cannot be predicted are named, never dropped. */
+#ifndef SC_PREDICT_VALIDATE_H
+#define SC_PREDICT_VALIDATE_H
+
+#include "base/stats.h"
+#include "study/sweep/sweep.h"
+
+/* A row counts only if its `column` is `value`. */
+struct sc_where {
+	const char *column, *value;
+};
+struct sc_validate_opts {
+	const struct sc_where *where;
+	size_t n_where;
+	const char *const *by; /* columns */
+	size_t n_by;
+	unsigned n_jobs;
+	const struct sc_predict_opts *predict;
+	struct sc_progress *(*progress)(void *ctx, size_t n_rows); /* may be NULL */
+	void *progress_ctx;
+};
+struct sc_case {
+	const char *name; /* the `case` column, or "row N" */
+	size_t row;       /* of the table */
+	double measured_ms;
+	struct sc_outcome outcome;
+	double error_pct;    /* predicted over measured - 1; 0 if it was not predicted */
+	const char *skipped; /* why, or NULL */
+};
+struct sc_score {
+	size_t n_rows; /* asked for; accuracy.n of them were predicted */
+	struct sc_accuracy accuracy;
+	double coverage_pct; /* measured inside low..high */
+	double band_pct;     /* median half-width of the band */
+	const struct sc_case **skipped;
+	size_t n_skipped;
+};
+struct sc_group_score {
+	const char *column, *value;
+	struct sc_score score;
+};
+struct sc_validation {
+	const struct sc_csv *table;
+	struct sc_case *cases; /* rows that `where` chose, in table order */
+	size_t n_cases;
+	size_t n_failed; /* skipped for another reason than SC_EUNSUPPORTED */
+	struct sc_score all;
+	struct sc_group_score *groups; /* by column as asked, then by value */
+	size_t n_groups;
+};
+/* Numbers of a score with n = 0 are NAN. A bad --where or --by column is SC_EUSAGE. Everything lives
+ * in the arena; `table` is borrowed. */
+int sc_validate(const struct sc_config *base, const char *base_file, const struct sc_csv *table,
+		const struct sc_validate_opts *opts, struct sc_arena *arena,
+		struct sc_validation *out, struct sc_err *err);
+
+#endif
