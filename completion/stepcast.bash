@@ -4,7 +4,7 @@ _stepcast()
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
 	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words="predict sweep validate shard op fit record import export info replay config help --help --version --completion"
+		words="predict sweep validate shard c3 op fit record import export info replay config help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 		return
 	fi
@@ -13,6 +13,7 @@ _stepcast()
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --task-tables --tasks --task --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	c3) words="" options=" --table --measured --from --device --policy --by --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
@@ -21,7 +22,7 @@ _stepcast()
 	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --bucket-mib --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	help) words="predict sweep validate shard op fit record import export info replay config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep validate shard c3 op fit record import export info replay config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;

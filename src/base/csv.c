@@ -193,16 +193,16 @@ static void put_result(const struct reader *r, struct sc_arena *arena, struct sc
 	};
 }
 
-int sc_csv_parse(const char *text, size_t n, const char *file, struct sc_arena *arena,
-		 struct sc_csv *out, struct sc_err *err)
+int sc_csv_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_csv *out,
+		 struct sc_err *err)
 {
-	struct reader r = {.file = file, .err = err, .line = 1};
+	struct reader r = {.file = source->file, .err = err, .line = 1};
 	int rc;
 
-	if (n > SC_CSV_MAX_BYTES)
+	if (source->n > SC_CSV_MAX_BYTES)
 		return fail(&r, SC_ELIMIT, 0, "the file is too large; at most 1 GiB is read");
-	r.p = memcpy(sc_arena_alloc(arena, n + 1), text, n);
-	r.end = r.p + n;
+	r.p = memcpy(sc_arena_alloc(arena, source->n + 1), source->text, source->n);
+	r.end = r.p + source->n;
 	*r.end = '\0';
 	rc = read_all(&r);
 	if (rc == 0)
@@ -220,7 +220,7 @@ int sc_csv_load(const char *path, struct sc_arena *arena, struct sc_csv *out, st
 
 	if (rc)
 		return rc;
-	rc = sc_csv_parse(text, n, path, arena, out, err);
+	rc = sc_csv_parse(&(struct sc_source){text, n, path}, arena, out, err);
 	free(text);
 	return rc;
 }
@@ -232,4 +232,13 @@ int sc_csv_column(const struct sc_csv *csv, const char *name)
 			return (int)i;
 	}
 	return -1;
+}
+
+unsigned sc_csv_header_column(const struct sc_csv *csv, size_t column)
+{
+	size_t at = 1;
+
+	for (size_t i = 0; i < column; i++)
+		at += strlen(csv->header[i]) + 1;
+	return (unsigned)at;
 }

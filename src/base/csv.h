@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/file.h"
 
 struct sc_csv {
 	const char *file;
@@ -18,11 +19,13 @@ struct sc_csv {
 enum { SC_CSV_MAX_COLS = 1024, SC_CSV_MAX_BYTES = 1 << 30, SC_CSV_MAX_CELL = 1 << 20 };
 enum { SC_CSV_MAX_CELLS = 1 << 26 }; /* in the file, header included */
 
-int sc_csv_parse(const char *text, size_t n, const char *file, struct sc_arena *arena,
-		 struct sc_csv *out, struct sc_err *err);
+int sc_csv_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_csv *out,
+		 struct sc_err *err);
 int sc_csv_load(const char *path, struct sc_arena *arena, struct sc_csv *out, struct sc_err *err);
 /* Index of a column, or -1. */
 int sc_csv_column(const struct sc_csv *csv, const char *name);
+/* Where a header cell begins in its line, 1-based, if no cell before it is quoted. */
+unsigned sc_csv_header_column(const struct sc_csv *csv, size_t column);
 static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size_t col)
 {
 	return csv->cell[row * csv->n_cols + col];

@@ -43,8 +43,10 @@ static int wrong_type(const struct sc_field *field, const char *text, struct sc_
 			  limits_text(field, limits, sizeof(limits)), text);
 }
 
-static int quoted_number(const struct sc_field *field, const char *text, struct sc_err *err)
+int sc_field_refuse_quoted(const struct sc_field *field, const char *text, struct sc_err *err)
 {
+	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS || field->type == SC_F_STR)
+		return 0;
 	return sc_err_set(
 		err, SC_EVALUE, "expected %s, got the quoted text \"%.64s\"; remove the quotes",
 		field->type == SC_F_BOOL ? "true or false" : type_text(field->type), text);
@@ -91,14 +93,18 @@ static int parse_double(const struct sc_field *field, const char *text, void *pl
 
 static int parse_bool(const char *text, void *place, struct sc_err *err)
 {
-	static const char *const trues[] = {"yes", "on", "y", "1", "True", "TRUE", "Yes", "On"};
-	static const char *const falses[] = {"no", "off", "n", "0", "False", "FALSE", "No", "Off"};
-	bool value = strcmp(text, "true") == 0;
+	static const char *const spelled[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
+	static const char *const trues[] = {"yes", "on", "y", "1", "Yes", "On"};
+	static const char *const falses[] = {"no", "off", "n", "0", "No", "Off"};
 	const char *hint = NULL;
 
-	if (value || strcmp(text, "false") == 0) {
-		memcpy(place, &value, sizeof(value));
-		return 0;
+	for (size_t i = 0; i < sizeof(spelled) / sizeof(spelled[0]); i++) {
+		const bool value = i % 2;
+
+		if (strcmp(text, spelled[i]) == 0) {
+			memcpy(place, &value, sizeof(value));
+			return 0;
+		}
 	}
 	for (size_t i = 0; i < sizeof(trues) / sizeof(trues[0]) && !hint; i++) {
 		if (strcmp(text, trues[i]) == 0)
@@ -159,27 +165,42 @@ static int parse_enum(const struct sc_field *field, const char *text, void *plac
 			  names);
 }
 
-int sc_field_parse_scalar(const struct sc_field *field, const char *text, bool quoted, void *place,
-			  struct sc_arena *arena, struct sc_err *err)
+int sc_field_add_flag(const struct sc_field *field, const char *name, void *place,
+		      struct sc_err *err)
+{
+	int flag = 0, flags;
+	int rc = parse_enum(field, name, &flag, err);
+
+	if (rc)
+		return rc;
+	if (flag < SC_FLAG)
+		return sc_err_set(err, SC_EVALUE, "\"%.64s\" stands alone, not in a list", name);
+	memcpy(&flags, place, sizeof(flags));
+	flags |= flag;
+	memcpy(place, &flags, sizeof(flags));
+	return 0;
+}
+
+int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, void *at,
+			  struct sc_err *err)
 {
 	const char *copy;
 
-	switch (field->type) {
+	switch (to->field->type) {
 	case SC_F_INT:
 	case SC_F_INTS:
-		return quoted ? quoted_number(field, text, err)
-			      : parse_int(field, text, place, err);
+		return parse_int(to->field, text, at, err);
 	case SC_F_DOUBLE:
 	case SC_F_DOUBLES:
-		return quoted ? quoted_number(field, text, err)
-			      : parse_double(field, text, place, err);
+		return parse_double(to->field, text, at, err);
 	case SC_F_BOOL:
-		return quoted ? quoted_number(field, text, err) : parse_bool(text, place, err);
+		return parse_bool(text, at, err);
 	case SC_F_ENUM:
-		return parse_enum(field, text, place, err);
+	case SC_F_FLAGS:
+		return parse_enum(to->field, text, at, err);
 	case SC_F_STR:
-		copy = sc_arena_strdup(arena, text);
-		memcpy(place, &copy, sizeof(copy));
+		copy = sc_arena_strdup(to->arena, text);
+		memcpy(at, &copy, sizeof(copy));
 		return 0;
 	case SC_F_STRUCT:
 	case SC_F_STRUCTS:
@@ -238,38 +259,59 @@ void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *p
 		*(struct sc_doubles *)place = (struct sc_doubles){.at = at, .n = n};
 }
 
-static int parse_list(const struct sc_field *field, const char *text, void *place,
-		      struct sc_arena *arena, struct sc_err *err)
+static int parse_list(const struct sc_field_place *to, const char *text, void *place,
+		      struct sc_err *err)
 {
-	char *item = list_body(text, arena);
+	char *item = list_body(text, to->arena);
 	size_t n = item ? count_items(item) : 0;
 	unsigned char *at;
 
 	if (!item)
 		return sc_err_set(err, SC_EVALUE, "expected a list as \"[1, 2, 3]\", got \"%.64s\"",
 				  text);
-	at = sc_arena_calloc(arena, n, SC_NUMBER_BYTES);
+	at = sc_arena_calloc(to->arena, n, SC_NUMBER_BYTES);
 	for (size_t i = 0; i < n; i++) {
 		char *comma = strchr(item, ',');
 		int rc;
 
 		if (comma)
 			*comma = '\0';
-		rc = sc_field_parse_scalar(field, trim(item), false, at + i * SC_NUMBER_BYTES,
-					   arena, err);
+		rc = sc_field_parse_scalar(to, trim(item), at + i * SC_NUMBER_BYTES, err);
 		if (rc) {
 			sc_err_prefix(err, "element %zu", i + 1);
 			return rc;
 		}
 		item = comma ? comma + 1 : item;
 	}
-	sc_field_put_list(field, at, n, place);
+	sc_field_put_list(to->field, at, n, place);
 	return 0;
 }
 
-static int set_value(const struct sc_field *field, const char *text, void *place,
-		     struct sc_arena *arena, struct sc_err *err)
+/* "full", or "[attn, mlp]". */
+static int parse_flags(const struct sc_field_place *to, const char *text, void *place,
+		       struct sc_err *err)
 {
+	char *item = list_body(text, to->arena), *comma;
+	int flags = 0, rc = 0;
+
+	if (text[0] != '[' || !item || !*item)
+		return parse_enum(to->field, text, place, err);
+	for (; item && rc == 0; item = comma ? comma + 1 : NULL) {
+		comma = strchr(item, ',');
+		if (comma)
+			*comma = '\0';
+		rc = sc_field_add_flag(to->field, trim(item), &flags, err);
+	}
+	if (rc == 0)
+		memcpy(place, &flags, sizeof(flags));
+	return rc;
+}
+
+static int set_value(const struct sc_field_place *to, const char *text, void *place,
+		     struct sc_err *err)
+{
+	const struct sc_field *field = to->field;
+
 	switch (field->type) {
 	case SC_F_STRUCT:
 		return sc_err_set(err, SC_EVALUE, "is a section; set one of its keys, as \"%s.%s\"",
@@ -281,18 +323,20 @@ static int set_value(const struct sc_field *field, const char *text, void *place
 		return 0;
 	case SC_F_INTS:
 	case SC_F_DOUBLES:
-		return parse_list(field, text, place, arena, err);
+		return parse_list(to, text, place, err);
+	case SC_F_FLAGS:
+		return parse_flags(to, text, place, err);
 	default:
-		return sc_field_parse_scalar(field, text, false, place, arena, err);
+		return sc_field_parse_scalar(to, text, place, err);
 	}
 }
 
-int sc_field_set_text(const struct sc_field *field, const char *path, const char *text,
-		      void *object, size_t base_offset, struct sc_arena *arena, struct sc_err *err)
+int sc_field_set_text(const struct sc_field_place *to, const char *text, void *object,
+		      struct sc_err *err)
 {
 	struct sc_err own = {.code = SC_OK};
-	void *place = (unsigned char *)object + base_offset + field->offset;
-	int rc = set_value(field, text, place, arena, &own);
+	void *place = (unsigned char *)object + to->base_offset + to->field->offset;
+	int rc = set_value(to, text, place, &own);
 
-	return rc ? sc_err_set(err, own.code, "%s: %s", path, own.text) : 0;
+	return rc ? sc_err_set(err, own.code, "%s: %s", to->path, own.text) : 0;
 }

@@ -17,6 +17,7 @@ static size_t type_bytes(const struct sc_field *field)
 	case SC_F_STR:
 		return sizeof(const char *);
 	case SC_F_ENUM:
+	case SC_F_FLAGS:
 		return sizeof(int);
 	case SC_F_STRUCT:
 		return sc_fields_extent(field->sub);
@@ -43,6 +44,61 @@ size_t sc_fields_extent(const struct sc_field *table)
 			extent = end;
 	}
 	return extent;
+}
+
+void sc_fields_init(const struct sc_field *table, void *object)
+{
+	for (; table->key; table++) {
+		unsigned char *place = (unsigned char *)object + table->offset;
+		int64_t integer = (int64_t)table->absent;
+		int name = (int)table->absent;
+
+		if (table->type == SC_F_STRUCT)
+			sc_fields_init(table->sub, place);
+		else if (table->type == SC_F_DOUBLE)
+			memcpy(place, &table->absent, sizeof(table->absent));
+		else if (table->type == SC_F_INT)
+			memcpy(place, &integer, sizeof(integer));
+		else if (table->type == SC_F_ENUM || table->type == SC_F_FLAGS)
+			memcpy(place, &name, sizeof(name));
+		else
+			memset(place, 0, type_bytes(table));
+	}
+}
+
+bool sc_field_is_absent(const struct sc_field *field, const void *place)
+{
+	double absent = field->absent, value;
+
+	switch (field->type) {
+	case SC_F_INT:
+		return *(const int64_t *)place == (int64_t)absent;
+	case SC_F_DOUBLE:
+		value = *(const double *)place;
+		return !(value < absent) && !(value > absent);
+	case SC_F_ENUM:
+	case SC_F_FLAGS:
+		return *(const int *)place == (int)absent;
+	case SC_F_BOOL:
+		return !*(const bool *)place;
+	case SC_F_STR:
+		return !*(const char *const *)place;
+	case SC_F_INTS:
+		return ((const struct sc_ints *)place)->n == 0;
+	case SC_F_DOUBLES:
+		return ((const struct sc_doubles *)place)->n == 0;
+	case SC_F_STRUCTS:
+		return ((const struct sc_structs *)place)->n == 0;
+	case SC_F_STRUCT:
+		for (field = field->sub; field->key; field++)
+			if (!sc_field_is_absent(field,
+						(const unsigned char *)place + field->offset))
+				return false;
+		return true;
+	case SC_F_IGNORE:
+		break;
+	}
+	return true;
 }
 
 const char *sc_enum_name(const struct sc_name *names, int value)
@@ -163,29 +219,27 @@ static const char *nearest_path(const struct sc_field *table, const char *path, 
 	return sc_arena_printf(arena, "%.*s%s%s", (int)n_found, path, best, key + n_key);
 }
 
-const struct sc_field *sc_field_find(const struct sc_field *table, const char *path,
-				     size_t *base_offset, struct sc_arena *arena,
-				     const char **nearest)
+struct sc_field_place sc_field_find(const struct sc_field *table, const char *path,
+				    struct sc_arena *arena)
 {
+	struct sc_field_place out = {.path = path, .arena = arena};
 	const char *key = path;
-	size_t base = 0;
 
-	*nearest = NULL;
 	for (;;) {
 		size_t n_key = strcspn(key, ".");
 		const struct sc_field *field = find_key(table, key, n_key);
 
 		if (!field) {
-			*nearest = nearest_path(table, path, (size_t)(key - path), arena);
-			return NULL;
+			out.nearest = nearest_path(table, path, (size_t)(key - path), arena);
+			return out;
 		}
 		if (key[n_key] == '\0') {
-			*base_offset = base;
-			return field;
+			out.field = field;
+			return out;
 		}
 		if (field->type != SC_F_STRUCT)
-			return NULL;
-		base += field->offset;
+			return out;
+		out.base_offset += field->offset;
 		table = field->sub;
 		key += n_key + 1;
 	}

@@ -17,6 +17,7 @@ enum sc_ftype {
 	SC_F_BOOL,    /* bool: true/false (yes/no, 1/0 refused with a hint) */
 	SC_F_STR,     /* const char *, arena owned */
 	SC_F_ENUM,    /* int, from `names` */
+	SC_F_FLAGS,   /* int: one of `names`, or a list of those of SC_FLAG and more, or-ed */
 	SC_F_STRUCT,  /* nested mapping, `sub`; held inline at offset */
 	SC_F_INTS,    /* struct sc_ints */
 	SC_F_DOUBLES, /* struct sc_doubles */
@@ -35,6 +36,7 @@ struct sc_structs {
 	void *at;
 	size_t n;
 };
+enum { SC_FLAG = 1 << 8 }; /* the lowest bit of a name that may stand in a list */
 struct sc_name {
 	const char *name; /* NULL ends the table */
 	int value;
@@ -44,8 +46,13 @@ struct sc_field {
 	enum sc_ftype type;
 	size_t offset;
 	double min, max; /* numbers and list elements; both 0 = no limit */
+	double absent;   /* what SC_F_INT, DOUBLE, ENUM and FLAGS hold while nobody gave a value */
+	/* What is said of such a value: "default: heads"; NULL = "default", as of the value `plain`. */
+	const char *from, *plain;
+	/* Without what the key has no effect: bits of whoever made the table; 0 = nothing. */
+	unsigned needs;
 	bool required;
-	const struct sc_name *names; /* SC_F_ENUM */
+	const struct sc_name *names; /* SC_F_ENUM, SC_F_FLAGS */
 	const struct sc_field *sub;  /* SC_F_STRUCT(S) */
 	size_t elem_bytes;           /* SC_F_STRUCTS */
 	/* SC_F_STRUCT: a scalar is a path of a file that holds the mapping (`model: models/x.yaml`);
@@ -61,25 +68,34 @@ struct sc_origin {
 	unsigned line, column;
 };
 
+/* Numbers and names become what absent ones hold, all else zero; lists of structs are emptied. */
+void sc_fields_init(const struct sc_field *table, void *object);
+/* Does the place hold what it does while nobody gave a value? A mapping: all of it; a bool: false. */
+bool sc_field_is_absent(const struct sc_field *field, const void *place);
 /* Bytes from the start of a struct to the end of the last field of its table. */
 size_t sc_fields_extent(const struct sc_field *table);
 const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unknown */
 /* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
 const char *sc_nearest(const char *word, const char *const *candidates, size_t n);
-/* Finds a dotted path in a table; on success *base_offset is where the struct that holds the field
- * begins in the outermost one, so the value is at base_offset + field->offset (0 for a top-level key).
- * On failure NULL, with the nearest path in *nearest if there is one (arena string). */
-const struct sc_field *sc_field_find(const struct sc_field *table, const char *path,
-				     size_t *base_offset, struct sc_arena *arena,
-				     const char **nearest);
+/* Where a value goes in a struct: what sc_field_find finds of a dotted path. */
+struct sc_field_place {
+	const struct sc_field *field; /* NULL: there is none */
+	/* Where the struct that holds the field begins in the outermost one, so the value is at
+	 * base_offset + field->offset (0 for a top-level key). */
+	size_t base_offset;
+	const char *path;       /* for messages: "parallel.tp" */
+	struct sc_arena *arena; /* of what the value refers to */
+	const char *nearest;    /* where there is none: a path like it, or NULL */
+};
+struct sc_field_place sc_field_find(const struct sc_field *table, const char *path,
+				    struct sc_arena *arena);
 /* Does a path that sc_field_find does not know go into a list: "model.tables[0].rows"? Says that its elements
  * cannot be set; 0 if it goes into none. `what` begins the message: "--grid: ", or "". */
 int sc_field_in_list(const struct sc_field *table, const char *path, const char *what,
 		     struct sc_err *err);
-/* Parses one scalar text into its place: `object` (the outermost struct) + base_offset +
- * field->offset. Lists are written "1,2,3" or "[1, 2, 3]".
- * Messages name `path`, as "parallel.tp: expected an integer from 1 to 4096, got \"x\"". */
-int sc_field_set_text(const struct sc_field *field, const char *path, const char *text,
-		      void *object, size_t base_offset, struct sc_arena *arena, struct sc_err *err);
+/* Parses one scalar text into its place in `object` (the outermost struct). Lists are written "1,2,3"
+ * or "[1, 2, 3]". Messages name the path, as "parallel.tp: expected an integer from 1 to 4096, got \"x\"". */
+int sc_field_set_text(const struct sc_field_place *to, const char *text, void *object,
+		      struct sc_err *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,18 +12,22 @@
 #include <zlib.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 
-enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30 };
+enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30, PATIENCE_MS = 1000 };
 
 struct buffer {
+	const char *path;
+	size_t max_bytes;
 	char *at;
 	size_t n, cap;
+	struct sc_err *err;
 };
 
-static int too_large(const char *path, size_t max_bytes, struct sc_err *err)
+static int too_large(const struct buffer *b)
 {
-	return sc_err_at(err, SC_ELIMIT, path, 0, 0,
-			 "the file is too large; at most %zu bytes are read", max_bytes);
+	return sc_err_at(b->err, SC_ELIMIT, b->path, 0, 0,
+			 "the file is too large; at most %zu bytes are read", b->max_bytes);
 }
 
 static int stream_error(gzFile stream, const char *path, struct sc_err *err)
@@ -37,21 +42,29 @@ static int stream_error(gzFile stream, const char *path, struct sc_err *err)
 	return sc_err_at(err, SC_EFORMAT, path, 0, 0, "damaged gzip data: %s", text);
 }
 
-static int read_stream(gzFile stream, const char *path, size_t max_bytes, struct buffer *buffer,
-		       struct sc_err *err)
+static int read_stream(gzFile stream, struct buffer *buffer)
 {
+	size_t max_bytes = buffer->max_bytes;
+	const bool packed = !gzdirect(stream) && max_bytes > SC_FILE_MAX_UNPACKED;
+
+	if (packed)
+		max_bytes = SC_FILE_MAX_UNPACKED;
 	for (;;) {
 		size_t room = buffer->cap - buffer->n;
 		int n = gzread(stream, buffer->at + buffer->n,
 			       (unsigned)(room < MAX_CHUNK ? room : MAX_CHUNK));
 
 		if (n < 0)
-			return stream_error(stream, path, err);
+			return stream_error(stream, buffer->path, buffer->err);
 		if (n == 0)
 			return 0;
 		buffer->n += (size_t)n;
+		if (buffer->n > max_bytes && packed)
+			return sc_err_at(buffer->err, SC_ELIMIT, buffer->path, 0, 0,
+					 "the packed file holds more than %zu bytes; unpack it",
+					 max_bytes);
 		if (buffer->n > max_bytes)
-			return too_large(path, max_bytes, err);
+			return too_large(buffer);
 		if (buffer->n == buffer->cap) {
 			buffer->cap = buffer->cap > max_bytes / 2 ? max_bytes + 1 : buffer->cap * 2;
 			buffer->at = sc_xrealloc(buffer->at, buffer->cap, 1);
@@ -60,9 +73,10 @@ static int read_stream(gzFile stream, const char *path, size_t max_bytes, struct
 }
 
 /* Of a plain file the size says how much to expect; one byte more tells that it has ended. */
-static int check_file(int fd, const char *path, size_t max_bytes, struct buffer *buffer,
-		      struct sc_err *err)
+static int check_file(int fd, struct buffer *buffer)
 {
+	const char *path = buffer->path;
+	struct sc_err *err = buffer->err;
 	struct stat info;
 	size_t expected = 0;
 
@@ -71,8 +85,8 @@ static int check_file(int fd, const char *path, size_t max_bytes, struct buffer 
 	if (S_ISDIR(info.st_mode))
 		return sc_err_at(err, SC_EIO, path, 0, 0, "is a folder; name a file");
 	if (S_ISREG(info.st_mode)) {
-		if ((unsigned long long)info.st_size > max_bytes)
-			return too_large(path, max_bytes, err);
+		if ((unsigned long long)info.st_size > buffer->max_bytes)
+			return too_large(buffer);
 		expected = (size_t)info.st_size;
 	}
 	buffer->cap = expected + 1 > MIN_BUFFER ? expected + 1 : MIN_BUFFER;
@@ -80,18 +94,38 @@ static int check_file(int fd, const char *path, size_t max_bytes, struct buffer 
 	return 0;
 }
 
+/* Opening a pipe waits for who writes to it: that is said if it takes long. */
+static int open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct pollfd pipe = {.fd = fd, .events = POLLIN};
+	struct stat info;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode) && poll(&pipe, 1, PATIENCE_MS) == 0) {
+		sc_log(SC_LOG_WARNING, "%s is a pipe: waiting for what is written to it", path);
+		while (poll(&pipe, 1, -1) < 0 && errno == EINTR)
+			;
+	}
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
 int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err)
 {
-	struct buffer buffer = {0};
+	struct buffer buffer = {.path = path, .max_bytes = max_bytes, .err = err};
 	gzFile stream;
 	int fd, rc;
 
 	if (!path[0])
 		return sc_err_set(err, SC_EIO, "the name of a file is empty");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open_file(path);
 	if (fd < 0)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be opened: %s", strerror(errno));
-	rc = check_file(fd, path, max_bytes, &buffer, err);
+	rc = check_file(fd, &buffer);
 	stream = rc ? NULL : gzdopen(fd, "rb");
 	if (!stream) {
 		close(fd);
@@ -99,7 +133,7 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 		return rc ? rc
 			  : sc_err_at(err, SC_EIO, path, 0, 0, "cannot be read: out of memory");
 	}
-	rc = read_stream(stream, path, max_bytes, &buffer, err);
+	rc = read_stream(stream, &buffer);
 	if (gzclose_r(stream) == Z_BUF_ERROR && rc == 0)
 		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0, "the gzip data is cut off");
 	if (rc) {

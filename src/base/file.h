@@ -8,8 +8,17 @@
 
 #include "base/err.h"
 
+/* Of a packed file at most so much, whatever max_bytes: a small one can hold any amount. */
+enum { SC_FILE_MAX_UNPACKED = 32 << 20 };
+/* A text, and the file it is of, for messages. */
+struct sc_source {
+	const char *text;
+	size_t n;
+	const char *file;
+};
 /* On success *out has *n_out bytes and a NUL after them; the caller frees it. More than max_bytes,
- * packed or unpacked, is SC_ELIMIT, found without reading on. */
+ * packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes to is waited for, and
+ * that is logged. */
 int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err);
 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */

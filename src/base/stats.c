@@ -89,11 +89,12 @@ double sc_ape_pct(double predicted, double measured)
 	return SC_PCT * fabs(predicted / measured - 1.0);
 }
 
-void sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
-			 struct sc_arena *scratch, struct sc_accuracy *out)
+struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
+				       struct sc_arena *scratch)
 {
 	struct sc_arena_mark mark = sc_arena_mark(scratch);
 	double *ape = sc_arena_calloc(scratch, n, sizeof(*ape));
+	struct sc_accuracy out = {.n = n};
 	double log_sum = 0.0, bias_sum = 0.0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -101,12 +102,12 @@ void sc_accuracy_compute(const double *predicted, const double *measured, size_t
 		log_sum += log(fmax(ape[i], least_ape_pct));
 		bias_sum += predicted[i] / measured[i] - 1.0;
 	}
-	out->n = n;
-	out->mape_pct = sc_mean(ape, n);
+	out.mape_pct = sc_mean(ape, n);
 	sc_sort_doubles(ape, n);
-	out->median_ape_pct = sc_percentile_sorted(ape, n, 50.0);
-	out->p90_ape_pct = sc_percentile_sorted(ape, n, 90.0);
-	out->geomean_ape_pct = n ? exp(log_sum / (double)n) : (double)NAN;
-	out->bias_pct = n ? SC_PCT * bias_sum / (double)n : (double)NAN;
+	out.median_ape_pct = sc_percentile_sorted(ape, n, 50.0);
+	out.p90_ape_pct = sc_percentile_sorted(ape, n, 90.0);
+	out.geomean_ape_pct = n ? exp(log_sum / (double)n) : (double)NAN;
+	out.bias_pct = n ? SC_PCT * bias_sum / (double)n : (double)NAN;
 	sc_arena_rewind(scratch, mark);
+	return out;
 }

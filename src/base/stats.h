@@ -29,7 +29,7 @@ struct sc_accuracy {
 };
 /* 100 |predicted/measured - 1|. Measured values are > 0. */
 double sc_ape_pct(double predicted, double measured);
-void sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
-			 struct sc_arena *scratch, struct sc_accuracy *out);
+struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
+				       struct sc_arena *scratch);
 
 #endif

@@ -20,6 +20,10 @@
 #define SC_BYTES_US_PER_GBPS 1e3  /* bytes in a microsecond at 1 GB/s */
 #define SC_FLOP_US_PER_TFLOPS 1e6 /* FLOP in a microsecond at 1 TFLOP/s */
 
+static inline double sc_ns_us(int64_t ns)
+{
+	return (double)ns / (double)SC_NS_PER_US;
+}
 static inline double sc_bytes_us(double bytes, double gbps)
 {
 	return bytes / (gbps * SC_BYTES_US_PER_GBPS);

@@ -308,21 +308,23 @@ static int check_root(const struct builder *b)
 	return 0;
 }
 
-int sc_yaml_parse(const char *text, size_t n, const char *file, struct sc_arena *arena,
-		  struct sc_yaml **out, struct sc_err *err)
+int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_yaml **out,
+		  struct sc_err *err)
 {
 	static const char bom[] = "\xEF\xBB\xBF";
 	struct builder b = {.arena = arena, .err = err};
+	const char *text = source->text;
+	size_t n = source->n;
 	yaml_parser_t parser;
 	int rc;
 
 	if (n > SC_YAML_MAX_BYTES)
-		return sc_err_at(err, SC_ELIMIT, file, 0, 0,
+		return sc_err_at(err, SC_ELIMIT, source->file, 0, 0,
 				 "the file is too large; at most %d bytes are read",
 				 SC_YAML_MAX_BYTES);
 	if (!yaml_parser_initialize(&parser))
-		return sc_err_at(err, SC_ELIMIT, file, 0, 0, "out of memory");
-	b.file = sc_arena_strdup(arena, file);
+		return sc_err_at(err, SC_ELIMIT, source->file, 0, 0, "out of memory");
+	b.file = sc_arena_strdup(arena, source->file);
 	if (n >= sizeof(bom) - 1 && memcmp(text, bom, sizeof(bom) - 1) == 0) {
 		text += sizeof(bom) - 1; /* libyaml would count it as a column */
 		n -= sizeof(bom) - 1;
@@ -346,7 +348,7 @@ int sc_yaml_load(const char *path, struct sc_arena *arena, struct sc_yaml **out,
 
 	if (rc)
 		return rc;
-	rc = sc_yaml_parse(text, n, path, arena, out, err);
+	rc = sc_yaml_parse(&(struct sc_source){text, n, path}, arena, out, err);
 	free(text);
 	return rc;
 }

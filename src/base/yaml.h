@@ -5,6 +5,7 @@
 #define SC_BASE_YAML_H
 
 #include "base/fields.h"
+#include "base/file.h"
 
 enum sc_yaml_kind { SC_YAML_SCALAR, SC_YAML_MAP, SC_YAML_SEQ };
 struct sc_yaml {
@@ -24,18 +25,17 @@ enum { SC_YAML_MAX_BYTES = 4 << 20, SC_YAML_MAX_DEPTH = 32, SC_YAML_MAX_NODES = 
 
 /* Everything lives in the arena. Size, depth and node limits give SC_ELIMIT errors. The root is always
  * a mapping; an empty text is an error. Block scalars (| and >) count as quoted. */
-int sc_yaml_parse(const char *text, size_t n, const char *file, struct sc_arena *arena,
-		  struct sc_yaml **out, struct sc_err *err);
+int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_yaml **out,
+		  struct sc_err *err);
 int sc_yaml_load(const char *path, struct sc_arena *arena, struct sc_yaml **out,
 		 struct sc_err *err);
 const struct sc_yaml *sc_yaml_get(const struct sc_yaml *map, const char *key); /* or NULL */
 bool sc_yaml_is_null(const struct sc_yaml *node); /* nothing, ~ or null, not quoted */
 
 struct sc_yaml_opts {
-	/* For may_be_file fields: loads `ref`, named in the file `from`. NULL: refs are errors. */
-	int (*open_ref)(void *ctx, const char *ref, const struct sc_yaml *at,
-			struct sc_arena *arena, struct sc_yaml **out, struct sc_err *err);
-	void *ctx;
+	/* For may_be_file fields: loads the file that `ref`, a scalar, names. NULL: refs are errors. */
+	int (*open_ref)(const struct sc_yaml *ref, struct sc_arena *arena, struct sc_yaml **out,
+			struct sc_err *err);
 	/* If not NULL every leaf given is appended here as a struct sc_origin (see fields.h). */
 	struct sc_origin *origins;
 	size_t n_origins, cap_origins; /* beyond cap they are counted, not kept */

@@ -6,9 +6,11 @@
 #include "base/fields_priv.h"
 #include "base/yaml.h"
 
-/* The way from the outermost mapping to a value, for messages: made into text only when needed. */
-struct trail {
-	const struct trail *up;
+/* Where a value goes; and the way to it from the outermost mapping, whose `up` is NULL, for messages. */
+struct place {
+	const struct sc_field *field;
+	unsigned char *at;
+	const struct place *up;
 	const char *key;
 	size_t index; /* of a list element, where key is NULL */
 };
@@ -20,19 +22,19 @@ struct decoder {
 /* A message is at most as long as the text of struct sc_err. */
 enum { MAX_PATH_TEXT = 160, MAX_KEYS_TEXT = 216 };
 
-static const char *path_text(const struct trail *trail, char buf[MAX_PATH_TEXT])
+static const char *path_text(const struct place *place, char buf[MAX_PATH_TEXT])
 {
 	size_t used;
 
 	buf[0] = '\0';
-	if (!trail)
+	if (!place->up)
 		return buf;
-	path_text(trail->up, buf);
+	path_text(place->up, buf);
 	used = strlen(buf);
-	if (trail->key)
-		snprintf(buf + used, MAX_PATH_TEXT - used, "%s%s", used ? "." : "", trail->key);
+	if (place->key)
+		snprintf(buf + used, MAX_PATH_TEXT - used, "%s%s", used ? "." : "", place->key);
 	else
-		snprintf(buf + used, MAX_PATH_TEXT - used, "[%zu]", trail->index);
+		snprintf(buf + used, MAX_PATH_TEXT - used, "[%zu]", place->index);
 	return buf;
 }
 
@@ -47,26 +49,26 @@ static const char *kind_text(enum sc_yaml_kind kind)
 	return text[kind];
 }
 
-static int fail(struct decoder *d, const struct sc_yaml *node, const struct trail *trail,
+static int fail(struct decoder *d, const struct sc_yaml *node, const struct place *place,
 		const char *text)
 {
 	char path[MAX_PATH_TEXT];
 
 	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column, "%s: %s",
-			 path_text(trail, path), text);
+			 path_text(place, path), text);
 }
 
-static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struct trail *trail,
+static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struct place *place,
 		      const char *expected)
 {
 	char path[MAX_PATH_TEXT];
 
 	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column,
-			 "%s: expected %s, got %s", path_text(trail, path), expected,
+			 "%s: expected %s, got %s", path_text(place, path), expected,
 			 kind_text(node->kind));
 }
 
-static void add_origin(struct decoder *d, const struct sc_yaml *node, const struct trail *trail)
+static void add_origin(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
 	struct sc_yaml_opts *opts = d->opts;
 	char path[MAX_PATH_TEXT];
@@ -75,7 +77,7 @@ static void add_origin(struct decoder *d, const struct sc_yaml *node, const stru
 		return;
 	if (opts->n_origins < opts->cap_origins)
 		opts->origins[opts->n_origins] = (struct sc_origin){
-			.path = sc_arena_strdup(d->arena, path_text(trail, path)),
+			.path = sc_arena_strdup(d->arena, path_text(place, path)),
 			.file = node->file,
 			.line = node->line,
 			.column = node->column,
@@ -84,69 +86,92 @@ static void add_origin(struct decoder *d, const struct sc_yaml *node, const stru
 }
 
 static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
-		      unsigned char *object, const struct trail *up);
+		      const struct place *object);
 
-static int decode_scalar(struct decoder *d, const struct sc_yaml *node,
-			 const struct sc_field *field, void *place, const struct trail *trail)
+static int decode_scalar(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
+	const struct sc_field_place target = {.field = place->field, .arena = d->arena};
 	struct sc_err own = {.code = SC_OK};
 
 	if (sc_yaml_is_null(node))
-		return fail(d, node, trail, "no value is given; write one, or remove the key");
+		return fail(d, node, place, "no value is given; write one, or remove the key");
 	if (node->kind != SC_YAML_SCALAR)
-		return wrong_kind(d, node, trail, "a single value");
-	if (sc_field_parse_scalar(field, node->text, node->quoted, place, d->arena, &own))
-		return fail(d, node, trail, own.text);
+		return wrong_kind(d, node, place, "a single value");
+	if ((node->quoted && sc_field_refuse_quoted(place->field, node->text, &own)) ||
+	    sc_field_parse_scalar(&target, node->text, place->at, &own))
+		return fail(d, node, place, own.text);
 	return 0;
 }
 
-static int decode_numbers(struct decoder *d, const struct sc_yaml *node,
-			  const struct sc_field *field, void *place, const struct trail *trail)
+static int decode_numbers(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
+	struct place here = {.up = place, .field = place->field};
 	unsigned char *at;
-	struct trail here = {.up = trail};
 
 	if (node->kind != SC_YAML_SEQ)
-		return wrong_kind(d, node, trail, "a list as [1, 2, 3]");
-	at = sc_arena_calloc(d->arena, node->n_children, SC_NUMBER_BYTES);
+		return wrong_kind(d, node, place, "a list as [1, 2, 3]");
+	at = here.at = sc_arena_calloc(d->arena, node->n_children, SC_NUMBER_BYTES);
 	for (const struct sc_yaml *child = node->child; child; child = child->next) {
-		int rc = decode_scalar(d, child, field, at + here.index * SC_NUMBER_BYTES, &here);
+		int rc = decode_scalar(d, child, &here);
 
 		if (rc)
 			return rc;
 		here.index++;
+		here.at += SC_NUMBER_BYTES;
 	}
-	sc_field_put_list(field, at, node->n_children, place);
+	sc_field_put_list(place->field, at, node->n_children, place->at);
 	return 0;
 }
 
-static int decode_structs(struct decoder *d, const struct sc_yaml *node,
-			  const struct sc_field *field, void *place, const struct trail *trail)
+/* One name, or a list of names. */
+static int decode_flags(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
+	struct place here = {.up = place};
+	int flags = 0;
+
+	if (node->kind != SC_YAML_SEQ || !node->child)
+		return decode_scalar(d, node, place);
+	for (const struct sc_yaml *child = node->child; child; child = child->next) {
+		struct sc_err own = {.code = SC_OK};
+
+		if (child->kind != SC_YAML_SCALAR || sc_yaml_is_null(child))
+			return wrong_kind(d, child, &here, "a name");
+		if (sc_field_add_flag(place->field, child->text, &flags, &own))
+			return fail(d, child, &here, own.text);
+		here.index++;
+	}
+	memcpy(place->at, &flags, sizeof(flags));
+	return 0;
+}
+
+static int decode_structs(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	const struct sc_field *field = place->field;
+	struct place here = {.up = place, .field = place->field};
 	unsigned char *at;
-	struct trail here = {.up = trail};
 
 	assert(field->elem_bytes >= sc_fields_extent(field->sub));
 	if (node->kind != SC_YAML_SEQ)
-		return wrong_kind(d, node, trail, "a list of mappings");
-	at = sc_arena_calloc(d->arena, node->n_children, field->elem_bytes);
+		return wrong_kind(d, node, place, "a list of mappings");
+	at = here.at = sc_arena_calloc(d->arena, node->n_children, field->elem_bytes);
 	for (const struct sc_yaml *child = node->child; child; child = child->next) {
 		int rc;
 
 		if (child->kind != SC_YAML_MAP)
 			return wrong_kind(d, child, &here, "a mapping");
-		rc = decode_map(d, child, field->sub, at + here.index * field->elem_bytes, &here);
+		rc = decode_map(d, child, field->sub, &here);
 		if (rc)
 			return rc;
 		here.index++;
+		here.at += field->elem_bytes;
 	}
-	*(struct sc_structs *)place = (struct sc_structs){.at = at, .n = node->n_children};
+	*(struct sc_structs *)(void *)place->at =
+		(struct sc_structs){.at = at, .n = node->n_children};
 	return 0;
 }
 
 /* `model: models/x.yaml`: the mapping is in that file. */
-static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struct sc_field *field,
-		      unsigned char *place, const struct trail *trail)
+static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
 	struct sc_err own = {.code = SC_OK};
 	struct sc_yaml *map = NULL;
@@ -154,55 +179,55 @@ static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struc
 	int rc;
 
 	if (!d->opts || !d->opts->open_ref)
-		return wrong_kind(d, node, trail, "a mapping");
-	rc = d->opts->open_ref(d->opts->ctx, node->text, node, d->arena, &map, &own);
+		return wrong_kind(d, node, place, "a mapping");
+	rc = d->opts->open_ref(node, d->arena, &map, &own);
 	if (rc && !own.file[0])
 		return sc_err_at(d->err, own.code, node->file, node->line, node->column, "%s: %s",
-				 path_text(trail, path), own.text);
+				 path_text(place, path), own.text);
 	if (rc)
 		return sc_err_at(d->err, own.code, own.file, own.line, own.column, "%s", own.text);
-	add_origin(d, node, trail);
-	return decode_map(d, map, field->sub, place, trail);
+	add_origin(d, node, place);
+	return decode_map(d, map, place->field->sub, place);
 }
 
-static int decode_struct(struct decoder *d, const struct sc_yaml *node,
-			 const struct sc_field *field, unsigned char *place,
-			 const struct trail *trail)
+static int decode_struct(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
 	if (node->kind == SC_YAML_MAP)
-		return decode_map(d, node, field->sub, place, trail);
-	if (node->kind == SC_YAML_SCALAR && field->may_be_file)
-		return decode_ref(d, node, field, place, trail);
-	return wrong_kind(d, node, trail,
-			  field->may_be_file ? "a mapping or the path of a file" : "a mapping");
+		return decode_map(d, node, place->field->sub, place);
+	if (node->kind == SC_YAML_SCALAR && place->field->may_be_file)
+		return decode_ref(d, node, place);
+	return wrong_kind(d, node, place,
+			  place->field->may_be_file ? "a mapping or the path of a file"
+						    : "a mapping");
 }
 
-static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct sc_field *field,
-			unsigned char *object, const struct trail *trail)
+static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
-	unsigned char *place = object + field->offset;
 	int rc = 0;
 
-	if (sc_yaml_is_null(node) && field->type != SC_F_IGNORE)
-		return fail(d, node, trail, "no value is given; write one, or remove the key");
-	switch (field->type) {
+	if (sc_yaml_is_null(node) && place->field->type != SC_F_IGNORE)
+		return fail(d, node, place, "no value is given; write one, or remove the key");
+	switch (place->field->type) {
 	case SC_F_STRUCT: /* its leaves are the origins */
-		return decode_struct(d, node, field, place, trail);
+		return decode_struct(d, node, place);
 	case SC_F_STRUCTS:
-		rc = decode_structs(d, node, field, place, trail);
+		rc = decode_structs(d, node, place);
 		break;
 	case SC_F_INTS:
 	case SC_F_DOUBLES:
-		rc = decode_numbers(d, node, field, place, trail);
+		rc = decode_numbers(d, node, place);
+		break;
+	case SC_F_FLAGS:
+		rc = decode_flags(d, node, place);
 		break;
 	case SC_F_IGNORE:
 		break;
 	default:
-		rc = decode_scalar(d, node, field, place, trail);
+		rc = decode_scalar(d, node, place);
 		break;
 	}
 	if (rc == 0)
-		add_origin(d, node, trail);
+		add_origin(d, node, place);
 	return rc;
 }
 
@@ -226,7 +251,7 @@ static const char *keys_text(const struct sc_field *table, char *buf, size_t n_b
 }
 
 static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
-		       const struct trail *up)
+		       const struct place *up)
 {
 	const char *nearest = sc_field_nearest(table, node->key);
 	char path[MAX_PATH_TEXT], keys[MAX_KEYS_TEXT];
@@ -244,12 +269,12 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 }
 
 static int check_required(struct decoder *d, const struct sc_yaml *map,
-			  const struct sc_field *table, const struct trail *up)
+			  const struct sc_field *table, const struct place *up)
 {
 	char path[MAX_PATH_TEXT];
 
 	for (; table->key; table++) {
-		struct trail here = {.up = up, .key = table->key};
+		struct place here = {.up = up, .key = table->key};
 
 		if (!table->required || sc_yaml_get(map, table->key))
 			continue;
@@ -270,20 +295,21 @@ static const struct sc_field *find_field(const struct sc_field *table, const cha
 }
 
 static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
-		      unsigned char *object, const struct trail *up)
+		      const struct place *object)
 {
 	for (const struct sc_yaml *child = map->child; child; child = child->next) {
 		const struct sc_field *field = find_field(table, child->key);
-		struct trail here = {.up = up, .key = child->key};
+		struct place here = {.field = field, .up = object, .key = child->key};
 		int rc;
 
 		if (!field)
-			return unknown_key(d, child, table, up);
-		rc = decode_value(d, child, field, object, &here);
+			return unknown_key(d, child, table, object);
+		here.at = object->at + field->offset;
+		rc = decode_value(d, child, &here);
 		if (rc)
 			return rc;
 	}
-	return check_required(d, map, table, up);
+	return check_required(d, map, table, object);
 }
 
 /* Decoded into a copy, so that a failure leaves the object as it was. */
@@ -292,12 +318,12 @@ int sc_yaml_decode(const struct sc_yaml *map, const struct sc_field *table, void
 {
 	struct decoder d = {.arena = arena, .opts = opts, .err = err};
 	size_t n_bytes = sc_fields_extent(table);
-	void *copy = memcpy(sc_arena_alloc(arena, n_bytes), object, n_bytes);
+	const struct place copy = {.at = memcpy(sc_arena_alloc(arena, n_bytes), object, n_bytes)};
 	int rc;
 
 	assert(map->kind == SC_YAML_MAP);
-	rc = decode_map(&d, map, table, copy, NULL);
+	rc = decode_map(&d, map, table, &copy);
 	if (rc == 0)
-		memcpy(object, copy, n_bytes);
+		memcpy(object, copy.at, n_bytes);
 	return rc;
 }

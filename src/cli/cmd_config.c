@@ -10,7 +10,7 @@ struct config_args {
 	struct sc_arg_list sets;
 };
 
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "set",
 	 .kind = SC_ARG_LIST,
 	 .arg = "PATH=VALUE",
@@ -52,7 +52,7 @@ static int check_or_show(const struct config_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-static int run_config(const struct sc_command *command, int argc, char **argv)
+static int run_config(const struct sc_line *line)
 {
 	struct config_args args = {.common = {.help = 0}};
 	struct sc_err err = {.code = SC_OK};
@@ -60,9 +60,7 @@ static int run_config(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 2, "check or show, and one FILE",
-			       &exit_code) &&
-	    check_or_show(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && check_or_show(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -70,6 +68,8 @@ static int run_config(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_config = {
 	.name = "config",
+	.n_words = 2,
+	.words_asked = "check or show, and one FILE",
 	.summary = "check a config, or show it with every default filled in",
 	.synopsis = "(check|show) FILE [--set PATH=VALUE]...",
 	.details =

@@ -24,7 +24,7 @@ struct export_args {
 };
 
 #define AT(member) offsetof(struct export_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "format",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "chrome|csv|ops|collectives|host|overlaps",
@@ -116,6 +116,7 @@ static int export_traces(const struct export_args *args, struct sc_arena *arena,
 {
 	struct result result = {.format = args->format, .device = args->device};
 	const char *const *files;
+	struct sc_trace_loss loss;
 	const char **chosen;
 	size_t n;
 	int rc = sc_trace_list(args->common.words.at[0], arena, &files, &n, err);
@@ -125,10 +126,16 @@ static int export_traces(const struct export_args *args, struct sc_arena *arena,
 	chosen = sc_arena_calloc(arena, n, sizeof(*chosen));
 	rc = choose_rank(args->rank, files, n, chosen, &result.run.n_files, err);
 	result.run.files = chosen;
-	return rc ? rc : write_result(args, &result, err);
+	if (rc == 0)
+		rc = sc_trace_loss_of_run(chosen, result.run.n_files, &loss, err);
+	if (rc == 0)
+		rc = write_result(args, &result, err);
+	if (rc == 0)
+		sc_cli_warn_loss(&args->common, &loss);
+	return rc;
 }
 
-static int run_export(const struct sc_command *command, int argc, char **argv)
+static int run_export(const struct sc_line *line)
 {
 	struct export_args args = {.rank = -1};
 	struct sc_err err = {.code = SC_OK};
@@ -136,9 +143,7 @@ static int run_export(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE",
-			       &exit_code) &&
-	    export_traces(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && export_traces(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -146,6 +151,8 @@ static int run_export(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_export = {
 	.name = "export",
+	.n_words = 1,
+	.words_asked = "one DIR or FILE",
 	.summary = "write traces as Chrome/Perfetto JSON or CSV, or tables of measured times",
 	.synopsis = "(DIR|FILE) [--format FORMAT] [--rank R] [--clock merged|own] [--output FILE]",
 	.details =

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/output.h"
 #include "base/threads.h"
 #include "cli/cmd_fit.h"
 #include "cli/commands.h"
@@ -35,7 +36,7 @@ static const char *const KINDS[] = {
 	NULL,
 };
 static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "kind",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "KIND",
@@ -44,6 +45,7 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "which model: gemm, attention, rowwise, optimizer, embedding, host or collective; or iteration"},
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "CSV",
 	 .offset = AT(table),
 	 .help = "measured times, one a row, plain or gzip"},
@@ -96,6 +98,7 @@ static const struct sc_option OPTIONS[] = {
 		 "whole fabric file"},
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
 	 .arg = "FILE",
 	 .offset = AT(plot),
 	 .help = "draw measured against predicted (.svg or .png; needs gnuplot)"},
@@ -158,11 +161,17 @@ static int pipe_to_gnuplot(const struct sc_strbuf *script, struct sc_err *err)
 static int plot(const struct sc_fit *fit, const char *path, struct sc_err *err)
 {
 	struct sc_strbuf script = {0};
-	int rc;
+	struct sc_output *out;
+	int rc = sc_output_create(path, &out, err);
 
-	sc_plot_fit(fit, plot_terminal(path), path, &script);
+	if (rc)
+		return rc;
+	sc_plot_fit(fit, plot_terminal(path), sc_output_part(out), &script);
 	rc = pipe_to_gnuplot(&script, err);
 	sc_strbuf_release(&script);
+	if (rc == 0)
+		return sc_output_commit(out, NULL, err);
+	sc_output_discard(out);
 	return rc;
 }
 
@@ -291,14 +300,15 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 
 static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	struct sc_fit_opts opts = {.kind = (enum sc_fit_kind)args->kind,
+	struct sc_csv table;
+	struct sc_fit_opts opts = {.table = &table,
+				   .kind = (enum sc_fit_kind)args->kind,
 				   .device = args->device,
 				   .n_folds = (size_t)args->folds,
 				   .launch = (enum sc_fit_launch)args->launch,
 				   .leave_out = args->leave_out,
 				   .curves = args->curves};
 	struct sc_fit result;
-	struct sc_csv table;
 	int rc = check_args(args, err);
 
 	if (rc == 0)
@@ -306,7 +316,7 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 	if (rc == 0)
 		rc = sc_csv_load(args->table, arena, &table, err);
 	if (rc == 0)
-		rc = sc_fit_run(&table, &opts, arena, &result, err);
+		rc = sc_fit_run(&opts, arena, &result, err);
 	if (rc == 0 && is_file(args->common.output))
 		rc = write_profile(args, &result, arena, err);
 	if (rc == 0 && args->plot)
@@ -337,7 +347,7 @@ static int run(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 					    : fit(args, arena, err);
 }
 
-static int run_fit(const struct sc_command *command, int argc, char **argv)
+static int run_fit(const struct sc_line *line)
 {
 	struct fit_args args = {
 		.kind = -1, .folds = SC_FIT_FOLDS, .iteration.jobs = sc_cpu_count()};
@@ -346,8 +356,7 @@ static int run_fit(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(command, argc, argv, &args, &arena, &exit_code) &&
-	    run(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && run(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;

@@ -163,13 +163,15 @@ int sc_cli_fit_iteration(const struct sc_fit_iteration_line *line, struct sc_are
 {
 	struct sc_common common = *line->common;
 	struct sc_predict_opts predict;
-	struct sc_itfit_opts opts = {.start_from_profile = line->own->start_from_profile,
+	struct sc_config config;
+	struct sc_csv table;
+	struct sc_itfit_opts opts = {.base = &config,
+				     .table = &table,
+				     .start_from_profile = line->own->start_from_profile,
 				     .n_jobs = (unsigned)line->own->jobs,
 				     .predict = &predict,
 				     .progress = start_progress,
 				     .progress_ctx = &common};
-	struct sc_config config;
-	struct sc_csv table;
 	struct sc_itfit fit;
 	int rc = read_opts(line, arena, &opts, err);
 	const char *path;
@@ -182,7 +184,7 @@ int sc_cli_fit_iteration(const struct sc_fit_iteration_line *line, struct sc_are
 	if (rc == 0)
 		rc = sc_csv_load(line->table, arena, &table, err);
 	if (rc == 0)
-		rc = sc_itfit_run(&config, path, &table, &opts, arena, &fit, err);
+		rc = sc_itfit_run(&opts, arena, &fit, err);
 	if (rc == 0 && is_file(line->common->output))
 		rc = write_profile(line, &fit, arena, err);
 	return rc ? rc : write_result(line, &fit, err);

@@ -9,7 +9,7 @@ struct help_args {
 	int man;
 };
 
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "man",
 	 .kind = SC_ARG_FLAG,
 	 .offset = offsetof(struct help_args, man),
@@ -64,7 +64,7 @@ static void append_page(const struct sc_command *about, int man, struct sc_strbu
 		append_overview(out);
 }
 
-static int run_help(const struct sc_command *command, int argc, char **argv)
+static int run_help(const struct sc_line *line)
 {
 	struct sc_arena arena;
 	struct help_args args = {.man = 0};
@@ -74,7 +74,7 @@ static int run_help(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (!sc_cli_begin(command, argc, argv, &args, &arena, &exit_code)) {
+	if (!sc_cli_begin(line, &args, &arena, &exit_code)) {
 		sc_arena_release(&arena);
 		return exit_code;
 	}

@@ -20,7 +20,7 @@ struct import_args {
 };
 
 #define AT(member) offsetof(struct import_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "rank",
 	 .kind = SC_ARG_INT,
 	 .arg = "N",
@@ -30,6 +30,7 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "the rank of the one FILE (default: what it says, else its name, else its place)"},
 	{.name = "mate",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "TRACE",
 	 .offset = AT(mate),
 	 .help = "the Kineto trace of the same run as the execution trace FILE: its times, the ops of both"},
@@ -46,7 +47,6 @@ struct one_file {
 	bool failed;
 };
 struct files {
-	const char *dir;
 	struct one_file *at;
 	size_t n;
 };
@@ -58,8 +58,7 @@ static int import_one(void *shared, void *thread_ctx, size_t index, struct sc_er
 
 	(void)thread_ctx;
 	(void)err;
-	file->failed =
-		sc_import(file->path, files->dir, &file->opts, &file->stats, &file->err) != 0;
+	file->failed = sc_import(file->path, &file->opts, &file->stats, &file->err) != 0;
 	return 0;
 }
 
@@ -95,13 +94,13 @@ static void prepare(const struct import_args *args, struct files *files, struct 
 {
 	const struct sc_arg_list *words = &args->common.words;
 
-	files->dir = args->common.output;
 	files->n = words->n;
 	files->at = sc_arena_calloc(arena, words->n, sizeof(*files->at));
 	for (size_t i = 0; i < words->n; i++)
 		files->at[i].path = words->at[i];
 	for (size_t i = 0; i < words->n; i++) {
 		files->at[i].opts = (struct sc_import_opts){
+			.dir = args->common.output,
 			.rank = (int32_t)args->rank,
 			.other_rank = words->n > 1 ? (int32_t)i : -1,
 			.stem = unlike_stem(files, i, arena),
@@ -236,6 +235,21 @@ static void print_text(const struct files *files)
 	sc_strbuf_release(&out);
 }
 
+static void warn_of_ends(const struct import_args *args, const struct files *files)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		const struct one_file *file = &files->at[i];
+
+		if (!file->failed && file->stats.truncated)
+			sc_cli_warn(
+				&args->common,
+				"%s ends early: %s; what came before is kept, the trace is partial",
+				file->path,
+				file->stats.why_truncated ? file->stats.why_truncated
+							  : "it is cut");
+	}
+}
+
 /* Two files of one rank are one too many: replay takes each for a rank of its own. */
 static void warn_of_ranks(const struct import_args *args, const struct files *files)
 {
@@ -277,17 +291,24 @@ static struct earlier find_earlier(const char *dir, struct sc_arena *arena)
 /* Those that were not written anew would be taken for ranks of this run. */
 static void warn_of_earlier(const struct import_args *args, const struct earlier *e)
 {
-	const char *first = NULL;
+	const char *first = NULL, *replaced = NULL;
 	struct stat st;
-	size_t n = 0;
+	size_t n = 0, n_replaced = 0;
 
 	for (size_t i = 0; i < e->n; i++) {
 		if (stat(e->files[i], &st) != 0 || st.st_mtim.tv_sec != e->written[i].tv_sec ||
-		    st.st_mtim.tv_nsec != e->written[i].tv_nsec)
+		    st.st_mtim.tv_nsec != e->written[i].tv_nsec) {
+			replaced = replaced ? replaced : e->files[i];
+			n_replaced++;
 			continue;
+		}
 		first = first ? first : e->files[i];
 		n++;
 	}
+	if (n_replaced)
+		sc_cli_warn(&args->common,
+			    "traces of an earlier import were replaced: n=%zu first=%s", n_replaced,
+			    replaced);
 	if (n)
 		sc_cli_warn(&args->common,
 			    "the folder has traces of an earlier import, which belong to the run "
@@ -321,6 +342,7 @@ static int import(const struct import_args *args, struct sc_arena *arena, int *e
 		if (files.at[i].failed)
 			*exit_code = sc_cli_fail(&files.at[i].err);
 	}
+	warn_of_ends(args, &files);
 	warn_of_ranks(args, &files);
 	warn_of_earlier(args, &earlier);
 	if (args->json)
@@ -329,7 +351,7 @@ static int import(const struct import_args *args, struct sc_arena *arena, int *e
 	return 0;
 }
 
-static int run_import(const struct sc_command *command, int argc, char **argv)
+static int run_import(const struct sc_line *line)
 {
 	struct import_args args = {.rank = -1};
 	struct sc_err err = {.code = SC_OK};
@@ -337,7 +359,7 @@ static int run_import(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(command, argc, argv, &args, &arena, &exit_code) &&
+	if (sc_cli_begin(line, &args, &arena, &exit_code) &&
 	    import(&args, &arena, &exit_code, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);

@@ -6,9 +6,11 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "report/loss_json.h"
+#include "trace/iteration_ranges.h"
 #include "trace/trace_file.h"
 
-enum { INFO_VERSION = 1 };
+enum { INFO_VERSION = 1, MAX_MARK_EVENTS = 8 << 20 };
 
 struct info_args {
 	struct sc_common common;
@@ -16,7 +18,7 @@ struct info_args {
 };
 
 #define AT(member) offsetof(struct info_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "check",
 	 .kind = SC_ARG_FLAG,
 	 .offset = AT(check),
@@ -29,6 +31,9 @@ struct file_info {
 	const char *path;
 	struct sc_trace tables;
 	struct sc_trace_info info;
+	size_t n_marks; /* iterations that ranges mark */
+	char marked_by[128];
+	struct sc_trace_loss loss;
 };
 struct run_info {
 	struct file_info *files;
@@ -86,13 +91,22 @@ static void put_identity(struct sc_strbuf *out, const struct file_info *file)
 
 static void put_state(struct sc_strbuf *out, const struct file_info *file)
 {
+	const char *cut = sc_trace_meta_of(&file->tables, SC_META_PARTIAL);
+
 	put_row(out, "state");
-	sc_strbuf_append(out, file->tables.partial
-				      ? "partial: it was not ended; what is whole counts"
-				      : "complete");
+	if (file->tables.partial)
+		sc_strbuf_printf(out, "partial: %s; what is whole counts",
+				 cut ? cut : "it was not ended");
+	else
+		sc_strbuf_append(out, "complete");
 	if (file->tables.n_bad_frames)
 		sc_strbuf_printf(out, "; %" PRId64 " damaged frames skipped",
 				 file->tables.n_bad_frames);
+	sc_strbuf_append(out, "\n");
+	if (!file->loss.n_files)
+		return;
+	put_row(out, "loss");
+	sc_trace_loss_text(&file->loss, out);
 	sc_strbuf_append(out, "\n");
 }
 
@@ -131,21 +145,53 @@ static void put_lanes(struct sc_strbuf *out, const struct sc_trace *tables)
 	}
 }
 
+static void put_steps(struct sc_strbuf *out, const struct file_info *file)
+{
+	if (!file->info.counts.n[SC_EV_KERNEL] && !file->n_marks)
+		return;
+	put_row(out, "steps");
+	if (file->n_marks)
+		sc_strbuf_printf(out, "%zu, ", file->n_marks);
+	sc_strbuf_printf(out, "%s\n", file->marked_by);
+}
+
+static bool is_like(const struct sc_trace_gap *a, const struct sc_trace_gap *b)
+{
+	return a->cls == b->cls && (a->n < 0) == (b->n < 0) && strcmp(a->reason, b->reason) == 0;
+}
+
+/* Those of one class and reason together, at the first. */
 static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
 {
 	for (size_t i = 0; i < tables->gaps.n; i++) {
 		const struct sc_trace_gap *gap = &tables->gaps.at[i];
+		double n_events = 0, ms = 0;
+		size_t n_gaps = 0, first = 0;
 
+		while (!is_like(&tables->gaps.at[first], gap))
+			first++;
+		for (size_t k = first; k < tables->gaps.n && first == i; k++) {
+			const struct sc_trace_gap *one = &tables->gaps.at[k];
+
+			if (!is_like(one, gap))
+				continue;
+			n_gaps++;
+			n_events += (double)one->n;
+			ms += ((double)one->last_ns - (double)one->first_ns) / (double)SC_NS_PER_MS;
+		}
+		if (!n_gaps)
+			continue;
 		put_row(out, "lost");
 		if (gap->n < 0)
 			sc_strbuf_append(out, "not known how many");
 		else
-			sc_strbuf_printf(out, "%" PRId64, gap->n);
-		sc_strbuf_printf(out, " of %s in %.3f ms: %s\n",
-				 sc_event_class_name((enum sc_event_class)gap->cls),
-				 ((double)gap->last_ns - (double)gap->first_ns) /
-					 (double)SC_NS_PER_MS,
+			sc_strbuf_printf(out, "%.0f", n_events);
+		sc_strbuf_printf(out, " of %s in %.3f ms: %s",
+				 sc_event_class_name((enum sc_event_class)gap->cls), ms,
 				 gap->reason);
+		if (n_gaps > 1)
+			sc_strbuf_printf(out, " (%zu times)", n_gaps);
+		sc_strbuf_append(out, "\n");
 	}
 }
 
@@ -155,6 +201,7 @@ static void put_text(struct sc_strbuf *out, const struct file_info *file)
 	put_state(out, file);
 	put_counts(out, &file->info);
 	put_lanes(out, &file->tables);
+	put_steps(out, file);
 	put_gaps(out, &file->tables);
 	for (size_t i = 0; i < file->tables.meta.n; i++) {
 		const struct sc_trace_meta *meta = &file->tables.meta.at[i];
@@ -265,6 +312,9 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++)
 		sc_json_int(json, events, sc_event_class_name((enum sc_event_class)cls),
 			    file->info.counts.n[cls]);
+	sc_json_int(json, object, "n_steps", (int64_t)file->n_marks);
+	sc_json_text(json, object, "steps_found", file->marked_by);
+	sc_json_loss(json, object, &file->loss);
 	put_json_lanes(json, object, &file->tables);
 	put_json_facts(json, object, &file->tables);
 }
@@ -313,6 +363,35 @@ static int check_file(struct file_info *file, struct sc_err *err)
 	return rc;
 }
 
+/* What ranges mark. Of traces with more calls and ranges than memory should be taken for, it is not said. */
+static int find_steps(struct file_info *file, struct sc_err *err)
+{
+	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_API | 1u << SC_EV_RANGE};
+	const struct sc_trace_counts *counts = &file->info.counts;
+	struct sc_trace trace;
+	struct sc_marks marks;
+	int rc;
+
+	snprintf(file->marked_by, sizeof(file->marked_by), "not marked");
+	if (counts->n[SC_EV_RANGE] == 0)
+		return 0;
+	if (counts->n[SC_EV_RANGE] + counts->n[SC_EV_API] > MAX_MARK_EVENTS) {
+		snprintf(file->marked_by, sizeof(file->marked_by),
+			 "not looked for, too many calls");
+		return 0;
+	}
+	rc = sc_trace_load(file->path, &opts, &trace, err);
+	if (rc)
+		return rc;
+	if (sc_marks_find(&trace, NULL, &marks)) {
+		file->n_marks = marks.list.n;
+		sc_marks_text(marks.found_by, trace.strings.at[marks.name], file->marked_by);
+	}
+	SC_VEC_RELEASE(&marks.list);
+	sc_trace_release(&trace);
+	return 0;
+}
+
 static int check_damage(const struct info_args *args, const struct run_info *run)
 {
 	size_t n_damaged = 0;
@@ -342,8 +421,12 @@ static int info(const struct info_args *args, struct sc_arena *arena, int *exit_
 
 		file->path = paths[n_read];
 		rc = sc_trace_stat(file->path, &file->tables, &file->info, err);
+		if (rc == 0)
+			rc = find_steps(file, err);
 		if (rc == 0 && args->check)
 			rc = check_file(file, err);
+		if (rc == 0)
+			sc_trace_loss(&file->tables, &file->info, &file->loss);
 	}
 	run.n = n_read;
 	if (rc == 0 && args->json)
@@ -357,7 +440,7 @@ static int info(const struct info_args *args, struct sc_arena *arena, int *exit_
 	return rc;
 }
 
-static int run_info(const struct sc_command *command, int argc, char **argv)
+static int run_info(const struct sc_line *line)
 {
 	struct info_args args = {.json = 0};
 	struct sc_err err = {.code = SC_OK};
@@ -365,9 +448,7 @@ static int run_info(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR or FILE",
-			       &exit_code) &&
-	    info(&args, &arena, &exit_code, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && info(&args, &arena, &exit_code, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -375,6 +456,8 @@ static int run_info(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_info = {
 	.name = "info",
+	.n_words = 1,
+	.words_asked = "one DIR or FILE",
 	.summary = "say what trace files have: ranks, events by class, streams, losses",
 	.synopsis = "(DIR|FILE) [--check] [--json]",
 	.details =

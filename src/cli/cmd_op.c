@@ -21,7 +21,7 @@ struct op_command_args {
 };
 
 #define AT(member) offsetof(struct op_command_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "device",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "NAME",
@@ -29,6 +29,7 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "the GPU, as a100-sxm-80gb"},
 	{.name = "cluster",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(cluster),
 	 .help = "collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"},
@@ -121,8 +122,8 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 	struct sc_collective_choice choice = {0};
 	struct sc_cost cost;
 
-	sc_collective_cost(fabric, &op->u.collective, &span, &cost, &choice);
-	add_time(facts, cost.latency_us + cost.work_us, spread_frac);
+	cost = sc_collective_cost(fabric, &op->u.collective, &span, &choice);
+	add_time(facts, sc_cost_alone_us(&cost), spread_frac);
 	add_real(facts, "latency_us", "us", cost.latency_us);
 	add_real(facts, "transfer_us", "us", cost.work_us);
 	add_real(facts, "algbw_gbps", "1e9 B/s", choice.algbw_gbps);
@@ -151,8 +152,9 @@ static int load_cluster(const struct op_command_args *args, const struct sc_op_a
 
 	sc_config_init(&request->config);
 	if (args->cluster)
-		rc = sc_config_set(&request->config, "cluster", args->cluster, "--cluster", arena,
-				   err);
+		rc = sc_config_set(&request->config,
+				   &(struct sc_setting){"cluster", args->cluster, "--cluster"},
+				   arena, err);
 	if (rc == 0 && args->device)
 		cluster->gpu = args->device;
 	if (rc == 0 && !cluster->gpu)
@@ -212,9 +214,17 @@ static int check_math(const struct sc_common *common, const struct sc_device *de
 	return 0;
 }
 
-static int describe(const struct op_command_args *args, const struct sc_op_kind_info *info,
-		    struct sc_arena *arena, struct facts *facts, struct sc_err *err)
+struct result {
+	const struct op_command_args *args;
+	const struct sc_op_kind_info *info;
+	struct facts facts;
+};
+
+static int describe(struct result *result, struct sc_arena *arena, struct sc_err *err)
 {
+	const struct op_command_args *args = result->args;
+	const struct sc_op_kind_info *info = result->info;
+	struct facts *facts = &result->facts;
 	const struct sc_arg_list *words = &args->common.words;
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_fabric fabric;
@@ -264,11 +274,6 @@ static void put_json(struct sc_json *json, const struct fact *fact)
 		break;
 	}
 }
-
-struct result {
-	const struct sc_op_kind_info *info;
-	struct facts facts;
-};
 
 static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 {
@@ -320,7 +325,7 @@ static int write_text(const struct op_command_args *args, const struct facts *fa
 
 static int op(const struct op_command_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	struct result result = {.info = NULL};
+	struct result result = {.args = args};
 	int rc;
 
 	if (args->common.words.n == 0)
@@ -330,7 +335,7 @@ static int op(const struct op_command_args *args, struct sc_arena *arena, struct
 	result.info = sc_op_kind_find(args->common.words.at[0], err);
 	if (!result.info)
 		return -(int)SC_EUSAGE;
-	rc = describe(args, result.info, arena, &result.facts, err);
+	rc = describe(&result, arena, err);
 	if (rc)
 		return rc;
 	if (args->json)
@@ -338,7 +343,7 @@ static int op(const struct op_command_args *args, struct sc_arena *arena, struct
 	return write_text(args, &result.facts, err);
 }
 
-static int run_op(const struct sc_command *command, int argc, char **argv)
+static int run_op(const struct sc_line *line)
 {
 	struct op_command_args args = {.json = 0};
 	struct sc_err err = {.code = SC_OK};
@@ -346,7 +351,7 @@ static int run_op(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(command, argc, argv, &args, &arena, &exit_code) && op(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && op(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -359,7 +364,7 @@ const struct sc_command sc_command_op = {
 	.details =
 		"Says how long one operation takes, what each limit alone would take, which one limits it, "
 		"the 80 % band, and whether the model extrapolates.\n\n"
-		"  gemm        m= n= k= [batch=] [dtype=]\n"
+		"  gemm        m= n= k= [batch=] [sums_rows=] [dtype=]\n"
 		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] "
 		"[dtype=]\n"
 		"  rowwise     rows= cols= [op=layernorm|rmsnorm|gelu|softmax|add] [pass=fwd|bwd] [read_bytes=] [write_bytes=] "

@@ -3,11 +3,12 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "study/explain/explain.h"
 #include "report/chrome_trace.h"
 #include "report/html.h"
 #include "report/json.h"
 #include "report/text.h"
+#include "study/explain/explain.h"
+#include "study/shard/shard_choose.h"
 
 struct predict_args {
 	struct sc_common common;
@@ -20,7 +21,7 @@ static const char *const DETAILS[] = {
 	[SC_DETAIL_COARSE] = "coarse", [SC_DETAIL_FULL] = "full", NULL};
 
 #define AT(member) offsetof(struct predict_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "set",
 	 .kind = SC_ARG_LIST,
 	 .arg = "PATH=VALUE",
@@ -33,11 +34,13 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "add the largest contributors, and what 10 % more of each resource would buy"},
 	{.name = "timeline",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
 	 .arg = "FILE.json",
 	 .offset = AT(timeline),
 	 .help = "write the simulated timeline for Perfetto or chrome://tracing"},
 	{.name = "report",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
 	 .arg = "FILE.html",
 	 .offset = AT(report),
 	 .help = "write the result as an HTML page"},
@@ -61,6 +64,7 @@ struct session {
 	struct sc_catalog *catalog;
 	struct sc_predictor *predictor;
 	struct sc_request request;
+	struct sc_chosen_plan chosen;
 	struct sc_prediction prediction;
 	struct sc_explanation explanation;
 };
@@ -121,7 +125,13 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	if (rc == 0)
 		rc = sc_config_resolve(&config, s->catalog, path, &s->request, err);
 	if (rc == 0)
+		rc = sc_chosen_plan_init(&s->chosen, &s->request, err);
+	if (rc == 0 && s->chosen.is_there)
+		s->opts.plan = &s->chosen.plan;
+	if (rc == 0)
 		rc = sc_predict(s->predictor, &s->request, &s->opts, &s->prediction, err);
+	if (rc == 0)
+		sc_chosen_plan_warn(&s->chosen, &s->prediction);
 	if (rc == 0)
 		sc_cli_warn_all(&s->args->common, &s->prediction.warnings);
 	/* Before anything else is predicted: the timeline is the predictor's scratch. */
@@ -135,7 +145,7 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	return rc ? rc : write_result(s, err);
 }
 
-static int run_predict(const struct sc_command *command, int argc, char **argv)
+static int run_predict(const struct sc_line *line)
 {
 	struct predict_args args = {.detail = SC_DETAIL_COARSE};
 	struct sc_err err = {.code = SC_OK};
@@ -144,7 +154,7 @@ static int run_predict(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (!sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one CONFIG", &exit_code)) {
+	if (!sc_cli_begin(line, &args, &arena, &exit_code)) {
 		sc_arena_release(&arena);
 		return exit_code;
 	}
@@ -158,6 +168,7 @@ static int run_predict(const struct sc_command *command, int argc, char **argv)
 	s->predictor = sc_predictor_create();
 	if (predict(s, &arena, &err))
 		exit_code = sc_cli_fail(&err);
+	sc_chosen_plan_release(&s->chosen);
 	sc_predictor_destroy(s->predictor);
 	sc_catalog_destroy(s->catalog);
 	sc_arena_release(&arena);
@@ -166,14 +177,16 @@ static int run_predict(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_predict = {
 	.name = "predict",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
 	.summary = "predict the time of one iteration from a config",
 	.synopsis =
 		"CONFIG [--set PATH=VALUE]... [--json] [--timeline FILE.json] [--report FILE.html] "
 		"[--explain]",
 	.details =
 		"Predicts one training iteration of the CONFIG (YAML): its time with a band that holds "
-		"the central 80 %, who owns each millisecond of the critical path, memory per GPU, "
-		"throughput and MFU.\n\n"
+		"the central 80 %, where the time of its busiest GPU goes, its critical path, memory "
+		"per GPU, throughput and MFU.\n\n"
 		"  stepcast predict configs/examples/gpt-22b-selene.yaml\n"
 		"  stepcast predict x.yaml --set parallel.tp=4 --set gpus=16 --json",
 	.words = "file",

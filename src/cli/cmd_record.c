@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "base/strbuf.h"
 #include "base/units.h"
 #include "base/vec.h"
@@ -34,7 +35,7 @@ struct record_args {
 };
 
 #define AT(member) offsetof(struct record_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "iteration-range",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "NAME",
@@ -92,9 +93,11 @@ static void free_paths(path_vec *paths)
 	SC_VEC_RELEASE(paths);
 }
 
-static int recover_one(const struct sc_common *common, const char *path, struct sc_err *err)
+static int recover_one(const struct record_args *args, const char *path, struct sc_err *err)
 {
-	struct sc_recovery result;
+	const struct sc_common *common = &args->common;
+	struct sc_recovery result, packed;
+	const char *why;
 	int rc;
 
 	if (sc_capture_is_running(path)) {
@@ -109,22 +112,26 @@ static int recover_one(const struct sc_common *common, const char *path, struct 
 			    path);
 		return 0;
 	}
-	sc_cli_warn(common,
-		    "%s: its process was killed; recovered events=%lld torn=%lld unnamed=%lld",
-		    result.path, (long long)result.n_recovered, (long long)result.n_torn,
+	why = result.was_killed ? "its process was killed" : "CUPTI kept its last buffers";
+	if (result.write_error)
+		why = strerror(result.write_error);
+	sc_cli_warn(common, "%s: %s%s; recovered events=%lld torn=%lld unnamed=%lld", result.path,
+		    result.write_error ? "its process could not write all: " : "", why,
+		    (long long)result.n_recovered, (long long)result.n_torn,
 		    (long long)result.n_unnamed);
-	return 0;
+	/* After a run of our own all of its traces are packed together. */
+	return args->recover && !args->no_pack ? sc_capture_pack(result.path, &packed, err) : 0;
 }
 
 /* A file that cannot be recovered does not keep the others from it; the first fault is returned. */
-static int recover_all(const struct sc_common *common, const char *dir, const char *run,
+static int recover_all(const struct record_args *args, const char *dir, const char *run,
 		       struct sc_err *err)
 {
 	path_vec paths = {0};
 	int rc = list_files(dir, run, SC_RAW_SUFFIX, &paths, err);
 
 	for (size_t i = 0; i < paths.n; i++) {
-		int one_rc = recover_one(common, paths.at[i], rc ? NULL : err);
+		int one_rc = recover_one(args, paths.at[i], rc ? NULL : err);
 
 		rc = rc ? rc : one_rc;
 	}
@@ -132,13 +139,51 @@ static int recover_all(const struct sc_common *common, const char *dir, const ch
 	return rc;
 }
 
+/* A command that went well has failed to be recorded if most of what it did is not there. */
+static int check_losses(const struct sc_common *common, const path_vec *paths, int *exit_code,
+			struct sc_err *err)
+{
+	struct sc_trace_loss loss;
+	int rc = sc_trace_loss_of_run((const char *const *)paths->at, paths->n, &loss, err);
+
+	if (rc)
+		return rc;
+	sc_cli_warn_loss(common, &loss);
+	if (*exit_code == SC_EXIT_DONE && !sc_trace_loss_stands(&loss))
+		*exit_code = SC_EXIT_DATA;
+	return 0;
+}
+
+/* Processes that could not be recorded say why in the name of an empty file. Returns how many. */
+static size_t report_failed(const struct sc_common *common, const char *dir, const char *run)
+{
+	path_vec paths = {0};
+	size_t n = 0;
+
+	list_files(dir, run, "", &paths, NULL);
+	for (size_t i = 0; i < paths.n; i++) {
+		const char *name = sc_file_name(paths.at[i]), *at = strstr(name, SC_RAW_FAILED);
+		int64_t error;
+
+		if (!at || !sc_parse_int(at + strlen(SC_RAW_FAILED), &error))
+			continue;
+		sc_cli_warn(common, "%s/%.*s: a process was not recorded: %s", dir,
+			    (int)(at - name), name, strerror((int)error));
+		unlink(paths.at[i]);
+		n++;
+	}
+	free_paths(&paths);
+	return n;
+}
+
 static int finish_traces(const struct record_args *args, const char *dir, const char *run,
-			 struct sc_err *err)
+			 int *exit_code, struct sc_err *err)
 {
 	path_vec paths = {0};
 	struct sc_recovery result;
 	int64_t n_events = 0;
-	int rc = recover_all(&args->common, dir, run, err);
+	size_t n_failed = report_failed(&args->common, dir, run);
+	int rc = recover_all(args, dir, run, err);
 
 	if (rc == 0)
 		rc = list_files(dir, run, SC_TRACE_SUFFIX, &paths, err);
@@ -146,14 +191,18 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 		rc = sc_capture_pack(paths.at[i], &result, err);
 		n_events += rc == 0 ? result.n_events : 0;
 	}
-	if (rc == 0 && paths.n == 0)
+	if (n_failed && *exit_code == SC_EXIT_DONE)
+		*exit_code = SC_EXIT_DATA;
+	if (rc == 0 && paths.n == 0 && !n_failed)
 		sc_cli_warn(
 			&args->common,
 			"nothing was recorded: no process used CUDA, NVTX or NCCL where the tracer "
 			"could see it");
-	else if (rc == 0)
+	else if (rc == 0 && paths.n)
 		sc_log(SC_LOG_INFO, "recorded traces=%zu events=%lld", paths.n,
 		       (long long)n_events);
+	if (rc == 0)
+		rc = check_losses(&args->common, &paths, exit_code, err);
 	free_paths(&paths);
 	return rc;
 }
@@ -257,7 +306,8 @@ static int make_dir(const char *dir, char *absolute, struct sc_err *err)
 static int record(const struct record_args *args, char **command, int *exit_code,
 		  struct sc_err *err)
 {
-	const char *dir = args->common.output ? args->common.output : DEFAULT_DIR;
+	const bool has_dir = strcmp(args->common.output, "-") != 0;
+	const char *dir = has_dir ? args->common.output : DEFAULT_DIR;
 	struct sc_strbuf path = {0};
 	const char *library = find_library(&path);
 	char absolute[4096], run[32];
@@ -276,23 +326,24 @@ static int record(const struct record_args *args, char **command, int *exit_code
 		rc = run_child(command, exit_code, err);
 	}
 	if (rc == 0)
-		rc = finish_traces(args, dir, run, err);
+		rc = finish_traces(args, dir, run, exit_code, err);
 	sc_strbuf_release(&path);
 	return rc;
 }
 
 /* --- the command line: options of ours end where the command begins --- */
 
-static int first_of_command(const struct sc_command *command, int argc, char **argv)
+static int first_of_command(const struct sc_line *line)
 {
+	char **argv = line->argv;
 	int i = 0;
 
-	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
+	while (i < line->argc && argv[i][0] == '-' && argv[i][1]) {
 		if (strcmp(argv[i], "--") == 0)
 			return i + 1;
-		i += sc_options_takes_next(command, argv[i]) ? 2 : 1;
+		i += sc_options_takes_next(line->command, argv[i]) ? 2 : 1;
 	}
-	return i < argc ? i : argc;
+	return i < line->argc ? i : line->argc;
 }
 
 static int go(const struct record_args *args, char **command, int *exit_code, struct sc_err *err)
@@ -300,28 +351,28 @@ static int go(const struct record_args *args, char **command, int *exit_code, st
 	if (args->recover && *command)
 		return sc_err_set(err, SC_EUSAGE, "--recover runs no command");
 	if (args->recover)
-		return recover_all(&args->common, args->recover, "", err);
+		return recover_all(args, args->recover, "", err);
 	if (!*command)
 		return sc_err_set(err, SC_EUSAGE, "record needs a COMMAND to run");
 	return record(args, command, exit_code, err);
 }
 
-static int run_record(const struct sc_command *command, int argc, char **argv)
+static int run_record(const struct sc_line *line)
 {
 	struct record_args args = {.no_pack = 0};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE, first = first_of_command(command, argc, argv), n_own = first;
+	int exit_code = SC_EXIT_DONE, first = first_of_command(line);
+	struct sc_line own = {line->command, first, line->argv};
 	path_vec words = {0};
 
-	if (n_own > 0 && strcmp(argv[n_own - 1], "--") == 0)
-		n_own--;
-	for (int i = first; i < argc; i++)
-		SC_VEC_PUSH(&words, argv[i]);
+	if (first > 0 && strcmp(line->argv[first - 1], "--") == 0)
+		own.argc--;
+	for (int i = first; i < line->argc; i++)
+		SC_VEC_PUSH(&words, line->argv[i]);
 	SC_VEC_PUSH(&words, NULL);
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(command, n_own, argv, &args, &arena, &exit_code) &&
-	    go(&args, words.at, &exit_code, &err))
+	if (sc_cli_begin(&own, &args, &arena, &exit_code) && go(&args, words.at, &exit_code, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	SC_VEC_RELEASE(&words);
@@ -343,7 +394,9 @@ const struct sc_command sc_command_record = {
 		"  stepcast record -o run1 -- torchrun --nproc-per-node 8 train.py\n\n"
 		"What a process had not written when it was killed is recovered when COMMAND ends. After "
 		"a crash of stepcast itself: stepcast record --recover DIR.\n\n"
-		"The exit code is that of COMMAND; 128 and the signal's number if one ended it.",
+		"What was lost is said, with its share. The exit code is that of COMMAND; 128 and the "
+		"signal's number if one ended it; 1 if COMMAND ended with 0, but more than 1 % of the "
+		"events were lost.",
 	.words = "file",
 	.options = OPTIONS,
 	.output_arg = "DIR",

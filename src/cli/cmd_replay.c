@@ -35,7 +35,7 @@ static const char *const MISSING[] = {
 	[SC_MISSING_RECORDED] = "recorded", [SC_MISSING_SYMMETRIC] = "symmetric", NULL};
 
 #define AT(member) offsetof(struct replay_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "scale",
 	 .kind = SC_ARG_LIST,
 	 .arg = "SELECTOR=FACTOR",
@@ -99,6 +99,7 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "whose critical path and timeline are shown (default: that of the median time)"},
 	{.name = "cluster",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "CONFIG",
 	 .offset = AT(cluster),
 	 .help = "the config whose GPUs and network our models are asked about"},
@@ -106,11 +107,12 @@ static const struct sc_option OPTIONS[] = {
 	 .kind = SC_ARG_TEXT,
 	 .arg = "NAME",
 	 .offset = AT(range),
-	 .help = "the NVTX range or annotation that is an iteration (default: ProfilerStep, else what "
-		 "repeats)"},
+	 .help = "the NVTX range or annotation that is an iteration (default: ProfilerStep, else "
+		 "optimizer calls, else ranges named step or iteration, else what repeats)"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{.name = "timeline",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
 	 .arg = "FILE.json",
 	 .offset = AT(timeline),
 	 .help = "write the simulated timeline for Perfetto or chrome://tracing"},
@@ -299,13 +301,14 @@ static int replay(const struct replay_args *args, struct sc_catalog *catalog,
 		rc = sc_replay(args->common.words.at[0], &opts, result, err);
 	if (rc)
 		return rc;
+	sc_cli_warn_loss(&args->common, &result->loss);
 	sc_cli_warn_all(&args->common, &result->warnings);
 	rc = write_result(args, result, err);
 	sc_replay_result_release(result);
 	return rc;
 }
 
-static int run_replay(const struct sc_command *command, int argc, char **argv)
+static int run_replay(const struct sc_line *line)
 {
 	struct replay_args args = {.step = -1, .what_if = 1};
 	struct sc_err err = {.code = SC_OK};
@@ -314,9 +317,7 @@ static int run_replay(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one DIR of traces",
-			       &exit_code) &&
-	    replay(&args, catalog, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && replay(&args, catalog, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	sc_catalog_destroy(catalog);
@@ -325,6 +326,8 @@ static int run_replay(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_replay = {
 	.name = "replay",
+	.n_words = 1,
+	.words_asked = "one DIR of traces",
 	.summary = "simulate recorded iterations again, as they were or with changes",
 	.synopsis =
 		"DIR [--scale SELECTOR=FACTOR]... [--replace SELECTOR=mean|model] "
@@ -335,8 +338,9 @@ const struct sc_command sc_command_replay = {
 		"was measured, and predicted from the others; where each rank's time goes and which "
 		"ranks hold up the rest; the critical path; and what changes would bring.\n\n"
 		"A SELECTOR is terms joined by commas, all of which must hold: kernel, collective, "
-		"p2p, copy, host or all; the same with a part of the name, as kernel:gemm; op:TEXT for "
-		"a name of any kind; rank:N, dp:N, stage:N, step:N. Launch gaps are host:launch.\n\n"
+		"p2p, copy, host or all; kernels of a family, as kernel:gemm; the same with a part of "
+		"the name, as kernel:ampere; op:TEXT for a name of any kind; rank:N, dp:N, stage:N, step:N. "
+		"Launch gaps are host:launch.\n\n"
 		"Durations of computation, transfers (without the waiting in them) and launch gaps are "
 		"those recorded. Changes are compared with a replay of typical gaps, since recorded "
 		"gaps also hold waits that no trace explains.\n\n"
@@ -348,10 +352,10 @@ const struct sc_command sc_command_replay = {
 		"through those of the model (--cluster). --missing symmetric takes ranks that were not "
 		"recorded to be as early as the recorded ones.\n\n"
 		"  stepcast replay traces/job\n"
-		"  stepcast replay traces/job --scale op:backward-compute,rank:0=0.5\n"
+		"  stepcast replay traces/job --scale kernel:gemm,rank:0=0.5\n"
 		"  stepcast replay run --overlap none\n"
 		"  stepcast replay run --bucket-mib 50 --missing symmetric\n"
-		"  stepcast replay traces/job --without-straggler 0 --json",
+		"  stepcast replay traces/straggler --without-straggler 5 --json",
 	.words = "file",
 	.options = OPTIONS,
 	.run = run_replay,

@@ -1,10 +1,12 @@
 /* stepcast shard: where the embedding tables of a DLRM go. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/shard_run.h"
 #include "cli/start.h"
+#include "study/shard/shard_watch.h"
 
 struct shard_args {
 	struct sc_common common;
@@ -15,9 +17,10 @@ struct shard_args {
 enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, MAX_SAMPLES = 1000000 };
 
 #define AT(member) offsetof(struct shard_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "plan",
 	 .kind = SC_ARG_LIST,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(plans),
 	 .help = "rank this plan; may be given again"},
@@ -47,12 +50,14 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "rank this planner's plan, or all of them; may be given again"},
 	{.name = "task-tables",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(ask.task_tables),
 	 .help = "the table_configs.json of DreamShard or NeuroShard: with --tasks, its tables are "
 		 "placed in place of the CONFIG's"},
 	{.name = "tasks",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(ask.tasks),
 	 .help = "their tasks: on each line numbers of tables, and perhaps their dims"},
@@ -71,11 +76,13 @@ static const struct sc_option OPTIONS[] = {
 		 "\"together A B\", \"apart A B\"; may be given again"},
 	{.name = "constraints",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(ask.constraints_file),
 	 .help = "the same, one a line"},
 	{.name = "current",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(ask.current),
 	 .help = "rank this plan, and search from it on, within --max-moved-gib and "
@@ -96,6 +103,7 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "with --current: tables that may change (default: any)"},
 	{.name = "diff",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "FILE",
 	 .offset = AT(ask.diff),
 	 .help = "say what changes from this plan to the best one"},
@@ -109,8 +117,8 @@ static const struct sc_option OPTIONS[] = {
 	 .offset = AT(ask.samples),
 	 .min = 0,
 	 .max = MAX_SAMPLES,
-	 .help = "draws of model error and drift for best %, regret and ties (default 1000, 200 "
-		 "for a plan alone; 0: none)"},
+	 .help = "draws of model error and drift for best %, regret and ties (default 1000, fewer "
+		 "for more than 4,000 tables, 200 for a plan alone; 0: none)"},
 	{.name = "kernel-error",
 	 .kind = SC_ARG_NUMBER,
 	 .arg = "PCT",
@@ -156,14 +164,17 @@ static int write_result(const struct shard_args *args, const struct sc_shard_run
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
-	if (strcmp(output, "-") != 0)
-		rc = sc_shard_run_save(run, output, err);
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write("-", put_json, run, err);
-	sc_shard_run_text(run, &text);
-	rc = sc_cli_write_text("-", &text, err);
+	if (strcmp(output, "-") != 0) {
+		sc_shard_run_plan(run, &text);
+		rc = sc_cli_write_text(output, &text, err);
+	}
+	if (rc == 0 && args->json) {
+		rc = sc_cli_write("-", put_json, run, err);
+	} else if (rc == 0) {
+		sc_strbuf_clear(&text);
+		sc_shard_run_text(run, &text);
+		rc = sc_cli_write_text("-", &text, err);
+	}
 	sc_strbuf_release(&text);
 	return rc;
 }
@@ -171,6 +182,27 @@ static int write_result(const struct shard_args *args, const struct sc_shard_run
 static struct sc_texts texts(const struct sc_arg_list *list)
 {
 	return (struct sc_texts){.at = list->at, .n = list->n};
+}
+
+/* Ends early, if asked, with the best so far. */
+static struct sc_shard_run *search(struct shard_args *args, const struct sc_request *request,
+				   struct sc_arena *arena, struct sc_err *err)
+{
+	double seconds = args->ask.seconds > 0 ? ceil(args->ask.seconds) : 0;
+	struct sc_search_watch watch = {
+		.stop = sc_cli_catch_stop(),
+		.progress = sc_cli_progress(&args->common, "search, seconds", (size_t)seconds),
+		.start_s = sc_shard_now_s(),
+	};
+	struct sc_shard_run *run;
+
+	args->ask.watch = &watch;
+	run = sc_shard_run_create(&args->ask, request, arena, err);
+	sc_progress_destroy(watch.progress);
+	if (run && *watch.stop)
+		sc_cli_warn(&args->common,
+			    "the search was stopped; its best plan so far is listed");
+	return run;
 }
 
 static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_arena *arena,
@@ -195,7 +227,7 @@ static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_
 	args->ask.constraints = texts(&args->constraints);
 	args->ask.pareto = args->pareto;
 	args->ask.device_constants = args->device_constants;
-	run = sc_shard_run_create(&args->ask, request, arena, err);
+	run = search(args, request, arena, err);
 	if (!run)
 		return -1;
 	rc = write_result(args, run, err);
@@ -203,7 +235,7 @@ static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_
 	return rc;
 }
 
-static int run_shard(const struct sc_command *command, int argc, char **argv)
+static int run_shard(const struct sc_line *line)
 {
 	struct shard_args args = {
 		.ask =
@@ -225,7 +257,7 @@ static int run_shard(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one CONFIG", &exit_code)) {
+	if (sc_cli_begin(line, &args, &arena, &exit_code)) {
 		catalog = sc_catalog_create();
 		if (shard(&args, catalog, &arena, &err))
 			exit_code = sc_cli_fail(&err);
@@ -237,6 +269,8 @@ static int run_shard(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_shard = {
 	.name = "shard",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
 	.summary = "rank sharding plans of embedding tables, and search for one",
 	.synopsis = "CONFIG [--plan FILE]... [--search SECONDS] [--objective "
 		    "iteration|torchrec|hugectr] [-o PLAN.json] [--json]",
@@ -259,6 +293,7 @@ const struct sc_command sc_command_shard = {
 		"memory), fused_uvm_caching, fused_uvm (host memory) or key_value (SSD). Plans and "
 		"baselines that break them, or move more than --max-moved allows, are listed behind those "
 		"that do not.\n\n"
+		"SIGINT and SIGTERM end a search early: the best plan so far is listed, and written by -o.\n\n"
 		"Budgets are keys of the CONFIG, so --set works for them: sharding.hbm_gib of each GPU (or "
 		"sharding.hbm_reserve_frac, the share that is kept from tables: 0.1, of TorchRec's planner "
 		"0.15, beside what the software holds), cluster.host_memory_gib of each node (128 for each "

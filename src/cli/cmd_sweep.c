@@ -2,11 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/output.h"
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "study/sweep/sweep.h"
 #include "report/sweep_csv.h"
+#include "study/sweep/sweep.h"
 
 struct sweep_args {
 	struct sc_common common;
@@ -16,9 +17,10 @@ struct sweep_args {
 };
 
 #define AT(member) offsetof(struct sweep_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "CASES.csv",
 	 .offset = AT(table),
 	 .help = "one case a row; header cells with a dot are config keys, others are carried through"},
@@ -42,50 +44,117 @@ static int read_cases(const struct sweep_args *args, struct sc_arena *arena, str
 	return sc_grid_build(args->grid.at, args->grid.n, arena, out, err);
 }
 
-/* How many rows failed and why the first did; each row's reason is in the column `error`. */
-static void report_failures(const struct sweep_args *args, const struct sc_csv *cases,
-			    const struct sc_outcome *outcomes)
-{
-	size_t n_failed = 0, first = 0;
-
-	for (size_t i = cases->n_rows; i-- > 0;) {
-		if (outcomes[i].code != SC_OK) {
-			n_failed++;
-			first = i;
-		}
-	}
-	if (n_failed)
-		sc_cli_warn(&args->common, "%zu of %zu cases failed; first: %s:%u: %s", n_failed,
-			    cases->n_rows, cases->file, cases->line[first], outcomes[first].error);
-}
-
-struct result {
+/* Where the rows go as they come: into the file, or beside one that is there, which stays until all are done. */
+struct sink {
+	const struct sweep_args *args;
 	const struct sc_csv *cases;
-	const struct sc_outcome *outcomes;
+	struct sc_output *file; /* NULL: stdout */
+	FILE *out;
+	size_t n_taken, n_same, n_failed;
+	size_t first_failed; /* if n_failed */
+	int exit_code;
 };
 
-static int put_result(const void *ctx, FILE *out, struct sc_err *err)
+static int sink_open(struct sink *sink, struct sc_err *err)
 {
-	const struct result *result = ctx;
+	const char *output = sink->args->common.output;
+	int rc;
 
-	return sc_sweep_csv_write(result->cases, result->outcomes, out, err);
+	sink->out = stdout;
+	if (strcmp(output, "-") == 0)
+		return 0;
+	rc = sc_output_create_rows(output, &sink->file, err);
+	if (rc == 0)
+		sink->out = sc_output_stream(sink->file);
+	return rc;
 }
 
-static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct sc_err *err)
+/* What failed says where the rows are that it has. */
+static int sink_close(struct sink *sink, int rc, struct sc_err *err)
+{
+	if (!sink->file)
+		return rc;
+	if (rc == 0)
+		return sc_output_commit(sink->file, NULL, err);
+	if (ferror(sink->out))
+		snprintf(err->file, sizeof(err->file), "%s", sc_output_part(sink->file));
+	sc_output_discard(sink->file);
+	return rc;
+}
+
+static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
+{
+	struct sink *sink = ctx;
+
+	if (outcome->code != SC_OK && sink->n_failed++ == 0)
+		sink->first_failed = index;
+	sink->n_same += outcome->same_as > 0;
+	sink->n_taken++;
+	return sc_sweep_csv_row(sink->cases, index, outcome, sink->out, err);
+}
+
+/* How many rows failed and why the first did; each row's reason is in the column `error`. Returns the
+ * exit code. */
+static int report(const struct sink *sink, const struct sc_outcome *outcomes)
+{
+	const struct sc_common *common = &sink->args->common;
+	const struct sc_csv *cases = sink->cases;
+	unsigned line = sink->n_failed ? cases->line[sink->first_failed] : 0;
+	const char *why = sink->n_failed ? outcomes[sink->first_failed].error : "";
+
+	if (sink->n_failed)
+		sc_cli_warn(common, "%zu of %zu cases failed; first: %s:%u: %s", sink->n_failed,
+			    cases->n_rows, cases->file, line, why);
+	if (sink->n_same)
+		sc_cli_warn(common,
+			    "%zu of %zu cases are predicted as an earlier one to the last digit: "
+			    "what differs has no effect there; see the column same_as",
+			    sink->n_same, cases->n_rows);
+	return sink->n_failed && sink->n_failed == cases->n_rows ? SC_EXIT_DATA : SC_EXIT_DONE;
+}
+
+/* sink->exit_code is set if 0 is returned. */
+static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena *arena,
+		     struct sc_err *err)
+{
+	const struct sc_common *common = &sink->args->common;
+	size_t n_rows = sink->cases->n_rows;
+	struct sc_outcome *outcomes = sc_arena_calloc(arena, n_rows, sizeof(*outcomes));
+	int rc = sink_open(sink, err);
+
+	sweep->take = take_row;
+	sweep->ctx = sink;
+	if (rc == 0)
+		rc = sc_sweep_csv_header(sink->cases, sink->out, err);
+	if (rc == 0) {
+		sweep->stop = sc_cli_catch_stop();
+		sweep->progress = sc_cli_progress(common, "sweep", n_rows);
+		rc = sc_sweep_run(sweep, arena, outcomes, err);
+		sc_progress_destroy(sweep->progress);
+	}
+	if (rc && sweep->stop && *sweep->stop)
+		sc_err_prefix(err, "%zu of %zu rows are in %s", sink->n_taken, n_rows,
+			      sink->file ? sc_output_part(sink->file) : "stdout");
+	rc = sink_close(sink, rc, err);
+	if (rc == 0)
+		sink->exit_code = report(sink, outcomes);
+	return rc;
+}
+
+static int sweep(const struct sweep_args *args, struct sc_arena *arena, int *exit_code,
+		 struct sc_err *err)
 {
 	const char *path = args->common.words.at[0];
 	struct sc_predict_opts opts;
-	struct sc_outcome *outcomes;
 	struct sc_config config;
 	struct sc_csv cases = {.file = NULL};
+	struct sink sink = {.args = args, .cases = &cases};
 	struct sc_sweep sweep = {
 		.base = &config,
-		.base_file = path,
 		.cases = &cases,
 		.n_jobs = (unsigned)args->jobs,
 		.opts = &opts,
 	};
-	struct result result = {.cases = &cases};
 	int rc = read_cases(args, arena, &cases, err);
 
 	if (rc == 0)
@@ -95,18 +164,12 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, struct s
 	if (rc)
 		return rc;
 	sc_predict_opts_init(&opts);
-	outcomes = sc_arena_calloc(arena, cases.n_rows, sizeof(*outcomes));
-	sweep.progress = sc_cli_progress(&args->common, "sweep", cases.n_rows);
-	rc = sc_sweep_run(&sweep, arena, outcomes, err);
-	sc_progress_destroy(sweep.progress);
-	if (rc)
-		return rc;
-	report_failures(args, &cases, outcomes);
-	result.outcomes = outcomes;
-	return sc_cli_write(args->common.output, put_result, &result, err);
+	rc = run_cases(&sweep, &sink, arena, err);
+	*exit_code = sink.exit_code;
+	return rc;
 }
 
-static int run_sweep(const struct sc_command *command, int argc, char **argv)
+static int run_sweep(const struct sc_line *line)
 {
 	struct sweep_args args = {.jobs = sc_cpu_count()};
 	struct sc_err err = {.code = SC_OK};
@@ -114,8 +177,7 @@ static int run_sweep(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one CONFIG", &exit_code) &&
-	    sweep(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && sweep(&args, &arena, &exit_code, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -123,12 +185,22 @@ static int run_sweep(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_sweep = {
 	.name = "sweep",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
 	.summary = "predict many cases over one config",
 	.synopsis = "CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--jobs N] [-o OUT.csv]",
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The "
 		"result is a CSV: the columns of the input, then the prediction. A case that cannot be "
-		"predicted has its reason in the column `error`, and the others go on.\n\n"
+		"predicted has its reason in the column `error`, and the others go on; if none can be "
+		"predicted, the exit code is 1.\n\n"
+		"Look at `fits` first: a case that needs more memory (memory_total_gib) than a GPU has "
+		"(capacity_gib) is predicted all the same. `same_as` is the number of an earlier row "
+		"(the first is 1) that is predicted the same to the last digit: what differs has no "
+		"effect there, as a micro-batch above the batch. `warnings` are those of predict.\n\n"
+		"Rows are written in order, as they come. SIGINT and SIGTERM end the sweep with the rows "
+		"that are done, and exit code 1. If OUT.csv was there before, the rows go to OUT.csv.part, "
+		"which replaces it once all are done.\n\n"
 		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv",
 	.words = "file",
 	.options = OPTIONS,

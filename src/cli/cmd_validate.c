@@ -5,10 +5,10 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "study/validate/validate.h"
 #include "report/json.h"
 #include "report/sweep_csv.h"
 #include "report/text.h"
+#include "study/validate/validate.h"
 
 struct validate_args {
 	struct sc_common common;
@@ -20,9 +20,10 @@ struct validate_args {
 };
 
 #define AT(member) offsetof(struct validate_args, member)
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
 	 .arg = "CASES.csv",
 	 .offset = AT(table),
 	 .help = "one measured case a row, with a column measured_ms; header cells with a dot are config "
@@ -46,6 +47,7 @@ static const struct sc_option OPTIONS[] = {
 	 .help = "end with exit code 3 if the mean absolute error is above PCT percent"},
 	{.name = "out-cases",
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
 	 .arg = "FILE.csv",
 	 .offset = AT(out_cases),
 	 .help = "write each case with its error, or why it was skipped"},
@@ -141,7 +143,11 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 {
 	const char *path = args->common.words.at[0];
 	struct sc_predict_opts predict;
+	struct sc_config config;
+	struct sc_csv table;
 	struct sc_validate_opts opts = {
+		.base = &config,
+		.table = &table,
 		.n_where = args->where.n,
 		.by = args->by.at,
 		.n_by = args->by.n,
@@ -153,8 +159,6 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	struct sc_validation v;
 	struct result result = {.args = args, .validation = &v};
 	struct sc_where *where;
-	struct sc_config config;
-	struct sc_csv table;
 	int rc;
 
 	if (!args->table)
@@ -167,9 +171,14 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	if (rc == 0)
 		rc = sc_csv_load(args->table, arena, &table, err);
 	if (rc == 0)
-		rc = sc_validate(&config, path, &table, &opts, arena, &v, err);
+		rc = sc_validate(&opts, arena, &v, err);
 	if (rc == 0 && v.n_cases == 0)
 		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
+	if (rc == 0 && v.n_warned)
+		sc_cli_warn(
+			&args->common,
+			"%zu of %zu cases have warnings; the column `warnings` of sweep lists them",
+			v.n_warned, v.n_cases);
 	if (rc == 0 && args->out_cases)
 		rc = sc_cli_write(args->out_cases, put_cases, &result, err);
 	if (rc == 0)
@@ -181,7 +190,7 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	return rc;
 }
 
-static int run_validate(const struct sc_command *command, int argc, char **argv)
+static int run_validate(const struct sc_line *line)
 {
 	struct validate_args args = {.max_mape_pct = -1, .jobs = sc_cpu_count()};
 	struct sc_err err = {.code = SC_OK};
@@ -189,7 +198,7 @@ static int run_validate(const struct sc_command *command, int argc, char **argv)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin_words(command, argc, argv, &args, &arena, 1, "one CONFIG", &exit_code) &&
+	if (sc_cli_begin(line, &args, &arena, &exit_code) &&
 	    validate(&args, &arena, &exit_code, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
@@ -198,6 +207,8 @@ static int run_validate(const struct sc_command *command, int argc, char **argv)
 
 const struct sc_command sc_command_validate = {
 	.name = "validate",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
 	.summary = "compare predictions with measured times",
 	.synopsis =
 		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "

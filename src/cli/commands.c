@@ -7,13 +7,11 @@
 #include "cli/start.h"
 
 const struct sc_command *const sc_commands[] = {
-	&sc_command_predict,  &sc_command_sweep,
-	&sc_command_validate, &sc_command_shard,
-	&sc_command_op,       &sc_command_fit,
-	&sc_command_record,   &sc_command_import,
-	&sc_command_export,   &sc_command_info,
-	&sc_command_replay,   &sc_command_config,
-	&sc_command_help,     NULL,
+	&sc_command_predict, &sc_command_sweep,  &sc_command_validate,
+	&sc_command_shard,   &sc_command_c3,     &sc_command_op,
+	&sc_command_fit,     &sc_command_record, &sc_command_import,
+	&sc_command_export,  &sc_command_info,   &sc_command_replay,
+	&sc_command_config,  &sc_command_help,   NULL,
 };
 enum { N_COMMANDS = sizeof(sc_commands) / sizeof(sc_commands[0]) - 1 };
 
@@ -81,7 +79,7 @@ int sc_cli_run(int argc, char **argv)
 	if (!word)
 		return wrong_start(NULL);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		return sc_command_help.run(&sc_command_help, 0, to_help);
+		return sc_command_help.run(&(struct sc_line){&sc_command_help, 0, to_help});
 	if (strcmp(word, "--version") == 0) {
 		fputs(SC_VERSION_LINE, stdout);
 		return SC_EXIT_DONE;
@@ -91,5 +89,6 @@ int sc_cli_run(int argc, char **argv)
 	if (*word == '-')
 		return wrong_start(word);
 	command = sc_command_find(word);
-	return command ? command->run(command, argc - 2, argv + 2) : sc_cli_unknown_command(word);
+	return command ? command->run(&(struct sc_line){command, argc - 2, argv + 2})
+		       : sc_cli_unknown_command(word);
 }

@@ -50,6 +50,7 @@ static const struct sc_field GEMM_FIELDS[] = {
 	SIZE("n", n, 1, true),
 	SIZE("k", k, 1, true),
 	SIZE("batch", batch, 1, false),
+	{KEY("sums_rows", SC_F_BOOL, sums_rows)},
 	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
@@ -109,8 +110,12 @@ static const struct sc_field COLLECTIVE_FIELDS[] = {
 static void to_gemm(const struct sc_op_args *a, const struct sc_device *device, struct sc_op *out)
 {
 	(void)device;
-	out->u.gemm = (struct sc_gemm_shape){
-		.batch = a->batch, .m = a->m, .n = a->n, .k = a->k, .bmm = a->batch > 1};
+	out->u.gemm = (struct sc_gemm_shape){.batch = a->batch,
+					     .m = a->m,
+					     .n = a->n,
+					     .k = a->k,
+					     .bmm = a->batch > 1,
+					     .sums_rows = a->sums_rows};
 }
 
 static void to_attention(const struct sc_op_args *a, const struct sc_device *device,
@@ -169,9 +174,8 @@ static void to_embedding(const struct sc_op_args *a, const struct sc_device *dev
 		.optimizer = (enum sc_row_optimizer)a->optimizer,
 	};
 
-	sc_embedding_shape_of(device, &use, 1,
-			      a->pass == 1 ? SC_EMBEDDING_BACKWARD : SC_EMBEDDING_FORWARD,
-			      &out->u.embedding);
+	out->u.embedding = sc_embedding_shape_of(
+		device, &use, 1, a->pass == 1 ? SC_EMBEDDING_BACKWARD : SC_EMBEDDING_FORWARD);
 }
 
 static void to_collective(const struct sc_op_args *a, const struct sc_device *device,
@@ -222,26 +226,33 @@ static int unknown_key(const struct sc_op_kind_info *info, const char *key, cons
 	return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"", info->name, key);
 }
 
-static int parse_word(const struct sc_op_kind_info *info, const char *word, bool *is_given,
-		      struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err)
+struct parser {
+	const struct sc_op_kind_info *info;
+	struct sc_arena *arena;
+	struct sc_op_args args;
+	bool is_given[MAX_KEYS];
+};
+
+static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 {
-	const char *equals = strchr(word, '='), *near = NULL, *key;
-	const struct sc_field *field;
-	size_t base_offset, index;
+	const struct sc_op_kind_info *info = p->info;
+	const char *equals = strchr(word, '='), *key;
+	struct sc_field_place to;
+	size_t index;
 	int rc;
 
 	if (!equals || equals == word)
 		return sc_err_set(err, SC_EUSAGE, "%s: expected KEY=VALUE, got \"%.64s\"",
 				  info->name, word);
-	key = sc_arena_strndup(arena, word, (size_t)(equals - word));
-	field = sc_field_find(info->fields, key, &base_offset, arena, &near);
-	if (!field)
-		return unknown_key(info, key, near, err);
-	index = (size_t)(field - info->fields);
-	if (is_given[index])
+	key = sc_arena_strndup(p->arena, word, (size_t)(equals - word));
+	to = sc_field_find(info->fields, key, p->arena);
+	if (!to.field)
+		return unknown_key(info, key, to.nearest, err);
+	index = (size_t)(to.field - info->fields);
+	if (p->is_given[index])
 		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);
-	is_given[index] = true;
-	rc = sc_field_set_text(field, key, equals + 1, out, base_offset, arena, err);
+	p->is_given[index] = true;
+	rc = sc_field_set_text(&to, equals + 1, &p->args, err);
 	if (rc && err)
 		err->code = SC_EUSAGE;
 	return rc;
@@ -250,7 +261,10 @@ static int parse_word(const struct sc_op_kind_info *info, const char *word, bool
 int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *words, size_t n_words,
 		     struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err)
 {
-	struct sc_op_args args = {
+	struct parser p = {.info = info, .arena = arena};
+	int rc = 0;
+
+	p.args = (struct sc_op_args){
 		.dtype = SC_FP16,
 		.batch = 1,
 		.read_bytes = -1,
@@ -260,19 +274,16 @@ int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *word
 		.nodes = 1,
 		.table = {.pooling = 1},
 	};
-	bool is_given[MAX_KEYS] = {false};
-	int rc = 0;
-
 	for (size_t i = 0; i < n_words && rc == 0; i++)
-		rc = parse_word(info, words[i], is_given, arena, &args, err);
+		rc = parse_word(&p, words[i], err);
 	for (size_t i = 0; info->fields[i].key && rc == 0; i++) {
-		if (info->fields[i].required && !is_given[i])
+		if (info->fields[i].required && !p.is_given[i])
 			rc = sc_err_set(err, SC_EUSAGE, "%s needs %s=", info->name,
 					info->fields[i].key);
 	}
 	if (rc == 0 && info->kind == SC_OP_EMBEDDING)
-		rc = sc_reuse_resolve(&args.table.reuse, NULL, arena, err);
+		rc = sc_reuse_resolve(&p.args.table.reuse, NULL, arena, err);
 	if (rc == 0)
-		*out = args;
+		*out = p.args;
 	return rc;
 }

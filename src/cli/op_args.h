@@ -2,15 +2,15 @@
 #ifndef SC_CLI_OP_ARGS_H
 #define SC_CLI_OP_ARGS_H
 
-#include "core/machine/device.h"
 #include "core/embedding/embedding.h"
+#include "core/machine/device.h"
 
 /* Values of all kinds; each kind reads its own. */
 struct sc_op_args {
 	int dtype;
 	double batch, m, n, k;
 	double heads, kv_heads, seq, seq_kv, head_dim; /* kv_heads, seq_kv: 0 = as heads, seq */
-	bool causal;
+	bool causal, sums_rows;
 	int pass;                                   /* 1 = bwd */
 	double rows, cols, read_bytes, write_bytes; /* bytes: an element; < 0 = the operation's */
 	int rowwise;

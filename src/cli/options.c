@@ -9,7 +9,7 @@
 
 enum { MAX_CANDIDATES = 128, MAX_NAME = 64 };
 
-const struct sc_option sc_common_options[] = {
+const struct sc_cli_option sc_common_options[] = {
 	{.name = "help",
 	 .letter = 'h',
 	 .kind = SC_ARG_FLAG,
@@ -22,6 +22,7 @@ const struct sc_option sc_common_options[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
 	 .arg = "FILE",
 	 .offset = offsetof(struct sc_common, output),
 	 .help = "write the result here (default: stdout)"},
@@ -47,12 +48,13 @@ void sc_common_init(struct sc_common *common)
 	*common = (struct sc_common){.progress = -1, .output = "-"};
 }
 
-static bool takes_value(const struct sc_option *option)
+static bool takes_value(const struct sc_cli_option *option)
 {
 	return option->kind >= SC_ARG_TEXT;
 }
 
-static const struct sc_option *find_in(const struct sc_option *table, const char *name, size_t n)
+static const struct sc_cli_option *find_in(const struct sc_cli_option *table, const char *name,
+					   size_t n)
 {
 	for (; table && table->name; table++) {
 		if (strlen(table->name) == n && memcmp(table->name, name, n) == 0)
@@ -61,20 +63,20 @@ static const struct sc_option *find_in(const struct sc_option *table, const char
 	return NULL;
 }
 
-static const struct sc_option *find_name(const struct sc_command *command, const char *name,
-					 size_t n)
+static const struct sc_cli_option *find_name(const struct sc_command *command, const char *name,
+					     size_t n)
 {
-	const struct sc_option *option = find_in(command->options, name, n);
+	const struct sc_cli_option *option = find_in(command->options, name, n);
 
 	return option ? option : find_in(sc_common_options, name, n);
 }
 
-static const struct sc_option *find_letter(const struct sc_command *command, char letter)
+static const struct sc_cli_option *find_letter(const struct sc_command *command, char letter)
 {
-	const struct sc_option *tables[] = {command->options, sc_common_options};
+	const struct sc_cli_option *tables[] = {command->options, sc_common_options};
 
 	for (size_t i = 0; i < 2; i++) {
-		for (const struct sc_option *o = tables[i]; o && o->name; o++) {
+		for (const struct sc_cli_option *o = tables[i]; o && o->name; o++) {
 			if (o->letter == letter)
 				return o;
 		}
@@ -84,7 +86,7 @@ static const struct sc_option *find_letter(const struct sc_command *command, cha
 
 bool sc_options_takes_next(const struct sc_command *command, const char *word)
 {
-	const struct sc_option *option = NULL;
+	const struct sc_cli_option *option = NULL;
 
 	if (word[0] == '-' && word[1] == '-')
 		option = find_name(command, word + 2, strlen(word + 2));
@@ -96,13 +98,13 @@ bool sc_options_takes_next(const struct sc_command *command, const char *word)
 static int unknown_option(const struct sc_command *command, const char *name, size_t n,
 			  struct sc_err *err)
 {
-	const struct sc_option *tables[] = {command->options, sc_common_options};
+	const struct sc_cli_option *tables[] = {command->options, sc_common_options};
 	const char *candidates[MAX_CANDIDATES], *near;
 	char word[MAX_NAME];
 	size_t n_candidates = 0;
 
 	for (size_t i = 0; i < 2; i++) {
-		for (const struct sc_option *o = tables[i];
+		for (const struct sc_cli_option *o = tables[i];
 		     o && o->name && n_candidates < MAX_CANDIDATES; o++)
 			candidates[n_candidates++] = o->name;
 	}
@@ -117,7 +119,7 @@ static int unknown_option(const struct sc_command *command, const char *name, si
 	return sc_err_set(err, SC_EUSAGE, "unknown option \"--%s\"", word);
 }
 
-static int set_choice(const struct sc_option *option, const char *value, int *place,
+static int set_choice(const struct sc_cli_option *option, const char *value, int *place,
 		      struct sc_err *err)
 {
 	const char *near;
@@ -138,7 +140,7 @@ static int set_choice(const struct sc_option *option, const char *value, int *pl
 			  option->name, value, option->arg);
 }
 
-static int set_number(const struct sc_option *option, const char *value, void *place,
+static int set_number(const struct sc_cli_option *option, const char *value, void *place,
 		      struct sc_err *err)
 {
 	bool integer = option->kind == SC_ARG_INT, ok;
@@ -160,7 +162,7 @@ static int set_number(const struct sc_option *option, const char *value, void *p
 	return 0;
 }
 
-static int set_value(const struct sc_option *option, const char *value, void *into,
+static int set_value(const struct sc_cli_option *option, const char *value, void *into,
 		     struct sc_err *err)
 {
 	void *place = (unsigned char *)into + option->offset;
@@ -189,60 +191,59 @@ static int set_value(const struct sc_option *option, const char *value, void *in
 	return 0;
 }
 
-struct line {
-	const struct sc_command *command;
-	int argc, at;
-	char **argv;
+struct reader {
+	const struct sc_line *line;
+	int at;
 	void *into;
 };
 
 /* The value after "=" or in the next word. */
-static int take_value(struct line *line, const struct sc_option *option, const char *joined,
+static int take_value(struct reader *r, const struct sc_cli_option *option, const char *joined,
 		      struct sc_err *err)
 {
 	if (joined)
-		return set_value(option, joined, line->into, err);
-	if (line->at + 1 >= line->argc)
+		return set_value(option, joined, r->into, err);
+	if (r->at + 1 >= r->line->argc)
 		return sc_err_set(err, SC_EUSAGE, "--%s needs a value: --%s %s", option->name,
 				  option->name, option->arg);
-	return set_value(option, line->argv[++line->at], line->into, err);
+	return set_value(option, r->line->argv[++r->at], r->into, err);
 }
 
-static int parse_long(struct line *line, const char *name, struct sc_err *err)
+static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 {
 	const char *equals = strchr(name, '=');
 	size_t n = equals ? (size_t)(equals - name) : strlen(name);
-	const struct sc_option *option = find_name(line->command, name, n);
+	const struct sc_cli_option *option = find_name(r->line->command, name, n);
 
 	if (!option && n > 3 && strncmp(name, "no-", 3) == 0) {
-		option = find_name(line->command, name + 3, n - 3);
+		option = find_name(r->line->command, name + 3, n - 3);
 		if (option && option->kind == SC_ARG_SWITCH && !equals) {
-			*(int *)(void *)((unsigned char *)line->into + option->offset) = 0;
+			*(int *)(void *)((unsigned char *)r->into + option->offset) = 0;
 			return 0;
 		}
 		option = NULL;
 	}
 	if (!option)
-		return unknown_option(line->command, name, n, err);
+		return unknown_option(r->line->command, name, n, err);
 	if (takes_value(option))
-		return take_value(line, option, equals ? equals + 1 : NULL, err);
+		return take_value(r, option, equals ? equals + 1 : NULL, err);
 	if (equals)
 		return sc_err_set(err, SC_EUSAGE, "--%s takes no value", option->name);
-	return set_value(option, NULL, line->into, err);
+	return set_value(option, NULL, r->into, err);
 }
 
 /* -v, -qv, -o FILE, -oFILE. */
-static int parse_letters(struct line *line, const char *letters, struct sc_err *err)
+static int parse_letters(struct reader *r, const char *letters, struct sc_err *err)
 {
 	for (; *letters; letters++) {
-		const struct sc_option *option = find_letter(line->command, *letters);
+		const struct sc_cli_option *option = find_letter(r->line->command, *letters);
 		int rc;
 
 		if (!option)
 			return sc_err_set(err, SC_EUSAGE, "unknown option \"-%c\"", *letters);
 		if (takes_value(option))
-			return take_value(line, option, letters[1] ? letters + 1 : NULL, err);
-		rc = set_value(option, NULL, line->into, err);
+			return take_value(r, option, letters[1] ? letters + 1 : NULL, err);
+		rc = set_value(option, NULL, r->into, err);
 		if (rc)
 			return rc;
 	}
@@ -250,15 +251,15 @@ static int parse_letters(struct line *line, const char *letters, struct sc_err *
 }
 
 /* Every list may grow to argc entries: no more checks later. */
-static void prepare_lists(const struct line *line, struct sc_arena *arena)
+static void prepare_lists(const struct reader *r, struct sc_arena *arena)
 {
-	struct sc_common *common = line->into;
-	size_t n = (size_t)line->argc + 1;
+	struct sc_common *common = r->into;
+	size_t n = (size_t)r->line->argc + 1;
 
 	common->words.at = sc_arena_calloc(arena, n, sizeof(*common->words.at));
-	for (const struct sc_option *o = line->command->options; o && o->name; o++) {
+	for (const struct sc_cli_option *o = r->line->command->options; o && o->name; o++) {
 		if (o->kind == SC_ARG_LIST) {
-			void *place = (unsigned char *)line->into + o->offset;
+			void *place = (unsigned char *)r->into + o->offset;
 			struct sc_arg_list *list = place;
 
 			list->at = sc_arena_calloc(arena, n, sizeof(*list->at));
@@ -267,26 +268,26 @@ static void prepare_lists(const struct line *line, struct sc_arena *arena)
 	}
 }
 
-int sc_options_parse(const struct sc_command *command, int argc, char **argv, void *into,
-		     struct sc_arena *arena, struct sc_err *err)
+int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *arena,
+		     struct sc_err *err)
 {
-	struct line line = {.command = command, .argc = argc, .argv = argv, .into = into};
+	struct reader r = {.line = line, .into = into};
 	struct sc_common *common = into;
 	bool only_words = false;
 	int rc = 0;
 
-	prepare_lists(&line, arena);
-	for (; line.at < argc && rc == 0; line.at++) {
-		const char *word = argv[line.at];
+	prepare_lists(&r, arena);
+	for (; r.at < line->argc && rc == 0; r.at++) {
+		const char *word = line->argv[r.at];
 
 		if (only_words || word[0] != '-' || word[1] == '\0')
 			common->words.at[common->words.n++] = word;
 		else if (strcmp(word, "--") == 0)
 			only_words = true;
 		else if (word[1] == '-')
-			rc = parse_long(&line, word + 2, err);
+			rc = parse_long(&r, word + 2, err);
 		else
-			rc = parse_letters(&line, word + 1, err);
+			rc = parse_letters(&r, word + 1, err);
 	}
 	return rc;
 }

@@ -20,16 +20,19 @@ enum sc_arg_kind {
 	SC_ARG_NUMBER, /* double within min..max */
 	SC_ARG_CHOICE  /* int: index in `choices` */
 };
+/* What a text names: no output may be an input (sc_cli_begin). */
+enum sc_arg_file { SC_FILE_NONE, SC_FILE_IN, SC_FILE_OUT };
 struct sc_arg_list {
 	const char **at;
 	size_t n;
 };
-struct sc_option {
+struct sc_cli_option {
 	const char *name; /* without dashes; NULL ends the table */
 	char letter;      /* -o; 0 = none */
 	enum sc_arg_kind kind;
-	const char *arg; /* what the value is called in help: "FILE" */
-	size_t offset;   /* in the command's struct, which begins with struct sc_common */
+	enum sc_arg_file file; /* SC_ARG_TEXT, SC_ARG_LIST */
+	const char *arg;       /* what the value is called in help: "FILE" */
+	size_t offset;         /* in the command's struct, which begins with struct sc_common */
 	double min, max;
 	const char *const *choices; /* SC_ARG_CHOICE: NULL-ended */
 	const char *help;           /* begins in lower case, no full stop; says the default */
@@ -41,6 +44,13 @@ struct sc_common {
 	int progress;       /* -1: if stderr is a terminal */
 	const char *output; /* a file, or "-": stdout */
 };
+/* What stands after the name of a command. */
+struct sc_command;
+struct sc_line {
+	const struct sc_command *command;
+	int argc;
+	char **argv;
+};
 struct sc_command {
 	const char *name;
 	const char *summary;  /* one line, no full stop */
@@ -48,18 +58,20 @@ struct sc_command {
 	const char *details;  /* paragraphs separated by an empty line; for help and the man page */
 	const char *
 		words; /* how completion fills a word: "file", "command", or words to choose from */
-	const struct sc_option *options;      /* its own; those of sc_common_options come besides */
+	const struct sc_cli_option *options;  /* its own; those of sc_common_options come besides */
 	const char *output_arg, *output_help; /* of -o where it is not the result's file; or NULL */
-	int (*run)(const struct sc_command *command, int argc, char **argv); /* exit code */
+	size_t n_words;                       /* with words_asked: so many must be given */
+	const char *words_asked; /* how a message calls them: "one CONFIG"; NULL: any number */
+	int (*run)(const struct sc_line *line); /* exit code */
 };
 
-extern const struct sc_option sc_common_options[];
+extern const struct sc_cli_option sc_common_options[];
 
 void sc_common_init(struct sc_common *common);
 /* Fills `into` from argv[0..argc-1] (the command's name not among them). A wrong line is SC_EUSAGE.
  * Texts point into argv, lists live in the arena. */
-int sc_options_parse(const struct sc_command *command, int argc, char **argv, void *into,
-		     struct sc_arena *arena, struct sc_err *err);
+int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *arena,
+		     struct sc_err *err);
 
 /* Is the word after this one its value: "-o", "--output", not "--output=FILE"? */
 bool sc_options_takes_next(const struct sc_command *command, const char *word);

@@ -8,7 +8,7 @@
 enum { HELP_COLUMN = 28, HELP_WIDTH = 96, MAX_LABEL = 96 };
 
 /* "-o, --output FILE" */
-static void option_label(const struct sc_option *option, char *out, size_t n)
+static void option_label(const struct sc_cli_option *option, char *out, size_t n)
 {
 	char letter[8] = "    ";
 
@@ -45,9 +45,10 @@ static void append_wrapped(struct sc_strbuf *out, const char *text, size_t n_tex
 }
 
 /* A common option, as the command means it. */
-static struct sc_option as_meant(const struct sc_command *command, const struct sc_option *common)
+static struct sc_cli_option as_meant(const struct sc_command *command,
+				     const struct sc_cli_option *common)
 {
-	struct sc_option option = *common;
+	struct sc_cli_option option = *common;
 
 	if (command->output_help && strcmp(option.name, "output") == 0) {
 		option.arg = command->output_arg;
@@ -56,7 +57,7 @@ static struct sc_option as_meant(const struct sc_command *command, const struct 
 	return option;
 }
 
-static void append_option(struct sc_strbuf *out, const struct sc_option *option)
+static void append_option(struct sc_strbuf *out, const struct sc_cli_option *option)
 {
 	char label[MAX_LABEL];
 
@@ -102,11 +103,11 @@ void sc_options_help(const struct sc_command *command, struct sc_strbuf *out)
 	each_paragraph(command->details, out, put_help_paragraph);
 	if (command->options && command->options->name)
 		sc_strbuf_append(out, "\nOptions:\n");
-	for (const struct sc_option *o = command->options; o && o->name; o++)
+	for (const struct sc_cli_option *o = command->options; o && o->name; o++)
 		append_option(out, o);
 	sc_strbuf_append(out, "\nEverywhere:\n");
-	for (const struct sc_option *o = sc_common_options; o->name; o++) {
-		struct sc_option option = as_meant(command, o);
+	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
+		struct sc_cli_option option = as_meant(command, o);
 
 		append_option(out, &option);
 	}
@@ -143,12 +144,12 @@ static void put_roff_paragraph(struct sc_strbuf *out, const char *text, size_t n
 }
 
 static void append_roff_options(struct sc_strbuf *out, const struct sc_command *command,
-				const struct sc_option *options)
+				const struct sc_cli_option *options)
 {
 	char label[MAX_LABEL];
 
-	for (const struct sc_option *o = options; o && o->name; o++) {
-		struct sc_option option = as_meant(command, o);
+	for (const struct sc_cli_option *o = options; o && o->name; o++) {
+		struct sc_cli_option option = as_meant(command, o);
 
 		option_label(&option, label, sizeof(label));
 		sc_strbuf_append(out, ".TP\n.B ");
@@ -182,9 +183,9 @@ void sc_options_man(const struct sc_command *command, struct sc_strbuf *out)
 
 /* ---- bash completion ---- */
 
-static void append_names(struct sc_strbuf *out, const struct sc_option *options)
+static void append_names(struct sc_strbuf *out, const struct sc_cli_option *options)
 {
-	for (const struct sc_option *o = options; o && o->name; o++) {
+	for (const struct sc_cli_option *o = options; o && o->name; o++) {
 		sc_strbuf_printf(out, " --%s", o->name);
 		if (o->kind == SC_ARG_SWITCH)
 			sc_strbuf_printf(out, " --no-%s", o->name);
@@ -196,7 +197,7 @@ static void append_names(struct sc_strbuf *out, const struct sc_option *options)
 /* One case for each option whose values are known: "predict:--detail) words="coarse full" ;;" */
 static void append_choices(struct sc_strbuf *out, const struct sc_command *command)
 {
-	for (const struct sc_option *o = command->options; o && o->name; o++) {
+	for (const struct sc_cli_option *o = command->options; o && o->name; o++) {
 		if (o->kind != SC_ARG_CHOICE)
 			continue;
 		sc_strbuf_printf(out, "\t%s:--%s) words=\"", command->name, o->name);

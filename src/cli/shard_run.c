@@ -6,16 +6,16 @@
 #include "base/units.h"
 #include "cli/shard_args.h"
 #include "core/embedding/reuse.h"
-#include "study/shard/shard_study.h"
 #include "report/shard_report.h"
+#include "study/shard/shard_study.h"
 
 /* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups
  * drift from those given. Assumed, not measured. */
 #define SHARD_ERROR_FRAC 0.05
 #define DRIFT_FRAC 0.1
-enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200 };
-/* Each has tens of options: more take minutes and gigabytes. */
-enum { MAX_RANKED_TABLES = 1 << 18 };
+enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200, LEAST_SAMPLES = 100 };
+/* Draws of tables that the default comes to at most. */
+enum { MOST_DRAWS = 4000000 };
 
 struct sc_shard_run {
 	const struct sc_shard_ask *ask;
@@ -62,6 +62,13 @@ static double given(double pct, double frac)
 	return pct < 0 ? frac : pct / SC_PCT;
 }
 
+static int64_t default_samples(const struct sc_shard_run *s)
+{
+	int64_t n = MOST_DRAWS / (int64_t)(s->objective.problem.n_tables + 1);
+
+	return n > DEFAULT_SAMPLES ? DEFAULT_SAMPLES : n < LEAST_SAMPLES ? LEAST_SAMPLES : n;
+}
+
 static void set_opts(struct sc_shard_run *s)
 {
 	const struct sc_shard_ask *ask = s->ask;
@@ -70,11 +77,12 @@ static void set_opts(struct sc_shard_run *s)
 
 	opts->solve.seconds = ask->seconds < 0 ? 0 : ask->seconds;
 	opts->solve.seed = (uint64_t)ask->seed;
+	opts->solve.watch = ask->watch;
 	opts->solve.max_moved_bytes =
 		ask->max_moved_gib < 0 ? -1 : ask->max_moved_gib * SC_BYTES_PER_GIB;
 	opts->solve.max_moved_tables = ask->max_moved_tables;
 	opts->confidence = (struct sc_confidence_opts){
-		.samples = ask->samples < 0 ? DEFAULT_SAMPLES : ask->samples,
+		.samples = ask->samples < 0 ? default_samples(s) : ask->samples,
 		.seed = (uint64_t)ask->seed,
 		.kernel_frac = given(ask->kernel_pct, request->device.embedding.spread_frac),
 		.collective_frac = given(ask->collective_pct, request->fabric_profile.spread_frac),
@@ -222,23 +230,9 @@ int sc_shard_ask_tables(const struct sc_shard_ask *ask, struct sc_arena *arena,
 	return 0;
 }
 
-static int check_size(const struct sc_model *model, struct sc_err *err)
-{
-	const struct sc_table *tables = model->tables.at;
-	int64_t n = 0;
-
-	for (size_t i = 0; i < model->tables.n; i++)
-		n += tables[i].count > 0 ? tables[i].count : 1;
-	if (n > MAX_RANKED_TABLES)
-		return sc_err_set(err, SC_ELIMIT,
-				  "plans of %lld tables cannot be ranked; at most %d", (long long)n,
-				  MAX_RANKED_TABLES);
-	return 0;
-}
-
 static int run(struct sc_shard_run *s, struct sc_err *err)
 {
-	int rc = check_size(&s->request->config.model, err);
+	int rc = sc_shard_check_size(&s->request->config.model, err);
 
 	if (rc)
 		return rc;
@@ -294,7 +288,7 @@ int sc_shard_run_json(const struct sc_shard_run *s, FILE *out, struct sc_err *er
 	return sc_json_shard(&s->report, out, err);
 }
 
-int sc_shard_run_save(const struct sc_shard_run *s, const char *path, struct sc_err *err)
+void sc_shard_run_plan(const struct sc_shard_run *s, struct sc_strbuf *out)
 {
-	return sc_shard_plan_save(path, &s->study.plans.at[0].solution.plan, err);
+	sc_shard_plan_print(&s->study.plans.at[0].solution.plan, out);
 }

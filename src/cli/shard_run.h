@@ -24,6 +24,7 @@ struct sc_shard_ask {
 	double kernel_pct, collective_pct, drift_pct; /* one sigma */
 	int64_t max_moved_tables, samples, seed;
 	bool pareto, device_constants;
+	struct sc_search_watch *watch;
 };
 /* With a task of DreamShard or NeuroShard: its tables in place of the config's, whose rows come back as a
  * published histogram has it (a task's own bins are passed over). */
@@ -37,6 +38,6 @@ struct sc_shard_run *sc_shard_run_create(const struct sc_shard_ask *ask,
 void sc_shard_run_destroy(struct sc_shard_run *run);
 void sc_shard_run_text(const struct sc_shard_run *run, struct sc_strbuf *out);
 int sc_shard_run_json(const struct sc_shard_run *run, FILE *out, struct sc_err *err);
-int sc_shard_run_save(const struct sc_shard_run *run, const char *path, struct sc_err *err);
+void sc_shard_run_plan(const struct sc_shard_run *run, struct sc_strbuf *out); /* the best one */
 
 #endif

@@ -2,11 +2,15 @@
 #include "cli/start.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "cli/commands.h"
 
 enum { MAX_MESSAGE = 1024 };
@@ -38,21 +42,116 @@ static int usage_error(const struct sc_command *command, const struct sc_err *er
 	return SC_EXIT_USAGE;
 }
 
-bool sc_cli_begin(const struct sc_command *command, int argc, char **argv, void *into,
-		  struct sc_arena *arena, int *exit_code)
+/* --- no output may be an input --- */
+
+/* One regular file, whatever it is called; or, where there is none yet, one name. */
+static bool is_same_file(const char *a, const char *b)
 {
+	struct stat one, other;
+	bool has_one = stat(a, &one) == 0, has_other = stat(b, &other) == 0;
+
+	if (!has_one || !has_other)
+		return !has_one && !has_other && strcmp(a, b) == 0;
+	return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* Of a folder its traces are read. */
+static bool is_read(const char *input, const char *output)
+{
+	char folder[PATH_MAX];
+	struct stat st, own;
+	int n = (int)(sc_file_name(output) - output);
+
+	if (is_same_file(input, output))
+		return true;
+	snprintf(folder, sizeof(folder), "%.*s.", n, output);
+	return sc_ends_with(output, SC_TRACE_SUFFIX) && stat(input, &st) == 0 &&
+	       S_ISDIR(st.st_mode) && stat(folder, &own) == 0 && st.st_dev == own.st_dev &&
+	       st.st_ino == own.st_ino;
+}
+
+typedef bool (*relation)(const char *other, const char *output);
+
+/* The first of the command's texts of kind `file` that has the relation to the output. */
+static const char *find_file(const struct sc_command *command, const void *into,
+			     enum sc_arg_file file, relation holds, const char *output)
+{
+	for (const struct sc_cli_option *o = command->options; o && o->name; o++) {
+		const void *place = (const unsigned char *)into + o->offset;
+		const struct sc_arg_list *list = place;
+		const char *const *at = o->kind == SC_ARG_LIST ? list->at : place;
+		size_t n = o->kind == SC_ARG_LIST ? list->n : o->file && *at;
+
+		for (size_t i = 0; i < n && o->file == file; i++) {
+			if (at[i] != output && holds(at[i], output))
+				return at[i];
+		}
+	}
+	return NULL;
+}
+
+static int check_output(const struct sc_command *command, const struct sc_common *common,
+			const char *output, struct sc_err *err)
+{
+	const char *read = find_file(command, common, SC_FILE_IN, is_read, output);
+	const char *again = find_file(command, common, SC_FILE_OUT, is_same_file, output);
+
+	for (size_t i = 0; i < common->words.n && !read; i++)
+		read = is_read(common->words.at[i], output) ? common->words.at[i] : NULL;
+	if (read)
+		return sc_err_set(err, SC_EUSAGE,
+				  "%s is read by this command: write to another file", output);
+	if (again)
+		return sc_err_set(err, SC_EUSAGE, "two results would be written to %s", output);
+	return 0;
+}
+
+static int check_outputs(const struct sc_command *command, const struct sc_common *common,
+			 struct sc_err *err)
+{
+	int rc = check_output(command, common, common->output, err);
+
+	for (const struct sc_cli_option *o = command->options; o && o->name && rc == 0; o++) {
+		const void *place = (const unsigned char *)(const void *)common + o->offset;
+		const char *const *text = place;
+
+		if (o->file == SC_FILE_OUT && *text)
+			rc = check_output(command, common, *text, err);
+	}
+	return rc;
+}
+
+static int check_words(const struct sc_command *command, const struct sc_common *common,
+		       struct sc_err *err)
+{
+	if (!command->words_asked || common->words.n == command->n_words)
+		return 0;
+	if (common->words.n < command->n_words)
+		return sc_err_set(err, SC_EUSAGE, "%s needs %s", command->name,
+				  command->words_asked);
+	return sc_err_set(err, SC_EUSAGE, "%s takes only %s; what is \"%.64s\"?", command->name,
+			  command->words_asked, common->words.at[command->n_words]);
+}
+
+bool sc_cli_begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code)
+{
+	const struct sc_command *command = line->command;
 	const struct sc_common *common = into;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf help = {0};
 
 	sc_common_init(into);
-	if (sc_options_parse(command, argc, argv, into, arena, &err)) {
+	if (sc_options_parse(line, into, arena, &err) || check_outputs(command, into, &err)) {
 		*exit_code = usage_error(command, &err);
 		return false;
 	}
 	start_log(common);
-	if (!common->help && !common->version)
-		return true;
+	if (!common->help && !common->version) {
+		if (check_words(command, common, &err) == 0)
+			return true;
+		*exit_code = usage_error(command, &err);
+		return false;
+	}
 	if (common->help)
 		sc_options_help(command, &help);
 	else
@@ -60,25 +159,6 @@ bool sc_cli_begin(const struct sc_command *command, int argc, char **argv, void 
 	sc_cli_print(&help);
 	sc_strbuf_release(&help);
 	*exit_code = SC_EXIT_DONE;
-	return false;
-}
-
-bool sc_cli_begin_words(const struct sc_command *command, int argc, char **argv, void *into,
-			struct sc_arena *arena, size_t n, const char *what, int *exit_code)
-{
-	const struct sc_common *common = into;
-	struct sc_err err = {.code = SC_OK};
-
-	if (!sc_cli_begin(command, argc, argv, into, arena, exit_code))
-		return false;
-	if (common->words.n == n)
-		return true;
-	if (common->words.n < n)
-		sc_err_set(&err, SC_EUSAGE, "%s needs %s", command->name, what);
-	else
-		sc_err_set(&err, SC_EUSAGE, "%s takes only %s; what is \"%.64s\"?", command->name,
-			   what, common->words.at[n]);
-	*exit_code = usage_error(command, &err);
 	return false;
 }
 
@@ -109,12 +189,41 @@ void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *w
 		sc_cli_warn(common, "%s", warnings->text[i]);
 }
 
+void sc_cli_warn_loss(const struct sc_common *common, const struct sc_trace_loss *loss)
+{
+	struct sc_strbuf text = {0};
+
+	sc_trace_loss_warning(loss, &text);
+	if (text.n)
+		sc_cli_warn(common, "%s", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
+}
+
 struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *title, size_t total)
 {
 	bool wanted =
 		common->progress < 0 ? isatty(STDERR_FILENO) && !common->quiet : common->progress;
 
 	return wanted ? sc_progress_create(stderr, title, total) : NULL;
+}
+
+static volatile sig_atomic_t stop_signal;
+
+static void note_stop(int number)
+{
+	stop_signal = number;
+}
+
+const volatile sig_atomic_t *sc_cli_catch_stop(void)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction act = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND}, old;
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+			sigaction(signals[i], &act, NULL);
+	}
+	return &stop_signal;
 }
 
 void sc_cli_print(const struct sc_strbuf *text)
@@ -133,18 +242,17 @@ static int write_error(const char *path, const struct sc_err *own, struct sc_err
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err)
 {
 	bool is_stdout = strcmp(path, "-") == 0;
-	FILE *file = is_stdout ? stdout : fopen(path, "w");
+	struct sc_output *out = NULL;
 	struct sc_err own = {.code = SC_OK};
-	int rc;
+	int rc = is_stdout ? 0 : sc_output_create(path, &out, err);
 
-	if (!file)
-		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
-	rc = write(ctx, file, &own);
 	if (rc)
-		rc = write_error(is_stdout ? NULL : path, &own, err);
-	if (!is_stdout && fclose(file) != 0)
-		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
-	return rc;
+		return rc;
+	if (write(ctx, is_stdout ? stdout : sc_output_stream(out), &own) == 0)
+		return is_stdout ? 0 : sc_output_commit(out, NULL, err);
+	if (!is_stdout)
+		sc_output_discard(out);
+	return write_error(is_stdout ? NULL : path, &own, err);
 }
 
 static int write_text(const void *ctx, FILE *out, struct sc_err *err)
@@ -177,14 +285,15 @@ int sc_cli_split(const char *text, const char *option, const char *form, struct 
 int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
 		  struct sc_config *out, struct sc_err *err)
 {
-	int rc = sc_config_load(path, arena, out, NULL, err);
+	int rc = sc_config_load(path, arena, out, err);
 
 	for (size_t i = 0; i < sets->n && rc == 0; i++) {
 		const char *name = NULL, *value = NULL;
 
 		rc = sc_cli_split(sets->at[i], "--set", "PATH=VALUE", arena, &name, &value, err);
 		if (rc == 0)
-			rc = sc_config_set(out, name, value, "--set", arena, err);
+			rc = sc_config_set(out, &(struct sc_setting){name, value, "--set"}, arena,
+					   err);
 	}
 	return rc;
 }

@@ -3,12 +3,14 @@
 #ifndef SC_CLI_START_H
 #define SC_CLI_START_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "base/progress.h"
 #include "cli/options.h"
 #include "core/config/config.h"
+#include "trace/trace_loss.h"
 
 /* Exit codes. */
 enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };
@@ -29,19 +31,21 @@ enum { SC_CLI_ARENA_BYTES = 64 << 10, SC_CLI_MAX_JOBS = 1024 };
 
 /* Parses into `into`. True: go on. False: end with *exit_code (--help was answered, or the line is
  * wrong and that was said). */
-bool sc_cli_begin(const struct sc_command *command, int argc, char **argv, void *into,
-		  struct sc_arena *arena, int *exit_code);
-/* The same, and exactly `n` words must be given; `what` names them in the message. */
-bool sc_cli_begin_words(const struct sc_command *command, int argc, char **argv, void *into,
-			struct sc_arena *arena, size_t n, const char *what, int *exit_code);
+bool sc_cli_begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code);
 /* Prints "file:line:col: error: text"; returns SC_EXIT_USAGE for SC_EUSAGE, else SC_EXIT_DATA. */
 int sc_cli_fail(const struct sc_err *err);
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings);
+/* What the traces lost, if anything. */
+void sc_cli_warn_loss(const struct sc_common *common, const struct sc_trace_loss *loss);
 /* NULL if progress is not wanted. */
 struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *title,
 				    size_t total);
+
+/* From now on SIGINT, SIGTERM and SIGHUP set a flag, each once: the second ends the program as ever. What runs
+ * long looks at it, and gives what it has. One that is ignored stays so. */
+const volatile sig_atomic_t *sc_cli_catch_stop(void);
 
 /* Text to stdout, which main checks. */
 void sc_cli_print(const struct sc_strbuf *text);

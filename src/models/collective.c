@@ -380,33 +380,34 @@ static void set_demand(const struct problem *p, const struct times *t, double ch
 	if (f->hbm_gbps > 0)
 		out->demand[SC_RES_HBM] = share(sc_bytes_us(t->hbm_bytes, f->hbm_gbps), t->work_us);
 	if (f->sm_count > 0)
-		out->demand[SC_RES_SM] = fmin(1, channels / f->sm_count);
+		out->demand[SC_RES_SM] = fmin(SC_COLLECTIVE_MOST_SMS, channels / f->sm_count);
 	out->holds_sm = 1;
 }
 
-void sc_collective_cost(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
-			const struct sc_span *span, struct sc_cost *out,
-			struct sc_collective_choice *choice)
+struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
+				  const struct sc_collective_shape *shape,
+				  const struct sc_span *span, struct sc_collective_choice *choice)
 {
 	struct problem p = {.f = fabric, .span = span, .kind = shape->kind, .bytes = shape->bytes};
 	struct sc_collective_choice c = {.algo = SC_ALGO_RING};
+	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1};
 	struct times t;
 	enum sc_algo algo;
 
-	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
 	if (choice)
 		*choice = c;
 	if (span->n_ranks <= 1 || !(shape->bytes > 0))
-		return;
+		return out;
 	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
 	set_links(&p);
 	algo = fastest(&p, &t);
 	if (fabric->curves.n > 0)
 		follow_curves(&p, &t);
 	choose(&p, &t, algo, &c);
-	out->work_us = t.work_us;
-	out->latency_us = t.total_us - t.work_us;
-	set_demand(&p, &t, c.channels, out);
+	out.work_us = t.work_us;
+	out.latency_us = t.total_us - t.work_us;
+	set_demand(&p, &t, c.channels, &out);
 	if (choice)
 		*choice = c;
+	return out;
 }

@@ -30,7 +30,8 @@ struct sc_fabric {
 	double net_eff;  /* achieved / line rate of the NICs, from the fabric profile */
 	double link_eff; /* achieved / peak of NVLink */
 	double net_tree_eff, net_p2p_eff, net_a2a_eff; /* of net_eff */
-	double net_simple_us;   /* of a network hop, large messages above small ones */
+	double net_simple_us; /* of a network hop, large messages above small ones */
+	struct sc_fabric_search search;
 	double link_latency_us; /* of every collective, above NCCL's constants */
 	double copy_gbps;
 	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
@@ -40,6 +41,9 @@ struct sc_fabric {
 	struct sc_structs curves;  /* struct sc_fabric_curve, of this machine and GPU */
 	struct sc_fabric_ramp ramp;
 };
+/* Blocks of a collective are half an SM's threads or less: where they are more than half of the SMs they share
+ * them, and leave room for those of another collective, which its peers may wait for. */
+#define SC_COLLECTIVE_MOST_SMS 0.5
 /* "all_reduce"...: by sc_collective, NULL-ended. */
 extern const char *const sc_collective_names[];
 /* From the request's device, cluster and fabric profile. SC_ECONFLICT: several nodes, no NICs. Of a
@@ -67,8 +71,9 @@ struct sc_collective_choice {
  * unit (NIC: of the whole node's NICs), holds_sm. n_ranks <= 1 or bytes <= 0 gives zero cost.
  * Send/recv: one pair; n_nodes > 1 = over the network. All-to-all: bytes = what one rank sends in
  * all. Time is that of the fastest algorithm NCCL may take; it never falls as bytes grow. */
-void sc_collective_cost(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
-			const struct sc_span *span, struct sc_cost *out,
-			struct sc_collective_choice *choice /* may be NULL */);
+struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
+				  const struct sc_collective_shape *shape,
+				  const struct sc_span *span,
+				  struct sc_collective_choice *choice /* may be NULL */);
 
 #endif

@@ -39,6 +39,7 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	const double *cube = profile->cube_mesh_links.at;
 
 	out->link_eff = link->eff;
+	out->search = link->search;
 	out->copy_gbps = link->copy_gbps;
 	out->nvls_eff = out->topology == SC_LINK_SWITCH ? link->nvls_eff : 0;
 	out->link_latency_us = link->latency_us;

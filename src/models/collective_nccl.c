@@ -245,21 +245,15 @@ bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_alg
 	return best < HUGE_VAL;
 }
 
-/* What the search settles on: one channel's rate per generation on NVLink, the rate of an NVLS head
- * (9 shares for 8 heads) and the highest NIC rate it tries for it. */
-static const struct {
-	double channel_gbps, port_gbps, nvls_gbps, nvls_net_gbps, max_net_gbps;
-} SEARCH[N_GENERATIONS] = {
-	{20, 120, 0, 0, 48}, {20, 240, 0, 0, 48}, {30, 370.8, 40, 60, 48}, {45, 721.8, 80, 90, 96}};
 static const double SEARCH_NIC_SHARE = 0.96; /* 24 of 25, 48 of 50 GB/s: the next step below */
 
 void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 			const struct sc_span *span, struct sc_nccl_graph *out)
 {
-	int gen = generation(fabric->sm_arch), nics;
+	int nics;
 	bool pcie = fabric->link_gbps <= 0 || span->max_ranks_per_node > fabric->link_gpus;
-	double port = pcie ? 0.75 * fabric->pcie_gbps : SEARCH[gen].port_gbps;
-	double channel = pcie ? port : SEARCH[gen].channel_gbps;
+	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->search.port_gbps;
+	double channel = pcie ? port : fabric->search.channel_gbps;
 
 	*out = (struct sc_nccl_graph){
 		.kind = kind,
@@ -274,16 +268,18 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 	};
 	if (fabric->nvls_eff > 0 && span->max_ranks_per_node >= SC_NVLS_MIN_RANKS && !pcie) {
 		out->nvls_channels = span->max_ranks_per_node > 32 ? 32 : span->max_ranks_per_node;
-		out->nvls_intra_gbps = SEARCH[gen].nvls_gbps;
-		out->nvls_inter_gbps = SEARCH[gen].nvls_net_gbps;
+		out->nvls_intra_gbps = fabric->search.nvls_gbps;
+		out->nvls_inter_gbps = fabric->search.nvls_net_gbps;
 	}
 	if (span->n_nodes < 2)
 		return;
 	nics = sc_span_nics(fabric, span);
-	channel = fmin(SEARCH[gen].max_net_gbps, SEARCH_NIC_SHARE * fabric->nic_gbps);
+	channel = fmin(fabric->search.max_net_gbps, SEARCH_NIC_SHARE * fabric->nic_gbps);
 	out->channels = (int)fmax(1, fmin(nics, 32));
-	if (span->max_ranks_per_node > 1)
+	if (span->max_ranks_per_node > 1) { /* more than the port feeds are not searched for */
+		out->channels = (int)fmin(out->channels, ceil(port / channel));
 		channel = fmin(channel, port / out->channels);
+	}
 	out->intra_gbps = out->inter_gbps = channel;
 	out->nvls_inter_gbps = channel;
 }

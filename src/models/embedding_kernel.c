@@ -73,6 +73,15 @@ static double sectors(double bytes)
 	return SECTOR_BYTES * ceil(bytes / SECTOR_BYTES);
 }
 
+static double rows_fact(const struct work *w, enum sc_row_fact fact, double cached_rows)
+{
+	struct sc_row_question q = {fact, w->rows, w->whole_lookups, cached_rows};
+
+	if (fact == SC_ROWS_HOT_FRAC)
+		q.lookups = 0;
+	return sc_row_fact(w->use->memo, w->reuse, &q);
+}
+
 static void read_use(const struct sc_device *device, const struct sc_embedding_use *use,
 		     struct work *out)
 {
@@ -98,25 +107,19 @@ static void read_use(const struct sc_device *device, const struct sc_embedding_u
 		out->state_bytes = sectors(sc_row_state_bytes(use->optimizer, cols));
 	out->unique = use->unique_rows;
 	if (!(out->unique > 0))
-		out->unique =
-			out->row_frac * sc_reuse_unique(out->reuse, out->rows, out->whole_lookups);
+		out->unique = out->row_frac * rows_fact(out, SC_ROWS_UNIQUE, 0);
 	out->unique = fmin(out->unique, out->lookups);
 }
 
-/* Lookups that do not find their row in the last cache: the first of each row; and once the cache is full,
- * as many as bring rows that are new in the lookups it holds (Xiang et al. 2013: m = dU/dn). */
+/* Lookups that do not find their row in the last cache. */
 static double cache_misses(const struct work *w)
 {
-	double cached_rows = w->cache_bytes / w->row_bytes / w->row_frac, filled, rate, misses;
+	double cached_rows = w->cache_bytes / w->row_bytes / w->row_frac;
 
 	if (w->unique <= cached_rows * w->row_frac || !(cached_rows >= 1))
 		return cached_rows >= 1 ? w->unique : w->lookups;
-	filled = sc_reuse_lookups_of(w->reuse, w->rows, cached_rows, w->whole_lookups);
-	rate = (sc_reuse_unique(w->reuse, w->rows, filled * 1.05) -
-		sc_reuse_unique(w->reuse, w->rows, filled / 1.05)) /
-	       (filled * (1.05 - 1 / 1.05));
-	misses = (cached_rows + (w->whole_lookups - filled) * rate) * w->row_frac;
-	return fmin(fmax(misses, w->unique), w->lookups);
+	return fmin(fmax(rows_fact(w, SC_ROWS_MISSES, cached_rows) * w->row_frac, w->unique),
+		    w->lookups);
 }
 
 /* Puts bytes of rows where the table lies. */
@@ -172,7 +175,7 @@ static double longest_run(const struct work *w)
 
 	if (w->use->longest_run > 0)
 		return w->use->longest_run;
-	run = fmax(1, w->whole_lookups * sc_reuse_hot_frac(w->reuse, w->rows));
+	run = fmax(1, w->whole_lookups * rows_fact(w, SC_ROWS_HOT_FRAC, 0));
 	return fmin(w->lookups, run);
 }
 
@@ -230,45 +233,18 @@ static void add_use(const struct work *w, enum sc_embedding_pass pass,
 		add_backward(w, misses, out);
 }
 
-void sc_embedding_shape_of(const struct sc_device *device, const struct sc_embedding_use *uses,
-			   size_t n, enum sc_embedding_pass pass, struct sc_embedding_shape *out)
+struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
+						const struct sc_embedding_use *uses, size_t n,
+						enum sc_embedding_pass pass)
 {
+	struct sc_embedding_shape out = {.pass = pass};
 	struct work work;
 
-	*out = (struct sc_embedding_shape){.pass = pass};
 	for (size_t i = 0; i < n; i++) {
 		read_use(device, &uses[i], &work);
-		add_use(&work, pass, out);
+		add_use(&work, pass, &out);
 	}
-}
-
-void sc_embedding_shape_add(struct sc_embedding_shape *sum, const struct sc_embedding_shape *more)
-{
-	sum->tables += more->tables;
-	sum->lookups += more->lookups;
-	sum->unique_rows += more->unique_rows;
-	sum->outputs += more->outputs;
-	sum->hbm_bytes += more->hbm_bytes;
-	sum->l2_bytes += more->l2_bytes;
-	sum->stream_bytes += more->stream_bytes;
-	sum->host_bytes += more->host_bytes;
-	sum->ssd_bytes += more->ssd_bytes;
-	sum->sort_keys += more->sort_keys;
-	sum->longest_run = fmax(sum->longest_run, more->longest_run);
-}
-
-void sc_embedding_shape_scale(struct sc_embedding_shape *shape, double factor)
-{
-	shape->lookups *= factor;
-	shape->unique_rows *= factor;
-	shape->outputs *= factor;
-	shape->hbm_bytes *= factor;
-	shape->l2_bytes *= factor;
-	shape->stream_bytes *= factor;
-	shape->host_bytes *= factor;
-	shape->ssd_bytes *= factor;
-	shape->sort_keys *= factor;
-	shape->longest_run *= factor;
+	return out;
 }
 
 /* ---- times ---- */

@@ -3,8 +3,9 @@
 #ifndef SC_MODELS_EMBEDDING_KERNEL_H
 #define SC_MODELS_EMBEDDING_KERNEL_H
 
-#include "core/machine/device.h"
 #include "core/embedding/shard_plan.h"
+#include "core/machine/device.h"
+#include "models/row_memo.h"
 
 /* How rows are stepped, and so what is read and written beside them. */
 enum sc_row_optimizer {
@@ -29,16 +30,14 @@ struct sc_embedding_use {
 	enum sc_row_optimizer optimizer;
 	/* Of each table, where they are known better than its reuse says [by reuse]. */
 	double unique_rows, longest_run;
+	struct sc_row_memo *memo; /* of what rows come to; may be NULL */
 	bool warm; /* a benchmark's: rows of the call before are still in the last cache if they fit */
 };
 /* All uses as one kernel. FORWARD and BACKWARD of cached tables find their rows in HBM: what was not there
  * is PREFETCH's, whose shape has no lookups where no use is cached. */
-void sc_embedding_shape_of(const struct sc_device *device, const struct sc_embedding_use *uses,
-			   size_t n, enum sc_embedding_pass pass, struct sc_embedding_shape *out);
-/* Adds what another kernel's shape has: for tables that are fused with it. */
-void sc_embedding_shape_add(struct sc_embedding_shape *sum, const struct sc_embedding_shape *more);
-/* As if it were that many times the lookups of the same tables. */
-void sc_embedding_shape_scale(struct sc_embedding_shape *shape, double factor);
+struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
+						const struct sc_embedding_use *uses, size_t n,
+						enum sc_embedding_pass pass);
 /* Bytes of optimizer state of one row of that many columns. */
 double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols);
 

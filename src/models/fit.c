@@ -162,8 +162,8 @@ static int deal_groups(struct sc_fit_work *w, struct sc_err *err)
 }
 
 /* Rows outside `fold` (SC_FIT_ALL: all rows), at most `n_max`, evenly taken. */
-static void pick_rows(const struct sc_fit_work *w, size_t fold, size_t n_max,
-		      struct sc_fit_problem *out, const struct sc_fit_row **rows)
+static size_t pick_rows(const struct sc_fit_work *w, size_t fold, size_t n_max,
+			const struct sc_fit_row **rows)
 {
 	size_t n = 0, used;
 
@@ -173,17 +173,16 @@ static void pick_rows(const struct sc_fit_work *w, size_t fold, size_t n_max,
 	used = n < n_max ? n : n_max;
 	for (size_t i = 0; i < used; i++)
 		rows[i] = rows[i * n / used];
-	out->rows = rows;
-	out->n = used;
+	return used;
 }
 
 /* Of all rows outside `fold`, those too that the solver did not see. */
 static struct sc_structs build_curves(struct sc_fit_work *w, size_t fold,
 				      const struct sc_fit_row **rows)
 {
-	struct sc_fit_problem problem = {.model = &w->model};
+	struct sc_fit_problem problem = {.model = &w->model, .rows = rows};
 
-	pick_rows(w, fold, w->set.n, &problem, rows);
+	problem.n = pick_rows(w, fold, w->set.n, rows);
 	return sc_fit_curves_build(&problem, w->arena);
 }
 
@@ -224,7 +223,7 @@ static int fit_without(struct sc_fit_work *w, const struct sc_fit_problem *probl
 	if (!is_in)
 		start = w->set.device[problem->rows[0]->device];
 	sc_fit_model_start(&w->model, start);
-	sc_fit_params_list(problem, &w->set, w->opts, w->arena, &params);
+	sc_fit_params_list(problem, w, &params);
 	return sc_fit_search(problem, &params, &condition, err);
 }
 
@@ -234,10 +233,10 @@ static int run_folds(struct sc_fit_work *w, const struct sc_fit_row **rows, stru
 	int rc = 0;
 
 	for (size_t fold = 0; fold < w->n_folds && rc == 0; fold++) {
-		struct sc_fit_problem problem = {.model = &w->model};
+		struct sc_fit_problem problem = {.model = &w->model, .rows = rows};
 
 		sc_fit_curves_drop(&w->model);
-		pick_rows(w, fold, MAX_USED_ROWS, &problem, rows);
+		problem.n = pick_rows(w, fold, MAX_USED_ROWS, rows);
 		rc = is_grouped(w->opts) ? fit_without(w, &problem, err)
 					 : fit_fold(w, &problem, err);
 		if (rc)
@@ -346,7 +345,7 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 {
 	const struct sc_fit_row **rows =
 		sc_arena_alloc(w->arena, w->set.n * sizeof(const struct sc_fit_row *));
-	struct sc_fit_problem problem = {.model = &w->model};
+	struct sc_fit_problem problem = {.model = &w->model, .rows = rows};
 	int rc;
 
 	out->n_rows = w->set.n;
@@ -354,8 +353,8 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 	for (size_t i = 0; i < w->set.n; i++)
 		out->points[i].before_us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
 	sc_fit_curves_drop(&w->model);
-	pick_rows(w, SC_FIT_ALL, MAX_USED_ROWS, &problem, rows);
-	sc_fit_params_list(&problem, &w->set, w->opts, w->arena, &w->params);
+	problem.n = pick_rows(w, SC_FIT_ALL, MAX_USED_ROWS, rows);
+	sc_fit_params_list(&problem, w, &w->params);
 	rc = check_enough(w, err);
 	if (rc == 0)
 		rc = sc_fit_search(&problem, &w->params, &out->condition, err);
@@ -398,27 +397,27 @@ static int check_opts(const struct sc_fit_opts *opts, struct sc_err *err)
 	return 0;
 }
 
-int sc_fit_run(const struct sc_csv *table, const struct sc_fit_opts *opts, struct sc_arena *arena,
-	       struct sc_fit *out, struct sc_err *err)
+int sc_fit_run(const struct sc_fit_opts *opts, struct sc_arena *arena, struct sc_fit *out,
+	       struct sc_err *err)
 {
 	/* GSL's default ends the program; every status is checked here. */
 	gsl_error_handler_t *handler = gsl_set_error_handler_off();
 	struct sc_fit_work *w = sc_arena_calloc(arena, 1, sizeof(*w));
 	struct sc_device *device = sc_arena_calloc(arena, 1, sizeof(*device));
-	struct sc_fit_table rows = {table, opts, device, arena};
+	struct sc_fit_table rows = {opts->table, opts, device, arena, err, 0};
 	struct sc_fit result = {.n_rows = 0};
 	int rc = check_opts(opts, err);
 
 	w->opts = opts;
-	w->table = table;
+	w->table = opts->table;
 	w->arena = arena;
 	w->start = device;
 	if (rc == 0)
 		rc = sc_device_load(opts->device, arena, device, err);
 	if (rc == 0)
-		rc = sc_fit_set_read(&rows, &w->set, err);
+		rc = sc_fit_set_read(&rows, &w->set);
 	if (rc == 0)
-		rc = sc_fit_model_init(&w->model, device, &w->set, opts->kind, arena, err);
+		rc = sc_fit_model_init(w, err);
 	if (rc == 0)
 		rc = check_units(w, err);
 	if (rc == 0)

@@ -38,6 +38,7 @@ enum sc_fit_launch {
 	SC_FIT_LAUNCH_ALL
 };
 struct sc_fit_opts {
+	const struct sc_csv *table;
 	enum sc_fit_kind kind;
 	const char *device;
 	const struct sc_fit_where *where; /* rows must have all of these values */
@@ -120,7 +121,7 @@ struct sc_fit {
 };
 /* Everything in `out` lives in the arena. Errors name the row (file:line:column) or say what the
  * table lacks. Equal input gives equal output. */
-int sc_fit_run(const struct sc_csv *table, const struct sc_fit_opts *opts, struct sc_arena *arena,
-	       struct sc_fit *out, struct sc_err *err);
+int sc_fit_run(const struct sc_fit_opts *opts, struct sc_arena *arena, struct sc_fit *out,
+	       struct sc_err *err);
 
 #endif

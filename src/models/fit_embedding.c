@@ -15,8 +15,8 @@
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
 
 /* Cells that have a meaning when they are empty. */
-static int read_numbers(const struct sc_fit_table *t, size_t row, struct sc_table *table,
-			struct sc_embedding_use *use, struct sc_err *err)
+static int read_numbers(const struct sc_fit_table *t, struct sc_table *table,
+			struct sc_embedding_use *use)
 {
 	const struct {
 		struct sc_fit_cell cell;
@@ -30,12 +30,11 @@ static int read_numbers(const struct sc_fit_table *t, size_t row, struct sc_tabl
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]) && rc == 0; i++)
-		rc = sc_fit_cell_read(t, row, &cells[i].cell, cells[i].to, err);
+		rc = sc_fit_cell_read(t, &cells[i].cell, cells[i].to);
 	return rc;
 }
 
-int sc_fit_embedding_read(const struct sc_fit_table *t, size_t row, bool backward,
-			  struct sc_fit_row *out, struct sc_err *err)
+int sc_fit_embedding_read(const struct sc_fit_table *t, bool backward, struct sc_fit_row *out)
 {
 	struct sc_embedding_shape *s = &out->op[0].u.embedding;
 	struct sc_table table = {.rows = (int64_t)out->dim[1],
@@ -44,21 +43,21 @@ int sc_fit_embedding_read(const struct sc_fit_table *t, size_t row, bool backwar
 				 .features = 1,
 				 .storage = (int)out->op[0].dtype + 1};
 	struct sc_embedding_use use = {.table = &table, .samples = out->dim[3]};
-	int optimizer, sorted, warm, rc = read_numbers(t, row, &table, &use, err);
+	int optimizer, sorted, warm, rc = read_numbers(t, &table, &use);
 
 	if (rc == 0)
-		rc = sc_fit_name_read(t, row, "optimizer", sc_row_optimizer_names, &optimizer, err);
+		rc = sc_fit_name_read(t, "optimizer", sc_row_optimizer_names, &optimizer);
 	if (rc == 0)
-		rc = sc_fit_name_read(t, row, "sorted", YES_NO, &sorted, err);
+		rc = sc_fit_name_read(t, "sorted", YES_NO, &sorted);
 	if (rc == 0)
-		rc = sc_fit_name_read(t, row, "warm", YES_NO, &warm, err);
+		rc = sc_fit_name_read(t, "warm", YES_NO, &warm);
 	if (rc)
 		return rc;
 	table.reuse.kind = table.reuse.zipf > 0 ? SC_REUSE_ZIPF : SC_REUSE_UNIFORM;
 	use.optimizer = optimizer < 0 ? SC_ROW_SGD : (enum sc_row_optimizer)optimizer;
 	use.warm = warm == 1;
-	sc_embedding_shape_of(t->device, &use, 1,
-			      backward ? SC_EMBEDDING_BACKWARD : SC_EMBEDDING_FORWARD, s);
+	*s = sc_embedding_shape_of(t->device, &use, 1,
+				   backward ? SC_EMBEDDING_BACKWARD : SC_EMBEDDING_FORWARD);
 	if (sorted == 0)
 		s->sort_keys = 0;
 	out->n_ops = 1;

@@ -47,20 +47,21 @@ static int init_fabrics(struct sc_fit_model *model, struct sc_arena *arena, stru
 	return rc;
 }
 
-int sc_fit_model_init(struct sc_fit_model *model, const struct sc_device *device,
-		      struct sc_fit_set *set, enum sc_fit_kind kind, struct sc_arena *arena,
-		      struct sc_err *err)
+int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
 {
-	*model = (struct sc_fit_model){.kind = kind,
-				       .device = *device,
+	struct sc_fit_model *model = &work->model;
+	const struct sc_fit_set *set = &work->set;
+
+	*model = (struct sc_fit_model){.kind = work->opts->kind,
+				       .device = *work->start,
 				       .n_devices = set->n_devices,
 				       .requests = set->requests,
 				       .n_fabrics = set->n_requests};
-	model->devices = sc_arena_calloc(arena, set->n_devices, sizeof(*model->devices));
+	model->devices = sc_arena_calloc(work->arena, set->n_devices, sizeof(*model->devices));
 	for (size_t i = 0; i < set->n_devices; i++)
 		model->devices[i] = *set->device[i];
-	sc_fit_model_start(model, device);
-	return kind == SC_FIT_COLLECTIVE ? init_fabrics(model, arena, err) : 0;
+	sc_fit_model_start(model, work->start);
+	return model->kind == SC_FIT_COLLECTIVE ? init_fabrics(model, work->arena, err) : 0;
 }
 
 static void copy_coefs(struct sc_device *to, const struct sc_device *from)
@@ -134,9 +135,9 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	if (model->kind == SC_FIT_HOST)
 		return row->launches * device->host.launch_us;
 	if (model->kind == SC_FIT_COLLECTIVE) {
-		sc_collective_cost(&model->fabrics[row->fabric], &row->op[0].u.collective,
-				   &row->span, &cost, NULL);
-		return cost.latency_us + cost.work_us;
+		cost = sc_collective_cost(&model->fabrics[row->fabric], &row->op[0].u.collective,
+					  &row->span, NULL);
+		return sc_cost_alone_us(&cost);
 	}
 	for (unsigned i = 0; i < row->n_ops; i++) {
 		sc_op_model_get(row->op[i].kind)->time(device, &row->op[i], &time);
@@ -219,6 +220,7 @@ static void add_fabric(struct sc_fit_model *model, struct sc_fit_params *params,
 
 /* The shortest rows of an origin, if they are a plateau. */
 struct plateau {
+	unsigned origin;
 	double lowest_us; /* but for outliers: no launch takes longer */
 	double median_us; /* of the rows on it */
 	bool is_one;
@@ -231,7 +233,7 @@ static struct plateau find_plateau(const struct sc_fit_problem *p, unsigned orig
 	struct sc_arena_mark mark = sc_arena_mark(arena);
 	double *us = sc_arena_alloc(arena, (p->n + 1) * sizeof(*us));
 	double *bound_us = sc_arena_alloc(arena, (p->n + 1) * sizeof(*bound_us));
-	struct plateau out = {0};
+	struct plateau out = {.origin = origin};
 	size_t n_flat = 0;
 
 	for (size_t i = 0; i < p->n; i++)
@@ -266,25 +268,24 @@ static struct plateau find_plateau(const struct sc_fit_problem *p, unsigned orig
 
 /* The host's part of an origin's times: max(floor, launch + kernels). Without rows that show a floor
  * there is none: that parameter's start is 0. */
-static void add_launch(struct sc_fit_model *model, const struct plateau *plateau,
-		       const struct sc_fit_origin *origin, size_t index,
+static void add_launch(struct sc_fit_model *model, const struct plateau *plateau, const char *label,
 		       struct sc_fit_params *params)
 {
 	double lower = fmin(LAUNCH_LOWER_US, plateau->lowest_us / 10);
 
-	model->launch_us[index] = LAUNCH_START_FRAC * plateau->lowest_us;
+	model->launch_us[plateau->origin] = LAUNCH_START_FRAC * plateau->lowest_us;
 	add_param(params,
 		  (struct sc_fit_param){.block = "launch",
-					.name = origin->label,
-					.place = &model->launch_us[index],
+					.name = label,
+					.place = &model->launch_us[plateau->origin],
 					.lower = lower,
 					.upper = plateau->lowest_us},
 		  false);
-	model->floor_us[index] = plateau->median_us;
+	model->floor_us[plateau->origin] = plateau->median_us;
 	add_param(params,
 		  (struct sc_fit_param){.block = "floor",
-					.name = origin->label,
-					.place = &model->floor_us[index],
+					.name = label,
+					.place = &model->floor_us[plateau->origin],
 					.lower = lower,
 					.upper = PLATEAU_RATIO * plateau->lowest_us,
 					.minor = true},
@@ -292,19 +293,19 @@ static void add_launch(struct sc_fit_model *model, const struct plateau *plateau
 	params->at[params->n - 1].start = 0;
 }
 
-static void add_launches(const struct sc_fit_problem *problem, const struct sc_fit_set *set,
-			 const struct sc_fit_opts *opts, struct sc_arena *arena,
+static void add_launches(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
 			 struct sc_fit_params *params)
 {
 	size_t n_with = 0, n_all = 0;
 
-	for (unsigned i = 0; i < set->n_origins; i++) {
-		struct plateau plateau = find_plateau(problem, i, arena);
+	for (unsigned i = 0; i < work->set.n_origins; i++) {
+		struct plateau plateau = find_plateau(problem, i, work->arena);
 
 		n_all += plateau.n_rows > 0;
-		if (plateau.n_rows == 0 || (opts->launch == SC_FIT_LAUNCH_AUTO && !plateau.is_one))
+		if (plateau.n_rows == 0 ||
+		    (work->opts->launch == SC_FIT_LAUNCH_AUTO && !plateau.is_one))
 			continue;
-		add_launch(problem->model, &plateau, &set->origin[i], i, params);
+		add_launch(problem->model, &plateau, work->set.origin[i].label, params);
 		n_with++;
 	}
 	/* every row has a launch: its kernel's own start cannot be told from it */
@@ -313,22 +314,21 @@ static void add_launches(const struct sc_fit_problem *problem, const struct sc_f
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
-void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_set *set,
-			const struct sc_fit_opts *opts, struct sc_arena *arena,
+void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
 			struct sc_fit_params *out)
 {
 	struct sc_fit_model *model = problem->model;
 
 	out->n = 0;
 	if (model->kind == SC_FIT_COLLECTIVE)
-		add_fabric(model, out, arena);
+		add_fabric(model, out, work->arena);
 	else
 		add_block(out, &sc_fit_blocks[model->kind], &model->device,
 			  sc_fit_blocks[model->kind].name);
 	if (model->kind == SC_FIT_GEMM)
 		add_block(out, &sc_fit_simt, &model->device, sc_fit_simt.name);
-	if (opts->launch != SC_FIT_LAUNCH_NONE && model->kind < SC_FIT_HOST)
-		add_launches(problem, set, opts, arena, out);
+	if (work->opts->launch != SC_FIT_LAUNCH_NONE && model->kind < SC_FIT_HOST)
+		add_launches(problem, work, out);
 	if (model->kind == SC_FIT_EMBEDDING)
 		sc_fit_embedding_mark(problem, out);
 	for (size_t i = 0; i < out->n; i++)

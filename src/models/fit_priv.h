@@ -43,6 +43,8 @@ struct sc_fit_table {
 	const struct sc_fit_opts *opts;
 	const struct sc_device *device;
 	struct sc_arena *arena;
+	struct sc_err *err;
+	size_t row; /* that is read now */
 };
 /* Where a row's time was taken: the call of one op, in one pass, in a source's program. */
 struct sc_fit_origin {
@@ -64,10 +66,9 @@ struct sc_fit_set {
 	size_t n_requests;
 	size_t n_other, n_empty, n_forced, n_bound;
 };
-int sc_fit_set_read(const struct sc_fit_table *table, struct sc_fit_set *out, struct sc_err *err);
+int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
 /* The columns of the op's shape (fit_shapes.c); table->device is the row's. */
-int sc_fit_shape_read(const struct sc_fit_table *table, size_t row, struct sc_fit_row *out,
-		      struct sc_err *err);
+int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out);
 extern const char *const *const sc_fit_dims[SC_N_FIT_KINDS];
 /* "m": a cell as a number in lower..upper, with file, line and column in the error. */
 struct sc_fit_cell {
@@ -75,30 +76,28 @@ struct sc_fit_cell {
 	double lower, upper;
 	double fallback; /* of an empty cell or a missing column; NAN = must be there */
 };
-int sc_fit_cell_read(const struct sc_fit_table *table, size_t row, const struct sc_fit_cell *cell,
-		     double *out, struct sc_err *err);
+int sc_fit_cell_read(const struct sc_fit_table *table, const struct sc_fit_cell *cell, double *out);
 /* One of `names`; -1 for an empty cell or a missing column. */
-int sc_fit_name_read(const struct sc_fit_table *table, size_t row, const char *column,
-		     const struct sc_name *names, int *out, struct sc_err *err);
+int sc_fit_name_read(const struct sc_fit_table *table, const char *column,
+		     const struct sc_name *names, int *out);
 /* The op of an embedding's row (fit_embedding.c); dims and dtype are read. */
-int sc_fit_embedding_read(const struct sc_fit_table *table, size_t row, bool backward,
-			  struct sc_fit_row *out, struct sc_err *err);
+int sc_fit_embedding_read(const struct sc_fit_table *table, bool backward, struct sc_fit_row *out);
 /* Coefficients of passes that no row is of are not fitted. */
 struct sc_fit_problem;
 struct sc_fit_params;
 void sc_fit_embedding_mark(const struct sc_fit_problem *problem, struct sc_fit_params *params);
 /* Of a name that --swap exchanges, the column that it stands for. */
 int sc_fit_column(const struct sc_fit_table *table, const char *column);
-const char *sc_fit_text(const struct sc_fit_table *table, size_t row, const char *column);
-int sc_fit_no_column(const struct sc_fit_table *table, const char *column, struct sc_err *err);
-int sc_fit_cell_error(const struct sc_fit_table *table, size_t row, const char *column,
-		      const char *expected, struct sc_err *err);
+const char *sc_fit_text(const struct sc_fit_table *table, const char *column);
+int sc_fit_no_column(const struct sc_fit_table *table, const char *column);
+int sc_fit_cell_error(const struct sc_fit_table *table, const char *column, const char *expected);
 uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n);
 
 /* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
-int sc_fit_sweep_read(const struct sc_fit_table *table, size_t row, struct sc_fit_set *set,
-		      struct sc_fit_row *out, bool *forced, struct sc_err *err);
+int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
+		      struct sc_fit_row *out, bool *forced);
 
+struct sc_fit_work;
 /* The profile whose coefficients change. */
 struct sc_fit_model {
 	enum sc_fit_kind kind;
@@ -126,9 +125,7 @@ struct sc_fit_params {
 	size_t n;
 };
 /* `set` lends its requests. */
-int sc_fit_model_init(struct sc_fit_model *model, const struct sc_device *device,
-		      struct sc_fit_set *set, enum sc_fit_kind kind, struct sc_arena *arena,
-		      struct sc_err *err);
+int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err);
 /* Coefficients as another device's profile has them. */
 void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device);
 /* After coefficients changed: what is made from them. */
@@ -140,8 +137,7 @@ struct sc_fit_problem {
 	size_t n;
 };
 /* The coefficients of the kind's blocks, those of launches (from the rows), at their starts. */
-void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_set *set,
-			const struct sc_fit_opts *opts, struct sc_arena *arena,
+void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
 			struct sc_fit_params *out);
 /* Sets the model to the parameters' values. */
 void sc_fit_params_apply(const struct sc_fit_params *params, struct sc_fit_model *model);

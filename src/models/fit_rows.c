@@ -27,45 +27,43 @@ int sc_fit_column(const struct sc_fit_table *table, const char *column)
 	return sc_csv_column(table->csv, column);
 }
 
-int sc_fit_cell_error(const struct sc_fit_table *t, size_t row, const char *column,
-		      const char *expected, struct sc_err *err)
+int sc_fit_cell_error(const struct sc_fit_table *t, const char *column, const char *expected)
 {
 	int col = sc_fit_column(t, column);
 
-	return sc_err_at(err, SC_EVALUE, t->csv->file, t->csv->line[row], 0,
+	return sc_err_at(t->err, SC_EVALUE, t->csv->file, t->csv->line[t->row], 0,
 			 "%s: expected %s, got \"%.64s\"", column, expected,
-			 sc_csv_cell(t->csv, row, (size_t)col));
+			 sc_csv_cell(t->csv, t->row, (size_t)col));
 }
 
-int sc_fit_no_column(const struct sc_fit_table *t, const char *column, struct sc_err *err)
+int sc_fit_no_column(const struct sc_fit_table *t, const char *column)
 {
-	return sc_err_at(err, SC_EFORMAT, t->csv->file, 1, 0,
+	return sc_err_at(t->err, SC_EFORMAT, t->csv->file, 1, 0,
 			 "no column \"%s\"; --kind %s needs it", column,
 			 sc_fit_kind_names[t->opts->kind]);
 }
 
-const char *sc_fit_text(const struct sc_fit_table *table, size_t row, const char *column)
+const char *sc_fit_text(const struct sc_fit_table *table, const char *column)
 {
 	int col = sc_fit_column(table, column);
 
-	return col < 0 ? "" : sc_csv_cell(table->csv, row, (size_t)col);
+	return col < 0 ? "" : sc_csv_cell(table->csv, table->row, (size_t)col);
 }
 
-int sc_fit_cell_read(const struct sc_fit_table *table, size_t row, const struct sc_fit_cell *cell,
-		     double *out, struct sc_err *err)
+int sc_fit_cell_read(const struct sc_fit_table *table, const struct sc_fit_cell *cell, double *out)
 {
-	const char *text = sc_fit_text(table, row, cell->column);
+	const char *text = sc_fit_text(table, cell->column);
 	char expected[96];
 
 	*out = cell->fallback;
 	if (*text == '\0' && !isnan(cell->fallback))
 		return 0;
 	if (sc_fit_column(table, cell->column) < 0)
-		return sc_fit_no_column(table, cell->column, err);
+		return sc_fit_no_column(table, cell->column);
 	if (sc_parse_double(text, out) && *out >= cell->lower && *out <= cell->upper)
 		return 0;
 	snprintf(expected, sizeof(expected), "a number from %g to %g", cell->lower, cell->upper);
-	return sc_fit_cell_error(table, row, cell->column, expected, err);
+	return sc_fit_cell_error(table, cell->column, expected);
 }
 
 /* ---- the set ---- */
@@ -76,17 +74,16 @@ static bool takes_all(const struct sc_fit_opts *opts)
 	return opts->leave_out && strcmp(opts->leave_out, "device") == 0;
 }
 
-static bool has_value(const struct sc_fit_table *t, size_t row, const struct sc_fit_where *where)
+static bool has_value(const struct sc_fit_table *t, const struct sc_fit_where *where)
 {
-	return fnmatch(where->value, sc_fit_text(t, row, where->column), 0) == 0;
+	return fnmatch(where->value, sc_fit_text(t, where->column), 0) == 0;
 }
 
 /* A collective whose time may hold waiting for peers that were not recorded, as `export` marks it. Taken
  * where --where names the column. */
-static bool is_bound(const struct sc_fit_table *t, size_t row)
+static bool is_bound(const struct sc_fit_table *t)
 {
-	if (t->opts->kind != SC_FIT_COLLECTIVE ||
-	    strcmp(sc_fit_text(t, row, "quality"), "bound") != 0)
+	if (t->opts->kind != SC_FIT_COLLECTIVE || strcmp(sc_fit_text(t, "quality"), "bound") != 0)
 		return false;
 	for (size_t i = 0; i < t->opts->n_where; i++)
 		if (strcmp(t->opts->where[i].column, "quality") == 0)
@@ -94,67 +91,66 @@ static bool is_bound(const struct sc_fit_table *t, size_t row)
 	return true;
 }
 
-static bool is_chosen(const struct sc_fit_table *t, size_t row)
+static bool is_chosen(const struct sc_fit_table *t)
 {
-	if (!takes_all(t->opts) && strcmp(sc_fit_text(t, row, "device"), t->opts->device) != 0)
+	if (!takes_all(t->opts) && strcmp(sc_fit_text(t, "device"), t->opts->device) != 0)
 		return false;
 	for (size_t i = 0; i < t->opts->n_where; i++)
-		if (!has_value(t, row, &t->opts->where[i]))
+		if (!has_value(t, &t->opts->where[i]))
 			return false;
 	return true;
 }
 
 /* The group of --leave-out or --hold-out; NULL: in none. */
-static const char *group_of(const struct sc_fit_table *t, size_t row)
+static const char *group_of(const struct sc_fit_table *t)
 {
 	if (t->opts->leave_out)
-		return sc_fit_text(t, row, t->opts->leave_out);
+		return sc_fit_text(t, t->opts->leave_out);
 	for (size_t i = 0; i < t->opts->n_hold_out; i++)
-		if (has_value(t, row, &t->opts->hold_out[i]))
+		if (has_value(t, &t->opts->hold_out[i]))
 			return "chosen";
 	return NULL;
 }
 
-static int check_column(const struct sc_fit_table *t, const char *option, const char *column,
-			struct sc_err *err)
+static int check_column(const struct sc_fit_table *t, const char *option, const char *column)
 {
 	if (sc_csv_column(t->csv, column) >= 0)
 		return 0;
-	return sc_err_at(err, SC_EUSAGE, t->csv->file, 1, 0, "%s: no column \"%.64s\"", option,
+	return sc_err_at(t->err, SC_EUSAGE, t->csv->file, 1, 0, "%s: no column \"%.64s\"", option,
 			 column);
 }
 
-static int check_columns(const struct sc_fit_table *t, struct sc_err *err)
+static int check_columns(const struct sc_fit_table *t)
 {
 	const struct sc_fit_opts *opts = t->opts;
 	int rc = 0;
 
 	if (sc_fit_column(t, "device") < 0)
-		return sc_fit_no_column(t, "device", err);
+		return sc_fit_no_column(t, "device");
 	if (sc_fit_column(t, "time_us") < 0)
-		return sc_fit_no_column(t, "time_us", err);
+		return sc_fit_no_column(t, "time_us");
 	for (size_t i = 0; i < opts->n_where && rc == 0; i++)
-		rc = check_column(t, "--where", opts->where[i].column, err);
+		rc = check_column(t, "--where", opts->where[i].column);
 	for (size_t i = 0; i < opts->n_hold_out && rc == 0; i++)
-		rc = check_column(t, "--hold-out", opts->hold_out[i].column, err);
+		rc = check_column(t, "--hold-out", opts->hold_out[i].column);
 	for (size_t i = 0; i < opts->n_swaps && rc == 0; i++) {
-		rc = check_column(t, "--swap", opts->swaps[i].a, err);
+		rc = check_column(t, "--swap", opts->swaps[i].a);
 		if (rc == 0)
-			rc = check_column(t, "--swap", opts->swaps[i].b, err);
+			rc = check_column(t, "--swap", opts->swaps[i].b);
 	}
 	if (rc == 0 && opts->leave_out)
-		rc = check_column(t, "--leave-out", opts->leave_out, err);
+		rc = check_column(t, "--leave-out", opts->leave_out);
 	return rc;
 }
 
 static int find_source(struct sc_fit_set *set, const char *name, const struct sc_fit_table *t,
-		       unsigned *out, struct sc_err *err)
+		       unsigned *out)
 {
 	for (*out = 0; *out < set->n_sources; (*out)++)
 		if (strcmp(set->source[*out], name) == 0)
 			return 0;
 	if (set->n_sources == SC_FIT_MAX_SOURCES)
-		return sc_err_at(err, SC_ELIMIT, t->csv->file, 0, 0,
+		return sc_err_at(t->err, SC_ELIMIT, t->csv->file, 0, 0,
 				 "more than %d sources of %s; choose some with --where source=NAME",
 				 SC_FIT_MAX_SOURCES, t->opts->device);
 	set->source[set->n_sources++] = name;
@@ -166,8 +162,7 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static int find_origin(struct sc_fit_set *set, const struct sc_fit_table *t, struct sc_fit_row *row,
-		       struct sc_err *err)
+static int find_origin(struct sc_fit_set *set, const struct sc_fit_table *t, struct sc_fit_row *row)
 {
 	struct sc_fit_origin *o;
 
@@ -178,7 +173,7 @@ static int find_origin(struct sc_fit_set *set, const struct sc_fit_table *t, str
 			return 0;
 	}
 	if (set->n_origins == SC_FIT_MAX_ORIGINS)
-		return sc_err_at(err, SC_ELIMIT, t->csv->file, 0, 0,
+		return sc_err_at(t->err, SC_ELIMIT, t->csv->file, 0, 0,
 				 "more than %d ops and passes of sources; choose some with --where",
 				 SC_FIT_MAX_ORIGINS);
 	set->origin[set->n_origins++] = (struct sc_fit_origin){
@@ -204,10 +199,9 @@ static void label_origins(struct sc_fit_set *set, struct sc_arena *arena)
 }
 
 /* t->device becomes the row's. */
-static int find_device(struct sc_fit_table *t, size_t row, struct sc_fit_set *set, unsigned *out,
-		       struct sc_err *err)
+static int find_device(struct sc_fit_table *t, struct sc_fit_set *set, unsigned *out)
 {
-	const char *id = sc_fit_text(t, row, "device");
+	const char *id = sc_fit_text(t, "device");
 	struct sc_device *device;
 	int rc;
 
@@ -217,11 +211,11 @@ static int find_device(struct sc_fit_table *t, size_t row, struct sc_fit_set *se
 			return 0;
 	}
 	if (set->n_devices == SC_FIT_MAX_FOLDS)
-		return sc_err_at(err, SC_ELIMIT, t->csv->file, 0, 0,
+		return sc_err_at(t->err, SC_ELIMIT, t->csv->file, 0, 0,
 				 "more than %d devices; choose some with --where",
 				 SC_FIT_MAX_FOLDS);
 	device = sc_arena_calloc(t->arena, 1, sizeof(*device));
-	rc = sc_device_load(id, t->arena, device, err);
+	rc = sc_device_load(id, t->arena, device, t->err);
 	if (rc)
 		return rc;
 	t->device = set->device[set->n_devices++] = device;
@@ -237,56 +231,55 @@ uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n)
 	return hash;
 }
 
-static const char *text_or_null(const struct sc_fit_table *t, size_t row, const char *column)
+static const char *text_or_null(const struct sc_fit_table *t, const char *column)
 {
-	const char *text = sc_fit_text(t, row, column);
+	const char *text = sc_fit_text(t, column);
 
 	return *text ? text : NULL;
 }
 
 /* *taken: false where the row has no time, or is a collective with waiting or of a forced algorithm. */
-static int read_row(struct sc_fit_table *t, size_t row, struct sc_fit_set *set, bool *taken,
-		    struct sc_err *err)
+static int read_row(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
 {
 	static const struct sc_fit_cell time = {"time_us", 1e-6, MAX_TIME_US, NAN};
 	struct sc_fit_row *out = &set->rows[set->n];
 	bool forced = false;
 	int rc;
 
-	*taken = *sc_fit_text(t, row, "time_us") != '\0';
+	*taken = *sc_fit_text(t, "time_us") != '\0';
 	set->n_empty += !*taken;
-	if (*taken && is_bound(t, row)) {
+	if (*taken && is_bound(t)) {
 		set->n_bound++;
 		*taken = false;
 	}
 	if (!*taken)
 		return 0;
-	*out = (struct sc_fit_row){.pass = text_or_null(t, row, "pass"),
-				   .op_name = text_or_null(t, row, "op"),
-				   .group = group_of(t, row)};
-	rc = sc_fit_cell_read(t, row, &time, &out->time_us, err);
+	*out = (struct sc_fit_row){.pass = text_or_null(t, "pass"),
+				   .op_name = text_or_null(t, "op"),
+				   .group = group_of(t)};
+	rc = sc_fit_cell_read(t, &time, &out->time_us);
 	if (rc == 0)
-		rc = find_device(t, row, set, &out->device, err);
+		rc = find_device(t, set, &out->device);
 	if (rc == 0)
-		rc = sc_fit_shape_read(t, row, out, err);
+		rc = sc_fit_shape_read(t, out);
 	if (rc == 0 && t->opts->kind == SC_FIT_COLLECTIVE)
-		rc = sc_fit_sweep_read(t, row, set, out, &forced, err);
+		rc = sc_fit_sweep_read(t, set, out, &forced);
 	if (rc == 0 && !forced)
-		rc = find_source(set, sc_fit_text(t, row, "source"), t, &out->source, err);
+		rc = find_source(set, sc_fit_text(t, "source"), t, &out->source);
 	if (rc == 0 && !forced)
-		rc = find_origin(set, t, out, err);
+		rc = find_origin(set, t, out);
 	set->n_forced += forced;
 	*taken = !forced;
 	return rc;
 }
 
-static int no_rows(const struct sc_fit_table *t, struct sc_err *err)
+static int no_rows(struct sc_fit_table *t)
 {
 	const char *seen[MAX_DEVICES_SHOWN], *names = "";
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->csv->n_rows && n < MAX_DEVICES_SHOWN; i++) {
-		const char *name = sc_fit_text(t, i, "device");
+	for (t->row = 0; t->row < t->csv->n_rows && n < MAX_DEVICES_SHOWN; t->row++) {
+		const char *name = sc_fit_text(t, "device");
 		size_t j = 0;
 
 		while (j < n && strcmp(name, seen[j]) != 0)
@@ -296,38 +289,37 @@ static int no_rows(const struct sc_fit_table *t, struct sc_err *err)
 		names = sc_arena_printf(t->arena, "%s%s%s", names, n ? ", " : "", name);
 		seen[n++] = name;
 	}
-	return sc_err_at(err, SC_EVALUE, t->csv->file, 0, 0,
+	return sc_err_at(t->err, SC_EVALUE, t->csv->file, 0, 0,
 			 "no row for %s%s; other devices in the table: %s", t->opts->device,
 			 t->opts->n_where ? " that --where chooses" : "", n ? names : "none");
 }
 
-int sc_fit_set_read(const struct sc_fit_table *table, struct sc_fit_set *out, struct sc_err *err)
+int sc_fit_set_read(struct sc_fit_table *t, struct sc_fit_set *out)
 {
-	const struct sc_csv *csv = table->csv;
-	struct sc_fit_table t = *table;
-	int rc = check_columns(table, err);
+	const struct sc_csv *csv = t->csv;
+	int rc = check_columns(t);
 
 	if (rc)
 		return rc;
-	*out = (struct sc_fit_set){.dim_names = sc_fit_dims[table->opts->kind]};
-	for (size_t i = 0; i < csv->n_rows; i++)
-		out->n += is_chosen(table, i);
+	*out = (struct sc_fit_set){.dim_names = sc_fit_dims[t->opts->kind]};
+	for (t->row = 0; t->row < csv->n_rows; t->row++)
+		out->n += is_chosen(t);
 	if (out->n == 0)
-		return no_rows(table, err);
+		return no_rows(t);
 	out->n_other = csv->n_rows - out->n;
-	out->rows = sc_arena_calloc(table->arena, out->n, sizeof(*out->rows));
-	if (table->opts->kind == SC_FIT_COLLECTIVE)
+	out->rows = sc_arena_calloc(t->arena, out->n, sizeof(*out->rows));
+	if (t->opts->kind == SC_FIT_COLLECTIVE)
 		out->requests =
-			sc_arena_calloc(table->arena, SC_FIT_MAX_NETWORKS, sizeof(*out->requests));
+			sc_arena_calloc(t->arena, SC_FIT_MAX_NETWORKS, sizeof(*out->requests));
 	out->n = 0;
-	for (size_t i = 0; i < csv->n_rows && rc == 0; i++) {
+	for (t->row = 0; t->row < csv->n_rows && rc == 0; t->row++) {
 		bool taken;
 
-		if (!is_chosen(table, i))
+		if (!is_chosen(t))
 			continue;
-		rc = read_row(&t, i, out, &taken, err);
+		rc = read_row(t, out, &taken);
 		out->n += rc == 0 && taken;
 	}
-	label_origins(out, table->arena);
+	label_origins(out, t->arena);
 	return rc;
 }

@@ -83,8 +83,8 @@ static const struct by BY[] = {{"op", op_of},         {"pass", pass_of},     {"n
 enum { N_BY = sizeof(BY) / sizeof(BY[0]) };
 
 /* Errors of the chosen rows, if there are any. */
-static void add_region(const struct sc_fit_work *w, struct sc_fit *out, const char *by,
-		       const char *value, const bool *chosen)
+static void add_region(const struct sc_fit_work *w, struct sc_fit *out, struct sc_fit_region named,
+		       const bool *chosen)
 {
 	double *predicted = sc_arena_alloc(w->arena, out->n_rows * sizeof(*predicted));
 	double *measured = sc_arena_alloc(w->arena, out->n_rows * sizeof(*measured));
@@ -99,8 +99,8 @@ static void add_region(const struct sc_fit_work *w, struct sc_fit *out, const ch
 	}
 	if (n == 0 || out->n_regions == MAX_REGIONS)
 		return;
-	*region = (struct sc_fit_region){.by = by, .value = value};
-	sc_accuracy_compute(predicted, measured, n, w->arena, &region->accuracy);
+	*region = named;
+	region->accuracy = sc_accuracy_compute(predicted, measured, n, w->arena);
 	region->spread_frac = sc_fit_spread(predicted, measured, n, w->arena);
 	out->n_regions++;
 }
@@ -127,7 +127,8 @@ static void add_labelled(const struct sc_fit_work *w, const struct by *by, struc
 
 			chosen[i] = label && strcmp(label, seen[j]) == 0;
 		}
-		add_region(w, out, by->name, seen[j], chosen);
+		add_region(w, out, (struct sc_fit_region){.by = by->name, .value = seen[j]},
+			   chosen);
 	}
 }
 
@@ -147,18 +148,23 @@ static void add_times(const struct sc_fit_work *w, struct sc_fit *out)
 		for (size_t i = 0; i < out->n_rows; i++)
 			chosen[i] = out->points[i].measured_us > low &&
 				    out->points[i].measured_us <= high;
-		add_region(w, out, "time",
-			   sc_arena_printf(w->arena, "%s, to %.4g us", names[part], high), chosen);
+		add_region(
+			w, out,
+			(struct sc_fit_region){.by = "time",
+					       .value = sc_arena_printf(w->arena, "%s, to %.4g us",
+									names[part], high)},
+			chosen);
 		low = high;
 	}
 }
 
 /* Accuracy of one column of the points, of those that were held out or of all. */
-static void score_points(const struct sc_fit_work *w, const struct sc_fit *fit, size_t offset,
-			 struct sc_accuracy *out, double *spread_frac)
+static struct sc_accuracy score_points(const struct sc_fit_work *w, const struct sc_fit *fit,
+				       size_t offset, double *spread_frac)
 {
 	double *measured = sc_arena_alloc(w->arena, fit->n_rows * sizeof(*measured));
 	double *predicted = sc_arena_alloc(w->arena, fit->n_rows * sizeof(*predicted));
+	struct sc_accuracy out;
 	size_t n = 0;
 
 	for (size_t i = 0; i < fit->n_rows; i++) {
@@ -167,19 +173,20 @@ static void score_points(const struct sc_fit_work *w, const struct sc_fit *fit, 
 		if (!isnan(predicted[n]))
 			n++;
 	}
-	sc_accuracy_compute(predicted, measured, n, w->arena, out);
+	out = sc_accuracy_compute(predicted, measured, n, w->arena);
 	if (spread_frac)
 		*spread_frac = sc_fit_spread(predicted, measured, n, w->arena);
+	return out;
 }
 
 void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out)
 {
-	score_points(work, out, offsetof(struct sc_fit_point, before_us), &out->before, NULL);
-	score_points(work, out, offsetof(struct sc_fit_point, in_sample_us), &out->in_sample, NULL);
-	score_points(work, out, offsetof(struct sc_fit_point, held_out_us), &out->held_out,
-		     &out->spread_frac);
-	score_points(work, out, offsetof(struct sc_fit_point, formula_us), &out->formula,
-		     &out->formula_spread_frac);
+	out->before = score_points(work, out, offsetof(struct sc_fit_point, before_us), NULL);
+	out->in_sample = score_points(work, out, offsetof(struct sc_fit_point, in_sample_us), NULL);
+	out->held_out = score_points(work, out, offsetof(struct sc_fit_point, held_out_us),
+				     &out->spread_frac);
+	out->formula = score_points(work, out, offsetof(struct sc_fit_point, formula_us),
+				    &out->formula_spread_frac);
 	out->regions = sc_arena_calloc(work->arena, MAX_REGIONS, sizeof(*out->regions));
 	add_times(work, out);
 	for (size_t i = 0; i < N_BY; i++)

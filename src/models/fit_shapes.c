@@ -37,10 +37,10 @@ static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
 static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
 static const struct sc_name ATTENTION_OPS[] = {{"flash", 0}, {0}};
 
-int sc_fit_name_read(const struct sc_fit_table *t, size_t row, const char *column,
-		     const struct sc_name *names, int *out, struct sc_err *err)
+int sc_fit_name_read(const struct sc_fit_table *t, const char *column, const struct sc_name *names,
+		     int *out)
 {
-	const char *text = sc_fit_text(t, row, column);
+	const char *text = sc_fit_text(t, column);
 	char expected[128] = "";
 
 	*out = -1;
@@ -56,11 +56,10 @@ int sc_fit_name_read(const struct sc_fit_table *t, size_t row, const char *colum
 		snprintf(expected + used, sizeof(expected) - used, "%s%s", used ? " or " : "",
 			 name->name);
 	}
-	return sc_fit_cell_error(t, row, column, expected, err);
+	return sc_fit_cell_error(t, column, expected);
 }
 
-static int read_dims(const struct sc_fit_table *t, size_t row, struct sc_fit_row *out,
-		     struct sc_err *err)
+static int read_dims(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	const char *const *names = sc_fit_dims[t->opts->kind];
 	int rc = 0;
@@ -70,7 +69,7 @@ static int read_dims(const struct sc_fit_table *t, size_t row, struct sc_fit_row
 				strcmp(names[i], "launches") == 0 || strcmp(names[i], "nodes") == 0;
 		struct sc_fit_cell cell = {names[i], 1, MAX_SIZE, optional ? 1 : NAN};
 
-		rc = sc_fit_cell_read(t, row, &cell, &out->dim[i], err);
+		rc = sc_fit_cell_read(t, &cell, &out->dim[i]);
 	}
 	return rc;
 }
@@ -112,39 +111,41 @@ static void set_gemm(const struct sc_device *device, int is_bmm, bool backward,
 		out->op[1] = out->op[0];
 		out->op[0].u.gemm = (struct sc_gemm_shape){
 			.batch = s.batch, .m = s.m, .n = s.k, .k = s.n, .bmm = s.bmm};
-		out->op[1].u.gemm = (struct sc_gemm_shape){
-			.batch = s.batch, .m = s.k, .n = s.n, .k = s.m, .bmm = s.bmm};
+		out->op[1].u.gemm = (struct sc_gemm_shape){.batch = s.batch,
+							   .m = s.k,
+							   .n = s.n,
+							   .k = s.m,
+							   .bmm = s.bmm,
+							   .sums_rows = true};
 		out->n_ops = 2;
 	}
 	out->bound_us = out->n_ops * fmax(math_bound_us(device, out->op[0].dtype, flop),
 					  memory_bound_us(device, bytes));
 }
 
-static int read_gemm(const struct sc_fit_table *t, size_t row, bool backward,
-		     struct sc_fit_row *out, struct sc_err *err)
+static int read_gemm(const struct sc_fit_table *t, bool backward, struct sc_fit_row *out)
 {
-	int is_bmm, rc = sc_fit_name_read(t, row, "op", GEMM_OPS, &is_bmm, err);
+	int is_bmm, rc = sc_fit_name_read(t, "op", GEMM_OPS, &is_bmm);
 
 	if (rc == 0)
 		set_gemm(t->device, is_bmm, backward, out);
 	return rc;
 }
 
-static int read_attention(const struct sc_fit_table *t, size_t row, bool backward,
-			  struct sc_fit_row *out, struct sc_err *err)
+static int read_attention(const struct sc_fit_table *t, bool backward, struct sc_fit_row *out)
 {
 	struct sc_attention_shape *s = &out->op[0].u.attention;
 	struct sc_fit_cell kv_heads = {"kv_heads", 1, MAX_SIZE, out->dim[1]};
 	struct sc_fit_cell seq_kv = {"seq_kv", 1, MAX_SIZE, out->dim[2]};
-	int op, causal, rc = sc_fit_name_read(t, row, "op", ATTENTION_OPS, &op, err);
+	int op, causal, rc = sc_fit_name_read(t, "op", ATTENTION_OPS, &op);
 	double flop, elements;
 
 	if (rc == 0)
-		rc = sc_fit_name_read(t, row, "causal", YES_NO, &causal, err);
+		rc = sc_fit_name_read(t, "causal", YES_NO, &causal);
 	if (rc == 0)
-		rc = sc_fit_cell_read(t, row, &kv_heads, &s->kv_heads, err);
+		rc = sc_fit_cell_read(t, &kv_heads, &s->kv_heads);
 	if (rc == 0)
-		rc = sc_fit_cell_read(t, row, &seq_kv, &s->seq_kv, err);
+		rc = sc_fit_cell_read(t, &seq_kv, &s->seq_kv);
 	if (rc)
 		return rc;
 	s->batch = out->dim[0];
@@ -163,14 +164,13 @@ static int read_attention(const struct sc_fit_table *t, size_t row, bool backwar
 	return 0;
 }
 
-static int read_rowwise(const struct sc_fit_table *t, size_t row, bool backward,
-			struct sc_fit_row *out, struct sc_err *err)
+static int read_rowwise(const struct sc_fit_table *t, bool backward, struct sc_fit_row *out)
 {
 	struct sc_rowwise_shape *s = &out->op[0].u.rowwise;
-	const char *op = sc_fit_text(t, row, "op");
+	const char *op = sc_fit_text(t, "op");
 
 	if (sc_fit_column(t, "op") < 0)
-		return sc_fit_no_column(t, "op", err);
+		return sc_fit_no_column(t, "op");
 	for (int kind = 0; kind < SC_N_ROWWISE_KINDS; kind++) {
 		if (strcmp(op, sc_rowwise_names[kind]) != 0)
 			continue;
@@ -180,15 +180,14 @@ static int read_rowwise(const struct sc_fit_table *t, size_t row, bool backward,
 		out->bound_us = memory_bound_us(t->device, s->read_bytes + s->write_bytes);
 		return 0;
 	}
-	return sc_fit_cell_error(t, row, "op", "add, gelu, softmax, layernorm or rmsnorm", err);
+	return sc_fit_cell_error(t, "op", "add, gelu, softmax, layernorm or rmsnorm");
 }
 
-static int read_optimizer(const struct sc_fit_table *t, size_t row, struct sc_fit_row *out,
-			  struct sc_err *err)
+static int read_optimizer(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	struct sc_fit_cell cell = {"bytes", 1, MAX_SIZE, ADAM_BYTES};
 	double bytes;
-	int rc = sc_fit_cell_read(t, row, &cell, &bytes, err);
+	int rc = sc_fit_cell_read(t, &cell, &bytes);
 
 	if (rc)
 		return rc;
@@ -200,8 +199,7 @@ static int read_optimizer(const struct sc_fit_table *t, size_t row, struct sc_fi
 	return 0;
 }
 
-static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *out,
-		   struct sc_err *err)
+static int read_op(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	static const enum sc_op_kind kinds[SC_N_FIT_KINDS] = {
 		[SC_FIT_GEMM] = SC_OP_GEMM,
@@ -212,25 +210,25 @@ static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *
 		[SC_FIT_HOST] = SC_OP_HOST,
 		[SC_FIT_COLLECTIVE] = SC_OP_COLLECTIVE,
 	};
-	int dtype, pass, rc = sc_fit_name_read(t, row, "dtype", sc_dtype_names, &dtype, err);
+	int dtype, pass, rc = sc_fit_name_read(t, "dtype", sc_dtype_names, &dtype);
 
 	if (rc == 0)
-		rc = sc_fit_name_read(t, row, "pass", PASSES, &pass, err);
+		rc = sc_fit_name_read(t, "pass", PASSES, &pass);
 	if (rc)
 		return rc;
 	out->op[0] = (struct sc_op){.kind = kinds[t->opts->kind],
 				    .dtype = dtype < 0 ? SC_FP16 : (enum sc_dtype)dtype};
 	switch (t->opts->kind) {
 	case SC_FIT_GEMM:
-		return read_gemm(t, row, pass == 1, out, err);
+		return read_gemm(t, pass == 1, out);
 	case SC_FIT_ATTENTION:
-		return read_attention(t, row, pass == 1, out, err);
+		return read_attention(t, pass == 1, out);
 	case SC_FIT_ROWWISE:
-		return read_rowwise(t, row, pass == 1, out, err);
+		return read_rowwise(t, pass == 1, out);
 	case SC_FIT_OPTIMIZER:
-		return read_optimizer(t, row, out, err);
+		return read_optimizer(t, out);
 	case SC_FIT_EMBEDDING:
-		rc = sc_fit_embedding_read(t, row, pass == 1, out, err);
+		rc = sc_fit_embedding_read(t, pass == 1, out);
 		out->bound_us = memory_bound_us(t->device,
 						out->op[0].u.embedding.unique_rows * out->dim[2] *
 							sc_dtype_bytes(out->op[0].dtype));
@@ -241,13 +239,12 @@ static int read_op(const struct sc_fit_table *t, size_t row, struct sc_fit_row *
 	}
 }
 
-int sc_fit_shape_read(const struct sc_fit_table *table, size_t row, struct sc_fit_row *out,
-		      struct sc_err *err)
+int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out)
 {
-	int rc = read_dims(table, row, out, err);
+	int rc = read_dims(table, out);
 
 	out->shape = sc_fit_hash(UINT64_C(0xcbf29ce484222325), out->dim, sizeof(out->dim));
 	if (rc == 0 && table->opts->kind != SC_FIT_COLLECTIVE)
-		rc = read_op(table, row, out, err);
+		rc = read_op(table, out);
 	return rc;
 }

@@ -65,10 +65,9 @@ static const char *fabric_kind(const char *inter)
 	return NULL;
 }
 
-static void set_cluster(const struct sc_fit_table *t, size_t row, int64_t gpus_per_node,
-			struct sc_cluster *out)
+static void set_cluster(const struct sc_fit_table *t, int64_t gpus_per_node, struct sc_cluster *out)
 {
-	const char *intra = sc_fit_text(t, row, "intra"), *inter = sc_fit_text(t, row, "inter");
+	const char *intra = sc_fit_text(t, "intra"), *inter = sc_fit_text(t, "inter");
 	const struct sc_device *device = t->device;
 
 	/* Without a word on the wiring, the ranks are some of the device's usual node. */
@@ -98,18 +97,18 @@ static bool same_network(const struct sc_request *a, const struct sc_request *b)
 	       same_text(x->fabric, y->fabric);
 }
 
-static int find_network(const struct sc_fit_table *t, size_t row, int64_t gpus_per_node,
-			struct sc_fit_set *set, struct sc_fit_row *out, struct sc_err *err)
+static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, struct sc_fit_set *set,
+			struct sc_fit_row *out)
 {
 	struct sc_request *request;
 
 	if (set->n_requests == SC_FIT_MAX_NETWORKS)
-		return sc_err_at(err, SC_ELIMIT, t->csv->file, t->csv->line[row], 0,
+		return sc_err_at(t->err, SC_ELIMIT, t->csv->file, t->csv->line[t->row], 0,
 				 "more than %d different networks; choose some with --where",
 				 SC_FIT_MAX_NETWORKS);
 	request = &set->requests[set->n_requests];
 	sc_config_init(&request->config);
-	set_cluster(t, row, gpus_per_node, &request->config.cluster);
+	set_cluster(t, gpus_per_node, &request->config.cluster);
 	request->config.gpus = out->span.n_nodes > 1
 				       ? out->span.n_nodes * request->config.cluster.gpus_per_node
 				       : out->span.n_ranks;
@@ -134,18 +133,17 @@ static double bound_us(const struct sc_device *device, const struct sc_cluster *
 	return sc_bytes_us(row->op[0].u.collective.bytes * (whole ? 1 : (parts - 1) / parts), gbps);
 }
 
-static bool is_forced(const struct sc_fit_table *t, size_t row)
+static bool is_forced(const struct sc_fit_table *t)
 {
-	const char *algo = sc_fit_text(t, row, "algo");
+	const char *algo = sc_fit_text(t, "algo");
 
 	return (*algo && strcmp(algo, "default") != 0) ||
-	       strncmp(sc_fit_text(t, row, "library"), "MSCCL", strlen("MSCCL")) == 0;
+	       strncmp(sc_fit_text(t, "library"), "MSCCL", strlen("MSCCL")) == 0;
 }
 
-static int read_kind(const struct sc_fit_table *t, size_t row, enum sc_collective *out,
-		     struct sc_err *err)
+static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 {
-	const char *text = sc_fit_text(t, row, "collective");
+	const char *text = sc_fit_text(t, "collective");
 
 	for (const struct sc_name *name = COLLECTIVES; name->name; name++) {
 		if (strcmp(name->name, text) == 0) {
@@ -153,31 +151,30 @@ static int read_kind(const struct sc_fit_table *t, size_t row, enum sc_collectiv
 			return 0;
 		}
 	}
-	return sc_err_at(err, SC_EVALUE, t->csv->file, t->csv->line[row], 0,
+	return sc_err_at(t->err, SC_EVALUE, t->csv->file, t->csv->line[t->row], 0,
 			 "collective: expected all_reduce, all_gather, reduce_scatter, broadcast, "
 			 "all_to_all or send_recv, got \"%.64s\"",
 			 text);
 }
 
-static int read_span(const struct sc_fit_table *t, size_t row, struct sc_span *out,
-		     double *gpus_per_node, struct sc_err *err)
+static int read_span(const struct sc_fit_table *t, struct sc_span *out, double *gpus_per_node)
 {
 	struct sc_fit_cell cells[] = {{"ranks", 2, MAX_RANKS, NAN},
 				      {"nodes", 1, MAX_RANKS, 1},
 				      {"gpus_per_node", 1, MAX_RANKS, NAN}};
 	double ranks, nodes;
-	int rc = sc_fit_cell_read(t, row, &cells[0], &ranks, err);
+	int rc = sc_fit_cell_read(t, &cells[0], &ranks);
 
 	if (rc == 0)
-		rc = sc_fit_cell_read(t, row, &cells[1], &nodes, err);
+		rc = sc_fit_cell_read(t, &cells[1], &nodes);
 	if (rc)
 		return rc;
 	cells[2].fallback = ceil(ranks / nodes);
-	rc = sc_fit_cell_read(t, row, &cells[2], gpus_per_node, err);
+	rc = sc_fit_cell_read(t, &cells[2], gpus_per_node);
 	if (rc)
 		return rc;
 	if (nodes > ranks || ranks > nodes * *gpus_per_node)
-		return sc_err_at(err, SC_ECONFLICT, t->csv->file, t->csv->line[row], 0,
+		return sc_err_at(t->err, SC_ECONFLICT, t->csv->file, t->csv->line[t->row], 0,
 				 "ranks=%g do not fit on nodes=%g of gpus_per_node=%g", ranks,
 				 nodes, *gpus_per_node);
 	*out = (struct sc_span){.n_ranks = (int)ranks,
@@ -186,29 +183,29 @@ static int read_span(const struct sc_fit_table *t, size_t row, struct sc_span *o
 	return 0;
 }
 
-int sc_fit_sweep_read(const struct sc_fit_table *table, size_t row, struct sc_fit_set *set,
-		      struct sc_fit_row *out, bool *forced, struct sc_err *err)
+int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
+		      struct sc_fit_row *out, bool *forced)
 {
 	struct sc_collective_shape *shape = &out->op[0].u.collective;
-	const char *sweep = sc_fit_text(table, row, "sweep");
+	const char *sweep = sc_fit_text(table, "sweep");
 	double gpus_per_node;
 	int rc;
 
-	*forced = is_forced(table, row);
+	*forced = is_forced(table);
 	if (*forced)
 		return 0;
 	out->op[0] = (struct sc_op){.kind = SC_OP_COLLECTIVE, .dtype = SC_FP16};
 	shape->dtype = SC_FP16;
 	shape->bytes = out->dim[0];
-	rc = read_kind(table, row, &shape->kind, err);
+	rc = read_kind(table, &shape->kind);
 	if (rc == 0)
-		rc = read_span(table, row, &out->span, &gpus_per_node, err);
+		rc = read_span(table, &out->span, &gpus_per_node);
 	if (rc == 0)
-		rc = find_network(table, row, (int64_t)gpus_per_node, set, out, err);
+		rc = find_network(table, (int64_t)gpus_per_node, set, out);
 	if (rc)
 		return rc;
 	out->n_ops = 1;
-	out->op_name = sc_fit_text(table, row, "collective");
+	out->op_name = sc_fit_text(table, "collective");
 	out->shape = sc_fit_hash(out->shape, sweep, strlen(sweep));
 	out->shape = sc_fit_hash(out->shape, out->op_name, strlen(out->op_name));
 	out->bound_us = bound_us(table->device, &set->requests[out->fabric].config.cluster, out);

@@ -4,7 +4,15 @@
  * "Matrix Multiplication Background User's Guide", softened by wave_frac since several blocks share an
  * SM; waves after the first are slower by wave_loss, as blocks drift apart and the clock falls.
  * Kernels without tensor cores (SIMT) follow the same formula with coefficients of their own. Products
- * that were measured on this machine are scaled to what was measured (gemm_curves of the device). */
+ * that were measured on this machine are scaled to what was measured (gemm_curves of the device).
+ *
+ * Which dimensions must be aligned: those along which operands lie in memory, their leading dimensions.
+ * A linear layer of m tokens, y[m,n] = x[m,k] w[n,k]', has k and n; its data gradient, dx[m,k] = dy[m,n] w[n,k],
+ * n and k again; its weight gradient, dw[n,k] = dy[m,n]' x[m,k], the same two, as its sum runs over the m rows
+ * of both. So m is none of the three: it only fills tiles, and lengthens the weight gradient's k loop. Of a
+ * shape here, whose k is what is summed over, these are n and k, or m and n where it `sums_rows`. In fp8 before
+ * Blackwell tensor cores take operands along k only ("TN", cuBLASLt): the weight gradient then reads
+ * transposed copies whose leading dimension is m, and frameworks pad m to 16. */
 #include <math.h>
 #include <stddef.h>
 
@@ -19,11 +27,13 @@ static const struct tile SIMT_TILES[] = {{128, 128}, {128, 64}, {64, 128}, {64, 
 					 {32, 128},  {128, 32}, {32, 32}};
 /* The batched kernels that cuBLAS was seen to pick on GPUs without one fixed tile (NeuSight V100, T4). */
 static const struct tile SIMT_BATCHED_TILES[] = {{64, 64}, {64, 128}, {128, 32}, {32, 128}};
+enum { BLACKWELL = 100 }; /* CUDA capability */
 #define N_OF(a) (sizeof(a) / sizeof((a)[0]))
 #define TENSOR_K_STEP 32.0 /* a k loop's step: shorter tails are padded */
 #define SIMT_K_STEP 8.0
 #define FULL_ALIGN_BYTES 128.0
-#define ALIGN_BYTES 16.0  /* of rows, below which tensor cores cannot be fed by wide loads */
+#define ALIGN_BYTES 16.0 /* of rows, below which tensor cores cannot be fed by wide loads */
+#define FP8_PAD 16.0
 #define MIN_SPLIT_K 256.0 /* no slice of k is shorter */
 #define MAX_SLICES 32.0
 #define PARTIAL_BYTES 4.0 /* slices leave fp32 partial sums */
@@ -109,24 +119,42 @@ static double alignment_of(double elements, double bytes)
 	return -1;
 }
 
-/* n and k are the contiguous dimensions of the operands (and of the transposed ones of gradients). */
-static double worst_alignment(const struct sc_op *op)
+static double worst_alignment(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_shape *s = &op->u.gemm;
 	double e = sc_dtype_bytes(op->dtype);
+	double worst = fmin(alignment_of(s->n, e), alignment_of(s->sums_rows ? s->m : s->k, e));
+	double padded = ceil(s->k / FP8_PAD) * FP8_PAD;
 
-	return fmin(alignment_of(s->m, e), fmin(alignment_of(s->n, e), alignment_of(s->k, e)));
+	if (s->sums_rows && op->dtype == SC_FP8 && device->cuda_capability < BLACKWELL)
+		worst = fmin(worst, alignment_of(padded, e));
+	return worst;
 }
 
 /* "Matrix dimensions of multiples of 128 bytes are most efficient on A100, of 16 bytes needed"
  * (NVIDIA, Matrix Multiplication Background User's Guide). */
-static double aligned_eff(const struct sc_gemm_coef *c, const struct sc_op *op, double clock)
+static double aligned_eff(const struct sc_gemm_coef *c, double share, double clock)
 {
-	double share = worst_alignment(op);
-
 	if (share < 0)
 		return c->misaligned_eff;
 	return clock / (1 + c->align_loss * (1 - share));
+}
+
+/* Under sustained load, against isolated kernels. */
+static double sustained_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype)
+{
+	return dtype == SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
+}
+
+double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,
+			   double *unit_bytes)
+{
+	const struct sc_gemm_coef *c = &device->gemm;
+	double share = alignment_of(elements, sc_dtype_bytes(dtype));
+	double clock = sustained_clock(c, dtype);
+
+	*unit_bytes = share < 0 ? ALIGN_BYTES : FULL_ALIGN_BYTES;
+	return sc_device_has_tensor(device, dtype) ? clock / aligned_eff(c, share, clock) : 1;
 }
 
 static double loads_of(double tile_half, double m, double n)
@@ -137,9 +165,8 @@ static double loads_of(double tile_half, double m, double n)
 static void set_tensor(struct problem *p, const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	double clock =
-		op->dtype == SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
-	double eff = c->eff_max * aligned_eff(c, op, clock);
+	double eff = c->eff_max *
+		     aligned_eff(c, worst_alignment(device, op), sustained_clock(c, op->dtype));
 
 	p->tiles = TENSOR_TILES;
 	p->n_tiles = N_OF(TENSOR_TILES);
@@ -223,7 +250,7 @@ static const struct sc_gemm_curve *curve_of(const struct sc_device *device, cons
 	const struct sc_gemm_curve *c = device->gemm_curves.at, *alike = NULL;
 	const struct sc_gemm_shape *s = &op->u.gemm;
 
-	if (s->bmm || s->accumulate || s->batch > 1)
+	if (s->bmm || s->sums_rows || s->batch > 1)
 		return NULL;
 	for (size_t i = 0; i < device->gemm_curves.n; i++, c++) {
 		if (fabs(c->n - s->n) > 0.5 || fabs(c->k - s->k) > 0.5)

@@ -12,14 +12,6 @@ static double element_bytes(const struct sc_request *request)
 	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }
 
-/* Weights themselves are spread, not only what the optimizer keeps. */
-static bool shards_weights(const struct sc_request *request)
-{
-	enum sc_sharding sharding = request->config.parallel.sharding;
-
-	return sharding == SC_ZERO3 || sharding == SC_FSDP;
-}
-
 /* Weights that are not trained need no more digits than the matrix products read. */
 static double frozen_bytes(const struct sc_request *request)
 {
@@ -31,14 +23,14 @@ static double state_bytes(const struct sc_request *request)
 	double f = sc_dtype_bytes(SC_FP32);
 	double master = element_bytes(request) < f ? f : 0;
 
-	switch (request->config.training.optimizer) {
+	switch (sc_optimizer_dense(request->config.training.optimizer)) {
 	case SC_OPT_ADAM:
 		return 2 * f + master; /* two moments */
 	case SC_OPT_ADAGRAD:
 		return f + master;
 	case SC_OPT_SGD:
 		return f + master;
-	case SC_OPT_NONE:
+	default:
 		break;
 	}
 	return 0;
@@ -54,7 +46,7 @@ static struct gradient gradient_bytes(const struct sc_request *request)
 {
 	const struct sc_software *sw = &request->software;
 	double f = sc_dtype_bytes(SC_FP32), e = element_bytes(request);
-	double held = shards_weights(request) ? e : sc_grad_bytes(request);
+	double held = sc_sharding_rule(request).weights ? e : sc_grad_bytes(request);
 	double step = held < f ? sw->main_grad_bytes : 0;
 
 	/* autograd's own gradients, where adding them up in fp32 does not free them at once */
@@ -63,27 +55,36 @@ static struct gradient gradient_bytes(const struct sc_request *request)
 	return (struct gradient){.held = held, .step = step};
 }
 
+/* Sharded gradients are summed up whole until the last micro-batch's are reduced. */
+static bool sums_whole_gradients(const struct sc_request *request)
+{
+	struct sc_sharding_rule rule = sc_sharding_rule(request);
+
+	return rule.gradients && !rule.reduces_each && request->n_micro_batches > 1;
+}
+
 /* ---- parameters spread over `ranks` ---- */
 
 struct held {
+	const struct sc_request *request;
 	double weights, gradients, optimizer; /* bytes */
 	double step;                          /* gradients as the optimizer reads them */
 };
 
-static void add_held(const struct sc_request *request, double params, double trainable,
-		     double ranks, struct held *held)
+static void add_held(struct held *held, double params, double trainable, double ranks)
 {
-	enum sc_sharding sharding = request->config.parallel.sharding;
-	bool all = shards_weights(request);
-	bool states = sharding != SC_SHARD_NONE || request->software.distributed_optimizer;
+	const struct sc_request *request = held->request;
+	struct sc_sharding_rule rule = sc_sharding_rule(request);
 	struct gradient grad = gradient_bytes(request);
 
 	held->weights += (trainable * element_bytes(request) +
 			  (params - trainable) * frozen_bytes(request)) /
-			 (all ? ranks : 1);
-	held->gradients += trainable * grad.held / (all || sharding == SC_ZERO2 ? ranks : 1);
-	held->step += trainable * grad.step / (states ? ranks : 1);
-	held->optimizer += trainable * state_bytes(request) / (states ? ranks : 1);
+			 (rule.weights ? ranks : 1);
+	held->gradients += trainable * grad.held / (rule.gradients ? ranks : 1);
+	if (sums_whole_gradients(request))
+		held->gradients += trainable * sc_grad_bytes(request);
+	held->step += trainable * grad.step / (rule.states ? ranks : 1);
+	held->optimizer += trainable * state_bytes(request) / (rule.states ? ranks : 1);
 }
 
 /* ---- what lies beside them for a while ---- */
@@ -101,22 +102,18 @@ static double vocabulary_params(const struct sc_request *request,
 /* Whole weights and gradients of the layers that run, where sharding keeps parts of them. */
 static double gathered_bytes(const struct sc_request *request, const struct sc_memory_shape *shape)
 {
-	const struct sc_software *sw = &request->software;
-	bool pipeline = request->config.parallel.pp > 1;
-	double e = element_bytes(request), layers = sw->gather_ahead ? 2 : 1;
-	double params = shape->params + shape->expert_params;
-	double trainable = shape->trainable + shape->trainable_expert;
-	double weights =
-		fmin(params, layers * shape->layer_params + vocabulary_params(request, shape));
-	double gradients = fmin(trainable, shape->layer_params * (sc_grad_bytes(request) / e + 1));
+	struct sc_sharding_rule rule = sc_sharding_rule(request);
+	double e = element_bytes(request), layers = request->software.gather_ahead ? 2 : 1;
+	double weights = 0, gradients = 0;
 
-	if (!shards_weights(request))
-		return 0;
-	/* a pipeline would gather and reduce for every micro-batch: PyTorch's does so once */
-	if (pipeline || !sw->reshard_after_forward)
-		weights = params;
-	if (request->n_micro_batches > 1 && (pipeline || !sw->reduce_each_micro_batch))
-		return weights * e + trainable * sc_grad_bytes(request);
+	if (rule.weights)
+		weights = shape->params + shape->expert_params;
+	if (rule.gathers_backward)
+		weights = fmin(weights,
+			       layers * shape->layer_params + vocabulary_params(request, shape));
+	if (rule.gradients && !sums_whole_gradients(request))
+		gradients = fmin(shape->trainable + shape->trainable_expert,
+				 shape->layer_params * (sc_grad_bytes(request) / e + 1));
 	return (weights + gradients) * e;
 }
 
@@ -144,11 +141,10 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 {
 	double gib = SC_BYTES_PER_GIB, tensors;
 	double activations = activation_bytes(request, shape);
-	struct held held = {0};
+	struct held held = {.request = request};
 
-	add_held(request, shape->params, shape->trainable, shape->shard_ranks, &held);
-	add_held(request, shape->expert_params, shape->trainable_expert, shape->expert_shard_ranks,
-		 &held);
+	add_held(&held, shape->params, shape->trainable, shape->shard_ranks);
+	add_held(&held, shape->expert_params, shape->trainable_expert, shape->expert_shard_ranks);
 	*out = (struct sc_memory){
 		.weights_gib = held.weights / gib,
 		/* the optimizer's copy takes the place that activations leave */

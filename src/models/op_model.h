@@ -4,8 +4,8 @@
 #define SC_MODELS_OP_MODEL_H
 
 #include "core/graph/cost.h"
-#include "core/machine/device.h"
 #include "core/graph/op.h"
+#include "core/machine/device.h"
 
 /* The answer with its parts, for `stepcast op`. Times are kernel times, launches apart. */
 struct sc_op_time {
@@ -32,5 +32,9 @@ const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind);
 void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out);
 /* The same of a time that is known. */
 void sc_op_time_cost(const struct sc_op *op, const struct sc_op_time *time, struct sc_cost *out);
+/* How much longer products take on tensor cores where rows of so many elements are no multiple of
+ * *unit_bytes; 1 where they are. */
+double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,
+			   double *unit_bytes);
 
 #endif

@@ -127,17 +127,15 @@ static void bins_classes(const struct sc_reuse *r, double rows, struct classes *
 	add_class(out, c.once + unseen, c.once / c.n_lookups);
 }
 
-static double bins_unique(const struct sc_reuse *r, double rows, double lookups)
+static double counts_unique(const struct counts *c, double lookups)
 {
-	struct counts c;
-	double frac, unique = 0;
+	double frac = lookups / c->n_lookups, unique = 0, log_left;
 
-	read_counts(r, rows, &c);
-	frac = lookups / c.n_lookups;
 	if (frac >= 1)
-		return c.n_unique * pow(frac, c.once / c.n_unique);
-	for (size_t i = 0; i < c.n; i++)
-		unique += c.rows[i] * -expm1(c.count[i] * log1p(-frac));
+		return c->n_unique * pow(frac, c->once / c->n_unique);
+	log_left = log1p(-frac);
+	for (size_t i = 0; i < c->n; i++)
+		unique += c->rows[i] * -expm1(c->count[i] * log_left);
 	return unique;
 }
 
@@ -214,51 +212,75 @@ static double classes_unique(const struct classes *c, double lookups)
 	return unique;
 }
 
-/* `classes`: of a Zipf law, made once for any number of questions. */
-static double unique_of(const struct sc_reuse *reuse, const struct classes *classes, double rows,
-			double lookups)
+/* Made once for any number of questions. */
+struct popularity {
+	const struct sc_reuse *reuse;
+	double rows;
+	struct classes classes; /* of a Zipf law */
+	struct counts counts;   /* of a histogram */
+};
+
+static void popularity_init(struct popularity *p, const struct sc_reuse *reuse, double rows)
+{
+	p->reuse = reuse;
+	p->rows = rows;
+	p->classes.n = 0;
+	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
+		zipf_classes(reuse->zipf, rows, &p->classes);
+	else if (reuse->kind == SC_REUSE_BINS)
+		read_counts(reuse, rows, &p->counts);
+}
+
+static double unique_of(const struct popularity *p, double lookups)
 {
 	/* no distribution touches more rows than the uniform one */
-	double unique = uniform_unique(rows, lookups);
+	double unique = uniform_unique(p->rows, lookups);
 
-	if (!(lookups > 0) || !(rows > 0))
+	if (!(lookups > 0) || !(p->rows > 0))
 		return 0;
-	if (reuse->kind == SC_REUSE_ZIPF) {
-		unique = fmin(unique, classes_unique(classes, lookups));
-	} else if (reuse->kind == SC_REUSE_BINS) {
-		unique = fmin(unique, bins_unique(reuse, rows, lookups));
-	} else if (reuse->kind == SC_REUSE_MRC) {
-		unique = fmin(unique, mrc_unique(reuse, rows, lookups));
-	}
+	if (p->reuse->kind == SC_REUSE_ZIPF)
+		unique = fmin(unique, classes_unique(&p->classes, lookups));
+	else if (p->reuse->kind == SC_REUSE_BINS)
+		unique = fmin(unique, counts_unique(&p->counts, lookups));
+	else if (p->reuse->kind == SC_REUSE_MRC)
+		unique = fmin(unique, mrc_unique(p->reuse, p->rows, lookups));
 	return fmin(unique, lookups);
 }
 
 double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups)
 {
-	struct classes classes;
+	struct popularity p;
 
-	classes.n = 0;
-	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
-		zipf_classes(reuse->zipf, rows, &classes);
-	return unique_of(reuse, &classes, rows, lookups);
+	popularity_init(&p, reuse, rows);
+	return unique_of(&p, lookups);
 }
 
 enum { N_SEARCH = 24 };
 
-double sc_reuse_lookups_of(const struct sc_reuse *reuse, double rows, double unique, double most)
+/* Lookups, at least `unique` and at most `most`, in which so many distinct rows are touched. */
+static double lookups_of(const struct popularity *p, double unique, double most)
 {
-	struct classes classes;
 	double lo = unique, hi = most;
 
-	classes.n = 0;
-	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
-		zipf_classes(reuse->zipf, rows, &classes);
 	for (int i = 0; i < N_SEARCH && hi > lo * 1.001; i++) {
 		double middle = sqrt(lo * hi);
 
-		*(unique_of(reuse, &classes, rows, middle) < unique ? &lo : &hi) = middle;
+		*(unique_of(p, middle) < unique ? &lo : &hi) = middle;
 	}
 	return hi;
+}
+
+double sc_reuse_misses(const struct sc_reuse *reuse, double rows, double lookups,
+		       double cached_rows)
+{
+	struct popularity p;
+	double filled, rate;
+
+	popularity_init(&p, reuse, rows);
+	filled = lookups_of(&p, cached_rows, lookups);
+	rate = (unique_of(&p, filled * 1.05) - unique_of(&p, filled / 1.05)) /
+	       (filled * (1.05 - 1 / 1.05));
+	return cached_rows + (lookups - filled) * rate;
 }
 
 /* Expected rows that were looked up in the last `time` lookups. */

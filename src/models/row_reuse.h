@@ -1,5 +1,5 @@
 /* What the reuse of a table's rows comes to: distinct rows of any number of lookups, hit rates of caches
- * of any size, the skew of row-wise shards. `reuse` is resolved (core/reuse.h); SC_REUSE_DEFAULT without a
+ * of any size, the skew of row-wise shards. `reuse` is resolved (core/embedding/reuse.h); SC_REUSE_DEFAULT without a
  * histogram counts as uniform. `rows` and `lookups` are of one table; 0 lookups give 0. */
 #ifndef SC_MODELS_ROW_REUSE_H
 #define SC_MODELS_ROW_REUSE_H
@@ -8,8 +8,11 @@
 
 /* Expected distinct rows, at most rows and lookups. */
 double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups);
-/* Lookups, at least `unique` and at most `most`, in which so many distinct rows are touched. */
-double sc_reuse_lookups_of(const struct sc_reuse *reuse, double rows, double unique, double most);
+/* Of `lookups`, those that do not find their row in a cache of `cached_rows` (at least 1, fewer than are touched)
+ * that starts empty: the first of each row; and once it is full, as many as bring rows that are new in the
+ * lookups it holds (Xiang et al. 2013: m = dU/dn). */
+double sc_reuse_misses(const struct sc_reuse *reuse, double rows, double lookups,
+		       double cached_rows);
 /* Share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with the least
  * recently used row going out, and with the most popular rows pinned (for MRC as LRU). */
 double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached_rows);

@@ -8,13 +8,6 @@
 #include "base/units.h"
 #include "models/op_model_priv.h"
 
-/* CUDA C++ Programming Guide, technical specifications: blocks that an SM holds, one row each. */
-static const struct {
-	int64_t capability;
-	double blocks;
-} SM_BLOCKS[] = {{75, 16}, {86, 16}, {87, 16}, {89, 24}};
-enum { N_SM_BLOCKS = sizeof(SM_BLOCKS) / sizeof(SM_BLOCKS[0]) };
-#define USUAL_SM_BLOCKS 32.0
 /* PyTorch's softmax keeps rows of up to this many elements in registers (PersistentSoftmax.cuh). */
 #define SOFTMAX_MAX_ROW 1024.0
 
@@ -75,20 +68,12 @@ double sc_memory_us(const struct sc_device *device, double bytes, double eff, do
 	return sc_bytes_us(bytes + half_bytes, device->hbm_gbps * eff);
 }
 
-static double blocks_per_sm(const struct sc_device *device)
-{
-	for (size_t i = 0; i < N_SM_BLOCKS; i++)
-		if (SM_BLOCKS[i].capability == device->cuda_capability)
-			return SM_BLOCKS[i].blocks;
-	return USUAL_SM_BLOCKS;
-}
-
 /* Share of what is read again that comes from memory: rows in flight against the last cache. */
 static double reread_share(const struct sc_device *device, const struct sc_rowwise_shape *s)
 {
 	double in_flight = s->rows > 0 ? s->reread_bytes / s->rows : 0, cache;
 
-	in_flight *= fmin(s->rows, blocks_per_sm(device) * (double)device->sm_count);
+	in_flight *= fmin(s->rows, device->sm_blocks * (double)device->sm_count);
 	cache = device->l2_mib * SC_BYTES_PER_MIB;
 	return in_flight * in_flight / (in_flight * in_flight + cache * cache);
 }

@@ -1,5 +1,5 @@
 /* The error band. The kernels' part is taken by the mix of kernels of one micro-batch on the
- * class that the critical path spends most on: each kernel knows how far its model's level is to
+ * class of the busiest GPU: each kernel knows how far its model's level is to
  * be trusted on that device, measured or not (models/op_model.c). What differs from shape to
  * shape is taken to average out over the shapes of an iteration, and is left out; what all
  * kernels of a model share is not. */
@@ -19,7 +19,7 @@ static void add_block(struct mix *mix, const struct sc_block *block, double time
 {
 	for (size_t i = 0; i < block->steps.n; i++) {
 		const struct sc_step *step = &block->steps.at[i];
-		double us = times * (step->cost.latency_us + step->cost.work_us);
+		double us = times * sc_cost_alone_us(&step->cost);
 
 		if (step->kind != SC_STEP_KERNEL)
 			continue;
@@ -31,25 +31,19 @@ static void add_block(struct mix *mix, const struct sc_block *block, double time
 
 static void find_mix(const struct sc_transformer *tf, uint32_t class_id, struct mix *mix)
 {
-	const struct sc_parallel *par = &tf->request->config.parallel;
 	const struct sc_block *block = tf->variant[tf->classes[class_id].variant].block[0];
-	int64_t stage = tf->placement.classes[class_id].stage;
-	int64_t last = par->pp * par->virtual_stages - 1;
+	struct sc_stage_parts parts =
+		sc_transformer_stage(tf, tf->placement.classes[class_id].stage);
 
 	*mix = (struct mix){.total_us = 0};
-	for (int64_t vs = stage; vs <= last; vs += par->pp) {
-		double dense = (double)tf->stage_dense[vs];
-		double layers = (double)tf->stage_layers[vs] - dense;
-
-		add_block(mix, &block[SC_BLOCK_DENSE_F], dense);
-		add_block(mix, &block[SC_BLOCK_LAYER_F], layers);
-		add_block(mix, &block[SC_BLOCK_LAYER_B], layers);
-		add_block(mix, &block[SC_BLOCK_DENSE_B], dense);
-	}
-	add_block(mix, &block[SC_BLOCK_EMBED_F], stage == 0);
-	add_block(mix, &block[SC_BLOCK_EMBED_B], stage == 0);
-	add_block(mix, &block[SC_BLOCK_HEAD_F], stage == par->pp - 1);
-	add_block(mix, &block[SC_BLOCK_HEAD_B], stage == par->pp - 1);
+	add_block(mix, &block[SC_BLOCK_DENSE_F], parts.dense);
+	add_block(mix, &block[SC_BLOCK_LAYER_F], parts.layers);
+	add_block(mix, &block[SC_BLOCK_LAYER_B], parts.layers);
+	add_block(mix, &block[SC_BLOCK_DENSE_B], parts.dense);
+	add_block(mix, &block[SC_BLOCK_EMBED_F], parts.embed);
+	add_block(mix, &block[SC_BLOCK_EMBED_B], parts.embed);
+	add_block(mix, &block[SC_BLOCK_HEAD_F], parts.head);
+	add_block(mix, &block[SC_BLOCK_HEAD_B], parts.head);
 }
 
 static double ratio(double a, double b)
@@ -57,15 +51,15 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-void sc_band_parts(const struct sc_transformer *tf, uint32_t home, const struct sc_prediction *out,
+void sc_band_parts(const struct sc_transformer *tf, const struct sc_prediction *out,
 		   double sigma_ms[SC_N_BAND_PARTS])
 {
 	const struct sc_request *req = tf->request;
-	const double *b = out->breakdown_ms;
-	double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY] + b[SC_OWN_BUBBLE];
+	const double *b = out->reading.path_owner_ms;
+	double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY];
 	struct mix mix;
 
-	find_mix(tf, home, &mix);
+	find_mix(tf, out->reading.busiest, &mix);
 	sigma_ms[SC_BAND_GEMM] = kernels * ratio(mix.level_us[SC_OP_GEMM], mix.total_us);
 	sigma_ms[SC_BAND_ATTENTION] = kernels * ratio(mix.level_us[SC_OP_ATTENTION], mix.total_us);
 	sigma_ms[SC_BAND_ROWWISE] =
@@ -93,11 +87,11 @@ static void warn_of_trends(const struct sc_request *req, struct sc_warnings *war
 	}
 }
 
-void sc_find_band(const struct sc_transformer *tf, uint32_t home, struct sc_prediction *out)
+void sc_find_band(const struct sc_transformer *tf, struct sc_prediction *out)
 {
 	double sigma_ms[SC_N_BAND_PARTS], variance = 0, sigma;
 
-	sc_band_parts(tf, home, out, sigma_ms);
+	sc_band_parts(tf, out, sigma_ms);
 	for (int i = 0; i < SC_N_BAND_PARTS; i++)
 		variance += sigma_ms[i] * sigma_ms[i];
 	sigma = ratio(sqrt(variance), out->iteration_ms);

@@ -16,11 +16,11 @@ enum sc_band_part {
 	SC_BAND_RESIDUAL, /* whole iterations of the software around its model */
 	SC_N_BAND_PARTS
 };
-/* From out->iteration_ms and breakdown_ms. `home` is the class that the critical path spends most on. */
-void sc_band_parts(const struct sc_transformer *tf, uint32_t home, const struct sc_prediction *out,
+/* From what runs on the critical path, whose kernels are mixed as those of the busiest class. */
+void sc_band_parts(const struct sc_transformer *tf, const struct sc_prediction *out,
 		   double sigma_ms[SC_N_BAND_PARTS]);
 /* Sets low_ms and high_ms, the central 80 % of a log-normal around iteration_ms, and warns of GPUs
  * that were not measured. */
-void sc_find_band(const struct sc_transformer *tf, uint32_t home, struct sc_prediction *out);
+void sc_find_band(const struct sc_transformer *tf, struct sc_prediction *out);
 
 #endif

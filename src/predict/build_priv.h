@@ -9,7 +9,10 @@ struct class_lanes {
 	uint32_t host, compute, tp, dp;
 	uint32_t act_send, act_recv, grad_send, grad_recv;
 };
+struct builder;
 struct class_state {
+	struct builder *b;
+	uint32_t id;
 	struct class_lanes lanes;
 	/* full detail: graph cost ids of the variant's block steps */
 	uint32_t *costs[2][SC_N_BLOCKS];
@@ -44,6 +47,7 @@ struct builder {
 	struct pass_costs *pass_costs;
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
+	struct sc_sharding_rule sharding;
 	bool sync_p2p, full;
 };
 
@@ -51,29 +55,24 @@ static inline bool build_is_partial(const struct builder *b, uint32_t micro_batc
 {
 	return b->tf->partial && micro_batch + 1 == b->built->shape.micro_batches;
 }
-/* Weights sharded over the data-parallel ranks. */
-static inline bool build_is_sharded(const struct builder *b)
-{
-	enum sc_sharding sharding = b->tf->request->config.parallel.sharding;
-
-	return sharding == SC_ZERO3 || sharding == SC_FSDP;
-}
-const struct sc_variant *build_variant(const struct builder *b, uint32_t c);
-/* The seq-th group on an axis group's instance, made at first use. */
-uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis, uint32_t seq,
-			    uint32_t cost, uint32_t op);
+const struct sc_variant *build_variant(const struct class_state *st);
+/* The seq-th group on an axis group's instance, made at first use of this cost and op. */
+struct group_use {
+	uint32_t seq, cost, op;
+};
+uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
+			    struct group_use use);
 
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
-uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, uint32_t recv,
-		     bool last_backward);
+uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
 /* Reduces the gradients of n times `params` over the data-parallel ranks after node `after`. */
-void build_grad_reduce(struct builder *b, uint32_t c, const struct sc_params *params, double n,
+void build_grad_reduce(struct class_state *st, const struct sc_params *params, double n,
 		       uint32_t after);
 /* Gathers sharded weights, or after the optimizer what its ranks updated. */
-uint32_t build_weight_gather(struct builder *b, uint32_t c, const struct sc_params *params,
+uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params,
 			     uint32_t after);
-void build_compute_after(struct builder *b, uint32_t c, uint32_t dep);
+void build_compute_after(struct class_state *st, uint32_t dep);
 
 #endif

@@ -17,7 +17,7 @@ struct sc_predictor {
 	struct sc_transformer tf;
 	struct sc_graph graph;
 	struct sc_timeline timeline;
-	struct sc_critical_path path;
+	struct sc_reader reader;
 };
 
 void sc_predict_opts_init(struct sc_predict_opts *opts)
@@ -36,6 +36,7 @@ struct sc_predictor *sc_predictor_create(void)
 	sc_graph_init(&p->scratch.graph);
 	p->scratch.arena = &p->arena;
 	p->scratch.sim = sc_simulator_create();
+	p->scratch.rows = sc_row_memo_create();
 	return p;
 }
 
@@ -48,10 +49,10 @@ void sc_predictor_destroy(struct sc_predictor *p)
 	sc_graph_release(&p->scratch.graph);
 	sc_timeline_release(&p->timeline);
 	sc_timeline_release(&p->scratch.timeline);
-	sc_critical_path_release(&p->path);
-	sc_critical_path_release(&p->scratch.path);
+	sc_reader_release(&p->reader);
 	SC_VEC_RELEASE(&p->scratch.ids);
 	sc_simulator_destroy(p->scratch.sim);
+	sc_row_memo_destroy(p->scratch.rows);
 	sc_arena_release(&p->arena);
 	free(p);
 }
@@ -94,7 +95,8 @@ static int build_and_run(struct sc_predictor *p, uint32_t micro_batches, struct 
 	int rc = check_size(&p->tf, micro_batches, err);
 
 	if (rc == 0) {
-		sc_transformer_build(&p->tf, micro_batches, &p->scratch, &p->graph, built);
+		built->shape = sc_schedule_shape_of(&p->tf.request->config.parallel, micro_batches);
+		sc_transformer_build(&p->tf, &p->scratch, &p->graph, built);
 		rc = sc_simulate(p->scratch.sim, &p->graph, NULL, &p->timeline, err);
 	}
 	return rc;
@@ -107,8 +109,7 @@ static int run(struct sc_predictor *p, const struct sc_predict_opts *opts, struc
 	const struct sc_parallel *par = &p->tf.request->config.parallel;
 	uint32_t m = (uint32_t)p->tf.request->n_micro_batches;
 	bool skip = opts->detail == SC_DETAIL_COARSE && !opts->no_jump && !opts->keep_graph;
-	struct sc_schedule_shape shape = {par->schedule, (uint32_t)par->pp,
-					  (uint32_t)par->virtual_stages, m};
+	struct sc_schedule_shape shape = sc_schedule_shape_of(par, m);
 
 	for (unsigned attempt = 0;; attempt++) {
 		uint32_t chosen = skip ? sc_steady_choose(&shape, m, attempt) : m;
@@ -140,7 +141,7 @@ static int predict_dlrm(struct sc_predictor *p, const struct sc_request *request
 				     .graph = &p->graph,
 				     .timeline = &p->timeline,
 				     .built = &built,
-				     .path = &p->path};
+				     .reader = &p->reader};
 	int rc = sc_dlrm_init(&dlrm, request, opts, &p->scratch, err);
 
 	if (rc == 0) {
@@ -165,7 +166,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 				.graph = &p->graph,
 				.timeline = &p->timeline,
 				.built = &built,
-				.path = &p->path};
+				.reader = &p->reader};
 	int rc;
 
 	sc_arena_rewind(&p->arena, start);

@@ -9,25 +9,6 @@
 
 enum { COMMENT_COLUMN = 40, MAX_PATH_TEXT = 128, MAX_VALUE_TEXT = 64 };
 
-/* What a value that nobody gave came from; keys that are not here have a plain default. */
-static const struct {
-	const char *path, *from;
-} DERIVED[] = {
-	{"gpus", "tp * pp * cp * dp"},
-	{"cluster.gpu", "the first of nodes"},
-	{"cluster.gpus_per_node", "usual node of the GPU"},
-	{"cluster.nics_per_node", "usual node of the GPU"},
-	{"cluster.nic_gbit_s", "usual node of the GPU"},
-	{"cluster.scale_up_gpus", "default: gpus_per_node"},
-	{"cluster.host_memory_gib", "default: 128 a GPU, as TorchRec's planner"},
-	{"model.kv_heads", "default: heads"},
-	{"model.ffn_hidden", "default: 4 * hidden"},
-	{"parallel.dp", "default: gpus / (tp * pp * cp)"},
-	{"parallel.order", "the software"},
-	{"training.micro_batch", "default: global_batch / dp without a pipeline, else 1"},
-	{"training.precision", "default: bf16 where the GPU has it, else fp16"},
-};
-
 /* Installed configs by their place in the configs folder, not on this machine. */
 static const char *shown_file(const char *file)
 {
@@ -39,23 +20,19 @@ static const char *shown_file(const char *file)
 	return shown;
 }
 
-static void append_origin(const struct sc_config *config, const char *path, struct sc_strbuf *out)
+/* `value` as it is shown. */
+static void append_origin(const struct sc_config *config, const struct sc_field *field,
+			  const char *path, const char *value, struct sc_strbuf *out)
 {
 	const struct sc_origin *origin = sc_config_origin(config, path);
+	bool plain = !field->from || (field->plain && strcmp(field->plain, value) == 0);
 
-	if (origin && origin->line)
+	if (!origin)
+		sc_strbuf_append(out, plain ? "default" : field->from);
+	else if (origin->line)
 		sc_strbuf_printf(out, "%s:%u", shown_file(origin->file), origin->line);
-	else if (origin)
+	else
 		sc_strbuf_append(out, shown_file(origin->file));
-	if (origin)
-		return;
-	for (size_t i = 0; i < sizeof(DERIVED) / sizeof(DERIVED[0]); i++) {
-		if (strcmp(DERIVED[i].path, path) == 0) {
-			sc_strbuf_append(out, DERIVED[i].from);
-			return;
-		}
-	}
-	sc_strbuf_append(out, "default");
 }
 
 /* A plain scalar that no reader takes for something else; anything else is quoted. */
@@ -147,6 +124,7 @@ static void append_value(const struct sc_field *field, const void *place, struct
 		append_text(*(const char *const *)place, out);
 		break;
 	case SC_F_ENUM:
+	case SC_F_FLAGS:
 		name = sc_enum_name(field->names, *(const int *)place);
 		sc_strbuf_append(out, name ? name : "?");
 		break;
@@ -165,42 +143,12 @@ static void append_value(const struct sc_field *field, const void *place, struct
 	}
 }
 
-/* In a list, what was not given is zero: elements have no "not given" of their own. */
-static bool is_zero(const struct sc_field *field, const void *place)
-{
-	const struct sc_field *sub = field->sub;
-
-	switch (field->type) {
-	case SC_F_INT:
-		return *(const int64_t *)place == 0;
-	case SC_F_DOUBLE:
-		return !(*(const double *)place < 0) && !(*(const double *)place > 0);
-	case SC_F_BOOL:
-		return !*(const bool *)place;
-	case SC_F_STR:
-		return !*(const char *const *)place;
-	case SC_F_ENUM:
-		return !sc_enum_name(field->names, *(const int *)place);
-	case SC_F_INTS:
-	case SC_F_DOUBLES:
-		return ((const struct sc_ints *)place)->n == 0;
-	case SC_F_STRUCTS:
-		return ((const struct sc_structs *)place)->n == 0;
-	case SC_F_STRUCT:
-		while (sub->key && is_zero(sub, (const unsigned char *)place + sub->offset))
-			sub++;
-		return !sub->key;
-	case SC_F_IGNORE:
-		break;
-	}
-	return true;
-}
-
 /* A mapping that a file holds is shown by its key `file`, which brings the rest. */
 static const struct sc_field *file_key(const struct sc_field *table, const unsigned char *element)
 {
 	for (; table->key; table++)
-		if (strcmp(table->key, "file") == 0 && !is_zero(table, element + table->offset))
+		if (strcmp(table->key, "file") == 0 &&
+		    !sc_field_is_absent(table, element + table->offset))
 			return table;
 	return NULL;
 }
@@ -213,7 +161,7 @@ static void append_map(const struct sc_field *table, const unsigned char *elemen
 
 	sc_strbuf_append_char(out, '{');
 	for (const struct sc_field *f = table; f->key; f++) {
-		if (is_zero(f, element + f->offset) || (file && f != file))
+		if (sc_field_is_absent(f, element + f->offset) || (file && f != file))
 			continue;
 		sc_strbuf_printf(out, "%s%s: ", comma, f->key);
 		append_value(f, element + f->offset, out);
@@ -238,66 +186,57 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 /* Values that are still "not given" after resolving do not apply to this request. */
 static bool is_given(const struct sc_field *field, const void *place)
 {
-	switch (field->type) {
-	case SC_F_INT:
-		return *(const int64_t *)place != SC_NOT_GIVEN;
-	case SC_F_DOUBLE:
-		return *(const double *)place >= 0 &&
-		       !(*(const double *)place <= 0 && strcmp(field->key, "measured_ms") == 0);
-	case SC_F_STR:
-		return *(const char *const *)place != NULL;
-	case SC_F_ENUM:
-		return sc_enum_name(field->names, *(const int *)place) != NULL;
-	case SC_F_INTS:
-	case SC_F_DOUBLES:
-		return ((const struct sc_ints *)place)->n > 0;
-	case SC_F_STRUCTS:
-		return ((const struct sc_structs *)place)->n > 0;
-	case SC_F_BOOL:
+	if (field->type == SC_F_BOOL)
 		return true;
-	case SC_F_STRUCT:
-	case SC_F_IGNORE:
-		break;
-	}
-	return false;
+	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS)
+		return sc_enum_name(field->names, *(const int *)place) != NULL;
+	return field->type != SC_F_STRUCT && !sc_field_is_absent(field, place);
 }
 
-static void append_line(const struct sc_config *config, const struct sc_field *field,
+static void append_line(const struct sc_request *request, const struct sc_field *field,
 			const char *section, const void *place, struct sc_strbuf *out)
 {
-	char path[MAX_PATH_TEXT];
-	size_t begin = out->n;
+	const struct sc_config *config = &request->config;
+	char path[MAX_PATH_TEXT], value[MAX_VALUE_TEXT];
+	size_t begin = out->n, value_at;
 
 	if (!is_given(field, place))
 		return;
 	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
 	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);
+	value_at = out->n;
 	append_value(field, place, out);
+	snprintf(value, sizeof(value), "%s", out->at + value_at);
 	do
 		sc_strbuf_append_char(out, ' ');
 	while (out->n - begin < COMMENT_COLUMN);
 	sc_strbuf_append(out, "# ");
-	append_origin(config, path, out);
+	append_origin(config, field, path, value, out);
+	if (strcmp(path, "training.software") == 0 &&
+	    strcmp(value, request->config.training.software) != 0)
+		sc_strbuf_printf(out, ": %s, whose successor this GPU has",
+				 request->config.training.software);
 	sc_strbuf_append_char(out, '\n');
 }
 
 void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
 {
-	const struct sc_config *config = &request->config;
+	struct sc_config simulated = request->config;
 	size_t begin, heading;
 
+	simulated.training.software = request->software.id;
 	for (const struct sc_field *f = sc_config_fields; f->key; f++) {
-		const unsigned char *place = (const unsigned char *)config + f->offset;
+		const unsigned char *place = (const unsigned char *)&simulated + f->offset;
 
 		if (f->type != SC_F_STRUCT) {
-			append_line(config, f, "", place, out);
+			append_line(request, f, "", place, out);
 			continue;
 		}
 		begin = out->n;
 		sc_strbuf_printf(out, "%s:\n", f->key);
 		heading = out->n;
 		for (const struct sc_field *sub = f->sub; sub->key; sub++)
-			append_line(config, sub, f->key, place + sub->offset, out);
+			append_line(request, sub, f->key, place + sub->offset, out);
 		if (out->n == heading) { /* nothing below it */
 			out->n = begin;
 			out->at[begin] = '\0';

@@ -123,17 +123,18 @@ static void append_breakdown(const struct sc_prediction *p, struct sc_strbuf *ou
 {
 	struct bar bar = {.out = out, .total = p->iteration_ms};
 
-	sc_strbuf_append(out, "<h2>Where the time goes</h2>\n");
-	bar_begin(&bar, "share of the critical path");
+	sc_strbuf_append(out, "<h2>Where the time of the busiest GPU goes</h2>\n");
+	bar_begin(&bar, "share of the iteration");
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		bar_add(&bar, sc_owner_label((enum sc_owner)o), sc_owner_color((enum sc_owner)o),
-			sc_without_dust(p->breakdown_ms[o], p->iteration_ms));
+			sc_without_dust(p->reading.breakdown_ms[o], p->iteration_ms));
 	bar_end(&bar);
-	sc_strbuf_append(out, "<table><tr><th>of the critical path</th><th class=\"n\">ms</th>"
+	sc_strbuf_append(out, "<table><tr><th>of the busiest GPU</th><th class=\"n\">ms</th>"
 			      "<th class=\"n\">%</th></tr>\n");
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		append_row(out, sc_owner_color((enum sc_owner)o), sc_owner_label((enum sc_owner)o),
-			   sc_without_dust(p->breakdown_ms[o], p->iteration_ms), p->iteration_ms);
+			   sc_without_dust(p->reading.breakdown_ms[o], p->iteration_ms),
+			   p->iteration_ms);
 	sc_strbuf_append(out, "</table>\n");
 }
 
@@ -165,15 +166,15 @@ static void append_contributors(const struct sc_prediction *p, struct sc_strbuf 
 			 "<h2>Largest contributors</h2>\n<table><tr><th>operation</th>"
 			 "<th class=\"n\">ms</th><th class=\"n\">%</th><th class=\"n\">count</th>"
 			 "</tr>\n");
-	for (size_t i = 0; i < p->n_contributors; i++) {
+	for (size_t i = 0; i < p->reading.n_contributors; i++) {
 		sc_strbuf_append(out, "<tr><td>");
-		append_escaped(out, p->contributors[i].what);
+		append_escaped(out, p->reading.contributors[i].what);
 		sc_strbuf_printf(out,
 				 "</td><td class=\"n\">%.2f</td><td class=\"n\">%.1f</td>"
 				 "<td class=\"n\">%.0f</td></tr>\n",
-				 p->contributors[i].ms,
-				 100.0 * p->contributors[i].ms / p->iteration_ms,
-				 p->contributors[i].count);
+				 p->reading.contributors[i].ms,
+				 100.0 * p->reading.contributors[i].ms / p->iteration_ms,
+				 p->reading.contributors[i].count);
 	}
 	sc_strbuf_append(out, "</table>\n");
 }
@@ -198,8 +199,8 @@ static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
 	sc_strbuf_append(out, "<h2>Critical path</h2>\n<table><tr><th>what</th>"
 			      "<th class=\"n\">start ms</th><th class=\"n\">ms</th><th>mostly</th>"
 			      "<th>waited for</th></tr>\n");
-	for (size_t i = 0; i < p->n_path; i++) {
-		const struct sc_path_step *s = &p->path[i];
+	for (size_t i = 0; i < p->reading.n_path; i++) {
+		const struct sc_path_step *s = &p->reading.path[i];
 
 		sc_strbuf_append(out, "<tr><td>");
 		append_escaped(out, s->what);
@@ -219,14 +220,15 @@ static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
 		out, "<h2>Ranks that do the same</h2>\n<table><tr><th>class</th>"
 		     "<th class=\"n\">ranks</th><th class=\"n\">busy ms</th>"
 		     "<th class=\"n\">idle ms</th><th class=\"n\">communication ms</th></tr>\n");
-	for (size_t i = 0; i < p->n_classes; i++) {
+	for (size_t i = 0; i < p->reading.n_classes; i++) {
 		sc_strbuf_append(out, "<tr><td>");
-		append_escaped(out, p->classes[i].name);
+		append_escaped(out, p->reading.classes[i].name);
 		sc_strbuf_printf(out,
 				 "</td><td class=\"n\">%u</td><td class=\"n\">%.2f</td>"
 				 "<td class=\"n\">%.2f</td><td class=\"n\">%.2f</td></tr>\n",
-				 (unsigned)p->classes[i].ranks, p->classes[i].busy_ms,
-				 p->classes[i].idle_ms, p->classes[i].comm_ms);
+				 (unsigned)p->reading.classes[i].ranks,
+				 p->reading.classes[i].busy_ms, p->reading.classes[i].idle_ms,
+				 p->reading.classes[i].comm_ms);
 	}
 	sc_strbuf_append(out, "</table>\n");
 }

@@ -1,20 +1,27 @@
 /* Predictions and validations as JSON. */
 #include "report/json.h"
 
-#include <math.h>
-
 #include "base/json_out.h"
 #include "report/labels.h"
 
 enum { PREDICT_VERSION = 1, VALIDATE_VERSION = 1 };
 
-static void add_breakdown(struct sc_json *json, const struct sc_prediction *p)
+static void add_owners(struct sc_json *json, json_t *object, const double *ms, double iteration_ms)
 {
-	json_t *object = sc_json_object(json, json->root, "breakdown_ms");
-
 	for (int owner = 0; owner < SC_N_OWNERS; owner++)
 		sc_json_real(json, object, sc_owner_name((enum sc_owner)owner),
-			     sc_without_dust(p->breakdown_ms[owner], p->iteration_ms));
+			     sc_without_dust(ms[owner], iteration_ms));
+}
+
+void sc_json_breakdown(struct sc_json *json, json_t *object, const struct sc_reading *reading)
+{
+	const double all_ms = reading->iteration_ms;
+
+	add_owners(json, sc_json_object(json, object, "breakdown_ms"), reading->breakdown_ms,
+		   all_ms);
+	add_owners(json, sc_json_object(json, object, "path_breakdown_ms"), reading->path_owner_ms,
+		   all_ms);
+	sc_json_int(json, object, "busiest_class", reading->busiest);
 }
 
 static void add_memory(struct sc_json *json, const struct sc_memory *memory)
@@ -31,8 +38,8 @@ static void add_path(struct sc_json *json, const struct sc_prediction *p)
 {
 	json_t *array = sc_json_array(json, json->root, "critical_path");
 
-	for (size_t i = 0; i < p->n_path; i++) {
-		const struct sc_path_step *step = &p->path[i];
+	for (size_t i = 0; i < p->reading.n_path; i++) {
+		const struct sc_path_step *step = &p->reading.path[i];
 		json_t *object = sc_json_object(json, array, NULL);
 
 		sc_json_text(json, object, "what", step->what);
@@ -48,14 +55,14 @@ static void add_classes(struct sc_json *json, const struct sc_prediction *p)
 {
 	json_t *array = sc_json_array(json, json->root, "classes");
 
-	for (size_t i = 0; i < p->n_classes; i++) {
+	for (size_t i = 0; i < p->reading.n_classes; i++) {
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, object, "name", p->classes[i].name);
-		sc_json_int(json, object, "ranks", p->classes[i].ranks);
-		sc_json_real(json, object, "busy_ms", p->classes[i].busy_ms);
-		sc_json_real(json, object, "idle_ms", p->classes[i].idle_ms);
-		sc_json_real(json, object, "comm_ms", p->classes[i].comm_ms);
+		sc_json_text(json, object, "name", p->reading.classes[i].name);
+		sc_json_int(json, object, "ranks", p->reading.classes[i].ranks);
+		sc_json_real(json, object, "busy_ms", p->reading.classes[i].busy_ms);
+		sc_json_real(json, object, "idle_ms", p->reading.classes[i].idle_ms);
+		sc_json_real(json, object, "comm_ms", p->reading.classes[i].comm_ms);
 	}
 }
 
@@ -74,12 +81,12 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 	json_t *contributors = sc_json_array(json, object, "contributors");
 	json_t *what_if = sc_json_array(json, object, "what_if");
 
-	for (size_t i = 0; i < p->n_contributors; i++) {
+	for (size_t i = 0; i < p->reading.n_contributors; i++) {
 		json_t *row = sc_json_object(json, contributors, NULL);
 
-		sc_json_text(json, row, "what", p->contributors[i].what);
-		sc_json_real(json, row, "ms", p->contributors[i].ms);
-		sc_json_real(json, row, "count", p->contributors[i].count);
+		sc_json_text(json, row, "what", p->reading.contributors[i].what);
+		sc_json_real(json, row, "ms", p->reading.contributors[i].ms);
+		sc_json_real(json, row, "count", p->reading.contributors[i].count);
 	}
 	for (size_t i = 0; i < SC_N_WHAT_IFS; i++) {
 		const struct sc_what_if *w = &explanation->what_if[i];
@@ -107,7 +114,7 @@ int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanatio
 	sc_json_real(&json, json.root, "samples_per_s", p->samples_per_s);
 	sc_json_real(&json, json.root, "tokens_per_s", p->tokens_per_s);
 	sc_json_int(&json, json.root, "n_nodes", (int64_t)p->n_nodes);
-	add_breakdown(&json, p);
+	sc_json_breakdown(&json, json.root, &p->reading);
 	add_memory(&json, &p->memory);
 	add_path(&json, p);
 	add_classes(&json, p);
@@ -122,27 +129,19 @@ int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanatio
 /* ---- validation ---- */
 
 /* Null where there is no case to take it from. */
-static void add_statistic(struct sc_json *json, json_t *object, const char *key, double value)
-{
-	if (isnan(value))
-		sc_json_text(json, object, key, NULL);
-	else
-		sc_json_real(json, object, key, value);
-}
-
 static void add_score(struct sc_json *json, json_t *object, const struct sc_score *score)
 {
 	json_t *skipped = sc_json_array(json, object, "skipped");
 
 	sc_json_int(json, object, "n_rows", (int64_t)score->n_rows);
 	sc_json_int(json, object, "n", (int64_t)score->accuracy.n);
-	add_statistic(json, object, "mape_pct", score->accuracy.mape_pct);
-	add_statistic(json, object, "median_ape_pct", score->accuracy.median_ape_pct);
-	add_statistic(json, object, "p90_ape_pct", score->accuracy.p90_ape_pct);
-	add_statistic(json, object, "geomean_ape_pct", score->accuracy.geomean_ape_pct);
-	add_statistic(json, object, "bias_pct", score->accuracy.bias_pct);
-	add_statistic(json, object, "coverage_pct", score->coverage_pct);
-	add_statistic(json, object, "band_pct", score->band_pct);
+	sc_json_known_real(json, object, "mape_pct", score->accuracy.mape_pct);
+	sc_json_known_real(json, object, "median_ape_pct", score->accuracy.median_ape_pct);
+	sc_json_known_real(json, object, "p90_ape_pct", score->accuracy.p90_ape_pct);
+	sc_json_known_real(json, object, "geomean_ape_pct", score->accuracy.geomean_ape_pct);
+	sc_json_known_real(json, object, "bias_pct", score->accuracy.bias_pct);
+	sc_json_known_real(json, object, "coverage_pct", score->coverage_pct);
+	sc_json_known_real(json, object, "band_pct", score->band_pct);
 	for (size_t i = 0; i < score->n_skipped; i++) {
 		json_t *row = sc_json_object(json, skipped, NULL);
 

@@ -1,5 +1,7 @@
 /* A replay as JSON. What is not known is null. */
 #include "base/json_out.h"
+#include "report/json.h"
+#include "report/loss_json.h"
 #include "report/replay_report.h"
 
 enum { REPLAY_VERSION = 1 };
@@ -14,6 +16,20 @@ static void add_error(struct sc_json *json, const struct sc_replay_result *r, co
 	sc_json_known_real(json, object, "median_ape_pct", error.median_pct);
 	sc_json_known_real(json, object, "max_ape_pct", error.max_pct);
 	sc_json_known_real(json, object, "bias_pct", error.bias_pct);
+	sc_json_known_real(json, object, "typical_max_ape_pct", error.typical_max_pct);
+}
+
+static void add_band(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *object = sc_json_object(json, json->root, "band_pct");
+	double low, high;
+
+	sc_replay_band(r, true, &low, &high);
+	sc_json_known_real(json, object, "typical_low", low);
+	sc_json_known_real(json, object, "typical_high", high);
+	sc_replay_band(r, false, &low, &high);
+	sc_json_known_real(json, object, "low", low);
+	sc_json_known_real(json, object, "high", high);
 }
 
 static void add_iterations(struct sc_json *json, const struct sc_replay_result *r)
@@ -29,6 +45,7 @@ static void add_iterations(struct sc_json *json, const struct sc_replay_result *
 		sc_json_known_real(json, row, "simulated_ms", it->simulated_ms);
 		sc_json_known_real(json, row, "predicted_ms", it->predicted_ms);
 		sc_json_known_real(json, row, "changed_ms", it->changed_ms);
+		sc_json_bool(json, row, "outlier", it->outlier);
 	}
 }
 
@@ -49,6 +66,7 @@ static void add_ranks(struct sc_json *json, const struct sc_replay_result *r)
 			sc_json_real(json, parts, sc_replay_part_names[p], rank->part_ms[p]);
 		sc_json_real(json, row, "late_ms", rank->late_ms);
 		sc_json_known_real(json, row, "slowness", rank->slowness);
+		sc_json_known_real(json, row, "host_slowness", rank->host_slowness);
 		sc_json_known_real(json, row, "without_ms", rank->without_ms);
 		sc_json_known_real(json, row, "cost_ms", r->reference_ms - rank->without_ms);
 	}
@@ -69,22 +87,30 @@ static void add_factors(struct sc_json *json, const struct sc_replay_result *r)
 	}
 }
 
+static void add_families(struct sc_json *json, const struct sc_replay_result *r)
+{
+	json_t *object = sc_json_object(json, json->root, "family_ms");
+
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+		if (r->family_ms[f] > 0)
+			sc_json_real(json, object, sc_kernel_family_name((enum sc_kernel_family)f),
+				     r->family_ms[f]);
+}
+
 static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 {
-	json_t *shown = sc_json_object(json, json->root, "shown"), *array, *owners;
+	json_t *shown = sc_json_object(json, json->root, "shown"), *array;
 
 	sc_json_int(json, shown, "step", r->show_step);
-	sc_json_real(json, shown, "iteration_ms", r->show_ms);
-	owners = sc_json_object(json, shown, "breakdown_ms");
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o), r->breakdown_ms[o]);
+	sc_json_real(json, shown, "iteration_ms", r->reading.iteration_ms);
+	sc_json_breakdown(json, shown, &r->reading);
 	array = sc_json_array(json, shown, "critical_path");
-	for (size_t i = 0; i < r->n_path; i++) {
+	for (size_t i = 0; i < r->reading.n_contributors; i++) {
 		json_t *row = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, row, "what", r->path[i].what);
-		sc_json_real(json, row, "ms", r->path[i].ms);
-		sc_json_int(json, row, "count", r->path[i].count);
+		sc_json_text(json, row, "what", r->reading.contributors[i].what);
+		sc_json_real(json, row, "ms", r->reading.contributors[i].ms);
+		sc_json_int(json, row, "count", (int64_t)r->reading.contributors[i].count);
 	}
 }
 
@@ -109,16 +135,20 @@ int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *e
 
 	sc_json_init(&json, "stepcast/replay", REPLAY_VERSION);
 	sc_json_text(&json, json.root, "source", r->source);
+	sc_json_text(&json, json.root, "iterations_found", r->marked_by);
 	sc_json_text(&json, json.root, "reused", r->reused);
 	sc_json_int(&json, json.root, "n_ranks", r->n_ranks);
 	sc_json_int(&json, json.root, "gpus", r->gpus);
 	sc_json_int(&json, json.root, "n_events", r->n_events);
 	sc_json_int(&json, json.root, "n_simulated", r->n_simulated);
+	sc_json_loss(&json, json.root, &r->loss);
 	add_means(&json, r);
 	add_error(&json, r, "simulated", SC_REPLAY_SIMULATED);
 	add_error(&json, r, "predicted", SC_REPLAY_PREDICTED);
+	add_band(&json, r);
 	add_iterations(&json, r);
 	add_ranks(&json, r);
+	add_families(&json, r);
 	add_factors(&json, r);
 	add_path(&json, r);
 	warnings = sc_json_array(&json, json.root, "warnings");

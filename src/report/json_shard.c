@@ -107,14 +107,14 @@ static void put_pareto(struct sc_json *json, const struct sc_pareto *pareto)
 	}
 }
 
-static void put_side(struct sc_json *json, json_t *parent, const char *key, enum sc_shard_type type,
-		     enum sc_tier tier, uint32_t n_shards)
+static void put_side(struct sc_json *json, json_t *parent, const char *key,
+		     const struct sc_shard_side *of)
 {
 	json_t *side = sc_json_object(json, parent, key);
 
-	sc_json_text(json, side, "sharding_type", sc_enum_name(sc_shard_type_names, (int)type));
-	sc_json_text(json, side, "compute_kernel", sc_enum_name(sc_tier_names, (int)tier));
-	sc_json_int(json, side, "shards", n_shards);
+	sc_json_text(json, side, "sharding_type", sc_enum_name(sc_shard_type_names, (int)of->type));
+	sc_json_text(json, side, "compute_kernel", sc_enum_name(sc_tier_names, (int)of->tier));
+	sc_json_int(json, side, "shards", of->shards);
 }
 
 static void put_diff(struct sc_json *json, const struct sc_shard_report *report)
@@ -132,8 +132,8 @@ static void put_diff(struct sc_json *json, const struct sc_shard_report *report)
 
 		sc_json_text(json, move, "table", m->table);
 		sc_json_real(json, move, "moved_gib", m->moved_bytes / SC_BYTES_PER_GIB);
-		put_side(json, move, "from", m->from_type, m->from_tier, m->from_shards);
-		put_side(json, move, "to", m->to_type, m->to_tier, m->to_shards);
+		put_side(json, move, "from", &m->from);
+		put_side(json, move, "to", &m->to);
 	}
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "base/strbuf.h"
 #include "report/labels.h"
 
 struct column {
@@ -18,12 +19,18 @@ static const struct column BEFORE[] = {
 	{"low_ms", AT(low_ms)},
 	{"high_ms", AT(high_ms)},
 };
-static const struct column AFTER[] = {
+static const struct column MEMORY[] = {
 	{"memory_total_gib", AT(memory_total_gib)},
+	{"capacity_gib", AT(capacity_gib)},
+};
+static const char FITS[] = "fits"; /* true, false */
+static const struct column AFTER[] = {
 	{"mfu", AT(mfu)},
 	{"samples_per_s", AT(samples_per_s)},
 	{"tokens_per_s", AT(tokens_per_s)},
 };
+/* The first row with the same prediction, from 1; texts, "; " between them; why there is none. */
+static const char *const TEXTS[] = {"same_as", "warnings", "error"};
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static void put_cell(FILE *out, const char *text)
@@ -53,24 +60,44 @@ static double field(const struct sc_outcome *outcome, const struct column *colum
 	return *(const double *)at;
 }
 
-static bool is_result(const char *name)
+/* Calls for each column that a sweep adds, in order; a name lives until the call returns. */
+static void each_column(void (*visit)(void *ctx, const char *name), void *ctx)
 {
 	char owner_ms[64];
 
-	for (size_t i = 0; i < COUNT(BEFORE); i++) {
-		if (strcmp(name, BEFORE[i].name) == 0)
-			return true;
-	}
+	for (size_t i = 0; i < COUNT(BEFORE); i++)
+		visit(ctx, BEFORE[i].name);
 	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
 		snprintf(owner_ms, sizeof(owner_ms), "%s_ms", sc_owner_name((enum sc_owner)owner));
-		if (strcmp(name, owner_ms) == 0)
-			return true;
+		visit(ctx, owner_ms);
 	}
-	for (size_t i = 0; i < COUNT(AFTER); i++) {
-		if (strcmp(name, AFTER[i].name) == 0)
-			return true;
-	}
-	return strcmp(name, "error") == 0;
+	for (size_t i = 0; i < COUNT(MEMORY); i++)
+		visit(ctx, MEMORY[i].name);
+	visit(ctx, FITS);
+	for (size_t i = 0; i < COUNT(AFTER); i++)
+		visit(ctx, AFTER[i].name);
+	for (size_t i = 0; i < COUNT(TEXTS); i++)
+		visit(ctx, TEXTS[i]);
+}
+
+struct wanted {
+	const char *name;
+	bool is_there;
+};
+
+static void look_for(void *ctx, const char *name)
+{
+	struct wanted *wanted = ctx;
+
+	wanted->is_there |= strcmp(name, wanted->name) == 0;
+}
+
+static bool is_result(const char *name)
+{
+	struct wanted wanted = {.name = name};
+
+	each_column(look_for, &wanted);
+	return wanted.is_there;
 }
 
 int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err)
@@ -85,54 +112,6 @@ int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err)
 	return 0;
 }
 
-static void put_header(const struct sc_csv *cases, FILE *out)
-{
-	for (size_t i = 0; i < cases->n_cols; i++) {
-		put_cell(out, cases->header[i]);
-		putc(',', out);
-	}
-	for (size_t i = 0; i < COUNT(BEFORE); i++)
-		fprintf(out, "%s,", BEFORE[i].name);
-	for (int owner = 0; owner < SC_N_OWNERS; owner++)
-		fprintf(out, "%s_ms,", sc_owner_name((enum sc_owner)owner));
-	for (size_t i = 0; i < COUNT(AFTER); i++)
-		fprintf(out, "%s,", AFTER[i].name);
-	fputs("error\n", out);
-}
-
-static void put_numbers(const struct sc_outcome *outcome, FILE *out)
-{
-	for (size_t i = 0; i < COUNT(BEFORE); i++) {
-		put_number(out, field(outcome, &BEFORE[i]));
-		putc(',', out);
-	}
-	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
-		put_number(out,
-			   sc_without_dust(outcome->breakdown_ms[owner], outcome->iteration_ms));
-		putc(',', out);
-	}
-	for (size_t i = 0; i < COUNT(AFTER); i++) {
-		put_number(out, field(outcome, &AFTER[i]));
-		putc(',', out);
-	}
-}
-
-static void put_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
-		    FILE *out)
-{
-	for (size_t i = 0; i < cases->n_cols; i++) {
-		put_cell(out, sc_csv_cell(cases, row, i));
-		putc(',', out);
-	}
-	if (outcome->code == SC_OK)
-		put_numbers(outcome, out);
-	for (size_t i = 0; outcome->code != SC_OK && i < COUNT(BEFORE) + SC_N_OWNERS + COUNT(AFTER);
-	     i++)
-		putc(',', out);
-	put_cell(out, outcome->error);
-	putc('\n', out);
-}
-
 static int check_written(FILE *out, struct sc_err *err)
 {
 	if (fflush(out) == 0 && !ferror(out))
@@ -140,12 +119,77 @@ static int check_written(FILE *out, struct sc_err *err)
 	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
 }
 
-int sc_sweep_csv_write(const struct sc_csv *cases, const struct sc_outcome *outcomes, FILE *out,
-		       struct sc_err *err)
+static void put_name(void *ctx, const char *name)
 {
-	put_header(cases, out);
-	for (size_t row = 0; row < cases->n_rows; row++)
-		put_row(cases, row, &outcomes[row], out);
+	fprintf(ctx, strcmp(name, "error") == 0 ? "%s\n" : "%s,", name);
+}
+
+int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *err)
+{
+	for (size_t i = 0; i < cases->n_cols; i++) {
+		put_cell(out, cases->header[i]);
+		putc(',', out);
+	}
+	each_column(put_name, out);
+	return check_written(out, err);
+}
+
+static void put_columns(const struct sc_outcome *outcome, const struct column *columns, size_t n,
+			FILE *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		put_number(out, field(outcome, &columns[i]));
+		putc(',', out);
+	}
+}
+
+static void put_warnings(const struct sc_warnings *warnings, FILE *out)
+{
+	struct sc_strbuf text = {0};
+
+	for (size_t i = 0; warnings && i < warnings->n; i++)
+		sc_strbuf_printf(&text, "%s%s", i ? "; " : "", warnings->text[i]);
+	put_cell(out, sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
+}
+
+static void put_outcome(const struct sc_outcome *outcome, FILE *out)
+{
+	put_columns(outcome, BEFORE, COUNT(BEFORE), out);
+	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
+		put_number(out,
+			   sc_without_dust(outcome->breakdown_ms[owner], outcome->iteration_ms));
+		putc(',', out);
+	}
+	put_columns(outcome, MEMORY, COUNT(MEMORY), out);
+	fputs(outcome->memory_total_gib <= outcome->capacity_gib ? "true," : "false,", out);
+	put_columns(outcome, AFTER, COUNT(AFTER), out);
+	if (outcome->same_as)
+		fprintf(out, "%zu", outcome->same_as);
+	putc(',', out);
+	put_warnings(outcome->warnings, out);
+	putc(',', out);
+}
+
+static void put_nothing(void *ctx, const char *name)
+{
+	if (strcmp(name, "error") != 0)
+		putc(',', ctx);
+}
+
+int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
+		     FILE *out, struct sc_err *err)
+{
+	for (size_t i = 0; i < cases->n_cols; i++) {
+		put_cell(out, sc_csv_cell(cases, row, i));
+		putc(',', out);
+	}
+	if (outcome->code == SC_OK)
+		put_outcome(outcome, out);
+	else
+		each_column(put_nothing, out);
+	put_cell(out, outcome->error);
+	putc('\n', out);
 	return check_written(out, err);
 }
 

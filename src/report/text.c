@@ -2,10 +2,11 @@
 #include "report/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/units.h"
-#include "predict/dlrm/dlrm.h"
 #include "report/labels.h"
+#include "study/shard/shard_choose.h"
 
 enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
 
@@ -63,7 +64,7 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 			p->dp, request->config.training.global_batch,
 			request->config.sharding.plan
 				? request->config.sharding.plan
-				: sc_enum_name(sc_planner_names, (int)sc_dlrm_planner(request)));
+				: sc_enum_name(sc_planner_names, (int)sc_request_planner(request)));
 		return;
 	}
 	sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp, p->dp);
@@ -114,22 +115,28 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 			 p->memory.capacity_gib);
 }
 
-static void append_breakdown(const struct sc_prediction *p, struct sc_strbuf *out)
+void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, "\nwhere the time goes (critical path)        ms      %\n");
-	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
-		double ms = sc_without_dust(p->breakdown_ms[owner], p->iteration_ms);
-		double pct = share_pct(ms, p->iteration_ms);
-		int bar = (int)(pct / 100.0 * BAR_WIDTH + 0.5);
+	const double all_ms = reading->iteration_ms;
 
-		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f", sc_owner_label((enum sc_owner)owner),
-				 ms, pct);
+	sc_strbuf_append(out, "\nwhere the time of the busiest GPU goes      ms      %  path %\n");
+	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
+		double ms = sc_without_dust(reading->breakdown_ms[owner], all_ms);
+		double pct = share_pct(ms, all_ms);
+		int bar = (int)(fmin(pct, 100) / 100.0 * BAR_WIDTH + 0.5);
+
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f %7.1f",
+				 sc_owner_label((enum sc_owner)owner), ms, pct,
+				 share_pct(reading->path_owner_ms[owner], all_ms));
 		if (bar > 0)
 			sc_strbuf_append(out, "  ");
 		for (int i = 0; i < bar; i++)
 			sc_strbuf_append_char(out, '#');
 		sc_strbuf_append_char(out, '\n');
 	}
+	if (reading->n_classes > 1 && reading->busiest < reading->n_classes)
+		sc_strbuf_printf(out, "  busiest: %s; path: the critical path\n",
+				 reading->classes[reading->busiest].name);
 }
 
 static void append_memory(const struct sc_memory *memory, struct sc_strbuf *out)
@@ -149,8 +156,8 @@ static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
 
 	sc_strbuf_append(out, "\ncritical path                        start ms          ms  "
 			      "mostly\n");
-	for (size_t i = 0; i < p->n_path; i++) {
-		const struct sc_path_step *s = &p->path[i];
+	for (size_t i = 0; i < p->reading.n_path; i++) {
+		const struct sc_path_step *s = &p->reading.path[i];
 
 		if (i < MAX_PATH_LINES)
 			sc_strbuf_printf(out, "  %-32.48s %10.2f %11.2f  %s\n", s->what,
@@ -158,22 +165,24 @@ static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
 		else
 			rest_ms += s->ms;
 	}
-	if (p->n_path > MAX_PATH_LINES)
+	if (p->reading.n_path > MAX_PATH_LINES)
 		sc_strbuf_printf(out, "  %-32s %10s %11.2f\n", "... and then", "", rest_ms);
 }
 
 static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
 {
-	if (p->n_classes < 2)
+	if (p->reading.n_classes < 2)
 		return;
 	sc_strbuf_append(out, "\nranks that do the same       ranks     busy ms     idle ms"
 			      "     comm ms\n");
-	for (size_t i = 0; i < p->n_classes && i < MAX_CLASS_LINES; i++)
-		sc_strbuf_printf(out, "  %-24s %7u %11.2f %11.2f %11.2f\n", p->classes[i].name,
-				 (unsigned)p->classes[i].ranks, p->classes[i].busy_ms,
-				 p->classes[i].idle_ms, p->classes[i].comm_ms);
-	if (p->n_classes > MAX_CLASS_LINES)
-		sc_strbuf_printf(out, "  ... and %zu more\n", p->n_classes - MAX_CLASS_LINES);
+	for (size_t i = 0; i < p->reading.n_classes && i < MAX_CLASS_LINES; i++)
+		sc_strbuf_printf(out, "  %-24s %7u %11.2f %11.2f %11.2f\n",
+				 p->reading.classes[i].name, (unsigned)p->reading.classes[i].ranks,
+				 p->reading.classes[i].busy_ms, p->reading.classes[i].idle_ms,
+				 p->reading.classes[i].comm_ms);
+	if (p->reading.n_classes > MAX_CLASS_LINES)
+		sc_strbuf_printf(out, "  ... and %zu more\n",
+				 p->reading.n_classes - MAX_CLASS_LINES);
 }
 
 void sc_text_prediction(const struct sc_request *request, const struct sc_prediction *p,
@@ -181,7 +190,7 @@ void sc_text_prediction(const struct sc_request *request, const struct sc_predic
 {
 	append_head(request, out);
 	append_totals(p, out);
-	append_breakdown(p, out);
+	sc_text_breakdown(&p->reading, out);
 	append_memory(&p->memory, out);
 	append_path(p, out);
 	append_classes(p, out);
@@ -192,11 +201,11 @@ void sc_text_explanation(const struct sc_prediction *p, const struct sc_explanat
 {
 	sc_strbuf_append(out,
 			 "\nlargest contributors                       ms      %       count\n");
-	for (size_t i = 0; i < p->n_contributors && i < MAX_CONTRIBUTOR_LINES; i++)
-		sc_strbuf_printf(out, "  %-32.48s %11.2f %6.1f %11.0f\n", p->contributors[i].what,
-				 p->contributors[i].ms,
-				 share_pct(p->contributors[i].ms, p->iteration_ms),
-				 p->contributors[i].count);
+	for (size_t i = 0; i < p->reading.n_contributors && i < MAX_CONTRIBUTOR_LINES; i++)
+		sc_strbuf_printf(out, "  %-32.48s %11.2f %6.1f %11.0f\n",
+				 p->reading.contributors[i].what, p->reading.contributors[i].ms,
+				 share_pct(p->reading.contributors[i].ms, p->iteration_ms),
+				 p->reading.contributors[i].count);
 	sc_strbuf_printf(out, "\nwhat %.0f %% more of it would buy            ms  gain %%\n",
 			 100.0 * (e->speed - 1.0));
 	for (size_t i = 0; i < SC_N_WHAT_IFS; i++)

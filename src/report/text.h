@@ -12,6 +12,9 @@ void sc_text_explanation(const struct sc_prediction *prediction,
 			 const struct sc_explanation *explanation, struct sc_strbuf *out);
 void sc_text_validation(const struct sc_validation *validation, struct sc_strbuf *out);
 
+/* Where the time of a reading goes: a table that predictions and replays have. */
+void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
+
 /* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
  * "tp 8, pp 1, ...". */
 void sc_text_model(const struct sc_request *request, struct sc_strbuf *out);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "report/labels.h"
 #include "report/replay_report.h"
+#include "report/text.h"
 
 enum { MAX_ITERATION_LINES = 12, MAX_RANK_LINES = 32, MAX_PATH_LINES = 12 };
 
@@ -32,13 +32,16 @@ static void append_error(const struct sc_replay_result *r, enum sc_replay_column
 
 	sc_replay_error_of(r, column, &error);
 	if (isnan(error.median_pct))
-		sc_strbuf_printf(out, "   not predicted: %s\n",
+		sc_strbuf_printf(out, "   not predicted: %s",
 				 r->iterations.n == 1
 					 ? "there is one iteration only"
 					 : "no two iterations have the same operations");
 	else
-		sc_strbuf_printf(out, "   error median %.2f %%, largest %.2f %%\n",
-				 error.median_pct, error.max_pct);
+		sc_strbuf_printf(out, "   error median %.2f %%, largest %.2f %%", error.median_pct,
+				 error.max_pct);
+	if (error.typical_max_pct < error.max_pct)
+		sc_strbuf_printf(out, ", %.2f %% without outliers", error.typical_max_pct);
+	sc_strbuf_append(out, "\n");
 }
 
 /* A column; "-" where the value is not known. */
@@ -61,6 +64,54 @@ static void append_mean(const char *what, double ms, double measured_ms, struct 
 	sc_strbuf_append(out, " %\n");
 }
 
+/* Largest first; "other" is what no name tells. */
+static void append_families(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	bool put[SC_N_KERNEL_FAMILIES] = {false};
+	double sum = 0;
+
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+		sum += r->family_ms[f];
+	if (!(sum > 0))
+		return;
+	sc_strbuf_append(out, "devices     ");
+	for (int n = 0; n < SC_N_KERNEL_FAMILIES; n++) {
+		int next = -1;
+
+		for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+			if (!put[f] && r->family_ms[f] > 0 &&
+			    (next < 0 || r->family_ms[f] > r->family_ms[next]))
+				next = f;
+		if (next < 0)
+			break;
+		put[next] = true;
+		sc_strbuf_printf(out, "%s%s %.1f %%", n ? ", " : "",
+				 sc_kernel_family_name((enum sc_kernel_family)next),
+				 share_pct(r->family_ms[next], sum));
+	}
+	sc_strbuf_append(out, "\n");
+}
+
+/* Where a single step comes out beside its prediction. */
+static void append_band(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	double low, high, typical_low, typical_high;
+	size_t n_outliers = 0;
+
+	sc_replay_band(r, false, &low, &high);
+	sc_replay_band(r, true, &typical_low, &typical_high);
+	if (isnan(typical_low))
+		return;
+	for (size_t i = 0; i < r->iterations.n; i++)
+		n_outliers += r->iterations.at[i].outlier;
+	sc_strbuf_printf(out, "single step   %+.1f to %+.1f %% off what the others say",
+			 typical_low, typical_high);
+	if (n_outliers)
+		sc_strbuf_printf(out, "; with %zu outlier%s %+.1f to %+.1f %%", n_outliers,
+				 n_outliers == 1 ? "" : "s", low, high);
+	sc_strbuf_append(out, "\n");
+}
+
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	const char *gaps = r->gaps == SC_GAPS_MEASURED ? "with measured"
@@ -72,11 +123,14 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 			 "replay      %s: %" PRId64 " ranks of %" PRId64 " GPUs, %zu iterations, "
 			 "%" PRId64 " operations\n",
 			 r->source, r->n_ranks, r->gpus, r->iterations.n, r->n_events);
+	sc_strbuf_printf(out, "iterations  %s\n", r->marked_by);
 	sc_strbuf_printf(out, "reused      %s\n", r->reused);
+	append_families(r, out);
 	sc_strbuf_append(out, "as recorded");
 	append_error(r, SC_REPLAY_SIMULATED, out);
 	sc_strbuf_append(out, "from others");
 	append_error(r, SC_REPLAY_PREDICTED, out);
+	append_band(r, out);
 	sc_strbuf_append(out, "\niteration, mean                             over measured\n");
 	append_mean("  measured", r->measured_ms, r->measured_ms, out);
 	append_mean("  simulated", r->simulated_ms, r->measured_ms, out);
@@ -92,21 +146,33 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 				 r->changed_ms < r->reference_ms ? "shorter" : "longer", gaps);
 }
 
+static void append_iteration(const struct sc_replay_iteration *it, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%-10" PRId64, it->step);
+	append_known(it->measured_ms, 12, 2, out);
+	append_known(it->simulated_ms, 12, 2, out);
+	append_known(it->predicted_ms, 12, 2, out);
+	append_known(it->changed_ms, 12, 2, out);
+	if (it->outlier)
+		sc_strbuf_printf(out, "  outlier: %s %+.1f ms", PART_HEADS[it->more_of],
+				 it->more_ms);
+	sc_strbuf_append(out, "\n");
+}
+
+/* The first, and all outliers. */
 static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, "\nstep           measured    simulated  from others      changed\n");
-	for (size_t i = 0; i < r->iterations.n && i < MAX_ITERATION_LINES; i++) {
-		const struct sc_replay_iteration *it = &r->iterations.at[i];
+	size_t n_more = 0;
 
-		sc_strbuf_printf(out, "%-10" PRId64, it->step);
-		append_known(it->measured_ms, 12, 2, out);
-		append_known(it->simulated_ms, 12, 2, out);
-		append_known(it->predicted_ms, 12, 2, out);
-		append_known(it->changed_ms, 12, 2, out);
-		sc_strbuf_append(out, "\n");
+	sc_strbuf_append(out, "\nstep           measured    simulated  from others      changed\n");
+	for (size_t i = 0; i < r->iterations.n; i++) {
+		if (i < MAX_ITERATION_LINES || r->iterations.at[i].outlier)
+			append_iteration(&r->iterations.at[i], out);
+		else
+			n_more++;
 	}
-	if (r->iterations.n > MAX_ITERATION_LINES)
-		sc_strbuf_printf(out, "... and %zu more\n", r->iterations.n - MAX_ITERATION_LINES);
+	if (n_more)
+		sc_strbuf_printf(out, "... and %zu more\n", n_more);
 }
 
 /* Only recordings of streams have memory operations. */
@@ -154,14 +220,12 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "\ncritical path of step %-32" PRId64 "        ms      %%    count\n",
 			 r->show_step);
-	for (size_t i = 0; i < r->n_path && i < MAX_PATH_LINES; i++)
-		sc_strbuf_printf(out, "  %-52s %11.2f %6.1f %8" PRId64 "\n", r->path[i].what,
-				 r->path[i].ms, share_pct(r->path[i].ms, r->show_ms),
-				 r->path[i].count);
-	sc_strbuf_append(out, "\nwhere its time goes                       ms      %\n");
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_owner_label((enum sc_owner)o),
-				 r->breakdown_ms[o], share_pct(r->breakdown_ms[o], r->show_ms));
+	for (size_t i = 0; i < r->reading.n_contributors && i < MAX_PATH_LINES; i++)
+		sc_strbuf_printf(out, "  %-52s %11.2f %6.1f %8.0f\n",
+				 r->reading.contributors[i].what, r->reading.contributors[i].ms,
+				 share_pct(r->reading.contributors[i].ms, r->reading.iteration_ms),
+				 r->reading.contributors[i].count);
+	sc_text_breakdown(&r->reading, out);
 }
 
 void sc_text_replay(const struct sc_replay_result *r, struct sc_strbuf *out)

@@ -187,16 +187,15 @@ static void put_pareto(const struct sc_shard_report *report, struct sc_strbuf *o
 	}
 }
 
-static void put_side(enum sc_shard_type type, enum sc_tier tier, uint32_t n_shards, int32_t rank,
-		     struct sc_strbuf *out)
+static void put_side(const struct sc_shard_side *side, struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, sc_enum_name(sc_shard_type_names, (int)type));
-	if (tier != SC_TIER_HBM)
-		sc_strbuf_printf(out, " %s", sc_enum_name(sc_tier_names, (int)tier));
-	if (rank >= 0)
-		sc_strbuf_printf(out, " rank %d", (int)rank);
+	sc_strbuf_append(out, sc_enum_name(sc_shard_type_names, (int)side->type));
+	if (side->tier != SC_TIER_HBM)
+		sc_strbuf_printf(out, " %s", sc_enum_name(sc_tier_names, (int)side->tier));
+	if (side->rank >= 0)
+		sc_strbuf_printf(out, " rank %d", (int)side->rank);
 	else
-		sc_strbuf_printf(out, " %u shard%s", n_shards, sc_plural(n_shards));
+		sc_strbuf_printf(out, " %u shard%s", side->shards, sc_plural(side->shards));
 }
 
 static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out)
@@ -217,9 +216,9 @@ static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out
 
 		sc_strbuf_printf(out, "  %-32.60s %9.3f GiB  ", m->table,
 				 m->moved_bytes / SC_BYTES_PER_GIB);
-		put_side(m->from_type, m->from_tier, m->from_shards, m->from_rank, out);
+		put_side(&m->from, out);
 		sc_strbuf_append(out, " -> ");
-		put_side(m->to_type, m->to_tier, m->to_shards, m->to_rank, out);
+		put_side(&m->to, out);
 		sc_strbuf_append_char(out, '\n');
 	}
 	if (diff->moves.n > SC_SHARD_REPORT_MOVES)

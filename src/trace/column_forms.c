@@ -18,7 +18,7 @@ void sc_column_roles_clear(struct sc_column_roles *roles, size_t n)
 	roles->has_keys = roles->has_calls = false;
 }
 
-void sc_column_roles_keep(struct sc_column_roles *roles, const struct sc_field *field,
+void sc_column_roles_keep(struct sc_column_roles *roles, const struct sc_column_field *field,
 			  const int64_t *values, size_t n)
 {
 	if (field->role == SC_FIELD_DURATION)
@@ -115,7 +115,8 @@ static uint64_t cost(const uint64_t *residuals, size_t n)
 	return bits;
 }
 
-unsigned sc_form_candidates(const struct sc_column_roles *roles, const struct sc_field *field)
+unsigned sc_form_candidates(const struct sc_column_roles *roles,
+			    const struct sc_column_field *field)
 {
 	unsigned forms = 1u << SC_FORM_PLAIN | 1u << SC_FORM_DELTA;
 

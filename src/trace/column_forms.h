@@ -15,7 +15,7 @@ struct sc_column_roles {
 	int64_t last[SC_FORM_KEYS];
 };
 void sc_column_roles_clear(struct sc_column_roles *roles, size_t n);
-void sc_column_roles_keep(struct sc_column_roles *roles, const struct sc_field *field,
+void sc_column_roles_keep(struct sc_column_roles *roles, const struct sc_column_field *field,
 			  const int64_t *values, size_t n);
 
 bool sc_form_is_number(unsigned form);
@@ -28,7 +28,8 @@ void sc_form_values(struct sc_column_roles *roles, enum sc_column_form form,
 enum sc_column_form sc_form_choose(struct sc_column_roles *roles, unsigned forms,
 				   const int64_t *values, size_t n, uint64_t *scratch);
 /* Those that are possible for this field. */
-unsigned sc_form_candidates(const struct sc_column_roles *roles, const struct sc_field *field);
+unsigned sc_form_candidates(const struct sc_column_roles *roles,
+			    const struct sc_column_field *field);
 
 /* Residuals after the first are multiples of the unit, and then told as how many. Returns it; 1: there is
  * none that is worth its byte. */

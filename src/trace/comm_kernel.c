@@ -4,20 +4,19 @@
 
 #include "core/graph/op.h"
 #include "trace/import.h"
+#include "trace/kernel_words.h"
 
 /* What makes a kernel one that communicates besides NCCL's, wherever it stands in the name; lower case. */
-static const char *const LIBRARIES[] = {
-	"msccl",
-	"oneccl",
-	"ccl_kernel",
-	"ep::internode::",
-	"ep::intranode::",
-	"ep::internode_ll::",
-	"cross_device_reduce",
-	"allreducekernel",
-	"userbuffers_fp16_sum",
-	"nvshmem",
+static const char *const LIBRARIES[] = {"msccl", "oneccl", "ccl_kernel", "userbuffers", "nvshmem"};
+/* The same as whole words of the function's own name: DeepEP, vLLM, TensorRT-LLM, PyTorch's symmetric
+ * memory, which has all-reduces in the switch as "multimem_all_reduce_kernel". */
+static const char *const WORDS[] = {
+	"epinternode", "epintranode", "crossdevicereduce", "multimem",
+	"allreduce",   "allgather",   "reducescatter",     "alltoall",
 };
+/* Within a GPU. */
+static const char *const WITHIN[] = {"warpallreduce", "blockallreduce", "ctaallreduce",
+				     "groupallreduce"};
 /* The first that fits says which. */
 static const struct {
 	const char *text;
@@ -80,8 +79,17 @@ bool sc_is_nccl_kernel(const char *name)
 	return is_nccl(&own);
 }
 
+static bool has_any(const struct sc_words *words, const char *const *wanted, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (sc_words_have(words, wanted[i]))
+			return true;
+	return false;
+}
+
 static bool is_comm(const char *name)
 {
+	struct sc_kernel_words words;
 	struct lowered own;
 
 	lower(name, &own);
@@ -91,7 +99,9 @@ static bool is_comm(const char *name)
 		if (strstr(own.text, LIBRARIES[i]))
 			return true;
 	}
-	return false;
+	sc_kernel_words_split(name, &words);
+	return has_any(&words.own, WORDS, sizeof(WORDS) / sizeof(WORDS[0])) &&
+	       !has_any(&words.own, WITHIN, sizeof(WITHIN) / sizeof(WITHIN[0]));
 }
 
 /* The arguments in brackets say nothing of the collective: "ncclDevKernel_Generic(...)". */

@@ -96,6 +96,10 @@ struct sc_trace_event {
 	struct sc_trace_job job; /* JOB_OP */
 };
 
+static inline bool sc_event_on_device(const struct sc_trace_event *event)
+{
+	return event->cls == SC_EV_KERNEL || event->cls == SC_EV_COPY || event->cls == SC_EV_SET;
+}
 /* Times are from INT64_MIN / 2 to INT64_MAX / 2, 146 years each way, so that no difference of two overflows.
  * Writers of events see to it; readers take what is beyond as damage. */
 static inline bool sc_event_in_range(const struct sc_trace_event *event)
@@ -103,5 +107,12 @@ static inline bool sc_event_in_range(const struct sc_trace_event *event)
 	return event->dur_ns >= 0 && event->start_ns >= INT64_MIN / 2 &&
 	       event->start_ns <= INT64_MAX / 2 - event->dur_ns;
 }
+
+/* What a trace lacks: n of a class (-1: not known how many), and why. */
+struct sc_trace_gap {
+	uint8_t cls;
+	int64_t n, first_ns, last_ns;
+	const char *reason;
+};
 
 #endif

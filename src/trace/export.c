@@ -8,14 +8,6 @@ int sc_export_run(enum sc_export_format format, const struct sc_export_run *run,
 				       : sc_export_chrome(run, out, err);
 }
 
-int sc_export(enum sc_export_format format, const char *const *files, size_t n_files, FILE *out,
-	      struct sc_err *err)
-{
-	const struct sc_export_run run = {.files = files, .n_files = n_files};
-
-	return sc_export_run(format, &run, out, err);
-}
-
 int64_t sc_export_utc(const struct sc_export_run *run, size_t file, int64_t utc_ns)
 {
 	if (!run->merge)

@@ -8,14 +8,12 @@
 #include "base/err.h"
 #include "trace/merge.h"
 
+/* The key of a document that has several ranks: how many. An import refuses it, as it cannot part them. */
+#define SC_CHROME_RANKS "stepcastRanks"
 enum sc_export_format { SC_EXPORT_CHROME, SC_EXPORT_CSV };
 /* The trace files of a run, one document. Times are those of the hosts' clocks. With one file, processes
  * and threads have the ids that the trace has; with several, process 256 * i + d is device d of file i,
- * process 256 * i + 128 its host. */
-int sc_export(enum sc_export_format format, const char *const *files, size_t n_files, FILE *out,
-	      struct sc_err *err);
-
-/* The same on one clock, where `merge` says how: of Chrome's format, "clock" then names for each rank what its
+ * process 256 * i + 128 its host. On one clock where `merge` says how: of Chrome's format, "clock" then names for each rank what its
  * clock was set by, and the bound of the error. */
 struct sc_export_run {
 	const char *const *files;

@@ -43,19 +43,34 @@ static int64_t thread_id(const struct sc_trace_lane *lane)
 
 static void put_us(struct chrome *c, const char *key, int64_t ns)
 {
-	sc_json_stream_fixed(&c->json, key, (double)ns / (double)SC_NS_PER_US, 3);
+	sc_json_stream_fixed(&c->json, key, sc_ns_us(ns), 3);
+}
+
+/* A time of the trace as the document has it. */
+static int64_t document_ns(const struct chrome *c, const struct sc_trace *trace, int64_t ns)
+{
+	return sc_time_sub(sc_export_utc(c->run, c->file, sc_time_add(trace->base_utc_ns, ns)),
+			   c->base_utc_ns);
 }
 
 static void put_place(struct chrome *c, const struct sc_trace *trace,
 		      const struct sc_trace_event *event)
 {
 	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
-	const int64_t utc_ns =
-		sc_export_utc(c->run, c->file, sc_time_add(trace->base_utc_ns, event->start_ns));
 
 	sc_json_stream_int(&c->json, "pid", process_id(c, lane));
 	sc_json_stream_int(&c->json, "tid", thread_id(lane));
-	put_us(c, "ts", sc_time_sub(utc_ns, c->base_utc_ns));
+	put_us(c, "ts", document_ns(c, trace, event->start_ns));
+}
+
+/* Both ends are put on the clock: a length of another clock would reach into what follows. */
+static void put_length(struct chrome *c, const struct sc_trace *trace,
+		       const struct sc_trace_event *event)
+{
+	const int64_t end_ns = sc_time_add(event->start_ns, event->dur_ns);
+
+	put_us(c, "dur",
+	       sc_time_sub(document_ns(c, trace, end_ns), document_ns(c, trace, event->start_ns)));
 }
 
 static void put_metadata(struct chrome *c, const struct sc_trace_lane *lane, bool of_thread,
@@ -407,7 +422,7 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	if (is_instant)
 		sc_json_stream_text(&c->json, "s", "t");
 	else
-		put_us(c, "dur", event->dur_ns);
+		put_length(c, trace, event);
 	put_args(c, trace, event);
 	sc_json_stream_end(&c->json);
 	put_flow(c, trace, event);
@@ -515,6 +530,8 @@ static int put_head(struct chrome *c, const char *path, struct sc_err *err)
 		put_known(c, "world_size", tables.identity.world);
 		sc_json_stream_end(&c->json);
 	}
+	if (c->run->n_files > 1)
+		sc_json_stream_int(&c->json, SC_CHROME_RANKS, (int64_t)c->run->n_files);
 	if (c->run->merge)
 		put_clocks(c);
 	sc_json_stream_text(&c->json, "displayTimeUnit", "ms");

@@ -9,7 +9,7 @@
 
 enum { HEAD_BYTES = 64 << 10 };
 
-void sc_import_count_bad(struct sc_import_stats *stats, const char *reason)
+static void count(struct sc_import_stats *stats, const char *reason, bool is_loss)
 {
 	for (size_t i = 0; i < stats->n_reasons; i++) {
 		if (strcmp(stats->bad[i].reason, reason) == 0) {
@@ -19,10 +19,22 @@ void sc_import_count_bad(struct sc_import_stats *stats, const char *reason)
 	}
 	if (stats->n_reasons == SC_IMPORT_MAX_REASONS) {
 		stats->bad[SC_IMPORT_MAX_REASONS - 1].reason = "other reasons";
+		stats->bad[SC_IMPORT_MAX_REASONS - 1].is_loss |= is_loss;
 		stats->bad[SC_IMPORT_MAX_REASONS - 1].n++;
 		return;
 	}
-	stats->bad[stats->n_reasons++] = (struct sc_import_reason){.reason = reason, .n = 1};
+	stats->bad[stats->n_reasons++] =
+		(struct sc_import_reason){.reason = reason, .is_loss = is_loss, .n = 1};
+}
+
+void sc_import_count_bad(struct sc_import_stats *stats, const char *reason)
+{
+	count(stats, reason, true);
+}
+
+void sc_import_count_unused(struct sc_import_stats *stats, const char *reason)
+{
+	count(stats, reason, false);
 }
 
 /* The first that takes a file gets it: the surest signs first. */
@@ -65,15 +77,16 @@ static int read_head(const char *path, char **head, size_t *n, struct sc_err *er
 	if (rc)
 		return rc;
 	*head = sc_xmalloc(HEAD_BYTES);
-	rc = sc_inflate_read(in, *head, HEAD_BYTES, n, err);
+	*n = HEAD_BYTES;
+	rc = sc_inflate_read(in, *head, n, err);
 	if (rc)
 		free(*head);
 	sc_inflate_close(in);
 	return rc;
 }
 
-int sc_import(const char *path, const char *dir, const struct sc_import_opts *opts,
-	      struct sc_import_stats *stats, struct sc_err *err)
+int sc_import(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
+	      struct sc_err *err)
 {
 	const struct sc_importer *found = NULL;
 	char *head;
@@ -97,5 +110,5 @@ int sc_import(const char *path, const char *dir, const struct sc_import_opts *op
 	if (rc)
 		return rc;
 	stats->importer = found->name;
-	return found->run(path, dir, opts, stats, err);
+	return found->run(path, opts, stats, err);
 }

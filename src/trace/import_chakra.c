@@ -167,12 +167,12 @@ static int read_nodes(struct chakra_import *im, const char *path, const struct s
 	enum { HEAD = 64 << 10 };
 	char *head = sc_xmalloc(HEAD);
 	struct sc_inflate *in;
-	size_t n = 0;
+	size_t n = HEAD;
 	bool json = false;
 	int rc = sc_inflate_open(path, NULL, &in, err);
 
 	if (rc == 0) {
-		rc = sc_inflate_read(in, head, HEAD, &n, err);
+		rc = sc_inflate_read(in, head, &n, err);
 		json = chakra_probe_json(head, n);
 		sc_inflate_close(in);
 	}
@@ -191,15 +191,16 @@ static int read_nodes(struct chakra_import *im, const char *path, const struct s
 	return rc;
 }
 
-static int run(const char *path, const char *dir, const struct sc_import_opts *opts,
-	       struct sc_import_stats *stats, struct sc_err *err)
+static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
+	       struct sc_err *err)
 {
 	struct chakra_import im;
 	int rc;
 
 	memset(&im, 0, sizeof(im));
 	im.stats = stats;
-	rc = sc_import_output_create(&im.out, path, dir, opts, "chakra", err);
+	im.out = (struct sc_import_output){.in_path = path, .opts = opts};
+	rc = sc_import_output_create(&im.out, "chakra", err);
 	if (rc == 0) {
 		sc_import_names_init(&im.names, im.out.writer);
 		rc = read_nodes(&im, path, opts, err);

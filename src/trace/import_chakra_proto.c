@@ -224,7 +224,8 @@ static bool fill(struct reader *r, size_t want)
 		r->buf = sc_xrealloc(r->buf, r->cap, 1);
 	}
 	if (!r->eof && !r->rc) {
-		r->rc = sc_inflate_read(r->in, (char *)r->buf + r->n, r->cap - r->n, &got, r->err);
+		got = r->cap - r->n;
+		r->rc = sc_inflate_read(r->in, (char *)r->buf + r->n, &got, r->err);
 		r->eof = got < r->cap - r->n;
 		r->n += got;
 	}

@@ -125,21 +125,22 @@ static int read_alone(struct kineto_import *im, struct sc_inflate *in, struct sc
 	return 0;
 }
 
-static int run(const char *path, const char *dir, const struct sc_import_opts *opts,
-	       struct sc_import_stats *stats, struct sc_err *err)
+static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
+	       struct sc_err *err)
 {
 	struct kineto_import im;
 	struct sc_inflate *in;
 	int rc;
 
 	if (opts->mate)
-		return et_run_with_mate(path, dir, opts, stats, err);
+		return et_run_with_mate(path, opts, stats, err);
 	rc = sc_inflate_open(path, opts->progress, &in, err);
 	if (rc)
 		return rc;
 	memset(&im, 0, sizeof(im));
 	im.stats = stats;
-	rc = sc_import_output_create(&im.out, path, dir, opts, "execution-trace", err);
+	im.out = (struct sc_import_output){.in_path = path, .opts = opts};
+	rc = sc_import_output_create(&im.out, "execution-trace", err);
 	if (rc == 0) {
 		kineto_begin(&im);
 		rc = read_alone(&im, in, err);

@@ -246,11 +246,12 @@ static int pair_all(struct mate *mate, const char *path, const char *mate_path, 
 	return 0;
 }
 
-int et_run_with_mate(const char *path, const char *dir, const struct sc_import_opts *opts,
+int et_run_with_mate(const char *path, const struct sc_import_opts *opts,
 		     struct sc_import_stats *stats, struct sc_err *err)
 {
 	struct mate mate;
-	struct kineto_ops ops = {.each = fill_op, .ctx = &mate};
+	struct kineto_import im = {
+		.out.in_path = opts->mate, .stats = stats, .ops = {.each = fill_op, .ctx = &mate}};
 	struct sc_import_opts own = *opts;
 	int rc;
 
@@ -260,9 +261,9 @@ int et_run_with_mate(const char *path, const char *dir, const struct sc_import_o
 		own.stem = path;
 	rc = pair_all(&mate, path, opts->mate, err);
 	if (rc == 0)
-		rc = kineto_run(opts->mate, dir, &own, &ops, stats, err);
+		rc = kineto_run(&im, &own, err);
 	if (rc == 0 && mate.n_joined == 0)
-		sc_import_count_bad(stats, "nodes that are no op of the mate: all");
+		sc_import_count_unused(stats, "nodes that are no op of the mate: all");
 	stats->n_nodes = (int64_t)mate.nodes.n;
 	stats->n_nodes_joined = mate.n_joined;
 	sc_intern_release(&mate.texts);

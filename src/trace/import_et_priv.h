@@ -21,7 +21,7 @@ bool et_node_comm(struct sc_import_names *names, const struct et_node *node,
 int et_read(const char *path, void (*each)(void *ctx, const struct et_node *node), void *ctx,
 	    struct sc_err *err);
 /* The mate's events with what the nodes of `path` know besides (import_et_mate.c). */
-int et_run_with_mate(const char *path, const char *dir, const struct sc_import_opts *opts,
+int et_run_with_mate(const char *path, const struct sc_import_opts *opts,
 		     struct sc_import_stats *stats, struct sc_err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* Operator timelines of a training job as CSV or CSV.gz: one row an operation of a worker, times in
  * seconds that start again at each step (the form of ByteDance's StragglerAnalysis). One trace file a job:
  * a lane for each worker and stream, steps laid one after another in time. What the operations mean is not
- * known here: predict/replay/job.c. */
+ * known here: predict/recorded/job.c. */
 #include "trace/import.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/num.h"
@@ -297,7 +296,8 @@ static int read_stream(struct reader *r, struct sc_inflate *in, char *buffer, st
 	int rc;
 
 	do {
-		rc = sc_inflate_read(in, buffer + n, BUFFER_BYTES - n, &got, err);
+		got = BUFFER_BYTES - n;
+		rc = sc_inflate_read(in, buffer + n, &got, err);
 		n += got;
 		if (rc == 0)
 			rc = read_lines(r, buffer, &n, err);
@@ -352,7 +352,7 @@ static void put_meta(struct reader *r)
 	r->stats->n_steps = (int64_t)r->steps.n;
 }
 
-static int import_job(const char *path, const char *dir, const struct sc_import_opts *opts,
+static int import_job(const char *path, const struct sc_import_opts *opts,
 		      struct sc_import_stats *stats, struct sc_err *err)
 {
 	const struct sc_trace_identity identity = {
@@ -364,15 +364,15 @@ static int import_job(const char *path, const char *dir, const struct sc_import_
 		.worker_ids = {.row_bytes = 2 * sizeof(int32_t)},
 	};
 	char stem[MAX_STEM_BYTES], out[MAX_PATH_BYTES];
-	int n, rc, finish;
+	int n, rc;
 
 	sc_import_stem(opts->stem ? opts->stem : path, stem, sizeof(stem));
 	if (sc_ends_with(stem, ".csv"))
 		stem[strlen(stem) - 4] = '\0';
-	n = snprintf(out, sizeof(out), "%s/%s%s", dir, stem, SC_TRACE_SUFFIX);
+	n = snprintf(out, sizeof(out), "%s/%s%s", opts->dir, stem, SC_TRACE_SUFFIX);
 	if (n < 0 || (size_t)n >= sizeof(out))
-		return sc_err_set(err, SC_ELIMIT, "the path is too long: %.64s...", dir);
-	rc = sc_make_folder(dir, err);
+		return sc_err_set(err, SC_ELIMIT, "the path is too long: %.64s...", opts->dir);
+	rc = sc_make_folder(opts->dir, err);
 	if (rc == 0)
 		rc = sc_trace_writer_create(out, &identity, &r.writer, err);
 	if (rc)
@@ -380,10 +380,12 @@ static int import_job(const char *path, const char *dir, const struct sc_import_
 	rc = read_file(&r, opts, err);
 	if (rc == 0)
 		put_meta(&r);
-	finish = sc_trace_writer_finish(r.writer, rc ? NULL : err);
-	rc = rc ? rc : finish;
-	if (rc)
-		unlink(out);
+	if (rc == 0)
+		sc_import_put_losses(stats, r.writer);
+	if (rc == 0)
+		rc = sc_trace_writer_finish(r.writer, err);
+	else
+		sc_trace_writer_discard(r.writer);
 	SC_VEC_RELEASE(&r.steps);
 	SC_VEC_RELEASE(&r.workers);
 	sc_id_table_release(&r.step_ids);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/export.h"
 #include "trace/import_kineto_priv.h"
 
 enum { MAX_MEMBERS = 256, MAX_GROUPS = 256, MAX_DEVICES = 64, MAX_TEXT = 1024 };
@@ -119,6 +120,9 @@ static void take_member(void *ctx, const struct sc_scan_value *key,
 	if (sc_scan_is(key, "baseTimeNanoseconds", 19)) {
 		if (sc_scan_any_integer(value, &number))
 			im->base_ns = number;
+	} else if (sc_scan_is(key, SC_CHROME_RANKS, sizeof(SC_CHROME_RANKS) - 1)) {
+		if (sc_scan_any_integer(value, &number))
+			im->n_ranks = number;
 	} else if (sc_scan_is(key, "distributedInfo", 15)) {
 		take_distributed(im, value);
 	} else if (sc_scan_is(key, "deviceProperties", 16)) {
@@ -215,36 +219,38 @@ static int read_all(struct kineto_import *im, struct sc_inflate *in, struct sc_e
 	im->stats->why_truncated = result.truncated;
 	if (rc == 0)
 		rc = check_result(im->out.in_path, &result, im->stats, err);
+	if (rc == 0 && im->n_ranks > 1)
+		rc = sc_err_at(err, SC_EUNSUPPORTED, im->out.in_path, 0, 0,
+			       "an export of %lld ranks in one file, which would become one rank: "
+			       "export each with --rank",
+			       (long long)im->n_ranks);
 	if (rc)
 		return rc;
+	kineto_put_records(im);
 	im->stats->n_joined += sc_comm_join_finish(im->join, im->out.writer);
 	if (!__builtin_add_overflow(im->base_ns, im->origin_ns, &base_ns))
 		sc_trace_writer_base(im->out.writer, base_ns);
 	return 0;
 }
 
-int kineto_run(const char *path, const char *dir, const struct sc_import_opts *opts,
-	       const struct kineto_ops *ops, struct sc_import_stats *stats, struct sc_err *err)
+int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err)
 {
-	struct kineto_import im;
 	struct sc_inflate *in;
-	int rc = sc_inflate_open(path, opts->progress, &in, err);
+	int rc = sc_inflate_open(im->out.in_path, opts->progress, &in, err);
 
 	if (rc)
 		return rc;
-	memset(&im, 0, sizeof(im));
-	im.stats = stats;
-	if (ops)
-		im.ops = *ops;
-	rc = sc_import_output_create(&im.out, path, dir, opts, "kineto", err);
+	im->out.opts = opts;
+	rc = sc_import_output_create(&im->out, "kineto", err);
 	if (rc == 0) {
-		kineto_begin(&im);
-		rc = read_all(&im, in, err);
+		kineto_begin(im);
+		rc = read_all(im, in, err);
 		if (rc == 0)
-			rc = sc_import_output_finish(&im.out, stats, err);
-		kineto_end(&im);
+			rc = sc_import_output_finish(&im->out, im->stats, err);
+		kineto_end(im);
+		SC_VEC_RELEASE(&im->records);
 	}
-	sc_import_output_discard(&im.out);
+	sc_import_output_discard(&im->out);
 	sc_inflate_close(in);
 	return rc;
 }
@@ -306,10 +312,12 @@ static bool probe(const char *path, const char *head, size_t n)
 				   sc_import_has(head, n, "\"baseTimeNanoseconds\""));
 }
 
-static int run(const char *path, const char *dir, const struct sc_import_opts *opts,
-	       struct sc_import_stats *stats, struct sc_err *err)
+static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
+	       struct sc_err *err)
 {
-	return kineto_run(path, dir, opts, NULL, stats, err);
+	struct kineto_import im = {.out.in_path = path, .stats = stats};
+
+	return kineto_run(&im, opts, err);
 }
 
 const struct sc_importer sc_import_kineto = {.name = "kineto", .probe = probe, .run = run};

@@ -223,6 +223,13 @@ static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
 	event->aux1 = kineto_num(e, NUM_WAIT_RECORD, -1);
 	if (event->aux1 < 0 && stream >= 0)
 		event->aux1 = SC_SYNC_AUX_STREAM(stream);
+	else if (event->aux1 > 0 && stream >= 0)
+		kineto_note_record(
+			im, &(struct kineto_record){.start_ns = event->start_ns,
+						    .correlation = to_u32(event->aux1),
+						    .device = to_32(kineto_num(e, NUM_DEVICE, -1)),
+						    .stream = to_32(stream),
+						    .event = to_32(event->aux0)});
 }
 
 /* Ops, annotations and what c10d says of its calls; a profiler step was an op until 2022. */
@@ -304,6 +311,8 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		event->cls = SC_EV_EVENT_RECORD;
 		event->lane = stream_lane(im, e);
 		event->aux0 = kineto_num(e, NUM_EVENT, -1);
+		kineto_note_record(im, &(struct kineto_record){.correlation = event->correlation,
+							       .is_in_file = true});
 		return true;
 	case CAT_GPU_ANNOTATION:
 		event->cls = SC_EV_GPU_RANGE;
@@ -399,7 +408,7 @@ static void write_instant(struct kineto_import *im, const struct kineto_event *e
 
 	memset(&event, 0, sizeof(event));
 	if (name->flags & SC_NAME_MEMORY) {
-		sc_import_count_bad(im->stats, "memory event, not used");
+		sc_import_count_unused(im->stats, "memory event, not used");
 		return;
 	}
 	if (!e->has_ts || e->bad_ts || !take_start(im, e, &event)) {
@@ -458,13 +467,13 @@ void kineto_emit(struct kineto_import *im, const struct kineto_event *e)
 		take_metadata(im, e);
 		break;
 	case 'C':
-		sc_import_count_bad(im->stats, "counter, not used");
+		sc_import_count_unused(im->stats, "counter, not used");
 		break;
 	case 0:
 		sc_import_count_bad(im->stats, "no phase");
 		break;
 	default:
-		sc_import_count_bad(im->stats, "phase not used");
+		sc_import_count_unused(im->stats, "phase not used");
 		break;
 	}
 }

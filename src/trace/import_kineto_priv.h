@@ -118,6 +118,13 @@ struct kineto_ops {
 		     struct sc_trace_comm *comm);
 	void *ctx;
 };
+/* Of a CUDA event: in the file, or told by a wait for it. */
+struct kineto_record {
+	int64_t start_ns; /* of the wait */
+	uint32_t correlation;
+	int32_t device, stream, event;
+	bool is_in_file;
+};
 struct kineto_import {
 	struct sc_import_output out;
 	struct sc_import_stats *stats;
@@ -128,21 +135,25 @@ struct kineto_import {
 	struct kineto_ops ops;
 	bool has_origin;
 	int64_t origin_ns; /* of the file's times: what start 0 is */
+	int64_t n_ranks;   /* in the file, if it is a merged export of ours */
 	int64_t base_ns;   /* baseTimeNanoseconds */
 	unsigned n_named, n_members;
+	SC_VEC(struct kineto_record) records;
 };
 void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
 void kineto_begin(struct kineto_import *im); /* im->out.writer is there (import_kineto.c) */
 void kineto_end(struct kineto_import *im);
+/* import_kineto_records.c */
+void kineto_note_record(struct kineto_import *im, const struct kineto_record *record);
+void kineto_put_records(struct kineto_import *im); /* once, after the last event */
 /* Is it an event that `each` of kineto_ops is called for? */
 static inline bool kineto_is_op(const struct kineto_event *e)
 {
 	return e->phase == 'X' && (e->cat == CAT_OP || e->cat == CAT_ANNOTATION);
 }
 
-/* The whole import; `ops` may be NULL (import_kineto.c). */
-int kineto_run(const char *path, const char *dir, const struct sc_import_opts *opts,
-	       const struct kineto_ops *ops, struct sc_import_stats *stats, struct sc_err *err);
+/* The whole import; `im` says of what, its statistics, and perhaps `ops` (import_kineto.c). */
+int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err);
 /* Only reads, giving each event to `each`. */
 int kineto_read(const char *path, void (*each)(void *ctx, const struct kineto_event *e), void *ctx,
 		struct sc_err *err);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "trace/import_nsys_priv.h"
 #include "trace/inflate_stream.h"
 
@@ -43,7 +43,7 @@ static int copy_out(struct sc_inflate *in, FILE *out, struct sc_err *err)
 	int rc = 0;
 
 	while (rc == 0 && n == COPY_BYTES) {
-		rc = sc_inflate_read(in, buf, COPY_BYTES, &n, err);
+		rc = sc_inflate_read(in, buf, &n, err);
 		if (rc == 0 && fwrite(buf, 1, n, out) != n)
 			rc = sc_err_set(err, SC_EIO, "cannot unpack: %s", strerror(errno));
 	}
@@ -51,16 +51,13 @@ static int copy_out(struct sc_inflate *in, FILE *out, struct sc_err *err)
 	return rc;
 }
 
-static int unpack(const struct nsys_import *im, const char *to, struct sc_progress *progress,
+static int unpack(const struct nsys_import *im, struct sc_output *to, struct sc_progress *progress,
 		  struct sc_err *err)
 {
 	struct sc_inflate *in;
-	FILE *out = fopen(to, "wb");
-	int rc;
+	FILE *out = sc_output_stream(to);
+	int rc = sc_inflate_open(im->path, progress, &in, err);
 
-	if (!out)
-		return sc_err_at(err, SC_EIO, to, 0, 0, "cannot write: %s", strerror(errno));
-	rc = sc_inflate_open(im->path, progress, &in, err);
 	if (rc == 0) {
 		rc = copy_out(in, out, err);
 		im->stats->in_bytes = sc_inflate_bytes(in);
@@ -68,8 +65,9 @@ static int unpack(const struct nsys_import *im, const char *to, struct sc_progre
 		im->stats->truncated = im->stats->why_truncated != NULL;
 		sc_inflate_close(in);
 	}
-	if (fclose(out) != 0 && rc == 0)
-		rc = sc_err_at(err, SC_EIO, to, 0, 0, "cannot write: %s", strerror(errno));
+	if (rc == 0 && fflush(out) != 0)
+		rc = sc_err_at(err, SC_EIO, sc_output_part(to), 0, 0, "cannot write: %s",
+			       strerror(errno));
 	return rc;
 }
 
@@ -148,11 +146,13 @@ static void put_devices(struct nsys_import *im)
 	sqlite3_finalize(stmt);
 }
 
-static int import_process(struct nsys_import *im, const char *dir,
-			  const struct sc_import_opts *opts, struct sc_err *err)
+static int import_process(struct nsys_import *im, const struct sc_import_opts *opts,
+			  struct sc_err *err)
 {
-	int rc = sc_import_output_create(&im->out, im->path, dir, opts, "nsys", err);
+	int rc;
 
+	im->out = (struct sc_import_output){.in_path = im->path, .opts = opts};
+	rc = sc_import_output_create(&im->out, "nsys", err);
 	if (rc)
 		return rc;
 	im->out.identity.pid = (int32_t)im->process;
@@ -173,8 +173,8 @@ static int import_process(struct nsys_import *im, const char *dir,
 }
 
 /* With several processes each gets its number into its name. */
-static int import_processes(struct nsys_import *im, const char *dir,
-			    const struct sc_import_opts *opts, struct sc_err *err)
+static int import_processes(struct nsys_import *im, const struct sc_import_opts *opts,
+			    struct sc_err *err)
 {
 	struct processes *all = sc_xmalloc(sizeof(*all));
 	char stem[256], name[300];
@@ -202,22 +202,21 @@ static int import_processes(struct nsys_import *im, const char *dir,
 		own.rank = all->n > 1 ? -1 : opts->rank;
 		own.other_rank = all->n > 1 ? -1 : opts->other_rank;
 		im->process = all->id[i];
-		rc = import_process(im, dir, &own, err);
+		rc = import_process(im, &own, err);
 	}
 	free(all);
 	return rc;
 }
 
-/* Where the database is: `path` itself, or unpacked into `buf`, which is empty else. */
-static int find_database(const struct nsys_import *im, const char *dir,
-			 const struct sc_import_opts *opts, char *buf, size_t n_buf,
-			 struct sc_err *err)
+/* Where the database is: `path` itself, or unpacked into a part that is never given a name. */
+static int find_database(const struct nsys_import *im, const struct sc_import_opts *opts,
+			 struct sc_output **unpacked, struct sc_err *err)
 {
-	char head[sizeof(MAGIC)] = "";
+	char head[sizeof(MAGIC)] = "", name[4096];
 	FILE *file = fopen(im->path, "rb");
 	bool is_plain;
+	int rc;
 
-	buf[0] = '\0';
 	if (!file)
 		return sc_err_at(err, SC_EIO, im->path, 0, 0, "cannot read: %s", strerror(errno));
 	is_plain = fread(head, 1, sizeof(head), file) == sizeof(head) &&
@@ -227,30 +226,32 @@ static int find_database(const struct nsys_import *im, const char *dir,
 	fclose(file);
 	if (is_plain)
 		return 0;
-	if (sc_make_folder(dir, err))
+	if (sc_make_folder(opts->dir, err))
 		return -SC_EIO;
-	if ((size_t)snprintf(buf, n_buf, "%s/.unpacked.%ld.sqlite", dir, (long)getpid()) >= n_buf)
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "the name of the folder is too long");
-	return unpack(im, buf, opts->progress, err);
+	if ((size_t)snprintf(name, sizeof(name), "%s/unpacked.sqlite", opts->dir) >= sizeof(name))
+		return sc_err_at(err, SC_EIO, opts->dir, 0, 0,
+				 "the name of the folder is too long");
+	rc = sc_output_create(name, unpacked, err);
+	return rc ? rc : unpack(im, *unpacked, opts->progress, err);
 }
 
-static int import_nsys(const char *path, const char *dir, const struct sc_import_opts *opts,
+static int import_nsys(const char *path, const struct sc_import_opts *opts,
 		       struct sc_import_stats *stats, struct sc_err *err)
 {
 	struct nsys_import im = {.path = path, .stats = stats};
-	char unpacked[4096];
-	int rc = find_database(&im, dir, opts, unpacked, sizeof(unpacked), err);
+	struct sc_output *unpacked = NULL;
+	int rc = find_database(&im, opts, &unpacked, err);
 
 	if (rc == 0)
-		rc = nsys_open(&im, unpacked[0] ? unpacked : path, err);
+		rc = nsys_open(&im, unpacked ? sc_output_part(unpacked) : path, err);
 	if (rc == 0)
-		rc = import_processes(&im, dir, opts, err);
+		rc = import_processes(&im, opts, err);
 	if (rc)
 		sc_import_output_discard(&im.out);
 	SC_VEC_RELEASE(&im.records);
 	sqlite3_close(im.db);
-	if (unpacked[0])
-		unlink(unpacked);
+	if (unpacked)
+		sc_output_discard(unpacked);
 	return rc;
 }
 

@@ -170,6 +170,8 @@ static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 	im->stats->n_collectives += sc_is_comm_kernel(name, &collective);
 }
 
+static const char SECOND_RECORD[] = "second record of a call";
+
 /* What the class needs besides; NULL, or why the row is no event. */
 static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
@@ -185,7 +187,7 @@ static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 	case SC_EV_API:
 		event->name = call_name(im, text(row, NSYS_NAME));
 		event->flags = strncmp(text(row, NSYS_NAME), "cuda", 4) != 0 ? SC_EVF_DRIVER : 0;
-		return kind == CALL_WRAPPER && im->has_calls ? "second record of a call" : NULL;
+		return kind == CALL_WRAPPER && im->has_calls ? SECOND_RECORD : NULL;
 	case SC_EV_SYNC:
 		event->sub = sync_kind(row);
 		event->aux0 = number(row, NSYS_EVENT, -1);
@@ -260,10 +262,12 @@ void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sqlite3_s
 	fault = fill_times(row, &event);
 	if (!fault)
 		fault = fill(im, row, &event);
-	if (fault) {
+	if (fault == SECOND_RECORD)
+		sc_import_count_unused(im->stats, fault);
+	else if (fault)
 		sc_import_count_bad(im->stats, fault);
+	if (fault)
 		return;
-	}
 	im->stats->n_events++;
 	sc_trace_writer_add(im->out.writer, &event);
 }

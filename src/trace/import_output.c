@@ -1,9 +1,7 @@
-/* Output is written beside its final name and renamed at the end, when the rank is known. */
+/* Output gets its name at the end, when the rank is known. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "trace/import_priv.h"
@@ -74,26 +72,22 @@ int32_t sc_import_rank_of_name(const char *path)
 	return -1;
 }
 
-int sc_import_output_create(struct sc_import_output *out, const char *in_path, const char *dir,
-			    const struct sc_import_opts *opts, const char *source,
-			    struct sc_err *err)
+int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err)
 {
-	char stem[256];
+	char stem[256], path[4096];
 	int n;
 
-	*out = (struct sc_import_output){.in_path = in_path, .dir = dir, .opts = opts};
 	out->identity =
 		(struct sc_trace_identity){.rank = -1, .world = -1, .local_rank = -1, .pid = -1};
 	snprintf(out->identity.source, sizeof(out->identity.source), "%s", source);
-	sc_import_stem(opts->stem ? opts->stem : in_path, stem, sizeof(stem));
-	n = snprintf(out->tmp, sizeof(out->tmp), "%s/.%s.%ld.part", dir, stem, (long)getpid());
-	if (n < 0 || (size_t)n >= sizeof(out->tmp))
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "the name of the folder is too long");
-	if (sc_make_folder(dir, err)) {
-		out->tmp[0] = '\0';
+	sc_import_stem(out->opts->stem ? out->opts->stem : out->in_path, stem, sizeof(stem));
+	n = snprintf(path, sizeof(path), "%s/%s" SC_TRACE_SUFFIX, out->opts->dir, stem);
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return sc_err_at(err, SC_EIO, out->opts->dir, 0, 0,
+				 "the name of the folder is too long");
+	if (sc_make_folder(out->opts->dir, err))
 		return -SC_EIO;
-	}
-	return sc_trace_writer_create(out->tmp, &out->identity, &out->writer, err);
+	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
 }
 
 static int32_t settle_rank(const struct sc_import_output *out)
@@ -108,49 +102,70 @@ static int32_t settle_rank(const struct sc_import_output *out)
 	return of_name >= 0 ? of_name : out->opts->other_rank;
 }
 
-static int give_name(const struct sc_import_output *out, int32_t rank, struct sc_err *err)
+/* Of a rank the name says which. */
+static int settle_name(const struct sc_import_output *out, char *path, size_t n_path,
+		       struct sc_err *err)
 {
-	char stem[256], path[4096], number[32];
+	const int32_t rank = out->identity.rank;
+	char stem[256], number[32];
 	int n;
 
 	sc_import_stem(out->opts->stem ? out->opts->stem : out->in_path, stem, sizeof(stem));
 	snprintf(number, sizeof(number), "rank%d", (int)rank);
 	if (rank < 0 || (strncmp(stem, number, strlen(number)) == 0 &&
 			 !isdigit((unsigned char)stem[strlen(number)])))
-		n = snprintf(path, sizeof(path), "%s/%s%s", out->dir, stem, SC_TRACE_SUFFIX);
+		n = snprintf(path, n_path, "%s/%s" SC_TRACE_SUFFIX, out->opts->dir, stem);
 	else
-		n = snprintf(path, sizeof(path), "%s/%s.%s%s", out->dir, stem, number,
-			     SC_TRACE_SUFFIX);
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return sc_err_at(err, SC_EIO, out->dir, 0, 0, "the name of the output is too long");
-	if (rename(out->tmp, path) != 0)
-		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
+		n = snprintf(path, n_path, "%s/%s.%s" SC_TRACE_SUFFIX, out->opts->dir, stem,
+			     number);
+	if (n < 0 || (size_t)n >= n_path)
+		return sc_err_at(err, SC_EIO, out->opts->dir, 0, 0,
+				 "the name of the output is too long");
 	return 0;
+}
+
+/* One input may become several traces: each says what was lost since the last. */
+void sc_import_put_losses(struct sc_import_stats *stats, struct sc_trace_writer *writer)
+{
+	for (size_t i = 0; i < stats->n_reasons; i++) {
+		struct sc_import_reason *bad = &stats->bad[i];
+
+		if (bad->is_loss && bad->n > bad->n_said)
+			sc_trace_writer_gap(writer, &(struct sc_trace_gap){SC_EV_OTHER,
+									   bad->n - bad->n_said, 0,
+									   0, bad->reason});
+		bad->n_said = bad->n;
+	}
+	if (stats->truncated)
+		sc_trace_writer_meta(writer, SC_META_PARTIAL,
+				     stats->why_truncated ? stats->why_truncated
+							  : "the input ends early");
 }
 
 int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,
 			    struct sc_err *err)
 {
 	struct sc_trace_writer *writer = out->writer;
+	char path[4096];
 	int rc;
 
-	out->writer = NULL;
 	stats->rank = out->identity.rank = settle_rank(out);
+	if (out->opts->rank >= 0 && out->identity.world > 0 &&
+	    out->opts->rank >= out->identity.world)
+		return sc_err_at(err, SC_EVALUE, out->in_path, 0, 0,
+				 "--rank %d: the trace is of %d ranks, numbered from 0",
+				 (int)out->opts->rank, (int)out->identity.world);
+	rc = settle_name(out, path, sizeof(path), err);
+	if (rc)
+		return rc;
+	out->writer = NULL;
 	sc_trace_writer_identity(writer, &out->identity);
-	rc = sc_trace_writer_finish(writer, err);
-	if (rc == 0)
-		rc = give_name(out, out->identity.rank, err);
-	if (rc == 0)
-		out->tmp[0] = '\0';
-	return rc;
+	sc_import_put_losses(stats, writer);
+	return sc_trace_writer_finish_as(writer, path, err);
 }
 
 void sc_import_output_discard(struct sc_import_output *out)
 {
-	if (out->writer)
-		sc_trace_writer_finish(out->writer, NULL);
+	sc_trace_writer_discard(out->writer);
 	out->writer = NULL;
-	if (out->tmp[0])
-		unlink(out->tmp);
-	out->tmp[0] = '\0';
 }

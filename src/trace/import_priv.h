@@ -10,17 +10,16 @@
 struct sc_import_output {
 	struct sc_trace_writer *writer;
 	struct sc_trace_identity identity; /* rank: what the file says, or -1 */
-	const char *in_path, *dir;
+	const char *in_path;               /* these two are given before it is created */
 	const struct sc_import_opts *opts;
-	char tmp[4096];
 };
-int sc_import_output_create(struct sc_import_output *out, const char *in_path, const char *dir,
-			    const struct sc_import_opts *opts, const char *source,
-			    struct sc_err *err);
+int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err);
 /* Settles the rank (options, file, file name, order), ends the file and gives it its name. */
 int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,
 			    struct sc_err *err);
 void sc_import_output_discard(struct sc_import_output *out); /* also after a failed create */
+/* What of the input could not be used: the trace says so. */
+void sc_import_put_losses(struct sc_import_stats *stats, struct sc_trace_writer *writer);
 /* The number in "rank3", "worker_3", "chakra.3.et"; -1 if there is none. */
 int32_t sc_import_rank_of_name(const char *path);
 

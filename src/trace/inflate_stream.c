@@ -30,17 +30,18 @@ static int fault(const struct sc_inflate *in, struct sc_err *err)
 	return sc_err_at(err, SC_EIO, in->path, 0, 0, "cannot read: %s", strerror(errno));
 }
 
-static int read_some(struct sc_inflate *in, void *buf, size_t n, size_t *n_out, struct sc_err *err)
+/* At most *n bytes, which becomes how many there are. */
+static int read_some(struct sc_inflate *in, void *buf, size_t *n, struct sc_err *err)
 {
 	ssize_t got;
 
 	do
-		got = read(in->fd, buf, n);
+		got = read(in->fd, buf, *n);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return fault(in, err);
 	in->eof = got == 0;
-	*n_out = (size_t)got;
+	*n = (size_t)got;
 	sc_progress_add(in->progress, (uint64_t)got);
 	return 0;
 }
@@ -48,14 +49,14 @@ static int read_some(struct sc_inflate *in, void *buf, size_t n, size_t *n_out, 
 /* More input, if there is none: avail_in stays 0 only at the end. */
 static int refill(struct sc_inflate *in, struct sc_err *err)
 {
-	size_t got = 0;
-	int rc = 0;
+	size_t n = sizeof(in->in);
+	int rc;
 
 	if (in->z.avail_in > 0 || in->eof)
 		return 0;
-	rc = read_some(in, in->in, sizeof(in->in), &got, err);
+	rc = read_some(in, in->in, &n, err);
 	in->z.next_in = in->in;
-	in->z.avail_in = (uInt)got;
+	in->z.avail_in = rc ? 0 : (uInt)n;
 	return rc;
 }
 
@@ -92,20 +93,22 @@ int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_in
 	return 0;
 }
 
-static int read_plain(struct sc_inflate *in, char *buf, size_t n, size_t *n_out, struct sc_err *err)
+static int read_plain(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *err)
 {
-	size_t have = in->z.avail_in < n ? in->z.avail_in : n, got = 0;
+	size_t have = in->z.avail_in < *n ? in->z.avail_in : *n;
 	int rc = 0;
 
 	if (have)
 		memcpy(buf, in->z.next_in, have);
 	in->z.next_in += have;
 	in->z.avail_in -= (uInt)have;
-	while (rc == 0 && have < n && !in->eof) {
-		rc = read_some(in, buf + have, n - have, &got, err);
-		have += got;
+	while (rc == 0 && have < *n && !in->eof) {
+		size_t got = *n - have;
+
+		rc = read_some(in, buf + have, &got, err);
+		have += rc ? 0 : got;
 	}
-	*n_out = have;
+	*n = have;
 	return rc;
 }
 
@@ -138,25 +141,25 @@ static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 	return 0;
 }
 
-static int read_gzip(struct sc_inflate *in, char *buf, size_t n, size_t *n_out, struct sc_err *err)
+static int read_gzip(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *err)
 {
 	int rc = 0;
 
-	assert(n <= MAX_PIECE);
+	assert(*n <= MAX_PIECE);
 	in->z.next_out = (unsigned char *)buf;
-	in->z.avail_out = (uInt)n;
+	in->z.avail_out = (uInt)*n;
 	while (rc == 0 && in->z.avail_out > 0 && in->in_member && !in->damage)
 		rc = inflate_some(in, err);
-	*n_out = n - in->z.avail_out;
+	*n -= in->z.avail_out;
 	return rc;
 }
 
-int sc_inflate_read(struct sc_inflate *in, char *buf, size_t n, size_t *n_out, struct sc_err *err)
+int sc_inflate_read(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *err)
 {
-	int rc = in->gzip ? read_gzip(in, buf, n, n_out, err) : read_plain(in, buf, n, n_out, err);
+	int rc = in->gzip ? read_gzip(in, buf, n, err) : read_plain(in, buf, n, err);
 
 	if (rc == 0)
-		in->n_out += (int64_t)*n_out;
+		in->n_out += (int64_t)*n;
 	return rc;
 }
 

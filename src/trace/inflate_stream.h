@@ -14,8 +14,8 @@ struct sc_inflate;
 /* `progress` (or NULL) counts the bytes of the file as they are read. `path` must outlive it. */
 int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_inflate **out,
 		    struct sc_err *err);
-/* Up to n bytes; *n_out < n only at the end. Damage ends the stream and is no error: see below. */
-int sc_inflate_read(struct sc_inflate *in, char *buf, size_t n, size_t *n_out, struct sc_err *err);
+/* Up to *n bytes, which becomes how many: fewer only at the end. Damage ends the stream and is no error: see below. */
+int sc_inflate_read(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *err);
 /* NULL, or why the stream ended too soon: "the gzip stream is cut off". Static text. */
 const char *sc_inflate_damage(const struct sc_inflate *in);
 int64_t sc_inflate_bytes(const struct sc_inflate *in); /* uncompressed, so far */

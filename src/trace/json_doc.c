@@ -34,7 +34,7 @@ static bool stop(struct doc *doc, const char *why)
  * is full. */
 static bool refill(struct doc *doc)
 {
-	size_t keep = (size_t)(doc->scan.end - doc->scan.at), got = 0;
+	size_t keep = (size_t)(doc->scan.end - doc->scan.at), got;
 
 	if (doc->eof || doc->rc)
 		return false;
@@ -47,7 +47,8 @@ static bool refill(struct doc *doc)
 	} else {
 		memmove(doc->buf, doc->scan.at, keep);
 	}
-	doc->rc = sc_inflate_read(doc->in, doc->buf + keep, doc->cap - keep, &got, doc->err);
+	got = doc->cap - keep;
+	doc->rc = sc_inflate_read(doc->in, doc->buf + keep, &got, doc->err);
 	doc->eof = got < doc->cap - keep;
 	doc->scan.at = doc->buf;
 	doc->scan.end = doc->buf + keep + got;

@@ -171,44 +171,46 @@ struct limit {
 	double t, low, high;
 };
 
-/* Lines of a slope, through a time: the lowest and highest that keep all limits. */
-static void extremes_of_slope(const struct limit *limit, size_t n, double slope, double t,
-			      double *low, double *high)
-{
-	*low = -INFINITY;
-	*high = INFINITY;
-	for (size_t i = 0; i < n; i++) {
-		const double rise = slope * (limit[i].t - t);
+/* Limits of lines, at a time. */
+struct limits {
+	const struct limit *at;
+	size_t n;
+	double t;
+};
 
-		*low = fmax(*low, limit[i].low - rise);
-		*high = fmin(*high, limit[i].high - rise);
+/* Lines of a slope that keep all limits: between which values they are at the time. */
+static double room_at(const struct limits *limits, double slope, double *high)
+{
+	double low = -INFINITY;
+
+	*high = INFINITY;
+	for (size_t i = 0; i < limits->n; i++) {
+		const struct limit *l = &limits->at[i];
+		const double rise = slope * (l->t - limits->t);
+
+		low = fmax(low, l->low - rise);
+		*high = fmin(*high, l->high - rise);
 	}
+	return *high - low;
 }
 
 /* Over the slopes that leave room, the highest value at t (of -low and -high: the lowest). The room of a
  * slope and its highest value are both concave in the slope, so both are found by thirds. */
-static double room_at(const struct limit *limit, size_t n, double slope, double t, double *high)
-{
-	double low;
-
-	extremes_of_slope(limit, n, slope, t, &low, high);
-	return *high - low;
-}
-
 static double highest_at(const struct limit *limit, size_t n, double t)
 {
+	const struct limits limits = {limit, n, t};
 	double from = -2 * MAX_DRIFT, to = 2 * MAX_DRIFT, widest, high, best, edge;
 
 	for (int i = 0; i < SEARCH_STEPS; i++) {
 		const double a = from + (to - from) / 3, b = to - (to - from) / 3;
 
-		if (room_at(limit, n, a, t, &high) < room_at(limit, n, b, t, &high))
+		if (room_at(&limits, a, &high) < room_at(&limits, b, &high))
 			from = a;
 		else
 			to = b;
 	}
 	widest = (from + to) / 2;
-	room_at(limit, n, widest, t, &best);
+	room_at(&limits, widest, &best);
 	/* From there to either side as far as there is room, the highest value. */
 	for (int side = -1; side <= 1; side += 2) {
 		double in = widest, out = side * 2 * MAX_DRIFT;
@@ -216,7 +218,7 @@ static double highest_at(const struct limit *limit, size_t n, double t)
 		for (int i = 0; i < SEARCH_STEPS; i++) {
 			const double middle = (in + out) / 2;
 
-			if (room_at(limit, n, middle, t, &high) >= 0)
+			if (room_at(&limits, middle, &high) >= 0)
 				in = middle;
 			else
 				out = middle;
@@ -228,8 +230,8 @@ static double highest_at(const struct limit *limit, size_t n, double t)
 			double high_a, high_b;
 			const double a = from + (to - from) / 3, b = to - (to - from) / 3;
 
-			room_at(limit, n, a, t, &high_a);
-			room_at(limit, n, b, t, &high_b);
+			room_at(&limits, a, &high_a);
+			room_at(&limits, b, &high_b);
 			best = fmax(best, fmax(high_a, high_b));
 			if (high_a < high_b)
 				from = a;

@@ -89,9 +89,12 @@ void sc_column_coder_destroy(struct sc_column_coder *coder)
 	}                                                                                   \
 	break
 
-static void gather(const struct sc_field *field, const uint8_t *from, size_t row_bytes,
-		   const uint32_t *order, size_t n, int64_t *to)
+static void gather(const struct sc_column_field *field, const struct sc_row_set *set,
+		   const uint8_t *from, int64_t *to)
 {
+	const size_t row_bytes = set->format->row_bytes, n = set->n;
+	const uint32_t *order = set->order;
+
 	from += field->offset;
 	switch (field->type) {
 	case SC_FIELD_U8:
@@ -116,9 +119,10 @@ static void gather(const struct sc_field *field, const uint8_t *from, size_t row
 	break
 
 /* False: a value is out of the field's range. */
-static bool scatter(const struct sc_field *field, const int64_t *from, size_t n, uint8_t *to,
-		    size_t row_bytes)
+static bool scatter(const struct sc_column_field *field, const struct sc_row_set *set,
+		    const int64_t *from, uint8_t *to)
 {
+	const size_t row_bytes = set->format->row_bytes, n = set->n;
 	bool fits = true;
 
 	to += field->offset;
@@ -147,7 +151,7 @@ struct stored {
 	const uint8_t *at;
 };
 
-static void put_column(const struct sc_field *field, const struct stored *column,
+static void put_column(const struct sc_column_field *field, const struct stored *column,
 		       struct sc_payload *out)
 {
 	uint8_t *at = out->at + out->n;
@@ -216,7 +220,7 @@ static struct stored model(struct sc_column_coder *c, enum sc_column_form form, 
 
 /* A model may learn more from values themselves than from differences, unless they only grow. The residuals
  * are those of the form that was taken. */
-static struct stored model_best(struct sc_column_coder *c, const struct sc_field *field,
+static struct stored model_best(struct sc_column_coder *c, const struct sc_column_field *field,
 				enum sc_column_form form, size_t n)
 {
 	bool grows = field->role == SC_FIELD_START || field->role == SC_FIELD_CALL ||
@@ -235,7 +239,7 @@ static struct stored model_best(struct sc_column_coder *c, const struct sc_field
 #endif
 
 /* The column of what is in c->values; not all are the same. */
-static void put_varied(struct sc_column_coder *c, const struct sc_field *field, size_t n,
+static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
 	unsigned forms = sc_form_candidates(&c->roles, field);
@@ -263,7 +267,7 @@ static void put_varied(struct sc_column_coder *c, const struct sc_field *field, 
 }
 
 /* None if it is 0 in all rows. */
-static void put_values(struct sc_column_coder *c, const struct sc_field *field, size_t n,
+static void put_values(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
 	struct stored column = {.form = SC_FORM_CONSTANT};
@@ -282,15 +286,18 @@ static void put_values(struct sc_column_coder *c, const struct sc_field *field, 
 	put_column(field, &column, out);
 }
 
-void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_format *format,
-		    const void *rows, const uint32_t *order, size_t n, struct sc_payload *out)
+void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set, const void *rows,
+		    struct sc_payload *out)
 {
+	const struct sc_row_format *format = set->format;
+	size_t n = set->n;
+
 	assert(n <= SC_FRAME_MAX_ROWS);
 	sc_column_roles_clear(&coder->roles, n);
 	for (size_t i = 0; i < format->n_fields; i++) {
-		const struct sc_field *field = &format->fields[i];
+		const struct sc_column_field *field = &format->fields[i];
 
-		gather(field, rows, format->row_bytes, order, n, coder->values);
+		gather(field, set, rows, coder->values);
 		put_values(coder, field, n, out);
 		sc_column_roles_keep(&coder->roles, field, coder->values, n);
 	}
@@ -322,7 +329,7 @@ static size_t gather_texts(struct sc_column_coder *c, const struct sc_text *text
 static bool put_lines(struct sc_column_coder *c, const struct sc_text *texts, size_t n,
 		      struct sc_payload *out)
 {
-	static const struct sc_field text = {.id = SC_COLUMN_TEXT};
+	static const struct sc_column_field text = {.id = SC_COLUMN_TEXT};
 	struct stored column = {.form = SC_FORM_LINES | SC_FORM_MODEL, .at = c->packed};
 
 	column.n_raw = gather_texts(c, texts, n, 1);
@@ -342,8 +349,8 @@ static bool put_lines(struct sc_column_coder *c, const struct sc_text *texts, si
 void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
 			  struct sc_payload *out)
 {
-	static const struct sc_field lengths = {.id = SC_COLUMN_LENGTHS};
-	static const struct sc_field text = {.id = SC_COLUMN_TEXT};
+	static const struct sc_column_field lengths = {.id = SC_COLUMN_LENGTHS};
+	static const struct sc_column_field text = {.id = SC_COLUMN_TEXT};
 	struct stored column = {.form = SC_FORM_BYTES};
 	size_t n_bytes;
 
@@ -415,10 +422,10 @@ static bool get_header(const uint8_t **at, const uint8_t *end, struct column *ou
 }
 
 /* The next column, without its bytes if it is not `wanted`; *at moves behind it. */
-static bool next_column(struct sc_column_coder *c, const uint8_t **at, const uint8_t *end,
-			uint64_t wanted, struct column *out)
+static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64_t wanted,
+			struct column *out)
 {
-	if (!get_header(at, end, out))
+	if (!get_header(&from->at, from->end, out))
 		return false;
 	if (out->id > SC_COLUMN_MAX_ID || !(wanted >> out->id & 1))
 		return true;
@@ -492,19 +499,20 @@ static uint64_t ids_of(const struct sc_row_format *format)
 	return ids;
 }
 
-static const struct sc_field *find_field(const struct sc_row_format *format, uint8_t id)
+static const struct sc_column_field *find_field(const struct sc_row_format *format, uint8_t id)
 {
-	const struct sc_field *field = format->fields;
+	const struct sc_column_field *field = format->fields;
 
 	while (field->id != id)
 		field++;
 	return field;
 }
 
-bool sc_columns_get(struct sc_column_coder *coder, const struct sc_row_format *format,
-		    const uint8_t *payload, size_t n_payload, void *rows, size_t n)
+bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
+		    const struct sc_row_set *set, void *rows)
 {
-	const uint8_t *at = payload, *end = payload + n_payload;
+	const struct sc_row_format *format = set->format;
+	size_t n = set->n;
 	uint64_t wanted = ids_of(format);
 	struct column column;
 
@@ -512,17 +520,16 @@ bool sc_columns_get(struct sc_column_coder *coder, const struct sc_row_format *f
 		return false;
 	memset(rows, 0, n * format->row_bytes);
 	sc_column_roles_clear(&coder->roles, n);
-	while (at < end) {
-		const struct sc_field *field;
+	while (payload.at < payload.end) {
+		const struct sc_column_field *field;
 
-		if (!next_column(coder, &at, end, wanted, &column))
+		if (!next_column(coder, &payload, wanted, &column))
 			return false;
 		if (column.id > SC_COLUMN_MAX_ID || !(wanted >> column.id & 1))
 			continue;
 		wanted &= ~(UINT64_C(1) << column.id); /* once only */
 		field = find_field(format, column.id);
-		if (!get_values(coder, &column, n) ||
-		    !scatter(field, coder->values, n, rows, format->row_bytes))
+		if (!get_values(coder, &column, n) || !scatter(field, set, coder->values, rows))
 			return false;
 		sc_column_roles_keep(&coder->roles, field, coder->values, n);
 	}
@@ -578,20 +585,19 @@ static bool get_modelled_text(struct sc_column_coder *c, struct column *text)
 #endif
 }
 
-bool sc_columns_get_texts(struct sc_column_coder *coder, const uint8_t *payload, size_t n_payload,
+bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload,
 			  struct sc_text *texts, size_t n)
 {
 	static const uint64_t wanted = UINT64_C(1) << SC_COLUMN_LENGTHS | UINT64_C(1)
 										  << SC_COLUMN_TEXT;
-	const uint8_t *at = payload, *end = payload + n_payload;
 	struct column column, text = {.form = SC_FORM_BYTES, .raw = (const uint8_t *)""};
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
 	memset(coder->values, 0, n * sizeof(*coder->values));
 	sc_column_roles_clear(&coder->roles, n);
-	while (at < end) {
-		if (!next_column(coder, &at, end, wanted, &column))
+	while (payload.at < payload.end) {
+		if (!next_column(coder, &payload, wanted, &column))
 			return false;
 		if (column.id == SC_COLUMN_LENGTHS && !get_values(coder, &column, n))
 			return false;

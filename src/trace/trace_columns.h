@@ -82,14 +82,23 @@ enum sc_field_role {
 	SC_FIELD_CALL,     /* correlation */
 	SC_FIELD_LIKE_CALL /* often the same */
 };
-struct sc_field {
+struct sc_column_field {
 	uint8_t id; /* of the column in files: never reused for something else */
 	uint8_t type, role;
 	uint16_t offset;
 };
 struct sc_row_format {
-	const struct sc_field *fields;
+	const struct sc_column_field *fields;
 	size_t n_fields, row_bytes;
+};
+/* Rows of one format: in the order given, or as they stand. */
+struct sc_row_set {
+	const struct sc_row_format *format;
+	const uint32_t *order; /* or NULL */
+	size_t n;
+};
+struct sc_slice {
+	const uint8_t *at, *end;
 };
 struct sc_text {
 	const char *at;
@@ -105,17 +114,17 @@ struct sc_payload {
 	size_t n;
 };
 /* n <= SC_FRAME_MAX_ROWS rows; row i is rows[order[i]], or rows[i] if order is NULL. */
-void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_format *format,
-		    const void *rows, const uint32_t *order, size_t n, struct sc_payload *out);
+void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set, const void *rows,
+		    struct sc_payload *out);
 /* n <= SC_FRAME_MAX_ROWS texts of at most SC_FRAME_MAX_TEXT bytes together. */
 void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
 			  struct sc_payload *out);
 /* Fills rows[0..n-1]; columns that are absent give 0, those it does not know are skipped. False: the
  * payload is not well formed; the rows are then not to be used. */
-bool sc_columns_get(struct sc_column_coder *coder, const struct sc_row_format *format,
-		    const uint8_t *payload, size_t n_payload, void *rows, size_t n);
+bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
+		    const struct sc_row_set *set, void *rows);
 /* Texts point into memory of the coder, good until its next call; not ended by NUL. */
-bool sc_columns_get_texts(struct sc_column_coder *coder, const uint8_t *payload, size_t n_payload,
+bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload,
 			  struct sc_text *texts, size_t n);
 
 #endif

@@ -33,16 +33,19 @@ void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event 
 /* A pair of clocks read together, ns: the trace's and UTC. */
 void sc_trace_writer_clock(struct sc_trace_writer *w, int64_t trace_ns, int64_t utc_ns);
 /* Events of a class that were lost between two times; `n` < 0: unknown how many. */
-void sc_trace_writer_gap(struct sc_trace_writer *w, enum sc_event_class cls, int64_t n,
-			 int64_t first_ns, int64_t last_ns, const char *reason);
+void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *gap);
+/* Of a trace that ends early though its file does not, as an import of half a file: why. */
+#define SC_META_PARTIAL "partial"
 /* Facts that readers show ("device.0.name", "dropped.bad_time"); the last value of a key holds. */
 void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value);
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity);
 /* UTC ns of start 0, known only at the end of some sources. Starts stay relative to it. */
 void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns);
-/* Index and end frame; the first fault of all calls is reported here. Frees in any case; on failure the
- * file stays, marked partial. */
+/* Index and end frame; the first fault of all calls is reported here. Frees in any case. Until it succeeds a
+ * file of that name is what it was (base/output.h). `path`: another name in the same folder. */
 int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err);
+int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struct sc_err *err);
+void sc_trace_writer_discard(struct sc_trace_writer *w);
 
 /* --- reading --- */
 struct sc_trace_counts {
@@ -50,11 +53,6 @@ struct sc_trace_counts {
 };
 struct sc_trace_meta {
 	const char *key, *value;
-};
-struct sc_trace_gap {
-	uint8_t cls;
-	int64_t n, first_ns, last_ns;
-	const char *reason;
 };
 struct sc_trace_clock {
 	int64_t trace_ns, utc_ns;
@@ -72,7 +70,7 @@ struct sc_trace {
 	SC_VEC(struct sc_trace_meta) meta;
 	SC_VEC(struct sc_trace_gap) gaps;
 	SC_VEC(struct sc_trace_clock) clocks;
-	bool partial;         /* the writer did not end the file */
+	bool partial;         /* the writer did not end the file, or SC_META_PARTIAL says so */
 	int64_t n_bad_frames; /* skipped: checksum, length, contents */
 	struct sc_arena arena;
 };
@@ -86,6 +84,7 @@ struct sc_trace_load_opts {
 int sc_trace_load(const char *path, const struct sc_trace_load_opts *opts, struct sc_trace *out,
 		  struct sc_err *err);
 void sc_trace_release(struct sc_trace *trace);
+const char *sc_trace_meta_of(const struct sc_trace *trace, const char *key); /* or NULL */
 /* Event by event in file order, in constant memory but for the tables of `trace` (no events in it);
  * `each` returns 0 to go on. */
 typedef int (*sc_trace_event_fn)(void *ctx, const struct sc_trace *trace,
@@ -100,6 +99,10 @@ struct sc_trace_info {
 };
 int sc_trace_stat(const char *path, struct sc_trace *tables, struct sc_trace_info *out,
 		  struct sc_err *err);
+struct sc_trace_files {
+	const char *const *at;
+	size_t n;
+};
 /* The trace files of a directory, by rank, then name; or `path` itself if it is one. Arena strings. */
 int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **files, size_t *n,
 		  struct sc_err *err);

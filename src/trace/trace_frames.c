@@ -19,7 +19,7 @@ static const uint32_t FRAME_MAGIC = 0x9E465343; /* "CSF" and a byte that no text
 		.id = (id_), .type = (type_), .offset = offsetof(struct sc_trace_event, member), \
 		__VA_ARGS__                                                                      \
 	}
-static const struct sc_field EVENT_FIELDS[] = {
+static const struct sc_column_field EVENT_FIELDS[] = {
 	EV(1, SC_FIELD_U32, name, .role = SC_FIELD_KEY),
 	EV(2, SC_FIELD_U32, lane, .role = SC_FIELD_VALUE),
 	EV(3, SC_FIELD_I64, dur_ns, .role = SC_FIELD_DURATION),
@@ -45,7 +45,7 @@ static const struct sc_field EVENT_FIELDS[] = {
 	{                                                                            \
 		.id = (id_), .type = (type_), .offset = offsetof(struct row, member) \
 	}
-static const struct sc_field LANE_FIELDS[] = {
+static const struct sc_column_field LANE_FIELDS[] = {
 	FIELD(1, SC_FIELD_U8, sc_trace_lane, is_stream),
 	FIELD(2, SC_FIELD_I32, sc_trace_lane, pid),
 	FIELD(3, SC_FIELD_I32, sc_trace_lane, tid),
@@ -54,7 +54,7 @@ static const struct sc_field LANE_FIELDS[] = {
 	FIELD(6, SC_FIELD_I32, sc_trace_lane, context),
 	FIELD(7, SC_FIELD_U32, sc_trace_lane, name),
 };
-static const struct sc_field CONFIG_FIELDS[] = {
+static const struct sc_column_field CONFIG_FIELDS[] = {
 	FIELD(1, SC_FIELD_U32, sc_trace_config, grid[0]),
 	FIELD(2, SC_FIELD_U32, sc_trace_config, grid[1]),
 	FIELD(3, SC_FIELD_U32, sc_trace_config, grid[2]),
@@ -65,7 +65,7 @@ static const struct sc_field CONFIG_FIELDS[] = {
 	FIELD(8, SC_FIELD_U32, sc_trace_config, shared_bytes),
 	FIELD(9, SC_FIELD_I32, sc_trace_config, graph_id),
 };
-static const struct sc_field COMM_FIELDS[] = {
+static const struct sc_column_field COMM_FIELDS[] = {
 	FIELD(1, SC_FIELD_U32, sc_trace_comm, collective),
 	FIELD(2, SC_FIELD_U32, sc_trace_comm, dtype),
 	FIELD(3, SC_FIELD_U32, sc_trace_comm, group_name),
@@ -79,17 +79,17 @@ static const struct sc_field COMM_FIELDS[] = {
 	FIELD(11, SC_FIELD_I32, sc_trace_comm, root),
 	FIELD(12, SC_FIELD_I64, sc_trace_comm, seq),
 };
-static const struct sc_field CLOCK_FIELDS[] = {
+static const struct sc_column_field CLOCK_FIELDS[] = {
 	FIELD(1, SC_FIELD_I64, sc_frame_clock, trace_ns),
 	FIELD(2, SC_FIELD_I64, sc_frame_clock, utc_ns),
 };
-static const struct sc_field GAP_FIELDS[] = {
+static const struct sc_column_field GAP_FIELDS[] = {
 	FIELD(1, SC_FIELD_I64, sc_frame_gap, n),
 	FIELD(2, SC_FIELD_I64, sc_frame_gap, first_ns),
 	FIELD(3, SC_FIELD_I64, sc_frame_gap, last_ns),
 	FIELD(4, SC_FIELD_U8, sc_frame_gap, cls),
 };
-static const struct sc_field PLACE_FIELDS[] = {
+static const struct sc_column_field PLACE_FIELDS[] = {
 	FIELD(1, SC_FIELD_I64, sc_frame_place, offset),
 	FIELD(2, SC_FIELD_I64, sc_frame_place, first),
 	FIELD(3, SC_FIELD_I64, sc_frame_place, last),
@@ -102,7 +102,7 @@ struct identity_row {
 	int32_t rank, world, local_rank, pid;
 	int64_t run_id, host_hash, base_utc_ns;
 };
-static const struct sc_field IDENTITY_FIELDS[] = {
+static const struct sc_column_field IDENTITY_FIELDS[] = {
 	FIELD(1, SC_FIELD_I32, identity_row, rank),
 	FIELD(2, SC_FIELD_I32, identity_row, world),
 	FIELD(3, SC_FIELD_I32, identity_row, local_rank),
@@ -279,31 +279,31 @@ void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_eve
 
 	assert(n > 0 && n <= SC_FRAME_MAX_ROWS);
 	order_events(coder, events, n, &header);
-	sc_columns_put(coder->columns, &FORMATS[SC_FRAME_EVENTS], events, coder->order, n,
+	sc_columns_put(coder->columns,
+		       &(struct sc_row_set){&FORMATS[SC_FRAME_EVENTS], coder->order, n}, events,
 		       &payload);
 	end_frame(coder, header, &payload);
 }
 
-void sc_frame_put_table(struct sc_frame_coder *coder, enum sc_frame_type type, int64_t first_id,
-			const void *rows, size_t n)
+void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
+			const void *rows)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {
-		.type = (uint16_t)type, .count = (uint32_t)n, .first = first_id};
 
-	assert(n > 0 && n <= SC_FRAME_MAX_ROWS && FORMATS[type].row_bytes);
-	sc_columns_put(coder->columns, &FORMATS[type], rows, NULL, n, &payload);
+	assert(header.count > 0 && header.count <= SC_FRAME_MAX_ROWS &&
+	       FORMATS[header.type].row_bytes);
+	sc_columns_put(coder->columns,
+		       &(struct sc_row_set){&FORMATS[header.type], NULL, header.count}, rows,
+		       &payload);
 	end_frame(coder, header, &payload);
 }
 
-void sc_frame_put_texts(struct sc_frame_coder *coder, enum sc_frame_type type, int64_t first_id,
-			const struct sc_text *texts, size_t n)
+void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header header,
+			const struct sc_text *texts)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {
-		.type = (uint16_t)type, .count = (uint32_t)n, .first = first_id};
 
-	sc_columns_put_texts(coder->columns, texts, n, &payload);
+	sc_columns_put_texts(coder->columns, texts, header.count, &payload);
 	end_frame(coder, header, &payload);
 }
 
@@ -326,7 +326,8 @@ void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_i
 		{identity->source, strnlen(identity->source, sizeof(identity->source))},
 	};
 
-	sc_columns_put(coder->columns, &FORMATS[SC_FRAME_IDENTITY], &row, NULL, 1, &payload);
+	sc_columns_put(coder->columns, &(struct sc_row_set){&FORMATS[SC_FRAME_IDENTITY], NULL, 1},
+		       &row, &payload);
 	sc_columns_put_texts(coder->columns, texts, 2, &payload);
 	end_frame(coder, header, &payload);
 }
@@ -337,7 +338,8 @@ void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *
 	struct sc_payload payload = begin_payload(coder);
 	struct sc_frame_header header = {.type = SC_FRAME_GAPS, .count = (uint32_t)n};
 
-	sc_columns_put(coder->columns, &FORMATS[SC_FRAME_GAPS], gaps, NULL, n, &payload);
+	sc_columns_put(coder->columns, &(struct sc_row_set){&FORMATS[SC_FRAME_GAPS], NULL, n}, gaps,
+		       &payload);
 	sc_columns_put_texts(coder->columns, reasons, n, &payload);
 	end_frame(coder, header, &payload);
 }
@@ -446,14 +448,17 @@ bool sc_frame_get_rows(struct sc_frame_coder *coder, const struct sc_frame_heade
 	    header->count > SC_FRAME_MAX_ROWS)
 		return false;
 	format = &FORMATS[header->type];
-	return format->n_fields && sc_columns_get(coder->columns, format, payload,
-						  header->n_payload, rows, header->count);
+	return format->n_fields &&
+	       sc_columns_get(coder->columns,
+			      (struct sc_slice){payload, payload + header->n_payload},
+			      &(struct sc_row_set){format, NULL, header->count}, rows);
 }
 
 bool sc_frame_get_texts(struct sc_frame_coder *coder, const struct sc_frame_header *header,
 			const uint8_t *payload, struct sc_text *texts, size_t n)
 {
-	return sc_columns_get_texts(coder->columns, payload, header->n_payload, texts, n);
+	return sc_columns_get_texts(
+		coder->columns, (struct sc_slice){payload, payload + header->n_payload}, texts, n);
 }
 
 static void copy_text(const struct sc_text *text, char *out, size_t size)

@@ -81,11 +81,11 @@ void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_eve
 			 size_t n);
 /* LANES, CONFIGS, COMMS, CLOCKS, INDEX: rows of sc_trace_lane, sc_trace_config, sc_trace_comm,
  * sc_frame_clock, sc_frame_place. */
-void sc_frame_put_table(struct sc_frame_coder *coder, enum sc_frame_type type, int64_t first_id,
-			const void *rows, size_t n);
+void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
+			const void *rows);
 /* STRINGS, META. At most SC_FRAME_MAX_TEXT bytes in all, SC_FRAME_MAX_STRING each. */
-void sc_frame_put_texts(struct sc_frame_coder *coder, enum sc_frame_type type, int64_t first_id,
-			const struct sc_text *texts, size_t n);
+void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header header,
+			const struct sc_text *texts);
 void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity,
 			   int64_t base_utc_ns);
 void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *gaps,

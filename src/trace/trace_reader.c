@@ -217,9 +217,18 @@ static void load_tables(struct sc_frame_file *file, struct sc_trace *trace)
 	bound_tables(trace);
 }
 
+const char *sc_trace_meta_of(const struct sc_trace *trace, const char *key)
+{
+	for (size_t i = 0; i < trace->meta.n; i++) {
+		if (strcmp(trace->meta.at[i].key, key) == 0)
+			return trace->meta.at[i].value;
+	}
+	return NULL;
+}
+
 static void end_trace(const struct sc_frame_file *file, struct sc_trace *trace)
 {
-	trace->partial = file->partial;
+	trace->partial = file->partial || sc_trace_meta_of(trace, SC_META_PARTIAL);
 	trace->n_bad_frames = file->n_bad_frames;
 }
 

@@ -2,11 +2,11 @@
  * the frame. The first fault is kept for finish; after it nothing more is written. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/output.h"
 #include "trace/id_table.h"
 #include "trace/trace_file.h"
 #include "trace/trace_frames.h"
@@ -21,7 +21,7 @@ enum {
 
 typedef SC_VEC(struct sc_trace_event) event_vec;
 struct sc_trace_writer {
-	int fd;
+	struct sc_output *out;
 	char *path;
 	struct sc_err err;
 	struct sc_frame_coder *coder;
@@ -47,7 +47,7 @@ struct sc_trace_writer {
 static void write_all(struct sc_trace_writer *w, const uint8_t *at, size_t n)
 {
 	while (n && w->err.code == SC_OK) {
-		ssize_t done = write(w->fd, at, n);
+		ssize_t done = write(sc_output_fd(w->out), at, n);
 
 		if (done < 0 && errno == EINTR)
 			continue;
@@ -113,8 +113,11 @@ static void write_table(struct sc_trace_writer *w, const struct sc_id_table *tab
 
 		if (n > SC_FRAME_MAX_ROWS)
 			n = SC_FRAME_MAX_ROWS;
-		sc_frame_put_table(w->coder, type, (int64_t)from + 1,
-				   table->rows + from * table->row_bytes, n);
+		sc_frame_put_table(w->coder,
+				   (struct sc_frame_header){.type = (uint16_t)type,
+							    .count = (uint32_t)n,
+							    .first = (int64_t)from + 1},
+				   table->rows + from * table->row_bytes);
 		w->n_table_bytes += (int64_t)w->coder->n_out;
 		write_frame(w);
 		from += n;
@@ -141,7 +144,11 @@ static void write_strings(struct sc_trace_writer *w, uint32_t from)
 	while (from < w->strings.n) {
 		size_t n = count_fitting(texts + from, w->strings.n - from);
 
-		sc_frame_put_texts(w->coder, SC_FRAME_STRINGS, (int64_t)from + 1, texts + from, n);
+		sc_frame_put_texts(w->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_STRINGS,
+							    .count = (uint32_t)n,
+							    .first = (int64_t)from + 1},
+				   texts + from);
 		w->n_table_bytes += (int64_t)w->coder->n_out;
 		write_frame(w);
 		from += (uint32_t)n;
@@ -153,12 +160,19 @@ static void write_facts(struct sc_trace_writer *w)
 	for (size_t i = 0; i < w->meta.n;) {
 		size_t n = count_fitting(w->meta.at + i, w->meta.n - i) / 2 * 2;
 
-		sc_frame_put_texts(w->coder, SC_FRAME_META, 0, w->meta.at + i, n);
+		sc_frame_put_texts(w->coder,
+				   (struct sc_frame_header){
+					   .type = SC_FRAME_META, .count = (uint32_t)n, .first = 0},
+				   w->meta.at + i);
 		write_frame(w);
 		i += n;
 	}
 	if (w->clocks.n) {
-		sc_frame_put_table(w->coder, SC_FRAME_CLOCKS, 0, w->clocks.at, w->clocks.n);
+		sc_frame_put_table(w->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_CLOCKS,
+							    .count = (uint32_t)w->clocks.n,
+							    .first = 0},
+				   w->clocks.at);
 		write_frame(w);
 	}
 	for (size_t i = 0; i < w->gaps.n;) {
@@ -222,7 +236,7 @@ static void write_events(struct sc_trace_writer *w, event_vec *events)
 
 /* --- the interface --- */
 
-static struct sc_trace_writer *make_writer(const char *path, int fd)
+static struct sc_trace_writer *make_writer(const char *path, struct sc_output *out)
 {
 	struct sc_trace_writer *w = calloc(1, sizeof(*w));
 	struct sc_frame_coder *coder = sc_frame_coder_create();
@@ -233,7 +247,7 @@ static struct sc_trace_writer *make_writer(const char *path, int fd)
 		free(w);
 		return NULL;
 	}
-	w->fd = fd;
+	w->out = out;
 	w->path = memcpy(sc_xmalloc(n), path, n);
 	w->coder = coder;
 	w->bundle.frame = sc_xmalloc(SC_FRAME_HEADER_BYTES + SC_BUNDLE_MAX_BYTES + SC_FRAME_ALIGN);
@@ -250,13 +264,14 @@ int sc_trace_writer_create(const char *path, const struct sc_trace_identity *ide
 {
 	uint8_t header[SC_FILE_HEADER_BYTES];
 	struct sc_trace_writer *w;
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	struct sc_output *file;
+	int rc = sc_output_create(path, &file, err);
 
-	if (fd < 0)
-		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot create: %s", strerror(errno));
-	w = make_writer(path, fd);
+	if (rc)
+		return rc;
+	w = make_writer(path, file);
 	if (!w) {
-		close(fd);
+		sc_output_discard(file);
 		return sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to write a trace");
 	}
 	sc_file_header_put(header);
@@ -343,15 +358,14 @@ static struct sc_text keep_text(struct sc_trace_writer *w, const char *text)
 	return (struct sc_text){sc_arena_strndup(&w->facts, text, n), n};
 }
 
-void sc_trace_writer_gap(struct sc_trace_writer *w, enum sc_event_class cls, int64_t n,
-			 int64_t first_ns, int64_t last_ns, const char *reason)
+void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *gap)
 {
-	struct sc_frame_gap gap = {
-		.n = n, .first_ns = first_ns, .last_ns = last_ns, .cls = (uint8_t)cls};
+	struct sc_frame_gap own = {
+		.n = gap->n, .first_ns = gap->first_ns, .last_ns = gap->last_ns, .cls = gap->cls};
 
-	assert((unsigned)cls < SC_N_EVENT_CLASSES);
-	SC_VEC_PUSH(&w->gaps, gap);
-	SC_VEC_PUSH(&w->reasons, keep_text(w, reason));
+	assert(gap->cls < SC_N_EVENT_CLASSES);
+	SC_VEC_PUSH(&w->gaps, own);
+	SC_VEC_PUSH(&w->reasons, keep_text(w, gap->reason));
 	if (w->gaps.n == MAX_FACTS)
 		write_facts(w);
 }
@@ -384,7 +398,11 @@ static void write_index(struct sc_trace_writer *w)
 	for (size_t i = 0; i < n_places; i += SC_FRAME_MAX_ROWS) {
 		size_t n = n_places - i < SC_FRAME_MAX_ROWS ? n_places - i : SC_FRAME_MAX_ROWS;
 
-		sc_frame_put_table(w->coder, SC_FRAME_INDEX, 0, w->places.at + i, n);
+		sc_frame_put_table(w->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_INDEX,
+							    .count = (uint32_t)n,
+							    .first = 0},
+				   w->places.at + i);
 		write_all(w, w->coder->out, w->coder->n_out);
 	}
 	sc_frame_put_end(w->coder, index_offset);
@@ -413,7 +431,12 @@ static void destroy_writer(struct sc_trace_writer *w)
 
 int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err)
 {
-	int rc = 0;
+	return sc_trace_writer_finish_as(w, NULL, err);
+}
+
+int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struct sc_err *err)
+{
+	int rc;
 
 	w->bundles = true;
 	for (size_t i = 0; i < SC_N_EVENT_CLASSES; i++)
@@ -423,10 +446,20 @@ int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err)
 		end_bundle(w);
 		write_index(w);
 	}
-	if (close(w->fd) != 0)
-		sc_err_at(&w->err, SC_EIO, w->path, 0, 0, "cannot write: %s", strerror(errno));
-	if (w->err.code != SC_OK)
+	if (w->err.code != SC_OK) {
 		rc = sc_err_at(err, w->err.code, w->err.file, 0, 0, "%s", w->err.text);
+		sc_output_discard(w->out);
+	} else {
+		rc = sc_output_commit(w->out, path, err);
+	}
 	destroy_writer(w);
 	return rc;
+}
+
+void sc_trace_writer_discard(struct sc_trace_writer *w)
+{
+	if (!w)
+		return;
+	sc_output_discard(w->out);
+	destroy_writer(w);
 }

@@ -70,11 +70,11 @@ static int64_t generate(const char *path, int64_t n_bytes)
 
 static void import_file(const char *path, const char *dir, int64_t n_want)
 {
-	struct sc_import_opts opts = {.rank = 0, .other_rank = -1, .stem = "bench"};
+	struct sc_import_opts opts = {.dir = dir, .rank = 0, .other_rank = -1, .stem = "bench"};
 	struct sc_import_stats stats;
 	struct sc_err err = {.code = SC_OK};
 
-	if (sc_import(path, dir, &opts, &stats, &err) || stats.n_records != n_want) {
+	if (sc_import(path, &opts, &stats, &err) || stats.n_records != n_want) {
 		fprintf(stderr, "import: %s\n", err.text);
 		exit(EXIT_FAILURE);
 	}

@@ -79,7 +79,7 @@ static void set_all(struct sc_config *cfg, const char *overrides, struct sc_aren
 		char *value = strchr(word, '=');
 
 		*value++ = '\0';
-		if (sc_config_set(cfg, word, value, "bench", arena, &err)) {
+		if (sc_config_set(cfg, &(struct sc_setting){word, value, "bench"}, arena, &err)) {
 			fprintf(stderr, "%s\n", err.text);
 			exit(EXIT_FAILURE);
 		}

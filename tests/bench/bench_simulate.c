@@ -70,19 +70,24 @@ static void build_pipeline(struct sc_graph *graph, size_t n_nodes)
 
 		for (uint32_t s = 0; s < N_STAGES; s++) {
 			const struct sc_member pair[2] = {{s, 8}, {s + 1, 8}};
-			const uint32_t node = sc_graph_add_node(graph, SC_NODE_KERNEL, compute[s],
-								pass_id, SC_NONE);
+			const uint32_t node =
+				sc_graph_add_node(graph, SC_NODE_KERNEL, compute[s],
+						  (struct sc_node_use){pass_id, SC_NONE});
 			uint32_t group;
 
 			if (received != SC_NONE)
 				sc_graph_add_dep(graph, node, received);
 			if (s + 1 == N_STAGES)
 				continue;
-			group = sc_graph_add_group(graph, transfer_id, pair, 2, SC_NONE);
+			group = sc_graph_add_group(
+				graph, (struct sc_node_use){transfer_id, SC_NONE}, pair, 2);
 			sc_graph_add_dep(
-				graph, sc_graph_add_member(graph, out[s], group, none_id, SC_NONE),
+				graph,
+				sc_graph_add_member(graph, out[s], group,
+						    (struct sc_node_use){none_id, SC_NONE}),
 				node);
-			received = sc_graph_add_member(graph, in[s + 1], group, none_id, SC_NONE);
+			received = sc_graph_add_member(graph, in[s + 1], group,
+						       (struct sc_node_use){none_id, SC_NONE});
 		}
 	}
 }
@@ -99,10 +104,11 @@ static uint32_t add_layers(struct sc_graph *graph, uint32_t c, uint32_t launch, 
 	uint32_t node = SC_NONE;
 
 	for (int k = 0; k < LAYERS_PER_BUCKET; k++) {
-		const uint32_t from =
-			sc_graph_add_node(graph, SC_NODE_LAUNCH, 3 * c, launch, SC_NONE);
+		const uint32_t from = sc_graph_add_node(graph, SC_NODE_LAUNCH, 3 * c,
+							(struct sc_node_use){launch, SC_NONE});
 
-		node = sc_graph_add_node(graph, SC_NODE_KERNEL, 3 * c + 1, kernel, SC_NONE);
+		node = sc_graph_add_node(graph, SC_NODE_KERNEL, 3 * c + 1,
+					 (struct sc_node_use){kernel, SC_NONE});
 		sc_graph_add_dep(graph, node, from);
 	}
 	return node;
@@ -136,11 +142,13 @@ static void build_ops(struct sc_graph *graph, size_t n_nodes, const struct ops *
 			const uint32_t last = add_layers(graph, c, launch[c], kernel);
 
 			if (!ops->joint || !c)
-				group = sc_graph_add_group(graph, collective, &member[c],
-							   ops->joint ? N_STAGES : 1, SC_NONE);
+				group = sc_graph_add_group(
+					graph, (struct sc_node_use){collective, SC_NONE},
+					&member[c], ops->joint ? N_STAGES : 1);
 			sc_graph_add_dep(
 				graph,
-				sc_graph_add_member(graph, 3 * c + 2, group, none_id, SC_NONE),
+				sc_graph_add_member(graph, 3 * c + 2, group,
+						    (struct sc_node_use){none_id, SC_NONE}),
 				last);
 		}
 	}

@@ -33,7 +33,7 @@ struct slot {
 	size_t size, used;
 };
 static struct slot slots[MAX_THREADS];
-static _Atomic unsigned n_slots;
+static _Atomic unsigned n_slots = 1; /* the first: what a device tells, and waits */
 static _Thread_local struct slot *mine;
 static _Thread_local uint64_t external[16];
 static _Thread_local unsigned n_external;
@@ -185,11 +185,16 @@ int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last)
 
 int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name)
 {
-	static const char *const names[] = {NULL, "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020",
+	static const char *const names[] = {NULL,
+					    "cudaLaunchKernel_v7000",
+					    "cudaMemcpyAsync_v3020",
 					    "cudaStreamIsCapturing_ptsz_v10000",
-					    "cudaEventRecord_v3020"};
+					    "cudaEventRecord_v3020",
+					    "cudaStreamWaitEvent_v3020",
+					    "cudaStreamSynchronize_v3020"};
 
-	if (domain != SC_CUPTI_DOMAIN_RUNTIME || cbid == 0 || cbid > 4)
+	if (domain != SC_CUPTI_DOMAIN_RUNTIME || cbid == 0 ||
+	    cbid >= sizeof(names) / sizeof(names[0]))
 		return 1;
 	*name = names[cbid];
 	return SC_CUPTI_OK;
@@ -277,11 +282,38 @@ static void put(struct slot *slot, const void *record)
 		put_locked(slot, record, size_of(kind));
 }
 
+/* A call under an external id: which, before the call. */
+static void put_external(struct slot *slot, const void *record)
+{
+	struct sc_cupti_external id = {.kind = SC_CUPTI_EXTERNAL,
+				       .external_kind = SC_CUPTI_CUSTOM2};
+	const struct sc_cupti_api *api = record;
+	uint32_t kind;
+
+	memcpy(&kind, record, sizeof(kind));
+	if (kind != SC_CUPTI_RUNTIME || n_external == 0)
+		return;
+	id.external_id = external[n_external - 1];
+	id.correlation = api->correlation;
+	put_locked(slot, &id, sizeof(id));
+}
+
+/* As CUPTI's: one buffer a thread, others for what devices tell; which comes first is not said. Here that
+ * of the devices does, before the calls and events that it refers to. */
+static struct slot *slot_for(const void *record)
+{
+	uint32_t kind;
+
+	memcpy(&kind, record, sizeof(kind));
+	return kind == SC_CUPTI_KERNEL || kind == SC_CUPTI_SYNC ? &slots[0] : my_slot();
+}
+
 void fake_cupti_put(const void *record, size_t n)
 {
-	struct slot *slot = my_slot();
+	struct slot *slot = slot_for(record);
 
 	pthread_mutex_lock(&slot->lock);
+	put_external(slot, record);
 	put_locked(slot, record, n);
 	pthread_mutex_unlock(&slot->lock);
 }

@@ -130,7 +130,9 @@ static void *tell_progress(void *unused)
 	FILE *out = fopen(args.progress, "w");
 	struct timespec tick = {0, 20000000};
 
-	for (; out; nanosleep(&tick, NULL)) {
+	if (!out)
+		return unused;
+	for (;; nanosleep(&tick, NULL)) {
 		long n = n_launches;
 
 		fprintf(out, "%lld %ld\n", (long long)clock_ns(CLOCK_MONOTONIC), n);

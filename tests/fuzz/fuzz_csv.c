@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct sc_csv csv;
 
 	sc_arena_init(&arena, 1024);
-	if (sc_csv_parse((const char *)data, size, "fuzz.csv", &arena, &csv, &err) == 0)
+	if (sc_csv_parse(&(struct sc_source){(const char *)data, size, "fuzz.csv"}, &arena, &csv,
+			 &err) == 0)
 		check_table(&csv);
 	else
 		expect(err.code != SC_OK && err.text[0] && strcmp(err.file, "fuzz.csv") == 0);

@@ -29,12 +29,12 @@ static void replay(const char *dir, bool changed)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sc_import_opts opts = {.rank = -1, .other_rank = -1};
 	struct sc_import_stats stats;
 	char in[64], out[64];
+	struct sc_import_opts opts = {.dir = out, .rank = -1, .other_rank = -1};
 
 	import_put(data, size, in, out);
-	if (sc_import(in, out, &opts, &stats, NULL) == 0 && stats.n_events <= MAX_EVENTS)
+	if (sc_import(in, &opts, &stats, NULL) == 0 && stats.n_events <= MAX_EVENTS)
 		replay(out, size % 2 == 1);
 	import_remove(out);
 	unlink(in);

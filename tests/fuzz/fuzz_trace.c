@@ -107,7 +107,8 @@ static void read_all(const char *path)
 	if (!out || n > 1000)
 		n = -1;
 	for (int i = 0; n >= 0 && i < 2; i++)
-		sc_export(i ? SC_EXPORT_CSV : SC_EXPORT_CHROME, &path, 1, out, NULL);
+		sc_export_run(i ? SC_EXPORT_CSV : SC_EXPORT_CHROME,
+			      &(struct sc_export_run){.files = &path, .n_files = 1}, out, NULL);
 	if (out)
 		fclose(out);
 }

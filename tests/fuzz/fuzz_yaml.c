@@ -81,16 +81,15 @@ static void expect(int holds)
 }
 
 /* Every file named holds one count; names with an x do not exist. */
-static int open_ref(void *ctx, const char *ref, const struct sc_yaml *at, struct sc_arena *arena,
-		    struct sc_yaml **out, struct sc_err *err)
+static int open_ref(const struct sc_yaml *node, struct sc_arena *arena, struct sc_yaml **out,
+		    struct sc_err *err)
 {
 	static const char text[] = "count: 3\n";
 
-	(void)ctx;
-	(void)at;
-	if (strchr(ref, 'x'))
-		return sc_err_set(err, SC_EIO, "no file \"%s\"", ref);
-	return sc_yaml_parse(text, sizeof(text) - 1, ref, arena, out, err);
+	if (strchr(node->text, 'x'))
+		return sc_err_set(err, SC_EIO, "no file \"%s\"", node->text);
+	return sc_yaml_parse(&(struct sc_source){text, sizeof(text) - 1, node->text}, arena, out,
+			     err);
 }
 
 static void check_error(int rc, const struct sc_err *err)
@@ -161,15 +160,12 @@ static void set_texts(const struct sc_yaml *root, struct sc_arena *arena)
 	for (const struct sc_yaml *child = root->child; child; child = child->next) {
 		struct request request = {.gpus = 1};
 		struct sc_err err = {.code = SC_OK};
-		const struct sc_field *field;
-		const char *nearest;
-		size_t base;
+		struct sc_field_place to = sc_field_find(request_fields, child->key, arena);
 		int rc;
 
-		field = sc_field_find(request_fields, child->key, &base, arena, &nearest);
-		if (!field || child->kind != SC_YAML_SCALAR)
+		if (!to.field || child->kind != SC_YAML_SCALAR)
 			continue;
-		rc = sc_field_set_text(field, child->key, child->text, &request, base, arena, &err);
+		rc = sc_field_set_text(&to, child->text, &request, &err);
 		if (rc)
 			check_error(rc, &err);
 		else
@@ -185,7 +181,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int rc;
 
 	sc_arena_init(&arena, 1024);
-	rc = sc_yaml_parse((const char *)data, size, "fuzz.yaml", &arena, &root, &err);
+	rc = sc_yaml_parse(&(struct sc_source){(const char *)data, size, "fuzz.yaml"}, &arena,
+			   &root, &err);
 	if (rc) {
 		check_error(rc, &err);
 	} else {

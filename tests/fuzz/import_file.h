@@ -43,8 +43,8 @@ static inline void import_check(const char *dir, const struct sc_import_stats *s
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof(path), "%s/%.200s", dir, entry->d_name);
-		if (sc_trace_load(path, NULL, &trace, &err) || trace.partial ||
-		    (int64_t)trace.events.n != stats->n_events)
+		if (sc_trace_load(path, NULL, &trace, &err) || trace.partial != stats->truncated ||
+		    (int64_t)trace.events.n != stats->n_events + stats->n_derived)
 			abort();
 		sc_trace_release(&trace);
 		n++;
@@ -71,14 +71,14 @@ static inline void import_put(const uint8_t *data, size_t size, char in[64], cha
 static inline void import_bytes(const struct sc_importer *importer, const uint8_t *data,
 				size_t size, bool mate)
 {
-	struct sc_import_opts opts = {.rank = -1, .other_rank = -1};
 	struct sc_import_stats stats = {.rank = -1};
 	struct sc_err err = {.code = SC_OK};
 	char in[64], out[64];
+	struct sc_import_opts opts = {.dir = out, .rank = -1, .other_rank = -1};
 
 	import_put(data, size, in, out);
 	opts.mate = mate ? in : NULL;
-	if (importer->run(in, out, &opts, &stats, &err) == 0)
+	if (importer->run(in, &opts, &stats, &err) == 0)
 		import_check(out, &stats);
 	else if (err.code == SC_OK || !err.text[0])
 		abort();

@@ -111,15 +111,4 @@ static inline const char *message(void)
 	return strncmp(text, folder, n) == 0 ? text + n + 1 : text;
 }
 
-static inline int run_suite(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
 #endif

@@ -12,6 +12,7 @@
 #include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
 #include "request_fixture.h"
+#include "study/shard/shard_choose.h"
 
 #define BATCH 4096.0
 enum { FIX_DIM = 64 };
@@ -19,6 +20,8 @@ enum { FIX_DIM = 64 };
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
 static struct sc_predictor *predictor;
+
+static struct sc_chosen_plan chosen; /* the last one that was */
 
 static void set_up(void)
 {
@@ -29,6 +32,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+	sc_chosen_plan_release(&chosen);
 	sc_predictor_destroy(predictor);
 	sc_catalog_destroy(catalog);
 	sc_arena_release(&arena);
@@ -115,6 +119,11 @@ static inline void init_dlrm(struct sc_dlrm *dlrm, const struct sc_request *req,
 	struct sc_err err = {0};
 
 	sc_predict_opts_init(opts);
+	if (!plan) {
+		sc_chosen_plan_release(&chosen);
+		ck_assert_msg(sc_chosen_plan_init(&chosen, req, &err) == 0, "%s", err.text);
+		plan = &chosen.plan;
+	}
 	opts->plan = plan;
 	ck_assert_msg(sc_dlrm_init(dlrm, req, opts, &scratch, &err) == 0, "%s", err.text);
 }
@@ -136,7 +145,7 @@ static inline struct sc_prediction *run_opts(const struct sc_request *req,
 	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
 	struct sc_err err = {0};
 
-	ck_assert_msg(sc_predict(predictor, req, opts, out, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_predict_chosen(predictor, req, opts, out, &err) == 0, "%s", err.text);
 	return out;
 }
 
@@ -148,17 +157,6 @@ static inline struct sc_prediction *run_plan(const struct sc_request *req,
 	sc_predict_opts_init(&opts);
 	opts.plan = plan;
 	return run_opts(req, &opts);
-}
-
-static inline int run_suite(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 #endif

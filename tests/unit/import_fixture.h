@@ -37,7 +37,8 @@ static inline void fixture_open(struct fixture *f, const char *name, const void 
 
 static inline int fixture_import(struct fixture *f)
 {
-	return sc_import(f->path, f->out, &f->opts, &f->stats, &f->err);
+	f->opts.dir = f->out;
+	return sc_import(f->path, &f->opts, &f->stats, &f->err);
 }
 
 /* The number of files in the output; the name of one of them. */

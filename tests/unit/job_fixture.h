@@ -16,6 +16,7 @@ struct job_shape {
 	int n_dp, n_stages, n_batches;
 	double forward_us, backward_us, send_us, gather_us, scatter_us, clip_us, optimizer_us;
 	double first_gap_us;                     /* before the first forward of each worker */
+	double stall_us[JOB_MAX_DP];             /* the same of a replica alone */
 	double slow[JOB_MAX_DP][JOB_MAX_STAGES]; /* of computation; 0 = 1 */
 };
 struct job_time {
@@ -88,7 +89,7 @@ static inline void relax_worker(struct job_times *t, int dp, int stage)
 			c->start = later(c->start, r->end);
 		}
 		if (pass == FIX_FORWARD && i == 0)
-			c->start += shape->first_gap_us;
+			c->start += (shape->first_gap_us + shape->stall_us[dp]);
 		c->end = c->start + job_work(shape, dp, stage, pass);
 		if (job_sends(shape, stage, pass)) {
 			const int to = pass == FIX_FORWARD ? stage + 1 : stage - 1;

@@ -207,7 +207,8 @@ static inline void plan_add_groups(const struct plan *p, struct sc_graph *g, str
 			};
 		}
 		group_id[order[i]] = sc_graph_add_group(
-			g, sc_graph_add_cost(g, &p->groups[order[i]]), member, n, 0);
+			g, (struct sc_node_use){sc_graph_add_cost(g, &p->groups[order[i]]), 0},
+			member, n);
 	}
 }
 
@@ -228,9 +229,10 @@ static inline void plan_build(const struct plan *p, struct sc_graph *g, struct s
 		const uint32_t lane = lane_id[p->nodes[k].lane];
 
 		id[k] = p->nodes[k].group == SC_NONE
-				? sc_graph_add_node(g, SC_NODE_KERNEL, lane, cost, k)
-				: sc_graph_add_member(g, lane, group_id[p->nodes[k].group], cost,
-						      k);
+				? sc_graph_add_node(g, SC_NODE_KERNEL, lane,
+						    (struct sc_node_use){cost, k})
+				: sc_graph_add_member(g, lane, group_id[p->nodes[k].group],
+						      (struct sc_node_use){cost, k});
 	}
 	deal(order, p->n_edges, rng);
 	for (uint32_t i = 0; i < p->n_edges; i++) {

@@ -20,8 +20,9 @@ static inline void set_all(struct sc_config *cfg, const char *overrides, struct 
 		char *value = strchr(word, '=');
 
 		*value++ = '\0';
-		ck_assert_msg(sc_config_set(cfg, word, value, "test", arena, &err) == 0, "%s",
-			      err.text);
+		ck_assert_msg(sc_config_set(cfg, &(struct sc_setting){word, value, "test"}, arena,
+					    &err) == 0,
+			      "%s", err.text);
 	}
 }
 

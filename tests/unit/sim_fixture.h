@@ -79,8 +79,8 @@ static inline struct sc_cost demand(double work_us, enum sc_resource resource, d
 
 static inline uint32_t add_node(struct sim_fixture *f, uint32_t lane, struct sc_cost cost)
 {
-	return sc_graph_add_node(&f->g, SC_NODE_KERNEL, lane, sc_graph_add_cost(&f->g, &cost),
-				 SC_NONE);
+	return sc_graph_add_node(&f->g, SC_NODE_KERNEL, lane,
+				 (struct sc_node_use){sc_graph_add_cost(&f->g, &cost), SC_NONE});
 }
 
 /* A group of one rank of each class. */
@@ -92,12 +92,13 @@ static inline uint32_t add_group(struct sim_fixture *f, struct sc_cost cost,
 	ck_assert_uint_le(n, 16);
 	for (uint32_t i = 0; i < n; i++)
 		member[i] = (struct sc_member){.class_id = classes[i], .count = 1};
-	return sc_graph_add_group(&f->g, sc_graph_add_cost(&f->g, &cost), member, n, SC_NONE);
+	return sc_graph_add_group(
+		&f->g, (struct sc_node_use){sc_graph_add_cost(&f->g, &cost), SC_NONE}, member, n);
 }
 
 static inline uint32_t add_member(struct sim_fixture *f, uint32_t lane, uint32_t group)
 {
-	return sc_graph_add_member(&f->g, lane, group, f->none, SC_NONE);
+	return sc_graph_add_member(&f->g, lane, group, (struct sc_node_use){f->none, SC_NONE});
 }
 
 static inline void ck_times(const struct sim_fixture *f, uint32_t node, double start_us,
@@ -113,17 +114,5 @@ static inline void ck_reason(const struct sim_fixture *f, uint32_t node, enum sc
 	ck_assert_int_eq(f->tl.reason[node], reason);
 	ck_assert_uint_eq(f->tl.bound_by[node], by);
 }
-
-#define TEST_MAIN(suite_fn)                                    \
-	int main(void)                                         \
-	{                                                      \
-		SRunner *runner = srunner_create(suite_fn());  \
-		int n_failed;                                  \
-                                                               \
-		srunner_run_all(runner, CK_NORMAL);            \
-		n_failed = srunner_ntests_failed(runner);      \
-		srunner_free(runner);                          \
-		return n_failed ? EXIT_FAILURE : EXIT_SUCCESS; \
-	}
 
 #endif

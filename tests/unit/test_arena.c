@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 
@@ -187,12 +188,10 @@ START_TEST(test_vec)
 }
 END_TEST
 
-int main(void)
+static Suite *arena_suite(void)
 {
 	Suite *suite = suite_create("arena");
 	TCase *tcase = tcase_create("arena");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_alloc);
@@ -204,12 +203,11 @@ int main(void)
 	tcase_add_test(tcase, test_rewind_to_empty);
 	tcase_add_test(tcase, test_blocks_grow_to_a_limit);
 	tcase_add_test(tcase, test_xrealloc);
-	if (srunner_fork_status(runner) == CK_FORK)
+	if (tests_fork())
 		tcase_add_loop_exit_test(tcase, test_overflow_ends_the_program, EXIT_FAILURE, 0, 3);
 	tcase_add_test(tcase, test_vec);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(arena_suite)

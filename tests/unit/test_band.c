@@ -7,6 +7,7 @@
 #include "base/stats.h"
 #include "models/op_model.h"
 #include "predict/predict.h"
+#include "runner.h"
 
 #define TOLERANCE 1e-9
 
@@ -19,7 +20,9 @@ static void give(struct sc_config *cfg, const char *key, const char *value)
 {
 	struct sc_err err = {0};
 
-	ck_assert_msg(sc_config_set(cfg, key, value, "test", &arena, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_config_set(cfg, &(struct sc_setting){key, value, "test"}, &arena, &err) ==
+			      0,
+		      "%s", err.text);
 }
 
 static void resolve(const char *gpu, const char *precision, const char *pp)
@@ -116,7 +119,7 @@ END_TEST
 START_TEST(models_weigh_by_their_time)
 {
 	static struct sc_prediction out;
-	const double *b = out.breakdown_ms;
+	const double *b = out.reading.path_owner_ms;
 	struct sc_device *d = &request.device;
 
 	resolve("a100-sxm-80gb", "bf16", _i ? "4" : "1");
@@ -263,12 +266,10 @@ START_TEST(blocks_are_whole_words)
 }
 END_TEST
 
-int main(void)
+static Suite *band_suite(void)
 {
 	Suite *suite = suite_create("band");
 	TCase *tcase = tcase_create("band");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, no_spread_no_band);
@@ -282,8 +283,7 @@ int main(void)
 	tcase_add_test(tcase, long_kernels_extrapolate);
 	tcase_add_loop_test(tcase, blocks_are_whole_words, 0, 8);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(band_suite)

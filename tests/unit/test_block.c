@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "predict/op_names.h"
 #include "predict/transformer/block.h"
+#include "runner.h"
 
 static struct sc_build_scratch scratch;
 static struct sc_arena arena;
@@ -23,7 +24,6 @@ static void tear_down(void)
 	sc_simulator_destroy(scratch.sim);
 	sc_graph_release(&scratch.graph);
 	sc_timeline_release(&scratch.timeline);
-	sc_critical_path_release(&scratch.path);
 	SC_VEC_RELEASE(&scratch.ids);
 	sc_arena_release(&arena);
 }
@@ -63,7 +63,7 @@ static uint32_t lone_group(void *ctx, const struct sc_step *step, uint32_t cost)
 {
 	struct sc_member self = {0, 1};
 
-	return sc_graph_add_group(ctx, cost, &self, 1, step->name);
+	return sc_graph_add_group(ctx, (struct sc_node_use){cost, step->name}, &self, 1);
 }
 
 /* End of the compute lane when `n` blocks run one after the other, the lane busy until busy_us. */
@@ -84,8 +84,9 @@ static double run_ops(const struct sc_block *blocks, int n, double busy_us)
 	emit.lanes.compute = sc_graph_add_lane(&g, 0, SC_LANE_COMPUTE);
 	emit.lanes.comm = sc_graph_add_lane(&g, 0, SC_LANE_COMM);
 	emit.zero_cost = sc_graph_add_cost(&g, &zero);
-	emit.compute_dep = sc_graph_add_node(&g, SC_NODE_KERNEL, emit.lanes.compute,
-					     sc_graph_add_cost(&g, &busy), SC_NONE);
+	emit.compute_dep =
+		sc_graph_add_node(&g, SC_NODE_KERNEL, emit.lanes.compute,
+				  (struct sc_node_use){sc_graph_add_cost(&g, &busy), SC_NONE});
 	for (int b = 0; b < n; b++) {
 		for (int i = 0; i < 64; i++)
 			costs[i] = SC_NONE;
@@ -180,12 +181,10 @@ START_TEST(quantized_sums_are_exact)
 }
 END_TEST
 
-int main(void)
+static Suite *block_suite(void)
 {
 	Suite *suite = suite_create("block");
 	TCase *tc = tcase_create("all");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_loop_test(tc, chains_equal_their_ops, 0, 8);
@@ -193,9 +192,7 @@ int main(void)
 	tcase_add_test(tc, owners_cover_the_gpu_time);
 	tcase_add_test(tc, quantized_sums_are_exact);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(block_suite)

@@ -5,6 +5,7 @@
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
 #include "predict/recorded/build_job.h"
+#include "runner.h"
 
 #define TOLERANCE_US 0.01 /* of rounding to ns, over a path */
 
@@ -264,12 +265,10 @@ START_TEST(test_chunks)
 }
 END_TEST
 
-int main(void)
+static Suite *build_job_suite(void)
 {
 	Suite *suite = suite_create("build_job");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, test_same_times, 0, N_SHAPES);
@@ -282,8 +281,7 @@ int main(void)
 	tcase_add_test(tcase, test_empty_and_unknown);
 	tcase_add_test(tcase, test_chunks);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(build_job_suite)

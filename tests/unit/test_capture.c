@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runner.h"
 #include "trace/capture/capture_file.h"
 #include "trace/capture/hash_ids.h"
-#include "trace/capture/iterations.h"
 #include "trace/capture/rank_identity.h"
 #include "trace/capture/recover.h"
 #include "trace/capture/wide_text.h"
@@ -195,46 +195,6 @@ START_TEST(rings_wrap_and_fill_up)
 }
 END_TEST
 
-/* --- iterations --- */
-
-/* `n` iterations of: begin, `layers` of three kernels, as many backwards, an optimizer; every other one
- * logs. The first two are warming up. */
-static size_t make_names(uint32_t *names, int n, int layers)
-{
-	size_t at = 0;
-
-	for (int k = 0; k < 40; k++)
-		names[at++] = 90 + (uint32_t)(k * k % 7);
-	for (int i = 0; i < n; i++) {
-		names[at++] = 1;
-		for (int k = 0; k < 3 * layers; k++)
-			names[at++] = 2 + (uint32_t)(k % 3);
-		for (int k = 0; k < 5 * layers; k++)
-			names[at++] = 10 + (uint32_t)(k % 5);
-		names[at++] = i % 2 ? 20 : 21;
-		names[at++] = 22;
-	}
-	return at;
-}
-
-START_TEST(iterations_are_what_repeats)
-{
-	static uint32_t names[100000];
-	size_t n = make_names(names, 10, 24), length = 24 * 8 + 3;
-	struct sc_period period;
-
-	ck_assert(sc_find_period(names, n, &period));
-	ck_assert_uint_eq(period.length, length);
-	ck_assert_uint_ge(period.n, 9);
-	ck_assert_uint_le(period.first + period.n * period.length, n);
-	ck_assert(!sc_find_period(names, 40 + 2 * length, &period)); /* two are no proof */
-	ck_assert(!sc_find_period(names, 0, &period));
-	for (size_t i = 0; i < n; i++)
-		names[i] = (uint32_t)i;
-	ck_assert(!sc_find_period(names, n, &period));
-}
-END_TEST
-
 /* --- recovery --- */
 
 enum { N_KERNELS = 100, STRIDE = sizeof(struct sc_cupti_kernel) };
@@ -380,17 +340,183 @@ START_TEST(a_file_without_its_head_goes)
 }
 END_TEST
 
-int main(void)
+/* --- kernels and the NCCL calls they are of --- */
+
+struct group {
+	const char *calls[4]; /* "NAME:BYTES:COMMUNICATOR" */
+	int n_kernels;
+	int64_t bytes[2]; /* of each kernel; 0: no call is named */
+	const char *collective;
+};
+static const struct group GROUPS[] = {
+	{{"AllReduce:64:1"}, 1, {64}, "AllReduce"},
+	{{"AllReduce:64:1", "AllReduce:32:1"}, 1, {96}, "AllReduce"},
+	{{"AllReduce:64:1", "AllReduce:32:1"}, 2, {64, 32}, "AllReduce"},
+	{{"Send:64:1", "Recv:48:1", "Send:8:1"}, 1, {72}, "Send"},
+	{{"AllReduce:64:1", "AllReduce:32:2"}, 1, {0}, ""},
+	{{"AllReduce:64:1", "AllGather:32:1"}, 1, {0}, ""},
+	{{"AllReduce:64:1", "AllReduce:32:1", "AllReduce:16:1"}, 2, {0, 0}, ""},
+	{{NULL}, 1, {0}, ""},
+};
+enum { N_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
+
+static void write_call(struct sc_trace_writer *w, const char *call, int64_t id, int64_t start_ns)
+{
+	const size_t n = strcspn(call, ":");
+	struct sc_trace_comm comm;
+	struct sc_trace_event event = {.cls = SC_EV_COMM, .external_id = id, .start_ns = start_ns};
+	char *rest;
+
+	sc_trace_comm_init(&comm);
+	comm.collective = sc_trace_writer_string(w, call, n);
+	comm.bytes = strtoll(call + n + 1, &rest, 10);
+	comm.comm_hash = strtoull(rest + 1, NULL, 10);
+	event.comm = sc_trace_writer_comm(w, &comm);
+	sc_trace_writer_add(w, &event);
+}
+
+/* A kernel, of which only every other one has the id itself, and the calls that launched it. */
+static void write_launch(struct sc_trace_writer *w, int g, int k, int64_t start_ns)
+{
+	static const char *const names[] = {"cudaLaunchKernelExC", "cuLaunchKernelEx"};
+	struct sc_trace_event event = {.cls = SC_EV_KERNEL,
+				       .external_id = g % 2 ? g + 1 : 0,
+				       .start_ns = start_ns,
+				       .correlation = (uint32_t)(10 * g + k + 1)};
+
+	sc_trace_writer_add(w, &event);
+	event.cls = SC_EV_API;
+	event.external_id = g + 1;
+	for (int i = 0; i < 2; i++) {
+		event.name = sc_trace_writer_string(w, names[i], strlen(names[i]));
+		sc_trace_writer_add(w, &event);
+	}
+}
+
+static void write_groups(void)
+{
+	const struct sc_trace_identity identity = {.rank = 0, .world = 2, .source = "capture"};
+	struct sc_trace_writer *w;
+	int64_t start_ns = 0;
+
+	ck_assert_int_eq(sc_trace_writer_create(trace_path, &identity, &w, NULL), 0);
+	for (int g = 0; g < N_GROUPS; g++) {
+		for (int k = 0; k < GROUPS[g].n_kernels; k++)
+			write_launch(w, g, k, ++start_ns);
+		for (int c = 0; c < 4 && GROUPS[g].calls[c]; c++)
+			write_call(w, GROUPS[g].calls[c], g + 1, ++start_ns);
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL), 0);
+}
+
+START_TEST(packed_kernels_name_their_calls)
+{
+	struct sc_recovery result;
+	struct sc_trace trace;
+	int n_seen = 0;
+
+	write_groups();
+	ck_assert_int_eq(sc_capture_pack(trace_path, &result, NULL), 0);
+	ck_assert_int_eq(sc_trace_load(trace_path, NULL, &trace, NULL), 0);
+	for (size_t i = 0; i < trace.events.n; i++) {
+		const struct sc_trace_event *event = &trace.events.at[i];
+		const struct sc_trace_comm *comm = &trace.comms.at[event->comm];
+		const struct group *group;
+		int64_t bytes;
+
+		if (event->cls != SC_EV_KERNEL)
+			continue;
+		group = &GROUPS[(event->correlation - 1) / 10];
+		bytes = group->bytes[(event->correlation - 1) % 10 & 1];
+		n_seen++;
+		ck_assert_int_eq(event->external_id, group - GROUPS + 1);
+		ck_assert_int_eq(event->comm != 0, bytes != 0);
+		if (bytes)
+			ck_assert_int_eq(comm->bytes, bytes);
+		ck_assert_str_eq(trace.strings.at[comm->collective], group->collective);
+	}
+	ck_assert_int_eq(n_seen, 10);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+/* Records in an order that no writer can complete: the wait first, then the events' records, the kernel that
+ * tells the device of the context last. The wait is for the record before it, not for the later one. */
+static void write_late_records(struct sc_trace_writer *w)
+{
+	static const struct {
+		enum sc_event_class cls;
+		const char *name;
+		uint32_t correlation;
+		int64_t start_ns;
+		int device;
+	} rows[] = {
+		{SC_EV_SYNC, "Stream Wait Event", 3, 300, -1},
+		{SC_EV_API, "cudaStreamWaitEvent", 3, 300, -1},
+		{SC_EV_EVENT_RECORD, "Event Record", 4, 0, -1},
+		{SC_EV_EVENT_RECORD, "Event Record", 2, 0, -1},
+		{SC_EV_EVENT_RECORD, "Event Record", 1, 0, -1},
+		{SC_EV_API, "cudaEventRecord", 1, 100, -1},
+		{SC_EV_API, "cudaEventRecord", 2, 200, -1},
+		{SC_EV_API, "cudaEventRecord", 4, 400, -1},
+		{SC_EV_KERNEL, "k", 9, 500, 2},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct sc_trace_lane stream = {
+			.is_stream = 1, .device = rows[i].device, .stream = 7, .context = 5};
+		const struct sc_trace_lane thread = {.pid = 1, .tid = 1, .device = -1};
+		const struct sc_trace_event event = {
+			.cls = (uint8_t)rows[i].cls,
+			.sub = SC_SYNC_STREAM_WAIT,
+			.name = sc_trace_writer_string(w, rows[i].name, strlen(rows[i].name)),
+			.lane = sc_trace_writer_lane(w,
+						     rows[i].cls == SC_EV_API ? &thread : &stream),
+			.correlation = rows[i].correlation,
+			.start_ns = rows[i].start_ns,
+			.aux0 = rows[i].cls == SC_EV_API ? 0 : 6,
+			.aux1 = rows[i].cls == SC_EV_SYNC ? -1 : 0,
+		};
+
+		sc_trace_writer_add(w, &event);
+	}
+}
+
+START_TEST(packing_completes_late_records)
+{
+	const struct sc_trace_identity identity = {.rank = 0, .world = 1, .source = "capture"};
+	struct sc_recovery result;
+	struct sc_trace_writer *w;
+	struct sc_trace trace;
+	int n_waits = 0;
+
+	ck_assert_int_eq(sc_trace_writer_create(trace_path, &identity, &w, NULL), 0);
+	write_late_records(w);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL), 0);
+	ck_assert_int_eq(sc_capture_pack(trace_path, &result, NULL), 0);
+	ck_assert_int_eq(sc_trace_load(trace_path, NULL, &trace, NULL), 0);
+	for (size_t i = 0; i < trace.events.n; i++) {
+		const struct sc_trace_event *event = &trace.events.at[i];
+
+		if (trace.lanes.at[event->lane].is_stream)
+			ck_assert_int_eq(trace.lanes.at[event->lane].device, 2);
+		if (event->cls == SC_EV_SYNC)
+			ck_assert_int_eq(event->aux1, 2);
+		n_waits += event->cls == SC_EV_SYNC;
+	}
+	ck_assert_int_eq(n_waits, 1);
+	sc_trace_release(&trace);
+}
+END_TEST
+
+static Suite *capture_suite(void)
 {
 	Suite *suite = suite_create("capture");
 	TCase *pure = tcase_create("pure"), *files = tcase_create("files");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_loop_test(pure, ranks_come_from_launchers, 0, 8);
 	tcase_add_test(pure, wide_text_is_utf8);
 	tcase_add_loop_test(pure, api_names_lose_versions, 0, 6);
-	tcase_add_test(pure, iterations_are_what_repeats);
 	tcase_add_test(pure, hashes_give_dense_ids);
 	tcase_add_checked_fixture(files, set_up, tear_down);
 	tcase_add_test(files, buffers_are_lent_once_and_come_in_order);
@@ -400,10 +526,11 @@ int main(void)
 	tcase_add_test(files, a_torn_record_is_left_out);
 	tcase_add_test(files, other_files_are_refused);
 	tcase_add_loop_test(files, a_file_without_its_head_goes, 0, 2);
+	tcase_add_test(files, packed_kernels_name_their_calls);
+	tcase_add_test(files, packing_completes_late_records);
 	suite_add_tcase(suite, pure);
 	suite_add_tcase(suite, files);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }
+
+TEST_MAIN(capture_suite)

@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "models/collective_priv.h"
+#include "runner.h"
 
 #define MIB (SC_BYTES_PER_MIB)
 
@@ -22,6 +23,13 @@ static const struct sc_fabric_ramp RAMP = {.ll_slope = 5,
 					   .peer_us = 1.5,
 					   .pcie_eff = 0.75};
 
+static struct sc_fabric_search search_of(int arch)
+{
+	if (arch >= 90)
+		return (struct sc_fabric_search){30, 370.8, 40, 60, 48};
+	return (struct sc_fabric_search){20, arch >= 80 ? 240 : 120, 0, 0, 48};
+}
+
 static struct sc_fabric fabric_of(int arch)
 {
 	return (struct sc_fabric){.link_gbps = arch >= 90 ? 450 : 300,
@@ -32,6 +40,7 @@ static struct sc_fabric fabric_of(int arch)
 				  .link_gpus = 8,
 				  .nic_latency_us = 5,
 				  .sm_arch = arch,
+				  .search = search_of(arch),
 				  .sm_count = 108,
 				  .hbm_gbps = 2000,
 				  .net_eff = 0.9,
@@ -52,7 +61,7 @@ static struct sc_cost cost_of(const struct sc_fabric *f, enum sc_collective kind
 	struct sc_collective_shape shape = {.kind = kind, .bytes = bytes, .dtype = SC_FP16};
 	struct sc_cost cost;
 
-	sc_collective_cost(f, &shape, &span, &cost, NULL);
+	cost = sc_collective_cost(f, &shape, &span, NULL);
 	return cost;
 }
 
@@ -360,19 +369,18 @@ START_TEST(in_switch_reduction)
 	struct sc_span eight = span_of(1, 8), two = span_of(1, 2);
 	struct sc_fabric h = fabric_of(90), a = fabric_of(80), mesh = h;
 	struct sc_collective_choice c;
-	struct sc_cost cost;
 
-	sc_collective_cost(&h, &shape, &eight, &cost, &c);
+	sc_collective_cost(&h, &shape, &eight, &c);
 	ck_assert_int_eq((int)c.algo, SC_ALGO_NVLS);
 	ck_assert_int_eq(c.channels, 16);
-	sc_collective_cost(&h, &shape, &two, &cost, &c);
+	sc_collective_cost(&h, &shape, &two, &c);
 	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
-	sc_collective_cost(&a, &shape, &eight, &cost, &c);
+	sc_collective_cost(&a, &shape, &eight, &c);
 	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
 	ck_assert_int_eq((int)c.proto, SC_PROTO_SIMPLE);
 	ck_assert_int_eq(c.channels, 24);
 	mesh.topology = SC_LINK_MESH;
-	sc_collective_cost(&mesh, &shape, &eight, &cost, &c);
+	sc_collective_cost(&mesh, &shape, &eight, &c);
 	ck_assert_int_ne((int)c.algo, SC_ALGO_NVLS);
 }
 END_TEST
@@ -612,13 +620,11 @@ START_TEST(curves_go_before_the_formula)
 }
 END_TEST
 
-int main(void)
+static Suite *collective_suite(void)
 {
 	Suite *suite = suite_create("collective");
 	TCase *nccl = tcase_create("nccl"), *times = tcase_create("times");
 	TCase *request = tcase_create("request");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_loop_test(nccl, nccl_golden, 0, N_GOLDEN);
 	tcase_add_loop_test(nccl, nccl_choice_boundaries, 0, N_CHOICES);
@@ -646,8 +652,7 @@ int main(void)
 	suite_add_tcase(suite, nccl);
 	suite_add_tcase(suite, times);
 	suite_add_tcase(suite, request);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(collective_suite)

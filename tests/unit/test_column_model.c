@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner.h"
 #include "trace/column_model.h"
 #include "trace/common_names.h"
 
@@ -190,12 +191,10 @@ START_TEST(test_common_names)
 }
 END_TEST
 
-int main(void)
+static Suite *column_model_suite(void)
 {
 	Suite *suite = suite_create("column_model");
 	TCase *tcase = tcase_create("column_model");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, test_values, 0, sizeof(sizes) / sizeof(sizes[0]));
@@ -208,8 +207,7 @@ int main(void)
 	tcase_add_test(tcase, test_texts);
 	tcase_add_test(tcase, test_common_names);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(column_model_suite)

@@ -1,6 +1,7 @@
 /* Defaults of a request, and every nonsense with the sentence it gets. */
 #include "config_fixture.h"
 #include "core/config/config.h"
+#include "runner.h"
 
 #define CLUSTER "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n"
 #define GPUS "gpus: 64\n"
@@ -29,7 +30,7 @@ static int resolve(const char *text)
 	struct sc_config config;
 
 	memset(&err, 0, sizeof(err));
-	ck_assert_msg(sc_config_load(path, &arena, &config, NULL, &err) == 0, "%s", message());
+	ck_assert_msg(sc_config_load(path, &arena, &config, &err) == 0, "%s", message());
 	return sc_config_resolve(&config, catalog, path, &request, &err);
 }
 
@@ -169,14 +170,19 @@ START_TEST(precision_by_device)
 }
 END_TEST
 
-START_TEST(unknown_software_is_the_default_and_told)
+START_TEST(every_software_profile_is_known)
 {
-	resolve_ok(CLUSTER GPUS MODEL PARALLEL
-		   "training: {global_batch: 64, precision: fp16, software: my-own}\n");
-	ck_assert_str_eq(request.software.id, "default");
-	check_warnings(
-		1, "training.software: no profile \"my-own\" in configs/software; the default one "
-		   "is used");
+	static const char *const ids[] = {"default", "primus", "maxtext", "fms-fsdp"};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		char text[1024];
+
+		snprintf(text, sizeof(text),
+			 "%s%straining: {global_batch: 64, precision: fp16, software: %s}\n",
+			 CLUSTER GPUS MODEL, PARALLEL, ids[i]);
+		resolve_ok(text);
+		ck_assert_str_eq(request.software.id, ids[i]);
+	}
 }
 END_TEST
 
@@ -465,9 +471,11 @@ START_TEST(errors_of_overrides_name_them)
 	struct sc_config config;
 
 	ck_assert_int_eq(sc_config_load(write_file("r.yaml", CLUSTER GPUS MODEL TRAINING), &arena,
-					&config, NULL, &err),
+					&config, &err),
 			 0);
-	ck_assert_int_eq(sc_config_set(&config, "parallel.tp", "32", "--set", &arena, &err), 0);
+	ck_assert_int_eq(sc_config_set(&config, &(struct sc_setting){"parallel.tp", "32", "--set"},
+				       &arena, &err),
+			 0);
 	ck_assert_int_ne(sc_config_resolve(&config, catalog, NULL, &request, &err), 0);
 	ck_assert_str_eq(message(),
 			 "--set: error: model.heads 16 do not split over parallel.tp 32; choose "
@@ -475,7 +483,7 @@ START_TEST(errors_of_overrides_name_them)
 }
 END_TEST
 
-int main(void)
+static Suite *config_resolve_suite(void)
 {
 	Suite *suite = suite_create("config_resolve");
 	TCase *tc = tcase_create("all");
@@ -489,7 +497,7 @@ int main(void)
 	tcase_add_test(tc, a_node_may_be_partly_filled);
 	tcase_add_test(tc, batches_that_do_not_divide);
 	tcase_add_test(tc, precision_by_device);
-	tcase_add_test(tc, unknown_software_is_the_default_and_told);
+	tcase_add_test(tc, every_software_profile_is_known);
 	tcase_add_test(tc, layers_of_stages);
 	tcase_add_test(tc, kv_heads_may_be_copied);
 	tcase_add_test(tc, a_recommender_needs_no_layers);
@@ -500,5 +508,7 @@ int main(void)
 	tcase_add_loop_test(tc, nonsense_is_told, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, errors_of_overrides_name_them);
 	suite_add_tcase(suite, tc);
-	return run_suite(suite);
+	return suite;
 }
+
+TEST_MAIN(config_resolve_suite)

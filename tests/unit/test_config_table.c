@@ -1,6 +1,7 @@
 /* CSV tables over a base config: headers, empty cells, files, messages. */
 #include "config_fixture.h"
 #include "core/config/config_table.h"
+#include "runner.h"
 
 static struct sc_config base, config;
 static struct sc_csv csv;
@@ -9,14 +10,17 @@ static struct sc_config_table table;
 static int bind(const char *text)
 {
 	memset(&err, 0, sizeof(err));
-	ck_assert_int_eq(sc_csv_parse(text, strlen(text), "t.csv", &arena, &csv, &err), 0);
-	return sc_config_table_bind(&csv, base.file, &arena, &table, &err);
+	ck_assert_int_eq(
+		sc_csv_parse(&(struct sc_source){text, strlen(text), "t.csv"}, &arena, &csv, &err),
+		0);
+	table = (struct sc_config_table){.csv = &csv, .base = &base};
+	return sc_config_table_bind(&table, &arena, &err);
 }
 
 static int row(size_t index)
 {
 	memset(&err, 0, sizeof(err));
-	return sc_config_table_row(&table, index, &base, &arena, &config, &err);
+	return sc_config_table_row(&table, index, &arena, &config, &err);
 }
 
 static void set_up_base(void)
@@ -25,7 +29,7 @@ static void set_up_base(void)
 	ck_assert_int_eq(
 		sc_config_load(write_file("base.yaml", "gpus: 8\nmodel: {family: gpt, layers: 4}\n"
 						       "parallel: {tp: 2}\n"),
-			       &arena, &base, NULL, &err),
+			       &arena, &base, &err),
 		0);
 }
 
@@ -135,7 +139,7 @@ START_TEST(errors_of_a_row_say_which)
 }
 END_TEST
 
-int main(void)
+static Suite *config_table_suite(void)
 {
 	Suite *suite = suite_create("config_table");
 	TCase *tc = tcase_create("all");
@@ -147,5 +151,7 @@ int main(void)
 	tcase_add_test(tc, a_model_replaces_the_bases);
 	tcase_add_test(tc, errors_of_a_row_say_which);
 	suite_add_tcase(suite, tc);
-	return run_suite(suite);
+	return suite;
 }
+
+TEST_MAIN(config_table_suite)

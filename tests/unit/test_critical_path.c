@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "runner.h"
 #include "sim_fixture.h"
 
 static struct sim_fixture f;
@@ -109,8 +110,9 @@ START_TEST(test_peer)
 	const uint32_t group = add_group(&f, owned(4, SC_OWN_COMM), c, 2);
 	const uint32_t early = add_member(&f, lane[0], group);
 	const uint32_t k = add_node(&f, lane[1], owned(5, SC_OWN_COMPUTE));
-	const uint32_t late = sc_graph_add_member(&f.g, lane[1], group,
-						  sc_graph_add_cost(&f.g, &before), SC_NONE);
+	const uint32_t late = sc_graph_add_member(
+		&f.g, lane[1], group,
+		(struct sc_node_use){sc_graph_add_cost(&f.g, &before), SC_NONE});
 	const uint32_t last = add_node(&f, lane[0], owned(1, SC_OWN_COMPUTE));
 
 	CK_PATH(SC_NONE, {k, k, SC_BY_NONE, 0, 5}, {late, late, SC_BY_LANE, 5, 7},
@@ -127,8 +129,9 @@ START_TEST(test_member_first)
 	const uint32_t c[1] = {add_class(&f, 1)};
 	const struct sc_cost before = owned(2, SC_OWN_HOST);
 	const uint32_t group = add_group(&f, owned(4, SC_OWN_COMM), c, 1);
-	const uint32_t m = sc_graph_add_member(&f.g, add_lane(&f, c[0]), group,
-					       sc_graph_add_cost(&f.g, &before), SC_NONE);
+	const uint32_t m = sc_graph_add_member(
+		&f.g, add_lane(&f, c[0]), group,
+		(struct sc_node_use){sc_graph_add_cost(&f.g, &before), SC_NONE});
 
 	CK_PATH(SC_NONE, {m, m, SC_BY_NONE, 0, 2}, {m, m, SC_BY_NONE, 2, 6});
 	ck_owner(SC_OWN_HOST, 2);

@@ -7,6 +7,7 @@
 
 #include "base/csv.h"
 #include "base/strbuf.h"
+#include "runner.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -30,7 +31,7 @@ static void tear_down(void)
 
 static int parse(const char *text)
 {
-	return sc_csv_parse(text, strlen(text), "t.csv", &arena, &csv, &err);
+	return sc_csv_parse(&(struct sc_source){text, strlen(text), "t.csv"}, &arena, &csv, &err);
 }
 
 static const char *error_text(void)
@@ -147,7 +148,9 @@ END_TEST
 
 START_TEST(test_nul_byte)
 {
-	ck_assert_int_eq(sc_csv_parse("a\n1\0\n", 5, "t.csv", &arena, &csv, &err), -SC_EFORMAT);
+	ck_assert_int_eq(
+		sc_csv_parse(&(struct sc_source){"a\n1\0\n", 5, "t.csv"}, &arena, &csv, &err),
+		-SC_EFORMAT);
 	ck_assert_str_eq(error_text(), "t.csv: error: contains a NUL byte; is it a CSV file?");
 }
 END_TEST
@@ -192,7 +195,8 @@ END_TEST
 START_TEST(test_too_large)
 {
 	ck_assert_int_eq(
-		sc_csv_parse("", (size_t)SC_CSV_MAX_BYTES + 1, "t.csv", &arena, &csv, &err),
+		sc_csv_parse(&(struct sc_source){"", (size_t)SC_CSV_MAX_BYTES + 1, "t.csv"}, &arena,
+			     &csv, &err),
 		-SC_ELIMIT);
 	ck_assert_str_eq(error_text(),
 			 "t.csv: error: the file is too large; at most 1 GiB is read");
@@ -300,12 +304,10 @@ START_TEST(test_load_system_errors)
 }
 END_TEST
 
-int main(void)
+static Suite *csv_suite(void)
 {
 	Suite *suite = suite_create("csv");
 	TCase *tcase = tcase_create("csv");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, test_good, 0, N_OF(good));
@@ -322,8 +324,7 @@ int main(void)
 	tcase_add_test(tcase, test_load_bad_gz);
 	tcase_add_test(tcase, test_load_system_errors);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(csv_suite)

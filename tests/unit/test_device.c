@@ -1,8 +1,9 @@
 /* Device and software profiles: defaults, completeness, every shipped file. */
 #include "config_fixture.h"
 #include "core/machine/device.h"
-#include "core/profile/paths.h"
 #include "core/machine/software.h"
+#include "core/profile/paths.h"
+#include "runner.h"
 
 static int load(const char *id, struct sc_device *device)
 {
@@ -171,7 +172,35 @@ START_TEST(sizes_of_formats)
 }
 END_TEST
 
-int main(void)
+/* As drivers write them. */
+static const struct {
+	const char *gpu, *id;
+} NAMES[] = {
+	{"NVIDIA H800", "h800-sxm-80gb"},
+	{"NVIDIA H100 80GB HBM3", "h100-sxm-80gb"},
+	{"NVIDIA H100 PCIe", "h100-pcie-80gb"},
+	{"Tesla V100-SXM2-16GB", "v100-sxm-16gb"},
+	{"NVIDIA A100-PG509-200", "a100-sxm-80gb"},
+	{"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
+	{"AMD Instinct MI300X", "mi300x"},
+	{"NVIDIA L4", "l4"},
+	{"NVIDIA L40S", "l40s"},
+	{"NVIDIA GeForce GTX 480", NULL},
+	{"", NULL},
+};
+
+START_TEST(gpus_as_traces_name_them)
+{
+	const char *id = sc_device_named(NAMES[_i].gpu, &arena);
+
+	if (NAMES[_i].id)
+		ck_assert_pstr_eq(id, NAMES[_i].id);
+	else
+		ck_assert_ptr_null(id);
+}
+END_TEST
+
+static Suite *device_suite(void)
 {
 	Suite *suite = suite_create("device");
 	TCase *tc = tcase_create("all");
@@ -185,6 +214,9 @@ int main(void)
 	tcase_add_test(tc, every_shipped_software_loads);
 	tcase_add_test(tc, software_is_checked_like_devices);
 	tcase_add_test(tc, sizes_of_formats);
+	tcase_add_loop_test(tc, gpus_as_traces_name_them, 0, sizeof(NAMES) / sizeof(NAMES[0]));
 	suite_add_tcase(suite, tc);
-	return run_suite(suite);
+	return suite;
 }
+
+TEST_MAIN(device_suite)

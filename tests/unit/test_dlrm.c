@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "dlrm_fixture.h"
 #include "predict/op_names.h"
+#include "runner.h"
 
 enum { N_TABLES = 12 };
 static struct sc_table tables[N_TABLES];
@@ -70,7 +71,7 @@ START_TEST(folded_and_unfolded_agree)
 	sc_predict_opts_init(&opts);
 	opts.unfolded = true;
 	unfolded = run_opts(req, &opts);
-	ck_assert_uint_eq(unfolded->n_classes, (size_t)req->config.gpus);
+	ck_assert_uint_eq(unfolded->reading.n_classes, (size_t)req->config.gpus);
 	ck_assert_msg(fabs(unfolded->iteration_ms / folded - 1) < 1e-9, "%.9f %.9f ms: %s", folded,
 		      unfolded->iteration_ms, CASES[_i]);
 }
@@ -82,17 +83,17 @@ START_TEST(parts_sum_to_the_iteration)
 	double sum = 0, path = 0;
 
 	for (int o = 0; o < SC_N_OWNERS; o++) {
-		ck_assert_double_ge(out->breakdown_ms[o], 0);
-		sum += out->breakdown_ms[o];
+		ck_assert_double_ge(out->reading.breakdown_ms[o], 0);
+		sum += out->reading.breakdown_ms[o];
 	}
-	for (size_t i = 0; i < out->n_path; i++)
-		path += out->path[i].ms;
+	for (size_t i = 0; i < out->reading.n_path; i++)
+		path += out->reading.path[i].ms;
 	ck_assert_double_eq_tol(sum, out->iteration_ms, 1e-9 * out->iteration_ms);
 	ck_assert_double_eq_tol(path, out->iteration_ms, 1e-9 * out->iteration_ms);
 	ck_assert_double_lt(out->low_ms, out->iteration_ms);
 	ck_assert_double_gt(out->high_ms, out->iteration_ms);
-	for (size_t c = 0; c < out->n_classes; c++) {
-		const struct sc_class_info *info = &out->classes[c];
+	for (size_t c = 0; c < out->reading.n_classes; c++) {
+		const struct sc_class_info *info = &out->reading.classes[c];
 
 		ck_assert_double_le(info->comm_ms, out->iteration_ms * (1 + 1e-9));
 		ck_assert_double_eq_tol(info->busy_ms + info->idle_ms, out->iteration_ms,
@@ -180,8 +181,8 @@ START_TEST(one_gpu_exchanges_nothing)
 	struct sc_prediction *out = run_kept(request("gpus=1"));
 
 	ck_assert_uint_eq(sc_predictor_graph(predictor)->groups.n, 0);
-	ck_assert_double_eq_tol(out->breakdown_ms[SC_OWN_COMM], 0, 1e-12);
-	ck_assert_double_eq_tol(out->breakdown_ms[SC_OWN_PEER], 0, 1e-12);
+	ck_assert_double_eq_tol(out->reading.breakdown_ms[SC_OWN_COMM], 0, 1e-12);
+	ck_assert_double_eq_tol(out->reading.breakdown_ms[SC_OWN_PEER], 0, 1e-12);
 }
 END_TEST
 
@@ -487,7 +488,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	return run_suite(make_suite());
-}
+TEST_MAIN(make_suite)

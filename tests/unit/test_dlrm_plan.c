@@ -1,5 +1,6 @@
 /* Where the planners put tables, and which plans a request takes. */
 #include "dlrm_fixture.h"
+#include "runner.h"
 
 #define GPUS8 "gpus=8 cluster.gpus_per_node=8 "
 enum { N_TABLES = 10 };
@@ -171,7 +172,7 @@ START_TEST(software_has_its_planner)
 	make_tables();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		ck_assert_int_eq(
-			(int)sc_dlrm_planner(make_request(tables, N_TABLES, cases[i].overrides)),
+			(int)sc_request_planner(make_request(tables, N_TABLES, cases[i].overrides)),
 			(int)cases[i].planner);
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		char text[64];
@@ -180,7 +181,7 @@ START_TEST(software_has_its_planner)
 		snprintf(text, sizeof(text), "training.software=%s", own[i].software);
 		req = make_request(tables, N_TABLES, text);
 		req->config.sharding.planner = SC_PLANNER_NONE;
-		ck_assert_int_eq((int)sc_dlrm_planner(req), (int)own[i].planner);
+		ck_assert_int_eq((int)sc_request_planner(req), (int)own[i].planner);
 	}
 }
 END_TEST
@@ -276,7 +277,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	return run_suite(make_suite());
-}
+TEST_MAIN(make_suite)

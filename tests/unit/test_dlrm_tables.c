@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "dlrm_fixture.h"
 #include "models/row_reuse.h"
+#include "runner.h"
 
 /* Bytes of one table's pooled vectors of the whole batch, fp32. */
 #define VECTORS (BATCH * FIX_DIM * 4)
@@ -357,7 +358,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	return run_suite(make_suite());
-}
+TEST_MAIN(make_suite)

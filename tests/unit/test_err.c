@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "runner.h"
 
 static struct sc_err err;
 
@@ -139,12 +140,10 @@ START_TEST(test_format)
 }
 END_TEST
 
-int main(void)
+static Suite *err_suite(void)
 {
 	Suite *suite = suite_create("err");
 	TCase *tcase = tcase_create("err");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, reset, NULL);
 	tcase_add_test(tcase, test_set);
@@ -158,8 +157,7 @@ int main(void)
 	tcase_add_test(tcase, test_prefix_is_cut);
 	tcase_add_loop_test(tcase, test_format, 0, sizeof(formats) / sizeof(formats[0]));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(err_suite)

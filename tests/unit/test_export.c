@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/csv.h"
+#include "runner.h"
 #include "trace/export.h"
 #include "trace_fixture.h"
 
@@ -30,7 +31,10 @@ static void export_files(enum sc_export_format format, const char *const *files,
 	FILE *out = open_memstream(&text, &n_text);
 
 	ck_assert_ptr_nonnull(out);
-	ck_assert_int_eq(sc_export(format, files, n, out, &err), 0);
+	ck_assert_int_eq(sc_export_run(format,
+				       &(struct sc_export_run){.files = files, .n_files = n}, out,
+				       &err),
+			 0);
 	ck_assert_int_eq(fclose(out), 0);
 }
 
@@ -362,7 +366,8 @@ START_TEST(test_csv)
 	write_launch();
 	export_files(SC_EXPORT_CSV, files, 1);
 	sc_arena_init(&arena, 4096);
-	ck_assert_int_eq(sc_csv_parse(text, n_text, "out", &arena, &csv, &err), 0);
+	ck_assert_int_eq(sc_csv_parse(&(struct sc_source){text, n_text, "out"}, &arena, &csv, &err),
+			 0);
 	ck_assert_uint_eq(csv.n_rows, 6);
 	for (size_t row = 0; row < csv.n_rows; row++) {
 		const char *cls = sc_csv_cell(&csv, row, (size_t)sc_csv_column(&csv, "class"));
@@ -399,23 +404,26 @@ START_TEST(test_faults)
 	FILE *full = fopen("/dev/full", "w");
 	enum sc_export_format format = _i ? SC_EXPORT_CSV : SC_EXPORT_CHROME;
 
-	ck_assert_int_eq(sc_export(format, files, 1, stdout, &err), -SC_EIO);
+	ck_assert_int_eq(sc_export_run(format,
+				       &(struct sc_export_run){.files = files, .n_files = 1},
+				       stdout, &err),
+			 -SC_EIO);
 	ck_assert_str_eq(err.file, "no/such.sctrace");
 	memset(&err, 0, sizeof(err));
 	fixture_write(scratch_path, 3000);
 	if (!full)
 		return;
-	ck_assert_int_eq(sc_export(format, good, 1, full, &err), -SC_EIO);
+	ck_assert_int_eq(sc_export_run(format, &(struct sc_export_run){.files = good, .n_files = 1},
+				       full, &err),
+			 -SC_EIO);
 	fclose(full);
 }
 END_TEST
 
-int main(void)
+static Suite *export_suite(void)
 {
 	Suite *suite = suite_create("export");
 	TCase *tcase = tcase_create("export");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_kernel);
@@ -428,8 +436,7 @@ int main(void)
 	tcase_add_test(tcase, test_csv);
 	tcase_add_loop_test(tcase, test_faults, 0, 2);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(export_suite)

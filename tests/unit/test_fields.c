@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fields.h"
+#include "runner.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -17,13 +18,15 @@ struct outer {
 	double ratio, free_number;
 	bool fused;
 	const char *name;
-	int kind;
+	int kind, scopes;
 	struct inner parallel;
 	struct sc_ints layers;
 	struct sc_doubles weights;
 	struct sc_structs list;
 };
 static const struct sc_name kinds[] = {{"ring", 3}, {"tree", 5}, {"nvls", 7}, {NULL, 0}};
+static const struct sc_name scopes[] = {
+	{"none", 0}, {"all", 1}, {"attn", SC_FLAG}, {"mlp", SC_FLAG << 1}, {NULL, 0}};
 static const struct sc_field inner_fields[] = {
 	{.key = "tp", .type = SC_F_INT, .offset = offsetof(struct inner, tp), .min = 1, .max = 64},
 	{.key = "pp", .type = SC_F_INT, .offset = offsetof(struct inner, pp), .min = 1, .max = 64},
@@ -40,6 +43,7 @@ static const struct sc_field outer_fields[] = {
 	{OUTER(fused, SC_F_BOOL)},
 	{OUTER(name, SC_F_STR)},
 	{OUTER(kind, SC_F_ENUM), .names = kinds},
+	{OUTER(scopes, SC_F_FLAGS), .names = scopes},
 	{OUTER(parallel, SC_F_STRUCT), .sub = inner_fields},
 	{OUTER(layers, SC_F_INTS), .min = 1, .max = 100},
 	{OUTER(weights, SC_F_DOUBLES)},
@@ -67,14 +71,11 @@ static void tear_down(void)
 /* As --set does it. */
 static int set(const char *path, const char *text)
 {
-	const struct sc_field *field;
-	const char *nearest;
-	size_t base;
+	struct sc_field_place to = sc_field_find(outer_fields, path, &arena);
 
-	field = sc_field_find(outer_fields, path, &base, &arena, &nearest);
-	ck_assert_ptr_nonnull(field);
-	ck_assert_ptr_null(nearest);
-	return sc_field_set_text(field, path, text, &object, base, &arena, &err);
+	ck_assert_ptr_nonnull(to.field);
+	ck_assert_ptr_null(to.nearest);
+	return sc_field_set_text(&to, text, &object, &err);
 }
 
 START_TEST(test_set_every_type)
@@ -147,12 +148,17 @@ static const struct {
 	{"fused", "yes", "fused: expected true or false, got \"yes\"; write true"},
 	{"fused", "1", "fused: expected true or false, got \"1\"; write true"},
 	{"fused", "0", "fused: expected true or false, got \"0\"; write false"},
-	{"fused", "False", "fused: expected true or false, got \"False\"; write false"},
+	{"fused", "On", "fused: expected true or false, got \"On\"; write true"},
 	{"fused", "maybe", "fused: expected true or false, got \"maybe\""},
 	{"kind", "tre",
 	 "kind: unknown value \"tre\"; did you mean \"tree\"? Known: ring, tree, nvls"},
 	{"kind", "star", "kind: unknown value \"star\"; expected one of: ring, tree, nvls"},
 	{"kind", "", "kind: unknown value \"\"; expected one of: ring, tree, nvls"},
+	{"scopes", "[attn, all]", "scopes: \"all\" stands alone, not in a list"},
+	{"scopes", "[attn, mpl]",
+	 "scopes: unknown value \"mpl\"; did you mean \"mlp\"? Known: none, all, attn, mlp"},
+	{"scopes", "[]", "scopes: unknown value \"[]\"; expected one of: none, all, attn, mlp"},
+	{"scopes", "[attn,]", "scopes: unknown value \"\"; expected one of: none, all, attn, mlp"},
 	{"parallel", "8", "parallel: is a section; set one of its keys, as \"parallel.tp\""},
 	{"list", "8", "list: is a list of sections; it can only be set in a file"},
 	{"layers", "1,0", "layers: element 2: 0 is out of range; expected 1 to 100"},
@@ -173,6 +179,37 @@ START_TEST(test_bad_text)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	int flags;
+} flags[] = {
+	{"all", 1},
+	{"none", 0},
+	{"mlp", SC_FLAG * 2},
+	{"[mlp]", SC_FLAG * 2},
+	{"[ attn, mlp ]", SC_FLAG * 3},
+};
+
+START_TEST(a_name_or_a_list_of_flags)
+{
+	object.scopes = SC_FLAG << 5; /* is replaced, not added to */
+	ck_assert_int_eq(set("scopes", flags[_i].text), 0);
+	ck_assert_int_eq(object.scopes, flags[_i].flags);
+}
+END_TEST
+
+START_TEST(truth_in_the_three_cases_of_yaml)
+{
+	static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		object.fused = i % 2 == 0;
+		ck_assert_int_eq(set("fused", words[i]), 0);
+		ck_assert(object.fused == (i % 2 == 1));
+	}
+}
+END_TEST
+
 START_TEST(test_long_names_are_cut)
 {
 	static const struct sc_name names[] = {
@@ -183,9 +220,10 @@ START_TEST(test_long_names_are_cut)
 		{NULL, 0},
 	};
 	static const struct sc_field field = {.key = "k", .type = SC_F_ENUM, .names = names};
+	const struct sc_field_place to = {.field = &field, .path = "k", .arena = &arena};
 	int value = 9;
 
-	ck_assert_int_eq(sc_field_set_text(&field, "k", "zz", &value, 0, &arena, &err), -SC_EVALUE);
+	ck_assert_int_eq(sc_field_set_text(&to, "zz", &value, &err), -SC_EVALUE);
 	ck_assert_ptr_nonnull(strstr(err.text, "c-name"));
 	ck_assert_ptr_null(strstr(err.text, "d-name"));
 	ck_assert_int_eq(value, 9);
@@ -209,30 +247,25 @@ static const struct {
 
 START_TEST(test_unknown_path)
 {
-	const char *nearest = "unset";
-	size_t base = 77;
+	struct sc_field_place to = sc_field_find(outer_fields, unknown[_i].path, &arena);
 
-	ck_assert_ptr_null(sc_field_find(outer_fields, unknown[_i].path, &base, &arena, &nearest));
-	ck_assert_uint_eq(base, 77);
+	ck_assert_ptr_null(to.field);
 	if (unknown[_i].nearest)
-		ck_assert_str_eq(nearest, unknown[_i].nearest);
+		ck_assert_str_eq(to.nearest, unknown[_i].nearest);
 	else
-		ck_assert_ptr_null(nearest);
+		ck_assert_ptr_null(to.nearest);
 }
 END_TEST
 
 START_TEST(test_find_gives_the_base)
 {
-	const struct sc_field *field;
-	const char *nearest;
-	size_t base;
+	struct sc_field_place to = sc_field_find(outer_fields, "parallel.pp", &arena);
 
-	field = sc_field_find(outer_fields, "parallel.pp", &base, &arena, &nearest);
-	ck_assert_str_eq(field->key, "pp");
-	ck_assert_uint_eq(base, offsetof(struct outer, parallel));
-	field = sc_field_find(outer_fields, "parallel", &base, &arena, &nearest);
-	ck_assert_int_eq(field->type, SC_F_STRUCT);
-	ck_assert_uint_eq(base, 0);
+	ck_assert_str_eq(to.field->key, "pp");
+	ck_assert_uint_eq(to.base_offset, offsetof(struct outer, parallel));
+	to = sc_field_find(outer_fields, "parallel", &arena);
+	ck_assert_int_eq(to.field->type, SC_F_STRUCT);
+	ck_assert_uint_eq(to.base_offset, 0);
 }
 END_TEST
 
@@ -291,18 +324,18 @@ START_TEST(test_nearest_takes_the_first_of_equals)
 }
 END_TEST
 
-int main(void)
+static Suite *fields_suite(void)
 {
 	Suite *suite = suite_create("fields");
 	TCase *tcase = tcase_create("fields");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_set_every_type);
 	tcase_add_loop_test(tcase, test_set_list, 0, N_OF(lists));
 	tcase_add_test(tcase, test_set_doubles);
 	tcase_add_loop_test(tcase, test_bad_text, 0, N_OF(bad));
+	tcase_add_loop_test(tcase, a_name_or_a_list_of_flags, 0, sizeof(flags) / sizeof(flags[0]));
+	tcase_add_test(tcase, truth_in_the_three_cases_of_yaml);
 	tcase_add_test(tcase, test_long_names_are_cut);
 	tcase_add_loop_test(tcase, test_unknown_path, 0, N_OF(unknown));
 	tcase_add_test(tcase, test_find_gives_the_base);
@@ -311,8 +344,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_nearest, 0, N_OF(words));
 	tcase_add_test(tcase, test_nearest_takes_the_first_of_equals);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(fields_suite)

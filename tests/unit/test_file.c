@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
+#include "runner.h"
 
 static FILE *file; /* without a name, gone when closed */
 static char path[32];
@@ -104,12 +105,10 @@ START_TEST(test_not_readable)
 }
 END_TEST
 
-int main(void)
+static Suite *file_suite(void)
 {
 	Suite *suite = suite_create("file");
 	TCase *tcase = tcase_create("file");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, test_sizes, 0, sizeof(sizes) / sizeof(sizes[0]));
@@ -117,8 +116,7 @@ int main(void)
 	tcase_add_test(tcase, test_not_readable);
 	tcase_add_test(tcase, test_names);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(file_suite)

@@ -10,6 +10,7 @@
 #include "models/fit_priv.h"
 #include "models/op_model.h"
 #include "models/rowwise.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -45,12 +46,15 @@ static int run(const struct sc_strbuf *text, struct sc_fit_opts opts, struct sc_
 {
 	struct sc_csv *csv = sc_arena_alloc(&arena, sizeof(*csv));
 
+	opts.table = csv;
 	if (!opts.device)
 		opts.device = "a100-sxm-80gb";
 	if (!opts.n_folds)
 		opts.n_folds = SC_FIT_FOLDS;
-	ck_assert_int_eq(sc_csv_parse(sc_strbuf_get(text), text->n, "t.csv", &arena, csv, &err), 0);
-	return sc_fit_run(csv, &opts, &arena, out, &err);
+	ck_assert_int_eq(sc_csv_parse(&(struct sc_source){sc_strbuf_get(text), text->n, "t.csv"},
+				      &arena, csv, &err),
+			 0);
+	return sc_fit_run(&opts, &arena, out, &err);
 }
 
 static void run_well(struct sc_strbuf *text, struct sc_fit_opts opts, struct sc_fit *out)
@@ -397,7 +401,7 @@ static double sweep_us(const struct sc_fabric_profile *profile, const struct sc_
 	request->config.cluster.nic_gbit_s = 100;
 	request->config.cluster.fabric = "efa";
 	ck_assert_int_eq(sc_fabric_from_request(request, &fabric, &err), 0);
-	sc_collective_cost(&fabric, &shape, &span, &cost, NULL);
+	cost = sc_collective_cost(&fabric, &shape, &span, NULL);
 	return cost.latency_us + cost.work_us;
 }
 
@@ -925,12 +929,10 @@ START_TEST(curves_follow_sweeps_and_rise)
 }
 END_TEST
 
-int main(void)
+static Suite *fit_suite(void)
 {
 	Suite *suite = suite_create("fit");
 	TCase *fits = tcase_create("fits"), *refused = tcase_create("refused");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(fits, setup, teardown);
 	tcase_set_timeout(fits, 60);
@@ -969,9 +971,7 @@ int main(void)
 	tcase_add_test(refused, a_table_without_the_device);
 	tcase_add_test(refused, groups_are_checked);
 	suite_add_tcase(suite, refused);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(fit_suite)

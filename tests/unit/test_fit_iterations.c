@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "runner.h"
 #include "study/fit/fit_iterations.h"
 
 #define HEADER                                                                         \
@@ -21,7 +22,9 @@ static struct sc_predict_opts predict_opts;
 
 static void set(const char *path, const char *text)
 {
-	ck_assert_msg(sc_config_set(&base, path, text, "test", &arena, &err) == 0, "%s", err.text);
+	ck_assert_msg(
+		sc_config_set(&base, &(struct sc_setting){path, text, "test"}, &arena, &err) == 0,
+		"%s", err.text);
 }
 
 static void set_up(void)
@@ -87,8 +90,8 @@ static struct sc_csv *parse(struct sc_strbuf *text)
 {
 	struct sc_csv *csv = sc_arena_alloc(&arena, sizeof(*csv));
 
-	ck_assert_msg(sc_csv_parse(sc_strbuf_get(text), text->n, "dir/t.csv", &arena, csv, &err) ==
-			      0,
+	ck_assert_msg(sc_csv_parse(&(struct sc_source){sc_strbuf_get(text), text->n, "dir/t.csv"},
+				   &arena, csv, &err) == 0,
 		      "%s", err.text);
 	sc_strbuf_release(text);
 	return csv;
@@ -126,7 +129,11 @@ static struct sc_itfit_opts two(void)
 
 static int run(const struct sc_csv *csv, const struct sc_itfit_opts *opts, struct sc_itfit *out)
 {
-	return sc_itfit_run(&base, NULL, csv, opts, &arena, out, &err);
+	struct sc_itfit_opts own = *opts;
+
+	own.base = &base;
+	own.table = csv;
+	return sc_itfit_run(&own, &arena, out, &err);
 }
 
 static struct sc_itfit *fit(const struct sc_csv *csv, const struct sc_itfit_opts *opts)
@@ -396,12 +403,10 @@ START_TEST(test_few_rows)
 }
 END_TEST
 
-int main(void)
+static Suite *fit_iterations_suite(void)
 {
 	Suite *suite = suite_create("fit_iterations");
 	TCase *tcase = tcase_create("fit_iterations");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_recovers);
@@ -417,9 +422,7 @@ int main(void)
 	tcase_add_test(tcase, test_bad_groups);
 	tcase_add_test(tcase, test_few_rows);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(fit_iterations_suite)

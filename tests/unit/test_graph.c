@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runner.h"
 #include "sim_fixture.h"
 
 /* Two classes with a compute and a comm lane each; a kernel, then a group, then a kernel on both. */

@@ -1,5 +1,6 @@
 /* Chakra in both forms; the protobuf form is written here by hand. */
 #include "import_fixture.h"
+#include "runner.h"
 
 struct bytes {
 	unsigned char at[4096];
@@ -196,20 +197,17 @@ START_TEST(json)
 }
 END_TEST
 
-int main(void)
+static Suite *import_chakra_suite(void)
 {
 	Suite *suite = suite_create("import_chakra");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_loop_test(tcase, protobuf, 0, 2);
 	tcase_add_test(tcase, protobuf_cut);
 	tcase_add_test(tcase, protobuf_damaged);
 	tcase_add_test(tcase, json);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(import_chakra_suite)

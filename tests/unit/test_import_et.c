@@ -1,5 +1,6 @@
 /* PyTorch execution traces: both forms of nodes, alone and with a Kineto mate. */
 #include "import_fixture.h"
+#include "runner.h"
 
 static const char OLD[] =
 	"{\n  \"schema\": \"1.0.1\", \"pid\": 59, \"nodes\": [\n"
@@ -179,12 +180,10 @@ START_TEST(cut_off)
 }
 END_TEST
 
-int main(void)
+static Suite *import_et_suite(void)
 {
 	Suite *suite = suite_create("import_et");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_test(tcase, flat_nodes);
 	tcase_add_test(tcase, nested_nodes);
@@ -194,8 +193,7 @@ int main(void)
 	tcase_add_test(tcase, only_execution_traces_have_mates);
 	tcase_add_test(tcase, cut_off);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(import_et_suite)

@@ -3,13 +3,14 @@
 
 #include <zlib.h>
 
+#include "runner.h"
 #include "trace/import.h"
 
 static struct sc_import_stats stats;
 static struct sc_trace trace;
 static struct sc_err err;
 static char csv_path[96];
-static const struct sc_import_opts OPTS = {.rank = -1};
+static const struct sc_import_opts OPTS = {.dir = scratch_dir, .rank = -1};
 
 #define HEADER "dp_rank,stage,rank,step,optype,start_ts,duration,seq_id,mc,mb_id,gmc\n"
 
@@ -35,7 +36,7 @@ static int import_text(const char *text)
 	ck_assert_ptr_nonnull(out);
 	fputs(text, out);
 	ck_assert_int_eq(fclose(out), 0);
-	return sc_import_job.run(csv_path, scratch_dir, &OPTS, &stats, &err);
+	return sc_import_job.run(csv_path, &OPTS, &stats, &err);
 }
 
 static void load(void)
@@ -187,8 +188,7 @@ START_TEST(test_cut_gzip)
 	size = ftell(file);
 	fclose(file);
 	ck_assert_int_eq(truncate(csv_path, size / 2), 0);
-	ck_assert_msg(sc_import_job.run(csv_path, scratch_dir, &OPTS, &stats, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(sc_import_job.run(csv_path, &OPTS, &stats, &err) == 0, "%s", err.text);
 	ck_assert(stats.truncated);
 	ck_assert_int_gt(stats.n_events, N_ROWS / 4);
 	ck_assert_int_lt(stats.n_events, N_ROWS);
@@ -224,12 +224,10 @@ START_TEST(test_probe)
 }
 END_TEST
 
-int main(void)
+static Suite *import_job_suite(void)
 {
 	Suite *suite = suite_create("import_job");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, test_rows);
@@ -241,8 +239,7 @@ int main(void)
 	tcase_add_test(tcase, test_long_line);
 	tcase_add_loop_test(tcase, test_probe, 0, sizeof(heads) / sizeof(heads[0]));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(import_job_suite)

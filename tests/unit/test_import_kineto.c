@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include "import_fixture.h"
+#include "runner.h"
 
 #define KERNEL(name, ts, dur)                                                                  \
 	"{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"" name "\", \"pid\": 0, \"tid\": 7," \
@@ -152,6 +153,42 @@ START_TEST(categories)
 	ck_assert_int_eq(CATS[_i].is_stream ? lane->device : lane->pid, 3);
 	ck_assert_int_eq(CATS[_i].is_stream ? lane->stream : lane->tid, 21);
 	ck_assert_int_eq(f.stats.n_steps, strncmp(CATS[_i].name, "ProfilerStep", 12) == 0);
+	fixture_close(&f);
+}
+END_TEST
+
+/* A wait that names the record and its stream: the record is there, once, be it in the file or not. */
+#define WAIT(ts, record, stream)                                                                          \
+	"{\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": \"w\", \"pid\": 0, \"tid\": 24, \"ts\": " ts   \
+	", \"dur\": 0, \"args\": {\"cuda_sync_kind\": \"Stream Wait Event\", \"wait_on_stream\": " stream \
+	", \"wait_on_cuda_event_record_corr_id\": " record ", \"wait_on_cuda_event_id\": 19,"             \
+	" \"stream\": 24, \"correlation\": 1389, \"device\": 0}}"
+
+START_TEST(records_follow_from_waits)
+{
+	static const char text[] = TRACE(WAIT("5", "1385", "20") "," WAIT("6", "1385", "20") "," WAIT(
+		"7", "1386",
+		"7") ","
+		     "{\"ph\": \"X\", \"cat\": \"cuda_event\", \"name\": \"r\", \"pid\": 0, \"tid\": 7, \"ts\": 4,"
+		     " \"dur\": 0, \"args\": {\"event_id\": 19, \"stream\": 7, \"correlation\": 1386,"
+		     " \"device\": 0}}");
+	int n[2] = {0, 0};
+	struct fixture f;
+
+	fixture_text(&f, "a.json", text);
+	fixture_load(&f);
+	for (size_t i = 0; i < f.trace.events.n; i++) {
+		const struct sc_trace_event *event = &f.trace.events.at[i];
+
+		if (event->cls != SC_EV_EVENT_RECORD)
+			continue;
+		n[event->correlation - 1385]++;
+		ck_assert_int_eq(f.trace.lanes.at[event->lane].stream,
+				 event->correlation == 1385 ? 20 : 7);
+		ck_assert_int_eq(event->aux0, 19);
+	}
+	ck_assert_int_eq(n[0], 1);
+	ck_assert_int_eq(n[1], 1);
 	fixture_close(&f);
 }
 END_TEST
@@ -553,6 +590,11 @@ static const struct {
 	{"ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", true, true, -1},
 	{"void dpsk::ep::internode::dispatch<false, 4>(int)", true, false, 4},
 	{"void vllm::cross_device_reduce_1stage<__half, 8>(int)", true, false, 0},
+	{"void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", true, false, 0},
+	{"void multimem_all_gather_kernel<16>(void*)", true, false, 1},
+	{"void two_shot_all_reduce_kernel<float, 16, 8>(float**)", true, false, 0},
+	{"void f::BlockAllReduceSoftmax<float>(float*)", false, false, -1},
+	{"void kernel<AllReduceParams>(int)", false, false, -1},
 	{"void gemm_kernel<float>(int)", false, false, -1},
 	{"void at::native::sendrecv_like(int)", false, false, -1},
 };
@@ -569,17 +611,16 @@ END_TEST
 
 #define N(table) (int)(sizeof(table) / sizeof((table)[0]))
 
-int main(void)
+static Suite *import_kineto_suite(void)
 {
 	Suite *suite = suite_create("import_kineto");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, times_are_exact, 0, N(TIMES));
 	tcase_add_loop_test(tcase, a_bad_event_costs_only_itself, 0, N(EVENTS));
 	tcase_add_loop_test(tcase, categories, 0, N(CATS));
+	tcase_add_test(tcase, records_follow_from_waits);
 	tcase_add_test(tcase, arguments_are_kept);
 	tcase_add_test(tcase, a_kernel_says_its_collective);
 	tcase_add_loop_test(tcase, a_kernel_is_joined_to_its_call, 0, N(JOINS));
@@ -595,8 +636,7 @@ int main(void)
 	tcase_add_test(tcase, damaged_throughout);
 	tcase_add_loop_test(tcase, comm_kernels, 0, N(NAMES));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(import_kineto_suite)

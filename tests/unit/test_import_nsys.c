@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "import_fixture.h"
+#include "runner.h"
 
 /* globalTid of thread t of process p, as the exports pack it. */
 #define TID(p, t) "((1 << 48) + (" #p " << 24) + " #t ")"
@@ -297,7 +298,8 @@ START_TEST(test_shared)
 		return;
 	}
 	fixture_text(&f, "none", "");
-	ck_assert_int_eq(sc_import(path, f.out, &f.opts, &f.stats, &f.err), 0);
+	f.opts.dir = f.out;
+	ck_assert_int_eq(sc_import(path, &f.opts, &f.stats, &f.err), 0);
 	ck_assert_int_eq(f.stats.n_records, 5 + 15 + 95 + 24 + 16);
 	ck_assert_int_eq(f.stats.n_kernels, 5);
 	ck_assert_int_eq(f.stats.n_metadata, 2);
@@ -308,12 +310,10 @@ START_TEST(test_shared)
 }
 END_TEST
 
-int main(void)
+static Suite *import_nsys_suite(void)
 {
 	Suite *suite = suite_create("import_nsys");
 	TCase *tcase = tcase_create("import_nsys");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_test(tcase, test_calls_and_kernels);
 	tcase_add_loop_test(tcase, test_copies, 0, sizeof(copies) / sizeof(copies[0]));
@@ -325,8 +325,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_not_nsys, 0, sizeof(others) / sizeof(others[0]));
 	tcase_add_test(tcase, test_shared);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(import_nsys_suite)

@@ -4,8 +4,9 @@
 #include <jansson.h>
 
 #include "import_fixture.h"
+#include "runner.h"
 
-enum { SKIPPED = 77, MAX_PATH = 1024 };
+enum { MAX_PATH = 1024 };
 
 static const char *folder(void)
 {
@@ -21,14 +22,14 @@ static int64_t number(const json_t *facts, const char *key)
 
 static int import(const char *path, struct sc_import_stats *stats, struct sc_err *err)
 {
-	struct sc_import_opts opts = {.rank = -1, .other_rank = -1};
 	char dir[] = "/tmp/stepcast-import-XXXXXX", file[MAX_PATH];
+	struct sc_import_opts opts = {.dir = dir, .rank = -1, .other_rank = -1};
 	struct dirent *entry;
 	DIR *list;
 	int rc;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	rc = sc_import(path, dir, &opts, stats, err);
+	rc = sc_import(path, &opts, stats, err);
 	list = opendir(dir);
 	while (list && (entry = readdir(list)) != NULL) {
 		snprintf(file, sizeof(file), "%s/%.200s", dir, entry->d_name);
@@ -157,27 +158,23 @@ START_TEST(refused)
 }
 END_TEST
 
-int main(void)
+static Suite *import_shared_suite(void)
 {
 	Suite *suite;
 	TCase *tcase;
-	SRunner *runner;
-	int n_failed;
 
 	if (access(folder(), R_OK) != 0) {
 		printf("skipped: the traces (%s) are not here\n", folder());
-		return SKIPPED;
+		return NULL;
 	}
 	suite = suite_create("import_shared");
 	tcase = tcase_create("all");
-	runner = srunner_create(suite);
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, counts_are_the_facts);
 	tcase_add_loop_test(tcase, every_collective_has_its_call, 0, 8);
 	tcase_add_loop_test(tcase, refused, 0, (int)(sizeof(REFUSED) / sizeof(REFUSED[0])));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(import_shared_suite)

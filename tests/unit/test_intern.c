@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/intern.h"
+#include "runner.h"
 
 static struct sc_intern table;
 
@@ -75,12 +76,10 @@ START_TEST(test_many)
 }
 END_TEST
 
-int main(void)
+static Suite *intern_suite(void)
 {
 	Suite *suite = suite_create("intern");
 	TCase *tcase = tcase_create("intern");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_equal_texts_share_an_id);
@@ -88,8 +87,7 @@ int main(void)
 	tcase_add_test(tcase, test_find);
 	tcase_add_test(tcase, test_many);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(intern_suite)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "runner.h"
 
 static struct sc_json json;
 static struct sc_err err;
@@ -136,12 +137,10 @@ START_TEST(test_release_twice)
 }
 END_TEST
 
-int main(void)
+static Suite *json_out_suite(void)
 {
 	Suite *suite = suite_create("json_out");
 	TCase *tcase = tcase_create("json_out");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_document);
@@ -150,8 +149,7 @@ int main(void)
 	tcase_add_test(tcase, test_disk_full);
 	tcase_add_test(tcase, test_release_twice);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(json_out_suite)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_stream.h"
+#include "runner.h"
 
 static struct sc_json_stream stream;
 static struct sc_err err;
@@ -172,12 +173,10 @@ START_TEST(test_disk_full)
 }
 END_TEST
 
-int main(void)
+static Suite *json_stream_suite(void)
 {
 	Suite *suite = suite_create("json_stream");
 	TCase *tcase = tcase_create("json_stream");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_document);
@@ -188,8 +187,7 @@ int main(void)
 	tcase_add_test(tcase, test_not_finite);
 	tcase_add_loop_test(tcase, test_disk_full, 0, 2);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(json_stream_suite)

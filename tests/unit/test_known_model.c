@@ -2,6 +2,7 @@
 #include "config_fixture.h"
 #include "core/config/config.h"
 #include "core/profile/paths.h"
+#include "runner.h"
 
 #define HEAD                                                                              \
 	"cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n" \
@@ -39,7 +40,7 @@ static int resolve(const char *text)
 	struct sc_config config;
 
 	memset(&err, 0, sizeof(err));
-	ck_assert_msg(sc_config_load(path, &arena, &config, NULL, &err) == 0, "%s", message());
+	ck_assert_msg(sc_config_load(path, &arena, &config, &err) == 0, "%s", message());
 	return sc_config_resolve(&config, catalog, path, &request, &err);
 }
 
@@ -216,10 +217,14 @@ START_TEST(every_shipped_model_is_complete)
 		config.cluster.gpu = "test-gpu";
 		config.gpus = 1;
 		config.training.global_batch = 1;
-		ck_assert_msg(sc_config_set(&config, "model",
-					    sc_arena_printf(&arena, "models/%s.yaml", ids[i]), path,
-					    &arena, &err) == 0,
-			      "%s", message());
+		ck_assert_msg(
+			sc_config_set(&config,
+				      &(struct sc_setting){
+					      "model",
+					      sc_arena_printf(&arena, "models/%s.yaml", ids[i]),
+					      path},
+				      &arena, &err) == 0,
+			"%s", message());
 		ck_assert_msg(sc_config_resolve(&config, catalog, path, &request, &err) == 0,
 			      "%s: %s", ids[i], message());
 	}
@@ -266,10 +271,13 @@ START_TEST(a_later_gpu_runs_a_later_release)
 	ck_assert_str_eq(software_on("h100-sxm-80gb"), "megatron-core");
 	ck_assert(request.software.distributed_optimizer);
 	ck_assert_str_eq(software_on("b200-sxm-180gb"), "megatron-core");
+	ck_assert_str_eq(request.warnings.text[request.warnings.n - 1],
+			 "training.software megatron-lm has no release for this GPU: its successor "
+			 "megatron-core is simulated");
 }
 END_TEST
 
-int main(void)
+static Suite *known_model_suite(void)
 {
 	Suite *suite = suite_create("known_model");
 	TCase *tc = tcase_create("known_model");
@@ -288,5 +296,7 @@ int main(void)
 	tcase_add_test(tc, every_shipped_software_loads);
 	tcase_add_test(tc, a_later_gpu_runs_a_later_release);
 	suite_add_tcase(suite, tc);
-	return run_suite(suite);
+	return suite;
 }
+
+TEST_MAIN(known_model_suite)

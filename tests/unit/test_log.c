@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "runner.h"
 
 static struct {
 	int n;
@@ -71,12 +72,10 @@ START_TEST(test_level_names)
 }
 END_TEST
 
-int main(void)
+static Suite *log_suite(void)
 {
 	Suite *suite = suite_create("log");
 	TCase *tcase = tcase_create("log");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, NULL);
 	tcase_add_test(tcase, test_levels);
@@ -84,8 +83,7 @@ int main(void)
 	tcase_add_test(tcase, test_long_text_is_cut);
 	tcase_add_test(tcase, test_level_names);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(log_suite)

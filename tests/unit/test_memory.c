@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "models/activations.h"
 #include "models/memory.h"
+#include "runner.h"
 
 #define TOLERANCE 1e-9
 enum { SEQ = 1024, HIDDEN = 2048, HEADS = 16, VOCAB = 32000, TP = 4 };
@@ -218,10 +219,10 @@ END_TEST
 /* ---- parameters ---- */
 
 static const struct {
-	enum sc_sharding sharding;
+	enum sc_zero sharding;
 	double weights, gradients, optimizer; /* bytes a parameter, 8 ranks */
 } SHARDED[] = {
-	{SC_SHARD_NONE, 2, 2, 12},
+	{SC_ZERO_NONE, 2, 2, 12},
 	{SC_ZERO1, 2, 2, 12.0 / 8},
 	{SC_ZERO2, 2, 2.0 / 8, 12.0 / 8},
 	{SC_ZERO3, 2.0 / 8, 2.0 / 8, 12.0 / 8},
@@ -277,7 +278,7 @@ START_TEST(experts_have_their_own_replicas)
 	struct sc_memory_shape s = shape();
 
 	s.expert_params = s.trainable_expert = 4e9;
-	r.software.distributed_optimizer = true;
+	r.config.parallel.sharding = SC_ZERO1;
 	near(estimate(&r, &s).optimizer_gib * SC_BYTES_PER_GIB, 12 * (1e9 / 8 + 4e9 / 2));
 }
 END_TEST
@@ -322,7 +323,29 @@ START_TEST(gathered_layers)
 	r.software.reshard_after_forward = false;
 	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 2 * 1e8));
 	r.software.reduce_each_micro_batch = false;
-	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9));
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * 1e9);
+	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9 / 8));
+}
+END_TEST
+
+/* Of what is gathered and reduced once an iteration, a stage holds all. */
+START_TEST(a_pipeline_holds_what_moves_once)
+{
+	struct sc_request r = gpt();
+	struct sc_memory_shape s = shape();
+
+	r.config.parallel.pp = 2;
+	r.config.parallel.sharding = SC_ZERO2;
+	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9 / 8));
+	near(estimate(&r, &s).buffers_gib, 0);
+	r.config.parallel.sharding = SC_ZERO3;
+	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9 / 8));
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * 1e9);
+	r.software.sharded_pipeline = SC_SHARDED_EACH;
+	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9 / 8);
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (2 * 1e8 + 2 * 1e8));
+	r.config.parallel.sharding = SC_ZERO2;
+	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * 2 * 1e8);
 }
 END_TEST
 
@@ -360,12 +383,12 @@ START_TEST(parts_add_up)
 	struct sc_memory_shape s = shape();
 	double before = INFINITY;
 
-	for (int sharding = SC_SHARD_NONE; sharding <= SC_ZERO3; sharding++) {
+	for (int sharding = SC_ZERO_NONE; sharding <= SC_ZERO3; sharding++) {
 		struct sc_request *r = &requests[_i];
 		struct sc_memory m;
 		double states;
 
-		r->config.parallel.sharding = (enum sc_sharding)sharding;
+		r->config.parallel.sharding = (enum sc_zero)sharding;
 		s.head = s.embed = sharding % 2 == 0;
 		s.dense_layers_in_flight = sharding;
 		m = estimate(r, &s);
@@ -380,12 +403,10 @@ START_TEST(parts_add_up)
 }
 END_TEST
 
-int main(void)
+static Suite *memory_suite(void)
 {
 	Suite *suite = suite_create("memory");
 	TCase *tcase = tcase_create("memory");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_add_test(tcase, gpt_layer_as_published);
 	tcase_add_test(tcase, flash_keeps_no_scores);
@@ -400,13 +421,12 @@ int main(void)
 	tcase_add_test(tcase, experts_have_their_own_replicas);
 	tcase_add_test(tcase, adapters_alone_are_trained);
 	tcase_add_test(tcase, gathered_layers);
+	tcase_add_test(tcase, a_pipeline_holds_what_moves_once);
 	tcase_add_test(tcase, step_gradients_follow_activations);
 	tcase_add_test(tcase, reserve_grows_with_tensors);
 	tcase_add_loop_test(tcase, parts_add_up, 0, 3);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(memory_suite)

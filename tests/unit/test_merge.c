@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "runner.h"
 #include "trace/merge.h"
 
 #define US 1000.0
@@ -322,12 +323,10 @@ START_TEST(test_nothing)
 }
 END_TEST
 
-int main(void)
+static Suite *merge_suite(void)
 {
 	Suite *suite = suite_create("merge");
 	TCase *tc = tcase_create("merge");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, test_scripted_clocks, 0,
@@ -340,9 +339,7 @@ int main(void)
 	tcase_add_test(tc, test_contradictions);
 	tcase_add_test(tc, test_nothing);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(merge_suite)

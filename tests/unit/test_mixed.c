@@ -10,6 +10,8 @@
 #include "models/collective.h"
 #include "predict/predict.h"
 #include "request_fixture.h"
+#include "runner.h"
+#include "study/shard/shard_choose.h"
 
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
@@ -73,7 +75,7 @@ static struct sc_prediction *run(const struct sc_request *req, const struct sc_p
 	struct sc_err err = {0};
 
 	sc_predict_opts_init(&own);
-	ck_assert_msg(sc_predict(predictor, req, opts ? opts : &own, out, &err) == 0, "%s",
+	ck_assert_msg(sc_predict_chosen(predictor, req, opts ? opts : &own, out, &err) == 0, "%s",
 		      err.text);
 	return out;
 }
@@ -351,12 +353,10 @@ START_TEST(the_usual_network_is_taken)
 }
 END_TEST
 
-int main(void)
+static Suite *mixed_suite(void)
 {
 	Suite *suite = suite_create("mixed");
 	TCase *tc = tcase_create("all");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_set_timeout(tc, 120);
@@ -374,9 +374,7 @@ int main(void)
 	tcase_add_loop_test(tc, groups_over_hosts_use_links, 0, 3);
 	tcase_add_test(tc, the_usual_network_is_taken);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(mixed_suite)

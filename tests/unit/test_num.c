@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "runner.h"
 
 static const struct {
 	const char *text;
@@ -134,12 +135,10 @@ END_TEST
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
-int main(void)
+static Suite *num_suite(void)
 {
 	Suite *suite = suite_create("num");
 	TCase *tcase = tcase_create("num");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_loop_test(tcase, test_double, 0, N_OF(doubles));
 	tcase_add_loop_test(tcase, test_int, 0, N_OF(ints));
@@ -148,8 +147,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_not_double, 0, N_OF(not_doubles));
 	tcase_add_loop_test(tcase, test_not_int, 0, N_OF(not_ints));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(num_suite)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "runner.h"
 
 struct args {
 	struct sc_common common;
@@ -16,7 +17,7 @@ struct args {
 };
 #define AT(member) offsetof(struct args, member)
 static const char *const CHOICES[] = {"coarse", "full", NULL};
-static const struct sc_option OPTIONS[] = {
+static const struct sc_cli_option OPTIONS[] = {
 	{.name = "set", .kind = SC_ARG_LIST, .arg = "A=B", .offset = AT(sets), .help = "h"},
 	{.name = "text",
 	 .letter = 't',
@@ -82,7 +83,7 @@ static int parse(const char *line)
 		ck_assert_int_lt(argc, MAX_WORDS);
 		argv[argc++] = strcmp(w, "''") == 0 ? nothing : w;
 	}
-	return sc_options_parse(&COMMAND, argc, argv, &args, &arena, &err);
+	return sc_options_parse(&(struct sc_line){&COMMAND, argc, argv}, &args, &arena, &err);
 }
 
 START_TEST(test_every_kind)
@@ -175,13 +176,13 @@ static size_t n_named(const char *text, const char *name)
 }
 
 /* In help and in completion (where a switch is also there as --no-NAME). */
-static void check_documented(const struct sc_command *command, const struct sc_option *table)
+static void check_documented(const struct sc_command *command, const struct sc_cli_option *table)
 {
 	struct sc_strbuf help = {0}, completion = {0};
 
 	sc_options_help(command, &help);
 	sc_options_completion(sc_commands, &completion);
-	for (const struct sc_option *o = table; o && o->name; o++) {
+	for (const struct sc_cli_option *o = table; o && o->name; o++) {
 		ck_assert_msg(o->help && *o->help, "--%s of %s has no help", o->name,
 			      command->name);
 		ck_assert_msg(o->kind < SC_ARG_TEXT || o->arg, "--%s: its value has no name",
@@ -215,12 +216,12 @@ END_TEST
 START_TEST(test_names_are_unique)
 {
 	for (size_t i = 0; sc_commands[i]; i++) {
-		for (const struct sc_option *o = sc_commands[i]->options; o && o->name; o++) {
-			for (const struct sc_option *c = sc_common_options; c->name; c++) {
+		for (const struct sc_cli_option *o = sc_commands[i]->options; o && o->name; o++) {
+			for (const struct sc_cli_option *c = sc_common_options; c->name; c++) {
 				ck_assert_str_ne(o->name, c->name);
 				ck_assert(!o->letter || o->letter != c->letter);
 			}
-			for (const struct sc_option *p = sc_commands[i]->options; p != o; p++) {
+			for (const struct sc_cli_option *p = sc_commands[i]->options; p != o; p++) {
 				ck_assert_str_ne(o->name, p->name);
 				ck_assert(!o->letter || o->letter != p->letter);
 			}
@@ -232,7 +233,7 @@ END_TEST
 /* No line of a man page begins with a dot that is not ours, and dashes are escaped. */
 START_TEST(test_man_page)
 {
-	static const struct sc_option options[] = {
+	static const struct sc_cli_option options[] = {
 		{.name = "dots",
 		 .kind = SC_ARG_FLAG,
 		 .offset = AT(flag),
@@ -271,13 +272,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	SRunner *runner = srunner_create(make_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+TEST_MAIN(make_suite)

@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "predict/transformer/parallel.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 
@@ -267,7 +268,7 @@ START_TEST(both_ways_agree)
 	struct sc_rng rng;
 
 	sc_rng_init(&rng, 11);
-	for (int i = 0; i < 600; i++) {
+	for (int i = 0; i < n_cases(600); i++) {
 		struct sc_layout l = layout(SIZES[(int)(6 * sc_rng_uniform(&rng))],
 					    SIZES[(int)(6 * sc_rng_uniform(&rng))],
 					    SIZES[(int)(6 * sc_rng_uniform(&rng))],
@@ -581,12 +582,10 @@ START_TEST(too_irregular_is_one_class_a_stage)
 }
 END_TEST
 
-int main(void)
+static Suite *parallel_suite(void)
 {
 	Suite *suite = suite_create("parallel");
 	TCase *tc = tcase_create("all");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, tp_inside_a_node);
@@ -604,9 +603,7 @@ int main(void)
 	tcase_add_test(tc, a_partly_filled_last_node);
 	tcase_add_test(tc, too_irregular_is_one_class_a_stage);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(parallel_suite)

@@ -1,12 +1,13 @@
 /* Where config files are found, and what is said when they are not. */
 #include "config_fixture.h"
 #include "core/profile/paths.h"
+#include "runner.h"
 
 static const char *find(const char *ref, const char *from)
 {
 	const char *path = NULL;
 
-	ck_assert_int_eq(sc_config_path(ref, from, &arena, &path, &err), 0);
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){ref, from}, &arena, &path, &err), 0);
 	return path;
 }
 
@@ -41,7 +42,9 @@ START_TEST(absolute_paths_are_taken_as_they_are)
 	const char *path = write_file("other/x.yaml", "{}");
 
 	ck_assert_str_eq(find(path, "/nowhere/y.yaml"), path);
-	ck_assert_int_eq(sc_config_path("/nowhere/z.yaml", NULL, &arena, &path, &err), -SC_EIO);
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"/nowhere/z.yaml", NULL}, &arena,
+					&path, &err),
+			 -SC_EIO);
 	ck_assert_str_eq(err.text, "cannot read /nowhere/z.yaml");
 }
 END_TEST
@@ -51,17 +54,21 @@ START_TEST(not_found_says_where_or_which)
 	const char *path = "untouched";
 
 	write_file("models/gpt-9b.yaml", "{}");
-	ck_assert_int_eq(sc_config_path("models/gpt-9c.yaml", "r.yaml", &arena, &path, &err),
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"models/gpt-9c.yaml", "r.yaml"},
+					&arena, &path, &err),
 			 -SC_EIO);
 	ck_assert_str_eq(err.text,
 			 "no file \"models/gpt-9c.yaml\"; did you mean \"models/gpt-9b.yaml\"?");
 	memset(&err, 0, sizeof(err));
-	ck_assert_int_ne(sc_config_path("zzzzzzzz.yaml", "r.yaml", &arena, &path, &err), 0);
+	ck_assert_int_ne(sc_config_path((struct sc_config_ref){"zzzzzzzz.yaml", "r.yaml"}, &arena,
+					&path, &err),
+			 0);
 	ck_assert_str_eq(err.text,
 			 "no file \"zzzzzzzz.yaml\"; looked beside the file that names it, in "
 			 "$STEPCAST_CONFIGS and in the installed configs");
 	ck_assert_str_eq(path, "untouched");
-	ck_assert_int_eq(sc_config_path("", NULL, &arena, &path, NULL), -SC_EVALUE);
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"", NULL}, &arena, &path, NULL),
+			 -SC_EVALUE);
 }
 END_TEST
 
@@ -84,7 +91,7 @@ START_TEST(ids_are_sorted_and_unique)
 }
 END_TEST
 
-int main(void)
+static Suite *paths_suite(void)
 {
 	Suite *suite = suite_create("paths");
 	TCase *tc = tcase_create("all");
@@ -96,5 +103,7 @@ int main(void)
 	tcase_add_test(tc, not_found_says_where_or_which);
 	tcase_add_test(tc, ids_are_sorted_and_unique);
 	suite_add_tcase(suite, tc);
-	return run_suite(suite);
+	return suite;
 }
+
+TEST_MAIN(paths_suite)

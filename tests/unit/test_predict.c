@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "predict/predict.h"
 #include "request_fixture.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
@@ -104,7 +105,12 @@ static const char *const COARSE_CASES[] = {
 	"training.micro_batch=1 training.attention=flash training.software=torchtitan",
 	/* the same with a host that waits for transfers */
 	"gpus=12 model.layers=6 model.hidden=512 model.heads=8 parallel.pp=3 parallel.sharding=zero3 "
-	"training.global_batch=8 training.micro_batch=1 training.software=megatron-deepspeed",
+	"training.global_batch=8 training.micro_batch=1 training.software=hf-pytorch",
+	/* weights, or gradients alone, move for every micro-batch of a pipeline */
+	"gpus=12 model.layers=6 model.hidden=512 model.heads=8 parallel.pp=3 parallel.sharding=zero3 "
+	"training.global_batch=16 training.micro_batch=1 training.software=megatron-core",
+	"gpus=12 model.layers=6 model.hidden=512 model.heads=8 parallel.pp=3 parallel.sharding=zero2 "
+	"training.global_batch=16 training.micro_batch=1 training.software=megatron-core",
 	/* HSDP: shards on a node, copies on others */
 	"gpus=32 model.family=mpt model.layers=6 parallel.sharding=fsdp parallel.shard_ranks=8 "
 	"training.global_batch=64 training.micro_batch=2 training.recompute=none "
@@ -141,16 +147,76 @@ static const char *const COARSE_CASES[] = {
 };
 #define N_COARSE ((int)(sizeof(COARSE_CASES) / sizeof(COARSE_CASES[0])))
 
+/* Each part of the breakdown, as a share of the iteration. */
+static void check_parts(const struct sc_prediction *a, const struct sc_prediction *b,
+			double tol_frac, const char *overrides)
+{
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		const double x = a->reading.breakdown_ms[o] / a->iteration_ms;
+		const double y = b->reading.breakdown_ms[o] / b->iteration_ms;
+
+		ck_assert_msg(fabs(x - y) <= tol_frac, "%s: %.4f, %.4f of the iteration: %s",
+			      sc_owner_name((enum sc_owner)o), x, y, overrides);
+	}
+}
+
+static void check_sums(const struct sc_prediction *p, const char *overrides)
+{
+	double account_ms = 0, path_ms = 0, stretches_ms = 0;
+
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		ck_assert_double_ge(p->reading.breakdown_ms[o], -1e-9);
+		account_ms += p->reading.breakdown_ms[o];
+		path_ms += p->reading.path_owner_ms[o];
+	}
+	for (size_t i = 0; i < p->reading.n_path; i++)
+		stretches_ms += p->reading.path[i].ms;
+	ck_assert_msg(fabs(account_ms / p->iteration_ms - 1) < 1e-9, "parts: %s", overrides);
+	ck_assert_msg(fabs(path_ms / p->iteration_ms - 1) < 1e-9, "path: %s", overrides);
+	ck_assert_msg(fabs(stretches_ms / p->iteration_ms - 1) < 1e-9, "stretches: %s", overrides);
+}
+
 START_TEST(coarse_equals_full_detail)
 {
 	struct sc_request *req = make_request(COARSE_CASES[_i]);
 	struct sc_predict_opts opts = defaults();
-	double coarse = run(req, &opts)->iteration_ms, full;
+	struct sc_prediction *coarse = run(req, &opts), *full;
 
 	opts.detail = SC_DETAIL_FULL;
-	full = run(req, &opts)->iteration_ms;
-	ck_assert_msg(fabs(coarse / full - 1) < 0.01, "coarse %.4f full %.4f (%+.2f %%): %s",
-		      coarse, full, 100 * (coarse / full - 1), COARSE_CASES[_i]);
+	full = run(req, &opts);
+	ck_assert_msg(fabs(coarse->iteration_ms / full->iteration_ms - 1) < 0.01,
+		      "coarse %.4f full %.4f: %s", coarse->iteration_ms, full->iteration_ms,
+		      COARSE_CASES[_i]);
+	check_sums(coarse, COARSE_CASES[_i]);
+	check_sums(full, COARSE_CASES[_i]);
+	check_parts(coarse, full, 0.02, COARSE_CASES[_i]);
+}
+END_TEST
+
+/* Tokens that are no multiple of 8, of a batch or of an expert, cost what tokens cost. */
+static const char *const TOKEN_CASES[] = {
+	"model.layers=4 gpus=1 training.global_batch=1 training.attention=flash",
+	"model.layers=4 gpus=1 training.global_batch=1 training.attention=flash "
+	"training.precision=fp8 cluster.gpu=h100-sxm-80gb",
+	/* 4 experts a rank with 256 tokens each, then 255.9 */
+	"model.family=moe model.experts=32 model.top_k=4 model.layers=4 model.expert_ffn_hidden=1024 "
+	"gpus=8 parallel.ep=8 training.global_batch=8 training.attention=flash",
+};
+#define N_TOKENS ((int)(sizeof(TOKEN_CASES) / sizeof(TOKEN_CASES[0])))
+
+START_TEST(tokens_need_no_alignment)
+{
+	struct sc_predict_opts opts = defaults();
+	double ms[3];
+
+	for (int i = 0; i < 3; i++)
+		ms[i] = run(make_request(sc_arena_printf(&arena, "model.seq=%d %s", 2047 + i,
+							 TOKEN_CASES[_i])),
+			    &opts)
+				->iteration_ms;
+	ck_assert_msg(ms[0] < 1.001 * ms[1] && ms[0] > 0.97 * ms[1], "2047: %g, 2048: %g", ms[0],
+		      ms[1]);
+	ck_assert_msg(ms[2] < 1.06 * ms[1], "2048: %g, 2049: %g", ms[1], ms[2]);
 }
 END_TEST
 
@@ -159,7 +225,6 @@ static void check_jump(const char *overrides, bool must_skip)
 	struct sc_request *req = make_request(overrides);
 	struct sc_predict_opts opts = defaults();
 	struct sc_prediction *jump = run(req, &opts), *whole;
-	double sum = 0;
 
 	opts.no_jump = true;
 	whole = run(req, &opts);
@@ -167,9 +232,9 @@ static void check_jump(const char *overrides, bool must_skip)
 		      jump->iteration_ms, whole->iteration_ms, overrides);
 	if (must_skip)
 		ck_assert_uint_lt(jump->n_nodes, whole->n_nodes);
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		sum += jump->breakdown_ms[o];
-	ck_assert_double_eq_tol(sum, jump->iteration_ms, 1e-6 * jump->iteration_ms);
+	check_sums(jump, overrides);
+	check_sums(whole, overrides);
+	check_parts(jump, whole, 1e-9, overrides);
 }
 
 START_TEST(jump_equals_whole_run)
@@ -191,6 +256,16 @@ START_TEST(jump_equals_whole_run)
 		   "cluster.nics_per_node=1 cluster.gpus_per_node=2 training.global_batch=640 "
 		   "training.micro_batch=1 model.seq=128 training.software=default",
 		   false);
+	for (int zero = 2; zero <= 3; zero++) {
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			 "gpus=16 model.layers=8 parallel.pp=2 parallel.sharding=zero%d "
+			 "training.global_batch=1280 training.micro_batch=1 model.seq=128 "
+			 "training.software=megatron-core",
+			 zero);
+		check_jump(text, false);
+	}
 }
 END_TEST
 
@@ -323,8 +398,8 @@ START_TEST(band_and_rates_are_sane)
 	ck_assert(out->mfu > 0 && out->mfu < 1);
 	ck_assert_double_eq_tol(out->samples_per_s, 16 / (out->iteration_ms / 1e3), 1e-9);
 	ck_assert_double_eq_tol(out->tokens_per_s, 1024 * out->samples_per_s, 1e-6);
-	ck_assert_uint_gt(out->n_contributors, 10);
-	ck_assert_uint_gt(out->n_path, 0);
+	ck_assert_uint_gt(out->reading.n_contributors, 10);
+	ck_assert_uint_gt(out->reading.n_path, 0);
 }
 END_TEST
 
@@ -357,8 +432,8 @@ START_TEST(contributors_stay_within_the_iteration)
 	struct sc_prediction *out = run(req, &opts);
 	double sum = 0;
 
-	for (size_t i = 0; i < out->n_contributors; i++)
-		sum += out->contributors[i].ms;
+	for (size_t i = 0; i < out->reading.n_contributors; i++)
+		sum += out->reading.contributors[i].ms;
 	ck_assert_double_le(sum, 1.02 * out->iteration_ms);
 	ck_assert_double_ge(sum, 0.6 * out->iteration_ms);
 }
@@ -380,10 +455,61 @@ START_TEST(sharding_costs_communication)
 			"gpus=16 model.layers=8 parallel.dp=16 parallel.sharding=%s "
 			"training.global_batch=128 training.micro_batch=1 training.software=default",
 			SHARDING[i]);
-		comm = run(make_request(text), &opts)->breakdown_ms[SC_OWN_COMM];
+		comm = run(make_request(text), &opts)->reading.breakdown_ms[SC_OWN_COMM];
 		ck_assert_msg(comm > before, "%s: %g <= %g ms", SHARDING[i], comm, before);
 		before = comm;
 	}
+}
+END_TEST
+
+/* By software: once an iteration, ZeRO-2 and -3 cost what ZeRO-1 does, in time and in memory; for every
+ * micro-batch, the more is sharded the longer it takes, and the less it needs. */
+START_TEST(sharding_with_stages_trades_time_for_memory)
+{
+	static const char *const SHARDING[] = {"zero1", "zero2", "zero3"};
+	bool each = _i;
+	struct sc_predict_opts opts = defaults();
+	double ms[3], gib[3];
+
+	for (int i = 0; i < 3; i++) {
+		char text[512];
+		struct sc_prediction *p;
+
+		snprintf(text, sizeof(text),
+			 "gpus=64 model.layers=16 model.hidden=4096 model.heads=32 parallel.pp=4 "
+			 "parallel.sharding=%s training.global_batch=512 training.micro_batch=2 "
+			 "training.software=%s",
+			 SHARDING[i], each ? "megatron-core" : "default");
+		p = run(make_request(text), &opts);
+		ms[i] = p->iteration_ms;
+		gib[i] = p->memory.total_gib;
+	}
+	for (int i = 1; i < 3; i++) {
+		ck_assert_double_ge(ms[i], (each ? 1.01 : 0.95) * ms[i - 1]);
+		ck_assert_double_le(gib[i], (each ? 0.95 : 1.1) * gib[i - 1]);
+		if (!each)
+			ck_assert_double_le(ms[i], 1.1 * ms[i - 1]);
+		if (!each)
+			ck_assert_double_ge(gib[i], 0.9 * gib[i - 1]);
+	}
+}
+END_TEST
+
+START_TEST(throughput_counts_no_padding)
+{
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *padded, *unpadded;
+
+	padded = run(
+		make_request("gpus=8 model.family=bert model.layers=4 training.global_batch=64"),
+		&opts);
+	unpadded =
+		run(make_request("gpus=8 model.family=bert model.layers=4 training.global_batch=64 "
+				 "training.unpadded=true training.fill_fraction=0.5"),
+		    &opts);
+	ck_assert_double_eq_tol(padded->tokens_per_s, 1024 * padded->samples_per_s, 1e-6);
+	ck_assert_double_eq_tol(unpadded->tokens_per_s, 512 * unpadded->samples_per_s, 1e-6);
+	ck_assert_double_gt(unpadded->samples_per_s, 1.5 * padded->samples_per_s);
 }
 END_TEST
 
@@ -418,16 +544,15 @@ START_TEST(absurd_sizes_are_refused)
 }
 END_TEST
 
-int main(void)
+static Suite *predict_suite(void)
 {
 	Suite *suite = suite_create("predict");
 	TCase *tc = tcase_create("all");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, N_COARSE);
+	tcase_add_loop_test(tc, tokens_need_no_alignment, 0, N_TOKENS);
 	tcase_add_test(tc, jump_equals_whole_run);
 	tcase_add_loop_test(tc, jump_equals_whole_run_at_random, 0, 5);
 	tcase_add_loop_test(tc, folded_equals_unfolded, 0, 4);
@@ -439,12 +564,12 @@ int main(void)
 	tcase_add_test(tc, scale_up_domain_is_one_node);
 	tcase_add_loop_test(tc, contributors_stay_within_the_iteration, 0, N_COARSE);
 	tcase_add_test(tc, sharding_costs_communication);
+	tcase_add_loop_test(tc, sharding_with_stages_trades_time_for_memory, 0, 2);
+	tcase_add_test(tc, throughput_counts_no_padding);
 	tcase_add_test(tc, gradients_are_as_wide_as_the_weights);
 	tcase_add_test(tc, absurd_sizes_are_refused);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(predict_suite)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/progress.h"
+#include "runner.h"
 
 static FILE *out;
 
@@ -110,12 +111,10 @@ START_TEST(test_no_total)
 }
 END_TEST
 
-int main(void)
+static Suite *progress_suite(void)
 {
 	Suite *suite = suite_create("progress");
 	TCase *tcase = tcase_create("progress");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_null);
@@ -123,8 +122,7 @@ int main(void)
 	tcase_add_test(tcase, test_drawn);
 	tcase_add_test(tcase, test_no_total);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(progress_suite)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "predict/recorded/replay_select.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -19,8 +20,8 @@ static void teardown(void)
 }
 
 static const struct sc_replay_subject GEMM = {.kind = SC_REPLAY_KERNEL,
-					      .name = "ampere_sgemm_128x64_tn",
-					      .family = "matrix",
+					      .name = "ampere_sgemm_128x64_tn_normal",
+					      .family = "gemm",
 					      .rank = 3,
 					      .dp_rank = 1,
 					      .stage = 0,
@@ -43,7 +44,9 @@ static const struct {
 	{"host", false, false},
 	{"all", true, true},
 	{"kernel:GEMM", true, false},
-	{"kernel:matrix", true, false},
+	{"kernel:norm", false, false}, /* a family, though "normal" has it */
+	{"op:gemm", true, false},
+	{"kernel:ampere_S", true, false},
 	{"kernel:relu", false, false},
 	{"op:back", false, true},
 	{"p2p:send", false, true},
@@ -96,19 +99,16 @@ START_TEST(test_refused)
 }
 END_TEST
 
-int main(void)
+static Suite *replay_select_suite(void)
 {
 	Suite *suite = suite_create("replay_select");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, test_match, 0, sizeof(matches) / sizeof(matches[0]));
 	tcase_add_loop_test(tcase, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(replay_select_suite)

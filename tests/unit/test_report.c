@@ -14,6 +14,7 @@
 #include "report/labels.h"
 #include "report/sweep_csv.h"
 #include "report/text.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -28,8 +29,9 @@ static void load_request(const char *const *sets, size_t n)
 
 	sc_config_init(&config);
 	for (size_t i = 0; i + 1 < n; i += 2)
-		ck_assert_msg(sc_config_set(&config, sets[i], sets[i + 1], "test", &arena, &err) ==
-				      0,
+		ck_assert_msg(sc_config_set(&config,
+					    &(struct sc_setting){sets[i], sets[i + 1], "test"},
+					    &arena, &err) == 0,
 			      "%s", err.text);
 	ck_assert_msg(sc_config_resolve(&config, catalog, "test", &request, &err) == 0, "%s",
 		      err.text);
@@ -195,20 +197,24 @@ START_TEST(test_breakdown_without_dust)
 	sc_predict_opts_init(&opts);
 	predict(&opts);
 	prediction.iteration_ms = 1000;
-	prediction.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] = 3.5e-16;
-	prediction.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
+	prediction.reading.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] =
+		3.5e-16;
+	prediction.reading.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
 	ck_assert_int_eq(sc_json_prediction(&prediction, NULL, json, &err), 0);
 	root = read_back(json);
 	breakdown = json_object_get(root, "breakdown_ms");
 	ck_assert_double_eq(json_number_value(json_object_get(breakdown, "bubble")), 0);
 	ck_assert_double_eq_tol(json_number_value(json_object_get(breakdown, "host")), 2e-6, 1e-12);
 	json_decref(root);
-	ck_assert_int_eq(sc_csv_parse("case\na\n", 7, "t", &arena, &cases, &err), 0);
-	ck_assert_int_eq(sc_sweep_csv_write(&cases, &outcome, csv, &err), 0);
+	ck_assert_int_eq(
+		sc_csv_parse(&(struct sc_source){"case\na\n", 7, "t"}, &arena, &cases, &err), 0);
+	ck_assert_int_eq(sc_sweep_csv_header(&cases, csv, &err), 0);
+	ck_assert_int_eq(sc_sweep_csv_row(&cases, 0, &outcome, csv, &err), 0);
 	rewind(csv);
 	n = fread(written, 1, sizeof(written), csv);
 	fclose(csv);
-	ck_assert_int_eq(sc_csv_parse(written, n, "w", &arena, &back, &err), 0);
+	ck_assert_int_eq(sc_csv_parse(&(struct sc_source){written, n, "w"}, &arena, &back, &err),
+			 0);
 	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "bubble_ms")), "0");
 	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "host_ms")), "2e-06");
 }
@@ -280,7 +286,7 @@ START_TEST(test_text_of_extremes)
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		prediction.iteration_ms = values[i];
 		for (int owner = 0; owner < SC_N_OWNERS; owner++)
-			prediction.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
+			prediction.reading.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
 		sc_strbuf_clear(&text);
 		sc_text_prediction(&request, &prediction, &text);
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "nan"));
@@ -299,8 +305,8 @@ START_TEST(test_config_show_reads_back)
 	struct sc_yaml *root;
 
 	sc_config_show(&request, &shown);
-	ck_assert_msg(sc_yaml_parse(sc_strbuf_get(&shown), shown.n, "shown", &arena, &root, &err) ==
-			      0,
+	ck_assert_msg(sc_yaml_parse(&(struct sc_source){sc_strbuf_get(&shown), shown.n, "shown"},
+				    &arena, &root, &err) == 0,
 		      "%s", err.text);
 	sc_config_init(&config);
 	ck_assert_msg(sc_yaml_decode(root, sc_config_fields, &config, &arena, NULL, &err) == 0,
@@ -328,8 +334,14 @@ END_TEST
 START_TEST(test_sweep_csv_reads_back)
 {
 	const char text[] = "case,notes\n\"a,b\",\"say \"\"x\"\"\"\nplain,\"two\nlines\"\n";
+	struct sc_warnings warnings = {.n = 2, .text = {"one, two", "three"}};
 	struct sc_outcome outcomes[2] = {
-		{.error = "", .iteration_ms = 12.5},
+		{.error = "",
+		 .iteration_ms = 12.5,
+		 .memory_total_gib = 80.5,
+		 .capacity_gib = 80,
+		 .warnings = &warnings,
+		 .same_as = 7},
 		{.code = SC_EVALUE, .error = "wrong, and \"why\""},
 	};
 	struct sc_csv cases, back;
@@ -337,18 +349,28 @@ START_TEST(test_sweep_csv_reads_back)
 	FILE *file = tmpfile();
 	size_t n;
 
-	ck_assert_int_eq(sc_csv_parse(text, strlen(text), "t", &arena, &cases, &err), 0);
-	ck_assert_int_eq(sc_sweep_csv_write(&cases, outcomes, file, &err), 0);
+	ck_assert_int_eq(
+		sc_csv_parse(&(struct sc_source){text, strlen(text), "t"}, &arena, &cases, &err),
+		0);
+	ck_assert_int_eq(sc_sweep_csv_header(&cases, file, &err), 0);
+	for (size_t row = 0; row < 2; row++)
+		ck_assert_int_eq(sc_sweep_csv_row(&cases, row, &outcomes[row], file, &err), 0);
 	rewind(file);
 	n = fread(written, 1, sizeof(written), file);
 	fclose(file);
-	ck_assert_msg(sc_csv_parse(written, n, "w", &arena, &back, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_csv_parse(&(struct sc_source){written, n, "w"}, &arena, &back, &err) == 0,
+		      "%s", err.text);
 	ck_assert_uint_eq(back.n_rows, 2);
 	ck_assert_str_eq(sc_csv_cell(&back, 0, 0), "a,b");
 	ck_assert_str_eq(sc_csv_cell(&back, 0, 1), "say \"x\"");
 	ck_assert_str_eq(sc_csv_cell(&back, 1, 1), "two\nlines");
 	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "iteration_ms")),
 			 "12.5");
+	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "fits")), "false");
+	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "same_as")), "7");
+	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "warnings")),
+			 "one, two; three");
+	ck_assert_str_eq(sc_csv_cell(&back, 1, (size_t)sc_csv_column(&back, "fits")), "");
 	ck_assert_str_eq(sc_csv_cell(&back, 1, (size_t)sc_csv_column(&back, "iteration_ms")), "");
 	ck_assert_str_eq(sc_csv_cell(&back, 1, (size_t)sc_csv_column(&back, "error")),
 			 "wrong, and \"why\"");
@@ -390,13 +412,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	SRunner *runner = srunner_create(make_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+TEST_MAIN(make_suite)

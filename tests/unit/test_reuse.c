@@ -8,7 +8,9 @@
 
 #include "base/rng.h"
 #include "core/embedding/reuse.h"
+#include "models/row_memo.h"
 #include "models/row_reuse.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 
@@ -453,12 +455,41 @@ START_TEST(bad_files)
 }
 END_TEST
 
-int main(void)
+/* Remembered answers are those that are computed, also when one list of numbers takes another's place and when
+ * the memo was full in between. */
+START_TEST(memo_gives_the_same)
 {
-	SRunner *runner;
+	struct sc_row_memo *memo = sc_row_memo_create();
+	struct sc_reuse bins = load("dlrm-datasets-2021"), other = load("dlrm-datasets-2022");
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 1);
+	for (int i = 0; i < 20000; i++) {
+		struct sc_reuse zipf = {.kind = SC_REUSE_ZIPF,
+					.zipf = 0.5 + 1e-4 * (double)sc_rng_below(&rng, 20000)};
+		const struct sc_reuse *kinds[] = {&bins, &zipf, &uniform};
+		struct sc_row_question q = {
+			.fact = (enum sc_row_fact)sc_rng_below(&rng, SC_N_ROW_FACTS),
+			.rows = 100.0 * (double)(1 + sc_rng_below(&rng, 5)),
+			.lookups = 1e4 * (double)(1 + sc_rng_below(&rng, 3)),
+			.cached_rows = 20,
+		};
+		const struct sc_reuse *reuse = kinds[i % 3];
+		double got = sc_row_fact(memo, reuse, &q), want = sc_row_fact(NULL, reuse, &q);
+
+		ck_assert_mem_eq(&got, &want, sizeof(got));
+		if (i % 100 == 0)
+			memcpy(bins.row_bins.at, other.row_bins.at,
+			       (i % 200 ? bins.row_bins.n : 4) * sizeof(double));
+	}
+	sc_row_memo_destroy(memo);
+}
+END_TEST
+
+static Suite *reuse_suite(void)
+{
 	Suite *suite = suite_create("reuse");
 	TCase *tcase = tcase_create("reuse");
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, published_batches, 0, 2);
@@ -472,14 +503,13 @@ int main(void)
 	tcase_add_loop_test(tcase, distinct_rows_are_sane, 0, 5);
 	tcase_add_loop_test(tcase, hit_rates_are_sane, 0, 5);
 	tcase_add_test(tcase, row_skew_by_hand);
+	tcase_add_test(tcase, memo_gives_the_same);
 	tcase_add_test(tcase, sample_of_text);
 	tcase_add_test(tcase, sample_of_npy);
 	tcase_add_test(tcase, sample_beyond_memory);
 	tcase_add_loop_test(tcase, bad_files, 0, N_BAD_FILES);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }
+
+TEST_MAIN(reuse_suite)

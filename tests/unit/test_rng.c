@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "runner.h"
 
 /* First outputs of xoshiro256** from the state 1, 2, 3, 4, computed by hand for the first two:
  * rotl(2 * 5, 7) * 9 = 11520, then state[1] = 0, so 0. The rest is the reference program's. */
@@ -107,12 +108,10 @@ START_TEST(test_normal)
 }
 END_TEST
 
-int main(void)
+static Suite *rng_suite(void)
 {
 	Suite *suite = suite_create("rng");
 	TCase *tcase = tcase_create("rng");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_test(tcase, test_known_values);
 	tcase_add_test(tcase, test_seeding);
@@ -121,8 +120,7 @@ int main(void)
 	tcase_add_test(tcase, test_below);
 	tcase_add_test(tcase, test_normal);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(rng_suite)

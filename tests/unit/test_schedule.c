@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/transformer/schedule.h"
+#include "predict/schedule/schedule.h"
+#include "runner.h"
 
 enum { MAX_SLOTS = 2 * 64 * 4, MAX_PP = 16 };
 
@@ -31,15 +32,16 @@ static bool completes(const struct sc_schedule_shape *shape)
 		for (uint32_t s = 0; s < shape->pp; s++) {
 			while (at[s] < n) {
 				struct sc_slot x = slots[s][at[s]];
-				uint32_t v = x.chunk * shape->pp + s, m = x.micro_batch;
-				bool ready = x.backward ? done[0][v][m] &&
-								  (v == last || done[1][v + 1][m])
-							: v == 0 || done[0][v - 1][m];
+				bool backward = sc_pass_is_backward((enum sc_pass_kind)x.kind);
+				uint32_t v = x.virtual_stage, m = x.micro_batch;
+				bool ready =
+					backward ? done[0][v][m] && (v == last || done[1][v + 1][m])
+						 : v == 0 || done[0][v - 1][m];
 
 				if (!ready)
 					break;
-				ck_assert(!done[x.backward][v][m]);
-				done[x.backward][v][m] = true;
+				ck_assert(!done[backward][v][m]);
+				done[backward][v][m] = true;
 				at[s]++;
 				finished++;
 				moved = true;
@@ -56,12 +58,12 @@ START_TEST(one_f_one_b_order)
 	build(&shape);
 	/* last stage alternates from the start; first stage warms up with three forwards */
 	for (uint32_t i = 0; i < 12; i++) {
-		ck_assert_uint_eq(slots[3][i].backward, i % 2);
+		ck_assert_uint_eq(slots[3][i].kind == SC_PASS_BACKWARD, i % 2);
 		ck_assert_uint_eq(slots[3][i].micro_batch, i / 2);
 	}
 	for (uint32_t i = 0; i < 4; i++)
-		ck_assert_uint_eq(slots[0][i].backward, 0);
-	ck_assert_uint_eq(slots[0][4].backward, 1);
+		ck_assert_uint_eq(slots[0][i].kind, SC_PASS_FORWARD);
+	ck_assert_uint_eq(slots[0][4].kind, SC_PASS_BACKWARD);
 	ck_assert_uint_eq(slots[0][4].micro_batch, 0);
 }
 END_TEST
@@ -78,7 +80,7 @@ START_TEST(interleaved_order)
 	ck_assert_uint_eq(slots[0][2].micro_batch, 0);
 	/* the last stage's first backward is of the last chunk */
 	for (uint32_t i = 0; i < 16; i++)
-		if (slots[1][i].backward) {
+		if (slots[1][i].kind == SC_PASS_BACKWARD) {
 			ck_assert_uint_eq(slots[1][i].chunk, 1);
 			ck_assert_uint_eq(slots[1][i].micro_batch, 0);
 			break;
@@ -103,20 +105,75 @@ START_TEST(never_deadlocks)
 }
 END_TEST
 
-int main(void)
+/* The most forward passes of a stage whose backward is still to come, counted slot by slot. */
+static uint32_t counted_in_flight(const struct sc_schedule_shape *shape, uint32_t stage)
+{
+	uint32_t now = 0, most = 0;
+
+	for (uint32_t i = 0; i < sc_schedule_n_slots(shape); i++) {
+		now += slots[stage][i].kind == SC_PASS_FORWARD ? 1 : UINT32_MAX;
+		most = now > most ? now : most;
+	}
+	return most;
+}
+
+START_TEST(in_flight_is_as_counted)
+{
+	for (uint32_t pp = 1; pp <= 8; pp++)
+		for (uint32_t v = 1; v <= 4; v++)
+			for (uint32_t m = 1; m <= 24; m++) {
+				struct sc_schedule_shape shape = {
+					v > 1 ? SC_SCHED_INTERLEAVED : SC_SCHED_1F1B, pp, v, m};
+
+				build(&shape);
+				for (uint32_t s = 0; s < pp; s++)
+					ck_assert_uint_eq(sc_schedule_in_flight(&shape, s),
+							  counted_in_flight(&shape, s));
+			}
+}
+END_TEST
+
+/* What a slot sends is what its peer waits for. */
+START_TEST(peers_are_mutual)
+{
+	struct sc_schedule_shape shape = {SC_SCHED_INTERLEAVED, 4, 3, 8};
+	struct sc_slot_peer to, from;
+	uint32_t n_ends = 0;
+
+	build(&shape);
+	for (uint32_t s = 0; s < shape.pp; s++)
+		for (uint32_t i = 0; i < sc_schedule_n_slots(&shape); i++) {
+			struct sc_slot x = slots[s][i], y = x;
+
+			if (!sc_slot_peer(&shape, &x, false, &to)) {
+				n_ends++;
+				continue;
+			}
+			y.chunk = (uint16_t)to.chunk;
+			y.virtual_stage = sc_virtual_stage(
+				&shape, (s + (to.is_next ? 1 : shape.pp - 1)) % shape.pp, to.chunk);
+			ck_assert_uint_eq(y.virtual_stage,
+					  to.is_next ? x.virtual_stage + 1 : x.virtual_stage - 1);
+			ck_assert(sc_slot_peer(&shape, &y, true, &from));
+			ck_assert_uint_eq(from.chunk, x.chunk);
+			ck_assert_int_ne(from.is_next, to.is_next);
+		}
+	ck_assert_uint_eq(n_ends, 2 * shape.micro_batches);
+}
+END_TEST
+
+static Suite *schedule_suite(void)
 {
 	Suite *suite = suite_create("schedule");
 	TCase *tc = tcase_create("all");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tc, one_f_one_b_order);
 	tcase_add_test(tc, interleaved_order);
 	tcase_add_test(tc, never_deadlocks);
+	tcase_add_test(tc, in_flight_is_as_counted);
+	tcase_add_test(tc, peers_are_mutual);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(schedule_suite)

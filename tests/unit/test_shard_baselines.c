@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "runner.h"
 #include "shard_fixture.h"
 
 /* Dims 8, 4, 4, 4; lookups 1, 10, 1, 1; costs 1, 2, 3, 4; rows 10, 20, 1000, 40. */
@@ -110,21 +111,17 @@ START_TEST(test_unknown)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_baselines_suite(void)
 {
 	Suite *suite = suite_create("shard_baselines");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_add_loop_test(tcase, test_placement, 0, (int)(sizeof(CASES) / sizeof(CASES[0])));
 	tcase_add_test(tcase, test_random_follows_its_seed);
 	tcase_add_test(tcase, test_room);
 	tcase_add_test(tcase, test_unknown);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }
+
+TEST_MAIN(shard_baselines_suite)

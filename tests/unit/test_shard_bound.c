@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "runner.h"
 #include "shard_fixture.h"
 
 static const double TOLERANCE = 1e-6;
@@ -117,12 +118,10 @@ START_TEST(test_nothing_to_place)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_bound_suite(void)
 {
 	Suite *suite = suite_create("shard_bound");
 	TCase *tcase = tcase_create("all");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_add_test(tcase, test_work_and_largest_shard);
 	tcase_add_test(tcase, test_two_large_shards_share_a_rank);
@@ -131,9 +130,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_never_over_the_optimum, 0, 60);
 	tcase_add_test(tcase, test_nothing_to_place);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }
+
+TEST_MAIN(shard_bound_suite)

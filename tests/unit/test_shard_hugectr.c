@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
+#include "runner.h"
 #include "study/shard/shard.h"
 #include "study/shard/shard_numpy_sort.h"
 
@@ -279,12 +280,10 @@ START_TEST(argsort_sorts)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_hugectr_suite(void)
 {
 	Suite *suite = suite_create("shard_hugectr");
 	TCase *tcase = tcase_create("shard_hugectr");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, plan_printed_for_8_gpus);
@@ -296,8 +295,7 @@ int main(void)
 	tcase_add_loop_test(tcase, refusals, 0, 5);
 	tcase_add_loop_test(tcase, argsort_sorts, 0, 13);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_hugectr_suite)

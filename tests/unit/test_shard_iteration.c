@@ -1,5 +1,6 @@
 /* Options of tables under the iteration objective, and plans rated by the simulated step. */
 #include "dlrm_fixture.h"
+#include "runner.h"
 #include "study/shard/shard_iteration.h"
 
 enum { N_TABLES = 4 };
@@ -273,7 +274,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	return run_suite(make_suite());
-}
+TEST_MAIN(make_suite)

@@ -2,8 +2,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "study/shard/shard_lint.h"
+#include "runner.h"
 #include "shard_study_fixture.h"
+#include "study/shard/shard_lint.h"
 
 static struct sc_shard_problem problem;
 static struct sc_err err;
@@ -94,20 +95,17 @@ START_TEST(test_constants)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_lint_suite(void)
 {
 	Suite *suite = suite_create("shard_lint");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, test_clean);
 	tcase_add_test(tc, test_odd);
 	tcase_add_test(tc, test_constants);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_lint_suite)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "runner.h"
 #include "study/shard/shard.h"
 
 static struct sc_arena arena;
@@ -119,19 +120,17 @@ START_TEST(runs_rate_as_all_do)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_option_suite(void)
 {
-	int n_cases = (int)(sizeof(CASES) / sizeof(CASES[0])), n_failed;
+	int n_cases = (int)(sizeof(CASES) / sizeof(CASES[0]));
 	Suite *suite = suite_create("shard_option");
 	TCase *tcase = tcase_create("shard_option");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, slices_cover_the_table, 0, n_cases);
 	tcase_add_loop_test(tcase, runs_rate_as_all_do, 0, n_cases);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_option_suite)

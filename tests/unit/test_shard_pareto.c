@@ -2,8 +2,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "study/shard/shard_pareto.h"
+#include "runner.h"
 #include "shard_study_fixture.h"
+#include "study/shard/shard_pareto.h"
 
 static struct sc_shard_problem problem;
 static struct sc_err err;
@@ -44,18 +45,15 @@ START_TEST(test_front)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_pareto_suite(void)
 {
 	Suite *suite = suite_create("shard_pareto");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, test_front);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_pareto_suite)

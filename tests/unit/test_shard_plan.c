@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/embedding/shard_plan.h"
+#include "runner.h"
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -352,12 +353,10 @@ START_TEST(test_check_assembled)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_plan_suite(void)
 {
 	Suite *suite = suite_create("shard_plan");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, test_json);
@@ -373,8 +372,7 @@ int main(void)
 	tcase_add_test(tc, test_task_tables);
 	tcase_add_test(tc, test_check_assembled);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_plan_suite)

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "runner.h"
 #include "shard_fixture.h"
 
 #define ANY .rank = -1, .type = -1, .tier = -1
@@ -58,17 +59,14 @@ START_TEST(test_rule)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_plan_rules_suite(void)
 {
 	Suite *suite = suite_create("shard_plan_rules");
 	TCase *tcase = tcase_create("rules");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_loop_test(tcase, test_rule, 0, sizeof(CASES) / sizeof(CASES[0]));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_plan_rules_suite)

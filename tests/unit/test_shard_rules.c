@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner.h"
 #include "study/shard/shard.h"
 
 enum { N_TABLES = 3, WORLD = 4 };
@@ -133,17 +134,14 @@ START_TEST(test_message)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_rules_suite(void)
 {
 	Suite *suite = suite_create("shard_rules");
 	TCase *tcase = tcase_create("rules");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_loop_test(tcase, test_message, 0, sizeof(CASES) / sizeof(CASES[0]));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_rules_suite)

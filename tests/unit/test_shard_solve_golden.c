@@ -4,6 +4,7 @@
 #include <check.h>
 #include <unistd.h>
 
+#include "runner.h"
 #include "torchrec_data.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
@@ -155,16 +156,14 @@ START_TEST(test_production_finer_splits)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_solve_golden_suite(void)
 {
 	Suite *suite;
 	TCase *tcase;
-	SRunner *runner;
-	int n_failed;
 
 	if (access(TORCHREC_DATA "torchrec_reference_tables.csv", R_OK) != 0) {
 		printf("skipped: no %s beside the source tree\n", TORCHREC_DATA);
-		return 77;
+		return NULL;
 	}
 	suite = suite_create("shard_solve_golden");
 	tcase = tcase_create("all");
@@ -176,9 +175,7 @@ int main(void)
 	tcase_add_test(tcase, test_production_same_shards);
 	tcase_add_test(tcase, test_production_finer_splits);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }
+
+TEST_MAIN(shard_solve_golden_suite)

@@ -1,5 +1,6 @@
 /* The search by whole steps: what it keeps, that it never loses, and what errors of the models do. */
 #include "dlrm_fixture.h"
+#include "runner.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_step.h"
 #include "study/shard/shard_step_moves.h"
@@ -252,72 +253,6 @@ START_TEST(row_slices_of_partial_sums_send_whole_vectors)
 }
 END_TEST
 
-static double with_errors(const struct sc_request *req, const struct sc_shard_plan *plan,
-			  const struct sc_model_errors *errors)
-{
-	struct sc_predict_opts opts;
-
-	sc_predict_opts_init(&opts);
-	opts.plan = plan;
-	opts.errors = errors;
-	return run_opts(req, &opts)->iteration_ms;
-}
-
-START_TEST(errors_scale_what_they_are_of)
-{
-	const struct sc_request *req = start("");
-	double ones[N_TABLES] = {1, 1, 1, 1, 1, 1}, twos[N_TABLES] = {2, 2, 2, 2, 2, 2};
-	const struct sc_model_errors none = {1, 1, 1, 1, 1, ones};
-	struct sc_shard_plan plan;
-	double ms;
-
-	crowd(req, &plan);
-	ms = with_errors(req, &plan, NULL);
-	ck_assert_double_eq_tol(with_errors(req, &plan, &none), ms, 1e-6 * ms);
-	for (int k = 0; k < 5; k++) {
-		struct sc_model_errors errors = none;
-		double *const factors[] = {&errors.lookup, &errors.update, &errors.all_to_all,
-					   &errors.reduction, &errors.dense};
-
-		*factors[k] = 2;
-		ck_assert_double_gt(with_errors(req, &plan, &errors), ms * (1 - 1e-9));
-		if (k < 3)
-			ck_assert_double_gt(with_errors(req, &plan, &errors), ms * 1.01);
-	}
-	{
-		struct sc_model_errors tables_off = none, kernels_off = none;
-
-		tables_off.tables = twos;
-		kernels_off.lookup = kernels_off.update = 2;
-		ck_assert_double_eq_tol(with_errors(req, &plan, &tables_off),
-					with_errors(req, &plan, &kernels_off), 0.02 * ms);
-	}
-	sc_shard_plan_release(&plan);
-}
-END_TEST
-
-START_TEST(drawn_errors_have_mean_one_and_their_spread)
-{
-	const struct sc_model_spread spread = {0.3, 0.12, 0.1, 0.05};
-	double one[1], sum = 0, sum_log2 = 0, table = 0;
-	struct sc_model_errors e;
-	struct sc_rng rng;
-	const int n = 20000;
-
-	sc_rng_init(&rng, 3);
-	for (int i = 0; i < n; i++) {
-		sc_model_errors_draw(&spread, &rng, one, 1, &e);
-		sum += e.lookup;
-		sum_log2 += log(e.all_to_all) * log(e.all_to_all);
-		table += one[0];
-	}
-	ck_assert_double_eq_tol(sum / n, 1, 0.01);
-	ck_assert_double_eq_tol(sqrt(sum_log2 / n), 0.12, 0.003);
-	ck_assert_double_eq_tol(table / n, 1, 0.002);
-	ck_assert_ptr_eq(e.tables, one);
-}
-END_TEST
-
 static void release(void)
 {
 	sc_shard_problem_release(&problem);
@@ -325,7 +260,7 @@ static void release(void)
 	tear_down();
 }
 
-int main(void)
+static Suite *shard_step_suite(void)
 {
 	Suite *suite = suite_create("shard_step");
 	TCase *t = tcase_create("search by whole steps");
@@ -339,8 +274,8 @@ int main(void)
 	tcase_add_loop_test(t, the_best_is_no_worse_than_any_candidate, 0,
 			    sizeof(settings) / sizeof(settings[0]));
 	tcase_add_test(t, row_slices_of_partial_sums_send_whole_vectors);
-	tcase_add_test(t, errors_scale_what_they_are_of);
-	tcase_add_test(t, drawn_errors_have_mean_one_and_their_spread);
 	suite_add_tcase(suite, t);
-	return run_suite(suite);
+	return suite;
 }
+
+TEST_MAIN(shard_step_suite)

@@ -2,8 +2,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "study/shard/shard_terms.h"
+#include "runner.h"
 #include "shard_study_fixture.h"
+#include "study/shard/shard_terms.h"
 
 static struct sc_shard_problem problem;
 static struct sc_err err;
@@ -76,20 +77,17 @@ START_TEST(test_speed)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_terms_suite(void)
 {
 	Suite *suite = suite_create("shard_terms");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, test_sum);
 	tcase_add_test(tc, test_no_option);
 	tcase_add_test(tc, test_speed);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_terms_suite)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "runner.h"
 #include "study/shard/shard.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
@@ -514,12 +515,10 @@ START_TEST(constraints)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_torchrec_suite(void)
 {
 	Suite *suite = suite_create("shard_torchrec");
 	TCase *tcase = tcase_create("shard_torchrec");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, whole_table);
@@ -540,8 +539,7 @@ int main(void)
 	tcase_add_test(tcase, plan_over_hosts);
 	tcase_add_test(tcase, constraints);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_torchrec_suite)

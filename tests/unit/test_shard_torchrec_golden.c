@@ -11,6 +11,7 @@
 #include "base/csv.h"
 #include "base/num.h"
 #include "base/units.h"
+#include "runner.h"
 #include "study/shard/shard.h"
 
 #define DATA "../shared/data/embedding/"
@@ -437,20 +438,17 @@ START_TEST(production_sequences)
 }
 END_TEST
 
-int main(void)
+static Suite *shard_torchrec_golden_suite(void)
 {
 	Suite *suite;
 	TCase *tcase;
-	SRunner *runner;
-	int n_failed;
 
 	if (access(DATA "torchrec_reference_options.csv", R_OK) != 0) {
 		puts("skipped: the data folder (../shared/data beside the checkout) is not here");
-		return 77;
+		return NULL;
 	}
 	suite = suite_create("shard_torchrec_golden");
 	tcase = tcase_create("shard_torchrec_golden");
-	runner = srunner_create(suite);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, all_reference_options);
@@ -459,8 +457,7 @@ int main(void)
 	tcase_add_test(tcase, production_plan);
 	tcase_add_test(tcase, production_sequences);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(shard_torchrec_golden_suite)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runner.h"
 #include "sim_fixture.h"
 
 static struct sim_fixture f;
@@ -83,8 +84,10 @@ START_TEST(test_launch)
 	const uint32_t host = sc_graph_add_lane(&f.g, c, SC_LANE_HOST), lane = add_lane(&f, c);
 	const struct sc_cost call = work(0, 5);
 	const uint32_t cost = sc_graph_add_cost(&f.g, &call);
-	const uint32_t l0 = sc_graph_add_node(&f.g, SC_NODE_LAUNCH, host, cost, SC_NONE);
-	const uint32_t l1 = sc_graph_add_node(&f.g, SC_NODE_LAUNCH, host, cost, SC_NONE);
+	const uint32_t l0 =
+		sc_graph_add_node(&f.g, SC_NODE_LAUNCH, host, (struct sc_node_use){cost, SC_NONE});
+	const uint32_t l1 =
+		sc_graph_add_node(&f.g, SC_NODE_LAUNCH, host, (struct sc_node_use){cost, SC_NONE});
 	const uint32_t k0 = add_node(&f, lane, work(0, 2)), k1 = add_node(&f, lane, work(0, 2));
 
 	sc_graph_add_dep(&f.g, k0, l0);
@@ -93,6 +96,31 @@ START_TEST(test_launch)
 	ck_times(&f, k1, 10, 12);
 	ck_reason(&f, k0, SC_BY_LAUNCH, l0);
 	ck_reason(&f, k1, SC_BY_LAUNCH, l1);
+}
+END_TEST
+
+/* Launches of 1 us, activities of 10: with room for three that have not started, the fifth launch waits until the
+ * second activity starts, and so on; the device is never late for it. Without a limit the host runs ahead. */
+START_TEST(test_launch_queue)
+{
+	enum { N = 9, DEPTH = 3 };
+	const uint32_t c = add_class(&f, 1), host = add_lane(&f, c), stream = add_lane(&f, c);
+	uint32_t launch[N];
+
+	for (uint32_t i = 0; i < N; i++) {
+		uint32_t activity;
+
+		launch[i] = add_node(&f, host, work(0, 1));
+		f.g.nodes.at[launch[i]].kind = SC_NODE_LAUNCH;
+		activity = add_node(&f, stream, work(0, 10));
+		sc_graph_add_dep(&f.g, activity, launch[i]);
+	}
+	sc_graph_limit_launches(&f.g, _i ? DEPTH : 0);
+	run_ok();
+	ck_assert_double_eq_tol(f.tl.total_us, 1 + 10 * N, 1e-9);
+	for (uint32_t i = 0; i < N; i++)
+		ck_assert_double_eq_tol(f.tl.end_us[launch[i]],
+					_i && i > DEPTH ? 1 + 10.0 * (i - DEPTH) + 1 : 1 + i, 1e-9);
 }
 END_TEST
 
@@ -144,8 +172,9 @@ START_TEST(test_member_cost)
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
 	const uint32_t group = add_group(&f, work(1, 3), c, 2);
 	const struct sc_cost before = work(2, 5);
-	const uint32_t m0 = sc_graph_add_member(&f.g, lane[0], group,
-						sc_graph_add_cost(&f.g, &before), SC_NONE);
+	const uint32_t m0 = sc_graph_add_member(
+		&f.g, lane[0], group,
+		(struct sc_node_use){sc_graph_add_cost(&f.g, &before), SC_NONE});
 	const uint32_t m1 = add_member(&f, lane[1], group);
 
 	run_ok();
@@ -172,7 +201,8 @@ START_TEST(test_slowdown)
 	group = add_group(&f, work(1, 3), c, 2);
 	add_member(&f, lane[0], group);
 	member = add_member(&f, lane[1], group);
-	host = sc_graph_add_node(&f.g, SC_NODE_HOST, lane[1], f.g.nodes.at[slow].cost, SC_NONE);
+	host = sc_graph_add_node(&f.g, SC_NODE_HOST, lane[1],
+				 (struct sc_node_use){f.g.nodes.at[slow].cost, SC_NONE});
 	run_ok();
 	ck_times(&f, fast, 0, 10);
 	ck_times(&f, slow, 0, 15);
@@ -281,8 +311,10 @@ START_TEST(test_folded_nic)
 	uint32_t member;
 
 	f.g.classes.at[c].ranks_per_domain = 8;
-	member = add_member(&f, add_lane(&f, c),
-			    sc_graph_add_group(&f.g, sc_graph_add_cost(&f.g, &ring), &all, 1, 0));
+	member = add_member(
+		&f, add_lane(&f, c),
+		sc_graph_add_group(&f.g, (struct sc_node_use){sc_graph_add_cost(&f.g, &ring), 0},
+				   &all, 1));
 	run_ok();
 	ck_times(&f, member, 0, 20);
 }
@@ -552,6 +584,7 @@ static Suite *simulate_suite(void)
 	tcase_add_test(flow, test_empty);
 	tcase_add_test(flow, test_lane_and_deps);
 	tcase_add_test(flow, test_launch);
+	tcase_add_loop_test(flow, test_launch_queue, 0, 2);
 	tcase_add_loop_test(flow, test_ties, 0, 2);
 	tcase_add_test(flow, test_group);
 	tcase_add_test(flow, test_member_cost);

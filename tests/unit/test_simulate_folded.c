@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "runner.h"
 #include "sim_fixture.h"
 
 enum { MAX_RANKS = 64, N_LAYERS = 12 };
@@ -129,7 +130,7 @@ static void add_instance(struct build *b, uint32_t layer, enum slot slot, uint32
 			member[n_members++] = (struct sc_member){.class_id = b->cls[rank]};
 		member[m].count++;
 	}
-	group = sc_graph_add_group(&b->f.g, cost, member, n_members, SC_NONE);
+	group = sc_graph_add_group(&b->f.g, (struct sc_node_use){cost, SC_NONE}, member, n_members);
 	for (uint32_t m = 0; m < n_members; m++) {
 		const uint32_t c = member[m].class_id;
 		const uint32_t node = add_member(&b->f, 4 * c + (slot == TP ? 2 : 3), group);
@@ -146,9 +147,10 @@ static void add_layer(struct build *b, uint32_t layer)
 	for (uint32_t c = 0; c < b->n_classes; c++) {
 		uint32_t *id = b->id[c][layer];
 
-		id[LAUNCH] = sc_graph_add_node(&b->f.g, SC_NODE_LAUNCH, 4 * c, b->cost[LAUNCH], 0);
-		id[KERNEL] =
-			sc_graph_add_node(&b->f.g, SC_NODE_KERNEL, 4 * c + 1, b->cost[KERNEL], 0);
+		id[LAUNCH] = sc_graph_add_node(&b->f.g, SC_NODE_LAUNCH, 4 * c,
+					       (struct sc_node_use){b->cost[LAUNCH], 0});
+		id[KERNEL] = sc_graph_add_node(&b->f.g, SC_NODE_KERNEL, 4 * c + 1,
+					       (struct sc_node_use){b->cost[KERNEL], 0});
 		id[TP] = id[DP] = SC_NONE;
 		sc_graph_add_dep(&b->f.g, id[KERNEL], id[LAUNCH]);
 		if (layer)

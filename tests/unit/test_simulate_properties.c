@@ -5,6 +5,7 @@
 
 #include "predict/engine/simulate_priv.h"
 #include "random_graph.h"
+#include "runner.h"
 
 enum { N_GRAPHS = 400 };
 static const struct plan_opts alone = {.shared = 0};
@@ -379,16 +380,16 @@ static Suite *properties_suite(void)
 	TCase *tcase = tcase_create("properties");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_loop_test(tcase, test_bounds, 0, N_GRAPHS);
-	tcase_add_loop_test(tcase, test_fewer_edges, 0, N_GRAPHS / 2);
-	tcase_add_loop_test(tcase, test_order_alone, 0, N_GRAPHS);
-	tcase_add_loop_test(tcase, test_order_shared, 0, N_GRAPHS);
-	tcase_add_loop_test(tcase, test_same_bytes, 0, N_GRAPHS);
-	tcase_add_loop_test(tcase, test_causal, 0, N_GRAPHS);
-	tcase_add_loop_test(tcase, test_rates, 0, N_GRAPHS / 4);
-	tcase_add_loop_test(tcase, test_one_resource, 0, N_GRAPHS / 2);
-	tcase_add_loop_test(tcase, test_path_covers, 0, N_GRAPHS);
-	tcase_add_loop_test(tcase, test_collective_order, 0, N_GRAPHS / 4);
+	tcase_add_loop_test(tcase, test_bounds, 0, n_cases(N_GRAPHS));
+	tcase_add_loop_test(tcase, test_fewer_edges, 0, n_cases(N_GRAPHS / 2));
+	tcase_add_loop_test(tcase, test_order_alone, 0, n_cases(N_GRAPHS));
+	tcase_add_loop_test(tcase, test_order_shared, 0, n_cases(N_GRAPHS));
+	tcase_add_loop_test(tcase, test_same_bytes, 0, n_cases(N_GRAPHS));
+	tcase_add_loop_test(tcase, test_causal, 0, n_cases(N_GRAPHS));
+	tcase_add_loop_test(tcase, test_rates, 0, n_cases(N_GRAPHS / 4));
+	tcase_add_loop_test(tcase, test_one_resource, 0, n_cases(N_GRAPHS / 2));
+	tcase_add_loop_test(tcase, test_path_covers, 0, n_cases(N_GRAPHS));
+	tcase_add_loop_test(tcase, test_collective_order, 0, n_cases(N_GRAPHS / 4));
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

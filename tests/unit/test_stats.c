@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
+#include "runner.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -40,7 +41,7 @@ START_TEST(test_empty)
 	ck_assert(isnan(sc_stddev(sample, 1)));
 	ck_assert(isnan(sc_median(NULL, 0, &arena)));
 	sc_sort_doubles(NULL, 0);
-	sc_accuracy_compute(NULL, NULL, 0, &arena, &accuracy);
+	accuracy = sc_accuracy_compute(NULL, NULL, 0, &arena);
 	ck_assert_uint_eq(accuracy.n, 0);
 	ck_assert(isnan(accuracy.mape_pct) && isnan(accuracy.median_ape_pct));
 	ck_assert(isnan(accuracy.p90_ape_pct) && isnan(accuracy.geomean_ape_pct));
@@ -101,7 +102,7 @@ START_TEST(test_accuracy)
 	static const double predicted[] = {110.0, 40.0, 10.0, 1400.0};
 	struct sc_accuracy a;
 
-	sc_accuracy_compute(predicted, measured, 4, &arena, &a);
+	a = sc_accuracy_compute(predicted, measured, 4, &arena);
 	ck_assert_uint_eq(a.n, 4);
 	ck_assert_double_eq_tol(a.mape_pct, 17.5, 1e-9);
 	ck_assert_double_eq_tol(a.median_ape_pct, 15.0, 1e-9);
@@ -118,12 +119,10 @@ START_TEST(test_ape)
 }
 END_TEST
 
-int main(void)
+static Suite *stats_suite(void)
 {
 	Suite *suite = suite_create("stats");
 	TCase *tcase = tcase_create("stats");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_mean_and_deviation);
@@ -135,8 +134,7 @@ int main(void)
 	tcase_add_test(tcase, test_accuracy);
 	tcase_add_test(tcase, test_ape);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(stats_suite)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "runner.h"
 
 static struct sc_strbuf buf;
 
@@ -114,12 +115,10 @@ START_TEST(test_impossible_size)
 }
 END_TEST
 
-int main(void)
+static Suite *strbuf_suite(void)
 {
 	Suite *suite = suite_create("strbuf");
 	TCase *tcase = tcase_create("strbuf");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_empty);
@@ -130,11 +129,10 @@ int main(void)
 	tcase_add_test(tcase, test_clear_keeps_memory);
 	tcase_add_test(tcase, test_detach);
 	tcase_add_test(tcase, test_reserve);
-	if (srunner_fork_status(runner) == CK_FORK)
+	if (tests_fork())
 		tcase_add_exit_test(tcase, test_impossible_size, EXIT_FAILURE);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(strbuf_suite)

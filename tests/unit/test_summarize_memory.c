@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "models/activations.h"
 #include "predict/predict.h"
+#include "runner.h"
 
 #define TOLERANCE 1e-9
 
@@ -48,8 +49,9 @@ static struct sc_memory predict(const char *overrides)
 		char *value = strchr(word, '=');
 
 		*value++ = '\0';
-		ck_assert_msg(sc_config_set(&cfg, word, value, "test", &arena, &err) == 0, "%s",
-			      err.text);
+		ck_assert_msg(sc_config_set(&cfg, &(struct sc_setting){word, value, "test"}, &arena,
+					    &err) == 0,
+			      "%s", err.text);
 	}
 	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
 		      err.text);
@@ -120,12 +122,10 @@ START_TEST(experts_spread_over_expert_ranks)
 }
 END_TEST
 
-int main(void)
+static Suite *summarize_memory_suite(void)
 {
 	Suite *suite = suite_create("summarize_memory");
 	TCase *tcase = tcase_create("summarize_memory");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, first_stage_holds_as_many_micro_batches_as_stages);
@@ -133,9 +133,7 @@ int main(void)
 	tcase_add_test(tcase, hybrid_sharding_spreads_over_fewer);
 	tcase_add_test(tcase, experts_spread_over_expert_ranks);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(summarize_memory_suite)

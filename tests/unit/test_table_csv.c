@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/embedding/table_csv.h"
+#include "runner.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -27,7 +28,9 @@ static int read_text(const char *text)
 {
 	struct sc_csv csv;
 
-	ck_assert_int_eq(sc_csv_parse(text, strlen(text), "t.csv", &arena, &csv, &err), 0);
+	ck_assert_int_eq(
+		sc_csv_parse(&(struct sc_source){text, strlen(text), "t.csv"}, &arena, &csv, &err),
+		0);
 	return sc_tables_read_csv(&csv, &arena, &list, &err);
 }
 
@@ -131,12 +134,10 @@ START_TEST(missing_file)
 }
 END_TEST
 
-int main(void)
+static Suite *table_csv_suite(void)
 {
 	Suite *suite = suite_create("table_csv");
 	TCase *tcase = tcase_create("table_csv");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, all_columns);
@@ -145,8 +146,7 @@ int main(void)
 	tcase_add_loop_test(tcase, bad_lists, 0, (int)N_OF(bad));
 	tcase_add_test(tcase, missing_file);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(table_csv_suite)

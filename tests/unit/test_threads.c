@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "runner.h"
 
 enum { N_ITEMS = 5000, MAX_JOBS = 8 };
 
@@ -131,12 +132,10 @@ START_TEST(test_cpu_count)
 }
 END_TEST
 
-int main(void)
+static Suite *threads_suite(void)
 {
 	Suite *suite = suite_create("threads");
 	TCase *tcase = tcase_create("threads");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, NULL);
 	tcase_add_loop_test(tcase, test_every_item_once, 0, sizeof(shapes) / sizeof(shapes[0]));
@@ -145,8 +144,7 @@ int main(void)
 	tcase_add_test(tcase, test_first_error_stays);
 	tcase_add_test(tcase, test_cpu_count);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(threads_suite)

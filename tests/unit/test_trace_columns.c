@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner.h"
 #include "trace/crc32c.h"
 #include "trace/row_sort.h"
 #include "trace/trace_columns.h"
@@ -85,7 +86,7 @@ struct row {
 		.id = (id_), .type = (type_), .role = (role_), \
 		.offset = offsetof(struct row, member)         \
 	}
-static const struct sc_field FIELDS[] = {
+static const struct sc_column_field FIELDS[] = {
 	FIELD(1, SC_FIELD_U32, name, SC_FIELD_KEY),
 	FIELD(2, SC_FIELD_I64, dur, SC_FIELD_DURATION),
 	FIELD(3, SC_FIELD_I64, start, SC_FIELD_START),
@@ -95,7 +96,7 @@ static const struct sc_field FIELDS[] = {
 };
 static const struct sc_row_format FORMAT = {FIELDS, 6, sizeof(struct row)};
 /* As a version that does not know `dur` and `level`. */
-static const struct sc_field OLD_FIELDS[] = {
+static const struct sc_column_field OLD_FIELDS[] = {
 	FIELD(1, SC_FIELD_U32, name, SC_FIELD_KEY),
 	FIELD(5, SC_FIELD_U16, flags, SC_FIELD_VALUE),
 };
@@ -122,7 +123,8 @@ static void tear_down(void)
 
 static void expect_same(size_t n)
 {
-	ck_assert(sc_columns_get(coder, &FORMAT, payload.at, payload.n, got, n));
+	ck_assert(sc_columns_get(coder, (struct sc_slice){payload.at, payload.at + payload.n},
+				 &(struct sc_row_set){&FORMAT, NULL, n}, got));
 	for (size_t i = 0; i < n; i++) {
 		ck_assert_int_eq(got[i].start, rows[i].start);
 		ck_assert_int_eq(got[i].dur, rows[i].dur);
@@ -147,7 +149,7 @@ START_TEST(test_random_rows)
 		rows[i].flags = (uint16_t)next_random(&state);
 		rows[i].kind = (uint8_t)next_random(&state);
 	}
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	expect_same(n);
 }
 END_TEST
@@ -157,7 +159,7 @@ START_TEST(test_limits)
 	rows[0] = (struct row){INT64_MIN, INT64_MAX, UINT32_MAX, INT32_MIN, UINT16_MAX, UINT8_MAX};
 	rows[1] = (struct row){INT64_MAX, INT64_MIN, 0, INT32_MAX, 0, 0};
 	rows[2] = (struct row){-1, -1, 1, -1, 1, 1};
-	sc_columns_put(coder, &FORMAT, rows, NULL, 3, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, 3}, rows, &payload);
 	expect_same(3);
 }
 END_TEST
@@ -168,8 +170,9 @@ START_TEST(test_order)
 
 	for (size_t i = 0; i < 3; i++)
 		rows[i].name = (uint32_t)i + 10;
-	sc_columns_put(coder, &FORMAT, rows, order, 3, &payload);
-	ck_assert(sc_columns_get(coder, &FORMAT, payload.at, payload.n, got, 3));
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, order, 3}, rows, &payload);
+	ck_assert(sc_columns_get(coder, (struct sc_slice){payload.at, payload.at + payload.n},
+				 &(struct sc_row_set){&FORMAT, NULL, 3}, got));
 	ck_assert_uint_eq(got[0].name, 12);
 	ck_assert_uint_eq(got[1].name, 10);
 	ck_assert_uint_eq(got[2].name, 11);
@@ -181,11 +184,11 @@ START_TEST(test_cheap_columns)
 {
 	const size_t n = SC_FRAME_MAX_ROWS;
 
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	ck_assert_uint_eq(payload.n, 0);
 	for (size_t i = 0; i < n; i++)
 		rows[i] = (struct row){.start = (int64_t)i * 1000, .dur = 990, .level = -5};
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	ck_assert_uint_lt(payload.n, 64);
 	expect_same(n);
 }
@@ -202,13 +205,13 @@ START_TEST(test_duration_by_name)
 		rows[i].name = (uint32_t)(next_random(&state) % 100);
 		rows[i].dur = rows[i].name * 100003 + (int64_t)(next_random(&state) % 4);
 	}
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	expect_same(n);
 	n_by_name = payload.n;
 	for (size_t i = 0; i < n; i++)
 		rows[i].name = 1;
 	payload.n = 0;
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	ck_assert_uint_lt(n_by_name, payload.n);
 }
 END_TEST
@@ -223,13 +226,13 @@ START_TEST(test_units)
 	for (size_t i = 0; i < n; i++)
 		rows[i].start =
 			(i ? rows[i - 1].start : 7) + (int64_t)(next_random(&state) % 64) * 1000;
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	expect_same(n);
 	n_micro = payload.n;
 	for (size_t i = 0; i < n; i++)
 		rows[i].start += (int64_t)(next_random(&state) % 1000);
 	payload.n = 0;
-	sc_columns_put(coder, &FORMAT, rows, NULL, n, &payload);
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	expect_same(n);
 	ck_assert_uint_lt(n_micro, n * 7 / 8);
 	ck_assert_uint_gt(payload.n, n * 3 / 2);
@@ -240,8 +243,9 @@ START_TEST(test_unknown_columns_are_skipped)
 {
 	for (size_t i = 0; i < 100; i++)
 		rows[i] = (struct row){.dur = (int64_t)i, .name = (uint32_t)i, .flags = 7};
-	sc_columns_put(coder, &FORMAT, rows, NULL, 100, &payload);
-	ck_assert(sc_columns_get(coder, &OLD_FORMAT, payload.at, payload.n, got, 100));
+	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, 100}, rows, &payload);
+	ck_assert(sc_columns_get(coder, (struct sc_slice){payload.at, payload.at + payload.n},
+				 &(struct sc_row_set){&OLD_FORMAT, NULL, 100}, got));
 	ck_assert_uint_eq(got[99].name, 99);
 	ck_assert_uint_eq(got[99].flags, 7);
 	ck_assert_int_eq(got[99].dur, 0);
@@ -254,13 +258,16 @@ START_TEST(test_texts)
 		       read[3];
 
 	sc_columns_put_texts(coder, texts, 3, &payload);
-	ck_assert(sc_columns_get_texts(coder, payload.at, payload.n, read, 3));
+	ck_assert(sc_columns_get_texts(coder, (struct sc_slice){payload.at, payload.at + payload.n},
+				       read, 3));
 	for (size_t i = 0; i < 3; i++) {
 		ck_assert_uint_eq(read[i].n, texts[i].n);
 		ck_assert_mem_eq(read[i].at, texts[i].at, texts[i].n);
 	}
-	ck_assert(!sc_columns_get_texts(coder, payload.at, payload.n, read, 2));
-	ck_assert(!sc_columns_get_texts(coder, payload.at, payload.n - 1, read, 3));
+	ck_assert(!sc_columns_get_texts(
+		coder, (struct sc_slice){payload.at, payload.at + payload.n}, read, 2));
+	ck_assert(!sc_columns_get_texts(
+		coder, (struct sc_slice){payload.at, payload.at + payload.n - 1}, read, 3));
 }
 END_TEST
 
@@ -295,8 +302,10 @@ static const struct {
 
 START_TEST(test_bad_payload)
 {
-	ck_assert_msg(!sc_columns_get(coder, &FORMAT, bads[_i].bytes, bads[_i].n, got, 1), "%s",
-		      bads[_i].what);
+	ck_assert_msg(!sc_columns_get(
+			      coder, (struct sc_slice){bads[_i].bytes, bads[_i].bytes + bads[_i].n},
+			      &(struct sc_row_set){&FORMAT, NULL, 1}, got),
+		      "%s", bads[_i].what);
 }
 END_TEST
 
@@ -304,17 +313,16 @@ START_TEST(test_column_given_twice)
 {
 	static const uint8_t twice[] = {1, 1, 1, 1, 4, 1, 1, 1, 1, 6};
 
-	ck_assert(sc_columns_get(coder, &FORMAT, twice, sizeof(twice), got, 1));
+	ck_assert(sc_columns_get(coder, (struct sc_slice){twice, twice + sizeof(twice)},
+				 &(struct sc_row_set){&FORMAT, NULL, 1}, got));
 	ck_assert_uint_eq(got[0].name, 2);
 }
 END_TEST
 
-int main(void)
+static Suite *trace_columns_suite(void)
 {
 	Suite *suite = suite_create("trace_columns");
 	TCase *tcase = tcase_create("trace_columns");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_crc_known);
@@ -331,8 +339,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_bad_payload, 0, sizeof(bads) / sizeof(bads[0]));
 	tcase_add_test(tcase, test_column_given_twice);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(trace_columns_suite)

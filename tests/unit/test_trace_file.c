@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner.h"
 #include "trace/crc32c.h"
 #include "trace/trace_frames.h"
 #include "trace_fixture.h"
@@ -170,7 +171,7 @@ START_TEST(test_many_facts)
 		snprintf(key, sizeof(key), "key.%u", i);
 		sc_trace_writer_meta(w, key, key + 4);
 		sc_trace_writer_clock(w, i, i + 1);
-		sc_trace_writer_gap(w, SC_EV_COPY, i, i, i, key);
+		sc_trace_writer_gap(w, &(struct sc_trace_gap){SC_EV_COPY, i, i, i, key});
 	}
 	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
 	fixture_load(scratch_path, &trace);
@@ -721,7 +722,9 @@ START_TEST(test_index_repeats_a_frame)
 	bytes_write(scratch_path, bytes, at);
 	file = fopen(scratch_path, "ab");
 	ck_assert_ptr_nonnull(file);
-	sc_frame_put_table(coder, SC_FRAME_INDEX, 0, places, 1000);
+	sc_frame_put_table(
+		coder, (struct sc_frame_header){.type = SC_FRAME_INDEX, .count = 1000, .first = 0},
+		places);
 	fwrite(coder->out, 1, coder->n_out, file);
 	sc_frame_put_end(coder, (int64_t)at);
 	fwrite(coder->out, 1, coder->n_out, file);
@@ -748,11 +751,18 @@ START_TEST(test_ids_out_of_range)
 	ck_assert_ptr_nonnull(file);
 	sc_file_header_put(header);
 	fwrite(header, 1, sizeof(header), file);
-	sc_frame_put_table(coder, SC_FRAME_LANES, 1, &lane, 1);
+	sc_frame_put_table(coder,
+			   (struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = 1},
+			   &lane);
 	fwrite(coder->out, 1, coder->n_out, file);
-	sc_frame_put_table(coder, SC_FRAME_LANES, INT32_MAX, &lane, 1);
+	sc_frame_put_table(
+		coder,
+		(struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = INT32_MAX},
+		&lane);
 	fwrite(coder->out, 1, coder->n_out, file);
-	sc_frame_put_table(coder, SC_FRAME_LANES, -5, &lane, 1);
+	sc_frame_put_table(
+		coder, (struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = -5},
+		&lane);
 	fwrite(coder->out, 1, coder->n_out, file);
 	sc_frame_put_events(coder, &event, 1);
 	fwrite(coder->out, 1, coder->n_out, file);
@@ -830,12 +840,10 @@ START_TEST(test_list)
 }
 END_TEST
 
-int main(void)
+static Suite *trace_file_suite(void)
 {
 	Suite *suite = suite_create("trace_file");
 	TCase *tcase = tcase_create("trace_file");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_set_timeout(tcase, 60);
@@ -865,8 +873,7 @@ int main(void)
 	tcase_add_test(tcase, test_disk_full);
 	tcase_add_test(tcase, test_list);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(trace_file_suite)

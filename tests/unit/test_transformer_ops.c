@@ -9,6 +9,7 @@
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"
+#include "runner.h"
 
 #define TOLERANCE 1e-9 /* relative: the same products, summed in another order */
 
@@ -58,6 +59,7 @@ static const struct sc_block *steps_of(const struct sc_request *req, enum sc_blo
 	int tp = (int)par->tp, cp = (int)par->cp, ep = (int)par->ep;
 	struct sc_block_env env = {
 		.device = &req->device,
+		.request = req,
 		.software = &req->software,
 		.fabric = &fabric,
 		.span = {[SC_COMM_TP] = {tp, 1, tp},
@@ -74,7 +76,7 @@ static const struct sc_block *steps_of(const struct sc_request *req, enum sc_blo
 	struct sc_err err = {0};
 
 	ck_assert_msg(sc_fabric_from_request(req, &fabric, &err) == 0, "%s", err.text);
-	sc_transformer_block(req, &env, id, (double)req->config.training.micro_batch, &block);
+	sc_transformer_block(&env, id, (double)req->config.training.micro_batch, &block);
 	return &block;
 }
 
@@ -472,8 +474,10 @@ START_TEST(a_ring_leaves_a_node_once)
 	const struct sc_request *req = make_request(
 		LLAMA, "parallel.dp=8 training.global_batch=16 cluster.gpus_per_node=4 "
 		       "cluster.nics_per_node=1");
-	const struct sc_collective_shape shape = {SC_SEND_RECV, 1e8, SC_BF16};
+	const struct sc_block_comm comm = {
+		SC_NAME_RING_SEND_RECV, SC_COMM_CP, {SC_SEND_RECV, 1e8, SC_BF16}, 0};
 	struct sc_block_env env = {.device = &req->device,
+				   .request = req,
 				   .software = &req->software,
 				   .fabric = &fabric,
 				   .span = {[SC_COMM_CP] = {8, 2, 4}},
@@ -486,7 +490,7 @@ START_TEST(a_ring_leaves_a_node_once)
 	ck_assert_int_eq(sc_fabric_from_request(req, &fabric, &err), 0);
 	for (int i = 0; i < 3; i++) {
 		env.axis_node_peers[SC_COMM_CP] = PEERS[i];
-		sc_block_add_comm(&block, &env, SC_NAME_RING_SEND_RECV, SC_COMM_CP, &shape, 0);
+		sc_block_add_comm(&block, &env, &comm);
 		us[i] = block.steps.at[i].cost.work_us;
 	}
 	assert_near(us[1], us[0]);
@@ -691,13 +695,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	SRunner *runner = srunner_create(make_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+TEST_MAIN(make_suite)

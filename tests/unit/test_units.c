@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "runner.h"
 
 START_TEST(test_conversions)
 {
@@ -16,17 +17,14 @@ START_TEST(test_conversions)
 }
 END_TEST
 
-int main(void)
+static Suite *units_suite(void)
 {
 	Suite *suite = suite_create("units");
 	TCase *tcase = tcase_create("units");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_test(tcase, test_conversions);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(units_suite)

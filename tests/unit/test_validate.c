@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner.h"
 #include "study/validate/validate.h"
 
 #define TOLERANCE 1e-9
@@ -34,8 +35,9 @@ static struct sc_csv *table(const char *text)
 {
 	struct sc_csv *csv = sc_arena_alloc(&arena, sizeof(*csv));
 
-	ck_assert_msg(sc_csv_parse(text, strlen(text), "t.csv", &arena, csv, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(sc_csv_parse(&(struct sc_source){text, strlen(text), "t.csv"}, &arena, csv,
+				   &err) == 0,
+		      "%s", err.text);
 	return csv;
 }
 
@@ -179,14 +181,16 @@ static struct sc_validation *validate(const struct sc_csv *csv, const struct sc_
 				      const char *by)
 {
 	struct sc_validation *v = sc_arena_calloc(&arena, 1, sizeof(*v));
-	struct sc_validate_opts opts = {.where = where,
+	struct sc_validate_opts opts = {.base = &base,
+					.table = csv,
+					.where = where,
 					.n_where = where ? 1 : 0,
 					.by = &by,
 					.n_by = by ? 1 : 0,
 					.n_jobs = 2,
 					.predict = &predict_opts};
 
-	ck_assert_msg(sc_validate(&base, NULL, csv, &opts, &arena, v, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_validate(&opts, &arena, v, &err) == 0, "%s", err.text);
 	return v;
 }
 
@@ -250,7 +254,9 @@ static const struct {
 START_TEST(test_bad_tables)
 {
 	struct sc_where where = {BAD_TABLES[_i].where, "a"};
-	struct sc_validate_opts opts = {.where = &where,
+	struct sc_validate_opts opts = {.base = &base,
+					.table = table(BAD_TABLES[_i].text),
+					.where = &where,
 					.n_where = BAD_TABLES[_i].where ? 1 : 0,
 					.by = BAD_TABLES[_i].by,
 					.n_by = BAD_TABLES[_i].n_by,
@@ -258,9 +264,7 @@ START_TEST(test_bad_tables)
 					.predict = &predict_opts};
 	struct sc_validation v;
 
-	ck_assert_int_eq(
-		sc_validate(&base, NULL, table(BAD_TABLES[_i].text), &opts, &arena, &v, &err),
-		BAD_TABLES[_i].rc);
+	ck_assert_int_eq(sc_validate(&opts, &arena, &v, &err), BAD_TABLES[_i].rc);
 	ck_assert_msg(strstr(err.text, BAD_TABLES[_i].message) != NULL, "%s", err.text);
 }
 END_TEST
@@ -285,13 +289,4 @@ static Suite *make_suite(void)
 	return suite;
 }
 
-int main(void)
-{
-	SRunner *runner = srunner_create(make_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+TEST_MAIN(make_suite)

@@ -7,6 +7,7 @@
 
 #include "base/strbuf.h"
 #include "base/yaml.h"
+#include "runner.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -28,7 +29,8 @@ static void tear_down(void)
 
 static int parse(const char *text)
 {
-	return sc_yaml_parse(text, strlen(text), "t.yaml", &arena, &root, &err);
+	return sc_yaml_parse(&(struct sc_source){text, strlen(text), "t.yaml"}, &arena, &root,
+			     &err);
 }
 
 static const char *error_text(void)
@@ -199,8 +201,9 @@ END_TEST
 
 START_TEST(test_nul_byte)
 {
-	ck_assert_int_eq(sc_yaml_parse("a: 1\0b: 2", 9, "t.yaml", &arena, &root, &err),
-			 -SC_EFORMAT);
+	ck_assert_int_eq(
+		sc_yaml_parse(&(struct sc_source){"a: 1\0b: 2", 9, "t.yaml"}, &arena, &root, &err),
+		-SC_EFORMAT);
 	ck_assert_str_eq(error_text(),
 			 "t.yaml:1:5: error: not a text file in UTF-8: control characters are not "
 			 "allowed");
@@ -276,7 +279,8 @@ END_TEST
 
 START_TEST(test_too_large)
 {
-	ck_assert_int_eq(sc_yaml_parse("", SC_YAML_MAX_BYTES + 1, "t.yaml", &arena, &root, &err),
+	ck_assert_int_eq(sc_yaml_parse(&(struct sc_source){"", SC_YAML_MAX_BYTES + 1, "t.yaml"},
+				       &arena, &root, &err),
 			 -SC_ELIMIT);
 	ck_assert_str_eq(error_text(),
 			 "t.yaml: error: the file is too large; at most 4194304 bytes are read");
@@ -310,12 +314,10 @@ START_TEST(test_load_nothing)
 }
 END_TEST
 
-int main(void)
+static Suite *yaml_suite(void)
 {
 	Suite *suite = suite_create("yaml");
 	TCase *tcase = tcase_create("yaml");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_tree);
@@ -331,8 +333,7 @@ int main(void)
 	tcase_add_test(tcase, test_load);
 	tcase_add_test(tcase, test_load_nothing);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(yaml_suite)

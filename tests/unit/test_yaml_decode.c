@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/yaml.h"
+#include "runner.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -71,7 +72,9 @@ static int decode(const char *text, struct sc_yaml_opts *opts)
 {
 	struct sc_yaml *root;
 
-	ck_assert_int_eq(sc_yaml_parse(text, strlen(text), "t.yaml", &arena, &root, &err), 0);
+	ck_assert_int_eq(sc_yaml_parse(&(struct sc_source){text, strlen(text), "t.yaml"}, &arena,
+				       &root, &err),
+			 0);
 	return sc_yaml_decode(root, fields, &request, &arena, opts, &err);
 }
 
@@ -195,28 +198,30 @@ START_TEST(test_nothing_written_on_failure)
 END_TEST
 
 /* "good.yaml" holds a mapping, "bad.yaml" one with a wrong value, all else does not exist. */
-static int open_ref(void *ctx, const char *ref, const struct sc_yaml *at, struct sc_arena *in,
-		    struct sc_yaml **out, struct sc_err *e)
+static const struct sc_yaml *asked;
+
+static int open_ref(const struct sc_yaml *node, struct sc_arena *in, struct sc_yaml **out,
+		    struct sc_err *e)
 {
+	const char *ref = node->text;
 	const char *text = strcmp(ref, "good.yaml") == 0 ? "count: 9\n" : "count: 0\n";
 
-	*(const struct sc_yaml **)ctx = at;
+	asked = node;
 	if (strcmp(ref, "cut.yaml") == 0)
 		text = "count: [";
 	else if (strcmp(ref, "good.yaml") != 0 && strcmp(ref, "bad.yaml") != 0)
 		return sc_err_set(e, SC_EIO, "no file \"%s\"", ref);
-	return sc_yaml_parse(text, strlen(text), ref, in, out, e);
+	return sc_yaml_parse(&(struct sc_source){text, strlen(text), ref}, in, out, e);
 }
 
 START_TEST(test_ref)
 {
-	const struct sc_yaml *at = NULL;
-	struct sc_yaml_opts opts = {.open_ref = open_ref, .ctx = &at};
+	struct sc_yaml_opts opts = {.open_ref = open_ref};
 
 	ck_assert_int_eq(decode("gpus: 8\nmodel: good.yaml\n", &opts), 0);
 	ck_assert_int_eq(request.model.count, 9);
-	ck_assert_str_eq(at->file, "t.yaml");
-	ck_assert_uint_eq(at->line, 2);
+	ck_assert_str_eq(asked->file, "t.yaml");
+	ck_assert_uint_eq(asked->line, 2);
 	ck_assert_int_eq(decode("model: {count: 4}\n", &opts), 0);
 	ck_assert_int_eq(request.model.count, 4);
 }
@@ -239,8 +244,7 @@ static const struct {
 
 START_TEST(test_bad_ref)
 {
-	const struct sc_yaml *at = NULL;
-	struct sc_yaml_opts opts = {.open_ref = open_ref, .ctx = &at};
+	struct sc_yaml_opts opts = {.open_ref = open_ref};
 
 	ck_assert_int_eq(decode(bad_refs[_i].text, &opts), -bad_refs[_i].code);
 	ck_assert_str_eq(error_text(), bad_refs[_i].message);
@@ -264,10 +268,9 @@ START_TEST(test_origins)
 		{"parts", "t.yaml", 4, 8},
 		{"notes", "t.yaml", 5, 8},
 	};
-	const struct sc_yaml *at = NULL;
 	struct sc_origin origins[N_OF(expected)];
 	struct sc_yaml_opts opts = {
-		.open_ref = open_ref, .ctx = &at, .origins = origins, .cap_origins = N_OF(origins)};
+		.open_ref = open_ref, .origins = origins, .cap_origins = N_OF(origins)};
 	const char *text = "gpus: 8\npart: {count: 1, ranks: [1]}\nmodel: good.yaml\n"
 			   "parts: [{count: 1}, {count: 2}]\nnotes: x\n";
 
@@ -292,18 +295,19 @@ START_TEST(test_no_err)
 {
 	struct sc_yaml *root;
 
-	ck_assert_int_eq(sc_yaml_parse("gpus: x\n", 8, "t.yaml", &arena, &root, NULL), 0);
+	ck_assert_int_eq(
+		sc_yaml_parse(&(struct sc_source){"gpus: x\n", 8, "t.yaml"}, &arena, &root, NULL),
+		0);
 	ck_assert_int_eq(sc_yaml_decode(root, fields, &request, &arena, NULL, NULL), -SC_EVALUE);
-	ck_assert_int_eq(sc_yaml_parse("", 0, "t.yaml", &arena, &root, NULL), -SC_EFORMAT);
+	ck_assert_int_eq(sc_yaml_parse(&(struct sc_source){"", 0, "t.yaml"}, &arena, &root, NULL),
+			 -SC_EFORMAT);
 }
 END_TEST
 
-int main(void)
+static Suite *yaml_decode_suite(void)
 {
 	Suite *suite = suite_create("yaml_decode");
 	TCase *tcase = tcase_create("yaml_decode");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_every_type);
@@ -315,8 +319,7 @@ int main(void)
 	tcase_add_test(tcase, test_origins);
 	tcase_add_test(tcase, test_no_err);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite;
 }
+
+TEST_MAIN(yaml_decode_suite)

@@ -111,7 +111,7 @@ static inline void fixture_write(const char *path, unsigned n)
 		sc_trace_writer_add(w, &event);
 	}
 	sc_trace_writer_clock(w, 5, INT64_C(1700000000000000005));
-	sc_trace_writer_gap(w, SC_EV_API, -1, 10, 20, "buffers were full");
+	sc_trace_writer_gap(w, &(struct sc_trace_gap){SC_EV_API, -1, 10, 20, "buffers were full"});
 	sc_trace_writer_meta(w, "device.0.name", "NVIDIA H200");
 	sc_trace_writer_meta(w, "empty", "");
 	sc_trace_writer_base(w, INT64_C(1700000000000000000));

@@ -18,7 +18,6 @@ struct device_entry {
 struct software_entry {
 	const char *id;
 	struct software_entry *next;
-	bool is_default;
 	struct sc_software software;
 };
 struct fabric_entry {
@@ -91,7 +90,7 @@ int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct s
 	return rc;
 }
 
-static int software(struct sc_catalog *catalog, const char *id, const struct software_entry **out,
+static int software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
 		    struct sc_err *err)
 {
 	struct software_entry *entry = catalog->software;
@@ -105,9 +104,7 @@ static int software(struct sc_catalog *catalog, const char *id, const struct sof
 		mark = sc_arena_mark(arena);
 		entry = sc_arena_alloc(arena, sizeof(*entry));
 		entry->id = sc_arena_strdup(arena, id);
-		entry->is_default = !sc_profile_exists(&sc_software_kind, id, arena);
-		rc = sc_software_load(entry->is_default ? SC_DEFAULT_SOFTWARE : id, arena,
-				      &entry->software, err);
+		rc = sc_software_load(id, arena, &entry->software, err);
 		if (rc) {
 			sc_arena_rewind(arena, mark);
 			return rc;
@@ -115,24 +112,19 @@ static int software(struct sc_catalog *catalog, const char *id, const struct sof
 		entry->next = catalog->software;
 		catalog->software = entry;
 	}
-	*out = entry;
+	*out = &entry->software;
 	return 0;
 }
 
 int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
-			bool *is_default, struct sc_err *err)
+			struct sc_err *err)
 {
-	const struct software_entry *entry;
 	int rc;
 
 	pthread_mutex_lock(&catalog->lock);
-	rc = software(catalog, id, &entry, err);
+	rc = software(catalog, id, out, err);
 	pthread_mutex_unlock(&catalog->lock);
-	if (rc)
-		return rc;
-	*out = &entry->software;
-	*is_default = entry->is_default;
-	return 0;
+	return rc;
 }
 
 static int fabric(struct sc_catalog *catalog, const char *id, const struct sc_fabric_profile **out,
@@ -168,6 +160,8 @@ int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 	rc = fabric(catalog, SC_DEFAULT_FABRIC, out, err);
 	if (rc == 0 && name && sc_fabric_is_file(*out, name, &catalog->arena))
 		rc = fabric(catalog, name, out, err);
+	else if (rc == 0 && name)
+		rc = sc_fabric_kind_check(*out, name, &catalog->arena, err);
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }
@@ -180,7 +174,7 @@ static int load_model(const char *id, struct sc_arena *scratch, struct sc_model 
 	int rc;
 
 	sc_config_init(&config);
-	rc = sc_config_set(&config, "model", ref, ref, scratch, err);
+	rc = sc_config_set(&config, &(struct sc_setting){"model", ref, ref}, scratch, err);
 	if (rc == 0)
 		*out = config.model;
 	return rc;

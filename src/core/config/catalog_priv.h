@@ -6,9 +6,8 @@
 
 int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
 		      struct sc_err *err);
-/* An id without a file gives the default software and *is_default = true. */
 int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
-			bool *is_default, struct sc_err *err);
+			struct sc_err *err);
 /* `name`: cluster.fabric; one that is no file gives the default profile, as NULL does. */
 int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 		      const struct sc_fabric_profile **out, struct sc_err *err);

@@ -12,84 +12,10 @@
 
 enum { MAX_ORIGINS = 1024 };
 
-static void init_model(struct sc_model *model)
-{
-	*model = (struct sc_model){
-		.family = SC_FAMILY_NONE,
-		.layers = SC_NOT_GIVEN,
-		.hidden = SC_NOT_GIVEN,
-		.heads = SC_NOT_GIVEN,
-		.kv_heads = SC_NOT_GIVEN,
-		.ffn_hidden = SC_NOT_GIVEN,
-		.vocab = SC_NOT_GIVEN,
-		.seq = SC_NOT_GIVEN,
-		.head_dim = SC_NOT_GIVEN,
-		.experts = SC_NOT_GIVEN,
-		.top_k = SC_NOT_GIVEN,
-		.expert_ffn_hidden = SC_NOT_GIVEN,
-		.shared_experts = SC_NOT_GIVEN,
-		.dense_layers = SC_NOT_GIVEN,
-		.q_lora_rank = SC_NOT_GIVEN,
-		.kv_lora_rank = SC_NOT_GIVEN,
-		.rope_head_dim = SC_NOT_GIVEN,
-		.v_head_dim = SC_NOT_GIVEN,
-		.tied_embeddings = SC_NOT_GIVEN,
-		.dense_features = SC_NOT_GIVEN,
-		.interaction = (enum sc_interaction)SC_NOT_GIVEN,
-		.cross_layers = SC_NOT_GIVEN,
-		.low_rank = SC_NOT_GIVEN,
-		.interact_stride = SC_NOT_GIVEN,
-	};
-}
-
-static void init_cluster(struct sc_cluster *cluster)
-{
-	*cluster = (struct sc_cluster){
-		.gpus_per_node = SC_NOT_GIVEN,
-		.nics_per_node = SC_NOT_GIVEN,
-		.scale_up_gpus = SC_NOT_GIVEN,
-		.nic_gbit_s = SC_NOT_GIVEN,
-		.nic_latency_us = SC_NOT_GIVEN,
-		.link_gbps = SC_NOT_GIVEN,
-		.host_memory_gib = SC_NOT_GIVEN,
-		.ssd_gib = SC_NOT_GIVEN,
-	};
-}
-
 void sc_config_init(struct sc_config *config)
 {
 	memset(config, 0, sizeof(*config));
-	config->gpus = SC_NOT_GIVEN;
-	init_cluster(&config->cluster);
-	init_model(&config->model);
-	config->sharding = (struct sc_sharding_plan){
-		.bw_ratio = SC_NOT_GIVEN,
-		.dp_threshold_gb = SC_NOT_GIVEN,
-		.column_slice_elements = SC_NOT_GIVEN,
-		.hbm_gib = SC_NOT_GIVEN,
-		.hbm_reserve_frac = SC_NOT_GIVEN,
-	};
-	config->parallel = (struct sc_parallel){
-		.tp = SC_NOT_GIVEN,
-		.pp = SC_NOT_GIVEN,
-		.dp = SC_NOT_GIVEN,
-		.cp = SC_NOT_GIVEN,
-		.ep = SC_NOT_GIVEN,
-		.virtual_stages = SC_NOT_GIVEN,
-		.schedule = SC_SCHED_1F1B,
-		.shard_ranks = SC_NOT_GIVEN,
-	};
-	config->training = (struct sc_training){
-		.global_batch = SC_NOT_GIVEN,
-		.micro_batch = SC_NOT_GIVEN,
-		.precision = (enum sc_precision)SC_NOT_GIVEN,
-		.recompute = (enum sc_recompute)SC_NOT_GIVEN,
-		.attention = (enum sc_attention)SC_NOT_GIVEN,
-		.fill_fraction = SC_NOT_GIVEN,
-		.expert_imbalance = SC_NOT_GIVEN,
-		.lora_rank = SC_NOT_GIVEN,
-		.lora_targets = (enum sc_lora_targets)SC_NOT_GIVEN,
-	};
+	sc_fields_init(sc_config_fields, config);
 }
 
 /* The mapping of a cluster or model file, without the keys that are about the file. */
@@ -124,13 +50,12 @@ static int load_section_file(const char *path, struct sc_arena *arena, struct sc
 	return rc;
 }
 
-static int open_ref(void *ctx, const char *ref, const struct sc_yaml *at, struct sc_arena *arena,
-		    struct sc_yaml **out, struct sc_err *err)
+static int open_ref(const struct sc_yaml *ref, struct sc_arena *arena, struct sc_yaml **out,
+		    struct sc_err *err)
 {
 	const char *path;
-	int rc = sc_config_path(ref, at->file, arena, &path, err);
+	int rc = sc_config_path((struct sc_config_ref){ref->text, ref->file}, arena, &path, err);
 
-	(void)ctx;
 	return rc ? rc : load_section_file(path, arena, out, err);
 }
 
@@ -145,7 +70,7 @@ static void add_origins(struct sc_config *config, const struct sc_origin *at, si
 
 /* Decodes over `config`; what is given becomes the newest layer of origins. */
 static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc_arena *arena,
-		  const struct sc_yaml_opts *opts, struct sc_err *err)
+		  struct sc_err *err)
 {
 	/* a section's own file, if it is one's */
 	const char *file = map->child && map->n_children == 1 ? map->child->file : map->file;
@@ -153,10 +78,6 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 	size_t n;
 	int rc;
 
-	if (opts && opts->open_ref) {
-		own.open_ref = opts->open_ref;
-		own.ctx = opts->ctx;
-	}
 	own.origins = sc_arena_alloc(arena, MAX_ORIGINS * sizeof(*own.origins));
 	rc = sc_yaml_decode(map, sc_config_fields, config, arena, &own, err);
 	if (rc == 0)
@@ -168,17 +89,8 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 	return 0;
 }
 
-static void copy_origins(const struct sc_origins *layer, struct sc_yaml_opts *opts)
-{
-	for (size_t i = 0; i < layer->n; i++) {
-		if (opts->n_origins < opts->cap_origins)
-			opts->origins[opts->n_origins] = layer->at[i];
-		opts->n_origins++;
-	}
-}
-
 int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
-		   struct sc_yaml_opts *opts, struct sc_err *err)
+		   struct sc_err *err)
 {
 	struct sc_config config;
 	struct sc_yaml *root;
@@ -190,29 +102,22 @@ int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *o
 		return rc;
 	sc_config_init(&config);
 	config.file = sc_arena_strdup(arena, path);
-	rc = decode(root, &config, arena, opts, err);
+	rc = decode(root, &config, arena, err);
 	if (rc)
 		return rc;
-	if (opts && opts->origins)
-		copy_origins(config.origins, opts);
 	*out = config;
 	return 0;
 }
 
 /* Beside the config, then installed; a path that the shell completed is tried last. */
-static int section_path(const struct sc_config *config, const char *ref, struct sc_arena *arena,
-			const char **path, struct sc_err *err)
+static const char *section_path(const struct sc_config *config, const char *ref,
+				struct sc_arena *arena, struct sc_err *err)
 {
-	struct sc_err own = {.code = SC_OK};
-	int rc = sc_config_path(ref, config->file, arena, path, &own);
+	const char *path;
 
-	if (rc == 0)
-		return 0;
-	if (ref[0] && access(ref, R_OK) == 0) {
-		*path = ref;
-		return 0;
-	}
-	return sc_err_set(err, own.code, "%s", own.text);
+	if (sc_config_path((struct sc_config_ref){ref, config->file}, arena, &path, err) == 0)
+		return path;
+	return ref[0] && access(ref, R_OK) == 0 ? ref : NULL;
 }
 
 void sc_config_take_section(struct sc_config *config, const char *key,
@@ -224,17 +129,18 @@ void sc_config_take_section(struct sc_config *config, const char *key,
 		config->cluster = section->cluster;
 }
 
-static int set_section(struct sc_config *config, const char *key, const char *ref, const char *from,
+static int set_section(struct sc_config *config, const struct sc_setting *set,
 		       struct sc_arena *arena, struct sc_err *err)
 {
+	const char *key = set->path, *from = set->from;
 	struct sc_yaml root = {.kind = SC_YAML_MAP, .file = from, .n_children = 1}, *map;
 	struct sc_config section;
 	struct sc_origin *origin;
-	const char *path;
 	struct sc_err own = {.code = SC_OK};
-	int rc = section_path(config, ref, arena, &path, &own);
+	const char *path = section_path(config, set->text, arena, &own);
+	int rc;
 
-	if (rc)
+	if (!path)
 		return sc_err_set(err, own.code, "%s: %s", key, own.text);
 	rc = load_section_file(path, arena, &map, err);
 	if (rc)
@@ -243,7 +149,7 @@ static int set_section(struct sc_config *config, const char *key, const char *re
 	root.child = map;
 	sc_config_init(&section);
 	section.origins = config->origins;
-	rc = decode(&root, &section, arena, NULL, err);
+	rc = decode(&root, &section, arena, err);
 	if (rc)
 		return rc;
 	origin = sc_arena_alloc(arena, sizeof(*origin));
@@ -273,23 +179,23 @@ static int unknown_path(const char *path, const char *nearest, struct sc_err *er
 			  path);
 }
 
-static int set_value(struct sc_config *config, const char *path, const char *text, const char *from,
-		     struct sc_arena *arena, struct sc_err *err)
+static int set_value(struct sc_config *config, const struct sc_setting *set, struct sc_arena *arena,
+		     struct sc_err *err)
 {
-	const char *nearest, *key = sc_arena_strdup(arena, path);
-	size_t base_offset;
-	const struct sc_field *field =
-		sc_field_find(sc_config_fields, path, &base_offset, arena, &nearest);
+	const char *path = set->path, *from = set->from;
+	const char *key = sc_arena_strdup(arena, path);
+	struct sc_field_place to = sc_field_find(sc_config_fields, path, arena);
+	const struct sc_field *field = to.field;
 	struct sc_origin *origin;
 	int rc;
 
 	if (!field)
-		return unknown_path(path, nearest, err);
+		return unknown_path(path, to.nearest, err);
 	if (field->type == SC_F_STRUCT && field->may_be_file)
-		return set_section(config, field->key, text, from, arena, err);
+		return set_section(config, set, arena, err);
 	if (field->type == SC_F_IGNORE)
 		return sc_err_set(err, SC_EUNSUPPORTED, "%s: can only be set in a file", path);
-	rc = sc_field_set_text(field, path, text, config, base_offset, arena, err);
+	rc = sc_field_set_text(&to, set->text, config, err);
 	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
 		config->model.tables = (struct sc_structs){0};
 		rc = sc_origin_is_typed(from)
@@ -304,18 +210,18 @@ static int set_value(struct sc_config *config, const char *path, const char *tex
 	return 0;
 }
 
-int sc_config_set(struct sc_config *config, const char *path, const char *text, const char *from,
-		  struct sc_arena *arena, struct sc_err *err)
+int sc_config_set(struct sc_config *config, const struct sc_setting *set, struct sc_arena *arena,
+		  struct sc_err *err)
 {
 	struct sc_err own = {.code = SC_OK};
 	struct sc_config copy = *config;
-	int rc = set_value(&copy, path, text, from, arena, &own);
+	int rc = set_value(&copy, set, arena, &own);
 
 	if (rc == 0 && copy.schema && strcmp(copy.schema, SC_SCHEMA) != 0)
 		rc = sc_err_set(&own, SC_EFORMAT, "schema: this program reads " SC_SCHEMA);
 	if (rc)
-		return sc_err_at(err, own.code, own.file[0] ? own.file : from, own.line, own.column,
-				 "%s", own.text);
+		return sc_err_at(err, own.code, own.file[0] ? own.file : set->from, own.line,
+				 own.column, "%s", own.text);
 	*config = copy;
 	return 0;
 }

@@ -5,10 +5,10 @@
 #include "base/csv.h"
 #include "base/fields.h"
 #include "base/yaml.h"
-#include "core/machine/device.h"
 #include "core/embedding/embedding.h"
-#include "core/machine/fabric.h"
 #include "core/graph/op.h"
+#include "core/machine/device.h"
+#include "core/machine/fabric.h"
 #include "core/machine/software.h"
 
 enum sc_family {
@@ -27,7 +27,7 @@ enum sc_schedule {
 	SC_SCHED_1F1B,
 	SC_SCHED_INTERLEAVED
 }; /* 1f1b + virtual_stages>1 = interleaved */
-enum sc_sharding { SC_SHARD_NONE, SC_ZERO1, SC_ZERO2, SC_ZERO3, SC_FSDP };
+enum sc_zero { SC_ZERO_NONE, SC_ZERO1, SC_ZERO2, SC_ZERO3, SC_FSDP };
 enum sc_precision {
 	SC_P_FP32,
 	SC_P_TF32,
@@ -35,11 +35,14 @@ enum sc_precision {
 	SC_P_BF16,
 	SC_P_FP8,
 	SC_P_AMP_FP16,
-	SC_P_AMP_BF16
+	SC_P_AMP_BF16,
+	SC_P_MXFP8, /* given only: a resolved request has SC_P_FP8 */
+	SC_P_NVFP4  /* the same */
 };
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
-enum sc_optimizer { SC_OPT_ADAM, SC_OPT_SGD, SC_OPT_ADAGRAD, SC_OPT_NONE };
+/* Of keys that are read and have no effect yet: the value that changes nothing. */
+enum { SC_MOE_ALL_TO_ALL, SC_ROUTING_BALANCED = 0, SC_TIER_NONE = 0, SC_VOCAB_STAGES_NONE = 0 };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
 /* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross layers
  * (DCNv2, Wang et al. 2021). */
@@ -58,8 +61,9 @@ struct sc_cluster {
 	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
 	double nic_gbit_s;     /* one NIC */
 	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
-	double link_gbps;   /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
-	const char *fabric; /* "infiniband", "ethernet", "omni-path", "slingshot"; free text */
+	double link_gbps; /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
+	const char
+		*fabric; /* "infiniband", "ethernet", "efa", "omni-path", "slingshot"; or a file */
 	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
 };
 struct sc_model {
@@ -73,6 +77,7 @@ struct sc_model {
 	 * not compressed) and keys-values, rotary part of a head, width of a head's values. Not given: the
 	 * model has none. */
 	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+	int64_t mtp_layers;
 	int tied_embeddings; /* 0, 1; default: the family's */
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
@@ -99,25 +104,38 @@ struct sc_sharding_plan {
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;
 	enum sc_schedule schedule;
-	enum sc_sharding sharding;
+	enum sc_zero sharding;
 	bool sequence_parallel, tp_overlap;
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */
 	struct sc_ints stage_layers;
 	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default all */
+	int64_t etp, chimera_replicas, waves;
+	int vocab_stages, optimizer_validation;
+	bool count_embedding, count_loss;
+};
+struct sc_offload {
+	int optimizer, gradients, weights, activations;
+	double optimizer_fraction;
+	int64_t activation_layers, prefetch_layers;
 };
 struct sc_training {
 	int64_t global_batch, micro_batch;
 	enum sc_precision precision;
-	enum sc_recompute recompute;
+	enum sc_recompute recompute; /* given: also flags of modules (config_fields.c) */
+	int64_t recompute_layers;
 	enum sc_attention attention;
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
-	bool unpadded, cuda_graphs;
+	bool unpadded, moe_overlap;
+	int cuda_graphs;      /* 0 or 1; given: also flags of scopes */
 	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
 	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
 	int64_t lora_rank;
 	enum sc_lora_targets lora_targets;
-	const char *software;
+	const char *software, *software_version;
+	int fp8_recipe, moe_dispatcher, routing;
+	double grad_worker_frac;
+	struct sc_offload offload;
 };
 struct sc_straggler {
 	struct sc_ints ranks;
@@ -168,6 +186,13 @@ struct sc_request {
 	struct sc_warnings warnings;
 };
 
+/* sc_field.needs of sc_config_fields: without what a key has no effect. */
+enum {
+	SC_NEEDS_TRANSFORMER = 1 << 0,
+	SC_NEEDS_DLRM = 1 << 1,
+	SC_NEEDS_EXPERTS = 1 << 2,
+	SC_NEEDS_LORA = 1 << 3,
+};
 extern const struct sc_field sc_config_fields[];
 
 enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention, lora_targets */
@@ -179,11 +204,14 @@ bool sc_origin_is_typed(const char *file);     /* an option: on the command line
 void sc_config_init(struct sc_config *config); /* everything "not given" */
 /* `opts` may be NULL; its origins get every value given, as config->origins does. */
 int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
-		   struct sc_yaml_opts *opts, struct sc_err *err);
+		   struct sc_err *err);
 /* One dotted override, as from --set. `from` names its origin in messages.
  * "model=models/x.yaml" and "cluster=clusters/x.yaml" replace the whole section by the file. */
-int sc_config_set(struct sc_config *config, const char *path, const char *text, const char *from,
-		  struct sc_arena *arena, struct sc_err *err);
+struct sc_setting {
+	const char *path, *text, *from;
+};
+int sc_config_set(struct sc_config *config, const struct sc_setting *set, struct sc_arena *arena,
+		  struct sc_err *err);
 /* The same for a file whose text is already in a section ("model" or "cluster") of `section`. */
 void sc_config_take_section(struct sc_config *config, const char *key,
 			    const struct sc_config *section);
@@ -225,6 +253,15 @@ enum sc_dtype sc_storage_dtype(enum sc_precision precision);
 /* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
  * weights'. */
 double sc_grad_bytes(const struct sc_request *request);
+/* What parallel.sharding spreads over the data-parallel ranks, and when a stage moves it. */
+struct sc_sharding_rule {
+	bool states, gradients, weights;
+	bool scatters;     /* gradients are reduce-scattered, else all-reduced */
+	bool gathers_each; /* weights: for every micro-batch, else for the first, and they stay */
+	bool gathers_backward; /* weights: dropped after forward, gathered again for backward */
+	bool reduces_each; /* gradients: after every micro-batch, else summed up whole and reduced once */
+};
+struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
  * not split evenly: the first chunks have one more, if the software does not count the ends. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);

@@ -140,6 +140,20 @@ static int check_stages(const struct sc_resolver *res)
 	return check_stage_layers(res);
 }
 
+static int check_sharding(const struct sc_resolver *res)
+{
+	static const char *const names[] = {"none", "zero1", "zero2", "zero3", "fsdp"};
+	const struct sc_parallel *par = &res->request->config.parallel;
+	const struct sc_software *sw = &res->request->software;
+
+	if (par->pp < 2 || par->sharding < SC_ZERO2 || sw->sharded_pipeline != SC_SHARDED_REFUSED)
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "parallel.sharding",
+			       "parallel.sharding %s with parallel.pp %" PRId64
+			       ": %s refuses it; use zero1, pp 1 or another training.software",
+			       names[par->sharding], par->pp, sw->id);
+}
+
 static int check_lora(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
@@ -213,7 +227,7 @@ static int check_exact(const struct sc_resolver *res)
 static int check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given,       check_heads, check_sequence, check_stages,
+		check_model_given,       check_heads, check_sequence, check_stages, check_sharding,
 		sc_config_check_experts, check_lora,  check_exact,
 	};
 	int rc = 0;

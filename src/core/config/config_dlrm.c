@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/config/config_priv.h"
-#include "core/profile/paths.h"
 #include "core/embedding/reuse.h"
 #include "core/embedding/table_csv.h"
+#include "core/profile/paths.h"
 
 static int load_csv(struct sc_model *model, const char *path, struct sc_arena *arena,
 		    struct sc_err *err)
@@ -29,7 +29,7 @@ static int load_tables(struct sc_model *model, const char *from, struct sc_arena
 
 	if (!model->tables_csv || model->tables.n)
 		return 0;
-	rc = sc_config_path(model->tables_csv, from, arena, &path, err);
+	rc = sc_config_path((struct sc_config_ref){model->tables_csv, from}, arena, &path, err);
 	return rc ? rc : load_csv(model, path, arena, err);
 }
 
@@ -70,7 +70,8 @@ int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct 
 			       struct sc_err *err)
 {
 	const char *path;
-	int rc = sc_config_path_typed(model->tables_csv, from, arena, &path, err);
+	int rc = sc_config_path_typed((struct sc_config_ref){model->tables_csv, from}, arena, &path,
+				      err);
 
 	if (rc)
 		sc_err_prefix(err, "model.tables_csv");
@@ -255,7 +256,7 @@ static void warn_planner(struct sc_request *req)
 		ALL = 1 << SC_PLANNER_NONE | 1 << SC_PLANNER_STEPCAST
 	};
 	const struct sc_sharding_plan *s = &req->config.sharding;
-	enum sc_planner planner = s->planner ? s->planner : req->software.dlrm.planner;
+	bool is_given = sc_config_origin(&req->config, "sharding.planner") != NULL;
 	const struct {
 		const char *key;
 		double value;
@@ -270,15 +271,15 @@ static void warn_planner(struct sc_request *req)
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (keys[i].value < 0 || (keys[i].is_budget && (s->plan || !s->planner)))
+		if (keys[i].value < 0 || (keys[i].is_budget && (s->plan || !is_given)))
 			continue;
 		if (s->plan)
 			sc_warn(&req->warnings, "sharding.%s has no effect: sharding.plan is given",
 				keys[i].key);
-		else if (!(keys[i].readers >> planner & 1))
+		else if (!(keys[i].readers >> s->planner & 1))
 			sc_warn(&req->warnings,
 				"sharding.%s has no effect on the plan of planner %s", keys[i].key,
-				sc_enum_name(sc_planner_names, (int)planner));
+				sc_enum_name(sc_planner_names, (int)s->planner));
 	}
 	if (s->hbm_gib > 0 && s->hbm_reserve_frac >= 0)
 		sc_warn(&req->warnings,
@@ -290,7 +291,7 @@ void sc_config_warn_dlrm(struct sc_request *req)
 	static const char why[] = "a DLRM's dense part is replicated, and keeps its activations";
 	const struct sc_config *cfg = &req->config;
 
-	if (cfg->parallel.sharding != SC_SHARD_NONE)
+	if (cfg->parallel.sharding != SC_ZERO_NONE)
 		sc_warn(&req->warnings, "parallel.sharding has no effect: %s", why);
 	if (cfg->training.recompute != SC_RECOMPUTE_NONE)
 		sc_warn(&req->warnings, "training.recompute has no effect: %s", why);

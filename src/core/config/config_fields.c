@@ -4,31 +4,49 @@
 #include "core/config/config_priv.h"
 #include "core/embedding/reuse.h"
 
-#define NUMBER(type_, struct_, member, lo, hi, text)                                       \
+/* What a key has no effect without, and where a value comes from that nobody gave. */
+#define NEEDS(bits) .needs = (bits)
+#define FROM(text) .from = (text)
+#define FROM_UNLESS(plain_, text) .from = (text), .plain = (plain_)
+/* The last arguments, as NEEDS or FROM, may be left out. */
+#define NUMBER(type_, struct_, member, lo, hi, ...)                                        \
+	{                                                                                  \
+		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
+		.min = lo, .max = hi, .absent = SC_NOT_GIVEN, .help = __VA_ARGS__          \
+	}
+#define INT(struct_, member, lo, hi, ...) NUMBER(SC_F_INT, struct_, member, lo, hi, __VA_ARGS__)
+#define INTS(struct_, member, lo, hi, ...) NUMBER(SC_F_INTS, struct_, member, lo, hi, __VA_ARGS__)
+#define DOUBLE(struct_, member, lo, hi, ...) \
+	NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, __VA_ARGS__)
+/* Elements of lists are zero where nothing is given. */
+#define ELEMENT(type_, struct_, member, lo, hi, text)                                      \
 	{                                                                                  \
 		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
 		.min = lo, .max = hi, .help = text                                         \
 	}
-#define INT(struct_, member, lo, hi, text) NUMBER(SC_F_INT, struct_, member, lo, hi, text)
-#define DOUBLE(struct_, member, lo, hi, text) NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, text)
-#define PLAIN(type_, struct_, member, text)                                                \
+#define PLAIN(type_, struct_, member, ...)                                                 \
 	{                                                                                  \
 		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.help = text                                                               \
+		.help = __VA_ARGS__                                                        \
 	}
-#define STR(struct_, member, text) PLAIN(SC_F_STR, struct_, member, text)
-#define BOOL(struct_, member, text) PLAIN(SC_F_BOOL, struct_, member, text)
-#define ENUM(struct_, member, table, text)                                                     \
-	{                                                                                      \
-		.key = #member, .type = SC_F_ENUM, .offset = offsetof(struct struct_, member), \
-		.names = table, .help = text                                                   \
+#define STR(struct_, member, ...) PLAIN(SC_F_STR, struct_, member, __VA_ARGS__)
+#define BOOL(struct_, member, ...) PLAIN(SC_F_BOOL, struct_, member, __VA_ARGS__)
+#define NAMED(type_, struct_, member, table, absent_, ...)                                 \
+	{                                                                                  \
+		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
+		.names = table, .absent = absent_, .help = __VA_ARGS__                     \
 	}
+#define ENUM(struct_, member, table, ...) \
+	NAMED(SC_F_ENUM, struct_, member, table, SC_NOT_GIVEN, __VA_ARGS__)
+#define ENUM_OR(struct_, member, table, absent_, ...) \
+	NAMED(SC_F_ENUM, struct_, member, table, absent_, __VA_ARGS__)
+#define FLAGS(struct_, member, table, absent_, ...) \
+	NAMED(SC_F_FLAGS, struct_, member, table, absent_, __VA_ARGS__)
 #define SECTION(member, table, is_file, text)                                                      \
 	{                                                                                          \
 		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_config, member), \
 		.sub = table, .may_be_file = is_file, .help = text                                 \
 	}
-#define INTS(struct_, member, lo, hi, text) NUMBER(SC_F_INTS, struct_, member, lo, hi, text)
 
 _Static_assert(sizeof(enum sc_family) == sizeof(int) && sizeof(enum sc_precision) == sizeof(int),
 	       "SC_F_ENUM writes an int");
@@ -55,31 +73,76 @@ static const struct sc_name SCHEDULE_NAMES[] = {
 	{0},
 };
 static const struct sc_name SHARDING_NAMES[] = {
-	{"none", SC_SHARD_NONE}, {"zero1", SC_ZERO1}, {"zero2", SC_ZERO2},
-	{"zero3", SC_ZERO3},     {"fsdp", SC_FSDP},   {0},
+	{"none", SC_ZERO_NONE}, {"zero1", SC_ZERO1}, {"zero2", SC_ZERO2},
+	{"zero3", SC_ZERO3},    {"fsdp", SC_FSDP},   {0},
 };
 static const struct sc_name PRECISION_NAMES[] = {
 	{"fp32", SC_P_FP32},         {"tf32", SC_P_TF32},
 	{"fp16", SC_P_FP16},         {"bf16", SC_P_BF16},
 	{"fp8", SC_P_FP8},           {"amp_fp16", SC_P_AMP_FP16},
-	{"amp_bf16", SC_P_AMP_BF16}, {0},
+	{"amp_bf16", SC_P_AMP_BF16}, {"mxfp8", SC_P_MXFP8},
+	{"nvfp4", SC_P_NVFP4},       {0},
 };
 static const struct sc_name RECOMPUTE_NAMES[] = {
 	{"none", SC_RECOMPUTE_NONE},
 	{"selective", SC_RECOMPUTE_SELECTIVE},
 	{"full", SC_RECOMPUTE_FULL},
+	{"core_attn", SC_FLAG},
+	{"layernorm", SC_FLAG << 1},
+	{"mla_up_proj", SC_FLAG << 2},
+	{"mlp", SC_FLAG << 3},
+	{"moe", SC_FLAG << 4},
+	{"moe_act", SC_FLAG << 5},
+	{"shared_experts", SC_FLAG << 6},
 	{0},
 };
+static const struct sc_name GRAPH_NAMES[] = {
+	{"false", 0},
+	{"true", 1},
+	{"full_iteration", SC_FLAG},
+	{"attn", SC_FLAG << 1},
+	{"mlp", SC_FLAG << 2},
+	{"moe", SC_FLAG << 3},
+	{"moe_router", SC_FLAG << 4},
+	{"moe_preprocess", SC_FLAG << 5},
+	{0},
+};
+static const struct sc_name RECIPE_NAMES[] = {
+	{"delayed", 0},
+	{"current", 1},
+	{"blockwise", 2},
+	{0},
+};
+static const struct sc_name DISPATCHER_NAMES[] = {
+	{"all_to_all", SC_MOE_ALL_TO_ALL},
+	{"all_gather", SC_MOE_ALL_TO_ALL + 1},
+	{"deepep", SC_MOE_ALL_TO_ALL + 2},
+	{"hybridep", SC_MOE_ALL_TO_ALL + 3},
+	{0},
+};
+static const struct sc_name ROUTING_NAMES[] = {
+	{"balanced", SC_ROUTING_BALANCED},
+	{"dropped", SC_ROUTING_BALANCED + 1},
+	{"natural", SC_ROUTING_BALANCED + 2},
+	{0},
+};
+static const struct sc_name TIER_NAMES[] = {
+	{"none", SC_TIER_NONE},
+	{"cpu", SC_TIER_NONE + 1},
+	{"nvme", SC_TIER_NONE + 2},
+	{0},
+};
+static const struct sc_name VOCAB_STAGES_NAMES[] = {
+	{"none", SC_VOCAB_STAGES_NONE},
+	{"vocab-1", SC_VOCAB_STAGES_NONE + 1},
+	{"vocab-2", SC_VOCAB_STAGES_NONE + 2},
+	{"interlaced", SC_VOCAB_STAGES_NONE + 3},
+	{0},
+};
+static const struct sc_name VALIDATION_NAMES[] = {{"before", 0}, {"after", 1}, {0}};
 static const struct sc_name ATTENTION_NAMES[] = {
 	{"flash", SC_ATT_FLASH},
 	{"unfused", SC_ATT_UNFUSED},
-	{0},
-};
-static const struct sc_name OPTIMIZER_NAMES[] = {
-	{"adam", SC_OPT_ADAM},
-	{"sgd", SC_OPT_SGD},
-	{"adagrad", SC_OPT_ADAGRAD},
-	{"none", SC_OPT_NONE},
 	{0},
 };
 static const struct sc_name TRAINABLE_NAMES[] = {
@@ -126,25 +189,28 @@ static const struct sc_field NODE_KIND_FIELDS[] = {
 	{0},
 };
 static const struct sc_field CLUSTER_FIELDS[] = {
-	STR(sc_cluster, gpu, "device id: a file of configs/devices"),
+	STR(sc_cluster, gpu, "device id: a file of configs/devices", FROM("the first of nodes")),
 	{.key = "nodes",
 	 .type = SC_F_STRUCTS,
 	 .offset = offsetof(struct sc_cluster, nodes),
 	 .sub = NODE_KIND_FIELDS,
 	 .elem_bytes = sizeof(struct sc_gpu_nodes),
 	 .help = "mixed clusters: kinds of nodes, in rank order"},
-	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node"),
-	INT(sc_cluster, nics_per_node, 0, MAX_PER_NODE, "0 is fine on one node"),
-	DOUBLE(sc_cluster, nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
+	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node",
+	    FROM("usual node of the GPU")),
+	INT(sc_cluster, nics_per_node, 0, MAX_PER_NODE, "0 is fine on one node",
+	    FROM("usual node of the GPU")),
+	DOUBLE(sc_cluster, nic_gbit_s, 0, 1e5, "one NIC, Gbit/s", FROM("usual node of the GPU")),
 	INT(sc_cluster, scale_up_gpus, 1, SC_MAX_GPUS,
-	    "GPUs in one NVLink domain; default gpus_per_node"),
+	    "GPUs in one NVLink domain; default gpus_per_node", FROM("default: gpus_per_node")),
 	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
 	DOUBLE(sc_cluster, link_gbps, 0, 1e6,
 	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	DOUBLE(sc_cluster, host_memory_gib, 0, MAX_NODE_GIB,
-	       "of a node, for embedding tables; default: 128 for each of its GPUs in use"),
+	       "of a node, for embedding tables; default: 128 for each of its GPUs in use",
+	       FROM("usual memory for each GPU")),
 	DOUBLE(sc_cluster, ssd_gib, 0, MAX_NODE_GIB,
 	       "of a node, for embedding tables; default: none on SSD"),
 	{0},
@@ -166,10 +232,12 @@ static const struct sc_field TABLE_FIELDS[] = {
 	 .max = SC_MAX_TABLE_DIM,
 	 .required = true,
 	 .help = "elements of an entry"},
-	DOUBLE(sc_table, pooling, 0, MAX_POOLING, "lookups of a sample and feature; default 1"),
-	INT(sc_table, count, 1, SC_MAX_TABLES, "tables alike; default 1"),
-	INT(sc_table, features, 1, 1000, "features that share it; default 1"),
-	ENUM(sc_table, storage, STORAGE_NAMES, "type of the weights; default: the software's"),
+	ELEMENT(SC_F_DOUBLE, sc_table, pooling, 0, MAX_POOLING,
+		"lookups of a sample and feature; default 1"),
+	ELEMENT(SC_F_INT, sc_table, count, 1, SC_MAX_TABLES, "tables alike; default 1"),
+	ELEMENT(SC_F_INT, sc_table, features, 1, 1000, "features that share it; default 1"),
+	ENUM_OR(sc_table, storage, STORAGE_NAMES, 0,
+		"type of the weights; default: the software's"),
 	BOOL(sc_table, weighted, "lookups have weights"),
 	BOOL(sc_table, sequence, "lookups are not pooled"),
 	{.key = "reuse",
@@ -181,44 +249,60 @@ static const struct sc_field TABLE_FIELDS[] = {
 	{0},
 };
 static const struct sc_field SHARDING_PLAN_FIELDS[] = {
-	STR(sc_sharding_plan, plan, "file of a plan; else the planner makes one"),
-	ENUM(sc_sharding_plan, planner, sc_planner_names, "default: the software's"),
+	STR(sc_sharding_plan, plan, "file of a plan; else the planner makes one",
+	    NEEDS(SC_NEEDS_DLRM)),
+	ENUM_OR(sc_sharding_plan, planner, sc_planner_names, SC_PLANNER_NONE,
+		"default: the software's", NEEDS(SC_NEEDS_DLRM), FROM("the software")),
 	DOUBLE(sc_sharding_plan, bw_ratio, 1e-3, 1e6,
-	       "hugectr: memory over network bandwidth; default: its recipe's"),
+	       "hugectr: memory over network bandwidth; default: its recipe's",
+	       NEEDS(SC_NEEDS_DLRM)),
 	DOUBLE(sc_sharding_plan, dp_threshold_gb, 0, 1e6,
-	       "hugectr: smaller tables are data parallel, 1e9 bytes; default: its recipe's"),
+	       "hugectr: smaller tables are data parallel, 1e9 bytes; default: its recipe's",
+	       NEEDS(SC_NEEDS_DLRM)),
 	DOUBLE(sc_sharding_plan, column_slice_elements, 1, 1e18,
-	       "memory_balanced: larger tables are cut into columns"),
+	       "memory_balanced: larger tables are cut into columns", NEEDS(SC_NEEDS_DLRM)),
 	DOUBLE(sc_sharding_plan, hbm_gib, 1e-3, MAX_GPU_GIB,
-	       "of each GPU, for tables; default: what hbm_reserve_frac and the software leave"),
+	       "of each GPU, for tables; default: what hbm_reserve_frac and the software leave",
+	       NEEDS(SC_NEEDS_DLRM)),
 	DOUBLE(sc_sharding_plan, hbm_reserve_frac, 0, 0.99,
-	       "share of a GPU's memory kept from tables; default 0.1, of TorchRec's planner 0.15"),
+	       "share of a GPU's memory kept from tables; default 0.1, of TorchRec's planner 0.15",
+	       NEEDS(SC_NEEDS_DLRM)),
 	{0},
 };
 static const struct sc_field MODEL_FIELDS[] = {
-	ENUM(sc_model, family, sc_family_names, "kind of model"),
-	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers"),
-	INT(sc_model, hidden, 1, MAX_HIDDEN, "width"),
-	INT(sc_model, heads, 1, MAX_HEADS, "attention heads"),
-	INT(sc_model, kv_heads, 1, MAX_HEADS, "key-value heads; default heads"),
-	INT(sc_model, ffn_hidden, 1, MAX_FFN, "width of the MLP; default 4 hidden"),
-	INT(sc_model, vocab, 1, MAX_VOCAB, "vocabulary"),
-	INT(sc_model, seq, 1, MAX_SEQ, "tokens in a sample"),
-	INT(sc_model, experts, 1, MAX_EXPERTS, "experts in a layer"),
-	INT(sc_model, top_k, 1, MAX_EXPERTS, "experts a token goes to"),
-	INT(sc_model, expert_ffn_hidden, 1, MAX_FFN, "width of one expert"),
+	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
+	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
+	INT(sc_model, hidden, 1, MAX_HIDDEN, "width", NEEDS(SC_NEEDS_TRANSFORMER)),
+	INT(sc_model, heads, 1, MAX_HEADS, "attention heads", NEEDS(SC_NEEDS_TRANSFORMER)),
+	INT(sc_model, kv_heads, 1, MAX_HEADS, "key-value heads; default heads",
+	    FROM("default: heads")),
+	INT(sc_model, ffn_hidden, 1, MAX_FFN, "width of the MLP; default 4 hidden",
+	    FROM("default: 4 * hidden")),
+	INT(sc_model, vocab, 1, MAX_VOCAB, "vocabulary", NEEDS(SC_NEEDS_TRANSFORMER)),
+	INT(sc_model, seq, 1, MAX_SEQ, "tokens in a sample", NEEDS(SC_NEEDS_TRANSFORMER)),
+	INT(sc_model, experts, 1, MAX_EXPERTS, "experts in a layer", NEEDS(SC_NEEDS_TRANSFORMER)),
+	INT(sc_model, top_k, 1, MAX_EXPERTS, "experts a token goes to", NEEDS(SC_NEEDS_EXPERTS)),
+	INT(sc_model, expert_ffn_hidden, 1, MAX_FFN, "width of one expert",
+	    NEEDS(SC_NEEDS_EXPERTS)),
 	INT(sc_model, head_dim, 1, MAX_HIDDEN, "width of a head; default hidden / heads"),
-	INT(sc_model, shared_experts, 0, MAX_EXPERTS, "experts that every token takes"),
-	INT(sc_model, dense_layers, 0, MAX_LAYERS, "first layers without experts"),
+	INT(sc_model, shared_experts, 0, MAX_EXPERTS, "experts that every token takes",
+	    NEEDS(SC_NEEDS_EXPERTS)),
+	INT(sc_model, dense_layers, 0, MAX_LAYERS, "first layers without experts",
+	    NEEDS(SC_NEEDS_EXPERTS)),
 	INT(sc_model, q_lora_rank, 0, MAX_HIDDEN, "latent attention: rank of queries, 0 = full"),
 	INT(sc_model, kv_lora_rank, 1, MAX_HIDDEN, "latent attention: rank of keys and values"),
 	INT(sc_model, rope_head_dim, 0, MAX_HIDDEN, "latent attention: rotary part of a head"),
 	INT(sc_model, v_head_dim, 1, MAX_HIDDEN, "latent attention: width of a head's values"),
 	ENUM(sc_model, tied_embeddings, BOOL_NAMES, "output layer is the word embedding"),
-	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample"),
-	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP"),
-	INTS(sc_model, top_mlp, 1, MAX_HIDDEN, "DLRM: widths of the last MLP, the logit included"),
-	ENUM(sc_model, interaction, INTERACTION_NAMES, "DLRM: of the features"),
+	INT(sc_model, mtp_layers, 0, MAX_LAYERS, "layers that predict later tokens (DeepSeek-V3)"),
+	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
+	    NEEDS(SC_NEEDS_DLRM)),
+	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",
+	     NEEDS(SC_NEEDS_DLRM)),
+	INTS(sc_model, top_mlp, 1, MAX_HIDDEN, "DLRM: widths of the last MLP, the logit included",
+	     NEEDS(SC_NEEDS_DLRM)),
+	ENUM(sc_model, interaction, INTERACTION_NAMES, "DLRM: of the features",
+	     NEEDS(SC_NEEDS_DLRM)),
 	INT(sc_model, cross_layers, 1, 1000, "DLRM, dcnv2: cross layers"),
 	INT(sc_model, low_rank, 1, MAX_HIDDEN, "DLRM, dcnv2: rank of a cross layer's matrix"),
 	INT(sc_model, interact_stride, 1, MAX_HIDDEN, "DLRM, cat: columns averaged into one"),
@@ -227,22 +311,29 @@ static const struct sc_field MODEL_FIELDS[] = {
 	 .offset = offsetof(struct sc_model, tables),
 	 .sub = TABLE_FIELDS,
 	 .elem_bytes = sizeof(struct sc_table),
+	 .needs = SC_NEEDS_DLRM,
 	 .help = "DLRM: embedding tables"},
-	STR(sc_model, tables_csv, "DLRM: a CSV file that lists the tables"),
+	STR(sc_model, tables_csv, "DLRM: a CSV file that lists the tables", NEEDS(SC_NEEDS_DLRM)),
 	{0},
 };
 static const struct sc_field PARALLEL_FIELDS[] = {
 	INT(sc_parallel, tp, 1, MAX_SPLIT, "tensor-parallel ranks"),
 	INT(sc_parallel, pp, 1, MAX_SPLIT, "pipeline stages"),
-	INT(sc_parallel, dp, 1, SC_MAX_GPUS, "data-parallel replicas; default gpus / (tp pp cp)"),
+	INT(sc_parallel, dp, 1, SC_MAX_GPUS, "data-parallel replicas; default gpus / (tp pp cp)",
+	    FROM("default: gpus / (tp * pp * cp)")),
 	INT(sc_parallel, cp, 1, MAX_SPLIT, "context-parallel ranks"),
 	INT(sc_parallel, ep, 1, MAX_SPLIT, "expert-parallel ranks, cut out of cp and dp"),
-	INT(sc_parallel, virtual_stages, 1, MAX_VIRTUAL, "model chunks a stage"),
-	ENUM(sc_parallel, schedule, SCHEDULE_NAMES, "order of forward and backward passes"),
-	ENUM(sc_parallel, sharding, SHARDING_NAMES, "of optimizer, gradients, weights"),
-	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks"),
+	INT(sc_parallel, virtual_stages, 1, MAX_VIRTUAL, "model chunks a stage",
+	    FROM_UNLESS("1", "the software")),
+	ENUM_OR(sc_parallel, schedule, SCHEDULE_NAMES, SC_SCHED_1F1B,
+		"order of forward and backward passes"),
+	ENUM_OR(sc_parallel, sharding, SHARDING_NAMES, SC_ZERO_NONE,
+		"of optimizer, gradients, weights", FROM_UNLESS("none", "the software")),
+	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks",
+	     FROM_UNLESS("false", "the software")),
 	BOOL(sc_parallel, tp_overlap, "tensor-parallel collectives overlap their GEMMs"),
-	STR(sc_parallel, order, "rank order, innermost first; default: the software's"),
+	STR(sc_parallel, order, "rank order, innermost first; default: the software's",
+	    FROM("the software")),
 	{.key = "stage_layers",
 	 .type = SC_F_INTS,
 	 .offset = offsetof(struct sc_parallel, stage_layers),
@@ -251,23 +342,64 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	 .help = "layers of each stage"},
 	INT(sc_parallel, shard_ranks, 1, SC_MAX_GPUS,
 	    "ranks that sharding spreads over (HSDP); default all of dp and cp"),
+	INT(sc_parallel, etp, 1, MAX_SPLIT, "tensor-parallel ranks of an expert; default tp"),
+	INT(sc_parallel, chimera_replicas, 1, MAX_SPLIT, "pipelines of a schedule chimera"),
+	INT(sc_parallel, waves, 1, MAX_VIRTUAL, "waves of a schedule hanayo"),
+	ENUM(sc_parallel, vocab_stages, VOCAB_STAGES_NAMES, "output layer split over stages"),
+	BOOL(sc_parallel, count_embedding, "the embedding counts as a layer of its stage"),
+	BOOL(sc_parallel, count_loss, "the output layer counts as a layer of its stage"),
+	ENUM(sc_parallel, optimizer_validation, VALIDATION_NAMES,
+	     "when stages agree that gradients are finite"),
+	{0},
+};
+static const struct sc_field OFFLOAD_FIELDS[] = {
+	ENUM(sc_offload, optimizer, TIER_NAMES, "where its states are"),
+	ENUM(sc_offload, gradients, TIER_NAMES, "where they are"),
+	ENUM(sc_offload, weights, TIER_NAMES, "where they are"),
+	ENUM(sc_offload, activations, TIER_NAMES, "where they wait for backward"),
+	DOUBLE(sc_offload, optimizer_fraction, 0, 1, "share of the states that is not on the GPU"),
+	INT(sc_offload, activation_layers, 0, MAX_LAYERS, "layers whose activations leave the GPU"),
+	INT(sc_offload, prefetch_layers, 0, MAX_LAYERS, "layers fetched ahead"),
 	{0},
 };
 static const struct sc_field TRAINING_FIELDS[] = {
 	INT(sc_training, global_batch, 1, MAX_BATCH, "samples an iteration, all replicas"),
-	INT(sc_training, micro_batch, 1, MAX_BATCH, "samples a forward pass, one replica"),
-	ENUM(sc_training, precision, PRECISION_NAMES, "of the GEMMs"),
-	ENUM(sc_training, recompute, RECOMPUTE_NAMES, "of activations in backward"),
-	ENUM(sc_training, attention, ATTENTION_NAMES, "kernels"),
-	ENUM(sc_training, optimizer, OPTIMIZER_NAMES, "none: no update"),
-	ENUM(sc_training, trainable, TRAINABLE_NAMES, "which parameters are updated"),
-	BOOL(sc_training, unpadded, "no padding tokens"),
-	DOUBLE(sc_training, fill_fraction, 0.01, 1, "share of seq that is tokens, if unpadded"),
-	DOUBLE(sc_training, expert_imbalance, 1, 1000, "busiest expert rank over the mean"),
-	INT(sc_training, lora_rank, 1, MAX_HIDDEN, "rank of LoRA adapters; default 16"),
-	ENUM(sc_training, lora_targets, LORA_TARGET_NAMES, "layers with LoRA adapters"),
-	BOOL(sc_training, cuda_graphs, "launches are replayed"),
+	INT(sc_training, micro_batch, 1, MAX_BATCH, "samples a forward pass, one replica",
+	    FROM("default: global_batch / dp without a pipeline, else 1")),
+	ENUM(sc_training, precision, PRECISION_NAMES, "of the GEMMs",
+	     FROM("default: bf16 where the GPU has it, else fp16")),
+	FLAGS(sc_training, recompute, RECOMPUTE_NAMES, SC_NOT_GIVEN,
+	      "of activations in backward; or a list of modules",
+	      FROM_UNLESS("none", "the software")),
+	INT(sc_training, recompute_layers, 1, MAX_LAYERS, "layers of a stage that recompute"),
+	ENUM(sc_training, attention, ATTENTION_NAMES, "kernels", FROM("the software")),
+	ENUM(sc_training, optimizer, sc_optimizer_names, "none: no update",
+	     FROM_UNLESS("adam", "the software")),
+	ENUM_OR(sc_training, trainable, TRAINABLE_NAMES, SC_TRAIN_ALL,
+		"which parameters are updated"),
+	BOOL(sc_training, unpadded, "no padding tokens", FROM_UNLESS("false", "the software")),
+	DOUBLE(sc_training, fill_fraction, 0.01, 1, "share of seq that is tokens, if unpadded",
+	       FROM_UNLESS("1", "the software, or the mean of the family's samples")),
+	DOUBLE(sc_training, expert_imbalance, 1, 1000, "busiest expert rank over the mean",
+	       NEEDS(SC_NEEDS_EXPERTS)),
+	INT(sc_training, lora_rank, 1, MAX_HIDDEN, "rank of LoRA adapters; default 16",
+	    NEEDS(SC_NEEDS_LORA)),
+	ENUM(sc_training, lora_targets, LORA_TARGET_NAMES, "layers with LoRA adapters",
+	     NEEDS(SC_NEEDS_LORA)),
+	FLAGS(sc_training, cuda_graphs, GRAPH_NAMES, 0,
+	      "launches are replayed; or a list of scopes", FROM_UNLESS("false", "the software")),
 	STR(sc_training, software, "a file of configs/software; default \"default\""),
+	STR(sc_training, software_version, "release of the software, as its source says it"),
+	ENUM(sc_training, fp8_recipe, RECIPE_NAMES, "how fp8 tensors are scaled"),
+	ENUM(sc_training, moe_dispatcher, DISPATCHER_NAMES, "how tokens go to experts"),
+	BOOL(sc_training, moe_overlap, "expert exchange beside another batch's work"),
+	ENUM(sc_training, routing, ROUTING_NAMES, "of tokens to experts"),
+	DOUBLE(sc_training, grad_worker_frac, 0, 1, "K-FAC: ranks that share a layer's inverse"),
+	{.key = "offload",
+	 .type = SC_F_STRUCT,
+	 .offset = offsetof(struct sc_training, offload),
+	 .sub = OFFLOAD_FIELDS,
+	 .help = "states that are not kept on the GPU"},
 	{0},
 };
 static const struct sc_field STRAGGLER_FIELDS[] = {
@@ -290,10 +422,13 @@ static const struct sc_field STRAGGLER_FIELDS[] = {
 const struct sc_field sc_config_fields[] = {
 	STR(sc_config, schema, "stepcast/1"),
 	STR(sc_config, notes, "free text"),
-	DOUBLE(sc_config, measured_ms, 0, DBL_MAX,
-	       "measured iteration time; no prediction reads it"),
+	{.key = "measured_ms",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_config, measured_ms),
+	 .max = DBL_MAX,
+	 .help = "measured iteration time; no prediction reads it"},
 	SECTION(cluster, CLUSTER_FIELDS, true, "what it runs on"),
-	INT(sc_config, gpus, 1, SC_MAX_GPUS, "GPUs in all"),
+	INT(sc_config, gpus, 1, SC_MAX_GPUS, "GPUs in all", FROM("tp * pp * cp * dp")),
 	SECTION(model, MODEL_FIELDS, true, "what is trained"),
 	SECTION(parallel, PARALLEL_FIELDS, false, "how it is split"),
 	SECTION(training, TRAINING_FIELDS, false, "how it is trained"),

@@ -33,16 +33,37 @@ static double mean_fill(double seq, double bin_tokens)
 	return fmin((tokens + bin_tokens / 2) / seq, 1);
 }
 
+static bool is_given(const struct sc_request *req, const char *path)
+{
+	return sc_config_origin(&req->config, path) != NULL;
+}
+
+/* A stack that batches samples by length leaves out most of their padding, unless told not to. */
+static void batch_by_length(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+	double bin = req->software.length_bin_tokens;
+	double fill = mean_fill((double)req->config.model.seq, bin);
+
+	if (is_given(req, "training.unpadded") || !(bin > 0) || fill >= 1 ||
+	    sc_family_traits(req->config.model.family)->causal)
+		return;
+	tr->unpadded = true;
+	if (tr->fill_fraction < 0)
+		tr->fill_fraction = fill;
+	sc_warn(&req->warnings,
+		"%s batches samples by length: training.unpadded is taken with fill_fraction %.2f; "
+		"unpadded: false pads them",
+		req->software.id, tr->fill_fraction);
+}
+
 /* Padded samples are computed in full; those of a causal model are cut from one long text. */
 static void resolve_fill(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
 	bool causal = sc_family_traits(req->config.model.family)->causal;
-	double seq = (double)req->config.model.seq, from_seq = req->software.unpadded_from_seq;
-	double bin = tr->unpadded ? 0 : req->software.length_bin_tokens;
 
-	if (from_seq > 0 && seq >= from_seq && !causal)
-		tr->unpadded = true;
+	batch_by_length(req);
 	if (!tr->unpadded && tr->fill_fraction >= 0 && tr->fill_fraction < 1)
 		sc_warn(&req->warnings,
 			"training.fill_fraction has no effect without training.unpadded");
@@ -50,7 +71,7 @@ static void resolve_fill(struct sc_request *req)
 		tr->fill_fraction = 1;
 	if (tr->fill_fraction >= 0)
 		return;
-	tr->fill_fraction = causal ? 1 : mean_fill(seq, bin);
+	tr->fill_fraction = causal ? 1 : mean_fill((double)req->config.model.seq, 0);
 	if (causal)
 		sc_warn(&req->warnings,
 			"training.unpadded has no effect on a causal model's full samples; give "
@@ -62,10 +83,54 @@ static void resolve_fill(struct sc_request *req)
 			tr->fill_fraction);
 }
 
+static void resolve_recompute(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+
+	if ((int)tr->recompute != SC_NOT_GIVEN)
+		return;
+	tr->recompute = req->software.recomputes ? SC_RECOMPUTE_FULL : SC_RECOMPUTE_NONE;
+	if (req->software.recomputes)
+		sc_warn(&req->warnings,
+			"training.recompute is not given; full is taken, as %s's recipes do",
+			req->software.id);
+}
+
+static void resolve_planner(struct sc_request *req)
+{
+	struct sc_sharding_plan *plan = &req->config.sharding;
+
+	if (req->config.model.family != SC_DLRM || plan->plan || plan->planner != SC_PLANNER_NONE)
+		return;
+	plan->planner = req->software.dlrm.planner;
+	if (plan->planner == SC_PLANNER_NONE)
+		plan->planner = SC_PLANNER_STEPCAST;
+}
+
+static void resolve_optimizer(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+	bool is_dlrm = req->config.model.family == SC_DLRM;
+	enum sc_optimizer dense;
+
+	if ((int)tr->optimizer == SC_NOT_GIVEN)
+		tr->optimizer = is_dlrm ? req->software.dlrm.optimizer : SC_OPT_ADAM;
+	dense = sc_optimizer_dense(tr->optimizer);
+	if (is_dlrm || dense == tr->optimizer)
+		return;
+	sc_warn(&req->warnings,
+		"training.optimizer %s is of embedding tables; a Transformer runs %s",
+		sc_enum_name(sc_optimizer_names, (int)tr->optimizer),
+		sc_enum_name(sc_optimizer_names, (int)dense));
+	tr->optimizer = dense;
+}
+
 void sc_config_fill_options(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
 
+	resolve_planner(req);
+	resolve_optimizer(req);
 	resolve_fill(req);
 	if (tr->expert_imbalance < 0 && sc_model_is_moe(&req->config.model))
 		tr->expert_imbalance = 1;
@@ -75,7 +140,26 @@ void sc_config_fill_options(struct sc_request *req)
 		if ((int)tr->lora_targets == SC_NOT_GIVEN)
 			tr->lora_targets = SC_LORA_ATTENTION;
 	}
-	if ((int)tr->recompute == SC_NOT_GIVEN)
-		tr->recompute = req->software.recomputes ? SC_RECOMPUTE_FULL : SC_RECOMPUTE_NONE;
-	tr->cuda_graphs = tr->cuda_graphs || req->software.cuda_graphs;
+	resolve_recompute(req);
+	if (!is_given(req, "training.cuda_graphs"))
+		tr->cuda_graphs = req->software.cuda_graphs;
+}
+
+/* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed go about it is in their profiles. */
+struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
+{
+	const struct sc_software *sw = &request->software;
+	enum sc_zero sharding = request->config.parallel.sharding;
+	bool once = request->config.parallel.pp > 1 && sw->sharded_pipeline == SC_SHARDED_ONCE;
+
+	return (struct sc_sharding_rule){
+		.states = sharding != SC_ZERO_NONE,
+		.gradients = sharding >= SC_ZERO2,
+		.weights = sharding >= SC_ZERO3,
+		.scatters =
+			sharding >= SC_ZERO2 || (sharding == SC_ZERO1 && sw->distributed_optimizer),
+		.gathers_each = !once,
+		.gathers_backward = !once && sw->reshard_after_forward,
+		.reduces_each = !once && sw->reduce_each_micro_batch,
+	};
 }

@@ -25,6 +25,8 @@ int sc_nodes_check(const struct sc_resolver *res);
 /* Passes on what is wrong in a profile's file; an unknown id is placed where `path` was given. */
 int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
+/* config_later.c: values that no model reads yet become the nearest, with a warning. Needs the split. */
+int sc_config_take_later(const struct sc_resolver *res);
 /* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
 void sc_config_interleave(struct sc_request *request);
 void sc_config_fill_options(struct sc_request *request);

@@ -52,6 +52,24 @@ static int64_t newest_capability(const struct sc_request *req)
 	return newest;
 }
 
+/* A profile's releases for newer GPUs have a profile of their own. */
+static int take_successor(const struct sc_resolver *res, const struct sc_software **software)
+{
+	struct sc_request *req = res->request;
+	struct sc_err own = {.code = SC_OK};
+	const char *before = (*software)->id;
+
+	if (!(*software)->successor ||
+	    (double)newest_capability(req) < (*software)->successor_capability)
+		return 0;
+	if (sc_catalog_software(res->catalog, (*software)->successor, software, &own))
+		return sc_resolve_profile_error(res, "training.software", &own);
+	sc_warn(&req->warnings,
+		"training.software %s has no release for this GPU: its successor %s is simulated",
+		before, (*software)->id);
+	return 0;
+}
+
 static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
 {
 	struct sc_request *req = res->request;
@@ -60,7 +78,6 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 	const struct sc_device *device;
 	const struct sc_software *software;
 	const struct sc_fabric_profile *fabric;
-	bool is_default;
 	int rc = sc_nodes_resolve(res);
 
 	if (rc)
@@ -73,22 +90,16 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		return sc_resolve_profile_error(res, "cluster.gpu", &own);
 	if (!cfg->training.software)
 		cfg->training.software = SC_DEFAULT_SOFTWARE;
-	if (sc_catalog_software(catalog, cfg->training.software, &software, &is_default, &own))
+	if (sc_catalog_software(catalog, cfg->training.software, &software, &own))
 		return sc_resolve_profile_error(res, "training.software", &own);
 	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
 		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->device = *device;
-	if (software->successor &&
-	    (double)newest_capability(req) >= software->successor_capability &&
-	    sc_catalog_software(catalog, software->successor, &software, &is_default, &own))
-		return sc_resolve_profile_error(res, "training.software", &own);
+	rc = take_successor(res, &software);
+	if (rc)
+		return rc;
 	req->software = *software;
 	req->fabric_profile = *fabric;
-	if (is_default)
-		sc_warn(&req->warnings,
-			"training.software: no profile \"%.40s\" in configs/software; the default "
-			"one is used",
-			cfg->training.software);
 	return 0;
 }
 
@@ -237,6 +248,9 @@ static int resolve_parallel(const struct sc_resolver *res)
 				"parallel.schedule interleaved without virtual_stages above 1 is 1f1b");
 		par->schedule = SC_SCHED_1F1B;
 	}
+	if (req->software.distributed_optimizer && req->config.model.family != SC_DLRM &&
+	    !sc_config_origin(&req->config, "parallel.sharding"))
+		par->sharding = SC_ZERO1;
 	if (req->software.sequence_parallel &&
 	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
 		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
@@ -286,9 +300,6 @@ static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
 	return 0;
 }
 
-/* What TorchRec's planner takes a rank to have (torchrec/distributed/planner/constants.py, DDR_CAP). */
-#define HOST_GIB_PER_GPU 128
-
 /* A Transformer keeps nothing there. */
 static void resolve_host_memory(struct sc_request *req)
 {
@@ -296,7 +307,7 @@ static void resolve_host_memory(struct sc_request *req)
 	int64_t gpus = req->config.gpus;
 
 	if (req->config.model.family == SC_DLRM && cl->host_memory_gib < 0)
-		cl->host_memory_gib = HOST_GIB_PER_GPU *
+		cl->host_memory_gib = req->device.usual_host_gib *
 				      (double)(gpus < cl->gpus_per_node ? gpus : cl->gpus_per_node);
 }
 
@@ -441,7 +452,7 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,    resolve_parallel, resolve_cluster,
+		resolve_model,    resolve_parallel, sc_config_take_later, resolve_cluster,
 		resolve_training, sc_config_check,  sc_config_warn,
 	};
 	struct sc_request request;

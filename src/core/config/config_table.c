@@ -3,20 +3,10 @@
 
 #include <string.h>
 
-/* Where a header cell begins in its line, if no cell before it is quoted. */
-static unsigned header_column(const struct sc_csv *csv, size_t column)
-{
-	size_t at = 1;
-
-	for (size_t i = 0; i < column; i++)
-		at += strlen(csv->header[i]) + 1;
-	return (unsigned)at;
-}
-
 static int unknown_header(const struct sc_csv *csv, size_t column, const char *nearest,
 			  struct sc_err *err)
 {
-	unsigned at = header_column(csv, column);
+	unsigned at = sc_csv_header_column(csv, column);
 	struct sc_err in_list = {.code = SC_OK};
 
 	if (sc_field_in_list(sc_config_fields, csv->header[column], "", &in_list))
@@ -35,24 +25,23 @@ static int bind_column(struct sc_config_table *table, size_t column, struct sc_a
 		       struct sc_err *err)
 {
 	const struct sc_csv *csv = table->csv;
-	const char *header = csv->header[column], *nearest = NULL;
-	const struct sc_field *field;
-	size_t base_offset = 0;
+	const char *header = csv->header[column];
+	struct sc_field_place place;
 
 	if (!strchr(header, '.') && strcmp(header, "gpus") != 0)
 		return 0;
-	field = sc_field_find(sc_config_fields, header, &base_offset, arena, &nearest);
-	if (!field)
-		return unknown_header(csv, column, nearest, err);
-	if (field->type == SC_F_IGNORE)
+	place = sc_field_find(sc_config_fields, header, arena);
+	if (!place.field)
+		return unknown_header(csv, column, place.nearest, err);
+	if (place.field->type == SC_F_IGNORE)
 		return 0;
-	table->columns[table->n_columns++] = (struct sc_config_column){
-		.column = column, .field = field, .base_offset = base_offset};
+	table->columns[table->n_columns++] =
+		(struct sc_config_column){.column = column, .place = place};
 	return 0;
 }
 
-static uint32_t add_file(struct sc_config_files *files, const char *key, const char *ref,
-			 const char *base_file, struct sc_arena *arena)
+static uint32_t add_file(struct sc_config_files *files, const char *ref, const char *base_file,
+			 struct sc_arena *arena)
 {
 	struct sc_config_file *file;
 
@@ -63,17 +52,19 @@ static uint32_t add_file(struct sc_config_files *files, const char *key, const c
 	*file = (struct sc_config_file){.ref = ref};
 	sc_config_init(&file->section);
 	file->section.file = base_file;
-	file->rc = sc_config_set(&file->section, key, ref, "", arena, &file->err);
+	file->rc = sc_config_set(&file->section, &(struct sc_setting){files->key, ref, ""}, arena,
+				 &file->err);
 	return (uint32_t)files->n++;
 }
 
 /* Reads each file once, however many rows name it. */
-static void bind_files(struct sc_config_files *files, const struct sc_csv *csv, const char *key,
-		       const char *base_file, struct sc_arena *arena)
+static void bind_files(const struct sc_config_table *table, struct sc_config_files *files,
+		       struct sc_arena *arena)
 {
+	const struct sc_csv *csv = table->csv;
 	size_t n_given = 0;
 
-	files->column = sc_csv_column(csv, key);
+	files->column = sc_csv_column(csv, files->key);
 	if (files->column < 0)
 		return;
 	for (size_t row = 0; row < csv->n_rows; row++)
@@ -84,25 +75,23 @@ static void bind_files(struct sc_config_files *files, const struct sc_csv *csv, 
 		const char *ref = sc_csv_cell(csv, row, (size_t)files->column);
 
 		files->of_row[row] =
-			ref[0] ? add_file(files, key, ref, base_file, arena) : UINT32_MAX;
+			ref[0] ? add_file(files, ref, table->base->file, arena) : UINT32_MAX;
 	}
 }
 
-int sc_config_table_bind(const struct sc_csv *csv, const char *base_file, struct sc_arena *arena,
-			 struct sc_config_table *out, struct sc_err *err)
+int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, struct sc_err *err)
 {
-	struct sc_config_table table = {.csv = csv};
-
-	table.columns = sc_arena_calloc(arena, csv->n_cols, sizeof(*table.columns));
-	for (size_t i = 0; i < csv->n_cols; i++) {
-		int rc = bind_column(&table, i, arena, err);
+	table->columns = sc_arena_calloc(arena, table->csv->n_cols, sizeof(*table->columns));
+	for (size_t i = 0; i < table->csv->n_cols; i++) {
+		int rc = bind_column(table, i, arena, err);
 
 		if (rc)
 			return rc;
 	}
-	bind_files(&table.model, csv, "model", base_file, arena);
-	bind_files(&table.cluster, csv, "cluster", base_file, arena);
-	*out = table;
+	table->model.key = "model";
+	table->cluster.key = "cluster";
+	bind_files(table, &table->model, arena);
+	bind_files(table, &table->cluster, arena);
 	return 0;
 }
 
@@ -143,7 +132,7 @@ static int row_error(const struct row *row, const struct sc_err *own)
 			 own->column, own->text);
 }
 
-static int take_file(const struct row *row, const struct sc_config_files *files, const char *key)
+static int take_file(const struct row *row, const struct sc_config_files *files)
 {
 	const struct sc_config_file *file;
 	struct sc_origin *origin;
@@ -154,8 +143,8 @@ static int take_file(const struct row *row, const struct sc_config_files *files,
 	if (file->rc)
 		return row_error(row, &file->err);
 	origin = sc_arena_alloc(row->arena, sizeof(*origin));
-	*origin = row_origin(row, key);
-	sc_config_take_section(row->config, key, &file->section);
+	*origin = row_origin(row, files->key);
+	sc_config_take_section(row->config, files->key, &file->section);
 	add_layer(row, origin, 1);
 	add_layer(row, file->section.origins->at, file->section.origins->n);
 	return 0;
@@ -170,32 +159,31 @@ static int set_values(const struct row *row, const struct sc_config_table *table
 	origins[n++] = row_origin(row, ""); /* the row itself */
 	for (size_t i = 0; i < table->n_columns; i++) {
 		const struct sc_config_column *c = &table->columns[i];
-		const char *path = row->csv->header[c->column];
+		struct sc_field_place place = c->place;
 		const char *text = sc_csv_cell(row->csv, row->index, c->column);
 		struct sc_err own = {.code = SC_OK};
 
 		if (!text[0])
 			continue;
-		if (sc_field_set_text(c->field, path, text, row->config, c->base_offset, row->arena,
-				      &own))
+		place.arena = row->arena;
+		if (sc_field_set_text(&place, text, row->config, &own))
 			return row_error(row, &own);
-		origins[n++] = row_origin(row, path);
+		origins[n++] = row_origin(row, place.path);
 	}
 	add_layer(row, origins, n);
 	return 0;
 }
 
-int sc_config_table_row(const struct sc_config_table *table, size_t row,
-			const struct sc_config *base, struct sc_arena *arena, struct sc_config *out,
-			struct sc_err *err)
+int sc_config_table_row(const struct sc_config_table *table, size_t row, struct sc_arena *arena,
+			struct sc_config *out, struct sc_err *err)
 {
-	struct sc_config config = *base;
+	struct sc_config config = *table->base;
 	struct row r = {
 		.csv = table->csv, .index = row, .config = &config, .arena = arena, .err = err};
-	int rc = take_file(&r, &table->model, "model");
+	int rc = take_file(&r, &table->model);
 
 	if (rc == 0)
-		rc = take_file(&r, &table->cluster, "cluster");
+		rc = take_file(&r, &table->cluster);
 	if (rc == 0)
 		rc = set_values(&r, table);
 	if (rc == 0)

@@ -8,8 +8,7 @@
 /* A column that sets a value. */
 struct sc_config_column {
 	size_t column;
-	const struct sc_field *field;
-	size_t base_offset;
+	struct sc_field_place place;
 };
 /* A file named in the columns `model` or `cluster`, read once. */
 struct sc_config_file {
@@ -19,13 +18,15 @@ struct sc_config_file {
 	struct sc_config section; /* only the section is filled */
 };
 struct sc_config_files {
-	int column; /* or -1 */
+	const char *key; /* "model" */
+	int column;      /* or -1 */
 	size_t n;
 	struct sc_config_file *at;
 	uint32_t *of_row; /* index in at[]; UINT32_MAX = empty cell */
 };
 struct sc_config_table {
-	const struct sc_csv *csv;
+	const struct sc_csv *csv; /* these two are given by the caller */
+	const struct sc_config *base;
 	struct sc_config_column *columns;
 	size_t n_columns;
 	struct sc_config_files model, cluster;
@@ -33,15 +34,13 @@ struct sc_config_table {
 
 /* Binds the header to the config's keys. A header with a dot that is no key is an error with the
  * nearest one; `gpus`, `model` and `cluster` are keys, every other bare header is carried through.
- * Files that the rows name are looked up beside `base_file` (may be NULL), then installed; one that
+ * Files that the rows name are looked up beside the base config's file (if it has one), then installed; one that
  * cannot be read is the error of its rows. Borrows csv; the rest lives in the arena. */
-int sc_config_table_bind(const struct sc_csv *csv, const char *base_file, struct sc_arena *arena,
-			 struct sc_config_table *out, struct sc_err *err);
+int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, struct sc_err *err);
 /* Base and row together: the row's `model` and `cluster` replace the base's sections, then its
  * values apply; an empty cell is not given. Reads the table only: threads may share it, each with
  * its own arena. */
-int sc_config_table_row(const struct sc_config_table *table, size_t row,
-			const struct sc_config *base, struct sc_arena *arena, struct sc_config *out,
-			struct sc_err *err);
+int sc_config_table_row(const struct sc_config_table *table, size_t row, struct sc_arena *arena,
+			struct sc_config *out, struct sc_err *err);
 
 #endif

@@ -8,6 +8,18 @@
 #define SC_MAX_TABLE_ROWS 1099511627776.0 /* 2^40 */
 enum { SC_MAX_TABLE_DIM = 1 << 20, SC_MAX_TABLES = 10000000 };
 
+/* training.optimizer. What is only of embedding tables steps the dense part as sc_optimizer_dense says. */
+enum sc_optimizer {
+	SC_OPT_ADAM,
+	SC_OPT_SGD,
+	SC_OPT_ADAGRAD, /* of tables row-wise, if the software's is */
+	SC_OPT_NONE,
+	SC_OPT_ROWWISE_ADAGRAD,
+	SC_OPT_ATOMIC_SGD
+};
+extern const struct sc_name sc_optimizer_names[];
+enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer);
+
 /* How often the rows of a table come back within and across batches. One description is given;
  * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */
 enum sc_reuse_kind {

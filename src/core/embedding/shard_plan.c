@@ -1,13 +1,13 @@
 /* Plans as data: their checks, and which reader a file is for. */
 #include "core/embedding/shard_plan.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/intern.h"
+#include "base/utf8.h"
 #include "core/embedding/shard_plan_priv.h"
 
 const struct sc_name sc_shard_type_names[] = {
@@ -31,6 +31,17 @@ void sc_shard_plan_release(struct sc_shard_plan *plan)
 	SC_VEC_RELEASE(&plan->tables);
 	SC_VEC_RELEASE(&plan->shards);
 	*plan = (struct sc_shard_plan){.world = 0};
+}
+
+void sc_shard_plan_copy(const struct sc_shard_plan *from, struct sc_shard_plan *to)
+{
+	to->world = from->world;
+	to->ranks_per_host = from->ranks_per_host;
+	to->tables.n = to->shards.n = 0;
+	for (size_t i = 0; i < from->tables.n; i++)
+		SC_VEC_PUSH(&to->tables, from->tables.at[i]);
+	for (size_t i = 0; i < from->shards.n; i++)
+		SC_VEC_PUSH(&to->shards, from->shards.at[i]);
 }
 
 void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placement *table)
@@ -85,75 +96,81 @@ void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n
 
 /* --- checks --- */
 
-static int fail(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		struct sc_err *err, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-static int fail(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		struct sc_err *err, const char *fmt, ...)
+/* A table of a plan that is checked. */
+struct checked {
+	const struct sc_shard_plan *plan;
+	const struct sc_table_placement *t;
+	struct sc_err *err;
+};
+
+static int fail(const struct checked *c, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static int fail(const struct checked *c, const char *fmt, ...)
 {
-	char text[sizeof(err->text)];
+	char text[sizeof(c->err->text)];
 	va_list args;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	return sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column, "table \"%.64s\": %s",
-			 t->name, text);
+	return sc_err_at(c->err, SC_ECONFLICT, c->plan->file, c->t->line, c->t->column,
+			 "table \"%.64s\": %s", c->t->name, text);
 }
 
-static int check_shape(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		       struct sc_err *err)
+static int check_shape(const struct checked *c)
 {
+	const struct sc_table_placement *t = c->t;
+
 	if (t->rows < 1 || t->dim < 1)
-		return fail(plan, t, err, "%lld rows of dim %lld; both must be at least 1",
-			    (long long)t->rows, (long long)t->dim);
+		return fail(c, "%lld rows of dim %lld; both must be at least 1", (long long)t->rows,
+			    (long long)t->dim);
 	if (t->type < 0 || t->type >= SC_N_SHARD_TYPES || t->tier < 0 || t->tier >= SC_N_TIERS)
-		return fail(plan, t, err, "an unknown sharding type or tier");
+		return fail(c, "an unknown sharding type or tier");
 	if (!(t->cache_frac >= 0 && t->cache_frac <= 1))
-		return fail(plan, t, err, "a cached share of %g; it must be 0 to 1", t->cache_frac);
-	if (t->first_shard > plan->shards.n || t->n_shards > plan->shards.n - t->first_shard)
-		return fail(plan, t, err, "its shards are not in the plan");
+		return fail(c, "a cached share of %g; it must be 0 to 1", t->cache_frac);
+	if (t->first_shard > c->plan->shards.n || t->n_shards > c->plan->shards.n - t->first_shard)
+		return fail(c, "its shards are not in the plan");
 	if (t->n_shards == 0)
-		return fail(plan, t, err, "it has no shards");
+		return fail(c, "it has no shards");
 	if (t->type == SC_TABLE_WISE && t->n_shards != 1)
-		return fail(plan, t, err, "table_wise, but %u shards", t->n_shards);
+		return fail(c, "table_wise, but %u shards", t->n_shards);
 	return 0;
 }
 
-static int check_shard(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		       uint32_t i, struct sc_err *err)
+static int check_shard(const struct checked *c, uint32_t i)
 {
-	const struct sc_shard *s = &plan->shards.at[t->first_shard + i];
+	const struct sc_table_placement *t = c->t;
+	const struct sc_shard *s = &c->plan->shards.at[t->first_shard + i];
 
-	if (s->rank < 0 || (uint32_t)s->rank >= plan->world)
-		return fail(plan, t, err, "shard %u: rank %d; the plan has ranks 0 to %u", i,
-			    (int)s->rank, plan->world - 1);
+	if (s->rank < 0 || (uint32_t)s->rank >= c->plan->world)
+		return fail(c, "shard %u: rank %d; the plan has ranks 0 to %u", i, (int)s->rank,
+			    c->plan->world - 1);
 	if (s->row_offset < 0 || s->rows < 0 || s->rows > t->rows ||
 	    s->row_offset > t->rows - s->rows || s->col_offset < 0 || s->cols < 1 ||
 	    s->cols > t->dim || s->col_offset > t->dim - s->cols)
 		return fail(
-			plan, t, err,
+			c,
 			"shard %u: %lld x %lld at (%lld, %lld) is outside the table of %lld x %lld",
 			i, (long long)s->rows, (long long)s->cols, (long long)s->row_offset,
 			(long long)s->col_offset, (long long)t->rows, (long long)t->dim);
 	return 0;
 }
 
-static int check_replicas(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-			  struct sc_err *err)
+static int check_replicas(const struct checked *c)
 {
-	if (t->n_shards != plan->world)
-		return fail(plan, t, err, "data_parallel, but %u shards for %u ranks", t->n_shards,
-			    plan->world);
+	const struct sc_table_placement *t = c->t;
+
+	if (t->n_shards != c->plan->world)
+		return fail(c, "data_parallel, but %u shards for %u ranks", t->n_shards,
+			    c->plan->world);
 	for (uint32_t i = 0; i < t->n_shards; i++) {
-		const struct sc_shard *s = &plan->shards.at[t->first_shard + i];
+		const struct sc_shard *s = &c->plan->shards.at[t->first_shard + i];
 
 		if (s->rank != (int32_t)i)
-			return fail(plan, t, err,
-				    "data_parallel, but shard %u is on rank %d, not %u", i,
+			return fail(c, "data_parallel, but shard %u is on rank %d, not %u", i,
 				    (int)s->rank, i);
 		if (s->rows != t->rows || s->cols != t->dim)
-			return fail(plan, t, err, "data_parallel, but shard %u is not all of it",
-				    i);
+			return fail(c, "data_parallel, but shard %u is not all of it", i);
 	}
 	return 0;
 }
@@ -171,36 +188,36 @@ static int by_offset(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static int check_slice(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		       const struct sc_shard *const *s, uint32_t n, struct sc_err *err)
+static int check_slice(const struct checked *c, const struct sc_shard *const *s, uint32_t n)
 {
-	const struct sc_shard *shards = plan->shards.at + t->first_shard;
+	const struct sc_table_placement *t = c->t;
+	const struct sc_shard *shards = c->plan->shards.at + t->first_shard;
 	int64_t end = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (s[i]->cols != s[0]->cols)
-			return fail(plan, t, err, "shards %u and %u overlap",
-				    (unsigned)(s[0] - shards), (unsigned)(s[i] - shards));
+			return fail(c, "shards %u and %u overlap", (unsigned)(s[0] - shards),
+				    (unsigned)(s[i] - shards));
 		if (s[i]->rows && s[i]->row_offset < end)
-			return fail(plan, t, err, "shards %u and %u overlap at row %lld",
+			return fail(c, "shards %u and %u overlap at row %lld",
 				    (unsigned)(s[i - 1] - shards), (unsigned)(s[i] - shards),
 				    (long long)s[i]->row_offset);
 		if (s[i]->rows && s[i]->row_offset > end)
-			return fail(plan, t, err, "rows %lld to %lld are on no rank",
-				    (long long)end, (long long)s[i]->row_offset - 1);
+			return fail(c, "rows %lld to %lld are on no rank", (long long)end,
+				    (long long)s[i]->row_offset - 1);
 		end += s[i]->rows;
 	}
 	if (end < t->rows)
-		return fail(plan, t, err, "rows %lld to %lld are on no rank", (long long)end,
+		return fail(c, "rows %lld to %lld are on no rank", (long long)end,
 			    (long long)t->rows - 1);
 	return 0;
 }
 
 /* Column slices side by side, each of row slices one below the other. */
-static int check_cover(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		       const struct sc_shard **sorted, struct sc_err *err)
+static int check_cover(const struct checked *c, const struct sc_shard **sorted)
 {
-	const struct sc_shard *shards = plan->shards.at + t->first_shard;
+	const struct sc_table_placement *t = c->t;
+	const struct sc_shard *shards = c->plan->shards.at + t->first_shard;
 	int64_t end = 0;
 	int rc = 0;
 
@@ -213,41 +230,40 @@ static int check_cover(const struct sc_shard_plan *plan, const struct sc_table_p
 		for (n = 1; i + n < t->n_shards && sorted[i + n]->col_offset == first->col_offset;)
 			n++;
 		if (first->col_offset < end)
-			return fail(plan, t, err, "shards %u and %u overlap at column %lld",
+			return fail(c, "shards %u and %u overlap at column %lld",
 				    (unsigned)(sorted[i - 1] - shards), (unsigned)(first - shards),
 				    (long long)first->col_offset);
 		if (first->col_offset > end)
-			return fail(plan, t, err, "columns %lld to %lld are on no rank",
-				    (long long)end, (long long)first->col_offset - 1);
-		rc = check_slice(plan, t, sorted + i, n, err);
+			return fail(c, "columns %lld to %lld are on no rank", (long long)end,
+				    (long long)first->col_offset - 1);
+		rc = check_slice(c, sorted + i, n);
 		end += first->cols;
 	}
 	if (rc == 0 && end < t->dim)
-		return fail(plan, t, err, "columns %lld to %lld are on no rank", (long long)end,
+		return fail(c, "columns %lld to %lld are on no rank", (long long)end,
 			    (long long)t->dim - 1);
 	return rc;
 }
 
-static int check_type(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		      struct sc_err *err)
+static int check_type(const struct checked *c)
 {
-	const struct sc_shard *s = plan->shards.at + t->first_shard;
+	const struct sc_table_placement *t = c->t;
+	const struct sc_shard *s = c->plan->shards.at + t->first_shard;
 	const char *name = sc_enum_name(sc_shard_type_names, (int)t->type);
 	bool by_rows = t->type == SC_ROW_WISE || t->type == SC_TABLE_ROW_WISE;
 	bool by_cols = t->type == SC_COLUMN_WISE || t->type == SC_TABLE_COLUMN_WISE;
 	bool one_host = t->type == SC_TABLE_ROW_WISE || t->type == SC_TABLE_COLUMN_WISE;
-	uint32_t per_host = plan->ranks_per_host;
+	uint32_t per_host = c->plan->ranks_per_host;
 
 	for (uint32_t i = 0; i < t->n_shards; i++) {
 		if (by_rows && s[i].cols != t->dim)
-			return fail(plan, t, err, "%s, but shard %u has only some columns", name,
-				    i);
+			return fail(c, "%s, but shard %u has only some columns", name, i);
 		if (by_cols && s[i].rows != t->rows)
-			return fail(plan, t, err, "%s, but shard %u has only some rows", name, i);
+			return fail(c, "%s, but shard %u has only some rows", name, i);
 		if (one_host && per_host &&
 		    (uint32_t)s[i].rank / per_host != (uint32_t)s[0].rank / per_host)
-			return fail(plan, t, err, "%s, but ranks %d and %d are on different hosts",
-				    name, (int)s[0].rank, (int)s[i].rank);
+			return fail(c, "%s, but ranks %d and %d are on different hosts", name,
+				    (int)s[0].rank, (int)s[i].rank);
 	}
 	return 0;
 }
@@ -256,19 +272,20 @@ static int check_table(const struct sc_shard_plan *plan, size_t index,
 		       const struct sc_shard **scratch, struct sc_err *err)
 {
 	const struct sc_table_placement *t = &plan->tables.at[index];
-	int rc = check_shape(plan, t, err);
+	const struct checked c = {plan, t, err};
+	int rc = check_shape(&c);
 
 	for (uint32_t i = 0; i < t->n_shards && rc == 0; i++) {
-		rc = check_shard(plan, t, i, err);
+		rc = check_shard(&c, i);
 		if (rc == 0 && plan->shards.at[t->first_shard + i].table != index)
-			rc = fail(plan, t, err, "shard %u belongs to another table", i);
+			rc = fail(&c, "shard %u belongs to another table", i);
 	}
 	if (rc)
 		return rc;
 	if (t->type == SC_DATA_PARALLEL)
-		return check_replicas(plan, t, err);
-	rc = check_cover(plan, t, scratch, err);
-	return rc ? rc : check_type(plan, t, err);
+		return check_replicas(&c);
+	rc = check_cover(&c, scratch);
+	return rc ? rc : check_type(&c);
 }
 
 int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err)
@@ -287,7 +304,8 @@ int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err)
 	scratch = sc_xrealloc(NULL, plan->shards.n + 1, sizeof(const struct sc_shard *));
 	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		if (sc_intern_add(&names, plan->tables.at[i].name) != i)
-			rc = fail(plan, &plan->tables.at[i], err, "it is in the plan twice");
+			rc = fail(&(struct checked){plan, &plan->tables.at[i], err},
+				  "it is in the plan twice");
 		else
 			rc = check_table(plan, i, scratch, err);
 	}
@@ -301,9 +319,9 @@ static int check_one(const struct sc_shard_plan *plan, const struct sc_table_pla
 {
 	if (placed->rows == table->rows && placed->dim == table->dim)
 		return 0;
-	return fail(plan, placed, err, "%lld x %lld in the plan, %lld x %lld in the model",
-		    (long long)placed->rows, (long long)placed->dim, (long long)table->rows,
-		    (long long)table->dim);
+	return fail(&(struct checked){plan, placed, err},
+		    "%lld x %lld in the plan, %lld x %lld in the model", (long long)placed->rows,
+		    (long long)placed->dim, (long long)table->rows, (long long)table->dim);
 }
 
 int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table *tables,
@@ -333,7 +351,8 @@ int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc
 		sc_intern_add(&names, list.at[i].name);
 	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		if (sc_intern_find(&names, plan->tables.at[i].name) == SC_INTERN_NONE)
-			rc = fail(plan, &plan->tables.at[i], err, "the model has no such table");
+			rc = fail(&(struct checked){plan, &plan->tables.at[i], err},
+				  "the model has no such table");
 	}
 	sc_intern_release(&names);
 	sc_arena_release(&arena);
@@ -418,6 +437,28 @@ static plan_reader reader_of(const struct sc_plan_text *text)
 	return NULL;
 }
 
+/* Two names that differ in bytes outside UTF-8 alone would be one name in every output. */
+static int check_utf8(const struct sc_plan_text *whole, struct sc_err *err)
+{
+	const char *at = whole->at, *line_start = whole->at;
+	uint32_t line = 1;
+	size_t length;
+
+	for (; at < whole->at + whole->n; at += length) {
+		length = sc_utf8_length(at);
+		if (length == 0)
+			return sc_err_at(err, SC_EFORMAT, whole->file, line,
+					 (uint32_t)(at - line_start) + 1,
+					 "byte 0x%02x is not UTF-8: save the plan as UTF-8",
+					 (unsigned char)*at);
+		if (*at == '\n') {
+			line++;
+			line_start = at + 1;
+		}
+	}
+	return 0;
+}
+
 int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 			const struct sc_table_list *tables, struct sc_arena *arena,
 			struct sc_shard_plan *out, struct sc_err *err)
@@ -430,6 +471,9 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 
 	if (memchr(text, 0, n))
 		return sc_err_at(err, SC_EFORMAT, file, 0, 0, "a NUL byte: not a sharding plan");
+	rc = check_utf8(&whole, err);
+	if (rc)
+		return rc;
 	read = reader_of(&whole);
 	if (!read)
 		return sc_err_at(err, SC_EFORMAT, file, 1, 1,
@@ -460,22 +504,4 @@ int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, str
 	rc = sc_shard_plan_parse(text, n, path, tables, arena, out, err);
 	free(text);
 	return rc;
-}
-
-int sc_shard_plan_save(const char *path, const struct sc_shard_plan *plan, struct sc_err *err)
-{
-	struct sc_strbuf text = {0};
-	FILE *file = fopen(path, "w");
-	int failed;
-
-	if (!file)
-		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
-	sc_shard_plan_print(plan, &text);
-	errno = 0;
-	failed = fwrite(sc_strbuf_get(&text), 1, text.n, file) != text.n;
-	failed |= fclose(file) != 0;
-	sc_strbuf_release(&text);
-	if (failed)
-		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot write: %s", strerror(errno));
-	return 0;
 }

@@ -50,6 +50,8 @@ struct sc_shard_plan {
 enum { SC_PLAN_MAX_BYTES = 256 << 20, SC_PLAN_MAX_TABLES = 1 << 20, SC_PLAN_MAX_SHARDS = 1 << 24 };
 enum { SC_PLAN_MAX_WORLD = 1 << 20 };
 void sc_shard_plan_release(struct sc_shard_plan *plan);
+/* `to` is a plan, or empty; names are borrowed as `from` borrows them. */
+void sc_shard_plan_copy(const struct sc_shard_plan *from, struct sc_shard_plan *to);
 /* Proves: shards of each table cover it once without overlap (every rank has all of it if it is data
  * parallel), ranks in range, host-wise types on one host (if the plan says what a host is). Row-wise
  * shards may lie on fewer ranks than there are, and be empty. The error names table and shard. */
@@ -73,8 +75,7 @@ int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, str
 int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 			const struct sc_table_list *tables, struct sc_arena *arena,
 			struct sc_shard_plan *out, struct sc_err *err);
-int sc_shard_plan_save(const char *path, const struct sc_shard_plan *plan, struct sc_err *err);
-/* The JSON text that save writes. */
+/* As our JSON. */
 void sc_shard_plan_print(const struct sc_shard_plan *plan, struct sc_strbuf *out);
 /* Tables of a DreamShard or NeuroShard task: `configs` is their table_configs.json, line `task` (from 1)
  * of `tasks` names some of them and (NeuroShard) their dims. */

@@ -234,7 +234,7 @@ static bool settle_shape(struct json_reader *r, struct sc_table_placement *t)
 
 static bool settle_ranks(struct json_reader *r, const struct sc_table_placement *t)
 {
-	struct sc_shard *shards = r->plan->shards.at + t->first_shard;
+	struct sc_shard *shards;
 
 	if (r->n_placed != 0 && r->n_placed != t->n_shards)
 		return fail_at(r, t, "only some of its shards have a placement");
@@ -242,6 +242,7 @@ static bool settle_ranks(struct json_reader *r, const struct sc_table_placement 
 		return fail_at(r, t, "ranks and sharding_spec differ in length");
 	if (!r->n_placed && !r->ranks.n)
 		return fail_at(r, t, "it needs ranks, or a placement of each shard");
+	shards = &r->plan->shards.at[t->first_shard];
 	for (size_t i = 0; i < t->n_shards; i++) {
 		if (!r->n_placed)
 			shards[i].rank = r->ranks.at[i];

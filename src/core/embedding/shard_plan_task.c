@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/num.h"
 #include "base/json_cursor.h"
+#include "base/num.h"
 #include "core/embedding/shard_plan_priv.h"
 
 enum { MAX_STEPS = 1 << 20, MAX_TASK_BYTES = 64 << 20, N_BINS = 17 };

@@ -79,15 +79,6 @@ struct reader {
 	struct sc_err *err;
 };
 
-static unsigned header_column(const struct sc_csv *csv, size_t column)
-{
-	size_t at = 1;
-
-	for (size_t i = 0; i < column; i++)
-		at += strlen(csv->header[i]) + 1;
-	return (unsigned)at;
-}
-
 static int fail_row(const struct reader *r, size_t row, enum sc_errc code, const char *text)
 {
 	return sc_err_at(r->err, code, r->csv->file, r->csv->line[row], 0, "%s", text);
@@ -110,7 +101,7 @@ static int fail_header(const struct reader *r, size_t column)
 	for (const struct sc_field *field = fields; field->key; field++)
 		keys[n++] = field->key;
 	nearest = sc_nearest(csv->header[column], keys, n);
-	return sc_err_at(r->err, SC_EVALUE, csv->file, 1, header_column(csv, column),
+	return sc_err_at(r->err, SC_EVALUE, csv->file, 1, sc_csv_header_column(csv, column),
 			 "column \"%.64s\" is none of a list of tables%s%s%s", csv->header[column],
 			 nearest ? "; did you mean \"" : "", nearest ? nearest : "",
 			 nearest ? "\"?" : "");
@@ -174,6 +165,7 @@ static int bind(struct reader *r)
 static int read_cell(const struct reader *r, size_t row, size_t column, struct row *out)
 {
 	const struct sc_field *field = r->field[column];
+	struct sc_field_place to = {.field = field, .arena = r->arena};
 	const char *text = sc_csv_cell(r->csv, row, column);
 	struct sc_err own = {.code = SC_OK};
 
@@ -186,7 +178,8 @@ static int read_cell(const struct reader *r, size_t row, size_t column, struct r
 		return fail_row(r, row, SC_EVALUE,
 				sc_arena_printf(r->arena, "%s is empty", field->key));
 	}
-	if (sc_field_set_text(field, field->key, text, out, 0, r->arena, &own) == 0)
+	to.path = field->key;
+	if (sc_field_set_text(&to, text, out, &own) == 0)
 		return 0;
 	return fail_row(r, row, own.code, own.text);
 }

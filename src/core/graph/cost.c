@@ -1,4 +1,4 @@
-/* Names of cost owners. */
+/* Names of cost owners and gaps. */
 #include "core/graph/cost.h"
 
 #include <assert.h>
@@ -14,4 +14,28 @@ const char *sc_owner_name(enum sc_owner owner)
 {
 	assert((unsigned)owner < SC_N_OWNERS);
 	return owner_names[owner];
+}
+
+static const struct {
+	const char *name;
+	enum sc_owner owner;
+} GAPS[SC_N_GAPS] = {
+	[SC_GAP_NONE] = {"work", SC_OWN_OTHER},
+	[SC_GAP_HOST] = {"host work", SC_OWN_HOST},
+	[SC_GAP_LAUNCH] = {"launch latency", SC_OWN_HOST},
+	[SC_GAP_QUEUE] = {"full launch queue", SC_OWN_HOST},
+	[SC_GAP_PEER] = {"wait for a peer", SC_OWN_PEER},
+	[SC_GAP_UNEXPLAINED] = {"unexplained wait", SC_OWN_OTHER},
+};
+
+const char *sc_gap_name(enum sc_gap gap)
+{
+	assert((unsigned)gap < SC_N_GAPS);
+	return GAPS[gap].name;
+}
+
+enum sc_owner sc_gap_owner(enum sc_gap gap)
+{
+	assert((unsigned)gap < SC_N_GAPS);
+	return GAPS[gap].owner;
 }

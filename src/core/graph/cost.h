@@ -15,7 +15,7 @@ enum sc_resource {
 	SC_N_RES
 };
 
-/* Who owns a microsecond of the critical path. */
+/* Who owns a microsecond of an iteration. */
 enum sc_owner {
 	SC_OWN_COMPUTE, /* GEMM, attention: tensor or vector math bound */
 	SC_OWN_MEMORY,  /* memory-bound kernels */
@@ -29,6 +29,19 @@ enum sc_owner {
 };
 const char *sc_owner_name(enum sc_owner owner); /* the JSON keys of breakdown_ms */
 
+/* What a recorded activity waited for when all that it is known to wait for was done: what ended it. */
+enum sc_gap {
+	SC_GAP_NONE,   /* the latency is part of the work */
+	SC_GAP_HOST,   /* work of the host */
+	SC_GAP_LAUNCH, /* the latency of a launch, or of an event */
+	SC_GAP_QUEUE,  /* for room in the launch queue */
+	SC_GAP_PEER,
+	SC_GAP_UNEXPLAINED,
+	SC_N_GAPS
+};
+const char *sc_gap_name(enum sc_gap gap); /* "launch latency" */
+enum sc_owner sc_gap_owner(enum sc_gap gap);
+
 struct sc_cost {
 	double latency_us; /* not slowed by sharing */
 	double work_us;    /* at full rate */
@@ -38,7 +51,12 @@ struct sc_cost {
 	double owner_frac[SC_N_OWNERS];
 	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
 	unsigned char
-		holds_sm; /* collective: needs all its SMs at once and holds them while waiting */
+		holds_sm;  /* collective: needs all its SMs at once and holds them while waiting */
+	unsigned char gap; /* enum sc_gap: whose latency_us is, if it is not part of the work */
 };
+static inline double sc_cost_alone_us(const struct sc_cost *cost)
+{
+	return cost->latency_us + cost->work_us;
+}
 
 #endif

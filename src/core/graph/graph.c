@@ -70,23 +70,26 @@ uint32_t sc_graph_add_cost(struct sc_graph *graph, const struct sc_cost *cost)
 }
 
 uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint32_t lane,
-			   uint32_t cost, uint32_t op)
+			   struct sc_node_use use)
 {
-	const struct sc_node node = {
-		.lane = lane, .cost = cost, .group = SC_NONE, .op = op, .kind = (uint8_t)kind};
+	const struct sc_node node = {.lane = lane,
+				     .cost = use.cost,
+				     .group = SC_NONE,
+				     .op = use.op,
+				     .kind = (uint8_t)kind};
 
 	SC_VEC_PUSH(&graph->nodes, node);
 	return added(graph, graph->nodes.n);
 }
 
-uint32_t sc_graph_add_group(struct sc_graph *graph, uint32_t cost, const struct sc_member *members,
-			    uint32_t n_members, uint32_t op)
+uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
+			    const struct sc_member *members, uint32_t n_members)
 {
 	struct sc_group group = {
-		.cost = cost,
+		.cost = use.cost,
 		.first_member = (uint32_t)graph->members.n,
 		.n_members = n_members,
-		.op = op,
+		.op = use.op,
 	};
 
 	for (uint32_t i = 0; i < n_members; i++) {
@@ -97,10 +100,10 @@ uint32_t sc_graph_add_group(struct sc_graph *graph, uint32_t cost, const struct 
 	return added(graph, graph->groups.n);
 }
 
-uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group, uint32_t cost,
-			     uint32_t op)
+uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group,
+			     struct sc_node_use use)
 {
-	const uint32_t node = sc_graph_add_node(graph, SC_NODE_MEMBER, lane, cost, op);
+	const uint32_t node = sc_graph_add_node(graph, SC_NODE_MEMBER, lane, use);
 
 	graph->nodes.at[node].group = group;
 	return node;
@@ -110,6 +113,53 @@ void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
 {
 	SC_VEC_PUSH(&graph->edges, (uint64_t)on << 32 | node);
 	graph->sealed = 0;
+}
+
+/* What was launched on a lane, from the oldest whose entry the next launch may still need. */
+struct launch_queue {
+	uint32_t oldest, newest;
+	uint32_t n, depth;
+};
+
+/* An activity starts when the one before it on its lane ends: a launch waits for that of the entry's. */
+static void launch_on(struct sc_graph *graph, struct launch_queue *q, uint32_t *next, uint64_t edge)
+{
+	const uint32_t launch = (uint32_t)(edge >> 32), node = (uint32_t)edge;
+
+	if (q->n > 0)
+		next[q->newest] = node;
+	else
+		q->oldest = node;
+	q->newest = node;
+	q->n++;
+	if (q->n < q->depth + 2)
+		return;
+	sc_graph_add_dep(graph, launch, q->oldest);
+	q->oldest = next[q->oldest];
+}
+
+void sc_graph_limit_launches(struct sc_graph *graph, uint32_t depth)
+{
+	const size_t n_edges = graph->edges.n;
+	struct launch_queue *queues;
+	uint32_t *next;
+
+	if (depth == 0 || graph->nodes.n <= depth)
+		return;
+	queues = sc_xmalloc((graph->lanes.n + 1) * sizeof(*queues));
+	next = sc_xmalloc((graph->nodes.n + 1) * sizeof(*next));
+	memset(queues, 0, (graph->lanes.n + 1) * sizeof(*queues));
+	for (size_t e = 0; e < n_edges; e++) {
+		const uint64_t edge = graph->edges.at[e];
+		const struct sc_node *from = &graph->nodes.at[edge >> 32];
+		const uint32_t lane = graph->nodes.at[(uint32_t)edge].lane;
+
+		queues[lane].depth = depth;
+		if (from->kind == SC_NODE_LAUNCH && lane != from->lane)
+			launch_on(graph, &queues[lane], next, edge);
+	}
+	free(queues);
+	free(next);
 }
 
 /* At least n entries, old contents dropped. */

@@ -78,6 +78,11 @@ struct sc_graph {
 	int sealed; /* 0 again after any add */
 };
 
+static inline uint32_t sc_graph_class_of(const struct sc_graph *graph, uint32_t node)
+{
+	return graph->lanes.at[graph->nodes.at[node].lane].class_id;
+}
+
 void sc_graph_init(struct sc_graph *graph);
 void sc_graph_clear(struct sc_graph *graph); /* empties, keeps memory for the next prediction */
 void sc_graph_release(struct sc_graph *graph);
@@ -86,14 +91,21 @@ uint32_t sc_graph_add_class(struct sc_graph *graph, struct sc_class value);
 uint32_t sc_graph_add_lane(struct sc_graph *graph, uint32_t class_id, enum sc_lane_kind kind);
 /* Equal costs may share an id: the caller keeps the id; nothing is deduplicated here. */
 uint32_t sc_graph_add_cost(struct sc_graph *graph, const struct sc_cost *cost);
+/* The cost of a node or group, and the name of what it does. */
+struct sc_node_use {
+	uint32_t cost, op;
+};
 uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint32_t lane,
-			   uint32_t cost, uint32_t op);
+			   struct sc_node_use use);
 /* The group's members are copied; then add one SC_NODE_MEMBER node for each member class. */
-uint32_t sc_graph_add_group(struct sc_graph *graph, uint32_t cost, const struct sc_member *members,
-			    uint32_t n_members, uint32_t op);
-uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group, uint32_t cost,
-			     uint32_t op);
+uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
+			    const struct sc_member *members, uint32_t n_members);
+uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group,
+			     struct sc_node_use use);
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on);
+/* Queues of launches: what is launched on a lane (SC_NODE_LAUNCH before it) is launched once all but the last
+ * `depth` launched there before it have at least started; 0: no limit. After the last add, before the seal. */
+void sc_graph_limit_launches(struct sc_graph *graph, uint32_t depth);
 /* Builds the CSR arrays; call after the last add, again after more adds. Ids out of range are left
  * out here, so that sc_graph_check can name them. No malloc once the arrays are large enough. */
 void sc_graph_seal(struct sc_graph *graph);

@@ -160,7 +160,7 @@ static int check_group_nodes(const struct sc_graph *graph, uint32_t g, const uin
 
 	for (uint32_t i = graph->group_node_start[g]; i < graph->group_node_start[g + 1]; i++) {
 		const uint32_t node = graph->group_node[i];
-		const uint32_t c = graph->lanes.at[graph->nodes.at[node].lane].class_id;
+		const uint32_t c = sc_graph_class_of(graph, node);
 
 		if (listed[c] != g + 1)
 			return sc_err_set(

@@ -69,11 +69,6 @@ static void find_peers(const struct sc_graph *graph, struct sc_waits *waits)
 	}
 }
 
-static uint32_t class_of(const struct sc_graph *graph, uint32_t node)
-{
-	return graph->lanes.at[graph->nodes.at[node].lane].class_id;
-}
-
 static int is_lane_wait(const struct sc_graph *graph, const struct sc_waits *waits, uint32_t node)
 {
 	return waits->state[node] == SC_WAIT_BLOCKED && waits->on[node] != SC_NONE &&
@@ -99,7 +94,7 @@ static void say_peer(const struct sc_graph *graph, uint32_t node, uint32_t on, s
 	if (on == SC_NONE)
 		say(text, "a member that has no node");
 	else
-		say(text, "class %u", class_of(graph, on));
+		say(text, "class %u", sc_graph_class_of(graph, on));
 }
 
 /* Says what `node` waits for; returns the node where that wait leads, a run along a lane as one. */
@@ -108,7 +103,8 @@ static uint32_t say_wait(const struct sc_graph *graph, const struct sc_waits *wa
 {
 	uint32_t on = waits->on[node];
 
-	say(text, "%snode %u of class %u", text->n ? "; " : "", node, class_of(graph, node));
+	say(text, "%snode %u of class %u", text->n ? "; " : "", node,
+	    sc_graph_class_of(graph, node));
 	if (waits->state[node] == SC_WAIT_PEER) {
 		say_peer(graph, node, on, text);
 	} else if (waits->state[node] == SC_WAIT_SM) {

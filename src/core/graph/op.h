@@ -26,6 +26,7 @@ struct sc_gemm_shape {
 	double batch, m, n, k; /* m = rows of the output */
 	bool accumulate;       /* beta = 1: reads C */
 	bool bmm;
+	bool sums_rows; /* a weight gradient: k counts the rows of both operands (models/gemm.c) */
 };
 struct sc_attention_shape {
 	double batch, heads, kv_heads, seq_q, seq_kv, head_dim;

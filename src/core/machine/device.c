@@ -5,13 +5,19 @@
 
 #include "core/profile/profile_priv.h"
 
-#define NUMBER(type_, struct_, member, lo, hi, text)                                       \
+#define NUMBER(type_, struct_, member, lo, hi, absent_, text)                              \
 	{                                                                                  \
 		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.min = lo, .max = hi, .help = text                                         \
+		.min = lo, .max = hi, .absent = absent_, .help = text                      \
 	}
-#define DOUBLE(struct_, member, lo, hi, text) NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, text)
-#define INT(struct_, member, lo, hi, text) NUMBER(SC_F_INT, struct_, member, lo, hi, text)
+#define DOUBLE(struct_, member, lo, hi, text) \
+	NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, SC_REQUIRED, text)
+#define DOUBLE_OR(struct_, member, lo, hi, absent_, text) \
+	NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, absent_, text)
+#define INT(struct_, member, lo, hi, text) \
+	NUMBER(SC_F_INT, struct_, member, lo, hi, SC_REQUIRED, text)
+#define INT_OR(struct_, member, lo, hi, absent_, text) \
+	NUMBER(SC_F_INT, struct_, member, lo, hi, absent_, text)
 #define FRAC(struct_, member, text) DOUBLE(struct_, member, 1e-3, 1, text)
 #define US(struct_, member, text) DOUBLE(struct_, member, 0, 1e6, text)
 #define SPREAD(struct_) DOUBLE(struct_, spread_frac, 0, 2, "residual spread, 1 sigma, relative")
@@ -29,11 +35,18 @@
 	{                                                                   \
 		.key = "sources", .type = SC_F_IGNORE, .help = "provenance" \
 	}
-#define PEAK(member) \
-	DOUBLE(sc_device_peaks, member, 0, 1e6, "dense peak, TFLOP/s; 0 = the device cannot")
+#define PEAK(member, absent_)                               \
+	DOUBLE_OR(sc_device_peaks, member, 0, 1e6, absent_, \
+		  "dense peak, TFLOP/s; 0 = the device cannot")
 
 static const struct sc_field PEAK_FIELDS[] = {
-	PEAK(fp32), PEAK(tf32), PEAK(fp16), PEAK(bf16), PEAK(fp8), SOURCE, {0},
+	PEAK(fp32, SC_REQUIRED),
+	PEAK(tf32, 0),
+	PEAK(fp16, 0),
+	PEAK(bf16, 0),
+	PEAK(fp8, 0),
+	SOURCE,
+	{0},
 };
 static const struct sc_field GEMM_FIELDS[] = {
 	FRAC(sc_gemm_coef, eff_max, "share of tensor peak over a long k loop, first wave"),
@@ -46,15 +59,17 @@ static const struct sc_field GEMM_FIELDS[] = {
 	FRAC(sc_gemm_coef, hbm_eff, "share of peak HBM bandwidth of operand streams"),
 	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
 	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
-	DOUBLE(sc_gemm_coef, align_loss, 0, 1, "time added by rows of 16 n bytes, not 128 n"),
+	DOUBLE_OR(sc_gemm_coef, align_loss, 0, 1, 0, "time added by rows of 16 n bytes, not 128 n"),
 	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
-	DOUBLE(sc_gemm_coef, power_eff_fp8, 0, 1, "the same in fp8; 0 = as power_eff"),
-	DOUBLE(sc_gemm_coef, clock_spread_frac, 0, 1, "of that clock from GPU to GPU, 1 sigma"),
-	US(sc_gemm_coef, split_us, "added by a split of k, us"),
-	DOUBLE(sc_gemm_coef, wave_loss, 0, 10, "time added to waves after the first, relative"),
+	DOUBLE_OR(sc_gemm_coef, power_eff_fp8, 0, 1, 0, "the same in fp8; 0 = as power_eff"),
+	DOUBLE_OR(sc_gemm_coef, clock_spread_frac, 0, 1, 0,
+		  "of that clock from GPU to GPU, 1 sigma"),
+	DOUBLE_OR(sc_gemm_coef, split_us, 0, 1e6, 0, "added by a split of k, us"),
+	DOUBLE_OR(sc_gemm_coef, wave_loss, 0, 10, 0,
+		  "time added to waves after the first, relative"),
 	SPREAD(sc_gemm_coef),
-	DOUBLE(sc_gemm_coef, curve_spread_frac, 0, 2,
-	       "the same of products with a curve; 0 = as it"),
+	DOUBLE_OR(sc_gemm_coef, curve_spread_frac, 0, 2, 0,
+		  "the same of products with a curve; 0 = as it"),
 	SOURCE,
 	{0},
 };
@@ -98,20 +113,27 @@ static const struct sc_field GEMM_CURVE_FIELDS[] = {
 	{0},
 };
 static const struct sc_field SIMT_FIELDS[] = {
-	DOUBLE(sc_simt_coef, eff_batched, 0, 4, "batched, share of fp32 peak; 0 = gemm.eff_simt"),
-	DOUBLE(sc_simt_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
-	DOUBLE(sc_simt_coef, k_half, 0, 1e6, "k whose start and end cost as much as its loop"),
-	DOUBLE(sc_simt_coef, k_half_batched, 0, 1e6, "the same for batched GEMMs"),
-	DOUBLE(sc_simt_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
-	DOUBLE(sc_simt_coef, batched_tile_m, 0, 4096, "the tile of batched GEMMs; 0 = chosen"),
-	DOUBLE(sc_simt_coef, batched_tile_n, 0, 4096, "the tile of batched GEMMs; 0 = chosen"),
-	DOUBLE(sc_simt_coef, batched_blocks, 0, 32, "blocks an SM needs for its full rate"),
-	DOUBLE(sc_simt_coef, far_k, 0, 1e9, "k around which rows are too far apart; 0 = none"),
-	DOUBLE(sc_simt_coef, far_loss, 0, 100, "time added there, relative"),
-	DOUBLE(sc_simt_coef, droop_frac, 0, 10, "time added by a falling clock, relative"),
-	US(sc_simt_coef, droop_us, "kernel time at which half of it is felt, us"),
-	DOUBLE(sc_simt_coef, flop_pj, 0, 1e3, "energy of a FLOP at 16 nm, pJ; 0 = no power limit"),
-	DOUBLE(sc_simt_coef, board_w, 0, 1e3, "power that is not its FLOPs', W"),
+	DOUBLE_OR(sc_simt_coef, eff_batched, 0, 4, 0,
+		  "batched, share of fp32 peak; 0 = gemm.eff_simt"),
+	DOUBLE_OR(sc_simt_coef, tile_half, 0, 1e6, 0,
+		  "tile edge whose loads cost as much as its math"),
+	DOUBLE_OR(sc_simt_coef, k_half, 0, 1e6, 0,
+		  "k whose start and end cost as much as its loop"),
+	DOUBLE_OR(sc_simt_coef, k_half_batched, 0, 1e6, 0, "the same for batched GEMMs"),
+	DOUBLE_OR(sc_simt_coef, wave_frac, 0, 1, 0, "share of wave quantization that is felt"),
+	DOUBLE_OR(sc_simt_coef, batched_tile_m, 0, 4096, 0,
+		  "the tile of batched GEMMs; 0 = chosen"),
+	DOUBLE_OR(sc_simt_coef, batched_tile_n, 0, 4096, 0,
+		  "the tile of batched GEMMs; 0 = chosen"),
+	DOUBLE_OR(sc_simt_coef, batched_blocks, 0, 32, 0, "blocks an SM needs for its full rate"),
+	DOUBLE_OR(sc_simt_coef, far_k, 0, 1e9, 0,
+		  "k around which rows are too far apart; 0 = none"),
+	DOUBLE_OR(sc_simt_coef, far_loss, 0, 100, 0, "time added there, relative"),
+	DOUBLE_OR(sc_simt_coef, droop_frac, 0, 10, 0, "time added by a falling clock, relative"),
+	DOUBLE_OR(sc_simt_coef, droop_us, 0, 1e6, 0, "kernel time at which half of it is felt, us"),
+	DOUBLE_OR(sc_simt_coef, flop_pj, 0, 1e3, 0,
+		  "energy of a FLOP at 16 nm, pJ; 0 = no power limit"),
+	DOUBLE_OR(sc_simt_coef, board_w, 0, 1e3, 0, "power that is not its FLOPs', W"),
 	SOURCE,
 	{0},
 };
@@ -120,13 +142,14 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	FRAC(sc_attention_coef, bwd_eff, "backward, share of tensor peak at long sequences"),
 	DOUBLE(sc_attention_coef, seq_half, 0, 1e6, "sequence length at which half of it is lost"),
 	US(sc_attention_coef, fixed_us, "shortest kernel, us"),
-	DOUBLE(sc_attention_coef, bwd_seq_half, 0, 1e6, "seq_half of backward"),
-	DOUBLE(sc_attention_coef, causal_half, 0, 1e6, "added to seq_half by a causal mask"),
-	DOUBLE(sc_attention_coef, head_half, 0, 1e6, "softmax of a score, in head columns"),
-	DOUBLE(sc_attention_coef, padded_eff, 0, 1, "factor where the head is padded; 0 = none"),
-	DOUBLE(sc_attention_coef, fwd_wide_eff, 0, 1, "forward, heads above 128; 0 = none"),
-	DOUBLE(sc_attention_coef, bwd_wide_eff, 0, 1, "backward, heads above 128; 0 = none"),
-	DOUBLE(sc_attention_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
+	DOUBLE_OR(sc_attention_coef, bwd_seq_half, 0, 1e6, 0, "seq_half of backward"),
+	DOUBLE_OR(sc_attention_coef, causal_half, 0, 1e6, 0, "added to seq_half by a causal mask"),
+	DOUBLE_OR(sc_attention_coef, head_half, 0, 1e6, 0, "softmax of a score, in head columns"),
+	DOUBLE_OR(sc_attention_coef, padded_eff, 0, 1, 0,
+		  "factor where the head is padded; 0 = none"),
+	DOUBLE_OR(sc_attention_coef, fwd_wide_eff, 0, 1, 0, "forward, heads above 128; 0 = none"),
+	DOUBLE_OR(sc_attention_coef, bwd_wide_eff, 0, 1, 0, "backward, heads above 128; 0 = none"),
+	DOUBLE_OR(sc_attention_coef, wave_frac, 0, 1, 0, "share of wave quantization that is felt"),
 	SPREAD(sc_attention_coef),
 	SOURCE,
 	{0},
@@ -136,8 +159,8 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	DOUBLE(sc_rowwise_coef, half_bytes, 0, 1e12, "bytes at which half of it is reached"),
 	US(sc_rowwise_coef, fixed_us, "shortest kernel, us"),
 	FRAC(sc_rowwise_coef, sm_frac, "share of the SMs that saturates memory"),
-	DOUBLE(sc_rowwise_coef, sm_bytes_clk, 0, 1e3,
-	       "bytes that an SM moves a clock; 0 = no limit"),
+	DOUBLE_OR(sc_rowwise_coef, sm_bytes_clk, 0, 1e3, 0,
+		  "bytes that an SM moves a clock; 0 = no limit"),
 	SPREAD(sc_rowwise_coef),
 	SOURCE,
 	{0},
@@ -162,15 +185,36 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 };
 static const struct sc_field HOST_FIELDS[] = {
 	US(sc_host_coef, launch_us, "CPU time of one bare kernel launch, us"),
+	INT_OR(sc_host_coef, launch_queue, 0, 1 << 20, 0, "launches a stream holds; 0 = not known"),
 	SPREAD(sc_host_coef),
 	SOURCE,
 	{0},
 };
 static const struct sc_field BAND_FIELDS[] = {
-	DOUBLE(sc_band_coef, shared_frac, 0, 1, "share of spread_frac alike in all kernels"),
-	DOUBLE(sc_band_coef, trend_frac, 0, 2, "added where a model extrapolates, 1 sigma"),
-	US(sc_band_coef, shortest_us, "kernel time below which models extrapolate, us"),
-	DOUBLE(sc_band_coef, longest_us, 0, 1e9, "the same above; 0 = no limit"),
+	DOUBLE_OR(sc_band_coef, shared_frac, 0, 1, 1, "share of spread_frac alike in all kernels"),
+	DOUBLE_OR(sc_band_coef, trend_frac, 0, 2, 0, "added where a model extrapolates, 1 sigma"),
+	DOUBLE_OR(sc_band_coef, shortest_us, 0, 1e6, 0,
+		  "kernel time below which models extrapolate, us"),
+	DOUBLE_OR(sc_band_coef, longest_us, 0, 1e9, 0, "the same above; 0 = no limit"),
+	SOURCE,
+	{0},
+};
+#define INTERFERE(member, lo, hi, absent_, text) \
+	DOUBLE_OR(sc_interference_coef, member, lo, hi, absent_, text)
+/* Not given: nothing but SMs, memory bandwidth and links is shared. */
+static const struct sc_field INTERFERENCE_FIELDS[] = {
+	INTERFERE(path_compute, 0, 1, 0, "share of the path to memory that a kernel loads"),
+	INTERFERE(path_comm, 0, 1, 0, "the same of a collective on SMs"),
+	INTERFERE(path_copy, 0, 1, 0, "the same of copy engines"),
+	INTERFERE(wait_frac, 0, 1, 0, "of a kernel's time, until a later collective gets SMs"),
+	INTERFERE(sm_granule, 1, 1024, 1, "SMs that are reserved at once"),
+	INTERFERE(copy_speed, 0.01, 10, 1, "copy engines' rate on links over that of SMs"),
+	INTERFERE(copy_us, 0, 1e6, 5, "to issue one copy and see its end, us"),
+	INTERFERE(relief_sms, 0, 1024, 0, "SMs taken off memory-bound kernels for their caches"),
+	INTERFERE(relief_gain, 0, 1, 0, "what these kernels gain by it, relative"),
+	INTERFERE(chunk_us, 0, 1e6, 5, "between pieces of a GEMM behind a gather, us"),
+	INTERFERE(push_us, 0, 1e6, 30, "the same before a reduction, us"),
+	INTERFERE(fused_rows, 0, 4096, 0, "rows that a fused kernel wastes for each rank's piece"),
 	SOURCE,
 	{0},
 };
@@ -181,27 +225,30 @@ const struct sc_field sc_device_fields[] = {
 	STR(arch, "ampere, hopper, cdna3..."),
 	STR(vendor, "nvidia, amd"),
 	INT(sc_device, sm_count, 1, 4096, "streaming multiprocessors or compute units"),
-	INT(sc_device, cuda_capability, 0, 999, "80 = 8.0; 0 for AMD"),
+	DOUBLE_OR(sc_device, sm_blocks, 1, 1024, 32, "blocks that an SM holds at once"),
+	INT_OR(sc_device, cuda_capability, 0, 999, 0, "80 = 8.0; 0 for AMD"),
 	DOUBLE(sc_device, boost_mhz, 1, 1e5, "boost clock, MHz"),
 	SECTION(peak_tflops, PEAK_FIELDS, "dense peaks"),
 	DOUBLE(sc_device, hbm_gib, 0.1, 1e5, "memory, GiB"),
 	DOUBLE(sc_device, hbm_gbps, 1, 1e6, "memory bandwidth, 1e9 bytes/s"),
 	DOUBLE(sc_device, l2_mib, 0.01, 1e5, "last cache on the chip, MiB"),
-	INT(sc_device, nvlink_links, 0, 1024, "NVLink or xGMI links; 0 = none"),
-	DOUBLE(sc_device, nvlink_link_gbps, 0, 1e5, "one link, one direction, 1e9 bytes/s"),
+	INT_OR(sc_device, nvlink_links, 0, 1024, 0, "NVLink or xGMI links; 0 = none"),
+	DOUBLE_OR(sc_device, nvlink_link_gbps, 0, 1e5, 0, "one link, one direction, 1e9 bytes/s"),
 	DOUBLE(sc_device, pcie_gbps, 0.1, 1e5, "slot, one direction, 1e9 bytes/s"),
 	INT(sc_device, copy_engines, 0, 64, "DMA engines"),
 	DOUBLE(sc_device, tdp_w, 1, 1e5, "power limit, W"),
-	DOUBLE(sc_device, process_nm, 0, 1e3, "process of the chip, nm; 0 = not known"),
-	INT(sc_device, usual_gpus_per_node, 0, 1024, "0 = not known"),
-	INT(sc_device, usual_nics_per_node, 0, 1024, "0 = not known"),
-	DOUBLE(sc_device, usual_nic_gbit_s, 0, 1e5, "one NIC, Gbit/s"),
+	DOUBLE_OR(sc_device, process_nm, 0, 1e3, 0, "process of the chip, nm; 0 = not known"),
+	INT_OR(sc_device, usual_gpus_per_node, 0, 1024, 0, "0 = not known"),
+	INT_OR(sc_device, usual_nics_per_node, 0, 1024, 0, "0 = not known"),
+	DOUBLE_OR(sc_device, usual_nic_gbit_s, 0, 1e5, 0, "one NIC, Gbit/s"),
+	DOUBLE_OR(sc_device, usual_host_gib, 0, MAX_SIZE, 128, "host memory for each GPU, GiB"),
 	SECTION(gemm, GEMM_FIELDS, "models/gemm.c"),
 	SECTION(simt, SIMT_FIELDS, "models/gemm.c, without tensor cores"),
 	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),
 	SECTION(rowwise, ROWWISE_FIELDS, "models/rowwise.c"),
 	SECTION(embedding, EMBEDDING_FIELDS, "models/embedding_kernel.c"),
 	SECTION(host, HOST_FIELDS, "launches"),
+	SECTION(interference, INTERFERENCE_FIELDS, "models/interference.c"),
 	SECTION(band, BAND_FIELDS, "how far the models are to be trusted"),
 	{.key = "gemm_curves",
 	 .type = SC_F_STRUCTS,
@@ -215,33 +262,6 @@ const struct sc_field sc_device_fields[] = {
 
 static const struct sc_profile_kind device_kind = {
 	.folder = "devices", .noun = "GPU", .hidden = "arch-", .fields = sc_device_fields};
-
-static void init_attention(struct sc_attention_coef *c)
-{
-	c->bwd_seq_half = c->causal_half = c->head_half = c->wave_frac = 0;
-	c->padded_eff = c->fwd_wide_eff = c->bwd_wide_eff = 0;
-}
-
-/* A device without tensor cores, links or a usual node need not say so, nor a model without an effect. */
-static void init_device(struct sc_device *device)
-{
-	memset(device, 0, sizeof(*device));
-	sc_profile_init_numbers(sc_device_fields, device);
-	device->peak_tflops = (struct sc_device_peaks){.fp32 = -1};
-	device->gemm.split_us = device->gemm.wave_loss = device->gemm.curve_spread_frac = 0;
-	device->gemm.power_eff_fp8 = device->gemm.clock_spread_frac = device->gemm.align_loss = 0;
-	device->rowwise.sm_bytes_clk = 0;
-	device->simt = (struct sc_simt_coef){0};
-	device->band = (struct sc_band_coef){.shared_frac = 1};
-	init_attention(&device->attention);
-	device->cuda_capability = 0;
-	device->process_nm = 0;
-	device->nvlink_links = 0;
-	device->nvlink_link_gbps = 0;
-	device->usual_gpus_per_node = 0;
-	device->usual_nics_per_node = 0;
-	device->usual_nic_gbit_s = 0;
-}
 
 static int check_curves(const struct sc_device *device, const char *id, struct sc_err *err)
 {
@@ -267,7 +287,7 @@ int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out
 	struct sc_device device;
 	int rc;
 
-	init_device(&device);
+	memset(&device, 0, sizeof(device));
 	rc = sc_profile_load(&device_kind, id, &device, arena, err);
 	if (rc)
 		return rc;

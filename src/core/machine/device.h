@@ -90,8 +90,24 @@ struct sc_embedding_coef {
 	double spread_frac;
 };
 struct sc_host_coef {
-	double launch_us; /* CPU time of one bare kernel launch, framework apart */
+	double launch_us;     /* CPU time of one bare kernel launch, framework apart */
+	int64_t launch_queue; /* launches that a stream holds before it starts them; 0 = not known */
 	double spread_frac;
+};
+/* What runs at once on one GPU does to each other (models/interference.h). */
+struct sc_interference_coef {
+	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and a copy engine's
+	 * transfer load at full speed: above 1 together they slow each other. */
+	double path_compute, path_comm, path_copy;
+	double wait_frac; /* of a kernel's time, until a later collective of its priority gets SMs */
+	double sm_granule;  /* SMs that are reserved at once */
+	double copy_speed;  /* copy engines' rate over that of SMs on links */
+	double copy_us;     /* to issue one copy and see its end */
+	double relief_sms;  /* taken off memory-bound kernels, their caches thrash less */
+	double relief_gain; /* and what they gain, relative */
+	double chunk_us;    /* between the pieces of a decomposed GEMM behind a gather */
+	double push_us;     /* the same before a reduction: each piece is pushed and signalled */
+	double fused_rows;  /* rows of a tile that a fused kernel wastes for each rank's piece */
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
 struct sc_band_coef {
@@ -103,6 +119,7 @@ struct sc_band_coef {
 struct sc_device {
 	const char *id, *name, *arch, *vendor;
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
+	double sm_blocks;                  /* that an SM holds at once */
 	double boost_mhz;
 	struct sc_device_peaks peak_tflops;
 	double hbm_gib, hbm_gbps, l2_mib;
@@ -113,13 +130,14 @@ struct sc_device {
 	double tdp_w;
 	double process_nm; /* of the chip, as its maker names it; 0 = not known */
 	int64_t usual_gpus_per_node, usual_nics_per_node;
-	double usual_nic_gbit_s;
+	double usual_nic_gbit_s, usual_host_gib; /* of one NIC; host memory for each GPU */
 	struct sc_gemm_coef gemm;
 	struct sc_simt_coef simt;
 	struct sc_attention_coef attention;
 	struct sc_rowwise_coef rowwise;
 	struct sc_embedding_coef embedding;
 	struct sc_host_coef host;
+	struct sc_interference_coef interference;
 	struct sc_band_coef band;
 	struct sc_structs gemm_curves; /* struct sc_gemm_curve; may be none */
 	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a trend. */
@@ -131,6 +149,9 @@ extern const struct sc_field sc_device_fields[];
  * first. An unknown id names the nearest. Strings live in the arena. */
 int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
 		   struct sc_err *err);
+/* The id of the file that fits a GPU as traces name it ("NVIDIA H800", "Tesla V100-SXM2-16GB"): its first word
+ * is one of the name's, and most others begin one; NULL: none. */
+const char *sc_device_named(const char *gpu, struct sc_arena *arena);
 double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
 /* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
  * it on the fp32 units. */

@@ -23,6 +23,17 @@
 		.required = true, .help = (text)                                          \
 	}
 
+#define SEARCH(key_, lo)                                                                    \
+	{                                                                                   \
+		.key = #key_, .type = SC_F_DOUBLE,                                          \
+		.offset = offsetof(struct sc_fabric_search, key_), .min = lo, .max = 1e5,   \
+		.required = true, .help = "rate that NCCL's search settles on, 1e9 bytes/s" \
+	}
+
+static const struct sc_field SEARCH_FIELDS[] = {
+	SEARCH(channel_gbps, 1),  SEARCH(port_gbps, 1),    SEARCH(nvls_gbps, 0),
+	SEARCH(nvls_net_gbps, 0), SEARCH(max_net_gbps, 1), {0},
+};
 static const struct sc_field LINK_FIELDS[] = {
 	{.key = "id", .type = SC_F_STR, .offset = LINK(id), .required = true, .help = "name"},
 	{.key = "vendor",
@@ -53,6 +64,12 @@ static const struct sc_field LINK_FIELDS[] = {
 	 .required = true,
 	 .help = "in-switch reduction, share of the port's peak; 0 = none"},
 	US("latency_us", LINK(latency_us), "added to every collective, us"),
+	{.key = "search",
+	 .type = SC_F_STRUCT,
+	 .offset = LINK(search),
+	 .sub = SEARCH_FIELDS,
+	 .required = true,
+	 .help = "what NCCL takes links of this generation for"},
 	{0},
 };
 static const struct sc_field NET_FIELDS[] = {
@@ -222,9 +239,39 @@ bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fab
 			return false;
 	found = is_path(fabric) ||
 		(*fabric && !strchr(fabric, '/') &&
-		 sc_config_path(fabric_ref(fabric, scratch), NULL, scratch, &path, NULL) == 0);
+		 sc_config_path((struct sc_config_ref){fabric_ref(fabric, scratch), NULL}, scratch,
+				&path, NULL) == 0);
 	sc_arena_rewind(scratch, mark);
 	return found;
+}
+
+int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *fabric,
+			 struct sc_arena *scratch, struct sc_err *err)
+{
+	const struct sc_fabric_net *nets = standard->nets.at;
+	struct sc_arena_mark mark = sc_arena_mark(scratch);
+	const char **kinds = sc_arena_calloc(scratch, standard->nets.n, sizeof(*kinds));
+	const char *near, *list = "";
+	int rc = 0;
+
+	for (size_t i = 0; i < standard->nets.n; i++) {
+		if (strcmp(nets[i].kind, fabric) == 0)
+			goto done;
+		kinds[i] = nets[i].kind;
+		list = sc_arena_printf(scratch, "%s%s, ", list, nets[i].kind);
+	}
+	near = sc_nearest(fabric, kinds, standard->nets.n);
+	if (near)
+		rc = sc_err_set(err, SC_EVALUE, "unknown fabric \"%.64s\"; did you mean \"%s\"?",
+				fabric, near);
+	else
+		rc = sc_err_set(err, SC_EVALUE,
+				"unknown fabric \"%.64s\"; expected one of: %sor a file of the "
+				"folder fabrics of the configs",
+				fabric, list);
+done:
+	sc_arena_rewind(scratch, mark);
+	return rc;
 }
 
 int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fabric_profile *out,
@@ -233,7 +280,7 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 	struct sc_fabric_profile profile = {0};
 	const char *ref = fabric_ref(id, arena), *path;
 	struct sc_yaml *root;
-	int rc = sc_config_path(ref, NULL, arena, &path, err);
+	int rc = sc_config_path((struct sc_config_ref){ref, NULL}, arena, &path, err);
 
 	if (!rc)
 		rc = sc_yaml_load(path, arena, &root, err);

@@ -6,6 +6,11 @@
 #include "base/fields.h"
 
 /* Links inside a node, by GPU generation. */
+/* What NCCL's search of the topology settles on, 1e9 bytes/s (src/graph/search.cc): a channel's rate and the
+ * port's on links; an NVLS head's, alone and with a network; the highest rate it tries for a NIC. */
+struct sc_fabric_search {
+	double channel_gbps, port_gbps, nvls_gbps, nvls_net_gbps, max_net_gbps;
+};
 struct sc_fabric_link {
 	const char *id;
 	const char *vendor; /* "nvidia", "amd" */
@@ -14,6 +19,7 @@ struct sc_fabric_link {
 	double copy_gbps;   /* rate of the one chunk that is copied, not forwarded */
 	double nvls_eff; /* share of the port's peak per payload byte; 0 = no in-switch reduction */
 	double latency_us; /* added to every collective: what the small ones show above NCCL's */
+	struct sc_fabric_search search;
 };
 /* Between nodes, by fabric kind. */
 struct sc_fabric_net {
@@ -66,6 +72,9 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
  * kinds of network in the default profile are not. */
 bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
 		       struct sc_arena *scratch);
+/* `fabric` is one of the kinds of network in the default profile, else an error with the nearest. */
+int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *fabric,
+			 struct sc_arena *scratch, struct sc_err *err);
 /* Never NULL for a loaded profile: an unknown kind or generation gets the nearest below, or the
  * first. */
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,

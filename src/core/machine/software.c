@@ -7,11 +7,12 @@
 #include "core/profile/profile_priv.h"
 
 #define AT(member) offsetof(struct sc_software, member)
-#define DOUBLE(member_, lo, hi, text)                                                              \
+#define DOUBLE_OR(member_, lo, hi, absent_, text)                                                  \
 	{                                                                                          \
 		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = lo, .max = hi, \
-		.help = text                                                                       \
+		.absent = absent_, .help = text                                                    \
 	}
+#define DOUBLE(member_, lo, hi, text) DOUBLE_OR(member_, lo, hi, SC_REQUIRED, text)
 #define US(member_, text) DOUBLE(member_, 0, 1e9, text)
 #define BOOL(member_, text)                                                             \
 	{                                                                               \
@@ -37,6 +38,12 @@ static const struct sc_name P2P_SYNC_NAMES[] = {
 	{"async", SC_P2P_ASYNC},
 	{0},
 };
+static const struct sc_name SHARDED_PIPELINE_NAMES[] = {
+	{"once", SC_SHARDED_ONCE},
+	{"each", SC_SHARDED_EACH},
+	{"refused", SC_SHARDED_REFUSED},
+	{0},
+};
 static const struct sc_name SELECTIVE_NAMES[] = {
 	{"attention", SC_SELECTIVE_ATTENTION},
 	{"ops", SC_SELECTIVE_OPS},
@@ -46,6 +53,12 @@ static const struct sc_name SELECTIVE_NAMES[] = {
 #define AT(member) offsetof(struct sc_dlrm_habits, member)
 static const struct sc_field DLRM_FIELDS[] = {
 	ENUM(planner, sc_planner_names, "of embedding tables; default stepcast"),
+	{.key = "optimizer",
+	 .type = SC_F_ENUM,
+	 .offset = AT(optimizer),
+	 .names = sc_optimizer_names,
+	 .absent = SC_OPT_ROWWISE_ADAGRAD,
+	 .help = "where none is given; default rowwise_adagrad"},
 	BOOL(half_tables, "tables in half precision where GEMMs are"),
 	BOOL(half_exchange, "pooled rows exchanged in half precision where GEMMs are"),
 	BOOL(row_wise_adagrad, "one number of state a row"),
@@ -59,10 +72,13 @@ static const struct sc_field DLRM_FIELDS[] = {
 	BOOL(fused_mlp, "bias and activation ride on the GEMMs"),
 	BOOL(fused_interaction, "one kernel"),
 	BOOL(overlaps_reduction, "dense gradients reduced during backward"),
-	DOUBLE(embedding_eff, 0.01, 10, "speed of embedding kernels over the device's; default 1"),
-	US(host_sample_us, "CPU time of the input pipeline a sample of a rank, us"),
-	US(table_us, "GPU time a table that is not fused and step, us"),
-	US(output_us, "GPU time a vector that is exchanged, where tables are not fused, us"),
+	DOUBLE_OR(embedding_eff, 0.01, 10, 1,
+		  "speed of embedding kernels over the device's; default 1"),
+	DOUBLE_OR(host_sample_us, 0, 1e9, 0,
+		  "CPU time of the input pipeline a sample of a rank, us"),
+	DOUBLE_OR(table_us, 0, 1e9, 0, "GPU time a table that is not fused and step, us"),
+	DOUBLE_OR(output_us, 0, 1e9, 0,
+		  "GPU time a vector that is exchanged, where tables are not fused, us"),
 	{0},
 };
 #undef AT
@@ -71,7 +87,7 @@ const struct sc_field sc_software_fields[] = {
 	SC_PROFILE_KEYS,
 	STR(id, "the file's stem"),
 	STR(successor, "profile of its releases for later GPUs"),
-	DOUBLE(successor_capability, 0, 1000, "CUDA capability from which, 90 = 9.0"),
+	DOUBLE_OR(successor_capability, 0, 1000, 0, "CUDA capability from which, 90 = 9.0"),
 	STR(order, "rank order, innermost first: tp-cp-ep-dp-pp"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
@@ -83,6 +99,8 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(gather_fp8, "sharded weights gathered in fp8"),
 	BOOL(reshard_after_forward, "sharded weights gathered again for backward"),
 	BOOL(reduce_each_micro_batch, "sharded gradients reduced after every micro-batch"),
+	ENUM(sharded_pipeline, SHARDED_PIPELINE_NAMES,
+	     "ZeRO-2, -3 and FSDP with stages: gather and reduce once, each micro-batch, or refused"),
 	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),
 	BOOL(flash_attention, "training.attention not given means flash"),
 	BOOL(fused_activation, "one kernel"),
@@ -94,19 +112,19 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
 	BOOL(casts_weights, "amp: weights cast for every micro-batch"),
 	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
-	DOUBLE(elementwise_factor, 0.1, 20, "bytes of its elementwise kernels; default 1"),
+	DOUBLE_OR(elementwise_factor, 0.1, 20, 1, "bytes of its elementwise kernels; default 1"),
 	BOOL(ends_are_layers, "embedding and head count as layers of the split"),
-	DOUBLE(attention_eff, 0.01, 2, "fused attention kernels over the device's; default 1"),
-	DOUBLE(attention_eff_hopper, 0.01, 2, "the same from Hopper on; default 1"),
-	DOUBLE(link_eff, 0.001, 1, "share of the links' rate reached; default 1"),
-	DOUBLE(net_eff, 0.001, 1, "share of the network's rate reached; default 1"),
+	DOUBLE_OR(attention_eff, 0.01, 2, 1,
+		  "fused attention kernels over the device's; default 1"),
+	DOUBLE_OR(attention_eff_hopper, 0.01, 2, 1, "the same from Hopper on; default 1"),
+	DOUBLE_OR(link_eff, 0.001, 1, 1, "share of the links' rate reached; default 1"),
+	DOUBLE_OR(net_eff, 0.001, 1, 1, "share of the network's rate reached; default 1"),
 	BOOL(recomputes, "training.recompute not given means full"),
 	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
 	BOOL(whole_batches, "micro_batch not given: a replica's whole batch"),
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
-	US(comm_latency_us, "added to every collective's latency, us; default 0"),
-	DOUBLE(length_bin_tokens, 0, 1e9, "bins of samples batched by length; default 0"),
-	DOUBLE(unpadded_from_seq, 0, 1e9, "longer samples are batched by length; 0 = never"),
+	DOUBLE_OR(comm_latency_us, 0, 1e9, 0, "added to every collective's latency, us; default 0"),
+	DOUBLE_OR(length_bin_tokens, 0, 1e9, 0, "samples are batched by length, in bins; 0 = not"),
 	BOOL(cuda_graphs, "launches are replayed"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
@@ -127,8 +145,8 @@ const struct sc_field sc_software_fields[] = {
 	US(comm_host_us, "CPU time per collective, us"),
 	DOUBLE(buffers_gib, 0, 1e4, "communication and workspace, GiB a GPU"),
 	DOUBLE(reserve_gib, 0, 1e4, "context and allocator slack, GiB a GPU"),
-	DOUBLE(loss_copies, 0, 16, "fp32 copies of the logits; default 1 if fused, else 2"),
-	DOUBLE(reserve_frac, 0, 2, "allocator slack, of the tensors' bytes; default 0"),
+	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
+	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
 	DOUBLE(spread_frac, 0, 2, "residual spread of the host model, 1 sigma, relative"),
 	DOUBLE(residual_frac, 0, 1, "one sigma of iterations around the model, relative"),
 	{.key = "dlrm",
@@ -150,16 +168,6 @@ int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software 
 	int rc;
 
 	memset(&software, 0, sizeof(software));
-	sc_profile_init_numbers(sc_software_fields, &software);
-	software.successor_capability = 0; /* read with a successor only */
-	software.attention_eff = software.attention_eff_hopper = 1;
-	software.elementwise_factor = 1;
-	software.link_eff = software.net_eff = 1;
-	software.unpadded_from_seq = software.length_bin_tokens = software.comm_latency_us = 0;
-	software.reserve_frac = software.loss_copies = 0; /* memory alone; few profiles say */
-	software.dlrm.embedding_eff = 1;
-	software.dlrm.host_sample_us = software.dlrm.table_us = 0;
-	software.dlrm.output_us = 0;
 	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
 	if (rc)
 		return rc;

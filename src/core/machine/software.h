@@ -13,16 +13,22 @@ enum sc_p2p_sync { SC_P2P_SYNC, SC_P2P_ASYNC }; /* does the host wait for pipeli
 
 /* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
  * attention and every second matrix product (torchtitan's per-op policy). */
+/* Sharded weights or gradients (ZeRO-2, ZeRO-3, FSDP) with pipeline stages: weights are gathered once an
+ * iteration and stay, gradients are summed up whole and reduced once; or both move for every micro-batch;
+ * or the software refuses it. */
+enum sc_sharded_pipeline { SC_SHARDED_ONCE, SC_SHARDED_EACH, SC_SHARDED_REFUSED };
+
 enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
 struct sc_dlrm_habits {
-	enum sc_planner planner; /* of embedding tables where none is named */
-	bool half_tables;        /* tables in half precision where GEMMs are */
-	bool half_exchange;      /* their outputs and gradients are exchanged in it */
-	bool row_wise_adagrad;   /* adagrad keeps one number a row */
-	bool atomic_sgd;         /* sgd adds gradients to rows as they come, nothing is sorted */
-	bool fused_tables;       /* one kernel looks up in all tables of a rank, else one each */
+	enum sc_planner planner;     /* of embedding tables where none is named */
+	bool half_tables;            /* tables in half precision where GEMMs are */
+	bool half_exchange;          /* their outputs and gradients are exchanged in it */
+	enum sc_optimizer optimizer; /* where none is given */
+	bool row_wise_adagrad;       /* adagrad keeps one number a row */
+	bool atomic_sgd;   /* sgd adds gradients to rows as they come, nothing is sorted */
+	bool fused_tables; /* one kernel looks up in all tables of a rank, else one each */
 	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
 	 * else they are reduce-scattered. */
 	bool partial_sums;
@@ -80,10 +86,11 @@ struct sc_software {
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
 	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
-	/* Samples of that length and more (0 = never) are batched by length, in bins of so many tokens. */
-	double unpadded_from_seq, length_bin_tokens;
+	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
+	double length_bin_tokens;
 	bool cuda_graphs; /* launches are replayed even where training.cuda_graphs is not given */
 	enum sc_selective selective;
+	enum sc_sharded_pipeline sharded_pipeline;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */

@@ -83,48 +83,48 @@ static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 		    : NULL;
 }
 
-int sc_config_path(const char *ref, const char *from, struct sc_arena *arena, const char **out,
+int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
 		   struct sc_err *err)
 {
 	const char *path, *near;
 
-	if (!ref[0] || strlen(ref) > MAX_REF)
+	if (!ref.at[0] || strlen(ref.at) > MAX_REF)
 		return sc_err_set(err, SC_EVALUE,
-				  "expected the path of a config file, got \"%.64s\"", ref);
-	path = find(ref, from, arena);
+				  "expected the path of a config file, got \"%.64s\"", ref.at);
+	path = find(ref.at, ref.from, arena);
 	if (path) {
 		*out = path;
 		return 0;
 	}
-	if (ref[0] == '/')
-		return sc_err_set(err, SC_EIO, "cannot read %.160s", ref);
-	near = nearest_ref(ref, arena);
+	if (ref.at[0] == '/')
+		return sc_err_set(err, SC_EIO, "cannot read %.160s", ref.at);
+	near = nearest_ref(ref.at, arena);
 	if (near)
-		return sc_err_set(err, SC_EIO, "no file \"%.64s\"; did you mean \"%.64s\"?", ref,
+		return sc_err_set(err, SC_EIO, "no file \"%.64s\"; did you mean \"%.64s\"?", ref.at,
 				  near);
 	return sc_err_set(err, SC_EIO,
 			  "no file \"%.64s\"; looked beside %.64s, in $STEPCAST_CONFIGS and in the "
 			  "installed configs",
-			  ref, from ? "the file that names it" : "here");
+			  ref.at, ref.from ? "the file that names it" : "here");
 }
 
-int sc_config_path_typed(const char *ref, const char *from, struct sc_arena *arena,
-			 const char **out, struct sc_err *err)
+int sc_config_path_typed(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
+			 struct sc_err *err)
 {
 	struct sc_err own = {.code = SC_OK};
 
-	if (ref[0] && is_readable(ref)) {
-		*out = sc_arena_strdup(arena, ref);
+	if (ref.at[0] && is_readable(ref.at)) {
+		*out = sc_arena_strdup(arena, ref.at);
 		return 0;
 	}
-	if (sc_config_path(ref, from, arena, out, &own) == 0)
+	if (sc_config_path(ref, arena, out, &own) == 0)
 		return 0;
-	if (!ref[0] || ref[0] == '/' || strlen(ref) > MAX_REF)
+	if (!ref.at[0] || ref.at[0] == '/' || strlen(ref.at) > MAX_REF)
 		return sc_err_set(err, own.code, "%s", own.text);
 	return sc_err_set(err, own.code,
 			  "no file \"%.64s\"; looked in the working directory%s, in "
 			  "$STEPCAST_CONFIGS and in the installed configs",
-			  ref, from ? ", beside the config" : "");
+			  ref.at, ref.from ? ", beside the config" : "");
 }
 
 static int compare_names(const void *a, const void *b)

@@ -86,15 +86,10 @@ static int find_file(const struct sc_profile_kind *kind, const char *id, struct 
 {
 	if (!is_id(id) || is_hidden(kind, id))
 		return -SC_EVALUE;
-	return sc_config_path(sc_arena_printf(arena, "%s/%s.yaml", kind->folder, id), NULL, arena,
-			      path, NULL);
-}
-
-bool sc_profile_exists(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena)
-{
-	const char *path;
-
-	return find_file(kind, id, arena, &path) == 0;
+	return sc_config_path(
+		(struct sc_config_ref){sc_arena_printf(arena, "%s/%s.yaml", kind->folder, id),
+				       NULL},
+		arena, path, NULL);
 }
 
 static int read_file(const struct sc_profile_kind *kind, const char *path, void *object,
@@ -121,28 +116,12 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 					 "defaults: expected the name of one file, at most %d deep",
 					 MAX_DEPTH);
 		/* Named from the configs folder, not from the file's own. */
-		rc = sc_config_path(defaults->text, NULL, arena, &path, err);
+		rc = sc_config_path((struct sc_config_ref){defaults->text, NULL}, arena, &path,
+				    err);
 	} while (rc == 0);
 	while (rc == 0 && n > 0)
 		rc = sc_yaml_decode(files[--n], kind->fields, object, arena, NULL, err);
 	return rc;
-}
-
-void sc_profile_init_numbers(const struct sc_field *fields, void *object)
-{
-	static const double none = -1;
-	static const int64_t none_int = -1;
-
-	for (; fields->key; fields++) {
-		unsigned char *place = (unsigned char *)object + fields->offset;
-
-		if (fields->type == SC_F_DOUBLE)
-			memcpy(place, &none, sizeof(none));
-		else if (fields->type == SC_F_INT)
-			memcpy(place, &none_int, sizeof(none_int));
-		else if (fields->type == SC_F_STRUCT)
-			sc_profile_init_numbers(fields->sub, place);
-	}
 }
 
 static bool is_missing(const struct sc_field *field, const unsigned char *place)
@@ -186,6 +165,7 @@ int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *ob
 
 	if (find_file(kind, id, arena, &path))
 		return unknown_id(kind, id, arena, err);
+	sc_fields_init(kind->fields, object);
 	rc = read_file(kind, path, object, arena, &own);
 	if (rc == 0)
 		rc = check_complete(kind->fields, object, "", &own);

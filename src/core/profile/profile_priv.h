@@ -23,13 +23,11 @@ struct sc_profile_kind {
 		.key = "notes", .type = SC_F_IGNORE, .help = "free text"             \
 	}
 
-/* Sets every number of the table to "not given" (-1), the rest is left as it is. */
-void sc_profile_init_numbers(const struct sc_field *fields, void *object);
-/* Reads FOLDER/ID.yaml into `object`, over what is there. A number that is still -1 is an error. */
+/* A number of a profile that a file must give. */
+#define SC_REQUIRED (-1)
+/* Reads FOLDER/ID.yaml into `object`. A number that is SC_REQUIRED and not given is an error. */
 int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *object,
 		    struct sc_arena *arena, struct sc_err *err);
-/* Does FOLDER/ID.yaml exist (is the id known)? */
-bool sc_profile_exists(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena);
 /* Checks the key `schema` of a mapping: stepcast/1, or absent where `required` is false. */
 int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err);
 

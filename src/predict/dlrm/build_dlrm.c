@@ -131,7 +131,6 @@ static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
 static void add_exchange_cost(struct builder *b, enum exchange x)
 {
 	const struct sc_dlrm *dlrm = b->dlrm;
-	const struct sc_model_errors *errors = dlrm->opts->errors;
 	struct sc_collective_shape shape = {
 		EXCHANGES[x].kind, exchanged_bytes(dlrm, x),
 		dlrm->output_elem_bytes < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32};
@@ -144,13 +143,6 @@ static void add_exchange_cost(struct builder *b, enum exchange x)
 	if (span.n_ranks <= 1 || !(shape.bytes > 0))
 		return;
 	sc_block_comm_cost(&dlrm->classes[0].env, &shape, &span, &cost);
-	if (errors) {
-		double factor =
-			shape.kind == SC_ALL_TO_ALL ? errors->all_to_all : errors->reduction;
-
-		cost.work_us = sc_quantize_us(cost.work_us * factor);
-		cost.latency_us = sc_quantize_us(cost.latency_us * factor);
-	}
 	b->exchange_cost[x] = sc_graph_add_cost(b->graph, &cost);
 }
 
@@ -170,7 +162,8 @@ static uint32_t wait_on(const struct pass *p, uint32_t lane, uint32_t dep)
 
 	if (dep == SC_NONE)
 		return SC_NONE;
-	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, lane, p->b->zero_cost, SC_NAME_JOIN);
+	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, lane,
+				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
 	sc_graph_add_dep(p->b->graph, node, dep);
 	return node;
 }
@@ -206,9 +199,10 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t la
 
 	if (p->b->group[x] == SC_NONE)
 		return SC_NONE;
-	issue = sc_graph_add_node(g, SC_NODE_LAUNCH, p->st->lanes.host, p->b->issue_cost,
-				  EXCHANGES[x].name);
-	node = sc_graph_add_member(g, lane, p->b->group[x], p->b->zero_cost, EXCHANGES[x].name);
+	issue = sc_graph_add_node(g, SC_NODE_LAUNCH, p->st->lanes.host,
+				  (struct sc_node_use){p->b->issue_cost, EXCHANGES[x].name});
+	node = sc_graph_add_member(g, lane, p->b->group[x],
+				   (struct sc_node_use){p->b->zero_cost, EXCHANGES[x].name});
 	sc_graph_add_dep(g, node, issue);
 	if (dep != SC_NONE)
 		sc_graph_add_dep(g, node, dep);
@@ -222,8 +216,8 @@ static void begin_step(const struct pass *p)
 	double us =
 		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
 
-	sc_graph_add_node(p->b->graph, SC_NODE_HOST, p->st->lanes.host, host_cost(p->b, env, us),
-			  SC_NAME_INPUT_HOST);
+	sc_graph_add_node(p->b->graph, SC_NODE_HOST, p->st->lanes.host,
+			  (struct sc_node_use){host_cost(p->b, env, us), SC_NAME_INPUT_HOST});
 }
 
 /* Indices by table: of this step, once the one before is over; or, a batch ahead, of the next, beside
@@ -296,8 +290,8 @@ static uint32_t build_pass(const struct pass *p)
 	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
 	last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
 	if (!overlaps) { /* after all that is on the stream, of other blocks too */
-		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute, p->b->zero_cost,
-					 SC_NAME_JOIN);
+		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
+					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
 		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, last);
 	}
 	node = join_exchange(p, X_BOTTOM_GRADS, l->reduction, last);
@@ -305,10 +299,10 @@ static uint32_t build_pass(const struct pass *p)
 	node = join_exchange(p, X_REPLICAS, l->reduction, last);
 	reduced = node != SC_NONE ? node : reduced;
 	run_block(p, SC_DLRM_OPTIMIZER, l->compute, wait_on(p, l->compute, reduced));
-	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->embedding, p->b->zero_cost,
-				 SC_NAME_JOIN);
-	last = sc_graph_add_node(p->b->graph, SC_NODE_MARK, l->compute, p->b->zero_cost,
-				 SC_NAME_JOIN);
+	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->embedding,
+				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+	last = sc_graph_add_node(p->b->graph, SC_NODE_MARK, l->compute,
+				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
 	sc_graph_add_dep(p->b->graph, last, node);
 	p->st->step_end = last;
 	return last;
@@ -350,11 +344,13 @@ static void add_class(struct builder *b, uint32_t c)
 static void begin_groups(struct builder *b)
 {
 	for (int x = 0; x < N_EXCHANGES; x++)
-		b->group[x] = b->exchange_cost[x] == SC_NONE
-				      ? SC_NONE
-				      : sc_graph_add_group(b->graph, b->exchange_cost[x],
-							   b->members, (uint32_t)b->dlrm->n_classes,
-							   EXCHANGES[x].name);
+		b->group[x] =
+			b->exchange_cost[x] == SC_NONE
+				? SC_NONE
+				: sc_graph_add_group(b->graph,
+						     (struct sc_node_use){b->exchange_cost[x],
+									  EXCHANGES[x].name},
+						     b->members, (uint32_t)b->dlrm->n_classes);
 }
 
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
@@ -385,5 +381,7 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 			built->step_end[s * dlrm->n_classes + c] = build_pass(&p);
 		}
 	}
+	if (!env->cuda_graphs) /* one launch stands for all of a graph's kernels */
+		sc_graph_limit_launches(graph, (uint32_t)env->device->host.launch_queue);
 	sc_graph_seal(graph);
 }

@@ -58,7 +58,7 @@ static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls
 		.slowdown = cls->slowdown,
 		.cuda_graphs = req->config.training.cuda_graphs,
 		.attention_eff = 1,
-		.gemm_speed = o->gemm_speed / (o->errors ? o->errors->dense : 1),
+		.gemm_speed = o->gemm_speed,
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,
 		.nic_speed = o->nic_speed,
@@ -178,6 +178,27 @@ static void build_blocks(struct sc_dlrm *dlrm)
 	}
 }
 
+static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
+{
+	int64_t gpus = dlrm->request->config.gpus;
+	int64_t per_node = dlrm->request->config.cluster.gpus_per_node;
+	int rc;
+
+	if (!dlrm->opts->plan)
+		return sc_err_set(err, SC_EVALUE, "no sharding plan was chosen");
+	dlrm->plan = *dlrm->opts->plan;
+	if (!dlrm->plan.ranks_per_host) /* its file does not say */
+		dlrm->plan.ranks_per_host = (uint32_t)(per_node < gpus ? per_node : gpus);
+	rc = sc_shard_plan_check(&dlrm->plan, err);
+	if (rc == 0)
+		rc = sc_shard_plan_check_tables(&dlrm->plan, dlrm->tables.at, dlrm->tables.n, err);
+	if (rc == 0 && (int64_t)dlrm->plan.world != gpus)
+		rc = sc_err_set(err, SC_ECONFLICT,
+				"the sharding plan is for %u ranks, the request has %lld GPUs",
+				dlrm->plan.world, (long long)gpus);
+	return rc;
+}
+
 int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
 		 const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
 		 struct sc_err *err)
@@ -185,14 +206,15 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
 	struct sc_dlrm_work *ranks;
 	int rc;
 
-	*dlrm = (struct sc_dlrm){.request = request, .opts = opts, .arena = scratch->arena};
+	*dlrm = (struct sc_dlrm){
+		.request = request, .opts = opts, .arena = scratch->arena, .rows = scratch->rows};
 	dlrm->batch = (double)request->config.training.micro_batch;
 	dlrm->output_elem_bytes = sc_dlrm_output_elem_bytes(request);
 	rc = sc_fabric_from_request(request, &dlrm->fabric, err);
 	if (rc)
 		return rc;
 	sc_dlrm_tables(request, scratch->arena, &dlrm->tables);
-	rc = sc_dlrm_choose_plan(dlrm, err);
+	rc = take_plan(dlrm, err);
 	if (rc)
 		return rc;
 	ranks = sc_arena_alloc(scratch->arena, dlrm->plan.world * sizeof(*ranks));
@@ -209,7 +231,5 @@ void sc_dlrm_release(struct sc_dlrm *dlrm)
 	for (size_t c = 0; c < dlrm->n_classes; c++)
 		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
 			sc_block_release(&dlrm->classes[c].block[id]);
-	if (dlrm->owns_plan)
-		sc_shard_plan_release(&dlrm->plan);
 	memset(dlrm, 0, sizeof(*dlrm));
 }

@@ -57,24 +57,23 @@ struct sc_dlrm {
 	const struct sc_request *request;
 	const struct sc_predict_opts *opts;
 	struct sc_arena *arena;
+	struct sc_row_memo *rows; /* may be NULL */
 	struct sc_fabric fabric;
 	struct sc_table_list tables;
 	struct sc_shard_plan plan;
-	bool owns_plan;
-	bool plan_cut_short;           /* the planner had more to try */
 	struct sc_dlrm_class *classes; /* by representative */
 	size_t n_classes;
 	struct sc_dlrm_exchange exchange;
 	double batch; /* samples of a rank, dense part */
 	double output_elem_bytes;
+	double vectors, vector_columns; /* that one sample yields of all tables; their columns */
 	double dense_params;
 	double model_flop;            /* of matrix products, for one sample, forward and backward */
 	double kept_bytes;            /* activations of a rank */
 	double host_bytes, ssd_bytes; /* of tables, on the node with most of them */
 };
 
-/* `plan` NULL: from the file or the planner of the request. Strings and arrays live in the arena of
- * `scratch`. */
+/* By opts->plan, which outlives it. Strings and arrays live in the arena of `scratch`. */
 int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
 		 const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
 		 struct sc_err *err);
@@ -86,30 +85,33 @@ double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
 bool sc_dlrm_one_rank_bottom(const struct sc_request *request);
 double sc_dlrm_bottom_width(const struct sc_request *request); /* of its output */
 
-/* dlrm_plan.c */
-int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err);
-/* Planner of a request that names none: the software's. */
-enum sc_planner sc_dlrm_planner(const struct sc_request *request);
-/* What that planner makes for the request, whatever its config says of plans. */
-int sc_dlrm_plan_by(const struct sc_request *request, enum sc_planner planner,
-		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err);
-
 /* dlrm_tables.c: the tables of a request with types resolved; each rank's work under the plan. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,
 		    struct sc_table_list *out);
 void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks);
 /* The use of one shard by the rank that has it; `samples` of the whole batch, or of a rank. */
-void sc_dlrm_shard_use(const struct sc_request *request, const struct sc_table *table,
-		       const struct sc_table_placement *placement, const struct sc_shard *shard,
-		       struct sc_embedding_use *out);
+struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
+					  const struct sc_table *table,
+					  const struct sc_table_placement *placement,
+					  const struct sc_shard *shard);
 double sc_dlrm_output_elem_bytes(const struct sc_request *request);
+/* Pooled vectors of so many columns of a table, for the whole batch. */
+double sc_dlrm_vector_bytes(const struct sc_request *request, const struct sc_table *table,
+			    double cols);
+/* Which exchanges a shard's vectors take part in, as shares of their bytes: its rank sends to all; sums over
+ * all ranks, over those of its host, to which each of the table's slices of rows adds. */
+struct sc_dlrm_sends {
+	double to_all, all_sum, host_sum;
+};
+struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums,
+				      uint32_t ranks_per_host);
 /* Vectors of a table that one sample yields. */
 double sc_table_outputs(const struct sc_table *table);
 
 /* dlrm_dense.c */
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 			 enum sc_dlrm_block id, struct sc_block *out);
-/* Parameters, FLOP and activations of the dense part: fills the last fields of dlrm. */
+/* Parameters, FLOP and activations of the dense part: fills the last fields of dlrm; before any block. */
 void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm);
 
 /* build_dlrm.c: `n_steps` steps, one after another as a training loop runs them. */
@@ -125,7 +127,7 @@ struct sc_dlrm_run {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
 	const struct sc_dlrm_built *built;
-	struct sc_critical_path *path;
+	struct sc_reader *reader;
 };
 void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out);
 

@@ -27,9 +27,19 @@ static const struct layer_names TOP = {SC_NAME_TOP_MLP, SC_NAME_TOP_MLP_DGRAD,
 				       SC_NAME_TOP_MLP_WGRAD};
 static const struct layer_names CROSS = {SC_NAME_CROSS, SC_NAME_CROSS_DGRAD, SC_NAME_CROSS_WGRAD};
 
-static void add_gemm(const struct part *p, enum sc_op_name name, double m, double n, double k)
+static void add_gemm(const struct part *p, enum sc_op_name name, double n, double k)
 {
-	struct sc_op op = {SC_OP_GEMM, p->dtype, {.gemm = {.batch = 1, .m = m, .n = n, .k = k}}};
+	struct sc_op op = {SC_OP_GEMM, p->dtype, {.gemm = {.batch = 1, .m = p->b, .n = n, .k = k}}};
+
+	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
+}
+
+/* Of the weights n x k. */
+static void add_wgrad(const struct part *p, enum sc_op_name name, double n, double k)
+{
+	struct sc_op op = {SC_OP_GEMM,
+			   p->dtype,
+			   {.gemm = {.batch = 1, .m = n, .n = k, .k = p->b, .sums_rows = true}}};
 
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 }
@@ -53,25 +63,22 @@ static double padded(const struct part *p, double width)
 
 /* ---- sizes ---- */
 
-static double vectors(const struct sc_dlrm *dlrm, double *columns)
+static void count_vectors(struct sc_dlrm *dlrm)
 {
-	double n = 0;
-
-	*columns = 0;
+	dlrm->vectors = dlrm->vector_columns = 0;
 	for (size_t i = 0; i < dlrm->tables.n; i++) {
 		double outputs = sc_table_outputs(&dlrm->tables.at[i]);
 
-		n += outputs;
-		*columns += outputs * (double)dlrm->tables.at[i].dim;
+		dlrm->vectors += outputs;
+		dlrm->vector_columns += outputs * (double)dlrm->tables.at[i].dim;
 	}
-	return n;
 }
 
 /* Width of what the top MLP, or the cross layers, get. */
 static double interacted_width(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
-	double columns, n = vectors(dlrm, &columns), dense = sc_dlrm_bottom_width(dlrm->request);
+	double n = dlrm->vectors, dense = sc_dlrm_bottom_width(dlrm->request);
 	double stride = model->interact_stride > 0 ? (double)model->interact_stride : 1;
 
 	if (dense < 0)
@@ -81,7 +88,7 @@ static double interacted_width(const struct sc_dlrm *dlrm)
 			n++;
 		return n * (n - 1) / 2 + dense;
 	}
-	return columns / stride + dense;
+	return dlrm->vector_columns / stride + dense;
 }
 
 static void for_mlp(const struct sc_ints *widths, double input,
@@ -106,11 +113,14 @@ static void count_layer(void *ctx, double n, double k)
 void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
-	double width = interacted_width(dlrm), columns, n = vectors(dlrm, &columns);
+	double width, n;
 	double e = sc_dtype_bytes(sc_storage_dtype(dlrm->request->config.training.precision));
 
+	count_vectors(dlrm);
+	n = dlrm->vectors;
+	width = interacted_width(dlrm);
 	dlrm->dense_params = dlrm->model_flop = 0;
-	dlrm->kept_bytes = dlrm->batch * 2 * (columns + width) * e;
+	dlrm->kept_bytes = dlrm->batch * 2 * (dlrm->vector_columns + width) * e;
 	for_mlp(&model->bottom_mlp, (double)model->dense_features, count_layer, dlrm);
 	if (model->interaction == SC_INTERACT_DCNV2)
 		for (int64_t i = 0; i < model->cross_layers; i++) {
@@ -149,7 +159,7 @@ static void mlp_forward(const struct part *p, const struct sc_ints *widths, doub
 	for (size_t i = 0; i < widths->n; i++) {
 		double n = (double)widths->at[i];
 
-		add_gemm(p, names->forward, p->b, n, k);
+		add_gemm(p, names->forward, n, k);
 		add_activation(p, n);
 		k = n;
 	}
@@ -165,8 +175,8 @@ static void mlp_backward(const struct part *p, const struct sc_ints *widths, dou
 
 		add_activation_grad(p, n);
 		if (i || has_input_grad)
-			add_gemm(p, names->dgrad, p->b, k, n);
-		add_gemm(p, names->wgrad, n, k, p->b);
+			add_gemm(p, names->dgrad, k, n);
+		add_wgrad(p, names->wgrad, n, k);
 	}
 }
 
@@ -214,8 +224,8 @@ static void cross_forward(const struct part *p, double width)
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
 
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
-		add_gemm(p, CROSS.forward, p->b, rank, width);
-		add_gemm(p, CROSS.forward, p->b, width, rank);
+		add_gemm(p, CROSS.forward, rank, width);
+		add_gemm(p, CROSS.forward, width, rank);
 		add_rowwise(p, SC_NAME_CROSS_COMBINE, (p->habits->fused_mlp ? 4 : 7) * bytes,
 			    p->habits->fused_mlp ? 1 : 2);
 	}
@@ -229,10 +239,10 @@ static void cross_backward(const struct part *p, double width)
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
 		add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, (p->habits->fused_mlp ? 6 : 10) * bytes,
 			    p->habits->fused_mlp ? 1 : 4);
-		add_gemm(p, CROSS.dgrad, p->b, rank, width);
-		add_gemm(p, CROSS.wgrad, width, rank, p->b);
-		add_gemm(p, CROSS.dgrad, p->b, width, rank);
-		add_gemm(p, CROSS.wgrad, rank, width, p->b);
+		add_gemm(p, CROSS.dgrad, rank, width);
+		add_wgrad(p, CROSS.wgrad, width, rank);
+		add_gemm(p, CROSS.dgrad, width, rank);
+		add_wgrad(p, CROSS.wgrad, rank, width);
 		if (!p->habits->fused_mlp)
 			add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, 3 * bytes, 1);
 	}
@@ -240,9 +250,9 @@ static void cross_backward(const struct part *p, double width)
 
 static void interact(const struct part *p, double width, bool backward)
 {
-	double columns, n = vectors(p->dlrm, &columns);
+	double n = p->dlrm->vectors;
 	double dense = fmax(0, sc_dlrm_bottom_width(p->dlrm->request));
-	double copied = p->b * (columns + dense + width) * p->e;
+	double copied = p->b * (p->dlrm->vector_columns + dense + width) * p->e;
 
 	switch (p->model->interaction) {
 	case SC_INTERACT_DOT:
@@ -270,7 +280,7 @@ static void interact(const struct part *p, double width, bool backward)
 /* Vectors of all tables are cut out of what was received, and put together, one by one. */
 static void split_outputs(const struct part *p)
 {
-	double columns, n = vectors(p->dlrm, &columns), us = p->habits->output_us / 2;
+	double n = p->dlrm->vectors, us = p->habits->output_us / 2;
 	struct sc_step step = {.name = SC_NAME_OUTPUT_LAYOUT,
 			       .kind = SC_STEP_KERNEL,
 			       .model = SC_OP_ROWWISE,
@@ -298,16 +308,6 @@ static void dense_block(const struct part *p)
 
 /* ---- embeddings ---- */
 
-static double kernel_error(const struct part *p, enum sc_op_name name)
-{
-	const struct sc_model_errors *errors = p->dlrm->opts->errors;
-
-	if (!errors)
-		return 1;
-	return name == SC_NAME_TABLE_UPDATE || name == SC_NAME_REPLICA_GRAD ? errors->update
-									    : errors->lookup;
-}
-
 static void add_embedding(const struct part *p, enum sc_op_name name,
 			  const struct sc_embedding_shape *shape)
 {
@@ -320,8 +320,7 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 		return;
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 	step = &p->block->steps.at[first];
-	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff *
-					    kernel_error(p, name));
+	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff);
 	/* a kernel for each table: its start and drain, and the host's launch, for each */
 	step->cost.latency_us = sc_quantize_us(
 		step->cost.latency_us * n + (p->habits->fused_tables || name != SC_NAME_TABLE_UPDATE
@@ -340,7 +339,8 @@ static void optimizer_block(const struct part *p)
 {
 	static const double bytes[] = {
 		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
-	enum sc_optimizer optimizer = p->dlrm->request->config.training.optimizer;
+	enum sc_optimizer optimizer =
+		sc_optimizer_dense(p->dlrm->request->config.training.optimizer);
 	double n = p->dlrm->dense_params;
 	struct sc_op op = {SC_OP_OPTIMIZER,
 			   SC_FP32,

@@ -46,6 +46,10 @@ static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
 		return SC_ROW_ADAM;
 	case SC_OPT_ADAGRAD:
 		return habits->row_wise_adagrad ? SC_ROW_ROWWISE_ADAGRAD : SC_ROW_ADAGRAD;
+	case SC_OPT_ROWWISE_ADAGRAD:
+		return SC_ROW_ROWWISE_ADAGRAD;
+	case SC_OPT_ATOMIC_SGD:
+		return SC_ROW_ATOMIC_SGD;
 	case SC_OPT_SGD:
 	case SC_OPT_NONE:
 		break;
@@ -53,32 +57,34 @@ static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
 	return habits->atomic_sgd ? SC_ROW_ATOMIC_SGD : SC_ROW_SGD;
 }
 
-void sc_dlrm_shard_use(const struct sc_request *req, const struct sc_table *table,
-		       const struct sc_table_placement *placement, const struct sc_shard *shard,
-		       struct sc_embedding_use *out)
+struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
+					  const struct sc_table *table,
+					  const struct sc_table_placement *placement,
+					  const struct sc_shard *shard)
 {
 	double row_frac = (double)shard->rows / (double)table->rows;
 
-	*out = (struct sc_embedding_use){
+	struct sc_embedding_use out = {
 		.table = table,
-		.samples = (double)req->config.training.global_batch,
+		.samples = (double)request->config.training.global_batch,
 		.cols = (double)shard->cols,
 		.row_frac = row_frac,
 		.skew = 1,
 		.tier = placement->tier,
 		.cache_frac = placement->cache_frac,
 		.dtype = table->dtype,
-		.output_bytes = sc_dlrm_output_elem_bytes(req),
-		.optimizer = row_optimizer(req),
+		.output_bytes = sc_dlrm_output_elem_bytes(request),
+		.optimizer = row_optimizer(request),
 	};
 	if (placement->type == SC_DATA_PARALLEL)
-		out->samples = ceil((double)req->config.training.global_batch /
-				    (double)req->config.parallel.dp);
+		out.samples = ceil((double)request->config.training.global_batch /
+				   (double)request->config.parallel.dp);
 	else if (shard->rows == 0) /* more slices than rows: this one has none */
-		out->samples = 0;
+		out.samples = 0;
 	/* the most popular row is on the first of the slices, by convention */
 	else if (shard->rows < table->rows && shard->row_offset == 0)
-		out->skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
+		out.skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
+	return out;
 }
 
 /* Bytes that stay on the GPU of a shard's `bytes`. */
@@ -105,28 +111,24 @@ static void store(const struct sc_embedding_use *use, const struct sc_table_plac
 		work->host_bytes += bytes + state;
 }
 
-/* Row slices over the ranks of a host, whose sums are added up there. */
-static bool is_host_wise(enum sc_shard_type type)
+double sc_dlrm_vector_bytes(const struct sc_request *req, const struct sc_table *table, double cols)
 {
-	return type == SC_TABLE_ROW_WISE || type == SC_GRID;
+	return (double)req->config.training.global_batch * sc_table_outputs(table) * cols *
+	       sc_dlrm_output_elem_bytes(req);
 }
 
-/* What a shard's rank sends of pooled vectors to all ranks. Rows of one host add up their parts first. */
-static double sent_bytes(const struct sc_dlrm *dlrm, const struct sc_table *table,
-			 const struct sc_table_placement *p, const struct sc_shard *shard)
+/* Software that sums what it receives sends each slice of rows as a whole table; else rows of one host add up
+ * their parts first. */
+struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums,
+				      uint32_t ranks_per_host)
 {
-	double bytes = (double)dlrm->request->config.training.global_batch *
-		       sc_table_outputs(table) * (double)shard->cols * dlrm->output_elem_bytes;
-
-	if (p->type == SC_DATA_PARALLEL)
-		return 0;
-	if (dlrm->request->software.dlrm.partial_sums)
-		return bytes;
-	if (p->type == SC_ROW_WISE)
-		return 0;
-	if (is_host_wise(p->type))
-		return bytes / (double)dlrm->plan.ranks_per_host;
-	return bytes;
+	if (type == SC_DATA_PARALLEL)
+		return (struct sc_dlrm_sends){0};
+	if (!partial_sums && type == SC_ROW_WISE)
+		return (struct sc_dlrm_sends){.all_sum = 1};
+	if (!partial_sums && (type == SC_TABLE_ROW_WISE || type == SC_GRID))
+		return (struct sc_dlrm_sends){.to_all = 1 / (double)ranks_per_host, .host_sum = 1};
+	return (struct sc_dlrm_sends){.to_all = 1};
 }
 
 struct uses {
@@ -145,7 +147,8 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	struct sc_embedding_use use;
 	double lookups;
 
-	sc_dlrm_shard_use(dlrm->request, table, p, shard, &use);
+	use = sc_dlrm_shard_use(dlrm->request, table, p, shard);
+	use.memo = dlrm->rows;
 	work->n_tables++;
 	store(&use, p, shard, work);
 	if (p->type == SC_DATA_PARALLEL) {
@@ -155,67 +158,60 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	SC_VEC_PUSH(&uses->shards, use);
 	lookups = use.samples * table->pooling * (double)table->features * use.row_frac * use.skew;
 	work->index_bytes += lookups * (INDEX_BYTES + (table->weighted ? WEIGHT_BYTES : 0));
-	work->output_bytes += sent_bytes(dlrm, table, p, shard);
+	work->output_bytes += sc_dlrm_vector_bytes(dlrm->request, table, (double)shard->cols) *
+			      sc_dlrm_sends_of(p->type, dlrm->request->software.dlrm.partial_sums,
+					       dlrm->plan.ranks_per_host)
+				      .to_all;
 }
 
-/* Work of a kernel, each table's with the error of its model, if any. */
-static void shape_of(const struct sc_dlrm *dlrm, const struct sc_device *device,
-		     const struct uses *uses, enum sc_embedding_pass pass,
-		     struct sc_embedding_shape *out)
+static void find_shapes(const struct sc_device *device, const struct rank_uses *uses,
+			struct sc_dlrm_work *work)
 {
-	const struct sc_model_errors *errors = dlrm->opts->errors;
+	const struct {
+		const struct uses *of;
+		enum sc_embedding_pass pass;
+		struct sc_embedding_shape *shape;
+	} kernels[] = {
+		{&uses->shards, SC_EMBEDDING_FORWARD, &work->lookup},
+		{&uses->shards, SC_EMBEDDING_BACKWARD, &work->update},
+		{&uses->shards, SC_EMBEDDING_PREFETCH, &work->prefetch},
+		{&uses->replicas, SC_EMBEDDING_FORWARD, &work->replica},
+		{&uses->replicas, SC_EMBEDDING_BACKWARD, &work->replica_grad},
+	};
 
-	if (!errors || !errors->tables) {
-		sc_embedding_shape_of(device, uses->at, uses->n, pass, out);
-		return;
-	}
-	*out = (struct sc_embedding_shape){.pass = pass};
-	for (size_t i = 0; i < uses->n; i++) {
-		struct sc_embedding_shape one;
-
-		sc_embedding_shape_of(device, &uses->at[i], 1, pass, &one);
-		sc_embedding_shape_scale(&one, errors->tables[uses->at[i].table - dlrm->tables.at]);
-		sc_embedding_shape_add(out, &one);
-	}
-}
-
-static void find_shapes(const struct sc_dlrm *dlrm, const struct sc_device *device,
-			const struct rank_uses *uses, struct sc_dlrm_work *work)
-{
-	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_FORWARD, &work->lookup);
-	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_BACKWARD, &work->update);
-	shape_of(dlrm, device, &uses->shards, SC_EMBEDDING_PREFETCH, &work->prefetch);
-	shape_of(dlrm, device, &uses->replicas, SC_EMBEDDING_FORWARD, &work->replica);
-	shape_of(dlrm, device, &uses->replicas, SC_EMBEDDING_BACKWARD, &work->replica_grad);
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		*kernels[i].shape = sc_embedding_shape_of(device, kernels[i].of->at,
+							  kernels[i].of->n, kernels[i].pass);
 }
 
 /* Bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
  * same time: the one with most of them is waited for. */
 static void add_reductions(struct sc_dlrm *dlrm)
 {
-	double batch = (double)dlrm->request->config.training.global_batch;
+	uint32_t per_host = dlrm->plan.ranks_per_host;
 	bool summed = dlrm->request->software.dlrm.partial_sums;
 	struct sc_dlrm_exchange *x = &dlrm->exchange;
-	double *of_host = sc_arena_calloc(
-		dlrm->arena, dlrm->plan.world / dlrm->plan.ranks_per_host + 1, sizeof(*of_host));
+	double *of_host =
+		sc_arena_calloc(dlrm->arena, dlrm->plan.world / per_host + 1, sizeof(*of_host));
 
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
 		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
 		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
 		const struct sc_table *t = &dlrm->tables.at[shards->table];
-		double rows = batch * sc_table_outputs(t) * dlrm->output_elem_bytes;
+		struct sc_dlrm_sends sends = sc_dlrm_sends_of(p->type, summed, per_host);
 
 		if (p->type == SC_DATA_PARALLEL)
 			x->replica_grad_bytes +=
 				(double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
-		else if (p->type == SC_ROW_WISE && !summed)
-			x->scatter_bytes += rows * (double)t->dim;
-		for (uint32_t s = 0; s < p->n_shards && !summed && is_host_wise(p->type); s++) {
-			double *host =
-				&of_host[(uint32_t)shards[s].rank / dlrm->plan.ranks_per_host];
+		for (uint32_t s = 0; s < p->n_shards; s++) {
+			double bytes =
+				sc_dlrm_vector_bytes(dlrm->request, t, (double)shards[s].cols);
+			double *host = &of_host[(uint32_t)shards[s].rank / per_host];
 
-			if (shards[s].row_offset == 0) /* once for each slice of columns */
-				*host += rows * (double)shards[s].cols;
+			if (shards[s].row_offset > 0) /* once for each slice of columns */
+				continue;
+			x->scatter_bytes += bytes * sends.all_sum;
+			*host += bytes * sends.host_sum;
 			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);
 		}
 	}
@@ -284,7 +280,7 @@ void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 		}
 	}
 	for (uint32_t r = 0; r < world; r++) {
-		find_shapes(dlrm, rank_device(dlrm, r), &uses[r], &ranks[r]);
+		find_shapes(rank_device(dlrm, r), &uses[r], &ranks[r]);
 		most_index = fmax(most_index, ranks[r].index_bytes);
 		most_sent = fmax(most_sent, ranks[r].output_bytes + (r ? 0 : bottom_bytes(dlrm)));
 		SC_VEC_RELEASE(&uses[r].shards);

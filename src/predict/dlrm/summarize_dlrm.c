@@ -1,8 +1,6 @@
 /* One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory, band. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/stats.h"
 #include "base/units.h"
@@ -32,195 +30,104 @@ static uint32_t last_node(const struct sc_dlrm_run *run, uint32_t step)
 	return last;
 }
 
-static const struct sc_cost *node_cost(const struct sc_dlrm_run *run, uint32_t node)
+static enum sc_wait wait_of(const void *ctx, uint32_t node)
 {
-	const struct sc_node *n = &run->graph->nodes.at[node];
-
-	return &run->graph->costs
-			.at[n->group != SC_NONE ? run->graph->groups.at[n->group].cost : n->cost];
+	(void)ctx;
+	(void)node;
+	return SC_WAIT_PEERS;
 }
 
 /* ---- path ---- */
 
-/* Stretches of the path, by name. Activations belong to the MLP before them; the bottom MLP's backward
- * begins with one. */
-static const char *stretch_of(unsigned name, const struct sc_path_step *before)
-{
-	static const char top[] = "interaction and top MLP";
+/* Stretches of the path: by the name of an operation, or one of these. */
+enum stretch { STRETCH_JOIN = SC_N_OP_NAMES, STRETCH_BOTTOM, STRETCH_TOP, STRETCH_START };
 
+static const char *stretch_name(uint32_t what)
+{
+	static const char *const names[] = {
+		[STRETCH_JOIN - STRETCH_JOIN] = "join",
+		[STRETCH_BOTTOM - STRETCH_JOIN] = "bottom MLP",
+		[STRETCH_TOP - STRETCH_JOIN] = "interaction and top MLP",
+		[STRETCH_START - STRETCH_JOIN] = "waiting to be started",
+	};
+
+	return what < STRETCH_JOIN ? sc_op_name(what) : names[what - STRETCH_JOIN];
+}
+
+/* Activations belong to the MLP before them; the bottom MLP's backward begins with one. */
+static uint32_t stretch_of(uint32_t op, uint32_t before)
+{
+	const unsigned name = sc_op_unpack_name(op);
+
+	if (op == SC_NONE)
+		return STRETCH_JOIN;
 	if (name == SC_NAME_ACTIVATION || name == SC_NAME_ACTIVATION_GRAD)
-		return before && strcmp(before->what, top) == 0 ? top : "bottom MLP";
+		return before == STRETCH_TOP ? STRETCH_TOP : STRETCH_BOTTOM;
 	if (name >= SC_NAME_BOTTOM_MLP && name <= SC_NAME_BOTTOM_MLP_WGRAD)
-		return "bottom MLP";
+		return STRETCH_BOTTOM;
 	if (name >= SC_NAME_CROSS && name <= SC_NAME_BCE_LOSS)
-		return top;
+		return STRETCH_TOP;
 	if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_JOIN)
-		return "waiting to be started";
-	return sc_op_name(name);
+		return STRETCH_START;
+	return name;
 }
 
-static void own(const struct sc_dlrm_run *run, const struct sc_segment *s, double us,
-		double *owner_us)
+static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 {
-	const struct sc_cost *cost = node_cost(run, s->holder);
-	double sum = 0;
+	const struct sc_dlrm_run *run = ctx;
 
-	for (int o = 0; o < SC_N_OWNERS; o++) {
-		owner_us[o] += us * cost->owner_frac[o];
-		sum += cost->owner_frac[o];
-	}
-	owner_us[SC_OWN_OTHER] += us * (1 - sum);
+	return (struct sc_place){.what = stretch_of(run->graph->nodes.at[node].op, before)};
 }
 
-static struct sc_path_step *next_step(const struct sc_dlrm_run *run, const struct sc_segment *s,
-				      struct sc_prediction *out)
+static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
 {
-	const struct sc_node *node = &run->graph->nodes.at[s->node];
-	struct sc_path_step *step = out->n_path ? &out->path[out->n_path - 1] : NULL;
-	const char *what =
-		node->op == SC_NONE ? "join" : stretch_of(sc_op_unpack_name(node->op), step);
-
-	if (step && (strcmp(step->what, what) == 0 || out->n_path == SC_MAX_PATH_SHOWN))
-		return step;
-	step = &out->path[out->n_path++];
-	step->class_id = run->graph->lanes.at[node->lane].class_id;
-	step->reason = s->reason;
-	snprintf(step->what, sizeof(step->what), "%s", what);
-	return step;
+	(void)ctx;
+	snprintf(buf, n_buf, "%s", stretch_name(stretch->what));
 }
 
-static void finish_path(struct sc_prediction *out)
+static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
 {
-	double start = 0;
+	const struct sc_segment *s = part->segment;
+	const struct sc_dlrm_run *run = ctx;
+	const uint32_t op = run->graph->nodes.at[s->node].op;
 
-	for (size_t i = 0; i < out->n_path; i++) {
-		struct sc_path_step *step = &out->path[i];
-		double most = 0;
-
-		step->start_ms = start;
-		for (int o = 0; o < SC_N_OWNERS; o++) {
-			step->owner_ms[o] /= SC_US_PER_MS;
-			step->ms += step->owner_ms[o];
-			out->breakdown_ms[o] += step->owner_ms[o];
-			if (step->owner_ms[o] > most) {
-				most = step->owner_ms[o];
-				step->owner = (enum sc_owner)o;
-			}
-		}
-		start += step->ms;
-	}
+	if (op != SC_NONE)
+		sc_tally_add(tally, sc_op_unpack_name(op), part->us, part->times);
 }
 
-static int by_ms_descending(const void *a, const void *b)
+static void tally_name(const void *ctx, uint32_t id, char *buf, size_t n_buf)
 {
-	double x = ((const struct sc_contributor *)a)->ms,
-	       y = ((const struct sc_contributor *)b)->ms;
-
-	return x > y ? -1 : x < y;
+	(void)ctx;
+	snprintf(buf, n_buf, "%s", sc_op_name(id));
 }
 
-/* Segments of the path after `from_us`. */
-static void find_path(const struct sc_dlrm_run *run, double from_us, struct sc_prediction *out)
+static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
-	double us[SC_N_OP_NAMES] = {0}, count[SC_N_OP_NAMES] = {0};
-	struct sc_contributor all[SC_N_OP_NAMES] = {0};
-	size_t n = 0;
+	const struct sc_dlrm_run *run = ctx;
+	const struct sc_dlrm_class *class = &run->dlrm->classes[class_id];
 
-	for (size_t i = 0; i < run->path->segments.n; i++) {
-		const struct sc_segment *s = &run->path->segments.at[i];
-		double length = s->end_us - fmax(s->start_us, from_us);
-		uint32_t op = run->graph->nodes.at[s->node].op;
-
-		if (length <= 0)
-			continue;
-		own(run, s, length, next_step(run, s, out)->owner_ms);
-		if (op == SC_NONE)
-			continue;
-		us[sc_op_unpack_name(op)] += length;
-		count[sc_op_unpack_name(op)]++;
-	}
-	finish_path(out);
-	for (unsigned id = 0; id < SC_N_OP_NAMES; id++) {
-		if (us[id] <= 0)
-			continue;
-		all[n].ms = us[id] / SC_US_PER_MS;
-		all[n].count = count[id];
-		snprintf(all[n++].what, sizeof(all[0].what), "%s", sc_op_name(id));
-	}
-	qsort(all, n, sizeof(all[0]), by_ms_descending);
-	out->n_contributors = n < SC_MAX_CONTRIBUTORS ? n : SC_MAX_CONTRIBUTORS;
-	memcpy(out->contributors, all, out->n_contributors * sizeof(all[0]));
+	snprintf(buf, n_buf, "rank %u, %.0f shards", class->representative, class->work.n_tables);
 }
 
-/* ---- classes ---- */
-
-/* A kernel of the step, or a member of a collective. */
-struct busy_span {
-	uint32_t class_id;
-	double start_us, end_us;
-};
-
-static int by_class_and_start(const void *a, const void *b)
+static void read_step(const struct sc_dlrm_run *run, uint32_t step, struct sc_reading *out)
 {
-	const struct busy_span *x = a, *y = b;
+	const struct sc_reading_input in = {
+		.account = {.graph = run->graph,
+			    .timeline = run->timeline,
+			    .period = {.from_us = step ? step_end_us(run, step - 1) : 0,
+				       .to_us = step_end_us(run, step)},
+			    .wait = wait_of,
+			    .ctx = run},
+		.info = {.ctx = run,
+			 .tally = tally_segment,
+			 .tally_name = tally_name,
+			 .place = place_of,
+			 .describe = describe,
+			 .class_name = class_name},
+		.last = last_node(run, step),
+	};
 
-	if (x->class_id != y->class_id)
-		return x->class_id > y->class_id ? 1 : -1;
-	return (x->start_us > y->start_us) - (x->start_us < y->start_us);
-}
-
-/* Time of each class between two times in which any lane of a kind is busy: embeddings may have a stream
- * of their own. */
-static void find_busy(const struct sc_dlrm_run *run, uint8_t kind, const double *window_us,
-		      double *us)
-{
-	size_t n_nodes = run->graph->nodes.n, n = 0;
-	struct busy_span *spans = sc_arena_alloc(run->dlrm->arena, n_nodes * sizeof(*spans));
-
-	for (uint32_t i = 0; i < n_nodes; i++) {
-		const struct sc_lane *lane = &run->graph->lanes.at[run->graph->nodes.at[i].lane];
-
-		struct busy_span span = {lane->class_id,
-					 fmax(run->timeline->start_us[i], window_us[0]),
-					 fmin(run->timeline->end_us[i], window_us[1])};
-
-		if (lane->kind == kind && span.end_us > span.start_us)
-			spans[n++] = span;
-	}
-	qsort(spans, n, sizeof(*spans), by_class_and_start);
-	for (size_t i = 0, first = 0; i < n; i++) {
-		double until = window_us[0];
-
-		if (i > first && spans[i].class_id == spans[first].class_id)
-			until = fmax(until, spans[i - 1].end_us);
-		else
-			first = i;
-		us[spans[i].class_id] += fmax(0, spans[i].end_us - fmax(spans[i].start_us, until));
-		spans[i].end_us = fmax(spans[i].end_us, until); /* the latest so far */
-	}
-}
-
-static void describe_classes(const struct sc_dlrm_run *run, const double *window_us,
-			     struct sc_prediction *out)
-{
-	const struct sc_dlrm *dlrm = run->dlrm;
-	size_t n = dlrm->n_classes < SC_MAX_CLASSES_SHOWN ? dlrm->n_classes : SC_MAX_CLASSES_SHOWN;
-	double *busy = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*busy));
-	double *comm = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*comm));
-
-	find_busy(run, SC_LANE_COMPUTE, window_us, busy);
-	find_busy(run, SC_LANE_COMM, window_us, comm);
-	out->n_classes = n;
-	for (size_t c = 0; c < n; c++) {
-		struct sc_class_info *info = &out->classes[c];
-
-		info->ranks = dlrm->classes[c].multiplicity;
-		info->busy_ms = busy[c] / SC_US_PER_MS;
-		info->comm_ms = comm[c] / SC_US_PER_MS;
-		info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
-		snprintf(info->name, sizeof(info->name), "rank %u, %.0f shards",
-			 dlrm->classes[c].representative, dlrm->classes[c].work.n_tables);
-	}
+	sc_read_timeline(run->reader, &in, out);
 }
 
 /* ---- memory ---- */
@@ -230,7 +137,8 @@ static double state_bytes(const struct sc_dlrm *dlrm)
 	static const double per_param[] = {
 		[SC_OPT_ADAM] = 8, [SC_OPT_SGD] = 0, [SC_OPT_ADAGRAD] = 4, [SC_OPT_NONE] = 0};
 
-	return dlrm->dense_params * per_param[dlrm->request->config.training.optimizer];
+	return dlrm->dense_params *
+	       per_param[sc_optimizer_dense(dlrm->request->config.training.optimizer)];
 }
 
 /* What the exchanges hold: vectors sent and received, their gradients, indices of two batches. */
@@ -320,18 +228,18 @@ static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	const struct sc_request *req = dlrm->request;
 	double level[SC_N_OP_KINDS] = {0}, total = 0, variance = 0;
-	double kernels = out->breakdown_ms[SC_OWN_COMPUTE] + out->breakdown_ms[SC_OWN_MEMORY];
-	double comm = (out->breakdown_ms[SC_OWN_COMM] + out->breakdown_ms[SC_OWN_PEER]) *
-		      req->fabric_profile.spread_frac;
-	double host = out->breakdown_ms[SC_OWN_HOST] * req->software.spread_frac;
+	const double *b = out->reading.path_owner_ms;
+	double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY];
+	double comm = (b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac;
+	double host = b[SC_OWN_HOST] * req->software.spread_frac;
 	double rest = out->iteration_ms * req->software.residual_frac, sigma;
 
 	for (size_t c = 0; c < dlrm->n_classes; c++)
 		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
 			for (size_t i = 0; i < dlrm->classes[c].block[id].steps.n; i++) {
 				const struct sc_step *s = &dlrm->classes[c].block[id].steps.at[i];
-				double w = (s->cost.latency_us + s->cost.work_us) *
-					   dlrm->classes[c].multiplicity;
+				double w =
+					sc_cost_alone_us(&s->cost) * dlrm->classes[c].multiplicity;
 
 				level[s->model] += w * s->level_frac;
 				total += w;
@@ -358,11 +266,6 @@ static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out
 			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
 			"measured with the example script of %.40s; set it to your own",
 			input_ms, out->iteration_ms, req->software.id);
-	if (dlrm->plan_cut_short)
-		sc_warn(&out->warnings,
-			"TorchRec's planner would go on for long with %zu tables; the best of its "
-			"first proposals is taken",
-			dlrm->tables.n);
 }
 
 static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
@@ -380,14 +283,11 @@ static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 
 void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out)
 {
-	uint32_t n = run->built->n_steps, step = n > 1 ? n - 2 : 0;
-	double window_us[2] = {step ? step_end_us(run, step - 1) : 0, step_end_us(run, step)};
+	uint32_t n = run->built->n_steps;
 
-	sc_critical_path_walk(run->graph, run->timeline, last_node(run, step), run->path);
-	out->iteration_ms = (window_us[1] - window_us[0]) / SC_US_PER_MS;
+	read_step(run, n > 1 ? n - 2 : 0, &out->reading);
+	out->iteration_ms = out->reading.iteration_ms;
 	out->n_nodes += run->graph->nodes.n;
-	find_path(run, window_us[0], out);
-	describe_classes(run, window_us, out);
 	find_memory(run->dlrm, out);
 	find_band(run->dlrm, out);
 	warn_of_doubts(run->dlrm, out);

@@ -17,41 +17,51 @@ void sc_critical_path_release(struct sc_critical_path *path)
 	SC_VEC_RELEASE(&path->segments);
 }
 
-static const struct sc_cost *own_cost(const struct sc_graph *graph, uint32_t node)
+static uint32_t own_cost(const struct sc_graph *graph, uint32_t node)
 {
-	return &graph->costs.at[graph->nodes.at[node].cost];
+	return graph->nodes.at[node].cost;
 }
 
 /* What the node did from start_us on: for a member the group's data phase. */
-static const struct sc_cost *run_cost(const struct sc_graph *graph, uint32_t node)
+static uint32_t run_cost(const struct sc_graph *graph, uint32_t node)
 {
 	const uint32_t group = graph->nodes.at[node].group;
 
-	return group == SC_NONE ? own_cost(graph, node)
-				: &graph->costs.at[graph->groups.at[group].cost];
+	return group == SC_NONE ? own_cost(graph, node) : graph->groups.at[group].cost;
 }
 
 /* What a cost's shares leave over is OTHER, so that the owners sum to the path. */
-static void own(struct sc_critical_path *path, const struct sc_cost *cost, double us)
+static void own(const struct sc_cost *cost, double us, double *owner_us)
 {
 	double rest = 1;
 
 	for (int o = 0; o < SC_N_OWNERS; o++) {
-		path->owner_us[o] += cost->owner_frac[o] * us;
+		owner_us[o] += cost->owner_frac[o] * us;
 		rest -= cost->owner_frac[o];
 	}
 	if (rest > 1e-9)
-		path->owner_us[SC_OWN_OTHER] += rest * us;
+		owner_us[SC_OWN_OTHER] += rest * us;
 }
 
-/* From from_us to where the walk stands, while `holder` ran as `cost` says; nothing if no time. */
-static void add(struct walk *walk, double from_us, uint32_t holder, const struct sc_cost *cost)
+void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,
+		    double *owner_us)
+{
+	if (segment->gap != SC_GAP_NONE)
+		owner_us[sc_gap_owner((enum sc_gap)segment->gap)] += us;
+	else
+		own(&graph->costs.at[segment->cost], us, owner_us);
+}
+
+/* From from_us to where the walk stands; nothing if no time. */
+static void add(struct walk *walk, double from_us, uint32_t holder, uint32_t cost, enum sc_gap gap)
 {
 	const struct sc_segment segment = {
 		.node = walk->node,
 		.holder = holder,
+		.cost = cost,
 		.reason = walk->tl->reason[walk->node],
 		.waiting = holder != walk->node,
+		.gap = (uint8_t)gap,
 		.start_us = from_us,
 		.end_us = walk->at_us,
 	};
@@ -59,7 +69,7 @@ static void add(struct walk *walk, double from_us, uint32_t holder, const struct
 	if (!(from_us < walk->at_us))
 		return;
 	SC_VEC_PUSH(&walk->path->segments, segment);
-	own(walk->path, cost, walk->at_us - from_us);
+	sc_segment_own(walk->graph, &segment, walk->at_us - from_us, walk->path->owner_us);
 	walk->at_us = from_us;
 }
 
@@ -72,8 +82,17 @@ static void step_resource(struct walk *walk)
 
 	if (from_us < walk->tl->start_us[holder])
 		from_us = walk->tl->start_us[holder];
-	add(walk, from_us, holder, run_cost(walk->graph, holder));
+	add(walk, from_us, holder, run_cost(walk->graph, holder), SC_GAP_NONE);
 	walk->node = holder;
+}
+
+/* The part of a node's own cost that ends at the walk's place: its gap, or what a member does before it
+ * arrives. */
+static void add_own(struct walk *walk, double from_us)
+{
+	const uint32_t cost = own_cost(walk->graph, walk->node);
+
+	add(walk, from_us, walk->node, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
 }
 
 /* Stands at the arrival of the node; goes to what let it arrive. 0 when the walk is at time 0. */
@@ -86,7 +105,7 @@ static int step_arrival(struct walk *walk)
 		step_resource(walk);
 		return 1;
 	case SC_BY_NONE:
-		add(walk, 0, walk->node, own_cost(walk->graph, walk->node));
+		add_own(walk, 0);
 		return 0;
 	case SC_BY_LANE:
 	case SC_BY_DEP:
@@ -95,14 +114,26 @@ static int step_arrival(struct walk *walk)
 		break;
 	}
 	/* A member whose own cost comes before its arrival; for all others this adds nothing. */
-	add(walk, walk->tl->end_us[by], walk->node, own_cost(walk->graph, walk->node));
+	add_own(walk, walk->tl->end_us[by]);
 	walk->node = by;
 	return 1;
 }
 
+/* When the work of a node began: after its gap, if it is no member of a group. */
+static double work_start_us(const struct walk *walk)
+{
+	const struct sc_cost *cost = &walk->graph->costs.at[own_cost(walk->graph, walk->node)];
+	double start_us = walk->tl->start_us[walk->node];
+
+	if (cost->gap != SC_GAP_NONE && walk->graph->nodes.at[walk->node].group == SC_NONE)
+		start_us += cost->latency_us;
+	return start_us;
+}
+
 static int step(struct walk *walk)
 {
-	add(walk, walk->tl->start_us[walk->node], walk->node, run_cost(walk->graph, walk->node));
+	add(walk, work_start_us(walk), walk->node, run_cost(walk->graph, walk->node), SC_GAP_NONE);
+	add_own(walk, walk->tl->start_us[walk->node]);
 	if (walk->tl->reason[walk->node] == SC_BY_PEER)
 		walk->node = walk->tl->bound_by[walk->node];
 	return step_arrival(walk);

@@ -130,7 +130,7 @@ static void start_member(struct sc_simulator *sim, const struct sim_flow *f, uin
 	const struct sc_cost *before = &f->cost[f->node[node].cost];
 	const uint32_t cost_id = sim->graph->groups.at[f->node[node].group].cost;
 
-	f->ready_us[node] += before->latency_us + before->work_us;
+	f->ready_us[node] += sc_cost_alone_us(before);
 	if (f->contends && f->contends[cost_id] & SIM_SM && f->cost[cost_id].holds_sm)
 		sc_sim_request(sim, SIM_MEMBER, node, f->ready_us[node]);
 	else

@@ -57,9 +57,11 @@ static void add_op(struct job_builder *b, uint32_t lane, uint32_t op)
 	const uint32_t group = b->out->group[op];
 
 	if (group != SC_NONE)
-		b->out->node[op] = sc_graph_add_member(b->graph, lane, group, op, op);
+		b->out->node[op] =
+			sc_graph_add_member(b->graph, lane, group, (struct sc_node_use){op, op});
 	else
-		b->out->node[op] = sc_graph_add_node(b->graph, SC_NODE_KERNEL, lane, op, op);
+		b->out->node[op] = sc_graph_add_node(b->graph, SC_NODE_KERNEL, lane,
+						     (struct sc_node_use){op, op});
 }
 
 static void add_run(struct job_builder *b, uint32_t lane, const struct job_ops *run)
@@ -265,11 +267,6 @@ static void add_deps(struct job_builder *b)
 
 /* ---- measured times ---- */
 
-static double to_us(int64_t ns)
-{
-	return (double)ns / (double)SC_NS_PER_US;
-}
-
 /* From the end of all that it waits for, its lane's last operation among them, to its start. */
 static void measure_gaps(struct job_builder *b)
 {
@@ -296,8 +293,8 @@ static void measure_gaps(struct job_builder *b)
 	for (size_t i = 0; i < n; i++) {
 		const int64_t gap_ns = b->ops[i].start_ns - free_ns[i];
 
-		out->gap_us[i] = gap_ns > 0 ? to_us(gap_ns) : 0;
-		out->work_us[i] = to_us(b->ops[i].end_ns - b->ops[i].start_ns);
+		out->gap_us[i] = gap_ns > 0 ? sc_ns_us(gap_ns) : 0;
+		out->work_us[i] = sc_ns_us(b->ops[i].end_ns - b->ops[i].start_ns);
 	}
 	free(free_ns);
 }
@@ -328,23 +325,20 @@ static void measure_transfers(struct job_builder *b)
 		const uint32_t g = out->group[i];
 
 		if (g != SC_NONE)
-			out->work_us[i] = ended[g] > arrived[g] ? to_us(ended[g] - arrived[g]) : 0;
+			out->work_us[i] =
+				ended[g] > arrived[g] ? sc_ns_us(ended[g] - arrived[g]) : 0;
 	}
 	free(arrived);
 	free(ended);
 }
 
-/* Of a cost that is all 0 but for its times and owners: gap before, work after. */
+/* Of a cost that is all 0 but for its times and owners: the host's gap before, work after. */
 static void set_cost(struct sc_cost *cost, double gap_us, double work_us, enum sc_owner owner)
 {
-	const double all_us = gap_us + work_us;
-	const double gap_frac = all_us > 0 ? gap_us / all_us : 0;
-
 	cost->latency_us = gap_us;
 	cost->work_us = work_us;
-	cost->owner_frac[SC_OWN_HOST] = 0;
-	cost->owner_frac[owner] = 1 - gap_frac;
-	cost->owner_frac[SC_OWN_HOST] += gap_frac;
+	cost->owner_frac[owner] = 1;
+	cost->gap = SC_GAP_HOST;
 }
 
 void sc_job_graph_set(const struct sc_job *job, size_t step, struct sc_job_graph *graph,

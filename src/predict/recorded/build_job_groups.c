@@ -209,8 +209,9 @@ static void add_groups(struct job_builder *b, uint32_t n_groups)
 				(struct sc_member){.class_id = b->ops[i].worker, .count = 1};
 	sum = 0;
 	for (uint32_t g = 0; g < n_groups; g++) {
-		sc_graph_add_group(b->graph, (uint32_t)out->n_ops + g, &members[sum],
-				   start[g] - sum, SC_NONE);
+		sc_graph_add_group(b->graph,
+				   (struct sc_node_use){(uint32_t)out->n_ops + g, SC_NONE},
+				   &members[sum], start[g] - sum);
 		sum = start[g];
 	}
 	free(start);

@@ -35,19 +35,28 @@ struct part {
 	struct sc_trace_graph *out;
 };
 
-static double us_of(int64_t ns)
+struct gap {
+	double us;
+	enum sc_gap by;
+};
+
+/* A latency, or longer than any. */
+static struct gap gap_of_latency(double us, enum sc_gap latency)
 {
-	return (double)ns / (double)SC_NS_PER_US;
+	const bool explained = us <= sc_ns_us(SC_TRACE_LATENCY_NS);
+
+	return (struct gap){us, explained ? latency : SC_GAP_UNEXPLAINED};
 }
 
-static uint32_t add_node(struct part *p, enum sc_node_kind kind, uint32_t lane, double gap_us,
+static uint32_t add_node(struct part *p, enum sc_node_kind kind, uint32_t lane, struct gap gap,
 			 double work_us, enum sc_owner owner)
 {
-	struct sc_cost cost = {.latency_us = gap_us, .work_us = work_us};
+	struct sc_cost cost = {.latency_us = gap.us, .work_us = work_us, .gap = (uint8_t)gap.by};
 
 	cost.owner_frac[owner] = 1;
-	return sc_graph_add_node(&p->out->graph, kind, lane,
-				 sc_graph_add_cost(&p->out->graph, &cost), SC_NONE);
+	return sc_graph_add_node(
+		&p->out->graph, kind, lane,
+		(struct sc_node_use){sc_graph_add_cost(&p->out->graph, &cost), SC_NONE});
 }
 
 static uint32_t refer(struct part *p, uint32_t node, enum sc_trace_node_kind kind, uint32_t index,
@@ -66,17 +75,20 @@ static uint32_t refer(struct part *p, uint32_t node, enum sc_trace_node_kind kin
 static void add_call(struct part *p, uint32_t c)
 {
 	const struct sc_call *call = &p->rank->calls.at[c];
+	const bool is_launch = call->kind == SC_CALL_LAUNCH || call->kind == SC_CALL_QUEUED;
 	const uint32_t lane = p->lane + call->lane;
+	const struct gap work = {(double)call->gap_us, SC_GAP_HOST};
+	const struct gap tail = gap_of_latency(
+		(double)call->tail_us, call->kind == SC_CALL_QUEUED ? SC_GAP_QUEUE : SC_GAP_HOST);
 	uint32_t node;
 
-	node = add_node(p, call->kind == SC_CALL_LAUNCH ? SC_NODE_LAUNCH : SC_NODE_HOST, lane,
-			(double)call->gap_us, 0, SC_OWN_HOST);
+	node = add_node(p, is_launch ? SC_NODE_LAUNCH : SC_NODE_HOST, lane, work, 0, SC_OWN_HOST);
 	refer(p, node, SC_TRACE_NODE_CALL, c, call->name);
 	if (call->after != SC_NONE && call->after >= p->it->begin)
 		sc_graph_add_dep(&p->out->graph, node,
 				 p->out->call_node.at[call->after - p->it->begin]);
-	if (call->kind == SC_CALL_SYNC) {
-		node = add_node(p, SC_NODE_SYNC, lane, (double)call->tail_us, 0, SC_OWN_HOST);
+	if (sc_call_waits(call)) {
+		node = add_node(p, SC_NODE_SYNC, lane, tail, 0, SC_OWN_HOST);
 		refer(p, node, SC_TRACE_NODE_SYNC, c, call->name);
 	}
 	p->out->call_node.at[c - p->it->begin] = node;
@@ -86,11 +98,12 @@ static void add_calls(struct part *p)
 {
 	const struct sc_call *begin = &p->rank->calls.at[p->it->begin];
 	const uint32_t n = p->it->end - p->it->begin + 1;
+	const struct gap late = {sc_ns_us(p->begin_ns), SC_GAP_PEER};
 
 	SC_VEC_RESERVE(&p->out->call_node, n);
 	p->out->call_node.n = n;
-	p->out->call_node.at[0] = p->begin_node = add_node(p, SC_NODE_HOST, p->lane + begin->lane,
-							   us_of(p->begin_ns), 0, SC_OWN_PEER);
+	p->out->call_node.at[0] = p->begin_node =
+		add_node(p, SC_NODE_HOST, p->lane + begin->lane, late, 0, SC_OWN_PEER);
 	refer(p, p->begin_node, SC_TRACE_NODE_BEGIN, p->it->begin, begin->name);
 	SC_VEC_PUSH(&p->out->begin, p->begin_node);
 	for (uint32_t c = p->it->begin + 1; c <= p->it->end; c++)
@@ -102,18 +115,13 @@ static void add_calls(struct part *p)
 
 static bool is_own(const struct part *p, const struct sc_act *a)
 {
-	if (a->launch == SC_NONE)
-		return a->start_ns >= p->rank->calls.at[p->it->begin].start_ns &&
-		       a->start_ns < p->rank->calls.at[p->it->end].start_ns;
-	return a->launch >= p->it->begin && a->launch <= p->it->end;
+	return a->place != SC_NONE && a->place >= p->it->begin && a->place < p->it->end;
 }
 
 static bool is_carried(const struct part *p, const struct sc_act *a)
 {
-	const int64_t begin_ns = p->rank->calls.at[p->it->begin].start_ns;
-
-	return (a->launch == SC_NONE ? a->start_ns < begin_ns : a->launch < p->it->begin) &&
-	       sc_act_end(a) > begin_ns;
+	return (a->place == SC_NONE || a->place < p->it->begin) &&
+	       sc_act_end(a) > p->rank->calls.at[p->it->begin].start_ns;
 }
 
 static int32_t instance_of(const struct sc_trace_run *run, size_t rank, const struct sc_act *a)
@@ -130,21 +138,21 @@ double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trac
 
 	if (instance >= 0 && !isnan(run->transfer_us.at[instance]))
 		return run->transfer_us.at[instance];
-	return us_of(act->dur_ns);
+	return sc_ns_us(act->dur_ns);
 }
 
-/* Where an activity of another iteration is when this one begins: running, or yet to start. */
-static void carried_cost(const struct part *p, const struct sc_act *a, uint32_t before,
-			 double *gap_us, double *work_us)
+struct sc_trace_rest sc_trace_act_rest(const struct sc_trace_rank *rank, uint32_t begin,
+				       const struct sc_act *act, uint32_t before)
 {
-	int64_t ready = p->rank->calls.at[p->it->begin].start_ns;
+	struct sc_trace_rest rest = {0};
+	int64_t ready = rank->calls.at[begin].start_ns;
 
-	if (before != SC_NONE && sc_act_end(&p->rank->acts.at[before]) > ready)
-		ready = sc_act_end(&p->rank->acts.at[before]);
-	*gap_us = a->start_ns > ready ? us_of(a->start_ns - ready) : 0;
-	*work_us = us_of(a->start_ns > ready ? a->dur_ns : sc_act_end(a) - ready);
-	if (*work_us < 0)
-		*work_us = 0;
+	if (before != SC_NONE && sc_act_end(&rank->acts.at[before]) > ready)
+		ready = sc_act_end(&rank->acts.at[before]);
+	rest.gap_us = act->start_ns > ready ? sc_ns_us(act->start_ns - ready) : 0;
+	rest.work_us = sc_ns_us(act->start_ns > ready ? act->dur_ns : sc_act_end(act) - ready);
+	rest.work_us = fmax(0, rest.work_us);
+	return rest;
 }
 
 static uint32_t node_of_act(const struct part *p, uint32_t act)
@@ -171,23 +179,21 @@ static const enum sc_node_kind NODE_KINDS[] = {
 	[SC_ACT_SET] = SC_NODE_COPY,
 };
 
-/* The node at whose end a call begins: what a blocking copy waits for, and not the wait for it. */
+/* The node at whose end a call begins: what its activity waits for, and not the wait in it. */
 static uint32_t node_of_launch(const struct part *p, uint32_t call)
 {
 	const uint32_t node = p->out->call_node.at[call - p->it->begin];
 
-	return p->rank->calls.at[call].kind == SC_CALL_SYNC ? node - 1 : node;
+	return sc_call_waits(&p->rank->calls.at[call]) ? node - 1 : node;
 }
 
 /* `before`: the activity before it on its lane, if that is in the graph. */
 static double gap_of(const struct part *p, const struct sc_act *act, uint32_t before)
 {
-	double gap_us, work_us;
-
 	if (act->launch != SC_NONE)
 		return (double)act->gap_us;
-	carried_cost(p, act, before, &gap_us, &work_us);
-	return fmin(gap_us, (double)act->gap_us);
+	return fmin(sc_trace_act_rest(p->rank, p->it->begin, act, before).gap_us,
+		    (double)act->gap_us);
 }
 
 static void add_own_act(struct part *p, uint32_t a, uint32_t before)
@@ -198,14 +204,14 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 	const uint32_t group = instance < 0 ? SC_NONE : p->out->instance_group.at[instance];
 	const enum sc_owner owner =
 		sc_kernel_family_owner((enum sc_kernel_family)p->run->family.at[act->name]);
-	const double gap_us = gap_of(p, act, before);
+	const struct gap gap = gap_of_latency(gap_of(p, act, before), SC_GAP_LAUNCH);
 	uint32_t node;
 
 	if (group != SC_NONE) {
-		node = add_node(p, SC_NODE_MEMBER, lane, gap_us, 0, owner);
+		node = add_node(p, SC_NODE_MEMBER, lane, gap, 0, owner);
 		p->out->graph.nodes.at[node].group = group;
 	} else {
-		node = add_node(p, NODE_KINDS[act->kind], lane, gap_us, us_of(act->dur_ns), owner);
+		node = add_node(p, NODE_KINDS[act->kind], lane, gap, sc_ns_us(act->dur_ns), owner);
 	}
 	refer(p, node, SC_TRACE_NODE_ACT, a, act->name);
 	p->out->act_node.at[a - p->it->first_act] = node;
@@ -219,12 +225,13 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 static void add_carried_act(struct part *p, uint32_t a, uint32_t before)
 {
 	const struct sc_act *act = &p->rank->acts.at[a];
-	double gap_us, work_us;
+	const struct sc_trace_rest rest = sc_trace_act_rest(p->rank, p->it->begin, act, before);
+	const uint32_t lane = p->lane + p->rank->n_threads + act->lane;
 	uint32_t node;
 
-	carried_cost(p, act, before, &gap_us, &work_us);
 	node = add_node(
-		p, NODE_KINDS[act->kind], p->lane + p->rank->n_threads + act->lane, gap_us, work_us,
+		p, NODE_KINDS[act->kind], lane, gap_of_latency(rest.gap_us, SC_GAP_LAUNCH),
+		rest.work_us,
 		sc_kernel_family_owner((enum sc_kernel_family)p->run->family.at[act->name]));
 	refer(p, node, SC_TRACE_NODE_CARRIED, a, act->name);
 	p->out->act_node.at[a - p->it->first_act] = node;
@@ -261,7 +268,7 @@ static void add_call_waits(struct part *p)
 	for (uint32_t c = p->it->begin; c <= p->it->end; c++) {
 		const struct sc_call *call = &p->rank->calls.at[c];
 
-		if (call->kind == SC_CALL_SYNC && call->n_waits)
+		if (call->n_waits)
 			add_waits(p, p->out->call_node.at[c - p->it->begin], call->first_wait,
 				  call->n_waits);
 	}
@@ -318,7 +325,8 @@ static void add_group(const struct sc_trace_run *run, const struct group_member 
 		list[i] = (struct sc_member){.class_id = members[i].rank, .count = 1};
 	cost.owner_frac[SC_OWN_COMM] = 1;
 	out->instance_group.at[members[0].instance] = sc_graph_add_group(
-		&out->graph, sc_graph_add_cost(&out->graph, &cost), list, (uint32_t)n, SC_NONE);
+		&out->graph, (struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
+		list, (uint32_t)n);
 	SC_VEC_PUSH(&out->group_instance, members[0].instance);
 	free(list);
 }
@@ -355,7 +363,7 @@ static void add_groups(const struct sc_trace_run *run, size_t iteration, struct 
 
 /* ---- the whole ---- */
 
-static int64_t first_begin(const struct sc_trace_run *run, size_t iteration)
+int64_t sc_trace_first_begin(const struct sc_trace_run *run, size_t iteration)
 {
 	int64_t first = INT64_MAX;
 
@@ -381,7 +389,7 @@ static void add_lanes(const struct sc_trace_rank *rank, uint32_t class_id,
 
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
-	const int64_t first_ns = first_begin(run, iteration);
+	const int64_t first_ns = sc_trace_first_begin(run, iteration);
 
 	sc_graph_clear(&out->graph);
 	out->refs.n = out->begin.n = out->end.n = out->group_instance.n = out->rank_lane.n = 0;

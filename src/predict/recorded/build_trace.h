@@ -8,6 +8,7 @@
  * - where the trace has no event waits: a collective for the last activity that its thread launched before
  *   it on another stream, as c10d does; and an activity that starts within 20 us after one of another
  *   stream ends, later than its call and its own stream explain, for that one, if it was launched earlier;
+ * - a launch for the activity that left it room in the queue of its stream, where that was full;
  * - a synchronizing call for what it names, else for what its thread launched last; it ends when that has
  *   ended; blocking copies for themselves; device synchronization for all streams;
  * - after a quiet of 50 us or more, a thread for the last call of another thread within it: autograd's
@@ -20,34 +21,52 @@
 
 #include "base/intern.h"
 #include "core/graph/graph.h"
+#include "trace/iteration_ranges.h"
 #include "trace/merge.h"
 #include "trace/trace_file.h"
 
+/* The latency of a launch, an event or a return from waiting is no longer: what a longer gap waited for, the
+ * trace does not say. */
+enum { SC_TRACE_LATENCY_NS = 20 * 1000 };
+
 enum sc_act_kind { SC_ACT_KERNEL, SC_ACT_COLLECTIVE, SC_ACT_COPY, SC_ACT_SET };
-enum sc_call_kind { SC_CALL_LAUNCH, SC_CALL_SYNC, SC_CALL_BEGIN, SC_CALL_END };
+enum sc_call_kind {
+	SC_CALL_LAUNCH,
+	SC_CALL_QUEUED, /* a launch that waited until its stream's queue had room */
+	SC_CALL_SYNC,
+	SC_CALL_BEGIN,
+	SC_CALL_END
+};
 
 /* On a device. Times are on the common clock, from the run's base, less the latency of launches. */
 struct sc_act {
 	int64_t start_ns, dur_ns;
-	uint32_t name;       /* in run->names */
-	uint32_t launch;     /* call, or SC_NONE */
-	uint32_t first_wait; /* in rank->waits: other activities */
-	uint32_t merge_call; /* in the calls of the merged rank, or SC_NONE */
-	float gap_us;
-	uint16_t lane;
+	uint32_t name;   /* in run->names */
+	uint32_t launch; /* call, or SC_NONE */
+	uint32_t place; /* the same; without it the last call that it may be; SC_NONE: before all */
+	uint32_t first_wait;   /* in rank->waits: other activities */
+	uint32_t merge_call;   /* in the calls of the merged rank, or SC_NONE */
+	float gap_us;          /* INFINITY: nothing is known that it could have waited for */
+	uint16_t lane, config; /* config: in rank->configs; 0 = not said */
+	uint16_t cut_ns; /* of its beginning, which was before its call could have started it */
 	uint8_t kind, n_waits;
 };
 /* On a host thread. */
 struct sc_call {
 	int64_t start_ns, dur_ns;
 	uint32_t name;
-	uint32_t first_wait; /* SYNC: in rank->waits */
+	uint32_t first_wait; /* in rank->waits */
 	uint32_t after;      /* call of another thread that this one waits for, or SC_NONE */
 	float gap_us;        /* host work before it */
-	float tail_us;       /* SYNC: from the end of what it waits for to its own */
+	float tail_us;       /* SYNC, QUEUED: from the end of what it waits for to its own */
 	uint16_t lane;
 	uint8_t kind, n_waits;
 };
+/* Two nodes in a graph: the host's work before it, and the wait. */
+static inline bool sc_call_waits(const struct sc_call *call)
+{
+	return call->kind == SC_CALL_SYNC || call->kind == SC_CALL_QUEUED;
+}
 /* An iteration of one rank: calls begin..end, and the activities that they launched. */
 struct sc_trace_iteration {
 	int64_t step;
@@ -57,7 +76,8 @@ struct sc_trace_iteration {
 };
 struct sc_trace_stream {
 	int32_t device, stream;
-	bool comm; /* collectives only */
+	uint32_t first_lane; /* of the stream: kernels of graphs may need several */
+	bool comm;           /* collectives only */
 	char name[32];
 };
 /* What is known of a collective besides its times; as the calls of the merge. */
@@ -71,25 +91,26 @@ struct sc_trace_collective {
 struct sc_trace_rank {
 	int32_t rank;
 	const char *path, *host;      /* host: "" = not said */
+	const char *gpu;              /* as the trace writes it, "NVIDIA H800"; "" = not said */
 	SC_VEC(struct sc_act) acts;   /* by start; in order on each lane */
 	SC_VEC(struct sc_call) calls; /* by start */
 	SC_VEC(uint32_t) waits;       /* activities */
 	SC_VEC(struct sc_trace_collective) collectives;
 	SC_VEC(struct sc_trace_iteration) iterations;
 	SC_VEC(struct sc_trace_stream) streams; /* lanes of activities */
-	uint32_t n_threads;                     /* lanes of calls */
+	SC_VEC(struct sc_trace_config) configs; /* how kernels were launched */
+	/* By activity, if asked for: shapes of the op that launched it, a string of the rank's trace; 0 = not
+	 * said. */
+	SC_VEC(uint32_t) shapes;
+	uint32_t n_threads; /* lanes of calls */
 	double launch_latency_us;
 	int64_t n_events;     /* loaded */
 	int64_t n_unlaunched; /* activities whose call the trace does not have */
 	int64_t n_untimed;    /* activities that the trace gives no start */
+	uint32_t queue_depth; /* entries that launches waited for; 0 = none did */
+	int64_t n_queued;     /* launches that did */
+	double queued_us;     /* and how long */
 	bool has_waits;       /* the trace says which events streams wait for */
-};
-/* How iterations were found. */
-enum sc_trace_iterations {
-	SC_ITERATIONS_STEPS,
-	SC_ITERATIONS_RANGE,
-	SC_ITERATIONS_PERIOD,
-	SC_ITERATIONS_WHOLE
 };
 struct sc_trace_run {
 	struct sc_intern names;
@@ -103,13 +124,18 @@ struct sc_trace_run {
 	int32_t world;           /* ranks of the job; -1 = not known */
 	int32_t node_gpus; /* of one node: devices listed, or all ranks on a host; 0 = not said */
 	bool spans_nodes;  /* said by hosts, or by more ranks than a host lists devices */
-	enum sc_trace_iterations found_by;
+	enum sc_found_by found_by;
+	char marked_by[128]; /* the same for people */
+	bool with_shapes;
 	size_t n_iterations; /* all ranks have them, with equal steps at equal places */
 	struct sc_arena arena;
 };
-/* `range`: name of the range that is an iteration; NULL: ProfilerStep, else by period. */
-int sc_trace_run_load(const char *const *files, size_t n_files, const char *range,
+/* `range`: name of the range that is an iteration; NULL: as enum sc_found_by. */
+int sc_trace_run_load(const struct sc_trace_files *files, const char *range,
 		      struct sc_trace_run *out, struct sc_err *err);
+/* The same, with the shapes of ops; it takes more memory. */
+int sc_trace_run_load_shapes(const struct sc_trace_files *files, struct sc_trace_run *out,
+			     struct sc_err *err);
 /* Only `merge` and base_ns, which its times are from: ranks as files. */
 int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
 			struct sc_err *err);
@@ -151,8 +177,17 @@ struct sc_trace_graph {
 	SC_VEC(uint32_t) instance_count;
 };
 void sc_trace_graph_release(struct sc_trace_graph *graph);
+/* When the first rank begins it: 0 of the graph. */
+int64_t sc_trace_first_begin(const struct sc_trace_run *run, size_t iteration);
 /* Costs are those measured. Sealed. Memory is kept for the next. */
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out);
+/* Of an activity of an earlier iteration when `begin` is called: how long until it starts or goes on, once
+ * activity `before` of its lane (or SC_NONE) has ended, and what is left of it. */
+struct sc_trace_rest {
+	double gap_us, work_us;
+};
+struct sc_trace_rest sc_trace_act_rest(const struct sc_trace_rank *rank, uint32_t begin,
+				       const struct sc_act *act, uint32_t before);
 /* As measured: of collectives that several ranks have, the transfer. */
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 			    const struct sc_act *act);

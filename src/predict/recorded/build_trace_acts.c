@@ -14,46 +14,84 @@
 enum { MAX_SAMPLES = 1 << 16, OVERLAP_TOLERANCE_NS = 1000, MAX_LATENCY_NS = 50 * 1000 };
 #define LATENCY_PERCENTILE 5.0
 
-static bool is_device_event(const struct sc_trace_event *e)
+/* From starts of calls to those of what they started, ns. */
+struct latencies {
+	double *on_stream,
+		*on_device; /* of launches that found the stream idle, the whole device */
+	size_t n_on_stream, n_on_device;
+	double least; /* of all */
+};
+
+static void add_latency(struct latencies *out, double ns, bool stream_idle, bool device_idle)
 {
-	return e->cls == SC_EV_KERNEL || e->cls == SC_EV_COPY || e->cls == SC_EV_SET;
+	out->least = fmin(out->least, ns);
+	if (stream_idle)
+		out->on_stream[out->n_on_stream++] = ns;
+	if (device_idle)
+		out->on_device[out->n_on_device++] = ns;
 }
 
-/* From the start of a call to that of what it starts on an idle stream: of the fastest, since others wait
- * for something. Negative where the clocks of host and device differ. */
-static int64_t launch_latency(const struct rank_load *load, const struct sc_correlations *table)
+static void find_latencies(const struct rank_load *load, const struct sc_correlations *table,
+			   struct latencies *out)
 {
 	const struct sc_trace *t = &load->trace;
-	int64_t *lane_end = sc_xmalloc((t->lanes.n + 1) * sizeof(*lane_end));
-	double *sample = sc_xmalloc(MAX_SAMPLES * sizeof(*sample)), latency;
-	size_t n = 0;
+	int64_t *lane_end = sc_xmalloc((t->lanes.n + 1) * sizeof(*lane_end)), end = INT64_MIN;
 
 	for (size_t l = 0; l <= t->lanes.n; l++)
 		lane_end[l] = INT64_MIN;
-	for (size_t i = 0; i < t->events.n && n < MAX_SAMPLES; i++) {
+	for (size_t i = 0; i < t->events.n && out->n_on_stream < MAX_SAMPLES; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 		uint32_t call;
 
-		if (!is_device_event(e) || e->flags & SC_EVF_NO_TIME)
+		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
 			continue;
 		call = sc_correlations_find(table, e->correlation);
-		if (call != SC_NONE && e->cls == SC_EV_KERNEL &&
-		    lane_end[e->lane] < t->events.at[call].start_ns)
-			sample[n++] = (double)(e->start_ns - t->events.at[call].start_ns);
+		if (call != SC_NONE && e->cls == SC_EV_KERNEL) {
+			const int64_t at = t->events.at[call].start_ns;
+
+			add_latency(out, (double)(e->start_ns - at), lane_end[e->lane] < at,
+				    end < at);
+		}
 		if (e->start_ns + e->dur_ns > lane_end[e->lane])
 			lane_end[e->lane] = e->start_ns + e->dur_ns;
+		if (lane_end[e->lane] > end)
+			end = lane_end[e->lane];
 	}
-	sc_sort_doubles(sample, n);
-	latency = n ? sc_percentile_sorted(sample, n, LATENCY_PERCENTILE) : 0;
-	free(sample);
 	free(lane_end);
-	return (int64_t)llround(fmin(fmax(latency, -MAX_LATENCY_NS), MAX_LATENCY_NS));
+}
+
+/* Of the fastest, since others wait for something. */
+static double fastest(double *ns, size_t n)
+{
+	sc_sort_doubles(ns, n);
+	return sc_percentile_sorted(ns, n, LATENCY_PERCENTILE);
+}
+
+/* On an idle stream, or an idle device, which is less where idle streams wait for busy ones; where no launch
+ * finds the device idle, that of the fastest launch. Negative where clocks of host and device differ. */
+static int64_t launch_latency(const struct rank_load *load, const struct sc_correlations *table)
+{
+	struct latencies all = {.on_stream = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
+				.on_device = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
+				.least = (double)INFINITY};
+	double ns = 0;
+
+	find_latencies(load, table, &all);
+	if (all.n_on_stream) {
+		const double idle_ns =
+			all.n_on_device ? fastest(all.on_device, all.n_on_device) : all.least;
+
+		ns = fmin(idle_ns, fastest(all.on_stream, all.n_on_stream));
+	}
+	free(all.on_stream);
+	free(all.on_device);
+	return (int64_t)llround(fmin(fmax(ns, -MAX_LATENCY_NS), MAX_LATENCY_NS));
 }
 
 /* ---- lanes ---- */
 
 struct side_lane {
-	uint16_t lane;
+	uint32_t lane;
 	int64_t end_ns;
 };
 /* A stream of the trace: kernels of a graph may overlap on it, so it may need several lanes. */
@@ -62,19 +100,21 @@ struct stream_lanes {
 	struct side_lane side[SC_TRACE_MAX_SIDE_LANES];
 };
 
-static uint16_t new_lane(struct rank_load *load, const struct sc_trace_lane *lane, size_t side)
+static uint32_t new_lane(struct rank_load *load, const struct sc_trace_lane *lane, size_t side,
+			 uint32_t first)
 {
 	struct sc_trace_stream s = {.device = lane->device, .stream = lane->stream, .comm = true};
 
+	s.first_lane = side ? first : (uint32_t)load->rank->streams.n;
 	if (side)
 		snprintf(s.name, sizeof(s.name), "stream %d (%zu)", (int)lane->stream, side + 1);
 	else
 		snprintf(s.name, sizeof(s.name), "stream %d", (int)lane->stream);
 	SC_VEC_PUSH(&load->rank->streams, s);
-	return (uint16_t)(load->rank->streams.n - 1);
+	return (uint32_t)(load->rank->streams.n - 1);
 }
 
-static uint16_t lane_for(struct rank_load *load, struct stream_lanes *s,
+static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
 			 const struct sc_trace_lane *lane, const struct sc_act *act)
 {
 	size_t best = 0;
@@ -91,7 +131,8 @@ static uint16_t lane_for(struct rank_load *load, struct stream_lanes *s,
 			best = i;
 	}
 	if (best == s->n)
-		s->side[s->n++] = (struct side_lane){new_lane(load, lane, best), INT64_MIN};
+		s->side[s->n++] =
+			(struct side_lane){new_lane(load, lane, best, s->side[0].lane), INT64_MIN};
 	if (s->side[best].end_ns < sc_act_end(act))
 		s->side[best].end_ns = sc_act_end(act);
 	return s->side[best].lane;
@@ -109,20 +150,17 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 /* The same on all ranks: hash, else name and ranks, else which of the rank's streams for collectives it is,
  * in order of first use. */
 static uint64_t communicator(const struct rank_load *load, const struct sc_trace_comm *comm,
-			     uint16_t lane)
+			     uint32_t lane)
 {
 	const char *name = load->trace.strings.at[comm->group_name];
 	const char *ranks = load->trace.strings.at[comm->group_ranks];
 	uint64_t hash = UINT64_C(14695981039346656037);
-	uint64_t before = 0;
 
 	if (comm->comm_hash)
 		return comm->comm_hash;
 	if (*name || *ranks)
 		return hash_text(hash_text(hash, name) * 31, ranks);
-	for (uint16_t l = 0; l < lane; l++)
-		before += load->rank->streams.at[l].comm;
-	return before + 1;
+	return load->comm_before[lane] + 1;
 }
 
 static void add_merge_call(struct rank_load *load, const struct sc_trace_event *e, uint32_t act)
@@ -181,16 +219,19 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 		.launch = call_event == SC_NONE ? SC_NONE : load->call_of_event[call_event],
 		.merge_call = SC_NONE,
 		.kind = (uint8_t)kind_of(load, e, name),
+		.config = e->config < r->configs.n ? (uint16_t)e->config : 0,
 	};
 
 	if (act.launch != SC_NONE && act.start_ns < r->calls.at[act.launch].start_ns) {
 		const int64_t late = r->calls.at[act.launch].start_ns - act.start_ns;
+		const int64_t cut = act.dur_ns > late ? late : act.dur_ns;
 
 		act.start_ns += late;
-		act.dur_ns = act.dur_ns > late ? act.dur_ns - late : 0;
+		act.dur_ns -= cut;
+		act.cut_ns = cut < UINT16_MAX ? (uint16_t)cut : UINT16_MAX;
 	}
 	r->n_unlaunched += act.launch == SC_NONE;
-	act.lane = lane_for(load, &lanes[e->lane], &load->trace.lanes.at[e->lane], &act);
+	act.lane = (uint16_t)lane_for(load, &lanes[e->lane], &load->trace.lanes.at[e->lane], &act);
 	if (act.kind != SC_ACT_COLLECTIVE)
 		r->streams.at[act.lane].comm = false;
 	SC_VEC_PUSH(&r->acts, act);
@@ -240,29 +281,144 @@ static void order_acts(struct rank_load *load, uint32_t *events)
 	free(events);
 }
 
+static uint32_t call_at(const struct sc_trace_rank *r, int64_t ns)
+{
+	uint32_t low = 0, high = (uint32_t)r->calls.n;
+
+	while (low < high) {
+		const uint32_t middle = (low + high) / 2;
+
+		if (r->calls.at[middle].start_ns <= ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : SC_NONE;
+}
+
+/* What was launched on a stream is in the order of the launches: without its call, an activity is no later
+ * than the next, and what comes before the first with a call was there when the recording began. */
+static void place_acts(struct sc_trace_rank *r)
+{
+	uint32_t *next = sc_xmalloc((r->streams.n + 1) * sizeof(*next)); /* activity, by lane */
+
+	memset(next, 0xff, (r->streams.n + 1) * sizeof(*next));
+	for (uint32_t a = (uint32_t)r->acts.n; a-- > 0;) {
+		struct sc_act *act = &r->acts.at[a];
+		const uint32_t after = next[act->lane];
+
+		act->place = act->launch;
+		if (act->launch != SC_NONE)
+			next[act->lane] = a;
+		else
+			act->place = call_at(r, act->start_ns);
+		if (act->launch == SC_NONE && after != SC_NONE && act->place != SC_NONE &&
+		    r->acts.at[after].launch < act->place)
+			act->place = r->acts.at[after].launch;
+	}
+	for (uint32_t a = 0; a < r->acts.n; a++) {
+		const uint32_t first = next[r->acts.at[a].lane];
+
+		if (first != SC_NONE && a < first)
+			r->acts.at[a].place = SC_NONE;
+	}
+	free(next);
+}
+
+/* Lanes of collectives before each. */
+static void count_comm_lanes(struct rank_load *load)
+{
+	const struct sc_trace_rank *r = load->rank;
+	uint32_t n = 0;
+
+	load->comm_before = sc_xmalloc((r->streams.n + 1) * sizeof(*load->comm_before));
+	for (size_t l = 0; l < r->streams.n; l++) {
+		load->comm_before[l] = n;
+		n += r->streams.at[l].comm;
+	}
+}
+
+/* As many as an activity can name. */
+static void keep_configs(struct rank_load *load)
+{
+	const size_t n = load->trace.configs.n;
+
+	for (size_t i = 0; i < n && i <= UINT16_MAX; i++)
+		SC_VEC_PUSH(&load->rank->configs, load->trace.configs.at[i]);
+}
+
+/* ---- shapes ---- */
+
+struct op_shapes {
+	int64_t external_id;
+	uint32_t shapes;
+};
+
+static int compare_ops(const void *left, const void *right)
+{
+	const struct op_shapes *a = left, *b = right;
+
+	return (a->external_id > b->external_id) - (a->external_id < b->external_id);
+}
+
+/* Kernels, or the calls that launched them, name the op by its id. */
+static void keep_shapes(struct rank_load *load, const struct sc_correlations *table)
+{
+	const struct sc_trace *t = &load->trace;
+	struct sc_trace_rank *r = load->rank;
+	SC_VEC(struct op_shapes) ops = {0};
+
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		const struct op_shapes op = {e->external_id, e->shapes};
+
+		if (e->cls == SC_EV_OP && e->external_id && e->shapes)
+			SC_VEC_PUSH(&ops, op);
+	}
+	if (ops.n)
+		qsort(ops.at, ops.n, sizeof(*ops.at), compare_ops);
+	for (size_t a = 0; a < r->acts.n; a++) {
+		const struct sc_trace_event *e = &t->events.at[load->act_event[a]];
+		const uint32_t call = sc_correlations_find(table, e->correlation);
+		struct op_shapes key = {.external_id = e->external_id}, *op = NULL;
+
+		if (!key.external_id && call != SC_NONE)
+			key.external_id = t->events.at[call].external_id;
+		if (key.external_id && ops.n)
+			op = bsearch(&key, ops.at, ops.n, sizeof(key), compare_ops);
+		SC_VEC_PUSH(&r->shapes, op ? op->shapes : 0);
+	}
+	SC_VEC_RELEASE(&ops);
+}
+
 void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *table)
 {
 	const struct sc_trace *t = &load->trace;
 	struct stream_lanes *lanes = sc_xmalloc((t->lanes.n + 1) * sizeof(*lanes));
 	SC_VEC(uint32_t) events = {0};
 
+	keep_configs(load);
 	memset(lanes, 0, (t->lanes.n + 1) * sizeof(*lanes));
 	load->latency_ns = launch_latency(load, table);
-	load->rank->launch_latency_us = (double)load->latency_ns / (double)SC_NS_PER_US;
+	load->rank->launch_latency_us = sc_ns_us(load->latency_ns);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 
-		if (!is_device_event(e) || e->flags & SC_EVF_NO_TIME)
+		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
 			continue;
 		add_act(load, e, sc_correlations_find(table, e->correlation), lanes);
 		SC_VEC_PUSH(&events, (uint32_t)i);
 	}
 	SC_VEC_RESERVE(&events, 1);
 	order_acts(load, events.at);
+	place_acts(load->rank);
+	count_comm_lanes(load);
 	for (uint32_t a = 0; a < load->rank->acts.n; a++)
 		if (load->rank->acts.at[a].kind == SC_ACT_COLLECTIVE) {
 			load->rank->acts.at[a].merge_call = (uint32_t)load->merged->calls.n;
 			add_merge_call(load, &t->events.at[load->act_event[a]], a);
 		}
+	if (load->run->with_shapes)
+		keep_shapes(load, table);
 	free(lanes);
 }

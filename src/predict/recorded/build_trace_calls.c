@@ -5,7 +5,7 @@
 
 #include "predict/recorded/build_trace_priv.h"
 
-/* ---- correlation -> call ---- */
+/* ---- correlation -> call, or record of an event ---- */
 
 struct sc_correlations {
 	const struct sc_trace *trace;
@@ -18,13 +18,14 @@ static size_t slot_of(const struct sc_correlations *table, uint32_t correlation)
 	return (correlation * 2654435761u) & table->mask;
 }
 
-struct sc_correlations *sc_correlations_create(const struct sc_trace *trace)
+struct sc_correlations *sc_correlations_create(const struct sc_trace *trace,
+					       enum sc_event_class cls)
 {
 	struct sc_correlations *table = sc_xmalloc(sizeof(*table));
 	size_t n = 0, n_slots = 64;
 
 	for (size_t i = 0; i < trace->events.n; i++)
-		n += trace->events.at[i].cls == SC_EV_API;
+		n += trace->events.at[i].cls == cls;
 	while (n_slots < 2 * n)
 		n_slots *= 2;
 	*table = (struct sc_correlations){.trace = trace, .mask = n_slots - 1};
@@ -34,7 +35,7 @@ struct sc_correlations *sc_correlations_create(const struct sc_trace *trace)
 		const struct sc_trace_event *e = &trace->events.at[i];
 		size_t slot;
 
-		if (e->cls != SC_EV_API || e->correlation == 0)
+		if (e->cls != cls || e->correlation == 0)
 			continue;
 		/* Of two calls of one correlation the first is the outer one. */
 		for (slot = slot_of(table, e->correlation);
@@ -110,11 +111,6 @@ enum trace_sync sc_trace_sync_of(const char *name)
 
 enum { NOT_NEEDED, NEEDED_LAUNCH, NEEDED_SYNC };
 
-static bool is_device_event(const struct sc_trace_event *e)
-{
-	return e->cls == SC_EV_KERNEL || e->cls == SC_EV_COPY || e->cls == SC_EV_SET;
-}
-
 /* A copy to memory that the host may use: the call does not return before it is done. */
 static bool is_blocking_copy(const struct sc_trace_event *copy, const char *copy_name,
 			     const char *call)
@@ -143,7 +139,7 @@ static uint8_t *find_needed(const struct sc_trace *t, const struct sc_correlatio
 
 		if (e->cls == SC_EV_API && sync_name[e->name])
 			need[i] = NEEDED_SYNC;
-		if (!is_device_event(e))
+		if (!sc_event_on_device(e))
 			continue;
 		call = sc_correlations_find(table, e->correlation);
 		if (call == SC_NONE)
@@ -198,7 +194,7 @@ static int compare_mark_times(const void *left, const void *right)
 
 static void add_mark(struct rank_load *load, const struct mark_time *at)
 {
-	const struct trace_mark *mark = &load->marks.list.at[at->mark];
+	const struct sc_mark *mark = &load->marks.list.at[at->mark];
 	const struct sc_call call = {
 		.start_ns = at->ns,
 		.name = sc_intern_add(&load->run->names,
@@ -237,7 +233,7 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 	size_t next = 0;
 
 	for (size_t m = 0; m < n_marks; m++) {
-		struct trace_mark *mark = &load->marks.list.at[m];
+		struct sc_mark *mark = &load->marks.list.at[m];
 
 		if (mark->lane == 0)
 			mark->lane = busiest;

@@ -44,6 +44,7 @@ static void end_load(struct rank_load *load)
 	free(load->call_of_event);
 	free(load->lane_of);
 	free(load->act_event);
+	free(load->comm_before);
 	SC_VEC_RELEASE(&load->marks.list);
 	sc_trace_release(&load->trace);
 }
@@ -74,18 +75,31 @@ static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 	return n;
 }
 
+/* Of a node whose devices are alike, the first. */
+static const char *gpu_of(const struct sc_trace *trace)
+{
+	for (size_t i = 0; i < trace->meta.n; i++) {
+		const char *key = trace->meta.at[i].key;
+		size_t n = strlen(key);
+
+		if (strncmp(key, "device.", 7) == 0 && n > 5 && strcmp(key + n - 5, ".name") == 0)
+			return trace->meta.at[i].value;
+	}
+	return "";
+}
+
 /* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
 static int load_rank(struct sc_trace_run *run, const char *path, const char *range, bool active,
 		     struct sc_err *err)
 {
 	const struct sc_trace_load_opts opts = {
 		.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_COPY | 1u << SC_EV_SET |
-			   1u << SC_EV_API | 1u << SC_EV_SYNC | 1u << SC_EV_RANGE,
+			   1u << SC_EV_API | 1u << SC_EV_SYNC | 1u << SC_EV_EVENT_RECORD |
+			   1u << SC_EV_RANGE | (uint32_t)run->with_shapes << SC_EV_OP,
 	};
 	struct sc_trace_rank rank = {.path = sc_arena_strdup(&run->arena, path)};
 	struct rank_load load = {.run = run};
 	struct sc_correlations *table;
-	enum sc_trace_iterations found_by;
 	int rc = sc_trace_load(path, &opts, &load.trace, err);
 
 	if (rc)
@@ -103,16 +117,21 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	if (run->ranks.n == 0)
 		run->base_ns = load.trace.base_utc_ns;
 	rank.n_events = (int64_t)load.trace.events.n;
+	rank.gpu = sc_arena_strdup(&run->arena, gpu_of(&load.trace));
 	SC_VEC_PUSH(&run->ranks, rank);
 	load.rank = &run->ranks.at[run->ranks.n - 1];
 	load.merged = sc_merge_add_rank(&run->merge, rank.rank, load.trace.identity.host_hash);
 	sc_trace_load_node(&load);
-	sc_trace_find_marks(&load, range, &found_by);
-	if (run->ranks.n == 1 || found_by > run->found_by)
-		run->found_by = found_by;
-	table = sc_correlations_create(&load.trace);
+	sc_trace_find_marks(&load, range);
+	if (run->ranks.n == 1 || load.marks.found_by > run->found_by) {
+		run->found_by = load.marks.found_by;
+		sc_marks_text(run->found_by, load.trace.strings.at[load.marks.name],
+			      run->marked_by);
+	}
+	table = sc_correlations_create(&load.trace, SC_EV_API);
 	sc_trace_load_calls(&load, table);
 	sc_trace_load_acts(&load, table);
+	sc_trace_load_queues(&load);
 	sc_trace_load_waits(&load, table);
 	sc_trace_number_iterations(&load);
 	sc_correlations_destroy(table);
@@ -190,7 +209,7 @@ static void find_transfers(struct sc_trace_run *run)
 	for (size_t r = 0; r < run->merge.ranks.n; r++)
 		for (size_t i = 0; i < run->merge.ranks.at[r].calls.n; i++) {
 			const struct sc_merge_call *c = &run->merge.ranks.at[r].calls.at[i];
-			const double us = (double)(c->end_ns - c->start_ns) / (double)SC_NS_PER_US;
+			const double us = sc_ns_us(c->end_ns - c->start_ns);
 
 			if (c->instance >= 0 && run->merge.instances.at[c->instance].n_members > 1)
 				run->transfer_us.at[c->instance] =
@@ -250,8 +269,7 @@ static void find_bounds(struct sc_trace_rank *r, const struct sc_merge_rank *mer
 		for (size_t i = 0; i < r->collectives.n; i++) {
 			struct sc_trace_collective *c = &r->collectives.at[i];
 			const struct sc_merge_call *call = &merged->calls.at[i];
-			const double us =
-				(double)(call->end_ns - call->start_ns) / (double)SC_NS_PER_US;
+			const double us = sc_ns_us(call->end_ns - call->start_ns);
 			struct shape new_shape = {c->bytes, c->kind, c->group_size, us};
 			size_t s = 0;
 
@@ -315,6 +333,8 @@ static void release_rank(struct sc_trace_rank *rank)
 	SC_VEC_RELEASE(&rank->collectives);
 	SC_VEC_RELEASE(&rank->iterations);
 	SC_VEC_RELEASE(&rank->streams);
+	SC_VEC_RELEASE(&rank->configs);
+	SC_VEC_RELEASE(&rank->shapes);
 }
 
 int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
@@ -338,17 +358,16 @@ int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trac
 	return 0;
 }
 
-int sc_trace_run_load(const char *const *files, size_t n_files, const char *range,
-		      struct sc_trace_run *out, struct sc_err *err)
+static int load_run(const struct sc_trace_files *files, const char *range, struct sc_trace_run *out,
+		    struct sc_err *err)
 {
 	int rc = 0;
 
-	*out = (struct sc_trace_run){.world = -1};
 	sc_arena_init(&out->arena, ARENA_BYTES);
-	for (size_t i = 0; rc == 0 && i < n_files; i++)
-		rc = load_rank(out, files[i], range, true, err);
+	for (size_t i = 0; rc == 0 && i < files->n; i++)
+		rc = load_rank(out, files->at[i], range, true, err);
 	if (rc == 0)
-		rc = check_activity(out, files[0], err);
+		rc = check_activity(out, files->at[0], err);
 	if (rc == 0) {
 		sc_merge_match(&out->merge);
 		sc_merge_clocks(&out->merge);
@@ -368,6 +387,20 @@ int sc_trace_run_load(const char *const *files, size_t n_files, const char *rang
 	if (rc)
 		sc_trace_run_release(out);
 	return rc;
+}
+
+int sc_trace_run_load(const struct sc_trace_files *files, const char *range,
+		      struct sc_trace_run *out, struct sc_err *err)
+{
+	*out = (struct sc_trace_run){.world = -1};
+	return load_run(files, range, out, err);
+}
+
+int sc_trace_run_load_shapes(const struct sc_trace_files *files, struct sc_trace_run *out,
+			     struct sc_err *err)
+{
+	*out = (struct sc_trace_run){.world = -1, .with_shapes = true};
+	return load_run(files, NULL, out, err);
 }
 
 void sc_trace_run_release(struct sc_trace_run *run)

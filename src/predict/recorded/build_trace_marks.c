@@ -1,120 +1,101 @@
-/* Where iterations are: ranges that a framework or the user marked, else the period of what is launched. */
+/* Where iterations are: what marks them, else the period of what is launched. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "predict/recorded/build_trace_priv.h"
+#include "trace/period.h"
 
-enum { MIN_PERIOD = 8, MAX_PERIOD = 8192, MAX_SEQUENCE = 1 << 15 };
-#define STEP_RANGE "ProfilerStep"
-#define ALIKE 0.97 /* of launches a period apart that are of one kernel */
-
-/* "ProfilerStep#1009": of that range, with the number of its step. */
-static bool is_numbered(const char *name, const char *range, int64_t *step)
-{
-	const size_t n = strlen(range);
-
-	return strncmp(name, range, n) == 0 && (name[n] == '#' || name[n] == '*') &&
-	       sc_parse_int(name + n + 1, step);
-}
-
-/* Ranges one after the other on one thread: of several threads that have them, the first. */
-static void ranges_named(struct rank_load *load, const char *range)
-{
-	const struct sc_trace *t = &load->trace;
-	int64_t count = 0;
-	uint32_t lane = 0;
-	int64_t end = INT64_MIN;
-
-	for (size_t i = 0; i < t->events.n; i++) {
-		const struct sc_trace_event *e = &t->events.at[i];
-		struct trace_mark mark = {.step = count};
-
-		if (e->cls != SC_EV_RANGE || e->dur_ns <= 0)
-			continue;
-		if (!(range && strcmp(t->strings.at[e->name], range) == 0) &&
-		    !is_numbered(t->strings.at[e->name], range ? range : STEP_RANGE, &mark.step))
-			continue;
-		if (lane == 0)
-			lane = e->lane;
-		if (e->lane != lane || e->start_ns < end)
-			continue;
-		end = e->start_ns + e->dur_ns;
-		count++;
-		mark.start_ns = e->start_ns;
-		mark.end_ns = end;
-		mark.lane = e->lane;
-		SC_VEC_PUSH(&load->marks.list, mark);
-	}
-}
+struct call_times {
+	int64_t start_ns, end_ns;
+};
 
 /* ---- by period ---- */
 
 struct sequence {
 	SC_VEC(uint32_t) names;
-	SC_VEC(int64_t) start_ns; /* of the calls that launched them */
+	SC_VEC(bool) meets;
+	SC_VEC(struct call_times) calls; /* that launched them */
 };
 
-static void launches(const struct rank_load *load, const struct sc_correlations *table,
-		     struct sequence *out)
+struct times {
+	SC_VEC(int64_t) list;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* When the host sent data to the device, or waited for what it does: for all of it, as profilers do when
+ * they begin and end, says nothing. */
+static void meetings(const struct rank_load *load, const struct sc_correlations *table,
+		     struct times *out)
 {
 	const struct sc_trace *t = &load->trace;
 
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
-		const uint32_t call = e->cls == SC_EV_KERNEL
-					      ? sc_correlations_find(table, e->correlation)
-					      : SC_NONE;
+		const enum trace_sync sync = e->cls == SC_EV_API
+						     ? sc_trace_sync_of(t->strings.at[e->name])
+						     : TRACE_SYNC_NONE;
+
+		if (e->cls == SC_EV_COPY && (e->sub == SC_COPY_H2D || e->sub == SC_COPY_D2H)) {
+			const uint32_t call = sc_correlations_find(table, e->correlation);
+
+			SC_VEC_PUSH(&out->list, t->events.at[call == SC_NONE ? i : call].start_ns);
+		} else if (sync != TRACE_SYNC_NONE && sync != TRACE_SYNC_DEVICE) {
+			SC_VEC_PUSH(&out->list, e->start_ns + e->dur_ns);
+		}
+	}
+	if (out->list.n)
+		qsort(out->list.at, out->list.n, sizeof(*out->list.at), compare_times);
+}
+
+static void launches(const struct rank_load *load, const struct sc_correlations *table,
+		     struct sequence *out)
+{
+	const struct sc_trace *t = &load->trace;
+	struct times met = {.list = {0}};
+	size_t next = 0;
+
+	meetings(load, table, &met);
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		uint32_t call;
+		size_t before = next;
 
 		if (e->cls != SC_EV_KERNEL)
 			continue;
-		SC_VEC_PUSH(&out->names, e->name);
-		SC_VEC_PUSH(&out->start_ns, t->events.at[call == SC_NONE ? i : call].start_ns);
+		call = sc_correlations_find(table, e->correlation);
+		e = call == SC_NONE ? e : &t->events.at[call];
+		while (next < met.list.n && met.list.at[next] <= e->start_ns)
+			next++;
+		SC_VEC_PUSH(&out->names, t->events.at[i].name);
+		SC_VEC_PUSH(&out->meets, next > before);
+		SC_VEC_PUSH(&out->calls,
+			    ((struct call_times){e->start_ns, e->start_ns + e->dur_ns}));
 	}
-}
-
-static double alike_at(const struct sequence *s, size_t period)
-{
-	const size_t end = s->names.n < MAX_SEQUENCE ? s->names.n : MAX_SEQUENCE;
-	size_t same = 0;
-
-	for (size_t i = period; i < end; i++)
-		same += s->names.at[i] == s->names.at[i - period];
-	return (double)same / (double)(end - period);
-}
-
-/* The shortest that is nearly as good as the best; 0 if none is good. */
-static size_t find_period(const struct sequence *s)
-{
-	const size_t n = s->names.n < MAX_SEQUENCE ? s->names.n : MAX_SEQUENCE;
-	size_t best = 0;
-	double best_alike = ALIKE;
-
-	for (size_t p = MIN_PERIOD; p <= n / 2 && p <= MAX_PERIOD; p++) {
-		const double alike = alike_at(s, p);
-
-		if (alike > best_alike + 0.01 || (best == 0 && alike >= best_alike)) {
-			best = p;
-			best_alike = alike;
-		}
-	}
-	return best;
+	SC_VEC_PUSH(&out->meets, next < met.list.n);
+	SC_VEC_RELEASE(&met.list);
 }
 
 /* The place in the period with the longest pause before it. */
-static size_t find_phase(const struct sequence *s, size_t period)
+static size_t find_phase(const struct sequence *s, const struct sc_period *period)
 {
+	const size_t end = period->first + period->n * period->length;
 	size_t best = 0;
 	double longest = -1;
 
-	for (size_t phase = 0; phase < period; phase++) {
+	for (size_t phase = 0; phase < period->length; phase++) {
 		double sum = 0;
 		size_t n = 0;
 
-		for (size_t i = phase; i < s->names.n; i += period) {
+		for (size_t i = period->first + phase; i < end; i += period->length) {
 			if (i == 0)
 				continue;
-			sum += (double)(s->start_ns.at[i] - s->start_ns.at[i - 1]);
+			sum += (double)(s->calls.at[i].start_ns - s->calls.at[i - 1].start_ns);
 			n++;
 		}
 		if (n && sum / (double)n > longest) {
@@ -122,30 +103,47 @@ static size_t find_phase(const struct sequence *s, size_t period)
 			best = phase;
 		}
 	}
-	return best;
+	return period->first + best;
+}
+
+/* To the next one's first call; the last one to the end of its last. Those beyond the period's own, of
+ * which they have a part, if they are like the ones before. */
+static void put_slices(struct rank_load *load, const struct sequence *s, size_t first,
+		       const struct sc_period *period)
+{
+	const size_t n = s->calls.n, length = period->length;
+	const size_t end = period->first + period->n * length;
+
+	for (size_t i = first; i + length <= n; i += length) {
+		const struct sc_mark mark = {
+			.start_ns = s->calls.at[i].start_ns,
+			.end_ns = i + length < n ? s->calls.at[i + length].start_ns
+						 : s->calls.at[n - 1].end_ns,
+			.step = (int64_t)load->marks.list.n,
+		};
+
+		if (i + length > end &&
+		    !sc_period_alike(&s->names.at[i - length], &s->names.at[i], length))
+			break;
+		if (mark.end_ns > mark.start_ns)
+			SC_VEC_PUSH(&load->marks.list, mark);
+	}
 }
 
 static void marks_by_period(struct rank_load *load)
 {
-	struct sc_correlations *table = sc_correlations_create(&load->trace);
+	struct sc_correlations *table = sc_correlations_create(&load->trace, SC_EV_API);
 	struct sequence s = {.names = {0}};
-	size_t period, phase;
+	struct sc_launches all;
+	struct sc_period period;
 
 	launches(load, table, &s);
-	period = find_period(&s);
-	phase = period ? find_phase(&s, period) : 0;
-	for (size_t i = phase; period && i + period < s.names.n; i += period) {
-		const struct trace_mark mark = {
-			.start_ns = s.start_ns.at[i],
-			.end_ns = s.start_ns.at[i + period],
-			.step = (int64_t)load->marks.list.n,
-		};
-
-		if (mark.end_ns > mark.start_ns)
-			SC_VEC_PUSH(&load->marks.list, mark);
-	}
+	all = (struct sc_launches){s.names.at, s.meets.at, s.names.n};
+	if (sc_period_find(&all, &period))
+		put_slices(load, &s, find_phase(&s, &period), &period);
 	SC_VEC_RELEASE(&s.names);
-	SC_VEC_RELEASE(&s.start_ns);
+	SC_VEC_RELEASE(&s.meets);
+	SC_VEC_RELEASE(&s.calls);
 	sc_correlations_destroy(table);
 }
 
@@ -153,7 +151,7 @@ static void marks_by_period(struct rank_load *load)
 static void mark_whole(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
-	struct trace_mark mark = {.start_ns = INT64_MAX, .end_ns = INT64_MIN};
+	struct sc_mark mark = {.start_ns = INT64_MAX, .end_ns = INT64_MIN};
 
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
@@ -170,18 +168,17 @@ static void mark_whole(struct rank_load *load)
 		SC_VEC_PUSH(&load->marks.list, mark);
 }
 
-void sc_trace_find_marks(struct rank_load *load, const char *range,
-			 enum sc_trace_iterations *found_by)
+void sc_trace_find_marks(struct rank_load *load, const char *range)
 {
-	ranges_named(load, range);
-	*found_by = range ? SC_ITERATIONS_RANGE : SC_ITERATIONS_STEPS;
-	if (load->marks.list.n == 0 && !range) {
+	if (sc_marks_find(&load->trace, range, &load->marks))
+		return;
+	if (!range) {
 		marks_by_period(load);
-		*found_by = SC_ITERATIONS_PERIOD;
+		load->marks.found_by = SC_FOUND_PERIOD;
 	}
 	if (load->marks.list.n == 0) {
 		mark_whole(load);
-		*found_by = SC_ITERATIONS_WHOLE;
+		load->marks.found_by = SC_FOUND_WHOLE;
 	}
 }
 
@@ -202,21 +199,6 @@ static uint32_t iteration_of_call(const struct sc_trace_rank *r, uint32_t call)
 	return low && call <= r->iterations.at[low - 1].end ? (uint32_t)low - 1 : SC_NONE;
 }
 
-static uint32_t call_at(const struct sc_trace_rank *r, int64_t ns)
-{
-	uint32_t low = 0, high = (uint32_t)r->calls.n;
-
-	while (low < high) {
-		const uint32_t middle = (low + high) / 2;
-
-		if (r->calls.at[middle].start_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? low - 1 : SC_NONE;
-}
-
 static void widen(struct sc_trace_iteration *it, uint32_t act)
 {
 	if (it->first_act == it->end_act)
@@ -231,7 +213,7 @@ static void widen(struct sc_trace_iteration *it, uint32_t act)
 static void place_act(struct sc_trace_rank *r, uint32_t act)
 {
 	const struct sc_act *a = &r->acts.at[act];
-	const uint32_t call = a->launch == SC_NONE ? call_at(r, a->start_ns) : a->launch;
+	const uint32_t call = a->place;
 	const uint32_t own = call == SC_NONE ? SC_NONE : iteration_of_call(r, call);
 
 	if (own != SC_NONE)

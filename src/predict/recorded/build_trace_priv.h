@@ -3,25 +3,18 @@
 #define SC_PREDICT_BUILD_TRACE_PRIV_H
 
 #include "predict/recorded/build_trace.h"
+#include "trace/iteration_ranges.h"
 
-/* An iteration as a range on a host thread, or as a time at which calls begin one. */
-struct trace_mark {
-	int64_t start_ns, end_ns; /* as in the trace */
-	int64_t step;
-	uint32_t lane; /* of the trace; 0 = that of the most calls */
-};
-struct trace_marks {
-	SC_VEC(struct trace_mark) list;
-};
 struct rank_load {
 	struct sc_trace_run *run;
 	struct sc_trace_rank *rank;
 	struct sc_merge_rank *merged;
 	struct sc_trace trace;
-	struct trace_marks marks;
+	struct sc_marks marks;
 	uint32_t *names;         /* of the trace -> of the run + 1; 0 = not yet */
 	uint32_t *call_of_event; /* events -> calls, or SC_NONE */
 	uint16_t *lane_of;       /* trace lanes -> rank's, or NO_LANE */
+	uint32_t *comm_before;   /* lanes of collectives before each of the rank's */
 	int64_t latency_ns;
 	uint32_t *act_event; /* acts -> events */
 };
@@ -30,9 +23,10 @@ enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };
 
 uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string);
 
-/* build_trace_calls.c: correlation -> event of the call that started it. */
+/* build_trace_calls.c: correlation -> event of a class: the call that started it, or the record of an event. */
 struct sc_correlations;
-struct sc_correlations *sc_correlations_create(const struct sc_trace *trace);
+struct sc_correlations *sc_correlations_create(const struct sc_trace *trace,
+					       enum sc_event_class cls);
 void sc_correlations_destroy(struct sc_correlations *table);
 uint32_t sc_correlations_find(const struct sc_correlations *table,
 			      uint32_t correlation); /* or SC_NONE */
@@ -50,6 +44,9 @@ enum trace_sync sc_trace_sync_of(const char *name);
 /* build_trace_acts.c */
 void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *table);
 
+/* build_trace_queue.c: launches that waited for room, before other waits are looked for. */
+void sc_trace_load_queues(struct rank_load *load);
+
 /* build_trace_waits.c: waits, gaps, tails. */
 void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table);
 
@@ -58,8 +55,7 @@ void sc_trace_load_node(struct rank_load *load);
 void sc_trace_find_nodes(struct sc_trace_run *run);
 
 /* build_trace_marks.c */
-void sc_trace_find_marks(struct rank_load *load, const char *range,
-			 enum sc_trace_iterations *found_by);
+void sc_trace_find_marks(struct rank_load *load, const char *range);
 /* Fills rank->iterations from the BEGIN and END calls. */
 void sc_trace_number_iterations(struct rank_load *load);
 

@@ -1,6 +1,7 @@
 /* What activities and calls waited for, and the gaps that are left then (see build_trace.h for the rules).
  * Everything here points backwards: an activity waits for those launched before it that ended before it
  * began, a call for activities launched before it that ended before it returned. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,29 +9,24 @@
 #include "predict/recorded/build_trace_priv.h"
 
 enum {
-	INFER_GAP_NS = 2 * 1000,     /* what is left unexplained from there on needs a cause */
-	INFER_WINDOW_NS = 20 * 1000, /* an event wait takes no longer than that */
-	QUIET_NS = 50 * 1000, /* a thread that calls nothing for so long may wait for another */
-	TOLERANCE_NS = 1000,  /* many traces have whole microseconds */
+	INFER_GAP_NS = 2 * 1000, /* what is left unexplained from there on needs a cause */
+	QUIET_NS = 50 * 1000,    /* a thread that calls nothing for so long may wait for another */
+	TOLERANCE_NS = 1000,     /* many traces have whole microseconds */
 	MAX_LOOK_BACK = 64
 };
 
 struct lane_acts {
 	SC_VEC(uint32_t) acts;
-	size_t ended; /* acts that ended before the time looked at */
 };
 struct waits {
 	struct rank_load *load;
-	const struct sc_correlations *table;
-	struct lane_acts *lanes; /* of streams */
+	const struct sc_correlations *table, *records; /* of calls; of event records */
+	struct lane_acts *lanes;                       /* of streams */
+	uint32_t *by_end;        /* activities; of equal ends the first lane is last */
+	uint32_t *by_stream;     /* lanes, by the number of their stream */
 	uint32_t *thread_last;   /* by call: the call before it on its thread */
 	uint32_t *call_last_act; /* by call: the last activity it launched */
 };
-
-static double us_of(int64_t ns)
-{
-	return (double)ns / (double)SC_NS_PER_US;
-}
 
 static int64_t launch_time(const struct sc_trace_rank *r, const struct sc_act *act)
 {
@@ -100,31 +96,37 @@ static bool may_wait_for(const struct sc_trace_rank *r, const struct sc_act *act
 	       o->start_ns < act->start_ns;
 }
 
-/* The last to end, up to the time looked at, of those that the activity may wait for. */
-static uint32_t latest_end(struct waits *w, const struct sc_act *act)
+/* How many of by_end ended until then. */
+static size_t n_ended(const struct waits *w, int64_t ns)
 {
 	const struct sc_trace_rank *r = w->load->rank;
-	uint32_t best = SC_NONE;
+	size_t low = 0, high = r->acts.n;
 
-	for (size_t l = 0; l < r->streams.n; l++) {
-		struct lane_acts *lane = &w->lanes[l];
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
 
-		while (lane->ended < lane->acts.n &&
-		       sc_act_end(&r->acts.at[lane->acts.at[lane->ended]]) <=
-			       act->start_ns + TOLERANCE_NS)
-			lane->ended++;
-		for (size_t i = lane->ended; i > 0 && i + MAX_LOOK_BACK > lane->ended; i--) {
-			const uint32_t other = lane->acts.at[i - 1];
-
-			if (!may_wait_for(r, act, other))
-				continue;
-			if (best == SC_NONE ||
-			    sc_act_end(&r->acts.at[other]) > sc_act_end(&r->acts.at[best]))
-				best = other;
-			break;
-		}
+		if (sc_act_end(&r->acts.at[w->by_end[middle]]) <= ns)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return best;
+	return low;
+}
+
+/* The last to end after `since` of those that the activity may wait for. */
+static uint32_t latest_end(const struct waits *w, const struct sc_act *act, int64_t since)
+{
+	const struct sc_trace_rank *r = w->load->rank;
+
+	for (size_t i = n_ended(w, act->start_ns + TOLERANCE_NS); i > 0; i--) {
+		const uint32_t other = w->by_end[i - 1];
+
+		if (sc_act_end(&r->acts.at[other]) <= since)
+			break;
+		if (may_wait_for(r, act, other))
+			return other;
+	}
+	return SC_NONE;
 }
 
 /* A collective's stream waits for what its thread launched last elsewhere. */
@@ -155,9 +157,10 @@ static void infer_waits(struct waits *w, uint32_t a, int64_t ready)
 		add_wait(r, &act->first_wait, &act->n_waits, other);
 	if (ready == INT64_MIN || act->start_ns - ready <= INFER_GAP_NS)
 		return;
-	other = latest_end(w, act);
-	if (other != SC_NONE && sc_act_end(&r->acts.at[other]) > ready &&
-	    act->start_ns - sc_act_end(&r->acts.at[other]) <= INFER_WINDOW_NS)
+	if (ready < act->start_ns - SC_TRACE_LATENCY_NS)
+		ready = act->start_ns - SC_TRACE_LATENCY_NS - 1;
+	other = latest_end(w, act, ready);
+	if (other != SC_NONE)
 		add_wait(r, &act->first_wait, &act->n_waits, other);
 }
 
@@ -175,18 +178,61 @@ static void wait_of_act(struct waits *w, uint32_t a, uint32_t lane_before)
 		if (end > ready)
 			ready = end;
 	}
-	act->gap_us = ready == INT64_MIN || ready > act->start_ns
-			      ? 0
-			      : (float)us_of(act->start_ns - ready);
+	if (ready == INT64_MIN)
+		act->gap_us = INFINITY;
+	else
+		act->gap_us = ready > act->start_ns ? 0 : (float)sc_ns_us(act->start_ns - ready);
 }
 
 /* ---- event waits that the trace has ---- */
 
-/* The stream on which an event was recorded, and the call that recorded it. */
+/* Lanes of a stream: kernels of graphs may need several. */
+struct lane_list {
+	const uint32_t *first, *end;
+};
+
+static size_t lanes_below(const struct waits *w, int64_t stream)
+{
+	const struct sc_trace_rank *r = w->load->rank;
+	size_t low = 0, high = r->streams.n;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
+
+		if (r->streams.at[w->by_stream[middle]].stream < stream)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct lane_list lanes_of(const struct waits *w, int64_t stream)
+{
+	return (struct lane_list){w->by_stream + lanes_below(w, stream),
+				  w->by_stream + lanes_below(w, stream + 1)};
+}
+
+/* The stream on which the event was recorded; -1: not said, any other than the waiting one. */
+static int64_t recorded_stream(const struct waits *w, const struct sc_trace_event *sync)
+{
+	const struct sc_trace *t = &w->load->trace;
+	uint32_t record = SC_NONE;
+
+	if (sync->aux1 < -1)
+		return SC_SYNC_AUX_STREAM(sync->aux1);
+	if (sync->aux1 >= 0)
+		record = sc_correlations_find(w->records, (uint32_t)sync->aux1);
+	return record == SC_NONE ? -1 : t->lanes.at[t->events.at[record].lane].stream;
+}
+
+/* The last activity of what had been launched there when the event was recorded. */
 static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *sync)
 {
 	const struct sc_trace *t = &w->load->trace;
 	const struct sc_trace_rank *r = w->load->rank;
+	const int64_t stream = recorded_stream(w, sync);
+	struct lane_list lanes = {w->by_stream, w->by_stream + r->streams.n};
 	uint32_t api, wait_call, best = SC_NONE;
 	int64_t until;
 
@@ -211,15 +257,14 @@ static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *
 	}
 	if (wait_call >= r->calls.n)
 		return SC_NONE;
-	for (size_t l = 0; l < r->streams.n; l++) {
-		const bool named = sync->aux1 < -1;
+	if (stream >= 0)
+		lanes = lanes_of(w, stream);
+	for (const uint32_t *l = lanes.first; l < lanes.end; l++) {
 		uint32_t other;
 
-		if (named && r->streams.at[l].stream != SC_SYNC_AUX_STREAM(sync->aux1))
+		if (stream < 0 && r->streams.at[*l].stream == t->lanes.at[sync->lane].stream)
 			continue;
-		if (!named && r->streams.at[l].stream == t->lanes.at[sync->lane].stream)
-			continue;
-		other = last_before(w, l, wait_call);
+		other = last_before(w, *l, wait_call);
 		if (other != SC_NONE && (best == SC_NONE || sc_act_end(&r->acts.at[other]) >
 								    sc_act_end(&r->acts.at[best])))
 			best = other;
@@ -235,24 +280,23 @@ static void explicit_wait(struct waits *w, const struct sc_trace_event *sync)
 	const uint32_t api = sc_correlations_find(w->table, sync->correlation);
 	const int64_t at = api == SC_NONE ? sync->start_ns : t->events.at[api].start_ns;
 	const uint32_t other = awaited_act(w, sync);
+	const struct lane_list lanes = lanes_of(w, t->lanes.at[sync->lane].stream);
 	uint32_t best = SC_NONE;
 
-	for (size_t l = 0; l < r->streams.n && other != SC_NONE; l++) {
-		size_t low = 0, high = w->lanes[l].acts.n;
+	for (const uint32_t *l = lanes.first; l < lanes.end && other != SC_NONE; l++) {
+		size_t low = 0, high = w->lanes[*l].acts.n;
 
-		if (r->streams.at[l].stream != t->lanes.at[sync->lane].stream)
-			continue;
 		while (low < high) {
 			const size_t middle = (low + high) / 2;
 
-			if (launch_time(r, &r->acts.at[w->lanes[l].acts.at[middle]]) < at)
+			if (launch_time(r, &r->acts.at[w->lanes[*l].acts.at[middle]]) < at)
 				low = middle + 1;
 			else
 				high = middle;
 		}
-		if (low < w->lanes[l].acts.n &&
-		    (best == SC_NONE || w->lanes[l].acts.at[low] < best))
-			best = w->lanes[l].acts.at[low];
+		if (low < w->lanes[*l].acts.n &&
+		    (best == SC_NONE || w->lanes[*l].acts.at[low] < best))
+			best = w->lanes[*l].acts.at[low];
 	}
 	if (best != SC_NONE && may_wait_for(r, &r->acts.at[best], other))
 		add_wait(r, &r->acts.at[best].first_wait, &r->acts.at[best].n_waits, other);
@@ -268,7 +312,7 @@ static int64_t call_end(const struct sc_call *call)
 /* When the thread goes on: a call that does not wait counts to the gap after it. */
 static int64_t resume(const struct sc_call *call)
 {
-	return call->kind == SC_CALL_SYNC ? call_end(call) : call->start_ns;
+	return sc_call_waits(call) ? call_end(call) : call->start_ns;
 }
 
 static bool call_may_wait_for(const struct sc_trace_rank *r, uint32_t c, uint32_t act)
@@ -281,29 +325,17 @@ static bool call_may_wait_for(const struct sc_trace_rank *r, uint32_t c, uint32_
 static uint32_t ended_within(const struct waits *w, uint32_t c)
 {
 	const struct sc_trace_rank *r = w->load->rank;
-	uint32_t best = SC_NONE;
+	const struct sc_call *call = &r->calls.at[c];
 
-	for (size_t l = 0; l < r->streams.n; l++) {
-		const uint32_t last = last_before(w, l, c);
-		size_t i;
+	for (size_t i = n_ended(w, call_end(call) + TOLERANCE_NS); i > 0; i--) {
+		const uint32_t act = w->by_end[i - 1];
 
-		if (last == SC_NONE)
-			continue;
-		for (i = w->lanes[l].acts.n; i > 0 && w->lanes[l].acts.at[i - 1] > last; i--)
-			;
-		for (int n = 0; i > 0 && n < MAX_LOOK_BACK; i--, n++) {
-			const uint32_t act = w->lanes[l].acts.at[i - 1];
-
-			if (!call_may_wait_for(r, c, act))
-				continue;
-			if (sc_act_end(&r->acts.at[act]) > r->calls.at[c].start_ns &&
-			    (best == SC_NONE ||
-			     sc_act_end(&r->acts.at[act]) > sc_act_end(&r->acts.at[best])))
-				best = act;
+		if (sc_act_end(&r->acts.at[act]) <= call->start_ns)
 			break;
-		}
+		if (launched_before(r, act, c))
+			return act;
 	}
-	return best;
+	return SC_NONE;
 }
 
 /* The lane of what the thread launched last. */
@@ -360,6 +392,7 @@ static uint32_t *sync_lanes(const struct waits *w)
 	memset(lanes, 0xff, (r->calls.n + 1) * sizeof(*lanes));
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
+		struct lane_list of_stream;
 		uint32_t api;
 
 		if (e->cls != SC_EV_SYNC || e->sub != SC_SYNC_STREAM)
@@ -367,9 +400,9 @@ static uint32_t *sync_lanes(const struct waits *w)
 		api = sc_correlations_find(w->table, e->correlation);
 		if (api == SC_NONE || w->load->call_of_event[api] == SC_NONE)
 			continue;
-		for (uint32_t l = 0; l < r->streams.n; l++)
-			if (r->streams.at[l].stream == t->lanes.at[e->lane].stream)
-				lanes[w->load->call_of_event[api]] = l;
+		of_stream = lanes_of(w, t->lanes.at[e->lane].stream);
+		if (of_stream.first < of_stream.end)
+			lanes[w->load->call_of_event[api]] = of_stream.end[-1];
 	}
 	return lanes;
 }
@@ -384,7 +417,7 @@ static void tail_of_sync(struct sc_trace_rank *r, struct sc_call *call)
 		if (end > ready)
 			ready = end;
 	}
-	call->tail_us = ready < call_end(call) ? (float)us_of(call_end(call) - ready) : 0;
+	call->tail_us = ready < call_end(call) ? (float)sc_ns_us(call_end(call) - ready) : 0;
 }
 
 /* The last call of another thread since this one went quiet. */
@@ -424,10 +457,54 @@ static void gaps_of_calls(struct waits *w)
 		} else if (call->after != SC_NONE) {
 			since = resume(&r->calls.at[call->after]);
 		}
-		call->gap_us = since == INT64_MIN || since > call->start_ns
-				       ? 0
-				       : (float)us_of(call->start_ns - since);
+		if (since != INT64_MIN && since <= call->start_ns)
+			call->gap_us += (float)sc_ns_us(call->start_ns - since);
 	}
+}
+
+/* ---- orders ---- */
+
+struct order {
+	int64_t key;
+	uint32_t tie, index;
+};
+
+static int compare_order(const void *left, const void *right)
+{
+	const struct order *a = left, *b = right;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	if (a->tie != b->tie)
+		return a->tie < b->tie ? -1 : 1;
+	return (a->index > b->index) - (a->index < b->index);
+}
+
+static uint32_t *sort_order(struct order *order, size_t n)
+{
+	uint32_t *sorted = sc_xmalloc((n + 1) * sizeof(*sorted));
+
+	if (n)
+		qsort(order, n, sizeof(*order), compare_order);
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = order[i].index;
+	free(order);
+	return sorted;
+}
+
+static void find_orders(struct waits *w)
+{
+	const struct sc_trace_rank *r = w->load->rank;
+	struct order *ends = sc_xmalloc((r->acts.n + 1) * sizeof(*ends));
+	struct order *streams = sc_xmalloc((r->streams.n + 1) * sizeof(*streams));
+
+	for (uint32_t a = 0; a < r->acts.n; a++)
+		ends[a] = (struct order){sc_act_end(&r->acts.at[a]), ~(uint32_t)r->acts.at[a].lane,
+					 a};
+	for (uint32_t l = 0; l < r->streams.n; l++)
+		streams[l] = (struct order){r->streams.at[l].stream, 0, l};
+	w->by_end = sort_order(ends, r->acts.n);
+	w->by_stream = sort_order(streams, r->streams.n);
 }
 
 /* ---- the whole ---- */
@@ -454,10 +531,13 @@ static void index_lanes(struct waits *w)
 static void find_explicit_waits(struct waits *w)
 {
 	const struct sc_trace *t = &w->load->trace;
+	struct sc_correlations *records = sc_correlations_create(t, SC_EV_EVENT_RECORD);
 
+	w->records = records;
 	for (size_t i = 0; i < t->events.n; i++)
 		if (t->events.at[i].cls == SC_EV_SYNC && t->events.at[i].sub == SC_SYNC_STREAM_WAIT)
 			explicit_wait(w, &t->events.at[i]);
+	sc_correlations_destroy(records);
 }
 
 static bool has_stream_waits(const struct sc_trace *t)
@@ -492,6 +572,7 @@ void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *t
 	w.thread_last = sc_xmalloc((r->calls.n + 1) * sizeof(*w.thread_last));
 	w.call_last_act = sc_xmalloc((r->calls.n + 1) * sizeof(*w.call_last_act));
 	index_lanes(&w);
+	find_orders(&w);
 	r->has_waits = has_stream_waits(&load->trace);
 	if (r->has_waits)
 		find_explicit_waits(&w);
@@ -509,4 +590,6 @@ void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *t
 	free(w.lanes);
 	free(w.thread_last);
 	free(w.call_last_act);
+	free(w.by_end);
+	free(w.by_stream);
 }

@@ -234,7 +234,7 @@ static void measure_step(const struct sc_job *job, struct sc_job_step *step)
 		op[i].start_ns -= first_ns;
 		op[i].end_ns -= first_ns;
 	}
-	step->measured_us = (double)(last_ns - first_ns) / (double)SC_NS_PER_US;
+	step->measured_us = sc_ns_us(last_ns - first_ns);
 }
 
 /* How many events are operations; their steps and workers. */

@@ -4,9 +4,11 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fields.h"
 #include "base/num.h"
+#include "predict/recorded/kernel_family.h"
 
 enum what {
 	IS_KERNEL,
@@ -22,6 +24,7 @@ enum what {
 	AT_STEP,
 	N_WHAT
 };
+enum { NAME, FAMILY }; /* what a text is: a part of a name, or a family of kernels */
 static const char *const WORDS[N_WHAT] = {"kernel", "collective", "p2p", "copy",  "host", "all",
 					  "op",     "rank",       "dp",  "stage", "step"};
 
@@ -37,6 +40,14 @@ static int unknown(const char *word, const char *text, struct sc_err *err)
 			  "selector \"%.64s\": unknown \"%.32s\"; known are kernel, collective, "
 			  "p2p, copy, host, op, all, rank, dp, stage, step",
 			  text, word);
+}
+
+static bool is_family(const char *text)
+{
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+		if (strcasecmp(sc_kernel_family_name((enum sc_kernel_family)f), text) == 0)
+			return true;
+	return false;
 }
 
 static int parse_term(char *term, const char *text, struct sc_selector_term *out,
@@ -58,6 +69,8 @@ static int parse_term(char *term, const char *text, struct sc_selector_term *out
 	if (value && (!*value || what == IS_ANY))
 		return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": %s takes no such value",
 				  text, term);
+	if (what < AT_RANK && value && is_family(value))
+		out->number = FAMILY;
 	if (what >= AT_RANK && (!sc_parse_int(value, &out->number) || out->number < 0))
 		return sc_err_set(err, SC_EUSAGE,
 				  "selector \"%.64s\": %s expects a number, got \"%.32s\"", text,
@@ -127,7 +140,11 @@ static bool match_term(const struct sc_selector_term *term, const struct sc_repl
 		if ((int)s->kind != (int)term->what)
 			return false;
 	}
-	return !term->text || contains(s->name, term->text) || contains(s->family, term->text);
+	if (!term->text)
+		return true;
+	if (term->number == FAMILY && s->kind == SC_REPLAY_KERNEL && s->family)
+		return strcasecmp(s->family, term->text) == 0;
+	return contains(s->name, term->text);
 }
 
 bool sc_selector_match(const struct sc_selector *selector, const struct sc_replay_subject *subject)

@@ -1,6 +1,7 @@
 /* Which recorded operations a change applies to: terms joined by commas, all of which must hold.
  *   kernel collective p2p copy host all      what it is (host: launch gaps and calls)
- *   kernel:TEXT op:TEXT collective:TEXT ...  and its name or family has the text in it
+ *   kernel:gemm                              and it is of that family, if there is one of the name
+ *   kernel:TEXT op:TEXT collective:TEXT ...  and its name has the text in it
  *   rank:N dp:N stage:N step:N               where and when
  * "kernel:gemm,rank:3" */
 #ifndef SC_PREDICT_REPLAY_SELECT_H

@@ -237,7 +237,7 @@ static void add_device_times(struct ops *ops)
 			continue;
 		op = ops->op_of[calls[low].event];
 		if (op) {
-			ops->device_us[op - 1] += (double)e->dur_ns / (double)SC_NS_PER_US;
+			ops->device_us[op - 1] += sc_ns_us(e->dur_ns);
 			ops->n_device[op - 1]++;
 			ops->on_tensor_cores[op - 1] =
 				ops->on_tensor_cores[op - 1] ||
@@ -318,7 +318,7 @@ struct samples {
 static void add_sample(struct samples *s, enum host_time which, int64_t ns)
 {
 	if (ns >= 0)
-		SC_VEC_PUSH(&s->us[which], (double)ns / (double)SC_NS_PER_US);
+		SC_VEC_PUSH(&s->us[which], sc_ns_us(ns));
 }
 
 /* An outermost op, its last call so far, and its launches of kernels. */
@@ -370,8 +370,7 @@ static void put_launches(const struct trace_table_run *run, const struct sc_trac
 		return;
 	fprintf(run->out, "trace,%s,launches,", run->device);
 	put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
-	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches,
-		(double)o->launches_ns / (double)SC_NS_PER_US);
+	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
 }
 
 static void close_op(const struct trace_table_run *run, const struct sc_trace *t,

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "predict/engine/critical_path.h"
-
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
 #define GRAPH_LAUNCHES 2.0
@@ -82,24 +80,27 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 {
 	bool remote = span->n_nodes > 1;
 
-	sc_collective_cost(env->fabric, shape, span, out, NULL);
-	if (out->latency_us + out->work_us > 0)
+	*out = sc_collective_cost(env->fabric, shape, span, NULL);
+	if (sc_cost_alone_us(out) > 0)
 		out->latency_us += env->software->comm_latency_us;
 	out->work_us /= remote ? env->software->net_eff : env->software->link_eff;
 	scale_cost(out, 1 / (remote ? env->nic_speed : env->link_speed));
 }
 
-void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,
-			 const struct sc_span *span, double peers, struct sc_cost *out)
+struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
+				   const struct sc_collective_shape *shape,
+				   const struct sc_span *span, double peers)
 {
+	struct sc_cost out;
 	double load;
 
-	sc_block_comm_cost(env, shape, span, out);
-	load = out->demand[SC_RES_NIC] * peers;
+	sc_block_comm_cost(env, shape, span, &out);
+	load = out.demand[SC_RES_NIC] * peers;
 	if (load > 1)
-		out->work_us = sc_quantize_us(out->work_us * load);
-	memset(out->demand, 0, sizeof(out->demand));
-	out->holds_sm = 0;
+		out.work_us = sc_quantize_us(out.work_us * load);
+	memset(out.demand, 0, sizeof(out.demand));
+	out.holds_sm = 0;
+	return out;
 }
 
 /* Where send/recv round the ring of a group goes: to a neighbour, on another node if the group leaves
@@ -111,11 +112,15 @@ static struct sc_span neighbour_span(const struct sc_span *group)
 	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
 }
 
-void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
-		       enum sc_comm_axis axis, const struct sc_collective_shape *shape,
-		       int n_hidden)
+void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
+		       const struct sc_block_comm *comm)
 {
-	struct sc_step step = {.name = name, .kind = SC_STEP_COMM, .axis = (uint8_t)axis};
+	enum sc_comm_axis axis = comm->axis;
+	const struct sc_collective_shape *shape = &comm->shape;
+	struct sc_step step = {.name = comm->name,
+			       .kind = SC_STEP_COMM,
+			       .axis = (uint8_t)axis,
+			       .hidden = (uint8_t)comm->n_hidden};
 	const struct sc_fabric *fabric = env->axis_fabric[axis];
 	struct sc_block_env own;
 	struct sc_span span = env->span[axis];
@@ -132,8 +137,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, u
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
 		span = neighbour_span(&span);
 	}
-	sc_block_comm_alone(env, shape, &span, peers, &step.cost);
-	step.hidden = (uint8_t)n_hidden;
+	step.cost = sc_block_comm_alone(env, shape, &span, peers);
 	if (!env->cuda_graphs)
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
@@ -152,6 +156,25 @@ void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, u
 		host_us = fmin(host_us, GRAPH_LAUNCHES * env->device->host.launch_us);
 	step.host_us = sc_quantize_us(host_us / env->host_speed);
 	SC_VEC_PUSH(&block->steps, step);
+}
+
+double sc_block_exposed_us(const struct sc_block *block, size_t at)
+{
+	const struct sc_step *step = &block->steps.at[at];
+	double us = step->kind == SC_STEP_HOST ? 0 : sc_cost_alone_us(&step->cost);
+	int left = step->hidden;
+
+	for (size_t i = at + 1; i < block->steps.n && left > 0; i++) {
+		const struct sc_step *beside = &block->steps.at[i];
+
+		if (beside->kind == SC_STEP_COMM)
+			break;
+		if (beside->kind == SC_STEP_HOST)
+			continue;
+		us -= sc_cost_alone_us(&beside->cost);
+		left--;
+	}
+	return fmax(us, 0);
 }
 
 /* Cost ids of a step in this graph: [0] on the GPU, [1] on the host. */
@@ -177,11 +200,12 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 	uint32_t node;
 
 	if (step->kind == SC_STEP_KERNEL)
-		node = sc_graph_add_node(g, SC_NODE_KERNEL, emit->lanes.compute, cost, step->name);
+		node = sc_graph_add_node(g, SC_NODE_KERNEL, emit->lanes.compute,
+					 (struct sc_node_use){cost, step->name});
 	else
 		node = sc_graph_add_member(g, emit->lanes.comm,
-					   emit->comm_group(emit->ctx, step, cost), emit->zero_cost,
-					   step->name);
+					   emit->comm_group(emit->ctx, step, cost),
+					   (struct sc_node_use){emit->zero_cost, step->name});
 	sc_graph_add_dep(g, node, launch);
 	if (emit->compute_dep != SC_NONE)
 		sc_graph_add_dep(g, node, emit->compute_dep);
@@ -192,7 +216,7 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 static void join(struct sc_emit *emit, struct pending *comm)
 {
 	uint32_t node = sc_graph_add_node(emit->graph, SC_NODE_EVENT, emit->lanes.compute,
-					  emit->zero_cost, SC_NONE);
+					  (struct sc_node_use){emit->zero_cost, SC_NONE});
 
 	sc_graph_add_dep(emit->graph, node, comm->node);
 	emit->compute_dep = node;
@@ -210,7 +234,7 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 		step_costs(step, emit->graph, cost);
 		launch = sc_graph_add_node(
 			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
-			emit->lanes.host, cost[1], step->name);
+			emit->lanes.host, (struct sc_node_use){cost[1], step->name});
 		if (emit->host_dep != SC_NONE) {
 			sc_graph_add_dep(emit->graph, launch, emit->host_dep);
 			emit->host_dep = SC_NONE;
@@ -272,7 +296,7 @@ static uint32_t alone_group(void *ctx, const struct sc_step *step, uint32_t grap
 	struct sc_graph *graph = ctx;
 	struct sc_member self = {0, 1};
 
-	return sc_graph_add_group(graph, graph_cost, &self, 1, step->name);
+	return sc_graph_add_group(graph, (struct sc_node_use){graph_cost, step->name}, &self, 1);
 }
 
 /* A graph of this block alone, its compute lane busy until `gpu_free_us`. */
@@ -292,8 +316,9 @@ static void lone_graph(const struct sc_block *block, double gpu_free_us,
 	emit.lanes.compute = sc_graph_add_lane(g, 0, SC_LANE_COMPUTE);
 	emit.lanes.comm = sc_graph_add_lane(g, 0, SC_LANE_COMM);
 	emit.zero_cost = sc_graph_add_cost(g, &zero);
-	emit.compute_dep = sc_graph_add_node(g, SC_NODE_KERNEL, emit.lanes.compute,
-					     sc_graph_add_cost(g, &busy), SC_NONE);
+	emit.compute_dep =
+		sc_graph_add_node(g, SC_NODE_KERNEL, emit.lanes.compute,
+				  (struct sc_node_use){sc_graph_add_cost(g, &busy), SC_NONE});
 	scratch->ids.n = 0;
 	for (size_t i = 0; i < 2 * block->steps.n; i++)
 		SC_VEC_PUSH(&scratch->ids, SC_NONE);
@@ -316,6 +341,17 @@ static void load_of_step(const struct sc_step *step, const struct sc_block_env *
 	s->sm_us += latency * left + work * fmax(sm, left * asked);
 	s->hbm_us += latency * hbm_left + work * fmax(hbm, hbm_left);
 	s->wave_us2 += all * all / fmax(1, step->cost.waves);
+}
+
+/* Where the GPU's time goes when it never waits for the host. */
+static void find_owners(const struct sc_block *block, double *owner_us)
+{
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const double us = sc_block_exposed_us(block, i);
+
+		for (int o = 0; o < SC_N_OWNERS; o++)
+			owner_us[o] += us * block->steps.at[i].cost.owner_frac[o];
+	}
 }
 
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
@@ -341,9 +377,7 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 	if (rc)
 		return rc;
 	s->gpu_us = tl->total_us - behind_us;
-	sc_critical_path_walk(&scratch->graph, tl, SC_NONE, &scratch->path);
-	memcpy(s->owner_us, scratch->path.owner_us, sizeof(s->owner_us));
-	s->owner_us[SC_OWN_OTHER] = 0; /* the time spent late */
+	find_owners(block, s->owner_us);
 	lone_graph(block, 0, scratch);
 	rc = sc_simulate(scratch->sim, &scratch->graph, &opts, tl, err);
 	if (rc == 0)

@@ -15,7 +15,6 @@
 #include "core/graph/graph.h"
 #include "models/collective.h"
 #include "models/op_model.h"
-#include "predict/engine/critical_path.h"
 #include "predict/engine/simulate.h"
 
 enum sc_step_kind { SC_STEP_KERNEL, SC_STEP_COMM, SC_STEP_HOST };
@@ -50,7 +49,8 @@ struct sc_block {
 /* What every op of a block needs to be costed. */
 struct sc_block_env {
 	const struct sc_device *device;
-	const struct sc_software *software;
+	const struct sc_request *request;
+	const struct sc_software *software; /* the request's */
 	const struct sc_fabric *fabric;
 	/* Of the groups of each axis, where they have one kind of GPU only; NULL = `fabric`. */
 	const struct sc_fabric *axis_fabric[SC_N_COMM_AXES];
@@ -75,17 +75,27 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 		     const struct sc_op *op);
 /* A collective over the group of an axis; of the next `n_hidden` kernels none waits for it. Send/recv
  * passes `bytes` round the group's ring, one step. */
-void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
-		       enum sc_comm_axis axis, const struct sc_collective_shape *shape,
-		       int n_hidden);
+struct sc_block_comm {
+	uint16_t name;
+	enum sc_comm_axis axis;
+	struct sc_collective_shape shape;
+	int n_hidden;
+};
+void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
+		       const struct sc_block_comm *comm);
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		       double host_us);
 /* A collective's cost with the what-if speeds applied, demands kept. */
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out);
 /* The same with the load of the node's other ranks, `peers` in all, folded into its time: no demands. */
-void sc_block_comm_alone(const struct sc_block_env *env, const struct sc_collective_shape *shape,
-			 const struct sc_span *span, double peers, struct sc_cost *out);
+struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
+				   const struct sc_collective_shape *shape,
+				   const struct sc_span *span, double peers);
+
+/* Time of a step on the GPU that nothing hides: of a collective, what it takes longer than the kernels that it
+ * runs beside. */
+double sc_block_exposed_us(const struct sc_block *block, size_t step);
 
 struct sc_block_lanes {
 	uint32_t host, compute, comm;
@@ -111,8 +121,8 @@ struct sc_build_scratch {
 	struct sc_simulator *sim;
 	struct sc_graph graph; /* for blocks simulated alone */
 	struct sc_timeline timeline;
-	struct sc_critical_path path;
 	SC_VEC(uint32_t) ids;
+	struct sc_row_memo *rows; /* of embedding tables; may be NULL */
 };
 /* Fills block->sum by simulating the block alone. */
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,

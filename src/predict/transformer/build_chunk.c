@@ -16,59 +16,69 @@ struct run {
 enum { MAX_RUNS = 4 };
 /* [embedding] dense layers, layers, [head]; backward the other way round. */
 struct pass {
+	struct class_state *st;
+	const struct sc_slot *slot;
 	struct run run[MAX_RUNS];
 	int n_runs;
 	bool backward, partial;
+	struct sc_emit emit; /* full detail */
 };
 
-static void add_run(struct pass *p, int block, double n, const struct sc_params *params,
-		    enum sc_op_name name)
+static void add_run(struct pass *p, struct run run)
 {
-	if (n > 0)
-		p->run[p->n_runs++] = (struct run){block, n, params, name};
+	if (run.n > 0)
+		p->run[p->n_runs++] = run;
 }
 
 static void forward_runs(const struct sc_transformer *tf, uint32_t vs, bool last, struct pass *p)
 {
 	double dense = (double)tf->stage_dense[vs];
 
-	add_run(p, SC_BLOCK_EMBED_F, vs == 0, &tf->embed, SC_NAME_FORWARD_LEAD);
-	add_run(p, SC_BLOCK_DENSE_F, dense, &tf->dense_layer, SC_NAME_FORWARD_DENSE);
-	add_run(p, SC_BLOCK_LAYER_F, (double)tf->stage_layers[vs] - dense, &tf->layer,
-		SC_NAME_FORWARD_LAYERS);
-	add_run(p, SC_BLOCK_HEAD_F, last, &tf->head, SC_NAME_FORWARD_TAIL);
+	add_run(p, (struct run){SC_BLOCK_EMBED_F, sc_virtual_stage_is_first(vs), &tf->embed,
+				SC_NAME_FORWARD_LEAD});
+	add_run(p, (struct run){SC_BLOCK_DENSE_F, dense, &tf->dense_layer, SC_NAME_FORWARD_DENSE});
+	add_run(p, (struct run){SC_BLOCK_LAYER_F, (double)tf->stage_layers[vs] - dense, &tf->layer,
+				SC_NAME_FORWARD_LAYERS});
+	add_run(p, (struct run){SC_BLOCK_HEAD_F, last, &tf->head, SC_NAME_FORWARD_TAIL});
 }
 
 static void backward_runs(const struct sc_transformer *tf, uint32_t vs, bool last, struct pass *p)
 {
 	double dense = (double)tf->stage_dense[vs];
 
-	add_run(p, SC_BLOCK_HEAD_B, last, &tf->head, SC_NAME_BACKWARD_LEAD);
-	add_run(p, SC_BLOCK_LAYER_B, (double)tf->stage_layers[vs] - dense, &tf->layer,
-		SC_NAME_BACKWARD_LAYERS);
-	add_run(p, SC_BLOCK_DENSE_B, dense, &tf->dense_layer, SC_NAME_BACKWARD_DENSE);
-	add_run(p, SC_BLOCK_EMBED_B, vs == 0, &tf->embed, SC_NAME_BACKWARD_TAIL);
+	add_run(p, (struct run){SC_BLOCK_HEAD_B, last, &tf->head, SC_NAME_BACKWARD_LEAD});
+	add_run(p, (struct run){SC_BLOCK_LAYER_B, (double)tf->stage_layers[vs] - dense, &tf->layer,
+				SC_NAME_BACKWARD_LAYERS});
+	add_run(p, (struct run){SC_BLOCK_DENSE_B, dense, &tf->dense_layer, SC_NAME_BACKWARD_DENSE});
+	add_run(p, (struct run){SC_BLOCK_EMBED_B, sc_virtual_stage_is_first(vs), &tf->embed,
+				SC_NAME_BACKWARD_TAIL});
 }
 
-static struct pass pass_of(const struct builder *b, uint32_t c, const struct sc_slot *slot)
+static struct pass pass_of(struct class_state *st, const struct sc_slot *slot)
 {
-	const struct sc_schedule_shape *shape = &b->built->shape;
-	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
-	uint32_t vs = slot->chunk * shape->pp + stage;
-	bool last = vs + 1 == shape->pp * shape->virtual_stages;
-	struct pass p = {.backward = slot->backward,
+	const struct builder *b = st->b;
+	uint32_t vs = slot->virtual_stage;
+	bool last = sc_virtual_stage_is_last(&b->built->shape, vs);
+	struct pass p = {.st = st,
+			 .slot = slot,
+			 .backward = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
 			 .partial = build_is_partial(b, slot->micro_batch)};
 
-	if (slot->backward)
+	if (p.backward)
 		backward_runs(b->tf, vs, last, &p);
 	else
 		forward_runs(b->tf, vs, last, &p);
 	return p;
 }
 
-static struct sc_summary host_summary(const struct builder *b, uint32_t c)
+static bool is_last_backward(const struct pass *p)
 {
-	const struct sc_block_env *env = &build_variant(b, c)->env;
+	return p->backward && p->slot->micro_batch + 1 == p->st->b->built->shape.micro_batches;
+}
+
+static struct sc_summary host_summary(const struct class_state *st)
+{
+	const struct sc_block_env *env = &build_variant(st)->env;
 	double us = sc_quantize_us(env->software->host_micro_batch_us / env->host_speed);
 
 	return (struct sc_summary){.host_us = us, .lead_us = 0};
@@ -104,43 +114,47 @@ static struct pass_costs make_costs(struct builder *b, const struct sc_summary *
 }
 
 /* The nodes of a coarse pass or part of one. `recv` is what its compute must wait for beside its lane. */
-static uint32_t add_pass(struct builder *b, uint32_t c, const struct pass_costs *costs,
-			 uint32_t recv, uint32_t op)
+static uint32_t add_pass(struct class_state *st, const struct pass_costs *costs, uint32_t recv,
+			 uint32_t op)
 {
-	struct class_state *st = &b->cls[c];
+	struct sc_graph *graph = st->b->graph;
 	uint32_t host = SC_NONE, node;
 
 	if (costs->lead != SC_NONE)
-		host = sc_graph_add_node(b->graph, SC_NODE_LAUNCH, st->lanes.host, costs->lead, op);
+		host = sc_graph_add_node(graph, SC_NODE_LAUNCH, st->lanes.host,
+					 (struct sc_node_use){costs->lead, op});
 	if (costs->rest != SC_NONE)
-		sc_graph_add_node(b->graph, SC_NODE_HOST, st->lanes.host, costs->rest, op);
-	node = sc_graph_add_node(b->graph, SC_NODE_KERNEL, st->lanes.compute, costs->gpu, op);
+		sc_graph_add_node(graph, SC_NODE_HOST, st->lanes.host,
+				  (struct sc_node_use){costs->rest, op});
+	node = sc_graph_add_node(graph, SC_NODE_KERNEL, st->lanes.compute,
+				 (struct sc_node_use){costs->gpu, op});
 	if (host != SC_NONE)
-		sc_graph_add_dep(b->graph, node, host);
+		sc_graph_add_dep(graph, node, host);
 	if (recv != SC_NONE)
-		sc_graph_add_dep(b->graph, node, recv);
+		sc_graph_add_dep(graph, node, recv);
 	if (st->awaited != SC_NONE && host == SC_NONE)
-		sc_graph_add_dep(b->graph, node, st->awaited);
+		sc_graph_add_dep(graph, node, st->awaited);
 	st->last_compute = node;
 	return node;
 }
 
 /* Ranks of one tensor-, context- or expert-parallel group in several classes keep together at the
  * borders of passes. */
-static uint32_t join_groups(struct builder *b, uint32_t c, uint32_t node)
+static uint32_t join_groups(struct class_state *st, uint32_t node)
 {
-	struct class_state *st = &b->cls[c];
+	struct builder *b = st->b;
 
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
 		const struct sc_axis_group *g =
-			&b->tf->placement.classes[c].group[sc_comm_axis_of[a]];
+			&b->tf->placement.classes[st->id].group[sc_comm_axis_of[a]];
 		uint32_t group;
 
 		if (g->n_members <= 1 || g->span.n_ranks <= 1)
 			continue;
-		group = build_shared_group(b, g, st->n_joined[a]++, b->zero_cost, SC_NAME_JOIN);
-		node = sc_graph_add_member(b->graph, st->lanes.compute, group, b->zero_cost,
-					   SC_NAME_JOIN);
+		group = build_shared_group(
+			b, g, (struct group_use){st->n_joined[a]++, b->zero_cost, SC_NAME_JOIN});
+		node = sc_graph_add_member(b->graph, st->lanes.compute, group,
+					   (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 		st->last_compute = node;
 	}
 	return node;
@@ -148,46 +162,43 @@ static uint32_t join_groups(struct builder *b, uint32_t c, uint32_t node)
 
 /* ---- full detail ---- */
 
-struct comm_ctx {
-	struct builder *b;
-	uint32_t c;
-};
-
 static uint32_t full_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
 {
-	struct comm_ctx *x = ctx;
+	struct class_state *st = ctx;
+	struct builder *b = st->b;
 	const struct sc_axis_group *g =
-		&x->b->tf->placement.classes[x->c].group[sc_comm_axis_of[step->axis]];
+		&b->tf->placement.classes[st->id].group[sc_comm_axis_of[step->axis]];
 
 	if (g->n_members > 1)
-		return build_shared_group(x->b, g, x->b->cls[x->c].n_joined[step->axis]++,
-					  graph_cost, step->name);
-	return sc_graph_add_group(x->b->graph, graph_cost,
-				  x->b->tf->placement.members + g->first_member, 1, step->name);
+		return build_shared_group(
+			b, g,
+			(struct group_use){st->n_joined[step->axis]++, graph_cost, step->name});
+	return sc_graph_add_group(b->graph, (struct sc_node_use){graph_cost, step->name},
+				  b->tf->placement.members + g->first_member, 1);
 }
 
-static void emit_full_run(struct builder *b, struct sc_emit *emit, uint32_t c,
-			  const struct run *run, bool partial)
+static void emit_full_run(struct pass *p, int block, double n)
 {
-	for (double i = 0; i < run->n; i++)
-		sc_block_emit(&build_variant(b, c)->block[partial][run->block], emit,
-			      b->cls[c].costs[partial][run->block]);
+	for (double i = 0; i < n; i++)
+		sc_block_emit(&build_variant(p->st)->block[p->partial][block], &p->emit,
+			      p->st->costs[p->partial][block]);
 }
 
-static void full_begin(struct builder *b, struct comm_ctx *ctx, uint32_t recv, struct sc_emit *emit)
+static void full_begin(struct pass *p, uint32_t recv)
 {
-	struct class_state *st = &b->cls[ctx->c];
-	struct sc_summary host = host_summary(b, ctx->c);
+	struct class_state *st = p->st;
+	struct builder *b = st->b;
+	struct sc_summary host = host_summary(st);
 	struct sc_cost cost = {.work_us = host.host_us, .owner_frac[SC_OWN_HOST] = 1};
-	uint32_t begin =
-		sc_graph_add_node(b->graph, SC_NODE_HOST, st->lanes.host,
-				  sc_graph_add_cost(b->graph, &cost), SC_NAME_MICRO_BATCH_HOST);
+	uint32_t begin = sc_graph_add_node(
+		b->graph, SC_NODE_HOST, st->lanes.host,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_MICRO_BATCH_HOST});
 
-	*emit = (struct sc_emit){
+	p->emit = (struct sc_emit){
 		.graph = b->graph,
 		.lanes = {st->lanes.host, st->lanes.compute, st->lanes.tp},
 		.comm_group = full_group,
-		.ctx = ctx,
+		.ctx = st,
 		.zero_cost = b->zero_cost,
 		.compute_dep = st->last_compute,
 		.host_dep = SC_NONE,
@@ -201,51 +212,37 @@ static void full_begin(struct builder *b, struct comm_ctx *ctx, uint32_t recv, s
 			sc_graph_add_dep(b->graph, begin, st->last_compute);
 	} else if (recv != SC_NONE) {
 		uint32_t wait = sc_graph_add_node(b->graph, SC_NODE_EVENT, st->lanes.compute,
-						  b->zero_cost, SC_NAME_JOIN);
+						  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 		sc_graph_add_dep(b->graph, wait, recv);
 		if (st->last_compute != SC_NONE) /* may be a collective */
 			sc_graph_add_dep(b->graph, wait, st->last_compute);
-		emit->compute_dep = wait;
+		p->emit.compute_dep = wait;
 	}
 }
 
 /* ---- passes in parts, beside which data-parallel collectives run ---- */
 
-/* A pass that is added part by part. */
-struct parts {
-	struct builder *b;
-	uint32_t c;
-	const struct pass *p;
-	struct sc_emit emit; /* full detail */
-	struct comm_ctx ctx;
-	const struct sc_slot *slot;
-	bool last_backward;
-};
-
-static struct sc_summary run_sum(const struct builder *b, uint32_t c, const struct pass *p,
-				 const struct run *run, double n)
+static struct sc_summary run_sum(const struct pass *p, int block, double n)
 {
-	return sc_summary_repeat(&build_variant(b, c)->block[p->partial][run->block].sum, n);
+	return sc_summary_repeat(&build_variant(p->st)->block[p->partial][block].sum, n);
 }
 
-static uint32_t add_part(struct parts *x, const struct sc_summary *sum, uint32_t recv,
-			 enum sc_op_name name, unsigned n)
+static uint32_t add_part(struct pass *p, const struct sc_summary *sum, uint32_t recv, uint32_t op)
 {
-	struct pass_costs costs = make_costs(x->b, sum, true);
+	struct pass_costs costs = make_costs(p->st->b, sum, true);
 
-	return join_groups(x->b, x->c,
-			   add_pass(x->b, x->c, &costs, recv, sc_op_pack(name, x->slot->chunk, n)));
+	return join_groups(p->st, add_pass(p->st, &costs, recv, op));
 }
 
 /* The host has come to the pass, and has waited for all it asked for, if it does so. */
-static uint32_t host_arrives(struct parts *x, uint32_t recv)
+static uint32_t host_arrives(struct pass *p, uint32_t recv)
 {
-	struct builder *b = x->b;
-	const struct class_state *st = &b->cls[x->c];
+	const struct class_state *st = p->st;
+	struct builder *b = st->b;
 	const uint32_t on[] = {recv, st->awaited, st->last_compute};
-	uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host, b->zero_cost,
-					  SC_NAME_JOIN);
+	uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
+					  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 	for (int i = 0; b->sync_p2p && i < 3; i++)
 		if (on[i] != SC_NONE)
@@ -254,57 +251,56 @@ static uint32_t host_arrives(struct parts *x, uint32_t recv)
 }
 
 /* Begins the pass: the host's part of a micro-batch. */
-static void begin_parts(struct parts *x, uint32_t recv)
+static void begin_parts(struct pass *p, uint32_t recv)
 {
-	struct builder *b = x->b;
-	struct class_state *st = &b->cls[x->c];
-	struct sc_summary sum = host_summary(b, x->c);
+	struct class_state *st = p->st;
+	struct builder *b = st->b;
+	struct sc_summary sum = host_summary(st);
 	uint32_t sync = SC_NONE;
 
 	if (b->full || b->sync_p2p)
-		sync = host_arrives(x, recv);
+		sync = host_arrives(p, recv);
 	if (!b->full) {
-		add_part(x, &sum, recv, SC_NAME_MICRO_BATCH_HOST, x->slot->micro_batch);
+		add_part(
+			p, &sum, recv,
+			sc_op_pack(SC_NAME_MICRO_BATCH_HOST, p->slot->chunk, p->slot->micro_batch));
 		return;
 	}
-	full_begin(b, &x->ctx, recv, &x->emit);
+	full_begin(p, recv);
 	/* weights are asked for when the host has come to the pass */
-	build_compute_after(b, x->c, sync);
-	if (x->emit.compute_dep != SC_NONE)
-		sc_graph_add_dep(b->graph, st->last_compute, x->emit.compute_dep);
-	x->emit.compute_dep = st->last_compute;
+	build_compute_after(st, sync);
+	if (p->emit.compute_dep != SC_NONE)
+		sc_graph_add_dep(b->graph, st->last_compute, p->emit.compute_dep);
+	p->emit.compute_dep = st->last_compute;
 }
 
 /* `n` blocks of a run. */
-static uint32_t add_blocks(struct parts *x, const struct run *run, double n)
+static uint32_t add_blocks(struct pass *p, const struct run *run, double n)
 {
-	struct builder *b = x->b;
-	struct run some = *run;
 	struct sc_summary sum;
 
-	some.n = n;
-	if (b->full) {
-		emit_full_run(b, &x->emit, x->c, &some, x->p->partial);
-		b->cls[x->c].last_compute = x->emit.compute_dep;
-		return x->emit.compute_dep;
+	if (p->st->b->full) {
+		emit_full_run(p, run->block, n);
+		p->st->last_compute = p->emit.compute_dep;
+		return p->emit.compute_dep;
 	}
-	sum = run_sum(b, x->c, x->p, run, n);
-	return add_part(x, &sum, SC_NONE, run->name, (unsigned)n);
+	sum = run_sum(p, run->block, n);
+	return add_part(p, &sum, SC_NONE, sc_op_pack(run->name, p->slot->chunk, (unsigned)n));
 }
 
 /* The compute lane goes on only after `node`. */
-static void wait_for(struct parts *x, uint32_t node)
+static void wait_for(struct pass *p, uint32_t node)
 {
-	build_compute_after(x->b, x->c, node);
-	x->emit.compute_dep = x->b->cls[x->c].last_compute;
+	build_compute_after(p->st, node);
+	p->emit.compute_dep = p->st->last_compute;
 }
 
 /* Reduces gradients after `node`; where the software does not overlap, compute waits for it. */
-static void reduce(struct parts *x, const struct run *run, double n, uint32_t node)
+static void reduce(struct pass *p, const struct run *run, double n, uint32_t node)
 {
-	build_grad_reduce(x->b, x->c, run->params, n, node);
-	if (x->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
-		wait_for(x, x->b->cls[x->c].last_grad);
+	build_grad_reduce(p->st, run->params, n, node);
+	if (p->st->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
+		wait_for(p, p->st->last_grad);
 }
 
 static bool is_layers(const struct run *run)
@@ -314,22 +310,23 @@ static bool is_layers(const struct run *run)
 }
 
 /* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */
-static bool reduces_later(const struct parts *x, const struct run *run)
+static bool reduces_later(const struct pass *p, const struct run *run)
 {
-	return run->block == SC_BLOCK_HEAD_B && x->b->built->shape.pp == 1 &&
-	       x->b->tf->request->config.model.tied_embeddings;
+	const struct builder *b = p->st->b;
+
+	return run->block == SC_BLOCK_HEAD_B && b->built->shape.pp == 1 &&
+	       b->tf->request->config.model.tied_embeddings;
 }
 
 /* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. */
-static uint32_t reducing_backward(struct parts *x, uint32_t recv)
+static uint32_t reducing_backward(struct pass *p, uint32_t recv)
 {
-	struct builder *b = x->b;
-	const struct sc_request *req = b->tf->request;
+	const struct sc_request *req = p->st->b->tf->request;
 	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
 
-	begin_parts(x, recv);
-	for (int i = 0; i < x->p->n_runs; i++) {
-		const struct run *run = &x->p->run[i];
+	begin_parts(p, recv);
+	for (int i = 0; i < p->n_runs; i++) {
+		const struct run *run = &p->run[i];
 		double params = run->params->trainable + run->params->trainable_expert;
 		double per_bucket = run->n;
 
@@ -337,31 +334,23 @@ static uint32_t reducing_backward(struct parts *x, uint32_t recv)
 			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
 		for (double done = 0; done < run->n; done += per_bucket) {
 			double n = fmin(per_bucket, run->n - done);
-			uint32_t node = add_blocks(x, run, n);
+			uint32_t node = add_blocks(p, run, n);
 
-			if (!reduces_later(x, run) && params > 0)
-				reduce(x, run, n, node);
+			if (!reduces_later(p, run) && params > 0)
+				reduce(p, run, n, node);
 		}
 	}
-	return b->cls[x->c].last_compute;
+	return p->st->last_compute;
 }
 
-/* Does this pass gather sharded weights? They stay over the iteration where a pipeline would gather
- * them for every micro-batch (torchtitan's default), or from forward to backward if the software
- * keeps them. */
-static bool gathers(const struct parts *x)
+/* Does this pass gather sharded weights? */
+static bool gathers(const struct pass *p)
 {
-	if (x->b->built->shape.pp > 1)
-		return !x->p->backward && x->slot->micro_batch == 0;
-	return !x->p->backward || x->b->tf->request->software.reshard_after_forward;
-}
+	const struct sc_sharding_rule *rule = &p->st->b->sharding;
 
-static bool reduces(const struct parts *x)
-{
-	const struct sc_software *sw = &x->b->tf->request->software;
-
-	return x->p->backward &&
-	       (x->last_backward || (sw->reduce_each_micro_batch && x->b->built->shape.pp == 1));
+	if (p->backward)
+		return rule->gathers_backward;
+	return rule->gathers_each || p->slot->micro_batch == 0;
 }
 
 /* Where the next gather goes, if the software asks for it ahead: while the block before it runs. */
@@ -374,98 +363,91 @@ static const struct run *next_block(const struct pass *p, int run, double i)
 
 /* Weights sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on demand or
  * while the block before it runs, and backward scatters its gradients, overlapped or not. */
-static uint32_t sharded_pass(struct parts *x, uint32_t recv)
+static uint32_t sharded_pass(struct pass *p, uint32_t recv)
 {
-	struct builder *b = x->b;
-	bool ahead = b->tf->request->software.gather_ahead, gather = gathers(x);
-	uint32_t node = b->cls[x->c].last_compute, gathered = SC_NONE;
+	struct class_state *st = p->st;
+	struct builder *b = st->b;
+	bool ahead = b->tf->request->software.gather_ahead, gather = gathers(p);
+	bool reduces = p->backward && (is_last_backward(p) || b->sharding.reduces_each);
+	uint32_t node = st->last_compute, gathered = SC_NONE;
 
-	if (gather && ahead && x->p->n_runs)
-		gathered = build_weight_gather(b, x->c, x->p->run[0].params, node);
-	begin_parts(x, recv);
-	for (int r = 0; r < x->p->n_runs; r++) {
-		const struct run *run = &x->p->run[r], *next;
+	if (gather && ahead && p->n_runs)
+		gathered = build_weight_gather(st, p->run[0].params, node);
+	begin_parts(p, recv);
+	for (int r = 0; r < p->n_runs; r++) {
+		const struct run *run = &p->run[r], *next;
 
 		for (double i = 0; i < run->n; i++) {
-			node = b->cls[x->c].last_compute;
+			node = st->last_compute;
 			if (gather && !ahead)
-				gathered = build_weight_gather(b, x->c, run->params, node);
+				gathered = build_weight_gather(st, run->params, node);
 			if (gather)
-				wait_for(x, gathered);
-			next = next_block(x->p, r, i);
+				wait_for(p, gathered);
+			next = next_block(p, r, i);
 			if (gather && ahead && next)
-				gathered = build_weight_gather(b, x->c, next->params, node);
-			node = add_blocks(x, run, 1);
-			if (reduces(x) && !reduces_later(x, run))
-				reduce(x, run, 1, node);
+				gathered = build_weight_gather(st, next->params, node);
+			node = add_blocks(p, run, 1);
+			if (reduces && !reduces_later(p, run))
+				reduce(p, run, 1, node);
 		}
 	}
-	return b->cls[x->c].last_compute;
+	return p->st->last_compute;
 }
 
 /* ---- whole passes ---- */
 
-static struct sc_summary pass_summary(const struct builder *b, uint32_t c, const struct pass *p)
+static struct sc_summary pass_summary(const struct pass *p)
 {
-	struct sc_summary sum = host_summary(b, c);
+	struct sc_summary sum = host_summary(p->st);
 
 	for (int i = 0; i < p->n_runs; i++) {
-		struct sc_summary part = run_sum(b, c, p, &p->run[i], p->run[i].n);
+		struct sc_summary part = run_sum(p, p->run[i].block, p->run[i].n);
 
 		sum = sc_summary_then(&sum, &part);
 	}
 	return sum;
 }
 
-static uint32_t full_pass(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv)
+static uint32_t full_pass(struct pass *p, uint32_t recv)
 {
-	struct comm_ctx ctx = {b, c};
-	struct sc_emit emit;
-
-	full_begin(b, &ctx, recv, &emit);
+	full_begin(p, recv);
 	for (int i = 0; i < p->n_runs; i++)
-		emit_full_run(b, &emit, c, &p->run[i], p->partial);
-	b->cls[c].last_compute = emit.compute_dep;
-	return emit.compute_dep;
+		emit_full_run(p, p->run[i].block, p->run[i].n);
+	p->st->last_compute = p->emit.compute_dep;
+	return p->emit.compute_dep;
 }
 
-static uint32_t plain_pass(struct builder *b, uint32_t c, const struct pass *p, uint32_t recv,
-			   uint32_t op)
+static uint32_t plain_pass(struct pass *p, uint32_t recv)
 {
-	uint32_t chunk = c * b->built->shape.virtual_stages + sc_op_unpack_chunk(op);
+	struct builder *b = p->st->b;
+	uint32_t chunk = p->st->id * b->built->shape.virtual_stages + p->slot->chunk;
 	struct pass_costs *costs = &b->pass_costs[4 * chunk + 2 * p->backward + p->partial];
+	uint32_t op = sc_op_pack(p->backward ? SC_NAME_BACKWARD : SC_NAME_FORWARD, p->slot->chunk,
+				 p->slot->micro_batch);
 
 	if (b->full)
-		return full_pass(b, c, p, recv);
+		return full_pass(p, recv);
 	if (costs->gpu == SC_NONE) {
-		struct sc_summary sum = pass_summary(b, c, p);
+		struct sc_summary sum = pass_summary(p);
 
 		*costs = make_costs(b, &sum, false);
 	}
-	return join_groups(b, c, add_pass(b, c, costs, recv, op));
+	return join_groups(p->st, add_pass(p->st, costs, recv, op));
 }
 
-uint32_t build_chunk(struct builder *b, uint32_t c, const struct sc_slot *slot, uint32_t recv,
-		     bool last_backward)
+uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
 {
-	enum sc_sharding sharding = b->tf->request->config.parallel.sharding;
+	const struct builder *b = st->b;
+	const struct sc_sharding_rule *sharding = &b->sharding;
 	bool overlaps = b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
-	struct pass p = pass_of(b, c, slot);
-	struct parts parts = {.b = b,
-			      .c = c,
-			      .p = &p,
-			      .ctx = {b, c},
-			      .slot = slot,
-			      .last_backward = last_backward};
-	uint32_t op = sc_op_pack(slot->backward ? SC_NAME_BACKWARD : SC_NAME_FORWARD, slot->chunk,
-				 slot->micro_batch);
+	struct pass p = pass_of(st, slot);
 
-	if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks <= 1)
-		return plain_pass(b, c, &p, recv, op);
-	if (build_is_sharded(b))
-		return sharded_pass(&parts, recv);
-	/* ZeRO-2 keeps a share of the gradients only: every micro-batch's are reduced */
-	if (slot->backward && (sharding == SC_ZERO2 || (last_backward && overlaps)))
-		return reducing_backward(&parts, recv);
-	return plain_pass(b, c, &p, recv, op);
+	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1)
+		return plain_pass(&p, recv);
+	if (sharding->weights)
+		return sharded_pass(&p, recv);
+	if (p.backward &&
+	    ((sharding->gradients && sharding->reduces_each) || (is_last_backward(&p) && overlaps)))
+		return reducing_backward(&p, recv);
+	return plain_pass(&p, recv);
 }

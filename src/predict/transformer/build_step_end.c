@@ -15,28 +15,28 @@ static enum sc_dtype grad_dtype(const struct builder *b)
 /* Weights sharded over dp move tensor by tensor in some stacks. */
 static double pieces_of_layer(const struct builder *b)
 {
-	return build_is_sharded(b) ? b->tf->request->software.gathers_per_layer : 1;
-}
-
-static bool scatters(const struct builder *b)
-{
-	enum sc_sharding s = b->tf->request->config.parallel.sharding;
-
-	return s >= SC_ZERO2 || b->tf->request->software.distributed_optimizer;
+	return b->sharding.weights ? b->tf->request->software.gathers_per_layer : 1;
 }
 
 /* One collective after another, as one node: their times add up, their demands are the heaviest's. */
-static void add_collective(const struct builder *b, uint32_t c, enum sc_collective kind,
-			   double bytes, const struct sc_span *span, struct sc_cost *sum)
+struct series {
+	struct class_state *st;
+	struct sc_cost sum;
+};
+
+static void add_collective(struct series *series, enum sc_collective kind, double bytes,
+			   const struct sc_span *span)
 {
-	struct sc_block_env env = build_variant(b, c)->env;
+	const struct builder *b = series->st->b;
+	struct sc_cost *sum = &series->sum;
+	struct sc_block_env env = build_variant(series->st)->env;
 	double pieces = pieces_of_layer(b);
 	struct sc_collective_shape shape = {kind, bytes / pieces, grad_dtype(b)};
 	struct sc_cost cost;
 
 	if (span->n_ranks <= 1 || bytes <= 0)
 		return;
-	env.fabric = sc_transformer_fabric(b->tf, c, SC_AXIS_DP);
+	env.fabric = sc_transformer_fabric(b->tf, series->st->id, SC_AXIS_DP);
 	sc_block_comm_cost(&env, &shape, span, &cost);
 	cost.latency_us = sc_quantize_us(
 		pieces * (cost.latency_us + env.software->comm_host_us / env.host_speed));
@@ -51,15 +51,18 @@ static void add_collective(const struct builder *b, uint32_t c, enum sc_collecti
 	}
 }
 
-static uint32_t dp_collective(struct builder *b, uint32_t c, const struct sc_cost *cost,
-			      unsigned name, uint32_t after)
+static uint32_t dp_collective(const struct series *series, unsigned name, uint32_t after)
 {
-	const struct sc_axis_group *dp = &b->tf->placement.classes[c].group[SC_AXIS_DP];
-	struct class_state *st = &b->cls[c];
+	struct class_state *st = series->st;
+	struct builder *b = st->b;
+	const struct sc_axis_group *dp = &b->tf->placement.classes[st->id].group[SC_AXIS_DP];
 	uint32_t group, node;
 
-	group = build_shared_group(b, dp, st->n_dp++, sc_graph_add_cost(b->graph, cost), name);
-	node = sc_graph_add_member(b->graph, st->lanes.dp, group, b->zero_cost, name);
+	group = build_shared_group(
+		b, dp,
+		(struct group_use){st->n_dp++, sc_graph_add_cost(b->graph, &series->sum), name});
+	node = sc_graph_add_member(b->graph, st->lanes.dp, group,
+				   (struct sc_node_use){b->zero_cost, name});
 	if (after != SC_NONE)
 		sc_graph_add_dep(b->graph, node, after);
 	return node;
@@ -67,58 +70,58 @@ static uint32_t dp_collective(struct builder *b, uint32_t c, const struct sc_cos
 
 /* Gradients of one kind of parameters: all-reduced, or scattered over the ranks that shard them and
  * all-reduced over the copies. */
-static void add_reduction(const struct builder *b, uint32_t c, double bytes,
-			  const struct sc_replica_spans *spans, struct sc_cost *sum)
+static void add_reduction(struct series *series, double bytes, const struct sc_replica_spans *spans)
 {
-	if (!scatters(b)) {
-		add_collective(b, c, SC_ALL_REDUCE, bytes, &spans->all, sum);
+	if (!series->st->b->sharding.scatters) {
+		add_collective(series, SC_ALL_REDUCE, bytes, &spans->all);
 		return;
 	}
-	add_collective(b, c, SC_REDUCE_SCATTER, bytes, &spans->shard, sum);
-	add_collective(b, c, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies, sum);
+	add_collective(series, SC_REDUCE_SCATTER, bytes, &spans->shard);
+	add_collective(series, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies);
 }
 
-void build_grad_reduce(struct builder *b, uint32_t c, const struct sc_params *params, double n,
+void build_grad_reduce(struct class_state *st, const struct sc_params *params, double n,
 		       uint32_t after)
 {
-	double bytes = n * sc_grad_bytes(b->tf->request);
-	struct sc_cost sum = {0};
+	double bytes = n * sc_grad_bytes(st->b->tf->request);
+	struct series series = {.st = st};
 	struct sc_replicas copies;
 
-	sc_transformer_replicas(b->tf, c, &copies);
-	add_reduction(b, c, params->trainable * bytes, &copies.dense, &sum);
-	add_reduction(b, c, params->trainable_expert * bytes, &copies.expert, &sum);
-	b->cls[c].last_grad = dp_collective(b, c, &sum, SC_NAME_GRAD_REDUCE, after);
+	sc_transformer_replicas(st->b->tf, st->id, &copies);
+	add_reduction(&series, params->trainable * bytes, &copies.dense);
+	add_reduction(&series, params->trainable_expert * bytes, &copies.expert);
+	st->last_grad = dp_collective(&series, SC_NAME_GRAD_REDUCE, after);
 }
 
-uint32_t build_weight_gather(struct builder *b, uint32_t c, const struct sc_params *params,
-			     uint32_t after)
+uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params, uint32_t after)
 {
-	double bytes = sc_transformer_gathered_bytes(b->tf->request);
-	struct sc_cost sum = {0};
+	double bytes = sc_transformer_gathered_bytes(st->b->tf->request);
+	struct series series = {.st = st};
 	struct sc_replicas copies;
 
-	sc_transformer_replicas(b->tf, c, &copies);
-	add_collective(b, c, SC_ALL_GATHER, params->dense * bytes, &copies.dense.shard, &sum);
-	add_collective(b, c, SC_ALL_GATHER, params->expert * bytes, &copies.expert.shard, &sum);
-	return dp_collective(b, c, &sum, SC_NAME_PARAM_GATHER, after);
+	sc_transformer_replicas(st->b->tf, st->id, &copies);
+	add_collective(&series, SC_ALL_GATHER, params->dense * bytes, &copies.dense.shard);
+	add_collective(&series, SC_ALL_GATHER, params->expert * bytes, &copies.expert.shard);
+	return dp_collective(&series, SC_NAME_PARAM_GATHER, after);
 }
 
 /* What is put on the compute lane next waits for `dep` too. */
-void build_compute_after(struct builder *b, uint32_t c, uint32_t dep)
+void build_compute_after(struct class_state *st, uint32_t dep)
 {
-	uint32_t wait = sc_graph_add_node(b->graph, SC_NODE_EVENT, b->cls[c].lanes.compute,
-					  b->zero_cost, SC_NAME_JOIN);
+	struct builder *b = st->b;
+	uint32_t wait = sc_graph_add_node(b->graph, SC_NODE_EVENT, st->lanes.compute,
+					  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 	if (dep != SC_NONE)
 		sc_graph_add_dep(b->graph, wait, dep);
-	b->cls[c].last_compute = wait;
+	st->last_compute = wait;
 }
 
 /* All gradients at once, in buckets, after the last backward. */
-static void reduce_after(struct builder *b, uint32_t c)
+static void reduce_after(struct class_state *st)
 {
-	const struct sc_class_plan *plan = &b->tf->classes[c];
+	const struct builder *b = st->b;
+	const struct sc_class_plan *plan = &b->tf->classes[st->id];
 	struct sc_params all = {.trainable = plan->trainable,
 				.trainable_expert = plan->trainable_expert};
 	double bucket = b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB;
@@ -126,7 +129,7 @@ static void reduce_after(struct builder *b, uint32_t c)
 	double share = bucket > 0 && bytes > bucket ? bucket / bytes : 1;
 
 	for (double done = 0; done < 1; done += share)
-		build_grad_reduce(b, c, &all, fmin(share, 1 - done), b->cls[c].last_compute);
+		build_grad_reduce(st, &all, fmin(share, 1 - done), st->last_compute);
 }
 
 /* Word embeddings shared by the first and the last stage: their gradients are summed. */
@@ -134,7 +137,7 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 {
 	const struct sc_request *req = b->tf->request;
 	const struct sc_rank_class *rc = &b->tf->placement.classes[first];
-	const struct sc_block_env *env = &build_variant(b, first)->env;
+	const struct sc_block_env *env = &build_variant(&b->cls[first])->env;
 	struct sc_span span = {2, rc->prev_remote ? 2 : 1, rc->prev_remote ? 1 : 2};
 	struct sc_collective_shape shape = {
 		.kind = SC_ALL_REDUCE,
@@ -145,13 +148,16 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 	struct sc_cost cost;
 	uint32_t group;
 
-	sc_block_comm_alone(env, &shape, &span, env->node_peers, &cost);
-	group = sc_graph_add_group(b->graph, sc_graph_add_cost(b->graph, &cost), pair, 2,
-				   SC_NAME_EMBED_TIE);
+	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);
+	group = sc_graph_add_group(
+		b->graph,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_EMBED_TIE}, pair,
+		2);
 	for (int i = 0; i < 2; i++) {
 		struct class_state *st = &b->cls[pair[i].class_id];
-		uint32_t node = sc_graph_add_member(b->graph, st->lanes.tp, group, b->zero_cost,
-						    SC_NAME_EMBED_TIE);
+		uint32_t node =
+			sc_graph_add_member(b->graph, st->lanes.tp, group,
+					    (struct sc_node_use){b->zero_cost, SC_NAME_EMBED_TIE});
 
 		sc_graph_add_dep(b->graph, node, st->last_compute);
 		if (st->last_grad != SC_NONE)
@@ -173,21 +179,23 @@ static uint32_t world_group(struct builder *b)
 	double n = env->software->loss_all_reduce;
 	struct sc_cost cost;
 
-	sc_block_comm_alone(env, &shape, &span, env->node_peers, &cost);
+	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);
 	if (p->world > 1)
 		cost.latency_us += env->software->comm_host_us / env->host_speed;
 	cost.latency_us = sc_quantize_us(n * cost.latency_us);
 	cost.work_us = sc_quantize_us(n * cost.work_us);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		all[c] = (struct sc_member){c, p->classes[c].multiplicity};
-	return sc_graph_add_group(b->graph, sc_graph_add_cost(b->graph, &cost), all,
-				  (uint32_t)p->n_classes, SC_NAME_STEP_COMM);
+	return sc_graph_add_group(
+		b->graph,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_STEP_COMM}, all,
+		(uint32_t)p->n_classes);
 }
 
-static void add_optimizer(struct builder *b, uint32_t c)
+static void add_optimizer(struct class_state *st)
 {
-	const struct sc_summary *sum = &b->tf->classes[c].optimizer;
-	struct class_state *st = &b->cls[c];
+	struct builder *b = st->b;
+	const struct sc_summary *sum = &b->tf->classes[st->id].optimizer;
 	struct sc_cost cost = {.work_us = sum->lead_us + sum->gpu_us};
 	uint32_t node;
 
@@ -195,42 +203,42 @@ static void add_optimizer(struct builder *b, uint32_t c)
 		return;
 	cost.owner_frac[SC_OWN_OPTIMIZER] = sum->gpu_us / cost.work_us;
 	cost.owner_frac[SC_OWN_HOST] = sum->lead_us / cost.work_us;
-	node = sc_graph_add_node(b->graph, SC_NODE_KERNEL, st->lanes.compute,
-				 sc_graph_add_cost(b->graph, &cost), SC_NAME_OPTIMIZER);
+	node = sc_graph_add_node(
+		b->graph, SC_NODE_KERNEL, st->lanes.compute,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_OPTIMIZER});
 	sc_graph_add_dep(b->graph, node, st->last_compute);
 	st->last_compute = node;
 }
 
 /* The optimizer updates a share of the parameters, and all ranks need all of them again. */
-static bool updates_a_share(const struct builder *b, uint32_t c)
+static bool updates_a_share(const struct class_state *st)
 {
-	const struct sc_config *cfg = &b->tf->request->config;
-	enum sc_sharding sharding = cfg->parallel.sharding;
+	const struct builder *b = st->b;
 
-	return b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks > 1 &&
-	       cfg->training.optimizer != SC_OPT_NONE && !build_is_sharded(b) &&
-	       (sharding != SC_SHARD_NONE || b->tf->request->software.distributed_optimizer);
+	return b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1 &&
+	       b->tf->request->config.training.optimizer != SC_OPT_NONE && b->sharding.states &&
+	       !b->sharding.weights;
 }
 
-static void finish_class(struct builder *b, uint32_t c, uint32_t world)
+static void finish_class(struct class_state *st, uint32_t world)
 {
-	struct class_state *st = &b->cls[c];
-	uint32_t node =
-		sc_graph_add_member(b->graph, st->lanes.tp, world, b->zero_cost, SC_NAME_STEP_COMM);
+	struct builder *b = st->b;
+	uint32_t node = sc_graph_add_member(b->graph, st->lanes.tp, world,
+					    (struct sc_node_use){b->zero_cost, SC_NAME_STEP_COMM});
 
 	sc_graph_add_dep(b->graph, node, st->last_compute);
 	if (st->last_grad != SC_NONE)
 		sc_graph_add_dep(b->graph, node, st->last_grad);
 	if (st->awaited != SC_NONE)
 		sc_graph_add_dep(b->graph, node, st->awaited);
-	build_compute_after(b, c, node);
-	add_optimizer(b, c);
-	if (updates_a_share(b, c)) {
-		const struct sc_class_plan *plan = &b->tf->classes[c];
+	build_compute_after(st, node);
+	add_optimizer(st);
+	if (updates_a_share(st)) {
+		const struct sc_class_plan *plan = &b->tf->classes[st->id];
 		struct sc_params updated = {.dense = plan->trainable,
 					    .expert = plan->trainable_expert};
 
-		build_weight_gather(b, c, &updated, st->last_compute);
+		build_weight_gather(st, &updated, st->last_compute);
 	}
 }
 
@@ -238,18 +246,19 @@ void build_step_end(struct builder *b)
 {
 	const struct sc_config *cfg = &b->tf->request->config;
 	const struct sc_placement *p = &b->tf->placement;
-	bool reduced = build_is_sharded(b) || cfg->parallel.sharding == SC_ZERO2 ||
+	const struct sc_sharding_rule *sharding = &b->sharding;
+	bool reduced = sharding->weights || (sharding->gradients && sharding->reduces_each) ||
 		       b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	uint32_t world;
 
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		if (!reduced && p->classes[c].group[SC_AXIS_DP].span.n_ranks > 1)
-			reduce_after(b, c);
+			reduce_after(&b->cls[c]);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0 &&
 		    cfg->model.tied_embeddings && b->tf->head.trainable > 0)
 			tie_embeddings(b, c);
 	world = world_group(b);
 	for (uint32_t c = 0; c < p->n_classes; c++)
-		finish_class(b, c, world);
+		finish_class(&b->cls[c], world);
 }

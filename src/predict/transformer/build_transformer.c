@@ -7,23 +7,25 @@
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
 
-const struct sc_variant *build_variant(const struct builder *b, uint32_t c)
+const struct sc_variant *build_variant(const struct class_state *st)
 {
-	return &b->tf->variant[b->tf->classes[c].variant];
+	const struct builder *b = st->b;
+
+	return &b->tf->variant[b->tf->classes[st->id].variant];
 }
 
-uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis, uint32_t seq,
-			    uint32_t cost, uint32_t op)
+uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
+			    struct group_use use)
 {
 	struct group_list *list = &b->instance[axis->instance];
 	const struct sc_member *members = b->tf->placement.members + axis->first_member;
 
-	while (list->ids.n <= seq)
+	while (list->ids.n <= use.seq)
 		SC_VEC_PUSH(&list->ids, SC_NONE);
-	if (list->ids.at[seq] == SC_NONE)
-		list->ids.at[seq] =
-			sc_graph_add_group(b->graph, cost, members, axis->n_members, op);
-	return list->ids.at[seq];
+	if (list->ids.at[use.seq] == SC_NONE)
+		list->ids.at[use.seq] = sc_graph_add_group(
+			b->graph, (struct sc_node_use){use.cost, use.op}, members, axis->n_members);
+	return list->ids.at[use.seq];
 }
 
 static void add_classes(struct builder *b)
@@ -33,6 +35,7 @@ static void add_classes(struct builder *b)
 	for (uint32_t c = 0; c < p->n_classes; c++) {
 		const struct sc_rank_class *rc = &p->classes[c];
 		struct class_state *st = &b->cls[c];
+
 		struct sc_class value = {
 			.multiplicity = rc->multiplicity,
 			.nic_domain = rc->nic_domain,
@@ -59,8 +62,8 @@ static void add_classes(struct builder *b)
 
 /* Cost of moving one micro-batch's activations (or their gradients) to the neighbouring stage. Split
  * over the tensor-parallel ranks where the software does so, then gathered at arrival. */
-static void transfer_cost(const struct builder *b, const struct sc_variant *v, bool remote,
-			  double samples, struct sc_cost *out)
+static struct sc_cost transfer_cost(const struct builder *b, const struct sc_variant *v,
+				    bool remote, double samples)
 {
 	const struct sc_config *cfg = &b->tf->request->config;
 	double tp = (double)cfg->parallel.tp;
@@ -74,15 +77,16 @@ static void transfer_cost(const struct builder *b, const struct sc_variant *v, b
 	struct sc_span span = {2, remote ? 2 : 1, remote ? 1 : 2};
 	struct sc_collective_shape send = {SC_SEND_RECV, split ? bytes / tp : bytes, dtype};
 	struct sc_collective_shape gather = {SC_ALL_GATHER, bytes, dtype};
-	struct sc_cost arrival;
+	struct sc_cost out, arrival;
 
-	sc_block_comm_alone(&v->env, &send, &span, v->env.node_peers, out);
-	out->latency_us += sc_quantize_us(v->env.software->comm_host_us / v->env.host_speed);
+	out = sc_block_comm_alone(&v->env, &send, &span, v->env.node_peers);
+	out.latency_us += sc_quantize_us(v->env.software->comm_host_us / v->env.host_speed);
 	if (split && !cfg->parallel.sequence_parallel) {
-		sc_block_comm_alone(&v->env, &gather, &v->env.span[SC_COMM_TP],
-				    v->env.axis_node_peers[SC_COMM_TP], &arrival);
-		out->work_us += arrival.latency_us + arrival.work_us;
+		arrival = sc_block_comm_alone(&v->env, &gather, &v->env.span[SC_COMM_TP],
+					      v->env.axis_node_peers[SC_COMM_TP]);
+		out.work_us += sc_cost_alone_us(&arrival);
 	}
+	return out;
 }
 
 static double micro_batch_samples(const struct sc_transformer *tf, bool partial)
@@ -96,10 +100,10 @@ static void add_transfer_costs(struct builder *b)
 	for (size_t v = 0; v < b->tf->n_variants; v++)
 		for (int remote = 0; remote < 2; remote++)
 			for (int partial = 0; partial < 2; partial++) {
-				struct sc_cost cost;
+				struct sc_cost cost =
+					transfer_cost(b, &b->tf->variant[v], remote,
+						      micro_batch_samples(b->tf, partial));
 
-				transfer_cost(b, &b->tf->variant[v], remote,
-					      micro_batch_samples(b->tf, partial), &cost);
 				b->act_cost[v][remote][partial] =
 					sc_graph_add_cost(b->graph, &cost);
 			}
@@ -126,8 +130,10 @@ static uint32_t transfer_group(struct builder *b, const struct transfer *t)
 		uint32_t cost = b->act_cost[b->tf->classes[t->from].variant][t->remote]
 					   [build_is_partial(b, t->micro_batch)];
 
-		*slot = sc_graph_add_group(b->graph, cost, pair, 2,
-					   sc_op_pack(name, t->chunk, t->micro_batch));
+		*slot = sc_graph_add_group(
+			b->graph,
+			(struct sc_node_use){cost, sc_op_pack(name, t->chunk, t->micro_batch)},
+			pair, 2);
 	}
 	return *slot;
 }
@@ -139,51 +145,45 @@ static uint32_t add_transfer_member(struct builder *b, const struct transfer *t,
 				    : (sending ? lanes->act_send : lanes->act_recv);
 	uint32_t group = transfer_group(b, t);
 
-	return sc_graph_add_member(b->graph, lane, group, b->zero_cost,
-				   b->graph->groups.at[group].op);
+	return sc_graph_add_member(
+		b->graph, lane, group,
+		(struct sc_node_use){b->zero_cost, b->graph->groups.at[group].op});
 }
 
 /* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends. */
-static bool slot_transfer(const struct builder *b, uint32_t c, const struct sc_slot *slot,
-			  bool incoming, struct transfer *out)
+static bool slot_transfer(const struct class_state *st, const struct sc_slot *slot, bool incoming,
+			  struct transfer *out)
 {
-	const struct sc_schedule_shape *shape = &b->built->shape;
+	const struct builder *b = st->b;
+	const uint32_t c = st->id;
 	const struct sc_rank_class *rc = &b->tf->placement.classes[c];
-	uint32_t stage = (uint32_t)rc->stage, last = shape->pp - 1;
-	bool up = incoming != (bool)slot->backward; /* the peer is the previous virtual stage */
-	bool wraps = up ? stage == 0 : stage == last;
-	uint32_t peer = up ? rc->prev_class : rc->next_class;
-	uint32_t peer_chunk = slot->chunk;
+	struct sc_slot_peer peer;
+	uint32_t other;
 
-	if (shape->pp == 1)
+	if (!sc_slot_peer(&b->built->shape, slot, incoming, &peer))
 		return false;
-	if (wraps) {
-		if (up ? slot->chunk == 0 : slot->chunk + 1u == shape->virtual_stages)
-			return false;
-		peer_chunk = up ? slot->chunk - 1u : slot->chunk + 1u;
-	}
+	other = peer.is_next ? rc->next_class : rc->prev_class;
 	*out = (struct transfer){
-		.from = incoming ? peer : c,
-		.to = incoming ? c : peer,
-		.chunk = incoming ? peer_chunk : slot->chunk,
+		.from = incoming ? other : c,
+		.to = incoming ? c : other,
+		.chunk = incoming ? peer.chunk : slot->chunk,
 		.micro_batch = slot->micro_batch,
-		.gradient = slot->backward,
-		.remote = up ? rc->prev_remote : rc->next_remote,
+		.gradient = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
+		.remote = peer.is_next ? rc->next_remote : rc->prev_remote,
 	};
 	return true;
 }
 
-static uint32_t build_slot(struct builder *b, uint32_t c, const struct sc_slot *slot,
-			   bool last_backward)
+static uint32_t build_slot(struct class_state *st, const struct sc_slot *slot)
 {
-	struct class_state *st = &b->cls[c];
+	struct builder *b = st->b;
 	struct transfer t;
 	uint32_t recv = SC_NONE, node;
 
-	if (slot_transfer(b, c, slot, true, &t))
+	if (slot_transfer(st, slot, true, &t))
 		recv = add_transfer_member(b, &t, false);
-	node = build_chunk(b, c, slot, recv, last_backward);
-	if (slot_transfer(b, c, slot, false, &t)) {
+	node = build_chunk(st, slot, recv);
+	if (slot_transfer(st, slot, false, &t)) {
 		uint32_t send = add_transfer_member(b, &t, true);
 
 		sc_graph_add_dep(b->graph, send, node);
@@ -198,19 +198,18 @@ static void build_class(struct builder *b, uint32_t c, struct sc_slot *slots)
 {
 	const struct sc_schedule_shape *shape = &b->built->shape;
 	struct sc_cost start = {
-		.work_us = sc_quantize_us(build_variant(b, c)->env.software->host_step_us /
-					  build_variant(b, c)->env.host_speed),
+		.work_us = sc_quantize_us(build_variant(&b->cls[c])->env.software->host_step_us /
+					  build_variant(&b->cls[c])->env.host_speed),
 		.owner_frac[SC_OWN_HOST] = 1,
 	};
-	uint32_t first = sc_graph_add_node(b->graph, SC_NODE_HOST, b->cls[c].lanes.host,
-					   sc_graph_add_cost(b->graph, &start), SC_NAME_STEP_HOST);
+	uint32_t first = sc_graph_add_node(
+		b->graph, SC_NODE_HOST, b->cls[c].lanes.host,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &start), SC_NAME_STEP_HOST});
 
 	sc_schedule_stage(shape, (uint32_t)b->tf->placement.classes[c].stage, slots);
 	b->cls[c].awaited = first; /* the first pass waits for the step's start */
 	for (size_t i = 0; i < b->built->n_slots; i++) {
-		bool last = slots[i].backward && slots[i].micro_batch + 1 == shape->micro_batches;
-
-		b->built->slot_node[c * b->built->n_slots + i] = build_slot(b, c, &slots[i], last);
+		b->built->slot_node[c * b->built->n_slots + i] = build_slot(&b->cls[c], &slots[i]);
 		b->built->slot_grad[c * b->built->n_slots + i] = b->cls[c].last_grad;
 	}
 }
@@ -238,34 +237,31 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->pass_costs =
 		sc_arena_calloc(arena, 4 * n * shape->virtual_stages, sizeof(*b->pass_costs));
 	memset(b->pass_costs, 0xff, 4 * n * shape->virtual_stages * sizeof(*b->pass_costs));
-	b->built->n_slots = 2 * per_class;
+	b->built->n_slots = sc_schedule_n_slots(shape);
 	b->built->slot_node = sc_arena_calloc(arena, n * b->built->n_slots, sizeof(uint32_t));
 	b->built->slot_grad = sc_arena_calloc(arena, n * b->built->n_slots, sizeof(uint32_t));
 	b->sync_p2p = shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;
-	for (size_t c = 0; b->full && c < n; c++)
-		for (int p = 0; p < 2; p++)
+	for (uint32_t c = 0; c < n; c++) {
+		b->cls[c].b = b;
+		b->cls[c].id = c;
+		for (int p = 0; b->full && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
 				b->cls[c].costs[p][k] = id_table(
-					arena,
-					2 * build_variant(b, (uint32_t)c)->block[p][k].steps.n);
+					arena, 2 * build_variant(&b->cls[c])->block[p][k].steps.n);
+	}
 }
 
-void sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
-			  struct sc_build_scratch *scratch, struct sc_graph *graph,
-			  struct sc_built *built)
+void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,
+			  struct sc_graph *graph, struct sc_built *built)
 {
-	const struct sc_parallel *par = &tf->request->config.parallel;
-	struct builder b = {.tf = tf, .graph = graph, .built = built};
+	struct builder b = {.tf = tf,
+			    .graph = graph,
+			    .built = built,
+			    .sharding = sc_sharding_rule(tf->request)};
 	struct sc_cost zero = {0};
 	struct sc_slot *slots;
 
-	built->shape = (struct sc_schedule_shape){
-		.kind = par->schedule,
-		.pp = (uint32_t)par->pp,
-		.virtual_stages = (uint32_t)par->virtual_stages,
-		.micro_batches = micro_batches,
-	};
 	sc_graph_clear(graph);
 	builder_init(&b, scratch->arena);
 	slots = sc_arena_calloc(scratch->arena, built->n_slots, sizeof(*slots));
@@ -277,5 +273,8 @@ void sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batche
 	build_step_end(&b);
 	for (size_t i = 0; i < tf->placement.n_instances; i++)
 		SC_VEC_RELEASE(&b.instance[i].ids);
+	/* A coarse launch stands for those of a pass, one of a CUDA graph for a block's. */
+	if (b.full && !tf->request->config.training.cuda_graphs)
+		sc_graph_limit_launches(graph, (uint32_t)tf->request->device.host.launch_queue);
 	sc_graph_seal(graph);
 }

@@ -7,9 +7,9 @@
 #include "base/arena.h"
 #include "core/config/config.h"
 #include "predict/predict.h"
+#include "predict/schedule/schedule.h"
 #include "predict/transformer/block.h"
 #include "predict/transformer/parallel.h"
-#include "predict/transformer/schedule.h"
 #include "predict/transformer/transformer_ops.h"
 
 /* Blocks for ranks that cost the same: same tensor-parallel span, node load, speed. */
@@ -51,6 +51,14 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
 
+/* What of the model a pipeline stage has, over its chunks. */
+struct sc_stage_parts {
+	double layers,
+		dense; /* of a mixture: layers with experts, without; elsewhere all are `layers` */
+	bool embed, head;
+};
+struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage);
+
 /* Ranks that hold the same parameters: all data-parallel ones; those that one copy is sharded over; and
  * over the copies, those with the same shard. */
 struct sc_replica_spans {
@@ -73,9 +81,8 @@ struct sc_built {
 	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
 	size_t n_slots;
 };
-/* Builds the iteration with `micro_batches` micro-batches into an empty graph and seals it. */
-void sc_transformer_build(const struct sc_transformer *tf, uint32_t micro_batches,
-			  struct sc_build_scratch *scratch, struct sc_graph *graph,
-			  struct sc_built *built);
+/* Builds the iteration of the micro-batches that built->shape says into an empty graph and seals it. */
+void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,
+			  struct sc_graph *graph, struct sc_built *built);
 
 #endif

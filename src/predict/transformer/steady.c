@@ -3,20 +3,11 @@
 
 #include <math.h>
 
-/* Slots before a stage alternates one forward, one backward. */
-static uint32_t warmup_slots(const struct sc_schedule_shape *shape, uint32_t stage)
-{
-	uint32_t behind = shape->pp - 1 - stage;
-
-	return shape->virtual_stages > 1 ? 2 * behind + (shape->virtual_stages - 1) * shape->pp
-					 : behind;
-}
-
 uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_batches,
 			  unsigned attempt)
 {
-	uint32_t period = shape->virtual_stages > 1 ? shape->pp : 1;
-	uint32_t least = warmup_slots(shape, 0) / shape->virtual_stages + 6 * period;
+	uint32_t period = sc_schedule_period(shape);
+	uint32_t least = sc_schedule_warmup(shape, 0) / shape->virtual_stages + 6 * period;
 	uint64_t want = (uint64_t)least << attempt;
 
 	if (shape->kind == SC_SCHED_GPIPE || micro_batches % period ||
@@ -66,22 +57,17 @@ static bool repeats(const struct window *w, uint32_t pairs, double period_us)
 static double host_us(const struct sc_transformer *tf, uint32_t c, uint32_t micro_batches)
 {
 	const struct sc_variant *v = &tf->variant[tf->classes[c].variant];
-	const struct sc_parallel *par = &tf->request->config.parallel;
-	double us = 0, pp = (double)par->pp;
-	double layers = 0;
+	const struct sc_block *block = v->block[0];
+	struct sc_stage_parts parts = sc_transformer_stage(tf, tf->placement.classes[c].stage);
+	double chunks = (double)tf->request->config.parallel.virtual_stages;
+	double us = (parts.layers + parts.dense) *
+		    (block[SC_BLOCK_LAYER_F].sum.host_us + block[SC_BLOCK_LAYER_B].sum.host_us);
 
-	for (int64_t k = 0; k < par->virtual_stages; k++)
-		layers += (double)tf->stage_layers[k * par->pp + tf->placement.classes[c].stage];
-	us += layers * (v->block[0][SC_BLOCK_LAYER_F].sum.host_us +
-			v->block[0][SC_BLOCK_LAYER_B].sum.host_us);
-	us += 2 * (double)par->virtual_stages * v->env.software->host_micro_batch_us /
-	      v->env.host_speed;
-	if (pp < 2 || tf->placement.classes[c].stage == 0)
-		us += v->block[0][SC_BLOCK_EMBED_F].sum.host_us +
-		      v->block[0][SC_BLOCK_EMBED_B].sum.host_us;
-	if (tf->placement.classes[c].stage + 1 == par->pp)
-		us += v->block[0][SC_BLOCK_HEAD_F].sum.host_us +
-		      v->block[0][SC_BLOCK_HEAD_B].sum.host_us;
+	us += 2 * chunks * v->env.software->host_micro_batch_us / v->env.host_speed;
+	if (parts.embed)
+		us += block[SC_BLOCK_EMBED_F].sum.host_us + block[SC_BLOCK_EMBED_B].sum.host_us;
+	if (parts.head)
+		us += block[SC_BLOCK_HEAD_F].sum.host_us + block[SC_BLOCK_HEAD_B].sum.host_us;
 	return us * micro_batches;
 }
 
@@ -89,28 +75,28 @@ bool sc_steady_detect(const struct sc_transformer *tf, const struct sc_built *bu
 		      const struct sc_timeline *timeline, struct sc_steady *out)
 {
 	const struct sc_schedule_shape *shape = &built->shape;
-	uint32_t period = shape->virtual_stages > 1 ? shape->pp : 1;
+	uint32_t period = sc_schedule_period(shape);
 	uint32_t pairs = period * shape->virtual_stages;
 	uint32_t total = shape->micro_batches * shape->virtual_stages;
 	/* the last micro-batches may be partial or overlap the gradient reduction: stay clear */
-	uint32_t last = total - warmup_slots(shape, 0);
+	uint32_t last = total - sc_schedule_warmup(shape, 0);
 	struct window w = {.built = built, .timeline = timeline};
 	double period_us;
 
 	if (last < 5 * pairs)
 		return false;
 	w.pair = last - 5 * pairs;
-	w.warmup = warmup_slots(shape, (uint32_t)tf->placement.classes[0].stage);
+	w.warmup = sc_schedule_warmup(shape, (uint32_t)tf->placement.classes[0].stage);
 	period_us = slot_end_us(&w, 2 * (w.pair + pairs)) - slot_end_us(&w, 2 * w.pair);
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
 		w.c = c;
-		w.warmup = warmup_slots(shape, (uint32_t)tf->placement.classes[c].stage);
+		w.warmup = sc_schedule_warmup(shape, (uint32_t)tf->placement.classes[c].stage);
 		if (!repeats(&w, pairs, period_us) ||
 		    host_us(tf, c, period) > period_us * (1 + 1e-12))
 			return false;
 	}
 	w.c = 0;
-	w.warmup = warmup_slots(shape, (uint32_t)tf->placement.classes[0].stage);
+	w.warmup = sc_schedule_warmup(shape, (uint32_t)tf->placement.classes[0].stage);
 	*out = (struct sc_steady){
 		.period_us = period_us,
 		.window_us = slot_end_us(&w, 2 * (w.pair + pairs)),

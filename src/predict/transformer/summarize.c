@@ -1,227 +1,109 @@
-/* Reads a simulated iteration: who owns each microsecond of the critical path, which ops contribute
- * most, what each class did, rates. Memory and the error band are in files of their own. */
+/* What a reading needs to know of a Transformer's graph, and rates. Memory and the error band are in files of
+ * their own. */
 #include "predict/transformer/summarize.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/units.h"
 #include "predict/band.h"
 #include "predict/op_names.h"
 #include "predict/transformer/summarize_priv.h"
 
-/* Periods a stretch of the path stands for: 1, or more inside the window that the skipped ones equal. */
-static double stretch_weight(const struct sc_run *run, double start_us, double end_us)
+static unsigned node_name(const struct sc_run *run, uint32_t node)
 {
-	double from = fmax(start_us, run->steady.window_us);
-	double to = fmin(end_us, run->steady.window_us + run->steady.period_us);
-
-	if (run->n_skipped <= 0 || to <= from || end_us <= start_us)
-		return 1;
-	return 1 + run->n_skipped * (to - from) / (end_us - start_us);
+	return sc_op_unpack_name(run->graph->nodes.at[node].op);
 }
 
-static uint32_t node_class(const struct sc_run *run, uint32_t node)
+static bool is_transfer(unsigned name)
 {
-	return run->graph->lanes.at[run->graph->nodes.at[node].lane].class_id;
+	return name == SC_NAME_SEND_ACTIVATION || name == SC_NAME_SEND_GRADIENT;
 }
 
-static const struct sc_cost *node_cost(const struct sc_run *run, uint32_t node)
+/* Receives are posted early; all others are members of a group when they are done. */
+static enum sc_wait wait_of(const void *ctx, uint32_t node)
 {
-	const struct sc_node *n = &run->graph->nodes.at[node];
+	const struct sc_run *run = ctx;
+	const struct sc_group *group = &run->graph->groups.at[run->graph->nodes.at[node].group];
+	const struct sc_member *members = &run->graph->members.at[group->first_member];
+	const struct sc_rank_class *classes = run->tf->placement.classes;
 
-	if (n->group != SC_NONE)
-		return &run->graph->costs.at[run->graph->groups.at[n->group].cost];
-	return &run->graph->costs.at[n->cost];
-}
-
-/* Part of a pipeline stage's passes, its host's share included. */
-static bool runs_layers(const struct sc_run *run, uint32_t node)
-{
-	uint32_t op = run->graph->nodes.at[node].op;
-
-	return run->built->shape.pp > 1 && op != SC_NONE && sc_op_is_of_pass(sc_op_unpack_name(op));
-}
-
-/* On another stage than `home`, which has to wait meanwhile: pipeline bubble. */
-static bool is_bubble(const struct sc_run *run, uint32_t node, uint32_t home)
-{
-	return node_class(run, node) != home && runs_layers(run, node);
-}
-
-/* The class on which the path spends most: time on other stages, while this one has to wait, is
- * pipeline bubble. */
-static uint32_t home_class(const struct sc_run *run)
-{
-	size_t n = run->tf->placement.n_classes;
-	double *us = sc_xmalloc(n * sizeof(*us));
-	uint32_t home = 0;
-
-	memset(us, 0, n * sizeof(*us));
-	for (size_t i = 0; i < run->path->segments.n; i++) {
-		const struct sc_segment *s = &run->path->segments.at[i];
-
-		us[node_class(run, s->node)] +=
-			(s->end_us - s->start_us) * stretch_weight(run, s->start_us, s->end_us);
-	}
-	for (uint32_t c = 1; c < n; c++)
-		if (us[c] > us[home])
-			home = c;
-	free(us);
-	return home;
-}
-
-/* Adds a segment's time to its owners. */
-static void own_segment(const struct sc_run *run, const struct sc_segment *s, uint32_t home,
-			double *owner_us)
-{
-	double us = (s->end_us - s->start_us) * stretch_weight(run, s->start_us, s->end_us);
-	/* time spent waiting for SMs is owned as what their holder did */
-	const struct sc_cost *cost = node_cost(run, s->holder);
-	double sum = 0;
-
-	if (is_bubble(run, s->node, home)) {
-		owner_us[SC_OWN_BUBBLE] += us;
-		return;
-	}
-	for (int o = 0; o < SC_N_OWNERS; o++) {
-		owner_us[o] += us * cost->owner_frac[o];
-		sum += cost->owner_frac[o];
-	}
-	owner_us[SC_OWN_OTHER] += us * (1 - sum);
+	if (is_transfer(node_name(run, node)))
+		return SC_WAIT_POSTED;
+	for (uint32_t i = 1; i < group->n_members; i++)
+		if (classes[members[i].class_id].stage != classes[members[0].class_id].stage)
+			return SC_WAIT_STAGE;
+	return SC_WAIT_PEERS;
 }
 
 /* ---- the path as people read it: stretches of the same work, transfers included ---- */
 
-enum stretch { STRETCH_PASSES = SC_N_OP_NAMES, STRETCH_BUBBLE, STRETCH_REST };
+enum { STRETCH_PASSES = SC_N_OP_NAMES };
 
-/* What kind of stretch a node begins; transfers go on with whatever was before. */
-static unsigned stretch_of(const struct sc_run *run, uint32_t node, uint32_t home, unsigned before)
+/* A pass; of one in parts, its direction. */
+static uint32_t turn_of(const struct sc_run *run, uint32_t node)
 {
-	unsigned name = sc_op_unpack_name(run->graph->nodes.at[node].op);
+	const unsigned name = node_name(run, node);
 
-	if (is_bubble(run, node, home))
-		return STRETCH_BUBBLE;
+	if (name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD)
+		return run->graph->nodes.at[node].op;
+	return name >= SC_NAME_BACKWARD_LEAD;
+}
+
+static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
+{
+	const struct sc_run *run = ctx;
+	unsigned name = node_name(run, node);
+
+	(void)before;
 	if (sc_op_is_of_pass(name))
-		return STRETCH_PASSES;
-	if (before && (name == SC_NAME_SEND_ACTIVATION || name == SC_NAME_SEND_GRADIENT))
-		return before;
-	return name;
+		return (struct sc_place){
+			.what = STRETCH_PASSES,
+			.at = (uint32_t)run->tf->placement
+				      .classes[sc_graph_class_of(run->graph, node)]
+				      .stage,
+			.turn = turn_of(run, node),
+			.hops = true,
+		};
+	return (struct sc_place){.what = name, .any = is_transfer(name)};
 }
 
-static void describe(const struct sc_run *run, uint32_t node, unsigned stretch,
-		     struct sc_path_step *step)
+static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
 {
-	int stage = run->tf->placement.classes[node_class(run, node)].stage;
+	const struct sc_run *run = ctx;
 
-	if (stretch == STRETCH_BUBBLE)
-		snprintf(step->what, sizeof(step->what), "pipeline fill or drain");
-	else if (stretch == STRETCH_REST)
-		snprintf(step->what, sizeof(step->what), "rest of the path");
-	else if (stretch == STRETCH_PASSES && run->built->shape.pp > 1)
-		snprintf(step->what, sizeof(step->what), "stage %d passes", stage);
-	else if (stretch == STRETCH_PASSES)
-		snprintf(step->what, sizeof(step->what), "forward and backward");
+	if (stretch->what != STRETCH_PASSES)
+		snprintf(buf, n_buf, "%s", sc_op_name(stretch->what));
+	else if (run->built->shape.pp == 1)
+		snprintf(buf, n_buf, "forward and backward");
+	else if (stretch->at[0] == stretch->at[1])
+		snprintf(buf, n_buf, "stage %u passes", (unsigned)stretch->at[0]);
 	else
-		snprintf(step->what, sizeof(step->what), "%s", sc_op_name(stretch));
-}
-
-static void finish_step(struct sc_path_step *step, double start_ms)
-{
-	double most = 0;
-
-	step->start_ms = start_ms;
-	for (int o = 0; o < SC_N_OWNERS; o++) {
-		step->owner_ms[o] /= SC_US_PER_MS;
-		step->ms += step->owner_ms[o];
-		if (step->owner_ms[o] > most) {
-			most = step->owner_ms[o];
-			step->owner = (enum sc_owner)o;
-		}
-	}
-}
-
-static void find_path(const struct sc_run *run, uint32_t home, struct sc_prediction *out)
-{
-	unsigned before = 0;
-	double start_ms = 0;
-
-	for (size_t i = 0; i < run->path->segments.n; i++) {
-		const struct sc_segment *s = &run->path->segments.at[i];
-		unsigned stretch = stretch_of(run, s->node, home, before);
-
-		if (s->end_us <= s->start_us)
-			continue;
-		if (out->n_path == SC_MAX_PATH_SHOWN - 1 && stretch != before)
-			stretch = STRETCH_REST;
-		if (stretch != before && before != STRETCH_REST) {
-			struct sc_path_step *step = &out->path[out->n_path++];
-
-			step->class_id = node_class(run, s->node);
-			step->reason = s->reason;
-			describe(run, s->node, stretch, step);
-			before = stretch;
-		}
-		own_segment(run, s, home, out->path[out->n_path - 1].owner_ms);
-	}
-	for (size_t i = 0; i < out->n_path; i++) {
-		finish_step(&out->path[i], start_ms);
-		start_ms += out->path[i].ms;
-		for (int o = 0; o < SC_N_OWNERS; o++)
-			out->breakdown_ms[o] += out->path[i].owner_ms[o];
-	}
+		snprintf(buf, n_buf, "passes of stages %u to %u", (unsigned)stretch->at[0],
+			 (unsigned)stretch->at[1]);
 }
 
 /* ---- contributors: op times weighted by how often the path runs their block ---- */
 
-struct tally {
-	double us[SC_N_OP_NAMES];
-	double count[SC_N_OP_NAMES];
-};
-
-/* Time that a hidden collective takes longer than the kernels it runs beside. */
-static double exposed_us(const struct sc_block *block, size_t at)
+static void tally_block(const struct sc_block *block, double times, struct sc_tally *tally)
 {
-	const struct sc_step *comm = &block->steps.at[at];
-	double us = comm->cost.latency_us + comm->cost.work_us;
-	int left = comm->hidden;
-
-	for (size_t i = at + 1; i < block->steps.n && left > 0; i++) {
-		const struct sc_step *step = &block->steps.at[i];
-
-		if (step->kind == SC_STEP_HOST)
-			continue;
-		us -= step->cost.latency_us + step->cost.work_us;
-		left--;
-	}
-	return fmax(us, 0);
-}
-
-static void tally_block(const struct sc_block *block, double times, struct tally *tally)
-{
-	for (size_t i = 0; i < block->steps.n; i++) {
-		const struct sc_step *step = &block->steps.at[i];
-		double us = step->cost.latency_us + step->cost.work_us;
-
-		if (step->kind == SC_STEP_HOST)
-			continue;
-		tally->us[step->name] += times * (step->hidden ? exposed_us(block, i) : us);
-		tally->count[step->name] += times;
-	}
+	for (size_t i = 0; i < block->steps.n; i++)
+		if (block->steps.at[i].kind != SC_STEP_HOST)
+			sc_tally_add(tally, block->steps.at[i].name,
+				     times * sc_block_exposed_us(block, i), times);
 }
 
 /* What a coarse node of a pass stands for. */
 static void tally_pass(const struct sc_run *run, const struct sc_segment *s, double times,
-		       struct tally *tally)
+		       struct sc_tally *tally)
 {
 	const struct sc_transformer *tf = run->tf;
 	const struct sc_schedule_shape *shape = &run->built->shape;
-	uint32_t op = run->graph->nodes.at[s->node].op, c = node_class(run, s->node);
+	uint32_t op = run->graph->nodes.at[s->node].op, c = sc_graph_class_of(run->graph, s->node);
 	unsigned name = sc_op_unpack_name(op), n = sc_op_unpack_micro_batch(op);
-	uint32_t vs = sc_op_unpack_chunk(op) * shape->pp + (uint32_t)tf->placement.classes[c].stage;
-	bool first = vs == 0, last = vs + 1 == shape->pp * shape->virtual_stages;
+	uint32_t vs = sc_virtual_stage(shape, (uint32_t)tf->placement.classes[c].stage,
+				       sc_op_unpack_chunk(op));
+	bool first = sc_virtual_stage_is_first(vs), last = sc_virtual_stage_is_last(shape, vs);
 	bool whole = name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD;
 	bool forward = name == SC_NAME_FORWARD ||
 		       (name >= SC_NAME_FORWARD_LEAD && name <= SC_NAME_FORWARD_TAIL);
@@ -250,86 +132,44 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 			tally_block(&block[runs[i].id], times * runs[i].n_part, tally);
 }
 
-static void tally_path(const struct sc_run *run, struct tally *tally)
+/* Share of a segment's time that its host takes. */
+static double host_frac(const struct sc_run *run, const struct sc_segment *s)
 {
-	for (size_t i = 0; i < run->path->segments.n; i++) {
-		const struct sc_segment *s = &run->path->segments.at[i];
-		const struct sc_node *node = &run->graph->nodes.at[s->node];
-		double weight = stretch_weight(run, s->start_us, s->end_us);
-		unsigned name = sc_op_unpack_name(node->op);
-
-		if (node->op == SC_NONE)
-			continue;
-		if (node->kind == SC_NODE_KERNEL && name >= SC_NAME_FORWARD &&
-		    name <= SC_NAME_BACKWARD_TAIL) {
-			tally_pass(run, s, weight, tally);
-			tally->us[SC_NAME_LAYER_HOST] +=
-				weight * (s->end_us - s->start_us) *
-				node_cost(run, s->node)->owner_frac[SC_OWN_HOST];
-			continue;
-		}
-		if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL)
-			name = SC_NAME_LAYER_HOST;
-		tally->us[name] += weight * (s->end_us - s->start_us);
-		tally->count[name] += weight;
-	}
+	return run->graph->costs.at[run->graph->nodes.at[s->node].cost].owner_frac[SC_OWN_HOST];
 }
 
-static int by_ms_descending(const void *a, const void *b)
+static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
 {
-	double x = ((const struct sc_contributor *)a)->ms,
-	       y = ((const struct sc_contributor *)b)->ms;
+	const struct sc_segment *s = part->segment;
+	const struct sc_run *run = ctx;
+	const struct sc_node *node = &run->graph->nodes.at[s->node];
+	unsigned name = sc_op_unpack_name(node->op);
+	bool of_pass = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL;
 
-	return x > y ? -1 : x < y;
+	if (node->op == SC_NONE)
+		return;
+	if (node->kind == SC_NODE_KERNEL && of_pass) {
+		tally_pass(run, s, part->times, tally);
+		sc_tally_add(tally, SC_NAME_LAYER_HOST, part->us * host_frac(run, s), 0);
+		return;
+	}
+	sc_tally_add(tally, of_pass ? SC_NAME_LAYER_HOST : name, part->us, part->times);
 }
 
-static void find_contributors(const struct sc_run *run, struct sc_prediction *out)
+static void tally_name(const void *ctx, uint32_t id, char *buf, size_t n_buf)
 {
-	struct sc_contributor all[SC_N_OP_NAMES] = {0};
-	struct tally tally = {{0}, {0}};
-	size_t n = 0;
-
-	tally_path(run, &tally);
-	for (unsigned id = 0; id < SC_N_OP_NAMES; id++) {
-		if (tally.us[id] <= 0)
-			continue;
-		all[n].ms = tally.us[id] / SC_US_PER_MS;
-		all[n].count = tally.count[id];
-		snprintf(all[n++].what, sizeof(all[0].what), "%s", sc_op_name(id));
-	}
-	qsort(all, n, sizeof(all[0]), by_ms_descending);
-	out->n_contributors = n < SC_MAX_CONTRIBUTORS ? n : SC_MAX_CONTRIBUTORS;
-	memcpy(out->contributors, all, out->n_contributors * sizeof(all[0]));
+	(void)ctx;
+	snprintf(buf, n_buf, "%s", sc_op_name(id));
 }
 
 /* ---- classes ---- */
 
-static void describe_classes(const struct sc_run *run, struct sc_prediction *out)
+static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
-	const struct sc_placement *p = &run->tf->placement;
-	size_t n = p->n_classes < SC_MAX_CLASSES_SHOWN ? p->n_classes : SC_MAX_CLASSES_SHOWN;
+	const struct sc_run *run = ctx;
+	const struct sc_rank_class *rank = &run->tf->placement.classes[class_id];
 
-	out->n_classes = n;
-	for (size_t c = 0; c < n; c++) {
-		out->classes[c].ranks = p->classes[c].multiplicity;
-		out->classes[c].busy_ms = out->classes[c].comm_ms = 0;
-		snprintf(out->classes[c].name, sizeof(out->classes[c].name), "stage %d, rank %u",
-			 p->classes[c].stage, p->classes[c].representative);
-	}
-	for (uint32_t i = 0; i < run->graph->nodes.n; i++) {
-		const struct sc_lane *lane = &run->graph->lanes.at[run->graph->nodes.at[i].lane];
-		double start = run->timeline->start_us[i], end = run->timeline->end_us[i];
-		double ms = (end - start) / SC_US_PER_MS * stretch_weight(run, start, end);
-
-		if (lane->class_id >= n)
-			continue;
-		if (lane->kind == SC_LANE_COMPUTE)
-			out->classes[lane->class_id].busy_ms += ms;
-		else if (lane->kind == SC_LANE_COMM)
-			out->classes[lane->class_id].comm_ms += ms;
-	}
-	for (size_t c = 0; c < n; c++)
-		out->classes[c].idle_ms = fmax(0, out->iteration_ms - out->classes[c].busy_ms);
+	snprintf(buf, n_buf, "stage %d, rank %u", rank->stage, rank->representative);
 }
 
 /* ---- rates ---- */
@@ -369,26 +209,48 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 
 	out->model_flop = batch * sc_transformer_model_flop(req);
 	out->samples_per_s = batch / seconds;
-	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq;
+	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq *
+			    req->config.training.fill_fraction;
 	/* time at peak on all GPUs over the time it takes */
 	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
 		   (out->iteration_ms * SC_US_PER_MS);
 }
 
+static void read_run(const struct sc_run *run, struct sc_reading *out)
+{
+	const struct sc_steady *steady = &run->steady;
+	const struct sc_reading_input in = {
+		.account = {.graph = run->graph,
+			    .timeline = run->timeline,
+			    .period = {.to_us = run->timeline->total_us,
+				       .repeat_from_us = steady->window_us,
+				       .repeat_to_us = steady->window_us + steady->period_us,
+				       .n_repeats = run->n_skipped},
+			    .wait = wait_of,
+			    .ctx = run,
+			    .staged = run->built->shape.pp > 1},
+		.info = {.ctx = run,
+			 .tally = tally_segment,
+			 .tally_name = tally_name,
+			 .place = place_of,
+			 .describe = describe,
+			 .class_name = class_name},
+		.last = SC_NONE,
+	};
+
+	sc_read_timeline(run->reader, &in, out);
+}
+
 void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 {
-	uint32_t home;
-
-	sc_critical_path_walk(run->graph, run->timeline, SC_NONE, run->path);
-	home = home_class(run);
-	find_path(run, home, out);
+	read_run(run, &out->reading);
 	out->iteration_ms =
 		sc_quantize_us(run->timeline->total_us + run->n_skipped * run->steady.period_us) /
 		SC_US_PER_MS;
+	out->reading.iteration_ms = out->iteration_ms;
 	out->n_nodes += run->graph->nodes.n;
-	find_contributors(run, out);
-	describe_classes(run, out);
 	sc_summarize_memory(run->tf, out);
-	sc_find_band(run->tf, home, out);
+	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
+	sc_find_band(run->tf, out);
 	find_rates(run, out);
 }

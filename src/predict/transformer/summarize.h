@@ -11,7 +11,7 @@ struct sc_run {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
 	const struct sc_built *built;
-	struct sc_critical_path *path;
+	struct sc_reader *reader;
 	struct sc_steady steady;
 	double n_skipped; /* periods left out of the simulated run */
 };

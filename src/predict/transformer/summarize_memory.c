@@ -4,45 +4,24 @@
 
 #include "predict/transformer/summarize_priv.h"
 
-struct stage_layers {
-	double with_experts, dense; /* of a mixture of experts; elsewhere all are `with_experts` */
-};
-
-/* Layers of one stage, over its chunks. */
-static struct stage_layers layers_of(const struct sc_transformer *tf, int stage)
-{
-	const struct sc_parallel *par = &tf->request->config.parallel;
-	struct stage_layers sum = {0};
-
-	for (int64_t vs = stage; vs < par->pp * par->virtual_stages; vs += par->pp) {
-		sum.dense += (double)tf->stage_dense[vs];
-		sum.with_experts += (double)(tf->stage_layers[vs] - tf->stage_dense[vs]);
-	}
-	return sum;
-}
-
-/* Micro-batches whose activations a stage holds at once. */
+/* Micro-batches whose activations a stage holds at once, over its chunks. */
 static double micro_batches_in_flight(const struct sc_request *request, int stage)
 {
-	const struct sc_parallel *par = &request->config.parallel;
-	double m = (double)request->n_micro_batches;
-	double n = par->schedule == SC_SCHED_GPIPE ? m : (double)(par->pp - stage);
+	struct sc_schedule_shape shape =
+		sc_schedule_shape_of(&request->config.parallel, (uint32_t)request->n_micro_batches);
 
-	if (par->virtual_stages > 1) /* Korthikanti et al. 2022, §4.2.3 */
-		n *= 1 + (double)(par->pp - 1) / (double)(par->pp * par->virtual_stages);
-	return fmin(n, m);
+	return (double)sc_schedule_in_flight(&shape, (uint32_t)stage) / shape.virtual_stages;
 }
 
 static void fill_shape(const struct sc_transformer *tf, uint32_t c, struct sc_memory_shape *shape)
 {
 	const struct sc_request *request = tf->request;
-	const struct sc_parallel *par = &request->config.parallel;
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
-	struct stage_layers layers = layers_of(tf, stage);
+	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
 	double in_flight = micro_batches_in_flight(request, stage);
 	struct sc_replicas copies;
-	const struct sc_params *layer = layers.with_experts > 0 ? &tf->layer : &tf->dense_layer;
+	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
 
 	sc_transformer_replicas(tf, c, &copies);
 	*shape = (struct sc_memory_shape){
@@ -53,12 +32,12 @@ static void fill_shape(const struct sc_transformer *tf, uint32_t c, struct sc_me
 		.shard_ranks = copies.dense.shard.n_ranks,
 		.expert_shard_ranks = copies.expert.shard.n_ranks,
 		.layer_params = layer->dense + layer->expert,
-		.layers_in_flight = layers.with_experts * in_flight,
-		.dense_layers_in_flight = layers.dense * in_flight,
+		.layers_in_flight = parts.layers * in_flight,
+		.dense_layers_in_flight = parts.dense * in_flight,
 		.samples = (double)request->config.training.micro_batch,
 		.micro_batches_in_flight = in_flight,
-		.embed = stage == 0,
-		.head = stage + 1 == par->pp,
+		.embed = parts.embed,
+		.head = parts.head,
 	};
 }
 

@@ -16,20 +16,20 @@ static void rotary(const struct dims *x, enum sc_op_name name)
 		k = (double)x->model->rope_head_dim;
 	}
 	if (x->sw->fused_rope)
-		add_rowwise(x, name, x->tokens * (q + k), 2 * x->e, 2);
+		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);
 	else /* half swapped, negated, joined; times cosine and sine; added */
-		add_rowwise(x, name, x->tokens * (q + k), 10 * x->e, 10);
+		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
 }
 
 /* One flash kernel over q queries and kv keys of this rank. */
-static void add_flash(const struct dims *x, double q, double kv, bool causal, bool backward)
+static void add_flash(const struct dims *x, double kv, bool causal, bool backward)
 {
 	struct sc_op flash = {SC_OP_ATTENTION,
 			      x->storage,
 			      {.attention = {.batch = x->b,
 					     .heads = x->heads,
 					     .kv_heads = x->kv_heads,
-					     .seq_q = q,
+					     .seq_q = x->s,
 					     .seq_kv = kv,
 					     .head_dim = (x->d + x->d_v) / 2,
 					     .causal = causal,
@@ -45,11 +45,13 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 	int last = (int)x->req->config.parallel.cp - 1;
 	int n = (step < last) + (backward && step > 0);
 	double n_kv = x->tokens * x->kv_heads * (x->d + x->d_v);
-	struct sc_collective_shape shape = {SC_SEND_RECV, n * n_kv * x->e, x->storage};
+	struct sc_block_comm comm = {SC_NAME_RING_SEND_RECV,
+				     SC_COMM_CP,
+				     {SC_SEND_RECV, n * n_kv * x->e, x->storage},
+				     n_hidden};
 
 	if (n > 0)
-		sc_block_add_comm(x->block, x->env, SC_NAME_RING_SEND_RECV, SC_COMM_CP, &shape,
-				  n_hidden);
+		sc_block_add_comm(x->block, x->env, &comm);
 }
 
 /* A causal rank works on its own chunks first, then on half of what arrives. */
@@ -60,9 +62,9 @@ static void ring(const struct dims *x, bool backward)
 	for (int i = 0; i < steps; i++) {
 		ring_transfer(x, i, backward, 1);
 		if (i == 0 || !x->traits->causal)
-			add_flash(x, x->s, x->s, x->traits->causal, backward);
+			add_flash(x, x->s, x->traits->causal, backward);
 		else
-			add_flash(x, x->s, x->s / 2, false, backward);
+			add_flash(x, x->s / 2, false, backward);
 	}
 }
 
@@ -71,17 +73,29 @@ static void flash(const struct dims *x, bool backward)
 	if (x->req->config.parallel.cp > 1)
 		ring(x, backward);
 	else
-		add_flash(x, x->s, x->s, x->traits->causal, backward);
+		add_flash(x, x->s, x->traits->causal, backward);
 }
 
-static void batched_gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k)
+static void add_batched(const struct dims *x, enum sc_op_name name,
+			const struct sc_gemm_shape *shape)
 {
-	struct sc_op op = {
-		SC_OP_GEMM,
-		x->storage,
-		{.gemm = {.batch = x->b * x->heads, .m = m, .n = n, .k = k, .bmm = true}}};
+	struct sc_op op = {SC_OP_GEMM, x->storage, {.gemm = *shape}};
 
+	op.u.gemm.batch = x->b * x->heads;
+	op.u.gemm.bmm = true;
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
+}
+
+static void batched_gemm(const struct dims *x, enum sc_op_name name, struct mnk size)
+{
+	add_batched(x, name, &(struct sc_gemm_shape){.m = size.m, .n = size.n, .k = size.k});
+}
+
+/* Gradients of keys or values, d wide: scores or their gradients, transposed, times queries or outputs'. */
+static void batched_kv_grad(const struct dims *x, enum sc_op_name name, double d)
+{
+	add_batched(x, name,
+		    &(struct sc_gemm_shape){.m = x->s_all, .n = d, .k = x->s, .sums_rows = true});
 }
 
 /* Megatron's fused softmax works on four heads of the batch at a time; else it falls back to PyTorch's,
@@ -90,18 +104,21 @@ static void batched_gemm(const struct dims *x, enum sc_op_name name, double m, d
 #define FALLBACK_BYTES 37.0 /* read and written for a score in two bytes */
 enum { FALLBACK_KERNELS = 6 };
 
+bool softmax_is_fused(const struct dims *x)
+{
+	return x->sw->fused_softmax && fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
+}
+
 /* The softmax of scores, forward or backward. Fused: scale, mask and softmax read and write once, and the
  * gradient reads twice; else they are apart, with a mask of bytes. */
 static void softmax(const struct dims *x, enum sc_op_name name, double n_scores, bool backward)
 {
-	bool fits = fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
-
-	if (x->sw->fused_softmax && fits)
-		add_rowwise(x, name, n_scores, (backward ? 3 : 2) * x->e, 1);
+	if (softmax_is_fused(x))
+		add_rowwise(x, name, n_scores * ((backward ? 3 : 2) * x->e), 1);
 	else if (x->sw->fused_softmax)
-		add_rowwise(x, name, n_scores, FALLBACK_BYTES, FALLBACK_KERNELS);
+		add_rowwise(x, name, n_scores * FALLBACK_BYTES, FALLBACK_KERNELS);
 	else
-		add_rowwise(x, name, n_scores, (backward ? 7 : 6) * x->e + 1, 3);
+		add_rowwise(x, name, n_scores * ((backward ? 7 : 6) * x->e + 1), 3);
 }
 
 /* Scores, softmax, dropout: the part that selective recomputation runs again. */
@@ -109,11 +126,11 @@ static void attention_core(const struct dims *x)
 {
 	double n_scores = x->b * x->heads * x->s * x->s_all;
 
-	batched_gemm(x, SC_NAME_SCORES, x->s, x->s_all, x->d);
+	batched_gemm(x, SC_NAME_SCORES, (struct mnk){x->s, x->s_all, x->d});
 	softmax(x, SC_NAME_SOFTMAX, n_scores, false);
 	if (x->dropout)
-		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT, n_scores, 2 * x->e + 1, 1);
-	batched_gemm(x, SC_NAME_CONTEXT, x->s, x->d_v, x->s_all);
+		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT, n_scores * (2 * x->e + 1), 1);
+	batched_gemm(x, SC_NAME_CONTEXT, (struct mnk){x->s, x->d_v, x->s_all});
 }
 
 static double qkv_width(const struct dims *x)
@@ -135,10 +152,10 @@ void attention_forward(const struct dims *x)
 		flash(x, false);
 		return;
 	}
-	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x), 2 * x->e, 2);
+	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x) * (2 * x->e), 2);
 	ring_alone(x, false);
 	attention_core(x);
-	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx, 2 * x->e, 1);
+	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
 }
 
 static void unfused_backward(const struct dims *x)
@@ -147,15 +164,15 @@ static void unfused_backward(const struct dims *x)
 
 	if (x->req->config.training.recompute == SC_RECOMPUTE_SELECTIVE)
 		attention_core(x);
-	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx, 2 * x->e, 1);
-	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, x->s, x->s_all, x->d_v);
-	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, x->s_all, x->d_v, x->s);
+	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
+	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, (struct mnk){x->s, x->s_all, x->d_v});
+	batched_kv_grad(x, SC_NAME_CONTEXT_DGRAD, x->d_v);
 	if (x->dropout)
-		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT_GRAD, n_scores, 2 * x->e + 1, 1);
+		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT_GRAD, n_scores * (2 * x->e + 1), 1);
 	softmax(x, SC_NAME_SOFTMAX_GRAD, n_scores, true);
-	batched_gemm(x, SC_NAME_SCORES_DGRAD, x->s, x->d, x->s_all);
-	batched_gemm(x, SC_NAME_SCORES_DGRAD, x->s_all, x->d, x->s);
-	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x), 2 * x->e, 2);
+	batched_gemm(x, SC_NAME_SCORES_DGRAD, (struct mnk){x->s, x->d, x->s_all});
+	batched_kv_grad(x, SC_NAME_SCORES_DGRAD, x->d);
+	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x) * (2 * x->e), 2);
 }
 
 void attention_backward(const struct dims *x)

@@ -9,16 +9,16 @@ void embed_forward(const struct dims *x)
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	if (x->traits->learned_positions)
 		/* word rows (masked outside the local vocabulary), position rows, their sum */
-		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n, 7 * x->e, 4);
+		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * (7 * x->e), 4);
 	else
-		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n, (x->tp > 1 ? 4 : 2) * x->e, 2);
+		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * ((x->tp > 1 ? 4 : 2) * x->e), 2);
 	add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, n, 0);
 	if (x->traits->masked_lm) { /* segment rows, norm */
-		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n, 4 * x->e, 2);
+		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * (4 * x->e), 2);
 		add_norm(x, n);
 	}
 	if (x->dropout)
-		add_rowwise(x, SC_NAME_EMBED_DROPOUT, x->tokens_seq * x->h, 2 * x->e + 1, 1);
+		add_rowwise(x, SC_NAME_EMBED_DROPOUT, x->tokens_seq * x->h * (2 * x->e + 1), 1);
 }
 
 void embed_backward(const struct dims *x)
@@ -33,19 +33,22 @@ void embed_backward(const struct dims *x)
 	if (x->sp)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 	/* the dense gradient is zeroed, then rows are added at the tokens' places */
-	add_rowwise(x, SC_NAME_EMBED_GRAD, x->tokens * x->h,
-		    (x->traits->learned_positions ? 6 : 3) * x->e, 3);
-	add_rowwise(x, SC_NAME_EMBED_GRAD, x->vocab * x->h, x->e, 1);
+	add_rowwise(x, SC_NAME_EMBED_GRAD,
+		    x->tokens * x->h * ((x->traits->learned_positions ? 6 : 3) * x->e), 3);
+	add_rowwise(x, SC_NAME_EMBED_GRAD, x->vocab * x->h * x->e, 1);
 	sc_transformer_embed_params(x->req, &params);
 	accumulate_gradients(x, params.dense);
 }
 
 static void loss_comm(const struct dims *x, double rows, int n)
 {
-	struct sc_collective_shape shape = {SC_ALL_REDUCE, rows * sc_dtype_bytes(SC_FP32), SC_FP32};
+	struct sc_block_comm comm = {SC_NAME_LOSS_COMM,
+				     SC_COMM_TP,
+				     {SC_ALL_REDUCE, rows * sc_dtype_bytes(SC_FP32), SC_FP32},
+				     0};
 
 	for (int i = 0; i < n; i++)
-		sc_block_add_comm(x->block, x->env, SC_NAME_LOSS_COMM, SC_COMM_TP, &shape, 0);
+		sc_block_add_comm(x->block, x->env, &comm);
 }
 
 /* The rows whose logits are computed. */
@@ -75,7 +78,7 @@ static void transform_forward(const struct dims *head)
 	const struct linear transform = {SC_NAME_MLM_TRANSFORM, head->h, head->h, .adapter = false};
 
 	if (head->sw->mlm_gather)
-		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h, 2 * head->e, 2);
+		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h * (2 * head->e), 2);
 	add_linear(head, &transform);
 	add_activation(head, head->tokens * head->h);
 	add_norm(head, head->tokens * head->h);
@@ -90,7 +93,7 @@ static void transform_backward(const struct dims *head)
 	add_dgrad(head, &transform);
 	add_wgrad(head, &transform);
 	if (head->sw->mlm_gather)
-		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h, 2 * head->e, 2);
+		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h * (2 * head->e), 2);
 }
 
 void head_forward(const struct dims *x)
@@ -111,9 +114,9 @@ void head_forward(const struct dims *x)
 	/* to fp32; row maximum, subtraction, exponentials, sum, division in place (kept). Fused: one pass
 	 * for the statistics, one for the gradient, in place */
 	if (x->sw->fused_loss)
-		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits, 2 * x->e, 2);
+		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits * (2 * x->e), 2);
 	else
-		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits, x->e + f + 7 * f, 7);
+		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits * (x->e + f + 7 * f), 7);
 	loss_comm(x, head.tokens, 3);
 }
 
@@ -126,9 +129,9 @@ void head_backward(const struct dims *x)
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	/* probabilities minus targets, times the loss gradient; back to the activations' dtype */
 	if (x->sw->fused_loss)
-		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits, 2 * x->e, 1);
+		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * x->e), 1);
 	else
-		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits, 2 * f + f + x->e, 3);
+		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * f + f + x->e), 3);
 	enter_region_grad(&head, &logits, 1);
 	if (x->traits->masked_lm)
 		transform_backward(&head);

@@ -12,6 +12,7 @@ struct experts {
 	double sent;    /* tokens x top_k of an exchange, as the busiest rank sees it */
 	double rows;    /* that the busiest rank works on */
 	double ffn;
+	struct linear up, down;
 };
 
 static struct experts experts_of(const struct dims *x)
@@ -19,12 +20,15 @@ static struct experts experts_of(const struct dims *x)
 	const struct sc_model *m = x->model;
 	double top_k = (double)m->top_k;
 	double imbalance = x->req->config.training.expert_imbalance;
+	double ffn = (double)m->expert_ffn_hidden / x->tp;
 
 	return (struct experts){
 		.n_local = (double)m->experts / (double)x->req->config.parallel.ep,
 		.sent = x->tokens_seq * top_k * imbalance,
 		.rows = x->tokens * top_k * imbalance,
-		.ffn = (double)m->expert_ffn_hidden / x->tp,
+		.ffn = ffn,
+		.up = {.name = SC_NAME_EXPERT_UP, .n = x->gates * ffn, .k = x->h},
+		.down = {.name = SC_NAME_EXPERT_DOWN, .n = x->h, .k = ffn},
 	};
 }
 
@@ -39,42 +43,42 @@ static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
-static void grouped_linear(const struct dims *x, enum sc_op_name name, const struct experts *ex,
-			   double n, double k)
+static void grouped_linear(const struct dims *x, const struct experts *ex, const struct linear *l)
 {
 	struct sc_gemm_shape shape = {
-		.batch = ex->n_local, .m = ex->rows / ex->n_local, .n = n, .k = k};
+		.batch = ex->n_local, .m = ex->rows / ex->n_local, .n = l->n, .k = l->k};
 
-	grouped_gemm(x, name, &shape, ex->rows);
+	grouped_gemm(x, l->name, &shape, ex->rows);
 }
 
 static void all_to_all(const struct dims *x, enum sc_op_name name, double n)
 {
-	struct sc_collective_shape shape = {SC_ALL_TO_ALL, n * x->e, x->storage};
+	struct sc_block_comm comm = {
+		(uint16_t)name, SC_COMM_EP, {SC_ALL_TO_ALL, n * x->e, x->storage}, 0};
 
-	sc_block_add_comm(x->block, x->env, (uint16_t)name, SC_COMM_EP, &shape, 0);
+	sc_block_add_comm(x->block, x->env, &comm);
 }
 
 /* Tokens to their experts, or their gradients: over expert ranks, then over tensor ranks, which have
  * all of them already where they do not split the sequence. */
 static void dispatch(const struct dims *x, const struct experts *ex)
 {
-	add_rowwise(x, SC_NAME_PERMUTE, ex->sent * x->h, 2 * x->e, 2);
+	add_rowwise(x, SC_NAME_PERMUTE, ex->sent * x->h * (2 * x->e), 2);
 	all_to_all(x, SC_NAME_DISPATCH, ex->sent * x->h);
 	if (x->sp)
 		add_tp(x, SC_ALL_GATHER, ex->rows * x->h, 0);
 	if (x->req->config.parallel.ep > 1 && ex->n_local > 1) /* sorted by local expert */
-		add_rowwise(x, SC_NAME_PERMUTE, ex->rows * x->h, 2 * x->e, 2);
+		add_rowwise(x, SC_NAME_PERMUTE, ex->rows * x->h * (2 * x->e), 2);
 }
 
 static void combine(const struct dims *x, const struct experts *ex)
 {
 	if (x->req->config.parallel.ep > 1 && ex->n_local > 1)
-		add_rowwise(x, SC_NAME_UNPERMUTE, ex->rows * x->h, 2 * x->e, 2);
+		add_rowwise(x, SC_NAME_UNPERMUTE, ex->rows * x->h * (2 * x->e), 2);
 	add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->h, 0);
 	all_to_all(x, SC_NAME_COMBINE, ex->sent * x->h);
 	/* weighted by the router and summed */
-	add_rowwise(x, SC_NAME_UNPERMUTE, ex->sent * x->h, 3 * x->e, 3);
+	add_rowwise(x, SC_NAME_UNPERMUTE, ex->sent * x->h * (3 * x->e), 3);
 }
 
 void experts_forward(const struct dims *x)
@@ -82,29 +86,30 @@ void experts_forward(const struct dims *x)
 	struct experts ex = experts_of(x);
 	double n_experts = (double)x->model->experts;
 
-	add_gemm(x, SC_NAME_ROUTER, x->tokens_seq, n_experts, x->h);
-	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts, ROUTER_BYTES, ROUTER_KERNELS);
+	add_gemm(x, SC_NAME_ROUTER, (struct mnk){x->tokens_seq, n_experts, x->h});
+	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts * ROUTER_BYTES, ROUTER_KERNELS);
 	dispatch(x, &ex);
-	grouped_linear(x, SC_NAME_EXPERT_UP, &ex, x->gates * ex.ffn, x->h);
+	grouped_linear(x, &ex, &ex.up);
 	add_activation(x, ex.rows * ex.ffn);
-	grouped_linear(x, SC_NAME_EXPERT_DOWN, &ex, x->h, ex.ffn);
+	grouped_linear(x, &ex, &ex.down);
 	combine(x, &ex);
 	if (x->model->shared_experts > 0)
 		mlp_forward(x, ex.ffn * (double)x->model->shared_experts);
 }
 
-static void grouped_grads(const struct dims *x, enum sc_op_name name, const struct experts *ex,
-			  double n, double k)
+static void grouped_grads(const struct dims *x, const struct experts *ex, const struct linear *l)
 {
+	const struct linear grad = {.name = (enum sc_op_name)(l->name + 1), .n = l->k, .k = l->n};
 	const struct sc_gemm_shape weights = {.batch = ex->n_local,
-					      .m = k,
-					      .n = n,
+					      .m = l->k,
+					      .n = l->n,
 					      .k = ex->rows / ex->n_local,
+					      .sums_rows = true,
 					      .accumulate = x->sw->fused_grad_accumulation};
 
-	grouped_linear(x, (enum sc_op_name)(name + 1), ex, k, n);
+	grouped_linear(x, ex, &grad);
 	if (!x->lora)
-		grouped_gemm(x, (enum sc_op_name)(name + 2), &weights, 0);
+		grouped_gemm(x, (enum sc_op_name)(l->name + 2), &weights, 0);
 }
 
 void experts_backward(const struct dims *x)
@@ -115,12 +120,12 @@ void experts_backward(const struct dims *x)
 	if (x->model->shared_experts > 0)
 		mlp_backward(x, ex.ffn * (double)x->model->shared_experts);
 	dispatch(x, &ex); /* the combine's gradient */
-	grouped_grads(x, SC_NAME_EXPERT_DOWN, &ex, x->h, ex.ffn);
+	grouped_grads(x, &ex, &ex.down);
 	add_activation_grad(x, ex.rows * ex.ffn);
-	grouped_grads(x, SC_NAME_EXPERT_UP, &ex, x->gates * ex.ffn, x->h);
+	grouped_grads(x, &ex, &ex.up);
 	combine(x, &ex); /* the dispatch's gradient */
-	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts, ROUTER_BYTES, ROUTER_KERNELS);
-	add_gemm(x, SC_NAME_ROUTER_DGRAD, x->tokens_seq, x->h, n_experts);
+	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts * ROUTER_BYTES, ROUTER_KERNELS);
+	add_gemm(x, SC_NAME_ROUTER_DGRAD, (struct mnk){x->tokens_seq, x->h, n_experts});
 	if (!x->lora)
-		add_gemm(x, SC_NAME_ROUTER_WGRAD, x->h, n_experts, x->tokens_seq);
+		sum_rows(x, SC_NAME_ROUTER_WGRAD, (struct mnk){x->h, n_experts, x->tokens_seq});
 }

@@ -27,23 +27,21 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
-	enum sc_sharding sharding = tf->request->config.parallel.sharding;
-	bool gathers = sharding == SC_ZERO3 || sharding == SC_FSDP;
-	bool scatters = sharding == SC_ZERO2 || tf->request->software.distributed_optimizer;
+	struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
 	struct sc_collective_shape shape = {
-		gathers    ? SC_ALL_GATHER
-		: scatters ? SC_REDUCE_SCATTER
-			   : SC_ALL_REDUCE,
+		rule.weights    ? SC_ALL_GATHER
+		: rule.scatters ? SC_REDUCE_SCATTER
+				: SC_ALL_REDUCE,
 		(tf->layer.trainable + tf->layer.trainable_expert) * sc_grad_bytes(tf->request),
 		SC_FP32,
 	};
 	struct sc_cost cost;
 
-	if (gathers)
+	if (rule.weights)
 		shape.bytes = (tf->layer.dense + tf->layer.expert) *
 			      sc_transformer_gathered_bytes(tf->request);
-	sc_collective_cost(sc_transformer_fabric(tf, class_id, SC_AXIS_DP), &shape,
-			   &rc->group[SC_AXIS_DP].span, &cost, NULL);
+	cost = sc_collective_cost(sc_transformer_fabric(tf, class_id, SC_AXIS_DP), &shape,
+				  &rc->group[SC_AXIS_DP].span, NULL);
 	env->comm_sm_frac = fmin(cost.demand[SC_RES_SM], 1);
 	env->comm_hbm_frac = fmin(cost.demand[SC_RES_HBM], 1);
 }
@@ -109,6 +107,7 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 
 	*env = (struct sc_block_env){
 		.device = device,
+		.request = tf->request,
 		.software = &tf->request->software,
 		.fabric = &tf->fabric,
 		.node_peers = rc->stage_ranks_per_node,
@@ -176,22 +175,22 @@ static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env
 			sc_block_clear(block);
 			if (!is_used(tf, id))
 				continue;
-			sc_transformer_block(tf->request, &v->env, (enum sc_block_id)id,
-					     samples[partial], block);
+			sc_transformer_block(&v->env, (enum sc_block_id)id, samples[partial],
+					     block);
 			rc = sc_block_summarize(block, &v->env, scratch, err);
 		}
 	return rc;
 }
 
 static int find_variant(struct sc_transformer *tf, uint32_t class_id,
-			struct sc_build_scratch *scratch, uint32_t *out, struct sc_err *err)
+			struct sc_build_scratch *scratch, struct sc_err *err)
 {
 	struct sc_block_env env;
 
 	env_init(tf, class_id, &env);
 	for (size_t v = 0; v < tf->n_variants; v++)
 		if (same_env(&tf->variant[v].env, &env)) {
-			*out = (uint32_t)v;
+			tf->classes[class_id].variant = (uint32_t)v;
 			return 0;
 		}
 	if (tf->n_variants == SC_MAX_VARIANTS)
@@ -200,7 +199,7 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 			"more than %d kinds of ranks; use a layout whose groups sit alike "
 			"on their nodes",
 			SC_MAX_VARIANTS);
-	*out = (uint32_t)tf->n_variants;
+	tf->classes[class_id].variant = (uint32_t)tf->n_variants;
 	return add_variant(tf, &env, scratch, err);
 }
 
@@ -244,29 +243,32 @@ static void add_params(const struct sc_params *each, double n, struct sc_class_p
 	plan->trainable_expert += n * each->trainable_expert;
 }
 
-static void count_params(const struct sc_transformer *tf, int stage, struct sc_class_plan *plan)
+struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage)
 {
-	const struct sc_parallel *par = &tf->request->config.parallel;
-	bool last = stage + 1 == par->pp;
+	struct sc_schedule_shape shape = sc_schedule_shape_of(&tf->request->config.parallel, 1);
+	struct sc_stage_parts out = {0};
 
-	for (int64_t chunk = 0; chunk < par->virtual_stages; chunk++) {
-		int64_t vs = chunk * par->pp + stage;
-		double dense = (double)tf->stage_dense[vs];
+	for (uint32_t chunk = 0; chunk < shape.virtual_stages; chunk++) {
+		uint32_t vs = sc_virtual_stage(&shape, (uint32_t)stage, chunk);
 
-		add_params(&tf->dense_layer, dense, plan);
-		add_params(&tf->layer, (double)tf->stage_layers[vs] - dense, plan);
+		out.dense += (double)tf->stage_dense[vs];
+		out.layers += (double)(tf->stage_layers[vs] - tf->stage_dense[vs]);
+		out.embed = out.embed || sc_virtual_stage_is_first(vs);
+		out.head = out.head || sc_virtual_stage_is_last(&shape, vs);
 	}
-	if (stage == 0)
-		add_params(&tf->embed, 1, plan);
-	/* with several stages the tied word embedding has a copy */
-	if (last && (stage > 0 || !tf->request->config.model.tied_embeddings))
-		add_params(&tf->head, 1, plan);
+	return out;
 }
 
-static bool shards_optimizer(const struct sc_transformer *tf)
+static void count_params(const struct sc_transformer *tf, int stage, struct sc_class_plan *plan)
 {
-	return tf->request->config.parallel.sharding != SC_SHARD_NONE ||
-	       tf->request->software.distributed_optimizer;
+	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
+
+	add_params(&tf->dense_layer, parts.dense, plan);
+	add_params(&tf->layer, parts.layers, plan);
+	add_params(&tf->embed, parts.embed, plan);
+	/* with several stages the tied word embedding has a copy */
+	if (!parts.embed || !tf->request->config.model.tied_embeddings)
+		add_params(&tf->head, parts.head, plan);
 }
 
 static bool same_params(const struct sc_class_plan *a, const struct sc_class_plan *b)
@@ -280,9 +282,10 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[c];
 	struct sc_class_plan *plan = &tf->classes[c];
+	struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
 	struct sc_replicas copies;
 	double shard = 1, expert_shard = 1, updated, held;
-	int status = find_variant(tf, c, scratch, &plan->variant, err);
+	int status = find_variant(tf, c, scratch, err);
 
 	if (status)
 		return status;
@@ -294,17 +297,15 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 			return 0;
 		}
 	sc_transformer_replicas(tf, c, &copies);
-	if (shards_optimizer(tf)) {
+	if (rule.states) {
 		shard = copies.dense.shard.n_ranks;
 		expert_shard = copies.expert.shard.n_ranks;
 	}
 	updated = plan->trainable / shard + plan->trainable_expert / expert_shard;
 	held = plan->trainable + plan->trainable_expert;
-	if (tf->request->config.parallel.sharding >= SC_ZERO2 ||
-	    tf->request->software.distributed_optimizer)
+	if (rule.scatters)
 		held = updated; /* gradients are scattered, too */
-	sc_transformer_optimizer(tf->request, &tf->variant[plan->variant].env, held, updated,
-				 &tf->optimizer);
+	sc_transformer_optimizer(&tf->variant[plan->variant].env, held, updated, &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;
 	return status;

@@ -6,44 +6,45 @@
 
 #define TOKEN_UNIT 8.0
 
-void dims_init(struct dims *x, const struct sc_request *req, const struct sc_block_env *env,
-	       double samples, struct sc_block *block)
+struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
+		    struct sc_block *block)
 {
 	const struct sc_model *m = &req->config.model;
 	const struct sc_training *tr = &req->config.training;
 	double tp = (double)req->config.parallel.tp;
 
-	*x = (struct dims){.req = req,
-			   .model = m,
-			   .traits = sc_family_traits(m->family),
-			   .sw = &req->software,
-			   .env = env,
-			   .block = block,
-			   .tp = tp,
-			   .b = samples};
-	x->dtype = sc_precision_dtype(tr->precision);
-	x->storage = sc_storage_dtype(tr->precision);
-	x->e = sc_dtype_bytes(x->storage);
-	x->fp8 = x->dtype == SC_FP8;
-	x->lora = tr->trainable == SC_TRAIN_LORA;
-	x->sp = req->config.parallel.sequence_parallel && tp > 1;
-	x->dropout = req->software.dropout > 0 && x->traits->dropout;
-	x->s_all = (double)m->seq;
+	struct dims x = {.req = req,
+			 .model = m,
+			 .traits = sc_family_traits(m->family),
+			 .sw = &req->software,
+			 .env = env,
+			 .block = block,
+			 .tp = tp,
+			 .b = samples};
+	x.dtype = sc_precision_dtype(tr->precision);
+	x.storage = sc_storage_dtype(tr->precision);
+	x.e = sc_dtype_bytes(x.storage);
+	x.fp8 = x.dtype == SC_FP8;
+	x.lora = tr->trainable == SC_TRAIN_LORA;
+	x.sp = req->config.parallel.sequence_parallel && tp > 1;
+	x.dropout = req->software.dropout > 0 && x.traits->dropout;
+	x.s_all = (double)m->seq;
 	if (tr->fill_fraction < 1) /* a batch's tokens are padded to what tensor cores like */
-		x->s_all = fmax(TOKEN_UNIT,
-				round(x->s_all * tr->fill_fraction / TOKEN_UNIT) * TOKEN_UNIT);
-	x->s = x->s_all / (double)req->config.parallel.cp;
-	x->tokens = samples * x->s;
-	x->tokens_seq = x->sp ? x->tokens / tp : x->tokens;
-	x->h = (double)m->hidden;
-	x->heads = (double)m->heads / tp;
-	x->kv_heads = fmax((double)m->kv_heads / tp, 1);
-	x->d = (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));
-	x->d_v = (double)(m->v_head_dim > 0 ? m->v_head_dim : m->head_dim);
-	x->ctx = x->heads * x->d_v;
-	x->gates = x->traits->gated ? 2 : 1;
-	x->ffn = (double)m->ffn_hidden / tp;
-	x->vocab = sc_transformer_padded_vocab(req) / tp;
+		x.s_all = fmax(TOKEN_UNIT,
+			       round(x.s_all * tr->fill_fraction / TOKEN_UNIT) * TOKEN_UNIT);
+	x.s = x.s_all / (double)req->config.parallel.cp;
+	x.tokens = samples * x.s;
+	x.tokens_seq = x.sp ? x.tokens / tp : x.tokens;
+	x.h = (double)m->hidden;
+	x.heads = (double)m->heads / tp;
+	x.kv_heads = fmax((double)m->kv_heads / tp, 1);
+	x.d = (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));
+	x.d_v = (double)(m->v_head_dim > 0 ? m->v_head_dim : m->head_dim);
+	x.ctx = x.heads * x.d_v;
+	x.gates = x.traits->gated ? 2 : 1;
+	x.ffn = (double)m->ffn_hidden / tp;
+	x.vocab = sc_transformer_padded_vocab(req) / tp;
+	return x;
 }
 
 int qkv_linears(const struct dims *x, struct linear out[MAX_LINEARS])
@@ -92,27 +93,36 @@ struct linear down_linear(const struct dims *x, double ffn)
 	return (struct linear){SC_NAME_MLP_DOWN, x->h, ffn, .adapter = adapts_mlp(x)};
 }
 
-static void gemm_of(const struct dims *x, enum sc_op_name name, enum sc_dtype dtype, double m,
-		    double n, double k)
+static void gemm_of(const struct dims *x, enum sc_op_name name, enum sc_dtype dtype,
+		    struct mnk size)
 {
-	struct sc_op op = {SC_OP_GEMM, dtype, {.gemm = {.batch = 1, .m = m, .n = n, .k = k}}};
+	struct sc_op op = {
+		SC_OP_GEMM, dtype, {.gemm = {.batch = 1, .m = size.m, .n = size.n, .k = size.k}}};
 
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
-void add_gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k)
+void add_gemm(const struct dims *x, enum sc_op_name name, struct mnk size)
 {
-	gemm_of(x, name, x->storage, m, n, k);
+	gemm_of(x, name, x->storage, size);
 }
 
-void add_rowwise(const struct dims *x, enum sc_op_name name, double n, double bytes_per_element,
-		 int n_kernels)
+void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size)
 {
 	struct sc_op op = {
-		SC_OP_ROWWISE,
+		SC_OP_GEMM,
 		x->storage,
-		{.rowwise = {.read_bytes = n * bytes_per_element * x->sw->elementwise_factor,
-			     .n_kernels = n_kernels}}};
+		{.gemm = {.batch = 1, .m = size.m, .n = size.n, .k = size.k, .sums_rows = true}}};
+
+	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
+}
+
+void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels)
+{
+	struct sc_op op = {SC_OP_ROWWISE,
+			   x->storage,
+			   {.rowwise = {.read_bytes = bytes * x->sw->elementwise_factor,
+					.n_kernels = n_kernels}}};
 
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
@@ -127,9 +137,9 @@ void cast_to_fp8(const struct dims *x, double n)
 	if (!x->fp8)
 		return;
 	if (x->sw->fused_fp8_cast)
-		add_rowwise(x, SC_NAME_FP8_CAST, n, 2, 0);
+		add_rowwise(x, SC_NAME_FP8_CAST, n * 2, 0);
 	else
-		add_rowwise(x, SC_NAME_FP8_CAST, n, x->e + 2, 1);
+		add_rowwise(x, SC_NAME_FP8_CAST, n * (x->e + 2), 1);
 }
 
 static double lora_rank(const struct dims *x, const struct linear *l)
@@ -142,11 +152,11 @@ void add_linear(const struct dims *x, const struct linear *l)
 	double r = lora_rank(x, l);
 
 	cast_to_fp8(x, x->tokens * l->k);
-	gemm_of(x, l->name, x->dtype, x->tokens, l->n, l->k);
+	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
 	if (r > 0) {
-		add_gemm(x, SC_NAME_ADAPTER, x->tokens, r, l->k);
-		add_gemm(x, SC_NAME_ADAPTER, x->tokens, l->n, r);
-		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->n, 3 * x->e, 1);
+		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, r, l->k});
+		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, l->n, r});
+		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->n * (3 * x->e), 1);
 	}
 }
 
@@ -155,11 +165,11 @@ void add_dgrad(const struct dims *x, const struct linear *l)
 	double r = lora_rank(x, l);
 
 	cast_to_fp8(x, x->tokens * l->n);
-	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, x->tokens, l->k, l->n);
+	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, (struct mnk){x->tokens, l->k, l->n});
 	if (r > 0) {
-		add_gemm(x, SC_NAME_ADAPTER_GRAD, x->tokens, r, l->n);
-		add_gemm(x, SC_NAME_ADAPTER_GRAD, x->tokens, l->k, r);
-		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->k, 3 * x->e, 1);
+		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, r, l->n});
+		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, l->k, r});
+		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->k * (3 * x->e), 1);
 	}
 }
 
@@ -172,13 +182,14 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 				     .m = l->k,
 				     .n = l->n,
 				     .k = x->tokens,
+				     .sums_rows = true,
 				     .accumulate = x->sw->fused_grad_accumulation}}};
 
 	if (!x->lora)
 		sc_block_add_op(x->block, x->env, (uint16_t)(l->name + 2), &op);
 	if (r > 0) {
-		add_gemm(x, SC_NAME_ADAPTER_GRAD, r, l->n, x->tokens);
-		add_gemm(x, SC_NAME_ADAPTER_GRAD, l->k, r, x->tokens);
+		sum_rows(x, SC_NAME_ADAPTER_GRAD, (struct mnk){r, l->n, x->tokens});
+		sum_rows(x, SC_NAME_ADAPTER_GRAD, (struct mnk){l->k, r, x->tokens});
 	}
 }
 
@@ -187,18 +198,18 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 void add_norm(const struct dims *x, double n)
 {
 	if (x->sw->fused_norm || !x->traits->rms_norm)
-		add_rowwise(x, SC_NAME_NORM, n, 3 * x->e, 1);
+		add_rowwise(x, SC_NAME_NORM, n * (3 * x->e), 1);
 	else
-		add_rowwise(x, SC_NAME_NORM, n, 18 * x->e, 6);
+		add_rowwise(x, SC_NAME_NORM, n * (18 * x->e), 6);
 }
 
 /* Data gradient; gamma and beta gradients in two more passes with partial sums. */
 void add_norm_grad(const struct dims *x, double n)
 {
 	if (x->sw->fused_norm || !x->traits->rms_norm)
-		add_rowwise(x, SC_NAME_NORM_GRAD, n, 10 * x->e, 2);
+		add_rowwise(x, SC_NAME_NORM_GRAD, n * (10 * x->e), 2);
 	else
-		add_rowwise(x, SC_NAME_NORM_GRAD, n, 28 * x->e, 9);
+		add_rowwise(x, SC_NAME_NORM_GRAD, n * (28 * x->e), 9);
 }
 
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden)
@@ -208,9 +219,10 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 		[SC_ALL_GATHER] = SC_NAME_TP_ALL_GATHER,
 		[SC_REDUCE_SCATTER] = SC_NAME_TP_REDUCE_SCATTER,
 	};
-	struct sc_collective_shape shape = {kind, n * x->e, x->storage};
+	struct sc_block_comm comm = {
+		(uint16_t)NAMES[kind], SC_COMM_TP, {kind, n * x->e, x->storage}, n_hidden};
 
-	sc_block_add_comm(x->block, x->env, (uint16_t)NAMES[kind], SC_COMM_TP, &shape, n_hidden);
+	sc_block_add_comm(x->block, x->env, &comm);
 }
 
 /* Of a linear layer: in fp8 the cast of its input comes first. */
@@ -301,10 +313,10 @@ static bool autocasts(const struct dims *x)
 void cast_weights(const struct dims *x, double params)
 {
 	if (x->fp8 && !x->lora)
-		add_rowwise(x, SC_NAME_FP8_CAST, params / (double)x->req->n_micro_batches, x->e + 2,
-			    4);
+		add_rowwise(x, SC_NAME_FP8_CAST,
+			    params / (double)x->req->n_micro_batches * (x->e + 2), 4);
 	else if (autocasts(x))
-		add_rowwise(x, SC_NAME_WEIGHT_CAST, params, sc_dtype_bytes(SC_FP32) + x->e, 4);
+		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
 }
 
 /* Autocast's gradients of the cast weights become fp32 before they are added. */
@@ -315,12 +327,12 @@ void accumulate_gradients(const struct dims *x, double params)
 	if (x->lora)
 		return;
 	if (autocasts(x) && !x->sw->grad_accumulate_fp32) {
-		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params,
-			    x->e + f + (x->req->n_micro_batches > 1 ? 3 * f : 0), 12);
+		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,
+			    params * (x->e + f + (x->req->n_micro_batches > 1 ? 3 * f : 0)), 12);
 		return;
 	}
 	if (x->sw->grad_accumulate_fp32 && !x->sw->fused_grad_accumulation)
-		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params, x->e + 8, 12);
+		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params * (x->e + 8), 12);
 	else if (!x->sw->fused_grad_accumulation && x->req->n_micro_batches > 1)
-		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params, 3 * x->e, 12);
+		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params * (3 * x->e), 12);
 }

@@ -11,11 +11,11 @@ static void bias_dropout_add(const struct dims *x)
 	double n = x->tokens_seq * x->h, mask = x->dropout ? 1 : 0;
 
 	if (x->sw->fused_bias_dropout || (!x->traits->biases && !x->dropout))
-		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n, 3 * x->e + mask, 1);
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (3 * x->e + mask), 1);
 	else if (x->dropout)
-		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n, 7 * x->e + mask, 3);
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (7 * x->e + mask), 3);
 	else
-		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n, 5 * x->e, 2);
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (5 * x->e), 2);
 }
 
 static void bias_dropout_add_backward(const struct dims *x)
@@ -24,32 +24,33 @@ static void bias_dropout_add_backward(const struct dims *x)
 
 	/* dropout gradient, then the bias gradient's reduction over tokens */
 	if (x->dropout)
-		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n, 3 * x->e + 1, 2);
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n * (3 * x->e + 1), 2);
 	else if (x->traits->biases)
-		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n, x->e, 1);
+		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n * x->e, 1);
 }
 
 void add_activation(const struct dims *x, double n)
 {
 	if (x->traits->gated && x->sw->fused_activation)
-		add_rowwise(x, SC_NAME_ACTIVATION, n, 3 * x->e, 1);
+		add_rowwise(x, SC_NAME_ACTIVATION, n * (3 * x->e), 1);
 	else if (x->traits->gated)
-		add_rowwise(x, SC_NAME_ACTIVATION, n, 5 * x->e, 2);
+		add_rowwise(x, SC_NAME_ACTIVATION, n * (5 * x->e), 2);
 	else if (x->sw->fused_activation || !x->traits->biases)
-		add_rowwise(x, SC_NAME_ACTIVATION, n, 2 * x->e, 1);
+		add_rowwise(x, SC_NAME_ACTIVATION, n * (2 * x->e), 1);
 	else
-		add_rowwise(x, SC_NAME_ACTIVATION, n, 4 * x->e, 2);
+		add_rowwise(x, SC_NAME_ACTIVATION, n * (4 * x->e), 2);
 }
 
 void add_activation_grad(const struct dims *x, double n)
 {
 	if (x->traits->gated)
-		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, (x->sw->fused_activation ? 5 : 8) * x->e,
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD,
+			    n * ((x->sw->fused_activation ? 5 : 8) * x->e),
 			    x->sw->fused_activation ? 1 : 3);
 	else if (x->traits->biases) /* and the bias gradient's reduction */
-		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, 4 * x->e, 2);
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (4 * x->e), 2);
 	else
-		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n, 3 * x->e, 1);
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (3 * x->e), 1);
 }
 
 static void mlp_inner(const struct dims *x, double ffn)
@@ -128,7 +129,7 @@ static void recompute_ops(const struct dims *x, bool has_experts)
 
 	gate.n /= x->gates;
 	add_norm(x, 2 * x->tokens_seq * x->h);
-	add_gemm(x, SC_NAME_QKV, x->tokens, x->kv_heads * x->d, x->h);
+	add_gemm(x, SC_NAME_QKV, (struct mnk){x->tokens, x->kv_heads * x->d, x->h});
 	add_linear(x, &proj);
 	if (has_experts) {
 		experts_forward(x);
@@ -166,7 +167,7 @@ static void layer_backward(const struct dims *x, bool has_experts)
 	else
 		mlp_backward(x, x->ffn);
 	add_norm_grad(x, n);
-	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n, 3 * x->e, 1);
+	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n * (3 * x->e), 1);
 	bias_dropout_add_backward(x);
 	leave_region_grad(x, &proj);
 	attention_backward(x);
@@ -175,7 +176,7 @@ static void layer_backward(const struct dims *x, bool has_experts)
 			      x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
 	enter_region_grad(x, qkv, n_qkv);
 	add_norm_grad(x, n);
-	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n, 3 * x->e, 1);
+	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n * (3 * x->e), 1);
 	sc_transformer_layer_params(x->req, !has_experts, &params);
 	accumulate_gradients(x, params.dense + params.expert);
 }
@@ -189,14 +190,15 @@ static void whole_layer_forward(const struct dims *x, bool has_experts)
 	layer_forward(x, has_experts);
 }
 
-void sc_transformer_block(const struct sc_request *request, const struct sc_block_env *env,
-			  enum sc_block_id id, double samples, struct sc_block *out)
+void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
+			  struct sc_block *out)
 {
+	const struct sc_request *request = env->request;
 	bool has_experts = sc_model_is_moe(&request->config.model);
 	struct dims x;
 
 	sc_block_clear(out);
-	dims_init(&x, request, env, samples, out);
+	x = dims_of(request, env, samples, out);
 	switch (id) {
 	case SC_BLOCK_EMBED_F:
 		embed_forward(&x);

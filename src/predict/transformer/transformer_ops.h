@@ -18,8 +18,8 @@ enum sc_block_id {
 	SC_N_BLOCKS
 };
 /* Builds one block for micro-batches of `samples` sequences. */
-void sc_transformer_block(const struct sc_request *request, const struct sc_block_env *env,
-			  enum sc_block_id id, double samples, struct sc_block *out);
+void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
+			  struct sc_block *out);
 
 /* Parameters that one tensor-parallel rank holds. */
 struct sc_params {
@@ -34,13 +34,15 @@ void sc_transformer_embed_params(const struct sc_request *request, struct sc_par
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
 /* Bytes of a weight where sharded weights are gathered. */
 double sc_transformer_gathered_bytes(const struct sc_request *request);
+/* Warns of sizes at which kernels are much slower than at their neighbours. */
+void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warnings *out);
 double sc_transformer_padded_vocab(const struct sc_request *request);
 /* FLOP of the model's matrix products for one sequence, forward and backward, without recompute. */
 double sc_transformer_model_flop(const struct sc_request *request);
 
 /* The end of an iteration on a rank that holds `params` parameters in `n_tensors` tensors and updates
  * `updated` of them. */
-void sc_transformer_optimizer(const struct sc_request *request, const struct sc_block_env *env,
-			      double params, double updated, struct sc_block *out);
+void sc_transformer_optimizer(const struct sc_block_env *env, double params, double updated,
+			      struct sc_block *out);
 
 #endif

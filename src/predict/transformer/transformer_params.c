@@ -62,7 +62,7 @@ void sc_transformer_layer_params(const struct sc_request *request, bool is_dense
 	int n;
 
 	*out = (struct sc_params){0};
-	dims_init(&x, request, NULL, 1, NULL);
+	x = dims_of(request, NULL, 1, NULL);
 	n = qkv_linears(&x, qkv);
 	proj = proj_linear(&x);
 	for (int i = 0; i < n; i++)
@@ -80,7 +80,7 @@ void sc_transformer_embed_params(const struct sc_request *request, struct sc_par
 	struct dims x;
 
 	*out = (struct sc_params){0};
-	dims_init(&x, request, NULL, 1, NULL);
+	x = dims_of(request, NULL, 1, NULL);
 	add_plain_params(&x,
 			 (x.vocab + (x.traits->learned_positions ? (double)x.model->seq : 0)) * x.h,
 			 out);
@@ -91,7 +91,7 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 	struct dims x;
 
 	*out = (struct sc_params){0};
-	dims_init(&x, request, NULL, 1, NULL);
+	x = dims_of(request, NULL, 1, NULL);
 	add_plain_params(&x, x.vocab * x.h, out);
 }
 
@@ -141,7 +141,7 @@ double sc_transformer_model_flop(const struct sc_request *request)
 	bool moe = sc_model_is_moe(m);
 	struct dims x;
 
-	dims_init(&x, request, NULL, 1, NULL);
+	x = dims_of(request, NULL, 1, NULL);
 	dense = moe ? (double)m->dense_layers : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
 	macs += head_macs(&x);
@@ -178,9 +178,10 @@ static double update_bytes(const struct sc_request *request)
 			: 0);
 }
 
-void sc_transformer_optimizer(const struct sc_request *request, const struct sc_block_env *env,
-			      double params, double updated, struct sc_block *out)
+void sc_transformer_optimizer(const struct sc_block_env *env, double params, double updated,
+			      struct sc_block *out)
 {
+	const struct sc_request *request = env->request;
 	const struct sc_software *sw = env->software;
 	double f = sc_dtype_bytes(SC_FP32);
 	double tensors =
@@ -189,19 +190,19 @@ void sc_transformer_optimizer(const struct sc_request *request, const struct sc_
 	struct dims x;
 
 	sc_block_clear(out);
-	dims_init(&x, request, env, 1, out);
+	x = dims_of(request, env, 1, out);
 	if (request->config.training.optimizer == SC_OPT_NONE)
 		return;
 	if (has_master(request)) /* to fp32 master gradients, scaled; checked for infinities */
-		add_rowwise(&x, SC_NAME_GRAD_CHECK, params, sc_grad_bytes(request) + 2 * f, n);
-	add_rowwise(&x, SC_NAME_GRAD_NORM, updated, f, n);
+		add_rowwise(&x, SC_NAME_GRAD_CHECK, params * (sc_grad_bytes(request) + 2 * f), n);
+	add_rowwise(&x, SC_NAME_GRAD_NORM, updated * f, n);
 	/* clipping scales the gradients once more */
-	add_rowwise(&x, SC_NAME_GRAD_NORM, updated, 2 * f, n);
+	add_rowwise(&x, SC_NAME_GRAD_NORM, updated * (2 * f), n);
 	struct sc_op op = {
 		SC_OP_OPTIMIZER,
 		SC_FP32,
 		{.rowwise = {.read_bytes = updated * update_bytes(request), .n_kernels = n}}};
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
-	add_rowwise(&x, SC_NAME_GRAD_ZERO, params, sc_grad_bytes(request), n);
+	add_rowwise(&x, SC_NAME_GRAD_ZERO, params * sc_grad_bytes(request), n);
 }

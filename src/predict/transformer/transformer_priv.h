@@ -25,8 +25,8 @@ struct dims {
 	double ffn, gates, vocab;
 	bool sp, dropout, fp8, lora;
 };
-void dims_init(struct dims *x, const struct sc_request *req, const struct sc_block_env *env,
-	       double samples, struct sc_block *block);
+struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
+		    struct sc_block *block);
 
 /* A linear layer's local part: k inputs to n outputs. Its gradients' names follow its own. */
 struct linear {
@@ -42,16 +42,20 @@ struct linear proj_linear(const struct dims *x);
 struct linear up_linear(const struct dims *x, double ffn);
 struct linear down_linear(const struct dims *x, double ffn);
 
-void add_gemm(const struct dims *x, enum sc_op_name name, double m, double n, double k);
+struct mnk {
+	double m, n, k;
+};
+void add_gemm(const struct dims *x, enum sc_op_name name, struct mnk size);
+/* A weight gradient m x n, summed over k rows. */
+void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
 /* To fp8, as is and transposed (Transformer Engine's cast_transpose): an element is read and two bytes
  * written; where the cast rides on the kernel before, only the latter. Nothing in other precisions. */
 void cast_to_fp8(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct linear *l);
 void add_dgrad(const struct dims *x, const struct linear *l);
 void add_wgrad(const struct dims *x, const struct linear *l);
-/* A memory-bound op by the bytes it reads and writes per element of an n-element tensor. */
-void add_rowwise(const struct dims *x, enum sc_op_name name, double n, double bytes_per_element,
-		 int n_kernels);
+/* A memory-bound op by the bytes it reads and writes. */
+void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels);
 void add_host(const struct dims *x, enum sc_op_name name, double us);
 void add_norm(const struct dims *x, double n);
 void add_norm_grad(const struct dims *x, double n);
@@ -68,6 +72,7 @@ void accumulate_gradients(const struct dims *x, double params);
 
 void attention_forward(const struct dims *x);
 void attention_backward(const struct dims *x);
+bool softmax_is_fused(const struct dims *x);
 void experts_forward(const struct dims *x);
 void experts_backward(const struct dims *x);
 void mlp_forward(const struct dims *x, double ffn);

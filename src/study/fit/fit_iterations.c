@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/strbuf.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -136,7 +137,7 @@ static void compute_accuracy(const struct chosen *c, struct sc_accuracy *out)
 		predicted[n] = exp(c->ln_time[c->by_row ? i : row->request]);
 		measured[n++] = c->fit->out->validation->cases[row->case_idx].measured_ms;
 	}
-	sc_accuracy_compute(predicted, measured, n, c->fit->arena, out);
+	*out = sc_accuracy_compute(predicted, measured, n, c->fit->arena);
 	sc_arena_rewind(c->fit->arena, mark);
 }
 
@@ -372,13 +373,6 @@ static void measure_duplicates(struct fit *fit)
 
 /* ---- together ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static int check_rows(const struct fit *fit, struct sc_err *err)
 {
 	const struct sc_validation *v = fit->out->validation;
@@ -437,23 +431,25 @@ static void run(struct fit *fit)
 	sc_itfit_crew_release(&fit->crew);
 }
 
-int sc_itfit_run(const struct sc_config *base, const char *base_file, const struct sc_csv *table,
-		 const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_itfit *out,
+int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_itfit *out,
 		 struct sc_err *err)
 {
-	struct sc_validate_opts choose = {.where = opts->where,
+	struct sc_validate_opts choose = {.base = opts->base,
+					  .table = opts->table,
+					  .where = opts->where,
 					  .n_where = opts->n_where,
 					  .n_jobs = opts->n_jobs,
 					  .predict = opts->predict};
 	struct sc_validation *validation = sc_arena_calloc(arena, 1, sizeof(*validation));
-	struct sc_itfit result = {.table = base_name(table->file), .validation = validation};
+	struct sc_itfit result = {.table = sc_file_name(opts->table->file),
+				  .validation = validation};
 	struct sc_itfit_source source = {
-		.base = base, .base_file = base_file, .validation = validation, .arena = arena};
+		.base = opts->base, .validation = validation, .arena = arena};
 	struct fit fit = {.opts = opts,
 			  .problem = {.predict = opts->predict},
 			  .arena = arena,
 			  .out = &result};
-	int rc = sc_validate(base, base_file, table, &choose, arena, validation, err);
+	int rc = sc_validate(&choose, arena, validation, err);
 
 	if (rc)
 		return rc;

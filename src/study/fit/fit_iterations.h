@@ -15,6 +15,8 @@ struct sc_itfit_name {
 	double start; /* NAN: the profile's */
 };
 struct sc_itfit_opts {
+	const struct sc_config *base;
+	const struct sc_csv *table;
 	const struct sc_where *where;
 	size_t n_where;
 	const struct sc_itfit_name *coefs;
@@ -69,8 +71,7 @@ struct sc_itfit {
 };
 /* Everything in `out` lives in the arena; `table` is borrowed. Equal input gives equal output. What
  * the names and columns lack is SC_EUSAGE; too few rows are SC_EVALUE. */
-int sc_itfit_run(const struct sc_config *base, const char *base_file, const struct sc_csv *table,
-		 const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_itfit *out,
+int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_itfit *out,
 		 struct sc_err *err);
 
 #endif

@@ -114,22 +114,21 @@ static int parse_name(const struct binder *b, const char *name, struct target *o
 }
 
 static int find_field(const struct binder *b, const char *name, const struct target *target,
-		      const struct sc_field **out, size_t *offset)
+		      struct sc_field_place *out)
 {
 	const struct sc_field *table = target->of_device ? sc_device_fields : sc_software_fields;
 	const char *near;
-	size_t base;
 
-	*out = sc_field_find(table, target->path, &base, b->arena, &near);
-	if (!*out)
+	*out = sc_field_find(table, target->path, b->arena);
+	near = out->nearest;
+	if (!out->field)
 		return sc_err_set(b->err, SC_EUSAGE, "--coef %.64s: no field \"%.64s\"%s%.64s%s",
 				  name, target->path, near ? "; did you mean \"" : "",
 				  near ? near : "", near ? "\"?" : "");
-	if ((*out)->type != SC_F_DOUBLE)
+	if (out->field->type != SC_F_DOUBLE)
 		return sc_err_set(b->err, SC_EUSAGE,
 				  "--coef %.64s: only numbers that are not counts can be fitted",
 				  name);
-	*offset = base + (*out)->offset;
 	return 0;
 }
 
@@ -161,23 +160,24 @@ static int set_range(const struct binder *b, const struct sc_itfit_name *name,
 static int bind_one(const struct binder *b, const struct sc_itfit_name *name,
 		    struct sc_itfit_coef *coef, struct sc_itfit_param *param)
 {
-	const struct sc_field *field = NULL;
+	struct sc_field_place place = {0};
 	struct target target = {0};
-	size_t offset = 0;
+	size_t offset;
 	int rc = parse_name(b, name->name, &target);
 
 	if (rc == 0)
-		rc = find_field(b, name->name, &target, &field, &offset);
+		rc = find_field(b, name->name, &target, &place);
 	if (rc)
 		return rc;
 	assert(target.profile);
+	offset = place.base_offset + place.field->offset;
 	*coef = (struct sc_itfit_coef){.of_device = target.of_device,
 				       .id = target.profile->id,
 				       .field = target.path,
 				       .left_out_lowest = (double)NAN,
 				       .left_out_highest = (double)NAN};
 	memcpy(&coef->old, (const char *)target.profile->object + offset, sizeof(coef->old));
-	rc = set_range(b, name, field, coef);
+	rc = set_range(b, name, place.field, coef);
 	if (rc)
 		return rc;
 	*param = (struct sc_itfit_param){.of_device = coef->of_device,

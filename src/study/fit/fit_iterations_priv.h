@@ -30,7 +30,6 @@ struct sc_itfit_problem {
 /* Requests of the rows that the validation could predict. They borrow from the catalog. */
 struct sc_itfit_source {
 	const struct sc_config *base;
-	const char *base_file;
 	const struct sc_validation *validation;
 	struct sc_catalog *catalog;
 	struct sc_arena *arena;

@@ -59,7 +59,7 @@ static int resolve(const struct sc_itfit_source *source, const struct sc_config_
 		   size_t row, struct sc_request *out, struct sc_err *err)
 {
 	struct sc_config config;
-	int rc = sc_config_table_row(table, row, source->base, source->arena, &config, err);
+	int rc = sc_config_table_row(table, row, source->arena, &config, err);
 
 	return rc ? rc : sc_config_resolve(&config, source->catalog, table->csv->file, out, err);
 }
@@ -69,9 +69,9 @@ int sc_itfit_rows_read(const struct sc_itfit_source *source, struct sc_itfit_pro
 {
 	const struct sc_validation *v = source->validation;
 	struct sc_strbuf text = {0};
-	struct sc_config_table table;
+	struct sc_config_table table = {.csv = v->table, .base = source->base};
 	struct keyed *keyed;
-	int rc = sc_config_table_bind(v->table, source->base_file, source->arena, &table, err);
+	int rc = sc_config_table_bind(&table, source->arena, err);
 
 	if (rc)
 		return rc;

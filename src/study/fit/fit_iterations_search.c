@@ -11,6 +11,7 @@
 
 #include "base/threads.h"
 #include "study/fit/fit_iterations_priv.h"
+#include "study/shard/shard_choose.h"
 
 /* What a distance x in logs from the start costs: PRIOR ln(1 + x^2). A factor 2 must save 0.08 % of the
  * error, a factor 100 0.6 %: a start may be a guess. */
@@ -107,7 +108,8 @@ static int predict_item(void *shared, void *thread_ctx, size_t index, struct sc_
 
 	(void)err; /* values that cannot be are worse than any */
 	take_request(worker, problem, &problem->requests[index % problem->n_requests], x);
-	good = sc_predict(worker->predictor, &worker->request, problem->predict, p, NULL) == 0 &&
+	good = sc_predict_chosen(worker->predictor, &worker->request, problem->predict, p, NULL) ==
+		       0 &&
 	       isfinite(p->iteration_ms) && p->iteration_ms > 0;
 	batch->ln_time[index] = good ? log(p->iteration_ms) : LN_FAILED;
 	return 0;

@@ -12,8 +12,11 @@
 #include "core/graph/cost.h"
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
+#include "predict/reading.h"
+#include "predict/recorded/kernel_family.h"
 #include "predict/recorded/replay_select.h"
 #include "trace/trace_file.h"
+#include "trace/trace_loss.h"
 
 enum sc_replay_action {
 	SC_REPLAY_SCALE, /* times `factor` */
@@ -63,25 +66,19 @@ struct sc_replay_iteration {
 	double simulated_ms; /* as recorded */
 	double predicted_ms; /* from the medians of the other iterations */
 	double changed_ms;
+	bool outlier;         /* far from what the others predict, and not in what is typical */
+	enum sc_part more_of; /* of an outlier: what differs most from the others, mean of ranks */
+	double more_ms;
 };
-/* Where a rank's time goes, mean over iterations; the parts sum to the simulated iteration. */
-enum sc_replay_part {
-	SC_PART_COMPUTE,
-	SC_PART_MEMORY,   /* copies and sets that no computation hides */
-	SC_PART_COMM,     /* transfers that nothing on the rank hides */
-	SC_PART_PIPELINE, /* waits for a send or receive of a peer */
-	SC_PART_PEERS,    /* waits for others to join a collective */
-	SC_PART_HOST,     /* launch gaps, host work */
-	SC_PART_DONE,     /* done before the others */
-	SC_N_PARTS
-};
-extern const char *const sc_replay_part_names[SC_N_PARTS]; /* JSON keys without _ms */
+extern const char
+	*const sc_replay_part_names[SC_N_PARTS]; /* of enum sc_part: JSON keys without _ms */
 struct sc_replay_rank {
 	char name[48]; /* "dp 0, stage 3" */
 	int32_t rank, dp_rank, stage;
-	double part_ms[SC_N_PARTS];
-	double late_ms;    /* that others waited for it to arrive, summed over them */
-	double slowness;   /* its computation over the mean of the other ranks */
+	double part_ms[SC_N_PARTS]; /* mean over iterations; sums to the simulated one */
+	double late_ms;             /* that others waited for it to arrive, summed over them */
+	double slowness;            /* its computation over the mean of the other ranks */
+	double host_slowness;       /* the same of its host; NAN: not known */
 	double without_ms; /* iteration if it were no slower than the others; NAN: not simulated */
 };
 /* How much longer than with everything typical the iteration is, when these operations are as recorded. */
@@ -90,21 +87,17 @@ struct sc_replay_factor {
 	char name[48];
 	double slowdown;
 };
-/* What the critical path of the shown iteration consists of, largest first. */
-struct sc_replay_path {
-	char what[96]; /* "backward-compute of dp 0, stage 0" */
-	double ms;
-	int64_t count;
-};
-enum { SC_REPLAY_MAX_PATH = 24 };
 struct sc_replay_result {
-	const char *source; /* "job" */
-	const char *reused; /* which durations and gaps of the recording are used again */
+	const char *source;  /* "job" */
+	char marked_by[128]; /* how iterations were found: "marked by ProfilerStep" */
+	const char *reused;  /* which durations and gaps of the recording are used again */
 	int64_t n_events, n_simulated; /* operations recorded; replayed, over all simulations */
 	int64_t n_ranks, gpus;         /* recorded; of the changed replay if it was asked for */
 	SC_VEC(struct sc_replay_iteration) iterations;
 	SC_VEC(struct sc_replay_rank) ranks;
 	SC_VEC(struct sc_replay_factor) factors;
+	/* Of devices, an iteration of a rank; all 0: the trace does not name kernels. */
+	double family_ms[SC_N_KERNEL_FAMILIES];
 	/* Means over iterations. */
 	double measured_ms, simulated_ms, predicted_ms;
 	double no_gaps_ms;   /* without launch gaps */
@@ -113,9 +106,8 @@ struct sc_replay_result {
 	double typical_ms; /* every operation at the mean of its type over ranks and iterations, no gaps */
 	double changed_ms;
 	int64_t show_step;
-	double show_ms, breakdown_ms[SC_N_OWNERS]; /* of the critical path, summing to show_ms */
-	size_t n_path;
-	struct sc_replay_path path[SC_REPLAY_MAX_PATH];
+	struct sc_reading reading; /* of the shown iteration; contributors are those of the path */
+	struct sc_trace_loss loss; /* of the recording */
 	struct sc_warnings warnings;
 	/* The shown iteration, for --timeline; the changed one if there are changes. */
 	struct sc_graph graph;
@@ -132,7 +124,7 @@ struct sc_replay_source {
 	bool reshapes;                                /* knows overlap, missing and bucket_mib */
 	bool models;                                  /* can ask a cluster's network */
 	bool (*takes)(const struct sc_trace *tables); /* of the first file; no events are loaded */
-	int (*run)(const char *const *files, size_t n_files, const struct sc_replay_opts *opts,
+	int (*run)(const struct sc_trace_files *files, const struct sc_replay_opts *opts,
 		   struct sc_replay_result *out, struct sc_err *err);
 };
 extern const struct sc_replay_source sc_replay_job;     /* replay_job.c */
@@ -142,16 +134,28 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	      struct sc_err *err);
 
 /* --- for sources --- */
-/* 100 |simulated / measured - 1|, median and largest over iterations. */
+/* 100 |simulated / measured - 1|, median and largest over iterations; the last without outliers. */
 struct sc_replay_error {
-	double median_pct, max_pct, bias_pct;
+	double median_pct, max_pct, bias_pct, typical_max_pct;
 };
 enum sc_replay_column { SC_REPLAY_SIMULATED, SC_REPLAY_PREDICTED };
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
 			struct sc_replay_error *out);
-/* Fills breakdown, path and show_ms from the graph and timeline of the result; names from node_names and
- * the ranks. */
-void sc_replay_show(struct sc_replay_result *result);
+/* Reads the shown iteration, which ends at node `last` (SC_NONE: the last of the timeline); names from
+ * node_names and the ranks. */
+void sc_replay_read(const struct sc_account_input *account, uint32_t last,
+		    struct sc_replay_result *result);
+/* Marks those whose measured time is far from the predicted one, as against the others; fewer than half.
+ * Returns how many are new. */
+size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
+			       bool *outlier);
+/* What differs in the iterations that are marked, with a warning that names them. part_ms: [iteration][part],
+ * the mean of ranks. */
+void sc_replay_explain_outliers(struct sc_replay_result *result, const double *part_ms);
+/* The lowest and highest 100 (measured / predicted - 1): a single step may come out within. NAN: nothing is
+ * predicted. */
+void sc_replay_band(const struct sc_replay_result *result, bool typical_only, double *low_pct,
+		    double *high_pct);
 /* The median of a rising sample without its k-th value: the others say what it should be. */
 double sc_median_without(const double *sorted, size_t n, size_t k);
 

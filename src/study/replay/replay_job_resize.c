@@ -125,7 +125,8 @@ static int check_gpus(const struct job_run *run, int64_t gpus, struct sc_err *er
 	return 0;
 }
 
-/* Replicas are those recorded, in turn; their collectives take what a ring of that size does. */
+/* Replicas are those recorded, in turn; their collectives take what a ring of that size does. What is typical
+ * stays that of all recorded ones: of some, it would have what these waited for. */
 int sc_job_resize(struct job_run *run, int64_t gpus, struct sc_err *err)
 {
 	struct sc_job *job = &run->resized_job;
@@ -155,6 +156,6 @@ int sc_job_resize(struct job_run *run, int64_t gpus, struct sc_err *err)
 		resize_step(&run->study, step, job, &run->resized);
 	run->resized.job = job;
 	run->resized.ring = ring_share(job->n_dp) / ring_share(run->job.n_dp);
-	sc_job_study_typical(&run->resized);
+	sc_job_study_workers(&run->resized);
 	return 0;
 }

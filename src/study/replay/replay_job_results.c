@@ -2,53 +2,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/stats.h"
 #include "base/units.h"
 #include "study/replay/replay_job_priv.h"
 
 #define UNEXPLAINED_FRAC 0.01 /* of the ranks' time, from which on it is said */
-
-/* NAN: it was not asked for. */
-static double variant_ms(const struct job_run *run, size_t variant)
-{
-	if (variant >= run->variants.n)
-		return (double)NAN;
-	return sc_mean(&run->variant_us[variant * run->job.steps.n], run->job.steps.n) /
-	       SC_US_PER_MS;
-}
-
-static void put_iterations(const struct job_run *run, bool changed, struct sc_replay_result *out)
-{
-	const size_t n = run->job.steps.n;
-	double measured_us = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct sc_job_step *step = &run->job.steps.at[i];
-		const bool has_others = !isnan(run->study.other_work_us[step->first_op]);
-		const struct sc_replay_iteration it = {
-			.step = step->id,
-			.measured_ms = step->measured_us / SC_US_PER_MS,
-			.simulated_ms = run->study.measured_us[i] / SC_US_PER_MS,
-			.predicted_ms =
-				has_others ? run->variant_us[SC_JOB_V_OTHERS * n + i] / SC_US_PER_MS
-					   : (double)NAN,
-			.changed_ms =
-				changed ? run->variant_us[SC_JOB_V_CHANGED * n + i] / SC_US_PER_MS
-					: (double)NAN,
-		};
-
-		measured_us += step->measured_us;
-		SC_VEC_PUSH(&out->iterations, it);
-	}
-	out->measured_ms = measured_us / (double)n / SC_US_PER_MS;
-	out->simulated_ms = sc_mean(run->study.measured_us, n) / SC_US_PER_MS;
-	out->no_gaps_ms = sc_mean(run->study.no_gaps_us, n) / SC_US_PER_MS;
-	out->predicted_ms = variant_ms(run, SC_JOB_V_OTHERS);
-	out->reference_ms = variant_ms(run, SC_JOB_V_REFERENCE);
-	out->typical_ms = variant_ms(run, SC_JOB_V_TYPICAL);
-	out->changed_ms = changed ? variant_ms(run, SC_JOB_V_CHANGED) : (double)NAN;
-}
 
 /* Time of the worker's computation over the mean of the other workers', of the types both have. */
 static double slowness(const struct job_run *run, uint32_t worker)
@@ -66,30 +26,29 @@ static double slowness(const struct job_run *run, uint32_t worker)
 	return others_us > 0 ? own_us * (double)(n - 1) / others_us : (double)NAN;
 }
 
-static void put_ranks(const struct job_run *run, struct sc_replay_result *out)
+void sc_job_describe(const struct job_run *run, struct sc_replay_result *out)
 {
-	const size_t n = run->job.workers.n, n_steps = run->job.steps.n;
-
-	for (uint32_t w = 0; w < n; w++) {
+	for (size_t w = 0; w < run->job.workers.n; w++) {
 		const struct sc_job_worker *worker = &run->job.workers.at[w];
 		struct sc_replay_rank rank = {
 			.rank = worker->rank,
 			.dp_rank = worker->dp_rank,
 			.stage = worker->stage,
-			.slowness = slowness(run, w),
+			.slowness = NAN,
+			.host_slowness = NAN,
 			.without_ms = NAN,
 		};
 
 		snprintf(rank.name, sizeof(rank.name), "rank %d (dp %d, stage %d)",
 			 (int)worker->rank, (int)worker->dp_rank, (int)worker->stage);
-		for (size_t s = 0; s < n_steps; s++) {
-			const struct job_part *part = &run->study.parts[s * n + w];
-
-			for (int p = 0; p < SC_N_PARTS; p++)
-				rank.part_ms[p] += part->us[p] / SC_US_PER_MS / (double)n_steps;
-			rank.late_ms += part->late_us / SC_US_PER_MS / (double)n_steps;
-		}
 		SC_VEC_PUSH(&out->ranks, rank);
+	}
+	for (size_t i = 0; i < run->job.steps.n; i++) {
+		const struct sc_job_step *step = &run->job.steps.at[i];
+		const struct sc_replay_iteration it = {
+			.step = step->id, .measured_ms = step->measured_us / SC_US_PER_MS};
+
+		SC_VEC_PUSH(&out->iterations, it);
 	}
 }
 
@@ -100,22 +59,20 @@ static const char *pair_name(int type)
 	return type == SC_JOB_BACKWARD_SEND ? "backward-pp-comm" : sc_job_types[type].name;
 }
 
-static void put_factors(const struct job_run *run, struct sc_replay_result *out)
+static void put_factors(const struct replay_study *study, struct sc_replay_result *out)
 {
 	static const char *const by[] = {
-		[JOB_PICK_DP] = "dp_rank", [JOB_PICK_STAGE] = "stage", [JOB_PICK_TYPE] = "op"};
+		[PICK_DP] = "dp_rank", [PICK_STAGE] = "stage", [PICK_OP] = "op"};
 
-	for (size_t v = SC_JOB_N_FIXED; v < run->variants.n; v++) {
-		const struct job_variant *variant = &run->variants.at[v];
-		const double ms = variant_ms(run, v);
-		struct sc_replay_factor factor = {.slowdown = ms / out->typical_ms};
+	for (size_t v = N_FIXED; v < study->variants.n; v++) {
+		const struct replay_variant *variant = &study->variants.at[v];
+		struct sc_replay_factor factor = {.slowdown = sc_replay_study_ms(study, v) /
+							      out->typical_ms};
 
-		if (variant->pick == JOB_WITHOUT) {
-			out->ranks.at[variant->which].without_ms = ms;
+		if (variant->pick == PICK_WITHOUT)
 			continue;
-		}
 		factor.by = by[variant->pick];
-		if (variant->pick == JOB_PICK_TYPE)
+		if (variant->pick == PICK_OP)
 			snprintf(factor.name, sizeof(factor.name), "%s",
 				 pair_name((int)variant->which));
 		else
@@ -184,18 +141,20 @@ static void put_head(const struct job_run *run, const struct sc_replay_opts *opt
 	const int64_t n_ops = (int64_t)run->job.ops.n;
 
 	out->source = "job";
+	snprintf(out->marked_by, sizeof(out->marked_by), "the steps of the job");
 	out->reused = "durations of computation, transfers from the last arrival on, launch gaps";
 	out->n_events = n_ops;
-	out->n_simulated = n_ops * (int64_t)(2 + run->variants.n);
 	out->n_ranks = (int64_t)run->job.workers.n;
 	out->gpus = opts->gpus ? opts->gpus : out->n_ranks * sc_job_mates(&run->job);
 }
 
-void sc_job_results(const struct job_run *run, bool changed, struct sc_replay_result *out)
+void sc_job_results(struct replay_study *study)
 {
-	put_head(run, run->study.opts, out);
-	put_iterations(run, changed, out);
-	put_ranks(run, out);
-	put_factors(run, out);
-	warn(run, run->study.opts, out);
+	const struct job_run *run = study->model;
+
+	put_head(run, study->opts, study->out);
+	for (uint32_t w = 0; w < run->job.workers.n; w++)
+		study->out->ranks.at[w].slowness = slowness(run, w);
+	put_factors(study, study->out);
+	warn(run, study->opts, study->out);
 }

@@ -34,7 +34,7 @@ static void typical_work(struct job_study *s)
 	}
 }
 
-static void work_of_workers(struct job_study *s)
+void sc_job_study_workers(struct job_study *s)
 {
 	const size_t n = s->job->workers.n * SC_N_JOB_TYPES;
 	double *count = sc_xmalloc(n * sizeof(*count));
@@ -81,7 +81,7 @@ void sc_job_study_typical(struct job_study *s)
 {
 	typical_work(s);
 	typical_gaps(s);
-	work_of_workers(s);
+	sc_job_study_workers(s);
 }
 
 /* ---- one operation over the steps ---- */

@@ -9,12 +9,12 @@
 /* One step while its costs are made. */
 struct costs {
 	const struct job_study *study;
-	struct job_scratch *scratch;
+	struct job_built *built;
 	size_t step, first, n; /* operations of the step, in job->ops */
 	const struct sc_job_op *ops;
 };
 
-static void reserve(struct job_scratch *s, size_t n_ops, size_t n_groups)
+static void reserve(struct job_built *s, size_t n_ops, size_t n_groups)
 {
 	if (s->cap < n_ops) {
 		s->cap = n_ops;
@@ -47,36 +47,40 @@ static double typical_gap(const struct costs *c, size_t i)
 	return c->study->typical_gap_us[sc_job_gap_class(c->study->job, c->first + i)];
 }
 
-static double base_gap(const struct costs *c, enum job_gaps gaps, size_t i)
+static double base_gap(const struct costs *c, enum replay_times gaps, size_t i)
 {
 	double us;
 
 	switch (gaps) {
-	case JOB_GAPS_NONE:
+	case TIMES_ZERO:
 		return 0;
-	case JOB_GAPS_TYPICAL:
+	case TIMES_TYPICAL:
+	case TIMES_MEAN:
 		return typical_gap(c, i);
-	case JOB_GAPS_OTHERS:
+	case TIMES_OTHERS:
 		us = c->study->other_gap_us[c->first + i];
 		return isnan(us) ? typical_gap(c, i) : us;
-	case JOB_GAPS_MEASURED:
+	case TIMES_MEASURED:
 		break;
 	}
 	return c->study->gap_us[c->first + i];
 }
 
-static double base_work(const struct costs *c, enum job_work work, size_t i)
+static double base_work(const struct costs *c, enum replay_times work, size_t i)
 {
 	const double typical_us = c->study->type_us[c->ops[i].type];
 	double us;
 
 	switch (work) {
-	case JOB_WORK_TYPICAL:
+	case TIMES_ZERO:
+		return 0;
+	case TIMES_TYPICAL:
+	case TIMES_MEAN:
 		return typical_us;
-	case JOB_WORK_OTHERS:
+	case TIMES_OTHERS:
 		us = c->study->other_work_us[c->first + i];
 		return isnan(us) ? typical_us : us;
-	case JOB_WORK_MEASURED:
+	case TIMES_MEASURED:
 		break;
 	}
 	return c->study->work_us[c->first + i];
@@ -90,20 +94,20 @@ static int pair_type(int type)
 	return type == SC_JOB_BACKWARD_RECV ? SC_JOB_BACKWARD_SEND : type;
 }
 
-static bool picks(const struct costs *c, const struct job_variant *v, const struct sc_job_op *op)
+static bool picks(const struct costs *c, const struct replay_variant *v, const struct sc_job_op *op)
 {
 	const struct sc_job_worker *worker = &c->study->job->workers.at[op->worker];
 
 	switch (v->pick) {
-	case JOB_PICK_DP:
+	case PICK_DP:
 		return (uint32_t)worker->dp_rank == v->which;
-	case JOB_PICK_STAGE:
+	case PICK_STAGE:
 		return (uint32_t)worker->stage == v->which;
-	case JOB_PICK_TYPE:
+	case PICK_OP:
 		return pair_type(op->type) == (int)v->which;
-	case JOB_PICK_NONE:
-	case JOB_WITHOUT:
-	case JOB_CHANGED:
+	case PICK_NONE:
+	case PICK_WITHOUT:
+	case PICK_CHANGED:
 		break;
 	}
 	return false;
@@ -114,19 +118,19 @@ typedef bool (*wanted_fn)(const struct costs *c, const void *what, const struct 
 typedef void (*apply_fn)(const struct costs *c, const void *what, size_t i);
 static void change_ops(const struct costs *c, wanted_fn wanted, apply_fn apply, const void *what)
 {
-	const struct sc_job_graph *graph = &c->scratch->graph;
+	const struct sc_job_graph *graph = &c->built->graph;
 
-	memset(c->scratch->mark, 0, graph->graph.groups.n + 1);
+	memset(c->built->mark, 0, graph->graph.groups.n + 1);
 	for (size_t i = 0; i < c->n; i++) {
 		if (!wanted(c, what, &c->ops[i]))
 			continue;
 		if (graph->group[i] == SC_NONE)
 			apply(c, what, i);
 		else
-			c->scratch->mark[graph->group[i]] = 1;
+			c->built->mark[graph->group[i]] = 1;
 	}
 	for (size_t i = 0; i < c->n; i++)
-		if (graph->group[i] != SC_NONE && c->scratch->mark[graph->group[i]])
+		if (graph->group[i] != SC_NONE && c->built->mark[graph->group[i]])
 			apply(c, what, i);
 }
 
@@ -138,7 +142,7 @@ static bool is_picked(const struct costs *c, const void *what, const struct sc_j
 static void put_measured(const struct costs *c, const void *what, size_t i)
 {
 	(void)what;
-	c->scratch->work_us[i] = c->study->work_us[c->first + i];
+	c->built->work_us[i] = c->study->work_us[c->first + i];
 }
 
 /* The worker's computation times what makes it as fast as the others are on average, if it is slower. */
@@ -158,7 +162,7 @@ static void take_slowness(const struct costs *c, uint32_t worker)
 				w == worker ? 0 : c->study->worker_us[w * SC_N_JOB_TYPES + type];
 		others_us /= (double)(n_workers - 1);
 		if (own_us > others_us)
-			c->scratch->work_us[i] *= others_us / own_us;
+			c->built->work_us[i] *= others_us / own_us;
 	}
 }
 
@@ -175,7 +179,7 @@ static bool is_selected(const struct costs *c, const void *what, const struct sc
 static void apply_change(const struct costs *c, const void *what, size_t i)
 {
 	const struct sc_replay_change *change = what;
-	double *work_us = &c->scratch->work_us[i];
+	double *work_us = &c->built->work_us[i];
 
 	if (change->action == SC_REPLAY_SCALE)
 		*work_us *= change->factor;
@@ -195,9 +199,9 @@ static void change_gaps(const struct costs *c, const struct sc_replay_change *ch
 		if (!sc_selector_match(&change->selector, &subject))
 			continue;
 		if (change->action == SC_REPLAY_SCALE)
-			c->scratch->gap_us[i] *= change->factor;
+			c->built->gap_us[i] *= change->factor;
 		else
-			c->scratch->gap_us[i] = typical_gap(c, i);
+			c->built->gap_us[i] = typical_gap(c, i);
 	}
 }
 
@@ -215,53 +219,51 @@ static void apply_changes(const struct costs *c)
 			take_slowness(c, w);
 	for (size_t i = 0; i < c->n; i++)
 		if (sc_job_types[c->ops[i].type].span == SC_SPAN_STAGE)
-			c->scratch->work_us[i] *= c->study->ring;
+			c->built->work_us[i] *= c->study->ring;
 }
 
-void sc_job_variant_set(const struct job_study *study, size_t step, const struct job_variant *v,
-			struct job_scratch *scratch)
+void sc_job_variant_set(const struct job_study *study, size_t step, const struct replay_variant *v,
+			struct job_built *built)
 {
 	const struct sc_job_step *at = &study->job->steps.at[step];
 	const struct costs c = {
 		.study = study,
-		.scratch = scratch,
+		.built = built,
 		.step = step,
 		.first = at->first_op,
 		.n = at->n_ops,
 		.ops = &study->job->ops.at[at->first_op],
 	};
 
-	reserve(scratch, c.n, scratch->graph.graph.groups.n);
+	reserve(built, c.n, built->graph.graph.groups.n);
 	for (size_t i = 0; i < c.n; i++) {
-		scratch->gap_us[i] = base_gap(&c, v->gaps, i);
-		scratch->work_us[i] = base_work(&c, v->work, i);
+		built->gap_us[i] = base_gap(&c, v->gaps, i);
+		built->work_us[i] = base_work(&c, v->work, i);
 	}
-	if (v->pick == JOB_WITHOUT)
+	if (v->pick == PICK_WITHOUT)
 		take_slowness(&c, v->which);
-	else if (v->pick == JOB_CHANGED)
+	else if (v->pick == PICK_CHANGED)
 		apply_changes(&c);
-	else if (v->pick != JOB_PICK_NONE)
+	else if (v->pick != PICK_NONE)
 		change_ops(&c, is_picked, put_measured, v);
-	sc_job_graph_set(study->job, step, &scratch->graph, scratch->gap_us, scratch->work_us);
+	sc_job_graph_set(study->job, step, &built->graph, built->gap_us, built->work_us);
 }
 
-struct job_scratch *sc_job_scratch_create(void)
+void *sc_job_built_create(void)
 {
-	struct job_scratch *scratch = sc_xmalloc(sizeof(*scratch));
+	struct job_built *built = sc_xmalloc(sizeof(*built));
 
-	*scratch = (struct job_scratch){.sim = sc_simulator_create()};
-	return scratch;
+	*built = (struct job_built){.cap = 0};
+	return built;
 }
 
-void sc_job_scratch_destroy(struct job_scratch *scratch)
+void sc_job_built_destroy(void *p)
 {
-	if (!scratch)
-		return;
-	sc_simulator_destroy(scratch->sim);
-	sc_timeline_release(&scratch->timeline);
-	sc_job_graph_release(&scratch->graph);
-	free(scratch->gap_us);
-	free(scratch->work_us);
-	free(scratch->mark);
-	free(scratch);
+	struct job_built *built = p;
+
+	sc_job_graph_release(&built->graph);
+	free(built->gap_us);
+	free(built->work_us);
+	free(built->mark);
+	free(built);
 }

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "predict/engine/critical_path.h"
 
 enum { ARENA_BYTES = 64 << 10 };
 
@@ -95,18 +95,18 @@ static void warn_of_cluster(const struct sc_replay_source *source,
 			"--replace collective=model, --set gpus or --bucket-mib do");
 }
 
-static int run_source(const struct sc_replay_source *source, const char *const *files,
-		      size_t n_files, const struct sc_replay_opts *opts,
-		      struct sc_replay_result *out, struct sc_err *err)
+static int run_source(const struct sc_replay_source *source, const struct sc_trace_files *files,
+		      const struct sc_replay_opts *opts, struct sc_replay_result *out,
+		      struct sc_err *err)
 {
 	int rc;
 
 	if (wants_reshaping(opts) && !source->reshapes)
-		return sc_err_at(err, SC_EUNSUPPORTED, files[0], 0, 0,
+		return sc_err_at(err, SC_EUNSUPPORTED, files->at[0], 0, 0,
 				 "--overlap, --missing and --bucket-mib are for traces of GPU "
 				 "streams; this is a %s",
 				 source->name);
-	rc = source->run(files, n_files, opts, out, err);
+	rc = source->run(files, opts, out, err);
 	if (rc == 0)
 		warn_of_cluster(source, opts, out);
 	return rc;
@@ -126,11 +126,14 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	out->gaps = opts->gaps;
 	rc = sc_trace_list(path, &out->arena, &files, &n_files, err);
 	if (rc == 0)
+		rc = sc_trace_loss_of_run(files, n_files, &out->loss, err);
+	if (rc == 0)
 		rc = sc_trace_load(files[0], &only_tables, &tables, err);
 	if (rc == 0) {
 		source = find_source(&tables);
 		if (source)
-			rc = run_source(source, files, n_files, opts, out, err);
+			rc = run_source(source, &(struct sc_trace_files){files, n_files}, opts, out,
+					err);
 		else
 			rc = sc_err_at(err, SC_EUNSUPPORTED, files[0], 0, 0,
 				       "no replay of traces from \"%s\"", tables.identity.source);
@@ -154,6 +157,7 @@ void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_co
 			struct sc_replay_error *out)
 {
 	double *pct = sc_xmalloc(result->iterations.n * sizeof(*pct) + 1), sum = 0;
+	double typical_max_pct = (double)NAN;
 	size_t n = 0;
 
 	for (size_t i = 0; i < result->iterations.n; i++) {
@@ -163,12 +167,16 @@ void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_co
 			continue;
 		sum += e;
 		pct[n++] = fabs(e);
+		if (!result->iterations.at[i].outlier)
+			typical_max_pct =
+				fmax(fabs(e), isnan(typical_max_pct) ? 0 : typical_max_pct);
 	}
 	sc_sort_doubles(pct, n);
 	*out = (struct sc_replay_error){
 		.median_pct = sc_percentile_sorted(pct, n, 50),
 		.max_pct = n ? pct[n - 1] : (double)NAN,
 		.bias_pct = n ? sum / (double)n : (double)NAN,
+		.typical_max_pct = typical_max_pct,
 	};
 	free(pct);
 }
@@ -188,91 +196,79 @@ double sc_median_without(const double *sorted, size_t n, size_t k)
 	return (low + high) / 2;
 }
 
-/* ---- the critical path of the shown iteration ---- */
+/* ---- the reading of the shown iteration ---- */
 
-struct stretch {
-	const char *name;
-	uint32_t class_id;
-	double us;
-	int64_t count;
+/* What the path is made of, by text. */
+struct names {
+	const struct sc_replay_result *result;
+	const struct sc_graph *graph;
+	struct sc_intern *texts;
 };
 
-static int compare_place(const void *left, const void *right)
+/* A segment of the path as text, without its rank: an activity, or the wait before it. */
+static void name_segment(const struct names *names, const struct sc_segment *s, bool on_host,
+			 char *buf, size_t n_buf)
 {
-	const struct stretch *a = left, *b = right;
-	const int by_name = strcmp(a->name, b->name);
+	const char *what = names->result->node_names[s->node];
+	const enum sc_gap gap = (enum sc_gap)s->gap;
 
-	if (by_name)
-		return by_name;
-	return (a->class_id > b->class_id) - (a->class_id < b->class_id);
-}
-
-static int compare_time(const void *left, const void *right)
-{
-	const struct stretch *a = left, *b = right;
-
-	if (a->us > b->us || a->us < b->us)
-		return a->us > b->us ? -1 : 1;
-	return compare_place(a, b);
-}
-
-/* Segments of the same name and class become one. Returns how many are left. */
-static size_t add_up(struct stretch *stretch, size_t n)
-{
-	size_t kept = 0;
-
-	if (n == 0)
-		return 0;
-	qsort(stretch, n, sizeof(*stretch), compare_place);
-	for (size_t i = 1; i < n; i++) {
-		if (compare_place(&stretch[kept], &stretch[i]) == 0) {
-			stretch[kept].us += stretch[i].us;
-			stretch[kept].count += stretch[i].count;
-		} else {
-			stretch[++kept] = stretch[i];
-		}
-	}
-	qsort(stretch, kept + 1, sizeof(*stretch), compare_time);
-	return kept + 1;
-}
-
-static void show_stretch(struct sc_replay_result *r, const struct stretch *stretch)
-{
-	struct sc_replay_path *path = &r->path[r->n_path++];
-
-	*path = (struct sc_replay_path){.ms = stretch->us / SC_US_PER_MS, .count = stretch->count};
-	if (stretch->class_id < r->ranks.n)
-		snprintf(path->what, sizeof(path->what), "%.44s of %s", stretch->name,
-			 r->ranks.at[stretch->class_id].name);
+	if (gap == SC_GAP_LAUNCH)
+		snprintf(buf, n_buf, "%s", sc_gap_name(gap));
+	else if (gap == SC_GAP_NONE || (gap == SC_GAP_HOST && on_host))
+		snprintf(buf, n_buf, "%.44s", what);
 	else
-		snprintf(path->what, sizeof(path->what), "%.90s", stretch->name);
+		snprintf(buf, n_buf, "%s before %.32s", sc_gap_name(gap), what);
 }
 
-void sc_replay_show(struct sc_replay_result *r)
+static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
 {
-	struct sc_critical_path path = {.segments = {0}};
-	struct stretch *stretch;
-	size_t n;
+	const struct sc_segment *s = part->segment;
+	const struct names *names = ctx;
+	const struct sc_lane *lane = &names->graph->lanes.at[names->graph->nodes.at[s->node].lane];
+	char text[sizeof(((struct sc_contributor *)NULL)->what)], what[56];
 
-	sc_critical_path_walk(&r->graph, &r->timeline, SC_NONE, &path);
-	stretch = sc_xmalloc(path.segments.n * sizeof(*stretch) + 1);
-	for (size_t i = 0; i < path.segments.n; i++) {
-		const struct sc_segment *s = &path.segments.at[i];
+	name_segment(names, s, lane->kind == SC_LANE_HOST, what, sizeof(what));
+	if (lane->class_id < names->result->ranks.n)
+		snprintf(text, sizeof(text), "%s of %.36s", what,
+			 names->result->ranks.at[lane->class_id].name);
+	else
+		snprintf(text, sizeof(text), "%s", what);
+	sc_tally_add(tally, sc_intern_add(names->texts, text), part->us, part->times);
+}
 
-		stretch[i] = (struct stretch){
-			.name = r->node_names[s->node],
-			.class_id = r->graph.lanes.at[r->graph.nodes.at[s->node].lane].class_id,
-			.us = s->end_us - s->start_us,
-			.count = 1,
-		};
-	}
-	n = add_up(stretch, path.segments.n);
-	r->n_path = 0;
-	for (size_t i = 0; i < n && i < SC_REPLAY_MAX_PATH; i++)
-		show_stretch(r, &stretch[i]);
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		r->breakdown_ms[o] = path.owner_us[o] / SC_US_PER_MS;
-	r->show_ms = r->timeline.total_us / SC_US_PER_MS;
-	free(stretch);
-	sc_critical_path_release(&path);
+static void tally_name(const void *ctx, uint32_t id, char *buf, size_t n_buf)
+{
+	const struct names *names = ctx;
+
+	snprintf(buf, n_buf, "%s", sc_intern_get(names->texts, id));
+}
+
+static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+{
+	const struct names *names = ctx;
+
+	if (class_id < names->result->ranks.n)
+		snprintf(buf, n_buf, "%s", names->result->ranks.at[class_id].name);
+	else
+		snprintf(buf, n_buf, "rank class %u", (unsigned)class_id);
+}
+
+void sc_replay_read(const struct sc_account_input *account, uint32_t last,
+		    struct sc_replay_result *r)
+{
+	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
+	struct sc_intern texts = {.n_slots = 0};
+	const struct names names = {r, account->graph, &texts};
+	const struct sc_reading_input in = {
+		.account = *account,
+		.info = {.ctx = &names,
+			 .tally = tally_segment,
+			 .tally_name = tally_name,
+			 .class_name = class_name},
+		.last = last,
+	};
+
+	sc_read_timeline(&reader, &in, &r->reading);
+	sc_intern_release(&texts);
+	sc_reader_release(&reader);
 }

@@ -52,11 +52,6 @@ static const struct sc_act *act_of(const struct bucketing *b, size_t rank, uint3
 	return &b->study->run.ranks.at[rank].acts.at[b->g->refs.at[node].index];
 }
 
-static size_t rank_of(const struct sc_trace_graph *g, uint32_t node)
-{
-	return g->graph.lanes.at[g->graph.nodes.at[node].lane].class_id;
-}
-
 /* ---- what was recorded ---- */
 
 static double work_of(const struct sc_trace_graph *g, uint32_t node)
@@ -98,9 +93,9 @@ static void read_items(struct bucketing *b, size_t rank)
 {
 	b->items.n = 0;
 	for (uint32_t i = 0; i < b->g->graph.nodes.n; i++)
-		if (rank_of(b->g, i) == rank && b->g->refs.at[i].kind == SC_TRACE_NODE_ACT &&
-		    sc_streams_is_gradient(&b->study->run.ranks.at[rank], b->iteration,
-					   act_of(b, rank, i)))
+		if (sc_graph_class_of(&b->g->graph, i) == rank &&
+		    b->g->refs.at[i].kind == SC_TRACE_NODE_ACT &&
+		    sc_streams_is_gradient(b->study, rank, b->iteration, act_of(b, rank, i)))
 			read_item(b, rank, i);
 }
 
@@ -294,7 +289,7 @@ static double line_us(const struct bucketing *b, const struct row *row, double b
 /* The first activity of the lane that the thread launched. */
 static uint32_t first_launched(const struct bucketing *b, const struct item *item, uint32_t lane)
 {
-	const size_t rank = rank_of(b->g, item->node);
+	const size_t rank = sc_graph_class_of(&b->g->graph, item->node);
 	const struct sc_trace_rank *rec = &b->study->run.ranks.at[rank];
 	const uint16_t thread = rec->calls.at[item->launch].lane;
 
@@ -345,7 +340,8 @@ static uint32_t add_bucket_node(struct bucketing *b, const struct item *item,
 
 	cost.work_us = group == SC_NONE ? new_bucket->us : 0;
 	node = sc_graph_add_node(graph, (enum sc_node_kind)graph->nodes.at[item->node].kind, lane,
-				 sc_graph_add_cost(graph, &cost), graph->nodes.at[item->node].op);
+				 (struct sc_node_use){sc_graph_add_cost(graph, &cost),
+						      graph->nodes.at[item->node].op});
 	graph->nodes.at[node].group = group;
 	SC_VEC_PUSH(&b->g->refs, ref);
 	return node;
@@ -388,8 +384,9 @@ static uint32_t add_bucket_group(struct bucketing *b, const struct row *row,
 	for (size_t r = 0; r < row->ranks.n; r++)
 		members[r] = (struct sc_member){.class_id = row->ranks.at[r], .count = 1};
 	cost.work_us = new_bucket->us;
-	group = sc_graph_add_group(graph, sc_graph_add_cost(graph, &cost), members,
-				   (uint32_t)row->ranks.n, SC_NONE);
+	group = sc_graph_add_group(graph,
+				   (struct sc_node_use){sc_graph_add_cost(graph, &cost), SC_NONE},
+				   members, (uint32_t)row->ranks.n);
 	SC_VEC_PUSH(&b->g->group_instance, (uint32_t)item->instance);
 	free(members);
 	return group;

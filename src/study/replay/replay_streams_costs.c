@@ -1,6 +1,7 @@
 /* The costs of an iteration's graph in a variant, in place: gaps and durations as measured or typical, then
  * the changes that were asked for. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -9,24 +10,31 @@
 
 struct setting {
 	const struct stream_study *study;
-	const struct stream_variant *variant;
+	const struct replay_variant *variant;
+	const struct stream_follow *follow; /* NULL: begins as recorded */
 	size_t iteration, rank_idx;
 	const struct sc_trace_rank *rank;
+	struct lane_left *lanes;
+};
+/* Of a lane: what was left to run of the iteration before, up to here. */
+struct lane_left {
+	double us;    /* until when it is busy */
+	uint32_t act; /* the last, or SC_NONE */
 };
 
-static double choose(enum stream_times times, double measured, double typical, double others,
+static double choose(enum replay_times times, double measured, double typical, double others,
 		     double mean)
 {
 	switch (times) {
-	case STREAM_MEASURED:
+	case TIMES_MEASURED:
 		return measured;
-	case STREAM_TYPICAL:
+	case TIMES_TYPICAL:
 		return typical;
-	case STREAM_OTHERS:
+	case TIMES_OTHERS:
 		return others;
-	case STREAM_MEAN:
+	case TIMES_MEAN:
 		return mean;
-	case STREAM_ZERO:
+	case TIMES_ZERO:
 		break;
 	}
 	return 0;
@@ -60,8 +68,8 @@ double sc_streams_model_us(const struct stream_study *study, const struct sc_tra
 	if (!study->has_fabric || c->kind < 0 || c->bytes < 0)
 		return NAN;
 	shape.kind = (enum sc_collective)c->kind;
-	sc_collective_cost(f, &shape, &span, &cost, NULL);
-	return cost.latency_us + cost.work_us;
+	cost = sc_collective_cost(f, &shape, &span, NULL);
+	return sc_cost_alone_us(&cost);
 }
 
 /* Bytes that a rank sends in a ring, as a part of the message: what the time of large ones follows. One
@@ -133,7 +141,7 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 	const struct sc_replay_opts *opts = s->study->opts;
 	double factor = 1;
 
-	for (size_t i = 0; s->variant->changed && i < opts->n_changes; i++)
+	for (size_t i = 0; s->variant->pick == PICK_CHANGED && i < opts->n_changes; i++)
 		if (opts->changes[i].action == SC_REPLAY_SCALE &&
 		    sc_selector_match(&opts->changes[i].selector, subject))
 			factor *= opts->changes[i].factor;
@@ -225,21 +233,28 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 	return waiting + transfer * scale_of(s, &subject) * resize_factor(s->study, c, n_ranks);
 }
 
+/* What a time is multiplied with where the rank is to be no slower than the others. */
+static double as_others(const struct setting *s, const double *slowness)
+{
+	const bool asked = s->variant->pick == PICK_WITHOUT
+				   ? s->variant->which == s->rank_idx
+				   : s->variant->pick == PICK_CHANGED &&
+					     s->study->opts->without_rank == s->rank->rank;
+
+	return asked && slowness[s->rank_idx] > 1 ? 1 / slowness[s->rank_idx] : 1;
+}
+
 static double change_work(const struct setting *s, const struct sc_act *act, double us)
 {
 	const struct sc_replay_opts *opts = s->study->opts;
 	const struct sc_replay_subject subject = act_subject(s, act);
 
-	if (s->variant->without == s->rank_idx && act->kind == SC_ACT_KERNEL &&
-	    s->study->slowness[s->rank_idx] > 1)
-		us /= s->study->slowness[s->rank_idx];
-	if (!s->variant->changed)
+	if (act->kind == SC_ACT_KERNEL)
+		us *= as_others(s, s->study->slowness);
+	if (s->variant->pick != PICK_CHANGED)
 		return us;
 	if (act->kind == SC_ACT_COLLECTIVE)
 		return change_transfer(s, act, us);
-	if (opts->without_rank == s->rank->rank && act->kind == SC_ACT_KERNEL &&
-	    s->study->slowness[s->rank_idx] > 1)
-		us /= s->study->slowness[s->rank_idx];
 	for (size_t i = 0; i < opts->n_changes; i++)
 		if (opts->changes[i].action == SC_REPLAY_MEAN &&
 		    sc_selector_match(&opts->changes[i].selector, &subject))
@@ -257,16 +272,20 @@ static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_c
 	const struct sc_replay_subject subject =
 		subject_of(s, SC_REPLAY_HOST,
 			   sc_trace_run_name(&s->study->run, s->rank->calls.at[c].name), NULL);
-	const enum stream_times times = s->variant->gaps;
+	const enum replay_times times = s->variant->gaps;
 
-	if (tail)
+	/* That the host sees room late costs nothing where it need not wait. */
+	if (tail && s->rank->calls.at[c].kind == SC_CALL_QUEUED)
+		cost->latency_us = s->follow ? 0 : (double)measured.work_us;
+	else if (tail)
 		cost->latency_us =
 			choose(times, (double)measured.work_us, (double)m->typical_calls[c].work_us,
 			       (double)m->other_calls[c].work_us, (double)measured.work_us);
 	else
 		cost->latency_us =
 			choose(times, (double)measured.gap_us, (double)m->typical_calls[c].gap_us,
-			       (double)m->other_calls[c].gap_us, (double)measured.gap_us);
+			       (double)m->other_calls[c].gap_us, (double)measured.gap_us) *
+			as_others(s, s->study->host_slowness);
 	cost->latency_us *= scale_of(s, &subject);
 }
 
@@ -292,13 +311,48 @@ static double work_now(const struct setting *s, uint32_t a)
 	return change_work(s, act, us);
 }
 
+static int compare_left(const void *left, const void *right)
+{
+	const struct stream_left *a = left, *b = right;
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return (a->act > b->act) - (a->act < b->act);
+}
+
+/* What the iteration before left to run: as its replay did; what that does not know as recorded, with the
+ * changes. */
+static void set_carried(const struct setting *s, uint32_t act, struct lane_left *lane,
+			struct sc_cost *cost)
+{
+	const struct stream_follow *v = s->follow;
+	const struct stream_left key = {.rank = (uint32_t)s->rank_idx, .act = act};
+	const struct stream_left *left = NULL;
+
+	if (v->left.n)
+		left = bsearch(&key, v->left.at, v->left.n, sizeof(key), compare_left);
+	if (left) {
+		cost->latency_us = 0;
+		cost->work_us = fmax(0, left->us - lane->us);
+	} else {
+		const struct sc_act *a = &s->rank->acts.at[act];
+		const struct sc_trace_rest rest = sc_trace_act_rest(
+			s->rank, s->rank->iterations.at[s->iteration].begin, a, lane->act);
+
+		cost->latency_us = v->behind_frac * rest.gap_us;
+		cost->work_us = v->behind_frac * change_work(s, a, rest.work_us);
+	}
+	lane->us += sc_cost_alone_us(cost);
+	lane->act = act;
+}
+
 static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 {
 	const struct sc_trace_node *ref = &g->refs.at[node];
 	struct sc_cost *cost = &g->graph.costs.at[g->graph.nodes.at[node].cost];
 	uint32_t group = g->graph.nodes.at[node].group;
 
-	s->rank_idx = g->graph.lanes.at[g->graph.nodes.at[node].lane].class_id;
+	s->rank_idx = sc_graph_class_of(&g->graph, node);
 	s->rank = &s->study->run.ranks.at[s->rank_idx];
 	switch (ref->kind) {
 	case SC_TRACE_NODE_CALL:
@@ -318,26 +372,40 @@ static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 				fmin(g->graph.costs.at[g->graph.groups.at[group].cost].work_us,
 				     work_now(s, ref->index));
 		break;
-	default: /* the begin, and what is left of the iteration before: as they were */
+	case SC_TRACE_NODE_CARRIED:
+		if (s->follow)
+			set_carried(s, ref->index, &s->lanes[g->graph.nodes.at[node].lane], cost);
+		break;
+	default: /* the begin as it was */
 		break;
 	}
 }
 
-void sc_streams_set(const struct stream_study *study, size_t iteration,
-		    const struct stream_variant *variant, struct sc_trace_graph *graph)
+void sc_streams_set(const struct replay_at *at, struct sc_trace_graph *graph)
 {
-	struct setting s = {.study = study, .variant = variant, .iteration = iteration};
+	const struct stream_study *study = at->model;
+	struct setting s = {.study = study,
+			    .variant = at->variant,
+			    .follow = at->v == V_OTHERS ? NULL : &study->follow[at->v],
+			    .iteration = at->iteration};
 
 	for (size_t i = 0; i < graph->graph.groups.n; i++)
 		graph->graph.costs.at[graph->graph.groups.at[i].cost].work_us = INFINITY;
+	s.lanes = sc_xmalloc((graph->graph.lanes.n + 1) * sizeof(*s.lanes));
+	for (size_t i = 0; i < graph->graph.lanes.n; i++)
+		s.lanes[i] = (struct lane_left){.act = SC_NONE};
 	for (uint32_t i = 0; i < graph->graph.nodes.n; i++)
 		set_node(&s, i, graph);
+	free(s.lanes);
 }
 
 /* ---- before anything is simulated ---- */
 
-static bool matches_any(const struct stream_study *study, const struct sc_selector *selector)
+unsigned sc_streams_matches(const void *model, const struct sc_selector *selector)
 {
+	const struct stream_study *study = model;
+	unsigned kinds = 0;
+
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		for (size_t i = 0; i < study->run.n_iterations; i++) {
 			const struct setting s = {.study = study,
@@ -349,20 +417,72 @@ static bool matches_any(const struct stream_study *study, const struct sc_select
 				subject_of(&s, SC_REPLAY_HOST, "launch", NULL);
 
 			if (sc_selector_match(selector, &subject))
-				return true;
+				kinds |= 1u << SC_REPLAY_HOST;
 			for (uint32_t c = it->begin; c <= it->end; c++) {
 				subject.name =
 					sc_trace_run_name(&study->run, s.rank->calls.at[c].name);
 				if (sc_selector_match(selector, &subject))
-					return true;
+					kinds |= 1u << SC_REPLAY_HOST;
 			}
 			for (uint32_t a = it->first_act; a < it->end_act; a++) {
 				subject = act_subject(&s, &s.rank->acts.at[a]);
 				if (sc_selector_match(selector, &subject))
-					return true;
+					kinds |= 1u << subject.kind;
 			}
 		}
-	return false;
+	return kinds;
+}
+
+/* What an action can change. */
+enum {
+	ALL_KINDS = (1 << SC_N_REPLAY_KINDS) - 1,
+	TRANSFERS = 1 << SC_REPLAY_COLLECTIVE | 1 << SC_REPLAY_P2P
+};
+static const struct {
+	const char *text;
+	unsigned kinds;
+	const char *why;
+} ACTIONS[] = {
+	[SC_REPLAY_SCALE] = {"", ALL_KINDS, ""},
+	[SC_REPLAY_MEAN] = {"=mean", ALL_KINDS & ~(1u << SC_REPLAY_HOST),
+			    "work of the host stays; --gaps says which is taken"},
+	[SC_REPLAY_MODEL] = {"=model", TRANSFERS,
+			     "the models know the network; kernels, copies and the host stay"},
+};
+
+int sc_streams_check_change(const void *model, const struct sc_replay_change *change,
+			    unsigned kinds, struct sc_warnings *warnings, struct sc_err *err)
+{
+	const struct stream_study *study = model;
+	const char *text = change->selector.text;
+
+	if (change->action == SC_REPLAY_MODEL && !study->has_fabric && kinds & TRANSFERS)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--replace %.64s=model: which network? give a config with "
+				  "--cluster",
+				  text);
+	if (!(kinds & ACTIONS[change->action].kinds))
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "--replace %.64s%s: would replace nothing: %s", text,
+				  ACTIONS[change->action].text, ACTIONS[change->action].why);
+	if (kinds & ~ACTIONS[change->action].kinds)
+		sc_warn(warnings, "--replace %.64s%s: %s", text, ACTIONS[change->action].text,
+			ACTIONS[change->action].why);
+	return 0;
+}
+
+/* A rank that is to be no slower than the others, and is not slower as it is. */
+static void check_without(const struct stream_study *study, struct sc_warnings *warnings)
+{
+	const int64_t without = study->opts->without_rank;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		if (study->run.ranks.at[r].rank == without && !(study->slowness[r] > 1) &&
+		    !(study->host_slowness[r] > 1))
+			sc_warn(warnings,
+				"--without-straggler %lld: its kernels and its host take no longer "
+				"than those of the others; nothing is changed",
+				(long long)without);
 }
 
 /* Of the recording: the largest group, or what it says of itself. */
@@ -413,26 +533,9 @@ static int check_gpus(const struct stream_study *study, struct sc_err *err)
 			  (long long)gpus, recorded);
 }
 
-int sc_streams_check_changes(struct stream_study *study, struct sc_err *err)
+int sc_streams_check(const struct stream_study *study, struct sc_warnings *warnings,
+		     struct sc_err *err)
 {
-	const struct sc_replay_opts *opts = study->opts;
-	bool found = opts->without_rank < 0;
-
-	for (size_t i = 0; i < opts->n_changes; i++) {
-		if (opts->changes[i].action == SC_REPLAY_MODEL && !study->has_fabric)
-			return sc_err_set(
-				err, SC_EUSAGE,
-				"--replace %.64s=model: which network? give a config with "
-				"--cluster",
-				opts->changes[i].selector.text);
-		if (!matches_any(study, &opts->changes[i].selector))
-			return sc_err_set(err, SC_EVALUE, "%.64s: no recorded operation matches",
-					  opts->changes[i].selector.text);
-	}
-	for (size_t r = 0; r < study->run.ranks.n && study->run.ranks.n > 1; r++)
-		found = found || study->run.ranks.at[r].rank == opts->without_rank;
-	if (!found)
-		return sc_err_set(err, SC_EVALUE, "the trace has no rank %lld among others",
-				  (long long)opts->without_rank);
+	check_without(study, warnings);
 	return check_gpus(study, err);
 }

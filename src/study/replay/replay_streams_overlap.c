@@ -10,17 +10,18 @@
 
 /* ---- none ---- */
 
-/* An activity in the order of launches: no earlier than what is before it on its lane, and in the order of
- * the recorded starts where one call launched several. */
+/* An activity in the order of launches: none comes before what it waits for. */
 struct launched {
-	uint32_t call, act, node, lane;
+	uint32_t call, place, node, lane;
 	bool collective;
 };
 struct launch_order {
-	SC_VEC(struct launched) list;
-	SC_VEC(uint32_t) last_other;      /* node, by lane: not a collective */
-	SC_VEC(uint32_t) last_collective; /* node, by lane */
-	SC_VEC(uint32_t) lane_call;       /* while it is filled: of the last on each lane */
+	SC_VEC(struct launched) list; /* of one rank */
+	size_t n_carried;             /* first in the list */
+	SC_VEC(uint32_t) joined; /* by lane: who was next after the last collective it waits for */
+	SC_VEC(uint32_t) sorted; /* nodes, each after what it waits for */
+	SC_VEC(uint32_t) n_deps; /* by node: not yet sorted */
+	SC_VEC(uint32_t) call;   /* by node: the last of its own and of what it waits for */
 };
 
 static int compare_launched(const void *left, const void *right)
@@ -29,7 +30,7 @@ static int compare_launched(const void *left, const void *right)
 
 	if (a->call != b->call)
 		return a->call < b->call ? -1 : 1;
-	return (a->act > b->act) - (a->act < b->act);
+	return (a->place > b->place) - (a->place < b->place);
 }
 
 static bool is_activity(const struct sc_trace_graph *g, uint32_t node)
@@ -38,110 +39,135 @@ static bool is_activity(const struct sc_trace_graph *g, uint32_t node)
 	       g->refs.at[node].kind == SC_TRACE_NODE_CARRIED;
 }
 
-static uint32_t rank_of(const struct sc_trace_graph *g, uint32_t node)
+static bool is_collective(const struct stream_study *study, const struct sc_trace_graph *g,
+			  uint32_t node)
 {
-	return g->graph.lanes.at[g->graph.nodes.at[node].lane].class_id;
+	return is_activity(g, node) && study->run.ranks.at[sc_graph_class_of(&g->graph, node)]
+						       .acts.at[g->refs.at[node].index]
+						       .kind == SC_ACT_COLLECTIVE;
 }
 
-/* The last call that started before an activity: stands for the call that the trace does not have. */
-static uint32_t call_before(const struct sc_trace_rank *rank, const struct sc_act *act)
+static uint32_t call_of(const struct stream_study *study, const struct sc_trace_graph *g,
+			uint32_t node)
 {
-	size_t low = 0, high = rank->calls.n;
+	const struct sc_trace_rank *rank = &study->run.ranks.at[sc_graph_class_of(&g->graph, node)];
+	const struct sc_trace_node *ref = &g->refs.at[node];
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
+	if (ref->kind == SC_TRACE_NODE_CARRIED)
+		return 0;
+	return is_activity(g, node) ? rank->acts.at[ref->index].place : ref->index;
+}
 
-		if (rank->calls.at[middle].start_ns <= act->start_ns)
-			low = middle + 1;
-		else
-			high = middle;
+static void sort_after(struct launch_order *order, uint32_t node, uint32_t next)
+{
+	if (order->call.at[next] < order->call.at[node])
+		order->call.at[next] = order->call.at[node];
+	if (--order->n_deps.at[next] == 0)
+		SC_VEC_PUSH(&order->sorted, next);
+}
+
+/* A call that the trace does not have may seem to be later than those of what waits for its activity. */
+static void sort_nodes(const struct stream_study *study, const struct sc_trace_graph *g,
+		       struct launch_order *order)
+{
+	const struct sc_graph *graph = &g->graph;
+	const uint32_t n = (uint32_t)graph->nodes.n;
+
+	SC_VEC_RESERVE(&order->n_deps, n + 1);
+	SC_VEC_RESERVE(&order->call, n + 1);
+	memcpy(order->n_deps.at, graph->n_deps, n * sizeof(uint32_t));
+	for (uint32_t i = 0; i < n; i++) {
+		order->call.at[i] = call_of(study, g, i);
+		if (graph->n_deps[i] == 0)
+			SC_VEC_PUSH(&order->sorted, i);
 	}
-	return low ? (uint32_t)(low - 1) : 0;
+	for (size_t i = 0; i < order->sorted.n; i++) {
+		const uint32_t node = order->sorted.at[i], end = graph->succ_start[node + 1];
+
+		for (uint32_t e = graph->succ_start[node]; e < end; e++)
+			sort_after(order, node, graph->succ[e]);
+		if (graph->lane_next[node] != SC_NONE)
+			sort_after(order, node, graph->lane_next[node]);
+	}
 }
 
-/* What an earlier iteration left running was launched before all others. */
-static void add_launched(const struct sc_trace_rank *rank, const struct sc_trace_graph *g,
-			 uint32_t node, struct launch_order *order)
+static void list_launched(const struct stream_study *study, const struct sc_trace_graph *g,
+			  size_t rank, struct launch_order *order)
 {
-	const struct sc_act *act = &rank->acts.at[g->refs.at[node].index];
-	const bool own = g->refs.at[node].kind == SC_TRACE_NODE_ACT;
-	struct launched l = {
-		.call = !own                     ? 0
-			: act->launch != SC_NONE ? act->launch
-						 : call_before(rank, act),
-		.act = g->refs.at[node].index,
-		.node = node,
-		.lane = g->graph.nodes.at[node].lane,
-		.collective = act->kind == SC_ACT_COLLECTIVE,
-	};
+	order->list.n = order->n_carried = 0;
+	for (uint32_t i = 0; i < order->sorted.n; i++) {
+		const uint32_t node = order->sorted.at[i];
+		const bool own = g->refs.at[node].kind == SC_TRACE_NODE_ACT;
+		const struct launched l = {
+			.call = own ? order->call.at[node] + 1 : 0,
+			.place = i,
+			.node = node,
+			.lane = g->graph.nodes.at[node].lane,
+			.collective = is_collective(study, g, node),
+		};
 
-	if (l.call < order->lane_call.at[l.lane])
-		l.call = order->lane_call.at[l.lane];
-	order->lane_call.at[l.lane] = l.call;
-	SC_VEC_PUSH(&order->list, l);
-}
-
-static void wait_for_all(struct sc_trace_graph *g, const struct launched *l, const uint32_t *last)
-{
-	for (uint32_t lane = 0; lane < g->graph.lanes.n; lane++)
-		if (lane != l->lane && last[lane] != SC_NONE)
-			sc_graph_add_dep(&g->graph, l->node, last[lane]);
-}
-
-static void add_serial_edges(struct sc_trace_graph *g, struct launch_order *order)
-{
-	const size_t n_lanes = g->graph.lanes.n;
-
+		if (sc_graph_class_of(&g->graph, node) != rank || !is_activity(g, node))
+			continue;
+		SC_VEC_PUSH(&order->list, l);
+		order->n_carried += !own;
+	}
 	if (order->list.n)
 		qsort(order->list.at, order->list.n, sizeof(*order->list.at), compare_launched);
-	memset(order->last_other.at, 0xff, n_lanes * sizeof(uint32_t));
-	memset(order->last_collective.at, 0xff, n_lanes * sizeof(uint32_t));
-	for (size_t i = 0; i < order->list.n; i++) {
-		const struct launched *l = &order->list.at[i];
-
-		wait_for_all(g, l, order->last_collective.at);
-		if (l->collective)
-			wait_for_all(g, l, order->last_other.at);
-		(l->collective ? order->last_collective.at : order->last_other.at)[l->lane] =
-			l->node;
-	}
 }
 
-static void reserve_lanes(struct launch_order *order, size_t n)
+/* Behind the collective: it waited for all before it, so that who waits for it does. The first of a lane is
+ * enough. */
+static void join_collective(struct sc_trace_graph *g, struct launch_order *order, size_t first,
+			    size_t i)
 {
-	SC_VEC_RESERVE(&order->last_other, n + 1);
-	SC_VEC_RESERVE(&order->last_collective, n + 1);
-	SC_VEC_RESERVE(&order->lane_call, n + 1);
-	memset(order->lane_call.at, 0, n * sizeof(uint32_t));
+	const struct launched *l = &order->list.at[i];
+
+	if (order->joined.at[l->lane] == first)
+		return;
+	order->joined.at[l->lane] = (uint32_t)first;
+	/* Of what an earlier iteration left running, each is for itself. */
+	for (size_t k = first ? first - 1 : 0; k < (first ? first : order->n_carried); k++)
+		if (order->list.at[k].collective && order->list.at[k].lane != l->lane)
+			sc_graph_add_dep(&g->graph, l->node, order->list.at[k].node);
+}
+
+/* What an earlier iteration left running waits for nothing more: its replay said when it ends. */
+static void add_serial_edges(struct sc_trace_graph *g, struct launch_order *order)
+{
+	size_t first = 0; /* after the last collective */
+
+	memset(order->joined.at, 0xff, g->graph.lanes.n * sizeof(uint32_t));
+	for (size_t i = order->n_carried; i < order->list.n; i++) {
+		const struct launched *l = &order->list.at[i];
+
+		join_collective(g, order, first, i);
+		if (!l->collective)
+			continue;
+		for (size_t k = first; k < i; k++)
+			if (order->list.at[k].lane != l->lane)
+				sc_graph_add_dep(&g->graph, l->node, order->list.at[k].node);
+		first = i + 1;
+	}
 }
 
 static void serialize(const struct stream_study *study, struct sc_trace_graph *g)
 {
 	struct launch_order order = {.list = {0}};
 
-	reserve_lanes(&order, g->graph.lanes.n);
+	SC_VEC_RESERVE(&order.joined, g->graph.lanes.n + 1);
+	sort_nodes(study, g, &order);
 	for (size_t r = 0; r < study->run.ranks.n; r++) {
-		order.list.n = 0;
-		for (uint32_t i = 0; i < g->graph.nodes.n; i++)
-			if (rank_of(g, i) == r && is_activity(g, i))
-				add_launched(&study->run.ranks.at[r], g, i, &order);
+		list_launched(study, g, r, &order);
 		add_serial_edges(g, &order);
 	}
 	SC_VEC_RELEASE(&order.list);
-	SC_VEC_RELEASE(&order.last_other);
-	SC_VEC_RELEASE(&order.last_collective);
-	SC_VEC_RELEASE(&order.lane_call);
+	SC_VEC_RELEASE(&order.joined);
+	SC_VEC_RELEASE(&order.sorted);
+	SC_VEC_RELEASE(&order.n_deps);
+	SC_VEC_RELEASE(&order.call);
 }
 
 /* ---- free ---- */
-
-static bool is_collective(const struct stream_study *study, const struct sc_trace_graph *g,
-			  uint32_t node)
-{
-	return is_activity(g, node) &&
-	       study->run.ranks.at[rank_of(g, node)].acts.at[g->refs.at[node].index].kind ==
-		       SC_ACT_COLLECTIVE;
-}
 
 static void drop_inferred(const struct stream_study *study, struct sc_trace_graph *g)
 {
@@ -151,8 +177,9 @@ static void drop_inferred(const struct stream_study *study, struct sc_trace_grap
 		const uint64_t edge = g->graph.edges.at[i];
 		const uint32_t from = (uint32_t)(edge >> 32), to = (uint32_t)edge;
 
-		if (!study->run.ranks.at[rank_of(g, from)].has_waits && is_activity(g, to) &&
-		    is_collective(study, g, from) && !is_collective(study, g, to))
+		if (!study->run.ranks.at[sc_graph_class_of(&g->graph, from)].has_waits &&
+		    is_activity(g, to) && is_collective(study, g, from) &&
+		    !is_collective(study, g, to))
 			continue;
 		g->graph.edges.at[kept++] = edge;
 	}

@@ -3,23 +3,18 @@
 #define SC_PREDICT_REPLAY_STREAMS_PRIV_H
 
 #include "models/collective.h"
-#include "predict/engine/simulate.h"
 #include "predict/recorded/build_trace.h"
-#include "study/replay/replay.h"
+#include "study/replay/replay_study.h"
 
-enum stream_times {
-	STREAM_MEASURED,
-	STREAM_TYPICAL, /* mean over all iterations, trimmed */
-	STREAM_OTHERS,  /* the same over the other iterations */
-	STREAM_MEAN,    /* mean of its name over ranks and iterations */
-	STREAM_ZERO
+/* An activity that an iteration left to run, and how long after its end that takes. */
+struct stream_left {
+	uint32_t rank, act;
+	double us;
 };
-/* How an iteration is replayed. */
-struct stream_variant {
-	enum stream_times gaps; /* of activities, calls and waits */
-	enum stream_times work; /* of activities and transfers */
-	bool changed;           /* with the changes that were asked for */
-	size_t without;         /* rank as fast as the others, or SIZE_MAX */
+/* Of a variant: where the replay of the iteration before ended, for the next to begin there. */
+struct stream_follow {
+	double behind_frac; /* of what was left to run before the first: this is still there */
+	SC_VEC(struct stream_left) left; /* of the iteration before, by rank and activity */
 };
 /* Means of each call (gap, tail) and activity (gap, work). */
 struct stream_pair {
@@ -39,29 +34,31 @@ struct stream_study {
 	struct sc_trace_run run;
 	const struct sc_replay_opts *opts;
 	struct stream_medians *medians; /* by rank */
+	const bool *outlier;            /* by iteration: not in what is typical */
 	double *mean_us;                /* by name */
 	double *slowness;               /* by rank: computation over the mean of the others */
+	double *host_slowness;          /* the same of its host's work */
 	struct sc_fabric fabric;        /* for SC_REPLAY_MODEL */
 	bool has_fabric;
-	SC_VEC(struct stream_fit) fits;           /* for other bucket sizes */
+	SC_VEC(struct stream_fit) fits; /* for other bucket sizes */
+	bool **gradient;                /* by rank, of each collective: may be; with bucket_mib */
 	size_t n_recorded_buckets, n_new_buckets; /* of the iteration looked at last */
-	double *part_us;                          /* [rank][part], over all iterations */
-	double *late_us;                          /* by rank */
+	struct stream_follow *follow;             /* by variant */
+	double *ends_us; /* of each rank: host, device; of each iteration how far the device was behind */
 };
-struct stream_scratch {
-	struct sc_simulator *sim;
-	struct sc_timeline timeline;
+/* Of one thread: the iteration that is built. */
+struct stream_built {
 	struct sc_trace_graph graph;
+	SC_VEC(double) begin_us, end_us; /* by rank */
 };
 
 /* replay_streams_stats.c */
-void sc_streams_medians(const struct sc_trace_run *run, struct stream_medians *medians);
+void sc_streams_medians(struct stream_study *study);
 void sc_streams_means(struct stream_study *study);
 void sc_streams_release_medians(struct stream_medians *medians);
 
 /* replay_streams_costs.c: of the graph of an iteration, in place. */
-void sc_streams_set(const struct stream_study *study, size_t iteration,
-		    const struct stream_variant *variant, struct sc_trace_graph *graph);
+void sc_streams_set(const struct replay_at *at, struct sc_trace_graph *graph);
 /* How many ranks a collective has. */
 int sc_streams_ranks_of(const struct stream_study *study, const struct sc_trace_collective *c,
 			int32_t instance);
@@ -74,20 +71,25 @@ double sc_streams_waiting_us(const struct stream_study *study, size_t rank,
 /* The same over all iterations; adds to n_unknown the collectives of which it cannot be told. */
 double sc_streams_rank_waiting_us(const struct stream_study *study, size_t rank,
 				  int64_t *n_unknown);
-int sc_streams_check_changes(struct stream_study *study, struct sc_err *err);
+/* Kinds of operations that a selector matches, a bit each. */
+unsigned sc_streams_matches(const void *study, const struct sc_selector *selector);
+/* Refuses changes that would change nothing; warns of those that change a part of what they match. */
+int sc_streams_check_change(const void *study, const struct sc_replay_change *change,
+			    unsigned kinds, struct sc_warnings *warnings, struct sc_err *err);
+/* The same of a straggler, and of the number of GPUs. */
+int sc_streams_check(const struct stream_study *study, struct sc_warnings *warnings,
+		     struct sc_err *err);
 
 /* replay_streams_overlap.c, replay_streams_bucket.c: other edges and nodes in the graph of an iteration. */
 void sc_streams_overlap(const struct stream_study *study, struct sc_trace_graph *graph);
 /* replay_streams_sizes.c */
-bool sc_streams_is_gradient(const struct sc_trace_rank *rank, size_t iteration,
+bool sc_streams_is_gradient(const struct stream_study *study, size_t rank, size_t iteration,
 			    const struct sc_act *act);
 int sc_streams_fit_sizes(struct stream_study *study, struct sc_err *err);
 void sc_streams_bucket(struct stream_study *study, size_t iteration, struct sc_trace_graph *graph);
 
-/* replay_streams_parts.c: where ranks' time went, added up. */
-void sc_streams_parts(struct stream_study *study, const struct stream_scratch *scratch,
-		      double total_us);
-/* replay_streams_results.c */
-void sc_streams_results(struct stream_study *study, struct sc_replay_result *out);
+/* replay_streams_results.c: ranks and iterations as they are; then what the study found. */
+void sc_streams_describe(const struct stream_study *study, struct sc_replay_result *out);
+void sc_streams_results(struct replay_study *study);
 
 #endif

@@ -3,29 +3,66 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "study/replay/replay_streams_priv.h"
 
-static void put_ranks(const struct stream_study *study, struct sc_replay_result *out)
+static double measured_us(const struct sc_trace_run *run, size_t iteration)
 {
-	const double n = (double)study->run.n_iterations;
+	int64_t first = INT64_MAX, last = INT64_MIN;
 
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+		const struct sc_trace_iteration *it = &rank->iterations.at[iteration];
+
+		if (rank->calls.at[it->begin].start_ns < first)
+			first = rank->calls.at[it->begin].start_ns;
+		if (rank->calls.at[it->end].start_ns > last)
+			last = rank->calls.at[it->end].start_ns;
+	}
+	return sc_ns_us(last - first);
+}
+
+void sc_streams_describe(const struct stream_study *study, struct sc_replay_result *out)
+{
 	for (size_t r = 0; r < study->run.ranks.n; r++) {
 		struct sc_replay_rank rank = {
 			.rank = study->run.ranks.at[r].rank,
 			.dp_rank = -1,
 			.stage = -1,
-			.late_ms = study->late_us[r] / SC_US_PER_MS / n,
-			.slowness = study->slowness[r],
 			.without_ms = NAN,
 		};
 
 		snprintf(rank.name, sizeof(rank.name), "rank %d", (int)rank.rank);
-		for (int p = 0; p < SC_N_PARTS; p++)
-			rank.part_ms[p] =
-				study->part_us[r * SC_N_PARTS + (size_t)p] / SC_US_PER_MS / n;
 		SC_VEC_PUSH(&out->ranks, rank);
+	}
+	for (size_t i = 0; i < study->run.n_iterations; i++) {
+		const struct sc_replay_iteration it = {
+			.step = study->run.ranks.at[0].iterations.at[i].step,
+			.measured_ms = measured_us(&study->run, i) / SC_US_PER_MS};
+
+		SC_VEC_PUSH(&out->iterations, it);
+	}
+}
+
+static void put_families(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const double n = (double)(study->run.n_iterations * study->run.ranks.n);
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+		for (size_t i = 0; i < study->run.n_iterations; i++)
+			for (uint32_t a = rank->iterations.at[i].first_act;
+			     a < rank->iterations.at[i].end_act; a++) {
+				const struct sc_act *act = &rank->acts.at[a];
+
+				if (act->launch >= rank->iterations.at[i].begin &&
+				    act->launch <= rank->iterations.at[i].end)
+					out->family_ms[study->run.family.at[act->name]] +=
+						(double)act->dur_ns / (double)SC_NS_PER_MS / n;
+			}
 	}
 }
 
@@ -107,6 +144,27 @@ static const char *resized_as(const struct stream_study *study)
 	return "scaled as rings at the recorded speed, without --cluster";
 }
 
+/* Of all ranks. */
+static void warn_of_queues(const struct stream_study *study, struct sc_replay_result *out)
+{
+	uint32_t depth = 0;
+	int64_t n = 0;
+	double us = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+		depth = rank->queue_depth > depth ? rank->queue_depth : depth;
+		n += rank->n_queued;
+		us += rank->queued_us;
+	}
+	if (n)
+		sc_warn(&out->warnings,
+			"the launch queue was full (entries=%u): n=%" PRId64
+			" launches waited for the device, %.3f ms in all; no host work",
+			(unsigned)depth, n, us / SC_US_PER_MS);
+}
+
 static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
 {
 	int64_t n_unlaunched = 0;
@@ -117,13 +175,13 @@ static void warn_of_trace(const struct stream_study *study, struct sc_replay_res
 		n_alone += study->medians[r].n_alone;
 		n_inferred += !study->run.ranks.at[r].has_waits;
 	}
-	if (study->run.found_by == SC_ITERATIONS_PERIOD)
+	if (study->run.found_by == SC_FOUND_PERIOD)
 		sc_warn(&out->warnings,
 			"no range marks iterations: they are cut by the period of the kernels");
-	if (study->run.found_by == SC_ITERATIONS_WHOLE && study->opts->range)
+	if (study->run.found_by == SC_FOUND_WHOLE && study->opts->range)
 		sc_warn(&out->warnings, "no range is named \"%.64s\": the trace is one iteration",
 			study->opts->range);
-	else if (study->run.found_by == SC_ITERATIONS_WHOLE)
+	else if (study->run.found_by == SC_FOUND_WHOLE)
 		sc_warn(&out->warnings,
 			"no range marks iterations and no period was found: the trace is one");
 	if (n_unlaunched)
@@ -252,8 +310,11 @@ static void warn_of_changes(const struct stream_study *study, struct sc_replay_r
 		warn_of_overlap(study, out);
 }
 
-void sc_streams_results(struct stream_study *study, struct sc_replay_result *out)
+void sc_streams_results(struct replay_study *of)
 {
+	const struct stream_study *study = of->model;
+	struct sc_replay_result *out = of->out;
+
 	out->source = "streams";
 	out->reused =
 		study->run.ranks.n > 1
@@ -261,16 +322,22 @@ void sc_streams_results(struct stream_study *study, struct sc_replay_result *out
 			  "(no waiting), host work between calls, launch latencies"
 			: "durations of kernels, copies and collectives (with their waiting), host "
 			  "work between calls, launch latencies";
+	memcpy(out->marked_by, study->run.marked_by, sizeof(out->marked_by));
 	out->n_ranks = (int64_t)study->run.ranks.n;
 	out->gpus = study->opts->gpus      ? study->opts->gpus
 		    : study->run.world > 0 ? study->run.world
 					   : out->n_ranks;
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		out->n_events += study->run.ranks.at[r].n_events;
-	put_ranks(study, out);
+	for (size_t r = 0; r < out->ranks.n; r++) {
+		out->ranks.at[r].slowness = study->slowness[r];
+		out->ranks.at[r].host_slowness = study->host_slowness[r];
+	}
+	put_families(study, out);
 	warn_of_ranks(study, out);
 	warn_of_doubles(study, out);
 	warn_of_clocks(study, out);
+	warn_of_queues(study, out);
 	warn_of_trace(study, out);
 	warn_of_changes(study, out);
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "study/replay/replay_streams_priv.h"
@@ -18,21 +19,123 @@ struct size_times {
 	SC_VEC(struct size_time) list;
 };
 
-/* Autograd has a thread of its own. */
-bool sc_streams_is_gradient(const struct sc_trace_rank *rank, size_t iteration,
+/* ---- which are of gradients ---- */
+
+/* In one rank's iteration: those of a communicator and kind, in the order of their launches. */
+struct comm_use {
+	uint64_t comm;
+	int kind;
+	uint32_t last;            /* activity */
+	size_t n_next, n_at_once; /* that have a next; and that something waits for before it */
+};
+struct comm_uses {
+	SC_VEC(struct comm_use) list;
+};
+
+static struct comm_use *use_of(struct comm_uses *uses, const struct sc_merge_call *call)
+{
+	const struct comm_use none = {.comm = call->comm, .kind = call->kind, .last = SC_NONE};
+
+	for (size_t i = 0; i < uses->list.n; i++)
+		if (uses->list.at[i].comm == call->comm && uses->list.at[i].kind == call->kind)
+			return &uses->list.at[i];
+	SC_VEC_PUSH(&uses->list, none);
+	return &uses->list.at[uses->list.n - 1];
+}
+
+static void use_at(uint32_t *first_use, uint32_t act, uint32_t call)
+{
+	if (call < first_use[act])
+		first_use[act] = call;
+}
+
+/* By activity: the first call that waits for it, or launches what does. */
+static uint32_t *first_uses(const struct sc_trace_rank *rank)
+{
+	uint32_t *first_use = sc_xmalloc((rank->acts.n + 1) * sizeof(*first_use));
+	uint32_t *lane_last = sc_xmalloc((rank->streams.n + 1) * sizeof(*lane_last));
+
+	memset(first_use, 0xff, (rank->acts.n + 1) * sizeof(*first_use));
+	memset(lane_last, 0xff, (rank->streams.n + 1) * sizeof(*lane_last));
+	for (uint32_t a = 0; a < rank->acts.n; a++) {
+		const struct sc_act *act = &rank->acts.at[a];
+
+		for (uint8_t i = 0; i < act->n_waits; i++)
+			use_at(first_use, rank->waits.at[act->first_wait + i], act->launch);
+		if (lane_last[act->lane] != SC_NONE && act->kind != SC_ACT_COLLECTIVE)
+			use_at(first_use, lane_last[act->lane], act->launch);
+		lane_last[act->lane] = a;
+	}
+	for (uint32_t c = 0; c < rank->calls.n; c++)
+		for (uint8_t i = 0; i < rank->calls.at[c].n_waits; i++)
+			if (rank->calls.at[c].kind == SC_CALL_SYNC)
+				use_at(first_use, rank->waits.at[rank->calls.at[c].first_wait + i],
+				       c);
+	free(lane_last);
+	return first_use;
+}
+
+static bool is_launched_in(const struct sc_trace_iteration *it, const struct sc_act *act)
+{
+	return act->kind == SC_ACT_COLLECTIVE && act->launch != SC_NONE &&
+	       act->launch >= it->begin && act->launch <= it->end;
+}
+
+static void find_uses(const struct sc_trace_rank *rank, const struct sc_merge_rank *merged,
+		      const struct sc_trace_iteration *it, const uint32_t *first_use,
+		      struct comm_uses *uses)
+{
+	for (size_t i = 0; i < uses->list.n; i++)
+		uses->list.at[i].last = SC_NONE;
+	for (uint32_t a = it->first_act; a < it->end_act; a++) {
+		struct comm_use *use;
+
+		if (!is_launched_in(it, &rank->acts.at[a]))
+			continue;
+		use = use_of(uses, &merged->calls.at[rank->acts.at[a].merge_call]);
+		if (use->last != SC_NONE) {
+			use->n_next++;
+			use->n_at_once += first_use[use->last] < rank->acts.at[a].launch;
+		}
+		use->last = a;
+	}
+}
+
+static void find_gradients(struct stream_study *study, size_t r)
+{
+	const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+	const struct sc_merge_rank *merged = &study->run.merge.ranks.at[r];
+	uint32_t *first_use = first_uses(rank);
+	struct comm_uses uses = {.list = {0}};
+
+	for (size_t i = 0; i < study->run.n_iterations; i++)
+		find_uses(rank, merged, &rank->iterations.at[i], first_use, &uses);
+	study->gradient[r] = sc_xmalloc((merged->calls.n + 1) * sizeof(bool));
+	for (size_t c = 0; c < merged->calls.n; c++) {
+		const struct comm_use *use = use_of(&uses, &merged->calls.at[c]);
+		const int kind = rank->collectives.at[c].kind;
+
+		study->gradient[r][c] = (kind == SC_ALL_REDUCE || kind == SC_REDUCE_SCATTER) &&
+					(use->n_next == 0 || use->n_at_once < use->n_next);
+	}
+	SC_VEC_RELEASE(&uses.list);
+	free(first_use);
+}
+
+/* Of gradients: where autograd has a thread of its own, launched there, else anywhere; but not of a communicator
+ * each of whose collectives something waits for before the next is launched, as those of activations. */
+bool sc_streams_is_gradient(const struct stream_study *study, size_t r, size_t iteration,
 			    const struct sc_act *act)
 {
+	const struct sc_trace_rank *rank = &study->run.ranks.at[r];
 	const struct sc_trace_iteration *it = &rank->iterations.at[iteration];
-	int kind;
 
-	if (act->kind != SC_ACT_COLLECTIVE || act->launch == SC_NONE || act->launch < it->begin ||
-	    act->launch > it->end)
-		return false;
-	kind = rank->collectives.at[act->merge_call].kind;
-	return (kind == SC_ALL_REDUCE || kind == SC_REDUCE_SCATTER) &&
+	return is_launched_in(it, act) && study->gradient[r][act->merge_call] &&
 	       (rank->n_threads == 1 ||
 		rank->calls.at[act->launch].lane != rank->calls.at[it->begin].lane);
 }
+
+/* ---- times by size ---- */
 
 static void add_size(struct size_times *sizes, double bytes, double us)
 {
@@ -128,6 +231,9 @@ int sc_streams_fit_sizes(struct stream_study *study, struct sc_err *err)
 {
 	int rc = 0;
 
+	study->gradient = sc_xmalloc((study->run.ranks.n + 1) * sizeof(*study->gradient));
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		find_gradients(study, r);
 	for (size_t r = 0; r < study->run.ranks.n; r++) {
 		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
 
@@ -138,7 +244,7 @@ int sc_streams_fit_sizes(struct stream_study *study, struct sc_err *err)
 				const struct sc_act *act = &rank->acts.at[a];
 				const struct sc_trace_collective *c;
 
-				if (!sc_streams_is_gradient(rank, i, act))
+				if (!sc_streams_is_gradient(study, r, i, act))
 					continue;
 				c = &rank->collectives.at[act->merge_call];
 				if (c->bytes <= 0)
@@ -159,7 +265,8 @@ int sc_streams_fit_sizes(struct stream_study *study, struct sc_err *err)
 	}
 	if (rc == 0 && study->fits.n == 0)
 		rc = sc_err_set(err, SC_EVALUE,
-				"--bucket-mib: no all-reduce or reduce-scatter was launched in "
-				"backward, that is by another thread than the iteration's");
+				"--bucket-mib: no all-reduce or reduce-scatter is of gradients: "
+				"launched by autograd's thread if there is one, and not waited for "
+				"at once, as those of activations are");
 	return rc;
 }

@@ -17,6 +17,7 @@ enum { MIN_FOR_TRIMMING = 8, MAX_LIKE = 64 };
 struct entry {
 	uint32_t lane, name, place; /* place: how many of its name and lane were before it */
 	uint32_t iteration, index;
+	bool outlier; /* takes what is typical, and is no part of it */
 	struct stream_pair us;
 };
 struct entries {
@@ -69,6 +70,8 @@ static void number_places(struct entry *e, size_t n)
 struct scratch {
 	double *x;
 	double *sorted, *below; /* rising; below[i]: sum of the first i */
+	uint32_t *n_like;       /* by iteration */
+	uint32_t like[2 * MAX_LIKE];
 };
 
 /* Of n values, in s->x. */
@@ -136,27 +139,45 @@ static float *part_of(struct stream_pair *pair, int part)
 	return part ? &pair->work_us : &pair->gap_us;
 }
 
-/* One run of entries of the same place. */
+/* One run of entries of the same place. Where all are of outliers, they stand for themselves. */
 static void means_of(struct entry *e, size_t n, struct scratch *s, struct stream_pair *usual,
 		     struct stream_pair *other)
 {
 	for (int part = 0; part < 2; part++) {
+		size_t m = 0, k = 0;
 		float all;
 
 		for (size_t i = 0; i < n; i++)
-			s->x[i] = (double)*part_of(&e[i].us, part);
-		sort_values(s, n);
-		all = typical(s, n);
+			if (!e[i].outlier)
+				s->x[m++] = (double)*part_of(&e[i].us, part);
+		sort_values(s, m);
+		all = m ? typical(s, m) : (float)NAN;
 		for (size_t i = 0; i < n; i++) {
-			*part_of(&usual[e[i].index], part) = all;
-			*part_of(&other[e[i].index], part) = without(s, n, i);
+			*part_of(&usual[e[i].index], part) = m ? all : *part_of(&e[i].us, part);
+			*part_of(&other[e[i].index], part) =
+				e[i].outlier ? all : without(s, m, k++);
 		}
 	}
+}
+
+/* Of n entries of a name those that may stand for others: at most MAX_LIKE of an iteration, until there are as
+ * many beside any one. Returns how many. */
+static size_t find_like(const struct entry *e, size_t n, struct scratch *s)
+{
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++)
+		s->n_like[e[i].iteration] = 0;
+	for (size_t i = 0; i < n && m < 2 * MAX_LIKE; i++)
+		if (!e[i].outlier && s->n_like[e[i].iteration]++ < MAX_LIKE)
+			s->like[m++] = (uint32_t)i;
+	return m;
 }
 
 /* What no other iteration has at its place takes what others of its name do in other iterations. */
 static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct stream_pair *other)
 {
+	const size_t n_like = find_like(e, n, s);
 	size_t n_alone = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -167,9 +188,9 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct st
 		other[e[i].index] = e[i].us;
 		for (int part = 0; part < 2; part++) {
 			m = 0;
-			for (size_t j = 0; j < n && m < MAX_LIKE; j++)
-				if (e[j].iteration != e[i].iteration)
-					s->x[m++] = (double)*part_of(&e[j].us, part);
+			for (size_t j = 0; j < n_like && m < MAX_LIKE; j++)
+				if (e[s->like[j]].iteration != e[i].iteration)
+					s->x[m++] = (double)*part_of(&e[s->like[j]].us, part);
 			if (m == 0)
 				break;
 			sort_values(s, m);
@@ -180,7 +201,7 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct st
 	return n_alone;
 }
 
-static size_t find_medians(struct entries *entries, struct stream_pair *usual,
+static size_t find_medians(struct entries *entries, size_t n_iterations, struct stream_pair *usual,
 			   struct stream_pair *other)
 {
 	struct entry *e = entries->list.at;
@@ -191,6 +212,7 @@ static size_t find_medians(struct entries *entries, struct stream_pair *usual,
 	s.x = sc_xmalloc((n + 1) * sizeof(double));
 	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
 	s.below = sc_xmalloc((n + 1) * sizeof(double));
+	s.n_like = sc_xmalloc((n_iterations + 1) * sizeof(*s.n_like));
 	number_places(e, n);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && same_name(&e[end], &e[i]) && e[end].place == e[i].place;
@@ -206,6 +228,7 @@ static size_t find_medians(struct entries *entries, struct stream_pair *usual,
 	free(s.x);
 	free(s.sorted);
 	free(s.below);
+	free(s.n_like);
 	return n_alone;
 }
 
@@ -217,9 +240,18 @@ static struct stream_pair *pairs(size_t n)
 	return p;
 }
 
-static void rank_medians(const struct sc_trace_run *run, const struct sc_trace_rank *r,
+void sc_streams_release_medians(struct stream_medians *medians)
+{
+	free(medians->typical_calls);
+	free(medians->other_calls);
+	free(medians->typical_acts);
+	free(medians->other_acts);
+}
+
+static void rank_medians(const struct stream_study *study, const struct sc_trace_rank *r,
 			 struct stream_medians *m)
 {
+	const struct sc_trace_run *run = &study->run;
 	struct entries calls = {.list = {0}}, acts = {.list = {0}};
 
 	*m = (struct stream_medians){.typical_calls = pairs(r->calls.n),
@@ -235,6 +267,7 @@ static void rank_medians(const struct sc_trace_run *run, const struct sc_trace_r
 						.name = call->name,
 						.iteration = i,
 						.index = c,
+						.outlier = study->outlier[i],
 						.us = {call->gap_us, call->tail_us}};
 
 			SC_VEC_PUSH(&calls.list, e);
@@ -246,6 +279,7 @@ static void rank_medians(const struct sc_trace_run *run, const struct sc_trace_r
 				.name = act->name,
 				.iteration = i,
 				.index = a,
+				.outlier = study->outlier[i],
 				.us = {act->gap_us, (float)sc_trace_act_work_us(run, r, act)},
 			};
 
@@ -253,42 +287,61 @@ static void rank_medians(const struct sc_trace_run *run, const struct sc_trace_r
 				SC_VEC_PUSH(&acts.list, e);
 		}
 	}
-	m->n_alone = find_medians(&calls, m->typical_calls, m->other_calls) +
-		     find_medians(&acts, m->typical_acts, m->other_acts);
+	m->n_alone = find_medians(&calls, run->n_iterations, m->typical_calls, m->other_calls) +
+		     find_medians(&acts, run->n_iterations, m->typical_acts, m->other_acts);
 	SC_VEC_RELEASE(&calls.list);
 	SC_VEC_RELEASE(&acts.list);
 }
 
-void sc_streams_medians(const struct sc_trace_run *run, struct stream_medians *medians)
+void sc_streams_medians(struct stream_study *study)
 {
-	for (size_t r = 0; r < run->ranks.n; r++)
-		rank_medians(run, &run->ranks.at[r], &medians[r]);
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		sc_streams_release_medians(&study->medians[r]);
+		rank_medians(study, &study->run.ranks.at[r], &study->medians[r]);
+	}
 }
 
-void sc_streams_release_medians(struct stream_medians *medians)
+/* Times of ranks -> each over the mean of the others; NAN where there are none. */
+static void over_others(double *us, size_t n)
 {
-	free(medians->typical_calls);
-	free(medians->other_calls);
-	free(medians->typical_acts);
-	free(medians->other_acts);
+	double sum = 0;
+
+	for (size_t r = 0; r < n; r++)
+		sum += us[r];
+	for (size_t r = 0; r < n; r++)
+		us[r] = n > 1 && sum > us[r] ? us[r] * (double)(n - 1) / (sum - us[r])
+					     : (double)NAN;
+}
+
+/* Of the iterations: between iterations a rank may do what others need not. */
+static double host_us(const struct sc_trace_rank *rank)
+{
+	double us = 0;
+
+	for (size_t i = 0; i < rank->iterations.n; i++)
+		for (uint32_t c = rank->iterations.at[i].begin + 1; c <= rank->iterations.at[i].end;
+		     c++)
+			us += (double)rank->calls.at[c].gap_us;
+	return us;
 }
 
 /* Means by name, and how slow each rank computes against the others: over iterations, activities that are
- * no collectives. */
+ * no collectives; and its host. */
 void sc_streams_means(struct stream_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
 	const size_t n_names = sc_intern_count(&run->names) + 1, n = run->ranks.n;
 	int64_t *count = sc_xmalloc(n_names * sizeof(*count));
-	double sum = 0;
 
 	study->mean_us = sc_xmalloc(n_names * sizeof(double));
 	study->slowness = sc_xmalloc((n + 1) * sizeof(double));
+	study->host_slowness = sc_xmalloc((n + 1) * sizeof(double));
 	memset(count, 0, n_names * sizeof(*count));
 	memset(study->mean_us, 0, n_names * sizeof(double));
 	for (size_t r = 0; r < n; r++) {
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
+		study->host_slowness[r] = host_us(rank);
 		study->slowness[r] = 0;
 		for (size_t a = 0; a < rank->acts.n; a++) {
 			const struct sc_act *act = &rank->acts.at[a];
@@ -299,15 +352,11 @@ void sc_streams_means(struct stream_study *study)
 			if (act->kind == SC_ACT_KERNEL)
 				study->slowness[r] += us;
 		}
-		sum += study->slowness[r];
 	}
 	for (size_t i = 0; i < n_names; i++)
 		if (count[i])
 			study->mean_us[i] /= (double)count[i];
-	for (size_t r = 0; r < n; r++)
-		study->slowness[r] =
-			n > 1 && sum > study->slowness[r]
-				? study->slowness[r] * (double)(n - 1) / (sum - study->slowness[r])
-				: (double)NAN;
+	over_others(study->slowness, n);
+	over_others(study->host_slowness, n);
 	free(count);
 }

@@ -1,6 +1,6 @@
 /* What a sharding plan is ranked by. */
-#ifndef SC_PREDICT_OBJECTIVE_KIND_H
-#define SC_PREDICT_OBJECTIVE_KIND_H
+#ifndef SC_STUDY_OBJECTIVE_KIND_H
+#define SC_STUDY_OBJECTIVE_KIND_H
 
 enum sc_objective_kind {
 	SC_OBJECTIVE_ITERATION, /* the predicted step; its problem is a proxy that adds up */

@@ -2,13 +2,14 @@
  * goes to a rank, and the cost is that of the busiest rank. Which costs the options have is up to the
  * objective (shard_torchrec.c, shard_hugectr.c, shard_iteration.c); the solver (shard_solve.c) knows
  * nothing of it. */
-#ifndef SC_PREDICT_SHARD_H
-#define SC_PREDICT_SHARD_H
+#ifndef SC_STUDY_SHARD_H
+#define SC_STUDY_SHARD_H
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/vec.h"
 #include "core/embedding/shard_plan.h"
+#include "study/shard/shard_watch.h"
 
 /* How the shards of an option may lie. */
 enum sc_spread {
@@ -69,9 +70,11 @@ struct sc_shard_problem {
 	sc_shard_cost_fn
 		shard_cost;     /* of plans that are rated; NULL: only those with listed options */
 	const void *column_ctx; /* of both */
-	int64_t min_cols;       /* narrowest slice of column_cost; a multiple of 4 */
+	const struct sc_iteration_costs *iteration; /* NULL: of another objective */
+	int64_t min_cols; /* narrowest slice of column_cost; a multiple of 4 */
 	const struct sc_shard_constraint *constraints;
 	size_t n_constraints;
+	struct sc_row_memo *rows; /* of its costs, released with it; or NULL */
 };
 void sc_shard_problem_release(struct sc_shard_problem *problem);
 /* Shards of a table that takes the option; which of problem->shards has the cost of the i-th; and that
@@ -90,6 +93,7 @@ struct sc_solve_opts {
 	const struct sc_shard_plan *current;
 	double max_moved_bytes; /* -1 = any */
 	int64_t max_moved_tables;
+	struct sc_search_watch *watch; /* may be NULL */
 };
 struct sc_shard_solution {
 	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */

@@ -1,6 +1,6 @@
 /* The relaxed problem behind the lower bounds: options by what they ask of ranks, not where they lie. */
-#ifndef SC_PREDICT_SHARD_BOUND_PRIV_H
-#define SC_PREDICT_SHARD_BOUND_PRIV_H
+#ifndef SC_STUDY_SHARD_BOUND_PRIV_H
+#define SC_STUDY_SHARD_BOUND_PRIV_H
 
 #include "study/shard/shard_solve_priv.h"
 

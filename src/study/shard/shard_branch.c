@@ -40,6 +40,7 @@ struct hunt {
 	double uniform_room;
 	double z, ranks; /* ranks of hosts without blocks */
 	double deadline_s;
+	struct sc_search_watch *watch;
 	int64_t nodes_left;
 	size_t favourite; /* of PRICES: refuted last */
 };
@@ -166,14 +167,19 @@ static bool set_rooms(struct hunt *h)
 	return sum + dearest <= h->z * (1.0 + EPS);
 }
 
+static bool is_late(const struct hunt *h)
+{
+	return sc_search_is_stopped(h->watch) ||
+	       (h->deadline_s > 0.0 && sc_shard_now_s() > h->deadline_s);
+}
+
 /* True: no plan of cost z with these decisions. */
 static bool refute(struct hunt *h)
 {
 	struct verdict v;
 	bool refuted = true;
 
-	if (h->nodes_left-- <= 0 ||
-	    (h->deadline_s > 0.0 && h->nodes_left % 64 == 0 && sc_shard_now_s() > h->deadline_s)) {
+	if (h->nodes_left-- <= 0 || (h->nodes_left % 64 == 0 && is_late(h))) {
 		h->nodes_left = 0;
 		return false;
 	}
@@ -306,10 +312,11 @@ static bool refuted_by_all(struct hunt *h, struct sc_relaxation *x, double z, in
 }
 
 double sc_shard_branch_bound(const struct sc_shard_model *m, double bound, double cost,
-			     double deadline_s)
+			     const struct sc_solve_opts *until)
 {
 	struct sc_relaxation x;
-	struct hunt h = {.n = (uint32_t)m->units.n};
+	struct hunt h = {.n = (uint32_t)m->units.n, .watch = until->watch};
+	double deadline_s = until->seconds > 0.0 ? sc_shard_now_s() + until->seconds : 0.0;
 	double low = bound, high = cost;
 	int64_t left = QUICK_JUDGEMENTS / (int64_t)(m->units.n + 1);
 

@@ -1,4 +1,6 @@
-/* Where the tables of a request go: a plan from a file, or what the planner of its software makes. */
+/* See the header. */
+#include "study/shard/shard_choose.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +13,22 @@
 /* What distributed-embeddings' benchmarks are run with (README: --column_slice_threshold 1280 Mi). */
 #define SLICE_ELEMENTS (1280 * 1048576.0)
 
-enum sc_planner sc_dlrm_planner(const struct sc_request *req)
+struct planning {
+	const struct sc_request *request;
+	struct sc_arena *arena;
+	struct sc_table_list tables;
+	struct sc_shard_plan plan;
+	bool cut_short;
+};
+
+enum { ARENA_BLOCK_BYTES = 64 << 10 };
+
+static double batch_of(const struct sc_request *req)
+{
+	return (double)req->config.training.micro_batch;
+}
+
+enum sc_planner sc_request_planner(const struct sc_request *req)
 {
 	enum sc_planner own = req->config.sharding.planner;
 
@@ -20,35 +37,30 @@ enum sc_planner sc_dlrm_planner(const struct sc_request *req)
 	return own == SC_PLANNER_NONE ? SC_PLANNER_STEPCAST : own;
 }
 
-static uint32_t ranks_per_host(const struct sc_request *req)
-{
-	return (uint32_t)fmin((double)req->config.gpus, (double)req->config.cluster.gpus_per_node);
-}
-
-static int plan_hugectr(struct sc_dlrm *dlrm, struct sc_err *err)
+static int plan_hugectr(struct planning *p, struct sc_err *err)
 {
 	struct sc_hugectr_opts opts;
 	struct sc_hugectr_rank *ranks;
 
-	sc_hugectr_opts_of(dlrm->request, &opts);
-	ranks = sc_arena_calloc(dlrm->arena, opts.gpus, sizeof(*ranks));
-	return sc_hugectr_plan(&opts, &dlrm->tables, dlrm->arena, &dlrm->plan, ranks, err);
+	sc_hugectr_opts_of(p->request, &opts);
+	ranks = sc_arena_calloc(p->arena, opts.gpus, sizeof(*ranks));
+	return sc_hugectr_plan(&opts, &p->tables, p->arena, &p->plan, ranks, err);
 }
 
-static int take_solution(struct sc_dlrm *dlrm, struct sc_shard_problem *problem, int rc,
+static int take_solution(struct planning *p, struct sc_shard_problem *problem, int rc,
 			 struct sc_shard_solution *solution)
 {
 	if (rc == 0) {
-		dlrm->plan = solution->plan;
-		dlrm->plan_cut_short = solution->cut_short;
+		p->plan = solution->plan;
+		p->cut_short = solution->cut_short;
 	}
 	sc_shard_problem_release(problem);
 	return rc;
 }
 
-static int plan_torchrec(struct sc_dlrm *dlrm, struct sc_err *err)
+static int plan_torchrec(struct planning *p, struct sc_err *err)
 {
-	const struct sc_request *req = dlrm->request;
+	const struct sc_request *req = p->request;
 	struct sc_torchrec_topology topology;
 	struct sc_shard_problem problem;
 	struct sc_shard_solution solution;
@@ -56,16 +68,16 @@ static int plan_torchrec(struct sc_dlrm *dlrm, struct sc_err *err)
 
 	sc_torchrec_topology_init(&topology);
 	topology.world = (uint32_t)req->config.gpus;
-	topology.ranks_per_host = ranks_per_host(req);
-	topology.batch_per_rank = dlrm->batch;
+	topology.ranks_per_host = sc_shard_ranks_per_host(req);
+	topology.batch_per_rank = batch_of(p->request);
 	topology.hbm_cap_bytes =
 		req->device.hbm_gib * SC_BYTES_PER_GIB * (1 - topology.reserved_frac);
 	sc_torchrec_budgets_of(req, &topology);
-	rc = sc_torchrec_problem(&topology, &dlrm->tables, dlrm->arena, NULL, &problem, err);
+	rc = sc_torchrec_problem(&topology, &p->tables, p->arena, NULL, &problem, err);
 	if (rc)
 		return rc;
-	return take_solution(dlrm, &problem,
-			     sc_torchrec_plan(&problem, dlrm->arena, &solution, err), &solution);
+	return take_solution(p, &problem, sc_torchrec_plan(&problem, p->arena, &solution, err),
+			     &solution);
 }
 
 /* ---- whole tables, or slices of columns, on the rank with the least so far ---- */
@@ -76,10 +88,11 @@ struct piece {
 	double key;
 };
 
-static double table_key(const struct sc_dlrm *dlrm, const struct sc_table *t, enum sc_planner by)
+static double table_key(const struct planning *p, const struct sc_table *t, enum sc_planner by)
 {
 	if (by == SC_PLANNER_LOOKUPS)
-		return (double)dlrm->batch * t->pooling * (double)t->features * (double)t->dim;
+		return (double)batch_of(p->request) * t->pooling * (double)t->features *
+		       (double)t->dim;
 	return (double)t->rows * (double)t->dim;
 }
 
@@ -95,37 +108,37 @@ static int by_key_descending(const void *a, const void *b)
 }
 
 /* Tables above the threshold are halved until below it (distributed-embeddings), at most to the world. */
-static int64_t n_slices(const struct sc_dlrm *dlrm, const struct sc_table *t)
+static int64_t n_slices(const struct planning *p, const struct sc_table *t)
 {
-	double limit = dlrm->request->config.sharding.column_slice_elements;
+	double limit = p->request->config.sharding.column_slice_elements;
 	double elements = (double)t->rows * (double)t->dim;
 	int64_t n = 1;
 
 	if (!(limit > 0))
 		limit = SLICE_ELEMENTS;
-	while (elements / (double)n > limit && 2 * n <= (int64_t)dlrm->plan.world &&
+	while (elements / (double)n > limit && 2 * n <= (int64_t)p->plan.world &&
 	       t->dim % (2 * n) == 0)
 		n *= 2;
 	return n;
 }
 
-static struct piece *cut(const struct sc_dlrm *dlrm, enum sc_planner by, size_t *n_pieces)
+static struct piece *cut(const struct planning *p, enum sc_planner by, size_t *n_pieces)
 {
 	struct piece *pieces;
 	size_t n = 0;
 
-	for (size_t i = 0; i < dlrm->tables.n; i++)
-		n += (size_t)n_slices(dlrm, &dlrm->tables.at[i]);
-	pieces = sc_arena_calloc(dlrm->arena, n, sizeof(*pieces));
+	for (size_t i = 0; i < p->tables.n; i++)
+		n += (size_t)n_slices(p, &p->tables.at[i]);
+	pieces = sc_arena_calloc(p->arena, n, sizeof(*pieces));
 	n = 0;
-	for (size_t i = 0; i < dlrm->tables.n; i++) {
-		const struct sc_table *t = &dlrm->tables.at[i];
-		int64_t slices = n_slices(dlrm, t);
+	for (size_t i = 0; i < p->tables.n; i++) {
+		const struct sc_table *t = &p->tables.at[i];
+		int64_t slices = n_slices(p, t);
 
 		for (int64_t s = 0; s < slices; s++)
 			pieces[n++] =
 				(struct piece){(uint32_t)i, s * (t->dim / slices), t->dim / slices,
-					       table_key(dlrm, t, by) / (double)slices};
+					       table_key(p, t, by) / (double)slices};
 	}
 	qsort(pieces, n, sizeof(*pieces), by_key_descending);
 	*n_pieces = n;
@@ -158,14 +171,14 @@ static int by_table(const void *a, const void *b)
 		       : (x->col_offset > y->col_offset) - (x->col_offset < y->col_offset);
 }
 
-static void list_tables(struct sc_dlrm *dlrm)
+static void list_tables(struct planning *p)
 {
-	struct sc_shard_plan *plan = &dlrm->plan;
+	struct sc_shard_plan *plan = &p->plan;
 
 	qsort(plan->shards.at, plan->shards.n, sizeof(*plan->shards.at), by_table);
 	for (uint32_t i = 0; i < plan->shards.n;) {
 		uint32_t first = i, table = plan->shards.at[i].table;
-		const struct sc_table *t = &dlrm->tables.at[table];
+		const struct sc_table *t = &p->tables.at[table];
 		struct sc_table_placement placement = {
 			.name = t->name, .rows = t->rows, .dim = t->dim, .first_shard = first};
 
@@ -177,18 +190,18 @@ static void list_tables(struct sc_dlrm *dlrm)
 	}
 }
 
-static int plan_greedy(struct sc_dlrm *dlrm, enum sc_planner by)
+static int plan_greedy(struct planning *p, enum sc_planner by)
 {
-	const struct sc_request *req = dlrm->request;
+	const struct sc_request *req = p->request;
 	uint32_t world = (uint32_t)req->config.gpus;
 	uint32_t first = sc_dlrm_one_rank_bottom(req) ? 1 : 0;
-	struct load *load = sc_arena_calloc(dlrm->arena, world, sizeof(*load));
+	struct load *load = sc_arena_calloc(p->arena, world, sizeof(*load));
 	struct piece *pieces;
 	size_t n, max_n;
 
-	dlrm->plan.world = world;
-	dlrm->plan.ranks_per_host = ranks_per_host(req);
-	pieces = cut(dlrm, by, &n);
+	p->plan.world = world;
+	p->plan.ranks_per_host = sc_shard_ranks_per_host(req);
+	pieces = cut(p, by, &n);
 	max_n = (n + world - first - 1) / (world - first);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t rank = least_loaded(load, first, world, max_n);
@@ -196,99 +209,128 @@ static int plan_greedy(struct sc_dlrm *dlrm, enum sc_planner by)
 			.table = pieces[i].table,
 			.rank = (int32_t)rank,
 			.col_offset = pieces[i].col_offset,
-			.rows = dlrm->tables.at[pieces[i].table].rows,
+			.rows = p->tables.at[pieces[i].table].rows,
 			.cols = pieces[i].cols,
 		};
 
 		load[rank].sum += pieces[i].key;
 		load[rank].n++;
-		SC_VEC_PUSH(&dlrm->plan.shards, shard);
+		SC_VEC_PUSH(&p->plan.shards, shard);
 	}
-	list_tables(dlrm);
+	list_tables(p);
 	return 0;
 }
 
-static int load_plan(struct sc_dlrm *dlrm, const char *ref, struct sc_err *err)
+static int load_plan(struct planning *p, const char *ref, struct sc_err *err)
 {
-	const struct sc_request *req = dlrm->request;
+	const struct sc_request *req = p->request;
 	const struct sc_origin *origin = sc_config_origin(&req->config, "sharding.plan");
 	bool is_typed = origin && sc_origin_is_typed(origin->file);
 	const char *path;
 	int rc;
 
 	if (is_typed)
-		rc = sc_config_path_typed(ref, req->config.file, dlrm->arena, &path, err);
+		rc = sc_config_path_typed((struct sc_config_ref){ref, req->config.file}, p->arena,
+					  &path, err);
 	else
-		rc = sc_config_path(ref, req->config.file, dlrm->arena, &path, err);
+		rc = sc_config_path((struct sc_config_ref){ref, req->config.file}, p->arena, &path,
+				    err);
 	if (rc)
 		sc_err_prefix(err, "sharding.plan");
 	else
-		rc = sc_shard_plan_load(path, &dlrm->tables, dlrm->arena, &dlrm->plan, err);
+		rc = sc_shard_plan_load(path, &p->tables, p->arena, &p->plan, err);
 	return rc;
 }
 
-static int check_plan(struct sc_dlrm *dlrm, struct sc_err *err)
+static int run_planner(struct planning *p, enum sc_planner planner, struct sc_err *err)
 {
-	int rc = sc_shard_plan_check(&dlrm->plan, err);
+	int rc;
 
-	if (rc == 0)
-		rc = sc_shard_plan_check_tables(&dlrm->plan, dlrm->tables.at, dlrm->tables.n, err);
-	if (rc == 0 && (int64_t)dlrm->plan.world != dlrm->request->config.gpus)
-		rc = sc_err_set(err, SC_ECONFLICT,
-				"the sharding plan is for %u ranks, the request has %lld GPUs",
-				dlrm->plan.world, (long long)dlrm->request->config.gpus);
-	return rc;
-}
-
-static int run_planner(struct sc_dlrm *dlrm, enum sc_planner planner, struct sc_err *err)
-{
 	switch (planner) {
 	case SC_PLANNER_HUGECTR:
-		return plan_hugectr(dlrm, err);
+		return plan_hugectr(p, err);
 	case SC_PLANNER_TORCHREC:
-		return plan_torchrec(dlrm, err);
+		rc = sc_shard_check_size(&p->request->config.model, err);
+		return rc ? rc : plan_torchrec(p, err);
 	case SC_PLANNER_MEMORY_BALANCED:
 	case SC_PLANNER_LOOKUPS:
-		return plan_greedy(dlrm, planner);
+		return plan_greedy(p, planner);
 	case SC_PLANNER_NONE:
 	case SC_PLANNER_STEPCAST:
 		break;
 	}
-	return sc_step_plan(dlrm->request, dlrm->arena, &dlrm->plan, err);
+	rc = sc_shard_check_size(&p->request->config.model, err);
+	return rc ? rc : sc_step_plan(p->request, p->arena, &p->plan, err);
 }
 
-int sc_dlrm_plan_by(const struct sc_request *request, enum sc_planner planner,
-		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err)
+int sc_plan_by(const struct sc_request *request, enum sc_planner planner, struct sc_arena *arena,
+	       struct sc_shard_plan *out, struct sc_err *err)
 {
-	struct sc_dlrm dlrm = {.request = request, .arena = arena};
+	struct planning p = {.request = request, .arena = arena};
 	int rc;
 
-	sc_dlrm_tables(request, arena, &dlrm.tables);
-	dlrm.batch = (double)request->config.training.micro_batch;
-	rc = run_planner(&dlrm, planner, err);
+	sc_dlrm_tables(request, arena, &p.tables);
+	rc = run_planner(&p, planner, err);
 	if (rc)
-		sc_shard_plan_release(&dlrm.plan);
+		sc_shard_plan_release(&p.plan);
 	else
-		*out = dlrm.plan;
+		*out = p.plan;
 	return rc;
 }
 
-int sc_dlrm_choose_plan(struct sc_dlrm *dlrm, struct sc_err *err)
+int sc_chosen_plan_init(struct sc_chosen_plan *chosen, const struct sc_request *request,
+			struct sc_err *err)
 {
-	const char *ref = dlrm->request->config.sharding.plan;
+	const char *ref = request->config.sharding.plan;
+	struct planning p = {.request = request, .arena = &chosen->arena};
 	int rc;
 
-	dlrm->owns_plan = !dlrm->opts->plan;
-	if (dlrm->opts->plan) {
-		dlrm->plan = *dlrm->opts->plan;
-		rc = 0;
-	} else {
-		rc = ref ? load_plan(dlrm, ref, err)
-			 : run_planner(dlrm, sc_dlrm_planner(dlrm->request), err);
-	}
+	*chosen = (struct sc_chosen_plan){.plan = {.world = 0}};
+	sc_arena_init(&chosen->arena, ARENA_BLOCK_BYTES);
+	if (request->config.model.family != SC_DLRM)
+		return 0;
+	sc_dlrm_tables(request, p.arena, &p.tables);
+	rc = ref ? load_plan(&p, ref, err) : run_planner(&p, sc_request_planner(request), err);
+	chosen->plan = p.plan;
+	chosen->is_there = rc == 0;
+	chosen->cut_short_tables = p.cut_short ? p.tables.n : 0;
+	if (rc)
+		sc_chosen_plan_release(chosen);
+	return rc;
+}
+
+void sc_chosen_plan_release(struct sc_chosen_plan *chosen)
+{
+	sc_shard_plan_release(&chosen->plan);
+	sc_arena_release(&chosen->arena);
+}
+
+int sc_predict_chosen(struct sc_predictor *predictor, const struct sc_request *request,
+		      const struct sc_predict_opts *opts, struct sc_prediction *out,
+		      struct sc_err *err)
+{
+	struct sc_predict_opts own = *opts;
+	struct sc_chosen_plan chosen;
+	int rc;
+
+	if (request->config.model.family != SC_DLRM || opts->plan)
+		return sc_predict(predictor, request, opts, out, err);
+	rc = sc_chosen_plan_init(&chosen, request, err);
 	if (rc)
 		return rc;
-	if (!dlrm->plan.ranks_per_host) /* its file does not say */
-		dlrm->plan.ranks_per_host = ranks_per_host(dlrm->request);
-	return check_plan(dlrm, err);
+	own.plan = &chosen.plan;
+	rc = sc_predict(predictor, request, &own, out, err);
+	if (rc == 0)
+		sc_chosen_plan_warn(&chosen, out);
+	sc_chosen_plan_release(&chosen);
+	return rc;
+}
+
+void sc_chosen_plan_warn(const struct sc_chosen_plan *chosen, struct sc_prediction *out)
+{
+	if (chosen->cut_short_tables)
+		sc_warn(&out->warnings,
+			"TorchRec's planner would go on for long with %zu tables; the best of its "
+			"first proposals is taken",
+			chosen->cut_short_tables);
 }

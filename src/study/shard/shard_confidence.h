@@ -1,7 +1,7 @@
 /* How sure is it that this plan is better than that one? Paired Monte Carlo: every draw of model error and
  * of drift is applied to all plans alike (common random numbers), so that errors that plans share cancel. */
-#ifndef SC_PREDICT_SHARD_CONFIDENCE_H
-#define SC_PREDICT_SHARD_CONFIDENCE_H
+#ifndef SC_STUDY_SHARD_CONFIDENCE_H
+#define SC_STUDY_SHARD_CONFIDENCE_H
 
 #include "study/shard/shard_terms.h"
 

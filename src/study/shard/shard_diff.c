@@ -82,14 +82,8 @@ static void compare(const struct sc_shard_plan *from, const struct sc_table_plac
 	const struct sc_shard *y = to->shards.at + new->first_shard;
 	struct sc_shard_move move = {
 		.table = new->name,
-		.from_type = old->type,
-		.to_type = new->type,
-		.from_tier = old->tier,
-		.to_tier = new->tier,
-		.from_shards = old->n_shards,
-		.to_shards = new->n_shards,
-		.from_rank = old->n_shards == 1 ? x->rank : -1,
-		.to_rank = new->n_shards == 1 ? y->rank : -1,
+		.from = {old->type, old->tier, old->n_shards, old->n_shards == 1 ? x->rank : -1},
+		.to = {new->type, new->tier, new->n_shards, new->n_shards == 1 ? y->rank : -1},
 	};
 	bool same = same_shards(x, old->n_shards, y, new->n_shards);
 

@@ -1,16 +1,19 @@
 /* What changes from one plan to another, and the bytes that have to move for it. */
-#ifndef SC_PREDICT_SHARD_DIFF_H
-#define SC_PREDICT_SHARD_DIFF_H
+#ifndef SC_STUDY_SHARD_DIFF_H
+#define SC_STUDY_SHARD_DIFF_H
 
 #include "study/shard/shard.h"
 
+struct sc_shard_side {
+	enum sc_shard_type type;
+	enum sc_tier tier;
+	uint32_t shards;
+	int32_t rank; /* of the one shard; -1: several */
+};
 struct sc_shard_move {
 	const char *table;
-	enum sc_shard_type from_type, to_type;
-	enum sc_tier from_tier, to_tier;
-	uint32_t from_shards, to_shards;
-	int32_t from_rank, to_rank; /* of the one shard; -1: several */
-	double moved_bytes;         /* weights that a rank needs and does not have */
+	struct sc_shard_side from, to;
+	double moved_bytes; /* weights that a rank needs and does not have */
 };
 struct sc_shard_diff {
 	SC_VEC(struct sc_shard_move) moves; /* most bytes first, then by the new plan's order */

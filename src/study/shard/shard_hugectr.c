@@ -24,6 +24,10 @@ struct matrix {
 	uint32_t *n_split; /* of each table */
 	double cost;       /* of the costliest bucket */
 };
+/* Buckets by table, rising: those of table t from first[t] to first[t + 1]. */
+struct holders {
+	uint32_t *first, *bucket;
+};
 struct planner {
 	uint32_t n_tables, n_buckets, gpus_per_bucket;
 	double *hotness, *gb; /* of each table, whole */
@@ -36,6 +40,7 @@ struct planner {
 	double *bucket_hotness, *bucket_used_gb; /* so far, in the order of placing */
 	size_t *index;
 	struct matrix now, best;
+	struct holders holders; /* of `best` */
 };
 
 static uint32_t *bucket_tables(const struct planner *p, const struct matrix *m, uint32_t bucket)
@@ -263,11 +268,6 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 	}
 }
 
-/* Buckets by table, rising: those of table t from first[t] to first[t + 1]. */
-struct holders {
-	uint32_t *first, *bucket;
-};
-
 static struct holders find_holders(const struct planner *p, struct sc_arena *arena)
 {
 	struct holders h = {.first = sc_arena_calloc(arena, p->n_tables + 2, sizeof(*h.first))};
@@ -286,9 +286,10 @@ static struct holders find_holders(const struct planner *p, struct sc_arena *are
 }
 
 /* The GPUs that have a table, each with all of its rows. */
-static void add_shards(const struct planner *p, const struct holders *holders,
-		       const struct sc_table *table, uint32_t index, struct sc_shard_plan *out)
+static void add_shards(const struct planner *p, const struct sc_table *table, uint32_t index,
+		       struct sc_shard_plan *out)
 {
+	const struct holders *holders = &p->holders;
 	uint32_t at = holders->first[index], end = holders->first[index + 1];
 
 	for (uint32_t gpu = 0; gpu < out->world; gpu++) {
@@ -331,8 +332,8 @@ static enum sc_shard_type type_of(const struct sc_shard_plan *plan, const struct
 		       : SC_ROW_WISE;
 }
 
-static void add_table(const struct planner *p, const struct holders *holders,
-		      const struct sc_table *table, uint32_t index, struct sc_shard_plan *out)
+static void add_table(const struct planner *p, const struct sc_table *table, uint32_t index,
+		      struct sc_shard_plan *out)
 {
 	struct sc_table_placement placement = {
 		.name = table->name,
@@ -344,7 +345,7 @@ static void add_table(const struct planner *p, const struct holders *holders,
 	};
 	struct sc_shard *shards;
 
-	add_shards(p, holders, table, index, out);
+	add_shards(p, table, index, out);
 	shards = out->shards.at + placement.first_shard;
 	placement.n_shards = (uint32_t)out->shards.n - placement.first_shard;
 	if (!p->replicated[index]) {
@@ -407,7 +408,6 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 		    struct sc_hugectr_rank *ranks, struct sc_err *err)
 {
 	struct sc_shard_plan plan = {.world = opts->gpus, .ranks_per_host = opts->gpus_per_node};
-	struct holders holders;
 	struct planner p;
 	int rc = check_opts(opts, tables, err);
 
@@ -425,9 +425,9 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 		return rc;
 	if (ranks)
 		rate(&p, opts->gpus, ranks);
-	holders = find_holders(&p, arena);
+	p.holders = find_holders(&p, arena);
 	for (uint32_t t = 0; t < p.n_tables; t++)
-		add_table(&p, &holders, &tables->at[t], t, &plan);
+		add_table(&p, &tables->at[t], t, &plan);
 	*out = plan;
 	return 0;
 }

@@ -106,6 +106,14 @@ static void add_table(const struct maker *m)
 		add_option(m, SC_ROW_WISE, SC_SPREAD_UNIFORM, world);
 }
 
+enum { MAX_SHARDS = 1 << 24 }; /* 1.2 GB */
+
+/* Of all options of a table, at most. */
+static double n_shards(const struct sc_hugectr_opts *opts)
+{
+	return 1 + 4.0 * opts->gpus + 2.0 * opts->gpus_per_node;
+}
+
 int sc_hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 		       struct sc_shard_problem *out, struct sc_err *err)
 {
@@ -113,6 +121,12 @@ int sc_hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table
 
 	if (tables->n == 0 || opts->gpus == 0)
 		return sc_err_set(err, SC_EVALUE, "no tables or no GPUs to plan for");
+	if ((double)tables->n * n_shards(opts) > MAX_SHARDS)
+		return sc_err_set(
+			err, SC_ELIMIT,
+			"%zu tables on %u ranks have up to %.0f shards to choose from; at "
+			"most %d are handled",
+			tables->n, opts->gpus, (double)tables->n * n_shards(opts), MAX_SHARDS);
 	memset(out, 0, sizeof(*out));
 	out->n_tables = tables->n;
 	out->tables = tables->at;

@@ -1,6 +1,7 @@
 /* Options of each table under the iteration objective: what a shard adds to its rank's step. */
 #include "study/shard/shard_iteration.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,30 +10,27 @@
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_step_priv.h"
 
-/* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
-#define MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
-enum { MIN_COLS = 16, MAX_SLICES = 64 };
 /* Rows in HBM of a cached table. */
 #define CACHE_FRAC 0.2
 
-struct costing {
+struct sc_iteration_costs {
 	const struct sc_request *request;
-	const struct sc_model_errors *errors; /* or NULL */
 	const struct sc_device *device;
 	struct sc_table_list tables;
 	struct sc_fabric fabric;
 	uint32_t world, per_host;
-	double elem_bytes;
 	/* Column slices in HBM costed so far, by width: [table][cols]; zero where not yet. */
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
 	bool hbm_alone; /* all tables fit there: no other memory is looked at */
 	bool ssd;       /* nodes have some for tables */
 	struct sc_exchange_rates rates;
+	struct sc_row_memo *rows; /* the problem's */
 };
 
 /* Time of a byte more in a collective that moves much. */
-static double ms_per_byte(const struct costing *x, enum sc_collective kind, struct sc_span span)
+static double ms_per_byte(const struct sc_iteration_costs *x, enum sc_collective kind,
+			  struct sc_span span)
 {
 	const double bytes = 64 * SC_BYTES_PER_MIB;
 	struct sc_collective_shape shape = {kind, bytes, SC_FP16};
@@ -40,14 +38,11 @@ static double ms_per_byte(const struct costing *x, enum sc_collective kind, stru
 
 	if (span.n_ranks <= 1)
 		return 0;
-	sc_collective_cost(&x->fabric, &shape, &span, &cost, NULL);
-	if (x->errors)
-		cost.work_us *=
-			kind == SC_ALL_TO_ALL ? x->errors->all_to_all : x->errors->reduction;
+	cost = sc_collective_cost(&x->fabric, &shape, &span, NULL);
 	return cost.work_us / bytes / SC_US_PER_MS;
 }
 
-static void find_rates(const struct costing *x, struct sc_exchange_rates *out)
+static void find_rates(const struct sc_iteration_costs *x, struct sc_exchange_rates *out)
 {
 	int world = (int)x->world, host = (int)x->per_host, node = x->fabric.gpus_per_node;
 	int n_hosts = (world + host - 1) / host;
@@ -70,7 +65,7 @@ static void find_rates(const struct costing *x, struct sc_exchange_rates *out)
 }
 
 /* Times of the kernels but for their start: forward with the prefetch of cached rows, and update. */
-static void time_kernels(const struct costing *x, const struct sc_embedding_use *use,
+static void time_kernels(const struct sc_iteration_costs *x, const struct sc_embedding_use *use,
 			 struct sc_step_part *out)
 {
 	static const enum sc_embedding_pass passes[] = {SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD,
@@ -83,7 +78,7 @@ static void time_kernels(const struct costing *x, const struct sc_embedding_use 
 
 		if (passes[i] == SC_EMBEDDING_PREFETCH && use->tier != SC_TIER_CACHED)
 			continue;
-		sc_embedding_shape_of(x->device, use, 1, passes[i], &op.u.embedding);
+		op.u.embedding = sc_embedding_shape_of(x->device, use, 1, passes[i]);
 		if (!(op.u.embedding.lookups > 0) && !(op.u.embedding.host_bytes > 0))
 			continue;
 		sc_op_model_get(SC_OP_EMBEDDING)->time(x->device, &op, &time);
@@ -93,37 +88,32 @@ static void time_kernels(const struct costing *x, const struct sc_embedding_use 
 	}
 }
 
-/* Forward and backward move the same bytes. Software that sums what its slices send pays for each slice
- * of rows what a whole table costs; within a node, sums are added up before they leave it. */
-static double exchange_ms(const struct costing *x, const struct sc_table *t,
-			  enum sc_shard_type type, double cols)
+/* Forward and backward move the same bytes; within a node, sums may be added up before they leave it. */
+static double exchange_ms(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
+			  const struct sc_shard *shard, const struct sc_step_part *part)
 {
 	const struct sc_exchange_rates *rates = &x->rates;
-	double bytes = (double)x->request->config.training.global_batch * sc_table_outputs(t) *
-		       cols * x->elem_bytes;
-	double per_host = (double)x->per_host;
+	struct sc_dlrm_sends sends = sc_dlrm_sends_of(p->type, rates->partial_sums, x->per_host);
+	double ms_per_byte = sends.to_all * rates->a2a + sends.all_sum * rates->scatter +
+			     sends.host_sum * rates->host_scatter;
 
-	if (type == SC_DATA_PARALLEL)
-		return (double)t->rows * cols * sc_dtype_bytes(SC_FP32) * rates->reduce;
+	if (p->type == SC_DATA_PARALLEL)
+		return (double)x->tables.at[shard->table].rows * (double)shard->cols *
+		       sc_dtype_bytes(SC_FP32) * rates->reduce;
 	if (rates->by_node)
-		return 2 * bytes * (rates->host_scatter + rates->a2a / per_host);
-	if (rates->partial_sums)
-		return 2 * bytes * rates->a2a;
-	if (type == SC_ROW_WISE) /* every rank takes part in it */
-		return 2 * bytes * rates->scatter;
-	if (type == SC_TABLE_ROW_WISE || type == SC_GRID)
-		return 2 * bytes * (rates->host_scatter + rates->a2a / per_host);
-	return 2 * bytes * rates->a2a;
+		ms_per_byte = rates->host_scatter + rates->a2a / (double)x->per_host;
+	return 2 * part->vector_bytes * ms_per_byte;
 }
 
-static void part_of(const struct costing *x, const struct sc_table_placement *p,
+static void part_of(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
 		    const struct sc_shard *shard, struct sc_step_part *out)
 {
 	const struct sc_table *t = &x->tables.at[shard->table];
 	struct sc_embedding_use use;
 	double bytes;
 
-	sc_dlrm_shard_use(x->request, t, p, shard, &use);
+	use = sc_dlrm_shard_use(x->request, t, p, shard);
+	use.memo = x->rows;
 	bytes = (double)shard->rows * ((double)shard->cols * sc_dtype_bytes(t->dtype) +
 				       sc_row_state_bytes(use.optimizer, (double)shard->cols));
 	*out = (struct sc_step_part){
@@ -132,35 +122,27 @@ static void part_of(const struct costing *x, const struct sc_table_placement *p,
 							 : 0,
 		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
 		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
-		.vector_bytes = (double)x->request->config.training.global_batch *
-				sc_table_outputs(t) * (double)shard->cols * x->elem_bytes,
+		.vector_bytes = sc_dlrm_vector_bytes(x->request, t, (double)shard->cols),
 	};
 	time_kernels(x, &use, out);
-	if (x->errors) {
-		double table = x->errors->tables ? x->errors->tables[shard->table] : 1;
-
-		out->forward_ms *= x->errors->lookup * table;
-		out->backward_ms *= x->errors->update * table;
-	}
 }
 
 void sc_iteration_part(const struct sc_shard_problem *problem, const struct sc_table_placement *p,
 		       const struct sc_shard *shard, struct sc_step_part *out)
 {
-	part_of(problem->column_ctx, p, shard, out);
+	assert(problem->iteration);
+	part_of(problem->iteration, p, shard, out);
 }
 
 const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem)
 {
-	const struct costing *x = problem->column_ctx;
-
-	return &x->rates;
+	assert(problem->iteration);
+	return &problem->iteration->rates;
 }
 
-static void cost_shard(const struct costing *x, const struct sc_table_placement *p,
+static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
 		       const struct sc_shard *shard, struct sc_option_shard *out)
 {
-	const struct sc_table *t = &x->tables.at[shard->table];
 	struct sc_step_part part;
 
 	part_of(x, p, shard, &part);
@@ -169,7 +151,7 @@ static void cost_shard(const struct costing *x, const struct sc_table_placement 
 		.col_offset = shard->col_offset,
 		.rows = shard->rows,
 		.cols = shard->cols,
-		.comms = exchange_ms(x, t, p->type, (double)shard->cols),
+		.comms = exchange_ms(x, p, shard, &part),
 		.hbm_bytes = part.hbm_bytes,
 		.host_bytes = part.host_bytes,
 		.ssd_bytes = part.ssd_bytes,
@@ -190,7 +172,7 @@ static bool shard_cost(const void *ctx, uint32_t table, const struct sc_table_pl
 	return true;
 }
 
-static struct sc_option_shard *slices_of(const struct costing *x, uint32_t table)
+static struct sc_option_shard *slices_of(const struct sc_iteration_costs *x, uint32_t table)
 {
 	if (!x->slices[table])
 		x->slices[table] = sc_arena_calloc(x->arena, (size_t)x->tables.at[table].dim + 1,
@@ -201,7 +183,7 @@ static struct sc_option_shard *slices_of(const struct costing *x, uint32_t table
 static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
 			struct sc_option_shard *out)
 {
-	const struct costing *x = ctx;
+	const struct sc_iteration_costs *x = ctx;
 	const struct sc_table *t = &x->tables.at[table];
 	struct sc_table_placement p = {.type = SC_COLUMN_WISE,
 				       .tier = tier,
@@ -237,7 +219,7 @@ static int64_t run_end(const struct sc_option *option, int64_t rows, int64_t i)
 }
 
 /* One option: n equal slices of rows or columns (n = 1: the table), or n replicas. */
-static void add_option(const struct costing *x, struct sc_shard_problem *problem,
+static void add_option(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
 		       const struct sc_option *option)
 {
 	static const enum sc_spread spread[SC_N_SHARD_TYPES] = {
@@ -286,7 +268,7 @@ static void add_option(const struct costing *x, struct sc_shard_problem *problem
 	SC_VEC_PUSH(&problem->options, own);
 }
 
-static void add_tier_options(const struct costing *x, struct sc_shard_problem *problem,
+static void add_tier_options(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
 			     uint32_t table, enum sc_tier tier)
 {
 	const struct sc_table *t = &x->tables.at[table];
@@ -296,13 +278,14 @@ static void add_tier_options(const struct costing *x, struct sc_shard_problem *p
 	o.type = SC_TABLE_WISE;
 	add_option(x, problem, &o);
 	o.type = SC_COLUMN_WISE;
-	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2) {
+	for (uint32_t n = 2; n <= x->world && n <= SC_STEP_MAX_SLICES; n *= 2) {
 		o.n_shards = n;
-		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
+		if (t->dim % (4 * n) == 0 && t->dim / n >= SC_STEP_MIN_COLS)
 			add_option(x, problem, &o);
 	}
 	o.type = SC_ROW_WISE;
-	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
+	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= SC_STEP_MAX_SLICES;
+	     n *= 2) {
 		o.n_shards = n;
 		if (t->rows >= (int64_t)n * n)
 			add_option(x, problem, &o);
@@ -318,7 +301,8 @@ static void add_tier_options(const struct costing *x, struct sc_shard_problem *p
 	}
 }
 
-static void add_table(const struct costing *x, struct sc_shard_problem *problem, uint32_t table)
+static void add_table(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
+		      uint32_t table)
 {
 	const struct sc_table *t = &x->tables.at[table];
 	double bytes = (double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
@@ -328,7 +312,7 @@ static void add_table(const struct costing *x, struct sc_shard_problem *problem,
 				     .n_shards = x->world};
 
 	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
-	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
+	if (x->world > 1 && bytes <= SC_STEP_MAX_REPLICA_BYTES)
 		add_option(x, problem, &replicas);
 	add_tier_options(x, problem, table, SC_TIER_HBM);
 	if (x->hbm_alone)
@@ -412,7 +396,7 @@ static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
 /* With room to spare: uneven tables leave some unused. */
 #define FULL_FRAC 0.8
 
-static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *problem)
+static bool fits_hbm(const struct sc_iteration_costs *x, const struct sc_shard_problem *problem)
 {
 	double have = 0, need = 0;
 
@@ -424,7 +408,7 @@ static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *pro
 		struct sc_shard shard = {.table = i, .rows = t->rows, .cols = t->dim};
 		struct sc_embedding_use use;
 
-		sc_dlrm_shard_use(x->request, t, &p, &shard, &use);
+		use = sc_dlrm_shard_use(x->request, t, &p, &shard);
 		need += (double)t->rows * ((double)t->dim * sc_dtype_bytes(t->dtype) +
 					   sc_row_state_bytes(use.optimizer, (double)t->dim));
 	}
@@ -434,25 +418,16 @@ static bool fits_hbm(const struct costing *x, const struct sc_shard_problem *pro
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err)
 {
-	return sc_iteration_problem_off(request, NULL, arena, out, err);
-}
-
-int sc_iteration_problem_off(const struct sc_request *request, const struct sc_model_errors *errors,
-			     struct sc_arena *arena, struct sc_shard_problem *out,
-			     struct sc_err *err)
-{
-	struct costing *x = sc_arena_calloc(arena, 1, sizeof(*x));
+	struct sc_iteration_costs *x = sc_arena_calloc(arena, 1, sizeof(*x));
 	int64_t per_node = request->config.cluster.gpus_per_node;
 	int rc = sc_fabric_from_request(request, &x->fabric, err);
 
 	if (rc)
 		return rc;
 	x->request = request;
-	x->errors = errors;
 	x->device = &request->device;
 	x->world = (uint32_t)request->config.gpus;
 	x->per_host = (uint32_t)(per_node < request->config.gpus ? per_node : request->config.gpus);
-	x->elem_bytes = sc_dlrm_output_elem_bytes(request);
 	sc_dlrm_tables(request, arena, &x->tables);
 	x->arena = arena;
 	x->slices = sc_arena_calloc(arena, x->tables.n, sizeof(struct sc_option_shard *));
@@ -465,17 +440,15 @@ int sc_iteration_problem_off(const struct sc_request *request, const struct sc_m
 	out->host_bytes = request->config.cluster.host_memory_gib * SC_BYTES_PER_GIB;
 	out->ssd_bytes = fmax(0, request->config.cluster.ssd_gib) * SC_BYTES_PER_GIB;
 	x->ssd = out->ssd_bytes > 0;
-	out->min_cols = MIN_COLS;
+	out->min_cols = SC_STEP_MIN_COLS;
 	out->column_cost = column_cost;
 	out->shard_cost = shard_cost;
-	out->column_ctx = x;
+	out->column_ctx = out->iteration = x;
+	x->rows = out->rows = sc_row_memo_create();
 	set_ranks(request, arena, out);
 	x->hbm_alone = fits_hbm(x, out);
 	for (uint32_t t = 0; t < x->tables.n; t++) {
-		bool alike = t && !(x->errors && x->errors->tables) &&
-			     same_table(&x->tables.at[t - 1], &x->tables.at[t]);
-
-		if (alike) {
+		if (t && same_table(&x->tables.at[t - 1], &x->tables.at[t])) {
 			copy_table(out, t);
 			x->slices[t] = slices_of(x, t - 1);
 		} else {

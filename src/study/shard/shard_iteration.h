@@ -1,6 +1,6 @@
 /* Sharding for the predicted iteration: candidates by a proxy that adds up, then whole steps simulated. */
-#ifndef SC_PREDICT_SHARD_ITERATION_H
-#define SC_PREDICT_SHARD_ITERATION_H
+#ifndef SC_STUDY_SHARD_ITERATION_H
+#define SC_STUDY_SHARD_ITERATION_H
 
 #include "predict/predict.h"
 #include "study/shard/shard.h"
@@ -10,11 +10,6 @@
  * is the same for any number of tables. */
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err);
-/* The same with models that err, as a search under errors has to see them; NULL: they do not. `errors`
- * outlives the problem. */
-int sc_iteration_problem_off(const struct sc_request *request, const struct sc_model_errors *errors,
-			     struct sc_arena *arena, struct sc_shard_problem *out,
-			     struct sc_err *err);
 /* The whole step under a plan. */
 int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *request,
 		      const struct sc_shard_plan *plan, struct sc_prediction *out,

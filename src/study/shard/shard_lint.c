@@ -155,6 +155,14 @@ void sc_lint_plan(const struct sc_shard_problem *problem, const struct sc_shard_
 	lint_ranks(problem, terms, limits, out);
 }
 
+void sc_lint_starts(const struct sc_shard_problem *problem, const char *left_out, sc_lints *out)
+{
+	if (*left_out)
+		add(out, "starts-left-out",
+		    "with %zu tables on %u ranks the search does not start from %s",
+		    problem->n_tables, problem->world, left_out);
+}
+
 void sc_lint_constants(const struct sc_torchrec_topology *topology, const struct sc_device *device,
 		       const struct sc_lint_limits *limits, sc_lints *out)
 {

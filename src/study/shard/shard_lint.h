@@ -1,6 +1,6 @@
 /* What is odd about a plan, or about the constants it was made with, and costs time or memory. */
-#ifndef SC_PREDICT_SHARD_LINT_H
-#define SC_PREDICT_SHARD_LINT_H
+#ifndef SC_STUDY_SHARD_LINT_H
+#define SC_STUDY_SHARD_LINT_H
 
 #include "core/machine/device.h"
 #include "study/shard/shard_terms.h"
@@ -21,6 +21,8 @@ typedef SC_VEC(struct sc_lint) sc_lints;
 void sc_lint_plan(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		  const struct sc_shard_terms *terms, const struct sc_lint_limits *limits,
 		  sc_lints *out);
+/* Starts of a search that were left out because there are many tables and ranks. */
+void sc_lint_starts(const struct sc_shard_problem *problem, const char *left_out, sc_lints *out);
 /* Constants of TorchRec's planner against the device they stand for. */
 void sc_lint_constants(const struct sc_torchrec_topology *topology, const struct sc_device *device,
 		       const struct sc_lint_limits *limits, sc_lints *out);

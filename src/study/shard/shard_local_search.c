@@ -3,9 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/units.h"
 #include "study/shard/shard_solve_priv.h"
 
 enum { MORE_WORK = 600000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
@@ -14,17 +12,11 @@ static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* of the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
 static const double SHARPEST = 400.0;
 
-double sc_shard_now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / (double)SC_NS_PER_S;
-}
-
 bool sc_shard_search_over(const struct sc_shard_search *q)
 {
 	if (q->found && q->best_cost <= q->goal)
+		return true;
+	if (sc_search_is_stopped(q->watch))
 		return true;
 	if (q->deadline_s > 0.0)
 		return sc_shard_now_s() >= q->deadline_s;

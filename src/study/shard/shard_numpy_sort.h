@@ -1,6 +1,6 @@
 /* NumPy's argsort of doubles, ties and all, for a planner whose plans depend on them. */
-#ifndef SC_PREDICT_SHARD_NUMPY_SORT_H
-#define SC_PREDICT_SHARD_NUMPY_SORT_H
+#ifndef SC_STUDY_SHARD_NUMPY_SORT_H
+#define SC_STUDY_SHARD_NUMPY_SORT_H
 
 #include <stddef.h>
 

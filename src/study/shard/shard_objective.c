@@ -17,7 +17,21 @@ const char *const sc_objective_names[] = {
 	NULL,
 };
 
-static uint32_t per_host(const struct sc_request *request)
+/* Each has tens of options: more take minutes and gigabytes. */
+enum { MAX_TABLES = 1 << 18 };
+
+int sc_shard_check_size(const struct sc_model *model, struct sc_err *err)
+{
+	double n = sc_model_n_tables(model);
+
+	if (n <= MAX_TABLES)
+		return 0;
+	return sc_err_set(err, SC_ELIMIT,
+			  "plans of %.0f tables cannot be ranked; at most %d; give a sharding.plan",
+			  n, MAX_TABLES);
+}
+
+uint32_t sc_shard_ranks_per_host(const struct sc_request *request)
 {
 	return (uint32_t)fmin((double)request->config.gpus,
 			      (double)request->config.cluster.gpus_per_node);
@@ -29,6 +43,7 @@ static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 	case SC_OPT_ADAM:
 		return SC_STATE_TWICE;
 	case SC_OPT_ADAGRAD:
+	case SC_OPT_ROWWISE_ADAGRAD:
 		return SC_STATE_ROW;
 	default:
 		return SC_STATE_NONE;
@@ -62,7 +77,7 @@ void sc_torchrec_topology_of(const struct sc_request *request, bool device_const
 
 	sc_torchrec_topology_init(out);
 	out->world = (uint32_t)request->config.gpus;
-	out->ranks_per_host = per_host(request);
+	out->ranks_per_host = sc_shard_ranks_per_host(request);
 	out->batch_per_rank =
 		(double)request->config.training.global_batch / (double)request->config.gpus;
 	out->hbm_cap_bytes = device->hbm_gib * SC_BYTES_PER_GIB;

@@ -1,7 +1,7 @@
 /* What a sharding plan is ranked by, and all that it takes to do so: a request's tables, the problem with
  * its costs, the planners that go with it. */
-#ifndef SC_PREDICT_SHARD_OBJECTIVE_H
-#define SC_PREDICT_SHARD_OBJECTIVE_H
+#ifndef SC_STUDY_SHARD_OBJECTIVE_H
+#define SC_STUDY_SHARD_OBJECTIVE_H
 
 #include "core/config/config.h"
 #include "predict/predict.h"
@@ -19,6 +19,9 @@ struct sc_objective {
 	struct sc_torchrec_topology topology;
 	struct sc_hugectr_opts hugectr;
 };
+/* Are there few enough tables to choose among their options? */
+int sc_shard_check_size(const struct sc_model *model, struct sc_err *err);
+uint32_t sc_shard_ranks_per_host(const struct sc_request *request);
 /* `device_constants`: TORCHREC with the bandwidths of the request's GPU in place of its own. */
 int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
 		      bool device_constants, const struct sc_request *request,

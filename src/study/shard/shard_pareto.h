@@ -1,6 +1,6 @@
 /* Cost against memory: the best plan for each of several HBM budgets. */
-#ifndef SC_PREDICT_SHARD_PARETO_H
-#define SC_PREDICT_SHARD_PARETO_H
+#ifndef SC_STUDY_SHARD_PARETO_H
+#define SC_STUDY_SHARD_PARETO_H
 
 #include "study/shard/shard.h"
 

@@ -2,22 +2,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/row_memo.h"
 #include "study/shard/shard_solve_priv.h"
+#include "study/shard/shard_terms.h"
 
 void sc_shard_problem_release(struct sc_shard_problem *p)
 {
 	SC_VEC_RELEASE(&p->options);
 	SC_VEC_RELEASE(&p->first_option);
 	SC_VEC_RELEASE(&p->shards);
+	sc_row_memo_destroy(p->rows);
+	p->rows = NULL;
 }
-
-/* A placement, its shards and what they cost. */
-struct rated {
-	const struct sc_shard_plan *plan;
-	const struct sc_table_placement *at;
-	uint32_t table;
-	const struct sc_option *option; /* NULL: costs of column_cost */
-};
 
 static bool option_matches(const struct sc_shard_problem *p, const struct sc_option *o,
 			   const struct sc_shard_plan *plan, const struct sc_table_placement *at)
@@ -50,60 +46,10 @@ uint32_t sc_shard_match_option(const struct sc_shard_problem *p, const struct sc
 	return SC_UNPLACED;
 }
 
-static bool is_by_columns(enum sc_shard_type type)
-{
-	return type == SC_TABLE_WISE || type == SC_COLUMN_WISE || type == SC_TABLE_COLUMN_WISE;
-}
-
-static bool shard_cost(const struct sc_shard_problem *p, const struct rated *x, uint32_t i,
-		       struct sc_option_shard *out)
-{
-	const struct sc_shard *shard = &x->plan->shards.at[x->at->first_shard + i];
-
-	if (x->option) {
-		*out = p->shards.at[sc_option_shard_index(p, x->option, i)];
-		return true;
-	}
-	memset(out, 0, sizeof(*out));
-	if (p->column_cost && is_by_columns(x->at->type) &&
-	    shard->rows == p->tables[x->table].rows && shard->cols > 0)
-		return p->column_cost(p->column_ctx, x->table, x->at->tier, shard->cols, out);
-	return p->shard_cost && p->shard_cost(p->column_ctx, x->table, x->at, shard, out);
-}
-
 struct sums {
 	double *cost, *hbm; /* of ranks */
 	double *host, *ssd; /* of hosts */
 };
-
-static int add_placement(const struct sc_shard_problem *p, struct rated *x, struct sums *sums,
-			 struct sc_err *err)
-{
-	uint32_t match = sc_shard_match_option(p, x->plan, x->at, x->table);
-
-	x->option = match == SC_UNPLACED ? NULL : &p->options.at[match];
-	for (uint32_t i = 0; i < x->at->n_shards; i++) {
-		const struct sc_shard *shard = &x->plan->shards.at[x->at->first_shard + i];
-		uint32_t rank = (uint32_t)shard->rank;
-		struct sc_option_shard cost;
-
-		if (shard->rank < 0 || rank >= p->world)
-			return sc_err_set(err, SC_EVALUE, "table %s: rank %d of %u ranks",
-					  x->at->name, (int)shard->rank, p->world);
-		if (!shard_cost(p, x, i, &cost))
-			return sc_err_set(err, SC_EUNSUPPORTED,
-					  "table %s: the objective has no cost for its sharding "
-					  "(%s, %u shards)",
-					  x->at->name,
-					  sc_enum_name(sc_shard_type_names, (int)x->at->type),
-					  x->at->n_shards);
-		sums->cost[rank] += cost.cost / (p->rank_speed ? p->rank_speed[rank] : 1.0);
-		sums->hbm[rank] += cost.hbm_bytes;
-		sums->host[rank / p->ranks_per_host] += cost.host_bytes;
-		sums->ssd[rank / p->ranks_per_host] += cost.ssd_bytes;
-	}
-	return 0;
-}
 
 /* Bytes are whole numbers, but sums of shares of a cache are not. */
 static bool is_over(double bytes, double budget)
@@ -149,32 +95,23 @@ uint32_t sc_shard_find_table(const struct sc_shard_problem *p, const char *name,
 static int add_plan(const struct sc_shard_problem *p, const struct sc_shard_plan *plan,
 		    struct sums *sums, struct sc_err *err)
 {
+	struct sc_shard_terms terms = {.at = {0}};
+	int rc;
+
 	if (plan->tables.n != p->n_tables)
 		return sc_err_set(err, SC_ECONFLICT, "the plan places %zu tables of %zu",
 				  plan->tables.n, p->n_tables);
-	for (uint32_t i = 0; i < plan->tables.n; i++) {
-		struct rated x = {.plan = plan, .at = &plan->tables.at[i]};
-		int rc;
+	rc = sc_shard_terms_of(p, plan, &terms, err);
+	for (size_t i = 0; i < terms.at.n; i++) {
+		const struct sc_shard_term *term = &terms.at.at[i];
 
-		x.table = sc_shard_find_table(p, x.at->name, i);
-		if (x.table == p->n_tables)
-			return sc_err_set(err, SC_ECONFLICT,
-					  "the plan has a table %s, the model not", x.at->name);
-		rc = add_placement(p, &x, sums, err);
-		if (rc)
-			return rc;
+		sums->cost[term->rank] += term->ms;
+		sums->hbm[term->rank] += term->hbm_bytes;
+		sums->host[term->rank / p->ranks_per_host] += term->host_bytes;
+		sums->ssd[term->rank / p->ranks_per_host] += term->ssd_bytes;
 	}
-	return 0;
-}
-
-static void copy_plan(const struct sc_shard_plan *from, struct sc_shard_plan *to)
-{
-	to->world = from->world;
-	to->ranks_per_host = from->ranks_per_host;
-	for (size_t i = 0; i < from->tables.n; i++)
-		SC_VEC_PUSH(&to->tables, from->tables.at[i]);
-	for (size_t i = 0; i < from->shards.n; i++)
-		SC_VEC_PUSH(&to->shards, from->shards.at[i]);
+	sc_shard_terms_release(&terms);
+	return rc;
 }
 
 int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *plan, bool over_ok,
@@ -190,9 +127,6 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 	};
 	int rc;
 
-	if (plan->world != p->world)
-		return sc_err_set(err, SC_ECONFLICT, "a plan for %u ranks, not %u", plan->world,
-				  p->world);
 	if (p->rank_base_cost)
 		memcpy(sums.cost, p->rank_base_cost, sizeof(double) * p->world);
 	rc = add_plan(p, plan, &sums, err);
@@ -207,7 +141,7 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 			rated.bottleneck = r;
 	}
 	rated.cost = sums.cost[rated.bottleneck];
-	copy_plan(plan, &rated.plan);
+	sc_shard_plan_copy(plan, &rated.plan);
 	*out = rated;
 	return 0;
 }

@@ -39,28 +39,36 @@ static void put_rule(const struct sc_shard_model *m, const struct sc_shard_const
 	sc_strbuf_append_char(out, '"');
 }
 
+/* The rules of a table. */
+struct rules {
+	const struct sc_shard_model *m;
+	uint32_t table;
+	const size_t *at; /* in the problem's constraints */
+	size_t n;
+};
+
 /* Is an option of the table left by the rules kept? */
-static bool is_left(const struct sc_shard_model *m, uint32_t table, const size_t *rules,
-		    const bool *kept, size_t n)
+static bool is_left(const struct rules *r, const bool *kept)
 {
-	const struct sc_shard_problem *p = m->problem;
+	const struct sc_shard_problem *p = r->m->problem;
+	const uint32_t table = r->table;
 
 	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
 		size_t i = 0;
 
-		while (i < n && (!kept[i] || sc_shard_rule_allows(p, &p->constraints[rules[i]],
-								  &p->options.at[o])))
+		while (i < r->n && (!kept[i] || sc_shard_rule_allows(p, &p->constraints[r->at[i]],
+								     &p->options.at[o])))
 			i++;
-		if (i == n)
+		if (i == r->n)
 			return true;
 	}
 	return false;
 }
 
 /* Drops what is not needed for the conflict, one after the other. */
-static void put_needed(const struct sc_shard_model *m, uint32_t table, const size_t *rules,
-		       size_t n, struct sc_strbuf *out)
+static void put_needed(const struct rules *r, struct sc_strbuf *out)
 {
+	const size_t n = r->n;
 	bool *kept = sc_xrealloc(NULL, n + 1, sizeof(*kept));
 	const char *join = "";
 
@@ -68,14 +76,14 @@ static void put_needed(const struct sc_shard_model *m, uint32_t table, const siz
 		kept[i] = true;
 	for (size_t i = 0; i < n; i++) {
 		kept[i] = false;
-		if (is_left(m, table, rules, kept, n))
+		if (is_left(r, kept))
 			kept[i] = true;
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!kept[i])
 			continue;
 		sc_strbuf_append(out, join);
-		put_rule(m, &m->problem->constraints[rules[i]], out);
+		put_rule(r->m, &r->m->problem->constraints[r->at[i]], out);
 		join = ", ";
 	}
 	free(kept);
@@ -85,7 +93,8 @@ static void put_needed(const struct sc_shard_model *m, uint32_t table, const siz
 static bool put_reason(const struct sc_shard_model *m, uint32_t table, struct sc_strbuf *out)
 {
 	const struct sc_shard_problem *p = m->problem;
-	size_t *rules = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*rules)), n = 0;
+	size_t *rules = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*rules));
+	struct rules own = {.m = m, .table = table, .at = rules};
 	bool *all = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*all)), found;
 
 	for (size_t i = 0; i < p->n_constraints; i++) {
@@ -93,12 +102,12 @@ static bool put_reason(const struct sc_shard_model *m, uint32_t table, struct sc
 
 		if (c->table != table && !(is_pair(c) && c->other == table))
 			continue;
-		all[n] = true;
-		rules[n++] = i;
+		all[own.n] = true;
+		rules[own.n++] = i;
 	}
-	found = !is_left(m, table, rules, all, n);
+	found = !is_left(&own, all);
 	if (found)
-		put_needed(m, table, rules, n, out);
+		put_needed(&own, out);
 	free(rules);
 	free(all);
 	return found;

@@ -212,6 +212,7 @@ static void search(struct run *r, struct sc_arena *scratch)
 	q->bound = r->bound;
 	q->goal = r->bound * (1.0 + r->opts->stop_gap);
 	q->max_work = QUICK_WORK;
+	q->watch = r->opts->watch;
 	if (r->opts->seconds > 0.0)
 		q->deadline_s = r->start_s + SEARCH_SHARE * r->opts->seconds;
 	sc_rng_init(&q->rng, r->opts->seed);
@@ -239,6 +240,15 @@ static int no_replan(const struct run *r, struct sc_err *err)
 			  why.text);
 }
 
+static double raise_bound(const struct run *r)
+{
+	struct sc_solve_opts until = *r->opts;
+
+	if (until.seconds > 0.0)
+		until.seconds = fmax(r->start_s + until.seconds - sc_shard_now_s(), 1e-9);
+	return sc_shard_branch_bound(&r->model, r->bound, r->q.best_cost, &until);
+}
+
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
@@ -254,9 +264,7 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 	sc_shard_model_split(&r.model, r.lp_bound);
 	search(&r, &scratch);
 	if (r.q.found && r.q.best_cost > r.q.goal)
-		r.bound = sc_shard_branch_bound(&r.model, r.bound, r.q.best_cost,
-						r.q.deadline_s > 0.0 ? r.start_s + opts->seconds
-								     : 0.0);
+		r.bound = raise_bound(&r);
 	if (r.q.found) {
 		write_plan(r.q.best, &plan);
 		rc = sc_shard_rate(problem, &plan, false, arena, out, err);

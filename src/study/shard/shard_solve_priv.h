@@ -1,7 +1,7 @@
 /* What the files of the sharding solver share: the problem with its constraints worked in (model), a
  * placement that changes step by step (state), and the stages that work on them. */
-#ifndef SC_PREDICT_SHARD_SOLVE_PRIV_H
-#define SC_PREDICT_SHARD_SOLVE_PRIV_H
+#ifndef SC_STUDY_SHARD_SOLVE_PRIV_H
+#define SC_STUDY_SHARD_SOLVE_PRIV_H
 
 #include "base/rng.h"
 #include "study/shard/shard.h"
@@ -186,9 +186,10 @@ struct sc_shard_search {
 	struct sc_move_budget budget;
 	struct sc_rng rng;
 	double bound;
-	uint32_t *only;         /* of each unit: for state->only */
-	double best_cost, goal; /* goal: a cost that ends the search */
-	double deadline_s;      /* of the monotonic clock; 0 = none */
+	uint32_t *only;                /* of each unit: for state->only */
+	double best_cost, goal;        /* goal: a cost that ends the search */
+	double deadline_s;             /* of the monotonic clock; 0 = none */
+	struct sc_search_watch *watch; /* may be NULL */
 	uint64_t max_work;
 	uint32_t *order; /* units, dearest first */
 	int32_t *was;    /* ranks of a unit before a change, at its place in state->ranks */
@@ -210,14 +211,13 @@ void sc_shard_local_search(struct sc_shard_search *search);
 bool sc_shard_search_over(const struct sc_shard_search *search);
 /* Keeps s if it is complete, allowed and better than the best. */
 bool sc_shard_search_keep(struct sc_shard_search *search);
-double sc_shard_now_s(void);
 
 double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);
 /* The choice of least work that each unit may take in a plan of cost z; SC_UNPLACED: not known. */
 void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32_t *choice);
-/* Raises a bound by branching on the dearest tables, for at most that much work. */
+/* Raises a bound by branching on the dearest tables, for at most that much work; until->seconds: from now. */
 double sc_shard_branch_bound(const struct sc_shard_model *model, double bound, double cost,
-			     double deadline_s);
+			     const struct sc_solve_opts *until);
 /* Why no plan holds: always sets an error. */
 int sc_shard_conflict(const struct sc_shard_problem *problem, struct sc_err *err);
 

@@ -395,18 +395,22 @@ static double rise(const struct sc_shard_state *s, const struct sc_option_shard 
 	return s->weight[rank] * own.load + s->mem_weight[rank] * own.mem;
 }
 
+/* So many from the first. */
+struct ranks {
+	uint32_t first, n;
+};
+
 /* The best of `n` ranks from `first` for one shard; -1: none has room. */
 static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			 const struct sc_option_shard *shard, uint32_t first, uint32_t n,
-			 double *rises)
+			 const struct sc_option_shard *shard, struct ranks of, double *rises)
 {
 	struct factors f = factors_on(s, shard, 0);
 	bool plain = s->model->alike && (s->model->same_cap || !s->model->tight);
 	double least = HUGE_VAL;
 	int32_t found = -1;
 
-	s->work += n;
-	for (uint32_t r = first; r < first + n && r < s->model->world; r++) {
+	s->work += of.n;
+	for (uint32_t r = of.first; r < of.first + of.n && r < s->model->world; r++) {
 		double sum = plain ? s->weight[r] * f.load + s->mem_weight[r] * f.mem
 				   : rise(s, shard, r, &f);
 
@@ -422,7 +426,7 @@ static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct s
 
 /* All shards of a choice within those ranks, one after the other. Leaves the ranks in s->trial. */
 static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			 uint32_t first, uint32_t n)
+			 struct ranks of)
 {
 	double sum = 0.0;
 	uint32_t done = 0;
@@ -431,7 +435,7 @@ static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct s
 		const struct sc_option_shard *shard = sc_choice_shard(c, done);
 		double rises;
 
-		s->trial[done] = best_rank(s, unit, c, shard, first, n, &rises);
+		s->trial[done] = best_rank(s, unit, c, shard, of, &rises);
 		if (s->trial[done] < 0)
 			break;
 		sum += rises;
@@ -559,9 +563,11 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 	if (bias * least_rise(s, c) >= best->score)
 		return;
 	if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_UNIFORM) {
-		score = bias * (c->spread == SC_SPREAD_FREE
-					? try_listed(s, unit, c, free_host * m->per_host, m->world)
-					: try_block(s, unit, c, 0, best->score / bias));
+		score = bias *
+			(c->spread == SC_SPREAD_FREE
+				 ? try_listed(s, unit, c,
+					      (struct ranks){free_host * m->per_host, m->world})
+				 : try_block(s, unit, c, 0, best->score / bias));
 		if (score < best->score)
 			keep(s, best, choice, score);
 		return;
@@ -569,9 +575,10 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 	for (uint32_t h = first_host; h < end_host; h++) {
 		uint32_t first = h * m->per_host;
 
-		score = bias * (c->spread == SC_SPREAD_HOST
-					? try_block(s, unit, c, first, best->score / bias)
-					: try_listed(s, unit, c, first, m->per_host));
+		score = bias *
+			(c->spread == SC_SPREAD_HOST
+				 ? try_block(s, unit, c, first, best->score / bias)
+				 : try_listed(s, unit, c, (struct ranks){first, m->per_host}));
 		if (c->spread == SC_SPREAD_HOST)
 			s->trial[0] = (int32_t)h;
 		if (score < best->score)

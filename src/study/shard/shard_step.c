@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "study/shard/shard_iteration.h"
 #include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_step_moves.h"
 
@@ -42,6 +43,8 @@ void sc_step_search_init(struct sc_step_search *q)
 
 static bool is_over(const struct descent *d)
 {
+	if (sc_search_is_stopped(d->q->watch))
+		return true;
 	if (d->end_s > 0)
 		return sc_shard_now_s() >= d->end_s;
 	return d->work <= 0;
@@ -50,12 +53,7 @@ static bool is_over(const struct descent *d)
 int sc_step_simulate(const struct sc_step_search *q, const struct sc_shard_plan *plan,
 		     struct sc_err *err)
 {
-	struct sc_predict_opts opts;
-
-	sc_predict_opts_init(&opts);
-	opts.plan = plan;
-	opts.errors = q->errors;
-	return sc_predict(q->predictor, q->request, &opts, q->prediction, err);
+	return sc_iteration_rate(q->predictor, q->request, plan, q->prediction, err);
 }
 
 static int simulate(struct descent *d, double *ms, struct sc_err *err)
@@ -151,17 +149,6 @@ static int descend(struct descent *d, struct sc_err *err)
 	return 0;
 }
 
-static void copy_plan(const struct sc_shard_plan *from, struct sc_shard_plan *to)
-{
-	to->world = from->world;
-	to->ranks_per_host = from->ranks_per_host;
-	to->tables.n = to->shards.n = 0;
-	for (size_t i = 0; i < from->tables.n; i++)
-		SC_VEC_PUSH(&to->tables, from->tables.at[i]);
-	for (size_t i = 0; i < from->shards.n; i++)
-		SC_VEC_PUSH(&to->shards, from->shards.at[i]);
-}
-
 static bool keep(struct descent *d)
 {
 	if (!(d->ms < d->best_ms * (1 - LEAST_GAIN)))
@@ -236,11 +223,11 @@ int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct
 	sc_step_state_init(&d.s, q->problem);
 	if (sc_step_state_load(&d.s, plan)) {
 		freeze(&d);
-		copy_plan(plan, &d.best);
+		sc_shard_plan_copy(plan, &d.best);
 		rc = run(&d, err);
 		q->step_ms = d.best_ms;
 		if (rc == 0)
-			copy_plan(&d.best, plan);
+			sc_shard_plan_copy(&d.best, plan);
 	}
 	free(d.frozen);
 	SC_VEC_RELEASE(&d.moves);

@@ -3,28 +3,31 @@
 #include <string.h>
 
 #include "predict/dlrm/dlrm.h"
+#include "study/shard/shard_choose.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
 #include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_step.h"
+
+/* Tables times ranks up to which a start is worth the time. */
+enum { ANY_CELLS = 0, FEW_CELLS = 4096, BASELINE_CELLS = 16384, MANY_CELLS = 1000000 };
 
 /* A way to search by the proxy: how much exchanges count, and which types are left out. */
 struct variant {
 	const char *name;
 	double exchange;
 	int types[3]; /* -1 ends */
+	int max_cells;
 };
 static const struct variant VARIANTS[] = {
-	{"search", 1, {-1, -1, -1}},
-	{"search, no replicas", 1, {SC_DATA_PARALLEL, -1, -1}},
-	{"search, no row slices", 1, {SC_ROW_WISE, SC_TABLE_ROW_WISE, -1}},
-	{"search, no column slices", 1, {SC_COLUMN_WISE, SC_TABLE_COLUMN_WISE, -1}},
-	{"search, exchanges hidden", 0.3, {-1, -1, -1}},
-	{"search, exchanges first", 3, {-1, -1, -1}},
+	{"search", 1, {-1, -1, -1}, ANY_CELLS},
+	{"search, no replicas", 1, {SC_DATA_PARALLEL, -1, -1}, MANY_CELLS},
+	{"search, no row slices", 1, {SC_ROW_WISE, SC_TABLE_ROW_WISE, -1}, MANY_CELLS},
+	{"search, no column slices", 1, {SC_COLUMN_WISE, SC_TABLE_COLUMN_WISE, -1}, ANY_CELLS},
+	{"search, exchanges hidden", 0.3, {-1, -1, -1}, FEW_CELLS},
+	{"search, exchanges first", 3, {-1, -1, -1}, FEW_CELLS},
 };
 enum { N_VARIANTS = sizeof(VARIANTS) / sizeof(VARIANTS[0]) };
-/* Tables times ranks up to which it is worth the time: all variants, TorchRec's planner, baselines. */
-enum { ALL_VARIANTS_CELLS = 4096, TORCHREC_CELLS = 4096, BASELINE_CELLS = 16384 };
 
 static const char *const BASELINES[] = {
 	"lpt", "naive", "size_greedy", "dim_greedy", "lookup_greedy", "size_lookup_greedy",
@@ -155,13 +158,18 @@ static void take(sc_step_candidates *out, const char *name, struct sc_shard_solu
 		sc_shard_plan_release(&solution->plan);
 		return;
 	}
-	SC_VEC_PUSH(out, ((struct sc_step_candidate){name, *solution}));
+	SC_VEC_PUSH(out, ((struct sc_step_candidate){.name = name, .solution = *solution}));
+}
+
+static bool is_worth(const struct sc_shard_problem *problem, int max_cells)
+{
+	return max_cells == ANY_CELLS ||
+	       (double)problem->n_tables * (double)problem->world <= max_cells;
 }
 
 static int add_variants(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 			struct sc_arena *arena, sc_step_candidates *out, struct sc_err *err)
 {
-	double cells = (double)problem->n_tables * (double)problem->world;
 	struct sc_solve_opts own = *opts;
 
 	own.seconds /= N_VARIANTS;
@@ -169,8 +177,10 @@ static int add_variants(const struct sc_shard_problem *problem, const struct sc_
 		struct sc_shard_solution solution = {.cost = 0};
 		struct sc_err none = {.code = SC_OK};
 
-		if (fabs(VARIANTS[i].exchange - 1) > 0 && cells > ALL_VARIANTS_CELLS)
+		if (!is_worth(problem, VARIANTS[i].max_cells))
 			continue;
+		if (out->n && sc_search_is_stopped(opts->watch))
+			return 0;
 		if (solve(problem, &VARIANTS[i], &own, arena, &solution, &none) == 0)
 			take(out, VARIANTS[i].name, &solution);
 		else if (i == 0) /* the others may do with less than they need */
@@ -214,7 +224,6 @@ static void add_planners(const struct sc_request *request, const struct sc_shard
 {
 	static const struct sc_name greedy[] = {{"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
 						{"lookups", SC_PLANNER_LOOKUPS}};
-	double cells = (double)problem->n_tables * (double)problem->world;
 	struct sc_shard_plan plan = {.world = 0};
 	struct sc_hugectr_opts hugectr;
 	struct sc_table_list tables;
@@ -224,18 +233,17 @@ static void add_planners(const struct sc_request *request, const struct sc_shard
 	if (sc_hugectr_plan(&hugectr, &tables, arena, &plan, NULL, NULL) == 0)
 		add_plan(problem, "hugectr", &plan, arena, out);
 	for (size_t i = 0; i < sizeof(greedy) / sizeof(greedy[0]); i++) {
-		if (sc_dlrm_plan_by(request, (enum sc_planner)greedy[i].value, arena, &plan,
-				    NULL) == 0)
+		if (sc_plan_by(request, (enum sc_planner)greedy[i].value, arena, &plan, NULL) == 0)
 			add_plan(problem, greedy[i].name, &plan, arena, out);
 	}
-	if (cells <= TORCHREC_CELLS)
+	if (is_worth(problem, FEW_CELLS))
 		add_torchrec(request, &tables, problem, arena, out);
 }
 
 static void add_baselines(const struct sc_shard_problem *problem, uint64_t seed,
 			  struct sc_arena *arena, sc_step_candidates *out)
 {
-	if ((double)problem->n_tables * (double)problem->world > BASELINE_CELLS)
+	if (!is_worth(problem, BASELINE_CELLS))
 		return;
 	for (size_t i = 0; i < sizeof(BASELINES) / sizeof(BASELINES[0]); i++) {
 		struct sc_shard_solution solution = {.cost = 0};
@@ -253,11 +261,25 @@ int sc_step_candidates_find(const struct sc_request *request,
 {
 	int rc = add_variants(problem, opts, arena, out, err);
 
-	if (rc || opts->current || problem->n_constraints)
+	if (rc || opts->current || problem->n_constraints || sc_search_is_stopped(opts->watch))
 		return rc;
-	add_planners(request, problem, arena, out);
+	if (is_worth(problem, MANY_CELLS))
+		add_planners(request, problem, arena, out);
 	add_baselines(problem, opts->seed, arena, out);
 	return 0;
+}
+
+void sc_step_candidates_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out)
+{
+	for (size_t i = 0; i < N_VARIANTS; i++) {
+		if (!is_worth(problem, VARIANTS[i].max_cells))
+			sc_strbuf_printf(out, "\"%s\", ", VARIANTS[i].name);
+	}
+	if (!is_worth(problem, FEW_CELLS))
+		sc_strbuf_append(out, is_worth(problem, MANY_CELLS) ? "TorchRec's planner"
+								    : "other planners");
+	if (!is_worth(problem, BASELINE_CELLS))
+		sc_strbuf_append(out, ", the placements of whole tables");
 }
 
 void sc_step_candidates_release(sc_step_candidates *list)
@@ -285,30 +307,23 @@ static int by_step(const void *a, const void *b)
 	return (x->plan > y->plan) - (x->plan < y->plan);
 }
 
-static int simulate_all(struct sc_step_search *q, const sc_step_candidates *list,
-			struct start *starts, struct sc_err *err)
+static int simulate_all(struct sc_step_search *q, sc_step_candidates *list, struct start *starts,
+			struct sc_err *err)
 {
 	for (size_t i = 0; i < list->n; i++) {
-		const struct sc_shard_solution *s = &list->at[i].solution;
-		int rc = sc_step_simulate(q, &s->plan, err);
+		struct sc_step_candidate *c = &list->at[i];
+		int rc = sc_step_simulate(q, &c->solution.plan, err);
 
 		if (rc)
 			return rc;
-		starts[i] = (struct start){&s->plan, q->prediction->iteration_ms, s->cost};
+		c->step_ms = q->prediction->iteration_ms;
+		c->low_ms = q->prediction->low_ms;
+		c->high_ms = q->prediction->high_ms;
+		starts[i] = (struct start){&c->solution.plan, c->step_ms, c->solution.cost};
 		q->n_simulated++;
 	}
 	qsort(starts, list->n, sizeof(*starts), by_step);
 	return 0;
-}
-
-static void copy_plan(const struct sc_shard_plan *from, struct sc_shard_plan *to)
-{
-	to->world = from->world;
-	to->ranks_per_host = from->ranks_per_host;
-	for (size_t i = 0; i < from->tables.n; i++)
-		SC_VEC_PUSH(&to->tables, from->tables.at[i]);
-	for (size_t i = 0; i < from->shards.n; i++)
-		SC_VEC_PUSH(&to->shards, from->shards.at[i]);
 }
 
 /* Of the work, in the order of the starts. */
@@ -329,7 +344,7 @@ static int improve(const struct sc_step_search *q, const struct start *starts, s
 		own.seconds *= share;
 		own.work *= share;
 		own.step_ms = starts[i].ms;
-		copy_plan(starts[i].plan, &plan);
+		sc_shard_plan_copy(starts[i].plan, &plan);
 		rc = sc_step_improve(&own, &plan, err);
 		if (rc == 0 && own.step_ms < *out_ms * (1 - 1e-9)) {
 			sc_shard_plan_release(out);
@@ -342,13 +357,18 @@ static int improve(const struct sc_step_search *q, const struct start *starts, s
 	return rc;
 }
 
-int sc_step_best(struct sc_step_search *q, const sc_step_candidates *list,
-		 struct sc_shard_plan *out, struct sc_err *err)
+#define QUICK_WORK 4e5
+
+int sc_step_best(struct sc_step_search *q, sc_step_candidates *list, struct sc_shard_plan *out,
+		 struct sc_err *err)
 {
 	struct start *starts = sc_xrealloc(NULL, list->n + 1, sizeof(*starts));
 	struct sc_shard_plan best = {.world = 0};
-	int rc = simulate_all(q, list, starts, err);
+	int rc;
 
+	if (!is_worth(q->problem, MANY_CELLS))
+		q->work = fmin(q->work, QUICK_WORK);
+	rc = simulate_all(q, list, starts, err);
 	if (rc == 0)
 		rc = improve(q, starts, list->n, &best, &q->step_ms, err);
 	free(starts);
@@ -358,8 +378,6 @@ int sc_step_best(struct sc_step_search *q, const sc_step_candidates *list,
 		*out = best;
 	return rc;
 }
-
-#define QUICK_WORK 4e5
 
 int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
 		 struct sc_shard_plan *out, struct sc_err *err)

@@ -4,15 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Replicas larger than this are never tried: their gradients' all-reduce does not pay. */
-#define MAX_REPLICA_BYTES 268435456.0
 enum {
-	MIN_COLS = 16,
 	MAX_TARGETS = 10,    /* ranks that a shard is tried on */
 	MAX_HOT_TABLES = 24, /* of a busy rank */
 	MAX_REPLICAS = 6,    /* tables that are asked back from replication */
 	N_RANDOM_TABLES = 4,
-	MAX_SLICES = 64,
 };
 
 struct hunt {
@@ -83,7 +79,7 @@ static void slice_columns(struct sc_step_state *s, const struct sc_step_move *m,
 {
 	const struct sc_table *t = &s->problem->tables[m->table];
 	int64_t cols = t->dim / m->n;
-	int32_t ranks[MAX_SLICES];
+	int32_t ranks[SC_STEP_MAX_SLICES];
 
 	sc_home_begin(home, t, SC_COLUMN_WISE);
 	pick_idle(s, m->table, m->n, ranks);
@@ -113,7 +109,7 @@ static void slice_rows(struct sc_step_state *s, const struct sc_step_move *m, co
 static void some_rows(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
 {
 	const struct sc_shard_problem *p = s->problem;
-	int32_t ranks[MAX_SLICES];
+	int32_t ranks[SC_STEP_MAX_SLICES];
 	bool one_host;
 
 	if (m->n == p->world) {
@@ -162,7 +158,7 @@ static void pick_hosts(struct sc_step_state *s, uint32_t table, uint32_t n, int3
 
 static void whole_hosts(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
 {
-	int32_t ranks[MAX_SLICES];
+	int32_t ranks[SC_STEP_MAX_SLICES];
 
 	sc_home_begin(home, &s->problem->tables[m->table], SC_ROW_WISE);
 	pick_hosts(s, m->table, m->n / s->problem->ranks_per_host, ranks);
@@ -328,8 +324,8 @@ static void offer_splits(struct hunt *h, uint32_t table)
 	const struct sc_table *t = &p->tables[table];
 	uint32_t n_hosts = p->world / p->ranks_per_host;
 
-	for (uint32_t n = 2; n <= p->world && n <= MAX_SLICES; n *= 2) {
-		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
+	for (uint32_t n = 2; n <= p->world && n <= SC_STEP_MAX_SLICES; n *= 2) {
+		if (t->dim % (4 * n) == 0 && t->dim / n >= SC_STEP_MIN_COLS)
 			offer(h, (struct sc_step_move){SC_MOVE_COLUMNS, table, 0, 0, 0, 0, n, 0});
 		if (h->s->rates->partial_sums && n < p->world && t->rows >= n)
 			offer(h, (struct sc_step_move){SC_MOVE_ROWS, table, 0, 0, 0, 0, n, 0});
@@ -342,7 +338,7 @@ static void offer_splits(struct hunt *h, uint32_t table)
 	for (uint32_t k = 2; h->s->rates->partial_sums && k < n_hosts; k *= 2) {
 		uint32_t n = k * p->ranks_per_host;
 
-		if (n <= MAX_SLICES && t->rows >= n)
+		if (n <= SC_STEP_MAX_SLICES && t->rows >= n)
 			offer(h, (struct sc_step_move){SC_MOVE_HOSTS, table, 0, 0, 0, 0, n, 0});
 	}
 }
@@ -371,7 +367,8 @@ static void ask_table(struct hunt *h, uint32_t table, int32_t rank)
 			offer(h, (struct sc_step_move){SC_MOVE_WHOLE, table, 0, 0, 0, to, 0, 0});
 	}
 	offer_splits(h, table);
-	if (p->world > 1 && bytes <= MAX_REPLICA_BYTES && home->placement.type != SC_DATA_PARALLEL)
+	if (p->world > 1 && bytes <= SC_STEP_MAX_REPLICA_BYTES &&
+	    home->placement.type != SC_DATA_PARALLEL)
 		offer(h, (struct sc_step_move){SC_MOVE_REPLICATE, table, 0, 0, 0, 0, 0, 0});
 }
 

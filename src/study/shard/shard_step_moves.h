@@ -1,6 +1,6 @@
 /* Changes of one table's placement, or of two, that might shorten the step. */
-#ifndef SC_PREDICT_SHARD_STEP_MOVES_H
-#define SC_PREDICT_SHARD_STEP_MOVES_H
+#ifndef SC_STUDY_SHARD_STEP_MOVES_H
+#define SC_STUDY_SHARD_STEP_MOVES_H
 
 #include "study/shard/shard_step_priv.h"
 

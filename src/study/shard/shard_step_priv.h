@@ -1,10 +1,16 @@
 /* What the search over whole steps shares: the parts of a shard's cost apart, a plan that changes table
  * by table with an estimate of its step, and the changes that are tried. */
-#ifndef SC_PREDICT_SHARD_STEP_PRIV_H
-#define SC_PREDICT_SHARD_STEP_PRIV_H
+#ifndef SC_STUDY_SHARD_STEP_PRIV_H
+#define SC_STUDY_SHARD_STEP_PRIV_H
 
 #include "base/rng.h"
+#include "base/units.h"
+#include "predict/dlrm/dlrm.h"
 #include "study/shard/shard.h"
+
+/* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
+#define SC_STEP_MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
+enum { SC_STEP_MIN_COLS = 16, SC_STEP_MAX_SLICES = 64 };
 
 /* A shard of a placement; times of its kernels without their start. */
 struct sc_step_part {

@@ -98,24 +98,6 @@ void sc_home_add(struct sc_step_state *s, uint32_t table, struct sc_home *home,
 	SC_VEC_PUSH(&home->shards, shard);
 }
 
-static bool is_by_rows(enum sc_shard_type type)
-{
-	return type == SC_ROW_WISE || type == SC_TABLE_ROW_WISE || type == SC_GRID;
-}
-
-/* As dlrm_tables.c counts what is sent, by software. */
-static void add_vectors(struct sc_step_state *s, const struct sc_home *home,
-			const struct sc_step_shard *shard, double sign)
-{
-	double bytes = sign * shard->part.vector_bytes;
-	double per_host = (double)s->problem->ranks_per_host;
-
-	if (s->rates->partial_sums || !is_by_rows(home->placement.type))
-		s->sent[shard->at.rank] += bytes;
-	else if (home->placement.type != SC_ROW_WISE)
-		s->sent[shard->at.rank] += bytes / per_host;
-}
-
 /* Vectors that leave a node: of slices of the same rows there, one. */
 static void add_node_columns(struct sc_step_state *s, const struct sc_home *home, double sign)
 {
@@ -137,15 +119,21 @@ static double speed_of(const struct sc_step_state *s, int32_t rank)
 	return s->problem->rank_speed ? s->problem->rank_speed[rank] : 1;
 }
 
-static double slices_bytes(const struct sc_home *home)
+static void add_replicas(struct sc_step_state *s, const struct sc_home *home, double sign)
 {
-	return home->shards.n ? home->shards.at[0].part.vector_bytes : 0;
+	const struct sc_step_part *part = &home->shards.at[0].part;
+
+	s->replica_ms += sign * (part->forward_ms + part->backward_ms);
+	s->reduce_bytes += sign * (double)home->placement.rows * (double)home->placement.dim *
+			   sc_dtype_bytes(SC_FP32);
 }
 
 static void add_home(struct sc_step_state *s, const struct sc_home *home, double sign)
 {
 	const struct sc_shard_problem *p = s->problem;
 	enum sc_shard_type type = home->placement.type;
+	struct sc_dlrm_sends sends =
+		sc_dlrm_sends_of(type, s->rates->partial_sums, p->ranks_per_host);
 
 	for (size_t i = 0; i < home->shards.n; i++) {
 		const struct sc_step_shard *shard = &home->shards.at[i];
@@ -156,22 +144,20 @@ static void add_home(struct sc_step_state *s, const struct sc_home *home, double
 			continue;
 		s->forward[shard->at.rank] += sign * shard->part.forward_ms / speed;
 		s->backward[shard->at.rank] += sign * shard->part.backward_ms / speed;
-		add_vectors(s, home, shard, sign);
+		s->sent[shard->at.rank] += sign * shard->part.vector_bytes * sends.to_all;
 	}
-	if (type == SC_DATA_PARALLEL && home->shards.n) {
-		const struct sc_step_part *part = &home->shards.at[0].part;
-
-		s->replica_ms += sign * (part->forward_ms + part->backward_ms);
-		s->reduce_bytes += sign * (double)home->placement.rows *
-				   (double)home->placement.dim * sc_dtype_bytes(SC_FP32);
+	if (!home->shards.n)
+		return;
+	if (type == SC_DATA_PARALLEL) {
+		add_replicas(s, home, sign);
 	} else if (s->rates->by_node) {
 		add_node_columns(s, home, sign);
-	} else if (!s->rates->partial_sums && type == SC_ROW_WISE) {
-		s->scatter_bytes += sign * slices_bytes(home);
-	} else if (!s->rates->partial_sums && is_by_rows(type) && home->shards.n) {
-		uint32_t host = (uint32_t)home->shards.at[0].at.rank / p->ranks_per_host;
+	} else {
+		double bytes = sign * home->shards.at[0].part.vector_bytes;
 
-		s->node_columns[host] += sign * slices_bytes(home);
+		s->scatter_bytes += bytes * sends.all_sum;
+		s->node_columns[(uint32_t)home->shards.at[0].at.rank / p->ranks_per_host] +=
+			bytes * sends.host_sum;
 	}
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "predict/dlrm/dlrm.h"
+#include "study/shard/shard_choose.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_step.h"
 
@@ -92,7 +93,7 @@ static int predict(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 {
 	int rc;
 
-	if (!study->predictor)
+	if (!study->predictor || ranked->is_predicted)
 		return 0;
 	rc = sc_iteration_rate(study->predictor, study->objective->request, &ranked->solution.plan,
 			       study->prediction, err);
@@ -138,14 +139,18 @@ static const char *reason(const struct sc_objective *objective, const struct sc_
 }
 
 /* Takes the solution, whatever comes. */
-static void add(struct sc_study *study, const char *name, const char *origin,
-		const struct sc_shard_solution *solution)
+static void add(struct sc_study *study, const struct sc_step_candidate *candidate,
+		const char *origin)
 {
 	struct sc_ranked_plan ranked = {
-		.name = name,
+		.name = candidate->name,
 		.origin = origin,
-		.solution = *solution,
-		.has_cost = solution->rank_cost != NULL,
+		.solution = candidate->solution,
+		.has_cost = candidate->solution.rank_cost != NULL,
+		.is_predicted = candidate->step_ms > 0,
+		.iteration_ms = candidate->step_ms,
+		.low_ms = candidate->low_ms,
+		.high_ms = candidate->high_ms,
 	};
 	struct sc_err err = {.code = SC_OK};
 
@@ -157,23 +162,24 @@ static void add(struct sc_study *study, const char *name, const char *origin,
 void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard_plan *plan)
 {
 	const struct sc_objective *objective = study->objective;
-	struct sc_shard_solution solution = {.cost = 0};
+	struct sc_step_candidate rated = {.name = name};
 	struct sc_ranked_plan failed = {.name = name, .origin = "plan"};
 	struct sc_err err = {.code = SC_OK};
 	int rc;
 
-	rc = sc_shard_rate(&objective->problem, plan, true, objective->arena, &solution, &err);
+	rc = sc_shard_rate(&objective->problem, plan, true, objective->arena, &rated.solution,
+			   &err);
 	if (rc && !study->predictor) {
 		failed.error = reason(objective, &err);
 		failed.solution.plan = *plan;
 		SC_VEC_PUSH(&study->plans, failed);
 	} else {
 		if (rc)
-			solution = (struct sc_shard_solution){.cost = 0};
-		else if (solution.plan.tables.at != plan->tables.at)
-			sc_shard_plan_release(&solution.plan);
-		solution.plan = *plan;
-		add(study, name, "plan", &solution);
+			rated.solution = (struct sc_shard_solution){.cost = 0};
+		else if (rated.solution.plan.tables.at != plan->tables.at)
+			sc_shard_plan_release(&rated.solution.plan);
+		rated.solution.plan = *plan;
+		add(study, &rated, "plan");
 	}
 	*plan = (struct sc_shard_plan){.world = 0};
 }
@@ -182,12 +188,12 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 static int search_cost(struct sc_study *study, struct sc_err *err)
 {
 	const struct sc_objective *objective = study->objective;
-	struct sc_shard_solution solution = {.cost = 0};
+	struct sc_step_candidate found = {.name = "search"};
 	int rc = sc_shard_solve(&objective->problem, &study->opts.solve, objective->arena,
-				&solution, err);
+				&found.solution, err);
 
 	if (rc == 0)
-		add(study, "search", "search", &solution);
+		add(study, &found, "search");
 	return rc;
 }
 
@@ -207,6 +213,7 @@ static int search_steps(struct sc_study *study, sc_step_candidates *list, struct
 	q.prediction = study->prediction;
 	q.seconds = seconds * STEPS_SHARE;
 	q.seed = study->opts.solve.seed;
+	q.watch = study->opts.solve.watch;
 	rc = sc_step_best(&q, list, &plan, err);
 	if (rc)
 		return rc;
@@ -224,11 +231,20 @@ static void list_searched(struct sc_study *study, sc_step_candidates *list)
 		struct sc_step_candidate *c = &list->at[i];
 
 		if (strncmp(c->name, "search", strlen("search")) == 0)
-			add(study, c->name, "search", &c->solution);
+			add(study, c, "search");
 		else
 			list->at[kept++] = *c;
 	}
 	list->n = kept;
+}
+
+static void note_left_out(struct sc_study *study)
+{
+	struct sc_strbuf names = {0};
+
+	sc_step_candidates_left_out(&study->objective->problem, &names);
+	sc_lint_starts(&study->objective->problem, sc_strbuf_get(&names), &study->lints);
+	sc_strbuf_release(&names);
 }
 
 int sc_study_search(struct sc_study *study, struct sc_err *err)
@@ -242,6 +258,8 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	int rc;
 
 	if (study->predictor) {
+		if (is_free)
+			note_left_out(study);
 		opts.seconds *= 1 - STEPS_SHARE;
 		rc = sc_step_candidates_find(objective->request, &objective->problem, &opts,
 					     objective->arena, &list, err);
@@ -295,11 +313,11 @@ static int plan_of(const struct sc_objective *objective, const char *name,
 		return sc_hugectr_plan(&objective->hugectr, &objective->tables, objective->arena,
 				       out, NULL, err);
 	if (strcmp(name, "memory_balanced") == 0)
-		return sc_dlrm_plan_by(objective->request, SC_PLANNER_MEMORY_BALANCED,
-				       objective->arena, out, err);
+		return sc_plan_by(objective->request, SC_PLANNER_MEMORY_BALANCED, objective->arena,
+				  out, err);
 	if (strcmp(name, "lookups") == 0)
-		return sc_dlrm_plan_by(objective->request, SC_PLANNER_LOOKUPS, objective->arena,
-				       out, err);
+		return sc_plan_by(objective->request, SC_PLANNER_LOOKUPS, objective->arena, out,
+				  err);
 	rc = sc_torchrec_problem(&objective->topology, &objective->tables, objective->arena, NULL,
 				 &problem, err);
 	if (rc)
@@ -324,7 +342,7 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 {
 	const struct sc_objective *objective = study->objective;
 	struct sc_ranked_plan failed = {.name = name, .origin = "baseline"};
-	struct sc_shard_solution solution = {.cost = 0};
+	struct sc_step_candidate placed = {.name = name};
 	struct sc_shard_plan plan = {.world = 0};
 	struct sc_err own = {.code = SC_OK};
 	int rc;
@@ -338,10 +356,10 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 		}
 	} else {
 		rc = sc_shard_baseline(&objective->problem, name, study->opts.solve.seed,
-				       objective->arena, &solution, &own);
+				       objective->arena, &placed.solution, &own);
 	}
 	if (rc == 0) {
-		add(study, name, "baseline", &solution);
+		add(study, &placed, "baseline");
 	} else if (own.code == SC_EUSAGE || own.code == SC_EVALUE) {
 		return sc_err_set(err, own.code, "%s", own.text);
 	} else {

@@ -1,7 +1,7 @@
 /* Plans side by side under one objective: those given, those searched for, baselines; with what they cost
  * against a lower bound, why, how sure that is, and what is odd about them. */
-#ifndef SC_PREDICT_SHARD_STUDY_H
-#define SC_PREDICT_SHARD_STUDY_H
+#ifndef SC_STUDY_SHARD_STUDY_H
+#define SC_STUDY_SHARD_STUDY_H
 
 #include "study/shard/shard_confidence.h"
 #include "study/shard/shard_diff.h"

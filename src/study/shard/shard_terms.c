@@ -6,45 +6,11 @@
 #include <string.h>
 
 #include "base/intern.h"
-
-#define SAME_FRAC 1e-6
+#include "study/shard/shard_solve_priv.h"
 
 void sc_shard_terms_release(struct sc_shard_terms *terms)
 {
 	SC_VEC_RELEASE(&terms->at);
-}
-
-static bool fits(const struct sc_shard_problem *problem, const struct sc_option *option,
-		 const struct sc_shard_plan *plan, const struct sc_table_placement *t)
-{
-	const struct sc_shard *s = plan->shards.at + t->first_shard;
-
-	if (option->type != t->type || option->tier != t->tier ||
-	    sc_option_n_shards(problem, option) != t->n_shards)
-		return false;
-	if (t->tier == SC_TIER_CACHED && fabs(option->cache_frac - t->cache_frac) > SAME_FRAC)
-		return false;
-	for (uint32_t i = 0; i < t->n_shards; i++) {
-		struct sc_option_shard o;
-
-		sc_option_shard_get(problem, option, i, &o);
-		if (o.rows != s[i].rows || o.cols != s[i].cols)
-			return false;
-	}
-	return true;
-}
-
-static const struct sc_option *find_option(const struct sc_shard_problem *problem, uint32_t table,
-					   const struct sc_shard_plan *plan,
-					   const struct sc_table_placement *t)
-{
-	uint32_t end = problem->first_option.at[table + 1];
-
-	for (uint32_t i = problem->first_option.at[table]; i < end; i++) {
-		if (fits(problem, &problem->options.at[i], plan, t))
-			return &problem->options.at[i];
-	}
-	return NULL;
 }
 
 static int no_option(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
@@ -56,57 +22,82 @@ static int no_option(const struct sc_shard_plan *plan, const struct sc_table_pla
 			 sc_enum_name(sc_tier_names, (int)t->tier), t->n_shards);
 }
 
-static bool shard_cost(const struct sc_shard_problem *problem, const struct sc_table_placement *t,
+static bool is_by_columns(enum sc_shard_type type)
+{
+	return type == SC_TABLE_WISE || type == SC_COLUMN_WISE || type == SC_TABLE_COLUMN_WISE;
+}
+
+static bool shard_cost(const struct sc_shard_problem *p, const struct sc_table_placement *t,
 		       const struct sc_shard_term *term, const struct sc_shard *shard,
 		       struct sc_option_shard *out)
 {
-	bool by_columns = t->type == SC_COLUMN_WISE || t->type == SC_TABLE_COLUMN_WISE;
-
 	if (term->option_shard != UINT32_MAX) {
-		*out = problem->shards.at[term->option_shard];
+		*out = p->shards.at[term->option_shard];
 		return true;
 	}
-	if (by_columns && problem->column_cost)
-		return problem->column_cost(problem->column_ctx, term->table, t->tier, term->cols,
-					    out);
-	return problem->shard_cost &&
-	       problem->shard_cost(problem->column_ctx, term->table, t, shard, out);
+	memset(out, 0, sizeof(*out));
+	if (p->column_cost && is_by_columns(t->type) &&
+	    shard->rows == p->tables[term->table].rows && shard->cols > 0)
+		return p->column_cost(p->column_ctx, term->table, t->tier, term->cols, out);
+	return p->shard_cost && p->shard_cost(p->column_ctx, term->table, t, shard, out);
+}
+
+static int add_shard(const struct sc_shard_problem *problem, const struct sc_table_placement *t,
+		     const struct sc_shard *shard, struct sc_shard_term *term)
+{
+	struct sc_option_shard cost;
+	double speed = problem->rank_speed ? problem->rank_speed[term->rank] : 1;
+
+	if (!shard_cost(problem, t, term, shard, &cost))
+		return -1;
+	term->ms = cost.cost / speed;
+	term->comms_ms = cost.comms / speed;
+	term->hbm_bytes = cost.hbm_bytes;
+	term->host_bytes = cost.host_bytes;
+	term->ssd_bytes = cost.ssd_bytes;
+	return 0;
 }
 
 static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 		     const struct sc_shard_plan *plan, const struct sc_table_placement *t,
 		     struct sc_shard_terms *out)
 {
-	const struct sc_option *option = find_option(problem, table, plan, t);
+	uint32_t match = sc_shard_match_option(problem, plan, t, table);
 
 	for (uint32_t i = 0; i < t->n_shards; i++) {
 		const struct sc_shard *s = &plan->shards.at[t->first_shard + i];
 		struct sc_shard_term term = {
 			.table = table,
 			.rank = (uint32_t)s->rank,
-			.option_shard =
-				option ? sc_option_shard_index(problem, option, i) : UINT32_MAX,
+			.option_shard = UINT32_MAX,
 			.rows = s->rows,
 			.cols = s->cols,
 			.type = t->type,
 			.tier = t->tier,
 		};
-		struct sc_option_shard cost;
 
-		if (!shard_cost(problem, t, &term, s, &cost))
+		if (match != SC_UNPLACED)
+			term.option_shard =
+				sc_option_shard_index(problem, &problem->options.at[match], i);
+		if (s->rank < 0 || term.rank >= problem->world ||
+		    add_shard(problem, t, s, &term) != 0)
 			return -1;
-		term.ms = cost.cost;
-		term.comms_ms = cost.comms;
-		if (problem->rank_speed) {
-			term.ms /= problem->rank_speed[term.rank];
-			term.comms_ms /= problem->rank_speed[term.rank];
-		}
-		term.hbm_bytes = cost.hbm_bytes;
-		term.host_bytes = cost.host_bytes;
-		term.ssd_bytes = cost.ssd_bytes;
 		SC_VEC_PUSH(&out->at, term);
 	}
 	return 0;
+}
+
+/* Its table; most plans have them in the problem's order. */
+static uint32_t table_of(const struct sc_shard_problem *problem, const char *name, size_t hint,
+			 struct sc_intern *names)
+{
+	if (hint < problem->n_tables && strcmp(problem->tables[hint].name, name) == 0)
+		return (uint32_t)hint;
+	if (names->n_slots == 0) {
+		for (size_t i = 0; i < problem->n_tables; i++)
+			sc_intern_add(names, problem->tables[i].name);
+	}
+	return sc_intern_find(names, name);
 }
 
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
@@ -119,11 +110,9 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	if (plan->world != problem->world)
 		return sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
 				 "a plan for %u ranks; there are %u", plan->world, problem->world);
-	for (size_t i = 0; i < problem->n_tables; i++)
-		sc_intern_add(&names, problem->tables[i].name);
 	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		const struct sc_table_placement *t = &plan->tables.at[i];
-		uint32_t table = sc_intern_find(&names, t->name);
+		uint32_t table = table_of(problem, t->name, i, &names);
 
 		if (table == SC_INTERN_NONE)
 			rc = sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column,

@@ -1,7 +1,7 @@
 /* A plan as the sum it is: what each of its shards adds to its rank, by a problem's costs. For reports and
  * for what asks about one plan; the solver has its own, faster, bookkeeping. */
-#ifndef SC_PREDICT_SHARD_TERMS_H
-#define SC_PREDICT_SHARD_TERMS_H
+#ifndef SC_STUDY_SHARD_TERMS_H
+#define SC_STUDY_SHARD_TERMS_H
 
 #include "study/shard/shard.h"
 

@@ -107,6 +107,7 @@ static bool place_each(struct sc_placer *placer, const struct sc_option *option,
 	int32_t *at = placer->rank + placer->first_rank[option->table];
 	uint32_t n = sc_option_n_shards(problem, option);
 
+	placer->work += n;
 	for (uint32_t i = 0; i < n; i++)
 		if (!fits(placer, &shards[sc_option_shard_index(problem, option, i)], first + i))
 			return false;
@@ -195,6 +196,7 @@ static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 	const struct sc_option_shard *shard = placer->problem->shards.at + option->first_shard;
 	int32_t *at = placer->rank + placer->first_rank[option->table];
 
+	placer->work += option->n_shards;
 	if (placer->n_heap == 0)
 		build_heap(placer);
 	for (uint32_t i = 0; i < option->n_shards; i++)
@@ -282,6 +284,7 @@ static bool place_on_some_host(struct sc_placer *placer, const struct sc_option 
 	const struct sc_storage *need = &placer->storage[option - problem->options.at];
 	uint32_t local = problem->ranks_per_host;
 
+	placer->work += problem->world;
 	sort_hosts(placer);
 	placer->n_heap = 0; /* costs change behind its back */
 	for (uint32_t i = 0; i < problem->world / local; i++) {
@@ -351,6 +354,7 @@ bool sc_placer_place(struct sc_placer *placer, const uint32_t *chosen, double li
 	const struct sc_shard_problem *problem = placer->problem;
 
 	reset(placer, limit);
+	placer->work += 0.5 * (double)problem->n_tables;
 	for (size_t t = 0; t < problem->n_tables; t++) {
 		const struct sc_option *option = &problem->options.at[chosen[t]];
 

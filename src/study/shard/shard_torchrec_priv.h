@@ -1,6 +1,6 @@
 /* What shard_torchrec.c and shard_torchrec_costs.c share. */
-#ifndef SC_PREDICT_SHARD_TORCHREC_PRIV_H
-#define SC_PREDICT_SHARD_TORCHREC_PRIV_H
+#ifndef SC_STUDY_SHARD_TORCHREC_PRIV_H
+#define SC_STUDY_SHARD_TORCHREC_PRIV_H
 
 #include "study/shard/shard.h"
 

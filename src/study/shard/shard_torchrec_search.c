@@ -3,14 +3,12 @@
  * 376cac6a). A baseline: it stops where TorchRec stops. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/units.h"
 #include "study/shard/shard_torchrec_search_priv.h"
 
 enum { MAX_GRID_PROPOSALS = 10000 }; /* MAX_PROPOSALS */
 static const double STOP_GAP = 1e-6;
-static const double MAX_PLACEMENTS = 2e8; /* of a table: seconds */
+static const double MAX_WORK = 1e8; /* of the placer: about a second */
 
 /* The options of a table that constraints leave, sorted by one of two scores. */
 struct ranked {
@@ -23,7 +21,7 @@ struct search {
 	struct ranked *by_depth, *by_sum; /* of each table */
 	uint32_t *at;                     /* index of each table's option in a list */
 	uint32_t *chosen, *best_chosen;   /* options of a proposal, of the best one */
-	double best, n_placements;
+	double best;
 	struct sc_arena *arena;
 };
 
@@ -130,14 +128,13 @@ static int init(struct search *search, const struct sc_shard_problem *problem,
 
 static bool is_cut_short(const struct search *search)
 {
-	return search->n_placements > MAX_PLACEMENTS;
+	return search->placer.work > MAX_WORK;
 }
 
 static void try_chosen(struct search *search)
 {
 	double cost, limit = search->best < 0 ? HUGE_VAL : search->best;
 
-	search->n_placements += (double)search->problem->n_tables;
 	if (!sc_placer_place(&search->placer, search->chosen, limit, &cost))
 		return;
 	search->best = cost;
@@ -304,19 +301,11 @@ static void rate(const struct search *search, struct sc_shard_solution *out)
 	out->cost = out->rank_cost[out->bottleneck];
 }
 
-static double now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / (double)SC_NS_PER_S;
-}
-
 int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
 		     struct sc_shard_solution *out, struct sc_err *err)
 {
 	struct sc_shard_solution solution = {0};
-	double begin_s = now_s(), cost;
+	double begin_s = sc_shard_now_s(), cost;
 	struct weight *weights;
 	struct search search;
 	int rc = check_constraints(problem, err);
@@ -345,7 +334,7 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 	solution.bound = sc_shard_bound(problem, &solution.lp_bound);
 	solution.proven = solution.cost <= solution.bound * (1 + STOP_GAP);
 	solution.cut_short = is_cut_short(&search);
-	solution.seconds = now_s() - begin_s;
+	solution.seconds = sc_shard_now_s() - begin_s;
 	*out = solution;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* What shard_torchrec_search.c and shard_torchrec_place.c share: a proposal and the ranks it gets. */
-#ifndef SC_PREDICT_SHARD_TORCHREC_SEARCH_PRIV_H
-#define SC_PREDICT_SHARD_TORCHREC_SEARCH_PRIV_H
+#ifndef SC_STUDY_SHARD_TORCHREC_SEARCH_PRIV_H
+#define SC_STUDY_SHARD_TORCHREC_SEARCH_PRIV_H
 
 #include "study/shard/shard.h"
 
@@ -15,6 +15,7 @@ struct sc_placer {
 	double *cost, *hbm_left, *host_left, *ssd_left; /* of each rank */
 	double limit;
 	bool over;          /* a rank reached the limit */
+	double work;        /* shards placed so far, and half the tables looked at */
 	uint32_t *order;    /* tables, those of more storage first, as of the last proposal */
 	size_t *first_rank; /* where a table's shards begin in rank[] */
 	int32_t *rank;      /* of each shard of the proposal */

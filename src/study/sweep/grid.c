@@ -80,14 +80,12 @@ static int check_read(const struct sc_field *field, const char *path, struct sc_
 
 static int check_key(const char *path, struct sc_arena *arena, struct sc_err *err)
 {
-	const char *near = NULL;
 	struct sc_err in_list = {.code = SC_OK};
-	size_t base_offset;
-	const struct sc_field *field =
-		sc_field_find(sc_config_fields, path, &base_offset, arena, &near);
+	struct sc_field_place place = sc_field_find(sc_config_fields, path, arena);
+	const char *near = place.nearest;
 
-	if (field)
-		return check_read(field, path, err);
+	if (place.field)
+		return check_read(place.field, path, err);
 	if (sc_field_in_list(sc_config_fields, path, "--grid: ", &in_list))
 		return sc_err_set(err, SC_EUSAGE, "%s", in_list.text);
 	if (near)

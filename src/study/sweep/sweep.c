@@ -1,11 +1,14 @@
-/* Each thread has its own predictor and arena; a row costs no allocation once they are warm. */
+/* Each thread has its own predictor and arena; a row costs no allocation once they are warm. Rows that
+ * are done before an earlier one wait for it: `take` sees them in order. */
 #include "study/sweep/sweep.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/threads.h"
 #include "core/config/config_table.h"
+#include "study/shard/shard_choose.h"
 
 enum { ROW_BLOCK_BYTES = 64 << 10, KEEP_BLOCK_BYTES = 16 << 10, ROWS_AT_A_TIME = 16 };
 
@@ -17,25 +20,33 @@ struct worker {
 	struct sc_prediction prediction;
 	struct sc_request request;
 };
+/* What waits for its turn. */
+struct order {
+	pthread_mutex_t lock;
+	size_t n, next;                /* rows; the first that is not taken */
+	struct sc_warnings **warnings; /* of each row that is done and not taken */
+	size_t *first_like, n_slots; /* 1 + row, by hash of the prediction; n_slots a power of 2 */
+};
 struct run {
 	const struct sc_sweep *sweep;
 	const struct sc_config_table *table;
 	struct sc_catalog *catalog;
 	struct sc_outcome *out;
+	struct order order;
 };
 
 static int predict_row(const struct run *run, struct worker *worker, size_t row, struct sc_err *err)
 {
 	const struct sc_sweep *sweep = run->sweep;
 	struct sc_config config;
-	int rc = sc_config_table_row(run->table, row, sweep->base, &worker->scratch, &config, err);
+	int rc = sc_config_table_row(run->table, row, &worker->scratch, &config, err);
 
 	if (rc == 0)
 		rc = sc_config_resolve(&config, run->catalog, sweep->cases->file, &worker->request,
 				       err);
 	if (rc == 0)
-		rc = sc_predict(worker->predictor, &worker->request, sweep->opts,
-				&worker->prediction, err);
+		rc = sc_predict_chosen(worker->predictor, &worker->request, sweep->opts,
+				       &worker->prediction, err);
 	return rc;
 }
 
@@ -47,12 +58,14 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		.low_ms = p->low_ms,
 		.high_ms = p->high_ms,
 		.memory_total_gib = p->memory.total_gib,
+		.capacity_gib = p->memory.capacity_gib,
 		.mfu = p->mfu,
 		.samples_per_s = p->samples_per_s,
 		.tokens_per_s = p->tokens_per_s,
+		.n_warnings = p->warnings.n,
 	};
 	for (int owner = 0; owner < SC_N_OWNERS; owner++)
-		out->breakdown_ms[owner] = p->breakdown_ms[owner];
+		out->breakdown_ms[owner] = p->reading.breakdown_ms[owner];
 }
 
 /* Is that where the error says it is? Long names are cut in errors. */
@@ -68,7 +81,7 @@ static bool is_in(const struct sc_err *err, const char *file)
 static const char *error_text(const struct sc_sweep *sweep, const struct sc_err *err,
 			      struct sc_arena *arena)
 {
-	if (!err->file[0] || is_in(err, sweep->cases->file) || is_in(err, sweep->base_file))
+	if (!err->file[0] || is_in(err, sweep->cases->file) || is_in(err, sweep->base->file))
 		return sc_arena_strdup(arena, err->text);
 	if (!err->line)
 		return sc_arena_printf(arena, "%s: %s", err->file, err->text);
@@ -77,16 +90,114 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 	return sc_arena_printf(arena, "%s:%u:%u: %s", err->file, err->line, err->column, err->text);
 }
 
+/* ---- in order ---- */
+
+static void order_init(struct order *order, size_t n, struct sc_arena *arena)
+{
+	*order = (struct order){.n = n, .n_slots = 4};
+	while (order->n_slots < 2 * n)
+		order->n_slots *= 2;
+	pthread_mutex_init(&order->lock, NULL);
+	order->warnings = sc_arena_calloc(arena, n, sizeof(*order->warnings));
+	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
+}
+
+static void order_release(struct order *order)
+{
+	for (size_t i = order->next; i < order->n; i++)
+		free(order->warnings[i]);
+	pthread_mutex_destroy(&order->lock);
+}
+
+enum { N_NUMBERS = 8 + SC_N_OWNERS };
+
+static void list_numbers(const struct sc_outcome *o, double *numbers)
+{
+	const double own[] = {o->iteration_ms,  o->low_ms,           o->high_ms,
+			      o->mfu,           o->memory_total_gib, o->capacity_gib,
+			      o->samples_per_s, o->tokens_per_s};
+
+	memcpy(numbers, own, sizeof(own));
+	memcpy(numbers + sizeof(own) / sizeof(own[0]), o->breakdown_ms, sizeof(o->breakdown_ms));
+}
+
+/* FNV-1a */
+static uint64_t hash(const double *numbers)
+{
+	const unsigned char *bytes = (const unsigned char *)numbers;
+	uint64_t h = 14695981039346656037u;
+
+	for (size_t i = 0; i < N_NUMBERS * sizeof(*numbers); i++)
+		h = (h ^ bytes[i]) * 1099511628211u;
+	return h ^ h >> 32;
+}
+
+/* Predictions that agree to the last bit are of one case: some key has no effect there. */
+static size_t find_same(struct order *order, const struct sc_outcome *out, size_t row)
+{
+	double numbers[N_NUMBERS], other[N_NUMBERS];
+	size_t slot;
+
+	if (out[row].code != SC_OK)
+		return 0;
+	list_numbers(&out[row], numbers);
+	slot = (size_t)hash(numbers) & (order->n_slots - 1);
+	for (; order->first_like[slot]; slot = (slot + 1) & (order->n_slots - 1)) {
+		list_numbers(&out[order->first_like[slot] - 1], other);
+		if (memcmp(numbers, other, sizeof(numbers)) == 0)
+			return order->first_like[slot];
+	}
+	order->first_like[slot] = row + 1;
+	return 0;
+}
+
+static int hand_over(struct run *run, size_t index, struct sc_err *err)
+{
+	struct sc_outcome *outcome = &run->out[index];
+	int rc;
+
+	outcome->warnings = run->order.warnings[index];
+	outcome->same_as = find_same(&run->order, run->out, index);
+	rc = run->sweep->take(run->sweep->ctx, index, outcome, err);
+	free(run->order.warnings[index]);
+	run->order.warnings[index] = NULL;
+	outcome->warnings = NULL;
+	return rc;
+}
+
+/* A row is done; those whose turn it is are taken. */
+static int put_in_order(struct run *run, size_t index, const struct sc_warnings *warnings,
+			struct sc_err *err)
+{
+	size_t n_bytes = offsetof(struct sc_warnings, text) + warnings->n * sizeof(*warnings->text);
+	struct order *order = &run->order;
+	int rc = 0;
+
+	if (!run->sweep->take)
+		return 0;
+	pthread_mutex_lock(&order->lock);
+	order->warnings[index] = sc_xmalloc(n_bytes);
+	memcpy(order->warnings[index], warnings, n_bytes);
+	for (; rc == 0 && order->next < order->n && order->warnings[order->next]; order->next++)
+		rc = hand_over(run, order->next, err);
+	pthread_mutex_unlock(&order->lock);
+	return rc;
+}
+
 static int run_row(void *shared, void *thread_ctx, size_t index, struct sc_err *err)
 {
-	const struct run *run = shared;
+	static const struct sc_warnings none;
+	struct run *run = shared;
 	struct worker *worker = thread_ctx;
 	struct sc_arena_mark mark = sc_arena_mark(&worker->scratch);
 	size_t row = run->sweep->rows ? run->sweep->rows[index] : index;
 	struct sc_err own = {.code = SC_OK};
+	bool failed;
 
-	(void)err; /* a row's error is its outcome */
-	if (predict_row(run, worker, row, &own) == 0)
+	if (run->sweep->stop && *run->sweep->stop)
+		return sc_err_set(err, SC_EIO, "the sweep was stopped");
+	failed = predict_row(run, worker, row, &own) != 0;
+	if (!failed)
 		take_prediction(&worker->prediction, &run->out[index]);
 	else
 		run->out[index] = (struct sc_outcome){
@@ -95,7 +206,7 @@ static int run_row(void *shared, void *thread_ctx, size_t index, struct sc_err *
 		};
 	sc_arena_rewind(&worker->scratch, mark);
 	sc_progress_add(run->sweep->progress, 1);
-	return 0;
+	return put_in_order(run, index, failed ? &none : &worker->prediction.warnings, err);
 }
 
 static struct worker *worker_create(void)
@@ -125,7 +236,7 @@ static void keep_errors(struct sc_outcome *out, size_t n, struct sc_arena *arena
 	}
 }
 
-static void run_rows(struct run *run, size_t n_rows, struct sc_arena *arena)
+static int run_rows(struct run *run, size_t n_rows, struct sc_arena *arena, struct sc_err *err)
 {
 	unsigned n_jobs = run->sweep->n_jobs ? run->sweep->n_jobs : 1;
 	void **workers = sc_xrealloc(NULL, n_jobs, sizeof(*workers));
@@ -137,28 +248,32 @@ static void run_rows(struct run *run, size_t n_rows, struct sc_arena *arena)
 		.shared = run,
 		.contexts = workers,
 	};
+	int rc;
 
+	order_init(&run->order, run->sweep->take ? n_rows : 0, arena);
 	for (unsigned i = 0; i < n_jobs; i++)
 		workers[i] = worker_create();
-	sc_parallel_for(&work, NULL);
+	rc = sc_parallel_for(&work, err);
 	keep_errors(run->out, n_rows, arena);
 	for (unsigned i = 0; i < n_jobs; i++)
 		worker_destroy(workers[i]);
 	free(workers);
+	order_release(&run->order);
+	return rc;
 }
 
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err)
 {
 	struct run run = {.sweep = sweep, .out = out};
-	struct sc_config_table table;
-	int rc = sc_config_table_bind(sweep->cases, sweep->base_file, arena, &table, err);
+	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
+	int rc = sc_config_table_bind(&table, arena, err);
 
 	if (rc)
 		return rc;
 	run.table = &table;
 	run.catalog = sc_catalog_create();
-	run_rows(&run, sweep->rows ? sweep->n_rows : sweep->cases->n_rows, arena);
+	rc = run_rows(&run, sweep->rows ? sweep->n_rows : sweep->cases->n_rows, arena, err);
 	sc_catalog_destroy(run.catalog);
-	return 0;
+	return rc;
 }

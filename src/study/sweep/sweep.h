@@ -3,6 +3,8 @@
 #ifndef SC_PREDICT_SWEEP_H
 #define SC_PREDICT_SWEEP_H
 
+#include <signal.h>
+
 #include "base/csv.h"
 #include "base/progress.h"
 #include "predict/predict.h"
@@ -13,20 +15,28 @@ struct sc_outcome {
 	const char *error; /* "" if none; begins with "file:line:col: " if in another file */
 	double iteration_ms, low_ms, high_ms;
 	double breakdown_ms[SC_N_OWNERS];
-	double memory_total_gib, mfu, samples_per_s, tokens_per_s;
+	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
+	/* Only for `take`, and until it returns. */
+	const struct sc_warnings *warnings;
+	size_t n_warnings;
+	size_t same_as; /* 1 + the first row with the very same prediction; 0: none before it */
 };
 struct sc_sweep {
-	const struct sc_config *base;
-	const char *base_file; /* paths in the table are looked up beside it */
+	const struct sc_config *base; /* paths in the table are looked up beside its file */
 	const struct sc_csv *cases;
 	const size_t *rows; /* indices of the rows to predict; NULL = all, n_rows ignored */
 	size_t n_rows;
 	unsigned n_jobs;
 	const struct sc_predict_opts *opts;
 	struct sc_progress *progress; /* may be NULL */
+	/* If not NULL, gets the outcomes in the order of the rows, one at a time, each as soon as all
+	 * before it are known. A failure of it ends the sweep. */
+	int (*take)(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err);
+	void *ctx;
+	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
 };
-/* `out` has an element for each row asked for. Error texts live in the arena. Fails only if the
- * header is wrong. */
+/* `out` has an element for each row asked for. Error texts live in the arena. Fails if the header is
+ * wrong, `take` fails, or the sweep was stopped. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
 

@@ -11,9 +11,17 @@
 
 /* ---- which rows ---- */
 
-static int need_column(const struct sc_csv *table, const char *option, const char *name,
-		       size_t *out, struct sc_err *err)
+struct run {
+	const struct sc_validate_opts *opts;
+	struct sc_arena *arena;
+	struct sc_validation *v;
+	size_t *where, *by; /* columns of the options' */
+	struct sc_err *err;
+};
+
+static int need_column(const struct run *run, const char *option, const char *name, size_t *out)
 {
+	const struct sc_csv *table = run->opts->table;
 	int column = sc_csv_column(table, name);
 	const char *near;
 
@@ -22,35 +30,37 @@ static int need_column(const struct sc_csv *table, const char *option, const cha
 		return 0;
 	}
 	near = sc_nearest(name, table->header, table->n_cols);
-	return sc_err_set(err, SC_EUSAGE, "%s: no column \"%.64s\" in %.64s%s%.64s%s", option, name,
-			  table->file, near ? "; did you mean \"" : "", near ? near : "",
+	return sc_err_set(run->err, SC_EUSAGE, "%s: no column \"%.64s\" in %.64s%s%.64s%s", option,
+			  name, table->file, near ? "; did you mean \"" : "", near ? near : "",
 			  near ? "\"?" : "");
 }
 
-static int find_columns(const struct sc_csv *table, const struct sc_validate_opts *opts,
-			size_t *where, size_t *by, struct sc_err *err)
+static int find_columns(const struct run *run)
 {
+	const struct sc_validate_opts *opts = run->opts;
+	const size_t *by = run->by;
 	int rc = 0;
 
 	for (size_t i = 0; i < opts->n_where && rc == 0; i++)
-		rc = need_column(table, "--where", opts->where[i].column, &where[i], err);
+		rc = need_column(run, "--where", opts->where[i].column, &run->where[i]);
 	for (size_t i = 0; i < opts->n_by && rc == 0; i++)
-		rc = need_column(table, "--by", opts->by[i], &by[i], err);
+		rc = need_column(run, "--by", opts->by[i], &run->by[i]);
 	for (size_t i = 0; i < opts->n_by && rc == 0; i++) {
 		for (size_t j = 0; j < i && rc == 0; j++) {
 			if (by[i] == by[j])
-				rc = sc_err_set(err, SC_EUSAGE, "--by: %.64s is given twice",
+				rc = sc_err_set(run->err, SC_EUSAGE, "--by: %.64s is given twice",
 						opts->by[i]);
 		}
 	}
 	return rc;
 }
 
-static bool row_is_chosen(const struct sc_csv *table, size_t row,
-			  const struct sc_validate_opts *opts, const size_t *where)
+static bool row_is_chosen(const struct run *run, size_t row)
 {
+	const struct sc_validate_opts *opts = run->opts;
+
 	for (size_t i = 0; i < opts->n_where; i++) {
-		if (strcmp(sc_csv_cell(table, row, where[i]), opts->where[i].value) != 0)
+		if (strcmp(sc_csv_cell(opts->table, row, run->where[i]), opts->where[i].value) != 0)
 			return false;
 	}
 	return true;
@@ -79,24 +89,24 @@ static int read_measured(const struct sc_csv *table, size_t column, struct sc_ca
 	return 0;
 }
 
-static int choose_cases(const struct sc_validate_opts *opts, const size_t *where,
-			struct sc_arena *arena, struct sc_validation *v, struct sc_err *err)
+static int choose_cases(const struct run *run)
 {
+	struct sc_validation *v = run->v;
 	const struct sc_csv *table = v->table;
 	int measured = sc_csv_column(table, "measured_ms"), name = sc_csv_column(table, "case");
 	int rc = 0;
 
 	if (measured < 0)
-		return sc_err_at(err, SC_EVALUE, table->file, 1, 0,
+		return sc_err_at(run->err, SC_EVALUE, table->file, 1, 0,
 				 "the table has no column \"measured_ms\" to validate against");
-	v->cases = sc_arena_calloc(arena, table->n_rows, sizeof(*v->cases));
+	v->cases = sc_arena_calloc(run->arena, table->n_rows, sizeof(*v->cases));
 	for (size_t row = 0; row < table->n_rows && rc == 0; row++) {
 		struct sc_case *c = &v->cases[v->n_cases];
 
-		if (!row_is_chosen(table, row, opts, where))
+		if (!row_is_chosen(run, row))
 			continue;
-		*c = (struct sc_case){.row = row, .name = case_name(table, row, name, arena)};
-		rc = read_measured(table, (size_t)measured, c, err);
+		*c = (struct sc_case){.row = row, .name = case_name(table, row, name, run->arena)};
+		rc = read_measured(table, (size_t)measured, c, run->err);
 		v->n_cases++;
 	}
 	return rc;
@@ -109,6 +119,7 @@ static void take_outcome(struct sc_validation *v, struct sc_case *c,
 {
 	c->outcome = *outcome;
 	if (outcome->code == SC_OK) {
+		v->n_warned += outcome->n_warnings > 0;
 		c->error_pct = 100.0 * (outcome->iteration_ms / c->measured_ms - 1.0);
 		return;
 	}
@@ -116,15 +127,15 @@ static void take_outcome(struct sc_validation *v, struct sc_case *c,
 	v->n_failed += outcome->code != SC_EUNSUPPORTED;
 }
 
-static int predict_cases(const struct sc_config *base, const char *base_file,
-			 const struct sc_validate_opts *opts, struct sc_arena *arena,
-			 struct sc_validation *v, struct sc_err *err)
+static int predict_cases(const struct run *run)
 {
+	const struct sc_validate_opts *opts = run->opts;
+	struct sc_arena *arena = run->arena;
+	struct sc_validation *v = run->v;
 	struct sc_outcome *outcomes = sc_arena_calloc(arena, v->n_cases, sizeof(*outcomes));
 	size_t *rows = sc_arena_calloc(arena, v->n_cases, sizeof(*rows));
 	struct sc_sweep sweep = {
-		.base = base,
-		.base_file = base_file,
+		.base = opts->base,
 		.cases = v->table,
 		.rows = rows,
 		.n_jobs = opts->n_jobs,
@@ -139,7 +150,7 @@ static int predict_cases(const struct sc_config *base, const char *base_file,
 	}
 	if (opts->progress)
 		sweep.progress = opts->progress(opts->progress_ctx, sweep.n_rows);
-	rc = sc_sweep_run(&sweep, arena, outcomes, err);
+	rc = sc_sweep_run(&sweep, arena, outcomes, run->err);
 	sc_progress_destroy(sweep.progress);
 	for (size_t i = 0; i < v->n_cases && rc == 0; i++) {
 		if (!v->cases[i].skipped)
@@ -156,9 +167,9 @@ static double half_width_pct(const struct sc_outcome *o)
 }
 
 /* `cases` are n indices into v->cases. */
-static void score_cases(const struct sc_validation *v, const size_t *cases, size_t n,
-			struct sc_arena *arena, struct sc_score *out)
+static void score_cases(const struct run *run, const size_t *cases, size_t n, struct sc_score *out)
 {
+	struct sc_arena *arena = run->arena;
 	double *predicted = sc_arena_calloc(arena, n, sizeof(*predicted));
 	double *measured = sc_arena_calloc(arena, n, sizeof(*measured));
 	double *band = sc_arena_calloc(arena, n, sizeof(*band));
@@ -167,7 +178,7 @@ static void score_cases(const struct sc_validation *v, const size_t *cases, size
 	*out = (struct sc_score){.n_rows = n};
 	out->skipped = sc_arena_calloc(arena, n, sizeof(*out->skipped));
 	for (size_t i = 0; i < n; i++) {
-		const struct sc_case *c = &v->cases[cases[i]];
+		const struct sc_case *c = &run->v->cases[cases[i]];
 
 		if (c->skipped) {
 			out->skipped[out->n_skipped++] = c;
@@ -179,7 +190,7 @@ static void score_cases(const struct sc_validation *v, const size_t *cases, size
 		n_inside +=
 			c->measured_ms >= c->outcome.low_ms && c->measured_ms <= c->outcome.high_ms;
 	}
-	sc_accuracy_compute(predicted, measured, n_good, arena, &out->accuracy);
+	out->accuracy = sc_accuracy_compute(predicted, measured, n_good, arena);
 	out->coverage_pct = n_good ? 100.0 * (double)n_inside / (double)n_good : (double)NAN;
 	out->band_pct = sc_median(band, n_good, arena);
 }
@@ -200,9 +211,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Groups of one column, appended to v->groups, which has room. */
-static void score_column(struct sc_validation *v, const char *name, size_t column,
-			 struct sc_arena *arena)
+static void score_column(const struct run *run, const char *name, size_t column)
 {
+	struct sc_arena *arena = run->arena;
+	struct sc_validation *v = run->v;
 	struct keyed *keyed = sc_arena_calloc(arena, v->n_cases, sizeof(*keyed));
 	size_t *indices = sc_arena_calloc(arena, v->n_cases, sizeof(*indices)), end;
 
@@ -219,39 +231,43 @@ static void score_column(struct sc_validation *v, const char *name, size_t colum
 			end++;
 		group->column = name;
 		group->value = keyed[i].value;
-		score_cases(v, indices + i, end - i, arena, &group->score);
+		score_cases(run, indices + i, end - i, &group->score);
 	}
 }
 
-static void score_all(const struct sc_validate_opts *opts, const size_t *by, struct sc_arena *arena,
-		      struct sc_validation *v)
+static void score_all(const struct run *run)
 {
-	size_t *indices = sc_arena_calloc(arena, v->n_cases, sizeof(*indices));
+	const struct sc_validate_opts *opts = run->opts;
+	struct sc_validation *v = run->v;
+	size_t *indices = sc_arena_calloc(run->arena, v->n_cases, sizeof(*indices));
 
 	for (size_t i = 0; i < v->n_cases; i++)
 		indices[i] = i;
-	score_cases(v, indices, v->n_cases, arena, &v->all);
-	v->groups = sc_arena_calloc(arena, v->n_cases * opts->n_by, sizeof(*v->groups));
+	score_cases(run, indices, v->n_cases, &v->all);
+	v->groups = sc_arena_calloc(run->arena, v->n_cases * opts->n_by, sizeof(*v->groups));
 	for (size_t i = 0; i < opts->n_by; i++)
-		score_column(v, opts->by[i], by[i], arena);
+		score_column(run, opts->by[i], run->by[i]);
 }
 
-int sc_validate(const struct sc_config *base, const char *base_file, const struct sc_csv *table,
-		const struct sc_validate_opts *opts, struct sc_arena *arena,
+int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err)
 {
-	struct sc_validation v = {.table = table};
-	size_t *where = sc_arena_calloc(arena, opts->n_where, sizeof(*where));
-	size_t *by = sc_arena_calloc(arena, opts->n_by, sizeof(*by));
-	int rc = find_columns(table, opts, where, by, err);
+	struct sc_validation v = {.table = opts->table};
+	const struct run run = {.opts = opts,
+				.arena = arena,
+				.v = &v,
+				.where = sc_arena_calloc(arena, opts->n_where, sizeof(size_t)),
+				.by = sc_arena_calloc(arena, opts->n_by, sizeof(size_t)),
+				.err = err};
+	int rc = find_columns(&run);
 
 	if (rc == 0)
-		rc = choose_cases(opts, where, arena, &v, err);
+		rc = choose_cases(&run);
 	if (rc == 0)
-		rc = predict_cases(base, base_file, opts, arena, &v, err);
+		rc = predict_cases(&run);
 	if (rc)
 		return rc;
-	score_all(opts, by, arena, &v);
+	score_all(&run);
 	*out = v;
 	return 0;
 }

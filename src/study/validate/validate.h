@@ -11,6 +11,8 @@ struct sc_where {
 	const char *column, *value;
 };
 struct sc_validate_opts {
+	const struct sc_config *base;
+	const struct sc_csv *table;
 	const struct sc_where *where;
 	size_t n_where;
 	const char *const *by; /* columns */
@@ -45,14 +47,14 @@ struct sc_validation {
 	struct sc_case *cases; /* rows that `where` chose, in table order */
 	size_t n_cases;
 	size_t n_failed; /* skipped for another reason than SC_EUNSUPPORTED */
+	size_t n_warned; /* predicted, with warnings */
 	struct sc_score all;
 	struct sc_group_score *groups; /* by column as asked, then by value */
 	size_t n_groups;
 };
 /* Numbers of a score with n = 0 are NAN. A bad --where or --by column is SC_EUSAGE. Everything lives
  * in the arena; `table` is borrowed. */
-int sc_validate(const struct sc_config *base, const char *base_file, const struct sc_csv *table,
-		const struct sc_validate_opts *opts, struct sc_arena *arena,
+int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err);
 
 #endif

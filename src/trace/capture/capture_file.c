@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -155,7 +156,11 @@ static void put_rows(struct sc_capture_file *file, struct rows *rows)
 {
 	if (!rows->n)
 		return;
-	sc_frame_put_table(file->coder, rows->type, rows->next_id, rows->at.bytes, rows->n);
+	sc_frame_put_table(file->coder,
+			   (struct sc_frame_header){.type = (uint16_t)rows->type,
+						    .count = (uint32_t)rows->n,
+						    .first = rows->next_id},
+			   rows->at.bytes);
 	keep_frame(file);
 	if (rows->next_id)
 		rows->next_id += (uint32_t)rows->n;
@@ -166,8 +171,11 @@ static void put_strings(struct sc_capture_file *file)
 {
 	if (!file->strings.n)
 		return;
-	sc_frame_put_texts(file->coder, SC_FRAME_STRINGS, file->next_string, file->strings.at,
-			   file->strings.n);
+	sc_frame_put_texts(file->coder,
+			   (struct sc_frame_header){.type = SC_FRAME_STRINGS,
+						    .count = (uint32_t)file->strings.n,
+						    .first = file->next_string},
+			   file->strings.at);
 	keep_frame(file);
 	file->next_string += (uint32_t)file->strings.n;
 	file->strings.n = file->strings.n_bytes = 0;
@@ -177,7 +185,11 @@ static void put_meta(struct sc_capture_file *file)
 {
 	if (!file->meta.n)
 		return;
-	sc_frame_put_texts(file->coder, SC_FRAME_META, 0, file->meta.at, file->meta.n);
+	sc_frame_put_texts(file->coder,
+			   (struct sc_frame_header){.type = SC_FRAME_META,
+						    .count = (uint32_t)file->meta.n,
+						    .first = 0},
+			   file->meta.at);
 	keep_frame(file);
 	file->meta.n = file->meta.n_bytes = 0;
 }
@@ -200,6 +212,8 @@ static void put_tables(struct sc_capture_file *file)
 	put_rows(file, &file->comms);
 }
 
+static void add_gap(void *ctx, const struct sc_trace_gap *gap);
+
 static void put_class(struct sc_capture_file *file, int cls)
 {
 	struct sc_class_columns *columns = file->classes[cls];
@@ -208,8 +222,10 @@ static void put_class(struct sc_capture_file *file, int cls)
 
 	put_tables(file);
 	if (!reserve(file, sc_class_columns_max_bytes(columns))) {
-		columns->n = 0; /* no memory: lost when the commit is counted */
+		columns->n = 0;
 		file->n_lost += n;
+		add_gap(file, &(struct sc_trace_gap){(uint8_t)cls, n, columns->first_ns,
+						     columns->last_ns, "not enough memory"});
 		return;
 	}
 	if (file->n_waiting[cls] == 0 || columns->first_ns < file->first_waiting_ns)
@@ -301,6 +317,8 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 			free(*columns);
 			*columns = NULL;
 			file->n_lost++;
+			add_gap(file, &(struct sc_trace_gap){event->cls, 1, event->start_ns,
+							     event->start_ns, "not enough memory"});
 			return;
 		}
 	}
@@ -309,18 +327,17 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 		put_class(file, event->cls);
 }
 
-static void add_gap(void *ctx, enum sc_event_class cls, int64_t n, int64_t first_ns,
-		    int64_t last_ns, const char *reason)
+static void add_gap(void *ctx, const struct sc_trace_gap *gap)
 {
 	struct sc_capture_file *file = ctx;
 
 	if (file->gaps.n == MAX_ROWS_WAITING ||
-	    !keep_text(&file->reasons, reason, strnlen(reason, MAX_TEXT))) {
+	    !keep_text(&file->reasons, gap->reason, strnlen(gap->reason, MAX_TEXT))) {
 		put_gaps(file);
-		keep_text(&file->reasons, reason, strnlen(reason, MAX_TEXT));
+		keep_text(&file->reasons, gap->reason, strnlen(gap->reason, MAX_TEXT));
 	}
 	file->gaps.at.gaps[file->gaps.n++] = (struct sc_frame_gap){
-		.n = n, .first_ns = first_ns, .last_ns = last_ns, .cls = (uint8_t)cls};
+		.n = gap->n, .first_ns = gap->first_ns, .last_ns = gap->last_ns, .cls = gap->cls};
 }
 
 static void add_meta(void *ctx, const char *key, const char *value)
@@ -416,14 +433,18 @@ static int write_all(int fd, const uint8_t *at, size_t n)
 
 /* The file stays as it was; tables in it stay complete only if they are said again, so their frames
  * are kept for the next try and the events become gaps. */
-static void lose_events(struct sc_capture_file *file)
+static void lose_events(struct sc_capture_file *file, int error)
 {
+	char reason[128];
+
+	snprintf(reason, sizeof(reason), "the trace could not be written: %s", strerror(error));
 	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
 		if (!file->n_waiting[i])
 			continue;
 		file->n_lost += file->n_waiting[i];
-		add_gap(file, (enum sc_event_class)i, file->n_waiting[i], file->first_waiting_ns,
-			file->last_waiting_ns, "the trace could not be written");
+		add_gap(file, &(struct sc_trace_gap){(uint8_t)i, file->n_waiting[i],
+						     file->first_waiting_ns, file->last_waiting_ns,
+						     reason});
 	}
 }
 
@@ -462,7 +483,7 @@ int sc_capture_file_write(struct sc_capture_file *file)
 	if (rc) {
 		if (ftruncate(file->fd, (off_t)file->offset) == 0)
 			lseek(file->fd, (off_t)file->offset, SEEK_SET);
-		lose_events(file);
+		lose_events(file, -rc);
 		keep_tables(file);
 	} else {
 		for (int i = 0; i < SC_N_EVENT_CLASSES; i++)
@@ -490,7 +511,11 @@ int sc_capture_file_finish(struct sc_capture_file *file)
 	for (size_t i = 0; rc == 0 && !file->no_index && i < n_places; i += SC_FRAME_MAX_ROWS) {
 		size_t n = n_places - i < SC_FRAME_MAX_ROWS ? n_places - i : SC_FRAME_MAX_ROWS;
 
-		sc_frame_put_table(file->coder, SC_FRAME_INDEX, 0, file->places + i, n);
+		sc_frame_put_table(file->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_INDEX,
+							    .count = (uint32_t)n,
+							    .first = 0},
+				   file->places + i);
 		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
 	}
 	if (rc == 0 && !file->no_index) {

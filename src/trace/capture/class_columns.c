@@ -6,8 +6,9 @@
 #include "trace/trace_frames.h"
 
 enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
-/* Ids of the columns in files, in the order of values_of. */
-static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14};
+/* Ids of the columns in files, in the order of `values`; those that most classes have constant last. */
+static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 9, 7, 8, 5, 6, 10, 12, 13, 14};
+enum { FIRST_RARE = 7 };
 
 bool sc_class_columns_init(struct sc_class_columns *c)
 {
@@ -51,18 +52,36 @@ static inline void put(struct sc_column *column, int64_t value, bool is_first)
 	column->last = value;
 }
 
+static void end_rare(struct sc_class_columns *c)
+{
+	for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
+		c->columns[i].n_equal += c->n_rare_equal;
+	c->n_rare_equal = 0;
+}
+
 void sc_class_columns_add(struct sc_class_columns *c, const struct sc_trace_event *e)
 {
-	const int64_t values[SC_N_COLUMNS] = {e->name,   e->lane,  e->dur_ns,      e->start_ns,
-					      e->sub,    e->flags, e->correlation, e->external_id,
-					      e->config, e->comm,  e->bytes,       e->aux0,
-					      e->aux1};
+	const int64_t values[SC_N_COLUMNS] = {
+		e->name,        e->lane,        e->dur_ns, e->start_ns, e->config,
+		e->correlation, e->external_id, e->sub,    e->flags,    e->comm,
+		e->bytes,       e->aux0,        e->aux1};
 	int64_t end = e->start_ns + e->dur_ns;
 	bool is_first = c->n == 0;
+	uint64_t rare = is_first;
 
-#pragma GCC unroll 13
-	for (int i = 0; i < SC_N_COLUMNS; i++)
+#pragma GCC unroll 7
+	for (int i = 0; i < FIRST_RARE; i++)
 		put(&c->columns[i], values[i], is_first);
+#pragma GCC unroll 6
+	for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
+		rare |= (uint64_t)values[i] ^ (uint64_t)c->columns[i].last;
+	if (rare) {
+		end_rare(c);
+		for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
+			put(&c->columns[i], values[i], is_first);
+	} else {
+		c->n_rare_equal++;
+	}
 	if (is_first || e->start_ns < c->first_ns)
 		c->first_ns = e->start_ns;
 	if (is_first || end > c->last_ns)
@@ -72,7 +91,8 @@ void sc_class_columns_add(struct sc_class_columns *c, const struct sc_trace_even
 
 size_t sc_class_columns_max_bytes(const struct sc_class_columns *c)
 {
-	size_t n = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN;
+	size_t n = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN +
+		   (size_t)(SC_N_COLUMNS - FIRST_RARE) * c->n_rare_equal;
 
 	for (int i = 0; i < SC_N_COLUMNS; i++)
 		n += c->columns[i].n + c->columns[i].n_equal + 2 + 2 * SC_MAX_VARINT;
@@ -107,7 +127,7 @@ static void clear(struct sc_class_columns *c)
 		column->n_equal = 0;
 		column->last = 0;
 	}
-	c->n = 0;
+	c->n = c->n_rare_equal = 0;
 }
 
 size_t sc_class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t seq, uint8_t *out,
@@ -115,6 +135,7 @@ size_t sc_class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t se
 {
 	uint8_t *payload = out + SC_FRAME_HEADER_BYTES, *at = payload;
 
+	end_rare(c);
 	for (int i = 0; i < SC_N_COLUMNS; i++)
 		at = put_column(&c->columns[i], COLUMN_IDS[i], at);
 	*header = (struct sc_frame_header){

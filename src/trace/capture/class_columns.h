@@ -19,7 +19,8 @@ struct sc_column {
 };
 struct sc_class_columns {
 	struct sc_column columns[SC_N_COLUMNS];
-	uint32_t n; /* rows, at most SC_FRAME_MAX_ROWS */
+	uint32_t n;            /* rows, at most SC_FRAME_MAX_ROWS */
+	uint32_t n_rare_equal; /* rows whose rare columns are as before, not in `columns` yet */
 	int64_t first_ns, last_ns;
 	uint8_t *memory;
 };

@@ -53,6 +53,14 @@ static int wait_for_buffer(uint32_t start)
 	return index;
 }
 
+static uint8_t *lend_discard(int64_t now_ns)
+{
+	int64_t none = 0;
+
+	atomic_compare_exchange_strong(&sc_tracer.lost_since_ns, &none, now_ns);
+	return discards[atomic_fetch_add(&next_discard, 1) % N_DISCARDS];
+}
+
 /* A null buffer would crash libraries before 12.9. */
 static void request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
@@ -67,7 +75,20 @@ static void request(uint8_t **buffer, size_t *size, size_t *max_records)
 	if (index < 0 && sc_tracer_is_on() && !atomic_load(&sc_tracer.starved))
 		index = wait_for_buffer(start);
 	*buffer = index >= 0 ? sc_raw_buffer_at(&sc_tracer.raw, (uint32_t)index)
-			     : discards[atomic_fetch_add(&next_discard, 1) % N_DISCARDS];
+			     : lend_discard(begin);
+}
+
+static void count_discarded(const uint8_t *buffer, size_t valid)
+{
+	int64_t counts[SC_N_EVENT_CLASSES] = {0};
+
+	sc_count_records(&sc_tracer.raw, buffer, valid, counts);
+	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++) {
+		if (counts[cls])
+			atomic_fetch_add_explicit(&sc_tracer.lost[cls], counts[cls],
+						  memory_order_relaxed);
+	}
+	atomic_fetch_add_explicit(&sc_tracer.n_discarded, 1, memory_order_relaxed);
 }
 
 static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
@@ -81,9 +102,7 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
 			    atomic_fetch_add(&sc_tracer.order, 1));
 		atomic_fetch_add_explicit(&sc_tracer.n_completed, 1, memory_order_relaxed);
 	} else if (valid) {
-		atomic_fetch_add_explicit(&sc_tracer.n_discarded, 1, memory_order_relaxed);
-		sc_host_emit_gap(SC_EV_KERNEL, -1, begin, begin,
-				 "no buffer was free for a buffer of records of all kinds");
+		count_discarded(buffer, valid);
 	}
 	sc_latency_add(&sc_tracer.callbacks, sc_tracer_now_ns() - begin);
 }
@@ -243,7 +262,8 @@ void sc_cupti_session_flush(bool forced)
 	if (!cupti->get_dropped || cupti->get_dropped(NULL, 0, &n) != SC_CUPTI_OK || n == 0)
 		return;
 	now = sc_tracer_now_ns();
-	sc_host_emit_gap(SC_EV_KERNEL, (int64_t)n, now, now, "CUPTI dropped records of all kinds");
+	sc_host_emit_gap(&(struct sc_trace_gap){SC_EV_KERNEL, (int64_t)n, now, now,
+						"CUPTI dropped records of all kinds"});
 }
 
 void sc_cupti_session_stop(void)

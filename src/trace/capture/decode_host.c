@@ -81,8 +81,10 @@ void sc_decode_host(struct sc_decoder *d, const struct sc_host_record *record)
 		d->sink.meta(d->sink.ctx, key, next_text(&at, end));
 		break;
 	case SC_HOST_GAP:
-		d->sink.gap(d->sink.ctx, (enum sc_event_class)record->sub, record->external_id,
-			    record->start_ns - base, record->end_ns - base, text);
+		d->sink.gap(d->sink.ctx,
+			    &(struct sc_trace_gap){(uint8_t)record->sub, record->external_id,
+						   record->start_ns - base, record->end_ns - base,
+						   text});
 		break;
 	default:
 		break;

@@ -5,11 +5,13 @@
 #include "trace/capture/record_decode.h"
 
 enum {
-	SC_EXTERNAL_ENTRIES = 64 << 10, /* more than a buffer has */
+	SC_EXTERNAL_ENTRIES = 16 << 10, /* more than are learned ahead */
 	SC_EVENT_ENTRIES = 64 << 10,
 	SC_LANE_ENTRIES = 256,
 	SC_CONFIG_ENTRIES = 1 << 10,
-	SC_CONTEXT_ENTRIES = 256
+	SC_CONTEXT_ENTRIES = 256,
+	SC_POINTER_ENTRIES = 1 << 10,
+	SC_API_ENTRIES = 1 << 10
 };
 struct sc_external_entry {
 	uint32_t correlation;
@@ -27,6 +29,11 @@ struct sc_config_entry {
 	struct sc_trace_config config;
 	uint32_t id;
 };
+/* Where the text of a name was found last. */
+struct sc_pointer_entry {
+	const char *pointer;
+	const struct sc_raw_name *name;
+};
 struct sc_name_entry {
 	uint32_t at, id; /* where the text was when it got its id */
 };
@@ -38,8 +45,10 @@ struct sc_decoder_tables {
 	struct sc_lane_entry lanes[SC_LANE_ENTRIES];
 	struct sc_config_entry configs[SC_CONFIG_ENTRIES];
 	struct sc_name_entry names[SC_RAW_NAME_SLOTS];
-	uint32_t devices[SC_CONTEXT_ENTRIES]; /* of contexts, plus 1; 0: not seen yet */
-	int64_t last_ns;                      /* of the last API call: for records without a time */
+	struct sc_pointer_entry pointers[SC_POINTER_ENTRIES];
+	uint32_t api_names[2][SC_API_ENTRIES]; /* of the runtime and the driver, by number */
+	uint32_t devices[SC_CONTEXT_ENTRIES];  /* of contexts, plus 1; 0: not seen yet */
+	int64_t last_ns; /* of the last API call: for records without a time */
 };
 
 /* Ids come in steps: all bits count. */

@@ -77,14 +77,22 @@ static uint32_t name_id(struct sc_decoder *d, const struct sc_raw_name *name)
 	return entry->id;
 }
 
+/* The text decides: another module may have got the address. */
 static uint32_t kernel_name(struct sc_decoder *d, const char *pointer)
 {
 	const struct sc_raw_name *name;
 	uint64_t key = (uint64_t)(uintptr_t)pointer;
+	struct sc_pointer_entry *entry =
+		&d->tables->pointers[(key >> 4 ^ key >> 14) % SC_POINTER_ENTRIES];
 
 	if (!pointer)
 		return 0;
+	if (d->live && entry->pointer == pointer &&
+	    strcmp(d->raw->texts + entry->name->at, pointer) == 0)
+		return name_id(d, entry->name);
 	name = d->live ? sc_raw_name_put(d->raw, key, pointer) : sc_raw_name_get(d->raw, key);
+	if (name)
+		*entry = (struct sc_pointer_entry){pointer, name};
 	if (name)
 		return name_id(d, name);
 	if (d->live)
@@ -155,12 +163,20 @@ void sc_decode_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *record
 
 static uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api *record)
 {
-	int domain =
-		record->kind == SC_CUPTI_DRIVER ? SC_CUPTI_DOMAIN_DRIVER : SC_CUPTI_DOMAIN_RUNTIME;
-	const struct sc_raw_name *name =
-		sc_raw_name_get(d->raw, SC_RAW_API_KEY(domain, record->cbid));
+	const bool of_driver = record->kind == SC_CUPTI_DRIVER;
+	const int domain = of_driver ? SC_CUPTI_DOMAIN_DRIVER : SC_CUPTI_DOMAIN_RUNTIME;
+	uint32_t beyond = 0;
+	uint32_t *id = record->cbid < SC_API_ENTRIES
+			       ? &d->tables->api_names[of_driver][record->cbid]
+			       : &beyond;
 
-	return name ? name_id(d, name) : 0;
+	if (*id == 0) {
+		const struct sc_raw_name *name =
+			sc_raw_name_get(d->raw, SC_RAW_API_KEY(domain, record->cbid));
+
+		*id = name ? name_id(d, name) : 0;
+	}
+	return *id;
 }
 
 void sc_decode_api(struct sc_decoder *d, const struct sc_cupti_api *record)

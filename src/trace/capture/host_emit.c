@@ -128,16 +128,15 @@ void sc_host_emit_meta(const char *meta_key, const char *value)
 		.kind = SC_HOST_META, .text = text, .n_text = n_key + 1 + n_value});
 }
 
-void sc_host_emit_gap(enum sc_event_class cls, int64_t n, int64_t first_ns, int64_t last_ns,
-		      const char *reason)
+void sc_host_emit_gap(const struct sc_trace_gap *gap)
 {
 	sc_host_emit(&(struct sc_host_event){
 		.kind = SC_HOST_GAP,
-		.sub = (uint8_t)cls,
-		.start_ns = first_ns,
-		.end_ns = last_ns,
-		.external_id = n,
-		.text = reason,
-		.n_text = strlen(reason),
+		.sub = gap->cls,
+		.start_ns = gap->first_ns,
+		.end_ns = gap->last_ns,
+		.external_id = gap->n,
+		.text = gap->reason,
+		.n_text = strlen(gap->reason),
 	});
 }

@@ -1,6 +1,6 @@
 /* Puts the iterations of a recording into its trace as ranges "ProfilerStep#0", "ProfilerStep#1"…, the
- * name that Kineto's traces have for them: from the NVTX range that the user named, or, if there is
- * neither that nor a ProfilerStep already, from what repeats on the busiest stream. */
+ * name that Kineto's traces have for them: from the NVTX range that the user named, unless it has
+ * ProfilerSteps already. */
 #ifndef SC_TRACE_CAPTURE_ITERATION_MARKS_H
 #define SC_TRACE_CAPTURE_ITERATION_MARKS_H
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-	RAW_VERSION = 1,
+	RAW_VERSION = 2,
 	RAW_PAGE = 4096,
 	RAW_MAX_BUFFER_BYTES = 64 << 20,
 	RAW_MIN_BUFFER_BYTES = 4096

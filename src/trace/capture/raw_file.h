@@ -13,6 +13,8 @@
 #include "trace/capture/cupti_abi.h"
 
 #define SC_RAW_SUFFIX ".raw"
+/* Of an empty file in place of the raw one, with the errno in its name: why a process was not recorded. */
+#define SC_RAW_FAILED ".failed-"
 #define SC_RAW_MAGIC "SCRAW\r\n\1"
 enum {
 	SC_RAW_MAX_BUFFERS = 256,
@@ -61,6 +63,8 @@ struct sc_raw_header {
 	uint16_t strides[SC_CUPTI_MAX_KIND + 1];
 	uint32_t n_text_bytes; /* of names used */
 	uint32_t n_names;
+	int32_t has_ended; /* the process ended in order: what is left here could not be written */
+	int32_t write_error;                /* errno of why; 0: CUPTI kept its last buffers */
 	char trace_name[SC_RAW_TRACE_NAME]; /* beside the raw file; empty until there is one */
 	struct sc_raw_ring rings[SC_RAW_RINGS];
 	struct sc_raw_buffer buffers[SC_RAW_MAX_BUFFERS];

@@ -1,5 +1,6 @@
 /* Two walks a buffer: external ids, event records and the devices of contexts first, as they may stand
- * behind what refers to them. Ids of CUPTI wrap; tables are direct-mapped and the newest entry holds. */
+ * behind what refers to them. The first is only so far ahead that the second finds all in the cache.
+ * Ids of CUPTI wrap; tables are direct-mapped and the newest entry holds. */
 #include "trace/capture/record_decode.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static uint32_t kind_at(const uint8_t *at)
 }
 
 /* Bytes of the record at `at`, 0 where the walk ends. */
-static size_t stride_at(const struct sc_decoder *decoder, const uint8_t *at, size_t n)
+static size_t stride_at(const struct sc_raw_file *raw, const uint8_t *at, size_t n)
 {
 	uint32_t kind;
 	size_t stride;
@@ -38,7 +39,7 @@ static size_t stride_at(const struct sc_decoder *decoder, const uint8_t *at, siz
 	if (n < sizeof(uint64_t))
 		return 0;
 	kind = kind_at(at);
-	stride = kind <= SC_CUPTI_MAX_KIND ? decoder->raw->header->strides[kind] : 0;
+	stride = kind <= SC_CUPTI_MAX_KIND ? raw->header->strides[kind] : 0;
 	return stride <= n ? stride : 0;
 }
 
@@ -152,20 +153,37 @@ static void decode_one(struct sc_decoder *decoder, const uint8_t *at, size_t str
 	}
 }
 
-enum { PREFETCH_BYTES = 2048 };
-void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end)
-{
-	size_t stride, next, next_stride;
+enum {
+	PREFETCH_BYTES = 4096,
+	AHEAD_BYTES = 128 << 10 /* at least, up to the end of the buffer */
+};
 
-	/* Records come from another core's cache: the first to look at them waits. */
-	for (size_t i = 0; (stride = stride_at(decoder, at + i, n - i)) > 0; i += stride) {
+/* Records come from another core's cache: the first to look at them waits. Returns how far it came. */
+static size_t learn_until(struct sc_decoder *decoder, const uint8_t *at, size_t from, size_t n[2])
+{
+	size_t i = from, stride;
+
+	for (; i < n[0] && (stride = stride_at(decoder->raw, at + i, n[1] - i)) > 0; i += stride) {
 		__builtin_prefetch(at + i + PREFETCH_BYTES);
 		learn(decoder, at + i, stride);
 	}
-	stride = stride_at(decoder, at, n);
+	return i;
+}
+
+void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end)
+{
+	size_t stride = stride_at(decoder->raw, at, n), next, next_stride, learned = 0;
+
 	for (size_t i = 0; stride > 0; i = next, stride = next_stride) {
+		if (learned < n && i + AHEAD_BYTES >= learned) {
+			size_t until[2] = {i + 2 * AHEAD_BYTES, n};
+
+			learned = learn_until(decoder, at, learned, until);
+			if (learned < until[0])
+				learned = n; /* the walk ended */
+		}
 		next = i + stride;
-		next_stride = stride_at(decoder, at + next, n - next);
+		next_stride = stride_at(decoder->raw, at + next, n - next);
 		if (next_stride == 0 && torn_end && !is_whole(at + i)) {
 			decoder->counts.n_torn++;
 			return;
@@ -174,6 +192,32 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 		if (next_stride == 0 && !torn_end && n - next >= sizeof(uint64_t) &&
 		    kind_at(at + next) != 0)
 			decoder->counts.n_ended++;
+	}
+}
+
+void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,
+		      int64_t counts[SC_N_EVENT_CLASSES])
+{
+	/* One more than the class; 0: no event of its own. */
+	static const uint8_t CLASSES[SC_CUPTI_MAX_KIND + 1] = {
+		[SC_CUPTI_KERNEL] = SC_EV_KERNEL + 1,
+		[SC_CUPTI_RUNTIME] = SC_EV_API + 1,
+		[SC_CUPTI_DRIVER] = SC_EV_API + 1,
+		[SC_CUPTI_MEMCPY] = SC_EV_COPY + 1,
+		[SC_CUPTI_MEMCPY_P2P] = SC_EV_COPY + 1,
+		[SC_CUPTI_MEMSET] = SC_EV_SET + 1,
+		[SC_CUPTI_SYNC] = SC_EV_SYNC + 1,
+		[SC_CUPTI_CUDA_EVENT] = SC_EV_EVENT_RECORD + 1,
+		[SC_CUPTI_OVERHEAD] = SC_EV_OVERHEAD + 1,
+		[SC_CUPTI_GRAPH] = SC_EV_GRAPH + 1,
+	};
+	size_t stride;
+
+	for (size_t i = 0; (stride = stride_at(raw, at + i, n - i)) > 0; i += stride) {
+		uint8_t cls = CLASSES[kind_at(at + i)];
+
+		if (cls)
+			counts[cls - 1]++;
 	}
 }
 

@@ -15,8 +15,7 @@ struct sc_event_sink {
 	uint32_t (*config)(void *ctx, const struct sc_trace_config *config);
 	uint32_t (*comm)(void *ctx, const struct sc_trace_comm *comm);
 	void (*add)(void *ctx, const struct sc_trace_event *event);
-	void (*gap)(void *ctx, enum sc_event_class cls, int64_t n, int64_t first_ns,
-		    int64_t last_ns, const char *reason);
+	void (*gap)(void *ctx, const struct sc_trace_gap *gap);
 	void (*meta)(void *ctx, const char *key, const char *value);
 };
 
@@ -43,6 +42,10 @@ void sc_decoder_release(struct sc_decoder *decoder);
  * is not whole. */
 void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end);
 void sc_decode_host(struct sc_decoder *decoder, const struct sc_host_record *record);
+
+/* How many events of each class finished records would be. */
+void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,
+		      int64_t counts[SC_N_EVENT_CLASSES]);
 
 /* "cudaLaunchKernel_v7000" and "cudaStreamIsCapturing_ptsz_v10000" without what CUPTI appends. Bytes
  * that remain. */

@@ -13,7 +13,9 @@
 
 #include "base/file.h"
 #include "trace/capture/iteration_marks.h"
+#include "trace/capture/kernel_calls.h"
 #include "trace/capture/record_decode.h"
+#include "trace/capture/record_links.h"
 #include "trace/frame_file.h"
 #include "trace/trace_file.h"
 
@@ -23,6 +25,8 @@ struct copy {
 	id_map strings, lanes, configs, comms; /* old id to new; 0 = not copied yet */
 	int64_t n_events;
 	struct sc_iteration_marks *marks; /* NULL: not wanted now */
+	struct sc_kernel_calls *calls;    /* likewise */
+	struct sc_record_links *links;    /* likewise */
 };
 
 /* --- the trace so far --- */
@@ -52,6 +56,8 @@ static uint32_t map_lane(struct copy *copy, const struct sc_trace *from, uint32_
 		struct sc_trace_lane lane = from->lanes.at[id];
 
 		lane.name = map_string(copy, from, lane.name);
+		if (copy->links && lane.is_stream && lane.device < 0)
+			lane.device = sc_record_links_device(copy->links, lane.context);
 		*to = sc_trace_writer_lane(copy->out, &lane);
 	}
 	return *to;
@@ -66,20 +72,34 @@ static uint32_t map_config(struct copy *copy, const struct sc_trace *from, uint3
 	return *to;
 }
 
+static uint32_t put_comm_of(struct copy *copy, const struct sc_trace *from,
+			    struct sc_trace_comm comm)
+{
+	comm.collective = map_string(copy, from, comm.collective);
+	comm.dtype = map_string(copy, from, comm.dtype);
+	comm.group_name = map_string(copy, from, comm.group_name);
+	comm.group_ranks = map_string(copy, from, comm.group_ranks);
+	return sc_trace_writer_comm(copy->out, &comm);
+}
+
 static uint32_t map_comm(struct copy *copy, const struct sc_trace *from, uint32_t id)
 {
 	uint32_t *to = entry(&copy->comms, id);
 
-	if (!*to && id && id < from->comms.n) {
-		struct sc_trace_comm comm = from->comms.at[id];
-
-		comm.collective = map_string(copy, from, comm.collective);
-		comm.dtype = map_string(copy, from, comm.dtype);
-		comm.group_name = map_string(copy, from, comm.group_name);
-		comm.group_ranks = map_string(copy, from, comm.group_ranks);
-		*to = sc_trace_writer_comm(copy->out, &comm);
-	}
+	if (!*to && id && id < from->comms.n)
+		*to = put_comm_of(copy, from, from->comms.at[id]);
 	return *to;
+}
+
+static uint32_t comm_of_event(struct copy *copy, const struct sc_trace *from,
+			      const struct sc_trace_event *event)
+{
+	struct sc_trace_comm comm;
+
+	if (event->cls == SC_EV_KERNEL && copy->calls &&
+	    sc_kernel_calls_find(copy->calls, from, event, &comm))
+		return put_comm_of(copy, from, comm);
+	return map_comm(copy, from, event->comm);
 }
 
 static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_trace_event *old,
@@ -89,15 +109,41 @@ static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_tr
 	struct sc_trace_event event = *old;
 
 	(void)err;
-	if (copy->marks)
-		sc_iteration_marks_see(copy->marks, from, old);
 	event.name = map_string(copy, from, old->name);
 	event.shapes = map_string(copy, from, old->shapes);
 	event.lane = map_lane(copy, from, old->lane);
 	event.config = map_config(copy, from, old->config);
-	event.comm = map_comm(copy, from, old->comm);
+	if (copy->links)
+		sc_record_links_complete(copy->links, from, &event);
+	event.comm = comm_of_event(copy, from, &event);
 	sc_trace_writer_add(copy->out, &event);
 	copy->n_events++;
+	return 0;
+}
+
+static int see_event(void *ctx, const struct sc_trace *from, const struct sc_trace_event *event,
+		     struct sc_err *err)
+{
+	struct copy *copy = ctx;
+
+	(void)err;
+	sc_iteration_marks_see(copy->marks, from, event);
+	sc_kernel_calls_see(copy->calls, from, event);
+	sc_record_links_see(copy->links, from, event);
+	return 0;
+}
+
+/* All of the trace, before it is copied. */
+static int see_trace(struct copy *copy, const char *path, struct sc_err *err)
+{
+	struct sc_trace from;
+	int rc = sc_trace_scan(path, see_event, copy, &from, err);
+
+	if (rc)
+		return rc;
+	sc_kernel_calls_settle(copy->calls);
+	sc_record_links_settle(copy->links);
+	sc_trace_release(&from);
 	return 0;
 }
 
@@ -108,12 +154,9 @@ static void copy_facts(struct copy *copy, const struct sc_trace *from)
 	for (size_t i = 0; i < from->clocks.n; i++)
 		sc_trace_writer_clock(copy->out, from->clocks.at[i].trace_ns,
 				      from->clocks.at[i].utc_ns);
-	for (size_t i = 0; i < from->gaps.n; i++) {
-		const struct sc_trace_gap *gap = &from->gaps.at[i];
+	for (size_t i = 0; i < from->gaps.n; i++)
+		sc_trace_writer_gap(copy->out, &from->gaps.at[i]);
 
-		sc_trace_writer_gap(copy->out, (enum sc_event_class)gap->cls, gap->n, gap->first_ns,
-				    gap->last_ns, gap->reason);
-	}
 	sc_trace_writer_identity(copy->out, &from->identity);
 	sc_trace_writer_base(copy->out, from->base_utc_ns);
 }
@@ -205,11 +248,10 @@ static void put_event(void *ctx, const struct sc_trace_event *event)
 {
 	sc_trace_writer_add(ctx, event);
 }
-static void put_gap(void *ctx, enum sc_event_class cls, int64_t n, int64_t first_ns,
-		    int64_t last_ns, const char *reason)
+static void put_gap(void *ctx, const struct sc_trace_gap *gap)
 {
-	if ((unsigned)cls < SC_N_EVENT_CLASSES)
-		sc_trace_writer_gap(ctx, cls, n, first_ns, last_ns, reason);
+	if (gap->cls < SC_N_EVENT_CLASSES)
+		sc_trace_writer_gap(ctx, gap);
 }
 static void put_meta(void *ctx, const char *key, const char *value)
 {
@@ -293,28 +335,16 @@ static int add_raw(struct copy *copy, struct sc_raw_file *raw, uint64_t written,
 
 /* --- the new file --- */
 
-static int begin_copy(struct copy *copy, const char *path, const struct sc_trace_identity *identity,
-		      char *new_path, size_t n_new_path, struct sc_err *err)
+/* Without an event there is nothing to keep. */
+static int end_copy(struct copy *copy, int rc, struct sc_err *err)
 {
-	if ((size_t)snprintf(new_path, n_new_path, "%s.new", path) >= n_new_path)
-		return sc_err_set(err, SC_ELIMIT, "%.200s: the path is too long", path);
-	return sc_trace_writer_create(new_path, identity, &copy->out, err);
-}
-
-static int end_copy(struct copy *copy, int rc, const char *new_path, const char *path,
-		    struct sc_err *err)
-{
-	if (copy->out) {
-		int finish_rc = sc_trace_writer_finish(copy->out, rc ? NULL : err);
-
-		rc = rc ? rc : finish_rc;
-		if (rc == 0 && copy->n_events && rename(new_path, path))
-			rc = sc_err_set(err, SC_EIO, "cannot rename %.100s: %s", new_path,
-					strerror(errno));
-		if (rc || !copy->n_events)
-			unlink(new_path);
-	}
+	if (copy->out && rc == 0 && copy->n_events)
+		rc = sc_trace_writer_finish(copy->out, err);
+	else
+		sc_trace_writer_discard(copy->out);
 	sc_iteration_marks_destroy(copy->marks);
+	sc_kernel_calls_destroy(copy->calls);
+	sc_record_links_destroy(copy->links);
 	SC_VEC_RELEASE(&copy->strings);
 	SC_VEC_RELEASE(&copy->lanes);
 	SC_VEC_RELEASE(&copy->configs);
@@ -356,7 +386,6 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 	struct copy copy = {.out = NULL};
 	struct sc_trace_identity identity = {
 		.rank = -1, .world = -1, .local_rank = -1, .source = "capture"};
-	char new_path[sizeof(out->path) + 8];
 	uint64_t written;
 	int rc = open_raw(&raw, raw_path, err);
 
@@ -367,7 +396,7 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 	identity.run_id = raw.header->run_id;
 	trace_path_of(&raw, raw_path, out->path, sizeof(out->path));
 	written = cut_unfinished(&raw, out->path);
-	rc = begin_copy(&copy, out->path, &identity, new_path, sizeof(new_path), err);
+	rc = sc_trace_writer_create(out->path, &identity, &copy.out, err);
 	if (rc == 0)
 		sc_trace_writer_base(copy.out, raw.header->base_utc_ns);
 	if (rc == 0 && written)
@@ -375,24 +404,29 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 	if (rc == 0)
 		rc = add_raw(&copy, &raw, written, out, err);
 	out->n_events = copy.n_events;
-	rc = end_copy(&copy, rc, new_path, out->path, err);
+	out->write_error = raw.header->write_error;
+	out->was_killed = !raw.header->has_ended;
+	rc = end_copy(&copy, rc, err);
 	sc_raw_close(&raw, rc == 0);
 	return rc;
 }
 
 int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err)
 {
-	struct copy copy = {.marks = sc_iteration_marks_create()};
+	struct copy copy = {.marks = sc_iteration_marks_create(),
+			    .calls = sc_kernel_calls_create(),
+			    .links = sc_record_links_create()};
 	const struct sc_trace_identity identity = {.rank = -1, .world = -1, .local_rank = -1};
-	char new_path[sizeof(out->path) + 8];
-	int rc = begin_copy(&copy, trace_path, &identity, new_path, sizeof(new_path), err);
+	int rc = sc_trace_writer_create(trace_path, &identity, &copy.out, err);
 
 	memset(out, 0, sizeof(*out));
 	snprintf(out->path, sizeof(out->path), "%s", trace_path);
 	if (rc == 0)
+		rc = see_trace(&copy, trace_path, err);
+	if (rc == 0)
 		rc = copy_trace(&copy, trace_path, err);
 	out->n_events = copy.n_events;
-	return end_copy(&copy, rc, new_path, trace_path, err);
+	return end_copy(&copy, rc, err);
 }
 
 bool sc_capture_is_running(const char *raw_path)

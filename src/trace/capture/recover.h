@@ -13,6 +13,8 @@ struct sc_recovery {
 	int64_t n_recovered; /* of them from the raw file */
 	int64_t n_torn;      /* records that were not whole, left out */
 	int64_t n_unnamed;   /* kernels whose name is lost */
+	int write_error;     /* errno: the trace could not be written; 0: see was_killed */
+	bool was_killed;     /* else CUPTI kept its last buffers */
 	char path[4096];     /* of the trace */
 };
 /* Makes the trace whole and removes the raw file. The process must be gone. On failure both files stay

@@ -2,6 +2,7 @@
 #include "trace/capture/tracer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,7 @@ enum {
 	MAX_WAIT_MS = 600000,
 	US_PER_S = 1000000,
 	POLL_US = 1000,
-	FLUSH_US = US_PER_S,
-	FLUSH_SLICE_US = 20000,
+	FLUSH_S = 1,
 	FINAL_FLUSH_MS = 4000, /* CUPTI's last flush can hang */
 	CONFLICT_ROUNDS = 10   /* seconds with calls and without records */
 };
@@ -30,6 +30,8 @@ enum { FLUSHED = 1, NO_FLUSHER }; /* sc_tracer.flushed */
 
 struct sc_tracer sc_tracer = {.identity_lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of start and stop */
+static pthread_mutex_t flusher_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t flusher_wakes;
 
 static int64_t read_clock(clockid_t clock)
 {
@@ -199,8 +201,41 @@ static void watch_for_conflict(struct watch *watch)
 	watch->said = true;
 	sc_host_emit_meta("conflict",
 			  "another CUPTI client seems to have taken the activity records");
-	sc_host_emit_gap(SC_EV_KERNEL, -1, now - CONFLICT_ROUNDS * SC_NS_PER_S, now,
-			 "conflict: another CUPTI client");
+	sc_host_emit_gap(&(struct sc_trace_gap){SC_EV_KERNEL, -1,
+						now - CONFLICT_ROUNDS * SC_NS_PER_S, now,
+						"conflict: another CUPTI client"});
+}
+
+/* Until the next flush is due, or the last. */
+static void wait_for_flush(void)
+{
+	struct timespec due;
+
+	clock_gettime(CLOCK_MONOTONIC, &due);
+	due.tv_sec += FLUSH_S;
+	pthread_mutex_lock(&flusher_lock);
+	while (!atomic_load(&sc_tracer.stop_flusher) &&
+	       pthread_cond_timedwait(&flusher_wakes, &flusher_lock, &due) == 0)
+		;
+	pthread_mutex_unlock(&flusher_lock);
+}
+
+static void wake_flusher(void)
+{
+	pthread_mutex_lock(&flusher_lock);
+	atomic_store(&sc_tracer.stop_flusher, 1);
+	pthread_cond_signal(&flusher_wakes);
+	pthread_mutex_unlock(&flusher_lock);
+}
+
+static void init_flusher(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&flusher_wakes, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 static void *flusher_run(void *unused)
@@ -208,9 +243,7 @@ static void *flusher_run(void *unused)
 	struct watch watch = {0};
 
 	while (!atomic_load(&sc_tracer.stop_flusher)) {
-		for (long us = 0; us < FLUSH_US && !atomic_load(&sc_tracer.stop_flusher);
-		     us += FLUSH_SLICE_US)
-			sc_tracer_sleep_us(FLUSH_SLICE_US);
+		wait_for_flush();
 		sc_cupti_session_flush(false);
 		watch_for_conflict(&watch);
 	}
@@ -230,6 +263,19 @@ static void in_child(void)
 
 /* --- start and stop --- */
 
+/* For who looks why there is no trace. An empty file fits on a full disk, too. */
+static void leave_reason(int error)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_FAILED "%d", sc_tracer.dir, sc_tracer.run,
+		 sc_tracer.host, sc_tracer.pid, error);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		close(fd);
+}
+
 static int make_memory(void)
 {
 	struct sc_raw_header *header;
@@ -238,11 +284,16 @@ static int make_memory(void)
 	uint32_t kib = (uint32_t)setting("STEPCAST_BUFFER_KIB", BUFFER_KIB, 16, 16384);
 	struct sc_event_sink sink;
 
+	int rc;
+
 	mkdir(sc_tracer.dir, 0777);
 	snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_SUFFIX, sc_tracer.dir, sc_tracer.run,
 		 sc_tracer.host, sc_tracer.pid);
-	if (sc_raw_create(&sc_tracer.raw, path, n, kib << 10))
+	rc = sc_raw_create(&sc_tracer.raw, path, n, kib << 10);
+	if (rc) {
+		leave_reason(-rc);
 		return -1;
+	}
 	header = sc_tracer.raw.header;
 	header->pid = sc_tracer.pid;
 	header->run_id = sc_tracer.identity.run_id;
@@ -292,6 +343,7 @@ static int start(void)
 		return -1;
 	}
 	atomic_store_explicit(&sc_tracer.state, SC_TRACER_ON, memory_order_release);
+	init_flusher();
 	start_thread(&sc_tracer.flusher, flusher_run, &rc);
 	if (rc)
 		atomic_store(&sc_tracer.flushed, NO_FLUSHER);
@@ -322,7 +374,7 @@ static bool flush_with_deadline(void)
 {
 	int64_t begin = sc_tracer_now_ns();
 
-	atomic_store(&sc_tracer.stop_flusher, 1);
+	wake_flusher();
 	while (!atomic_load(&sc_tracer.flushed) &&
 	       sc_tracer_now_ns() - begin < FINAL_FLUSH_MS * SC_NS_PER_MS)
 		sc_tracer_sleep_us(POLL_US);
@@ -335,8 +387,9 @@ static bool flush_with_deadline(void)
 		sc_cupti_session_flush(true);
 		return true;
 	default:
-		sc_host_emit_gap(SC_EV_KERNEL, -1, begin, sc_tracer_now_ns(),
-				 "CUPTI did not return from its last flush");
+		sc_host_emit_gap(
+			&(struct sc_trace_gap){SC_EV_KERNEL, -1, begin, sc_tracer_now_ns(),
+					       "CUPTI did not return from its last flush"});
 		return false;
 	}
 }
@@ -345,9 +398,12 @@ static bool flush_with_deadline(void)
 static void finish(bool flushed)
 {
 	bool is_empty = sc_tracer.decoder.counts.n_events == 0;
+	int rc = sc_capture_file_finish(sc_tracer.file);
 	char path[4096];
 
-	if (sc_capture_file_finish(sc_tracer.file) == 0 && flushed) {
+	sc_tracer.raw.header->write_error = -rc;
+	sc_tracer.raw.header->has_ended = 1;
+	if (rc == 0 && flushed) {
 		unlink(sc_tracer.raw.path);
 		if (is_empty && *sc_tracer.raw.header->trace_name) {
 			snprintf(path, sizeof(path), "%s/%s", sc_tracer.dir,

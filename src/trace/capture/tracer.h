@@ -37,6 +37,8 @@ struct sc_tracer {
 	_Atomic uint64_t order;       /* of the next full buffer */
 	_Atomic uint64_t n_completed; /* buffers */
 	_Atomic uint64_t n_discarded; /* buffers for which there was no room */
+	/* What was in them, and when, since the trace last said so; 0: nothing. */
+	_Atomic int64_t lost[SC_N_EVENT_CLASSES], lost_since_ns;
 	_Atomic uint64_t n_waits, waited_ns;
 	_Atomic int starved; /* a wait was in vain: no more of them until a buffer is free */
 	_Atomic uint64_t n_host_lost;   /* own records for which there was no room */
@@ -45,6 +47,8 @@ struct sc_tracer {
 	_Atomic int plugin_on;
 	struct sc_latency callbacks; /* CUPTI's request and complete, waits not counted */
 	int64_t writer_cpu_ns;
+	int64_t n_host_said,
+		losses_said_ns; /* of n_host_lost and when, in the trace; the writer's */
 };
 extern struct sc_tracer sc_tracer;
 
@@ -89,8 +93,7 @@ struct sc_host_event {
 };
 void sc_host_emit(const struct sc_host_event *event);
 void sc_host_emit_meta(const char *key, const char *value);
-void sc_host_emit_gap(enum sc_event_class cls, int64_t n, int64_t first_ns, int64_t last_ns,
-		      const char *reason);
+void sc_host_emit_gap(const struct sc_trace_gap *gap);
 int32_t sc_host_tid(void);
 
 #endif

@@ -6,7 +6,7 @@
 #include "trace/capture/tracer.h"
 
 enum {
-	POLL_US = 10000,
+	POLL_US = 25000,
 	BUSY_US = 200,        /* while rings fill faster than they are read */
 	DRAIN_NS = 100000000, /* rings are read at least so often */
 	CLOCK_NS = 1000000000,
@@ -114,11 +114,37 @@ static void put_number(const char *key, int64_t value)
 	sc_tracer.decoder.sink.meta(sc_tracer.decoder.sink.ctx, key, text);
 }
 
+static void put_gap(enum sc_event_class cls, int64_t n, int64_t first_ns, const char *reason)
+{
+	const int64_t base = sc_tracer.raw.header->base_mono_ns, last_ns = sc_tracer_now_ns();
+
+	if (n)
+		sc_tracer.decoder.sink.gap(sc_tracer.decoder.sink.ctx,
+					   &(struct sc_trace_gap){(uint8_t)cls, n, first_ns - base,
+								  last_ns - base, reason});
+}
+
+/* What was lost since the last time. */
+static void report_losses(void)
+{
+	int64_t n_host = (int64_t)atomic_load(&sc_tracer.n_host_lost);
+	int64_t since = atomic_exchange(&sc_tracer.lost_since_ns, 0);
+
+	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++)
+		put_gap((enum sc_event_class)cls, atomic_exchange(&sc_tracer.lost[cls], 0),
+			since ? since : sc_tracer.losses_said_ns, "no buffer was free");
+	put_gap(SC_EV_RANGE, n_host - sc_tracer.n_host_said, sc_tracer.losses_said_ns,
+		"no room for records of NVTX and NCCL");
+	sc_tracer.n_host_said = n_host;
+	sc_tracer.losses_said_ns = sc_tracer_now_ns();
+}
+
 /* What the recording itself cost and lost so far; the last value of a key holds. */
 static void report(void)
 {
 	const struct sc_latency *callbacks = &sc_tracer.callbacks;
 
+	report_losses();
 	sc_tracer.writer_cpu_ns = sc_tracer_thread_cpu_ns();
 	put_number("overhead.writer_cpu_ns", sc_tracer.writer_cpu_ns);
 	put_number("overhead.callbacks", (int64_t)callbacks->n);

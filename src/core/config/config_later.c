@@ -1,0 +1,70 @@
+/* Keys and values that configs and tables may have, and that no model reads yet: taken as the nearest that
+ * one reads, or left without effect, and said so. */
+#include "core/config/config_priv.h"
+
+static void take_nearest(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+
+	if (tr->precision == SC_P_MXFP8 || tr->precision == SC_P_NVFP4) {
+		sc_warn(&req->warnings, "training.precision %s is taken as fp8",
+			tr->precision == SC_P_MXFP8 ? "mxfp8" : "nvfp4");
+		tr->precision = SC_P_FP8;
+	}
+	if ((int)tr->recompute >= SC_FLAG) {
+		sc_warn(&req->warnings,
+			"training.recompute: a list of modules is taken as selective");
+		tr->recompute = SC_RECOMPUTE_SELECTIVE;
+	}
+	if (tr->cuda_graphs >= SC_FLAG) {
+		sc_warn(&req->warnings, "training.cuda_graphs: a list of scopes is taken as true");
+		tr->cuda_graphs = 1;
+	}
+}
+
+/* What says the same as the models do has no need of a word. */
+static void warn_no_effect(struct sc_request *req)
+{
+	const struct sc_config *cfg = &req->config;
+	const struct sc_parallel *par = &cfg->parallel;
+	const struct sc_training *tr = &cfg->training;
+	const struct sc_offload *off = &tr->offload;
+	const struct {
+		const char *key;
+		bool asks;
+	} keys[] = {
+		{"model.mtp_layers", cfg->model.mtp_layers > 0},
+		{"parallel.etp", par->etp > 0 && par->etp != par->tp},
+		{"parallel.chimera_replicas", par->chimera_replicas > 0},
+		{"parallel.waves", par->waves > 0},
+		{"parallel.vocab_stages", par->vocab_stages > SC_VOCAB_STAGES_NONE},
+		{"parallel.count_embedding", par->count_embedding},
+		{"parallel.count_loss", par->count_loss},
+		{"parallel.optimizer_validation", par->optimizer_validation >= 0},
+		{"training.recompute_layers", tr->recompute_layers > 0},
+		{"training.software_version", tr->software_version != NULL},
+		{"training.fp8_recipe", tr->fp8_recipe >= 0},
+		{"training.moe_dispatcher", tr->moe_dispatcher > SC_MOE_ALL_TO_ALL},
+		{"training.moe_overlap", tr->moe_overlap},
+		{"training.routing", tr->routing > SC_ROUTING_BALANCED},
+		{"training.grad_worker_frac", tr->grad_worker_frac >= 0},
+		{"training.offload.optimizer", off->optimizer > SC_TIER_NONE},
+		{"training.offload.gradients", off->gradients > SC_TIER_NONE},
+		{"training.offload.weights", off->weights > SC_TIER_NONE},
+		{"training.offload.activations", off->activations > SC_TIER_NONE},
+		{"training.offload.optimizer_fraction", off->optimizer_fraction > 0},
+		{"training.offload.activation_layers", off->activation_layers > 0},
+		{"training.offload.prefetch_layers", off->prefetch_layers > 0},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].asks)
+			sc_warn(&req->warnings, "%s has no effect yet", keys[i].key);
+}
+
+int sc_config_take_later(const struct sc_resolver *res)
+{
+	take_nearest(res->request);
+	warn_no_effect(res->request);
+	return 0;
+}

@@ -1,0 +1,64 @@
+/* What a checked request says without effect, or against what frameworks do: warnings. */
+#include "core/config/config_priv.h"
+
+/* Keys that are given, and have no effect without what the request has not (sc_field.needs). */
+static void warn_needs(struct sc_request *req, const struct sc_field *table, const char *section,
+		       const unsigned char *place)
+{
+	const struct sc_config *cfg = &req->config;
+	bool is_dlrm = cfg->model.family == SC_DLRM;
+	const struct {
+		unsigned bit;
+		bool has;
+		const char *why;
+	} needs[] = {
+		{SC_NEEDS_TRANSFORMER, !is_dlrm, ": the model is a DLRM"},
+		{SC_NEEDS_DLRM, is_dlrm, ": the model is no DLRM"},
+		{SC_NEEDS_EXPERTS, sc_model_is_moe(&cfg->model), ": the model has no experts"},
+		{SC_NEEDS_LORA, cfg->training.trainable == SC_TRAIN_LORA,
+		 " without training.trainable lora"},
+	};
+
+	for (; table->key; table++) {
+		const unsigned char *at = place + table->offset;
+
+		if (table->type == SC_F_STRUCT && !*section)
+			warn_needs(req, table->sub, table->key, at);
+		for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+			if ((table->needs & needs[i].bit) && !needs[i].has &&
+			    !sc_field_is_absent(table, at))
+				sc_warn(&req->warnings, "%s.%s has no effect%s", section,
+					table->key, needs[i].why);
+	}
+}
+
+static void warn_parallel(struct sc_request *req)
+{
+	const struct sc_parallel *par = &req->config.parallel;
+
+	if (par->tp_overlap && par->tp == 1)
+		sc_warn(&req->warnings, "parallel.tp_overlap has no effect with tp 1");
+	if (par->shard_ranks > 0 && par->sharding == SC_ZERO_NONE)
+		sc_warn(&req->warnings,
+			"parallel.shard_ranks has no effect with parallel.sharding none");
+	if (par->sharding != SC_ZERO_NONE && par->dp * par->cp == 1 &&
+	    sc_config_origin(&req->config, "parallel.sharding"))
+		sc_warn(&req->warnings,
+			"parallel.sharding has no effect: there is one data-parallel rank");
+	if (par->cp > 1 && req->config.training.attention == SC_ATT_UNFUSED)
+		sc_warn(&req->warnings,
+			"training.attention unfused with parallel.cp above 1: frameworks pass keys "
+			"and values round a ring of fused kernels only");
+}
+
+int sc_config_warn(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+
+	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
+	if (req->config.model.family == SC_DLRM)
+		sc_config_warn_dlrm(req);
+	else
+		warn_parallel(req);
+	return 0;
+}

@@ -1,0 +1,157 @@
+/* See the header. Traffic factors and the issue of copies follow the study of concurrent computation and
+ * communication in ConCCL (arXiv:2412.14335) and DMA collectives; coefficients stand in device files. */
+#include "models/interference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "models/rowwise.h"
+
+/* The same device with fewer SMs: math falls with them, memory does not. */
+static void take_sms(const struct sc_device *device, double sms, struct sc_device *out)
+{
+	double share = sms / (double)device->sm_count;
+
+	*out = *device;
+	out->sm_count = (int64_t)sms;
+	out->peak_tflops.fp32 *= share;
+	out->peak_tflops.tf32 *= share;
+	out->peak_tflops.fp16 *= share;
+	out->peak_tflops.bf16 *= share;
+	out->peak_tflops.fp8 *= share;
+}
+
+static void scale(struct sc_cost *cost, double factor)
+{
+	cost->latency_us *= factor;
+	cost->work_us *= factor;
+}
+
+void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
+			 double given_us, struct sc_cost *out)
+{
+	struct sc_device fewer;
+	struct sc_cost all;
+
+	sc_op_cost(device, op, &all);
+	*out = all;
+	if (sms > 0 && sms < (double)device->sm_count) {
+		take_sms(device, sms, &fewer);
+		sc_op_cost(&fewer, op, out);
+		out->demand[SC_RES_SM] *= sms / (double)device->sm_count;
+		if (sc_cost_alone_us(out) < sc_cost_alone_us(&all)) /* fewer SMs are never faster */
+			scale(out, sc_cost_alone_us(&all) / sc_cost_alone_us(out));
+	}
+	if (given_us > 0)
+		scale(out, given_us / sc_cost_alone_us(&all));
+	out->demand[SC_RES_L2] = device->interference.path_compute;
+}
+
+/* Blocks spread over SMs before an SM gets its second. */
+static double sm_share(const struct sc_device *device, double blocks)
+{
+	return blocks > 0 ? fmin(1, blocks / (double)device->sm_count) : 1;
+}
+
+void sc_interfere_known_kernel(const struct sc_device *device, bool computes, double blocks,
+			       struct sc_cost *out)
+{
+	double share = sm_share(device, blocks);
+
+	*out = (struct sc_cost){.work_us = 1};
+	out->owner_frac[computes ? SC_OWN_COMPUTE : SC_OWN_MEMORY] = 1;
+	/* what saturates memory needs no more SMs than that */
+	out->demand[SC_RES_SM] = computes ? share : fmin(share, device->rowwise.sm_frac);
+	out->demand[SC_RES_HBM] =
+		computes ? 0 : fmin(1, out->demand[SC_RES_SM] / device->rowwise.sm_frac);
+	out->demand[SC_RES_L2] = device->interference.path_compute * share;
+	out->waves = blocks / (double)device->sm_count;
+}
+
+void sc_interfere_known_collective(const struct sc_device *device, double blocks,
+				   struct sc_cost *out)
+{
+	*out = (struct sc_cost){.work_us = 1, .owner_frac[SC_OWN_COMM] = 1, .holds_sm = 1};
+	out->demand[SC_RES_SM] =
+		blocks > 0 ? fmin(SC_COLLECTIVE_MOST_SMS, sm_share(device, blocks)) : 0;
+	out->demand[SC_RES_L2] = device->interference.path_comm;
+}
+
+static struct sc_span span_of(const struct sc_transfer *t)
+{
+	return (struct sc_span){t->n_ranks, 1, t->n_ranks};
+}
+
+double sc_transfer_sms(const struct sc_transfer *transfer)
+{
+	struct sc_span span = span_of(transfer);
+	struct sc_collective_choice choice;
+
+	sc_collective_cost(transfer->fabric, &transfer->shape, &span, &choice);
+	return choice.channels;
+}
+
+void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,
+			     struct sc_cost *out)
+{
+	struct sc_span span = span_of(transfer);
+	double most = sc_transfer_sms(transfer);
+
+	*out = sc_collective_cost(transfer->fabric, &transfer->shape, &span, NULL);
+	out->demand[SC_RES_L2] = transfer->device->interference.path_comm;
+	if (given_us > 0)
+		scale(out, given_us / sc_cost_alone_us(out));
+	if (!(sms > 0) || sms >= most)
+		return;
+	out->work_us *= most / sms;
+	for (int r = 0; r < SC_N_RES; r++)
+		out->demand[r] *= sms / most;
+}
+
+/* What a rank receives: nccl-tests' bytes are those of all ranks together. */
+static double received_bytes(const struct sc_transfer *t)
+{
+	double others = (t->n_ranks - 1.0) / t->n_ranks * t->shape.bytes;
+
+	return t->shape.kind == SC_ALL_REDUCE ? 2 * others : others;
+}
+
+void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, double n_copies,
+		       struct sc_cost *out)
+{
+	const struct sc_interference_coef *c = &transfer->device->interference;
+	const struct sc_fabric *f = transfer->fabric;
+	bool pcie = f->link_gbps <= 0 || transfer->n_ranks > f->link_gpus;
+	double gbps = pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
+	double bytes = received_bytes(transfer) / n_pieces;
+
+	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
+	out->latency_us = n_copies * c->copy_us;
+	out->work_us = sc_bytes_us(bytes, gbps * c->copy_speed);
+	out->demand[pcie ? SC_RES_PCIE : SC_RES_LINK] = 1;
+	out->demand[SC_RES_COPY] = 1;
+	out->demand[SC_RES_L2] = c->path_copy;
+	/* read here for a peer, written here for itself */
+	out->demand[SC_RES_HBM] = fmin(1, 2 * gbps * c->copy_speed / f->hbm_gbps);
+}
+
+void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out)
+{
+	const struct sc_collective_shape *shape = &transfer->shape;
+	double elements = shape->bytes / sc_dtype_bytes(shape->dtype);
+	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = shape->dtype};
+
+	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
+	if (shape->kind != SC_REDUCE_SCATTER && shape->kind != SC_ALL_REDUCE)
+		return;
+	op.u.rowwise = (struct sc_rowwise_shape){
+		.read_bytes = shape->bytes,
+		.write_bytes = shape->bytes / transfer->n_ranks,
+		.rows = transfer->n_ranks,
+		.cols = elements / transfer->n_ranks,
+		.n_kernels = 1,
+	};
+	sc_op_cost(transfer->device, &op, out);
+	out->demand[SC_RES_L2] = transfer->device->interference.path_compute;
+}

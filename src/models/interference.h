@@ -1,0 +1,45 @@
+/* What activities that run at once on one GPU ask of it. Each becomes a graph cost; the engine gives SMs by
+ * space, shares the rest by max-min fairness, and so finds what they lose by each other.
+ *
+ * Beside SMs, memory bandwidth and links (op models, collective model) they share the path to memory: crossbar
+ * and caches. Its loads are coefficients of the device (`interference`), SC_RES_L2 of a cost. */
+#ifndef SC_MODELS_INTERFERENCE_H
+#define SC_MODELS_INTERFERENCE_H
+
+#include "core/graph/cost.h"
+#include "core/machine/device.h"
+#include "models/collective.h"
+#include "models/op_model.h"
+
+/* A kernel on the first `sms` of the device's SMs (0 = all), waves counted anew; `given_us` is its measured time
+ * alone on all of them, or 0. */
+void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
+			 double given_us, struct sc_cost *out);
+
+/* A collective on one node, as each rank sees it. */
+struct sc_transfer {
+	const struct sc_device *device;
+	const struct sc_fabric *fabric;
+	struct sc_collective_shape shape;
+	int n_ranks;
+};
+/* On SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer than that its rate falls with them. */
+void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,
+			     struct sc_cost *out);
+/* Of which only is known what a recording says: a kernel that computes (GEMMs, attention) or moves bytes and its
+ * blocks (0 = not known), a collective and its blocks. Work is 1 us; bandwidth of collectives is left out. */
+void sc_interfere_known_kernel(const struct sc_device *device, bool computes, double blocks,
+			       struct sc_cost *out);
+void sc_interfere_known_collective(const struct sc_device *device, double blocks,
+				   struct sc_cost *out);
+/* SMs that it takes at most. */
+double sc_transfer_sms(const struct sc_transfer *transfer);
+/* On copy engines: one of `n_pieces` equal parts of what a rank receives from all its peers; the issue of its
+ * `n_copies` copies is its latency. No SMs. */
+void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, double n_copies,
+		       struct sc_cost *out);
+/* The sum of what n_ranks - 1 peers have sent, after copies: a memory-bound kernel. Zero for collectives that
+ * only move data. */
+void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out);
+
+#endif

@@ -1,0 +1,92 @@
+/* What a simulated iteration says, predicted or replayed: where the time of its GPUs goes, which chain of
+ * activities decides when it ends, and what that chain is made of. */
+#ifndef SC_PREDICT_READING_H
+#define SC_PREDICT_READING_H
+
+#include "predict/account.h"
+#include "predict/engine/critical_path.h"
+
+enum { SC_MAX_CLASSES_SHOWN = 256, SC_MAX_PATH_SHOWN = 64, SC_MAX_CONTRIBUTORS = 64 };
+/* A stretch of the critical path, with the transfers in it. */
+struct sc_path_step {
+	char what[48];     /* "stage 3 passes" */
+	uint32_t class_id; /* of its first node */
+	double start_ms, ms;
+	double owner_ms[SC_N_OWNERS]; /* sums to ms */
+	enum sc_owner owner;          /* largest of them */
+	uint8_t reason; /* why its first node could not start sooner: enum sc_reason */
+};
+struct sc_class_info {
+	char name[48]; /* "stage 3" */
+	uint32_t ranks;
+	double busy_ms, idle_ms, comm_ms;
+};
+struct sc_contributor {
+	char what[96]; /* "gemm mlp h->4h forward" */
+	double ms;     /* on the critical path, whole iteration */
+	double count;
+};
+struct sc_reading {
+	double iteration_ms;
+	uint32_t busiest; /* class that computes or transfers longest; the first of equals */
+	double breakdown_ms[SC_N_OWNERS];  /* of a GPU of that class: sums to iteration_ms */
+	double path_owner_ms[SC_N_OWNERS]; /* of the critical path: sums to iteration_ms */
+	size_t n_path, n_classes, n_contributors;
+	struct sc_path_step path[SC_MAX_PATH_SHOWN];
+	struct sc_class_info classes[SC_MAX_CLASSES_SHOWN];
+	struct sc_contributor contributors[SC_MAX_CONTRIBUTORS]; /* largest first */
+};
+
+/* Times by id of what took them. */
+struct sc_tally_entry {
+	double us, count;
+};
+struct sc_tally {
+	SC_VEC(struct sc_tally_entry) by_id;
+};
+void sc_tally_add(struct sc_tally *tally, uint32_t id, double us, double count);
+
+/* Where a segment of the path belongs: consecutive ones of the same `what` and place are one stretch, and so
+ * are short visits to several places. */
+struct sc_place {
+	uint32_t what, at;
+	uint32_t turn; /* of what is done there in turns: a visit of several is long */
+	bool hops;     /* may go on at another place */
+	bool any;      /* goes on with whatever was before */
+};
+/* Of a segment so much, so many times. */
+struct sc_path_part {
+	const struct sc_segment *segment;
+	double us, times;
+};
+struct sc_stretch {
+	uint32_t what, at[2]; /* the least and the greatest */
+};
+/* What only the builder of a graph knows of it. */
+struct sc_op_info {
+	const void *ctx;
+	/* Adds a part of the path to the tally. */
+	void (*tally)(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally);
+	void (*tally_name)(const void *ctx, uint32_t id, char *buf, size_t n_buf);
+	/* NULL: no stretches. `before`: what the stretch before is. */
+	struct sc_place (*place)(const void *ctx, uint32_t node, uint32_t before);
+	void (*describe)(const void *ctx, const struct sc_stretch *stretch, char *buf,
+			 size_t n_buf);
+	void (*class_name)(const void *ctx, uint32_t class_id, char *buf, size_t n_buf);
+};
+struct sc_reading_input {
+	struct sc_account_input account;
+	struct sc_op_info info;
+	uint32_t last; /* node that ends the iteration, or SC_NONE: the last of the timeline */
+};
+/* Memory of one thread: all zero to begin with. */
+struct sc_reader {
+	struct sc_accountant accountant;
+	struct sc_critical_path path;
+	struct sc_tally tally;
+};
+void sc_reader_release(struct sc_reader *reader);
+void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *in,
+		      struct sc_reading *out);
+
+#endif

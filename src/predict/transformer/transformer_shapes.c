@@ -1,0 +1,66 @@
+/* Sizes at which kernels are much slower than at their neighbours: told by the key that makes them. */
+#include <math.h>
+
+#include "predict/transformer/transformer_priv.h"
+
+#define WORTH_TELLING 1.15 /* times as long */
+
+/* Elements that lie one after another in memory, of which matrix products read rows. */
+struct rows {
+	const char *key;
+	double elements;
+	enum sc_dtype dtype;
+};
+
+/* The most on any kind of GPU. */
+static double rows_factor(const struct sc_request *req, const struct rows *rows, double *unit_bytes)
+{
+	double most = 1, factor, unit;
+
+	for (size_t k = 0; k < sc_request_n_kinds(req) && rows->elements > 0; k++) {
+		factor = sc_gemm_rows_factor(sc_request_device(req, k), rows->dtype, rows->elements,
+					     &unit);
+		if (factor > most) {
+			most = factor;
+			*unit_bytes = unit;
+		}
+	}
+	return most;
+}
+
+static void warn_of_rows(const struct dims *x, const struct rows *rows, struct sc_warnings *out)
+{
+	double unit_bytes = 0, factor = rows_factor(x->req, rows, &unit_bytes);
+
+	if (factor >= WORTH_TELLING)
+		sc_warn(out,
+			"%s leaves a GPU rows of %g elements, no multiple of %g bytes: matrix "
+			"products along them take %.1f times as long",
+			rows->key, rows->elements, unit_bytes, factor);
+}
+
+void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warnings *out)
+{
+	const struct sc_model *m = &request->config.model;
+	bool moe = sc_model_is_moe(m),
+	     unfused = request->config.training.attention == SC_ATT_UNFUSED;
+	struct dims x;
+
+	x = dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
+	const struct rows all[] = {
+		{"model.hidden", x.h, x.dtype},
+		{"model.ffn_hidden", moe && m->dense_layers == 0 ? 0 : x.ffn, x.dtype},
+		{"model.expert_ffn_hidden", moe ? (double)m->expert_ffn_hidden / x.tp : 0, x.dtype},
+		{"model.head_dim", x.ctx, x.dtype},
+		{"model.vocab", x.vocab, x.storage},
+		{"model.seq", unfused ? x.s_all : 0, x.storage},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		warn_of_rows(&x, &all[i], out);
+	if (unfused && x.sw->fused_softmax && !softmax_is_fused(&x))
+		sc_warn(out,
+			"training.micro_batch leaves a GPU %g heads at once, no multiple of 4: the "
+			"fused softmax of %s does not take them",
+			x.b * x.heads, x.sw->id);
+}

@@ -1,0 +1,195 @@
+/* What a recording shows of computation and communication together, as text and JSON. */
+#include <math.h>
+
+#include "base/json_out.h"
+#include "base/units.h"
+#include "report/c3_report.h"
+
+enum { C3_RECORDING_VERSION = 1 };
+
+static double slowdown(const struct sc_c3_seen_group *g)
+{
+	return g->alone_us > 0 ? g->time_us / g->alone_us : (double)NAN;
+}
+
+static double predicted_slowdown(const struct sc_c3_seen_group *g)
+{
+	return g->alone_us > 0 ? g->predicted_us / g->alone_us : (double)NAN;
+}
+
+static double realised(const struct sc_c3_recording *r)
+{
+	return r->n_known ? r->serial_us / r->known_us : (double)NAN;
+}
+
+static double ideal(const struct sc_c3_recording *r)
+{
+	return r->n_known ? r->serial_us / r->longer_us : (double)NAN;
+}
+
+/* ---- text ---- */
+
+static void append_known(struct sc_strbuf *out, int digits, double value)
+{
+	if (isnan(value))
+		sc_strbuf_printf(out, " %10s", "-");
+	else
+		sc_strbuf_printf(out, " %10.*f", digits, value);
+}
+
+static void append_group(const struct sc_c3_seen_group *g, struct sc_strbuf *out)
+{
+	const double ms = (double)SC_US_PER_MS;
+
+	sc_strbuf_printf(out, "  %-14s %7zu %7zu",
+			 !g->name   ? "all"
+			 : *g->name ? g->name
+				    : "-",
+			 g->n, g->n_known);
+	append_known(out, 3, g->n_known ? g->alone_us / ms : (double)NAN);
+	append_known(out, 3, g->n_known ? g->time_us / ms : (double)NAN);
+	append_known(out, 2, slowdown(g));
+	append_known(out, 2, predicted_slowdown(g));
+	append_known(out, 1, g->accuracy.mape_pct);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_side(const char *what, const struct sc_c3_seen_side *side, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "\n%s\n  %-14s %7s %7s %10s %10s %10s %10s %10s\n", what, "", "n",
+			 "known", "alone ms", "beside ms", "slowdown", "predicted", "MAPE %");
+	for (size_t i = 0; i < side->groups.n; i++)
+		append_group(&side->groups.at[i], out);
+	append_group(&side->all, out);
+}
+
+void sc_text_c3_recording(const struct sc_c3_recording *r, struct sc_strbuf *out)
+{
+	const double ms = (double)SC_US_PER_MS;
+
+	sc_strbuf_printf(out, "%zu rank%s, GPU %s (%s)\n", r->n_ranks, r->n_ranks == 1 ? "" : "s",
+			 *r->gpu ? r->gpu : "not said", r->device ? r->device : "no device file");
+	sc_strbuf_printf(out,
+			 "%zu kernels compute for %.3f ms, %zu communicate for %.3f ms, both at "
+			 "once %.3f ms; from first to last %.3f ms\n",
+			 r->kernels.n_recorded, r->compute_us / ms, r->collectives.n_recorded,
+			 r->comm_us / ms, r->both_us / ms, r->span_us / ms);
+	append_side("kernels beside communication", &r->kernels, out);
+	append_side("collectives beside computation", &r->collectives, out);
+	sc_strbuf_printf(out, "\n%zu stretches in which both run", r->stretches.n);
+	if (r->n_known)
+		sc_strbuf_printf(out, "; of %zu, %.3f ms, all is known: speedup %.2f, ideal %.2f",
+				 r->n_known, r->known_us / ms, realised(r), ideal(r));
+	sc_strbuf_append_char(out, '\n');
+}
+
+/* ---- JSON ---- */
+
+static void put_group(struct sc_json *json, json_t *object, const struct sc_c3_seen_group *g)
+{
+	json_t *error = sc_json_object(json, object, "error_of_model");
+
+	sc_json_int(json, object, "n", (int64_t)g->n);
+	sc_json_int(json, object, "n_known", (int64_t)g->n_known);
+	sc_json_real(json, object, "alone_us", g->alone_us);
+	sc_json_real(json, object, "beside_us", g->time_us);
+	sc_json_known_real(json, object, "slowdown", slowdown(g));
+	sc_json_known_real(json, object, "predicted_slowdown", predicted_slowdown(g));
+	sc_json_int(json, error, "n", (int64_t)g->accuracy.n);
+	sc_json_known_real(json, error, "mape_pct", g->accuracy.mape_pct);
+	sc_json_known_real(json, error, "median_ape_pct", g->accuracy.median_ape_pct);
+}
+
+static void put_side(struct sc_json *json, const char *key, const struct sc_c3_seen_side *side)
+{
+	json_t *object = sc_json_object(json, json->root, key);
+	json_t *groups = sc_json_object(json, object, "groups");
+
+	put_group(json, object, &side->all);
+	sc_json_int(json, object, "n_recorded", (int64_t)side->n_recorded);
+	for (size_t i = 0; i < side->groups.n; i++) {
+		const struct sc_c3_seen_group *g = &side->groups.at[i];
+
+		put_group(json, sc_json_object(json, groups, *g->name ? g->name : "not known"), g);
+	}
+}
+
+static void put_list(struct sc_json *json, const char *key, const struct sc_c3_seen_side *side)
+{
+	json_t *array = sc_json_array(json, json->root, key);
+
+	for (size_t i = 0; i < side->list.n; i++) {
+		const struct sc_c3_seen *s = &side->list.at[i];
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_int(json, object, "rank", s->rank);
+		sc_json_text(json, object, "name", s->name);
+		sc_json_text(json, object, "group", s->group);
+		sc_json_text(json, object, "collective", s->collective);
+		sc_json_known_int(json, object, "bytes", s->bytes);
+		sc_json_real(json, object, "time_us", s->time_us);
+		sc_json_real(json, object, "overlap_us", s->overlap_us);
+		sc_json_known_real(json, object, "alone_us", s->alone_us);
+		sc_json_known_real(json, object, "slowdown", s->time_us / s->alone_us);
+		sc_json_known_real(json, object, "predicted_us", s->predicted_us);
+	}
+}
+
+static void put_stretches(struct sc_json *json, const struct sc_c3_recording *r)
+{
+	json_t *array = sc_json_array(json, json->root, "stretches");
+
+	for (size_t i = 0; i < r->stretches.n; i++) {
+		const struct sc_c3_seen_stretch *s = &r->stretches.at[i];
+		const double serial = s->compute_us + s->comm_us;
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_int(json, object, "rank", s->rank);
+		sc_json_int(json, object, "device", s->device);
+		sc_json_real(json, object, "start_us", s->start_us);
+		sc_json_real(json, object, "time_us", s->us);
+		sc_json_known_real(json, object, "compute_alone_us", s->compute_us);
+		sc_json_known_real(json, object, "comm_alone_us", s->comm_us);
+		sc_json_known_real(json, object, "speedup", serial / s->us);
+		sc_json_known_real(json, object, "ideal_speedup",
+				   isnan(serial) ? serial
+						 : serial / fmax(s->compute_us, s->comm_us));
+	}
+}
+
+static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
+{
+	json_t *root = json->root;
+
+	sc_json_text(json, root, "gpu", *r->gpu ? r->gpu : NULL);
+	sc_json_text(json, root, "device", r->device);
+	sc_json_int(json, root, "n_ranks", (int64_t)r->n_ranks);
+	sc_json_real(json, root, "compute_busy_us", r->compute_us);
+	sc_json_real(json, root, "comm_busy_us", r->comm_us);
+	sc_json_real(json, root, "both_us", r->both_us);
+	sc_json_real(json, root, "span_us", r->span_us);
+	sc_json_int(json, root, "n_pairs", (int64_t)r->kernels.list.n);
+	sc_json_known_real(json, root, "compute_slowdown", slowdown(&r->kernels.all));
+	sc_json_known_real(json, root, "comm_slowdown", slowdown(&r->collectives.all));
+	sc_json_int(json, root, "n_stretches", (int64_t)r->stretches.n);
+	sc_json_int(json, root, "n_stretches_known", (int64_t)r->n_known);
+	sc_json_known_real(json, root, "speedup", realised(r));
+	sc_json_known_real(json, root, "ideal_speedup", ideal(r));
+}
+
+int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	int rc;
+
+	sc_json_init(&json, "stepcast/c3-recording", C3_RECORDING_VERSION);
+	put_totals(&json, recording);
+	put_side(&json, "kernels", &recording->kernels);
+	put_side(&json, "collectives", &recording->collectives);
+	put_list(&json, "pairs", &recording->kernels);
+	put_list(&json, "collective_pairs", &recording->collectives);
+	put_stretches(&json, recording);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

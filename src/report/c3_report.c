@@ -1,0 +1,137 @@
+/* See the header. */
+#include "report/c3_report.h"
+
+#include <math.h>
+
+#include "base/json_out.h"
+#include "base/units.h"
+
+enum { C3_VERSION = 1, NAME_WIDTH = 34 };
+
+static void append_known(struct sc_strbuf *out, int digits, double value)
+{
+	if (value > 0)
+		sc_strbuf_printf(out, "%10.*f", digits, value);
+	else
+		sc_strbuf_printf(out, "%10s", "-");
+}
+
+static void append_case(const struct sc_c3_case *c, struct sc_strbuf *out)
+{
+	const struct sc_c3_result *r = &c->result;
+
+	sc_strbuf_printf(out, "%-*.*s %-24s", NAME_WIDTH, NAME_WIDTH, c->name,
+			 sc_enum_name(sc_c3_policy_names, (int)c->choice.policy));
+	if (c->skipped) {
+		sc_strbuf_printf(out, " skipped: %s\n", c->skipped);
+		return;
+	}
+	sc_strbuf_printf(out, "%10.1f%10.1f%10.1f", r->compute_us, r->comm_us, r->time_us);
+	append_known(out, 1, c->measured_us);
+	sc_strbuf_printf(out, "%9.2f", r->speedup);
+	append_known(out, 2, c->measured_speedup);
+	sc_strbuf_printf(out, "%7.2f", r->ideal);
+	append_known(out, 0, isnan(r->fraction) ? 0 : SC_PCT * r->fraction);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_score(const struct sc_c3_score *s, struct sc_strbuf *out)
+{
+	const double pct[] = {s->time.mape_pct, s->speedup.mape_pct, s->speedup.median_ape_pct};
+
+	sc_strbuf_printf(out, "%-*.*s %6zu %6zu", NAME_WIDTH, NAME_WIDTH,
+			 s->column ? s->value : "all", s->n_rows, s->speedup.n);
+	for (int i = 0; i < 3; i++)
+		if (isnan(pct[i]))
+			sc_strbuf_printf(out, " %12s", "-");
+		else
+			sc_strbuf_printf(out, " %12.2f", pct[i]);
+	sc_strbuf_append_char(out, '\n');
+}
+
+void sc_text_c3(const struct sc_c3_table *table, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%-*s %-24s%10s%10s%10s%10s%9s%10s%7s%10s\n", NAME_WIDTH, "case",
+			 "policy", "GEMM us", "comm us", "both us", "measured", "speedup",
+			 "measured", "ideal", "% of it");
+	for (size_t i = 0; i < table->n_cases; i++)
+		append_case(&table->cases[i], out);
+	if (table->all.time.n == 0)
+		return;
+	sc_strbuf_printf(out, "\n%-*s %6s %6s %12s %12s %12s\n", NAME_WIDTH, "", "rows", "n",
+			 "time MAPE %", "speedup MAPE", "median");
+	append_score(&table->all, out);
+	for (size_t i = 0; i < table->n_groups; i++)
+		append_score(&table->groups[i], out);
+}
+
+static void put_score(struct sc_json *json, json_t *object, const struct sc_c3_score *s)
+{
+	sc_json_int(json, object, "n_rows", (int64_t)s->n_rows);
+	sc_json_int(json, object, "n", (int64_t)s->speedup.n);
+	sc_json_known_real(json, object, "time_mape_pct", s->time.mape_pct);
+	sc_json_known_real(json, object, "speedup_mape_pct", s->speedup.mape_pct);
+	sc_json_known_real(json, object, "median_speedup_ape_pct", s->speedup.median_ape_pct);
+}
+
+/* 0: the table does not say. */
+static double known(double value)
+{
+	return value > 0 ? value : (double)NAN;
+}
+
+static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_case *c)
+{
+	json_t *object = sc_json_object(json, array, NULL);
+	const struct sc_c3_result *r = &c->result;
+
+	sc_json_text(json, object, "case", c->name);
+	sc_json_text(json, object, "policy",
+		     sc_enum_name(sc_c3_policy_names, (int)c->choice.policy));
+	if (c->skipped) {
+		sc_json_text(json, object, "skipped", c->skipped);
+		return;
+	}
+	sc_json_real(json, object, "compute_us", r->compute_us);
+	sc_json_real(json, object, "comm_us", r->comm_us);
+	sc_json_real(json, object, "serial_us", r->serial_us);
+	sc_json_real(json, object, "predicted_us", r->time_us);
+	sc_json_known_real(json, object, "measured_us", known(c->measured_us));
+	sc_json_real(json, object, "speedup", r->speedup);
+	sc_json_known_real(json, object, "measured_speedup", known(c->measured_speedup));
+	sc_json_real(json, object, "ideal_speedup", r->ideal);
+	sc_json_known_real(json, object, "fraction_of_ideal", r->fraction);
+	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
+	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
+	sc_json_known_real(json, object, "reserved_or_pieces", known(r->n));
+}
+
+static void put_groups(struct sc_json *json, const struct sc_c3_table *table)
+{
+	json_t *groups = sc_json_object(json, json->root, "groups"), *column = NULL;
+
+	for (size_t i = 0; i < table->n_groups; i++) {
+		const struct sc_c3_score *s = &table->groups[i];
+
+		if (i == 0 || s->column != table->groups[i - 1].column)
+			column = sc_json_object(json, groups, s->column);
+		put_score(json, sc_json_object(json, column, s->value), s);
+	}
+}
+
+int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *cases;
+	int rc;
+
+	sc_json_init(&json, "stepcast/c3", C3_VERSION);
+	put_score(&json, json.root, &table->all);
+	cases = sc_json_array(&json, json.root, "cases");
+	for (size_t i = 0; i < table->n_cases; i++)
+		put_case(&json, cases, &table->cases[i]);
+	put_groups(&json, table);
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

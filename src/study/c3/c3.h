@@ -1,0 +1,143 @@
+/* C3: concurrent computation and communication. One GEMM and one collective of a node, under each policy that
+ * frameworks have: how long they take together, and what that gains over one after the other.
+ *
+ * ideal speedup = (Tg + Tc) / max(Tg, Tc) of the isolated times; fraction of ideal = (speedup - 1) / (ideal - 1)
+ * (ConCCL, arXiv:2412.14335). */
+#ifndef SC_STUDY_C3_H
+#define SC_STUDY_C3_H
+
+#include "base/arena.h"
+#include "base/csv.h"
+#include "base/stats.h"
+#include "base/vec.h"
+#include "core/config/config.h"
+#include "models/interference.h"
+#include "trace/trace_loss.h"
+
+enum sc_c3_policy {
+	SC_C3_SERIAL,             /* one after the other */
+	SC_C3_PLAIN,              /* two streams of one priority, the kernel launched first */
+	SC_C3_COMM_FIRST,         /* the collective gets its SMs first */
+	SC_C3_RESERVE,            /* SMs are kept for the collective, whatever runs */
+	SC_C3_COMM_FIRST_RESERVE, /* so many for the collective, all for the kernel when it has ended */
+	SC_C3_COPY_ENGINE,        /* transfers on copy engines */
+	SC_C3_COPY_ENGINE_RELIEF, /* and a memory-bound kernel on fewer SMs */
+	SC_C3_CHUNKED, /* the GEMM in pieces behind or before those of the collective (async-TP) */
+	SC_C3_TILE_FUSED, /* one kernel whose tiles wait for or send their part (Flux) */
+	SC_N_C3_POLICIES
+};
+extern const struct sc_name sc_c3_policy_names[];
+enum sc_c3_kind {
+	SC_C3_INDEPENDENT,
+	SC_C3_GATHER_GEMM, /* the GEMM needs what is gathered */
+	SC_C3_GEMM_SCATTER /* its result is reduced and scattered */
+};
+extern const struct sc_name sc_c3_kind_names[];
+
+struct sc_c3_pair {
+	struct sc_transfer transfer; /* holds the device */
+	struct sc_op gemm;
+	enum sc_c3_kind kind;
+	double compute_us, comm_us; /* measured alone; 0 = predicted */
+};
+struct sc_c3_choice {
+	enum sc_c3_policy policy;
+	double n; /* of RESERVE: SMs; of CHUNKED: pieces; 0 = the best split, as many pieces as ranks */
+};
+/* "reserve:20" or "chunked". `what` begins a message. */
+int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
+		       struct sc_err *err);
+
+struct sc_c3_result {
+	double compute_us, comm_us; /* alone */
+	double serial_us, time_us;
+	double speedup, ideal, fraction;        /* fraction: NAN where nothing can be gained */
+	double compute_slowdown, comm_slowdown; /* of each side, over its time alone */
+	double n;                               /* SMs reserved, pieces; 0 = none */
+};
+struct sc_c3_study; /* scratch: simulator and graph */
+struct sc_c3_study *sc_c3_study_create(void);
+void sc_c3_study_destroy(struct sc_c3_study *study);
+int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
+		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err);
+
+/* ---- a table of measured pairs ---- */
+
+struct sc_c3_case {
+	const char *name, *skipped; /* skipped: why it could not be predicted, or NULL */
+	size_t row;
+	struct sc_c3_choice choice;
+	struct sc_c3_result result;
+	double measured_us, measured_speedup; /* 0 = not in the table */
+};
+struct sc_c3_score {
+	const char *column, *value; /* NULL: all */
+	size_t n_rows;
+	struct sc_accuracy time, speedup;
+};
+struct sc_c3_table {
+	const struct sc_csv *csv;
+	struct sc_c3_case *cases;
+	size_t n_cases;
+	struct sc_c3_score all, *groups;
+	size_t n_groups;
+};
+/* Columns: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; case, compute_us, comm_us, serial_us,
+ * overlapped_us may be empty or missing. `by`: columns to score apart. m is as the GPU multiplies it, bytes as
+ * nccl-tests count them. */
+struct sc_c3_table_opts {
+	const char *const *by;
+	size_t n_by;
+};
+int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts *opts,
+			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err);
+
+/* ---- a recording ---- */
+
+/* A kernel beside a collective, or a collective beside kernels. */
+struct sc_c3_seen {
+	int32_t rank;
+	const char *name,
+		*group; /* group: family of a kernel, kind of a collective ("" = not known) */
+	const char *collective; /* of the two, the same */
+	int64_t bytes;          /* of the collective; -1 = not said */
+	double time_us, overlap_us;
+	double alone_us;     /* of the same in this recording; NAN: none ran alone */
+	double predicted_us; /* from its time alone, and how long it was beside the other; NAN */
+};
+struct sc_c3_seen_group {
+	const char *name; /* NULL: all */
+	size_t n, n_known;
+	double time_us, alone_us, predicted_us; /* sums of those known */
+	struct sc_accuracy accuracy;            /* of predicted times */
+};
+struct sc_c3_seen_side {
+	SC_VEC(struct sc_c3_seen) list;
+	SC_VEC(struct sc_c3_seen_group) groups; /* by name */
+	struct sc_c3_seen_group all;
+	size_t n_recorded; /* beside the other or not */
+};
+struct sc_c3_seen_stretch {
+	int32_t rank, device;
+	double start_us, us, compute_us,
+		comm_us; /* the two alone; NAN: not of all that ran known */
+};
+struct sc_c3_recording {
+	const char *gpu, *device; /* as recorded; its file, or NULL: then nothing is predicted */
+	size_t n_ranks;
+	double compute_us, comm_us, both_us, span_us; /* busy; sums over ranks */
+	struct sc_c3_seen_side kernels, collectives;
+	SC_VEC(struct sc_c3_seen_stretch) stretches;
+	/* of those whose both sides are known */
+	size_t n_known;
+	double known_us, serial_us, longer_us;
+	struct sc_warnings warnings;
+	struct sc_trace_loss loss;
+	struct sc_arena arena;
+};
+/* `device`: id, or NULL: what the trace says. */
+int sc_c3_recording_load(const char *path, const char *device, struct sc_c3_recording *out,
+			 struct sc_err *err);
+void sc_c3_recording_release(struct sc_c3_recording *recording);
+
+#endif

@@ -1,0 +1,453 @@
+/* One pair under one policy: a small execution graph, run by the engine that runs all others. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
+#include "predict/engine/simulate.h"
+#include "study/c3/c3_priv.h"
+
+const struct sc_name sc_c3_policy_names[] = {
+	{"serial", SC_C3_SERIAL},
+	{"plain", SC_C3_PLAIN},
+	{"comm_first", SC_C3_COMM_FIRST},
+	{"reserve", SC_C3_RESERVE},
+	{"comm_first+reserve", SC_C3_COMM_FIRST_RESERVE},
+	{"copy_engine", SC_C3_COPY_ENGINE},
+	{"copy_engine+cache_relief", SC_C3_COPY_ENGINE_RELIEF},
+	{"chunked", SC_C3_CHUNKED},
+	{"tile_fused", SC_C3_TILE_FUSED},
+	{0},
+};
+const struct sc_name sc_c3_kind_names[] = {
+	{"independent", SC_C3_INDEPENDENT},
+	{"all_gather_gemm", SC_C3_GATHER_GEMM},
+	{"gemm_reduce_scatter", SC_C3_GEMM_SCATTER},
+	{0},
+};
+enum { MAX_N = 4096 };
+/* Rows of the smallest tile: frameworks cut no finer. */
+#define MIN_PIECE_ROWS 64.0
+/* Longer than the other by so much, one runs beside all of it. */
+#define MUCH_LONGER 100.0
+
+struct sc_c3_study {
+	struct sc_simulator *sim;
+	struct sc_graph graph;
+	struct sc_timeline timeline;
+	/* of the graph being built */
+	uint32_t compute, comm, host; /* lanes */
+	uint32_t first_kernel, last_kernel, first_comm, last_comm;
+	/* what is being predicted */
+	const struct sc_c3_pair *pair;
+	struct sc_c3_result result;
+	struct sc_c3_result *out;
+	struct sc_err *err;
+};
+
+struct sc_c3_study *sc_c3_study_create(void)
+{
+	struct sc_c3_study *study = sc_xmalloc(sizeof(*study));
+
+	memset(study, 0, sizeof(*study));
+	study->sim = sc_simulator_create();
+	sc_graph_init(&study->graph);
+	return study;
+}
+
+void sc_c3_study_destroy(struct sc_c3_study *study)
+{
+	if (!study)
+		return;
+	sc_simulator_destroy(study->sim);
+	sc_graph_release(&study->graph);
+	sc_timeline_release(&study->timeline);
+	free(study);
+}
+
+int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
+		       struct sc_err *err)
+{
+	const char *colon = strchr(text, ':');
+	size_t n = colon ? (size_t)(colon - text) : strlen(text);
+	double number = 0;
+
+	for (const struct sc_name *p = sc_c3_policy_names; p->name; p++) {
+		bool counts = p->value == SC_C3_RESERVE || p->value == SC_C3_CHUNKED;
+
+		if (strlen(p->name) != n || strncmp(text, p->name, n) != 0)
+			continue;
+		if (colon && (!counts || !sc_parse_double(colon + 1, &number) || number < 1 ||
+			      number > MAX_N))
+			return sc_err_set(err, SC_EVALUE,
+					  "%s\"%.64s\": a number from 1 to %d may follow reserve: "
+					  "and chunked:",
+					  what, text, MAX_N);
+		*out = (struct sc_c3_choice){(enum sc_c3_policy)p->value, floor(number)};
+		return 0;
+	}
+	return sc_err_set(
+		err, SC_EVALUE,
+		"%sunknown policy \"%.64s\"; known: serial, plain, comm_first, reserve[:N], "
+		"comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N], "
+		"tile_fused",
+		what, text);
+}
+
+/* ---- graphs ---- */
+
+static void begin(struct sc_c3_study *s)
+{
+	struct sc_class rank = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
+
+	sc_graph_clear(&s->graph);
+	sc_graph_add_class(&s->graph, rank);
+	s->compute = sc_graph_add_lane(&s->graph, 0, SC_LANE_COMPUTE);
+	s->comm = sc_graph_add_lane(&s->graph, 0, SC_LANE_COMM);
+	s->host = sc_graph_add_lane(&s->graph, 0, SC_LANE_HOST);
+	s->first_kernel = s->last_kernel = s->first_comm = s->last_comm = SC_NONE;
+	/* what a collective waits for is said by its policy: then it goes before */
+	s->graph.lanes.at[s->comm].priority = 1;
+}
+
+static uint32_t add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *cost,
+		    uint32_t after)
+{
+	uint32_t id = sc_graph_add_cost(&s->graph, cost);
+	uint32_t node = sc_graph_add_node(&s->graph, SC_NODE_KERNEL, lane,
+					  (struct sc_node_use){id, SC_NONE});
+	uint32_t *first = lane == s->compute ? &s->first_kernel : &s->first_comm;
+
+	if (after != SC_NONE)
+		sc_graph_add_dep(&s->graph, node, after);
+	if (lane == s->host)
+		return node;
+	if (*first == SC_NONE)
+		*first = node;
+	*(lane == s->compute ? &s->last_kernel : &s->last_comm) = node;
+	return node;
+}
+
+static int run(struct sc_c3_study *s)
+{
+	struct sc_c3_result *out = s->out;
+	const double *start, *end;
+	int rc;
+
+	sc_graph_seal(&s->graph);
+	rc = sc_simulate(s->sim, &s->graph, NULL, &s->timeline, s->err);
+	if (rc)
+		return rc;
+	start = s->timeline.start_us;
+	end = s->timeline.end_us;
+	out->time_us = s->timeline.total_us;
+	if (s->last_kernel != SC_NONE)
+		out->compute_slowdown =
+			(end[s->last_kernel] - start[s->first_kernel]) / out->compute_us;
+	if (s->last_comm != SC_NONE && out->comm_us > 0)
+		out->comm_slowdown = (end[s->last_comm] - start[s->first_comm]) / out->comm_us;
+	return 0;
+}
+
+static double sm_count(const struct sc_c3_pair *pair)
+{
+	return (double)pair->transfer.device->sm_count;
+}
+
+/* Two streams: the collective begins after `wait_us`, on `comm_sms` (0: all it takes), beside a kernel that may
+ * have `kernel_sms` (0: all that are free). */
+struct streams {
+	double wait_us, comm_sms, kernel_sms;
+	bool copies;
+};
+
+static int run_streams(struct sc_c3_study *s, const struct streams *how)
+{
+	const struct sc_c3_pair *pair = s->pair;
+	const struct sc_transfer *t = &pair->transfer;
+	struct sc_cost kernel, comm, wait = {.work_us = how->wait_us}, reduce;
+	uint32_t after = SC_NONE, copied;
+
+	begin(s);
+	sc_interfere_kernel(t->device, &pair->gemm, how->kernel_sms, pair->compute_us, &kernel);
+	if (how->wait_us > 0)
+		after = add(s, s->host, &wait, SC_NONE);
+	if (how->copies)
+		sc_interfere_copy(t, 1, t->n_ranks - 1, &comm);
+	else
+		sc_interfere_collective(t, how->comm_sms, pair->comm_us, &comm);
+	copied = add(s, s->comm, &comm, after);
+	add(s, s->compute, &kernel, SC_NONE);
+	sc_interfere_reduce(t, &reduce);
+	if (how->copies && sc_cost_alone_us(&reduce) > 0)
+		add(s, s->comm, &reduce, copied);
+	return run(s);
+}
+
+/* The best number of SMs for the collective, in the device's granule; `stays`: reserved to the end. */
+static int run_reserved(struct sc_c3_study *s, double n, bool stays)
+{
+	double granule = s->pair->transfer.device->interference.sm_granule;
+	double most = fmin(sc_transfer_sms(&s->pair->transfer), sm_count(s->pair) - granule);
+	double from = n > 0 ? n : granule, to = n > 0 ? n : fmax(granule, most);
+	struct sc_c3_result best = *s->out;
+	int rc = 0;
+
+	best.time_us = INFINITY;
+	for (double k = from; rc == 0 && k <= to; k += granule) {
+		struct streams how = {.comm_sms = k};
+
+		how.kernel_sms = stays ? fmax(1, sm_count(s->pair) - k) : 0;
+		rc = run_streams(s, &how);
+		s->out->n = k;
+		if (s->out->time_us < best.time_us)
+			best = *s->out;
+	}
+	*s->out = best;
+	return rc;
+}
+
+/* Is the kernel bound by memory? Then fewer SMs may serve it better. */
+static int run_relieved(struct sc_c3_study *s)
+{
+	const struct sc_c3_pair *pair = s->pair;
+	const struct sc_interference_coef *c = &pair->transfer.device->interference;
+	struct sc_c3_pair relieved = *pair;
+	struct streams how = {.copies = true};
+	struct sc_op_time time;
+	int rc;
+
+	sc_op_model_get(pair->gemm.kind)->time(pair->transfer.device, &pair->gemm, &time);
+	if (time.memory_us > time.math_us && c->relief_sms > 0) {
+		relieved.compute_us = s->out->compute_us / (1 + c->relief_gain);
+		s->out->n = c->relief_sms;
+	}
+	s->pair = &relieved;
+	rc = run_streams(s, &how);
+	s->pair = pair;
+	return rc;
+}
+
+/* ---- one needs what the other makes ---- */
+
+static double pieces_of(const struct sc_c3_pair *pair, double n)
+{
+	double most = floor(pair->gemm.u.gemm.m / MIN_PIECE_ROWS);
+	double pieces = n > 0 ? n : pair->transfer.n_ranks;
+
+	return most < pieces ? 1 : pieces;
+}
+
+/* A piece's rows; the whole keeps its measured time. */
+static void piece_cost(const struct sc_c3_pair *pair, double pieces, struct sc_cost *out)
+{
+	struct sc_op piece = pair->gemm, whole = pair->gemm;
+	struct sc_cost all;
+
+	sc_interfere_kernel(pair->transfer.device, &whole, 0, 0, &all);
+	piece.u.gemm.m /= pieces;
+	sc_interfere_kernel(pair->transfer.device, &piece, 0, 0, out);
+	if (pair->compute_us > 0) {
+		out->latency_us *= pair->compute_us / sc_cost_alone_us(&all);
+		out->work_us *= pair->compute_us / sc_cost_alone_us(&all);
+	}
+}
+
+/* The first piece is the rank's own. */
+static void add_gather(struct sc_c3_study *s, double pieces)
+{
+	const struct sc_transfer *t = &s->pair->transfer;
+	struct sc_cost kernel, copy;
+	uint32_t arrived = SC_NONE;
+
+	piece_cost(s->pair, pieces, &kernel);
+	kernel.latency_us += t->device->interference.chunk_us;
+	sc_interfere_copy(t, pieces - 1, 1, &copy);
+	for (double i = 0; i < pieces; i++) {
+		add(s, s->compute, &kernel, arrived);
+		if (i + 1 < pieces)
+			arrived = add(s, s->comm, &copy, SC_NONE);
+	}
+}
+
+/* The last piece is the rank's own; then it adds up what all have sent. */
+static void add_scatter(struct sc_c3_study *s, double pieces)
+{
+	const struct sc_transfer *t = &s->pair->transfer;
+	struct sc_cost kernel, copy, reduce;
+	uint32_t pushed = SC_NONE;
+
+	piece_cost(s->pair, pieces, &kernel);
+	kernel.latency_us += t->device->interference.push_us;
+	sc_interfere_copy(t, pieces - 1, 1, &copy);
+	sc_interfere_reduce(t, &reduce);
+	for (double i = 0; i < pieces; i++) {
+		uint32_t made = add(s, s->compute, &kernel, SC_NONE);
+
+		if (i + 1 < pieces)
+			pushed = add(s, s->comm, &copy, made);
+	}
+	add(s, s->compute, &reduce, pushed);
+}
+
+static int run_serial(struct sc_c3_study *s)
+{
+	const struct sc_c3_pair *pair = s->pair;
+	struct sc_cost kernel, comm;
+
+	begin(s);
+	sc_interfere_kernel(pair->transfer.device, &pair->gemm, 0, pair->compute_us, &kernel);
+	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
+	if (pair->kind == SC_C3_GATHER_GEMM)
+		add(s, s->compute, &kernel, add(s, s->comm, &comm, SC_NONE));
+	else
+		add(s, s->comm, &comm, add(s, s->compute, &kernel, SC_NONE));
+	return run(s);
+}
+
+static int run_chunked(struct sc_c3_study *s, double n)
+{
+	double pieces = pieces_of(s->pair, n);
+
+	if (pieces < 2)
+		return run_serial(s);
+	begin(s);
+	if (s->pair->kind == SC_C3_GEMM_SCATTER)
+		add_scatter(s, pieces);
+	else
+		add_gather(s, pieces);
+	s->out->n = pieces;
+	return run(s);
+}
+
+/* One GEMM beside the transfers of its pieces. `fused`: its tiles wait for them or send them, and each rank's
+ * piece wastes part of a tile; else copy engines move what is ready, piece by piece. */
+static int run_fused(struct sc_c3_study *s, bool fused)
+{
+	const struct sc_transfer *t = &s->pair->transfer;
+	const struct sc_interference_coef *c = &t->device->interference;
+	double ranks = t->n_ranks;
+	bool scatters = s->pair->kind == SC_C3_GEMM_SCATTER;
+	struct sc_cost kernel, copy, last, reduce;
+
+	begin(s);
+	sc_interfere_kernel(t->device, &s->pair->gemm, 0, s->pair->compute_us, &kernel);
+	sc_interfere_copy(t, 1, fused ? 1 : 0, &copy);
+	if (fused)
+		kernel.work_us *= 1 + c->fused_rows * ranks / s->pair->gemm.u.gemm.m;
+	else
+		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us);
+	add(s, s->comm, &copy, SC_NONE);
+	add(s, s->compute, &kernel, SC_NONE);
+	if (!scatters)
+		return run(s);
+	sc_interfere_copy(t, ranks - 1, 1, &last);
+	sc_interfere_reduce(t, &reduce);
+	add(s, s->comm, &last, s->last_kernel);
+	if (!fused)
+		add(s, s->compute, &reduce, s->last_comm);
+	return run(s);
+}
+
+static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *choice)
+{
+	const struct sc_interference_coef *c = &s->pair->transfer.device->interference;
+	struct streams how = {.comm_sms = 0};
+
+	switch (choice->policy) {
+	case SC_C3_PLAIN:
+		how.wait_us = c->wait_frac * s->out->compute_us;
+		return run_streams(s, &how);
+	case SC_C3_COMM_FIRST:
+		return run_streams(s, &how);
+	case SC_C3_RESERVE:
+		return run_reserved(s, choice->n, true);
+	case SC_C3_COMM_FIRST_RESERVE:
+		return run_reserved(s, 0, false);
+	case SC_C3_COPY_ENGINE:
+		how.copies = true;
+		return run_streams(s, &how);
+	case SC_C3_COPY_ENGINE_RELIEF:
+		return run_relieved(s);
+	default:
+		return run_serial(s);
+	}
+}
+
+static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
+{
+	bool in_pieces = choice->policy == SC_C3_CHUNKED || choice->policy == SC_C3_TILE_FUSED;
+
+	if (s->pair->kind == SC_C3_INDEPENDENT && in_pieces)
+		return sc_err_set(s->err, SC_EUNSUPPORTED,
+				  "policy %s needs a GEMM that depends on the collective",
+				  sc_enum_name(sc_c3_policy_names, (int)choice->policy));
+	if (s->pair->kind == SC_C3_INDEPENDENT)
+		return run_independent(s, choice);
+	if (choice->policy == SC_C3_CHUNKED)
+		return run_chunked(s, choice->n);
+	if (in_pieces || choice->policy == SC_C3_COPY_ENGINE ||
+	    choice->policy == SC_C3_COPY_ENGINE_RELIEF)
+		return run_fused(s, in_pieces);
+	return run_serial(s); /* nothing of the two can run beside the other */
+}
+
+int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
+		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err)
+{
+	struct sc_c3_result *r = &study->result;
+	struct sc_cost kernel, comm;
+	int rc;
+
+	*r = (struct sc_c3_result){.compute_slowdown = 1, .comm_slowdown = 1};
+	sc_interfere_kernel(pair->transfer.device, &pair->gemm, 0, pair->compute_us, &kernel);
+	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
+	r->compute_us = sc_cost_alone_us(&kernel);
+	r->comm_us = sc_cost_alone_us(&comm);
+	r->serial_us = r->compute_us + r->comm_us;
+	r->ideal = r->serial_us / fmax(r->compute_us, r->comm_us);
+	study->pair = pair;
+	study->out = r;
+	study->err = err;
+	rc = run_policy(study, choice);
+	if (rc)
+		return rc;
+	r->speedup = r->serial_us / r->time_us;
+	r->fraction = r->ideal > 1 ? (r->speedup - 1) / (r->ideal - 1) : (double)NAN;
+	*out = *r;
+	return 0;
+}
+
+static int run_beside(struct sc_c3_study *s, const struct sc_cost *kernel,
+		      const struct sc_cost *comm, struct sc_c3_result *out)
+{
+	*out = (struct sc_c3_result){.compute_us = sc_cost_alone_us(kernel),
+				     .comm_us = sc_cost_alone_us(comm)};
+	s->out = out;
+	begin(s);
+	add(s, s->comm, comm, SC_NONE);
+	add(s, s->compute, kernel, SC_NONE);
+	return run(s);
+}
+
+int sc_c3_slow_each_other(struct sc_c3_study *study, const struct sc_cost *kernel,
+			  const struct sc_cost *comm, struct sc_c3_slowdowns *out,
+			  struct sc_err *err)
+{
+	struct sc_cost long_kernel = *kernel, long_comm = *comm;
+	struct sc_c3_result beside_comm, beside_kernel;
+	int rc;
+
+	long_comm.work_us = MUCH_LONGER * sc_cost_alone_us(kernel);
+	long_kernel.work_us = MUCH_LONGER * sc_cost_alone_us(comm);
+	study->err = err;
+	rc = run_beside(study, kernel, &long_comm, &beside_comm);
+	if (rc == 0)
+		rc = run_beside(study, &long_kernel, comm, &beside_kernel);
+	if (rc)
+		return rc;
+	*out = (struct sc_c3_slowdowns){beside_comm.compute_slowdown, beside_kernel.comm_slowdown};
+	return 0;
+}

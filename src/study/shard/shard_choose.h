@@ -1,0 +1,31 @@
+/* Where the tables of a request go, for whoever predicts it: a plan from its file, or what the planner that it
+ * names makes, which may search. */
+#ifndef SC_STUDY_SHARD_CHOOSE_H
+#define SC_STUDY_SHARD_CHOOSE_H
+
+#include "predict/predict.h"
+
+/* Who makes the plan where the request names none: itself, or the software. */
+enum sc_planner sc_request_planner(const struct sc_request *request);
+/* What that planner makes for the request, whatever its config says of plans. */
+int sc_plan_by(const struct sc_request *request, enum sc_planner planner, struct sc_arena *arena,
+	       struct sc_shard_plan *out, struct sc_err *err);
+
+struct sc_chosen_plan {
+	struct sc_shard_plan plan;
+	bool is_there;           /* the request is of a DLRM */
+	size_t cut_short_tables; /* not 0: the planner had more to try with so many */
+	struct sc_arena arena;   /* of the plan's strings */
+};
+int sc_chosen_plan_init(struct sc_chosen_plan *chosen, const struct sc_request *request,
+			struct sc_err *err);
+void sc_chosen_plan_release(struct sc_chosen_plan *chosen);
+/* What is to be said of how it was made. */
+void sc_chosen_plan_warn(const struct sc_chosen_plan *chosen, struct sc_prediction *out);
+
+/* sc_predict with the plan chosen, if there is to be one and opts has none. */
+int sc_predict_chosen(struct sc_predictor *predictor, const struct sc_request *request,
+		      const struct sc_predict_opts *opts, struct sc_prediction *out,
+		      struct sc_err *err);
+
+#endif

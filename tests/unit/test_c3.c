@@ -1,0 +1,289 @@
+/* Computation and communication together: the limits of every policy, over random pairs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "runner.h"
+#include "study/c3/c3_priv.h"
+
+enum { N_PAIRS = 1000 };
+#define CLOSE 1e-6
+
+static struct sc_arena arena;
+static struct sc_c3_study *study;
+static struct sc_request machine[2];
+static struct sc_fabric fabric[2];
+
+static void set_up(void)
+{
+	static const char *const ids[] = {"h100-sxm-80gb", "mi300x"};
+
+	sc_arena_init(&arena, 1 << 16);
+	study = sc_c3_study_create();
+	for (int i = 0; i < 2; i++) {
+		struct sc_cluster *cluster = &machine[i].config.cluster;
+
+		sc_config_init(&machine[i].config);
+		ck_assert_int_eq(sc_device_load(ids[i], &arena, &machine[i].device, NULL), 0);
+		ck_assert_int_eq(
+			sc_fabric_profile_load("default", &arena, &machine[i].fabric_profile, NULL),
+			0);
+		machine[i].config.gpus = cluster->gpus_per_node = cluster->scale_up_gpus = 8;
+		cluster->nics_per_node = 0;
+		ck_assert_int_eq(sc_fabric_from_request(&machine[i], &fabric[i], NULL), 0);
+	}
+}
+
+static void tear_down(void)
+{
+	sc_c3_study_destroy(study);
+	sc_arena_release(&arena);
+}
+
+static struct sc_c3_pair random_pair(struct sc_rng *rng)
+{
+	int i = (int)sc_rng_below(rng, 2);
+	struct sc_c3_pair pair = {.kind = (enum sc_c3_kind)sc_rng_below(rng, 3)};
+
+	pair.gemm = (struct sc_op){.kind = SC_OP_GEMM, .dtype = SC_FP16};
+	pair.gemm.u.gemm = (struct sc_gemm_shape){
+		.batch = 1,
+		.m = 512.0 * (double)(1 + sc_rng_below(rng, 32)),
+		.n = 512.0 * (double)(1 + sc_rng_below(rng, 32)),
+		.k = 512.0 * (double)(1 + sc_rng_below(rng, 32)),
+	};
+	pair.transfer = (struct sc_transfer){
+		.device = &machine[i].device,
+		.fabric = &fabric[i],
+		.shape = {pair.kind == SC_C3_GEMM_SCATTER ? SC_REDUCE_SCATTER : SC_ALL_GATHER,
+			  ldexp(1, 16 + (int)sc_rng_below(rng, 14)), SC_FP16},
+		.n_ranks = 8,
+	};
+	return pair;
+}
+
+static struct sc_c3_result predict(const struct sc_c3_pair *pair, enum sc_c3_policy policy)
+{
+	struct sc_c3_choice choice = {.policy = policy};
+	struct sc_c3_result r;
+
+	ck_assert_int_eq(sc_c3_predict(study, pair, &choice, &r, NULL), 0);
+	return r;
+}
+
+/* Together never faster than the longer alone, nor slower than one after the other by more than the load of the
+ * path to memory; serial gains nothing. */
+START_TEST(limits_of_two_streams)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 1);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng);
+		const struct sc_interference_coef *c = &pair.transfer.device->interference;
+		double worst = fmax(1, c->path_compute + c->path_comm);
+		static const enum sc_c3_policy policies[] = {SC_C3_PLAIN, SC_C3_COMM_FIRST,
+							     SC_C3_COMM_FIRST_RESERVE};
+
+		pair.kind = SC_C3_INDEPENDENT;
+		for (size_t p = 0; p < 3; p++) {
+			struct sc_c3_result r = predict(&pair, policies[p]);
+
+			ck_assert_double_ge(r.time_us, fmax(r.compute_us, r.comm_us) * (1 - CLOSE));
+			ck_assert_double_le(r.time_us, r.serial_us * worst * (1 + CLOSE));
+			ck_assert_double_le(r.speedup, r.ideal * (1 + CLOSE));
+		}
+		ck_assert_double_eq_tol(predict(&pair, SC_C3_SERIAL).speedup, 1, CLOSE);
+	}
+}
+END_TEST
+
+/* A copy engine takes no SMs: the kernel is never slower beside it than beside a collective on SMs that runs as
+ * fast; and with engines that cost nothing it never loses. */
+START_TEST(copy_engines_spare_the_kernel)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 2);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng);
+		struct sc_device device = *pair.transfer.device;
+
+		pair.kind = SC_C3_INDEPENDENT;
+		pair.transfer.shape.kind = SC_ALL_GATHER;
+		pair.transfer.device = &device;
+		device.interference.copy_us = 0;
+		device.interference.copy_speed = 100;
+		ck_assert_double_le(predict(&pair, SC_C3_COPY_ENGINE).time_us,
+				    predict(&pair, SC_C3_COMM_FIRST).time_us * (1 + CLOSE));
+	}
+}
+END_TEST
+
+/* With nothing shared but SMs, the path to memory costs nothing. */
+START_TEST(an_idle_path_costs_nothing)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 3);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng);
+		struct sc_device device = *pair.transfer.device;
+		double loaded;
+
+		pair.kind = SC_C3_INDEPENDENT;
+		loaded = predict(&pair, SC_C3_COMM_FIRST).time_us;
+		device.interference.path_compute = device.interference.path_comm = 0;
+		pair.transfer.device = &device;
+		ck_assert_double_le(predict(&pair, SC_C3_COMM_FIRST).time_us, loaded * (1 + CLOSE));
+	}
+}
+END_TEST
+
+/* Cheaper copies never make a pair slower by more than 1 % (a piece that comes earlier may meet another one). Faster
+ * links do by little where a transfer then takes more of the memory's
+ * rate: shares are alike for all who use it, whoever needs it longer. */
+START_TEST(more_of_a_resource_is_never_slower)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 4);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng);
+		struct sc_fabric faster = *pair.transfer.fabric;
+		struct sc_device device = *pair.transfer.device;
+		enum sc_c3_policy policy = pair.kind == SC_C3_INDEPENDENT
+						   ? SC_C3_COPY_ENGINE
+						   : (i & 1 ? SC_C3_CHUNKED : SC_C3_TILE_FUSED);
+		double before = predict(&pair, policy).time_us;
+
+		device.interference.copy_us *= 0.5;
+		device.interference.push_us *= 0.5;
+		pair.transfer.device = &device;
+		ck_assert_double_le(predict(&pair, policy).time_us, before * 1.01);
+		faster.link_gbps *= 1.5;
+		pair.transfer.fabric = &faster;
+		ck_assert_double_le(predict(&pair, policy).time_us, before * 1.05);
+	}
+}
+END_TEST
+
+/* Fewer SMs make a kernel that computes slower, in proportion and more; the best split is no worse than any. */
+START_TEST(a_split_of_the_sms)
+{
+	struct sc_rng rng;
+	struct sc_c3_pair pair;
+	double before = 0;
+
+	sc_rng_init(&rng, 5);
+	pair = random_pair(&rng);
+	pair.kind = SC_C3_INDEPENDENT;
+	pair.transfer.device = &machine[1].device;
+	pair.transfer.fabric = &fabric[1];
+	pair.gemm.u.gemm = (struct sc_gemm_shape){.batch = 1, .m = 8192, .n = 8192, .k = 8192};
+	pair.transfer.shape = (struct sc_collective_shape){SC_ALL_GATHER, 1 << 29, SC_FP16};
+	for (double k = 8; k <= 64; k += 8) {
+		struct sc_c3_choice choice = {SC_C3_RESERVE, k};
+		struct sc_c3_result r, best = predict(&pair, SC_C3_RESERVE);
+		struct sc_cost fewer;
+
+		ck_assert_int_eq(sc_c3_predict(study, &pair, &choice, &r, NULL), 0);
+		ck_assert_double_le(best.time_us, r.time_us * (1 + CLOSE));
+		sc_interfere_kernel(&machine[1].device, &pair.gemm, 304 - k, 0, &fewer);
+		ck_assert_double_ge(fewer.work_us, before);
+		before = fewer.work_us;
+	}
+}
+END_TEST
+
+/* Of costs of which only the blocks are known: each is slowed, by no more than SMs and the path to memory
+ * explain. */
+START_TEST(known_kernels_slow_each_other)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 7);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		const struct sc_device *device = &machine[sc_rng_below(&rng, 2)].device;
+		const struct sc_interference_coef *c = &device->interference;
+		double path = fmax(1, c->path_compute + c->path_comm);
+		struct sc_c3_slowdowns slow;
+		struct sc_cost kernel, comm;
+
+		sc_interfere_known_kernel(device, sc_rng_below(&rng, 2),
+					  1 + (double)sc_rng_below(&rng, 4096), &kernel);
+		sc_interfere_known_collective(device, (double)sc_rng_below(&rng, 64), &comm);
+		ck_assert_int_eq(sc_c3_slow_each_other(study, &kernel, &comm, &slow, NULL), 0);
+		ck_assert_double_ge(slow.compute, 1 - CLOSE);
+		ck_assert_double_le(slow.compute, path / (1 - comm.demand[SC_RES_SM]) + CLOSE);
+		ck_assert_double_ge(slow.comm, 1 - CLOSE);
+		ck_assert_double_le(slow.comm, path + CLOSE);
+	}
+}
+END_TEST
+
+/* The small job says no GPU: as an H800 its products lose SMs and path to the all-reduces beside them, and the
+ * prediction is their time alone and what that costs; nothing was lost in the script. */
+START_TEST(a_recording)
+{
+	struct sc_c3_recording r;
+	double time_us = 0, alone_us = 0;
+
+	ck_assert_int_eq(sc_c3_recording_load("traces/job", "h800-sxm-80gb", &r, NULL), 0);
+	ck_assert_uint_eq(r.kernels.list.n, 160);
+	ck_assert_uint_eq(r.kernels.all.n_known, 160);
+	for (size_t i = 0; i < r.kernels.list.n; i++) {
+		const struct sc_c3_seen *seen = &r.kernels.list.at[i];
+
+		time_us += seen->time_us;
+		alone_us += seen->alone_us;
+		ck_assert_double_gt(seen->predicted_us, seen->alone_us);
+		ck_assert_double_le(seen->predicted_us, seen->alone_us + seen->overlap_us);
+	}
+	ck_assert_double_eq_tol(r.kernels.all.time_us, time_us, CLOSE);
+	ck_assert_double_eq_tol(r.kernels.all.alone_us, alone_us, CLOSE);
+	ck_assert_double_eq_tol(time_us / alone_us, 1, 0.01);
+	ck_assert_uint_eq(r.collectives.all.n_known, 0);
+	sc_c3_recording_release(&r);
+}
+END_TEST
+
+START_TEST(policies_by_name)
+{
+	struct sc_c3_choice choice;
+	struct sc_err err = {0};
+
+	ck_assert_int_eq(sc_c3_choice_parse("chunked:4", "", &choice, NULL), 0);
+	ck_assert_int_eq(choice.policy, SC_C3_CHUNKED);
+	ck_assert_double_eq_tol(choice.n, 4, CLOSE);
+	ck_assert_int_eq(sc_c3_choice_parse("comm_first+reserve", "", &choice, NULL), 0);
+	ck_assert_int_eq(choice.policy, SC_C3_COMM_FIRST_RESERVE);
+	ck_assert_int_ne(sc_c3_choice_parse("plain:3", "", &choice, NULL), 0);
+	ck_assert_int_ne(sc_c3_choice_parse("reserve:0", "", &choice, NULL), 0);
+	ck_assert_int_ne(sc_c3_choice_parse("reserve:x", "", &choice, NULL), 0);
+	ck_assert_int_ne(sc_c3_choice_parse("magic", "policy: ", &choice, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.text, "policy: unknown policy \"magic\""));
+}
+END_TEST
+
+static Suite *c3_suite(void)
+{
+	Suite *suite = suite_create("c3");
+	TCase *tc = tcase_create("all");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, limits_of_two_streams);
+	tcase_add_test(tc, copy_engines_spare_the_kernel);
+	tcase_add_test(tc, an_idle_path_costs_nothing);
+	tcase_add_test(tc, more_of_a_resource_is_never_slower);
+	tcase_add_test(tc, a_split_of_the_sms);
+	tcase_add_test(tc, known_kernels_slow_each_other);
+	tcase_add_test(tc, a_recording);
+	tcase_add_test(tc, policies_by_name);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(c3_suite)

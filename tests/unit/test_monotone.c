@@ -1,0 +1,223 @@
+/* More of a resource never makes an iteration slower: every example, every resource. */
+#include <check.h>
+#include <math.h>
+
+#include "example_fixture.h"
+#include "runner.h"
+#include "study/shard/shard_choose.h"
+
+static int n_examples;
+
+static void each_device(struct sc_request *req, void (*change)(struct sc_device *, double),
+			double f)
+{
+	change(&req->device, f);
+	for (size_t k = 0; k < req->n_kinds; k++) {
+		struct sc_device *own = sc_arena_calloc(&arena, 1, sizeof(*own));
+
+		*own = *req->kinds[k];
+		change(own, f);
+		req->kinds[k] = own;
+	}
+}
+
+static void raise_peak(struct sc_device *d, double f)
+{
+	d->peak_tflops.fp32 *= f;
+	d->peak_tflops.tf32 *= f;
+	d->peak_tflops.fp16 *= f;
+	d->peak_tflops.bf16 *= f;
+	d->peak_tflops.fp8 *= f;
+}
+
+static void raise_sms(struct sc_device *d, double f)
+{
+	double sms = ceil((double)d->sm_count * f);
+
+	raise_peak(d, sms / (double)d->sm_count);
+	d->sm_count = (int64_t)sms;
+}
+
+static void raise_hbm_rate(struct sc_device *d, double f)
+{
+	d->hbm_gbps *= f;
+}
+
+static void raise_hbm(struct sc_device *d, double f)
+{
+	d->hbm_gib *= f;
+}
+
+static void raise_l2(struct sc_device *d, double f)
+{
+	d->l2_mib *= f;
+}
+
+static void raise_pcie(struct sc_device *d, double f)
+{
+	d->pcie_gbps *= f;
+}
+
+static void peak(struct sc_request *req, double f)
+{
+	each_device(req, raise_peak, f);
+}
+
+static void sms(struct sc_request *req, double f)
+{
+	each_device(req, raise_sms, f);
+}
+
+static void hbm_rate(struct sc_request *req, double f)
+{
+	each_device(req, raise_hbm_rate, f);
+}
+
+static void hbm(struct sc_request *req, double f)
+{
+	each_device(req, raise_hbm, f);
+}
+
+static void l2(struct sc_request *req, double f)
+{
+	each_device(req, raise_l2, f);
+}
+
+static void pcie(struct sc_request *req, double f)
+{
+	each_device(req, raise_pcie, f);
+}
+
+static void nics(struct sc_request *req, double f)
+{
+	req->config.cluster.nics_per_node =
+		(int64_t)ceil((double)req->config.cluster.nics_per_node * f);
+}
+
+static void nic_rate(struct sc_request *req, double f)
+{
+	req->config.cluster.nic_gbit_s *= f;
+}
+
+static void nic_latency(struct sc_request *req, double f)
+{
+	const struct sc_fabric_net *net =
+		sc_fabric_net_get(&req->fabric_profile, req->config.cluster.fabric);
+
+	req->config.cluster.nic_latency_us = net->latency_us / f;
+}
+
+static void link_rate(struct sc_request *req, double f)
+{
+	double own = (double)req->device.nvlink_links * req->device.nvlink_link_gbps;
+
+	if (req->config.cluster.link_gbps < 0)
+		req->config.cluster.link_gbps = own;
+	req->config.cluster.link_gbps *= f;
+}
+
+static void host(struct sc_request *req, double f)
+{
+	(void)req;
+	opts.host_speed = f;
+}
+
+static void host_memory(struct sc_request *req, double f)
+{
+	req->config.cluster.host_memory_gib *= f;
+}
+
+static const struct {
+	const char *name;
+	void (*raise)(struct sc_request *req, double f);
+} RESOURCES[] = {
+	{"peak", peak},
+	{"sms", sms},
+	{"hbm_gbps", hbm_rate},
+	{"hbm_gib", hbm},
+	{"l2_mib", l2},
+	{"pcie", pcie},
+	{"nics_per_node", nics},
+	{"nic_gbit_s", nic_rate},
+	{"nic_latency", nic_latency},
+	{"link_gbps", link_rate},
+	{"host", host},
+	{"host_memory", host_memory},
+};
+static const double FACTORS[] = {0.25, 0.5, 0.67, 0.8, 0.99, 1, 1.01, 1.1, 1.25, 1.5, 2, 3, 4, 8};
+enum {
+	N_RESOURCES = sizeof(RESOURCES) / sizeof(RESOURCES[0]),
+	N_FACTORS = sizeof(FACTORS) / sizeof(FACTORS[0])
+};
+
+/* Where more may cost a little, and why. */
+static const struct {
+	const char *resource, *of; /* beginning of the examples' names */
+	double frac;
+} EXCEPTIONS[] = {
+	/* NCCL searches a channel a NIC, as far as the GPU's port feeds them: their blocks hold more SMs
+	 * beside the layers that hide them */
+	{"nics_per_node", "mpt-7b", 0.005},
+	/* an exchange that ends sooner lets its table's update begin sooner, beside the reduction that ends
+	 * the step: an anomaly of schedules in order (Graham 1969) */
+	{"nic_latency", "dlrm-dcnv2", 0.0025},
+	{"link_gbps", "dlrm-dcnv2", 0.0025},
+};
+enum { N_EXCEPTIONS = sizeof(EXCEPTIONS) / sizeof(EXCEPTIONS[0]) };
+
+static double allowed_frac(int resource, const char *name)
+{
+	for (int i = 0; i < N_EXCEPTIONS; i++)
+		if (strcmp(EXCEPTIONS[i].resource, RESOURCES[resource].name) == 0 &&
+		    strncmp(EXCEPTIONS[i].of, name, strlen(EXCEPTIONS[i].of)) == 0)
+			return EXCEPTIONS[i].frac;
+	return 1e-9;
+}
+
+static double predict(const struct sc_config *config, int resource, double factor)
+{
+	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
+	sc_predict_opts_init(&opts);
+	RESOURCES[resource].raise(req, factor);
+	ck_assert_msg(sc_predict_chosen(predictor, req, &opts, out, &err) == 0, "%s", err.text);
+	return out->iteration_ms;
+}
+
+START_TEST(more_is_never_slower)
+{
+	struct sc_config config;
+
+	load_example(_i, &config);
+	for (int r = 0; r < N_RESOURCES; r++) {
+		double frac = allowed_frac(r, example_name(_i)), least = HUGE_VAL;
+
+		for (int f = 0; f < n_cases(N_FACTORS); f++) {
+			double ms = predict(&config, r, FACTORS[f]);
+
+			ck_assert_msg(ms <= least * (1 + frac),
+				      "%s: %g times the %s takes %.6g ms, less of it %.6g",
+				      example_name(_i), FACTORS[f], RESOURCES[r].name, ms, least);
+			least = fmin(least, ms);
+		}
+	}
+}
+END_TEST
+
+static Suite *monotone_suite(void)
+{
+	Suite *suite = suite_create("monotone");
+	TCase *tc = tcase_create("monotone");
+
+	n_examples = find_examples();
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, more_is_never_slower, 0, n_examples);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(monotone_suite)

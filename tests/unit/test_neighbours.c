@@ -1,0 +1,206 @@
+/* A small step of a size changes the time of a unit of work little, or a warning says why: every example,
+ * steps of seq, hidden, batch, micro-batch, vocabulary and GPUs. */
+#include <check.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "example_fixture.h"
+#include "runner.h"
+#include "study/shard/shard_choose.h"
+
+#define MOST 1.15 /* times as long */
+
+/* What a warning says of a step that is real, and not small to the machine. */
+static const char *const CAUSES[] = {
+	"does not divide",   /* a batch: replicas, or micro-batches, that wait for a fuller one */
+	"no multiple of",    /* rows of operands that cannot be loaded whole */
+	"do not fill nodes", /* groups that lie askew on their nodes */
+};
+/* Real without a warning: a second replica is the first to exchange gradients. */
+static bool begins_to_exchange(const struct sc_config *before, const struct sc_config *after)
+{
+	return before->parallel.dp == 1 && after->parallel.dp > 1;
+}
+
+struct point {
+	bool done;
+	double cost; /* of a unit of work */
+	struct sc_warnings warnings;
+};
+
+static struct point predict(const struct sc_config *config)
+{
+	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_err err = {0};
+	struct point p = {.done = false};
+
+	if (sc_config_resolve(config, catalog, NULL, req, &err) ||
+	    sc_predict_chosen(predictor, req, &opts, out, &err))
+		return p; /* a neighbour that is refused */
+	p.done = true;
+	p.warnings = out->warnings;
+	p.cost = req->config.model.family == SC_DLRM ? (double)req->config.gpus / out->samples_per_s
+						     : 1 / out->mfu;
+	return p;
+}
+
+static bool is_told(const struct sc_warnings *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		for (size_t c = 0; c < sizeof(CAUSES) / sizeof(CAUSES[0]); c++)
+			if (strstr(w->text[i], CAUSES[c]))
+				return true;
+	return false;
+}
+
+struct walk {
+	const char *name; /* of the example */
+	struct sc_config resolved;
+	struct point here;
+	int n_tried;
+};
+
+static void compare(struct walk *w, const struct sc_config *config, const char *key, int64_t value)
+{
+	struct point there = predict(config);
+	double ratio;
+
+	if (!there.done)
+		return;
+	w->n_tried++;
+	ratio = there.cost / w->here.cost;
+	if (ratio <= MOST && ratio >= 1 / MOST)
+		return;
+	if (is_told(ratio > 1 ? &there.warnings : &w->here.warnings) ||
+	    begins_to_exchange(&w->resolved, config))
+		return;
+	ck_assert_msg(false, "%s: %s %" PRId64 " costs %.3f times as much, and nothing says why",
+		      w->name, key, value, ratio);
+}
+
+static int64_t *seq(struct sc_config *c)
+{
+	return &c->model.seq;
+}
+
+static int64_t *hidden(struct sc_config *c)
+{
+	return &c->model.hidden;
+}
+
+static int64_t *vocab(struct sc_config *c)
+{
+	return &c->model.vocab;
+}
+
+static int64_t *global_batch(struct sc_config *c)
+{
+	return &c->training.global_batch;
+}
+
+static int64_t *micro_batch(struct sc_config *c)
+{
+	return &c->training.micro_batch;
+}
+
+static const struct {
+	const char *key;
+	int64_t *(*at)(struct sc_config *c);
+} SIZES[] = {
+	{"model.seq", seq},
+	{"model.hidden", hidden},
+	{"model.vocab", vocab},
+	{"training.global_batch", global_batch},
+	{"training.micro_batch", micro_batch},
+};
+enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]), N_STEPS = 11 };
+
+/* One and two to each side; a per cent; some more to multiples that kernels like. */
+static int64_t step(int64_t v, int i)
+{
+	const int64_t steps[N_STEPS] = {v - 1,
+					v + 1,
+					v - 2,
+					v + 2,
+					v * 99 / 100,
+					v * 101 / 100,
+					v * 97 / 800 * 8,
+					v * 103 / 800 * 8,
+					v * 98 / 6400 * 64,
+					v * 102 / 6400 * 64,
+					v * 104 / 12800 * 128};
+
+	return steps[i];
+}
+
+static bool is_small(int64_t before, int64_t after)
+{
+	double change = fabs((double)(after - before));
+
+	return after > 0 && after != before && change <= fmax(2, 0.05 * (double)before);
+}
+
+static void walk_sizes(struct walk *w)
+{
+	for (int s = 0; s < N_SIZES; s++) {
+		int64_t value = *SIZES[s].at(&w->resolved);
+
+		for (int i = 0; value != SC_NOT_GIVEN && i < n_cases(N_STEPS); i++) {
+			struct sc_config config = w->resolved;
+
+			*SIZES[s].at(&config) = step(value, i);
+			if (is_small(value, step(value, i)))
+				compare(w, &config, SIZES[s].key, step(value, i));
+		}
+	}
+}
+
+/* Replicas more or fewer, each with the same work. */
+static void walk_gpus(struct walk *w)
+{
+	const struct sc_config *base = &w->resolved;
+	int64_t dp = base->parallel.dp;
+
+	for (int64_t more = dp > 2 ? -2 : 1 - dp; more <= 2; more++) {
+		struct sc_config config = *base;
+
+		config.parallel.dp = dp + more;
+		config.gpus = base->gpus / dp * (dp + more);
+		config.training.global_batch = base->training.global_batch / dp * (dp + more);
+		if (base->training.global_batch % dp == 0 && more)
+			compare(w, &config, "gpus", config.gpus);
+	}
+}
+
+START_TEST(small_steps_are_small)
+{
+	struct walk w = {.name = example_name(_i)};
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_config config;
+	struct sc_err err = {0};
+
+	load_example(_i, &config);
+	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, req, &err) == 0, "%s", err.text);
+	w.resolved = req->config; /* with head_dim and all that would follow a step */
+	w.here = predict(&config);
+	ck_assert(w.here.done);
+	walk_sizes(&w);
+	walk_gpus(&w);
+	ck_assert_int_gt(w.n_tried, 0);
+}
+END_TEST
+
+static Suite *neighbours_suite(void)
+{
+	Suite *suite = suite_create("neighbours");
+	TCase *tc = tcase_create("neighbours");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, small_steps_are_small, 0, find_examples());
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(neighbours_suite)

@@ -1,0 +1,259 @@
+/* Files written beside and renamed: what is there before, during and after, and what a signal leaves. */
+#include <check.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/output.h"
+#include "runner.h"
+
+static char dir[64], path[96], link_path[96];
+static struct sc_err err;
+
+static void set_up(void)
+{
+	snprintf(dir, sizeof(dir), "/tmp/test_output.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	snprintf(link_path, sizeof(link_path), "%s/link", dir);
+	memset(&err, 0, sizeof(err));
+}
+
+static void tear_down(void)
+{
+	unlink(path);
+	unlink(link_path);
+	ck_assert_int_eq(rmdir(dir), 0); /* nothing else was left */
+}
+
+static void put(const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static const char *get(void)
+{
+	static char text[64];
+	FILE *file = fopen(path, "r");
+
+	if (!file)
+		return "none";
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+static int count_files(void)
+{
+	struct dirent *entry;
+	DIR *at = opendir(dir);
+	int n = 0;
+
+	while ((entry = readdir(at)))
+		n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	closedir(at);
+	return n;
+}
+
+static struct sc_output *begin(const char *name)
+{
+	struct sc_output *out;
+
+	ck_assert_msg(sc_output_create(name, &out, &err) == 0, "%s", err.text);
+	fputs("new", sc_output_stream(out));
+	fflush(sc_output_stream(out));
+	return out;
+}
+
+START_TEST(test_commit)
+{
+	struct sc_output *out = begin(path);
+
+	ck_assert_str_eq(get(), "none");
+	ck_assert_int_eq(sc_output_commit(out, NULL, &err), 0);
+	ck_assert_str_eq(get(), "new");
+	put("old");
+	ck_assert_int_eq(chmod(path, 0640), 0);
+	out = begin(path);
+	ck_assert_str_eq(get(), "old");
+	ck_assert_int_eq(count_files(), 2);
+	ck_assert_int_eq(sc_output_commit(out, NULL, &err), 0);
+	ck_assert_str_eq(get(), "new");
+	ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
+START_TEST(test_mode_stays)
+{
+	struct stat st;
+
+	put("old");
+	ck_assert_int_eq(chmod(path, 0604), 0);
+	ck_assert_int_eq(sc_output_commit(begin(path), NULL, &err), 0);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0604);
+}
+END_TEST
+
+START_TEST(test_discard)
+{
+	put("old");
+	sc_output_discard(begin(path));
+	ck_assert_str_eq(get(), "old");
+	ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
+START_TEST(test_link_stays)
+{
+	struct stat st;
+
+	put("old");
+	ck_assert_int_eq(symlink("file", link_path), 0);
+	ck_assert_int_eq(sc_output_commit(begin(link_path), NULL, &err), 0);
+	ck_assert_str_eq(get(), "new");
+	ck_assert_int_eq(lstat(link_path, &st), 0);
+	ck_assert(S_ISLNK(st.st_mode));
+}
+END_TEST
+
+START_TEST(test_other_name)
+{
+	char other[96];
+
+	put("old");
+	snprintf(other, sizeof(other), "%s/link", dir);
+	ck_assert_int_eq(sc_output_commit(begin(path), other, &err), 0);
+	ck_assert_str_eq(get(), "old");
+	ck_assert_int_eq(access(other, F_OK), 0);
+	ck_assert_int_eq(count_files(), 2);
+}
+END_TEST
+
+START_TEST(test_two_at_once)
+{
+	struct sc_output *a = begin(path), *b = begin(path);
+
+	ck_assert_int_eq(count_files(), 2);
+	ck_assert_int_eq(sc_output_commit(a, NULL, &err), 0);
+	ck_assert_int_eq(sc_output_commit(b, NULL, &err), 0);
+	ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
+static const struct {
+	const char *name, *text;
+} refused[] = {
+	{"", "cannot write: No such file or directory"},
+	{"/tmp", "cannot write: Is a directory"},
+	{"/tmp/", "cannot write: Is a directory"},
+	{"/no/such/folder/file", "cannot write: No such file or directory"},
+};
+
+START_TEST(test_refused)
+{
+	struct sc_output *out;
+
+	ck_assert_int_eq(sc_output_create(refused[_i].name, &out, &err), -SC_EIO);
+	ck_assert_str_eq(err.text, refused[_i].text);
+	ck_assert_str_eq(err.file, refused[_i].name);
+}
+END_TEST
+
+START_TEST(test_full)
+{
+	struct sc_output *out;
+
+	ck_assert_int_eq(sc_output_create("/dev/full", &out, &err), 0);
+	fputs("new", sc_output_stream(out));
+	ck_assert_int_eq(sc_output_commit(out, NULL, &err), -SC_EIO);
+	ck_assert_str_eq(err.text, "cannot write: No space left on device");
+}
+END_TEST
+
+/* The signal that ended a program which wrote. */
+static int write_and_get(int signal_number, void (*disposition)(int))
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		signal(signal_number, disposition);
+		begin(path);
+		raise(signal_number);
+		_exit(7);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGXCPU};
+
+START_TEST(test_signal)
+{
+	put("old");
+	ck_assert_int_eq(write_and_get(signals[_i], SIG_DFL), signals[_i]);
+	ck_assert_str_eq(get(), "old");
+	ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
+START_TEST(test_ignored_signal)
+{
+	ck_assert_int_eq(write_and_get(SIGINT, SIG_IGN), -7);
+	ck_assert_int_eq(count_files(), 1); /* the part: the program ended without a word */
+	sc_output_discard(begin(path));
+	ck_assert_int_eq(count_files(), 0);
+}
+END_TEST
+
+/* What a killed program left goes; what another still writes stays. */
+START_TEST(test_killed)
+{
+	struct sc_output *out = begin(path);
+
+	ck_assert_int_eq(write_and_get(SIGKILL, SIG_DFL), SIGKILL);
+	ck_assert_int_eq(count_files(), 2);
+	ck_assert_int_eq(sc_output_commit(begin(path), NULL, &err), 0);
+	ck_assert_int_eq(count_files(), 2);
+	ck_assert_int_eq(access(sc_output_part(out), F_OK), 0);
+	ck_assert_int_eq(sc_output_commit(out, NULL, &err), 0);
+	ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
+#define N_OF(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static Suite *output_suite(void)
+{
+	Suite *suite = suite_create("output");
+	TCase *tcase = tcase_create("output");
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, test_commit);
+	tcase_add_test(tcase, test_mode_stays);
+	tcase_add_test(tcase, test_discard);
+	tcase_add_test(tcase, test_link_stays);
+	tcase_add_test(tcase, test_other_name);
+	tcase_add_test(tcase, test_two_at_once);
+	tcase_add_loop_test(tcase, test_refused, 0, N_OF(refused));
+	tcase_add_test(tcase, test_full);
+	if (tests_fork()) { /* their children end where they stand, and give nothing back */
+		tcase_add_loop_test(tcase, test_signal, 0, N_OF(signals));
+		tcase_add_test(tcase, test_ignored_signal);
+		tcase_add_test(tcase, test_killed);
+	}
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+TEST_MAIN(output_suite)

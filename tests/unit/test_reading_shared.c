@@ -1,0 +1,173 @@
+/* Every iteration of every trace of the data folder beside the checkout, replayed: what owns its time sums to
+ * it, on the busiest GPU, on the critical path and on every rank. Prints the largest difference. Exits 77 where
+ * the folder is not. */
+#include <check.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runner.h"
+#include "study/replay/replay.h"
+#include "trace/import.h"
+
+#define TOLERANCE_FRAC 1e-9
+enum { MAX_PATH = 1024 };
+
+static size_t n_traces, n_iterations;
+static double largest_frac;
+
+static const char *folder(void)
+{
+	const char *given = getenv("STEPCAST_TRACES");
+
+	return given ? given : "../shared/data/traces";
+}
+
+static void remove_dir(const char *dir)
+{
+	char file[MAX_PATH];
+	struct dirent *entry;
+	DIR *list = opendir(dir);
+
+	while (list && (entry = readdir(list)) != NULL) {
+		snprintf(file, sizeof(file), "%s/%.200s", dir, entry->d_name);
+		unlink(file);
+	}
+	if (list)
+		closedir(list);
+	rmdir(dir);
+}
+
+static void check_sum(const double *parts, int n, double all, const char *what, const char *path)
+{
+	double sum = 0;
+
+	for (int i = 0; i < n; i++) {
+		ck_assert_msg(parts[i] >= -TOLERANCE_FRAC * all, "%s: %s: part %d", path, what, i);
+		sum += parts[i];
+	}
+	if (all > 0)
+		largest_frac = fmax(largest_frac, fabs(sum / all - 1));
+	ck_assert_msg(fabs(sum - all) <= TOLERANCE_FRAC * all, "%s: %s: %.9g ms of %.9g", path,
+		      what, sum, all);
+}
+
+static void check_step(const struct sc_replay_result *r, size_t i, bool changed, const char *path)
+{
+	const struct sc_reading *reading = &r->reading;
+	const struct sc_replay_iteration *it = &r->iterations.at[i];
+	const double ms = changed ? it->changed_ms : it->simulated_ms;
+
+	check_sum(reading->breakdown_ms, SC_N_OWNERS, reading->iteration_ms, "breakdown", path);
+	check_sum(reading->path_owner_ms, SC_N_OWNERS, reading->iteration_ms, "path", path);
+	ck_assert_msg(fabs(reading->iteration_ms - ms) <= TOLERANCE_FRAC * ms,
+		      "%s: step %lld: %g ms are read, %g simulated", path, (long long)r->show_step,
+		      reading->iteration_ms, ms);
+}
+
+/* As recorded, or without launch gaps: where the device may be what ends the iteration. */
+static int replay(const char *dir, int64_t step, bool changed, struct sc_replay_result *out)
+{
+	struct sc_replay_opts opts;
+
+	sc_replay_opts_init(&opts);
+	opts.no_what_if = true;
+	opts.show_step = step;
+	opts.gaps = changed ? SC_GAPS_NONE : SC_GAPS_AUTO;
+	return sc_replay(dir, &opts, out, NULL);
+}
+
+static void check_trace(const char *dir, const char *path)
+{
+	struct sc_replay_result all, one;
+
+	if (replay(dir, -1, false, &all) != 0)
+		return; /* without activity of a GPU, or without its times */
+	for (size_t k = 0; k < all.ranks.n; k++)
+		check_sum(all.ranks.at[k].part_ms, SC_N_PARTS, all.simulated_ms, "rank", path);
+	for (size_t i = 0; i < (size_t)n_cases((int)all.iterations.n); i++)
+		for (int changed = 0; changed < (i ? 1 : 2); changed++) {
+			ck_assert_int_eq(replay(dir, all.iterations.at[i].step, changed, &one), 0);
+			check_step(&one, i, changed, path);
+			sc_replay_result_release(&one);
+		}
+	n_iterations += (size_t)n_cases((int)all.iterations.n);
+	n_traces++;
+	sc_replay_result_release(&all);
+}
+
+/* Of a folder all files at once, or each alone. */
+static void check_files(const char *from, bool together)
+{
+	struct dirent *entry;
+	DIR *list = opendir(from);
+	char dir[] = "/tmp/stepcast-reading-XXXXXX", path[MAX_PATH];
+	const struct sc_import_opts opts = {.dir = dir, .rank = -1, .other_rank = -1};
+
+	ck_assert_ptr_nonnull(list);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	while ((entry = readdir(list)) != NULL) {
+		struct sc_import_stats stats;
+		struct stat info;
+
+		snprintf(path, sizeof(path), "%s/%.200s", from, entry->d_name);
+		if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) ||
+		    sc_import(path, &opts, &stats, NULL) != 0)
+			continue;
+		if (together)
+			continue;
+		check_trace(dir, path);
+		remove_dir(dir);
+		ck_assert_int_eq(mkdir(dir, 0700), 0);
+	}
+	closedir(list);
+	if (together)
+		check_trace(dir, from);
+	remove_dir(dir);
+}
+
+START_TEST(owners_sum_to_every_iteration)
+{
+	struct dirent *entry;
+	DIR *list = opendir(folder());
+	char path[MAX_PATH];
+
+	ck_assert_ptr_nonnull(list);
+	while ((entry = readdir(list)) != NULL) {
+		struct stat info;
+
+		snprintf(path, sizeof(path), "%s/%.200s", folder(), entry->d_name);
+		if (entry->d_name[0] == '.' || stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+			continue;
+		check_files(path, false);
+	}
+	closedir(list);
+	snprintf(path, sizeof(path), "%s/param-dlrm-8xv100/kineto", folder());
+	check_files(path, true);
+	printf("%zu traces, %zu iterations: owners differ from the iteration by %.2g at most\n",
+	       n_traces, n_iterations, largest_frac);
+	ck_assert_uint_ge(n_traces, 20);
+	ck_assert_uint_ge(n_iterations, (size_t)n_cases(100) / 2);
+}
+END_TEST
+
+static Suite *reading_shared_suite(void)
+{
+	Suite *suite;
+	TCase *tcase;
+
+	if (access(folder(), R_OK) != 0) {
+		printf("skipped: the traces (%s) are not here\n", folder());
+		return NULL;
+	}
+	suite = suite_create("reading_shared");
+	tcase = tcase_create("all");
+	tcase_set_timeout(tcase, 280);
+	tcase_add_test(tcase, owners_sum_to_every_iteration);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+TEST_MAIN(reading_shared_suite)
