@@ -4,7 +4,7 @@ _stepcast()
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
 	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words="predict sweep validate shard c3 op fit record import export info replay config help --help --version --completion"
+		words="predict sweep validate shard c3 op fit record import export info replay config devices models clusters software help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 		return
 	fi
@@ -22,7 +22,11 @@ _stepcast()
 	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --bucket-mib --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	help) words="predict sweep validate shard c3 op fit record import export info replay config help" options=" --man --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	devices) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	models) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	clusters) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	software) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep validate shard c3 op fit record import export info replay config devices models clusters software help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;

@@ -7,6 +7,7 @@
 #include "base/fields.h"
 #include "base/fields_priv.h"
 #include "base/num.h"
+#include "base/strbuf.h"
 
 static bool has_limits(const struct sc_field *field)
 {
@@ -28,6 +29,39 @@ static const char *limits_text(const struct sc_field *field, char *buf, size_t n
 static const char *type_text(enum sc_ftype type)
 {
 	return type == SC_F_INT || type == SC_F_INTS ? "an integer" : "a number";
+}
+
+static void append_names(const struct sc_field *field, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, field->type == SC_F_FLAGS ? "one or a list of " : "one of ");
+	for (const struct sc_name *name = field->names; name->name; name++)
+		sc_strbuf_printf(out, "%s%s", name == field->names ? "" : ", ", name->name);
+}
+
+void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out)
+{
+	static const char *const kinds[] = {
+		[SC_F_INT] = "integer",
+		[SC_F_DOUBLE] = "number",
+		[SC_F_BOOL] = "true or false",
+		[SC_F_STR] = "text",
+		[SC_F_STRUCT] = "mapping",
+		[SC_F_INTS] = "list of integers",
+		[SC_F_DOUBLES] = "list of numbers",
+		[SC_F_STRUCTS] = "list of mappings",
+		[SC_F_IGNORE] = "any",
+	};
+	char limits[80];
+
+	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS) {
+		append_names(field, out);
+		return;
+	}
+	sc_strbuf_append(out, kinds[field->type]);
+	if (field->may_be_file)
+		sc_strbuf_append(out, ", or a file that holds it");
+	if (has_limits(field))
+		sc_strbuf_printf(out, ", %s", limits_text(field, limits, sizeof(limits)));
 }
 
 static int wrong_type(const struct sc_field *field, const char *text, struct sc_err *err)

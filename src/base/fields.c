@@ -203,6 +203,22 @@ static const struct sc_field *find_key(const struct sc_field *table, const char 
 	return NULL;
 }
 
+/* "parallel.tp" for "tp": a key that one section alone has; or NULL. */
+static const char *path_of_key(const struct sc_field *table, const char *key,
+			       struct sc_arena *arena)
+{
+	const struct sc_field *section = NULL;
+
+	for (; table->key; table++) {
+		if (table->type != SC_F_STRUCT || !find_key(table->sub, key, strlen(key)))
+			continue;
+		if (section)
+			return NULL;
+		section = table;
+	}
+	return section ? sc_arena_printf(arena, "%s.%s", section->key, key) : NULL;
+}
+
 /* The first n_found bytes of the path are right (with their dot); then comes the key that is not. */
 static const char *nearest_path(const struct sc_field *table, const char *path, size_t n_found,
 				struct sc_arena *arena)
@@ -213,6 +229,9 @@ static const char *nearest_path(const struct sc_field *table, const char *path, 
 
 	if (n_key > SC_NEAREST_MAX)
 		return NULL;
+	best = path == key && !key[n_key] ? path_of_key(table, key, arena) : NULL;
+	if (best)
+		return best;
 	best = sc_field_nearest(table, sc_arena_strndup(arena, key, n_key));
 	if (!best)
 		return NULL;

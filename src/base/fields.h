@@ -74,6 +74,9 @@ void sc_fields_init(const struct sc_field *table, void *object);
 bool sc_field_is_absent(const struct sc_field *field, const void *place);
 /* Bytes from the start of a struct to the end of the last field of its table. */
 size_t sc_fields_extent(const struct sc_field *table);
+/* Appends what a value may be: "integer, 1 to 4096", "one of 1f1b, gpipe", "list of ...". */
+struct sc_strbuf;
+void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out);
 const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unknown */
 /* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
 const char *sc_nearest(const char *word, const char *const *candidates, size_t n);

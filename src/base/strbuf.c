@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 
@@ -89,4 +90,12 @@ char *sc_strbuf_detach(struct sc_strbuf *buf)
 	text = buf->at;
 	*buf = (struct sc_strbuf){0};
 	return text;
+}
+
+bool sc_text_has(const char *text, const char *word, size_t n)
+{
+	for (; text && *text; text++)
+		if (strncasecmp(text, word, n) == 0)
+			return true;
+	return false;
 }

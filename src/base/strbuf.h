@@ -3,6 +3,7 @@
 #ifndef SC_BASE_STRBUF_H
 #define SC_BASE_STRBUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,8 @@ void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
 const char *sc_strbuf_get(const struct sc_strbuf *buf); /* never NULL; until the next change */
 /* The text, now the caller's to free; the buffer is empty. */
 char *sc_strbuf_detach(struct sc_strbuf *buf);
+/* Is the word (n bytes) in the text, letters' case apart? No text has none. */
+bool sc_text_has(const char *text, const char *word, size_t n);
 
 /* The end of a noun: "" for one of them, else "s". */
 static inline const char *sc_plural(uint64_t n)

@@ -1,12 +1,14 @@
-/* stepcast help: the list of commands, one command's help, or its man page. */
+/* stepcast help: the list of commands, one command's help, or its man page; the reference of keys. */
 #include <stddef.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "report/keys.h"
 
 struct help_args {
 	struct sc_common common;
-	int man;
+	int man, markdown;
 };
 
 static const struct sc_cli_option OPTIONS[] = {
@@ -14,6 +16,10 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .kind = SC_ARG_FLAG,
 	 .offset = offsetof(struct help_args, man),
 	 .help = "print the man page (roff) instead"},
+	{.name = "markdown",
+	 .kind = SC_ARG_FLAG,
+	 .offset = offsetof(struct help_args, markdown),
+	 .help = "of keys: as Markdown tables"},
 	{0},
 };
 
@@ -64,29 +70,61 @@ static void append_page(const struct sc_command *about, int man, struct sc_strbu
 		append_overview(out);
 }
 
+static int append_keys(const struct help_args *args, struct sc_arena *arena, struct sc_strbuf *out,
+		       struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+	struct sc_strbuf pattern = {0};
+	size_t n;
+
+	for (size_t i = 1; i < words->n; i++)
+		sc_strbuf_printf(&pattern, "%s%s", i > 1 ? " " : "", words->at[i]);
+	if (args->markdown)
+		sc_strbuf_append(
+			out,
+			"# Keys\n\nWritten by `stepcast help keys --markdown`. Every key can be set "
+			"on the command line: `--set parallel.tp=4`.\n");
+	n = sc_keys_write(sc_arena_strdup(arena, sc_strbuf_get(&pattern)), args->markdown, out);
+	sc_strbuf_release(&pattern);
+	return n > 0 ? 0
+		     : sc_err_set(err, SC_EUSAGE,
+				  "no key has \"%.64s\"; `stepcast help keys` lists all",
+				  words->n > 1 ? words->at[1] : "");
+}
+
+static int append_help(const struct help_args *args, struct sc_arena *arena, struct sc_strbuf *out,
+		       struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+	const struct sc_command *about = NULL;
+
+	if (words->n && strcmp(words->at[0], "keys") == 0)
+		return append_keys(args, arena, out, err);
+	if (words->n) {
+		about = sc_command_find(words->at[0]);
+		if (!about)
+			return sc_cli_unknown_command(words->at[0]);
+	}
+	append_page(about, args->man, out);
+	return 0;
+}
+
 static int run_help(const struct sc_line *line)
 {
 	struct sc_arena arena;
 	struct help_args args = {.man = 0};
-	const struct sc_command *about = NULL;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf out = {0};
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (!sc_cli_begin(line, &args, &arena, &exit_code)) {
-		sc_arena_release(&arena);
-		return exit_code;
+	if (sc_cli_begin(line, &args, &arena, &exit_code)) {
+		exit_code = append_help(&args, &arena, &out, &err);
+		if (exit_code == 0)
+			exit_code = sc_cli_write_text(args.common.output, &out, &err);
+		if (err.code != SC_OK)
+			exit_code = sc_cli_fail(&err);
 	}
-	if (args.common.words.n) {
-		about = sc_command_find(args.common.words.at[0]);
-		if (!about)
-			exit_code = sc_cli_unknown_command(args.common.words.at[0]);
-	}
-	if (exit_code == SC_EXIT_DONE)
-		append_page(about, args.man, &out);
-	if (exit_code == SC_EXIT_DONE && sc_cli_write_text(args.common.output, &out, &err))
-		exit_code = sc_cli_fail(&err);
 	sc_strbuf_release(&out);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -95,10 +133,11 @@ static int run_help(const struct sc_line *line)
 const struct sc_command sc_command_help = {
 	.name = "help",
 	.summary = "show what a command does",
-	.synopsis = "[COMMAND] [--man]",
+	.synopsis = "[COMMAND] [--man] | keys [WORD]... [--markdown]",
 	.details =
 		"Without COMMAND lists the commands. With --man prints the man page of COMMAND, or "
-		"of stepcast.",
+		"of stepcast.\n\nkeys lists every key of configs, devices, fabrics and software with its "
+		"values, default and meaning: all, or those whose name or meaning has each WORD.",
 	.words = "command",
 	.options = OPTIONS,
 	.run = run_help,

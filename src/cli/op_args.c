@@ -199,6 +199,24 @@ const struct sc_op_kind_info sc_op_kinds[] = {
 	{0},
 };
 
+/* "all_reduce", "all-reduce", "allreduce". */
+static bool is_collective(const char *name)
+{
+	for (const struct sc_name *kind = COLLECTIVES; kind->name; kind++) {
+		const char *at = kind->name, *given = name;
+
+		for (; *at || *given; at += *at != '\0', given += *given != '\0') {
+			at += *at == '_' || *at == '-';
+			given += *given == '_' || *given == '-';
+			if (*at != *given)
+				break;
+		}
+		if (*at == '\0' && *given == '\0')
+			return true;
+	}
+	return false;
+}
+
 const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *err)
 {
 	const char *names[MAX_KEYS], *near;
@@ -209,7 +227,7 @@ const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *e
 			return &sc_op_kinds[n];
 		names[n] = sc_op_kinds[n].name;
 	}
-	near = sc_nearest(name, names, n);
+	near = is_collective(name) ? "collective kind=..." : sc_nearest(name, names, n);
 	sc_err_set(err, SC_EUSAGE,
 		   "unknown operation \"%.64s\"; expected gemm, attention, rowwise, optimizer, "
 		   "embedding or collective%s%s%s",

@@ -106,7 +106,7 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 static void append_map(const struct sc_field *table, const unsigned char *element,
 		       struct sc_strbuf *out);
 
-static void append_value(const struct sc_field *field, const void *place, struct sc_strbuf *out)
+void sc_config_show_value(const struct sc_field *field, const void *place, struct sc_strbuf *out)
 {
 	const char *name;
 
@@ -164,7 +164,7 @@ static void append_map(const struct sc_field *table, const unsigned char *elemen
 		if (sc_field_is_absent(f, element + f->offset) || (file && f != file))
 			continue;
 		sc_strbuf_printf(out, "%s%s: ", comma, f->key);
-		append_value(f, element + f->offset, out);
+		sc_config_show_value(f, element + f->offset, out);
 		comma = ", ";
 	}
 	sc_strbuf_append_char(out, '}');
@@ -205,7 +205,7 @@ static void append_line(const struct sc_request *request, const struct sc_field 
 	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
 	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);
 	value_at = out->n;
-	append_value(field, place, out);
+	sc_config_show_value(field, place, out);
 	snprintf(value, sizeof(value), "%s", out->at + value_at);
 	do
 		sc_strbuf_append_char(out, ' ');

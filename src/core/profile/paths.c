@@ -64,6 +64,20 @@ static const char *find(const char *ref, const char *from, struct sc_arena *aren
 	return NULL;
 }
 
+/* "models/gpt-22b.yaml" for "gpt-22b": an id where a path is asked for. */
+static const char *ref_of_id(const char *id, struct sc_arena *arena)
+{
+	static const char *const folders[] = {"models", "clusters"};
+	const char *path;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		path = sc_arena_printf(arena, "%s/%s" SUFFIX, folders[i], id);
+		if (find(path, NULL, arena))
+			return path;
+	}
+	return NULL;
+}
+
 /* "models/gpt-22b.yaml" for "models/gpt-22.yaml"; NULL if nothing installed is near. */
 static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 {
@@ -71,8 +85,8 @@ static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 	const char *const *ids, *stem, *near;
 	size_t n_stem, n_ids;
 
-	if (!slash || ref[0] == '/')
-		return NULL;
+	if (!slash)
+		return ref_of_id(ref, arena);
 	n_stem = strlen(slash + 1);
 	if (n_stem > strlen(SUFFIX) && strcmp(slash + 1 + n_stem - strlen(SUFFIX), SUFFIX) == 0)
 		n_stem -= strlen(SUFFIX);

@@ -66,14 +66,14 @@ static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct
 	for (size_t i = 0; i < n; i++)
 		if (!is_hidden(kind, ids[i]))
 			shown[n_shown++] = ids[i];
-	near = sc_nearest(id, shown, n_shown);
+	alike = begin_so(id, shown, n_shown, arena);
+	if (strchr(alike, ','))
+		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean one of %s?",
+				  kind->noun, id, alike);
+	near = *alike ? alike : sc_nearest(id, shown, n_shown);
 	if (near)
 		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean \"%s\"?",
 				  kind->noun, id, near);
-	alike = begin_so(id, shown, n_shown, arena);
-	if (*alike)
-		return sc_err_set(err, SC_EVALUE, "unknown %s \"%.64s\"; did you mean one of %s?",
-				  kind->noun, id, alike);
 	return sc_err_set(
 		err, SC_EVALUE,
 		"unknown %s \"%.64s\"; known are the files in the folder %s of the configs, "
