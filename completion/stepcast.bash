@@ -11,7 +11,7 @@ _stepcast()
 	case $command in
 	predict) words="" options=" --set --json --explain --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	validate) words="" options=" --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --task-tables --tasks --task --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	c3) words="" options=" --table --measured --from --device --policy --by --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
@@ -30,6 +30,7 @@ _stepcast()
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;
+	validate:--kind) words="gemm attention rowwise optimizer embedding host collective"; values=yes ;;
 	shard:--objective) words="iteration torchrec hugectr"; values=yes ;;
 	fit:--kind) words="gemm attention rowwise optimizer embedding host collective iteration"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;

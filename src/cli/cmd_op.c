@@ -109,20 +109,26 @@ static void describe_kernel(const struct sc_common *common, const struct sc_devi
 	add_bool(facts, "extrapolated", time.extrapolated);
 }
 
-static void describe_collective(const struct sc_fabric *fabric, const struct sc_op_args *args,
-				const struct sc_op *op, double spread_frac, struct facts *facts)
+static struct sc_span span_of(const struct sc_cluster *cluster, const struct sc_op_args *args)
 {
-	static const char *const algos[] = {"ring", "tree", "nvls", "direct"};
-	static const char *const protos[] = {"ll", "ll128", "simple"};
-	struct sc_span span = {
+	struct sc_span hosts = {
 		.n_ranks = (int)args->ranks,
 		.n_nodes = (int)args->nodes,
 		.max_ranks_per_node = (int)((args->ranks + args->nodes - 1) / args->nodes),
 	};
+
+	return sc_span_of_hosts(cluster, &hosts);
+}
+
+static void describe_collective(const struct sc_fabric *fabric, const struct sc_span *span,
+				const struct sc_op *op, double spread_frac, struct facts *facts)
+{
+	static const char *const algos[] = {"ring", "tree", "nvls", "direct"};
+	static const char *const protos[] = {"ll", "ll128", "simple"};
 	struct sc_collective_choice choice = {0};
 	struct sc_cost cost;
 
-	cost = sc_collective_cost(fabric, &op->u.collective, &span, &choice);
+	cost = sc_collective_cost(fabric, &op->u.collective, span, &choice);
 	add_time(facts, sc_cost_alone_us(&cost), spread_frac);
 	add_real(facts, "latency_us", "us", cost.latency_us);
 	add_real(facts, "transfer_us", "us", cost.work_us);
@@ -132,7 +138,7 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 	add_count(facts, "channels", choice.channels);
 	add_text(facts, "limit",
 		 cost.latency_us > cost.work_us ? "latency"
-		 : args->nodes > 1              ? "network"
+		 : span->n_nodes > 1            ? "network"
 						: "link");
 }
 
@@ -170,6 +176,8 @@ static int load_cluster(const struct op_command_args *args, const struct sc_op_a
 		return rc;
 	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
 	usual(&cluster->nics_per_node, device->usual_nics_per_node);
+	if (device->usual_scale_up_gpus > cluster->gpus_per_node)
+		usual(&cluster->scale_up_gpus, device->usual_scale_up_gpus);
 	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
 	if (cluster->nic_gbit_s < 0)
 		cluster->nic_gbit_s = device->usual_nic_gbit_s;
@@ -228,6 +236,7 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	const struct sc_arg_list *words = &args->common.words;
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_fabric fabric;
+	struct sc_span span;
 	struct sc_op_args op_args;
 	struct sc_op op = {.kind = info->kind};
 	int rc = sc_op_args_parse(info, words->at + 1, words->n - 1, arena, &op_args, err);
@@ -240,8 +249,9 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 		rc = load_cluster(args, &op_args, arena, request, err);
 		if (rc == 0)
 			rc = sc_fabric_from_request(request, &fabric, err);
+		span = span_of(&request->config.cluster, &op_args);
 		if (rc == 0)
-			describe_collective(&fabric, &op_args, &op,
+			describe_collective(&fabric, &span, &op,
 					    request->fabric_profile.spread_frac, facts);
 		return rc;
 	}

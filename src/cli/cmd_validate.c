@@ -13,14 +13,28 @@
 struct validate_args {
 	struct sc_common common;
 	struct sc_arg_list sets, where, by;
-	const char *table, *out_cases;
+	const char *table, *out_cases, *device;
 	double max_mape_pct; /* < 0: no bound */
+	int kind;            /* enum sc_fit_kind; < 0: iterations */
 	int json;
 	int64_t jobs;
 };
 
 #define AT(member) offsetof(struct validate_args, member)
 static const struct sc_cli_option OPTIONS[] = {
+	{.name = "kind",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "KIND",
+	 .offset = AT(kind),
+	 .choices = sc_fit_kind_names,
+	 .help = "rows are times of one operation or collective in time_us, as fit reads them, each on its "
+		 "own device, and no CONFIG is given: gemm, attention, rowwise, optimizer, embedding, host or "
+		 "collective"},
+	{.name = "device",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(device),
+	 .help = "with --kind: only rows of this GPU"},
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
@@ -57,12 +71,35 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-static int read_where(const struct sc_arg_list *texts, struct sc_arena *arena,
+static int check_args(const struct validate_args *args, struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+
+	if (!args->table)
+		return sc_err_set(err, SC_EUSAGE, "validate needs --table CASES.csv");
+	if (args->kind < 0 && words->n < 1)
+		return sc_err_set(err, SC_EUSAGE, "validate needs one CONFIG, or --kind");
+	if (args->kind < 0 && words->n > 1)
+		return sc_err_set(err, SC_EUSAGE,
+				  "validate takes only one CONFIG; what is \"%.64s\"?",
+				  words->at[1]);
+	if (args->kind < 0 && args->device)
+		return sc_err_set(err, SC_EUSAGE, "--device goes with --kind");
+	if (args->kind >= 0 && (words->n || args->sets.n))
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"with --kind the rows name their devices: neither CONFIG nor --set");
+	return 0;
+}
+
+static int read_where(const struct validate_args *args, struct sc_arena *arena,
 		      struct sc_where **out, struct sc_err *err)
 {
+	const struct sc_arg_list *texts = &args->where;
 	int rc = 0;
 
-	*out = sc_arena_calloc(arena, texts->n, sizeof(**out));
+	*out = sc_arena_calloc(arena, texts->n + 1, sizeof(**out));
+	(*out)[texts->n] = (struct sc_where){"device", args->device};
 	for (size_t i = 0; i < texts->n && rc == 0; i++)
 		rc = sc_cli_split(texts->at[i], "--where", "COLUMN=VALUE", arena, &(*out)[i].column,
 				  &(*out)[i].value, err);
@@ -141,13 +178,14 @@ static int check_bound(const struct validate_args *args, const struct sc_validat
 static int validate(struct validate_args *args, struct sc_arena *arena, int *exit_code,
 		    struct sc_err *err)
 {
-	const char *path = args->common.words.at[0];
 	struct sc_predict_opts predict;
 	struct sc_config config;
 	struct sc_csv table;
+	enum sc_fit_kind kind = (enum sc_fit_kind)args->kind;
 	struct sc_validate_opts opts = {
 		.base = &config,
 		.table = &table,
+		.kind = args->kind < 0 ? NULL : &kind,
 		.n_where = args->where.n,
 		.by = args->by.at,
 		.n_by = args->by.n,
@@ -159,22 +197,27 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	struct sc_validation v;
 	struct result result = {.args = args, .validation = &v};
 	struct sc_where *where;
-	int rc;
+	int rc = check_args(args, err);
 
-	if (!args->table)
-		return sc_err_set(err, SC_EUSAGE, "validate needs --table CASES.csv");
+	if (rc)
+		return rc;
 	sc_predict_opts_init(&predict);
-	rc = read_where(&args->where, arena, &where, err);
+	rc = read_where(args, arena, &where, err);
 	opts.where = where;
-	if (rc == 0)
-		rc = sc_cli_config(path, &args->sets, arena, &config, err);
+	opts.n_where += args->device != NULL;
+	if (rc == 0 && args->kind < 0)
+		rc = sc_cli_config(args->common.words.at[0], &args->sets, arena, &config, err);
 	if (rc == 0)
 		rc = sc_csv_load(args->table, arena, &table, err);
 	if (rc == 0)
 		rc = sc_validate(&opts, arena, &v, err);
 	if (rc == 0 && v.n_cases == 0)
 		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
-	if (rc == 0 && v.n_warned)
+	if (rc == 0 && v.first_warning)
+		sc_cli_warn(&args->common,
+			    "%zu of %zu rows have a network that is not told whole; first: %s",
+			    v.n_warned, v.n_cases, v.first_warning);
+	else if (rc == 0 && v.n_warned)
 		sc_cli_warn(
 			&args->common,
 			"%zu of %zu cases have warnings; the column `warnings` of sweep lists them",
@@ -192,7 +235,7 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 
 static int run_validate(const struct sc_line *line)
 {
-	struct validate_args args = {.max_mape_pct = -1, .jobs = sc_cpu_count()};
+	struct validate_args args = {.max_mape_pct = -1, .kind = -1, .jobs = sc_cpu_count()};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
@@ -207,16 +250,22 @@ static int run_validate(const struct sc_line *line)
 
 const struct sc_command sc_command_validate = {
 	.name = "validate",
-	.n_words = 1,
-	.words_asked = "one CONFIG",
 	.summary = "compare predictions with measured times",
 	.synopsis =
 		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "
-		"[--out-cases FILE.csv] [--json]",
+		"[--out-cases FILE.csv] [--json]; or --kind KIND --table CSV [--device NAME]",
 	.details =
 		"Predicts every row of the table over the base CONFIG and compares it with its column "
 		"measured_ms. Rows that cannot be predicted are reported as skipped, with the reason; "
 		"they do not change the exit code.\n\n"
+		"With --kind the rows are times of single operations or collectives, with the columns of "
+		"fit, predicted by the device's profile as it is shipped. A collective's network is read "
+		"from gpus_per_node, nodes, intra and inter:\n"
+		"  intra   NVLink<g>_NVSwitch, NVLink<g>_direct_mesh, NVLink<g>_NVL<n>, NVLink_bridge, xGMI, "
+		"PCIe, none\n"
+		"  inter   <n>x<Gbit>Gb_<net> or <net>_<n>x<Gbit>Gb, with _SHARP where the switches add; a text "
+		"of intra\n          where one domain of links spans the hosts; none\n"
+		"What says nothing is the device's usual node, with a warning.\n\n"
 		"MAPE is the mean, median and p90 the percentiles, and geo the geometric mean of the "
 		"absolute error in percent; bias is the mean signed error; cover is the share of measured "
 		"times inside the predicted band, and band its median half-width.",

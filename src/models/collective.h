@@ -36,6 +36,7 @@ struct sc_fabric {
 	double copy_gbps;
 	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
 	bool amd;
+	bool sharp; /* the network's switches add */
 	enum sc_link_topology topology;
 	double cube_mesh_links[7]; /* of 6, for 2..8 GPUs */
 	struct sc_structs curves;  /* struct sc_fabric_curve, of this machine and GPU */
@@ -59,6 +60,8 @@ struct sc_span {
 	int n_ranks, n_nodes;
 	int max_ranks_per_node;
 };
+/* Of ranks on hosts: hosts that share a scale-up domain are one node. */
+struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct sc_span *hosts);
 enum sc_algo { SC_ALGO_RING, SC_ALGO_TREE, SC_ALGO_NVLS, SC_ALGO_DIRECT, SC_N_ALGOS };
 enum sc_proto { SC_PROTO_LL, SC_PROTO_LL128, SC_PROTO_SIMPLE, SC_N_PROTOS };
 struct sc_collective_choice {

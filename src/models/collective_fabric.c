@@ -9,8 +9,15 @@
 /* DGX-1: eight Voltas with six links each and no switch. */
 enum { CUBE_MESH_GPUS = 8, VOLTA_CAPABILITY = 70, SWITCH_MIN_GPUS = 5 };
 
-static enum sc_link_topology topology_of(const struct sc_device *device, int link_gpus)
+static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
+					 const struct sc_device *device, int link_gpus)
 {
+	static const enum sc_link_topology told[] = {[SC_LINKS_SWITCH] = SC_LINK_SWITCH,
+						     [SC_LINKS_MESH] = SC_LINK_MESH,
+						     [SC_LINKS_CUBE_MESH] = SC_LINK_CUBE_MESH};
+
+	if (cluster->links != SC_LINKS_USUAL)
+		return told[cluster->links];
 	if (link_gpus <= 2)
 		return SC_LINK_SWITCH;
 	if (device->vendor && strcmp(device->vendor, "amd") == 0)
@@ -98,10 +105,25 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	fabric.sm_count = (int)device->sm_count;
 	fabric.hbm_gbps = device->hbm_gbps;
 	fabric.amd = device->vendor && strcmp(device->vendor, "amd") == 0;
-	fabric.topology = topology_of(device, (int)domain);
+	fabric.topology = topology_of(cluster, device, (int)domain);
+	fabric.sharp = cluster->sharp != 0;
 	set_coefficients(request, device, &fabric);
 	*out = fabric;
 	return 0;
+}
+
+struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct sc_span *hosts)
+{
+	int64_t gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
+	int together = (int)(cluster->scale_up_gpus / gpus);
+	struct sc_span out = *hosts;
+
+	if (together < 2)
+		return out;
+	out.n_nodes = (hosts->n_nodes + together - 1) / together;
+	out.max_ranks_per_node =
+		out.n_nodes == 1 ? hosts->n_ranks : together * hosts->max_ranks_per_node;
+	return out;
 }
 
 static double link_rate(const struct sc_fabric *fabric)

@@ -33,6 +33,7 @@ struct sc_fit_row {
 	double dim[SC_FIT_MAX_DIMS];
 	unsigned source, origin, device; /* indices in the set */
 	const char *pass, *op_name;      /* NULL where the table has none */
+	const char *warning;             /* NULL: none */
 	const char *group;               /* --leave-out: the cell; --hold-out: NULL or not */
 	uint64_t shape;                  /* equal for rows of one shape: a fold never splits them */
 	unsigned fold;
@@ -67,6 +68,9 @@ struct sc_fit_set {
 	size_t n_other, n_empty, n_forced, n_bound;
 };
 int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
+/* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective with
+ * waiting or of an algorithm that no model is for; the set counts which. */
+int sc_fit_row_read(struct sc_fit_table *table, struct sc_fit_set *set, bool *taken);
 /* The columns of the op's shape (fit_shapes.c); table->device is the row's. */
 int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out);
 extern const char *const *const sc_fit_dims[SC_N_FIT_KINDS];
@@ -96,6 +100,11 @@ uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n);
 /* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
 int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		      struct sc_fit_row *out, bool *forced);
+
+/* The cluster of a row (fit_network.c), whose gpus_per_node is set; returns a warning or NULL. `hosts`:
+ * where its ranks are. */
+const char *sc_fit_network_read(const struct sc_fit_table *table, const struct sc_span *hosts,
+				struct sc_cluster *out);
 
 struct sc_fit_work;
 /* The profile whose coefficients change. */

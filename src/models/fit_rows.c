@@ -238,8 +238,7 @@ static const char *text_or_null(const struct sc_fit_table *t, const char *column
 	return *text ? text : NULL;
 }
 
-/* *taken: false where the row has no time, or is a collective with waiting or of a forced algorithm. */
-static int read_row(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
+int sc_fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
 {
 	static const struct sc_fit_cell time = {"time_us", 1e-6, MAX_TIME_US, NAN};
 	struct sc_fit_row *out = &set->rows[set->n];
@@ -317,7 +316,7 @@ int sc_fit_set_read(struct sc_fit_table *t, struct sc_fit_set *out)
 
 		if (!is_chosen(t))
 			continue;
-		rc = read_row(t, out, &taken);
+		rc = sc_fit_row_read(t, out, &taken);
 		out->n += rc == 0 && taken;
 	}
 	label_origins(out, t->arena);

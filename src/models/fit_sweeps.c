@@ -1,15 +1,12 @@
-/* Rows of collective sweeps: the network that the columns `gpus_per_node`, `intra` and `inter` tell of,
- * as far as they do; else the device's usual node. */
-#include <ctype.h>
+/* Rows of collective sweeps: which collective, over which ranks, on which network (fit_network.c). */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/fields.h"
 #include "base/units.h"
 #include "models/fit_priv.h"
 
-enum { MAX_RANKS = 1 << 20, MAX_NICS = 1024, MAX_GBIT = 100000 };
+enum { MAX_RANKS = 1 << 20 };
 
 static const struct sc_name COLLECTIVES[] = {
 	{"all_reduce", SC_ALL_REDUCE},
@@ -20,69 +17,6 @@ static const struct sc_name COLLECTIVES[] = {
 	{"send_recv", SC_SEND_RECV},
 	{0},
 };
-/* What a text of `inter` says of the fabric; the first that occurs in it counts. */
-struct fabric_word {
-	const char *word, *kind;
-};
-static const struct fabric_word FABRIC_WORDS[] = {
-	{"EFA", "efa"},        {"Slingshot", "slingshot"}, {"Omni", "omni-path"},
-	{"RoCE", "ethernet"},  {"GbE", "ethernet"},        {"Ethernet", "ethernet"},
-	{"IB", "infiniband"},  {"HDR", "infiniband"},      {"NDR", "infiniband"},
-	{"EDR", "infiniband"}, {"XDR", "infiniband"},
-};
-enum { N_FABRIC_WORDS = sizeof(FABRIC_WORDS) / sizeof(FABRIC_WORDS[0]) };
-
-/* "4x200Gb_Slingshot11", "8xHDR200_IB": NICs of a node, Gbit/s of one. */
-static bool parse_nics(const char *text, int64_t *n_nics, double *gbit_s)
-{
-	for (const char *p = text; *p; p++) {
-		const char *digits = p, *rate;
-		long n, r;
-		char *end;
-
-		if (!isdigit((unsigned char)*p) || (p > text && isdigit((unsigned char)p[-1])))
-			continue;
-		n = strtol(digits, &end, 10);
-		if (*end != 'x')
-			continue;
-		for (rate = end + 1; isalpha((unsigned char)*rate);)
-			rate++;
-		r = isdigit((unsigned char)*rate) ? strtol(rate, &end, 10) : 0;
-		if (n < 1 || n > MAX_NICS || r < 1 || r > MAX_GBIT)
-			continue;
-		*n_nics = n;
-		*gbit_s = (double)r;
-		return true;
-	}
-	return false;
-}
-
-static const char *fabric_kind(const char *inter)
-{
-	for (size_t i = 0; i < N_FABRIC_WORDS; i++)
-		if (strstr(inter, FABRIC_WORDS[i].word))
-			return FABRIC_WORDS[i].kind;
-	return NULL;
-}
-
-static void set_cluster(const struct sc_fit_table *t, int64_t gpus_per_node, struct sc_cluster *out)
-{
-	const char *intra = sc_fit_text(t, "intra"), *inter = sc_fit_text(t, "inter");
-	const struct sc_device *device = t->device;
-
-	/* Without a word on the wiring, the ranks are some of the device's usual node. */
-	if ((*intra == '\0' || strstr(intra, "Switch")) &&
-	    device->usual_gpus_per_node > gpus_per_node)
-		gpus_per_node = device->usual_gpus_per_node;
-	out->gpu = device->id;
-	out->gpus_per_node = gpus_per_node;
-	out->scale_up_gpus = gpus_per_node;
-	out->nics_per_node = device->usual_nics_per_node;
-	out->nic_gbit_s = device->usual_nic_gbit_s;
-	out->fabric = fabric_kind(inter);
-	parse_nics(inter, &out->nics_per_node, &out->nic_gbit_s);
-}
-
 static bool same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
@@ -94,6 +28,8 @@ static bool same_network(const struct sc_request *a, const struct sc_request *b)
 
 	return a->config.gpus == b->config.gpus && x->gpus_per_node == y->gpus_per_node &&
 	       x->nics_per_node == y->nics_per_node && fabs(x->nic_gbit_s - y->nic_gbit_s) < 0.5 &&
+	       x->scale_up_gpus == y->scale_up_gpus && fabs(x->link_gbps - y->link_gbps) < 0.5 &&
+	       x->links == y->links && x->sharp == y->sharp && strcmp(x->gpu, y->gpu) == 0 &&
 	       same_text(x->fabric, y->fabric);
 }
 
@@ -108,10 +44,13 @@ static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, str
 				 SC_FIT_MAX_NETWORKS);
 	request = &set->requests[set->n_requests];
 	sc_config_init(&request->config);
-	set_cluster(t, gpus_per_node, &request->config.cluster);
+	request->device = *t->device;
+	request->config.cluster.gpus_per_node = gpus_per_node;
+	out->warning = sc_fit_network_read(t, &out->span, &request->config.cluster);
 	request->config.gpus = out->span.n_nodes > 1
 				       ? out->span.n_nodes * request->config.cluster.gpus_per_node
 				       : out->span.n_ranks;
+	out->span = sc_span_of_hosts(&request->config.cluster, &out->span);
 	for (out->fabric = 0; out->fabric < set->n_requests; out->fabric++)
 		if (same_network(request, &set->requests[out->fabric]))
 			return 0;
@@ -123,7 +62,9 @@ static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, str
 static double bound_us(const struct sc_device *device, const struct sc_cluster *cluster,
 		       const struct sc_fit_row *row)
 {
-	double link = (double)device->nvlink_links * device->nvlink_link_gbps;
+	double link = cluster->link_gbps >= 0
+			      ? cluster->link_gbps
+			      : (double)device->nvlink_links * device->nvlink_link_gbps;
 	double nics = (double)cluster->nics_per_node * sc_gbit_to_gbps(cluster->nic_gbit_s);
 	bool inside = row->span.n_nodes == 1;
 	double parts = inside ? row->span.n_ranks : row->span.n_nodes;

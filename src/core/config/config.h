@@ -49,6 +49,9 @@ enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
 enum sc_interaction { SC_INTERACT_DOT, SC_INTERACT_CAT, SC_INTERACT_DCNV2 };
 enum sc_lora_targets { SC_LORA_ATTENTION, SC_LORA_ALL }; /* linear layers that have adapters */
 
+/* How the GPUs of a scale-up domain are wired; usual: as boards of the device are. */
+enum sc_links { SC_LINKS_USUAL, SC_LINKS_SWITCH, SC_LINKS_MESH, SC_LINKS_CUBE_MESH };
+
 /* So many whole nodes of a mixed cluster with this GPU. */
 struct sc_gpu_nodes {
 	const char *gpu;
@@ -64,6 +67,8 @@ struct sc_cluster {
 	double link_gbps; /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
 	const char
 		*fabric; /* "infiniband", "ethernet", "efa", "omni-path", "slingshot"; or a file */
+	enum sc_links links;
+	int sharp;                       /* 1: the network's switches add */
 	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
 };
 struct sc_model {

@@ -72,6 +72,13 @@ static const struct sc_name SCHEDULE_NAMES[] = {
 	{"interleaved", SC_SCHED_INTERLEAVED},
 	{0},
 };
+static const struct sc_name LINKS_NAMES[] = {
+	{"usual", SC_LINKS_USUAL},
+	{"switch", SC_LINKS_SWITCH},
+	{"mesh", SC_LINKS_MESH},
+	{"cube_mesh", SC_LINKS_CUBE_MESH},
+	{0},
+};
 static const struct sc_name SHARDING_NAMES[] = {
 	{"none", SC_ZERO_NONE}, {"zero1", SC_ZERO1}, {"zero2", SC_ZERO2},
 	{"zero3", SC_ZERO3},    {"fsdp", SC_FSDP},   {0},
@@ -206,6 +213,10 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
 	DOUBLE(sc_cluster, link_gbps, 0, 1e6,
 	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
+	ENUM_OR(sc_cluster, links, LINKS_NAMES, SC_LINKS_USUAL,
+		"how GPUs of one NVLink domain are wired: switch, mesh (all pairs), cube_mesh; default: as the "
+		"GPU's boards are"),
+	BOOL(sc_cluster, sharp, "the network's switches add (SHARP); default: false"),
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	DOUBLE(sc_cluster, host_memory_gib, 0, MAX_NODE_GIB,

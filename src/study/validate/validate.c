@@ -8,6 +8,7 @@
 
 #include "base/fields.h"
 #include "base/num.h"
+#include "base/units.h"
 
 /* ---- which rows ---- */
 
@@ -89,16 +90,13 @@ static int read_measured(const struct sc_csv *table, size_t column, struct sc_ca
 	return 0;
 }
 
-static int choose_cases(const struct run *run)
+/* The rows that --where chooses; `measured` < 0: their times are read later. */
+static int take_rows(const struct run *run, int measured, const char *name_column)
 {
 	struct sc_validation *v = run->v;
 	const struct sc_csv *table = v->table;
-	int measured = sc_csv_column(table, "measured_ms"), name = sc_csv_column(table, "case");
-	int rc = 0;
+	int name = sc_csv_column(table, name_column), rc = 0;
 
-	if (measured < 0)
-		return sc_err_at(run->err, SC_EVALUE, table->file, 1, 0,
-				 "the table has no column \"measured_ms\" to validate against");
 	v->cases = sc_arena_calloc(run->arena, table->n_rows, sizeof(*v->cases));
 	for (size_t row = 0; row < table->n_rows && rc == 0; row++) {
 		struct sc_case *c = &v->cases[v->n_cases];
@@ -106,10 +104,24 @@ static int choose_cases(const struct run *run)
 		if (!row_is_chosen(run, row))
 			continue;
 		*c = (struct sc_case){.row = row, .name = case_name(table, row, name, run->arena)};
-		rc = read_measured(table, (size_t)measured, c, run->err);
+		if (measured >= 0)
+			rc = read_measured(table, (size_t)measured, c, run->err);
 		v->n_cases++;
 	}
 	return rc;
+}
+
+static int choose_cases(const struct run *run)
+{
+	const struct sc_csv *table = run->v->table;
+	int measured = sc_csv_column(table, "measured_ms");
+
+	if (run->opts->kind)
+		return take_rows(run, -1, "sweep");
+	if (measured < 0)
+		return sc_err_at(run->err, SC_EVALUE, table->file, 1, 0,
+				 "the table has no column \"measured_ms\" to validate against");
+	return take_rows(run, measured, "case");
 }
 
 /* ---- predicting ---- */
@@ -156,6 +168,39 @@ static int predict_cases(const struct run *run)
 		if (!v->cases[i].skipped)
 			take_outcome(v, &v->cases[i], &outcomes[at++]);
 	}
+	return rc;
+}
+
+static void take_guess(struct sc_validation *v, struct sc_case *c, const struct sc_fit_guess *guess)
+{
+	c->skipped = guess->skipped;
+	if (guess->skipped)
+		return;
+	c->measured_ms = guess->measured_us / SC_US_PER_MS;
+	c->outcome = (struct sc_outcome){.error = "",
+					 .iteration_ms = guess->time_us / SC_US_PER_MS,
+					 .low_ms = guess->low_us / SC_US_PER_MS,
+					 .high_ms = guess->high_us / SC_US_PER_MS};
+	c->error_pct = 100.0 * (guess->time_us / guess->measured_us - 1.0);
+	v->n_warned += guess->warning != NULL;
+	if (!v->first_warning)
+		v->first_warning = guess->warning;
+}
+
+static int guess_cases(const struct run *run)
+{
+	struct sc_arena *arena = run->arena;
+	struct sc_validation *v = run->v;
+	struct sc_fit_opts opts = {.table = v->table, .kind = *run->opts->kind, .device = ""};
+	struct sc_fit_guess *guesses = sc_arena_calloc(arena, v->n_cases, sizeof(*guesses));
+	size_t *rows = sc_arena_calloc(arena, v->n_cases, sizeof(*rows));
+	int rc;
+
+	for (size_t i = 0; i < v->n_cases; i++)
+		rows[i] = v->cases[i].row;
+	rc = sc_fit_guess_rows(&opts, rows, v->n_cases, arena, guesses, run->err);
+	for (size_t i = 0; i < v->n_cases && rc == 0; i++)
+		take_guess(v, &v->cases[i], &guesses[i]);
 	return rc;
 }
 
@@ -264,7 +309,7 @@ int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 	if (rc == 0)
 		rc = choose_cases(&run);
 	if (rc == 0)
-		rc = predict_cases(&run);
+		rc = opts->kind ? guess_cases(&run) : predict_cases(&run);
 	if (rc)
 		return rc;
 	score_all(&run);

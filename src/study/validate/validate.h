@@ -4,6 +4,7 @@
 #define SC_PREDICT_VALIDATE_H
 
 #include "base/stats.h"
+#include "models/fit.h"
 #include "study/sweep/sweep.h"
 
 /* A row counts only if its `column` is `value`. */
@@ -11,8 +12,11 @@ struct sc_where {
 	const char *column, *value;
 };
 struct sc_validate_opts {
-	const struct sc_config *base;
 	const struct sc_csv *table;
+	/* Rows are times of one kind of operation, in time_us, each on its own device; and base, n_jobs,
+	 * predict and progress are not read. NULL: iterations, in measured_ms. */
+	const enum sc_fit_kind *kind;
+	const struct sc_config *base;
 	const struct sc_where *where;
 	size_t n_where;
 	const char *const *by; /* columns */
@@ -46,8 +50,9 @@ struct sc_validation {
 	const struct sc_csv *table;
 	struct sc_case *cases; /* rows that `where` chose, in table order */
 	size_t n_cases;
-	size_t n_failed; /* skipped for another reason than SC_EUNSUPPORTED */
-	size_t n_warned; /* predicted, with warnings */
+	size_t n_failed;           /* skipped for another reason than SC_EUNSUPPORTED */
+	size_t n_warned;           /* predicted, with warnings */
+	const char *first_warning; /* of a kind of operation; NULL: none */
 	struct sc_score all;
 	struct sc_group_score *groups; /* by column as asked, then by value */
 	size_t n_groups;

@@ -1,0 +1,1 @@
+"$STEPCAST" validate configs/base.yaml --device a30 --table x.csv

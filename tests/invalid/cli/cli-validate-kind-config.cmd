@@ -1,0 +1,1 @@
+"$STEPCAST" validate configs/base.yaml --kind collective --table x.csv

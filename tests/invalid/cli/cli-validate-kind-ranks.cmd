@@ -1,0 +1,1 @@
+"$STEPCAST" validate --kind collective --table "$FILE"
