@@ -127,7 +127,7 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	if (rc == 0)
 		rc = sc_chosen_plan_init(&s->chosen, &s->request, err);
 	if (rc == 0 && s->chosen.is_there)
-		s->opts.plan = &s->chosen.plan;
+		s->opts.plan = &s->chosen.planned.plan;
 	if (rc == 0)
 		rc = sc_predict(s->predictor, &s->request, &s->opts, &s->prediction, err);
 	if (rc == 0)

@@ -122,8 +122,8 @@ static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
 		}
 		for (size_t k = 0; sc_baseline_names[k] && rc == 0; k++)
 			rc = sc_study_add_baseline(&s->study, sc_baseline_names[k], err);
-		for (size_t k = 0; sc_study_planner_names[k] && rc == 0; k++)
-			rc = sc_study_add_baseline(&s->study, sc_study_planner_names[k], err);
+		for (size_t k = 0; sc_study_planners[k].name && rc == 0; k++)
+			rc = sc_study_add_baseline(&s->study, sc_study_planners[k].name, err);
 	}
 	if (rc && err && err->code == SC_EVALUE)
 		err->code = SC_EUSAGE;

@@ -122,7 +122,7 @@ static inline void init_dlrm(struct sc_dlrm *dlrm, const struct sc_request *req,
 	if (!plan) {
 		sc_chosen_plan_release(&chosen);
 		ck_assert_msg(sc_chosen_plan_init(&chosen, req, &err) == 0, "%s", err.text);
-		plan = &chosen.plan;
+		plan = &chosen.planned.plan;
 	}
 	opts->plan = plan;
 	ck_assert_msg(sc_dlrm_init(dlrm, req, opts, &scratch, &err) == 0, "%s", err.text);

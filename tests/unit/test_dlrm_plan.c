@@ -1,4 +1,5 @@
 /* Where the planners put tables, and which plans a request takes. */
+#include "base/units.h"
 #include "dlrm_fixture.h"
 #include "runner.h"
 
@@ -209,6 +210,31 @@ START_TEST(every_planner_for_any_gpus)
 }
 END_TEST
 
+/* TorchRec's planner keeps 15 % of a GPU's memory free, once, and counts the optimizer's state. */
+START_TEST(torchrec_fills_the_memory_it_has)
+{
+	static const struct {
+		const char *optimizer;
+		double gib; /* of weights, on 68 GiB */
+		enum sc_tier tier;
+	} cases[] = {{"sgd", 60, SC_TIER_HBM},
+		     {"sgd", 70, SC_TIER_UVM},
+		     {"adam", 20, SC_TIER_HBM},
+		     {"adam", 30, SC_TIER_UVM},
+		     {"adagrad", 60, SC_TIER_HBM}};
+	double row_bytes = FIX_DIM * sc_dtype_bytes(SC_FP32);
+	int64_t rows = (int64_t)(cases[_i].gib * SC_BYTES_PER_GIB / row_bytes);
+	struct sc_table one = make_table("a", rows, 1);
+	char text[128];
+
+	snprintf(text, sizeof(text), "gpus=1 sharding.planner=torchrec training.optimizer=%s",
+		 cases[_i].optimizer);
+	init_dlrm(&dlrm, make_request(&one, 1, text), NULL);
+	ck_assert_int_eq(dlrm.plan.tables.at[0].tier == SC_TIER_HBM, cases[_i].tier == SC_TIER_HBM);
+	sc_dlrm_release(&dlrm);
+}
+END_TEST
+
 static int init_with(const struct sc_request *req, const struct sc_shard_plan *plan,
 		     struct sc_err *err)
 {
@@ -270,6 +296,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tests, rank_with_the_bottom_has_no_tables);
 	tcase_add_test(tests, hugectr_replicates_what_is_small);
 	tcase_add_test(tests, software_has_its_planner);
+	tcase_add_loop_test(tests, torchrec_fills_the_memory_it_has, 0, 5);
 	tcase_add_loop_test(tests, every_planner_for_any_gpus, 0, N_PLANNERS * N_COUNTS);
 	tcase_add_test(tests, plan_for_other_gpus_is_refused);
 	tcase_add_test(tests, plan_without_hosts_takes_the_clusters);

@@ -53,6 +53,17 @@ void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placeme
 	SC_VEC_PUSH(&plan->tables, copy);
 }
 
+struct sc_table_placement *sc_plan_begin_table(struct sc_shard_plan *plan,
+					       const struct sc_table *table,
+					       enum sc_shard_type type)
+{
+	sc_plan_add_table(plan, &(struct sc_table_placement){.name = table->name,
+							     .rows = table->rows,
+							     .dim = table->dim,
+							     .type = type});
+	return &plan->tables.at[plan->tables.n - 1];
+}
+
 void sc_plan_add_shard(struct sc_shard_plan *plan, const struct sc_shard *shard)
 {
 	struct sc_shard copy = *shard;

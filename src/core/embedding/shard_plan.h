@@ -59,6 +59,16 @@ int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err);
 /* Does the plan place exactly these tables (names, rows, dims; `count` expanded)? */
 int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table *tables,
 			       size_t n_tables, struct sc_err *err);
+/* Plans are built table by table: its placement, which begins without shards, then those. */
+struct sc_table_placement *sc_plan_begin_table(struct sc_shard_plan *plan,
+					       const struct sc_table *table,
+					       enum sc_shard_type type);
+void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placement *table);
+/* Shards of the last table: one; all of it on every rank; row slices of ceil(rows / n) on n ranks. */
+void sc_plan_add_shard(struct sc_shard_plan *plan, const struct sc_shard *shard);
+void sc_plan_add_replicas(struct sc_shard_plan *plan);
+void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n,
+		      int64_t col_offset, int64_t cols);
 /* One entry a table: `count` written out, with names name_0 ... where it is more than one. */
 struct sc_table_list {
 	struct sc_table *at;

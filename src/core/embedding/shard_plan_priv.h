@@ -31,14 +31,6 @@ int sc_shard_plan_read_task(const struct sc_plan_reader *reader, const struct sc
 /* Tables are named by their parameter; by module and parameter where the model has that name, or where two
  * modules have a parameter of the same name. */
 void sc_plan_settle_names(const struct sc_plan_reader *reader, struct sc_shard_plan *plan);
-/* One shard of what is now the last table of the plan. */
-void sc_plan_add_shard(struct sc_shard_plan *plan, const struct sc_shard *shard);
-/* A table whose shards follow; a copy without shards. */
-void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placement *table);
-/* Shards of the last table: all of it on every rank; row slices of ceil(rows / n) on n ranks. */
-void sc_plan_add_replicas(struct sc_shard_plan *plan);
-void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n,
-		      int64_t col_offset, int64_t cols);
 
 /* Literals of Python as logs print them: [[0, 1], ['a', 2]], ("mp", [3]). A list is its elements'
  * count, then the elements. */

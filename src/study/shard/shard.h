@@ -77,6 +77,18 @@ struct sc_shard_problem {
 	struct sc_row_memo *rows; /* of its costs, released with it; or NULL */
 };
 void sc_shard_problem_release(struct sc_shard_problem *problem);
+static inline double sc_rank_budget(const struct sc_shard_problem *p, uint32_t rank)
+{
+	return p->rank_hbm_bytes ? p->rank_hbm_bytes[rank] : p->hbm_bytes;
+}
+static inline double sc_rank_speed(const struct sc_shard_problem *p, uint32_t rank)
+{
+	return p->rank_speed ? p->rank_speed[rank] : 1;
+}
+static inline double sc_rank_base_cost(const struct sc_shard_problem *p, uint32_t rank)
+{
+	return p->rank_base_cost ? p->rank_base_cost[rank] : 0;
+}
 /* Shards of a table that takes the option; which of problem->shards has the cost of the i-th; and that
  * one with its own rows. */
 uint32_t sc_option_n_shards(const struct sc_shard_problem *problem, const struct sc_option *option);
@@ -84,6 +96,9 @@ uint32_t sc_option_shard_index(const struct sc_shard_problem *problem,
 			       const struct sc_option *option, uint32_t i);
 void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc_option *option,
 			 uint32_t i, struct sc_option_shard *out);
+/* Appends a table as its option has it, shard i on ranks[i]. */
+void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
+			uint32_t option, const int32_t *ranks);
 
 struct sc_solve_opts {
 	double seconds;  /* deadline; 0 = the quick answer: no more than local search to its end */

@@ -7,15 +7,23 @@
 
 /* Who makes the plan where the request names none: itself, or the software. */
 enum sc_planner sc_request_planner(const struct sc_request *request);
-/* What that planner makes for the request, whatever its config says of plans. */
-int sc_plan_by(const struct sc_request *request, enum sc_planner planner, struct sc_arena *arena,
-	       struct sc_shard_plan *out, struct sc_err *err);
+/* What a planner makes for the request, whatever its config says of plans. */
+struct sc_planner_ask {
+	const struct sc_request *request;
+	enum sc_planner planner;
+	bool device_constants; /* TORCHREC: the GPU's bandwidths in place of its own */
+};
+struct sc_planned {
+	struct sc_shard_plan plan;
+	size_t cut_short_tables; /* not 0: the planner had more to try with so many */
+};
+int sc_plan_by(const struct sc_planner_ask *ask, struct sc_arena *arena, struct sc_planned *out,
+	       struct sc_err *err);
 
 struct sc_chosen_plan {
-	struct sc_shard_plan plan;
-	bool is_there;           /* the request is of a DLRM */
-	size_t cut_short_tables; /* not 0: the planner had more to try with so many */
-	struct sc_arena arena;   /* of the plan's strings */
+	struct sc_planned planned;
+	bool is_there;         /* the request is of a DLRM */
+	struct sc_arena arena; /* of the plan's strings */
 };
 int sc_chosen_plan_init(struct sc_chosen_plan *chosen, const struct sc_request *request,
 			struct sc_err *err);

@@ -285,45 +285,26 @@ static struct holders find_holders(const struct planner *p, struct sc_arena *are
 	return h;
 }
 
-/* The GPUs that have a table, each with all of its rows. */
-static void add_shards(const struct planner *p, const struct sc_table *table, uint32_t index,
-		       struct sc_shard_plan *out)
+/* The GPUs that have a table, rising. */
+static size_t list_gpus(const struct planner *p, uint32_t index, uint32_t world, int32_t *gpus)
 {
-	const struct holders *holders = &p->holders;
-	uint32_t at = holders->first[index], end = holders->first[index + 1];
+	uint32_t at = p->holders.first[index], end = p->holders.first[index + 1];
+	size_t n = 0;
 
-	for (uint32_t gpu = 0; gpu < out->world; gpu++) {
+	for (uint32_t gpu = 0; gpu < world; gpu++) {
 		uint32_t bucket = gpu / p->gpus_per_bucket;
-		struct sc_shard shard = {
-			.table = index,
-			.rank = (int32_t)gpu,
-			.rows = table->rows,
-			.cols = table->dim,
-		};
 
-		while (at < end && holders->bucket[at] < bucket)
+		while (at < end && p->holders.bucket[at] < bucket)
 			at++;
-		if (p->replicated[index] || (at < end && holders->bucket[at] == bucket))
-			SC_VEC_PUSH(&out->shards, shard);
+		if (at < end && p->holders.bucket[at] == bucket)
+			gpus[n++] = (int32_t)gpu;
 	}
+	return n;
 }
 
-/* Slices of rows, equal but for the last. HugeCTR deals the rows out one by one; a plan says how many. */
-static void slice_rows(struct sc_shard *shards, uint32_t n, int64_t rows)
+static enum sc_shard_type type_of(const struct sc_shard_plan *plan, const int32_t *gpus, size_t n)
 {
-	int64_t block = (rows + n - 1) / n, at = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		shards[i].row_offset = at;
-		shards[i].rows = rows - at < block ? rows - at : block;
-		at += shards[i].rows;
-	}
-}
-
-static enum sc_shard_type type_of(const struct sc_shard_plan *plan, const struct sc_shard *shards,
-				  uint32_t n)
-{
-	uint32_t first = (uint32_t)shards[0].rank, last = (uint32_t)shards[n - 1].rank;
+	uint32_t first = (uint32_t)gpus[0], last = (uint32_t)gpus[n - 1];
 
 	if (n == 1)
 		return SC_TABLE_WISE;
@@ -332,27 +313,20 @@ static enum sc_shard_type type_of(const struct sc_shard_plan *plan, const struct
 		       : SC_ROW_WISE;
 }
 
+/* HugeCTR deals a table's rows out one by one; a plan says how many. */
 static void add_table(const struct planner *p, const struct sc_table *table, uint32_t index,
-		      struct sc_shard_plan *out)
+		      int32_t *gpus, struct sc_shard_plan *out)
 {
-	struct sc_table_placement placement = {
-		.name = table->name,
-		.rows = table->rows,
-		.dim = table->dim,
-		.type = SC_DATA_PARALLEL,
-		.tier = SC_TIER_HBM,
-		.first_shard = (uint32_t)out->shards.n,
-	};
-	struct sc_shard *shards;
+	size_t n;
 
-	add_shards(p, table, index, out);
-	shards = out->shards.at + placement.first_shard;
-	placement.n_shards = (uint32_t)out->shards.n - placement.first_shard;
-	if (!p->replicated[index]) {
-		slice_rows(shards, placement.n_shards, table->rows);
-		placement.type = type_of(out, shards, placement.n_shards);
+	if (p->replicated[index]) {
+		sc_plan_begin_table(out, table, SC_DATA_PARALLEL);
+		sc_plan_add_replicas(out);
+		return;
 	}
-	SC_VEC_PUSH(&out->tables, placement);
+	n = list_gpus(p, index, out->world, gpus);
+	sc_plan_begin_table(out, table, type_of(out, gpus, n));
+	sc_plan_add_rows(out, gpus, n, 0, table->dim);
 }
 
 static int check_opts(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
@@ -409,6 +383,7 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 {
 	struct sc_shard_plan plan = {.world = opts->gpus, .ranks_per_host = opts->gpus_per_node};
 	struct planner p;
+	int32_t *gpus;
 	int rc = check_opts(opts, tables, err);
 
 	if (rc)
@@ -426,8 +401,9 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 	if (ranks)
 		rate(&p, opts->gpus, ranks);
 	p.holders = find_holders(&p, arena);
+	gpus = sc_arena_calloc(arena, opts->gpus, sizeof(*gpus));
 	for (uint32_t t = 0; t < p.n_tables; t++)
-		add_table(&p, &tables->at[t], t, &plan);
+		add_table(&p, &tables->at[t], t, gpus, &plan);
 	*out = plan;
 	return 0;
 }

@@ -401,7 +401,7 @@ static bool fits_hbm(const struct sc_iteration_costs *x, const struct sc_shard_p
 	double have = 0, need = 0;
 
 	for (uint32_t r = 0; r < problem->world; r++)
-		have += problem->rank_hbm_bytes ? problem->rank_hbm_bytes[r] : problem->hbm_bytes;
+		have += sc_rank_budget(problem, r);
 	for (uint32_t i = 0; i < x->tables.n; i++) {
 		const struct sc_table *t = &x->tables.at[i];
 		struct sc_table_placement p = {.type = SC_TABLE_WISE};

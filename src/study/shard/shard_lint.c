@@ -124,8 +124,7 @@ static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_s
 		*at = (*at < 0 ? 0 : *at) + terms->at.at[i].hbm_bytes;
 	}
 	for (uint32_t rank = 0; rank < problem->world; rank++) {
-		double budget = problem->rank_hbm_bytes ? problem->rank_hbm_bytes[rank]
-							: problem->hbm_bytes;
+		double budget = sc_rank_budget(problem, rank);
 
 		if (hbm[rank] < 0 && !n_idle++)
 			first_idle = rank;

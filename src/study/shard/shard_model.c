@@ -384,9 +384,9 @@ static void set_ranks(struct sc_shard_model *m)
 	m->base = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
 	m->alike = m->same_cap = true;
 	for (uint32_t r = 0; r < m->world; r++) {
-		m->hbm_cap[r] = p->rank_hbm_bytes ? p->rank_hbm_bytes[r] : p->hbm_bytes;
-		m->speed[r] = p->rank_speed ? p->rank_speed[r] : 1.0;
-		m->base[r] = p->rank_base_cost ? p->rank_base_cost[r] : 0.0;
+		m->hbm_cap[r] = sc_rank_budget(p, r);
+		m->speed[r] = sc_rank_speed(p, r);
+		m->base[r] = sc_rank_base_cost(p, r);
 		if (m->speed[r] < m->speed[0] || m->speed[r] > m->speed[0] ||
 		    m->base[r] < m->base[0] || m->base[r] > m->base[0])
 			m->alike = false;

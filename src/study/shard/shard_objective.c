@@ -50,7 +50,8 @@ static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 	}
 }
 
-void sc_torchrec_budgets_of(const struct sc_request *request, struct sc_torchrec_topology *topology)
+/* The budgets that the request gives; others stay. */
+static void set_budgets(const struct sc_request *request, struct sc_torchrec_topology *topology)
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
 	const struct sc_cluster *cluster = &request->config.cluster;
@@ -82,7 +83,7 @@ void sc_torchrec_topology_of(const struct sc_request *request, bool device_const
 		(double)request->config.training.global_batch / (double)request->config.gpus;
 	out->hbm_cap_bytes = device->hbm_gib * SC_BYTES_PER_GIB;
 	out->optimizer = optimizer_state(request);
-	sc_torchrec_budgets_of(request, out);
+	set_budgets(request, out);
 	if (!device_constants)
 		return;
 	out->hbm_bw = device->hbm_gbps * BYTES_MS_PER_GBPS;
@@ -105,10 +106,13 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 		      bool device_constants, const struct sc_request *request,
 		      struct sc_arena *arena, struct sc_err *err)
 {
+	struct sc_hugectr_opts hugectr;
+
 	*objective = (struct sc_objective){
 		.kind = kind,
 		.unit = kind == SC_OBJECTIVE_HUGECTR ? "hotness" : "ms",
 		.request = request,
+		.device_constants = device_constants,
 		.arena = arena,
 	};
 	if (request->config.model.family != SC_DLRM)
@@ -117,14 +121,13 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 				  sc_family_name(request->config.model.family));
 	sc_dlrm_tables(request, arena, &objective->tables);
 	sc_torchrec_topology_of(request, device_constants, &objective->topology);
-	sc_hugectr_opts_of(request, &objective->hugectr);
 	switch (kind) {
 	case SC_OBJECTIVE_TORCHREC:
 		return sc_torchrec_problem(&objective->topology, &objective->tables, arena,
 					   &objective->perf, &objective->problem, err);
 	case SC_OBJECTIVE_HUGECTR:
-		return sc_hugectr_problem(&objective->hugectr, &objective->tables,
-					  &objective->problem, err);
+		sc_hugectr_opts_of(request, &hugectr);
+		return sc_hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
 	default:
 		return sc_iteration_problem(request, arena, &objective->problem, err);
 	}

@@ -17,7 +17,7 @@ struct sc_objective {
 	struct sc_shard_problem problem;
 	sc_torchrec_perfs perf; /* TORCHREC: the parts of each of the problem's shards */
 	struct sc_torchrec_topology topology;
-	struct sc_hugectr_opts hugectr;
+	bool device_constants; /* of TorchRec's planner: the GPU's bandwidths */
 };
 /* Are there few enough tables to choose among their options? */
 int sc_shard_check_size(const struct sc_model *model, struct sc_err *err);
@@ -34,9 +34,6 @@ const sc_torchrec_perfs *sc_objective_parts(const struct sc_objective *objective
  * bandwidths too. */
 void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
 			     struct sc_torchrec_topology *out);
-/* The budgets that the request gives; others stay. */
-void sc_torchrec_budgets_of(const struct sc_request *request,
-			    struct sc_torchrec_topology *topology);
 /* How HugeCTR's planner is run for a request. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
 /* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards

@@ -34,3 +34,24 @@ void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc
 	out->row_offset = at < rows ? at : rows;
 	out->rows = rows - out->row_offset < block ? rows - out->row_offset : block;
 }
+
+void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
+			uint32_t option, const int32_t *ranks)
+{
+	const struct sc_option *o = &problem->options.at[option];
+	struct sc_table_placement *at =
+		sc_plan_begin_table(plan, &problem->tables[o->table], o->type);
+
+	at->tier = o->tier;
+	at->cache_frac = o->tier == SC_TIER_CACHED ? o->cache_frac : 0;
+	for (uint32_t i = 0; i < sc_option_n_shards(problem, o); i++) {
+		struct sc_option_shard s;
+
+		sc_option_shard_get(problem, o, i, &s);
+		sc_plan_add_shard(plan, &(struct sc_shard){.rank = ranks[i],
+							   .row_offset = s.row_offset,
+							   .col_offset = s.col_offset,
+							   .rows = s.rows,
+							   .cols = s.cols});
+	}
+}

@@ -61,7 +61,7 @@ static int check_budgets(const struct sc_shard_problem *p, const struct sums *su
 			 struct sc_err *err)
 {
 	for (uint32_t r = 0; r < p->world; r++) {
-		double cap = p->rank_hbm_bytes ? p->rank_hbm_bytes[r] : p->hbm_bytes;
+		double cap = sc_rank_budget(p, r);
 		uint32_t host = r / p->ranks_per_host;
 
 		if (is_over(sums->hbm[r], cap))

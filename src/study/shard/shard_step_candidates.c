@@ -2,10 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_choose.h"
 #include "study/shard/shard_iteration.h"
-#include "study/shard/shard_objective.h"
 #include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_step.h"
 
@@ -202,42 +200,24 @@ static void add_plan(const struct sc_shard_problem *problem, const char *name,
 	sc_shard_plan_release(plan);
 }
 
-static void add_torchrec(const struct sc_request *request, const struct sc_table_list *tables,
-			 const struct sc_shard_problem *problem, struct sc_arena *arena,
-			 sc_step_candidates *out)
-{
-	struct sc_torchrec_topology topology;
-	struct sc_shard_solution solution = {.cost = 0};
-	struct sc_err none = {.code = SC_OK};
-	struct sc_shard_problem own;
-
-	sc_torchrec_topology_of(request, false, &topology);
-	if (sc_torchrec_problem(&topology, tables, arena, NULL, &own, &none))
-		return;
-	if (sc_torchrec_plan(&own, arena, &solution, &none) == 0)
-		add_plan(problem, "torchrec", &solution.plan, arena, out);
-	sc_shard_problem_release(&own);
-}
-
+/* TorchRec's last, for its time. */
 static void add_planners(const struct sc_request *request, const struct sc_shard_problem *problem,
 			 struct sc_arena *arena, sc_step_candidates *out)
 {
-	static const struct sc_name greedy[] = {{"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
-						{"lookups", SC_PLANNER_LOOKUPS}};
-	struct sc_shard_plan plan = {.world = 0};
-	struct sc_hugectr_opts hugectr;
-	struct sc_table_list tables;
+	static const struct sc_name planners[] = {{"hugectr", SC_PLANNER_HUGECTR},
+						  {"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
+						  {"lookups", SC_PLANNER_LOOKUPS},
+						  {"torchrec", SC_PLANNER_TORCHREC}};
+	size_t n = is_worth(problem, FEW_CELLS) ? 4 : 3;
 
-	sc_dlrm_tables(request, arena, &tables);
-	sc_hugectr_opts_of(request, &hugectr);
-	if (sc_hugectr_plan(&hugectr, &tables, arena, &plan, NULL, NULL) == 0)
-		add_plan(problem, "hugectr", &plan, arena, out);
-	for (size_t i = 0; i < sizeof(greedy) / sizeof(greedy[0]); i++) {
-		if (sc_plan_by(request, (enum sc_planner)greedy[i].value, arena, &plan, NULL) == 0)
-			add_plan(problem, greedy[i].name, &plan, arena, out);
+	for (size_t i = 0; i < n; i++) {
+		struct sc_planner_ask ask = {.request = request,
+					     .planner = (enum sc_planner)planners[i].value};
+		struct sc_planned planned;
+
+		if (sc_plan_by(&ask, arena, &planned, NULL) == 0)
+			add_plan(problem, planners[i].name, &planned.plan, arena, out);
 	}
-	if (is_worth(problem, FEW_CELLS))
-		add_torchrec(request, &tables, problem, arena, out);
 }
 
 static void add_baselines(const struct sc_shard_problem *problem, uint64_t seed,

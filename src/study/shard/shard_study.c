@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_choose.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_step.h"
@@ -15,8 +14,11 @@
 /* Of the time of a search, what goes to whole steps. */
 #define STEPS_SHARE 0.6
 
-const char *const sc_study_planner_names[] = {"torchrec", "hugectr", "memory_balanced", "lookups",
-					      NULL};
+const struct sc_name sc_study_planners[] = {{"torchrec", SC_PLANNER_TORCHREC},
+					    {"hugectr", SC_PLANNER_HUGECTR},
+					    {"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
+					    {"lookups", SC_PLANNER_LOOKUPS},
+					    {0}};
 
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		   struct sc_arena *arena)
@@ -61,8 +63,7 @@ static bool over_budget(const struct sc_shard_problem *problem, const double *ra
 	    memory->ssd_bytes > problem->ssd_bytes * slack)
 		return true;
 	for (uint32_t rank = 0; rank < problem->world && rank_hbm; rank++) {
-		double budget = problem->rank_hbm_bytes ? problem->rank_hbm_bytes[rank]
-							: problem->hbm_bytes;
+		double budget = sc_rank_budget(problem, rank);
 
 		if (budget > 0 && rank_hbm[rank] > budget * slack)
 			return true;
@@ -301,69 +302,50 @@ static void find_bounds(struct sc_study *study)
 			fmax(study->kept_bound, sc_shard_bound(&study->objective->problem, NULL));
 }
 
-/* The planners' own searches, under their own costs; the plan is then rated as any other. */
-static int plan_of(const struct sc_objective *objective, const char *name,
-		   struct sc_shard_plan *out, struct sc_err *err)
+/* Planners search under their own costs; the plan is then rated as any other. */
+static int add_planner(struct sc_study *study, const char *name, enum sc_planner planner,
+		       struct sc_err *err)
 {
-	struct sc_shard_solution solution = {.cost = 0};
-	struct sc_shard_problem problem;
-	int rc;
+	const struct sc_planner_ask ask = {study->objective->request, planner,
+					   study->objective->device_constants};
+	struct sc_planned planned;
+	int rc = sc_plan_by(&ask, study->objective->arena, &planned, err);
 
-	if (strcmp(name, "hugectr") == 0)
-		return sc_hugectr_plan(&objective->hugectr, &objective->tables, objective->arena,
-				       out, NULL, err);
-	if (strcmp(name, "memory_balanced") == 0)
-		return sc_plan_by(objective->request, SC_PLANNER_MEMORY_BALANCED, objective->arena,
-				  out, err);
-	if (strcmp(name, "lookups") == 0)
-		return sc_plan_by(objective->request, SC_PLANNER_LOOKUPS, objective->arena, out,
-				  err);
-	rc = sc_torchrec_problem(&objective->topology, &objective->tables, objective->arena, NULL,
-				 &problem, err);
 	if (rc)
 		return rc;
-	rc = sc_torchrec_plan(&problem, objective->arena, &solution, err);
-	sc_shard_problem_release(&problem);
-	if (rc == 0)
-		*out = solution.plan;
-	return rc;
+	sc_study_add_plan(study, name, &planned.plan);
+	study->plans.at[study->plans.n - 1].origin = "baseline";
+	return 0;
 }
 
-static bool is_planner(const char *name)
+static int add_sharder(struct sc_study *study, const char *name, struct sc_err *err)
 {
-	for (size_t i = 0; sc_study_planner_names[i]; i++) {
-		if (strcmp(sc_study_planner_names[i], name) == 0)
-			return true;
-	}
-	return false;
+	const struct sc_objective *objective = study->objective;
+	struct sc_step_candidate placed = {.name = name};
+	int rc = sc_shard_baseline(&objective->problem, name, study->opts.solve.seed,
+				   objective->arena, &placed.solution, err);
+
+	if (rc == 0)
+		add(study, &placed, "baseline");
+	return rc;
 }
 
 int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err)
 {
-	const struct sc_objective *objective = study->objective;
 	struct sc_ranked_plan failed = {.name = name, .origin = "baseline"};
-	struct sc_step_candidate placed = {.name = name};
-	struct sc_shard_plan plan = {.world = 0};
 	struct sc_err own = {.code = SC_OK};
+	size_t i = 0;
 	int rc;
 
-	if (is_planner(name)) {
-		rc = plan_of(objective, name, &plan, &own);
-		if (rc == 0) {
-			sc_study_add_plan(study, name, &plan);
-			study->plans.at[study->plans.n - 1].origin = "baseline";
-			return 0;
-		}
-	} else {
-		rc = sc_shard_baseline(&objective->problem, name, study->opts.solve.seed,
-				       objective->arena, &placed.solution, &own);
-	}
-	if (rc == 0) {
-		add(study, &placed, "baseline");
-	} else if (own.code == SC_EUSAGE || own.code == SC_EVALUE) {
+	while (sc_study_planners[i].name && strcmp(sc_study_planners[i].name, name) != 0)
+		i++;
+	rc = sc_study_planners[i].name
+		     ? add_planner(study, name, (enum sc_planner)sc_study_planners[i].value, &own)
+		     : add_sharder(study, name, &own);
+	if (own.code == SC_EUSAGE || own.code == SC_EVALUE)
 		return sc_err_set(err, own.code, "%s", own.text);
-	} else {
-		failed.error = reason(objective, &own);
+	if (rc) {
+		failed.error = reason(study->objective, &own);
 		SC_VEC_PUSH(&study->plans, failed);
 	}
 	return 0;

@@ -53,9 +53,9 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 /* One for each candidate of the search: with ITERATION several kinds of plan are searched for by the proxy,
  * since what overlaps is only seen in a simulated step. */
 int sc_study_search(struct sc_study *study, struct sc_err *err);
-/* A baseline, or one of sc_study_planner_names: that planner's own search. */
+/* A baseline, or one of sc_study_planners: that planner's own search. */
 int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err);
-extern const char *const sc_study_planner_names[]; /* NULL ends */
+extern const struct sc_name sc_study_planners[]; /* of enum sc_planner; no name ends */
 /* Orders, and judges confidence and oddities. SC_ECONFLICT where no plan could be rated. */
 int sc_study_rank(struct sc_study *study, struct sc_err *err);
 /* Steps within 0.1 % of each other are equals; of those the lower cost of the busiest rank is better. */

@@ -46,7 +46,7 @@ static int add_shard(const struct sc_shard_problem *problem, const struct sc_tab
 		     const struct sc_shard *shard, struct sc_shard_term *term)
 {
 	struct sc_option_shard cost;
-	double speed = problem->rank_speed ? problem->rank_speed[term->rank] : 1;
+	double speed = sc_rank_speed(problem, term->rank);
 
 	if (!shard_cost(problem, t, term, shard, &cost))
 		return -1;

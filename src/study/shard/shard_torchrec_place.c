@@ -5,11 +5,6 @@
 
 #include "study/shard/shard_torchrec_search_priv.h"
 
-static double rank_hbm(const struct sc_shard_problem *problem, uint32_t rank)
-{
-	return problem->rank_hbm_bytes ? problem->rank_hbm_bytes[rank] : problem->hbm_bytes;
-}
-
 static struct sc_storage sum_storage(const struct sc_shard_problem *problem,
 				     const struct sc_option *option)
 {
@@ -70,7 +65,7 @@ static void reset(struct sc_placer *placer, double limit)
 
 	for (uint32_t r = 0; r < problem->world; r++) {
 		placer->cost[r] = 0;
-		placer->hbm_left[r] = rank_hbm(problem, r);
+		placer->hbm_left[r] = sc_rank_budget(problem, r);
 		/* The planner gives each rank its part of the host's memory. */
 		placer->host_left[r] = problem->host_bytes / problem->ranks_per_host;
 		placer->ssd_left[r] = problem->ssd_bytes / problem->ranks_per_host;

@@ -251,59 +251,11 @@ static void propose_uniform(struct search *search)
 	}
 }
 
-static void add_placement(struct sc_shard_plan *plan, const struct search *search, size_t table)
-{
-	const struct sc_shard_problem *problem = search->problem;
-	const struct sc_option *option = &problem->options.at[search->best_chosen[table]];
-	const int32_t *rank = search->placer.rank + search->placer.first_rank[table];
-	struct sc_table_placement placement = {
-		.name = problem->tables[table].name,
-		.rows = problem->tables[table].rows,
-		.dim = problem->tables[table].dim,
-		.type = option->type,
-		.tier = option->tier,
-		.cache_frac = option->cache_frac,
-		.first_shard = (uint32_t)plan->shards.n,
-		.n_shards = sc_option_n_shards(problem, option),
-	};
-
-	SC_VEC_PUSH(&plan->tables, placement);
-	for (uint32_t i = 0; i < placement.n_shards; i++) {
-		struct sc_option_shard from;
-		struct sc_shard shard = {.table = (uint32_t)table, .rank = rank[i]};
-
-		sc_option_shard_get(problem, option, i, &from);
-		shard.row_offset = from.row_offset;
-		shard.col_offset = from.col_offset;
-		shard.rows = from.rows;
-		shard.cols = from.cols;
-		SC_VEC_PUSH(&plan->shards, shard);
-	}
-}
-
-/* What the solution says of each rank; the planner itself knows neither base costs nor speeds. */
-static void rate(const struct search *search, struct sc_shard_solution *out)
-{
-	const struct sc_shard_problem *problem = search->problem;
-
-	for (uint32_t r = 0; r < problem->world; r++) {
-		double speed = problem->rank_speed ? problem->rank_speed[r] : 1;
-		double budget =
-			problem->rank_hbm_bytes ? problem->rank_hbm_bytes[r] : problem->hbm_bytes;
-
-		out->rank_cost[r] = search->placer.cost[r] / speed;
-		if (problem->rank_base_cost)
-			out->rank_cost[r] += problem->rank_base_cost[r];
-		out->rank_hbm[r] = budget - search->placer.hbm_left[r];
-		if (out->rank_cost[out->bottleneck] < out->rank_cost[r])
-			out->bottleneck = r;
-	}
-	out->cost = out->rank_cost[out->bottleneck];
-}
-
 int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
 		     struct sc_shard_solution *out, struct sc_err *err)
 {
+	struct sc_shard_plan plan = {.world = problem->world,
+				     .ranks_per_host = problem->ranks_per_host};
 	struct sc_shard_solution solution = {0};
 	double begin_s = sc_shard_now_s(), cost;
 	struct weight *weights;
@@ -324,13 +276,13 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 		return sc_err_set(err, SC_ECONFLICT,
 				  "no proposal of TorchRec's planner fits the memory of %u ranks",
 				  problem->world);
-	solution.rank_cost = sc_arena_calloc(arena, problem->world, sizeof(double));
-	solution.rank_hbm = sc_arena_calloc(arena, problem->world, sizeof(double));
-	rate(&search, &solution);
-	solution.plan.world = problem->world;
-	solution.plan.ranks_per_host = problem->ranks_per_host;
 	for (size_t t = 0; t < problem->n_tables; t++)
-		add_placement(&solution.plan, &search, t);
+		sc_plan_add_option(&plan, problem, search.best_chosen[t],
+				   search.placer.rank + search.placer.first_rank[t]);
+	rc = sc_shard_rate(problem, &plan, true, arena, &solution, err);
+	sc_shard_plan_release(&plan);
+	if (rc)
+		return rc;
 	solution.bound = sc_shard_bound(problem, &solution.lp_bound);
 	solution.proven = solution.cost <= solution.bound * (1 + STOP_GAP);
 	solution.cut_short = is_cut_short(&search);
