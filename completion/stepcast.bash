@@ -13,7 +13,7 @@ _stepcast()
 	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --task-tables --tasks --task --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	c3) words="" options=" --table --measured --from --device --policy --by --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --plot --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
@@ -32,6 +32,7 @@ _stepcast()
 	predict:--detail) words="coarse full"; values=yes ;;
 	validate:--kind) words="gemm attention rowwise optimizer embedding host collective"; values=yes ;;
 	shard:--objective) words="iteration torchrec hugectr"; values=yes ;;
+	c3:--kind) words="independent all_gather_gemm gemm_reduce_scatter"; values=yes ;;
 	fit:--kind) words="gemm attention rowwise optimizer embedding host collective iteration"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
 	export:--format) words="chrome csv ops collectives host overlaps"; values=yes ;;

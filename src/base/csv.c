@@ -242,3 +242,18 @@ unsigned sc_csv_header_column(const struct sc_csv *csv, size_t column)
 		at += strlen(csv->header[i]) + 1;
 	return (unsigned)at;
 }
+
+void sc_csv_put_cell(FILE *out, const char *text)
+{
+	if (!strpbrk(text, ",\"\r\n")) {
+		fputs(text, out);
+		return;
+	}
+	putc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', out);
+		putc(*text, out);
+	}
+	putc('"', out);
+}

@@ -4,6 +4,7 @@
 #define SC_BASE_CSV_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -30,5 +31,7 @@ static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size
 {
 	return csv->cell[row * csv->n_cols + col];
 }
+/* Writes one cell, quoted if it must be. */
+void sc_csv_put_cell(FILE *out, const char *text);
 
 #endif

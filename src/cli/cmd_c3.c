@@ -1,16 +1,24 @@
 /* stepcast c3: what overlapping a GEMM and a collective gains under each policy. */
 #include <string.h>
 
+#include "cli/c3_args.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "report/c3_advice.h"
 #include "report/c3_report.h"
 
 struct c3_args {
 	struct sc_common common;
-	struct sc_arg_list policies, by;
-	const char *table, *measured, *from, *device;
+	struct sc_arg_list policies, by, sets;
+	const char *table, *measured, *from, *sizes, *plot, *report;
+	struct sc_c3_words words;
 	int json;
 };
+
+static const char *const KINDS[] = {[SC_C3_INDEPENDENT] = "independent",
+				    [SC_C3_GATHER_GEMM] = "all_gather_gemm",
+				    [SC_C3_GEMM_SCATTER] = "gemm_reduce_scatter",
+				    NULL};
 
 #define AT(member) offsetof(struct c3_args, member)
 static const struct sc_cli_option OPTIONS[] = {
@@ -19,7 +27,8 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .file = SC_FILE_IN,
 	 .arg = "CASES.csv",
 	 .offset = AT(table),
-	 .help = "one pair a row: device, gpus, dtype, kind, m, n, k, collective, bytes, policy"},
+	 .help = "one pair a row: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; without policy "
+		 "each is tried under all"},
 	{.name = "measured",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
@@ -33,11 +42,46 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "DIR",
 	 .offset = AT(from),
 	 .help = "a recording: kernels that ran beside communication, and the same alone"},
+	{.name = "gemm",
+	 .kind = SC_ARG_LIST,
+	 .arg = "M,N,K[,DTYPE]",
+	 .offset = AT(words.gemms),
+	 .help = "a matrix product, in bf16 if not said; may be given again"},
+	{.name = "collective",
+	 .kind = SC_ARG_LIST,
+	 .arg = "KIND:BYTES",
+	 .offset = AT(words.collectives),
+	 .help = "what runs beside each of them, as all_gather:64M; may be given again"},
+	{.name = "kind",
+	 .kind = SC_ARG_CHOICE,
+	 .arg = "KIND",
+	 .offset = AT(words.kind),
+	 .choices = KINDS,
+	 .help = "of --gemm: independent (default), all_gather_gemm or gemm_reduce_scatter"},
+	{.name = "cluster",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
+	 .arg = "FILE",
+	 .offset = AT(words.cluster),
+	 .help = "of --gemm: the cluster, as clusters/selene.yaml"},
 	{.name = "device",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "ID",
-	 .offset = AT(device),
-	 .help = "with --from: predict for this GPU (default: as the trace names it)"},
+	 .offset = AT(words.device),
+	 .help = "of --gemm: the GPU; with --from: predict for it (default: as the trace names it)"},
+	{.name = "gpus",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(words.gpus),
+	 .min = 2,
+	 .max = 1 << 20,
+	 .help = "of --gemm: ranks of the collective (default: the GPUs of a node)"},
+	{.name = "bytes",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FROM:TO",
+	 .offset = AT(sizes),
+	 .help = "sizes of the collective to find the best policy of, doubled each time (default 1M:1G)"},
+	SC_CLI_OPTION_BASE_SET(AT(sets)),
 	{.name = "policy",
 	 .kind = SC_ARG_LIST,
 	 .arg = "NAME",
@@ -48,6 +92,18 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "COLUMN",
 	 .offset = AT(by),
 	 .help = "also score each value of the column; may be given again"},
+	{.name = "plot",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
+	 .arg = "FILE.svg",
+	 .offset = AT(plot),
+	 .help = "draw the times of pairs under each policy"},
+	{.name = "report",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
+	 .arg = "FILE.html",
+	 .offset = AT(report),
+	 .help = "the same with the best policies as an HTML page"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
 };
@@ -141,11 +197,9 @@ static int c3_from(const struct c3_args *args, struct sc_err *err)
 	struct sc_c3_recording recording;
 	int rc;
 
-	if (args->table || args->measured || args->policies.n || args->by.n)
-		return sc_err_set(
-			err, SC_EUSAGE,
-			"--from is of a recording: no --table, --measured, --policy or --by");
-	rc = sc_c3_recording_load(args->from, args->device, &recording, err);
+	if (args->policies.n || args->by.n)
+		return sc_err_set(err, SC_EUSAGE, "--from is of a recording: no --policy or --by");
+	rc = sc_c3_recording_load(args->from, args->words.device, &recording, err);
 	if (rc)
 		return rc;
 	rc = write_recording(args, &recording, err);
@@ -157,22 +211,194 @@ static int c3_from(const struct c3_args *args, struct sc_err *err)
 	return rc;
 }
 
+/* ---- pairs under every policy ---- */
+
+/* All that advice on pairs needs, released together. */
+struct session {
+	const struct c3_args *args;
+	struct sc_catalog *catalog;
+	struct sc_request request;
+	struct sc_c3_pairs pairs;
+	struct sc_c3_study *study;
+	struct sc_c3_advices advices;
+};
+
+static int read_config(struct session *s, struct sc_arena *arena, struct sc_err *err)
+{
+	const char *path = s->args->common.words.at[0];
+	struct sc_config config;
+	int rc = sc_cli_config(path, &s->args->sets, arena, &config, err);
+
+	if (rc == 0)
+		rc = sc_config_resolve(&config, s->catalog, path, &s->request, err);
+	if (rc == 0)
+		rc = sc_c3_config_pairs(&s->request, arena, &s->pairs, err);
+	if (rc == 0 && s->pairs.list.n == 0)
+		rc = sc_err_set(err, SC_EVALUE,
+				"%.100s: no computation runs beside a collective: one GPU, or none "
+				"in its layers",
+				path);
+	return rc;
+}
+
+static int read_pairs(struct session *s, const struct sc_csv *table, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	if (table)
+		return sc_c3_table_pairs(table, arena, &s->pairs, err);
+	if (s->args->words.gemms.n)
+		return sc_c3_words_pairs(&s->args->words, arena, &s->pairs, err);
+	return read_config(s, arena, err);
+}
+
+/* Policies and sizes to try; tables say theirs. */
+static int read_opts(const struct c3_args *args, struct sc_c3_advise_opts *out, struct sc_err *err)
+{
+	struct sc_c3_choice choice;
+	int rc = 0;
+
+	*out = (struct sc_c3_advise_opts){.from_bytes = 0};
+	for (size_t i = 0; rc == 0 && i < args->policies.n; i++) {
+		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &choice, err);
+		if (rc == 0)
+			out->asked[choice.policy] = true;
+	}
+	if (rc == 0 && (args->sizes || !args->table))
+		rc = sc_c3_sizes_parse(args->sizes ? args->sizes : "1M:1G", &out->from_bytes,
+				       &out->to_bytes, err);
+	return rc;
+}
+
+static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *err)
+{
+	const size_t n = s->pairs.list.n;
+	struct sc_c3_advice *advice = sc_arena_calloc(arena, n + 1, sizeof(*advice));
+	struct sc_c3_advise_opts opts;
+	int rc = read_opts(s->args, &opts, err);
+
+	s->study = sc_c3_study_create();
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = sc_c3_advise(s->study, &s->pairs.list.at[i], &opts, &advice[i], err);
+	s->advices = (struct sc_c3_advices){advice, n};
+	return rc;
+}
+
+static int put_advice_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_json_c3_advice(ctx, out, err);
+}
+
+static int put_advice_csv(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_csv_c3_advice(ctx, out, err);
+}
+
+static bool is_csv(const char *path)
+{
+	const size_t n = strlen(path);
+
+	return n > 4 && strcmp(path + n - 4, ".csv") == 0;
+}
+
+static int write_charts(const struct session *s, struct sc_err *err)
+{
+	const struct c3_args *args = s->args;
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	if (args->plot) {
+		sc_svg_c3_advice(&s->advices, &text);
+		rc = sc_cli_write_text(args->plot, &text, err);
+	}
+	sc_strbuf_clear(&text);
+	if (rc == 0 && args->report) {
+		sc_html_c3_advice("computation beside communication", &s->advices, &text);
+		rc = sc_cli_write_text(args->report, &text, err);
+	}
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int write_advice(const struct session *s, struct sc_err *err)
+{
+	const struct c3_args *args = s->args;
+	struct sc_strbuf text = {0};
+	int rc = write_charts(s, err);
+
+	if (rc)
+		return rc;
+	if (args->json)
+		return sc_cli_write(args->common.output, put_advice_json, &s->advices, err);
+	if (is_csv(args->common.output))
+		return sc_cli_write(args->common.output, put_advice_csv, &s->advices, err);
+	sc_text_c3_advice(&s->advices, &text);
+	rc = sc_cli_write_text(args->common.output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int advise(const struct c3_args *args, const struct sc_csv *table, struct sc_arena *arena,
+		  struct sc_err *err)
+{
+	struct session *s = sc_arena_calloc(arena, 1, sizeof(*s));
+	int rc;
+
+	s->args = args;
+	s->catalog = sc_catalog_create();
+	rc = read_pairs(s, table, arena, err);
+	if (rc == 0)
+		rc = advise_all(s, arena, err);
+	if (rc == 0)
+		rc = write_advice(s, err);
+	if (rc == 0)
+		sc_cli_warn_all(&args->common, &s->request.warnings);
+	sc_c3_study_destroy(s->study);
+	SC_VEC_RELEASE(&s->pairs.list);
+	sc_catalog_destroy(s->catalog);
+	return rc;
+}
+
+/* ---- which of them is asked for ---- */
+
+/* One source of pairs, and what goes with it. */
+static int check_args(const struct c3_args *args, struct sc_err *err)
+{
+	const int n = (args->common.words.n > 0) + (args->words.gemms.n > 0) +
+		      (args->table != NULL) + (args->measured != NULL) + (args->from != NULL);
+
+	if (n != 1 || args->common.words.n > 1)
+		return sc_err_set(err, SC_EUSAGE,
+				  "c3 needs one of CONFIG, --gemm and --collective, --table "
+				  "CASES.csv, --measured TABLE.csv and --from DIR");
+	if (!args->words.gemms.n != !args->words.collectives.n)
+		return sc_err_set(err, SC_EUSAGE, "--gemm and --collective go together");
+	if (!args->words.gemms.n && (args->words.cluster || args->words.gpus))
+		return sc_err_set(err, SC_EUSAGE, "--cluster and --gpus go with --gemm");
+	if (!args->words.gemms.n && !args->from && args->words.device)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--device goes with --gemm or --from; tables name theirs");
+	if (!args->common.words.n && args->sets.n)
+		return sc_err_set(err, SC_EUSAGE, "--set goes with CONFIG");
+	return 0;
+}
+
 static int c3(const struct c3_args *args, struct sc_arena *arena, struct sc_err *err)
 {
 	const char *path = args->measured ? args->measured : args->table;
 	struct sc_c3_table_opts opts = {.by = args->by.at, .n_by = args->by.n};
 	struct sc_c3_table table;
 	struct sc_csv csv;
-	int rc;
+	int rc = check_args(args, err);
 
+	if (rc)
+		return rc;
 	if (args->from)
 		return c3_from(args, err);
-	if (!path || (args->measured && args->table))
-		return sc_err_set(err, SC_EUSAGE,
-				  "c3 needs --table CASES.csv, --measured TABLE.csv or --from DIR");
-	if (args->device)
-		return sc_err_set(err, SC_EUSAGE, "--device goes with --from; tables name theirs");
+	if (!path)
+		return advise(args, NULL, arena, err);
 	rc = sc_csv_load(path, arena, &csv, err);
+	if (rc == 0 && args->table && sc_csv_column(&csv, "policy") < 0)
+		return advise(args, &csv, arena, err);
 	if (rc == 0)
 		rc = with_policies(args, arena, &csv, err);
 	if (rc == 0)
@@ -198,13 +424,13 @@ static int run_c3(const struct sc_line *line)
 
 const struct sc_command sc_command_c3 = {
 	.name = "c3",
-	.words_asked = "no CONFIG",
 	.summary = "what overlapping computation and communication gains",
 	.synopsis =
-		"(--table CASES.csv | --measured TABLE.csv | --from DIR [--device ID]) [--policy NAME]... "
-		"[--by COLUMN]... [--json]",
+		"CONFIG | --gemm M,N,K[,DTYPE] --collective KIND:BYTES (--device ID | --cluster FILE) | --table "
+		"CASES.csv | --measured TABLE.csv | --from DIR [--policy NAME]... [--by COLUMN]... [--json] "
+		"[-o FILE.csv]",
 	.details =
-		"Predicts one GEMM and one collective on the GPUs of one node, together, under a policy: "
+		"Predicts computation and a collective together, under a policy: "
 		"serial, plain (two streams), comm_first (the collective gets its SMs first), reserve[:N] "
 		"(SMs kept for it), comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N] "
 		"(the GEMM in pieces, as asynchronous tensor parallelism) and tile_fused. Without N, the "
@@ -213,13 +439,20 @@ const struct sc_command sc_command_c3 = {
 		"it, gathered rows included; bytes are those of nccl-tests. An empty compute_us or comm_us "
 		"is predicted. The ideal speedup is the sum of the isolated times over the longer one; the "
 		"share of it that is realised is (speedup - 1) / (ideal - 1).\n\n"
+		"Of CONFIG the pairs are its layers' products before and after collectives of the tensor-, "
+		"context- and expert-parallel group, and its layers beside gradients' reductions and weights' "
+		"gathers; of --gemm, each product with each --collective. Each pair is tried under every policy: "
+		"times, what of the ideal speedup is realised, what limits it over time (none: all runs as if "
+		"alone), the best policy (the simplest within 1 % of the fastest) and at which sizes of the "
+		"collective another one is. A class says which side is longer by 15 %: G-long the computation, "
+		"C-long the collective. -o FILE.csv writes a row a pair and policy, the best marked.\n\n"
 		"--from finds in a recording the kernels that ran beside those of collectives on one GPU, "
 		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes if recorded; of collectives kind, "
 		"size and group) alone in the same trace. It says what each side lost, and what the model "
 		"says from the time alone; a stretch is a maximal interval in which both run, its ideal "
 		"speedup that of the times alone of what ran in it. Where the trace has no "
 		"shapes, kernels of one launch may have different ones, which their slowdown then has in it.",
-	.words = "",
+	.words = "file",
 	.options = OPTIONS,
 	.run = run_c3,
 };

@@ -142,54 +142,6 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 						: "link");
 }
 
-static void usual(int64_t *value, int64_t of_device)
-{
-	if (*value == SC_NOT_GIVEN)
-		*value = of_device;
-}
-
-/* As sc_config_resolve does for a whole request, for the cluster alone. */
-static int load_cluster(const struct op_command_args *args, const struct sc_op_args *op,
-			struct sc_arena *arena, struct sc_request *request, struct sc_err *err)
-{
-	struct sc_cluster *cluster = &request->config.cluster;
-	const struct sc_device *device = &request->device;
-	int rc = 0;
-
-	sc_config_init(&request->config);
-	if (args->cluster)
-		rc = sc_config_set(&request->config,
-				   &(struct sc_setting){"cluster", args->cluster, "--cluster"},
-				   arena, err);
-	if (rc == 0 && args->device)
-		cluster->gpu = args->device;
-	if (rc == 0 && !cluster->gpu)
-		rc = sc_err_set(err, SC_EUSAGE, "collective needs --device NAME or --cluster FILE");
-	if (rc == 0)
-		rc = sc_device_load(cluster->gpu, arena, &request->device, err);
-	if (rc == 0)
-		rc = sc_fabric_profile_load("default", arena, &request->fabric_profile, err);
-	if (rc == 0 && cluster->fabric &&
-	    sc_fabric_is_file(&request->fabric_profile, cluster->fabric, arena))
-		rc = sc_fabric_profile_load(cluster->fabric, arena, &request->fabric_profile, err);
-	if (rc)
-		return rc;
-	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
-	usual(&cluster->nics_per_node, device->usual_nics_per_node);
-	if (device->usual_scale_up_gpus > cluster->gpus_per_node)
-		usual(&cluster->scale_up_gpus, device->usual_scale_up_gpus);
-	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
-	if (cluster->nic_gbit_s < 0)
-		cluster->nic_gbit_s = device->usual_nic_gbit_s;
-	request->config.gpus = op->nodes > 1 ? op->nodes * cluster->gpus_per_node : op->ranks;
-	if (op->ranks > op->nodes * cluster->gpus_per_node || op->nodes > op->ranks)
-		return sc_err_set(err, SC_ECONFLICT,
-				  "collective: ranks=%lld do not fit on nodes=%lld of %lld GPUs",
-				  (long long)op->ranks, (long long)op->nodes,
-				  (long long)cluster->gpus_per_node);
-	return 0;
-}
-
 static int no_math(const struct sc_device *device, const char *dtype, struct sc_err *err)
 {
 	struct sc_strbuf peaks = {0};
@@ -246,7 +198,9 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	op.dtype = (enum sc_dtype)op_args.dtype;
 	if (info->kind == SC_OP_COLLECTIVE) {
 		info->to_op(&op_args, NULL, &op);
-		rc = load_cluster(args, &op_args, arena, request, err);
+		rc = sc_op_cluster_load(&(struct sc_op_cluster){args->cluster, args->device,
+								op_args.ranks, op_args.nodes},
+					arena, request, err);
 		if (rc == 0)
 			rc = sc_fabric_from_request(request, &fabric, err);
 		span = span_of(&request->config.cluster, &op_args);

@@ -305,3 +305,52 @@ int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *word
 		*out = p.args;
 	return rc;
 }
+
+static void usual(int64_t *value, int64_t of_device)
+{
+	if (*value == SC_NOT_GIVEN)
+		*value = of_device;
+}
+
+/* As sc_config_resolve does for a whole request, for the cluster alone. */
+int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
+		       struct sc_request *request, struct sc_err *err)
+{
+	struct sc_cluster *cluster = &request->config.cluster;
+	const struct sc_device *device = &request->device;
+	int rc = 0;
+
+	sc_config_init(&request->config);
+	if (given->file)
+		rc = sc_config_set(&request->config,
+				   &(struct sc_setting){"cluster", given->file, "--cluster"}, arena,
+				   err);
+	if (rc == 0 && given->device)
+		cluster->gpu = given->device;
+	if (rc == 0 && !cluster->gpu)
+		rc = sc_err_set(err, SC_EUSAGE, "collective needs --device NAME or --cluster FILE");
+	if (rc == 0)
+		rc = sc_device_load(cluster->gpu, arena, &request->device, err);
+	if (rc == 0)
+		rc = sc_fabric_profile_load("default", arena, &request->fabric_profile, err);
+	if (rc == 0 && cluster->fabric &&
+	    sc_fabric_is_file(&request->fabric_profile, cluster->fabric, arena))
+		rc = sc_fabric_profile_load(cluster->fabric, arena, &request->fabric_profile, err);
+	if (rc)
+		return rc;
+	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
+	usual(&cluster->nics_per_node, device->usual_nics_per_node);
+	if (device->usual_scale_up_gpus > cluster->gpus_per_node)
+		usual(&cluster->scale_up_gpus, device->usual_scale_up_gpus);
+	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
+	if (cluster->nic_gbit_s < 0)
+		cluster->nic_gbit_s = device->usual_nic_gbit_s;
+	request->config.gpus =
+		given->nodes > 1 ? given->nodes * cluster->gpus_per_node : given->ranks;
+	if (given->ranks > given->nodes * cluster->gpus_per_node || given->nodes > given->ranks)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "collective: ranks=%lld do not fit on nodes=%lld of %lld GPUs",
+				  (long long)given->ranks, (long long)given->nodes,
+				  (long long)cluster->gpus_per_node);
+	return 0;
+}

@@ -80,7 +80,9 @@ void sc_interfere_known_collective(const struct sc_device *device, double blocks
 
 static struct sc_span span_of(const struct sc_transfer *t)
 {
-	return (struct sc_span){t->n_ranks, 1, t->n_ranks};
+	int nodes = t->n_nodes > 1 ? t->n_nodes : 1;
+
+	return (struct sc_span){t->n_ranks, nodes, (t->n_ranks + nodes - 1) / nodes};
 }
 
 double sc_transfer_sms(const struct sc_transfer *transfer)
@@ -114,6 +116,8 @@ static double received_bytes(const struct sc_transfer *t)
 {
 	double others = (t->n_ranks - 1.0) / t->n_ranks * t->shape.bytes;
 
+	if (t->shape.kind == SC_SEND_RECV)
+		return t->shape.bytes;
 	return t->shape.kind == SC_ALL_REDUCE ? 2 * others : others;
 }
 

@@ -16,12 +16,13 @@
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
 			 double given_us, struct sc_cost *out);
 
-/* A collective on one node, as each rank sees it. */
+/* A collective, as each rank sees it. */
 struct sc_transfer {
 	const struct sc_device *device;
 	const struct sc_fabric *fabric;
 	struct sc_collective_shape shape;
 	int n_ranks;
+	int n_nodes; /* 0 = 1; more: on SMs alone, for copy engines reach one node */
 };
 /* On SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer than that its rate falls with them. */
 void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,

@@ -6,7 +6,7 @@
 
 enum { BAR_WIDTH = 960, BAR_HEIGHT = 34, MIN_LABEL_WIDTH = 60 };
 
-static void append_escaped(struct sc_strbuf *out, const char *text)
+void sc_html_text(struct sc_strbuf *out, const char *text)
 {
 	for (; *text; text++) {
 		switch (*text) {
@@ -28,14 +28,12 @@ static void append_escaped(struct sc_strbuf *out, const char *text)
 	}
 }
 
-static void append_head(const char *title, const struct sc_request *request, struct sc_strbuf *out)
+void sc_html_begin(const char *title, struct sc_strbuf *out)
 {
-	struct sc_strbuf line = {0};
-
 	sc_strbuf_append(out,
 			 "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 			 "<title>stepcast: ");
-	append_escaped(out, title);
+	sc_html_text(out, title);
 	sc_strbuf_append(
 		out,
 		"</title>\n<style>\n"
@@ -48,16 +46,28 @@ static void append_head(const char *title, const struct sc_request *request, str
 		"svg { width: 100%; height: auto; } .big { font-size: 1.8rem; }\n"
 		".key { display: inline-block; width: .8rem; height: .8rem;"
 		" margin-right: .4rem; }\n</style>\n</head>\n<body>\n<h1>");
-	append_escaped(out, title);
-	sc_strbuf_append(out, "</h1>\n<p>");
+	sc_html_text(out, title);
+	sc_strbuf_append(out, "</h1>\n");
+}
+
+void sc_html_end(struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "</body>\n</html>\n");
+}
+
+static void append_request(const struct sc_request *request, struct sc_strbuf *out)
+{
+	struct sc_strbuf line = {0};
+
+	sc_strbuf_append(out, "<p>");
 	sc_text_model(request, &line);
-	append_escaped(out, sc_strbuf_get(&line));
+	sc_html_text(out, sc_strbuf_get(&line));
 	sc_strbuf_clear(&line);
 	sc_text_cluster(request, &line);
 	sc_strbuf_append(&line, "; ");
 	sc_text_split(request, &line);
 	sc_strbuf_append(out, "<br>");
-	append_escaped(out, sc_strbuf_get(&line));
+	sc_html_text(out, sc_strbuf_get(&line));
 	sc_strbuf_append(out, "</p>\n");
 	sc_strbuf_release(&line);
 }
@@ -168,7 +178,7 @@ static void append_contributors(const struct sc_prediction *p, struct sc_strbuf 
 			 "</tr>\n");
 	for (size_t i = 0; i < p->reading.n_contributors; i++) {
 		sc_strbuf_append(out, "<tr><td>");
-		append_escaped(out, p->reading.contributors[i].what);
+		sc_html_text(out, p->reading.contributors[i].what);
 		sc_strbuf_printf(out,
 				 "</td><td class=\"n\">%.2f</td><td class=\"n\">%.1f</td>"
 				 "<td class=\"n\">%.0f</td></tr>\n",
@@ -203,7 +213,7 @@ static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
 		const struct sc_path_step *s = &p->reading.path[i];
 
 		sc_strbuf_append(out, "<tr><td>");
-		append_escaped(out, s->what);
+		sc_html_text(out, s->what);
 		sc_strbuf_printf(
 			out,
 			"</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td>%s</td>"
@@ -222,7 +232,7 @@ static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
 		     "<th class=\"n\">idle ms</th><th class=\"n\">communication ms</th></tr>\n");
 	for (size_t i = 0; i < p->reading.n_classes; i++) {
 		sc_strbuf_append(out, "<tr><td>");
-		append_escaped(out, p->reading.classes[i].name);
+		sc_html_text(out, p->reading.classes[i].name);
 		sc_strbuf_printf(out,
 				 "</td><td class=\"n\">%u</td><td class=\"n\">%.2f</td>"
 				 "<td class=\"n\">%.2f</td><td class=\"n\">%.2f</td></tr>\n",
@@ -240,7 +250,7 @@ static void append_warnings(const struct sc_warnings *warnings, struct sc_strbuf
 	sc_strbuf_append(out, "<h2>Warnings</h2>\n<ul>\n");
 	for (size_t i = 0; i < warnings->n; i++) {
 		sc_strbuf_append(out, "<li>");
-		append_escaped(out, warnings->text[i]);
+		sc_html_text(out, warnings->text[i]);
 		sc_strbuf_append(out, "</li>\n");
 	}
 	sc_strbuf_append(out, "</ul>\n");
@@ -250,7 +260,8 @@ void sc_html_prediction(const char *title, const struct sc_request *request,
 			const struct sc_prediction *p, const struct sc_explanation *explanation,
 			struct sc_strbuf *out)
 {
-	append_head(title, request, out);
+	sc_html_begin(title, out);
+	append_request(request, out);
 	append_totals(p, out);
 	append_breakdown(p, out);
 	append_memory(&p->memory, out);
@@ -260,5 +271,5 @@ void sc_html_prediction(const char *title, const struct sc_request *request,
 	append_path(p, out);
 	append_classes(p, out);
 	append_warnings(&p->warnings, out);
-	sc_strbuf_append(out, "</body>\n</html>\n");
+	sc_html_end(out);
 }

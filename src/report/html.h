@@ -9,5 +9,9 @@
 void sc_html_prediction(const char *title, const struct sc_request *request,
 			const struct sc_prediction *prediction,
 			const struct sc_explanation *explanation, struct sc_strbuf *out);
+/* Of any page: up to its head line, shown as is; text, escaped; the end. */
+void sc_html_begin(const char *title, struct sc_strbuf *out);
+void sc_html_text(struct sc_strbuf *out, const char *text);
+void sc_html_end(struct sc_strbuf *out);
 
 #endif

@@ -33,21 +33,6 @@ static const struct column AFTER[] = {
 static const char *const TEXTS[] = {"same_as", "warnings", "error"};
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void put_cell(FILE *out, const char *text)
-{
-	if (!strpbrk(text, ",\"\r\n")) {
-		fputs(text, out);
-		return;
-	}
-	putc('"', out);
-	for (; *text; text++) {
-		if (*text == '"')
-			putc('"', out);
-		putc(*text, out);
-	}
-	putc('"', out);
-}
-
 static void put_number(FILE *out, double value)
 {
 	fprintf(out, "%.*g", SC_JSON_DIGITS, value);
@@ -127,7 +112,7 @@ static void put_name(void *ctx, const char *name)
 int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *err)
 {
 	for (size_t i = 0; i < cases->n_cols; i++) {
-		put_cell(out, cases->header[i]);
+		sc_csv_put_cell(out, cases->header[i]);
 		putc(',', out);
 	}
 	each_column(put_name, out);
@@ -149,7 +134,7 @@ static void put_warnings(const struct sc_warnings *warnings, FILE *out)
 
 	for (size_t i = 0; warnings && i < warnings->n; i++)
 		sc_strbuf_printf(&text, "%s%s", i ? "; " : "", warnings->text[i]);
-	put_cell(out, sc_strbuf_get(&text));
+	sc_csv_put_cell(out, sc_strbuf_get(&text));
 	sc_strbuf_release(&text);
 }
 
@@ -181,14 +166,14 @@ int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_out
 		     FILE *out, struct sc_err *err)
 {
 	for (size_t i = 0; i < cases->n_cols; i++) {
-		put_cell(out, sc_csv_cell(cases, row, i));
+		sc_csv_put_cell(out, sc_csv_cell(cases, row, i));
 		putc(',', out);
 	}
 	if (outcome->code == SC_OK)
 		put_outcome(outcome, out);
 	else
 		each_column(put_nothing, out);
-	put_cell(out, outcome->error);
+	sc_csv_put_cell(out, outcome->error);
 	putc('\n', out);
 	return check_written(out, err);
 }
@@ -196,10 +181,10 @@ int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_out
 static void put_case(const struct sc_validation *v, const struct sc_case *c, const int *columns,
 		     size_t n, FILE *out)
 {
-	put_cell(out, c->name);
+	sc_csv_put_cell(out, c->name);
 	putc(',', out);
 	for (size_t i = 0; i < n; i++) {
-		put_cell(out, sc_csv_cell(v->table, c->row, (size_t)columns[i]));
+		sc_csv_put_cell(out, sc_csv_cell(v->table, c->row, (size_t)columns[i]));
 		putc(',', out);
 	}
 	if (c->measured_ms > 0)
@@ -207,7 +192,7 @@ static void put_case(const struct sc_validation *v, const struct sc_case *c, con
 	putc(',', out);
 	if (c->skipped) {
 		fputs(",,,,", out);
-		put_cell(out, c->skipped);
+		sc_csv_put_cell(out, c->skipped);
 	} else {
 		const double numbers[] = {c->outcome.iteration_ms, c->outcome.low_ms,
 					  c->outcome.high_ms, c->error_pct};
@@ -228,7 +213,7 @@ int sc_validation_csv_write(const struct sc_validation *v, const char *const *by
 	fputs("case,", out);
 	for (size_t i = 0; i < n_by; i++) {
 		columns[i] = sc_csv_column(v->table, by[i]);
-		put_cell(out, by[i]);
+		sc_csv_put_cell(out, by[i]);
 		putc(',', out);
 	}
 	fputs("measured_ms,predicted_ms,low_ms,high_ms,error_pct,skipped\n", out);

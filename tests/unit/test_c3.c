@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "request_fixture.h"
 #include "runner.h"
 #include "study/c3/c3_priv.h"
 
@@ -249,6 +250,144 @@ START_TEST(a_recording)
 }
 END_TEST
 
+/* The best is within 1 % of the fastest, and nothing simpler is; the class follows the times alone; over sizes the
+ * first is where the search begins, and neighbours differ; what limits holds to the end. */
+START_TEST(advice)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 8);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		const struct sc_c3_named named = {.name = "", .pair = random_pair(&rng)};
+		const struct sc_c3_advise_opts opts = {.from_bytes = i % 10 ? 0 : 1 << 20,
+						       .to_bytes = 1 << 30};
+		const bool alone = named.pair.kind == SC_C3_INDEPENDENT;
+		struct sc_c3_advice a;
+		double ratio;
+
+		ck_assert_int_eq(sc_c3_advise(study, &named, &opts, &a, NULL), 0);
+		ck_assert_int_eq(a.applies[SC_C3_CHUNKED], !alone);
+		for (int p = 0; p < SC_N_C3_POLICIES; p++) {
+			const struct sc_c3_result *r = &a.result[p];
+			const double best_us = a.result[a.best].time_us;
+
+			if (!a.applies[p])
+				continue;
+			ck_assert_double_le(best_us, 1.0101 * r->time_us);
+			ck_assert(p >= (int)a.best || r->time_us > best_us / 1.0101);
+			ck_assert_uint_gt(r->limits.n, 0);
+			ck_assert_double_eq_tol(r->limits.at[r->limits.n - 1].until_us, r->time_us,
+						CLOSE * r->time_us);
+			for (size_t l = 1; l < r->limits.n; l++)
+				ck_assert_double_gt(r->limits.at[l].until_us,
+						    r->limits.at[l - 1].until_us);
+		}
+		ratio = a.result[a.best].compute_us / a.result[a.best].comm_us;
+		ck_assert_int_eq(a.class, ratio > 1.15       ? SC_C3_G_LONG
+					  : ratio < 1 / 1.15 ? SC_C3_C_LONG
+							     : SC_C3_GC_EQUAL);
+		ck_assert_int_eq(a.n_changes > 0, opts.from_bytes > 0);
+		for (size_t c = 1; c < a.n_changes; c++) {
+			ck_assert_double_gt(a.changes[c].bytes, a.changes[c - 1].bytes);
+			ck_assert_int_ne(a.changes[c].best, a.changes[c - 1].best);
+		}
+	}
+}
+END_TEST
+
+/* Kernels of a layer in order are one longer kernel: the same alone, and no better beside a collective than that
+ * they could all be hidden. */
+START_TEST(layers_of_kernels)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 9);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng), one, layer;
+		struct sc_op ops[3];
+		struct sc_c3_result r;
+
+		pair.kind = SC_C3_INDEPENDENT;
+		one = layer = pair;
+		for (int k = 0; k < 3; k++)
+			ops[k] = pair.gemm;
+		layer.layer = ops;
+		layer.n_layer = 3;
+		r = predict(&layer, SC_C3_COMM_FIRST);
+		ck_assert_double_eq_tol(r.compute_us, 3 * predict(&one, SC_C3_PLAIN).compute_us,
+					CLOSE * r.compute_us);
+		ck_assert_double_ge(r.time_us, fmax(r.compute_us, r.comm_us) * (1 - CLOSE));
+		layer.compute_us = 1000;
+		ck_assert_double_eq_tol(predict(&layer, SC_C3_SERIAL).compute_us, 1000, CLOSE);
+	}
+}
+END_TEST
+
+static size_t config_pairs(const char *sets, struct sc_c3_pairs *out)
+{
+	struct sc_catalog *catalog = sc_catalog_create();
+	struct sc_request *request = sc_arena_calloc(&arena, 1, sizeof(*request));
+	struct sc_config config;
+	struct sc_err err = {0};
+
+	sc_config_init(&config);
+	set_all(&config, sets, &arena);
+	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, request, &err) == 0, "%s",
+		      err.text);
+	*out = (struct sc_c3_pairs){.list = {0}};
+	ck_assert_msg(sc_c3_config_pairs(request, &arena, out, &err) == 0, "%s", err.text);
+	for (size_t i = 0; i < out->list.n; i++) {
+		const struct sc_c3_named *n = &out->list.at[i];
+		struct sc_c3_advise_opts opts = {.from_bytes = 0};
+		struct sc_c3_advice a;
+
+		ck_assert_int_eq(sc_c3_advise(study, n, &opts, &a, NULL), 0);
+		ck_assert_double_gt(n->count, 0);
+		ck_assert_double_eq_tol(a.result[a.best].compute_us, n->pair.compute_us,
+					CLOSE * n->pair.compute_us);
+		ck_assert_double_eq_tol(a.result[a.best].comm_us, n->pair.comm_us,
+					CLOSE * n->pair.comm_us);
+	}
+	sc_catalog_destroy(catalog);
+	return out->list.n;
+}
+
+#define SMALL                                                                              \
+	"model.family=gpt model.layers=4 model.hidden=2048 model.heads=16 model.seq=2048 " \
+	"model.vocab=51200 cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 gpus=16 "     \
+	"training.global_batch=16 training.micro_batch=1 "
+
+/* One rank has no collective; each axis brings its own; across nodes copy engines do not apply. */
+START_TEST(pairs_of_a_config)
+{
+	struct sc_c3_pairs none, tp, dp;
+	size_t n_far = 0;
+
+	ck_assert_uint_eq(config_pairs(SMALL "gpus=1 training.global_batch=1", &none), 0);
+	ck_assert_uint_gt(
+		config_pairs(SMALL "parallel.tp=8 parallel.pp=2 training.global_batch=2", &tp), 4);
+	for (size_t i = 0; i < tp.list.n; i++) {
+		ck_assert_int_eq(tp.list.at[i].pair.transfer.n_ranks, 8);
+		ck_assert_int_eq(tp.list.at[i].pair.transfer.n_nodes, 1);
+	}
+	ck_assert_uint_eq(config_pairs(SMALL "parallel.sharding=fsdp", &dp), 3);
+	for (size_t i = 0; i < dp.list.n; i++) {
+		const struct sc_c3_choice copies = {.policy = SC_C3_COPY_ENGINE};
+		struct sc_c3_result r;
+
+		ck_assert_int_eq(dp.list.at[i].pair.kind, SC_C3_INDEPENDENT);
+		ck_assert_uint_gt(dp.list.at[i].pair.n_layer, 5);
+		n_far += dp.list.at[i].pair.transfer.n_nodes == 2;
+		ck_assert_int_eq(sc_c3_predict(study, &dp.list.at[i].pair, &copies, &r, NULL),
+				 -SC_EUNSUPPORTED);
+	}
+	ck_assert_uint_eq(n_far, 3);
+	SC_VEC_RELEASE(&none.list);
+	SC_VEC_RELEASE(&tp.list);
+	SC_VEC_RELEASE(&dp.list);
+}
+END_TEST
+
 START_TEST(policies_by_name)
 {
 	struct sc_c3_choice choice;
@@ -281,6 +420,9 @@ static Suite *c3_suite(void)
 	tcase_add_test(tc, a_split_of_the_sms);
 	tcase_add_test(tc, known_kernels_slow_each_other);
 	tcase_add_test(tc, a_recording);
+	tcase_add_test(tc, advice);
+	tcase_add_test(tc, layers_of_kernels);
+	tcase_add_test(tc, pairs_of_a_config);
 	tcase_add_test(tc, policies_by_name);
 	suite_add_tcase(suite, tc);
 	return suite;

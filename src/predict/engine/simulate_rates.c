@@ -267,3 +267,40 @@ void sc_sim_rates_solve(struct sc_simulator *sim)
 	if (sim->observe)
 		sim->observe(sim->observe_ctx, sim);
 }
+
+void sc_simulator_observe(struct sc_simulator *sim,
+			  void (*observe)(void *ctx, const struct sc_simulator *sim), void *ctx)
+{
+	sim->observe = observe;
+	sim->observe_ctx = ctx;
+}
+
+double sc_simulator_now_us(const struct sc_simulator *sim)
+{
+	return sim->now_us;
+}
+
+enum sc_resource sc_simulator_limit(const struct sc_simulator *sim, uint32_t class_id)
+{
+	enum sc_resource limit = SC_N_RES;
+	double most = 1 + SIM_EPS_LEVEL;
+
+	for (uint32_t r = 0; r < SC_N_RES; r++) {
+		const uint32_t nics = (uint32_t)sim->graph->classes.n * SC_N_RES;
+		const uint32_t at = r == SC_RES_NIC ? nics + sim->flow.class[class_id].nic_domain
+						    : class_id * SC_N_RES + r;
+
+		if (sim->res[at].load > most) {
+			most = sim->res[at].load;
+			limit = (enum sc_resource)r;
+		}
+	}
+	for (size_t i = 0; limit == SC_N_RES && i < sim->acts.n; i++) {
+		const struct sim_act *act = &sim->acts.at[i];
+
+		if (act->state != SIM_FREE && act->class_id == class_id &&
+		    (act->state == SIM_QUEUED || act->cap < 1))
+			limit = SC_RES_SM;
+	}
+	return limit;
+}

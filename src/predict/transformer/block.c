@@ -38,6 +38,23 @@ static void scale_cost(struct sc_cost *cost, double factor)
 	cost->work_us = sc_quantize_us(cost->work_us * factor);
 }
 
+/* The step that was added last. */
+static void list_step(struct sc_block *block, const struct sc_op *op, const struct sc_span *span)
+{
+	const struct sc_step *step = &block->steps.at[block->steps.n - 1];
+	struct sc_block_item item = {.op = *op,
+				     .alone_us = sc_cost_alone_us(&step->cost),
+				     .name = step->name,
+				     .axis = step->axis,
+				     .hidden = step->hidden};
+
+	if (!block->list)
+		return;
+	if (span)
+		item.span = *span;
+	SC_VEC_PUSH(&block->list->items, item);
+}
+
 static double kernel_speed(const struct sc_block_env *env, const struct sc_op *op,
 			   const struct sc_cost *cost)
 {
@@ -73,6 +90,7 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 			env->host_speed);
 	step.flop = op_flop(op);
 	SC_VEC_PUSH(&block->steps, step);
+	list_step(block, op, NULL);
 }
 
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
@@ -143,6 +161,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
 				       env->host_speed);
 	SC_VEC_PUSH(&block->steps, step);
+	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
 }
 
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,

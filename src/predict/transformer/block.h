@@ -42,9 +42,21 @@ struct sc_summary {
 	double wave_us2;
 	double flop;
 };
+/* What was added to a block, with its shape: for studies of single ops. */
+struct sc_block_item {
+	struct sc_op op;     /* or SC_OP_COLLECTIVE */
+	struct sc_span span; /* of a collective */
+	double alone_us;
+	uint16_t name;
+	uint8_t axis, hidden;
+};
+struct sc_block_list {
+	SC_VEC(struct sc_block_item) items;
+};
 struct sc_block {
 	SC_VEC(struct sc_step) steps;
 	struct sc_summary sum;
+	struct sc_block_list *list; /* filled beside the steps; NULL: not asked for */
 };
 /* What every op of a block needs to be costed. */
 struct sc_block_env {

@@ -36,7 +36,9 @@ extern const struct sc_name sc_c3_kind_names[];
 
 struct sc_c3_pair {
 	struct sc_transfer transfer; /* holds the device */
-	struct sc_op gemm;
+	struct sc_op gemm;           /* or another kernel, if independent */
+	const struct sc_op *layer;   /* independent: n_layer kernels in order, in place of it */
+	size_t n_layer;
 	enum sc_c3_kind kind;
 	double compute_us, comm_us; /* measured alone; 0 = predicted */
 };
@@ -48,18 +50,73 @@ struct sc_c3_choice {
 int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
 		       struct sc_err *err);
 
+/* What limits a pair, from one time to the next: an sc_resource; or all runs as if alone; or, where there is no room
+ * for all of them, several one after another. */
+enum { SC_C3_MAX_LIMITS = 8, SC_C3_NO_LIMIT = SC_N_RES, SC_C3_SEVERAL_LIMITS };
+struct sc_c3_limits {
+	struct sc_c3_limit {
+		int what;
+		double until_us;
+	} at[SC_C3_MAX_LIMITS];
+	size_t n;
+};
+const char *sc_c3_limit_name(int what); /* "sm", "none" */
 struct sc_c3_result {
 	double compute_us, comm_us; /* alone */
 	double serial_us, time_us;
 	double speedup, ideal, fraction;        /* fraction: NAN where nothing can be gained */
 	double compute_slowdown, comm_slowdown; /* of each side, over its time alone */
 	double n;                               /* SMs reserved, pieces; 0 = none */
+	struct sc_c3_limits limits;
 };
 struct sc_c3_study; /* scratch: simulator and graph */
 struct sc_c3_study *sc_c3_study_create(void);
 void sc_c3_study_destroy(struct sc_c3_study *study);
 int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err);
+
+/* ---- pairs under every policy ---- */
+
+struct sc_c3_named {
+	const char *name; /* "gemm mlp up beside tensor-parallel all-gather" */
+	struct sc_c3_pair pair;
+	double count; /* in one iteration of a rank; 0 = not known */
+};
+struct sc_c3_pairs {
+	SC_VEC(struct sc_c3_named) list;
+};
+/* Every collective of an iteration and what can run beside it: of a layer the products before or after a
+ * collective over the tensor-, context- or expert-parallel group; layers beside gradients' reductions and weights'
+ * gathers. What they point to lives in `arena`, the request besides. SC_EUNSUPPORTED: a family without layers. */
+int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
+		       struct sc_c3_pairs *out, struct sc_err *err);
+
+/* Tg > 1.15 Tc; Tc > 1.15 Tg; between (ConCCL). */
+enum sc_c3_class { SC_C3_G_LONG, SC_C3_C_LONG, SC_C3_GC_EQUAL };
+const char *sc_c3_class_name(enum sc_c3_class class); /* "G-long" */
+/* From so many bytes on that policy is the best; kernels that need the collective, or it them, grow with it. */
+struct sc_c3_change {
+	double bytes;
+	enum sc_c3_policy best;
+};
+enum { SC_C3_MAX_CHANGES = 16 };
+struct sc_c3_advice {
+	const struct sc_c3_named *named;
+	enum sc_c3_class class;
+	bool applies[SC_N_C3_POLICIES];
+	struct sc_c3_result result[SC_N_C3_POLICIES];
+	enum sc_c3_policy best; /* the first of those within 1 % of the fastest */
+	struct sc_c3_change changes[SC_C3_MAX_CHANGES];
+	size_t n_changes;
+};
+/* `asked`: policies to try; all false: all of them. Sizes of the collective to try: from, to, doubling; 0: none. */
+struct sc_c3_advise_opts {
+	bool asked[SC_N_C3_POLICIES];
+	double from_bytes, to_bytes;
+};
+int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
+		 const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,
+		 struct sc_err *err);
 
 /* ---- a table of measured pairs ---- */
 
@@ -91,6 +148,10 @@ struct sc_c3_table_opts {
 };
 int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts *opts,
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err);
+
+/* The rows of a table without policies, each a pair: the first that is none is an error. */
+int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct sc_c3_pairs *out,
+		      struct sc_err *err);
 
 /* ---- a recording ---- */
 

@@ -42,6 +42,7 @@ struct sc_c3_study {
 	uint32_t first_kernel, last_kernel, first_comm, last_comm;
 	/* what is being predicted */
 	const struct sc_c3_pair *pair;
+	double scale; /* measured time of the kernels alone over the predicted one */
 	struct sc_c3_result result;
 	struct sc_c3_result *out;
 	struct sc_err *err;
@@ -96,6 +97,42 @@ int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *
 		what, text);
 }
 
+/* ---- limits over time ---- */
+
+const char *sc_c3_limit_name(int what)
+{
+	static const char *const names[] = {
+		[SC_RES_SM] = "sm",        [SC_RES_HBM] = "hbm",
+		[SC_RES_L2] = "l2",        [SC_RES_LINK] = "link",
+		[SC_RES_PCIE] = "pcie",    [SC_RES_NIC] = "nic",
+		[SC_RES_COPY] = "copy",    [SC_RES_HOST] = "host",
+		[SC_C3_NO_LIMIT] = "none", [SC_C3_SEVERAL_LIMITS] = "several",
+	};
+
+	return names[what];
+}
+
+/* The limit so far ends now, unless it is the new one, too. */
+static void see_limit(void *ctx, const struct sc_simulator *sim)
+{
+	struct sc_c3_limits *l = ctx;
+	const int what = (int)sc_simulator_limit(sim, 0);
+	const double now_us = sc_simulator_now_us(sim);
+
+	if (l->n)
+		l->at[l->n - 1].until_us = now_us;
+	if (l->n && l->at[l->n - 1].what == what)
+		return;
+	if (l->n && l->at[l->n - 1].until_us <= (l->n > 1 ? l->at[l->n - 2].until_us : 0))
+		l->n--; /* it held no time */
+	if (l->n && l->at[l->n - 1].what == what)
+		return;
+	if (l->n < SC_C3_MAX_LIMITS)
+		l->at[l->n++].what = what;
+	else
+		l->at[l->n - 1].what = SC_C3_SEVERAL_LIMITS;
+}
+
 /* ---- graphs ---- */
 
 static void begin(struct sc_c3_study *s)
@@ -137,9 +174,13 @@ static int run(struct sc_c3_study *s)
 	int rc;
 
 	sc_graph_seal(&s->graph);
+	out->limits.n = 0;
+	sc_simulator_observe(s->sim, see_limit, &out->limits);
 	rc = sc_simulate(s->sim, &s->graph, NULL, &s->timeline, s->err);
 	if (rc)
 		return rc;
+	if (out->limits.n)
+		out->limits.at[out->limits.n - 1].until_us = s->timeline.total_us;
 	start = s->timeline.start_us;
 	end = s->timeline.end_us;
 	out->time_us = s->timeline.total_us;
@@ -156,22 +197,72 @@ static double sm_count(const struct sc_c3_pair *pair)
 	return (double)pair->transfer.device->sm_count;
 }
 
+static size_t n_kernels(const struct sc_c3_pair *pair)
+{
+	return pair->n_layer ? pair->n_layer : 1;
+}
+
+static const struct sc_op *kernel_at(const struct sc_c3_pair *pair, size_t i)
+{
+	return pair->n_layer ? &pair->layer[i] : &pair->gemm;
+}
+
+static void scale_cost(struct sc_cost *cost, double factor)
+{
+	cost->latency_us *= factor;
+	cost->work_us *= factor;
+}
+
+/* On its first `sms` SMs (0: all). */
+static void kernel_cost(const struct sc_c3_study *s, const struct sc_op *op, double sms,
+			struct sc_cost *out)
+{
+	sc_interfere_kernel(s->pair->transfer.device, op, sms, 0, out);
+	scale_cost(out, s->scale);
+}
+
+static bool is_memory_bound(const struct sc_device *device, const struct sc_op *op)
+{
+	struct sc_op_time time;
+
+	sc_op_model_get(op->kind)->time(device, op, &time);
+	return time.memory_us > time.math_us;
+}
+
+/* All of them in order; `relieved`: those bound by memory have a few SMs less, and lose less to their caches. */
+static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
+{
+	const struct sc_device *device = s->pair->transfer.device;
+	const struct sc_interference_coef *c = &device->interference;
+
+	for (size_t i = 0; i < n_kernels(s->pair); i++) {
+		const struct sc_op *op = kernel_at(s->pair, i);
+		struct sc_cost cost;
+
+		kernel_cost(s, op, sms, &cost);
+		if (relieved && c->relief_sms > 0 && is_memory_bound(device, op)) {
+			scale_cost(&cost, 1 / (1 + c->relief_gain));
+			s->out->n = c->relief_sms;
+		}
+		add(s, s->compute, &cost, SC_NONE);
+	}
+}
+
 /* Two streams: the collective begins after `wait_us`, on `comm_sms` (0: all it takes), beside a kernel that may
  * have `kernel_sms` (0: all that are free). */
 struct streams {
 	double wait_us, comm_sms, kernel_sms;
-	bool copies;
+	bool copies, relieved;
 };
 
 static int run_streams(struct sc_c3_study *s, const struct streams *how)
 {
 	const struct sc_c3_pair *pair = s->pair;
 	const struct sc_transfer *t = &pair->transfer;
-	struct sc_cost kernel, comm, wait = {.work_us = how->wait_us}, reduce;
+	struct sc_cost comm, wait = {.work_us = how->wait_us}, reduce;
 	uint32_t after = SC_NONE, copied;
 
 	begin(s);
-	sc_interfere_kernel(t->device, &pair->gemm, how->kernel_sms, pair->compute_us, &kernel);
 	if (how->wait_us > 0)
 		after = add(s, s->host, &wait, SC_NONE);
 	if (how->copies)
@@ -179,7 +270,7 @@ static int run_streams(struct sc_c3_study *s, const struct streams *how)
 	else
 		sc_interfere_collective(t, how->comm_sms, pair->comm_us, &comm);
 	copied = add(s, s->comm, &comm, after);
-	add(s, s->compute, &kernel, SC_NONE);
+	add_kernels(s, how->kernel_sms, how->relieved);
 	sc_interfere_reduce(t, &reduce);
 	if (how->copies && sc_cost_alone_us(&reduce) > 0)
 		add(s, s->comm, &reduce, copied);
@@ -209,27 +300,6 @@ static int run_reserved(struct sc_c3_study *s, double n, bool stays)
 	return rc;
 }
 
-/* Is the kernel bound by memory? Then fewer SMs may serve it better. */
-static int run_relieved(struct sc_c3_study *s)
-{
-	const struct sc_c3_pair *pair = s->pair;
-	const struct sc_interference_coef *c = &pair->transfer.device->interference;
-	struct sc_c3_pair relieved = *pair;
-	struct streams how = {.copies = true};
-	struct sc_op_time time;
-	int rc;
-
-	sc_op_model_get(pair->gemm.kind)->time(pair->transfer.device, &pair->gemm, &time);
-	if (time.memory_us > time.math_us && c->relief_sms > 0) {
-		relieved.compute_us = s->out->compute_us / (1 + c->relief_gain);
-		s->out->n = c->relief_sms;
-	}
-	s->pair = &relieved;
-	rc = run_streams(s, &how);
-	s->pair = pair;
-	return rc;
-}
-
 /* ---- one needs what the other makes ---- */
 
 static double pieces_of(const struct sc_c3_pair *pair, double n)
@@ -240,19 +310,12 @@ static double pieces_of(const struct sc_c3_pair *pair, double n)
 	return most < pieces ? 1 : pieces;
 }
 
-/* A piece's rows; the whole keeps its measured time. */
-static void piece_cost(const struct sc_c3_pair *pair, double pieces, struct sc_cost *out)
+static void piece_cost(const struct sc_c3_study *s, double pieces, struct sc_cost *out)
 {
-	struct sc_op piece = pair->gemm, whole = pair->gemm;
-	struct sc_cost all;
+	struct sc_op piece = s->pair->gemm;
 
-	sc_interfere_kernel(pair->transfer.device, &whole, 0, 0, &all);
 	piece.u.gemm.m /= pieces;
-	sc_interfere_kernel(pair->transfer.device, &piece, 0, 0, out);
-	if (pair->compute_us > 0) {
-		out->latency_us *= pair->compute_us / sc_cost_alone_us(&all);
-		out->work_us *= pair->compute_us / sc_cost_alone_us(&all);
-	}
+	kernel_cost(s, &piece, 0, out);
 }
 
 /* The first piece is the rank's own. */
@@ -262,7 +325,7 @@ static void add_gather(struct sc_c3_study *s, double pieces)
 	struct sc_cost kernel, copy;
 	uint32_t arrived = SC_NONE;
 
-	piece_cost(s->pair, pieces, &kernel);
+	piece_cost(s, pieces, &kernel);
 	kernel.latency_us += t->device->interference.chunk_us;
 	sc_interfere_copy(t, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
@@ -279,7 +342,7 @@ static void add_scatter(struct sc_c3_study *s, double pieces)
 	struct sc_cost kernel, copy, reduce;
 	uint32_t pushed = SC_NONE;
 
-	piece_cost(s->pair, pieces, &kernel);
+	piece_cost(s, pieces, &kernel);
 	kernel.latency_us += t->device->interference.push_us;
 	sc_interfere_copy(t, pieces - 1, 1, &copy);
 	sc_interfere_reduce(t, &reduce);
@@ -295,15 +358,16 @@ static void add_scatter(struct sc_c3_study *s, double pieces)
 static int run_serial(struct sc_c3_study *s)
 {
 	const struct sc_c3_pair *pair = s->pair;
-	struct sc_cost kernel, comm;
+	struct sc_cost comm, nothing = {0};
 
 	begin(s);
-	sc_interfere_kernel(pair->transfer.device, &pair->gemm, 0, pair->compute_us, &kernel);
 	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
 	if (pair->kind == SC_C3_GATHER_GEMM)
-		add(s, s->compute, &kernel, add(s, s->comm, &comm, SC_NONE));
-	else
-		add(s, s->comm, &comm, add(s, s->compute, &kernel, SC_NONE));
+		add(s, s->compute, &nothing, add(s, s->comm, &comm, SC_NONE));
+	s->first_kernel = SC_NONE;
+	add_kernels(s, 0, false);
+	if (pair->kind != SC_C3_GATHER_GEMM)
+		add(s, s->comm, &comm, s->last_kernel);
 	return run(s);
 }
 
@@ -333,7 +397,7 @@ static int run_fused(struct sc_c3_study *s, bool fused)
 	struct sc_cost kernel, copy, last, reduce;
 
 	begin(s);
-	sc_interfere_kernel(t->device, &s->pair->gemm, 0, s->pair->compute_us, &kernel);
+	kernel_cost(s, &s->pair->gemm, 0, &kernel);
 	sc_interfere_copy(t, 1, fused ? 1 : 0, &copy);
 	if (fused)
 		kernel.work_us *= 1 + c->fused_rows * ranks / s->pair->gemm.u.gemm.m;
@@ -370,7 +434,8 @@ static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *cho
 		how.copies = true;
 		return run_streams(s, &how);
 	case SC_C3_COPY_ENGINE_RELIEF:
-		return run_relieved(s);
+		how.copies = how.relieved = true;
+		return run_streams(s, &how);
 	default:
 		return run_serial(s);
 	}
@@ -380,6 +445,12 @@ static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 {
 	bool in_pieces = choice->policy == SC_C3_CHUNKED || choice->policy == SC_C3_TILE_FUSED;
 
+	if (s->pair->transfer.n_nodes > 1 && (in_pieces || choice->policy == SC_C3_COPY_ENGINE ||
+					      choice->policy == SC_C3_COPY_ENGINE_RELIEF))
+		return sc_err_set(
+			s->err, SC_EUNSUPPORTED,
+			"policy %s needs all ranks on one node: copy engines reach no further",
+			sc_enum_name(sc_c3_policy_names, (int)choice->policy));
 	if (s->pair->kind == SC_C3_INDEPENDENT && in_pieces)
 		return sc_err_set(s->err, SC_EUNSUPPORTED,
 				  "policy %s needs a GEMM that depends on the collective",
@@ -394,23 +465,49 @@ static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 	return run_serial(s); /* nothing of the two can run beside the other */
 }
 
+/* Of the kernels, as measured or predicted; sets their scale. */
+static double alone_us(struct sc_c3_study *s)
+{
+	double us = 0;
+
+	for (size_t i = 0; i < n_kernels(s->pair); i++) {
+		struct sc_cost cost;
+
+		sc_interfere_kernel(s->pair->transfer.device, kernel_at(s->pair, i), 0, 0, &cost);
+		us += sc_cost_alone_us(&cost);
+	}
+	s->scale = s->pair->compute_us > 0 ? s->pair->compute_us / us : 1;
+	return us * s->scale;
+}
+
+static int check_math(const struct sc_c3_pair *pair, struct sc_err *err)
+{
+	const struct sc_device *device = pair->transfer.device;
+
+	if (pair->n_layer || sc_device_peak_tflops(device, pair->gemm.dtype) > 0)
+		return 0;
+	return sc_err_set(err, SC_EUNSUPPORTED, "%s has no %s math", device->id,
+			  sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
+}
+
 int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err)
 {
 	struct sc_c3_result *r = &study->result;
-	struct sc_cost kernel, comm;
-	int rc;
+	struct sc_cost comm;
+	int rc = check_math(pair, err);
 
+	if (rc)
+		return rc;
 	*r = (struct sc_c3_result){.compute_slowdown = 1, .comm_slowdown = 1};
-	sc_interfere_kernel(pair->transfer.device, &pair->gemm, 0, pair->compute_us, &kernel);
-	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
-	r->compute_us = sc_cost_alone_us(&kernel);
-	r->comm_us = sc_cost_alone_us(&comm);
-	r->serial_us = r->compute_us + r->comm_us;
-	r->ideal = r->serial_us / fmax(r->compute_us, r->comm_us);
 	study->pair = pair;
 	study->out = r;
 	study->err = err;
+	r->compute_us = alone_us(study);
+	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
+	r->comm_us = sc_cost_alone_us(&comm);
+	r->serial_us = r->compute_us + r->comm_us;
+	r->ideal = r->serial_us / fmax(r->compute_us, r->comm_us);
 	rc = run_policy(study, choice);
 	if (rc)
 		return rc;

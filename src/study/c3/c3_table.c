@@ -151,16 +151,12 @@ static int read_pair(struct reader *r, size_t row, struct sc_c3_pair *out, struc
 
 static int predict_row(struct reader *r, struct sc_c3_case *c, struct sc_err *err)
 {
-	const char *device_dtype = cell(r, c->row, COL_DTYPE);
 	struct sc_c3_pair pair;
 	double serial = 0;
 	int rc = sc_c3_choice_parse(cell(r, c->row, COL_POLICY), "policy: ", &c->choice, err);
 
 	if (rc == 0)
 		rc = read_pair(r, c->row, &pair, err);
-	if (rc == 0 && sc_device_peak_tflops(pair.transfer.device, pair.gemm.dtype) <= 0)
-		rc = sc_err_set(err, SC_EUNSUPPORTED, "%s has no %s math", pair.transfer.device->id,
-				device_dtype);
 	if (rc == 0)
 		rc = sc_c3_predict(r->study, &pair, &c->choice, &c->result, err);
 	if (rc)
@@ -222,14 +218,19 @@ static void add_groups(const struct reader *r, const char *column, struct sc_c3_
 	}
 }
 
-static int find_columns(struct reader *r, const struct sc_c3_table_opts *opts, struct sc_err *err)
+static int find_columns(struct reader *r, int n_needed, struct sc_err *err)
 {
 	for (int i = 0; i < N_COLS; i++) {
 		r->column[i] = sc_csv_column(r->csv, NAMES[i]);
-		if (i < N_NEEDED && r->column[i] < 0)
+		if (i < n_needed && r->column[i] < 0)
 			return sc_err_at(err, SC_EVALUE, r->csv->file, 1, 0,
 					 "the table has no column \"%s\"", NAMES[i]);
 	}
+	return 0;
+}
+
+static int check_by(const struct reader *r, const struct sc_c3_table_opts *opts, struct sc_err *err)
+{
 	for (size_t i = 0; i < opts->n_by; i++)
 		if (sc_csv_column(r->csv, opts->by[i]) < 0)
 			return sc_err_set(err, SC_EUSAGE, "--by: the table has no column \"%.64s\"",
@@ -254,8 +255,10 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err)
 {
 	struct reader r = {.csv = csv, .arena = arena};
-	int rc = find_columns(&r, opts, err);
+	int rc = find_columns(&r, N_NEEDED, err);
 
+	if (rc == 0)
+		rc = check_by(&r, opts, err);
 	if (rc)
 		return rc;
 	*out = (struct sc_c3_table){.csv = csv, .n_cases = csv->n_rows};
@@ -271,4 +274,23 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 	sc_c3_study_destroy(r.study);
 	SC_VEC_RELEASE(&r.machines);
 	return 0;
+}
+
+int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct sc_c3_pairs *out,
+		      struct sc_err *err)
+{
+	struct reader r = {.csv = csv, .arena = arena};
+	struct sc_err own = {.code = SC_OK};
+	int rc = find_columns(&r, COL_POLICY, err);
+
+	for (size_t row = 0; rc == 0 && row < csv->n_rows; row++) {
+		struct sc_c3_named named = {.name = cell(&r, row, COL_CASE)};
+
+		rc = read_pair(&r, row, &named.pair, &own);
+		if (rc)
+			rc = sc_err_at(err, own.code, csv->file, csv->line[row], 0, "%s", own.text);
+		SC_VEC_PUSH(&out->list, named);
+	}
+	SC_VEC_RELEASE(&r.machines);
+	return rc;
 }

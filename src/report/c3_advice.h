@@ -1,0 +1,30 @@
+/* Pairs of computation and communication under every policy: text with bars, JSON, CSV that a runtime can look up
+ * and `c3 --measured` reads, a chart (SVG), a page (HTML). */
+#ifndef SC_REPORT_C3_ADVICE_H
+#define SC_REPORT_C3_ADVICE_H
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "study/c3/c3.h"
+
+struct sc_c3_advices {
+	const struct sc_c3_advice *at;
+	size_t n;
+};
+void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out);
+int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
+/* One row a pair and policy, the best marked. */
+int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
+void sc_svg_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out);
+void sc_html_c3_advice(const char *title, const struct sc_c3_advices *advices,
+		       struct sc_strbuf *out);
+/* "8192x6144x6144 bf16", "22 kernels"; "all_gather 64 MiB, 8 GPUs". */
+void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
+void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
+/* The policy as `--policy` takes it, with what it was best with: "reserve:24". */
+void sc_c3_policy_text(const struct sc_c3_advice *advice, int policy, struct sc_strbuf *out);
+/* "serial below 32 MiB, then copy_engine", or "serial at all sizes"; "" if no sizes were tried. */
+void sc_c3_changes_text(const struct sc_c3_advice *advice, struct sc_strbuf *out);
+
+#endif

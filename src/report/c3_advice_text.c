@@ -1,0 +1,226 @@
+/* Text, and what the other forms share with it. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json_out.h"
+#include "base/units.h"
+#include "report/c3_advice.h"
+
+enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
+
+static const char *policy_name(int policy)
+{
+	return sc_enum_name(sc_c3_policy_names, policy);
+}
+
+static void append_bytes(double bytes, struct sc_strbuf *out)
+{
+	if (bytes >= SC_BYTES_PER_GIB)
+		sc_strbuf_printf(out, "%.4g GiB", bytes / SC_BYTES_PER_GIB);
+	else if (bytes >= SC_BYTES_PER_MIB)
+		sc_strbuf_printf(out, "%.4g MiB", bytes / SC_BYTES_PER_MIB);
+	else
+		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
+}
+
+void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
+{
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
+
+	if (pair->n_layer) {
+		sc_strbuf_printf(out, "%zu kernel%s", pair->n_layer, sc_plural(pair->n_layer));
+		return;
+	}
+	if (g->batch > 1)
+		sc_strbuf_printf(out, "%.0f x ", g->batch);
+	sc_strbuf_printf(out, "%.0fx%.0fx%.0f %s", g->m, g->n, g->k,
+			 sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
+}
+
+void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
+{
+	const struct sc_transfer *t = &pair->transfer;
+
+	sc_strbuf_printf(out, "%s ", sc_collective_names[t->shape.kind]);
+	append_bytes(t->shape.bytes, out);
+	sc_strbuf_printf(out, ", %d GPUs", t->n_ranks);
+	if (t->n_nodes > 1)
+		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
+}
+
+void sc_c3_policy_text(const struct sc_c3_advice *a, int policy, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, policy_name(policy));
+	if ((policy == SC_C3_RESERVE || policy == SC_C3_CHUNKED) && a->result[policy].n >= 1)
+		sc_strbuf_printf(out, ":%.0f", a->result[policy].n);
+}
+
+void sc_c3_changes_text(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	if (a->n_changes == 1)
+		sc_strbuf_printf(out, "%s at all sizes", policy_name((int)a->changes[0].best));
+	for (size_t i = 0; a->n_changes > 1 && i < a->n_changes; i++) {
+		if (i) {
+			sc_strbuf_append(out, " below ");
+			append_bytes(a->changes[i].bytes, out);
+			sc_strbuf_append(out, ", then ");
+		}
+		sc_strbuf_append(out, policy_name((int)a->changes[i].best));
+	}
+}
+
+/* ---- text ---- */
+
+static void append_limits(const struct sc_c3_limits *l, struct sc_strbuf *out)
+{
+	for (size_t i = 0; i < l->n; i++)
+		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",
+				 sc_c3_limit_name(l->at[i].what), l->at[i].until_us);
+}
+
+static void append_bar(double us, double longest, struct sc_strbuf *out)
+{
+	const int n = (int)lround(BAR_CHARS * us / longest);
+
+	for (int i = 0; i < BAR_CHARS; i++)
+		sc_strbuf_append_char(out, i < n ? '#' : ' ');
+}
+
+static double longest_us(const struct sc_c3_advice *a)
+{
+	double us = 0;
+
+	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+		if (a->applies[p])
+			us = fmax(us, a->result[p].time_us);
+	return us;
+}
+
+static void append_policy(const struct sc_c3_advice *a, int p, struct sc_strbuf *out)
+{
+	const struct sc_c3_result *r = &a->result[p];
+	struct sc_strbuf name = {0};
+
+	sc_c3_policy_text(a, p, &name);
+	sc_strbuf_printf(out, "%c %-26s", (int)a->best == p ? '*' : ' ', sc_strbuf_get(&name));
+	sc_strbuf_release(&name);
+	append_bar(r->time_us, longest_us(a), out);
+	sc_strbuf_printf(out, "%10.1f%9.2f", r->time_us, r->speedup);
+	if (isnan(r->fraction))
+		sc_strbuf_printf(out, "%8s", "-");
+	else
+		sc_strbuf_printf(out, "%8.0f", round(SC_PCT * r->fraction) + 0.0);
+	sc_strbuf_printf(out, "%8.2f%8.2f  ", r->compute_slowdown, r->comm_slowdown);
+	append_limits(&r->limits, out);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	const struct sc_c3_result *any = &a->result[a->best];
+
+	sc_strbuf_printf(out, "\n%s: ", a->named->name);
+	sc_c3_compute_text(&a->named->pair, out);
+	sc_strbuf_append(out, " and ");
+	sc_c3_comm_text(&a->named->pair, out);
+	sc_strbuf_printf(out,
+			 "\n  alone %.1f and %.1f us, %s; ideal speedup %.2f\n  %-54s%10s%9s%8s%8s"
+			 "%8s  %s\n",
+			 any->compute_us, any->comm_us, sc_c3_class_name(a->class), any->ideal,
+			 "policy", "us", "speedup", "% ideal", "kernel", "comm",
+			 "limited by, until us");
+	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+		if (a->applies[p])
+			append_policy(a, p, out);
+	if (!a->n_changes)
+		return;
+	sc_strbuf_append(out, "  best by size of the collective: ");
+	sc_c3_changes_text(a, out);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	const struct sc_c3_result *r = &a->result[a->best];
+	struct sc_strbuf policy = {0};
+
+	sc_c3_policy_text(a, (int)a->best, &policy);
+	sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
+			 NAME_CHARS, a->named->name, sc_c3_class_name(a->class), r->compute_us,
+			 r->comm_us, r->ideal, sc_strbuf_get(&policy), r->time_us, r->speedup);
+	if (a->named->count > 0)
+		sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
+				 a->named->count * (r->serial_us - r->time_us) / SC_US_PER_MS);
+	sc_strbuf_append_char(out, '\n');
+	sc_strbuf_release(&policy);
+}
+
+void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%-*s %-8s%10s%10s%7s  %-26s%10s%9s", NAME_CHARS, "pair", "class",
+			 "kernel us", "comm us", "ideal", "best", "us", "speedup");
+	if (advices->n && advices->at[0].named->count > 0)
+		sc_strbuf_printf(out, "%8s%11s", "times", "saves ms");
+	sc_strbuf_append_char(out, '\n');
+	for (size_t i = 0; i < advices->n; i++)
+		append_line(&advices->at[i], out);
+	for (size_t i = 0; i < advices->n && advices->n <= MOST_BLOCKS; i++)
+		append_block(&advices->at[i], out);
+}
+
+/* ---- CSV ---- */
+
+static void put_number(FILE *out, double value)
+{
+	putc(',', out);
+	if (isfinite(value))
+		fprintf(out, "%.*g", SC_JSON_DIGITS, value);
+}
+
+static void put_row(const struct sc_c3_advice *a, int p, FILE *out)
+{
+	const struct sc_c3_pair *pair = &a->named->pair;
+	const struct sc_transfer *t = &pair->transfer;
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
+	const struct sc_c3_result *r = &a->result[p];
+	struct sc_strbuf text = {0};
+
+	sc_csv_put_cell(out, a->named->name);
+	fprintf(out, ",%s,%d,%s,%s", t->device->id, t->n_ranks,
+		pair->n_layer ? "" : sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype),
+		sc_enum_name(sc_c3_kind_names, (int)pair->kind));
+	for (int i = 0; i < 3; i++)
+		put_number(out, pair->n_layer ? (double)NAN : i == 0 ? g->m : i == 1 ? g->n : g->k);
+	fprintf(out, ",%s", sc_collective_names[t->shape.kind]);
+	put_number(out, t->shape.bytes);
+	sc_c3_policy_text(a, p, &text);
+	fprintf(out, ",%s", sc_strbuf_get(&text));
+	put_number(out, r->compute_us);
+	put_number(out, r->comm_us);
+	put_number(out, r->serial_us);
+	put_number(out, r->time_us);
+	put_number(out, r->speedup);
+	put_number(out, r->fraction);
+	fprintf(out, ",%s,%d,", sc_c3_class_name(a->class), (int)a->best == p);
+	sc_strbuf_clear(&text);
+	if ((int)a->best == p)
+		sc_c3_changes_text(a, &text);
+	sc_csv_put_cell(out, sc_strbuf_get(&text));
+	putc('\n', out);
+	sc_strbuf_release(&text);
+}
+
+int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err)
+{
+	fputs("case,device,gpus,dtype,kind,m,n,k,collective,bytes,policy,compute_us,comm_us,"
+	      "serial_us,predicted_us,speedup,fraction_of_ideal,class,best,best_by_bytes\n",
+	      out);
+	for (size_t i = 0; i < advices->n; i++)
+		for (int p = 0; p < SC_N_C3_POLICIES; p++)
+			if (advices->at[i].applies[p])
+				put_row(&advices->at[i], p, out);
+	if (fflush(out) || ferror(out))
+		return sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
+	return 0;
+}

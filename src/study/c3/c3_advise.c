@@ -1,0 +1,116 @@
+/* One pair under every policy: which is the best, and at which sizes another one is. */
+#include <math.h>
+
+#include "study/c3/c3.h"
+
+/* Policies that are so near are equally good: the simplest, which comes first, is taken. */
+#define TIE 1.01
+/* Times of the two sides so near are equal (ConCCL, arXiv:2412.14335). */
+#define EQUAL 1.15
+
+const char *sc_c3_class_name(enum sc_c3_class class)
+{
+	static const char *const names[] = {
+		[SC_C3_G_LONG] = "G-long",
+		[SC_C3_C_LONG] = "C-long",
+		[SC_C3_GC_EQUAL] = "GC-equal",
+	};
+
+	return names[class];
+}
+
+static enum sc_c3_class class_of(const struct sc_c3_result *r)
+{
+	if (r->compute_us > EQUAL * r->comm_us)
+		return SC_C3_G_LONG;
+	return r->comm_us > EQUAL * r->compute_us ? SC_C3_C_LONG : SC_C3_GC_EQUAL;
+}
+
+static bool is_asked(const struct sc_c3_advise_opts *opts, int policy)
+{
+	bool any = false;
+
+	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+		any = any || opts->asked[p];
+	return !any || opts->asked[policy];
+}
+
+/* What cannot be done with the pair does not apply; that nothing applies is an error. */
+static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
+		   const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,
+		   struct sc_err *err)
+{
+	double fastest = INFINITY;
+	struct sc_err why = {.code = SC_OK};
+
+	for (int p = 0; p < SC_N_C3_POLICIES; p++) {
+		const struct sc_c3_choice choice = {.policy = (enum sc_c3_policy)p};
+		struct sc_err own = {.code = SC_OK};
+
+		out->applies[p] = is_asked(opts, p) &&
+				  sc_c3_predict(study, pair, &choice, &out->result[p], &own) == 0;
+		if (own.code != SC_OK)
+			why = own;
+		if (out->applies[p])
+			fastest = fmin(fastest, out->result[p].time_us);
+	}
+	if (isinf(fastest))
+		return sc_err_set(err, why.code, "%s", why.text);
+	for (int p = SC_N_C3_POLICIES - 1; p >= 0; p--)
+		if (out->applies[p] && out->result[p].time_us <= fastest * TIE)
+			out->best = (enum sc_c3_policy)p;
+	return 0;
+}
+
+/* The pair with another size of its collective. What was said of the times alone holds in proportion. */
+static struct sc_c3_pair resized(const struct sc_c3_pair *pair, double bytes)
+{
+	struct sc_c3_pair out = *pair;
+	const double factor = bytes / pair->transfer.shape.bytes;
+	struct sc_cost before, after;
+
+	sc_interfere_collective(&pair->transfer, 0, 0, &before);
+	out.transfer.shape.bytes = bytes;
+	sc_interfere_collective(&out.transfer, 0, 0, &after);
+	out.comm_us *= sc_cost_alone_us(&after) / sc_cost_alone_us(&before);
+	if (pair->kind == SC_C3_INDEPENDENT)
+		return out;
+	sc_interfere_kernel(pair->transfer.device, &pair->gemm, 0, 0, &before);
+	out.gemm.u.gemm.m = fmax(1, pair->gemm.u.gemm.m * factor);
+	sc_interfere_kernel(pair->transfer.device, &out.gemm, 0, 0, &after);
+	out.compute_us *= sc_cost_alone_us(&after) / sc_cost_alone_us(&before);
+	return out;
+}
+
+static int try_sizes(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
+		     struct sc_c3_advice *out, struct sc_err *err)
+{
+	struct sc_c3_advice at;
+	int rc = 0;
+
+	for (double bytes = opts->from_bytes; rc == 0 && bytes <= opts->to_bytes; bytes *= 2) {
+		const struct sc_c3_pair pair = resized(&out->named->pair, bytes);
+		const size_t n = out->n_changes;
+
+		rc = try_all(study, &pair, opts, &at, err);
+		if (rc == 0 && n < SC_C3_MAX_CHANGES &&
+		    (n == 0 || out->changes[n - 1].best != at.best))
+			out->changes[out->n_changes++] = (struct sc_c3_change){bytes, at.best};
+	}
+	return rc;
+}
+
+int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
+		 const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out, struct sc_err *err)
+{
+	int rc;
+
+	*out = (struct sc_c3_advice){.named = named};
+	rc = try_all(study, &named->pair, opts, out, err);
+	for (int p = SC_N_C3_POLICIES - 1; p >= 0; p--)
+		if (out->applies[p])
+			out->class = class_of(&out->result[p]);
+	if (rc == 0 && opts->from_bytes > 0)
+		rc = try_sizes(study, opts, out, err);
+	return rc;
+}

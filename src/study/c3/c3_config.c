@@ -1,0 +1,256 @@
+/* The pairs of a config: its layers' kernels and collectives, as the Transformer's builder lists them. */
+#include <string.h>
+
+#include "predict/op_names.h"
+#include "predict/transformer/build_transformer.h"
+#include "study/c3/c3.h"
+
+struct lister {
+	const struct sc_transformer *tf;
+	struct sc_arena *arena;
+	struct sc_c3_pairs *out;
+	/* the rank and the block at hand */
+	uint32_t class_id;
+	const struct sc_block_env *env;
+	struct sc_block_list list;
+	double count;
+	int n_exchanges; /* all-to-alls so far: the first brings tokens to experts, the next brings them back */
+};
+
+static bool is_comm(const struct sc_block_item *item)
+{
+	return item->op.kind == SC_OP_COLLECTIVE;
+}
+
+static const char *name_of(struct lister *l, const char *what, const char *comm)
+{
+	const size_t n = strlen(what) + strlen(comm) + sizeof(" beside ");
+	char *name = sc_arena_calloc(l->arena, n, 1);
+
+	strcpy(name, what);
+	strcat(name, " beside ");
+	return strcat(name, comm);
+}
+
+static struct sc_c3_named named(struct lister *l, const struct sc_block_item *comm,
+				const struct sc_fabric *fabric)
+{
+	return (struct sc_c3_named){
+		.count = l->count,
+		.pair = {.transfer = {.device = l->env->device,
+				      .fabric = fabric,
+				      .shape = comm->op.u.collective,
+				      .n_ranks = comm->span.n_ranks,
+				      .n_nodes = comm->span.n_nodes},
+			 .comm_us = comm->alone_us},
+	};
+}
+
+/* The next product after or before a collective, with none between. */
+static const struct sc_block_item *find_gemm(const struct lister *l, size_t at, int step)
+{
+	for (size_t i = at + (size_t)step; i < l->list.items.n; i += (size_t)step) {
+		const struct sc_block_item *item = &l->list.items.at[i];
+
+		if (is_comm(item))
+			return NULL;
+		if (item->op.kind == SC_OP_GEMM)
+			return item;
+	}
+	return NULL;
+}
+
+static bool comes_first(struct lister *l, const struct sc_block_item *comm)
+{
+	if (comm->op.u.collective.kind == SC_ALL_TO_ALL)
+		return l->n_exchanges++ % 2 == 0;
+	return comm->op.u.collective.kind == SC_ALL_GATHER;
+}
+
+/* Kernels from..to run beside the collective, and neither needs the other. */
+static void set_layer(struct lister *l, size_t from, size_t to, struct sc_c3_pair *pair)
+{
+	struct sc_op *ops = sc_arena_calloc(l->arena, to - from + 1, sizeof(*ops));
+
+	pair->layer = ops;
+	for (size_t i = from; i < to; i++) {
+		const struct sc_block_item *item = &l->list.items.at[i];
+
+		if (is_comm(item))
+			continue;
+		ops[pair->n_layer++] = item->op;
+		pair->compute_us += item->alone_us;
+	}
+}
+
+static void add_in_layer(struct lister *l, size_t at)
+{
+	const struct sc_block_item *comm = &l->list.items.at[at], *gemm;
+	const struct sc_fabric *own = l->env->axis_fabric[comm->axis];
+	struct sc_c3_named pair = named(l, comm, own ? own : l->env->fabric);
+	const bool first = comes_first(l, comm);
+	size_t end = at + 1 + comm->hidden;
+
+	end = end < l->list.items.n ? end : l->list.items.n;
+	if (comm->hidden) {
+		set_layer(l, at + 1, end, &pair.pair);
+		pair.name = name_of(l, "kernels", sc_op_name(comm->name));
+		if (pair.pair.n_layer)
+			SC_VEC_PUSH(&l->out->list, pair);
+		return;
+	}
+	gemm = find_gemm(l, at, first ? 1 : -1);
+	if (!gemm)
+		return;
+	pair.pair.kind = first ? SC_C3_GATHER_GEMM : SC_C3_GEMM_SCATTER;
+	pair.pair.gemm = gemm->op;
+	pair.pair.compute_us = gemm->alone_us;
+	pair.name = name_of(l, sc_op_name(gemm->name), sc_op_name(comm->name));
+	SC_VEC_PUSH(&l->out->list, pair);
+}
+
+static void list_block(struct lister *l, enum sc_block_id id)
+{
+	struct sc_block block = {.list = &l->list};
+
+	l->list.items.n = 0;
+	l->n_exchanges = 0;
+	sc_transformer_block(l->env, id, (double)l->tf->request->config.training.micro_batch,
+			     &block);
+	sc_block_release(&block);
+	for (size_t i = 0; i < l->list.items.n; i++)
+		if (is_comm(&l->list.items.at[i]))
+			add_in_layer(l, i);
+}
+
+/* ---- data parallel ---- */
+
+struct replica_comm {
+	const char *what;
+	enum sc_op_name name;
+	enum sc_collective kind;
+	double bytes;
+	struct sc_span span;
+};
+
+/* The layer listed last beside a collective of its weights or gradients. */
+static void add_beside_layer(struct lister *l, const struct replica_comm *c)
+{
+	const struct sc_rank_class *rc = &l->tf->placement.classes[l->class_id];
+	struct sc_block_env env = *l->env;
+	struct sc_block_item item = {.name = (uint16_t)c->name, .span = c->span};
+	struct sc_c3_named pair;
+	struct sc_cost cost;
+
+	if (c->span.n_ranks < 2 || !(c->bytes > 0))
+		return;
+	env.fabric = sc_transformer_fabric(l->tf, l->class_id, SC_AXIS_DP);
+	item.op.u.collective = (struct sc_collective_shape){
+		c->kind, c->bytes, sc_storage_dtype(l->tf->request->config.training.precision)};
+	cost = sc_block_comm_alone(&env, &item.op.u.collective, &item.span,
+				   c->span.n_nodes > 1 ? rc->stage_ranks_per_node : 1);
+	item.alone_us = sc_cost_alone_us(&cost);
+	pair = named(l, &item, env.fabric);
+	set_layer(l, 0, l->list.items.n, &pair.pair);
+	pair.name = name_of(l, c->what, sc_op_name(c->name));
+	SC_VEC_PUSH(&l->out->list, pair);
+}
+
+static void add_gathers(struct lister *l, const char *what, const struct sc_params *params)
+{
+	const double bytes = sc_transformer_gathered_bytes(l->tf->request);
+	struct sc_replicas copies;
+
+	sc_transformer_replicas(l->tf, l->class_id, &copies);
+	add_beside_layer(l, &(struct replica_comm){what, SC_NAME_PARAM_GATHER, SC_ALL_GATHER,
+						   params->dense * bytes, copies.dense.shard});
+	add_beside_layer(l, &(struct replica_comm){what, SC_NAME_PARAM_GATHER, SC_ALL_GATHER,
+						   params->expert * bytes, copies.expert.shard});
+}
+
+static void add_reduction(struct lister *l, double params, const struct sc_replica_spans *spans)
+{
+	const bool scatters = sc_sharding_rule(l->tf->request).scatters;
+	const double bytes = params * sc_grad_bytes(l->tf->request);
+
+	add_beside_layer(l, &(struct replica_comm){"layer backward", SC_NAME_GRAD_REDUCE,
+						   scatters ? SC_REDUCE_SCATTER : SC_ALL_REDUCE,
+						   bytes, scatters ? spans->shard : spans->all});
+	if (scatters)
+		add_beside_layer(l, &(struct replica_comm){
+					    "layer backward", SC_NAME_GRAD_REDUCE, SC_ALL_REDUCE,
+					    bytes / spans->shard.n_ranks, spans->copies});
+}
+
+static void add_layers(struct lister *l, bool dense, double n_layers, double passes)
+{
+	const struct sc_sharding_rule rule = sc_sharding_rule(l->tf->request);
+	const struct sc_params *params = dense ? &l->tf->dense_layer : &l->tf->layer;
+	struct sc_replicas copies;
+
+	l->count = n_layers * passes;
+	list_block(l, dense ? SC_BLOCK_DENSE_F : SC_BLOCK_LAYER_F);
+	l->count = n_layers * (rule.gathers_each ? passes : 1);
+	if (rule.weights)
+		add_gathers(l, "layer forward", params);
+	l->count = n_layers * passes;
+	list_block(l, dense ? SC_BLOCK_DENSE_B : SC_BLOCK_LAYER_B);
+	l->count = n_layers * (rule.gathers_each ? passes : 1);
+	if (rule.gathers_backward)
+		add_gathers(l, "layer backward", params);
+	l->count = n_layers * (rule.reduces_each ? passes : 1);
+	sc_transformer_replicas(l->tf, l->class_id, &copies);
+	add_reduction(l, params->trainable, &copies.dense);
+	add_reduction(l, params->trainable_expert, &copies.expert);
+}
+
+/* Layers of the first class, the head of the first that has it. */
+static void list_all(struct lister *l)
+{
+	const struct sc_placement *p = &l->tf->placement;
+	const double passes = (double)l->tf->request->n_micro_batches;
+	struct sc_stage_parts parts = sc_transformer_stage(l->tf, p->classes[0].stage);
+
+	l->env = &l->tf->variant[l->tf->classes[0].variant].env;
+	if (parts.dense > 0)
+		add_layers(l, true, parts.dense, passes);
+	if (parts.layers > 0)
+		add_layers(l, false, parts.layers, passes);
+	for (uint32_t c = 0; c < p->n_classes; c++) {
+		if (!sc_transformer_stage(l->tf, p->classes[c].stage).head)
+			continue;
+		l->class_id = c;
+		l->env = &l->tf->variant[l->tf->classes[c].variant].env;
+		l->count = passes;
+		list_block(l, SC_BLOCK_HEAD_F);
+		list_block(l, SC_BLOCK_HEAD_B);
+		return;
+	}
+}
+
+int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
+		       struct sc_c3_pairs *out, struct sc_err *err)
+{
+	struct sc_transformer *tf = sc_arena_calloc(arena, 1, sizeof(*tf));
+	struct sc_predict_opts *opts = sc_arena_calloc(arena, 1, sizeof(*opts));
+	struct sc_build_scratch scratch = {.arena = arena, .sim = sc_simulator_create()};
+	struct lister l = {.tf = tf, .arena = arena, .out = out};
+	int rc;
+
+	if (request->config.model.family == SC_DLRM)
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"c3 lists the pairs of Transformers; of a DLRM, replay or --gemm");
+	sc_predict_opts_init(opts);
+	sc_graph_init(&scratch.graph);
+	rc = sc_transformer_init(tf, request, opts, &scratch, err);
+	if (rc == 0)
+		list_all(&l);
+	SC_VEC_RELEASE(&l.list.items);
+	SC_VEC_RELEASE(&scratch.ids);
+	sc_timeline_release(&scratch.timeline);
+	sc_graph_release(&scratch.graph);
+	sc_simulator_destroy(scratch.sim);
+	sc_transformer_release(tf);
+	return rc;
+}
