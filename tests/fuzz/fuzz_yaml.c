@@ -1,10 +1,12 @@
-/* sc_yaml_parse on any bytes, then sc_yaml_decode by a table with every type of field. */
+/* sc_yaml_parse on any bytes, then sc_yaml_decode by a table with every type of field; mappings that may be a
+ * config.json of Hugging Face are taken as one. */
 #include "base/yaml.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/hf_model.h"
 #include "fuzz.h"
 
 enum { CAP_ORIGINS = 4 };
@@ -173,6 +175,17 @@ static void set_texts(const struct sc_yaml *root, struct sc_arena *arena)
 	}
 }
 
+static void take_hf(struct sc_yaml *root, struct sc_arena *arena)
+{
+	struct sc_err err = {.code = SC_OK};
+	int rc = sc_hf_is_model(root) ? sc_hf_model_take(root, arena, &err) : 0;
+
+	if (rc)
+		check_error(rc, &err);
+	else
+		check_node(root);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sc_err err = {.code = SC_OK};
@@ -189,6 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_node(root);
 		decode(root, &arena);
 		set_texts(root, &arena);
+		take_hf(root, &arena);
 	}
 	sc_arena_release(&arena);
 	return 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/config/config_priv.h"
+#include "core/config/hf_model.h"
 #include "core/profile/paths.h"
 #include "core/profile/profile_priv.h"
 
@@ -43,6 +44,8 @@ static int load_section_file(const char *path, struct sc_arena *arena, struct sc
 {
 	int rc = sc_yaml_load(path, arena, out, err);
 
+	if (rc == 0 && sc_hf_is_model(*out))
+		rc = sc_hf_model_take(*out, arena, err);
 	if (rc == 0)
 		rc = sc_schema_check(*out, false, err);
 	if (rc == 0)

@@ -83,7 +83,8 @@ struct sc_model {
 	 * model has none. */
 	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
 	int64_t mtp_layers;
-	int tied_embeddings; /* 0, 1; default: the family's */
+	int64_t sliding_window; /* tokens that attention reaches back; -1 = all */
+	int tied_embeddings;    /* 0, 1; default: the family's */
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
 	struct sc_ints bottom_mlp, top_mlp;

@@ -306,6 +306,8 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, v_head_dim, 1, MAX_HIDDEN, "latent attention: width of a head's values"),
 	ENUM(sc_model, tied_embeddings, BOOL_NAMES, "output layer is the word embedding"),
 	INT(sc_model, mtp_layers, 0, MAX_LAYERS, "layers that predict later tokens (DeepSeek-V3)"),
+	INT(sc_model, sliding_window, 1, MAX_SEQ,
+	    "tokens that attention reaches back; default all"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",

@@ -34,6 +34,8 @@ static void warn_no_effect(struct sc_request *req)
 		bool asks;
 	} keys[] = {
 		{"model.mtp_layers", cfg->model.mtp_layers > 0},
+		{"model.sliding_window",
+		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq},
 		{"parallel.etp", par->etp > 0 && par->etp != par->tp},
 		{"parallel.chimera_replicas", par->chimera_replicas > 0},
 		{"parallel.waves", par->waves > 0},
