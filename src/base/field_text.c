@@ -199,6 +199,22 @@ static int parse_enum(const struct sc_field *field, const char *text, void *plac
 			  names);
 }
 
+static bool names_file(const struct sc_field *field, const char *text)
+{
+	const char *dot = strrchr(text, '.');
+
+	return field->file_offset && dot && (!strcmp(dot, ".csv") || !strcmp(dot, ".json"));
+}
+
+static void take_file(const struct sc_field_place *to, const char *text, void *at)
+{
+	const struct sc_field *field = to->field;
+	const char *copy = sc_arena_strdup(to->arena, text);
+
+	memcpy(at, &field->file_value, sizeof(field->file_value));
+	memcpy((unsigned char *)at - field->offset + field->file_offset, &copy, sizeof(copy));
+}
+
 int sc_field_add_flag(const struct sc_field *field, const char *name, void *place,
 		      struct sc_err *err)
 {
@@ -230,6 +246,11 @@ int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, voi
 	case SC_F_BOOL:
 		return parse_bool(text, at, err);
 	case SC_F_ENUM:
+		if (names_file(to->field, text)) {
+			take_file(to, text, at);
+			return 0;
+		}
+		return parse_enum(to->field, text, at, err);
 	case SC_F_FLAGS:
 		return parse_enum(to->field, text, at, err);
 	case SC_F_STR:
@@ -291,6 +312,20 @@ void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *p
 		*(struct sc_ints *)place = (struct sc_ints){.at = at, .n = n};
 	else
 		*(struct sc_doubles *)place = (struct sc_doubles){.at = at, .n = n};
+}
+
+bool sc_field_named_list(const struct sc_field_place *to, const char *text, void *place)
+{
+	int64_t *at;
+
+	for (const struct sc_name *name = to->field->names; name && name->name; name++)
+		if (strcmp(name->name, text) == 0) {
+			at = sc_arena_calloc(to->arena, 1, SC_NUMBER_BYTES);
+			*at = name->value;
+			sc_field_put_list(to->field, at, 1, place);
+			return true;
+		}
+	return false;
 }
 
 static int parse_list(const struct sc_field_place *to, const char *text, void *place,
@@ -357,6 +392,8 @@ static int set_value(const struct sc_field_place *to, const char *text, void *pl
 		return 0;
 	case SC_F_INTS:
 	case SC_F_DOUBLES:
+		if (sc_field_named_list(to, text, place))
+			return 0;
 		return parse_list(to, text, place, err);
 	case SC_F_FLAGS:
 		return parse_flags(to, text, place, err);

@@ -52,9 +52,14 @@ struct sc_field {
 	/* Without what the key has no effect: bits of whoever made the table; 0 = nothing. */
 	unsigned needs;
 	bool required;
-	const struct sc_name *names; /* SC_F_ENUM, SC_F_FLAGS */
-	const struct sc_field *sub;  /* SC_F_STRUCT(S) */
-	size_t elem_bytes;           /* SC_F_STRUCTS */
+	/* SC_F_ENUM, SC_F_FLAGS; of SC_F_INTS: what may stand for a list, which then has its value alone. */
+	const struct sc_name *names;
+	/* SC_F_ENUM: a text that ends as a file of a table or of JSON is stored at file_offset (const char *,
+	 * in the same struct), and the value is file_value; file_offset 0: no such texts. */
+	size_t file_offset;
+	int file_value;
+	const struct sc_field *sub; /* SC_F_STRUCT(S) */
+	size_t elem_bytes;          /* SC_F_STRUCTS */
 	/* SC_F_STRUCT: a scalar is a path of a file that holds the mapping (`model: models/x.yaml`);
 	 * filled by the loader through sc_yaml_opts.open_ref. */
 	bool may_be_file;

@@ -18,6 +18,8 @@ int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, voi
 int sc_field_refuse_quoted(const struct sc_field *field, const char *text, struct sc_err *err);
 /* Writes the {pointer, count} of an SC_F_INTS or SC_F_DOUBLES field. */
 void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *place);
+/* True, and *place is written, if `text` is a name that stands for a list. */
+bool sc_field_named_list(const struct sc_field_place *to, const char *text, void *place);
 /* One name of a list of SC_F_FLAGS, or-ed into *place; names below SC_FLAG stand alone only. */
 int sc_field_add_flag(const struct sc_field *field, const char *name, void *place,
 		      struct sc_err *err);

@@ -105,9 +105,12 @@ static int decode_scalar(struct decoder *d, const struct sc_yaml *node, const st
 
 static int decode_numbers(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
+	const struct sc_field_place target = {.field = place->field, .arena = d->arena};
 	struct place here = {.up = place, .field = place->field};
 	unsigned char *at;
 
+	if (node->kind == SC_YAML_SCALAR && sc_field_named_list(&target, node->text, place->at))
+		return 0;
 	if (node->kind != SC_YAML_SEQ)
 		return wrong_kind(d, node, place, "a list as [1, 2, 3]");
 	at = here.at = sc_arena_calloc(d->arena, node->n_children, SC_NUMBER_BYTES);

@@ -148,6 +148,32 @@ static double kept_ops_bytes(const struct sc_request *request, double samples, b
 	       tokens(cfg, samples) * split * element_bytes(request) / (double)cfg->parallel.tp;
 }
 
+/* Inputs of the linear layers and gradients of their outputs. */
+static double weight_inputs_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+	const struct sc_model *m = &cfg->model;
+	double h = (double)m->hidden, e = element_bytes(request);
+	double gates = sc_family_traits(m->family)->gated ? 2 : 1;
+	double inner = (double)m->ffn_hidden, inputs = 1;
+	double attention = query_width(m) + 2 * key_width(m) + attention_out_width(m);
+
+	if (sc_model_is_moe(m)) {
+		inputs = (double)(m->top_k + m->shared_experts);
+		inner = inputs * (double)m->expert_ffn_hidden;
+	}
+	return tokens(cfg, samples) * e *
+	       ((attention + (1 + gates) * inner) / (double)cfg->parallel.tp +
+		(2 + 2 * inputs) * h / sequence_ranks(&cfg->parallel));
+}
+
+double sc_weight_inputs_frac(const struct sc_request *request)
+{
+	double samples = (double)request->config.training.micro_batch;
+
+	return weight_inputs_bytes(request, samples) / sc_layer_kept_bytes(request, samples, false);
+}
+
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
 	switch (request->config.training.recompute) {

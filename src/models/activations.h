@@ -9,6 +9,9 @@ double sc_layer_input_bytes(const struct sc_request *request, double samples);
 /* What one layer keeps for a micro-batch of `samples` sequences under the recompute mode of the
  * request. `is_dense`: without experts. */
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense);
+/* What the gradients of weights read where they are computed in passes of their own, over what a layer keeps:
+ * it stays from backward of the inputs until then. */
+double sc_weight_inputs_frac(const struct sc_request *request);
 /* What one layer holds for a moment beside that: what is recomputed, and gradients of the widest
  * activations. */
 double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense);

@@ -7,7 +7,7 @@
 /* Lanes of one class. Transfers have a lane per peer and direction, as each is its own queue. */
 struct class_lanes {
 	uint32_t host, compute, tp, dp;
-	uint32_t act_send, act_recv, grad_send, grad_recv;
+	uint32_t p2p[2][2][2]; /* [the peer is on the next stage][gradient][sends] */
 };
 struct builder;
 struct class_state {
@@ -20,8 +20,9 @@ struct class_state {
 	/* what the next pass, or the iteration's end, waits for beside its lane: the step's start, a
 	 * synchronous transfer, the tied embeddings; or SC_NONE */
 	uint32_t awaited;
-	uint32_t last_grad; /* last gradient collective, or SC_NONE */
-	uint32_t n_dp;      /* dp collectives emitted so far */
+	uint32_t last_grad;        /* last gradient collective, or SC_NONE */
+	uint32_t n_dp;             /* dp collectives emitted so far */
+	uint32_t n_received[2][2]; /* slots of a peer looked at for what it sends: as p2p */
 	/* collectives and joins on groups of several classes, by axis */
 	uint32_t n_joined[SC_N_COMM_AXES];
 	bool gathered; /* sharded weights are there, and stay */
@@ -41,14 +42,15 @@ struct builder {
 	struct sc_arena *arena;
 	struct sc_built *built;
 	struct class_state *cls;
-	struct group_list *instance;      /* by placement instance id */
-	uint32_t *act_group, *grad_group; /* [class][chunk][micro-batch], by sender */
-	/* [class][chunk][backward][partial]; gpu == SC_NONE: not yet made */
+	struct group_list *instance; /* by placement instance id */
+	/* [gradient][class][chunk][micro-batch], by sender: transfers, and their receiving members */
+	uint32_t *transfer[2], *received[2];
+	/* [class][chunk][pass kind][partial]; gpu == SC_NONE: not yet made */
 	struct pass_costs *pass_costs;
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
-	bool sync_p2p, full;
+	bool sync_p2p, full, loops, validates_after;
 };
 
 static inline bool build_is_partial(const struct builder *b, uint32_t micro_batch)

@@ -104,6 +104,8 @@
 	X(SEND_GRADIENT, "gradient send/recv")                           \
 	X(FORWARD, "forward")                                            \
 	X(BACKWARD, "backward")                                          \
+	X(BACKWARD_INPUT, "backward of inputs")                          \
+	X(BACKWARD_WEIGHT, "backward of weights")                        \
 	X(FORWARD_LEAD, "forward embedding")                             \
 	X(FORWARD_LAYERS, "forward layers")                              \
 	X(FORWARD_DENSE, "forward dense layers")                         \
@@ -111,6 +113,13 @@
 	X(BACKWARD_LEAD, "backward head")                                \
 	X(BACKWARD_LAYERS, "backward layers")                            \
 	X(BACKWARD_DENSE, "backward dense layers")                       \
+	X(INPUT_LEAD, "backward of inputs, head")                        \
+	X(INPUT_LAYERS, "backward of inputs, layers")                    \
+	X(INPUT_DENSE, "backward of inputs, dense layers")               \
+	X(WEIGHT_LEAD, "backward of weights, head")                      \
+	X(WEIGHT_LAYERS, "backward of weights, layers")                  \
+	X(WEIGHT_DENSE, "backward of weights, dense layers")             \
+	X(WEIGHT_TAIL, "backward of weights, embedding")                 \
 	X(BACKWARD_TAIL, "backward embedding")                           \
 	X(JOIN, "join")                                                  \
 	X(INDEX_EXCHANGE, "embedding index exchange")                    \

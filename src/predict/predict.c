@@ -95,7 +95,7 @@ static int build_and_run(struct sc_predictor *p, uint32_t micro_batches, struct 
 	int rc = check_size(&p->tf, micro_batches, err);
 
 	if (rc == 0) {
-		built->shape = sc_schedule_shape_of(&p->tf.request->config.parallel, micro_batches);
+		built->shape = sc_transformer_shape(&p->tf, micro_batches);
 		sc_transformer_build(&p->tf, &p->scratch, &p->graph, built);
 		rc = sc_simulate(p->scratch.sim, &p->graph, NULL, &p->timeline, err);
 	}
@@ -106,10 +106,9 @@ static int build_and_run(struct sc_predictor *p, uint32_t micro_batches, struct 
 static int run(struct sc_predictor *p, const struct sc_predict_opts *opts, struct sc_built *built,
 	       struct sc_run *out, struct sc_err *err)
 {
-	const struct sc_parallel *par = &p->tf.request->config.parallel;
 	uint32_t m = (uint32_t)p->tf.request->n_micro_batches;
 	bool skip = opts->detail == SC_DETAIL_COARSE && !opts->no_jump && !opts->keep_graph;
-	struct sc_schedule_shape shape = sc_schedule_shape_of(par, m);
+	struct sc_schedule_shape shape = sc_transformer_shape(&p->tf, m);
 
 	for (unsigned attempt = 0;; attempt++) {
 		uint32_t chosen = skip ? sc_steady_choose(&shape, m, attempt) : m;

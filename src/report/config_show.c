@@ -90,6 +90,10 @@ static void append_numbers(const struct sc_field *field, const void *place, stru
 	const struct sc_doubles *doubles = place;
 	size_t n = field->type == SC_F_INTS ? ints->n : doubles->n;
 
+	if (n == 1 && field->names && sc_enum_name(field->names, (int)ints->at[0])) {
+		sc_strbuf_append(out, sc_enum_name(field->names, (int)ints->at[0]));
+		return;
+	}
 	sc_strbuf_append_char(out, '[');
 	for (size_t i = 0; i < n; i++) {
 		if (i)

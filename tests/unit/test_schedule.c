@@ -1,178 +1,399 @@
-/* Pipeline schedules: every pass once, forward before backward, the published orders, and no deadlock
- * for any size when transfers are taken in schedule order. */
+/* Pipeline schedules: every pass once and none that waits for ever, the published orders, and in unit times the
+ * published bubbles and memory. */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "predict/schedule/schedule.h"
 #include "runner.h"
 
-enum { MAX_SLOTS = 2 * 64 * 4, MAX_PP = 16 };
+enum { MAX_PP = 16, MAX_M = 8 * MAX_PP, MAX_DEPTH = 4 * MAX_PP };
 
-static struct sc_slot slots[MAX_PP][MAX_SLOTS];
+static struct sc_arena arena;
+static struct sc_stage_map map;
+static struct sc_passes passes;
 
-static uint32_t build(const struct sc_schedule_shape *shape)
+static void build(const struct sc_schedule_shape *shape)
 {
-	for (uint32_t s = 0; s < shape->pp; s++)
-		sc_schedule_stage(shape, s, slots[s]);
-	return 2 * shape->micro_batches * shape->virtual_stages;
+	struct sc_arena_mark start = {0};
+
+	sc_arena_rewind(&arena, start);
+	sc_stage_map_init(shape, &arena, &map);
+	sc_passes_build(shape, &map, &arena, &passes);
 }
 
-/* Runs the stages until nothing moves; true if all slots ran. done[virtual stage][micro-batch]. */
-static bool completes(const struct sc_schedule_shape *shape)
+/* ---- a simulation apart from the engine's: each stage runs its slots in order, in unit times ---- */
+
+struct play {
+	double end[SC_N_PASS_KINDS][MAX_DEPTH][MAX_M]; /* negative: not yet */
+	uint32_t at[MAX_PP];
+	double now[MAX_PP], first[MAX_PP];
+};
+
+static double cost_of(enum sc_pass_kind kind)
 {
-	static bool done[2][MAX_PP * 4][64];
-	uint32_t n = build(shape), at[MAX_PP] = {0}, finished = 0;
-	uint32_t last = shape->pp * shape->virtual_stages - 1;
+	return kind == SC_PASS_BACKWARD ? 2 : 1;
+}
+
+/* When the slot can begin, or negative. */
+static double ready(const struct play *p, const struct sc_slot *x)
+{
+	uint32_t v = x->virtual_stage, m = x->micro_batch;
+	double own = p->end[SC_PASS_FORWARD][v][m];
+
+	if (x->kind == SC_PASS_FORWARD)
+		return v == 0 ? 0 : p->end[SC_PASS_FORWARD][v - 1][m];
+	if (x->kind == SC_PASS_BACKWARD_WEIGHT)
+		return p->end[SC_PASS_BACKWARD_INPUT][v][m];
+	if (v + 1 == map.depth || own < 0)
+		return own;
+	own = fmax(p->end[SC_PASS_BACKWARD][v + 1][m], p->end[SC_PASS_BACKWARD_INPUT][v + 1][m]);
+	return own;
+}
+
+/* The next slot of a stage, or two that run together; false if it has to wait. */
+static bool step(struct play *p, uint32_t s)
+{
+	const struct sc_slot *x = sc_passes_of(&passes, s) + p->at[s];
+	uint32_t n = x->paired ? 2 : 1;
+	double begin = p->now[s], took = 0;
+
+	if (p->at[s] == passes.n[s])
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		double input = ready(p, &x[i]);
+
+		if (input < 0)
+			return false;
+		begin = fmax(begin, input);
+		took += cost_of((enum sc_pass_kind)x[i].kind);
+	}
+	if (p->at[s] == 0)
+		p->first[s] = begin;
+	p->now[s] = begin + took;
+	p->at[s] += n;
+	for (uint32_t i = 0; i < n; i++) {
+		double *end = &p->end[x[i].kind][x[i].virtual_stage][x[i].micro_batch];
+
+		ck_assert(*end < 0); /* every pass once */
+		*end = p->now[s];
+	}
+	return true;
+}
+
+static struct play played;
+
+/* True if all slots ran. */
+static bool completes(void)
+{
 	bool moved = true;
 
-	memset(done, 0, sizeof(done));
+	memset(played.at, 0, sizeof(played.at));
+	memset(played.now, 0, sizeof(played.now));
+	for (int k = 0; k < SC_N_PASS_KINDS; k++)
+		for (uint32_t v = 0; v < map.depth; v++)
+			for (uint32_t m = 0; m < passes.micro_batches; m++)
+				played.end[k][v][m] = -1;
 	while (moved) {
 		moved = false;
-		for (uint32_t s = 0; s < shape->pp; s++) {
-			while (at[s] < n) {
-				struct sc_slot x = slots[s][at[s]];
-				bool backward = sc_pass_is_backward((enum sc_pass_kind)x.kind);
-				uint32_t v = x.virtual_stage, m = x.micro_batch;
-				bool ready =
-					backward ? done[0][v][m] && (v == last || done[1][v + 1][m])
-						 : v == 0 || done[0][v - 1][m];
-
-				if (!ready)
-					break;
-				ck_assert(!done[backward][v][m]);
-				done[backward][v][m] = true;
-				at[s]++;
-				finished++;
+		for (uint32_t s = 0; s < map.pp; s++)
+			while (step(&played, s))
 				moved = true;
-			}
-		}
 	}
-	return finished == n * shape->pp;
+	for (uint32_t s = 0; s < map.pp; s++)
+		if (played.at[s] < passes.n[s])
+			return false;
+	return true;
 }
+
+/* Every pass of every micro-batch is there. */
+static bool is_complete(uint32_t micro_batches)
+{
+	for (uint32_t v = 0; v < map.depth; v++)
+		for (uint32_t m = 0; m < micro_batches; m++) {
+			bool whole = played.end[SC_PASS_BACKWARD][v][m] >= 0;
+
+			if (played.end[SC_PASS_FORWARD][v][m] < 0 ||
+			    whole == (played.end[SC_PASS_BACKWARD_INPUT][v][m] >= 0) ||
+			    whole == (played.end[SC_PASS_BACKWARD_WEIGHT][v][m] >= 0))
+				return false;
+		}
+	return true;
+}
+
+/* What the longest stage does not work, in times of a stage's pass. */
+static double bubble_of_longest(uint32_t micro_batches)
+{
+	double longest = 0;
+
+	for (uint32_t s = 0; s < map.pp; s++)
+		longest = fmax(longest, played.now[s] - played.first[s]);
+	return (longest - 3.0 * micro_batches * map.n_chunks / map.replicas) * map.replicas /
+	       map.n_chunks;
+}
+
+static double peak(void)
+{
+	double most = 0;
+
+	for (uint32_t s = 0; s < map.pp; s++)
+		most = fmax(most, sc_passes_peak(&passes, s, 1));
+	return most * map.replicas / map.n_chunks;
+}
+
+/* ---- what is published; memory in activations of a stage ---- */
+
+static double p_1f1b_bubble(double p, double m)
+{
+	(void)m;
+	return 3 * (p - 1);
+}
+static double p_memory(double p, double m)
+{
+	(void)m;
+	return p;
+}
+static double m_memory(double p, double m)
+{
+	(void)p;
+	return m;
+}
+static double h1_bubble(double p, double m)
+{
+	(void)m;
+	return p - 1;
+}
+static double none(double p, double m)
+{
+	(void)p;
+	(void)m;
+	return 0;
+}
+static double h2_memory(double p, double m)
+{
+	(void)m;
+	return 2 * p - 1;
+}
+static double p2_memory(double p, double m)
+{
+	(void)m;
+	return 2 * p;
+}
+static double half_memory(double p, double m)
+{
+	(void)m;
+	return floor((p + 2) / 2);
+}
+static double min_memory(double p, double m)
+{
+	(void)m;
+	return floor((p + 4) / 3);
+}
+static double breadth_bubble(double p, double m)
+{
+	(void)m;
+	return 3 * (p - 1) / 2;
+}
+static double dual_bubble(double p, double m)
+{
+	(void)m;
+	return p - 2;
+}
+static double dual_v_bubble(double p, double m)
+{
+	(void)m;
+	return p - 1;
+}
+static double dual_memory(double p, double m)
+{
+	(void)m;
+	return p + 1;
+}
+static double dual_v_memory(double p, double m)
+{
+	(void)m;
+	return (2 * p + 1) / 2;
+}
+
+typedef double (*formula)(double p, double m);
+/* Bubbles of a stage whose passes take F = B = W = 1, from `least` micro-batches a stage on. */
+static const struct published {
+	enum sc_schedule kind;
+	uint32_t chunks, replicas, least, step; /* p is a multiple of step */
+	formula bubble, memory;                 /* NULL: not published as a formula */
+} PUBLISHED[] = {
+	/* Huang et al., NeurIPS 2019, §2; Narayanan et al., SC21, §2.2 */
+	{SC_SCHED_GPIPE, 1, 1, 1, 1, p_1f1b_bubble, m_memory},
+	{SC_SCHED_1F1B, 1, 1, 1, 1, p_1f1b_bubble, p_memory},
+	/* SC21, §2.2.2, with two chunks */
+	{SC_SCHED_INTERLEAVED, 2, 1, 1, 1, breadth_bubble, NULL},
+	/* Lamy-Poirier, MLSys 2023, §3: the same bubble, all activations */
+	{SC_SCHED_BREADTH_FIRST, 2, 1, 1, 1, breadth_bubble, m_memory},
+	/* Qi et al., ICLR 2024, table 1 */
+	{SC_SCHED_ZB_H1, 1, 1, 1, 1, h1_bubble, p_memory},
+	{SC_SCHED_ZB_H2, 1, 1, 2, 1, none, h2_memory},
+	/* §4: ZB-1p is limited to the memory of 1F1B and is no worse than ZB-H1; with twice that, no bubble */
+	{SC_SCHED_ZB_1P, 1, 1, 1, 1, h1_bubble, p_memory},
+	{SC_SCHED_ZB_2P, 1, 1, 2, 1, none, p2_memory},
+	/* §6 */
+	{SC_SCHED_ZB_V, 2, 1, 2, 1, none, p_memory},
+	/* Qi et al., NeurIPS 2024, and its repository's table: memory by the number of stages */
+	{SC_SCHED_V_HALF, 2, 1, 2, 1, NULL, half_memory},
+	{SC_SCHED_V_MIN, 2, 1, 2, 1, NULL, min_memory},
+	/* deepseek-ai/DualPipe, README: (PP/2 - 1)(F&B + B - 3W), PP + 1 activations, with B of both
+	 * gradients; DualPipeV has half as many GPUs, each with two chunks */
+	{SC_SCHED_DUALPIPE, 1, 2, 2, 2, dual_bubble, dual_memory},
+	{SC_SCHED_DUALPIPEV, 2, 1, 2, 1, dual_v_bubble, dual_v_memory},
+};
+enum { N_PUBLISHED = sizeof(PUBLISHED) / sizeof(PUBLISHED[0]) };
+
+START_TEST(published_bubbles)
+{
+	const struct published *k = &PUBLISHED[_i];
+
+	for (uint32_t p = 2; p <= MAX_PP; p += k->step)
+		for (uint32_t each = k->least; each <= 8; each++) {
+			uint32_t m = each * p;
+			struct sc_schedule_shape shape = {.kind = k->kind,
+							  .pp = p,
+							  .virtual_stages = k->chunks,
+							  .replicas = k->replicas,
+							  .micro_batches = m};
+
+			build(&shape);
+			ck_assert(completes() && is_complete(m));
+			if (k->bubble)
+				ck_assert_double_eq_tol(bubble_of_longest(m), k->bubble(p, m),
+							1e-9);
+			if (k->memory)
+				ck_assert_double_eq_tol(peak(), k->memory(p, m), 1e-9);
+		}
+}
+END_TEST
 
 START_TEST(one_f_one_b_order)
 {
-	struct sc_schedule_shape shape = {SC_SCHED_1F1B, 4, 1, 6};
+	struct sc_schedule_shape shape = {
+		.kind = SC_SCHED_1F1B, .pp = 4, .virtual_stages = 1, .micro_batches = 6};
+	const struct sc_slot *first, *last;
 
 	build(&shape);
+	first = sc_passes_of(&passes, 0);
+	last = sc_passes_of(&passes, 3);
 	/* last stage alternates from the start; first stage warms up with three forwards */
 	for (uint32_t i = 0; i < 12; i++) {
-		ck_assert_uint_eq(slots[3][i].kind == SC_PASS_BACKWARD, i % 2);
-		ck_assert_uint_eq(slots[3][i].micro_batch, i / 2);
+		ck_assert_uint_eq(last[i].kind == SC_PASS_BACKWARD, i % 2);
+		ck_assert_uint_eq(last[i].micro_batch, i / 2);
 	}
 	for (uint32_t i = 0; i < 4; i++)
-		ck_assert_uint_eq(slots[0][i].kind, SC_PASS_FORWARD);
-	ck_assert_uint_eq(slots[0][4].kind, SC_PASS_BACKWARD);
-	ck_assert_uint_eq(slots[0][4].micro_batch, 0);
+		ck_assert_uint_eq(first[i].kind, SC_PASS_FORWARD);
+	ck_assert_uint_eq(first[4].kind, SC_PASS_BACKWARD);
+	ck_assert_uint_eq(first[4].micro_batch, 0);
 }
 END_TEST
 
 START_TEST(interleaved_order)
 {
-	struct sc_schedule_shape shape = {SC_SCHED_INTERLEAVED, 2, 2, 4};
+	struct sc_schedule_shape shape = {
+		.kind = SC_SCHED_INTERLEAVED, .pp = 2, .virtual_stages = 2, .micro_batches = 4};
+	const struct sc_slot *first, *last;
 
 	build(&shape);
+	first = sc_passes_of(&passes, 0);
+	last = sc_passes_of(&passes, 1);
 	/* forward: micro-batches 0, 1 of chunk 0, then of chunk 1, then 2, 3 */
-	ck_assert_uint_eq(slots[0][0].chunk, 0);
-	ck_assert_uint_eq(slots[0][1].micro_batch, 1);
-	ck_assert_uint_eq(slots[0][2].chunk, 1);
-	ck_assert_uint_eq(slots[0][2].micro_batch, 0);
+	ck_assert_uint_eq(first[0].chunk, 0);
+	ck_assert_uint_eq(first[1].micro_batch, 1);
+	ck_assert_uint_eq(first[2].chunk, 1);
+	ck_assert_uint_eq(first[2].micro_batch, 0);
 	/* the last stage's first backward is of the last chunk */
 	for (uint32_t i = 0; i < 16; i++)
-		if (slots[1][i].kind == SC_PASS_BACKWARD) {
-			ck_assert_uint_eq(slots[1][i].chunk, 1);
-			ck_assert_uint_eq(slots[1][i].micro_batch, 0);
+		if (last[i].kind == SC_PASS_BACKWARD) {
+			ck_assert_uint_eq(last[i].chunk, 1);
+			ck_assert_uint_eq(last[i].micro_batch, 0);
 			break;
 		}
 }
 END_TEST
 
+/* Of any number of micro-batches that a schedule takes. */
 START_TEST(never_deadlocks)
 {
-	for (uint32_t pp = 1; pp <= 8; pp++)
-		for (uint32_t v = 1; v <= 4; v++)
-			for (uint32_t m = 1; m <= 24; m++)
-				for (int kind = SC_SCHED_GPIPE; kind <= SC_SCHED_INTERLEAVED;
-				     kind++) {
-					struct sc_schedule_shape shape = {
-						(enum sc_schedule)kind, pp,
-						kind == SC_SCHED_INTERLEAVED ? v : 1, m};
+	enum sc_schedule kind = (enum sc_schedule)_i;
+	bool dual = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_DUALPIPEV;
+	bool both_ways = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
+	bool folded = kind == SC_SCHED_ZB_V || kind == SC_SCHED_V_HALF || kind == SC_SCHED_V_MIN ||
+		      kind == SC_SCHED_HANAYO || kind == SC_SCHED_DUALPIPEV;
+	bool chunks = kind == SC_SCHED_INTERLEAVED || kind == SC_SCHED_BREADTH_FIRST;
 
-					ck_assert_msg(completes(&shape), "pp %u v %u m %u kind %d",
-						      pp, v, m, kind);
-				}
-}
-END_TEST
-
-/* The most forward passes of a stage whose backward is still to come, counted slot by slot. */
-static uint32_t counted_in_flight(const struct sc_schedule_shape *shape, uint32_t stage)
-{
-	uint32_t now = 0, most = 0;
-
-	for (uint32_t i = 0; i < sc_schedule_n_slots(shape); i++) {
-		now += slots[stage][i].kind == SC_PASS_FORWARD ? 1 : UINT32_MAX;
-		most = now > most ? now : most;
-	}
-	return most;
-}
-
-START_TEST(in_flight_is_as_counted)
-{
-	for (uint32_t pp = 1; pp <= 8; pp++)
-		for (uint32_t v = 1; v <= 4; v++)
-			for (uint32_t m = 1; m <= 24; m++) {
-				struct sc_schedule_shape shape = {
-					v > 1 ? SC_SCHED_INTERLEAVED : SC_SCHED_1F1B, pp, v, m};
+	for (uint32_t pp = both_ways ? 2 : 1; pp <= 8; pp += both_ways ? 2 : 1)
+		for (uint32_t v = 1; v <= (chunks ? 4 : 1); v++)
+			for (uint32_t m = dual ? 2 * pp : 1; m <= 24; m += dual ? 2 : 1) {
+				struct sc_schedule_shape shape = {.kind = kind,
+								  .pp = pp,
+								  .virtual_stages = folded ? 2 : v,
+								  .replicas = both_ways ? 2 : 1,
+								  .micro_batches = m};
 
 				build(&shape);
-				for (uint32_t s = 0; s < pp; s++)
-					ck_assert_uint_eq(sc_schedule_in_flight(&shape, s),
-							  counted_in_flight(&shape, s));
+				ck_assert_msg(completes() && is_complete(m),
+					      "kind %d pp %u v %u m %u", kind, pp, v, m);
 			}
 }
 END_TEST
 
-/* What a slot sends is what its peer waits for. */
-START_TEST(peers_are_mutual)
+START_TEST(peers_agree)
 {
-	struct sc_schedule_shape shape = {SC_SCHED_INTERLEAVED, 4, 3, 8};
-	struct sc_slot_peer to, from;
-	uint32_t n_ends = 0;
+	enum sc_schedule kind = (enum sc_schedule)_i;
+	bool both_ways = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
+	bool plain = kind == SC_SCHED_GPIPE || kind == SC_SCHED_1F1B ||
+		     (kind >= SC_SCHED_ZB_H1 && kind <= SC_SCHED_ZB_2P) || both_ways;
+	struct sc_schedule_shape shape = {.kind = kind,
+					  .pp = 4,
+					  .virtual_stages = plain ? 1 : 2,
+					  .replicas = both_ways ? 2 : 1,
+					  .micro_batches = 8};
 
 	build(&shape);
 	for (uint32_t s = 0; s < shape.pp; s++)
-		for (uint32_t i = 0; i < sc_schedule_n_slots(&shape); i++) {
-			struct sc_slot x = slots[s][i], y = x;
+		for (uint32_t i = 0; i < passes.n[s]; i++) {
+			struct sc_slot slot = sc_passes_of(&passes, s)[i], other = slot;
+			struct sc_stage_place to, back;
 
-			if (!sc_slot_peer(&shape, &x, false, &to)) {
-				n_ends++;
+			if (!sc_slot_peer(&map, &slot, false, &to))
 				continue;
-			}
-			y.chunk = (uint16_t)to.chunk;
-			y.virtual_stage = sc_virtual_stage(
-				&shape, (s + (to.is_next ? 1 : shape.pp - 1)) % shape.pp, to.chunk);
-			ck_assert_uint_eq(y.virtual_stage,
-					  to.is_next ? x.virtual_stage + 1 : x.virtual_stage - 1);
-			ck_assert(sc_slot_peer(&shape, &y, true, &from));
-			ck_assert_uint_eq(from.chunk, x.chunk);
-			ck_assert_int_ne(from.is_next, to.is_next);
+			other.virtual_stage = sc_virtual_stage(&map, to.stage, to.chunk);
+			ck_assert(sc_slot_peer(&map, &other, true, &back));
+			ck_assert_uint_eq(back.stage, s);
+			ck_assert_uint_eq(back.chunk, slot.chunk);
 		}
-	ck_assert_uint_eq(n_ends, 2 * shape.micro_batches);
 }
 END_TEST
+
+static void setup(void)
+{
+	sc_arena_init(&arena, 1 << 20);
+}
+
+static void teardown(void)
+{
+	sc_arena_release(&arena);
+}
 
 static Suite *schedule_suite(void)
 {
 	Suite *suite = suite_create("schedule");
-	TCase *tc = tcase_create("all");
+	TCase *tcase = tcase_create("schedule");
 
-	tcase_add_test(tc, one_f_one_b_order);
-	tcase_add_test(tc, interleaved_order);
-	tcase_add_test(tc, never_deadlocks);
-	tcase_add_test(tc, in_flight_is_as_counted);
-	tcase_add_test(tc, peers_are_mutual);
-	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tcase, 120);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, one_f_one_b_order);
+	tcase_add_test(tcase, interleaved_order);
+	tcase_add_loop_test(tcase, published_bubbles, 0, N_PUBLISHED);
+	tcase_add_loop_test(tcase, never_deadlocks, SC_SCHED_GPIPE, SC_SCHED_FILE);
+	tcase_add_loop_test(tcase, peers_agree, SC_SCHED_GPIPE, SC_SCHED_FILE);
+	suite_add_tcase(suite, tcase);
 	return suite;
 }
 

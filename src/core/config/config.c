@@ -1,6 +1,7 @@
 /* A request from a file and from dotted overrides: what the user said, nothing filled in. */
 #include "core/config/config.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -320,15 +321,43 @@ bool sc_order_parse(const char *order, int axes[SC_N_ORDER_AXES], int *n_named)
 	return true;
 }
 
-/* With the ends counted, the later chunks have one more, and the first and last one less. */
-static void count_ends(int64_t layers, int64_t n_chunks, int64_t *out)
+/* With ends counted, the later chunks have one more, and those with an end that counts one less. */
+static void count_ends(int64_t layers, int64_t n_chunks, const bool counts[2], int64_t *out)
 {
-	int64_t each = (layers + 2) / n_chunks, n_more = (layers + 2) % n_chunks;
+	int64_t all = layers + counts[0] + counts[1];
+	int64_t each = all / n_chunks, n_more = all % n_chunks;
 
 	for (int64_t i = 0; i < n_chunks; i++)
 		out[i] = each + (i >= n_chunks - n_more);
-	out[0]--;
-	out[n_chunks - 1]--;
+	out[0] -= counts[0];
+	out[n_chunks - 1] -= counts[1];
+}
+
+/* The last stage has its layers' worth less for the output layer, counted in FLOP (Narayanan et al., SC21, §3.3:
+ * of a layer 72 b s h^2 (1 + s / 6 h), of the output 6 b s h V); the others share alike. */
+static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *layers)
+{
+	double h = (double)m->hidden, least = INFINITY;
+	double head = (double)m->vocab / (12 * h * (1 + (double)m->seq / (6 * h)));
+	int64_t others = n_chunks - 1, best = 0;
+
+	for (int64_t last = 0; last <= m->layers; last++) {
+		double each = ceil((double)(m->layers - last) / (double)others);
+		double most = fmax(each, (double)last + head);
+
+		if (most <= least) {
+			least = most;
+			best = last;
+		}
+	}
+	for (int64_t i = 0; i < others; i++)
+		layers[i] = (m->layers - best) / others + (i < (m->layers - best) % others);
+	layers[others] = best;
+}
+
+bool sc_stages_are_balanced(const struct sc_parallel *par)
+{
+	return par->stage_layers.n == 1 && par->stage_layers.at[0] == SC_STAGES_BALANCED;
 }
 
 void sc_stage_layers(const struct sc_request *request, int64_t *layers)
@@ -337,12 +366,21 @@ void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 	int64_t n_chunks = par->pp * par->virtual_stages, n_layers = request->config.model.layers;
 	int64_t each = n_layers / n_chunks, n_more = n_layers % n_chunks;
 
-	if (request->software.ends_are_layers && !par->stage_layers.n && each > 1) {
-		count_ends(n_layers, n_chunks, layers);
+	bool by_habit = request->software.ends_are_layers && each > 1;
+	const bool counts[2] = {by_habit || par->count_embedding, by_habit || par->count_loss};
+
+	if (sc_stages_are_balanced(par) && n_chunks > 1) {
+		balance_layers(&request->config.model, n_chunks, layers);
+		return;
+	}
+	if ((counts[0] || counts[1]) && !par->stage_layers.n) {
+		count_ends(n_layers, n_chunks, counts, layers);
 		return;
 	}
 	for (int64_t i = 0; i < n_chunks; i++)
-		layers[i] = par->stage_layers.n ? par->stage_layers.at[i] : each + (i < n_more);
+		layers[i] = par->stage_layers.n && !sc_stages_are_balanced(par)
+				    ? par->stage_layers.at[i]
+				    : each + (i < n_more);
 }
 
 enum sc_dtype sc_storage_dtype(enum sc_precision precision)

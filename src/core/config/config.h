@@ -25,8 +25,24 @@ enum sc_family {
 enum sc_schedule {
 	SC_SCHED_GPIPE,
 	SC_SCHED_1F1B,
-	SC_SCHED_INTERLEAVED
-}; /* 1f1b + virtual_stages>1 = interleaved */
+	SC_SCHED_INTERLEAVED, /* 1f1b with virtual_stages above 1 */
+	SC_SCHED_BREADTH_FIRST,
+	SC_SCHED_ZB_H1,
+	SC_SCHED_ZB_H2,
+	SC_SCHED_ZB_1P,
+	SC_SCHED_ZB_2P,
+	SC_SCHED_ZB_V,
+	SC_SCHED_V_HALF,
+	SC_SCHED_V_MIN,
+	SC_SCHED_CHIMERA,
+	SC_SCHED_HANAYO,
+	SC_SCHED_DUALPIPE,
+	SC_SCHED_DUALPIPEV,
+	SC_SCHED_FILE, /* schedule_file */
+	SC_N_SCHEDULES
+};
+/* The one entry of stage_layers that stands for all: to be found when the request is resolved. */
+enum { SC_STAGES_BALANCED = -1 };
 enum sc_zero { SC_ZERO_NONE, SC_ZERO1, SC_ZERO2, SC_ZERO3, SC_FSDP };
 enum sc_precision {
 	SC_P_FP32,
@@ -110,6 +126,7 @@ struct sc_sharding_plan {
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;
 	enum sc_schedule schedule;
+	const char *schedule_file; /* of SC_SCHED_FILE */
 	enum sc_zero sharding;
 	bool sequence_parallel, tp_overlap;
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */
@@ -271,6 +288,7 @@ struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
  * not split evenly: the first chunks have one more, if the software does not count the ends. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);
+bool sc_stages_are_balanced(const struct sc_parallel *par);
 
 enum { SC_N_ORDER_AXES = 5 };
 /* "tp-cp-ep-dp-pp", innermost first, as indices into that very list. Axes that are not named come

@@ -95,7 +95,7 @@ static int check_stage_layers(const struct sc_resolver *res)
 	const struct sc_parallel *par = &cfg->parallel;
 	int64_t sum = 0;
 
-	if (!par->stage_layers.n)
+	if (!par->stage_layers.n || sc_stages_are_balanced(par))
 		return 0;
 	if (par->virtual_stages > 1)
 		return sc_resolve_fail(
@@ -124,12 +124,7 @@ static int check_stages(const struct sc_resolver *res)
 	const struct sc_parallel *par = &cfg->parallel;
 	int64_t n_chunks = par->pp * par->virtual_stages;
 
-	if (par->schedule == SC_SCHED_GPIPE && par->virtual_stages > 1)
-		return sc_resolve_fail(
-			res, SC_ECONFLICT, "parallel.schedule",
-			"parallel.schedule gpipe has no virtual stages; use 1f1b, or "
-			"virtual_stages 1");
-	if (cfg->model.layers < n_chunks)
+	if (cfg->model.layers + par->count_embedding + par->count_loss < n_chunks)
 		return sc_resolve_fail(res, SC_ECONFLICT,
 				       par->virtual_stages > 1 ? "parallel.virtual_stages"
 							       : "parallel.pp",
@@ -137,6 +132,8 @@ static int check_stages(const struct sc_resolver *res)
 				       " chunks of pp %" PRId64 " x virtual_stages %" PRId64
 				       "; each needs a layer",
 				       cfg->model.layers, n_chunks, par->pp, par->virtual_stages);
+	if (sc_config_check_schedule(res))
+		return -SC_ECONFLICT;
 	return check_stage_layers(res);
 }
 

@@ -2,6 +2,7 @@
 #include <float.h>
 
 #include "core/config/config_priv.h"
+#include "core/config/config_schedule.h"
 #include "core/embedding/reuse.h"
 
 /* What a key has no effect without, and where a value comes from that nobody gave. */
@@ -66,12 +67,6 @@ enum {
 	MAX_BATCH = 1 << 26,
 };
 
-static const struct sc_name SCHEDULE_NAMES[] = {
-	{"1f1b", SC_SCHED_1F1B},
-	{"gpipe", SC_SCHED_GPIPE},
-	{"interleaved", SC_SCHED_INTERLEAVED},
-	{0},
-};
 static const struct sc_name LINKS_NAMES[] = {
 	{"usual", SC_LINKS_USUAL},
 	{"switch", SC_LINKS_SWITCH},
@@ -146,6 +141,7 @@ static const struct sc_name VOCAB_STAGES_NAMES[] = {
 	{"interlaced", SC_VOCAB_STAGES_NONE + 3},
 	{0},
 };
+static const struct sc_name BALANCED_NAMES[] = {{"balanced", SC_STAGES_BALANCED}, {0}};
 static const struct sc_name VALIDATION_NAMES[] = {{"before", 0}, {"after", 1}, {0}};
 static const struct sc_name ATTENTION_NAMES[] = {
 	{"flash", SC_ATT_FLASH},
@@ -338,8 +334,14 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	INT(sc_parallel, ep, 1, MAX_SPLIT, "expert-parallel ranks, cut out of cp and dp"),
 	INT(sc_parallel, virtual_stages, 1, MAX_VIRTUAL, "model chunks a stage",
 	    FROM_UNLESS("1", "the software")),
-	ENUM_OR(sc_parallel, schedule, SCHEDULE_NAMES, SC_SCHED_1F1B,
-		"order of forward and backward passes"),
+	{.key = "schedule",
+	 .type = SC_F_ENUM,
+	 .offset = offsetof(struct sc_parallel, schedule),
+	 .absent = SC_SCHED_1F1B,
+	 .names = sc_schedule_names,
+	 .file_offset = offsetof(struct sc_parallel, schedule_file),
+	 .file_value = SC_SCHED_FILE,
+	 .help = "order of forward and backward passes, or a CSV or JSON file of it"},
 	ENUM_OR(sc_parallel, sharding, SHARDING_NAMES, SC_ZERO_NONE,
 		"of optimizer, gradients, weights", FROM_UNLESS("none", "the software")),
 	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks",
@@ -352,7 +354,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	 .offset = offsetof(struct sc_parallel, stage_layers),
 	 .min = 1,
 	 .max = MAX_LAYERS,
-	 .help = "layers of each stage"},
+	 .names = BALANCED_NAMES,
+	 .help = "layers of each stage, or balanced"},
 	INT(sc_parallel, shard_ranks, 1, SC_MAX_GPUS,
 	    "ranks that sharding spreads over (HSDP); default all of dp and cp"),
 	INT(sc_parallel, etp, 1, MAX_SPLIT, "tensor-parallel ranks of an expert; default tp"),

@@ -27,6 +27,9 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
 /* config_later.c: values that no model reads yet become the nearest, with a warning. Needs the split. */
 int sc_config_take_later(const struct sc_resolver *res);
+/* config_schedule.c: its chunks, and the layers of each. */
+int sc_config_resolve_schedule(const struct sc_resolver *res);
+int sc_config_check_schedule(const struct sc_resolver *res);
 /* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
 void sc_config_interleave(struct sc_request *request);
 void sc_config_fill_options(struct sc_request *request);

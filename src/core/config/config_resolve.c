@@ -230,24 +230,9 @@ static int resolve_parallel(const struct sc_resolver *res)
 
 	if (rc)
 		return rc;
-	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
-		sc_config_interleave(req);
-	default_int(&par->virtual_stages, 1);
-	if (par->pp == 1 && par->virtual_stages > 1) {
-		sc_warn(&req->warnings,
-			"parallel.virtual_stages %" PRId64
-			" has no effect with pp 1; it is taken as 1",
-			par->virtual_stages);
-		par->virtual_stages = 1;
-	}
-	if (par->schedule == SC_SCHED_1F1B && par->virtual_stages > 1)
-		par->schedule = SC_SCHED_INTERLEAVED;
-	if (par->schedule == SC_SCHED_INTERLEAVED && par->virtual_stages == 1) {
-		if (par->pp > 1)
-			sc_warn(&req->warnings,
-				"parallel.schedule interleaved without virtual_stages above 1 is 1f1b");
-		par->schedule = SC_SCHED_1F1B;
-	}
+	rc = sc_config_resolve_schedule(res);
+	if (rc)
+		return rc;
 	if (req->software.distributed_optimizer && req->config.model.family != SC_DLRM &&
 	    !sc_config_origin(&req->config, "parallel.sharding"))
 		par->sharding = SC_ZERO1;
@@ -414,7 +399,7 @@ static void split_batch(struct sc_request *req)
 			"training.micro_batch %" PRId64 " does not divide the %" PRId64
 			" samples of a replica; the last one has %g",
 			tr->micro_batch, samples, req->last_micro_batch);
-	if (par->virtual_stages > 1 && req->n_micro_batches % par->pp)
+	if (par->schedule == SC_SCHED_INTERLEAVED && req->n_micro_batches % par->pp)
 		sc_warn(&req->warnings,
 			"%" PRId64 " micro-batches are no multiple of pp %" PRId64
 			"; Megatron-LM refuses that with virtual_stages above 1",

@@ -1,59 +1,39 @@
-/* Pipeline schedules as per-stage orders of forward and backward passes. */
+/* What all schedules have in common: where virtual stages are, whom a pass waits for, what is in memory. */
 #include "predict/schedule/schedule.h"
 
-/* Interleaving takes micro-batches in groups of pp. Where pp does not divide them, the groups are a
- * little larger: smaller ones deadlock, as a chunk's output comes back before its turn. */
-struct groups {
-	uint32_t n, size, n_larger; /* the first n_larger groups have one more */
+#include <assert.h>
+#include <math.h>
+
+#include "core/config/config_schedule.h"
+#include "predict/schedule/schedule_priv.h"
+
+/* How virtual stages lie on stages: one round after another; to and fro; or replicas of one on each. */
+enum lie { LIE_LOOP, LIE_ZIGZAG, LIE_REPLICAS };
+
+struct kind {
+	void (*write)(const struct slot_writer *w);
+	enum lie lie;
+	bool splits;
+	uint8_t warmup; /* micro-batches a stage before the order repeats itself; 0: it does not */
 };
+static const struct kind KINDS[SC_N_SCHEDULES] = {
+	[SC_SCHED_GPIPE] = {write_loop, LIE_LOOP, false, 0},
+	[SC_SCHED_1F1B] = {write_loop, LIE_LOOP, false, 1},
+	[SC_SCHED_INTERLEAVED] = {write_loop, LIE_LOOP, false, 2},
+	[SC_SCHED_BREADTH_FIRST] = {write_loop, LIE_LOOP, false, 0},
+	[SC_SCHED_ZB_H1] = {write_zb_h1, LIE_LOOP, true, 2},
+	[SC_SCHED_ZB_H2] = {write_zb_h2, LIE_LOOP, true, 3},
+	[SC_SCHED_ZB_1P] = {write_zb_1p, LIE_LOOP, true, 3},
+	[SC_SCHED_ZB_2P] = {write_zb_2p, LIE_LOOP, true, 4},
+	[SC_SCHED_ZB_V] = {write_zb_v, LIE_ZIGZAG, true, 3},
+	[SC_SCHED_V_HALF] = {write_v_half, LIE_ZIGZAG, true, 2},
+	[SC_SCHED_V_MIN] = {write_v_min, LIE_ZIGZAG, true, 2},
+	[SC_SCHED_CHIMERA] = {write_chimera, LIE_REPLICAS, false, 0},
+	[SC_SCHED_HANAYO] = {write_hanayo, LIE_ZIGZAG, false, 0},
+	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 2},
+	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 2},
 
-static struct groups groups_of(const struct sc_schedule_shape *shape)
-{
-	uint32_t m = shape->micro_batches, n = shape->virtual_stages > 1 ? m / shape->pp : 1;
-
-	n = n ? n : 1;
-	return (struct groups){n, m / n, m % n};
-}
-
-/* The i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come before
- * the next chunk's; backward takes the chunks in reverse. */
-static struct sc_slot nth_pass(const struct sc_schedule_shape *shape, uint32_t stage, uint32_t i,
-			       enum sc_pass_kind kind)
-{
-	struct groups g = groups_of(shape);
-	uint32_t v = shape->virtual_stages, larger = g.n_larger * (g.size + 1) * v;
-	bool early = i < larger;
-	uint32_t size = early ? g.size + 1 : g.size, j = early ? i : i - larger;
-	uint32_t first = (early ? 0 : larger / v) + j / (size * v) * size;
-	uint32_t within = j % (size * v), chunk = within / size;
-
-	chunk = sc_pass_is_backward(kind) ? v - 1 - chunk : chunk;
-	return (struct sc_slot){
-		.micro_batch = first + within % size,
-		.virtual_stage = sc_virtual_stage(shape, stage, chunk),
-		.chunk = (uint16_t)chunk,
-		.kind = (uint8_t)kind,
-	};
-}
-
-/* Forward passes before the first backward. */
-static uint32_t warmup_passes(const struct sc_schedule_shape *shape, uint32_t stage)
-{
-	struct groups g = groups_of(shape);
-	uint32_t total = shape->micro_batches * shape->virtual_stages;
-	uint32_t behind = shape->pp - 1 - stage, n = behind;
-	uint32_t largest = g.size + (g.n_larger > 0);
-
-	if (shape->kind == SC_SCHED_GPIPE)
-		return total;
-	if (shape->virtual_stages > 1) {
-		if (shape->micro_batches == shape->pp)
-			return total;
-		largest = largest > shape->pp ? largest : shape->pp;
-		n = 2 * behind + (shape->virtual_stages - 1) * largest;
-	}
-	return n < total ? n : total;
-}
+};
 
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches)
@@ -63,55 +43,178 @@ struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel
 		.pp = (uint32_t)parallel->pp,
 		.virtual_stages = (uint32_t)parallel->virtual_stages,
 		.micro_batches = micro_batches,
+		.replicas = (uint32_t)sc_schedule_replicas(parallel),
 	};
 }
 
-void sc_schedule_stage(const struct sc_schedule_shape *shape, uint32_t stage, struct sc_slot *slots)
+bool sc_schedule_splits(enum sc_schedule kind)
 {
-	uint32_t total = shape->micro_batches * shape->virtual_stages;
-	uint32_t n_warmup = warmup_passes(shape, stage), f = 0, b = 0;
-
-	while (f < n_warmup)
-		*slots++ = nth_pass(shape, stage, f++, SC_PASS_FORWARD);
-	while (f < total) {
-		*slots++ = nth_pass(shape, stage, f++, SC_PASS_FORWARD);
-		*slots++ = nth_pass(shape, stage, b++, SC_PASS_BACKWARD);
-	}
-	while (b < total)
-		*slots++ = nth_pass(shape, stage, b++, SC_PASS_BACKWARD);
+	return KINDS[kind].splits;
 }
 
-bool sc_slot_peer(const struct sc_schedule_shape *shape, const struct sc_slot *slot, bool incoming,
-		  struct sc_slot_peer *out)
+bool sc_schedule_loops(enum sc_schedule kind)
 {
-	bool is_next = incoming == sc_pass_is_backward((enum sc_pass_kind)slot->kind);
+	return KINDS[kind].lie == LIE_LOOP;
+}
+
+/* ---- where virtual stages are ---- */
+
+/* Replicas go down the stages and up them in turns; each pair begins so many stages further (Li & Hoefler,
+ * Chimera, SC21, §3.6). */
+static uint32_t replica_stage(const struct sc_stage_map *map, uint32_t replica, uint32_t v)
+{
+	uint32_t shift = replica / 2 * (2 * map->pp / map->replicas);
+	uint32_t at = (v + shift) % map->pp;
+
+	return replica % 2 ? map->pp - 1 - at : at;
+}
+
+static struct sc_stage_place place_of(const struct sc_stage_map *map, enum lie lie,
+				      uint32_t replica, uint32_t v)
+{
+	uint32_t chunk = v / map->pp, stage = v % map->pp;
+
+	if (lie == LIE_REPLICAS)
+		return (struct sc_stage_place){replica_stage(map, replica, v), replica};
+	if (lie == LIE_ZIGZAG && chunk % 2)
+		stage = map->pp - 1 - stage;
+	return (struct sc_stage_place){stage, chunk};
+}
+
+void sc_stage_map_init(const struct sc_schedule_shape *shape, struct sc_arena *arena,
+		       struct sc_stage_map *out)
+{
+	uint32_t replicas = shape->replicas ? shape->replicas : 1;
+	enum lie lie = KINDS[shape->kind].lie;
+
+	*out = (struct sc_stage_map){
+		.pp = shape->pp,
+		.n_chunks = shape->virtual_stages * replicas,
+		.depth = shape->pp * shape->virtual_stages,
+		.replicas = replicas,
+	};
+	out->virtual_stage =
+		sc_arena_calloc(arena, out->pp * out->n_chunks, sizeof(*out->virtual_stage));
+	out->place = sc_arena_calloc(arena, replicas * out->depth, sizeof(*out->place));
+	for (uint32_t r = 0; r < replicas; r++)
+		for (uint32_t v = 0; v < out->depth; v++) {
+			struct sc_stage_place at = place_of(out, lie, r, v);
+
+			out->place[r * out->depth + v] = at;
+			out->virtual_stage[at.stage * out->n_chunks + at.chunk] = v;
+		}
+}
+
+bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
+		  struct sc_stage_place *out)
+{
+	bool deeper = incoming == sc_pass_is_backward((enum sc_pass_kind)slot->kind);
 	uint32_t vs = slot->virtual_stage;
 
-	if (shape->pp == 1 || slot->kind == SC_PASS_BACKWARD_WEIGHT)
+	if (slot->kind == SC_PASS_BACKWARD_WEIGHT)
 		return false;
-	if (is_next ? sc_virtual_stage_is_last(shape, vs) : sc_virtual_stage_is_first(vs))
+	if (deeper ? sc_virtual_stage_is_last(map, vs) : sc_virtual_stage_is_first(vs))
 		return false;
-	*out = (struct sc_slot_peer){is_next, (is_next ? vs + 1 : vs - 1) / shape->pp};
+	vs = deeper ? vs + 1 : vs - 1;
+	*out = map->place[slot->micro_batch % map->replicas * map->depth + vs];
 	return true;
 }
 
-uint32_t sc_schedule_in_flight(const struct sc_schedule_shape *shape, uint32_t stage)
-{
-	uint32_t total = shape->micro_batches * shape->virtual_stages;
-	uint32_t n = warmup_passes(shape, stage) + 1; /* then one forward before each backward */
+/* ---- writing ---- */
 
-	return n < total ? n : total;
+void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id)
+{
+	struct sc_passes *out = w->out;
+	uint32_t *n = &out->n[id.stage];
+
+	assert(*n < out->stride && id.micro_batch < out->micro_batches);
+	out->slots[(size_t)id.stage * out->stride + (*n)++] = (struct sc_slot){
+		.micro_batch = id.micro_batch,
+		.virtual_stage = sc_virtual_stage(w->map, id.stage, id.chunk),
+		.chunk = (uint16_t)id.chunk,
+		.kind = (uint8_t)kind,
+	};
 }
 
-uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape, uint32_t stage)
+static struct sc_pass_times times_of(const struct sc_schedule_shape *shape)
 {
-	uint32_t behind = shape->pp - 1 - stage;
+	struct sc_pass_times t = shape->times;
 
-	return shape->virtual_stages > 1 ? 2 * behind + (shape->virtual_stages - 1) * shape->pp
-					 : behind;
+	if (t.forward + t.input + t.weight <= 0)
+		t = (struct sc_pass_times){.forward = 1, .input = 1, .weight = 1, .kept = 1};
+	return t;
+}
+
+static void mark_last(struct sc_passes *passes, uint32_t stage)
+{
+	struct sc_slot *slots = passes->slots + (size_t)stage * passes->stride;
+	struct sc_slot *last[64] = {NULL};
+
+	assert(passes->map->n_chunks <= sizeof(last) / sizeof(last[0]));
+	for (uint32_t i = 0; i < passes->n[stage]; i++)
+		if (sc_pass_makes_gradients((enum sc_pass_kind)slots[i].kind))
+			last[slots[i].chunk] = &slots[i];
+	for (uint32_t c = 0; c < passes->map->n_chunks; c++)
+		if (last[c])
+			last[c]->last = true;
+}
+
+void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,
+		     struct sc_arena *arena, struct sc_passes *out)
+{
+	const struct kind *kind = &KINDS[shape->kind];
+	uint32_t micro_batches = (shape->micro_batches + map->replicas - 1) / map->replicas;
+	const struct slot_writer w = {
+		.shape = shape, .map = map, .times = times_of(shape), .arena = arena, .out = out};
+
+	*out = (struct sc_passes){
+		.map = map,
+		.micro_batches = shape->micro_batches,
+		.stride = (kind->splits ? 3 : 2) * micro_batches * map->n_chunks,
+	};
+	out->n = sc_arena_calloc(arena, map->pp, sizeof(*out->n));
+	out->slots = sc_arena_calloc(arena, (size_t)map->pp * out->stride, sizeof(*out->slots));
+	kind->write(&w);
+	for (uint32_t s = 0; s < map->pp; s++)
+		mark_last(out, s);
+}
+
+/* ---- memory, and what repeats ---- */
+
+double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept)
+{
+	const double by_kind[SC_N_PASS_KINDS] = {
+		[SC_PASS_FORWARD] = 1,
+		[SC_PASS_BACKWARD] = -1,
+		[SC_PASS_BACKWARD_INPUT] = kept - 1,
+		[SC_PASS_BACKWARD_WEIGHT] = -kept,
+	};
+	const struct sc_slot *slots = sc_passes_of(passes, stage);
+	double now = 0, most = 0;
+
+	for (uint32_t i = 0; i < passes->n[stage]; i++) {
+		now += by_kind[slots[i].kind];
+		most = fmax(most, now);
+	}
+	return most;
 }
 
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 {
-	return shape->virtual_stages > 1 ? shape->pp : 1;
+	if (!KINDS[shape->kind].warmup)
+		return 0;
+	return KINDS[shape->kind].lie == LIE_REPLICAS ? shape->replicas
+	       : shape->kind == SC_SCHED_INTERLEAVED  ? shape->pp
+						      : 1;
+}
+
+uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape)
+{
+	uint32_t behind = shape->pp - 1, v = shape->virtual_stages;
+
+	if (shape->kind == SC_SCHED_1F1B)
+		return behind;
+	if (shape->kind == SC_SCHED_INTERLEAVED)
+		return (2 * behind + (v - 1) * shape->pp) / v;
+	return KINDS[shape->kind].warmup * shape->pp;
 }

@@ -2,7 +2,9 @@
  * works, whose output it waits for, and how much is in flight. All that depends on the order of passes
  * reads it here.
  *
- * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its chunks. */
+ * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its chunks.
+ * Where pipelines run in several directions at once there are replicas of the model, each on all stages;
+ * a micro-batch goes through one of them. */
 #ifndef SC_PREDICT_SCHEDULE_H
 #define SC_PREDICT_SCHEDULE_H
 
@@ -10,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "core/config/config.h"
 
 /* Backward either computes both gradients in one pass, or that of the input, which the stage before waits
@@ -26,59 +29,90 @@ struct sc_slot {
 	uint32_t virtual_stage;
 	uint16_t chunk; /* of the stage */
 	uint8_t kind;   /* enum sc_pass_kind */
+	bool paired;    /* runs beside the next slot, which hides its communication */
+	bool last;      /* the chunk's gradients of weights are complete after it */
+};
+/* What greedy schedules are made for; in any unit. `kept`: the share of what a forward pass leaves in memory
+ * that still is there after the backward of the input. */
+struct sc_pass_times {
+	double forward, input, weight, send, kept;
 };
 struct sc_schedule_shape {
 	enum sc_schedule kind;
-	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: chunks of a stage */
+	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: of a replica, on a stage */
+	uint32_t replicas;                          /* 0 is 1 */
+	struct sc_pass_times times;                 /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
 };
+struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
+					      uint32_t micro_batches);
 
-/* Slots of a stage. */
-static inline uint32_t sc_schedule_n_slots(const struct sc_schedule_shape *shape)
-{
-	return 2 * shape->micro_batches * shape->virtual_stages;
-}
-static inline uint32_t sc_virtual_stage(const struct sc_schedule_shape *shape, uint32_t stage,
+/* Where the virtual stages are. */
+struct sc_stage_place {
+	uint32_t stage, chunk;
+};
+struct sc_stage_map {
+	uint32_t pp, n_chunks, depth, replicas; /* depth: virtual stages of a replica */
+	uint32_t *virtual_stage;                /* [stage * n_chunks + chunk] */
+	struct sc_stage_place *place;           /* [replica * depth + virtual stage] */
+};
+void sc_stage_map_init(const struct sc_schedule_shape *shape, struct sc_arena *arena,
+		       struct sc_stage_map *out);
+static inline uint32_t sc_virtual_stage(const struct sc_stage_map *map, uint32_t stage,
 					uint32_t chunk)
 {
-	return chunk * shape->pp + stage;
+	return map->virtual_stage[stage * map->n_chunks + chunk];
 }
 /* The model's first layers, with the embedding; its last, with the head. */
 static inline bool sc_virtual_stage_is_first(uint32_t virtual_stage)
 {
 	return virtual_stage == 0;
 }
-static inline bool sc_virtual_stage_is_last(const struct sc_schedule_shape *shape,
-					    uint32_t virtual_stage)
+static inline bool sc_virtual_stage_is_last(const struct sc_stage_map *map, uint32_t virtual_stage)
 {
-	return virtual_stage + 1 == shape->pp * shape->virtual_stages;
+	return virtual_stage + 1 == map->depth;
 }
 static inline bool sc_pass_is_backward(enum sc_pass_kind kind)
 {
 	return kind != SC_PASS_FORWARD;
 }
-struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
-					      uint32_t micro_batches);
+/* It leaves gradients of weights. */
+static inline bool sc_pass_makes_gradients(enum sc_pass_kind kind)
+{
+	return kind == SC_PASS_BACKWARD || kind == SC_PASS_BACKWARD_WEIGHT;
+}
 
-/* Writes sc_schedule_n_slots() slots. GPipe: all forward, then all backward; 1F1B: Narayanan
- * et al., SC21 §2.2.1; interleaved: §2.2.2, with groups larger than pp where pp does not divide the
- * micro-batches. */
-void sc_schedule_stage(const struct sc_schedule_shape *shape, uint32_t stage,
-		       struct sc_slot *slots);
-
-/* The slot on another stage that this one's output goes to, or (incoming) whose output it waits for. */
-struct sc_slot_peer {
-	bool is_next; /* it is on the next stage (of the last: on the first), else on the one before */
-	uint32_t chunk;
+/* The slots of every stage, in order. */
+struct sc_passes {
+	const struct sc_stage_map *map;
+	uint32_t micro_batches, stride;
+	uint32_t *n; /* of each stage; its first is at stage * stride */
+	struct sc_slot *slots;
 };
-/* False where there is none: at the model's ends, with one stage, for gradients of weights. */
-bool sc_slot_peer(const struct sc_schedule_shape *shape, const struct sc_slot *slot, bool incoming,
-		  struct sc_slot_peer *out);
+/* The shape is one that sc_schedule_refuses has nothing against. */
+void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,
+		     struct sc_arena *arena, struct sc_passes *out);
+static inline const struct sc_slot *sc_passes_of(const struct sc_passes *passes, uint32_t stage)
+{
+	return passes->slots + (size_t)stage * passes->stride;
+}
+/* Some passes compute gradients of inputs alone. */
+bool sc_schedule_splits(enum sc_schedule kind);
+/* Its stages run a loop: each has later virtual stages than the one before, and the last is followed by the
+ * first. */
+bool sc_schedule_loops(enum sc_schedule kind);
 
-/* Forward passes whose activations a stage holds at its peak. */
-uint32_t sc_schedule_in_flight(const struct sc_schedule_shape *shape, uint32_t stage);
-/* Slots before a stage alternates one forward, one backward, where micro-batches are many; and the
- * micro-batches after which the alternation repeats. */
-uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape, uint32_t stage);
+/* The place of the pass that this one's output goes to, or (incoming) whose output it waits for; its virtual
+ * stage. False where there is none: at the model's ends, for gradients of weights. The forward pass of the
+ * model's last layers is followed by their backward in the same place, and that is not said here. */
+bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
+		  struct sc_stage_place *out);
+
+/* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
+ * them. */
+double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);
+/* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
+ * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
+uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape);
 
 #endif

@@ -20,6 +20,7 @@ struct pass {
 	const struct sc_slot *slot;
 	struct run run[MAX_RUNS];
 	int n_runs;
+	enum sc_pass_kind kind;
 	bool backward, partial;
 	struct sc_emit emit; /* full detail */
 };
@@ -30,50 +31,58 @@ static void add_run(struct pass *p, struct run run)
 		p->run[p->n_runs++] = run;
 }
 
-static void forward_runs(const struct sc_transformer *tf, uint32_t vs, bool last, struct pass *p)
+/* Blocks of a pass, and the names of its parts. */
+struct parts {
+	int embed, dense, layer, head; /* enum sc_block_id */
+	enum sc_op_name embed_name, dense_name, layer_name, head_name, whole;
+};
+static const struct parts PARTS[SC_N_PASS_KINDS] = {
+	[SC_PASS_FORWARD] = {SC_BLOCK_EMBED_F, SC_BLOCK_DENSE_F, SC_BLOCK_LAYER_F, SC_BLOCK_HEAD_F,
+			     SC_NAME_FORWARD_LEAD, SC_NAME_FORWARD_DENSE, SC_NAME_FORWARD_LAYERS,
+			     SC_NAME_FORWARD_TAIL, SC_NAME_FORWARD},
+	[SC_PASS_BACKWARD] = {SC_BLOCK_EMBED_B, SC_BLOCK_DENSE_B, SC_BLOCK_LAYER_B, SC_BLOCK_HEAD_B,
+			      SC_NAME_BACKWARD_TAIL, SC_NAME_BACKWARD_DENSE,
+			      SC_NAME_BACKWARD_LAYERS, SC_NAME_BACKWARD_LEAD, SC_NAME_BACKWARD},
+	[SC_PASS_BACKWARD_INPUT] = {SC_BLOCK_EMBED_B, SC_BLOCK_DENSE_I, SC_BLOCK_LAYER_I,
+				    SC_BLOCK_HEAD_I, SC_NAME_BACKWARD_TAIL, SC_NAME_INPUT_DENSE,
+				    SC_NAME_INPUT_LAYERS, SC_NAME_INPUT_LEAD,
+				    SC_NAME_BACKWARD_INPUT},
+	[SC_PASS_BACKWARD_WEIGHT] = {SC_BLOCK_EMBED_W, SC_BLOCK_DENSE_W, SC_BLOCK_LAYER_W,
+				     SC_BLOCK_HEAD_W, SC_NAME_WEIGHT_TAIL, SC_NAME_WEIGHT_DENSE,
+				     SC_NAME_WEIGHT_LAYERS, SC_NAME_WEIGHT_LEAD,
+				     SC_NAME_BACKWARD_WEIGHT},
+};
+
+static void add_runs(const struct sc_transformer *tf, uint32_t vs, struct pass *p)
 {
+	const struct parts *parts = &PARTS[p->kind];
 	double dense = (double)tf->stage_dense[vs];
+	const struct run runs[MAX_RUNS] = {
+		{parts->embed, sc_virtual_stage_is_first(vs), &tf->embed, parts->embed_name},
+		{parts->dense, dense, &tf->dense_layer, parts->dense_name},
+		{parts->layer, (double)tf->stage_layers[vs] - dense, &tf->layer, parts->layer_name},
+		{parts->head, sc_virtual_stage_is_last(&tf->map, vs), &tf->head, parts->head_name},
+	};
 
-	add_run(p, (struct run){SC_BLOCK_EMBED_F, sc_virtual_stage_is_first(vs), &tf->embed,
-				SC_NAME_FORWARD_LEAD});
-	add_run(p, (struct run){SC_BLOCK_DENSE_F, dense, &tf->dense_layer, SC_NAME_FORWARD_DENSE});
-	add_run(p, (struct run){SC_BLOCK_LAYER_F, (double)tf->stage_layers[vs] - dense, &tf->layer,
-				SC_NAME_FORWARD_LAYERS});
-	add_run(p, (struct run){SC_BLOCK_HEAD_F, last, &tf->head, SC_NAME_FORWARD_TAIL});
-}
-
-static void backward_runs(const struct sc_transformer *tf, uint32_t vs, bool last, struct pass *p)
-{
-	double dense = (double)tf->stage_dense[vs];
-
-	add_run(p, (struct run){SC_BLOCK_HEAD_B, last, &tf->head, SC_NAME_BACKWARD_LEAD});
-	add_run(p, (struct run){SC_BLOCK_LAYER_B, (double)tf->stage_layers[vs] - dense, &tf->layer,
-				SC_NAME_BACKWARD_LAYERS});
-	add_run(p, (struct run){SC_BLOCK_DENSE_B, dense, &tf->dense_layer, SC_NAME_BACKWARD_DENSE});
-	add_run(p, (struct run){SC_BLOCK_EMBED_B, sc_virtual_stage_is_first(vs), &tf->embed,
-				SC_NAME_BACKWARD_TAIL});
+	for (int i = 0; i < MAX_RUNS; i++)
+		add_run(p, runs[p->backward ? MAX_RUNS - 1 - i : i]);
 }
 
 static struct pass pass_of(struct class_state *st, const struct sc_slot *slot)
 {
-	const struct builder *b = st->b;
-	uint32_t vs = slot->virtual_stage;
-	bool last = sc_virtual_stage_is_last(&b->built->shape, vs);
 	struct pass p = {.st = st,
 			 .slot = slot,
+			 .kind = (enum sc_pass_kind)slot->kind,
 			 .backward = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
-			 .partial = build_is_partial(b, slot->micro_batch)};
+			 .partial = build_is_partial(st->b, slot->micro_batch)};
 
-	if (p.backward)
-		backward_runs(b->tf, vs, last, &p);
-	else
-		forward_runs(b->tf, vs, last, &p);
+	add_runs(st->b->tf, slot->virtual_stage, &p);
 	return p;
 }
 
 static bool is_last_backward(const struct pass *p)
 {
-	return p->backward && p->slot->micro_batch + 1 == p->st->b->built->shape.micro_batches;
+	return p->slot->last;
 }
 
 static struct sc_summary host_summary(const struct class_state *st)
@@ -303,10 +312,11 @@ static void reduce(struct pass *p, const struct run *run, double n, uint32_t nod
 		wait_for(p, p->st->last_grad);
 }
 
-static bool is_layers(const struct run *run)
+static bool is_layers(const struct pass *p, const struct run *run)
 {
-	return run->block != SC_BLOCK_HEAD_B && run->block != SC_BLOCK_EMBED_B &&
-	       run->block != SC_BLOCK_HEAD_F && run->block != SC_BLOCK_EMBED_F;
+	const struct sc_transformer *tf = p->st->b->tf;
+
+	return run->params == &tf->layer || run->params == &tf->dense_layer;
 }
 
 /* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */
@@ -314,7 +324,7 @@ static bool reduces_later(const struct pass *p, const struct run *run)
 {
 	const struct builder *b = p->st->b;
 
-	return run->block == SC_BLOCK_HEAD_B && b->built->shape.pp == 1 &&
+	return run->params == &b->tf->head && b->built->shape.pp == 1 &&
 	       b->tf->request->config.model.tied_embeddings;
 }
 
@@ -330,7 +340,7 @@ static uint32_t reducing_backward(struct pass *p, uint32_t recv)
 		double params = run->params->trainable + run->params->trainable_expert;
 		double per_bucket = run->n;
 
-		if (is_layers(run) && bucket > 0 && params > 0)
+		if (is_layers(p, run) && bucket > 0 && params > 0)
 			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
 		for (double done = 0; done < run->n; done += per_bucket) {
 			double n = fmin(per_bucket, run->n - done);
@@ -348,6 +358,8 @@ static bool gathers(const struct pass *p)
 {
 	const struct sc_sharding_rule *rule = &p->st->b->sharding;
 
+	if (p->kind == SC_PASS_BACKWARD_WEIGHT)
+		return false;
 	if (p->backward)
 		return rule->gathers_backward;
 	return rule->gathers_each || p->slot->micro_batch == 0;
@@ -368,7 +380,8 @@ static uint32_t sharded_pass(struct pass *p, uint32_t recv)
 	struct class_state *st = p->st;
 	struct builder *b = st->b;
 	bool ahead = b->tf->request->software.gather_ahead, gather = gathers(p);
-	bool reduces = p->backward && (is_last_backward(p) || b->sharding.reduces_each);
+	bool reduces = sc_pass_makes_gradients(p->kind) &&
+		       (is_last_backward(p) || b->sharding.reduces_each);
 	uint32_t node = st->last_compute, gathered = SC_NONE;
 
 	if (gather && ahead && p->n_runs)
@@ -420,10 +433,10 @@ static uint32_t full_pass(struct pass *p, uint32_t recv)
 static uint32_t plain_pass(struct pass *p, uint32_t recv)
 {
 	struct builder *b = p->st->b;
-	uint32_t chunk = p->st->id * b->built->shape.virtual_stages + p->slot->chunk;
-	struct pass_costs *costs = &b->pass_costs[4 * chunk + 2 * p->backward + p->partial];
-	uint32_t op = sc_op_pack(p->backward ? SC_NAME_BACKWARD : SC_NAME_FORWARD, p->slot->chunk,
-				 p->slot->micro_batch);
+	uint32_t chunk = p->st->id * b->tf->map.n_chunks + p->slot->chunk;
+	struct pass_costs *costs =
+		&b->pass_costs[(chunk * SC_N_PASS_KINDS + (uint32_t)p->kind) * 2 + p->partial];
+	uint32_t op = sc_op_pack(PARTS[p->kind].whole, p->slot->chunk, p->slot->micro_batch);
 
 	if (b->full)
 		return full_pass(p, recv);
@@ -446,7 +459,7 @@ uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_
 		return plain_pass(&p, recv);
 	if (sharding->weights)
 		return sharded_pass(&p, recv);
-	if (p.backward &&
+	if (sc_pass_makes_gradients(p.kind) &&
 	    ((sharding->gradients && sharding->reduces_each) || (is_last_backward(&p) && overlaps)))
 		return reducing_backward(&p, recv);
 	return plain_pass(&p, recv);

@@ -132,6 +132,19 @@ static void reduce_after(struct class_state *st)
 		build_grad_reduce(st, &all, fmin(share, 1 - done), st->last_compute);
 }
 
+/* Joins a group when its own gradients are there; the step's end waits for that. */
+static void join_after_passes(struct class_state *st, uint32_t group, unsigned name)
+{
+	struct builder *b = st->b;
+	uint32_t node = sc_graph_add_member(b->graph, st->lanes.tp, group,
+					    (struct sc_node_use){b->zero_cost, name});
+
+	sc_graph_add_dep(b->graph, node, st->last_compute);
+	if (st->last_grad != SC_NONE)
+		sc_graph_add_dep(b->graph, node, st->last_grad);
+	st->awaited = node;
+}
+
 /* Word embeddings shared by the first and the last stage: their gradients are summed. */
 static void tie_embeddings(struct builder *b, uint32_t first)
 {
@@ -153,17 +166,68 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 		b->graph,
 		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_EMBED_TIE}, pair,
 		2);
-	for (int i = 0; i < 2; i++) {
-		struct class_state *st = &b->cls[pair[i].class_id];
-		uint32_t node =
-			sc_graph_add_member(b->graph, st->lanes.tp, group,
-					    (struct sc_node_use){b->zero_cost, SC_NAME_EMBED_TIE});
+	for (int i = 0; i < 2; i++)
+		join_after_passes(&b->cls[pair[i].class_id], group, SC_NAME_EMBED_TIE);
+}
 
-		sc_graph_add_dep(b->graph, node, st->last_compute);
-		if (st->last_grad != SC_NONE)
-			sc_graph_add_dep(b->graph, node, st->last_grad);
-		st->awaited = node;
+/* The class on another stage that a class's pipeline goes through. */
+static uint32_t class_on_stage(const struct builder *b, uint32_t c, uint32_t stage)
+{
+	const struct sc_rank_class *classes = b->tf->placement.classes;
+
+	while ((uint32_t)classes[c].stage != stage)
+		c = classes[c].next_class;
+	return c;
+}
+
+static struct sc_span span_of(const struct builder *b, const struct sc_member *members, uint32_t n)
+{
+	const struct sc_rank_class *classes = b->tf->placement.classes;
+	int nodes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t seen = 0;
+
+		while (classes[members[seen].class_id].nic_domain !=
+		       classes[members[i].class_id].nic_domain)
+			seen++;
+		nodes += seen == i;
 	}
+	return (struct sc_span){(int)n, nodes, ((int)n + nodes - 1) / nodes};
+}
+
+/* Stages that hold the same virtual stages, each of another replica, sum their gradients; `first` is of the
+ * lowest. */
+static void sum_replicas(struct builder *b, uint32_t first)
+{
+	const struct sc_stage_map *map = &b->tf->map;
+	const struct sc_class_plan *plan = &b->tf->classes[first];
+	const struct sc_block_env *env = &build_variant(&b->cls[first])->env;
+	uint32_t stage = (uint32_t)b->tf->placement.classes[first].stage, n = map->replicas, group;
+	struct sc_member *members = sc_arena_calloc(b->arena, n, sizeof(*members));
+	struct sc_collective_shape shape = {
+		.kind = SC_ALL_REDUCE,
+		.bytes = (plan->trainable + plan->trainable_expert) * sc_grad_bytes(b->tf->request),
+		.dtype = grad_dtype(b),
+	};
+	struct sc_span span;
+	struct sc_cost cost;
+
+	for (uint32_t r = 0; r < n; r++) {
+		uint32_t at = map->place[r * map->depth + sc_virtual_stage(map, stage, 0)].stage;
+
+		if (at < stage)
+			return;
+		members[r] = (struct sc_member){class_on_stage(b, first, at), 1};
+	}
+	span = span_of(b, members, n);
+	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);
+	group = sc_graph_add_group(
+		b->graph,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_GRAD_REDUCE},
+		members, n);
+	for (uint32_t r = 0; r < n; r++)
+		join_after_passes(&b->cls[members[r].class_id], group, SC_NAME_GRAD_REDUCE);
 }
 
 /* Small all-reduces over everybody: overflow flag, gradient norm, loss. Also the iteration's barrier. */
@@ -220,25 +284,36 @@ static bool updates_a_share(const struct class_state *st)
 	       !b->sharding.weights;
 }
 
-static void finish_class(struct class_state *st, uint32_t world)
+/* All of the step's passes and gradients, and the others' if the optimizer waits to hear of them. */
+static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 {
 	struct builder *b = st->b;
-	uint32_t node = sc_graph_add_member(b->graph, st->lanes.tp, world,
-					    (struct sc_node_use){b->zero_cost, SC_NAME_STEP_COMM});
+	struct sc_node_use nothing = {b->zero_cost, SC_NAME_STEP_COMM};
+	uint32_t node = b->validates_after
+				? sc_graph_add_node(b->graph, SC_NODE_EVENT, st->lanes.tp, nothing)
+				: sc_graph_add_member(b->graph, st->lanes.tp, world, nothing);
 
 	sc_graph_add_dep(b->graph, node, st->last_compute);
 	if (st->last_grad != SC_NONE)
 		sc_graph_add_dep(b->graph, node, st->last_grad);
 	if (st->awaited != SC_NONE)
 		sc_graph_add_dep(b->graph, node, st->awaited);
-	build_compute_after(st, node);
+	return node;
+}
+
+static void finish_class(struct class_state *st, uint32_t world)
+{
+	struct builder *b = st->b;
+
+	build_compute_after(st, end_of_passes(st, world));
 	add_optimizer(st);
+	b->built->last[st->id] = st->last_compute;
 	if (updates_a_share(st)) {
 		const struct sc_class_plan *plan = &b->tf->classes[st->id];
 		struct sc_params updated = {.dense = plan->trainable,
 					    .expert = plan->trainable_expert};
 
-		build_weight_gather(st, &updated, st->last_compute);
+		b->built->last[st->id] = build_weight_gather(st, &updated, st->last_compute);
 	}
 }
 
@@ -256,9 +331,12 @@ void build_step_end(struct builder *b)
 			reduce_after(&b->cls[c]);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0 &&
-		    cfg->model.tied_embeddings && b->tf->head.trainable > 0)
+		    !sc_transformer_stage(b->tf, 0).head && cfg->model.tied_embeddings &&
+		    b->tf->head.trainable > 0)
 			tie_embeddings(b, c);
-	world = world_group(b);
+	for (uint32_t c = 0; b->tf->map.replicas > 1 && c < p->n_classes; c++)
+		sum_replicas(b, c);
+	world = b->validates_after ? SC_NONE : world_group(b);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		finish_class(&b->cls[c], world);
 }

@@ -1,9 +1,11 @@
 /* The iteration's skeleton: classes, lanes, schedule slots and the transfers between stages. */
 #include "predict/transformer/build_transformer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "core/config/config_schedule.h"
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
 
@@ -26,6 +28,16 @@ uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 		list->ids.at[use.seq] = sc_graph_add_group(
 			b->graph, (struct sc_node_use){use.cost, use.op}, members, axis->n_members);
 	return list->ids.at[use.seq];
+}
+
+/* In a loop activations go to the next stage, their gradients to the one before. */
+static void add_transfer_lanes(struct class_state *st)
+{
+	for (int back = 0; back < (st->b->loops ? 1 : 2); back++)
+		for (int gradient = 0; gradient < 2; gradient++)
+			for (int sends = 1; sends >= 0; sends--)
+				st->lanes.p2p[(gradient != sends) != back][gradient][sends] =
+					sc_graph_add_lane(st->b->graph, st->id, SC_LANE_COMM);
 }
 
 static void add_classes(struct builder *b)
@@ -51,10 +63,7 @@ static void add_classes(struct builder *b)
 		st->lanes.dp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		/* running kernels make room for it at wave boundaries */
 		b->graph->lanes.at[st->lanes.dp].priority = 1;
-		st->lanes.act_send = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
-		st->lanes.act_recv = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
-		st->lanes.grad_send = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
-		st->lanes.grad_recv = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
+		add_transfer_lanes(st);
 		st->last_compute = st->awaited = st->last_grad = SC_NONE;
 		st->n_dp = 0;
 	}
@@ -113,16 +122,18 @@ struct transfer {
 	uint32_t from, to; /* classes */
 	uint32_t chunk;    /* of the sender */
 	uint32_t micro_batch;
-	bool gradient, remote;
+	bool gradient, remote, to_next;
 };
+
+static uint32_t transfer_at(const struct builder *b, const struct transfer *t)
+{
+	return (t->from * b->tf->map.n_chunks + t->chunk) * b->built->shape.micro_batches +
+	       t->micro_batch;
+}
 
 static uint32_t transfer_group(struct builder *b, const struct transfer *t)
 {
-	const struct sc_schedule_shape *shape = &b->built->shape;
-	uint32_t *table = t->gradient ? b->grad_group : b->act_group;
-	uint32_t *slot =
-		&table[(t->from * shape->virtual_stages + t->chunk) * shape->micro_batches +
-		       t->micro_batch];
+	uint32_t *slot = &b->transfer[t->gradient][transfer_at(b, t)];
 	unsigned name = t->gradient ? SC_NAME_SEND_GRADIENT : SC_NAME_SEND_ACTIVATION;
 
 	if (*slot == SC_NONE) {
@@ -140,9 +151,8 @@ static uint32_t transfer_group(struct builder *b, const struct transfer *t)
 
 static uint32_t add_transfer_member(struct builder *b, const struct transfer *t, bool sending)
 {
-	struct class_lanes *lanes = &b->cls[sending ? t->from : t->to].lanes;
-	uint32_t lane = t->gradient ? (sending ? lanes->grad_send : lanes->grad_recv)
-				    : (sending ? lanes->act_send : lanes->act_recv);
+	const struct class_lanes *lanes = &b->cls[sending ? t->from : t->to].lanes;
+	uint32_t lane = lanes->p2p[t->to_next == sending][t->gradient][sending];
 	uint32_t group = transfer_group(b, t);
 
 	return sc_graph_add_member(
@@ -150,28 +160,59 @@ static uint32_t add_transfer_member(struct builder *b, const struct transfer *t,
 		(struct sc_node_use){b->zero_cost, b->graph->groups.at[group].op});
 }
 
-/* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends. */
+/* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends, and between chunks of
+ * one stage. */
 static bool slot_transfer(const struct class_state *st, const struct sc_slot *slot, bool incoming,
 			  struct transfer *out)
 {
 	const struct builder *b = st->b;
 	const uint32_t c = st->id;
 	const struct sc_rank_class *rc = &b->tf->placement.classes[c];
-	struct sc_slot_peer peer;
+	const struct sc_stage_map *map = &b->tf->map;
+	bool gradient = sc_pass_is_backward((enum sc_pass_kind)slot->kind), is_next;
+	struct sc_stage_place peer;
 	uint32_t other;
 
-	if (!sc_slot_peer(&b->built->shape, slot, incoming, &peer))
+	if (!sc_slot_peer(map, slot, incoming, &peer) ||
+	    (peer.stage == (uint32_t)rc->stage && map->pp > 1 && !b->loops) || map->pp == 1)
 		return false;
-	other = peer.is_next ? rc->next_class : rc->prev_class;
+	is_next =
+		b->loops ? incoming == gradient : peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
+	other = is_next ? rc->next_class : rc->prev_class;
 	*out = (struct transfer){
 		.from = incoming ? other : c,
 		.to = incoming ? c : other,
 		.chunk = incoming ? peer.chunk : slot->chunk,
 		.micro_batch = slot->micro_batch,
-		.gradient = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
-		.remote = peer.is_next ? rc->next_remote : rc->prev_remote,
+		.gradient = gradient,
+		.remote = is_next ? rc->next_remote : rc->prev_remote,
+		.to_next = is_next != incoming,
 	};
 	return true;
+}
+
+/* Receives are posted in the order in which the peer sends, which need not be that of the passes. */
+static uint32_t receive(struct class_state *st, const struct transfer *t)
+{
+	struct builder *b = st->b;
+	const struct class_state *peer = &b->cls[t->from];
+	uint32_t stage = (uint32_t)b->tf->placement.classes[t->from].stage;
+	uint32_t *at = &st->n_received[!t->to_next][t->gradient];
+	uint32_t *node = &b->received[t->gradient][transfer_at(b, t)];
+	const struct sc_slot *sent = sc_passes_of(&b->built->passes, stage);
+
+	while (*node == SC_NONE && *at < b->built->passes.n[stage]) {
+		struct transfer other;
+
+		if (!slot_transfer(peer, &sent[(*at)++], false, &other) ||
+		    other.gradient != t->gradient || other.to_next != t->to_next)
+			continue;
+		other.to = t->to; /* the peer may send the same to several classes */
+		b->received[t->gradient][transfer_at(b, &other)] =
+			add_transfer_member(b, &other, false);
+	}
+	assert(*node != SC_NONE);
+	return *node;
 }
 
 static uint32_t build_slot(struct class_state *st, const struct sc_slot *slot)
@@ -181,7 +222,7 @@ static uint32_t build_slot(struct class_state *st, const struct sc_slot *slot)
 	uint32_t recv = SC_NONE, node;
 
 	if (slot_transfer(st, slot, true, &t))
-		recv = add_transfer_member(b, &t, false);
+		recv = receive(st, &t);
 	node = build_chunk(st, slot, recv);
 	if (slot_transfer(st, slot, false, &t)) {
 		uint32_t send = add_transfer_member(b, &t, true);
@@ -194,9 +235,11 @@ static uint32_t build_slot(struct class_state *st, const struct sc_slot *slot)
 	return node;
 }
 
-static void build_class(struct builder *b, uint32_t c, struct sc_slot *slots)
+static void build_class(struct builder *b, uint32_t c)
 {
-	const struct sc_schedule_shape *shape = &b->built->shape;
+	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
+	const struct sc_slot *slots = sc_passes_of(&b->built->passes, stage);
+	size_t at = (size_t)c * b->built->passes.stride;
 	struct sc_cost start = {
 		.work_us = sc_quantize_us(build_variant(&b->cls[c])->env.software->host_step_us /
 					  build_variant(&b->cls[c])->env.host_speed),
@@ -206,12 +249,12 @@ static void build_class(struct builder *b, uint32_t c, struct sc_slot *slots)
 		b->graph, SC_NODE_HOST, b->cls[c].lanes.host,
 		(struct sc_node_use){sc_graph_add_cost(b->graph, &start), SC_NAME_STEP_HOST});
 
-	sc_schedule_stage(shape, (uint32_t)b->tf->placement.classes[c].stage, slots);
 	b->cls[c].awaited = first; /* the first pass waits for the step's start */
-	for (size_t i = 0; i < b->built->n_slots; i++) {
-		b->built->slot_node[c * b->built->n_slots + i] = build_slot(&b->cls[c], &slots[i]);
-		b->built->slot_grad[c * b->built->n_slots + i] = b->cls[c].last_grad;
+	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
+		b->built->slot_node[at + i] = build_slot(&b->cls[c], &slots[i]);
+		b->built->slot_grad[at + i] = b->cls[c].last_grad;
 	}
+	b->built->first[c] = b->built->slot_node[at];
 }
 
 static uint32_t *id_table(struct sc_arena *arena, size_t n)
@@ -227,20 +270,29 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	const struct sc_transformer *tf = b->tf;
 	const struct sc_schedule_shape *shape = &b->built->shape;
 	size_t n = tf->placement.n_classes;
-	size_t per_class = (size_t)shape->virtual_stages * shape->micro_batches;
+	size_t n_transfers = shape->pp > 1 ? n * tf->map.n_chunks * shape->micro_batches : 0;
+	size_t n_costs = n * tf->map.n_chunks * SC_N_PASS_KINDS * 2;
+	size_t n_slots = n * b->built->passes.stride;
 
 	b->arena = arena;
 	b->cls = sc_arena_calloc(arena, n, sizeof(*b->cls));
 	b->instance = sc_arena_calloc(arena, tf->placement.n_instances + 1, sizeof(*b->instance));
-	b->act_group = id_table(arena, shape->pp > 1 ? n * per_class : 0);
-	b->grad_group = id_table(arena, shape->pp > 1 ? n * per_class : 0);
-	b->pass_costs =
-		sc_arena_calloc(arena, 4 * n * shape->virtual_stages, sizeof(*b->pass_costs));
-	memset(b->pass_costs, 0xff, 4 * n * shape->virtual_stages * sizeof(*b->pass_costs));
-	b->built->n_slots = sc_schedule_n_slots(shape);
-	b->built->slot_node = sc_arena_calloc(arena, n * b->built->n_slots, sizeof(uint32_t));
-	b->built->slot_grad = sc_arena_calloc(arena, n * b->built->n_slots, sizeof(uint32_t));
-	b->sync_p2p = shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC;
+	for (int gradient = 0; gradient < 2; gradient++) {
+		b->transfer[gradient] = id_table(arena, n_transfers);
+		b->received[gradient] = id_table(arena, n_transfers);
+	}
+	b->pass_costs = sc_arena_calloc(arena, n_costs, sizeof(*b->pass_costs));
+	memset(b->pass_costs, 0xff, n_costs * sizeof(*b->pass_costs));
+	b->built->slot_node = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
+	b->built->slot_grad = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
+	b->built->first = sc_arena_calloc(arena, n, sizeof(uint32_t));
+	b->built->last = sc_arena_calloc(arena, n, sizeof(uint32_t));
+	b->loops = sc_schedule_loops(shape->kind);
+	b->validates_after =
+		shape->pp > 1 && sc_schedule_validates_after(&tf->request->config.parallel);
+	/* the runtimes of other schedules post transfers ahead (zero-bubble, PyTorch's pipelining) */
+	b->sync_p2p = shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC &&
+		      shape->kind <= SC_SCHED_INTERLEAVED;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;
@@ -260,16 +312,15 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 			    .built = built,
 			    .sharding = sc_sharding_rule(tf->request)};
 	struct sc_cost zero = {0};
-	struct sc_slot *slots;
 
 	sc_graph_clear(graph);
+	sc_passes_build(&built->shape, &tf->map, scratch->arena, &built->passes);
 	builder_init(&b, scratch->arena);
-	slots = sc_arena_calloc(scratch->arena, built->n_slots, sizeof(*slots));
 	b.zero_cost = sc_graph_add_cost(graph, &zero);
 	add_classes(&b);
 	add_transfer_costs(&b);
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++)
-		build_class(&b, c, slots);
+		build_class(&b, c);
 	build_step_end(&b);
 	for (size_t i = 0; i < tf->placement.n_instances; i++)
 		SC_VEC_RELEASE(&b.instance[i].ids);

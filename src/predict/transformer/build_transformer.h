@@ -40,8 +40,9 @@ struct sc_transformer {
 	size_t n_variants;
 	struct sc_class_plan *classes; /* placement.n_classes, in the arena */
 	struct sc_block optimizer;     /* of the class planned last */
-	int64_t *stage_layers;         /* pp * virtual_stages, chunk-major */
-	int64_t *stage_dense;          /* of them, those of a mixture that have no experts */
+	struct sc_stage_map map;
+	int64_t *stage_layers; /* by virtual stage */
+	int64_t *stage_dense;  /* of them, those of a mixture that have no experts */
 	struct sc_params layer, dense_layer, embed, head; /* on one rank */
 	bool partial;                                     /* the last micro-batch is smaller */
 };
@@ -50,6 +51,9 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
+/* The schedule of so many micro-batches, with the times of a stage's passes for those that depend on them. */
+struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
+					      uint32_t micro_batches);
 
 /* What of the model a pipeline stage has, over its chunks. */
 struct sc_stage_parts {
@@ -77,9 +81,11 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 /* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
 struct sc_built {
 	struct sc_schedule_shape shape;
-	uint32_t *slot_node; /* n_classes * n_slots: node whose end is the slot's end */
+	struct sc_passes passes;
+	uint32_t *slot_node; /* n_classes * passes.stride: node whose end is the slot's end */
 	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
-	size_t n_slots;
+	uint32_t *first;     /* by class: the node of its first pass that computes */
+	uint32_t *last;      /* by class: the last node of all */
 };
 /* Builds the iteration of the micro-batches that built->shape says into an empty graph and seals it. */
 void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/units.h"
+#include "core/config/config_schedule.h"
 #include "predict/band.h"
 #include "predict/op_names.h"
 #include "predict/transformer/summarize_priv.h"
@@ -45,7 +46,7 @@ static uint32_t turn_of(const struct sc_run *run, uint32_t node)
 {
 	const unsigned name = node_name(run, node);
 
-	if (name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD)
+	if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_WEIGHT)
 		return run->graph->nodes.at[node].op;
 	return name >= SC_NAME_BACKWARD_LEAD;
 }
@@ -98,35 +99,39 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 		       struct sc_tally *tally)
 {
 	const struct sc_transformer *tf = run->tf;
-	const struct sc_schedule_shape *shape = &run->built->shape;
 	uint32_t op = run->graph->nodes.at[s->node].op, c = sc_graph_class_of(run->graph, s->node);
 	unsigned name = sc_op_unpack_name(op), n = sc_op_unpack_micro_batch(op);
-	uint32_t vs = sc_virtual_stage(shape, (uint32_t)tf->placement.classes[c].stage,
+	uint32_t vs = sc_virtual_stage(&tf->map, (uint32_t)tf->placement.classes[c].stage,
 				       sc_op_unpack_chunk(op));
-	bool first = sc_virtual_stage_is_first(vs), last = sc_virtual_stage_is_last(shape, vs);
-	bool whole = name == SC_NAME_FORWARD || name == SC_NAME_BACKWARD;
-	bool forward = name == SC_NAME_FORWARD ||
-		       (name >= SC_NAME_FORWARD_LEAD && name <= SC_NAME_FORWARD_TAIL);
-	bool partial = whole && tf->partial && n + 1 == shape->micro_batches;
+	bool first = sc_virtual_stage_is_first(vs), last = sc_virtual_stage_is_last(&tf->map, vs);
+	bool whole = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_WEIGHT;
+	bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;
 	const struct sc_block *block = tf->variant[tf->classes[c].variant].block[partial];
 	double dense = (double)tf->stage_dense[vs], layers = (double)tf->stage_layers[vs] - dense;
 	const struct {
-		unsigned part;
+		unsigned part, whole;
 		int id;
 		double n_whole, n_part;
 	} runs[] = {
-		{SC_NAME_FORWARD_LEAD, SC_BLOCK_EMBED_F, first, first},
-		{SC_NAME_FORWARD_DENSE, SC_BLOCK_DENSE_F, dense, n},
-		{SC_NAME_FORWARD_LAYERS, SC_BLOCK_LAYER_F, layers, n},
-		{SC_NAME_FORWARD_TAIL, SC_BLOCK_HEAD_F, last, last},
-		{SC_NAME_BACKWARD_LEAD, SC_BLOCK_HEAD_B, last, last},
-		{SC_NAME_BACKWARD_LAYERS, SC_BLOCK_LAYER_B, layers, n},
-		{SC_NAME_BACKWARD_DENSE, SC_BLOCK_DENSE_B, dense, n},
-		{SC_NAME_BACKWARD_TAIL, SC_BLOCK_EMBED_B, first, first},
+		{SC_NAME_FORWARD_LEAD, SC_NAME_FORWARD, SC_BLOCK_EMBED_F, first, first},
+		{SC_NAME_FORWARD_DENSE, SC_NAME_FORWARD, SC_BLOCK_DENSE_F, dense, n},
+		{SC_NAME_FORWARD_LAYERS, SC_NAME_FORWARD, SC_BLOCK_LAYER_F, layers, n},
+		{SC_NAME_FORWARD_TAIL, SC_NAME_FORWARD, SC_BLOCK_HEAD_F, last, last},
+		{SC_NAME_BACKWARD_LEAD, SC_NAME_BACKWARD, SC_BLOCK_HEAD_B, last, last},
+		{SC_NAME_BACKWARD_LAYERS, SC_NAME_BACKWARD, SC_BLOCK_LAYER_B, layers, n},
+		{SC_NAME_BACKWARD_DENSE, SC_NAME_BACKWARD, SC_BLOCK_DENSE_B, dense, n},
+		{SC_NAME_BACKWARD_TAIL, SC_NAME_BACKWARD, SC_BLOCK_EMBED_B, first, first},
+		{SC_NAME_INPUT_LEAD, SC_NAME_BACKWARD_INPUT, SC_BLOCK_HEAD_I, last, last},
+		{SC_NAME_INPUT_LAYERS, SC_NAME_BACKWARD_INPUT, SC_BLOCK_LAYER_I, layers, n},
+		{SC_NAME_INPUT_DENSE, SC_NAME_BACKWARD_INPUT, SC_BLOCK_DENSE_I, dense, n},
+		{SC_NAME_BACKWARD_TAIL, SC_NAME_BACKWARD_INPUT, SC_BLOCK_EMBED_B, first, 0},
+		{SC_NAME_WEIGHT_LEAD, SC_NAME_BACKWARD_WEIGHT, SC_BLOCK_HEAD_W, last, last},
+		{SC_NAME_WEIGHT_LAYERS, SC_NAME_BACKWARD_WEIGHT, SC_BLOCK_LAYER_W, layers, n},
+		{SC_NAME_WEIGHT_DENSE, SC_NAME_BACKWARD_WEIGHT, SC_BLOCK_DENSE_W, dense, n},
 	};
 
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
-		if (whole && forward == (runs[i].part <= SC_NAME_FORWARD_TAIL))
+		if (name == runs[i].whole)
 			tally_block(&block[runs[i].id], times * runs[i].n_whole, tally);
 		else if (name == runs[i].part)
 			tally_block(&block[runs[i].id], times * runs[i].n_part, tally);
@@ -216,13 +221,44 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 		   (out->iteration_ms * SC_US_PER_MS);
 }
 
-static void read_run(const struct sc_run *run, struct sc_reading *out)
+/* From when the first stage begins its first pass, which the host prepares, the others wait for their input; where
+ * a stage need not hear of the others before it goes on to the next step, that wait is the step's before. The
+ * iteration is then the longest of a stage (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, §4). */
+static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
+{
+	const struct sc_timeline *tl = run->timeline;
+	const struct sc_built *built = run->built;
+	double lead_us = tl->start_us[built->first[0]];
+	uint32_t longest = 0;
+
+	*out = (struct sc_period){.to_us = tl->total_us};
+	if (!sc_schedule_validates_after(&run->tf->request->config.parallel) ||
+	    built->shape.pp == 1)
+		return SC_NONE;
+	out->to_us = 0;
+	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
+		double from_us = tl->start_us[built->first[c]] - lead_us;
+		double to_us = tl->end_us[built->last[c]];
+
+		if (to_us - from_us > out->to_us - out->from_us) {
+			longest = c;
+			out->from_us = from_us;
+			out->to_us = to_us;
+		}
+	}
+	return built->last[longest];
+}
+
+static void read_run(const struct sc_run *run, struct sc_reading *out, double *iteration_us)
 {
 	const struct sc_steady *steady = &run->steady;
+	struct sc_period period;
+	uint32_t last = longest_class(run, &period);
 	const struct sc_reading_input in = {
 		.account = {.graph = run->graph,
 			    .timeline = run->timeline,
-			    .period = {.to_us = run->timeline->total_us,
+			    .period = {.from_us = period.from_us,
+				       .to_us = period.to_us,
 				       .repeat_from_us = steady->window_us,
 				       .repeat_to_us = steady->window_us + steady->period_us,
 				       .n_repeats = run->n_skipped},
@@ -235,21 +271,23 @@ static void read_run(const struct sc_run *run, struct sc_reading *out)
 			 .place = place_of,
 			 .describe = describe,
 			 .class_name = class_name},
-		.last = SC_NONE,
+		.last = last,
 	};
 
+	*iteration_us = period.to_us - period.from_us;
 	sc_read_timeline(run->reader, &in, out);
 }
 
 void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
 {
-	read_run(run, &out->reading);
-	out->iteration_ms =
-		sc_quantize_us(run->timeline->total_us + run->n_skipped * run->steady.period_us) /
-		SC_US_PER_MS;
+	double iteration_us;
+
+	read_run(run, &out->reading, &iteration_us);
+	out->iteration_ms = sc_quantize_us(iteration_us + run->n_skipped * run->steady.period_us) /
+			    SC_US_PER_MS;
 	out->reading.iteration_ms = out->iteration_ms;
 	out->n_nodes += run->graph->nodes.n;
-	sc_summarize_memory(run->tf, out);
+	sc_summarize_memory(run, out);
 	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
 	sc_find_band(run->tf, out);
 	find_rates(run, out);

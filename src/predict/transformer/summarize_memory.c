@@ -2,24 +2,26 @@
  * peak. */
 #include <math.h>
 
+#include "models/activations.h"
 #include "predict/transformer/summarize_priv.h"
 
 /* Micro-batches whose activations a stage holds at once, over its chunks. */
-static double micro_batches_in_flight(const struct sc_request *request, int stage)
+static double micro_batches_in_flight(const struct sc_run *run, int stage)
 {
-	struct sc_schedule_shape shape =
-		sc_schedule_shape_of(&request->config.parallel, (uint32_t)request->n_micro_batches);
+	const struct sc_request *request = run->tf->request;
+	double kept = sc_weight_inputs_frac(request);
 
-	return (double)sc_schedule_in_flight(&shape, (uint32_t)stage) / shape.virtual_stages;
+	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }
 
-static void fill_shape(const struct sc_transformer *tf, uint32_t c, struct sc_memory_shape *shape)
+static void fill_shape(const struct sc_run *run, uint32_t c, struct sc_memory_shape *shape)
 {
+	const struct sc_transformer *tf = run->tf;
 	const struct sc_request *request = tf->request;
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
-	double in_flight = micro_batches_in_flight(request, stage);
+	double in_flight = micro_batches_in_flight(run, stage);
 	struct sc_replicas copies;
 	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
 
@@ -46,13 +48,14 @@ static bool is_fuller(const struct sc_memory *a, const struct sc_memory *b)
 	return a->total_gib * b->capacity_gib > b->total_gib * a->capacity_gib;
 }
 
-void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *out)
+void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out)
 {
+	const struct sc_transformer *tf = run->tf;
 	struct sc_memory_shape shape;
 	struct sc_memory now;
 
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
-		fill_shape(tf, c, &shape);
+		fill_shape(run, c, &shape);
 		sc_memory_estimate(tf->request, &shape, &now);
 		now.capacity_gib =
 			sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;

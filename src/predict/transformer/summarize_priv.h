@@ -4,8 +4,9 @@
 
 #include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
+#include "predict/transformer/summarize.h"
 
 /* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
-void sc_summarize_memory(const struct sc_transformer *tf, struct sc_prediction *out);
+void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out);
 
 #endif

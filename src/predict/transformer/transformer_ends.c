@@ -139,3 +139,15 @@ void head_backward(const struct dims *x)
 		add_norm_grad(x, x->tokens_seq * x->h);
 	accumulate_gradients(x, x->vocab * x->h);
 }
+
+void head_weights(const struct dims *x)
+{
+	struct dims head = head_dims(x);
+	const struct linear logits = logits_linear(&head);
+	const struct linear transform = {SC_NAME_MLM_TRANSFORM, head.h, head.h, .adapter = false};
+
+	region_weights(&head, &logits, 1);
+	if (x->traits->masked_lm)
+		add_wgrad(&head, &transform);
+	accumulate_gradients(x, x->vocab * x->h);
+}

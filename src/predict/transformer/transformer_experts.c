@@ -97,9 +97,8 @@ void experts_forward(const struct dims *x)
 		mlp_forward(x, ex.ffn * (double)x->model->shared_experts);
 }
 
-static void grouped_grads(const struct dims *x, const struct experts *ex, const struct linear *l)
+static void grouped_weights(const struct dims *x, const struct experts *ex, const struct linear *l)
 {
-	const struct linear grad = {.name = (enum sc_op_name)(l->name + 1), .n = l->k, .k = l->n};
 	const struct sc_gemm_shape weights = {.batch = ex->n_local,
 					      .m = l->k,
 					      .n = l->n,
@@ -107,9 +106,34 @@ static void grouped_grads(const struct dims *x, const struct experts *ex, const 
 					      .sums_rows = true,
 					      .accumulate = x->sw->fused_grad_accumulation};
 
-	grouped_linear(x, ex, &grad);
-	if (!x->lora)
+	if (!x->lora && !x->inputs_only)
 		grouped_gemm(x, (enum sc_op_name)(l->name + 2), &weights, 0);
+}
+
+static void grouped_grads(const struct dims *x, const struct experts *ex, const struct linear *l)
+{
+	const struct linear grad = {.name = (enum sc_op_name)(l->name + 1), .n = l->k, .k = l->n};
+
+	grouped_linear(x, ex, &grad);
+	grouped_weights(x, ex, l);
+}
+
+static void router_weights(const struct dims *x)
+{
+	if (!x->lora && !x->inputs_only)
+		sum_rows(x, SC_NAME_ROUTER_WGRAD,
+			 (struct mnk){x->h, (double)x->model->experts, x->tokens_seq});
+}
+
+void experts_weights(const struct dims *x)
+{
+	struct experts ex = experts_of(x);
+
+	if (x->model->shared_experts > 0)
+		mlp_weights(x, ex.ffn * (double)x->model->shared_experts);
+	grouped_weights(x, &ex, &ex.down);
+	grouped_weights(x, &ex, &ex.up);
+	router_weights(x);
 }
 
 void experts_backward(const struct dims *x)
@@ -126,6 +150,5 @@ void experts_backward(const struct dims *x)
 	combine(x, &ex); /* the dispatch's gradient */
 	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts * ROUTER_BYTES, ROUTER_KERNELS);
 	add_gemm(x, SC_NAME_ROUTER_DGRAD, (struct mnk){x->tokens_seq, x->h, n_experts});
-	if (!x->lora)
-		sum_rows(x, SC_NAME_ROUTER_WGRAD, (struct mnk){x->h, n_experts, x->tokens_seq});
+	router_weights(x);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/activations.h"
 #include "predict/transformer/build_transformer.h"
 
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
@@ -152,8 +153,11 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 /* Blocks that no rank runs are not made. */
 static bool is_used(const struct sc_transformer *tf, int id)
 {
-	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B;
+	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B || id == SC_BLOCK_DENSE_I ||
+		     id == SC_BLOCK_DENSE_W;
 
+	if (id >= SC_BLOCK_HEAD_I && !sc_schedule_splits(tf->request->config.parallel.schedule))
+		return false;
 	return !dense || (sc_model_is_moe(&tf->request->config.model) &&
 			  tf->request->config.model.dense_layers > 0);
 }
@@ -245,16 +249,15 @@ static void add_params(const struct sc_params *each, double n, struct sc_class_p
 
 struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage)
 {
-	struct sc_schedule_shape shape = sc_schedule_shape_of(&tf->request->config.parallel, 1);
 	struct sc_stage_parts out = {0};
 
-	for (uint32_t chunk = 0; chunk < shape.virtual_stages; chunk++) {
-		uint32_t vs = sc_virtual_stage(&shape, (uint32_t)stage, chunk);
+	for (uint32_t chunk = 0; chunk < tf->map.n_chunks; chunk++) {
+		uint32_t vs = sc_virtual_stage(&tf->map, (uint32_t)stage, chunk);
 
 		out.dense += (double)tf->stage_dense[vs];
 		out.layers += (double)(tf->stage_layers[vs] - tf->stage_dense[vs]);
 		out.embed = out.embed || sc_virtual_stage_is_first(vs);
-		out.head = out.head || sc_virtual_stage_is_last(&shape, vs);
+		out.head = out.head || sc_virtual_stage_is_last(&tf->map, vs);
 	}
 	return out;
 }
@@ -311,13 +314,42 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	return status;
 }
 
+/* Of a chunk in the middle of the pipeline, on the first class's GPUs. */
+static struct sc_pass_times pass_times(const struct sc_transformer *tf)
+{
+	const struct sc_variant *v = &tf->variant[tf->classes[0].variant];
+	const struct sc_block *block = v->block[0];
+	double layers = (double)tf->stage_layers[tf->map.depth / 2];
+	double split = block[SC_BLOCK_LAYER_I].sum.gpu_us + block[SC_BLOCK_LAYER_W].sum.gpu_us;
+
+	return (struct sc_pass_times){
+		.forward = layers * block[SC_BLOCK_LAYER_F].sum.gpu_us,
+		.input = layers * (split > 0 ? block[SC_BLOCK_LAYER_I].sum.gpu_us
+					     : block[SC_BLOCK_LAYER_B].sum.gpu_us),
+		.weight = layers * block[SC_BLOCK_LAYER_W].sum.gpu_us,
+		.kept = fmin(sc_weight_inputs_frac(tf->request), 1),
+	};
+}
+
+struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
+					      uint32_t micro_batches)
+{
+	struct sc_schedule_shape shape =
+		sc_schedule_shape_of(&tf->request->config.parallel, micro_batches);
+
+	shape.times = pass_times(tf);
+	return shape;
+}
+
 /* A mixture's layers without experts are its first ones. */
 static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 {
 	const struct sc_config *cfg = &tf->request->config;
+	struct sc_schedule_shape shape = sc_schedule_shape_of(&cfg->parallel, 1);
 	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
 	int64_t left = sc_model_is_moe(&cfg->model) ? cfg->model.dense_layers : 0;
 
+	sc_stage_map_init(&shape, arena, &tf->map);
 	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
 	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
 	sc_stage_layers(tf->request, tf->stage_layers);

@@ -185,6 +185,8 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 				     .sums_rows = true,
 				     .accumulate = x->sw->fused_grad_accumulation}}};
 
+	if (x->inputs_only)
+		return;
 	if (!x->lora)
 		sc_block_add_op(x->block, x->env, (uint16_t)(l->name + 2), &op);
 	if (r > 0) {
@@ -284,13 +286,28 @@ void leave_region_grad(const struct dims *x, const struct linear *last)
 	add_wgrad(x, last);
 }
 
+/* The input is gathered again for the weight gradient. */
+static bool gathers_again(const struct dims *x)
+{
+	return x->sp && !x->lora && !x->sw->sp_keeps_gathered;
+}
+
+void region_weights(const struct dims *x, const struct linear *first, int n)
+{
+	if (gathers_again(x))
+		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+	for (int i = n - 1; i >= 0; i--)
+		add_wgrad(x, &first[i]);
+}
+
 /* The collective of the data gradient hides behind the last weight gradient. */
 void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 {
-	bool gathers = x->sp && !x->lora && !x->sw->sp_keeps_gathered;
-	bool hide = !x->lora && (gathers || x->sw->tp_dgrad_overlap || overlaps(x));
+	bool gathers = gathers_again(x) && !x->inputs_only;
+	bool hide =
+		!x->lora && !x->inputs_only && (gathers || x->sw->tp_dgrad_overlap || overlaps(x));
 
-	if (gathers) /* the input is gathered again for the weight gradient */
+	if (gathers)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, product_kernels(x));
 	for (int i = n - 1; i > 0; i--) {
 		add_dgrad(x, &first[i]);
@@ -324,7 +341,7 @@ void accumulate_gradients(const struct dims *x, double params)
 {
 	double f = sc_dtype_bytes(SC_FP32);
 
-	if (x->lora)
+	if (x->lora || x->inputs_only)
 		return;
 	if (autocasts(x) && !x->sw->grad_accumulate_fp32) {
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,

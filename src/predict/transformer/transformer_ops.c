@@ -78,6 +78,14 @@ void mlp_backward(const struct dims *x, double ffn)
 	enter_region_grad(x, &up, 1);
 }
 
+void mlp_weights(const struct dims *x, double ffn)
+{
+	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
+
+	add_wgrad(x, &down);
+	region_weights(x, &up, 1);
+}
+
 /* Up to the feed-forward part. */
 static void attention_half(const struct dims *x)
 {
@@ -181,6 +189,23 @@ static void layer_backward(const struct dims *x, bool has_experts)
 	accumulate_gradients(x, params.dense + params.expert);
 }
 
+/* The inputs and gradients that backward of the input has left are multiplied. */
+static void layer_weights(const struct dims *x, bool has_experts)
+{
+	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
+	int n_qkv = qkv_linears(x, qkv);
+	struct sc_params params;
+
+	if (has_experts)
+		experts_weights(x);
+	else
+		mlp_weights(x, x->ffn);
+	add_wgrad(x, &proj);
+	region_weights(x, qkv, n_qkv);
+	sc_transformer_layer_params(x->req, !has_experts, &params);
+	accumulate_gradients(x, params.dense + params.expert);
+}
+
 static void whole_layer_forward(const struct dims *x, bool has_experts)
 {
 	struct sc_params params;
@@ -199,6 +224,7 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 
 	sc_block_clear(out);
 	x = dims_of(request, env, samples, out);
+	x.inputs_only = id >= SC_BLOCK_HEAD_I && id <= SC_BLOCK_DENSE_I;
 	switch (id) {
 	case SC_BLOCK_EMBED_F:
 		embed_forward(&x);
@@ -213,17 +239,30 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 		head_forward(&x);
 		break;
 	case SC_BLOCK_HEAD_B:
+	case SC_BLOCK_HEAD_I:
 		head_backward(&x);
 		break;
 	case SC_BLOCK_LAYER_B:
+	case SC_BLOCK_LAYER_I:
 		layer_backward(&x, has_experts);
 		break;
 	case SC_BLOCK_DENSE_B:
+	case SC_BLOCK_DENSE_I:
 		layer_backward(&x, false);
+		break;
+	case SC_BLOCK_HEAD_W:
+		head_weights(&x);
+		break;
+	case SC_BLOCK_LAYER_W:
+		layer_weights(&x, has_experts);
+		break;
+	case SC_BLOCK_DENSE_W:
+		layer_weights(&x, false);
 		break;
 	case SC_BLOCK_EMBED_B:
 		embed_backward(&x);
 		break;
+	case SC_BLOCK_EMBED_W:
 	case SC_N_BLOCKS:
 		break;
 	}

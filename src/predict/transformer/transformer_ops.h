@@ -15,6 +15,14 @@ enum sc_block_id {
 	SC_BLOCK_LAYER_B,
 	SC_BLOCK_DENSE_B,
 	SC_BLOCK_EMBED_B,
+	/* Backward in two: of the input, which keeps what the weights' needs; of the weights. */
+	SC_BLOCK_HEAD_I,
+	SC_BLOCK_LAYER_I,
+	SC_BLOCK_DENSE_I,
+	SC_BLOCK_HEAD_W,
+	SC_BLOCK_LAYER_W,
+	SC_BLOCK_DENSE_W,
+	SC_BLOCK_EMBED_W, /* nothing: that of the input has it */
 	SC_N_BLOCKS
 };
 /* Builds one block for micro-batches of `samples` sequences. */

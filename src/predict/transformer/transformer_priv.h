@@ -24,6 +24,7 @@ struct dims {
 	double ctx;                            /* width of the attention's output */
 	double ffn, gates, vocab;
 	bool sp, dropout, fp8, lora;
+	bool inputs_only; /* backward leaves out the gradients of weights */
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
@@ -66,6 +67,8 @@ void leave_region(const struct dims *x, const struct linear *last);
 /* Data and weight gradients of a region's last layer, and of its first ones, with their collectives. */
 void leave_region_grad(const struct dims *x, const struct linear *last);
 void enter_region_grad(const struct dims *x, const struct linear *first, int n);
+/* The weight gradients alone of a region's first layers. */
+void region_weights(const struct dims *x, const struct linear *first, int n);
 /* The weights' part of a micro-batch: casts before, accumulation of gradients after. */
 void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double params);
@@ -75,8 +78,10 @@ void attention_backward(const struct dims *x);
 bool softmax_is_fused(const struct dims *x);
 void experts_forward(const struct dims *x);
 void experts_backward(const struct dims *x);
+void experts_weights(const struct dims *x);
 void mlp_forward(const struct dims *x, double ffn);
 void mlp_backward(const struct dims *x, double ffn);
+void mlp_weights(const struct dims *x, double ffn);
 /* Activation function: forward, and its gradient with the bias gradient's reduction. */
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
@@ -85,5 +90,6 @@ void embed_forward(const struct dims *x);
 void embed_backward(const struct dims *x);
 void head_forward(const struct dims *x);
 void head_backward(const struct dims *x);
+void head_weights(const struct dims *x);
 
 #endif

@@ -1,0 +1,185 @@
+/* parallel.schedule: its names, how many chunks and replicas each has, and what it needs. */
+#include "core/config/config_schedule.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config/config_priv.h"
+
+const struct sc_name sc_schedule_names[] = {
+	{"1f1b", SC_SCHED_1F1B},
+	{"gpipe", SC_SCHED_GPIPE},
+	{"interleaved", SC_SCHED_INTERLEAVED},
+	{"breadth-first", SC_SCHED_BREADTH_FIRST},
+	{"zb-h1", SC_SCHED_ZB_H1},
+	{"zb-h2", SC_SCHED_ZB_H2},
+	{"zb-1p", SC_SCHED_ZB_1P},
+	{"zb-2p", SC_SCHED_ZB_2P},
+	{"zb-v", SC_SCHED_ZB_V},
+	{"v-half", SC_SCHED_V_HALF},
+	{"v-min", SC_SCHED_V_MIN},
+	{"chimera", SC_SCHED_CHIMERA},
+	{"hanayo", SC_SCHED_HANAYO},
+	{"dualpipe", SC_SCHED_DUALPIPE},
+	{"dualpipev", SC_SCHED_DUALPIPEV},
+	{0},
+};
+
+int64_t sc_schedule_replicas(const struct sc_parallel *par)
+{
+	if (par->schedule == SC_SCHED_DUALPIPE)
+		return 2;
+	if (par->schedule != SC_SCHED_CHIMERA)
+		return 1;
+	return par->chimera_replicas > 0 ? par->chimera_replicas : 2;
+}
+
+int64_t sc_schedule_chunks(enum sc_schedule kind)
+{
+	switch (kind) {
+	case SC_SCHED_ZB_V:
+	case SC_SCHED_V_HALF:
+	case SC_SCHED_V_MIN:
+	case SC_SCHED_DUALPIPEV:
+		return 2;
+	case SC_SCHED_INTERLEAVED:
+	case SC_SCHED_BREADTH_FIRST:
+	case SC_SCHED_HANAYO:
+	case SC_SCHED_FILE:
+		return 0;
+	default:
+		return 1;
+	}
+}
+
+bool sc_schedule_validates_after(const struct sc_parallel *par)
+{
+	if (par->optimizer_validation >= 0)
+		return par->optimizer_validation > 0;
+	return par->schedule >= SC_SCHED_ZB_H1 && par->schedule <= SC_SCHED_V_MIN;
+}
+
+static bool refuses_pp(const struct sc_parallel *par, char *buf, size_t n_buf)
+{
+	int64_t pp = par->pp, replicas = sc_schedule_replicas(par);
+
+	if (replicas % 2 && replicas > 1)
+		snprintf(buf, n_buf,
+			 "chimera has as many pipelines down the stages as up; parallel."
+			 "chimera_replicas %" PRId64 " is odd",
+			 replicas);
+	else if (pp % replicas)
+		snprintf(buf, n_buf,
+			 "%s runs %" PRId64
+			 " pipelines at once, which have to divide parallel.pp %" PRId64,
+			 sc_enum_name(sc_schedule_names, (int)par->schedule), replicas, pp);
+	else
+		return false;
+	return true;
+}
+
+bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, char *buf,
+			 size_t n_buf)
+{
+	int64_t replicas = sc_schedule_replicas(par);
+	bool dual = par->schedule == SC_SCHED_DUALPIPE || par->schedule == SC_SCHED_DUALPIPEV;
+
+	if (refuses_pp(par, buf, n_buf))
+		return true;
+	if (!dual || (micro_batches >= 2 * par->pp && micro_batches % replicas == 0))
+		return false;
+	snprintf(buf, n_buf,
+		 "%s needs at least 2 pp = %" PRId64 " micro-batches%s, there are %" PRId64
+		 "; give more samples a replica, or 1f1b",
+		 sc_enum_name(sc_schedule_names, (int)par->schedule), 2 * par->pp,
+		 replicas > 1 ? ", an even number" : "", micro_batches);
+	return true;
+}
+
+/* ---- resolving ---- */
+
+static const char *name_of(enum sc_schedule kind)
+{
+	return sc_enum_name(sc_schedule_names, (int)kind);
+}
+
+/* Without a pipeline there is one order. */
+static void drop_schedule(struct sc_request *req)
+{
+	struct sc_parallel *par = &req->config.parallel;
+
+	if (par->virtual_stages > 1)
+		sc_warn(&req->warnings,
+			"parallel.virtual_stages %" PRId64
+			" has no effect with pp 1; it is taken as 1",
+			par->virtual_stages);
+	else if (par->schedule > SC_SCHED_INTERLEAVED)
+		sc_warn(&req->warnings,
+			"parallel.schedule %s has no effect with pp 1; it is taken as 1f1b",
+			par->schedule == SC_SCHED_FILE ? par->schedule_file
+						       : name_of(par->schedule));
+	par->virtual_stages = 1;
+	if (par->schedule != SC_SCHED_GPIPE)
+		par->schedule = SC_SCHED_1F1B;
+}
+
+static int fill_chunks(const struct sc_resolver *res)
+{
+	struct sc_parallel *par = &res->request->config.parallel;
+	int64_t chunks = sc_schedule_chunks(par->schedule), given = par->virtual_stages;
+
+	if (par->schedule == SC_SCHED_HANAYO) {
+		par->waves = par->waves > 0 ? par->waves : 1;
+		chunks = 2 * par->waves;
+	}
+	if (par->schedule == SC_SCHED_GPIPE && given > 1)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.schedule",
+			"parallel.schedule gpipe has no virtual stages; use 1f1b, or "
+			"virtual_stages 1");
+	if (par->schedule > SC_SCHED_INTERLEAVED && chunks > 0 && given > 1 && given != chunks)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.virtual_stages",
+				       "parallel.schedule %s has %" PRId64 " %s a stage; remove "
+				       "parallel.virtual_stages %" PRId64,
+				       name_of(par->schedule), chunks,
+				       chunks == 1 ? "chunk" : "chunks", given);
+	if (par->schedule > SC_SCHED_INTERLEAVED && chunks > 0)
+		par->virtual_stages = chunks;
+	if (par->virtual_stages == SC_NOT_GIVEN)
+		par->virtual_stages = 1;
+	return 0;
+}
+
+int sc_config_resolve_schedule(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	struct sc_parallel *par = &req->config.parallel;
+	int rc;
+
+	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
+		sc_config_interleave(req);
+	if (par->pp == 1)
+		drop_schedule(req);
+	rc = fill_chunks(res);
+	if (rc)
+		return rc;
+	if (par->schedule == SC_SCHED_1F1B && par->virtual_stages > 1)
+		par->schedule = SC_SCHED_INTERLEAVED;
+	if (par->schedule == SC_SCHED_INTERLEAVED && par->virtual_stages == 1) {
+		sc_warn(&req->warnings,
+			"parallel.schedule interleaved without virtual_stages above 1 is 1f1b");
+		par->schedule = SC_SCHED_1F1B;
+	}
+	return 0;
+}
+
+int sc_config_check_schedule(const struct sc_resolver *res)
+{
+	const struct sc_request *req = res->request;
+	char why[200];
+
+	if (!sc_schedule_refuses(&req->config.parallel, req->n_micro_batches, why, sizeof(why)))
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "parallel.schedule", "%s", why);
+}

@@ -1,0 +1,19 @@
+/* Pipeline schedules as a config names them. */
+#ifndef SC_CORE_CONFIG_SCHEDULE_H
+#define SC_CORE_CONFIG_SCHEDULE_H
+
+#include "core/config/config.h"
+
+extern const struct sc_name sc_schedule_names[];
+/* Copies of the model that micro-batches go through, each on all stages. */
+int64_t sc_schedule_replicas(const struct sc_parallel *par);
+/* Chunks that a stage has of each copy; 0: parallel.virtual_stages, parallel.waves or the file say it. */
+int64_t sc_schedule_chunks(enum sc_schedule kind);
+/* A stage takes its optimizer step before it knows of the other stages' gradients (Qi et al., Zero Bubble
+ * Pipeline Parallelism, ICLR 2024, §4): parallel.optimizer_validation, else as the schedule's authors do. */
+bool sc_schedule_validates_after(const struct sc_parallel *par);
+/* True, and why, if the schedule cannot run these micro-batches on these stages. */
+bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, char *buf,
+			 size_t n_buf);
+
+#endif

@@ -1,0 +1,38 @@
+/* Shared by the files that write schedules. */
+#ifndef SC_PREDICT_SCHEDULE_PRIV_H
+#define SC_PREDICT_SCHEDULE_PRIV_H
+
+#include "predict/schedule/schedule.h"
+
+/* What every writer of slots gets. */
+struct slot_writer {
+	const struct sc_schedule_shape *shape;
+	const struct sc_stage_map *map;
+	struct sc_pass_times times;
+	struct sc_arena *arena;
+	struct sc_passes *out;
+};
+struct slot_id {
+	uint32_t stage, chunk, micro_batch;
+};
+void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id);
+
+/* schedule_loop.c */
+void write_loop(const struct slot_writer *w);
+/* schedule_zero_bubble.c */
+void write_zb_h1(const struct slot_writer *w);
+void write_zb_h2(const struct slot_writer *w);
+void write_zb_1p(const struct slot_writer *w);
+void write_zb_2p(const struct slot_writer *w);
+/* schedule_v.c */
+void write_zb_v(const struct slot_writer *w);
+/* schedule_v_pattern.c */
+void write_v_half(const struct slot_writer *w);
+void write_v_min(const struct slot_writer *w);
+/* schedule_dual.c */
+void write_dual_pipe(const struct slot_writer *w);
+/* schedule_waves.c */
+void write_chimera(const struct slot_writer *w);
+void write_hanayo(const struct slot_writer *w);
+
+#endif

@@ -1,0 +1,328 @@
+/* V-Half and V-Min (Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024, §4): a model folded
+ * into a V, its passes in a pattern of six that repeats for every micro-batch, whose length decides the memory.
+ * Where the first and last micro-batches leave places free, later passes move there (appendix on reordering and
+ * squeezing; sail-sg/zero-bubble-pipeline-parallelism, scheduler/zbv_greedy.py). */
+#include <math.h>
+#include <string.h>
+
+#include "predict/schedule/schedule_priv.h"
+
+enum { DOWN_F, UP_F, DOWN_B, UP_B, WEIGHT, N_TYPES, PERIOD = 6 };
+enum { IDLE = UINT32_MAX };
+
+/* Passes on a grid of equal places. */
+struct grid {
+	const struct slot_writer *w;
+	uint32_t p, m, width;
+	uint32_t *at;       /* [stage * width + place]: type | micro-batch << 3, or IDLE */
+	uint32_t *when;     /* [(type * p + stage) * 2 m + micro-batch]: place */
+	uint32_t *moved;    /* the next grid */
+	int32_t *memory;    /* [stage * width + place]: chunks held */
+	uint32_t *backward; /* [stage * 2 m + i]: places of backward passes, in order */
+	uint32_t *n_backward;
+	bool has_weights; /* they are on the grid */
+	int32_t most;     /* chunks that a stage may hold */
+};
+struct pass {
+	uint32_t stage, type, micro_batch, place;
+};
+
+static uint32_t *when(const struct grid *g, uint32_t type, uint32_t stage, uint32_t i)
+{
+	return &g->when[((size_t)type * g->p + stage) * 2 * g->m + i];
+}
+
+static uint32_t *place(uint32_t *at, const struct grid *g, uint32_t stage, uint32_t t)
+{
+	return &at[(size_t)stage * g->width + t];
+}
+
+static struct pass pass_at(const struct grid *g, uint32_t stage, uint32_t t)
+{
+	uint32_t id = *place(g->at, g, stage, t);
+
+	return (struct pass){stage, id & 7, id >> 3, t};
+}
+
+static void set(uint32_t *at, const struct grid *g, const struct pass *pass, uint32_t t)
+{
+	*place(at, g, pass->stage, t) = pass->type | pass->micro_batch << 3;
+	*when(g, pass->type, pass->stage, pass->micro_batch) = t;
+}
+
+/* Weight gradients at the first free places after their backward pass, in its order. */
+static void add_weights(struct grid *g)
+{
+	for (uint32_t s = 0; s < g->p; s++) {
+		uint32_t n = 0, done = 0;
+
+		for (uint32_t t = 0; done < 2 * g->m && t < g->width; t++) {
+			struct pass pass = pass_at(g, s, t);
+
+			if (*place(g->at, g, s, t) == IDLE && done < n) {
+				struct pass weight = {s, WEIGHT, done++, t};
+
+				set(g->at, g, &weight, t);
+			} else if (*place(g->at, g, s, t) != IDLE) {
+				n += pass.type == DOWN_B || pass.type == UP_B;
+			}
+		}
+	}
+}
+
+static void drop_weights(struct grid *g)
+{
+	for (size_t i = 0; i < (size_t)g->p * g->width; i++)
+		if (g->at[i] != IDLE && (g->at[i] & 7) == WEIGHT)
+			g->at[i] = IDLE;
+}
+
+/* The first place after all that the pass waits for. */
+static uint32_t earliest(const struct grid *g, const struct pass *p)
+{
+	bool up = p->type == UP_F || p->type == UP_B;
+	int64_t after = -1;
+
+	if (p->type == WEIGHT)
+		after = g->backward[p->stage * 2 * g->m + p->micro_batch];
+	else if (up ? p->stage + 1 < g->p : p->stage > 0)
+		after = *when(g, p->type, up ? p->stage + 1 : p->stage - 1, p->micro_batch);
+	if (p->type != WEIGHT && p->type != DOWN_F) {
+		int64_t before = *when(g, p->type - 1, p->stage, p->micro_batch);
+
+		after = before > after ? before : after;
+	}
+	if (p->micro_batch > 0) {
+		int64_t before = *when(g, p->type, p->stage, p->micro_batch - 1);
+
+		after = before > after ? before : after;
+	}
+	return (uint32_t)(after + 1);
+}
+
+/* ---- moving passes to free places ---- */
+
+/* Chunks held at most by a stage whose pass `p` comes at `to`: before it are passes that have moved, behind its old
+ * place those that may. Weight gradients come where nothing else is. */
+static int32_t peak_of(const struct grid *g, const struct pass *p, uint32_t to)
+{
+	const uint32_t *moved = place(g->moved, g, p->stage, 0), *at = place(g->at, g, p->stage, 0);
+	int32_t now = 0, most = 0, later = 0;
+
+	for (uint32_t t = 0; t < g->width; t++) {
+		uint32_t id = t > p->place ? at[t] : moved[t], type = t == to ? p->type : id & 7;
+
+		if (id == IDLE && t != to) {
+			now -= later > 0;
+			later -= later > 0;
+			continue;
+		}
+		now += type <= UP_F;
+		later += type > UP_F;
+		most = now > most ? now : most;
+	}
+	return most;
+}
+
+/* Chunks held at each place, and at most. */
+static int32_t count_memory(struct grid *g)
+{
+	int32_t most = 0;
+
+	for (uint32_t s = 0; s < g->p; s++) {
+		int32_t now = 0;
+
+		for (uint32_t t = 0; t < g->width; t++) {
+			uint32_t id = *place(g->at, g, s, t), type = id & 7;
+
+			if (id != IDLE)
+				now += type == WEIGHT ? -1 : type <= UP_F;
+			g->memory[(size_t)s * g->width + t] = now;
+			most = now > most ? now : most;
+		}
+	}
+	return most;
+}
+
+/* A forward pass that comes earlier is held that much longer. */
+static bool fits(const struct grid *g, const struct pass *p, uint32_t to)
+{
+	const int32_t *memory = g->memory + (size_t)p->stage * g->width;
+
+	if (!g->has_weights)
+		return peak_of(g, p, to) <= g->most;
+	for (uint32_t t = to; p->type <= UP_F && t < p->place; t++)
+		if (memory[t] >= g->most)
+			return false;
+	return true;
+}
+
+static void hold(struct grid *g, const struct pass *p, uint32_t from)
+{
+	int32_t *memory = g->memory + (size_t)p->stage * g->width;
+
+	for (uint32_t t = from; t < p->place; t++)
+		memory[t] += p->type == WEIGHT ? -1 : p->type <= UP_F;
+}
+
+static void note_backward(struct grid *g, const struct pass *p, uint32_t t)
+{
+	uint32_t *list = g->backward + (size_t)p->stage * 2 * g->m;
+	uint32_t n = g->n_backward[p->stage];
+
+	if (p->type != DOWN_B && p->type != UP_B)
+		return;
+	for (; n > 0 && list[n - 1] > t; n--)
+		list[n] = list[n - 1];
+	list[n] = t;
+	g->n_backward[p->stage]++;
+}
+
+static void move(struct grid *g, const struct pass *p, bool may_move)
+{
+	uint32_t to = may_move ? earliest(g, p) : p->place;
+
+	while (to < p->place && (*place(g->moved, g, p->stage, to) != IDLE || !fits(g, p, to)))
+		to++;
+	hold(g, p, to);
+	set(g->moved, g, p, to);
+	note_backward(g, p, to);
+}
+
+/* Passes of the first micro-batches, until the first stage's first is done, and of the last ones, after the last
+ * has begun; `early`: of the first, too. */
+static void reorder(struct grid *g, bool early)
+{
+	size_t n = (size_t)g->p * g->width;
+	int phase = 0;
+	uint32_t *swap = g->at;
+
+	g->has_weights = early;
+	if (early)
+		g->most = count_memory(g);
+	memset(g->moved, 0xff, n * sizeof(*g->moved));
+	memset(g->n_backward, 0, g->p * sizeof(*g->n_backward));
+	for (uint32_t t = 0; t < g->width; t++)
+		for (uint32_t s = 0; s < g->p; s++) {
+			struct pass pass = pass_at(g, s, t);
+			bool fixed;
+
+			if (*place(g->at, g, s, t) == IDLE)
+				continue;
+			if (phase == 0 && pass.type == UP_B && s == 0)
+				phase = 1;
+			fixed = phase == 1 || (phase == 0 && !early);
+			if (phase == 1 && pass.type == DOWN_F && pass.micro_batch + 1 == g->m)
+				phase = 2;
+			move(g, &pass, !fixed);
+		}
+	g->at = g->moved;
+	g->moved = swap;
+}
+
+/* Every pass as soon as what it waits for is done, in the order of the grid. */
+static void squeeze(struct grid *g)
+{
+	size_t n = (size_t)g->p * g->width;
+	uint32_t *swap = g->at, *end = g->n_backward;
+
+	memset(g->moved, 0xff, n * sizeof(*g->moved));
+	memset(end, 0, g->p * sizeof(*end));
+	for (uint32_t t = 0; t < g->width; t++)
+		for (uint32_t s = 0; s < g->p; s++) {
+			struct pass pass = pass_at(g, s, t);
+			uint32_t to;
+
+			if (*place(g->at, g, s, t) == IDLE)
+				continue;
+			to = pass.type == WEIGHT ? 0 : earliest(g, &pass);
+			to = to > end[s] ? to : end[s];
+			set(g->moved, g, &pass, to);
+			end[s] = to + 1;
+		}
+	g->at = g->moved;
+	g->moved = swap;
+}
+
+static void emit(const struct grid *g)
+{
+	for (uint32_t s = 0; s < g->p; s++) {
+		uint32_t later[2] = {0}, done[2] = {0};
+
+		for (uint32_t t = 0; t < g->width; t++) {
+			struct pass pass = pass_at(g, s, t);
+			uint32_t chunk = pass.type == UP_F || pass.type == DOWN_B;
+
+			if (*place(g->at, g, s, t) == IDLE)
+				continue;
+			if (pass.type == WEIGHT) {
+				chunk = done[1] < later[1];
+				put_slot(g->w, SC_PASS_BACKWARD_WEIGHT,
+					 (struct slot_id){s, chunk, done[chunk]++});
+				continue;
+			}
+			later[chunk] += pass.type >= DOWN_B;
+			put_slot(g->w,
+				 pass.type >= DOWN_B ? SC_PASS_BACKWARD_INPUT : SC_PASS_FORWARD,
+				 (struct slot_id){s, chunk, pass.micro_batch});
+		}
+	}
+}
+
+/* `begin`: of the first micro-batch's passes on stage s, so many to begin with and so many more a stage. */
+struct leg {
+	int64_t first, step;
+};
+
+static void write_pattern(const struct slot_writer *w, const struct leg legs[WEIGHT])
+{
+	uint32_t p = w->map->pp, m = w->shape->micro_batches;
+	struct grid g = {.w = w, .p = p, .m = m, .width = 8 * m + 8 * p + 16};
+	size_t n = (size_t)p * g.width;
+
+	g.at = sc_arena_alloc(w->arena, n * sizeof(*g.at));
+	g.moved = sc_arena_alloc(w->arena, n * sizeof(*g.moved));
+	g.memory = sc_arena_calloc(w->arena, n, sizeof(*g.memory));
+	g.when = sc_arena_calloc(w->arena, (size_t)N_TYPES * p * 2 * m, sizeof(*g.when));
+	g.backward = sc_arena_calloc(w->arena, (size_t)p * 2 * m + 1, sizeof(*g.backward));
+	g.n_backward = sc_arena_calloc(w->arena, p, sizeof(*g.n_backward));
+	memset(g.at, 0xff, n * sizeof(*g.at));
+	for (uint32_t type = 0; type < WEIGHT; type++)
+		for (uint32_t s = 0; s < p; s++)
+			for (uint32_t i = 0; i < m; i++) {
+				struct pass pass = {s, type, i, 0};
+				int64_t t = legs[type].first + legs[type].step * s + PERIOD * i;
+
+				set(g.at, &g, &pass, (uint32_t)t);
+			}
+	add_weights(&g);
+	reorder(&g, true);
+	squeeze(&g);
+	drop_weights(&g);
+	reorder(&g, false);
+	add_weights(&g);
+	squeeze(&g);
+	drop_weights(&g);
+	add_weights(&g);
+	emit(&g);
+}
+
+/* Half the memory of 1F1B. */
+void write_v_half(const struct slot_writer *w)
+{
+	int64_t p = w->map->pp, shift = p % 2 ? 0 : 3;
+	const struct leg legs[] = {
+		{0, 2}, {3 * p - 2, -1}, {3 * p + shift - 1, 2}, {6 * p + shift - 2, -1}};
+
+	write_pattern(w, legs);
+}
+
+/* A third of it: the least that such a pattern can have. */
+void write_v_min(const struct slot_writer *w)
+{
+	int64_t p = w->map->pp, shift = p % 3 ? 0 : 2;
+	const struct leg legs[] = {
+		{0, 1}, {2 * p - 1, -1}, {2 * p + shift, 1}, {4 * p + shift - 1, -1}};
+
+	write_pattern(w, legs);
+}

@@ -1,0 +1,125 @@
+/* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in two directions
+ * or more, each with its share of the micro-batches; Hanayo (Liu et al., SC23, §3), one pipeline that goes to and
+ * fro in waves. Each micro-batch in flight has a place from its first pass to its last, as many as stages; of
+ * passes that can begin, backward comes first, then the older micro-batch. */
+#include <math.h>
+
+#include "predict/schedule/schedule_priv.h"
+
+struct flow {
+	const struct slot_writer *w;
+	uint32_t places; /* of a replica */
+	double *free_at; /* by stage */
+	double *end
+		[2]; /* forward, backward: [micro-batch * depth + virtual stage]; negative: not yet */
+	uint32_t *next[2]; /* by [stage * n_chunks + chunk]: micro-batches of the replica done */
+};
+struct choice {
+	double begin;
+	uint32_t stage, chunk, micro_batch;
+	bool backward;
+};
+
+static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, uint32_t vs)
+{
+	return f->end[backward][(size_t)micro_batch * f->w->map->depth + vs];
+}
+
+/* When the input of a pass is there; negative: not yet. */
+static double ready_at(const struct flow *f, const struct choice *c)
+{
+	const struct sc_stage_map *map = f->w->map;
+	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk), n = c->micro_batch / map->replicas;
+	double end;
+
+	if (c->backward && vs + 1 == map->depth)
+		return end_of(f, false, c->micro_batch, vs);
+	if (!c->backward && vs == 0) /* the one that had the place before */
+		return n < f->places
+			       ? 0
+			       : end_of(f, true, c->micro_batch - f->places * map->replicas, 0);
+	end = end_of(f, c->backward, c->micro_batch, c->backward ? vs + 1 : vs - 1);
+	return end < 0 ? end : end + f->w->times.send;
+}
+
+static bool is_better(const struct choice *a, const struct choice *b)
+{
+	if (fabs(a->begin - b->begin) > 1e-9)
+		return a->begin < b->begin;
+	if (a->backward != b->backward)
+		return a->backward;
+	return a->micro_batch < b->micro_batch;
+}
+
+/* The next pass of a chunk, if its input is there or known. */
+static bool next_of(const struct flow *f, struct choice *c)
+{
+	const struct sc_stage_map *map = f->w->map;
+	uint32_t n = f->next[c->backward][c->stage * map->n_chunks + c->chunk];
+	uint32_t replica = map->replicas > 1 ? c->chunk : 0;
+	double ready;
+
+	c->micro_batch = n * map->replicas + replica;
+	if (c->micro_batch >= f->w->shape->micro_batches)
+		return false;
+	ready = ready_at(f, c);
+	c->begin = fmax(ready, f->free_at[c->stage]);
+	return ready >= 0;
+}
+
+static bool choose(const struct flow *f, struct choice *best)
+{
+	const struct sc_stage_map *map = f->w->map;
+	bool found = false;
+
+	for (uint32_t i = 0; i < 2 * map->pp * map->n_chunks; i++) {
+		struct choice c = {.stage = i / 2 / map->n_chunks,
+				   .chunk = i / 2 % map->n_chunks,
+				   .backward = i % 2};
+
+		if (next_of(f, &c) && (!found || is_better(&c, best))) {
+			*best = c;
+			found = true;
+		}
+	}
+	return found;
+}
+
+static void write_flow(const struct slot_writer *w, uint32_t places)
+{
+	const struct sc_stage_map *map = w->map;
+	const struct sc_pass_times *t = &w->times;
+	size_t n = (size_t)w->shape->micro_batches * map->depth;
+	struct flow f = {.w = w, .places = places};
+	struct choice c = {0};
+
+	f.free_at = sc_arena_calloc(w->arena, map->pp, sizeof(double));
+	for (int b = 0; b < 2; b++) {
+		f.end[b] = sc_arena_alloc(w->arena, n * sizeof(double));
+		f.next[b] = sc_arena_calloc(w->arena, map->pp * map->n_chunks, sizeof(uint32_t));
+		for (size_t i = 0; i < n; i++)
+			f.end[b][i] = -1;
+	}
+	while (choose(&f, &c)) {
+		double took = c.backward ? t->input + t->weight : t->forward;
+		uint32_t vs = sc_virtual_stage(map, c.stage, c.chunk);
+
+		f.free_at[c.stage] = f.end[c.backward][(size_t)c.micro_batch * map->depth + vs] =
+			c.begin + took;
+		f.next[c.backward][c.stage * map->n_chunks + c.chunk]++;
+		put_slot(w, c.backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
+			 (struct slot_id){c.stage, c.chunk, c.micro_batch});
+	}
+}
+
+void write_chimera(const struct slot_writer *w)
+{
+	uint32_t share = w->map->pp / w->map->replicas;
+
+	write_flow(w, share ? share : 1);
+}
+
+void write_hanayo(const struct slot_writer *w)
+{
+	write_flow(w, w->map->pp);
+}
