@@ -9,6 +9,15 @@
 
 enum { COMPUTE, COMM, N_SIDES };
 
+/* Kernels before and after one, of a recording without several iterations, that make its place known. */
+enum { NEIGHBOURS = 4 };
+
+/* The kernels of a side on one stream within one iteration, or within the recording: how many so far, in all. */
+struct same_launch {
+	uint64_t key; /* name, launch, stream, iteration */
+	uint32_t act, n_before, n;
+};
+
 struct span {
 	int64_t begin, end;
 };
@@ -16,6 +25,7 @@ struct side {
 	SC_VEC(struct sc_beside) acts; /* of one GPU, by start */
 	SC_VEC(int64_t) last_end;      /* of those up to each */
 	SC_VEC(struct span) busy;
+	SC_VEC(struct same_launch) launches; /* by activity */
 };
 struct finder {
 	const struct sc_trace_run *run;
@@ -210,6 +220,126 @@ static int compare_same(const void *left, const void *right)
 	return (a->index > b->index) - (a->index < b->index);
 }
 
+static uint32_t shapes_of(const struct finder *f, uint32_t act)
+{
+	return f->rank->shapes.n ? f->rank->shapes.at[act] : 0;
+}
+
+/* FNV-1a. */
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		hash = (hash ^ (value >> (8 * i) & 0xff)) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t hash_of(const struct sc_act *act)
+{
+	return mix(mix(UINT64_C(0xcbf29ce484222325), act->name), act->config);
+}
+
+static uint32_t stream_of(const struct finder *f, const struct sc_act *act)
+{
+	return f->rank->streams.at[act->lane].first_lane;
+}
+
+/* 0: launched by none of them. */
+static uint64_t iteration_of(const struct finder *f, const struct sc_act *act)
+{
+	for (size_t i = 0; i < f->rank->iterations.n; i++)
+		if (act->place != SC_NONE && act->place >= f->rank->iterations.at[i].begin &&
+		    act->place < f->rank->iterations.at[i].end)
+			return i + 1;
+	return 0;
+}
+
+static int compare_launches(const void *left, const void *right)
+{
+	const struct same_launch *a = left, *b = right;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return (a->act > b->act) - (a->act < b->act);
+}
+
+static int compare_acts(const void *left, const void *right)
+{
+	const struct same_launch *a = left, *b = right;
+
+	return (a->act > b->act) - (a->act < b->act);
+}
+
+/* Which of its launch in its iteration and stream each kernel of the side is. Stays in the side's order. */
+static void count_launches(const struct finder *f, struct side *s)
+{
+	s->launches.n = 0;
+	for (size_t i = 0; i < s->acts.n; i++) {
+		const struct sc_act *act = act_of(f, &s->acts.at[i]);
+		const struct same_launch one = {
+			.key = mix(mix(hash_of(act), stream_of(f, act)),
+				   iteration_of(f, act)),
+			.act = s->acts.at[i].act};
+
+		SC_VEC_PUSH(&s->launches, one);
+	}
+	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_launches);
+	for (size_t i = 0, end; i < s->launches.n; i = end) {
+		for (end = i; end < s->launches.n && s->launches.at[end].key == s->launches.at[i].key;
+		     end++)
+			s->launches.at[end].n_before = (uint32_t)(end - i);
+		for (size_t k = i; k < end; k++)
+			s->launches.at[k].n = (uint32_t)(end - i);
+	}
+	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_acts);
+}
+
+static const struct same_launch *launch_of(const struct side *s, uint32_t act)
+{
+	const struct same_launch key = {.act = act};
+
+	return bsearch(&key, s->launches.at, s->launches.n, sizeof(key), compare_acts);
+}
+
+/* Which kernels of its stream come before and after it. */
+static uint64_t neighbours_of(const struct finder *f, const struct side *s, uint32_t index)
+{
+	const uint32_t stream = stream_of(f, act_of(f, &s->acts.at[index]));
+	uint64_t hash = 0;
+
+	for (int step = -1; step <= 1; step += 2) {
+		int left = NEIGHBOURS;
+
+		for (size_t i = index + (size_t)step; i < s->acts.n && left; i += (size_t)step) {
+			const struct sc_act *act = act_of(f, &s->acts.at[i]);
+
+			if (stream_of(f, act) != stream)
+				continue;
+			hash = mix(hash, hash_of(act));
+			left--;
+		}
+		hash = mix(hash, (uint64_t)left);
+	}
+	return hash;
+}
+
+/* What one launch works on differs by its place, where no shapes say it: which of its launch it is in its iteration,
+ * if that has as many of them; in a recording without several iterations, what runs before and after it. */
+static void set_place(const struct finder *f, const struct side *s, uint32_t index,
+		      struct same *same)
+{
+	const uint32_t act = s->acts.at[index].act;
+	const struct same_launch *launch = launch_of(s, act);
+
+	if (f->rank->iterations.n < 2) {
+		same->key[3] = neighbours_of(f, s, index);
+		return;
+	}
+	if (!iteration_of(f, &f->rank->acts.at[act]))
+		same->key[1] = 0; /* never known */
+	same->key[3] = (uint64_t)launch->n << 32 | launch->n_before;
+	same->key[4] = stream_of(f, &f->rank->acts.at[act]);
+}
+
 static struct same same_of(const struct finder *f, const struct side *s, uint32_t index)
 {
 	const struct sc_beside *b = &s->acts.at[index];
@@ -219,8 +349,10 @@ static struct same same_of(const struct finder *f, const struct side *s, uint32_
 			    .time_us = b->time_us,
 			    .index = index};
 
-	if (act->kind == SC_ACT_KERNEL && f->rank->shapes.n)
-		same.key[2] = f->rank->shapes.at[b->act];
+	if (act->kind == SC_ACT_KERNEL && shapes_of(f, b->act))
+		same.key[2] = shapes_of(f, b->act);
+	else if (act->kind == SC_ACT_KERNEL)
+		set_place(f, s, index, &same);
 	if (act->merge_call != SC_NONE) {
 		const struct sc_trace_collective *c = &f->rank->collectives.at[act->merge_call];
 
@@ -235,6 +367,7 @@ static void find_alone(struct finder *f, struct side *s)
 {
 	struct same *all = sc_xmalloc((s->acts.n + 1) * sizeof(*all));
 
+	count_launches(f, s);
 	for (uint32_t i = 0; i < s->acts.n; i++)
 		all[i] = same_of(f, s, i);
 	qsort(all, s->acts.n, sizeof(*all), compare_same);
@@ -369,6 +502,7 @@ void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank
 		SC_VEC_RELEASE(&f.side[w].acts);
 		SC_VEC_RELEASE(&f.side[w].last_end);
 		SC_VEC_RELEASE(&f.side[w].busy);
+		SC_VEC_RELEASE(&f.side[w].launches);
 	}
 	SC_VEC_RELEASE(&f.both);
 }

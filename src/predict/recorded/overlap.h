@@ -1,6 +1,8 @@
 /* What of a recorded rank ran at once on one GPU: kernels that compute beside those of collectives, with the
- * times of the same kernels alone. Two kernels are the same that have one name and one launch (grid, block,
- * registers, shared memory) and, where the run was loaded with them, one op's shapes; collectives, besides, one kind, size and group. Copies are neither. */
+ * times of the same kernels alone. Two kernels are the same that have one name, one launch (grid, block,
+ * registers, shared memory) and one op's shapes or, where the run has none, one place: the n-th of their launch on
+ * their stream in iterations with as many of them; without several iterations, the same kernels before and after.
+ * Collectives are that have one name, launch, kind, size and group. Copies are neither. */
 #ifndef SC_PREDICT_OVERLAP_H
 #define SC_PREDICT_OVERLAP_H
 
