@@ -447,11 +447,10 @@ const struct sc_command sc_command_c3 = {
 		"collective another one is. A class says which side is longer by 15 %: G-long the computation, "
 		"C-long the collective. -o FILE.csv writes a row a pair and policy, the best marked.\n\n"
 		"--from finds in a recording the kernels that ran beside those of collectives on one GPU, "
-		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes if recorded; of collectives kind, "
-		"size and group) alone in the same trace. It says what each side lost, and what the model "
+		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes, or their place in an "
+		"iteration if no shapes are recorded; of collectives kind, size and group) alone in the same trace. It says what each side lost, and what the model "
 		"says from the time alone; a stretch is a maximal interval in which both run, its ideal "
-		"speedup that of the times alone of what ran in it. Where the trace has no "
-		"shapes, kernels of one launch may have different ones, which their slowdown then has in it.",
+		"speedup that of the times alone of what ran in it.",
 	.words = "file",
 	.options = OPTIONS,
 	.run = run_c3,

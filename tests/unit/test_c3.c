@@ -224,28 +224,22 @@ START_TEST(known_kernels_slow_each_other)
 }
 END_TEST
 
-/* The small job says no GPU: as an H800 its products lose SMs and path to the all-reduces beside them, and the
- * prediction is their time alone and what that costs; nothing was lost in the script. */
+/* The small job runs its collectives beside the same kernels in each iteration: their times alone are not known, so
+ * nothing is said of what they lost. */
 START_TEST(a_recording)
 {
 	struct sc_c3_recording r;
-	double time_us = 0, alone_us = 0;
 
 	ck_assert_int_eq(sc_c3_recording_load("traces/job", "h800-sxm-80gb", &r, NULL), 0);
 	ck_assert_uint_eq(r.kernels.list.n, 160);
-	ck_assert_uint_eq(r.kernels.all.n_known, 160);
-	for (size_t i = 0; i < r.kernels.list.n; i++) {
-		const struct sc_c3_seen *seen = &r.kernels.list.at[i];
-
-		time_us += seen->time_us;
-		alone_us += seen->alone_us;
-		ck_assert_double_gt(seen->predicted_us, seen->alone_us);
-		ck_assert_double_le(seen->predicted_us, seen->alone_us + seen->overlap_us);
-	}
-	ck_assert_double_eq_tol(r.kernels.all.time_us, time_us, CLOSE);
-	ck_assert_double_eq_tol(r.kernels.all.alone_us, alone_us, CLOSE);
-	ck_assert_double_eq_tol(time_us / alone_us, 1, 0.01);
+	ck_assert_uint_eq(r.kernels.all.n, 160);
+	ck_assert_uint_eq(r.kernels.all.n_known, 0);
 	ck_assert_uint_eq(r.collectives.all.n_known, 0);
+	for (size_t i = 0; i < r.kernels.list.n; i++) {
+		ck_assert_double_gt(r.kernels.list.at[i].overlap_us, 0);
+		ck_assert_double_nan(r.kernels.list.at[i].alone_us);
+		ck_assert_double_nan(r.kernels.list.at[i].predicted_us);
+	}
 	sc_c3_recording_release(&r);
 }
 END_TEST

@@ -132,14 +132,12 @@ static bool same_place(const struct kernels *k, size_t a, size_t b)
 {
 	if (k->n_iterations > 1)
 		return k->iteration[a] && k->iteration[b] && k->before[a] == k->before[b] &&
-		       k->all[a] == k->all[b] &&
-		       k->t.events.at[a].lane == k->t.events.at[b].lane;
+		       k->all[a] == k->all[b] && k->t.events.at[a].lane == k->t.events.at[b].lane;
 	for (int steps = -4; steps <= 4; steps++) {
 		const size_t x = steps ? neighbour(k, a, steps) : a;
 		const size_t y = steps ? neighbour(k, b, steps) : b;
 
-		if ((x == SIZE_MAX) != (y == SIZE_MAX) ||
-		    (x != SIZE_MAX && !same_launch(k, x, y)))
+		if ((x == SIZE_MAX) != (y == SIZE_MAX) || (x != SIZE_MAX && !same_launch(k, x, y)))
 			return false;
 	}
 	return true;

@@ -276,16 +276,15 @@ static void count_launches(const struct finder *f, struct side *s)
 	for (size_t i = 0; i < s->acts.n; i++) {
 		const struct sc_act *act = act_of(f, &s->acts.at[i]);
 		const struct same_launch one = {
-			.key = mix(mix(hash_of(act), stream_of(f, act)),
-				   iteration_of(f, act)),
+			.key = mix(mix(hash_of(act), stream_of(f, act)), iteration_of(f, act)),
 			.act = s->acts.at[i].act};
 
 		SC_VEC_PUSH(&s->launches, one);
 	}
 	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_launches);
 	for (size_t i = 0, end; i < s->launches.n; i = end) {
-		for (end = i; end < s->launches.n && s->launches.at[end].key == s->launches.at[i].key;
-		     end++)
+		for (end = i;
+		     end < s->launches.n && s->launches.at[end].key == s->launches.at[i].key; end++)
 			s->launches.at[end].n_before = (uint32_t)(end - i);
 		for (size_t k = i; k < end; k++)
 			s->launches.at[k].n = (uint32_t)(end - i);

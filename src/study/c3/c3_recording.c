@@ -265,8 +265,8 @@ static void warn(struct sc_c3_recording *out)
 
 	if (k->n_known < k->n)
 		sc_warn(&out->warnings,
-			"%zu of %zu kernels beside communication never ran alone with the same "
-			"launch and shapes: they are left out of slowdowns",
+			"%zu of %zu kernels beside communication never ran alone, by launch and "
+			"shapes or place: they are left out of slowdowns",
 			k->n - k->n_known, k->n);
 	if (k->n_known > 0 && k->time_us < k->alone_us)
 		sc_warn(&out->warnings,
