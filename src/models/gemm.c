@@ -56,7 +56,7 @@ static double operand_bytes(const struct sc_op *op)
 {
 	const struct sc_gemm_shape *s = &op->u.gemm;
 	double e = sc_dtype_bytes(op->dtype);
-	double out = sc_dtype_bytes(op->dtype == SC_FP8 ? SC_BF16 : op->dtype);
+	double out = sc_dtype_bytes(op->dtype >= SC_FP8 ? SC_BF16 : op->dtype);
 	double c_bytes = s->accumulate ? 2 * sc_dtype_bytes(SC_FP32) : out;
 
 	return s->batch * (e * (s->m * s->k + s->k * s->n) + c_bytes * s->m * s->n);
@@ -143,7 +143,9 @@ static double aligned_eff(const struct sc_gemm_coef *c, double share, double clo
 /* Under sustained load, against isolated kernels. */
 static double sustained_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 {
-	return dtype == SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
+	if (dtype == SC_FP4 && c->power_eff_fp4 > 0)
+		return c->power_eff_fp4;
+	return dtype >= SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
 }
 
 double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,

@@ -20,6 +20,7 @@ static void take_sms(const struct sc_device *device, double sms, struct sc_devic
 	out->peak_tflops.fp16 *= share;
 	out->peak_tflops.bf16 *= share;
 	out->peak_tflops.fp8 *= share;
+	out->peak_tflops.fp4 *= share;
 }
 
 static void scale(struct sc_cost *cost, double factor)

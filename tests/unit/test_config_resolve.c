@@ -409,8 +409,8 @@ static const struct {
 	{CLUSTER GPUS TRAINING
 	 "parallel: {ep: 3}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
 	 "16, seq: 512, vocab: 1000, experts: 6}\n",
-	 "r.yaml:4:16: error: parallel.ep 3 does not divide parallel.dp 64; expert groups are cut out of "
-	 "the data-parallel ranks"},
+	 "r.yaml:4:16: error: parallel.ep 3 x etp 1 does not divide the 64 ranks of tp x cp x dp, "
+	 "which expert groups are cut out of"},
 	{CLUSTER GPUS TRAINING
 	 "parallel: {ep: 4}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
 	 "16, seq: 512, vocab: 1000, experts: 6}\n",

@@ -71,7 +71,7 @@ static const struct {
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\nid: bad\n"
 	 "gemm_curves: [{dtype: fp12, n: 8, k: 8, m: [1], factor: [1]}]\n",
 	 "devices/bad.yaml:4:23: error: gemm_curves[0].dtype: unknown value \"fp12\"; did you mean "
-	 "\"fp32\"? Known: fp32, tf32, fp16, bf16, fp8"},
+	 "\"fp32\"? Known: fp32, tf32, fp16, bf16, fp8, fp4"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\n",
 	 "error: devices/bad.yaml: its id is \"test-gpu\"; it must be the file's name"},
 };

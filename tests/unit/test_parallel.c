@@ -200,6 +200,27 @@ START_TEST(unfolded_has_a_class_a_rank)
 }
 END_TEST
 
+/* Whole experts: neighbouring ranks, tensor-parallel ones too; split over stages' runs they leave a node. */
+START_TEST(whole_experts_are_cut_from_tp_and_dp)
+{
+	struct sc_layout l = layout(4, 8, 2, 8);
+	struct sc_err err = {.code = SC_OK};
+	struct sc_placement p;
+
+	l.etp = 1;
+	l.size[SC_AXIS_EP] = 8;
+	p = place(&l);
+	check_sums(&l, &p);
+	check_span(p.classes[0].group[SC_AXIS_EP].span, 8, 1, 8);
+	l.order = "tp-pp-cp-ep-dp";
+	p = place(&l);
+	check_sums(&l, &p);
+	check_span(p.classes[0].group[SC_AXIS_EP].span, 8, 2, 4);
+	l.size[SC_AXIS_EP] = 6;
+	ck_assert_int_eq(sc_placement_build(&l, &arena, &p, &err), -SC_ECONFLICT);
+}
+END_TEST
+
 START_TEST(expert_groups_are_cut_from_dp)
 {
 	struct sc_layout l = layout(2, 8, 1, 8);
@@ -298,9 +319,29 @@ struct oracle {
 	uint32_t color[MAX_SMALL], n_colors;
 };
 
+/* Ranks of one stage that follow each other. */
+static uint32_t stage_run(const struct oracle *o)
+{
+	uint32_t n = 1;
+
+	while (n < o->world && o->coord[n][SC_AXIS_PP] == o->coord[0][SC_AXIS_PP])
+		n++;
+	return n;
+}
+
+/* Are expert groups neighbours in such a run? Else they are of the dp axis. */
+static bool cuts_runs(const struct oracle *o)
+{
+	const int64_t *size = o->layout->size;
+
+	return (size[SC_AXIS_TP] == 1 || strncmp(o->layout->order, "tp", 2) == 0) &&
+	       stage_run(o) % (size[SC_AXIS_TP] * size[SC_AXIS_EP]) == 0;
+}
+
 static bool same_set(const struct oracle *o, uint32_t x, uint32_t y, int set)
 {
-	const int64_t *a = o->coord[x], *b = o->coord[y], ep = o->layout->size[SC_AXIS_EP];
+	const int64_t *a = o->coord[x], *b = o->coord[y], ep = o->layout->size[SC_AXIS_EP],
+		      tp = o->layout->size[SC_AXIS_TP];
 
 	if (set == SC_AXIS_PP)
 		return x / o->layout->gpus_per_node == y / o->layout->gpus_per_node;
@@ -308,6 +349,9 @@ static bool same_set(const struct oracle *o, uint32_t x, uint32_t y, int set)
 		return false;
 	if (set == SC_AXIS_DP)
 		return true;
+	if (set == SC_AXIS_EP && cuts_runs(o))
+		return x / stage_run(o) == y / stage_run(o) &&
+		       x % stage_run(o) / tp / ep == y % stage_run(o) / tp / ep;
 	if (set != SC_AXIS_CP && a[SC_AXIS_CP] != b[SC_AXIS_CP])
 		return false;
 	if (set == SC_AXIS_EP)
@@ -596,6 +640,7 @@ static Suite *parallel_suite(void)
 	tcase_add_test(tc, one_straggler_is_its_own_class);
 	tcase_add_test(tc, kinds_of_gpu_are_apart);
 	tcase_add_test(tc, unfolded_has_a_class_a_rank);
+	tcase_add_test(tc, whole_experts_are_cut_from_tp_and_dp);
 	tcase_add_test(tc, expert_groups_are_cut_from_dp);
 	tcase_add_test(tc, bad_orders);
 	tcase_add_test(tc, both_ways_agree);

@@ -271,7 +271,7 @@ enum sc_dtype sc_precision_dtype(enum sc_precision precision)
 	static const enum sc_dtype dtypes[] = {
 		[SC_P_FP32] = SC_FP32,     [SC_P_TF32] = SC_TF32, [SC_P_FP16] = SC_FP16,
 		[SC_P_BF16] = SC_BF16,     [SC_P_FP8] = SC_FP8,   [SC_P_AMP_FP16] = SC_FP16,
-		[SC_P_AMP_BF16] = SC_BF16,
+		[SC_P_AMP_BF16] = SC_BF16, [SC_P_MXFP8] = SC_FP8, [SC_P_NVFP4] = SC_FP4,
 	};
 
 	return dtypes[precision];
@@ -385,7 +385,9 @@ void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 
 enum sc_dtype sc_storage_dtype(enum sc_precision precision)
 {
-	return precision == SC_P_FP8 ? SC_BF16 : sc_precision_dtype(precision);
+	enum sc_dtype dtype = sc_precision_dtype(precision);
+
+	return dtype >= SC_FP8 ? SC_BF16 : dtype;
 }
 
 double sc_grad_bytes(const struct sc_request *request)

@@ -52,8 +52,8 @@ enum sc_precision {
 	SC_P_FP8,
 	SC_P_AMP_FP16,
 	SC_P_AMP_BF16,
-	SC_P_MXFP8, /* given only: a resolved request has SC_P_FP8 */
-	SC_P_NVFP4  /* the same */
+	SC_P_MXFP8,
+	SC_P_NVFP4
 };
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
@@ -156,7 +156,8 @@ struct sc_training {
 	int64_t lora_rank;
 	enum sc_lora_targets lora_targets;
 	const char *software, *software_version;
-	int fp8_recipe, moe_dispatcher, routing;
+	enum sc_fp8_recipe fp8_recipe;
+	int moe_dispatcher, routing;
 	double grad_worker_frac;
 	struct sc_offload offload;
 };
@@ -271,7 +272,7 @@ double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each count
 bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
 bool sc_model_is_mla(const struct sc_model *model);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
-/* Of weights and activations in memory: fp8 GEMMs read and write bf16 tensors. */
+/* Of weights and activations in memory: fp8 and fp4 GEMMs read and write bf16 tensors. */
 enum sc_dtype sc_storage_dtype(enum sc_precision precision);
 /* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
  * weights'. */

@@ -321,7 +321,7 @@ static int check_precision(const struct sc_resolver *res)
 {
 	const struct sc_request *req = res->request;
 	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
-	static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+	static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "fp4"};
 
 	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
 		const struct sc_device *device = sc_request_device(req, k);

@@ -27,10 +27,15 @@ static int check_family(const struct sc_resolver *res)
 	return 0;
 }
 
+static bool is_given(const struct sc_resolver *res, const char *path)
+{
+	return sc_config_origin(&res->request->config, path) != NULL;
+}
+
 static int check_sizes(const struct sc_resolver *res)
 {
 	const struct sc_model *model = &res->request->config.model;
-	int64_t tp = res->request->config.parallel.tp;
+	int64_t etp = res->request->config.parallel.etp;
 
 	if (!sc_model_is_moe(model))
 		return 0;
@@ -44,12 +49,14 @@ static int check_sizes(const struct sc_resolver *res)
 				       "model.top_k %" PRId64 " is more than the %" PRId64
 				       " experts",
 				       model->top_k, model->experts);
-	if (model->expert_ffn_hidden % tp)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
+	if (model->expert_ffn_hidden % etp)
+		return sc_resolve_fail(res, SC_ECONFLICT,
+				       is_given(res, "parallel.etp") ? "parallel.etp"
+								     : "parallel.tp",
 				       "model.expert_ffn_hidden %" PRId64
-				       " does not split over parallel.tp %" PRId64
-				       "; choose a tp that divides it",
-				       model->expert_ffn_hidden, tp);
+				       " does not split over parallel.etp %" PRId64
+				       "; choose one that divides it, or 1",
+				       model->expert_ffn_hidden, etp);
 	return 0;
 }
 
@@ -58,12 +65,17 @@ static int check_split(const struct sc_resolver *res)
 	const struct sc_model *model = &res->request->config.model;
 	const struct sc_parallel *par = &res->request->config.parallel;
 
-	if (par->dp % par->ep)
+	if (sc_model_is_moe(model) && par->etp != 1 && par->etp != par->tp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.etp",
+				       "parallel.etp %" PRId64
+				       " is neither 1 nor parallel.tp %" PRId64,
+				       par->etp, par->tp);
+	if (sc_model_is_moe(model) && par->tp * par->cp * par->dp % (par->etp * par->ep))
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "parallel.ep %" PRId64
-				       " does not divide parallel.dp %" PRId64
-				       "; expert groups are cut out of the data-parallel ranks",
-				       par->ep, par->dp);
+				       "parallel.ep %" PRId64 " x etp %" PRId64
+				       " does not divide the %" PRId64
+				       " ranks of tp x cp x dp, which expert groups are cut out of",
+				       par->ep, par->etp, par->tp * par->cp * par->dp);
 	if (sc_model_is_moe(model) && model->experts % par->ep)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "model.experts %" PRId64
@@ -72,11 +84,12 @@ static int check_split(const struct sc_resolver *res)
 	return 0;
 }
 
-/* The ranks that hold the same experts are fewer: dp x cp / ep. */
+/* The ranks that hold the same experts are fewer. */
 static int check_shard_ranks(const struct sc_resolver *res)
 {
 	const struct sc_parallel *par = &res->request->config.parallel;
-	int64_t ranks = par->dp * par->cp, expert_ranks = ranks / par->ep;
+	int64_t ranks = par->dp * par->cp;
+	int64_t expert_ranks = par->etp > 0 ? par->tp * ranks / (par->etp * par->ep) : ranks;
 
 	if (par->shard_ranks < 1)
 		return 0;
@@ -89,7 +102,7 @@ static int check_shard_ranks(const struct sc_resolver *res)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.shard_ranks",
 				       "parallel.shard_ranks %" PRId64
 				       " does not divide the %" PRId64
-				       " ranks of dp x cp / ep that hold the same experts",
+				       " ranks that hold the same experts",
 				       par->shard_ranks, expert_ranks);
 	return 0;
 }

@@ -141,6 +141,8 @@ void sc_config_fill_options(struct sc_request *req)
 			tr->lora_targets = SC_LORA_ATTENTION;
 	}
 	resolve_recompute(req);
+	if ((int)tr->fp8_recipe == SC_NOT_GIVEN)
+		tr->fp8_recipe = req->software.fp8_recipe;
 	if (!is_given(req, "training.cuda_graphs"))
 		tr->cuda_graphs = req->software.cuda_graphs;
 }

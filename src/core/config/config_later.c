@@ -6,11 +6,6 @@ static void take_nearest(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
 
-	if (tr->precision == SC_P_MXFP8 || tr->precision == SC_P_NVFP4) {
-		sc_warn(&req->warnings, "training.precision %s is taken as fp8",
-			tr->precision == SC_P_MXFP8 ? "mxfp8" : "nvfp4");
-		tr->precision = SC_P_FP8;
-	}
 	if ((int)tr->recompute >= SC_FLAG) {
 		sc_warn(&req->warnings,
 			"training.recompute: a list of modules is taken as selective");
@@ -36,11 +31,9 @@ static void warn_no_effect(struct sc_request *req)
 		{"model.mtp_layers", cfg->model.mtp_layers > 0},
 		{"model.sliding_window",
 		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq},
-		{"parallel.etp", par->etp > 0 && par->etp != par->tp},
 		{"parallel.vocab_stages", par->vocab_stages > SC_VOCAB_STAGES_NONE},
 		{"training.recompute_layers", tr->recompute_layers > 0},
 		{"training.software_version", tr->software_version != NULL},
-		{"training.fp8_recipe", tr->fp8_recipe >= 0},
 		{"training.moe_dispatcher", tr->moe_dispatcher > SC_MOE_ALL_TO_ALL},
 		{"training.moe_overlap", tr->moe_overlap},
 		{"training.routing", tr->routing > SC_ROUTING_BALANCED},

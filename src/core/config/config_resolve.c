@@ -198,6 +198,8 @@ static int resolve_gpus(const struct sc_resolver *res)
 	default_int(&par->pp, 1);
 	default_int(&par->cp, 1);
 	default_int(&par->ep, 1);
+	if (cfg->model.experts > 0)
+		default_int(&par->etp, res->request->software.experts_whole ? 1 : par->tp);
 	replica = par->tp * par->pp * par->cp;
 	if (cfg->gpus == SC_NOT_GIVEN && !has_split)
 		return sc_resolve_fail(
@@ -239,6 +241,9 @@ static int resolve_parallel(const struct sc_resolver *res)
 	if (req->software.sequence_parallel &&
 	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
 		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
+	if (req->software.tp_overlap && par->sequence_parallel && par->tp > 1 &&
+	    !sc_config_origin(&req->config, "parallel.tp_overlap"))
+		par->tp_overlap = true;
 	if (!par->order)
 		par->order = req->software.order ? req->software.order : DEFAULT_ORDER;
 	return 0;

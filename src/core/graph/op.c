@@ -2,14 +2,20 @@
 #include "core/graph/op.h"
 
 const struct sc_name sc_dtype_names[] = {
-	{"fp32", SC_FP32}, {"tf32", SC_TF32}, {"fp16", SC_FP16},
-	{"bf16", SC_BF16}, {"fp8", SC_FP8},   {0},
+	{"fp32", SC_FP32},
+	{"tf32", SC_TF32},
+	{"fp16", SC_FP16},
+	{"bf16", SC_BF16},
+	{"fp8", SC_FP8},
+	{"fp4", SC_FP4},
+	{0},
 };
 
 double sc_dtype_bytes(enum sc_dtype dtype)
 {
 	static const double bytes[] = {
-		[SC_FP32] = 4, [SC_TF32] = 4, [SC_FP16] = 2, [SC_BF16] = 2, [SC_FP8] = 1,
+		[SC_FP32] = 4, [SC_TF32] = 4, [SC_FP16] = 2,
+		[SC_BF16] = 2, [SC_FP8] = 1,  [SC_FP4] = 0.5,
 	};
 
 	return bytes[dtype];

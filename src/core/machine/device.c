@@ -45,6 +45,7 @@ static const struct sc_field PEAK_FIELDS[] = {
 	PEAK(fp16, 0),
 	PEAK(bf16, 0),
 	PEAK(fp8, 0),
+	PEAK(fp4, 0),
 	SOURCE,
 	{0},
 };
@@ -62,6 +63,7 @@ static const struct sc_field GEMM_FIELDS[] = {
 	DOUBLE_OR(sc_gemm_coef, align_loss, 0, 1, 0, "time added by rows of 16 n bytes, not 128 n"),
 	FRAC(sc_gemm_coef, power_eff, "clock kept under sustained load"),
 	DOUBLE_OR(sc_gemm_coef, power_eff_fp8, 0, 1, 0, "the same in fp8; 0 = as power_eff"),
+	DOUBLE_OR(sc_gemm_coef, power_eff_fp4, 0, 1, 0, "the same in fp4; 0 = as power_eff_fp8"),
 	DOUBLE_OR(sc_gemm_coef, clock_spread_frac, 0, 1, 0,
 		  "of that clock from GPU to GPU, 1 sigma"),
 	DOUBLE_OR(sc_gemm_coef, split_us, 0, 1e6, 0, "added by a split of k, us"),
@@ -317,7 +319,7 @@ double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype
 	const struct sc_device_peaks *peak = &device->peak_tflops;
 	const double by_dtype[] = {
 		[SC_FP32] = peak->fp32, [SC_TF32] = peak->tf32, [SC_FP16] = peak->fp16,
-		[SC_BF16] = peak->bf16, [SC_FP8] = peak->fp8,
+		[SC_BF16] = peak->bf16, [SC_FP8] = peak->fp8,   [SC_FP4] = peak->fp4,
 	};
 
 	return by_dtype[dtype];

@@ -9,7 +9,7 @@
 
 /* Peaks in TFLOP/s; 0 = the device cannot. */
 struct sc_device_peaks {
-	double fp32, tf32, fp16, bf16, fp8;
+	double fp32, tf32, fp16, bf16, fp8, fp4;
 };
 /* Coefficients of the op models; each model's .c file holds the formula. `spread_frac` is the
  * model's residual spread (one sigma, relative), carried into the iteration's band. */
@@ -26,6 +26,7 @@ struct sc_gemm_coef {
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
 	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
 	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
+	double power_eff_fp4;     /* the same in fp4; 0 = as power_eff_fp8 */
 	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
 	double split_us;          /* added by a split of k */
 	double wave_loss;         /* time added to each wave after the first, relative */

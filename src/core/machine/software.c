@@ -28,6 +28,12 @@
 		.help = text                                                               \
 	}
 
+const struct sc_name sc_fp8_recipe_names[] = {
+	{"delayed", SC_FP8_DELAYED},
+	{"current", SC_FP8_CURRENT},
+	{"blockwise", SC_FP8_BLOCKWISE},
+	{0},
+};
 static const struct sc_name GRAD_SYNC_NAMES[] = {
 	{"after", SC_GRAD_AFTER},
 	{"overlap", SC_GRAD_OVERLAP},
@@ -110,6 +116,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_rope, "one kernel"),
 	BOOL(fused_loss, "one kernel"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
+	ENUM(fp8_recipe, sc_fp8_recipe_names, "how fp8 tensors are scaled; default delayed"),
 	BOOL(casts_weights, "amp: weights cast for every micro-batch"),
 	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
 	DOUBLE_OR(elementwise_factor, 0.1, 20, 1, "bytes of its elementwise kernels; default 1"),
@@ -133,6 +140,8 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
 	BOOL(sp_keeps_gathered, "sequence parallelism gathers once and hides nothing"),
 	BOOL(sequence_parallel, "parallel.sequence_parallel not given means true"),
+	BOOL(experts_whole, "parallel.etp not given: 1, else tp"),
+	BOOL(tp_overlap, "sequence-parallel and parallel.tp_overlap not given: true"),
 	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
 	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),
 	BOOL(pad_vocab, "vocabulary padded to 128 tp"),

@@ -47,6 +47,11 @@ struct sc_dlrm_habits {
 	double output_us;
 };
 
+/* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, or by blocks' (Transformer
+ * Engine's DelayedScaling, Float8CurrentScaling, Float8BlockScaling). */
+enum sc_fp8_recipe { SC_FP8_DELAYED, SC_FP8_CURRENT, SC_FP8_BLOCKWISE };
+extern const struct sc_name sc_fp8_recipe_names[];
+
 struct sc_software {
 	const char *id;
 	/* The profile of this software's releases for GPUs of that CUDA capability and later, or NULL. */
@@ -69,9 +74,10 @@ struct sc_software {
 		fused_softmax; /* activation: with its bias or gate */
 	bool fused_norm, fused_rope,
 		fused_loss;  /* one kernel each, else chains of elementwise ones */
-	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them */
-	bool casts_weights;  /* amp: fp32 weights are cast for every micro-batch */
-	bool mlm_gather;     /* masked-language-model head on the masked positions only */
+	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
+	enum sc_fp8_recipe fp8_recipe; /* training.fp8_recipe not given */
+	bool casts_weights;            /* amp: fp32 weights are cast for every micro-batch */
+	bool mlm_gather;               /* masked-language-model head on the masked positions only */
 	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
 	 * where PyTorch's kernels are. Default 1. */
 	double elementwise_factor;
@@ -98,7 +104,9 @@ struct sc_software {
 	/* Sequence parallelism keeps what it gathered for backward and waits for its collectives there; else
 	 * inputs are gathered again and both hide behind the gradients (Korthikanti et al. 2022). */
 	bool sp_keeps_gathered;
-	bool sequence_parallel;  /* parallel.sequence_parallel that is not given means true */
+	bool sequence_parallel; /* parallel.sequence_parallel that is not given means true */
+	bool experts_whole;     /* parallel.etp that is not given means 1, else tp */
+	bool tp_overlap; /* with sequence parallelism, parallel.tp_overlap that is not given means true */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;
 	bool pad_vocab;       /* pads the vocabulary to 128 * tp even where tp divides it */

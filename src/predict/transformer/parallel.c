@@ -21,7 +21,36 @@ static int parse_axis(const char **text)
 	return -1;
 }
 
-/* Strides by the order, innermost first. Expert groups are cut out of dp: `ep` only holds a place. */
+/* Each etp-th rank of a stage, ep of them; the stage's ranks may come in runs with other stages between. Where
+ * whole tensor-parallel groups split the experts and that order does not fit, of the dp axis. */
+static int cut_experts(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
+{
+	uint32_t pp = d->size[SC_AXIS_PP], run = d->stride[SC_AXIS_PP], ep = d->size[SC_AXIS_EP];
+	uint32_t etp = layout->etp > 0 ? (uint32_t)layout->etp : d->size[SC_AXIS_TP];
+
+	bool tp_first = etp == 1 || d->stride[SC_AXIS_TP] == 1;
+
+	if (pp == 1)
+		run = d->world;
+	if (d->world / pp % (etp * ep))
+		return sc_err_set(err, SC_ECONFLICT, "parallel.etp x ep must divide tp x cp x dp");
+	d->experts = (struct axis_shape){ep, 1, etp, 0};
+	if (ep == 1 || (tp_first && run % (etp * ep) == 0))
+		return 0;
+	if (etp == d->size[SC_AXIS_TP] && d->size[SC_AXIS_DP] % ep == 0) {
+		d->experts.stride_a = d->stride[SC_AXIS_DP];
+		return 0;
+	}
+	if (!tp_first || run % etp || ep % (run / etp))
+		return sc_err_set(err, SC_ECONFLICT,
+				  "parallel.order: expert groups of etp x ep %u ranks do not fit "
+				  "runs of %u ranks of a stage",
+				  etp * ep, run);
+	d->experts = (struct axis_shape){run / etp, ep / (run / etp), etp, run * pp};
+	return 0;
+}
+
+/* Strides by the order, innermost first; `ep` only holds a place. */
 static int dims_init(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
 {
 	const char *text = layout->order ? layout->order : "tp-cp-ep-dp-pp";
@@ -53,20 +82,19 @@ static int dims_init(const struct sc_layout *layout, struct layout_dims *d, stru
 					  layout->order);
 		else if (!seen[a])
 			d->size[a] = 1, d->stride[a] = (uint32_t)stride;
-	d->stride[SC_AXIS_EP] = d->stride[SC_AXIS_DP];
 	d->world = (uint32_t)stride;
 	d->gpus_per_node = layout->gpus_per_node > 0 && layout->gpus_per_node < d->world
 				   ? (uint32_t)layout->gpus_per_node
 				   : d->world;
-	if (d->size[SC_AXIS_DP] % d->size[SC_AXIS_EP])
-		return sc_err_set(err, SC_ECONFLICT, "parallel.ep must divide parallel.dp");
-	return 0;
+	return cut_experts(layout, d, err);
 }
 
 struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis)
 {
 	struct axis_shape shape = {d->size[axis], 1, d->stride[axis], 0};
 
+	if (axis == SC_AXIS_EP)
+		return d->experts;
 	if (axis != SC_AXIS_DP)
 		return shape;
 	/* gradients are reduced over cp and dp together */
@@ -87,6 +115,10 @@ void sc_layout_coords(const struct sc_layout *layout, uint32_t rank, int64_t coo
 		return;
 	for (int a = 0; a < SC_N_AXES; a++)
 		coord[a] = placement_coord(&d, (enum sc_axis)a, rank);
+	coord[SC_AXIS_EP] = rank / d.experts.stride_a % d.experts.n_a;
+	if (d.experts.n_b > 1)
+		coord[SC_AXIS_EP] +=
+			(int64_t)d.experts.n_a * (rank / d.experts.stride_b % d.experts.n_b);
 }
 
 /* If every group of the axis sits alike on its nodes, its span; else false. */

@@ -1,6 +1,7 @@
 /* Which rank does what where: places tp x cp x ep x dp x pp coordinates on nodes in the given order and
- * folds ranks that cannot differ into classes (DESIGN.md §3). ep divides cp·dp (Megatron's way):
- * expert groups are cut out of the dp axis, innermost first. */
+ * folds ranks that cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a stage's
+ * tp x cp x dp ranks in their order: etp ranks that split an expert, then ep (Megatron Core, parallel_state.py:
+ * the expert RankGenerator). */
 #ifndef SC_PREDICT_PARALLEL_H
 #define SC_PREDICT_PARALLEL_H
 
@@ -18,7 +19,8 @@ struct sc_gpu_run {
 	double speed; /* of the kind, in any unit: where kinds cannot be kept apart the slowest is taken */
 };
 struct sc_layout {
-	int64_t size[SC_N_AXES]; /* ep: size of an expert group, must divide dp (1 = none) */
+	int64_t size[SC_N_AXES]; /* ep: size of an expert group (1 = none) */
+	int64_t etp;             /* ranks that split an expert: neighbours, innermost; 0 = tp */
 	const char *order;       /* "tp-cp-ep-dp-pp", innermost (fastest varying) first */
 	int64_t gpus_per_node;
 	const struct sc_straggler *stragglers;

@@ -13,6 +13,7 @@ struct axis_shape {
 struct layout_dims {
 	uint32_t size[SC_N_AXES], stride[SC_N_AXES];
 	uint32_t world, gpus_per_node;
+	struct axis_shape experts; /* an expert group */
 };
 struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis);
 static inline uint32_t placement_coord(const struct layout_dims *d, enum sc_axis axis,

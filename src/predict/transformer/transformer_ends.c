@@ -64,7 +64,7 @@ static struct dims head_dims(const struct dims *x)
 
 	head.tokens = head_rows(x);
 	head.dtype = x->storage;
-	head.fp8 = false;
+	head.quantized = false;
 	return head;
 }
 

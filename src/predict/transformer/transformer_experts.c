@@ -15,17 +15,23 @@ struct experts {
 	struct linear up, down;
 };
 
+double shared_width(const struct dims *x)
+{
+	return (double)(x->model->expert_ffn_hidden * x->model->shared_experts) / x->tp;
+}
+
 static struct experts experts_of(const struct dims *x)
 {
 	const struct sc_model *m = x->model;
 	double top_k = (double)m->top_k;
 	double imbalance = x->req->config.training.expert_imbalance;
-	double ffn = (double)m->expert_ffn_hidden / x->tp;
+	double share = x->tokens * x->etp / x->tp; /* of the tensor-parallel ranks' tokens */
+	double ffn = (double)m->expert_ffn_hidden / x->etp;
 
 	return (struct experts){
 		.n_local = (double)m->experts / (double)x->req->config.parallel.ep,
-		.sent = x->tokens_seq * top_k * imbalance,
-		.rows = x->tokens * top_k * imbalance,
+		.sent = (x->sp ? x->tokens_seq : share) * top_k * imbalance,
+		.rows = share * top_k * imbalance,
 		.ffn = ffn,
 		.up = {.name = SC_NAME_EXPERT_UP, .n = x->gates * ffn, .k = x->h},
 		.down = {.name = SC_NAME_EXPERT_DOWN, .n = x->h, .k = ffn},
@@ -39,7 +45,7 @@ static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 	struct sc_op op = {SC_OP_GEMM, x->dtype, {.gemm = *shape}};
 
 	if (rows > 0)
-		cast_to_fp8(x, rows * shape->k);
+		quantize(x, rows * shape->k);
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
@@ -65,7 +71,7 @@ static void dispatch(const struct dims *x, const struct experts *ex)
 {
 	add_rowwise(x, SC_NAME_PERMUTE, ex->sent * x->h * (2 * x->e), 2);
 	all_to_all(x, SC_NAME_DISPATCH, ex->sent * x->h);
-	if (x->sp)
+	if (x->sp && x->etp > 1)
 		add_tp(x, SC_ALL_GATHER, ex->rows * x->h, 0);
 	if (x->req->config.parallel.ep > 1 && ex->n_local > 1) /* sorted by local expert */
 		add_rowwise(x, SC_NAME_PERMUTE, ex->rows * x->h * (2 * x->e), 2);
@@ -75,10 +81,13 @@ static void combine(const struct dims *x, const struct experts *ex)
 {
 	if (x->req->config.parallel.ep > 1 && ex->n_local > 1)
 		add_rowwise(x, SC_NAME_UNPERMUTE, ex->rows * x->h * (2 * x->e), 2);
-	add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->h, 0);
+	if (x->etp > 1)
+		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->h, 0);
 	all_to_all(x, SC_NAME_COMBINE, ex->sent * x->h);
 	/* weighted by the router and summed */
 	add_rowwise(x, SC_NAME_UNPERMUTE, ex->sent * x->h * (3 * x->e), 3);
+	if (!x->sp && x->etp < x->tp)
+		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 }
 
 void experts_forward(const struct dims *x)
@@ -94,7 +103,7 @@ void experts_forward(const struct dims *x)
 	grouped_linear(x, &ex, &ex.down);
 	combine(x, &ex);
 	if (x->model->shared_experts > 0)
-		mlp_forward(x, ex.ffn * (double)x->model->shared_experts);
+		mlp_forward(x, shared_width(x));
 }
 
 static void grouped_weights(const struct dims *x, const struct experts *ex, const struct linear *l)
@@ -130,7 +139,7 @@ void experts_weights(const struct dims *x)
 	struct experts ex = experts_of(x);
 
 	if (x->model->shared_experts > 0)
-		mlp_weights(x, ex.ffn * (double)x->model->shared_experts);
+		mlp_weights(x, shared_width(x));
 	grouped_weights(x, &ex, &ex.down);
 	grouped_weights(x, &ex, &ex.up);
 	router_weights(x);
@@ -142,7 +151,7 @@ void experts_backward(const struct dims *x)
 	double n_experts = (double)x->model->experts;
 
 	if (x->model->shared_experts > 0)
-		mlp_backward(x, ex.ffn * (double)x->model->shared_experts);
+		mlp_backward(x, shared_width(x));
 	dispatch(x, &ex); /* the combine's gradient */
 	grouped_grads(x, &ex, &ex.down);
 	add_activation_grad(x, ex.rows * ex.ffn);

@@ -226,16 +226,27 @@ static struct sc_replica_spans replica_spans(const struct sc_span *all, int n_sh
 	};
 }
 
+/* Ranks with the same experts: each etp x ep-th of a stage. */
+static struct sc_span expert_copies(const struct sc_parallel *par, double stage_ranks_per_node)
+{
+	int group = (int)((par->etp > 0 ? par->etp : par->tp) * par->ep);
+	int n = (int)(par->tp * par->cp * par->dp) / group;
+	int per_node = (int)ceil(stage_ranks_per_node / group);
+
+	per_node = per_node < n ? per_node : n;
+	return (struct sc_span){n, (n + per_node - 1) / per_node, per_node};
+}
+
 void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
 			     struct sc_replicas *out)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
-	const struct sc_span *all = &tf->placement.classes[class_id].group[SC_AXIS_DP].span;
+	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
+	const struct sc_span *all = &rc->group[SC_AXIS_DP].span;
 	int shard = par->shard_ranks > 0 ? (int)par->shard_ranks : all->n_ranks;
-	struct sc_span expert;
+	struct sc_span expert = expert_copies(par, rc->stage_ranks_per_node);
 
 	out->dense = replica_spans(all, shard);
-	expert = part_of_span(all, all->n_ranks / (int)par->ep, false);
 	out->expert = replica_spans(&expert, expert.n_ranks < shard ? expert.n_ranks : shard);
 }
 
@@ -398,6 +409,7 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 			 [SC_AXIS_EP] = par->ep,
 			 [SC_AXIS_DP] = par->dp,
 			 [SC_AXIS_PP] = par->pp},
+		.etp = par->etp,
 		.order = par->order,
 		.gpus_per_node = tf->fabric.gpus_per_node, /* the scale-up domain, if wider */
 		.unfolded = tf->opts->unfolded,

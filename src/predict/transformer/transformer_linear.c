@@ -20,11 +20,12 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 			 .env = env,
 			 .block = block,
 			 .tp = tp,
+			 .etp = (double)req->config.parallel.etp,
 			 .b = samples};
 	x.dtype = sc_precision_dtype(tr->precision);
 	x.storage = sc_storage_dtype(tr->precision);
 	x.e = sc_dtype_bytes(x.storage);
-	x.fp8 = x.dtype == SC_FP8;
+	x.quantized = x.dtype >= SC_FP8;
 	x.lora = tr->trainable == SC_TRAIN_LORA;
 	x.sp = req->config.parallel.sequence_parallel && tp > 1;
 	x.dropout = req->software.dropout > 0 && x.traits->dropout;
@@ -132,14 +133,45 @@ void add_host(const struct dims *x, enum sc_op_name name, double us)
 	sc_block_add_host(x->block, x->env, (uint16_t)name, us);
 }
 
-void cast_to_fp8(const struct dims *x, double n)
+enum { BLACKWELL = 100 }; /* CUDA capability */
+#define MX_SCALE_BYTES \
+	(1.0 / 32) /* of an element: one of a byte for 32 (OCP MX v1.0), or for 16 in nvfp4 */
+#define NVFP4_SCALE_BYTES (1.0 / 16)
+
+/* Bytes that the quantized copies of an element take. One copy for both uses where one scale holds for the
+ * whole tensor and tensor cores take operands along either side (Transformer Engine,
+ * nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of columns. */
+static double quantized_bytes(const struct dims *x)
 {
-	if (!x->fp8)
+	const struct sc_training *tr = &x->req->config.training;
+	double e = sc_dtype_bytes(x->dtype);
+
+	if (tr->precision == SC_P_NVFP4)
+		return 2 * (e + NVFP4_SCALE_BYTES);
+	if (tr->precision == SC_P_MXFP8)
+		return 2 * (e + MX_SCALE_BYTES);
+	if (tr->fp8_recipe == SC_FP8_BLOCKWISE || x->env->device->cuda_capability < BLACKWELL)
+		return 2 * e;
+	return e;
+}
+
+/* A scale known beforehand lets the cast ride on the kernel that made the tensor; a tensor's own needs its
+ * maximum first, which the kernel before finds, if anything is fused with it. In nvfp4 the maximum is that of
+ * rotated blocks, another pass (NVIDIA, "Pretraining LLMs with NVFP4", arXiv:2509.25149). */
+void quantize(const struct dims *x, double n)
+{
+	const struct sc_training *tr = &x->req->config.training;
+	bool of_tensor = tr->precision == SC_P_FP8 && tr->fp8_recipe != SC_FP8_BLOCKWISE;
+	bool delayed = of_tensor && tr->fp8_recipe == SC_FP8_DELAYED;
+	int passes = 1;
+
+	if (!x->quantized)
 		return;
-	if (x->sw->fused_fp8_cast)
-		add_rowwise(x, SC_NAME_FP8_CAST, n * 2, 0);
-	else
-		add_rowwise(x, SC_NAME_FP8_CAST, n * (x->e + 2), 1);
+	if (delayed && x->sw->fused_fp8_cast)
+		passes = 0;
+	else if (tr->precision == SC_P_NVFP4 || (of_tensor && !delayed && !x->sw->fused_fp8_cast))
+		passes = 2;
+	add_rowwise(x, SC_NAME_FP8_CAST, n * (passes * x->e + quantized_bytes(x)), passes);
 }
 
 static double lora_rank(const struct dims *x, const struct linear *l)
@@ -151,7 +183,7 @@ void add_linear(const struct dims *x, const struct linear *l)
 {
 	double r = lora_rank(x, l);
 
-	cast_to_fp8(x, x->tokens * l->k);
+	quantize(x, x->tokens * l->k);
 	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
 	if (r > 0) {
 		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, r, l->k});
@@ -164,7 +196,7 @@ void add_dgrad(const struct dims *x, const struct linear *l)
 {
 	double r = lora_rank(x, l);
 
-	cast_to_fp8(x, x->tokens * l->n);
+	quantize(x, x->tokens * l->n);
 	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, (struct mnk){x->tokens, l->k, l->n});
 	if (r > 0) {
 		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, r, l->n});
@@ -227,10 +259,10 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 	sc_block_add_comm(x->block, x->env, &comm);
 }
 
-/* Of a linear layer: in fp8 the cast of its input comes first. */
+/* Of a linear layer: quantized, the cast of its input comes first. */
 static int product_kernels(const struct dims *x)
 {
-	return x->fp8 ? 2 : 1;
+	return x->quantized ? 2 : 1;
 }
 
 /* Collective and GEMM decomposed into one piece a rank (Wang et al., ASPLOS 2023; PyTorch's async TP):
@@ -325,13 +357,14 @@ static bool autocasts(const struct dims *x)
 	return x->sw->casts_weights && (p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16);
 }
 
-/* fp8: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
- * share; frozen ones are in fp8 from the start. Autocast casts fp32 weights every time. */
+/* Quantized: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
+ * share; frozen ones are so from the start. Autocast casts fp32 weights every time. */
 void cast_weights(const struct dims *x, double params)
 {
-	if (x->fp8 && !x->lora)
+	if (x->quantized && !x->lora)
 		add_rowwise(x, SC_NAME_FP8_CAST,
-			    params / (double)x->req->n_micro_batches * (x->e + 2), 4);
+			    params / (double)x->req->n_micro_batches * (x->e + quantized_bytes(x)),
+			    4);
 	else if (autocasts(x))
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
 }

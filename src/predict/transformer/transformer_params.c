@@ -45,13 +45,13 @@ static void add_expert_params(const struct dims *x, struct sc_params *out)
 {
 	const struct sc_model *m = x->model;
 	double n_local = (double)m->experts / (double)x->req->config.parallel.ep;
-	double ffn = (double)m->expert_ffn_hidden / x->tp;
+	double ffn = (double)m->expert_ffn_hidden / x->etp;
 
 	add_plain_params(x, (double)m->experts * x->h, out); /* router */
 	out->expert = n_local * x->h * ffn * (x->gates + 1);
 	out->trainable_expert = x->lora ? 0 : out->expert;
 	if (m->shared_experts > 0)
-		add_mlp_params(x, ffn * (double)m->shared_experts, out);
+		add_mlp_params(x, shared_width(x), out);
 }
 
 void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
@@ -153,7 +153,7 @@ double sc_transformer_gathered_bytes(const struct sc_request *request)
 {
 	enum sc_precision precision = request->config.training.precision;
 
-	if (precision == SC_P_FP8 && request->software.gather_fp8)
+	if (sc_precision_dtype(precision) == SC_FP8 && request->software.gather_fp8)
 		return sc_dtype_bytes(SC_FP8);
 	return sc_dtype_bytes(sc_storage_dtype(precision));
 }

@@ -20,11 +20,12 @@ struct dims {
 	double b, s, s_all;           /* sequences; tokens of one on this rank, and in all */
 	double tokens;
 	double tokens_seq; /* tokens outside the tensor-parallel region: / tp with sequence parallel */
-	double tp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
-	double ctx;                            /* width of the attention's output */
+	double tp, etp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
+	double ctx;                                 /* width of the attention's output */
 	double ffn, gates, vocab;
-	bool sp, dropout, fp8, lora;
 	bool inputs_only; /* backward leaves out the gradients of weights */
+	bool sp, dropout, lora;
+	bool quantized; /* GEMMs in fp8 or fp4, of tensors in memory in bf16 */
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
@@ -49,9 +50,8 @@ struct mnk {
 void add_gemm(const struct dims *x, enum sc_op_name name, struct mnk size);
 /* A weight gradient m x n, summed over k rows. */
 void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
-/* To fp8, as is and transposed (Transformer Engine's cast_transpose): an element is read and two bytes
- * written; where the cast rides on the kernel before, only the latter. Nothing in other precisions. */
-void cast_to_fp8(const struct dims *x, double n);
+/* An operand to the GEMMs' fp8 or fp4, for use along its rows and its columns; nothing in other precisions. */
+void quantize(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct linear *l);
 void add_dgrad(const struct dims *x, const struct linear *l);
 void add_wgrad(const struct dims *x, const struct linear *l);
@@ -79,6 +79,8 @@ bool softmax_is_fused(const struct dims *x);
 void experts_forward(const struct dims *x);
 void experts_backward(const struct dims *x);
 void experts_weights(const struct dims *x);
+/* Width on this rank of the experts that every token takes. */
+double shared_width(const struct dims *x);
 void mlp_forward(const struct dims *x, double ffn);
 void mlp_backward(const struct dims *x, double ffn);
 void mlp_weights(const struct dims *x, double ffn);
