@@ -2,6 +2,8 @@
  * latent attention and experts follow the same rules. Knows nothing of schedules. */
 #include "models/activations.h"
 
+#include "core/config/config_schedule.h"
+
 #define MASK_BYTES 1.0
 #define NORMS 2.0            /* of a layer */
 #define MASKED_FRACTION 0.15 /* Devlin et al. 2019, §3.1 */
@@ -232,6 +234,7 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 
 	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
 		positions *= MASKED_FRACTION;
-	return positions * (double)cfg->model.vocab / (double)cfg->parallel.tp *
+	return positions * (double)cfg->model.vocab /
+	       (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
 	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
 }

@@ -315,8 +315,8 @@ START_TEST(parameters_are_as_published)
 		      MODELS[_i].name, err.text);
 	ratio = count_params(&req) / MODELS[_i].params;
 	/* The transform layer before BERT's output, 0.5 %, is in no count of ours. */
-	ck_assert_msg(fabs(ratio - 1) < (cfg.model.family == SC_BERT ? 6e-3 : 1e-3), "%s: %.5f of the published parameters",
-		      MODELS[_i].name, ratio);
+	ck_assert_msg(fabs(ratio - 1) < (cfg.model.family == SC_BERT ? 6e-3 : 1e-3),
+		      "%s: %.5f of the published parameters", MODELS[_i].name, ratio);
 }
 END_TEST
 

@@ -58,7 +58,10 @@ enum sc_precision {
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 /* Of keys that are read and have no effect yet: the value that changes nothing. */
-enum { SC_MOE_ALL_TO_ALL, SC_ROUTING_BALANCED = 0, SC_TIER_NONE = 0, SC_VOCAB_STAGES_NONE = 0 };
+enum { SC_MOE_ALL_TO_ALL, SC_ROUTING_BALANCED = 0, SC_TIER_NONE = 0 };
+/* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
+ * two barriers, one, or none, the stages in step. */
+enum sc_vocab_stages { SC_VOCAB_STAGES_NONE, SC_VOCAB_1, SC_VOCAB_2, SC_VOCAB_INTERLACED };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
 /* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross layers
  * (DCNv2, Wang et al. 2021). */

@@ -130,9 +130,9 @@ static const struct sc_name TIER_NAMES[] = {
 };
 static const struct sc_name VOCAB_STAGES_NAMES[] = {
 	{"none", SC_VOCAB_STAGES_NONE},
-	{"vocab-1", SC_VOCAB_STAGES_NONE + 1},
-	{"vocab-2", SC_VOCAB_STAGES_NONE + 2},
-	{"interlaced", SC_VOCAB_STAGES_NONE + 3},
+	{"vocab-1", SC_VOCAB_1},
+	{"vocab-2", SC_VOCAB_2},
+	{"interlaced", SC_VOCAB_INTERLACED},
 	{0},
 };
 static const struct sc_name BALANCED_NAMES[] = {{"balanced", SC_STAGES_BALANCED}, {0}};

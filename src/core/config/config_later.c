@@ -31,7 +31,6 @@ static void warn_no_effect(struct sc_request *req)
 		{"model.mtp_layers", cfg->model.mtp_layers > 0},
 		{"model.sliding_window",
 		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq},
-		{"parallel.vocab_stages", par->vocab_stages > SC_VOCAB_STAGES_NONE},
 		{"training.recompute_layers", tr->recompute_layers > 0},
 		{"training.software_version", tr->software_version != NULL},
 		{"training.moe_dispatcher", tr->moe_dispatcher > SC_MOE_ALL_TO_ALL},

@@ -53,6 +53,25 @@ int64_t sc_schedule_chunks(enum sc_schedule kind)
 	}
 }
 
+int64_t sc_vocab_shares(const struct sc_parallel *par)
+{
+	return par->vocab_stages > SC_VOCAB_STAGES_NONE ? par->pp : 1;
+}
+
+int64_t sc_vocab_delay(const struct sc_parallel *par)
+{
+	switch (sc_vocab_shares(par) > 1 ? par->vocab_stages : SC_VOCAB_STAGES_NONE) {
+	case SC_VOCAB_1:
+		return 2;
+	case SC_VOCAB_2:
+		return 1;
+	case SC_VOCAB_INTERLACED:
+		return par->pp / 2;
+	default:
+		return 0;
+	}
+}
+
 bool sc_schedule_validates_after(const struct sc_parallel *par)
 {
 	if (par->optimizer_validation >= 0)

@@ -9,6 +9,11 @@ extern const struct sc_name sc_schedule_names[];
 int64_t sc_schedule_replicas(const struct sc_parallel *par);
 /* Chunks that a stage has of each copy; 0: parallel.virtual_stages, parallel.waves or the file say it. */
 int64_t sc_schedule_chunks(enum sc_schedule kind);
+/* Stages that the vocabulary layers are split over: 1 or pp. */
+int64_t sc_vocab_shares(const struct sc_parallel *par);
+/* Micro-batches more in flight than the schedule has, for the output layer's barriers: each delays backward by one
+ * (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
+int64_t sc_vocab_delay(const struct sc_parallel *par);
 /* A stage takes its optimizer step before it knows of the other stages' gradients (Qi et al., Zero Bubble
  * Pipeline Parallelism, ICLR 2024, §4): parallel.optimizer_validation, else as the schedule's authors do. */
 bool sc_schedule_validates_after(const struct sc_parallel *par);

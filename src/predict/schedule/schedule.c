@@ -44,6 +44,7 @@ struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel
 		.virtual_stages = (uint32_t)parallel->virtual_stages,
 		.micro_batches = micro_batches,
 		.replicas = (uint32_t)sc_schedule_replicas(parallel),
+		.delay = (uint32_t)sc_vocab_delay(parallel),
 	};
 }
 
@@ -213,8 +214,8 @@ uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape)
 	uint32_t behind = shape->pp - 1, v = shape->virtual_stages;
 
 	if (shape->kind == SC_SCHED_1F1B)
-		return behind;
+		return behind + shape->delay;
 	if (shape->kind == SC_SCHED_INTERLEAVED)
 		return (2 * behind + (v - 1) * shape->pp) / v;
-	return KINDS[shape->kind].warmup * shape->pp;
+	return KINDS[shape->kind].warmup * shape->pp + shape->delay;
 }

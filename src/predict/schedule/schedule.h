@@ -41,7 +41,9 @@ struct sc_schedule_shape {
 	enum sc_schedule kind;
 	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: of a replica, on a stage */
 	uint32_t replicas;                          /* 0 is 1 */
+	uint32_t delay;                             /* micro-batches between forward and backward */
 	struct sc_pass_times times;                 /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
+	const struct sc_pass_times *stage_times;    /* of each stage; NULL: all are alike */
 };
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches);

@@ -38,7 +38,7 @@ static uint32_t warmup_passes(const struct sc_schedule_shape *shape, uint32_t st
 {
 	struct groups g = groups_of(shape);
 	uint32_t total = shape->micro_batches * shape->virtual_stages;
-	uint32_t behind = shape->pp - 1 - stage, n = behind;
+	uint32_t behind = shape->pp - 1 - stage, n = behind + shape->delay;
 	uint32_t largest = g.size + (g.n_larger > 0);
 
 	if (shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST)

@@ -277,7 +277,8 @@ struct leg {
 static void write_pattern(const struct slot_writer *w, const struct leg legs[WEIGHT])
 {
 	uint32_t p = w->map->pp, m = w->shape->micro_batches;
-	struct grid g = {.w = w, .p = p, .m = m, .width = 8 * m + 8 * p + 16};
+	struct grid g = {
+		.w = w, .p = p, .m = m, .width = 8 * m + 8 * p + 16 + PERIOD * w->shape->delay};
 	size_t n = (size_t)p * g.width;
 
 	g.at = sc_arena_alloc(w->arena, n * sizeof(*g.at));
@@ -291,7 +292,9 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 		for (uint32_t s = 0; s < p; s++)
 			for (uint32_t i = 0; i < m; i++) {
 				struct pass pass = {s, type, i, 0};
-				int64_t t = legs[type].first + legs[type].step * s + PERIOD * i;
+				int64_t wait = type >= DOWN_B ? w->shape->delay : 0;
+				int64_t t = legs[type].first + legs[type].step * s +
+					    PERIOD * (i + wait);
 
 				set(g.at, &g, &pass, (uint32_t)t);
 			}

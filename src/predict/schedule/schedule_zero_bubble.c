@@ -58,7 +58,8 @@ struct setting {
 struct search {
 	const struct slot_writer *w;
 	uint32_t p, m;
-	double cost[N_PARTS], memory[N_PARTS], send, limit;
+	double (*cost)[N_PARTS]; /* by stage */
+	double memory[N_PARTS], send, limit;
 	struct setting setting;
 	struct stage *stage;
 	double *end[2];  /* of F and B: [stage * m + micro-batch] */
@@ -90,12 +91,12 @@ static void put(struct search *s, uint32_t stage, int kind)
 	double begin = fmax(st->end, ready_at(s, kind, stage));
 
 	if (kind != W)
-		s->end[kind][stage * s->m + st->n[kind]] = begin + s->cost[kind];
+		s->end[kind][stage * s->m + st->n[kind]] = begin + s->cost[stage][kind];
 	if (all == 0)
 		st->first = begin;
 	else
 		st->bubble += begin - st->end;
-	st->end = begin + s->cost[kind];
+	st->end = begin + s->cost[stage][kind];
 	st->memory += s->memory[kind];
 	st->n[kind]++;
 	s->order[stage * 3 * s->m + all] = (uint8_t)kind;
@@ -118,7 +119,7 @@ static void fill_before(struct search *s, uint32_t j, int kind)
 
 	while (st->memory + s->memory[kind] > s->limit && st->n[W] < st->n[B])
 		put(s, j, W);
-	while (st->n[W] < st->n[B] && st->end + s->cost[W] <= ready)
+	while (st->n[W] < st->n[B] && st->end + s->cost[j][W] <= ready)
 		put(s, j, W);
 	wait = ready - st->end;
 	if (st->n[W] < st->n[B] && wait > 0 &&
@@ -134,10 +135,10 @@ static uint32_t warmup_of(const struct search *s, uint32_t j, double due)
 	uint32_t n = 0;
 
 	while (st->n[F] + n < s->m && memory + s->memory[F] <= s->limit) {
-		if (s->setting.bubble_before_first ? end + s->cost[F] > due : end >= due)
+		if (s->setting.bubble_before_first ? end + s->cost[j][F] > due : end >= due)
 			break;
 		memory += s->memory[F];
-		end += s->cost[F];
+		end += s->cost[j][F];
 		n++;
 	}
 	return n;
@@ -150,11 +151,12 @@ static void warm_up(struct search *s, uint32_t *extra)
 
 	for (uint32_t j = 0; j < s->p; j++)
 		put(s, j, F);
-	last = s->stage[s->p - 1].end + s->cost[B];
+	last = s->stage[s->p - 1].end + s->cost[s->p - 1][B];
 	extra[s->p - 1] = 0;
 	for (uint32_t j = s->p - 1; j-- > 0;) {
 		extra[j] = warmup_of(s, j, last + s->send);
-		last = fmax(s->stage[j].end + extra[j] * s->cost[F], last + s->send) + s->cost[B];
+		last = fmax(s->stage[j].end + extra[j] * s->cost[j][F], last + s->send) +
+		       s->cost[j][B];
 	}
 	for (uint32_t j = 1; j < s->p; j++)
 		if (extra[j] > 0 && extra[j] >= extra[j - 1] && s->stage[j].n[F] + extra[j] < s->m)
@@ -170,16 +172,16 @@ static void warm_up(struct search *s, uint32_t *extra)
 static bool can_wait(const struct search *s, uint32_t j)
 {
 	const struct stage *st = &s->stage[j], *next = st + 1;
-	double due = next->end + s->cost[F] + s->cost[B] + s->send;
+	double due = next->end + s->cost[j + 1][F] + s->cost[j + 1][B] + s->send;
 	double memory = st->memory + s->memory[F], fill = 0;
 
 	if (st->end >= due)
 		return true;
 	for (uint32_t w = st->n[W]; memory > s->limit && w < st->n[B]; w++) {
-		fill += s->cost[W];
+		fill += s->cost[j][W];
 		memory += s->memory[W];
 	}
-	if (st->end + s->cost[F] + fill <= due)
+	if (st->end + s->cost[j][F] + fill <= due)
 		return false;
 	return due - st->end <= most_bubble(s) - st->bubble;
 }
@@ -258,12 +260,20 @@ static void write_automatic(const struct slot_writer *w, double memories)
 	struct search s = {.w = w,
 			   .p = p,
 			   .m = m,
-			   .cost = {t->forward, t->input, t->weight},
 			   .memory = {1, t->kept - 1, -t->kept},
 			   .send = t->send,
 			   .limit = memories * p + 1e-9};
 
 	s.stage = sc_arena_calloc(w->arena, p, sizeof(*s.stage));
+	s.cost = sc_arena_calloc(w->arena, p, sizeof(*s.cost));
+	for (uint32_t j = 0; j < p; j++) {
+		const struct sc_pass_times *own =
+			w->shape->stage_times ? &w->shape->stage_times[j] : t;
+
+		s.cost[j][F] = own->forward;
+		s.cost[j][B] = own->input;
+		s.cost[j][W] = own->weight;
+	}
 	s.end[F] = sc_arena_calloc(w->arena, n, sizeof(double));
 	s.end[B] = sc_arena_calloc(w->arena, n, sizeof(double));
 	s.order = sc_arena_calloc(w->arena, 3 * n, 1);

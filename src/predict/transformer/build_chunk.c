@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "core/config/config_schedule.h"
 #include "predict/build_priv.h"
 #include "predict/op_names.h"
 
@@ -13,7 +14,7 @@ struct run {
 	const struct sc_params *params; /* of one */
 	enum sc_op_name name;           /* of a part of the pass */
 };
-enum { MAX_RUNS = 4 };
+enum { MAX_RUNS = 5 };
 /* [embedding] dense layers, layers, [head]; backward the other way round. */
 struct pass {
 	struct class_state *st;
@@ -30,6 +31,8 @@ static void add_run(struct pass *p, struct run run)
 	if (run.n > 0)
 		p->run[p->n_runs++] = run;
 }
+
+static const struct sc_params NO_PARAMS;
 
 /* Blocks of a pass, and the names of its parts. */
 struct parts {
@@ -53,15 +56,22 @@ static const struct parts PARTS[SC_N_PASS_KINDS] = {
 				     SC_NAME_BACKWARD_WEIGHT},
 };
 
-static void add_runs(const struct sc_transformer *tf, uint32_t vs, struct pass *p)
+static void add_runs(const struct sc_transformer *tf, uint32_t stage, struct pass *p)
 {
 	const struct parts *parts = &PARTS[p->kind];
+	uint32_t vs = p->slot->virtual_stage;
 	double dense = (double)tf->stage_dense[vs];
+	bool embed, head, share = sc_vocab_shares(&tf->request->config.parallel) > 1;
+	bool backward = p->backward && p->kind != SC_PASS_BACKWARD_WEIGHT;
+
+	sc_transformer_ends(tf, stage, p->slot->chunk, &embed, &head);
 	const struct run runs[MAX_RUNS] = {
-		{parts->embed, sc_virtual_stage_is_first(vs), &tf->embed, parts->embed_name},
+		{parts->embed, embed, &tf->embed, parts->embed_name},
 		{parts->dense, dense, &tf->dense_layer, parts->dense_name},
 		{parts->layer, (double)tf->stage_layers[vs] - dense, &tf->layer, parts->layer_name},
-		{parts->head, sc_virtual_stage_is_last(&tf->map, vs), &tf->head, parts->head_name},
+		{parts->head, head && (!share || p->backward), &tf->head, parts->head_name},
+		/* a share of the output layer runs forward when the last stage is through */
+		{SC_BLOCK_HEAD_F, head && share && backward, &NO_PARAMS, SC_NAME_FORWARD_TAIL},
 	};
 
 	for (int i = 0; i < MAX_RUNS; i++)
@@ -76,7 +86,7 @@ static struct pass pass_of(struct class_state *st, const struct sc_slot *slot)
 			 .backward = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
 			 .partial = build_is_partial(st->b, slot->micro_batch)};
 
-	add_runs(st->b->tf, slot->virtual_stage, &p);
+	add_runs(st->b->tf, (uint32_t)st->b->tf->placement.classes[st->id].stage, &p);
 	return p;
 }
 

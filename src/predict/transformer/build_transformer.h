@@ -45,6 +45,7 @@ struct sc_transformer {
 	int64_t *stage_dense;  /* of them, those of a mixture that have no experts */
 	struct sc_params layer, dense_layer, embed, head; /* on one rank */
 	bool partial;                                     /* the last micro-batch is smaller */
+	struct sc_pass_times *stage_times;                /* of pp stages with a chunk each */
 };
 
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
@@ -61,6 +62,9 @@ struct sc_stage_parts {
 		dense; /* of a mixture: layers with experts, without; elsewhere all are `layers` */
 	bool embed, head;
 };
+/* Does a chunk of a stage have the embedding (or a share of it), and the head? */
+void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32_t chunk,
+			 bool *embed, bool *head);
 struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage);
 
 /* Ranks that hold the same parameters: all data-parallel ones; those that one copy is sharded over; and

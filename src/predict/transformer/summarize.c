@@ -103,11 +103,13 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 	unsigned name = sc_op_unpack_name(op), n = sc_op_unpack_micro_batch(op);
 	uint32_t vs = sc_virtual_stage(&tf->map, (uint32_t)tf->placement.classes[c].stage,
 				       sc_op_unpack_chunk(op));
-	bool first = sc_virtual_stage_is_first(vs), last = sc_virtual_stage_is_last(&tf->map, vs);
+	bool share = sc_vocab_shares(&tf->request->config.parallel) > 1, first, last;
 	bool whole = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_WEIGHT;
 	bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;
 	const struct sc_block *block = tf->variant[tf->classes[c].variant].block[partial];
 	double dense = (double)tf->stage_dense[vs], layers = (double)tf->stage_layers[vs] - dense;
+	sc_transformer_ends(tf, (uint32_t)tf->placement.classes[c].stage, sc_op_unpack_chunk(op),
+			    &first, &last);
 	const struct {
 		unsigned part, whole;
 		int id;
@@ -116,7 +118,9 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 		{SC_NAME_FORWARD_LEAD, SC_NAME_FORWARD, SC_BLOCK_EMBED_F, first, first},
 		{SC_NAME_FORWARD_DENSE, SC_NAME_FORWARD, SC_BLOCK_DENSE_F, dense, n},
 		{SC_NAME_FORWARD_LAYERS, SC_NAME_FORWARD, SC_BLOCK_LAYER_F, layers, n},
-		{SC_NAME_FORWARD_TAIL, SC_NAME_FORWARD, SC_BLOCK_HEAD_F, last, last},
+		{SC_NAME_FORWARD_TAIL, SC_NAME_FORWARD, SC_BLOCK_HEAD_F, last && !share, last},
+		{SC_N_OP_NAMES, SC_NAME_BACKWARD, SC_BLOCK_HEAD_F, last && share, 0},
+		{SC_N_OP_NAMES, SC_NAME_BACKWARD_INPUT, SC_BLOCK_HEAD_F, last && share, 0},
 		{SC_NAME_BACKWARD_LEAD, SC_NAME_BACKWARD, SC_BLOCK_HEAD_B, last, last},
 		{SC_NAME_BACKWARD_LAYERS, SC_NAME_BACKWARD, SC_BLOCK_LAYER_B, layers, n},
 		{SC_NAME_BACKWARD_DENSE, SC_NAME_BACKWARD, SC_BLOCK_DENSE_B, dense, n},

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/config_schedule.h"
 #include "models/activations.h"
 #include "predict/transformer/build_transformer.h"
 
@@ -258,17 +259,32 @@ static void add_params(const struct sc_params *each, double n, struct sc_class_p
 	plan->trainable_expert += n * each->trainable_expert;
 }
 
+void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32_t chunk,
+			 bool *embed, bool *head)
+{
+	uint32_t vs = sc_virtual_stage(&tf->map, stage, chunk);
+
+	*embed = sc_virtual_stage_is_first(vs);
+	*head = sc_virtual_stage_is_last(&tf->map, vs);
+	if (sc_vocab_shares(&tf->request->config.parallel) > 1) { /* of its first and last chunk */
+		*embed = chunk == 0;
+		*head = chunk + 1 == tf->map.n_chunks;
+	}
+}
+
 struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage)
 {
 	struct sc_stage_parts out = {0};
 
 	for (uint32_t chunk = 0; chunk < tf->map.n_chunks; chunk++) {
 		uint32_t vs = sc_virtual_stage(&tf->map, (uint32_t)stage, chunk);
+		bool embed, head;
 
 		out.dense += (double)tf->stage_dense[vs];
 		out.layers += (double)(tf->stage_layers[vs] - tf->stage_dense[vs]);
-		out.embed = out.embed || sc_virtual_stage_is_first(vs);
-		out.head = out.head || sc_virtual_stage_is_last(&tf->map, vs);
+		sc_transformer_ends(tf, (uint32_t)stage, chunk, &embed, &head);
+		out.embed = out.embed || embed;
+		out.head = out.head || head;
 	}
 	return out;
 }
@@ -325,21 +341,36 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	return status;
 }
 
-/* Of a chunk in the middle of the pipeline, on the first class's GPUs. */
-static struct sc_pass_times pass_times(const struct sc_transformer *tf)
+/* Of `layers` layers, with or without the ends, on the first class's GPUs. */
+static struct sc_pass_times pass_times(const struct sc_transformer *tf, double layers, double embed,
+				       double head)
 {
-	const struct sc_variant *v = &tf->variant[tf->classes[0].variant];
-	const struct sc_block *block = v->block[0];
-	double layers = (double)tf->stage_layers[tf->map.depth / 2];
-	double split = block[SC_BLOCK_LAYER_I].sum.gpu_us + block[SC_BLOCK_LAYER_W].sum.gpu_us;
+	const struct sc_block *b = tf->variant[tf->classes[0].variant].block[0];
+	bool splits = b[SC_BLOCK_LAYER_W].sum.gpu_us > 0;
+	int layer = splits ? SC_BLOCK_LAYER_I : SC_BLOCK_LAYER_B;
+	int end = splits ? SC_BLOCK_HEAD_I : SC_BLOCK_HEAD_B;
 
 	return (struct sc_pass_times){
-		.forward = layers * block[SC_BLOCK_LAYER_F].sum.gpu_us,
-		.input = layers * (split > 0 ? block[SC_BLOCK_LAYER_I].sum.gpu_us
-					     : block[SC_BLOCK_LAYER_B].sum.gpu_us),
-		.weight = layers * block[SC_BLOCK_LAYER_W].sum.gpu_us,
+		.forward = layers * b[SC_BLOCK_LAYER_F].sum.gpu_us +
+			   embed * b[SC_BLOCK_EMBED_F].sum.gpu_us +
+			   head * b[SC_BLOCK_HEAD_F].sum.gpu_us,
+		.input = layers * b[layer].sum.gpu_us + embed * b[SC_BLOCK_EMBED_B].sum.gpu_us +
+			 head * b[end].sum.gpu_us,
+		.weight = layers * b[SC_BLOCK_LAYER_W].sum.gpu_us +
+			  head * b[SC_BLOCK_HEAD_W].sum.gpu_us,
 		.kept = fmin(sc_weight_inputs_frac(tf->request), 1),
 	};
+}
+
+static void find_stage_times(struct sc_transformer *tf, struct sc_arena *arena)
+{
+	tf->stage_times = sc_arena_calloc(arena, tf->map.pp, sizeof(*tf->stage_times));
+	for (uint32_t s = 0; s < tf->map.pp; s++) {
+		struct sc_stage_parts parts = sc_transformer_stage(tf, (int)s);
+
+		tf->stage_times[s] =
+			pass_times(tf, parts.layers + parts.dense, parts.embed, parts.head);
+	}
 }
 
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
@@ -348,7 +379,8 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 	struct sc_schedule_shape shape =
 		sc_schedule_shape_of(&tf->request->config.parallel, micro_batches);
 
-	shape.times = pass_times(tf);
+	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
+	shape.stage_times = tf->stage_times;
 	return shape;
 }
 
@@ -443,6 +475,8 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *requ
 		sc_arena_calloc(scratch->arena, tf->placement.n_classes, sizeof(*tf->classes));
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
 		rc = plan_class(tf, c, scratch, err);
+	if (rc == 0)
+		find_stage_times(tf, scratch->arena);
 	return rc;
 }
 

@@ -2,6 +2,7 @@
  * collectives of tensor-parallel regions. */
 #include <math.h>
 
+#include "core/config/config_schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
 #define TOKEN_UNIT 8.0
@@ -44,7 +45,8 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.ctx = x.heads * x.d_v;
 	x.gates = x.traits->gated ? 2 : 1;
 	x.ffn = (double)m->ffn_hidden / tp;
-	x.vocab = sc_transformer_padded_vocab(req) / tp;
+	x.vocab = sc_transformer_padded_vocab(req) / tp /
+		  (double)sc_vocab_shares(&req->config.parallel);
 	return x;
 }
 

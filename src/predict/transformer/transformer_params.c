@@ -1,14 +1,16 @@
 /* Parameters of a rank's part of the model, FLOP of the whole, and the optimizer's update. */
 #include <math.h>
 
+#include "core/config/config_schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
 double sc_transformer_padded_vocab(const struct sc_request *request)
 {
-	double tp = (double)request->config.parallel.tp, unit = 128 * tp;
+	double tp = (double)request->config.parallel.tp;
+	double split = tp * (double)sc_vocab_shares(&request->config.parallel), unit = 128 * split;
 	double vocab = (double)request->config.model.vocab;
 
-	if (!request->software.pad_vocab && tp < 2)
+	if (!request->software.pad_vocab && split < 2)
 		return vocab;
 	return ceil(vocab / unit) * unit;
 }
