@@ -21,7 +21,6 @@ static void take_nearest(struct sc_request *req)
 static void warn_no_effect(struct sc_request *req)
 {
 	const struct sc_config *cfg = &req->config;
-	const struct sc_parallel *par = &cfg->parallel;
 	const struct sc_training *tr = &cfg->training;
 	const struct sc_offload *off = &tr->offload;
 	const struct {
