@@ -173,6 +173,18 @@ static int check_any_predicted(const struct sc_c3_table *t, struct sc_err *err)
 			 "no pair could be predicted; first: %s", t->cases[0].skipped);
 }
 
+static bool is_csv(const char *path)
+{
+	const size_t n = strlen(path);
+
+	return n > 4 && strcmp(path + n - 4, ".csv") == 0;
+}
+
+static int put_recording_csv(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_csv_c3_recording(ctx, out, err);
+}
+
 static int put_recording(const void *ctx, FILE *out, struct sc_err *err)
 {
 	return sc_json_c3_recording(ctx, out, err);
@@ -186,6 +198,8 @@ static int write_recording(const struct c3_args *args, const struct sc_c3_record
 
 	if (args->json)
 		return sc_cli_write(args->common.output, put_recording, recording, err);
+	if (is_csv(args->common.output))
+		return sc_cli_write(args->common.output, put_recording_csv, recording, err);
 	sc_text_c3_recording(recording, &text);
 	rc = sc_cli_write_text(args->common.output, &text, err);
 	sc_strbuf_release(&text);
@@ -291,13 +305,6 @@ static int put_advice_json(const void *ctx, FILE *out, struct sc_err *err)
 static int put_advice_csv(const void *ctx, FILE *out, struct sc_err *err)
 {
 	return sc_csv_c3_advice(ctx, out, err);
-}
-
-static bool is_csv(const char *path)
-{
-	const size_t n = strlen(path);
-
-	return n > 4 && strcmp(path + n - 4, ".csv") == 0;
 }
 
 static int write_charts(const struct session *s, struct sc_err *err)
@@ -450,7 +457,8 @@ const struct sc_command sc_command_c3 = {
 		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes, or their place in an "
 		"iteration if no shapes are recorded; of collectives kind, size and group) alone in the same trace. It says what each side lost, and what the model "
 		"says from the time alone; a stretch is a maximal interval in which both run, its ideal "
-		"speedup that of the times alone of what ran in it.",
+		"speedup that of the times alone of what ran in it. -o FILE.csv writes the kernels that ran "
+		"beside a collective, as `stepcast fit --kind interference` reads them.",
 	.words = "file",
 	.options = OPTIONS,
 	.run = run_c3,

@@ -32,6 +32,7 @@ static const char *const KINDS[] = {
 	[SC_FIT_EMBEDDING] = "embedding",
 	[SC_FIT_HOST] = "host",
 	[SC_FIT_COLLECTIVE] = "collective",
+	[SC_FIT_INTERFERENCE] = "interference",
 	[KIND_ITERATION] = "iteration",
 	NULL,
 };
@@ -42,7 +43,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "KIND",
 	 .offset = AT(kind),
 	 .choices = KINDS,
-	 .help = "which model: gemm, attention, rowwise, optimizer, embedding, host or collective; or iteration"},
+	 .help = "which model: gemm, attention, rowwise, optimizer, embedding, host, collective or interference; or iteration"},
 	{.name = "table",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
@@ -285,7 +286,7 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit needs --kind gemm, attention, rowwise, optimizer, embedding, host, "
-			"collective or iteration");
+			"collective, interference or iteration");
 	if (!args->table)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
@@ -386,6 +387,8 @@ const struct sc_command sc_command_fit = {
 		"              [pass] [optimizer] [dtype] [sorted: false, no sort in the time] [warm: true, "
 		"rows cached]\n"
 		"  host        time_us [launches]\n"
+		"  interference alone_us beside_frac blocks comm_blocks time_us [computes] [collective] "
+		"[comm_load], as c3 --from -o FILE.csv writes them\n"
 		"  collective  collective bytes ranks time_us [nodes] [gpus_per_node] [intra] [inter] "
 		"[sweep] [algo] [quality]\n\n"
 		"Every table has a column device, and may have a column source. The backward pass of a "

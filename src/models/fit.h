@@ -17,6 +17,7 @@ enum sc_fit_kind {
 	SC_FIT_EMBEDDING,
 	SC_FIT_HOST,
 	SC_FIT_COLLECTIVE,
+	SC_FIT_INTERFERENCE,
 	SC_N_FIT_KINDS
 };
 extern const char *const sc_fit_kind_names[]; /* NULL-ended, in the order of sc_fit_kind */

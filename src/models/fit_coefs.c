@@ -115,6 +115,12 @@ static const struct sc_fit_coef_row HOST[] = {
 	COEF(host, launch_us, 0.05, 1e3),
 	{0},
 };
+/* Of recordings; the others are of pairs under policies, which no recording has. */
+static const struct sc_fit_coef_row INTERFERENCE[] = {
+	MINOR(interference, path_compute, 0.01, 1),  COEF(interference, path_comm, 0.01, 1),
+	COEF(interference, path_sum, 0.01, 4),       COEF(interference, start_us, 0.01, 100),
+	COEF(interference, start_sum_us, 0.01, 100), {0},
+};
 static const struct sc_fit_coef_row LINKS[] = {
 	LINK(eff, 0.05, 1.1),
 	LINK(copy_gbps, 10, 1e4),
@@ -140,6 +146,7 @@ const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS] = {
 	[SC_FIT_OPTIMIZER] = {"rowwise", ROWWISE},
 	[SC_FIT_EMBEDDING] = {"embedding", EMBEDDING},
 	[SC_FIT_HOST] = {"host", HOST},
+	[SC_FIT_INTERFERENCE] = {"interference", INTERFERENCE},
 };
 const struct sc_fit_block sc_fit_simt = {"simt", SIMT};
 const struct sc_fit_block sc_fit_links = {"links", LINKS};
@@ -153,6 +160,7 @@ const char *const sc_fit_kind_names[] = {
 	[SC_FIT_EMBEDDING] = "embedding",
 	[SC_FIT_HOST] = "host",
 	[SC_FIT_COLLECTIVE] = "collective",
+	[SC_FIT_INTERFERENCE] = "interference",
 	[SC_N_FIT_KINDS] = NULL,
 };
 

@@ -72,6 +72,7 @@ static void copy_coefs(struct sc_device *to, const struct sc_device *from)
 	to->rowwise = from->rowwise;
 	to->embedding = from->embedding;
 	to->host = from->host;
+	to->interference = from->interference;
 }
 
 /* Of several devices: which tile the library has for batched GEMMs, and whether rows can be too far
@@ -101,6 +102,8 @@ void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *devi
 	const struct sc_fit_coef_row *row = sc_fit_blocks[model->kind].rows;
 
 	copy_coefs(&model->device, device);
+	if (model->kind == SC_FIT_INTERFERENCE && !(device->interference.path_sum > 0))
+		model->device.interference.path_sum = device->interference.path_comm;
 	if (model->n_devices > 1)
 		start_shared(model);
 	for (; row && row->name; row++)
@@ -134,6 +137,8 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 
 	if (model->kind == SC_FIT_HOST)
 		return row->launches * device->host.launch_us;
+	if (model->kind == SC_FIT_INTERFERENCE)
+		return sc_interfere_seen_kernel_us(device, &row->seen);
 	if (model->kind == SC_FIT_COLLECTIVE) {
 		cost = sc_collective_cost(&model->fabrics[row->fabric], &row->op[0].u.collective,
 					  &row->span, NULL);

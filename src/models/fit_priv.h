@@ -7,6 +7,7 @@
 #include "core/config/config.h"
 #include "models/collective.h"
 #include "models/fit.h"
+#include "models/interference.h"
 
 enum {
 	SC_FIT_MAX_OPS = 2, /* kernels of one row: a backward GEMM is two */
@@ -27,7 +28,8 @@ struct sc_fit_row {
 	unsigned n_ops;
 	unsigned fabric; /* collective: index of the network */
 	struct sc_span span;
-	double launches; /* host */
+	double launches;               /* host */
+	struct sc_interfere_seen seen; /* interference */
 	double time_us;
 	double bound_us; /* no machine of these peaks is faster */
 	double dim[SC_FIT_MAX_DIMS];

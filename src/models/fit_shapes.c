@@ -22,6 +22,8 @@ static const char *const ROWWISE_DIMS[] = {"rows", "cols", NULL};
 static const char *const OPTIMIZER_DIMS[] = {"params", NULL};
 static const char *const EMBEDDING_DIMS[] = {"tables", "rows", "dim", "batch", NULL};
 static const char *const HOST_DIMS[] = {"launches", NULL};
+static const char *const INTERFERENCE_DIMS[] = {"alone_us", "beside_frac", "blocks", "comm_blocks",
+						NULL};
 static const char *const COLLECTIVE_DIMS[] = {"bytes", "ranks", "nodes", NULL};
 const char *const *const sc_fit_dims[SC_N_FIT_KINDS] = {
 	[SC_FIT_GEMM] = GEMM_DIMS,
@@ -31,6 +33,7 @@ const char *const *const sc_fit_dims[SC_N_FIT_KINDS] = {
 	[SC_FIT_EMBEDDING] = EMBEDDING_DIMS,
 	[SC_FIT_HOST] = HOST_DIMS,
 	[SC_FIT_COLLECTIVE] = COLLECTIVE_DIMS,
+	[SC_FIT_INTERFERENCE] = INTERFERENCE_DIMS,
 };
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
@@ -67,7 +70,8 @@ static int read_dims(const struct sc_fit_table *t, struct sc_fit_row *out)
 	for (size_t i = 0; names[i] && rc == 0; i++) {
 		bool optional = strcmp(names[i], "batch") == 0 ||
 				strcmp(names[i], "launches") == 0 || strcmp(names[i], "nodes") == 0;
-		struct sc_fit_cell cell = {names[i], 1, MAX_SIZE, optional ? 1 : NAN};
+		struct sc_fit_cell cell = {names[i], t->opts->kind == SC_FIT_INTERFERENCE ? 0 : 1,
+					   MAX_SIZE, optional ? 1 : NAN};
 
 		rc = sc_fit_cell_read(t, &cell, &out->dim[i]);
 	}
@@ -239,12 +243,38 @@ static int read_op(const struct sc_fit_table *t, struct sc_fit_row *out)
 	}
 }
 
+/* As `stepcast c3 --from` writes them. */
+static int read_seen(const struct sc_fit_table *t, struct sc_fit_row *out)
+{
+	const char *collective = sc_fit_text(t, "collective");
+	const struct sc_fit_cell load = {"comm_load", 1e-3, 1, 1};
+	struct sc_interfere_seen *seen = &out->seen;
+	int computes, rc = sc_fit_name_read(t, "computes", YES_NO, &computes);
+
+	if (rc == 0)
+		rc = sc_fit_cell_read(t, &load, &seen->comm_load);
+	if (rc == 0 && !(out->dim[0] > 0))
+		rc = sc_fit_cell_error(t, "alone_us", "a time above 0");
+	if (rc == 0 && out->dim[1] > 1)
+		rc = sc_fit_cell_error(t, "beside_frac", "a share from 0 to 1");
+	seen->alone_us = out->dim[0];
+	seen->beside_frac = out->dim[1];
+	seen->blocks = out->dim[2];
+	seen->comm_blocks = out->dim[3];
+	seen->computes = computes == 1;
+	seen->sums = strcmp(collective, sc_collective_names[SC_ALL_REDUCE]) == 0 ||
+		     strcmp(collective, sc_collective_names[SC_REDUCE_SCATTER]) == 0;
+	return rc;
+}
+
 int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out)
 {
 	int rc = read_dims(table, out);
 
 	out->shape = sc_fit_hash(UINT64_C(0xcbf29ce484222325), out->dim, sizeof(out->dim));
-	if (rc == 0 && table->opts->kind != SC_FIT_COLLECTIVE)
+	if (rc == 0 && table->opts->kind == SC_FIT_INTERFERENCE)
+		rc = read_seen(table, out);
+	else if (rc == 0 && table->opts->kind != SC_FIT_COLLECTIVE)
 		rc = read_op(table, out);
 	return rc;
 }

@@ -27,12 +27,30 @@ struct sc_transfer {
 /* On SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer than that its rate falls with them. */
 void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,
 			     struct sc_cost *out);
-/* Of which only is known what a recording says: a kernel that computes (GEMMs, attention) or moves bytes and its
- * blocks (0 = not known), a collective and its blocks. Work is 1 us; bandwidth of collectives is left out. */
-void sc_interfere_known_kernel(const struct sc_device *device, bool computes, double blocks,
-			       struct sc_cost *out);
-void sc_interfere_known_collective(const struct sc_device *device, double blocks,
-				   struct sc_cost *out);
+/* A kernel and a collective of which only is known what a recording says. */
+struct sc_interfere_seen {
+	double alone_us;            /* of the kernel, or of the collective if it is asked for */
+	double beside_frac;         /* of its time with the other: beside it */
+	double blocks, comm_blocks; /* 0 = not known */
+	double comm_load; /* share of the port's rate that the collective moves: less than 1 over NICs */
+	bool computes; /* the kernel: products, attention; else it moves bytes */
+	bool sums;     /* the collective: all-reduce, reduce-scatter; else it only moves */
+};
+/* Work is 1 us: demands alone. */
+void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_interfere_seen *seen,
+			      struct sc_cost *out);
+void sc_interfere_seen_collective(const struct sc_device *device,
+				  const struct sc_interfere_seen *seen, struct sc_cost *out);
+/* How much slower each goes while both run, the collective with its SMs first: the engine's law for two. */
+struct sc_slowdowns {
+	double kernel, comm;
+};
+struct sc_slowdowns sc_interfere_together(const struct sc_cost *kernel, const struct sc_cost *comm);
+/* Time with the other: of the kernel, which also takes longer to start and to end; of the collective. */
+double sc_interfere_seen_kernel_us(const struct sc_device *device,
+				   const struct sc_interfere_seen *seen);
+double sc_interfere_seen_collective_us(const struct sc_device *device,
+				       const struct sc_interfere_seen *seen);
 /* SMs that it takes at most. */
 double sc_transfer_sms(const struct sc_transfer *transfer);
 /* On copy engines: one of `n_pieces` equal parts of what a rank receives from all its peers; the issue of its

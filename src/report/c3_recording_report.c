@@ -1,6 +1,9 @@
 /* What a recording shows of computation and communication together, as text and JSON. */
+#include <errno.h>
 #include <math.h>
+#include <string.h>
 
+#include "base/csv.h"
 #include "base/json_out.h"
 #include "base/units.h"
 #include "report/c3_report.h"
@@ -192,4 +195,33 @@ int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, str
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;
+}
+
+/* ---- CSV ---- */
+
+static void put_row(const struct sc_c3_recording *r, const struct sc_c3_seen *s, FILE *out)
+{
+	const struct sc_interfere_seen *k = &s->known;
+
+	fprintf(out, "trace,%s,%s,", r->device, s->group);
+	sc_csv_put_cell(out, s->name);
+	fprintf(out, ",%s,%.0f,%s,%.0f,%.4g,%.6g,%.3f,%.3f,%.3f\n", k->computes ? "true" : "false",
+		k->blocks, s->collective, k->comm_blocks, k->comm_load, k->beside_frac, k->alone_us,
+		s->time_us, s->predicted_us);
+}
+
+int sc_csv_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)
+{
+	fputs("source,device,op,kernel,computes,blocks,collective,comm_blocks,comm_load,beside_frac,alone_us,"
+	      "time_us,predicted_us\n",
+	      out);
+	for (size_t i = 0; i < recording->kernels.list.n; i++) {
+		const struct sc_c3_seen *s = &recording->kernels.list.at[i];
+
+		if (!isnan(s->predicted_us) && s->time_us > 0)
+			put_row(recording, s, out);
+	}
+	if (fflush(out) || ferror(out))
+		return sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
+	return 0;
 }

@@ -6,9 +6,13 @@
 #include "report/fit_report.h"
 
 static const char *const BLOCKS[SC_N_FIT_KINDS] = {
-	[SC_FIT_GEMM] = "gemm",           [SC_FIT_ATTENTION] = "attention",
-	[SC_FIT_ROWWISE] = "rowwise",     [SC_FIT_OPTIMIZER] = "rowwise",
-	[SC_FIT_EMBEDDING] = "embedding", [SC_FIT_HOST] = "host",
+	[SC_FIT_GEMM] = "gemm",
+	[SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ROWWISE] = "rowwise",
+	[SC_FIT_OPTIMIZER] = "rowwise",
+	[SC_FIT_EMBEDDING] = "embedding",
+	[SC_FIT_HOST] = "host",
+	[SC_FIT_INTERFERENCE] = "interference",
 };
 
 /* A comment stays one line. */
@@ -102,8 +106,8 @@ static void append_block(const struct sc_fit *fit, const char *block, struct sc_
 		append_remark(find_coef(fit, block, f->key), out);
 		sc_strbuf_append_char(out, '\n');
 	}
-	if (strcmp(block, "simt") == 0)
-		return;
+	if (strcmp(block, "simt") == 0 || fit->kind == SC_FIT_INTERFERENCE)
+		return; /* without a spread of its own */
 	sc_strbuf_printf(out, "  spread_frac: %.4g # held out\n",
 			 fit->formula.n > 0 ? fit->formula_spread_frac : fit->spread_frac);
 	if (fit->formula.n > 0)

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/strbuf.h"
+#include "models/fit.h"
+#include "predict/engine/simulate.h"
 #include "request_fixture.h"
 #include "runner.h"
 #include "study/c3/c3_priv.h"
@@ -198,29 +201,115 @@ START_TEST(a_split_of_the_sms)
 }
 END_TEST
 
-/* Of costs of which only the blocks are known: each is slowed, by no more than SMs and the path to memory
- * explain. */
+/* Of costs of which only the blocks are known: each is slowed, by no more than SMs, memory and the path to it
+ * explain; and as the engine slows a kernel beside a collective that outlasts it. */
 START_TEST(known_kernels_slow_each_other)
 {
+	struct sc_simulator *sim = sc_simulator_create();
+	struct sc_timeline timeline = {0};
+	struct sc_graph graph;
 	struct sc_rng rng;
 
+	sc_graph_init(&graph);
 	sc_rng_init(&rng, 7);
 	for (int i = 0; i < n_cases(N_PAIRS); i++) {
 		const struct sc_device *device = &machine[sc_rng_below(&rng, 2)].device;
-		const struct sc_interference_coef *c = &device->interference;
-		double path = fmax(1, c->path_compute + c->path_comm);
-		struct sc_c3_slowdowns slow;
+		const struct sc_interfere_seen seen = {
+			.alone_us = 1,
+			.beside_frac = 1,
+			.blocks = 1 + (double)sc_rng_below(&rng, 4096),
+			.comm_blocks = (double)sc_rng_below(&rng, 64),
+			.comm_load = 1,
+			.computes = sc_rng_below(&rng, 2),
+			.sums = sc_rng_below(&rng, 2),
+		};
+		const struct sc_class rank = {
+			.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
 		struct sc_cost kernel, comm;
+		struct sc_slowdowns slow;
+		double most = 1;
 
-		sc_interfere_known_kernel(device, sc_rng_below(&rng, 2),
-					  1 + (double)sc_rng_below(&rng, 4096), &kernel);
-		sc_interfere_known_collective(device, (double)sc_rng_below(&rng, 64), &comm);
-		ck_assert_int_eq(sc_c3_slow_each_other(study, &kernel, &comm, &slow, NULL), 0);
-		ck_assert_double_ge(slow.compute, 1 - CLOSE);
-		ck_assert_double_le(slow.compute, path / (1 - comm.demand[SC_RES_SM]) + CLOSE);
+		sc_interfere_seen_kernel(device, &seen, &kernel);
+		sc_interfere_seen_collective(device, &seen, &comm);
+		slow = sc_interfere_together(&kernel, &comm);
+		for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
+			most = fmax(most, kernel.demand[r] + comm.demand[r]);
+		ck_assert_double_ge(slow.kernel, 1 - CLOSE);
+		ck_assert_double_le(slow.kernel, most / (1 - comm.demand[SC_RES_SM]) + CLOSE);
 		ck_assert_double_ge(slow.comm, 1 - CLOSE);
-		ck_assert_double_le(slow.comm, path + CLOSE);
+		ck_assert_double_le(slow.comm, most + CLOSE);
+		ck_assert_double_ge(sc_interfere_seen_kernel_us(device, &seen),
+				    slow.kernel * (1 - CLOSE));
+
+		comm.work_us = 100;
+		comm.holds_sm = 0;
+		sc_graph_clear(&graph);
+		sc_graph_add_class(&graph, rank);
+		for (int n = 0; n < 2; n++) {
+			const uint32_t lane =
+				sc_graph_add_lane(&graph, 0, n ? SC_LANE_COMPUTE : SC_LANE_COMM);
+			const uint32_t id = sc_graph_add_cost(&graph, n ? &kernel : &comm);
+
+			sc_graph_add_node(&graph, SC_NODE_KERNEL, lane,
+					  (struct sc_node_use){id, SC_NONE});
+		}
+		sc_graph_seal(&graph);
+		ck_assert_int_eq(sc_simulate(sim, &graph, NULL, &timeline, NULL), 0);
+		ck_assert_double_eq_tol(timeline.end_us[1] - timeline.start_us[1], slow.kernel,
+					CLOSE);
 	}
+	sc_timeline_release(&timeline);
+	sc_graph_release(&graph);
+	sc_simulator_destroy(sim);
+}
+END_TEST
+
+/* Fits find the coefficients that times were made with, and nothing moves where nothing ran beside. */
+START_TEST(fit_of_recorded_kernels)
+{
+	struct sc_fit_opts opts = {.kind = SC_FIT_INTERFERENCE,
+				   .device = "h100-sxm-80gb",
+				   .n_folds = 5,
+				   .launch = SC_FIT_LAUNCH_NONE};
+	struct sc_device truth = machine[0].device;
+	struct sc_strbuf text = {0};
+	struct sc_source source = {.file = "made"};
+	struct sc_csv csv;
+	struct sc_rng rng;
+	struct sc_fit fit;
+	struct sc_err err = {0};
+
+	truth.interference.start_us = 4;
+	truth.interference.start_sum_us = 9;
+	sc_strbuf_append(&text,
+			 "device,computes,blocks,collective,comm_blocks,beside_frac,alone_us,"
+			 "time_us\n");
+	sc_rng_init(&rng, 10);
+	for (int i = 0; i < 200; i++) {
+		const struct sc_interfere_seen seen = {
+			.alone_us = 2 + (double)sc_rng_below(&rng, 200),
+			.beside_frac = 0.25 * (double)(1 + sc_rng_below(&rng, 4)),
+			.blocks = 1 + (double)sc_rng_below(&rng, 4096),
+			.comm_blocks = 24,
+			.comm_load = 1,
+			.computes = sc_rng_below(&rng, 2),
+			.sums = sc_rng_below(&rng, 2),
+		};
+
+		sc_strbuf_printf(&text, "h100-sxm-80gb,%s,%.0f,%s,24,%.2f,%.0f,%.9g\n",
+				 seen.computes ? "true" : "false", seen.blocks,
+				 seen.sums ? "all_reduce" : "all_gather", seen.beside_frac,
+				 seen.alone_us, sc_interfere_seen_kernel_us(&truth, &seen));
+	}
+	source.text = sc_strbuf_get(&text);
+	source.n = text.n;
+	ck_assert_int_eq(sc_csv_parse(&source, &arena, &csv, NULL), 0);
+	opts.table = &csv;
+	ck_assert_msg(sc_fit_run(&opts, &arena, &fit, &err) == 0, "%s", err.text);
+	ck_assert_double_eq_tol(fit.device.interference.start_us, 4, 0.05);
+	ck_assert_double_eq_tol(fit.device.interference.start_sum_us, 9, 0.1);
+	ck_assert_double_lt(fit.held_out.mape_pct, 1);
+	sc_strbuf_release(&text);
 }
 END_TEST
 
@@ -413,6 +502,7 @@ static Suite *c3_suite(void)
 	tcase_add_test(tc, more_of_a_resource_is_never_slower);
 	tcase_add_test(tc, a_split_of_the_sms);
 	tcase_add_test(tc, known_kernels_slow_each_other);
+	tcase_add_test(tc, fit_of_recorded_kernels);
 	tcase_add_test(tc, a_recording);
 	tcase_add_test(tc, advice);
 	tcase_add_test(tc, layers_of_kernels);

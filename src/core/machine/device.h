@@ -100,6 +100,9 @@ struct sc_interference_coef {
 	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and a copy engine's
 	 * transfer load at full speed: above 1 together they slow each other. */
 	double path_compute, path_comm, path_copy;
+	/* Of recordings: path_comm of a collective that sums, 0 = the same; what a kernel takes longer, however short,
+	 * beside one that moves or sums. */
+	double path_sum, start_us, start_sum_us;
 	double wait_frac; /* of a kernel's time, until a later collective of its priority gets SMs */
 	double sm_granule;  /* SMs that are reserved at once */
 	double copy_speed;  /* copy engines' rate over that of SMs on links */

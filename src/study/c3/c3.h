@@ -163,7 +163,8 @@ struct sc_c3_seen {
 	const char *collective; /* of the two, the same */
 	int64_t bytes;          /* of the collective; -1 = not said */
 	double time_us, overlap_us;
-	double alone_us;     /* of the same in this recording; NAN: none ran alone */
+	double alone_us; /* of the same in this recording; NAN: none ran alone */
+	struct sc_interfere_seen known;
 	double predicted_us; /* from its time alone, and how long it was beside the other; NAN */
 };
 struct sc_c3_seen_group {

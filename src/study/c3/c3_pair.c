@@ -30,8 +30,6 @@ const struct sc_name sc_c3_kind_names[] = {
 enum { MAX_N = 4096 };
 /* Rows of the smallest tile: frameworks cut no finer. */
 #define MIN_PIECE_ROWS 64.0
-/* Longer than the other by so much, one runs beside all of it. */
-#define MUCH_LONGER 100.0
 
 struct sc_c3_study {
 	struct sc_simulator *sim;
@@ -514,37 +512,5 @@ int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	r->speedup = r->serial_us / r->time_us;
 	r->fraction = r->ideal > 1 ? (r->speedup - 1) / (r->ideal - 1) : (double)NAN;
 	*out = *r;
-	return 0;
-}
-
-static int run_beside(struct sc_c3_study *s, const struct sc_cost *kernel,
-		      const struct sc_cost *comm, struct sc_c3_result *out)
-{
-	*out = (struct sc_c3_result){.compute_us = sc_cost_alone_us(kernel),
-				     .comm_us = sc_cost_alone_us(comm)};
-	s->out = out;
-	begin(s);
-	add(s, s->comm, comm, SC_NONE);
-	add(s, s->compute, kernel, SC_NONE);
-	return run(s);
-}
-
-int sc_c3_slow_each_other(struct sc_c3_study *study, const struct sc_cost *kernel,
-			  const struct sc_cost *comm, struct sc_c3_slowdowns *out,
-			  struct sc_err *err)
-{
-	struct sc_cost long_kernel = *kernel, long_comm = *comm;
-	struct sc_c3_result beside_comm, beside_kernel;
-	int rc;
-
-	long_comm.work_us = MUCH_LONGER * sc_cost_alone_us(kernel);
-	long_kernel.work_us = MUCH_LONGER * sc_cost_alone_us(comm);
-	study->err = err;
-	rc = run_beside(study, kernel, &long_comm, &beside_comm);
-	if (rc == 0)
-		rc = run_beside(study, &long_kernel, comm, &beside_kernel);
-	if (rc)
-		return rc;
-	*out = (struct sc_c3_slowdowns){beside_comm.compute_slowdown, beside_kernel.comm_slowdown};
 	return 0;
 }

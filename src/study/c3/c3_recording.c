@@ -17,7 +17,6 @@ struct seer {
 	struct sc_trace_run run;
 	const struct sc_trace_rank *rank; /* the one at hand */
 	struct sc_c3_machine machine;
-	struct sc_c3_study *study; /* NULL: the device is not known */
 	struct sc_c3_recording *out;
 	struct sc_err *err;
 };
@@ -37,74 +36,51 @@ static const struct sc_trace_collective *collective_of(const struct seer *s,
 	return &s->rank->collectives.at[act->merge_call];
 }
 
-static void kernel_cost(const struct seer *s, const struct sc_act *act, struct sc_cost *out)
+/* Over NICs a rank moves its share of those of a usual node. */
+static double load_of(const struct seer *s)
 {
-	const enum sc_kernel_family family = (enum sc_kernel_family)s->run.family.at[act->name];
+	const struct sc_device *d = &s->machine.request.device;
+	const double nics = sc_gbit_to_gbps(d->usual_nic_gbit_s) * (double)d->usual_nics_per_node /
+			    fmax(1, (double)d->usual_gpus_per_node);
+	const double port = (double)d->nvlink_links * d->nvlink_link_gbps;
 
-	sc_interfere_known_kernel(&s->machine.request.device,
-				  sc_kernel_family_owner(family) == SC_OWN_COMPUTE,
-				  blocks_of(s, act), out);
+	return s->run.spans_nodes && nics > 0 && port > 0 ? fmin(1, nics / port) : 1;
 }
 
-static int ranks_of(const struct seer *s, const struct sc_trace_collective *c)
+static bool sums(const struct sc_trace_collective *c)
 {
-	return c->group_size > 0 ? c->group_size : s->run.world;
+	return c->kind == SC_ALL_REDUCE || c->kind == SC_REDUCE_SCATTER;
 }
 
-/* Within a node, and its size known: by the collective model, else the path to memory alone. */
-static int comm_cost(struct seer *s, const struct sc_act *act, struct sc_cost *out)
-{
-	const struct sc_trace_collective *c = collective_of(s, act);
-	const struct sc_device *device = &s->machine.request.device;
-	const int n = ranks_of(s, c);
-	const double blocks = blocks_of(s, act);
-	struct sc_transfer transfer = {
-		.device = device,
-		.shape = {(enum sc_collective)c->kind, (double)c->bytes, SC_BF16},
-		.n_ranks = n,
-	};
-	double sms;
-	int rc;
-
-	sc_interfere_known_collective(device, blocks, out);
-	if (c->kind < 0 || c->kind >= SC_SEND_RECV || c->bytes <= 0 || n < 2 ||
-	    s->run.spans_nodes || n > device->usual_gpus_per_node)
-		return 0;
-	rc = sc_c3_machine_fabric(&s->machine, n, &s->out->arena, &transfer.fabric);
-	if (rc)
-		return rc;
-	sms = out->demand[SC_RES_SM];
-	sc_interfere_collective(&transfer, 0, 0, out);
-	if (blocks > 0)
-		out->demand[SC_RES_SM] = sms;
-	return 0;
-}
-
-/* Alone it takes alone_us; beside the other it goes on at 1 / slowdown. */
-static double predict(const struct sc_beside *b, double slowdown)
-{
-	return b->alone_us + b->overlap_us * (1 - 1 / slowdown);
-}
-
-static int predict_pair(struct seer *s, const struct sc_beside *b, double *out)
+static struct sc_interfere_seen known_of(const struct seer *s, const struct sc_beside *b)
 {
 	const struct sc_act *act = &s->rank->acts.at[b->act];
 	const struct sc_act *other = &s->rank->acts.at[b->beside];
 	const bool is_comm = act->kind == SC_ACT_COLLECTIVE;
-	struct sc_c3_slowdowns slow;
-	struct sc_cost kernel, comm;
-	int rc;
+	const struct sc_act *kernel = is_comm ? other : act, *comm = is_comm ? act : other;
 
-	*out = NAN;
-	if (!s->study || !(b->alone_us > 0))
-		return 0;
-	kernel_cost(s, is_comm ? other : act, &kernel);
-	rc = comm_cost(s, is_comm ? act : other, &comm);
-	if (rc == 0)
-		rc = sc_c3_slow_each_other(s->study, &kernel, &comm, &slow, s->err);
-	if (rc == 0)
-		*out = predict(b, is_comm ? slow.comm : slow.compute);
-	return rc;
+	return (struct sc_interfere_seen){
+		.alone_us = b->alone_us,
+		.beside_frac = b->frac,
+		.blocks = blocks_of(s, kernel),
+		.comm_blocks = blocks_of(s, comm),
+		.comm_load = load_of(s),
+		.computes = sc_kernel_family_owner(
+				    (enum sc_kernel_family)s->run.family.at[kernel->name]) ==
+			    SC_OWN_COMPUTE,
+		.sums = sums(collective_of(s, comm)),
+	};
+}
+
+static double predicted_us(const struct seer *s, const struct sc_interfere_seen *known,
+			   bool is_comm)
+{
+	const struct sc_device *device = &s->machine.request.device;
+
+	if (!s->out->device || !(known->alone_us > 0))
+		return NAN;
+	return is_comm ? sc_interfere_seen_collective_us(device, known)
+		       : sc_interfere_seen_kernel_us(device, known);
 }
 
 /* ---- what was seen ---- */
@@ -114,7 +90,7 @@ static const char *kind_name(const struct sc_trace_collective *c)
 	return c->kind < 0 ? "" : sc_collective_names[c->kind];
 }
 
-static int add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_seen_side *side)
+static void add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_seen_side *side)
 {
 	const struct sc_act *act = &s->rank->acts.at[b->act];
 	const struct sc_act *other = &s->rank->acts.at[b->beside];
@@ -128,15 +104,14 @@ static int add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_seen
 		.time_us = b->time_us,
 		.overlap_us = b->overlap_us,
 		.alone_us = b->alone_us > 0 ? b->alone_us : (double)NAN,
+		.known = known_of(s, b),
 	};
-	int rc = predict_pair(s, b, &seen.predicted_us);
 
+	seen.predicted_us = predicted_us(s, &seen.known, is_comm);
 	seen.group =
 		is_comm ? seen.collective
 			: sc_kernel_family_name((enum sc_kernel_family)s->run.family.at[act->name]);
-	if (rc == 0)
-		SC_VEC_PUSH(&side->list, seen);
-	return rc;
+	SC_VEC_PUSH(&side->list, seen);
 }
 
 static void add_stretch(struct seer *s, const struct sc_stretch *stretch)
@@ -160,18 +135,17 @@ static void add_stretch(struct seer *s, const struct sc_stretch *stretch)
 	out->longer_us += fmax(seen.compute_us, seen.comm_us);
 }
 
-static int see_rank(struct seer *s, const struct sc_trace_rank *rank)
+static void see_rank(struct seer *s, const struct sc_trace_rank *rank)
 {
 	struct sc_c3_recording *out = s->out;
 	struct sc_overlaps o;
-	int rc = 0;
 
 	s->rank = rank;
 	sc_overlaps_find(&s->run, rank, &o);
-	for (size_t i = 0; rc == 0 && i < o.kernels.n; i++)
-		rc = add_seen(s, &o.kernels.at[i], &out->kernels);
-	for (size_t i = 0; rc == 0 && i < o.collectives.n; i++)
-		rc = add_seen(s, &o.collectives.at[i], &out->collectives);
+	for (size_t i = 0; i < o.kernels.n; i++)
+		add_seen(s, &o.kernels.at[i], &out->kernels);
+	for (size_t i = 0; i < o.collectives.n; i++)
+		add_seen(s, &o.collectives.at[i], &out->collectives);
 	for (size_t i = 0; i < o.stretches.n; i++)
 		add_stretch(s, &o.stretches.at[i]);
 	out->kernels.n_recorded += o.n_kernels;
@@ -181,7 +155,6 @@ static int see_rank(struct seer *s, const struct sc_trace_rank *rank)
 	out->both_us += o.both_us;
 	out->span_us += o.span_us;
 	sc_overlaps_release(&o);
-	return rc;
 }
 
 /* ---- sums ---- */
@@ -250,7 +223,6 @@ static int find_device(struct seer *s, const char *given)
 	if (rc)
 		return rc;
 	out->device = s->machine.id;
-	s->study = sc_c3_study_create();
 	if (!(c->path_compute > 0))
 		sc_warn(&out->warnings,
 			"%s has no interference coefficients: predictions know of SMs and memory "
@@ -292,10 +264,10 @@ static int see(struct seer *s, const char *device)
 	out->n_ranks = s->run.ranks.n;
 	out->gpu = sc_arena_strdup(&out->arena, s->run.ranks.at[0].gpu);
 	rc = find_device(s, device);
-	for (size_t r = 0; rc == 0 && r < s->run.ranks.n; r++)
-		rc = see_rank(s, &s->run.ranks.at[r]);
 	if (rc)
 		return rc;
+	for (size_t r = 0; r < s->run.ranks.n; r++)
+		see_rank(s, &s->run.ranks.at[r]);
 	sum_side(&out->kernels, &out->arena);
 	sum_side(&out->collectives, &out->arena);
 	warn(out);
@@ -319,7 +291,6 @@ int sc_c3_recording_load(const char *path, const char *device, struct sc_c3_reco
 		rc = sc_trace_run_load_shapes(&(struct sc_trace_files){files, n}, &s.run, err);
 	if (rc == 0) {
 		rc = see(&s, device);
-		sc_c3_study_destroy(s.study);
 		sc_trace_run_release(&s.run);
 	}
 	if (rc)
