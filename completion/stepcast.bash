@@ -30,10 +30,10 @@ _stepcast()
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;
-	validate:--kind) words="gemm attention rowwise optimizer embedding host collective"; values=yes ;;
+	validate:--kind) words="gemm attention rowwise optimizer embedding host collective interference"; values=yes ;;
 	shard:--objective) words="iteration torchrec hugectr"; values=yes ;;
 	c3:--kind) words="independent all_gather_gemm gemm_reduce_scatter"; values=yes ;;
-	fit:--kind) words="gemm attention rowwise optimizer embedding host collective iteration"; values=yes ;;
+	fit:--kind) words="gemm attention rowwise optimizer embedding host collective interference iteration"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
 	export:--format) words="chrome csv ops collectives host overlaps"; values=yes ;;
 	export:--clock) words="merged own"; values=yes ;;
