@@ -52,6 +52,15 @@ void *sc_xmalloc(size_t n_bytes)
 	return at;
 }
 
+void *sc_xcalloc(size_t n, size_t n_bytes)
+{
+	void *at = calloc(n ? n : 1, n_bytes ? n_bytes : 1);
+
+	if (!at)
+		die_out_of_memory();
+	return at;
+}
+
 void *sc_xrealloc(void *old, size_t n, size_t n_bytes)
 {
 	void *at;

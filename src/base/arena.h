@@ -31,6 +31,7 @@ struct sc_arena_mark sc_arena_mark(const struct sc_arena *arena);
 void sc_arena_rewind(struct sc_arena *arena, struct sc_arena_mark mark);
 
 void *sc_xmalloc(size_t n_bytes);
+void *sc_xcalloc(size_t n, size_t n_bytes);             /* product checked; all 0 */
 void *sc_xrealloc(void *old, size_t n, size_t n_bytes); /* product checked */
 
 #endif

@@ -21,14 +21,20 @@ struct builder {
 	struct sc_err *err;
 	struct sc_yaml *root;
 	size_t n_nodes;
+	unsigned line; /* the first that libyaml sees */
 	unsigned depth;
 	struct level level[SC_YAML_MAX_DEPTH];
 };
 
+static unsigned line_of(const struct builder *b, const yaml_mark_t *mark)
+{
+	return b->line + (unsigned)mark->line;
+}
+
 static int fail(struct builder *b, enum sc_errc code, const yaml_mark_t *mark, const char *text)
 {
-	return sc_err_at(b->err, code, b->file, (unsigned)mark->line + 1,
-			 (unsigned)mark->column + 1, "%s", text);
+	return sc_err_at(b->err, code, b->file, line_of(b, mark), (unsigned)mark->column + 1, "%s",
+			 text);
 }
 
 static int check_plain(struct builder *b, const yaml_event_t *event, const yaml_char_t *anchor,
@@ -59,7 +65,7 @@ static int add_node(struct builder *b, enum sc_yaml_kind kind, const yaml_event_
 	node = sc_arena_calloc(b->arena, 1, sizeof(*node));
 	node->kind = kind;
 	node->file = b->file;
-	node->line = (unsigned)event->start_mark.line + 1;
+	node->line = line_of(b, &event->start_mark);
 	node->column = (unsigned)event->start_mark.column + 1;
 	*out = node;
 	if (!parent) {
@@ -153,7 +159,7 @@ static int take_key(struct builder *b, struct level *parent, const yaml_event_t 
 	if (!text[0])
 		return fail(b, SC_EFORMAT, &event->start_mark, "a key is missing before the \":\"");
 	parent->key = sc_arena_strndup(b->arena, text, event->data.scalar.length);
-	parent->key_line = (unsigned)event->start_mark.line + 1;
+	parent->key_line = line_of(b, &event->start_mark);
 	parent->key_column = (unsigned)event->start_mark.column + 1;
 	return 0;
 }
@@ -267,14 +273,14 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser, const ch
 		size_t offset = parser->problem_offset < n ? parser->problem_offset : n;
 
 		offset_position(text, offset, &line, &column);
-		return sc_err_at(b->err, SC_EFORMAT, b->file, line, column,
+		return sc_err_at(b->err, SC_EFORMAT, b->file, b->line + line - 1, column,
 				 "not a text file in UTF-8: %s", problem);
 	}
 	for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
 		if (strcmp(problem, advices[i].problem) == 0)
 			return fail(b, SC_EFORMAT, &parser->problem_mark, advices[i].advice);
 	}
-	return sc_err_at(b->err, SC_EFORMAT, b->file, (unsigned)parser->problem_mark.line + 1,
+	return sc_err_at(b->err, SC_EFORMAT, b->file, line_of(b, &parser->problem_mark),
 			 (unsigned)parser->problem_mark.column + 1, "not valid YAML: %s", problem);
 }
 
@@ -308,13 +314,29 @@ static int check_root(const struct builder *b)
 	return 0;
 }
 
+/* Where the comments at the head of a file end, which libyaml reads slowly; counts their lines. Characters
+ * that may be wrong are left to it. */
+static size_t skip_head(const char *text, size_t n, unsigned *n_lines)
+{
+	size_t begin = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (text[i] == '\n') {
+			begin = i + 1;
+			++*n_lines;
+		} else if (text[i] < ' ' || text[i] > '~' || text[begin] != '#') {
+			break;
+		}
+	return begin;
+}
+
 int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_yaml **out,
 		  struct sc_err *err)
 {
 	static const char bom[] = "\xEF\xBB\xBF";
-	struct builder b = {.arena = arena, .err = err};
+	struct builder b = {.arena = arena, .err = err, .line = 1};
 	const char *text = source->text;
-	size_t n = source->n;
+	size_t n = source->n, head;
 	yaml_parser_t parser;
 	int rc;
 
@@ -330,6 +352,9 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 		n -= sizeof(bom) - 1;
 	}
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+	head = skip_head(text, n, &b.line);
+	text += head;
+	n -= head;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
 	rc = read_events(&b, &parser, text, n);
 	yaml_parser_delete(&parser);

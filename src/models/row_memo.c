@@ -50,12 +50,13 @@ static void clear(struct sc_row_memo *memo)
 	struct sc_arena_mark start = {0};
 
 	if (!memo->answers) {
-		memo->answers = sc_xrealloc(NULL, N_ANSWERS, sizeof(*memo->answers));
-		memo->reuses = sc_xrealloc(NULL, N_REUSES, sizeof(*memo->reuses));
-		memo->taken = sc_xrealloc(NULL, N_REUSES, sizeof(*memo->taken));
+		memo->answers = sc_xcalloc(N_ANSWERS, sizeof(*memo->answers));
+		memo->reuses = sc_xcalloc(N_REUSES, sizeof(*memo->reuses));
+		memo->taken = sc_xcalloc(N_REUSES, sizeof(*memo->taken));
+	} else {
+		memset(memo->answers, 0, N_ANSWERS * sizeof(*memo->answers));
+		memset(memo->taken, 0, N_REUSES * sizeof(*memo->taken));
 	}
-	memset(memo->answers, 0, N_ANSWERS * sizeof(*memo->answers));
-	memset(memo->taken, 0, N_REUSES * sizeof(*memo->taken));
 	memo->n_answers = memo->n_reuses = 0;
 	sc_arena_rewind(&memo->arena, start);
 }
