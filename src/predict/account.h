@@ -5,10 +5,7 @@
 #ifndef SC_PREDICT_ACCOUNT_H
 #define SC_PREDICT_ACCOUNT_H
 
-#include <stdbool.h>
-
-#include "core/graph/graph.h"
-#include "core/graph/timeline.h"
+#include "predict/doings.h"
 
 /* Where the time goes. */
 enum sc_part {
@@ -21,14 +18,6 @@ enum sc_part {
 	SC_PART_DONE,     /* done before the others, or not begun */
 	SC_N_PARTS
 };
-/* What a member of a group waits for when it waits for the others. */
-enum sc_wait {
-	SC_WAIT_PEERS,
-	SC_WAIT_STAGE, /* another stage of the pipeline */
-	SC_WAIT_POSTED /* the same, asked for long before it is needed: counts when nothing else explains */
-};
-typedef enum sc_wait (*sc_wait_fn)(const void *ctx, uint32_t node);
-
 /* The iteration on a timeline. A stretch of it may stand for several that are equal. */
 struct sc_period {
 	double from_us, to_us;
@@ -47,7 +36,7 @@ static inline double sc_period_us(const struct sc_period *p, double from_us, dou
 {
 	const double us = sc_overlap_us(from_us, to_us, p->from_us, p->to_us);
 
-	if (p->n_repeats <= 0)
+	if (to_us <= p->repeat_from_us || from_us >= p->repeat_to_us)
 		return us;
 	return us +
 	       p->n_repeats * sc_overlap_us(from_us, to_us, p->repeat_from_us, p->repeat_to_us);
@@ -64,11 +53,8 @@ struct sc_use {
 	double active_us; /* either */
 };
 struct sc_account_input {
-	const struct sc_graph *graph;
-	const struct sc_timeline *timeline;
+	struct sc_ran ran;
 	struct sc_period period;
-	sc_wait_fn wait;
-	const void *ctx; /* of `wait` */
 	const double *begin_us,
 		*end_us; /* of each class, where it is idle before and after; NULL = period */
 	bool staged;     /* a GPU that is done waits for other stages */
@@ -77,29 +63,20 @@ struct sc_idle {
 	double from_us, to_us;
 	uint32_t next; /* what the GPU computes after it, or SC_NONE */
 };
-struct sc_doing {
-	double from_us, to_us;
-	uint32_t node;
-};
 /* Memory of one thread: all zero to begin with. */
 struct sc_accountant {
 	const struct sc_account_input *in;
-	SC_VEC(uint32_t) lane_start; /* of each lane in `node`, and the end */
-	SC_VEC(uint32_t) node;       /* by lane, in order */
-	SC_VEC(uint32_t) class_start, lane;
-	SC_VEC(struct sc_use) lane_use;
+	struct sc_doings doings;
 	struct sc_use sum_before,
 		use_before;         /* of the class asked about before: added up; together */
 	SC_VEC(double) launched_us; /* by node of the class: when the host let it start, or 0 */
 	SC_VEC(struct sc_idle) idle, left;
-	SC_VEC(struct sc_doing) doing, merged;
-	SC_VEC(uint32_t) runs;
 };
 void sc_accountant_release(struct sc_accountant *accountant);
-/* Sorts the nodes of the graph; `in` stays borrowed. */
+/* `in` stays borrowed; the graph is sealed. */
 void sc_accountant_begin(struct sc_accountant *accountant, const struct sc_account_input *in);
 /* Adds to each class what others waited for it to arrive. */
-void sc_add_late(const struct sc_graph *graph, const struct sc_timeline *timeline, double *late_us);
+void sc_add_late(const struct sc_ran *ran, double *late_us);
 void sc_use_of_class(struct sc_accountant *accountant, uint32_t class_id, struct sc_use *out);
 void sc_account_of_class(struct sc_accountant *accountant, uint32_t class_id,
 			 struct sc_account *out);

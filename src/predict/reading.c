@@ -26,7 +26,7 @@ static void put_class(const struct sc_reading_input *in, uint32_t class_id,
 {
 	struct sc_class_info *info = &out->classes[class_id];
 
-	info->ranks = in->account.graph->classes.at[class_id].multiplicity;
+	info->ranks = in->account.ran.graph->classes.at[class_id].multiplicity;
 	info->busy_ms = use->busy_us / SC_US_PER_MS;
 	info->comm_ms = use->comm_us / SC_US_PER_MS;
 	info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
@@ -36,7 +36,7 @@ static void put_class(const struct sc_reading_input *in, uint32_t class_id,
 static void read_classes(struct sc_accountant *accountant, const struct sc_reading_input *in,
 			 struct sc_reading *out)
 {
-	const size_t n = in->account.graph->classes.n;
+	const size_t n = in->account.ran.graph->classes.n;
 	double most_us = 0;
 
 	out->busiest = 0;
@@ -99,6 +99,11 @@ static void put_stretch(struct stretches *s, struct stretch *stretch)
 
 	if (stretch->n_turns <= 0)
 		return;
+	stretch->n_turns = 0;
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		out->path_owner_ms[o] += stretch->owner_us[o] / SC_US_PER_MS;
+	if (!s->in->info.place)
+		return;
 	if (out->n_path < SC_MAX_PATH_SHOWN) {
 		step = &out->path[out->n_path++];
 		*step = (struct sc_path_step){.class_id = stretch->class_id,
@@ -114,7 +119,6 @@ static void put_stretch(struct stretches *s, struct stretch *stretch)
 	step = &out->path[out->n_path - 1];
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		step->owner_ms[o] += stretch->owner_us[o] / SC_US_PER_MS;
-	stretch->n_turns = 0;
 }
 
 static void merge(struct stretch *into, const struct stretch *from)
@@ -155,9 +159,13 @@ static void leave(struct stretches *s, const struct sc_place *to)
 
 static void go_on(struct stretches *s, const struct sc_segment *segment, double us, double times)
 {
-	const struct sc_graph *g = s->in->account.graph;
-	struct sc_place place = s->in->info.place(s->in->info.ctx, segment->node, s->visit.what);
+	const struct sc_op_info *info = &s->in->info;
+	const struct sc_graph *g = s->in->account.ran.graph;
 	struct stretch *visit = &s->visit;
+	struct sc_place place = {.turn = 0};
+
+	if (info->place)
+		place = info->place(info->ctx, segment->node, visit->what);
 
 	if (!place.any || visit->n_turns <= 0) {
 		leave(s, &place);
@@ -234,7 +242,8 @@ static void put_contributors(const struct sc_tally *tally, const struct sc_op_in
 
 		to->ms = parts[i].us / SC_US_PER_MS;
 		to->count = parts[i].count;
-		info->tally_name(info->ctx, parts[i].id, to->what, sizeof(to->what));
+		snprintf(to->what, sizeof(to->what), "%s",
+			 info->tally_name(info->ctx, parts[i].id));
 	}
 	free(parts);
 }
@@ -244,32 +253,26 @@ static void put_contributors(const struct sc_tally *tally, const struct sc_op_in
 static void read_path(struct sc_reader *reader, const struct sc_reading_input *in,
 		      struct sc_reading *out)
 {
-	struct stretches stretches = {.in = in, .out = out};
 	const struct sc_period *period = &in->account.period;
-	double owner_us[SC_N_OWNERS] = {0};
+	const struct sc_ran *ran = &in->account.ran;
+	struct stretches stretches = {.in = in, .out = out};
 
-	reader->tally.by_id.n = 0;
-	sc_critical_path_walk(in->account.graph, in->account.timeline, in->last, &reader->path);
+	sc_critical_path_walk(ran->graph, ran->timeline, in->last, &reader->path);
 	for (size_t i = 0; i < reader->path.segments.n; i++) {
 		const struct sc_segment *s = &reader->path.segments.at[i];
 		const double us = sc_period_us(period, s->start_us, s->end_us);
 		const double there_us =
-			fmin(s->end_us, period->to_us) - fmax(s->start_us, period->from_us);
+			sc_overlap_us(s->start_us, s->end_us, period->from_us, period->to_us);
 
 		if (us <= 0)
 			continue;
-		sc_segment_own(in->account.graph, s, us, owner_us);
 		in->info.tally(in->info.ctx, &(struct sc_path_part){s, us, us / there_us},
 			       &reader->tally);
-		if (in->info.place)
-			go_on(&stretches, s, us, us / there_us);
+		go_on(&stretches, s, us, us / there_us);
 	}
 	end_visit(&stretches);
 	put_stretch(&stretches, &stretches.pending);
 	finish_path(out);
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		out->path_owner_ms[o] = owner_us[o] / SC_US_PER_MS;
-	put_contributors(&reader->tally, &in->info, out);
 }
 
 void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *in,
@@ -278,9 +281,14 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 	const struct sc_period *period = &in->account.period;
 
 	out->n_path = 0;
+	memset(out->path_owner_ms, 0, sizeof(out->path_owner_ms));
+	reader->tally.by_id.n = 0;
 	out->iteration_ms = sc_period_us(period, period->from_us, period->to_us) / SC_US_PER_MS;
 	sc_accountant_begin(&reader->accountant, &in->account);
 	read_classes(&reader->accountant, in, out);
 	read_busiest(&reader->accountant, out);
 	read_path(reader, in, out);
+	if (in->info.untangle)
+		in->info.untangle(in->info.ctx, &reader->tally);
+	put_contributors(&reader->tally, &in->info, out);
 }

@@ -67,7 +67,9 @@ struct sc_op_info {
 	const void *ctx;
 	/* Adds a part of the path to the tally. */
 	void (*tally)(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally);
-	void (*tally_name)(const void *ctx, uint32_t id, char *buf, size_t n_buf);
+	/* Replaces what stands for several by these, at the end; NULL: nothing does. */
+	void (*untangle)(const void *ctx, struct sc_tally *tally);
+	const char *(*tally_name)(const void *ctx, uint32_t id);
 	/* NULL: no stretches. `before`: what the stretch before is. */
 	struct sc_place (*place)(const void *ctx, uint32_t node, uint32_t before);
 	void (*describe)(const void *ctx, const struct sc_stretch *stretch, char *buf,

@@ -101,6 +101,18 @@ static inline uint32_t add_member(struct sim_fixture *f, uint32_t lane, uint32_t
 	return sc_graph_add_member(&f->g, lane, group, (struct sc_node_use){f->none, SC_NONE});
 }
 
+/* Time of the path by owner. */
+static inline void own_path(const struct sim_fixture *f, double owner_us[SC_N_OWNERS])
+{
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		owner_us[o] = 0;
+	for (size_t i = 0; i < f->path.segments.n; i++) {
+		const struct sc_segment *s = &f->path.segments.at[i];
+
+		sc_segment_own(&f->g, s, s->end_us - s->start_us, owner_us);
+	}
+}
+
 static inline void ck_times(const struct sim_fixture *f, uint32_t node, double start_us,
 			    double end_us)
 {

@@ -47,7 +47,10 @@ static void ck_path(uint32_t last, const struct expected *expected, size_t n)
 
 static void ck_owner(enum sc_owner owner, double us)
 {
-	ck_assert_double_eq_tol(f.path.owner_us[owner], us, 1e-9);
+	double owner_us[SC_N_OWNERS];
+
+	own_path(&f, owner_us);
+	ck_assert_double_eq_tol(owner_us[owner], us, 1e-9);
 }
 
 static struct sc_cost owned(double us, enum sc_owner owner)

@@ -57,8 +57,8 @@ static uint32_t add_launch(uint32_t lane, double us)
 
 static void account_of(uint32_t class_id, struct sc_period period)
 {
-	struct sc_account_input in = {
-		.graph = &f.g, .timeline = &f.tl, .period = period, .wait = wait_of};
+	struct sc_account_input in = {.ran = {.graph = &f.g, .timeline = &f.tl, .wait = wait_of},
+				      .period = period};
 	double parts_us = 0, owners_us = 0;
 
 	ck_assert_msg(fixture_run(&f) == SC_OK, "%s", f.err.text);
@@ -143,7 +143,7 @@ START_TEST(gaps_are_owned_by_their_kind)
 	};
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);
 	struct sc_cost cost = work(5, 3);
-	double path_us;
+	double path_us[SC_N_OWNERS];
 
 	add_node(&f, gpu, work(0, 1));
 	cost.gap = (unsigned char)_i;
@@ -152,8 +152,8 @@ START_TEST(gaps_are_owned_by_their_kind)
 	ck_owner(owners[_i], owners[_i] == SC_OWN_COMPUTE ? 9 : 5);
 	ck_assert_double_eq_tol(use.busy_us, _i == SC_GAP_NONE ? 9 : 4, 1e-9);
 	sc_critical_path_walk(&f.g, &f.tl, SC_NONE, &f.path);
-	path_us = f.path.owner_us[owners[_i]];
-	ck_assert_double_eq_tol(path_us, owners[_i] == SC_OWN_COMPUTE ? 9 : 5, 1e-9);
+	own_path(&f, path_us);
+	ck_assert_double_eq_tol(path_us[owners[_i]], owners[_i] == SC_OWN_COMPUTE ? 9 : 5, 1e-9);
 }
 END_TEST
 

@@ -316,7 +316,7 @@ END_TEST
 /* Segments follow on each other from 0 to the end, and their owners sum to it. */
 static void check_path(uint32_t last, double end_us)
 {
-	double at_us = 0, owned_us = 0;
+	double at_us = 0, owned_us = 0, owner_us[SC_N_OWNERS];
 
 	sc_critical_path_walk(&f.g, &f.tl, last, &f.path);
 	for (size_t i = 0; i < f.path.segments.n; i++) {
@@ -328,8 +328,9 @@ static void check_path(uint32_t last, double end_us)
 		at_us = s->end_us;
 	}
 	ck_assert_double_eq(at_us, end_us);
+	own_path(&f, owner_us);
 	for (int o = 0; o < SC_N_OWNERS; o++)
-		owned_us += f.path.owner_us[o];
+		owned_us += owner_us[o];
 	ck_assert_double_eq_tol(owned_us, end_us, 1e-9 * (1 + end_us));
 }
 

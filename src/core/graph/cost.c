@@ -39,3 +39,17 @@ enum sc_owner sc_gap_owner(enum sc_gap gap)
 	assert((unsigned)gap < SC_N_GAPS);
 	return GAPS[gap].owner;
 }
+
+#define NO_REST 1e-9 /* shares sum to 1 but for rounding */
+
+void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWNERS])
+{
+	double rest = 1;
+
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		owner_us[o] += cost->owner_frac[o] * us;
+		rest -= cost->owner_frac[o];
+	}
+	if (rest > NO_REST)
+		owner_us[SC_OWN_OTHER] += rest * us;
+}

@@ -58,5 +58,7 @@ static inline double sc_cost_alone_us(const struct sc_cost *cost)
 {
 	return cost->latency_us + cost->work_us;
 }
+/* Adds a time to its owners; what the shares leave over is OTHER's. */
+void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWNERS]);
 
 #endif

@@ -34,6 +34,7 @@ void sc_graph_release(struct sc_graph *graph)
 	free(graph->succ_start);
 	free(graph->succ);
 	free(graph->n_deps);
+	free(graph->lane_first);
 	free(graph->lane_next);
 	free(graph->group_node_start);
 	free(graph->group_node);
@@ -183,6 +184,7 @@ static void reserve(struct sc_graph *graph, size_t n_group_nodes)
 	}
 	if (graph->cap_lanes < graph->lanes.n + 1) {
 		graph->cap_lanes = graph->lanes.n + 1;
+		grow(&graph->lane_first, graph->cap_lanes);
 		grow(&graph->lane_last, graph->cap_lanes);
 	}
 	if (graph->cap_groups < graph->groups.n + 1) {
@@ -236,6 +238,7 @@ static void seal_lanes(struct sc_graph *graph)
 {
 	const size_t n = graph->nodes.n;
 
+	memset(graph->lane_first, 0xff, (graph->lanes.n + 1) * sizeof(*graph->lane_first));
 	memset(graph->lane_last, 0xff, (graph->lanes.n + 1) * sizeof(*graph->lane_last));
 	for (size_t i = 0; i < n; i++) {
 		const uint32_t lane = graph->nodes.at[i].lane;
@@ -246,6 +249,8 @@ static void seal_lanes(struct sc_graph *graph)
 		if (graph->lane_last[lane] != SC_NONE) {
 			graph->lane_next[graph->lane_last[lane]] = (uint32_t)i;
 			graph->n_deps[i]++;
+		} else {
+			graph->lane_first[lane] = (uint32_t)i;
 		}
 		graph->lane_last[lane] = (uint32_t)i;
 	}

@@ -71,6 +71,7 @@ struct sc_graph {
 	uint32_t *succ_start; /* n nodes + 1 */
 	uint32_t *succ;
 	uint32_t *n_deps;                        /* explicit deps and the lane predecessor */
+	uint32_t *lane_first;                    /* by lane: its first node, or SC_NONE */
 	uint32_t *lane_next;                     /* node after this one on its lane, or SC_NONE */
 	uint32_t *group_node_start, *group_node; /* member nodes of each group, CSR */
 	uint32_t *lane_last;                     /* scratch of sc_graph_seal */

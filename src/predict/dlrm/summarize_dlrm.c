@@ -95,10 +95,10 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 		sc_tally_add(tally, sc_op_unpack_name(op), part->us, part->times);
 }
 
-static void tally_name(const void *ctx, uint32_t id, char *buf, size_t n_buf)
+static const char *tally_name(const void *ctx, uint32_t id)
 {
 	(void)ctx;
-	snprintf(buf, n_buf, "%s", sc_op_name(id));
+	return sc_op_name(id);
 }
 
 static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
@@ -112,12 +112,9 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 static void read_step(const struct sc_dlrm_run *run, uint32_t step, struct sc_reading *out)
 {
 	const struct sc_reading_input in = {
-		.account = {.graph = run->graph,
-			    .timeline = run->timeline,
+		.account = {.ran = {run->graph, run->timeline, wait_of, run},
 			    .period = {.from_us = step ? step_end_us(run, step - 1) : 0,
-				       .to_us = step_end_us(run, step)},
-			    .wait = wait_of,
-			    .ctx = run},
+				       .to_us = step_end_us(run, step)}},
 		.info = {.ctx = run,
 			 .tally = tally_segment,
 			 .tally_name = tally_name,

@@ -30,26 +30,13 @@ static uint32_t run_cost(const struct sc_graph *graph, uint32_t node)
 	return group == SC_NONE ? own_cost(graph, node) : graph->groups.at[group].cost;
 }
 
-/* What a cost's shares leave over is OTHER, so that the owners sum to the path. */
-static void own(const struct sc_cost *cost, double us, double *owner_us)
-{
-	double rest = 1;
-
-	for (int o = 0; o < SC_N_OWNERS; o++) {
-		owner_us[o] += cost->owner_frac[o] * us;
-		rest -= cost->owner_frac[o];
-	}
-	if (rest > 1e-9)
-		owner_us[SC_OWN_OTHER] += rest * us;
-}
-
 void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,
 		    double *owner_us)
 {
 	if (segment->gap != SC_GAP_NONE)
 		owner_us[sc_gap_owner((enum sc_gap)segment->gap)] += us;
 	else
-		own(&graph->costs.at[segment->cost], us, owner_us);
+		sc_cost_own(&graph->costs.at[segment->cost], us, owner_us);
 }
 
 /* From from_us to where the walk stands; nothing if no time. */
@@ -69,7 +56,6 @@ static void add(struct walk *walk, double from_us, uint32_t holder, uint32_t cos
 	if (!(from_us < walk->at_us))
 		return;
 	SC_VEC_PUSH(&walk->path->segments, segment);
-	sc_segment_own(walk->graph, &segment, walk->at_us - from_us, walk->path->owner_us);
 	walk->at_us = from_us;
 }
 
@@ -167,8 +153,6 @@ void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timelin
 	size_t n_steps = 0;
 
 	path->segments.n = 0;
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		path->owner_us[o] = 0;
 	if (!timeline->n)
 		return;
 	walk.node = last == SC_NONE ? find_last(timeline) : last;

@@ -17,12 +17,10 @@ struct sc_segment {
 };
 struct sc_critical_path {
 	SC_VEC(struct sc_segment) segments; /* in time order */
-	/* By owner_frac of the costs, the rest OTHER; waiting: of the SM holder's cost, for that is what the
-	 * time went to; gaps: of what ended them. */
-	double owner_us[SC_N_OWNERS];
 };
 void sc_critical_path_release(struct sc_critical_path *path);
-/* Adds a time on the path to its owners. */
+/* Adds a time on the path to its owners: by owner_frac of the cost, the rest OTHER; waiting: of the SM holder's
+ * cost, for that is what the time went to; gaps: of what ended them. */
 void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,
 		    double *owner_us);
 /* Ends at `last`, or at the node that ends last (lowest id on a tie) if SC_NONE. */

@@ -86,6 +86,12 @@ static void describe(const void *ctx, const struct sc_stretch *stretch, char *bu
 
 /* ---- contributors: op times weighted by how often the path runs their block ---- */
 
+/* Blocks are counted under ids after those of names. */
+static uint32_t first_block_id(uint32_t variant, bool partial)
+{
+	return SC_N_OP_NAMES + (variant * 2 + partial) * SC_N_BLOCKS;
+}
+
 static void tally_block(const struct sc_block *block, double times, struct sc_tally *tally)
 {
 	for (size_t i = 0; i < block->steps.n; i++)
@@ -106,13 +112,12 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 	bool share = sc_vocab_shares(&tf->request->config.parallel) > 1, first, last;
 	bool whole = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_WEIGHT;
 	bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;
-	const struct sc_block *block = tf->variant[tf->classes[c].variant].block[partial];
+	const uint32_t block = first_block_id(tf->classes[c].variant, partial);
 	double dense = (double)tf->stage_dense[vs], layers = (double)tf->stage_layers[vs] - dense;
 	sc_transformer_ends(tf, (uint32_t)tf->placement.classes[c].stage, sc_op_unpack_chunk(op),
 			    &first, &last);
 	const struct {
-		unsigned part, whole;
-		int id;
+		unsigned part, whole, id;
 		double n_whole, n_part;
 	} runs[] = {
 		{SC_NAME_FORWARD_LEAD, SC_NAME_FORWARD, SC_BLOCK_EMBED_F, first, first},
@@ -136,9 +141,9 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
 		if (name == runs[i].whole)
-			tally_block(&block[runs[i].id], times * runs[i].n_whole, tally);
+			sc_tally_add(tally, block + runs[i].id, 0, times * runs[i].n_whole);
 		else if (name == runs[i].part)
-			tally_block(&block[runs[i].id], times * runs[i].n_part, tally);
+			sc_tally_add(tally, block + runs[i].id, 0, times * runs[i].n_part);
 }
 
 /* Share of a segment's time that its host takes. */
@@ -165,10 +170,26 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 	sc_tally_add(tally, of_pass ? SC_NAME_LAYER_HOST : name, part->us, part->times);
 }
 
-static void tally_name(const void *ctx, uint32_t id, char *buf, size_t n_buf)
+/* Blocks become their ops. */
+static void untangle(const void *ctx, struct sc_tally *tally)
+{
+	const struct sc_run *run = ctx;
+
+	for (uint32_t v = 0; v < run->tf->n_variants; v++)
+		for (uint32_t k = 0; k < 2 * SC_N_BLOCKS; k++) {
+			const uint32_t id = first_block_id(v, 0) + k;
+
+			if (id < tally->by_id.n && tally->by_id.at[id].count > 0)
+				tally_block(&run->tf->variant[v]
+						     .block[k / SC_N_BLOCKS][k % SC_N_BLOCKS],
+					    tally->by_id.at[id].count, tally);
+		}
+}
+
+static const char *tally_name(const void *ctx, uint32_t id)
 {
 	(void)ctx;
-	snprintf(buf, n_buf, "%s", sc_op_name(id));
+	return sc_op_name(id);
 }
 
 /* ---- classes ---- */
@@ -259,18 +280,16 @@ static void read_run(const struct sc_run *run, struct sc_reading *out, double *i
 	struct sc_period period;
 	uint32_t last = longest_class(run, &period);
 	const struct sc_reading_input in = {
-		.account = {.graph = run->graph,
-			    .timeline = run->timeline,
+		.account = {.ran = {run->graph, run->timeline, wait_of, run},
 			    .period = {.from_us = period.from_us,
 				       .to_us = period.to_us,
 				       .repeat_from_us = steady->window_us,
 				       .repeat_to_us = steady->window_us + steady->period_us,
 				       .n_repeats = run->n_skipped},
-			    .wait = wait_of,
-			    .ctx = run,
 			    .staged = run->built->shape.pp > 1},
 		.info = {.ctx = run,
 			 .tally = tally_segment,
+			 .untangle = untangle,
 			 .tally_name = tally_name,
 			 .place = place_of,
 			 .describe = describe,

@@ -88,11 +88,8 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 static void account(const struct replay_at *at, double total_us, struct sc_account_input *out)
 {
 	*out = (struct sc_account_input){
-		.graph = at->s->graph,
-		.timeline = &at->s->timeline,
+		.ran = {at->s->graph, &at->s->timeline, wait_of, at},
 		.period = {.to_us = total_us},
-		.wait = wait_of,
-		.ctx = at,
 	};
 }
 

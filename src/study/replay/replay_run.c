@@ -236,11 +236,9 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 	sc_tally_add(tally, sc_intern_add(names->texts, text), part->us, part->times);
 }
 
-static void tally_name(const void *ctx, uint32_t id, char *buf, size_t n_buf)
+static const char *tally_name(const void *ctx, uint32_t id)
 {
-	const struct names *names = ctx;
-
-	snprintf(buf, n_buf, "%s", sc_intern_get(names->texts, id));
+	return sc_intern_get(((const struct names *)ctx)->texts, id);
 }
 
 static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
@@ -258,7 +256,7 @@ void sc_replay_read(const struct sc_account_input *account, uint32_t last,
 {
 	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
 	struct sc_intern texts = {.n_slots = 0};
-	const struct names names = {r, account->graph, &texts};
+	const struct names names = {r, account->ran.graph, &texts};
 	const struct sc_reading_input in = {
 		.account = *account,
 		.info = {.ctx = &names,

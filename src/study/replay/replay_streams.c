@@ -240,11 +240,8 @@ static void account(const struct replay_at *at, double total_us, struct sc_accou
 		built->end_us.at[r] = at->s->timeline.end_us[built->graph.end.at[r]];
 	}
 	*out = (struct sc_account_input){
-		.graph = at->s->graph,
-		.timeline = &at->s->timeline,
+		.ran = {at->s->graph, &at->s->timeline, wait_of, at},
 		.period = {.to_us = total_us},
-		.wait = wait_of,
-		.ctx = at,
 		.begin_us = built->begin_us.at,
 		.end_us = built->end_us.at,
 	};

@@ -264,7 +264,7 @@ static void put_parts(const struct replay_at *at)
 	memset(late_us, 0, (n + 1) * sizeof(*late_us));
 	at->study->kind->account(at, at->study->us[at->iteration], &in);
 	sc_accountant_begin(&at->s->accountant, &in);
-	sc_add_late(in.graph, in.timeline, late_us);
+	sc_add_late(&in.ran, late_us);
 	for (uint32_t r = 0; r < n; r++) {
 		sc_account_of_class(&at->s->accountant, r, &account);
 		memcpy(part[r].us, account.part_us, sizeof(part[r].us));
