@@ -199,25 +199,27 @@ static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 	return rc;
 }
 
-int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
-		 const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
-		 struct sc_err *err)
+int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_err *err)
 {
+	const struct sc_request *request = setup->request;
+	struct sc_arena *arena = setup->scratch->arena;
 	struct sc_dlrm_work *ranks;
 	int rc;
 
-	*dlrm = (struct sc_dlrm){
-		.request = request, .opts = opts, .arena = scratch->arena, .rows = scratch->rows};
+	*dlrm = (struct sc_dlrm){.request = request,
+				 .opts = setup->opts,
+				 .arena = arena,
+				 .rows = setup->scratch->rows};
 	dlrm->batch = (double)request->config.training.micro_batch;
 	dlrm->output_elem_bytes = sc_dlrm_output_elem_bytes(request);
 	rc = sc_fabric_from_request(request, &dlrm->fabric, err);
 	if (rc)
 		return rc;
-	sc_dlrm_tables(request, scratch->arena, &dlrm->tables);
+	sc_dlrm_tables(request, arena, &dlrm->tables);
 	rc = take_plan(dlrm, err);
 	if (rc)
 		return rc;
-	ranks = sc_arena_alloc(scratch->arena, dlrm->plan.world * sizeof(*ranks));
+	ranks = sc_arena_alloc(arena, dlrm->plan.world * sizeof(*ranks));
 	sc_dlrm_work(dlrm, ranks);
 	fold_ranks(dlrm, ranks);
 	fill_nodes(dlrm, ranks);

@@ -9,6 +9,7 @@
 #include "models/embedding_kernel.h"
 #include "predict/predict.h"
 #include "predict/transformer/block.h"
+#include "predict/workload.h"
 
 /* Steps of a rank that are built as runs of kernels. */
 enum sc_dlrm_block {
@@ -73,10 +74,8 @@ struct sc_dlrm {
 	double host_bytes, ssd_bytes; /* of tables, on the node with most of them */
 };
 
-/* By opts->plan, which outlives it. Strings and arrays live in the arena of `scratch`. */
-int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_request *request,
-		 const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
-		 struct sc_err *err);
+/* By setup->opts->plan, which outlives it. Strings and arrays live in the arena of the scratch. */
+int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_err *err);
 void sc_dlrm_release(struct sc_dlrm *dlrm);
 
 /* dlrm.c: facts of a request. */
@@ -127,8 +126,9 @@ struct sc_dlrm_run {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
 	const struct sc_dlrm_built *built;
-	struct sc_reader *reader;
 };
-void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out);
+void sc_dlrm_op_info(const struct sc_dlrm_run *run, struct sc_reading_input *out);
+/* After the reading. */
+void sc_dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out);
 
 #endif

@@ -109,9 +109,11 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 	snprintf(buf, n_buf, "rank %u, %.0f shards", class->representative, class->work.n_tables);
 }
 
-static void read_step(const struct sc_dlrm_run *run, uint32_t step, struct sc_reading *out)
+void sc_dlrm_op_info(const struct sc_dlrm_run *run, struct sc_reading_input *out)
 {
-	const struct sc_reading_input in = {
+	const uint32_t n = run->built->n_steps, step = n > 1 ? n - 2 : 0;
+
+	*out = (struct sc_reading_input){
 		.account = {.ran = {run->graph, run->timeline, wait_of, run},
 			    .period = {.from_us = step ? step_end_us(run, step - 1) : 0,
 				       .to_us = step_end_us(run, step)}},
@@ -123,8 +125,6 @@ static void read_step(const struct sc_dlrm_run *run, uint32_t step, struct sc_re
 			 .class_name = class_name},
 		.last = last_node(run, step),
 	};
-
-	sc_read_timeline(run->reader, &in, out);
 }
 
 /* ---- memory ---- */
@@ -278,13 +278,8 @@ static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 		   (out->iteration_ms * SC_US_PER_MS);
 }
 
-void sc_dlrm_summarize(struct sc_dlrm_run *run, struct sc_prediction *out)
+void sc_dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out)
 {
-	uint32_t n = run->built->n_steps;
-
-	read_step(run, n > 1 ? n - 2 : 0, &out->reading);
-	out->iteration_ms = out->reading.iteration_ms;
-	out->n_nodes += run->graph->nodes.n;
 	find_memory(run->dlrm, out);
 	find_band(run->dlrm, out);
 	warn_of_doubts(run->dlrm, out);

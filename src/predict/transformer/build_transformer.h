@@ -11,6 +11,7 @@
 #include "predict/transformer/block.h"
 #include "predict/transformer/parallel.h"
 #include "predict/transformer/transformer_ops.h"
+#include "predict/workload.h"
 
 /* Blocks for ranks that cost the same: same tensor-parallel span, node load, speed. */
 struct sc_variant {
@@ -48,8 +49,7 @@ struct sc_transformer {
 	struct sc_pass_times *stage_times;                /* of pp stages with a chunk each */
 };
 
-int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
-			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
+int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
 /* The schedule of so many micro-batches, with the times of a stage's passes for those that depend on them. */

@@ -274,12 +274,14 @@ static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 	return built->last[longest];
 }
 
-static void read_run(const struct sc_run *run, struct sc_reading *out, double *iteration_us)
+void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out)
 {
 	const struct sc_steady *steady = &run->steady;
 	struct sc_period period;
 	uint32_t last = longest_class(run, &period);
-	const struct sc_reading_input in = {
+
+	run->iteration_us = period.to_us - period.from_us + run->n_skipped * steady->period_us;
+	*out = (struct sc_reading_input){
 		.account = {.ran = {run->graph, run->timeline, wait_of, run},
 			    .period = {.from_us = period.from_us,
 				       .to_us = period.to_us,
@@ -296,20 +298,21 @@ static void read_run(const struct sc_run *run, struct sc_reading *out, double *i
 			 .class_name = class_name},
 		.last = last,
 	};
-
-	*iteration_us = period.to_us - period.from_us;
-	sc_read_timeline(run->reader, &in, out);
 }
 
-void sc_run_summarize(struct sc_run *run, struct sc_prediction *out)
+static void warn_approximate(const struct sc_transformer *tf, struct sc_warnings *warnings)
 {
-	double iteration_us;
+	if (tf->placement.is_approximate)
+		sc_warn(warnings,
+			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
+			"taken, with its worst groups");
+}
 
-	read_run(run, &out->reading, &iteration_us);
-	out->iteration_ms = sc_quantize_us(iteration_us + run->n_skipped * run->steady.period_us) /
-			    SC_US_PER_MS;
+void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
+{
+	out->iteration_ms = sc_quantize_us(run->iteration_us) / SC_US_PER_MS;
 	out->reading.iteration_ms = out->iteration_ms;
-	out->n_nodes += run->graph->nodes.n;
+	warn_approximate(run->tf, &out->warnings);
 	sc_summarize_memory(run, out);
 	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
 	sc_find_band(run->tf, out);

@@ -11,10 +11,12 @@ struct sc_run {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
 	const struct sc_built *built;
-	struct sc_reader *reader;
 	struct sc_steady steady;
-	double n_skipped; /* periods left out of the simulated run */
+	double n_skipped;    /* periods left out of the simulated run */
+	double iteration_us; /* with them; of the reading */
 };
-void sc_run_summarize(struct sc_run *run, struct sc_prediction *out);
+void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out);
+/* After the reading. */
+void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
 
 #endif

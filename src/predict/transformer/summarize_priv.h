@@ -1,4 +1,4 @@
-/* Parts of sc_run_summarize that have files of their own. */
+/* Parts of sc_run_conclude that have files of their own. */
 #ifndef SC_PREDICT_SUMMARIZE_PRIV_H
 #define SC_PREDICT_SUMMARIZE_PRIV_H
 

@@ -453,14 +453,14 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
 }
 
-int sc_transformer_init(struct sc_transformer *tf, const struct sc_request *request,
-			const struct sc_predict_opts *opts, struct sc_build_scratch *scratch,
-			struct sc_err *err)
+int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup, struct sc_err *err)
 {
+	const struct sc_request *request = setup->request;
+	struct sc_build_scratch *scratch = setup->scratch;
 	int rc;
 
 	tf->request = request;
-	tf->opts = opts;
+	tf->opts = setup->opts;
 	tf->n_variants = 0;
 	tf->partial = request->last_micro_batch < (double)request->config.training.micro_batch;
 	rc = sc_fabric_from_request(request, &tf->fabric, err);

@@ -243,7 +243,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 			"c3 lists the pairs of Transformers; of a DLRM, replay or --gemm");
 	sc_predict_opts_init(opts);
 	sc_graph_init(&scratch.graph);
-	rc = sc_transformer_init(tf, request, opts, &scratch, err);
+	rc = sc_transformer_init(tf, &(struct sc_setup){request, opts, &scratch}, err);
 	if (rc == 0)
 		list_all(&l);
 	SC_VEC_RELEASE(&l.list.items);

@@ -1,0 +1,54 @@
+/* What can be simulated and read: the training of a model, a recorded job, recorded streams. Each is one of
+ * these; who predicts or replays asks nothing else about it. */
+#ifndef SC_PREDICT_WORKLOAD_H
+#define SC_PREDICT_WORKLOAD_H
+
+#include "predict/engine/simulate.h"
+#include "predict/reading.h"
+
+struct sc_build_scratch;
+struct sc_predict_opts;
+struct sc_prediction;
+struct sc_request;
+
+/* What a config asks for. All stay borrowed. */
+struct sc_setup {
+	const struct sc_request *request;
+	const struct sc_predict_opts *opts;
+	struct sc_build_scratch *scratch;
+};
+/* `self`: memory of one thread for one such workload after another. Those of recordings have the first three
+ * functions, and what a replay needs besides (study/replay/replay_study.h); `self` is a struct replay_at. */
+struct sc_workload {
+	/* The graph of its steps, sealed; owned by `self`. */
+	int (*build)(void *self, struct sc_graph **graph, struct sc_err *err);
+	/* After it ran: must it be built and run once more? NULL: never. */
+	bool (*again)(void *self, const struct sc_timeline *timeline);
+	/* What a reading must know: period, waits, names, last node. Borrows self and timeline. */
+	void (*op_info)(void *self, const struct sc_timeline *timeline,
+			struct sc_reading_input *out);
+	bool no_contention; /* recorded times have it already */
+
+	/* Of those that configs ask for. */
+	bool (*takes)(const struct sc_request *request);
+	void *(*create)(void);
+	void (*destroy)(void *self);
+	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);
+	/* After the reading: the iteration's time where it is another, memory, rates, band, warnings. */
+	void (*conclude)(void *self, struct sc_prediction *out);
+	void (*release)(void *self); /* what init made, whole or not; may be NULL */
+};
+extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */
+extern const struct sc_workload sc_dlrm_workload;        /* dlrm/dlrm_workload.c */
+
+/* What a run needs and leaves. */
+struct sc_workload_run {
+	struct sc_simulator *sim;
+	struct sc_timeline *timeline;
+	struct sc_graph *graph; /* built last */
+};
+/* Builds and simulates until it need not be done again. */
+int sc_workload_run(const struct sc_workload *workload, void *self, struct sc_workload_run *run,
+		    struct sc_err *err);
+
+#endif
