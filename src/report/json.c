@@ -129,7 +129,8 @@ int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanatio
 /* ---- validation ---- */
 
 /* Null where there is no case to take it from. */
-static void add_score(struct sc_json *json, json_t *object, const struct sc_score *score)
+static void add_score(struct sc_json *json, json_t *object, const struct sc_score *score,
+		      bool has_memory)
 {
 	json_t *skipped = sc_json_array(json, object, "skipped");
 
@@ -142,6 +143,10 @@ static void add_score(struct sc_json *json, json_t *object, const struct sc_scor
 	sc_json_known_real(json, object, "bias_pct", score->accuracy.bias_pct);
 	sc_json_known_real(json, object, "coverage_pct", score->coverage_pct);
 	sc_json_known_real(json, object, "band_pct", score->band_pct);
+	if (has_memory) {
+		sc_json_int(json, object, "n_memory", (int64_t)score->memory.n);
+		sc_json_known_real(json, object, "memory_mape_pct", score->memory.mape_pct);
+	}
 	for (size_t i = 0; i < score->n_skipped; i++) {
 		json_t *row = sc_json_object(json, skipped, NULL);
 
@@ -158,7 +163,7 @@ int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *
 	int rc;
 
 	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
-	add_score(&json, json.root, &v->all);
+	add_score(&json, json.root, &v->all, v->has_memory);
 	groups = sc_json_object(&json, json.root, "groups");
 	for (size_t i = 0; i < v->n_groups; i++) {
 		const struct sc_group_score *group = &v->groups[i];
@@ -166,7 +171,8 @@ int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *
 		if (group->column != name)
 			column = sc_json_object(&json, groups, group->column);
 		name = group->column;
-		add_score(&json, sc_json_object(&json, column, group->value), &group->score);
+		add_score(&json, sc_json_object(&json, column, group->value), &group->score,
+			  v->has_memory);
 	}
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);

@@ -107,6 +107,9 @@ void sc_text_validation(const struct sc_validation *v, struct sc_strbuf *out)
 
 	append_header(out, "");
 	append_score(out, "all", &v->all);
+	if (v->has_memory)
+		sc_strbuf_printf(out, "memory: memory_mape_pct %.2f over n_memory %zu\n",
+				 v->all.memory.mape_pct, v->all.memory.n);
 	for (size_t i = 0; i < v->n_groups; i++) {
 		const struct sc_group_score *group = &v->groups[i];
 

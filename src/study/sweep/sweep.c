@@ -57,6 +57,7 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		.iteration_ms = p->iteration_ms,
 		.low_ms = p->low_ms,
 		.high_ms = p->high_ms,
+		.memory_tensors_gib = p->memory.total_gib - p->memory.reserve_gib,
 		.memory_total_gib = p->memory.total_gib,
 		.capacity_gib = p->memory.capacity_gib,
 		.mfu = p->mfu,

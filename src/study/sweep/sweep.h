@@ -15,6 +15,7 @@ struct sc_outcome {
 	const char *error; /* "" if none; begins with "file:line:col: " if in another file */
 	double iteration_ms, low_ms, high_ms;
 	double breakdown_ms[SC_N_OWNERS];
+	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
 	/* Only for `take`, and until it returns. */
 	const struct sc_warnings *warnings;

@@ -124,6 +124,34 @@ static int choose_cases(const struct run *run)
 	return take_rows(run, measured, "case");
 }
 
+/* ---- memory ---- */
+
+static int read_memory(const struct run *run)
+{
+	struct sc_validation *v = run->v;
+	int column = sc_csv_column(v->table, "memory_gib");
+
+	v->has_memory = column >= 0 && !run->opts->kind;
+	for (size_t i = 0; i < v->n_cases && v->has_memory; i++) {
+		struct sc_case *c = &v->cases[i];
+		const char *text = sc_csv_cell(v->table, c->row, (size_t)column);
+
+		if (*text && (!sc_parse_double(text, &c->memory_gib) || c->memory_gib <= 0))
+			return sc_err_at(
+				run->err, SC_EVALUE, v->table->file, v->table->line[c->row], 0,
+				"memory_gib: expected a number above 0, got \"%.64s\"", text);
+	}
+	return 0;
+}
+
+static double predicted_gib(const struct sc_csv *table, const struct sc_case *c)
+{
+	int column = sc_csv_column(table, "memory_kind");
+	const char *kind = column < 0 ? "" : sc_csv_cell(table, c->row, (size_t)column);
+
+	return strstr(kind, "peak") ? c->outcome.memory_tensors_gib : c->outcome.memory_total_gib;
+}
+
 /* ---- predicting ---- */
 
 static void take_outcome(struct sc_validation *v, struct sc_case *c,
@@ -133,6 +161,7 @@ static void take_outcome(struct sc_validation *v, struct sc_case *c,
 	if (outcome->code == SC_OK) {
 		v->n_warned += outcome->n_warnings > 0;
 		c->error_pct = 100.0 * (outcome->iteration_ms / c->measured_ms - 1.0);
+		c->predicted_gib = predicted_gib(v->table, c);
 		return;
 	}
 	c->skipped = outcome->error;
@@ -206,6 +235,23 @@ static int guess_cases(const struct run *run)
 
 /* ---- scoring ---- */
 
+static void score_memory(const struct run *run, const size_t *cases, size_t n, struct sc_score *out)
+{
+	double *predicted = sc_arena_calloc(run->arena, n, sizeof(*predicted));
+	double *measured = sc_arena_calloc(run->arena, n, sizeof(*measured));
+	size_t n_good = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_case *c = &run->v->cases[cases[i]];
+
+		if (c->skipped || c->memory_gib <= 0)
+			continue;
+		predicted[n_good] = c->predicted_gib;
+		measured[n_good++] = c->memory_gib;
+	}
+	out->memory = sc_accuracy_compute(predicted, measured, n_good, run->arena);
+}
+
 static double half_width_pct(const struct sc_outcome *o)
 {
 	return 100.0 * (o->high_ms - o->low_ms) / 2.0 / o->iteration_ms;
@@ -238,6 +284,7 @@ static void score_cases(const struct run *run, const size_t *cases, size_t n, st
 	out->accuracy = sc_accuracy_compute(predicted, measured, n_good, arena);
 	out->coverage_pct = n_good ? 100.0 * (double)n_inside / (double)n_good : (double)NAN;
 	out->band_pct = sc_median(band, n_good, arena);
+	score_memory(run, cases, n, out);
 }
 
 struct keyed {
@@ -308,6 +355,8 @@ int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 
 	if (rc == 0)
 		rc = choose_cases(&run);
+	if (rc == 0)
+		rc = read_memory(&run);
 	if (rc == 0)
 		rc = opts->kind ? guess_cases(&run) : predict_cases(&run);
 	if (rc)

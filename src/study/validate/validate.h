@@ -30,6 +30,9 @@ struct sc_case {
 	const char *name; /* the `case` column, or "row N" */
 	size_t row;       /* of the table */
 	double measured_ms;
+	/* Of the fullest GPU, 0 if not given; and the prediction of the same: of tensors where memory_kind says
+	 * it is a peak, as PyTorch's allocator counts them, else all that the GPU has given away. */
+	double memory_gib, predicted_gib;
 	struct sc_outcome outcome;
 	double error_pct;    /* predicted over measured - 1; 0 if it was not predicted */
 	const char *skipped; /* why, or NULL */
@@ -37,8 +40,9 @@ struct sc_case {
 struct sc_score {
 	size_t n_rows; /* asked for; accuracy.n of them were predicted */
 	struct sc_accuracy accuracy;
-	double coverage_pct; /* measured inside low..high */
-	double band_pct;     /* median half-width of the band */
+	double coverage_pct;       /* measured inside low..high */
+	double band_pct;           /* median half-width of the band */
+	struct sc_accuracy memory; /* of the cases with a memory_gib */
 	const struct sc_case **skipped;
 	size_t n_skipped;
 };
@@ -53,6 +57,7 @@ struct sc_validation {
 	size_t n_failed;           /* skipped for another reason than SC_EUNSUPPORTED */
 	size_t n_warned;           /* predicted, with warnings */
 	const char *first_warning; /* of a kind of operation; NULL: none */
+	bool has_memory;           /* the table has a column memory_gib */
 	struct sc_score all;
 	struct sc_group_score *groups; /* by column as asked, then by value */
 	size_t n_groups;
