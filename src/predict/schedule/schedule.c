@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/config/config_schedule.h"
+#include "predict/schedule/schedule_file.h"
 #include "predict/schedule/schedule_priv.h"
 
 /* How virtual stages lie on stages: one round after another; to and fro; or replicas of one on each. */
@@ -32,6 +33,7 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_HANAYO] = {write_hanayo, LIE_ZIGZAG, false, 0},
 	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 2},
 	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 2},
+	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
 
 };
 
@@ -88,6 +90,10 @@ void sc_stage_map_init(const struct sc_schedule_shape *shape, struct sc_arena *a
 	uint32_t replicas = shape->replicas ? shape->replicas : 1;
 	enum lie lie = KINDS[shape->kind].lie;
 
+	if (shape->file) {
+		*out = shape->file->map;
+		return;
+	}
 	*out = (struct sc_stage_map){
 		.pp = shape->pp,
 		.n_chunks = shape->virtual_stages * replicas,
@@ -149,15 +155,23 @@ static struct sc_pass_times times_of(const struct sc_schedule_shape *shape)
 static void mark_last(struct sc_passes *passes, uint32_t stage)
 {
 	struct sc_slot *slots = passes->slots + (size_t)stage * passes->stride;
-	struct sc_slot *last[64] = {NULL};
+	uint64_t seen = 0; /* chunks, from the end */
 
-	assert(passes->map->n_chunks <= sizeof(last) / sizeof(last[0]));
-	for (uint32_t i = 0; i < passes->n[stage]; i++)
-		if (sc_pass_makes_gradients((enum sc_pass_kind)slots[i].kind))
-			last[slots[i].chunk] = &slots[i];
-	for (uint32_t c = 0; c < passes->map->n_chunks; c++)
-		if (last[c])
-			last[c]->last = true;
+	assert(passes->map->n_chunks <= 64);
+	for (uint32_t i = passes->n[stage]; i-- > 0;) {
+		uint64_t chunk = (uint64_t)1 << slots[i].chunk;
+
+		if (!sc_pass_makes_gradients((enum sc_pass_kind)slots[i].kind) || (seen & chunk))
+			continue;
+		slots[i].last = true;
+		seen |= chunk;
+	}
+}
+
+void sc_passes_mark_last(struct sc_passes *passes)
+{
+	for (uint32_t s = 0; s < passes->map->pp; s++)
+		mark_last(passes, s);
 }
 
 void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,
@@ -168,6 +182,10 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 	const struct slot_writer w = {
 		.shape = shape, .map = map, .times = times_of(shape), .arena = arena, .out = out};
 
+	if (shape->file) {
+		*out = shape->file->passes;
+		return;
+	}
 	*out = (struct sc_passes){
 		.map = map,
 		.micro_batches = shape->micro_batches,
@@ -176,8 +194,7 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 	out->n = sc_arena_calloc(arena, map->pp, sizeof(*out->n));
 	out->slots = sc_arena_calloc(arena, (size_t)map->pp * out->stride, sizeof(*out->slots));
 	kind->write(&w);
-	for (uint32_t s = 0; s < map->pp; s++)
-		mark_last(out, s);
+	sc_passes_mark_last(out);
 }
 
 /* ---- memory, and what repeats ---- */

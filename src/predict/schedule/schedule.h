@@ -44,6 +44,7 @@ struct sc_schedule_shape {
 	uint32_t delay;                             /* micro-batches between forward and backward */
 	struct sc_pass_times times;                 /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
 	const struct sc_pass_times *stage_times;    /* of each stage; NULL: all are alike */
+	const struct sc_schedule_file *file;        /* of SC_SCHED_FILE */
 };
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches);

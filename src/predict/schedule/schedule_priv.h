@@ -17,6 +17,9 @@ struct slot_id {
 };
 void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id);
 
+/* Sets sc_slot.last. */
+void sc_passes_mark_last(struct sc_passes *passes);
+
 /* schedule_loop.c */
 void write_loop(const struct slot_writer *w);
 /* schedule_zero_bubble.c */

@@ -8,6 +8,7 @@
 #include "core/config/config.h"
 #include "predict/predict.h"
 #include "predict/schedule/schedule.h"
+#include "predict/schedule/schedule_file.h"
 #include "predict/transformer/block.h"
 #include "predict/transformer/parallel.h"
 #include "predict/transformer/transformer_ops.h"
@@ -42,8 +43,9 @@ struct sc_transformer {
 	struct sc_class_plan *classes; /* placement.n_classes, in the arena */
 	struct sc_block optimizer;     /* of the class planned last */
 	struct sc_stage_map map;
-	int64_t *stage_layers; /* by virtual stage */
-	int64_t *stage_dense;  /* of them, those of a mixture that have no experts */
+	struct sc_schedule_file file; /* of a schedule in one */
+	int64_t *stage_layers;        /* by virtual stage */
+	int64_t *stage_dense;         /* of them, those of a mixture that have no experts */
 	struct sc_params layer, dense_layer, embed, head; /* on one rank */
 	bool partial;                                     /* the last micro-batch is smaller */
 	struct sc_pass_times *stage_times;                /* of pp stages with a chunk each */

@@ -1,6 +1,7 @@
 /* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant,
  * costed and summarised. */
 #include <gsl/gsl_cdf.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,6 +382,8 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 
 	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
 	shape.stage_times = tf->stage_times;
+	if (shape.kind == SC_SCHED_FILE)
+		shape.file = &tf->file;
 	return shape;
 }
 
@@ -392,6 +395,8 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
 	int64_t left = sc_model_is_moe(&cfg->model) ? cfg->model.dense_layers : 0;
 
+	if (shape.kind == SC_SCHED_FILE)
+		shape.file = &tf->file;
 	sc_stage_map_init(&shape, arena, &tf->map);
 	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
 	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
@@ -453,6 +458,47 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
 }
 
+/* Activations go to the same stage or to one beside it, as transfers have a lane to each of these. */
+static bool has_neighbours(const struct sc_stage_map *map)
+{
+	for (uint32_t v = 1; v < map->depth; v++) {
+		uint32_t a = map->place[v - 1].stage, b = map->place[v].stage;
+
+		if (a != b && (a + 1) % map->pp != b && (b + 1) % map->pp != a)
+			return false;
+	}
+	return true;
+}
+
+static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_parallel *par = &tf->request->config.parallel;
+	const struct sc_stage_map *map = &tf->file.map;
+	int rc;
+
+	if (par->schedule != SC_SCHED_FILE)
+		return 0;
+	rc = sc_schedule_file_load(par->schedule_file, arena, &tf->file, err);
+	if (rc)
+		return rc;
+	if (map->pp != par->pp || map->n_chunks != par->virtual_stages ||
+	    tf->file.passes.micro_batches != tf->request->n_micro_batches)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "%s has %u ranks with %u stages each and %u micro-batches; the "
+				  "request has parallel.pp %" PRId64 ", virtual_stages %" PRId64
+				  " and %" PRId64 " micro-batches",
+				  par->schedule_file, map->pp, map->n_chunks,
+				  tf->file.passes.micro_batches, par->pp, par->virtual_stages,
+				  tf->request->n_micro_batches);
+	if (!has_neighbours(map))
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"%s: stages that follow each other are on ranks that do not; only "
+			"neighbours can be predicted",
+			par->schedule_file);
+	return 0;
+}
+
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup, struct sc_err *err)
 {
 	const struct sc_request *request = setup->request;
@@ -468,6 +514,8 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 		rc = sc_fabric_of_kind(request, k, &tf->kind_fabric[k], err);
 	if (rc == 0)
 		rc = place(tf, scratch, err);
+	if (rc == 0)
+		rc = load_schedule(tf, scratch->arena, err);
 	if (rc)
 		return rc;
 	split_layers(tf, scratch->arena);

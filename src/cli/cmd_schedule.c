@@ -1,0 +1,282 @@
+/* stepcast schedule: pipeline schedules by themselves: drawn, compared, checked, written. */
+#include <string.h>
+
+#include "base/json_out.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "core/config/config_schedule.h"
+#include "predict/schedule/schedule_file.h"
+#include "report/schedule_report.h"
+
+enum { SCHEDULE_VERSION = 1, MAX_PP = 1024, MAX_MICRO_BATCHES = 1 << 16, MAX_CHUNKS = 64 };
+
+struct schedule_args {
+	struct sc_common common;
+	int64_t pp, micro_batches, virtual_stages, replicas, waves;
+	const char *times;
+	int json;
+};
+
+#define AT(member) offsetof(struct schedule_args, member)
+static const struct sc_cli_option OPTIONS[] = {
+	{.name = "pp",
+	 .kind = SC_ARG_INT,
+	 .arg = "P",
+	 .offset = AT(pp),
+	 .min = 1,
+	 .max = MAX_PP,
+	 .help = "pipeline stages (default: 4)"},
+	{.name = "micro-batches",
+	 .kind = SC_ARG_INT,
+	 .arg = "M",
+	 .offset = AT(micro_batches),
+	 .min = 1,
+	 .max = MAX_MICRO_BATCHES,
+	 .help = "micro-batches of a step (default: twice the stages)"},
+	{.name = "virtual-stages",
+	 .kind = SC_ARG_INT,
+	 .arg = "V",
+	 .offset = AT(virtual_stages),
+	 .min = 1,
+	 .max = MAX_CHUNKS,
+	 .help = "interleaved, breadth-first: chunks a stage (default: 2)"},
+	{.name = "replicas",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(replicas),
+	 .min = 2,
+	 .max = MAX_CHUNKS,
+	 .help = "chimera: pipelines at once (default: 2)"},
+	{.name = "waves",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(waves),
+	 .min = 1,
+	 .max = MAX_CHUNKS / 2,
+	 .help = "hanayo: waves (default: 1)"},
+	{.name = "times",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "f=T,b=T,w=T,send=T",
+	 .offset = AT(times),
+	 .help = "of a stage: forward, backward of inputs, of weights, and of what is sent "
+		 "(default: 1, 1, 1, 0)"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+struct drawing {
+	const char *name;
+	struct sc_schedule_file file;
+	struct sc_schedule_play play;
+};
+struct drawings {
+	const struct schedule_args *args;
+	struct drawing *at;
+	size_t n;
+};
+
+/* "f=1,b=1": what is left out stays. */
+static int parse_times(const char *text, struct sc_arena *arena, struct sc_pass_times *out,
+		       struct sc_err *err)
+{
+	const struct {
+		const char *name;
+		double *value;
+	} keys[] = {{"f", &out->forward},
+		    {"b", &out->input},
+		    {"w", &out->weight},
+		    {"send", &out->send}};
+	char *word = text ? sc_arena_strdup(arena, text) : NULL, *save = NULL;
+
+	for (word = word ? strtok_r(word, ",", &save) : NULL; word;
+	     word = strtok_r(NULL, ",", &save)) {
+		char *value = strchr(word, '=');
+		size_t i = 0;
+
+		if (value)
+			*value++ = '\0';
+		while (i < 4 && strcmp(word, keys[i].name) != 0)
+			i++;
+		if (i == 4 || !value || !sc_parse_double(value, keys[i].value) ||
+		    *keys[i].value < 0 || *keys[i].value > 1e9)
+			return sc_err_set(
+				err, SC_EUSAGE,
+				"--times: expected f, b, w or send, and a number from 0 to "
+				"1e9, as f=1,b=1,w=1,send=0; got \"%.64s\"",
+				word);
+	}
+	return 0;
+}
+
+static int find_kind(const char *name, enum sc_schedule *out, struct sc_err *err)
+{
+	const char *names[SC_N_SCHEDULES], *near;
+	size_t n = 0;
+
+	for (; sc_schedule_names[n].name; n++) {
+		names[n] = sc_schedule_names[n].name;
+		if (strcmp(names[n], name) == 0) {
+			*out = (enum sc_schedule)sc_schedule_names[n].value;
+			return 0;
+		}
+	}
+	near = sc_nearest(name, names, n);
+	return sc_err_set(err, SC_EUSAGE, "unknown schedule \"%.64s\"%s%s%s", name,
+			  near ? "; did you mean \"" : "; give a name or a .csv file",
+			  near ? near : "", near ? "\"?" : "");
+}
+
+static int64_t chunks_of(const struct schedule_args *args, enum sc_schedule kind)
+{
+	int64_t chunks = sc_schedule_chunks(kind);
+
+	if (kind == SC_SCHED_HANAYO)
+		return 2 * (args->waves > 0 ? args->waves : 1);
+	if (chunks > 0)
+		return chunks;
+	return args->virtual_stages > 0 ? args->virtual_stages : 2;
+}
+
+static int build(const struct schedule_args *args, const struct sc_pass_times *times,
+		 struct sc_arena *arena, struct drawing *out, struct sc_err *err)
+{
+	struct sc_parallel par = {.pp = args->pp > 0 ? args->pp : 4,
+				  .chimera_replicas = args->replicas,
+				  .waves = args->waves};
+	int64_t m = args->micro_batches > 0 ? args->micro_batches : 2 * par.pp;
+	struct sc_schedule_shape shape;
+	char why[200];
+	int rc = find_kind(out->name, &par.schedule, err);
+
+	if (rc)
+		return rc;
+	par.virtual_stages = chunks_of(args, par.schedule);
+	if (sc_schedule_refuses(&par, m, why, sizeof(why)))
+		return sc_err_set(err, SC_EUSAGE, "%s", why);
+	shape = sc_schedule_shape_of(&par, (uint32_t)m);
+	shape.times = *times;
+	shape.times.forward /= (double)par.virtual_stages;
+	shape.times.input /= (double)par.virtual_stages;
+	shape.times.weight /= (double)par.virtual_stages;
+	sc_stage_map_init(&shape, arena, &out->file.map);
+	sc_passes_build(&shape, &out->file.map, arena, &out->file.passes);
+	return 0;
+}
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct drawings *all = ctx;
+	struct sc_json json;
+	int rc;
+
+	sc_json_init(&json, "stepcast.schedule", SCHEDULE_VERSION);
+	sc_schedule_to_json(&json, json.root, all->at[0].name, &all->at[0].play);
+	if (all->n > 1) {
+		json_t *others = sc_json_array(&json, json.root, "others");
+
+		for (size_t i = 1; i < all->n; i++)
+			sc_schedule_to_json(&json, sc_json_object(&json, others, NULL),
+					    all->at[i].name, &all->at[i].play);
+	}
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+static int put_csv(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct drawings *all = ctx;
+
+	(void)err;
+	sc_schedule_file_write(&all->at[0].file.passes, out);
+	return 0;
+}
+
+/* What the name of the file asks for. */
+static int write_drawings(const struct drawings *all, struct sc_err *err)
+{
+	const char *output = all->args->common.output;
+	struct sc_strbuf text = {0};
+	int rc;
+
+	if (all->args->json)
+		return sc_cli_write(output, put_json, all, err);
+	if (output && sc_ends_with(output, ".csv"))
+		return sc_cli_write(output, put_csv, all, err);
+	for (size_t i = 0; i < all->n; i++) {
+		if (output && sc_ends_with(output, ".svg"))
+			sc_schedule_to_svg(all->at[i].name, &all->at[i].play, &text);
+		else if (output && sc_ends_with(output, ".html"))
+			sc_schedule_to_html(all->at[i].name, &all->at[i].play, &text);
+		else
+			sc_schedule_to_text(all->at[i].name, &all->at[i].play, &text);
+	}
+	rc = sc_cli_write_text(output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int schedule(const struct schedule_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_pass_times times = {.forward = 1, .input = 1, .weight = 1, .kept = 1};
+	struct drawings all = {.args = args, .n = args->common.words.n};
+	int rc;
+
+	if (all.n == 0)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"schedule needs a NAME, as zb-v, or a FILE.csv; --help lists them");
+	rc = parse_times(args->times, arena, &times, err);
+	if (rc == 0 && times.forward + times.input + times.weight <= 0)
+		return sc_err_set(err, SC_EUSAGE, "--times: all passes take no time");
+	all.at = sc_arena_calloc(arena, all.n, sizeof(*all.at));
+	for (size_t i = 0; i < all.n && rc == 0; i++) {
+		struct drawing *d = &all.at[i];
+
+		d->name = args->common.words.at[i];
+		rc = sc_ends_with(d->name, ".csv")
+			     ? sc_schedule_file_load(d->name, arena, &d->file, err)
+			     : build(args, &times, arena, d, err);
+		if (rc == 0)
+			rc = sc_schedule_play(&d->file.passes, &times, arena, &d->play, err);
+	}
+	return rc ? rc : write_drawings(&all, err);
+}
+
+static int run_schedule(const struct sc_line *line)
+{
+	struct schedule_args args = {.json = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && schedule(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_schedule = {
+	.name = "schedule",
+	.summary = "draw, compare, check or write pipeline schedules",
+	.synopsis = "NAME|FILE.csv... [--pp P] [--micro-batches M] [--times f=1,b=1,w=1] "
+		    "[-o FILE.csv|FILE.svg|FILE.html] [--json]",
+	.details =
+		"Shows when each stage runs which pass (F forward, B backward, I backward of inputs, W of "
+		"weights), the share of time that the longest stage has no work, and the micro-batches whose "
+		"activations each stage holds at most.\n\n"
+		"NAME is a value of parallel.schedule. FILE.csv has a line a rank and cells as PyTorch's "
+		"pipelining package writes them: stage, kind, micro-batch (0F0, 1B2, 1I2, 1W2, "
+		"(0F1;3B0)OVERLAP_F_B); where a stage and micro-batch have a W, an older file's B is the "
+		"backward of inputs; SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD are read past. A file that "
+		"cannot run is an error that says which rank waits for what.\n\n"
+		"  stepcast schedule 1f1b zb-h1 zb-v --pp 4 --micro-batches 8\n"
+		"  stepcast schedule zb-v --pp 8 --micro-batches 24 -o zbv.csv",
+	.words =
+		"1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo "
+		"dualpipe dualpipev",
+	.options = OPTIONS,
+	.run = run_schedule,
+};

@@ -1,0 +1,454 @@
+/* Reading, proving and writing a schedule's CSV. */
+#include "predict/schedule/schedule_file.h"
+
+#include "predict/schedule/schedule_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE_BYTES = 1 << 28 };
+
+/* A pass as the file has it. */
+struct cell {
+	uint32_t rank, stage, micro_batch;
+	unsigned line, column;
+	uint8_t kind;
+	bool paired;
+};
+struct reader {
+	const struct sc_source *source;
+	struct sc_arena *arena;
+	struct sc_err *err;
+	struct cell *cells;
+	size_t n_cells, max_cells;
+	uint32_t n_ranks, n_stages, micro_batches;
+	const char *at, *line_start, *end;
+	unsigned line;
+	uint32_t *seen[SC_N_PASS_KINDS]; /* [stage * micro_batches + micro-batch]: cell + 1 */
+	uint32_t *rank_of;               /* by stage */
+};
+
+static const char LETTER[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
+
+#define FAIL(r, column, ...) \
+	sc_err_at((r)->err, SC_EVALUE, (r)->source->file, (r)->line, column, __VA_ARGS__)
+#define FAIL_AT(r, cell, ...) \
+	sc_err_at((r)->err, SC_EVALUE, (r)->source->file, (cell)->line, (cell)->column, __VA_ARGS__)
+
+static unsigned column_of(const struct reader *r, const char *at)
+{
+	return (unsigned)(at - r->line_start) + 1;
+}
+
+/* ---- cells ---- */
+
+static bool read_number(const char **at, const char *end, uint32_t limit, uint32_t *out)
+{
+	const char *p = *at;
+	uint64_t value = 0;
+
+	while (p < end && *p >= '0' && *p <= '9' && value < limit)
+		value = value * 10 + (uint64_t)(*p++ - '0');
+	if (p == *at || value >= limit || (p < end && *p >= '0' && *p <= '9'))
+		return false;
+	*at = p;
+	*out = (uint32_t)value;
+	return true;
+}
+
+static bool is_word(const char *at, const char *end, const char *word)
+{
+	size_t n = strlen(word);
+
+	return (size_t)(end - at) >= n && memcmp(at, word, n) == 0;
+}
+
+/* What is no pass: its stage and micro-batch are not kept. */
+static bool skips(const char *at, const char *end)
+{
+	static const char *const MOVES[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+	static const char *const OTHERS[] = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
+	uint32_t number;
+
+	for (size_t i = 0; i < sizeof(MOVES) / sizeof(MOVES[0]); i++) {
+		const char *p = at + strlen(MOVES[i]);
+
+		if (is_word(at, end, MOVES[i]))
+			return read_number(&p, end, SC_SCHEDULE_MAX_MICRO_BATCHES, &number) &&
+			       p == end;
+	}
+	for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++)
+		if (is_word(at, end, OTHERS[i]))
+			return at + strlen(OTHERS[i]) == end;
+	return false;
+}
+
+static int read_pass(struct reader *r, const char *at, const char *end, bool paired)
+{
+	struct cell cell = {
+		.rank = r->n_ranks, .line = r->line, .column = column_of(r, at), .paired = paired};
+	const char *begin = at, *letter;
+	int n = (int)(end - begin < 32 ? end - begin : 32);
+
+	if (!read_number(&at, end, SC_SCHEDULE_MAX_STAGES, &cell.stage))
+		return FAIL(r, cell.column,
+			    "expected a stage below %d, a kind and a micro-batch, as 0F0, got "
+			    "\"%.*s\"",
+			    SC_SCHEDULE_MAX_STAGES, n, begin);
+	if (skips(at, end))
+		return 0;
+	letter = at < end ? memchr(LETTER, *at, sizeof(LETTER)) : NULL;
+	if (!letter)
+		return FAIL(
+			r, column_of(r, at),
+			"unknown kind in \"%.*s\"; expected F, B, I, W, SEND_F, RECV_F, SEND_B, "
+			"RECV_B, UNSHARD, RESHARD or REDUCE_GRAD behind the stage",
+			n, begin);
+	at++;
+	if (!read_number(&at, end, SC_SCHEDULE_MAX_MICRO_BATCHES, &cell.micro_batch) || at != end)
+		return FAIL(r, column_of(r, at),
+			    "expected a micro-batch below %d and nothing behind it in \"%.*s\"",
+			    SC_SCHEDULE_MAX_MICRO_BATCHES, n, begin);
+	if (r->n_cells == r->max_cells)
+		return FAIL(r, cell.column, "more than %d passes", SC_SCHEDULE_MAX_CELLS);
+	cell.kind = (uint8_t)(letter - LETTER);
+	r->cells[r->n_cells++] = cell;
+	r->n_stages = cell.stage >= r->n_stages ? cell.stage + 1 : r->n_stages;
+	if (cell.micro_batch >= r->micro_batches)
+		r->micro_batches = cell.micro_batch + 1;
+	return 0;
+}
+
+/* (0F1;3B0)OVERLAP_F_B */
+static int read_pair(struct reader *r, const char *at, const char *end)
+{
+	const char *close = memchr(at, ')', (size_t)(end - at));
+	const char *half = close ? memchr(at, ';', (size_t)(close - at)) : NULL;
+	int rc;
+
+	if (!half || !is_word(close + 1, end, "OVERLAP_F_B") || end - close != 12)
+		return FAIL(r, column_of(r, at),
+			    "expected two passes that run together, as (0F1;3B0)OVERLAP_F_B");
+	rc = read_pass(r, at + 1, half, true);
+	return rc ? rc : read_pass(r, half + 1, close, false);
+}
+
+static int read_line(struct reader *r, const char *end)
+{
+	int rc = 0;
+
+	while (rc == 0 && r->at <= end) {
+		const char *comma = memchr(r->at, ',', (size_t)(end - r->at));
+		const char *begin = r->at, *stop = comma ? comma : end;
+
+		r->at = stop + 1;
+		while (begin < stop && *begin == ' ')
+			begin++;
+		while (stop > begin && (stop[-1] == ' ' || stop[-1] == '\r'))
+			stop--;
+		if (begin < stop)
+			rc = *begin == '(' ? read_pair(r, begin, stop)
+					   : read_pass(r, begin, stop, false);
+	}
+	return rc;
+}
+
+static int read_lines(struct reader *r)
+{
+	int rc = 0;
+
+	while (rc == 0 && r->at < r->end) {
+		const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
+
+		stop = stop ? stop : r->end;
+		r->line++;
+		r->line_start = r->at;
+		if (r->n_ranks == SC_SCHEDULE_MAX_RANKS)
+			return FAIL(r, 1, "more than %d ranks", SC_SCHEDULE_MAX_RANKS);
+		rc = read_line(r, stop);
+		r->at = stop + 1;
+		r->n_ranks++;
+	}
+	if (rc == 0 && r->n_cells == 0)
+		return FAIL(r, 0, "no passes: expected a line of cells for every rank, as 0F0,0B0");
+	return rc;
+}
+
+/* ---- every pass once ---- */
+
+static uint32_t *seen_at(const struct reader *r, int kind, uint32_t stage, uint32_t micro_batch)
+{
+	return &r->seen[kind][(size_t)stage * r->micro_batches + micro_batch];
+}
+
+static int place_cell(struct reader *r, size_t i)
+{
+	struct cell *c = &r->cells[i];
+	uint32_t *seen = seen_at(r, c->kind, c->stage, c->micro_batch);
+
+	if (r->rank_of[c->stage] != c->rank)
+		return FAIL_AT(r, c, "rank %u runs stage %u, which rank %u has", c->rank, c->stage,
+			       r->rank_of[c->stage]);
+	if (*seen)
+		return FAIL_AT(r, c, "rank %u runs %u%c%u twice; first in line %u, column %u",
+			       c->rank, c->stage, LETTER[c->kind], c->micro_batch,
+			       r->cells[*seen - 1].line, r->cells[*seen - 1].column);
+	*seen = (uint32_t)i + 1;
+	return 0;
+}
+
+/* In older files B beside a W is the backward of the input. */
+static void read_as_input(struct reader *r)
+{
+	for (size_t i = 0; i < r->n_cells; i++) {
+		struct cell *c = &r->cells[i];
+		uint32_t *whole = seen_at(r, SC_PASS_BACKWARD, c->stage, c->micro_batch);
+		uint32_t *input = seen_at(r, SC_PASS_BACKWARD_INPUT, c->stage, c->micro_batch);
+
+		if (c->kind != SC_PASS_BACKWARD_WEIGHT || !*whole || *input)
+			continue;
+		r->cells[*whole - 1].kind = SC_PASS_BACKWARD_INPUT;
+		*input = *whole;
+		*whole = 0;
+	}
+}
+
+static int check_passes(struct reader *r, uint32_t stage, uint32_t m)
+{
+	uint32_t f = *seen_at(r, SC_PASS_FORWARD, stage, m);
+	uint32_t b = *seen_at(r, SC_PASS_BACKWARD, stage, m);
+	uint32_t i = *seen_at(r, SC_PASS_BACKWARD_INPUT, stage, m);
+	uint32_t w = *seen_at(r, SC_PASS_BACKWARD_WEIGHT, stage, m);
+	unsigned line = r->rank_of[stage] + 1, rank = r->rank_of[stage];
+
+	r->line = line;
+	if (!f)
+		return FAIL(r, 0, "rank %u lacks %uF%u", rank, stage, m);
+	if (b && i)
+		return FAIL_AT(r, &r->cells[i - 1],
+			       "rank %u runs %uI%u beside the full backward %uB%u", rank, stage, m,
+			       stage, m);
+	if (!b && !i)
+		return FAIL(r, 0, "rank %u lacks %uB%u, or %uI%u and %uW%u", rank, stage, m, stage,
+			    m, stage, m);
+	if (i && !w)
+		return FAIL_AT(r, &r->cells[i - 1], "rank %u runs %uI%u and lacks %uW%u", rank,
+			       stage, m, stage, m);
+	return 0;
+}
+
+static int check_complete(struct reader *r)
+{
+	size_t n = (size_t)r->n_stages * r->micro_batches;
+	int rc = 0;
+
+	if (n > SC_SCHEDULE_MAX_CELLS)
+		return FAIL(r, 0, "%u stages and %u micro-batches are more than %d passes forward",
+			    r->n_stages, r->micro_batches, SC_SCHEDULE_MAX_CELLS);
+	for (int k = 0; k < SC_N_PASS_KINDS; k++)
+		r->seen[k] = sc_arena_calloc(r->arena, n, sizeof(uint32_t));
+	r->rank_of = sc_arena_alloc(r->arena, r->n_stages * sizeof(uint32_t));
+	memset(r->rank_of, 0xff, r->n_stages * sizeof(uint32_t));
+	for (size_t i = 0; i < r->n_cells; i++)
+		if (r->rank_of[r->cells[i].stage] == UINT32_MAX)
+			r->rank_of[r->cells[i].stage] = r->cells[i].rank;
+	for (uint32_t s = 0; s < r->n_stages; s++)
+		if (r->rank_of[s] == UINT32_MAX)
+			return FAIL(r, 0, "no rank runs stage %u, and there is a stage %u", s,
+				    r->n_stages - 1);
+	for (size_t i = 0; i < r->n_cells && rc == 0; i++)
+		rc = place_cell(r, i);
+	if (rc)
+		return rc;
+	read_as_input(r);
+	for (uint32_t s = 0; s < r->n_stages && rc == 0; s++)
+		for (uint32_t m = 0; m < r->micro_batches && rc == 0; m++)
+			rc = check_passes(r, s, m);
+	return rc;
+}
+
+/* ---- no rank waits for ever ---- */
+
+/* Marks in seen[][] of passes that ran. */
+enum { DONE = 0 };
+
+/* What a pass waits for; false if nothing. */
+static bool input_of(const struct reader *r, const struct cell *c, struct cell *out)
+{
+	*out = *c;
+	if (c->kind == SC_PASS_BACKWARD_WEIGHT) {
+		out->kind = SC_PASS_BACKWARD_INPUT;
+		return true;
+	}
+	if (c->kind == SC_PASS_FORWARD) {
+		out->stage = c->stage - 1;
+		return c->stage > 0;
+	}
+	out->kind = SC_PASS_FORWARD;
+	if (c->stage + 1 == r->n_stages || *seen_at(r, SC_PASS_FORWARD, c->stage, c->micro_batch))
+		return true;
+	out->stage = c->stage + 1;
+	out->kind = *seen_at(r, SC_PASS_BACKWARD, out->stage, c->micro_batch)
+			    ? SC_PASS_BACKWARD
+			    : SC_PASS_BACKWARD_INPUT;
+	return true;
+}
+
+static bool can_run(const struct reader *r, const struct cell *c)
+{
+	struct cell input;
+
+	return !input_of(r, c, &input) ||
+	       *seen_at(r, input.kind, input.stage, input.micro_batch) == DONE;
+}
+
+static int report_wait(struct reader *r, const struct cell *c)
+{
+	struct cell input;
+	uint32_t at;
+
+	input_of(r, c, &input);
+	at = *seen_at(r, input.kind, input.stage, input.micro_batch);
+	return FAIL_AT(r, c,
+		       "rank %u cannot run %u%c%u: it waits for %u%c%u of rank %u (line %u, column "
+		       "%u), which does not run before it",
+		       c->rank, c->stage, LETTER[c->kind], c->micro_batch, input.stage,
+		       LETTER[input.kind], input.micro_batch, r->rank_of[input.stage],
+		       r->cells[at - 1].line, r->cells[at - 1].column);
+}
+
+/* Runs the ranks' cells, which lie one rank after another, until nothing moves. */
+static int check_order(struct reader *r)
+{
+	size_t *at = sc_arena_calloc(r->arena, r->n_ranks + 1, sizeof(*at));
+	bool moved = true;
+
+	for (size_t i = 0; i < r->n_cells; i++)
+		at[r->cells[i].rank + 1] = i + 1;
+	for (uint32_t k = 1; k <= r->n_ranks; k++)
+		at[k] = at[k] > at[k - 1] ? at[k] : at[k - 1];
+	while (moved) {
+		moved = false;
+		for (uint32_t k = 0; k < r->n_ranks; k++)
+			while (at[k] < r->n_cells && r->cells[at[k]].rank == k &&
+			       can_run(r, &r->cells[at[k]])) {
+				const struct cell *c = &r->cells[at[k]++];
+
+				*seen_at(r, c->kind, c->stage, c->micro_batch) = DONE;
+				moved = true;
+			}
+	}
+	for (uint32_t k = 0; k < r->n_ranks; k++)
+		if (at[k] < r->n_cells && r->cells[at[k]].rank == k)
+			return report_wait(r, &r->cells[at[k]]);
+	return 0;
+}
+
+/* ---- the result ---- */
+
+static int make_map(struct reader *r, struct sc_stage_map *map)
+{
+	uint32_t *n = sc_arena_calloc(r->arena, r->n_ranks, sizeof(*n));
+
+	*map = (struct sc_stage_map){.pp = r->n_ranks, .depth = r->n_stages, .replicas = 1};
+	map->place = sc_arena_calloc(r->arena, r->n_stages, sizeof(*map->place));
+	for (uint32_t s = 0; s < r->n_stages; s++)
+		map->place[s] = (struct sc_stage_place){r->rank_of[s], n[r->rank_of[s]]++};
+	map->n_chunks = n[0];
+	for (uint32_t k = 0; k < r->n_ranks; k++) {
+		r->line = k + 1;
+		if (n[0] > 64)
+			return FAIL(r, 0, "rank 0 runs %u stages, more than 64", n[0]);
+		if (n[k] != n[0])
+			return FAIL(r, 0,
+				    "rank %u runs %u stages, and rank 0 runs %u; each has as many",
+				    k, n[k], n[0]);
+	}
+	map->virtual_stage = sc_arena_calloc(r->arena, r->n_stages, sizeof(uint32_t));
+	for (uint32_t s = 0; s < r->n_stages; s++)
+		map->virtual_stage[map->place[s].stage * map->n_chunks + map->place[s].chunk] = s;
+	return 0;
+}
+
+static void make_passes(const struct reader *r, struct sc_schedule_file *out)
+{
+	struct sc_passes *p = &out->passes;
+
+	*p = (struct sc_passes){.map = &out->map, .micro_batches = r->micro_batches};
+	p->n = sc_arena_calloc(r->arena, r->n_ranks, sizeof(*p->n));
+	p->stride = 3 * r->micro_batches * out->map.n_chunks;
+	p->slots = sc_arena_calloc(r->arena, (size_t)p->stride * r->n_ranks, sizeof(*p->slots));
+	for (size_t i = 0; i < r->n_cells; i++) {
+		const struct cell *c = &r->cells[i];
+
+		p->slots[(size_t)c->rank * p->stride + p->n[c->rank]++] = (struct sc_slot){
+			.micro_batch = c->micro_batch,
+			.virtual_stage = c->stage,
+			.chunk = (uint16_t)out->map.place[c->stage].chunk,
+			.kind = c->kind,
+			.paired = c->paired,
+		};
+	}
+}
+
+static size_t count_cells(const struct sc_source *source)
+{
+	size_t n = 1;
+
+	for (size_t i = 0; i < source->n; i++)
+		n += source->text[i] == ',' || source->text[i] == '\n' || source->text[i] == ';';
+	return n < SC_SCHEDULE_MAX_CELLS ? n : SC_SCHEDULE_MAX_CELLS;
+}
+
+int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *arena,
+			   struct sc_schedule_file *out, struct sc_err *err)
+{
+	struct reader r = {.source = source,
+			   .arena = arena,
+			   .err = err,
+			   .max_cells = count_cells(source),
+			   .at = source->text,
+			   .end = source->text + source->n};
+	int rc;
+
+	r.cells = sc_arena_calloc(arena, r.max_cells, sizeof(*r.cells));
+	rc = read_lines(&r);
+	if (rc == 0)
+		rc = check_complete(&r);
+	if (rc == 0)
+		rc = make_map(&r, &out->map);
+	if (rc == 0)
+		rc = check_order(&r);
+	if (rc)
+		return rc;
+	make_passes(&r, out);
+	sc_passes_mark_last(&out->passes);
+	return 0;
+}
+
+int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_schedule_file *out,
+			  struct sc_err *err)
+{
+	struct sc_source source = {.file = path};
+	char *text;
+	int rc = sc_file_read(path, MAX_FILE_BYTES, &text, &source.n, err);
+
+	if (rc)
+		return rc;
+	source.text = text;
+	rc = sc_schedule_file_parse(&source, arena, out, err);
+	free(text);
+	return rc;
+}
+
+void sc_schedule_file_write(const struct sc_passes *passes, FILE *out)
+{
+	for (uint32_t s = 0; s < passes->map->pp; s++) {
+		const struct sc_slot *slots = sc_passes_of(passes, s);
+
+		for (uint32_t i = 0; i < passes->n[s]; i++)
+			fprintf(out, "%s%u%c%u", i ? "," : "", slots[i].virtual_stage,
+				LETTER[slots[i].kind], slots[i].micro_batch);
+		fputc('\n', out);
+	}
+}

@@ -1,0 +1,19 @@
+/* A played schedule for people and programs: text of letters, SVG, HTML with it, JSON. */
+#ifndef SC_REPORT_SCHEDULE_H
+#define SC_REPORT_SCHEDULE_H
+
+#include "base/json_out.h"
+#include "base/strbuf.h"
+#include "study/schedule/schedule_play.h"
+
+void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
+			 struct sc_strbuf *out);
+void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
+			struct sc_strbuf *out);
+void sc_schedule_to_html(const char *name, const struct sc_schedule_play *play,
+			 struct sc_strbuf *out);
+/* name, bubble_pct, makespan, peak_memory[], slots[] of every stage. */
+void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
+			 const struct sc_schedule_play *play);
+
+#endif
