@@ -6,7 +6,7 @@
 #include "study/shard/shard_step_moves.h"
 
 enum { N_TABLES = 6 };
-static const struct sc_step_weights EVEN = {1, 1, 1};
+static const struct sc_phase_weights EVEN = {1, 1, 1};
 static struct sc_table tables[N_TABLES];
 static struct sc_shard_problem problem;
 static struct sc_prediction prediction;
@@ -70,24 +70,45 @@ static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan 
 	return same;
 }
 
+/* A placement of the plan, judged by phases. */
+struct placed {
+	struct sc_shard_model model;
+	struct sc_shard_state s;
+};
+
+static void adopt(struct placed *p, const struct sc_shard_plan *plan)
+{
+	sc_shard_model_init_all(&p->model, &problem, plan);
+	p->s = sc_shard_state_make(&p->model, &arena);
+	p->s.phases = sc_phases_make(&p->model, &arena);
+	ck_assert(sc_shard_state_adopt(&p->s, &p->model, plan));
+}
+
+/* Options, and what is none: rows and columns in slices of any size, in any order of ranks. */
 START_TEST(a_state_is_its_plan)
 {
 	const struct sc_request *req = start("");
 	struct sc_shard_plan plan, back = {0};
-	struct sc_step_state s;
+	struct placed p;
 
 	plan_init(&plan, req);
 	place(&plan, &tables[0], SC_ROW_WISE, 4, 0);
 	place(&plan, &tables[1], SC_COLUMN_WISE, 2, 1);
 	place(&plan, &tables[2], SC_DATA_PARALLEL, 4, 0);
-	for (int i = 3; i < N_TABLES; i++)
-		place(&plan, &tables[i], SC_TABLE_WISE, 1, i - 3);
-	sc_step_state_init(&s, &problem);
-	ck_assert(sc_step_state_load(&s, &plan));
-	sc_step_state_plan(&s, &back);
+	place(&plan, &tables[3], SC_ROW_WISE, 4, 0);
+	plan.shards.at[plan.tables.at[3].first_shard].rank = 1;
+	plan.shards.at[plan.tables.at[3].first_shard + 1].rank = 0;
+	place(&plan, &tables[4], SC_COLUMN_WISE, 2, 0);
+	plan.shards.at[plan.tables.at[4].first_shard].cols += 4;
+	plan.shards.at[plan.tables.at[4].first_shard + 1].cols -= 4;
+	plan.shards.at[plan.tables.at[4].first_shard + 1].col_offset += 4;
+	place(&plan, &tables[5], SC_TABLE_WISE, 1, 3);
+	adopt(&p, &plan);
+	ck_assert(p.model.choices.at[p.s.choice[3]].made && p.model.choices.at[p.s.choice[4]].made);
+	ck_assert(!p.model.choices.at[p.s.choice[0]].made);
+	sc_shard_state_plan(&p.s, &back);
 	ck_assert(same_plan(&plan, &back));
-	ck_assert(sc_step_state_fits(&s));
-	sc_step_state_release(&s);
+	sc_shard_model_release(&p.model);
 	sc_shard_plan_release(&plan);
 	sc_shard_plan_release(&back);
 }
@@ -99,47 +120,46 @@ START_TEST(each_move_can_be_undone)
 	const bool several = _i == 1;
 	const struct sc_request *req =
 		start(several ? "gpus=16 training.software=hugectr" : "training.software=hugectr");
-	struct sc_step_undo undo = {0};
 	struct sc_shard_plan plan, back = {0};
-	bool frozen[N_TABLES] = {false}, seen[SC_MOVE_REPLICATE + 1] = {false};
+	bool frozen[N_TABLES] = {false}, seen[SC_MOVE_HOSTS + 1] = {false};
+	bool types[SC_N_SHARD_TYPES] = {false};
 	sc_step_moves moves = {0};
-	struct sc_step_state s;
 	struct sc_rng rng;
+	struct placed p;
+	struct sc_step_hunt hunt = {.s = &p.s, .frozen = frozen, .rng = &rng};
 	double before;
 
 	sc_rng_init(&rng, 1);
 	crowd(req, &plan);
 	plan.shards.at[1].rank = 1; /* something to swap with */
-	sc_step_state_init(&s, &problem);
-	ck_assert(sc_step_state_load(&s, &plan));
-	before = sc_step_estimate(&s, &EVEN);
-	sc_step_moves_find(&s, &EVEN, frozen, &rng, &moves);
+	adopt(&p, &plan);
+	hunt.change = sc_change_make(&p.model, &arena);
+	before = sc_phases_estimate(&p.s, &EVEN);
+	sc_step_moves_find(&hunt, &EVEN, &moves);
 	ck_assert_uint_gt(moves.n, 20);
 	for (size_t i = 0; i < moves.n; i++) {
 		const struct sc_step_move *move = &moves.at[i];
 		struct sc_err err = {0};
 
 		ck_assert(i == 0 || move->estimate >= moves.at[i - 1].estimate);
-		sc_step_move_do(&s, move, &undo);
-		ck_assert_double_eq_tol(sc_step_estimate(&s, &EVEN), move->estimate, 1e-9);
-		sc_step_state_plan(&s, &back);
+		sc_step_move_do(&hunt, move);
+		ck_assert_double_eq_tol(sc_phases_estimate(&p.s, &EVEN), move->estimate, 1e-9);
+		sc_shard_state_plan(&p.s, &back);
 		ck_assert_msg(sc_shard_plan_check(&back, &err) == 0, "%s", err.text);
 		ck_assert(!same_plan(&plan, &back));
-		sc_step_move_undo(&s, move, &undo);
-		ck_assert_double_eq_tol(sc_step_estimate(&s, &EVEN), before, 1e-9);
+		types[back.tables.at[move->unit].type] = true;
+		sc_shard_state_change(&p.s, &hunt.change);
+		ck_assert_double_eq_tol(sc_phases_estimate(&p.s, &EVEN), before, 1e-9);
 		seen[move->kind] = true;
 	}
-	sc_step_state_plan(&s, &back);
+	sc_shard_state_plan(&p.s, &back);
 	ck_assert(same_plan(&plan, &back));
-	for (int k = 0; k <= SC_MOVE_REPLICATE; k++) {
-		bool of_hosts = k == SC_MOVE_HOST || k == SC_MOVE_HOSTS;
-
-		if (k != SC_MOVE_WHOLE && k != SC_MOVE_SWAP) /* all are whole; empty ranks */
-			ck_assert_msg(seen[k] == (several || !of_hosts), "kind %d", k);
-	}
-	sc_step_undo_release(&undo);
+	ck_assert(seen[SC_MOVE_SHARD] && seen[SC_MOVE_PLACE] && seen[SC_MOVE_SPREAD]);
+	ck_assert_int_eq(seen[SC_MOVE_HOSTS], several);
+	ck_assert_int_eq(types[SC_TABLE_ROW_WISE], several);
+	ck_assert(types[SC_DATA_PARALLEL] && types[SC_COLUMN_WISE] && types[SC_ROW_WISE]);
 	SC_VEC_RELEASE(&moves);
-	sc_step_state_release(&s);
+	sc_shard_model_release(&p.model);
 	sc_shard_plan_release(&plan);
 	sc_shard_plan_release(&back);
 }

@@ -20,8 +20,10 @@ enum sc_spread {
 };
 struct sc_option_shard {
 	int64_t row_offset, col_offset, rows, cols;
-	double cost;       /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
-	double comms;      /* of that, what is exchanged, where the objective tells them apart */
+	double cost; /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
+	/* Of that, where the objective tells them apart: what is exchanged; kernels without their start. And
+	 * bytes of the pooled vectors of its columns, for the whole batch. */
+	double comms, forward_ms, backward_ms, vector_bytes;
 	double hbm_bytes;  /* of that rank */
 	double host_bytes; /* of its host's memory */
 	double ssd_bytes;  /* of its host's SSD */

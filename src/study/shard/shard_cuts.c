@@ -85,31 +85,24 @@ static void try_cuts(struct sc_shard_search *q, uint32_t unit, uint32_t from, st
 /* False too when it would go over the budget of moves. */
 static bool do_cut(struct sc_shard_search *q, const struct cut *cut)
 {
-	struct sc_shard_state *s = q->s;
-	uint32_t old = s->choice[cut->unit], made, room = sc_unit_slots(q->model, cut->unit);
-	uint32_t first = q->model->units.at[cut->unit].first_rank;
-	struct sc_choice c = q->model->choices.at[old];
-	uint32_t n = cut->to == c.n ? c.n + 1 : c.n;
+	const struct sc_choice *c = &q->model->choices.at[q->s->choice[cut->unit]];
+	uint32_t n = cut->to == c->n ? c->n + 1 : c->n;
 	int64_t *cols = sc_xrealloc(NULL, n, sizeof(*cols));
+	uint32_t made;
 
 	for (uint32_t i = 0; i < n; i++)
-		cols[i] = i < c.n ? sc_choice_shard(&c, i)->cols : 0;
+		cols[i] = i < c->n ? sc_choice_shard(c, i)->cols : 0;
 	cols[cut->from] -= cut->cols;
 	cols[cut->to] += cut->cols;
-	made = sc_shard_model_slices(q->model, cut->unit, c.tier, cols, n);
+	sc_change_begin(q->s, &q->change, 0, cut->unit);
+	if (cut->to == c->n)
+		q->change.to[0].ranks[cut->to] = cut->rank;
+	made = sc_shard_model_slices(q->model, cut->unit, c->tier, cols, n);
 	free(cols);
 	if (made == UINT32_MAX)
 		return false;
-	memcpy(&q->was[first], &s->ranks[first], sizeof(*s->ranks) * room);
-	sc_shard_state_remove(s, cut->unit);
-	if (cut->to == c.n)
-		s->ranks[first + cut->to] = cut->rank;
-	sc_shard_state_place(s, cut->unit, made, &s->ranks[first]);
-	if (sc_move_budget_allows(&q->budget, s))
-		return true;
-	sc_shard_state_remove(s, cut->unit);
-	sc_shard_state_place(s, cut->unit, old, &q->was[first]);
-	return false;
+	q->change.to[0].choice = made;
+	return sc_shard_search_try(q, HUGE_VAL);
 }
 
 static bool can_cut(const struct sc_shard_state *s, uint32_t unit)

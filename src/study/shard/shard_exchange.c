@@ -67,27 +67,15 @@ static void best_partner(struct sc_shard_state *s, uint32_t rank, uint32_t a, ui
 	}
 }
 
-/* The exchange is undone when it goes over the budget of moves. */
 static bool do_swap(struct sc_shard_search *q, const struct swap *w)
 {
-	struct sc_shard_state *s = q->s;
-	const struct sc_unit *ua = &q->model->units.at[w->a], *ub = &q->model->units.at[w->b];
-	uint32_t ca = s->choice[w->a], cb = s->choice[w->b];
+	struct sc_change *change = &q->change;
 
-	for (int times = 0; times < 2; times++) {
-		int32_t *ra = &s->ranks[ua->first_rank], *rb = &s->ranks[ub->first_rank];
-		int32_t rank = ra[w->ia];
-
-		sc_shard_state_remove(s, w->a);
-		sc_shard_state_remove(s, w->b);
-		ra[w->ia] = rb[w->ib];
-		rb[w->ib] = rank;
-		sc_shard_state_place(s, w->a, ca, ra);
-		sc_shard_state_place(s, w->b, cb, rb);
-		if (sc_move_budget_allows(&q->budget, s))
-			return times == 0;
-	}
-	return false;
+	sc_change_begin(q->s, change, 0, w->a);
+	sc_change_begin(q->s, change, 1, w->b);
+	change->to[0].ranks[w->ia] = sc_unit_ranks(q->s, w->b)[w->ib];
+	change->to[1].ranks[w->ib] = sc_unit_ranks(q->s, w->a)[w->ia];
+	return sc_shard_search_try(q, HUGE_VAL);
 }
 
 bool sc_shard_swap_step(struct sc_shard_search *q, uint32_t rank)
@@ -126,51 +114,14 @@ static uint32_t choice_like(const struct sc_shard_model *m, uint32_t unit, uint3
 	return found;
 }
 
-/* Its shards may share a rank, and do share hosts: only together they show whether they fit. */
-static bool place_if_fits(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
-			  const int32_t *ranks)
-{
-	const struct sc_choice *c = &s->model->choices.at[choice];
-	uint32_t first = c->spread == SC_SPREAD_HOST ? (uint32_t)ranks[0] * s->model->per_host : 0;
-	bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
-	int32_t rank;
-
-	for (uint32_t i = 0; i < c->n; i++) {
-		rank = listed ? ranks[i] : (int32_t)(first + i);
-		if (!sc_shard_state_fits(s, sc_choice_shard(c, i), rank))
-			return false;
-	}
-	sc_shard_state_place(s, unit, choice, ranks);
-	for (uint32_t i = 0; i < c->n; i++) {
-		rank = listed ? ranks[i] : (int32_t)(first + i);
-		if (sc_shard_state_is_over(s, (uint32_t)rank)) {
-			sc_shard_state_remove(s, unit);
-			return false;
-		}
-	}
-	return true;
-}
-
 /* What a choice at those ranks puts on a rank. */
 static double load_on(const struct sc_shard_model *m, uint32_t choice, const int32_t *ranks,
 		      int32_t rank)
 {
-	const struct sc_choice *c = &m->choices.at[choice];
+	const struct sc_option_shard *shard =
+		sc_choice_shard_on(m, &m->choices.at[choice], ranks, rank);
 
-	if (c->spread == SC_SPREAD_UNIFORM)
-		return sc_choice_shard(c, (uint32_t)rank)->cost / m->speed[rank];
-	if (c->spread == SC_SPREAD_HOST) {
-		uint32_t i = (uint32_t)rank % m->per_host;
-
-		return rank / (int32_t)m->per_host == ranks[0]
-			       ? sc_choice_shard(c, i)->cost / m->speed[rank]
-			       : 0.0;
-	}
-	for (uint32_t i = 0; i < c->n; i++) {
-		if (ranks[i] == rank)
-			return sc_choice_shard(c, i)->cost / m->speed[rank];
-	}
-	return 0.0;
+	return shard ? shard->cost / m->speed[rank] : 0.0;
 }
 
 struct trade {
@@ -206,31 +157,18 @@ static bool may_help(const struct sc_shard_state *s, const struct trade *t, int3
 /* Each takes the place of the other, and its way to be sharded. Kept if the potential falls. */
 static bool trade(struct sc_shard_search *q, const struct trade *t)
 {
-	struct sc_shard_state *s = q->s;
-	const struct sc_shard_model *m = q->model;
-	uint32_t a = t->a, b = t->b, ca = t->ca, cb = t->cb;
-	int32_t at_a[MOST_TRADED_RANKS], at_b[MOST_TRADED_RANKS];
-	double before = s->potential;
-	bool placed;
+	struct sc_change *change = &q->change;
 
-	memcpy(at_a, &s->ranks[m->units.at[a].first_rank],
-	       sizeof(*at_a) * sc_choice_n_ranks(&m->choices.at[ca]));
-	memcpy(at_b, &s->ranks[m->units.at[b].first_rank],
-	       sizeof(*at_b) * sc_choice_n_ranks(&m->choices.at[cb]));
-	sc_shard_state_remove(s, a);
-	sc_shard_state_remove(s, b);
-	placed = place_if_fits(s, a, t->na, at_b);
-	if (placed && place_if_fits(s, b, t->nb, at_a)) {
-		if (s->potential < before * (1.0 - SC_SHARD_TINY) &&
-		    sc_move_budget_allows(&q->budget, s))
-			return true;
-		sc_shard_state_remove(s, b);
-	}
-	if (placed)
-		sc_shard_state_remove(s, a);
-	sc_shard_state_place(s, a, ca, at_a);
-	sc_shard_state_place(s, b, cb, at_b);
-	return false;
+	change->n = 2;
+	change->to[0].unit = t->a;
+	change->to[1].unit = t->b;
+	change->to[0].choice = t->na;
+	change->to[1].choice = t->nb;
+	memcpy(change->to[0].ranks, sc_unit_ranks(q->s, t->b),
+	       sizeof(int32_t) * sc_choice_n_ranks(&q->model->choices.at[t->cb]));
+	memcpy(change->to[1].ranks, sc_unit_ranks(q->s, t->a),
+	       sizeof(int32_t) * sc_choice_n_ranks(&q->model->choices.at[t->ca]));
+	return sc_shard_search_try(q, q->s->potential * (1.0 - SC_SHARD_TINY));
 }
 
 static bool trade_with(struct sc_shard_search *q, struct trade *t, uint32_t rank)

@@ -79,49 +79,62 @@ static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c
 	return true;
 }
 
-static void adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint32_t unit,
-		       const struct sc_shard_plan *plan, const struct sc_table_placement **at)
+/* The choice of an option for each table of the unit, or of the only one's slices. */
+static uint32_t choice_of(struct sc_shard_model *m, uint32_t unit, const struct sc_shard_plan *plan,
+			  const struct sc_table_placement **at)
 {
 	const struct sc_unit u = m->units.at[unit];
 	const uint32_t *tables = m->tables.at + u.first_table;
 	uint32_t *options = sc_xrealloc(NULL, u.n_tables, sizeof(*options));
-	size_t end = unit + 1 < m->units.n ? m->units.at[unit + 1].first_rank : m->n_ranks_room;
-	uint32_t choice = SC_UNPLACED;
-	bool known = true;
+	uint32_t choice = SC_UNPLACED, n = 0;
 
-	for (uint32_t i = 0; i < u.n_tables && known; i++) {
-		options[i] = at[tables[i]] ? sc_shard_match_option(m->problem, plan, at[tables[i]],
-								   tables[i])
-					   : SC_UNPLACED;
-		known = options[i] != SC_UNPLACED;
+	for (; n < u.n_tables && at[tables[n]]; n++) {
+		options[n] = sc_shard_match_option(m->problem, plan, at[tables[n]], tables[n]);
+		if (options[n] == SC_UNPLACED)
+			break;
 	}
-	if (known)
+	if (n == u.n_tables)
 		choice = choice_with(m, unit, options);
-	else if (u.n_tables == 1 && at[tables[0]])
+	else if (u.n_tables == 1 && at[tables[0]] && !m->takes_any)
 		choice = slices_of(m, unit, plan, at[tables[0]]);
 	free(options);
-	if (choice == SC_UNPLACED)
-		return;
-	if (m->choices.at[choice].spread != SC_SPREAD_UNIFORM &&
-	    m->choices.at[choice].n > end - u.first_rank &&
-	    m->choices.at[choice].spread != SC_SPREAD_HOST)
-		return;
-	if (take_ranks(m, &m->choices.at[choice], &plan->shards.at[at[tables[0]]->first_shard],
-		       &s->ranks[u.first_rank]))
-		sc_shard_state_place(s, unit, choice, &s->ranks[u.first_rank]);
+	return choice;
 }
 
-void sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,
+static bool adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint32_t unit,
+		       const struct sc_shard_plan *plan, const struct sc_table_placement **at)
+{
+	const struct sc_table_placement *first = at[m->tables.at[m->units.at[unit].first_table]];
+	uint32_t choice = choice_of(m, unit, plan, at);
+	const struct sc_shard *shards;
+
+	if (!first)
+		return false;
+	shards = &plan->shards.at[first->first_shard];
+	if (m->takes_any && (choice == SC_UNPLACED || !take_ranks(m, &m->choices.at[choice], shards,
+								  sc_unit_ranks(s, unit))))
+		choice = sc_shard_model_made(m, unit, plan, first);
+	if (choice == SC_UNPLACED ||
+	    sc_choice_n_ranks(&m->choices.at[choice]) > sc_unit_slots(m, unit) ||
+	    !take_ranks(m, &m->choices.at[choice], shards, sc_unit_ranks(s, unit)))
+		return false;
+	sc_shard_state_place(s, unit, choice, sc_unit_ranks(s, unit));
+	return true;
+}
+
+bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,
 			  const struct sc_shard_plan *plan)
 {
 	const struct sc_table_placement **at;
+	bool all = true;
 
 	if (plan->world != m->world)
-		return;
+		return false;
 	at = sc_shard_placements(m->problem, plan);
 	for (uint32_t u = 0; u < m->units.n; u++)
-		adopt_unit(s, m, u, plan, at);
+		all = adopt_unit(s, m, u, plan, at) && all;
 	free(at);
+	return all;
 }
 
 /* A unit's constraints, where it lies. */

@@ -8,10 +8,13 @@
 #include "base/units.h"
 #include "models/op_model.h"
 #include "predict/dlrm/dlrm.h"
-#include "study/shard/shard_step_priv.h"
+#include "study/shard/shard_solve_priv.h"
 
 /* Rows in HBM of a cached table. */
 #define CACHE_FRAC 0.2
+/* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
+#define MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
+enum { MIN_COLS = 16, MAX_SLICES = 64 };
 
 struct sc_iteration_costs {
 	const struct sc_request *request;
@@ -66,7 +69,7 @@ static void find_rates(const struct sc_iteration_costs *x, struct sc_exchange_ra
 
 /* Times of the kernels but for their start: forward with the prefetch of cached rows, and update. */
 static void time_kernels(const struct sc_iteration_costs *x, const struct sc_embedding_use *use,
-			 struct sc_step_part *out)
+			 struct sc_option_shard *out)
 {
 	static const enum sc_embedding_pass passes[] = {SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD,
 							SC_EMBEDDING_PREFETCH};
@@ -89,49 +92,20 @@ static void time_kernels(const struct sc_iteration_costs *x, const struct sc_emb
 }
 
 /* Forward and backward move the same bytes; within a node, sums may be added up before they leave it. */
-static double exchange_ms(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
-			  const struct sc_shard *shard, const struct sc_step_part *part)
+static double exchange_ms(const struct sc_iteration_costs *x, enum sc_shard_type type,
+			  const struct sc_table *t, const struct sc_option_shard *shard)
 {
 	const struct sc_exchange_rates *rates = &x->rates;
-	struct sc_dlrm_sends sends = sc_dlrm_sends_of(p->type, rates->partial_sums, x->per_host);
+	struct sc_dlrm_sends sends = sc_dlrm_sends_of(type, rates->partial_sums, x->per_host);
 	double ms_per_byte = sends.to_all * rates->a2a + sends.all_sum * rates->scatter +
 			     sends.host_sum * rates->host_scatter;
 
-	if (p->type == SC_DATA_PARALLEL)
-		return (double)x->tables.at[shard->table].rows * (double)shard->cols *
-		       sc_dtype_bytes(SC_FP32) * rates->reduce;
+	if (type == SC_DATA_PARALLEL)
+		return (double)t->rows * (double)shard->cols * sc_dtype_bytes(SC_FP32) *
+		       rates->reduce;
 	if (rates->by_node)
 		ms_per_byte = rates->host_scatter + rates->a2a / (double)x->per_host;
-	return 2 * part->vector_bytes * ms_per_byte;
-}
-
-static void part_of(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
-		    const struct sc_shard *shard, struct sc_step_part *out)
-{
-	const struct sc_table *t = &x->tables.at[shard->table];
-	struct sc_embedding_use use;
-	double bytes;
-
-	use = sc_dlrm_shard_use(x->request, t, p, shard);
-	use.memo = x->rows;
-	bytes = (double)shard->rows * ((double)shard->cols * sc_dtype_bytes(t->dtype) +
-				       sc_row_state_bytes(use.optimizer, (double)shard->cols));
-	*out = (struct sc_step_part){
-		.hbm_bytes = p->tier == SC_TIER_HBM      ? bytes
-			     : p->tier == SC_TIER_CACHED ? bytes * p->cache_frac
-							 : 0,
-		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
-		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
-		.vector_bytes = sc_dlrm_vector_bytes(x->request, t, (double)shard->cols),
-	};
-	time_kernels(x, &use, out);
-}
-
-void sc_iteration_part(const struct sc_shard_problem *problem, const struct sc_table_placement *p,
-		       const struct sc_shard *shard, struct sc_step_part *out)
-{
-	assert(problem->iteration);
-	part_of(problem->iteration, p, shard, out);
+	return 2 * shard->vector_bytes * ms_per_byte;
 }
 
 const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem)
@@ -143,20 +117,29 @@ const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem
 static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
 		       const struct sc_shard *shard, struct sc_option_shard *out)
 {
-	struct sc_step_part part;
+	const struct sc_table *t = &x->tables.at[shard->table];
+	struct sc_embedding_use use;
+	double bytes;
 
-	part_of(x, p, shard, &part);
+	use = sc_dlrm_shard_use(x->request, t, p, shard);
+	use.memo = x->rows;
+	bytes = (double)shard->rows * ((double)shard->cols * sc_dtype_bytes(t->dtype) +
+				       sc_row_state_bytes(use.optimizer, (double)shard->cols));
 	*out = (struct sc_option_shard){
 		.row_offset = shard->row_offset,
 		.col_offset = shard->col_offset,
 		.rows = shard->rows,
 		.cols = shard->cols,
-		.comms = exchange_ms(x, p, shard, &part),
-		.hbm_bytes = part.hbm_bytes,
-		.host_bytes = part.host_bytes,
-		.ssd_bytes = part.ssd_bytes,
+		.hbm_bytes = p->tier == SC_TIER_HBM      ? bytes
+			     : p->tier == SC_TIER_CACHED ? bytes * p->cache_frac
+							 : 0,
+		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
+		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
+		.vector_bytes = sc_dlrm_vector_bytes(x->request, t, (double)shard->cols),
 	};
-	out->cost = part.forward_ms + part.backward_ms + out->comms;
+	time_kernels(x, &use, out);
+	out->comms = exchange_ms(x, p->type, t, out);
+	out->cost = out->forward_ms + out->backward_ms + out->comms;
 }
 
 static bool shard_cost(const void *ctx, uint32_t table, const struct sc_table_placement *p,
@@ -278,14 +261,13 @@ static void add_tier_options(const struct sc_iteration_costs *x, struct sc_shard
 	o.type = SC_TABLE_WISE;
 	add_option(x, problem, &o);
 	o.type = SC_COLUMN_WISE;
-	for (uint32_t n = 2; n <= x->world && n <= SC_STEP_MAX_SLICES; n *= 2) {
+	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2) {
 		o.n_shards = n;
-		if (t->dim % (4 * n) == 0 && t->dim / n >= SC_STEP_MIN_COLS)
+		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
 			add_option(x, problem, &o);
 	}
 	o.type = SC_ROW_WISE;
-	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= SC_STEP_MAX_SLICES;
-	     n *= 2) {
+	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
 		o.n_shards = n;
 		if (t->rows >= (int64_t)n * n)
 			add_option(x, problem, &o);
@@ -312,7 +294,7 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 				     .n_shards = x->world};
 
 	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
-	if (x->world > 1 && bytes <= SC_STEP_MAX_REPLICA_BYTES)
+	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
 		add_option(x, problem, &replicas);
 	add_tier_options(x, problem, table, SC_TIER_HBM);
 	if (x->hbm_alone)
@@ -440,7 +422,7 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	out->host_bytes = request->config.cluster.host_memory_gib * SC_BYTES_PER_GIB;
 	out->ssd_bytes = fmax(0, request->config.cluster.ssd_gib) * SC_BYTES_PER_GIB;
 	x->ssd = out->ssd_bytes > 0;
-	out->min_cols = SC_STEP_MIN_COLS;
+	out->min_cols = MIN_COLS;
 	out->column_cost = column_cost;
 	out->shard_cost = shard_cost;
 	out->column_ctx = out->iteration = x;

@@ -82,6 +82,36 @@ bool sc_shard_search_keep(struct sc_shard_search *q)
 	return true;
 }
 
+/* Of the ranks that the change is about. */
+static bool fits(const struct sc_shard_state *s, const struct sc_change *change)
+{
+	const struct sc_shard_model *m = s->model;
+
+	for (uint32_t i = 0; i < change->n; i++) {
+		uint32_t unit = change->to[i].unit;
+		const struct sc_choice *c = &m->choices.at[s->choice[unit]];
+
+		for (uint32_t k = 0; k < c->n; k++) {
+			int32_t rank = sc_choice_rank(m, c, sc_unit_ranks(s, unit), k);
+
+			if (sc_shard_state_is_over(s, (uint32_t)rank))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool sc_shard_search_try(struct sc_shard_search *q, double limit)
+{
+	struct sc_shard_state *s = q->s;
+
+	sc_shard_state_change(s, &q->change);
+	if (s->potential < limit && fits(s, &q->change) && sc_move_budget_allows(&q->budget, s))
+		return true;
+	sc_shard_state_change(s, &q->change);
+	return false;
+}
+
 /* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential
  * falls. */
 static bool reinsert(struct sc_shard_search *q, uint32_t unit, bool gain)

@@ -81,7 +81,7 @@ static enum sc_spread plain_spread(const struct sc_shard_model *m, const struct 
 	return o->spread;
 }
 
-static void sum_up(struct sc_choice *c)
+void sc_choice_sum_up(struct sc_choice *c)
 {
 	c->same_cost = true;
 	for (uint32_t i = 0; i < sc_choice_n_listed(c); i++) {
@@ -121,7 +121,7 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 			c.run_end[i] = o->run_end[i];
 		c.run_end[c.n_runs - 1] = c.n;
 	}
-	sum_up(&c);
+	sc_choice_sum_up(&c);
 	return c;
 }
 
@@ -216,7 +216,7 @@ static void add_joint(struct sc_shard_model *m, struct sc_unit *unit, const choi
 		add_shards(sum, c);
 	}
 	joint.shards = sum;
-	sum_up(&joint);
+	sc_choice_sum_up(&joint);
 	SC_VEC_PUSH(&m->choices, joint);
 	unit->n_choices++;
 }
@@ -395,32 +395,42 @@ static void set_ranks(struct sc_shard_model *m)
 	}
 }
 
-/* Room for the ranks of every unit, and whether memory may decide. */
-static void set_room(struct sc_shard_model *m)
+static void set_unit_room(struct sc_shard_model *m, struct sc_unit *unit, uint32_t least,
+			  double *need)
 {
+	uint32_t room = least > 8 ? least : 8;
+	double most = 0.0;
+
+	for (uint32_t i = 0; i < unit->n_choices; i++) {
+		const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
+		bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
+
+		room = listed && c->n > room ? c->n : room;
+		if (c->tier == SC_TIER_HBM && c->type != SC_DATA_PARALLEL)
+			most = fmax(most, c->hbm * (double)c->n);
+	}
+	*need += most;
+	unit->first_rank = (uint32_t)m->n_ranks_room;
+	m->n_ranks_room += room;
+}
+
+/* Room for the ranks of every unit, at least for what a plan has (may be NULL), and whether memory may
+ * decide. */
+static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
+{
+	const struct sc_table_placement **at = plan ? sc_shard_placements(m->problem, plan) : NULL;
 	double need = 0.0, have = 0.0;
-	size_t at = 0;
 
 	for (uint32_t r = 0; r < m->world; r++)
 		have += m->hbm_cap[r];
 	for (size_t u = 0; u < m->units.n; u++) {
 		struct sc_unit *unit = &m->units.at[u];
-		uint32_t room = 8;
-		double most = 0.0;
+		const struct sc_table_placement *t =
+			at ? at[m->tables.at[unit->first_table]] : NULL;
 
-		for (uint32_t i = 0; i < unit->n_choices; i++) {
-			const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
-			bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
-
-			room = listed && c->n > room ? c->n : room;
-			if (c->tier == SC_TIER_HBM && c->type != SC_DATA_PARALLEL)
-				most = fmax(most, c->hbm * (double)c->n);
-		}
-		need += most;
-		unit->first_rank = (uint32_t)at;
-		at += room;
+		set_unit_room(m, unit, t ? t->n_shards : 0, &need);
 	}
-	m->n_ranks_room = at;
+	free(at);
 	m->tight = need > TIGHT_SHARE * have;
 }
 
@@ -445,13 +455,9 @@ static int add_choices(struct sc_shard_model *m, struct sc_err *err)
 	return rc;
 }
 
-int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,
-			struct sc_err *err)
+/* All but choices and what follows from those. */
+static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 {
-	int rc = check_constraints(p, err);
-
-	if (rc)
-		return rc;
 	*m = (struct sc_shard_model){
 		.problem = p, .world = p->world, .per_host = p->ranks_per_host};
 	assert(m->world > 0 && m->per_host > 0);
@@ -462,15 +468,40 @@ int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem 
 	list_rules(m);
 	join_tables(m);
 	list_tables(m);
+}
+
+int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,
+			struct sc_err *err)
+{
+	int rc = check_constraints(p, err);
+
+	if (rc)
+		return rc;
+	begin(m, p);
 	mark_ruled(m);
 	rc = sc_shard_rules_check(m, err);
 	if (rc == 0)
 		rc = add_choices(m, err);
 	if (rc == 0)
-		set_room(m);
+		set_room(m, NULL);
 	else
 		sc_shard_model_release(m);
 	return rc;
+}
+
+void sc_shard_model_init_all(struct sc_shard_model *m, const struct sc_shard_problem *p,
+			     const struct sc_shard_plan *plan)
+{
+	assert(!p->n_constraints);
+	begin(m, p);
+	m->takes_any = true;
+	for (uint32_t o = 0; o < p->options.n; o++)
+		sc_shard_model_option(m, o);
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		m->units.at[u].first_choice = p->first_option.at[u];
+		m->units.at[u].n_choices = p->first_option.at[u + 1] - p->first_option.at[u];
+	}
+	set_room(m, plan);
 }
 
 void sc_shard_model_release(struct sc_shard_model *m)
@@ -488,6 +519,35 @@ uint32_t sc_shard_model_option(struct sc_shard_model *m, uint32_t option)
 
 	c.first_option = (uint32_t)m->members.n;
 	SC_VEC_PUSH(&m->members, option);
+	SC_VEC_PUSH(&m->choices, c);
+	return (uint32_t)m->choices.n - 1;
+}
+
+uint32_t sc_shard_model_made(struct sc_shard_model *m, uint32_t unit,
+			     const struct sc_shard_plan *plan, const struct sc_table_placement *at)
+{
+	const struct sc_shard_problem *p = m->problem;
+	uint32_t table = m->tables.at[m->units.at[unit].first_table];
+	struct sc_option_shard *shards = sc_arena_calloc(&m->arena, at->n_shards, sizeof(*shards));
+	struct sc_choice c = {.spread = SC_SPREAD_FREE,
+			      .type = at->type,
+			      .tier = at->tier,
+			      .cache_frac = at->cache_frac,
+			      .made = true,
+			      .n = at->n_shards,
+			      .shards = shards};
+
+	for (uint32_t i = 0; i < c.n; i++) {
+		const struct sc_shard *from = &plan->shards.at[at->first_shard + i];
+
+		if (!p->shard_cost || !p->shard_cost(p->column_ctx, table, at, from, &shards[i]))
+			return SC_UNPLACED;
+		shards[i].row_offset = from->row_offset;
+		shards[i].col_offset = from->col_offset;
+		shards[i].rows = from->rows;
+		shards[i].cols = from->cols;
+	}
+	sc_choice_sum_up(&c);
 	SC_VEC_PUSH(&m->choices, c);
 	return (uint32_t)m->choices.n - 1;
 }

@@ -55,84 +55,6 @@ static void sort_units(struct sc_shard_search *q, bool by_memory)
 	free(keys);
 }
 
-static void write_slice(const struct sc_shard_model *m, const struct sc_choice *c, uint32_t member,
-			uint32_t i, struct sc_shard *out)
-{
-	const struct sc_shard_problem *p = m->problem;
-	struct sc_option_shard shard;
-
-	if (c->made)
-		shard = c->shards[i];
-	else
-		sc_option_shard_get(p, &p->options.at[m->members.at[c->first_option + member]], i,
-				    &shard);
-	out->row_offset = shard.row_offset;
-	out->col_offset = shard.col_offset;
-	out->rows = shard.rows;
-	out->cols = shard.cols;
-}
-
-static int32_t rank_of(const struct sc_shard_model *m, const struct sc_choice *c,
-		       const int32_t *ranks, uint32_t i)
-{
-	if (c->spread == SC_SPREAD_UNIFORM)
-		return (int32_t)i;
-	if (c->spread == SC_SPREAD_HOST)
-		return ranks[0] * (int32_t)m->per_host + (int32_t)i;
-	return ranks[i];
-}
-
-static void write_table(const struct sc_shard_state *s, uint32_t table, uint32_t member,
-			struct sc_shard_plan *plan)
-{
-	const struct sc_shard_model *m = s->model;
-	uint32_t unit = m->unit_of[table];
-	const struct sc_choice *c = &m->choices.at[s->choice[unit]];
-	const struct sc_table *t = &m->problem->tables[table];
-	struct sc_table_placement at = {.name = t->name,
-					.rows = t->rows,
-					.dim = t->dim,
-					.type = c->type,
-					.tier = c->tier,
-					.cache_frac =
-						c->tier == SC_TIER_CACHED ? c->cache_frac : 0.0,
-					.first_shard = (uint32_t)plan->shards.n,
-					.n_shards = c->n};
-
-	if (!c->made) {
-		const struct sc_option *o =
-			&m->problem->options.at[m->members.at[c->first_option + member]];
-
-		at.type = o->type;
-		at.tier = o->tier;
-		at.cache_frac = o->tier == SC_TIER_CACHED ? o->cache_frac : 0.0;
-	}
-	SC_VEC_PUSH(&plan->tables, at);
-	for (uint32_t i = 0; i < c->n; i++) {
-		struct sc_shard shard = {.table = table};
-
-		shard.rank = rank_of(m, c, &s->ranks[m->units.at[unit].first_rank], i);
-		write_slice(m, c, member, i, &shard);
-		SC_VEC_PUSH(&plan->shards, shard);
-	}
-}
-
-static void write_plan(const struct sc_shard_state *s, struct sc_shard_plan *plan)
-{
-	const struct sc_shard_model *m = s->model;
-
-	*plan = (struct sc_shard_plan){.world = m->world,
-				       .ranks_per_host = m->problem->ranks_per_host};
-	for (uint32_t table = 0; table < m->problem->n_tables; table++) {
-		const struct sc_unit *unit = &m->units.at[m->unit_of[table]];
-		uint32_t member = 0;
-
-		while (m->tables.at[unit->first_table + member] != table)
-			member++;
-		write_table(s, table, member, plan);
-	}
-}
-
 /* Tries orders and sharpnesses until some plan fits the memory. */
 static void first_plan(struct sc_shard_search *q, double scale)
 {
@@ -209,6 +131,7 @@ static void search(struct run *r, struct sc_arena *scratch)
 	q->order = sc_arena_calloc(scratch, r->model.units.n + 1, sizeof(*q->order));
 	q->was = sc_arena_calloc(scratch, r->model.n_ranks_room + 1, sizeof(*q->was));
 	q->only = sc_arena_calloc(scratch, r->model.units.n + 1, sizeof(*q->only));
+	q->change = sc_change_make(&r->model, scratch);
 	q->bound = r->bound;
 	q->goal = r->bound * (1.0 + r->opts->stop_gap);
 	q->max_work = QUICK_WORK;
@@ -266,7 +189,7 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 	if (r.q.found && r.q.best_cost > r.q.goal)
 		r.bound = raise_bound(&r);
 	if (r.q.found) {
-		write_plan(r.q.best, &plan);
+		sc_shard_state_plan(r.q.best, &plan);
 		rc = sc_shard_rate(problem, &plan, false, arena, out, err);
 		sc_shard_plan_release(&plan);
 	} else {

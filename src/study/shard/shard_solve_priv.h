@@ -15,7 +15,7 @@ struct sc_choice {
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	bool same_cost; /* all shards cost the same */
-	bool made;      /* by the solver, of column_cost: has no option */
+	bool made;      /* has no option, and all n shards */
 	uint32_t n;
 	uint32_t n_runs, run_end[SC_MAX_RUNS]; /* of shards[]; n_runs 0: all n are there */
 	uint32_t first_option; /* of model->members: one option for each table of the unit */
@@ -47,12 +47,19 @@ struct sc_shard_model {
 	bool alike;                     /* ranks: same speed and base cost */
 	bool same_cap;                  /* and memory */
 	bool tight;                     /* memory may decide */
+	bool takes_any;                 /* plans adopted may have placements that are no option */
 	size_t n_ranks_room;
 	struct sc_arena arena;
 };
 int sc_shard_model_init(struct sc_shard_model *model, const struct sc_shard_problem *problem,
 			struct sc_err *err);
+/* Every option as a choice of that number, and none left out as beaten: for an evaluator with other costs
+ * than the problem's, which has no constraints here. Room for the ranks of the plan's shards. */
+void sc_shard_model_init_all(struct sc_shard_model *model, const struct sc_shard_problem *problem,
+			     const struct sc_shard_plan *plan);
 void sc_shard_model_release(struct sc_shard_model *model);
+/* Cost, total and memory of a choice from its shards. */
+void sc_choice_sum_up(struct sc_choice *choice);
 bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
 			  const struct sc_shard_constraint *rule, const struct sc_option *option);
 /* SC_ECONFLICT, naming the constraints that cannot hold together. */
@@ -61,6 +68,9 @@ int sc_shard_rules_check(const struct sc_shard_model *model, struct sc_err *err)
 int sc_shard_no_choice(const struct sc_shard_model *model, uint32_t unit, struct sc_err *err);
 /* A choice for an option of one table, whether or not others beat it. */
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
+/* One for a single table's placement that is no option, as it is; SC_UNPLACED if it has no cost. */
+uint32_t sc_shard_model_made(struct sc_shard_model *model, uint32_t unit,
+			     const struct sc_shard_plan *plan, const struct sc_table_placement *at);
 /* Adds finer column splits of the tables whose shards are large beside `load`. */
 void sc_shard_model_split(struct sc_shard_model *model, double load);
 /* Into column slices that are no option, in that memory, as far as constraints speak of types. */
@@ -104,11 +114,46 @@ static inline uint32_t sc_unit_slots(const struct sc_shard_model *m, uint32_t un
 	return (uint32_t)end - m->units.at[unit].first_rank;
 }
 
+/* Rank of its i-th shard, by the ranks written down. */
+static inline int32_t sc_choice_rank(const struct sc_shard_model *m, const struct sc_choice *c,
+				     const int32_t *ranks, uint32_t i)
+{
+	if (c->spread == SC_SPREAD_UNIFORM)
+		return (int32_t)i;
+	if (c->spread == SC_SPREAD_HOST)
+		return ranks[0] * (int32_t)m->per_host + (int32_t)i;
+	return ranks[i];
+}
+
+/* Its shard on a rank, the first of them, or NULL. */
+const struct sc_option_shard *sc_choice_shard_on(const struct sc_shard_model *m,
+						 const struct sc_choice *c, const int32_t *ranks,
+						 int32_t rank);
+
+/* ms a byte of each collective. */
+struct sc_exchange_rates {
+	bool partial_sums; /* slices of rows send whole vectors */
+	bool by_node;      /* added up within a node first: host_scatter is its all-to-all */
+	double a2a, scatter, host_scatter, reduce;
+};
+/* Sums of the predicted step's phases. */
+struct sc_phases {
+	const struct sc_exchange_rates *rates;
+	double *forward, *backward, *sent; /* of each rank */
+	double *host_columns; /* bytes of vectors that leave a host, or are added up in it */
+	double scatter_bytes, replica_ms, reduce_bytes;
+};
+/* How much each phase of a step counts: what overlaps counts less. Candidates come by several. */
+struct sc_phase_weights {
+	double exchange, replica, reduce;
+};
+
 /* Where everything lies, with the sums that tell what a change would do. The potential is
  * sum over ranks of exp(kappa (load / scale - 1)): for a large kappa its descent lowers the busiest
  * rank; for a small one it balances total work (multiplicative weights; Plotkin, Shmoys, Tardos 1995). */
 struct sc_shard_state {
 	const struct sc_shard_model *model;
+	struct sc_phases *phases;         /* NULL: the potential is kept up; else these are */
 	double *load, *hbm, *weight;      /* of each rank; weight: its term of the potential */
 	double *host, *ssd, *host_weight; /* of each host */
 	/* If memory may decide: the terms of its own potential, and their sums by host and of all. */
@@ -136,6 +181,54 @@ double sc_shard_state_max(const struct sc_shard_state *s, uint32_t *rank);
 void sc_shard_state_remove(struct sc_shard_state *s, uint32_t unit);
 void sc_shard_state_place(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 			  const int32_t *ranks);
+/* A shard's bytes, with sign -1 taken away. */
+static inline void sc_shard_state_add_bytes(struct sc_shard_state *s,
+					    const struct sc_option_shard *shard, uint32_t rank,
+					    double sign)
+{
+	uint32_t host = rank / s->model->per_host;
+
+	s->hbm[rank] += sign * shard->hbm_bytes;
+	s->host[host] += sign * shard->host_bytes;
+	s->ssd[host] += sign * shard->ssd_bytes;
+}
+static inline int32_t *sc_unit_ranks(const struct sc_shard_state *s, uint32_t unit)
+{
+	return &s->ranks[s->model->units.at[unit].first_rank];
+}
+/* Sums anew, so that rounding of many changes does not build up. */
+void sc_shard_state_sum_anew(struct sc_shard_state *s);
+/* Writes the plan of a complete placement. */
+void sc_shard_state_plan(const struct sc_shard_state *s, struct sc_shard_plan *plan);
+
+/* What a move does: one unit, or two, get another choice or other ranks. */
+struct sc_change {
+	uint32_t n;
+	struct {
+		uint32_t unit, choice;
+		int32_t *ranks; /* room for as many as any unit's */
+	} to[2];
+};
+struct sc_change sc_change_make(const struct sc_shard_model *model, struct sc_arena *arena);
+/* Unit number i of the change, so far as it lies. */
+void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, uint32_t i,
+		     uint32_t unit);
+/* Does it; what was goes to `change`, so that once more undoes it. */
+void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change);
+
+/* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
+void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
+		      double sign);
+void sc_potential_weigh(struct sc_shard_state *s); /* terms and sums anew, from the loads */
+void sc_phases_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
+		   double sign);
+struct sc_phases *sc_phases_make(const struct sc_shard_model *model, struct sc_arena *arena);
+void sc_phases_clear(struct sc_phases *phases, const struct sc_shard_model *model);
+double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
+double sc_phases_load(const struct sc_shard_state *s, uint32_t rank); /* ms of what it alone has */
+/* Of a problem that sc_iteration_problem made. */
+const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem);
+
 /* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */
 bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
 /* May this choice's shards lie on the rank, by the constraints? */
@@ -163,8 +256,8 @@ uint32_t sc_shard_find_table(const struct sc_shard_problem *problem, const char 
 /* Placements by table, NULL where the plan has none of it; to be freed. */
 const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *problem,
 						      const struct sc_shard_plan *plan);
-/* Places what the current plan says where that is possible; other units stay unplaced. */
-void sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model,
+/* Places what the plan says where that is possible; false: some units stay unplaced. */
+bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model,
 			  const struct sc_shard_plan *plan);
 /* Takes out what constraints or memory forbid and puts it elsewhere. */
 void sc_shard_state_mend(struct sc_shard_state *s);
@@ -184,6 +277,7 @@ struct sc_shard_search {
 	struct sc_shard_state *best; /* complete and within memory, once `found` */
 	struct sc_shard_state *spare;
 	struct sc_move_budget budget;
+	struct sc_change change; /* scratch of steps */
 	struct sc_rng rng;
 	double bound;
 	uint32_t *only;                /* of each unit: for state->only */
@@ -201,6 +295,9 @@ void sc_shard_construct(struct sc_shard_search *search);
 void sc_shard_place_targets(struct sc_shard_search *search);
 /* Tries to place the units that insertion found no room for. */
 void sc_shard_make_room(struct sc_shard_search *search);
+/* Does search->change; undoes it where memory or the budget of moves does not allow it, or the potential is
+ * not below `limit` then. */
+bool sc_shard_search_try(struct sc_shard_search *search, double limit);
 /* Steps that lower the busiest rank; false: none does. */
 #define SC_SHARD_TINY 1e-9 /* less than this share of its load is no gain */
 bool sc_shard_swap_step(struct sc_shard_search *search, uint32_t rank);

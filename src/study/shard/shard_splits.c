@@ -18,8 +18,7 @@ uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, enum sc_
 			      .tier = tier,
 			      .made = true,
 			      .n = n,
-			      .shards = shards,
-			      .same_cost = true};
+			      .shards = shards};
 	int64_t at = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -30,14 +29,8 @@ uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, enum sc_
 		shards[i].col_offset = at;
 		shards[i].cols = cols[i];
 		at += cols[i];
-		c.cost = fmax(c.cost, shards[i].cost);
-		c.hbm = fmax(c.hbm, shards[i].hbm_bytes);
-		c.total += shards[i].cost;
-		c.host += shards[i].host_bytes;
-		c.ssd += shards[i].ssd_bytes;
-		if (cols[i] != cols[0])
-			c.same_cost = false;
 	}
+	sc_choice_sum_up(&c);
 	SC_VEC_PUSH(&m->choices, c);
 	return (uint32_t)m->choices.n - 1;
 }

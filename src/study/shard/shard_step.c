@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "study/shard/shard_iteration.h"
-#include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_step_moves.h"
 
-static const struct sc_step_weights WEIGHTS[] = {
+static const struct sc_phase_weights WEIGHTS[] = {
 	{1, 1, 0.5}, {2, 1, 0.2}, {0.4, 1, 0.5}, {1, 0.3, 0.1}, {1, 1.5, 1.5},
 };
 enum {
@@ -27,11 +26,13 @@ enum {
 
 struct descent {
 	struct sc_step_search *q;
-	struct sc_step_state s;
-	struct sc_shard_plan trial, best;
+	struct sc_shard_model model;
+	struct sc_shard_state s, best;
+	struct sc_shard_plan trial;
 	double best_ms, ms, estimate, work, end_s;
 	bool *frozen;
 	struct sc_rng rng;
+	struct sc_step_hunt hunt;
 	sc_step_moves moves;
 	sc_step_moves tried; /* of the plan at hand */
 };
@@ -61,7 +62,7 @@ static int simulate(struct descent *d, double *ms, struct sc_err *err)
 	struct sc_step_search *q = d->q;
 	int rc;
 
-	sc_step_state_plan(&d->s, &d->trial);
+	sc_shard_state_plan(&d->s, &d->trial);
 	rc = sc_step_simulate(q, &d->trial, err);
 	if (rc)
 		return rc;
@@ -73,9 +74,9 @@ static int simulate(struct descent *d, double *ms, struct sc_err *err)
 
 static bool same_move(const struct sc_step_move *x, const struct sc_step_move *y)
 {
-	return x->kind == y->kind && x->table == y->table && x->other == y->other &&
+	return x->kind == y->kind && x->unit == y->unit && x->other == y->other &&
 	       x->shard == y->shard && x->other_shard == y->other_shard && x->rank == y->rank &&
-	       x->n == y->n;
+	       x->choice == y->choice;
 }
 
 static bool is_tried(const struct descent *d, const struct sc_step_move *move)
@@ -96,13 +97,12 @@ static bool is_gain(const struct descent *d, double ms, double estimate)
 }
 
 /* One move that helps, of one weighting's list. */
-static int try_list(struct descent *d, const struct sc_step_weights *w, bool *helped,
+static int try_list(struct descent *d, const struct sc_phase_weights *w, bool *helped,
 		    struct sc_err *err)
 {
-	struct sc_step_undo undo = {0};
 	int n_tried = 0, rc = 0;
 
-	sc_step_moves_find(&d->s, w, d->frozen, &d->rng, &d->moves);
+	sc_step_moves_find(&d->hunt, w, &d->moves);
 	for (size_t i = 0; i < d->moves.n && n_tried < N_TRIED_OF_LIST && rc == 0; i++) {
 		const struct sc_step_move *move = &d->moves.at[i];
 		double ms, estimate;
@@ -111,10 +111,10 @@ static int try_list(struct descent *d, const struct sc_step_weights *w, bool *he
 			continue;
 		if (is_over(d))
 			break;
-		sc_step_move_do(&d->s, move, &undo);
+		sc_step_move_do(&d->hunt, move);
 		n_tried++;
 		rc = simulate(d, &ms, err);
-		estimate = sc_step_estimate(&d->s, &WEIGHTS[0]);
+		estimate = sc_phases_estimate(&d->s, &WEIGHTS[0]);
 		if (rc == 0 && is_gain(d, ms, estimate)) {
 			d->ms = ms;
 			d->estimate = estimate;
@@ -122,10 +122,9 @@ static int try_list(struct descent *d, const struct sc_step_weights *w, bool *he
 			*helped = true;
 			break;
 		}
-		sc_step_move_undo(&d->s, move, &undo);
+		sc_shard_state_change(&d->s, &d->hunt.change);
 		SC_VEC_PUSH(&d->tried, *move);
 	}
-	sc_step_undo_release(&undo);
 	return rc;
 }
 
@@ -134,7 +133,7 @@ static int descend(struct descent *d, struct sc_err *err)
 {
 	unsigned n_idle = 0, at = 0;
 
-	d->estimate = sc_step_estimate(&d->s, &WEIGHTS[0]);
+	d->estimate = sc_phases_estimate(&d->s, &WEIGHTS[0]);
 	d->tried.n = 0;
 	while (n_idle < N_WEIGHTS && !is_over(d)) {
 		bool helped = false;
@@ -154,26 +153,24 @@ static bool keep(struct descent *d)
 	if (!(d->ms < d->best_ms * (1 - LEAST_GAIN)))
 		return false;
 	d->best_ms = d->ms;
-	sc_step_state_plan(&d->s, &d->best);
+	sc_shard_state_copy(&d->best, &d->s);
 	return true;
 }
 
 /* Some moves at random, of those that cost least. */
 static int shake(struct descent *d, struct sc_err *err)
 {
-	struct sc_step_undo undo = {0};
-
-	sc_step_state_load(&d->s, &d->best);
+	sc_shard_state_copy(&d->s, &d->best);
+	sc_shard_state_sum_anew(&d->s);
 	for (int i = 0; i < N_SHAKES; i++) {
-		const struct sc_step_weights *w = &WEIGHTS[sc_rng_below(&d->rng, N_WEIGHTS)];
+		const struct sc_phase_weights *w = &WEIGHTS[sc_rng_below(&d->rng, N_WEIGHTS)];
 		size_t n;
 
-		sc_step_moves_find(&d->s, w, d->frozen, &d->rng, &d->moves);
+		sc_step_moves_find(&d->hunt, w, &d->moves);
 		n = d->moves.n < MAX_SHAKE_RANK ? d->moves.n : MAX_SHAKE_RANK;
 		if (n)
-			sc_step_move_do(&d->s, &d->moves.at[sc_rng_below(&d->rng, n)], &undo);
+			sc_step_move_do(&d->hunt, &d->moves.at[sc_rng_below(&d->rng, n)]);
 	}
-	sc_step_undo_release(&undo);
 	return simulate(d, &d->ms, err);
 }
 
@@ -183,9 +180,11 @@ static void freeze(struct descent *d)
 	const struct sc_shard_problem *p = d->q->problem;
 
 	d->frozen = sc_xrealloc(NULL, p->n_tables + 1, sizeof(*d->frozen));
-	for (size_t t = 0; t < p->n_tables; t++)
-		d->frozen[t] = d->s.homes[t].placement.tier != SC_TIER_HBM ||
-			       d->s.homes[t].placement.type == SC_GRID;
+	for (size_t t = 0; t < p->n_tables; t++) {
+		const struct sc_choice *c = &d->model.choices.at[d->s.choice[t]];
+
+		d->frozen[t] = c->tier != SC_TIER_HBM || c->type == SC_GRID;
+	}
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *c = &p->constraints[i];
 
@@ -212,28 +211,48 @@ static int run(struct descent *d, struct sc_err *err)
 	return rc;
 }
 
+/* Constraints are kept by what is frozen: the model has none. */
+static bool start(struct descent *d, const struct sc_shard_problem *free_problem,
+		  const struct sc_shard_plan *plan, struct sc_arena *arena)
+{
+	sc_shard_model_init_all(&d->model, free_problem, plan);
+	d->s = sc_shard_state_make(&d->model, arena);
+	d->best = sc_shard_state_make(&d->model, arena);
+	d->s.phases = sc_phases_make(&d->model, arena);
+	d->hunt = (struct sc_step_hunt){
+		.s = &d->s, .rng = &d->rng, .change = sc_change_make(&d->model, arena)};
+	if (!sc_shard_state_adopt(&d->s, &d->model, plan))
+		return false;
+	freeze(d);
+	d->hunt.frozen = d->frozen;
+	sc_shard_state_copy(&d->best, &d->s);
+	return true;
+}
+
 int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct sc_err *err)
 {
+	struct sc_shard_problem free_problem = *q->problem;
 	struct descent d = {.q = q, .work = q->work};
+	struct sc_arena arena;
 	int rc = 0;
 
+	free_problem.constraints = NULL;
+	free_problem.n_constraints = 0;
 	if (q->seconds > 0)
 		d.end_s = sc_shard_now_s() + q->seconds;
 	sc_rng_init(&d.rng, q->seed);
-	sc_step_state_init(&d.s, q->problem);
-	if (sc_step_state_load(&d.s, plan)) {
-		freeze(&d);
-		sc_shard_plan_copy(plan, &d.best);
+	sc_arena_init(&arena, 1 << 16);
+	if (plan->world == free_problem.world && start(&d, &free_problem, plan, &arena)) {
 		rc = run(&d, err);
 		q->step_ms = d.best_ms;
 		if (rc == 0)
-			sc_shard_plan_copy(&d.best, plan);
+			sc_shard_state_plan(&d.best, plan);
 	}
 	free(d.frozen);
 	SC_VEC_RELEASE(&d.moves);
 	SC_VEC_RELEASE(&d.tried);
 	sc_shard_plan_release(&d.trial);
-	sc_shard_plan_release(&d.best);
-	sc_step_state_release(&d.s);
+	sc_shard_model_release(&d.model);
+	sc_arena_release(&arena);
 	return rc;
 }

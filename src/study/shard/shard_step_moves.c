@@ -5,412 +5,276 @@
 #include <string.h>
 
 enum {
-	MAX_TARGETS = 10,    /* ranks that a shard is tried on */
-	MAX_HOT_TABLES = 24, /* of a busy rank */
-	MAX_REPLICAS = 6,    /* tables that are asked back from replication */
-	N_RANDOM_TABLES = 4,
+	MAX_TARGETS = 10,   /* ranks that a shard is tried on */
+	MAX_HOT_UNITS = 24, /* of a busy rank */
+	MAX_REPLICAS = 6,   /* units that are asked back from replication */
+	N_RANDOM_UNITS = 4,
 };
 
 struct hunt {
-	struct sc_step_state *s;
-	const struct sc_step_weights *w;
-	const bool *frozen;
+	struct sc_step_hunt *of;
+	struct sc_shard_state *s;
+	const struct sc_phase_weights *w;
 	uint32_t *ranks; /* idlest first */
 	double *load;
-	bool *seen; /* tables already asked */
-	struct sc_step_undo undo;
+	bool *seen; /* units already asked */
 	sc_step_moves *out;
 };
 
-/* ---- homes of a move ---- */
-
-static double load_of(const struct sc_step_state *s, uint32_t rank)
+static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_t unit)
 {
-	double per_byte = s->rates->by_node ? s->rates->host_scatter : s->rates->a2a;
-
-	return s->forward[rank] + s->backward[rank] + 2 * s->sent[rank] * per_byte;
+	return &s->model->choices.at[s->choice[unit]];
 }
 
-/* Of the busiest rank, and of what leaves the host. */
-static double host_load(const struct sc_step_state *s, uint32_t host)
+/* Hosts that have all their ranks. */
+static uint32_t n_whole_hosts(const struct sc_shard_state *s)
 {
-	uint32_t per_host = s->problem->ranks_per_host;
+	return s->model->world / s->model->per_host;
+}
+
+static int32_t rank_of(const struct sc_shard_state *s, uint32_t unit, uint32_t i)
+{
+	return sc_choice_rank(s->model, choice_of(s, unit), sc_unit_ranks(s, unit), i);
+}
+
+/* ---- what a move does ---- */
+
+/* Of the busiest rank, and of what leaves the host. */
+static double host_load(const struct sc_shard_state *s, uint32_t host)
+{
+	uint32_t per_host = s->model->per_host;
 	double most = 0;
 
 	for (uint32_t r = host * per_host; r < (host + 1) * per_host; r++)
-		most = fmax(most, load_of(s, r));
-	return most + 2 * s->node_columns[host] / (double)per_host * s->rates->a2a;
+		most = fmax(most, sc_phases_load(s, r));
+	return most + 2 * s->phases->host_columns[host] / (double)per_host * s->phases->rates->a2a;
 }
 
-/* The n idlest ranks without this table, in the order of their numbers. */
-static uint32_t pick_idle(struct sc_step_state *s, uint32_t table, uint32_t n, int32_t *out)
+/* The n idlest ranks, or hosts, in the order of their numbers. */
+static void pick_idle(const struct sc_shard_state *s, bool hosts, uint32_t n, int32_t *out)
 {
-	struct sc_home none = {.placement = s->homes[table].placement};
-	uint32_t n_picked = 0;
+	uint32_t n_all = hosts ? n_whole_hosts(s) : s->model->world, n_picked = 0;
 
-	sc_step_state_swap(s, table, &none);
 	while (n_picked < n) {
-		uint32_t best = UINT32_MAX;
-
-		for (uint32_t r = 0; r < s->problem->world; r++) {
-			bool taken = false;
-
-			for (uint32_t i = 0; i < n_picked; i++)
-				taken = taken || out[i] == (int32_t)r;
-			if (!taken && (best == UINT32_MAX || load_of(s, r) < load_of(s, best)))
-				best = r;
-		}
-		out[n_picked++] = (int32_t)best;
-	}
-	sc_step_state_swap(s, table, &none);
-	for (uint32_t i = 1; i < n; i++) {
-		int32_t rank = out[i];
-		uint32_t k = i;
-
-		for (; k > 0 && out[k - 1] > rank; k--)
-			out[k] = out[k - 1];
-		out[k] = rank;
-	}
-	return n_picked;
-}
-
-static void slice_columns(struct sc_step_state *s, const struct sc_step_move *m,
-			  struct sc_home *home)
-{
-	const struct sc_table *t = &s->problem->tables[m->table];
-	int64_t cols = t->dim / m->n;
-	int32_t ranks[SC_STEP_MAX_SLICES];
-
-	sc_home_begin(home, t, SC_COLUMN_WISE);
-	pick_idle(s, m->table, m->n, ranks);
-	for (uint32_t i = 0; i < m->n; i++) {
-		struct sc_step_slice slice = {ranks[i], 0, (int64_t)i * cols, t->rows, cols};
-
-		sc_home_add(s, m->table, home, &slice);
-	}
-}
-
-/* `ranks` NULL: from `first` on. */
-static void slice_rows(struct sc_step_state *s, const struct sc_step_move *m, const int32_t *ranks,
-		       int32_t first, struct sc_home *home)
-{
-	const struct sc_table *t = &s->problem->tables[m->table];
-	int64_t rows = (t->rows + m->n - 1) / m->n;
-
-	for (uint32_t i = 0; i < m->n; i++) {
-		int64_t at = (int64_t)i * rows < t->rows ? (int64_t)i * rows : t->rows;
-		struct sc_step_slice slice = {ranks ? ranks[i] : first + (int32_t)i, at, 0,
-					      t->rows - at < rows ? t->rows - at : rows, t->dim};
-
-		sc_home_add(s, m->table, home, &slice);
-	}
-}
-
-static void some_rows(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
-{
-	const struct sc_shard_problem *p = s->problem;
-	int32_t ranks[SC_STEP_MAX_SLICES];
-	bool one_host;
-
-	if (m->n == p->world) {
-		sc_home_begin(home, &p->tables[m->table], SC_ROW_WISE);
-		slice_rows(s, m, NULL, 0, home);
-		return;
-	}
-	pick_idle(s, m->table, m->n, ranks);
-	one_host = (uint32_t)ranks[0] / p->ranks_per_host ==
-		   (uint32_t)ranks[m->n - 1] / p->ranks_per_host;
-	sc_home_begin(home, &p->tables[m->table], one_host ? SC_TABLE_ROW_WISE : SC_ROW_WISE);
-	slice_rows(s, m, ranks, 0, home);
-}
-
-/* The idlest hosts without this table: all ranks of n of them, in the order of their numbers. */
-static void pick_hosts(struct sc_step_state *s, uint32_t table, uint32_t n, int32_t *ranks)
-{
-	const struct sc_shard_problem *p = s->problem;
-	struct sc_home none = {.placement = s->homes[table].placement};
-	uint32_t per_host = p->ranks_per_host, n_hosts = p->world / per_host, at = 0;
-	bool *taken = sc_xrealloc(NULL, n_hosts, sizeof(*taken));
-
-	memset(taken, 0, n_hosts * sizeof(*taken));
-	sc_step_state_swap(s, table, &none);
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t best = n_hosts;
+		uint32_t best = n_all, at;
 		double least = INFINITY;
 
-		for (uint32_t h = 0; h < n_hosts; h++) {
-			double load = host_load(s, h);
+		for (uint32_t i = 0, k = 0; i < n_all; i++) {
+			double load;
 
-			if (!taken[h] && load < least) {
-				best = h;
+			if (k < n_picked && out[k] == (int32_t)i) {
+				k++;
+				continue;
+			}
+			load = hosts ? host_load(s, i) : sc_phases_load(s, i);
+			if (load < least) {
+				best = i;
 				least = load;
 			}
 		}
-		taken[best] = true;
-	}
-	sc_step_state_swap(s, table, &none);
-	for (uint32_t h = 0; h < n_hosts; h++) {
-		for (uint32_t i = 0; taken[h] && i < per_host; i++)
-			ranks[at++] = (int32_t)(h * per_host + i);
-	}
-	free(taken);
-}
-
-static void whole_hosts(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
-{
-	int32_t ranks[SC_STEP_MAX_SLICES];
-
-	sc_home_begin(home, &s->problem->tables[m->table], SC_ROW_WISE);
-	pick_hosts(s, m->table, m->n / s->problem->ranks_per_host, ranks);
-	slice_rows(s, m, ranks, 0, home);
-}
-
-static void replicate(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
-{
-	const struct sc_table *t = &s->problem->tables[m->table];
-
-	sc_home_begin(home, t, SC_DATA_PARALLEL);
-	for (uint32_t r = 0; r < s->problem->world; r++) {
-		struct sc_step_slice slice = {(int32_t)r, 0, 0, t->rows, t->dim};
-
-		sc_home_add(s, m->table, home, &slice);
+		for (at = n_picked++; at > 0 && out[at - 1] > (int32_t)best; at--)
+			out[at] = out[at - 1];
+		out[at] = (int32_t)best;
 	}
 }
 
-static void make_home(struct sc_step_state *s, const struct sc_step_move *m, struct sc_home *home)
+/* All ranks of some hosts, in place of those: from the last on. */
+static void list_ranks(uint32_t per_host, uint32_t n_hosts, int32_t *ranks)
 {
-	const struct sc_table *t = &s->problem->tables[m->table];
-	struct sc_step_slice whole = {m->rank, 0, 0, t->rows, t->dim};
+	for (uint32_t i = n_hosts * per_host; i-- > 0;)
+		ranks[i] = ranks[i / per_host] * (int32_t)per_host + (int32_t)(i % per_host);
+}
 
+void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
+{
+	struct sc_shard_state *s = hunt->s;
+	struct sc_change *change = &hunt->change;
+	int32_t *ranks = change->to[0].ranks;
+	uint32_t per_host = s->model->per_host, n = s->model->choices.at[m->choice].n, was;
+
+	sc_change_begin(s, change, 0, m->unit);
+	change->to[0].choice = m->choice;
 	switch (m->kind) {
 	case SC_MOVE_SHARD:
-		sc_home_copy(home, &s->homes[m->table]);
-		home->shards.at[m->shard].at.rank = m->rank;
-		return;
+		ranks[m->shard] = m->rank;
+		break;
 	case SC_MOVE_SWAP:
-		sc_home_copy(home, &s->homes[m->table]);
-		home->shards.at[m->shard].at.rank =
-			s->homes[m->other].shards.at[m->other_shard].at.rank;
-		return;
-	case SC_MOVE_WHOLE:
-		sc_home_begin(home, t, SC_TABLE_WISE);
-		sc_home_add(s, m->table, home, &whole);
-		return;
-	case SC_MOVE_COLUMNS:
-		slice_columns(s, m, home);
-		return;
-	case SC_MOVE_ROWS:
-		some_rows(s, m, home);
-		return;
-	case SC_MOVE_HOST:
-		sc_home_begin(home, t, SC_TABLE_ROW_WISE);
-		slice_rows(s, m, NULL, m->rank * (int32_t)s->problem->ranks_per_host, home);
-		return;
+		sc_change_begin(s, change, 1, m->other);
+		ranks[m->shard] = rank_of(s, m->other, m->other_shard);
+		change->to[1].ranks[m->other_shard] = rank_of(s, m->unit, m->shard);
+		break;
+	case SC_MOVE_PLACE:
+		ranks[0] = m->rank;
+		break;
+	case SC_MOVE_SPREAD:
 	case SC_MOVE_HOSTS:
-		whole_hosts(s, m, home);
-		return;
-	case SC_MOVE_REPLICATE:
-		replicate(s, m, home);
-		return;
+		was = s->choice[m->unit];
+		sc_shard_state_remove(s, m->unit);
+		if (m->kind == SC_MOVE_SPREAD) {
+			pick_idle(s, false, n, ranks);
+		} else {
+			pick_idle(s, true, n / per_host, ranks);
+			list_ranks(per_host, n / per_host, ranks);
+		}
+		sc_shard_state_place(s, m->unit, was, sc_unit_ranks(s, m->unit));
+		break;
 	}
-}
-
-void sc_step_move_do(struct sc_step_state *s, const struct sc_step_move *m,
-		     struct sc_step_undo *undo)
-{
-	make_home(s, m, &undo->first);
-	undo->two = m->kind == SC_MOVE_SWAP;
-	if (undo->two) {
-		sc_home_copy(&undo->second, &s->homes[m->other]);
-		undo->second.shards.at[m->other_shard].at.rank =
-			s->homes[m->table].shards.at[m->shard].at.rank;
-		sc_step_state_swap(s, m->other, &undo->second);
-	}
-	sc_step_state_swap(s, m->table, &undo->first);
-}
-
-void sc_step_move_undo(struct sc_step_state *s, const struct sc_step_move *m,
-		       struct sc_step_undo *undo)
-{
-	sc_step_state_swap(s, m->table, &undo->first);
-	if (undo->two)
-		sc_step_state_swap(s, m->other, &undo->second);
-}
-
-void sc_step_undo_release(struct sc_step_undo *undo)
-{
-	sc_home_release(&undo->first);
-	sc_home_release(&undo->second);
+	sc_shard_state_change(s, change);
 }
 
 /* ---- which moves ---- */
 
+static bool fits(const struct sc_shard_state *s)
+{
+	for (uint32_t r = 0; r < s->model->world; r++) {
+		if (sc_shard_state_is_over(s, r))
+			return false;
+	}
+	return true;
+}
+
 static void offer(struct hunt *h, struct sc_step_move move)
 {
-	sc_step_move_do(h->s, &move, &h->undo);
-	if (sc_step_state_fits(h->s)) {
-		move.estimate = sc_step_estimate(h->s, h->w);
+	sc_step_move_do(h->of, &move);
+	if (fits(h->s)) {
+		move.estimate = sc_phases_estimate(h->s, h->w);
 		SC_VEC_PUSH(h->out, move);
 	}
-	sc_step_move_undo(h->s, &move, &h->undo);
+	sc_shard_state_change(h->s, &h->of->change);
 }
 
-static bool is_on(const struct sc_home *home, int32_t rank)
+/* May each of its shards change ranks alone? Those of one host stay there together. */
+static bool may_move(const struct sc_shard_state *s, uint32_t unit)
 {
-	for (size_t i = 0; i < home->shards.n; i++) {
-		if (home->shards.at[i].at.rank == rank)
-			return true;
-	}
-	return false;
+	const struct sc_choice *c = choice_of(s, unit);
+	bool of_host = c->type == SC_TABLE_ROW_WISE || c->type == SC_TABLE_COLUMN_WISE;
+
+	return c->spread == SC_SPREAD_FREE && !(of_host && s->model->n_hosts > 1);
 }
 
-static bool is_loose(const struct sc_home *home)
+static void offer_swaps(struct hunt *h, uint32_t unit, uint32_t shard, int32_t rank)
 {
-	return home->placement.type == SC_TABLE_WISE || home->placement.type == SC_COLUMN_WISE;
-}
+	struct sc_shard_state *s = h->s;
+	int32_t own = rank_of(s, unit, shard);
 
-/* Is this shard one that may change ranks alone? Slices of rows may where they need not lie together. */
-static bool may_move(const struct hunt *h, const struct sc_home *home)
-{
-	const struct sc_shard_problem *p = h->s->problem;
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		uint32_t i = 0, n = choice_of(s, u)->n;
 
-	if (is_loose(home))
-		return true;
-	return home->placement.type == SC_TABLE_ROW_WISE && h->s->rates->partial_sums &&
-	       p->world == p->ranks_per_host && home->shards.n < p->world;
-}
-
-static void offer_swaps(struct hunt *h, uint32_t table, uint32_t shard, int32_t rank)
-{
-	const struct sc_step_state *s = h->s;
-
-	for (uint32_t t = 0; t < s->problem->n_tables; t++) {
-		const struct sc_home *home = &s->homes[t];
-
-		if (t == table || h->frozen[t] || !may_move(h, home))
+		if (u == unit || h->of->frozen[u] || !may_move(s, u) ||
+		    sc_shard_state_is_on(s, u, own))
 			continue;
-		for (uint32_t i = 0; i < home->shards.n; i++) {
-			struct sc_step_move move = {SC_MOVE_SWAP, table, t, shard, i, 0, 0, 0};
-
-			if (home->shards.at[i].at.rank != rank ||
-			    is_on(home, s->homes[table].shards.at[shard].at.rank))
-				continue;
-			offer(h, move);
-			break;
-		}
+		while (i < n && rank_of(s, u, i) != rank)
+			i++;
+		if (i < n)
+			offer(h, (struct sc_step_move){.kind = SC_MOVE_SWAP,
+						       .unit = unit,
+						       .other = u,
+						       .choice = s->choice[unit],
+						       .shard = shard,
+						       .other_shard = i});
 	}
 }
 
-static void offer_ranks(struct hunt *h, uint32_t table, uint32_t shard)
+static void offer_ranks(struct hunt *h, uint32_t unit, uint32_t shard)
 {
-	const struct sc_home *home = &h->s->homes[table];
-	uint32_t world = h->s->problem->world;
-
-	for (uint32_t i = 0; i < world && i < MAX_TARGETS; i++) {
+	for (uint32_t i = 0; i < h->s->model->world && i < MAX_TARGETS; i++) {
 		int32_t rank = (int32_t)h->ranks[i];
-		struct sc_step_move move = {SC_MOVE_SHARD, table, 0, shard, 0, rank, 0, 0};
 
-		if (is_on(home, rank))
+		if (sc_shard_state_is_on(h->s, unit, rank))
 			continue;
-		offer(h, move);
+		offer(h, (struct sc_step_move){.kind = SC_MOVE_SHARD,
+					       .unit = unit,
+					       .choice = h->s->choice[unit],
+					       .shard = shard,
+					       .rank = rank});
 		if (i < MAX_TARGETS / 2)
-			offer_swaps(h, table, shard, rank);
+			offer_swaps(h, unit, shard, rank);
 	}
 }
 
-static void offer_splits(struct hunt *h, uint32_t table)
+/* The places worth a trial of a table that is sharded so. */
+static void offer_choice(struct hunt *h, uint32_t unit, uint32_t choice)
 {
-	const struct sc_shard_problem *p = h->s->problem;
-	const struct sc_table *t = &p->tables[table];
-	uint32_t n_hosts = p->world / p->ranks_per_host;
+	const struct sc_shard_model *m = h->s->model;
+	const struct sc_choice *c = &m->choices.at[choice];
+	struct sc_step_move move = {.kind = SC_MOVE_PLACE, .unit = unit, .choice = choice};
+	bool same_type = c->type == choice_of(h->s, unit)->type;
 
-	for (uint32_t n = 2; n <= p->world && n <= SC_STEP_MAX_SLICES; n *= 2) {
-		if (t->dim % (4 * n) == 0 && t->dim / n >= SC_STEP_MIN_COLS)
-			offer(h, (struct sc_step_move){SC_MOVE_COLUMNS, table, 0, 0, 0, 0, n, 0});
-		if (h->s->rates->partial_sums && n < p->world && t->rows >= n)
-			offer(h, (struct sc_step_move){SC_MOVE_ROWS, table, 0, 0, 0, 0, n, 0});
-	}
-	if (t->rows >= p->world && p->world > 1)
-		offer(h, (struct sc_step_move){SC_MOVE_ROWS, table, 0, 0, 0, 0, p->world, 0});
-	for (uint32_t i = 0; i < n_hosts && n_hosts > 1 && t->rows >= p->ranks_per_host; i++)
-		offer(h, (struct sc_step_move){SC_MOVE_HOST, table, 0, 0, 0, (int32_t)i,
-					       p->ranks_per_host, 0});
-	for (uint32_t k = 2; h->s->rates->partial_sums && k < n_hosts; k *= 2) {
-		uint32_t n = k * p->ranks_per_host;
-
-		if (n <= SC_STEP_MAX_SLICES && t->rows >= n)
-			offer(h, (struct sc_step_move){SC_MOVE_HOSTS, table, 0, 0, 0, 0, n, 0});
+	if (c->spread == SC_SPREAD_UNIFORM) {
+		if (!same_type || c->type != SC_DATA_PARALLEL)
+			offer(h, move);
+	} else if (c->spread == SC_SPREAD_HOST) {
+		for (move.rank = 0; (uint32_t)move.rank < n_whole_hosts(h->s); move.rank++)
+			offer(h, move);
+	} else if (c->n == 1) {
+		for (uint32_t i = 0; !same_type && i < m->world && i < MAX_TARGETS; i++) {
+			move.rank = (int32_t)h->ranks[i];
+			offer(h, move);
+		}
+	} else {
+		move.kind = SC_MOVE_SPREAD;
+		offer(h, move);
+		move.kind = SC_MOVE_HOSTS;
+		if (c->type == SC_ROW_WISE && c->n > m->per_host && c->n % m->per_host == 0)
+			offer(h, move);
 	}
 }
 
-/* Every way to place the table anew, and to move its shards that lie on `rank` (-1: none). */
-static void ask_table(struct hunt *h, uint32_t table, int32_t rank)
+/* Every way to place the unit anew, and to move its shards that lie on `rank` (-1: none). */
+static void ask_unit(struct hunt *h, uint32_t unit, int32_t rank)
 {
-	const struct sc_shard_problem *p = h->s->problem;
-	const struct sc_table *t = &p->tables[table];
-	struct sc_home *home = &h->s->homes[table];
-	double bytes = (double)t->rows * (double)t->dim * 4;
+	const struct sc_unit *u = &h->s->model->units.at[unit];
 
-	if (h->frozen[table])
+	if (h->of->frozen[unit])
 		return;
-	for (uint32_t i = 0; i < home->shards.n && may_move(h, home); i++) {
-		if (home->shards.at[i].at.rank == rank)
-			offer_ranks(h, table, i);
+	for (uint32_t i = 0; i < choice_of(h->s, unit)->n && may_move(h->s, unit); i++) {
+		if (rank_of(h->s, unit, i) == rank)
+			offer_ranks(h, unit, i);
 	}
-	if (h->seen[table])
+	if (h->seen[unit])
 		return;
-	h->seen[table] = true;
-	for (uint32_t i = 0; i < p->world && i < MAX_TARGETS; i++) {
-		int32_t to = (int32_t)h->ranks[i];
-
-		if (home->placement.type != SC_TABLE_WISE)
-			offer(h, (struct sc_step_move){SC_MOVE_WHOLE, table, 0, 0, 0, to, 0, 0});
+	h->seen[unit] = true;
+	for (uint32_t c = u->first_choice; c < u->first_choice + u->n_choices; c++) {
+		if (h->s->model->choices.at[c].tier == SC_TIER_HBM)
+			offer_choice(h, unit, c);
 	}
-	offer_splits(h, table);
-	if (p->world > 1 && bytes <= SC_STEP_MAX_REPLICA_BYTES &&
-	    home->placement.type != SC_DATA_PARALLEL)
-		offer(h, (struct sc_step_move){SC_MOVE_REPLICATE, table, 0, 0, 0, 0, 0, 0});
 }
 
-static double cost_on(const struct sc_home *home, int32_t rank)
+/* On a rank; of replicas, where `rank` is -1. */
+static double cost_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank)
 {
-	double ms = 0;
+	const struct sc_choice *c = choice_of(s, unit);
+	const struct sc_option_shard *shard;
 
-	for (size_t i = 0; i < home->shards.n; i++) {
-		const struct sc_step_shard *shard = &home->shards.at[i];
-
-		if (rank < 0 || shard->at.rank == rank)
-			ms += shard->part.forward_ms + shard->part.backward_ms;
-		if (rank < 0)
-			break;
-	}
-	return ms;
+	if ((c->type == SC_DATA_PARALLEL) != (rank < 0))
+		return 0;
+	shard = rank < 0 ? c->shards
+			 : sc_choice_shard_on(s->model, c, sc_unit_ranks(s, unit), rank);
+	return shard ? shard->forward_ms + shard->backward_ms : 0;
 }
 
-/* The dearest tables of a rank; of the replicas, where `rank` is -1. */
+/* The dearest units of a rank; of the replicas, where `rank` is -1. */
 static void ask_dearest(struct hunt *h, int32_t rank, uint32_t n_most)
 {
-	uint32_t n_tables = (uint32_t)h->s->problem->n_tables, last = UINT32_MAX;
+	uint32_t last = UINT32_MAX;
 	double last_ms = INFINITY;
 
 	for (uint32_t n = 0; n < n_most; n++) {
 		uint32_t best = UINT32_MAX;
 		double best_ms = 0;
 
-		for (uint32_t t = 0; t < n_tables; t++) {
-			const struct sc_home *home = &h->s->homes[t];
-			bool replica = home->placement.type == SC_DATA_PARALLEL;
-			double ms = replica == (rank < 0) ? cost_on(home, rank) : 0;
-			bool is_next = ms < last_ms || (!(ms > last_ms) && t > last);
+		for (uint32_t u = 0; u < h->s->model->units.n; u++) {
+			double ms = cost_on(h->s, u, rank);
+			bool is_next = ms < last_ms || (!(ms > last_ms) && u > last);
 
 			if (ms > best_ms && (last == UINT32_MAX || is_next)) {
-				best = t;
+				best = u;
 				best_ms = ms;
 			}
 		}
 		if (best == UINT32_MAX)
 			return;
-		ask_table(h, best, rank);
+		ask_unit(h, best, rank);
 		last = best;
 		last_ms = best_ms;
 	}
@@ -429,10 +293,8 @@ static uint32_t most_of(const double *of_rank, uint32_t n)
 
 static void sort_ranks(struct hunt *h)
 {
-	uint32_t world = h->s->problem->world;
-
-	for (uint32_t r = 0; r < world; r++) {
-		double load = load_of(h->s, r);
+	for (uint32_t r = 0; r < h->s->model->world; r++) {
+		double load = sc_phases_load(h->s, r);
 		uint32_t k = r;
 
 		for (; k > 0 && h->load[k - 1] > load; k--) {
@@ -447,53 +309,51 @@ static void sort_ranks(struct hunt *h)
 static int by_estimate(const void *a, const void *b)
 {
 	const struct sc_step_move *x = a, *y = b;
+	const int64_t order[][2] = {
+		{x->kind, y->kind},     {x->unit, y->unit},   {x->rank, y->rank},
+		{x->choice, y->choice}, {x->shard, y->shard}, {x->other, y->other},
+	};
 
 	if (x->estimate < y->estimate || x->estimate > y->estimate)
 		return x->estimate < y->estimate ? -1 : 1;
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->table != y->table)
-		return x->table < y->table ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->n != y->n)
-		return x->n < y->n ? -1 : 1;
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return (x->other > y->other) - (x->other < y->other);
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		if (order[i][0] != order[i][1])
+			return order[i][0] < order[i][1] ? -1 : 1;
+	}
+	return 0;
 }
 
-void sc_step_moves_find(struct sc_step_state *s, const struct sc_step_weights *w,
-			const bool *frozen, struct sc_rng *rng, sc_step_moves *out)
+void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *w,
+			sc_step_moves *out)
 {
-	uint32_t world = s->problem->world, n_tables = (uint32_t)s->problem->n_tables;
-	struct hunt h = {.s = s, .w = w, .frozen = frozen, .out = out};
+	const struct sc_phases *phases = hunt->s->phases;
+	uint32_t world = hunt->s->model->world, n_units = (uint32_t)hunt->s->model->units.n;
+	struct hunt h = {.of = hunt, .s = hunt->s, .w = w, .out = out};
 	uint32_t hot[4];
 
 	out->n = 0;
 	h.ranks = sc_xrealloc(NULL, world, sizeof(*h.ranks));
 	h.load = sc_xrealloc(NULL, world, sizeof(*h.load));
-	h.seen = sc_xrealloc(NULL, n_tables + 1, sizeof(*h.seen));
-	memset(h.seen, 0, n_tables * sizeof(*h.seen));
+	h.seen = sc_xrealloc(NULL, n_units + 1, sizeof(*h.seen));
+	memset(h.seen, 0, n_units * sizeof(*h.seen));
 	sort_ranks(&h);
 	hot[0] = h.ranks[world - 1];
-	hot[1] = most_of(s->forward, world);
-	hot[2] = most_of(s->backward, world);
-	hot[3] = most_of(s->sent, world);
+	hot[1] = most_of(phases->forward, world);
+	hot[2] = most_of(phases->backward, world);
+	hot[3] = most_of(phases->sent, world);
 	for (int i = 0; i < 4; i++) {
 		bool known = false;
 
 		for (int k = 0; k < i; k++)
 			known = known || hot[k] == hot[i];
 		if (!known)
-			ask_dearest(&h, (int32_t)hot[i], MAX_HOT_TABLES);
+			ask_dearest(&h, (int32_t)hot[i], MAX_HOT_UNITS);
 	}
 	ask_dearest(&h, -1, MAX_REPLICAS);
-	for (int i = 0; i < N_RANDOM_TABLES; i++)
-		ask_table(&h, (uint32_t)sc_rng_below(rng, n_tables), -1);
+	for (int i = 0; i < N_RANDOM_UNITS; i++)
+		ask_unit(&h, (uint32_t)sc_rng_below(hunt->rng, n_units), -1);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_estimate);
-	sc_step_undo_release(&h.undo);
 	free(h.ranks);
 	free(h.load);
 	free(h.seen);
