@@ -36,7 +36,7 @@ static void judge(const char *first, const char *second, double step_ms, double 
 		ck_assert_int_eq(sc_shard_terms_of(&problem, &plans[i], &terms[i], &err), 0);
 		judged[i] = (struct sc_confidence_plan){&terms[i], step_ms, exposed_frac};
 	}
-	ck_assert_int_eq(sc_shard_confidence(&problem, NULL, judged, 2, &opts, out, &err), 0);
+	ck_assert_int_eq(sc_shard_confidence(&problem, judged, 2, &opts, out, &err), 0);
 	for (int i = 0; i < 2; i++) {
 		sc_shard_terms_release(&terms[i]);
 		sc_shard_plan_release(&plans[i]);
@@ -120,7 +120,7 @@ START_TEST(test_limits)
 
 	set_errors(0, 0, 0);
 	opts.samples = 0;
-	ck_assert_int_ne(sc_shard_confidence(&problem, NULL, NULL, 0, &opts, out, &err), 0);
+	ck_assert_int_ne(sc_shard_confidence(&problem, NULL, 0, &opts, out, &err), 0);
 	ck_assert_int_eq(err.code, SC_ELIMIT);
 }
 END_TEST

@@ -33,8 +33,8 @@ static void build(int64_t rows, uint32_t world, uint32_t per_host)
 	sc_torchrec_topology_init(&topology);
 	topology.world = world;
 	topology.ranks_per_host = per_host;
-	ck_assert_msg(sc_torchrec_problem(&topology, &list, &arena, NULL, &problem, &err) == 0,
-		      "%s", err.text);
+	ck_assert_msg(sc_torchrec_problem(&topology, &list, &arena, &problem, &err) == 0, "%s",
+		      err.text);
 }
 
 /* Rows, ranks; how many of the row-wise slices differ: whole, cut short, without rows. */

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "runner.h"
-#include "study/shard/shard.h"
+#include "study/shard/shard_torchrec_priv.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -20,7 +20,6 @@ static struct sc_torchrec_topology topology;
 static struct sc_table tables[MAX_TABLES];
 static struct sc_table_list list;
 static struct sc_shard_problem problem;
-static sc_torchrec_perfs perfs;
 static struct sc_shard_solution solution;
 
 /* The first table of MLPerf DLRM-DCNv2 on a node of eight. */
@@ -29,7 +28,6 @@ static void set_up(void)
 	sc_arena_init(&arena, 1 << 12);
 	memset(&err, 0, sizeof(err));
 	memset(&problem, 0, sizeof(problem));
-	memset(&perfs, 0, sizeof(perfs));
 	memset(&solution, 0, sizeof(solution));
 	memset(tables, 0, sizeof(tables));
 	for (size_t i = 0; i < MAX_TABLES; i++)
@@ -52,16 +50,14 @@ static void tear_down(void)
 {
 	sc_shard_plan_release(&solution.plan);
 	sc_shard_problem_release(&problem);
-	SC_VEC_RELEASE(&perfs);
 	sc_arena_release(&arena);
 }
 
 static void build(void)
 {
 	sc_shard_problem_release(&problem);
-	SC_VEC_RELEASE(&perfs);
-	ck_assert_msg(sc_torchrec_problem(&topology, &list, &arena, &perfs, &problem, &err) == 0,
-		      "%s", err.text);
+	ck_assert_msg(sc_torchrec_problem(&topology, &list, &arena, &problem, &err) == 0, "%s",
+		      err.text);
 }
 
 static const struct sc_option *find(enum sc_shard_type type, enum sc_tier tier)
@@ -84,7 +80,14 @@ static const struct sc_option_shard *shard_of(enum sc_shard_type type, enum sc_t
 
 static const struct sc_torchrec_perf *perf_of(enum sc_shard_type type, enum sc_tier tier)
 {
-	return &perfs.at[shard_of(type, tier, 0) - problem.shards.at];
+	static struct sc_torchrec_perf perf;
+	struct sc_torchrec_ask ask = {&topology, &tables[0], 1, type, tier};
+	struct sc_option_shard shard = *shard_of(type, tier, 0);
+
+	if (topology.poolings)
+		ask.poolings = topology.poolings[0];
+	sc_torchrec_cost(&ask, &shard, &perf);
+	return &perf;
 }
 
 #define expect(value, want) \
@@ -406,7 +409,7 @@ START_TEST(refusals)
 	};
 
 	cases[_i].change();
-	ck_assert_int_ne(sc_torchrec_problem(&topology, &list, &arena, NULL, &problem, &err), 0);
+	ck_assert_int_ne(sc_torchrec_problem(&topology, &list, &arena, &problem, &err), 0);
 	ck_assert_str_eq(err.text, cases[_i].text);
 	ck_assert_uint_eq(problem.options.n, 0);
 }

@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "runner.h"
-#include "study/shard/shard.h"
+#include "study/shard/shard_torchrec_priv.h"
 
 #define DATA "../shared/data/embedding/"
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
@@ -73,7 +73,6 @@ struct instance {
 	struct sc_table_list tables;
 	struct sc_torchrec_topology topology;
 	struct sc_shard_problem problem;
-	sc_torchrec_perfs perfs;
 };
 
 static void add_table(struct instance *in, const struct sc_csv *csv, size_t row)
@@ -105,16 +104,14 @@ static void load_instance(const char *name, struct instance *in)
 		if (is(&csv, row, "instance", name))
 			add_table(in, &csv, row);
 	ck_assert_uint_gt(in->tables.n, 0);
-	ck_assert_msg(sc_torchrec_problem(&in->topology, &in->tables, &arena, &in->perfs,
-					  &in->problem, &err) == 0,
+	ck_assert_msg(sc_torchrec_problem(&in->topology, &in->tables, &arena, &in->problem, &err) ==
+			      0,
 		      "%s", err.text);
-	ck_assert_uint_eq(in->perfs.n, in->problem.shards.n);
 }
 
 static void release_instance(struct instance *in)
 {
 	sc_shard_problem_release(&in->problem);
-	SC_VEC_RELEASE(&in->perfs);
 }
 
 static uint32_t table_index(const struct instance *in, const char *name)
@@ -187,20 +184,24 @@ static void check_option(const struct instance *in, const struct sc_csv *csv, si
 						     tier_of(cell(csv, row, "compute_kernel")));
 	const struct sc_option_shard *first = in->problem.shards.at + option->first_shard;
 	uint32_t n = sc_option_n_shards(&in->problem, option);
+	const struct sc_torchrec_ask ask = {&in->topology, &in->tables.at[option->table], 1,
+					    option->type, option->tier};
 	struct sc_torchrec_perf sum = {0};
 	double total = 0, most = 0, hbm = 0, most_hbm = 0, ddr = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at = sc_option_shard_index(&in->problem, option, i);
-		const struct sc_torchrec_perf *perf = &in->perfs.at[at];
 		const struct sc_option_shard *shard = &in->problem.shards.at[at];
+		struct sc_option_shard again = *shard;
+		struct sc_torchrec_perf perf;
 
-		sum.fwd_compute += perf->fwd_compute;
-		sum.fwd_comms += perf->fwd_comms;
-		sum.bwd_compute += perf->bwd_compute;
-		sum.bwd_comms += perf->bwd_comms;
-		sum.input_dist += perf->input_dist;
-		sum.prefetch += perf->prefetch;
+		sc_torchrec_cost(&ask, &again, &perf);
+		sum.fwd_compute += perf.fwd_compute;
+		sum.fwd_comms += perf.fwd_comms;
+		sum.bwd_compute += perf.bwd_compute;
+		sum.bwd_comms += perf.bwd_comms;
+		sum.input_dist += perf.input_dist;
+		sum.prefetch += perf.prefetch;
 		total += shard->cost;
 		most = fmax(most, shard->cost);
 		hbm += shard->hbm_bytes;
@@ -358,7 +359,7 @@ static double estimate(const struct printed *printed, double sign)
 	topology.comm_bytes = printed->comm_bytes;
 	topology.min_cw_dim = printed->cols;
 	topology.poolings = &poolings;
-	ck_assert_int_eq(sc_torchrec_problem(&topology, &list, &arena, NULL, &problem, &err), 0);
+	ck_assert_int_eq(sc_torchrec_problem(&topology, &list, &arena, &problem, &err), 0);
 	in.problem = problem;
 	option = find_option(&in, 0, SC_COLUMN_WISE, SC_TIER_HBM);
 	for (uint32_t i = 0; i < option->n_shards; i++)
@@ -424,8 +425,7 @@ START_TEST(production_sequences)
 		production_topology(&topology);
 		topology.comm_bytes = 1;
 		ck_assert_int_eq(
-			sc_torchrec_problem(&topology, &in.tables, &arena, NULL, &in.problem, &err),
-			0);
+			sc_torchrec_problem(&topology, &in.tables, &arena, &in.problem, &err), 0);
 		option = find_option(&in, 0, SC_ROW_WISE, SC_TIER_HBM);
 		for (uint32_t i = 0; i < topology.world; i++)
 			total += in.problem.shards.at[sc_option_shard_index(&in.problem, option, i)]

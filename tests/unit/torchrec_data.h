@@ -75,7 +75,7 @@ static inline void data_build(const struct sc_torchrec_topology *topology,
 {
 	struct sc_err err = {.code = SC_OK};
 
-	if (sc_torchrec_problem(topology, tables, arena, NULL, out, &err) == 0)
+	if (sc_torchrec_problem(topology, tables, arena, out, &err) == 0)
 		return;
 	fprintf(stderr, "%s\n", err.text);
 	exit(EXIT_FAILURE);

@@ -21,12 +21,13 @@ enum sc_spread {
 struct sc_option_shard {
 	int64_t row_offset, col_offset, rows, cols;
 	double cost; /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
-	/* Of that, where the objective tells them apart: what is exchanged; kernels without their start. And
-	 * bytes of the pooled vectors of its columns, for the whole batch. */
-	double comms, forward_ms, backward_ms, vector_bytes;
-	double hbm_bytes;  /* of that rank */
-	double host_bytes; /* of its host's memory */
-	double ssd_bytes;  /* of its host's SSD */
+	/* Of that, where the objective tells them apart: what is exchanged; rows from the host that come ahead
+	 * of a lookup; kernels without their start. */
+	double comms, prefetch_ms, forward_ms, backward_ms;
+	double vector_bytes; /* of the pooled vectors of its columns, for the whole batch */
+	double hbm_bytes;    /* of that rank */
+	double host_bytes;   /* of its host's memory */
+	double ssd_bytes;    /* of its host's SSD */
 };
 struct sc_option {
 	uint32_t table;
@@ -98,6 +99,22 @@ uint32_t sc_option_shard_index(const struct sc_shard_problem *problem,
 			       const struct sc_option *option, uint32_t i);
 void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc_option *option,
 			 uint32_t i, struct sc_option_shard *out);
+/* How a problem's options are made: what a shard costs whose rows and columns are given. option->n_shards is
+ * the number of slices of rows. */
+struct sc_option_maker {
+	struct sc_shard_problem *problem;
+	void (*cost)(const void *ctx, const struct sc_option *option,
+		     struct sc_option_shard *shard);
+	const void *ctx;
+};
+/* Appends an option like that one, in slices of so many columns (the last with the rest), each in n_rows slices
+ * of rows; of data-parallel tables n_rows is 1. Shards alike are listed in runs where each has its own rank. */
+void sc_option_add(const struct sc_option_maker *maker, const struct sc_option *like,
+		   uint32_t n_rows, int64_t cols);
+/* A shard of a placement that is no option; false: the problem has no cost for it. */
+bool sc_shard_cost_of(const struct sc_shard_problem *problem, uint32_t table,
+		      const struct sc_table_placement *at, const struct sc_shard *shard,
+		      struct sc_option_shard *out);
 /* Appends a table as its option has it, shard i on ranks[i]. */
 void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
 			uint32_t option, const int32_t *ranks);
@@ -166,20 +183,15 @@ struct sc_torchrec_topology {
 	const double *poolings; /* P of each table: bags of a sample and feature; NULL = 1 */
 };
 void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
-/* The four parts of a shard's cost, ms. */
-struct sc_torchrec_perf {
-	double fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch, input_dist;
-};
 /* All 16 options a table, cost = sum of the parts without input_dist, in the planner's order; with `ssd`
  * five more, with `grid` three of each table whose column slices are one, or as many as there are hosts
  * (slice i on host i: SC_SPREAD_UNIFORM). Row slices past the end of a short table have no rows but cost
- * what the others do, as there; those alike are listed once. `perf` (may be NULL) gets the parts of each
- * of problem->shards; release it. The topology, copied, and column_ctx live in the arena; `tables` must outlive the problem.
+ * what the others do, as there; those alike are listed once. The topology, copied, and column_ctx live in the
+ * arena; `tables` must outlive the problem.
  * Budgets: HBM less reserved_frac for each rank; DDR and SSD of a rank times the ranks of a host. */
-typedef SC_VEC(struct sc_torchrec_perf) sc_torchrec_perfs;
 int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 			const struct sc_table_list *tables, struct sc_arena *arena,
-			sc_torchrec_perfs *perf, struct sc_shard_problem *out, struct sc_err *err);
+			struct sc_shard_problem *out, struct sc_err *err);
 /* TorchRec's own search: grid search (up to 10,000 proposals), greedy and uniform proposers over its
  * greedy partitioner. Its time grows as the square of the tables: after 2e8 placements of a table (2,000 tables
  * whole) what was best stands, and `cut_short` says so. Constraints on type and tier hold; one on ranks is

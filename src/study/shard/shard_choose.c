@@ -45,7 +45,7 @@ static int plan_torchrec(const struct planning *p, struct sc_err *err)
 	int rc;
 
 	sc_torchrec_topology_of(p->ask.request, p->ask.device_constants, &topology);
-	rc = sc_torchrec_problem(&topology, &p->tables, p->arena, NULL, &problem, err);
+	rc = sc_torchrec_problem(&topology, &p->tables, p->arena, &problem, err);
 	if (rc)
 		return rc;
 	rc = sc_torchrec_plan(&problem, p->arena, &solution, err);

@@ -113,29 +113,15 @@ static enum sc_cost_family collective_of(enum sc_shard_type type)
 	}
 }
 
-static void split_term(const struct sc_shard_term *term, const sc_torchrec_perfs *perf,
-		       struct part *out)
+static void split_term(const struct sc_shard_term *term, struct part *out)
 {
 	bool on_host = term->tier == SC_TIER_UVM || term->tier == SC_TIER_SSD;
-	enum sc_cost_family rows = on_host ? SC_COST_HOST : SC_COST_LOOKUP;
-	const struct sc_torchrec_perf *p;
-	double sum;
 
 	*out = (struct part){.rank = term->rank, .n_ranks = 1, .table = term->table};
-	if (!perf || term->option_shard >= perf->n) {
-		out->ms[collective_of(term->type)] = term->comms_ms;
-		out->ms[rows] += term->ms - term->comms_ms;
-		return;
-	}
-	p = &perf->at[term->option_shard];
-	sum = p->fwd_compute + p->bwd_compute + p->fwd_comms + p->bwd_comms + p->prefetch;
-	if (!(sum > 0)) {
-		out->ms[rows] = term->ms;
-		return;
-	}
-	out->ms[rows] += term->ms * (p->fwd_compute + p->bwd_compute) / sum;
-	out->ms[collective_of(term->type)] += term->ms * (p->fwd_comms + p->bwd_comms) / sum;
-	out->ms[SC_COST_HOST] += term->ms * p->prefetch / sum;
+	out->ms[collective_of(term->type)] = term->comms_ms;
+	out->ms[SC_COST_HOST] += term->prefetch_ms;
+	out->ms[on_host ? SC_COST_HOST : SC_COST_LOOKUP] +=
+		term->ms - term->comms_ms - term->prefetch_ms;
 }
 
 /* Does the term lie on the rank after the part's, and is it the same else? */
@@ -147,8 +133,7 @@ static bool continues(const struct part *part, const struct sc_shard_term *befor
 	       term->ms >= before->ms;
 }
 
-static void gather(struct study *study, const sc_torchrec_perfs *perf,
-		   const struct sc_confidence_plan *plans)
+static void gather(struct study *study, const struct sc_confidence_plan *plans)
 {
 	struct kind *kinds;
 	size_t n = 0;
@@ -171,7 +156,7 @@ static void gather(struct study *study, const sc_torchrec_perfs *perf,
 				out->at[out->n - 1].n_ranks++;
 				continue;
 			}
-			split_term(term, perf, &out->at[out->n]);
+			split_term(term, &out->at[out->n]);
 			kinds[n] = (struct kind){term, &out->at[out->n++], n};
 			n++;
 		}
@@ -304,7 +289,7 @@ static void score(const struct study *study, struct sc_confidence *out)
 	}
 }
 
-int sc_shard_confidence(const struct sc_shard_problem *problem, const sc_torchrec_perfs *perf,
+int sc_shard_confidence(const struct sc_shard_problem *problem,
 			const struct sc_confidence_plan *plans, size_t n_plans,
 			const struct sc_confidence_opts *opts, struct sc_confidence *out,
 			struct sc_err *err)
@@ -318,7 +303,7 @@ int sc_shard_confidence(const struct sc_shard_problem *problem, const sc_torchre
 				  "%lld samples of %zu plans; at most %d and %zu cells",
 				  (long long)opts->samples, n_plans, MAX_SAMPLES, MAX_CELLS);
 	study.plans = sc_xrealloc(NULL, n_plans, sizeof(*study.plans));
-	gather(&study, perf, plans);
+	gather(&study, plans);
 	study.table = sc_xrealloc(NULL, problem->n_tables + 1, sizeof(double));
 	study.kind = sc_xrealloc(NULL, study.n_kinds + 1, sizeof(double));
 	study.rank_ms = sc_xrealloc(NULL, (size_t)problem->world + 1, sizeof(double));

@@ -38,9 +38,9 @@ struct sc_confidence {
 	double regret_pct;               /* mean of cost over the draw's best - 1 */
 	bool tied; /* no worse than the one of least regret in 10 % of the draws or more */
 };
-/* `perf` are the parts of problem->shards. NULL: what the terms say is exchanged is the collective's of
- * their type, the rest SC_COST_LOOKUP, or SC_COST_HOST by tier. */
-int sc_shard_confidence(const struct sc_shard_problem *problem, const sc_torchrec_perfs *perf,
+/* What the terms say is exchanged is the collective's of their type, what is prefetched SC_COST_HOST, the rest
+ * SC_COST_LOOKUP, or SC_COST_HOST by tier. */
+int sc_shard_confidence(const struct sc_shard_problem *problem,
 			const struct sc_confidence_plan *plans, size_t n_plans,
 			const struct sc_confidence_opts *opts, struct sc_confidence *out,
 			struct sc_err *err);

@@ -97,9 +97,9 @@ static bool do_cut(struct sc_shard_search *q, const struct cut *cut)
 	sc_change_begin(q->s, &q->change, 0, cut->unit);
 	if (cut->to == c->n)
 		q->change.to[0].ranks[cut->to] = cut->rank;
-	made = sc_shard_model_slices(q->model, cut->unit, c->tier, cols, n);
+	made = sc_shard_model_slices(q->model, cut->unit, q->s->choice[cut->unit], cols, n);
 	free(cols);
-	if (made == UINT32_MAX)
+	if (made == SC_UNPLACED)
 		return false;
 	q->change.to[0].choice = made;
 	return sc_shard_search_try(q, HUGE_VAL);

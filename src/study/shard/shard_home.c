@@ -21,23 +21,22 @@ static uint32_t choice_with(struct sc_shard_model *m, uint32_t unit, const uint3
 	return u->n_tables == 1 ? sc_shard_model_option(m, options[0]) : SC_UNPLACED;
 }
 
-/* Column slices that are no option. */
-static uint32_t slices_of(struct sc_shard_model *m, uint32_t unit, const struct sc_shard_plan *plan,
-			  const struct sc_table_placement *at)
+enum { MOST_SLICES = 64 };
+
+/* May a placement that is no option be adopted as it is? Else only slices of columns within the rules. */
+static bool may_make(const struct sc_shard_model *m, uint32_t unit,
+		     const struct sc_table_placement *at, const struct sc_shard *shards)
 {
-	int64_t cols[64];
-
-	if (!sc_shard_model_may_split(m, unit, at->tier) || at->n_shards > 64 ||
+	if (m->takes_any)
+		return true;
+	if (!sc_shard_model_may_split(m, unit, at->tier) || at->n_shards > MOST_SLICES ||
 	    at->type == SC_DATA_PARALLEL)
-		return SC_UNPLACED;
+		return false;
 	for (uint32_t i = 0; i < at->n_shards; i++) {
-		const struct sc_shard *shard = &plan->shards.at[at->first_shard + i];
-
-		if (shard->rows != at->rows)
-			return SC_UNPLACED;
-		cols[i] = shard->cols;
+		if (shards[i].rows != at->rows)
+			return false;
 	}
-	return sc_shard_model_slices(m, unit, at->tier, cols, at->n_shards);
+	return true;
 }
 
 const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *p,
@@ -79,9 +78,10 @@ static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c
 	return true;
 }
 
-/* The choice of an option for each table of the unit, or of the only one's slices. */
-static uint32_t choice_of(struct sc_shard_model *m, uint32_t unit, const struct sc_shard_plan *plan,
-			  const struct sc_table_placement **at)
+/* The choice of an option for each table of the unit, if that is what the plan has. */
+static uint32_t option_choice(struct sc_shard_model *m, uint32_t unit,
+			      const struct sc_shard_plan *plan,
+			      const struct sc_table_placement **at)
 {
 	const struct sc_unit u = m->units.at[unit];
 	const uint32_t *tables = m->tables.at + u.first_table;
@@ -95,31 +95,41 @@ static uint32_t choice_of(struct sc_shard_model *m, uint32_t unit, const struct 
 	}
 	if (n == u.n_tables)
 		choice = choice_with(m, unit, options);
-	else if (u.n_tables == 1 && at[tables[0]] && !m->takes_any)
-		choice = slices_of(m, unit, plan, at[tables[0]]);
 	free(options);
 	return choice;
+}
+
+static bool adopt_as(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
+		     const struct sc_shard *shards)
+{
+	const struct sc_shard_model *m = s->model;
+	int32_t *ranks = sc_unit_ranks(s, unit);
+
+	if (choice == SC_UNPLACED ||
+	    sc_choice_n_ranks(&m->choices.at[choice]) > sc_unit_slots(m, unit) ||
+	    !take_ranks(m, &m->choices.at[choice], shards, ranks))
+		return false;
+	sc_shard_state_place(s, unit, choice, ranks);
+	return true;
 }
 
 static bool adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint32_t unit,
 		       const struct sc_shard_plan *plan, const struct sc_table_placement **at)
 {
 	const struct sc_table_placement *first = at[m->tables.at[m->units.at[unit].first_table]];
-	uint32_t choice = choice_of(m, unit, plan, at);
 	const struct sc_shard *shards;
+	uint32_t choice;
 
 	if (!first)
 		return false;
 	shards = &plan->shards.at[first->first_shard];
-	if (m->takes_any && (choice == SC_UNPLACED || !take_ranks(m, &m->choices.at[choice], shards,
-								  sc_unit_ranks(s, unit))))
-		choice = sc_shard_model_made(m, unit, plan, first);
-	if (choice == SC_UNPLACED ||
-	    sc_choice_n_ranks(&m->choices.at[choice]) > sc_unit_slots(m, unit) ||
-	    !take_ranks(m, &m->choices.at[choice], shards, sc_unit_ranks(s, unit)))
+	choice = option_choice(m, unit, plan, at);
+	if (adopt_as(s, unit, choice, shards))
+		return true;
+	if (m->units.at[unit].n_tables > 1 || (choice != SC_UNPLACED && !m->takes_any) ||
+	    !may_make(m, unit, first, shards))
 		return false;
-	sc_shard_state_place(s, unit, choice, sc_unit_ranks(s, unit));
-	return true;
+	return adopt_as(s, unit, sc_shard_model_made(m, unit, first, shards), shards);
 }
 
 bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,

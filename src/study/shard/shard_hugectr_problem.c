@@ -57,35 +57,25 @@ static double table_bytes(const struct sc_table *table)
 	return (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
 }
 
+static void cost_shard(const void *ctx, const struct sc_option *option,
+		       struct sc_option_shard *shard)
+{
+	const struct maker *m = ctx;
+	double n = option->n_shards;
+
+	if (option->type != SC_DATA_PARALLEL)
+		shard->cost = (double)m->table->features * m->table->pooling / n +
+			      m->opts->bw_ratio / WORK_RATIO;
+	shard->hbm_bytes = table_bytes(m->table) * m->opts->optimizer_factor / n;
+}
+
 static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_spread spread,
 		       uint32_t n)
 {
-	const struct sc_table *t = m->table;
-	bool replicated = type == SC_DATA_PARALLEL;
-	int64_t block = replicated ? t->rows : (t->rows + n - 1) / n, at = 0;
-	struct sc_option option = {
-		.table = m->index,
-		.type = type,
-		.tier = SC_TIER_HBM,
-		.spread = spread,
-		.first_shard = (uint32_t)m->out->shards.n,
-		.n_shards = n,
-	};
+	const struct sc_option_maker maker = {m->out, cost_shard, m};
+	const struct sc_option option = {.table = m->index, .type = type, .spread = spread};
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct sc_option_shard shard = {.row_offset = at, .cols = t->dim};
-
-		shard.rows = t->rows - at < block ? t->rows - at : block;
-		if (!replicated) {
-			at += shard.rows;
-			shard.cost = (double)t->features * t->pooling / n +
-				     m->opts->bw_ratio / WORK_RATIO;
-		}
-		shard.hbm_bytes =
-			table_bytes(t) * m->opts->optimizer_factor / (double)(replicated ? 1 : n);
-		SC_VEC_PUSH(&m->out->shards, shard);
-	}
-	SC_VEC_PUSH(&m->out->options, option);
+	sc_option_add(&maker, &option, n, m->table->dim);
 }
 
 static void add_table(const struct maker *m)
@@ -95,7 +85,7 @@ static void add_table(const struct maker *m)
 
 	SC_VEC_PUSH(&m->out->first_option, (uint32_t)m->out->options.n);
 	if (world > 1 && gb < m->opts->dp_threshold_gb)
-		add_option(m, SC_DATA_PARALLEL, SC_SPREAD_UNIFORM, world);
+		add_option(m, SC_DATA_PARALLEL, SC_SPREAD_UNIFORM, 1);
 	add_option(m, SC_TABLE_WISE, SC_SPREAD_FREE, 1);
 	for (uint32_t n = 2; n < world && (int64_t)n <= m->table->rows; n *= 2) {
 		add_option(m, SC_ROW_WISE, SC_SPREAD_FREE, n);

@@ -188,99 +188,63 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 	return true;
 }
 
-/* Where a run of shards that cost the same ends. All row slices do but the first, which has the hottest row,
- * and those cut short; replicas do. */
-static int64_t run_end(const struct sc_option *option, int64_t rows, int64_t i)
+static void cost_of_option(const void *ctx, const struct sc_option *option,
+			   struct sc_option_shard *s)
 {
-	int64_t n = option->n_shards, block = (rows + n - 1) / n, whole = rows / block;
+	const struct sc_table_placement p = {
+		.type = option->type, .tier = option->tier, .cache_frac = option->cache_frac};
+	const struct sc_shard shard = {.table = option->table,
+				       .row_offset = s->row_offset,
+				       .col_offset = s->col_offset,
+				       .rows = s->rows,
+				       .cols = s->cols};
 
-	if (option->type == SC_DATA_PARALLEL)
-		return n;
-	if (i == 0 || i == whole)
-		return i + 1;
-	return i < whole ? whole : n;
+	cost_shard(ctx, &p, &shard, s);
 }
 
-/* One option: n equal slices of rows or columns (n = 1: the table), or n replicas. */
+/* One option: n equal slices of rows or columns (n = 1: the table), or a replica on each rank. */
 static void add_option(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
-		       const struct sc_option *option)
+		       const struct sc_option *like, uint32_t n)
 {
 	static const enum sc_spread spread[SC_N_SHARD_TYPES] = {
-		[SC_DATA_PARALLEL] = SC_SPREAD_UNIFORM,
-		[SC_TABLE_WISE] = SC_SPREAD_FREE,
-		[SC_COLUMN_WISE] = SC_SPREAD_FREE,
-		[SC_ROW_WISE] = SC_SPREAD_UNIFORM,
+		[SC_DATA_PARALLEL] = SC_SPREAD_UNIFORM, [SC_TABLE_WISE] = SC_SPREAD_FREE,
+		[SC_COLUMN_WISE] = SC_SPREAD_FREE,      [SC_ROW_WISE] = SC_SPREAD_UNIFORM,
 		[SC_TABLE_ROW_WISE] = SC_SPREAD_HOST,
-		[SC_TABLE_COLUMN_WISE] = SC_SPREAD_ON_HOST,
-		[SC_GRID] = SC_SPREAD_HOST,
 	};
-	const struct sc_table *t = &x->tables.at[option->table];
-	struct sc_table_placement p = {
-		.type = option->type, .tier = option->tier, .cache_frac = option->cache_frac};
-	struct sc_option own = *option;
-	bool is_loose = option->type == SC_ROW_WISE && option->n_shards < x->world;
-	int64_t n = option->n_shards, rows = (t->rows + n - 1) / n;
-	bool by_rows = option->type == SC_ROW_WISE || option->type == SC_TABLE_ROW_WISE;
-	bool by_columns = option->type == SC_COLUMN_WISE;
-	bool in_runs = n > SC_MAX_RUNS && !by_columns && !is_loose;
-	struct sc_option_shard s = {0};
+	const struct sc_option_maker maker = {problem, cost_of_option, x};
+	bool by_rows = like->type == SC_ROW_WISE || like->type == SC_TABLE_ROW_WISE;
+	struct sc_option own = *like;
 
-	own.first_shard = (uint32_t)problem->shards.n;
-	own.spread = is_loose ? SC_SPREAD_FREE : spread[option->type];
-	for (int64_t i = 0, next; i < n; i = next) {
-		struct sc_shard shard = {.table = option->table, .rows = t->rows, .cols = t->dim};
-
-		if (by_rows) {
-			shard.row_offset = i * rows < t->rows ? i * rows : t->rows;
-			shard.rows = t->rows - shard.row_offset < rows ? t->rows - shard.row_offset
-								       : rows;
-		} else if (by_columns) {
-			shard.cols = t->dim / n;
-			shard.col_offset = i * shard.cols;
-		}
-		if (i < 2 || !(by_columns || is_loose) || shard.rows < rows)
-			cost_shard(x, &p, &shard, &s);
-		s.row_offset = shard.row_offset;
-		s.col_offset = shard.col_offset;
-		SC_VEC_PUSH(&problem->shards, s);
-		next = in_runs ? run_end(&own, t->rows, i) : i + 1;
-		if (in_runs && next < n)
-			own.run_end[problem->shards.n - own.first_shard - 1] = (uint32_t)next;
-	}
-	own.n_shards = (uint32_t)problem->shards.n - own.first_shard;
-	SC_VEC_PUSH(&problem->options, own);
+	own.spread =
+		like->type == SC_ROW_WISE && n < x->world ? SC_SPREAD_FREE : spread[like->type];
+	sc_option_add(&maker, &own, by_rows ? n : 1,
+		      x->tables.at[like->table].dim / (by_rows ? 1 : n));
 }
 
 static void add_tier_options(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
 			     uint32_t table, enum sc_tier tier)
 {
 	const struct sc_table *t = &x->tables.at[table];
-	struct sc_option o = {.table = table, .tier = tier, .n_shards = 1};
+	struct sc_option o = {.table = table, .tier = tier};
 
 	o.cache_frac = tier == SC_TIER_CACHED ? CACHE_FRAC : 0;
 	o.type = SC_TABLE_WISE;
-	add_option(x, problem, &o);
+	add_option(x, problem, &o, 1);
 	o.type = SC_COLUMN_WISE;
 	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2) {
-		o.n_shards = n;
 		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
-			add_option(x, problem, &o);
+			add_option(x, problem, &o, n);
 	}
 	o.type = SC_ROW_WISE;
 	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
-		o.n_shards = n;
 		if (t->rows >= (int64_t)n * n)
-			add_option(x, problem, &o);
+			add_option(x, problem, &o, n);
 	}
-	if (x->world > 1 && t->rows >= x->world) {
-		o.n_shards = x->world;
-		add_option(x, problem, &o);
-	}
-	if (x->per_host > 1 && x->world > x->per_host && t->rows >= x->per_host) {
-		o.type = SC_TABLE_ROW_WISE;
-		o.n_shards = x->per_host;
-		add_option(x, problem, &o);
-	}
+	if (x->world > 1 && t->rows >= x->world)
+		add_option(x, problem, &o, x->world);
+	o.type = SC_TABLE_ROW_WISE;
+	if (x->per_host > 1 && x->world > x->per_host && t->rows >= x->per_host)
+		add_option(x, problem, &o, x->per_host);
 }
 
 static void add_table(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
@@ -288,21 +252,15 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 {
 	const struct sc_table *t = &x->tables.at[table];
 	double bytes = (double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
-	struct sc_option replicas = {.table = table,
-				     .type = SC_DATA_PARALLEL,
-				     .tier = SC_TIER_HBM,
-				     .n_shards = x->world};
+	const struct sc_option replicas = {.table = table, .type = SC_DATA_PARALLEL};
 
 	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
 	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
-		add_option(x, problem, &replicas);
-	add_tier_options(x, problem, table, SC_TIER_HBM);
-	if (x->hbm_alone)
-		return;
-	add_tier_options(x, problem, table, SC_TIER_CACHED);
-	add_tier_options(x, problem, table, SC_TIER_UVM);
-	if (x->ssd)
-		add_tier_options(x, problem, table, SC_TIER_SSD);
+		add_option(x, problem, &replicas, 1);
+	for (int tier = SC_TIER_HBM; tier < SC_N_TIERS; tier++) {
+		if (tier == SC_TIER_HBM || (!x->hbm_alone && (tier != SC_TIER_SSD || x->ssd)))
+			add_tier_options(x, problem, table, (enum sc_tier)tier);
+	}
 }
 
 /* Do two tables cost the same in every option? Copies of one (`count`) share the lists of their reuse. */

@@ -9,30 +9,19 @@
 /* Memory decides little when all options together would take less than this share of it. */
 static const double TIGHT_SHARE = 0.5;
 
-static bool names(const struct sc_shard_constraint *c, const struct sc_option *o)
-{
-	return (c->type < 0 || c->type == (int)o->type) && (c->tier < 0 || c->tier == (int)o->tier);
-}
-
-static bool is_pair(const struct sc_shard_constraint *c)
-{
-	return c->kind == SC_TOGETHER || c->kind == SC_APART;
-}
-
-/* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
 bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shard_constraint *c,
 			  const struct sc_option *o)
 {
 	bool everywhere = o->spread == SC_SPREAD_UNIFORM && p->world > 1;
 	bool several = sc_option_n_shards(p, o) > 1;
 
-	if (c->table != o->table && !(is_pair(c) && c->other == o->table))
+	if (c->table != o->table && !(sc_rule_is_pair(c) && c->other == o->table))
 		return true;
 	switch (c->kind) {
 	case SC_PIN: /* to a rank: whole */
-		return names(c, o) && !(c->rank >= 0 && several);
+		return sc_rule_names(c, o->type, o->tier) && !(c->rank >= 0 && several);
 	case SC_FORBID:
-		return !(names(c, o) && (c->rank < 0 || everywhere));
+		return !(sc_rule_names(c, o->type, o->tier) && (c->rank < 0 || everywhere));
 	case SC_APART:
 		return !everywhere;
 	case SC_TOGETHER:
@@ -57,14 +46,14 @@ static int check_constraints(const struct sc_shard_problem *p, struct sc_err *er
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *c = &p->constraints[i];
 
-		if (c->table >= p->n_tables || (is_pair(c) && c->other >= p->n_tables))
+		if (c->table >= p->n_tables || (sc_rule_is_pair(c) && c->other >= p->n_tables))
 			return sc_err_set(err, SC_EVALUE,
 					  "constraint %zu names a table that does not exist",
 					  i + 1);
-		if (is_pair(c) && c->table == c->other)
+		if (sc_rule_is_pair(c) && c->table == c->other)
 			return sc_err_set(err, SC_EVALUE, "constraint %zu: table %s with itself",
 					  i + 1, p->tables[c->table].name);
-		if (!is_pair(c) && c->rank >= 0 && (uint32_t)c->rank >= p->world)
+		if (!sc_rule_is_pair(c) && c->rank >= 0 && (uint32_t)c->rank >= p->world)
 			return sc_err_set(err, SC_EVALUE,
 					  "constraint on table %s: rank %d of %u ranks",
 					  p->tables[c->table].name, (int)c->rank, p->world);
@@ -330,14 +319,14 @@ static void list_rules(struct sc_shard_model *m)
 	next = m->first_rule + 1;
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		m->first_rule[p->constraints[i].table + 2]++;
-		if (is_pair(&p->constraints[i]))
+		if (sc_rule_is_pair(&p->constraints[i]))
 			m->first_rule[p->constraints[i].other + 2]++;
 	}
 	for (size_t t = 0; t < p->n_tables; t++)
 		m->first_rule[t + 2] += m->first_rule[t + 1];
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		m->rules[next[p->constraints[i].table]++] = (uint32_t)i;
-		if (is_pair(&p->constraints[i]))
+		if (sc_rule_is_pair(&p->constraints[i]))
 			m->rules[next[p->constraints[i].other]++] = (uint32_t)i;
 	}
 }
@@ -524,28 +513,21 @@ uint32_t sc_shard_model_option(struct sc_shard_model *m, uint32_t option)
 }
 
 uint32_t sc_shard_model_made(struct sc_shard_model *m, uint32_t unit,
-			     const struct sc_shard_plan *plan, const struct sc_table_placement *at)
+			     const struct sc_table_placement *at, const struct sc_shard *shards)
 {
-	const struct sc_shard_problem *p = m->problem;
 	uint32_t table = m->tables.at[m->units.at[unit].first_table];
-	struct sc_option_shard *shards = sc_arena_calloc(&m->arena, at->n_shards, sizeof(*shards));
+	struct sc_option_shard *costs = sc_arena_calloc(&m->arena, at->n_shards, sizeof(*costs));
 	struct sc_choice c = {.spread = SC_SPREAD_FREE,
 			      .type = at->type,
 			      .tier = at->tier,
 			      .cache_frac = at->cache_frac,
 			      .made = true,
 			      .n = at->n_shards,
-			      .shards = shards};
+			      .shards = costs};
 
 	for (uint32_t i = 0; i < c.n; i++) {
-		const struct sc_shard *from = &plan->shards.at[at->first_shard + i];
-
-		if (!p->shard_cost || !p->shard_cost(p->column_ctx, table, at, from, &shards[i]))
+		if (!sc_shard_cost_of(m->problem, table, at, &shards[i], &costs[i]))
 			return SC_UNPLACED;
-		shards[i].row_offset = from->row_offset;
-		shards[i].col_offset = from->col_offset;
-		shards[i].rows = from->rows;
-		shards[i].cols = from->cols;
 	}
 	sc_choice_sum_up(&c);
 	SC_VEC_PUSH(&m->choices, c);

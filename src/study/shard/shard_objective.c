@@ -124,7 +124,7 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 	switch (kind) {
 	case SC_OBJECTIVE_TORCHREC:
 		return sc_torchrec_problem(&objective->topology, &objective->tables, arena,
-					   &objective->perf, &objective->problem, err);
+					   &objective->problem, err);
 	case SC_OBJECTIVE_HUGECTR:
 		sc_hugectr_opts_of(request, &hugectr);
 		return sc_hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
@@ -136,10 +136,4 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 void sc_objective_release(struct sc_objective *objective)
 {
 	sc_shard_problem_release(&objective->problem);
-	SC_VEC_RELEASE(&objective->perf);
-}
-
-const sc_torchrec_perfs *sc_objective_parts(const struct sc_objective *objective)
-{
-	return objective->kind == SC_OBJECTIVE_TORCHREC ? &objective->perf : NULL;
 }

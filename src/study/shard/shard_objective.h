@@ -15,7 +15,6 @@ struct sc_objective {
 	struct sc_arena *arena;
 	struct sc_table_list tables;
 	struct sc_shard_problem problem;
-	sc_torchrec_perfs perf; /* TORCHREC: the parts of each of the problem's shards */
 	struct sc_torchrec_topology topology;
 	bool device_constants; /* of TorchRec's planner: the GPU's bandwidths */
 };
@@ -27,8 +26,6 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 		      bool device_constants, const struct sc_request *request,
 		      struct sc_arena *arena, struct sc_err *err);
 void sc_objective_release(struct sc_objective *objective);
-/* The parts of costs where they are known, else NULL. */
-const sc_torchrec_perfs *sc_objective_parts(const struct sc_objective *objective);
 
 /* TorchRec's planner for a request: its own constants, but for what the GPU holds; on request the GPU's
  * bandwidths too. */

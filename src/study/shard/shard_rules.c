@@ -1,5 +1,5 @@
-/* Constraints that contradict each other, whatever memory there is: the few that cannot hold together are
- * named as people write them. */
+/* Constraints: those that contradict each other, whatever memory there is, named as people write them; and
+ * whether a plan at hand keeps to them. */
 #include <stdlib.h>
 
 #include "base/strbuf.h"
@@ -10,11 +10,6 @@
 static const char *name_of(const struct sc_shard_model *m, uint32_t table)
 {
 	return m->problem->tables[table].name;
-}
-
-static bool is_pair(const struct sc_shard_constraint *c)
-{
-	return c->kind == SC_TOGETHER || c->kind == SC_APART;
 }
 
 static void put_rule(const struct sc_shard_model *m, const struct sc_shard_constraint *c,
@@ -28,13 +23,13 @@ static void put_rule(const struct sc_shard_model *m, const struct sc_shard_const
 	};
 
 	sc_strbuf_printf(out, "\"%s %.40s", kinds[c->kind], name_of(m, c->table));
-	if (is_pair(c))
+	if (sc_rule_is_pair(c))
 		sc_strbuf_printf(out, " %.40s", name_of(m, c->other));
-	if (!is_pair(c) && c->rank >= 0)
+	if (!sc_rule_is_pair(c) && c->rank >= 0)
 		sc_strbuf_printf(out, " rank=%d", (int)c->rank);
-	if (!is_pair(c) && c->type >= 0)
+	if (!sc_rule_is_pair(c) && c->type >= 0)
 		sc_strbuf_printf(out, " type=%s", sc_enum_name(sc_shard_type_names, c->type));
-	if (!is_pair(c) && c->tier >= 0)
+	if (!sc_rule_is_pair(c) && c->tier >= 0)
 		sc_strbuf_printf(out, " tier=%s", sc_enum_name(sc_tier_names, c->tier));
 	sc_strbuf_append_char(out, '"');
 }
@@ -100,7 +95,7 @@ static bool put_reason(const struct sc_shard_model *m, uint32_t table, struct sc
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *c = &p->constraints[i];
 
-		if (c->table != table && !(is_pair(c) && c->other == table))
+		if (c->table != table && !(sc_rule_is_pair(c) && c->other == table))
 			continue;
 		all[own.n] = true;
 		rules[own.n++] = i;
@@ -202,4 +197,70 @@ int sc_shard_rules_check(const struct sc_shard_model *m, struct sc_err *err)
 		rc = check_pinned(m, pins, &m->problem->constraints[i], err);
 	free(pins);
 	return rc;
+}
+
+/* ---- plans that were not searched for; a search is built to keep to constraints ---- */
+
+struct placed {
+	const struct sc_shard_plan *plan;
+	const struct sc_table_placement **at; /* by table of the problem */
+};
+
+static bool is_on(const struct placed *x, uint32_t table, int32_t rank)
+{
+	const struct sc_shard *shards = &x->plan->shards.at[x->at[table]->first_shard];
+
+	for (uint32_t i = 0; i < x->at[table]->n_shards; i++) {
+		if (shards[i].rank == rank)
+			return true;
+	}
+	return false;
+}
+
+/* How many of the first table's shards lie on ranks that the other has too. */
+static uint32_t n_common(const struct placed *x, uint32_t table, uint32_t other)
+{
+	const struct sc_shard *shards = &x->plan->shards.at[x->at[table]->first_shard];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->at[table]->n_shards; i++)
+		n += is_on(x, other, shards[i].rank);
+	return n;
+}
+
+static bool holds(const struct placed *x, const struct sc_shard_constraint *c)
+{
+	const struct sc_table_placement *at = x->at[c->table];
+	bool named;
+
+	if (!at || (sc_rule_is_pair(c) && !x->at[c->other]))
+		return false;
+	named = sc_rule_names(c, at->type, at->tier);
+	switch (c->kind) {
+	case SC_PIN:
+		return named && (c->rank < 0 || (at->n_shards == 1 && is_on(x, c->table, c->rank)));
+	case SC_FORBID:
+		return !named || (c->rank >= 0 && !is_on(x, c->table, c->rank));
+	case SC_TOGETHER:
+		return n_common(x, c->table, c->other) == at->n_shards &&
+		       n_common(x, c->other, c->table) == x->at[c->other]->n_shards;
+	case SC_APART:
+		break;
+	}
+	return n_common(x, c->table, c->other) == 0;
+}
+
+bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
+				const struct sc_shard_plan *plan)
+{
+	struct placed placed = {.plan = plan};
+	size_t i = 0;
+
+	if (!problem->n_constraints)
+		return true;
+	placed.at = sc_shard_placements(problem, plan);
+	while (i < problem->n_constraints && holds(&placed, &problem->constraints[i]))
+		i++;
+	free(placed.at);
+	return i == problem->n_constraints;
 }

@@ -60,6 +60,17 @@ void sc_shard_model_init_all(struct sc_shard_model *model, const struct sc_shard
 void sc_shard_model_release(struct sc_shard_model *model);
 /* Cost, total and memory of a choice from its shards. */
 void sc_choice_sum_up(struct sc_choice *choice);
+static inline bool sc_rule_is_pair(const struct sc_shard_constraint *c)
+{
+	return c->kind == SC_TOGETHER || c->kind == SC_APART;
+}
+/* Is a pin or a ban of that type and tier? */
+static inline bool sc_rule_names(const struct sc_shard_constraint *c, enum sc_shard_type type,
+				 enum sc_tier tier)
+{
+	return (c->type < 0 || c->type == (int)type) && (c->tier < 0 || c->tier == (int)tier);
+}
+/* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
 bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
 			  const struct sc_shard_constraint *rule, const struct sc_option *option);
 /* SC_ECONFLICT, naming the constraints that cannot hold together. */
@@ -70,13 +81,13 @@ int sc_shard_no_choice(const struct sc_shard_model *model, uint32_t unit, struct
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
 /* One for a single table's placement that is no option, as it is; SC_UNPLACED if it has no cost. */
 uint32_t sc_shard_model_made(struct sc_shard_model *model, uint32_t unit,
-			     const struct sc_shard_plan *plan, const struct sc_table_placement *at);
+			     const struct sc_table_placement *at, const struct sc_shard *shards);
 /* Adds finer column splits of the tables whose shards are large beside `load`. */
 void sc_shard_model_split(struct sc_shard_model *model, double load);
 /* Into column slices that are no option, in that memory, as far as constraints speak of types. */
 bool sc_shard_model_may_split(const struct sc_shard_model *model, uint32_t unit, enum sc_tier tier);
-/* A choice with these slice widths; UINT32_MAX if some width is not allowed. */
-uint32_t sc_shard_model_slices(struct sc_shard_model *model, uint32_t unit, enum sc_tier tier,
+/* A choice with these slice widths, in the memory of another; SC_UNPLACED if some width is not allowed. */
+uint32_t sc_shard_model_slices(struct sc_shard_model *model, uint32_t unit, uint32_t like,
 			       const int64_t *cols, uint32_t n);
 static inline const struct sc_option_shard *sc_choice_shard(const struct sc_choice *c, uint32_t i)
 {

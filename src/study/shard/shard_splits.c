@@ -1,5 +1,5 @@
 /* Column splits that are not in the list of options: the objective says what a slice of a width costs. */
-#include <math.h>
+#include <stdlib.h>
 
 #include "study/shard/shard_solve_priv.h"
 
@@ -7,32 +7,22 @@ enum { WIDTH_STEP = SC_WIDTH_STEP, MOST_SLICES = 8 };
 /* Tables whose shard is at least this share of a rank's load are worth a split. */
 static const double SPLIT_SHARE = 0.25;
 
-uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, enum sc_tier tier,
+uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, uint32_t like,
 			       const int64_t *cols, uint32_t n)
 {
-	const struct sc_shard_problem *p = m->problem;
-	uint32_t table = m->tables.at[m->units.at[unit].first_table];
-	struct sc_option_shard *shards = sc_arena_calloc(&m->arena, n, sizeof(*shards));
-	struct sc_choice c = {.spread = SC_SPREAD_FREE,
-			      .type = SC_COLUMN_WISE,
-			      .tier = tier,
-			      .made = true,
-			      .n = n,
-			      .shards = shards};
-	int64_t at = 0;
+	int64_t rows = m->problem->tables[m->tables.at[m->units.at[unit].first_table]].rows, at = 0;
+	struct sc_table_placement slices = {.type = SC_COLUMN_WISE,
+					    .tier = m->choices.at[like].tier,
+					    .cache_frac = m->choices.at[like].cache_frac,
+					    .n_shards = n};
+	struct sc_shard *shards = sc_xrealloc(NULL, n, sizeof(*shards));
+	uint32_t made;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!p->column_cost(p->column_ctx, table, tier, cols[i], &shards[i]))
-			return UINT32_MAX;
-		shards[i].row_offset = 0;
-		shards[i].rows = p->tables[table].rows;
-		shards[i].col_offset = at;
-		shards[i].cols = cols[i];
-		at += cols[i];
-	}
-	sc_choice_sum_up(&c);
-	SC_VEC_PUSH(&m->choices, c);
-	return (uint32_t)m->choices.n - 1;
+	for (uint32_t i = 0; i < n; at += cols[i++])
+		shards[i] = (struct sc_shard){.col_offset = at, .rows = rows, .cols = cols[i]};
+	made = sc_shard_model_made(m, unit, &slices, shards);
+	free(shards);
+	return made;
 }
 
 bool sc_shard_model_may_split(const struct sc_shard_model *m, uint32_t unit, enum sc_tier tier)
@@ -42,23 +32,23 @@ bool sc_shard_model_may_split(const struct sc_shard_model *m, uint32_t unit, enu
 	return m->problem->column_cost && u->n_tables == 1 && !u->whole_in[tier];
 }
 
-/* The cheapest whole table that could be split: its choice, or NULL. */
-static const struct sc_choice *whole(const struct sc_shard_model *m, uint32_t index)
+/* The cheapest whole table that could be split: its choice, or SC_UNPLACED. */
+static uint32_t whole(const struct sc_shard_model *m, uint32_t index)
 {
 	const struct sc_unit *unit = &m->units.at[index];
-	const struct sc_choice *found = NULL;
+	uint32_t found = SC_UNPLACED;
 
-	for (uint32_t i = 0; i < unit->n_choices; i++) {
-		const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
+	for (uint32_t i = unit->first_choice; i < unit->first_choice + unit->n_choices; i++) {
+		const struct sc_choice *c = &m->choices.at[i];
 
 		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, index, c->tier) &&
-		    (!found || c->total < found->total))
-			found = c;
+		    (found == SC_UNPLACED || c->total < m->choices.at[found].total))
+			found = i;
 	}
 	return found;
 }
 
-static void split_evenly(struct sc_shard_model *m, uint32_t unit, enum sc_tier tier)
+static void split_evenly(struct sc_shard_model *m, uint32_t unit, uint32_t like)
 {
 	uint32_t table = m->tables.at[m->units.at[unit].first_table];
 	int64_t dim = m->problem->tables[table].dim;
@@ -74,7 +64,7 @@ static void split_evenly(struct sc_shard_model *m, uint32_t unit, enum sc_tier t
 			left -= cols[i];
 		}
 		if (cols[n - 1] >= least)
-			sc_shard_model_slices(m, unit, tier, cols, n);
+			sc_shard_model_slices(m, unit, like, cols, n);
 	}
 }
 
@@ -85,20 +75,19 @@ void sc_shard_model_split(struct sc_shard_model *m, double load)
 		return;
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		struct sc_unit *unit = &m->units.at[u];
-		const struct sc_choice *c = whole(m, u);
+		uint32_t like = whole(m, u);
 		uint32_t old = unit->first_choice, first = (uint32_t)m->choices.n;
-		enum sc_tier tier;
 
-		if (!c || c->n != 1 || c->cost < SPLIT_SHARE * load)
+		if (like == SC_UNPLACED || m->choices.at[like].n != 1 ||
+		    m->choices.at[like].cost < SPLIT_SHARE * load)
 			continue;
-		tier = c->tier;
 		for (uint32_t i = 0; i < unit->n_choices; i++) {
 			struct sc_choice copy = m->choices.at[old + i];
 
 			SC_VEC_PUSH(&m->choices, copy);
 		}
 		unit->first_choice = first;
-		split_evenly(m, u, tier);
+		split_evenly(m, u, like);
 		unit->n_choices = (uint32_t)m->choices.n - first;
 	}
 }

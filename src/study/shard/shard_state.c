@@ -203,8 +203,6 @@ bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const 
 		return true;
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *k = &p->constraints[i];
-		bool named = (k->type < 0 || k->type == (int)c->type) &&
-			     (k->tier < 0 || k->tier == (int)c->tier);
 		uint32_t a = s->model->unit_of[k->table];
 
 		if (k->kind == SC_APART) {
@@ -216,7 +214,8 @@ bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const 
 		} else if (a == unit && k->rank >= 0) {
 			if (k->kind == SC_PIN && k->rank != rank)
 				return false;
-			if (k->kind == SC_FORBID && named && k->rank == rank)
+			if (k->kind == SC_FORBID && k->rank == rank &&
+			    sc_rule_names(k, c->type, c->tier))
 				return false;
 		}
 	}

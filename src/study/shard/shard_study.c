@@ -437,8 +437,7 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 	}
 	if (n == 1 && opts.samples > study->opts.samples_alone)
 		opts.samples = study->opts.samples_alone;
-	rc = sc_shard_confidence(&study->objective->problem, sc_objective_parts(study->objective),
-				 plans, n, &opts, out, err);
+	rc = sc_shard_confidence(&study->objective->problem, plans, n, &opts, out, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		study->plans.at[i].confidence = out[i];
 	free(plans);

@@ -22,24 +22,14 @@ static int no_option(const struct sc_shard_plan *plan, const struct sc_table_pla
 			 sc_enum_name(sc_tier_names, (int)t->tier), t->n_shards);
 }
 
-static bool is_by_columns(enum sc_shard_type type)
-{
-	return type == SC_TABLE_WISE || type == SC_COLUMN_WISE || type == SC_TABLE_COLUMN_WISE;
-}
-
 static bool shard_cost(const struct sc_shard_problem *p, const struct sc_table_placement *t,
 		       const struct sc_shard_term *term, const struct sc_shard *shard,
 		       struct sc_option_shard *out)
 {
-	if (term->option_shard != UINT32_MAX) {
-		*out = p->shards.at[term->option_shard];
-		return true;
-	}
-	memset(out, 0, sizeof(*out));
-	if (p->column_cost && is_by_columns(t->type) &&
-	    shard->rows == p->tables[term->table].rows && shard->cols > 0)
-		return p->column_cost(p->column_ctx, term->table, t->tier, term->cols, out);
-	return p->shard_cost && p->shard_cost(p->column_ctx, term->table, t, shard, out);
+	if (term->option_shard == UINT32_MAX)
+		return sc_shard_cost_of(p, term->table, t, shard, out);
+	*out = p->shards.at[term->option_shard];
+	return true;
 }
 
 static int add_shard(const struct sc_shard_problem *problem, const struct sc_table_placement *t,
@@ -52,6 +42,7 @@ static int add_shard(const struct sc_shard_problem *problem, const struct sc_tab
 		return -1;
 	term->ms = cost.cost / speed;
 	term->comms_ms = cost.comms / speed;
+	term->prefetch_ms = cost.prefetch_ms / speed;
 	term->hbm_bytes = cost.hbm_bytes;
 	term->host_bytes = cost.host_bytes;
 	term->ssd_bytes = cost.ssd_bytes;

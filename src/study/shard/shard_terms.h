@@ -13,7 +13,7 @@ struct sc_shard_term {
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	double ms, hbm_bytes, host_bytes, ssd_bytes;
-	double comms_ms; /* of ms, what is exchanged, where the objective tells them apart */
+	double comms_ms, prefetch_ms; /* of ms, where the objective tells them apart */
 };
 struct sc_shard_terms {
 	SC_VEC(struct sc_shard_term) at; /* a shard each, in the plan's order */

@@ -37,7 +37,6 @@ void sc_torchrec_topology_init(struct sc_torchrec_topology *topology)
 struct builder {
 	const struct sc_torchrec_topology *topology;
 	const struct sc_table_list *tables;
-	sc_torchrec_perfs *perfs;
 	struct sc_shard_problem *problem;
 };
 
@@ -79,83 +78,6 @@ static bool splits_columns(enum sc_shard_type type)
 	return type == SC_COLUMN_WISE || type == SC_TABLE_COLUMN_WISE || type == SC_GRID;
 }
 
-static void push_shard(const struct builder *b, const struct sc_option_shard *shard,
-		       const struct sc_torchrec_perf *perf)
-{
-	SC_VEC_PUSH(&b->problem->shards, *shard);
-	if (b->perfs)
-		SC_VEC_PUSH(b->perfs, *perf);
-}
-
-/* The slices of rows of one slice of columns: of equal rows, rounded up; then what is left, then none. All
- * cost the same. */
-static void push_column(const struct builder *b, const struct sc_torchrec_ask *ask,
-			int64_t col_offset, int64_t cols)
-{
-	uint32_t parts = n_row_slices(b->topology, ask->type);
-	int64_t rows = ask->table->rows, block = (rows + parts - 1) / parts;
-	struct sc_option_shard shard = {.rows = block, .col_offset = col_offset, .cols = cols};
-	struct sc_torchrec_perf perf;
-
-	sc_torchrec_cost(ask, &shard, &perf);
-	for (uint32_t i = 0; i < parts; i++) {
-		int64_t left = rows - shard.row_offset;
-
-		if (shard.rows > left) {
-			shard.rows = left;
-			sc_torchrec_storage(ask, &shard);
-		}
-		push_shard(b, &shard, &perf);
-		shard.row_offset += shard.rows;
-	}
-}
-
-/* The same of all columns, those alike listed once. */
-static void push_runs(const struct builder *b, const struct sc_torchrec_ask *ask, uint32_t *run_end)
-{
-	uint32_t parts = n_row_slices(b->topology, ask->type);
-	int64_t rows = ask->table->rows, block = (rows + parts - 1) / parts;
-	uint32_t n = (uint32_t)(rows / block);
-	struct sc_option_shard shard = {.rows = block, .cols = ask->table->dim};
-	struct sc_torchrec_perf perf;
-
-	sc_torchrec_cost(ask, &shard, &perf);
-	push_shard(b, &shard, &perf);
-	for (; n < parts && shard.rows > 0; n++) {
-		shard.row_offset = block * n < rows ? block * n : rows;
-		shard.rows = rows - shard.row_offset;
-		sc_torchrec_storage(ask, &shard);
-		push_shard(b, &shard, &perf);
-		*run_end++ = n;
-	}
-}
-
-static void push_replicas(const struct builder *b, const struct sc_torchrec_ask *ask)
-{
-	struct sc_option_shard shard = {.rows = ask->table->rows, .cols = ask->table->dim};
-	struct sc_torchrec_perf perf;
-
-	sc_torchrec_cost(ask, &shard, &perf);
-	push_shard(b, &shard, &perf);
-}
-
-/* Is there one slice of columns, of so many rows that listing runs is shorter? */
-static bool has_runs(const struct builder *b, const struct sc_torchrec_ask *ask)
-{
-	return n_row_slices(b->topology, ask->type) > SC_MAX_RUNS &&
-	       (!splits_columns(ask->type) || n_slices(b->topology, ask->table) == 1);
-}
-
-static void push_slices(const struct builder *b, const struct sc_torchrec_ask *ask)
-{
-	int64_t dim = ask->table->dim, cols = dim;
-
-	if (splits_columns(ask->type))
-		cols = slice_cols(b->topology, ask->table);
-	for (int64_t at = 0; at < dim; at += cols)
-		push_column(b, ask, at, dim - at < cols ? dim - at : cols);
-}
-
 static enum sc_spread spread_of(const struct sc_torchrec_ask *ask)
 {
 	switch (ask->type) {
@@ -177,26 +99,27 @@ static enum sc_spread spread_of(const struct sc_torchrec_ask *ask)
 	return SC_SPREAD_FREE;
 }
 
-static void push_option(const struct builder *b, struct sc_torchrec_ask *ask, uint32_t table)
+static void cost_shard(const void *ctx, const struct sc_option *option,
+		       struct sc_option_shard *shard)
 {
-	struct sc_shard_problem *problem = b->problem;
-	struct sc_option option = {
+	(void)option;
+	sc_torchrec_cost(ctx, shard, NULL);
+}
+
+static void push_option(const struct builder *b, const struct sc_torchrec_ask *ask, uint32_t table)
+{
+	const struct sc_option option = {
 		.table = table,
 		.type = ask->type,
 		.tier = ask->tier,
 		.cache_frac = ask->tier == SC_TIER_CACHED ? b->topology->uvm_cache_frac : 0,
 		.spread = spread_of(ask),
-		.first_shard = (uint32_t)problem->shards.n,
 	};
+	const struct sc_option_maker maker = {b->problem, cost_shard, ask};
 
-	if (ask->type == SC_DATA_PARALLEL)
-		push_replicas(b, ask);
-	else if (has_runs(b, ask))
-		push_runs(b, ask, option.run_end);
-	else
-		push_slices(b, ask);
-	option.n_shards = (uint32_t)problem->shards.n - option.first_shard;
-	SC_VEC_PUSH(&problem->options, option);
+	sc_option_add(&maker, &option, n_row_slices(b->topology, ask->type),
+		      splits_columns(ask->type) ? slice_cols(b->topology, ask->table)
+						: ask->table->dim);
 }
 
 /* Can its slices lie as a spread says? */
@@ -350,10 +273,10 @@ static void set_budgets(const struct sc_torchrec_topology *t, struct sc_shard_pr
 
 int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 			const struct sc_table_list *tables, struct sc_arena *arena,
-			sc_torchrec_perfs *perf, struct sc_shard_problem *out, struct sc_err *err)
+			struct sc_shard_problem *out, struct sc_err *err)
 {
 	struct sc_shard_problem problem = {.n_tables = tables->n, .tables = tables->at};
-	struct builder builder = {topology, tables, perf, &problem};
+	struct builder builder = {topology, tables, &problem};
 	struct column_ctx *column;
 	int rc = check_topology(topology, err);
 

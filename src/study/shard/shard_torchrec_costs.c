@@ -241,7 +241,7 @@ static double io_bytes(const struct sc_torchrec_ask *ask, const struct sc_option
 	return input + ceil(flow.rows * (double)shard->cols * flow.out_bytes);
 }
 
-void sc_torchrec_storage(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard)
+static void set_storage(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard)
 {
 	const struct sc_table *table = ask->table;
 	double cached = ask->topology->uvm_cache_frac;
@@ -281,9 +281,13 @@ void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard 
 	if (ask->table->weighted)
 		own.bwd_compute += WEIGHTED_BWD * own.fwd_compute;
 	find_comms(ask, &flow, shard, &own);
+	shard->forward_ms = own.fwd_compute;
+	shard->backward_ms = own.bwd_compute;
+	shard->comms = own.fwd_comms + own.bwd_comms;
+	shard->prefetch_ms = own.prefetch;
 	shard->cost =
 		own.fwd_compute + own.bwd_compute + own.fwd_comms + own.bwd_comms + own.prefetch;
-	sc_torchrec_storage(ask, shard);
+	set_storage(ask, shard);
 	if (perf)
 		*perf = own;
 }

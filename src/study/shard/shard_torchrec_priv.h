@@ -12,10 +12,12 @@ struct sc_torchrec_ask {
 	enum sc_shard_type type;
 	enum sc_tier tier;
 };
+/* The parts of a shard's cost, ms; input_dist is in no sum. */
+struct sc_torchrec_perf {
+	double fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch, input_dist;
+};
 /* Fills cost and bytes of a shard whose rows and cols are given; `perf` may be NULL. */
 void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard,
 		      struct sc_torchrec_perf *perf);
-/* The bytes alone, for a shard that costs what another does but has fewer rows. */
-void sc_torchrec_storage(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard);
 
 #endif

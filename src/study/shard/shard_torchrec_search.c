@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_torchrec_search_priv.h"
 
 enum { MAX_GRID_PROPOSALS = 10000 }; /* MAX_PROPOSALS */
@@ -41,18 +42,10 @@ static double score(const struct sc_shard_problem *problem, const struct sc_opti
 	return depth ? most : sum;
 }
 
-static bool matches(const struct sc_shard_constraint *c, const struct sc_option *option)
-{
-	return (c->type < 0 || (int)option->type == c->type) &&
-	       (c->tier < 0 || (int)option->tier == c->tier);
-}
-
 static bool is_allowed(const struct sc_shard_problem *problem, const struct sc_option *option)
 {
 	for (size_t i = 0; i < problem->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &problem->constraints[i];
-
-		if (c->table == option->table && matches(c, option) != (c->kind == SC_PIN))
+		if (!sc_shard_rule_allows(problem, &problem->constraints[i], option))
 			return false;
 	}
 	return true;
@@ -63,7 +56,7 @@ static int check_constraints(const struct sc_shard_problem *problem, struct sc_e
 	for (size_t i = 0; i < problem->n_constraints; i++) {
 		const struct sc_shard_constraint *c = &problem->constraints[i];
 
-		if (c->rank >= 0 || c->kind == SC_TOGETHER || c->kind == SC_APART)
+		if (c->rank >= 0 || sc_rule_is_pair(c))
 			return sc_err_set(
 				err, SC_EUNSUPPORTED,
 				"TorchRec's planner constrains types and tiers of a table, "
