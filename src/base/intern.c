@@ -5,16 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
+
 enum { FIRST_SLOTS = 64 };
 
-/* FNV-1a, 32 bits. */
 static uint32_t hash_bytes(const char *text, size_t n)
 {
-	uint32_t hash = 2166136261u;
+	uint64_t hash = sc_fnv(SC_FNV_START, text, n);
 
-	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 16777619u;
-	return hash;
+	return (uint32_t)(hash ^ hash >> 32);
 }
 
 void sc_intern_release(struct sc_intern *table)

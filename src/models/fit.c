@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "models/fit_priv.h"
 
 #define SLOW_RATIO 100.0 /* against the profile as it is: units, not a slow machine */
@@ -95,7 +96,7 @@ static int check_enough(const struct sc_fit_work *w, struct sc_err *err)
 
 static uint64_t mixed(uint64_t x)
 {
-	return sc_fit_hash(UINT64_C(0xcbf29ce484222325), &x, sizeof(x));
+	return sc_fnv(SC_FNV_START, &x, sizeof(x));
 }
 
 static int by_mixed_shape(const void *a, const void *b)

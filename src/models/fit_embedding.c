@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "models/embedding_kernel.h"
 #include "models/fit_priv.h"
 
@@ -61,7 +62,7 @@ int sc_fit_embedding_read(const struct sc_fit_table *t, bool backward, struct sc
 	if (sorted == 0)
 		s->sort_keys = 0;
 	out->n_ops = 1;
-	out->shape = sc_fit_hash(out->shape, &table.pooling, sizeof(table.pooling));
+	out->shape = sc_fnv(out->shape, &table.pooling, sizeof(table.pooling));
 	return 0;
 }
 

@@ -97,7 +97,6 @@ int sc_fit_column(const struct sc_fit_table *table, const char *column);
 const char *sc_fit_text(const struct sc_fit_table *table, const char *column);
 int sc_fit_no_column(const struct sc_fit_table *table, const char *column);
 int sc_fit_cell_error(const struct sc_fit_table *table, const char *column, const char *expected);
-uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n);
 
 /* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
 int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,

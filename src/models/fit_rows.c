@@ -222,15 +222,6 @@ static int find_device(struct sc_fit_table *t, struct sc_fit_set *set, unsigned 
 	return 0;
 }
 
-uint64_t sc_fit_hash(uint64_t hash, const void *bytes, size_t n)
-{
-	const unsigned char *at = bytes; /* FNV-1a */
-
-	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 static const char *text_or_null(const struct sc_fit_table *t, const char *column)
 {
 	const char *text = sc_fit_text(t, column);

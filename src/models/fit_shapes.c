@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fields.h"
+#include "base/fnv.h"
 #include "base/units.h"
 #include "models/fit_priv.h"
 #include "models/rowwise.h"
@@ -271,7 +272,7 @@ int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out)
 {
 	int rc = read_dims(table, out);
 
-	out->shape = sc_fit_hash(UINT64_C(0xcbf29ce484222325), out->dim, sizeof(out->dim));
+	out->shape = sc_fnv(SC_FNV_START, out->dim, sizeof(out->dim));
 	if (rc == 0 && table->opts->kind == SC_FIT_INTERFERENCE)
 		rc = read_seen(table, out);
 	else if (rc == 0 && table->opts->kind != SC_FIT_COLLECTIVE)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fields.h"
+#include "base/fnv.h"
 #include "base/units.h"
 #include "models/fit_priv.h"
 
@@ -147,8 +148,8 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		return rc;
 	out->n_ops = 1;
 	out->op_name = sc_fit_text(table, "collective");
-	out->shape = sc_fit_hash(out->shape, sweep, strlen(sweep));
-	out->shape = sc_fit_hash(out->shape, out->op_name, strlen(out->op_name));
+	out->shape = sc_fnv(out->shape, sweep, strlen(sweep));
+	out->shape = sc_fnv(out->shape, out->op_name, strlen(out->op_name));
 	out->bound_us = bound_us(table->device, &set->requests[out->fabric].config.cluster, out);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/fnv.h"
 #include "base/intern.h"
 #include "runner.h"
 
@@ -76,6 +77,16 @@ START_TEST(test_many)
 }
 END_TEST
 
+/* Values of the reference implementation. */
+START_TEST(test_fnv)
+{
+	ck_assert_uint_eq(sc_fnv(SC_FNV_START, "", 0), SC_FNV_START);
+	ck_assert_uint_eq(sc_fnv(SC_FNV_START, "a", 1), UINT64_C(0xaf63dc4c8601ec8c));
+	ck_assert_uint_eq(sc_fnv(sc_fnv(SC_FNV_START, "foo", 3), "bar", 3),
+			  UINT64_C(0x85944171f73967e8));
+}
+END_TEST
+
 static Suite *intern_suite(void)
 {
 	Suite *suite = suite_create("intern");
@@ -86,6 +97,7 @@ static Suite *intern_suite(void)
 	tcase_add_test(tcase, test_texts_with_nul);
 	tcase_add_test(tcase, test_find);
 	tcase_add_test(tcase, test_many);
+	tcase_add_test(tcase, test_fnv);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fnv.h"
+
 size_t sc_dlrm_rank_kind(const struct sc_request *req, uint32_t rank)
 {
 	const struct sc_structs *list = &req->config.cluster.nodes;
@@ -107,14 +109,8 @@ static uint64_t work_hash(const struct sc_dlrm_class *cls)
 	const double keys[] = {cls->work.lookup.lookups,     cls->work.lookup.hbm_bytes,
 			       cls->work.update.unique_rows, cls->work.index_bytes,
 			       cls->work.n_tables,           cls->slowdown};
-	uint64_t hash = 14695981039346656037u, bits;
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		memcpy(&bits, &keys[i], sizeof(bits));
-		hash = (hash ^ bits) * 1099511628211u;
-		hash ^= hash >> 29;
-	}
-	return hash;
+	return sc_fnv(SC_FNV_START, keys, sizeof(keys));
 }
 
 /* Ranks in order; each joins the class of an earlier one with like work, or founds one. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "core/graph/op.h"
@@ -140,13 +141,6 @@ static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
 
 /* ---- collectives ---- */
 
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211); /* FNV-1a */
-	return hash;
-}
-
 /* The same on all ranks: hash, else name and ranks, else which of the rank's streams for collectives it is,
  * in order of first use. */
 static uint64_t communicator(const struct rank_load *load, const struct sc_trace_comm *comm,
@@ -154,12 +148,12 @@ static uint64_t communicator(const struct rank_load *load, const struct sc_trace
 {
 	const char *name = load->trace.strings.at[comm->group_name];
 	const char *ranks = load->trace.strings.at[comm->group_ranks];
-	uint64_t hash = UINT64_C(14695981039346656037);
+	uint64_t hash = SC_FNV_START;
 
 	if (comm->comm_hash)
 		return comm->comm_hash;
 	if (*name || *ranks)
-		return hash_text(hash_text(hash, name) * 31, ranks);
+		return sc_fnv(sc_fnv(hash, name, strlen(name) + 1), ranks, strlen(ranks));
 	return load->comm_before[lane] + 1;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "base/threads.h"
 #include "core/config/config_table.h"
 #include "study/shard/shard_choose.h"
@@ -122,14 +123,10 @@ static void list_numbers(const struct sc_outcome *o, double *numbers)
 	memcpy(numbers + sizeof(own) / sizeof(own[0]), o->breakdown_ms, sizeof(o->breakdown_ms));
 }
 
-/* FNV-1a */
 static uint64_t hash(const double *numbers)
 {
-	const unsigned char *bytes = (const unsigned char *)numbers;
-	uint64_t h = 14695981039346656037u;
+	uint64_t h = sc_fnv(SC_FNV_START, numbers, N_NUMBERS * sizeof(*numbers));
 
-	for (size_t i = 0; i < N_NUMBERS * sizeof(*numbers); i++)
-		h = (h ^ bytes[i]) * 1099511628211u;
 	return h ^ h >> 32;
 }
 

@@ -1,0 +1,20 @@
+/* The hash of tables and provenance: FNV-1a of 64 bits (Fowler, Noll, Vo). Not against adversaries. */
+#ifndef SC_BASE_FNV_H
+#define SC_BASE_FNV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SC_FNV_START UINT64_C(14695981039346656037)
+
+/* Of what was hashed before, or SC_FNV_START, and these bytes. */
+static inline uint64_t sc_fnv(uint64_t hash, const void *bytes, size_t n)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+	return hash;
+}
+
+#endif
