@@ -44,15 +44,17 @@ const struct sc_table_placement **sc_shard_placements(const struct sc_shard_prob
 {
 	const struct sc_table_placement **found =
 		sc_xrealloc(NULL, p->n_tables + 1, sizeof(*found));
+	struct sc_intern names = {.n_slots = 0};
 
 	for (size_t t = 0; t < p->n_tables; t++)
 		found[t] = NULL;
 	for (uint32_t i = 0; i < plan->tables.n; i++) {
-		uint32_t table = sc_shard_find_table(p, plan->tables.at[i].name, i);
+		uint32_t table = sc_shard_table_of(p, plan->tables.at[i].name, i, &names);
 
-		if (table < p->n_tables)
+		if (table != SC_INTERN_NONE)
 			found[table] = &plan->tables.at[i];
 	}
+	sc_intern_release(&names);
 	return found;
 }
 

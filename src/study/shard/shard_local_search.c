@@ -173,16 +173,24 @@ void sc_shard_construct(struct sc_shard_search *q)
 	}
 }
 
+/* From scratch, by the choices that the relaxation takes at cost z. */
+static void begin_with_target(struct sc_shard_search *q, double z, double scale)
+{
+	struct sc_shard_state *s = q->s;
+
+	sc_shard_model_choices(q->model, z, q->only);
+	sc_shard_state_clear(s);
+	s->only = q->only;
+	sc_shard_state_sharpen(s, KAPPAS[2], scale);
+	insert_all(q);
+}
+
 static void place_target(struct sc_shard_search *q, double z)
 {
 	struct sc_shard_state *s = q->s;
 	size_t n_kappas = sizeof(KAPPAS) / sizeof(KAPPAS[0]);
 
-	sc_shard_model_choices(q->model, z, q->only);
-	sc_shard_state_clear(s);
-	s->only = q->only;
-	sc_shard_state_sharpen(s, KAPPAS[2], z);
-	insert_all(q);
+	begin_with_target(q, z, z);
 	for (size_t k = 3; k < n_kappas && is_complete(s); k++) {
 		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
 		for (size_t i = 0; i < q->model->units.n; i++)
@@ -404,18 +412,11 @@ static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, ui
 	s->block_hosts = SC_NO_SIDES;
 }
 
-/* From the choices that the relaxation takes at a cost a little over its bound. */
 static void start_with_target(struct sc_shard_search *q, double z, uint64_t until)
 {
-	struct sc_shard_state *s = q->s;
-
-	sc_shard_model_choices(q->model, z, q->only);
-	sc_shard_state_clear(s);
-	s->only = q->only;
-	sc_shard_state_sharpen(s, KAPPAS[2], q->best_cost);
-	insert_all(q);
-	s->only = NULL;
-	if (is_complete(s)) {
+	begin_with_target(q, z, q->best_cost);
+	q->s->only = NULL;
+	if (is_complete(q->s)) {
 		sc_shard_search_keep(q);
 		sc_shard_improve(q);
 		wander(q, until);

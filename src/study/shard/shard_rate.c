@@ -46,18 +46,13 @@ uint32_t sc_shard_match_option(const struct sc_shard_problem *p, const struct sc
 	return SC_UNPLACED;
 }
 
-struct sums {
-	double *cost, *hbm; /* of ranks */
-	double *host, *ssd; /* of hosts */
-};
-
 /* Bytes are whole numbers, but sums of shares of a cache are not. */
 static bool is_over(double bytes, double budget)
 {
 	return bytes > budget * (1.0 + 1e-12);
 }
 
-static int check_budgets(const struct sc_shard_problem *p, const struct sums *sums,
+static int check_budgets(const struct sc_shard_problem *p, const struct sc_shard_sums *sums,
 			 struct sc_err *err)
 {
 	for (uint32_t r = 0; r < p->world; r++) {
@@ -80,57 +75,35 @@ static int check_budgets(const struct sc_shard_problem *p, const struct sums *su
 	return 0;
 }
 
-/* Index of the table of that name, tried first where it should be; n_tables if there is none. */
-uint32_t sc_shard_find_table(const struct sc_shard_problem *p, const char *name, uint32_t hint)
+uint32_t sc_shard_table_of(const struct sc_shard_problem *p, const char *name, size_t hint,
+			   struct sc_intern *names)
 {
-	for (uint32_t i = 0; i < p->n_tables; i++) {
-		uint32_t t = (uint32_t)((hint + i) % p->n_tables);
-
-		if (strcmp(p->tables[t].name, name) == 0)
-			return t;
+	if (hint < p->n_tables && strcmp(p->tables[hint].name, name) == 0)
+		return (uint32_t)hint;
+	if (names->n_slots == 0) {
+		for (size_t i = 0; i < p->n_tables; i++)
+			sc_intern_add(names, p->tables[i].name);
 	}
-	return (uint32_t)p->n_tables;
-}
-
-static int add_plan(const struct sc_shard_problem *p, const struct sc_shard_plan *plan,
-		    struct sums *sums, struct sc_err *err)
-{
-	struct sc_shard_terms terms = {.at = {0}};
-	int rc;
-
-	if (plan->tables.n != p->n_tables)
-		return sc_err_set(err, SC_ECONFLICT, "the plan places %zu tables of %zu",
-				  plan->tables.n, p->n_tables);
-	rc = sc_shard_terms_of(p, plan, &terms, err);
-	for (size_t i = 0; i < terms.at.n; i++) {
-		const struct sc_shard_term *term = &terms.at.at[i];
-
-		sums->cost[term->rank] += term->ms;
-		sums->hbm[term->rank] += term->hbm_bytes;
-		sums->host[term->rank / p->ranks_per_host] += term->host_bytes;
-		sums->ssd[term->rank / p->ranks_per_host] += term->ssd_bytes;
-	}
-	sc_shard_terms_release(&terms);
-	return rc;
+	return sc_intern_find(names, name);
 }
 
 int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *plan, bool over_ok,
 		  struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
 	struct sc_shard_solution rated = {.cost = 0.0};
-	uint32_t n_hosts = (p->world + p->ranks_per_host - 1) / p->ranks_per_host;
-	struct sums sums = {
-		.cost = sc_arena_calloc(arena, p->world, sizeof(double)),
-		.hbm = sc_arena_calloc(arena, p->world, sizeof(double)),
-		.host = sc_arena_calloc(arena, n_hosts, sizeof(double)),
-		.ssd = sc_arena_calloc(arena, n_hosts, sizeof(double)),
-	};
+	struct sc_shard_terms terms = {.at = {0}};
+	struct sc_shard_sums sums;
 	int rc;
 
-	if (p->rank_base_cost)
-		memcpy(sums.cost, p->rank_base_cost, sizeof(double) * p->world);
-	rc = add_plan(p, plan, &sums, err);
-	if (rc == 0 && !over_ok)
+	if (plan->tables.n != p->n_tables)
+		return sc_err_set(err, SC_ECONFLICT, "the plan places %zu tables of %zu",
+				  plan->tables.n, p->n_tables);
+	rc = sc_shard_terms_of(p, plan, &terms, err);
+	if (rc)
+		return rc;
+	sc_shard_sums_make(&sums, p, &terms, arena);
+	sc_shard_terms_release(&terms);
+	if (!over_ok)
 		rc = check_budgets(p, &sums, err);
 	if (rc)
 		return rc;

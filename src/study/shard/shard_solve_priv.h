@@ -3,6 +3,7 @@
 #ifndef SC_STUDY_SHARD_SOLVE_PRIV_H
 #define SC_STUDY_SHARD_SOLVE_PRIV_H
 
+#include "base/intern.h"
 #include "base/rng.h"
 #include "study/shard/shard.h"
 
@@ -258,12 +259,14 @@ static inline bool sc_shard_state_is_loose(const struct sc_shard_state *s, uint3
 	       s->model->choices.at[s->choice[unit]].spread == SC_SPREAD_FREE;
 }
 
-/* The option that a placement has, or SC_UNPLACED; the table of that name, or n_tables. */
+/* The option that a placement has, or SC_UNPLACED. */
 uint32_t sc_shard_match_option(const struct sc_shard_problem *problem,
 			       const struct sc_shard_plan *plan,
 			       const struct sc_table_placement *at, uint32_t table);
-uint32_t sc_shard_find_table(const struct sc_shard_problem *problem, const char *name,
-			     uint32_t hint);
+/* The table of that name, or SC_INTERN_NONE; plans mostly have them in the problem's order (`hint`). `names`
+ * begins empty and is released after the last. */
+uint32_t sc_shard_table_of(const struct sc_shard_problem *problem, const char *name, size_t hint,
+			   struct sc_intern *names);
 /* Placements by table, NULL where the plan has none of it; to be freed. */
 const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *problem,
 						      const struct sc_shard_plan *plan);

@@ -5,6 +5,12 @@
 
 #include "study/shard/shard_solve_priv.h"
 
+/* Of ranks and of hosts: one block. */
+static size_t n_sums(const struct sc_shard_model *m)
+{
+	return 4 * ((size_t)m->world + m->n_hosts);
+}
+
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, struct sc_arena *arena)
 {
 	struct sc_shard_state s = {.model = m,
@@ -16,14 +22,14 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, struct
 
 	for (size_t i = 0; i < m->choices.n; i++)
 		room = m->choices.at[i].n > room ? m->choices.at[i].n : room;
-	s.load = sc_arena_alloc(arena, sizeof(double) * m->world);
-	s.hbm = sc_arena_alloc(arena, sizeof(double) * m->world);
-	s.weight = sc_arena_alloc(arena, sizeof(double) * m->world);
-	s.host = sc_arena_alloc(arena, sizeof(double) * m->n_hosts);
-	s.ssd = sc_arena_alloc(arena, sizeof(double) * m->n_hosts);
-	s.host_weight = sc_arena_alloc(arena, sizeof(double) * m->n_hosts);
-	s.mem_weight = sc_arena_calloc(arena, m->world, sizeof(double));
-	s.host_mem_weight = sc_arena_calloc(arena, m->n_hosts, sizeof(double));
+	s.load = sc_arena_calloc(arena, n_sums(m), sizeof(double));
+	s.hbm = s.load + m->world;
+	s.weight = s.hbm + m->world;
+	s.mem_weight = s.weight + m->world;
+	s.host = s.mem_weight + m->world;
+	s.ssd = s.host + m->n_hosts;
+	s.host_weight = s.ssd + m->n_hosts;
+	s.host_mem_weight = s.host_weight + m->n_hosts;
 	s.choice = sc_arena_alloc(arena, sizeof(*s.choice) * (m->units.n + 1));
 	s.ranks = sc_arena_alloc(arena, sizeof(*s.ranks) * (m->n_ranks_room + 1));
 	s.trial = sc_arena_alloc(arena, sizeof(*s.trial) * room);
@@ -56,16 +62,9 @@ void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state 
 {
 	const struct sc_shard_model *m = from->model;
 
-	memcpy(to->load, from->load, sizeof(double) * m->world);
-	memcpy(to->hbm, from->hbm, sizeof(double) * m->world);
-	memcpy(to->weight, from->weight, sizeof(double) * m->world);
-	memcpy(to->host, from->host, sizeof(double) * m->n_hosts);
-	memcpy(to->ssd, from->ssd, sizeof(double) * m->n_hosts);
-	memcpy(to->host_weight, from->host_weight, sizeof(double) * m->n_hosts);
+	memcpy(to->load, from->load, sizeof(double) * n_sums(m));
 	memcpy(to->choice, from->choice, sizeof(*to->choice) * m->units.n);
 	memcpy(to->ranks, from->ranks, sizeof(*to->ranks) * m->n_ranks_room);
-	memcpy(to->mem_weight, from->mem_weight, sizeof(double) * m->world);
-	memcpy(to->host_mem_weight, from->host_mem_weight, sizeof(double) * m->n_hosts);
 	to->mem_potential = from->mem_potential;
 	to->potential = from->potential;
 	to->kappa = from->kappa;

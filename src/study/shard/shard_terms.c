@@ -78,19 +78,6 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 	return 0;
 }
 
-/* Its table; most plans have them in the problem's order. */
-static uint32_t table_of(const struct sc_shard_problem *problem, const char *name, size_t hint,
-			 struct sc_intern *names)
-{
-	if (hint < problem->n_tables && strcmp(problem->tables[hint].name, name) == 0)
-		return (uint32_t)hint;
-	if (names->n_slots == 0) {
-		for (size_t i = 0; i < problem->n_tables; i++)
-			sc_intern_add(names, problem->tables[i].name);
-	}
-	return sc_intern_find(names, name);
-}
-
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		      struct sc_shard_terms *out, struct sc_err *err)
 {
@@ -103,7 +90,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 				 "a plan for %u ranks; there are %u", plan->world, problem->world);
 	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		const struct sc_table_placement *t = &plan->tables.at[i];
-		uint32_t table = table_of(problem, t->name, i, &names);
+		uint32_t table = sc_shard_table_of(problem, t->name, i, &names);
 
 		if (table == SC_INTERN_NONE)
 			rc = sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column,
@@ -119,41 +106,57 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	return rc;
 }
 
-static uint32_t host_of(const struct sc_shard_problem *problem, uint32_t rank)
+void sc_shard_sums_make(struct sc_shard_sums *sums, const struct sc_shard_problem *problem,
+			const struct sc_shard_terms *terms, struct sc_arena *arena)
 {
-	return problem->ranks_per_host ? rank / problem->ranks_per_host : 0;
+	uint32_t n_hosts = (problem->world + problem->ranks_per_host - 1) / problem->ranks_per_host;
+
+	*sums = (struct sc_shard_sums){
+		.cost = sc_arena_calloc(arena, problem->world, sizeof(double)),
+		.hbm = sc_arena_calloc(arena, problem->world, sizeof(double)),
+		.host = sc_arena_calloc(arena, n_hosts, sizeof(double)),
+		.ssd = sc_arena_calloc(arena, n_hosts, sizeof(double)),
+		.n_hosts = n_hosts,
+	};
+	for (uint32_t r = 0; r < problem->world; r++)
+		sums->cost[r] = sc_rank_base_cost(problem, r);
+	for (size_t i = 0; i < terms->at.n; i++) {
+		const struct sc_shard_term *term = &terms->at.at[i];
+		uint32_t host = term->rank / problem->ranks_per_host;
+
+		sums->cost[term->rank] += term->ms;
+		sums->hbm[term->rank] += term->hbm_bytes;
+		sums->host[host] += term->host_bytes;
+		sums->ssd[host] += term->ssd_bytes;
+	}
+}
+
+static uint32_t fullest(const double *bytes, uint32_t n)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+		at = bytes[i] > bytes[at] ? i : at;
+	return at;
 }
 
 void sc_shard_memory_of(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
 			struct sc_shard_memory *out)
 {
-	double *sum = sc_xrealloc(NULL, 3 * (size_t)problem->world, sizeof(*sum));
-	double *hbm = sum, *host = sum + problem->world, *ssd = host + problem->world;
+	struct sc_shard_sums sums;
+	struct sc_arena arena;
 
-	memset(sum, 0, 3 * (size_t)problem->world * sizeof(*sum));
-	*out = (struct sc_shard_memory){.hbm_bytes = 0};
-	for (size_t i = 0; i < terms->at.n; i++) {
-		const struct sc_shard_term *term = &terms->at.at[i];
-
-		hbm[term->rank] += term->hbm_bytes;
-		host[host_of(problem, term->rank)] += term->host_bytes;
-		ssd[host_of(problem, term->rank)] += term->ssd_bytes;
-	}
-	for (uint32_t i = 0; i < problem->world; i++) {
-		if (hbm[i] > out->hbm_bytes) {
-			out->hbm_bytes = hbm[i];
-			out->hbm_rank = i;
-		}
-		if (host[i] > out->host_bytes) {
-			out->host_bytes = host[i];
-			out->host = i;
-		}
-		if (ssd[i] > out->ssd_bytes) {
-			out->ssd_bytes = ssd[i];
-			out->ssd_host = i;
-		}
-	}
-	free(sum);
+	sc_arena_init(&arena, 1 << 12);
+	sc_shard_sums_make(&sums, problem, terms, &arena);
+	*out = (struct sc_shard_memory){
+		.hbm_rank = fullest(sums.hbm, problem->world),
+		.host = fullest(sums.host, sums.n_hosts),
+		.ssd_host = fullest(sums.ssd, sums.n_hosts),
+	};
+	out->hbm_bytes = sums.hbm[out->hbm_rank];
+	out->host_bytes = sums.host[out->host];
+	out->ssd_bytes = sums.ssd[out->ssd_host];
+	sc_arena_release(&arena);
 }
 
 static int by_ms(const void *a, const void *b)

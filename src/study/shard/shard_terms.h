@@ -23,6 +23,13 @@ void sc_shard_terms_release(struct sc_shard_terms *terms);
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		      struct sc_shard_terms *out, struct sc_err *err);
 
+/* Of each rank, of each host; in the arena. */
+struct sc_shard_sums {
+	double *cost, *hbm, *host, *ssd;
+	uint32_t n_hosts;
+};
+void sc_shard_sums_make(struct sc_shard_sums *sums, const struct sc_shard_problem *problem,
+			const struct sc_shard_terms *terms, struct sc_arena *arena);
 /* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
 struct sc_shard_memory {
 	double hbm_bytes, host_bytes, ssd_bytes;
