@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "trace/import_priv.h"
 
@@ -235,19 +236,13 @@ void sc_import_comm_fill(struct sc_trace_comm *to, const struct sc_trace_comm *f
 static bool find_call(const struct sc_comm_join *join, const struct launch *launch,
 		      struct sc_trace_comm *out)
 {
-	size_t low = 0, high = join->calls.n;
+	size_t low;
 	bool found = false;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		const struct call *call = &join->calls.at[mid];
-
-		if (call->lane < launch->lane ||
-		    (call->lane == launch->lane && call->start_ns <= launch->start_ns))
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	SC_FIRST_NOT(low, i, 0, join->calls.n,
+		     join->calls.at[i].lane < launch->lane ||
+			     (join->calls.at[i].lane == launch->lane &&
+			      join->calls.at[i].start_ns <= launch->start_ns));
 	for (size_t back = 0; low > 0 && back < MAX_LOOK_BACK; back++) {
 		const struct call *call = &join->calls.at[--low];
 

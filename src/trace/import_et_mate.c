@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/intern.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "trace/import_et_priv.h"
 
@@ -110,16 +111,9 @@ static int compare_rf(const void *a, const void *b)
 
 static uint32_t find_rf(const struct mate *mate, int64_t rf_id)
 {
-	size_t low = 0, high = mate->nodes.n;
+	size_t low;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (mate->nodes.at[mid].rf_id < rf_id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	SC_FIRST_NOT(low, i, 0, mate->nodes.n, mate->nodes.at[i].rf_id < rf_id);
 	return low < mate->nodes.n && mate->nodes.at[low].rf_id == rf_id ? (uint32_t)low + 1 : 0;
 }
 

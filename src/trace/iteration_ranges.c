@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/search.h"
 #include "trace/kernel_words.h"
 
 #define STEP_RANGE "ProfilerStep"
@@ -63,16 +64,9 @@ static void find_named(const struct sc_trace *t, const char *range, struct sc_ma
 /* Events are in order of time. */
 static size_t first_event_at(const struct sc_trace *t, int64_t ns)
 {
-	size_t low = 0, high = t->events.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (t->events.at[middle].start_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, t->events.n, t->events.at[i].start_ns < ns);
 	return low;
 }
 

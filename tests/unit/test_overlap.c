@@ -1,11 +1,12 @@
-/* What of a recording ran at once, against a count over its raw events that knows nothing of streams, sides or
- * orders: every pair of kernels is looked at. The public traces are counted too where they are. */
+/* What of a recording ran at once, against a count over its raw events that knows nothing of streams or sides:
+ * every pair of kernels near in time is looked at. The public traces are counted too where they are. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "import_fixture.h"
 #include "predict/recorded/overlap.h"
@@ -52,9 +53,19 @@ static double covered_us(struct clip *clips, size_t n)
 	return (double)sum / (double)SC_NS_PER_US;
 }
 
+/* An id of a host event, and what it leads to. */
+struct key {
+	int64_t id;
+	size_t event;
+};
+
 /* The kernels of a trace, and which of them communicate. */
 struct kernels {
 	struct sc_trace t, host; /* host: calls and ops */
+	int64_t longest_ns;
+	struct key *calls,
+		*ops; /* of correlations and external ids, in order; the first is taken */
+	size_t n_calls, n_ops;
 	bool *comm;
 	uint32_t *shapes; /* of the op, 0 where the count is without */
 	/* Of the iteration that launched it, from 1, or 0; of those on its stream with its launch there, how many came
@@ -68,18 +79,30 @@ static int32_t device_of(const struct kernels *k, size_t i)
 	return k->t.lanes.at[k->t.events.at[i].lane].device;
 }
 
+/* The first event, in order of start, that may end after a time. */
+static size_t first_that_may_reach(const struct kernels *k, int64_t ns)
+{
+	size_t low;
+
+	SC_FIRST_NOT(low, i, 0, k->t.events.n, k->t.events.at[i].start_ns + k->longest_ns < ns);
+	return low;
+}
+
 /* What of kernel `of` lies beside kernels of the other side. */
 static double overlap_of(const struct kernels *k, size_t of, struct clip *clips)
 {
 	const struct sc_trace_event *e = &k->t.events.at[of];
+	const int64_t end = e->start_ns + e->dur_ns;
 	size_t n = 0;
 
-	for (size_t i = 0; i < k->t.events.n; i++) {
+	for (size_t i = first_that_may_reach(k, e->start_ns); i < k->t.events.n; i++) {
 		const struct sc_trace_event *o = &k->t.events.at[i];
-		const int64_t end = e->start_ns + e->dur_ns, o_end = o->start_ns + o->dur_ns;
+		const int64_t o_end = o->start_ns + o->dur_ns;
 		const struct clip clip = {o->start_ns > e->start_ns ? o->start_ns : e->start_ns,
 					  o_end < end ? o_end : end};
 
+		if (o->start_ns >= end)
+			break;
 		if (k->comm[i] == k->comm[of] || clip.end <= clip.begin ||
 		    device_of(k, i) != device_of(k, of))
 			continue;
@@ -189,24 +212,49 @@ static void count_kernel(const struct kernels *k, const double *overlap, size_t 
 	out->time_us += (double)k->t.events.at[i].dur_ns / (double)SC_NS_PER_US;
 }
 
+static int compare_keys(const void *left, const void *right)
+{
+	const struct key *a = left, *b = right;
+
+	return a->id != b->id ? (a->id > b->id) - (a->id < b->id)
+			      : (a->event > b->event) - (a->event < b->event);
+}
+
+static const struct sc_trace_event *first_of(const struct kernels *k, const struct key *keys,
+					     size_t n, int64_t id)
+{
+	size_t low;
+
+	SC_FIRST_NOT(low, i, 0, n, keys[i].id < id);
+	return low < n && keys[low].id == id && id ? &k->host.events.at[keys[low].event] : NULL;
+}
+
+static void index_host(struct kernels *k)
+{
+	k->calls = malloc((k->host.events.n + 1) * sizeof(*k->calls));
+	k->ops = malloc((k->host.events.n + 1) * sizeof(*k->ops));
+	k->n_calls = k->n_ops = 0;
+	for (size_t i = 0; i < k->host.events.n; i++) {
+		const struct sc_trace_event *e = &k->host.events.at[i];
+
+		if (e->cls == SC_EV_API && e->external_id)
+			k->calls[k->n_calls++] = (struct key){(int64_t)e->correlation, i};
+		else if (e->cls == SC_EV_OP && e->shapes)
+			k->ops[k->n_ops++] = (struct key){e->external_id, i};
+	}
+	qsort(k->calls, k->n_calls, sizeof(*k->calls), compare_keys);
+	qsort(k->ops, k->n_ops, sizeof(*k->ops), compare_keys);
+}
+
 /* Of the op that the kernel, or else the call that started it, names. */
 static uint32_t shapes_of(const struct kernels *k, const struct sc_trace_event *e)
 {
-	int64_t id = e->external_id;
+	const struct sc_trace_event *call =
+		first_of(k, k->calls, k->n_calls, (int64_t)e->correlation);
+	const int64_t id = e->external_id ? e->external_id : call ? call->external_id : 0;
+	const struct sc_trace_event *op = first_of(k, k->ops, k->n_ops, id);
 
-	for (size_t i = 0; i < k->host.events.n && !id; i++) {
-		const struct sc_trace_event *call = &k->host.events.at[i];
-
-		if (call->cls == SC_EV_API && call->correlation == e->correlation && e->correlation)
-			id = call->external_id;
-	}
-	for (size_t i = 0; i < k->host.events.n && id; i++) {
-		const struct sc_trace_event *op = &k->host.events.at[i];
-
-		if (op->cls == SC_EV_OP && op->external_id == id && op->shapes)
-			return op->shapes;
-	}
-	return 0;
+	return op ? op->shapes : 0;
 }
 
 static void load_kernels(const char *path, bool with_shapes, struct kernels *k)
@@ -218,8 +266,14 @@ static void load_kernels(const char *path, bool with_shapes, struct kernels *k)
 	ck_assert_int_eq(sc_trace_load(path, &host, &k->host, NULL), 0);
 	k->comm = calloc(k->t.events.n + 1, sizeof(*k->comm));
 	k->shapes = calloc(k->t.events.n + 1, sizeof(*k->shapes));
+	index_host(k);
+	k->longest_ns = 0;
 	for (size_t i = 0; i < k->t.events.n; i++) {
-		k->comm[i] = sc_is_comm_kernel(k->t.strings.at[k->t.events.at[i].name], NULL);
+		const struct sc_trace_event *e = &k->t.events.at[i];
+
+		ck_assert(i == 0 || e[-1].start_ns <= e->start_ns);
+		k->longest_ns = e->dur_ns > k->longest_ns ? e->dur_ns : k->longest_ns;
+		k->comm[i] = sc_is_comm_kernel(k->t.strings.at[e->name], NULL);
 		if (with_shapes)
 			k->shapes[i] = shapes_of(k, &k->t.events.at[i]);
 	}
@@ -275,6 +329,8 @@ static void count(const char *path, const struct sc_trace_rank *rank, bool with_
 	out->compute_us = busy_us(&k, false, false);
 	out->comm_us = busy_us(&k, true, false);
 	out->both_us = out->compute_us + out->comm_us - busy_us(&k, false, true);
+	free(k.calls);
+	free(k.ops);
 	free(k.comm);
 	free(k.shapes);
 	free(k.iteration);

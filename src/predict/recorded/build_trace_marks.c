@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "predict/recorded/build_trace_priv.h"
 #include "trace/period.h"
 
@@ -186,16 +187,9 @@ void sc_trace_find_marks(struct rank_load *load, const char *range)
 
 static uint32_t iteration_of_call(const struct sc_trace_rank *r, uint32_t call)
 {
-	size_t low = 0, high = r->iterations.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (r->iterations.at[middle].begin <= call)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, r->iterations.n, r->iterations.at[i].begin <= call);
 	return low && call <= r->iterations.at[low - 1].end ? (uint32_t)low - 1 : SC_NONE;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "predict/recorded/build_trace_priv.h"
 
@@ -46,16 +47,9 @@ static uint32_t last_before(const struct waits *w, size_t lane, uint32_t c)
 {
 	const struct sc_trace_rank *r = w->load->rank;
 	const struct lane_acts *l = &w->lanes[lane];
-	size_t low = 0, high = l->acts.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (launched_before(r, l->acts.at[middle], c))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, l->acts.n, launched_before(r, l->acts.at[i], c));
 	return low ? l->acts.at[low - 1] : SC_NONE;
 }
 
@@ -100,16 +94,9 @@ static bool may_wait_for(const struct sc_trace_rank *r, const struct sc_act *act
 static size_t n_ended(const struct waits *w, int64_t ns)
 {
 	const struct sc_trace_rank *r = w->load->rank;
-	size_t low = 0, high = r->acts.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (sc_act_end(&r->acts.at[w->by_end[middle]]) <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, r->acts.n, sc_act_end(&r->acts.at[w->by_end[i]]) <= ns);
 	return low;
 }
 
@@ -194,16 +181,9 @@ struct lane_list {
 static size_t lanes_below(const struct waits *w, int64_t stream)
 {
 	const struct sc_trace_rank *r = w->load->rank;
-	size_t low = 0, high = r->streams.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (r->streams.at[w->by_stream[middle]].stream < stream)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, r->streams.n, r->streams.at[w->by_stream[i]].stream < stream);
 	return low;
 }
 
@@ -284,16 +264,10 @@ static void explicit_wait(struct waits *w, const struct sc_trace_event *sync)
 	uint32_t best = SC_NONE;
 
 	for (const uint32_t *l = lanes.first; l < lanes.end && other != SC_NONE; l++) {
-		size_t low = 0, high = w->lanes[*l].acts.n;
+		size_t low;
 
-		while (low < high) {
-			const size_t middle = (low + high) / 2;
-
-			if (launch_time(r, &r->acts.at[w->lanes[*l].acts.at[middle]]) < at)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		SC_FIRST_NOT(low, i, 0, w->lanes[*l].acts.n,
+			     launch_time(r, &r->acts.at[w->lanes[*l].acts.at[i]]) < at);
 		if (low < w->lanes[*l].acts.n &&
 		    (best == SC_NONE || w->lanes[*l].acts.at[low] < best))
 			best = w->lanes[*l].acts.at[low];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 
 enum { COMPUTE, COMM, N_SIDES };
@@ -137,16 +138,9 @@ static void meet(struct finder *f)
 /* The first stretch that ends after `ns`. */
 static size_t stretch_after(const struct finder *f, int64_t ns)
 {
-	size_t low = 0, high = f->both.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (f->both.at[middle].end <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, f->both.n, f->both.at[i].end <= ns);
 	return low;
 }
 
@@ -167,16 +161,10 @@ static void find_longest(const struct finder *f, const struct side *others, stru
 {
 	const struct span span = span_of(f, b);
 	int64_t longest = 0;
-	size_t low = 0, high = others->acts.n;
+	size_t low;
 
-	while (low < high) { /* the first that starts when this one has ended */
-		const size_t middle = (low + high) / 2;
-
-		if (span_of(f, &others->acts.at[middle]).begin < span.end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	/* the first that starts when this one has ended */
+	SC_FIRST_NOT(low, i, 0, others->acts.n, span_of(f, &others->acts.at[i]).begin < span.end);
 	for (; low > 0 && others->last_end.at[low - 1] > span.begin; low--) {
 		const struct span other = span_of(f, &others->acts.at[low - 1]);
 		const int64_t ns = min_ns(other.end, span.end) - max_ns(other.begin, span.begin);
@@ -392,16 +380,9 @@ static void find_alone(struct finder *f, struct side *s)
 static double alone_in(const struct finder *f, const struct side *s, const struct span *both)
 {
 	double us = 0;
-	size_t low = 0, high = s->acts.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (span_of(f, &s->acts.at[middle]).begin < both->end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, s->acts.n, span_of(f, &s->acts.at[i]).begin < both->end);
 	for (; low > 0 && s->last_end.at[low - 1] > both->begin; low--) {
 		const struct sc_beside *b = &s->acts.at[low - 1];
 		const struct span span = span_of(f, b);

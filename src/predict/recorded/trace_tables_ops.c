@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "predict/recorded/kernel_family.h"
@@ -219,20 +220,13 @@ static void add_device_times(struct ops *ops)
 	qsort(calls, n, sizeof(*calls), compare_correlations);
 	for (uint32_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
-		size_t low = 0, high = n;
+		size_t low;
 		uint32_t op;
 
 		if (e->cls != SC_EV_KERNEL ||
 		    sc_kernel_family_of(t->strings.at[e->name]) != SC_FAMILY_GEMM)
 			continue;
-		while (low < high) {
-			const size_t middle = (low + high) / 2;
-
-			if (calls[middle].correlation < e->correlation)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		SC_FIRST_NOT(low, k, 0, n, calls[k].correlation < e->correlation);
 		if (low == n || calls[low].correlation != e->correlation)
 			continue;
 		op = ops->op_of[calls[low].event];

@@ -4,8 +4,8 @@
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
-#include "predict/build_priv.h"
 #include "predict/op_names.h"
+#include "predict/transformer/build_priv.h"
 
 /* A run of equal blocks in a pass. */
 struct run {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "predict/build_priv.h"
 #include "predict/op_names.h"
+#include "predict/transformer/build_priv.h"
 
 static enum sc_dtype grad_dtype(const struct builder *b)
 {

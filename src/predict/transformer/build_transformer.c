@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/config/config_schedule.h"
-#include "predict/build_priv.h"
 #include "predict/op_names.h"
+#include "predict/transformer/build_priv.h"
 
 const struct sc_variant *build_variant(const struct class_state *st)
 {

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "study/replay/replay_job_priv.h"
 
 enum { MAX_RESIZED_OPS = 1 << 25, MAX_GPUS = 1 << 24 };
@@ -57,16 +58,10 @@ static void copy_worker_ops(const struct job_study *from, size_t first, size_t n
 static size_t find_worker_ops(const struct sc_job *job, const struct sc_job_step *step,
 			      uint32_t worker, size_t *n)
 {
-	size_t low = step->first_op, end = step->first_op + step->n_ops, high = end;
+	const size_t end = step->first_op + step->n_ops;
+	size_t low;
 
-	while (low < high) {
-		const size_t mid = (low + high) / 2;
-
-		if (job->ops.at[mid].worker < worker)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	SC_FIRST_NOT(low, i, step->first_op, end, job->ops.at[i].worker < worker);
 	for (*n = 0; low + *n < end && job->ops.at[low + *n].worker == worker;)
 		(*n)++;
 	return low;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "study/replay/replay_streams_priv.h"
@@ -87,16 +88,9 @@ static void sort_values(struct scratch *s, size_t n)
 /* How many of the sorted are below. */
 static size_t n_below(const struct scratch *s, size_t n, double value)
 {
-	size_t low = 0, high = n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (s->sorted[middle] < value)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, n, s->sorted[i] < value);
 	return low;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/capture/host_ring.h"
 
 struct call {
@@ -104,32 +105,18 @@ void sc_kernel_calls_settle(struct sc_kernel_calls *calls)
 /* Those of an id follow each other from there on. */
 static size_t first_call(const struct sc_kernel_calls *calls, int64_t id)
 {
-	size_t low = 0, high = calls->calls.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (calls->calls.at[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, calls->calls.n, calls->calls.at[i].id < id);
 	return low;
 }
 
 /* At least one: the call may not have been recorded. */
 static size_t count_launches(const struct sc_kernel_calls *calls, int64_t id)
 {
-	size_t low = 0, high = calls->launches.n, n = 0;
+	size_t low, n = 0;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (calls->launches.at[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, calls->launches.n, calls->launches.at[i].id < id);
 	while (low + n < calls->launches.n && calls->launches.at[low + n].id == id)
 		n++;
 	return n ? n : 1;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 struct id_of_call {
 	uint32_t correlation;
 	int64_t external_id;
@@ -142,17 +144,11 @@ void sc_record_links_settle(struct sc_record_links *links)
 /* The last record of the event before the call that waits for it. */
 static int64_t awaited(const struct sc_record_links *links, uint64_t key, int64_t call_ns)
 {
-	size_t low = 0, high = links->records.n;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-		const struct event_record *record = &links->records.at[middle];
-
-		if (record->key < key || (record->key == key && record->start_ns <= call_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	SC_FIRST_NOT(low, i, 0, links->records.n,
+		     links->records.at[i].key < key || (links->records.at[i].key == key &&
+							links->records.at[i].start_ns <= call_ns));
 	if (low == 0 || links->records.at[low - 1].key != key)
 		return -1;
 	return (int64_t)links->records.at[low - 1].correlation;

@@ -1,6 +1,6 @@
 /* Shared by the parts of the Transformer graph builder. */
-#ifndef SC_PREDICT_BUILD_PRIV_H
-#define SC_PREDICT_BUILD_PRIV_H
+#ifndef SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
+#define SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 
 #include "predict/transformer/build_transformer.h"
 

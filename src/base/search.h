@@ -1,0 +1,22 @@
+/* Binary search, written once. */
+#ifndef SC_BASE_SEARCH_H
+#define SC_BASE_SEARCH_H
+
+#include <stddef.h>
+
+/* Binary search over from..to-1, of which a first part is `before` (said in terms of the index `at`, which the
+ * macro declares): `found` is the first that is not; `to` if all are. */
+#define SC_FIRST_NOT(found, at, from, to, before)                   \
+	do {                                                        \
+		size_t sc_low_ = (from), sc_high_ = (to);           \
+		while (sc_low_ < sc_high_) {                        \
+			const size_t at = (sc_low_ + sc_high_) / 2; \
+			if (before)                                 \
+				sc_low_ = at + 1;                   \
+			else                                        \
+				sc_high_ = at;                      \
+		}                                                   \
+		(found) = sc_low_;                                  \
+	} while (0)
+
+#endif
