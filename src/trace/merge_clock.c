@@ -188,8 +188,11 @@ static double room_at(const struct limits *limits, double slope, double *high)
 		const struct limit *l = &limits->at[i];
 		const double rise = slope * (l->t - limits->t);
 
-		low = fmax(low, l->low - rise);
-		*high = fmin(*high, l->high - rise);
+		/* not by fmax and fmin, which are calls: this is where the time of a merge goes */
+		if (l->low - rise > low)
+			low = l->low - rise;
+		if (l->high - rise < *high)
+			*high = l->high - rise;
 	}
 	return *high - low;
 }

@@ -1,4 +1,4 @@
-/* What every check program ends with. */
+/* What every file of check tests ends with. */
 #ifndef SC_TESTS_RUNNER_H
 #define SC_TESTS_RUNNER_H
 
@@ -27,6 +27,18 @@ static inline int n_cases(int n)
 	return taken < 1 ? 1 : (int)taken;
 }
 
+/* Which of n the i-th of n_cases(n) cases is, so that few are spread over all. */
+static inline int nth_case(int i, int n)
+{
+	return (int)((long)i * n / n_cases(n));
+}
+
+/* Whether a run takes enough cases for tests that are long and reach no code that the others do not. */
+static inline bool many_cases(void)
+{
+	return n_cases(100) >= 25;
+}
+
 /* A suite of NULL: the data that it needs is not here; what makes it has said so. */
 static inline int run_suite(Suite *suite)
 {
@@ -42,8 +54,10 @@ static inline int run_suite(Suite *suite)
 	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* All test files are one program, whose first argument names the file (tests/CMakeLists.txt, unit.c). */
 #define TEST_MAIN(make_suite)                   \
-	int main(void)                          \
+	int SC_TEST_NAME(void);                 \
+	int SC_TEST_NAME(void)                  \
 	{                                       \
 		return run_suite(make_suite()); \
 	}

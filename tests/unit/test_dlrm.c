@@ -79,7 +79,7 @@ END_TEST
 
 START_TEST(parts_sum_to_the_iteration)
 {
-	struct sc_prediction *out = run_plan(request(CASES[_i]), NULL);
+	struct sc_prediction *out = run_plan(request(CASES[nth_case(_i, N_CASES)]), NULL);
 	double sum = 0, path = 0;
 
 	for (int o = 0; o < SC_N_OWNERS; o++) {
@@ -105,7 +105,7 @@ END_TEST
 /* Longest node <= iteration; all of it <= its nodes one after another. */
 START_TEST(between_longest_and_serial)
 {
-	struct sc_prediction *out = run_kept(request(CASES[_i]));
+	struct sc_prediction *out = run_kept(request(CASES[nth_case(_i, N_CASES)]));
 	const struct sc_graph *g = sc_predictor_graph(predictor);
 	const struct sc_timeline *t = sc_predictor_timeline(predictor);
 	double longest = 0, serial = 0;
@@ -127,7 +127,7 @@ END_TEST
 START_TEST(steps_become_steady)
 {
 	enum { N_STEPS = 7 };
-	struct sc_request *req = request(CASES[_i]);
+	struct sc_request *req = request(CASES[nth_case(_i, N_CASES)]);
 	struct sc_dlrm dlrm;
 	struct sc_dlrm_built built;
 	struct sc_graph graph;
@@ -148,7 +148,7 @@ START_TEST(steps_become_steady)
 	for (int s = 3; s < N_STEPS - 1; s++)
 		ck_assert_msg(fabs(end[s] - end[s - 1] - third) < 1e-6 * third,
 			      "step %d takes %.6f us, the third %.6f: %s", s, end[s] - end[s - 1],
-			      third, CASES[_i]);
+			      third, CASES[nth_case(_i, N_CASES)]);
 	ck_assert_double_eq_tol(run_plan(req, NULL)->iteration_ms, third / SC_US_PER_MS,
 				1e-6 * third / SC_US_PER_MS);
 	sc_dlrm_release(&dlrm);
@@ -160,7 +160,7 @@ END_TEST
 
 START_TEST(faster_parts_are_never_slower)
 {
-	struct sc_request *req = request(CASES[_i]);
+	struct sc_request *req = request(CASES[nth_case(_i, N_CASES)]);
 	struct sc_predict_opts opts;
 	double base = ms_of(req);
 
@@ -171,7 +171,7 @@ START_TEST(faster_parts_are_never_slower)
 		sc_predict_opts_init(&opts);
 		*speed[part] = 2;
 		ck_assert_msg(run_opts(req, &opts)->iteration_ms <= base * (1 + 1e-9),
-			      "part %d: %s", part, CASES[_i]);
+			      "part %d: %s", part, CASES[nth_case(_i, N_CASES)]);
 	}
 }
 END_TEST
@@ -279,7 +279,8 @@ START_TEST(larger_batches_take_longer)
 	for (int batch = 1024; batch <= 262144; batch *= 4) {
 		double ms;
 
-		snprintf(text, sizeof(text), "%s training.global_batch=%d", CASES[_i], batch);
+		snprintf(text, sizeof(text), "%s training.global_batch=%d",
+			 CASES[nth_case(_i, N_CASES)], batch);
 		ms = ms_of(request(text));
 		ck_assert_double_ge(ms, before * (1 - 1e-9));
 		before = ms;
@@ -464,12 +465,13 @@ static Suite *make_suite(void)
 	TCase *ways = tcase_create("ways"), *facts = tcase_create("facts");
 
 	tcase_add_checked_fixture(ways, set_up, tear_down);
+	tcase_set_timeout(ways, 30);
 	tcase_add_loop_test(ways, folded_and_unfolded_agree, 0, N_CASES);
-	tcase_add_loop_test(ways, parts_sum_to_the_iteration, 0, N_CASES);
-	tcase_add_loop_test(ways, between_longest_and_serial, 0, N_CASES);
-	tcase_add_loop_test(ways, steps_become_steady, 0, N_CASES);
-	tcase_add_loop_test(ways, faster_parts_are_never_slower, 0, N_CASES);
-	tcase_add_loop_test(ways, larger_batches_take_longer, 0, N_CASES);
+	tcase_add_loop_test(ways, parts_sum_to_the_iteration, 0, n_cases(N_CASES));
+	tcase_add_loop_test(ways, between_longest_and_serial, 0, n_cases(N_CASES));
+	tcase_add_loop_test(ways, steps_become_steady, 0, n_cases(N_CASES));
+	tcase_add_loop_test(ways, faster_parts_are_never_slower, 0, n_cases(N_CASES));
+	tcase_add_loop_test(ways, larger_batches_take_longer, 0, n_cases(N_CASES));
 	suite_add_tcase(suite, ways);
 	tcase_add_checked_fixture(facts, set_up, tear_down);
 	tcase_add_test(facts, one_gpu_exchanges_nothing);
