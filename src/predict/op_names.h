@@ -82,6 +82,9 @@
 	X(RING_SEND_RECV, "context-parallel send/recv")                  \
 	X(DISPATCH, "expert dispatch all-to-all")                        \
 	X(COMBINE, "expert combine all-to-all")                          \
+	X(EXCHANGE, "expert exchange beside other work")                 \
+	X(EXPERTS_HOST, "expert products host work")                     \
+	X(EXPERTS_SYNC, "wait for the host, which reads expert counts")  \
 	X(LAYER_HOST, "layer host work")                                 \
 	X(RECOMPUTE_HOST, "recompute host work")                         \
 	X(LOGITS, "gemm logits")                                         \

@@ -193,6 +193,38 @@ START_TEST(coarse_equals_full_detail)
 }
 END_TEST
 
+/* A dispatcher that sends less, an exchange beside other work, and launches that are replayed take no longer. */
+static const char *const MOE_BETTER[][2] = {
+	{"training.moe_dispatcher=all_to_all", "training.moe_dispatcher=deepep"},
+	{"training.moe_dispatcher=deepep", "training.moe_dispatcher=deepep model.top_groups=4"},
+	{"training.moe_dispatcher=deepep",
+	 "training.moe_dispatcher=deepep training.moe_overlap=true"},
+	{"training.cuda_graphs=false", "training.cuda_graphs=true"},
+	{"training.cuda_graphs=[moe_router]", "training.cuda_graphs=true"},
+	{"training.software=megatron-bridge", "training.software=megatron-bridge-26.06"},
+};
+
+START_TEST(experts_gain_by_what_helps)
+{
+	struct sc_predict_opts opts = defaults();
+	double ms[2];
+
+	for (int i = 0; i < 2; i++)
+		ms[i] = run(make_request(sc_arena_printf(
+				    &arena,
+				    "model.family=moe model.experts=64 model.expert_groups=8 "
+				    "model.top_k=8 model.layers=4 model.expert_ffn_hidden=1024 gpus=32 "
+				    "cluster.gpu=h100-sxm-80gb parallel.ep=32 training.global_batch=64 "
+				    "training.micro_batch=1 training.attention=flash "
+				    "training.software=megatron-bridge %s",
+				    MOE_BETTER[_i][i])),
+			    &opts)
+				->iteration_ms;
+	ck_assert_msg(ms[1] < ms[0], "%s: %g, %s: %g", MOE_BETTER[_i][0], ms[0], MOE_BETTER[_i][1],
+		      ms[1]);
+}
+END_TEST
+
 /* Tokens that are no multiple of 8, of a batch or of an expert, cost what tokens cost. */
 static const char *const TOKEN_CASES[] = {
 	"model.layers=4 gpus=1 training.global_batch=1 training.attention=flash",
@@ -552,6 +584,8 @@ static Suite *predict_suite(void)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, N_COARSE);
+	tcase_add_loop_test(tc, experts_gain_by_what_helps, 0,
+			    (int)(sizeof(MOE_BETTER) / sizeof(MOE_BETTER[0])));
 	tcase_add_loop_test(tc, tokens_need_no_alignment, 0, N_TOKENS);
 	tcase_add_test(tc, jump_equals_whole_run);
 	tcase_add_loop_test(tc, jump_equals_whole_run_at_random, 0, 5);

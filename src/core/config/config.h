@@ -58,7 +58,7 @@ enum sc_precision {
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 /* Of keys that are read and have no effect yet: the value that changes nothing. */
-enum { SC_MOE_ALL_TO_ALL, SC_ROUTING_BALANCED = 0, SC_TIER_NONE = 0 };
+enum { SC_ROUTING_BALANCED, SC_TIER_NONE = 0 };
 /* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
  * two barriers, one, or none, the stages in step. */
 enum sc_vocab_stages { SC_VOCAB_STAGES_NONE, SC_VOCAB_1, SC_VOCAB_2, SC_VOCAB_INTERLACED };
@@ -101,6 +101,9 @@ struct sc_model {
 	 * not compressed) and keys-values, rotary part of a head, width of a head's values. Not given: the
 	 * model has none. */
 	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
+	/* Experts lie in groups, and a token goes to those of so many (DeepSeek-V3, arXiv:2412.19437, 2.1.2:
+	 * node-limited routing); default: all in one. */
+	int64_t expert_groups, top_groups;
 	int64_t mtp_layers;
 	int64_t sliding_window; /* tokens that attention reaches back; -1 = all */
 	int tied_embeddings;    /* 0, 1; default: the family's */
@@ -153,14 +156,15 @@ struct sc_training {
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
 	bool unpadded, moe_overlap;
-	int cuda_graphs;      /* 0 or 1; given: also flags of scopes */
+	int cuda_graphs;      /* 0, 1 (everything) or flags of scopes */
 	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
 	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
 	int64_t lora_rank;
 	enum sc_lora_targets lora_targets;
 	const char *software, *software_version;
 	enum sc_fp8_recipe fp8_recipe;
-	int moe_dispatcher, routing;
+	enum sc_dispatcher moe_dispatcher;
+	int routing;
 	double grad_worker_frac;
 	struct sc_offload offload;
 };

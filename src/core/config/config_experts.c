@@ -49,6 +49,11 @@ static int check_sizes(const struct sc_resolver *res)
 				       "model.top_k %" PRId64 " is more than the %" PRId64
 				       " experts",
 				       model->top_k, model->experts);
+	if (model->experts % model->expert_groups || model->top_groups > model->expert_groups)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.expert_groups",
+				       "model.expert_groups %" PRId64 " do not divide the %" PRId64
+				       " experts, or are fewer than top_groups %" PRId64,
+				       model->expert_groups, model->experts, model->top_groups);
 	if (model->expert_ffn_hidden % etp)
 		return sc_resolve_fail(res, SC_ECONFLICT,
 				       is_given(res, "parallel.etp") ? "parallel.etp"

@@ -125,6 +125,24 @@ static void resolve_optimizer(struct sc_request *req)
 	tr->optimizer = dense;
 }
 
+static void resolve_experts(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+	const struct sc_software *sw = &req->software;
+	const struct sc_cluster *cl = &req->config.cluster;
+
+	if (!sc_model_is_moe(&req->config.model))
+		return;
+	if (tr->expert_imbalance < 0)
+		tr->expert_imbalance = 1;
+	if ((int)tr->moe_dispatcher == SC_NOT_GIVEN)
+		tr->moe_dispatcher = cl->scale_up_gpus > cl->gpus_per_node
+					     ? sw->moe_dispatcher_domain
+					     : sw->moe_dispatcher;
+	if (!is_given(req, "training.moe_overlap"))
+		tr->moe_overlap = sw->moe_overlap;
+}
+
 void sc_config_fill_options(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
@@ -132,8 +150,7 @@ void sc_config_fill_options(struct sc_request *req)
 	resolve_planner(req);
 	resolve_optimizer(req);
 	resolve_fill(req);
-	if (tr->expert_imbalance < 0 && sc_model_is_moe(&req->config.model))
-		tr->expert_imbalance = 1;
+	resolve_experts(req);
 	if (tr->trainable == SC_TRAIN_LORA) {
 		if (tr->lora_rank == SC_NOT_GIVEN)
 			tr->lora_rank = DEFAULT_LORA_RANK;
@@ -144,7 +161,11 @@ void sc_config_fill_options(struct sc_request *req)
 	if ((int)tr->fp8_recipe == SC_NOT_GIVEN)
 		tr->fp8_recipe = req->software.fp8_recipe;
 	if (!is_given(req, "training.cuda_graphs"))
-		tr->cuda_graphs = req->software.cuda_graphs;
+		tr->cuda_graphs = sc_model_is_moe(&req->config.model)
+					  ? req->software.moe_cuda_graphs
+					  : req->software.cuda_graphs;
+	if (tr->cuda_graphs & SC_GRAPH_FULL)
+		tr->cuda_graphs = 1;
 }
 
 /* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed go about it is in their profiles. */

@@ -11,10 +11,6 @@ static void take_nearest(struct sc_request *req)
 			"training.recompute: a list of modules is taken as selective");
 		tr->recompute = SC_RECOMPUTE_SELECTIVE;
 	}
-	if (tr->cuda_graphs >= SC_FLAG) {
-		sc_warn(&req->warnings, "training.cuda_graphs: a list of scopes is taken as true");
-		tr->cuda_graphs = 1;
-	}
 }
 
 /* What says the same as the models do has no need of a word. */
@@ -31,9 +27,6 @@ static void warn_no_effect(struct sc_request *req)
 		{"model.sliding_window",
 		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq},
 		{"training.recompute_layers", tr->recompute_layers > 0},
-		{"training.software_version", tr->software_version != NULL},
-		{"training.moe_dispatcher", tr->moe_dispatcher > SC_MOE_ALL_TO_ALL},
-		{"training.moe_overlap", tr->moe_overlap},
 		{"training.routing", tr->routing > SC_ROUTING_BALANCED},
 		{"training.grad_worker_frac", tr->grad_worker_frac >= 0},
 		{"training.offload.optimizer", off->optimizer > SC_TIER_NONE},

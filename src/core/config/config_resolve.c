@@ -70,6 +70,23 @@ static int take_successor(const struct sc_resolver *res, const struct sc_softwar
 	return 0;
 }
 
+/* What a release does otherwise has a profile of its own. */
+static int take_release(const struct sc_resolver *res, const struct sc_software **software)
+{
+	const char *version = res->request->config.training.software_version;
+	const struct sc_release *release = (*software)->releases.at;
+	struct sc_err own = {.code = SC_OK};
+
+	for (size_t i = 0; version && i < (*software)->releases.n; i++, release++)
+		if (strncmp(version, release->version, strlen(release->version)) == 0) {
+			if (sc_catalog_software(res->catalog, release->profile, software, &own))
+				return sc_resolve_profile_error(res, "training.software_version",
+								&own);
+			return 0;
+		}
+	return 0;
+}
+
 static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
 {
 	struct sc_request *req = res->request;
@@ -96,6 +113,8 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->device = *device;
 	rc = take_successor(res, &software);
+	if (rc == 0)
+		rc = take_release(res, &software);
 	if (rc)
 		return rc;
 	req->software = *software;
@@ -136,6 +155,8 @@ static void resolve_widths(struct sc_model *model)
 	default_int(&model->shared_experts, 0);
 	default_int(&model->dense_layers, 0);
 	default_int(&model->top_k, 1);
+	default_int(&model->expert_groups, 1);
+	default_int(&model->top_groups, model->expert_groups);
 	default_int(&model->expert_ffn_hidden, model->ffn_hidden);
 }
 

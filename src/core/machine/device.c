@@ -187,6 +187,8 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 };
 static const struct sc_field HOST_FIELDS[] = {
 	US(sc_host_coef, launch_us, "CPU time of one bare kernel launch, us"),
+	DOUBLE_OR(sc_host_coef, slowdown, 0.1, 10, 1,
+		  "CPU times over those of x86 servers; default 1"),
 	INT_OR(sc_host_coef, launch_queue, 0, 1 << 20, 0, "launches a stream holds; 0 = not known"),
 	SPREAD(sc_host_coef),
 	SOURCE,

@@ -91,7 +91,8 @@ struct sc_embedding_coef {
 	double spread_frac;
 };
 struct sc_host_coef {
-	double launch_us;     /* CPU time of one bare kernel launch, framework apart */
+	double launch_us; /* CPU time of one bare kernel launch, framework apart */
+	double slowdown;  /* CPU times of frameworks over those of usual x86 servers; default 1 */
 	int64_t launch_queue; /* launches that a stream holds before it starts them; 0 = not known */
 	double spread_frac;
 };

@@ -22,6 +22,11 @@
 	{                                                                              \
 		.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text \
 	}
+#define FLAGS(member_, table, text)                                                         \
+	{                                                                                   \
+		.key = #member_, .type = SC_F_FLAGS, .offset = AT(member_), .names = table, \
+		.help = text                                                                \
+	}
 #define ENUM(member_, table, text)                                                         \
 	{                                                                                  \
 		.key = #member_, .type = SC_F_ENUM, .offset = AT(member_), .names = table, \
@@ -32,6 +37,37 @@ const struct sc_name sc_fp8_recipe_names[] = {
 	{"delayed", SC_FP8_DELAYED},
 	{"current", SC_FP8_CURRENT},
 	{"blockwise", SC_FP8_BLOCKWISE},
+	{0},
+};
+const struct sc_name sc_dispatcher_names[] = {
+	{"all_to_all", SC_DISPATCH_ALL_TO_ALL},
+	{"all_gather", SC_DISPATCH_ALL_GATHER},
+	{"deepep", SC_DISPATCH_DEEPEP},
+	{"hybridep", SC_DISPATCH_HYBRIDEP},
+	{0},
+};
+static const struct sc_field RELEASE_FIELDS[] = {
+	{.key = "version",
+	 .type = SC_F_STR,
+	 .offset = offsetof(struct sc_release, version),
+	 .required = true,
+	 .help = "training.software_version begins so"},
+	{.key = "profile",
+	 .type = SC_F_STR,
+	 .offset = offsetof(struct sc_release, profile),
+	 .required = true,
+	 .help = "a file of configs/software"},
+	{0},
+};
+const struct sc_name sc_graph_names[] = {
+	{"false", 0},
+	{"true", 1},
+	{"full_iteration", SC_GRAPH_FULL},
+	{"attn", SC_GRAPH_ATTN},
+	{"mlp", SC_GRAPH_MLP},
+	{"moe", SC_GRAPH_MOE},
+	{"moe_router", SC_GRAPH_ROUTER},
+	{"moe_preprocess", SC_GRAPH_PREPROCESS},
 	{0},
 };
 static const struct sc_name GRAD_SYNC_NAMES[] = {
@@ -94,6 +130,12 @@ const struct sc_field sc_software_fields[] = {
 	STR(id, "the file's stem"),
 	STR(successor, "profile of its releases for later GPUs"),
 	DOUBLE_OR(successor_capability, 0, 1000, 0, "CUDA capability from which, 90 = 9.0"),
+	{.key = "releases",
+	 .type = SC_F_STRUCTS,
+	 .offset = AT(releases),
+	 .sub = RELEASE_FIELDS,
+	 .elem_bytes = sizeof(struct sc_release),
+	 .help = "releases with a profile of their own"},
 	STR(order, "rank order, innermost first: tp-cp-ep-dp-pp"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
@@ -132,7 +174,8 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
 	DOUBLE_OR(comm_latency_us, 0, 1e9, 0, "added to every collective's latency, us; default 0"),
 	DOUBLE_OR(length_bin_tokens, 0, 1e9, 0, "samples are batched by length, in bins; 0 = not"),
-	BOOL(cuda_graphs, "launches are replayed"),
+	FLAGS(cuda_graphs, sc_graph_names, "launches are replayed; or a list of scopes"),
+	FLAGS(moe_cuda_graphs, sc_graph_names, "the same of mixtures of experts"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
@@ -141,6 +184,16 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(sp_keeps_gathered, "sequence parallelism gathers once and hides nothing"),
 	BOOL(sequence_parallel, "parallel.sequence_parallel not given means true"),
 	BOOL(experts_whole, "parallel.etp not given: 1, else tp"),
+	ENUM(moe_dispatcher, sc_dispatcher_names, "of tokens to experts; default all_to_all"),
+	ENUM(moe_dispatcher_domain, sc_dispatcher_names,
+	     "the same in NVLink domains beyond a node"),
+	BOOL(fused_permute, "tokens ordered by expert in one kernel"),
+	BOOL(fused_router, "one kernel"),
+	BOOL(moe_overlap, "training.moe_overlap not given: true"),
+	DOUBLE_OR(moe_overlap_frac, 0, 1, 1, "of an exchange that other work runs beside"),
+	DOUBLE_OR(host_expert_us, 0, 1e6, 0, "CPU time for a product of a grouped GEMM, us"),
+	DOUBLE_OR(host_sync_us, 0, 1e6, 0, "until experts' numbers of tokens are read; 0 = not"),
+	DOUBLE_OR(dispatch_sm_frac, 0, 0.5, 0, "share of the SMs that dispatch kernels take"),
 	BOOL(tp_overlap, "sequence-parallel and parallel.tp_overlap not given: true"),
 	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
 	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),

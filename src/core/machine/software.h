@@ -52,12 +52,41 @@ struct sc_dlrm_habits {
 enum sc_fp8_recipe { SC_FP8_DELAYED, SC_FP8_CURRENT, SC_FP8_BLOCKWISE };
 extern const struct sc_name sc_fp8_recipe_names[];
 
+/* Parts of a layer whose launches are replayed as CUDA graphs of their own; full_iteration: everything. */
+enum {
+	SC_GRAPH_FULL = SC_FLAG,
+	SC_GRAPH_ATTN = SC_FLAG << 1,
+	SC_GRAPH_MLP = SC_FLAG << 2,
+	SC_GRAPH_MOE = SC_FLAG << 3,
+	SC_GRAPH_ROUTER = SC_FLAG << 4,
+	SC_GRAPH_PREPROCESS = SC_FLAG << 5,
+};
+extern const struct sc_name sc_graph_names[];
+
+/* How tokens go to their experts: exchanged as one message a pair of ranks and expert; gathered whole; by
+ * kernels that send a token once to a rank, over a node's network once to it (deepseek-ai/DeepEP; NVIDIA's
+ * HybridEP, for NVLink domains beyond a node). */
+enum sc_dispatcher {
+	SC_DISPATCH_ALL_TO_ALL,
+	SC_DISPATCH_ALL_GATHER,
+	SC_DISPATCH_DEEPEP,
+	SC_DISPATCH_HYBRIDEP
+};
+extern const struct sc_name sc_dispatcher_names[];
+
+/* What of its releases has a profile of its own. */
+struct sc_release {
+	const char *version; /* training.software_version begins so */
+	const char *profile;
+};
+
 struct sc_software {
 	const char *id;
 	/* The profile of this software's releases for GPUs of that CUDA capability and later, or NULL. */
 	const char *successor;
 	double successor_capability;
-	const char *order; /* rank order, innermost first: "tp-cp-ep-dp-pp" */
+	struct sc_structs releases; /* struct sc_release; the first that fits is taken */
+	const char *order;          /* rank order, innermost first: "tp-cp-ep-dp-pp" */
 	enum sc_grad_sync grad_sync;
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
@@ -94,7 +123,9 @@ struct sc_software {
 	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
-	bool cuda_graphs; /* launches are replayed even where training.cuda_graphs is not given */
+	/* What is replayed where training.cuda_graphs is not given: 0, 1 (everything) or flags of scopes; of
+	 * mixtures of experts */
+	int cuda_graphs, moe_cuda_graphs;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
@@ -106,6 +137,15 @@ struct sc_software {
 	bool sp_keeps_gathered;
 	bool sequence_parallel; /* parallel.sequence_parallel that is not given means true */
 	bool experts_whole;     /* parallel.etp that is not given means 1, else tp */
+	/* training.moe_dispatcher that is not given; in NVLink domains beyond a node */
+	enum sc_dispatcher moe_dispatcher, moe_dispatcher_domain;
+	bool fused_permute;      /* one kernel each way, not gathers and scatters of PyTorch */
+	bool fused_router;       /* softmax, top-k and maps in one kernel */
+	bool moe_overlap;        /* training.moe_overlap that is not given */
+	double moe_overlap_frac; /* of the exchange that finds other work to run beside; default 1 */
+	double host_expert_us;   /* CPU time for one product of a grouped GEMM beside its launch */
+	double host_sync_us; /* until the host has read what a layer's experts get; 0 = it need not */
+	double dispatch_sm_frac; /* SMs that its own kernels of dispatch and combine take */
 	bool tp_overlap; /* with sequence parallelism, parallel.tp_overlap that is not given means true */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;

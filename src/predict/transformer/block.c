@@ -17,6 +17,7 @@ double sc_quantize_us(double us)
 void sc_block_clear(struct sc_block *block)
 {
 	block->steps.n = 0;
+	block->scope = 0;
 	memset(&block->sum, 0, sizeof(block->sum));
 }
 
@@ -67,6 +68,11 @@ static double kernel_speed(const struct sc_block_env *env, const struct sc_op *o
 	return eff * env->hbm_speed;
 }
 
+bool sc_block_is_replayed(const struct sc_block *block, const struct sc_block_env *env)
+{
+	return env->cuda_graphs == 1 || (env->cuda_graphs & block->scope);
+}
+
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op)
 {
@@ -84,7 +90,7 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 	sc_op_time_cost(op, &time, &step.cost);
 	step.level_frac = time.level_frac;
 	scale_cost(&step.cost, env->slowdown / kernel_speed(env, op, &step.cost));
-	if (!env->cuda_graphs)
+	if (!sc_block_is_replayed(block, env))
 		step.host_us = sc_quantize_us(
 			n_launches * (env->device->host.launch_us + env->software->host_op_us) /
 			env->host_speed);
@@ -130,6 +136,31 @@ static struct sc_span neighbour_span(const struct sc_span *group)
 	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
 }
 
+/* Over the network to nodes, and over links to their ranks, one behind the other in small pieces. The kernels
+ * reach the rate of rings (deepseek-ai/DeepEP, README: 43 to 58 of 50 GB/s, tokens of the own node counted). */
+static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
+				       const struct sc_block_comm *comm, const struct sc_span *span,
+				       double peers)
+{
+	int local_ranks = span->max_ranks_per_node;
+	struct sc_span local = {local_ranks, 1, local_ranks},
+		       nodes = {span->n_nodes, span->n_nodes, 1};
+	struct sc_collective_shape to_nodes = comm->shape;
+	struct sc_fabric direct = *env->fabric;
+	struct sc_block_env own = *env;
+	struct sc_cost links = sc_block_comm_alone(env, &comm->shape, &local, 0), net;
+
+	if (span->n_nodes < 2)
+		return links;
+	direct.net_a2a_eff = 1;
+	own.fabric = &direct;
+	to_nodes.bytes = comm->node_bytes;
+	net = sc_block_comm_alone(&own, &to_nodes, &nodes, peers);
+	net.latency_us = fmax(net.latency_us, links.latency_us);
+	net.work_us = fmax(net.work_us, links.work_us);
+	return net;
+}
+
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm)
 {
@@ -155,13 +186,26 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
 		span = neighbour_span(&span);
 	}
-	step.cost = sc_block_comm_alone(env, shape, &span, peers);
-	if (!env->cuda_graphs)
+	if (comm->node_bytes > 0)
+		step.cost = once_a_node_cost(env, comm, &span, peers);
+	else
+		step.cost = sc_block_comm_alone(env, shape, &span, peers);
+	if (!sc_block_is_replayed(block, env))
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
 				       env->host_speed);
 	SC_VEC_PUSH(&block->steps, step);
 	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
+}
+
+void sc_block_add_wait(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       double us)
+{
+	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL, .model = SC_OP_HOST};
+
+	step.cost.work_us = sc_quantize_us(us / env->host_speed);
+	step.cost.owner_frac[SC_OWN_HOST] = 1;
+	SC_VEC_PUSH(&block->steps, step);
 }
 
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
@@ -171,7 +215,7 @@ void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, u
 
 	if (host_us <= 0)
 		return;
-	if (env->cuda_graphs) /* the whole block is one graph */
+	if (sc_block_is_replayed(block, env)) /* the whole block is one graph */
 		host_us = fmin(host_us, GRAPH_LAUNCHES * env->device->host.launch_us);
 	step.host_us = sc_quantize_us(host_us / env->host_speed);
 	SC_VEC_PUSH(&block->steps, step);

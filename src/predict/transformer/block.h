@@ -57,6 +57,7 @@ struct sc_block {
 	SC_VEC(struct sc_step) steps;
 	struct sc_summary sum;
 	struct sc_block_list *list; /* filled beside the steps; NULL: not asked for */
+	int scope;                  /* SC_GRAPH_ flag of what is added next; 0 = none */
 };
 /* What every op of a block needs to be costed. */
 struct sc_block_env {
@@ -71,7 +72,7 @@ struct sc_block_env {
 	 * transfers between stages, and for the groups of each axis (0 where they stay in the node). */
 	double node_peers, axis_node_peers[SC_N_COMM_AXES];
 	double slowdown;
-	bool cuda_graphs; /* blocks are replayed as one launch */
+	int cuda_graphs; /* 0; 1: blocks are replayed as one launch; or flags of scopes that are */
 	/* Shares of SMs and HBM that a data-parallel collective takes while it runs beside the block. */
 	double comm_sm_frac, comm_hbm_frac;
 	double attention_eff; /* of the software's kernels on this device */
@@ -92,9 +93,17 @@ struct sc_block_comm {
 	enum sc_comm_axis axis;
 	struct sc_collective_shape shape;
 	int n_hidden;
+	/* All-to-all by kernels that send a message once to a node and pass it on there: bytes that a rank
+	 * sends to nodes, its own included; `shape` then says what goes to ranks. 0 = not so. */
+	double node_bytes;
 };
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm);
+/* The GPU waits for the host: time on its lane. */
+void sc_block_add_wait(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
+		       double us);
+/* Are launches of what is added next replayed? */
+bool sc_block_is_replayed(const struct sc_block *block, const struct sc_block_env *env);
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		       double host_us);
 /* A collective's cost with the what-if speeds applied, demands kept. */

@@ -48,7 +48,8 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 	struct sc_block_comm comm = {SC_NAME_RING_SEND_RECV,
 				     SC_COMM_CP,
 				     {SC_SEND_RECV, n * n_kv * x->e, x->storage},
-				     n_hidden};
+				     n_hidden,
+				     0};
 
 	if (n > 0)
 		sc_block_add_comm(x->block, x->env, &comm);

@@ -1,15 +1,22 @@
-/* The feed-forward part of a mixture of experts on expert-parallel ranks: router, permutation, dispatch,
- * grouped GEMMs, combine (Megatron Core's all-to-all dispatcher). Every token goes to top_k experts
- * and those to the busiest rank set the pace (training.expert_imbalance). */
+/* The feed-forward part of a mixture of experts on expert-parallel ranks: router, dispatch, grouped GEMMs,
+ * combine (Megatron Core's token dispatchers). Every token goes to top_k experts and those to the busiest
+ * rank set the pace (training.expert_imbalance). */
+#include <math.h>
+
 #include "predict/transformer/transformer_priv.h"
 
-/* Bytes a rank reads and writes per router logit: softmax in fp32, top-k, maps, auxiliary loss. */
+/* Bytes a rank reads and writes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
 #define ROUTER_BYTES 40.0
-enum { ROUTER_KERNELS = 12 };
+#define FUSED_ROUTER_BYTES 12.0
+enum { ROUTER_KERNELS = 12, FUSED_ROUTER_KERNELS = 2 };
+enum { ALL_KERNELS = UINT8_MAX }; /* of a layer */
 
 struct experts {
 	double n_local; /* experts on this rank */
-	double sent;    /* tokens x top_k of an exchange, as the busiest rank sees it */
+	double tokens;  /* that this rank sends */
+	double copies;  /* of one: its experts, or the ranks that they are on */
+	double nodes;   /* that they are on */
+	double sent;    /* copies of an exchange, as the busiest rank sees it */
 	double rows;    /* that the busiest rank works on */
 	double ffn;
 	struct linear up, down;
@@ -20,22 +27,50 @@ double shared_width(const struct dims *x)
 	return (double)(x->model->expert_ffn_hidden * x->model->shared_experts) / x->tp;
 }
 
+static bool sends_once(const struct dims *x)
+{
+	return x->req->config.training.moe_dispatcher >= SC_DISPATCH_DEEPEP;
+}
+
+/* Of `parts` with as many experts each, how many have one of a token's top_k: drawn without repeats, all
+ * alike, from the groups that it may go to. */
+static double parts_of_token(const struct dims *x, double parts)
+{
+	const struct sc_model *m = x->model;
+	double share = (double)m->top_groups / (double)m->expert_groups;
+	double experts = (double)m->experts * share, none = 1;
+
+	parts = fmax(parts * share, 1);
+	for (double i = 0; i < (double)m->top_k; i++)
+		none *= fmax(0, 1 - experts / parts / (experts - i));
+	return parts * (1 - none);
+}
+
 static struct experts experts_of(const struct dims *x)
 {
+	const struct sc_parallel *par = &x->req->config.parallel;
 	const struct sc_model *m = x->model;
 	double top_k = (double)m->top_k;
 	double imbalance = x->req->config.training.expert_imbalance;
 	double share = x->tokens * x->etp / x->tp; /* of the tensor-parallel ranks' tokens */
 	double ffn = (double)m->expert_ffn_hidden / x->etp;
-
-	return (struct experts){
-		.n_local = (double)m->experts / (double)x->req->config.parallel.ep,
-		.sent = (x->sp ? x->tokens_seq : share) * top_k * imbalance,
+	struct experts ex = {
+		.n_local = (double)m->experts / (double)par->ep,
+		.tokens = x->sp ? x->tokens_seq : share,
+		.copies = top_k,
 		.rows = share * top_k * imbalance,
 		.ffn = ffn,
 		.up = {.name = SC_NAME_EXPERT_UP, .n = x->gates * ffn, .k = x->h},
 		.down = {.name = SC_NAME_EXPERT_DOWN, .n = x->h, .k = ffn},
 	};
+
+	if (sends_once(x)) {
+		ex.copies = parts_of_token(x, (double)par->ep);
+		if (x->env)
+			ex.nodes = parts_of_token(x, x->env->span[SC_COMM_EP].n_nodes);
+	}
+	ex.sent = ex.tokens * ex.copies * imbalance;
+	return ex;
 }
 
 /* One product an expert; `rows` is 0 for a weight gradient, which works on what is cast already. */
@@ -46,6 +81,7 @@ static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 
 	if (rows > 0)
 		quantize(x, rows * shape->k);
+	add_host(x, SC_NAME_EXPERTS_HOST, shape->batch * x->sw->host_expert_us);
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
@@ -57,51 +93,151 @@ static void grouped_linear(const struct dims *x, const struct experts *ex, const
 	grouped_gemm(x, l->name, &shape, ex->rows);
 }
 
-static void all_to_all(const struct dims *x, enum sc_op_name name, double n)
+/* `n_exchanges` at once, `n_hidden` kernels beside them. */
+static void exchange(const struct dims *x, enum sc_op_name name, const struct experts *ex,
+		     double n_exchanges, int n_hidden)
 {
+	bool gathers = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_GATHER;
+	double imbalance = x->req->config.training.expert_imbalance, bytes = x->h * x->e;
 	struct sc_block_comm comm = {
-		(uint16_t)name, SC_COMM_EP, {SC_ALL_TO_ALL, n * x->e, x->storage}, 0};
+		.name = (uint16_t)name,
+		.axis = SC_COMM_EP,
+		.shape = {SC_ALL_TO_ALL, n_exchanges * ex->sent * bytes, x->storage},
+		.n_hidden = n_hidden,
+		.node_bytes = n_exchanges * ex->tokens * ex->nodes * imbalance * bytes,
+	};
 
+	if (gathers) {
+		comm.shape.kind = name == SC_NAME_COMBINE ? SC_REDUCE_SCATTER : SC_ALL_GATHER;
+		comm.shape.bytes =
+			n_exchanges * ex->tokens * bytes * (double)x->req->config.parallel.ep;
+	}
 	sc_block_add_comm(x->block, x->env, &comm);
 }
 
-/* Tokens to their experts, or their gradients: over expert ranks, then over tensor ranks, which have
- * all of them already where they do not split the sequence. */
+static bool runs_beside(const struct dims *x)
+{
+	return x->req->config.training.moe_overlap;
+}
+
+void exchange_beside(const struct dims *x)
+{
+	struct experts ex = experts_of(x);
+	double taken = sends_once(x) ? x->sw->dispatch_sm_frac : 0;
+	/* work beside it takes longer by the share of SMs that its kernels take */
+	double beside = x->sw->moe_overlap_frac * (1 - taken);
+
+	if (!runs_beside(x))
+		return;
+	if (beside < 1)
+		exchange(x, SC_NAME_EXCHANGE, &ex, 2 * (1 - beside), 0);
+	if (beside > 0)
+		exchange(x, SC_NAME_EXCHANGE, &ex, 2 * beside, ALL_KERNELS);
+}
+
+static bool is_spread(const struct dims *x, const struct experts *ex)
+{
+	return x->req->config.parallel.ep > 1 && ex->n_local > 1;
+}
+
+/* Copies of tokens, one for each expert, in the order of experts; or back. */
+static void reorder(const struct dims *x, enum sc_op_name name, double tokens, double copies)
+{
+	int n_kernels = name == SC_NAME_PERMUTE ? 2 : 3;
+
+	if (x->sw->fused_permute)
+		add_rowwise(x, name, tokens * (1 + copies) * x->h * x->e, 1);
+	else
+		add_rowwise(x, name, tokens * n_kernels * copies * x->h * x->e, n_kernels);
+}
+
+static void sort_rows(const struct dims *x, enum sc_op_name name, const struct experts *ex)
+{
+	if (is_spread(x, ex))
+		add_rowwise(x, name, ex->rows * x->h * (2 * x->e), x->sw->fused_permute ? 1 : 2);
+}
+
+/* Tokens to their experts, or their gradients: over expert ranks, then over the ranks that split an expert,
+ * which have all of them already where they do not split the sequence. A rank's kernels that send a token
+ * once leave its copies to the receiver. */
 static void dispatch(const struct dims *x, const struct experts *ex)
 {
-	add_rowwise(x, SC_NAME_PERMUTE, ex->sent * x->h * (2 * x->e), 2);
-	all_to_all(x, SC_NAME_DISPATCH, ex->sent * x->h);
+	bool copies_first = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_TO_ALL;
+
+	if (copies_first)
+		reorder(x, SC_NAME_PERMUTE, ex->sent / ex->copies, ex->copies);
+	if (!runs_beside(x))
+		exchange(x, SC_NAME_DISPATCH, ex, 1, 0);
 	if (x->sp && x->etp > 1)
 		add_tp(x, SC_ALL_GATHER, ex->rows * x->h, 0);
-	if (x->req->config.parallel.ep > 1 && ex->n_local > 1) /* sorted by local expert */
-		add_rowwise(x, SC_NAME_PERMUTE, ex->rows * x->h * (2 * x->e), 2);
+	if (copies_first)
+		sort_rows(x, SC_NAME_PERMUTE, ex);
+	else
+		add_rowwise(x, SC_NAME_PERMUTE, (ex->sent + ex->rows) * x->h * x->e, 1);
 }
 
 static void combine(const struct dims *x, const struct experts *ex)
 {
-	if (x->req->config.parallel.ep > 1 && ex->n_local > 1)
-		add_rowwise(x, SC_NAME_UNPERMUTE, ex->rows * x->h * (2 * x->e), 2);
+	bool copies_first = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_TO_ALL;
+
+	if (copies_first)
+		sort_rows(x, SC_NAME_UNPERMUTE, ex);
+	else
+		add_rowwise(x, SC_NAME_UNPERMUTE, (ex->sent + ex->rows) * x->h * x->e, 1);
 	if (x->etp > 1)
 		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->h, 0);
-	all_to_all(x, SC_NAME_COMBINE, ex->sent * x->h);
-	/* weighted by the router and summed */
-	add_rowwise(x, SC_NAME_UNPERMUTE, ex->sent * x->h * (3 * x->e), 3);
+	if (!runs_beside(x))
+		exchange(x, SC_NAME_COMBINE, ex, 1, 0);
+	if (copies_first) /* weighted by the router and summed */
+		reorder(x, SC_NAME_UNPERMUTE, ex->sent / ex->copies, ex->copies);
 	if (!x->sp && x->etp < x->tp)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+}
+
+static void route(const struct dims *x)
+{
+	bool fused = x->sw->fused_router;
+
+	add_rowwise(x, SC_NAME_TOP_K,
+		    x->tokens_seq * (double)x->model->experts *
+			    (fused ? FUSED_ROUTER_BYTES : ROUTER_BYTES),
+		    fused ? FUSED_ROUTER_KERNELS : ROUTER_KERNELS);
+}
+
+/* The host reads back how many tokens its experts get before it can launch their products: it has nothing
+ * ahead then, and what its launches from step `first` on take longer than their kernels, the GPU waits. */
+static void wait_for_counts(const struct dims *x, size_t first)
+{
+	double us = x->sw->host_sync_us;
+
+	if (us <= 0 || sc_block_is_replayed(x->block, x->env))
+		return;
+	for (size_t i = first; i < x->block->steps.n; i++) {
+		const struct sc_step *step = &x->block->steps.at[i];
+
+		us += step->host_us - sc_cost_alone_us(&step->cost);
+	}
+	sc_block_add_wait(x->block, x->env, SC_NAME_EXPERTS_SYNC, fmax(us, x->sw->host_sync_us));
 }
 
 void experts_forward(const struct dims *x)
 {
 	struct experts ex = experts_of(x);
 	double n_experts = (double)x->model->experts;
+	size_t first;
 
+	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 	add_gemm(x, SC_NAME_ROUTER, (struct mnk){x->tokens_seq, n_experts, x->h});
-	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts * ROUTER_BYTES, ROUTER_KERNELS);
+	route(x);
+	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex);
+	first = x->block->steps.n;
 	grouped_linear(x, &ex, &ex.up);
 	add_activation(x, ex.rows * ex.ffn);
 	grouped_linear(x, &ex, &ex.down);
 	combine(x, &ex);
+	wait_for_counts(x, first);
+	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 	if (x->model->shared_experts > 0)
 		mlp_forward(x, shared_width(x));
 }
@@ -150,14 +286,17 @@ void experts_backward(const struct dims *x)
 	struct experts ex = experts_of(x);
 	double n_experts = (double)x->model->experts;
 
+	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 	if (x->model->shared_experts > 0)
 		mlp_backward(x, shared_width(x));
+	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex); /* the combine's gradient */
 	grouped_grads(x, &ex, &ex.down);
 	add_activation_grad(x, ex.rows * ex.ffn);
 	grouped_grads(x, &ex, &ex.up);
 	combine(x, &ex); /* the dispatch's gradient */
-	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * n_experts * ROUTER_BYTES, ROUTER_KERNELS);
+	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
+	route(x);
 	add_gemm(x, SC_NAME_ROUTER_DGRAD, (struct mnk){x->tokens_seq, x->h, n_experts});
 	router_weights(x);
 }

@@ -122,7 +122,7 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 		.hbm_speed = o->hbm_speed,
 		.link_speed = o->link_speed,
 		.nic_speed = o->nic_speed,
-		.host_speed = o->host_speed,
+		.host_speed = o->host_speed / device->host.slowdown,
 	};
 	beside(tf, class_id, env);
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {

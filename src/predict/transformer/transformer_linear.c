@@ -256,7 +256,7 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 		[SC_REDUCE_SCATTER] = SC_NAME_TP_REDUCE_SCATTER,
 	};
 	struct sc_block_comm comm = {
-		(uint16_t)NAMES[kind], SC_COMM_TP, {kind, n * x->e, x->storage}, n_hidden};
+		(uint16_t)NAMES[kind], SC_COMM_TP, {kind, n * x->e, x->storage}, n_hidden, 0};
 
 	sc_block_add_comm(x->block, x->env, &comm);
 }

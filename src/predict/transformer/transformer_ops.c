@@ -93,6 +93,7 @@ static void attention_half(const struct dims *x)
 	int n_qkv = qkv_linears(x, qkv);
 	double n = x->tokens_seq * x->h;
 
+	x->block->scope = SC_GRAPH_ATTN;
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	add_norm(x, n);
 	enter_region(x, &qkv[0]);
@@ -108,7 +109,10 @@ static void attention_half(const struct dims *x)
 
 static void layer_forward(const struct dims *x, bool has_experts)
 {
+	if (has_experts)
+		exchange_beside(x);
 	attention_half(x);
+	x->block->scope = SC_GRAPH_MLP;
 	if (has_experts)
 		experts_forward(x);
 	else
@@ -168,12 +172,16 @@ static void layer_backward(const struct dims *x, bool has_experts)
 	struct sc_params params;
 
 	recompute(x, has_experts);
+	if (has_experts)
+		exchange_beside(x);
+	x->block->scope = SC_GRAPH_MLP;
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	bias_dropout_add_backward(x);
 	if (has_experts)
 		experts_backward(x);
 	else
 		mlp_backward(x, x->ffn);
+	x->block->scope = SC_GRAPH_ATTN;
 	add_norm_grad(x, n);
 	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n * (3 * x->e), 1);
 	bias_dropout_add_backward(x);

@@ -76,6 +76,8 @@ void accumulate_gradients(const struct dims *x, double params);
 void attention_forward(const struct dims *x);
 void attention_backward(const struct dims *x);
 bool softmax_is_fused(const struct dims *x);
+/* Dispatch and combine that run beside another micro-batch's layer, where training.moe_overlap says so. */
+void exchange_beside(const struct dims *x);
 void experts_forward(const struct dims *x);
 void experts_backward(const struct dims *x);
 void experts_weights(const struct dims *x);
