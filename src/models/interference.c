@@ -132,14 +132,40 @@ static double with_other_us(double alone_us, double frac, double slowdown)
 	return alone_us / (1 - frac + frac / slowdown);
 }
 
+static double start_us(const struct sc_device *device, const struct sc_interfere_seen *seen)
+{
+	const struct sc_interference_coef *c = &device->interference;
+
+	return seen->beside_frac * (seen->sums ? c->start_sum_us : c->start_us);
+}
+
 double sc_interfere_seen_kernel_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen)
 {
-	const struct sc_interference_coef *c = &device->interference;
-	const double start_us = seen->sums ? c->start_sum_us : c->start_us;
-
 	return with_other_us(seen->alone_us, seen->beside_frac, slowdowns_of(device, seen).kernel) +
-	       seen->beside_frac * start_us;
+	       start_us(device, seen);
+}
+
+double sc_interfere_seen_alone_us(const struct sc_device *device,
+				  const struct sc_interfere_seen *seen, double time_us)
+{
+	const double per_us =
+		with_other_us(1, seen->beside_frac, slowdowns_of(device, seen).kernel);
+
+	return fmax(0, time_us - start_us(device, seen)) / per_us;
+}
+
+double sc_interfere_seen_copied_us(const struct sc_device *device,
+				   const struct sc_interfere_seen *seen)
+{
+	struct sc_cost kernel, copy;
+
+	sc_interfere_seen_kernel(device, seen, &kernel);
+	sc_interfere_seen_collective(device, seen, &copy);
+	copy.demand[SC_RES_SM] = 0;
+	copy.demand[SC_RES_L2] = device->interference.path_copy * seen->comm_load;
+	return with_other_us(seen->alone_us, seen->beside_frac,
+			     sc_interfere_together(&kernel, &copy).kernel);
 }
 
 double sc_interfere_seen_collective_us(const struct sc_device *device,

@@ -49,6 +49,12 @@ struct sc_slowdowns sc_interfere_together(const struct sc_cost *kernel, const st
 /* Time with the other: of the kernel, which also takes longer to start and to end; of the collective. */
 double sc_interfere_seen_kernel_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen);
+/* The same solved for the time alone, of a kernel that takes time_us. */
+double sc_interfere_seen_alone_us(const struct sc_device *device,
+				  const struct sc_interfere_seen *seen, double time_us);
+/* Of the kernel, were the collective on copy engines. */
+double sc_interfere_seen_copied_us(const struct sc_device *device,
+				   const struct sc_interfere_seen *seen);
 double sc_interfere_seen_collective_us(const struct sc_device *device,
 				       const struct sc_interfere_seen *seen);
 /* SMs that it takes at most. */

@@ -66,6 +66,23 @@ static void append_side(const char *what, const struct sc_c3_seen_side *side, st
 	append_group(&side->all, out);
 }
 
+static void append_what_if(const struct sc_c3_what_if *w, struct sc_strbuf *out)
+{
+	const double ms = (double)SC_US_PER_MS;
+
+	if (!w->n)
+		return;
+	sc_strbuf_printf(
+		out,
+		"\n%zu iteration%s replayed: %.3f ms as recorded; %.3f ms (%+.1f %%) if kernels "
+		"beside communication lost nothing, %.3f ms (%+.1f %%) if what only moves were on "
+		"copy engines\n",
+		w->n, sc_plural(w->n), w->recorded_us / ms, w->us[SC_C3_NOTHING_LOST] / ms,
+		SC_PCT * (w->us[SC_C3_NOTHING_LOST] / w->recorded_us - 1),
+		w->us[SC_C3_COPY_ENGINES] / ms,
+		SC_PCT * (w->us[SC_C3_COPY_ENGINES] / w->recorded_us - 1));
+}
+
 void sc_text_c3_recording(const struct sc_c3_recording *r, struct sc_strbuf *out)
 {
 	const double ms = (double)SC_US_PER_MS;
@@ -84,6 +101,7 @@ void sc_text_c3_recording(const struct sc_c3_recording *r, struct sc_strbuf *out
 		sc_strbuf_printf(out, "; of %zu, %.3f ms, all is known: speedup %.2f, ideal %.2f",
 				 r->n_known, r->known_us / ms, realised(r), ideal(r));
 	sc_strbuf_append_char(out, '\n');
+	append_what_if(&r->what_if, out);
 }
 
 /* ---- JSON ---- */
@@ -178,6 +196,12 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 	sc_json_int(json, root, "n_stretches_known", (int64_t)r->n_known);
 	sc_json_known_real(json, root, "speedup", realised(r));
 	sc_json_known_real(json, root, "ideal_speedup", ideal(r));
+	sc_json_int(json, root, "n_iterations_replayed", (int64_t)r->what_if.n);
+	if (!r->what_if.n)
+		return;
+	sc_json_real(json, root, "replayed_us", r->what_if.recorded_us);
+	sc_json_real(json, root, "replayed_nothing_lost_us", r->what_if.us[SC_C3_NOTHING_LOST]);
+	sc_json_real(json, root, "replayed_copy_engines_us", r->what_if.us[SC_C3_COPY_ENGINES]);
 }
 
 int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)

@@ -314,7 +314,7 @@ START_TEST(fit_of_recorded_kernels)
 END_TEST
 
 /* The small job runs its collectives beside the same kernels in each iteration: their times alone are not known, so
- * nothing is said of what they lost. */
+ * nothing is said of what they lost. Replayed with what the model says that they lost, an iteration is no longer. */
 START_TEST(a_recording)
 {
 	struct sc_c3_recording r;
@@ -329,6 +329,10 @@ START_TEST(a_recording)
 		ck_assert_double_nan(r.kernels.list.at[i].alone_us);
 		ck_assert_double_nan(r.kernels.list.at[i].predicted_us);
 	}
+	ck_assert_uint_gt(r.what_if.n, 1);
+	ck_assert_double_gt(r.what_if.us[SC_C3_NOTHING_LOST], 0.9 * r.what_if.recorded_us);
+	ck_assert_double_lt(r.what_if.us[SC_C3_NOTHING_LOST], r.what_if.recorded_us);
+	ck_assert_double_eq_tol(r.what_if.us[SC_C3_COPY_ENGINES], r.what_if.recorded_us, CLOSE);
 	sc_c3_recording_release(&r);
 }
 END_TEST

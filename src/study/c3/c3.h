@@ -184,6 +184,13 @@ struct sc_c3_seen_stretch {
 	double start_us, us, compute_us,
 		comm_us; /* the two alone; NAN: not of all that ran known */
 };
+/* What the iterations would take, replayed, if kernels beside collectives took other times: as alone; or as beside
+ * copy engines, where the collective only moves. */
+enum sc_c3_what_if_kind { SC_C3_NOTHING_LOST, SC_C3_COPY_ENGINES, SC_C3_N_WHAT_IFS };
+struct sc_c3_what_if {
+	size_t n;                                 /* iterations; 0: nothing is known */
+	double recorded_us, us[SC_C3_N_WHAT_IFS]; /* means; recorded: replayed as it was */
+};
 struct sc_c3_recording {
 	const char *gpu, *device; /* as recorded; its file, or NULL: then nothing is predicted */
 	size_t n_ranks;
@@ -193,6 +200,7 @@ struct sc_c3_recording {
 	/* of those whose both sides are known */
 	size_t n_known;
 	double known_us, serial_us, longer_us;
+	struct sc_c3_what_if what_if;
 	struct sc_warnings warnings;
 	struct sc_trace_loss loss;
 	struct sc_arena arena;

@@ -135,7 +135,31 @@ static void add_stretch(struct seer *s, const struct sc_stretch *stretch)
 	out->longer_us += fmax(seen.compute_us, seen.comm_us);
 }
 
-static void see_rank(struct seer *s, const struct sc_trace_rank *rank)
+/* Beside nothing, and beside copy engines; of a kernel that never ran alone the model says how long it would. */
+static void set_times(struct seer *s, const struct sc_overlaps *o, struct sc_c3_kernel_times *out)
+{
+	const struct sc_device *device = &s->machine.request.device;
+
+	for (int k = 0; k < SC_C3_N_WHAT_IFS; k++) {
+		out->us[k] = sc_arena_calloc(&s->out->arena, s->rank->acts.n + 1, sizeof(double));
+		for (size_t i = 0; i < s->rank->acts.n; i++)
+			out->us[k][i] = NAN;
+	}
+	for (size_t i = 0; s->out->device && i < o->kernels.n; i++) {
+		const struct sc_beside *b = &o->kernels.at[i];
+		struct sc_interfere_seen known = known_of(s, b);
+
+		if (!(known.alone_us > 0))
+			known.alone_us = sc_interfere_seen_alone_us(device, &known, b->time_us);
+		out->us[SC_C3_NOTHING_LOST][b->act] = known.alone_us;
+		if (!known.sums)
+			out->us[SC_C3_COPY_ENGINES][b->act] =
+				sc_interfere_seen_copied_us(device, &known);
+	}
+}
+
+static void see_rank(struct seer *s, const struct sc_trace_rank *rank,
+		     struct sc_c3_kernel_times *times)
 {
 	struct sc_c3_recording *out = s->out;
 	struct sc_overlaps o;
@@ -148,6 +172,7 @@ static void see_rank(struct seer *s, const struct sc_trace_rank *rank)
 		add_seen(s, &o.collectives.at[i], &out->collectives);
 	for (size_t i = 0; i < o.stretches.n; i++)
 		add_stretch(s, &o.stretches.at[i]);
+	set_times(s, &o, times);
 	out->kernels.n_recorded += o.n_kernels;
 	out->collectives.n_recorded += o.n_collectives;
 	out->compute_us += o.compute_us;
@@ -259,6 +284,7 @@ static void warn(struct sc_c3_recording *out)
 static int see(struct seer *s, const char *device)
 {
 	struct sc_c3_recording *out = s->out;
+	struct sc_c3_kernel_times *times;
 	int rc;
 
 	out->n_ranks = s->run.ranks.n;
@@ -266,8 +292,13 @@ static int see(struct seer *s, const char *device)
 	rc = find_device(s, device);
 	if (rc)
 		return rc;
+	times = sc_arena_calloc(&out->arena, s->run.ranks.n, sizeof(*times));
 	for (size_t r = 0; r < s->run.ranks.n; r++)
-		see_rank(s, &s->run.ranks.at[r]);
+		see_rank(s, &s->run.ranks.at[r], &times[r]);
+	if (out->device && out->kernels.list.n)
+		rc = sc_c3_what_if(&s->run, times, &out->what_if, s->err);
+	if (rc)
+		return rc;
 	sum_side(&out->kernels, &out->arena);
 	sum_side(&out->collectives, &out->arena);
 	warn(out);
