@@ -1,0 +1,149 @@
+/* Schedules in whole predictions: backward in two does the work of one, skipping the steady state changes nothing,
+ * full detail agrees, shares of the vocabulary balance the stages. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "predict/predict.h"
+#include "runner.h"
+
+static struct sc_arena arena;
+static struct sc_catalog *catalog;
+static struct sc_predictor *predictor;
+static struct sc_prediction out;
+
+static void set_up(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+	catalog = sc_catalog_create();
+	predictor = sc_predictor_create();
+}
+
+static void tear_down(void)
+{
+	sc_predictor_destroy(predictor);
+	sc_catalog_destroy(catalog);
+	sc_arena_release(&arena);
+}
+
+/* A small model on four stages, with "key=value ..." besides. */
+static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
+					   const char *overrides)
+{
+	static struct sc_request request;
+	char text[1024], *word, *save = NULL;
+	struct sc_config cfg;
+	struct sc_err err = {0};
+
+	sc_config_init(&cfg);
+	snprintf(
+		text, sizeof(text),
+		"cluster.gpu=a100-sxm-80gb gpus=4 parallel.pp=4 model.family=gpt model.layers=32 "
+		"model.hidden=4096 model.heads=32 model.seq=1024 model.vocab=32000 "
+		"training.micro_batch=2 training.precision=bf16 training.software=megatron-core %s",
+		overrides);
+	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		ck_assert_msg(sc_config_set(&cfg, &(struct sc_setting){word, value, "test"}, &arena,
+					    &err) == 0,
+			      "%s", err.text);
+	}
+	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
+		      err.text);
+	memset(&out, 0, sizeof(out));
+	ck_assert_msg(sc_predict(predictor, &request, opts, &out, &err) == 0, "%s", err.text);
+	return &out;
+}
+
+static const char *const NAMES[] = {"breadth-first", "zb-h1",  "zb-h2",    "zb-1p",
+				    "zb-2p",         "zb-v",   "v-half",   "v-min",
+				    "chimera",       "hanayo", "dualpipe", "dualpipev"};
+enum { N_NAMES = sizeof(NAMES) / sizeof(NAMES[0]) };
+
+/* A jump over the steady state, and every op apart: within 1 %. */
+START_TEST(details_agree)
+{
+	char text[128];
+	struct sc_predict_opts opts;
+	double coarse, whole, full;
+
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text), "training.global_batch=160 parallel.schedule=%s", NAMES[_i]);
+	coarse = predict(&opts, text)->iteration_ms;
+	opts.no_jump = true;
+	whole = predict(&opts, text)->iteration_ms;
+	ck_assert_double_eq_tol(coarse, whole, 0.01 * whole);
+	snprintf(text, sizeof(text), "training.global_batch=32 parallel.schedule=%s", NAMES[_i]);
+	coarse = predict(&opts, text)->iteration_ms;
+	opts.detail = SC_DETAIL_FULL;
+	full = predict(&opts, text)->iteration_ms;
+	ck_assert_double_eq_tol(coarse, full, 0.01 * full);
+}
+END_TEST
+
+/* The breakdown is of the longest stage and sums to the iteration. */
+START_TEST(breakdown_sums)
+{
+	char text[128];
+	struct sc_predict_opts opts;
+	const struct sc_prediction *p;
+	double sum = 0;
+
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text), "training.global_batch=96 parallel.schedule=%s", NAMES[_i]);
+	p = predict(&opts, text);
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		sum += p->reading.breakdown_ms[o];
+	ck_assert_double_eq_tol(sum, p->iteration_ms, 1e-6 * p->iteration_ms);
+}
+END_TEST
+
+/* The optimizer's validation before the step waits for all stages. */
+START_TEST(validation_before_takes_longer)
+{
+	struct sc_predict_opts opts;
+	double after, before;
+
+	sc_predict_opts_init(&opts);
+	after = predict(&opts, "training.global_batch=32 parallel.schedule=zb-h2")->iteration_ms;
+	before = predict(&opts, "training.global_batch=32 parallel.schedule=zb-h2 "
+				"parallel.optimizer_validation=before")
+			 ->iteration_ms;
+	ck_assert_double_gt(before, after);
+}
+END_TEST
+
+/* A large vocabulary holds up the last stage; in shares it does not, and its logits are spread. */
+START_TEST(shares_of_the_vocabulary)
+{
+	struct sc_predict_opts opts;
+	struct sc_memory whole;
+	double whole_ms;
+
+	sc_predict_opts_init(&opts);
+	whole_ms = predict(&opts, "training.global_batch=64 model.vocab=256000")->iteration_ms;
+	whole = out.memory;
+	predict(&opts, "training.global_batch=64 model.vocab=256000 parallel.vocab_stages=vocab-2");
+	ck_assert_double_lt(out.iteration_ms, 0.95 * whole_ms);
+	ck_assert_double_lt(out.memory.weights_gib, whole.weights_gib);
+}
+END_TEST
+
+static Suite *schedule_predict_suite(void)
+{
+	Suite *suite = suite_create("schedule_predict");
+	TCase *tcase = tcase_create("schedule_predict");
+
+	tcase_set_timeout(tcase, 120);
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
+	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
+	tcase_add_test(tcase, validation_before_takes_longer);
+	tcase_add_test(tcase, shares_of_the_vocabulary);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+TEST_MAIN(schedule_predict_suite)
