@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "base/search.h"
 #include "base/units.h"
 
@@ -213,17 +214,14 @@ static uint32_t shapes_of(const struct finder *f, uint32_t act)
 	return f->rank->shapes.n ? f->rank->shapes.at[act] : 0;
 }
 
-/* FNV-1a. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	for (int i = 0; i < 8; i++)
-		hash = (hash ^ (value >> (8 * i) & 0xff)) * UINT64_C(0x100000001b3);
-	return hash;
+	return sc_fnv(hash, &value, sizeof(value));
 }
 
 static uint64_t hash_of(const struct sc_act *act)
 {
-	return mix(mix(UINT64_C(0xcbf29ce484222325), act->name), act->config);
+	return mix(mix(SC_FNV_START, act->name), act->config);
 }
 
 static uint32_t stream_of(const struct finder *f, const struct sc_act *act)

@@ -6,7 +6,6 @@
 #include "study/c3/c3_priv.h"
 
 struct replayer {
-	const struct sc_trace_run *run;
 	const struct sc_c3_kernel_times *times; /* by rank */
 	struct sc_trace_graph graph;
 	struct sc_simulator *sim;
@@ -45,7 +44,7 @@ static int replay(struct replayer *r, double *us, struct sc_err *err)
 int sc_c3_what_if(const struct sc_trace_run *run, const struct sc_c3_kernel_times *times,
 		  struct sc_c3_what_if *out, struct sc_err *err)
 {
-	struct replayer r = {.run = run, .times = times, .sim = sc_simulator_create()};
+	struct replayer r = {.times = times, .sim = sc_simulator_create()};
 	int rc = 0;
 
 	*out = (struct sc_c3_what_if){.n = run->n_iterations};
