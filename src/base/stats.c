@@ -19,17 +19,6 @@ double sc_mean(const double *x, size_t n)
 	return n ? sum / (double)n : (double)NAN;
 }
 
-double sc_stddev(const double *x, size_t n)
-{
-	double mean = sc_mean(x, n), sum = 0.0;
-
-	if (n < 2)
-		return (double)NAN;
-	for (size_t i = 0; i < n; i++)
-		sum += (x[i] - mean) * (x[i] - mean);
-	return sqrt(sum / (double)(n - 1));
-}
-
 static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;

@@ -11,8 +11,7 @@
 #define SC_Z_CENTRAL_80 1.2815515655446004
 
 double sc_mean(const double *x, size_t n);
-double sc_stddev(const double *x, size_t n); /* of a sample (n - 1); NAN below 2 */
-void sc_sort_doubles(double *x, size_t n);   /* rising; x has no NAN */
+void sc_sort_doubles(double *x, size_t n); /* rising; x has no NAN */
 /* `pct` in 0..100 of a sorted sample, linear between neighbours (the usual "type 7"). */
 double sc_percentile_sorted(const double *sorted, size_t n, double pct);
 /* The same of samples in any order; they stay as they are, scratch is taken and given back. */

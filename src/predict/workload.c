@@ -7,7 +7,9 @@ int sc_workload_run(const struct sc_workload *workload, void *self, struct sc_wo
 	const struct sc_sim_opts opts = {.no_contention = workload->no_contention};
 	int rc;
 
+	run->n_runs = 0;
 	do {
+		run->n_runs++;
 		rc = workload->build(self, &run->graph, err);
 		if (rc == 0)
 			rc = sc_simulate(run->sim, run->graph, &opts, run->timeline, err);

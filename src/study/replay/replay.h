@@ -141,10 +141,8 @@ struct sc_replay_error {
 enum sc_replay_column { SC_REPLAY_SIMULATED, SC_REPLAY_PREDICTED };
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
 			struct sc_replay_error *out);
-/* Reads the shown iteration, which ends at node `last` (SC_NONE: the last of the timeline); names from
- * node_names and the ranks. */
-void sc_replay_read(const struct sc_account_input *account, uint32_t last,
-		    struct sc_replay_result *result);
+/* Reads the shown iteration; names from node_names and the ranks. */
+void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *result);
 /* Marks those whose measured time is far from the predicted one, as against the others; fewer than half.
  * Returns how many are new. */
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,

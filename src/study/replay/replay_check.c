@@ -93,6 +93,7 @@ static void blame(const struct replay_at *at, const struct link *link)
 int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err)
 {
 	const size_t worst = worst_off(study->out);
+	struct sc_reading_input in;
 	struct replay_at at;
 	struct link link;
 	int rc;
@@ -100,7 +101,7 @@ int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *er
 	if (worst == SIZE_MAX)
 		return 0;
 	at = sc_replay_at(study, &study->scratch[0], worst, V_RECORDED);
-	rc = sc_replay_simulate(&at, NULL, err);
+	rc = sc_replay_simulate(&at, &in, err);
 	if (rc)
 		return rc;
 	link = worst_link(&at);

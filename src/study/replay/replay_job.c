@@ -40,22 +40,18 @@ static const struct sc_job_op *op_of(const struct replay_at *at, uint32_t node)
 
 /* ---- their graphs ---- */
 
-static struct sc_graph *build(const struct replay_at *at)
+static int build(void *self, struct sc_graph **graph, struct sc_err *err)
 {
+	const struct replay_at *at = self;
 	struct job_built *built = at->s->built;
 
-	sc_build_job_step(study_of(at)->job, at->iteration, &built->graph);
-	return &built->graph.graph;
-}
-
-static void set(const struct replay_at *at)
-{
-	sc_job_variant_set(study_of(at), at->iteration, at->variant, at->s->built);
-}
-
-static struct replay_end end(const struct replay_at *at)
-{
-	return (struct replay_end){at->s->timeline.total_us, SC_NONE};
+	(void)err;
+	if (!sc_replay_is_built(at))
+		sc_build_job_step(study_of(at)->job, at->iteration, &built->graph);
+	if (at->v != V_RECORDED)
+		sc_job_variant_set(study_of(at), at->iteration, at->variant, built);
+	*graph = &built->graph.graph;
+	return 0;
 }
 
 /* What the statistics need. */
@@ -85,11 +81,14 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 									 : SC_WAIT_PEERS;
 }
 
-static void account(const struct replay_at *at, double total_us, struct sc_account_input *out)
+static void op_info(void *self, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
-	*out = (struct sc_account_input){
-		.ran = {at->s->graph, &at->s->timeline, wait_of, at},
-		.period = {.to_us = total_us},
+	const struct replay_at *at = self;
+
+	*out = (struct sc_reading_input){
+		.account = {.ran = {at->s->graph, timeline, wait_of, at},
+			    .period = {.to_us = timeline->total_us}},
+		.last = SC_NONE,
 	};
 }
 
@@ -150,16 +149,13 @@ static int check(const void *model, const struct sc_replay_change *change, unsig
 }
 
 static const struct replay_kind JOB = {
+	.workload = {.build = build, .op_info = op_info, .no_contention = true},
 	.create = sc_job_built_create,
 	.destroy = sc_job_built_destroy,
 	.reshapes = reshapes,
-	.build = build,
-	.set = set,
-	.end = end,
 	.recorded = recorded,
 	.typical = typical,
 	.predicts = predicts,
-	.account = account,
 	.name = node_name,
 	.recorded_us = recorded_us,
 	.ends = ends,

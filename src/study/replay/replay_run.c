@@ -251,22 +251,17 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 		snprintf(buf, n_buf, "rank class %u", (unsigned)class_id);
 }
 
-void sc_replay_read(const struct sc_account_input *account, uint32_t last,
-		    struct sc_replay_result *r)
+void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *r)
 {
 	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
 	struct sc_intern texts = {.n_slots = 0};
-	const struct names names = {r, account->ran.graph, &texts};
-	const struct sc_reading_input in = {
-		.account = *account,
-		.info = {.ctx = &names,
-			 .tally = tally_segment,
-			 .tally_name = tally_name,
-			 .class_name = class_name},
-		.last = last,
-	};
+	const struct names names = {r, in->account.ran.graph, &texts};
 
-	sc_read_timeline(&reader, &in, &r->reading);
+	in->info = (struct sc_op_info){.ctx = &names,
+				       .tally = tally_segment,
+				       .tally_name = tally_name,
+				       .class_name = class_name};
+	sc_read_timeline(&reader, in, &r->reading);
 	sc_intern_release(&texts);
 	sc_reader_release(&reader);
 }

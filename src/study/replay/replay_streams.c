@@ -44,15 +44,6 @@ static bool reshapes(const void *model)
 	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->bucket_mib > 0;
 }
 
-static struct sc_graph *build(const struct replay_at *at)
-{
-	const struct stream_study *study = at->model;
-	struct stream_built *built = at->s->built;
-
-	sc_build_trace(&study->run, at->iteration, &built->graph);
-	return &built->graph.graph;
-}
-
 /* Waits are dropped of what was recorded, and added to what is there in the end. */
 static void reshape(const struct replay_at *at, struct sc_trace_graph *graph)
 {
@@ -66,13 +57,21 @@ static void reshape(const struct replay_at *at, struct sc_trace_graph *graph)
 		sc_streams_overlap(study, graph);
 }
 
-static void set(const struct replay_at *at)
+static int build(void *self, struct sc_graph **graph, struct sc_err *err)
 {
+	const struct replay_at *at = self;
+	const struct stream_study *study = at->model;
 	struct stream_built *built = at->s->built;
 
-	sc_streams_set(at, &built->graph);
-	if (at->s->reshaped)
+	(void)err;
+	if (!sc_replay_is_built(at))
+		sc_build_trace(&study->run, at->iteration, &built->graph);
+	at->s->graph = *graph = &built->graph.graph;
+	if (at->v != V_RECORDED)
+		sc_streams_set(at, &built->graph);
+	if (at->v != V_RECORDED && at->s->reshaped)
 		reshape(at, &built->graph);
+	return 0;
 }
 
 /* ---- when they end ---- */
@@ -114,10 +113,10 @@ static uint32_t last_on_device(const struct replay_at *at, size_t rank)
 /* Until the last rank's iteration has ended. A host that runs ahead leaves the device work that the next
  * iteration begins with; what is left beyond what was recorded is this iteration's, since the next one has
  * no more room than this. */
-static struct replay_end end(const struct replay_at *at)
+static void find_end(const struct replay_at *at)
 {
 	const struct stream_study *study = at->model;
-	const struct stream_built *built = at->s->built;
+	struct stream_built *built = at->s->built;
 	const size_t n = study->run.ranks.n;
 	double *end_us = study->ends_us, *device_us = &end_us[n],
 	       *behind_us = &end_us[(2 + at->iteration) * n], last = 0;
@@ -137,8 +136,8 @@ static struct replay_end end(const struct replay_at *at)
 			on_device = end_us[r] > host_us;
 		}
 	}
-	return (struct replay_end){last, on_device ? last_on_device(at, whose)
-						   : built->graph.end.at[whose]};
+	built->last_us = last;
+	built->last = on_device ? last_on_device(at, whose) : built->graph.end.at[whose];
 }
 
 /* How far the device is behind at the end, over that recorded: mean of the ranks where it was. */
@@ -188,15 +187,19 @@ static void keep_left(const struct replay_at *at, struct stream_follow *follow)
 
 /* Nobody knows how far the device was behind before the first iteration if all was as it is now: it is taken
  * to be so at its begin as at its end. */
-static bool settle(const struct replay_at *at, bool again)
+static bool again(void *self, const struct sc_timeline *timeline)
 {
+	struct replay_at *at = self;
 	struct stream_study *study = at->model;
 	struct stream_follow *follow = &study->follow[at->v];
 
-	if (at->v == V_OTHERS)
+	(void)timeline;
+	find_end(at);
+	if (at->v == V_RECORDED || at->v == V_OTHERS)
 		return false;
-	if (at->iteration == 0 && !again) {
+	if (at->iteration == 0 && !at->settled) {
 		follow->behind_frac = behind_frac(study, at->iteration);
+		at->settled = true;
 		return true;
 	}
 	keep_left(at, follow);
@@ -228,22 +231,24 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 }
 
 /* Idle before the host of a rank begins, and after it ends, is no gap. */
-static void account(const struct replay_at *at, double total_us, struct sc_account_input *out)
+static void op_info(void *self, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
+	const struct replay_at *at = self;
 	struct stream_built *built = at->s->built;
 	const size_t n = built->graph.begin.n;
 
 	SC_VEC_RESERVE(&built->begin_us, n + 1);
 	SC_VEC_RESERVE(&built->end_us, n + 1);
 	for (size_t r = 0; r < n; r++) {
-		built->begin_us.at[r] = at->s->timeline.end_us[built->graph.begin.at[r]];
-		built->end_us.at[r] = at->s->timeline.end_us[built->graph.end.at[r]];
+		built->begin_us.at[r] = timeline->end_us[built->graph.begin.at[r]];
+		built->end_us.at[r] = timeline->end_us[built->graph.end.at[r]];
 	}
-	*out = (struct sc_account_input){
-		.ran = {at->s->graph, &at->s->timeline, wait_of, at},
-		.period = {.to_us = total_us},
-		.begin_us = built->begin_us.at,
-		.end_us = built->end_us.at,
+	*out = (struct sc_reading_input){
+		.account = {.ran = {at->s->graph, timeline, wait_of, at},
+			    .period = {.to_us = built->last_us},
+			    .begin_us = built->begin_us.at,
+			    .end_us = built->end_us.at},
+		.last = built->last,
 	};
 }
 
@@ -280,17 +285,13 @@ static bool ends(const struct replay_at *at, uint32_t node)
 }
 
 static const struct replay_kind STREAMS = {
+	.workload = {.build = build, .again = again, .op_info = op_info, .no_contention = true},
 	.leaves_outliers = true,
 	.create = create,
 	.destroy = destroy,
 	.reshapes = reshapes,
-	.build = build,
-	.set = set,
-	.end = end,
-	.settle = settle,
 	.typical = typical,
 	.predicts = predicts,
-	.account = account,
 	.name = node_name,
 	.recorded_us = recorded_us,
 	.ends = ends,
@@ -305,8 +306,7 @@ static int begin_study(struct stream_study *study, struct sc_err *err)
 {
 	const size_t n = study->run.ranks.n;
 
-	study->medians = sc_xmalloc((n + 1) * sizeof(*study->medians));
-	memset(study->medians, 0, (n + 1) * sizeof(*study->medians));
+	study->medians = sc_xcalloc(n, sizeof(*study->medians));
 	sc_streams_means(study);
 	study->ends_us = sc_xmalloc((2 + study->run.n_iterations) * n * sizeof(double));
 	if (study->opts->cluster) {

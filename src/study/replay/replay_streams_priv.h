@@ -50,6 +50,8 @@ struct stream_study {
 struct stream_built {
 	struct sc_trace_graph graph;
 	SC_VEC(double) begin_us, end_us; /* by rank */
+	double last_us;                  /* when it ended as a replay, and */
+	uint32_t last;                   /* the node that ended it */
 };
 
 /* replay_streams_stats.c */

@@ -56,10 +56,8 @@ void sc_replay_study_begin(struct replay_study *study)
 	study->n_iterations = n;
 	study->changed = sc_replay_has_change(study->opts);
 	add_variants(study);
-	study->outlier = sc_xmalloc(n + 1);
-	memset(study->outlier, 0, n + 1);
-	study->parts = sc_xmalloc((n_parts + 1) * sizeof(*study->parts));
-	memset(study->parts, 0, (n_parts + 1) * sizeof(*study->parts));
+	study->outlier = sc_xcalloc(n, sizeof(*study->outlier));
+	study->parts = sc_xcalloc(n_parts, sizeof(*study->parts));
 	if (study->n_jobs == 0)
 		study->n_jobs = 1;
 	if (study->n_jobs > n)
@@ -158,49 +156,42 @@ struct replay_at sc_replay_at(const struct replay_study *study, struct replay_sc
 				  .variant = &study->variants.at[v]};
 }
 
-static void build(const struct replay_at *at)
+bool sc_replay_is_built(const struct replay_at *at)
 {
 	const bool reshaped = at->v == V_CHANGED && at->study->kind->reshapes(at->model);
 	struct replay_scratch *s = at->s;
+	const bool is_built = s->graph && s->iteration == at->iteration && !s->reshaped &&
+			      !reshaped && at->v != V_RECORDED;
 
-	if (s->graph && s->iteration == at->iteration && !s->reshaped && !reshaped &&
-	    at->v != V_RECORDED)
-		return;
-	s->graph = at->study->kind->build(at);
 	s->iteration = at->iteration;
 	s->reshaped = reshaped;
+	return is_built;
 }
 
-int sc_replay_simulate(const struct replay_at *at, struct replay_end *end, struct sc_err *err)
+int sc_replay_simulate(struct replay_at *at, struct sc_reading_input *out, struct sc_err *err)
 {
-	static const struct sc_sim_opts opts = {.no_contention = 1};
+	const struct sc_workload *workload = &at->study->kind->workload;
 	struct replay_scratch *s = at->s;
-	struct replay_end now;
-	int rc;
+	struct sc_workload_run run = {.sim = s->sim, .timeline = &s->timeline};
+	int rc = sc_workload_run(workload, at, &run, err);
 
-	build(at);
-	if (at->v != V_RECORDED)
-		at->study->kind->set(at);
-	rc = sc_simulate(s->sim, s->graph, &opts, &s->timeline, err);
 	if (rc) {
 		sc_err_prefix(err, "step %" PRId64, step_of(at->study, at->iteration));
 		return rc;
 	}
-	s->n_simulated += (int64_t)s->graph->nodes.n;
-	now = at->study->kind->end(at);
-	at->study->us[at->v * at->study->n_iterations + at->iteration] = now.us;
-	if (end)
-		*end = now;
+	s->graph = run.graph;
+	s->n_simulated += (int64_t)run.n_runs * (int64_t)run.graph->nodes.n;
+	workload->op_info(at, &s->timeline, out);
+	at->study->us[at->v * at->study->n_iterations + at->iteration] = out->account.period.to_us;
 	return 0;
 }
 
 /* If it is to be shown, what was just simulated is read and becomes the result's. */
-static void keep_shown(const struct replay_at *at, const struct replay_end *end)
+static void keep_shown(const struct replay_at *at, struct sc_reading_input *in)
 {
 	const struct replay_study *study = at->study;
 	struct sc_replay_result *out = study->out;
 	struct replay_scratch *s = at->s;
-	struct sc_account_input account;
 
 	if (at->iteration != study->shown || at->v != (study->changed ? V_CHANGED : V_RECORDED))
 		return;
@@ -208,8 +199,7 @@ static void keep_shown(const struct replay_at *at, const struct replay_end *end)
 	for (uint32_t i = 0; i < s->graph->nodes.n; i++)
 		out->node_names[i] = sc_arena_strdup(&out->arena, study->kind->name(at, i));
 	out->show_step = step_of(study, at->iteration);
-	study->kind->account(at, end->us, &account);
-	sc_replay_read(&account, end->last, out);
+	sc_replay_read(in, out);
 	out->graph = *s->graph;
 	out->timeline = s->timeline;
 	sc_graph_init(s->graph);
@@ -217,18 +207,14 @@ static void keep_shown(const struct replay_at *at, const struct replay_end *end)
 	s->graph = NULL;
 }
 
-static int simulate(const struct replay_at *at, struct sc_err *err)
+static int simulate(struct replay_at at, struct sc_err *err)
 {
-	const struct replay_kind *kind = at->study->kind;
-	struct replay_end end = {.us = 0};
-	int rc = sc_replay_simulate(at, &end, err);
+	struct sc_reading_input in;
+	int rc = sc_replay_simulate(&at, &in, err);
 
-	if (rc == 0 && kind->settle && kind->settle(at, false)) {
-		rc = sc_replay_simulate(at, &end, err);
-		if (rc == 0)
-			kind->settle(at, true);
-	}
-	return rc ? rc : (keep_shown(at, &end), 0);
+	if (rc == 0)
+		keep_shown(&at, &in);
+	return rc;
 }
 
 /* ---- all ---- */
@@ -253,18 +239,15 @@ static int for_iterations(struct replay_study *study, iteration_fn item, struct 
 }
 
 /* Where the time of each rank went, and for whom others waited. */
-static void put_parts(const struct replay_at *at)
+static void put_parts(const struct replay_at *at, const struct sc_account_input *in)
 {
 	const size_t n = at->study->out->ranks.n;
 	struct replay_part *part = &at->study->parts[at->iteration * n];
-	double *late_us = sc_xmalloc((n + 1) * sizeof(*late_us));
-	struct sc_account_input in;
+	double *late_us = sc_xcalloc(n, sizeof(*late_us));
 	struct sc_account account;
 
-	memset(late_us, 0, (n + 1) * sizeof(*late_us));
-	at->study->kind->account(at, at->study->us[at->iteration], &in);
-	sc_accountant_begin(&at->s->accountant, &in);
-	sc_add_late(&in.ran, late_us);
+	sc_accountant_begin(&at->s->accountant, in);
+	sc_add_late(&in->ran, late_us);
 	for (uint32_t r = 0; r < n; r++) {
 		sc_account_of_class(&at->s->accountant, r, &account);
 		memcpy(part[r].us, account.part_us, sizeof(part[r].us));
@@ -275,25 +258,23 @@ static void put_parts(const struct replay_at *at)
 
 static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	const struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
+	struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
 	const struct replay_kind *kind = at.study->kind;
-	struct replay_end end = {.us = 0};
-	const int rc = sc_replay_simulate(&at, &end, err);
+	struct sc_reading_input in;
+	const int rc = sc_replay_simulate(&at, &in, err);
 
 	if (rc)
 		return rc;
 	if (kind->recorded)
 		kind->recorded(&at);
-	put_parts(&at);
-	keep_shown(&at, &end);
+	put_parts(&at, &in.account);
+	keep_shown(&at, &in);
 	return 0;
 }
 
 static int predict(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	const struct replay_at at = sc_replay_at(shared, context, iteration, V_OTHERS);
-
-	return simulate(&at, err);
+	return simulate(sc_replay_at(shared, context, iteration, V_OTHERS), err);
 }
 
 static bool is_wanted(const struct replay_study *study, size_t v)
@@ -308,12 +289,9 @@ static int vary(void *shared, void *context, size_t iteration, struct sc_err *er
 	const struct replay_study *study = shared;
 	int rc = 0;
 
-	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++) {
-		const struct replay_at at = sc_replay_at(study, context, iteration, v);
-
+	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
 		if (is_wanted(study, v))
-			rc = simulate(&at, err);
-	}
+			rc = simulate(sc_replay_at(study, context, iteration, v), err);
 	return rc;
 }
 
@@ -405,9 +383,8 @@ static void put_ranks(const struct replay_study *study)
 static void explain_outliers(const struct replay_study *study)
 {
 	const size_t n = study->n_iterations, n_ranks = study->out->ranks.n;
-	double *part_ms = sc_xmalloc((n + 1) * SC_N_PARTS * sizeof(*part_ms));
+	double *part_ms = sc_xcalloc(n * SC_N_PARTS, sizeof(*part_ms));
 
-	memset(part_ms, 0, (n + 1) * SC_N_PARTS * sizeof(*part_ms));
 	for (size_t i = 0; i < n * n_ranks; i++)
 		for (size_t p = 0; p < SC_N_PARTS; p++)
 			part_ms[i / n_ranks * SC_N_PARTS + p] +=

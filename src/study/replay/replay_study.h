@@ -4,7 +4,7 @@
 #ifndef SC_STUDY_REPLAY_STUDY_H
 #define SC_STUDY_REPLAY_STUDY_H
 
-#include "predict/engine/simulate.h"
+#include "predict/workload.h"
 #include "study/replay/replay.h"
 
 /* Which gaps, or durations, a variant has. */
@@ -43,34 +43,27 @@ struct replay_scratch {
 	bool reshaped;
 	int64_t n_simulated; /* nodes */
 };
-/* What is being simulated. */
+/* What is being simulated: the workload's self. */
 struct replay_at {
 	const struct replay_study *study;
 	void *model;
 	struct replay_scratch *s;
 	size_t iteration, v;
 	const struct replay_variant *variant;
-};
-struct replay_end {
-	double us;
-	uint32_t last; /* node, or SC_NONE: the last of the timeline */
+	bool settled; /* it runs once more */
 };
 struct replay_kind {
+	/* An iteration in a variant. What it tells of a reading ends with the iteration; names are the study's. */
+	struct sc_workload workload;
 	bool leaves_outliers;  /* out of what is typical */
 	void *(*create)(void); /* a scratch's `built` */
 	void (*destroy)(void *built);
 	/* Changed iterations have graphs of their own. */
 	bool (*reshapes)(const void *model);
-	struct sc_graph *(*build)(const struct replay_at *at);
-	void (*set)(const struct replay_at *at); /* costs; the graph is as built else */
-	struct replay_end (*end)(const struct replay_at *at);
-	/* After it: what the next iteration begins with; true: once more. May be NULL. */
-	bool (*settle)(const struct replay_at *at, bool again);
 	void (*recorded)(const struct replay_at *at); /* V_RECORDED is simulated; may be NULL */
 	/* All are recorded, or some became outliers. */
 	int (*typical)(struct replay_study *study, struct sc_err *err);
 	bool (*predicts)(const void *model, size_t iteration); /* from the others */
-	void (*account)(const struct replay_at *at, double total_us, struct sc_account_input *out);
 	const char *(*name)(const struct replay_at *at, uint32_t node);
 	double (*recorded_us)(const struct replay_at *at, uint32_t node); /* its end */
 	bool (*ends)(const struct replay_at *at,
@@ -108,10 +101,12 @@ void sc_replay_study_add(struct replay_study *study, struct replay_variant varia
 int sc_replay_study_check(const struct replay_study *study, struct sc_err *err);
 /* Simulates all and fills iterations, means, what ranks cost and the shown iteration. */
 int sc_replay_study_run(struct replay_study *study, struct sc_err *err);
-/* One iteration in one variant, as it is; `end` may be NULL. */
+/* One iteration in one variant, simulated; `out` lacks names. */
 struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
 			      size_t iteration, size_t v);
-int sc_replay_simulate(const struct replay_at *at, struct replay_end *end, struct sc_err *err);
+int sc_replay_simulate(struct replay_at *at, struct sc_reading_input *out, struct sc_err *err);
+/* For a workload's `build`: is the iteration's graph there, so that only costs change? Says that it is. */
+bool sc_replay_is_built(const struct replay_at *at);
 static inline uint32_t sc_replay_class(const struct replay_at *at, uint32_t node)
 {
 	return sc_graph_class_of(at->s->graph, node);
