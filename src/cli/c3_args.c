@@ -5,6 +5,7 @@
 
 #include "base/num.h"
 #include "base/units.h"
+#include "cli/network.h"
 #include "cli/op_args.h"
 
 #define MAX_SIZE 1e12

@@ -1,17 +1,13 @@
 /* stepcast fit: coefficients of a profile from measured times. */
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/output.h"
 #include "base/threads.h"
 #include "cli/cmd_fit.h"
 #include "cli/commands.h"
+#include "cli/plot_file.h"
 #include "report/fit_report.h"
 
-enum { MAX_PATH_BYTES = 4096 };
 enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all */
 
 struct fit_args {
@@ -113,81 +109,15 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_fit(ctx, out, err);
 }
 
-/* ---- plot ---- */
-
-static const char *plot_terminal(const char *path)
+static void put_script(const void *ctx, const char *terminal, const char *path,
+		       struct sc_strbuf *out)
 {
-	const char *dot = strrchr(path, '.');
-
-	if (dot && strcmp(dot, ".svg") == 0)
-		return "svg";
-	return dot && strcmp(dot, ".png") == 0 ? "png" : NULL;
-}
-
-static bool is_in_path(const char *program)
-{
-	const char *path = getenv("PATH");
-	char file[MAX_PATH_BYTES];
-
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-		int used = snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, program);
-
-		if (used > 0 && (size_t)used < sizeof(file) && access(file, X_OK) == 0)
-			return true;
-		path += n + (path[n] == ':');
-	}
-	return false;
-}
-
-/* A gnuplot that ends early must not end this program. */
-static int pipe_to_gnuplot(const struct sc_strbuf *script, struct sc_err *err)
-{
-	struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
-	FILE *pipe;
-	int status;
-
-	sigaction(SIGPIPE, &ignore, &old);
-	fflush(stdout);
-	pipe = popen("gnuplot", "w");
-	if (pipe)
-		fwrite(sc_strbuf_get(script), 1, script->n, pipe);
-	status = pipe ? pclose(pipe) : -1;
-	sigaction(SIGPIPE, &old, NULL);
-	if (status == 0)
-		return 0;
-	return sc_err_set(err, SC_EIO, "gnuplot failed; --plot wrote nothing usable");
+	sc_plot_fit(ctx, terminal, path, out);
 }
 
 static int plot(const struct sc_fit *fit, const char *path, struct sc_err *err)
 {
-	struct sc_strbuf script = {0};
-	struct sc_output *out;
-	int rc = sc_output_create(path, &out, err);
-
-	if (rc)
-		return rc;
-	sc_plot_fit(fit, plot_terminal(path), sc_output_part(out), &script);
-	rc = pipe_to_gnuplot(&script, err);
-	sc_strbuf_release(&script);
-	if (rc == 0)
-		return sc_output_commit(out, NULL, err);
-	sc_output_discard(out);
-	return rc;
-}
-
-static int check_plot(const char *path, struct sc_err *err)
-{
-	if (!path)
-		return 0;
-	if (!plot_terminal(path))
-		return sc_err_set(err, SC_EUSAGE,
-				  "--plot: expected FILE.svg or FILE.png, got \"%.64s\"", path);
-	if (!is_in_path("gnuplot"))
-		return sc_err_set(err, SC_EIO,
-				  "--plot needs gnuplot, and there is none in PATH; install the "
-				  "package gnuplot-nox or leave --plot out");
-	return 0;
+	return sc_cli_plot(path, put_script, fit, err);
 }
 
 /* ---- profile ---- */
@@ -296,7 +226,7 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"-o writes the profile of one device; leave out --leave-out device");
-	return check_plot(args->plot, err);
+	return sc_cli_plot_check(args->plot, err);
 }
 
 static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)

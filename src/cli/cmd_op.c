@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/network.h"
 #include "cli/op_args.h"
 #include "cli/start.h"
 #include "models/collective.h"
@@ -109,21 +110,9 @@ static void describe_kernel(const struct sc_common *common, const struct sc_devi
 	add_bool(facts, "extrapolated", time.extrapolated);
 }
 
-static struct sc_span span_of(const struct sc_cluster *cluster, const struct sc_op_args *args)
-{
-	struct sc_span hosts = {
-		.n_ranks = (int)args->ranks,
-		.n_nodes = (int)args->nodes,
-		.max_ranks_per_node = (int)((args->ranks + args->nodes - 1) / args->nodes),
-	};
-
-	return sc_span_of_hosts(cluster, &hosts);
-}
-
 static void describe_collective(const struct sc_fabric *fabric, const struct sc_span *span,
 				const struct sc_op *op, double spread_frac, struct facts *facts)
 {
-	static const char *const algos[] = {"ring", "tree", "nvls", "direct"};
 	static const char *const protos[] = {"ll", "ll128", "simple"};
 	struct sc_collective_choice choice = {0};
 	struct sc_cost cost;
@@ -133,7 +122,7 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 	add_real(facts, "latency_us", "us", cost.latency_us);
 	add_real(facts, "transfer_us", "us", cost.work_us);
 	add_real(facts, "algbw_gbps", "1e9 B/s", choice.algbw_gbps);
-	add_text(facts, "algorithm", algos[choice.algo]);
+	add_text(facts, "algorithm", sc_algo_names[choice.algo]);
 	add_text(facts, "protocol", protos[choice.proto]);
 	add_count(facts, "channels", choice.channels);
 	add_text(facts, "limit",
@@ -187,8 +176,7 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	struct facts *facts = &result->facts;
 	const struct sc_arg_list *words = &args->common.words;
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
-	struct sc_fabric fabric;
-	struct sc_span span;
+	struct sc_cli_network network;
 	struct sc_op_args op_args;
 	struct sc_op op = {.kind = info->kind};
 	int rc = sc_op_args_parse(info, words->at + 1, words->n - 1, arena, &op_args, err);
@@ -198,14 +186,11 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	op.dtype = (enum sc_dtype)op_args.dtype;
 	if (info->kind == SC_OP_COLLECTIVE) {
 		info->to_op(&op_args, NULL, &op);
-		rc = sc_op_cluster_load(&(struct sc_op_cluster){args->cluster, args->device,
-								op_args.ranks, op_args.nodes},
-					arena, request, err);
+		rc = sc_cli_network(&(struct sc_op_cluster){args->cluster, args->device,
+							    op_args.ranks, op_args.nodes},
+				    arena, request, &network, err);
 		if (rc == 0)
-			rc = sc_fabric_from_request(request, &fabric, err);
-		span = span_of(&request->config.cluster, &op_args);
-		if (rc == 0)
-			describe_collective(&fabric, &span, &op,
+			describe_collective(&network.fabric, &network.span, &op,
 					    request->fabric_profile.spread_frac, facts);
 		return rc;
 	}

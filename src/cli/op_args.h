@@ -2,7 +2,6 @@
 #ifndef SC_CLI_OP_ARGS_H
 #define SC_CLI_OP_ARGS_H
 
-#include "core/config/config.h"
 #include "core/embedding/embedding.h"
 #include "core/machine/device.h"
 
@@ -36,12 +35,4 @@ const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *e
 /* Defaults, then "key=value" texts; keys that are required must be given. */
 int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *words, size_t n_words,
 		     struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err);
-/* A cluster alone, its gaps filled with what is usual for its GPU. */
-struct sc_op_cluster {
-	const char *file, *device; /* either may be NULL; the device replaces the file's */
-	int64_t ranks, nodes;
-};
-int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
-		       struct sc_request *request, struct sc_err *err);
-
 #endif

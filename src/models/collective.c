@@ -12,6 +12,10 @@
 #include "base/units.h"
 #include "models/collective_priv.h"
 
+const char *const sc_algo_names[] = {
+	[SC_ALGO_RING] = "ring",     [SC_ALGO_TREE] = "tree",     [SC_ALGO_NVLS] = "nvls",
+	[SC_ALGO_DIRECT] = "direct", [SC_ALGO_SHARP] = "collnet", [SC_N_ALGOS] = NULL};
+
 struct times {
 	double latency_us;               /* a */
 	double simple_us;                /* E */
@@ -91,8 +95,10 @@ static void finish(const struct problem *p, struct times *t)
 	double slope = p->f->ramp.ll_slope - 1;
 
 	t->work_us = fmax(t->link_us, t->net_us);
-	if (p->kind != SC_SEND_RECV)
+	if (p->kind != SC_SEND_RECV) {
 		t->latency_us += p->f->link_latency_us;
+		t->simple_us += p->f->link_simple_us;
+	}
 	t->total_us = t->latency_us + t->work_us;
 	if (t->simple_us > 0)
 		t->total_us += t->simple_us * t->work_us / (t->work_us + t->simple_us / slope);
@@ -194,6 +200,24 @@ static void nvls(const struct problem *p, struct times *t)
 	finish(p, t);
 }
 
+/* Every node sends its data once, and the switches give back the sum; a rank has its share over the links
+ * before and after. Latency as NCCL's CollNetDirect, small messages by a tree. */
+static void sharp(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	double local = p->span->max_ranks_per_node, part = (local - 1) / local;
+
+	tree(p, t);
+	t->link_bytes = 2 * p->bytes * part;
+	t->link_us = p->span->max_ranks_per_node > 1 ? sc_bytes_us(t->link_bytes, p->link_gbps) : 0;
+	t->net_bytes = p->bytes;
+	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_sharp_eff));
+	t->hbm_bytes = t->link_bytes * HBM_PER_BYTE_REDUCE;
+	t->latency_us -= f->link_latency_us;
+	t->simple_us -= f->link_simple_us;
+	finish(p, t);
+}
+
 enum { CUBE_MESH_LINKED = 5 }; /* a GPU and its neighbours */
 
 /* Bytes to peers in the node that go through its host: all over PCIe; of a cube mesh of 8 those to 3 of 7
@@ -257,32 +281,47 @@ static void send_recv(const struct problem *p, struct times *t)
 	finish(p, t);
 }
 
+typedef void (*timer)(const struct problem *p, struct times *t);
+static const timer TIMERS[SC_N_ALGOS] = {[SC_ALGO_RING] = ring,
+					 [SC_ALGO_TREE] = tree,
+					 [SC_ALGO_NVLS] = nvls,
+					 [SC_ALGO_SHARP] = sharp};
+
+/* Where the switches of the network add, no data goes around in rings. */
+static bool is_possible(const struct problem *p, enum sc_algo algo)
+{
+	bool adds = p->f->sharp && p->span->n_nodes > 1 && p->kind == SC_ALL_REDUCE;
+
+	if (p->f->only)
+		return (int)algo + 1 == p->f->only;
+	if (algo == SC_ALGO_RING)
+		return !adds;
+	if (algo == SC_ALGO_SHARP)
+		return adds;
+	return p->kind == SC_ALL_REDUCE && (algo == SC_ALGO_TREE || nvls_possible(p));
+}
+
 static enum sc_algo fastest(const struct problem *p, struct times *best)
 {
-	enum sc_algo algo = SC_ALGO_RING;
-	struct times t;
+	enum sc_algo algo = SC_ALGO_DIRECT;
 
 	if (p->kind == SC_ALL_TO_ALL || p->kind == SC_SEND_RECV) {
 		if (p->kind == SC_ALL_TO_ALL)
 			all_to_all(p, best);
 		else
 			send_recv(p, best);
-		return SC_ALGO_DIRECT;
-	}
-	ring(p, best);
-	if (p->kind != SC_ALL_REDUCE)
 		return algo;
-	tree(p, &t);
-	if (t.total_us < best->total_us) {
-		*best = t;
-		algo = SC_ALGO_TREE;
 	}
-	if (!nvls_possible(p))
-		return algo;
-	nvls(p, &t);
-	if (t.total_us < best->total_us) {
+	for (int a = 0; a < SC_N_ALGOS; a++) {
+		struct times t;
+
+		if (a == SC_ALGO_DIRECT || !is_possible(p, (enum sc_algo)a))
+			continue;
+		TIMERS[a](p, &t);
+		if (algo != SC_ALGO_DIRECT && !(t.total_us < best->total_us))
+			continue;
 		*best = t;
-		algo = SC_ALGO_NVLS;
+		algo = (enum sc_algo)a;
 	}
 	return algo;
 }
@@ -349,7 +388,7 @@ static void choose(const struct problem *p, const struct times *t, enum sc_algo 
 		out->proto = p->bytes <= 16 * SC_BYTES_PER_KIB * most_channels(p, &graph, algo)
 				     ? SC_PROTO_LL
 				     : SC_PROTO_SIMPLE;
-	else if (algo != SC_ALGO_NVLS)
+	else if (algo != SC_ALGO_NVLS && algo != SC_ALGO_SHARP)
 		sc_nccl_choose(&graph, p->bytes, algo, out);
 	most = most_channels(p, &graph, algo);
 	out->channels = (int)fmax(1, fmin(most, floor(p->bytes / channel_bytes(p, out->proto))));
@@ -401,7 +440,7 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
 	set_links(&p);
 	algo = fastest(&p, &t);
-	if (fabric->curves.n > 0)
+	if (fabric->curves.n > 0 && !fabric->only)
 		follow_curves(&p, &t);
 	choose(&p, &t, algo, &c);
 	out.work_us = t.work_us;

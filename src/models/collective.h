@@ -29,17 +29,20 @@ struct sc_fabric {
 	double hbm_gbps;
 	double net_eff;  /* achieved / line rate of the NICs, from the fabric profile */
 	double link_eff; /* achieved / peak of NVLink */
-	double net_tree_eff, net_p2p_eff, net_a2a_eff; /* of net_eff */
+	double net_tree_eff, net_p2p_eff, net_a2a_eff, net_sharp_eff; /* of net_eff */
 	double net_simple_us; /* of a network hop, large messages above small ones */
 	struct sc_fabric_search search;
 	double link_latency_us; /* of every collective, above NCCL's constants */
+	double link_simple_us;  /* the same of large ones, above link_latency_us */
 	double copy_gbps;
 	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
 	bool amd;
 	bool sharp; /* the network's switches add */
+	int only;   /* the one algorithm that is taken, 1 + enum sc_algo; 0: the library chooses */
 	enum sc_link_topology topology;
-	double cube_mesh_links[7]; /* of 6, for 2..8 GPUs */
-	struct sc_structs curves;  /* struct sc_fabric_curve, of this machine and GPU */
+	double cube_mesh_links[7];         /* of 6, for 2..8 GPUs */
+	const struct sc_fabric_walk *walk; /* for algorithm files; NULL: not known of these links */
+	struct sc_structs curves;          /* struct sc_fabric_curve, of this machine and GPU */
 	struct sc_fabric_ramp ramp;
 };
 /* Blocks of a collective are half an SM's threads or less: where they are more than half of the SMs they share
@@ -62,7 +65,16 @@ struct sc_span {
 };
 /* Of ranks on hosts: hosts that share a scale-up domain are one node. */
 struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct sc_span *hosts);
-enum sc_algo { SC_ALGO_RING, SC_ALGO_TREE, SC_ALGO_NVLS, SC_ALGO_DIRECT, SC_N_ALGOS };
+/* SHARP: the network's switches add, as NCCL's CollNet. */
+enum sc_algo {
+	SC_ALGO_RING,
+	SC_ALGO_TREE,
+	SC_ALGO_NVLS,
+	SC_ALGO_DIRECT,
+	SC_ALGO_SHARP,
+	SC_N_ALGOS
+};
+extern const char *const sc_algo_names[]; /* "ring"; by sc_algo, NULL-ended */
 enum sc_proto { SC_PROTO_LL, SC_PROTO_LL128, SC_PROTO_SIMPLE, SC_N_PROTOS };
 struct sc_collective_choice {
 	enum sc_algo algo;

@@ -42,18 +42,25 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	const struct sc_cluster *cluster = &request->config.cluster;
 	const struct sc_fabric_link *link =
 		sc_fabric_link_get(profile, device->vendor, device->cuda_capability);
-	const struct sc_fabric_net *net = sc_fabric_net_get(profile, cluster->fabric);
+	const struct sc_fabric_net *net =
+		sc_fabric_net_get(profile, cluster->fabric, device->cuda_capability);
+	const struct sc_fabric_walk *walks = profile->walks.at;
 	const double *cube = profile->cube_mesh_links.at;
 
 	out->link_eff = link->eff;
 	out->search = link->search;
+	for (size_t i = 0; i < profile->walks.n; i++)
+		if (strcmp(walks[i].links, link->id) == 0)
+			out->walk = &walks[i];
 	out->copy_gbps = link->copy_gbps;
 	out->nvls_eff = out->topology == SC_LINK_SWITCH ? link->nvls_eff : 0;
 	out->link_latency_us = link->latency_us;
+	out->link_simple_us = link->simple_us;
 	out->net_eff = net->eff;
 	out->net_tree_eff = net->tree_eff;
 	out->net_p2p_eff = net->p2p_eff;
 	out->net_a2a_eff = net->a2a_eff;
+	out->net_sharp_eff = net->sharp_eff;
 	out->net_simple_us = net->simple_us;
 	out->nic_latency_us =
 		cluster->nic_latency_us >= 0 ? cluster->nic_latency_us : net->latency_us;
@@ -145,6 +152,7 @@ static void take_slower(struct sc_fabric *fabric, const struct sc_fabric *other)
 	fabric->hbm_gbps = fmin(mine.hbm_gbps, other->hbm_gbps);
 	fabric->curves.n = 0; /* of one kind of GPU alone */
 	fabric->nvls_eff = fmin(mine.nvls_eff, other->nvls_eff);
+	fabric->link_simple_us = fmax(mine.link_simple_us, other->link_simple_us);
 	fabric->link_latency_us = fmax(mine.link_latency_us, other->link_latency_us);
 }
 

@@ -122,20 +122,14 @@ static const struct sc_fit_coef_row INTERFERENCE[] = {
 	COEF(interference, start_sum_us, 0.01, 100), {0},
 };
 static const struct sc_fit_coef_row LINKS[] = {
-	LINK(eff, 0.05, 1.1),
-	LINK(copy_gbps, 10, 1e4),
-	LINK(nvls_eff, 0.05, 1.1),
-	LINK(latency_us, 0.05, 1e3),
-	{0},
+	LINK(eff, 0.05, 1.1),        LINK(copy_gbps, 10, 1e4),   LINK(nvls_eff, 0.05, 1.1),
+	LINK(latency_us, 0.05, 1e3), LINK(simple_us, 0.05, 1e3), {0},
 };
 static const struct sc_fit_coef_row NETS[] = {
-	NET(eff, 0.02, 1.1),
-	NET(tree_eff, 0.02, 1.1),
-	NET(p2p_eff, 0.02, 1.1),
-	NET(a2a_eff, 0.02, 1.1),
-	NET(latency_us, 0.05, 1e3),
-	NET(simple_us, 0.05, 1e3),
-	{0},
+	NET(eff, 0.02, 1.1),       NET(tree_eff, 0.02, 1.1),
+	NET(p2p_eff, 0.02, 1.1),   NET(a2a_eff, 0.02, 1.1),
+	NET(sharp_eff, 0.02, 1.1), NET(latency_us, 0.05, 1e3),
+	NET(simple_us, 0.05, 1e3), {0},
 };
 
 /* The optimizer's model shares the coefficients of the row-wise one. */

@@ -133,6 +133,7 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	const struct sc_device *device = &model->devices[row->device];
 	double us = model->launch_us[row->origin];
 	struct sc_op_time time;
+	struct sc_fabric fabric;
 	struct sc_cost cost;
 
 	if (model->kind == SC_FIT_HOST)
@@ -140,8 +141,9 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	if (model->kind == SC_FIT_INTERFERENCE)
 		return sc_interfere_seen_kernel_us(device, &row->seen);
 	if (model->kind == SC_FIT_COLLECTIVE) {
-		cost = sc_collective_cost(&model->fabrics[row->fabric], &row->op[0].u.collective,
-					  &row->span, NULL);
+		fabric = model->fabrics[row->fabric];
+		fabric.only = row->only;
+		cost = sc_collective_cost(&fabric, &row->op[0].u.collective, &row->span, NULL);
 		return sc_cost_alone_us(&cost);
 	}
 	for (unsigned i = 0; i < row->n_ops; i++) {
@@ -214,8 +216,8 @@ static void add_fabric(struct sc_fit_model *model, struct sc_fit_params *params,
 			const struct sc_config *config = &model->requests[j].config;
 
 			used |= config->gpus > config->cluster.gpus_per_node &&
-				sc_fabric_net_get(&model->profile, config->cluster.fabric) ==
-					&nets[i];
+				sc_fabric_net_get(&model->profile, config->cluster.fabric,
+						  model->device.cuda_capability) == &nets[i];
 		}
 		if (used)
 			add_block(params, &sc_fit_nets, &nets[i],

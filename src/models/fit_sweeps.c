@@ -75,12 +75,35 @@ static double bound_us(const struct sc_device *device, const struct sc_cluster *
 	return sc_bytes_us(row->op[0].u.collective.bytes * (whole ? 1 : (parts - 1) / parts), gbps);
 }
 
-static bool is_forced(const struct sc_fit_table *t)
+/* The one that was forced, as struct sc_fabric has it; negative: none of the model's. */
+static int algo_of(const struct sc_fit_table *t)
 {
+	static const struct {
+		const char *name;
+		enum sc_algo algo;
+	} known[] = {{"Ring", SC_ALGO_RING},
+		     {"Tree", SC_ALGO_TREE},
+		     {"NVLS", SC_ALGO_NVLS},
+		     {"NVLSTree", SC_ALGO_NVLS},
+		     {"CollNet", SC_ALGO_SHARP}};
 	const char *algo = sc_fit_text(t, "algo");
 
-	return (*algo && strcmp(algo, "default") != 0) ||
-	       strncmp(sc_fit_text(t, "library"), "MSCCL", strlen("MSCCL")) == 0;
+	if (strstr(sc_fit_text(t, "library"), "MSCCL"))
+		return *algo && strcmp(algo, "default") == 0 ? 0 : -1;
+	if (*algo == '\0' || strcmp(algo, "default") == 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(algo, known[i].name) == 0)
+			return (int)known[i].algo + 1;
+	return -1;
+}
+
+/* Only all-reduce has more than the ring and the pairwise exchange here. */
+static bool is_modelled(enum sc_collective kind, int only)
+{
+	bool direct = kind == SC_ALL_TO_ALL || kind == SC_SEND_RECV;
+
+	return only == 0 || kind == SC_ALL_REDUCE || (!direct && only == SC_ALGO_RING + 1);
 }
 
 static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
@@ -133,13 +156,17 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 	double gpus_per_node;
 	int rc;
 
-	*forced = is_forced(table);
+	out->only = algo_of(table);
+	*forced = out->only < 0;
 	if (*forced)
 		return 0;
 	out->op[0] = (struct sc_op){.kind = SC_OP_COLLECTIVE, .dtype = SC_FP16};
 	shape->dtype = SC_FP16;
 	shape->bytes = out->dim[0];
 	rc = read_kind(table, &shape->kind);
+	*forced = rc == 0 && !is_modelled(shape->kind, out->only);
+	if (*forced)
+		return 0;
 	if (rc == 0)
 		rc = read_span(table, &out->span, &gpus_per_node);
 	if (rc == 0)

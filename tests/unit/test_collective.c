@@ -582,9 +582,10 @@ START_TEST(shipped_fabric_kinds)
 
 	sc_arena_init(&arena, 1 << 16);
 	r = request_of(&arena);
-	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "slingshot")->kind, "slingshot");
-	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "unheard-of")->kind, "infiniband");
-	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, NULL)->kind, "infiniband");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "slingshot", 80)->kind, "slingshot");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "unheard-of", 80)->kind,
+			 "infiniband");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, NULL, 80)->kind, "infiniband");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 60)->id, "nvlink2");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 89)->id, "nvlink3");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 103)->id, "nvlink5");

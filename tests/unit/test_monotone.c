@@ -101,8 +101,8 @@ static void nic_rate(struct sc_request *req, double f)
 
 static void nic_latency(struct sc_request *req, double f)
 {
-	const struct sc_fabric_net *net =
-		sc_fabric_net_get(&req->fabric_profile, req->config.cluster.fabric);
+	const struct sc_fabric_net *net = sc_fabric_net_get(
+		&req->fabric_profile, req->config.cluster.fabric, req->device.cuda_capability);
 
 	req->config.cluster.nic_latency_us = net->latency_us / f;
 }
@@ -157,7 +157,8 @@ static const struct {
 } EXCEPTIONS[] = {
 	/* NCCL searches a channel a NIC, as far as the GPU's port feeds them: their blocks hold more SMs
 	 * beside the layers that hide them */
-	{"nics_per_node", "mpt-7b", 0.005},
+	{"nics_per_node", "mpt-7b", 0.006},
+	{"nics_per_node", "dlrm-dcnv2", 0.005},
 	/* an exchange that ends sooner lets its table's update begin sooner, beside the reduction that ends
 	 * the step: an anomaly of schedules in order (Graham 1969) */
 	{"nic_latency", "dlrm-dcnv2", 0.0025},

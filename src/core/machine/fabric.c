@@ -64,6 +64,7 @@ static const struct sc_field LINK_FIELDS[] = {
 	 .required = true,
 	 .help = "in-switch reduction, share of the port's peak; 0 = none"},
 	US("latency_us", LINK(latency_us), "added to every collective, us"),
+	US("simple_us", LINK(simple_us), "added by the bandwidth protocol, us"),
 	{.key = "search",
 	 .type = SC_F_STRUCT,
 	 .offset = LINK(search),
@@ -78,10 +79,17 @@ static const struct sc_field NET_FIELDS[] = {
 	 .offset = NET(kind),
 	 .required = true,
 	 .help = "cluster.fabric"},
+	{.key = "capability",
+	 .type = SC_F_INT,
+	 .offset = NET(capability),
+	 .min = 0,
+	 .max = 999,
+	 .help = "of several of a kind: lowest CUDA capability of the GPUs; default: any"},
 	FRAC("eff", NET(eff), "share of the NICs' line rate"),
 	FRAC("tree_eff", NET(tree_eff), "trees over more than two nodes, share of eff"),
 	FRAC("p2p_eff", NET(p2p_eff), "one send/recv, share of eff"),
 	FRAC("a2a_eff", NET(a2a_eff), "all-to-all, share of eff"),
+	FRAC("sharp_eff", NET(sharp_eff), "all-reduce where the switches add, share of eff"),
 	US("latency_us", NET(latency_us), "of a hop, above NCCL's constant, us"),
 	US("simple_us", NET(simple_us), "of a hop, large messages, above small ones, us"),
 	{0},
@@ -110,6 +118,47 @@ static const struct sc_field RAMP_FIELDS[] = {
 	 .min = 0,
 	 .max = 1e6,
 	 .help = "all-to-all of GPUs without links, a GPU's rate, 1e9 bytes/s; 0 = no limit"},
+	{0},
+};
+#define WALK(member) offsetof(struct sc_fabric_walk, member)
+#define MOVED(key_, lo, hi, text)                                                            \
+	{                                                                                    \
+		.key = #key_, .type = SC_F_DOUBLE,                                           \
+		.offset = offsetof(struct sc_fabric_walk_proto, key_), .min = lo, .max = hi, \
+		.required = true, .help = (text)                                             \
+	}
+static const struct sc_field WALK_PROTO_FIELDS[] = {
+	MOVED(block_gbps, 0.01, 1e4, "a thread block's rate, 1e9 bytes/s"),
+	MOVED(step_us, 0, 1e3, "each primitive, us"),
+	MOVED(wire_us, 0, 1e3, "until the peer sees the first data, us"),
+	MOVED(base_us, 0, 1e4, "each collective, us"),
+	MOVED(tile_bytes, 16, 1e9, "of a chunk that a primitive moves"),
+	MOVED(wire_factor, 1, 4, "bytes on the wire for each of data"),
+	{0},
+};
+#define WALK_PROTO(key_, i, text)                                            \
+	{                                                                    \
+		.key = key_, .type = SC_F_STRUCT, .offset = WALK(protos[i]), \
+		.sub = WALK_PROTO_FIELDS, .required = true, .help = text     \
+	}
+#define WALK_RATE(key_, lo, text)                                                               \
+	{                                                                                       \
+		.key = #key_, .type = SC_F_DOUBLE, .offset = WALK(key_), .min = lo, .max = 1e5, \
+		.required = true, .help = text                                                  \
+	}
+static const struct sc_field WALK_FIELDS[] = {
+	{.key = "links",
+	 .type = SC_F_STR,
+	 .offset = WALK(links),
+	 .required = true,
+	 .help = "their id"},
+	WALK_RATE(link_gbps, 0, "between two GPUs, 1e9 bytes/s; 0 = no limit but the ports'"),
+	WALK_RATE(port_gbps, 0, "out of a GPU, 1e9 bytes/s"),
+	WALK_RATE(local_gbps, 0.01, "copies and reductions of a thread block, 1e9 bytes/s"),
+	WALK_RATE(local_us, 0, "each copy or reduction, us"),
+	WALK_PROTO("ll", 0, "protocol LL"),
+	WALK_PROTO("ll128", 1, "protocol LL128"),
+	WALK_PROTO("simple", 2, "protocol Simple"),
 	{0},
 };
 static const struct sc_field CURVE_FIELDS[] = {
@@ -178,6 +227,12 @@ const struct sc_field sc_fabric_fields[] = {
 	 .max = 6,
 	 .required = true,
 	 .help = "usable links for 2..8 GPUs of 8"},
+	{.key = "walks",
+	 .type = SC_F_STRUCTS,
+	 .offset = PROFILE(walks),
+	 .sub = WALK_FIELDS,
+	 .elem_bytes = sizeof(struct sc_fabric_walk),
+	 .help = "rates of thread blocks, for algorithm files"},
 	{.key = "curves",
 	 .type = SC_F_STRUCTS,
 	 .offset = PROFILE(curves),
@@ -258,6 +313,8 @@ int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *f
 		if (strcmp(nets[i].kind, fabric) == 0)
 			goto done;
 		kinds[i] = nets[i].kind;
+		if (i > 0 && strcmp(kinds[i - 1], kinds[i]) == 0)
+			continue;
 		list = sc_arena_printf(scratch, "%s%s, ", list, nets[i].kind);
 	}
 	near = sc_nearest(fabric, kinds, standard->nets.n);
@@ -314,12 +371,12 @@ const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *
 }
 
 const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,
-					      const char *kind)
+					      const char *kind, int64_t capability)
 {
-	const struct sc_fabric_net *nets = profile->nets.at;
+	const struct sc_fabric_net *nets = profile->nets.at, *best = NULL;
 
 	for (size_t i = 0; kind && i < profile->nets.n; i++)
-		if (strcmp(nets[i].kind, kind) == 0)
-			return &nets[i];
-	return &nets[0];
+		if (strcmp(nets[i].kind, kind) == 0 && (!best || nets[i].capability <= capability))
+			best = &nets[i];
+	return best ? best : &nets[0];
 }

@@ -19,15 +19,18 @@ struct sc_fabric_link {
 	double copy_gbps;   /* rate of the one chunk that is copied, not forwarded */
 	double nvls_eff; /* share of the port's peak per payload byte; 0 = no in-switch reduction */
 	double latency_us; /* added to every collective: what the small ones show above NCCL's */
+	double simple_us;  /* and what large ones show more than that */
 	struct sc_fabric_search search;
 };
 /* Between nodes, by fabric kind. */
 struct sc_fabric_net {
-	const char *kind;  /* cluster.fabric */
-	double eff;        /* share of the NICs' line rate that rings reach */
+	const char *kind; /* cluster.fabric */
+	int64_t capability; /* of several of a kind: the lowest CUDA capability of the GPUs beside it */
+	double eff;         /* share of the NICs' line rate that rings reach */
 	double tree_eff;   /* of that, trees over more than two nodes */
 	double p2p_eff;    /* of that, one send/recv */
 	double a2a_eff;    /* of that, all-to-all */
+	double sharp_eff;  /* of that, all-reduce where the switches add */
 	double latency_us; /* of a network hop of a tree, above NCCL's constant */
 	double simple_us;  /* of a network hop, large messages, above small ones */
 };
@@ -53,10 +56,26 @@ struct sc_fabric_curve {
 	int64_t ranks, nodes;
 	struct sc_doubles bytes, time_us; /* as many; both rise, times perhaps not strictly */
 };
+/* How thread blocks of one protocol move data, for walks of algorithm files (models/msccl). */
+struct sc_fabric_walk_proto {
+	double block_gbps;       /* of one thread block */
+	double step_us, wire_us; /* of each primitive; until its first data is seen by the peer */
+	double base_us;          /* of a whole collective */
+	double tile_bytes;       /* that a primitive moves of a chunk */
+	double wire_factor;      /* bytes on the wire for each byte of data */
+};
+struct sc_fabric_walk {
+	const char *links;                     /* id of the links */
+	double link_gbps;                      /* between two GPUs; 0: no limit but the ports' */
+	double port_gbps;                      /* out of a GPU */
+	double local_gbps, local_us;           /* copies and reductions of a thread block */
+	struct sc_fabric_walk_proto protos[3]; /* LL, LL128, Simple */
+};
 struct sc_fabric_profile {
 	struct sc_structs links; /* struct sc_fabric_link, by rising capability */
 	struct sc_structs nets;  /* struct sc_fabric_net; the first is the default */
 	struct sc_fabric_ramp ramp;
+	struct sc_structs walks;  /* struct sc_fabric_walk, one for links where it is known */
 	struct sc_structs curves; /* struct sc_fabric_curve; may be none */
 	const char *gpu;          /* the curves are of; other GPUs have none. NULL: of any */
 	struct sc_doubles cube_mesh_links; /* usable links for 2..8 of 8 GPUs with 6 links each */
@@ -80,6 +99,6 @@ int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *f
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,
 						const char *vendor, int64_t capability);
 const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,
-					      const char *kind);
+					      const char *kind, int64_t capability);
 
 #endif

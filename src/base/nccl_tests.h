@@ -1,0 +1,12 @@
+/* Times of collectives: CSV, or what nccl-tests and rccl-tests print. */
+#ifndef SC_BASE_NCCL_TESTS_H
+#define SC_BASE_NCCL_TESTS_H
+
+#include "base/csv.h"
+
+/* A file with lines of nccl-tests becomes a table with the columns bytes, time_us (out of place) and
+ * in_place_us; any other is read as CSV. */
+int sc_nccl_tests_load(const char *path, struct sc_arena *arena, struct sc_csv *out,
+		       struct sc_err *err);
+
+#endif

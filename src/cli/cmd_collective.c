@@ -1,0 +1,293 @@
+/* stepcast collective: one collective over sizes, beside measured times and an algorithm file. */
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/nccl_tests.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/network.h"
+#include "cli/plot_file.h"
+#include "cli/start.h"
+#include "report/collective_report.h"
+
+enum { MAX_POINTS = 1024 };
+#define MAX_BYTES 1e15
+#define DEFAULT_SIZES "8:16G:x2"
+
+struct collective_args {
+	struct sc_common common;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *plot;
+	int64_t ranks, nodes;
+	int json;
+};
+
+#define AT(member) offsetof(struct collective_args, member)
+static const struct sc_cli_option OPTIONS[] = {
+	{.name = "cluster",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
+	 .arg = "FILE",
+	 .offset = AT(cluster),
+	 .help = "the cluster, as clusters/dgx-h100.yaml"},
+	{.name = "device",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "NAME",
+	 .offset = AT(device),
+	 .help = "the GPU, as h100-sxm-80gb, in its usual node"},
+	{.name = "bytes",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "N|A:B[:xF]",
+	 .offset = AT(bytes),
+	 .help = "a size, or sizes from A to B, each F times the one before (default: " DEFAULT_SIZES
+		 "); K, M, G are powers of 1,024"},
+	{.name = "nodes",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(nodes),
+	 .min = 1,
+	 .max = 1 << 20,
+	 .help = "hosts (default: 1, or those that the algorithm's GPUs fill)"},
+	{.name = "ranks",
+	 .kind = SC_ARG_INT,
+	 .arg = "N",
+	 .offset = AT(ranks),
+	 .min = 2,
+	 .max = 1 << 20,
+	 .help = "GPUs (default: all of the hosts, or the algorithm's)"},
+	{.name = "algorithm",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
+	 .arg = "FILE.xml",
+	 .offset = AT(algorithm),
+	 .help = "an algorithm in MSCCL's XML: proved, walked at each size, and compared with the library's "
+		 "own choice"},
+	{.name = "measured",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
+	 .arg = "FILE",
+	 .offset = AT(measured),
+	 .help = "measured times, beside: CSV with bytes and time_us, or what nccl-tests printed"},
+	{.name = "plot",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
+	 .arg = "FILE",
+	 .offset = AT(plot),
+	 .help = "draw time over size (.svg or .png; needs gnuplot)"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	{0},
+};
+
+/* ---- sizes ---- */
+
+static int bad_sizes(const char *text, struct sc_err *err)
+{
+	return sc_err_set(
+		err, SC_EUSAGE,
+		"--bytes: expected a size as 1G, or A:B or A:B:xF with A below B and F above "
+		"1, got \"%.64s\"",
+		text);
+}
+
+/* "16G" up to a colon or the end; 0 where it is none. */
+static double read_size(const char *text, size_t n)
+{
+	static const char units[] = "KMGT";
+	char digits[32];
+	const char *unit = n > 1 ? strchr(units, toupper((unsigned char)text[n - 1])) : NULL;
+	double size, scale = 1;
+
+	if (unit && *unit) {
+		scale = pow(1024, (double)(unit - units + 1));
+		n--;
+	}
+	if (n == 0 || n >= sizeof(digits))
+		return 0;
+	memcpy(digits, text, n);
+	digits[n] = '\0';
+	return sc_parse_double(digits, &size) && size * scale <= MAX_BYTES ? size * scale : 0;
+}
+
+static int read_sizes(const char *text, double *bytes, size_t *n, struct sc_err *err)
+{
+	size_t first = strcspn(text, ":"), second = 0;
+	double low = read_size(text, first), high = low, factor = 2;
+
+	if (text[first]) {
+		const char *rest = text + first + 1;
+
+		second = strcspn(rest, ":");
+		high = read_size(rest, second);
+		if (rest[second] == ':' &&
+		    (rest[second + 1] != 'x' || !sc_parse_double(rest + second + 2, &factor)))
+			return bad_sizes(text, err);
+	}
+	if (!(low > 0) || !(high >= low) || !(factor > 1))
+		return bad_sizes(text, err);
+	for (*n = 0; low <= high * (1 + 1e-9); low *= factor) {
+		if (*n == MAX_POINTS)
+			return sc_err_set(err, SC_EUSAGE, "--bytes: more than %d sizes",
+					  MAX_POINTS);
+		bytes[(*n)++] = floor(low + 0.5);
+	}
+	return 0;
+}
+
+/* ---- the command ---- */
+
+static int read_kind(const char *word, enum sc_collective *out, struct sc_err *err)
+{
+	for (int k = 0; sc_collective_names[k]; k++) {
+		const char *a = word, *b = sc_collective_names[k];
+
+		for (; *a && *b; a++, b++) {
+			while (*a == '_' || *a == '-')
+				a++;
+			while (*b == '_')
+				b++;
+			if (*a != *b)
+				break;
+		}
+		if (*a == '\0' && *b == '\0') {
+			*out = (enum sc_collective)k;
+			return 0;
+		}
+	}
+	return sc_err_set(err, SC_EUSAGE,
+			  "unknown collective \"%.64s\"; expected all_reduce, all_gather, "
+			  "reduce_scatter, broadcast, all_to_all or send_recv",
+			  word);
+}
+
+static int load_algorithm(const struct collective_args *args, struct sc_arena *arena,
+			  struct sc_msccl *out, struct sc_err *err)
+{
+	int rc = sc_msccl_load(args->algorithm, arena, out, err);
+
+	return rc ? rc : sc_msccl_check(out, err);
+}
+
+/* Without --ranks and --nodes an algorithm says how many GPUs it is of. */
+static int load_network(const struct collective_args *args, const struct sc_msccl *file,
+			struct sc_arena *arena, struct sc_cli_network *out, struct sc_err *err)
+{
+	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_op_cluster asked = {args->cluster, args->device, args->ranks,
+				      args->nodes > 0 ? args->nodes : 1};
+	int64_t per_node;
+	int rc;
+
+	if (!file || args->ranks > 0)
+		return sc_cli_network(&asked, arena, request, out, err);
+	rc = sc_cli_network(&asked, arena, request, out, err);
+	if (rc)
+		return rc;
+	per_node = request->config.cluster.gpus_per_node;
+	asked.ranks = file->n_gpus;
+	if (args->nodes == 0)
+		asked.nodes = (file->n_gpus + per_node - 1) / per_node;
+	return sc_cli_network(&asked, arena, request, out, err);
+}
+
+struct result {
+	const struct sc_collective_sizes_opts *opts;
+	const struct sc_collective_sizes *sizes;
+};
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct result *r = ctx;
+
+	return sc_json_collective(r->opts, r->sizes, out, err);
+}
+
+static void put_script(const void *ctx, const char *terminal, const char *path,
+		       struct sc_strbuf *out)
+{
+	const struct result *r = ctx;
+
+	sc_plot_collective(r->sizes, terminal, path, out);
+}
+
+static int write_result(const struct collective_args *args, const struct result *result,
+			struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc = args->plot ? sc_cli_plot(args->plot, put_script, result, err) : 0;
+
+	if (rc)
+		return rc;
+	if (args->json)
+		return sc_cli_write(args->common.output, put_json, result, err);
+	sc_text_collective(result->opts, result->sizes, &text);
+	rc = sc_cli_write_text(args->common.output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int collective(const struct collective_args *args, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	struct sc_collective_sizes_opts opts = {.n = 0};
+	struct sc_collective_sizes sizes;
+	struct sc_cli_network network;
+	struct sc_msccl file;
+	struct sc_csv measured;
+	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
+	int rc = sc_cli_plot_check(args->plot, err);
+
+	if (rc == 0)
+		rc = read_kind(args->common.words.at[0], &opts.kind, err);
+	if (rc == 0)
+		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);
+	if (rc == 0 && args->algorithm)
+		rc = load_algorithm(args, arena, &file, err);
+	opts.file = args->algorithm ? &file : NULL;
+	if (rc == 0)
+		rc = load_network(args, opts.file, arena, &network, err);
+	if (rc == 0 && args->measured)
+		rc = sc_nccl_tests_load(args->measured, arena, &measured, err);
+	opts.measured = args->measured ? &measured : NULL;
+	opts.bytes = bytes;
+	opts.fabric = &network.fabric;
+	opts.span = network.span;
+	if (rc == 0)
+		rc = sc_collective_sizes_run(&opts, arena, &sizes, err);
+	return rc ? rc : write_result(args, &(struct result){&opts, &sizes}, err);
+}
+
+static int run_collective(const struct sc_line *line)
+{
+	struct collective_args args = {.json = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && collective(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_collective = {
+	.name = "collective",
+	.n_words = 1,
+	.words_asked = "one KIND",
+	.summary = "time a collective over sizes, or an algorithm file",
+	.synopsis =
+		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
+		"[--algorithm FILE.xml] [--measured FILE] [--plot FILE] [--json]",
+	.details =
+		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
+		"them, which algorithm, protocol and how many channels the library takes, and what limits "
+		"it. KIND is all_reduce, all_gather, reduce_scatter, broadcast, all_to_all or send_recv.\n\n"
+		"An algorithm file is MSCCL's XML. Before it is timed it is proved on symbols: sends and "
+		"receives match, it ends, every rank gets what the collective promises; what is wrong is "
+		"named with rank, thread block and step. Then its thread blocks are walked at each size, "
+		"and the sizes are named at which it beats the library.\n\n"
+		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",
+	.words = "all_reduce all_gather reduce_scatter broadcast all_to_all send_recv",
+	.options = OPTIONS,
+	.run = run_collective,
+};

@@ -1,0 +1,82 @@
+/* Clusters of commands that have no whole config. */
+#include "cli/network.h"
+
+static void usual(int64_t *value, int64_t of_device)
+{
+	if (*value == SC_NOT_GIVEN)
+		*value = of_device;
+}
+
+/* As sc_config_resolve does for a whole request, for the cluster alone. */
+int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
+		       struct sc_request *request, struct sc_err *err)
+{
+	struct sc_cluster *cluster = &request->config.cluster;
+	const struct sc_device *device = &request->device;
+	int rc = 0;
+
+	sc_config_init(&request->config);
+	if (given->file)
+		rc = sc_config_set(&request->config,
+				   &(struct sc_setting){"cluster", given->file, "--cluster"}, arena,
+				   err);
+	if (rc == 0 && given->device)
+		cluster->gpu = given->device;
+	if (rc == 0 && !cluster->gpu)
+		rc = sc_err_set(err, SC_EUSAGE, "collective needs --device NAME or --cluster FILE");
+	if (rc == 0)
+		rc = sc_device_load(cluster->gpu, arena, &request->device, err);
+	if (rc == 0)
+		rc = sc_fabric_profile_load("default", arena, &request->fabric_profile, err);
+	if (rc == 0 && cluster->fabric &&
+	    sc_fabric_is_file(&request->fabric_profile, cluster->fabric, arena))
+		rc = sc_fabric_profile_load(cluster->fabric, arena, &request->fabric_profile, err);
+	if (rc)
+		return rc;
+	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
+	usual(&cluster->nics_per_node, device->usual_nics_per_node);
+	if (device->usual_scale_up_gpus > cluster->gpus_per_node)
+		usual(&cluster->scale_up_gpus, device->usual_scale_up_gpus);
+	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
+	if (cluster->nic_gbit_s < 0)
+		cluster->nic_gbit_s = device->usual_nic_gbit_s;
+	request->config.gpus =
+		given->nodes > 1 ? given->nodes * cluster->gpus_per_node : given->ranks;
+	if (given->ranks > given->nodes * cluster->gpus_per_node || given->nodes > given->ranks)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "collective: ranks=%lld do not fit on nodes=%lld of %lld GPUs",
+				  (long long)given->ranks, (long long)given->nodes,
+				  (long long)cluster->gpus_per_node);
+	return 0;
+}
+
+static int load_all_ranks(struct sc_op_cluster *given, struct sc_arena *arena,
+			  struct sc_request *request, struct sc_err *err)
+{
+	struct sc_op_cluster few = *given;
+	int rc;
+
+	if (given->ranks > 0)
+		return sc_op_cluster_load(given, arena, request, err);
+	few.ranks = given->nodes;
+	rc = sc_op_cluster_load(&few, arena, request, err);
+	given->ranks = given->nodes * request->config.cluster.gpus_per_node;
+	return rc ? rc : sc_op_cluster_load(given, arena, request, err);
+}
+
+int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
+		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err)
+{
+	struct sc_op_cluster asked = *given;
+	struct sc_span hosts;
+	int rc = load_all_ranks(&asked, arena, request, err);
+
+	if (rc)
+		return rc;
+	hosts = (struct sc_span){
+		.n_ranks = (int)asked.ranks,
+		.n_nodes = (int)asked.nodes,
+		.max_ranks_per_node = (int)((asked.ranks + asked.nodes - 1) / asked.nodes)};
+	out->span = sc_span_of_hosts(&request->config.cluster, &hosts);
+	return sc_fabric_from_request(request, &out->fabric, err);
+}

@@ -1,0 +1,22 @@
+/* The machine that --device or --cluster name, for commands about one collective. */
+#ifndef SC_CLI_NETWORK_H
+#define SC_CLI_NETWORK_H
+
+#include "models/collective.h"
+
+/* A cluster alone, its gaps filled with what is usual for its GPU. */
+struct sc_op_cluster {
+	const char *file, *device; /* either may be NULL; the device replaces the file's */
+	int64_t ranks, nodes;
+};
+int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
+		       struct sc_request *request, struct sc_err *err);
+struct sc_cli_network {
+	struct sc_fabric fabric;
+	struct sc_span span;
+};
+/* The same, and what the collective model sees of it; ranks 0: all GPUs of the nodes. */
+int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
+		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err);
+
+#endif

@@ -1,0 +1,314 @@
+/* Common algorithms, as the MSCCLang compiler of msccl-tools would write them. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "models/msccl/msccl.h"
+
+const char *const sc_msccl_kind_names[] = {
+	[SC_MSCCL_RING_ALL_GATHER] = "ring_all_gather",
+	[SC_MSCCL_RING_ALL_GATHER_FUSED] = "ring_all_gather_fused",
+	[SC_MSCCL_RING_ALL_REDUCE] = "ring_all_reduce",
+	[SC_MSCCL_PAIRS_ALL_GATHER] = "pairs_all_gather",
+	[SC_MSCCL_PAIRS_ALL_REDUCE] = "pairs_all_reduce",
+	[SC_MSCCL_PAIRS_ALL_TO_ALL] = "pairs_all_to_all",
+	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = "two_step_all_to_all",
+	[SC_MSCCL_N_KINDS] = NULL,
+};
+
+struct builder {
+	const struct sc_msccl_recipe *recipe;
+	SC_VEC(struct sc_msccl_tb) tbs;
+	SC_VEC(struct sc_msccl_step) steps;
+	int gpu, n;      /* that is built now, of how many */
+	size_t first_tb; /* of the GPU */
+};
+
+static void add_tb(struct builder *b, int send, int recv, int channel)
+{
+	SC_VEC_PUSH(&b->tbs,
+		    ((struct sc_msccl_tb){
+			    .send = send, .recv = recv, .channel = channel, .first = b->steps.n}));
+}
+
+struct place {
+	enum sc_msccl_buffer buffer;
+	int off;
+};
+
+static struct sc_msccl_step *add_step(struct builder *b, enum sc_msccl_op op, struct place src,
+				      struct place dst, int count)
+{
+	SC_VEC_PUSH(&b->steps, ((struct sc_msccl_step){.op = (unsigned char)op,
+						       .src = (unsigned char)src.buffer,
+						       .dst = (unsigned char)dst.buffer,
+						       .src_off = src.off,
+						       .dst_off = dst.off,
+						       .count = count,
+						       .dep_tb = -1,
+						       .dep_step = -1}));
+	b->tbs.at[b->tbs.n - 1].n++;
+	return &b->steps.at[b->steps.n - 1];
+}
+
+/* The next step waits for a step of this GPU: of several, all but the last are steps of their own. */
+static void wait_for(struct builder *b, int tb, int step)
+{
+	struct sc_msccl_step *nop = add_step(b, SC_MSCCL_NOP, (struct place){SC_MSCCL_INPUT, -1},
+					     (struct place){SC_MSCCL_INPUT, -1}, 0);
+
+	nop->dep_tb = tb;
+	nop->dep_step = step;
+}
+
+static int around(const struct builder *b, int rank)
+{
+	return (rank % b->n + b->n) % b->n;
+}
+
+static void step_in(struct builder *b, enum sc_msccl_op op, enum sc_msccl_buffer buffer, int off)
+{
+	add_step(b, op, (struct place){buffer, off}, (struct place){buffer, off}, 1);
+}
+
+/* ---- rings: a thread block for each channel and instance ---- */
+
+static void ring_all_gather(struct builder *b)
+{
+	const struct sc_msccl_recipe *r = b->recipe;
+	bool fused = r->kind == SC_MSCCL_RING_ALL_GATHER_FUSED;
+
+	for (int lane = 0; lane < r->channels * r->instances; lane++) {
+		int channel = lane / r->instances, part = lane % r->instances;
+
+		add_tb(b, around(b, b->gpu + 1), around(b, b->gpu - 1), lane);
+		for (int s = 0; s < b->n; s++) {
+			int rank = around(b, b->gpu - s);
+			enum sc_msccl_op op =
+				s == b->n - 1 ? SC_MSCCL_RECV : SC_MSCCL_RECV_COPY_SEND;
+
+			if (rank % r->channels != channel)
+				continue;
+			if (s > 0 && (fused || op == SC_MSCCL_RECV))
+				step_in(b, op, SC_MSCCL_OUTPUT, rank * r->instances + part);
+			else if (s > 0)
+				step_in(b, SC_MSCCL_RECV, SC_MSCCL_OUTPUT,
+					rank * r->instances + part);
+			if (s == 0 || (!fused && s < b->n - 1))
+				step_in(b, SC_MSCCL_SEND, SC_MSCCL_OUTPUT,
+					rank * r->instances + part);
+		}
+	}
+}
+
+static void ring_all_reduce(struct builder *b)
+{
+	const struct sc_msccl_recipe *r = b->recipe;
+	int lanes = r->channels * r->instances, n = b->n;
+
+	for (int lane = 0; lane < lanes; lane++) {
+		add_tb(b, around(b, b->gpu + 1), around(b, b->gpu - 1), lane);
+		for (int s = 0; s < 2 * n - 1; s++) {
+			enum sc_msccl_op op = s == 0          ? SC_MSCCL_SEND
+					      : s < n - 1     ? SC_MSCCL_RECV_REDUCE_SEND
+					      : s == n - 1    ? SC_MSCCL_RECV_REDUCE_COPY_SEND
+					      : s < 2 * n - 2 ? SC_MSCCL_RECV_COPY_SEND
+							      : SC_MSCCL_RECV;
+
+			step_in(b, op, SC_MSCCL_INPUT, around(b, b->gpu - s) * lanes + lane);
+		}
+	}
+}
+
+/* ---- all pairs: a thread block for each peer and instance ---- */
+
+static void pairs(struct builder *b)
+{
+	const struct sc_msccl_recipe *r = b->recipe;
+	bool gathers = r->kind == SC_MSCCL_PAIRS_ALL_GATHER;
+
+	for (int p = 0; p < b->n; p++) {
+		for (int i = 0; i < r->instances; i++) {
+			int own = b->gpu * r->instances + i, other = p * r->instances + i;
+			struct place from = gathers ? (struct place){SC_MSCCL_OUTPUT, own}
+						    : (struct place){SC_MSCCL_INPUT, other};
+			struct place to = {SC_MSCCL_OUTPUT, own};
+
+			if (p == b->gpu && gathers)
+				continue;
+			add_tb(b, p == b->gpu ? -1 : p, p == b->gpu ? -1 : p, i);
+			add_step(b, p == b->gpu ? SC_MSCCL_COPY : SC_MSCCL_SEND, from, to, 1);
+			if (p != b->gpu)
+				step_in(b, SC_MSCCL_RECV, SC_MSCCL_OUTPUT, other);
+		}
+	}
+}
+
+/* Of one instance: block 0 adds the first part of the own segment, block t that of the t-th peer. */
+static void pairs_reduce_block(struct builder *b, int t, int instance)
+{
+	int n = b->n, peer = t == 0 ? -1 : (t - 1 < b->gpu ? t - 1 : t);
+	int first_tb = instance * n, base = instance * n * n;
+	int scratch = instance * (n - 1) * n;
+	int n_before = t == 0 ? 0 : 2; /* steps before it waits for the other peers' data */
+	int reduced = n_before + (n - 1 - (t > 0)) + n - 2;
+
+	add_tb(b, peer, peer, instance);
+	if (t > 0) {
+		add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n},
+			 (struct place){SC_MSCCL_SCRATCH, scratch}, n);
+		add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base},
+			 (struct place){SC_MSCCL_SCRATCH, scratch + (t - 1) * n}, n);
+	}
+	for (int other = 1; other < n; other++)
+		if (other != t)
+			wait_for(b, first_tb + other, 1);
+	for (int other = 0; other < n - 1; other++)
+		add_step(b, SC_MSCCL_REDUCE,
+			 (struct place){SC_MSCCL_SCRATCH, scratch + other * n + t},
+			 (struct place){SC_MSCCL_INPUT, base + b->gpu * n + t}, 1);
+	for (int other = 0; t > 0 && other < n; other++)
+		if (other != t)
+			wait_for(b, first_tb + other, other == 0 ? reduced - 1 : reduced);
+	if (t == 0)
+		return;
+	add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n},
+		 (struct place){SC_MSCCL_INPUT, base + b->gpu * n}, n);
+	add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base + peer * n},
+		 (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
+}
+
+static void pairs_all_reduce(struct builder *b)
+{
+	for (int i = 0; i < b->recipe->instances; i++)
+		for (int t = 0; t < b->n; t++)
+			pairs_reduce_block(b, t, i);
+}
+
+/* ---- two steps: first to the peer of the node that stands where the goal does, then over the network ---- */
+
+static void exchange_in_node(struct builder *b, int node, int local, int other)
+{
+	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
+	int peer = node * per_node + other;
+
+	add_tb(b, other == local ? -1 : peer, other == local ? -1 : peer, 0);
+	for (int goal = 0; goal < nodes; goal++) {
+		struct place from = {SC_MSCCL_INPUT, goal * per_node + other};
+		struct place to = {goal == node ? SC_MSCCL_OUTPUT : SC_MSCCL_SCRATCH,
+				   goal * per_node + other};
+
+		if (other == local) {
+			add_step(b, SC_MSCCL_COPY, from, to, 1);
+			continue;
+		}
+		add_step(b, SC_MSCCL_SEND, from, to, 1);
+		add_step(b, SC_MSCCL_RECV, from, to, 1);
+	}
+}
+
+static void two_step_all_to_all(struct builder *b)
+{
+	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
+	int node = b->gpu / per_node, local = b->gpu % per_node;
+
+	for (int other = 0; other < per_node; other++)
+		exchange_in_node(b, node, local, other);
+	for (int goal = 0; goal < nodes; goal++) {
+		int peer = goal * per_node + local;
+
+		if (goal == node)
+			continue;
+		add_tb(b, peer, peer, 0);
+		for (int other = 0; other < per_node; other++)
+			wait_for(b, other, other == local ? goal : 2 * goal + 1);
+		add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_SCRATCH, goal * per_node},
+			 (struct place){SC_MSCCL_OUTPUT, node * per_node}, per_node);
+		add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_OUTPUT, goal * per_node},
+			 (struct place){SC_MSCCL_OUTPUT, goal * per_node}, per_node);
+	}
+}
+
+/* ---- the list ---- */
+
+struct kind {
+	void (*build)(struct builder *b);
+	enum sc_msccl_coll coll;
+	bool in_place, uses_input;
+};
+static const struct kind KINDS[SC_MSCCL_N_KINDS] = {
+	[SC_MSCCL_RING_ALL_GATHER] = {ring_all_gather, SC_MSCCL_ALL_GATHER, true, false},
+	[SC_MSCCL_RING_ALL_GATHER_FUSED] = {ring_all_gather, SC_MSCCL_ALL_GATHER, true, false},
+	[SC_MSCCL_RING_ALL_REDUCE] = {ring_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
+	[SC_MSCCL_PAIRS_ALL_GATHER] = {pairs, SC_MSCCL_ALL_GATHER, true, false},
+	[SC_MSCCL_PAIRS_ALL_REDUCE] = {pairs_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
+	[SC_MSCCL_PAIRS_ALL_TO_ALL] = {pairs, SC_MSCCL_ALL_TO_ALL, false, true},
+	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = {two_step_all_to_all, SC_MSCCL_ALL_TO_ALL, false, true},
+};
+
+static int chunks_of(const struct sc_msccl_recipe *r)
+{
+	if (r->kind == SC_MSCCL_RING_ALL_REDUCE)
+		return r->n_gpus * r->channels * r->instances;
+	if (r->kind == SC_MSCCL_PAIRS_ALL_REDUCE)
+		return r->n_gpus * r->n_gpus * r->instances;
+	if (r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
+		return r->n_gpus;
+	return r->n_gpus * r->instances;
+}
+
+static void set_buffers(const struct sc_msccl *algo, const struct sc_msccl_recipe *r,
+			struct sc_msccl_gpu *gpu)
+{
+	const struct kind *kind = &KINDS[r->kind];
+
+	gpu->chunks[SC_MSCCL_INPUT] = kind->uses_input ? algo->n_chunks : 0;
+	gpu->chunks[SC_MSCCL_OUTPUT] = kind->in_place && kind->uses_input ? 0 : algo->n_chunks;
+	if (r->kind == SC_MSCCL_PAIRS_ALL_REDUCE)
+		gpu->chunks[SC_MSCCL_SCRATCH] = (r->n_gpus - 1) * r->n_gpus * r->instances;
+	if (r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
+		gpu->chunks[SC_MSCCL_SCRATCH] = algo->n_chunks;
+}
+
+static void take_lists(struct builder *b, struct sc_arena *arena, struct sc_msccl *out)
+{
+	out->n_tbs = b->tbs.n;
+	out->n_steps = b->steps.n;
+	out->tbs = sc_arena_alloc(arena, b->tbs.n * sizeof(*out->tbs));
+	out->steps = sc_arena_alloc(arena, b->steps.n * sizeof(*out->steps));
+	memcpy(out->tbs, b->tbs.at, b->tbs.n * sizeof(*out->tbs));
+	memcpy(out->steps, b->steps.at, b->steps.n * sizeof(*out->steps));
+	SC_VEC_RELEASE(&b->tbs);
+	SC_VEC_RELEASE(&b->steps);
+}
+
+void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena,
+		    struct sc_msccl *out)
+{
+	const struct kind *kind = &KINDS[recipe->kind];
+	struct builder b = {.recipe = recipe, .n = recipe->n_gpus};
+
+	assert(recipe->n_gpus > 1 && recipe->n_gpus <= SC_MSCCL_MAX_GPUS);
+	assert(recipe->channels > 0 && recipe->instances > 0);
+	assert(recipe->kind != SC_MSCCL_TWO_STEP_ALL_TO_ALL ||
+	       recipe->n_gpus % recipe->gpus_per_node == 0);
+	*out = (struct sc_msccl){.file = "",
+				 .name = sc_msccl_kind_names[recipe->kind],
+				 .coll = kind->coll,
+				 .coll_name = sc_msccl_coll_names[kind->coll],
+				 .proto = recipe->proto,
+				 .n_gpus = recipe->n_gpus,
+				 .n_channels = recipe->channels * recipe->instances,
+				 .n_chunks = chunks_of(recipe),
+				 .in_place = kind->in_place};
+	out->gpus = sc_arena_calloc(arena, (size_t)recipe->n_gpus, sizeof(*out->gpus));
+	for (b.gpu = 0; b.gpu < b.n; b.gpu++) {
+		struct sc_msccl_gpu *gpu = &out->gpus[b.gpu];
+
+		set_buffers(out, recipe, gpu);
+		gpu->first = b.tbs.n;
+		kind->build(&b);
+		gpu->n = b.tbs.n - gpu->first;
+	}
+	take_lists(&b, arena, out);
+}

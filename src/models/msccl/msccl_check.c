@@ -1,0 +1,537 @@
+/* Runs an algorithm on symbols: a slot of a buffer holds a chunk of a rank's input, or the sum of one chunk
+ * over a set of ranks. Sums are numbered as they occur, so that equal sets have equal numbers. */
+#include <string.h>
+
+#include "base/vec.h"
+#include "models/msccl/msccl.h"
+
+enum { MAX_SETS_BYTES = 1 << 28, SIMPLE_SLOTS = 2, LOW_LATENCY_SLOTS = 8 };
+
+/* Chunk `chunk` of the ranks of set `set`: below n_gpus the set of that one rank. */
+struct value {
+	int chunk, set; /* chunk < 0: nothing was written */
+};
+enum { NOTHING = -1 };
+struct writer {
+	int tb, step; /* -1: the input */
+};
+struct connection {
+	size_t sender, receiver; /* thread blocks, + 1; 0: none */
+	size_t n_sent, n_taken;  /* primitives */
+	struct value *values;    /* slots of max_count chunks */
+	int count[LOW_LATENCY_SLOTS];
+};
+struct machine {
+	const struct sc_msccl *algo;
+	struct sc_err *err;
+	struct value *slots;
+	struct writer *writers;
+	size_t *base[SC_MSCCL_N_BUFFERS]; /* of a GPU's buffer in slots; in place, two are one */
+	size_t *at;                       /* next step of a thread block */
+	size_t *from, *to;                /* connection of a thread block; SIZE_MAX: none */
+	struct connection *connections;
+	size_t n_connections;
+	SC_VEC(unsigned char)
+	sets; /* bits of ranks, set_bytes each; sets of one rank are not there */
+	size_t set_bytes;
+	size_t max_count; /* chunks of a step */
+};
+
+int sc_msccl_slots(enum sc_proto proto)
+{
+	return proto == SC_PROTO_SIMPLE ? SIMPLE_SLOTS : LOW_LATENCY_SLOTS;
+}
+
+static int fail(const struct machine *m, int gpu, size_t tb, const char *text)
+{
+	const struct sc_msccl *algo = m->algo;
+	const struct sc_msccl_tb *block = &algo->tbs[tb];
+	size_t step = m->at[tb];
+	unsigned line = step < block->n ? algo->steps[block->first + step].line : block->line;
+
+	return sc_err_at(m->err, SC_EVALUE, algo->file, line, 0,
+			 "rank %d, thread block %zu, step %zu: %s", gpu, tb - algo->gpus[gpu].first,
+			 step, text);
+}
+
+/* ---- sets of ranks ---- */
+
+static bool set_has(const struct machine *m, int set, int rank)
+{
+	int n = m->algo->n_gpus;
+
+	if (set < n)
+		return set == rank;
+	return m->sets.at[(size_t)(set - n) * m->set_bytes + (size_t)rank / 8] >> rank % 8 & 1;
+}
+
+/* The number of both together; -1: a rank is in both, -2: no room. */
+static int set_union(struct machine *m, int a, int b)
+{
+	int n = m->algo->n_gpus;
+	size_t n_sets = m->sets.n / m->set_bytes;
+	unsigned char *bits;
+
+	if (m->sets.n + m->set_bytes > MAX_SETS_BYTES)
+		return -2;
+	SC_VEC_RESERVE(&m->sets, m->sets.n + m->set_bytes);
+	bits = m->sets.at + m->sets.n;
+	memset(bits, 0, m->set_bytes);
+	for (int rank = 0; rank < n; rank++) {
+		bool in_a = set_has(m, a, rank), in_b = set_has(m, b, rank);
+
+		if (in_a && in_b)
+			return -1;
+		if (in_a || in_b)
+			bits[rank / 8] |= (unsigned char)(1 << rank % 8);
+	}
+	/* The newest are the likeliest to come again: all ranks add the same ones. */
+	for (size_t i = n_sets; i-- > 0 && n_sets - i < 4 * (size_t)n;)
+		if (memcmp(m->sets.at + i * m->set_bytes, bits, m->set_bytes) == 0)
+			return n + (int)i;
+	m->sets.n += m->set_bytes;
+	return n + (int)n_sets;
+}
+
+/* ---- one step ---- */
+
+static struct value *slot_of(const struct machine *m, int gpu, int buffer, int off)
+{
+	return &m->slots[m->base[buffer][gpu] + (size_t)off];
+}
+
+static int add(struct machine *m, int gpu, size_t tb, struct value other, struct value *into)
+{
+	int set;
+
+	if (other.chunk < 0 || into->chunk < 0)
+		return fail(m, gpu, tb, "reads a chunk that nothing was written to");
+	if (other.chunk != into->chunk)
+		return fail(m, gpu, tb, "adds two different chunks");
+	set = set_union(m, other.set, into->set);
+	if (set == -1)
+		return fail(m, gpu, tb, "adds the chunk of a rank that is in the sum already");
+	if (set == -2)
+		return fail(m, gpu, tb, "more different sums than can be kept");
+	into->set = set;
+	return 0;
+}
+
+static void put(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step, int i,
+		struct value value)
+{
+	struct value *slot = slot_of(m, gpu, step->dst, step->dst_off + i);
+
+	*slot = value;
+	m->writers[slot - m->slots] =
+		(struct writer){(int)(tb - m->algo->gpus[gpu].first), (int)m->at[tb]};
+}
+
+static int local_step(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step)
+{
+	for (int i = 0; i < step->count; i++) {
+		struct value value = *slot_of(m, gpu, step->src, step->src_off + i);
+		struct value sum = *slot_of(m, gpu, step->dst, step->dst_off + i);
+
+		if (value.chunk < 0)
+			return fail(m, gpu, tb, "reads a chunk that nothing was written to");
+		if (step->op == SC_MSCCL_REDUCE && add(m, gpu, tb, value, &sum))
+			return -(int)SC_EVALUE;
+		put(m, gpu, tb, step, i, step->op == SC_MSCCL_REDUCE ? sum : value);
+	}
+	return 0;
+}
+
+static int peer_step(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step)
+{
+	enum sc_msccl_op op = (enum sc_msccl_op)step->op;
+	struct connection *from = sc_msccl_receives(op) ? &m->connections[m->from[tb]] : NULL;
+	struct connection *to = sc_msccl_sends(op) ? &m->connections[m->to[tb]] : NULL;
+	size_t slots = (size_t)sc_msccl_slots(m->algo->proto);
+	size_t taken = from ? from->n_taken % slots : 0, sent = to ? to->n_sent % slots : 0;
+	bool reduces = op >= SC_MSCCL_RECV_REDUCE_SEND && op <= SC_MSCCL_RECV_REDUCE_COPY_SEND;
+
+	if (from && from->count[taken] != step->count)
+		return fail(m, gpu, tb, "receives another number of chunks than its peer sends");
+	for (int i = 0; i < step->count; i++) {
+		struct value value = from ? from->values[taken * m->max_count + (size_t)i]
+					  : *slot_of(m, gpu, step->src, step->src_off + i);
+
+		if (value.chunk < 0)
+			return fail(m, gpu, tb, "reads a chunk that nothing was written to");
+		if (reduces &&
+		    add(m, gpu, tb, *slot_of(m, gpu, step->src, step->src_off + i), &value))
+			return -(int)SC_EVALUE;
+		if (from && op != SC_MSCCL_RECV_REDUCE_SEND)
+			put(m, gpu, tb, step, i, value);
+		if (to)
+			to->values[sent * m->max_count + (size_t)i] = value;
+	}
+	if (to) {
+		to->count[sent] = step->count;
+		to->n_sent++;
+	}
+	if (from)
+		from->n_taken++;
+	return 0;
+}
+
+/* ---- all steps ---- */
+
+/* NULL: the next step can run; else what it waits for. */
+static const char *waits_for(const struct machine *m, int gpu, size_t tb)
+{
+	const struct sc_msccl *algo = m->algo;
+	const struct sc_msccl_step *step = &algo->steps[algo->tbs[tb].first + m->at[tb]];
+	enum sc_msccl_op op = (enum sc_msccl_op)step->op;
+	size_t slots = (size_t)sc_msccl_slots(algo->proto);
+
+	if (step->dep_tb >= 0 &&
+	    m->at[algo->gpus[gpu].first + (size_t)step->dep_tb] <= (size_t)step->dep_step)
+		return "it waits for a step of its own GPU that never ends";
+	if (sc_msccl_receives(op)) {
+		const struct connection *c = &m->connections[m->from[tb]];
+
+		if (c->n_sent == c->n_taken)
+			return c->sender ? "it waits for data that its peer never sends"
+					 : "no thread block of its peer sends on this channel";
+	}
+	if (sc_msccl_sends(op)) {
+		const struct connection *c = &m->connections[m->to[tb]];
+
+		if (c->n_sent - c->n_taken == slots)
+			return c->receiver ? "its peer never takes what was sent before"
+					   : "no thread block of its peer receives on this channel";
+	}
+	return NULL;
+}
+
+static int run_step(struct machine *m, int gpu, size_t tb)
+{
+	const struct sc_msccl_step *step = &m->algo->steps[m->algo->tbs[tb].first + m->at[tb]];
+	int rc = 0;
+
+	if (step->op == SC_MSCCL_COPY || step->op == SC_MSCCL_REDUCE)
+		rc = local_step(m, gpu, tb, step);
+	else if (step->op != SC_MSCCL_NOP)
+		rc = peer_step(m, gpu, tb, step);
+	m->at[tb] += rc == 0;
+	return rc;
+}
+
+/* Until nothing moves. The sums do not depend on the order, where dependencies are complete. */
+static int run(struct machine *m)
+{
+	const struct sc_msccl *algo = m->algo;
+	bool moved = true;
+
+	while (moved) {
+		moved = false;
+		for (int g = 0; g < algo->n_gpus; g++) {
+			const struct sc_msccl_gpu *gpu = &algo->gpus[g];
+
+			for (size_t t = gpu->first; t < gpu->first + gpu->n; t++) {
+				while (m->at[t] < algo->tbs[t].n && !waits_for(m, g, t)) {
+					int rc = run_step(m, g, t);
+
+					if (rc)
+						return rc;
+					moved = true;
+				}
+			}
+		}
+	}
+	for (int g = 0; g < algo->n_gpus; g++)
+		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n; t++)
+			if (m->at[t] < algo->tbs[t].n)
+				return fail(m, g, t, waits_for(m, g, t));
+	return 0;
+}
+
+/* What was sent was also taken. */
+static int check_taken(struct machine *m)
+{
+	const struct sc_msccl *algo = m->algo;
+
+	for (int g = 0; g < algo->n_gpus; g++) {
+		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n;
+		     t++) {
+			const struct connection *c = &m->connections[m->to[t]];
+
+			if (algo->tbs[t].send < 0 || c->n_sent == c->n_taken)
+				continue;
+			m->at[t] = algo->tbs[t].n - 1;
+			return fail(m, g, t, "more is sent than its peer receives");
+		}
+	}
+	return 0;
+}
+
+/* ---- connections ---- */
+
+struct key {
+	int from, to, channel;
+	size_t tb;
+	bool sends;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->to != y->to)
+		return x->to < y->to ? -1 : 1;
+	if (x->channel != y->channel)
+		return x->channel < y->channel ? -1 : 1;
+	return (x->tb > y->tb) - (x->tb < y->tb);
+}
+
+static size_t list_keys(const struct sc_msccl *algo, struct key *keys)
+{
+	size_t n = 0;
+
+	for (int g = 0; g < algo->n_gpus; g++) {
+		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n;
+		     t++) {
+			const struct sc_msccl_tb *tb = &algo->tbs[t];
+
+			if (tb->send >= 0)
+				keys[n++] = (struct key){g, tb->send, tb->channel, t, true};
+			if (tb->recv >= 0)
+				keys[n++] = (struct key){tb->recv, g, tb->channel, t, false};
+		}
+	}
+	if (n)
+		qsort(keys, n, sizeof(*keys), by_key);
+	return n;
+}
+
+static int connect(struct machine *m, struct sc_arena *arena)
+{
+	const struct sc_msccl *algo = m->algo;
+	struct key *keys = sc_arena_alloc(arena, (2 * algo->n_tbs + 1) * sizeof(*keys));
+	size_t n = list_keys(algo, keys), slots = (size_t)sc_msccl_slots(algo->proto);
+
+	m->connections = sc_arena_calloc(arena, n + 1, sizeof(*m->connections));
+	for (size_t i = 0; i < n; i++) {
+		bool is_new = i == 0 || keys[i].from != keys[i - 1].from ||
+			      keys[i].to != keys[i - 1].to ||
+			      keys[i].channel != keys[i - 1].channel;
+		size_t c = m->n_connections += is_new;
+		struct connection *at = &m->connections[c - 1];
+		size_t *side = keys[i].sends ? &at->sender : &at->receiver;
+
+		if (is_new)
+			at->values =
+				sc_arena_calloc(arena, slots * m->max_count, sizeof(*at->values));
+		if (*side)
+			return sc_err_at(m->err, SC_EVALUE, algo->file, algo->tbs[keys[i].tb].line,
+					 0, "rank %d: two thread blocks %s rank %d on channel %d",
+					 keys[i].sends ? keys[i].from : keys[i].to,
+					 keys[i].sends ? "send to" : "receive from",
+					 keys[i].sends ? keys[i].to : keys[i].from,
+					 keys[i].channel);
+		*side = keys[i].tb + 1;
+		(keys[i].sends ? m->to : m->from)[keys[i].tb] = c - 1;
+	}
+	return 0;
+}
+
+/* ---- before and after ---- */
+
+/* Chunks that a rank's own part has where input and output are one. */
+static int part_of(const struct sc_msccl *algo)
+{
+	return algo->n_chunks / algo->n_gpus;
+}
+
+/* Where the chunks of a GPU's buffer stand, so that in place a part is inside the whole. */
+static void lay_out(struct machine *m, struct sc_arena *arena)
+{
+	const struct sc_msccl *algo = m->algo;
+	size_t n = 0;
+
+	for (int b = 0; b < SC_MSCCL_N_BUFFERS; b++)
+		m->base[b] = sc_arena_calloc(arena, (size_t)algo->n_gpus, sizeof(size_t));
+	for (int g = 0; g < algo->n_gpus; g++) {
+		const int *chunks = algo->gpus[g].chunks;
+		int both = chunks[0] > chunks[1] ? chunks[0] : chunks[1];
+		size_t own = (size_t)g * (size_t)part_of(algo);
+
+		m->base[SC_MSCCL_INPUT][g] = m->base[SC_MSCCL_OUTPUT][g] = n;
+		if (!algo->in_place) {
+			m->base[SC_MSCCL_OUTPUT][g] = n + (size_t)chunks[0];
+			n += (size_t)chunks[0] + (size_t)chunks[1];
+		} else {
+			if (chunks[0] > 0 && chunks[0] < chunks[1])
+				m->base[SC_MSCCL_INPUT][g] += own;
+			if (chunks[1] > 0 && chunks[1] < chunks[0])
+				m->base[SC_MSCCL_OUTPUT][g] += own;
+			n += (size_t)both + own; /* own: a part stays inside whatever the sizes */
+		}
+		m->base[SC_MSCCL_SCRATCH][g] = n;
+		n += (size_t)chunks[2];
+	}
+	m->slots = sc_arena_alloc(arena, (n + 1) * sizeof(*m->slots));
+	m->writers = sc_arena_alloc(arena, (n + 1) * sizeof(*m->writers));
+	for (size_t i = 0; i < n; i++) {
+		m->slots[i] = (struct value){NOTHING, 0};
+		m->writers[i] = (struct writer){-1, -1};
+	}
+}
+
+static void fill_input(struct machine *m)
+{
+	const struct sc_msccl *algo = m->algo;
+	bool gathers = algo->coll == SC_MSCCL_ALL_GATHER && algo->in_place;
+
+	for (int g = 0; g < algo->n_gpus; g++) {
+		int n = algo->gpus[g].chunks[SC_MSCCL_INPUT];
+		size_t at = m->base[SC_MSCCL_INPUT][g];
+
+		if (n == 0 && gathers) {
+			n = part_of(algo);
+			at += (size_t)g * (size_t)n;
+		} else if (n == 0 && algo->in_place) {
+			n = algo->gpus[g].chunks[SC_MSCCL_OUTPUT];
+		}
+		for (int i = 0; i < n; i++)
+			m->slots[at + (size_t)i] = (struct value){i, g};
+	}
+}
+
+/* What chunk `i` of rank `g`'s result must be: a chunk, and of which rank (-1: the sum of all). */
+static bool wanted(const struct sc_msccl *algo, int g, int i, struct value *out)
+{
+	int part = part_of(algo);
+
+	switch (algo->coll) {
+	case SC_MSCCL_ALL_REDUCE:
+		*out = (struct value){i, -1};
+		return true;
+	case SC_MSCCL_ALL_GATHER:
+		*out = (struct value){i % part, i / part};
+		return true;
+	case SC_MSCCL_REDUCE_SCATTER:
+		*out = (struct value){g * part + i, -1};
+		return true;
+	case SC_MSCCL_ALL_TO_ALL:
+		*out = (struct value){g * part + i % part, i / part};
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_sum_of_all(const struct machine *m, int set)
+{
+	for (int rank = 0; rank < m->algo->n_gpus; rank++)
+		if (!set_has(m, set, rank))
+			return false;
+	return true;
+}
+
+static int fail_result(const struct machine *m, int gpu, int chunk, size_t slot)
+{
+	const struct writer *w = &m->writers[slot];
+	const struct sc_msccl *algo = m->algo;
+	unsigned line = algo->gpus[gpu].line;
+
+	if (w->tb < 0)
+		return sc_err_at(m->err, SC_EVALUE, algo->file, line, 0,
+				 "%s: chunk %d of rank %d's result is not written", algo->coll_name,
+				 chunk, gpu);
+	line = algo->steps[algo->tbs[algo->gpus[gpu].first + (size_t)w->tb].first + (size_t)w->step]
+		       .line;
+	return sc_err_at(
+		m->err, SC_EVALUE, algo->file, line, 0,
+		"%s: chunk %d of rank %d's result is wrong; it was written last by rank %d, "
+		"thread block %d, step %d",
+		algo->coll_name, chunk, gpu, gpu, w->tb, w->step);
+}
+
+static int check_result(const struct machine *m)
+{
+	const struct sc_msccl *algo = m->algo;
+	int result = algo->coll == SC_MSCCL_REDUCE_SCATTER ? part_of(algo) : algo->n_chunks;
+
+	for (int g = 0; g < algo->n_gpus; g++) {
+		for (int i = 0; i < result; i++) {
+			size_t slot = m->base[SC_MSCCL_OUTPUT][g] + (size_t)i;
+			const struct value *got = &m->slots[slot];
+			struct value want;
+
+			if (!wanted(algo, g, i, &want))
+				return 0;
+			if (algo->coll == SC_MSCCL_REDUCE_SCATTER && algo->in_place &&
+			    algo->gpus[g].chunks[SC_MSCCL_OUTPUT] == 0)
+				got = &m->slots[slot += (size_t)g * (size_t)result];
+			if (got->chunk != want.chunk ||
+			    (want.set < 0 ? !is_sum_of_all(m, got->set) : got->set != want.set))
+				return fail_result(m, g, i, slot);
+		}
+	}
+	return 0;
+}
+
+/* Buffers that hold what the collective needs. */
+static int check_sizes(const struct sc_msccl *algo, struct sc_err *err)
+{
+	bool parts = algo->coll == SC_MSCCL_ALL_GATHER || algo->coll == SC_MSCCL_REDUCE_SCATTER ||
+		     algo->coll == SC_MSCCL_ALL_TO_ALL;
+
+	if (algo->coll > SC_MSCCL_ALL_TO_ALL)
+		return 0;
+	if (parts && algo->n_chunks % algo->n_gpus)
+		return sc_err_at(err, SC_EVALUE, algo->file, 0, 0,
+				 "nchunksperloop %d is not a multiple of ngpus %d, which %s needs",
+				 algo->n_chunks, algo->n_gpus, algo->coll_name);
+	for (int g = 0; g < algo->n_gpus; g++) {
+		const int *chunks = algo->gpus[g].chunks;
+		int whole =
+			algo->coll == SC_MSCCL_REDUCE_SCATTER ? SC_MSCCL_INPUT : SC_MSCCL_OUTPUT;
+		int n = chunks[whole];
+
+		if (algo->in_place && n == 0)
+			n = chunks[1 - whole];
+		if (n != algo->n_chunks || (!algo->in_place && whole == SC_MSCCL_INPUT &&
+					    chunks[SC_MSCCL_OUTPUT] < part_of(algo)))
+			return sc_err_at(
+				err, SC_EVALUE, algo->file, algo->gpus[g].line, 0,
+				"rank %d: %s of nchunksperloop %d needs a buffer of as many "
+				"chunks",
+				g, algo->coll_name, algo->n_chunks);
+	}
+	return 0;
+}
+
+int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
+{
+	struct machine m = {.algo = algo, .err = err, .set_bytes = (size_t)(algo->n_gpus + 7) / 8};
+	struct sc_arena arena;
+	int rc = check_sizes(algo, err);
+
+	if (rc)
+		return rc;
+	sc_arena_init(&arena, 1 << 16);
+	m.at = sc_arena_calloc(&arena, algo->n_tbs + 1, sizeof(*m.at));
+	m.from = sc_arena_calloc(&arena, algo->n_tbs + 1, sizeof(*m.from));
+	m.to = sc_arena_calloc(&arena, algo->n_tbs + 1, sizeof(*m.to));
+	for (size_t s = 0; s < algo->n_steps; s++)
+		if ((size_t)algo->steps[s].count > m.max_count)
+			m.max_count = (size_t)algo->steps[s].count;
+	lay_out(&m, &arena);
+	fill_input(&m);
+	rc = connect(&m, &arena);
+	if (rc == 0)
+		rc = run(&m);
+	if (rc == 0)
+		rc = check_taken(&m);
+	if (rc == 0)
+		rc = check_result(&m);
+	SC_VEC_RELEASE(&m.sets);
+	sc_arena_release(&arena);
+	return rc;
+}

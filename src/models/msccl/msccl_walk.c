@@ -1,0 +1,502 @@
+/* The time of an algorithm by walking its thread blocks. All chunks are cut into the same tiles; for each
+ * tile a thread block runs its steps in order. A step waits for the steps it depends on, for data in its
+ * connection and for room in the next one; it moves its bytes at a thread block's rate, and what it sends
+ * passes a first-come server of its link, of its GPU's port or of its NIC. LL and LL128 forward as they
+ * receive; Simple after the first of two slices. Beyond a number of tiles each costs as much as the one
+ * before. Rates and latencies: the fabric profile, by links and protocol. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "models/collective_priv.h"
+#include "models/msccl/msccl.h"
+
+/* Tiles that are walked: the rest costs as much a tile as the second half of these. */
+enum { WARM_TILES = 8, WALKED_TILES = 16, MAX_SLOTS = 8 };
+
+enum server_kind { BY_BLOCK, BY_LINK, BY_PORT, BY_NET, BY_LATENCY, N_LIMITS };
+static const char *const LIMITS[N_LIMITS] = {"block", "link", "port", "network", "latency"};
+
+struct connection {
+	double available_us[MAX_SLOTS], sent_us[MAX_SLOTS], freed_us[MAX_SLOTS];
+	size_t n_sent, n_taken;
+	double link_free_us;
+	size_t sender, receiver; /* thread block + 1; 0: none */
+	bool is_remote;
+};
+struct block {
+	size_t step, tile, part; /* next; part: of a step that is more than one primitive */
+	double free_us;
+	int gpu;
+	size_t from, to; /* connections */
+	bool has_turn;
+	bool is_parked; /* in the chain of a step's waiters */
+};
+struct turn {
+	double us;
+	size_t block;
+};
+struct done {
+	size_t tile; /* + 1 */
+	double us;
+};
+struct walk {
+	const struct sc_msccl *algo;
+	const struct sc_fabric *fabric;
+	const struct sc_fabric_walk_proto *p;
+	int slots;
+	double chunk_bytes, tile_bytes;
+	size_t n_tiles, walked_tiles;
+	int per_primitive; /* chunks */
+	struct block *blocks;
+	struct connection *connections;
+	double *port_free_us, *nic_free_us;
+	struct done *done;  /* of a step */
+	struct turn *turns; /* a heap, the earliest first */
+	size_t n_turns;
+	size_t *waiters; /* of a step: a thread block + 1 that waits for it, a chain */
+	size_t *next_waiter;
+	double tile_end_us[WALKED_TILES];
+	double *port_busy_us, *nic_busy_us;
+};
+
+/* ---- thread blocks by the time at which they can go on ---- */
+
+static bool before(struct turn a, struct turn b)
+{
+	if (a.us < b.us || a.us > b.us)
+		return a.us < b.us;
+	return a.block < b.block;
+}
+
+static void push(struct walk *w, size_t block, double us)
+{
+	struct turn turn = {us, block};
+	size_t at = w->n_turns++;
+
+	w->blocks[block].has_turn = true;
+	for (; at > 0 && before(turn, w->turns[(at - 1) / 2]); at = (at - 1) / 2)
+		w->turns[at] = w->turns[(at - 1) / 2];
+	w->turns[at] = turn;
+}
+
+static struct turn pop(struct walk *w)
+{
+	struct turn first = w->turns[0], last = w->turns[--w->n_turns];
+	size_t at = 0;
+
+	for (size_t child; (child = 2 * at + 1) < w->n_turns; at = child) {
+		if (child + 1 < w->n_turns && before(w->turns[child + 1], w->turns[child]))
+			child++;
+		if (!before(w->turns[child], last))
+			break;
+		w->turns[at] = w->turns[child];
+	}
+	w->turns[at] = last;
+	w->blocks[first.block].has_turn = false;
+	return first;
+}
+
+/* ---- one step ---- */
+
+static const struct sc_msccl_step *step_of(const struct walk *w, size_t block)
+{
+	return &w->algo->steps[w->algo->tbs[block].first + w->blocks[block].step];
+}
+
+static double tile_of(const struct walk *w, size_t tile)
+{
+	return fmin(w->tile_bytes, w->chunk_bytes - (double)tile * w->tile_bytes);
+}
+
+/* Consecutive reductions into one place, that nothing waits for and that wait for nothing, are one. */
+static size_t merged(const struct walk *w, size_t block)
+{
+	const struct sc_msccl_tb *tb = &w->algo->tbs[block];
+	const struct sc_msccl_step *first = step_of(w, block);
+	size_t n = 1, left = tb->n - w->blocks[block].step;
+
+	if (first->op != SC_MSCCL_REDUCE)
+		return 1;
+	while (n < left && n < 16 && first[n].op == SC_MSCCL_REDUCE && first[n].dep_tb < 0 &&
+	       first[n].dst == first->dst && first[n].dst_off == first->dst_off &&
+	       first[n].src == first->src && first[n].count == first->count)
+		n++;
+	return n;
+}
+
+/* When the step's needs are met; HUGE_VAL: not yet known, then *waits_on says that the block waits on a
+ * step (+ 1; else on a connection, whose other side wakes it). */
+static double ready_us(const struct walk *w, size_t block, size_t *waits_on)
+{
+	const struct block *b = &w->blocks[block];
+	const struct sc_msccl_step *step = step_of(w, block);
+	enum sc_msccl_op op = (enum sc_msccl_op)step->op;
+	double us = b->free_us;
+
+	*waits_on = 0;
+	if (step->dep_tb >= 0 && b->part == 0) {
+		size_t of = w->algo->gpus[b->gpu].first + (size_t)step->dep_tb;
+		size_t at = w->algo->tbs[of].first + (size_t)step->dep_step;
+
+		if (w->done[at].tile <= b->tile) {
+			*waits_on = at + 1;
+			return HUGE_VAL;
+		}
+		if (w->done[at].tile == b->tile + 1)
+			us = fmax(us, w->done[at].us);
+	}
+	if (sc_msccl_receives(op)) {
+		const struct connection *c = &w->connections[b->from];
+
+		if (c->n_sent == c->n_taken)
+			return HUGE_VAL;
+		us = fmax(us, c->available_us[c->n_taken % (size_t)w->slots]);
+	}
+	if (sc_msccl_sends(op)) {
+		const struct connection *c = &w->connections[b->to];
+
+		if (c->n_sent - c->n_taken == (size_t)w->slots)
+			return HUGE_VAL;
+		us = fmax(us, c->freed_us[c->n_sent % (size_t)w->slots]);
+	}
+	return us;
+}
+
+/* A first-come server: takes bytes from `us` on, and is done at what it returns. */
+static double serve(double *free_us, double *busy_us, double us, double bytes, double gbps)
+{
+	double work = sc_bytes_us(bytes, gbps);
+
+	*free_us = fmax(*free_us, us) + work;
+	*busy_us += work;
+	return *free_us;
+}
+
+static double send_end_us(struct walk *w, const struct block *b, double start, double bytes)
+{
+	const struct sc_fabric *f = w->fabric;
+	struct connection *c = &w->connections[b->to];
+	double wire = bytes * w->p->wire_factor, end = start;
+	int nics = f->nics_per_node > 0 ? f->nics_per_node : 1;
+
+	if (c->is_remote) {
+		int node = b->gpu / f->gpus_per_node, local = b->gpu % f->gpus_per_node;
+		size_t nic = (size_t)(node * nics + local * nics / f->gpus_per_node);
+
+		return serve(&w->nic_free_us[nic], &w->nic_busy_us[nic], start, wire,
+			     f->nic_gbps * f->net_eff);
+	}
+	if (f->walk->link_gbps > 0)
+		end = c->link_free_us =
+			fmax(c->link_free_us, start) + sc_bytes_us(wire, f->walk->link_gbps);
+	if (f->walk->port_gbps > 0)
+		end = fmax(end, serve(&w->port_free_us[b->gpu], &w->port_busy_us[b->gpu], start,
+				      wire, f->walk->port_gbps));
+	return end;
+}
+
+static void wake(struct walk *w, size_t waiter);
+
+static void run_peer_step(struct walk *w, size_t block, double start, double bytes)
+{
+	const struct sc_fabric *f = w->fabric;
+	struct block *b = &w->blocks[block];
+	enum sc_msccl_op op = (enum sc_msccl_op)step_of(w, block)->op;
+	bool simple = w->algo->proto == SC_PROTO_SIMPLE;
+	double moving = sc_bytes_us(bytes, w->p->block_gbps);
+	double slice = simple ? moving / 2 : 0, end = start + w->p->step_us + moving;
+	size_t other[2], n_other = 0;
+
+	if (sc_msccl_receives(op)) {
+		struct connection *c = &w->connections[b->from];
+		size_t slot = c->n_taken % (size_t)w->slots;
+
+		end = fmax(end, c->sent_us[slot] + w->p->wire_us + slice);
+	}
+	if (sc_msccl_sends(op)) {
+		struct connection *c = &w->connections[b->to];
+		size_t slot = c->n_sent++ % (size_t)w->slots;
+		double far_us = c->is_remote ? f->nic_latency_us + sc_nccl_hop_us(SC_ALGO_RING,
+										  w->algo->proto,
+										  SC_HOP_NET)
+					     : 0;
+
+		end = fmax(end, send_end_us(w, b, start, bytes));
+		c->sent_us[slot] = end + far_us;
+		c->available_us[slot] =
+			far_us + w->p->wire_us + (simple ? end - slice : start + w->p->step_us);
+		other[n_other++] = c->receiver;
+	}
+	if (sc_msccl_receives(op)) {
+		struct connection *c = &w->connections[b->from];
+
+		c->freed_us[c->n_taken++ % (size_t)w->slots] = end;
+		other[n_other++] = c->sender;
+	}
+	b->free_us = end;
+	for (size_t i = 0; i < n_other; i++)
+		wake(w, other[i]);
+}
+
+/* The step is over for this tile: who waits for it goes on, and the block to its next one. */
+static void finish_steps(struct walk *w, size_t block, size_t n)
+{
+	struct block *b = &w->blocks[block];
+	const struct sc_msccl_tb *tb = &w->algo->tbs[block];
+
+	for (; n > 0; n--) {
+		size_t at = tb->first + b->step++, next;
+
+		w->done[at] = (struct done){b->tile + 1, b->free_us};
+		for (size_t waiter = w->waiters[at]; waiter; waiter = next) {
+			next = w->next_waiter[waiter - 1];
+			w->waiters[at] = next;
+			w->blocks[waiter - 1].is_parked = false;
+			wake(w, waiter);
+		}
+	}
+	if (b->step < tb->n)
+		return;
+	w->tile_end_us[b->tile] = fmax(w->tile_end_us[b->tile], b->free_us);
+	b->step = 0;
+	b->tile++;
+}
+
+static void run_step(struct walk *w, size_t block, double start)
+{
+	struct block *b = &w->blocks[block];
+	const struct sc_msccl_step *step = step_of(w, block);
+	int left = step->count - (int)b->part * w->per_primitive;
+	int chunks = left < w->per_primitive ? left : w->per_primitive;
+	size_t n = 1;
+
+	b->free_us = start;
+	if (step->op == SC_MSCCL_COPY || step->op == SC_MSCCL_REDUCE) {
+		double bytes = step->count * tile_of(w, b->tile);
+
+		n = merged(w, block);
+		b->free_us += w->fabric->walk->local_us +
+			      (double)n * sc_bytes_us(bytes, w->fabric->walk->local_gbps);
+	} else {
+		run_peer_step(w, block, start, chunks * tile_of(w, b->tile));
+		b->part++;
+		if (left > chunks)
+			return;
+	}
+	b->part = 0;
+	finish_steps(w, block, n);
+}
+
+/* Puts a block that may go on into the heap, or notes what it waits for. */
+static void wake(struct walk *w, size_t waiter)
+{
+	size_t block = waiter - 1, on;
+	struct block *b;
+	double us;
+
+	if (waiter == 0)
+		return;
+	b = &w->blocks[block];
+	if (b->has_turn || b->is_parked || b->tile == w->walked_tiles || w->algo->tbs[block].n == 0)
+		return;
+	us = ready_us(w, block, &on);
+	while (us < HUGE_VAL && step_of(w, block)->op == SC_MSCCL_NOP) {
+		b->free_us = us;
+		finish_steps(w, block, 1);
+		if (b->tile == w->walked_tiles)
+			return;
+		us = ready_us(w, block, &on);
+	}
+	if (us < HUGE_VAL) {
+		push(w, block, us);
+	} else if (on) {
+		b->is_parked = true;
+		w->next_waiter[block] = w->waiters[on - 1];
+		w->waiters[on - 1] = waiter;
+	}
+}
+
+static void run(struct walk *w)
+{
+	for (size_t t = 0; t < w->algo->n_tbs; t++)
+		wake(w, t + 1);
+	while (w->n_turns) {
+		struct turn turn = pop(w);
+
+		run_step(w, turn.block, turn.us);
+		wake(w, turn.block + 1);
+	}
+}
+
+/* ---- set-up ---- */
+
+struct end {
+	int from, to, channel;
+	size_t tb;
+	bool sends;
+};
+
+static int by_end(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->to != y->to)
+		return x->to < y->to ? -1 : 1;
+	if (x->channel != y->channel)
+		return x->channel < y->channel ? -1 : 1;
+	return (x->sends > y->sends) - (x->sends < y->sends);
+}
+
+static void connect(struct walk *w, struct sc_arena *arena)
+{
+	const struct sc_msccl *algo = w->algo;
+	struct end *ends = sc_arena_alloc(arena, (2 * algo->n_tbs + 1) * sizeof(*ends));
+	int per_node = w->fabric->gpus_per_node;
+	size_t n = 0, c = 0;
+
+	for (size_t t = 0; t < algo->n_tbs; t++) {
+		const struct sc_msccl_tb *tb = &algo->tbs[t];
+		int gpu = w->blocks[t].gpu;
+
+		if (tb->send >= 0)
+			ends[n++] = (struct end){gpu, tb->send, tb->channel, t, true};
+		if (tb->recv >= 0)
+			ends[n++] = (struct end){tb->recv, gpu, tb->channel, t, false};
+	}
+	if (n)
+		qsort(ends, n, sizeof(*ends), by_end);
+	w->connections = sc_arena_calloc(arena, n + 1, sizeof(*w->connections));
+	for (size_t i = 0; i < n; i++) {
+		struct connection *at;
+
+		c += i > 0 && (ends[i].from != ends[i - 1].from || ends[i].to != ends[i - 1].to ||
+			       ends[i].channel != ends[i - 1].channel);
+		at = &w->connections[c];
+		at->is_remote = ends[i].from / per_node != ends[i].to / per_node;
+		*(ends[i].sends ? &at->sender : &at->receiver) = ends[i].tb + 1;
+		*(ends[i].sends ? &w->blocks[ends[i].tb].to : &w->blocks[ends[i].tb].from) = c;
+	}
+}
+
+static void set_tiles(struct walk *w, double bytes)
+{
+	const struct sc_msccl *algo = w->algo;
+	double chunks;
+
+	w->chunk_bytes = bytes / algo->n_chunks;
+	w->tile_bytes = w->p->tile_bytes;
+	w->n_tiles = (size_t)fmax(1, ceil(w->chunk_bytes / w->tile_bytes));
+	w->walked_tiles = w->n_tiles < WALKED_TILES ? w->n_tiles : WALKED_TILES;
+	chunks = floor(w->tile_bytes / fmax(1, w->chunk_bytes));
+	w->per_primitive = (int)fmax(1, fmin(SC_MSCCL_MAX_COUNT, chunks));
+}
+
+static void init(struct walk *w, struct sc_arena *arena)
+{
+	const struct sc_msccl *algo = w->algo;
+	size_t gpus = (size_t)algo->n_gpus, nics = (size_t)w->fabric->nics_per_node + 1;
+	size_t nodes = gpus / (size_t)w->fabric->gpus_per_node + 1;
+
+	w->blocks = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->blocks));
+	w->turns = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->turns));
+	w->next_waiter = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->next_waiter));
+	w->waiters = sc_arena_calloc(arena, algo->n_steps + 1, sizeof(*w->waiters));
+	w->done = sc_arena_calloc(arena, algo->n_steps + 1, sizeof(*w->done));
+	w->port_free_us = sc_arena_calloc(arena, gpus, sizeof(double));
+	w->port_busy_us = sc_arena_calloc(arena, gpus, sizeof(double));
+	w->nic_free_us = sc_arena_calloc(arena, nodes * nics, sizeof(double));
+	w->nic_busy_us = sc_arena_calloc(arena, nodes * nics, sizeof(double));
+	for (int g = 0; g < algo->n_gpus; g++)
+		for (size_t t = 0; t < algo->gpus[g].n; t++)
+			w->blocks[algo->gpus[g].first + t].gpu = g;
+	connect(w, arena);
+}
+
+static double most(const double *x, size_t n)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, x[i]);
+	return most;
+}
+
+/* What was at work the longest; where none was half of the time, waiting was. */
+static const char *limit_of(const struct walk *w, double us)
+{
+	size_t nodes = (size_t)(w->algo->n_gpus / w->fabric->gpus_per_node) + 1;
+	double busy[N_LIMITS] = {0};
+	int best = BY_BLOCK;
+
+	busy[BY_PORT] = most(w->port_busy_us, (size_t)w->algo->n_gpus);
+	busy[BY_NET] = most(w->nic_busy_us, nodes * ((size_t)w->fabric->nics_per_node + 1));
+	for (size_t t = 0; t < w->algo->n_tbs; t++) {
+		const struct connection *c = &w->connections[w->blocks[t].to];
+		double bytes = 0;
+
+		for (size_t s = 0; s < w->algo->tbs[t].n; s++)
+			bytes += w->algo->steps[w->algo->tbs[t].first + s].count * w->chunk_bytes;
+		bytes *= (double)w->walked_tiles / (double)w->n_tiles;
+		busy[BY_BLOCK] = fmax(busy[BY_BLOCK], sc_bytes_us(bytes, w->p->block_gbps));
+		if (w->algo->tbs[t].send >= 0 && !c->is_remote && w->fabric->walk->link_gbps > 0)
+			busy[BY_LINK] =
+				fmax(busy[BY_LINK], sc_bytes_us(bytes * w->p->wire_factor,
+								w->fabric->walk->link_gbps));
+	}
+	for (int i = 0; i < BY_LATENCY; i++)
+		if (busy[i] > busy[best])
+			best = i;
+	return LIMITS[busy[best] > us / 2 ? best : BY_LATENCY];
+}
+
+/* A step of many chunks is several primitives where they are large: two blocks that both send before they
+ * receive then fill their connections and wait for each other. */
+static bool has_ended(const struct walk *w)
+{
+	for (size_t t = 0; t < w->algo->n_tbs; t++)
+		if (w->algo->tbs[t].n > 0 && w->blocks[t].tile < w->walked_tiles)
+			return false;
+	return true;
+}
+
+int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_fabric *fabric, double bytes,
+		  struct sc_msccl_time *out, struct sc_err *err)
+{
+	struct walk w = {.algo = algo, .fabric = fabric};
+	struct sc_arena arena;
+	double end_us = 0;
+
+	if (!fabric->walk || !(fabric->walk->protos[algo->proto].block_gbps > 0))
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"the fabric profile has no rates for %s algorithms on these links",
+			sc_msccl_proto_names[algo->proto]);
+	w.p = &fabric->walk->protos[algo->proto];
+	w.slots = sc_msccl_slots(algo->proto);
+	set_tiles(&w, bytes);
+	sc_arena_init(&arena, 1 << 16);
+	init(&w, &arena);
+	run(&w);
+	end_us = most(w.tile_end_us, w.walked_tiles);
+	if (!has_ended(&w)) {
+		*out = (struct sc_msccl_time){HUGE_VAL, "deadlock"};
+		sc_arena_release(&arena);
+		return 0;
+	}
+	if (w.n_tiles > w.walked_tiles) {
+		double warm_us = most(w.tile_end_us, WARM_TILES);
+		double tiles = w.chunk_bytes / w.tile_bytes - (double)w.walked_tiles;
+
+		out->limit = limit_of(&w, end_us);
+		end_us += tiles * (end_us - warm_us) / (WALKED_TILES - WARM_TILES);
+	} else {
+		out->limit = limit_of(&w, end_us);
+	}
+	out->total_us = w.p->base_us + end_us;
+	sc_arena_release(&arena);
+	return 0;
+}

@@ -1,0 +1,138 @@
+/* A collective over sizes, three ways. */
+#include "report/collective_report.h"
+
+#include <math.h>
+
+#include "base/json_out.h"
+#include "report/plot.h"
+
+enum { COLLECTIVE_VERSION = 1 };
+
+static void append_file(const struct sc_collective_sizes *sizes, const struct sc_msccl *file,
+			struct sc_strbuf *out)
+{
+	const struct sc_collective_point *p = sizes->points;
+
+	sc_strbuf_printf(out, "\n%s (%s): ", *file->name ? file->name : "the file",
+			 sc_msccl_proto_names[file->proto]);
+	if (sizes->n_wins == 0) {
+		sc_strbuf_append(out, "the library's own choice is faster at every size\n");
+		return;
+	}
+	sc_strbuf_printf(out, "faster at %zu of %zu sizes, best %.2f x at %.0f bytes\n",
+			 sizes->n_wins, sizes->n, sizes->best_speedup, sizes->best_bytes);
+	for (size_t i = 0, end; i < sizes->n; i = end + 1) {
+		for (end = i; end < sizes->n && p[end].file_us < p[end].time_us;)
+			end++;
+		if (end > i)
+			sc_strbuf_printf(out, "  wins from %.0f to %.0f bytes\n", p[i].bytes,
+					 p[end - 1].bytes);
+	}
+}
+
+void sc_text_collective(const struct sc_collective_sizes_opts *opts,
+			const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
+{
+	bool beside = opts->measured || opts->file;
+
+	sc_strbuf_printf(out, "%s of %d ranks on %d node%s\n\n", sc_collective_names[opts->kind],
+			 opts->span.n_ranks, opts->span.n_nodes,
+			 opts->span.n_nodes == 1 ? "" : "s");
+	sc_strbuf_printf(out, "%14s %12s %10s %10s  %-9s %-8s %8s  %-*s%s%s\n", "bytes", "time us",
+			 "algbw GB/s", "busbw GB/s", "algorithm", "protocol", "channels",
+			 beside ? 8 : 0, "limit", opts->measured ? "   measured us    off %" : "",
+			 opts->file ? "      file us  speedup  limit" : "");
+	for (size_t i = 0; i < sizes->n; i++) {
+		const struct sc_collective_point *p = &sizes->points[i];
+
+		sc_strbuf_printf(out, "%14.0f %12.2f %10.2f %10.2f  %-9s %-8s %8d  %-*s", p->bytes,
+				 p->time_us, p->algbw_gbps, p->busbw_gbps, p->algorithm,
+				 p->protocol, p->channels, beside ? 8 : 0, p->limit);
+		if (opts->measured && (isnan(p->measured_us) || (opts->file && isnan(p->file_us))))
+			sc_strbuf_printf(out, " %13s %8s", "-", "-");
+		else if (opts->measured)
+			sc_strbuf_printf(
+				out, " %13.2f %+8.1f", p->measured_us,
+				100 * ((opts->file ? p->file_us : p->time_us) / p->measured_us -
+				       1));
+		if (opts->file && isnan(p->file_us))
+			sc_strbuf_printf(out, " %12s %8s  %s", "-", "-", p->file_limit);
+		else if (opts->file)
+			sc_strbuf_printf(out, " %12.2f %8.2f  %s", p->file_us,
+					 p->time_us / p->file_us, p->file_limit);
+		sc_strbuf_append_char(out, '\n');
+	}
+	if (opts->file)
+		append_file(sizes, opts->file, out);
+	if (sizes->n_measured)
+		sc_strbuf_printf(out,
+				 "\n%zu sizes were measured: median error %.2f %%, p90 %.2f %%%s\n",
+				 sizes->n_measured, sizes->median_ape_pct, sizes->p90_ape_pct,
+				 opts->file ? " (of the file)" : "");
+}
+
+int sc_json_collective(const struct sc_collective_sizes_opts *opts,
+		       const struct sc_collective_sizes *sizes, FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *points;
+	int rc;
+
+	sc_json_init(&json, "stepcast/collective", COLLECTIVE_VERSION);
+	sc_json_text(&json, json.root, "collective", sc_collective_names[opts->kind]);
+	sc_json_int(&json, json.root, "ranks", opts->span.n_ranks);
+	sc_json_int(&json, json.root, "nodes", opts->span.n_nodes);
+	points = sc_json_array(&json, json.root, "points");
+	for (size_t i = 0; i < sizes->n; i++) {
+		const struct sc_collective_point *p = &sizes->points[i];
+		json_t *point = sc_json_object(&json, points, NULL);
+
+		sc_json_real(&json, point, "bytes", p->bytes);
+		sc_json_real(&json, point, "time_us", p->time_us);
+		sc_json_real(&json, point, "algbw_gbps", p->algbw_gbps);
+		sc_json_real(&json, point, "busbw_gbps", p->busbw_gbps);
+		sc_json_text(&json, point, "algorithm", p->algorithm);
+		sc_json_text(&json, point, "protocol", p->protocol);
+		sc_json_int(&json, point, "channels", p->channels);
+		sc_json_text(&json, point, "limit", p->limit);
+		if (opts->measured)
+			sc_json_known_real(&json, point, "measured_us", p->measured_us);
+		if (opts->file) {
+			sc_json_known_real(&json, point, "file_us", p->file_us);
+			sc_json_text(&json, point, "file_limit", p->file_limit);
+		}
+	}
+	if (opts->file) {
+		sc_json_real(&json, json.root, "best_speedup", sizes->best_speedup);
+		sc_json_real(&json, json.root, "best_bytes", sizes->best_bytes);
+		sc_json_int(&json, json.root, "n_wins", (int64_t)sizes->n_wins);
+	}
+	if (opts->measured) {
+		sc_json_int(&json, json.root, "n_measured", (int64_t)sizes->n_measured);
+		sc_json_known_real(&json, json.root, "median_ape_pct", sizes->median_ape_pct);
+		sc_json_known_real(&json, json.root, "p90_ape_pct", sizes->p90_ape_pct);
+	}
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+void sc_plot_collective(const struct sc_collective_sizes *sizes, const char *terminal,
+			const char *path, struct sc_strbuf *out)
+{
+	bool file = sizes->n && sizes->points[0].file_limit;
+
+	sc_plot_begin(terminal, path, out);
+	sc_strbuf_append(out, "set logscale xy\nset xlabel 'bytes'\nset ylabel 'us'\n"
+			      "set key top left\nset grid\n$points << EOD\n");
+	for (size_t i = 0; i < sizes->n; i++) {
+		const struct sc_collective_point *p = &sizes->points[i];
+
+		sc_strbuf_printf(out, "%.6g %.6g %.6g %.6g\n", p->bytes, p->time_us, p->measured_us,
+				 p->file_us);
+	}
+	sc_strbuf_printf(
+		out, "EOD\nplot $points using 1:2 with linespoints title 'predicted'%s%s\n",
+		sizes->n_measured ? ", $points using 1:3 with points title 'measured'" : "",
+		file ? ", $points using 1:4 with linespoints title 'algorithm file'" : "");
+}

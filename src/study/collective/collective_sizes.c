@@ -1,0 +1,156 @@
+/* Each size on its own; the file is walked once a size. */
+#include "study/collective/collective_sizes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/stats.h"
+#include "base/units.h"
+
+double sc_collective_bus_factor(enum sc_collective kind, int n)
+{
+	if (n < 2 || kind == SC_BROADCAST || kind == SC_SEND_RECV)
+		return 1;
+	return (kind == SC_ALL_REDUCE ? 2 : 1) * (n - 1.0) / n;
+}
+
+static const char *limit_of(const struct sc_cost *cost, const struct sc_span *span)
+{
+	if (cost->latency_us > cost->work_us)
+		return "latency";
+	return span->n_nodes > 1 ? "network" : "link";
+}
+
+static void predict(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point)
+{
+	struct sc_collective_shape shape = {
+		.kind = opts->kind, .bytes = point->bytes, .dtype = SC_FP32};
+	struct sc_collective_choice choice;
+	struct sc_cost cost = sc_collective_cost(opts->fabric, &shape, &opts->span, &choice);
+
+	point->time_us = sc_cost_alone_us(&cost);
+	point->algorithm = sc_algo_names[choice.algo];
+	point->protocol = sc_msccl_proto_names[choice.proto];
+	point->channels = choice.channels;
+	point->limit = limit_of(&cost, &opts->span);
+	if (point->time_us > 0)
+		point->algbw_gbps = point->bytes * sc_bytes_us(1, 1) / point->time_us;
+	point->busbw_gbps =
+		point->algbw_gbps * sc_collective_bus_factor(opts->kind, opts->span.n_ranks);
+}
+
+/* ---- measured ---- */
+
+/* The median time of the rows of this size (within 0.1 %). */
+static int find_measured(const struct sc_csv *table, double bytes, struct sc_arena *arena,
+			 double *out, struct sc_err *err)
+{
+	int at_bytes = sc_csv_column(table, "bytes"), at_time = sc_csv_column(table, "time_us");
+	double *times = sc_arena_alloc(arena, (table->n_rows + 1) * sizeof(*times));
+	size_t n = 0;
+
+	*out = NAN;
+	if (at_bytes < 0 || at_time < 0)
+		return sc_err_at(err, SC_EFORMAT, table->file, 1, 0,
+				 "measured times need the columns bytes and time_us");
+	for (size_t i = 0; i < table->n_rows; i++) {
+		double size, us;
+
+		if (!sc_parse_double(sc_csv_cell(table, i, (size_t)at_bytes), &size) ||
+		    !sc_parse_double(sc_csv_cell(table, i, (size_t)at_time), &us) || !(size > 0) ||
+		    !(us > 0))
+			return sc_err_at(err, SC_EVALUE, table->file, table->line[i], 0,
+					 "bytes and time_us: expected numbers above 0");
+		if (fabs(size / bytes - 1) < 1e-3)
+			times[n++] = us;
+	}
+	if (n)
+		*out = sc_median(times, n, arena);
+	return 0;
+}
+
+static void score(struct sc_collective_sizes *s, struct sc_arena *arena)
+{
+	double *predicted = sc_arena_alloc(arena, (s->n + 1) * sizeof(*predicted));
+	double *measured = sc_arena_alloc(arena, (s->n + 1) * sizeof(*measured));
+	struct sc_accuracy accuracy;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sc_collective_point *p = &s->points[i];
+
+		if (isnan(p->measured_us) || (p->file_limit && isnan(p->file_us)))
+			continue;
+		predicted[s->n_measured] = p->file_limit ? p->file_us : p->time_us;
+		measured[s->n_measured++] = p->measured_us;
+	}
+	accuracy = sc_accuracy_compute(predicted, measured, s->n_measured, arena);
+	s->median_ape_pct = accuracy.median_ape_pct;
+	s->p90_ape_pct = accuracy.p90_ape_pct;
+}
+
+/* ---- the algorithm file ---- */
+
+static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
+{
+	static const enum sc_collective of[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
+						SC_ALL_TO_ALL};
+	const struct sc_msccl *file = opts->file;
+
+	if (file->coll < SC_MSCCL_CUSTOM && of[file->coll] != opts->kind)
+		return sc_err_at(err, SC_ECONFLICT, file->file, 0, 0,
+				 "the algorithm is of %s, not of %s", file->coll_name,
+				 sc_collective_names[opts->kind]);
+	if (file->n_gpus != opts->span.n_ranks)
+		return sc_err_at(err, SC_ECONFLICT, file->file, 0, 0,
+				 "the algorithm is of %d GPUs, the collective of %d ranks; see "
+				 "--ranks and --nodes",
+				 file->n_gpus, opts->span.n_ranks);
+	return 0;
+}
+
+static int walk_file(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point,
+		     struct sc_collective_sizes *out, struct sc_err *err)
+{
+	struct sc_msccl_time time;
+	int rc = sc_msccl_walk(opts->file, opts->fabric, point->bytes, &time, err);
+
+	if (rc)
+		return rc;
+	point->file_limit = time.limit;
+	if (isinf(time.total_us))
+		return 0;
+	point->file_us = time.total_us;
+	out->n_wins += point->file_us < point->time_us;
+	if (point->time_us / point->file_us > out->best_speedup) {
+		out->best_speedup = point->time_us / point->file_us;
+		out->best_bytes = point->bytes;
+	}
+	return 0;
+}
+
+int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
+			    struct sc_collective_sizes *out, struct sc_err *err)
+{
+	struct sc_collective_sizes sizes = {.n = opts->n};
+	int rc = opts->file ? check_file(opts, err) : 0;
+
+	sizes.points = sc_arena_calloc(arena, opts->n, sizeof(*sizes.points));
+	for (size_t i = 0; i < opts->n && rc == 0; i++) {
+		struct sc_collective_point *point = &sizes.points[i];
+
+		*point = (struct sc_collective_point){
+			.bytes = opts->bytes[i], .measured_us = NAN, .file_us = NAN};
+		predict(opts, point);
+		if (opts->measured)
+			rc = find_measured(opts->measured, point->bytes, arena, &point->measured_us,
+					   err);
+		if (rc == 0 && opts->file)
+			rc = walk_file(opts, point, &sizes, err);
+	}
+	if (rc)
+		return rc;
+	score(&sizes, arena);
+	*out = sizes;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* A collective over sizes: what the library would take and how long, beside what was measured and an
+ * algorithm file. */
+#ifndef SC_STUDY_COLLECTIVE_SIZES_H
+#define SC_STUDY_COLLECTIVE_SIZES_H
+
+#include "base/csv.h"
+#include "models/msccl/msccl.h"
+
+struct sc_collective_point {
+	double bytes, time_us, algbw_gbps, busbw_gbps; /* nccl-tests' definitions */
+	const char *algorithm, *protocol, *limit;
+	int channels;
+	double measured_us;     /* NAN: not measured at this size */
+	double file_us;         /* of the algorithm file; NAN: there is none, or it does not end */
+	const char *file_limit; /* NULL: there is none */
+};
+struct sc_collective_sizes_opts {
+	enum sc_collective kind;
+	const struct sc_fabric *fabric;
+	struct sc_span span;
+	const double *bytes; /* rising */
+	size_t n;
+	const struct sc_msccl *file;   /* may be NULL; read and proved */
+	const struct sc_csv *measured; /* may be NULL: columns bytes and time_us */
+};
+struct sc_collective_sizes {
+	struct sc_collective_point *points;
+	size_t n;
+	/* Of the file over the library: the largest gain, and where. 0: no file. */
+	double best_speedup, best_bytes;
+	size_t n_wins;
+	/* Of the sizes that were measured. */
+	size_t n_measured;
+	double median_ape_pct, p90_ape_pct;
+};
+/* SC_ECONFLICT: the file is of another collective or number of ranks. */
+int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
+			    struct sc_collective_sizes *out, struct sc_err *err);
+/* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
+double sc_collective_bus_factor(enum sc_collective kind, int n_ranks);
+
+#endif

@@ -1,0 +1,1 @@
+"$STEPCAST" collective all_sum --device a100-sxm-80gb

@@ -1,0 +1,203 @@
+/* Algorithm files: the common ones are proved, wrong ones named, times obey hand-computed limits. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "models/msccl/msccl.h"
+#include "runner.h"
+
+static struct sc_arena arena;
+
+static void setup(void)
+{
+	sc_arena_init(&arena, 1 << 16);
+}
+
+static void teardown(void)
+{
+	sc_arena_release(&arena);
+}
+
+static struct sc_msccl built(enum sc_msccl_kind kind, int n, int channels, int instances)
+{
+	struct sc_msccl algo;
+	bool two_step = kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL;
+
+	sc_msccl_build(&(struct sc_msccl_recipe){.kind = kind,
+						 .proto = SC_PROTO_SIMPLE,
+						 .n_gpus = n,
+						 .gpus_per_node = two_step ? n / 2 : n,
+						 .channels = channels,
+						 .instances = instances},
+		       &arena, &algo);
+	return algo;
+}
+
+static const struct {
+	int n, channels, instances;
+} SIZES[] = {{2, 1, 1}, {4, 1, 3}, {8, 2, 1}, {8, 4, 2}, {6, 3, 2}};
+enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]) };
+
+/* Every recipe gives what its collective promises, and so does what is written of it. */
+START_TEST(recipes_are_proved)
+{
+	for (int i = 0; i < N_SIZES; i++) {
+		bool one = _i >= SC_MSCCL_PAIRS_ALL_GATHER;
+		struct sc_msccl algo =
+			built((enum sc_msccl_kind)_i, SIZES[i].n, one ? 1 : SIZES[i].channels,
+			      _i == SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : SIZES[i].instances);
+		struct sc_strbuf text = {0};
+		struct sc_msccl again;
+		struct sc_err err = {0};
+
+		ck_assert_msg(sc_msccl_check(&algo, &err) == 0, "%s", err.text);
+		sc_msccl_write(&algo, &text);
+		ck_assert_msg(sc_msccl_parse(&(struct sc_source){sc_strbuf_get(&text), text.n, "x"},
+					     &arena, &again, &err) == 0,
+			      "%u: %s", err.line, err.text);
+		ck_assert_msg(sc_msccl_check(&again, &err) == 0, "%s", err.text);
+		ck_assert_uint_eq(again.n_steps, algo.n_steps);
+		ck_assert_int_eq(memcmp(again.tbs[1].send == algo.tbs[1].send ? "y" : "n", "y", 1),
+				 0);
+		sc_strbuf_release(&text);
+	}
+}
+END_TEST
+
+/* One step changed: each fault is found, and named where it is. */
+START_TEST(faults_are_named)
+{
+	static const struct {
+		size_t step;
+		int field, value; /* 0: op, 1: src_off, 2: dst_off, 3: dep_step 4: count */
+		const char *part;
+	} FAULTS[] = {
+		{1, 0, SC_MSCCL_RECV, "is not written"},
+		{3, 1, 0, "different chunks"},
+		{0, 1, 3, "different chunks"},
+		{5, 2, 2, "wrong"},
+		{6, 3, 6, "never"},
+	};
+
+	for (size_t i = 0; i < sizeof(FAULTS) / sizeof(FAULTS[0]); i++) {
+		struct sc_msccl algo = built(SC_MSCCL_RING_ALL_REDUCE, 4, 1, 1);
+		struct sc_msccl_step *step = &algo.steps[FAULTS[i].step];
+		struct sc_err err = {0};
+
+		if (FAULTS[i].field == 0)
+			step->op = (unsigned char)FAULTS[i].value;
+		if (FAULTS[i].field == 1)
+			step->src_off = FAULTS[i].value;
+		if (FAULTS[i].field == 2)
+			step->dst_off = FAULTS[i].value;
+		if (FAULTS[i].field == 3) {
+			step->dep_tb = 0;
+			step->dep_step = FAULTS[i].value;
+		}
+		ck_assert_int_ne(sc_msccl_check(&algo, &err), 0);
+		ck_assert_msg(strstr(err.text, "rank ") != NULL, "%zu: %s", i, err.text);
+	}
+}
+END_TEST
+
+static struct sc_fabric_walk walk_of(double block, double link, double port)
+{
+	struct sc_fabric_walk walk = {.link_gbps = link, .port_gbps = port, .local_gbps = 1e6};
+
+	for (int p = 0; p < SC_N_PROTOS; p++)
+		walk.protos[p] = (struct sc_fabric_walk_proto){
+			.block_gbps = block, .tile_bytes = 1 << 21, .wire_factor = 1};
+	return walk;
+}
+
+static double walked(const struct sc_msccl *algo, const struct sc_fabric_walk *walk, double bytes)
+{
+	struct sc_fabric fabric = {
+		.gpus_per_node = algo->n_gpus, .nics_per_node = 1, .nic_gbps = 25, .walk = walk};
+	struct sc_msccl_time time;
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_msccl_walk(algo, &fabric, bytes, &time, &err) == 0, "%s", err.text);
+	return time.total_us;
+}
+
+#define GIB SC_BYTES_PER_GIB
+
+/* Large sizes, one channel: unfused 2(n-1) S/n / r, fused S / r (reference: MSCCL walk). */
+START_TEST(ring_limits)
+{
+	struct sc_fabric_walk walk = walk_of(20, 0, 0);
+	struct sc_msccl unfused = built(SC_MSCCL_RING_ALL_GATHER, 8, 1, 1);
+	struct sc_msccl fused = built(SC_MSCCL_RING_ALL_GATHER_FUSED, 8, 1, 1);
+
+	ck_assert_double_eq_tol(walked(&unfused, &walk, GIB) / sc_bytes_us(14 * GIB / 8, 20), 1,
+				0.05);
+	ck_assert_double_eq_tol(walked(&fused, &walk, GIB) / sc_bytes_us(GIB, 20), 1, 0.05);
+}
+END_TEST
+
+/* Instances halve the time until a port binds, then change nothing. */
+START_TEST(instances_until_a_cap)
+{
+	struct sc_fabric_walk walk = walk_of(20, 0, 1000);
+	struct sc_msccl one = built(SC_MSCCL_PAIRS_ALL_GATHER, 8, 1, 1);
+	struct sc_msccl two = built(SC_MSCCL_PAIRS_ALL_GATHER, 8, 1, 2);
+	struct sc_msccl four = built(SC_MSCCL_PAIRS_ALL_GATHER, 8, 1, 4);
+
+	ck_assert_double_eq_tol(walked(&one, &walk, GIB) / sc_bytes_us(2 * GIB / 8, 20), 1, 0.05);
+	ck_assert_double_eq_tol(walked(&one, &walk, GIB) / walked(&two, &walk, GIB), 2, 0.1);
+	walk.port_gbps = 70;
+	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / sc_bytes_us(7 * GIB / 8, 70), 1, 0.05);
+	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / walked(&four, &walk, GIB), 1, 0.05);
+}
+END_TEST
+
+/* Of every recipe: time rises with size, falls with rates, and no port carries more than it can. */
+START_TEST(walks_are_monotone)
+{
+	struct sc_msccl algo = built((enum sc_msccl_kind)_i, 8, 1, 1);
+	struct sc_fabric_walk slow = walk_of(10, 15, 50), fast = walk_of(20, 15, 50);
+	double last = 0;
+
+	for (double bytes = 1024; bytes < 8 * GIB; bytes *= 4) {
+		double us = walked(&algo, &slow, bytes);
+
+		ck_assert(us >= last);
+		ck_assert(walked(&algo, &fast, bytes) <= us * (1 + 1e-9));
+		if (_i != SC_MSCCL_TWO_STEP_ALL_TO_ALL)
+			ck_assert(us >= sc_bytes_us(bytes * 7 / 8, 50));
+		last = us;
+	}
+}
+END_TEST
+
+/* Eight chunks a step are one primitive, and then eight in a connection of two: both sides send first. */
+START_TEST(large_steps_may_never_end)
+{
+	struct sc_fabric_walk walk = walk_of(10, 15, 50);
+	struct sc_msccl algo = built(SC_MSCCL_PAIRS_ALL_REDUCE, 8, 1, 1);
+
+	ck_assert(!isinf(walked(&algo, &walk, 32 * SC_BYTES_PER_MIB)));
+	ck_assert(isinf(walked(&algo, &walk, 64 * SC_BYTES_PER_MIB)));
+}
+END_TEST
+
+static Suite *msccl_suite(void)
+{
+	Suite *suite = suite_create("msccl");
+	TCase *tc = tcase_create("msccl");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_loop_test(tc, recipes_are_proved, 0, SC_MSCCL_N_KINDS);
+	tcase_add_test(tc, faults_are_named);
+	tcase_add_test(tc, ring_limits);
+	tcase_add_test(tc, large_steps_may_never_end);
+	tcase_add_test(tc, instances_until_a_cap);
+	tcase_add_loop_test(tc, walks_are_monotone, 0, SC_MSCCL_N_KINDS);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(msccl_suite)
