@@ -4,7 +4,7 @@ _stepcast()
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
 	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words="predict sweep validate shard c3 schedule op fit record import export info replay config devices models clusters software help --help --version --completion"
+		words="predict sweep validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 		return
 	fi
@@ -16,6 +16,7 @@ _stepcast()
 	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --plot --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	schedule) words="1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev" options=" --pp --micro-batches --virtual-stages --replicas --waves --times --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	collective) words="all_reduce all_gather reduce_scatter broadcast all_to_all send_recv" options=" --cluster --device --bytes --nodes --ranks --algorithm --measured --plot --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	import) words="" options=" --rank --mate --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
@@ -27,7 +28,7 @@ _stepcast()
 	models) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	clusters) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	software) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	help) words="predict sweep validate shard c3 schedule op fit record import export info replay config devices models clusters software help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--detail) words="coarse full"; values=yes ;;

@@ -308,6 +308,10 @@ int sc_fit_set_read(struct sc_fit_table *t, struct sc_fit_set *out)
 		if (!is_chosen(t))
 			continue;
 		rc = sc_fit_row_read(t, out, &taken);
+		if (rc == 0 && taken && out->rows[out->n].only) {
+			out->n_forced++;
+			taken = false;
+		}
 		out->n += rc == 0 && taken;
 	}
 	label_origins(out, t->arena);
