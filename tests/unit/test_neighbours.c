@@ -12,9 +12,10 @@
 
 /* What a warning says of a step that is real, and not small to the machine. */
 static const char *const CAUSES[] = {
-	"does not divide",   /* a batch: replicas, or micro-batches, that wait for a fuller one */
-	"no multiple of",    /* rows of operands that cannot be loaded whole */
-	"do not fill nodes", /* groups that lie askew on their nodes */
+	"does not divide",    /* a batch: replicas, or micro-batches, that wait for a fuller one */
+	"no multiple of",     /* rows of operands that cannot be loaded whole */
+	"do not fill nodes",  /* groups that lie askew on their nodes */
+	"it sets their pace", /* the host, which launches experts' products one by one */
 };
 /* Real without a warning: a second replica is the first to exchange gradients. */
 static bool begins_to_exchange(const struct sc_config *before, const struct sc_config *after)

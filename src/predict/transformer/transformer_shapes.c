@@ -1,6 +1,7 @@
 /* Sizes at which kernels are much slower than at their neighbours: told by the key that makes them. */
 #include <math.h>
 
+#include "base/units.h"
 #include "predict/transformer/transformer_priv.h"
 
 #define WORTH_TELLING 1.15 /* times as long */
@@ -39,6 +40,26 @@ static void warn_of_rows(const struct dims *x, const struct rows *rows, struct s
 			rows->key, rows->elements, unit_bytes, factor);
 }
 
+/* Experts' products that the GPU does faster than the host launches them one by one. */
+static void warn_of_launches(const struct dims *x, struct sc_warnings *out)
+{
+	const struct sc_config *cfg = &x->req->config;
+	const struct sc_model *m = x->model;
+	double host_us = (double)m->experts / (double)cfg->parallel.ep * x->sw->host_expert_us *
+			 x->req->device.host.slowdown;
+	double flop = 2 * x->tokens * x->etp / x->tp * (double)m->top_k * x->gates * x->h *
+		      (double)m->expert_ffn_hidden / x->etp;
+	double peak = sc_device_peak_tflops(&x->req->device, x->dtype);
+	double gpu_us = peak > 0 ? sc_flop_us(flop, peak * x->req->device.gemm.eff_max) : host_us;
+
+	if (cfg->training.cuda_graphs != 1 && !(cfg->training.cuda_graphs & SC_GRAPH_MOE) &&
+	    host_us > gpu_us)
+		sc_warn(out,
+			"training.micro_batch leaves experts products of %.0f us, which the host takes "
+			"%.0f us to launch: it sets their pace",
+			gpu_us, host_us);
+}
+
 void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warnings *out)
 {
 	const struct sc_model *m = &request->config.model;
@@ -58,6 +79,8 @@ void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warn
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		warn_of_rows(&x, &all[i], out);
+	if (moe)
+		warn_of_launches(&x, out);
 	if (unfused && x.sw->fused_softmax && !softmax_is_fused(&x))
 		sc_warn(out,
 			"training.micro_batch leaves a GPU %g heads at once, no multiple of 4: the "
