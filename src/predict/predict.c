@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "models/row_memo.h"
+#include "predict/block.h"
 #include "predict/op_names.h"
-#include "predict/transformer/block.h"
 #include "predict/workload.h"
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };

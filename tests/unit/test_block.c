@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "predict/block.h"
 #include "predict/op_names.h"
-#include "predict/transformer/block.h"
 #include "runner.h"
 
 static struct sc_build_scratch scratch;

@@ -7,8 +7,8 @@
 #include "core/config/config.h"
 #include "core/embedding/shard_plan.h"
 #include "models/embedding_kernel.h"
+#include "predict/block.h"
 #include "predict/predict.h"
-#include "predict/transformer/block.h"
 #include "predict/workload.h"
 
 /* Steps of a rank that are built as runs of kernels. */

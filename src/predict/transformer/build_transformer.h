@@ -6,10 +6,10 @@
 
 #include "base/arena.h"
 #include "core/config/config.h"
+#include "predict/block.h"
 #include "predict/predict.h"
 #include "predict/schedule/schedule.h"
 #include "predict/schedule/schedule_file.h"
-#include "predict/transformer/block.h"
 #include "predict/transformer/parallel.h"
 #include "predict/transformer/transformer_ops.h"
 #include "predict/workload.h"

@@ -7,8 +7,8 @@
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
-#include "predict/band.h"
 #include "predict/op_names.h"
+#include "predict/transformer/band.h"
 #include "predict/transformer/summarize_priv.h"
 
 static unsigned node_name(const struct sc_run *run, uint32_t node)

@@ -4,7 +4,7 @@
 #define SC_PREDICT_TRANSFORMER_OPS_H
 
 #include "core/config/config.h"
-#include "predict/transformer/block.h"
+#include "predict/block.h"
 
 enum sc_block_id {
 	SC_BLOCK_EMBED_F,

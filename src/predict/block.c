@@ -1,6 +1,6 @@
 /* Blocks: costing their steps, emitting them op by op, composing their summaries.
  * Knows nothing of models or schedules. */
-#include "predict/transformer/block.h"
+#include "predict/block.h"
 
 #include <math.h>
 #include <string.h>

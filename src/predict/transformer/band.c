@@ -3,7 +3,7 @@
  * be trusted on that device, measured or not (models/op_model.c). What differs from shape to
  * shape is taken to average out over the shapes of an iteration, and is left out; what all
  * kernels of a model share is not. */
-#include "predict/band.h"
+#include "predict/transformer/band.h"
 
 #include <math.h>
 

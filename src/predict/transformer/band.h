@@ -1,6 +1,6 @@
 /* The error band of an iteration, from the residual spreads of the models that it is made of. */
-#ifndef SC_PREDICT_BAND_H
-#define SC_PREDICT_BAND_H
+#ifndef SC_PREDICT_TRANSFORMER_BAND_H
+#define SC_PREDICT_TRANSFORMER_BAND_H
 
 #include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
