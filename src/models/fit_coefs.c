@@ -15,6 +15,11 @@
 		.name = #member, .offset = offsetof(struct sc_device, section.member), \
 		.lower = lo, .upper = hi, .minor = true                                \
 	}
+/* Not in any table: stays as it was. */
+#define HELD(section, member)                                                         \
+	{                                                                             \
+		.name = #member, .offset = offsetof(struct sc_device, section.member) \
+	}
 #define LINK(member, lo, hi)                                                                     \
 	{                                                                                        \
 		.name = #member, .offset = offsetof(struct sc_fabric_link, member), .lower = lo, \
@@ -117,9 +122,22 @@ static const struct sc_fit_coef_row HOST[] = {
 };
 /* Of recordings; the others are of pairs under policies, which no recording has. */
 static const struct sc_fit_coef_row INTERFERENCE[] = {
-	MINOR(interference, path_compute, 0.01, 1),  COEF(interference, path_comm, 0.01, 1),
-	COEF(interference, path_sum, 0.01, 4),       COEF(interference, start_us, 0.01, 100),
-	COEF(interference, start_sum_us, 0.01, 100), {0},
+	MINOR(interference, path_compute, 0.01, 1),
+	COEF(interference, path_comm, 0.01, 1),
+	COEF(interference, path_sum, 0.01, 4),
+	COEF(interference, start_us, 0.01, 100),
+	COEF(interference, start_sum_us, 0.01, 100),
+	HELD(interference, path_copy),
+	HELD(interference, wait_frac),
+	HELD(interference, sm_granule),
+	HELD(interference, copy_speed),
+	HELD(interference, copy_us),
+	HELD(interference, relief_sms),
+	HELD(interference, relief_gain),
+	HELD(interference, chunk_us),
+	HELD(interference, push_us),
+	HELD(interference, fused_rows),
+	{0},
 };
 static const struct sc_fit_coef_row LINKS[] = {
 	LINK(eff, 0.05, 1.1),        LINK(copy_gbps, 10, 1e4),   LINK(nvls_eff, 0.05, 1.1),
