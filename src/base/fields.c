@@ -254,6 +254,11 @@ struct sc_field_place sc_field_find(const struct sc_field *table, const char *pa
 		}
 		if (key[n_key] == '\0') {
 			out.field = field;
+			if (field->type == SC_F_STRUCT && field->scalar) {
+				out.base_offset += field->offset;
+				out.field =
+					find_key(field->sub, field->scalar, strlen(field->scalar));
+			}
 			return out;
 		}
 		if (field->type != SC_F_STRUCT)

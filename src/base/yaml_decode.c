@@ -193,12 +193,35 @@ static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struc
 	return decode_map(d, map, place->field->sub, place);
 }
 
+static const struct sc_field *find_field(const struct sc_field *table, const char *key)
+{
+	for (; table->key; table++) {
+		if (strcmp(table->key, key) == 0)
+			return table;
+	}
+	return NULL;
+}
+
+static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct place *place);
+
+/* A scalar in a mapping's place, the value of one of its keys. */
+static int decode_key(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	const struct sc_field *field = find_field(place->field->sub, place->field->scalar);
+	struct place here = {.field = field, .up = place, .key = field->key};
+
+	here.at = place->at + field->offset;
+	return decode_value(d, node, &here);
+}
+
 static int decode_struct(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
 	if (node->kind == SC_YAML_MAP)
 		return decode_map(d, node, place->field->sub, place);
 	if (node->kind == SC_YAML_SCALAR && place->field->may_be_file)
 		return decode_ref(d, node, place);
+	if (node->kind == SC_YAML_SCALAR && place->field->scalar)
+		return decode_key(d, node, place);
 	return wrong_kind(d, node, place,
 			  place->field->may_be_file ? "a mapping or the path of a file"
 						    : "a mapping");
@@ -286,15 +309,6 @@ static int check_required(struct decoder *d, const struct sc_yaml *map,
 				 table->help ? ": " : "", table->help ? table->help : "");
 	}
 	return 0;
-}
-
-static const struct sc_field *find_field(const struct sc_field *table, const char *key)
-{
-	for (; table->key; table++) {
-		if (strcmp(table->key, key) == 0)
-			return table;
-	}
-	return NULL;
 }
 
 static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,

@@ -8,6 +8,9 @@
 #include "base/units.h"
 #include "models/rowwise.h"
 
+/* Read and written once for each byte that is moved. */
+#define HBM_PER_BYTE 2.0
+
 /* The same device with fewer SMs: math falls with them, memory does not. */
 static void take_sms(const struct sc_device *device, double sms, struct sc_device *out)
 {
@@ -29,6 +32,23 @@ static void scale(struct sc_cost *cost, double factor)
 	cost->work_us *= factor;
 }
 
+void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost)
+{
+	cost->demand[SC_RES_L2] = device->interference.path_compute * cost->demand[SC_RES_SM];
+}
+
+void sc_interfere_load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
+				  struct sc_cost *cost)
+{
+	double port = fabric->link_gbps > 0 ? fabric->link_gbps * fabric->link_eff
+					    : fabric->pcie_gbps * fabric->ramp.pcie_eff;
+	double gbps = cost->demand[SC_RES_HBM] * fabric->hbm_gbps / HBM_PER_BYTE;
+
+	/* links feed it at full speed */
+	cost->demand[SC_RES_L2] = device->interference.path_comm *
+				  (cost->demand[SC_RES_NIC] > 0 ? fmin(1, gbps / port) : 1);
+}
+
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
 			 double given_us, struct sc_cost *out)
 {
@@ -36,17 +56,18 @@ void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op,
 	struct sc_cost all;
 
 	sc_op_cost(device, op, &all);
+	sc_interfere_load_kernel(device, &all);
 	*out = all;
 	if (sms > 0 && sms < (double)device->sm_count) {
 		take_sms(device, sms, &fewer);
 		sc_op_cost(&fewer, op, out);
+		sc_interfere_load_kernel(device, out);
 		out->demand[SC_RES_SM] *= sms / (double)device->sm_count;
 		if (sc_cost_alone_us(out) < sc_cost_alone_us(&all)) /* fewer SMs are never faster */
 			scale(out, sc_cost_alone_us(&all) / sc_cost_alone_us(out));
 	}
 	if (given_us > 0)
 		scale(out, given_us / sc_cost_alone_us(&all));
-	out->demand[SC_RES_L2] = device->interference.path_compute;
 }
 
 /* Blocks spread over SMs before an SM gets its second. */
@@ -197,7 +218,7 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 	double most = sc_transfer_sms(transfer);
 
 	*out = sc_collective_cost(transfer->fabric, &transfer->shape, &span, NULL);
-	out->demand[SC_RES_L2] = transfer->device->interference.path_comm;
+	sc_interfere_load_collective(transfer->device, transfer->fabric, out);
 	if (given_us > 0)
 		scale(out, given_us / sc_cost_alone_us(out));
 	if (!(sms > 0) || sms >= most)
@@ -253,5 +274,5 @@ void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out
 		.n_kernels = 1,
 	};
 	sc_op_cost(transfer->device, &op, out);
-	out->demand[SC_RES_L2] = transfer->device->interference.path_compute;
+	sc_interfere_load_kernel(transfer->device, out);
 }

@@ -11,6 +11,12 @@
 #include "models/collective.h"
 #include "models/op_model.h"
 
+/* Sets what an op model's cost, or the collective model's, loads of the path: a kernel by its SMs; a collective
+ * over NICs by the share of its links' rate that it moves, so that it loads it little. */
+void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost);
+void sc_interfere_load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
+				  struct sc_cost *cost);
+
 /* A kernel on the first `sms` of the device's SMs (0 = all), waves counted anew; `given_us` is its measured time
  * alone on all of them, or 0. */
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/interference.h"
+
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
 #define GRAPH_LAUNCHES 2.0
@@ -33,10 +35,17 @@ static double op_flop(const struct sc_op *op)
 	return op->kind == SC_OP_GEMM ? 2 * g->batch * g->m * g->n * g->k : 0;
 }
 
+static void scale(struct sc_cost *cost, double factor)
+{
+	cost->latency_us *= factor;
+	cost->work_us *= factor;
+}
+
 static void scale_cost(struct sc_cost *cost, double factor)
 {
-	cost->latency_us = sc_quantize_us(cost->latency_us * factor);
-	cost->work_us = sc_quantize_us(cost->work_us * factor);
+	scale(cost, factor);
+	cost->latency_us = sc_quantize_us(cost->latency_us);
+	cost->work_us = sc_quantize_us(cost->work_us);
 }
 
 /* The step that was added last. */
@@ -76,9 +85,40 @@ bool sc_block_is_replayed(const struct sc_block *block, const struct sc_block_en
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op)
 {
+	sc_block_add_pieces(block, env, &(struct sc_block_pieces){name, op, 1, 0, 1});
+}
+
+static bool any_policy(const struct sc_block_env *env, enum sc_c3_policy policy)
+{
+	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
+		if (env->request->c3[f].policy == policy)
+			return true;
+	return false;
+}
+
+/* On the SMs that are left; products bound by memory gain where copies spare their caches. */
+static void kernel_cost(const struct sc_block_env *env, const struct sc_op *op,
+			const struct sc_op_time *time, struct sc_cost *out)
+{
+	if (env->kernel_sms > 0) {
+		sc_interfere_kernel(env->device, op, env->kernel_sms, 0, out);
+	} else {
+		sc_op_time_cost(op, time, out);
+		sc_interfere_load_kernel(env->device, out);
+	}
+	if (op->kind == SC_OP_GEMM && time->memory_us > time->math_us &&
+	    any_policy(env, SC_C3_COPY_ENGINE_RELIEF))
+		scale(out, 1 / (1 + env->device->interference.relief_gain));
+}
+
+void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
+			 const struct sc_block_pieces *pieces)
+{
+	const struct sc_op *op = pieces->op;
+	uint16_t name = pieces->name;
 	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL, .model = (uint8_t)op->kind};
 	struct sc_op_time time;
-	double n_launches = 1;
+	double n_launches = 1, n = pieces->n;
 
 	/* a grouped GEMM is as many kernels on several streams (Transformer Engine) */
 	if (op->kind == SC_OP_GEMM && !op->u.gemm.bmm)
@@ -87,14 +127,17 @@ void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uin
 	    op->u.rowwise.n_kernels > 1)
 		n_launches = op->u.rowwise.n_kernels;
 	sc_op_model_get(op->kind)->time(env->device, op, &time);
-	sc_op_time_cost(op, &time, &step.cost);
+	kernel_cost(env, op, &time, &step.cost);
 	step.level_frac = time.level_frac;
-	scale_cost(&step.cost, env->slowdown / kernel_speed(env, op, &step.cost));
+	step.cost.latency_us += pieces->gap_us;
+	step.cost.work_us *= pieces->stretch;
+	step.cost.waves *= n;
+	scale_cost(&step.cost, n * env->slowdown / kernel_speed(env, op, &step.cost));
 	if (!sc_block_is_replayed(block, env))
 		step.host_us = sc_quantize_us(
-			n_launches * (env->device->host.launch_us + env->software->host_op_us) /
+			n * n_launches * (env->device->host.launch_us + env->software->host_op_us) /
 			env->host_speed);
-	step.flop = op_flop(op);
+	step.flop = n * op_flop(op);
 	SC_VEC_PUSH(&block->steps, step);
 	list_step(block, op, NULL);
 }
@@ -105,10 +148,26 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 	bool remote = span->n_nodes > 1;
 
 	*out = sc_collective_cost(env->fabric, shape, span, NULL);
+	sc_interfere_load_collective(env->device, env->fabric, out);
 	if (sc_cost_alone_us(out) > 0)
 		out->latency_us += env->software->comm_latency_us;
 	out->work_us /= remote ? env->software->net_eff : env->software->link_eff;
 	scale_cost(out, 1 / (remote ? env->nic_speed : env->link_speed));
+}
+
+/* The load of the node's other ranks on its NICs is part of the time. What a data-parallel collective takes of
+ * them at the same time is left out. */
+static void fold_nics(double peers, struct sc_cost *cost)
+{
+	double load = cost->demand[SC_RES_NIC] * peers;
+
+	if (load > 1) {
+		cost->work_us = sc_quantize_us(cost->work_us * load);
+		for (int r = 0; r < SC_N_RES; r++)
+			if (r != SC_RES_SM)
+				cost->demand[r] /= load;
+	}
+	cost->demand[SC_RES_NIC] = 0;
 }
 
 struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
@@ -116,12 +175,9 @@ struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 				   const struct sc_span *span, double peers)
 {
 	struct sc_cost out;
-	double load;
 
 	sc_block_comm_cost(env, shape, span, &out);
-	load = out.demand[SC_RES_NIC] * peers;
-	if (load > 1)
-		out.work_us = sc_quantize_us(out.work_us * load);
+	fold_nics(peers, &out);
 	memset(out.demand, 0, sizeof(out.demand));
 	out.holds_sm = 0;
 	return out;
@@ -161,11 +217,89 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 	return net;
 }
 
+static struct sc_transfer transfer_of(const struct sc_block_env *env,
+				      const struct sc_collective_shape *shape,
+				      const struct sc_span *span)
+{
+	return (struct sc_transfer){.device = env->device,
+				    .fabric = env->fabric,
+				    .shape = *shape,
+				    .n_ranks = span->n_ranks,
+				    .n_nodes = span->n_nodes};
+}
+
+/* Copy engines move `n_pieces` one after another, of which one stays with its rank. */
+static void copy_cost(const struct sc_block_env *env, const struct sc_transfer *transfer,
+		      double n_pieces, struct sc_cost *out)
+{
+	double n = fmax(n_pieces - 1, 1);
+
+	sc_interfere_copy(transfer, n, 1, out);
+	out->latency_us *= n;
+	out->work_us *= n / env->software->link_eff;
+	scale_cost(out, 1 / env->link_speed);
+}
+
+static bool on_copy_engines(const struct sc_c3_choice *choice, const struct sc_span *span)
+{
+	return span->n_nodes <= 1 &&
+	       (choice->policy == SC_C3_COPY_ENGINE || choice->policy == SC_C3_COPY_ENGINE_RELIEF);
+}
+
+/* On no more SMs: its rate falls with them. */
+static void keep_to_sms(const struct sc_block_env *env, double most_sms, struct sc_cost *cost)
+{
+	double most = most_sms / (double)env->device->sm_count, sms = cost->demand[SC_RES_SM];
+
+	if (!(most > 0) || sms <= most)
+		return;
+	cost->work_us = sc_quantize_us(cost->work_us * sms / most);
+	for (int r = 0; r < SC_N_RES; r++)
+		cost->demand[r] *= most / sms;
+}
+
+void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
+		      const struct sc_collective_shape *shape, const struct sc_span *span,
+		      struct sc_cost *out)
+{
+	const struct sc_c3_choice *choice = &env->request->c3[family];
+	struct sc_transfer transfer = transfer_of(env, shape, span);
+	struct sc_cost sum;
+
+	if (!on_copy_engines(choice, span)) {
+		sc_block_comm_cost(env, shape, span, out);
+		keep_to_sms(env, choice->policy == SC_C3_RESERVE ? choice->n : 0, out);
+		return;
+	}
+	copy_cost(env, &transfer, 1, out);
+	sc_interfere_reduce(&transfer, &sum);
+	out->latency_us += sc_quantize_us((span->n_ranks - 2) * env->device->interference.copy_us +
+					  sc_cost_alone_us(&sum) + env->software->comm_latency_us);
+}
+
+void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
+		      const struct sc_block_comm *comm)
+{
+	struct sc_transfer transfer = transfer_of(env, &comm->shape, &env->span[comm->axis]);
+	struct sc_step step = {.name = comm->name, .kind = SC_STEP_KERNEL, .model = SC_OP_ROWWISE};
+
+	sc_interfere_reduce(&transfer, &step.cost);
+	if (!(sc_cost_alone_us(&step.cost) > 0))
+		return;
+	scale_cost(&step.cost, env->slowdown / env->hbm_speed);
+	if (!sc_block_is_replayed(block, env))
+		step.host_us =
+			sc_quantize_us((env->device->host.launch_us + env->software->host_op_us) /
+				       env->host_speed);
+	SC_VEC_PUSH(&block->steps, step);
+}
+
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm)
 {
 	enum sc_comm_axis axis = comm->axis;
 	const struct sc_collective_shape *shape = &comm->shape;
+	struct sc_transfer transfer;
 	struct sc_step step = {.name = comm->name,
 			       .kind = SC_STEP_COMM,
 			       .axis = (uint8_t)axis,
@@ -186,10 +320,15 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
 		span = neighbour_span(&span);
 	}
+	transfer = transfer_of(env, shape, &span);
 	if (comm->node_bytes > 0)
 		step.cost = once_a_node_cost(env, comm, &span, peers);
+	else if (comm->n_pieces > 0 && span.n_nodes <= 1)
+		copy_cost(env, &transfer, comm->n_pieces, &step.cost);
 	else
-		step.cost = sc_block_comm_alone(env, shape, &span, peers);
+		sc_block_comm_by(env, (enum sc_c3_family)axis, shape, &span, &step.cost);
+	keep_to_sms(env, comm->most_sms, &step.cost);
+	fold_nics(peers, &step.cost);
 	if (!sc_block_is_replayed(block, env))
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
@@ -224,7 +363,7 @@ void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, u
 double sc_block_exposed_us(const struct sc_block *block, size_t at)
 {
 	const struct sc_step *step = &block->steps.at[at];
-	double us = step->kind == SC_STEP_HOST ? 0 : sc_cost_alone_us(&step->cost);
+	double us = step->us;
 	int left = step->hidden;
 
 	for (size_t i = at + 1; i < block->steps.n && left > 0; i++) {
@@ -234,20 +373,24 @@ double sc_block_exposed_us(const struct sc_block *block, size_t at)
 			break;
 		if (beside->kind == SC_STEP_HOST)
 			continue;
-		us -= sc_cost_alone_us(&beside->cost);
+		us -= beside->us;
 		left--;
 	}
 	return fmax(us, 0);
 }
 
 /* Cost ids of a step in this graph: [0] on the GPU, [1] on the host. */
-static void step_costs(const struct sc_step *step, struct sc_graph *graph, uint32_t cost[2])
+static void step_costs(const struct sc_step *step, struct sc_graph *graph, bool contends,
+		       uint32_t cost[2])
 {
 	struct sc_cost host = {.work_us = step->host_us, .owner_frac[SC_OWN_HOST] = 1};
+	struct sc_cost gpu = step->cost;
 
 	if (cost[1] != SC_NONE)
 		return;
-	cost[0] = sc_graph_add_cost(graph, &step->cost);
+	if (!contends)
+		memset(gpu.demand, 0, sizeof(gpu.demand));
+	cost[0] = sc_graph_add_cost(graph, &gpu);
 	cost[1] = sc_graph_add_cost(graph, &host);
 }
 
@@ -294,7 +437,10 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 		const struct sc_step *step = &block->steps.at[i];
 		uint32_t *cost = costs + 2 * i, launch, node;
 
-		step_costs(step, emit->graph, cost);
+		if (comm.node != SC_NONE && (comm.kernels_left == 0 || step->kind == SC_STEP_COMM))
+			join(emit, &comm);
+		step_costs(step, emit->graph,
+			   emit->shared || comm.node != SC_NONE || step->hidden > 0, cost);
 		launch = sc_graph_add_node(
 			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
 			emit->lanes.host, (struct sc_node_use){cost[1], step->name});
@@ -304,10 +450,9 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 		}
 		if (step->kind == SC_STEP_HOST)
 			continue;
-		if (comm.node != SC_NONE &&
-		    (comm.kernels_left == 0 || step->kind != SC_STEP_KERNEL))
-			join(emit, &comm);
 		node = emit_gpu_step(step, emit, launch, cost[0]);
+		if (emit->node)
+			emit->node[i] = node;
 		if (step->kind == SC_STEP_COMM && step->hidden > 0)
 			comm = (struct pending){node, step->hidden};
 		else
@@ -326,13 +471,15 @@ struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_su
 		.gpu_us = a->gpu_us + b->gpu_us,
 		.lead_us = fmax(a->lead_us, a->host_us - a->gpu_us + b->lead_us),
 		.flop = a->flop + b->flop,
-		.sm_us = a->sm_us + b->sm_us,
-		.hbm_us = a->hbm_us + b->hbm_us,
+		.beside_us = a->beside_us + b->beside_us,
+		.beside_sm_us = a->beside_sm_us + b->beside_sm_us,
 		.wave_us2 = a->wave_us2 + b->wave_us2,
 	};
 
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out.owner_us[o] = a->owner_us[o] + b->owner_us[o];
+	for (int r = 0; r < SC_N_RES; r++)
+		out.load_us[r] = a->load_us[r] + b->load_us[r];
 	return out;
 }
 
@@ -346,11 +493,13 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	out.gpu_us = n * a->gpu_us;
 	out.lead_us = a->lead_us + (n - 1) * fmax(a->host_us - a->gpu_us, 0);
 	out.flop = n * a->flop;
-	out.sm_us = n * a->sm_us;
-	out.hbm_us = n * a->hbm_us;
+	out.beside_us = n * a->beside_us;
+	out.beside_sm_us = n * a->beside_sm_us;
 	out.wave_us2 = n * a->wave_us2;
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out.owner_us[o] = n * a->owner_us[o];
+	for (int r = 0; r < SC_N_RES; r++)
+		out.load_us[r] = n * a->load_us[r];
 	return out;
 }
 
@@ -383,67 +532,165 @@ static void lone_graph(const struct sc_block *block, double gpu_free_us,
 		sc_graph_add_node(g, SC_NODE_KERNEL, emit.lanes.compute,
 				  (struct sc_node_use){sc_graph_add_cost(g, &busy), SC_NONE});
 	scratch->ids.n = 0;
-	for (size_t i = 0; i < 2 * block->steps.n; i++)
+	for (size_t i = 0; i < 3 * block->steps.n; i++)
 		SC_VEC_PUSH(&scratch->ids, SC_NONE);
+	emit.node = scratch->ids.at + 2 * block->steps.n;
 	sc_block_emit(block, &emit, scratch->ids.at);
 	sc_graph_seal(g);
 }
 
-/* What a kernel loads beside the collective: it is slowed by the SMs it misses or by the HBM they
- * share, whichever is more (told as SMs); what it leaves of either costs it nothing. */
-static void load_of_step(const struct sc_step *step, const struct sc_block_env *env,
-			 struct sc_summary *s)
+/* Units of a resource for each rank: NICs are the node's. */
+static double capacity(int resource, double peers)
 {
-	double left = 1 - env->comm_sm_frac, sm = fmax(step->cost.demand[SC_RES_SM], left);
-	double hbm = step->cost.demand[SC_RES_HBM], hbm_left = 1 - env->comm_hbm_frac;
-	double asked = hbm * left / sm + env->comm_hbm_frac;
-	double latency = step->cost.latency_us, work = step->cost.work_us, all = latency + work;
+	return resource == SC_RES_NIC && peers > 1 ? 1 / peers : 1;
+}
 
-	if (step->kind != SC_STEP_KERNEL)
+static double sm_rate(const struct sc_cost *step, const struct sc_cost *comm)
+{
+	double sms = step->demand[SC_RES_SM];
+
+	return sms > 0 ? fmin(1, (1 - comm->demand[SC_RES_SM]) / sms) : 1;
+}
+
+/* Share of its speed that a step keeps beside a collective, which holds its SMs: the engine's filling, for two. */
+static double rate_beside(const struct sc_cost *step, const struct sc_cost *comm, double peers)
+{
+	double rate = sm_rate(step, comm), alone = 1;
+
+	if (comm->demand[SC_RES_NIC] > 0)
+		alone = fmin(1, capacity(SC_RES_NIC, peers) / comm->demand[SC_RES_NIC]);
+	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++) {
+		double all = capacity(r, peers), ours = step->demand[r], its = comm->demand[r];
+
+		if (ours > 0)
+			rate = fmin(rate, fmax(all / (ours + its), (all - its * alone) / ours));
+	}
+	return rate;
+}
+
+static void add_beside(const struct sc_cost *step, const struct sc_block_env *env,
+		       struct sc_summary *s)
+{
+	double rate = rate_beside(step, &env->beside, env->node_peers);
+
+	s->beside_us += step->latency_us + step->work_us / rate;
+	s->beside_sm_us += step->latency_us + step->work_us / sm_rate(step, &env->beside);
+	for (int r = 0; r < SC_N_RES; r++)
+		s->load_us[r] += step->work_us * step->demand[r];
+}
+
+/* Steps that run beside each other are one load, their average. */
+static void add_to_window(const struct sc_step *step, double exposed_us, struct sc_cost *window)
+{
+	window->work_us += exposed_us;
+	for (int r = 0; r < SC_N_RES; r++)
+		window->demand[r] += step->cost.work_us * step->cost.demand[r];
+}
+
+/* The block beside a data-parallel collective. */
+static void find_beside(const struct sc_block *block, const struct sc_block_env *env,
+			struct sc_summary *s)
+{
+	struct sc_cost window = {0};
+	int hidden = 0;
+
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		if (step->kind == SC_STEP_HOST)
+			continue;
+		if (step->kind == SC_STEP_COMM)
+			hidden = step->hidden;
+		if (hidden > 0)
+			add_to_window(step, sc_block_exposed_us(block, i), &window);
+		else
+			add_beside(&step->cost, env, s);
+		hidden -= hidden > 0 && step->kind == SC_STEP_KERNEL;
+	}
+	if (!(window.work_us > 0))
 		return;
-	s->sm_us += latency * left + work * fmax(sm, left * asked);
-	s->hbm_us += latency * hbm_left + work * fmax(hbm, hbm_left);
-	s->wave_us2 += all * all / fmax(1, step->cost.waves);
+	for (int r = 0; r < SC_N_RES; r++)
+		window.demand[r] = fmin(1, window.demand[r] / window.work_us);
+	add_beside(&window, env, s);
+}
+
+static void find_waves(const struct sc_block *block, struct sc_summary *s)
+{
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		if (step->kind == SC_STEP_KERNEL)
+			s->wave_us2 += step->us * step->us / fmax(1, step->cost.waves);
+	}
 }
 
 /* Where the GPU's time goes when it never waits for the host. */
-static void find_owners(const struct sc_block *block, double *owner_us)
+static void find_owners(const struct sc_block *block, double gpu_us, double *owner_us)
 {
+	double sum = 0;
+
 	for (size_t i = 0; i < block->steps.n; i++) {
 		const double us = sc_block_exposed_us(block, i);
 
 		for (int o = 0; o < SC_N_OWNERS; o++)
 			owner_us[o] += us * block->steps.at[i].cost.owner_frac[o];
+		sum += us;
 	}
+	for (int o = 0; o < SC_N_OWNERS && sum > 0; o++) /* rounding */
+		owner_us[o] *= gpu_us / sum;
+}
+
+/* Each step's time in place: alone, unless some run beside others. */
+static bool find_times(struct sc_block *block, struct sc_summary *s)
+{
+	bool overlaps = false;
+
+	for (size_t i = 0; i < block->steps.n; i++) {
+		struct sc_step *step = &block->steps.at[i];
+
+		step->us = step->kind == SC_STEP_HOST ? 0 : sc_cost_alone_us(&step->cost);
+		s->host_us += step->host_us;
+		s->flop += step->flop;
+		overlaps = overlaps || step->hidden > 0;
+	}
+	return overlaps;
+}
+
+static void read_times(struct sc_block *block, const struct sc_build_scratch *scratch)
+{
+	const struct sc_timeline *tl = &scratch->timeline;
+	const uint32_t *node = scratch->ids.at + 2 * block->steps.n;
+
+	for (size_t i = 0; i < block->steps.n; i++)
+		if (block->steps.at[i].kind != SC_STEP_HOST)
+			block->steps.at[i].us = tl->end_us[node[i]] - tl->start_us[node[i]];
 }
 
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
-	struct sc_sim_opts opts = {.no_contention = 1};
 	struct sc_timeline *tl = &scratch->timeline;
 	struct sc_summary *s = &block->sum;
+	bool overlaps;
 	double behind_us;
 	int rc;
 
 	memset(s, 0, sizeof(*s));
-	for (size_t i = 0; i < block->steps.n; i++) {
-		const struct sc_step *step = &block->steps.at[i];
-
-		s->host_us += step->host_us;
-		s->flop += step->flop;
-		load_of_step(step, env, s);
-	}
+	overlaps = find_times(block, s);
 	behind_us = s->host_us; /* the GPU is late: every launch is already there */
 	lone_graph(block, behind_us, scratch);
-	rc = sc_simulate(scratch->sim, &scratch->graph, &opts, tl, err);
+	rc = sc_simulate(scratch->sim, &scratch->graph, NULL, tl, err);
 	if (rc)
 		return rc;
-	s->gpu_us = tl->total_us - behind_us;
-	find_owners(block, s->owner_us);
+	s->gpu_us = sc_quantize_us(tl->total_us - behind_us);
+	if (overlaps)
+		read_times(block, scratch);
+	find_owners(block, s->gpu_us, s->owner_us);
+	find_waves(block, s);
+	find_beside(block, env, s);
 	lone_graph(block, 0, scratch);
-	rc = sc_simulate(scratch->sim, &scratch->graph, &opts, tl, err);
+	rc = sc_simulate(scratch->sim, &scratch->graph, NULL, tl, err);
 	if (rc == 0)
-		s->lead_us = fmin(fmax(tl->total_us - s->gpu_us, 0), s->host_us);
+		s->lead_us = sc_quantize_us(fmin(fmax(tl->total_us - s->gpu_us, 0), s->host_us));
 	return rc;
 }

@@ -24,6 +24,7 @@ enum sc_comm_axis { SC_COMM_TP, SC_COMM_CP, SC_COMM_EP, SC_N_COMM_AXES };
 struct sc_step {
 	struct sc_cost cost; /* isolated; zero for a host step */
 	double host_us;      /* CPU time to issue it */
+	double us; /* of the summarised block: on the GPU, slowed by what of the block runs beside it */
 	double flop;
 	double level_frac; /* KERNEL: sc_op_time.level_frac of its model */
 	uint16_t name;     /* enum sc_op_name, predict/op_names.h */
@@ -35,9 +36,10 @@ struct sc_step {
 struct sc_summary {
 	double host_us, gpu_us, lead_us;
 	double owner_us[SC_N_OWNERS]; /* of gpu_us */
-	/* Kernel time weighted by the shares of SMs and HBM that slow it as much as its kernels are slowed
-	 * beside a data-parallel collective. */
-	double sm_us, hbm_us;
+	/* The same GPU time with a data-parallel collective beside all of it; and beside one that holds its SMs
+	 * and no more. */
+	double beside_us, beside_sm_us;
+	double load_us[SC_N_RES]; /* work times demand */
 	/* Kernel time squared over its waves: divided by kernel time, the wave that one meets on average. */
 	double wave_us2;
 	double flop;
@@ -73,9 +75,9 @@ struct sc_block_env {
 	double node_peers, axis_node_peers[SC_N_COMM_AXES];
 	double slowdown;
 	int cuda_graphs; /* 0; 1: blocks are replayed as one launch; or flags of scopes that are */
-	/* Shares of SMs and HBM that a data-parallel collective takes while it runs beside the block. */
-	double comm_sm_frac, comm_hbm_frac;
-	double attention_eff; /* of the software's kernels on this device */
+	struct sc_cost beside; /* a data-parallel collective that runs beside the block */
+	double kernel_sms;     /* that c3.policy leaves to kernels; 0 = all */
+	double attention_eff;  /* of the software's kernels on this device */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
 
@@ -86,6 +88,15 @@ void sc_block_clear(struct sc_block *block);
 void sc_block_release(struct sc_block *block);
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op);
+/* `n` kernels of a product in pieces, or that share of one, as one step; before each `gap_us` are lost, and each takes `stretch` times
+ * as long as it would alone. */
+struct sc_block_pieces {
+	uint16_t name;
+	const struct sc_op *op; /* one of them */
+	double n, gap_us, stretch;
+};
+void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
+			 const struct sc_block_pieces *pieces);
 /* A collective over the group of an axis; of the next `n_hidden` kernels none waits for it. Send/recv
  * passes `bytes` round the group's ring, one step. */
 struct sc_block_comm {
@@ -96,6 +107,10 @@ struct sc_block_comm {
 	/* All-to-all by kernels that send a message once to a node and pass it on there: bytes that a rank
 	 * sends to nodes, its own included; `shape` then says what goes to ranks. 0 = not so. */
 	double node_bytes;
+	/* Within a node copy engines move it in so many pieces, of which one stays with its rank; 1 = as a whole;
+	 * 0 = what c3.policy says. */
+	double n_pieces;
+	double most_sms; /* that it takes; 0 = as many as it likes */
 };
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm);
@@ -104,18 +119,25 @@ void sc_block_add_wait(struct sc_block *block, const struct sc_block_env *env, u
 		       double us);
 /* Are launches of what is added next replayed? */
 bool sc_block_is_replayed(const struct sc_block *block, const struct sc_block_env *env);
+/* The kernel that adds up what such pieces have brought, if any has to. */
+void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
+		      const struct sc_block_comm *comm);
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		       double host_us);
 /* A collective's cost with the what-if speeds applied, demands kept. */
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out);
+/* The same by a family's policy: on copy engines, on few SMs. */
+void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
+		      const struct sc_collective_shape *shape, const struct sc_span *span,
+		      struct sc_cost *out);
 /* The same with the load of the node's other ranks, `peers` in all, folded into its time: no demands. */
 struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 				   const struct sc_collective_shape *shape,
 				   const struct sc_span *span, double peers);
 
-/* Time of a step on the GPU that nothing hides: of a collective, what it takes longer than the kernels that it
- * runs beside. */
+/* Time of a summarised step on the GPU that nothing hides: of a collective, what it takes longer than the
+ * kernels that it runs beside. */
 double sc_block_exposed_us(const struct sc_block *block, size_t step);
 
 struct sc_block_lanes {
@@ -132,6 +154,10 @@ struct sc_emit {
 	uint32_t
 		compute_dep; /* node that the first kernel must wait for, or SC_NONE; updated to the last kernel */
 	uint32_t host_dep; /* the same for the first host node */
+	/* What is not of the block may run beside it. Else steps that nothing of the block runs beside are
+	 * emitted without demands, which nobody would ask for. */
+	bool shared;
+	uint32_t *node; /* if not NULL: set to each step's node, n steps entries */
 };
 /* Appends the block's steps op by op. `costs` caches graph cost ids of the block's steps: n steps entries,
  * SC_NONE where not yet added (two per step: op, host). */
@@ -145,7 +171,7 @@ struct sc_build_scratch {
 	SC_VEC(uint32_t) ids;
 	struct sc_row_memo *rows; /* of embedding tables; may be NULL */
 };
-/* Fills block->sum by simulating the block alone. */
+/* Fills block->sum and its steps' `us` by simulating the block alone. */
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err);
 

@@ -475,7 +475,7 @@ START_TEST(a_ring_leaves_a_node_once)
 		LLAMA, "parallel.dp=8 training.global_batch=16 cluster.gpus_per_node=4 "
 		       "cluster.nics_per_node=1");
 	const struct sc_block_comm comm = {
-		SC_NAME_RING_SEND_RECV, SC_COMM_CP, {SC_SEND_RECV, 1e8, SC_BF16}, 0, 0};
+		SC_NAME_RING_SEND_RECV, SC_COMM_CP, {SC_SEND_RECV, 1e8, SC_BF16}, 0, 0, 0, 0};
 	struct sc_block_env env = {.device = &req->device,
 				   .request = req,
 				   .software = &req->software,

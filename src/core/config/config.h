@@ -168,6 +168,10 @@ struct sc_training {
 	double grad_worker_frac;
 	struct sc_offload offload;
 };
+/* Concurrent computation and communication. */
+struct sc_c3 {
+	struct sc_c3_texts policy;
+};
 struct sc_straggler {
 	struct sc_ints ranks;
 	double slowdown;
@@ -187,6 +191,7 @@ struct sc_config {
 	struct sc_model model;
 	struct sc_parallel parallel;
 	struct sc_training training;
+	struct sc_c3 c3;
 	struct sc_sharding_plan sharding;
 	struct sc_structs stragglers; /* struct sc_straggler */
 	const char *file;             /* it was loaded from, or NULL */
@@ -212,6 +217,7 @@ struct sc_request {
 	size_t n_kinds;
 	struct sc_software software;
 	struct sc_fabric_profile fabric_profile;
+	struct sc_c3_choice c3[SC_N_C3_FAMILIES]; /* c3.policy, else what the software does */
 	int64_t n_micro_batches; /* per data-parallel replica, the last may be partial */
 	double last_micro_batch; /* samples in the last one */
 	struct sc_warnings warnings;

@@ -420,6 +420,16 @@ static const struct sc_field STRAGGLER_FIELDS[] = {
 	 .help = "factor on their kernel times"},
 	{0},
 };
+static const struct sc_field C3_FIELDS[] = {
+	{.key = "policy",
+	 .type = SC_F_STRUCT,
+	 .offset = offsetof(struct sc_c3, policy),
+	 .sub = sc_c3_family_fields,
+	 .scalar = "all",
+	 .needs = SC_NEEDS_TRANSFORMER,
+	 .help = "how collectives and computation beside them share a GPU; one for all, or by family"},
+	{0},
+};
 const struct sc_field sc_config_fields[] = {
 	STR(sc_config, schema, "stepcast/1"),
 	STR(sc_config, notes, "free text"),
@@ -433,6 +443,7 @@ const struct sc_field sc_config_fields[] = {
 	SECTION(model, MODEL_FIELDS, true, "what is trained"),
 	SECTION(parallel, PARALLEL_FIELDS, false, "how it is split"),
 	SECTION(training, TRAINING_FIELDS, false, "how it is trained"),
+	SECTION(c3, C3_FIELDS, false, "concurrent computation and communication"),
 	{.key = "stragglers",
 	 .type = SC_F_STRUCTS,
 	 .offset = offsetof(struct sc_config, stragglers),

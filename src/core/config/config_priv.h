@@ -33,6 +33,8 @@ int sc_config_check_schedule(const struct sc_resolver *res);
 /* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
 void sc_config_interleave(struct sc_request *request);
 void sc_config_fill_options(struct sc_request *request);
+/* config_c3.c: policies by family, and what follows from them. Needs the split. */
+int sc_config_resolve_c3(const struct sc_resolver *res);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_experts(const struct sc_resolver *res);

@@ -263,6 +263,7 @@ static int resolve_parallel(const struct sc_resolver *res)
 	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
 		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
 	if (req->software.tp_overlap && par->sequence_parallel && par->tp > 1 &&
+	    req->config.training.trainable == SC_TRAIN_ALL &&
 	    !sc_config_origin(&req->config, "parallel.tp_overlap"))
 		par->tp_overlap = true;
 	if (!par->order)
@@ -463,8 +464,8 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,    resolve_parallel, sc_config_take_later, resolve_cluster,
-		resolve_training, sc_config_check,  sc_config_warn,
+		resolve_model,    resolve_parallel,     sc_config_take_later, resolve_cluster,
+		resolve_training, sc_config_resolve_c3, sc_config_check,      sc_config_warn,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {

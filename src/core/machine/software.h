@@ -4,6 +4,7 @@
 
 #include "base/fields.h"
 #include "core/embedding/embedding.h"
+#include "core/machine/c3_policy.h"
 
 enum sc_grad_sync {
 	SC_GRAD_AFTER,
@@ -147,6 +148,12 @@ struct sc_software {
 	double host_sync_us; /* until the host has read what a layer's experts get; 0 = it need not */
 	double dispatch_sm_frac; /* SMs that its own kernels of dispatch and combine take */
 	bool tp_overlap; /* with sequence parallelism, parallel.tp_overlap that is not given means true */
+	/* How its collectives share the GPU where c3.policy does not say; tp: with parallel.tp_overlap. */
+	struct sc_c3_texts c3;
+	/* Of a product in pieces before a reduction kernels on so many SMs reduce so many pieces; 0 = copy engines
+	 * push one to each rank. */
+	double tp_scatter_sms, tp_scatter_pieces;
+	bool tp_piece_streams;   /* the pieces' products run on several streams */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;
 	bool pad_vocab;       /* pads the vocabulary to 128 * tp even where tp divides it */

@@ -185,6 +185,7 @@ static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t 
 		.zero_cost = p->b->zero_cost,
 		.compute_dep = dep,
 		.host_dep = SC_NONE,
+		.shared = true,
 	};
 
 	sc_block_emit(&p->cls->block[id], &emit, p->st->costs[id]);

@@ -54,6 +54,7 @@ static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls
 	const struct sc_predict_opts *o = dlrm->opts;
 
 	*env = (struct sc_block_env){
+		.request = req,
 		.device = sc_request_device(req, cls->kind),
 		.software = &req->software,
 		.fabric = &dlrm->fabric,

@@ -103,10 +103,34 @@ static struct sc_summary host_summary(const struct class_state *st)
 	return (struct sc_summary){.host_us = us, .lead_us = 0};
 }
 
+/* Demands that slow a whole part of a pass and a collective beside it as much as its steps do: of SMs what slows
+ * the part, of all else what its steps load on average, so far as that slows it no more. Before its work begins the
+ * collective holds its SMs and no more. */
+static void load_on_average(const struct sc_summary *sum, const struct sc_block_env *env,
+			    struct sc_cost *gpu)
+{
+	const struct sc_cost *comm = &env->beside;
+	double alone_us = sc_cost_alone_us(comm),
+	       works = alone_us > 0 ? comm->work_us / alone_us : 0;
+	double slowdown = (sum->beside_us * works + sum->beside_sm_us * (1 - works)) / sum->gpu_us;
+	double left = 1 - comm->demand[SC_RES_SM];
+	int path = comm->demand[SC_RES_L2] > 0 ? SC_RES_L2 : SC_RES_HBM;
+
+	gpu->demand[SC_RES_SM] = fmin(1, slowdown * left);
+	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
+		gpu->demand[r] = fmin(sum->load_us[r] / sum->gpu_us,
+				      fmax(0, fmin(1, slowdown - comm->demand[r])));
+	if (slowdown * left > 1) /* more than SMs explain */
+		gpu->demand[path] = fmax(0, fmin(1, slowdown - comm->demand[path]));
+	gpu->waves = fmax(1, gpu->work_us * gpu->work_us / fmax(sum->wave_us2, 1e-9));
+}
+
 /* Where the host waits for every transfer, it and the GPU start a pass together: one node. A part of a
  * pass that shares its GPU with gradient or weight collectives always has its host nodes. */
-static struct pass_costs make_costs(struct builder *b, const struct sc_summary *sum, bool shares)
+static struct pass_costs make_costs(const struct class_state *st, const struct sc_summary *sum,
+				    bool shares)
 {
+	struct builder *b = st->b;
 	bool together = b->sync_p2p && !shares;
 	struct sc_cost lead = {.work_us = sum->lead_us, .owner_frac[SC_OWN_HOST] = 1};
 	struct sc_cost rest = {.work_us = sum->host_us - sum->lead_us,
@@ -118,11 +142,8 @@ static struct pass_costs make_costs(struct builder *b, const struct sc_summary *
 		gpu.owner_frac[o] = sum->owner_us[o] / gpu.work_us;
 	if (together && gpu.work_us > 0)
 		gpu.owner_frac[SC_OWN_HOST] += sum->lead_us / gpu.work_us;
-	if (shares && sum->gpu_us > 0) { /* what its kernels load on average */
-		gpu.demand[SC_RES_SM] = fmin(sum->sm_us / gpu.work_us, 1);
-		gpu.demand[SC_RES_HBM] = fmin(sum->hbm_us / gpu.work_us, 1);
-		gpu.waves = fmax(1, gpu.work_us * gpu.work_us / fmax(sum->wave_us2, 1e-9));
-	}
+	if (shares && sum->beside_us > 0)
+		load_on_average(sum, &build_variant(st)->env, &gpu);
 	out.gpu = sc_graph_add_cost(b->graph, &gpu);
 	if (together)
 		return out;
@@ -221,6 +242,7 @@ static void full_begin(struct pass *p, uint32_t recv)
 		.zero_cost = b->zero_cost,
 		.compute_dep = st->last_compute,
 		.host_dep = SC_NONE,
+		.shared = b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1,
 	};
 	if (b->sync_p2p) { /* the host waits for all it has asked for */
 		if (recv != SC_NONE)
@@ -249,7 +271,7 @@ static struct sc_summary run_sum(const struct pass *p, int block, double n)
 
 static uint32_t add_part(struct pass *p, const struct sc_summary *sum, uint32_t recv, uint32_t op)
 {
-	struct pass_costs costs = make_costs(p->st->b, sum, true);
+	struct pass_costs costs = make_costs(p->st, sum, true);
 
 	return join_groups(p->st, add_pass(p->st, &costs, recv, op));
 }
@@ -453,7 +475,7 @@ static uint32_t plain_pass(struct pass *p, uint32_t recv)
 	if (costs->gpu == SC_NONE) {
 		struct sc_summary sum = pass_summary(p);
 
-		*costs = make_costs(b, &sum, false);
+		*costs = make_costs(p->st, &sum, false);
 	}
 	return join_groups(p->st, add_pass(p->st, costs, recv, op));
 }

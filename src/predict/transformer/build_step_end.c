@@ -37,7 +37,7 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 	if (span->n_ranks <= 1 || bytes <= 0)
 		return;
 	env.fabric = sc_transformer_fabric(b->tf, series->st->id, SC_AXIS_DP);
-	sc_block_comm_cost(&env, &shape, span, &cost);
+	sc_block_comm_by(&env, SC_C3_DP, &shape, span, &cost);
 	cost.latency_us = sc_quantize_us(
 		pieces * (cost.latency_us + env.software->comm_host_us / env.host_speed));
 	cost.work_us = sc_quantize_us(pieces * cost.work_us);

@@ -61,8 +61,10 @@ static void add_classes(struct builder *b)
 		st->lanes.compute = sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE);
 		st->lanes.tp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->lanes.dp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
-		/* running kernels make room for it at wave boundaries */
-		b->graph->lanes.at[st->lanes.dp].priority = 1;
+		/* Running kernels make room for it at wave boundaries; by c3.policy plain each ends first, as
+		 * a coarse node of many does not. */
+		if (!b->full || b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN)
+			b->graph->lanes.at[st->lanes.dp].priority = 1;
 		add_transfer_lanes(st);
 		st->last_compute = st->awaited = st->last_grad = SC_NONE;
 		st->n_dp = 0;

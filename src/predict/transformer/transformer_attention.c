@@ -49,6 +49,8 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 				     SC_COMM_CP,
 				     {SC_SEND_RECV, n * n_kv * x->e, x->storage},
 				     n_hidden,
+				     0,
+				     0,
 				     0};
 
 	if (n > 0)
@@ -61,7 +63,7 @@ static void ring(const struct dims *x, bool backward)
 	int steps = (int)x->req->config.parallel.cp;
 
 	for (int i = 0; i < steps; i++) {
-		ring_transfer(x, i, backward, 1);
+		ring_transfer(x, i, backward, x->req->c3[SC_C3_CP].policy != SC_C3_SERIAL);
 		if (i == 0 || !x->traits->causal)
 			add_flash(x, x->s, x->traits->causal, backward);
 		else

@@ -46,6 +46,8 @@ static void loss_comm(const struct dims *x, double rows, int n)
 				     SC_COMM_TP,
 				     {SC_ALL_REDUCE, rows * sc_dtype_bytes(SC_FP32), SC_FP32},
 				     0,
+				     0,
+				     0,
 				     0};
 
 	for (int i = 0; i < n; i++)

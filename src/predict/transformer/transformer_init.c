@@ -26,11 +26,12 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 	return &tf->kind_fabric[kind];
 }
 
-/* SMs and HBM of the collective that runs beside a layer: of its sharded weights, or its gradients. */
+/* What the collective loads that runs beside a layer: of its sharded weights, or its gradients. */
 static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
 	struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
+	struct sc_block_env dp;
 	struct sc_collective_shape shape = {
 		rule.weights    ? SC_ALL_GATHER
 		: rule.scatters ? SC_REDUCE_SCATTER
@@ -38,15 +39,13 @@ static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc
 		(tf->layer.trainable + tf->layer.trainable_expert) * sc_grad_bytes(tf->request),
 		SC_FP32,
 	};
-	struct sc_cost cost;
 
 	if (rule.weights)
 		shape.bytes = (tf->layer.dense + tf->layer.expert) *
 			      sc_transformer_gathered_bytes(tf->request);
-	cost = sc_collective_cost(sc_transformer_fabric(tf, class_id, SC_AXIS_DP), &shape,
-				  &rc->group[SC_AXIS_DP].span, NULL);
-	env->comm_sm_frac = fmin(cost.demand[SC_RES_SM], 1);
-	env->comm_hbm_frac = fmin(cost.demand[SC_RES_HBM], 1);
+	dp = *env;
+	dp.fabric = sc_transformer_fabric(tf, class_id, SC_AXIS_DP);
+	sc_block_comm_by(&dp, SC_C3_DP, &shape, &rc->group[SC_AXIS_DP].span, &env->beside);
 }
 
 const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
@@ -102,6 +101,36 @@ static double slowest_clock(const struct sc_device *device, double n)
 	return 1 + device->gemm.clock_spread_frac * sigmas;
 }
 
+#define LARGE_BYTES 6.4e7 /* of a collective: takes all channels that it likes */
+
+static double family_sms(const struct sc_block_env *env, enum sc_c3_family family)
+{
+	const struct sc_collective_shape shape = {
+		family == SC_C3_EP ? SC_ALL_TO_ALL : SC_ALL_GATHER, LARGE_BYTES, SC_BF16};
+	struct sc_cost cost = env->beside;
+
+	if (env->request->c3[family].n > 0)
+		return env->request->c3[family].n;
+	if (family == SC_C3_PP)
+		return 0;
+	if (family != SC_C3_DP)
+		sc_block_comm_cost(env, &shape, &env->span[family], &cost);
+	return cost.demand[SC_RES_SM] * (double)env->device->sm_count;
+}
+
+/* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
+static void reserve(struct sc_block_env *env)
+{
+	double granule = fmax(1, env->device->interference.sm_granule), most = 0;
+	double all = (double)env->device->sm_count;
+
+	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
+		if (env->request->c3[f].policy == SC_C3_RESERVE)
+			most = fmax(most, family_sms(env, (enum sc_c3_family)f));
+	if (most > 0)
+		env->kernel_sms = fmax(1, all - ceil(most / granule - 1e-9) * granule);
+}
+
 static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
@@ -130,6 +159,7 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 		env->axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
 		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
 	}
+	reserve(env);
 }
 
 static bool same_axis(const struct sc_block_env *a, const struct sc_block_env *b, int axis)
@@ -141,15 +171,21 @@ static bool same_axis(const struct sc_block_env *a, const struct sc_block_env *b
 	       fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9;
 }
 
+static bool same_demand(const struct sc_cost *a, const struct sc_cost *b)
+{
+	for (int r = 0; r < SC_N_RES; r++)
+		if (fabs(a->demand[r] - b->demand[r]) >= 1e-9)
+			return false;
+	return true;
+}
+
 static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 {
 	for (int axis = 0; axis < SC_N_COMM_AXES; axis++)
 		if (!same_axis(a, b, axis))
 			return false;
 	return fabs(a->node_peers - b->node_peers) < 1e-9 && a->device == b->device &&
-	       fabs(a->slowdown - b->slowdown) < 1e-12 &&
-	       fabs(a->comm_sm_frac - b->comm_sm_frac) < 1e-9 &&
-	       fabs(a->comm_hbm_frac - b->comm_hbm_frac) < 1e-9;
+	       fabs(a->slowdown - b->slowdown) < 1e-12 && same_demand(&a->beside, &b->beside);
 }
 
 /* Blocks that no rank runs are not made. */

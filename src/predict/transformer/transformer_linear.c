@@ -181,12 +181,10 @@ static double lora_rank(const struct dims *x, const struct linear *l)
 	return x->lora && l->adapter ? (double)x->req->config.training.lora_rank : 0;
 }
 
-void add_linear(const struct dims *x, const struct linear *l)
+static void add_adapters(const struct dims *x, const struct linear *l)
 {
 	double r = lora_rank(x, l);
 
-	quantize(x, x->tokens * l->k);
-	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
 	if (r > 0) {
 		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, r, l->k});
 		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, l->n, r});
@@ -194,17 +192,29 @@ void add_linear(const struct dims *x, const struct linear *l)
 	}
 }
 
-void add_dgrad(const struct dims *x, const struct linear *l)
+void add_linear(const struct dims *x, const struct linear *l)
+{
+	quantize(x, x->tokens * l->k);
+	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
+	add_adapters(x, l);
+}
+
+static void add_adapter_grads(const struct dims *x, const struct linear *l)
 {
 	double r = lora_rank(x, l);
 
-	quantize(x, x->tokens * l->n);
-	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, (struct mnk){x->tokens, l->k, l->n});
 	if (r > 0) {
 		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, r, l->n});
 		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, l->k, r});
 		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->k * (3 * x->e), 1);
 	}
+}
+
+void add_dgrad(const struct dims *x, const struct linear *l)
+{
+	quantize(x, x->tokens * l->n);
+	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, (struct mnk){x->tokens, l->k, l->n});
+	add_adapter_grads(x, l);
 }
 
 void add_wgrad(const struct dims *x, const struct linear *l)
@@ -248,15 +258,17 @@ void add_norm_grad(const struct dims *x, double n)
 		add_rowwise(x, SC_NAME_NORM_GRAD, n * (28 * x->e), 9);
 }
 
+static enum sc_op_name tp_name(enum sc_collective kind)
+{
+	return kind == SC_ALL_GATHER       ? SC_NAME_TP_ALL_GATHER
+	       : kind == SC_REDUCE_SCATTER ? SC_NAME_TP_REDUCE_SCATTER
+					   : SC_NAME_TP_ALL_REDUCE;
+}
+
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden)
 {
-	static const enum sc_op_name NAMES[SC_N_COLLECTIVES] = {
-		[SC_ALL_REDUCE] = SC_NAME_TP_ALL_REDUCE,
-		[SC_ALL_GATHER] = SC_NAME_TP_ALL_GATHER,
-		[SC_REDUCE_SCATTER] = SC_NAME_TP_REDUCE_SCATTER,
-	};
 	struct sc_block_comm comm = {
-		(uint16_t)NAMES[kind], SC_COMM_TP, {kind, n * x->e, x->storage}, n_hidden, 0};
+		(uint16_t)tp_name(kind), SC_COMM_TP, {kind, n * x->e, x->storage}, n_hidden, 0, 0, 0};
 
 	sc_block_add_comm(x->block, x->env, &comm);
 }
@@ -267,26 +279,147 @@ static int product_kernels(const struct dims *x)
 	return x->quantized ? 2 : 1;
 }
 
-/* Collective and GEMM decomposed into one piece a rank (Wang et al., ASPLOS 2023; PyTorch's async TP):
- * all but the first or last piece of the collective runs beside the GEMM. */
-static void add_overlapped(const struct dims *x, enum sc_collective kind, const struct linear *l)
-{
-	double first = x->tokens * x->h / x->tp, rest = first * (x->tp - 1);
-
-	add_tp(x, kind, first, 0);
-	add_tp(x, kind, rest, product_kernels(x));
-	add_linear(x, l);
-}
+/* Rows of the smallest tile: frameworks cut no finer. */
+#define MIN_PIECE_ROWS 64.0
 
 static bool overlaps(const struct dims *x)
 {
 	return x->req->config.parallel.tp_overlap && x->tp > 1;
 }
 
+/* A product and the collective that it waits for, or that waits for it. */
+struct joint {
+	enum sc_op_name name;
+	struct mnk size;
+	enum sc_collective kind;
+	double n, gap_us; /* pieces, and what is lost before each */
+	bool fused;
+};
+
+static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct mnk size,
+			     enum sc_collective kind)
+{
+	const struct sc_interference_coef *c = &x->env->device->interference;
+	const struct sc_c3_choice *choice = &x->req->c3[SC_C3_TP];
+	struct joint out = {.name = name, .size = size, .kind = kind};
+
+	out.fused = choice->policy == SC_C3_TILE_FUSED;
+	out.gap_us = kind == SC_ALL_GATHER ? c->chunk_us : c->push_us;
+	out.n = out.fused ? 1 : choice->n > 0 ? choice->n : x->tp;
+	if (floor(size.m / MIN_PIECE_ROWS) < out.n)
+		out.n = 1;
+	return out;
+}
+
+/* `n` pieces of the product; on several streams they fill each other's last waves, and are shares of one. Fused,
+ * each rank's rows waste part of a tile. */
+static void add_products(const struct dims *x, const struct joint *j, double n)
+{
+	double rows = x->env->device->interference.fused_rows * x->tp;
+	double cut = x->sw->tp_piece_streams ? 1 : j->n, share = n * cut / j->n;
+	double gap_us = j->n > 1 ? n * j->gap_us : 0;
+	const struct sc_op op = {
+		SC_OP_GEMM,
+		x->dtype,
+		{.gemm = {.batch = 1, .m = j->size.m / cut, .n = j->size.n, .k = j->size.k}}};
+
+	if (n < 1)
+		return;
+	if (n < 2) /* asked for once */
+		gap_us += x->sw->comm_latency_us;
+	sc_block_add_pieces(x->block, x->env,
+			    &(struct sc_block_pieces){(uint16_t)j->name, &op, share, gap_us / share,
+						      j->fused ? 1 + rows / j->size.m : 1});
+}
+
+static struct sc_block_comm joint_comm(const struct dims *x, const struct joint *j)
+{
+	return (struct sc_block_comm){(uint16_t)tp_name(j->kind),
+				      SC_COMM_TP,
+				      {j->kind, x->tokens * x->h * x->e, x->storage},
+				      0,
+				      0,
+				      j->n > 1 || j->fused ? j->n : 0,
+				      0};
+}
+
+/* Collective and product decomposed (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are multiplied while
+ * the next arrive, the rank's own first. Or one product whose tiles wait for their part (Flux). */
+static void gather_and_multiply(const struct dims *x, const struct joint *j)
+{
+	struct sc_block_comm comm = joint_comm(x, j);
+
+	comm.n_hidden = j->n > 1 || j->fused;
+	sc_block_add_comm(x->block, x->env, &comm);
+	add_products(x, j, j->n > 1 ? j->n - 1 : 1);
+	add_products(x, j, j->n > 1 ? 1 : 0);
+}
+
+/* The same before a reduction: pieces travel while the next are multiplied, and are then added up. */
+static void multiply_and_push(const struct dims *x, const struct joint *j)
+{
+	struct sc_block_comm comm = joint_comm(x, j), last = comm;
+
+	comm.n_hidden = j->n > 1 || j->fused;
+	add_products(x, j, j->fused ? 0 : 1);
+	sc_block_add_comm(x->block, x->env, &comm);
+	add_products(x, j, j->fused ? 1 : j->n - 1);
+	last.shape.bytes /= fmax(1, x->tp - 1);
+	if (j->fused)
+		sc_block_add_comm(x->block, x->env, &last);
+	else if (j->n > 1)
+		sc_block_add_sum(x->block, x->env, &comm);
+}
+
+/* Kernels that reduce piece by piece on few SMs (Transformer Engine's user buffers, "pipeline"). */
+static void multiply_and_reduce(const struct dims *x, struct joint j)
+{
+	struct sc_block_comm comm = joint_comm(x, &j), last;
+
+	j.n = x->sw->tp_scatter_pieces;
+	j.gap_us = 0;
+	comm.n_pieces = 0;
+	comm.most_sms = x->sw->tp_scatter_sms;
+	last = comm;
+	last.shape.bytes /= j.n;
+	comm.shape.bytes -= last.shape.bytes;
+	comm.n_hidden = 1;
+	add_products(x, &j, 1);
+	sc_block_add_comm(x->block, x->env, &comm);
+	add_products(x, &j, j.n - 1);
+	sc_block_add_comm(x->block, x->env, &last);
+}
+
+static void multiply_and_scatter(const struct dims *x, const struct joint *j)
+{
+	if (x->sw->tp_scatter_sms > 0 && !j->fused && j->n > 1)
+		multiply_and_reduce(x, *j);
+	else
+		multiply_and_push(x, j);
+}
+
+/* A product forward (k to n) or of its data gradient. */
+static struct joint forward_joint(const struct dims *x, const struct linear *l,
+				  enum sc_collective kind)
+{
+	return joint_of(x, l->name, (struct mnk){x->tokens, l->n, l->k}, kind);
+}
+
+static struct joint dgrad_joint(const struct dims *x, const struct linear *l,
+				enum sc_collective kind)
+{
+	return joint_of(x, (enum sc_op_name)(l->name + 1), (struct mnk){x->tokens, l->k, l->n},
+			kind);
+}
+
 void enter_region(const struct dims *x, const struct linear *first)
 {
+	struct joint j = forward_joint(x, first, SC_ALL_GATHER);
+
 	if (x->sp && overlaps(x)) {
-		add_overlapped(x, SC_ALL_GATHER, first);
+		quantize(x, x->tokens * first->k);
+		gather_and_multiply(x, &j);
+		add_adapters(x, first);
 		return;
 	}
 	if (x->sp)
@@ -297,9 +430,12 @@ void enter_region(const struct dims *x, const struct linear *first)
 void leave_region(const struct dims *x, const struct linear *last)
 {
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
+	struct joint j = forward_joint(x, last, kind);
 
 	if (overlaps(x)) {
-		add_overlapped(x, kind, last);
+		quantize(x, x->tokens * last->k);
+		multiply_and_scatter(x, &j);
+		add_adapters(x, last);
 		return;
 	}
 	add_linear(x, last);
@@ -308,15 +444,17 @@ void leave_region(const struct dims *x, const struct linear *last)
 
 void leave_region_grad(const struct dims *x, const struct linear *last)
 {
-	double n = x->tokens * x->h;
+	struct joint j = dgrad_joint(x, last, SC_ALL_GATHER);
 
 	if (x->sp && overlaps(x)) {
-		add_tp(x, SC_ALL_GATHER, n / x->tp, 0);
-		add_tp(x, SC_ALL_GATHER, n * (x->tp - 1) / x->tp, product_kernels(x));
-	} else if (x->sp) {
-		add_tp(x, SC_ALL_GATHER, n, 0);
+		quantize(x, x->tokens * last->n);
+		gather_and_multiply(x, &j);
+		add_adapter_grads(x, last);
+	} else {
+		if (x->sp)
+			add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+		add_dgrad(x, last);
 	}
-	add_dgrad(x, last);
 	add_wgrad(x, last);
 }
 
@@ -334,21 +472,30 @@ void region_weights(const struct dims *x, const struct linear *first, int n)
 		add_wgrad(x, &first[i]);
 }
 
-/* The collective of the data gradient hides behind the last weight gradient. */
+/* The collective of the data gradient hides behind the last weight gradient; where inputs are kept, frameworks
+ * decompose it with its own product, if they decompose any. */
 void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 {
+	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
+	bool serial = x->req->c3[SC_C3_TP].policy == SC_C3_SERIAL;
 	bool gathers = gathers_again(x) && !x->inputs_only;
-	bool hide =
-		!x->lora && !x->inputs_only && (gathers || x->sw->tp_dgrad_overlap || overlaps(x));
+	bool hide = !x->lora && !x->inputs_only && !serial && (gathers || x->sw->tp_dgrad_overlap);
+	struct joint j = dgrad_joint(x, first, kind);
 
 	if (gathers)
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, product_kernels(x));
+		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, serial ? 0 : product_kernels(x));
 	for (int i = n - 1; i > 0; i--) {
 		add_dgrad(x, &first[i]);
 		add_wgrad(x, &first[i]);
 	}
-	add_dgrad(x, first);
-	add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, x->tokens * x->h, hide ? 1 : 0);
+	if (overlaps(x) && !hide) {
+		quantize(x, x->tokens * first->n);
+		multiply_and_scatter(x, &j);
+		add_adapter_grads(x, first);
+	} else {
+		add_dgrad(x, first);
+		add_tp(x, kind, x->tokens * x->h, hide ? 1 : 0);
+	}
 	add_wgrad(x, first);
 }
 

@@ -11,22 +11,10 @@
 #include "base/stats.h"
 #include "base/vec.h"
 #include "core/config/config.h"
+#include "core/machine/c3_policy.h"
 #include "models/interference.h"
 #include "trace/trace_loss.h"
 
-enum sc_c3_policy {
-	SC_C3_SERIAL,             /* one after the other */
-	SC_C3_PLAIN,              /* two streams of one priority, the kernel launched first */
-	SC_C3_COMM_FIRST,         /* the collective gets its SMs first */
-	SC_C3_RESERVE,            /* SMs are kept for the collective, whatever runs */
-	SC_C3_COMM_FIRST_RESERVE, /* so many for the collective, all for the kernel when it has ended */
-	SC_C3_COPY_ENGINE,        /* transfers on copy engines */
-	SC_C3_COPY_ENGINE_RELIEF, /* and a memory-bound kernel on fewer SMs */
-	SC_C3_CHUNKED, /* the GEMM in pieces behind or before those of the collective (async-TP) */
-	SC_C3_TILE_FUSED, /* one kernel whose tiles wait for or send their part (Flux) */
-	SC_N_C3_POLICIES
-};
-extern const struct sc_name sc_c3_policy_names[];
 enum sc_c3_kind {
 	SC_C3_INDEPENDENT,
 	SC_C3_GATHER_GEMM, /* the GEMM needs what is gathered */
@@ -42,14 +30,6 @@ struct sc_c3_pair {
 	enum sc_c3_kind kind;
 	double compute_us, comm_us; /* measured alone; 0 = predicted */
 };
-struct sc_c3_choice {
-	enum sc_c3_policy policy;
-	double n; /* of RESERVE: SMs; of CHUNKED: pieces; 0 = the best split, as many pieces as ranks */
-};
-/* "reserve:20" or "chunked". `what` begins a message. */
-int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
-		       struct sc_err *err);
-
 /* What limits a pair, from one time to the next: an sc_resource; or all runs as if alone; or, where there is no room
  * for all of them, several one after another. */
 enum { SC_C3_MAX_LIMITS = 8, SC_C3_NO_LIMIT = SC_N_RES, SC_C3_SEVERAL_LIMITS };

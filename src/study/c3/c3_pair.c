@@ -3,31 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
 #include "predict/engine/simulate.h"
 #include "study/c3/c3_priv.h"
 
-const struct sc_name sc_c3_policy_names[] = {
-	{"serial", SC_C3_SERIAL},
-	{"plain", SC_C3_PLAIN},
-	{"comm_first", SC_C3_COMM_FIRST},
-	{"reserve", SC_C3_RESERVE},
-	{"comm_first+reserve", SC_C3_COMM_FIRST_RESERVE},
-	{"copy_engine", SC_C3_COPY_ENGINE},
-	{"copy_engine+cache_relief", SC_C3_COPY_ENGINE_RELIEF},
-	{"chunked", SC_C3_CHUNKED},
-	{"tile_fused", SC_C3_TILE_FUSED},
-	{0},
-};
 const struct sc_name sc_c3_kind_names[] = {
 	{"independent", SC_C3_INDEPENDENT},
 	{"all_gather_gemm", SC_C3_GATHER_GEMM},
 	{"gemm_reduce_scatter", SC_C3_GEMM_SCATTER},
 	{0},
 };
-enum { MAX_N = 4096 };
 /* Rows of the smallest tile: frameworks cut no finer. */
 #define MIN_PIECE_ROWS 64.0
 
@@ -64,35 +50,6 @@ void sc_c3_study_destroy(struct sc_c3_study *study)
 	sc_graph_release(&study->graph);
 	sc_timeline_release(&study->timeline);
 	free(study);
-}
-
-int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
-		       struct sc_err *err)
-{
-	const char *colon = strchr(text, ':');
-	size_t n = colon ? (size_t)(colon - text) : strlen(text);
-	double number = 0;
-
-	for (const struct sc_name *p = sc_c3_policy_names; p->name; p++) {
-		bool counts = p->value == SC_C3_RESERVE || p->value == SC_C3_CHUNKED;
-
-		if (strlen(p->name) != n || strncmp(text, p->name, n) != 0)
-			continue;
-		if (colon && (!counts || !sc_parse_double(colon + 1, &number) || number < 1 ||
-			      number > MAX_N))
-			return sc_err_set(err, SC_EVALUE,
-					  "%s\"%.64s\": a number from 1 to %d may follow reserve: "
-					  "and chunked:",
-					  what, text, MAX_N);
-		*out = (struct sc_c3_choice){(enum sc_c3_policy)p->value, floor(number)};
-		return 0;
-	}
-	return sc_err_set(
-		err, SC_EVALUE,
-		"%sunknown policy \"%.64s\"; known: serial, plain, comm_first, reserve[:N], "
-		"comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N], "
-		"tile_fused",
-		what, text);
 }
 
 /* ---- limits over time ---- */

@@ -1,0 +1,97 @@
+/* c3.policy: which family of collectives shares the GPU how, what the software does where nothing is said, and
+ * what the schedule has to know of it. */
+#include <string.h>
+
+#include "core/config/config_priv.h"
+
+static const char *const PATHS[SC_N_C3_FAMILIES] = {
+	[SC_C3_TP] = "c3.policy.tp", [SC_C3_CP] = "c3.policy.cp", [SC_C3_EP] = "c3.policy.ep",
+	[SC_C3_DP] = "c3.policy.dp", [SC_C3_PP] = "c3.policy.pp",
+};
+
+static int parse(const struct sc_resolver *res, const char *text, const char *path,
+		 struct sc_c3_choice *out)
+{
+	struct sc_err own = {.code = SC_OK};
+
+	if (sc_c3_choice_parse(text, "", out, &own) == 0)
+		return 0;
+	return sc_resolve_fail(res, own.code, path, "%s: %s", path, own.text);
+}
+
+/* Tensor parallelism alone has products that wait for their collective, piece by piece. */
+static bool can_have(enum sc_c3_family family, enum sc_c3_policy policy)
+{
+	bool in_pieces = policy == SC_C3_CHUNKED || policy == SC_C3_TILE_FUSED;
+
+	return family == SC_C3_TP || !in_pieces;
+}
+
+static const char *habit(const struct sc_request *req, enum sc_c3_family family)
+{
+	const struct sc_software *sw = &req->software;
+	const char *text = sw->c3.family[family];
+
+	if (family == SC_C3_TP && !req->config.parallel.tp_overlap)
+		return "comm_first"; /* what is behind weight gradients */
+	if (text)
+		return text;
+	if (family == SC_C3_TP)
+		return "chunked";
+	if (family == SC_C3_DP && sw->grad_sync == SC_GRAD_AFTER && !sw->gather_ahead)
+		return "serial";
+	return family == SC_C3_PP && sw->p2p_sync == SC_P2P_SYNC ? "serial" : "comm_first";
+}
+
+/* What of the schedule a policy decides. */
+static void apply(struct sc_request *req, enum sc_c3_family family)
+{
+	bool serial = req->c3[family].policy == SC_C3_SERIAL;
+
+	if (family == SC_C3_TP)
+		req->config.parallel.tp_overlap = req->c3[family].policy == SC_C3_CHUNKED ||
+						  req->c3[family].policy == SC_C3_TILE_FUSED;
+	if (family == SC_C3_DP) {
+		req->software.grad_sync = serial ? SC_GRAD_AFTER : SC_GRAD_OVERLAP;
+		req->software.gather_ahead = !serial;
+	}
+	if (family == SC_C3_PP)
+		req->software.p2p_sync = serial ? SC_P2P_SYNC : SC_P2P_ASYNC;
+}
+
+static int resolve_family(const struct sc_resolver *res, enum sc_c3_family family,
+			  const struct sc_c3_choice *all)
+{
+	struct sc_request *req = res->request;
+	const char *text = req->config.c3.policy.family[family];
+	int rc;
+
+	if (!text && !(all && can_have(family, all->policy)))
+		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
+	rc = text ? parse(res, text, PATHS[family], &req->c3[family]) : 0;
+	if (rc)
+		return rc;
+	if (!text)
+		req->c3[family] = *all;
+	if (!can_have(family, req->c3[family].policy))
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, PATHS[family],
+				       "%s: \"%.64s\" needs products that wait for the collective, "
+				       "which tensor parallelism alone has; use it for tp",
+				       PATHS[family], text);
+	apply(req, family);
+	return 0;
+}
+
+int sc_config_resolve_c3(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	const char *text = req->config.c3.policy.all;
+	struct sc_c3_choice all;
+	int rc = 0;
+
+	if (text)
+		rc = parse(res, text, "c3.policy", &all);
+	for (int f = 0; rc == 0 && f < SC_N_C3_FAMILIES; f++)
+		rc = resolve_family(res, (enum sc_c3_family)f, text ? &all : NULL);
+	return rc;
+}

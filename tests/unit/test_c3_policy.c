@@ -1,0 +1,188 @@
+/* Whole iterations whose computation and communication share GPUs: coarse against full detail, and the limits of
+ * every policy by family. */
+#include <math.h>
+
+/* before the other fixture, whose arena its parameters would hide */
+#include "request_fixture.h"
+
+#include "base/rng.h"
+#include "example_fixture.h"
+#include "runner.h"
+
+enum { N_ITERATIONS = 1000 };
+#define CLOSE 1e-6
+
+static int n_examples;
+
+static double predict_ms(const struct sc_request *req, const struct sc_predict_opts *how)
+{
+	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
+	struct sc_err err = {0};
+	double ms;
+
+	ck_assert_msg(sc_predict(predictor, req, how, out, &err) == 0, "%s", err.text);
+	ms = out->iteration_ms;
+	return ms;
+}
+
+static void resolve(const struct sc_config *config, struct sc_request *req)
+{
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
+}
+
+/* By every policy that all families may have, the coarse answer is that of the whole graph. */
+START_TEST(coarse_equals_full_detail)
+{
+	static const char *const policies[] = {"", "c3.policy.dp=reserve", "c3.policy=copy_engine",
+					       "c3.policy.tp=tile_fused"};
+	struct sc_predict_opts full = opts;
+	struct sc_config config;
+	struct sc_request req;
+
+	full.detail = SC_DETAIL_FULL;
+	load_example(_i, &config);
+	for (int i = 0; i < n_cases(sizeof(policies) / sizeof(policies[0])); i++) {
+		struct sc_config with = config;
+		double coarse, all;
+
+		set_all(&with, policies[i], &arena);
+		resolve(&with, &req);
+		if (req.config.model.family == SC_DLRM || req.config.gpus > 512)
+			return;
+		coarse = predict_ms(&req, &opts);
+		all = predict_ms(&req, &full);
+		ck_assert_msg(fabs(coarse / all - 1) < 0.01, "%s %s: coarse %.6g, full %.6g",
+			      example_name(_i), policies[i], coarse, all);
+	}
+}
+END_TEST
+
+static int draw(struct sc_rng *rng, int n)
+{
+	return (int)sc_rng_below(rng, (uint64_t)n);
+}
+
+/* A split of 8 to 32 GPUs on one or several nodes. */
+static void random_config(struct sc_rng *rng, struct sc_config *config)
+{
+	static const char *const gpus[] = {"a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb",
+					   "mi300x", "l40s"};
+	static const char *const software[] = {"megatron-core", "torchtitan", "nemo",
+					       "llm-foundry"};
+	static const char *const sharding[] = {"none", "zero1", "fsdp"};
+	int tp = 1 << draw(rng, 4), cp = 1 << draw(rng, 2), dp = 1 << draw(rng, 3);
+
+	sc_config_init(config);
+	set_all(config,
+		sc_arena_printf(
+			&arena,
+			"model.family=llama model.layers=%d model.hidden=%d model.heads=32 "
+			"model.seq=4096 model.vocab=32000 cluster.gpu=%s "
+			"cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+			"cluster.nic_gbit_s=200 gpus=%d parallel.tp=%d parallel.cp=%d parallel.dp=%d "
+			"parallel.sharding=%s training.global_batch=%d "
+			"training.micro_batch=1 training.precision=bf16 "
+			"training.attention=flash training.software=%s",
+			1 + draw(rng, 4), 1024 << draw(rng, 3), gpus[draw(rng, 5)], tp * cp * dp,
+			tp, cp, dp, sharding[draw(rng, 3)], dp * (1 + draw(rng, 2)),
+			software[draw(rng, 4)]),
+		&arena);
+}
+
+static double with_policy(const struct sc_config *config, const char *policy,
+			  const struct sc_predict_opts *how)
+{
+	struct sc_config with = *config;
+	struct sc_request req;
+
+	set_all(&with, policy, &arena);
+	resolve(&with, &req);
+	return predict_ms(&req, how);
+}
+
+/* Together never faster than the longer alone, nor slower than one after the other by more than what both load of
+ * the path to memory. */
+START_TEST(limits_of_iterations)
+{
+	static const char *const policies[] = {"c3.policy=plain", "c3.policy=comm_first",
+					       "c3.policy.dp=comm_first c3.policy.tp=serial"};
+	struct sc_predict_opts free_comm = opts, free_kernels = opts;
+	struct sc_rng rng;
+
+	free_comm.link_speed = free_comm.nic_speed = 1e9;
+	free_kernels.gemm_speed = free_kernels.hbm_speed = 1e9;
+	sc_rng_init(&rng, 1);
+	for (int i = 0; i < n_cases(N_ITERATIONS); i++) {
+		struct sc_arena_mark mark = sc_arena_mark(&arena);
+		struct sc_config config;
+		double serial, load;
+		struct sc_request req;
+
+		random_config(&rng, &config);
+		resolve(&config, &req);
+		load = req.device.interference.path_compute + req.device.interference.path_comm;
+		serial = with_policy(&config, "c3.policy=serial", &opts);
+		for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
+			double ms = with_policy(&config, policies[p], &opts);
+			double longer = fmax(with_policy(&config, policies[p], &free_comm),
+					     with_policy(&config, policies[p], &free_kernels));
+
+			ck_assert_msg(ms >= longer * (1 - CLOSE),
+				      "case %d, %s: %.6g, longer alone %.6g", i, policies[p], ms,
+				      longer);
+			ck_assert_msg(ms <= serial * fmax(1, load) * (1 + CLOSE),
+				      "case %d, %s: %.6g, serial %.6g", i, policies[p], ms, serial);
+		}
+		sc_arena_rewind(&arena, mark);
+	}
+}
+END_TEST
+
+/* A key by family goes before one for all, which leaves out those that cannot have it; what is not given is the
+ * software's. */
+START_TEST(policies_by_family)
+{
+	struct sc_config config;
+	struct sc_request req;
+
+	sc_config_init(&config);
+	set_all(&config,
+		"model.family=llama model.layers=4 model.hidden=4096 model.heads=32 "
+		"model.seq=4096 model.vocab=32000 cluster.gpu=h100-sxm-80gb gpus=16 parallel.tp=8 training.global_batch=16 "
+		"training.software=megatron-core c3.policy=chunked:4 c3.policy.dp=plain "
+		"c3.policy.ep=reserve:20",
+		&arena);
+	resolve(&config, &req);
+	ck_assert_int_eq(req.c3[SC_C3_TP].policy, SC_C3_CHUNKED);
+	ck_assert_double_eq(req.c3[SC_C3_TP].n, 4);
+	ck_assert(req.config.parallel.tp_overlap);
+	ck_assert_int_eq(req.c3[SC_C3_DP].policy, SC_C3_PLAIN);
+	ck_assert_int_eq(req.c3[SC_C3_EP].policy, SC_C3_RESERVE);
+	ck_assert_double_eq(req.c3[SC_C3_EP].n, 20);
+	ck_assert_int_eq(req.c3[SC_C3_CP].policy, SC_C3_COMM_FIRST);
+	set_all(&config, "c3.policy=serial", &arena);
+	resolve(&config, &req);
+	ck_assert_int_eq(req.c3[SC_C3_CP].policy, SC_C3_SERIAL);
+	ck_assert(!req.config.parallel.tp_overlap);
+	ck_assert_int_eq(req.software.grad_sync, SC_GRAD_OVERLAP); /* dp is plain still */
+}
+END_TEST
+
+static Suite *c3_policy_suite(void)
+{
+	Suite *suite = suite_create("c3_policy");
+	TCase *tc = tcase_create("c3_policy");
+
+	n_examples = find_examples();
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, n_examples);
+	tcase_add_test(tc, limits_of_iterations);
+	tcase_add_test(tc, policies_by_family);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(c3_policy_suite)
