@@ -175,8 +175,8 @@ static bool slot_transfer(const struct class_state *st, const struct sc_slot *sl
 	struct sc_stage_place peer;
 	uint32_t other;
 
-	if (!sc_slot_peer(map, slot, incoming, &peer) ||
-	    (peer.stage == (uint32_t)rc->stage && map->pp > 1 && !b->loops) || map->pp == 1)
+	if (map->pp == 1 || !sc_slot_peer(map, slot, incoming, &peer) ||
+	    (peer.stage == (uint32_t)rc->stage && !b->loops))
 		return false;
 	is_next =
 		b->loops ? incoming == gradient : peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
@@ -204,10 +204,11 @@ static uint32_t receive(struct class_state *st, const struct transfer *t)
 	const struct sc_slot *sent = sc_passes_of(&b->built->passes, stage);
 
 	while (*node == SC_NONE && *at < b->built->passes.n[stage]) {
+		const struct sc_slot *slot = &sent[(*at)++];
 		struct transfer other;
 
-		if (!slot_transfer(peer, &sent[(*at)++], false, &other) ||
-		    other.gradient != t->gradient || other.to_next != t->to_next)
+		if (sc_pass_is_backward((enum sc_pass_kind)slot->kind) != t->gradient ||
+		    !slot_transfer(peer, slot, false, &other) || other.to_next != t->to_next)
 			continue;
 		other.to = t->to; /* the peer may send the same to several classes */
 		b->received[t->gradient][transfer_at(b, &other)] =
