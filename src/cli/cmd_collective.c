@@ -230,9 +230,9 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 {
 	struct sc_collective_sizes_opts opts = {.n = 0};
 	struct sc_collective_sizes sizes;
-	struct sc_cli_network network;
-	struct sc_msccl file;
-	struct sc_csv measured;
+	struct sc_cli_network network = {0};
+	struct sc_msccl file = {0};
+	struct sc_csv measured = {0};
 	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
 	int rc = sc_cli_plot_check(args->plot, err);
 

@@ -107,7 +107,7 @@ static void count_together(struct sc_accountant *a, struct sc_use *out)
 void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *out)
 {
 	const struct sc_doing_list *kinds = a->doings.kinds;
-	struct sc_use sum;
+	struct sc_use sum = {0};
 
 	find_work(a, class_id);
 	sum.busy_us = sum_us(&a->in->period, &kinds[SC_DOES_COMPUTE]) +
@@ -269,8 +269,8 @@ static void launch(struct sc_accountant *a, uint32_t node)
 static void find_launches(struct sc_accountant *a, uint32_t class_id)
 {
 	const struct sc_graph *g = a->in->ran.graph;
-	const uint32_t *start = &a->doings.class_start.at[class_id];
-	const uint32_t *lane = &a->doings.lane.at[start[0]], *end = &a->doings.lane.at[start[1]];
+	const uint32_t *first_of = a->doings.class_start.at, *lanes = a->doings.lane.at;
+	const uint32_t *lane = lanes + first_of[class_id], *end = lanes + first_of[class_id + 1];
 
 	SC_VEC_RESERVE(&a->launched_us, g->nodes.n + 1);
 	for (const uint32_t *l = lane; l < end; l++)
