@@ -1,5 +1,6 @@
 /* c3.policy: which family of collectives shares the GPU how, what the software does where nothing is said, and
  * what the schedule has to know of it. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/config/config_priv.h"
@@ -59,6 +60,20 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 		req->software.p2p_sync = serial ? SC_P2P_SYNC : SC_P2P_ASYNC;
 }
 
+/* Copy engines reach their own node: what goes further stays on SMs. */
+static void warn_reach(struct sc_request *req, enum sc_c3_family family)
+{
+	enum sc_c3_policy policy = req->c3[family].policy;
+
+	if ((policy == SC_C3_COPY_ENGINE || policy == SC_C3_COPY_ENGINE_RELIEF) &&
+	    req->config.gpus > req->config.cluster.scale_up_gpus)
+		sc_warn(&req->warnings,
+			"%s %s: copy engines reach GPUs of one NVLink domain (%" PRId64
+			"); collectives that go further stay on SMs",
+			PATHS[family], sc_enum_name(sc_c3_policy_names, (int)policy),
+			req->config.cluster.scale_up_gpus);
+}
+
 static int resolve_family(const struct sc_resolver *res, enum sc_c3_family family,
 			  const struct sc_c3_choice *all)
 {
@@ -79,6 +94,7 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 				       "which tensor parallelism alone has; use it for tp",
 				       PATHS[family], text);
 	apply(req, family);
+	warn_reach(req, family);
 	return 0;
 }
 
