@@ -170,6 +170,20 @@ bool sc_origin_is_typed(const char *from)
 	return strncmp(from, "--", 2) == 0;
 }
 
+int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
+		      struct sc_arena *arena, const char **out, struct sc_err *err)
+{
+	const struct sc_origin *origin = sc_config_origin(config, given.path);
+	struct sc_config_ref at = {given.text, config->file};
+	int rc = origin && sc_origin_is_typed(origin->file)
+			 ? sc_config_path_typed(at, arena, out, err)
+			 : sc_config_path(at, arena, out, err);
+
+	if (rc)
+		sc_err_prefix(err, "%s", given.path);
+	return rc;
+}
+
 static int unknown_path(const char *path, const char *nearest, struct sc_err *err)
 {
 	const int rc = sc_field_in_list(sc_config_fields, path, "", err);

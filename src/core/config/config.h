@@ -233,11 +233,18 @@ enum {
 extern const struct sc_field sc_config_fields[];
 
 enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention, lora_targets */
+struct sc_key_text {
+	const char *path, *text; /* "sharding.plan", "plan.json" */
+};
 /* Where the value of "parallel.tp" was given, or NULL: a default. */
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
 /* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
-bool sc_origin_is_typed(const char *file);     /* an option: on the command line */
+bool sc_origin_is_typed(const char *file); /* an option: on the command line */
+/* The file that the value `ref` of a key names: beside the config, then installed; what was typed is looked for
+ * in the working directory first. The error begins with the key. */
+int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
+		      struct sc_arena *arena, const char **out, struct sc_err *err);
 void sc_config_init(struct sc_config *config); /* everything "not given" */
 /* `opts` may be NULL; its origins get every value given, as config->origins does. */
 int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,

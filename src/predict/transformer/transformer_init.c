@@ -509,12 +509,16 @@ static bool has_neighbours(const struct sc_stage_map *map)
 static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
+	const struct sc_key_text given = {"parallel.schedule", par->schedule_file};
 	const struct sc_stage_map *map = &tf->file.map;
+	const char *path;
 	int rc;
 
 	if (par->schedule != SC_SCHED_FILE)
 		return 0;
-	rc = sc_schedule_file_load(par->schedule_file, arena, &tf->file, err);
+	rc = sc_config_file_of(&tf->request->config, given, arena, &path, err);
+	if (rc == 0)
+		rc = sc_schedule_file_load(path, arena, &tf->file, err);
 	if (rc)
 		return rc;
 	if (map->pp != par->pp || map->n_chunks != par->virtual_stages ||

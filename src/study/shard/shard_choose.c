@@ -1,7 +1,6 @@
 /* See the header. */
 #include "study/shard/shard_choose.h"
 
-#include "core/profile/paths.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_greedy.h"
 #include "study/shard/shard_objective.h"
@@ -143,17 +142,11 @@ static int plan_greedy(const struct planning *p)
 
 static int load_plan(const struct planning *p, const char *ref, struct sc_err *err)
 {
-	const struct sc_request *req = p->ask.request;
-	const struct sc_origin *origin = sc_config_origin(&req->config, "sharding.plan");
-	bool is_typed = origin && sc_origin_is_typed(origin->file);
-	struct sc_config_ref at = {ref, req->config.file};
+	const struct sc_key_text given = {"sharding.plan", ref};
 	const char *path;
-	int rc = is_typed ? sc_config_path_typed(at, p->arena, &path, err)
-			  : sc_config_path(at, p->arena, &path, err);
+	int rc = sc_config_file_of(&p->ask.request->config, given, p->arena, &path, err);
 
-	if (rc)
-		sc_err_prefix(err, "sharding.plan");
-	else
+	if (rc == 0)
 		rc = sc_shard_plan_load(path, &p->tables, p->arena, &p->out->plan, err);
 	return rc;
 }
