@@ -410,9 +410,9 @@ START_TEST(layers_of_kernels)
 }
 END_TEST
 
-static size_t config_pairs(const char *sets, struct sc_c3_pairs *out)
+/* The pairs refer to the devices of `catalog`. */
+static size_t config_pairs(struct sc_catalog *catalog, const char *sets, struct sc_c3_pairs *out)
 {
-	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_request *request = sc_arena_calloc(&arena, 1, sizeof(*request));
 	struct sc_config config;
 	struct sc_err err = {0};
@@ -435,7 +435,6 @@ static size_t config_pairs(const char *sets, struct sc_c3_pairs *out)
 		ck_assert_double_eq_tol(a.result[a.best].comm_us, n->pair.comm_us,
 					CLOSE * n->pair.comm_us);
 	}
-	sc_catalog_destroy(catalog);
 	return out->list.n;
 }
 
@@ -447,17 +446,20 @@ static size_t config_pairs(const char *sets, struct sc_c3_pairs *out)
 /* One rank has no collective; each axis brings its own; across nodes copy engines do not apply. */
 START_TEST(pairs_of_a_config)
 {
+	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_c3_pairs none, tp, dp;
 	size_t n_far = 0;
 
-	ck_assert_uint_eq(config_pairs(SMALL "gpus=1 training.global_batch=1", &none), 0);
-	ck_assert_uint_gt(
-		config_pairs(SMALL "parallel.tp=8 parallel.pp=2 training.global_batch=2", &tp), 4);
+	ck_assert_uint_eq(config_pairs(catalog, SMALL "gpus=1 training.global_batch=1", &none), 0);
+	ck_assert_uint_gt(config_pairs(catalog,
+				       SMALL "parallel.tp=8 parallel.pp=2 training.global_batch=2",
+				       &tp),
+			  4);
 	for (size_t i = 0; i < tp.list.n; i++) {
 		ck_assert_int_eq(tp.list.at[i].pair.transfer.n_ranks, 8);
 		ck_assert_int_eq(tp.list.at[i].pair.transfer.n_nodes, 1);
 	}
-	ck_assert_uint_eq(config_pairs(SMALL "parallel.sharding=fsdp", &dp), 3);
+	ck_assert_uint_eq(config_pairs(catalog, SMALL "parallel.sharding=fsdp", &dp), 3);
 	for (size_t i = 0; i < dp.list.n; i++) {
 		const struct sc_c3_choice copies = {.policy = SC_C3_COPY_ENGINE};
 		struct sc_c3_result r;
@@ -472,6 +474,7 @@ START_TEST(pairs_of_a_config)
 	SC_VEC_RELEASE(&none.list);
 	SC_VEC_RELEASE(&tp.list);
 	SC_VEC_RELEASE(&dp.list);
+	sc_catalog_destroy(catalog);
 }
 END_TEST
 

@@ -56,11 +56,12 @@ static double ready(const struct play *p, const struct sc_slot *x)
 static bool step(struct play *p, uint32_t s)
 {
 	const struct sc_slot *x = sc_passes_of(&passes, s) + p->at[s];
-	uint32_t n = x->paired ? 2 : 1;
 	double begin = p->now[s], took = 0;
+	uint32_t n;
 
 	if (p->at[s] == passes.n[s])
 		return false;
+	n = x->paired ? 2 : 1;
 	for (uint32_t i = 0; i < n; i++) {
 		double input = ready(p, &x[i]);
 

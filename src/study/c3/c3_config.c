@@ -233,7 +233,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 {
 	struct sc_transformer *tf = sc_arena_calloc(arena, 1, sizeof(*tf));
 	struct sc_predict_opts *opts = sc_arena_calloc(arena, 1, sizeof(*opts));
-	struct sc_build_scratch scratch = {.arena = arena, .sim = sc_simulator_create()};
+	struct sc_build_scratch scratch = {.arena = arena};
 	struct lister l = {.tf = tf, .arena = arena, .out = out};
 	int rc;
 
@@ -241,6 +241,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,
 			"c3 lists the pairs of Transformers; of a DLRM, replay or --gemm");
+	scratch.sim = sc_simulator_create();
 	sc_predict_opts_init(opts);
 	sc_graph_init(&scratch.graph);
 	rc = sc_transformer_init(tf, &(struct sc_setup){request, opts, &scratch}, err);
