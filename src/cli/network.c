@@ -73,10 +73,10 @@ int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 
 	if (rc)
 		return rc;
-	hosts = (struct sc_span){
-		.n_ranks = (int)asked.ranks,
-		.n_nodes = (int)asked.nodes,
-		.max_ranks_per_node = (int)((asked.ranks + asked.nodes - 1) / asked.nodes)};
+	hosts = (struct sc_span){.n_ranks = (int)asked.ranks,
+				 .n_nodes = (int)asked.nodes,
+				 .max_ranks_per_node =
+					 (int)((asked.ranks + asked.nodes - 1) / asked.nodes)};
 	out->span = sc_span_of_hosts(&request->config.cluster, &hosts);
 	return sc_fabric_from_request(request, &out->fabric, err);
 }

@@ -267,8 +267,13 @@ static enum sc_op_name tp_name(enum sc_collective kind)
 
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden)
 {
-	struct sc_block_comm comm = {
-		(uint16_t)tp_name(kind), SC_COMM_TP, {kind, n * x->e, x->storage}, n_hidden, 0, 0, 0};
+	struct sc_block_comm comm = {(uint16_t)tp_name(kind),
+				     SC_COMM_TP,
+				     {kind, n * x->e, x->storage},
+				     n_hidden,
+				     0,
+				     0,
+				     0};
 
 	sc_block_add_comm(x->block, x->env, &comm);
 }
