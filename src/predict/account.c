@@ -89,7 +89,7 @@ static void count_together(struct sc_accountant *a, struct sc_use *out)
 		const struct sc_doing_list *list = sc_doings_in_order(&a->doings, kinds[k]);
 
 		t.next[k] = list->all.at;
-		t.end[k] = list->all.at + list->all.n;
+		t.end[k] = list->all.n ? list->all.at + list->all.n : NULL;
 		look_at(&t, k);
 	}
 	for (int k = first_of(&t); t.from_us[k] < (double)INFINITY; k = first_of(&t)) {

@@ -81,22 +81,23 @@ static int parse_term(char *term, const char *text, struct sc_selector_term *out
 int sc_selector_parse(const char *text, struct sc_arena *arena, struct sc_selector *out,
 		      struct sc_err *err)
 {
-	char *term = sc_arena_strdup(arena, text), *comma;
+	char *rest = sc_arena_strdup(arena, text);
 	struct sc_selector selector = {.text = sc_arena_strdup(arena, text)};
 	int rc;
 
-	do {
-		comma = strchr(term, ',');
-		if (comma)
-			*comma = '\0';
+	while (rest) {
+		char *term = rest;
+
+		rest = strchr(term, ',');
+		if (rest)
+			*rest++ = '\0';
 		if (selector.n == SC_SELECTOR_MAX_TERMS)
 			return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": more than %d terms",
 					  text, SC_SELECTOR_MAX_TERMS);
 		rc = parse_term(term, text, &selector.terms[selector.n++], err);
 		if (rc)
 			return rc;
-		term = comma + 1;
-	} while (comma);
+	}
 	*out = selector;
 	return 0;
 }
