@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "models/msccl/msccl.h"
+#include "models/msccl/msccl_priv.h"
 
 enum { MAX_SETS_BYTES = 1 << 28, SIMPLE_SLOTS = 2, LOW_LATENCY_SLOTS = 8 };
 
@@ -16,9 +16,8 @@ struct writer {
 	int tb, step; /* -1: the input */
 };
 struct connection {
-	size_t sender, receiver; /* thread blocks, + 1; 0: none */
-	size_t n_sent, n_taken;  /* primitives */
-	struct value *values;    /* slots of max_count chunks */
+	size_t n_sent, n_taken; /* primitives */
+	struct value *values;   /* slots of max_count chunks */
 	int count[LOW_LATENCY_SLOTS];
 };
 struct machine {
@@ -28,9 +27,8 @@ struct machine {
 	struct writer *writers;
 	size_t *base[SC_MSCCL_N_BUFFERS]; /* of a GPU's buffer in slots; in place, two are one */
 	size_t *at;                       /* next step of a thread block */
-	size_t *from, *to;                /* connection of a thread block; SIZE_MAX: none */
-	struct connection *connections;
-	size_t n_connections;
+	struct sc_msccl_connections peers;
+	struct connection *connections; /* of each in `peers` */
 	SC_VEC(unsigned char)
 	sets; /* bits of ranks, set_bytes each; sets of one rank are not there */
 	size_t set_bytes;
@@ -145,8 +143,8 @@ static int local_step(struct machine *m, int gpu, size_t tb, const struct sc_msc
 static int peer_step(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step)
 {
 	enum sc_msccl_op op = (enum sc_msccl_op)step->op;
-	struct connection *from = sc_msccl_receives(op) ? &m->connections[m->from[tb]] : NULL;
-	struct connection *to = sc_msccl_sends(op) ? &m->connections[m->to[tb]] : NULL;
+	struct connection *from = sc_msccl_receives(op) ? &m->connections[m->peers.from[tb]] : NULL;
+	struct connection *to = sc_msccl_sends(op) ? &m->connections[m->peers.to[tb]] : NULL;
 	size_t slots = (size_t)sc_msccl_slots(m->algo->proto);
 	size_t taken = from ? from->n_taken % slots : 0, sent = to ? to->n_sent % slots : 0;
 	bool reduces = op >= SC_MSCCL_RECV_REDUCE_SEND && op <= SC_MSCCL_RECV_REDUCE_COPY_SEND;
@@ -190,18 +188,20 @@ static const char *waits_for(const struct machine *m, int gpu, size_t tb)
 	    m->at[algo->gpus[gpu].first + (size_t)step->dep_tb] <= (size_t)step->dep_step)
 		return "it waits for a step of its own GPU that never ends";
 	if (sc_msccl_receives(op)) {
-		const struct connection *c = &m->connections[m->from[tb]];
+		const struct connection *c = &m->connections[m->peers.from[tb]];
 
 		if (c->n_sent == c->n_taken)
-			return c->sender ? "it waits for data that its peer never sends"
-					 : "no thread block of its peer sends on this channel";
+			return m->peers.at[m->peers.from[tb]].sender
+				       ? "it waits for data that its peer never sends"
+				       : "no thread block of its peer sends on this channel";
 	}
 	if (sc_msccl_sends(op)) {
-		const struct connection *c = &m->connections[m->to[tb]];
+		const struct connection *c = &m->connections[m->peers.to[tb]];
 
 		if (c->n_sent - c->n_taken == slots)
-			return c->receiver ? "its peer never takes what was sent before"
-					   : "no thread block of its peer receives on this channel";
+			return m->peers.at[m->peers.to[tb]].receiver
+				       ? "its peer never takes what was sent before"
+				       : "no thread block of its peer receives on this channel";
 	}
 	return NULL;
 }
@@ -256,7 +256,7 @@ static int check_taken(struct machine *m)
 	for (int g = 0; g < algo->n_gpus; g++) {
 		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n;
 		     t++) {
-			const struct connection *c = &m->connections[m->to[t]];
+			const struct connection *c = &m->connections[m->peers.to[t]];
 
 			if (algo->tbs[t].send < 0 || c->n_sent == c->n_taken)
 				continue;
@@ -267,75 +267,17 @@ static int check_taken(struct machine *m)
 	return 0;
 }
 
-/* ---- connections ---- */
-
-struct key {
-	int from, to, channel;
-	size_t tb;
-	bool sends;
-};
-
-static int by_key(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	if (x->to != y->to)
-		return x->to < y->to ? -1 : 1;
-	if (x->channel != y->channel)
-		return x->channel < y->channel ? -1 : 1;
-	return (x->tb > y->tb) - (x->tb < y->tb);
-}
-
-static size_t list_keys(const struct sc_msccl *algo, struct key *keys)
-{
-	size_t n = 0;
-
-	for (int g = 0; g < algo->n_gpus; g++) {
-		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n;
-		     t++) {
-			const struct sc_msccl_tb *tb = &algo->tbs[t];
-
-			if (tb->send >= 0)
-				keys[n++] = (struct key){g, tb->send, tb->channel, t, true};
-			if (tb->recv >= 0)
-				keys[n++] = (struct key){tb->recv, g, tb->channel, t, false};
-		}
-	}
-	if (n)
-		qsort(keys, n, sizeof(*keys), by_key);
-	return n;
-}
-
 static int connect(struct machine *m, struct sc_arena *arena)
 {
-	const struct sc_msccl *algo = m->algo;
-	struct key *keys = sc_arena_alloc(arena, (2 * algo->n_tbs + 1) * sizeof(*keys));
-	size_t n = list_keys(algo, keys), slots = (size_t)sc_msccl_slots(algo->proto);
+	size_t slots = (size_t)sc_msccl_slots(m->algo->proto);
+	int rc = sc_msccl_connect(m->algo, arena, &m->peers, m->err);
 
-	m->connections = sc_arena_calloc(arena, n + 1, sizeof(*m->connections));
-	for (size_t i = 0; i < n; i++) {
-		bool is_new = i == 0 || keys[i].from != keys[i - 1].from ||
-			      keys[i].to != keys[i - 1].to ||
-			      keys[i].channel != keys[i - 1].channel;
-		size_t c = m->n_connections += is_new;
-		struct connection *at = &m->connections[c - 1];
-		size_t *side = keys[i].sends ? &at->sender : &at->receiver;
-
-		if (is_new)
-			at->values =
-				sc_arena_calloc(arena, slots * m->max_count, sizeof(*at->values));
-		if (*side)
-			return sc_err_at(m->err, SC_EVALUE, algo->file, algo->tbs[keys[i].tb].line,
-					 0, "rank %d: two thread blocks %s rank %d on channel %d",
-					 keys[i].sends ? keys[i].from : keys[i].to,
-					 keys[i].sends ? "send to" : "receive from",
-					 keys[i].sends ? keys[i].to : keys[i].from,
-					 keys[i].channel);
-		*side = keys[i].tb + 1;
-		(keys[i].sends ? m->to : m->from)[keys[i].tb] = c - 1;
-	}
+	if (rc)
+		return rc;
+	m->connections = sc_arena_calloc(arena, m->peers.n + 1, sizeof(*m->connections));
+	for (size_t i = 0; i < m->peers.n; i++)
+		m->connections[i].values =
+			sc_arena_calloc(arena, slots * m->max_count, sizeof(struct value));
 	return 0;
 }
 
@@ -517,8 +459,6 @@ int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 		return rc;
 	sc_arena_init(&arena, 1 << 16);
 	m.at = sc_arena_calloc(&arena, algo->n_tbs + 1, sizeof(*m.at));
-	m.from = sc_arena_calloc(&arena, algo->n_tbs + 1, sizeof(*m.from));
-	m.to = sc_arena_calloc(&arena, algo->n_tbs + 1, sizeof(*m.to));
 	for (size_t s = 0; s < algo->n_steps; s++)
 		if ((size_t)algo->steps[s].count > m.max_count)
 			m.max_count = (size_t)algo->steps[s].count;

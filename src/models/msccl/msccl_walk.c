@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "models/collective_priv.h"
-#include "models/msccl/msccl.h"
+#include "models/msccl/msccl_priv.h"
 
 /* Tiles that are walked: the rest costs as much a tile as the second half of these. */
 enum { WARM_TILES = 8, WALKED_TILES = 16, MAX_SLOTS = 8 };
@@ -22,14 +22,12 @@ struct connection {
 	double available_us[MAX_SLOTS], sent_us[MAX_SLOTS], freed_us[MAX_SLOTS];
 	size_t n_sent, n_taken;
 	double link_free_us;
-	size_t sender, receiver; /* thread block + 1; 0: none */
 	bool is_remote;
 };
 struct block {
 	size_t step, tile, part; /* next; part: of a step that is more than one primitive */
 	double free_us;
 	int gpu;
-	size_t from, to; /* connections */
 	bool has_turn;
 	bool is_parked; /* in the chain of a step's waiters */
 };
@@ -50,7 +48,8 @@ struct walk {
 	size_t n_tiles, walked_tiles;
 	int per_primitive; /* chunks */
 	struct block *blocks;
-	struct connection *connections;
+	struct sc_msccl_connections peers;
+	struct connection *connections; /* of each in `peers` */
 	double *port_free_us, *nic_free_us;
 	struct done *done;  /* of a step */
 	struct turn *turns; /* a heap, the earliest first */
@@ -105,6 +104,16 @@ static const struct sc_msccl_step *step_of(const struct walk *w, size_t block)
 	return &w->algo->steps[w->algo->tbs[block].first + w->blocks[block].step];
 }
 
+static struct connection *from_of(const struct walk *w, size_t block)
+{
+	return &w->connections[w->peers.from[block]];
+}
+
+static struct connection *to_of(const struct walk *w, size_t block)
+{
+	return &w->connections[w->peers.to[block]];
+}
+
 static double tile_of(const struct walk *w, size_t tile)
 {
 	return fmin(w->tile_bytes, w->chunk_bytes - (double)tile * w->tile_bytes);
@@ -148,14 +157,14 @@ static double ready_us(const struct walk *w, size_t block, size_t *waits_on)
 			us = fmax(us, w->done[at].us);
 	}
 	if (sc_msccl_receives(op)) {
-		const struct connection *c = &w->connections[b->from];
+		const struct connection *c = from_of(w, block);
 
 		if (c->n_sent == c->n_taken)
 			return HUGE_VAL;
 		us = fmax(us, c->available_us[c->n_taken % (size_t)w->slots]);
 	}
 	if (sc_msccl_sends(op)) {
-		const struct connection *c = &w->connections[b->to];
+		const struct connection *c = to_of(w, block);
 
 		if (c->n_sent - c->n_taken == (size_t)w->slots)
 			return HUGE_VAL;
@@ -174,10 +183,11 @@ static double serve(double *free_us, double *busy_us, double us, double bytes, d
 	return *free_us;
 }
 
-static double send_end_us(struct walk *w, const struct block *b, double start, double bytes)
+static double send_end_us(struct walk *w, size_t block, double start, double bytes)
 {
+	const struct block *b = &w->blocks[block];
 	const struct sc_fabric *f = w->fabric;
-	struct connection *c = &w->connections[b->to];
+	struct connection *c = to_of(w, block);
 	double wire = bytes * w->p->wire_factor, end = start;
 	int nics = f->nics_per_node > 0 ? f->nics_per_node : 1;
 
@@ -210,30 +220,30 @@ static void run_peer_step(struct walk *w, size_t block, double start, double byt
 	size_t other[2], n_other = 0;
 
 	if (sc_msccl_receives(op)) {
-		struct connection *c = &w->connections[b->from];
+		struct connection *c = from_of(w, block);
 		size_t slot = c->n_taken % (size_t)w->slots;
 
 		end = fmax(end, c->sent_us[slot] + w->p->wire_us + slice);
 	}
 	if (sc_msccl_sends(op)) {
-		struct connection *c = &w->connections[b->to];
+		struct connection *c = to_of(w, block);
 		size_t slot = c->n_sent++ % (size_t)w->slots;
 		double far_us = c->is_remote ? f->nic_latency_us + sc_nccl_hop_us(SC_ALGO_RING,
 										  w->algo->proto,
 										  SC_HOP_NET)
 					     : 0;
 
-		end = fmax(end, send_end_us(w, b, start, bytes));
+		end = fmax(end, send_end_us(w, block, start, bytes));
 		c->sent_us[slot] = end + far_us;
 		c->available_us[slot] =
 			far_us + w->p->wire_us + (simple ? end - slice : start + w->p->step_us);
-		other[n_other++] = c->receiver;
+		other[n_other++] = w->peers.at[w->peers.to[block]].receiver;
 	}
 	if (sc_msccl_receives(op)) {
-		struct connection *c = &w->connections[b->from];
+		struct connection *c = from_of(w, block);
 
 		c->freed_us[c->n_taken++ % (size_t)w->slots] = end;
-		other[n_other++] = c->sender;
+		other[n_other++] = w->peers.at[w->peers.from[block]].sender;
 	}
 	b->free_us = end;
 	for (size_t i = 0; i < n_other; i++)
@@ -332,54 +342,18 @@ static void run(struct walk *w)
 
 /* ---- set-up ---- */
 
-struct end {
-	int from, to, channel;
-	size_t tb;
-	bool sends;
-};
-
-static int by_end(const void *a, const void *b)
+static int connect(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 {
-	const struct end *x = a, *y = b;
-
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	if (x->to != y->to)
-		return x->to < y->to ? -1 : 1;
-	if (x->channel != y->channel)
-		return x->channel < y->channel ? -1 : 1;
-	return (x->sends > y->sends) - (x->sends < y->sends);
-}
-
-static void connect(struct walk *w, struct sc_arena *arena)
-{
-	const struct sc_msccl *algo = w->algo;
-	struct end *ends = sc_arena_alloc(arena, (2 * algo->n_tbs + 1) * sizeof(*ends));
 	int per_node = w->fabric->gpus_per_node;
-	size_t n = 0, c = 0;
+	int rc = sc_msccl_connect(w->algo, arena, &w->peers, err);
 
-	for (size_t t = 0; t < algo->n_tbs; t++) {
-		const struct sc_msccl_tb *tb = &algo->tbs[t];
-		int gpu = w->blocks[t].gpu;
-
-		if (tb->send >= 0)
-			ends[n++] = (struct end){gpu, tb->send, tb->channel, t, true};
-		if (tb->recv >= 0)
-			ends[n++] = (struct end){tb->recv, gpu, tb->channel, t, false};
-	}
-	if (n)
-		qsort(ends, n, sizeof(*ends), by_end);
-	w->connections = sc_arena_calloc(arena, n + 1, sizeof(*w->connections));
-	for (size_t i = 0; i < n; i++) {
-		struct connection *at;
-
-		c += i > 0 && (ends[i].from != ends[i - 1].from || ends[i].to != ends[i - 1].to ||
-			       ends[i].channel != ends[i - 1].channel);
-		at = &w->connections[c];
-		at->is_remote = ends[i].from / per_node != ends[i].to / per_node;
-		*(ends[i].sends ? &at->sender : &at->receiver) = ends[i].tb + 1;
-		*(ends[i].sends ? &w->blocks[ends[i].tb].to : &w->blocks[ends[i].tb].from) = c;
-	}
+	if (rc)
+		return rc;
+	w->connections = sc_arena_calloc(arena, w->peers.n + 1, sizeof(*w->connections));
+	for (size_t i = 0; i < w->peers.n; i++)
+		w->connections[i].is_remote =
+			w->peers.at[i].from / per_node != w->peers.at[i].to / per_node;
+	return 0;
 }
 
 static void set_tiles(struct walk *w, double bytes)
@@ -395,7 +369,7 @@ static void set_tiles(struct walk *w, double bytes)
 	w->per_primitive = (int)fmax(1, fmin(SC_MSCCL_MAX_COUNT, chunks));
 }
 
-static void init(struct walk *w, struct sc_arena *arena)
+static int init(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_msccl *algo = w->algo;
 	size_t gpus = (size_t)algo->n_gpus, nics = (size_t)w->fabric->nics_per_node + 1;
@@ -413,7 +387,7 @@ static void init(struct walk *w, struct sc_arena *arena)
 	for (int g = 0; g < algo->n_gpus; g++)
 		for (size_t t = 0; t < algo->gpus[g].n; t++)
 			w->blocks[algo->gpus[g].first + t].gpu = g;
-	connect(w, arena);
+	return connect(w, arena, err);
 }
 
 static double most(const double *x, size_t n)
@@ -435,7 +409,7 @@ static const char *limit_of(const struct walk *w, double us)
 	busy[BY_PORT] = most(w->port_busy_us, (size_t)w->algo->n_gpus);
 	busy[BY_NET] = most(w->nic_busy_us, nodes * ((size_t)w->fabric->nics_per_node + 1));
 	for (size_t t = 0; t < w->algo->n_tbs; t++) {
-		const struct connection *c = &w->connections[w->blocks[t].to];
+		const struct connection *c = to_of(w, t);
 		double bytes = 0;
 
 		for (size_t s = 0; s < w->algo->tbs[t].n; s++)
@@ -463,12 +437,28 @@ static bool has_ended(const struct walk *w)
 	return true;
 }
 
+static struct sc_msccl_time time_of(const struct walk *w)
+{
+	double end_us = most(w->tile_end_us, w->walked_tiles);
+	const char *limit = limit_of(w, end_us);
+
+	if (!has_ended(w))
+		return (struct sc_msccl_time){HUGE_VAL, "deadlock"};
+	if (w->n_tiles > w->walked_tiles) {
+		double warm_us = most(w->tile_end_us, WARM_TILES);
+		double tiles = w->chunk_bytes / w->tile_bytes - (double)w->walked_tiles;
+
+		end_us += tiles * (end_us - warm_us) / (WALKED_TILES - WARM_TILES);
+	}
+	return (struct sc_msccl_time){w->p->base_us + end_us, limit};
+}
+
 int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_fabric *fabric, double bytes,
 		  struct sc_msccl_time *out, struct sc_err *err)
 {
 	struct walk w = {.algo = algo, .fabric = fabric};
 	struct sc_arena arena;
-	double end_us = 0;
+	int rc;
 
 	if (!fabric->walk || !(fabric->walk->protos[algo->proto].block_gbps > 0))
 		return sc_err_set(
@@ -479,24 +469,11 @@ int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_fabric *fabric, d
 	w.slots = sc_msccl_slots(algo->proto);
 	set_tiles(&w, bytes);
 	sc_arena_init(&arena, 1 << 16);
-	init(&w, &arena);
-	run(&w);
-	end_us = most(w.tile_end_us, w.walked_tiles);
-	if (!has_ended(&w)) {
-		*out = (struct sc_msccl_time){HUGE_VAL, "deadlock"};
-		sc_arena_release(&arena);
-		return 0;
+	rc = init(&w, &arena, err);
+	if (rc == 0) {
+		run(&w);
+		*out = time_of(&w);
 	}
-	if (w.n_tiles > w.walked_tiles) {
-		double warm_us = most(w.tile_end_us, WARM_TILES);
-		double tiles = w.chunk_bytes / w.tile_bytes - (double)w.walked_tiles;
-
-		out->limit = limit_of(&w, end_us);
-		end_us += tiles * (end_us - warm_us) / (WALKED_TILES - WARM_TILES);
-	} else {
-		out->limit = limit_of(&w, end_us);
-	}
-	out->total_us = w.p->base_us + end_us;
 	sc_arena_release(&arena);
-	return 0;
+	return rc;
 }
