@@ -111,6 +111,27 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	return rc;
 }
 
+int sc_predict_floor(struct sc_predictor *p, const struct sc_request *request,
+		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err)
+{
+	const struct sc_setup setup = {request, opts, &p->scratch};
+	const struct sc_arena_mark start = {0};
+	const size_t i = find_workload(request);
+	const struct sc_workload *w = WORKLOADS[i];
+	int rc;
+
+	if (!w->floor)
+		return sc_err_set(err, SC_EUNSUPPORTED, "model.family: nothing bounds a %s yet",
+				  sc_family_name(request->config.model.family));
+	sc_arena_rewind(&p->arena, start);
+	rc = w->init(p->self[i], &setup, err);
+	if (rc == 0)
+		w->floor(p->self[i], out);
+	if (w->release)
+		w->release(p->self[i]);
+	return rc;
+}
+
 const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor)
 {
 	return predictor->graph;

@@ -31,12 +31,21 @@ struct sc_prediction {
 	struct sc_warnings warnings;
 };
 
+/* What is known without a graph: less than any simulation gives, and the memory. */
+struct sc_floor {
+	double iteration_ms;
+	struct sc_memory memory;
+};
+
 struct sc_predictor; /* scratch of one thread: simulator, graphs, arena */
 struct sc_predictor *sc_predictor_create(void);
 void sc_predictor_destroy(struct sc_predictor *predictor);
 /* SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */
 int sc_predict(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err);
+/* For searches, which pass over what cannot be the best. Transformers only; else SC_EUNSUPPORTED. */
+int sc_predict_floor(struct sc_predictor *predictor, const struct sc_request *request,
+		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err);
 /* After sc_predict with keep_graph: borrowed until the next call. `name(ctx, op id)` gives a node's name. */
 const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor);
 const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predictor);

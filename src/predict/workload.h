@@ -7,6 +7,7 @@
 #include "predict/reading.h"
 
 struct sc_build_scratch;
+struct sc_floor;
 struct sc_predict_opts;
 struct sc_prediction;
 struct sc_request;
@@ -36,6 +37,8 @@ struct sc_workload {
 	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);
 	/* After the reading: the iteration's time where it is another, memory, rates, band, warnings. */
 	void (*conclude)(void *self, struct sc_prediction *out);
+	/* After init, without a graph; NULL: no bound is known. */
+	void (*floor)(void *self, struct sc_floor *out);
 	void (*release)(void *self); /* what init made, whole or not; may be NULL */
 };
 extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */

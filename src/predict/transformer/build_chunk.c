@@ -78,13 +78,13 @@ static void add_runs(const struct sc_transformer *tf, uint32_t stage, struct pas
 		add_run(p, runs[p->backward ? MAX_RUNS - 1 - i : i]);
 }
 
-static struct pass pass_of(struct class_state *st, const struct sc_slot *slot)
+static struct pass pass_of(struct class_state *st, const struct sc_slot *slot, bool partial)
 {
 	struct pass p = {.st = st,
 			 .slot = slot,
 			 .kind = (enum sc_pass_kind)slot->kind,
 			 .backward = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
-			 .partial = build_is_partial(st->b, slot->micro_batch)};
+			 .partial = partial};
 
 	add_runs(st->b->tf, (uint32_t)st->b->tf->placement.classes[st->id].stage, &p);
 	return p;
@@ -453,6 +453,16 @@ static struct sc_summary pass_summary(const struct pass *p)
 	return sum;
 }
 
+double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
+		     bool partial)
+{
+	struct builder b = {.tf = tf};
+	struct class_state st = {.b = &b, .id = class_id};
+	struct pass p = pass_of(&st, slot, partial);
+
+	return pass_summary(&p).gpu_us;
+}
+
 static uint32_t full_pass(struct pass *p, uint32_t recv)
 {
 	full_begin(p, recv);
@@ -485,7 +495,7 @@ uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_
 	const struct builder *b = st->b;
 	const struct sc_sharding_rule *sharding = &b->sharding;
 	bool overlaps = b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
-	struct pass p = pass_of(st, slot);
+	struct pass p = pass_of(st, slot, build_is_partial(b, slot->micro_batch));
 
 	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1)
 		return plain_pass(&p, recv);

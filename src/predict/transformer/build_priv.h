@@ -67,6 +67,9 @@ uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
+/* GPU time of a pass whose blocks run alone, us; of the slot only kind and place count. */
+double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
+		     bool partial);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
 /* Reduces the gradients of n times `params` over the data-parallel ranks after node `after`. */

@@ -178,8 +178,12 @@ static bool slot_transfer(const struct class_state *st, const struct sc_slot *sl
 	if (map->pp == 1 || !sc_slot_peer(map, slot, incoming, &peer) ||
 	    (peer.stage == (uint32_t)rc->stage && !b->loops))
 		return false;
-	is_next =
-		b->loops ? incoming == gradient : peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
+	if (b->loops)
+		is_next = incoming == gradient;
+	else if (map->pp == 2) /* the other stage is the next and the one before */
+		is_next = peer.stage > (uint32_t)rc->stage;
+	else
+		is_next = peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
 	other = is_next ? rc->next_class : rc->prev_class;
 	*out = (struct transfer){
 		.from = incoming ? other : c,

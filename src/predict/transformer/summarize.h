@@ -16,6 +16,10 @@ struct sc_run {
 	double iteration_us; /* with them; of the reading */
 };
 void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out);
+/* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
+ * as many as the steady state needs; its passes are made, in `arena`. */
+void sc_run_floor(const struct sc_run *run, struct sc_built *built, struct sc_arena *arena,
+		  struct sc_floor *out);
 /* After the reading. */
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
 

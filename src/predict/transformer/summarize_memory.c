@@ -48,7 +48,7 @@ static bool is_fuller(const struct sc_memory *a, const struct sc_memory *b)
 	return a->total_gib * b->capacity_gib > b->total_gib * a->capacity_gib;
 }
 
-void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out)
+void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
 	struct sc_memory_shape shape;
@@ -59,9 +59,14 @@ void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out)
 		sc_memory_estimate(tf->request, &shape, &now);
 		now.capacity_gib =
 			sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
-		if (c == 0 || is_fuller(&now, &out->memory))
-			out->memory = now;
+		if (c == 0 || is_fuller(&now, out))
+			*out = now;
 	}
+}
+
+void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out)
+{
+	sc_fullest_memory(run, &out->memory);
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
 			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "

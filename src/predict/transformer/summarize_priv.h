@@ -6,6 +6,8 @@
 #include "predict/transformer/build_transformer.h"
 #include "predict/transformer/summarize.h"
 
+/* Memory of the class nearest to its capacity; of run->built its passes count. */
+void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out);
 /* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
 void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out);
 

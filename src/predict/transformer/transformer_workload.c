@@ -116,6 +116,14 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	return true;
 }
 
+static void floor_of(void *p, struct sc_floor *out)
+{
+	struct self *self = p;
+
+	self->built.shape = sc_transformer_shape(&self->tf, choose(self));
+	sc_run_floor(&self->run, &self->built, self->scratch->arena, out);
+}
+
 static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
 	struct self *self = p;
@@ -138,4 +146,5 @@ const struct sc_workload sc_transformer_workload = {
 	.again = again,
 	.op_info = op_info,
 	.conclude = conclude,
+	.floor = floor_of,
 };

@@ -1,0 +1,105 @@
+/* The bound that a search prunes with lies below every simulation, and its memory is the prediction's: every
+ * example, as it is and split otherwise. */
+#include <check.h>
+
+#include "base/rng.h"
+#include "example_fixture.h"
+#include "runner.h"
+
+enum { N_SPLITS = 60, N_KEYS = 8, MOST_VALUES = 13 };
+static const struct {
+	const char *path, *values[MOST_VALUES];
+} KEYS[N_KEYS] = {
+	{"parallel.tp", {"1", "2", "4", "8"}},
+	{"parallel.pp", {"1", "2", "3", "4", "8"}},
+	{"parallel.cp", {"1", "1", "1", "2"}},
+	{"parallel.virtual_stages", {"1", "1", "2", "3"}},
+	{"parallel.schedule",
+	 {"1f1b", "1f1b", "gpipe", "interleaved", "breadth-first", "zb-h1", "zb-h2", "zb-v",
+	  "v-half", "v-min", "chimera", "hanayo", "dualpipev"}},
+	{"parallel.sharding", {"none", "zero1", "zero3", "fsdp"}},
+	{"training.micro_batch", {"1", "2", "3", "4"}},
+	{"training.recompute", {"none", "selective", "full"}},
+};
+
+static void split_otherwise(struct sc_rng *rng, struct sc_config *config)
+{
+	config->parallel.dp = SC_NOT_GIVEN;
+	for (int k = 0; k < N_KEYS; k++) {
+		size_t n = 0;
+		struct sc_err err = {0};
+
+		while (n < MOST_VALUES && KEYS[k].values[n])
+			n++;
+		if (sc_rng_below(rng, 2))
+			continue;
+		ck_assert_msg(sc_config_set(config,
+					    &(struct sc_setting){
+						    KEYS[k].path,
+						    KEYS[k].values[sc_rng_below(rng, n)], "--set"},
+					    &arena, &err) == 0,
+			      "%s", err.text);
+	}
+}
+
+/* False: it cannot be. */
+static bool is_below(const char *name, const struct sc_config *config)
+{
+	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_floor low;
+	struct sc_err err = {0};
+
+	if (sc_config_resolve(config, catalog, NULL, req, &err))
+		return false;
+	if (req->config.model.family == SC_DLRM) {
+		ck_assert_int_eq(sc_predict_floor(predictor, req, &opts, &low, &err),
+				 -(int)SC_EUNSUPPORTED);
+		return true;
+	}
+	if (sc_predict_floor(predictor, req, &opts, &low, &err))
+		return false;
+	ck_assert_msg(sc_predict(predictor, req, &opts, out, &err) == 0, "%s", err.text);
+	ck_assert_msg(low.iteration_ms > 0 && low.iteration_ms <= out->iteration_ms,
+		      "%s: %s, tp %d, pp %d, v %d, micro-batch %d: %.9g ms is not below %.9g ms",
+		      name, "floor", (int)req->config.parallel.tp, (int)req->config.parallel.pp,
+		      (int)req->config.parallel.virtual_stages,
+		      (int)req->config.training.micro_batch, low.iteration_ms, out->iteration_ms);
+	ck_assert_double_eq(low.memory.total_gib, out->memory.total_gib);
+	ck_assert_double_eq(low.memory.capacity_gib, out->memory.capacity_gib);
+	return true;
+}
+
+START_TEST(floors_are_below)
+{
+	struct sc_arena_mark mark = sc_arena_mark(&arena);
+	struct sc_rng rng;
+	int n = 0;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	for (int i = 0; i < n_cases(N_SPLITS); i++) {
+		struct sc_config config;
+
+		sc_arena_rewind(&arena, mark);
+		load_example(_i, &config);
+		if (i > 0)
+			split_otherwise(&rng, &config);
+		n += is_below(example_name(_i), &config);
+	}
+	ck_assert_int_gt(n, 0);
+}
+END_TEST
+
+static Suite *floor_suite(void)
+{
+	Suite *suite = suite_create("floor");
+	TCase *tc = tcase_create("floor");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 300);
+	tcase_add_loop_test(tc, floors_are_below, 0, find_examples());
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(floor_suite)
