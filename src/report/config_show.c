@@ -218,7 +218,7 @@ static void append_line(const struct sc_request *request, const struct sc_field 
 	append_origin(config, field, path, value, out);
 	if (strcmp(path, "training.software") == 0 &&
 	    strcmp(value, request->config.training.software) != 0)
-		sc_strbuf_printf(out, ": %s, whose successor this GPU has",
+		sc_strbuf_printf(out, ": %s, whose release or successor this is",
 				 request->config.training.software);
 	sc_strbuf_append_char(out, '\n');
 }

@@ -186,6 +186,29 @@ START_TEST(every_software_profile_is_known)
 }
 END_TEST
 
+static void check_release(const char *model, const char *version, const char *id)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "%smodel: {family: %s, layers: 4, hidden: 64, heads: 4, seq: 8, vocab: 9}\n"
+		 "training: {global_batch: 64, software: megatron-lm%s}\n",
+		 CLUSTER GPUS PARALLEL, model, version);
+	resolve_ok(text);
+	ck_assert_str_eq(request.software.id, id);
+}
+
+START_TEST(a_release_that_can_do_what_the_model_asks_is_taken)
+{
+	check_release("gpt", "", "megatron-lm");
+	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
+	check_release("llama", "", "megatron-lm-2023"); /* embeddings are not tied */
+	ck_assert_int_eq(request.config.training.attention, SC_ATT_FLASH);
+	check_release("gpt", ", software_version: '23.08'", "megatron-lm-2023");
+	check_release("llama", ", software_version: v2.2", "megatron-lm");
+}
+END_TEST
+
 static void check_layers(const char *model_parallel, const int64_t *want, size_t n)
 {
 	char text[1024];
@@ -209,6 +232,10 @@ START_TEST(layers_of_stages)
 	check_layers("parallel: {tp: 4, pp: 2, virtual_stages: 2}\n"
 		     "model: {family: gpt, layers: 7, hidden: 64, heads: 4, seq: 8, vocab: 9}\n",
 		     (int64_t[]){2, 2, 2, 1}, 4);
+	/* later stages hold less */
+	check_layers("parallel: {tp: 4, pp: 4, stage_layers: balanced}\n"
+		     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, seq: 8, vocab: 1536}\n",
+		     (int64_t[]){2, 2, 3, 1}, 4);
 }
 END_TEST
 
@@ -498,6 +525,7 @@ static Suite *config_resolve_suite(void)
 	tcase_add_test(tc, batches_that_do_not_divide);
 	tcase_add_test(tc, precision_by_device);
 	tcase_add_test(tc, every_software_profile_is_known);
+	tcase_add_test(tc, a_release_that_can_do_what_the_model_asks_is_taken);
 	tcase_add_test(tc, layers_of_stages);
 	tcase_add_test(tc, kv_heads_may_be_copied);
 	tcase_add_test(tc, a_recommender_needs_no_layers);

@@ -348,12 +348,13 @@ static void count_ends(int64_t layers, int64_t n_chunks, const bool counts[2], i
 }
 
 /* The last stage has its layers' worth less for the output layer, counted in FLOP (Narayanan et al., SC21, §3.3:
- * of a layer 72 b s h^2 (1 + s / 6 h), of the output 6 b s h V); the others share alike. */
+ * of a layer 72 b s h^2 (1 + s / 6 h), of the output 6 b s h V); the others share alike, the later ones,
+ * which hold fewer micro-batches, one more where it does not divide. */
 static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *layers)
 {
 	double h = (double)m->hidden, least = INFINITY;
 	double head = (double)m->vocab / (12 * h * (1 + (double)m->seq / (6 * h)));
-	int64_t others = n_chunks - 1, best = 0;
+	int64_t others = n_chunks - 1, best = 0, n_fewer;
 
 	for (int64_t last = 0; last <= m->layers; last++) {
 		double each = ceil((double)(m->layers - last) / (double)others);
@@ -364,8 +365,9 @@ static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *
 			best = last;
 		}
 	}
+	n_fewer = others - (m->layers - best) % others;
 	for (int64_t i = 0; i < others; i++)
-		layers[i] = (m->layers - best) / others + (i < (m->layers - best) % others);
+		layers[i] = (m->layers - best) / others + (i >= n_fewer);
 	layers[others] = best;
 }
 

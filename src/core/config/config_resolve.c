@@ -70,15 +70,31 @@ static int take_successor(const struct sc_resolver *res, const struct sc_softwar
 	return 0;
 }
 
+/* The family's, if it is not given. */
+static bool ties_embeddings(const struct sc_model *model)
+{
+	return model->tied_embeddings == SC_NOT_GIVEN ? sc_family_traits(model->family)->tied
+						      : model->tied_embeddings;
+}
+
+/* The release of that version; without one, the first that can do what the model asks for. */
+static bool is_release(const struct sc_config *cfg, const struct sc_release *release)
+{
+	const char *version = cfg->training.software_version;
+
+	if (version)
+		return strncmp(version, release->version, strlen(release->version)) == 0;
+	return release->unties && cfg->model.family != SC_DLRM && !ties_embeddings(&cfg->model);
+}
+
 /* What a release does otherwise has a profile of its own. */
 static int take_release(const struct sc_resolver *res, const struct sc_software **software)
 {
-	const char *version = res->request->config.training.software_version;
 	const struct sc_release *release = (*software)->releases.at;
 	struct sc_err own = {.code = SC_OK};
 
-	for (size_t i = 0; version && i < (*software)->releases.n; i++, release++)
-		if (strncmp(version, release->version, strlen(release->version)) == 0) {
+	for (size_t i = 0; i < (*software)->releases.n; i++, release++)
+		if (is_release(&res->request->config, release)) {
 			if (sc_catalog_software(res->catalog, release->profile, software, &own))
 				return sc_resolve_profile_error(res, "training.software_version",
 								&own);

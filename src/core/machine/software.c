@@ -57,6 +57,11 @@ static const struct sc_field RELEASE_FIELDS[] = {
 	 .offset = offsetof(struct sc_release, profile),
 	 .required = true,
 	 .help = "a file of configs/software"},
+	{.key = "unties",
+	 .type = SC_F_BOOL,
+	 .offset = offsetof(struct sc_release, unties),
+	 .help = "the first that can untie embeddings: taken for a model that does, if no version "
+		 "is given"},
 	{0},
 };
 const struct sc_name sc_graph_names[] = {

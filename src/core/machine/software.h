@@ -79,6 +79,7 @@ extern const struct sc_name sc_dispatcher_names[];
 struct sc_release {
 	const char *version; /* training.software_version begins so */
 	const char *profile;
+	bool unties; /* the first that can untie embeddings: taken for a model that does, if no version is given */
 };
 
 struct sc_software {
