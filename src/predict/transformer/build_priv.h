@@ -50,7 +50,7 @@ struct builder {
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
-	bool sync_p2p, full, loops, validates_after;
+	bool sync_p2p, posts_late, full, loops, validates_after;
 };
 
 static inline bool build_is_partial(const struct builder *b, uint32_t micro_batch)

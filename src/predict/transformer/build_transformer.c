@@ -217,6 +217,10 @@ static uint32_t receive(struct class_state *st, const struct transfer *t)
 		other.to = t->to; /* the peer may send the same to several classes */
 		b->received[t->gradient][transfer_at(b, &other)] =
 			add_transfer_member(b, &other, false);
+		if (b->posts_late && st->last_compute != SC_NONE)
+			sc_graph_add_dep(b->graph,
+					 b->received[t->gradient][transfer_at(b, &other)],
+					 st->last_compute);
 	}
 	assert(*node != SC_NONE);
 	return *node;
@@ -297,9 +301,11 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->loops = sc_schedule_loops(shape->kind);
 	b->validates_after =
 		shape->pp > 1 && sc_schedule_validates_after(&tf->request->config.parallel);
-	/* the runtimes of other schedules post transfers ahead (zero-bubble, PyTorch's pipelining) */
+	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's pipelining), but
+	 * ask for what a pass needs after the one before it, and NCCL's stream waits for what was launched. */
+	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED;
 	b->sync_p2p = shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC &&
-		      shape->kind <= SC_SCHED_INTERLEAVED;
+		      !b->posts_late;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;
