@@ -136,7 +136,7 @@ static const struct sc_fit_coef_row INTERFERENCE[] = {
 	HELD(interference, relief_gain),
 	HELD(interference, chunk_us),
 	HELD(interference, push_us),
-	HELD(interference, fused_rows),
+	HELD(interference, fused_loss),
 	{0},
 };
 static const struct sc_fit_coef_row LINKS[] = {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "models/op_model_priv.h"
 #include "models/rowwise.h"
 
 /* Read and written once for each byte that is moved. */
@@ -68,6 +69,24 @@ void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op,
 	}
 	if (given_us > 0)
 		scale(out, given_us / sc_cost_alone_us(&all));
+}
+
+double sc_interfere_fused_factor(const struct sc_device *device, const struct sc_op *gemm,
+				 double n_ranks)
+{
+	const double weights =
+		sc_dtype_bytes(gemm->dtype) * gemm->u.gemm.n * gemm->u.gemm.k * gemm->u.gemm.batch;
+	struct sc_op_time time;
+	double alone_us;
+
+	sc_op_model_get(SC_OP_GEMM)->time(device, gemm, &time);
+	alone_us = sc_smooth_max(time.math_us, time.memory_us);
+	time.math_us *= 1 + device->interference.fused_loss;
+	/* one sweep after the other through more than the cache finds nothing in it */
+	if (weights > device->l2_mib * SC_BYTES_PER_MIB)
+		time.memory_us +=
+			(n_ranks - 1) * sc_memory_us(device, weights, device->gemm.hbm_eff, 0);
+	return sc_smooth_max(time.math_us, time.memory_us) / alone_us;
 }
 
 /* Blocks spread over SMs before an SM gets its second. */

@@ -22,6 +22,11 @@ void sc_interfere_load_collective(const struct sc_device *device, const struct s
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
 			 double given_us, struct sc_cost *out);
 
+/* How much longer the math and traffic of a product take in one kernel whose tiles wait for the rows of each of
+ * `n_ranks`, or send them, in their order: weights that the cache does not hold are read anew for each. At least 1. */
+double sc_interfere_fused_factor(const struct sc_device *device, const struct sc_op *gemm,
+				 double n_ranks);
+
 /* A collective, as each rank sees it. */
 struct sc_transfer {
 	const struct sc_device *device;

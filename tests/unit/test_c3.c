@@ -145,6 +145,32 @@ START_TEST(an_idle_path_costs_nothing)
 }
 END_TEST
 
+/* Rows of more ranks never make a fused product faster; weights that the cache holds are read once for all of them,
+ * and others no more often than once for each. */
+START_TEST(fused_products)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 12);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		const struct sc_c3_pair pair = random_pair(&rng);
+		struct sc_device device = *pair.transfer.device;
+		const double n_ranks = 2 + (double)sc_rng_below(&rng, 62);
+		double few, many;
+
+		device.interference.fused_loss = 0;
+		few = sc_interfere_fused_factor(&device, &pair.gemm, n_ranks);
+		many = sc_interfere_fused_factor(&device, &pair.gemm, 2 * n_ranks);
+		ck_assert_double_ge(few, 1 - CLOSE);
+		ck_assert_double_le(few, n_ranks * (1 + CLOSE));
+		ck_assert_double_ge(many, few * (1 - CLOSE));
+		device.l2_mib = 1e6;
+		ck_assert_double_eq_tol(sc_interfere_fused_factor(&device, &pair.gemm, n_ranks), 1,
+					CLOSE);
+	}
+}
+END_TEST
+
 /* Cheaper copies never make a pair slower by more than 1 % (a piece that comes earlier may meet another one). Faster
  * links do by little where a transfer then takes more of the memory's
  * rate: shares are alike for all who use it, whoever needs it longer. */
@@ -580,6 +606,7 @@ static Suite *c3_suite(void)
 	tcase_add_test(tc, copy_engines_spare_the_kernel);
 	tcase_add_test(tc, an_idle_path_costs_nothing);
 	tcase_add_test(tc, more_of_a_resource_is_never_slower);
+	tcase_add_test(tc, fused_products);
 	tcase_add_test(tc, a_split_of_the_sms);
 	tcase_add_test(tc, known_kernels_slow_each_other);
 	tcase_add_test(tc, fit_of_recorded_kernels);

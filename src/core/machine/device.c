@@ -221,7 +221,8 @@ static const struct sc_field INTERFERENCE_FIELDS[] = {
 	INTERFERE(relief_gain, 0, 1, 0, "what these kernels gain by it, relative"),
 	INTERFERE(chunk_us, 0, 1e6, 5, "between pieces of a GEMM behind a gather, us"),
 	INTERFERE(push_us, 0, 1e6, 30, "the same before a reduction, us"),
-	INTERFERE(fused_rows, 0, 4096, 0, "rows that a fused kernel wastes for each rank's piece"),
+	INTERFERE(fused_loss, 0, 10, 0,
+		  "how much slower a fused kernel's math is than the library's, relative"),
 	SOURCE,
 	{0},
 };

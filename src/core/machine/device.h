@@ -112,7 +112,7 @@ struct sc_interference_coef {
 	double relief_gain; /* and what they gain, relative */
 	double chunk_us;    /* between the pieces of a decomposed GEMM behind a gather */
 	double push_us;     /* the same before a reduction: each piece is pushed and signalled */
-	double fused_rows;  /* rows of a tile that a fused kernel wastes for each rank's piece */
+	double fused_loss; /* how much slower a fused kernel's math is than the library's, relative */
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
 struct sc_band_coef {

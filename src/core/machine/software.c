@@ -36,6 +36,7 @@
 const struct sc_name sc_fp8_recipe_names[] = {
 	{"delayed", SC_FP8_DELAYED},
 	{"current", SC_FP8_CURRENT},
+	{"rowwise", SC_FP8_ROWWISE},
 	{"blockwise", SC_FP8_BLOCKWISE},
 	{0},
 };
@@ -149,7 +150,11 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(main_grad_bytes, 0, 8, "optimizer's copy of the gradients, bytes per parameter"),
 	BOOL(grad_accumulate_fp32, "fp32 main gradients"),
 	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
-	BOOL(gather_fp8, "sharded weights gathered in fp8"),
+	BOOL(gather_fp8, "sharded weights gathered in fp8, of one scale a tensor"),
+	BOOL(tp_gather_fp8,
+	     "tensor-parallel layers gather their inputs in fp8, of one scale a tensor"),
+	BOOL(sums_before_scatter,
+	     "gradients of one input of several products are added, then scattered in one piece"),
 	BOOL(reshard_after_forward, "sharded weights gathered again for backward"),
 	BOOL(reduce_each_micro_batch, "sharded gradients reduced after every micro-batch"),
 	ENUM(sharded_pipeline, SHARDED_PIPELINE_NAMES,

@@ -48,9 +48,9 @@ struct sc_dlrm_habits {
 	double output_us;
 };
 
-/* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, or by blocks' (Transformer
- * Engine's DelayedScaling, Float8CurrentScaling, Float8BlockScaling). */
-enum sc_fp8_recipe { SC_FP8_DELAYED, SC_FP8_CURRENT, SC_FP8_BLOCKWISE };
+/* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, by rows' and columns' (torchao's
+ * rowwise), or by blocks' (Transformer Engine's DelayedScaling, Float8CurrentScaling, Float8BlockScaling). */
+enum sc_fp8_recipe { SC_FP8_DELAYED, SC_FP8_CURRENT, SC_FP8_ROWWISE, SC_FP8_BLOCKWISE };
 extern const struct sc_name sc_fp8_recipe_names[];
 
 /* Parts of a layer whose launches are replayed as CUDA graphs of their own; full_iteration: everything. */
@@ -93,7 +93,9 @@ struct sc_software {
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
 	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
-	bool gather_fp8;   /* sharded weights are gathered in fp8 where GEMMs are fp8 */
+	bool gather_fp8; /* sharded weights are gathered in fp8 where GEMMs are fp8, of one scale a tensor */
+	bool tp_gather_fp8; /* so are inputs of tensor-parallel layers, and gradients of their outputs */
+	bool sums_before_scatter; /* gradients of an input of several products are added, then scattered at once */
 	bool reshard_after_forward; /* sharded weights are dropped after forward and gathered again */
 	bool reduce_each_micro_batch; /* sharded gradients are reduced after every micro-batch */
 	double grad_bytes;            /* bytes per gradient element in the reduction: 2 or 4 */

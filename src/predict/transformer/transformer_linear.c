@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/config/config_schedule.h"
+#include "models/interference.h"
 #include "predict/transformer/transformer_priv.h"
 
 #define TOKEN_UNIT 8.0
@@ -140,6 +141,14 @@ enum { BLACKWELL = 100 }; /* CUDA capability */
 	(1.0 / 32) /* of an element: one of a byte for 32 (OCP MX v1.0), or for 16 in nvfp4 */
 #define NVFP4_SCALE_BYTES (1.0 / 16)
 
+static bool has_tensor_scales(const struct dims *x)
+{
+	const struct sc_training *tr = &x->req->config.training;
+
+	return tr->precision == SC_P_FP8 &&
+	       (tr->fp8_recipe == SC_FP8_DELAYED || tr->fp8_recipe == SC_FP8_CURRENT);
+}
+
 /* Bytes that the quantized copies of an element take. One copy for both uses where one scale holds for the
  * whole tensor and tensor cores take operands along either side (Transformer Engine,
  * nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of columns. */
@@ -152,18 +161,19 @@ static double quantized_bytes(const struct dims *x)
 		return 2 * (e + NVFP4_SCALE_BYTES);
 	if (tr->precision == SC_P_MXFP8)
 		return 2 * (e + MX_SCALE_BYTES);
-	if (tr->fp8_recipe == SC_FP8_BLOCKWISE || x->env->device->cuda_capability < BLACKWELL)
+	if (!has_tensor_scales(x) || x->env->device->cuda_capability < BLACKWELL)
 		return 2 * e;
 	return e;
 }
 
 /* A scale known beforehand lets the cast ride on the kernel that made the tensor; a tensor's own needs its
- * maximum first, which the kernel before finds, if anything is fused with it. In nvfp4 the maximum is that of
+ * maximum first, which the kernel before finds, if anything is fused with it. Scales of rows ask one pass, and two
+ * for the copy with those of columns, whose maximum is not in one block. In nvfp4 the maximum is that of
  * rotated blocks, another pass (NVIDIA, "Pretraining LLMs with NVFP4", arXiv:2509.25149). */
 void quantize(const struct dims *x, double n)
 {
 	const struct sc_training *tr = &x->req->config.training;
-	bool of_tensor = tr->precision == SC_P_FP8 && tr->fp8_recipe != SC_FP8_BLOCKWISE;
+	bool of_tensor = has_tensor_scales(x);
 	bool delayed = of_tensor && tr->fp8_recipe == SC_FP8_DELAYED;
 	int passes = 1;
 
@@ -173,6 +183,8 @@ void quantize(const struct dims *x, double n)
 		passes = 0;
 	else if (tr->precision == SC_P_NVFP4 || (of_tensor && !delayed && !x->sw->fused_fp8_cast))
 		passes = 2;
+	else if (tr->precision == SC_P_FP8 && tr->fp8_recipe == SC_FP8_ROWWISE)
+		passes = 3;
 	add_rowwise(x, SC_NAME_FP8_CAST, n * (passes * x->e + quantized_bytes(x)), passes);
 }
 
@@ -265,17 +277,28 @@ static enum sc_op_name tp_name(enum sc_collective kind)
 					   : SC_NAME_TP_ALL_REDUCE;
 }
 
-void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden)
+/* Of an input that is gathered for a product: in fp8 it is cast before it travels. */
+static double gathered_bytes(const struct dims *x, double n)
 {
-	struct sc_block_comm comm = {(uint16_t)tp_name(kind),
-				     SC_COMM_TP,
-				     {kind, n * x->e, x->storage},
-				     n_hidden,
-				     0,
-				     0,
-				     0};
+	return n * (x->sw->tp_gather_fp8 && has_tensor_scales(x) ? sc_dtype_bytes(SC_FP8) : x->e);
+}
+
+static void add_bytes(const struct dims *x, enum sc_collective kind, double bytes, int n_hidden)
+{
+	struct sc_block_comm comm = {
+		(uint16_t)tp_name(kind), SC_COMM_TP, {kind, bytes, x->storage}, n_hidden, 0, 0, 0};
 
 	sc_block_add_comm(x->block, x->env, &comm);
+}
+
+void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden)
+{
+	add_bytes(x, kind, n * x->e, n_hidden);
+}
+
+static void gather_input(const struct dims *x, int n_hidden)
+{
+	add_bytes(x, SC_ALL_GATHER, gathered_bytes(x, x->tokens * x->h), n_hidden);
 }
 
 /* Of a linear layer: quantized, the cast of its input comes first. */
@@ -309,20 +332,20 @@ static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct 
 	struct joint out = {.name = name, .size = size, .kind = kind};
 
 	out.fused = choice->policy == SC_C3_TILE_FUSED;
-	out.gap_us = kind == SC_ALL_GATHER ? c->chunk_us : c->push_us;
+	out.gap_us = out.fused               ? c->chunk_us * x->tp
+		     : kind == SC_ALL_GATHER ? c->chunk_us
+					     : c->push_us;
 	out.n = out.fused ? 1 : choice->n > 0 ? choice->n : x->tp;
 	if (floor(size.m / MIN_PIECE_ROWS) < out.n)
 		out.n = 1;
 	return out;
 }
 
-/* `n` pieces of the product; on several streams they fill each other's last waves, and are shares of one. Fused,
- * each rank's rows waste part of a tile. */
+/* `n` pieces of the product; on several streams they fill each other's last waves, and are shares of one. */
 static void add_products(const struct dims *x, const struct joint *j, double n)
 {
-	double rows = x->env->device->interference.fused_rows * x->tp;
 	double cut = x->sw->tp_piece_streams ? 1 : j->n, share = n * cut / j->n;
-	double gap_us = j->n > 1 ? n * j->gap_us : 0;
+	double gap_us = j->n > 1 || j->fused ? n * j->gap_us : 0;
 	const struct sc_op op = {
 		SC_OP_GEMM,
 		x->dtype,
@@ -332,20 +355,21 @@ static void add_products(const struct dims *x, const struct joint *j, double n)
 		return;
 	if (n < 2) /* asked for once */
 		gap_us += x->sw->comm_latency_us;
-	sc_block_add_pieces(x->block, x->env,
-			    &(struct sc_block_pieces){(uint16_t)j->name, &op, share, gap_us / share,
-						      j->fused ? 1 + rows / j->size.m : 1});
+	sc_block_add_pieces(
+		x->block, x->env,
+		&(struct sc_block_pieces){
+			(uint16_t)j->name, &op, share, gap_us / share,
+			j->fused ? sc_interfere_fused_factor(x->env->device, &op, x->tp) : 1});
 }
 
 static struct sc_block_comm joint_comm(const struct dims *x, const struct joint *j)
 {
-	return (struct sc_block_comm){(uint16_t)tp_name(j->kind),
-				      SC_COMM_TP,
-				      {j->kind, x->tokens * x->h * x->e, x->storage},
-				      0,
-				      0,
-				      j->n > 1 || j->fused ? j->n : 0,
-				      0};
+	double n = x->tokens * x->h;
+	double bytes = j->kind == SC_ALL_GATHER ? gathered_bytes(x, n) : n * x->e;
+
+	return (struct sc_block_comm){
+		(uint16_t)tp_name(j->kind),      SC_COMM_TP, {j->kind, bytes, x->storage}, 0, 0,
+		j->n > 1 || j->fused ? j->n : 0, 0};
 }
 
 /* Collective and product decomposed (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are multiplied while
@@ -428,7 +452,7 @@ void enter_region(const struct dims *x, const struct linear *first)
 		return;
 	}
 	if (x->sp)
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+		gather_input(x, 0);
 	add_linear(x, first);
 }
 
@@ -457,7 +481,7 @@ void leave_region_grad(const struct dims *x, const struct linear *last)
 		add_adapter_grads(x, last);
 	} else {
 		if (x->sp)
-			add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+			gather_input(x, 0);
 		add_dgrad(x, last);
 	}
 	add_wgrad(x, last);
@@ -472,7 +496,7 @@ static bool gathers_again(const struct dims *x)
 void region_weights(const struct dims *x, const struct linear *first, int n)
 {
 	if (gathers_again(x))
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+		gather_input(x, 0);
 	for (int i = n - 1; i >= 0; i--)
 		add_wgrad(x, &first[i]);
 }
@@ -488,12 +512,12 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	struct joint j = dgrad_joint(x, first, kind);
 
 	if (gathers)
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, serial ? 0 : product_kernels(x));
+		gather_input(x, serial ? 0 : product_kernels(x));
 	for (int i = n - 1; i > 0; i--) {
 		add_dgrad(x, &first[i]);
 		add_wgrad(x, &first[i]);
 	}
-	if (overlaps(x) && !hide) {
+	if (overlaps(x) && !hide && !x->sw->sums_before_scatter) {
 		quantize(x, x->tokens * first->n);
 		multiply_and_scatter(x, &j);
 		add_adapter_grads(x, first);

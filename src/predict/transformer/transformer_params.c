@@ -153,9 +153,11 @@ double sc_transformer_model_flop(const struct sc_request *request)
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)
 {
-	enum sc_precision precision = request->config.training.precision;
+	const struct sc_training *tr = &request->config.training;
+	enum sc_precision precision = tr->precision;
 
-	if (sc_precision_dtype(precision) == SC_FP8 && request->software.gather_fp8)
+	if (sc_precision_dtype(precision) == SC_FP8 && request->software.gather_fp8 &&
+	    tr->fp8_recipe != SC_FP8_ROWWISE)
 		return sc_dtype_bytes(SC_FP8);
 	return sc_dtype_bytes(sc_storage_dtype(precision));
 }

@@ -341,8 +341,7 @@ static int run_chunked(struct sc_c3_study *s, double n)
 	return run(s);
 }
 
-/* One GEMM beside the transfers of its pieces. `fused`: its tiles wait for them or send them, and each rank's
- * piece wastes part of a tile; else copy engines move what is ready, piece by piece. */
+/* One GEMM beside the transfers of its pieces. `fused`: its tiles wait for them or send them; else copy engines move what is ready, piece by piece. */
 static int run_fused(struct sc_c3_study *s, bool fused)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
@@ -355,7 +354,9 @@ static int run_fused(struct sc_c3_study *s, bool fused)
 	kernel_cost(s, &s->pair->gemm, 0, &kernel);
 	sc_interfere_copy(t, 1, fused ? 1 : 0, &copy);
 	if (fused)
-		kernel.work_us *= 1 + c->fused_rows * ranks / s->pair->gemm.u.gemm.m;
+		kernel.work_us *= sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
+	if (fused)
+		kernel.latency_us += ranks * c->chunk_us;
 	else
 		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us);
 	add(s, s->comm, &copy, SC_NONE);
