@@ -1,15 +1,9 @@
-/* --grid: axes given as text become a table of cases. */
+/* Axes given as text become a table of cases. */
 #include <string.h>
 
 #include "study/sweep/sweep.h"
 
 enum { MAX_GRID_CASES = 10 * 1000 * 1000, MAX_GRID_AXES = 64 };
-
-struct axis {
-	const char *path;
-	const char **values;
-	size_t n;
-};
 
 static size_t count_values(const char *text)
 {
@@ -23,8 +17,8 @@ static size_t count_values(const char *text)
 	return n;
 }
 
-static int split_values(struct axis *axis, const char *text, struct sc_arena *arena,
-			struct sc_err *err)
+static int split_values(const char *option, struct sc_axis *axis, const char *text,
+			struct sc_arena *arena, struct sc_err *err)
 {
 	const char *begin = text;
 	size_t i = 0;
@@ -37,7 +31,7 @@ static int split_values(struct axis *axis, const char *text, struct sc_arena *ar
 		if (*text && (*text != ',' || depth != 0))
 			continue;
 		if (text == begin)
-			return sc_err_set(err, SC_EUSAGE, "--grid: %.64s has an empty value",
+			return sc_err_set(err, SC_EUSAGE, "%s: %.64s has an empty value", option,
 					  axis->path);
 		axis->values[i++] = sc_arena_strndup(arena, begin, (size_t)(text - begin));
 		if (!*text)
@@ -59,59 +53,70 @@ static bool is_unread(const char *path)
 }
 
 /* A table may carry other columns through; an axis that changes nothing is a mistake. */
-static int check_read(const struct sc_field *field, const char *path, struct sc_err *err)
+static int check_read(const char *option, const struct sc_field *field, const char *path,
+		      struct sc_err *err)
 {
 	if (field->type == SC_F_STRUCT && !field->may_be_file)
 		return sc_err_set(err, SC_EUSAGE,
-				  "--grid: %.64s is a section; sweep one of its keys, as "
+				  "%s: %.64s is a section; take one of its keys, as "
 				  "\"%.64s.%s\"",
-				  path, path, field->sub[0].key);
+				  option, path, path, field->sub[0].key);
 	if (field->type == SC_F_STRUCTS)
 		return sc_err_set(err, SC_EUSAGE,
-				  "--grid: %.64s is a list of mappings, which no axis can hold; "
+				  "%s: %.64s is a list of mappings, which no axis can hold; "
 				  "give it in the config",
-				  path);
+				  option, path);
 	if (field->type == SC_F_IGNORE || is_unread(path))
 		return sc_err_set(err, SC_EUSAGE,
-				  "--grid: no prediction reads %.64s; an axis must change the case",
-				  path);
+				  "%s: no prediction reads %.64s; an axis must change the case",
+				  option, path);
 	return 0;
 }
 
-static int check_key(const char *path, struct sc_arena *arena, struct sc_err *err)
+static int check_key(const char *option, const char *path, struct sc_arena *arena,
+		     struct sc_err *err)
 {
 	struct sc_err in_list = {.code = SC_OK};
 	struct sc_field_place place = sc_field_find(sc_config_fields, path, arena);
 	const char *near = place.nearest;
 
 	if (place.field)
-		return check_read(place.field, path, err);
-	if (sc_field_in_list(sc_config_fields, path, "--grid: ", &in_list))
-		return sc_err_set(err, SC_EUSAGE, "%s", in_list.text);
+		return check_read(option, place.field, path, err);
+	if (sc_field_in_list(sc_config_fields, path, "", &in_list))
+		return sc_err_set(err, SC_EUSAGE, "%s: %s", option, in_list.text);
 	if (near)
-		return sc_err_set(err, SC_EUSAGE,
-				  "--grid: unknown key \"%.64s\"; did you mean \"%s\"?", path,
-				  near);
+		return sc_err_set(err, SC_EUSAGE, "%s: unknown key \"%.64s\"; did you mean \"%s\"?",
+				  option, path, near);
 	return sc_err_set(err, SC_EUSAGE,
-			  "--grid: unknown key \"%.64s\"; keys are as in \"parallel.tp\"", path);
+			  "%s: unknown key \"%.64s\"; keys are as in \"parallel.tp\"", option,
+			  path);
 }
 
-static int parse_axis(const char *text, struct axis *axis, struct sc_arena *arena,
-		      struct sc_err *err)
+int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, struct sc_axis *out,
+		  struct sc_err *err)
 {
 	const char *equals = strchr(text, '=');
 	int rc;
 
-	if (!equals || equals == text) {
-		sc_err_set(err, SC_EUSAGE, "--grid: expected PATH=A,B,..., got \"%.64s\"", text);
-		return -(int)SC_EUSAGE;
-	}
-	axis->path = sc_arena_strndup(arena, text, (size_t)(equals - text));
-	rc = check_key(axis->path, arena, err);
-	return rc ? rc : split_values(axis, equals + 1, arena, err);
+	*out = (struct sc_axis){
+		.path = equals ? sc_arena_strndup(arena, text, (size_t)(equals - text))
+			       : sc_arena_strdup(arena, text)};
+	rc = check_key(option, out->path, arena, err);
+	return rc || !equals ? rc : split_values(option, out, equals + 1, arena, err);
 }
 
-static int check_unique(const struct axis *axes, size_t n, struct sc_err *err)
+static int parse_axis(const char *text, struct sc_axis *axis, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	const char *equals = strchr(text, '=');
+
+	if (!equals || equals == text)
+		return sc_err_set(err, SC_EUSAGE, "--grid: expected PATH=A,B,..., got \"%.64s\"",
+				  text);
+	return sc_axis_parse("--grid", text, arena, axis, err);
+}
+
+static int check_unique(const struct sc_axis *axes, size_t n, struct sc_err *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t j = 0; j < i; j++) {
@@ -123,7 +128,7 @@ static int check_unique(const struct axis *axes, size_t n, struct sc_err *err)
 	return 0;
 }
 
-static void fill_cells(const struct axis *axes, struct sc_csv *csv)
+static void fill_cells(const struct sc_axis *axes, struct sc_csv *csv)
 {
 	size_t repeat = csv->n_rows; /* rows over which one value of the axis stays */
 
@@ -140,7 +145,7 @@ static void fill_cells(const struct axis *axes, struct sc_csv *csv)
 int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
 		  struct sc_csv *out, struct sc_err *err)
 {
-	struct axis axes[MAX_GRID_AXES];
+	struct sc_axis axes[MAX_GRID_AXES];
 	struct sc_csv csv = {.file = "--grid", .n_cols = n_axes, .n_rows = 1};
 	int rc = 0;
 

@@ -36,6 +36,20 @@ struct run {
 	struct order order;
 };
 
+static int find_floor(const struct run *run, struct worker *worker, struct sc_err *err)
+{
+	struct sc_prediction *out = &worker->prediction;
+	struct sc_floor low = {.iteration_ms = 0};
+	int rc = sc_predict_floor(worker->predictor, &worker->request, run->sweep->opts, &low, err);
+
+	memset(out->reading.breakdown_ms, 0, sizeof(out->reading.breakdown_ms));
+	out->low_ms = out->high_ms = out->mfu = out->samples_per_s = out->tokens_per_s = 0;
+	out->warnings.n = 0;
+	out->iteration_ms = low.iteration_ms;
+	out->memory = low.memory;
+	return rc;
+}
+
 static int predict_row(const struct run *run, struct worker *worker, size_t row, struct sc_err *err)
 {
 	const struct sc_sweep *sweep = run->sweep;
@@ -45,6 +59,8 @@ static int predict_row(const struct run *run, struct worker *worker, size_t row,
 	if (rc == 0)
 		rc = sc_config_resolve(&config, run->catalog, sweep->cases->file, &worker->request,
 				       err);
+	if (rc == 0 && sweep->floors)
+		return find_floor(run, worker, err);
 	if (rc == 0)
 		rc = sc_predict_chosen(worker->predictor, &worker->request, sweep->opts,
 				       &worker->prediction, err);
@@ -270,8 +286,9 @@ int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc
 	if (rc)
 		return rc;
 	run.table = &table;
-	run.catalog = sc_catalog_create();
+	run.catalog = sweep->catalog ? sweep->catalog : sc_catalog_create();
 	rc = run_rows(&run, sweep->rows ? sweep->n_rows : sweep->cases->n_rows, arena, err);
-	sc_catalog_destroy(run.catalog);
+	if (!sweep->catalog)
+		sc_catalog_destroy(run.catalog);
 	return rc;
 }

@@ -29,6 +29,8 @@ struct sc_sweep {
 	size_t n_rows;
 	unsigned n_jobs;
 	const struct sc_predict_opts *opts;
+	struct sc_catalog *catalog; /* NULL: one of its own */
+	bool floors; /* of each row iteration_ms is its floor (sc_predict_floor), memory as predicted, all else 0 */
 	struct sc_progress *progress; /* may be NULL */
 	/* If not NULL, gets the outcomes in the order of the rows, one at a time, each as soon as all
 	 * before it are known. A failure of it ends the sweep. */
@@ -41,8 +43,18 @@ struct sc_sweep {
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
 
-/* The cartesian product of "path=a,b,c" texts as a table, the last varying fastest. Commas inside
- * [...] do not separate. A path is a key that a prediction reads, or `model` or `cluster` with files. */
+/* A key and the values that it takes. */
+struct sc_axis {
+	const char *path;
+	const char **values;
+	size_t n;
+};
+/* "path=a,b,c" of an option. Commas inside [...] do not separate. A path is a key that a prediction reads, or
+ * `model` or `cluster` with files. Without "=" n is 0, which some options allow. */
+int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, struct sc_axis *out,
+		  struct sc_err *err);
+
+/* The cartesian product of "path=a,b,c" texts as a table, the last varying fastest. */
 int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
 		  struct sc_csv *out, struct sc_err *err);
 

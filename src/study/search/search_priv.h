@@ -1,0 +1,29 @@
+/* Parts of a search: the space, the run, what is said of its leaders. */
+#ifndef SC_STUDY_SEARCH_PRIV_H
+#define SC_STUDY_SEARCH_PRIV_H
+
+#include "study/search/split_search.h"
+
+/* What the parts share. */
+struct sc_searching {
+	const struct sc_search *search;
+	struct sc_arena *arena;
+	struct sc_search_result *out;
+	struct sc_catalog *catalog;
+	struct sc_request *facts; /* of the base with a split of one GPU a replica */
+};
+
+/* search_space.c: out->cases. */
+int sc_search_space(struct sc_searching *s, struct sc_err *err);
+/* search_value.c: what an objective makes of a row's time, out->at[].factor. */
+int sc_search_factors(struct sc_searching *s, struct sc_err *err);
+/* search.c: predicts rows, as many outcomes. */
+int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
+		      struct sc_outcome *out, struct sc_err *err);
+/* search_worth.c: out->others; best_in and regret_frac of out->shown. */
+int sc_search_worth(struct sc_searching *s, struct sc_err *err);
+int sc_search_regret(struct sc_searching *s, struct sc_err *err);
+/* The text of a key in the base, or in a row where it is a column; NULL: not given. */
+const char *sc_search_cell(const struct sc_search_result *result, size_t row, const char *path);
+
+#endif

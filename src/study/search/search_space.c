@@ -1,0 +1,432 @@
+/* The combinations of what is open. A value that a key may usually have is taken with the values before it in
+ * mind: what surely cannot be is not made a candidate; the config's own checks refuse the rest. */
+#include <string.h>
+
+#include "base/num.h"
+#include "base/vec.h"
+#include "study/search/search_priv.h"
+
+enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 8192, MAX_MICRO_BATCH = 64 };
+
+/* Keys whose values later ones depend on. */
+enum {
+	AT_GPUS,
+	AT_TP,
+	AT_CP,
+	AT_PP,
+	AT_EP,
+	AT_CHUNKS,
+	AT_BATCH,
+	AT_MICRO,
+	AT_SHARDING,
+	AT_SEQUENCE,
+	N_AT,
+	AT_NONE = N_AT
+};
+
+struct values {
+	SC_VEC(const char *) all;
+};
+struct space {
+	struct sc_searching *s;
+	struct sc_axis axis[MAX_AXES];
+	int at[MAX_AXES];     /* which of the above */
+	bool asked[MAX_AXES]; /* its values are the user's: taken as they are */
+	size_t n;
+	int64_t now[N_AT]; /* of the combination at hand */
+	const char *cell[MAX_AXES];
+	SC_VEC(const char *) cells;
+	size_t n_rows;
+};
+
+static void add_int(const struct space *sp, struct values *v, int64_t n)
+{
+	SC_VEC_PUSH(&v->all, sc_arena_printf(sp->s->arena, "%lld", (long long)n));
+}
+
+static void add_divisors(const struct space *sp, struct values *v, int64_t n, int64_t most)
+{
+	for (int64_t i = 1; i <= n && i <= most; i++)
+		if (n % i == 0)
+			add_int(sp, v, i);
+}
+
+static void add_powers(const struct space *sp, struct values *v, int64_t most)
+{
+	for (int64_t i = 1; i <= most; i *= 2)
+		add_int(sp, v, i);
+}
+
+/* Divisors, and powers of two that are none. */
+static void add_both(const struct space *sp, struct values *v, int64_t n, int64_t most)
+{
+	for (int64_t i = 1; i <= most; i++)
+		if (n % i == 0 || (i & (i - 1)) == 0)
+			add_int(sp, v, i);
+}
+
+/* ---- usual values ---- */
+
+static int64_t domain_of(const struct space *sp)
+{
+	const struct sc_cluster *c = &sp->s->facts->config.cluster;
+
+	return c->scale_up_gpus > c->gpus_per_node ? c->scale_up_gpus : c->gpus_per_node;
+}
+
+static void usual_tp(const struct space *sp, struct values *v)
+{
+	add_divisors(sp, v, sp->s->facts->config.model.heads, domain_of(sp));
+}
+
+static void usual_cp(const struct space *sp, struct values *v)
+{
+	int64_t parts = sp->s->facts->config.model.seq / LONG_SEQ;
+
+	add_powers(sp, v, parts > 1 ? parts : 1);
+}
+
+static void usual_pp(const struct space *sp, struct values *v)
+{
+	int64_t layers = sp->s->facts->config.model.layers, gpus = sp->now[AT_GPUS];
+
+	add_both(sp, v, layers, layers < gpus ? layers : gpus);
+}
+
+static void usual_ep(const struct space *sp, struct values *v)
+{
+	int64_t experts = sp->s->facts->config.model.experts;
+
+	add_divisors(sp, v, experts > 0 ? experts : 1, MAX_VALUES);
+}
+
+static void usual_chunks(const struct space *sp, struct values *v)
+{
+	add_divisors(sp, v, sp->s->facts->config.model.layers, MAX_VALUES);
+}
+
+static void usual_micro(const struct space *sp, struct values *v)
+{
+	add_powers(sp, v, MAX_MICRO_BATCH);
+}
+
+static void add_texts(struct values *v, const char *const *texts)
+{
+	for (; *texts; texts++)
+		SC_VEC_PUSH(&v->all, *texts);
+}
+
+static void usual_sharding(const struct space *sp, struct values *v)
+{
+	(void)sp;
+	add_texts(v, (const char *const[]){"none", "zero1", "fsdp", NULL});
+}
+
+static void usual_recompute(const struct space *sp, struct values *v)
+{
+	(void)sp;
+	add_texts(v, (const char *const[]){"none", "selective", "full", NULL});
+}
+
+static void usual_flag(const struct space *sp, struct values *v)
+{
+	(void)sp;
+	add_texts(v, (const char *const[]){"false", "true", NULL});
+}
+
+/* In the order in which they are combined; `open`: searched where the config says nothing. */
+static const struct key {
+	const char *path;
+	int at;
+	void (*usual)(const struct space *sp, struct values *v); /* NULL: only as asked */
+	bool open;
+} KEYS[] = {
+	{"cluster.gpu", AT_NONE, NULL, false},
+	{"gpus", AT_GPUS, NULL, false},
+	{"training.global_batch", AT_BATCH, NULL, false},
+	{"parallel.tp", AT_TP, usual_tp, true},
+	{"parallel.cp", AT_CP, usual_cp, true},
+	{"parallel.pp", AT_PP, usual_pp, true},
+	{"parallel.ep", AT_EP, usual_ep, true},
+	{"parallel.virtual_stages", AT_CHUNKS, usual_chunks, true},
+	{"parallel.sharding", AT_SHARDING, usual_sharding, true},
+	{"parallel.sequence_parallel", AT_SEQUENCE, usual_flag, true},
+	{"training.micro_batch", AT_MICRO, usual_micro, true},
+	{"training.recompute", AT_NONE, usual_recompute, true},
+};
+enum { N_KEYS = sizeof(KEYS) / sizeof(KEYS[0]) };
+
+/* ---- which combinations ---- */
+
+static int64_t replicas(const struct space *sp)
+{
+	return sp->now[AT_GPUS] / (sp->now[AT_TP] * sp->now[AT_CP] * sp->now[AT_PP]);
+}
+
+static bool divides(int64_t a, int64_t b)
+{
+	return a > 0 && b % a == 0;
+}
+
+/* Does this value go with those before it? Those that are not told are 1. */
+static bool goes(const struct space *sp, size_t i, const char *text)
+{
+	const int64_t *now = sp->now, group = now[AT_TP] * now[AT_CP] * now[AT_PP];
+	int64_t layers = sp->s->facts->config.model.layers;
+
+	switch (sp->at[i]) {
+	case AT_TP:
+	case AT_CP:
+		return divides(group, now[AT_GPUS]);
+	case AT_PP:
+		return divides(group, now[AT_GPUS]) && replicas(sp) <= now[AT_BATCH];
+	case AT_EP:
+		return divides(now[AT_EP], now[AT_GPUS] / now[AT_PP]);
+	case AT_CHUNKS:
+		return now[AT_CHUNKS] == 1 ||
+		       (now[AT_PP] > 1 && divides(now[AT_PP] * now[AT_CHUNKS], layers));
+	case AT_MICRO:
+		return divides(replicas(sp) * now[AT_MICRO], now[AT_BATCH]) || now[AT_MICRO] == 1;
+	case AT_SHARDING:
+		return replicas(sp) > 1 || strcmp(text, "none") == 0;
+	case AT_SEQUENCE:
+		return now[AT_TP] > 1 || strcmp(text, "false") == 0;
+	default:
+		return true;
+	}
+}
+
+static int add_row(struct space *sp, struct sc_err *err)
+{
+	if (sp->n_rows == SC_SEARCH_MAX_CANDIDATES)
+		return sc_err_set(
+			err, SC_ELIMIT,
+			"more than %d candidates; fix a key, as --fix parallel.sharding=zero1",
+			SC_SEARCH_MAX_CANDIDATES);
+	for (size_t i = 0; i < sp->n; i++)
+		SC_VEC_PUSH(&sp->cells, sp->cell[i]);
+	sp->n_rows++;
+	return 0;
+}
+
+static int combine(struct space *sp, size_t i, struct sc_err *err)
+{
+	const struct sc_axis *axis = &sp->axis[i];
+	int at = i < sp->n ? sp->at[i] : AT_NONE, rc = 0;
+	int64_t before = at != AT_NONE ? sp->now[at] : 0;
+
+	if (i == sp->n)
+		return add_row(sp, err);
+	for (size_t k = 0; k < axis->n && rc == 0; k++) {
+		if (at != AT_NONE && at < AT_SHARDING)
+			sc_parse_int(axis->values[k], &sp->now[at]);
+		sp->cell[i] = axis->values[k];
+		if (sp->asked[i] || goes(sp, i, axis->values[k]))
+			rc = combine(sp, i + 1, err);
+	}
+	if (at != AT_NONE)
+		sp->now[at] = before;
+	return rc;
+}
+
+/* ---- what is open ---- */
+
+static bool is_given(const struct space *sp, const char *path)
+{
+	return sc_config_origin(sp->s->search->base, path) != NULL;
+}
+
+static bool is_fixed(const struct sc_search *search, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < search->n_fixed; i++)
+		if (strncmp(search->fixed[i], path, n) == 0 && search->fixed[i][n] == '=')
+			return true;
+	return false;
+}
+
+/* Is it searched though nobody asks for it? */
+static bool is_open(const struct space *sp, const struct key *key)
+{
+	return key->open && !is_fixed(sp->s->search, key->path) &&
+	       (sp->s->search->all || !is_given(sp, key->path));
+}
+
+/* The user's word on a key: its values, or that its usual ones are to be taken. */
+static int find_asked(const struct space *sp, const char *path, struct sc_axis *axis, bool *named,
+		      struct sc_err *err)
+{
+	const struct sc_search *search = sp->s->search;
+
+	*named = false;
+	for (size_t i = 0; i < search->n_chosen; i++) {
+		struct sc_axis one;
+		int rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &one, err);
+
+		if (rc)
+			return rc;
+		if (strcmp(one.path, path) != 0)
+			continue;
+		if (*named)
+			return sc_err_set(err, SC_EUSAGE, "--choose: %.64s is given twice", path);
+		*named = true;
+		*axis = one;
+	}
+	return 0;
+}
+
+static void add_axis(struct space *sp, const struct sc_axis *axis, int at, bool asked)
+{
+	sp->at[sp->n] = at;
+	sp->asked[sp->n] = asked;
+	sp->axis[sp->n++] = *axis;
+}
+
+static void take_usual(const struct space *sp, const struct key *key, struct sc_axis *axis)
+{
+	struct values v = {{NULL, 0, 0}};
+
+	key->usual(sp, &v);
+	axis->n = v.all.n;
+	axis->values = sc_arena_calloc(sp->s->arena, v.all.n, sizeof(*axis->values));
+	memcpy(axis->values, v.all.at, v.all.n * sizeof(*axis->values));
+	SC_VEC_RELEASE(&v.all);
+}
+
+static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
+{
+	bool named;
+	struct sc_axis axis = {.path = key->path};
+	int rc = find_asked(sp, key->path, &axis, &named, err);
+	bool has_values = axis.n > 0;
+
+	if (rc || (!named && !is_open(sp, key)))
+		return rc;
+	if (!has_values && !key->usual)
+		return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", key->path);
+	if (!has_values)
+		take_usual(sp, key, &axis);
+	if (named || axis.n > 1)
+		add_axis(sp, &axis, key->at, has_values);
+	return 0;
+}
+
+/* ---- keys beside those of the split ---- */
+
+static bool is_key(const char *path)
+{
+	for (size_t i = 0; i < N_KEYS; i++)
+		if (strcmp(KEYS[i].path, path) == 0)
+			return true;
+	return false;
+}
+
+/* All that the key may be. */
+static int take_names(const struct space *sp, struct sc_axis *axis, struct sc_err *err)
+{
+	const struct sc_field *field =
+		sc_field_find(sc_config_fields, axis->path, sp->s->arena).field;
+	struct values v = {{NULL, 0, 0}};
+
+	if (field && field->type == SC_F_BOOL)
+		usual_flag(sp, &v);
+	for (size_t i = 0; field && field->type == SC_F_ENUM && field->names[i].name; i++)
+		SC_VEC_PUSH(&v.all, field->names[i].name);
+	axis->n = v.all.n;
+	axis->values = sc_arena_calloc(sp->s->arena, v.all.n + 1, sizeof(*axis->values));
+	for (size_t i = 0; i < v.all.n; i++)
+		axis->values[i] = v.all.at[i];
+	SC_VEC_RELEASE(&v.all);
+	if (axis->n)
+		return 0;
+	return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", axis->path);
+}
+
+static int add_others(struct space *sp, struct sc_err *err)
+{
+	const struct sc_search *search = sp->s->search;
+	int rc = 0;
+
+	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
+		struct sc_axis axis;
+		bool named;
+
+		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &axis, err);
+		if (rc || is_key(axis.path))
+			continue;
+		rc = find_asked(sp, axis.path, &axis, &named, err); /* once? */
+		if (rc == 0 && axis.n == 0)
+			rc = take_names(sp, &axis, err);
+		if (rc == 0 && sp->n == MAX_AXES)
+			rc = sc_err_set(err, SC_ELIMIT, "--choose: more than %d keys", MAX_AXES);
+		if (rc == 0)
+			add_axis(sp, &axis, AT_NONE, true);
+	}
+	return rc;
+}
+
+/* ---- */
+
+static void begin(struct space *sp)
+{
+	const struct sc_config *base = sp->s->search->base;
+	const int64_t given[] = {[AT_GPUS] = sp->s->facts->config.gpus,
+				 [AT_TP] = base->parallel.tp,
+				 [AT_CP] = base->parallel.cp,
+				 [AT_PP] = base->parallel.pp,
+				 [AT_EP] = base->parallel.ep,
+				 [AT_CHUNKS] = base->parallel.virtual_stages,
+				 [AT_BATCH] = sp->s->facts->config.training.global_batch,
+				 [AT_MICRO] = base->training.micro_batch};
+
+	for (int i = 0; i < N_AT; i++)
+		sp->now[i] = i < AT_SHARDING && given[i] > 0 ? given[i] : 1;
+	for (size_t i = 0; i < sp->n; i++)
+		if (sp->at[i] != AT_NONE && sp->at[i] != AT_GPUS && sp->at[i] != AT_BATCH)
+			sp->now[sp->at[i]] = 1;
+}
+
+static void take_rows(struct space *sp, struct sc_csv *out)
+{
+	struct sc_arena *arena = sp->s->arena;
+
+	*out = (struct sc_csv){.file = "search", .n_cols = sp->n, .n_rows = sp->n_rows};
+	out->header = sc_arena_calloc(arena, sp->n + 1, sizeof(*out->header));
+	out->cell = sc_arena_calloc(arena, sp->cells.n + 1, sizeof(*out->cell));
+	out->line = sc_arena_calloc(arena, sp->n_rows + 1, sizeof(*out->line));
+	for (size_t i = 0; i < sp->n; i++)
+		out->header[i] = sp->axis[i].path;
+	for (size_t i = 0; i < sp->cells.n; i++)
+		out->cell[i] = sp->cells.at[i];
+	for (size_t i = 0; i < sp->n_rows; i++)
+		out->line[i] = (unsigned)i + 1;
+}
+
+int sc_search_space(struct sc_searching *s, struct sc_err *err)
+{
+	struct space sp = {.s = s};
+	int rc = 0;
+
+	begin(&sp);
+	for (size_t i = 0; i < N_KEYS && rc == 0; i++)
+		rc = add_key(&sp, &KEYS[i], err);
+	if (rc == 0)
+		rc = add_others(&sp, err);
+	if (rc == 0 && sp.n == 0)
+		rc = sc_err_set(
+			err, SC_EUSAGE,
+			"search: the config gives the whole split; --all searches it nevertheless, "
+			"--choose parallel.tp one key of it");
+	begin(&sp);
+	if (rc == 0)
+		rc = combine(&sp, 0, err);
+	if (rc == 0 && sp.n_rows == 0)
+		rc = sc_err_set(err, SC_ECONFLICT,
+				"search: no split of %lld GPUs goes with what the config gives",
+				(long long)sp.now[AT_GPUS]);
+	if (rc == 0)
+		take_rows(&sp, &s->out->cases);
+	SC_VEC_RELEASE(&sp.cells);
+	return rc;
+}

@@ -1,0 +1,371 @@
+/* Floors of all candidates; then simulations, the least floor first, until no floor is below the leaders. Batches
+ * have a fixed size and the leaders change between them alone, so what is simulated does not depend on threads. */
+#include "study/search/split_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/vec.h"
+#include "study/search/search_priv.h"
+
+enum { FLOOR_ROWS = 4096, BATCH = 64 };
+
+/* Seconds of a clock that only goes on. */
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+struct ranked {
+	double value;
+	size_t row;
+};
+/* Values of both objectives, and the memory. */
+struct leader {
+	double x, y, gib;
+};
+struct run {
+	struct sc_searching s;
+	double begin_s;
+	SC_VEC(struct leader) leaders; /* all simulated, by x */
+};
+
+static bool is_over(const struct run *run)
+{
+	const struct sc_search *search = run->s.search;
+
+	return (search->stop && *search->stop) ||
+	       (search->time_limit_s > 0 && now_s() - run->begin_s > search->time_limit_s);
+}
+
+int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
+		      struct sc_outcome *out, struct sc_err *err)
+{
+	struct sc_predict_opts opts;
+	struct sc_sweep sweep = *how;
+
+	sc_predict_opts_init(&opts);
+	sweep.base = s->search->base;
+	sweep.cases = &s->out->cases;
+	sweep.n_jobs = s->search->n_jobs;
+	sweep.catalog = s->catalog;
+	if (!sweep.opts)
+		sweep.opts = &opts;
+	return sc_sweep_run(&sweep, s->arena, out, err);
+}
+
+static struct sc_progress *begin_progress(const struct run *run, const char *title, size_t total)
+{
+	const struct sc_search *search = run->s.search;
+
+	return search->begin_progress ? search->begin_progress(search->ctx, title, total) : NULL;
+}
+
+/* ---- floors ---- */
+
+static void take_floor(const struct sc_search *search, const struct sc_outcome *outcome,
+		       struct sc_search_case *out)
+{
+	double free_gib = search->memory_margin * outcome->capacity_gib;
+
+	out->outcome = *outcome;
+	if (outcome->code != SC_OK)
+		return;
+	out->floor_ms = outcome->iteration_ms;
+	out->memory_gib = outcome->memory_total_gib;
+	out->capacity_gib = outcome->capacity_gib;
+	out->state = out->memory_gib <= out->capacity_gib - free_gib ? SC_SEARCH_LEFT
+								     : SC_SEARCH_TOO_LARGE;
+}
+
+/* Rows whose floor there was no time for are left with a floor of 0. */
+static int find_floors(struct run *run, struct sc_err *err)
+{
+	struct sc_search_result *out = run->s.out;
+	size_t n = out->cases.n_rows, *rows = sc_xmalloc(FLOOR_ROWS * sizeof(*rows));
+	struct sc_outcome *outcomes = sc_xmalloc(FLOOR_ROWS * sizeof(*outcomes));
+	struct sc_progress *progress = begin_progress(run, "floors", n);
+	size_t done = 0;
+	int rc = 0;
+
+	while (done < n && rc == 0 && !is_over(run)) {
+		size_t n_now = n - done < FLOOR_ROWS ? n - done : FLOOR_ROWS;
+		struct sc_sweep sweep = {
+			.rows = rows, .n_rows = n_now, .floors = true, .progress = progress};
+
+		for (size_t i = 0; i < n_now; i++)
+			rows[i] = done + i;
+		rc = sc_search_predict(&run->s, &sweep, outcomes, err);
+		for (size_t i = 0; i < n_now && rc == 0; i++)
+			take_floor(run->s.search, &outcomes[i], &out->at[done + i]);
+		done += n_now;
+	}
+	for (; done < n; done++)
+		out->at[done].state = SC_SEARCH_LEFT;
+	sc_progress_destroy(progress);
+	free(outcomes);
+	free(rows);
+	return rc;
+}
+
+/* ---- simulations ---- */
+
+static double floor_value(const struct sc_search_case *c, int objective)
+{
+	return c->factor[objective] * c->floor_ms;
+}
+
+static double value_of(const struct sc_search_case *c, int objective)
+{
+	return c->factor[objective] * c->outcome.iteration_ms;
+}
+
+static int compare_ranked(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	if (x->value < y->value || x->value > y->value)
+		return x->value < y->value ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows of a state, the least first, by their floors or by their values. */
+static size_t rank(const struct run *run, enum sc_search_state state, struct ranked *out)
+{
+	const struct sc_search_result *result = run->s.out;
+	size_t n = 0;
+
+	for (size_t row = 0; row < result->cases.n_rows; row++) {
+		const struct sc_search_case *c = &result->at[row];
+
+		if (c->state == state)
+			out[n++] = (struct ranked){
+				state == SC_SEARCH_LEFT ? floor_value(c, 0) : value_of(c, 0), row};
+	}
+	if (n)
+		qsort(out, n, sizeof(*out), compare_ranked);
+	return n;
+}
+
+/* Can it be among those that are shown? */
+static bool may_lead(const struct run *run, const struct sc_search_case *c)
+{
+	double x = floor_value(c, 0), y = floor_value(c, 1);
+
+	if (!run->s.search->pareto)
+		return run->leaders.n < SC_SEARCH_MAX_SHOWN ||
+		       x <= run->leaders.at[SC_SEARCH_MAX_SHOWN - 1].x;
+	for (size_t i = 0; i < run->leaders.n; i++)
+		if (run->leaders.at[i].x <= x && run->leaders.at[i].y <= y)
+			return false;
+	return true;
+}
+
+/* Keeps them ascending; what is predicted the same to the last digit leads once. */
+static void take_leader(struct run *run, const struct sc_search_case *c)
+{
+	const struct leader now = {value_of(c, 0), value_of(c, 1), c->outcome.memory_total_gib};
+	size_t i = 0;
+
+	while (i < run->leaders.n && run->leaders.at[i].x < now.x)
+		i++;
+	for (size_t k = i; k < run->leaders.n && run->leaders.at[k].x <= now.x; k++)
+		if (run->leaders.at[k].gib <= now.gib && run->leaders.at[k].gib >= now.gib)
+			return;
+	SC_VEC_PUSH(&run->leaders, now);
+	memmove(&run->leaders.at[i + 1], &run->leaders.at[i],
+		(run->leaders.n - 1 - i) * sizeof(now));
+	run->leaders.at[i] = now;
+}
+
+static int simulate_rows(struct run *run, const size_t *rows, size_t n, struct sc_err *err)
+{
+	struct sc_outcome outcomes[BATCH];
+	struct sc_sweep sweep = {.rows = rows, .n_rows = n};
+	int rc = sc_search_predict(&run->s, &sweep, outcomes, err);
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct sc_search_case *c = &run->s.out->at[rows[i]];
+
+		c->outcome = outcomes[i];
+		c->state = outcomes[i].code == SC_OK ? SC_SEARCH_SIMULATED : SC_SEARCH_REFUSED;
+		if (c->state == SC_SEARCH_SIMULATED)
+			take_leader(run, c);
+	}
+	return rc;
+}
+
+static int simulate(struct run *run, const struct ranked *order, size_t n_order, struct sc_err *err)
+{
+	struct sc_search_result *out = run->s.out;
+	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
+	size_t rows[BATCH], n, i = 0;
+	int rc = 0;
+
+	while (i < n_order && rc == 0 && !is_over(run)) {
+		size_t from = i;
+
+		for (n = 0; i < n_order && n < BATCH; i++) {
+			if (may_lead(run, &out->at[order[i].row]))
+				rows[n++] = order[i].row;
+			else
+				out->at[order[i].row].state = SC_SEARCH_PRUNED;
+		}
+		rc = n ? simulate_rows(run, rows, n, err) : 0;
+		sc_progress_add(progress, i - from);
+	}
+	sc_progress_destroy(progress);
+	return rc;
+}
+
+/* ---- the result ---- */
+
+static bool is_same(const struct sc_search_case *a, const struct sc_search_case *b)
+{
+	return memcmp(&a->outcome.iteration_ms, &b->outcome.iteration_ms, sizeof(double)) == 0 &&
+	       memcmp(&a->outcome.memory_total_gib, &b->outcome.memory_total_gib, sizeof(double)) ==
+		       0;
+}
+
+static void show(struct run *run, const struct ranked *order, size_t n)
+{
+	struct sc_search_result *out = run->s.out;
+	bool pareto = run->s.search->pareto;
+	double least = HUGE_VAL;
+
+	out->shown = sc_arena_calloc(run->s.arena, n + 1, sizeof(*out->shown));
+	for (size_t i = 0; i < n && (pareto || out->n_shown < SC_SEARCH_MAX_SHOWN); i++) {
+		const struct sc_search_case *c = &out->at[order[i].row];
+		double second = value_of(c, 1);
+
+		if (pareto ? !(second < least) : i > 0 && is_same(c, &out->at[order[i - 1].row]))
+			continue;
+		least = second;
+		out->shown[out->n_shown++] = (struct sc_search_shown){
+			.row = order[i].row, .value = {order[i].value, second}};
+	}
+}
+
+static void count(struct run *run)
+{
+	struct sc_search_result *out = run->s.out;
+
+	out->floor_value = HUGE_VAL;
+	for (size_t row = 0; row < out->cases.n_rows; row++) {
+		out->n_in[out->at[row].state]++;
+		if (out->at[row].state == SC_SEARCH_LEFT)
+			out->floor_value = fmin(out->floor_value, floor_value(&out->at[row], 0));
+	}
+	out->proven = out->n_in[SC_SEARCH_LEFT] == 0;
+}
+
+/* Why there is no answer. */
+static int none(const struct run *run, struct sc_err *err)
+{
+	const struct sc_search_result *out = run->s.out;
+	const struct sc_search_case *least = NULL;
+	const char *why = "";
+
+	if (out->n_in[SC_SEARCH_LEFT])
+		return sc_err_set(err, SC_ECONFLICT,
+				  "search: no candidate was simulated in the time; %zu were left",
+				  out->n_in[SC_SEARCH_LEFT]);
+	for (size_t row = 0; row < out->cases.n_rows; row++) {
+		const struct sc_search_case *c = &out->at[row];
+
+		if (c->state == SC_SEARCH_REFUSED)
+			why = c->outcome.error;
+		if (c->state == SC_SEARCH_TOO_LARGE &&
+		    (!least || c->memory_gib < least->memory_gib))
+			least = c;
+	}
+	if (!least)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "search: none of %zu candidates can be; the last: %s",
+				  out->cases.n_rows, why);
+	return sc_err_set(
+		err, SC_ECONFLICT,
+		"search: none of %zu candidates fits: the smallest needs %.1f of %.1f GiB; "
+		"take more GPUs or a smaller --memory-margin",
+		out->cases.n_rows, least->memory_gib, least->capacity_gib);
+}
+
+/* ---- */
+
+/* The base with a split that any number of GPUs allows: for what the values of keys depend on. */
+static int find_facts(struct sc_searching *s, struct sc_err *err)
+{
+	struct sc_config config = *s->search->base;
+	struct sc_parallel *par = &config.parallel;
+	int64_t batch = config.training.global_batch;
+	int rc;
+
+	par->tp = par->pp = par->cp = par->ep = par->virtual_stages = 1;
+	par->dp = par->etp = par->shard_ranks = SC_NOT_GIVEN;
+	par->schedule = SC_SCHED_1F1B;
+	par->stage_layers.n = 0;
+	par->sequence_parallel = par->tp_overlap = false;
+	par->vocab_stages = SC_VOCAB_STAGES_NONE;
+	config.training.micro_batch = 1;
+	if (batch > 0 && batch < config.gpus)
+		config.training.global_batch = config.gpus;
+	s->facts = sc_arena_calloc(s->arena, 1, sizeof(*s->facts));
+	rc = sc_config_resolve(&config, s->catalog, config.file, s->facts, err);
+	if (rc == 0 && batch > 0)
+		s->facts->config.training.global_batch = batch;
+	return rc;
+}
+
+static int search_all(struct run *run, struct sc_err *err)
+{
+	struct sc_search_result *out = run->s.out;
+	struct ranked *order;
+	size_t n;
+	int rc = sc_search_space(&run->s, err);
+
+	if (rc)
+		return rc;
+	out->at = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*out->at));
+	order = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*order));
+	rc = sc_search_factors(&run->s, err);
+	if (rc == 0)
+		rc = find_floors(run, err);
+	if (rc == 0) {
+		n = rank(run, SC_SEARCH_LEFT, order);
+		rc = simulate(run, order, n, err);
+	}
+	if (rc)
+		return rc;
+	n = rank(run, SC_SEARCH_SIMULATED, order);
+	count(run);
+	if (n == 0)
+		return none(run, err);
+	show(run, order, n);
+	rc = sc_search_worth(&run->s, err);
+	return rc ? rc : sc_search_regret(&run->s, err);
+}
+
+int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
+		  struct sc_search_result *out, struct sc_err *err)
+{
+	struct run run = {.s = {.search = search, .arena = arena, .out = out}, .begin_s = now_s()};
+	int rc;
+
+	*out = (struct sc_search_result){.n_shown = 0};
+	if (search->base->model.family == SC_DLRM)
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"search splits Transformers; stepcast shard finds plans of a DLRM");
+	run.s.catalog = sc_catalog_create();
+	rc = find_facts(&run.s, err);
+	if (rc == 0)
+		rc = search_all(&run, err);
+	SC_VEC_RELEASE(&run.leaders);
+	sc_catalog_destroy(run.s.catalog);
+	return rc;
+}

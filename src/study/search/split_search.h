@@ -1,0 +1,90 @@
+/* Which split of a model over GPUs is the best: every combination of what is left open is a row of a table, as a
+ * sweep predicts it. What does not fit the memory is left out, and so is, unsimulated, what a floor (sc_predict_floor)
+ * shows to be worse than the leaders: the best is the best of all under the model. */
+#ifndef SC_STUDY_SEARCH_H
+#define SC_STUDY_SEARCH_H
+
+#include "study/sweep/sweep.h"
+
+/* What is to be small. All are proportional to the iteration's time. */
+enum sc_search_objective {
+	SC_SEARCH_TIME, /* ms of an iteration; of batches of other sizes: of as many samples */
+	SC_SEARCH_THROUGHPUT, /* GPU-ms a sample: the largest throughput of a GPU has the least */
+	SC_SEARCH_COST,       /* USD of an iteration, or of as many samples */
+	SC_SEARCH_ENERGY,     /* kJ at the GPUs' board power, as many samples */
+	SC_SEARCH_N_OBJECTIVES
+};
+extern const char *const sc_search_objective_names[]; /* "time"..., NULL-ended */
+extern const char *const sc_search_units[];           /* of their values */
+
+enum { SC_SEARCH_MAX_CANDIDATES = 2 << 20, SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40 };
+struct sc_search_price {
+	const char *device;
+	double usd_per_hour; /* of one GPU */
+};
+struct sc_search {
+	const struct sc_config
+		*base;             /* what it gives is not searched, but for `chosen` and `all` */
+	const char *const *chosen; /* "path" (its usual values) or "path=a,b" */
+	size_t n_chosen;
+	bool all;                 /* the split is searched whatever the config gives */
+	const char *const *fixed; /* "path=value", in the base already: not searched */
+	size_t n_fixed;
+	enum sc_search_objective objective[2]; /* [1] counts if `pareto` */
+	bool pareto;
+	double memory_margin; /* share of the GPU's memory that stays free */
+	const struct sc_search_price *prices;
+	size_t n_prices;
+	unsigned n_jobs;
+	double time_limit_s; /* 0: none */
+	bool progress;
+	struct sc_progress *(*begin_progress)(void *ctx, const char *title, size_t total);
+	void *ctx;
+	const volatile sig_atomic_t *stop; /* may be NULL: as a time limit that has come */
+};
+enum sc_search_state {
+	SC_SEARCH_REFUSED,   /* no such split, as the config's checks say */
+	SC_SEARCH_TOO_LARGE, /* for the memory */
+	SC_SEARCH_LEFT,      /* a floor, and no time for more */
+	SC_SEARCH_PRUNED,    /* its floor is above the leaders */
+	SC_SEARCH_SIMULATED,
+	SC_SEARCH_N_STATES
+};
+extern const char *const sc_search_state_names[]; /* "refused"... */
+struct sc_search_case {
+	enum sc_search_state state;
+	double floor_ms, memory_gib, capacity_gib; /* 0 if refused */
+	double factor[2];                          /* value of an objective = factor * ms */
+	struct sc_outcome outcome;                 /* if simulated */
+};
+/* Of a key of the best: what another value alone would do. */
+struct sc_search_other {
+	const char *path, *value, *text; /* text: NULL, or why it cannot be */
+	double loss;                     /* value over the best's - 1 */
+};
+struct sc_search_shown {
+	size_t row;
+	double value[2];
+	double best_in; /* share of the draws of model error in which it is the best shown; equal ones share */
+	double regret_frac; /* mean of value over the draw's best - 1 */
+};
+struct sc_search_result {
+	struct sc_csv cases; /* the columns are keys */
+	struct sc_search_case *at;
+	size_t n_in[SC_SEARCH_N_STATES];
+	/* The best first: by objective[0]; with `pareto` the front. Candidates that are predicted the same to
+	 * the last digit are shown once. */
+	struct sc_search_shown *shown;
+	size_t n_shown;
+	bool proven;        /* nothing left out for time: the best is best */
+	double floor_value; /* of what was left out for time: the best is within value / this */
+	struct sc_search_other *others;
+	size_t n_others;
+	double sigma[2]; /* of the draws: of kernels; of links and NICs */
+};
+/* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for too many candidates; SC_ECONFLICT
+ * if none can be or none fits. */
+int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
+		  struct sc_search_result *out, struct sc_err *err);
+
+#endif

@@ -1,0 +1,217 @@
+/* What a search gives is what predicting every candidate gives: the best ten, the Pareto front, for any number of
+ * threads; and with a limit of time no more than it can prove. */
+#include <check.h>
+#include <math.h>
+
+#include "example_fixture.h"
+#include "runner.h"
+#include "study/search/split_search.h"
+
+static const char *const EXAMPLES[] = {"gpt-22b-selene.yaml", "llama3-8b-torchtitan-h100.yaml",
+				       "deepseek-v2-4-layers-b200.yaml", "bert-large-a100-256.yaml",
+				       "qwen3-30b-a3b-h100.yaml"};
+enum { N_EXAMPLES = sizeof(EXAMPLES) / sizeof(EXAMPLES[0]) };
+
+static struct sc_config config;
+
+static void load(const char *name)
+{
+	int n = find_examples();
+
+	for (int i = 0; i < n; i++) {
+		if (strcmp(example_name(i), name) == 0) {
+			load_example(i, &config);
+			config.parallel.dp = SC_NOT_GIVEN;
+			return;
+		}
+	}
+	ck_abort_msg("no example %s", name);
+}
+
+/* Small enough for the brute force. */
+static struct sc_search small_search(void)
+{
+	static const char *const chosen[] = {
+		"parallel.tp=1,2,4,8", "parallel.pp=1,2,4", "training.micro_batch=1,2,4",
+		"parallel.sharding=none,zero1,fsdp", "training.recompute"};
+
+	return (struct sc_search){
+		.base = &config, .chosen = chosen, .n_chosen = 5, .n_jobs = 2, .all = false};
+}
+
+static void run(const struct sc_search *search, struct sc_search_result *out)
+{
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_search_run(search, &arena, out, &err) == 0, "%s", err.text);
+	ck_assert_uint_gt(out->n_shown, 0);
+}
+
+/* Every candidate, predicted. */
+static struct sc_outcome *predict_all(const struct sc_search_result *r)
+{
+	struct sc_outcome *all = sc_arena_calloc(&arena, r->cases.n_rows, sizeof(*all));
+	const struct sc_sweep sweep = {.base = &config,
+				       .cases = &r->cases,
+				       .n_jobs = 2,
+				       .opts = &opts,
+				       .catalog = catalog};
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_sweep_run(&sweep, &arena, all, &err) == 0, "%s", err.text);
+	return all;
+}
+
+static bool competes(const struct sc_outcome *o, double margin)
+{
+	return o->code == SC_OK && o->memory_total_gib <= o->capacity_gib * (1 - margin);
+}
+
+static int by_ms(const void *a, const void *b)
+{
+	const struct sc_outcome *x = *(const struct sc_outcome *const *)a,
+				*y = *(const struct sc_outcome *const *)b;
+
+	return x->iteration_ms < y->iteration_ms ? -1 : x->iteration_ms > y->iteration_ms;
+}
+
+/* The times of those that compete, each once, ascending. */
+static size_t rank_all(const struct sc_search_result *r, double margin,
+		       const struct sc_outcome **out)
+{
+	const struct sc_outcome *all = predict_all(r);
+	size_t n = 0, n_distinct = 0;
+
+	for (size_t i = 0; i < r->cases.n_rows; i++)
+		if (competes(&all[i], margin))
+			out[n++] = &all[i];
+	qsort(out, n, sizeof(out[0]), by_ms);
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || out[i]->iteration_ms > out[n_distinct - 1]->iteration_ms)
+			out[n_distinct++] = out[i];
+	return n_distinct;
+}
+
+START_TEST(best_is_that_of_the_brute_force)
+{
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+	const struct sc_outcome **all;
+	size_t n, distinct = 0;
+	double before = 0;
+
+	load(EXAMPLES[_i]);
+	search.memory_margin = 0.02;
+	run(&search, &r);
+	ck_assert(r.proven);
+	all = sc_arena_calloc(&arena, r.cases.n_rows, sizeof(const struct sc_outcome *));
+	n = rank_all(&r, search.memory_margin, all);
+	ck_assert_uint_gt(n, 0);
+	for (size_t i = 0; i < r.n_shown; i++) {
+		distinct += i == 0 || r.shown[i].value[0] > before;
+		before = r.shown[i].value[0];
+		ck_assert_double_eq(before, all[distinct - 1]->iteration_ms);
+	}
+	ck_assert(r.n_shown == SC_SEARCH_MAX_SHOWN || distinct == n);
+}
+END_TEST
+
+START_TEST(threads_change_nothing)
+{
+	struct sc_search search = small_search();
+	struct sc_search_result one, four;
+
+	load(EXAMPLES[_i]);
+	search.n_jobs = 1;
+	run(&search, &one);
+	search.n_jobs = 4;
+	run(&search, &four);
+	ck_assert_mem_eq(one.n_in, four.n_in, sizeof(one.n_in));
+	ck_assert_uint_eq(one.n_shown, four.n_shown);
+	for (size_t i = 0; i < one.n_shown; i++) {
+		ck_assert_uint_eq(one.shown[i].row, four.shown[i].row);
+		ck_assert_double_eq(one.shown[i].best_in, four.shown[i].best_in);
+		ck_assert_double_eq(one.shown[i].regret_frac, four.shown[i].regret_frac);
+	}
+}
+END_TEST
+
+/* No candidate that competes has less of both; and the front holds one of every candidate that none beats. */
+START_TEST(front_is_that_of_the_brute_force)
+{
+	static const char *const chosen[] = {"gpus=8,16,32", "parallel.tp=1,2,4,8",
+					     "parallel.pp=1,2", "training.micro_batch=1,2",
+					     "training.recompute"};
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+	const struct sc_outcome *all;
+
+	load(EXAMPLES[_i]);
+	search.chosen = chosen;
+	search.pareto = true;
+	search.objective[1] = SC_SEARCH_THROUGHPUT;
+	run(&search, &r);
+	all = predict_all(&r);
+	for (size_t row = 0; row < r.cases.n_rows; row++) {
+		double x = r.at[row].factor[0] * all[row].iteration_ms;
+		double y = r.at[row].factor[1] * all[row].iteration_ms;
+		bool covered = false;
+
+		for (size_t i = 0; i < r.n_shown && competes(&all[row], 0); i++) {
+			const double *v = r.shown[i].value;
+
+			covered |= v[0] <= x && v[1] <= y;
+			ck_assert(r.shown[i].row == row || !(x <= v[0] && y < v[1]));
+		}
+		ck_assert(covered || !competes(&all[row], 0));
+	}
+}
+END_TEST
+
+START_TEST(limit_of_time_is_said)
+{
+	volatile sig_atomic_t stop = 1;
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+	struct sc_err err = {0};
+
+	load(EXAMPLES[0]);
+	search.stop = &stop;
+	ck_assert_int_eq(sc_search_run(&search, &arena, &r, &err), -(int)SC_ECONFLICT);
+	ck_assert_ptr_nonnull(strstr(err.text, "no candidate was simulated"));
+}
+END_TEST
+
+START_TEST(shares_of_draws_sum_to_one)
+{
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+	double sum = 0;
+
+	load(EXAMPLES[_i]);
+	run(&search, &r);
+	for (size_t i = 0; i < r.n_shown; i++) {
+		sum += r.shown[i].best_in;
+		ck_assert_double_ge(r.shown[i].regret_frac, 0);
+	}
+	ck_assert_double_eq_tol(sum, 1, 1e-9);
+}
+END_TEST
+
+static Suite *search_suite(void)
+{
+	Suite *suite = suite_create("search");
+	TCase *tc = tcase_create("search");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, best_is_that_of_the_brute_force, 0, n_cases(N_EXAMPLES));
+	tcase_add_loop_test(tc, threads_change_nothing, 0, n_cases(N_EXAMPLES));
+	tcase_add_loop_test(tc, front_is_that_of_the_brute_force, 0, n_cases(2));
+	tcase_add_loop_test(tc, shares_of_draws_sum_to_one, 0, n_cases(N_EXAMPLES));
+	tcase_add_test(tc, limit_of_time_is_said);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+TEST_MAIN(search_suite)
