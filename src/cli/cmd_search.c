@@ -1,0 +1,344 @@
+/* stepcast search: the best split of a model over GPUs. */
+#include <string.h>
+
+#include "base/num.h"
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "cli/start.h"
+#include "report/config_show.h"
+#include "report/search_report.h"
+
+struct search_args {
+	struct sc_common common;
+	struct sc_arg_list sets, fixed, chosen, prices;
+	const char *objective, *gpus, *devices, *cases;
+	double memory_margin, time_limit_s;
+	int all, json;
+	int64_t jobs;
+};
+
+#define AT(member) offsetof(struct search_args, member)
+static const struct sc_cli_option OPTIONS[] = {
+	{.name = "choose",
+	 .kind = SC_ARG_LIST,
+	 .arg = "KEY[=A,B,...]",
+	 .offset = AT(chosen),
+	 .help = "search this key too: these values, or its usual ones; may be given again"},
+	{.name = "fix",
+	 .kind = SC_ARG_LIST,
+	 .arg = "KEY=VALUE",
+	 .offset = AT(fixed),
+	 .help = "do not search this key; may be given again"},
+	{.name = "all",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(all),
+	 .help = "search the whole split, though the config gives it"},
+	{.name = "gpus",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FROM:TO",
+	 .offset = AT(gpus),
+	 .help = "from so many GPUs on, doubled, to so many"},
+	{.name = "device",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "A,B,...",
+	 .offset = AT(devices),
+	 .help = "GPUs to choose from"},
+	{.name = "objective",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "WHAT[,WHAT]",
+	 .offset = AT(objective),
+	 .help = "time (default), throughput (of a GPU), cost or energy; two: their Pareto front"},
+	{.name = "price",
+	 .kind = SC_ARG_LIST,
+	 .arg = "DEVICE=USD_PER_HOUR",
+	 .offset = AT(prices),
+	 .help = "of one GPU, for --objective cost; may be given again"},
+	{.name = "memory-margin",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "SHARE",
+	 .offset = AT(memory_margin),
+	 .min = 0,
+	 .max = 0.9,
+	 .help = "share of a GPU's memory that stays free (default: 0)"},
+	{.name = "time-limit",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "SECONDS",
+	 .offset = AT(time_limit_s),
+	 .min = 0.001,
+	 .max = 1e7,
+	 .help = "then give the best so far, and how far it can be from the best"},
+	{.name = "out-cases",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_OUT,
+	 .arg = "FILE.csv",
+	 .offset = AT(cases),
+	 .help = "write every candidate: state, floor, memory, time"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_CLI_OPTION_BASE_SET(AT(sets)),
+	SC_CLI_OPTION_JOBS(AT(jobs)),
+	{0},
+};
+
+/* ---- what is asked ---- */
+
+static int find_objective(const char *name, enum sc_search_objective *out, struct sc_err *err)
+{
+	for (int i = 0; sc_search_objective_names[i]; i++) {
+		if (strcmp(name, sc_search_objective_names[i]) == 0) {
+			*out = (enum sc_search_objective)i;
+			return 0;
+		}
+	}
+	return sc_err_set(err, SC_EUSAGE,
+			  "--objective: expected time, throughput, cost or energy, or two of them "
+			  "with a comma, got \"%.64s\"",
+			  name);
+}
+
+static int parse_objectives(const char *text, struct sc_arena *arena, struct sc_search *out,
+			    struct sc_err *err)
+{
+	const char *comma = text ? strchr(text, ',') : NULL;
+	int rc;
+
+	if (!text)
+		return 0;
+	out->pareto = comma != NULL;
+	if (!comma)
+		return find_objective(text, &out->objective[0], err);
+	rc = find_objective(sc_arena_strndup(arena, text, (size_t)(comma - text)),
+			    &out->objective[0], err);
+	if (rc == 0)
+		rc = find_objective(comma + 1, &out->objective[1], err);
+	if (rc == 0 && out->objective[0] == out->objective[1])
+		return sc_err_set(err, SC_EUSAGE, "--objective: twice the same");
+	return rc;
+}
+
+static int parse_prices(const struct search_args *args, struct sc_arena *arena,
+			struct sc_search *out, struct sc_err *err)
+{
+	struct sc_search_price *prices =
+		sc_arena_calloc(arena, args->prices.n + 1, sizeof(*prices));
+	int rc = 0;
+
+	for (size_t i = 0; i < args->prices.n && rc == 0; i++) {
+		const char *name, *value;
+
+		rc = sc_cli_split(args->prices.at[i], "--price", "DEVICE=USD_PER_HOUR", arena,
+				  &name, &value, err);
+		prices[i].device = name;
+		if (rc == 0 && (!sc_parse_double(value, &prices[i].usd_per_hour) ||
+				!(prices[i].usd_per_hour > 0)))
+			rc = sc_err_set(err, SC_EUSAGE,
+					"--price: expected a number above 0, got \"%.32s\"", value);
+	}
+	out->prices = prices;
+	out->n_prices = args->prices.n;
+	return rc;
+}
+
+/* "64:2048" as "gpus=64,128,...". */
+static int parse_gpus(const char *text, struct sc_arena *arena, const char **out,
+		      struct sc_err *err)
+{
+	const char *colon = strchr(text, ':');
+	struct sc_strbuf list = {0};
+	int64_t from, to;
+
+	if (!colon || !sc_parse_int(sc_arena_strndup(arena, text, (size_t)(colon - text)), &from) ||
+	    !sc_parse_int(colon + 1, &to) || from < 1 || to < from)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--gpus: expected FROM:TO, as 64:2048, got \"%.64s\"", text);
+	sc_strbuf_append(&list, "gpus=");
+	for (int64_t n = from; n <= to; n *= 2)
+		sc_strbuf_printf(&list, "%s%lld", n > from ? "," : "", (long long)n);
+	*out = sc_arena_strdup(arena, sc_strbuf_get(&list));
+	sc_strbuf_release(&list);
+	return 0;
+}
+
+static int list_chosen(const struct search_args *args, struct sc_arena *arena,
+		       struct sc_search *out, struct sc_err *err)
+{
+	const char **chosen = sc_arena_calloc(arena, args->chosen.n + 2, sizeof(*chosen));
+	int rc = 0;
+
+	out->chosen = chosen;
+	for (size_t i = 0; i < args->chosen.n; i++)
+		chosen[out->n_chosen++] = args->chosen.at[i];
+	if (args->devices)
+		chosen[out->n_chosen++] = sc_arena_printf(arena, "cluster.gpu=%s", args->devices);
+	if (args->gpus)
+		rc = parse_gpus(args->gpus, arena, &chosen[out->n_chosen++], err);
+	return rc;
+}
+
+static struct sc_progress *progress(void *ctx, const char *title, size_t total)
+{
+	const struct search_args *args = ctx;
+
+	return sc_cli_progress(&args->common, title, total);
+}
+
+/* ---- what is answered ---- */
+
+struct answer {
+	const struct sc_search *search;
+	struct sc_search_result result;
+};
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct answer *a = ctx;
+
+	return sc_search_to_json(a->search, &a->result, out, err);
+}
+
+static int put_cases(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct answer *a = ctx;
+
+	return sc_search_to_csv(a->search, &a->result, out, err);
+}
+
+/* The best as a config that predict takes. */
+static int write_best(const struct answer *a, const char *path, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	const struct sc_csv *cases = &a->result.cases;
+	struct sc_config config = *a->search->base;
+	struct sc_catalog *catalog = sc_catalog_create();
+	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < cases->n_cols && rc == 0; i++) {
+		const struct sc_setting setting = {
+			cases->header[i], sc_csv_cell(cases, a->result.shown[0].row, i), "search"};
+
+		rc = sc_config_set(&config, &setting, arena, err);
+	}
+	if (rc == 0)
+		rc = sc_config_resolve(&config, catalog, config.file, request, err);
+	if (rc == 0) {
+		sc_config_show(request, &text);
+		rc = sc_cli_write_text(path, &text, err);
+	}
+	sc_strbuf_release(&text);
+	sc_catalog_destroy(catalog);
+	return rc;
+}
+
+static int write_answer(const struct search_args *args, const struct answer *a,
+			struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	if (args->cases)
+		rc = sc_cli_write(args->cases, put_cases, a, err);
+	if (rc == 0 && strcmp(args->common.output, "-") != 0)
+		rc = write_best(a, args->common.output, arena, err);
+	if (rc == 0 && args->json) {
+		rc = sc_cli_write("-", put_json, a, err);
+	} else if (rc == 0) {
+		sc_search_to_text(a->search, &a->result, &text);
+		rc = sc_cli_write_text("-", &text, err);
+	}
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+/* The split of the config is given up where all of it is searched. */
+static void open_all(struct sc_config *config)
+{
+	config->parallel.dp = config->parallel.etp = config->parallel.shard_ranks = SC_NOT_GIVEN;
+	config->parallel.stage_layers.n = 0;
+}
+
+static struct sc_arg_list join(const struct sc_arg_list *a, const struct sc_arg_list *b,
+			       struct sc_arena *arena)
+{
+	struct sc_arg_list out = {sc_arena_calloc(arena, a->n + b->n + 1, sizeof(*out.at)), 0};
+
+	for (size_t i = 0; i < a->n + b->n; i++)
+		out.at[out.n++] = i < a->n ? a->at[i] : b->at[i - a->n];
+	return out;
+}
+
+static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_search search = {
+		.all = args->all,
+		.fixed = args->fixed.at,
+		.n_fixed = args->fixed.n,
+		.memory_margin = args->memory_margin,
+		.n_jobs = (unsigned)args->jobs,
+		.time_limit_s = args->time_limit_s,
+		.begin_progress = progress,
+		.ctx = args,
+	};
+	struct answer answer = {.search = &search};
+	const struct sc_arg_list sets = join(&args->sets, &args->fixed, arena);
+	struct sc_config config;
+	int rc = parse_objectives(args->objective, arena, &search, err);
+
+	if (rc == 0)
+		rc = parse_prices(args, arena, &search, err);
+	if (rc == 0)
+		rc = list_chosen(args, arena, &search, err);
+	if (rc == 0)
+		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
+	if (rc)
+		return rc;
+	if (args->all)
+		open_all(&config);
+	search.base = &config;
+	search.stop = sc_cli_catch_stop();
+	rc = sc_search_run(&search, arena, &answer.result, err);
+	return rc ? rc : write_answer(args, &answer, arena, err);
+}
+
+static int run_search(const struct sc_line *line)
+{
+	struct search_args args = {.jobs = sc_cpu_count()};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && run_args(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_search = {
+	.name = "search",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
+	.summary = "find the best split of a model over GPUs, proven under the model",
+	.synopsis = "CONFIG [--choose KEY[=A,B]]... [--fix KEY=VALUE]... [--all] [--gpus FROM:TO] "
+		    "[--device A,B] [--objective WHAT[,WHAT]] [-o BEST.yaml] [--json]",
+	.details =
+		"Searches what the CONFIG leaves open of: tp, cp, pp, ep, virtual stages, sharding, sequence "
+		"parallelism, micro-batch, recomputation. Keys that it gives stay, unless --choose names them "
+		"or --all opens them. Other keys can be searched by --choose, as parallel.schedule.\n\n"
+		"A candidate that does not fit the memory is left out. Of each other one a floor is made "
+		"without simulating: the passes of its busiest GPU and the pipeline's ends. What has a floor "
+		"above the eleven best is not simulated, so the best is the best of all candidates under the "
+		"model.\n\n"
+		"The answer: the best; the next ten that differ; in how many draws of model error each is the "
+		"best; what each setting is worth. -o writes the best as a config.\n\n"
+		"SIGINT and --time-limit end the search with the best so far, and say how far it can be from "
+		"the best.\n\n"
+		"  stepcast search x.yaml --all --memory-margin 0.05 -o best.yaml\n"
+		"  stepcast search x.yaml --all --gpus 64:512 --objective time,cost --price "
+		"h100-sxm-80gb=2.5",
+	.output_arg = "BEST.yaml",
+	.output_help = "write the best as a config that predict takes",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_search,
+};

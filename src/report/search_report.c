@@ -1,0 +1,250 @@
+#include "report/search_report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json_out.h"
+
+enum { SEARCH_VERSION = 1 };
+/* A candidate that is as good as the best in so many draws of model error is a tie. */
+#define TIE_SHARE 0.1
+
+static int n_objectives(const struct sc_search *search)
+{
+	return search->pareto ? 2 : 1;
+}
+
+/* ---- text ---- */
+
+static void put_counts(const struct sc_search_result *r, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out,
+			 "%zu candidates: %zu refused, %zu too large for the memory, %zu pruned by "
+			 "their floor, %zu simulated",
+			 r->cases.n_rows, r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
+			 r->n_in[SC_SEARCH_PRUNED], r->n_in[SC_SEARCH_SIMULATED]);
+	if (r->n_in[SC_SEARCH_LEFT])
+		sc_strbuf_printf(out, ", %zu left for want of time", r->n_in[SC_SEARCH_LEFT]);
+	sc_strbuf_append(out, "\n");
+}
+
+static void put_best(const struct sc_search *search, const struct sc_search_result *r,
+		     struct sc_strbuf *out)
+{
+	const struct sc_search_case *c = &r->at[r->shown[0].row];
+	const struct sc_outcome *o = &c->outcome;
+
+	if (r->proven)
+		sc_strbuf_append(out, "best, proven under the model");
+	else if (r->floor_value > 0)
+		sc_strbuf_printf(out, "best so far, at most %.1f %% above what was left",
+				 fmax(0, 100 * (r->shown[0].value[0] / r->floor_value - 1)));
+	else
+		sc_strbuf_append(out, "best so far");
+	sc_strbuf_printf(out,
+			 ": %.6g ms (80 %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
+			 o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, c->memory_gib,
+			 c->capacity_gib);
+	for (int i = 0; i < n_objectives(search); i++)
+		if (search->objective[i] != SC_SEARCH_TIME)
+			sc_strbuf_printf(out, "  %s: %.6g %s\n",
+					 sc_search_objective_names[search->objective[i]],
+					 r->shown[0].value[i],
+					 sc_search_units[search->objective[i]]);
+	for (size_t i = 0; i < r->cases.n_cols; i++)
+		sc_strbuf_printf(out, "  %-28s %s\n", r->cases.header[i],
+				 sc_csv_cell(&r->cases, r->shown[0].row, i));
+}
+
+/* The last part of a key. */
+static const char *short_key(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot ? dot + 1 : path;
+}
+
+static void put_changes(const struct sc_search_result *r, size_t row, struct sc_strbuf *out)
+{
+	for (size_t i = 0; i < r->cases.n_cols; i++) {
+		const char *value = sc_csv_cell(&r->cases, row, i);
+
+		if (strcmp(value, sc_csv_cell(&r->cases, r->shown[0].row, i)) != 0)
+			sc_strbuf_printf(out, "  %s %s", short_key(r->cases.header[i]), value);
+	}
+	sc_strbuf_append(out, "\n");
+}
+
+static void put_shown(const struct sc_search *search, const struct sc_search_result *r,
+		      struct sc_strbuf *out)
+{
+	size_t n_ties = 0;
+
+	sc_strbuf_printf(out, "\n%s\n  rank %16s %16s  %8s %8s %8s %8s  against the best\n",
+			 search->pareto ? "front" : "the best that differ",
+			 sc_search_objective_names[search->objective[0]],
+			 search->pareto ? sc_search_objective_names[search->objective[1]]
+					: "loss %",
+			 "ms", "GiB", "best in", "regret");
+	for (size_t i = 0; i < r->n_shown; i++) {
+		const struct sc_search_shown *s = &r->shown[i];
+		const struct sc_search_case *c = &r->at[s->row];
+
+		sc_strbuf_printf(out, "  %4zu %16.6g %16.5g  %8.6g %8.1f %6.0f %% %6.2f %%", i + 1,
+				 s->value[0],
+				 search->pareto ? s->value[1]
+						: 100 * (s->value[0] / r->shown[0].value[0] - 1),
+				 c->outcome.iteration_ms, c->memory_gib, 100 * s->best_in,
+				 100 * s->regret_frac);
+		put_changes(r, s->row, out);
+		n_ties += i > 0 && s->best_in >= TIE_SHARE;
+	}
+	sc_strbuf_printf(
+		out,
+		"  best in: of %d draws of model error (kernels %.1f %%, links %.1f %%), shared "
+		"by all\n",
+		SC_SEARCH_DRAWS, 100 * r->sigma[0], 100 * r->sigma[1]);
+	if (n_ties)
+		sc_strbuf_printf(
+			out, "  a tie: %zu of them are the best in %.0f %% of the draws or more\n",
+			n_ties, 100 * TIE_SHARE);
+}
+
+static void put_others(const struct sc_search_result *r, struct sc_strbuf *out)
+{
+	const char *path = "";
+
+	if (r->n_others)
+		sc_strbuf_append(
+			out, "\nwhat each setting is worth: the loss where it alone is changed");
+	for (size_t i = 0; i < r->n_others; i++) {
+		const struct sc_search_other *o = &r->others[i];
+
+		if (strcmp(path, o->path) != 0)
+			sc_strbuf_printf(out, "\n  %-28s", o->path);
+		path = o->path;
+		if (o->text)
+			sc_strbuf_printf(out, "  %s: %.60s", o->value,
+					 strncmp(o->text, "needs", 5) == 0 ? o->text : "refused");
+		else
+			sc_strbuf_printf(out, "  %s: %+.1f %%", o->value, 100 * o->loss);
+	}
+	if (r->n_others)
+		sc_strbuf_append(out, "\n");
+}
+
+void sc_search_to_text(const struct sc_search *search, const struct sc_search_result *result,
+		       struct sc_strbuf *out)
+{
+	put_counts(result, out);
+	put_best(search, result, out);
+	put_shown(search, result, out);
+	put_others(result, out);
+}
+
+/* ---- JSON ---- */
+
+static void add_case(const struct sc_search *search, const struct sc_search_result *r, size_t i,
+		     struct sc_json *json, json_t *object)
+{
+	const struct sc_search_shown *s = &r->shown[i];
+	const struct sc_search_case *c = &r->at[s->row];
+	json_t *keys = sc_json_object(json, object, "config");
+	json_t *values = sc_json_object(json, object, "values");
+
+	for (size_t k = 0; k < r->cases.n_cols; k++)
+		sc_json_text(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, s->row, k));
+	for (int k = 0; k < n_objectives(search); k++)
+		sc_json_real(json, values, sc_search_objective_names[search->objective[k]],
+			     s->value[k]);
+	sc_json_real(json, object, "iteration_ms", c->outcome.iteration_ms);
+	sc_json_real(json, object, "low_ms", c->outcome.low_ms);
+	sc_json_real(json, object, "high_ms", c->outcome.high_ms);
+	sc_json_real(json, object, "mfu", c->outcome.mfu);
+	sc_json_real(json, object, "tokens_per_s", c->outcome.tokens_per_s);
+	sc_json_real(json, object, "memory_gib", c->memory_gib);
+	sc_json_real(json, object, "capacity_gib", c->capacity_gib);
+	sc_json_real(json, object, "best_in", s->best_in);
+	sc_json_real(json, object, "regret_frac", s->regret_frac);
+}
+
+int sc_search_to_json(const struct sc_search *search, const struct sc_search_result *r, FILE *out,
+		      struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *counts, *shown, *others;
+	int rc;
+
+	sc_json_init(&json, "stepcast/search", SEARCH_VERSION);
+	counts = sc_json_object(&json, json.root, "candidates");
+	for (int s = 0; s < SC_SEARCH_N_STATES; s++)
+		sc_json_int(&json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
+	sc_json_bool(&json, json.root, "proven", r->proven);
+	sc_json_bool(&json, json.root, "pareto", search->pareto);
+	shown = sc_json_array(&json, json.root, "best");
+	for (size_t i = 0; i < r->n_shown; i++)
+		add_case(search, r, i, &json, sc_json_object(&json, shown, NULL));
+	others = sc_json_array(&json, json.root, "settings");
+	for (size_t i = 0; i < r->n_others; i++) {
+		json_t *object = sc_json_object(&json, others, NULL);
+
+		sc_json_text(&json, object, "path", r->others[i].path);
+		sc_json_text(&json, object, "value", r->others[i].value);
+		sc_json_known_real(&json, object, "loss_frac",
+				   r->others[i].text ? (double)NAN : r->others[i].loss);
+		sc_json_text(&json, object, "refused", r->others[i].text);
+	}
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}
+
+/* ---- CSV ---- */
+
+static void put_known(double value, FILE *out)
+{
+	if (value > 0)
+		fprintf(out, "%.*g", SC_JSON_DIGITS, value);
+	putc(',', out);
+}
+
+static void put_candidate(const struct sc_search *search, const struct sc_search_result *r,
+			  size_t row, FILE *out)
+{
+	const struct sc_search_case *c = &r->at[row];
+	const bool simulated = c->state == SC_SEARCH_SIMULATED;
+	const struct sc_outcome *o = &c->outcome;
+
+	for (size_t i = 0; i < r->cases.n_cols; i++) {
+		sc_csv_put_cell(out, sc_csv_cell(&r->cases, row, i));
+		putc(',', out);
+	}
+	fprintf(out, "%s,", sc_search_state_names[c->state]);
+	put_known(c->floor_ms, out);
+	put_known(simulated ? o->iteration_ms : 0, out);
+	put_known(simulated ? o->low_ms : 0, out);
+	put_known(simulated ? o->high_ms : 0, out);
+	put_known(c->memory_gib, out);
+	put_known(c->capacity_gib, out);
+	for (int i = 0; i < n_objectives(search); i++)
+		put_known(simulated ? c->factor[i] * o->iteration_ms : 0, out);
+	sc_csv_put_cell(out, c->state == SC_SEARCH_REFUSED ? o->error : "");
+	putc('\n', out);
+}
+
+int sc_search_to_csv(const struct sc_search *search, const struct sc_search_result *r, FILE *out,
+		     struct sc_err *err)
+{
+	for (size_t i = 0; i < r->cases.n_cols; i++)
+		fprintf(out, "%s,", r->cases.header[i]);
+	fputs("state,floor_ms,iteration_ms,low_ms,high_ms,memory_gib,capacity_gib,", out);
+	for (int i = 0; i < n_objectives(search); i++)
+		fprintf(out, "%s,", sc_search_objective_names[search->objective[i]]);
+	fputs("error\n", out);
+	for (size_t row = 0; row < r->cases.n_rows; row++)
+		put_candidate(search, r, row, out);
+	if (fflush(out) == 0 && !ferror(out))
+		return 0;
+	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
+}

@@ -1,0 +1,1 @@
+$STEPCAST search configs/examples/gpt-22b-selene.yaml --all --objective speed
