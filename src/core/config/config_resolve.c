@@ -279,7 +279,6 @@ static int resolve_parallel(const struct sc_resolver *res)
 	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
 		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
 	if (req->software.tp_overlap && par->sequence_parallel && par->tp > 1 &&
-	    req->config.training.trainable == SC_TRAIN_ALL &&
 	    !sc_config_origin(&req->config, "parallel.tp_overlap"))
 		par->tp_overlap = true;
 	if (!par->order)

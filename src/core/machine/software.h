@@ -95,7 +95,7 @@ struct sc_software {
 	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
 	bool gather_fp8; /* sharded weights are gathered in fp8 where GEMMs are fp8, of one scale a tensor */
 	bool tp_gather_fp8; /* so are inputs of tensor-parallel layers, and gradients of their outputs */
-	bool sums_before_scatter; /* gradients of an input of several products are added, then scattered at once */
+	bool tp_dgrad_whole; /* the scatter of an input's gradient is not decomposed with its product */
 	bool reshard_after_forward; /* sharded weights are dropped after forward and gathered again */
 	bool reduce_each_micro_batch; /* sharded gradients are reduced after every micro-batch */
 	double grad_bytes;            /* bytes per gradient element in the reduction: 2 or 4 */

@@ -517,7 +517,7 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 		add_dgrad(x, &first[i]);
 		add_wgrad(x, &first[i]);
 	}
-	if (overlaps(x) && !hide && !x->sw->sums_before_scatter) {
+	if (overlaps(x) && !hide && !x->sw->tp_dgrad_whole) {
 		quantize(x, x->tokens * first->n);
 		multiply_and_scatter(x, &j);
 		add_adapter_grads(x, first);
