@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/config_show.h"
+#include "study/schedule/schedule_choose.h"
 
 struct config_args {
 	struct sc_common common;
@@ -30,15 +31,20 @@ static int check_or_show(const struct config_args *args, struct sc_arena *arena,
 {
 	const char *verb = args->common.words.at[0], *path = args->common.words.at[1];
 	struct sc_catalog *catalog = sc_catalog_create();
+	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_predict_opts opts;
 	struct sc_strbuf text = {0};
 	struct sc_request request;
 	struct sc_config config;
 	int rc = check_verb(verb, err);
 
+	sc_predict_opts_init(&opts);
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
 	if (rc == 0)
-		rc = sc_config_resolve(&config, catalog, path, &request, err);
+		rc = sc_resolve_chosen(
+			&(struct sc_schedule_ask){&config, catalog, path, predictor, &opts},
+			&request, err);
 	if (rc == 0) {
 		sc_cli_warn_all(&args->common, &request.warnings);
 		if (strcmp(verb, "show") == 0)
@@ -48,6 +54,7 @@ static int check_or_show(const struct config_args *args, struct sc_arena *arena,
 		rc = sc_cli_write_text(args->common.output, &text, err);
 	}
 	sc_strbuf_release(&text);
+	sc_predictor_destroy(predictor);
 	sc_catalog_destroy(catalog);
 	return rc;
 }

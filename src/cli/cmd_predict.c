@@ -8,6 +8,7 @@
 #include "report/json.h"
 #include "report/text.h"
 #include "study/explain/explain.h"
+#include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
 
 struct predict_args {
@@ -123,7 +124,9 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	int rc = sc_cli_config(path, &s->args->sets, arena, &config, err);
 
 	if (rc == 0)
-		rc = sc_config_resolve(&config, s->catalog, path, &s->request, err);
+		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, s->catalog, path,
+								 s->predictor, &s->opts},
+				       &s->request, err);
 	if (rc == 0)
 		rc = sc_chosen_plan_init(&s->chosen, &s->request, err);
 	if (rc == 0 && s->chosen.is_there)

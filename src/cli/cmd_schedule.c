@@ -114,7 +114,7 @@ static int find_kind(const char *name, enum sc_schedule *out, struct sc_err *err
 	const char *names[SC_N_SCHEDULES], *near;
 	size_t n = 0;
 
-	for (; sc_schedule_names[n].name; n++) {
+	for (; sc_schedule_names[n].value != SC_SCHED_AUTO; n++) {
 		names[n] = sc_schedule_names[n].name;
 		if (strcmp(names[n], name) == 0) {
 			*out = (enum sc_schedule)sc_schedule_names[n].value;

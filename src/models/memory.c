@@ -136,6 +136,15 @@ static double activation_bytes(const struct sc_request *request,
 	return bytes + sent + widest + sc_gathered_sequence_bytes(request, shape->samples);
 }
 
+/* The allocator's cached blocks take what room there is: it gives them back before it fails. */
+static double reserve_gib(const struct sc_request *request, double tensors_gib)
+{
+	const struct sc_software *sw = &request->software;
+	double room = request->device.hbm_gib - tensors_gib - sw->reserve_gib;
+
+	return sw->reserve_gib + fmin(sw->reserve_frac * tensors_gib, fmax(0, room));
+}
+
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out)
 {
@@ -156,6 +165,6 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 	};
 	tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
 		  out->activations_gib + out->buffers_gib;
-	out->reserve_gib = request->software.reserve_gib + request->software.reserve_frac * tensors;
+	out->reserve_gib = reserve_gib(request, tensors);
 	out->total_gib = tensors + out->reserve_gib;
 }

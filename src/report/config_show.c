@@ -220,6 +220,8 @@ static void append_line(const struct sc_request *request, const struct sc_field 
 	    strcmp(value, request->config.training.software) != 0)
 		sc_strbuf_printf(out, ": %s, whose release or successor this is",
 				 request->config.training.software);
+	if (strcmp(path, "parallel.schedule") == 0 && config->parallel.schedule_chosen)
+		sc_strbuf_append(out, ": auto");
 	sc_strbuf_append_char(out, '\n');
 }
 

@@ -6,6 +6,7 @@
 
 #include "predict/predict.h"
 #include "runner.h"
+#include "study/schedule/schedule_choose.h"
 
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
@@ -50,8 +51,10 @@ static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
 					    &err) == 0,
 			      "%s", err.text);
 	}
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(
+		sc_resolve_chosen(&(struct sc_schedule_ask){&cfg, catalog, "test", predictor, opts},
+				  &request, &err) == 0,
+		"%s", err.text);
 	memset(&out, 0, sizeof(out));
 	ck_assert_msg(sc_predict(predictor, &request, opts, &out, &err) == 0, "%s", err.text);
 	return &out;
@@ -101,6 +104,38 @@ START_TEST(breakdown_sums)
 END_TEST
 
 /* The optimizer's validation before the step waits for all stages. */
+/* No schedule that fits takes less than the one chosen. */
+START_TEST(auto_takes_the_least)
+{
+	char text[128];
+	struct sc_predict_opts opts;
+	double least;
+
+	sc_predict_opts_init(&opts);
+	least = predict(&opts, "training.global_batch=64 parallel.schedule=auto")->iteration_ms;
+	ck_assert(out.memory.total_gib <= out.memory.capacity_gib);
+	ck_assert(strstr(out.warnings.text[0], "parallel.schedule auto: "));
+	snprintf(text, sizeof(text), "training.global_batch=64 parallel.schedule=%s", NAMES[_i]);
+	predict(&opts, text);
+	ck_assert(out.memory.total_gib > out.memory.capacity_gib || out.iteration_ms >= least);
+}
+END_TEST
+
+/* Of those that do not fit, the one that needs least; what is given stays. */
+START_TEST(auto_without_memory)
+{
+	struct sc_predict_opts opts;
+	double least;
+
+	sc_predict_opts_init(&opts);
+	least = predict(&opts, "training.global_batch=64 parallel.schedule=auto model.seq=32768")
+			->memory.total_gib;
+	ck_assert(least > out.memory.capacity_gib);
+	predict(&opts, "training.global_batch=64 parallel.schedule=zb-2p model.seq=32768");
+	ck_assert(out.memory.total_gib > least);
+}
+END_TEST
+
 START_TEST(validation_before_takes_longer)
 {
 	struct sc_predict_opts opts;
@@ -140,6 +175,8 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
+	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);
+	tcase_add_test(tcase, auto_without_memory);
 	tcase_add_test(tcase, validation_before_takes_longer);
 	tcase_add_test(tcase, shares_of_the_vocabulary);
 	suite_add_tcase(suite, tcase);

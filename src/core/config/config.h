@@ -39,6 +39,7 @@ enum sc_schedule {
 	SC_SCHED_DUALPIPE,
 	SC_SCHED_DUALPIPEV,
 	SC_SCHED_FILE, /* schedule_file */
+	SC_SCHED_AUTO, /* to be chosen (study/schedule/schedule_choose.h) */
 	SC_N_SCHEDULES
 };
 /* The one entry of stage_layers that stands for all: to be found when the request is resolved. */
@@ -132,6 +133,7 @@ struct sc_sharding_plan {
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;
 	enum sc_schedule schedule;
+	bool schedule_chosen;      /* for `auto` */
 	const char *schedule_file; /* of SC_SCHED_FILE */
 	enum sc_zero sharding;
 	bool sequence_parallel, tp_overlap;

@@ -23,6 +23,7 @@ const struct sc_name sc_schedule_names[] = {
 	{"hanayo", SC_SCHED_HANAYO},
 	{"dualpipe", SC_SCHED_DUALPIPE},
 	{"dualpipev", SC_SCHED_DUALPIPEV},
+	{"auto", SC_SCHED_AUTO}, /* the last */
 	{0},
 };
 
@@ -47,6 +48,7 @@ int64_t sc_schedule_chunks(enum sc_schedule kind)
 	case SC_SCHED_BREADTH_FIRST:
 	case SC_SCHED_HANAYO:
 	case SC_SCHED_FILE:
+	case SC_SCHED_AUTO:
 		return 0;
 	default:
 		return 1;

@@ -34,7 +34,6 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 2},
 	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 2},
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
-
 };
 
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,

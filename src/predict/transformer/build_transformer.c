@@ -218,8 +218,7 @@ static uint32_t receive(struct class_state *st, const struct transfer *t)
 		b->received[t->gradient][transfer_at(b, &other)] =
 			add_transfer_member(b, &other, false);
 		if (b->posts_late && st->last_compute != SC_NONE)
-			sc_graph_add_dep(b->graph,
-					 b->received[t->gradient][transfer_at(b, &other)],
+			sc_graph_add_dep(b->graph, b->received[t->gradient][transfer_at(b, &other)],
 					 st->last_compute);
 	}
 	assert(*node != SC_NONE);
@@ -304,8 +303,8 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's pipelining), but
 	 * ask for what a pass needs after the one before it, and NCCL's stream waits for what was launched. */
 	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED;
-	b->sync_p2p = shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC &&
-		      !b->posts_late;
+	b->sync_p2p =
+		shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC && !b->posts_late;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;

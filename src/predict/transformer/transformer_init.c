@@ -514,6 +514,10 @@ static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, stru
 	const char *path;
 	int rc;
 
+	if (par->schedule == SC_SCHED_AUTO)
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "parallel.schedule auto is chosen by predict, sweep, validate "
+				  "and config show; name the schedule that they choose");
 	if (par->schedule != SC_SCHED_FILE)
 		return 0;
 	rc = sc_config_file_of(&tf->request->config, given, arena, &path, err);

@@ -9,6 +9,7 @@
 #include "base/fnv.h"
 #include "base/threads.h"
 #include "core/config/config_table.h"
+#include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
 
 enum { ROW_BLOCK_BYTES = 64 << 10, KEEP_BLOCK_BYTES = 16 << 10, ROWS_AT_A_TIME = 16 };
@@ -57,8 +58,10 @@ static int predict_row(const struct run *run, struct worker *worker, size_t row,
 	int rc = sc_config_table_row(run->table, row, &worker->scratch, &config, err);
 
 	if (rc == 0)
-		rc = sc_config_resolve(&config, run->catalog, sweep->cases->file, &worker->request,
-				       err);
+		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, run->catalog,
+								 sweep->cases->file,
+								 worker->predictor, sweep->opts},
+				       &worker->request, err);
 	if (rc == 0 && sweep->floors)
 		return find_floor(run, worker, err);
 	if (rc == 0)
