@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/search_args.h"
 #include "cli/start.h"
 #include "report/config_show.h"
 #include "report/search_report.h"
@@ -142,14 +143,12 @@ static int parse_prices(const struct search_args *args, struct sc_arena *arena,
 static int parse_gpus(const char *text, struct sc_arena *arena, const char **out,
 		      struct sc_err *err)
 {
-	const char *colon = strchr(text, ':');
 	struct sc_strbuf list = {0};
 	int64_t from, to;
+	int rc = sc_cli_parse_gpus(text, &from, &to, err);
 
-	if (!colon || !sc_parse_int(sc_arena_strndup(arena, text, (size_t)(colon - text)), &from) ||
-	    !sc_parse_int(colon + 1, &to) || from < 1 || to < from)
-		return sc_err_set(err, SC_EUSAGE,
-				  "--gpus: expected FROM:TO, as 64:2048, got \"%.64s\"", text);
+	if (rc)
+		return rc;
 	sc_strbuf_append(&list, "gpus=");
 	for (int64_t n = from; n <= to; n *= 2)
 		sc_strbuf_printf(&list, "%s%lld", n > from ? "," : "", (long long)n);
@@ -250,23 +249,6 @@ static int write_answer(const struct search_args *args, const struct answer *a,
 	return rc;
 }
 
-/* The split of the config is given up where all of it is searched. */
-static void open_all(struct sc_config *config)
-{
-	config->parallel.dp = config->parallel.etp = config->parallel.shard_ranks = SC_NOT_GIVEN;
-	config->parallel.stage_layers.n = 0;
-}
-
-static struct sc_arg_list join(const struct sc_arg_list *a, const struct sc_arg_list *b,
-			       struct sc_arena *arena)
-{
-	struct sc_arg_list out = {sc_arena_calloc(arena, a->n + b->n + 1, sizeof(*out.at)), 0};
-
-	for (size_t i = 0; i < a->n + b->n; i++)
-		out.at[out.n++] = i < a->n ? a->at[i] : b->at[i - a->n];
-	return out;
-}
-
 static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_search search = {
@@ -280,7 +262,7 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 		.ctx = args,
 	};
 	struct answer answer = {.search = &search};
-	const struct sc_arg_list sets = join(&args->sets, &args->fixed, arena);
+	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
 	struct sc_config config;
 	int rc = parse_objectives(args->objective, arena, &search, err);
 
@@ -293,7 +275,7 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 	if (rc)
 		return rc;
 	if (args->all)
-		open_all(&config);
+		sc_cli_open_split(&config);
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
 	rc = sc_search_run(&search, arena, &answer.result, err);

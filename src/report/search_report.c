@@ -248,3 +248,58 @@ int sc_search_to_csv(const struct sc_search *search, const struct sc_search_resu
 		return 0;
 	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
 }
+
+/* ---- scaling ---- */
+
+void sc_scaling_to_text(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
+			struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%s scaling, the best split of each size\n",
+			 scaling->weak ? "weak" : "strong");
+	sc_strbuf_printf(out, "%8s %12s %10s %9s %7s %8s  %s\n", "gpus", "ms", "tokens/s",
+			 "speedup", "eff %", "GiB", "split");
+	for (size_t i = 0; i < scaling->n; i++) {
+		const struct sc_scaling_point *p = &points[i];
+
+		if (p->error)
+			sc_strbuf_printf(out, "%8lld  %s\n", (long long)p->gpus, p->error);
+		else
+			sc_strbuf_printf(out, "%8lld %12.6g %10.4g %9.2f %7.1f %8.1f  %s%s\n",
+					 (long long)p->gpus, p->best.iteration_ms,
+					 p->best.tokens_per_s, p->speedup, 100 * p->efficiency,
+					 p->best.memory_total_gib, p->split,
+					 p->proven ? "" : " (not proven)");
+	}
+}
+
+int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
+		       FILE *out, struct sc_err *err)
+{
+	struct sc_json json;
+	json_t *array;
+	int rc;
+
+	sc_json_init(&json, "stepcast/scale", SEARCH_VERSION);
+	sc_json_text(&json, json.root, "scaling", scaling->weak ? "weak" : "strong");
+	array = sc_json_array(&json, json.root, "points");
+	for (size_t i = 0; i < scaling->n; i++) {
+		const struct sc_scaling_point *p = &points[i];
+		json_t *object = sc_json_object(&json, array, NULL);
+
+		sc_json_int(&json, object, "gpus", p->gpus);
+		sc_json_text(&json, object, "error", p->error);
+		if (p->error)
+			continue;
+		sc_json_real(&json, object, "iteration_ms", p->best.iteration_ms);
+		sc_json_real(&json, object, "tokens_per_s", p->best.tokens_per_s);
+		sc_json_real(&json, object, "mfu", p->best.mfu);
+		sc_json_real(&json, object, "memory_gib", p->best.memory_total_gib);
+		sc_json_real(&json, object, "speedup", p->speedup);
+		sc_json_real(&json, object, "efficiency", p->efficiency);
+		sc_json_text(&json, object, "split", p->split);
+		sc_json_bool(&json, object, "proven", p->proven);
+	}
+	rc = sc_json_write(&json, out, err);
+	sc_json_release(&json);
+	return rc;
+}

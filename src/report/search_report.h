@@ -16,4 +16,9 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 int sc_search_to_csv(const struct sc_search *search, const struct sc_search_result *result,
 		     FILE *out, struct sc_err *err);
 
+void sc_scaling_to_text(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
+			struct sc_strbuf *out);
+int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
+		       FILE *out, struct sc_err *err);
+
 #endif

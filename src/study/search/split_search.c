@@ -346,6 +346,8 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (n == 0)
 		return none(run, err);
 	show(run, order, n);
+	if (run->s.search->best_only)
+		return 0;
 	rc = sc_search_worth(&run->s, err);
 	return rc ? rc : sc_search_regret(&run->s, err);
 }

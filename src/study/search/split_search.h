@@ -35,9 +35,9 @@ struct sc_search {
 	double memory_margin; /* share of the GPU's memory that stays free */
 	const struct sc_search_price *prices;
 	size_t n_prices;
+	bool best_only; /* neither others nor draws */
 	unsigned n_jobs;
 	double time_limit_s; /* 0: none */
-	bool progress;
 	struct sc_progress *(*begin_progress)(void *ctx, const char *title, size_t total);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL: as a time limit that has come */
@@ -86,5 +86,25 @@ struct sc_search_result {
  * if none can be or none fits. */
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err);
+
+/* The best at each number of GPUs. */
+struct sc_scaling_point {
+	int64_t gpus;
+	const char *error; /* why there is none; else NULL */
+	const char *split; /* "tp 8, pp 4": the keys that were searched */
+	struct sc_outcome best;
+	bool proven;
+	double speedup, efficiency; /* of throughput, against the first point that has a best */
+};
+/* `sizes` ascending; search->base->gpus does not count. weak: its batch is that of the first size, and grows with
+ * the GPUs; else the batch stays. */
+struct sc_scaling {
+	const struct sc_search *search;
+	const int64_t *sizes;
+	size_t n;
+	bool weak;
+};
+int sc_scaling_run(const struct sc_scaling *scaling, struct sc_arena *arena,
+		   struct sc_scaling_point *out, struct sc_err *err);
 
 #endif

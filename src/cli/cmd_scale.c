@@ -1,0 +1,164 @@
+/* stepcast scale: the best split at each number of GPUs. */
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "cli/search_args.h"
+#include "cli/start.h"
+#include "report/search_report.h"
+
+struct scale_args {
+	struct sc_common common;
+	struct sc_arg_list sets, fixed, chosen;
+	const char *gpus;
+	double memory_margin;
+	int given, weak, json;
+	int64_t jobs;
+};
+
+#define AT(member) offsetof(struct scale_args, member)
+static const struct sc_cli_option OPTIONS[] = {
+	{.name = "gpus",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "FROM:TO",
+	 .offset = AT(gpus),
+	 .help = "from so many GPUs on, doubled, to so many"},
+	{.name = "weak",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(weak),
+	 .help = "the batch grows with the GPUs (default: it stays)"},
+	{.name = "given",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(given),
+	 .help = "what the config gives of the split stays (default: all of it is searched)"},
+	{.name = "choose",
+	 .kind = SC_ARG_LIST,
+	 .arg = "KEY[=A,B,...]",
+	 .offset = AT(chosen),
+	 .help = "search this key too; may be given again"},
+	{.name = "fix",
+	 .kind = SC_ARG_LIST,
+	 .arg = "KEY=VALUE",
+	 .offset = AT(fixed),
+	 .help = "do not search this key; may be given again"},
+	{.name = "memory-margin",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "SHARE",
+	 .offset = AT(memory_margin),
+	 .min = 0,
+	 .max = 0.9,
+	 .help = "share of a GPU's memory that stays free (default: 0)"},
+	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_CLI_OPTION_BASE_SET(AT(sets)),
+	SC_CLI_OPTION_JOBS(AT(jobs)),
+	{0},
+};
+
+/* FROM:TO, doubled. */
+static int parse_sizes(const char *text, struct sc_arena *arena, struct sc_scaling *out,
+		       struct sc_err *err)
+{
+	int64_t from, to, *sizes = sc_arena_calloc(arena, 64, sizeof(*sizes));
+	int rc = sc_cli_parse_gpus(text, &from, &to, err);
+
+	for (int64_t n = from; rc == 0 && n <= to && out->n < 64; n *= 2)
+		sizes[out->n++] = n;
+	out->sizes = sizes;
+	return rc;
+}
+
+static struct sc_progress *progress(void *ctx, const char *title, size_t total)
+{
+	const struct scale_args *args = ctx;
+
+	return sc_cli_progress(&args->common, title, total);
+}
+
+struct answer {
+	const struct sc_scaling *scaling;
+	const struct sc_scaling_point *points;
+};
+
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct answer *a = ctx;
+
+	return sc_scaling_to_json(a->scaling, a->points, out, err);
+}
+
+static int write_answer(const struct scale_args *args, const struct answer *a, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc;
+
+	if (args->json)
+		return sc_cli_write(args->common.output, put_json, a, err);
+	sc_scaling_to_text(a->scaling, a->points, &text);
+	rc = sc_cli_write_text(args->common.output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
+	struct sc_search search = {
+		.all = !args->given,
+		.fixed = args->fixed.at,
+		.n_fixed = args->fixed.n,
+		.chosen = args->chosen.at,
+		.n_chosen = args->chosen.n,
+		.memory_margin = args->memory_margin,
+		.n_jobs = (unsigned)args->jobs,
+		.begin_progress = progress,
+		.ctx = args,
+	};
+	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
+	struct sc_scaling_point *points;
+	struct sc_config config;
+	int rc = parse_sizes(args->gpus, arena, &scaling, err);
+
+	if (rc == 0)
+		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
+	if (rc)
+		return rc;
+	if (search.all)
+		sc_cli_open_split(&config);
+	search.base = &config;
+	search.stop = sc_cli_catch_stop();
+	points = sc_arena_calloc(arena, scaling.n + 1, sizeof(*points));
+	rc = sc_scaling_run(&scaling, arena, points, err);
+	return rc ? rc : write_answer(args, &(struct answer){&scaling, points}, err);
+}
+
+static int run_scale(const struct sc_line *line)
+{
+	struct scale_args args = {.jobs = sc_cpu_count()};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && run_args(&args, &arena, &err))
+		exit_code = sc_cli_fail(&err);
+	sc_arena_release(&arena);
+	return exit_code;
+}
+
+const struct sc_command sc_command_scale = {
+	.name = "scale",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
+	.summary = "strong or weak scaling, with the best split at each number of GPUs",
+	.synopsis =
+		"CONFIG --gpus FROM:TO [--weak] [--given] [--choose KEY[=A,B]]... [--fix KEY=VALUE]... "
+		"[--json]",
+	.details =
+		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong "
+		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "
+		"the GPUs. Speedup and efficiency are those of the throughput against the first size at which "
+		"something fits.\n\n"
+		"  stepcast scale configs/examples/gpt-175b-selene.yaml --gpus 64:4096\n"
+		"  stepcast scale x.yaml --gpus 8:512 --weak --fix parallel.sharding=fsdp",
+	.words = "file",
+	.options = OPTIONS,
+	.run = run_scale,
+};

@@ -1,0 +1,1 @@
+$STEPCAST scale configs/examples/gpt-22b-selene.yaml
