@@ -90,11 +90,6 @@ static struct pass pass_of(struct class_state *st, const struct sc_slot *slot, b
 	return p;
 }
 
-static bool is_last_backward(const struct pass *p)
-{
-	return p->slot->last;
-}
-
 static struct sc_summary host_summary(const struct class_state *st)
 {
 	const struct sc_block_env *env = &build_variant(st)->env;
@@ -412,8 +407,8 @@ static uint32_t sharded_pass(struct pass *p, uint32_t recv)
 	struct class_state *st = p->st;
 	struct builder *b = st->b;
 	bool ahead = b->tf->request->software.gather_ahead, gather = gathers(p);
-	bool reduces = sc_pass_makes_gradients(p->kind) &&
-		       (is_last_backward(p) || b->sharding.reduces_each);
+	bool reduces =
+		sc_pass_makes_gradients(p->kind) && (p->slot->last || b->sharding.reduces_each);
 	uint32_t node = st->last_compute, gathered = SC_NONE;
 
 	if (gather && ahead && p->n_runs)
@@ -463,31 +458,37 @@ double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const s
 	return pass_summary(&p).gpu_us;
 }
 
-static uint32_t full_pass(struct pass *p, uint32_t recv)
+static uint32_t full_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
+			  uint32_t recv)
 {
-	full_begin(p, recv);
-	for (int i = 0; i < p->n_runs; i++)
-		emit_full_run(p, p->run[i].block, p->run[i].n);
-	p->st->last_compute = p->emit.compute_dep;
-	return p->emit.compute_dep;
+	struct pass p = pass_of(st, slot, partial);
+
+	full_begin(&p, recv);
+	for (int i = 0; i < p.n_runs; i++)
+		emit_full_run(&p, p.run[i].block, p.run[i].n);
+	st->last_compute = p.emit.compute_dep;
+	return p.emit.compute_dep;
 }
 
-static uint32_t plain_pass(struct pass *p, uint32_t recv)
+/* Coarse passes of a chunk cost the same, whatever their micro-batch. */
+static uint32_t plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
+			   uint32_t recv)
 {
-	struct builder *b = p->st->b;
-	uint32_t chunk = p->st->id * b->tf->map.n_chunks + p->slot->chunk;
+	struct builder *b = st->b;
+	uint32_t chunk = st->id * b->tf->map.n_chunks + slot->chunk;
 	struct pass_costs *costs =
-		&b->pass_costs[(chunk * SC_N_PASS_KINDS + (uint32_t)p->kind) * 2 + p->partial];
-	uint32_t op = sc_op_pack(PARTS[p->kind].whole, p->slot->chunk, p->slot->micro_batch);
+		&b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
+	uint32_t op = sc_op_pack(PARTS[slot->kind].whole, slot->chunk, slot->micro_batch);
 
 	if (b->full)
-		return full_pass(p, recv);
+		return full_pass(st, slot, partial, recv);
 	if (costs->gpu == SC_NONE) {
-		struct sc_summary sum = pass_summary(p);
+		struct pass p = pass_of(st, slot, partial);
+		struct sc_summary sum = pass_summary(&p);
 
-		*costs = make_costs(p->st, &sum, false);
+		*costs = make_costs(st, &sum, false);
 	}
-	return join_groups(p->st, add_pass(p->st, costs, recv, op));
+	return join_groups(st, add_pass(st, costs, recv, op));
 }
 
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
@@ -495,14 +496,15 @@ uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_
 	const struct builder *b = st->b;
 	const struct sc_sharding_rule *sharding = &b->sharding;
 	bool overlaps = b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
-	struct pass p = pass_of(st, slot, build_is_partial(b, slot->micro_batch));
+	bool partial = build_is_partial(b, slot->micro_batch);
+	bool reduces =
+		sc_pass_makes_gradients((enum sc_pass_kind)slot->kind) &&
+		((sharding->gradients && sharding->reduces_each) || (slot->last && overlaps));
+	struct pass p;
 
-	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1)
-		return plain_pass(&p, recv);
-	if (sharding->weights)
-		return sharded_pass(&p, recv);
-	if (sc_pass_makes_gradients(p.kind) &&
-	    ((sharding->gradients && sharding->reduces_each) || (is_last_backward(&p) && overlaps)))
-		return reducing_backward(&p, recv);
-	return plain_pass(&p, recv);
+	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1 ||
+	    !(sharding->weights || reduces))
+		return plain_pass(st, slot, partial, recv);
+	p = pass_of(st, slot, partial);
+	return sharding->weights ? sharded_pass(&p, recv) : reducing_backward(&p, recv);
 }

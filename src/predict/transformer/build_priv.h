@@ -9,6 +9,11 @@ struct class_lanes {
 	uint32_t host, compute, tp, dp;
 	uint32_t p2p[2][2][2]; /* [the peer is on the next stage][gradient][sends] */
 };
+/* Where a chunk's output goes, or its input comes from. */
+struct route {
+	uint32_t peer, peer_chunk; /* class; SC_NONE: none, or a chunk of the same stage */
+	bool remote, is_next;      /* the peer is on the next stage */
+};
 struct builder;
 struct class_state {
 	struct builder *b;
@@ -16,6 +21,7 @@ struct class_state {
 	struct class_lanes lanes;
 	/* full detail: graph cost ids of the variant's block steps */
 	uint32_t *costs[2][SC_N_BLOCKS];
+	struct route *routes;  /* [chunk][gradient][incoming] */
 	uint32_t last_compute; /* last node on the compute lane, or the collective it waits for */
 	/* what the next pass, or the iteration's end, waits for beside its lane: the step's start, a
 	 * synchronous transfer, the tied embeddings; or SC_NONE */

@@ -162,37 +162,63 @@ static uint32_t add_transfer_member(struct builder *b, const struct transfer *t,
 		(struct sc_node_use){b->zero_cost, b->graph->groups.at[group].op});
 }
 
-/* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends, and between chunks of
- * one stage. */
+/* Of the chunk's slots: of forward passes, or of backward ones, which send gradients. */
+static struct route find_route(const struct class_state *st, uint32_t chunk, bool gradient,
+			       bool incoming)
+{
+	const struct builder *b = st->b;
+	const struct sc_rank_class *rc = &b->tf->placement.classes[st->id];
+	const struct sc_stage_map *map = &b->tf->map;
+	const struct sc_slot slot = {
+		.virtual_stage = sc_virtual_stage(map, (uint32_t)rc->stage, chunk),
+		/* replicas of the model are chunks */
+		.micro_batch = map->replicas > 1 ? chunk : 0,
+		.kind = gradient ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
+	};
+	struct sc_stage_place peer;
+	bool is_next;
+
+	if (map->pp == 1 || !sc_slot_peer(map, &slot, incoming, &peer) ||
+	    (peer.stage == (uint32_t)rc->stage && !b->loops))
+		return (struct route){.peer = SC_NONE};
+	is_next =
+		b->loops ? incoming == gradient : peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
+	return (struct route){
+		.peer = is_next ? rc->next_class : rc->prev_class,
+		.peer_chunk = peer.chunk,
+		.remote = is_next ? rc->next_remote : rc->prev_remote,
+		.is_next = is_next,
+	};
+}
+
+static void find_routes(struct class_state *st)
+{
+	uint32_t n = st->b->tf->map.n_chunks;
+
+	st->routes = sc_arena_calloc(st->b->arena, (size_t)n * 4, sizeof(*st->routes));
+	for (uint32_t i = 0; i < n * 4; i++)
+		st->routes[i] = find_route(st, i / 4, i & 2, i & 1);
+}
+
+/* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends, between chunks of
+ * one stage, and for gradients of weights. */
 static bool slot_transfer(const struct class_state *st, const struct sc_slot *slot, bool incoming,
 			  struct transfer *out)
 {
-	const struct builder *b = st->b;
-	const uint32_t c = st->id;
-	const struct sc_rank_class *rc = &b->tf->placement.classes[c];
-	const struct sc_stage_map *map = &b->tf->map;
-	bool gradient = sc_pass_is_backward((enum sc_pass_kind)slot->kind), is_next;
-	struct sc_stage_place peer;
-	uint32_t other;
+	bool gradient = sc_pass_is_backward((enum sc_pass_kind)slot->kind);
+	const struct route *route =
+		&st->routes[slot->chunk * 4u + (gradient ? 2u : 0u) + (incoming ? 1u : 0u)];
 
-	if (map->pp == 1 || !sc_slot_peer(map, slot, incoming, &peer) ||
-	    (peer.stage == (uint32_t)rc->stage && !b->loops))
+	if (slot->kind == SC_PASS_BACKWARD_WEIGHT || route->peer == SC_NONE)
 		return false;
-	if (b->loops)
-		is_next = incoming == gradient;
-	else if (map->pp == 2) /* the other stage is the next and the one before */
-		is_next = peer.stage > (uint32_t)rc->stage;
-	else
-		is_next = peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
-	other = is_next ? rc->next_class : rc->prev_class;
 	*out = (struct transfer){
-		.from = incoming ? other : c,
-		.to = incoming ? c : other,
-		.chunk = incoming ? peer.chunk : slot->chunk,
+		.from = incoming ? route->peer : st->id,
+		.to = incoming ? st->id : route->peer,
+		.chunk = incoming ? route->peer_chunk : slot->chunk,
 		.micro_batch = slot->micro_batch,
 		.gradient = gradient,
-		.remote = is_next ? rc->next_remote : rc->prev_remote,
-		.to_next = is_next != incoming,
+		.remote = route->remote,
+		.to_next = route->is_next != incoming,
 	};
 	return true;
 }
@@ -309,6 +335,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;
 		b->cls[c].id = c;
+		find_routes(&b->cls[c]);
 		for (int p = 0; b->full && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
 				b->cls[c].costs[p][k] = id_table(
