@@ -139,7 +139,8 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	if (model->kind == SC_FIT_HOST)
 		return row->launches * device->host.launch_us;
 	if (model->kind == SC_FIT_INTERFERENCE)
-		return sc_interfere_seen_kernel_us(device, &row->seen);
+		return row->seen.comm_us > 0 ? sc_interfere_seen_pair_us(device, &row->seen)
+					     : sc_interfere_seen_kernel_us(device, &row->seen);
 	if (model->kind == SC_FIT_COLLECTIVE) {
 		fabric = model->fabrics[row->fabric];
 		fabric.only = row->only;

@@ -77,6 +77,8 @@ int sc_fit_row_read(struct sc_fit_table *table, struct sc_fit_set *set, bool *ta
 /* The columns of the op's shape (fit_shapes.c); table->device is the row's. */
 int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out);
 extern const char *const *const sc_fit_dims[SC_N_FIT_KINDS];
+/* Interference: a table of pairs, as c3 --measured reads, and not of kernels. */
+bool sc_fit_is_of_pairs(const struct sc_fit_table *table);
 /* "m": a cell as a number in lower..upper, with file, line and column in the error. */
 struct sc_fit_cell {
 	const char *column;

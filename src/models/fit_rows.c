@@ -120,6 +120,30 @@ static int check_column(const struct sc_fit_table *t, const char *option, const 
 			 column);
 }
 
+bool sc_fit_is_of_pairs(const struct sc_fit_table *t)
+{
+	return t->opts->kind == SC_FIT_INTERFERENCE && sc_fit_column(t, "time_us") < 0 &&
+	       sc_fit_column(t, "overlapped_us") >= 0;
+}
+
+static const char *time_column(const struct sc_fit_table *t)
+{
+	return sc_fit_is_of_pairs(t) ? "overlapped_us" : "time_us";
+}
+
+/* Of pairs those of which both times alone are known, on two streams that wait for nothing. */
+static bool has_time(const struct sc_fit_table *t)
+{
+	const char *policy = sc_fit_text(t, "policy"), *kind = sc_fit_text(t, "kind");
+
+	if (!*sc_fit_text(t, time_column(t)))
+		return false;
+	return !sc_fit_is_of_pairs(t) ||
+	       (*sc_fit_text(t, "compute_us") && *sc_fit_text(t, "comm_us") &&
+		(strcmp(policy, "plain") == 0 || strcmp(policy, "comm_first") == 0) &&
+		strcmp(kind, "all_gather_gemm") != 0 && strcmp(kind, "gemm_reduce_scatter") != 0);
+}
+
 static int check_columns(const struct sc_fit_table *t)
 {
 	const struct sc_fit_opts *opts = t->opts;
@@ -127,7 +151,7 @@ static int check_columns(const struct sc_fit_table *t)
 
 	if (sc_fit_column(t, "device") < 0)
 		return sc_fit_no_column(t, "device");
-	if (sc_fit_column(t, "time_us") < 0)
+	if (sc_fit_column(t, time_column(t)) < 0)
 		return sc_fit_no_column(t, "time_us");
 	for (size_t i = 0; i < opts->n_where && rc == 0; i++)
 		rc = check_column(t, "--where", opts->where[i].column);
@@ -231,12 +255,12 @@ static const char *text_or_null(const struct sc_fit_table *t, const char *column
 
 int sc_fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
 {
-	static const struct sc_fit_cell time = {"time_us", 1e-6, MAX_TIME_US, NAN};
+	const struct sc_fit_cell time = {time_column(t), 1e-6, MAX_TIME_US, NAN};
 	struct sc_fit_row *out = &set->rows[set->n];
 	bool forced = false;
 	int rc;
 
-	*taken = *sc_fit_text(t, "time_us") != '\0';
+	*taken = has_time(t);
 	set->n_empty += !*taken;
 	if (*taken && is_bound(t)) {
 		set->n_bound++;

@@ -244,6 +244,12 @@ static int read_op(const struct sc_fit_table *t, struct sc_fit_row *out)
 	}
 }
 
+static bool sums(const char *collective)
+{
+	return strcmp(collective, sc_collective_names[SC_ALL_REDUCE]) == 0 ||
+	       strcmp(collective, sc_collective_names[SC_REDUCE_SCATTER]) == 0;
+}
+
 /* As `stepcast c3 --from` writes them. */
 static int read_seen(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
@@ -263,16 +269,60 @@ static int read_seen(const struct sc_fit_table *t, struct sc_fit_row *out)
 	seen->blocks = out->dim[2];
 	seen->comm_blocks = out->dim[3];
 	seen->computes = computes == 1;
-	seen->sums = strcmp(collective, sc_collective_names[SC_ALL_REDUCE]) == 0 ||
-		     strcmp(collective, sc_collective_names[SC_REDUCE_SCATTER]) == 0;
+	seen->sums = sums(collective);
 	return rc;
+}
+
+/* Rows and columns of a tile of most products. */
+#define TILE 128.0
+
+/* A pair, as `c3 --measured` and scripts/measure-c3 have it; a kernel without n is no product. */
+static int read_pair(const struct sc_fit_table *t, struct sc_fit_row *out)
+{
+	static const struct sc_fit_cell cells[] = {{"compute_us", 1e-6, MAX_SIZE, NAN},
+						   {"comm_us", 1e-6, MAX_SIZE, NAN},
+						   {"m", 1, MAX_SIZE, NAN},
+						   {"n", 0, MAX_SIZE, 0},
+						   {"bytes", 1, MAX_SIZE, NAN},
+						   {"gpus", 1, MAX_SIZE, 1},
+						   {"ctas", 0, MAX_SIZE, 0}};
+	enum { COMPUTE, COMM, M, N, BYTES, GPUS, CTAS, N_CELLS };
+	struct sc_interfere_seen *seen = &out->seen;
+	double x[N_CELLS], moved;
+	int rc = 0;
+
+	for (int i = 0; i < N_CELLS && rc == 0; i++)
+		rc = sc_fit_cell_read(t, &cells[i], &x[i]);
+	if (rc)
+		return rc;
+	/* of nccl-tests' bytes a rank's own stay where they are; a copy on one GPU moves all */
+	moved = x[GPUS] > 1 ? x[BYTES] * (x[GPUS] - 1) / x[GPUS] : x[BYTES];
+	*seen = (struct sc_interfere_seen){
+		.alone_us = x[COMPUTE],
+		.comm_us = x[COMM],
+		.beside_frac = fmin(1, x[COMM] / x[COMPUTE]),
+		.blocks = x[N] > 0 ? ceil(x[M] / TILE) * ceil(x[N] / TILE) : 0,
+		.comm_blocks = x[CTAS],
+		.comm_load =
+			fmin(1, sc_bytes_us(moved, sc_interfere_port_gbps(t->device)) / x[COMM]),
+		.computes = x[N] > 0,
+		.sums = sums(sc_fit_text(t, "collective")),
+	};
+	out->dim[0] = seen->alone_us;
+	out->dim[1] = seen->beside_frac;
+	out->dim[2] = seen->blocks;
+	out->dim[3] = seen->comm_blocks;
+	return 0;
 }
 
 int sc_fit_shape_read(const struct sc_fit_table *table, struct sc_fit_row *out)
 {
-	int rc = read_dims(table, out);
+	const bool pair = sc_fit_is_of_pairs(table);
+	int rc = pair ? read_pair(table, out) : read_dims(table, out);
 
 	out->shape = sc_fnv(SC_FNV_START, out->dim, sizeof(out->dim));
+	if (pair)
+		return rc;
 	if (rc == 0 && table->opts->kind == SC_FIT_INTERFERENCE)
 		rc = read_seen(table, out);
 	else if (rc == 0 && table->opts->kind != SC_FIT_COLLECTIVE)

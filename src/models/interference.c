@@ -116,13 +116,17 @@ void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_in
 /* Of the SMs, that move as much as the port can: NCCL's channels on 8 A100, H100, B200 are 18 to 22 %. */
 #define PORT_SM_FRAC 0.2
 
+double sc_interfere_port_gbps(const struct sc_device *device)
+{
+	return device->nvlink_links > 0 ? (double)device->nvlink_links * device->nvlink_link_gbps
+					: device->pcie_gbps;
+}
+
 void sc_interfere_seen_collective(const struct sc_device *device,
 				  const struct sc_interfere_seen *seen, struct sc_cost *out)
 {
 	const struct sc_interference_coef *c = &device->interference;
-	double port = device->nvlink_links > 0
-			      ? (double)device->nvlink_links * device->nvlink_link_gbps
-			      : device->pcie_gbps;
+	double port = sc_interfere_port_gbps(device);
 	double by_sms = seen->comm_blocks > 0
 				? fmin(1, sm_share(device, seen->comm_blocks) / PORT_SM_FRAC)
 				: 1;
@@ -206,6 +210,17 @@ double sc_interfere_seen_copied_us(const struct sc_device *device,
 	copy.demand[SC_RES_L2] = device->interference.path_copy * seen->comm_load;
 	return with_other_us(seen->alone_us, seen->beside_frac,
 			     sc_interfere_together(&kernel, &copy).kernel);
+}
+
+double sc_interfere_seen_pair_us(const struct sc_device *device,
+				 const struct sc_interfere_seen *seen)
+{
+	const struct sc_slowdowns slow = slowdowns_of(device, seen);
+	const double kernel = seen->alone_us * slow.kernel, comm = seen->comm_us * slow.comm;
+
+	/* what is left of the longer goes on as alone */
+	return kernel < comm ? kernel + seen->comm_us - kernel / slow.comm
+			     : comm + seen->alone_us - comm / slow.kernel;
 }
 
 double sc_interfere_seen_collective_us(const struct sc_device *device,

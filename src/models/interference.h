@@ -44,8 +44,9 @@ struct sc_interfere_seen {
 	double beside_frac;         /* of its time with the other: beside it */
 	double blocks, comm_blocks; /* 0 = not known */
 	double comm_load; /* share of the port's rate that the collective moves: less than 1 over NICs */
-	bool computes; /* the kernel: products, attention; else it moves bytes */
-	bool sums;     /* the collective: all-reduce, reduce-scatter; else it only moves */
+	double comm_us; /* of the collective alone, where the two are a pair; else 0 */
+	bool computes;  /* the kernel: products, attention; else it moves bytes */
+	bool sums;      /* the collective: all-reduce, reduce-scatter; else it only moves */
 };
 /* Work is 1 us: demands alone. */
 void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_interfere_seen *seen,
@@ -66,6 +67,11 @@ double sc_interfere_seen_alone_us(const struct sc_device *device,
 /* Of the kernel, were the collective on copy engines. */
 double sc_interfere_seen_copied_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen);
+/* Of a pair, from the start of both to the end of the last. */
+double sc_interfere_seen_pair_us(const struct sc_device *device,
+				 const struct sc_interfere_seen *seen);
+/* What a GPU's links, or PCIe where it has none, move one way. */
+double sc_interfere_port_gbps(const struct sc_device *device);
 double sc_interfere_seen_collective_us(const struct sc_device *device,
 				       const struct sc_interfere_seen *seen);
 /* SMs that it takes at most. */

@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "base/strbuf.h"
+#include "base/units.h"
 #include "models/fit.h"
 #include "predict/engine/simulate.h"
 #include "request_fixture.h"
@@ -339,6 +340,98 @@ START_TEST(fit_of_recorded_kernels)
 }
 END_TEST
 
+static void append_pairs(const struct sc_device *truth, struct sc_strbuf *text)
+{
+	const double port_gbps = sc_interfere_port_gbps(truth);
+	struct sc_rng rng;
+
+	sc_strbuf_append(text, "device,gpus,kind,m,n,k,collective,bytes,policy,compute_us,comm_us,"
+			       "overlapped_us,ctas\n");
+	sc_rng_init(&rng, 11);
+	for (int i = 0; i < 200; i++) {
+		const double comm_us = 50 + (double)sc_rng_below(&rng, 200);
+		const int tiles[2] = {1 + (int)sc_rng_below(&rng, 64),
+				      1 + (int)sc_rng_below(&rng, 64)};
+		const struct sc_interfere_seen seen = {
+			.alone_us = 50 + (double)sc_rng_below(&rng, 200),
+			.comm_us = comm_us,
+			.blocks = tiles[0] * tiles[1],
+			.comm_blocks = 1 + (double)sc_rng_below(&rng, 32),
+			.comm_load = 1,
+			.computes = true,
+		};
+
+		sc_strbuf_printf(text, "%s,1,gemm,%d,%d,64,copy,%.0f,%s,%.0f,%.0f,%.9g,%.0f\n",
+				 truth->id, 128 * tiles[0], 128 * tiles[1],
+				 ceil(comm_us * port_gbps * SC_BYTES_US_PER_GBPS),
+				 i % 2 ? "plain" : "comm_first", seen.alone_us, comm_us,
+				 sc_interfere_seen_pair_us(truth, &seen), seen.comm_blocks);
+	}
+}
+
+/* So do fits of pairs, from the start of both to the end of the last; those on copy engines, or without a time
+ * alone, are left out. */
+START_TEST(fit_of_pairs)
+{
+	struct sc_fit_opts opts = {.kind = SC_FIT_INTERFERENCE,
+				   .device = "mi300x",
+				   .n_folds = 5,
+				   .launch = SC_FIT_LAUNCH_NONE};
+	struct sc_device truth = machine[1].device;
+	struct sc_strbuf text = {0};
+	struct sc_source source = {.file = "made"};
+	struct sc_csv csv;
+	struct sc_fit fit;
+	struct sc_err err = {0};
+
+	truth.interference.path_comm = 0.6;
+	append_pairs(&truth, &text);
+	sc_strbuf_append(&text, "mi300x,1,gemm,128,128,64,copy,1e6,copy_engine,9,9,9,\n"
+				"mi300x,1,gemm,128,128,64,copy,1e6,plain,9,,9,\n");
+	source.text = sc_strbuf_get(&text);
+	source.n = text.n;
+	ck_assert_int_eq(sc_csv_parse(&source, &arena, &csv, NULL), 0);
+	opts.table = &csv;
+	ck_assert_msg(sc_fit_run(&opts, &arena, &fit, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(fit.n_empty, 2);
+	ck_assert_double_eq_tol(fit.device.interference.path_comm, 0.6, 0.06);
+	ck_assert_double_lt(fit.held_out.mape_pct, 1);
+	sc_strbuf_release(&text);
+}
+END_TEST
+
+/* Two that run at once: never faster than the longer alone, nor slower than both slowed, one after the other. */
+START_TEST(pairs_by_the_law_of_two)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 13);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		const struct sc_interfere_seen seen = {
+			.alone_us = 1 + (double)sc_rng_below(&rng, 1000),
+			.comm_us = 1 + (double)sc_rng_below(&rng, 1000),
+			.blocks = (double)sc_rng_below(&rng, 4096),
+			.comm_blocks = (double)sc_rng_below(&rng, 64),
+			.comm_load = (double)(1 + sc_rng_below(&rng, 4)) / 4,
+			.computes = sc_rng_below(&rng, 2),
+			.sums = sc_rng_below(&rng, 2),
+		};
+		const struct sc_device *device = &machine[sc_rng_below(&rng, 2)].device;
+		const double us = sc_interfere_seen_pair_us(device, &seen);
+		struct sc_cost kernel, comm;
+		struct sc_slowdowns slow;
+
+		sc_interfere_seen_kernel(device, &seen, &kernel);
+		sc_interfere_seen_collective(device, &seen, &comm);
+		slow = sc_interfere_together(&kernel, &comm);
+		ck_assert_double_ge(us, fmax(seen.alone_us, seen.comm_us) * (1 - CLOSE));
+		ck_assert_double_le(us,
+				    fmax(seen.alone_us * slow.kernel, seen.comm_us * slow.comm) *
+					    (1 + CLOSE));
+	}
+}
+END_TEST
+
 /* The small job runs its collectives beside the same kernels in each iteration: their times alone are not known, so
  * nothing is said of what they lost. Replayed with what the model says that they lost, an iteration is no longer. */
 START_TEST(a_recording)
@@ -610,6 +703,8 @@ static Suite *c3_suite(void)
 	tcase_add_test(tc, a_split_of_the_sms);
 	tcase_add_test(tc, known_kernels_slow_each_other);
 	tcase_add_test(tc, fit_of_recorded_kernels);
+	tcase_add_test(tc, fit_of_pairs);
+	tcase_add_test(tc, pairs_by_the_law_of_two);
 	tcase_add_test(tc, a_recording);
 	tcase_add_test(tc, advice);
 	tcase_add_test(tc, layers_of_kernels);
