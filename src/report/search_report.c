@@ -104,7 +104,7 @@ static void put_shown(const struct sc_search *search, const struct sc_search_res
 		out,
 		"  best in: of %d draws of model error (kernels %.1f %%, links %.1f %%), shared "
 		"by all\n",
-		SC_SEARCH_DRAWS, 100 * r->sigma[0], 100 * r->sigma[1]);
+		SC_SEARCH_DRAWS, 100 * r->error.kernels, 100 * r->error.links);
 	if (n_ties)
 		sc_strbuf_printf(
 			out, "  a tie: %zu of them are the best in %.0f %% of the draws or more\n",

@@ -332,7 +332,8 @@ static int take_names(const struct space *sp, struct sc_axis *axis, struct sc_er
 	if (field && field->type == SC_F_BOOL)
 		usual_flag(sp, &v);
 	for (size_t i = 0; field && field->type == SC_F_ENUM && field->names[i].name; i++)
-		SC_VEC_PUSH(&v.all, field->names[i].name);
+		if (strcmp(field->names[i].name, "auto") != 0) /* which is a search of its own */
+			SC_VEC_PUSH(&v.all, field->names[i].name);
 	axis->n = v.all.n;
 	axis->values = sc_arena_calloc(sp->s->arena, v.all.n + 1, sizeof(*axis->values));
 	for (size_t i = 0; i < v.all.n; i++)

@@ -2,8 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "base/stats.h"
 #include "study/search/search_priv.h"
 
 /* ---- one setting at a time ---- */
@@ -83,19 +81,6 @@ int sc_search_worth(struct sc_searching *s, struct sc_err *err)
 
 /* ---- model error ---- */
 
-/* One draw for all: errors that candidates share cancel. */
-static void draw(const struct sc_searching *s, struct sc_rng *rng, struct sc_predict_opts *opts)
-{
-	const double *sigma = s->out->sigma;
-
-	sc_predict_opts_init(opts);
-	opts->gemm_speed = exp(sigma[0] * sc_rng_normal(rng));
-	opts->hbm_speed = exp(sigma[0] * sc_rng_normal(rng));
-	opts->link_speed = exp(sigma[1] * sc_rng_normal(rng));
-	opts->nic_speed = exp(sigma[1] * sc_rng_normal(rng));
-	opts->host_speed = exp(s->facts->software.spread_frac * sc_rng_normal(rng));
-}
-
 /* Adds what one draw says of those shown. */
 static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 {
@@ -121,7 +106,6 @@ static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 	}
 }
 
-/* Kernels: as the band of the best, which is theirs for the most part. Links: the fabric profile's spread. */
 int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
@@ -131,15 +115,14 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 	struct sc_rng rng;
 	int rc = 0;
 
-	out->sigma[0] = log(best->high_ms / best->low_ms) / (2 * SC_Z_CENTRAL_80);
-	out->sigma[1] = s->facts->fabric_profile.spread_frac;
+	out->error = sc_model_error_of(s->facts, best->low_ms, best->high_ms);
 	sc_rng_init(&rng, 1);
 	for (size_t i = 0; i < out->n_shown; i++)
 		rows[i] = out->shown[i].row;
 	for (int d = 0; d < SC_SEARCH_DRAWS && rc == 0; d++) {
 		struct sc_predict_opts opts;
 
-		draw(s, &rng, &opts);
+		sc_model_error_draw(&out->error, &rng, &opts);
 		rc = sc_search_predict(
 			s, &(struct sc_sweep){.rows = rows, .n_rows = out->n_shown, .opts = &opts},
 			outcomes, err);

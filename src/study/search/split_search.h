@@ -4,6 +4,7 @@
 #ifndef SC_STUDY_SEARCH_H
 #define SC_STUDY_SEARCH_H
 
+#include "study/compare/model_error.h"
 #include "study/sweep/sweep.h"
 
 /* What is to be small. All are proportional to the iteration's time. */
@@ -80,7 +81,7 @@ struct sc_search_result {
 	double floor_value; /* of what was left out for time: the best is within value / this */
 	struct sc_search_other *others;
 	size_t n_others;
-	double sigma[2]; /* of the draws: of kernels; of links and NICs */
+	struct sc_model_error error; /* of the draws */
 };
 /* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for too many candidates; SC_ECONFLICT
  * if none can be or none fits. */

@@ -1,0 +1,26 @@
+#include "study/compare/model_error.h"
+
+#include <math.h>
+
+#include "base/stats.h"
+
+struct sc_model_error sc_model_error_of(const struct sc_request *request, double low_ms,
+					double high_ms)
+{
+	return (struct sc_model_error){
+		.kernels = log(high_ms / low_ms) / (2 * SC_Z_CENTRAL_80),
+		.links = request->fabric_profile.spread_frac,
+		.host = request->software.spread_frac,
+	};
+}
+
+void sc_model_error_draw(const struct sc_model_error *error, struct sc_rng *rng,
+			 struct sc_predict_opts *out)
+{
+	sc_predict_opts_init(out);
+	out->gemm_speed = exp(error->kernels * sc_rng_normal(rng));
+	out->hbm_speed = exp(error->kernels * sc_rng_normal(rng));
+	out->link_speed = exp(error->links * sc_rng_normal(rng));
+	out->nic_speed = exp(error->links * sc_rng_normal(rng));
+	out->host_speed = exp(error->host * sc_rng_normal(rng));
+}

@@ -1,0 +1,21 @@
+/* Draws of model error that several predictions share: what they have alike cancels in their ratios. */
+#ifndef SC_STUDY_MODEL_ERROR_H
+#define SC_STUDY_MODEL_ERROR_H
+
+#include "base/rng.h"
+#include "predict/predict.h"
+
+/* One sigma of the logarithm of speeds. */
+struct sc_model_error {
+	double kernels; /* matrix products; memory-bound kernels: each its own draw */
+	double links;   /* links; NICs */
+	double host;
+};
+/* Kernels: as wide as the prediction's band (low_ms, high_ms), which is theirs for the most part. Links: the fabric
+ * profile's spread. Host: the software's. */
+struct sc_model_error sc_model_error_of(const struct sc_request *request, double low_ms,
+					double high_ms);
+void sc_model_error_draw(const struct sc_model_error *error, struct sc_rng *rng,
+			 struct sc_predict_opts *out);
+
+#endif
