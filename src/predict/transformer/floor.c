@@ -51,6 +51,7 @@ static void find_shortest(struct bound *b, struct sc_arena *arena)
 	const struct sc_transformer *tf = b->tf;
 	enum sc_pass_kind back = b->splits ? SC_PASS_BACKWARD_INPUT : SC_PASS_BACKWARD;
 	uint32_t depth = tf->map.depth;
+	int n_kinds = b->partial > 0 ? 2 : 1;
 
 	b->forward_us = sc_arena_calloc(arena, depth, sizeof(double));
 	b->backward_us = sc_arena_calloc(arena, depth, sizeof(double));
@@ -61,7 +62,7 @@ static void find_shortest(struct bound *b, struct sc_arena *arena)
 			uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
 			uint32_t vs = sc_virtual_stage(&tf->map, stage, k);
 
-			for (int partial = 0; partial <= (b->partial > 0); partial++) {
+			for (int partial = 0; partial < n_kinds; partial++) {
 				struct sc_slot slot = {.virtual_stage = vs, .chunk = (uint16_t)k};
 
 				b->forward_us[vs] = fmin(b->forward_us[vs],
