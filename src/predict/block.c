@@ -192,6 +192,20 @@ static struct sc_span neighbour_span(const struct sc_span *group)
 	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
 }
 
+/* One phase of an exchange; the SMs of its kernels are the software's dispatch_sm_frac. */
+static struct sc_cost phase_cost(const struct sc_block_env *env,
+				 const struct sc_collective_shape *shape,
+				 const struct sc_span *span, double peers)
+{
+	struct sc_cost out;
+
+	sc_block_comm_cost(env, shape, span, &out);
+	fold_nics(peers, &out);
+	out.demand[SC_RES_SM] = 0;
+	out.holds_sm = 0;
+	return out;
+}
+
 /* Over the network to nodes, and over links to their ranks, one behind the other in small pieces. The kernels
  * reach the rate of rings (deepseek-ai/DeepEP, README: 43 to 58 of 50 GB/s, tokens of the own node counted). */
 static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
@@ -204,17 +218,22 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 	struct sc_collective_shape to_nodes = comm->shape;
 	struct sc_fabric direct = *env->fabric;
 	struct sc_block_env own = *env;
-	struct sc_cost links = sc_block_comm_alone(env, &comm->shape, &local, 0), net;
+	struct sc_cost links = phase_cost(env, &comm->shape, &local, 0), net, out;
 
 	if (span->n_nodes < 2)
 		return links;
 	direct.net_a2a_eff = 1;
 	own.fabric = &direct;
 	to_nodes.bytes = comm->node_bytes;
-	net = sc_block_comm_alone(&own, &to_nodes, &nodes, peers);
-	net.latency_us = fmax(net.latency_us, links.latency_us);
-	net.work_us = fmax(net.work_us, links.work_us);
-	return net;
+	net = phase_cost(&own, &to_nodes, &nodes, peers);
+	out = net;
+	out.latency_us = fmax(net.latency_us, links.latency_us);
+	out.work_us = fmax(net.work_us, links.work_us);
+	for (int r = 0; r < SC_N_RES && out.work_us > 0; r++)
+		out.demand[r] =
+			fmin(1, (net.demand[r] * net.work_us + links.demand[r] * links.work_us) /
+					out.work_us);
+	return out;
 }
 
 static struct sc_transfer transfer_of(const struct sc_block_env *env,
