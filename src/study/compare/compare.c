@@ -31,14 +31,16 @@ static void widen(struct sc_model_error *error, const struct sc_compared *c)
 }
 
 /* Times of all under one draw. */
-static int predict_all(const struct sc_compare *compare, const struct sc_predict_opts *opts,
+static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		       struct sc_predictor *predictor, double *ms, struct sc_err *err)
 {
 	struct sc_prediction *out = sc_xmalloc(sizeof(*out));
+	struct sc_predict_opts opts;
 	int rc = 0;
 
+	sc_model_error_draw(&compare->error, rng, &opts);
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
-		rc = sc_predict_chosen(predictor, &compare->at[i].request, opts, out, err);
+		rc = sc_predict_chosen(predictor, &compare->at[i].request, &opts, out, err);
 		ms[i] = out->iteration_ms;
 	}
 	free(out);
@@ -74,10 +76,7 @@ static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, 
 
 	sc_rng_init(&rng, 1);
 	for (int d = 0; d < SC_COMPARE_DRAWS && rc == 0; d++) {
-		struct sc_predict_opts opts;
-
-		sc_model_error_draw(&compare->error, &rng, &opts);
-		rc = predict_all(compare, &opts, predictor, ms, err);
+		rc = predict_all(compare, &rng, predictor, ms, err);
 		for (size_t i = 0; i < compare->n && rc == 0; i++)
 			ratios[i * SC_COMPARE_DRAWS + (size_t)d] = ms[i] / ms[0];
 	}

@@ -253,13 +253,13 @@ static bool is_open(const struct space *sp, const struct key *key)
 	       (sp->s->search->all || !is_given(sp, key->path));
 }
 
-/* The user's word on a key: its values, or that its usual ones are to be taken. */
-static int find_asked(const struct space *sp, const char *path, struct sc_axis *axis, bool *named,
+/* The user's word on a key: its values, or that its usual ones are to be taken; option NULL: none. */
+static int find_asked(const struct space *sp, const char *path, struct sc_axis *axis,
 		      struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
 
-	*named = false;
+	*axis = (struct sc_axis){.path = path};
 	for (size_t i = 0; i < search->n_chosen; i++) {
 		struct sc_axis one;
 		int rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &one, err);
@@ -268,9 +268,8 @@ static int find_asked(const struct space *sp, const char *path, struct sc_axis *
 			return rc;
 		if (strcmp(one.path, path) != 0)
 			continue;
-		if (*named)
+		if (axis->option)
 			return sc_err_set(err, SC_EUSAGE, "--choose: %.64s is given twice", path);
-		*named = true;
 		*axis = one;
 	}
 	return 0;
@@ -296,10 +295,9 @@ static void take_usual(const struct space *sp, const struct key *key, struct sc_
 
 static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 {
-	bool named;
-	struct sc_axis axis = {.path = key->path};
-	int rc = find_asked(sp, key->path, &axis, &named, err);
-	bool has_values = axis.n > 0;
+	struct sc_axis axis;
+	int rc = find_asked(sp, key->path, &axis, err);
+	bool named = axis.option != NULL, has_values = axis.n > 0;
 
 	if (rc || (!named && !is_open(sp, key)))
 		return rc;
@@ -351,12 +349,11 @@ static int add_others(struct space *sp, struct sc_err *err)
 
 	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
 		struct sc_axis axis;
-		bool named;
 
 		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &axis, err);
 		if (rc || is_key(axis.path))
 			continue;
-		rc = find_asked(sp, axis.path, &axis, &named, err); /* once? */
+		rc = find_asked(sp, axis.path, &axis, err); /* once? */
 		if (rc == 0 && axis.n == 0)
 			rc = take_names(sp, &axis, err);
 		if (rc == 0 && sp->n == MAX_AXES)

@@ -31,6 +31,14 @@ static const char *const BASELINES[] = {
 	"lpt", "naive", "size_greedy", "dim_greedy", "lookup_greedy", "size_lookup_greedy",
 };
 
+/* What a search for starts has at hand. */
+struct finding {
+	const struct sc_request *request;
+	const struct sc_shard_problem *problem;
+	const struct sc_solve_opts *opts;
+	struct sc_arena *arena;
+	sc_step_candidates *out;
+};
 struct weighted {
 	const struct sc_shard_problem *problem;
 	double exchange;
@@ -96,27 +104,28 @@ static void forbid(struct sc_shard_problem *problem, const struct variant *varia
 }
 
 /* The plan costs what the problem itself says, not the variant. */
-static int solve(const struct sc_shard_problem *problem, const struct variant *variant,
-		 const struct sc_solve_opts *opts, struct sc_arena *arena,
+static int solve(const struct finding *f, const struct variant *variant,
 		 struct sc_shard_solution *out, struct sc_err *err)
 {
-	struct weighted weighted = {problem, variant->exchange};
-	struct sc_shard_problem own = *problem;
+	struct weighted weighted = {f->problem, variant->exchange};
+	struct sc_shard_problem own = *f->problem;
+	struct sc_solve_opts opts = *f->opts;
 	struct sc_shard_solution found = {.cost = 0};
 	bool is_weighted = fabs(variant->exchange - 1) > 0;
 	int rc;
 
+	opts.seconds /= N_VARIANTS;
 	if (is_weighted)
 		reweigh(&own, &weighted);
-	forbid(&own, variant, arena);
-	rc = sc_shard_solve(&own, opts, arena, &found, err);
+	forbid(&own, variant, f->arena);
+	rc = sc_shard_solve(&own, &opts, f->arena, &found, err);
 	if (is_weighted)
 		SC_VEC_RELEASE(&own.shards);
 	if (rc || !is_weighted) {
 		*out = found;
 		return rc;
 	}
-	rc = sc_shard_rate(problem, &found.plan, false, arena, out, err);
+	rc = sc_shard_rate(f->problem, &found.plan, false, f->arena, out, err);
 	sc_shard_plan_release(&found.plan);
 	return rc;
 }
@@ -165,22 +174,18 @@ static bool is_worth(const struct sc_shard_problem *problem, int max_cells)
 	       (double)problem->n_tables * (double)problem->world <= max_cells;
 }
 
-static int add_variants(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
-			struct sc_arena *arena, sc_step_candidates *out, struct sc_err *err)
+static int add_variants(const struct finding *f, struct sc_err *err)
 {
-	struct sc_solve_opts own = *opts;
-
-	own.seconds /= N_VARIANTS;
 	for (size_t i = 0; i < N_VARIANTS; i++) {
 		struct sc_shard_solution solution = {.cost = 0};
 		struct sc_err none = {.code = SC_OK};
 
-		if (!is_worth(problem, VARIANTS[i].max_cells))
+		if (!is_worth(f->problem, VARIANTS[i].max_cells))
 			continue;
-		if (out->n && sc_search_is_stopped(opts->watch))
+		if (f->out->n && sc_search_is_stopped(f->opts->watch))
 			return 0;
-		if (solve(problem, &VARIANTS[i], &own, arena, &solution, &none) == 0)
-			take(out, VARIANTS[i].name, &solution);
+		if (solve(f, &VARIANTS[i], &solution, &none) == 0)
+			take(f->out, VARIANTS[i].name, &solution);
 		else if (i == 0) /* the others may do with less than they need */
 			return sc_err_at(err, none.code, none.file, none.line, none.column, "%s",
 					 none.text);
@@ -189,48 +194,46 @@ static int add_variants(const struct sc_shard_problem *problem, const struct sc_
 }
 
 /* Rated, and kept if it fits. */
-static void add_plan(const struct sc_shard_problem *problem, const char *name,
-		     struct sc_shard_plan *plan, struct sc_arena *arena, sc_step_candidates *out)
+static void add_plan(const struct finding *f, const char *name, struct sc_shard_plan *plan)
 {
 	struct sc_shard_solution rated = {.cost = 0};
 	struct sc_err none = {.code = SC_OK};
 
-	if (sc_shard_rate(problem, plan, false, arena, &rated, &none) == 0)
-		take(out, name, &rated);
+	if (sc_shard_rate(f->problem, plan, false, f->arena, &rated, &none) == 0)
+		take(f->out, name, &rated);
 	sc_shard_plan_release(plan);
 }
 
 /* TorchRec's last, for its time. */
-static void add_planners(const struct sc_request *request, const struct sc_shard_problem *problem,
-			 struct sc_arena *arena, sc_step_candidates *out)
+static void add_planners(const struct finding *f)
 {
 	static const struct sc_name planners[] = {{"hugectr", SC_PLANNER_HUGECTR},
 						  {"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
 						  {"lookups", SC_PLANNER_LOOKUPS},
 						  {"torchrec", SC_PLANNER_TORCHREC}};
-	size_t n = is_worth(problem, FEW_CELLS) ? 4 : 3;
+	size_t n = is_worth(f->problem, FEW_CELLS) ? 4 : 3;
 
 	for (size_t i = 0; i < n; i++) {
-		struct sc_planner_ask ask = {.request = request,
+		struct sc_planner_ask ask = {.request = f->request,
 					     .planner = (enum sc_planner)planners[i].value};
 		struct sc_planned planned;
 
-		if (sc_plan_by(&ask, arena, &planned, NULL) == 0)
-			add_plan(problem, planners[i].name, &planned.plan, arena, out);
+		if (sc_plan_by(&ask, f->arena, &planned, NULL) == 0)
+			add_plan(f, planners[i].name, &planned.plan);
 	}
 }
 
-static void add_baselines(const struct sc_shard_problem *problem, uint64_t seed,
-			  struct sc_arena *arena, sc_step_candidates *out)
+static void add_baselines(const struct finding *f)
 {
-	if (!is_worth(problem, BASELINE_CELLS))
+	if (!is_worth(f->problem, BASELINE_CELLS))
 		return;
 	for (size_t i = 0; i < sizeof(BASELINES) / sizeof(BASELINES[0]); i++) {
 		struct sc_shard_solution solution = {.cost = 0};
 		struct sc_err none = {.code = SC_OK};
 
-		if (sc_shard_baseline(problem, BASELINES[i], seed, arena, &solution, &none) == 0)
-			add_plan(problem, BASELINES[i], &solution.plan, arena, out);
+		if (sc_shard_baseline(f->problem, BASELINES[i], f->opts->seed, f->arena, &solution,
+				      &none) == 0)
+			add_plan(f, BASELINES[i], &solution.plan);
 	}
 }
 
@@ -239,13 +242,14 @@ int sc_step_candidates_find(const struct sc_request *request,
 			    const struct sc_solve_opts *opts, struct sc_arena *arena,
 			    sc_step_candidates *out, struct sc_err *err)
 {
-	int rc = add_variants(problem, opts, arena, out, err);
+	const struct finding f = {request, problem, opts, arena, out};
+	int rc = add_variants(&f, err);
 
 	if (rc || opts->current || problem->n_constraints || sc_search_is_stopped(opts->watch))
 		return rc;
 	if (is_worth(problem, MANY_CELLS))
-		add_planners(request, problem, arena, out);
-	add_baselines(problem, opts->seed, arena, out);
+		add_planners(&f);
+	add_baselines(&f);
 	return 0;
 }
 

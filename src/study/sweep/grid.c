@@ -17,8 +17,8 @@ static size_t count_values(const char *text)
 	return n;
 }
 
-static int split_values(const char *option, struct sc_axis *axis, const char *text,
-			struct sc_arena *arena, struct sc_err *err)
+static int split_values(struct sc_axis *axis, const char *text, struct sc_arena *arena,
+			struct sc_err *err)
 {
 	const char *begin = text;
 	size_t i = 0;
@@ -31,8 +31,8 @@ static int split_values(const char *option, struct sc_axis *axis, const char *te
 		if (*text && (*text != ',' || depth != 0))
 			continue;
 		if (text == begin)
-			return sc_err_set(err, SC_EUSAGE, "%s: %.64s has an empty value", option,
-					  axis->path);
+			return sc_err_set(err, SC_EUSAGE, "%s: %.64s has an empty value",
+					  axis->option, axis->path);
 		axis->values[i++] = sc_arena_strndup(arena, begin, (size_t)(text - begin));
 		if (!*text)
 			return 0;
@@ -73,9 +73,9 @@ static int check_read(const char *option, const struct sc_field *field, const ch
 	return 0;
 }
 
-static int check_key(const char *option, const char *path, struct sc_arena *arena,
-		     struct sc_err *err)
+static int check_key(const struct sc_axis *axis, struct sc_arena *arena, struct sc_err *err)
 {
+	const char *option = axis->option, *path = axis->path;
 	struct sc_err in_list = {.code = SC_OK};
 	struct sc_field_place place = sc_field_find(sc_config_fields, path, arena);
 	const char *near = place.nearest;
@@ -99,10 +99,11 @@ int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, 
 	int rc;
 
 	*out = (struct sc_axis){
+		.option = option,
 		.path = equals ? sc_arena_strndup(arena, text, (size_t)(equals - text))
 			       : sc_arena_strdup(arena, text)};
-	rc = check_key(option, out->path, arena, err);
-	return rc || !equals ? rc : split_values(option, out, equals + 1, arena, err);
+	rc = check_key(out, arena, err);
+	return rc || !equals ? rc : split_values(out, equals + 1, arena, err);
 }
 
 static int parse_axis(const char *text, struct sc_axis *axis, struct sc_arena *arena,

@@ -45,7 +45,7 @@ int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc
 
 /* A key and the values that it takes. */
 struct sc_axis {
-	const char *path;
+	const char *option, *path; /* option: that gave it, for messages */
 	const char **values;
 	size_t n;
 };
