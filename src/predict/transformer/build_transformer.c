@@ -181,8 +181,12 @@ static struct route find_route(const struct class_state *st, uint32_t chunk, boo
 	if (map->pp == 1 || !sc_slot_peer(map, &slot, incoming, &peer) ||
 	    (peer.stage == (uint32_t)rc->stage && !b->loops))
 		return (struct route){.peer = SC_NONE};
-	is_next =
-		b->loops ? incoming == gradient : peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
+	if (b->loops)
+		is_next = incoming == gradient;
+	else if (map->pp == 2) /* the other stage is the next and the one before */
+		is_next = peer.stage > (uint32_t)rc->stage;
+	else
+		is_next = peer.stage == ((uint32_t)rc->stage + 1) % map->pp;
 	return (struct route){
 		.peer = is_next ? rc->next_class : rc->prev_class,
 		.peer_chunk = peer.chunk,
