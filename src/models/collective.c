@@ -437,6 +437,8 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 		*choice = c;
 	if (span->n_ranks <= 1 || !(shape->bytes > 0))
 		return out;
+	if (fabric->torus.dims.n)
+		return sc_torus_cost(fabric, shape);
 	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
 	set_links(&p);
 	algo = fastest(&p, &t);

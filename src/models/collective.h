@@ -44,6 +44,8 @@ struct sc_fabric {
 	const struct sc_fabric_walk *walk; /* for algorithm files; NULL: not known of these links */
 	struct sc_structs curves;          /* struct sc_fabric_curve, of this machine and GPU */
 	struct sc_fabric_ramp ramp;
+	struct sc_torus torus; /* no dims: none; else all collectives run over all of it */
+	struct sc_endpoint endpoint;
 };
 /* Blocks of a collective are half an SM's threads or less: where they are more than half of the SMs they share
  * them, and leave room for those of another collective, which its peers may wait for. */
@@ -86,9 +88,20 @@ struct sc_collective_choice {
  * unit (NIC: of the whole node's NICs), holds_sm. n_ranks <= 1 or bytes <= 0 gives zero cost.
  * Send/recv: one pair; n_nodes > 1 = over the network. All-to-all: bytes = what one rank sends in
  * all. Time is that of the fastest algorithm NCCL may take; it never falls as bytes grow. */
+/* Of a torus: LINK is the share of the slowest dimension, COPY that of the endpoint (collective_torus.c). */
 struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  const struct sc_collective_shape *shape,
 				  const struct sc_span *span,
 				  struct sc_collective_choice *choice /* may be NULL */);
+
+/* What a GPU of a torus does in a collective, in bytes. */
+struct sc_torus_traffic {
+	double sent;  /* on its links, all dimensions */
+	double read;  /* from its memory */
+	double bus;   /* to its network interface */
+	double links; /* 1e9 bytes/s: of all its links */
+};
+void sc_torus_traffic(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
+		      struct sc_torus_traffic *out);
 
 #endif

@@ -114,6 +114,12 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	fabric.amd = device->vendor && strcmp(device->vendor, "amd") == 0;
 	fabric.topology = topology_of(cluster, device, (int)domain);
 	fabric.sharp = cluster->sharp != 0;
+	fabric.torus = cluster->torus;
+	fabric.endpoint = request->config.c3.endpoint;
+	if (fabric.endpoint.sms < 0) /* nothing is kept: it has all in its turn */
+		fabric.endpoint.sms = device->sm_count;
+	if (fabric.endpoint.memory_gbps < 0)
+		fabric.endpoint.memory_gbps = device->hbm_gbps;
 	set_coefficients(request, device, &fabric);
 	*out = fabric;
 	return 0;

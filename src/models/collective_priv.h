@@ -38,6 +38,10 @@ double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto);
 /* Steps of a ring: 2(n-1) for all-reduce, n for broadcast, else n-1. */
 int sc_ring_steps(enum sc_collective kind, int n_ranks);
 
+/* On a torus. */
+struct sc_cost sc_torus_cost(const struct sc_fabric *fabric,
+			     const struct sc_collective_shape *shape);
+
 /* Without curves. */
 double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
 				double bytes, const struct sc_span *span);

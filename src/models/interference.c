@@ -45,6 +45,8 @@ void sc_interfere_load_collective(const struct sc_device *device, const struct s
 					    : fabric->pcie_gbps * fabric->ramp.pcie_eff;
 	double gbps = cost->demand[SC_RES_HBM] * fabric->hbm_gbps / HBM_PER_BYTE;
 
+	if (fabric->torus.dims.n)
+		return; /* what its endpoint takes is kept for it */
 	/* links feed it at full speed */
 	cost->demand[SC_RES_L2] = device->interference.path_comm *
 				  (cost->demand[SC_RES_NIC] > 0 ? fmin(1, gbps / port) : 1);

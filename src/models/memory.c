@@ -137,18 +137,21 @@ static double activation_bytes(const struct sc_request *request,
 }
 
 /* The allocator's cached blocks take what room there is: it gives them back before it fails. */
-static double reserve_gib(const struct sc_request *request, double tensors_gib)
+static void sum_up(const struct sc_request *request, struct sc_memory *out)
 {
 	const struct sc_software *sw = &request->software;
-	double room = request->device.hbm_gib - tensors_gib - sw->reserve_gib;
+	const double tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
+			       out->activations_gib + out->buffers_gib;
+	const double room = request->device.hbm_gib - tensors - sw->reserve_gib;
 
-	return sw->reserve_gib + fmin(sw->reserve_frac * tensors_gib, fmax(0, room));
+	out->reserve_gib = sw->reserve_gib + fmin(sw->reserve_frac * tensors, fmax(0, room));
+	out->total_gib = tensors + out->reserve_gib;
 }
 
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out)
 {
-	double gib = SC_BYTES_PER_GIB, tensors;
+	double gib = SC_BYTES_PER_GIB;
 	double activations = activation_bytes(request, shape);
 	struct held held = {.request = request};
 
@@ -163,8 +166,23 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 		.buffers_gib = request->software.buffers_gib + gathered_bytes(request, shape) / gib,
 		.capacity_gib = request->device.hbm_gib,
 	};
-	tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
-		  out->activations_gib + out->buffers_gib;
-	out->reserve_gib = reserve_gib(request, tensors);
-	out->total_gib = tensors + out->reserve_gib;
+	sum_up(request, out);
+}
+
+void sc_memory_replica(const struct sc_request *request, double params, double kept_bytes,
+		       struct sc_memory *out)
+{
+	struct held held = {.request = request};
+
+	add_held(&held, params, params, 1);
+	*out = (struct sc_memory){
+		.weights_gib = held.weights / SC_BYTES_PER_GIB,
+		.gradients_gib =
+			(held.gradients + fmax(0, held.step - kept_bytes)) / SC_BYTES_PER_GIB,
+		.optimizer_gib = held.optimizer / SC_BYTES_PER_GIB,
+		.activations_gib = kept_bytes / SC_BYTES_PER_GIB,
+		.buffers_gib = request->software.buffers_gib,
+		.capacity_gib = request->device.hbm_gib,
+	};
+	sum_up(request, out);
 }

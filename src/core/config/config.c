@@ -90,7 +90,7 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 		return rc;
 	n = own.n_origins < MAX_ORIGINS ? own.n_origins : MAX_ORIGINS;
 	add_origins(config, own.origins, n, arena);
-	return 0;
+	return config->model.rows.n ? 0 : sc_config_load_rows(config, file, false, arena, err);
 }
 
 int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
@@ -220,6 +220,9 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 			     ? sc_model_load_tables_typed(&config->model, config->file, arena, err)
 			     : sc_model_fill_tables(&config->model, config->file, arena, err);
 	}
+	if (rc == 0 && strcmp(key, "model.rows_csv") == 0)
+		rc = sc_config_load_rows(config, config->file, sc_origin_is_typed(from), arena,
+					 err);
 	if (rc)
 		return rc;
 	origin = sc_arena_alloc(arena, sizeof(*origin));

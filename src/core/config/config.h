@@ -20,7 +20,8 @@ enum sc_family {
 	SC_OPT,
 	SC_MOE,
 	SC_MOE_MLA,
-	SC_DLRM
+	SC_DLRM,
+	SC_LAYERS /* rows of a table, data parallel */
 };
 enum sc_schedule {
 	SC_SCHED_GPIPE,
@@ -77,6 +78,34 @@ struct sc_gpu_nodes {
 	const char *gpu;
 	int64_t count;
 };
+/* GPUs in a torus of rings, innermost dimension first. Lists have one value for all dimensions or one for each. */
+struct sc_torus {
+	struct sc_ints dims;         /* GPUs along each; none: no torus */
+	struct sc_doubles link_gbps; /* out of a GPU along a dimension, all links */
+	struct sc_doubles hop_us;
+	double link_eff;        /* share of link_gbps that packets leave */
+	double bus_gbps;        /* between a GPU and its network interface */
+	double sm_gbps;         /* that one SM moves */
+	double engine_sram_mib; /* of an offload engine: what is in flight lies there */
+};
+/* Who drives a torus. */
+enum sc_endpoint_kind {
+	SC_ENDPOINT_SMS,    /* kernels: they read each sum's operands from memory again */
+	SC_ENDPOINT_ENGINE, /* an engine beside the network (ACE, Rashidi et al., ISCA 2021) */
+	SC_ENDPOINT_IDEAL   /* nothing is read, nothing waits */
+};
+struct sc_endpoint {
+	enum sc_endpoint_kind kind;
+	int64_t sms;        /* kept for communication, whatever runs */
+	double memory_gbps; /* the same */
+};
+/* One layer of a model that is a table. Per sample, forward; 0 = not given: twice the forward for gradients,
+ * half of bytes for what is kept. Weights and their gradients come on top of bytes. */
+struct sc_layer_row {
+	const char *name;
+	double flop, bytes, params;
+	double grad_flop, grad_bytes, kept_bytes;
+};
 /* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of DESIGN.md §6. */
 struct sc_cluster {
 	const char *gpu;
@@ -90,6 +119,7 @@ struct sc_cluster {
 	enum sc_links links;
 	int sharp;                       /* 1: the network's switches add */
 	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
+	struct sc_torus torus;
 };
 struct sc_model {
 	enum sc_family family;
@@ -116,6 +146,8 @@ struct sc_model {
 	int64_t interact_stride;  /* cat: embeddings are averaged over so many columns; default 1 */
 	struct sc_structs tables; /* struct sc_table */
 	const char *tables_csv;   /* a file that lists them instead */
+	struct sc_structs rows;   /* of a table of layers: struct sc_layer_row */
+	const char *rows_csv;     /* a file that lists them; rows go before it */
 };
 /* Embedding sharding of a DLRM. */
 struct sc_sharding_plan {
@@ -173,6 +205,7 @@ struct sc_training {
 /* Concurrent computation and communication. */
 struct sc_c3 {
 	struct sc_c3_texts policy;
+	struct sc_endpoint endpoint;
 };
 struct sc_straggler {
 	struct sc_ints ranks;
@@ -213,6 +246,7 @@ enum { SC_MAX_GPU_KINDS = 8 };
 struct sc_request {
 	struct sc_config config;
 	struct sc_device device; /* of all GPUs; of a mixed cluster, of its first node */
+	double kernel_sm_frac;   /* SMs that c3.endpoint leaves in `device`; 1 = all */
 	/* The different ones of a mixed cluster, by first appearance; [0] is a copy of `device`. Not
 	 * more than one: all GPUs are alike. */
 	const struct sc_device *kinds[SC_MAX_GPU_KINDS];
@@ -231,6 +265,8 @@ enum {
 	SC_NEEDS_DLRM = 1 << 1,
 	SC_NEEDS_EXPERTS = 1 << 2,
 	SC_NEEDS_LORA = 1 << 3,
+	SC_NEEDS_LAYERS = 1 << 4,
+	SC_NEEDS_TORUS = 1 << 5,
 };
 extern const struct sc_field sc_config_fields[];
 
@@ -290,6 +326,9 @@ struct sc_family_traits {
 	bool experts;           /* mixture of experts */
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
+bool sc_model_is_transformer(const struct sc_model *model);
+/* Dense peak of a GPU at the precision of the request, whatever is kept of it for communication. */
+double sc_request_peak_tflops(const struct sc_request *request);
 double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
 bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
 bool sc_model_is_mla(const struct sc_model *model);

@@ -53,6 +53,7 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 		req->config.parallel.tp_overlap = req->c3[family].policy == SC_C3_CHUNKED ||
 						  req->c3[family].policy == SC_C3_TILE_FUSED;
 	if (family == SC_C3_DP) {
+		req->software.dlrm.overlaps_reduction = !serial;
 		req->software.grad_sync = serial ? SC_GRAD_AFTER : SC_GRAD_OVERLAP;
 		req->software.gather_ahead = !serial;
 	}
@@ -74,6 +75,16 @@ static void warn_reach(struct sc_request *req, enum sc_c3_family family)
 			req->config.cluster.scale_up_gpus);
 }
 
+/* Of models that are data parallel alone; a DLRM's other collectives are where its step needs them. */
+static bool has_effect(const struct sc_request *req, enum sc_c3_family family,
+		       const struct sc_c3_choice *choice)
+{
+	if (sc_model_is_transformer(&req->config.model))
+		return true;
+	return family == SC_C3_DP &&
+	       (req->config.model.family == SC_LAYERS || choice->policy == SC_C3_SERIAL);
+}
+
 static int resolve_family(const struct sc_resolver *res, enum sc_c3_family family,
 			  const struct sc_c3_choice *all)
 {
@@ -88,6 +99,13 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 		return rc;
 	if (!text)
 		req->c3[family] = *all;
+	if (!has_effect(req, family, &req->c3[family])) {
+		if (text || family == SC_C3_DP)
+			sc_warn(&req->warnings, "%s has no effect: the model is a %s",
+				text ? PATHS[family] : "c3.policy",
+				req->config.model.family == SC_DLRM ? "DLRM" : "table of layers");
+		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
+	}
 	if (!can_have(family, req->c3[family].policy))
 		return sc_resolve_fail(res, SC_EUNSUPPORTED, PATHS[family],
 				       "%s: \"%.64s\" needs products that wait for the collective, "

@@ -398,6 +398,8 @@ int sc_config_check(const struct sc_resolver *res)
 		rc = checks[i](res);
 	if (rc)
 		return rc;
+	if (res->request->config.model.family == SC_LAYERS)
+		return sc_config_check_layers(res);
 	return res->request->config.model.family == SC_DLRM ? sc_config_check_dlrm(res)
 							    : check_transformer(res);
 }

@@ -168,7 +168,7 @@ static int check_interaction(const struct sc_resolver *res)
 	return 0;
 }
 
-static int check_split(const struct sc_resolver *res)
+int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why)
 {
 	const struct sc_parallel *par = &res->request->config.parallel;
 	const struct {
@@ -184,10 +184,8 @@ static int check_split(const struct sc_resolver *res)
 	for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++)
 		if (axes[i].value > 1)
 			return sc_resolve_fail(res, SC_EUNSUPPORTED, axes[i].path,
-					       "%s %" PRId64
-					       ": a DLRM is data parallel, its tables are placed "
-					       "by the section sharding; remove it",
-					       axes[i].path, axes[i].value);
+					       "%s %" PRId64 ": %s; remove it", axes[i].path,
+					       axes[i].value, why);
 	return 0;
 }
 
@@ -229,7 +227,8 @@ static int check_budget(const struct sc_resolver *res)
 
 int sc_config_check_dlrm(const struct sc_resolver *res)
 {
-	int rc = check_split(res);
+	int rc = sc_config_check_data_parallel(
+		res, "a DLRM is data parallel, its tables are placed by the section sharding");
 
 	if (rc == 0)
 		rc = check_ranks(res);

@@ -167,6 +167,23 @@ static const struct sc_field NODE_KIND_FIELDS[] = {
 	 .help = "nodes of gpus_per_node such GPUs"},
 	{0},
 };
+#define RATES(struct_, member, text)                                                              \
+	{                                                                                         \
+		.key = #member, .type = SC_F_DOUBLES, .offset = offsetof(struct struct_, member), \
+		.min = 0, .max = 1e6, .help = text                                                \
+	}
+static const struct sc_field TORUS_FIELDS[] = {
+	INTS(sc_torus, dims, 1, SC_MAX_GPUS, "GPUs along each dimension, the innermost first"),
+	RATES(sc_torus, link_gbps, "out of a GPU along each, all links, 1e9 bytes/s"),
+	RATES(sc_torus, hop_us, "from one GPU to the next along each, us; default 0"),
+	DOUBLE(sc_torus, link_eff, 0.01, 1, "share of link_gbps that packets leave; default 1"),
+	DOUBLE(sc_torus, bus_gbps, 1, 1e6,
+	       "between a GPU and its network interface, 1e9 bytes/s; default: no limit"),
+	DOUBLE(sc_torus, sm_gbps, 0.01, 1e6, "that one SM moves, 1e9 bytes/s; default: no limit"),
+	DOUBLE(sc_torus, engine_sram_mib, 0.01, 1e6,
+	       "of an offload engine, for what is in flight; default: no limit"),
+	{0},
+};
 static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, gpu, "device id: a file of configs/devices", FROM("the first of nodes")),
 	{.key = "nodes",
@@ -196,6 +213,11 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	       FROM("usual memory for each GPU")),
 	DOUBLE(sc_cluster, ssd_gib, 0, MAX_NODE_GIB,
 	       "of a node, for embedding tables; default: none on SSD"),
+	{.key = "torus",
+	 .type = SC_F_STRUCT,
+	 .offset = offsetof(struct sc_cluster, torus),
+	 .sub = TORUS_FIELDS,
+	 .help = "GPUs in a torus of rings, in place of nodes"},
 	{0},
 };
 #define MAX_POOLING 1e6
@@ -229,6 +251,39 @@ static const struct sc_field TABLE_FIELDS[] = {
 	 .sub = sc_reuse_fields,
 	 .may_be_file = true,
 	 .help = "how often rows come back; default: reuse/default.yaml"},
+	{0},
+};
+#define MAX_ROW 1e18
+const struct sc_field sc_layer_row_fields[] = {
+	{.key = "name",
+	 .type = SC_F_STR,
+	 .offset = offsetof(struct sc_layer_row, name),
+	 .required = true,
+	 .help = "of the layer"},
+	{.key = "flop",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_layer_row, flop),
+	 .max = MAX_ROW,
+	 .required = true,
+	 .help = "forward, of one sample"},
+	{.key = "bytes",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_layer_row, bytes),
+	 .max = MAX_ROW,
+	 .required = true,
+	 .help = "activations read and written forward, of one sample"},
+	{.key = "params",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_layer_row, params),
+	 .max = MAX_ROW,
+	 .required = true,
+	 .help = "weights; 0 = none"},
+	ELEMENT(SC_F_DOUBLE, sc_layer_row, grad_flop, 0, MAX_ROW,
+		"backward, of one sample; default 2 flop"),
+	ELEMENT(SC_F_DOUBLE, sc_layer_row, grad_bytes, 0, MAX_ROW,
+		"backward, of one sample; default 2 bytes"),
+	ELEMENT(SC_F_DOUBLE, sc_layer_row, kept_bytes, 0, MAX_ROW,
+		"kept for backward, of one sample; default bytes / 2"),
 	{0},
 };
 static const struct sc_field SHARDING_PLAN_FIELDS[] = {
@@ -303,6 +358,14 @@ static const struct sc_field MODEL_FIELDS[] = {
 	 .needs = SC_NEEDS_DLRM,
 	 .help = "DLRM: embedding tables"},
 	STR(sc_model, tables_csv, "DLRM: a CSV file that lists the tables", NEEDS(SC_NEEDS_DLRM)),
+	{.key = "rows",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_model, rows),
+	 .sub = sc_layer_row_fields,
+	 .elem_bytes = sizeof(struct sc_layer_row),
+	 .needs = SC_NEEDS_LAYERS,
+	 .help = "layers: what each computes, moves and learns"},
+	STR(sc_model, rows_csv, "layers: a CSV file that lists the rows", NEEDS(SC_NEEDS_LAYERS)),
 	{0},
 };
 static const struct sc_field PARALLEL_FIELDS[] = {
@@ -420,14 +483,33 @@ static const struct sc_field STRAGGLER_FIELDS[] = {
 	 .help = "factor on their kernel times"},
 	{0},
 };
+static const struct sc_name ENDPOINT_NAMES[] = {
+	{"sms", SC_ENDPOINT_SMS},
+	{"engine", SC_ENDPOINT_ENGINE},
+	{"ideal", SC_ENDPOINT_IDEAL},
+	{0},
+};
+static const struct sc_field ENDPOINT_FIELDS[] = {
+	ENUM_OR(sc_endpoint, kind, ENDPOINT_NAMES, SC_ENDPOINT_SMS,
+		"kernels, an offload engine (ACE), or nothing that takes time"),
+	INT(sc_endpoint, sms, 0, 4096, "SMs kept for communication; default: none, all in turn"),
+	DOUBLE(sc_endpoint, memory_gbps, 1, 1e6,
+	       "memory bandwidth kept for communication, 1e9 bytes/s; default: none, all in turn"),
+	{0},
+};
 static const struct sc_field C3_FIELDS[] = {
 	{.key = "policy",
 	 .type = SC_F_STRUCT,
 	 .offset = offsetof(struct sc_c3, policy),
 	 .sub = sc_c3_family_fields,
 	 .scalar = "all",
-	 .needs = SC_NEEDS_TRANSFORMER,
 	 .help = "how collectives and computation beside them share a GPU; one for all, or by family"},
+	{.key = "endpoint",
+	 .type = SC_F_STRUCT,
+	 .offset = offsetof(struct sc_c3, endpoint),
+	 .sub = ENDPOINT_FIELDS,
+	 .needs = SC_NEEDS_TORUS,
+	 .help = "who drives a torus, and what is kept for it"},
 	{0},
 };
 const struct sc_field sc_config_fields[] = {

@@ -46,6 +46,7 @@ static void batch_by_length(struct sc_request *req)
 	double fill = mean_fill((double)req->config.model.seq, bin);
 
 	if (is_given(req, "training.unpadded") || !(bin > 0) || fill >= 1 ||
+	    !sc_model_is_transformer(&req->config.model) ||
 	    sc_family_traits(req->config.model.family)->causal)
 		return;
 	tr->unpadded = true;
@@ -118,8 +119,7 @@ static void resolve_optimizer(struct sc_request *req)
 	dense = sc_optimizer_dense(tr->optimizer);
 	if (is_dlrm || dense == tr->optimizer)
 		return;
-	sc_warn(&req->warnings,
-		"training.optimizer %s is of embedding tables; a Transformer runs %s",
+	sc_warn(&req->warnings, "training.optimizer %s is of embedding tables; %s is taken",
 		sc_enum_name(sc_optimizer_names, (int)tr->optimizer),
 		sc_enum_name(sc_optimizer_names, (int)dense));
 	tr->optimizer = dense;

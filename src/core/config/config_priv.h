@@ -47,6 +47,17 @@ int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_are
 /* The same of a file that was named on the command line, for the config `from` (may be NULL). */
 int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
 			       struct sc_err *err);
+/* config_torus.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
+int sc_config_resolve_torus(const struct sc_resolver *res);
+int sc_config_take_endpoint(const struct sc_resolver *res);
+/* config_layers.c: reads rows_csv, named in file `from`; typed: in the working directory first. */
+extern const struct sc_field sc_layer_row_fields[];
+int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
+			struct sc_arena *arena, struct sc_err *err);
+int sc_config_check_layers(const struct sc_resolver *res);
+void sc_config_warn_layers(struct sc_request *request);
+/* config_dlrm.c: neither stages nor tensor-, context- or expert-parallel ranks; `why` says what instead. */
+int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why);
 /* Of a request that was checked; returns 0. */
 int sc_config_warn(const struct sc_resolver *res);
 

@@ -185,7 +185,7 @@ static int resolve_model(const struct sc_resolver *res)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.family is not given; write one of gpt, llama, mpt, bert, "
-			"opt, moe, moe-mla, dlrm");
+			"opt, moe, moe-mla, dlrm, layers");
 	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN) {
 		rc = sc_known_model_fill(res->request, res->catalog, res->err);
 		if (rc)
@@ -272,7 +272,7 @@ static int resolve_parallel(const struct sc_resolver *res)
 	rc = sc_config_resolve_schedule(res);
 	if (rc)
 		return rc;
-	if (req->software.distributed_optimizer && req->config.model.family != SC_DLRM &&
+	if (req->software.distributed_optimizer && sc_model_is_transformer(&req->config.model) &&
 	    !sc_config_origin(&req->config, "parallel.sharding"))
 		par->sharding = SC_ZERO1;
 	if (req->software.sequence_parallel &&
@@ -372,7 +372,7 @@ enum { DEFAULT_VOCAB = 51200 };
 
 static void resolve_vocab(struct sc_request *req)
 {
-	if (req->config.model.vocab != SC_NOT_GIVEN || req->config.model.family == SC_DLRM)
+	if (req->config.model.vocab != SC_NOT_GIVEN || !sc_model_is_transformer(&req->config.model))
 		return;
 	req->config.model.vocab = DEFAULT_VOCAB;
 	sc_warn(&req->warnings, "model.vocab is not given; %d is taken", DEFAULT_VOCAB);
@@ -465,8 +465,8 @@ static int resolve_training(const struct sc_resolver *res)
 			" data-parallel replicas; each needs a sample, so raise it or "
 			"use fewer %s",
 			tr->global_batch, dp,
-			req->config.model.family == SC_DLRM ? "GPUs"
-							    : "replicas (more tp, pp or cp)");
+			sc_model_is_transformer(&req->config.model) ? "replicas (more tp, pp or cp)"
+								    : "GPUs");
 	resolve_precision(req);
 	resolve_attention(req);
 	resolve_vocab(req);
@@ -479,8 +479,10 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,    resolve_parallel,     sc_config_take_later, resolve_cluster,
-		resolve_training, sc_config_resolve_c3, sc_config_check,      sc_config_warn,
+		resolve_model,           resolve_parallel, sc_config_take_later,
+		sc_config_resolve_torus, resolve_cluster,  resolve_training,
+		sc_config_resolve_c3,    sc_config_check,  sc_config_take_endpoint,
+		sc_config_warn,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {
@@ -492,6 +494,7 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 	int rc;
 
 	memset(&request, 0, sizeof(request));
+	request.kernel_sm_frac = 1;
 	request.config = *config;
 	rc = resolve_profiles(&res, catalog);
 	for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)

@@ -6,17 +6,21 @@ static void warn_needs(struct sc_request *req, const struct sc_field *table, con
 		       const unsigned char *place)
 {
 	const struct sc_config *cfg = &req->config;
-	bool is_dlrm = cfg->model.family == SC_DLRM;
+	const bool is_dlrm = cfg->model.family == SC_DLRM;
 	const struct {
 		unsigned bit;
 		bool has;
 		const char *why;
 	} needs[] = {
-		{SC_NEEDS_TRANSFORMER, !is_dlrm, ": the model is a DLRM"},
+		{SC_NEEDS_TRANSFORMER, sc_model_is_transformer(&cfg->model),
+		 is_dlrm ? ": the model is a DLRM" : ": the model is a table of layers"},
 		{SC_NEEDS_DLRM, is_dlrm, ": the model is no DLRM"},
 		{SC_NEEDS_EXPERTS, sc_model_is_moe(&cfg->model), ": the model has no experts"},
 		{SC_NEEDS_LORA, cfg->training.trainable == SC_TRAIN_LORA,
 		 " without training.trainable lora"},
+		{SC_NEEDS_LAYERS, cfg->model.family == SC_LAYERS,
+		 ": the model is no table of layers (family layers)"},
+		{SC_NEEDS_TORUS, cfg->cluster.torus.dims.n > 0, " without cluster.torus"},
 	};
 
 	for (; table->key; table++) {
@@ -58,6 +62,8 @@ int sc_config_warn(const struct sc_resolver *res)
 	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
 	if (req->config.model.family == SC_DLRM)
 		sc_config_warn_dlrm(req);
+	else if (req->config.model.family == SC_LAYERS)
+		sc_config_warn_layers(req);
 	else
 		warn_parallel(req);
 	return 0;

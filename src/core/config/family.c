@@ -3,9 +3,11 @@
 #include "core/config/config_priv.h"
 
 const struct sc_name sc_family_names[] = {
-	{"gpt", SC_GPT},   {"llama", SC_LLAMA},     {"mpt", SC_MPT},
-	{"bert", SC_BERT}, {"opt", SC_OPT},         {"moe", SC_MOE},
-	{"dlrm", SC_DLRM}, {"moe-mla", SC_MOE_MLA}, {0},
+	{"gpt", SC_GPT},       {"llama", SC_LLAMA},
+	{"mpt", SC_MPT},       {"bert", SC_BERT},
+	{"opt", SC_OPT},       {"moe", SC_MOE},
+	{"dlrm", SC_DLRM},     {"moe-mla", SC_MOE_MLA},
+	{"layers", SC_LAYERS}, {0},
 };
 
 const char *sc_family_name(enum sc_family family)
@@ -53,9 +55,15 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 				.causal = true,
 				.experts = true},
 		[SC_DLRM] = {0},
+		[SC_LAYERS] = {0},
 	};
 
 	return &TRAITS[family];
+}
+
+bool sc_model_is_transformer(const struct sc_model *model)
+{
+	return model->family != SC_DLRM && model->family != SC_LAYERS;
 }
 
 bool sc_model_is_moe(const struct sc_model *model)

@@ -17,6 +17,7 @@ enum sc_op_kind {
 	SC_OP_ROWWISE,   /* elementwise, norms, softmax, copies: bytes decide */
 	SC_OP_OPTIMIZER,
 	SC_OP_EMBEDDING, /* lookups of several tables in one kernel, or the update of their rows */
+	SC_OP_LAYER,     /* of a table: FLOP and bytes alone are known */
 	SC_OP_COLLECTIVE,
 	SC_OP_HOST,
 	SC_N_OP_KINDS
@@ -61,6 +62,10 @@ struct sc_embedding_shape {
 	double longest_run; /* lookups of the most popular row: their gradients are one sum */
 };
 
+struct sc_layer_shape {
+	double flop, bytes;
+};
+
 enum sc_collective {
 	SC_ALL_REDUCE,
 	SC_ALL_GATHER,
@@ -83,6 +88,7 @@ struct sc_op {
 		struct sc_attention_shape attention;
 		struct sc_rowwise_shape rowwise; /* and optimizer */
 		struct sc_embedding_shape embedding;
+		struct sc_layer_shape layer;
 		struct sc_collective_shape collective;
 	} u;
 };
