@@ -124,6 +124,8 @@
 	X(WEIGHT_DENSE, "backward of weights, dense layers")             \
 	X(WEIGHT_TAIL, "backward of weights, embedding")                 \
 	X(BACKWARD_TAIL, "backward embedding")                           \
+	X(LAYER_FORWARD, "layer forward")                                \
+	X(LAYER_BACKWARD, "layer backward")                              \
 	X(JOIN, "join")                                                  \
 	X(INDEX_EXCHANGE, "embedding index exchange")                    \
 	X(INDEX_LAYOUT, "embedding index layout")                        \

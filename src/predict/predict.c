@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "models/row_memo.h"
 #include "predict/block.h"
 #include "predict/op_names.h"
@@ -13,7 +14,8 @@
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
-static const struct sc_workload *const WORKLOADS[] = {&sc_transformer_workload, &sc_dlrm_workload};
+static const struct sc_workload *const WORKLOADS[] = {&sc_transformer_workload, &sc_dlrm_workload,
+						      &sc_layers_workload};
 enum { N_WORKLOADS = sizeof(WORKLOADS) / sizeof(WORKLOADS[0]) };
 
 struct sc_predictor {
@@ -76,9 +78,23 @@ static void begin(const struct sc_request *request, struct sc_prediction *out)
 {
 	const struct sc_warnings *warnings = &request->warnings;
 
+	out->network_gbps = out->network_frac = 0;
 	out->mfu = out->samples_per_s = out->tokens_per_s = out->model_flop = 0;
 	out->warnings.n = warnings->n;
 	memcpy(out->warnings.text, warnings->text, warnings->n * sizeof(warnings->text[0]));
+}
+
+void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc_fabric *fabric,
+			       const struct sc_collective_shape *shape)
+{
+	const double comm_us = prediction->reading.classes[0].comm_ms * SC_US_PER_MS;
+	struct sc_torus_traffic traffic;
+
+	if (!fabric->torus.dims.n || !(comm_us > 0))
+		return;
+	sc_torus_traffic(fabric, shape, &traffic);
+	prediction->network_gbps += traffic.sent * sc_bytes_us(1, 1) / comm_us;
+	prediction->network_frac = prediction->network_gbps / traffic.links;
 }
 
 int sc_predict(struct sc_predictor *p, const struct sc_request *request,

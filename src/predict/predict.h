@@ -5,6 +5,7 @@
 #include "core/config/config.h"
 #include "core/embedding/shard_plan.h"
 #include "core/graph/cost.h"
+#include "models/collective.h"
 #include "models/memory.h"
 #include "predict/engine/simulate.h"
 #include "predict/reading.h"
@@ -27,6 +28,8 @@ struct sc_prediction {
 	struct sc_reading reading;
 	struct sc_memory memory;
 	double mfu, samples_per_s, tokens_per_s, model_flop;
+	/* On a torus: what a GPU sends while any collective runs, and its share of all its links; else 0. */
+	double network_gbps, network_frac;
 	size_t n_nodes; /* simulated, all levels */
 	struct sc_warnings warnings;
 };
@@ -36,6 +39,9 @@ struct sc_floor {
 	double iteration_ms;
 	struct sc_memory memory;
 };
+/* One more collective of an iteration that was read; of every rank. */
+void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc_fabric *fabric,
+			       const struct sc_collective_shape *shape);
 
 struct sc_predictor; /* scratch of one thread: simulator, graphs, arena */
 struct sc_predictor *sc_predictor_create(void);

@@ -24,7 +24,9 @@ static const char *shown_file(const char *file)
 static void append_origin(const struct sc_config *config, const struct sc_field *field,
 			  const char *path, const char *value, struct sc_strbuf *out)
 {
-	const struct sc_origin *origin = sc_config_origin(config, path);
+	const struct sc_origin *origin = field->type == SC_F_STRUCT
+						 ? sc_config_origin_near(config, path)
+						 : sc_config_origin(config, path);
 	bool plain = !field->from || (field->plain && strcmp(field->plain, value) == 0);
 
 	if (!origin)
@@ -194,7 +196,7 @@ static bool is_given(const struct sc_field *field, const void *place)
 		return true;
 	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS)
 		return sc_enum_name(field->names, *(const int *)place) != NULL;
-	return field->type != SC_F_STRUCT && !sc_field_is_absent(field, place);
+	return !sc_field_is_absent(field, place);
 }
 
 static void append_line(const struct sc_request *request, const struct sc_field *field,

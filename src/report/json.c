@@ -99,6 +99,18 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 	}
 }
 
+/* Of a torus. */
+static void add_network(struct sc_json *json, const struct sc_prediction *p)
+{
+	json_t *object;
+
+	if (!(p->network_gbps > 0))
+		return;
+	object = sc_json_object(json, json->root, "network");
+	sc_json_real(json, object, "sent_gbps", p->network_gbps);
+	sc_json_real(json, object, "links_frac", p->network_frac);
+}
+
 int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanation *explanation,
 		       FILE *out, struct sc_err *err)
 {
@@ -116,6 +128,7 @@ int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanatio
 	sc_json_int(&json, json.root, "n_nodes", (int64_t)p->n_nodes);
 	sc_json_breakdown(&json, json.root, &p->reading);
 	add_memory(&json, &p->memory);
+	add_network(&json, p);
 	add_path(&json, p);
 	add_classes(&json, p);
 	add_warnings(&json, &p->warnings);

@@ -51,6 +51,8 @@ static const char *needs_text(unsigned needs)
 		{"DLRMs", SC_NEEDS_DLRM},
 		{"mixtures of experts", SC_NEEDS_EXPERTS},
 		{"LoRA", SC_NEEDS_LORA},
+		{"tables of layers", SC_NEEDS_LAYERS},
+		{"tori", SC_NEEDS_TORUS},
 		{0},
 	};
 	return sc_enum_name(names, (int)needs);

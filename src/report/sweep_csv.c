@@ -28,6 +28,7 @@ static const struct column AFTER[] = {
 	{"mfu", AT(mfu)},
 	{"samples_per_s", AT(samples_per_s)},
 	{"tokens_per_s", AT(tokens_per_s)},
+	{"network_gbps", AT(network_gbps)},
 };
 /* The first row with the same prediction, from 1; texts, "; " between them; why there is none. */
 static const char *const TEXTS[] = {"same_as", "warnings", "error"};

@@ -38,12 +38,27 @@ static void append_recommender(const struct sc_model *model, struct sc_strbuf *o
 	append_widths("top MLP", &model->top_mlp, out);
 }
 
+static void append_rows(const struct sc_model *model, struct sc_strbuf *out)
+{
+	const struct sc_layer_row *rows = model->rows.at;
+	double params = 0;
+
+	for (size_t i = 0; i < model->rows.n; i++)
+		params += rows[i].params;
+	sc_strbuf_printf(out, "table of %zu layer%s, %.4g parameters", model->rows.n,
+			 sc_plural(model->rows.n), params);
+}
+
 void sc_text_model(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const struct sc_config *c = &request->config;
 
 	if (c->model.family == SC_DLRM) {
 		append_recommender(&c->model, out);
+		return;
+	}
+	if (c->model.family == SC_LAYERS) {
+		append_rows(&c->model, out);
 		return;
 	}
 	sc_strbuf_printf(out,
@@ -67,7 +82,11 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 				: sc_enum_name(sc_planner_names, (int)sc_request_planner(request)));
 		return;
 	}
-	sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp, p->dp);
+	if (request->config.model.family == SC_LAYERS)
+		sc_strbuf_printf(out, "data parallel over %" PRId64, p->dp);
+	else
+		sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp,
+				 p->dp);
 	if (p->cp > 1)
 		sc_strbuf_printf(out, ", cp %" PRId64, p->cp);
 	if (p->ep > 1)
@@ -89,7 +108,11 @@ void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out)
 	for (size_t i = 0; sc_request_n_kinds(request) > 1 && i < c->cluster.nodes.n; i++)
 		sc_strbuf_printf(out, "%s%" PRId64 " x %s", i ? " + " : "",
 				 nodes[i].count * c->cluster.gpus_per_node, nodes[i].gpu);
-	sc_strbuf_printf(out, ", %" PRId64 " a node", c->cluster.gpus_per_node);
+	if (c->cluster.torus.dims.n == 0)
+		sc_strbuf_printf(out, ", %" PRId64 " a node", c->cluster.gpus_per_node);
+	for (size_t d = 0; d < c->cluster.torus.dims.n; d++)
+		sc_strbuf_printf(out, "%s%" PRId64, d ? "x" : ", a torus of ",
+				 c->cluster.torus.dims.at[d]);
 }
 
 static void append_head(const struct sc_request *request, struct sc_strbuf *out)
@@ -111,6 +134,10 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 	if (p->tokens_per_s > 0)
 		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
 	sc_strbuf_printf(out, "MFU %.1f %%\n", 100.0 * p->mfu);
+	if (p->network_gbps > 0)
+		sc_strbuf_printf(out,
+				 "network     %.1f GB/s a GPU while in use, %.1f %% of its links\n",
+				 p->network_gbps, 100 * p->network_frac);
 	sc_strbuf_printf(out, "memory      %.1f of %.1f GiB a GPU\n", p->memory.total_gib,
 			 p->memory.capacity_gib);
 }

@@ -128,17 +128,33 @@ static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
 	return (struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
 }
 
-static void add_exchange_cost(struct builder *b, enum exchange x)
+static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exchange x)
 {
-	const struct sc_dlrm *dlrm = b->dlrm;
 	struct sc_collective_shape shape = {
 		EXCHANGES[x].kind, exchanged_bytes(dlrm, x),
 		dlrm->output_elem_bytes < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32};
-	struct sc_span span = span_of(dlrm, x);
-	struct sc_cost cost;
 
 	if (sums_by_node(dlrm) && (x == X_HOST_SCATTER || x == X_HOST_GATHER))
 		shape.kind = SC_ALL_TO_ALL;
+	return shape;
+}
+
+void sc_dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	for (int x = 0; x < N_EXCHANGES; x++) {
+		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);
+
+		sc_prediction_add_traffic(out, &dlrm->fabric, &shape);
+	}
+}
+
+static void add_exchange_cost(struct builder *b, enum exchange x)
+{
+	const struct sc_dlrm *dlrm = b->dlrm;
+	const struct sc_collective_shape shape = shape_of(dlrm, x);
+	struct sc_span span = span_of(dlrm, x);
+	struct sc_cost cost;
+
 	b->exchange_cost[x] = SC_NONE;
 	if (span.n_ranks <= 1 || !(shape.bytes > 0))
 		return;

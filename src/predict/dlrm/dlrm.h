@@ -120,6 +120,8 @@ struct sc_dlrm_built {
 };
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built);
+/* What its exchanges send in a step, on a torus. */
+void sc_dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out);
 /* summarize_dlrm.c: the last step but one; the last is there to run beside its end. */
 struct sc_dlrm_run {
 	const struct sc_dlrm *dlrm;

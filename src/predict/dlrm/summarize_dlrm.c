@@ -269,8 +269,7 @@ static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	const struct sc_request *req = dlrm->request;
 	double batch = (double)req->config.training.global_batch;
-	double peak = sc_device_peak_tflops(&req->device,
-					    sc_precision_dtype(req->config.training.precision));
+	double peak = sc_request_peak_tflops(req);
 
 	out->model_flop = batch * dlrm->model_flop;
 	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
@@ -284,4 +283,5 @@ void sc_dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out)
 	find_band(run->dlrm, out);
 	warn_of_doubts(run->dlrm, out);
 	find_rates(run->dlrm, out);
+	sc_dlrm_add_traffic(run->dlrm, out);
 }

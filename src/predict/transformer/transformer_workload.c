@@ -17,7 +17,7 @@ struct self {
 
 static bool takes(const struct sc_request *request)
 {
-	return request->config.model.family != SC_DLRM;
+	return sc_model_is_transformer(&request->config.model);
 }
 
 static void *create(void)

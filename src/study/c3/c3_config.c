@@ -1,6 +1,7 @@
 /* The pairs of a config: its layers' kernels and collectives, as the Transformer's builder lists them. */
 #include <string.h>
 
+#include "predict/layers/layers.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_transformer.h"
 #include "study/c3/c3.h"
@@ -228,6 +229,58 @@ static void list_all(struct lister *l)
 	}
 }
 
+/* ---- a table of layers ---- */
+
+/* The gradients of a bucket beside the backward passes of the next. */
+static void add_bucket(const struct sc_layers *l, size_t i, struct sc_arena *arena,
+		       struct sc_c3_pairs *out)
+{
+	const struct sc_layer_bucket *at = &l->buckets[i], *next = at + 1;
+	struct sc_op *ops = sc_arena_calloc(arena, next->n_rows, sizeof(*ops));
+	struct sc_c3_named pair = {
+		.count = 1,
+		.name = sc_arena_printf(arena, "%s backward beside %s gradients",
+					sc_layers_row(l, next->last_row)->name,
+					sc_layers_row(l, at->last_row)->name),
+		.pair = {.transfer = {.device = l->env.device,
+				      .fabric = &l->fabric,
+				      .shape = at->shape,
+				      .n_ranks = l->span.n_ranks,
+				      .n_nodes = l->span.n_nodes},
+			 .layer = ops,
+			 .n_layer = next->n_rows},
+	};
+
+	if (!(at->shape.bytes > 0))
+		return;
+	for (size_t k = 0; k < next->n_rows; k++)
+		ops[k] = sc_layers_op(l, next->last_row - k, true);
+	SC_VEC_PUSH(&out->list, pair);
+}
+
+static int list_rows(const struct sc_request *request, struct sc_arena *arena,
+		     struct sc_c3_pairs *out, struct sc_err *err)
+{
+	struct sc_layers *l = sc_arena_calloc(arena, 1, sizeof(*l));
+	struct sc_build_scratch scratch = {.arena = arena};
+	struct sc_predict_opts opts;
+	int rc;
+
+	if (request->config.cluster.torus.dims.n)
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "c3: a torus is driven by c3.endpoint; compare its kinds with "
+				  "predict or sweep");
+	sc_predict_opts_init(&opts);
+	rc = sc_layers_init(l, &(struct sc_setup){request, &opts, &scratch}, err);
+	for (size_t i = 0; rc == 0 && l->span.n_ranks > 1 && i + 1 < l->n_buckets; i++)
+		add_bucket(l, i, arena, out);
+	sc_block_release(&l->forward);
+	sc_block_release(&l->optimizer);
+	for (size_t i = 0; i < l->n_buckets; i++)
+		sc_block_release(&l->buckets[i].backward);
+	return rc;
+}
+
 int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 		       struct sc_c3_pairs *out, struct sc_err *err)
 {
@@ -237,6 +290,8 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 	struct lister l = {.tf = tf, .arena = arena, .out = out};
 	int rc;
 
+	if (request->config.model.family == SC_LAYERS)
+		return list_rows(request, arena, out, err);
 	if (request->config.model.family == SC_DLRM)
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,

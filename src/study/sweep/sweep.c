@@ -81,6 +81,7 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		.memory_total_gib = p->memory.total_gib,
 		.capacity_gib = p->memory.capacity_gib,
 		.mfu = p->mfu,
+		.network_gbps = p->network_gbps,
 		.samples_per_s = p->samples_per_s,
 		.tokens_per_s = p->tokens_per_s,
 		.n_warnings = p->warnings.n,

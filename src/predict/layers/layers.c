@@ -1,0 +1,146 @@
+/* Prepares a table of layers for building: kernels costed, gradients put into buckets. */
+#include "predict/layers/layers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "predict/op_names.h"
+#include "predict/predict.h"
+
+const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row)
+{
+	return (const struct sc_layer_row *)layers->request->config.model.rows.at + row;
+}
+
+static double or_default(double given, double def)
+{
+	return given > 0 ? given : def;
+}
+
+struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward)
+{
+	const struct sc_training *tr = &layers->request->config.training;
+	const struct sc_layer_row *r = sc_layers_row(layers, row);
+	const double samples = (double)tr->micro_batch;
+	const double weights = r->params * sc_dtype_bytes(sc_storage_dtype(tr->precision));
+	struct sc_op op = {.kind = SC_OP_LAYER, .dtype = sc_precision_dtype(tr->precision)};
+
+	op.u.layer = (struct sc_layer_shape){samples * r->flop, samples * r->bytes + weights};
+	if (backward) /* weights are read, and their gradients written */
+		op.u.layer = (struct sc_layer_shape){
+			samples * or_default(r->grad_flop, 2 * r->flop),
+			samples * or_default(r->grad_bytes, 2 * r->bytes) + 2 * weights};
+	return op;
+}
+
+static void add_row(struct sc_layers *l, size_t row, bool backward, struct sc_block *out)
+{
+	const struct sc_op op = sc_layers_op(l, row, backward);
+
+	sc_block_add_op(out, &l->env, backward ? SC_NAME_LAYER_BACKWARD : SC_NAME_LAYER_FORWARD,
+			&op);
+	l->flop += op.u.layer.flop / (double)l->request->config.training.micro_batch;
+}
+
+/* Whole gradients at once where nothing is to overlap. */
+static double bucket_bytes(const struct sc_layers *l)
+{
+	const struct sc_software *sw = &l->request->software;
+
+	return sw->grad_sync == SC_GRAD_OVERLAP && sw->bucket_mib > 0
+		       ? sw->bucket_mib * SC_BYTES_PER_MIB
+		       : HUGE_VAL;
+}
+
+static void fill_buckets(struct sc_layers *l)
+{
+	const size_t n = l->request->config.model.rows.n;
+	const enum sc_dtype dtype = sc_storage_dtype(l->request->config.training.precision);
+	struct sc_layer_bucket *b = NULL;
+
+	l->buckets = sc_arena_calloc(l->arena, n, sizeof(*l->buckets));
+	for (size_t row = n; row-- > 0;) {
+		if (!b || b->shape.bytes >= bucket_bytes(l)) {
+			b = &l->buckets[l->n_buckets++];
+			b->last_row = row;
+			b->shape = (struct sc_collective_shape){SC_ALL_REDUCE, 0, dtype};
+		}
+		add_row(l, row, true, &b->backward);
+		b->n_rows++;
+		b->shape.bytes += sc_layers_row(l, row)->params * sc_grad_bytes(l->request);
+	}
+}
+
+/* Bytes moved for a parameter: weight, gradient and states read, weight and states written, all fp32. */
+static void add_optimizer(struct sc_layers *l)
+{
+	static const double bytes[] = {
+		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
+	const double moved =
+		l->params * bytes[sc_optimizer_dense(l->request->config.training.optimizer)];
+	const struct sc_op op = {
+		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
+
+	if (moved > 0)
+		sc_block_add_op(&l->optimizer, &l->env, SC_NAME_OPTIMIZER, &op);
+}
+
+static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)
+{
+	const struct sc_c3_choice *dp = &l->request->c3[SC_C3_DP];
+
+	l->env = (struct sc_block_env){
+		.request = l->request,
+		.device = &l->request->device,
+		.software = &l->request->software,
+		.fabric = &l->fabric,
+		.slowdown = 1,
+		.cuda_graphs = l->request->config.training.cuda_graphs,
+		.kernel_sms = dp->policy == SC_C3_RESERVE && dp->n > 0
+				      ? fmax(1, (double)l->request->device.sm_count - dp->n)
+				      : 0,
+		.attention_eff = 1,
+		.gemm_speed = o->gemm_speed,
+		.hbm_speed = o->hbm_speed,
+		.link_speed = o->link_speed,
+		.nic_speed = o->nic_speed,
+		.host_speed = o->host_speed,
+	};
+}
+
+int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err)
+{
+	const struct sc_request *req = setup->request;
+	const int world = (int)req->config.gpus;
+	int node, rc;
+
+	*layers = (struct sc_layers){.request = req, .arena = setup->scratch->arena};
+	rc = sc_fabric_from_request(req, &layers->fabric, err);
+	if (rc)
+		return rc;
+	node = layers->fabric.gpus_per_node;
+	layers->span =
+		(struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
+	set_env(layers, setup->opts);
+	for (size_t row = 0; row < req->config.model.rows.n; row++) {
+		const struct sc_layer_row *r = sc_layers_row(layers, row);
+
+		add_row(layers, row, false, &layers->forward);
+		layers->params += r->params;
+		layers->kept_bytes += or_default(r->kept_bytes, r->bytes / 2) *
+				      (double)req->config.training.micro_batch;
+	}
+	fill_buckets(layers);
+	add_optimizer(layers);
+	return 0;
+}
+
+void sc_layers_release(struct sc_layers *layers)
+{
+	sc_block_release(&layers->forward);
+	sc_block_release(&layers->optimizer);
+	for (size_t i = 0; i < layers->n_buckets; i++)
+		sc_block_release(&layers->buckets[i].backward);
+	memset(layers, 0, sizeof(*layers));
+}

@@ -1,0 +1,43 @@
+/* One training step of a model that is a table of layers, on GPUs that are alike and all do the same: forward in
+ * order, backward in reverse, gradients reduced in buckets beside it or at its end, the optimizer. */
+#ifndef SC_PREDICT_LAYERS_H
+#define SC_PREDICT_LAYERS_H
+
+#include "core/config/config.h"
+#include "predict/block.h"
+#include "predict/workload.h"
+
+/* Rows whose gradients are reduced together, the last row's first. */
+struct sc_layer_bucket {
+	struct sc_block backward;
+	size_t last_row, n_rows; /* last_row, last_row - 1, ... */
+	struct sc_collective_shape shape;
+};
+struct sc_layers {
+	const struct sc_request *request;
+	struct sc_arena *arena;
+	struct sc_fabric fabric;
+	struct sc_block_env env;
+	struct sc_span span; /* of the gradients' reduction: all ranks */
+	struct sc_block forward, optimizer;
+	struct sc_layer_bucket *buckets;
+	size_t n_buckets;
+	double params, kept_bytes, flop; /* flop: of a sample, forward and backward */
+};
+
+/* Strings and arrays live in the arena of the scratch; what is left over needs sc_layers_release. */
+int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err);
+void sc_layers_release(struct sc_layers *layers);
+const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row);
+/* A row's kernel, for the samples of a micro-batch. */
+struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward);
+
+/* `n_steps` steps, one after another. */
+struct sc_layers_built {
+	uint32_t *step_end; /* node at which each is over */
+	uint32_t n_steps;
+};
+void sc_layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc_graph *graph,
+		     struct sc_layers_built *built);
+
+#endif
