@@ -1,0 +1,1 @@
+"$STEPCAST" c3 "$FILE"

@@ -1,0 +1,1 @@
+"$STEPCAST" predict configs/examples/ace-resnet50-64.yaml --set model.rows_csv="$FILE"
