@@ -457,8 +457,10 @@ const struct sc_command sc_command_c3 = {
 		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes, or their place in an "
 		"iteration if no shapes are recorded; of collectives kind, size and group) alone in the same trace. It says what each side lost, and what the model "
 		"says from the time alone; a stretch is a maximal interval in which both run, its ideal "
-		"speedup that of the times alone of what ran in it. The iterations are replayed as if kernels lost nothing, and as "
-		"if what collectives only move were on copy engines. -o FILE.csv writes the kernels that ran "
+		"speedup that of the times alone of what ran in it. The iterations are replayed as if kernels lost nothing, and "
+		"under each policy: serial takes turns, plain is the recording, comm_first and reserve give collectives the SMs of "
+		"their blocks while they run or always, copy engines take those that only move; what needs products in pieces is "
+		"not known. Each lasts until host and GPUs are done; collectives stay as long as recorded. -o FILE.csv writes the kernels that ran "
 		"beside a collective, as `stepcast fit --kind interference` reads them.",
 	.words = "file",
 	.options = OPTIONS,

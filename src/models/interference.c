@@ -201,6 +201,20 @@ double sc_interfere_seen_alone_us(const struct sc_device *device,
 	return fmax(0, time_us - start_us(device, seen)) / per_us;
 }
 
+double sc_interfere_seen_reserved_us(const struct sc_device *device,
+				     const struct sc_interfere_seen *seen, double sm_share)
+{
+	double fewer, beside = 1;
+	struct sc_cost kernel;
+
+	sc_interfere_seen_kernel(device, seen, &kernel);
+	fewer = fmax(1, kernel.demand[SC_RES_SM] / (1 - sm_share));
+	if (seen->beside_frac > 0)
+		beside = fmax(fewer, slowdowns_of(device, seen).kernel);
+	return seen->alone_us / ((1 - seen->beside_frac) / fewer + seen->beside_frac / beside) +
+	       start_us(device, seen);
+}
+
 double sc_interfere_seen_copied_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen)
 {

@@ -64,6 +64,9 @@ double sc_interfere_seen_kernel_us(const struct sc_device *device,
 /* The same solved for the time alone, of a kernel that takes time_us. */
 double sc_interfere_seen_alone_us(const struct sc_device *device,
 				  const struct sc_interfere_seen *seen, double time_us);
+/* Of the kernel, were that share of the SMs kept for collectives all the time. */
+double sc_interfere_seen_reserved_us(const struct sc_device *device,
+				     const struct sc_interfere_seen *seen, double sm_share);
 /* Of the kernel, were the collective on copy engines. */
 double sc_interfere_seen_copied_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen);

@@ -66,21 +66,31 @@ static void append_side(const char *what, const struct sc_c3_seen_side *side, st
 	append_group(&side->all, out);
 }
 
+static double gain_pct(const struct sc_c3_what_if *w, double us)
+{
+	return SC_PCT * (us / w->recorded_us - 1);
+}
+
 static void append_what_if(const struct sc_c3_what_if *w, struct sc_strbuf *out)
 {
 	const double ms = (double)SC_US_PER_MS;
 
 	if (!w->n)
 		return;
-	sc_strbuf_printf(
-		out,
-		"\n%zu iteration%s replayed: %.3f ms as recorded; %.3f ms (%+.1f %%) if kernels "
-		"beside communication lost nothing, %.3f ms (%+.1f %%) if what only moves were on "
-		"copy engines\n",
-		w->n, sc_plural(w->n), w->recorded_us / ms, w->us[SC_C3_NOTHING_LOST] / ms,
-		SC_PCT * (w->us[SC_C3_NOTHING_LOST] / w->recorded_us - 1),
-		w->us[SC_C3_COPY_ENGINES] / ms,
-		SC_PCT * (w->us[SC_C3_COPY_ENGINES] / w->recorded_us - 1));
+	sc_strbuf_printf(out,
+			 "\n%zu iteration%s replayed: %.3f ms as recorded; %.3f ms (%+.1f %%) if "
+			 "kernels beside communication lost nothing\n",
+			 w->n, sc_plural(w->n), w->recorded_us / ms, w->nothing_lost_us / ms,
+			 gain_pct(w, w->nothing_lost_us));
+	for (int p = 0; p < SC_N_C3_POLICIES; p++) {
+		const char *name = sc_enum_name(sc_c3_policy_names, p);
+
+		if (isnan(w->policy_us[p]))
+			sc_strbuf_printf(out, "  %-24s          -\n", name);
+		else
+			sc_strbuf_printf(out, "  %-24s %10.3f ms  %+.1f %%\n", name,
+					 w->policy_us[p] / ms, gain_pct(w, w->policy_us[p]));
+	}
 }
 
 void sc_text_c3_recording(const struct sc_c3_recording *r, struct sc_strbuf *out)
@@ -180,7 +190,7 @@ static void put_stretches(struct sc_json *json, const struct sc_c3_recording *r)
 
 static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 {
-	json_t *root = json->root;
+	json_t *root = json->root, *policies;
 
 	sc_json_text(json, root, "gpu", *r->gpu ? r->gpu : NULL);
 	sc_json_text(json, root, "device", r->device);
@@ -200,8 +210,11 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 	if (!r->what_if.n)
 		return;
 	sc_json_real(json, root, "replayed_us", r->what_if.recorded_us);
-	sc_json_real(json, root, "replayed_nothing_lost_us", r->what_if.us[SC_C3_NOTHING_LOST]);
-	sc_json_real(json, root, "replayed_copy_engines_us", r->what_if.us[SC_C3_COPY_ENGINES]);
+	sc_json_real(json, root, "replayed_nothing_lost_us", r->what_if.nothing_lost_us);
+	policies = sc_json_object(json, root, "replayed_policies_us");
+	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+		sc_json_known_real(json, policies, sc_enum_name(sc_c3_policy_names, p),
+				   r->what_if.policy_us[p]);
 }
 
 int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)

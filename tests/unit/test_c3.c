@@ -449,9 +449,14 @@ START_TEST(a_recording)
 		ck_assert_double_nan(r.kernels.list.at[i].predicted_us);
 	}
 	ck_assert_uint_gt(r.what_if.n, 1);
-	ck_assert_double_gt(r.what_if.us[SC_C3_NOTHING_LOST], 0.9 * r.what_if.recorded_us);
-	ck_assert_double_lt(r.what_if.us[SC_C3_NOTHING_LOST], r.what_if.recorded_us);
-	ck_assert_double_eq_tol(r.what_if.us[SC_C3_COPY_ENGINES], r.what_if.recorded_us, CLOSE);
+	ck_assert_double_gt(r.what_if.nothing_lost_us, 0.9 * r.what_if.recorded_us);
+	ck_assert_double_lt(r.what_if.nothing_lost_us, r.what_if.recorded_us);
+	ck_assert_double_eq_tol(r.what_if.policy_us[SC_C3_COPY_ENGINE], r.what_if.recorded_us,
+				CLOSE * r.what_if.recorded_us); /* all of them add */
+	ck_assert_double_eq_tol(r.what_if.policy_us[SC_C3_PLAIN], r.what_if.recorded_us,
+				CLOSE * r.what_if.recorded_us);
+	ck_assert_double_ge(r.what_if.policy_us[SC_C3_SERIAL], r.what_if.nothing_lost_us);
+	ck_assert_double_nan(r.what_if.policy_us[SC_C3_TILE_FUSED]);
 	sc_c3_recording_release(&r);
 }
 END_TEST

@@ -164,12 +164,14 @@ struct sc_c3_seen_stretch {
 	double start_us, us, compute_us,
 		comm_us; /* the two alone; NAN: not of all that ran known */
 };
-/* What the iterations would take, replayed, if kernels beside collectives took other times: as alone; or as beside
- * copy engines, where the collective only moves. */
-enum sc_c3_what_if_kind { SC_C3_NOTHING_LOST, SC_C3_COPY_ENGINES, SC_C3_N_WHAT_IFS };
+/* What the iterations take, replayed: means, us. `nothing_lost`: kernels beside collectives as alone. Policies: plain is
+ * the recording itself, as frameworks launch; serial takes turns; comm_first and reserve give collectives as many SMs as
+ * they have blocks, while they run or always; copy engines take those that only move. Collectives stay as long as they
+ * were recorded, for their times have waiting in them. NAN: not known, or needs products that wait for the collective
+ * piece by piece, which a recording does not tell. */
 struct sc_c3_what_if {
-	size_t n;                                 /* iterations; 0: nothing is known */
-	double recorded_us, us[SC_C3_N_WHAT_IFS]; /* means; recorded: replayed as it was */
+	size_t n; /* iterations; 0: nothing is known */
+	double recorded_us, nothing_lost_us, policy_us[SC_N_C3_POLICIES];
 };
 struct sc_c3_recording {
 	const char *gpu, *device; /* as recorded; its file, or NULL: then nothing is predicted */

@@ -17,9 +17,9 @@ int sc_c3_machine_load(struct sc_c3_machine *machine, const char *id, struct sc_
 int sc_c3_machine_fabric(struct sc_c3_machine *machine, int64_t gpus, struct sc_arena *arena,
 			 const struct sc_fabric **out);
 
-/* Times of a rank's activities, NAN: as recorded. */
+/* Times of a rank's activities, NAN: as recorded; NULL: all of them. */
 struct sc_c3_kernel_times {
-	double *us[SC_C3_N_WHAT_IFS];
+	double *alone_us, *policy_us[SC_N_C3_POLICIES];
 };
 int sc_c3_what_if(const struct sc_trace_run *run, const struct sc_c3_kernel_times *times,
 		  struct sc_c3_what_if *out, struct sc_err *err);

@@ -135,27 +135,88 @@ static void add_stretch(struct seer *s, const struct sc_stretch *stretch)
 	out->longer_us += fmax(seen.compute_us, seen.comm_us);
 }
 
-/* Beside nothing, and beside copy engines; of a kernel that never ran alone the model says how long it would. */
-static void set_times(struct seer *s, const struct sc_overlaps *o, struct sc_c3_kernel_times *out)
+/* The largest share of the SMs that a collective beside kernels has. */
+static double reserved_share(const struct seer *s, const struct sc_overlaps *o)
+{
+	double share = 0;
+
+	for (size_t i = 0; i < o->collectives.n; i++) {
+		const struct sc_interfere_seen known = known_of(s, &o->collectives.at[i]);
+		struct sc_cost cost;
+
+		sc_interfere_seen_collective(&s->machine.request.device, &known, &cost);
+		share = fmax(share, cost.demand[SC_RES_SM]);
+	}
+	return share;
+}
+
+static double *unknown_times(struct seer *s)
+{
+	double *us = sc_arena_alloc(&s->out->arena, (s->rank->acts.n + 1) * sizeof(*us));
+
+	for (size_t i = 0; i < s->rank->acts.n; i++)
+		us[i] = NAN;
+	return us;
+}
+
+/* Kernels that run beside nothing have fewer SMs, too, where some are kept for collectives. */
+static void set_reserved(const struct seer *s, double share, double *us)
+{
+	for (size_t i = 0; i < s->rank->acts.n; i++) {
+		const struct sc_act *act = &s->rank->acts.at[i];
+		const struct sc_interfere_seen known = {
+			.alone_us = sc_trace_act_work_us(&s->run, s->rank, act),
+			.blocks = blocks_of(s, act),
+			.computes = sc_kernel_family_owner(
+					    (enum sc_kernel_family)s->run.family.at[act->name]) ==
+				    SC_OWN_COMPUTE,
+		};
+
+		if (act->kind == SC_ACT_KERNEL)
+			us[i] = sc_interfere_seen_reserved_us(&s->machine.request.device, &known,
+							      share);
+	}
+}
+
+static void set_beside(const struct seer *s, const struct sc_beside *b, double share,
+		       const struct sc_c3_kernel_times *out)
 {
 	const struct sc_device *device = &s->machine.request.device;
+	struct sc_interfere_seen known = known_of(s, b);
+	double copied;
 
-	for (int k = 0; k < SC_C3_N_WHAT_IFS; k++) {
-		out->us[k] = sc_arena_calloc(&s->out->arena, s->rank->acts.n + 1, sizeof(double));
-		for (size_t i = 0; i < s->rank->acts.n; i++)
-			out->us[k][i] = NAN;
-	}
-	for (size_t i = 0; s->out->device && i < o->kernels.n; i++) {
-		const struct sc_beside *b = &o->kernels.at[i];
-		struct sc_interfere_seen known = known_of(s, b);
+	/* of a kernel that never ran alone the model says how long it would */
+	if (!(known.alone_us > 0))
+		known.alone_us = sc_interfere_seen_alone_us(device, &known, b->time_us);
+	out->alone_us[b->act] = known.alone_us;
+	out->policy_us[SC_C3_COMM_FIRST][b->act] = sc_interfere_seen_kernel_us(device, &known);
+	out->policy_us[SC_C3_RESERVE][b->act] =
+		sc_interfere_seen_reserved_us(device, &known, share);
+	if (known.sums)
+		return; /* copy engines do not add */
+	copied = sc_interfere_seen_copied_us(device, &known);
+	out->policy_us[SC_C3_COPY_ENGINE][b->act] = copied;
+	out->policy_us[SC_C3_COPY_ENGINE_RELIEF][b->act] =
+		known.computes ? copied : copied / (1 + device->interference.relief_gain);
+}
 
-		if (!(known.alone_us > 0))
-			known.alone_us = sc_interfere_seen_alone_us(device, &known, b->time_us);
-		out->us[SC_C3_NOTHING_LOST][b->act] = known.alone_us;
-		if (!known.sums)
-			out->us[SC_C3_COPY_ENGINES][b->act] =
-				sc_interfere_seen_copied_us(device, &known);
-	}
+static void set_times(struct seer *s, const struct sc_overlaps *o, struct sc_c3_kernel_times *out)
+{
+	static const enum sc_c3_policy policies[] = {SC_C3_COMM_FIRST, SC_C3_RESERVE,
+						     SC_C3_COPY_ENGINE, SC_C3_COPY_ENGINE_RELIEF};
+	double share;
+
+	if (!s->out->device)
+		return;
+	share = reserved_share(s, o);
+	out->alone_us = unknown_times(s);
+	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
+		out->policy_us[policies[i]] = unknown_times(s);
+	/* a recorded collective has its SMs until it ends, and then kernels have all */
+	out->policy_us[SC_C3_COMM_FIRST_RESERVE] = out->policy_us[SC_C3_COMM_FIRST];
+	set_reserved(s, share, out->policy_us[SC_C3_RESERVE]);
+	for (size_t i = 0; i < o->kernels.n; i++)
+		set_beside(s, &o->kernels.at[i], share, out);
 }
 
 static void see_rank(struct seer *s, const struct sc_trace_rank *rank,
