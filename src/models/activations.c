@@ -47,26 +47,35 @@ static double attention_out_width(const struct sc_model *m)
 	return (double)m->heads * (double)(sc_model_is_mla(m) ? m->v_head_dim : m->head_dim);
 }
 
+static double latent_width(const struct sc_model *m)
+{
+	return (double)(m->q_lora_rank + m->kv_lora_rank);
+}
+
 /* Queries, keys, values and the output. Latent attention (DeepSeek-V2, §2.1): keys are built by
  * joining a rotary part to what is expanded from the compressed ones, which stays for its values;
  * compressed ones before and after their norm. */
-static double attention_elements(const struct sc_model *m)
+static double attention_elements(const struct sc_request *request)
 {
+	const struct sc_model *m = &request->config.model;
+
 	if (!sc_model_is_mla(m))
 		return query_width(m) + 2 * key_width(m) + attention_out_width(m);
+	if (sc_recomputes(request, SC_RECOMPUTE_MLA_UP))
+		return attention_out_width(m) + 2 * latent_width(m);
 	return 2 * query_width(m) + (double)m->heads * (double)(m->head_dim + m->v_head_dim) +
-	       attention_out_width(m) + 2 * (double)(m->q_lora_rank + m->kv_lora_rank);
+	       attention_out_width(m) + 2 * latent_width(m);
 }
 
-/* Of one feed-forward layer of `width`, behind its input. */
-static double ffn_elements(const struct sc_request *request, double width)
+/* Of one feed-forward layer of `width`, behind its input; `again`: its activation is run again. */
+static double ffn_elements(const struct sc_request *request, double width, bool again)
 {
 	bool gated = sc_family_traits(request->config.model.family)->gated;
 	double kept = gated ? 2 : 1;
 
 	if (gated && !request->software.fused_activation) /* the gate's activation by itself */
 		kept++;
-	if (keeps_ffn_inputs(&request->config.training))
+	if (keeps_ffn_inputs(&request->config.training) && !again)
 		kept++;
 	return kept * width;
 }
@@ -77,10 +86,15 @@ static double experts_elements(const struct sc_request *request)
 {
 	const struct sc_model *m = &request->config.model;
 	double routed = (double)m->top_k * request->config.training.expert_imbalance;
-	double inner = ffn_elements(request, (double)m->expert_ffn_hidden);
+	double width = (double)m->expert_ffn_hidden, logits = 2 * (double)m->experts;
+	double inner = ffn_elements(request, width, sc_recomputes(request, SC_RECOMPUTE_MOE_ACT));
+	double shared = (double)m->shared_experts * ffn_elements(request, width, false);
 
-	return routed * (2 * (double)m->hidden + inner) + (double)m->shared_experts * inner +
-	       2 * (double)m->experts;
+	if (sc_recomputes(request, SC_RECOMPUTE_MOE))
+		return 0;
+	if (sc_recomputes(request, SC_RECOMPUTE_SHARED_EXPERTS))
+		shared = 0;
+	return routed * (2 * (double)m->hidden + inner) + shared + logits;
 }
 
 /* Scores of unfused attention: softmax, with dropout its mask and what it leaves. */
@@ -108,13 +122,18 @@ static double layer_bytes(const struct sc_request *request, double samples, bool
 	const struct sc_config *cfg = &request->config;
 	const struct sc_model *m = &cfg->model;
 	double h = (double)m->hidden, e = element_bytes(request);
-	double split = attention_elements(m); /* over tensor-parallel ranks */
-	double whole = NORMS * h * e;         /* inputs of the norms; over sequence-parallel ones */
+	bool experts = sc_model_is_moe(m) && !is_dense;
+	double split = attention_elements(request); /* over tensor-parallel ranks */
+	double whole = NORMS * h * e; /* inputs of the norms; over sequence-parallel ones */
+	bool norms_again = sc_recomputes(request, SC_RECOMPUTE_NORMS);
 
-	split += sc_model_is_moe(m) && !is_dense ? experts_elements(request)
-						 : ffn_elements(request, (double)m->ffn_hidden);
-	whole += h * e; /* of attention */
-	if (keeps_ffn_inputs(&cfg->training))
+	if (experts)
+		split += experts_elements(request);
+	else if (!sc_recomputes(request, SC_RECOMPUTE_MLP))
+		split += ffn_elements(request, (double)m->ffn_hidden, false);
+	if (!norms_again) /* inputs of attention and of what is behind it */
+		whole += h * e;
+	if (keeps_ffn_inputs(&cfg->training) && !(norms_again && experts))
 		whole += h * e;
 	if (has_dropout(request))
 		whole += 2 * h * MASK_BYTES;
@@ -178,17 +197,15 @@ double sc_weight_inputs_frac(const struct sc_request *request)
 
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
-	switch (request->config.training.recompute) {
-	case SC_RECOMPUTE_FULL:
-		return sc_layer_input_bytes(request, samples);
-	case SC_RECOMPUTE_SELECTIVE:
-		if (request->software.selective == SC_SELECTIVE_OPS)
-			return kept_ops_bytes(request, samples, is_dense);
-		return layer_bytes(request, samples, is_dense);
-	case SC_RECOMPUTE_NONE:
-		break;
-	}
-	return layer_bytes(request, samples, is_dense) + score_bytes(request, samples);
+	int mode = request->config.training.recompute;
+	double frac = mode == SC_RECOMPUTE_FULL ? sc_recompute_frac(request) : 0;
+	double whole = layer_bytes(request, samples, is_dense);
+
+	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS)
+		return kept_ops_bytes(request, samples, is_dense);
+	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
+		whole += score_bytes(request, samples);
+	return frac * sc_layer_input_bytes(request, samples) + (1 - frac) * whole;
 }
 
 double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense)
@@ -204,9 +221,10 @@ double sc_layer_working_bytes(const struct sc_request *request, double samples, 
 
 	if (cfg->training.recompute == SC_RECOMPUTE_NONE)
 		return bytes;
-	if (cfg->training.recompute == SC_RECOMPUTE_SELECTIVE &&
-	    request->software.selective == SC_SELECTIVE_ATTENTION)
-		return bytes + score_bytes(request, samples);
+	if (cfg->training.recompute >= SC_FLAG || sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
+		return bytes + (sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN)
+					? score_bytes(request, samples)
+					: 0);
 	return bytes + layer_bytes(request, samples, is_dense) + score_bytes(request, samples);
 }
 

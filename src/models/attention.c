@@ -23,6 +23,14 @@ static double padded_head(const struct sc_attention_shape *s)
 	return ceil(s->head_dim / HEAD_STEP) * HEAD_STEP;
 }
 
+/* Exponentials are no faster in a narrower format: in its FLOPs they take more columns. */
+static double softmax_columns(const struct sc_device *device, enum sc_dtype dtype, double peak)
+{
+	double wide = sc_device_peak_tflops(device, SC_BF16);
+
+	return device->attention.head_half * (dtype >= SC_FP8 && wide > 0 ? peak / wide : 1);
+}
+
 static double scores_flop(const struct sc_attention_shape *s, double head_half)
 {
 	double flop = 4 * s->batch * s->heads * s->seq_q * s->seq_kv * (padded_head(s) + head_half);
@@ -58,7 +66,9 @@ static void attention_time(const struct sc_device *device, const struct sc_op *o
 
 	if (peak <= 0)
 		peak = device->peak_tflops.fp32;
-	math_us = sc_flop_us(scores_flop(s, c->head_half), peak * achieved_eff(c, s)) * waves / w;
+	math_us = sc_flop_us(scores_flop(s, softmax_columns(device, op->dtype, peak)),
+			     peak * achieved_eff(c, s)) *
+		  waves / w;
 	memory_us =
 		sc_memory_us(device, elements * (s->backward ? 2 : 1) * sc_dtype_bytes(op->dtype),
 			     device->rowwise.hbm_eff, 0);

@@ -48,6 +48,18 @@ static void scale_cost(struct sc_cost *cost, double factor)
 	cost->work_us = sc_quantize_us(cost->work_us);
 }
 
+void sc_block_share(struct sc_block *block, size_t first, double share)
+{
+	for (size_t i = first; share < 1 && i < block->steps.n; i++) {
+		struct sc_step *step = &block->steps.at[i];
+
+		step->cost.waves *= share;
+		scale_cost(&step->cost, share);
+		step->host_us = sc_quantize_us(step->host_us * share);
+		step->flop *= share;
+	}
+}
+
 /* The step that was added last. */
 static void list_step(struct sc_block *block, const struct sc_op *op, const struct sc_span *span)
 {

@@ -58,6 +58,17 @@ enum sc_precision {
 	SC_P_NVFP4
 };
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
+/* Parts of a layer that backward runs again instead (Megatron Core, --recompute-modules); training.recompute is
+ * one of the above, or these or-ed. */
+enum {
+	SC_RECOMPUTE_CORE_ATTN = SC_FLAG,
+	SC_RECOMPUTE_NORMS = SC_FLAG << 1,
+	SC_RECOMPUTE_MLA_UP = SC_FLAG << 2,
+	SC_RECOMPUTE_MLP = SC_FLAG << 3, /* of layers without experts */
+	SC_RECOMPUTE_MOE = SC_FLAG << 4,
+	SC_RECOMPUTE_MOE_ACT = SC_FLAG << 5,
+	SC_RECOMPUTE_SHARED_EXPERTS = SC_FLAG << 6,
+};
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 /* Of keys that are read and have no effect yet: the value that changes nothing. */
 enum { SC_ROUTING_BALANCED, SC_TIER_NONE = 0 };
@@ -136,8 +147,9 @@ struct sc_model {
 	 * node-limited routing); default: all in one. */
 	int64_t expert_groups, top_groups;
 	int64_t mtp_layers;
-	int64_t sliding_window; /* tokens that attention reaches back; -1 = all */
-	int tied_embeddings;    /* 0, 1; default: the family's */
+	int64_t sliding_window;       /* tokens that attention reaches back; -1 = all */
+	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */
+	int tied_embeddings;          /* 0, 1; default: the family's */
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
 	struct sc_ints bottom_mlp, top_mlp;
@@ -184,8 +196,8 @@ struct sc_offload {
 struct sc_training {
 	int64_t global_batch, micro_batch;
 	enum sc_precision precision;
-	enum sc_recompute recompute; /* given: also flags of modules (config_fields.c) */
-	int64_t recompute_layers;
+	int recompute;            /* enum sc_recompute, or flags of modules */
+	int64_t recompute_layers; /* of a stage, with full; -1 = all */
 	enum sc_attention attention;
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
@@ -347,6 +359,11 @@ struct sc_sharding_rule {
 	bool reduces_each; /* gradients: after every micro-batch, else summed up whole and reduced once */
 };
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
+/* Does backward run this module again? Selective recomputation of software without a policy of its own is that of
+ * attention's core. */
+bool sc_recomputes(const struct sc_request *request, int module);
+/* With full recomputation the share of the layers that do so. */
+double sc_recompute_frac(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
  * not split evenly: the first chunks have one more, if the software does not count the ends. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);

@@ -84,17 +84,27 @@ static void resolve_fill(struct sc_request *req)
 			tr->fill_fraction);
 }
 
+static bool recomputes(const struct sc_request *req)
+{
+	double below_gib = req->software.recomputes_below_gib;
+
+	return req->software.recomputes && (below_gib <= 0 || req->device.hbm_gib < below_gib);
+}
+
 static void resolve_recompute(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
 
-	if ((int)tr->recompute != SC_NOT_GIVEN)
+	if (tr->recompute != SC_NOT_GIVEN)
 		return;
-	tr->recompute = req->software.recomputes ? SC_RECOMPUTE_FULL : SC_RECOMPUTE_NONE;
-	if (req->software.recomputes)
-		sc_warn(&req->warnings,
-			"training.recompute is not given; full is taken, as %s's recipes do",
-			req->software.id);
+	tr->recompute = recomputes(req) ? SC_RECOMPUTE_FULL : SC_RECOMPUTE_NONE;
+	if (tr->recompute == SC_RECOMPUTE_NONE)
+		return;
+	if (tr->recompute_layers < 1 && req->software.recompute_layers > 0)
+		tr->recompute_layers = (int64_t)req->software.recompute_layers;
+	sc_warn(&req->warnings,
+		"training.recompute is not given; full is taken, as %s's recipes do",
+		req->software.id);
 }
 
 static void resolve_planner(struct sc_request *req)
@@ -166,6 +176,23 @@ void sc_config_fill_options(struct sc_request *req)
 					  : req->software.cuda_graphs;
 	if (tr->cuda_graphs & SC_GRAPH_FULL)
 		tr->cuda_graphs = 1;
+}
+
+bool sc_recomputes(const struct sc_request *request, int module)
+{
+	int mode = request->config.training.recompute;
+
+	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_ATTENTION)
+		mode = SC_RECOMPUTE_CORE_ATTN;
+	return mode >= SC_FLAG && (mode & module);
+}
+
+double sc_recompute_frac(const struct sc_request *request)
+{
+	double layers = (double)request->config.model.layers / (double)request->config.parallel.pp;
+	int64_t given = request->config.training.recompute_layers;
+
+	return given < 1 || (double)given >= layers ? 1 : (double)given / layers;
 }
 
 /* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed go about it is in their profiles. */

@@ -1,17 +1,5 @@
-/* Keys and values that configs and tables may have, and that no model reads yet: taken as the nearest that
- * one reads, or left without effect, and said so. */
+/* Keys that configs and tables may have, and that no model reads yet: said so. */
 #include "core/config/config_priv.h"
-
-static void take_nearest(struct sc_request *req)
-{
-	struct sc_training *tr = &req->config.training;
-
-	if ((int)tr->recompute >= SC_FLAG) {
-		sc_warn(&req->warnings,
-			"training.recompute: a list of modules is taken as selective");
-		tr->recompute = SC_RECOMPUTE_SELECTIVE;
-	}
-}
 
 /* What says the same as the models do has no need of a word. */
 static void warn_no_effect(struct sc_request *req)
@@ -25,8 +13,10 @@ static void warn_no_effect(struct sc_request *req)
 	} keys[] = {
 		{"model.mtp_layers", cfg->model.mtp_layers > 0},
 		{"model.sliding_window",
-		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq},
-		{"training.recompute_layers", tr->recompute_layers > 0},
+		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq &&
+			 (tr->attention == SC_ATT_UNFUSED || cfg->parallel.cp > 1)},
+		{"training.recompute_layers",
+		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
 		{"training.routing", tr->routing > SC_ROUTING_BALANCED},
 		{"training.grad_worker_frac", tr->grad_worker_frac >= 0},
 		{"training.offload.optimizer", off->optimizer > SC_TIER_NONE},
@@ -45,7 +35,6 @@ static void warn_no_effect(struct sc_request *req)
 
 int sc_config_take_later(const struct sc_resolver *res)
 {
-	take_nearest(res->request);
 	warn_no_effect(res->request);
 	return 0;
 }

@@ -197,28 +197,39 @@ static int resolve_model(const struct sc_resolver *res)
 	return 0;
 }
 
-/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor-parallel ranks as
- * leave every replica a sample, if a node has them. */
-static void choose_tp(struct sc_request *req)
+/* Ranks of a replica that leave every replica a sample, if a node has them; else 1. */
+static int64_t ranks_for_batch(const struct sc_request *req)
+{
+	const struct sc_config *cfg = &req->config;
+	int64_t batch = cfg->training.global_batch, per_node = cfg->cluster.gpus_per_node, n = 1;
+
+	if (per_node == SC_NOT_GIVEN)
+		per_node = req->device.usual_gpus_per_node;
+	while (n < per_node && cfg->gpus > batch * n)
+		n *= 2;
+	return n > per_node || cfg->gpus % n || cfg->gpus / n > batch ? 1 : n;
+}
+
+/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor- or context-parallel ranks as
+ * leave every replica a sample. */
+static void choose_split(struct sc_request *req)
 {
 	struct sc_config *cfg = &req->config;
 	struct sc_parallel *par = &cfg->parallel;
-	int64_t batch = cfg->training.global_batch, per_node = cfg->cluster.gpus_per_node, tp;
+	int64_t batch = cfg->training.global_batch, n;
+	bool cp = req->software.small_in_cp;
 
 	if (par->tp != SC_NOT_GIVEN || par->pp != SC_NOT_GIVEN || par->dp != SC_NOT_GIVEN ||
 	    par->cp != SC_NOT_GIVEN || batch < 1 || cfg->gpus <= batch)
 		return;
-	if (per_node == SC_NOT_GIVEN)
-		per_node = req->device.usual_gpus_per_node;
-	for (tp = 2; tp < per_node && cfg->gpus > batch * tp; tp *= 2)
-		;
-	if (cfg->gpus % tp || cfg->gpus / tp > batch || cfg->model.heads % tp || tp > per_node)
+	n = ranks_for_batch(req);
+	if (n < 2 || (cp ? cfg->model.seq : cfg->model.heads) % n)
 		return;
-	par->tp = tp;
+	*(cp ? &par->cp : &par->tp) = n;
 	sc_warn(&req->warnings,
 		"parallel is not given, and training.global_batch %" PRId64
-		" is less than gpus %" PRId64 ": tp %" PRId64 " is taken",
-		batch, cfg->gpus, tp);
+		" is less than gpus %" PRId64 ": %s %" PRId64 " is taken",
+		batch, cfg->gpus, cp ? "cp" : "tp", n);
 }
 
 /* gpus from the split, or dp from gpus. */
@@ -230,7 +241,7 @@ static int resolve_gpus(const struct sc_resolver *res)
 		par->tp != SC_NOT_GIVEN && par->pp != SC_NOT_GIVEN && par->dp != SC_NOT_GIVEN;
 	int64_t replica;
 
-	choose_tp(res->request);
+	choose_split(res->request);
 	default_int(&par->tp, 1);
 	default_int(&par->pp, 1);
 	default_int(&par->cp, 1);
@@ -403,9 +414,13 @@ static void resolve_precision(struct sc_request *req)
 	const struct sc_device *lacks = kind_without(req, SC_TF32);
 
 	if (!is_given) {
-		tr->precision = kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
+		bool fp8 = req->software.trains_fp8 && !kind_without(req, SC_FP8);
+
+		tr->precision = fp8 ? SC_P_FP8 : kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
 		sc_warn(&req->warnings, "training.precision is not given; %s is taken",
-			tr->precision == SC_P_BF16 ? "bf16" : "fp16");
+			fp8                          ? "fp8"
+			: tr->precision == SC_P_BF16 ? "bf16"
+						     : "fp16");
 	}
 	if (tr->precision == SC_P_TF32 && lacks) {
 		tr->precision = SC_P_FP32;

@@ -71,6 +71,8 @@ static void take_shape(struct sc_model *model, const struct sc_model *known)
 	fill(&model->kv_lora_rank, known->kv_lora_rank);
 	fill(&model->rope_head_dim, known->rope_head_dim);
 	fill(&model->v_head_dim, known->v_head_dim);
+	fill(&model->sliding_window, known->sliding_window);
+	fill(&model->full_attention_every, known->full_attention_every);
 	if (model->tied_embeddings == SC_NOT_GIVEN)
 		model->tied_embeddings = known->tied_embeddings;
 }

@@ -109,8 +109,11 @@ struct sc_software {
 		fused_loss;  /* one kernel each, else chains of elementwise ones */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
 	enum sc_fp8_recipe fp8_recipe; /* training.fp8_recipe not given */
-	bool casts_weights;            /* amp: fp32 weights are cast for every micro-batch */
-	bool mlm_gather;               /* masked-language-model head on the masked positions only */
+	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,
+	 * else pass on keys and values. */
+	bool lora_fp8_attention, lora_exchanges_heads;
+	bool casts_weights; /* amp: fp32 weights are cast for every micro-batch */
+	bool mlm_gather;    /* masked-language-model head on the masked positions only */
 	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
 	 * where PyTorch's kernels are. Default 1. */
 	double elementwise_factor;
@@ -121,7 +124,12 @@ struct sc_software {
 	/* Share of the fabric's rates that its communication reaches, default 1, and what it adds to every
 	 * collective's latency (a coordinator's cycle, sockets), default 0. */
 	double link_eff, net_eff, comm_latency_us;
-	bool recomputes;           /* training.recompute not given: full */
+	/* training.recompute not given: full; of so many layers of a stage, 0 = all; on GPUs with less memory than
+	 * this, 0 = on all. */
+	bool recomputes;
+	double recompute_layers, recomputes_below_gib;
+	bool trains_fp8;           /* training.precision not given: fp8, where the GPU has it */
+	bool small_in_cp;          /* a batch smaller than the number of GPUs: cp, else tp */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
 	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */

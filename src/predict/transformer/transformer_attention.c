@@ -1,11 +1,11 @@
 /* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring of
  * context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late chunks
- * of a causal sequence, as Megatron Core and torchtitan do). */
+ * of a causal sequence, as Megatron Core and torchtitan do), or over heads that these exchange. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
 
-static void rotary(const struct dims *x, enum sc_op_name name)
+void rotary(const struct dims *x, enum sc_op_name name)
 {
 	double q = x->heads * x->d, k = x->kv_heads * x->d;
 
@@ -21,11 +21,24 @@ static void rotary(const struct dims *x, enum sc_op_name name)
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
 }
 
-/* One flash kernel over q queries and kv keys of this rank. */
-static void add_flash(const struct dims *x, double kv, bool causal, bool backward)
+enum { BLACKWELL = 100 }; /* CUDA capability */
+
+/* Kernels of attention that multiply in fp8; before Blackwell not beside context parallelism (MLPerf Training v5.1,
+ * llama2_70b_lora: FP8_DPA 0 on H200 with it, else 1). */
+static bool in_fp8(const struct dims *x)
+{
+	bool fits = x->req->config.parallel.cp < 2 || x->env->device->cuda_capability >= BLACKWELL;
+
+	return x->lora && x->sw->lora_fp8_attention && fits &&
+	       x->req->config.training.precision == SC_P_FP8;
+}
+
+/* `share` of a flash kernel over s queries and kv keys of this rank. */
+static void add_flash_share(const struct dims *x, double share, double kv, bool causal,
+			    bool backward)
 {
 	struct sc_op flash = {SC_OP_ATTENTION,
-			      x->storage,
+			      in_fp8(x) ? SC_FP8 : x->storage,
 			      {.attention = {.batch = x->b,
 					     .heads = x->heads,
 					     .kv_heads = x->kv_heads,
@@ -35,7 +48,32 @@ static void add_flash(const struct dims *x, double kv, bool causal, bool backwar
 					     .causal = causal,
 					     .backward = backward}}};
 
-	sc_block_add_op(x->block, x->env, backward ? SC_NAME_FLASH_GRAD : SC_NAME_FLASH, &flash);
+	if (share > 0)
+		sc_block_add_pieces(
+			x->block, x->env,
+			&(struct sc_block_pieces){backward ? SC_NAME_FLASH_GRAD : SC_NAME_FLASH,
+						  &flash, share, 0, 1});
+}
+
+static void add_flash(const struct dims *x, double kv, bool causal, bool backward)
+{
+	add_flash_share(x, 1, kv, causal, backward);
+}
+
+#define TILE_ROWS 128.0 /* queries whose keys are read together */
+
+/* All tokens of a sample: a layer is the mean of those with a window and those without. A window's tiles reach
+ * back over it from their first query to their last. */
+static void add_whole_flash(const struct dims *x, bool backward)
+{
+	double every = (double)x->model->full_attention_every;
+	double reach = (double)x->model->sliding_window + TILE_ROWS;
+	double full = every > 0 ? 1 / every : 0;
+
+	if (x->model->sliding_window < 1 || reach >= x->s)
+		full = 1;
+	add_flash_share(x, full, x->s, x->traits->causal, backward);
+	add_flash_share(x, 1 - full, reach, false, backward);
 }
 
 /* What travels beside a step of the ring: the next one's keys and values; backward also the gradients
@@ -71,12 +109,48 @@ static void ring(const struct dims *x, bool backward)
 	}
 }
 
+static bool exchanges_heads(const struct dims *x)
+{
+	return x->lora && x->sw->lora_exchanges_heads &&
+	       fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5;
+}
+
+/* Each rank's tokens to those that have their heads, or back. */
+static void exchange_heads(const struct dims *x, double width)
+{
+	struct sc_block_comm comm = {
+		.name = SC_NAME_HEADS_ALL_TO_ALL,
+		.axis = SC_COMM_CP,
+		.shape = {SC_ALL_TO_ALL, x->tokens * width * x->e, x->storage},
+	};
+
+	sc_block_add_comm(x->block, x->env, &comm);
+}
+
+/* Of a share of the heads a rank sees all tokens (Jacobs et al., DeepSpeed Ulysses, 2023); backward gradients go the
+ * same ways (Transformer Engine, cp_comm_type a2a). */
+static void flash_by_heads(const struct dims *x, bool backward)
+{
+	double cp = (double)x->req->config.parallel.cp;
+	double inputs = x->heads * x->d + x->kv_heads * (x->d + x->d_v);
+	struct dims whole = *x;
+
+	whole.s = x->s_all;
+	whole.heads /= cp;
+	whole.kv_heads /= cp;
+	exchange_heads(x, backward ? x->ctx : inputs);
+	add_whole_flash(&whole, backward);
+	exchange_heads(x, backward ? inputs : x->ctx);
+}
+
 static void flash(const struct dims *x, bool backward)
 {
-	if (x->req->config.parallel.cp > 1)
-		ring(x, backward);
+	if (x->req->config.parallel.cp < 2)
+		add_whole_flash(x, backward);
+	else if (exchanges_heads(x))
+		flash_by_heads(x, backward);
 	else
-		add_flash(x, x->s, x->traits->causal, backward);
+		ring(x, backward);
 }
 
 static void add_batched(const struct dims *x, enum sc_op_name name,
@@ -165,7 +239,7 @@ static void unfused_backward(const struct dims *x)
 {
 	double n_scores = x->b * x->heads * x->s * x->s_all;
 
-	if (x->req->config.training.recompute == SC_RECOMPUTE_SELECTIVE)
+	if (sc_recomputes(x->req, SC_RECOMPUTE_CORE_ATTN))
 		attention_core(x);
 	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
 	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, (struct mnk){x->s, x->s_all, x->d_v});
@@ -181,6 +255,8 @@ static void unfused_backward(const struct dims *x)
 void attention_backward(const struct dims *x)
 {
 	if (x->req->config.training.attention == SC_ATT_FLASH) {
+		if (sc_recomputes(x->req, SC_RECOMPUTE_CORE_ATTN))
+			flash(x, false);
 		flash(x, true);
 	} else {
 		ring_alone(x, true);

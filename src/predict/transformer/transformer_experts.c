@@ -242,6 +242,13 @@ void experts_forward(const struct dims *x)
 		mlp_forward(x, shared_width(x));
 }
 
+void experts_activation(const struct dims *x)
+{
+	struct experts ex = experts_of(x);
+
+	add_activation(x, ex.rows * ex.ffn);
+}
+
 static void grouped_weights(const struct dims *x, const struct experts *ex, const struct linear *l)
 {
 	const struct sc_gemm_shape weights = {.batch = ex->n_local,

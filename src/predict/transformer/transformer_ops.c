@@ -151,16 +151,62 @@ static void recompute_ops(const struct dims *x, bool has_experts)
 	add_activation(x, x->tokens * x->ffn);
 }
 
+/* Keys, values and queries from their latents, and their norms and rotations (Megatron Core,
+ * multi_latent_attention.py). */
+static void latents_again(const struct dims *x)
+{
+	struct linear qkv[MAX_LINEARS];
+	int n_qkv = qkv_linears(x, qkv);
+
+	for (int i = 0; i < n_qkv; i++)
+		if (qkv[i].name == SC_NAME_Q_UP || qkv[i].name == SC_NAME_KV_UP)
+			add_linear(x, &qkv[i]);
+	add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
+	rotary(x, SC_NAME_ROPE);
+}
+
+/* Norms fused with the product behind them are none of their own, as those of layers without experts. */
+static void norms_again(const struct dims *x, bool has_experts)
+{
+	add_norm(x, (has_experts ? 2 : 1) * x->tokens_seq * x->h);
+}
+
+/* Attention's core is run again where its backward is. */
+static void modules_again(const struct dims *x, bool has_experts)
+{
+	if (sc_recomputes(x->req, SC_RECOMPUTE_NORMS))
+		norms_again(x, has_experts);
+	if (sc_recomputes(x->req, SC_RECOMPUTE_MLA_UP) && sc_model_is_mla(x->model))
+		latents_again(x);
+	if (!has_experts) {
+		if (sc_recomputes(x->req, SC_RECOMPUTE_MLP))
+			mlp_forward(x, x->ffn);
+		return;
+	}
+	if (sc_recomputes(x->req, SC_RECOMPUTE_MOE)) {
+		experts_forward(x);
+		return;
+	}
+	if (sc_recomputes(x->req, SC_RECOMPUTE_MOE_ACT))
+		experts_activation(x);
+	if (sc_recomputes(x->req, SC_RECOMPUTE_SHARED_EXPERTS) && x->model->shared_experts > 0)
+		mlp_forward(x, shared_width(x));
+}
+
 static void recompute(const struct dims *x, bool has_experts)
 {
-	enum sc_recompute mode = x->req->config.training.recompute;
+	int mode = x->req->config.training.recompute;
+	size_t first = x->block->steps.n;
 
 	if (mode == SC_RECOMPUTE_FULL) {
 		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
 		layer_again(x, has_experts);
+		sc_block_share(x->block, first, sc_recompute_frac(x->req));
 	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
 		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
 		recompute_ops(x, has_experts);
+	} else {
+		modules_again(x, has_experts);
 	}
 }
 

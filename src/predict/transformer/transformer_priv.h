@@ -73,12 +73,16 @@ void region_weights(const struct dims *x, const struct linear *first, int n);
 void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double params);
 
+/* Rotary positions of queries and keys, or their gradient. */
+void rotary(const struct dims *x, enum sc_op_name name);
 void attention_forward(const struct dims *x);
 void attention_backward(const struct dims *x);
 bool softmax_is_fused(const struct dims *x);
 /* Dispatch and combine that run beside another micro-batch's layer, where training.moe_overlap says so. */
 void exchange_beside(const struct dims *x);
 void experts_forward(const struct dims *x);
+/* The experts' activation alone. */
+void experts_activation(const struct dims *x);
 void experts_backward(const struct dims *x);
 void experts_weights(const struct dims *x);
 /* Width on this rank of the experts that every token takes. */
