@@ -65,6 +65,7 @@
 	X(EXPERT_DOWN, "grouped gemm expert down")                       \
 	X(EXPERT_DOWN_DGRAD, "grouped gemm expert down data gradient")   \
 	X(EXPERT_DOWN_WGRAD, "grouped gemm expert down weight gradient") \
+	X(EXPERT_BIAS, "expert bias")                                    \
 	X(ADAPTER, "gemm adapters")                                      \
 	X(ADAPTER_GRAD, "gemm adapter gradients")                        \
 	X(ADAPTER_ADD, "adapter add")                                    \

@@ -71,7 +71,9 @@ enum {
 };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 /* Of keys that are read and have no effect yet: the value that changes nothing. */
-enum { SC_ROUTING_BALANCED, SC_TIER_NONE = 0 };
+enum { SC_TIER_NONE };
+/* Of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less padded to it; as it comes. */
+enum sc_routing { SC_ROUTING_BALANCED, SC_ROUTING_DROPPED, SC_ROUTING_NATURAL };
 /* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
  * two barriers, one, or none, the stages in step. */
 enum sc_vocab_stages { SC_VOCAB_STAGES_NONE, SC_VOCAB_1, SC_VOCAB_2, SC_VOCAB_INTERLACED };
@@ -150,6 +152,7 @@ struct sc_model {
 	int64_t sliding_window;       /* tokens that attention reaches back; -1 = all */
 	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */
 	int tied_embeddings;          /* 0, 1; default: the family's */
+	int biases;                   /* of the linear layers, experts among them; as tied_embeddings */
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
 	struct sc_ints bottom_mlp, top_mlp;

@@ -100,8 +100,8 @@ static const struct sc_name RECOMPUTE_NAMES[] = {
 };
 static const struct sc_name ROUTING_NAMES[] = {
 	{"balanced", SC_ROUTING_BALANCED},
-	{"dropped", SC_ROUTING_BALANCED + 1},
-	{"natural", SC_ROUTING_BALANCED + 2},
+	{"dropped", SC_ROUTING_DROPPED},
+	{"natural", SC_ROUTING_NATURAL},
 	{0},
 };
 static const struct sc_name TIER_NAMES[] = {
@@ -332,6 +332,7 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, rope_head_dim, 0, MAX_HIDDEN, "latent attention: rotary part of a head"),
 	INT(sc_model, v_head_dim, 1, MAX_HIDDEN, "latent attention: width of a head's values"),
 	ENUM(sc_model, tied_embeddings, BOOL_NAMES, "output layer is the word embedding"),
+	ENUM(sc_model, biases, BOOL_NAMES, "linear layers have biases; default: the family's"),
 	INT(sc_model, expert_groups, 1, MAX_EXPERTS, "groups that experts lie in",
 	    NEEDS(SC_NEEDS_EXPERTS)),
 	INT(sc_model, top_groups, 1, MAX_EXPERTS, "groups that a token's experts are of",

@@ -135,22 +135,29 @@ static void resolve_optimizer(struct sc_request *req)
 	tr->optimizer = dense;
 }
 
+/* Kernels that send a token once take no fixed capacity (Megatron Core, transformer_config.py). */
+static enum sc_dispatcher usual_dispatcher(const struct sc_request *req)
+{
+	const struct sc_cluster *cl = &req->config.cluster;
+
+	if (req->config.training.routing == SC_ROUTING_DROPPED)
+		return SC_DISPATCH_ALL_TO_ALL;
+	return cl->scale_up_gpus > cl->gpus_per_node ? req->software.moe_dispatcher_domain
+						     : req->software.moe_dispatcher;
+}
+
 static void resolve_experts(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
-	const struct sc_software *sw = &req->software;
-	const struct sc_cluster *cl = &req->config.cluster;
 
 	if (!sc_model_is_moe(&req->config.model))
 		return;
 	if (tr->expert_imbalance < 0)
 		tr->expert_imbalance = 1;
 	if ((int)tr->moe_dispatcher == SC_NOT_GIVEN)
-		tr->moe_dispatcher = cl->scale_up_gpus > cl->gpus_per_node
-					     ? sw->moe_dispatcher_domain
-					     : sw->moe_dispatcher;
+		tr->moe_dispatcher = usual_dispatcher(req);
 	if (!is_given(req, "training.moe_overlap"))
-		tr->moe_overlap = sw->moe_overlap;
+		tr->moe_overlap = req->software.moe_overlap;
 }
 
 void sc_config_fill_options(struct sc_request *req)

@@ -17,7 +17,7 @@ static void warn_no_effect(struct sc_request *req)
 			 (tr->attention == SC_ATT_UNFUSED || cfg->parallel.cp > 1)},
 		{"training.recompute_layers",
 		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
-		{"training.routing", tr->routing > SC_ROUTING_BALANCED},
+		{"training.routing", tr->routing == SC_ROUTING_NATURAL},
 		{"training.grad_worker_frac", tr->grad_worker_frac >= 0},
 		{"training.offload.optimizer", off->optimizer > SC_TIER_NONE},
 		{"training.offload.gradients", off->gradients > SC_TIER_NONE},

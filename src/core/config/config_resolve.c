@@ -166,6 +166,8 @@ static void resolve_widths(struct sc_model *model)
 	}
 	if (model->tied_embeddings == SC_NOT_GIVEN)
 		model->tied_embeddings = traits->tied;
+	if (model->biases == SC_NOT_GIVEN)
+		model->biases = traits->biases;
 	if (model->experts == SC_NOT_GIVEN)
 		return;
 	default_int(&model->shared_experts, 0);

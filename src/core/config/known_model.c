@@ -75,6 +75,8 @@ static void take_shape(struct sc_model *model, const struct sc_model *known)
 	fill(&model->full_attention_every, known->full_attention_every);
 	if (model->tied_embeddings == SC_NOT_GIVEN)
 		model->tied_embeddings = known->tied_embeddings;
+	if (model->biases == SC_NOT_GIVEN)
+		model->biases = known->biases;
 }
 
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err)

@@ -204,13 +204,27 @@ static void route(const struct dims *x)
 		    fused ? FUSED_ROUTER_KERNELS : ROUTER_KERNELS);
 }
 
+/* The last bias goes with the router's weights: for each expert a product in fp32 and a sum, all joined and cast
+ * (Megatron Core, experts.py, TEGroupedMLP._apply_bias). Backward the gradients of both factors are products that are
+ * summed up. The first one rides on its product. */
+static void weigh_bias(const struct dims *x, const struct experts *ex, bool backward)
+{
+	double f = sc_dtype_bytes(SC_FP32), n = ex->rows * x->h;
+	double passes = backward ? 8 : 6;
+	int kernels = (int)ex->n_local * (backward ? 5 : 2) + 2;
+
+	if (x->biases)
+		add_rowwise(x, SC_NAME_EXPERT_BIAS, n * (passes * f + 2 * x->e), kernels);
+}
+
 /* The host reads back how many tokens its experts get before it can launch their products: it has nothing
- * ahead then, and what its launches from step `first` on take longer than their kernels, the GPU waits. */
+ * ahead then, and what its launches from step `first` on take longer than their kernels, the GPU waits. With a fixed
+ * capacity it knows them. */
 static void wait_for_counts(const struct dims *x, size_t first)
 {
 	double us = x->sw->host_sync_us;
 
-	if (us <= 0 || sc_block_is_replayed(x->block, x->env))
+	if (us <= 0 || x->req->config.training.routing == SC_ROUTING_DROPPED || sc_block_is_replayed(x->block, x->env))
 		return;
 	for (size_t i = first; i < x->block->steps.n; i++) {
 		const struct sc_step *step = &x->block->steps.at[i];
@@ -235,6 +249,7 @@ void experts_forward(const struct dims *x)
 	grouped_linear(x, &ex, &ex.up);
 	add_activation(x, ex.rows * ex.ffn);
 	grouped_linear(x, &ex, &ex.down);
+	weigh_bias(x, &ex, false);
 	combine(x, &ex);
 	wait_for_counts(x, first);
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
@@ -298,6 +313,7 @@ void experts_backward(const struct dims *x)
 		mlp_backward(x, shared_width(x));
 	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex); /* the combine's gradient */
+	weigh_bias(x, &ex, true);
 	grouped_grads(x, &ex, &ex.down);
 	add_activation_grad(x, ex.rows * ex.ffn);
 	grouped_grads(x, &ex, &ex.up);

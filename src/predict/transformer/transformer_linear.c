@@ -31,6 +31,7 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.lora = tr->trainable == SC_TRAIN_LORA;
 	x.sp = req->config.parallel.sequence_parallel && tp > 1;
 	x.dropout = req->software.dropout > 0 && x.traits->dropout;
+	x.biases = m->biases > 0;
 	x.s_all = (double)m->seq;
 	if (tr->fill_fraction < 1) /* a batch's tokens are padded to what tensor cores like */
 		x.s_all = fmax(TOKEN_UNIT,

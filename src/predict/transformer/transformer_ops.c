@@ -10,7 +10,7 @@ static void bias_dropout_add(const struct dims *x)
 {
 	double n = x->tokens_seq * x->h, mask = x->dropout ? 1 : 0;
 
-	if (x->sw->fused_bias_dropout || (!x->traits->biases && !x->dropout))
+	if (x->sw->fused_bias_dropout || (!x->biases && !x->dropout))
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (3 * x->e + mask), 1);
 	else if (x->dropout)
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (7 * x->e + mask), 3);
@@ -25,7 +25,7 @@ static void bias_dropout_add_backward(const struct dims *x)
 	/* dropout gradient, then the bias gradient's reduction over tokens */
 	if (x->dropout)
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n * (3 * x->e + 1), 2);
-	else if (x->traits->biases)
+	else if (x->biases)
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n * x->e, 1);
 }
 
@@ -35,7 +35,7 @@ void add_activation(const struct dims *x, double n)
 		add_rowwise(x, SC_NAME_ACTIVATION, n * (3 * x->e), 1);
 	else if (x->traits->gated)
 		add_rowwise(x, SC_NAME_ACTIVATION, n * (5 * x->e), 2);
-	else if (x->sw->fused_activation || !x->traits->biases)
+	else if (x->sw->fused_activation || !x->biases)
 		add_rowwise(x, SC_NAME_ACTIVATION, n * (2 * x->e), 1);
 	else
 		add_rowwise(x, SC_NAME_ACTIVATION, n * (4 * x->e), 2);
@@ -47,7 +47,7 @@ void add_activation_grad(const struct dims *x, double n)
 		add_rowwise(x, SC_NAME_ACTIVATION_GRAD,
 			    n * ((x->sw->fused_activation ? 5 : 8) * x->e),
 			    x->sw->fused_activation ? 1 : 3);
-	else if (x->traits->biases) /* and the bias gradient's reduction */
+	else if (x->biases) /* and the bias gradient's reduction */
 		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (4 * x->e), 2);
 	else
 		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (3 * x->e), 1);

@@ -22,7 +22,7 @@ static double adapter_params(const struct dims *x, const struct linear *l)
 
 static void add_linear_params(const struct dims *x, const struct linear *l, struct sc_params *out)
 {
-	double n = l->n * l->k + (x->traits->biases ? l->n : 0);
+	double n = l->n * l->k + (x->biases ? l->n : 0);
 	double adapters = x->lora ? adapter_params(x, l) : 0;
 
 	out->dense += n + adapters;
@@ -51,6 +51,8 @@ static void add_expert_params(const struct dims *x, struct sc_params *out)
 
 	add_plain_params(x, (double)m->experts * x->h, out); /* router */
 	out->expert = n_local * x->h * ffn * (x->gates + 1);
+	if (x->biases)
+		out->expert += n_local * (x->gates * ffn + x->h);
 	out->trainable_expert = x->lora ? 0 : out->expert;
 	if (m->shared_experts > 0)
 		add_mlp_params(x, shared_width(x), out);

@@ -24,7 +24,7 @@ struct dims {
 	double ctx;                                 /* width of the attention's output */
 	double ffn, gates, vocab;
 	bool inputs_only; /* backward leaves out the gradients of weights */
-	bool sp, dropout, lora;
+	bool sp, dropout, lora, biases;
 	bool quantized; /* GEMMs in fp8 or fp4, of tensors in memory in bf16 */
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
