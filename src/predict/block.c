@@ -130,14 +130,14 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	uint16_t name = pieces->name;
 	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL, .model = (uint8_t)op->kind};
 	struct sc_op_time time;
-	double n_launches = 1, n = pieces->n;
+	double n_launches = 1, n_calls = 1, n = pieces->n;
 
-	/* a grouped GEMM is as many kernels on several streams (Transformer Engine) */
+	/* a grouped GEMM is one call of as many kernels on several streams (Transformer Engine) */
 	if (op->kind == SC_OP_GEMM && !op->u.gemm.bmm)
 		n_launches = op->u.gemm.batch;
 	if ((op->kind == SC_OP_ROWWISE || op->kind == SC_OP_OPTIMIZER) &&
 	    op->u.rowwise.n_kernels > 1)
-		n_launches = op->u.rowwise.n_kernels;
+		n_launches = n_calls = op->u.rowwise.n_kernels;
 	sc_op_model_get(op->kind)->time(env->device, op, &time);
 	kernel_cost(env, op, &time, &step.cost);
 	step.level_frac = time.level_frac;
@@ -146,9 +146,10 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	step.cost.waves *= n;
 	scale_cost(&step.cost, n * env->slowdown / kernel_speed(env, op, &step.cost));
 	if (!sc_block_is_replayed(block, env))
-		step.host_us = sc_quantize_us(
-			n * n_launches * (env->device->host.launch_us + env->software->host_op_us) /
-			env->host_speed);
+		step.host_us = sc_quantize_us(n *
+					      (n_launches * env->device->host.launch_us +
+					       n_calls * env->software->host_op_us) /
+					      env->host_speed);
 	step.flop = n * op_flop(op);
 	SC_VEC_PUSH(&block->steps, step);
 	list_step(block, op, NULL);

@@ -135,15 +135,26 @@ static void resolve_optimizer(struct sc_request *req)
 	tr->optimizer = dense;
 }
 
+/* An NVLink domain beyond a node. */
+static bool has_domain(const struct sc_request *req)
+{
+	return req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node;
+}
+
 /* Kernels that send a token once take no fixed capacity (Megatron Core, transformer_config.py). */
 static enum sc_dispatcher usual_dispatcher(const struct sc_request *req)
 {
-	const struct sc_cluster *cl = &req->config.cluster;
-
 	if (req->config.training.routing == SC_ROUTING_DROPPED)
 		return SC_DISPATCH_ALL_TO_ALL;
-	return cl->scale_up_gpus > cl->gpus_per_node ? req->software.moe_dispatcher_domain
-						     : req->software.moe_dispatcher;
+	return has_domain(req) ? req->software.moe_dispatcher_domain : req->software.moe_dispatcher;
+}
+
+static int usual_graphs(const struct sc_request *req)
+{
+	if (!sc_model_is_moe(&req->config.model))
+		return req->software.cuda_graphs;
+	return has_domain(req) ? req->software.moe_cuda_graphs_domain
+			       : req->software.moe_cuda_graphs;
 }
 
 static void resolve_experts(struct sc_request *req)
@@ -178,9 +189,7 @@ void sc_config_fill_options(struct sc_request *req)
 	if ((int)tr->fp8_recipe == SC_NOT_GIVEN)
 		tr->fp8_recipe = req->software.fp8_recipe;
 	if (!is_given(req, "training.cuda_graphs"))
-		tr->cuda_graphs = sc_model_is_moe(&req->config.model)
-					  ? req->software.moe_cuda_graphs
-					  : req->software.cuda_graphs;
+		tr->cuda_graphs = usual_graphs(req);
 	if (tr->cuda_graphs & SC_GRAPH_FULL)
 		tr->cuda_graphs = 1;
 }

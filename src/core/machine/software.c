@@ -191,6 +191,7 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(length_bin_tokens, 0, 1e9, 0, "samples are batched by length, in bins; 0 = not"),
 	FLAGS(cuda_graphs, sc_graph_names, "launches are replayed; or a list of scopes"),
 	FLAGS(moe_cuda_graphs, sc_graph_names, "the same of mixtures of experts"),
+	FLAGS(moe_cuda_graphs_domain, sc_graph_names, "the same in NVLink domains beyond a node"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),

@@ -136,8 +136,8 @@ struct sc_software {
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
 	/* What is replayed where training.cuda_graphs is not given: 0, 1 (everything) or flags of scopes; of
-	 * mixtures of experts */
-	int cuda_graphs, moe_cuda_graphs;
+	 * mixtures of experts; of those in NVLink domains beyond a node */
+	int cuda_graphs, moe_cuda_graphs, moe_cuda_graphs_domain;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */

@@ -224,7 +224,8 @@ static void wait_for_counts(const struct dims *x, size_t first)
 {
 	double us = x->sw->host_sync_us;
 
-	if (us <= 0 || x->req->config.training.routing == SC_ROUTING_DROPPED || sc_block_is_replayed(x->block, x->env))
+	if (us <= 0 || x->req->config.training.routing == SC_ROUTING_DROPPED ||
+	    sc_block_is_replayed(x->block, x->env))
 		return;
 	for (size_t i = first; i < x->block->steps.n; i++) {
 		const struct sc_step *step = &x->block->steps.at[i];
