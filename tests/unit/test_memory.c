@@ -197,6 +197,33 @@ START_TEST(recompute_keeps_less)
 	ck_assert_double_lt(full, ops);
 	/* what was not kept has to lie there once */
 	ck_assert_double_ge(sc_layer_working_bytes(&r, 2, false), none);
+	/* a half of the layers */
+	r.config.training.recompute_layers = r.config.model.layers / r.config.parallel.pp / 2;
+	near(sc_layer_kept_bytes(&r, 2, false), (none + full) / 2);
+}
+END_TEST
+
+START_TEST(modules_keep_less)
+{
+	static const struct {
+		int module;
+		double sbh; /* of the layer's, by hand: s b h elements */
+	} CASES[] = {
+		{SC_RECOMPUTE_CORE_ATTN, 0}, /* flash keeps no scores */
+		{SC_RECOMPUTE_NORMS, 2},     /* input of attention */
+		{SC_RECOMPUTE_MLA_UP, 0},    /* there is none */
+		{SC_RECOMPUTE_MOE, 0},
+	};
+	struct sc_request r = llama();
+	double none = sc_layer_kept_bytes(&r, 2, false), mlp;
+
+	for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+		r.config.training.recompute = CASES[i].module;
+		near(sc_layer_kept_bytes(&r, 2, false), none - SBH * CASES[i].sbh);
+	}
+	r.config.training.recompute = SC_RECOMPUTE_MLP;
+	mlp = sc_layer_kept_bytes(&r, 2, false);
+	ck_assert_double_lt(mlp, none);
 }
 END_TEST
 
@@ -415,6 +442,7 @@ static Suite *memory_suite(void)
 	tcase_add_test(tcase, experts_layer);
 	tcase_add_test(tcase, latent_attention_keeps_whole_heads);
 	tcase_add_test(tcase, recompute_keeps_less);
+	tcase_add_test(tcase, modules_keep_less);
 	tcase_add_test(tcase, loss);
 	tcase_add_loop_test(tcase, sharded_states, 0, sizeof(SHARDED) / sizeof(SHARDED[0]));
 	tcase_add_loop_test(tcase, precision, 0, sizeof(PRECISIONS) / sizeof(PRECISIONS[0]));

@@ -249,6 +249,98 @@ START_TEST(selective_recomputation_runs_the_attention_again)
 }
 END_TEST
 
+/* Multiply-adds a token that a list of modules runs again, in a layer with experts and in one without. */
+static const struct {
+	const char *list;
+	double experts, dense;
+} MODULES[] = {
+	{"[core_attn]", S *HEADS *(128.0 + 64), S *HEADS *(128.0 + 64)},
+	{"[layernorm]", 0, 0},
+	{"[mla_up_proj]", 384.0 * HEADS * 128 + 256.0 * HEADS * 160,
+	 384.0 * HEADS * 128 + 256.0 * HEADS * 160},
+	{"[mlp]", 0, 3.0 * H * 2816},
+	{"[moe]", H *(16 + 3.0 * 768 * 5), 0},
+	{"[moe_act]", 0, 0},
+	{"[shared_experts,mlp]", H * 3.0 * 768 * 2, 3.0 * H * 2816},
+};
+
+START_TEST(a_list_of_modules_runs_again)
+{
+	const struct macs *m = &FAMILIES[6];
+	struct sc_request *req = make_request(
+		MLA, sc_arena_printf(&arena, "training.recompute=%s", MODULES[_i].list));
+	double dense = layer_flop(m) + 2.0 * N_TOKENS * (m->dense_mlp - m->mlp);
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B),
+		    2 * layer_flop(m) + 2.0 * N_TOKENS * MODULES[_i].experts);
+	assert_near(flop_of(req, SC_BLOCK_DENSE_B), 2 * dense + 2.0 * N_TOKENS * MODULES[_i].dense);
+}
+END_TEST
+
+/* Two of six layers: a block is their mean. */
+START_TEST(some_layers_run_again)
+{
+	struct sc_request *req =
+		make_request(GPT, "training.recompute=full training.recompute_layers=2");
+
+	req->software.recompute_early_stop = false;
+	assert_near(flop_of(req, SC_BLOCK_LAYER_B), (2 + 2.0 / 6) * layer_flop(&FAMILIES[0]));
+}
+END_TEST
+
+START_TEST(a_window_shortens_attention)
+{
+	static const char *const ARGS[] = {
+		"model.seq=8192 training.attention=flash",
+		"model.seq=8192 training.attention=flash model.sliding_window=128 "
+		"model.full_attention_every=2",
+		"model.seq=8192 training.attention=flash model.sliding_window=128",
+		"model.seq=8192 training.attention=flash model.sliding_window=8192",
+	};
+	double us[N_OF(ARGS)];
+
+	for (int i = 0; i < N_OF(ARGS); i++) {
+		const struct sc_block *b = steps_of(make_request(LLAMA, ARGS[i]), SC_BLOCK_LAYER_F);
+
+		us[i] = 0;
+		for (size_t k = 0; k < b->steps.n; k++)
+			if (b->steps.at[k].name == SC_NAME_FLASH)
+				us[i] += b->steps.at[k].cost.work_us;
+	}
+	ck_assert(us[2] < us[0] / 4);
+	ck_assert(fabs(us[1] - (us[0] + us[2]) / 2) < 1e-3 * us[0]);
+	ck_assert(fabs(us[3] - us[0]) < 1e-9 * us[0]);
+}
+END_TEST
+
+/* Experts with biases: a kernel more each way, for rows of all experts. */
+START_TEST(biases_of_experts_are_weighed)
+{
+	struct sc_request *req = make_request(MOE, "model.biases=true");
+
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_BIAS), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_BIAS), 1);
+	ck_assert_int_eq(count(make_request(MOE, "training.micro_batch=2"), SC_BLOCK_LAYER_F,
+			       SC_NAME_EXPERT_BIAS),
+			 0);
+}
+END_TEST
+
+START_TEST(context_parallel_ranks_exchange_heads)
+{
+	struct sc_request *req = make_request(LLAMA, "parallel.cp=4 training.attention=flash "
+						     "training.trainable=lora");
+
+	req->software.lora_exchanges_heads = true;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_HEADS_ALL_TO_ALL), 2);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_HEADS_ALL_TO_ALL), 2);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_SEND_RECV), 0);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), 1);
+	req->config.model.kv_heads = 2; /* they do not divide */
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_SEND_RECV), 3);
+}
+END_TEST
+
 START_TEST(per_op_recomputation_runs_every_second_product_again)
 {
 	struct sc_request *req =
@@ -666,6 +758,11 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(flop, full_recomputation_runs_the_layer_again, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, selective_recomputation_runs_the_attention_again, 0,
 			    N_OF(FAMILIES));
+	tcase_add_loop_test(flop, a_list_of_modules_runs_again, 0, N_OF(MODULES));
+	tcase_add_test(flop, some_layers_run_again);
+	tcase_add_test(flop, a_window_shortens_attention);
+	tcase_add_test(flop, biases_of_experts_are_weighed);
+	tcase_add_test(flop, context_parallel_ranks_exchange_heads);
 	tcase_add_loop_test(flop, every_input_of_an_fp8_product_is_cast, 0, 3);
 	tcase_add_test(flop, collectives_hide_behind_products_not_casts);
 	tcase_add_test(flop, per_op_recomputation_runs_every_second_product_again);
