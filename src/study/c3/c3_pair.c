@@ -341,7 +341,8 @@ static int run_chunked(struct sc_c3_study *s, double n)
 	return run(s);
 }
 
-/* One GEMM beside the transfers of its pieces. `fused`: its tiles wait for them or send them; else copy engines move what is ready, piece by piece. */
+/* One GEMM beside the transfers of its pieces. `fused`: its tiles wait for them or send them; else copy engines move
+ * what is ready, piece by piece. */
 static int run_fused(struct sc_c3_study *s, bool fused)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
@@ -353,12 +354,12 @@ static int run_fused(struct sc_c3_study *s, bool fused)
 	begin(s);
 	kernel_cost(s, &s->pair->gemm, 0, &kernel);
 	sc_interfere_copy(t, 1, fused ? 1 : 0, &copy);
-	if (fused)
+	if (fused) {
 		kernel.work_us *= sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
-	if (fused)
 		kernel.latency_us += ranks * c->chunk_us;
-	else
+	} else {
 		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us);
+	}
 	add(s, s->comm, &copy, SC_NONE);
 	add(s, s->compute, &kernel, SC_NONE);
 	if (!scatters)
