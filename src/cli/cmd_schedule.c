@@ -8,6 +8,7 @@
 #include "core/config/config_schedule.h"
 #include "predict/schedule/schedule_file.h"
 #include "report/schedule_report.h"
+#include "study/schedule/schedule_optimize.h"
 
 enum { SCHEDULE_VERSION = 1, MAX_PP = 1024, MAX_MICRO_BATCHES = 1 << 16, MAX_CHUNKS = 64 };
 
@@ -15,7 +16,8 @@ struct schedule_args {
 	struct sc_common common;
 	int64_t pp, micro_batches, virtual_stages, replicas, waves;
 	const char *times;
-	int json;
+	struct sc_arg_list stage_times;
+	int optimize, json;
 };
 
 #define AT(member) offsetof(struct schedule_args, member)
@@ -60,13 +62,27 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "f=T,b=T,w=T,send=T",
 	 .offset = AT(times),
 	 .help = "of a stage: forward, backward of inputs, of weights, and of what is sent "
-		 "(default: 1, 1, 1, 0)"},
+		 "(default: 1, 1, 1, 0); kept=K: the share of activations that backward of weights "
+		 "still needs (1)"},
+	{.name = "stage-times",
+	 .kind = SC_ARG_LIST,
+	 .arg = "f=T,b=T,w=T",
+	 .offset = AT(stage_times),
+	 .help = "where stages differ: what of --times the first has otherwise; given again, the "
+		 "second, and so on"},
+	{.name = "optimize",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(optimize),
+	 .help = "zb-1p, zb-2p: look for a better order of the same memory, and say how far from the "
+		 "best possible it may be"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
 };
 
 struct drawing {
 	const char *name;
+	struct sc_pass_times *times; /* by stage */
+	struct sc_optimized optimized;
 	struct sc_schedule_file file;
 	struct sc_schedule_play play;
 };
@@ -86,7 +102,9 @@ static int parse_times(const char *text, struct sc_arena *arena, struct sc_pass_
 	} keys[] = {{"f", &out->forward},
 		    {"b", &out->input},
 		    {"w", &out->weight},
-		    {"send", &out->send}};
+		    {"send", &out->send},
+		    {"kept", &out->kept}};
+	const size_t n_keys = sizeof(keys) / sizeof(keys[0]);
 	char *word = text ? sc_arena_strdup(arena, text) : NULL, *save = NULL;
 
 	for (word = word ? strtok_r(word, ",", &save) : NULL; word;
@@ -96,14 +114,14 @@ static int parse_times(const char *text, struct sc_arena *arena, struct sc_pass_
 
 		if (value)
 			*value++ = '\0';
-		while (i < 4 && strcmp(word, keys[i].name) != 0)
+		while (i < n_keys && strcmp(word, keys[i].name) != 0)
 			i++;
-		if (i == 4 || !value || !sc_parse_double(value, keys[i].value) ||
-		    *keys[i].value < 0 || *keys[i].value > 1e9)
+		if (i == n_keys || !value || !sc_parse_double(value, keys[i].value) ||
+		    *keys[i].value < 0 || *keys[i].value > 1e9 || out->kept > 1)
 			return sc_err_set(
 				err, SC_EUSAGE,
-				"--times: expected f, b, w or send, and a number from 0 to "
-				"1e9, as f=1,b=1,w=1,send=0; got \"%.64s\"",
+				"--times: expected f, b, w, send or kept, and a number from 0 to "
+				"1e9 (kept: to 1), as f=1,b=1,w=1,send=0; got \"%.64s\"",
 				word);
 	}
 	return 0;
@@ -138,8 +156,42 @@ static int64_t chunks_of(const struct schedule_args *args, enum sc_schedule kind
 	return args->virtual_stages > 0 ? args->virtual_stages : 2;
 }
 
-static int build(const struct schedule_args *args, const struct sc_pass_times *times,
-		 struct sc_arena *arena, struct drawing *out, struct sc_err *err)
+/* Of `pp` stages, from the first on. */
+static int find_times(const struct schedule_args *args, uint32_t pp, struct sc_arena *arena,
+		      struct drawing *out, struct sc_err *err)
+{
+	const struct sc_arg_list *list = &args->stage_times;
+	struct sc_pass_times all = {.forward = 1, .input = 1, .weight = 1, .kept = 1};
+	int rc = parse_times(args->times, arena, &all, err);
+
+	if (rc == 0 && list->n > pp)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--stage-times is given %zu times; %s has %u stages", list->n,
+				  out->name, pp);
+	out->times = sc_arena_calloc(arena, pp, sizeof(*out->times));
+	for (uint32_t s = 0; s < pp && rc == 0; s++) {
+		out->times[s] = all;
+		if (s < list->n)
+			rc = parse_times(list->at[s], arena, &out->times[s], err);
+		if (rc == 0 &&
+		    out->times[s].forward + out->times[s].input + out->times[s].weight <= 0)
+			rc = sc_err_set(err, SC_EUSAGE, "--times: all passes take no time");
+	}
+	return rc;
+}
+
+static int optimize(const struct sc_schedule_shape *shape, struct sc_arena *arena,
+		    struct drawing *out, struct sc_err *err)
+{
+	if (shape->kind != SC_SCHED_ZB_1P && shape->kind != SC_SCHED_ZB_2P)
+		return sc_err_set(err, SC_EUSAGE, "--optimize is for zb-1p and zb-2p, not %s",
+				  out->name);
+	sc_schedule_optimize(shape, arena, &out->file.passes, &out->optimized);
+	return 0;
+}
+
+static int build(const struct schedule_args *args, struct sc_arena *arena, struct drawing *out,
+		 struct sc_err *err)
 {
 	struct sc_parallel par = {.pp = args->pp > 0 ? args->pp : 4,
 				  .chimera_replicas = args->replicas,
@@ -154,14 +206,32 @@ static int build(const struct schedule_args *args, const struct sc_pass_times *t
 	par.virtual_stages = chunks_of(args, par.schedule);
 	if (sc_schedule_refuses(&par, m, why, sizeof(why)))
 		return sc_err_set(err, SC_EUSAGE, "%s", why);
+	rc = find_times(args, (uint32_t)par.pp, arena, out, err);
+	if (rc)
+		return rc;
 	shape = sc_schedule_shape_of(&par, (uint32_t)m);
-	shape.times = *times;
+	shape.times = out->times[par.pp / 2];
+	shape.stage_times = out->times;
 	shape.times.forward /= (double)par.virtual_stages;
 	shape.times.input /= (double)par.virtual_stages;
 	shape.times.weight /= (double)par.virtual_stages;
 	sc_stage_map_init(&shape, arena, &out->file.map);
 	sc_passes_build(&shape, &out->file.map, arena, &out->file.passes);
-	return 0;
+	return args->optimize ? optimize(&shape, arena, out, err) : 0;
+}
+
+static int load(const struct schedule_args *args, struct sc_arena *arena, struct drawing *out,
+		struct sc_err *err)
+{
+	int rc = sc_schedule_file_load(out->name, arena, &out->file, err);
+
+	return rc ? rc : find_times(args, out->file.map.pp, arena, out, err);
+}
+
+/* What an optimized order may still be worse than the best. */
+static double gap_pct(const struct sc_optimized *o)
+{
+	return 100 * (o->longest / o->bound - 1);
 }
 
 static int put_json(const void *ctx, FILE *out, struct sc_err *err)
@@ -172,6 +242,10 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 
 	sc_json_init(&json, "stepcast.schedule", SCHEDULE_VERSION);
 	sc_schedule_to_json(&json, json.root, all->at[0].name, &all->at[0].play);
+	if (all->args->optimize) {
+		sc_json_real(&json, json.root, "lower_bound", all->at[0].optimized.bound);
+		sc_json_real(&json, json.root, "gap_pct", gap_pct(&all->at[0].optimized));
+	}
 	if (all->n > 1) {
 		json_t *others = sc_json_array(&json, json.root, "others");
 
@@ -193,6 +267,17 @@ static int put_csv(const void *ctx, FILE *out, struct sc_err *err)
 	return 0;
 }
 
+static void draw_text(const struct drawings *all, const struct drawing *d, struct sc_strbuf *out)
+{
+	sc_schedule_to_text(d->name, &d->play, out);
+	if (all->args->optimize)
+		sc_strbuf_printf(
+			out,
+			"longest stage %g, none takes less than %g: gap %.2f %%, %u orders tried\n",
+			d->optimized.longest, d->optimized.bound, gap_pct(&d->optimized),
+			d->optimized.n_tried);
+}
+
 /* What the name of the file asks for. */
 static int write_drawings(const struct drawings *all, struct sc_err *err)
 {
@@ -210,7 +295,7 @@ static int write_drawings(const struct drawings *all, struct sc_err *err)
 		else if (output && sc_ends_with(output, ".html"))
 			sc_schedule_to_html(all->at[i].name, &all->at[i].play, &text);
 		else
-			sc_schedule_to_text(all->at[i].name, &all->at[i].play, &text);
+			draw_text(all, &all->at[i], &text);
 	}
 	rc = sc_cli_write_text(output, &text, err);
 	sc_strbuf_release(&text);
@@ -219,27 +304,22 @@ static int write_drawings(const struct drawings *all, struct sc_err *err)
 
 static int schedule(const struct schedule_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	struct sc_pass_times times = {.forward = 1, .input = 1, .weight = 1, .kept = 1};
 	struct drawings all = {.args = args, .n = args->common.words.n};
-	int rc;
+	int rc = 0;
 
 	if (all.n == 0)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"schedule needs a NAME, as zb-v, or a FILE.csv; --help lists them");
-	rc = parse_times(args->times, arena, &times, err);
-	if (rc == 0 && times.forward + times.input + times.weight <= 0)
-		return sc_err_set(err, SC_EUSAGE, "--times: all passes take no time");
 	all.at = sc_arena_calloc(arena, all.n, sizeof(*all.at));
 	for (size_t i = 0; i < all.n && rc == 0; i++) {
 		struct drawing *d = &all.at[i];
 
 		d->name = args->common.words.at[i];
-		rc = sc_ends_with(d->name, ".csv")
-			     ? sc_schedule_file_load(d->name, arena, &d->file, err)
-			     : build(args, &times, arena, d, err);
+		rc = sc_ends_with(d->name, ".csv") ? load(args, arena, d, err)
+						   : build(args, arena, d, err);
 		if (rc == 0)
-			rc = sc_schedule_play(&d->file.passes, &times, arena, &d->play, err);
+			rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
 	}
 	return rc ? rc : write_drawings(&all, err);
 }
@@ -261,8 +341,9 @@ static int run_schedule(const struct sc_line *line)
 const struct sc_command sc_command_schedule = {
 	.name = "schedule",
 	.summary = "draw, compare, check or write pipeline schedules",
-	.synopsis = "NAME|FILE.csv... [--pp P] [--micro-batches M] [--times f=1,b=1,w=1] "
-		    "[-o FILE.csv|FILE.svg|FILE.html] [--json]",
+	.synopsis =
+		"NAME|FILE.csv... [--pp P] [--micro-batches M] [--times f=1,b=1,w=1] [--optimize] "
+		"[-o FILE.csv|FILE.svg|FILE.html] [--json]",
 	.details =
 		"Shows when each stage runs which pass (F forward, B backward, I backward of inputs, W of "
 		"weights), the share of time that the longest stage has no work, and the micro-batches whose "
@@ -273,7 +354,9 @@ const struct sc_command sc_command_schedule = {
 		"backward of inputs; SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD are read past. A file that "
 		"cannot run is an error that says which rank waits for what.\n\n"
 		"  stepcast schedule 1f1b zb-h1 zb-v --pp 4 --micro-batches 8\n"
-		"  stepcast schedule zb-v --pp 8 --micro-batches 24 -o zbv.csv",
+		"  stepcast schedule zb-v --pp 8 --micro-batches 24 -o zbv.csv\n"
+		"  stepcast schedule zb-2p --pp 8 --micro-batches 24 --times f=2,b=2,w=1 --stage-times f=1 "
+		"--optimize",
 	.words =
 		"1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo "
 		"dualpipe dualpipev",

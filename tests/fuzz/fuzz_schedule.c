@@ -15,13 +15,15 @@ static void expect(int holds)
 
 static void check_schedule(const struct sc_schedule_file *file, struct sc_arena *arena)
 {
-	const struct sc_pass_times times = {1, 1, 1, 0, 1};
+	struct sc_pass_times *times = sc_arena_calloc(arena, file->map.pp, sizeof(*times));
 	struct sc_schedule_play play;
 	struct sc_err err = {.code = SC_OK};
 	uint64_t n = 0;
 
 	for (uint32_t s = 0; s < file->map.pp; s++)
 		n += file->passes.n[s];
+	for (uint32_t s = 0; s < file->map.pp; s++)
+		times[s] = (struct sc_pass_times){1, 1, 1, 0, 1};
 	expect(n >= 2 * (uint64_t)file->map.depth * file->passes.micro_batches);
 	for (uint32_t v = 0; v < file->map.depth; v++)
 		expect(sc_virtual_stage(&file->map, file->map.place[v].stage,
@@ -31,7 +33,7 @@ static void check_schedule(const struct sc_schedule_file *file, struct sc_arena 
 			if (sc_passes_of(&file->passes, s)[i].paired)
 				return; /* what runs together may wait for each other */
 	if (n <= MAX_PASSES)
-		expect(sc_schedule_play(&file->passes, &times, arena, &play, &err) == 0 &&
+		expect(sc_schedule_play(&file->passes, times, arena, &play, &err) == 0 &&
 		       play.makespan > 0);
 }
 

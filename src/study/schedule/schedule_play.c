@@ -8,16 +8,16 @@
 
 struct play {
 	const struct sc_passes *passes;
-	const struct sc_pass_times *times;
+	const struct sc_pass_times *times; /* by stage */
 	struct sc_graph graph;
 	uint32_t *node; /* by slot */
 	uint32_t *made; /* [kind][micro-batch * depth + virtual stage]: node, or SC_NONE */
 	uint32_t send_cost;
 };
 
-static double chunk_time(const struct play *p, const struct sc_slot *slot)
+static double chunk_time(const struct play *p, uint32_t stage, const struct sc_slot *slot)
 {
-	const struct sc_pass_times *t = p->times;
+	const struct sc_pass_times *t = &p->times[stage];
 	const double by_kind[SC_N_PASS_KINDS] = {
 		[SC_PASS_FORWARD] = t->forward,
 		[SC_PASS_BACKWARD] = t->input + t->weight,
@@ -44,10 +44,10 @@ static void add_stage(struct play *p, uint32_t stage)
 
 	for (uint32_t i = 0; i < p->passes->n[stage]; i++) {
 		bool second = i > 0 && slots[i - 1].paired;
-		struct sc_cost cost = {.work_us = chunk_time(p, &slots[i])};
+		struct sc_cost cost = {.work_us = chunk_time(p, stage, &slots[i])};
 
 		if (slots[i].paired)
-			cost.work_us += chunk_time(p, &slots[i + 1]);
+			cost.work_us += chunk_time(p, stage, &slots[i + 1]);
 		node[i] =
 			second ? node[i - 1]
 			       : sc_graph_add_node(&p->graph, SC_NODE_KERNEL, lane,
@@ -77,7 +77,7 @@ static void add_input(struct play *p, uint32_t stage, const struct sc_slot *slot
 		return;
 	from = slot->kind == SC_PASS_FORWARD ? *made_at(p, SC_PASS_FORWARD, m, vs - 1)
 					     : backward_of(p, m, vs + 1);
-	if (peer.stage == stage || p->times->send <= 0) {
+	if (peer.stage == stage || p->times[0].send <= 0) {
 		sc_graph_add_dep(&p->graph, node, from);
 		return;
 	}
@@ -92,7 +92,7 @@ static void build(struct play *p, struct sc_arena *arena)
 {
 	const struct sc_passes *passes = p->passes;
 	size_t n = (size_t)passes->micro_batches * passes->map->depth * SC_N_PASS_KINDS;
-	struct sc_cost send = {.work_us = p->times->send};
+	struct sc_cost send = {.work_us = p->times[0].send};
 
 	p->node =
 		sc_arena_calloc(arena, (size_t)passes->map->pp * passes->stride, sizeof(uint32_t));
@@ -133,17 +133,17 @@ static void read_timeline(const struct play *p, const struct sc_timeline *tl,
 		for (uint32_t i = 0; i < passes->n[s]; i++) {
 			out->start[at + i] = tl->start_us[p->node[at + i]];
 			out->end[at + i] = tl->end_us[p->node[at + i]];
-			work += chunk_time(p, &slots[i]);
+			work += chunk_time(p, s, &slots[i]);
 			if (i > 0 && slots[i - 1].paired) /* drawn one after the other */
 				out->start[at + i] = out->end[at + i - 1] =
-					out->end[at + i] - chunk_time(p, &slots[i]);
+					out->end[at + i] - chunk_time(p, s, &slots[i]);
 		}
 		span = passes->n[s] ? out->end[at + passes->n[s] - 1] - out->start[at] : 0;
 		if (span > out->longest) {
 			out->longest = span;
 			out->bubble_pct = 100 * (1 - work / span);
 		}
-		out->peak[s] = sc_passes_peak(passes, s, p->times->kept) * passes->map->replicas /
+		out->peak[s] = sc_passes_peak(passes, s, p->times[s].kept) * passes->map->replicas /
 			       passes->map->n_chunks;
 	}
 }

@@ -14,7 +14,7 @@ struct sc_schedule_play {
 	double longest, bubble_pct;
 	double *peak; /* by stage: activations held at most, in those of all its chunks of a replica */
 };
-/* `times`: of a stage's passes, over its chunks. Paired passes begin and end together. Runs the engine. */
+/* `times`: of each stage's passes, over its chunks; one send, the first's. Paired passes begin and end together. Runs the engine. */
 int sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times *times,
 		     struct sc_arena *arena, struct sc_schedule_play *out, struct sc_err *err);
 
