@@ -6,18 +6,20 @@
 
 #include "predict/schedule/schedule_priv.h"
 
+struct choice {
+	double begin;
+	uint32_t stage, chunk, micro_batch;
+	bool backward;
+};
 struct flow {
 	const struct slot_writer *w;
 	uint32_t places; /* of a replica */
 	double *free_at; /* by stage */
 	double *end
 		[2]; /* forward, backward: [micro-batch * depth + virtual stage]; negative: not yet */
-	uint32_t *next[2]; /* by [stage * n_chunks + chunk]: micro-batches of the replica done */
-};
-struct choice {
-	double begin;
-	uint32_t stage, chunk, micro_batch;
-	bool backward;
+	uint32_t *next[2];   /* by [stage * n_chunks + chunk]: micro-batches of the replica done */
+	struct choice *best; /* by stage, if one is found */
+	bool *found;
 };
 
 static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, uint32_t vs)
@@ -67,28 +69,53 @@ static bool next_of(const struct flow *f, struct choice *c)
 	return ready >= 0;
 }
 
-static bool choose(const struct flow *f, struct choice *best)
+/* The best pass of a stage: it changes where the stage is busy or one of its inputs comes. */
+static void look_again(struct flow *f, uint32_t stage)
 {
-	const struct sc_stage_map *map = f->w->map;
-	bool found = false;
+	const uint32_t n_chunks = f->w->map->n_chunks;
+	struct choice *best = &f->best[stage];
 
-	for (uint32_t i = 0; i < 2 * map->pp * map->n_chunks; i++) {
-		struct choice c = {.stage = i / 2 / map->n_chunks,
-				   .chunk = i / 2 % map->n_chunks,
-				   .backward = i % 2};
+	f->found[stage] = false;
+	for (uint32_t i = 0; i < 2 * n_chunks; i++) {
+		struct choice c = {.stage = stage, .chunk = i / 2, .backward = i % 2};
 
-		if (next_of(f, &c) && (!found || is_better(&c, best))) {
+		if (next_of(f, &c) && (!f->found[stage] || is_better(&c, best))) {
 			*best = c;
-			found = true;
+			f->found[stage] = true;
 		}
 	}
+}
+
+static bool choose(const struct flow *f, struct choice *best)
+{
+	bool found = false;
+
+	for (uint32_t s = 0; s < f->w->map->pp; s++)
+		if (f->found[s] && (!found || is_better(&f->best[s], best))) {
+			*best = f->best[s];
+			found = true;
+		}
 	return found;
+}
+
+/* Runs a pass of virtual stage `vs`. */
+static void take(struct flow *f, const struct choice *c, uint32_t vs)
+{
+	const struct sc_stage_map *map = f->w->map;
+	const struct sc_pass_times *t = &f->w->times;
+	uint32_t next = c->backward ? vs - 1 : vs + 1;
+
+	f->free_at[c->stage] = f->end[c->backward][(size_t)c->micro_batch * map->depth + vs] =
+		c->begin + (c->backward ? t->input + t->weight : t->forward);
+	f->next[c->backward][c->stage * map->n_chunks + c->chunk]++;
+	look_again(f, c->stage);
+	if (next < map->depth)
+		look_again(f, map->place[c->micro_batch % map->replicas * map->depth + next].stage);
 }
 
 static void write_flow(const struct slot_writer *w, uint32_t places)
 {
 	const struct sc_stage_map *map = w->map;
-	const struct sc_pass_times *t = &w->times;
 	size_t n = (size_t)w->shape->micro_batches * map->depth;
 	struct flow f = {.w = w, .places = places};
 	struct choice c = {0};
@@ -100,13 +127,12 @@ static void write_flow(const struct slot_writer *w, uint32_t places)
 		for (size_t i = 0; i < n; i++)
 			f.end[b][i] = -1;
 	}
+	f.best = sc_arena_calloc(w->arena, map->pp, sizeof(*f.best));
+	f.found = sc_arena_calloc(w->arena, map->pp, sizeof(*f.found));
+	for (uint32_t stage = 0; stage < map->pp; stage++)
+		look_again(&f, stage);
 	while (choose(&f, &c)) {
-		double took = c.backward ? t->input + t->weight : t->forward;
-		uint32_t vs = sc_virtual_stage(map, c.stage, c.chunk);
-
-		f.free_at[c.stage] = f.end[c.backward][(size_t)c.micro_batch * map->depth + vs] =
-			c.begin + took;
-		f.next[c.backward][c.stage * map->n_chunks + c.chunk]++;
+		take(&f, &c, sc_virtual_stage(map, c.stage, c.chunk));
 		put_slot(w, c.backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
 			 (struct slot_id){c.stage, c.chunk, c.micro_batch});
 	}

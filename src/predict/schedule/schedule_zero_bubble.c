@@ -253,10 +253,11 @@ static void emit(const struct search *s)
 
 static void write_automatic(const struct slot_writer *w, double memories)
 {
-	uint32_t p = w->map->pp, m = w->shape->micro_batches, *extra, best = 0;
+	uint32_t p = w->map->pp, m = w->shape->micro_batches, *extra;
+	uint8_t *best;
 	const struct sc_pass_times *t = &w->times;
 	size_t n = (size_t)p * m;
-	double best_time = INFINITY, time;
+	double best_time = INFINITY;
 	struct search s = {.w = w,
 			   .p = p,
 			   .m = m,
@@ -277,18 +278,23 @@ static void write_automatic(const struct slot_writer *w, double memories)
 	s.end[F] = sc_arena_calloc(w->arena, n, sizeof(double));
 	s.end[B] = sc_arena_calloc(w->arena, n, sizeof(double));
 	s.order = sc_arena_calloc(w->arena, 3 * n, 1);
+	best = sc_arena_calloc(w->arena, 3 * n, 1);
 	s.wanted = sc_arena_calloc(w->arena, p, 1);
 	extra = sc_arena_calloc(w->arena, p, sizeof(*extra));
-	for (uint32_t i = 0; i <= 8; i++) { /* at last the best once more */
-		uint32_t bits = i < 8 ? i : best;
+	for (uint32_t bits = 0; bits < 8; bits++) {
+		double time;
 
 		s.setting = (struct setting){bits & 1, bits & 2, bits & 4};
 		time = run(&s, extra);
 		if (time < best_time - 1e-9) {
+			uint8_t *order = s.order;
+
+			s.order = best;
+			best = order;
 			best_time = time;
-			best = bits;
 		}
 	}
+	s.order = best;
 	emit(&s);
 }
 
