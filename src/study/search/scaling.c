@@ -39,7 +39,7 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 	int rc;
 
 	config.gpus = p->gpus;
-	if (scaling->weak)
+	if (scaling->weak && config.training.global_batch > 0)
 		config.training.global_batch *= p->gpus / scaling->sizes[0];
 	search.base = &config;
 	search.best_only = true;

@@ -81,6 +81,12 @@ int sc_search_worth(struct sc_searching *s, struct sc_err *err)
 
 /* ---- model error ---- */
 
+static double drawn_value(const struct sc_search_result *r, size_t i,
+			  const struct sc_outcome *outcomes)
+{
+	return r->at[r->shown[i].row].factor[0] * outcomes[i].iteration_ms;
+}
+
 /* Adds what one draw says of those shown. */
 static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 {
@@ -88,21 +94,15 @@ static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 	double least = HUGE_VAL, n_least = 0;
 
 	for (size_t i = 0; i < out->n_shown; i++)
-		least = fmin(least,
-			     out->at[out->shown[i].row].factor[0] * outcomes[i].iteration_ms);
-	for (int count = 1; count >= 0; count--) {
-		for (size_t i = 0; i < out->n_shown; i++) {
-			struct sc_search_shown *shown = &out->shown[i];
-			double value = out->at[shown->row].factor[0] * outcomes[i].iteration_ms;
-			bool is_least = value <= least;
+		least = fmin(least, drawn_value(out, i, outcomes));
+	for (size_t i = 0; i < out->n_shown; i++)
+		n_least += drawn_value(out, i, outcomes) <= least;
+	for (size_t i = 0; i < out->n_shown; i++) {
+		double value = drawn_value(out, i, outcomes);
 
-			if (count)
-				n_least += is_least;
-			else
-				shown->best_in += is_least / n_least / SC_SEARCH_DRAWS;
-			if (count)
-				shown->regret_frac += (value / least - 1) / SC_SEARCH_DRAWS;
-		}
+		out->shown[i].regret_frac += (value / least - 1) / SC_SEARCH_DRAWS;
+		if (value <= least)
+			out->shown[i].best_in += 1 / n_least / SC_SEARCH_DRAWS;
 	}
 }
 

@@ -28,6 +28,7 @@ struct ranked {
 /* Values of both objectives, and the memory. */
 struct leader {
 	double x, y, gib;
+	size_t row;
 };
 struct run {
 	struct sc_searching s;
@@ -134,19 +135,15 @@ static int compare_ranked(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Rows of a state, the least first, by their floors or by their values. */
-static size_t rank(const struct run *run, enum sc_search_state state, struct ranked *out)
+/* Rows that fit, the least floor first. */
+static size_t rank_floors(const struct run *run, struct ranked *out)
 {
 	const struct sc_search_result *result = run->s.out;
 	size_t n = 0;
 
-	for (size_t row = 0; row < result->cases.n_rows; row++) {
-		const struct sc_search_case *c = &result->at[row];
-
-		if (c->state == state)
-			out[n++] = (struct ranked){
-				state == SC_SEARCH_LEFT ? floor_value(c, 0) : value_of(c, 0), row};
-	}
+	for (size_t row = 0; row < result->cases.n_rows; row++)
+		if (result->at[row].state == SC_SEARCH_LEFT)
+			out[n++] = (struct ranked){floor_value(&result->at[row], 0), row};
 	if (n)
 		qsort(out, n, sizeof(*out), compare_ranked);
 	return n;
@@ -166,16 +163,24 @@ static bool may_lead(const struct run *run, const struct sc_search_case *c)
 	return true;
 }
 
-/* Keeps them ascending; what is predicted the same to the last digit leads once. */
-static void take_leader(struct run *run, const struct sc_search_case *c)
+static bool is_same(const struct leader *a, const struct leader *b)
 {
-	const struct leader now = {value_of(c, 0), value_of(c, 1), c->outcome.memory_total_gib};
+	return a->x <= b->x && b->x <= a->x && a->y <= b->y && b->y <= a->y && a->gib <= b->gib &&
+	       b->gib <= a->gib;
+}
+
+/* Keeps them ascending; what is predicted the same to the last digit leads once. */
+static void take_leader(struct run *run, size_t row)
+{
+	const struct sc_search_case *c = &run->s.out->at[row];
+	const struct leader now = {value_of(c, 0), value_of(c, 1), c->outcome.memory_total_gib,
+				   row};
 	size_t i = 0;
 
 	while (i < run->leaders.n && run->leaders.at[i].x < now.x)
 		i++;
 	for (size_t k = i; k < run->leaders.n && run->leaders.at[k].x <= now.x; k++)
-		if (run->leaders.at[k].gib <= now.gib && run->leaders.at[k].gib >= now.gib)
+		if (is_same(&run->leaders.at[k], &now))
 			return;
 	SC_VEC_PUSH(&run->leaders, now);
 	memmove(&run->leaders.at[i + 1], &run->leaders.at[i],
@@ -195,7 +200,7 @@ static int simulate_rows(struct run *run, const size_t *rows, size_t n, struct s
 		c->outcome = outcomes[i];
 		c->state = outcomes[i].code == SC_OK ? SC_SEARCH_SIMULATED : SC_SEARCH_REFUSED;
 		if (c->state == SC_SEARCH_SIMULATED)
-			take_leader(run, c);
+			take_leader(run, rows[i]);
 	}
 	return rc;
 }
@@ -225,29 +230,21 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 
 /* ---- the result ---- */
 
-static bool is_same(const struct sc_search_case *a, const struct sc_search_case *b)
-{
-	return memcmp(&a->outcome.iteration_ms, &b->outcome.iteration_ms, sizeof(double)) == 0 &&
-	       memcmp(&a->outcome.memory_total_gib, &b->outcome.memory_total_gib, sizeof(double)) ==
-		       0;
-}
-
-static void show(struct run *run, const struct ranked *order, size_t n)
+static void show(struct run *run)
 {
 	struct sc_search_result *out = run->s.out;
 	bool pareto = run->s.search->pareto;
 	double least = HUGE_VAL;
 
-	out->shown = sc_arena_calloc(run->s.arena, n + 1, sizeof(*out->shown));
-	for (size_t i = 0; i < n && (pareto || out->n_shown < SC_SEARCH_MAX_SHOWN); i++) {
-		const struct sc_search_case *c = &out->at[order[i].row];
-		double second = value_of(c, 1);
+	out->shown = sc_arena_calloc(run->s.arena, run->leaders.n, sizeof(*out->shown));
+	for (size_t i = 0; i < run->leaders.n && (pareto || i < SC_SEARCH_MAX_SHOWN); i++) {
+		const struct leader *l = &run->leaders.at[i];
 
-		if (pareto ? !(second < least) : i > 0 && is_same(c, &out->at[order[i - 1].row]))
+		if (pareto && !(l->y < least))
 			continue;
-		least = second;
-		out->shown[out->n_shown++] = (struct sc_search_shown){
-			.row = order[i].row, .value = {order[i].value, second}};
+		least = l->y;
+		out->shown[out->n_shown++] =
+			(struct sc_search_shown){.row = l->row, .value = {l->x, l->y}};
 	}
 }
 
@@ -336,16 +333,15 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (rc == 0)
 		rc = find_floors(run, err);
 	if (rc == 0) {
-		n = rank(run, SC_SEARCH_LEFT, order);
+		n = rank_floors(run, order);
 		rc = simulate(run, order, n, err);
 	}
 	if (rc)
 		return rc;
-	n = rank(run, SC_SEARCH_SIMULATED, order);
 	count(run);
-	if (n == 0)
+	if (run->leaders.n == 0)
 		return none(run, err);
-	show(run, order, n);
+	show(run);
 	if (run->s.search->best_only)
 		return 0;
 	rc = sc_search_worth(&run->s, err);

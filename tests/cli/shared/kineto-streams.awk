@@ -1,6 +1,7 @@
 # A run of 2 ranks as torch.profiler writes it: 3 steps of forward, backward with gradients of 1, 1 and 2 MiB
 # beside it, an optimizer, and a copy that the host waits for. Rank 1 computes longer; rank 0 waits for it.
-# With -v ranks=1 only rank 0 is written; -v bytes=0 leaves the sizes out.
+# With -v ranks=1 only rank 0 is written; -v bytes=0 leaves the sizes out; -v devices=N lists that many of the
+# host; -v world=N says that there were so many ranks.
 function event(cat, name, tid, ts, dur, args) {
 	printf ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{%s}}", cat, name, cat ~ /^(kernel|gpu_memcpy)$/ ? 0 : 9, tid, ts, dur, args >file
 }
@@ -14,7 +15,7 @@ function reduce(mib, ready, end) {
 	if (ready < reduced)
 		ready = reduced + 1
 	reduced = end
-	launch(2, 20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", ready, end - ready, bytes == "0" ? "" : ",\"Collective name\":\"allreduce\",\"In msg nelems\":" mib * 262144 ",\"Out msg nelems\":" mib * 262144 ",\"Group size\":2,\"dtype\":\"Float\",\"Process Group Name\":\"0\"")
+	launch(2, 20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", ready, end - ready, bytes == "0" ? "" : ",\"Collective name\":\"allreduce\",\"In msg nelems\":" mib * 262144 ",\"Out msg nelems\":" mib * 262144 ",\"Group size\":" (world ? world : 2) ",\"dtype\":\"Float\",\"Process Group Name\":\"0\"")
 }
 function step(n, slow,   begin, t, last, both) {
 	begin = 1000 + n * 100000
@@ -35,7 +36,14 @@ BEGIN {
 	for (rank = 0; rank < (ranks ? ranks : 2); rank++) {
 		file = "rank" rank ".json"
 		id = 0
-		printf "{\"schemaVersion\":1,\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":%d,\"world_size\":2},\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"ts\":0,\"pid\":9,\"tid\":0,\"args\":{\"name\":\"python\"}}", rank >file
+		printf "{\"schemaVersion\":1," >file
+		if (devices) {
+			printf "\"deviceProperties\":[" >file
+			for (n = 0; n < devices; n++)
+				printf "%s{\"id\":%d,\"name\":\"Tesla V100\"}", n ? "," : "", n >file
+			printf "]," >file
+		}
+		printf "\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":%d,\"world_size\":%d},\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"ts\":0,\"pid\":9,\"tid\":0,\"args\":{\"name\":\"python\"}}", rank, world ? world : 2 >file
 		for (n = 0; n < 3; n++)
 			step(n, rank ? 1.5 : 1)
 		print "]}" >file
