@@ -22,3 +22,11 @@ enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer)
 	       : optimizer == SC_OPT_ATOMIC_SGD    ? SC_OPT_SGD
 						   : optimizer;
 }
+
+double sc_optimizer_step_bytes(enum sc_optimizer optimizer)
+{
+	static const double bytes[] = {
+		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
+
+	return bytes[sc_optimizer_dense(optimizer)];
+}

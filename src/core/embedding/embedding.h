@@ -19,6 +19,9 @@ enum sc_optimizer {
 };
 extern const struct sc_name sc_optimizer_names[];
 enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer);
+/* Bytes that a step of a dense parameter moves, all fp32: weight, gradient and states are read, weight and states
+ * written. */
+double sc_optimizer_step_bytes(enum sc_optimizer optimizer);
 
 /* How often the rows of a table come back within and across batches. One description is given;
  * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */

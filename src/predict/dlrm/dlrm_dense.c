@@ -337,16 +337,12 @@ static void add_layout(const struct part *p, enum sc_op_name name, double bytes)
 
 static void optimizer_block(const struct part *p)
 {
-	static const double bytes[] = {
-		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
-	enum sc_optimizer optimizer =
-		sc_optimizer_dense(p->dlrm->request->config.training.optimizer);
-	double n = p->dlrm->dense_params;
-	struct sc_op op = {SC_OP_OPTIMIZER,
-			   SC_FP32,
-			   {.rowwise = {.read_bytes = n * bytes[optimizer], .n_kernels = 1}}};
+	double moved = p->dlrm->dense_params *
+		       sc_optimizer_step_bytes(p->dlrm->request->config.training.optimizer);
+	struct sc_op op = {
+		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
 
-	if (optimizer == SC_OPT_NONE || !(n > 0))
+	if (!(moved > 0))
 		return;
 	if (!p->cls->env.software->fused_optimizer) /* a kernel a tensor: weight and bias */
 		op.u.rowwise.n_kernels =

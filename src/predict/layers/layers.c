@@ -72,13 +72,10 @@ static void fill_buckets(struct sc_layers *l)
 	}
 }
 
-/* Bytes moved for a parameter: weight, gradient and states read, weight and states written, all fp32. */
 static void add_optimizer(struct sc_layers *l)
 {
-	static const double bytes[] = {
-		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
 	const double moved =
-		l->params * bytes[sc_optimizer_dense(l->request->config.training.optimizer)];
+		l->params * sc_optimizer_step_bytes(l->request->config.training.optimizer);
 	const struct sc_op op = {
 		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
 
