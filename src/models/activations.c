@@ -130,12 +130,14 @@ static double layer_bytes(const struct sc_request *request, double samples, bool
 	if (experts)
 		split += experts_elements(request);
 	else if (!sc_recomputes(request, SC_RECOMPUTE_MLP))
-		split += ffn_elements(request, (double)m->ffn_hidden, false);
+		split += ffn_elements(request, (double)m->ffn_hidden,
+				      sc_recomputes(request, SC_RECOMPUTE_MLP_ACT));
 	if (!norms_again) /* inputs of attention and of what is behind it */
 		whole += h * e;
-	if (keeps_ffn_inputs(&cfg->training) && !(norms_again && experts))
+	if (keeps_ffn_inputs(&cfg->training) &&
+	    !(norms_again && (experts || request->software.norms_apart)))
 		whole += h * e;
-	if (has_dropout(request))
+	if (has_dropout(request) && !sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 		whole += 2 * h * MASK_BYTES;
 	if (sc_family_traits(m->family)->rms_norm && !request->software.fused_norm)
 		whole += NORMS * 2 * h *

@@ -213,6 +213,8 @@ START_TEST(modules_keep_less)
 		{SC_RECOMPUTE_NORMS, 2},     /* input of attention */
 		{SC_RECOMPUTE_MLA_UP, 0},    /* there is none */
 		{SC_RECOMPUTE_MOE, 0},
+		{SC_RECOMPUTE_DROPOUT, 0}, /* there is none */
+		{SC_RECOMPUTE_NORMS | SC_RECOMPUTE_MLP_ACT, 2 + 2 * 4.0 / TP},
 	};
 	struct sc_request r = llama();
 	double none = sc_layer_kept_bytes(&r, 2, false), mlp;
@@ -224,6 +226,20 @@ START_TEST(modules_keep_less)
 	r.config.training.recompute = SC_RECOMPUTE_MLP;
 	mlp = sc_layer_kept_bytes(&r, 2, false);
 	ck_assert_double_lt(mlp, none);
+}
+END_TEST
+
+/* Norms, activation and dropout of a GPT run again: by hand, the inputs of both norms, queries, keys and values,
+ * attention's output and the activation's input are what stays. */
+START_TEST(norms_apart_activation_and_dropout_keep_least)
+{
+	struct sc_request r = gpt();
+
+	r.config.training.attention = SC_ATT_FLASH;
+	r.software.norms_apart = true;
+	r.config.training.recompute =
+		SC_RECOMPUTE_NORMS | SC_RECOMPUTE_MLP_ACT | SC_RECOMPUTE_DROPOUT;
+	near(sc_layer_kept_bytes(&r, 2, false), SBH * 2 * (2 + (3 + 1 + 4) / (double)TP));
 }
 END_TEST
 
@@ -443,6 +459,7 @@ static Suite *memory_suite(void)
 	tcase_add_test(tcase, latent_attention_keeps_whole_heads);
 	tcase_add_test(tcase, recompute_keeps_less);
 	tcase_add_test(tcase, modules_keep_less);
+	tcase_add_test(tcase, norms_apart_activation_and_dropout_keep_least);
 	tcase_add_test(tcase, loss);
 	tcase_add_loop_test(tcase, sharded_states, 0, sizeof(SHARDED) / sizeof(SHARDED[0]));
 	tcase_add_loop_test(tcase, precision, 0, sizeof(PRECISIONS) / sizeof(PRECISIONS[0]));

@@ -261,6 +261,7 @@ static const struct {
 	{"[mlp]", 0, 3.0 * H * 2816},
 	{"[moe]", H *(16 + 3.0 * 768 * 5), 0},
 	{"[moe_act]", 0, 0},
+	{"[layernorm,mlp_act,dropout]", 0, 0},
 	{"[shared_experts,mlp]", H * 3.0 * 768 * 2, 3.0 * H * 2816},
 };
 

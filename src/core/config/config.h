@@ -68,6 +68,9 @@ enum {
 	SC_RECOMPUTE_MOE = SC_FLAG << 4,
 	SC_RECOMPUTE_MOE_ACT = SC_FLAG << 5,
 	SC_RECOMPUTE_SHARED_EXPERTS = SC_FLAG << 6,
+	/* with norms, sail-sg/zero-bubble-pipeline-parallelism, --recompute-lgd */
+	SC_RECOMPUTE_MLP_ACT = SC_FLAG << 7, /* of layers without experts */
+	SC_RECOMPUTE_DROPOUT = SC_FLAG << 8, /* behind attention and feed-forward */
 };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
 /* Of keys that are read and have no effect yet: the value that changes nothing. */

@@ -96,6 +96,8 @@ static const struct sc_name RECOMPUTE_NAMES[] = {
 	{"moe", SC_RECOMPUTE_MOE},
 	{"moe_act", SC_RECOMPUTE_MOE_ACT},
 	{"shared_experts", SC_RECOMPUTE_SHARED_EXPERTS},
+	{"mlp_act", SC_RECOMPUTE_MLP_ACT},
+	{"dropout", SC_RECOMPUTE_DROPOUT},
 	{0},
 };
 static const struct sc_name ROUTING_NAMES[] = {

@@ -164,6 +164,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_bias_dropout, "one kernel"),
 	BOOL(fused_softmax, "one kernel"),
 	BOOL(fused_norm, "one kernel"),
+	BOOL(norms_apart, "no norm is fused with the product behind it"),
 	BOOL(fused_rope, "one kernel"),
 	BOOL(fused_loss, "one kernel"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),

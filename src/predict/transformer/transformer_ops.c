@@ -165,10 +165,10 @@ static void latents_again(const struct dims *x)
 	rotary(x, SC_NAME_ROPE);
 }
 
-/* Norms fused with the product behind them are none of their own, as those of layers without experts. */
+/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
 static void norms_again(const struct dims *x, bool has_experts)
 {
-	add_norm(x, (has_experts ? 2 : 1) * x->tokens_seq * x->h);
+	add_norm(x, (has_experts || x->sw->norms_apart ? 2 : 1) * x->tokens_seq * x->h);
 }
 
 /* Attention's core is run again where its backward is. */
@@ -178,9 +178,13 @@ static void modules_again(const struct dims *x, bool has_experts)
 		norms_again(x, has_experts);
 	if (sc_recomputes(x->req, SC_RECOMPUTE_MLA_UP) && sc_model_is_mla(x->model))
 		latents_again(x);
+	for (int i = 0; x->dropout && sc_recomputes(x->req, SC_RECOMPUTE_DROPOUT) && i < 2; i++)
+		bias_dropout_add(x);
 	if (!has_experts) {
 		if (sc_recomputes(x->req, SC_RECOMPUTE_MLP))
 			mlp_forward(x, x->ffn);
+		else if (sc_recomputes(x->req, SC_RECOMPUTE_MLP_ACT))
+			add_activation(x, x->tokens * x->ffn);
 		return;
 	}
 	if (sc_recomputes(x->req, SC_RECOMPUTE_MOE)) {
