@@ -60,6 +60,8 @@ static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
 	return &out;
 }
 
+#define ALL "parallel.auto_among=all"
+
 static const char *const NAMES[] = {"breadth-first", "zb-h1",  "zb-h2",    "zb-1p",
 				    "zb-2p",         "zb-v",   "v-half",   "v-min",
 				    "chimera",       "hanayo", "dualpipe", "dualpipev"};
@@ -103,7 +105,6 @@ START_TEST(breakdown_sums)
 }
 END_TEST
 
-/* The optimizer's validation before the step waits for all stages. */
 /* No schedule that fits takes less than the one chosen. */
 START_TEST(auto_takes_the_least)
 {
@@ -112,7 +113,8 @@ START_TEST(auto_takes_the_least)
 	double least;
 
 	sc_predict_opts_init(&opts);
-	least = predict(&opts, "training.global_batch=64 parallel.schedule=auto")->iteration_ms;
+	least = predict(&opts, "training.global_batch=64 parallel.schedule=auto " ALL)
+			->iteration_ms;
 	ck_assert(out.memory.total_gib <= out.memory.capacity_gib);
 	ck_assert(strstr(out.warnings.text[0], "parallel.schedule auto: "));
 	snprintf(text, sizeof(text), "training.global_batch=64 parallel.schedule=%s", NAMES[_i]);
@@ -128,7 +130,8 @@ START_TEST(auto_without_memory)
 	double least;
 
 	sc_predict_opts_init(&opts);
-	least = predict(&opts, "training.global_batch=64 parallel.schedule=auto model.seq=32768")
+	least = predict(&opts,
+			"training.global_batch=64 parallel.schedule=auto " ALL " model.seq=32768")
 			->memory.total_gib;
 	ck_assert(least > out.memory.capacity_gib);
 	predict(&opts, "training.global_batch=64 parallel.schedule=zb-2p model.seq=32768");
@@ -136,6 +139,21 @@ START_TEST(auto_without_memory)
 }
 END_TEST
 
+/* Without a word about it, what the software runs. */
+START_TEST(auto_among_those_of_the_software)
+{
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	predict(&opts, "training.global_batch=64 parallel.schedule=auto");
+	ck_assert(strstr(out.warnings.text[0], "auto: interleaved with "));
+	predict(&opts, "training.global_batch=64 parallel.schedule=auto "
+		       "parallel.auto_among=[1f1b,zb-h1]");
+	ck_assert(strstr(out.warnings.text[0], "auto: zb-h1; 1f1b would take "));
+}
+END_TEST
+
+/* The optimizer's validation before the step waits for all stages. */
 START_TEST(validation_before_takes_longer)
 {
 	struct sc_predict_opts opts;
@@ -177,6 +195,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);
 	tcase_add_test(tcase, auto_without_memory);
+	tcase_add_test(tcase, auto_among_those_of_the_software);
 	tcase_add_test(tcase, validation_before_takes_longer);
 	tcase_add_test(tcase, shares_of_the_vocabulary);
 	suite_add_tcase(suite, tcase);

@@ -185,6 +185,7 @@ struct sc_parallel {
 	enum sc_schedule schedule;
 	bool schedule_chosen;      /* for `auto` */
 	const char *schedule_file; /* of SC_SCHED_FILE */
+	int auto_among;            /* SC_FLAG << enum sc_schedule, or-ed; less than SC_FLAG: all */
 	enum sc_zero sharding;
 	bool sequence_parallel, tp_overlap;
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */

@@ -390,6 +390,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	 .file_offset = offsetof(struct sc_parallel, schedule_file),
 	 .file_value = SC_SCHED_FILE,
 	 .help = "order of forward and backward passes, or a CSV or JSON file of it"},
+	FLAGS(sc_parallel, auto_among, sc_schedule_set_names, SC_NOT_GIVEN,
+	      "of a schedule auto: all, or a list of those to choose among", FROM("the software")),
 	ENUM_OR(sc_parallel, sharding, SHARDING_NAMES, SC_ZERO_NONE,
 		"of optimizer, gradients, weights", FROM_UNLESS("none", "the software")),
 	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks",

@@ -63,6 +63,8 @@ enum {
 	SC_GRAPH_PREPROCESS = SC_FLAG << 5,
 };
 extern const struct sc_name sc_graph_names[];
+/* Pipeline schedules, SC_FLAG << enum sc_schedule (core/config/config.h), and `all`. */
+extern const struct sc_name sc_schedule_set_names[];
 
 /* How tokens go to their experts: exchanged as one message a pair of ranks and expert; gathered whole; by
  * kernels that send a token once to a rank, over a node's network once to it (deepseek-ai/DeepEP; NVIDIA's
@@ -138,6 +140,7 @@ struct sc_software {
 	double length_bin_tokens;
 	/* What is replayed where training.cuda_graphs is not given: 0, 1 (everything) or flags of scopes; of
 	 * mixtures of experts; of those in NVLink domains beyond a node */
+	int schedules; /* of sc_schedule_set_names, or-ed; less than SC_FLAG: all */
 	int cuda_graphs, moe_cuda_graphs, moe_cuda_graphs_domain;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;

@@ -1,35 +1,32 @@
-/* Every schedule with every parameter, predicted one after another. */
+/* Floors of every schedule with every parameter; then simulations, until no floor is below the second best. */
 #include "study/schedule/schedule_choose.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/vec.h"
 #include "core/config/config_schedule.h"
 
 enum { MAX_CHUNKS = 8, MAX_TEXT = 80 };
 
 struct candidate {
+	struct sc_parallel parallel; /* as it is asked for */
 	char text[MAX_TEXT];
-	double ms, memory; /* of the memory that there is */
+	double ms, memory; /* a floor until it is simulated; of the memory that there is */
+	size_t at;
 };
 struct choosing {
 	const struct sc_schedule_ask *ask;
+	struct sc_predict_opts opts;
 	struct sc_config config; /* with the schedule that is tried */
-	struct sc_request request, *out;
+	struct sc_request request;
 	struct sc_prediction prediction;
+	SC_VEC(struct candidate) list;
 	struct candidate best, second;
 	struct sc_err why; /* the first that cannot run says so */
 	size_t n;
 };
-
-/* Nothing that fits is worse than what does not; of those, the less memory. */
-static bool is_better(const struct candidate *a, const struct candidate *b)
-{
-	if (a->memory > 1 || b->memory > 1)
-		return a->memory < b->memory;
-	return a->ms < b->ms;
-}
 
 static void name_candidate(const struct sc_parallel *par, struct candidate *out)
 {
@@ -48,27 +45,25 @@ static void name_candidate(const struct sc_parallel *par, struct candidate *out)
 		snprintf(out->text, sizeof(out->text), "%s", name);
 }
 
+static bool resolve(struct choosing *c)
+{
+	return sc_config_resolve(&c->config, c->ask->catalog, c->ask->file, &c->request, &c->why) ==
+	       0;
+}
+
+/* What its memory and its floor are. */
 static void try_one(struct choosing *c)
 {
-	struct sc_predict_opts opts = *c->ask->opts;
-	struct candidate now;
+	struct candidate now = {.parallel = c->config.parallel, .at = c->list.n};
+	struct sc_floor floor;
 
-	opts.keep_graph = false;
-	if (sc_config_resolve(&c->config, c->ask->catalog, c->ask->file, &c->request, &c->why) ||
-	    sc_predict(c->ask->predictor, &c->request, &opts, &c->prediction, &c->why))
+	if (!resolve(c) ||
+	    sc_predict_floor(c->ask->predictor, &c->request, &c->opts, &floor, &c->why))
 		return;
-	now = (struct candidate){.ms = c->prediction.iteration_ms,
-				 .memory = c->prediction.memory.total_gib /
-					   c->prediction.memory.capacity_gib};
+	now.ms = floor.iteration_ms;
+	now.memory = floor.memory.total_gib / floor.memory.capacity_gib;
 	name_candidate(&c->request.config.parallel, &now);
-	if (c->n == 0 || is_better(&now, &c->best)) {
-		c->second = c->best;
-		c->best = now;
-		*c->out = c->request;
-	} else if (c->n == 1 || is_better(&now, &c->second)) {
-		c->second = now;
-	}
-	c->n++;
+	SC_VEC_PUSH(&c->list, now);
 }
 
 /* The values of a parameter from `first` on, each `factor` times and `step` more than the one before, or the one
@@ -114,19 +109,97 @@ static void try_schedule(struct choosing *c, enum sc_schedule kind)
 	par->virtual_stages = given;
 }
 
-static void tell(const struct choosing *c)
+/* ---- simulating, the least floor first ---- */
+
+static bool fits(const struct candidate *c)
+{
+	return c->memory <= 1;
+}
+
+/* Nothing that fits is worse than what does not; of those, the less memory. */
+static int compare_candidates(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	double of_x = fits(x) && fits(y) ? x->ms : x->memory;
+	double of_y = fits(x) && fits(y) ? y->ms : y->memory;
+
+	if (of_x < of_y || of_x > of_y)
+		return of_x < of_y ? -1 : 1;
+	return x->at < y->at ? -1 : 1;
+}
+
+static void take(struct choosing *c, const struct candidate *now)
+{
+	if (c->n == 0 || compare_candidates(now, &c->best) < 0) {
+		c->second = c->best;
+		c->best = *now;
+	} else if (c->n == 1 || compare_candidates(now, &c->second) < 0) {
+		c->second = *now;
+	}
+	c->n++;
+}
+
+/* No other can be the best or the second best once a floor is above the second. Where nothing fits, memory says it. */
+static void simulate(struct choosing *c)
+{
+	qsort(c->list.at, c->list.n, sizeof(*c->list.at), compare_candidates);
+	for (size_t i = 0; i < c->list.n; i++) {
+		struct candidate *now = &c->list.at[i];
+
+		if (c->n > 1 && (!fits(now) || now->ms > c->second.ms))
+			return;
+		c->config.parallel = now->parallel;
+		if (fits(now)) {
+			if (!resolve(c) || sc_predict(c->ask->predictor, &c->request, &c->opts,
+						      &c->prediction, &c->why))
+				continue;
+			now->ms = c->prediction.iteration_ms;
+		}
+		take(c, now);
+	}
+}
+
+static void tell(const struct choosing *c, struct sc_warnings *warnings)
 {
 	if (c->n < 2)
-		sc_warn(&c->out->warnings,
-			"parallel.schedule auto: %s is the only one that can run", c->best.text);
-	else if (c->second.memory > 1)
-		sc_warn(&c->out->warnings, "parallel.schedule auto: %s; %s", c->best.text,
-			c->best.memory > 1 ? "none fits, and it needs the least memory"
-					   : "no other fits the memory");
+		sc_warn(warnings, "parallel.schedule auto: %s is the only one that can run",
+			c->best.text);
+	else if (!fits(&c->second))
+		sc_warn(warnings, "parallel.schedule auto: %s; %s", c->best.text,
+			fits(&c->best) ? "no other fits the memory"
+				       : "none fits, and it needs the least memory");
 	else
-		sc_warn(&c->out->warnings,
-			"parallel.schedule auto: %s; %s would take %.1f %% longer", c->best.text,
-			c->second.text, 100 * (c->second.ms / c->best.ms - 1));
+		sc_warn(warnings, "parallel.schedule auto: %s; %s would take %.1f %% longer",
+			c->best.text, c->second.text, 100 * (c->second.ms / c->best.ms - 1));
+}
+
+/* Those that the request or else the software names, with each value of their parameters. */
+static void list_candidates(struct choosing *c, const struct sc_request *request)
+{
+	int among = request->config.parallel.auto_among;
+
+	if (among == SC_NOT_GIVEN)
+		among = request->software.schedules;
+	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
+		if (among < SC_FLAG || among & (SC_FLAG << kind))
+			try_schedule(c, (enum sc_schedule)kind);
+}
+
+static int choose(struct choosing *c, struct sc_request *out, struct sc_err *err)
+{
+	int rc;
+
+	list_candidates(c, out);
+	if (c->list.n > 0)
+		simulate(c);
+	if (c->n == 0)
+		return sc_err_set(err, c->why.code, "parallel.schedule auto: none can run; %s",
+				  c->why.text);
+	c->config.parallel = c->best.parallel;
+	rc = sc_config_resolve(&c->config, c->ask->catalog, c->ask->file, out, err);
+	out->config.parallel.schedule_chosen = true;
+	tell(c, &out->warnings);
+	return rc;
 }
 
 int sc_resolve_chosen(const struct sc_schedule_ask *ask, struct sc_request *out, struct sc_err *err)
@@ -138,18 +211,12 @@ int sc_resolve_chosen(const struct sc_schedule_ask *ask, struct sc_request *out,
 		return rc;
 	c = sc_xcalloc(1, sizeof(*c));
 	c->ask = ask;
-	c->out = out;
+	c->opts = *ask->opts;
+	c->opts.keep_graph = false;
 	c->config = *ask->config;
 	c->config.parallel.pp = out->config.parallel.pp;
-	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
-		try_schedule(c, (enum sc_schedule)kind);
-	if (c->n > 0) {
-		out->config.parallel.schedule_chosen = true;
-		tell(c);
-	} else {
-		rc = sc_err_set(err, c->why.code, "parallel.schedule auto: none can run; %s",
-				c->why.text);
-	}
+	rc = choose(c, out, err);
+	SC_VEC_RELEASE(&c->list);
 	free(c);
 	return rc;
 }
