@@ -390,8 +390,6 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	 .file_offset = offsetof(struct sc_parallel, schedule_file),
 	 .file_value = SC_SCHED_FILE,
 	 .help = "order of forward and backward passes, or a CSV or JSON file of it"},
-	FLAGS(sc_parallel, auto_among, sc_schedule_set_names, SC_NOT_GIVEN,
-	      "of a schedule auto: all, or a list of those to choose among", FROM("the software")),
 	ENUM_OR(sc_parallel, sharding, SHARDING_NAMES, SC_ZERO_NONE,
 		"of optimizer, gradients, weights", FROM_UNLESS("none", "the software")),
 	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks",
@@ -418,6 +416,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	BOOL(sc_parallel, count_loss, "the output layer counts as a layer of its stage"),
 	ENUM(sc_parallel, optimizer_validation, VALIDATION_NAMES,
 	     "when stages agree that gradients are finite"),
+	FLAGS(sc_parallel, auto_among, sc_schedule_set_names, SC_NOT_GIVEN,
+	      "of a schedule auto: all, or a list of those to choose among", FROM("the software")),
 	{0},
 };
 static const struct sc_field OFFLOAD_FIELDS[] = {
