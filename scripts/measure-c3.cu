@@ -433,11 +433,29 @@ static void put_table(const struct bench *b)
 /* By stepcast's name of it. */
 static void name_device(const char *name, char *out, size_t n)
 {
+	/* the first that is in it: a longer name before one that it holds */
 	static const char *const known[][2] = {
-		{"H100 80GB HBM3", "h100-sxm-80gb"}, {"H100 PCIe", "h100-pcie-80gb"},
-		{"H200", "h200-sxm-141gb"},          {"A100-SXM4-80GB", "a100-sxm-80gb"},
-		{"A100-SXM4-40GB", "a100-sxm-40gb"}, {"A100 80GB PCIe", "a100-pcie-80gb"},
-		{"B200", "b200-sxm-180gb"},          {"L40S", "l40s"},
+		{"GH200", "gh200-96gb"},
+		{"GB200", "gb200"},
+		{"H200 NVL", "h200-nvl-141gb"},
+		{"H200", "h200-sxm-141gb"},
+		{"H100 80GB HBM3", "h100-sxm-80gb"},
+		{"H100 PCIe", "h100-pcie-80gb"},
+		{"H800", "h800-sxm-80gb"},
+		{"H20", "h20"},
+		{"A100-SXM4-80GB", "a100-sxm-80gb"},
+		{"A100-SXM4-40GB", "a100-sxm-40gb"},
+		{"A100 80GB PCIe", "a100-pcie-80gb"},
+		{"A100-PCIE-40GB", "a100-pcie-40gb"},
+		{"A800-SXM4-80GB", "a800-sxm-80gb"},
+		{"B200", "b200-sxm-180gb"},
+		{"B300", "b300-sxm-270gb"},
+		{"L40S", "l40s"},
+		{"L40", "l40"},
+		{"L20", "l20"},
+		{"L4", "l4"},
+		{"V100-SXM2-32GB", "v100-sxm-32gb"},
+		{"V100-SXM2-16GB", "v100-sxm-16gb"},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -288,23 +288,20 @@ static int read_pair(const struct sc_fit_table *t, struct sc_fit_row *out)
 						   {"ctas", 0, MAX_SIZE, 0}};
 	enum { COMPUTE, COMM, M, N, BYTES, GPUS, CTAS, N_CELLS };
 	struct sc_interfere_seen *seen = &out->seen;
-	double x[N_CELLS], moved;
+	double x[N_CELLS];
 	int rc = 0;
 
 	for (int i = 0; i < N_CELLS && rc == 0; i++)
 		rc = sc_fit_cell_read(t, &cells[i], &x[i]);
 	if (rc)
 		return rc;
-	/* of nccl-tests' bytes a rank's own stay where they are; a copy on one GPU moves all */
-	moved = x[GPUS] > 1 ? x[BYTES] * (x[GPUS] - 1) / x[GPUS] : x[BYTES];
 	*seen = (struct sc_interfere_seen){
 		.alone_us = x[COMPUTE],
 		.comm_us = x[COMM],
 		.beside_frac = fmin(1, x[COMM] / x[COMPUTE]),
 		.blocks = x[N] > 0 ? ceil(x[M] / TILE) * ceil(x[N] / TILE) : 0,
 		.comm_blocks = x[CTAS],
-		.comm_load =
-			fmin(1, sc_bytes_us(moved, sc_interfere_port_gbps(t->device)) / x[COMM]),
+		.comm_load = sc_interfere_port_share(t->device, x[BYTES], x[GPUS], x[COMM]),
 		.computes = x[N] > 0,
 		.sums = sums(sc_fit_text(t, "collective")),
 	};

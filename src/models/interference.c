@@ -129,17 +129,16 @@ void sc_interfere_seen_collective(const struct sc_device *device,
 {
 	const struct sc_interference_coef *c = &device->interference;
 	double port = sc_interfere_port_gbps(device);
-	double by_sms = seen->comm_blocks > 0
-				? fmin(1, sm_share(device, seen->comm_blocks) / PORT_SM_FRAC)
-				: 1;
-	double load = fmin(seen->comm_load, by_sms);
+	double by_sms = sm_share(device, seen->comm_blocks) / PORT_SM_FRAC;
+	/* measured where the two are a pair */
+	double load = seen->comm_us > 0 ? seen->comm_load : fmin(seen->comm_load, fmin(1, by_sms));
 	double path = seen->sums && c->path_sum > 0 ? c->path_sum : c->path_comm;
 
 	*out = (struct sc_cost){.work_us = 1, .owner_frac[SC_OWN_COMM] = 1, .holds_sm = 1};
 	out->demand[SC_RES_SM] = seen->comm_blocks > 0 ? fmin(SC_COLLECTIVE_MOST_SMS,
 							      sm_share(device, seen->comm_blocks))
 						       : 0;
-	out->demand[SC_RES_L2] = path * load;
+	out->demand[SC_RES_L2] = fmin(1, path * load);
 	out->demand[SC_RES_HBM] =
 		fmin(1, (seen->sums ? SUM_TRAFFIC : MOVE_TRAFFIC) * load * port / device->hbm_gbps);
 }
@@ -215,15 +214,22 @@ double sc_interfere_seen_reserved_us(const struct sc_device *device,
 	       start_us(device, seen);
 }
 
+/* The same on copy engines. */
+static void seen_copy(const struct sc_device *device, const struct sc_interfere_seen *seen,
+		      struct sc_cost *out)
+{
+	sc_interfere_seen_collective(device, seen, out);
+	out->demand[SC_RES_SM] = out->holds_sm = 0;
+	out->demand[SC_RES_L2] = fmin(1, device->interference.path_copy * seen->comm_load);
+}
+
 double sc_interfere_seen_copied_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen)
 {
 	struct sc_cost kernel, copy;
 
 	sc_interfere_seen_kernel(device, seen, &kernel);
-	sc_interfere_seen_collective(device, seen, &copy);
-	copy.demand[SC_RES_SM] = 0;
-	copy.demand[SC_RES_L2] = device->interference.path_copy * seen->comm_load;
+	seen_copy(device, seen, &copy);
 	return with_other_us(seen->alone_us, seen->beside_frac,
 			     sc_interfere_together(&kernel, &copy).kernel);
 }
@@ -252,11 +258,30 @@ static struct sc_span span_of(const struct sc_transfer *t)
 	return (struct sc_span){t->n_ranks, nodes, (t->n_ranks + nodes - 1) / nodes};
 }
 
+double sc_interfere_port_share(const struct sc_device *device, double bytes, double n_ranks,
+			       double comm_us)
+{
+	/* of nccl-tests' bytes a rank's own stay where they are */
+	double moved = n_ranks > 1 ? bytes * (n_ranks - 1) / n_ranks : bytes;
+
+	return sc_bytes_us(moved, sc_interfere_port_gbps(device)) / comm_us;
+}
+
+static struct sc_interfere_seen local_copy(const struct sc_transfer *t)
+{
+	return (struct sc_interfere_seen){
+		.comm_us = t->local_us,
+		.comm_blocks = t->local_blocks,
+		.comm_load = sc_interfere_port_share(t->device, t->shape.bytes, 1, t->local_us)};
+}
+
 double sc_transfer_sms(const struct sc_transfer *transfer)
 {
 	struct sc_span span = span_of(transfer);
 	struct sc_collective_choice choice;
 
+	if (transfer->n_ranks == 1)
+		return transfer->local_blocks;
 	sc_collective_cost(transfer->fabric, &transfer->shape, &span, &choice);
 	return choice.channels;
 }
@@ -267,8 +292,15 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 	struct sc_span span = span_of(transfer);
 	double most = sc_transfer_sms(transfer);
 
-	*out = sc_collective_cost(transfer->fabric, &transfer->shape, &span, NULL);
-	sc_interfere_load_collective(transfer->device, transfer->fabric, out);
+	if (transfer->n_ranks == 1) {
+		const struct sc_interfere_seen seen = local_copy(transfer);
+
+		sc_interfere_seen_collective(transfer->device, &seen, out);
+		scale(out, transfer->local_us);
+	} else {
+		*out = sc_collective_cost(transfer->fabric, &transfer->shape, &span, NULL);
+		sc_interfere_load_collective(transfer->device, transfer->fabric, out);
+	}
 	if (given_us > 0)
 		scale(out, given_us / sc_cost_alone_us(out));
 	if (!(sms > 0) || sms >= most)
@@ -293,10 +325,19 @@ void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, doub
 {
 	const struct sc_interference_coef *c = &transfer->device->interference;
 	const struct sc_fabric *f = transfer->fabric;
-	bool pcie = f->link_gbps <= 0 || transfer->n_ranks > f->link_gpus;
-	double gbps = pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
-	double bytes = received_bytes(transfer) / n_pieces;
+	bool pcie;
+	double gbps, bytes;
 
+	if (transfer->n_ranks == 1) {
+		const struct sc_interfere_seen seen = local_copy(transfer);
+
+		seen_copy(transfer->device, &seen, out);
+		scale(out, transfer->local_us);
+		return;
+	}
+	pcie = f->link_gbps <= 0 || transfer->n_ranks > f->link_gpus;
+	gbps = pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
+	bytes = received_bytes(transfer) / n_pieces;
 	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
 	out->latency_us = n_copies * c->copy_us;
 	out->work_us = sc_bytes_us(bytes, gbps * c->copy_speed);

@@ -34,6 +34,8 @@ struct sc_transfer {
 	struct sc_collective_shape shape;
 	int n_ranks;
 	int n_nodes; /* 0 = 1; more: on SMs alone, for copy engines reach one node */
+	/* One rank: a copy on one GPU, which takes local_us alone, by so many blocks. */
+	double local_us, local_blocks;
 };
 /* On SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer than that its rate falls with them. */
 void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,
@@ -48,6 +50,9 @@ struct sc_interfere_seen {
 	bool computes;  /* the kernel: products, attention; else it moves bytes */
 	bool sums;      /* the collective: all-reduce, reduce-scatter; else it only moves */
 };
+/* Of its port's rate, what a collective of nccl-tests' bytes moves in its time; a copy on one GPU moves all of them. */
+double sc_interfere_port_share(const struct sc_device *device, double bytes, double n_ranks,
+			       double comm_us);
 /* Work is 1 us: demands alone. */
 void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_interfere_seen *seen,
 			      struct sc_cost *out);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/units.h"
 #include "base/vec.h"
 #include "core/config/config.h"
 #include "core/machine/device.h"
@@ -26,12 +27,16 @@ enum {
 	COL_COMM,
 	COL_SERIAL,
 	COL_OVERLAPPED,
+	COL_CTAS,
 	N_COLS
 };
 static const char *const NAMES[N_COLS] = {
-	"device", "gpus",       "dtype",      "kind",      "m",
-	"n",      "k",          "collective", "bytes",     "policy",
-	"case",   "compute_us", "comm_us",    "serial_us", "overlapped_us"};
+	"device",  "gpus",       "dtype",         "kind",   "m",    "n",
+	"k",       "collective", "bytes",         "policy", "case", "compute_us",
+	"comm_us", "serial_us",  "overlapped_us", "ctas"};
+/* What scripts/measure-c3 writes beside sc_c3_kind_names: both independent. */
+enum { KIND_GEMM = SC_C3_GEMM_SCATTER + 1, KIND_STREAM };
+static const struct sc_name MORE_KINDS[] = {{"gemm", KIND_GEMM}, {"stream", KIND_STREAM}, {0}};
 
 struct reader {
 	const struct sc_csv *csv;
@@ -73,8 +78,16 @@ static int read_name(const struct reader *r, size_t row, int column, const struc
 	return -1;
 }
 
+/* A copy on one GPU. */
+static bool is_local(const struct reader *r, size_t row)
+{
+	return strcmp(cell(r, row, COL_COLLECTIVE), "copy") == 0;
+}
+
 static int read_collective(const struct reader *r, size_t row)
 {
+	if (is_local(r, row))
+		return SC_ALL_GATHER; /* as it, it adds nothing */
 	for (int i = 0; i < SC_SEND_RECV; i++)
 		if (strcmp(sc_collective_names[i], cell(r, row, COL_COLLECTIVE)) == 0)
 			return i;
@@ -101,18 +114,42 @@ static int find_machine(struct reader *r, const char *id, struct sc_c3_machine *
 }
 
 /* The numbers of a row; the first column that is wrong is named. */
-static int read_numbers(const struct reader *r, size_t row, double number[N_COLS],
+static int read_numbers(const struct reader *r, size_t row, int kind, double number[N_COLS],
 			struct sc_err *err)
 {
-	static const int columns[] = {COL_GPUS,    COL_M,    COL_N,      COL_K,         COL_BYTES,
-				      COL_COMPUTE, COL_COMM, COL_SERIAL, COL_OVERLAPPED};
+	static const int columns[] = {COL_GPUS,   COL_M,          COL_BYTES, COL_COMPUTE, COL_COMM,
+				      COL_SERIAL, COL_OVERLAPPED, COL_CTAS,  COL_N,       COL_K};
+	const size_t n = sizeof(columns) / sizeof(columns[0]) - (kind == KIND_STREAM ? 2 : 0);
+	const double least = is_local(r, row) ? 1 : 2, most = is_local(r, row) ? 1 : 1024;
 
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+	for (size_t i = 0; i < n; i++)
 		if (read_number(r, row, columns[i], &number[columns[i]]))
 			return bad_cell(r, row, columns[i], err);
-	if (number[COL_GPUS] < 2 || number[COL_GPUS] > 1024 || fmod(number[COL_GPUS], 1) > 0)
+	if (number[COL_GPUS] < least || number[COL_GPUS] > most || fmod(number[COL_GPUS], 1) > 0)
 		return bad_cell(r, row, COL_GPUS, err);
+	if (is_local(r, row) && !(number[COL_COMM] > 0))
+		return sc_err_set(err, SC_EVALUE, "comm_us: give the time of a copy on one GPU");
 	return 0;
+}
+
+/* Two numbers read and one written for each of m. */
+static struct sc_op stream_op(double m, enum sc_dtype dtype)
+{
+	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = dtype};
+
+	op.u.rowwise = (struct sc_rowwise_shape){.read_bytes = 2 * m * sc_dtype_bytes(dtype),
+						 .write_bytes = m * sc_dtype_bytes(dtype),
+						 .n_kernels = 1};
+	return op;
+}
+
+static struct sc_op gemm_op(const double number[N_COLS], enum sc_dtype dtype)
+{
+	struct sc_op op = {.kind = SC_OP_GEMM, .dtype = dtype};
+
+	op.u.gemm = (struct sc_gemm_shape){
+		.batch = 1, .m = number[COL_M], .n = number[COL_N], .k = number[COL_K]};
+	return op;
 }
 
 static int read_pair(struct reader *r, size_t row, struct sc_c3_pair *out, struct sc_err *err)
@@ -123,28 +160,33 @@ static int read_pair(struct reader *r, size_t row, struct sc_c3_pair *out, struc
 	int collective = read_collective(r, row), rc;
 	struct sc_c3_machine *machine;
 
+	kind = kind < 0 ? read_name(r, row, COL_KIND, MORE_KINDS) : kind;
 	if (dtype < 0 || kind < 0 || collective < 0)
 		return bad_cell(r, row,
 				dtype < 0  ? COL_DTYPE
 				: kind < 0 ? COL_KIND
 					   : COL_COLLECTIVE,
 				err);
-	rc = read_numbers(r, row, number, err);
+	rc = read_numbers(r, row, kind, number, err);
 	if (rc == 0)
 		rc = find_machine(r, cell(r, row, COL_DEVICE), &machine, err);
 	if (rc)
 		return rc;
-	*out = (struct sc_c3_pair){.kind = (enum sc_c3_kind)kind,
-				   .compute_us = number[COL_COMPUTE],
-				   .comm_us = number[COL_COMM]};
-	out->gemm = (struct sc_op){.kind = SC_OP_GEMM, .dtype = (enum sc_dtype)dtype};
-	out->gemm.u.gemm = (struct sc_gemm_shape){
-		.batch = 1, .m = number[COL_M], .n = number[COL_N], .k = number[COL_K]};
+	*out = (struct sc_c3_pair){
+		.kind = kind < KIND_GEMM ? (enum sc_c3_kind)kind : SC_C3_INDEPENDENT,
+		.gemm = kind == KIND_STREAM ? stream_op(number[COL_M], (enum sc_dtype)dtype)
+					    : gemm_op(number, (enum sc_dtype)dtype),
+		.compute_us = number[COL_COMPUTE],
+		.comm_us = number[COL_COMM]};
 	out->transfer = (struct sc_transfer){
 		.device = &machine->request.device,
 		.shape = {(enum sc_collective)collective, number[COL_BYTES], (enum sc_dtype)dtype},
 		.n_ranks = (int)number[COL_GPUS],
+		.local_us = is_local(r, row) ? number[COL_COMM] : 0,
+		.local_blocks = number[COL_CTAS],
 	};
+	if (is_local(r, row))
+		return 0;
 	return sc_c3_machine_fabric(machine, (int64_t)number[COL_GPUS], r->arena,
 				    &out->transfer.fabric);
 }
@@ -283,10 +325,17 @@ int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct s
 	struct sc_err own = {.code = SC_OK};
 	int rc = find_columns(&r, COL_POLICY, err);
 
+	if (rc == 0 && csv->n_rows == 0)
+		rc = sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "the table has no rows");
 	for (size_t row = 0; rc == 0 && row < csv->n_rows; row++) {
 		struct sc_c3_named named = {.name = cell(&r, row, COL_CASE)};
 
 		rc = read_pair(&r, row, &named.pair, &own);
+		if (rc == 0 && is_local(&r, row))
+			rc = sc_err_set(
+				&own, SC_EUNSUPPORTED,
+				"collective: a copy on one GPU can be compared with what was "
+				"measured (--measured) alone");
 		if (rc)
 			rc = sc_err_at(err, own.code, csv->file, csv->line[row], 0, "%s", own.text);
 		SC_VEC_PUSH(&out->list, named);
