@@ -254,7 +254,7 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 
 	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
 		positions *= MASKED_FRACTION;
-	return positions * (double)cfg->model.vocab /
+	return positions * (double)(1 + cfg->model.mtp_layers) * (double)cfg->model.vocab /
 	       (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
 	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
 }

@@ -66,11 +66,15 @@
 	X(EXPERT_DOWN_DGRAD, "grouped gemm expert down data gradient")   \
 	X(EXPERT_DOWN_WGRAD, "grouped gemm expert down weight gradient") \
 	X(EXPERT_BIAS, "expert bias")                                    \
+	X(EXPERT_STASH, "copy of what experts keep")                     \
 	X(ADAPTER, "gemm adapters")                                      \
 	X(ADAPTER_GRAD, "gemm adapter gradients")                        \
 	X(ADAPTER_ADD, "adapter add")                                    \
 	X(FP8_CAST, "fp8 casts")                                         \
 	X(WEIGHT_CAST, "weight casts")                                   \
+	X(MTP_PROJ, "gemm mtp projection")                               \
+	X(MTP_PROJ_DGRAD, "gemm mtp projection data gradient")           \
+	X(MTP_PROJ_WGRAD, "gemm mtp projection weight gradient")         \
 	X(MLM_TRANSFORM, "gemm mlm transform")                           \
 	X(MLM_TRANSFORM_DGRAD, "gemm mlm transform data gradient")       \
 	X(MLM_TRANSFORM_WGRAD, "gemm mlm transform weight gradient")     \

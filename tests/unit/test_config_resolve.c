@@ -236,6 +236,19 @@ START_TEST(layers_of_stages)
 	check_layers("parallel: {tp: 4, pp: 4, stage_layers: balanced}\n"
 		     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, seq: 8, vocab: 1536}\n",
 		     (int64_t[]){2, 2, 3, 1}, 4);
+	/* layers for later tokens are of the last chunk, and count with the loss */
+	check_layers("parallel: {tp: 4, pp: 4}\n"
+		     "model: {family: llama, layers: 6, hidden: 64, heads: 4, seq: 8, vocab: 9, "
+		     "mtp_layers: 1}\n",
+		     (int64_t[]){2, 2, 2, 1}, 4);
+	check_layers("parallel: {tp: 4, pp: 4}\n"
+		     "model: {family: llama, layers: 5, hidden: 64, heads: 4, seq: 8, vocab: 9, "
+		     "mtp_layers: 1}\n",
+		     (int64_t[]){1, 2, 2, 1}, 4);
+	check_layers("parallel: {tp: 4, pp: 4, virtual_stages: 4}\n"
+		     "model: {family: llama, layers: 61, hidden: 64, heads: 4, seq: 8, vocab: 9, "
+		     "mtp_layers: 1}\n",
+		     (int64_t[]){4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2}, 16);
 }
 END_TEST
 

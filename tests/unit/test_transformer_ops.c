@@ -33,6 +33,8 @@ static void tear_down(void)
 }
 
 /* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP count. */
+static int graphs; /* of steps_of's environment */
+
 static struct sc_request *make_request(const char *model, const char *overrides)
 {
 	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
@@ -66,6 +68,7 @@ static const struct sc_block *steps_of(const struct sc_request *req, enum sc_blo
 			 [SC_COMM_CP] = {cp, 1, cp},
 			 [SC_COMM_EP] = {ep, 1, ep}},
 		.slowdown = 1,
+		.cuda_graphs = graphs,
 		.attention_eff = 1,
 		.gemm_speed = 1,
 		.hbm_speed = 1,
@@ -88,6 +91,17 @@ static double flop_of(const struct sc_request *req, enum sc_block_id id)
 	for (size_t i = 0; i < b->steps.n; i++)
 		sum += b->steps.at[i].flop;
 	return sum;
+}
+
+/* Of the first step with that name. */
+static double step_us(const struct sc_request *req, enum sc_block_id id, enum sc_op_name name)
+{
+	const struct sc_block *b = steps_of(req, id);
+
+	for (size_t i = 0; i < b->steps.n; i++)
+		if (b->steps.at[i].name == name)
+			return b->steps.at[i].cost.work_us;
+	return 0;
 }
 
 static int count(const struct sc_request *req, enum sc_block_id id, enum sc_op_name name)
@@ -695,6 +709,54 @@ START_TEST(model_flop_is_what_the_blocks_do)
 }
 END_TEST
 
+/* A layer, the output layer once more, and two hidden vectors joined to one, for each token ahead. */
+START_TEST(later_tokens_take_a_layer_and_the_output_layer)
+{
+	const char *one = "training.recompute=none model.mtp_layers=1";
+	const struct sc_request *plain = make_request(LLAMA, "training.recompute=none");
+	const struct sc_request *ahead = make_request(LLAMA, one);
+	double head = flop_of(plain, SC_BLOCK_HEAD_F), h = 1024, tokens = 2 * 512;
+	double sum = 7 * (flop_of(ahead, SC_BLOCK_LAYER_F) + flop_of(ahead, SC_BLOCK_LAYER_B));
+
+	assert_near(flop_of(ahead, SC_BLOCK_HEAD_F), 2 * head + tokens * 2 * 2 * h * h);
+	ck_assert_int_eq(count(ahead, SC_BLOCK_HEAD_F, SC_NAME_EMBED_LOOKUP), 1);
+	ck_assert_int_eq(count(ahead, SC_BLOCK_HEAD_B, SC_NAME_MTP_PROJ_WGRAD), 1);
+	sum += flop_of(ahead, SC_BLOCK_HEAD_F) + flop_of(ahead, SC_BLOCK_HEAD_B);
+	assert_near(2 * sc_transformer_model_flop(ahead), sum);
+}
+END_TEST
+
+/* Mixtures in mxfp8: attention narrows where a profile says so, on Blackwell, wide heads on Blackwell Ultra; what
+ * experts keep is copied only within graphs. */
+START_TEST(attention_narrows_on_blackwell)
+{
+	struct sc_request *req = make_request(
+		LLAMA,
+		"training.precision=mxfp8 cluster.gpu=b200-sxm-180gb training.attention=flash");
+	double wide = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), narrow;
+
+	req->software.mx_fp8_attention = true;
+	narrow = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH);
+	ck_assert(narrow < wide);
+	req->device.cuda_capability = 90;
+	assert_near(step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), wide);
+}
+END_TEST
+
+START_TEST(what_experts_keep_is_copied_in_graphs)
+{
+	struct sc_request *req = make_request(MOE, "training.cuda_graphs=full_iteration");
+
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_STASH), 0);
+	req->software.stashes_experts = true;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_STASH), 0);
+	graphs = req->config.training.cuda_graphs;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_STASH), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_STASH), 1);
+	graphs = 0;
+}
+END_TEST
+
 START_TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
 {
 	double one = sc_transformer_model_flop(make_request(LLAMA, ""));
@@ -772,6 +834,9 @@ static Suite *make_suite(void)
 	tcase_add_test(flop, both_directions_of_a_ring_travel_as_far);
 	tcase_add_test(flop, a_ring_leaves_a_node_once);
 	tcase_add_test(flop, gradients_of_the_output_layer_are_accumulated_too);
+	tcase_add_test(flop, later_tokens_take_a_layer_and_the_output_layer);
+	tcase_add_test(flop, attention_narrows_on_blackwell);
+	tcase_add_test(flop, what_experts_keep_is_copied_in_graphs);
 	tcase_add_test(flop, model_flop_counts_neither_copies_nor_frozen_gradients);
 	tcase_add_loop_test(flop, lora_has_no_weight_gradients, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, adapters_cost_rank_times_widths, 0, N_OF(ADAPTERS));

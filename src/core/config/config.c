@@ -374,12 +374,25 @@ static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *
 	layers[others] = best;
 }
 
+/* Layers that predict later tokens and the loss count as layers of the last chunk, which takes what the others leave;
+ * the first ones have one less where that is too little for all (DeepSeek-V3 in Megatron-Bridge's layouts,
+ * Et*4|(t*4|)*14tmL and Et|(tt|)*30mL). */
+static void count_later_layers(const struct sc_model *m, int64_t n_chunks, int64_t *layers)
+{
+	int64_t each = (m->layers + m->mtp_layers + n_chunks) / n_chunks, others = n_chunks - 1;
+	int64_t n_fewer = each * others > m->layers ? each * others - m->layers : 0;
+
+	for (int64_t i = 0; i < others; i++)
+		layers[i] = each - n_fewer / others - (i < n_fewer % others);
+	layers[others] = n_fewer > 0 ? 0 : m->layers - each * others;
+}
+
 bool sc_stages_are_balanced(const struct sc_parallel *par)
 {
 	return par->stage_layers.n == 1 && par->stage_layers.at[0] == SC_STAGES_BALANCED;
 }
 
-void sc_stage_layers(const struct sc_request *request, int64_t *layers)
+static void split_layers(const struct sc_request *request, int64_t *layers)
 {
 	const struct sc_parallel *par = &request->config.parallel;
 	int64_t n_chunks = par->pp * par->virtual_stages, n_layers = request->config.model.layers;
@@ -396,10 +409,22 @@ void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 		count_ends(n_layers, n_chunks, counts, layers);
 		return;
 	}
+	if (request->config.model.mtp_layers > 0 && n_chunks > 1 && !par->stage_layers.n) {
+		count_later_layers(&request->config.model, n_chunks, layers);
+		return;
+	}
 	for (int64_t i = 0; i < n_chunks; i++)
 		layers[i] = par->stage_layers.n && !sc_stages_are_balanced(par)
 				    ? par->stage_layers.at[i]
 				    : each + (i < n_more);
+}
+
+void sc_stage_layers(const struct sc_request *request, int64_t *layers)
+{
+	const struct sc_parallel *par = &request->config.parallel;
+
+	split_layers(request, layers);
+	layers[par->pp * par->virtual_stages - 1] += request->config.model.mtp_layers;
 }
 
 enum sc_dtype sc_storage_dtype(enum sc_precision precision)

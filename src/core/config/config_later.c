@@ -11,7 +11,6 @@ static void warn_no_effect(struct sc_request *req)
 		const char *key;
 		bool asks;
 	} keys[] = {
-		{"model.mtp_layers", cfg->model.mtp_layers > 0},
 		{"model.sliding_window",
 		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq &&
 			 (tr->attention == SC_ATT_UNFUSED || cfg->parallel.cp > 1)},

@@ -168,6 +168,7 @@ static void resolve_widths(struct sc_model *model)
 		model->tied_embeddings = traits->tied;
 	if (model->biases == SC_NOT_GIVEN)
 		model->biases = traits->biases;
+	default_int(&model->mtp_layers, 0);
 	if (model->experts == SC_NOT_GIVEN)
 		return;
 	default_int(&model->shared_experts, 0);

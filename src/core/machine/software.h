@@ -115,8 +115,9 @@ struct sc_software {
 	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,
 	 * else pass on keys and values. */
 	bool lora_fp8_attention, lora_exchanges_heads;
-	bool casts_weights; /* amp: fp32 weights are cast for every micro-batch */
-	bool mlm_gather;    /* masked-language-model head on the masked positions only */
+	bool mx_fp8_attention; /* flash attention is fp8 where GEMMs are mxfp8 */
+	bool casts_weights;    /* amp: fp32 weights are cast for every micro-batch */
+	bool mlm_gather;       /* masked-language-model head on the masked positions only */
 	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
 	 * where PyTorch's kernels are. Default 1. */
 	double elementwise_factor;
@@ -155,8 +156,9 @@ struct sc_software {
 	bool experts_whole;     /* parallel.etp that is not given means 1, else tp */
 	/* training.moe_dispatcher that is not given; in NVLink domains beyond a node */
 	enum sc_dispatcher moe_dispatcher, moe_dispatcher_domain;
-	bool fused_permute;      /* one kernel each way, not gathers and scatters of PyTorch */
-	bool fused_router;       /* softmax, top-k and maps in one kernel */
+	bool fused_permute; /* one kernel each way, not gathers and scatters of PyTorch */
+	bool fused_router;  /* softmax, top-k and maps in one kernel */
+	bool stashes_experts; /* what experts keep for backward is copied out of buffers of a fixed size, and back */
 	bool moe_overlap;        /* training.moe_overlap that is not given */
 	double moe_overlap_frac; /* of the exchange that finds other work to run beside; default 1 */
 	double host_expert_us;   /* CPU time for one product of a grouped GEMM beside its launch */

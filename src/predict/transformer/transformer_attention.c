@@ -21,15 +21,22 @@ void rotary(const struct dims *x, enum sc_op_name name)
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
 }
 
-enum { BLACKWELL = 100 }; /* CUDA capability */
+enum { BLACKWELL = 100, BLACKWELL_ULTRA = 103 }; /* CUDA capability */
+#define NARROW_HEAD 128.0
 
 /* Kernels of attention that multiply in fp8; before Blackwell they gain nothing over 16 bits once casts and the backward
- * pass are counted (LoRA iterations on H100 and H200, 60 rows). */
+ * pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads than 128 are asked to from Blackwell Ultra on
+ * (Megatron-Bridge's recipes of DeepSeek-V3). */
 static bool in_fp8(const struct dims *x)
 {
-	return x->lora && x->sw->lora_fp8_attention &&
-	       x->env->device->cuda_capability >= BLACKWELL &&
-	       x->req->config.training.precision == SC_P_FP8;
+	int capability = (int)x->env->device->cuda_capability;
+	enum sc_precision precision = x->req->config.training.precision;
+
+	if (x->lora)
+		return x->sw->lora_fp8_attention && capability >= BLACKWELL &&
+		       precision == SC_P_FP8;
+	return x->sw->mx_fp8_attention && precision == SC_P_MXFP8 &&
+	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 
 /* `share` of a flash kernel over s queries and kv keys of this rank. */

@@ -99,7 +99,38 @@ static void transform_backward(const struct dims *head)
 		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h * (2 * head->e), 2);
 }
 
-void head_forward(const struct dims *x)
+/* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): the embedding of the next token and what
+ * came before, each normed, joined and projected; its layer is one of its stage's, and the output layer runs again. */
+static struct linear mtp_linear(const struct dims *x)
+{
+	return (struct linear){SC_NAME_MTP_PROJ, x->h / x->tp, 2 * x->h, .adapter = false};
+}
+
+static void mtp_forward(const struct dims *x)
+{
+	const struct linear proj = mtp_linear(x);
+
+	embed_forward(x);
+	add_norm(x, 2 * x->tokens_seq * x->h);
+	add_linear(x, &proj);
+	if (x->tp > 1)
+		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+}
+
+static void mtp_backward(const struct dims *x)
+{
+	const struct linear proj = mtp_linear(x);
+
+	add_dgrad(x, &proj);
+	if (x->tp > 1)
+		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, 2 * x->tokens * x->h, 0);
+	add_wgrad(x, &proj);
+	add_norm_grad(x, 2 * x->tokens_seq * x->h);
+	embed_backward(x);
+	accumulate_gradients(x, proj.n * proj.k);
+}
+
+static void logits_forward(const struct dims *x)
 {
 	struct dims head = head_dims(x);
 	const struct linear logits = logits_linear(&head);
@@ -123,7 +154,16 @@ void head_forward(const struct dims *x)
 	loss_comm(x, head.tokens, 3);
 }
 
-void head_backward(const struct dims *x)
+void head_forward(const struct dims *x)
+{
+	logits_forward(x);
+	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
+		mtp_forward(x);
+		logits_forward(x);
+	}
+}
+
+static void logits_backward(const struct dims *x)
 {
 	struct dims head = head_dims(x);
 	const struct linear logits = logits_linear(&head);
@@ -143,7 +183,16 @@ void head_backward(const struct dims *x)
 	accumulate_gradients(x, x->vocab * x->h);
 }
 
-void head_weights(const struct dims *x)
+void head_backward(const struct dims *x)
+{
+	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
+		logits_backward(x);
+		mtp_backward(x);
+	}
+	logits_backward(x);
+}
+
+static void logits_weights(const struct dims *x)
 {
 	struct dims head = head_dims(x);
 	const struct linear logits = logits_linear(&head);
@@ -153,4 +202,15 @@ void head_weights(const struct dims *x)
 	if (x->traits->masked_lm)
 		add_wgrad(&head, &transform);
 	accumulate_gradients(x, x->vocab * x->h);
+}
+
+void head_weights(const struct dims *x)
+{
+	const struct linear proj = mtp_linear(x);
+
+	logits_weights(x);
+	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
+		logits_weights(x);
+		add_wgrad(x, &proj);
+	}
 }

@@ -235,6 +235,17 @@ static void wait_for_counts(const struct dims *x, size_t first)
 	sc_block_add_wait(x->block, x->env, SC_NAME_EXPERTS_SYNC, fmax(us, x->sw->host_sync_us));
 }
 
+/* Buffers of a fixed size hold the most rows that may come; what came is copied for backward, and back (Megatron
+ * Core, paged_stash.py): inputs of both products as they are multiplied, and of the activation. */
+static void stash(const struct dims *x, const struct experts *ex)
+{
+	double narrow = sc_dtype_bytes(x->dtype);
+	double row = (ex->up.k + ex->down.k) * narrow + ex->up.n * x->e;
+
+	if (x->sw->stashes_experts && sc_block_is_replayed(x->block, x->env))
+		add_rowwise(x, SC_NAME_EXPERT_STASH, 2 * ex->rows * row, 3);
+}
+
 void experts_forward(const struct dims *x)
 {
 	struct experts ex = experts_of(x);
@@ -251,6 +262,7 @@ void experts_forward(const struct dims *x)
 	add_activation(x, ex.rows * ex.ffn);
 	grouped_linear(x, &ex, &ex.down);
 	weigh_bias(x, &ex, false);
+	stash(x, &ex);
 	combine(x, &ex);
 	wait_for_counts(x, first);
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
@@ -314,6 +326,7 @@ void experts_backward(const struct dims *x)
 		mlp_backward(x, shared_width(x));
 	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex); /* the combine's gradient */
+	stash(x, &ex);
 	weigh_bias(x, &ex, true);
 	grouped_grads(x, &ex, &ex.down);
 	add_activation_grad(x, ex.rows * ex.ffn);

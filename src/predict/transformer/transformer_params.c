@@ -97,6 +97,10 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 	*out = (struct sc_params){0};
 	x = dims_of(request, NULL, 1, NULL);
 	add_plain_params(&x, x.vocab * x.h, out);
+	add_plain_params(&x, (double)x.model->mtp_layers * 2 * x.h * x.h / x.tp, out);
+	if (x.model->mtp_layers > 0 &&
+	    request->config.parallel.pp > 1) /* the embedding once more */
+		add_plain_params(&x, x.vocab * x.h, out);
 }
 
 /* Multiply-adds per token of the linear layers of attention, all tensor-parallel ranks together; keys
@@ -141,14 +145,15 @@ static double head_macs(const struct dims *x)
 double sc_transformer_model_flop(const struct sc_request *request)
 {
 	const struct sc_model *m = &request->config.model;
-	double layers = (double)m->layers, dense, macs, attention;
+	double mtp = (double)m->mtp_layers, layers = (double)m->layers + mtp, dense, macs,
+	       attention;
 	bool moe = sc_model_is_moe(m);
 	struct dims x;
 
 	x = dims_of(request, NULL, 1, NULL);
 	dense = moe ? (double)m->dense_layers : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
-	macs += head_macs(&x);
+	macs += (1 + mtp) * head_macs(&x) + mtp * 2 * x.h * x.h;
 	attention = layers * x.s_all * (double)m->heads * (x.d + x.d_v);
 	return 2 * x.s_all * ((x.lora ? 2 : 3) * macs + 3 * attention);
 }
