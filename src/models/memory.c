@@ -25,11 +25,10 @@ static double state_bytes(const struct sc_request *request)
 
 	switch (sc_optimizer_dense(request->config.training.optimizer)) {
 	case SC_OPT_ADAM:
-		return 2 * f + master; /* two moments */
+		return 2 * sc_moment_bytes(request) + master;
 	case SC_OPT_ADAGRAD:
-		return f + master;
 	case SC_OPT_SGD:
-		return f + master;
+		return sc_moment_bytes(request) + master;
 	default:
 		break;
 	}

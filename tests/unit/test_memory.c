@@ -315,6 +315,20 @@ START_TEST(precision)
 }
 END_TEST
 
+/* Megatron-Bridge's recipes of such models: 2 moments of 2 bytes and weights of 4 for each parameter. */
+START_TEST(moments_of_latent_attention_are_narrow)
+{
+	struct sc_request r = llama();
+	struct sc_memory_shape s = shape();
+	double wide = estimate(&r, &s).optimizer_gib;
+
+	r.software.mla_moment_bytes = 2;
+	near(estimate(&r, &s).optimizer_gib, wide);
+	r.config.model.kv_lora_rank = 512;
+	near(estimate(&r, &s).optimizer_gib, wide * 8 / 12);
+}
+END_TEST
+
 START_TEST(experts_have_their_own_replicas)
 {
 	struct sc_request r = mixture();
@@ -463,6 +477,7 @@ static Suite *memory_suite(void)
 	tcase_add_test(tcase, loss);
 	tcase_add_loop_test(tcase, sharded_states, 0, sizeof(SHARDED) / sizeof(SHARDED[0]));
 	tcase_add_loop_test(tcase, precision, 0, sizeof(PRECISIONS) / sizeof(PRECISIONS[0]));
+	tcase_add_test(tcase, moments_of_latent_attention_are_narrow);
 	tcase_add_test(tcase, experts_have_their_own_replicas);
 	tcase_add_test(tcase, adapters_alone_are_trained);
 	tcase_add_test(tcase, gathered_layers);

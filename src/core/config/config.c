@@ -442,3 +442,9 @@ double sc_grad_bytes(const struct sc_request *request)
 
 	return bytes > sc_dtype_bytes(dtype) ? bytes : sc_dtype_bytes(dtype);
 }
+
+double sc_moment_bytes(const struct sc_request *request)
+{
+	return sc_model_is_mla(&request->config.model) ? request->software.mla_moment_bytes
+						       : sc_dtype_bytes(SC_FP32);
+}

@@ -357,6 +357,8 @@ enum sc_dtype sc_storage_dtype(enum sc_precision precision);
 /* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
  * weights'. */
 double sc_grad_bytes(const struct sc_request *request);
+/* Bytes of an element of an optimizer's moments. */
+double sc_moment_bytes(const struct sc_request *request);
 /* What parallel.sharding spreads over the data-parallel ranks, and when a stage moves it. */
 struct sc_sharding_rule {
 	bool states, gradients, weights;

@@ -167,6 +167,8 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
 	DOUBLE(grad_bytes_bf16, 1, 8, "the same where weights are bf16"),
 	DOUBLE(main_grad_bytes, 0, 8, "optimizer's copy of the gradients, bytes per parameter"),
+	DOUBLE_OR(mla_moment_bytes, 1, 8, 4,
+		  "of an optimizer's moment, of models with latent attention; default 4"),
 	BOOL(grad_accumulate_fp32, "fp32 main gradients"),
 	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
 	BOOL(gather_fp8, "sharded weights gathered in fp8, of one scale a tensor"),

@@ -103,6 +103,7 @@ struct sc_software {
 	double grad_bytes;            /* bytes per gradient element in the reduction: 2 or 4 */
 	double grad_bytes_bf16;       /* the same where weights are bf16 */
 	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
+	double mla_moment_bytes; /* of an optimizer's moment, of models with latent attention; default 4 */
 	bool grad_accumulate_fp32; /* main gradients in fp32, added after each micro-batch */
 	bool flash_attention;      /* training.attention that is not given means flash */
 	bool fused_activation, fused_bias_dropout,

@@ -176,14 +176,14 @@ static bool has_master(const struct sc_request *request)
 	       sc_dtype_bytes(SC_FP32);
 }
 
-/* Bytes an update reads and writes per parameter: fp32 gradient read; weight and moments read and
- * written in fp32; working copy written if it is not the master. */
+/* Bytes an update reads and writes per parameter: fp32 gradient read; weight in fp32 and moments read and
+ * written; working copy written if it is not the master. */
 static double update_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
 	double moments = request->config.training.optimizer == SC_OPT_ADAM ? 2 : 1;
 
-	return f + (1 + moments) * 2 * f +
+	return f + 2 * (f + moments * sc_moment_bytes(request)) +
 	       (has_master(request)
 			? sc_dtype_bytes(sc_storage_dtype(request->config.training.precision))
 			: 0);
