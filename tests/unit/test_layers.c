@@ -16,6 +16,7 @@ static struct sc_catalog *catalog;
 static struct sc_predictor *predictor;
 static struct sc_config config;
 static struct sc_layer_row rows[MAX_ROWS];
+static bool layer_updates; /* in place of the software's */
 
 /* No host, no latency, no losses: what is left is arithmetic. */
 #define PLAIN                                                                              \
@@ -31,6 +32,7 @@ static void set_up(void)
 	catalog = sc_catalog_create();
 	predictor = sc_predictor_create();
 	sc_config_init(&config);
+	layer_updates = false;
 	config.model.family = SC_LAYERS;
 	memset(rows, 0, sizeof(rows));
 	for (int i = 0; i < 3; i++)
@@ -56,6 +58,7 @@ static const struct sc_request *resolve(const char *overrides)
 
 	set_all(&cfg, overrides, &arena);
 	ck_assert_msg(sc_config_resolve(&cfg, catalog, NULL, &request, &err) == 0, "%s", err.text);
+	request.software.layer_updates = layer_updates;
 	return &request;
 }
 
@@ -206,6 +209,34 @@ START_TEST(overlap_has_bounds)
 }
 END_TEST
 
+/* A forward that waits for its own layer's gradients alone is never later than one that waits for all; what remains is
+ * the work. An update for each layer ramps up for each. */
+START_TEST(own_updates_wait_for_less)
+{
+	const double ramp_us = update_us(0, 450);
+
+	for (int i = 0; i < n_cases(N_RANDOM); i++) {
+		struct sc_rng rng;
+		double all, own, serial, work = update_us(0, 450);
+
+		sc_rng_init(&rng, (uint64_t)nth_case(i, N_RANDOM));
+		random_rows(&rng);
+		for (size_t r = 0; r < config.model.rows.n; r++)
+			work += row_us(&rows[r], false, 120 * 74.0 / 80, 450) +
+				row_us(&rows[r], true, 120 * 74.0 / 80, 450) +
+				update_us(rows[r].params, 450) - ramp_us;
+		layer_updates = false;
+		all = predict(TORUS "c3.policy=plain")->iteration_ms * 1e3;
+		layer_updates = true;
+		own = predict(TORUS "c3.policy=plain")->iteration_ms * 1e3;
+		serial = predict(TORUS "c3.policy=serial")->iteration_ms * 1e3;
+		ck_assert_double_le(own, all + (double)config.model.rows.n * ramp_us + 1e-3);
+		ck_assert_double_ge(own, work * (1 - 1e-2));
+		ck_assert_double_ge(serial, work * (1 - 1e-2));
+	}
+}
+END_TEST
+
 /* ---- tori ---- */
 
 static void random_torus(struct sc_rng *rng, struct sc_fabric *out)
@@ -333,6 +364,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, memory_is_a_sum);
 	tcase_add_test(tc, what_does_not_fit_is_said);
 	tcase_add_test(tc, overlap_has_bounds);
+	tcase_add_test(tc, own_updates_wait_for_less);
 	tcase_add_test(tc, more_is_never_slower);
 	tcase_add_loop_test(tc, endpoints_as_derived, 0, 4);
 	tcase_add_test(tc, all_to_all_takes_the_shortest_way);

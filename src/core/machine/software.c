@@ -218,6 +218,8 @@ const struct sc_field sc_software_fields[] = {
 	FLAGS(moe_cuda_graphs, sc_graph_names, "the same of mixtures of experts"),
 	FLAGS(moe_cuda_graphs_domain, sc_graph_names, "the same in NVLink domains beyond a node"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
+	BOOL(layer_updates,
+	     "of layers (family layers): each bucket's weights before its next forward"),
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),

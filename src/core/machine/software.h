@@ -146,6 +146,7 @@ struct sc_software {
 	int cuda_graphs, moe_cuda_graphs, moe_cuda_graphs_domain;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
+	bool layer_updates; /* of a table of layers: each bucket's weights, before its next forward */
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */

@@ -274,7 +274,8 @@ static uint32_t look_up(const struct pass *p, uint32_t bottom)
 	return at != SC_NONE ? at : ready;
 }
 
-static void update_tables(const struct pass *p, uint32_t dense)
+/* Returns the last exchange of their gradients, or `dense`. */
+static uint32_t update_tables(const struct pass *p, uint32_t dense)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	uint32_t at = dense, next;
@@ -288,22 +289,28 @@ static void update_tables(const struct pass *p, uint32_t dense)
 	if (sc_dlrm_one_rank_bottom(p->b->dlrm->request))
 		wait_on(p, l->compute, at); /* the bottom MLP's gradients came with them */
 	run_block(p, SC_DLRM_UPDATE, l->embedding, wait_on(p, l->embedding, at));
+	return at;
 }
 
 /* Returns the last node of the compute lane, where the step is over. */
 static uint32_t build_pass(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
-	bool overlaps = p->b->dlrm->request->software.dlrm.overlaps_reduction;
-	uint32_t bottom, vectors, dense, reduced, last, node;
+	const struct sc_request *req = p->b->dlrm->request;
+	const bool overlaps = req->software.dlrm.overlaps_reduction;
+	const bool last_first = req->config.cluster.torus.dims.n > 0; /* collectives of a torus */
+	uint32_t bottom, vectors, dense, reduced = SC_NONE, last, node;
 
 	begin_step(p);
 	bottom = run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
 	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
 	vectors = look_up(p, bottom);
 	dense = run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, vectors));
-	reduced = overlaps ? join_exchange(p, X_TOP_GRADS, l->reduction, dense) : SC_NONE;
-	update_tables(p, dense);
+	if (overlaps && !last_first)
+		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, dense);
+	node = update_tables(p, dense);
+	if (overlaps && last_first)
+		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, node);
 	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
 	last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
 	if (!overlaps) { /* after all that is on the stream, of other blocks too */

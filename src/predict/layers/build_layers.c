@@ -8,10 +8,12 @@ struct builder {
 	const struct sc_layers *l;
 	struct sc_graph *graph;
 	uint32_t host, compute, comm;
-	uint32_t zero_cost, issue_cost, step_cost;
-	uint32_t *reduce_cost;                                    /* by bucket, or SC_NONE */
-	uint32_t *forward_costs, *update_costs, **backward_costs; /* of blocks */
-	uint32_t *nodes;                                          /* of the block being emitted */
+	uint32_t zero_cost, issue_cost, step_cost, *optimizer_costs;
+	struct bucket {
+		/* reduced: of its last reduction, or SC_NONE */
+		uint32_t lane, reduce_cost, reduced, *forward_costs, *backward_costs, *update_costs;
+	} * buckets;
+	uint32_t *nodes; /* of the block being emitted */
 };
 
 static uint32_t host_cost(const struct builder *b, double us)
@@ -29,16 +31,26 @@ static uint32_t *no_costs(const struct builder *b, const struct sc_block *block)
 	return memset(sc_arena_alloc(b->l->arena, n + 1), 0xff, n);
 }
 
-static void add_reduce_cost(struct builder *b, size_t bucket)
+/* Where each bucket has its own update, their reductions run side by side. */
+static void begin_bucket(struct builder *b, size_t bucket)
 {
 	const struct sc_layer_bucket *at = &b->l->buckets[bucket];
 	struct sc_cost cost;
 
-	b->reduce_cost[bucket] = SC_NONE;
+	b->buckets[bucket] = (struct bucket){
+		.lane = b->l->env.software->layer_updates
+				? sc_graph_add_lane(b->graph, 0, SC_LANE_COMM)
+				: b->comm,
+		.reduce_cost = SC_NONE,
+		.reduced = SC_NONE,
+		.forward_costs = no_costs(b, &at->forward),
+		.backward_costs = no_costs(b, &at->backward),
+		.update_costs = no_costs(b, &at->update),
+	};
 	if (b->l->span.n_ranks < 2 || !(at->shape.bytes > 0))
 		return;
 	sc_block_comm_by(&b->l->env, SC_C3_DP, &at->shape, &b->l->span, &cost);
-	b->reduce_cost[bucket] = sc_graph_add_cost(b->graph, &cost);
+	b->buckets[bucket].reduce_cost = sc_graph_add_cost(b->graph, &cost);
 }
 
 static void begin(struct builder *b)
@@ -61,15 +73,11 @@ static void begin(struct builder *b)
 	b->host = sc_graph_add_lane(b->graph, 0, SC_LANE_HOST);
 	b->compute = sc_graph_add_lane(b->graph, 0, SC_LANE_COMPUTE);
 	b->comm = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
-	b->forward_costs = no_costs(b, &l->forward);
-	b->update_costs = no_costs(b, &l->optimizer);
-	b->backward_costs = sc_arena_calloc(l->arena, l->n_buckets, sizeof(*b->backward_costs));
-	b->reduce_cost = sc_arena_calloc(l->arena, l->n_buckets, sizeof(*b->reduce_cost));
-	b->nodes = sc_arena_calloc(l->arena, l->forward.steps.n, sizeof(*b->nodes));
-	for (size_t i = 0; i < l->n_buckets; i++) {
-		b->backward_costs[i] = no_costs(b, &l->buckets[i].backward);
-		add_reduce_cost(b, i);
-	}
+	b->optimizer_costs = no_costs(b, &l->optimizer);
+	b->buckets = sc_arena_calloc(l->arena, l->n_buckets, sizeof(*b->buckets));
+	b->nodes = sc_arena_calloc(l->arena, l->request->config.model.rows.n, sizeof(*b->nodes));
+	for (size_t i = 0; i < l->n_buckets; i++)
+		begin_bucket(b, i);
 }
 
 static uint32_t no_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
@@ -107,22 +115,22 @@ static void name_rows(struct builder *b, size_t row, size_t n, bool backward)
 			sc_op_pack(name, 0, (unsigned)(backward ? row - i : row + i));
 }
 
-static uint32_t reduce(struct builder *b, size_t bucket, uint32_t dep)
+static void reduce(struct builder *b, struct bucket *bucket, uint32_t dep)
 {
 	const struct sc_member member = {0, (uint32_t)b->l->span.n_ranks};
-	const struct sc_node_use use = {b->reduce_cost[bucket], SC_NAME_GRAD_REDUCE};
-	uint32_t group, issue, node;
+	const struct sc_node_use use = {bucket->reduce_cost, SC_NAME_GRAD_REDUCE};
+	uint32_t group, issue;
 
-	if (b->reduce_cost[bucket] == SC_NONE)
-		return SC_NONE;
+	if (bucket->reduce_cost == SC_NONE)
+		return;
 	group = sc_graph_add_group(b->graph, use, &member, 1);
 	issue = sc_graph_add_node(b->graph, SC_NODE_LAUNCH, b->host,
 				  (struct sc_node_use){b->issue_cost, SC_NAME_GRAD_REDUCE});
-	node = sc_graph_add_member(b->graph, b->comm, group,
-				   (struct sc_node_use){b->zero_cost, SC_NAME_GRAD_REDUCE});
-	sc_graph_add_dep(b->graph, node, issue);
-	sc_graph_add_dep(b->graph, node, dep);
-	return node;
+	bucket->reduced =
+		sc_graph_add_member(b->graph, bucket->lane, group,
+				    (struct sc_node_use){b->zero_cost, SC_NAME_GRAD_REDUCE});
+	sc_graph_add_dep(b->graph, bucket->reduced, issue);
+	sc_graph_add_dep(b->graph, bucket->reduced, dep);
 }
 
 static uint32_t add_mark(struct builder *b, enum sc_node_kind kind, uint32_t dep)
@@ -135,24 +143,49 @@ static uint32_t add_mark(struct builder *b, enum sc_node_kind kind, uint32_t dep
 	return node;
 }
 
+/* With its weights, if each bucket has its own update. */
+static void run_forward(struct builder *b, size_t i, bool is_first)
+{
+	const struct sc_layer_bucket *at = &b->l->buckets[i];
+	struct bucket *bucket = &b->buckets[i];
+
+	if (is_first && at->update.steps.n) {
+		run_block(b, &at->update, bucket->update_costs);
+		if (bucket->reduced != SC_NONE)
+			sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
+	}
+	run_block(b, &at->forward, bucket->forward_costs);
+	name_rows(b, at->last_row + 1 - at->n_rows, at->n_rows, false);
+}
+
 /* Forward and backward of a micro-batch; after the last one's gradients are reduced. */
-static uint32_t run_pass(struct builder *b, bool is_last)
+static void run_pass(struct builder *b, bool is_first, bool is_last)
 {
 	const struct sc_layers *l = b->l;
-	uint32_t reduced = SC_NONE;
 
-	run_block(b, &l->forward, b->forward_costs);
-	name_rows(b, 0, l->forward.steps.n, false);
+	for (size_t i = l->n_buckets; i-- > 0;)
+		run_forward(b, i, is_first);
 	for (size_t i = 0; i < l->n_buckets; i++) {
 		const struct sc_layer_bucket *at = &l->buckets[i];
-		uint32_t last = run_block(b, &at->backward, b->backward_costs[i]);
-		uint32_t node;
+		uint32_t last = run_block(b, &at->backward, b->buckets[i].backward_costs);
 
 		name_rows(b, at->last_row, at->n_rows, true);
-		node = is_last ? reduce(b, i, last) : SC_NONE;
-		reduced = node != SC_NONE ? node : reduced;
+		if (is_last)
+			reduce(b, &b->buckets[i], last);
 	}
-	return reduced;
+}
+
+/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
+static void run_optimizer(struct builder *b)
+{
+	uint32_t reduced = SC_NONE;
+
+	for (size_t i = 0; i < b->l->n_buckets; i++)
+		if (b->buckets[i].reduced != SC_NONE)
+			reduced = b->buckets[i].reduced;
+	if (reduced != SC_NONE)
+		add_mark(b, SC_NODE_EVENT, reduced);
+	run_block(b, &b->l->optimizer, b->optimizer_costs);
 }
 
 void sc_layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc_graph *graph,
@@ -165,15 +198,12 @@ void sc_layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc
 	built->n_steps = n_steps;
 	built->step_end = sc_arena_calloc(layers->arena, n_steps, sizeof(uint32_t));
 	for (uint32_t s = 0; s < n_steps; s++) {
-		uint32_t reduced = SC_NONE;
-
 		sc_graph_add_node(graph, SC_NODE_HOST, b.host,
 				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
 		for (int64_t pass = 1; pass <= n_passes; pass++)
-			reduced = run_pass(&b, pass == n_passes);
-		if (reduced != SC_NONE)
-			add_mark(&b, SC_NODE_EVENT, reduced);
-		run_block(&b, &layers->optimizer, b.update_costs);
+			run_pass(&b, pass == 1, pass == n_passes);
+		if (!layers->env.software->layer_updates)
+			run_optimizer(&b);
 		built->step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
 	}
 	if (!layers->env.cuda_graphs)

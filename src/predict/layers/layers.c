@@ -72,15 +72,39 @@ static void fill_buckets(struct sc_layers *l)
 	}
 }
 
-static void add_optimizer(struct sc_layers *l)
+static void add_optimizer(struct sc_layers *l, double params, struct sc_block *out)
 {
 	const double moved =
-		l->params * sc_optimizer_step_bytes(l->request->config.training.optimizer);
+		params * sc_optimizer_step_bytes(l->request->config.training.optimizer);
 	const struct sc_op op = {
 		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
 
 	if (moved > 0)
-		sc_block_add_op(&l->optimizer, &l->env, SC_NAME_OPTIMIZER, &op);
+		sc_block_add_op(out, &l->env, SC_NAME_OPTIMIZER, &op);
+}
+
+static void fill_forward(struct sc_layers *l)
+{
+	const struct sc_training *tr = &l->request->config.training;
+
+	for (size_t i = l->n_buckets; i-- > 0;) {
+		struct sc_layer_bucket *b = &l->buckets[i];
+		double params = 0;
+
+		for (size_t row = b->last_row + 1 - b->n_rows; row <= b->last_row; row++) {
+			const struct sc_layer_row *r = sc_layers_row(l, row);
+
+			add_row(l, row, false, &b->forward);
+			params += r->params;
+			l->kept_bytes +=
+				or_default(r->kept_bytes, r->bytes / 2) * (double)tr->micro_batch;
+		}
+		l->params += params;
+		if (l->request->software.layer_updates)
+			add_optimizer(l, params, &b->update);
+	}
+	if (!l->request->software.layer_updates)
+		add_optimizer(l, l->params, &l->optimizer);
 }
 
 static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)
@@ -120,24 +144,17 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 	layers->span =
 		(struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
 	set_env(layers, setup->opts);
-	for (size_t row = 0; row < req->config.model.rows.n; row++) {
-		const struct sc_layer_row *r = sc_layers_row(layers, row);
-
-		add_row(layers, row, false, &layers->forward);
-		layers->params += r->params;
-		layers->kept_bytes += or_default(r->kept_bytes, r->bytes / 2) *
-				      (double)req->config.training.micro_batch;
-	}
 	fill_buckets(layers);
-	add_optimizer(layers);
+	fill_forward(layers);
 	return 0;
 }
 
 void sc_layers_release(struct sc_layers *layers)
 {
-	sc_block_release(&layers->forward);
 	sc_block_release(&layers->optimizer);
-	for (size_t i = 0; i < layers->n_buckets; i++)
+	for (size_t i = 0; i < layers->n_buckets; i++) {
+		sc_block_release(&layers->buckets[i].forward);
 		sc_block_release(&layers->buckets[i].backward);
-	memset(layers, 0, sizeof(*layers));
+		sc_block_release(&layers->buckets[i].update);
+	}
 }

@@ -1,5 +1,6 @@
 /* One training step of a model that is a table of layers, on GPUs that are alike and all do the same: forward in
- * order, backward in reverse, gradients reduced in buckets beside it or at its end, the optimizer. */
+ * order, backward in reverse, gradients reduced in buckets beside it or at its end, the optimizer: for all at once, or
+ * for each bucket before its rows' next forward, which then waits for that bucket alone. */
 #ifndef SC_PREDICT_LAYERS_H
 #define SC_PREDICT_LAYERS_H
 
@@ -9,8 +10,8 @@
 
 /* Rows whose gradients are reduced together, the last row's first. */
 struct sc_layer_bucket {
-	struct sc_block backward;
-	size_t last_row, n_rows; /* last_row, last_row - 1, ... */
+	struct sc_block forward, backward, update; /* update: software.layer_updates */
+	size_t last_row, n_rows;                   /* last_row, last_row - 1, ... */
 	struct sc_collective_shape shape;
 };
 struct sc_layers {
@@ -18,8 +19,8 @@ struct sc_layers {
 	struct sc_arena *arena;
 	struct sc_fabric fabric;
 	struct sc_block_env env;
-	struct sc_span span; /* of the gradients' reduction: all ranks */
-	struct sc_block forward, optimizer;
+	struct sc_span span;       /* of the gradients' reduction: all ranks */
+	struct sc_block optimizer; /* all weights at once: else none */
 	struct sc_layer_bucket *buckets;
 	size_t n_buckets;
 	double params, kept_bytes, flop; /* flop: of a sample, forward and backward */

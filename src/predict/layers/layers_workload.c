@@ -154,7 +154,7 @@ static void find_band(const struct sc_layers *l, struct sc_prediction *out)
 	const double *b = out->reading.path_owner_ms;
 	const double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY] + b[SC_OWN_OPTIMIZER];
 	const double parts[] = {
-		l->forward.steps.n ? kernels * l->forward.steps.at[0].level_frac : 0,
+		l->n_buckets ? kernels * l->buckets[0].forward.steps.at[0].level_frac : 0,
 		(b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac,
 		b[SC_OWN_HOST] * req->software.spread_frac,
 		out->iteration_ms * req->software.residual_frac,

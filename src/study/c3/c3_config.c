@@ -274,10 +274,7 @@ static int list_rows(const struct sc_request *request, struct sc_arena *arena,
 	rc = sc_layers_init(l, &(struct sc_setup){request, &opts, &scratch}, err);
 	for (size_t i = 0; rc == 0 && l->span.n_ranks > 1 && i + 1 < l->n_buckets; i++)
 		add_bucket(l, i, arena, out);
-	sc_block_release(&l->forward);
-	sc_block_release(&l->optimizer);
-	for (size_t i = 0; i < l->n_buckets; i++)
-		sc_block_release(&l->buckets[i].backward);
+	sc_layers_release(l); /* its network stays: pairs point to it */
 	return rc;
 }
 
