@@ -29,15 +29,39 @@ bool sc_json_cursor_failed(const struct sc_json_cursor *cursor)
 	return cursor->err.code != SC_OK;
 }
 
+/* Behind a comment that begins here; one that does not end goes to the end of the file. */
+static bool skip_comment(struct sc_json_cursor *c)
+{
+	bool lines = c->end - c->at >= 2 && c->at[0] == '/' && c->at[1] == '*';
+
+	if (!c->comments || c->end - c->at < 2 || c->at[0] != '/' || (!lines && c->at[1] != '/'))
+		return false;
+	for (c->at += 2; c->at < c->end; c->at++) {
+		if (!lines && *c->at == '\n')
+			return true;
+		if (*c->at == '\n') {
+			c->line++;
+			c->line_start = c->at + 1;
+		} else if (lines && *c->at == '*' && c->end - c->at > 1 && c->at[1] == '/') {
+			c->at += 2;
+			return true;
+		}
+	}
+	return true;
+}
+
 static void skip_spaces(struct sc_json_cursor *c)
 {
-	for (; c->at < c->end; c->at++) {
+	while (c->at < c->end) {
+		if (skip_comment(c))
+			continue;
 		if (*c->at == '\n') {
 			c->line++;
 			c->line_start = c->at + 1;
 		} else if (*c->at != ' ' && *c->at != '\t' && *c->at != '\r') {
 			return;
 		}
+		c->at++;
 	}
 }
 

@@ -68,6 +68,8 @@ struct session {
 	struct sc_chosen_plan chosen;
 	struct sc_prediction prediction;
 	struct sc_explanation explanation;
+	struct sc_schedule_play play;
+	bool has_play;
 };
 
 static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
@@ -91,11 +93,11 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 
 static int write_report(const struct session *s, struct sc_err *err)
 {
+	const struct sc_html_more more = {explanation(s), s->has_play ? &s->play : NULL};
 	struct sc_strbuf page = {0};
 	int rc;
 
-	sc_html_prediction(s->args->common.words.at[0], &s->request, &s->prediction, explanation(s),
-			   &page);
+	sc_html_prediction(s->args->common.words.at[0], &s->request, &s->prediction, &more, &page);
 	rc = sc_cli_write_text(s->args->report, &page, err);
 	sc_strbuf_release(&page);
 	return rc;
@@ -140,6 +142,8 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	/* Before anything else is predicted: the timeline is the predictor's scratch. */
 	if (rc == 0 && s->args->timeline)
 		rc = sc_cli_write(s->args->timeline, put_timeline, s, err);
+	if (rc == 0 && s->args->report)
+		s->has_play = sc_predictor_play(s->predictor, arena, &s->play);
 	if (rc == 0 && s->args->explain)
 		rc = sc_explain(s->predictor, &s->request, &s->opts, &s->prediction,
 				&s->explanation, err);

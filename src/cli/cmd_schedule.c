@@ -8,7 +8,9 @@
 #include "core/config/config_schedule.h"
 #include "predict/schedule/schedule_file.h"
 #include "report/schedule_report.h"
+#include "study/schedule/schedule_choose.h"
 #include "study/schedule/schedule_optimize.h"
+#include "study/schedule/schedule_play.h"
 
 enum { SCHEDULE_VERSION = 1, MAX_PP = 1024, MAX_MICRO_BATCHES = 1 << 16, MAX_CHUNKS = 64 };
 
@@ -16,7 +18,7 @@ struct schedule_args {
 	struct sc_common common;
 	int64_t pp, micro_batches, virtual_stages, replicas, waves;
 	const char *times;
-	struct sc_arg_list stage_times;
+	struct sc_arg_list stage_times, sets;
 	int optimize, json;
 };
 
@@ -75,12 +77,17 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(optimize),
 	 .help = "zb-1p, zb-2p: look for a better order of the same memory, and say how far from the "
 		 "best possible it may be"},
+	{.name = "set",
+	 .kind = SC_ARG_LIST,
+	 .arg = "PATH=VALUE",
+	 .offset = AT(sets),
+	 .help = "override one key of the CONFIG; may be given again"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
 };
 
 struct drawing {
-	const char *name;
+	const char *name;            /* of a schedule or a file; NULL: what the config says */
 	struct sc_pass_times *times; /* by stage */
 	struct sc_optimized optimized;
 	struct sc_schedule_file file;
@@ -88,9 +95,20 @@ struct drawing {
 };
 struct drawings {
 	const struct schedule_args *args;
+	const char *config; /* its file, or NULL */
 	struct drawing *at;
 	size_t n;
 };
+
+static bool is_config(const char *word)
+{
+	return sc_ends_with(word, ".yaml") || sc_ends_with(word, ".yml");
+}
+
+static bool is_file(const char *word)
+{
+	return sc_ends_with(word, ".csv") || sc_ends_with(word, ".json");
+}
 
 /* "f=1,b=1": what is left out stays. */
 static int parse_times(const char *text, struct sc_arena *arena, struct sc_pass_times *out,
@@ -267,6 +285,15 @@ static int put_csv(const void *ctx, FILE *out, struct sc_err *err)
 	return 0;
 }
 
+static int put_schedule_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct drawings *all = ctx;
+
+	(void)err;
+	sc_schedule_file_write_json(&all->at[0].file.passes, all->at[0].name, out);
+	return 0;
+}
+
 static void draw_text(const struct drawings *all, const struct drawing *d, struct sc_strbuf *out)
 {
 	sc_schedule_to_text(d->name, &d->play, out);
@@ -289,6 +316,8 @@ static int write_drawings(const struct drawings *all, struct sc_err *err)
 		return sc_cli_write(output, put_json, all, err);
 	if (output && sc_ends_with(output, ".csv"))
 		return sc_cli_write(output, put_csv, all, err);
+	if (output && sc_ends_with(output, ".json"))
+		return sc_cli_write(output, put_schedule_json, all, err);
 	for (size_t i = 0; i < all->n; i++) {
 		if (output && sc_ends_with(output, ".svg"))
 			sc_schedule_to_svg(all->at[i].name, &all->at[i].play, &text);
@@ -302,25 +331,191 @@ static int write_drawings(const struct drawings *all, struct sc_err *err)
 	return rc;
 }
 
-static int schedule(const struct schedule_args *args, struct sc_arena *arena, struct sc_err *err)
+/* ---- with the passes of a config ---- */
+
+/* What the passes of each stage take, of all its chunks; and the least time between a forward pass and the next
+ * stage's. */
+static void read_times(struct drawing *d, struct sc_arena *arena)
 {
-	struct drawings all = {.args = args, .n = args->common.words.n};
+	const struct sc_passes *passes = d->play.passes;
+	double send = -1;
+
+	d->times = sc_arena_calloc(arena, passes->map->pp, sizeof(*d->times));
+	for (uint32_t s = 0; s < passes->map->pp; s++) {
+		const struct sc_slot *slots = sc_passes_of(passes, s);
+		const double *start = d->play.start + (size_t)s * passes->stride;
+		const double *end = d->play.end + (size_t)s * passes->stride;
+		double sum[SC_N_PASS_KINDS] = {0};
+
+		for (uint32_t i = 0; i < passes->n[s]; i++) {
+			double gap = start[i] - d->play.end[i];
+
+			sum[slots[i].kind] += (end[i] - start[i]) / passes->micro_batches;
+			if (s == 1 && slots[i].kind == SC_PASS_FORWARD &&
+			    slots[i].micro_batch == i && (send < 0 || gap < send))
+				send = gap;
+		}
+		d->times[s] = (struct sc_pass_times){.forward = sum[SC_PASS_FORWARD],
+						     .input = sum[SC_PASS_BACKWARD_INPUT],
+						     .weight = sum[SC_PASS_BACKWARD_WEIGHT],
+						     .kept = d->play.held[s].kept};
+	}
+	for (uint32_t s = 0; s < passes->map->pp; s++)
+		d->times[s].send = send > 0 ? send : 0;
+}
+
+/* Another order of the same passes, by their times alone. */
+static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_schedule_shape shape = {.pp = d->play.passes->map->pp,
+					  .virtual_stages = 1,
+					  .micro_batches = d->play.passes->micro_batches};
+	struct sc_stage_held *held = d->play.held;
+	int rc = find_kind(d->name, &shape.kind, err);
+
+	if (rc)
+		return rc;
+	read_times(d, arena);
+	shape.times = d->times[shape.pp / 2];
+	shape.stage_times = d->times;
+	sc_stage_map_init(&shape, arena, &d->file.map);
+	sc_passes_build(&shape, &d->file.map, arena, &d->file.passes);
+	rc = optimize(&shape, arena, d, err);
+	if (rc == 0)
+		rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
+	if (rc)
+		return rc;
+	d->play.time_unit = " ms";
+	d->play.held_unit = "GiB";
+	d->play.held = held;
+	sc_schedule_measure(&d->play, arena);
+	return 0;
+}
+
+/* The config with the drawing's schedule in the place of its own. */
+static int load_config(const struct drawings *all, const struct drawing *d, struct sc_arena *arena,
+		       struct sc_config *config, struct sc_err *err)
+{
+	int rc = sc_cli_config(all->config, &all->args->sets, arena, config, err);
+
+	if (rc || !d->name)
+		return rc;
+	rc = sc_config_set(config,
+			   &(struct sc_setting){"parallel.schedule", d->name, "the command line"},
+			   arena, err);
+	if (!is_file(d->name) && sc_schedule_chunks(config->parallel.schedule) > 0)
+		config->parallel.virtual_stages = SC_NOT_GIVEN;
+	return rc;
+}
+
+/* What predicts. */
+struct session {
+	struct sc_catalog *catalog;
+	struct sc_predictor *predictor;
+	struct sc_predict_opts opts;
+	struct sc_request request;
+	struct sc_prediction prediction;
+};
+
+static int predict(const struct drawings *all, struct session *s, struct sc_arena *arena,
+		   struct drawing *d, struct sc_err *err)
+{
+	struct sc_config config;
+	int rc = load_config(all, d, arena, &config, err);
+
+	if (rc == 0)
+		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, s->catalog, all->config,
+								 s->predictor, &s->opts},
+				       &s->request, err);
+	if (rc == 0)
+		rc = sc_predict(s->predictor, &s->request, &s->opts, &s->prediction, err);
+	if (rc)
+		return rc;
+	sc_cli_warn_all(&all->args->common, &s->prediction.warnings);
+	if (!sc_predictor_play(s->predictor, arena, &d->play))
+		return sc_err_set(err, SC_EUSAGE, "%s has no pipeline to draw; see parallel.pp",
+				  all->config);
+	if (!d->name || !is_file(d->name)) /* what auto has chosen */
+		d->name = s->request.config.parallel.schedule == SC_SCHED_FILE
+				  ? s->request.config.parallel.schedule_file
+				  : sc_enum_name(sc_schedule_names,
+						 (int)s->request.config.parallel.schedule);
+	d->file.passes = *d->play.passes;
+	return all->args->optimize ? optimize_config(d, arena, err) : 0;
+}
+
+/* Its passes as the engine runs them, every micro-batch. */
+static int draw_config(const struct drawings *all, struct sc_arena *arena, struct sc_err *err)
+{
+	struct session *s = sc_arena_calloc(arena, 1, sizeof(*s));
 	int rc = 0;
 
-	if (all.n == 0)
-		return sc_err_set(
-			err, SC_EUSAGE,
-			"schedule needs a NAME, as zb-v, or a FILE.csv; --help lists them");
-	all.at = sc_arena_calloc(arena, all.n, sizeof(*all.at));
-	for (size_t i = 0; i < all.n && rc == 0; i++) {
-		struct drawing *d = &all.at[i];
+	sc_predict_opts_init(&s->opts);
+	s->opts.no_jump = true;
+	s->catalog = sc_catalog_create();
+	s->predictor = sc_predictor_create();
+	for (size_t i = 0; i < all->n && rc == 0; i++)
+		rc = predict(all, s, arena, &all->at[i], err);
+	sc_predictor_destroy(s->predictor);
+	sc_catalog_destroy(s->catalog);
+	return rc;
+}
 
-		d->name = args->common.words.at[i];
-		rc = sc_ends_with(d->name, ".csv") ? load(args, arena, d, err)
-						   : build(args, arena, d, err);
+/* ---- with times that are given ---- */
+
+static int draw(const struct drawings *all, struct sc_arena *arena, struct sc_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < all->n && rc == 0; i++) {
+		struct drawing *d = &all->at[i];
+
+		rc = is_file(d->name) ? load(all->args, arena, d, err)
+				      : build(all->args, arena, d, err);
 		if (rc == 0)
 			rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
 	}
+	return rc;
+}
+
+static int take_words(struct drawings *all, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct schedule_args *args = all->args;
+	const struct sc_arg_list *words = &args->common.words;
+
+	all->at = sc_arena_calloc(arena, words->n + 1, sizeof(*all->at));
+	for (size_t i = 0; i < words->n; i++)
+		if (!is_config(words->at[i]))
+			all->at[all->n++].name = words->at[i];
+		else if (all->config)
+			return sc_err_set(err, SC_EUSAGE,
+					  "schedule takes one CONFIG, not %s and %s", all->config,
+					  words->at[i]);
+		else
+			all->config = words->at[i];
+	if (all->config && (args->pp || args->micro_batches || args->virtual_stages ||
+			    args->replicas || args->waves || args->times || args->stage_times.n))
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"%s has the stages, micro-batches and times; change them by --set",
+			all->config);
+	if (!all->config && args->sets.n)
+		return sc_err_set(err, SC_EUSAGE, "--set is for a CONFIG, and there is none");
+	if (all->n == 0 && !all->config)
+		return sc_err_set(err, SC_EUSAGE,
+				  "schedule needs a NAME, as zb-v, a FILE.csv or FILE.json, or a "
+				  "CONFIG.yaml; --help lists them");
+	all->n = all->n ? all->n : 1;
+	return 0;
+}
+
+static int schedule(const struct schedule_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct drawings all = {.args = args};
+	int rc = take_words(&all, arena, err);
+
+	if (rc == 0)
+		rc = all.config ? draw_config(&all, arena, err) : draw(&all, arena, err);
 	return rc ? rc : write_drawings(&all, err);
 }
 
@@ -342,19 +537,23 @@ const struct sc_command sc_command_schedule = {
 	.name = "schedule",
 	.summary = "draw, compare, check or write pipeline schedules",
 	.synopsis =
-		"NAME|FILE.csv... [--pp P] [--micro-batches M] [--times f=1,b=1,w=1] [--optimize] "
-		"[-o FILE.csv|FILE.svg|FILE.html] [--json]",
+		"NAME|FILE.csv|FILE.json... [CONFIG.yaml | --pp P --micro-batches M --times f=1,b=1,w=1] "
+		"[--optimize] [-o FILE.csv|FILE.json|FILE.svg|FILE.html] [--json]",
 	.details =
 		"Shows when each stage runs which pass (F forward, B backward, I backward of inputs, W of "
-		"weights), the share of time that the longest stage has no work, and the micro-batches whose "
-		"activations each stage holds at most.\n\n"
+		"weights), the share of the longest stage's time that stages have no work, and the micro-batches whose "
+		"activations each stage holds, at most and over time. With a CONFIG the passes take what it "
+		"is predicted to take, in ms, and memory is in GiB of a GPU; without a NAME the schedule is "
+		"the CONFIG's own.\n\n"
 		"NAME is a value of parallel.schedule. FILE.csv has a line a rank and cells as PyTorch's "
 		"pipelining package writes them: stage, kind, micro-batch (0F0, 1B2, 1I2, 1W2, "
 		"(0F1;3B0)OVERLAP_F_B); where a stage and micro-batch have a W, an older file's B is the "
-		"backward of inputs; SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD are read past. A file that "
+		"backward of inputs; SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD are read past. FILE.json has the same cells: "
+		"{\"schema\": \"stepcast/schedule/1\", \"ranks\": [[\"0F0\", \"0B0\"]]}, with comments. A file that "
 		"cannot run is an error that says which rank waits for what.\n\n"
 		"  stepcast schedule 1f1b zb-h1 zb-v --pp 4 --micro-batches 8\n"
 		"  stepcast schedule zb-v --pp 8 --micro-batches 24 -o zbv.csv\n"
+		"  stepcast schedule 1f1b zb-v run.yaml -o run.html\n"
 		"  stepcast schedule zb-2p --pp 8 --micro-batches 24 --times f=2,b=2,w=1 --stage-times f=1 "
 		"--optimize",
 	.words =

@@ -23,6 +23,7 @@ struct sc_predictor {
 	struct sc_build_scratch scratch;
 	void *self[N_WORKLOADS];
 	const struct sc_graph *graph; /* of the last prediction */
+	size_t last;                  /* its workload */
 	struct sc_timeline timeline;
 	struct sc_reader reader;
 };
@@ -115,6 +116,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 		rc = sc_workload_run(w, self, &run, err);
 	if (rc == 0) {
 		p->graph = run.graph;
+		p->last = i;
 		begin(request, out);
 		w->op_info(self, run.timeline, &in);
 		sc_read_timeline(&p->reader, &in, &out->reading);
@@ -125,6 +127,14 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	if (w->release)
 		w->release(self);
 	return rc;
+}
+
+bool sc_predictor_play(const struct sc_predictor *p, struct sc_arena *arena,
+		       struct sc_schedule_play *out)
+{
+	const struct sc_workload *w = WORKLOADS[p->last];
+
+	return w->play && w->play(p->self[p->last], &p->timeline, arena, out);
 }
 
 int sc_predict_floor(struct sc_predictor *p, const struct sc_request *request,

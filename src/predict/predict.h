@@ -9,6 +9,7 @@
 #include "models/memory.h"
 #include "predict/engine/simulate.h"
 #include "predict/reading.h"
+#include "predict/schedule/schedule_run.h"
 
 enum sc_detail { SC_DETAIL_COARSE, SC_DETAIL_FULL };
 struct sc_predict_opts {
@@ -49,6 +50,9 @@ void sc_predictor_destroy(struct sc_predictor *predictor);
 /* SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */
 int sc_predict(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err);
+/* After sc_predict, the passes of its pipeline, in ms and GiB of a GPU, copied into the arena; false: it has none. */
+bool sc_predictor_play(const struct sc_predictor *predictor, struct sc_arena *arena,
+		       struct sc_schedule_play *out);
 /* For searches, which pass over what cannot be the best. Transformers only; else SC_EUNSUPPORTED. */
 int sc_predict_floor(struct sc_predictor *predictor, const struct sc_request *request,
 		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err);

@@ -11,6 +11,7 @@ struct sc_floor;
 struct sc_predict_opts;
 struct sc_prediction;
 struct sc_request;
+struct sc_schedule_play;
 
 /* What a config asks for. All stay borrowed. */
 struct sc_setup {
@@ -37,6 +38,9 @@ struct sc_workload {
 	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);
 	/* After the reading: the iteration's time where it is another, memory, rates, band, warnings. */
 	void (*conclude)(void *self, struct sc_prediction *out);
+	/* After a run: its pipeline, copied into the arena; false, or NULL: there is none. */
+	bool (*play)(void *self, const struct sc_timeline *timeline, struct sc_arena *arena,
+		     struct sc_schedule_play *out);
 	/* After init, without a graph; NULL: no bound is known. */
 	void (*floor)(void *self, struct sc_floor *out);
 	void (*release)(void *self); /* what init made, whole or not; may be NULL */

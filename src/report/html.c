@@ -1,7 +1,9 @@
 /* The page: head line, a bar of who owns the iteration, a bar of memory, tables. */
 #include "report/html.h"
 
+#include "core/config/config_schedule.h"
 #include "report/labels.h"
+#include "report/schedule_report.h"
 #include "report/text.h"
 
 enum { BAR_WIDTH = 960, BAR_HEIGHT = 34, MIN_LABEL_WIDTH = 60 };
@@ -256,8 +258,25 @@ static void append_warnings(const struct sc_warnings *warnings, struct sc_strbuf
 	sc_strbuf_append(out, "</ul>\n");
 }
 
+enum { MAX_DRAWN = 50000 };
+
+static void append_schedule(const struct sc_request *request, const struct sc_schedule_play *play,
+			    struct sc_strbuf *out)
+{
+	const struct sc_parallel *par = &request->config.parallel;
+	const char *name = par->schedule == SC_SCHED_FILE
+				   ? par->schedule_file
+				   : sc_enum_name(sc_schedule_names, (int)par->schedule);
+
+	sc_strbuf_append(out, "<h2>Schedule</h2>\n");
+	if ((size_t)play->passes->map->pp * play->passes->stride > MAX_DRAWN)
+		sc_strbuf_printf(out, "<p>more than %d passes: not drawn</p>\n", MAX_DRAWN);
+	else
+		sc_schedule_to_div(name, play, out);
+}
+
 void sc_html_prediction(const char *title, const struct sc_request *request,
-			const struct sc_prediction *p, const struct sc_explanation *explanation,
+			const struct sc_prediction *p, const struct sc_html_more *more,
 			struct sc_strbuf *out)
 {
 	sc_html_begin(title, out);
@@ -266,9 +285,11 @@ void sc_html_prediction(const char *title, const struct sc_request *request,
 	append_breakdown(p, out);
 	append_memory(&p->memory, out);
 	append_contributors(p, out);
-	if (explanation)
-		append_what_if(explanation, out);
+	if (more->explanation)
+		append_what_if(more->explanation, out);
 	append_path(p, out);
+	if (more->play)
+		append_schedule(request, more->play, out);
 	append_classes(p, out);
 	append_warnings(&p->warnings, out);
 	sc_html_end(out);

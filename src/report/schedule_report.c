@@ -34,77 +34,170 @@ static void append_row(const struct sc_schedule_play *play, uint32_t s, double s
 	}
 }
 
+/* Tenths of the most that any stage holds, as digits; over time as the row above it. */
+static void append_held(const struct sc_schedule_play *play, uint32_t s, double scale,
+			struct sc_strbuf *out)
+{
+	size_t at = (size_t)s * play->passes->stride;
+	double now = play->held[s].before, most = most_held(play);
+	uint32_t i = 0;
+
+	for (int column = 0; (column + 0.5) / scale < play->makespan; column++) {
+		double t = (column + 0.5) / scale;
+
+		for (; i < play->passes->n[s] && play->end[at + i] <= t; i++)
+			now = sc_play_held(play, s, i, now);
+		sc_strbuf_append_char(out, (char)('0' + (int)fmin(9, fmax(0, 10 * now / most))));
+	}
+}
+
+static void append_title(const char *name, const struct sc_schedule_play *play,
+			 struct sc_strbuf *out)
+{
+	sc_strbuf_printf(
+		out,
+		"%s: %u stages, %u micro-batches; bubble %.2f %%, makespan %g%s, at most %.4g "
+		"%s held",
+		name, play->passes->map->pp, play->passes->micro_batches + play->n_left_out,
+		play->bubble_pct, play->makespan, play->time_unit, most_held(play),
+		play->held_unit);
+	if (play->n_left_out)
+		sc_strbuf_printf(out, "; %u micro-batches as those in the middle are not shown",
+				 play->n_left_out);
+}
+
 void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out)
 {
 	double scale = play->makespan > 0 ? fmin(1, TEXT_COLUMNS / play->makespan) : 1;
 
-	sc_strbuf_printf(out,
-			 "%s: %u stages, %u micro-batches; bubble %.2f %%, makespan %g, at most %g "
-			 "micro-batches held\n",
-			 name, play->passes->map->pp, play->passes->micro_batches, play->bubble_pct,
-			 play->makespan, most_held(play));
+	if (*play->time_unit)
+		scale = TEXT_COLUMNS / play->makespan;
+	append_title(name, play, out);
+	sc_strbuf_append_char(out, '\n');
 	for (uint32_t s = 0; s < play->passes->map->pp; s++) {
 		sc_strbuf_printf(out, "%4u %5.4g  ", s, play->peak[s]);
 		append_row(play, s, scale, out);
 		sc_strbuf_append_char(out, '\n');
+	}
+	sc_strbuf_printf(out, "held over time, in tenths of %.4g %s\n", most_held(play),
+			 play->held_unit);
+	for (uint32_t s = 0; s < play->passes->map->pp; s++) {
+		sc_strbuf_printf(out, "%4u        ", s);
+		append_held(play, s, scale, out);
+		sc_strbuf_append_char(out, '\n');
+	}
+}
+
+enum { ROW = 36, BAR = 20, STRIP = 12, LEFT = 60, WIDTH = 1600 };
+
+/* What a stage holds over time, a step a pass, in the strip below its passes. */
+static void append_strip(const struct sc_schedule_play *play, uint32_t s, double unit,
+			 struct sc_strbuf *out)
+{
+	size_t at = (size_t)s * play->passes->stride;
+	double base = ROW * (s + 1.0), high = STRIP / most_held(play);
+	double now = play->held[s].before;
+
+	sc_strbuf_printf(out, "<path fill=\"#e8684a\" fill-opacity=\"0.5\" d=\"M%d %.2fV%.2f", LEFT,
+			 base, base - high * now);
+	for (uint32_t i = 0; i < play->passes->n[s]; i++) {
+		now = sc_play_held(play, s, i, now);
+		sc_strbuf_printf(out, "H%.2fV%.2f", LEFT + unit * play->end[at + i],
+				 base - high * now);
+	}
+	sc_strbuf_printf(out,
+			 "H%.2fV%.2fZ\"><title>stage %u holds at most %.4g %s</title></path>\n",
+			 LEFT + unit * play->makespan, base, s, play->peak[s], play->held_unit);
+}
+
+static void append_passes(const struct sc_schedule_play *play, uint32_t s, double unit,
+			  struct sc_strbuf *out)
+{
+	const struct sc_slot *slots = sc_passes_of(play->passes, s);
+	size_t at = (size_t)s * play->passes->stride;
+
+	for (uint32_t i = 0; i < play->passes->n[s]; i++) {
+		double x = LEFT + unit * play->start[at + i];
+		double width = unit * (play->end[at + i] - play->start[at + i]);
+
+		sc_strbuf_printf(out,
+				 "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" "
+				 "fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.3\"><title>"
+				 "%u%c%u: %g to %g%s</title></rect>\n",
+				 x, ROW * s + 3, width, BAR, COLOURS[slots[i].kind],
+				 slots[i].virtual_stage, LETTERS[slots[i].kind],
+				 slots[i].micro_batch, play->start[at + i], play->end[at + i],
+				 play->time_unit);
+		if (width > 8)
+			sc_strbuf_printf(out, "<text x=\"%.2f\" y=\"%u\">%u</text>\n", x + 2,
+					 ROW * s + 16, slots[i].micro_batch);
 	}
 }
 
 void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			struct sc_strbuf *out)
 {
-	const struct sc_passes *passes = play->passes;
-	double unit = play->makespan > 0 ? 1600 / play->makespan : 1;
+	uint32_t pp = play->passes->map->pp;
+	double unit = play->makespan > 0 ? WIDTH / play->makespan : 1;
 
 	sc_strbuf_printf(out,
-			 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1700 %u\" "
+			 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
 			 "font-family=\"sans-serif\" font-size=\"9\">\n<title>%s</title>\n",
-			 24 * passes->map->pp + 10, name);
-	for (uint32_t s = 0; s < passes->map->pp; s++) {
-		const struct sc_slot *slots = sc_passes_of(passes, s);
-		size_t at = (size_t)s * passes->stride;
-
-		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", 24 * s + 18, s,
+			 WIDTH + LEFT + 40, ROW * pp + 10, name);
+	for (uint32_t s = 0; s < pp; s++) {
+		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", ROW * s + 16, s,
 				 play->peak[s]);
-		for (uint32_t i = 0; i < passes->n[s]; i++) {
-			double x = 60 + unit * play->start[at + i];
-			double width = unit * (play->end[at + i] - play->start[at + i]);
-
-			sc_strbuf_printf(out,
-					 "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"20\" "
-					 "fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.3\"><title>"
-					 "%u%c%u</title></rect>\n",
-					 x, 24 * s + 5, width, COLOURS[slots[i].kind],
-					 slots[i].virtual_stage, LETTERS[slots[i].kind],
-					 slots[i].micro_batch);
-			if (width > 8)
-				sc_strbuf_printf(out, "<text x=\"%.2f\" y=\"%u\">%u</text>\n",
-						 x + 2, 24 * s + 18, slots[i].micro_batch);
-		}
+		append_passes(play, s, unit, out);
+		append_strip(play, s, unit, out);
 	}
 	sc_strbuf_append(out, "</svg>\n");
+}
+
+/* Zooms without a script. */
+static void append_zoom(const char *name, struct sc_strbuf *out)
+{
+	static const int TIMES[] = {1, 2, 4, 8, 16, 32};
+
+	sc_strbuf_append(out, "<style>");
+	for (size_t i = 0; i < sizeof(TIMES) / sizeof(TIMES[0]); i++)
+		sc_strbuf_printf(out, ".zoom%d:checked ~ div svg { width: %d%%; }\n", TIMES[i],
+				 100 * TIMES[i]);
+	sc_strbuf_append(out, "</style>\nzoom");
+	for (size_t i = 0; i < sizeof(TIMES) / sizeof(TIMES[0]); i++)
+		sc_strbuf_printf(out,
+				 " <input type=\"radio\" class=\"zoom%d\" name=\"zoom %s\"%s>%d",
+				 TIMES[i], name, i == 0 ? " checked" : "", TIMES[i]);
+}
+
+void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
+			struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "<div>\n<p>");
+	append_title(name, play, out);
+	sc_strbuf_append(out, ". F blue, B yellow, I (backward of inputs) green, W (of weights) "
+			      "grey; below each stage what it holds.</p>\n");
+	append_zoom(name, out);
+	sc_strbuf_append(out, "\n<div style=\"overflow-x: auto\">\n");
+	sc_schedule_to_svg(name, play, out);
+	sc_strbuf_append(out, "</div>\n</div>\n");
 }
 
 void sc_schedule_to_html(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out)
 {
-	sc_strbuf_printf(
-		out,
-		"<!doctype html>\n<meta charset=\"utf-8\">\n<title>%s</title>\n"
-		"<p>%s: bubble %.2f %%, makespan %g. <input type=\"range\" min=\"1\" max=\"20\" "
-		"value=\"1\" oninput=\"document.querySelector('svg').style.width="
-		"this.value*100+'%%'\"></p>\n<div style=\"overflow-x:auto\">\n",
-		name, name, play->bubble_pct, play->makespan);
-	sc_schedule_to_svg(name, play, out);
-	sc_strbuf_append(out, "</div>\n");
+	sc_strbuf_printf(out, "<!doctype html>\n<meta charset=\"utf-8\">\n<title>%s</title>\n",
+			 name);
+	sc_schedule_to_div(name, play, out);
 }
 
 static void add_slots(struct sc_json *json, json_t *parent, const struct sc_schedule_play *play)
 {
 	json_t *list = sc_json_array(json, parent, "slots");
 
-	for (uint32_t s = 0; s < play->passes->map->pp; s++)
+	for (uint32_t s = 0; s < play->passes->map->pp; s++) {
+		double now = play->held[s].before;
+
 		for (uint32_t i = 0; i < play->passes->n[s]; i++) {
 			const struct sc_slot *slot = &sc_passes_of(play->passes, s)[i];
 			size_t at = (size_t)s * play->passes->stride + i;
@@ -117,7 +210,10 @@ static void add_slots(struct sc_json *json, json_t *parent, const struct sc_sche
 			sc_json_text(json, one, "kind", kind);
 			sc_json_real(json, one, "start", play->start[at]);
 			sc_json_real(json, one, "end", play->end[at]);
+			now = sc_play_held(play, s, i, now);
+			sc_json_real(json, one, "held", now);
 		}
+	}
 }
 
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
@@ -129,6 +225,8 @@ void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
 	sc_json_real(json, parent, "bubble_pct", play->bubble_pct);
 	sc_json_real(json, parent, "makespan", play->makespan);
 	sc_json_real(json, parent, "longest", play->longest);
+	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");
+	sc_json_text(json, parent, "memory_unit", play->held_unit);
 	peaks = sc_json_array(json, parent, "peak_memory");
 	for (uint32_t s = 0; s < play->passes->map->pp; s++)
 		sc_json_real(json, peaks, NULL, play->peak[s]);

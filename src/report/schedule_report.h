@@ -4,15 +4,18 @@
 
 #include "base/json_out.h"
 #include "base/strbuf.h"
-#include "study/schedule/schedule_play.h"
+#include "predict/schedule/schedule_run.h"
 
 void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out);
 void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			struct sc_strbuf *out);
+/* A piece of a page: what to know of it, and the picture, which can be stretched. */
+void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
+			struct sc_strbuf *out);
 void sc_schedule_to_html(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out);
-/* name, bubble_pct, makespan, peak_memory[], slots[] of every stage. */
+/* name, bubble_pct, makespan, peak_memory[], slots[] of every stage, each with what is held after it. */
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
 			 const struct sc_schedule_play *play);
 

@@ -265,7 +265,8 @@ START_TEST(test_html_is_escaped)
 
 	sc_predict_opts_init(&opts);
 	predict(&opts);
-	sc_html_prediction("<script>alert(\"x\")</script>", &request, &prediction, NULL, &page);
+	sc_html_prediction("<script>alert(\"x\")</script>", &request, &prediction,
+			   &(struct sc_html_more){.explanation = NULL}, &page);
 	ck_assert_ptr_null(strstr(sc_strbuf_get(&page), "<script"));
 	ck_assert_ptr_nonnull(
 		strstr(sc_strbuf_get(&page), "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;"));

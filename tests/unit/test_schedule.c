@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/schedule/schedule.h"
+#include "predict/schedule/schedule_file.h"
 #include "runner.h"
 #include "study/schedule/schedule_optimize.h"
 #include "study/schedule/schedule_play.h"
@@ -352,6 +352,55 @@ START_TEST(never_deadlocks)
 }
 END_TEST
 
+/* Of both forms; each pass where it was. */
+static void read_again(bool as_json)
+{
+	struct sc_schedule_file file;
+	struct sc_err err = {0};
+	char *text = NULL;
+	size_t n_text;
+	FILE *out = open_memstream(&text, &n_text);
+
+	if (as_json)
+		sc_schedule_file_write_json(&passes, "a note", out);
+	else
+		sc_schedule_file_write(&passes, out);
+	fclose(out);
+	ck_assert_msg(sc_schedule_file_parse(&(struct sc_source){text, n_text, "written"}, &arena,
+					     &file, &err) == 0,
+		      "%s", err.text);
+	for (uint32_t s = 0; s < map.pp; s++) {
+		const struct sc_slot *a = sc_passes_of(&passes, s);
+		const struct sc_slot *b = sc_passes_of(&file.passes, s);
+
+		ck_assert_uint_eq(passes.n[s], file.passes.n[s]);
+		for (uint32_t i = 0; i < passes.n[s]; i++)
+			ck_assert(a[i].kind == b[i].kind && a[i].paired == b[i].paired &&
+				  a[i].last == b[i].last &&
+				  a[i].virtual_stage == b[i].virtual_stage &&
+				  a[i].micro_batch == b[i].micro_batch);
+	}
+	free(text);
+}
+
+START_TEST(files_are_read_again)
+{
+	enum sc_schedule kind = (enum sc_schedule)_i;
+	bool folded = kind >= SC_SCHED_ZB_V && kind != SC_SCHED_DUALPIPE;
+	bool chunks = kind == SC_SCHED_INTERLEAVED || kind == SC_SCHED_BREADTH_FIRST;
+	struct sc_schedule_shape shape = {.kind = kind,
+					  .pp = 4,
+					  .virtual_stages = folded || chunks ? 2 : 1,
+					  .micro_batches = 8};
+
+	if (kind == SC_SCHED_CHIMERA || kind == SC_SCHED_DUALPIPE) /* stages on several ranks */
+		return;
+	build(&shape);
+	read_again(false);
+	read_again(true);
+}
+END_TEST
+
 START_TEST(peers_agree)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
@@ -490,6 +539,7 @@ static Suite *schedule_suite(void)
 	tcase_add_test(tcase, interleaved_order);
 	tcase_add_loop_test(tcase, published_bubbles, 0, N_PUBLISHED);
 	tcase_add_loop_test(tcase, never_deadlocks, SC_SCHED_GPIPE, SC_SCHED_FILE);
+	tcase_add_loop_test(tcase, files_are_read_again, SC_SCHED_GPIPE, SC_SCHED_FILE);
 	tcase_add_loop_test(tcase, peers_agree, SC_SCHED_GPIPE, SC_SCHED_FILE);
 	tcase_add_loop_test(tcase, bubbles_of_profiled_times, 0, N_PROFILED);
 	tcase_add_loop_test(tcase, optimized_orders, 0, 2);

@@ -198,7 +198,7 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 
 /* ---- memory, and what repeats ---- */
 
-double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept)
+double sc_pass_keeps(enum sc_pass_kind kind, double kept)
 {
 	const double by_kind[SC_N_PASS_KINDS] = {
 		[SC_PASS_FORWARD] = 1,
@@ -206,11 +206,17 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 		[SC_PASS_BACKWARD_INPUT] = kept - 1,
 		[SC_PASS_BACKWARD_WEIGHT] = -kept,
 	};
+
+	return by_kind[kind];
+}
+
+double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept)
+{
 	const struct sc_slot *slots = sc_passes_of(passes, stage);
 	double now = 0, most = 0;
 
 	for (uint32_t i = 0; i < passes->n[stage]; i++) {
-		now += by_kind[slots[i].kind];
+		now += sc_pass_keeps((enum sc_pass_kind)slots[i].kind, kept);
 		most = fmax(most, now);
 	}
 	return most;

@@ -110,6 +110,9 @@ bool sc_schedule_loops(enum sc_schedule kind);
 bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
 		  struct sc_stage_place *out);
 
+/* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
+ * `kept` of them. */
+double sc_pass_keeps(enum sc_pass_kind kind, double kept);
 /* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
  * them. */
 double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);

@@ -1,6 +1,7 @@
-/* Reading, proving and writing a schedule's CSV. */
+/* Reading and writing a schedule's CSV; proving it, as that in JSON. */
 #include "predict/schedule/schedule_file.h"
 
+#include "predict/schedule/schedule_file_priv.h"
 #include "predict/schedule/schedule_priv.h"
 
 #include <stdlib.h>
@@ -8,32 +9,7 @@
 
 enum { MAX_FILE_BYTES = 1 << 28 };
 
-/* A pass as the file has it. */
-struct cell {
-	uint32_t rank, stage, micro_batch;
-	unsigned line, column;
-	uint8_t kind;
-	bool paired;
-};
-struct reader {
-	const struct sc_source *source;
-	struct sc_arena *arena;
-	struct sc_err *err;
-	struct cell *cells;
-	size_t n_cells, max_cells;
-	uint32_t n_ranks, n_stages, micro_batches;
-	const char *at, *line_start, *end;
-	unsigned line;
-	uint32_t *seen[SC_N_PASS_KINDS]; /* [stage * micro_batches + micro-batch]: cell + 1 */
-	uint32_t *rank_of;               /* by stage */
-};
-
-static const char LETTER[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
-
-#define FAIL(r, column, ...) \
-	sc_err_at((r)->err, SC_EVALUE, (r)->source->file, (r)->line, column, __VA_ARGS__)
-#define FAIL_AT(r, cell, ...) \
-	sc_err_at((r)->err, SC_EVALUE, (r)->source->file, (cell)->line, (cell)->column, __VA_ARGS__)
+const char LETTER[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
 
 static unsigned column_of(const struct reader *r, const char *at)
 {
@@ -133,6 +109,19 @@ static int read_pair(struct reader *r, const char *at, const char *end)
 	return rc ? rc : read_pass(r, half + 1, close, false);
 }
 
+int read_cell(struct reader *r, const char *begin, const char *end)
+{
+	return *begin == '(' ? read_pair(r, begin, end) : read_pass(r, begin, end, false);
+}
+
+int begin_rank(struct reader *r)
+{
+	if (r->n_ranks == SC_SCHEDULE_MAX_RANKS)
+		return FAIL(r, 1, "more than %d ranks", SC_SCHEDULE_MAX_RANKS);
+	SC_VEC_PUSH(&r->rank_line, r->line);
+	return 0;
+}
+
 static int read_line(struct reader *r, const char *end)
 {
 	int rc = 0;
@@ -147,8 +136,7 @@ static int read_line(struct reader *r, const char *end)
 		while (stop > begin && (stop[-1] == ' ' || stop[-1] == '\r'))
 			stop--;
 		if (begin < stop)
-			rc = *begin == '(' ? read_pair(r, begin, stop)
-					   : read_pass(r, begin, stop, false);
+			rc = read_cell(r, begin, stop);
 	}
 	return rc;
 }
@@ -163,14 +151,12 @@ static int read_lines(struct reader *r)
 		stop = stop ? stop : r->end;
 		r->line++;
 		r->line_start = r->at;
-		if (r->n_ranks == SC_SCHEDULE_MAX_RANKS)
-			return FAIL(r, 1, "more than %d ranks", SC_SCHEDULE_MAX_RANKS);
-		rc = read_line(r, stop);
+		rc = begin_rank(r);
+		if (rc == 0)
+			rc = read_line(r, stop);
 		r->at = stop + 1;
 		r->n_ranks++;
 	}
-	if (rc == 0 && r->n_cells == 0)
-		return FAIL(r, 0, "no passes: expected a line of cells for every rank, as 0F0,0B0");
 	return rc;
 }
 
@@ -219,9 +205,9 @@ static int check_passes(struct reader *r, uint32_t stage, uint32_t m)
 	uint32_t b = *seen_at(r, SC_PASS_BACKWARD, stage, m);
 	uint32_t i = *seen_at(r, SC_PASS_BACKWARD_INPUT, stage, m);
 	uint32_t w = *seen_at(r, SC_PASS_BACKWARD_WEIGHT, stage, m);
-	unsigned line = r->rank_of[stage] + 1, rank = r->rank_of[stage];
+	unsigned rank = r->rank_of[stage];
 
-	r->line = line;
+	r->line = r->rank_line.at[rank];
 	if (!f)
 		return FAIL(r, 0, "rank %u lacks %uF%u", rank, stage, m);
 	if (b && i)
@@ -356,7 +342,7 @@ static int make_map(struct reader *r, struct sc_stage_map *map)
 		map->place[s] = (struct sc_stage_place){r->rank_of[s], n[r->rank_of[s]]++};
 	map->n_chunks = n[0];
 	for (uint32_t k = 0; k < r->n_ranks; k++) {
-		r->line = k + 1;
+		r->line = r->rank_line.at[k];
 		if (n[0] > 64)
 			return FAIL(r, 0, "rank 0 runs %u stages, more than 64", n[0]);
 		if (n[k] != n[0])
@@ -400,6 +386,28 @@ static size_t count_cells(const struct sc_source *source)
 	return n < SC_SCHEDULE_MAX_CELLS ? n : SC_SCHEDULE_MAX_CELLS;
 }
 
+/* A file of cells begins with none of these. */
+static bool is_json(const struct sc_source *source)
+{
+	size_t i = 0;
+
+	while (i < source->n && strchr(" \t\r\n", source->text[i]))
+		i++;
+	return i < source->n && source->text[i] && strchr("{/[", source->text[i]);
+}
+
+static int prove(struct reader *r, struct sc_schedule_file *out)
+{
+	int rc;
+
+	if (r->n_cells == 0)
+		return FAIL(r, 0, "no passes: expected a line of cells for every rank, as 0F0,0B0");
+	rc = check_complete(r);
+	if (rc == 0)
+		rc = make_map(r, &out->map);
+	return rc ? rc : check_order(r);
+}
+
 int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *arena,
 			   struct sc_schedule_file *out, struct sc_err *err)
 {
@@ -408,22 +416,19 @@ int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *aren
 			   .err = err,
 			   .max_cells = count_cells(source),
 			   .at = source->text,
-			   .end = source->text + source->n};
+			   .end = source->n ? source->text + source->n : source->text};
 	int rc;
 
 	r.cells = sc_arena_calloc(arena, r.max_cells, sizeof(*r.cells));
-	rc = read_lines(&r);
+	rc = is_json(source) ? read_json(&r) : read_lines(&r);
 	if (rc == 0)
-		rc = check_complete(&r);
-	if (rc == 0)
-		rc = make_map(&r, &out->map);
-	if (rc == 0)
-		rc = check_order(&r);
-	if (rc)
-		return rc;
-	make_passes(&r, out);
-	sc_passes_mark_last(&out->passes);
-	return 0;
+		rc = prove(&r, out);
+	if (rc == 0) {
+		make_passes(&r, out);
+		sc_passes_mark_last(&out->passes);
+	}
+	SC_VEC_RELEASE(&r.rank_line);
+	return rc;
 }
 
 int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_schedule_file *out,
@@ -441,14 +446,51 @@ int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_sc
 	return rc;
 }
 
+static void write_pass(const struct sc_slot *slot, FILE *out)
+{
+	fprintf(out, "%u%c%u", slot->virtual_stage, LETTER[slot->kind], slot->micro_batch);
+}
+
+/* The cells of a rank, each pass or pair within `quote`. */
+static void write_rank(const struct sc_passes *passes, uint32_t s, const char *quote, FILE *out)
+{
+	const struct sc_slot *slots = sc_passes_of(passes, s);
+
+	for (uint32_t i = 0; i < passes->n[s]; i++) {
+		bool pair = slots[i].paired && i + 1 < passes->n[s];
+
+		fprintf(out, "%s%s%s", i ? "," : "", quote, pair ? "(" : "");
+		write_pass(&slots[i], out);
+		if (pair) {
+			fputc(';', out);
+			write_pass(&slots[++i], out);
+			fputs(")OVERLAP_F_B", out);
+		}
+		fputs(quote, out);
+	}
+}
+
 void sc_schedule_file_write(const struct sc_passes *passes, FILE *out)
 {
 	for (uint32_t s = 0; s < passes->map->pp; s++) {
-		const struct sc_slot *slots = sc_passes_of(passes, s);
-
-		for (uint32_t i = 0; i < passes->n[s]; i++)
-			fprintf(out, "%s%u%c%u", i ? "," : "", slots[i].virtual_stage,
-				LETTER[slots[i].kind], slots[i].micro_batch);
+		write_rank(passes, s, "", out);
 		fputc('\n', out);
 	}
+}
+
+void sc_schedule_file_write_json(const struct sc_passes *passes, const char *note, FILE *out)
+{
+	uint32_t pp = passes->map->pp;
+
+	fprintf(out,
+		"// %s\n// A rank a line; a cell is stage, kind and micro-batch: F forward, B "
+		"backward,\n// I backward of inputs, W of weights.\n"
+		"{\n  \"schema\": \"stepcast/schedule/1\",\n  \"ranks\": [\n",
+		note);
+	for (uint32_t s = 0; s < pp; s++) {
+		fputs("    [", out);
+		write_rank(passes, s, "\"", out);
+		fputs(s + 1 < pp ? "],\n" : "]\n", out);
+	}
+	fputs("  ]\n}\n", out);
 }

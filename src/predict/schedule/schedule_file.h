@@ -3,7 +3,7 @@
  * 1W2 that of the weights; (0F1;3B0)OVERLAP_F_B runs two beside each other. Older files write B for the backward of
  * the input: it is that where the same stage and micro-batch have a W. Transfers and moves of weights (0SEND_F0,
  * 1RECV_B2, 0UNSHARD, 0RESHARD, 0REDUCE_GRAD) follow from the order, and empty cells are times at which a rank
- * waits: both are read past. */
+ * waits: both are read past. A file that begins with { or a comment is JSON of ours with the same cells (schedule_file_json.c). */
 #ifndef SC_PREDICT_SCHEDULE_FILE_H
 #define SC_PREDICT_SCHEDULE_FILE_H
 
@@ -26,7 +26,9 @@ int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *aren
 			   struct sc_schedule_file *out, struct sc_err *err);
 int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_schedule_file *out,
 			  struct sc_err *err);
-/* A stage that runs on several ranks, as replicas do, is written as it is, and not read again. */
+/* As CSV. A stage that runs on several ranks, as replicas do, is written as it is, and not read again. */
 void sc_schedule_file_write(const struct sc_passes *passes, FILE *out);
+/* As JSON; `note`, a line, in a comment at its head. */
+void sc_schedule_file_write_json(const struct sc_passes *passes, const char *note, FILE *out);
 
 #endif

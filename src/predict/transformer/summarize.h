@@ -20,6 +20,9 @@ void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out);
  * as many as the steady state needs; its passes are made, in `arena`. */
 void sc_run_floor(const struct sc_run *run, struct sc_built *built, struct sc_arena *arena,
 		  struct sc_floor *out);
+/* When each pass ran, ms, and what its stage held, GiB: of the class of a stage that is nearest to its GPU's
+ * capacity. */
+void sc_run_play(const struct sc_run *run, struct sc_arena *arena, struct sc_schedule_play *out);
 /* After the reading. */
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
 

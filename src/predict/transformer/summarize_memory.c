@@ -5,23 +5,14 @@
 #include "models/activations.h"
 #include "predict/transformer/summarize_priv.h"
 
-/* Micro-batches whose activations a stage holds at once, over its chunks. */
-static double micro_batches_in_flight(const struct sc_run *run, int stage)
-{
-	const struct sc_request *request = run->tf->request;
-	double kept = sc_weight_inputs_frac(request);
-
-	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
-}
-
-static void fill_shape(const struct sc_run *run, uint32_t c, struct sc_memory_shape *shape)
+static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
+		       struct sc_memory_shape *shape)
 {
 	const struct sc_transformer *tf = run->tf;
 	const struct sc_request *request = tf->request;
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
-	double in_flight = micro_batches_in_flight(run, stage);
 	struct sc_replicas copies;
 	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
 
@@ -43,7 +34,25 @@ static void fill_shape(const struct sc_run *run, uint32_t c, struct sc_memory_sh
 	};
 }
 
-static bool is_fuller(const struct sc_memory *a, const struct sc_memory *b)
+void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
+			struct sc_memory *out)
+{
+	const struct sc_transformer *tf = run->tf;
+	struct sc_memory_shape shape;
+
+	fill_shape(run, c, in_flight, &shape);
+	sc_memory_estimate(tf->request, &shape, out);
+	out->capacity_gib = sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
+}
+
+double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
+{
+	double kept = sc_weight_inputs_frac(run->tf->request);
+
+	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
+}
+
+bool sc_memory_is_fuller(const struct sc_memory *a, const struct sc_memory *b)
 {
 	return a->total_gib * b->capacity_gib > b->total_gib * a->capacity_gib;
 }
@@ -51,15 +60,13 @@ static bool is_fuller(const struct sc_memory *a, const struct sc_memory *b)
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
-	struct sc_memory_shape shape;
 	struct sc_memory now;
 
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
-		fill_shape(run, c, &shape);
-		sc_memory_estimate(tf->request, &shape, &now);
-		now.capacity_gib =
-			sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
-		if (c == 0 || is_fuller(&now, out))
+		sc_memory_of_class(run, c,
+				   sc_micro_batches_in_flight(run, tf->placement.classes[c].stage),
+				   &now);
+		if (c == 0 || sc_memory_is_fuller(&now, out))
 			*out = now;
 	}
 }

@@ -137,6 +137,18 @@ static void conclude(void *p, struct sc_prediction *out)
 	sc_run_conclude(&((struct self *)p)->run, out);
 }
 
+static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *arena,
+		 struct sc_schedule_play *out)
+{
+	struct self *self = p;
+
+	self->run.timeline = timeline;
+	if (self->built.shape.pp < 2)
+		return false;
+	sc_run_play(&self->run, arena, out);
+	return true;
+}
+
 const struct sc_workload sc_transformer_workload = {
 	.takes = takes,
 	.create = create,
@@ -147,4 +159,5 @@ const struct sc_workload sc_transformer_workload = {
 	.op_info = op_info,
 	.conclude = conclude,
 	.floor = floor_of,
+	.play = play,
 };

@@ -1,7 +1,6 @@
 /* A graph of one class a stage: its passes on one lane, what is sent on a lane a peer. */
 #include "study/schedule/schedule_play.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "predict/engine/simulate.h"
@@ -124,27 +123,21 @@ static void read_timeline(const struct play *p, const struct sc_timeline *tl,
 {
 	const struct sc_passes *passes = p->passes;
 
-	out->makespan = tl->total_us;
 	for (uint32_t s = 0; s < passes->map->pp; s++) {
 		const struct sc_slot *slots = sc_passes_of(passes, s);
 		size_t at = (size_t)s * passes->stride;
-		double work = 0, span;
 
 		for (uint32_t i = 0; i < passes->n[s]; i++) {
 			out->start[at + i] = tl->start_us[p->node[at + i]];
 			out->end[at + i] = tl->end_us[p->node[at + i]];
-			work += chunk_time(p, s, &slots[i]);
-			if (i > 0 && slots[i - 1].paired) /* drawn one after the other */
+			if (i > 0 && slots[i - 1].paired)
 				out->start[at + i] = out->end[at + i - 1] =
 					out->end[at + i] - chunk_time(p, s, &slots[i]);
 		}
-		span = passes->n[s] ? out->end[at + passes->n[s] - 1] - out->start[at] : 0;
-		if (span > out->longest) {
-			out->longest = span;
-			out->bubble_pct = 100 * (1 - work / span);
-		}
-		out->peak[s] = sc_passes_peak(passes, s, p->times[s].kept) * passes->map->replicas /
-			       passes->map->n_chunks;
+		out->held[s] = (struct sc_stage_held){
+			.each = (double)passes->map->replicas / passes->map->n_chunks,
+			.kept = p->times[s].kept,
+		};
 	}
 }
 
@@ -163,11 +156,15 @@ int sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times 
 		.passes = passes,
 		.start = sc_arena_calloc(arena, n, sizeof(double)),
 		.end = sc_arena_calloc(arena, n, sizeof(double)),
-		.peak = sc_arena_calloc(arena, passes->map->pp, sizeof(double)),
+		.held = sc_arena_calloc(arena, passes->map->pp, sizeof(*out->held)),
+		.time_unit = "",
+		.held_unit = "micro-batches",
 	};
 	rc = sc_simulate(sim, &p.graph, NULL, &timeline, err);
 	if (rc == 0)
 		read_timeline(&p, &timeline, out);
+	if (rc == 0)
+		sc_schedule_measure(out, arena);
 	sc_timeline_release(&timeline);
 	sc_graph_release(&p.graph);
 	sc_simulator_destroy(sim);

@@ -4,17 +4,11 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "predict/schedule/schedule.h"
+#include "predict/schedule/schedule_run.h"
 
-struct sc_schedule_play {
-	const struct sc_passes *passes;
-	double *start, *end; /* of each slot, [stage * stride + i] */
-	double makespan;
-	/* The longest stage from its first pass to its last; and the share of it that the stage has no work. */
-	double longest, bubble_pct;
-	double *peak; /* by stage: activations held at most, in those of all its chunks of a replica */
-};
-/* `times`: of each stage's passes, over its chunks; one send, the first's. Paired passes begin and end together. Runs the engine. */
+/* `times`: of each stage's passes, over its chunks; one send, the first's. Paired passes begin and end together, and
+ * are said to run one after the other. Memory in micro-batches: activations held, in those of all chunks of a replica.
+ * Runs the engine. */
 int sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times *times,
 		     struct sc_arena *arena, struct sc_schedule_play *out, struct sc_err *err);
 
