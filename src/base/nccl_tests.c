@@ -1,7 +1,9 @@
 /* A line of nccl-tests: size, count, type [redop] [root], then out of place and in place time, algbw,
- * busbw and wrong elements. Everything else it prints is passed over. */
+ * busbw and wrong elements. Lines of its head name the ranks and their hosts. Everything else it prints is
+ * passed over. Which collective it is shows in the lines: does it add, has it a root, busbw over algbw. */
 #include "base/nccl_tests.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,53 +53,124 @@ static bool is_times(const struct words *w)
 	return sc_parse_double(w->text[w->n - TIMES], &number) && number > 0;
 }
 
+enum { N_TIMES = 3, N_CELLS = 7, MAX_HOSTS = 4096 };
+static const char *const HEADER[N_CELLS] = {"bytes", "time_us", "in_place_us",  "collective",
+					    "ranks", "nodes",   "gpus_per_node"};
 struct line {
-	const char *cell[3];
+	const char *cell[N_TIMES];
 	unsigned line;
+	double bus_ratio; /* busbw / algbw; 0: not told */
+	bool adds, has_root, in_place;
+};
+typedef SC_VEC(const char *) host_list;
+struct log {
+	SC_VEC(struct line) lines;
+	host_list hosts;
+	size_t n_ranks;
 };
 
-static void make_table(const char *path, const struct line *lines, size_t n, struct sc_arena *arena,
+/* "#  Rank  0 Group  0 Pid  7 on  HOST device  0 ...": of one rank. */
+static void read_rank(const char *at, const char *end, struct sc_arena *arena, struct log *log)
+{
+	char *text = sc_arena_strndup(arena, at, (size_t)(end - at));
+	const char *rank = strstr(text, "Rank "), *on = strstr(text, " on ");
+	const char *host = on ? on + strlen(" on ") : NULL;
+	size_t n;
+
+	if (*text != '#' || !rank || !on || rank > on)
+		return;
+	host += strspn(host, " ");
+	n = strcspn(host, " \t\r");
+	log->n_ranks++;
+	for (size_t i = 0; i < log->hosts.n; i++)
+		if (strlen(log->hosts.at[i]) == n && memcmp(log->hosts.at[i], host, n) == 0)
+			return;
+	if (n > 0 && log->hosts.n < MAX_HOSTS)
+		SC_VEC_PUSH(&log->hosts, sc_arena_strndup(arena, host, n));
+}
+
+static void read_times(const struct words *w, struct sc_arena *arena, struct line *out)
+{
+	char (*const times)[32] = (char (*)[32])(uintptr_t)w->text + w->n - TIMES;
+	double algbw, busbw, root;
+
+	out->cell[0] = sc_arena_strdup(arena, w->text[0]);
+	out->cell[1] = sc_arena_strdup(arena, times[0]);
+	out->cell[2] = sc_arena_strdup(arena, times[TIMES / 2]);
+	out->adds = w->n > BEFORE + TIMES && strcmp(w->text[BEFORE], "none") != 0;
+	out->has_root = w->n == BEFORE + TIMES + 2 &&
+			sc_parse_double(w->text[BEFORE + 1], &root) && root >= 0;
+	out->in_place = strcmp(times[TIMES - 1], "N/A") != 0;
+	if (sc_parse_double(times[1], &algbw) && sc_parse_double(times[2], &busbw) && algbw >= 1)
+		out->bus_ratio = busbw / algbw;
+}
+
+/* Of the line with the most bytes, whose digits are the most. An exchange with all cannot be in place. */
+static const char *collective_of(const struct line *line)
+{
+	bool whole = line->bus_ratio > 0.995;
+
+	if (!(line->bus_ratio > 0))
+		return "";
+	if (line->adds)
+		return line->has_root ? "reduce" : whole ? "all_reduce" : "reduce_scatter";
+	if (line->has_root)
+		return whole ? "broadcast" : "scatter";
+	return whole ? "send_recv" : line->in_place ? "all_gather" : "all_to_all";
+}
+
+static void make_table(const char *path, const struct log *log, struct sc_arena *arena,
 		       struct sc_csv *out)
 {
-	static const char *const header[] = {"bytes", "time_us", "in_place_us"};
+	size_t n = log->lines.n, hosts = log->hosts.n, cols = hosts > 0 ? N_CELLS : N_TIMES + 1;
+	const char *tail[N_CELLS - N_TIMES] = {collective_of(&log->lines.at[n - 1])};
 
-	*out = (struct sc_csv){.file = path, .n_cols = 3, .n_rows = n};
-	out->header = sc_arena_alloc(arena, sizeof(header));
-	memcpy(out->header, header, sizeof(header));
-	out->cell = sc_arena_alloc(arena, n * 3 * sizeof(*out->cell));
+	if (hosts > 0) {
+		tail[1] = sc_arena_printf(arena, "%zu", log->n_ranks);
+		tail[2] = sc_arena_printf(arena, "%zu", hosts);
+		tail[3] = sc_arena_printf(arena, "%zu", (log->n_ranks + hosts - 1) / hosts);
+	}
+	*out = (struct sc_csv){.file = path, .n_cols = cols, .n_rows = n};
+	out->header = sc_arena_alloc(arena, sizeof(HEADER));
+	memcpy(out->header, HEADER, sizeof(HEADER));
+	out->cell = sc_arena_alloc(arena, n * cols * sizeof(*out->cell));
 	out->line = sc_arena_alloc(arena, n * sizeof(*out->line));
 	for (size_t i = 0; i < n; i++) {
-		memcpy(&out->cell[i * 3], lines[i].cell, sizeof(lines[i].cell));
-		out->line[i] = lines[i].line;
+		const char **row = &out->cell[i * cols];
+
+		memcpy(row, log->lines.at[i].cell, sizeof(log->lines.at[i].cell));
+		memcpy(row + N_TIMES, tail, (cols - N_TIMES) * sizeof(*row));
+		out->line[i] = log->lines.at[i].line;
 	}
 }
 
 /* *found: there was a line of times. */
-static void read_log(const struct sc_source *log, struct sc_arena *arena, struct sc_csv *out,
+static void read_log(const struct sc_source *text, struct sc_arena *arena, struct sc_csv *out,
 		     bool *found)
 {
-	SC_VEC(struct line) lines = {0};
-	const char *end = log->text + log->n, *next;
+	struct log log = {.n_ranks = 0};
+	const char *end = text->text + text->n, *next;
 	unsigned number = 1;
 	struct words w;
 
-	for (const char *at = log->text; at < end; at = next + 1, number++) {
+	for (const char *at = text->text; at < end; at = next + 1, number++) {
 		struct line line = {.line = number};
 
 		next = memchr(at, '\n', (size_t)(end - at));
 		if (!next)
 			next = end;
+		if (*at == '#')
+			read_rank(at, next, arena, &log);
 		if (!split(at, next, &w) || !is_times(&w))
 			continue;
-		line.cell[0] = sc_arena_strdup(arena, w.text[0]);
-		line.cell[1] = sc_arena_strdup(arena, w.text[w.n - TIMES]);
-		line.cell[2] = sc_arena_strdup(arena, w.text[w.n - TIMES / 2]);
-		SC_VEC_PUSH(&lines, line);
+		read_times(&w, arena, &line);
+		SC_VEC_PUSH(&log.lines, line);
 	}
-	*found = lines.n > 0;
+	*found = log.lines.n > 0;
 	if (*found)
-		make_table(log->file, lines.at, lines.n, arena, out);
-	SC_VEC_RELEASE(&lines);
+		make_table(text->file, &log, arena, out);
+	SC_VEC_RELEASE(&log.lines);
+	SC_VEC_RELEASE(&log.hosts);
 }
 
 int sc_nccl_tests_load(const char *path, struct sc_arena *arena, struct sc_csv *out,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nccl_tests.h"
 #include "base/threads.h"
 #include "cli/cmd_fit.h"
 #include "cli/commands.h"
@@ -45,7 +46,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .file = SC_FILE_IN,
 	 .arg = "CSV",
 	 .offset = AT(table),
-	 .help = "measured times, one a row, plain or gzip"},
+	 .help = "measured times, one a row, plain or gzip; of collectives also what nccl-tests printed"},
 	{.name = "device",
 	 .kind = SC_ARG_TEXT,
 	 .arg = "NAME",
@@ -245,7 +246,9 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 	if (rc == 0)
 		rc = read_opts(args, arena, &opts, err);
 	if (rc == 0)
-		rc = sc_csv_load(args->table, arena, &table, err);
+		rc = args->kind == SC_FIT_COLLECTIVE
+			     ? sc_nccl_tests_load(args->table, arena, &table, err)
+			     : sc_csv_load(args->table, arena, &table, err);
 	if (rc == 0)
 		rc = sc_fit_run(&opts, arena, &result, err);
 	if (rc == 0 && is_file(args->common.output))
@@ -323,7 +326,9 @@ const struct sc_command sc_command_fit = {
 		"[collective], as c3 --measured reads them\n"
 		"  collective  collective bytes ranks time_us [nodes] [gpus_per_node] [intra] [inter] "
 		"[sweep] [algo] [quality]\n\n"
-		"Every table has a column device, and may have a column source. The backward pass of a "
+		"A collective's table may be what nccl-tests or rccl-tests printed: which collective, ranks and "
+		"hosts are read from its lines.\n\n"
+		"A table without a column device is of --device; it may have a column source. The backward pass of a "
 		"gemm is both of its gradients. Rows with an empty time are left out; a time that is no "
 		"positive number is an error. Collectives of the quality bound, which export gives "
 		"to times that may hold waiting, are left out unless --where names that column. "

@@ -74,6 +74,12 @@ static bool takes_all(const struct sc_fit_opts *opts)
 	return opts->leave_out && strcmp(opts->leave_out, "device") == 0;
 }
 
+/* A table without the column is of the one device. */
+static const char *device_of(const struct sc_fit_table *t)
+{
+	return sc_fit_column(t, "device") < 0 ? t->opts->device : sc_fit_text(t, "device");
+}
+
 static bool has_value(const struct sc_fit_table *t, const struct sc_fit_where *where)
 {
 	return fnmatch(where->value, sc_fit_text(t, where->column), 0) == 0;
@@ -93,7 +99,7 @@ static bool is_bound(const struct sc_fit_table *t)
 
 static bool is_chosen(const struct sc_fit_table *t)
 {
-	if (!takes_all(t->opts) && strcmp(sc_fit_text(t, "device"), t->opts->device) != 0)
+	if (!takes_all(t->opts) && strcmp(device_of(t), t->opts->device) != 0)
 		return false;
 	for (size_t i = 0; i < t->opts->n_where; i++)
 		if (!has_value(t, &t->opts->where[i]))
@@ -149,7 +155,7 @@ static int check_columns(const struct sc_fit_table *t)
 	const struct sc_fit_opts *opts = t->opts;
 	int rc = 0;
 
-	if (sc_fit_column(t, "device") < 0)
+	if (takes_all(opts) && sc_fit_column(t, "device") < 0)
 		return sc_fit_no_column(t, "device");
 	if (sc_fit_column(t, time_column(t)) < 0)
 		return sc_fit_no_column(t, "time_us");
@@ -225,7 +231,7 @@ static void label_origins(struct sc_fit_set *set, struct sc_arena *arena)
 /* t->device becomes the row's. */
 static int find_device(struct sc_fit_table *t, struct sc_fit_set *set, unsigned *out)
 {
-	const char *id = sc_fit_text(t, "device");
+	const char *id = device_of(t);
 	struct sc_device *device;
 	int rc;
 
