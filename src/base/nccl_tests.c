@@ -91,15 +91,15 @@ static void read_rank(const char *at, const char *end, struct sc_arena *arena, s
 
 static void read_times(const struct words *w, struct sc_arena *arena, struct line *out)
 {
-	char (*const times)[32] = (char (*)[32])(uintptr_t)w->text + w->n - TIMES;
+	char(*const times)[32] = (char(*)[32])(uintptr_t)w->text + w->n - TIMES;
 	double algbw, busbw, root;
 
 	out->cell[0] = sc_arena_strdup(arena, w->text[0]);
 	out->cell[1] = sc_arena_strdup(arena, times[0]);
 	out->cell[2] = sc_arena_strdup(arena, times[TIMES / 2]);
 	out->adds = w->n > BEFORE + TIMES && strcmp(w->text[BEFORE], "none") != 0;
-	out->has_root = w->n == BEFORE + TIMES + 2 &&
-			sc_parse_double(w->text[BEFORE + 1], &root) && root >= 0;
+	out->has_root = w->n == BEFORE + TIMES + 2 && sc_parse_double(w->text[BEFORE + 1], &root) &&
+			root >= 0;
 	out->in_place = strcmp(times[TIMES - 1], "N/A") != 0;
 	if (sc_parse_double(times[1], &algbw) && sc_parse_double(times[2], &busbw) && algbw >= 1)
 		out->bus_ratio = busbw / algbw;

@@ -33,6 +33,7 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 		rc = sc_fabric_profile_load(cluster->fabric, arena, &request->fabric_profile, err);
 	if (rc)
 		return rc;
+	sc_config_take_wiring(cluster, device);
 	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
 	usual(&cluster->nics_per_node, device->usual_nics_per_node);
 	if (device->usual_scale_up_gpus > cluster->gpus_per_node)

@@ -1,9 +1,11 @@
-/* Time of a collective: a + W + E*W/(W + E/(s-1)) for each algorithm that NCCL may take, the
- * smallest wins. W = bytes over the slowest of links and NICs at achieved rates; a = latency of its
- * steps in the low-latency protocol; E = what the bandwidth protocol adds; s = how much dearer a
- * byte is in the former. So small messages cost a + s*W, large ones a + E + W, and time never falls
- * as bytes grow. Step counts are NCCL's (collective_nccl.c); rates, and latencies above NCCL's, come
- * from the fabric profile. Not known here: congestion by others, adaptive routing, user buffers. */
+/* Time of a collective: a + W + sat((s-1)*W, E) + h*sat(k*B/R, e) for each algorithm that NCCL may take, the
+ * smallest wins; sat(x, c) = x*c/(x + c). W = bytes over the slowest of links and NICs at achieved rates; a =
+ * latency of its steps in the low-latency protocol; E = what the bandwidth protocol adds; s = how much dearer a
+ * byte is in the former. Each of h hops between nodes waits for the B bytes that it takes at once, a ring's
+ * chunk, a tree's whole message: at the NICs' rate R k times slower while small, e at most. So small messages
+ * cost a + s*W, large ones a + E + h*e + W, and time never falls as bytes grow. Step counts are NCCL's
+ * (collective_nccl.c); rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion
+ * by others, adaptive routing, user buffers. */
 #include "models/collective.h"
 
 #include <assert.h>
@@ -17,8 +19,11 @@ const char *const sc_algo_names[] = {
 	[SC_ALGO_DIRECT] = "direct", [SC_ALGO_SHARP] = "collnet", [SC_N_ALGOS] = NULL};
 
 struct times {
-	double latency_us;               /* a */
-	double simple_us;                /* E */
+	double latency_us; /* a */
+	double simple_us;  /* E, of it the hops' part and the hops between nodes */
+	double hops_us;
+	double net_hops, net_hop_us;     /* h, e */
+	double net_hop_bytes;            /* B */
 	double link_us, net_us, work_us; /* work = W, the larger */
 	double link_bytes;               /* through one rank's port */
 	double net_bytes;                /* out of one node */
@@ -54,24 +59,37 @@ int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
 	return fewest * per_gpu < f->nics_per_node ? fewest * per_gpu : f->nics_per_node;
 }
 
-/* Share of a port's links that lead to `n` GPUs of the domain (a ring through all of them). */
-static double link_share(const struct sc_fabric *f, int n)
+/* Share of a port's links that a ring through `n` GPUs of the domain uses. */
+double sc_link_share(const struct sc_fabric *f, int n)
 {
 	if (n < 2 || f->topology == SC_LINK_SWITCH)
 		return 1;
-	if (f->topology == SC_LINK_CUBE_MESH)
-		return f->cube_mesh_links[n > 8 ? 6 : n - 2] / f->cube_mesh_links[6];
+	if (f->topology == SC_LINK_WIRED)
+		return sc_wiring_share(&f->wiring, n);
 	return n >= f->link_gpus ? 1 : (n - 1.0) / (f->link_gpus - 1.0);
+}
+
+/* Of rings over PCIe: as the wiring lets them, at most the GPU's own. */
+static double pcie_gbps(const struct sc_fabric *f, int n)
+{
+	double wired =
+		f->topology == SC_LINK_WIRED && n <= SC_WIRING_MOST ? f->wiring.pcie_gbps[n] : 0;
+
+	return wired > 0 ? fmin(wired, f->pcie_gbps) : f->pcie_gbps;
 }
 
 static void set_links(struct problem *p)
 {
 	const struct sc_fabric *f = p->f;
-	int local = p->span->max_ranks_per_node;
+	int local =
+		p->kind == SC_SEND_RECV && p->span->n_nodes == 1 ? 2 : p->span->max_ranks_per_node;
 
-	p->pcie = f->link_gbps <= 0 || local > f->link_gpus;
-	p->link_share = p->pcie ? 1 : link_share(f, p->kind == SC_SEND_RECV ? 2 : local);
-	p->link_gbps = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff
+	p->link_share = p->kind == SC_SEND_RECV ? sc_link_share(f, 2) : sc_link_share(f, local);
+	p->pcie = f->link_gbps <= 0 || p->span->max_ranks_per_node > f->link_gpus ||
+		  !(p->link_share > 0);
+	if (p->pcie)
+		p->link_share = 1;
+	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff
 			       : f->link_gbps * f->link_eff * p->link_share;
 	p->nics = p->span->n_nodes > 1 ? sc_span_nics(f, p->span) : 0;
 }
@@ -90,18 +108,33 @@ static int floor_log2(int n)
 	return log;
 }
 
+/* Rises by `x` while that is small, to `most`. */
+static double saturated(double x, double most)
+{
+	return x > 0 && most > 0 ? x * most / (x + most) : 0;
+}
+
+/* Without the low-latency protocols every hop has the other's latency at all sizes. */
 static void finish(const struct problem *p, struct times *t)
 {
-	double slope = p->f->ramp.ll_slope - 1;
+	const struct sc_fabric *f = p->f;
+	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
+	double hop = t->net_hop_us;
 
 	t->work_us = fmax(t->link_us, t->net_us);
 	if (p->kind != SC_SEND_RECV) {
-		t->latency_us += p->f->link_latency_us;
-		t->simple_us += p->f->link_simple_us;
+		t->latency_us += f->link_latency_us;
+		t->simple_us += f->link_simple_us;
 	}
-	t->total_us = t->latency_us + t->work_us;
-	if (t->simple_us > 0)
-		t->total_us += t->simple_us * t->work_us / (t->work_us + t->simple_us / slope);
+	if (slow)
+		t->latency_us += t->hops_us;
+	else
+		t->simple_us += t->hops_us;
+	if (!slow && t->net_hops > 0)
+		hop = saturated(f->ramp.net_slope * sc_bytes_us(t->net_hop_bytes, net_gbps(p, 1)),
+				hop);
+	t->total_us = t->latency_us + t->work_us + t->net_hops * hop +
+		      saturated((f->ramp.ll_slope - 1) * t->work_us, t->simple_us);
 }
 
 /* Bytes out of each port: steps * S/n, and the last chunk is copied where nothing overlaps it. */
@@ -116,8 +149,11 @@ static void ring(const struct problem *p, struct times *t)
 	hop = sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
 	*t = (struct times){
 		.latency_us = sc_nccl_base_us(SC_ALGO_RING, SC_PROTO_LL) + intra * hop,
-		.simple_us = f->ramp.simple_base_us + intra * f->ramp.simple_hop_us +
-			     inter * f->ramp.ring_net_frac * f->net_simple_us,
+		.simple_us = f->ramp.simple_base_us,
+		.hops_us = intra * f->ramp.simple_hop_us,
+		.net_hops = inter,
+		.net_hop_us = f->ramp.ring_net_frac * f->net_simple_us,
+		.net_hop_bytes = chunk,
 		.link_us = sc_bytes_us(chunk, f->copy_gbps),
 		.hbm_bytes = steps * chunk *
 			     (p->kind == SC_ALL_REDUCE || p->kind == SC_REDUCE_SCATTER
@@ -134,7 +170,6 @@ static void ring(const struct problem *p, struct times *t)
 		t->latency_us += inter * (sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
 					  f->ramp.ring_net_frac * f->nic_latency_us);
 	}
-	finish(p, t);
 }
 
 /* Bytes out of a node in a double binary tree: each node is a leaf in one half and has two children
@@ -156,8 +191,11 @@ static void tree(const struct problem *p, struct times *t)
 		.latency_us = sc_nccl_base_us(SC_ALGO_TREE, SC_PROTO_LL) + hops * hop +
 			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
 					f->nic_latency_us),
-		.simple_us = f->ramp.simple_base_us + hops * f->ramp.simple_hop_us +
-			     levels * f->net_simple_us,
+		.simple_us = f->ramp.simple_base_us,
+		.hops_us = hops * f->ramp.simple_hop_us,
+		.net_hops = levels,
+		.net_hop_us = f->net_simple_us,
+		.net_hop_bytes = p->bytes,
 		.hbm_bytes = 2 * p->bytes * HBM_PER_BYTE_REDUCE,
 	};
 	if (p->span->max_ranks_per_node > 1) {
@@ -168,7 +206,6 @@ static void tree(const struct problem *p, struct times *t)
 		t->net_bytes = tree_node_bytes(p->bytes, nodes);
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
 	}
-	finish(p, t);
 }
 
 static bool nvls_possible(const struct problem *p)
@@ -188,7 +225,10 @@ static void nvls(const struct problem *p, struct times *t)
 		.latency_us = f->ramp.nvls_latency_us +
 			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
 					f->nic_latency_us),
-		.simple_us = f->ramp.nvls_simple_us + levels * f->net_simple_us,
+		.simple_us = f->ramp.nvls_simple_us,
+		.net_hops = levels,
+		.net_hop_us = f->net_simple_us,
+		.net_hop_bytes = p->bytes,
 		.link_bytes = p->bytes,
 		.hbm_bytes = p->bytes * HBM_PER_BYTE_MOVE,
 	};
@@ -197,7 +237,6 @@ static void nvls(const struct problem *p, struct times *t)
 		t->net_bytes = tree_node_bytes(p->bytes, nodes);
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
 	}
-	finish(p, t);
 }
 
 /* Every node sends its data once, and the switches give back the sum; a rank has its share over the links
@@ -213,21 +252,16 @@ static void sharp(const struct problem *p, struct times *t)
 	t->net_bytes = p->bytes;
 	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_sharp_eff));
 	t->hbm_bytes = t->link_bytes * HBM_PER_BYTE_REDUCE;
-	t->latency_us -= f->link_latency_us;
-	t->simple_us -= f->link_simple_us;
-	finish(p, t);
 }
 
-enum { CUBE_MESH_LINKED = 5 }; /* a GPU and its neighbours */
-
-/* Bytes to peers in the node that go through its host: all over PCIe; of a cube mesh of 8 those to 3 of 7
- * peers (DGX-1: each GPU has links to 4). */
+/* Bytes to peers in the node that go through its host: all over PCIe; of a wiring without a switch those to peers
+ * that a GPU has no link to. */
 static double host_path_us(const struct problem *p, double to_peer)
 {
-	double local = p->span->max_ranks_per_node, n = p->pcie ? local - 1 : 0;
+	double n = p->span->max_ranks_per_node - 1;
 
-	if (!p->pcie && p->f->topology == SC_LINK_CUBE_MESH && local > CUBE_MESH_LINKED)
-		n = fmin(local - CUBE_MESH_LINKED, 3);
+	if (!p->pcie)
+		n = p->f->topology == SC_LINK_WIRED ? fmax(0, n - p->f->wiring.neighbours) : 0;
 	if (!(p->f->ramp.host_path_gbps > 0))
 		return 0;
 	return sc_bytes_us(n * to_peer, p->f->ramp.host_path_gbps);
@@ -254,9 +288,10 @@ static void all_to_all(const struct problem *p, struct times *t)
 		t->net_bytes = local * (n - local) * to_peer;
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_a2a_eff));
 		t->latency_us += f->nic_latency_us;
-		t->simple_us += f->net_simple_us;
+		t->net_hops = 1;
+		t->net_hop_us = f->net_simple_us;
+		t->net_hop_bytes = to_peer;
 	}
-	finish(p, t);
 }
 
 static void send_recv(const struct problem *p, struct times *t)
@@ -273,12 +308,13 @@ static void send_recv(const struct problem *p, struct times *t)
 		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net_p2p_eff));
 		t->latency_us +=
 			sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) + f->nic_latency_us;
-		t->simple_us += f->net_simple_us;
+		t->net_hops = 1;
+		t->net_hop_us = f->net_simple_us;
+		t->net_hop_bytes = p->bytes;
 	} else {
 		t->link_bytes = p->bytes;
 		t->link_us = sc_bytes_us(p->bytes, p->link_gbps);
 	}
-	finish(p, t);
 }
 
 typedef void (*timer)(const struct problem *p, struct times *t);
@@ -310,6 +346,7 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 			all_to_all(p, best);
 		else
 			send_recv(p, best);
+		finish(p, best);
 		return algo;
 	}
 	for (int a = 0; a < SC_N_ALGOS; a++) {
@@ -318,6 +355,7 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 		if (a == SC_ALGO_DIRECT || !is_possible(p, (enum sc_algo)a))
 			continue;
 		TIMERS[a](p, &t);
+		finish(p, &t);
 		if (algo != SC_ALGO_DIRECT && !(t.total_us < best->total_us))
 			continue;
 		*best = t;

@@ -9,9 +9,9 @@
 
 /* How the GPUs of one scale-up domain are wired. */
 enum sc_link_topology {
-	SC_LINK_SWITCH,   /* every pair at the full rate of the port */
-	SC_LINK_MESH,     /* the port is split over the peers */
-	SC_LINK_CUBE_MESH /* DGX-1: 8 GPUs, 6 links each, not all pairs */
+	SC_LINK_SWITCH, /* every pair at the full rate of the port */
+	SC_LINK_MESH,   /* the port is split over the peers, all of them */
+	SC_LINK_WIRED   /* as a graph says: DGX-1, or a file */
 };
 /* The network as the collective model sees it; made once per request. "Node" here and in sc_span is
  * what the ranks of a span are counted by: the scale-up domain where it is larger than a host (its
@@ -31,6 +31,7 @@ struct sc_fabric {
 	double link_eff; /* achieved / peak of NVLink */
 	double net_tree_eff, net_p2p_eff, net_a2a_eff, net_sharp_eff; /* of net_eff */
 	double net_simple_us; /* of a network hop, large messages above small ones */
+	bool net_simple_only;
 	struct sc_fabric_search search;
 	double link_latency_us; /* of every collective, above NCCL's constants */
 	double link_simple_us;  /* the same of large ones, above link_latency_us */
@@ -40,7 +41,7 @@ struct sc_fabric {
 	bool sharp; /* the network's switches add */
 	int only;   /* the one algorithm that is taken, 1 + enum sc_algo; 0: the library chooses */
 	enum sc_link_topology topology;
-	double cube_mesh_links[7];         /* of 6, for 2..8 GPUs */
+	struct sc_wiring wiring;           /* of SC_LINK_WIRED */
 	const struct sc_fabric_walk *walk; /* for algorithm files; NULL: not known of these links */
 	struct sc_structs curves;          /* struct sc_fabric_curve, of this machine and GPU */
 	struct sc_fabric_ramp ramp;

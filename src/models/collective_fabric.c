@@ -14,8 +14,12 @@ static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
 {
 	static const enum sc_link_topology told[] = {[SC_LINKS_SWITCH] = SC_LINK_SWITCH,
 						     [SC_LINKS_MESH] = SC_LINK_MESH,
-						     [SC_LINKS_CUBE_MESH] = SC_LINK_CUBE_MESH};
+						     [SC_LINKS_CUBE_MESH] = SC_LINK_WIRED};
 
+	if (cluster->wiring)
+		return cluster->wiring->has_switch ? SC_LINK_SWITCH
+		       : cluster->wiring->is_mesh  ? SC_LINK_MESH
+						   : SC_LINK_WIRED;
 	if (cluster->links != SC_LINKS_USUAL)
 		return told[cluster->links];
 	if (link_gpus <= 2)
@@ -25,7 +29,7 @@ static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
 	if (link_gpus < SWITCH_MIN_GPUS)
 		return SC_LINK_MESH; /* boards of four are wired pair by pair */
 	if (link_gpus == CUBE_MESH_GPUS && device->cuda_capability <= VOLTA_CAPABILITY)
-		return SC_LINK_CUBE_MESH;
+		return SC_LINK_WIRED;
 	return SC_LINK_SWITCH;
 }
 
@@ -42,10 +46,8 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	const struct sc_cluster *cluster = &request->config.cluster;
 	const struct sc_fabric_link *link =
 		sc_fabric_link_get(profile, device->vendor, device->cuda_capability);
-	const struct sc_fabric_net *net =
-		sc_fabric_net_get(profile, cluster->fabric, device->cuda_capability);
+	const struct sc_fabric_net *net = sc_fabric_net_get(profile, cluster->fabric);
 	const struct sc_fabric_walk *walks = profile->walks.at;
-	const double *cube = profile->cube_mesh_links.at;
 
 	out->link_eff = link->eff;
 	out->search = link->search;
@@ -62,13 +64,15 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	out->net_a2a_eff = net->a2a_eff;
 	out->net_sharp_eff = net->sharp_eff;
 	out->net_simple_us = net->simple_us;
+	out->net_simple_only =
+		device->cuda_capability > 0 && device->cuda_capability < net->simple_below;
 	out->nic_latency_us =
 		cluster->nic_latency_us >= 0 ? cluster->nic_latency_us : net->latency_us;
 	out->ramp = profile->ramp;
 	if (!profile->gpu || strcmp(profile->gpu, device->id) == 0)
 		out->curves = profile->curves;
-	for (size_t i = 0; i < profile->cube_mesh_links.n && i < 7; i++)
-		out->cube_mesh_links[i] = cube[i];
+	if (out->topology == SC_LINK_WIRED)
+		out->wiring = cluster->wiring ? *cluster->wiring : profile->cube_mesh;
 }
 
 /* Jobs take the same part of each scale-up domain (Slurm's topology/block with --segment): 256 GPUs on

@@ -251,8 +251,10 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 			const struct sc_span *span, struct sc_nccl_graph *out)
 {
 	int nics;
-	bool pcie = fabric->link_gbps <= 0 || span->max_ranks_per_node > fabric->link_gpus;
-	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->search.port_gbps;
+	double share = sc_link_share(fabric, span->max_ranks_per_node);
+	bool pcie = fabric->link_gbps <= 0 || span->max_ranks_per_node > fabric->link_gpus ||
+		    !(share > 0);
+	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->search.port_gbps * share;
 	double channel = pcie ? port : fabric->search.channel_gbps;
 
 	*out = (struct sc_nccl_graph){

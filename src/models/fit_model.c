@@ -217,8 +217,8 @@ static void add_fabric(struct sc_fit_model *model, struct sc_fit_params *params,
 			const struct sc_config *config = &model->requests[j].config;
 
 			used |= config->gpus > config->cluster.gpus_per_node &&
-				sc_fabric_net_get(&model->profile, config->cluster.fabric,
-						  model->device.cuda_capability) == &nets[i];
+				sc_fabric_net_get(&model->profile, config->cluster.fabric) ==
+					&nets[i];
 		}
 		if (used)
 			add_block(params, &sc_fit_nets, &nets[i],

@@ -250,7 +250,6 @@ static void append_machine(const struct sc_fit *fit, struct sc_strbuf *out)
 {
 	const struct sc_field *ramp = find_field(sc_fabric_fields, "ramp");
 	const struct sc_fabric_curve *curves = fit->curves.at;
-	const struct sc_doubles *cube = &fit->fabric.cube_mesh_links;
 
 	sc_strbuf_printf(out, "schema: stepcast/1\ngpu: %s\n", fit->device_id);
 	append_elements(fit, "links", false, out);
@@ -259,10 +258,7 @@ static void append_machine(const struct sc_fit *fit, struct sc_strbuf *out)
 	for (const struct sc_field *f = ramp->sub; f->key; f++)
 		sc_strbuf_printf(out, "  %s: %.6g\n", f->key,
 				 number_at(&fit->fabric, ramp->offset + f->offset));
-	sc_strbuf_append(out, "cube_mesh_links: [");
-	for (size_t i = 0; i < cube->n; i++)
-		sc_strbuf_printf(out, "%s%.6g", i ? ", " : "", cube->at[i]);
-	sc_strbuf_printf(out, "]\nspread_frac: %.4g # held out\ncurves:\n",
+	sc_strbuf_printf(out, "spread_frac: %.4g # held out\ncurves:\n",
 			 fmin(fmax(fit->spread_frac, 0.01), 1));
 	for (size_t i = 0; i < fit->curves.n; i++) {
 		sc_strbuf_printf(out, "  - collective: %s\n    ranks: %lld\n    nodes: %lld\n",

@@ -12,6 +12,7 @@
 
 /* Round numbers, not the fitted ones: the laws hold for any. */
 static const struct sc_fabric_ramp RAMP = {.ll_slope = 5,
+					   .net_slope = 60,
 					   .simple_base_us = 10,
 					   .simple_hop_us = 2.5,
 					   .ring_net_frac = 0.5,
@@ -51,7 +52,6 @@ static struct sc_fabric fabric_of(int arch)
 				  .link_eff = 0.8,
 				  .copy_gbps = 500,
 				  .nvls_eff = arch >= 90 ? 0.6 : 0,
-				  .cube_mesh_links = {1, 2, 4, 2, 2, 2, 6},
 				  .ramp = RAMP};
 }
 
@@ -477,7 +477,10 @@ START_TEST(meshes)
 				1.0 / 3, 1e-9);
 	cube = fabric_of(70);
 	cube.link_gbps = 150;
-	cube.topology = SC_LINK_CUBE_MESH;
+	cube.topology = SC_LINK_WIRED;
+	cube.wiring = (struct sc_wiring){.n_gpus = 8, .neighbours = 4};
+	cube.wiring.share[2] = 1.0 / 6;
+	cube.wiring.share[8] = 1;
 	ck_assert_double_gt(time_of(&cube, SC_ALL_REDUCE, 1e9, span_of(1, 2)), 1e9 / (0.8 * 25e3));
 	ck_assert_double_lt(time_of(&cube, SC_ALL_REDUCE, 1e9, span_of(1, 8)),
 			    time_of(&cube, SC_ALL_REDUCE, 1e9, span_of(1, 2)));
@@ -535,7 +538,7 @@ START_TEST(fabric_of_a_request)
 	r.device.cuda_capability = 70;
 	r.config.cluster.gpus_per_node = 8;
 	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
-	ck_assert_int_eq((int)f.topology, SC_LINK_CUBE_MESH);
+	ck_assert_int_eq((int)f.topology, SC_LINK_WIRED);
 	r.config.cluster.nics_per_node = 0;
 	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), -SC_ECONFLICT);
 	sc_arena_release(&arena);
@@ -582,10 +585,9 @@ START_TEST(shipped_fabric_kinds)
 
 	sc_arena_init(&arena, 1 << 16);
 	r = request_of(&arena);
-	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "slingshot", 80)->kind, "slingshot");
-	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "unheard-of", 80)->kind,
-			 "infiniband");
-	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, NULL, 80)->kind, "infiniband");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "slingshot")->kind, "slingshot");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "unheard-of")->kind, "infiniband");
+	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, NULL)->kind, "infiniband");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 60)->id, "nvlink2");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 89)->id, "nvlink3");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 103)->id, "nvlink5");

@@ -399,7 +399,7 @@ static double sweep_us(const struct sc_fabric_profile *profile, const struct sc_
 	request->config.cluster.gpus_per_node = request->config.cluster.scale_up_gpus = 8;
 	request->config.cluster.nics_per_node = 4;
 	request->config.cluster.nic_gbit_s = 100;
-	request->config.cluster.fabric = "efa";
+	request->config.cluster.fabric = "slingshot";
 	ck_assert_int_eq(sc_fabric_from_request(request, &fabric, &err), 0);
 	cost = sc_collective_cost(&fabric, &shape, &span, NULL);
 	return cost.latency_us + cost.work_us;
@@ -416,7 +416,7 @@ START_TEST(collective_comes_back)
 
 	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &profile, &err), 0);
 	link = (struct sc_fabric_link *)(uintptr_t)sc_fabric_link_get(&profile, "nvidia", 80);
-	net = (struct sc_fabric_net *)(uintptr_t)sc_fabric_net_get(&profile, "efa", 80);
+	net = (struct sc_fabric_net *)(uintptr_t)sc_fabric_net_get(&profile, "slingshot");
 	link->eff = 0.6;
 	link->latency_us = 15;
 	net->eff = 0.5;
@@ -431,8 +431,8 @@ START_TEST(collective_comes_back)
 
 		sc_strbuf_printf(&text, "s%d,a100-sxm-80gb,%s,%d,%d,8,NVSwitch,%s,%.0f,%.9g\n",
 				 i % 4, kind == SC_ALL_REDUCE ? "all_reduce" : "all_gather",
-				 8 * nodes, nodes, nodes > 1 ? "4x100GbE_EFA" : "none", bytes,
-				 sweep_us(&profile, &d, kind, bytes, nodes));
+				 8 * nodes, nodes, nodes > 1 ? "4x100Gb_Slingshot11" : "none",
+				 bytes, sweep_us(&profile, &d, kind, bytes, nodes));
 	}
 	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE}, &fit);
 	ck_assert_double_lt(fit.held_out.mape_pct, 2);

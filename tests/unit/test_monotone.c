@@ -101,8 +101,8 @@ static void nic_rate(struct sc_request *req, double f)
 
 static void nic_latency(struct sc_request *req, double f)
 {
-	const struct sc_fabric_net *net = sc_fabric_net_get(
-		&req->fabric_profile, req->config.cluster.fabric, req->device.cuda_capability);
+	const struct sc_fabric_net *net =
+		sc_fabric_net_get(&req->fabric_profile, req->config.cluster.fabric);
 
 	req->config.cluster.nic_latency_us = net->latency_us / f;
 }

@@ -90,6 +90,9 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 		return rc;
 	n = own.n_origins < MAX_ORIGINS ? own.n_origins : MAX_ORIGINS;
 	add_origins(config, own.origins, n, arena);
+	rc = sc_config_load_topology(config, file, false, arena, err);
+	if (rc)
+		return rc;
 	return config->model.rows.n ? 0 : sc_config_load_rows(config, file, false, arena, err);
 }
 
@@ -220,6 +223,9 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 			     ? sc_model_load_tables_typed(&config->model, config->file, arena, err)
 			     : sc_model_fill_tables(&config->model, config->file, arena, err);
 	}
+	if (rc == 0 && strcmp(key, "cluster.topology") == 0)
+		rc = sc_config_load_topology(config, config->file, sc_origin_is_typed(from), arena,
+					     err);
 	if (rc == 0 && strcmp(key, "model.rows_csv") == 0)
 		rc = sc_config_load_rows(config, config->file, sc_origin_is_typed(from), arena,
 					 err);

@@ -132,6 +132,8 @@ struct sc_cluster {
 	double link_gbps; /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
 	const char
 		*fabric; /* "infiniband", "ethernet", "efa", "omni-path", "slingshot"; or a file */
+	const char *topology;           /* a file that says how a node is wired */
+	const struct sc_wiring *wiring; /* what stands there; NULL: no file */
 	enum sc_links links;
 	int sharp;                       /* 1: the network's switches add */
 	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
@@ -320,6 +322,11 @@ void sc_config_take_section(struct sc_config *config, const char *key,
 struct sc_catalog;
 struct sc_catalog *sc_catalog_create(void);
 void sc_catalog_destroy(struct sc_catalog *catalog);
+/* What cluster.topology says, as text; a graph goes into cluster->wiring. */
+int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *arena,
+			      struct sc_cluster *out, struct sc_err *err);
+/* What of the cluster is not given is as the wiring has it. */
+void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *device);
 /* Fills defaults, loads profiles, checks: sizes that multiply up, heads divisible by tp, layers that
  * split over stages, a family that is known. Errors say where the value was given, else `file` (may be
  * NULL). Thread-safe per catalog; the request's profiles are borrowed from it. */

@@ -207,6 +207,9 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	ENUM_OR(sc_cluster, links, LINKS_NAMES, SC_LINKS_USUAL,
 		"how GPUs of one NVLink domain are wired: switch, mesh (all pairs), cube_mesh; default: as the "
 		"GPU's boards are"),
+	STR(sc_cluster, topology,
+	    "a node's wiring: NCCL's topology XML, what nvidia-smi topo -m or rocm-smi --showtopo prints, or "
+	    "ASTRA-sim's network YAML"),
 	BOOL(sc_cluster, sharp, "the network's switches add (SHARP); default: false"),
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),

@@ -47,6 +47,10 @@ int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_are
 /* The same of a file that was named on the command line, for the config `from` (may be NULL). */
 int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
 			       struct sc_err *err);
+/* config_topology.c: reads cluster.topology, named in file `from`; typed: in the working directory first. Of
+ * ASTRA-sim's YAML it fills what of the cluster is not given. */
+int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,
+			    struct sc_arena *arena, struct sc_err *err);
 /* config_torus.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
 int sc_config_take_endpoint(const struct sc_resolver *res);

@@ -358,6 +358,7 @@ static int resolve_cluster(const struct sc_resolver *res)
 	struct sc_cluster *cl = &req->config.cluster;
 	int64_t gpus = req->config.gpus, usual = req->device.usual_gpus_per_node;
 
+	sc_config_take_wiring(cl, &req->device);
 	if (cl->gpus_per_node == SC_NOT_GIVEN) {
 		if (usual < 1)
 			return sc_resolve_fail(res, SC_EVALUE, "cluster",

@@ -79,12 +79,6 @@ static const struct sc_field NET_FIELDS[] = {
 	 .offset = NET(kind),
 	 .required = true,
 	 .help = "cluster.fabric"},
-	{.key = "capability",
-	 .type = SC_F_INT,
-	 .offset = NET(capability),
-	 .min = 0,
-	 .max = 999,
-	 .help = "of several of a kind: lowest CUDA capability of the GPUs; default: any"},
 	FRAC("eff", NET(eff), "share of the NICs' line rate"),
 	FRAC("tree_eff", NET(tree_eff), "trees over more than two nodes, share of eff"),
 	FRAC("p2p_eff", NET(p2p_eff), "one send/recv, share of eff"),
@@ -92,6 +86,12 @@ static const struct sc_field NET_FIELDS[] = {
 	FRAC("sharp_eff", NET(sharp_eff), "all-reduce where the switches add, share of eff"),
 	US("latency_us", NET(latency_us), "of a hop, above NCCL's constant, us"),
 	US("simple_us", NET(simple_us), "of a hop, large messages, above small ones, us"),
+	{.key = "simple_below",
+	 .type = SC_F_INT,
+	 .offset = NET(simple_below),
+	 .min = 0,
+	 .max = 999,
+	 .help = "CUDA capability of GPUs that get no low-latency protocols; default: 0"},
 	{0},
 };
 static const struct sc_field RAMP_FIELDS[] = {
@@ -102,6 +102,13 @@ static const struct sc_field RAMP_FIELDS[] = {
 	 .max = 100,
 	 .required = true,
 	 .help = "cost of a byte in small messages over large ones"},
+	{.key = "net_slope",
+	 .type = SC_F_DOUBLE,
+	 .offset = RAMP(net_slope),
+	 .min = 1,
+	 .max = 1e4,
+	 .required = true,
+	 .help = "of a hop between nodes over its bytes at the NICs' rate, small messages"},
 	US("simple_base_us", RAMP(simple_base_us), "added by the bandwidth protocol, us"),
 	US("simple_hop_us", RAMP(simple_hop_us), "added by each hop inside the node, us"),
 	FRAC("ring_net_frac", RAMP(ring_net_frac), "of a network hop, what a ring's step shows"),
@@ -220,13 +227,6 @@ const struct sc_field sc_fabric_fields[] = {
 	 .required = true,
 	 .sub = RAMP_FIELDS,
 	 .help = "latencies and the way to full rate"},
-	{.key = "cube_mesh_links",
-	 .type = SC_F_DOUBLES,
-	 .offset = PROFILE(cube_mesh_links),
-	 .min = 1,
-	 .max = 6,
-	 .required = true,
-	 .help = "usable links for 2..8 GPUs of 8"},
 	{.key = "walks",
 	 .type = SC_F_STRUCTS,
 	 .offset = PROFILE(walks),
@@ -243,8 +243,6 @@ const struct sc_field sc_fabric_fields[] = {
 	FRAC("spread_frac", PROFILE(spread_frac), "residual spread of times"),
 	{0},
 };
-enum { N_CUBE_MESH = 7 };
-
 static bool is_rising(const struct sc_doubles *x, bool strictly)
 {
 	for (size_t i = 1; i < x->n; i++)
@@ -313,8 +311,6 @@ int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *f
 		if (strcmp(nets[i].kind, fabric) == 0)
 			goto done;
 		kinds[i] = nets[i].kind;
-		if (i > 0 && strcmp(kinds[i - 1], kinds[i]) == 0)
-			continue;
 		list = sc_arena_printf(scratch, "%s%s, ", list, nets[i].kind);
 	}
 	near = sc_nearest(fabric, kinds, standard->nets.n);
@@ -335,6 +331,7 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 			   struct sc_err *err)
 {
 	struct sc_fabric_profile profile = {0};
+	struct sc_topology cube_mesh;
 	const char *ref = fabric_ref(id, arena), *path;
 	struct sc_yaml *root;
 	int rc = sc_config_path((struct sc_config_ref){ref, NULL}, arena, &path, err);
@@ -345,11 +342,11 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 		rc = sc_yaml_decode(root, sc_fabric_fields, &profile, arena, NULL, err);
 	if (rc)
 		return rc;
-	if (!profile.links.n || !profile.nets.n || profile.cube_mesh_links.n != N_CUBE_MESH)
-		return sc_err_at(
-			err, SC_EVALUE, path, root->line, root->column,
-			"links and nets must not be empty, cube_mesh_links needs %d values",
-			N_CUBE_MESH);
+	if (!profile.links.n || !profile.nets.n)
+		return sc_err_at(err, SC_EVALUE, path, root->line, root->column,
+				 "links and nets must not be empty");
+	sc_topology_cube_mesh(SC_TOPO_LINE_GBPS, arena, &cube_mesh);
+	sc_wiring_of(&cube_mesh, &profile.cube_mesh);
 	rc = check_curves(&profile, path, root, err);
 	if (rc == 0)
 		*out = profile;
@@ -371,12 +368,12 @@ const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *
 }
 
 const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,
-					      const char *kind, int64_t capability)
+					      const char *kind)
 {
-	const struct sc_fabric_net *nets = profile->nets.at, *best = NULL;
+	const struct sc_fabric_net *nets = profile->nets.at;
 
 	for (size_t i = 0; kind && i < profile->nets.n; i++)
-		if (strcmp(nets[i].kind, kind) == 0 && (!best || nets[i].capability <= capability))
-			best = &nets[i];
-	return best ? best : &nets[0];
+		if (strcmp(nets[i].kind, kind) == 0)
+			return &nets[i];
+	return &nets[0];
 }

@@ -4,6 +4,7 @@
 #define SC_CORE_FABRIC_H
 
 #include "base/fields.h"
+#include "core/machine/topology.h"
 
 /* Links inside a node, by GPU generation. */
 /* What NCCL's search of the topology settles on, 1e9 bytes/s (src/graph/search.cc): a channel's rate and the
@@ -24,20 +25,22 @@ struct sc_fabric_link {
 };
 /* Between nodes, by fabric kind. */
 struct sc_fabric_net {
-	const char *kind; /* cluster.fabric */
-	int64_t capability; /* of several of a kind: the lowest CUDA capability of the GPUs beside it */
-	double eff;         /* share of the NICs' line rate that rings reach */
+	const char *kind;  /* cluster.fabric */
+	double eff;        /* share of the NICs' line rate that rings reach */
 	double tree_eff;   /* of that, trees over more than two nodes */
 	double p2p_eff;    /* of that, one send/recv */
 	double a2a_eff;    /* of that, all-to-all */
 	double sharp_eff;  /* of that, all-reduce where the switches add */
 	double latency_us; /* of a network hop of a tree, above NCCL's constant */
 	double simple_us;  /* of a network hop, large messages, above small ones */
+	int64_t simple_below; /* CUDA capability of GPUs whose NICs of this kind do not keep the order of
+				 what is written: no low-latency protocols */
 };
-/* The same for every machine. time = a + W + E*W / (W + E/(ll_slope - 1)): a = latency of the
- * low-latency protocol, W = bytes at achieved rates, E = what the bandwidth protocol adds. */
+/* The same for every machine; the formula stands in models/collective.c: a = latency of the low-latency
+ * protocol, W = bytes at achieved rates, E = what the bandwidth protocol adds. */
 struct sc_fabric_ramp {
-	double ll_slope;        /* of time over W, small messages */
+	double ll_slope; /* of time over W, small messages */
+	double net_slope; /* of a hop between nodes: over its bytes at the NICs' rate, small messages */
 	double simple_base_us;  /* E: once */
 	double simple_hop_us;   /* E: each hop inside the node */
 	double ring_net_frac;   /* share of a network hop's latency that a ring's step shows */
@@ -75,11 +78,11 @@ struct sc_fabric_profile {
 	struct sc_structs links; /* struct sc_fabric_link, by rising capability */
 	struct sc_structs nets;  /* struct sc_fabric_net; the first is the default */
 	struct sc_fabric_ramp ramp;
-	struct sc_structs walks;  /* struct sc_fabric_walk, one for links where it is known */
-	struct sc_structs curves; /* struct sc_fabric_curve; may be none */
-	const char *gpu;          /* the curves are of; other GPUs have none. NULL: of any */
-	struct sc_doubles cube_mesh_links; /* usable links for 2..8 of 8 GPUs with 6 links each */
-	double spread_frac;                /* residual spread (1 sigma, relative) of times */
+	struct sc_structs walks;    /* struct sc_fabric_walk, one for links where it is known */
+	struct sc_structs curves;   /* struct sc_fabric_curve; may be none */
+	const char *gpu;            /* the curves are of; other GPUs have none. NULL: of any */
+	struct sc_wiring cube_mesh; /* DGX-1: eight GPUs with six links each and no switch */
+	double spread_frac;         /* residual spread (1 sigma, relative) of times */
 };
 
 extern const struct sc_field sc_fabric_fields[];
@@ -99,6 +102,6 @@ int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *f
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,
 						const char *vendor, int64_t capability);
 const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,
-					      const char *kind, int64_t capability);
+					      const char *kind);
 
 #endif

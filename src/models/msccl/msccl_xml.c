@@ -1,13 +1,11 @@
-/* Reads and writes MSCCL's XML. A small reader of its own: elements, attributes and comments; everything
- * else that XML has is refused, so no entity can grow. */
-#include <ctype.h>
+/* Reads and writes MSCCL's XML. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fields.h"
-#include "base/num.h"
 #include "base/vec.h"
+#include "base/xml.h"
 #include "models/msccl/msccl.h"
 
 const char *const sc_msccl_op_names[] = {"nop", "s",    "r",   "rcs", "rrs",
@@ -17,215 +15,6 @@ const char *const sc_msccl_coll_names[] = {"allreduce", "allgather", "reduce_sca
 const char *const sc_msccl_proto_names[] = {"LL", "LL128", "Simple", NULL};
 static const char *const BUFFER_NAMES[] = {"i", "o", "s", NULL};
 
-enum { MAX_ATTRIBUTES = 64, MAX_NAME = 128 };
-struct attribute {
-	const char *name, *value; /* not ended by NUL */
-	size_t n_name, n_value;
-	const char *at; /* for messages */
-};
-struct reader {
-	const struct sc_source *source;
-	struct sc_arena *arena;
-	struct sc_err *err;
-	const char *at, *end;
-	/* The element that was read last. */
-	const char *tag, *name;
-	size_t n_name;
-	bool closes, is_empty; /* </name>, <name/> */
-	struct attribute attributes[MAX_ATTRIBUTES];
-	size_t n_attributes;
-};
-
-static int fail_at(const struct reader *r, const char *at, const char *text)
-{
-	unsigned line = 1, column = 1;
-
-	for (const char *p = r->source->text; p < at; p++) {
-		column = *p == '\n' ? 1 : column + 1;
-		line += *p == '\n';
-	}
-	return sc_err_at(r->err, SC_EFORMAT, r->source->file, line, column, "%s", text);
-}
-
-static int fail(const struct reader *r, const char *text)
-{
-	return fail_at(r, r->at < r->end ? r->at : r->end, text);
-}
-
-static bool is_name(char c)
-{
-	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.' || c == ':';
-}
-
-static void skip_space(struct reader *r)
-{
-	while (r->at < r->end && isspace((unsigned char)*r->at))
-		r->at++;
-}
-
-static const char *find(const struct reader *r, const char *what)
-{
-	size_t n = strlen(what);
-
-	for (const char *p = r->at; p + n <= r->end; p++)
-		if (memcmp(p, what, n) == 0)
-			return p;
-	return NULL;
-}
-
-/* Comments and the declaration; *is_tag: an element begins at r->at. */
-static int skip_rest(struct reader *r, bool *is_tag)
-{
-	for (*is_tag = false; skip_space(r), r->at < r->end;) {
-		bool comment = r->end - r->at >= 4 && memcmp(r->at, "<!--", 4) == 0;
-		bool declaration = r->end - r->at >= 2 && memcmp(r->at, "<?", 2) == 0;
-		const char *close;
-
-		if (*r->at != '<')
-			return fail(r, "expected an element, found text");
-		if (!comment && r->end - r->at >= 2 && r->at[1] == '!')
-			return fail(r, "document types, entities and CDATA are not read");
-		if (!comment && !declaration) {
-			*is_tag = true;
-			return 0;
-		}
-		close = find(r, comment ? "-->" : "?>");
-		if (!close)
-			return fail(r, "this comment has no end");
-		r->at = close + (comment ? 3 : 2);
-	}
-	return 0;
-}
-
-static int read_attribute(struct reader *r)
-{
-	struct attribute *a = &r->attributes[r->n_attributes];
-	char quote;
-
-	if (r->n_attributes == MAX_ATTRIBUTES)
-		return fail(r, "too many attributes");
-	a->at = a->name = r->at;
-	while (r->at < r->end && is_name(*r->at))
-		r->at++;
-	a->n_name = (size_t)(r->at - a->name);
-	skip_space(r);
-	if (a->n_name == 0 || r->at == r->end || *r->at != '=')
-		return fail(r, "expected NAME=\"VALUE\"");
-	r->at++;
-	skip_space(r);
-	quote = r->at < r->end ? *r->at : 0;
-	if (quote != '"' && quote != '\'')
-		return fail(r, "an attribute's value stands in quotes");
-	a->value = ++r->at;
-	while (r->at < r->end && *r->at != quote && *r->at != '<' && *r->at != '&')
-		r->at++;
-	if (r->at == r->end || *r->at != quote)
-		return fail(r, "this value has no end, or holds < or &");
-	a->n_value = (size_t)(r->at++ - a->value);
-	for (size_t i = 0; i < r->n_attributes; i++)
-		if (r->attributes[i].n_name == a->n_name &&
-		    memcmp(r->attributes[i].name, a->name, a->n_name) == 0)
-			return fail_at(r, a->at, "this attribute is given twice");
-	r->n_attributes++;
-	return 0;
-}
-
-/* The next element; r->name is NULL at the end of the file. */
-static int next(struct reader *r)
-{
-	bool is_tag;
-	int rc = skip_rest(r, &is_tag);
-
-	r->name = NULL;
-	r->n_attributes = 0;
-	if (rc || !is_tag)
-		return rc;
-	r->tag = r->at++;
-	r->closes = r->at < r->end && *r->at == '/';
-	r->at += r->closes;
-	r->name = r->at;
-	while (r->at < r->end && is_name(*r->at))
-		r->at++;
-	r->n_name = (size_t)(r->at - r->name);
-	if (r->n_name == 0 || r->n_name > MAX_NAME)
-		return fail(r, "expected the name of an element");
-	for (;;) {
-		skip_space(r);
-		if (r->at == r->end)
-			return fail_at(r, r->tag, "this element has no end");
-		if (*r->at == '>' || *r->at == '/')
-			break;
-		rc = r->closes ? fail(r, "an end has no attributes") : read_attribute(r);
-		if (rc)
-			return rc;
-	}
-	r->is_empty = *r->at == '/';
-	r->at += r->is_empty;
-	if (r->at == r->end || *r->at != '>' || (r->is_empty && r->closes))
-		return fail(r, "expected >");
-	r->at++;
-	return 0;
-}
-
-static bool is_element(const struct reader *r, const char *name)
-{
-	return r->name && r->n_name == strlen(name) && memcmp(r->name, name, r->n_name) == 0;
-}
-
-static const struct attribute *get(const struct reader *r, const char *name)
-{
-	for (size_t i = 0; i < r->n_attributes; i++)
-		if (r->attributes[i].n_name == strlen(name) &&
-		    memcmp(r->attributes[i].name, name, strlen(name)) == 0)
-			return &r->attributes[i];
-	return NULL;
-}
-
-struct range {
-	const char *name;
-	int low, high;
-	bool may_miss; /* then it is `low` */
-};
-
-static int get_int(const struct reader *r, struct range range, int *out)
-{
-	const struct attribute *a = get(r, range.name);
-	char text[32], what[160];
-	int64_t value;
-
-	*out = range.low;
-	if (!a && range.may_miss)
-		return 0;
-	if (a && a->n_value < sizeof(text)) {
-		memcpy(text, a->value, a->n_value);
-		text[a->n_value] = '\0';
-		if (sc_parse_int(text, &value) && value >= range.low && value <= range.high) {
-			*out = (int)value;
-			return 0;
-		}
-	}
-	snprintf(what, sizeof(what), "%s: expected a whole number from %d to %d", range.name,
-		 range.low, range.high);
-	return fail_at(r, a ? a->at : r->tag, what);
-}
-
-/* One of `names`, or -1 where the attribute is missing and may be. */
-static int get_name(const struct reader *r, const char *name, const char *const *names, int *out)
-{
-	const struct attribute *a = get(r, name);
-	char what[160] = "";
-	size_t n = 0;
-
-	for (*out = 0; a && names[*out]; ++*out)
-		if (strlen(names[*out]) == a->n_value &&
-		    memcmp(names[*out], a->value, a->n_value) == 0)
-			return 0;
-	for (size_t i = 0; names[i] && n < sizeof(what); i++)
-		n += (size_t)snprintf(what + n, sizeof(what) - n, "%s%s",
-				      i ? ", " : "expected one of ", names[i]);
-	return fail_at(r, a ? a->at : r->tag, what);
-}
-
 struct lists {
 	SC_VEC(struct sc_msccl_tb) tbs;
 	SC_VEC(struct sc_msccl_step) steps;
@@ -234,77 +23,79 @@ struct lists {
 };
 
 /* Lines of elements in the order of the file, counted once. */
-static unsigned line_here(const struct reader *r, struct lists *lists)
+static unsigned line_here(const struct sc_xml *r, struct lists *lists)
 {
 	for (; lists->line_at < r->tag; lists->line_at++)
 		lists->line += *lists->line_at == '\n';
 	return lists->line;
 }
 
-static int read_step(struct reader *r, int id, struct lists *lists)
+static int read_step(struct sc_xml *r, int id, struct lists *lists)
 {
 	struct sc_msccl_step step = {.line = line_here(r, lists)};
 	int s, op, src, dst;
-	int rc = get_int(r, (struct range){"s", 0, SC_MSCCL_MAX_STEPS, false}, &s);
+	int rc = sc_xml_int(r, (struct sc_xml_range){"s", 0, SC_MSCCL_MAX_STEPS, false}, &s);
 
 	if (rc == 0 && s != id)
-		rc = fail_at(r, r->tag, "steps are numbered from 0 without holes");
+		rc = sc_xml_fail(r, r->tag, "steps are numbered from 0 without holes");
 	if (rc == 0)
-		rc = get_name(r, "type", sc_msccl_op_names, &op);
+		rc = sc_xml_name(r, "type", sc_msccl_op_names, &op);
 	if (rc == 0)
-		rc = get_name(r, "srcbuf", BUFFER_NAMES, &src);
+		rc = sc_xml_name(r, "srcbuf", BUFFER_NAMES, &src);
 	if (rc == 0)
-		rc = get_name(r, "dstbuf", BUFFER_NAMES, &dst);
+		rc = sc_xml_name(r, "dstbuf", BUFFER_NAMES, &dst);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"srcoff", -1, SC_MSCCL_MAX_CHUNKS, false},
-			     &step.src_off);
+		rc = sc_xml_int(r, (struct sc_xml_range){"srcoff", -1, SC_MSCCL_MAX_CHUNKS, false},
+				&step.src_off);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"dstoff", -1, SC_MSCCL_MAX_CHUNKS, false},
-			     &step.dst_off);
+		rc = sc_xml_int(r, (struct sc_xml_range){"dstoff", -1, SC_MSCCL_MAX_CHUNKS, false},
+				&step.dst_off);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"cnt", 0, SC_MSCCL_MAX_COUNT, false}, &step.count);
+		rc = sc_xml_int(r, (struct sc_xml_range){"cnt", 0, SC_MSCCL_MAX_COUNT, false},
+				&step.count);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"depid", -1, SC_MSCCL_MAX_TBS, false}, &step.dep_tb);
+		rc = sc_xml_int(r, (struct sc_xml_range){"depid", -1, SC_MSCCL_MAX_TBS, false},
+				&step.dep_tb);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"deps", -1, SC_MSCCL_MAX_STEPS, false},
-			     &step.dep_step);
+		rc = sc_xml_int(r, (struct sc_xml_range){"deps", -1, SC_MSCCL_MAX_STEPS, false},
+				&step.dep_step);
 	if (rc == 0 && (step.dep_tb < 0) != (step.dep_step < 0))
-		rc = fail_at(r, r->tag, "depid and deps name a step together, or are both -1");
+		rc = sc_xml_fail(r, r->tag, "depid and deps name a step together, or are both -1");
 	if (rc)
 		return rc;
 	step.op = (unsigned char)op;
 	step.src = (unsigned char)src;
 	step.dst = (unsigned char)dst;
 	if (op != SC_MSCCL_NOP && step.count < 1)
-		return fail_at(r, r->tag, "cnt: a step other than nop moves 1 chunk or more");
+		return sc_xml_fail(r, r->tag, "cnt: a step other than nop moves 1 chunk or more");
 	if (lists->steps.n == SC_MSCCL_MAX_ALL_STEPS)
-		return fail_at(r, r->tag, "too many steps");
+		return sc_xml_fail(r, r->tag, "too many steps");
 	SC_VEC_PUSH(&lists->steps, step);
 	return 0;
 }
 
 /* Children until the element ends; `child` reads one, and is told its number. */
-typedef int (*read_child)(struct reader *r, int id, struct lists *lists, void *ctx);
-static int read_children(struct reader *r, const char *parent, const char *child, int max,
+typedef int (*read_child)(struct sc_xml *r, int id, struct lists *lists, void *ctx);
+static int read_children(struct sc_xml *r, const char *parent, const char *child, int max,
 			 read_child read, struct lists *lists, void *ctx)
 {
 	char what[160];
 
 	for (int n = 0;; n++) {
-		int rc = next(r);
+		int rc = sc_xml_next(r);
 
 		if (rc)
 			return rc;
-		if (r->closes && is_element(r, parent))
+		if (r->closes && sc_xml_is(r, parent))
 			return 0;
-		if (r->closes || !is_element(r, child)) {
+		if (r->closes || !sc_xml_is(r, child)) {
 			snprintf(what, sizeof(what), "expected <%s> or the end of <%s>", child,
 				 parent);
-			return fail_at(r, r->name ? r->tag : r->end, what);
+			return sc_xml_fail(r, r->name ? r->tag : r->end, what);
 		}
 		if (n == max) {
 			snprintf(what, sizeof(what), "more than %d of <%s>", max, child);
-			return fail_at(r, r->tag, what);
+			return sc_xml_fail(r, r->tag, what);
 		}
 		rc = read(r, n, lists, ctx);
 		if (rc)
@@ -312,35 +103,38 @@ static int read_children(struct reader *r, const char *parent, const char *child
 	}
 }
 
-static int read_step_child(struct reader *r, int id, struct lists *lists, void *ctx)
+static int read_step_child(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 {
 	int rc = read_step(r, id, lists);
 
 	(void)ctx;
 	if (rc || r->is_empty)
 		return rc;
-	rc = next(r);
-	if (rc == 0 && !(r->closes && is_element(r, "step")))
-		rc = fail_at(r, r->name ? r->tag : r->end, "expected the end of <step>");
+	rc = sc_xml_next(r);
+	if (rc == 0 && !(r->closes && sc_xml_is(r, "step")))
+		rc = sc_xml_fail(r, r->name ? r->tag : r->end, "expected the end of <step>");
 	return rc;
 }
 
-static int read_tb(struct reader *r, int id, struct lists *lists, void *ctx)
+static int read_tb(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 {
 	const struct sc_msccl *algo = ctx;
 	struct sc_msccl_tb tb = {.first = lists->steps.n, .line = line_here(r, lists)};
 	int number;
-	int rc = get_int(r, (struct range){"id", 0, SC_MSCCL_MAX_TBS, false}, &number);
+	int rc = sc_xml_int(r, (struct sc_xml_range){"id", 0, SC_MSCCL_MAX_TBS, false}, &number);
 
 	if (rc == 0 && number != id)
-		rc = fail_at(r, r->tag, "thread blocks are numbered from 0 without holes");
+		rc = sc_xml_fail(r, r->tag, "thread blocks are numbered from 0 without holes");
 	if (rc == 0)
-		rc = get_int(r, (struct range){"send", -1, algo->n_gpus - 1, false}, &tb.send);
+		rc = sc_xml_int(r, (struct sc_xml_range){"send", -1, algo->n_gpus - 1, false},
+				&tb.send);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"recv", -1, algo->n_gpus - 1, false}, &tb.recv);
+		rc = sc_xml_int(r, (struct sc_xml_range){"recv", -1, algo->n_gpus - 1, false},
+				&tb.recv);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"chan", 0, SC_MSCCL_MAX_CHANNELS - 1, false},
-			     &tb.channel);
+		rc = sc_xml_int(r,
+				(struct sc_xml_range){"chan", 0, SC_MSCCL_MAX_CHANNELS - 1, false},
+				&tb.channel);
 	if (rc == 0 && !r->is_empty)
 		rc = read_children(r, "tb", "step", SC_MSCCL_MAX_STEPS, read_step_child, lists,
 				   NULL);
@@ -350,32 +144,33 @@ static int read_tb(struct reader *r, int id, struct lists *lists, void *ctx)
 	return rc;
 }
 
-static int read_gpu(struct reader *r, int id, struct lists *lists, void *ctx)
+static int read_gpu(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 {
 	static const char *const names[] = {"i_chunks", "o_chunks", "s_chunks"};
 	struct sc_msccl *algo = ctx;
 	struct sc_msccl_gpu *gpu = &algo->gpus[id];
 	int number;
-	int rc = get_int(r, (struct range){"id", 0, algo->n_gpus - 1, false}, &number);
+	int rc = sc_xml_int(r, (struct sc_xml_range){"id", 0, algo->n_gpus - 1, false}, &number);
 
 	if (rc == 0 && number != id)
-		rc = fail_at(r, r->tag, "GPUs are numbered from 0 without holes");
+		rc = sc_xml_fail(r, r->tag, "GPUs are numbered from 0 without holes");
 	*gpu = (struct sc_msccl_gpu){.first = lists->tbs.n, .line = line_here(r, lists)};
 	for (int b = 0; b < SC_MSCCL_N_BUFFERS && rc == 0; b++)
-		rc = get_int(r, (struct range){names[b], 0, SC_MSCCL_MAX_CHUNKS, false},
-			     &gpu->chunks[b]);
+		rc = sc_xml_int(r, (struct sc_xml_range){names[b], 0, SC_MSCCL_MAX_CHUNKS, false},
+				&gpu->chunks[b]);
 	if (rc == 0 && !r->is_empty)
 		rc = read_children(r, "gpu", "tb", SC_MSCCL_MAX_TBS, read_tb, lists, algo);
 	gpu->n = lists->tbs.n - gpu->first;
 	return rc;
 }
 
-static int read_coll(const struct reader *r, struct sc_msccl *out)
+static int read_coll(const struct sc_xml *r, struct sc_msccl *out)
 {
-	const struct attribute *a = get(r, "coll");
+	const struct sc_xml_attribute *a = sc_xml_get(r, "coll");
 
-	if (!a || a->n_value == 0 || a->n_value > MAX_NAME)
-		return fail_at(r, a ? a->at : r->tag, "coll: expected the name of a collective");
+	if (!a || a->n_value == 0 || a->n_value > SC_XML_MAX_NAME)
+		return sc_xml_fail(r, a ? a->at : r->tag,
+				   "coll: expected the name of a collective");
 	out->coll_name = sc_arena_memdup(r->arena, a->value, a->n_value);
 	for (out->coll = 0; out->coll < SC_MSCCL_CUSTOM; out->coll++)
 		if (strcmp(out->coll_name, sc_msccl_coll_names[out->coll]) == 0)
@@ -385,28 +180,31 @@ static int read_coll(const struct reader *r, struct sc_msccl *out)
 	return 0;
 }
 
-static int read_algo(struct reader *r, struct sc_msccl *out)
+static int read_algo(struct sc_xml *r, struct sc_msccl *out)
 {
-	const struct attribute *name = get(r, "name");
+	const struct sc_xml_attribute *name = sc_xml_get(r, "name");
 	int proto, in_place, low, high;
-	int rc = get_name(r, "proto", sc_msccl_proto_names, &proto);
+	int rc = sc_xml_name(r, "proto", sc_msccl_proto_names, &proto);
 
 	if (rc == 0)
 		rc = read_coll(r, out);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"nchannels", 1, SC_MSCCL_MAX_CHANNELS, false},
-			     &out->n_channels);
+		rc = sc_xml_int(r,
+				(struct sc_xml_range){"nchannels", 1, SC_MSCCL_MAX_CHANNELS, false},
+				&out->n_channels);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"nchunksperloop", 1, SC_MSCCL_MAX_CHUNKS, false},
-			     &out->n_chunks);
+		rc = sc_xml_int(
+			r, (struct sc_xml_range){"nchunksperloop", 1, SC_MSCCL_MAX_CHUNKS, false},
+			&out->n_chunks);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"ngpus", 1, SC_MSCCL_MAX_GPUS, false}, &out->n_gpus);
+		rc = sc_xml_int(r, (struct sc_xml_range){"ngpus", 1, SC_MSCCL_MAX_GPUS, false},
+				&out->n_gpus);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"inplace", 0, 1, true}, &in_place);
+		rc = sc_xml_int(r, (struct sc_xml_range){"inplace", 0, 1, true}, &in_place);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"minBytes", 0, INT32_MAX, true}, &low);
+		rc = sc_xml_int(r, (struct sc_xml_range){"minBytes", 0, INT32_MAX, true}, &low);
 	if (rc == 0)
-		rc = get_int(r, (struct range){"maxBytes", 0, INT32_MAX, true}, &high);
+		rc = sc_xml_int(r, (struct sc_xml_range){"maxBytes", 0, INT32_MAX, true}, &high);
 	if (rc)
 		return rc;
 	out->proto = (enum sc_proto)proto;
@@ -420,7 +218,7 @@ static int read_algo(struct reader *r, struct sc_msccl *out)
 
 /* ---- the form ---- */
 
-static int fail_step(const struct reader *r, const struct sc_msccl_step *step, const char *text)
+static int fail_step(const struct sc_xml *r, const struct sc_msccl_step *step, const char *text)
 {
 	return sc_err_at(r->err, SC_EVALUE, r->source->file, step->line, 0, "%s", text);
 }
@@ -435,7 +233,7 @@ static int size_of(const struct sc_msccl *algo, const struct sc_msccl_gpu *gpu, 
 	return n;
 }
 
-static int check_step(const struct reader *r, const struct sc_msccl *algo,
+static int check_step(const struct sc_xml *r, const struct sc_msccl *algo,
 		      const struct sc_msccl_gpu *gpu, const struct sc_msccl_tb *tb,
 		      const struct sc_msccl_step *step)
 {
@@ -461,7 +259,7 @@ static int check_step(const struct reader *r, const struct sc_msccl *algo,
 	return 0;
 }
 
-static int check_form(const struct reader *r, const struct sc_msccl *algo)
+static int check_form(const struct sc_xml *r, const struct sc_msccl *algo)
 {
 	int rc = 0;
 
@@ -481,14 +279,14 @@ static int check_form(const struct reader *r, const struct sc_msccl *algo)
 	return rc;
 }
 
-static int read_file(struct reader *r, struct lists *lists, struct sc_msccl *out)
+static int read_file(struct sc_xml *r, struct lists *lists, struct sc_msccl *out)
 {
-	int rc = next(r);
+	int rc = sc_xml_next(r);
 	int64_t n_chunks = 0;
 	int n = 0;
 
-	if (rc == 0 && (!is_element(r, "algo") || r->closes || r->is_empty))
-		rc = fail_at(r, r->name ? r->tag : r->end, "expected <algo>");
+	if (rc == 0 && (!sc_xml_is(r, "algo") || r->closes || r->is_empty))
+		rc = sc_xml_fail(r, r->name ? r->tag : r->end, "expected <algo>");
 	if (rc == 0)
 		rc = read_algo(r, out);
 	if (rc == 0)
@@ -500,25 +298,25 @@ static int read_file(struct reader *r, struct lists *lists, struct sc_msccl *out
 		n_chunks += out->n_chunks + chunks[0] + chunks[1] + chunks[2];
 	}
 	if (rc == 0 && n_chunks > SC_MSCCL_MAX_ALL_CHUNKS)
-		rc = fail_at(r, r->tag, "too many chunks in all buffers together");
+		rc = sc_xml_fail(r, r->tag, "too many chunks in all buffers together");
 	if (rc == 0 && n < out->n_gpus)
-		rc = fail_at(r, r->tag, "fewer <gpu> than ngpus says");
+		rc = sc_xml_fail(r, r->tag, "fewer <gpu> than ngpus says");
 	if (rc == 0)
-		rc = next(r);
+		rc = sc_xml_next(r);
 	if (rc == 0 && r->name)
-		rc = fail_at(r, r->tag, "nothing follows </algo>");
+		rc = sc_xml_fail(r, r->tag, "nothing follows </algo>");
 	return rc;
 }
 
 int sc_msccl_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_msccl *out,
 		   struct sc_err *err)
 {
-	struct reader *r = sc_arena_calloc(arena, 1, sizeof(*r));
+	struct sc_xml *r = sc_arena_calloc(arena, 1, sizeof(*r));
 	struct lists lists = {.line_at = source->text, .line = 1};
 	struct sc_msccl algo = {.file = source->file};
 	int rc;
 
-	*r = (struct reader){.source = source,
+	*r = (struct sc_xml){.source = source,
 			     .arena = arena,
 			     .err = err,
 			     .at = source->text,

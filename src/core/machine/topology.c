@@ -1,0 +1,496 @@
+/* The graph and the search of rings on it. Not known here: trees (their rates are those of the rings), what
+ * libraries lose on links. */
+#include "core/machine/topology.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "core/machine/topology_priv.h"
+
+/* ---- building ---- */
+
+bool sc_topo_is_full(const struct sc_topo_builder *b)
+{
+	return b->nodes.n >= SC_TOPO_MAX_NODES || b->links.n + 2 > SC_TOPO_MAX_LINKS;
+}
+
+int sc_topo_add_node(struct sc_topo_builder *b, enum sc_topo_kind kind)
+{
+	SC_VEC_PUSH(&b->nodes, ((struct sc_topo_node){.kind = kind}));
+	return (int)b->nodes.n - 1;
+}
+
+void sc_topo_join(struct sc_topo_builder *b, int one, int other, double gbps, bool nvlink)
+{
+	SC_VEC_PUSH(&b->links, ((struct sc_topo_link){one, other, gbps, nvlink}));
+	SC_VEC_PUSH(&b->links, ((struct sc_topo_link){other, one, gbps, nvlink}));
+}
+
+void sc_topo_builder_release(struct sc_topo_builder *b)
+{
+	SC_VEC_RELEASE(&b->nodes);
+	SC_VEC_RELEASE(&b->links);
+}
+
+/* GPUs first, by their numbers, NICs last. */
+static int place_of(const struct sc_topo_node *node)
+{
+	return node->kind == SC_TOPO_GPU   ? node->number
+	       : node->kind == SC_TOPO_NIC ? SC_TOPO_MAX_NUMBER + 2
+					   : SC_TOPO_MAX_NUMBER + 1;
+}
+
+/* Nodes by their places, those of one place as they came; now[i]: where node i of the builder went. */
+static void place_nodes(const struct sc_topo_builder *b, int *now, struct sc_topology *out)
+{
+	for (size_t i = 0; i < b->nodes.n; i++) {
+		const struct sc_topo_node *node = &b->nodes.at[i];
+		int before = 0;
+
+		for (size_t j = 0; j < b->nodes.n; j++) {
+			int other = place_of(&b->nodes.at[j]) - place_of(node);
+
+			before += other < 0 || (other == 0 && j < i);
+		}
+		now[i] = before;
+		out->nodes[before] = *node;
+		out->n_gpus += node->kind == SC_TOPO_GPU;
+		out->n_nics += node->kind == SC_TOPO_NIC;
+	}
+}
+
+void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_topology *out)
+{
+	int *now = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*now));
+
+	*out = (struct sc_topology){.n_nodes = (int)b->nodes.n, .n_links = (int)b->links.n};
+	out->nodes = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*out->nodes));
+	out->links = sc_arena_calloc(arena, b->links.n + 1, sizeof(*out->links));
+	place_nodes(b, now, out);
+	for (size_t i = 0; i < b->links.n; i++) {
+		out->links[i] = b->links.at[i];
+		out->links[i].from = now[b->links.at[i].from];
+		out->links[i].to = now[b->links.at[i].to];
+	}
+	sc_topo_builder_release(b);
+}
+
+void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out)
+{
+	/* nvidia-smi topo -m of a DGX-1V: two squares with their diagonals, and one link across from each. */
+	static const struct {
+		unsigned char a, b, lines;
+	} joins[] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
+		     {1, 5, 2}, {2, 3, 2}, {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1},
+		     {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
+	struct sc_topo_builder b = {.nodes = {.n = 0}};
+
+	for (int i = 0; i < 8; i++)
+		SC_VEC_PUSH(&b.nodes, ((struct sc_topo_node){.kind = SC_TOPO_GPU, .number = i}));
+	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++)
+		sc_topo_join(&b, joins[i].a, joins[i].b, joins[i].lines * gbps, true);
+	sc_topo_take(&b, arena, out);
+}
+
+/* ---- paths ---- */
+
+/* What a hop of a ring may cross: NVLinks and their switches; one GPU between, too; everything. */
+enum reach { REACH_NVLINK, REACH_RELAY, REACH_ALL, N_REACHES };
+
+enum { MAX_PATH = 12, MAX_RING_GPUS = 16, MAX_STEPS = 1000, MAX_RINGS = 64 };
+struct path {
+	int link[MAX_PATH];
+	int n; /* 0: there is none */
+};
+struct search {
+	const struct sc_topology *t;
+	int gpus[MAX_RING_GPUS], n;
+	struct path path[MAX_RING_GPUS][MAX_RING_GPUS];
+	double *left; /* of each link */
+	double gbps;  /* of a ring */
+	int order[MAX_RING_GPUS];
+	int found, most, bound; /* rings: at once now, the most so far, at best */
+	int steps;
+};
+
+/* May a path with `first` as its start go on from node `at` over the link? */
+static bool may_cross(const struct sc_topology *t, enum reach reach, int first, int relayed,
+		      const struct sc_topo_link *link)
+{
+	bool from_gpu = t->nodes[link->from].kind == SC_TOPO_GPU && link->from != first;
+
+	if (reach != REACH_ALL && !link->nvlink)
+		return false;
+	if (t->nodes[link->to].kind == SC_TOPO_NIC)
+		return false;
+	return !from_gpu || (reach == REACH_RELAY && relayed == 0);
+}
+
+/* The path with the fewest links, of those the widest; NVLinks before others. Bellman-Ford over few nodes. */
+static void find_path(const struct sc_topology *t, enum reach reach, const int ends[2],
+		      struct path *out)
+{
+	double wide[SC_TOPO_MAX_NODES];
+	int by[SC_TOPO_MAX_NODES], relays[SC_TOPO_MAX_NODES], length[SC_TOPO_MAX_NODES];
+
+	for (int i = 0; i < t->n_nodes; i++) {
+		length[i] = INT32_MAX;
+		wide[i] = 0;
+		by[i] = -1;
+		relays[i] = 0;
+	}
+	length[ends[0]] = 0;
+	wide[ends[0]] = DBL_MAX;
+	for (int round = 0; round < MAX_PATH; round++) {
+		bool moved = false;
+
+		for (int l = 0; l < t->n_links; l++) {
+			const struct sc_topo_link *link = &t->links[l];
+			double w = fmin(wide[link->from], link->gbps);
+
+			if (length[link->from] != round ||
+			    !may_cross(t, reach, ends[0], relays[link->from], link) ||
+			    length[link->to] < round + 1 ||
+			    (length[link->to] == round + 1 && !(w > wide[link->to])))
+				continue;
+			length[link->to] = round + 1;
+			wide[link->to] = w;
+			by[link->to] = l;
+			relays[link->to] =
+				relays[link->from] +
+				(link->from != ends[0] && t->nodes[link->from].kind == SC_TOPO_GPU);
+			moved = true;
+		}
+		if (!moved)
+			break;
+	}
+	out->n = 0;
+	if (length[ends[1]] > MAX_PATH)
+		return;
+	for (int at = ends[1]; at != ends[0]; at = t->links[by[at]].from)
+		out->link[out->n++] = by[at];
+}
+
+/* ---- rings ---- */
+
+/* Takes the rate off the links of a path, or gives it back; false: one has not enough, nothing is taken. */
+static bool take(struct search *s, const struct path *path, double gbps)
+{
+	if (path->n == 0)
+		return false;
+	for (int i = 0; i < path->n; i++) {
+		if (s->left[path->link[i]] < gbps * (1 - 1e-9)) {
+			while (i-- > 0)
+				s->left[path->link[i]] += gbps;
+			return false;
+		}
+		s->left[path->link[i]] -= gbps;
+	}
+	return true;
+}
+
+static void give(struct search *s, const struct path *path)
+{
+	for (int i = 0; i < path->n; i++)
+		s->left[path->link[i]] += s->gbps;
+}
+
+/* The ring in s->order the other way round. */
+static bool take_back(struct search *s)
+{
+	int i = 0;
+
+	while (i < s->n && take(s, &s->path[s->order[(i + 1) % s->n]][s->order[i]], s->gbps))
+		i++;
+	if (i == s->n)
+		return true;
+	while (i-- > 0)
+		give(s, &s->path[s->order[(i + 1) % s->n]][s->order[i]]);
+	return false;
+}
+
+static void search_ring(struct search *s, int at, unsigned visited);
+
+/* The ring is closed: counts it, and its way back, and looks for others beside it. */
+static void count_ring(struct search *s)
+{
+	int order[MAX_RING_GPUS];
+	bool both = s->n > 2 && take_back(s);
+
+	memcpy(order, s->order, sizeof(order));
+	s->found += both ? 2 : 1;
+	s->most = s->found > s->most ? s->found : s->most;
+	if (s->most < s->bound)
+		search_ring(s, 0, 1);
+	memcpy(s->order, order, sizeof(order));
+	s->found -= both ? 2 : 1;
+	for (int i = 0; both && i < s->n; i++)
+		give(s, &s->path[order[(i + 1) % s->n]][order[i]]);
+}
+
+/* Rings from order[0..at] on, depth first, until as many run at once as can, or the search was long. */
+static void search_ring(struct search *s, int at, unsigned visited)
+{
+	if (at + 1 == s->n) {
+		const struct path *back = &s->path[s->order[at]][0];
+
+		if (!take(s, back, s->gbps))
+			return;
+		count_ring(s);
+		give(s, back);
+		return;
+	}
+	for (int i = 1; i < s->n && s->most < s->bound; i++) {
+		const struct path *path = &s->path[s->order[at]][i];
+
+		if (visited >> i & 1 || ++s->steps > MAX_STEPS || !take(s, path, s->gbps))
+			continue;
+		s->order[at + 1] = i;
+		search_ring(s, at + 1, visited | 1u << i);
+		give(s, path);
+	}
+}
+
+/* How many rings can go through a GPU: one line out each; and where its links lead to its neighbours alone, one of
+ * another neighbour in. */
+static int bound_of(const struct search *s, int gpu)
+{
+	int sum = 0, most = 0;
+	bool direct = s->n > 2;
+
+	for (int i = 0; i < s->n; i++) {
+		const struct path *path = &s->path[gpu][i];
+		int lines;
+
+		if (i == gpu)
+			continue;
+		direct &= path->n <= 1;
+		lines = path->n == 1 ? (int)(s->t->links[path->link[0]].gbps / s->gbps * (1 + 1e-9))
+				     : 0;
+		sum += lines;
+		most = lines > most ? lines : most;
+	}
+	if (!direct)
+		return MAX_RINGS;
+	return sum < 2 * (sum - most) ? sum : 2 * (sum - most);
+}
+
+/* 0 where there cannot be more in all than `enough_gbps`. */
+static int count_rings(struct search *s, double gbps, double enough_gbps)
+{
+	for (int l = 0; l < s->t->n_links; l++)
+		s->left[l] = s->t->links[l].gbps;
+	s->gbps = gbps;
+	s->steps = s->found = s->most = s->order[0] = 0;
+	s->bound = MAX_RINGS;
+	for (int i = 0; i < s->n; i++) {
+		int bound = bound_of(s, i), port = 0;
+
+		for (int l = 0; l < s->t->n_links; l++)
+			if (s->t->links[l].from == s->gpus[i])
+				port += (int)(s->t->links[l].gbps / gbps * (1 + 1e-9));
+		bound = port < bound ? port : bound;
+		s->bound = bound < s->bound ? bound : s->bound;
+	}
+	if (s->bound * gbps > enough_gbps * 1.0001)
+		search_ring(s, 0, 1);
+	return s->most;
+}
+
+/* Rates that are tried: of the widest path between two GPUs, whole and in parts, as NCCL steps down its list of
+ * speeds; the most in all wins, of equals the fewest rings. */
+static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best)
+{
+	static const double parts[] = {1, 2, 3, 4, 8, 16};
+	double unit = 0;
+
+	for (int a = 0; a < s->n; a++)
+		for (int b = 0; b < s->n; b++)
+			for (int i = 0; a != b && i < s->path[a][b].n; i++)
+				unit = fmax(unit, s->t->links[s->path[a][b].link[i]].gbps);
+	for (size_t i = 0; unit > 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
+		int n = count_rings(s, unit / parts[i], best->n * best->gbps);
+
+		if (n * unit / parts[i] > best->n * best->gbps * 1.0001)
+			*best = (struct sc_topo_rings){n, unit / parts[i], pcie};
+	}
+}
+
+/* More GPUs than are searched stand on a switch, or every one like its neighbour: the slowest port. */
+static struct sc_topo_rings of_ports(const struct sc_topology *t, const int *gpus, int n)
+{
+	double least = DBL_MAX;
+
+	for (int i = 0; i < n; i++) {
+		double port = 0;
+
+		for (int l = 0; l < t->n_links; l++)
+			if (t->links[l].from == gpus[i] && t->links[l].nvlink)
+				port += t->links[l].gbps;
+		least = fmin(least, port);
+	}
+	return (struct sc_topo_rings){least > 0, least, false};
+}
+
+struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *gpus, int n)
+{
+	struct sc_topo_rings best = {0};
+	struct search *s;
+
+	assert(n >= 2);
+	if (n > MAX_RING_GPUS)
+		return of_ports(t, gpus, n);
+	s = sc_xcalloc(1, sizeof(*s));
+	s->t = t;
+	s->n = n;
+	s->left = sc_xcalloc((size_t)t->n_links + 1, sizeof(*s->left));
+	memcpy(s->gpus, gpus, (size_t)n * sizeof(*gpus));
+	for (int reach = 0; reach < N_REACHES && best.n == 0; reach++) {
+		for (int a = 0; a < n; a++)
+			for (int b = 0; b < n; b++)
+				if (a != b)
+					find_path(t, (enum reach)reach, (int[]){gpus[a], gpus[b]},
+						  &s->path[a][b]);
+		search_reach(s, reach == REACH_ALL, &best);
+	}
+	free(s->left);
+	free(s);
+	return best;
+}
+
+/* ---- files ---- */
+
+int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
+		      struct sc_topology *out, struct sc_err *err)
+{
+	struct sc_topo_builder b = {.nodes = {.n = 0}};
+	size_t at = 0;
+	int rc;
+
+	while (at < source->n && isspace((unsigned char)source->text[at]))
+		at++;
+	rc = at < source->n && source->text[at] == '<'
+		     ? sc_topo_read_xml(source, arena, &b, err)
+		     : sc_topo_read_matrix(source, arena, &b, err);
+	if (rc == 0)
+		sc_topo_take(&b, arena, out);
+	sc_topo_builder_release(&b);
+	return rc;
+}
+
+/* ---- ports ---- */
+
+double sc_topology_port_gbps(const struct sc_topology *t)
+{
+	double most = 0;
+
+	for (int g = 0; g < t->n_gpus; g++) {
+		double port = 0;
+
+		for (int l = 0; l < t->n_links; l++)
+			if (t->links[l].from == g && t->links[l].nvlink)
+				port += t->links[l].gbps;
+		most = fmax(most, port);
+	}
+	return most;
+}
+
+static void nearest_gpu(const struct sc_topology *t, int nic, struct path *out)
+{
+	out->n = 0;
+	for (int g = 0; g < t->n_gpus; g++) {
+		struct path path;
+
+		find_path(t, REACH_ALL, (int[]){nic, g}, &path);
+		if (path.n > 0 && (out->n == 0 || path.n < out->n))
+			*out = path;
+	}
+}
+
+/* All NICs send to their nearest GPUs at once, and share the links of their ways. */
+double sc_topology_nic_gbps(const struct sc_topology *t)
+{
+	int first = t->n_nodes - t->n_nics, *users;
+	double least = DBL_MAX;
+
+	if (t->n_nics == 0)
+		return 0;
+	users = sc_xcalloc((size_t)t->n_links + 1, sizeof(*users));
+	for (int pass = 0; pass < 2; pass++) {
+		for (int nic = first; nic < t->n_nodes; nic++) {
+			double own = sc_gbit_to_gbps(t->nodes[nic].gbit_s);
+			struct path path;
+
+			nearest_gpu(t, nic, &path);
+			for (int i = 0; i < path.n; i++) {
+				users[path.link[i]] += pass == 0;
+				own = fmin(own, t->links[path.link[i]].gbps / users[path.link[i]]);
+			}
+			if (pass == 1)
+				least = fmin(least, own);
+		}
+	}
+	free(users);
+	return least;
+}
+
+/* How many GPUs the one with the fewest has NVLinks to; *alike: all of these have one rate. */
+static int count_neighbours(const struct sc_topology *t, bool *alike)
+{
+	int least = t->n_gpus;
+	double gbps = 0;
+
+	*alike = true;
+	for (int g = 0; g < t->n_gpus; g++) {
+		int n = 0;
+
+		for (int l = 0; l < t->n_links; l++) {
+			if (t->links[l].from != g || !t->links[l].nvlink)
+				continue;
+			*alike &= n + g == 0 || fabs(t->links[l].gbps - gbps) < 1e-6 * gbps;
+			gbps = t->links[l].gbps;
+			n++;
+		}
+		least = n < least ? n : least;
+	}
+	return least;
+}
+
+void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
+{
+	double port = sc_topology_port_gbps(t);
+	int gpus[SC_WIRING_MOST];
+
+	*out = (struct sc_wiring){.n_gpus = t->n_gpus, .n_nics = t->n_nics};
+	out->neighbours = count_neighbours(t, &out->is_mesh);
+	out->is_mesh &= out->neighbours == t->n_gpus - 1;
+	for (int i = 0; i < t->n_nodes; i++)
+		out->has_switch |= t->nodes[i].kind == SC_TOPO_NVSWITCH;
+	out->port_lines = port / SC_TOPO_LINE_GBPS;
+	out->nic_gbit_s = sc_topology_nic_gbps(t) * (1 / sc_gbit_to_gbps(1));
+	for (int i = t->n_nodes - t->n_nics; i < t->n_nodes; i++)
+		out->nic_latency_us = fmax(out->nic_latency_us, t->nodes[i].latency_us);
+	for (int n = 1; n <= SC_WIRING_MOST; n++) {
+		struct sc_topo_rings rings;
+
+		gpus[n - 1] = n - 1;
+		if (n < 2 || n > t->n_gpus)
+			continue;
+		rings = sc_topology_rings(t, gpus, n);
+		if (rings.pcie)
+			out->pcie_gbps[n] = rings.n * rings.gbps;
+		else if (port > 0)
+			out->share[n] = rings.n * rings.gbps / port;
+	}
+}
+
+double sc_wiring_share(const struct sc_wiring *wiring, int n)
+{
+	int most = wiring->n_gpus < SC_WIRING_MOST ? wiring->n_gpus : SC_WIRING_MOST;
+
+	return wiring->share[n < most ? n : most];
+}
