@@ -200,30 +200,69 @@ START_TEST(more_of_a_resource_is_never_slower)
 }
 END_TEST
 
-/* Fewer SMs make a kernel that computes slower, in proportion and more; the best split is no worse than any. */
+/* Fewer SMs make a kernel never faster, one that computes slower by their share and more; a collective no slower on more of
+ * them; the best split is no worse than any. */
 START_TEST(a_split_of_the_sms)
 {
 	struct sc_rng rng;
-	struct sc_c3_pair pair;
-	double before = 0;
 
 	sc_rng_init(&rng, 5);
-	pair = random_pair(&rng);
-	pair.kind = SC_C3_INDEPENDENT;
-	pair.transfer.device = &machine[1].device;
-	pair.transfer.fabric = &fabric[1];
-	pair.gemm.u.gemm = (struct sc_gemm_shape){.batch = 1, .m = 8192, .n = 8192, .k = 8192};
-	pair.transfer.shape = (struct sc_collective_shape){SC_ALL_GATHER, 1 << 29, SC_FP16};
-	for (double k = 8; k <= 64; k += 8) {
-		struct sc_c3_choice choice = {SC_C3_RESERVE, k};
-		struct sc_c3_result r, best = predict(&pair, SC_C3_RESERVE);
-		struct sc_cost fewer;
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng);
+		const struct sc_device *device = pair.transfer.device;
+		const double granule = device->interference.sm_granule;
+		const double k = granule * (double)(1 + sc_rng_below(&rng, 8));
+		const struct sc_c3_choice choice = {SC_C3_RESERVE, k};
+		struct sc_c3_result r, best;
+		struct sc_cost all, some, fewer;
 
+		pair.kind = SC_C3_INDEPENDENT;
+		best = predict(&pair, SC_C3_RESERVE);
 		ck_assert_int_eq(sc_c3_predict(study, &pair, &choice, &r, NULL), 0);
-		ck_assert_double_le(best.time_us, r.time_us * (1 + CLOSE));
-		sc_interfere_kernel(&machine[1].device, &pair.gemm, 304 - k, 0, &fewer);
-		ck_assert_double_ge(fewer.work_us, before);
-		before = fewer.work_us;
+		if (k <= sc_transfer_sms(&pair.transfer))
+			ck_assert_double_le(best.time_us, r.time_us * (1 + CLOSE));
+		sc_interfere_kernel(device, &pair.gemm, 0, 0, &all);
+		sc_interfere_kernel(device, &pair.gemm, (double)device->sm_count - k, 0, &some);
+		sc_interfere_kernel(device, &pair.gemm, (double)device->sm_count - 2 * k, 0,
+				    &fewer);
+		ck_assert_double_le(sc_cost_alone_us(&all), sc_cost_alone_us(&some) * (1 + CLOSE));
+		ck_assert_double_le(sc_cost_alone_us(&some),
+				    sc_cost_alone_us(&fewer) * (1 + CLOSE));
+		sc_interfere_collective(&pair.transfer, k, 0, &some);
+		sc_interfere_collective(&pair.transfer, 2 * k, 0, &fewer);
+		ck_assert_double_le(sc_cost_alone_us(&fewer),
+				    sc_cost_alone_us(&some) * (1 + CLOSE));
+	}
+}
+END_TEST
+
+/* Of copies on engines and collectives on SMs, engines lose below some size and win above. */
+START_TEST(engines_win_from_one_size_on)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 15);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_transfer t = {
+			.device = &machine[1].device,
+			.fabric = &fabric[1],
+			.shape = {i & 1 ? SC_ALL_GATHER : SC_ALL_TO_ALL, 0, SC_FP16},
+			.n_ranks = 8};
+		const double bytes[] = {ldexp(1, 16) * exp(sc_rng_uniform(&rng) * 10),
+					ldexp(1, 16) * exp(sc_rng_uniform(&rng) * 10)};
+		bool wins[2];
+
+		for (int k = 0; k < 2; k++) {
+			struct sc_cost sm, copy;
+
+			t.shape.bytes = k ? fmax(bytes[0], bytes[1]) : fmin(bytes[0], bytes[1]);
+			sc_interfere_collective(&t, 0, 0, &sm);
+			sc_interfere_copy(&t, 1, t.n_ranks - 1, &copy);
+			wins[k] = sc_cost_alone_us(&copy) < sc_cost_alone_us(&sm);
+			ck_assert(!wins[k] || t.shape.bytes > 1e6);
+			ck_assert(wins[k] || t.shape.bytes < 64e6);
+		}
+		ck_assert(wins[1] || !wins[0]);
 	}
 }
 END_TEST
@@ -706,6 +745,7 @@ static Suite *c3_suite(void)
 	tcase_add_test(tc, more_of_a_resource_is_never_slower);
 	tcase_add_test(tc, fused_products);
 	tcase_add_test(tc, a_split_of_the_sms);
+	tcase_add_test(tc, engines_win_from_one_size_on);
 	tcase_add_test(tc, known_kernels_slow_each_other);
 	tcase_add_test(tc, fit_of_recorded_kernels);
 	tcase_add_test(tc, fit_of_pairs);

@@ -7,7 +7,7 @@
 #include "random_graph.h"
 #include "runner.h"
 
-enum { N_GRAPHS = 400 };
+enum { N_GRAPHS = 400, N_PAIRS = 1000 };
 static const struct plan_opts alone = {.shared = 0};
 static const struct plan_opts shared = {.shared = 1};
 
@@ -271,9 +271,9 @@ START_TEST(test_rates)
 
 	f.sim->observe = observe;
 	f.sim->observe_ctx = &seen;
-	for (int k = 0; k < 4; k++) {
+	for (int k = 0; k < 10; k++) {
 		memset(&seen, 0, sizeof(seen));
-		simulate_plan(&shared, (uint64_t)(4 * _i + k));
+		simulate_plan(&shared, (uint64_t)(10 * _i + k));
 		check_integrals(&seen);
 		n_limited += seen.n_limited;
 	}
@@ -281,15 +281,38 @@ START_TEST(test_rates)
 }
 END_TEST
 
+/* Two that share nothing take as long as the longer; two that need all of one resource, the sum. */
+START_TEST(test_all_or_nothing)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 1);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		const double a = 1 + 10 * sc_rng_uniform(&rng), b = 1 + 10 * sc_rng_uniform(&rng);
+		const enum sc_resource one =
+			(enum sc_resource)(SC_RES_HBM + sc_rng_below(&rng, SC_N_RES - 1));
+		const enum sc_resource other = one == SC_RES_HBM ? SC_RES_LINK : SC_RES_HBM;
+		const bool same = i & 1;
+
+		sc_graph_clear(&f.g);
+		add_class(&f, 1);
+		add_node(&f, add_lane(&f, 0), demand(a, one, 1));
+		add_node(&f, add_lane(&f, 0), demand(b, same ? one : other, 1));
+		ck_assert_int_eq(fixture_run(&f), SC_OK);
+		ck_assert_double_eq_tol(f.tl.total_us, same ? a + b : fmax(a, b), 1e-9);
+	}
+}
+END_TEST
+
 /* On one resource: identical activities get identical rates, and one less never slows another. */
-START_TEST(test_one_resource)
+static void check_one_resource(int seed)
 {
 	struct sc_rng rng;
 	double before[16], us[16];
 	struct sc_cost cost[16];
-	const uint32_t n = 3 + (uint32_t)_i % 13;
+	const uint32_t n = 3 + (uint32_t)seed % 13;
 
-	sc_rng_init(&rng, (uint64_t)_i);
+	sc_rng_init(&rng, (uint64_t)seed);
 	for (uint32_t i = 0; i < n; i++)
 		cost[i] = demand(1 + 10 * sc_rng_uniform(&rng), SC_RES_LINK, sc_rng_uniform(&rng));
 	cost[1] = cost[0];
@@ -310,6 +333,12 @@ START_TEST(test_one_resource)
 		if (gone == n)
 			memcpy(before, us, sizeof(before));
 	}
+}
+
+START_TEST(test_one_resource)
+{
+	for (int i = 0; i < n_cases(N_PAIRS); i++)
+		check_one_resource(i);
 }
 END_TEST
 
@@ -388,7 +417,8 @@ static Suite *properties_suite(void)
 	tcase_add_loop_test(tcase, test_same_bytes, 0, n_cases(N_GRAPHS));
 	tcase_add_loop_test(tcase, test_causal, 0, n_cases(N_GRAPHS));
 	tcase_add_loop_test(tcase, test_rates, 0, n_cases(N_GRAPHS / 4));
-	tcase_add_loop_test(tcase, test_one_resource, 0, n_cases(N_GRAPHS / 2));
+	tcase_add_test(tcase, test_all_or_nothing);
+	tcase_add_test(tcase, test_one_resource);
 	tcase_add_loop_test(tcase, test_path_covers, 0, n_cases(N_GRAPHS));
 	tcase_add_loop_test(tcase, test_collective_order, 0, n_cases(N_GRAPHS / 4));
 	suite_add_tcase(suite, tcase);
