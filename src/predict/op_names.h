@@ -66,6 +66,8 @@
 	X(EXPERT_DOWN_DGRAD, "grouped gemm expert down data gradient")   \
 	X(EXPERT_DOWN_WGRAD, "grouped gemm expert down weight gradient") \
 	X(EXPERT_BIAS, "expert bias")                                    \
+	X(EXPERT_CLAMP, "clamp of experts' activation")                  \
+	X(EXPERT_PADDING, "padding of experts' rows")                    \
 	X(EXPERT_STASH, "copy of what experts keep")                     \
 	X(ADAPTER, "gemm adapters")                                      \
 	X(ADAPTER_GRAD, "gemm adapter gradients")                        \

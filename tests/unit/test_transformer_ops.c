@@ -757,6 +757,43 @@ START_TEST(what_experts_keep_is_copied_in_graphs)
 }
 END_TEST
 
+/* Both sides of both products' way, forward and backward; a fixed capacity needs none, nor do 16 bits. */
+START_TEST(rows_of_quantized_experts_are_padded)
+{
+	static const struct {
+		const char *overrides;
+		int n;
+	} CASES[] = {
+		{"training.precision=fp8", 2},
+		{"training.precision=bf16", 0},
+		{"training.precision=fp8 training.routing=dropped", 0},
+	};
+
+	for (int i = 0; i < N_OF(CASES); i++) {
+		struct sc_request *req = make_request(MOE, CASES[i].overrides);
+
+		req->software.pads_experts = true;
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_PADDING), CASES[i].n);
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_PADDING), CASES[i].n);
+		req->software.pads_experts = false;
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_PADDING), 0);
+	}
+}
+END_TEST
+
+START_TEST(activations_of_experts_with_biases_are_clamped)
+{
+	struct sc_request *req =
+		make_request(MOE, "model.biases=true training.recompute=[moe_act]");
+
+	req->software.clamps_eagerly = true;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_CLAMP), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_CLAMP), 2); /* once again */
+	req->software.clamps_eagerly = false;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_CLAMP), 0);
+}
+END_TEST
+
 START_TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
 {
 	double one = sc_transformer_model_flop(make_request(LLAMA, ""));
@@ -837,6 +874,8 @@ static Suite *make_suite(void)
 	tcase_add_test(flop, later_tokens_take_a_layer_and_the_output_layer);
 	tcase_add_test(flop, attention_narrows_on_blackwell);
 	tcase_add_test(flop, what_experts_keep_is_copied_in_graphs);
+	tcase_add_test(flop, rows_of_quantized_experts_are_padded);
+	tcase_add_test(flop, activations_of_experts_with_biases_are_clamped);
 	tcase_add_test(flop, model_flop_counts_neither_copies_nor_frozen_gradients);
 	tcase_add_loop_test(flop, lora_has_no_weight_gradients, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, adapters_cost_rank_times_widths, 0, N_OF(ADAPTERS));

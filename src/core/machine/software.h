@@ -160,6 +160,9 @@ struct sc_software {
 	enum sc_dispatcher moe_dispatcher, moe_dispatcher_domain;
 	bool fused_permute; /* one kernel each way, not gathers and scatters of PyTorch */
 	bool fused_router;  /* softmax, top-k and maps in one kernel */
+	/* Quantized products' rows are padded to what their scales ask for, by copies; else the router sees to it. */
+	bool pads_experts;
+	bool clamps_eagerly; /* experts with biases: inputs of the activation are clamped by kernels of their own */
 	bool stashes_experts; /* what experts keep for backward is copied out of buffers of a fixed size, and back */
 	bool moe_overlap;        /* training.moe_overlap that is not given */
 	double moe_overlap_frac; /* of the exchange that finds other work to run beside; default 1 */

@@ -235,6 +235,25 @@ static void wait_for_counts(const struct dims *x, size_t first)
 	sc_block_add_wait(x->block, x->env, SC_NAME_EXPERTS_SYNC, fmax(us, x->sw->host_sync_us));
 }
 
+/* Rows of each expert to a multiple of what a block of scales covers, and back (Megatron Core, experts.py:
+ * quantization_padding and quantization_unpadding); a fixed capacity is one. */
+static void pad_rows(const struct dims *x, const struct experts *ex)
+{
+	if (x->sw->pads_experts && x->quantized &&
+	    x->req->config.training.routing != SC_ROUTING_DROPPED)
+		add_rowwise(x, SC_NAME_EXPERT_PADDING, ex->rows * x->h * (2 * x->e), 1);
+}
+
+/* Each half is clamped and both are joined again; backward masks each, and joins (Megatron Core,
+ * fused_bias_geglu.py, weighted_bias_quick_geglu_impl). */
+static void clamp(const struct dims *x, const struct experts *ex, bool backward)
+{
+	double passes = backward ? 10 : 8;
+
+	if (x->biases && x->sw->clamps_eagerly)
+		add_rowwise(x, SC_NAME_EXPERT_CLAMP, ex->rows * ex->ffn * (passes * x->e), 3);
+}
+
 /* Buffers of a fixed size hold the most rows that may come; what came is copied for backward, and back (Megatron
  * Core, paged_stash.py): inputs of both products as they are multiplied, and of the activation. */
 static void stash(const struct dims *x, const struct experts *ex)
@@ -258,10 +277,13 @@ void experts_forward(const struct dims *x)
 	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex);
 	first = x->block->steps.n;
+	pad_rows(x, &ex);
 	grouped_linear(x, &ex, &ex.up);
+	clamp(x, &ex, false);
 	add_activation(x, ex.rows * ex.ffn);
 	grouped_linear(x, &ex, &ex.down);
 	weigh_bias(x, &ex, false);
+	pad_rows(x, &ex);
 	stash(x, &ex);
 	combine(x, &ex);
 	wait_for_counts(x, first);
@@ -274,6 +296,7 @@ void experts_activation(const struct dims *x)
 {
 	struct experts ex = experts_of(x);
 
+	clamp(x, &ex, false);
 	add_activation(x, ex.rows * ex.ffn);
 }
 
@@ -327,10 +350,13 @@ void experts_backward(const struct dims *x)
 	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex); /* the combine's gradient */
 	stash(x, &ex);
+	pad_rows(x, &ex);
 	weigh_bias(x, &ex, true);
 	grouped_grads(x, &ex, &ex.down);
 	add_activation_grad(x, ex.rows * ex.ffn);
+	clamp(x, &ex, true);
 	grouped_grads(x, &ex, &ex.up);
+	pad_rows(x, &ex);
 	combine(x, &ex); /* the dispatch's gradient */
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 	route(x);
