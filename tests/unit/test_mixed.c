@@ -109,7 +109,8 @@ START_TEST(replicas_wait_for_the_slower_kind)
 
 	ck_assert_double_lt(fast, 0.7 * slow);
 	ck_assert_double_eq_tol(mixed, slow, 0.02 * slow);
-	ck_assert_double_eq_tol(ms_of(&SLOW_FAST, text), mixed, 1e-9 * mixed);
+	/* but for the host that issues a collective, the first kind's */
+	ck_assert_double_eq_tol(ms_of(&SLOW_FAST, text), mixed, 1e-3 * mixed);
 	ck_assert_double_eq_tol(ms_of(&TURNS, text), mixed, 0.01 * mixed);
 }
 END_TEST

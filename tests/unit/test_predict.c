@@ -215,7 +215,7 @@ START_TEST(experts_gain_by_what_helps)
 				    "model.family=moe model.experts=64 model.expert_groups=8 "
 				    "model.top_k=8 model.layers=4 model.expert_ffn_hidden=1024 gpus=32 "
 				    "cluster.gpu=h100-sxm-80gb parallel.ep=32 training.global_batch=64 "
-				    "training.micro_batch=1 training.attention=flash "
+				    "training.micro_batch=2 training.attention=flash "
 				    "training.software=megatron-bridge %s",
 				    MOE_BETTER[_i][i])),
 			    &opts)
