@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "models/activations.h"
+#include "models/offload.h"
 
 static double element_bytes(const struct sc_request *request)
 {
@@ -68,7 +69,17 @@ struct held {
 	const struct sc_request *request;
 	double weights, gradients, optimizer; /* bytes */
 	double step;                          /* gradients as the optimizer reads them */
+	double off[SC_TIER_NVME + 1];         /* bytes on the host, by enum sc_offload_tier */
 };
+
+/* Moves a share of bytes to a tier. */
+static void move_off(struct held *held, double *bytes, int tier, double share)
+{
+	if (tier <= SC_TIER_NONE)
+		return;
+	held->off[tier] += share * *bytes;
+	*bytes *= 1 - share;
+}
 
 static void add_held(struct held *held, double params, double trainable, double ranks)
 {
@@ -76,14 +87,27 @@ static void add_held(struct held *held, double params, double trainable, double 
 	struct sc_sharding_rule rule = sc_sharding_rule(request);
 	struct gradient grad = gradient_bytes(request);
 
-	held->weights += (trainable * element_bytes(request) +
+	const struct sc_offload *off = &request->config.training.offload;
+	double updated = trainable / (rule.states ? ranks : 1);
+	double weights = (trainable * element_bytes(request) +
 			  (params - trainable) * frozen_bytes(request)) /
 			 (rule.weights ? ranks : 1);
-	held->gradients += trainable * grad.held / (rule.gradients ? ranks : 1);
-	if (sums_whole_gradients(request))
-		held->gradients += trainable * sc_grad_bytes(request);
-	held->step += trainable * grad.step / (rule.states ? ranks : 1);
-	held->optimizer += trainable * state_bytes(request) / (rule.states ? ranks : 1);
+	double gradients = trainable * grad.held / (rule.gradients ? ranks : 1);
+	double states = updated * state_bytes(request), step = updated * grad.step;
+	double share = sc_offload_states_frac(off);
+
+	if (sums_whole_gradients(request) && off->gradients <= SC_TIER_NONE)
+		gradients += trainable * sc_grad_bytes(request);
+	move_off(held, &weights, off->weights, 1);
+	move_off(held, &gradients, off->gradients, 1);
+	move_off(held, &states, off->optimizer, share);
+	/* the host steps on fp32 gradients */
+	if (share > 0)
+		held->off[SC_TIER_CPU] += share * updated * sc_dtype_bytes(SC_FP32);
+	held->weights += weights;
+	held->gradients += gradients;
+	held->step += (1 - share) * step;
+	held->optimizer += states;
 }
 
 /* ---- what lies beside them for a while ---- */
@@ -102,27 +126,47 @@ static double vocabulary_params(const struct sc_request *request,
 static double gathered_bytes(const struct sc_request *request, const struct sc_memory_shape *shape)
 {
 	struct sc_sharding_rule rule = sc_sharding_rule(request);
+	const struct sc_offload *off = &request->config.training.offload;
 	double e = element_bytes(request), layers = request->software.gather_ahead ? 2 : 1;
 	double weights = 0, gradients = 0;
 
 	if (rule.weights)
 		weights = shape->params + shape->expert_params;
-	if (rule.gathers_backward)
+	if (off->weights > SC_TIER_NONE) {
+		layers = 1 + (double)off->prefetch_layers;
+		weights = shape->params + shape->expert_params;
+	}
+	if (rule.gathers_backward || off->weights > SC_TIER_NONE)
 		weights = fmin(weights,
 			       layers * shape->layer_params + vocabulary_params(request, shape));
-	if (rule.gradients && !sums_whole_gradients(request))
+	if (off->gradients > SC_TIER_NONE || (rule.gradients && !sums_whole_gradients(request)))
 		gradients = fmin(shape->trainable + shape->trainable_expert,
 				 shape->layer_params * (sc_grad_bytes(request) / e + 1));
 	return (weights + gradients) * e;
 }
 
+/* Of layers that wait for backward. Those that leave the GPU do so but for the ones that come and go. */
+static double kept_bytes(const struct sc_request *request, const struct sc_memory_shape *shape,
+			 double *off_bytes)
+{
+	const struct sc_offload *off = &request->config.training.offload;
+	double layer = sc_layer_kept_bytes(request, shape->samples, false);
+	double dense = sc_layer_kept_bytes(request, shape->samples, true);
+	double layers = shape->layers_in_flight + shape->dense_layers_in_flight;
+	double bytes = shape->layers_in_flight * layer + shape->dense_layers_in_flight * dense;
+	double flying = shape->micro_batches_in_flight;
+	double share = flying > 0 ? sc_offload_layers_frac(off, layers / flying) : 0;
+	double moving = (1 + (double)off->prefetch_layers) * fmax(layer, dense);
+
+	*off_bytes = share * bytes;
+	return fmin(bytes, (1 - share) * bytes + (share > 0 ? moving : 0));
+}
+
 static double activation_bytes(const struct sc_request *request,
-			       const struct sc_memory_shape *shape)
+			       const struct sc_memory_shape *shape, double *off_bytes)
 {
 	bool is_dense = shape->layers_in_flight <= 0;
-	double bytes =
-		shape->layers_in_flight * sc_layer_kept_bytes(request, shape->samples, false) +
-		shape->dense_layers_in_flight * sc_layer_kept_bytes(request, shape->samples, true);
+	double bytes = kept_bytes(request, shape, off_bytes);
 	/* what a stage sends stays until its backward */
 	double sent = request->config.parallel.pp > 1
 			      ? sc_layer_input_bytes(request, shape->samples) *
@@ -147,11 +191,34 @@ static void sum_up(const struct sc_request *request, struct sc_memory *out)
 	out->total_gib = tensors + out->reserve_gib;
 }
 
+/* The ranks of a node hold alike. */
+static void sum_up_hosts(const struct held *held, struct sc_memory *out)
+{
+	const struct sc_cluster *cl = &held->request->config.cluster;
+	double gpus = (double)sc_request_node_gpus(held->request) / SC_BYTES_PER_GIB;
+
+	out->host_gib = gpus * held->off[SC_TIER_CPU];
+	out->ssd_gib = gpus * held->off[SC_TIER_NVME];
+	out->host_capacity_gib = fmax(0, cl->host_memory_gib);
+	out->ssd_capacity_gib = fmax(0, cl->ssd_gib);
+}
+
+double sc_memory_fullness(const struct sc_memory *m)
+{
+	double full = m->total_gib / m->capacity_gib;
+
+	if (m->host_gib > 0)
+		full = fmax(full, m->host_gib / m->host_capacity_gib);
+	if (m->ssd_gib > 0 && m->ssd_capacity_gib > 0)
+		full = fmax(full, m->ssd_gib / m->ssd_capacity_gib);
+	return full;
+}
+
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out)
 {
-	double gib = SC_BYTES_PER_GIB;
-	double activations = activation_bytes(request, shape);
+	double gib = SC_BYTES_PER_GIB, off_bytes;
+	double activations = activation_bytes(request, shape, &off_bytes);
 	struct held held = {.request = request};
 
 	add_held(&held, shape->params, shape->trainable, shape->shard_ranks);
@@ -165,7 +232,10 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 		.buffers_gib = request->software.buffers_gib + gathered_bytes(request, shape) / gib,
 		.capacity_gib = request->device.hbm_gib,
 	};
+	if (off_bytes > 0)
+		held.off[request->config.training.offload.activations] += off_bytes;
 	sum_up(request, out);
+	sum_up_hosts(&held, out);
 }
 
 void sc_memory_replica(const struct sc_request *request, double params, double kept_bytes,

@@ -7,7 +7,11 @@
 struct sc_memory {
 	double weights_gib, gradients_gib, optimizer_gib, activations_gib, buffers_gib, reserve_gib,
 		total_gib, capacity_gib;
+	/* Of a node, for what training.offload keeps off its GPUs; an SSD's capacity is 0 where not known. */
+	double host_gib, host_capacity_gib, ssd_gib, ssd_capacity_gib;
 };
+/* Of what there is, in the place that is the fullest; above 1 it does not fit. */
+double sc_memory_fullness(const struct sc_memory *memory);
 /* What one rank holds. Parameters are those on one rank before sharding over data-parallel ranks. */
 struct sc_memory_shape {
 	double params, expert_params;           /* all but the experts'; the experts' */

@@ -111,6 +111,9 @@
 	X(STEP_COMM, "step-wide small all-reduces")                      \
 	X(OPTIMIZER, "optimizer update")                                 \
 	X(PARAM_GATHER, "parameter all-gather")                          \
+	X(HOST_OPTIMIZER, "optimizer update on the CPU")                 \
+	X(FROM_HOST, "copies from the host")                             \
+	X(TO_HOST, "copies to the host")                                 \
 	X(SEND_ACTIVATION, "activation send/recv")                       \
 	X(SEND_GRADIENT, "gradient send/recv")                           \
 	X(FORWARD, "forward")                                            \

@@ -82,9 +82,11 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 			 p->iteration_ms, p->low_ms, p->high_ms);
 	sc_strbuf_printf(out,
 			 "<p>%.2f samples/s, %.0f tokens/s, MFU %.1f %%, memory %.1f of %.1f GiB"
-			 " a GPU</p>\n",
+			 " a GPU",
 			 p->samples_per_s, p->tokens_per_s, 100.0 * p->mfu, p->memory.total_gib,
 			 p->memory.capacity_gib);
+	sc_text_hosts(&p->memory, out);
+	sc_strbuf_append(out, "</p>\n");
 }
 
 struct bar {

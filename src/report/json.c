@@ -32,6 +32,14 @@ static void add_memory(struct sc_json *json, const struct sc_memory *memory)
 		sc_json_real(json, object, sc_memory_parts[i].name, sc_memory_part_gib(memory, i));
 	sc_json_real(json, object, "total", memory->total_gib);
 	sc_json_real(json, object, "capacity", memory->capacity_gib);
+	if (memory->host_gib > 0) {
+		sc_json_real(json, object, "host", memory->host_gib);
+		sc_json_real(json, object, "host_capacity", memory->host_capacity_gib);
+	}
+	if (memory->ssd_gib > 0)
+		sc_json_real(json, object, "ssd", memory->ssd_gib);
+	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib > 0)
+		sc_json_real(json, object, "ssd_capacity", memory->ssd_capacity_gib);
 }
 
 static void add_path(struct sc_json *json, const struct sc_prediction *p)

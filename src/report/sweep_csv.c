@@ -148,7 +148,7 @@ static void put_outcome(const struct sc_outcome *outcome, FILE *out)
 		putc(',', out);
 	}
 	put_columns(outcome, MEMORY, COUNT(MEMORY), out);
-	fputs(outcome->memory_total_gib <= outcome->capacity_gib ? "true," : "false,", out);
+	fputs(outcome->fits ? "true," : "false,", out);
 	put_columns(outcome, AFTER, COUNT(AFTER), out);
 	if (outcome->same_as)
 		fprintf(out, "%zu", outcome->same_as);

@@ -126,6 +126,19 @@ static void append_head(const struct sc_request *request, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n\n");
 }
 
+void sc_text_hosts(const struct sc_memory *memory, struct sc_strbuf *out)
+{
+	if (memory->host_gib > 0)
+		sc_strbuf_printf(out, ", %.0f of %.0f GiB of a node's memory", memory->host_gib,
+				 memory->host_capacity_gib);
+	if (memory->ssd_gib > 0)
+		sc_strbuf_printf(out, ", %.0f", memory->ssd_gib);
+	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib > 0)
+		sc_strbuf_printf(out, " of %.0f", memory->ssd_capacity_gib);
+	if (memory->ssd_gib > 0)
+		sc_strbuf_append(out, " GiB of its SSDs");
+}
+
 static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "iteration   %.2f ms   (80 %% band: %.2f to %.2f ms)\n",
@@ -138,8 +151,10 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 		sc_strbuf_printf(out,
 				 "network     %.1f GB/s a GPU while in use, %.1f %% of its links\n",
 				 p->network_gbps, 100 * p->network_frac);
-	sc_strbuf_printf(out, "memory      %.1f of %.1f GiB a GPU\n", p->memory.total_gib,
+	sc_strbuf_printf(out, "memory      %.1f of %.1f GiB a GPU", p->memory.total_gib,
 			 p->memory.capacity_gib);
+	sc_text_hosts(&p->memory, out);
+	sc_strbuf_append(out, "\n");
 }
 
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)

@@ -18,6 +18,8 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 /* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
  * "tp 8, pp 1, ...". */
 void sc_text_model(const struct sc_request *request, struct sc_strbuf *out);
+/* ", X of Y GiB of a node's memory, ...": what training.offload keeps there; nothing without. */
+void sc_text_hosts(const struct sc_memory *memory, struct sc_strbuf *out);
 void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out);
 void sc_text_split(const struct sc_request *request, struct sc_strbuf *out);
 

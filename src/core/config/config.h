@@ -73,8 +73,8 @@ enum {
 	SC_RECOMPUTE_DROPOUT = SC_FLAG << 8, /* behind attention and feed-forward */
 };
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
-/* Of keys that are read and have no effect yet: the value that changes nothing. */
-enum { SC_TIER_NONE };
+/* Where training.offload keeps what a GPU has no room for: nowhere else, in its host's memory, on its host's NVMe. */
+enum sc_offload_tier { SC_TIER_NONE, SC_TIER_CPU, SC_TIER_NVME };
 /* Of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less padded to it; as it comes. */
 enum sc_routing { SC_ROUTING_BALANCED, SC_ROUTING_DROPPED, SC_ROUTING_NATURAL };
 /* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
@@ -136,7 +136,11 @@ struct sc_cluster {
 	const struct sc_wiring *wiring; /* what stands there; NULL: no file */
 	enum sc_links links;
 	int sharp;                       /* 1: the network's switches add */
-	double host_memory_gib, ssd_gib; /* of a node, for embedding tables */
+	double host_memory_gib, ssd_gib; /* of a node, for embedding tables and training.offload */
+	/* 1e9 bytes/s: between a GPU and its host, one direction; of the host's memory; of a node's SSDs. -1: the
+	 * device's, no limit, none. */
+	double host_link_gbps, host_memory_gbps, ssd_read_gbps, ssd_write_gbps;
+	int64_t host_link_gpus; /* GPUs that share a link to the host */
 	struct sc_torus torus;
 };
 struct sc_model {
@@ -198,9 +202,10 @@ struct sc_parallel {
 	bool count_embedding, count_loss;
 };
 struct sc_offload {
-	int optimizer, gradients, weights, activations;
+	int optimizer, gradients, weights, activations; /* enum sc_offload_tier */
 	double optimizer_fraction;
-	int64_t activation_layers, prefetch_layers;
+	int64_t activation_layers; /* of a stage; -1 = all */
+	int64_t prefetch_layers;   /* 0: a pass begins when what it reads has come */
 };
 struct sc_training {
 	int64_t global_batch, micro_batch;
@@ -353,6 +358,8 @@ struct sc_family_traits {
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
 bool sc_model_is_transformer(const struct sc_model *model);
+/* GPUs of a node that the request uses. */
+int64_t sc_request_node_gpus(const struct sc_request *request);
 /* Dense peak of a GPU at the precision of the request, whatever is kept of it for communication. */
 double sc_request_peak_tflops(const struct sc_request *request);
 double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */

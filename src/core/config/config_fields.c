@@ -108,8 +108,8 @@ static const struct sc_name ROUTING_NAMES[] = {
 };
 static const struct sc_name TIER_NAMES[] = {
 	{"none", SC_TIER_NONE},
-	{"cpu", SC_TIER_NONE + 1},
-	{"nvme", SC_TIER_NONE + 2},
+	{"cpu", SC_TIER_CPU},
+	{"nvme", SC_TIER_NVME},
 	{0},
 };
 static const struct sc_name VOCAB_STAGES_NAMES[] = {
@@ -214,10 +214,19 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	DOUBLE(sc_cluster, host_memory_gib, 0, MAX_NODE_GIB,
-	       "of a node, for embedding tables; default: 128 for each of its GPUs in use",
+	       "of a node, for embedding tables and training.offload; default: 128 for each of its GPUs in use",
 	       FROM("usual memory for each GPU")),
 	DOUBLE(sc_cluster, ssd_gib, 0, MAX_NODE_GIB,
-	       "of a node, for embedding tables; default: none on SSD"),
+	       "of a node, for embedding tables and training.offload; default: no table on SSD"),
+	DOUBLE(sc_cluster, host_link_gbps, 0.1, 1e6,
+	       "between a GPU and its host, one direction, 1e9 bytes/s; default: 0.8 of the slot",
+	       FROM("the device")),
+	INT(sc_cluster, host_link_gpus, 1, MAX_PER_NODE,
+	    "GPUs that share a link to the host; default 1"),
+	DOUBLE(sc_cluster, host_memory_gbps, 0.1, 1e6,
+	       "of a node, read and written, 1e9 bytes/s; default: no limit"),
+	DOUBLE(sc_cluster, ssd_read_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
+	DOUBLE(sc_cluster, ssd_write_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
 	{.key = "torus",
 	 .type = SC_F_STRUCT,
 	 .offset = offsetof(struct sc_cluster, torus),
@@ -428,9 +437,11 @@ static const struct sc_field OFFLOAD_FIELDS[] = {
 	ENUM(sc_offload, gradients, TIER_NAMES, "where they are"),
 	ENUM(sc_offload, weights, TIER_NAMES, "where they are"),
 	ENUM(sc_offload, activations, TIER_NAMES, "where they wait for backward"),
-	DOUBLE(sc_offload, optimizer_fraction, 0, 1, "share of the states that is not on the GPU"),
-	INT(sc_offload, activation_layers, 0, MAX_LAYERS, "layers whose activations leave the GPU"),
-	INT(sc_offload, prefetch_layers, 0, MAX_LAYERS, "layers fetched ahead"),
+	DOUBLE(sc_offload, optimizer_fraction, 0, 1,
+	       "share of the states that is not on the GPU; default 1"),
+	INT(sc_offload, activation_layers, 0, MAX_LAYERS,
+	    "layers of a stage whose activations leave the GPU; default all"),
+	INT(sc_offload, prefetch_layers, 0, MAX_LAYERS, "layers fetched ahead; default 1"),
 	{0},
 };
 static const struct sc_field TRAINING_FIELDS[] = {

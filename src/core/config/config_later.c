@@ -6,7 +6,6 @@ static void warn_no_effect(struct sc_request *req)
 {
 	const struct sc_config *cfg = &req->config;
 	const struct sc_training *tr = &cfg->training;
-	const struct sc_offload *off = &tr->offload;
 	const struct {
 		const char *key;
 		bool asks;
@@ -18,13 +17,6 @@ static void warn_no_effect(struct sc_request *req)
 		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
 		{"training.routing", tr->routing == SC_ROUTING_NATURAL},
 		{"training.grad_worker_frac", tr->grad_worker_frac >= 0},
-		{"training.offload.optimizer", off->optimizer > SC_TIER_NONE},
-		{"training.offload.gradients", off->gradients > SC_TIER_NONE},
-		{"training.offload.weights", off->weights > SC_TIER_NONE},
-		{"training.offload.activations", off->activations > SC_TIER_NONE},
-		{"training.offload.optimizer_fraction", off->optimizer_fraction > 0},
-		{"training.offload.activation_layers", off->activation_layers > 0},
-		{"training.offload.prefetch_layers", off->prefetch_layers > 0},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

@@ -53,6 +53,9 @@ int sc_config_load_topology(struct sc_config *config, const char *from, bool typ
 			    struct sc_arena *arena, struct sc_err *err);
 /* config_torus.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
+int sc_config_resolve_offload(const struct sc_resolver *res);
+/* cluster.host_memory_gib that was not given: the usual memory of the GPUs in use. */
+void sc_config_host_memory(struct sc_request *req);
 int sc_config_take_endpoint(const struct sc_resolver *res);
 /* config_layers.c: reads rows_csv, named in file `from`; typed: in the working directory first. */
 extern const struct sc_field sc_layer_row_fields[];

@@ -341,15 +341,13 @@ static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
 	return 0;
 }
 
-/* A Transformer keeps nothing there. */
-static void resolve_host_memory(struct sc_request *req)
+void sc_config_host_memory(struct sc_request *req)
 {
 	struct sc_cluster *cl = &req->config.cluster;
-	int64_t gpus = req->config.gpus;
 
-	if (req->config.model.family == SC_DLRM && cl->host_memory_gib < 0)
-		cl->host_memory_gib = req->device.usual_host_gib *
-				      (double)(gpus < cl->gpus_per_node ? gpus : cl->gpus_per_node);
+	if (cl->host_memory_gib < 0)
+		cl->host_memory_gib =
+			req->device.usual_host_gib * (double)sc_request_node_gpus(req);
 }
 
 static int resolve_cluster(const struct sc_resolver *res)
@@ -373,7 +371,8 @@ static int resolve_cluster(const struct sc_resolver *res)
 				usual, req->device.id);
 	}
 	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
-	resolve_host_memory(req);
+	if (req->config.model.family == SC_DLRM)
+		sc_config_host_memory(req);
 	if (gpus > cl->gpus_per_node && gpus % cl->gpus_per_node)
 		sc_warn(&req->warnings,
 			"gpus %" PRId64 " do not fill nodes of %" PRId64
@@ -498,9 +497,16 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,           resolve_parallel, sc_config_take_later,
-		sc_config_resolve_torus, resolve_cluster,  resolve_training,
-		sc_config_resolve_c3,    sc_config_check,  sc_config_take_endpoint,
+		resolve_model,
+		resolve_parallel,
+		sc_config_take_later,
+		sc_config_resolve_torus,
+		resolve_cluster,
+		resolve_training,
+		sc_config_resolve_offload,
+		sc_config_resolve_c3,
+		sc_config_check,
+		sc_config_take_endpoint,
 		sc_config_warn,
 	};
 	struct sc_request request;

@@ -243,6 +243,8 @@ const struct sc_field sc_device_fields[] = {
 	INT_OR(sc_device, nvlink_links, 0, 1024, 0, "NVLink or xGMI links; 0 = none"),
 	DOUBLE_OR(sc_device, nvlink_link_gbps, 0, 1e5, 0, "one link, one direction, 1e9 bytes/s"),
 	DOUBLE(sc_device, pcie_gbps, 0.1, 1e5, "slot, one direction, 1e9 bytes/s"),
+	DOUBLE_OR(sc_device, host_link_gbps, 0, 1e5, 0,
+		  "to a host on the module (NVLink-C2C), one direction, 1e9 bytes/s; 0 = the slot"),
 	INT(sc_device, copy_engines, 0, 64, "DMA engines"),
 	DOUBLE(sc_device, tdp_w, 1, 1e5, "power limit, W"),
 	DOUBLE_OR(sc_device, process_nm, 0, 1e3, 0, "process of the chip, nm; 0 = not known"),

@@ -131,6 +131,7 @@ struct sc_device {
 	int64_t nvlink_links;    /* or xGMI; 0 = none */
 	double nvlink_link_gbps; /* one link, one direction */
 	double pcie_gbps;        /* one direction, peak of the slot */
+	double host_link_gbps; /* to a host on the same module (NVLink-C2C), one direction; 0 = the slot */
 	int64_t copy_engines;
 	double tdp_w;
 	double process_nm; /* of the chip, as its maker names it; 0 = not known */

@@ -262,6 +262,8 @@ const struct sc_field sc_software_fields[] = {
 	US(host_micro_batch_us, "CPU time per micro-batch and stage, us"),
 	US(host_step_us, "CPU time per iteration, us"),
 	US(comm_host_us, "CPU time per collective, us"),
+	DOUBLE_OR(cpu_step_gbps, 0.1, 1e4, 19, "optimizer on the CPU, a process, 1e9 bytes/s"),
+	BOOL(cpu_step_overlap, "copies of an optimizer on the CPU run beside it"),
 	DOUBLE(buffers_gib, 0, 1e4, "communication and workspace, GiB a GPU"),
 	DOUBLE(reserve_gib, 0, 1e4, "context and allocator slack, GiB a GPU"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),

@@ -186,8 +186,12 @@ struct sc_software {
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
 	double host_step_us;        /* once per iteration: optimizer bookkeeping, logging */
 	double comm_host_us;        /* CPU time to issue one collective */
-	double buffers_gib;         /* communication and workspace buffers per GPU */
-	double reserve_gib;         /* CUDA context, allocator slack */
+	/* Bytes that one process's optimizer on the CPU reads and writes, 1e9/s (default 19: torch.optim on one
+	 * thread); do its copies run beside it? */
+	double cpu_step_gbps;
+	bool cpu_step_overlap;
+	double buffers_gib; /* communication and workspace buffers per GPU */
+	double reserve_gib; /* CUDA context, allocator slack */
 	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
 	double loss_copies;
 	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */

@@ -491,7 +491,7 @@ static uint32_t plain_pass(struct class_state *st, const struct sc_slot *slot, b
 	return join_groups(st, add_pass(st, costs, recv, op));
 }
 
-uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
+static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
 {
 	const struct builder *b = st->b;
 	const struct sc_sharding_rule *sharding = &b->sharding;
@@ -507,4 +507,14 @@ uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_
 		return plain_pass(st, slot, partial, recv);
 	p = pass_of(st, slot, partial);
 	return sharding->weights ? sharded_pass(&p, recv) : reducing_backward(&p, recv);
+}
+
+uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
+{
+	struct pass_copies copies;
+
+	if (!st->b->offloads)
+		return build_pass(st, slot, recv);
+	copies = build_pass_begin(st, slot, build_is_partial(st->b, slot->micro_batch));
+	return build_pass_end(st, &copies, build_pass(st, slot, recv));
 }

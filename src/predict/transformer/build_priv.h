@@ -2,12 +2,14 @@
 #ifndef SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 #define SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 
+#include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
 
 /* Lanes of one class. Transfers have a lane per peer and direction, as each is its own queue. */
 struct class_lanes {
 	uint32_t host, compute, tp, dp;
-	uint32_t p2p[2][2][2]; /* [the peer is on the next stage][gradient][sends] */
+	uint32_t p2p[2][2][2];       /* [the peer is on the next stage][gradient][sends] */
+	uint32_t from_host, to_host; /* only with training.offload */
 };
 /* Where a chunk's output goes, or its input comes from. */
 struct route {
@@ -32,6 +34,8 @@ struct class_state {
 	/* collectives and joins on groups of several classes, by axis */
 	uint32_t n_joined[SC_N_COMM_AXES];
 	bool gathered; /* sharded weights are there, and stay */
+	uint32_t
+		began_after; /* what the pass before the last began after, or SC_NONE: copies run ahead */
 };
 /* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
  * GPU's part. SC_NONE: no such node. */
@@ -56,6 +60,8 @@ struct builder {
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
+	struct sc_host_rates host_rates;
+	bool offloads; /* something comes and goes with the passes */
 	bool sync_p2p, posts_late, full, loops, validates_after;
 };
 
@@ -76,6 +82,15 @@ uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_
 /* GPU time of a pass whose blocks run alone, us; of the slot only kind and place count. */
 double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
 		     bool partial);
+/* build_offload.c: what training.offload copies beside a pass. Between build_pass_begin and build_pass_end is the
+ * pass, whose end is `node`; returns the node after which its output is there. */
+struct pass_copies {
+	uint32_t from_host, to_host, began_after;
+};
+struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot *slot,
+				    bool partial);
+uint32_t build_pass_end(struct class_state *st, const struct pass_copies *copies, uint32_t node);
+bool build_offloads(const struct sc_request *request);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
 /* Reduces the gradients of n times `params` over the data-parallel ranks after node `after`. */

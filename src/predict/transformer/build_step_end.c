@@ -256,7 +256,7 @@ static uint32_t world_group(struct builder *b)
 		(uint32_t)p->n_classes);
 }
 
-static void add_optimizer(struct class_state *st)
+static uint32_t add_gpu_optimizer(struct class_state *st)
 {
 	struct builder *b = st->b;
 	const struct sc_summary *sum = &b->tf->classes[st->id].optimizer;
@@ -264,14 +264,41 @@ static void add_optimizer(struct class_state *st)
 	uint32_t node;
 
 	if (cost.work_us <= 0)
-		return;
+		return SC_NONE;
 	cost.owner_frac[SC_OWN_OPTIMIZER] = sum->gpu_us / cost.work_us;
 	cost.owner_frac[SC_OWN_HOST] = sum->lead_us / cost.work_us;
 	node = sc_graph_add_node(
 		b->graph, SC_NODE_KERNEL, st->lanes.compute,
 		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_OPTIMIZER});
 	sc_graph_add_dep(b->graph, node, st->last_compute);
-	st->last_compute = node;
+	return node;
+}
+
+/* The CPU's share of the step, copies included, beside the GPU's. */
+static uint32_t add_host_optimizer(struct class_state *st)
+{
+	struct builder *b = st->b;
+	struct sc_cost cost = {.work_us = b->tf->classes[st->id].host_optimizer_us,
+			       .owner_frac[SC_OWN_OPTIMIZER] = 1};
+	uint32_t node;
+
+	if (cost.work_us <= 0)
+		return SC_NONE;
+	node = sc_graph_add_node(
+		b->graph, SC_NODE_HOST, st->lanes.host,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_HOST_OPTIMIZER});
+	sc_graph_add_dep(b->graph, node, st->last_compute);
+	return node;
+}
+
+static void add_optimizer(struct class_state *st)
+{
+	uint32_t host = add_host_optimizer(st), gpu = add_gpu_optimizer(st);
+
+	if (gpu != SC_NONE)
+		st->last_compute = gpu;
+	if (host != SC_NONE)
+		build_compute_after(st, host);
 }
 
 /* The optimizer updates a share of the parameters, and all ranks need all of them again. */

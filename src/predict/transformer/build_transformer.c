@@ -66,7 +66,11 @@ static void add_classes(struct builder *b)
 		if (!b->full || b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN)
 			b->graph->lanes.at[st->lanes.dp].priority = 1;
 		add_transfer_lanes(st);
-		st->last_compute = st->awaited = st->last_grad = SC_NONE;
+		if (b->offloads) {
+			st->lanes.from_host = sc_graph_add_lane(b->graph, c, SC_LANE_COPY);
+			st->lanes.to_host = sc_graph_add_lane(b->graph, c, SC_LANE_COPY);
+		}
+		st->last_compute = st->awaited = st->last_grad = st->began_after = SC_NONE;
 		st->n_dp = 0;
 	}
 }
@@ -353,8 +357,12 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 	struct builder b = {.tf = tf,
 			    .graph = graph,
 			    .built = built,
-			    .sharding = sc_sharding_rule(tf->request)};
+			    .sharding = sc_sharding_rule(tf->request),
+			    .offloads = build_offloads(tf->request)};
 	struct sc_cost zero = {0};
+
+	if (b.offloads)
+		sc_host_rates(tf->request, &tf->fabric, &b.host_rates);
 
 	sc_graph_clear(graph);
 	sc_passes_build(&built->shape, &tf->map, scratch->arena, &built->passes);

@@ -27,6 +27,7 @@ extern const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES];
 struct sc_class_plan {
 	uint32_t variant;
 	struct sc_summary optimizer;
+	double host_optimizer_us; /* of training.offload, beside it */
 	/* On one rank, before sharding over data-parallel ranks: all but the experts', the experts';
 	 * and what of them is trained. */
 	double params, expert_params, trainable, trainable_expert;

@@ -52,11 +52,6 @@ double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }
 
-bool sc_memory_is_fuller(const struct sc_memory *a, const struct sc_memory *b)
-{
-	return a->total_gib * b->capacity_gib > b->total_gib * a->capacity_gib;
-}
-
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
@@ -66,14 +61,29 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 		sc_memory_of_class(run, c,
 				   sc_micro_batches_in_flight(run, tf->placement.classes[c].stage),
 				   &now);
-		if (c == 0 || sc_memory_is_fuller(&now, out))
+		if (c == 0 || sc_memory_fullness(&now) > sc_memory_fullness(out))
 			*out = now;
 	}
+}
+
+static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)
+{
+	if (m->host_gib > 0 && m->host_gib > m->host_capacity_gib)
+		sc_warn(warnings,
+			"training.offload keeps %.0f GiB in a node's memory, which has %.0f GiB "
+			"(cluster.host_memory_gib): it will not fit",
+			m->host_gib, m->host_capacity_gib);
+	if (m->ssd_gib > 0 && m->ssd_capacity_gib > 0 && m->ssd_gib > m->ssd_capacity_gib)
+		sc_warn(warnings,
+			"training.offload keeps %.0f GiB on a node's SSDs, which have %.0f GiB "
+			"(cluster.ssd_gib): it will not fit",
+			m->ssd_gib, m->ssd_capacity_gib);
 }
 
 void sc_summarize_memory(const struct sc_run *run, struct sc_prediction *out)
 {
 	sc_fullest_memory(run, &out->memory);
+	warn_hosts(&out->memory, &out->warnings);
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
 			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "

@@ -88,7 +88,8 @@ void sc_run_play(const struct sc_run *run, struct sc_arena *arena, struct sc_sch
 		int stage = placement->classes[c].stage;
 
 		sc_memory_of_class(run, c, sc_micro_batches_in_flight(run, stage), &now);
-		if (fullest[stage].capacity_gib > 0 && !sc_memory_is_fuller(&now, &fullest[stage]))
+		if (fullest[stage].capacity_gib > 0 &&
+		    sc_memory_fullness(&now) <= sc_memory_fullness(&fullest[stage]))
 			continue;
 		fullest[stage] = now;
 		copy_times(run, c, out);

@@ -11,8 +11,6 @@ double sc_micro_batches_in_flight(const struct sc_run *run, int stage);
 /* Of a class that holds those of so many. */
 void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 			struct sc_memory *out);
-/* Nearer to its capacity. */
-bool sc_memory_is_fuller(const struct sc_memory *a, const struct sc_memory *b);
 /* Memory of the class nearest to its capacity; of run->built its passes count. */
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out);
 /* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */

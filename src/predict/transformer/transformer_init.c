@@ -8,6 +8,7 @@
 
 #include "core/config/config_schedule.h"
 #include "models/activations.h"
+#include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
 
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
@@ -344,6 +345,19 @@ static bool same_params(const struct sc_class_plan *a, const struct sc_class_pla
 	       fabs(a->trainable_expert - b->trainable_expert) < 0.5;
 }
 
+/* The share of training.offload. */
+static double host_optimizer_us(const struct sc_transformer *tf, double updated)
+{
+	double share = sc_offload_states_frac(&tf->request->config.training.offload);
+	struct sc_host_rates rates;
+
+	if (share <= 0)
+		return 0;
+	sc_host_rates(tf->request, &tf->fabric, &rates);
+	return sc_quantize_us(sc_host_step_us(tf->request, &rates, share * updated,
+					      sc_transformer_update_bytes(tf->request)));
+}
+
 static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
 		      struct sc_err *err)
 {
@@ -361,6 +375,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		if (tf->classes[before].variant == plan->variant &&
 		    same_params(&tf->classes[before], plan)) {
 			plan->optimizer = tf->classes[before].optimizer;
+			plan->host_optimizer_us = tf->classes[before].host_optimizer_us;
 			return 0;
 		}
 	sc_transformer_replicas(tf, c, &copies);
@@ -372,6 +387,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	held = plan->trainable + plan->trainable_expert;
 	if (rule.scatters)
 		held = updated; /* gradients are scattered, too */
+	plan->host_optimizer_us = host_optimizer_us(tf, updated);
+	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
 	sc_transformer_optimizer(&tf->variant[plan->variant].env, held, updated, &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;

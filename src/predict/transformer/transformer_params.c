@@ -176,9 +176,7 @@ static bool has_master(const struct sc_request *request)
 	       sc_dtype_bytes(SC_FP32);
 }
 
-/* Bytes an update reads and writes per parameter: fp32 gradient read; weight in fp32 and moments read and
- * written; working copy written if it is not the master. */
-static double update_bytes(const struct sc_request *request)
+double sc_transformer_update_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
 	double moments = request->config.training.optimizer == SC_OPT_ADAM ? 2 : 1;
@@ -212,7 +210,8 @@ void sc_transformer_optimizer(const struct sc_block_env *env, double params, dou
 	struct sc_op op = {
 		SC_OP_OPTIMIZER,
 		SC_FP32,
-		{.rowwise = {.read_bytes = updated * update_bytes(request), .n_kernels = n}}};
+		{.rowwise = {.read_bytes = updated * sc_transformer_update_bytes(request),
+			     .n_kernels = n}}};
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	add_rowwise(&x, SC_NAME_GRAD_ZERO, params * sc_grad_bytes(request), n);

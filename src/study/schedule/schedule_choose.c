@@ -61,7 +61,7 @@ static void try_one(struct choosing *c)
 	    sc_predict_floor(c->ask->predictor, &c->request, &c->opts, &floor, &c->why))
 		return;
 	now.ms = floor.iteration_ms;
-	now.memory = floor.memory.total_gib / floor.memory.capacity_gib;
+	now.memory = sc_memory_fullness(&floor.memory);
 	name_candidate(&c->request.config.parallel, &now);
 	SC_VEC_PUSH(&c->list, now);
 }

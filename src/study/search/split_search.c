@@ -80,8 +80,9 @@ static void take_floor(const struct sc_search *search, const struct sc_outcome *
 	out->floor_ms = outcome->iteration_ms;
 	out->memory_gib = outcome->memory_total_gib;
 	out->capacity_gib = outcome->capacity_gib;
-	out->state = out->memory_gib <= out->capacity_gib - free_gib ? SC_SEARCH_LEFT
-								     : SC_SEARCH_TOO_LARGE;
+	out->state = outcome->fits && out->memory_gib <= out->capacity_gib - free_gib
+			     ? SC_SEARCH_LEFT
+			     : SC_SEARCH_TOO_LARGE;
 }
 
 /* Rows whose floor there was no time for are left with a floor of 0. */

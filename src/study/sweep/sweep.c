@@ -80,6 +80,7 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		.memory_tensors_gib = p->memory.total_gib - p->memory.reserve_gib,
 		.memory_total_gib = p->memory.total_gib,
 		.capacity_gib = p->memory.capacity_gib,
+		.fits = sc_memory_fullness(&p->memory) <= 1,
 		.mfu = p->mfu,
 		.network_gbps = p->network_gbps,
 		.samples_per_s = p->samples_per_s,

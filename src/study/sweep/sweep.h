@@ -17,6 +17,7 @@ struct sc_outcome {
 	double breakdown_ms[SC_N_OWNERS];
 	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
+	bool fits;           /* in the memory of GPUs and hosts */
 	double network_gbps; /* on a torus: what a GPU sends while any collective runs */
 	/* Only for `take`, and until it returns. */
 	const struct sc_warnings *warnings;

@@ -1,0 +1,76 @@
+#include "models/offload.h"
+
+#include <math.h>
+
+#include "base/units.h"
+
+/* To host memory: the module's own link, or the slot's at the rate that copies reach. */
+static double link_gbps(const struct sc_request *request, const struct sc_fabric *fabric)
+{
+	const struct sc_cluster *cl = &request->config.cluster;
+	const struct sc_device *device = &request->device;
+	double share = fmax(1, (double)cl->host_link_gpus), own = device->host_link_gbps;
+
+	share = fmin(share, (double)sc_request_node_gpus(request));
+	if (cl->host_link_gbps > 0)
+		return cl->host_link_gbps / share;
+	return (own > 0 ? own : device->pcie_gbps) * fabric->ramp.pcie_eff / share;
+}
+
+void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fabric,
+		   struct sc_host_rates *out)
+{
+	const struct sc_cluster *cl = &request->config.cluster;
+	double gpus = (double)sc_request_node_gpus(request);
+	double memory = cl->host_memory_gbps > 0 ? cl->host_memory_gbps / gpus : HUGE_VAL;
+	double link = fmin(link_gbps(request, fabric), memory);
+
+	*out = (struct sc_host_rates){
+		.in = {0, link, fmin(link, cl->ssd_read_gbps / gpus)},
+		.out = {0, link, fmin(link, cl->ssd_write_gbps / gpus)},
+		.step = fmin(request->software.cpu_step_gbps, memory),
+	};
+}
+
+double sc_offload_states_frac(const struct sc_offload *off)
+{
+	return off->optimizer > SC_TIER_NONE ? off->optimizer_fraction : 0;
+}
+
+double sc_offload_layers_frac(const struct sc_offload *off, double layers)
+{
+	if (off->activations <= SC_TIER_NONE || layers <= 0)
+		return 0;
+	return off->activation_layers < 0 ? 1 : fmin(1, (double)off->activation_layers / layers);
+}
+
+/* States stream through host memory in pieces, where the copies run beside the step: the slowest decides. */
+static double together(bool overlap, double a, double b)
+{
+	return overlap ? fmax(a, b) : a + b;
+}
+
+double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
+		       double params, double step_bytes)
+{
+	const struct sc_offload *off = &request->config.training.offload;
+	bool overlap = request->software.cpu_step_overlap;
+	double f = sc_dtype_bytes(SC_FP32);
+	double weight = sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
+	double us = sc_bytes_us(params * step_bytes, rates->step), copies;
+
+	/* what is read and written per parameter but the gradient is the weight and the states */
+	if (off->optimizer == SC_TIER_NVME) {
+		double half = params * (step_bytes - f) / 2;
+
+		us = together(overlap, us,
+			      sc_bytes_us(half, rates->in[SC_TIER_NVME]) +
+				      sc_bytes_us(half, rates->out[SC_TIER_NVME]));
+	}
+	copies = together(overlap,
+			  off->gradients > SC_TIER_NONE
+				  ? 0
+				  : sc_bytes_us(params * f, rates->out[SC_TIER_CPU]),
+			  sc_bytes_us(params * weight, rates->in[SC_TIER_CPU]));
+	return together(overlap, us, copies);
+}

@@ -1,0 +1,27 @@
+/* What training.offload keeps off the GPUs: how fast it comes and goes, and the optimizer's step on the CPU.
+ * ZeRO-Offload (Ren et al., ATC 2021), ZeRO-Infinity (Rajbhandari et al., SC 2021). */
+#ifndef SC_MODELS_OFFLOAD_H
+#define SC_MODELS_OFFLOAD_H
+
+#include "core/config/config.h"
+#include "models/collective.h"
+
+/* Rates of one GPU while all of its node copy, 1e9 bytes/s, one direction; SC_TIER_NONE: 0. */
+struct sc_host_rates {
+	double in[SC_TIER_NVME + 1], out[SC_TIER_NVME + 1]; /* by enum sc_offload_tier */
+	double step;                                        /* of the optimizer on the CPU */
+};
+void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fabric,
+		   struct sc_host_rates *out);
+
+/* Share of the optimizer's states that leaves the GPU, 0..1. */
+double sc_offload_states_frac(const struct sc_offload *off);
+/* Share of a stage's layers whose activations leave the GPU, 0..1. */
+double sc_offload_layers_frac(const struct sc_offload *off, double layers);
+
+/* One step of the optimizer on the CPU for `params` parameters of this rank, us: gradients come (unless they are
+ * there), states are read, updated and written, weights go back. `step_bytes`: read and written per parameter. */
+double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
+		       double params, double step_bytes);
+
+#endif
