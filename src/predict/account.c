@@ -32,6 +32,11 @@ void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input 
 
 static void find_work(struct sc_accountant *a, uint32_t class_id)
 {
+	a->period = a->in->period;
+	if (a->in->repeat) {
+		a->period.repeat_from_us = a->in->repeat[class_id].from_us;
+		a->period.repeat_to_us = a->in->repeat[class_id].to_us;
+	}
 	if (a->doings.class_id != class_id)
 		sc_doings_work(&a->doings, &a->in->ran, class_id);
 }
@@ -81,7 +86,7 @@ static void count_together(struct sc_accountant *a, struct sc_use *out)
 	static const enum sc_doing_kind kinds[3] = {SC_DOES_TRANSFER, SC_DOES_COMPUTE,
 						    SC_DOES_COPY};
 	double busy_until_us = 0, comm_until_us = 0, until_us = 0;
-	const struct sc_period *period = &a->in->period;
+	const struct sc_period *period = &a->period;
 	struct together t;
 
 	*out = (struct sc_use){.busy_us = 0};
@@ -110,9 +115,9 @@ void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *
 	struct sc_use sum = {0};
 
 	find_work(a, class_id);
-	sum.busy_us = sum_us(&a->in->period, &kinds[SC_DOES_COMPUTE]) +
-		      sum_us(&a->in->period, &kinds[SC_DOES_COPY]);
-	sum.comm_us = sum_us(&a->in->period, &kinds[SC_DOES_TRANSFER]);
+	sum.busy_us = sum_us(&a->period, &kinds[SC_DOES_COMPUTE]) +
+		      sum_us(&a->period, &kinds[SC_DOES_COPY]);
+	sum.comm_us = sum_us(&a->period, &kinds[SC_DOES_TRANSFER]);
 	if (sum.busy_us != a->sum_before.busy_us || sum.comm_us != a->sum_before.comm_us) {
 		count_together(a, &a->use_before);
 		a->sum_before = sum;
@@ -200,7 +205,7 @@ static void take(struct taking *t, const struct sc_doing *doing)
 			return;
 		if (takes) {
 			keep(a, idle->from_us, from_us, t->by->computes ? doing->node : idle->next);
-			own(t, doing->node, sc_period_us(&a->in->period, from_us, to_us));
+			own(t, doing->node, sc_period_us(&a->period, from_us, to_us));
 			idle->from_us = to_us;
 		}
 		if (idle->to_us > doing->to_us)
@@ -247,7 +252,7 @@ struct span {
 static void give(struct sc_accountant *a, struct span span, enum sc_part part, enum sc_owner owner,
 		 struct sc_account *out)
 {
-	const double us = sc_period_us(&a->in->period, span.from_us, span.to_us);
+	const double us = sc_period_us(&a->period, span.from_us, span.to_us);
 
 	out->part_us[part] += us;
 	out->owner_us[owner] += us;
@@ -317,10 +322,23 @@ static void take_rest(struct sc_accountant *a, uint32_t class_id, struct sc_acco
 	}
 }
 
+/* What a class waits in each stretch that is repeated beyond what it does itself. */
+static void take_repeated_wait(const struct sc_accountant *a, struct sc_account *out)
+{
+	const struct sc_period *all = &a->in->period, *own = &a->period;
+	const double us = all->n_repeats * ((all->repeat_to_us - all->repeat_from_us) -
+					    (own->repeat_to_us - own->repeat_from_us));
+
+	if (!a->in->repeat)
+		return;
+	out->part_us[SC_PART_PIPELINE] += us;
+	out->owner_us[SC_OWN_BUBBLE] += us;
+}
+
 static void idle_all(struct sc_accountant *a)
 {
 	a->idle.n = a->left.n = 0;
-	keep(a, a->in->period.from_us, a->in->period.to_us, SC_NONE);
+	keep(a, a->period.from_us, a->period.to_us, SC_NONE);
 	swap_idle(a);
 }
 
@@ -338,6 +356,7 @@ void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_a
 		take_kind(a, &EXPLANATIONS[i], out);
 	}
 	take_rest(a, class_id, out);
+	take_repeated_wait(a, out);
 }
 
 void sc_add_late(const struct sc_ran *ran, double *late_us)

@@ -18,6 +18,9 @@ enum sc_part {
 	SC_PART_DONE,     /* done before the others, or not begun */
 	SC_N_PARTS
 };
+struct sc_repeat {
+	double from_us, to_us;
+};
 /* The iteration on a timeline. A stretch of it may stand for several that are equal. */
 struct sc_period {
 	double from_us, to_us;
@@ -58,6 +61,9 @@ struct sc_account_input {
 	const double *begin_us,
 		*end_us; /* of each class, where it is idle before and after; NULL = period */
 	bool staged;     /* a GPU that is done waits for other stages */
+	/* Of each class, where it does in less than the period's stretch what is repeated: the rest it waits for
+	 * others; NULL: in as long. */
+	const struct sc_repeat *repeat;
 };
 struct sc_idle {
 	double from_us, to_us;
@@ -66,6 +72,7 @@ struct sc_idle {
 /* Memory of one thread: all zero to begin with. */
 struct sc_accountant {
 	const struct sc_account_input *in;
+	struct sc_period period; /* of the class asked about */
 	struct sc_doings doings;
 	struct sc_use sum_before,
 		use_before;         /* of the class asked about before: added up; together */

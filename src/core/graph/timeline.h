@@ -24,6 +24,8 @@ struct sc_timeline {
 	double total_us;    /* end of the last node */
 };
 void sc_timeline_resize(struct sc_timeline *timeline, size_t n); /* contents are undefined */
+uint32_t sc_timeline_last(
+	const struct sc_timeline *timeline); /* what ends last, the first of equals */
 void sc_timeline_release(struct sc_timeline *timeline);
 
 #endif

@@ -125,17 +125,6 @@ static int step(struct walk *walk)
 	return step_arrival(walk);
 }
 
-static uint32_t find_last(const struct sc_timeline *tl)
-{
-	uint32_t last = 0;
-
-	for (uint32_t i = 1; i < tl->n; i++) {
-		if (tl->end_us[i] > tl->end_us[last])
-			last = i;
-	}
-	return last;
-}
-
 static void reverse(struct sc_critical_path *path)
 {
 	for (size_t i = 0, j = path->segments.n; i + 1 < j; i++) {
@@ -155,7 +144,7 @@ void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timelin
 	path->segments.n = 0;
 	if (!timeline->n)
 		return;
-	walk.node = last == SC_NONE ? find_last(timeline) : last;
+	walk.node = last == SC_NONE ? sc_timeline_last(timeline) : last;
 	walk.at_us = timeline->end_us[walk.node];
 	while (walk.at_us > 0 && step(&walk)) {
 		n_steps++;

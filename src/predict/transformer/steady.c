@@ -1,7 +1,7 @@
 /* Detects the steady state of a simulated pipeline schedule. */
 #include "predict/transformer/steady.h"
 
-#include <math.h>
+#define CLOSE 1e-12
 
 uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_batches,
 			  unsigned attempt)
@@ -36,15 +36,15 @@ static double grad_end_us(const struct window *w, uint32_t slot)
 	return node == SC_NONE ? 0 : w->timeline->end_us[node];
 }
 
-static struct window window_of(const struct sc_transformer *tf, const struct sc_built *built,
-			       const struct sc_timeline *timeline, uint32_t c)
+static struct window window_of(const struct sc_steady_run *r, uint32_t c)
 {
-	uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
+	const struct sc_built *built = r->built;
+	uint32_t stage = (uint32_t)r->tf->placement.classes[c].stage;
 	uint32_t period = sc_schedule_period(&built->shape);
 
 	return (struct window){
 		.built = built,
-		.timeline = timeline,
+		.timeline = r->timeline,
 		.slots = sc_passes_of(&built->passes, stage),
 		.at = (size_t)c * built->passes.stride,
 		.n_slots = built->passes.n[stage],
@@ -53,15 +53,25 @@ static struct window window_of(const struct sc_transformer *tf, const struct sc_
 	};
 }
 
+/* In the middle: the last micro-batches may be partial or overlap the gradient reduction. */
+static struct window middle_of(const struct sc_steady_run *r, uint32_t c)
+{
+	struct window w = window_of(r, c);
+
+	w.first = w.n_slots < 3 * w.per_period ? w.n_slots : (w.n_slots - 3 * w.per_period) / 2;
+	return w;
+}
+
 static bool same_pass(const struct window *w, const struct sc_slot *a, const struct sc_slot *b)
 {
 	return a->kind == b->kind && a->chunk == b->chunk &&
 	       a->micro_batch + w->micro_batches == b->micro_batch;
 }
 
-/* The two periods from the window's beginning on took `period_us` each, slot by slot. */
-static bool repeats(const struct window *w, double period_us)
+/* The two periods from the window's beginning on took `period_us` each, slot by slot, or less where `at_most`. */
+static bool repeats(const struct window *w, double period_us, bool at_most)
 {
+	double most_us = period_us * (1 + CLOSE), least_us = at_most ? 0 : period_us * (1 - CLOSE);
 	uint32_t n = w->per_period;
 
 	if (w->first + 3 * n > w->n_slots)
@@ -70,10 +80,10 @@ static bool repeats(const struct window *w, double period_us)
 		double step = slot_end_us(w, i + n) - slot_end_us(w, i);
 		double grad = grad_end_us(w, i + n) - grad_end_us(w, i);
 
-		if (!same_pass(w, &w->slots[i], &w->slots[i + n]) ||
-		    fabs(step - period_us) > period_us * 1e-12)
+		if (!same_pass(w, &w->slots[i], &w->slots[i + n]) || step > most_us ||
+		    step < least_us)
 			return false;
-		if (grad > 0 && fabs(grad - period_us) > period_us * 1e-12)
+		if (grad > 0 && (grad > most_us || grad < least_us))
 			return false;
 	}
 	return true;
@@ -101,29 +111,98 @@ static double host_us(const struct sc_transformer *tf, const struct sc_built *bu
 	return us * sc_schedule_period(&built->shape) / tf->map.replicas;
 }
 
-bool sc_steady_detect(const struct sc_transformer *tf, const struct sc_built *built,
-		      const struct sc_timeline *timeline, struct sc_steady *out)
+/* From `from_us` on every class does in each of two periods what it did in the one before, in the same time or,
+ * where `at_most`, no more. */
+static bool all_repeat(const struct sc_steady_run *r, const struct sc_steady *s, bool at_most)
 {
-	struct window w = window_of(tf, built, timeline, 0);
-	double from_us, period_us;
+	for (uint32_t c = 0; c < r->tf->placement.n_classes; c++) {
+		struct window w = window_of(r, c);
 
-	if (w.n_slots < 3 * w.per_period)
-		return false;
-	/* in the middle: the last micro-batches may be partial or overlap the gradient reduction */
-	w.first = (w.n_slots - 3 * w.per_period) / 2;
-	from_us = slot_end_us(&w, w.first);
-	period_us = slot_end_us(&w, w.first + w.per_period) - from_us;
-	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
-		w = window_of(tf, built, timeline, c);
-		while (w.first < w.n_slots && slot_end_us(&w, w.first) < from_us)
+		while (w.first < w.n_slots && slot_end_us(&w, w.first) < s->window_us)
 			w.first++;
-		if (!repeats(&w, period_us) || host_us(tf, built, c) > period_us * (1 + 1e-12))
+		if (!repeats(&w, s->period_us, at_most) ||
+		    host_us(r->tf, r->built, c) > s->period_us * (1 + CLOSE))
 			return false;
 	}
-	*out = (struct sc_steady){
-		.period_us = period_us,
-		.window_us = from_us,
-		.micro_batches = sc_schedule_period(&built->shape),
-	};
 	return true;
+}
+
+static struct sc_steady steady_at(const struct window *w)
+{
+	double from_us = slot_end_us(w, w->first);
+
+	return (struct sc_steady){.period_us = slot_end_us(w, w->first + w->per_period) - from_us,
+				  .window_us = from_us,
+				  .micro_batches = w->micro_batches};
+}
+
+/* It waits for nothing but itself: for its passes, and for transfers that it asks for after them. */
+static bool is_busy(const struct sc_steady_run *r, const struct window *w)
+{
+	const uint32_t *slot = w->built->slot_node + w->at + w->first;
+	uint32_t node = slot[2 * w->per_period], to = slot[w->per_period];
+	uint32_t c = sc_graph_class_of(r->graph, to);
+
+	while (node != to && node != SC_NONE && sc_graph_class_of(r->graph, node) == c)
+		node = r->timeline->bound_by[node];
+	return node == to;
+}
+
+/* Back from the end over what it waited for, to the last slot of its class's window; SC_NONE: never. */
+static uint32_t find_decisive(const struct sc_steady_run *r)
+{
+	for (uint32_t node = r->last; node != SC_NONE; node = r->timeline->bound_by[node]) {
+		uint32_t c = sc_graph_class_of(r->graph, node);
+		struct window w = middle_of(r, c);
+
+		if (w.first < w.n_slots &&
+		    node == r->built->slot_node[w.at + w.first + 2 * w.per_period])
+			return c;
+	}
+	return SC_NONE;
+}
+
+/* A period of each class, which may be shorter. */
+static void find_own_windows(const struct sc_steady_run *r, struct sc_steady *out)
+{
+	size_t n = r->tf->placement.n_classes;
+
+	out->own = sc_arena_calloc(r->arena, n, sizeof(*out->own));
+	for (uint32_t c = 0; c < n; c++) {
+		struct window w = middle_of(r, c);
+
+		out->own[c] = (struct sc_repeat){
+			.from_us = slot_end_us(&w, w.first + w.per_period),
+			.to_us = slot_end_us(&w, w.first + 2 * w.per_period),
+		};
+	}
+}
+
+/* The end depends on a stage that waits for no other, and no stage needs more for a period. The others may go ahead of
+ * it or fall back to it for long, but never keep it waiting, and behind the steady state nothing is later than it
+ * would be now. */
+static bool one_is_busy(const struct sc_steady_run *r, struct sc_steady *out)
+{
+	uint32_t c = find_decisive(r);
+	struct window w;
+
+	if (c == SC_NONE)
+		return false;
+	w = middle_of(r, c);
+	*out = steady_at(&w);
+	if (!is_busy(r, &w) || !repeats(&w, out->period_us, false) || !all_repeat(r, out, true))
+		return false;
+	out->window_us += out->period_us;
+	find_own_windows(r, out);
+	return true;
+}
+
+bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
+{
+	struct window w = middle_of(r, 0);
+
+	if (w.first == w.n_slots)
+		return false;
+	*out = steady_at(&w);
+	return all_repeat(r, out, false) || one_is_busy(r, out);
 }

@@ -274,6 +274,14 @@ static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 	return built->last[longest];
 }
 
+uint32_t sc_run_last(const struct sc_run *run)
+{
+	struct sc_period period;
+	uint32_t last = longest_class(run, &period);
+
+	return last == SC_NONE ? sc_timeline_last(run->timeline) : last;
+}
+
 void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out)
 {
 	const struct sc_steady *steady = &run->steady;
@@ -288,7 +296,8 @@ void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out)
 				       .repeat_from_us = steady->window_us,
 				       .repeat_to_us = steady->window_us + steady->period_us,
 				       .n_repeats = run->n_skipped},
-			    .staged = run->built->shape.pp > 1},
+			    .staged = run->built->shape.pp > 1,
+			    .repeat = run->n_skipped > 0 ? steady->own : NULL},
 		.info = {.ctx = run,
 			 .tally = tally_segment,
 			 .untangle = untangle,

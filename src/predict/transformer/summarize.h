@@ -16,6 +16,8 @@ struct sc_run {
 	double iteration_us; /* with them; of the reading */
 };
 void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out);
+/* The node that ends the iteration. */
+uint32_t sc_run_last(const struct sc_run *run);
 /* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
  * as many as the steady state needs; its passes are made, in `arena`. */
 void sc_run_floor(const struct sc_run *run, struct sc_built *built, struct sc_arena *arena,

@@ -107,7 +107,11 @@ static bool again(void *p, const struct sc_timeline *timeline)
 
 	if (left == 0)
 		return false;
-	if (sc_steady_detect(&self->tf, &self->built, timeline, &run->steady)) {
+	run->timeline = timeline;
+	if (sc_steady_detect(&(struct sc_steady_run){&self->tf, &self->graph, &self->built,
+						     timeline, sc_run_last(run),
+						     self->scratch->arena},
+			     &run->steady)) {
 		run->n_skipped = (double)left / run->steady.micro_batches;
 		return false;
 	}
