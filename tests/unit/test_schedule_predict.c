@@ -89,7 +89,8 @@ START_TEST(details_agree)
 END_TEST
 
 /* Skipping the steady state changes nothing, with stages that differ a little and go ahead of the slowest for long:
- * the head makes one longer. What orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
+ * the head makes one longer. (Where the iteration is that of the longest stage, what others do before it begins is
+ * not counted, and how much that is may differ by a pass.) What orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
 START_TEST(a_jump_changes_nothing)
 {
 	static const char *const KINDS[] = {"1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-v",
@@ -113,7 +114,7 @@ START_TEST(a_jump_changes_nothing)
 					1e-5 * out.iteration_ms);
 	for (size_t c = 0; c < out.reading.n_classes; c++)
 		ck_assert_double_eq_tol(jumped.reading.classes[c].busy_ms,
-					out.reading.classes[c].busy_ms, 1e-5 * out.iteration_ms);
+					out.reading.classes[c].busy_ms, 1e-3 * out.iteration_ms);
 }
 END_TEST
 
