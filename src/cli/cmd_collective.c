@@ -17,7 +17,7 @@ enum { MAX_POINTS = 1024 };
 
 struct collective_args {
 	struct sc_common common;
-	const char *device, *cluster, *bytes, *algorithm, *measured, *plot;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends;
 	int64_t ranks, nodes;
 	int json;
 };
@@ -68,6 +68,12 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE",
 	 .offset = AT(measured),
 	 .help = "measured times, beside: CSV with bytes and time_us, or what nccl-tests printed"},
+	{.name = "sends",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
+	 .arg = "FILE.csv",
+	 .offset = AT(sends),
+	 .help = "all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes"},
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_OUT,
@@ -131,6 +137,59 @@ static int read_sizes(const char *text, double *bytes, size_t *n, struct sc_err 
 		bytes[(*n)++] = floor(low + 0.5);
 	}
 	return 0;
+}
+
+/* ---- what each sends ---- */
+
+enum { MAX_SENDERS = 4096 };
+
+static int bad_send(const struct sc_csv *csv, size_t row, int64_t ranks, struct sc_err *err)
+{
+	return sc_err_at(err, SC_EVALUE, csv->file, csv->line[row], 0,
+			 "expected from and to as ranks from 0 to %lld, and bytes of 0 or more",
+			 (long long)ranks - 1);
+}
+
+static int read_sends(const struct sc_csv *csv, int64_t ranks, double *out, struct sc_err *err)
+{
+	const int columns[] = {sc_csv_column(csv, "from"), sc_csv_column(csv, "to"),
+			       sc_csv_column(csv, "bytes")};
+
+	if (columns[0] < 0 || columns[1] < 0 || columns[2] < 0)
+		return sc_err_at(err, SC_EVALUE, csv->file, 1, 0,
+				 "--sends: expected the columns from, to and bytes");
+	for (size_t row = 0; row < csv->n_rows; row++) {
+		int64_t from, to;
+		double bytes;
+
+		if (!sc_parse_int(sc_csv_cell(csv, row, (size_t)columns[0]), &from) ||
+		    !sc_parse_int(sc_csv_cell(csv, row, (size_t)columns[1]), &to) ||
+		    !sc_parse_double(sc_csv_cell(csv, row, (size_t)columns[2]), &bytes) ||
+		    from < 0 || from >= ranks || to < 0 || to >= ranks || !(bytes >= 0) ||
+		    bytes > MAX_BYTES)
+			return bad_send(csv, row, ranks, err);
+		out[from * ranks + to] += bytes;
+	}
+	return 0;
+}
+
+static int load_sends(const struct collective_args *args, int64_t ranks, struct sc_arena *arena,
+		      double *bytes, struct sc_err *err)
+{
+	struct sc_csv csv;
+	double *matrix;
+	int rc = sc_csv_load(args->sends, arena, &csv, err);
+
+	if (rc)
+		return rc;
+	if (ranks < 2 || ranks > MAX_SENDERS)
+		return sc_err_set(err, SC_EUSAGE, "--sends: takes 2 to %d ranks", MAX_SENDERS);
+	matrix = sc_arena_calloc(arena, (size_t)(ranks * ranks), sizeof(*matrix));
+	rc = read_sends(&csv, ranks, matrix, err);
+	*bytes = rc ? 0 : sc_all_to_allv_bytes(matrix, (size_t)ranks);
+	if (rc == 0 && !(*bytes > 0))
+		return sc_err_set(err, SC_EVALUE, "--sends: nobody sends anything");
+	return rc;
 }
 
 /* ---- the command ---- */
@@ -245,6 +304,13 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	opts.file = args->algorithm ? &file : NULL;
 	if (rc == 0)
 		rc = load_network(args, opts.file, arena, &network, err);
+	if (rc == 0 && args->sends && (opts.kind != SC_ALL_TO_ALL || args->bytes))
+		rc = sc_err_set(err, SC_EUSAGE,
+				"--sends is for all_to_all, and in place of --bytes");
+	if (rc == 0 && args->sends) {
+		opts.n = 1;
+		rc = load_sends(args, network.span.n_ranks, arena, bytes, err);
+	}
 	if (rc == 0 && args->measured)
 		rc = sc_nccl_tests_load(args->measured, arena, &measured, err);
 	opts.measured = args->measured ? &measured : NULL;
@@ -277,7 +343,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml] [--measured FILE] [--plot FILE] [--json]",
+		"[--algorithm FILE.xml] [--sends FILE.csv] [--measured FILE] [--plot FILE] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "

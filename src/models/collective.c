@@ -15,8 +15,9 @@
 #include "models/collective_priv.h"
 
 const char *const sc_algo_names[] = {
-	[SC_ALGO_RING] = "ring",     [SC_ALGO_TREE] = "tree",     [SC_ALGO_NVLS] = "nvls",
-	[SC_ALGO_DIRECT] = "direct", [SC_ALGO_SHARP] = "collnet", [SC_N_ALGOS] = NULL};
+	[SC_ALGO_RING] = "ring", [SC_ALGO_TREE] = "tree",     [SC_ALGO_NVLS] = "nvls",
+	[SC_ALGO_PAT] = "pat",   [SC_ALGO_DIRECT] = "direct", [SC_ALGO_SHARP] = "collnet",
+	[SC_N_ALGOS] = NULL};
 
 struct times {
 	double latency_us; /* a */
@@ -208,6 +209,9 @@ static void tree(const struct problem *p, struct times *t)
 	}
 }
 
+/* Of machines before NCCL had it (2.23) are most sweeps of older GPUs. */
+enum { PAT_FROM_ARCH = 90 };
+
 static bool nvls_possible(const struct problem *p)
 {
 	return p->f->nvls_eff > 0 && p->kind == SC_ALL_REDUCE && !p->pcie &&
@@ -252,6 +256,30 @@ static void sharp(const struct problem *p, struct times *t)
 	t->net_bytes = p->bytes;
 	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_sharp_eff));
 	t->hbm_bytes = t->link_bytes * HBM_PER_BYTE_REDUCE;
+}
+
+static bool pat_possible(const struct problem *p)
+{
+	return (p->kind == SC_ALL_GATHER || p->kind == SC_REDUCE_SCATTER) && p->span->n_nodes > 1 &&
+	       p->span->n_nodes == p->span->n_ranks && !p->f->amd && p->f->sm_arch >= PAT_FROM_ARCH;
+}
+
+/* Latency as NCCL has it: a few of the tree's steps show, and what each rank's part costs (tuning.cc). */
+static void pat(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	int n = p->span->n_ranks;
+	double net_us =
+		sc_nccl_hop_us(SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->nic_latency_us;
+
+	*t = (struct times){
+		.latency_us = sc_nccl_base_us(SC_ALGO_PAT, SC_PROTO_SIMPLE) +
+			      floor_log2(n) * net_us / SC_PAT_STEPS_SEEN + SC_PAT_RANK_US * n,
+		.net_bytes = p->bytes * (n - 1) / n,
+		.hbm_bytes = p->bytes * (p->kind == SC_REDUCE_SCATTER ? HBM_PER_BYTE_REDUCE
+								      : HBM_PER_BYTE_MOVE),
+	};
+	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, SC_PAT_EFF));
 }
 
 /* Bytes to peers in the node that go through its host: all over PCIe; of a wiring without a switch those to peers
@@ -321,6 +349,7 @@ typedef void (*timer)(const struct problem *p, struct times *t);
 static const timer TIMERS[SC_N_ALGOS] = {[SC_ALGO_RING] = ring,
 					 [SC_ALGO_TREE] = tree,
 					 [SC_ALGO_NVLS] = nvls,
+					 [SC_ALGO_PAT] = pat,
 					 [SC_ALGO_SHARP] = sharp};
 
 /* Where the switches of the network add, no data goes around in rings. */
@@ -334,6 +363,8 @@ static bool is_possible(const struct problem *p, enum sc_algo algo)
 		return !adds;
 	if (algo == SC_ALGO_SHARP)
 		return adds;
+	if (algo == SC_ALGO_PAT)
+		return pat_possible(p);
 	return p->kind == SC_ALL_REDUCE && (algo == SC_ALGO_TREE || nvls_possible(p));
 }
 
@@ -426,7 +457,7 @@ static void choose(const struct problem *p, const struct times *t, enum sc_algo 
 		out->proto = p->bytes <= 16 * SC_BYTES_PER_KIB * most_channels(p, &graph, algo)
 				     ? SC_PROTO_LL
 				     : SC_PROTO_SIMPLE;
-	else if (algo != SC_ALGO_NVLS && algo != SC_ALGO_SHARP)
+	else if (algo != SC_ALGO_NVLS && algo != SC_ALGO_SHARP && algo != SC_ALGO_PAT)
 		sc_nccl_choose(&graph, p->bytes, algo, out);
 	most = most_channels(p, &graph, algo);
 	out->channels = (int)fmax(1, fmin(most, floor(p->bytes / channel_bytes(p, out->proto))));
@@ -489,4 +520,21 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 	if (choice)
 		*choice = c;
 	return out;
+}
+
+double sc_all_to_allv_bytes(const double *bytes, size_t n)
+{
+	double most = 0;
+
+	assert(n >= 2);
+	for (size_t i = 0; i < n; i++) {
+		double sent = 0, received = 0;
+
+		for (size_t j = 0; j < n; j++) {
+			sent += j == i ? 0 : bytes[i * n + j];
+			received += j == i ? 0 : bytes[j * n + i];
+		}
+		most = fmax(most, fmax(sent, received));
+	}
+	return most * (double)n / (double)(n - 1); /* with a part for oneself */
 }

@@ -68,11 +68,13 @@ struct sc_span {
 };
 /* Of ranks on hosts: hosts that share a scale-up domain are one node. */
 struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct sc_span *hosts);
-/* SHARP: the network's switches add, as NCCL's CollNet. */
+/* PAT: parallel aggregated trees, of gathers and scatters with one rank on each node. SHARP: the network's switches
+ * add, as NCCL's CollNet. */
 enum sc_algo {
 	SC_ALGO_RING,
 	SC_ALGO_TREE,
 	SC_ALGO_NVLS,
+	SC_ALGO_PAT,
 	SC_ALGO_DIRECT,
 	SC_ALGO_SHARP,
 	SC_N_ALGOS
@@ -94,6 +96,10 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  const struct sc_collective_shape *shape,
 				  const struct sc_span *span,
 				  struct sc_collective_choice *choice /* may be NULL */);
+
+/* Bytes for sc_collective_cost of an all-to-all whose ranks do not all send the same: `bytes`[i * n + j] go from i
+ * to j; the rank that sends or receives most takes as long as all would with as much. */
+double sc_all_to_allv_bytes(const double *bytes, size_t n);
 
 /* What a GPU of a torus does in a collective, in bytes. */
 struct sc_torus_traffic {

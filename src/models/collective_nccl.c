@@ -10,13 +10,37 @@
 enum { VOLTA, AMPERE, HOPPER, BLACKWELL, N_GENERATIONS };
 enum { ONE_NODE, TWO_NODES, MORE_NODES, N_SCALES };
 
-/* Microseconds, by algorithm (ring, tree, NVLS) and protocol (LL, LL128, Simple). */
-static const double BASE_US[SC_ALGO_DIRECT][SC_N_PROTOS] = {
-	{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}, {0, 0, 0}};
-static const double HOP_US[SC_N_HOPS][SC_ALGO_DIRECT][SC_N_PROTOS] = {
-	{{0.6, 1.9, 3.4}, {0.6, 1.25, 4.0}, {0, 0, 25.0}},
-	{{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}, {0, 0, 0}},
-	{{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}, {0, 0, 18.0}},
+/* Microseconds, by algorithm (ring, tree, NVLS, PAT) and protocol (LL, LL128, Simple). */
+typedef double by_protocol[SC_ALGO_DIRECT][SC_N_PROTOS];
+static const by_protocol BASE_US = {{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}, {0, 0, 0}, {8.0, 8.0, 8.0}};
+static const by_protocol HOP_US[SC_N_HOPS] = {
+	{{0.6, 1.9, 3.4}, {0.6, 1.25, 4.0}, {0, 0, 25.0}, {0, 0, 4.0}},
+	{{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}, {0, 0, 0}, {0, 0, 4.0}},
+	{{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}, {0, 0, 18.0}, {0, 0, 14.0}},
+};
+/* RCCL's of GPUs that are all joined by xGMI (ROCm/rccl src/graph/tuning.cc, tuning model 5); instead of caps it has shares
+ * of the ring's rate, up to two nodes and beyond. LL128 it does not take unasked there. */
+static const by_protocol RCCL_BASE_US = {{12, 12, 17}, {12, 12, 17}};
+static const by_protocol RCCL_HOP_US[SC_N_HOPS] = {
+	{{0.8, 0.8, 2.1}, {0.9, 0.9, 2.3}},
+	{{2.2, 2.2, 5.7}, {2.2, 2.2, 5.7}},
+	{{9.5, 9.5, 320}, {10.5, 10.5, 25}},
+};
+static const by_protocol RCCL_SHARE[2] = {{{0.08, 0, 1}, {0.06, 0, 0.11}},
+					  {{0.08, 0, 1}, {0.06, 0, 0.59}}};
+/* And corrections of ring and tree, LL and Simple; entry i is for 64 B * 2^i. */
+enum { N_RCCL_CORR = 27 };
+static const double RCCL_RING_CORR[2][N_RCCL_CORR] = {
+	{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, 1,  .2, 1,
+	 .4, .4, .1, .2, .2, .1, .1, .1, .1, .1, .1, .1, .1},
+	{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1,
+	 .1, .1, .1, .1, .1, .1, .1, .1, 1,  .8, 1,  1,  1},
+};
+static const double RCCL_TREE_CORR[2][N_RCCL_CORR] = {
+	{.1, .1, .1, .1, .1, .1, 1,  1,  1,  1,  1,  .6, 1, .9,
+	 1,  1,  .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1},
+	{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1,
+	 .1, .7, 1,  1,  1,  1,  1,  .7, .7, .5, .6, .6, .6},
 };
 static const double NVLS_TREE_NET_US = 20.9;
 
@@ -92,9 +116,20 @@ static int ll_row(const struct sc_nccl_graph *g)
 	return g->amd_cpu ? AMPERE : VOLTA;
 }
 
+static double base_us(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
+{
+	return g->rccl ? RCCL_BASE_US[algo][proto] : BASE_US[algo][proto];
+}
+
+static double hop_us(const struct sc_nccl_graph *g, enum sc_hop hop, enum sc_algo algo,
+		     enum sc_proto proto)
+{
+	return g->rccl ? RCCL_HOP_US[hop][algo][proto] : HOP_US[hop][algo][proto];
+}
+
 static double intra_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
 {
-	return HOP_US[g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK][algo][proto];
+	return hop_us(g, g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK, algo, proto);
 }
 
 /* Simple counts the NIC twice: a flush follows the data. One rank a node: the tree's row holds. */
@@ -102,7 +137,7 @@ static double inter_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum s
 {
 	enum sc_algo row = g->n_ranks == g->n_nodes && algo == SC_ALGO_RING ? SC_ALGO_TREE : algo;
 
-	return HOP_US[SC_HOP_NET][row][proto] +
+	return hop_us(g, SC_HOP_NET, row, proto) +
 	       (proto == SC_PROTO_SIMPLE ? 2 : 1) * g->nic_latency_us;
 }
 
@@ -116,9 +151,9 @@ static double ring_latency(const struct sc_nccl_graph *g, enum sc_proto proto)
 		overhead = (g->amd_cpu ? 2.0 : 1.0) * (proto == SC_PROTO_SIMPLE ? 3 : 1);
 	}
 	if (g->kind == SC_BROADCAST) /* pipelined: one hop, when all channels are alike */
-		return BASE_US[SC_ALGO_RING][proto] +
+		return base_us(g, SC_ALGO_RING, proto) +
 		       (inter ? inter_hop(g, SC_ALGO_RING, proto) : intra);
-	return BASE_US[SC_ALGO_RING][proto] + (steps - inter) * fmax(intra, overhead) +
+	return base_us(g, SC_ALGO_RING, proto) + (steps - inter) * fmax(intra, overhead) +
 	       inter * inter_hop(g, SC_ALGO_RING, proto);
 }
 
@@ -134,8 +169,11 @@ static void tune_ring(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 	bw[SC_PROTO_LL] = fmin(ll_max, bus / 2) * to_alg;
 	bw[SC_PROTO_LL128] = g->pcie ? 0 : fmin(0.92 * bus, c * RING_LL128[gen][sc]) * to_alg;
 	bw[SC_PROTO_SIMPLE] = bus * to_alg;
-	for (int p = 0; p < SC_N_PROTOS; p++)
+	for (int p = 0; p < SC_N_PROTOS; p++) {
 		out->latency_us[SC_ALGO_RING][p] = ring_latency(g, (enum sc_proto)p);
+		if (g->rccl)
+			bw[p] = bus * RCCL_SHARE[g->n_nodes > 2][SC_ALGO_RING][p] * to_alg;
+	}
 }
 
 static void tune_tree(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
@@ -158,9 +196,29 @@ static void tune_tree(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 		enum sc_proto p = (enum sc_proto)i;
 
 		out->latency_us[SC_ALGO_TREE][p] =
-			BASE_US[SC_ALGO_TREE][p] + 2 * (hops * intra_hop(g, SC_ALGO_TREE, p) +
-							levels * inter_hop(g, SC_ALGO_TREE, p));
+			base_us(g, SC_ALGO_TREE, p) + 2 * (hops * intra_hop(g, SC_ALGO_TREE, p) +
+							   levels * inter_hop(g, SC_ALGO_TREE, p));
+		if (g->rccl)
+			bw[p] = 0.5 * ring_bus * RCCL_SHARE[g->n_nodes > 2][SC_ALGO_TREE][p];
 	}
+	if (g->rccl && g->n_nodes == 1) /* not taken by GPUs that are all on one node */
+		bw[SC_PROTO_SIMPLE] = 0;
+}
+
+/* Gathers and scatters with one rank on each node. */
+static void tune_pat(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
+{
+	double bus = g->channels * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+
+	if (g->rccl || g->n_nodes < 2 || g->n_nodes != g->n_ranks ||
+	    (g->kind != SC_ALL_GATHER && g->kind != SC_REDUCE_SCATTER))
+		return;
+	out->algbw_gbps[SC_ALGO_PAT][SC_PROTO_SIMPLE] = SC_PAT_EFF * bus;
+	out->latency_us[SC_ALGO_PAT][SC_PROTO_SIMPLE] =
+		BASE_US[SC_ALGO_PAT][SC_PROTO_SIMPLE] +
+		floor_log2(g->n_nodes) * inter_hop(g, SC_ALGO_PAT, SC_PROTO_SIMPLE) /
+			SC_PAT_STEPS_SEEN +
+		SC_PAT_RANK_US * g->n_ranks;
 }
 
 /* NVLS on one node, NVLSTree on several (all-reduce only). */
@@ -195,6 +253,24 @@ void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out)
 	tune_ring(graph, out);
 	tune_tree(graph, out);
 	tune_nvls(graph, out);
+	tune_pat(graph, out);
+}
+
+static double correction(const struct sc_nccl_graph *g, const struct sc_collective_choice *choice,
+			 double bytes)
+{
+	bool simple = choice->proto == SC_PROTO_SIMPLE, tree = choice->algo == SC_ALGO_TREE;
+	int exponent;
+
+	if (bytes < 64 || (!tree && (!g->rccl || choice->algo != SC_ALGO_RING)))
+		return 1;
+	frexp(bytes / 64, &exponent); /* floor(log2) + 1 */
+	if (exponent > (g->rccl ? N_RCCL_CORR : N_TREE_CORR))
+		return 1;
+	if (g->rccl)
+		return tree ? RCCL_TREE_CORR[simple][exponent - 1]
+			    : RCCL_RING_CORR[simple][exponent - 1];
+	return TREE_CORR[choice->proto][exponent - 1];
 }
 
 double sc_nccl_time_us(const struct sc_nccl_graph *graph, const struct sc_nccl_model *model,
@@ -205,14 +281,8 @@ double sc_nccl_time_us(const struct sc_nccl_graph *graph, const struct sc_nccl_m
 
 	if (bw <= 0)
 		return HUGE_VAL;
-	if (choice->algo == SC_ALGO_TREE && bytes >= 64) {
-		int exponent;
-
-		frexp(bytes / 64, &exponent); /* floor(log2) + 1 */
-		if (exponent <= N_TREE_CORR)
-			bw *= TREE_CORR[choice->proto][exponent - 1];
-	}
-	if (choice->algo == SC_ALGO_RING && choice->proto == SC_PROTO_SIMPLE &&
+	bw *= correction(graph, choice, bytes);
+	if (!graph->rccl && choice->algo == SC_ALGO_RING && choice->proto == SC_PROTO_SIMPLE &&
 	    graph->kind == SC_ALL_REDUCE && graph->n_nodes > 1 &&
 	    bytes >= 64.0 * graph->channels * graph->n_ranks)
 		latency *= graph->sm_arch < 80 ? 1.9 : 1.4;
@@ -263,6 +333,7 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 		.n_nodes = span->n_nodes,
 		.sm_arch = fabric->sm_arch,
 		.pcie = pcie,
+		.rccl = fabric->amd,
 		.nic_latency_us = fabric->nic_latency_us,
 		.channels = (int)fmax(1, floor(port / channel)),
 		.intra_gbps = channel,

@@ -5,6 +5,11 @@
 
 #include "models/collective.h"
 
+/* PAT, of a ring's rate; steps of its tree that show; each rank's part (NCCL's tuning.cc). */
+#define SC_PAT_EFF 0.75
+#define SC_PAT_STEPS_SEEN 3.5
+#define SC_PAT_RANK_US 2.8
+
 /* What NCCL's topology search found, and who takes part. */
 struct sc_nccl_graph {
 	enum sc_collective kind;
@@ -15,6 +20,7 @@ struct sc_nccl_graph {
 	int nvls_channels;             /* 0 = no in-switch reduction */
 	double nvls_intra_gbps, nvls_inter_gbps;
 	bool pcie; /* GPUs reach each other over PCIe */
+	bool rccl; /* AMD's library and its constants */
 	bool amd_cpu;
 	double nic_latency_us;
 };

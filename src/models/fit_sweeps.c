@@ -81,11 +81,9 @@ static int algo_of(const struct sc_fit_table *t)
 	static const struct {
 		const char *name;
 		enum sc_algo algo;
-	} known[] = {{"Ring", SC_ALGO_RING},
-		     {"Tree", SC_ALGO_TREE},
-		     {"NVLS", SC_ALGO_NVLS},
-		     {"NVLSTree", SC_ALGO_NVLS},
-		     {"CollNet", SC_ALGO_SHARP}};
+	} known[] = {{"Ring", SC_ALGO_RING}, {"Tree", SC_ALGO_TREE},
+		     {"NVLS", SC_ALGO_NVLS}, {"NVLSTree", SC_ALGO_NVLS},
+		     {"PAT", SC_ALGO_PAT},   {"CollNet", SC_ALGO_SHARP}};
 	const char *algo = sc_fit_text(t, "algo");
 
 	if (strstr(sc_fit_text(t, "library"), "MSCCL"))
@@ -103,7 +101,8 @@ static bool is_modelled(enum sc_collective kind, int only)
 {
 	bool direct = kind == SC_ALL_TO_ALL || kind == SC_SEND_RECV;
 
-	return only == 0 || kind == SC_ALL_REDUCE || (!direct && only == SC_ALGO_RING + 1);
+	return only == 0 || kind == SC_ALL_REDUCE ||
+	       (!direct && (only == SC_ALGO_RING + 1 || only == SC_ALGO_PAT + 1));
 }
 
 static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)

@@ -623,6 +623,74 @@ START_TEST(curves_go_before_the_formula)
 }
 END_TEST
 
+/* Base and hops as RCCL's table has them; shares of the ring's rate instead of caps. */
+START_TEST(rccl_constants)
+{
+	struct sc_nccl_graph g = {.kind = SC_ALL_REDUCE,
+				  .n_ranks = 8,
+				  .n_nodes = 1,
+				  .sm_arch = 90,
+				  .rccl = true,
+				  .channels = 7,
+				  .intra_gbps = 48,
+				  .inter_gbps = 48};
+	struct sc_nccl_model m;
+	struct sc_collective_choice c = {.algo = SC_ALGO_RING, .proto = SC_PROTO_SIMPLE};
+
+	sc_nccl_tune(&g, &m);
+	ck_assert_double_eq_tol(m.latency_us[SC_ALGO_RING][SC_PROTO_LL], 12 + 14 * 0.8, 1e-9);
+	ck_assert_double_eq_tol(m.latency_us[SC_ALGO_TREE][SC_PROTO_LL], 12 + 14 * 0.9, 1e-9);
+	ck_assert_double_eq_tol(m.algbw_gbps[SC_ALGO_RING][SC_PROTO_SIMPLE], 7 * 48 * 8.0 / 14,
+				1e-9);
+	ck_assert_double_eq_tol(m.algbw_gbps[SC_ALGO_RING][SC_PROTO_LL], 0.08 * 7 * 48 * 8.0 / 14,
+				1e-9);
+	ck_assert_double_eq_tol(m.algbw_gbps[SC_ALGO_TREE][SC_PROTO_SIMPLE], 0, 1e-9);
+	/* 512 MiB: corrected to 0.8 */
+	ck_assert_double_eq_tol(sc_nccl_time_us(&g, &m, &c, 512 * MIB),
+				17 + 14 * 2.1 + 512 * MIB / (0.8 * 7 * 48e3 * 8 / 14), 1e-6);
+	ck_assert(sc_nccl_choose(&g, 4096 * MIB, SC_N_ALGOS, &c));
+	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
+	ck_assert_int_eq((int)c.proto, SC_PROTO_SIMPLE);
+}
+END_TEST
+
+/* One rank on each of many nodes: trees for small gathers, rings for large ones. */
+START_TEST(pat_of_gathers)
+{
+	struct sc_fabric f = fabric_of(90);
+	struct sc_collective_choice c;
+	const struct sc_span span = {.n_ranks = 64, .n_nodes = 64, .max_ranks_per_node = 1};
+	struct sc_collective_shape shape = {.kind = SC_ALL_GATHER, .bytes = 65536};
+
+	sc_collective_cost(&f, &shape, &span, &c);
+	ck_assert_int_eq((int)c.algo, SC_ALGO_PAT);
+	shape.bytes = 4e9;
+	sc_collective_cost(&f, &shape, &span, &c);
+	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
+	shape.kind = SC_ALL_REDUCE;
+	shape.bytes = 65536;
+	sc_collective_cost(&f, &shape, &span, &c);
+	ck_assert_int_eq((int)c.algo, SC_ALGO_TREE);
+}
+END_TEST
+
+/* Equal parts are an all-to-all's; turned around nothing changes; the busiest rank decides. */
+START_TEST(all_to_allv)
+{
+	double m[16], back[16];
+
+	for (int i = 0; i < 16; i++)
+		m[i] = 100;
+	ck_assert_double_eq_tol(sc_all_to_allv_bytes(m, 4), 400, 1e-9);
+	m[1 * 4 + 2] = 1000;
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < 4; j++)
+			back[j * 4 + i] = m[i * 4 + j];
+	ck_assert_double_eq_tol(sc_all_to_allv_bytes(m, 4), 1200 * 4 / 3.0, 1e-9);
+	ck_assert_double_eq_tol(sc_all_to_allv_bytes(back, 4), 1200 * 4 / 3.0, 1e-9);
+}
+END_TEST
+
 static Suite *collective_suite(void)
 {
 	Suite *suite = suite_create("collective");
@@ -652,6 +720,9 @@ static Suite *collective_suite(void)
 	tcase_add_test(request, fabric_of_a_request);
 	tcase_add_loop_test(request, shipped_profile_on_measurements, 0, N_MEASURED);
 	tcase_add_test(request, shipped_fabric_kinds);
+	tcase_add_test(nccl, rccl_constants);
+	tcase_add_test(times, pat_of_gathers);
+	tcase_add_test(times, all_to_allv);
 	suite_add_tcase(suite, nccl);
 	suite_add_tcase(suite, times);
 	suite_add_tcase(suite, request);
