@@ -137,10 +137,10 @@ static void append_fitted(const struct sc_fit *fit, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\"\n");
 }
 
-static void append_element(const struct sc_field *fields, const void *element,
+static void append_mapping(const struct sc_field *fields, const void *element,
 			   struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, "  - {");
+	sc_strbuf_append(out, "{");
 	for (const struct sc_field *f = fields; f->key; f++) {
 		const char *place = (const char *)element + f->offset;
 		int64_t integer;
@@ -155,9 +155,19 @@ static void append_element(const struct sc_field *fields, const void *element,
 		} else if (f->type == SC_F_STR) {
 			memcpy(&text, place, sizeof(text));
 			sc_strbuf_append(out, text);
+		} else if (f->type == SC_F_STRUCT) {
+			append_mapping(f->sub, place, out);
 		}
 	}
-	sc_strbuf_append(out, "}\n");
+	sc_strbuf_append(out, "}");
+}
+
+static void append_element(const struct sc_field *fields, const void *element,
+			   struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "  - ");
+	append_mapping(fields, element, out);
+	sc_strbuf_append(out, "\n");
 }
 
 /* What the fit says of the coefficients of one block, as a comment; false if none was fitted. */
@@ -254,6 +264,8 @@ static void append_machine(const struct sc_fit *fit, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "schema: stepcast/1\ngpu: %s\n", fit->device_id);
 	append_elements(fit, "links", false, out);
 	append_elements(fit, "nets", true, out);
+	if (fit->fabric.walks.n > 0)
+		append_elements(fit, "walks", false, out);
 	sc_strbuf_append(out, "ramp:\n");
 	for (const struct sc_field *f = ramp->sub; f->key; f++)
 		sc_strbuf_printf(out, "  %s: %.6g\n", f->key,
