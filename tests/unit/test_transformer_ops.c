@@ -212,6 +212,33 @@ START_TEST(every_input_of_an_fp8_product_is_cast)
 }
 END_TEST
 
+static double casts_us(struct sc_request *req, bool norms, bool all)
+{
+	const struct sc_block *b;
+	double us = 0;
+
+	req->software.fused_fp8_norm = norms;
+	req->software.fused_fp8_cast = all;
+	b = steps_of(req, SC_BLOCK_LAYER_F);
+	for (size_t i = 0; i < b->steps.n; i++)
+		if (b->steps.at[i].name == SC_NAME_FP8_CAST)
+			us += b->steps.at[i].cost.work_us;
+	return us;
+}
+
+/* With delayed scales casts may ride on norms alone, or on all that is before a product. */
+START_TEST(casts_ride_on_norms_or_on_all)
+{
+	struct sc_request *req =
+		make_request(LLAMA, "training.precision=fp8 training.fp8_recipe=delayed");
+	double none = casts_us(req, false, false), norms = casts_us(req, true, false);
+	double all = casts_us(req, false, true);
+
+	ck_assert(all < norms && norms < none);
+	assert_near(casts_us(req, true, true), all);
+}
+END_TEST
+
 static const struct sc_step *find_step(const struct sc_block *b, enum sc_op_name name, int nth)
 {
 	for (size_t i = 0; i < b->steps.n; i++)
@@ -863,6 +890,7 @@ static Suite *make_suite(void)
 	tcase_add_test(flop, a_window_shortens_attention);
 	tcase_add_test(flop, biases_of_experts_are_weighed);
 	tcase_add_test(flop, context_parallel_ranks_exchange_heads);
+	tcase_add_test(flop, casts_ride_on_norms_or_on_all);
 	tcase_add_loop_test(flop, every_input_of_an_fp8_product_is_cast, 0, 3);
 	tcase_add_test(flop, collectives_hide_behind_products_not_casts);
 	tcase_add_test(flop, per_op_recomputation_runs_every_second_product_again);

@@ -188,6 +188,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(norms_apart, "no norm is fused with the product behind it"),
 	BOOL(fused_rope, "one kernel"),
 	BOOL(fused_loss, "one kernel"),
+	BOOL(fused_fp8_norm, "casts of norms' outputs ride on the norms"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
 	ENUM(fp8_recipe, sc_fp8_recipe_names, "how fp8 tensors are scaled; default delayed"),
 	BOOL(lora_fp8_attention, "LoRA: flash attention in fp8 where GEMMs are"),

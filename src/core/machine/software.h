@@ -111,6 +111,7 @@ struct sc_software {
 	bool fused_norm, fused_rope,
 		fused_loss;  /* one kernel each, else chains of elementwise ones */
 	bool norms_apart;    /* norms are modules: none joins the product behind it */
+	bool fused_fp8_norm; /* those of norms' outputs do */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
 	enum sc_fp8_recipe fp8_recipe; /* training.fp8_recipe not given */
 	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,

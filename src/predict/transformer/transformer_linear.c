@@ -171,7 +171,7 @@ static double quantized_bytes(const struct dims *x)
  * maximum first, which the kernel before finds, if anything is fused with it. Scales of rows ask one pass, and two
  * for the copy with those of columns, whose maximum is not in one block. In nvfp4 the maximum is that of
  * rotated blocks, another pass (NVIDIA, "Pretraining LLMs with NVFP4", arXiv:2509.25149). */
-void quantize(const struct dims *x, double n)
+static void cast(const struct dims *x, double n, bool fused)
 {
 	const struct sc_training *tr = &x->req->config.training;
 	bool of_tensor = has_tensor_scales(x);
@@ -180,13 +180,29 @@ void quantize(const struct dims *x, double n)
 
 	if (!x->quantized)
 		return;
-	if (delayed && x->sw->fused_fp8_cast)
+	if (delayed && fused)
 		passes = 0;
-	else if (tr->precision == SC_P_NVFP4 || (of_tensor && !delayed && !x->sw->fused_fp8_cast))
+	else if (tr->precision == SC_P_NVFP4 || (of_tensor && !delayed && !fused))
 		passes = 2;
 	else if (tr->precision == SC_P_FP8 && tr->fp8_recipe == SC_FP8_ROWWISE)
 		passes = 3;
 	add_rowwise(x, SC_NAME_FP8_CAST, n * (passes * x->e + quantized_bytes(x)), passes);
+}
+
+void quantize(const struct dims *x, double n)
+{
+	cast(x, n, x->sw->fused_fp8_cast);
+}
+
+/* The norm before a layer's first product writes what that reads. */
+static void quantize_normed(const struct dims *x, double n)
+{
+	cast(x, n, x->sw->fused_fp8_cast || x->sw->fused_fp8_norm);
+}
+
+static bool follows_norm(const struct linear *l)
+{
+	return l->name != SC_NAME_PROJ && l->name != SC_NAME_MLP_DOWN;
 }
 
 static double lora_rank(const struct dims *x, const struct linear *l)
@@ -207,7 +223,10 @@ static void add_adapters(const struct dims *x, const struct linear *l)
 
 void add_linear(const struct dims *x, const struct linear *l)
 {
-	quantize(x, x->tokens * l->k);
+	if (follows_norm(l))
+		quantize_normed(x, x->tokens * l->k);
+	else
+		quantize(x, x->tokens * l->k);
 	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
 	add_adapters(x, l);
 }
@@ -447,7 +466,7 @@ void enter_region(const struct dims *x, const struct linear *first)
 	struct joint j = forward_joint(x, first, SC_ALL_GATHER);
 
 	if (x->sp && overlaps(x)) {
-		quantize(x, x->tokens * first->k);
+		quantize_normed(x, x->tokens * first->k);
 		gather_and_multiply(x, &j);
 		add_adapters(x, first);
 		return;
