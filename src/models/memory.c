@@ -23,17 +23,11 @@ static double state_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
 	double master = element_bytes(request) < f ? f : 0;
+	double moments = sc_optimizer_traits_of(request->config.training.optimizer)->moments;
 
-	switch (sc_optimizer_dense(request->config.training.optimizer)) {
-	case SC_OPT_ADAM:
-		return 2 * sc_moment_bytes(request) + master;
-	case SC_OPT_ADAGRAD:
-	case SC_OPT_SGD:
-		return sc_moment_bytes(request) + master;
-	default:
-		break;
-	}
-	return 0;
+	if (request->config.training.optimizer == SC_OPT_NONE)
+		return 0;
+	return moments * sc_moment_bytes(request) + master;
 }
 
 /* Bytes of gradients for each trained parameter. */

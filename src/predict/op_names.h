@@ -111,6 +111,7 @@
 	X(STEP_COMM, "step-wide small all-reduces")                      \
 	X(OPTIMIZER, "optimizer update")                                 \
 	X(PARAM_GATHER, "parameter all-gather")                          \
+	X(ORTHOGONALISE, "gemm orthogonalised update")                   \
 	X(HOST_OPTIMIZER, "optimizer update on the CPU")                 \
 	X(FROM_HOST, "copies from the host")                             \
 	X(TO_HOST, "copies to the host")                                 \

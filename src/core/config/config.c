@@ -451,6 +451,10 @@ double sc_grad_bytes(const struct sc_request *request)
 
 double sc_moment_bytes(const struct sc_request *request)
 {
+	double own = sc_optimizer_traits_of(request->config.training.optimizer)->moment_bytes;
+
+	if (own > 0)
+		return own;
 	return sc_model_is_mla(&request->config.model) ? request->software.mla_moment_bytes
 						       : sc_dtype_bytes(SC_FP32);
 }

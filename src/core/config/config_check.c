@@ -221,6 +221,22 @@ static int check_exact(const struct sc_resolver *res)
 	return 0;
 }
 
+/* Rows of embedding tables, and layers whose matrices are not known. */
+static int check_optimizer(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	enum sc_optimizer optimizer = cfg->training.optimizer;
+	bool orthogonal = sc_optimizer_traits_of(optimizer)->orthogonal;
+
+	if (cfg->model.family == SC_DLRM ? optimizer <= SC_OPT_ATOMIC_SGD
+					 : cfg->model.family != SC_LAYERS || !orthogonal)
+		return 0;
+	return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
+			       "training.optimizer %s is for Transformers; choose adam, sgd or "
+			       "adagrad",
+			       sc_enum_name(sc_optimizer_names, (int)optimizer));
+}
+
 static int check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
@@ -389,8 +405,8 @@ static int check_stragglers(const struct sc_resolver *res)
 int sc_config_check(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_product,  check_order,     check_cluster,
-		sc_nodes_check, check_precision, check_stragglers,
+		check_product,   check_order,      check_cluster,   sc_nodes_check,
+		check_precision, check_stragglers, check_optimizer,
 	};
 	int rc = 0;
 

@@ -13,6 +13,11 @@ const struct sc_name sc_optimizer_names[] = {
 	{"none", SC_OPT_NONE},
 	{"rowwise_adagrad", SC_OPT_ROWWISE_ADAGRAD},
 	{"atomic_sgd", SC_OPT_ATOMIC_SGD},
+	{"adam8bit", SC_OPT_ADAM_8BIT},
+	{"lion", SC_OPT_LION},
+	{"lamb", SC_OPT_LAMB},
+	{"adafactor", SC_OPT_ADAFACTOR},
+	{"muon", SC_OPT_MUON},
 	{0},
 };
 
@@ -23,10 +28,37 @@ enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer)
 						   : optimizer;
 }
 
+#define FP32 4.0
+const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optimizer)
+{
+	static const struct sc_optimizer_traits traits[SC_N_OPTIMIZERS] = {
+		[SC_OPT_ADAM] = {.moments = 2},
+		[SC_OPT_SGD] = {.moments = 1}, /* with momentum */
+		[SC_OPT_ADAGRAD] = {.moments = 1},
+		[SC_OPT_NONE] = {0},
+		/* Dettmers et al., ICLR 2022: a byte each, and an fp32 scale for 2,048 of them */
+		[SC_OPT_ADAM_8BIT] = {.moments = 2, .moment_bytes = 1 + FP32 / 2048},
+		[SC_OPT_LION] = {.moments = 1}, /* Chen et al., NeurIPS 2023, algorithm 2 */
+		/* You et al., ICLR 2020: the update is written, and read with the weight for their norms, and once
+		 * more to be applied */
+		[SC_OPT_LAMB] = {.moments = 2, .more_bytes = 4 * FP32},
+		/* Shazeer and Stern, ICML 2018, without momentum: sums of rows and columns in place of moments; the
+		 * gradient is read for each */
+		[SC_OPT_ADAFACTOR] = {.more_bytes = 2 * FP32},
+		[SC_OPT_MUON] = {.moments = 1, .orthogonal = true}, /* Jordan et al. 2024 */
+	};
+
+	return &traits[sc_optimizer_dense(optimizer)];
+}
+
 double sc_optimizer_step_bytes(enum sc_optimizer optimizer)
 {
-	static const double bytes[] = {
-		[SC_OPT_ADAM] = 28, [SC_OPT_SGD] = 12, [SC_OPT_ADAGRAD] = 20, [SC_OPT_NONE] = 0};
+	const struct sc_optimizer_traits *t = sc_optimizer_traits_of(optimizer);
+	/* their SGD has no momentum */
+	double moments = sc_optimizer_dense(optimizer) == SC_OPT_SGD ? 0 : t->moments;
+	double each = t->moment_bytes > 0 ? t->moment_bytes : FP32;
 
-	return bytes[sc_optimizer_dense(optimizer)];
+	if (optimizer == SC_OPT_NONE)
+		return 0;
+	return FP32 + 2 * (FP32 + moments * each) + t->more_bytes;
 }

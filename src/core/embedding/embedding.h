@@ -15,11 +15,25 @@ enum sc_optimizer {
 	SC_OPT_ADAGRAD, /* of tables row-wise, if the software's is */
 	SC_OPT_NONE,
 	SC_OPT_ROWWISE_ADAGRAD,
-	SC_OPT_ATOMIC_SGD
+	SC_OPT_ATOMIC_SGD,
+	SC_OPT_ADAM_8BIT,
+	SC_OPT_LION,
+	SC_OPT_LAMB,
+	SC_OPT_ADAFACTOR,
+	SC_OPT_MUON,
+	SC_N_OPTIMIZERS
 };
 extern const struct sc_name sc_optimizer_names[];
 enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer);
-/* Bytes that a step of a dense parameter moves, all fp32: weight, gradient and states are read, weight and states
+/* Of a dense parameter. */
+struct sc_optimizer_traits {
+	double moments;      /* states of its size */
+	double moment_bytes; /* of one; 0 = as the request says */
+	double more_bytes;   /* that a step reads and writes beside gradient, weight and states */
+	bool orthogonal;     /* the update of a matrix is orthogonalised, by matrix products */
+};
+const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optimizer);
+/* Bytes that a step of a dense parameter of a recommendation model or a table of layers moves, all fp32: weight, gradient and states are read, weight and states
  * written. */
 double sc_optimizer_step_bytes(enum sc_optimizer optimizer);
 

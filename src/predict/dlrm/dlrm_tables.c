@@ -50,8 +50,7 @@ static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
 		return SC_ROW_ROWWISE_ADAGRAD;
 	case SC_OPT_ATOMIC_SGD:
 		return SC_ROW_ATOMIC_SGD;
-	case SC_OPT_SGD:
-	case SC_OPT_NONE:
+	default: /* plain SGD, or none */
 		break;
 	}
 	return habits->atomic_sgd ? SC_ROW_ATOMIC_SGD : SC_ROW_SGD;

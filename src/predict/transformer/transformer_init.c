@@ -365,7 +365,9 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	struct sc_class_plan *plan = &tf->classes[c];
 	struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
 	struct sc_replicas copies;
+	struct sc_stage_parts parts = sc_transformer_stage(tf, rc->stage);
 	double shard = 1, expert_shard = 1, updated, held;
+	struct sc_update update;
 	int status = find_variant(tf, c, scratch, err);
 
 	if (status)
@@ -389,7 +391,11 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		held = updated; /* gradients are scattered, too */
 	plan->host_optimizer_us = host_optimizer_us(tf, updated);
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
-	sc_transformer_optimizer(&tf->variant[plan->variant].env, held, updated, &tf->optimizer);
+	update = (struct sc_update){.params = held, .updated = updated};
+	if (updated > 0)
+		update.layers = (parts.layers + parts.dense) * updated /
+				(plan->trainable + plan->trainable_expert);
+	sc_transformer_optimizer(&tf->variant[plan->variant].env, &update, &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;
 	return status;

@@ -51,9 +51,12 @@ double sc_transformer_model_flop(const struct sc_request *request);
 /* Bytes that an update reads and writes per parameter: fp32 gradient read; weight in fp32 and moments read and
  * written in fp32; working copy written if it is not the master. */
 double sc_transformer_update_bytes(const struct sc_request *request);
-/* The end of an iteration on a rank that holds `params` parameters in `n_tensors` tensors and updates
- * `updated` of them. */
-void sc_transformer_optimizer(const struct sc_block_env *env, double params, double updated,
+/* The end of an iteration on a rank. */
+struct sc_update {
+	double params, updated; /* that it holds, and those of them that it updates */
+	double layers;          /* whole layers among these: what is done matrix by matrix */
+};
+void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out);
 
 #endif

@@ -179,17 +179,65 @@ static bool has_master(const struct sc_request *request)
 double sc_transformer_update_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
-	double moments = request->config.training.optimizer == SC_OPT_ADAM ? 2 : 1;
+	const struct sc_optimizer_traits *t =
+		sc_optimizer_traits_of(request->config.training.optimizer);
 
-	return f + 2 * (f + moments * sc_moment_bytes(request)) +
+	return f + 2 * (f + t->moments * sc_moment_bytes(request)) + t->more_bytes +
 	       (has_master(request)
 			? sc_dtype_bytes(sc_storage_dtype(request->config.training.precision))
 			: 0);
 }
 
-void sc_transformer_optimizer(const struct sc_block_env *env, double params, double updated,
+/* Newton-Schulz steps of Muon (Jordan et al. 2024: five): X X^T, its square, and their sum times X; of `count` matrices
+ * m x n. */
+enum { NEWTON_SCHULZ_STEPS = 5 };
+static void orthogonalise(const struct dims *x, double m, double n, double count)
+{
+	double low = fmin(m, n), high = fmax(m, n);
+	const struct mnk products[] = {{low, low, high}, {low, low, low}, {low, high, low}};
+
+	for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+		struct sc_op op = {SC_OP_GEMM,
+				   SC_BF16,
+				   {.gemm = {.batch = 1,
+					     .m = products[i].m,
+					     .n = products[i].n,
+					     .k = products[i].k}}};
+
+		sc_block_add_pieces(x->block, x->env,
+				    &(struct sc_block_pieces){
+					    .name = SC_NAME_ORTHOGONALISE,
+					    .op = &op,
+					    .n = count * NEWTON_SCHULZ_STEPS,
+					    .stretch = 1,
+				    });
+	}
+}
+
+/* The matrices of `layers` layers, each tensor-parallel part alone; gate and up apart. */
+static void orthogonalise_layers(const struct dims *x, double layers)
+{
+	const struct sc_model *m = x->model;
+	struct linear qkv[MAX_LINEARS];
+	const struct linear proj = proj_linear(x);
+	int n = qkv_linears(x, qkv);
+	double ffn = sc_model_is_moe(m) ? shared_width(x) : x->ffn;
+
+	for (int i = 0; i < n; i++)
+		orthogonalise(x, qkv[i].n, qkv[i].k, layers);
+	orthogonalise(x, proj.n, proj.k, layers);
+	if (ffn > 0)
+		orthogonalise(x, ffn, x->h, layers * (x->gates + 1));
+	if (sc_model_is_moe(m))
+		orthogonalise(x, (double)m->expert_ffn_hidden / x->etp, x->h,
+			      layers * (x->gates + 1) * (double)m->experts /
+				      (double)x->req->config.parallel.ep);
+}
+
+void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out)
 {
+	double params = update->params, updated = update->updated;
 	const struct sc_request *request = env->request;
 	const struct sc_software *sw = env->software;
 	double f = sc_dtype_bytes(SC_FP32);
@@ -212,6 +260,9 @@ void sc_transformer_optimizer(const struct sc_block_env *env, double params, dou
 		SC_FP32,
 		{.rowwise = {.read_bytes = updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
+	if (sc_optimizer_traits_of(request->config.training.optimizer)->orthogonal &&
+	    update->layers > 0)
+		orthogonalise_layers(&x, update->layers);
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	add_rowwise(&x, SC_NAME_GRAD_ZERO, params * sc_grad_bytes(request), n);
