@@ -39,7 +39,7 @@ struct matrix {
 
 static int fail(const struct matrix *m, int column, const char *text)
 {
-	return sc_err_at(m->err, SC_EFORMAT, m->source->file, m->line, 0,
+	return sc_err_at(m->err, SC_EFORMAT, m->source->file, m->line ? m->line : 1, 0,
 			 column >= 0 ? "%s: \"%s\"" : "%s", text,
 			 column >= 0 ? m->word[column] : "");
 }
