@@ -75,7 +75,10 @@ static int list_directory(const char *path, struct sc_arena *arena, listed_vec *
 	}
 	closedir(dir);
 	if (rc == 0 && out->n == 0)
-		rc = sc_err_at(err, SC_EVALUE, path, 0, 0, "no trace here (*%s)", SC_TRACE_SUFFIX);
+		rc = sc_err_at(
+			err, SC_EVALUE, path, 0, 0,
+			"no trace here (*%s); stepcast import makes one of a profiler's files",
+			SC_TRACE_SUFFIX);
 	if (rc == 0 && out->n)
 		qsort(out->at, out->n, sizeof(*out->at), compare);
 	return rc;

@@ -813,7 +813,8 @@ START_TEST(test_list)
 
 	sc_arena_init(&arena, 4096);
 	ck_assert_int_eq(sc_trace_list(scratch_dir, &arena, &paths, &n, &err), -SC_EVALUE);
-	ck_assert_str_eq(err.text, "no trace here (*.sctrace)");
+	ck_assert_str_eq(err.text, "no trace here (*.sctrace); stepcast import makes one of a "
+				   "profiler's files");
 	memset(&err, 0, sizeof(err));
 	for (size_t i = 0; i < 5; i++) {
 		struct sc_trace_identity identity = fixture_identity;

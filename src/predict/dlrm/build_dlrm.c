@@ -139,6 +139,28 @@ static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exch
 	return shape;
 }
 
+bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside *out)
+{
+	static const struct {
+		enum exchange exchange;
+		enum sc_dlrm_block block;
+	} beside[] = {
+		{X_OUTPUT, SC_DLRM_BOTTOM},         {X_SCATTER, SC_DLRM_BOTTOM},
+		{X_GRAD, SC_DLRM_BOTTOM_GRAD},      {X_GATHER, SC_DLRM_BOTTOM_GRAD},
+		{X_TOP_GRADS, SC_DLRM_BOTTOM_GRAD}, {X_TOP_GRADS, SC_DLRM_UPDATE},
+	};
+
+	if (i >= sizeof(beside) / sizeof(beside[0]))
+		return false;
+	*out = (struct sc_dlrm_beside){
+		.block = beside[i].block,
+		.exchange = EXCHANGES[beside[i].exchange].name,
+		.shape = shape_of(dlrm, beside[i].exchange),
+		.span = span_of(dlrm, beside[i].exchange),
+	};
+	return true;
+}
+
 void sc_dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	for (int x = 0; x < N_EXCHANGES; x++) {

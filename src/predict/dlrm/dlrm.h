@@ -120,6 +120,15 @@ struct sc_dlrm_built {
 };
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built);
+/* Kernels and an exchange of a step that need nothing of each other; false from the end of the list on. bytes 0: the
+ * request has no such exchange. */
+struct sc_dlrm_beside {
+	enum sc_dlrm_block block;
+	uint16_t exchange; /* enum sc_op_name */
+	struct sc_collective_shape shape;
+	struct sc_span span;
+};
+bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside *out);
 /* What its exchanges send in a step, on a torus. */
 void sc_dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out);
 /* summarize_dlrm.c: the last step but one; the last is there to run beside its end. */

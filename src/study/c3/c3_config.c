@@ -1,10 +1,12 @@
-/* The pairs of a config: its layers' kernels and collectives, as the Transformer's builder lists them. */
+/* The pairs of a config: its kernels and collectives, as the builders list them. */
 #include <string.h>
 
+#include "predict/dlrm/dlrm.h"
 #include "predict/layers/layers.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_transformer.h"
 #include "study/c3/c3.h"
+#include "study/shard/shard_choose.h"
 
 struct lister {
 	const struct sc_transformer *tf;
@@ -14,6 +16,7 @@ struct lister {
 	uint32_t class_id;
 	const struct sc_block_env *env;
 	struct sc_block_list list;
+	const struct sc_fabric *fabric; /* of a recommendation model */
 	double count;
 	int n_exchanges; /* all-to-alls so far: the first brings tokens to experts, the next brings them back */
 };
@@ -266,15 +269,68 @@ static int list_rows(const struct sc_request *request, struct sc_arena *arena,
 	struct sc_predict_opts opts;
 	int rc;
 
-	if (request->config.cluster.torus.dims.n)
-		return sc_err_set(err, SC_EUNSUPPORTED,
-				  "c3: a torus is driven by c3.endpoint; compare its kinds with "
-				  "predict or sweep");
 	sc_predict_opts_init(&opts);
 	rc = sc_layers_init(l, &(struct sc_setup){request, &opts, &scratch}, err);
 	for (size_t i = 0; rc == 0 && l->span.n_ranks > 1 && i + 1 < l->n_buckets; i++)
 		add_bucket(l, i, arena, out);
 	sc_layers_release(l); /* its network stays: pairs point to it */
+	return rc;
+}
+
+/* ---- recommendation models ---- */
+
+static void add_exchange(struct lister *l, const struct sc_dlrm *dlrm,
+			 const struct sc_dlrm_beside *beside)
+{
+	static const char *const what[SC_N_DLRM_BLOCKS] = {
+		[SC_DLRM_BOTTOM] = "bottom mlp",
+		[SC_DLRM_BOTTOM_GRAD] = "bottom mlp backward",
+		[SC_DLRM_UPDATE] = "embedding table update",
+	};
+	struct sc_block block = {.list = &l->list};
+	struct sc_block_item item = {.name = beside->exchange, .span = beside->span};
+	struct sc_c3_named pair;
+	struct sc_cost cost;
+
+	if (beside->span.n_ranks < 2 || !(beside->shape.bytes > 0))
+		return;
+	l->list.items.n = 0;
+	sc_dlrm_dense_block(dlrm, &dlrm->classes[0], beside->block, &block);
+	sc_block_release(&block);
+	sc_block_comm_cost(l->env, &beside->shape, &beside->span, &cost);
+	item.op.u.collective = beside->shape;
+	item.alone_us = sc_cost_alone_us(&cost);
+	pair = named(l, &item, l->fabric);
+	set_layer(l, 0, l->list.items.n, &pair.pair);
+	pair.name = name_of(l, what[beside->block], sc_op_name(beside->exchange));
+	if (pair.pair.n_layer)
+		SC_VEC_PUSH(&l->out->list, pair);
+}
+
+/* Of the first class of ranks, under the plan that the request's planner makes. */
+static int list_exchanges(struct lister *l, const struct sc_setup *setup, struct sc_err *err)
+{
+	struct sc_dlrm *dlrm = sc_arena_calloc(l->arena, 1, sizeof(*dlrm));
+	struct sc_fabric *fabric = sc_arena_calloc(l->arena, 1, sizeof(*fabric));
+	struct sc_predict_opts opts = *setup->opts;
+	const struct sc_setup planned = {setup->request, &opts, setup->scratch};
+	struct sc_chosen_plan chosen;
+	struct sc_dlrm_beside beside;
+	int rc = sc_chosen_plan_init(&chosen, setup->request, err);
+
+	opts.plan = chosen.is_there ? &chosen.planned.plan : NULL;
+	if (rc == 0)
+		rc = sc_dlrm_init(dlrm, &planned, err);
+	if (rc == 0) {
+		l->count = 1;
+		l->env = &dlrm->classes[0].env;
+		*fabric = *l->env->fabric;
+		l->fabric = fabric;
+		for (size_t i = 0; sc_dlrm_beside(dlrm, i, &beside); i++)
+			add_exchange(l, dlrm, &beside);
+	}
+	sc_dlrm_release(dlrm);
+	sc_chosen_plan_release(&chosen);
 	return rc;
 }
 
@@ -284,20 +340,24 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 	struct sc_transformer *tf = sc_arena_calloc(arena, 1, sizeof(*tf));
 	struct sc_predict_opts *opts = sc_arena_calloc(arena, 1, sizeof(*opts));
 	struct sc_build_scratch scratch = {.arena = arena};
+	const struct sc_setup setup = {request, opts, &scratch};
 	struct lister l = {.tf = tf, .arena = arena, .out = out};
 	int rc;
 
+	if (request->config.cluster.torus.dims.n)
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "c3: a torus is driven by c3.endpoint; compare its kinds with "
+				  "predict or sweep");
 	if (request->config.model.family == SC_LAYERS)
 		return list_rows(request, arena, out, err);
-	if (request->config.model.family == SC_DLRM)
-		return sc_err_set(
-			err, SC_EUNSUPPORTED,
-			"c3 lists the pairs of Transformers; of a DLRM, replay or --gemm");
 	scratch.sim = sc_simulator_create();
 	sc_predict_opts_init(opts);
 	sc_graph_init(&scratch.graph);
-	rc = sc_transformer_init(tf, &(struct sc_setup){request, opts, &scratch}, err);
-	if (rc == 0)
+	if (request->config.model.family == SC_DLRM)
+		rc = list_exchanges(&l, &setup, err);
+	else
+		rc = sc_transformer_init(tf, &setup, err);
+	if (rc == 0 && request->config.model.family != SC_DLRM)
 		list_all(&l);
 	SC_VEC_RELEASE(&l.list.items);
 	SC_VEC_RELEASE(&scratch.ids);

@@ -16,6 +16,8 @@ const struct sc_name sc_c3_kind_names[] = {
 };
 /* Rows of the smallest tile: frameworks cut no finer. */
 #define MIN_PIECE_ROWS 64.0
+/* Of sums of times. */
+#define ROUNDING 1e-12
 
 struct sc_c3_study {
 	struct sc_simulator *sim;
@@ -470,6 +472,8 @@ int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		return rc;
 	r->speedup = r->serial_us / r->time_us;
 	r->fraction = r->ideal > 1 ? (r->speedup - 1) / (r->ideal - 1) : (double)NAN;
+	if (fabs(r->fraction) < ROUNDING)
+		r->fraction = 0;
 	*out = *r;
 	return 0;
 }
