@@ -95,8 +95,8 @@ static void add_held(struct held *held, double params, double trainable, double 
 	move_off(held, &weights, off->weights, 1);
 	move_off(held, &gradients, off->gradients, 1);
 	move_off(held, &states, off->optimizer, share);
-	/* the host steps on fp32 gradients */
-	if (share > 0)
+	/* the host steps on fp32 gradients; where states come from SSDs, on pieces of them */
+	if (off->optimizer == SC_TIER_CPU)
 		held->off[SC_TIER_CPU] += share * updated * sc_dtype_bytes(SC_FP32);
 	held->weights += weights;
 	held->gradients += gradients;
