@@ -142,6 +142,29 @@ static const struct {
 	 "{\"model_type\": \"gemma\", \"hidden_size\": 3072, \"num_hidden_layers\": 28, "
 	 "\"num_attention_heads\": 16, \"num_key_value_heads\": 16, \"intermediate_size\": 24576, "
 	 "\"vocab_size\": 256000, \"tie_word_embeddings\": true, \"head_dim\": 256}"},
+	{"gemma-2-2b", 2614341888.0,
+	 "{\"model_type\": \"gemma2\", \"hidden_size\": 2304, \"num_hidden_layers\": 26, "
+	 "\"num_attention_heads\": 8, \"num_key_value_heads\": 4, \"intermediate_size\": 9216, "
+	 "\"vocab_size\": 256000, \"head_dim\": 256, \"sliding_window\": 4096, "
+	 "\"query_pre_attn_scalar\": 256, \"final_logit_softcapping\": 30.0}"},
+	{"gemma-2-9b", 9241705984.0,
+	 "{\"model_type\": \"gemma2\", \"hidden_size\": 3584, \"num_hidden_layers\": 42, "
+	 "\"num_attention_heads\": 16, \"num_key_value_heads\": 8, \"intermediate_size\": 14336, "
+	 "\"vocab_size\": 256000, \"head_dim\": 256, \"sliding_window\": 4096}"},
+	{"gemma-2-27b", 27227128320.0,
+	 "{\"model_type\": \"gemma2\", \"hidden_size\": 4608, \"num_hidden_layers\": 46, "
+	 "\"num_attention_heads\": 32, \"num_key_value_heads\": 16, \"intermediate_size\": 36864, "
+	 "\"vocab_size\": 256000, \"head_dim\": 128, \"sliding_window\": 4096}"},
+	{"gemma-3-270m", 268098176.0,
+	 "{\"model_type\": \"gemma3_text\", \"hidden_size\": 640, \"num_hidden_layers\": 18, "
+	 "\"num_attention_heads\": 4, \"num_key_value_heads\": 1, \"intermediate_size\": 2048, "
+	 "\"vocab_size\": 262144, \"head_dim\": 256, \"sliding_window\": 512, "
+	 "\"_sliding_window_pattern\": 6, \"rope_local_base_freq\": 10000.0}"},
+	{"gemma-3-1b", 999885952.0,
+	 "{\"model_type\": \"gemma3_text\", \"hidden_size\": 1152, \"num_hidden_layers\": 26, "
+	 "\"num_attention_heads\": 4, \"num_key_value_heads\": 1, \"intermediate_size\": 6912, "
+	 "\"vocab_size\": 262144, \"head_dim\": 256, \"sliding_window\": 512, "
+	 "\"sliding_window_pattern\": 6}"},
 	{"deepseek-v2-lite", 15706484224.0,
 	 "{\"model_type\": \"deepseek_v2\", \"hidden_size\": 2048, \"num_hidden_layers\": 27, "
 	 "\"num_attention_heads\": 16, \"num_key_value_heads\": 16, \"intermediate_size\": 10944, "
@@ -337,6 +360,14 @@ static const struct {
 	{"{\"model_type\": \"llama\", \"hidden_size\": 4096.5}", "hidden"},
 	{"{\"model_type\": \"llama\", \"hidden_size\": -1}", "hidden"},
 	{"{\"model_type\": \"llama\", ", "missing"},
+	{"{\"model_type\": \"llama\", \"has_memory\": true}", "has_memory"},
+	{"{\"model_type\": \"gemma3_text\", \"use_bidirectional_attention\": true}",
+	 "use_bidirectional_attention"},
+	{"{\"model_type\": \"gpt_oss\", \"sliding_window\": 4, \"layer_types\": [\"linear\"]}",
+	 "layer_types"},
+	{"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 8, \"sliding_window\": 4, "
+	 "\"use_sliding_window\": true, \"max_window_layers\": 4}",
+	 "max_window_layers"},
 };
 
 START_TEST(what_is_not_understood_is_named)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/config/config_priv.h"
-#include "core/config/hf_model.h"
+#include "core/foreign/hf_model.h"
 #include "core/profile/paths.h"
 #include "core/profile/profile_priv.h"
 
@@ -96,24 +96,29 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 	return config->model.rows.n ? 0 : sc_config_load_rows(config, file, false, arena, err);
 }
 
-int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
+int sc_config_take(const struct sc_yaml *root, struct sc_arena *arena, struct sc_config *out,
 		   struct sc_err *err)
 {
 	struct sc_config config;
-	struct sc_yaml *root;
-	int rc = sc_yaml_load(path, arena, &root, err);
+	int rc = sc_schema_check(root, false, err);
 
-	if (rc == 0)
-		rc = sc_schema_check(root, false, err);
 	if (rc)
 		return rc;
 	sc_config_init(&config);
-	config.file = sc_arena_strdup(arena, path);
+	config.file = root->file;
 	rc = decode(root, &config, arena, err);
-	if (rc)
-		return rc;
-	*out = config;
-	return 0;
+	if (rc == 0)
+		*out = config;
+	return rc;
+}
+
+int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
+		   struct sc_err *err)
+{
+	struct sc_yaml *root;
+	int rc = sc_yaml_load(path, arena, &root, err);
+
+	return rc ? rc : sc_config_take(root, arena, out, err);
 }
 
 /* Beside the config, then installed; a path that the shell completed is tried last. */

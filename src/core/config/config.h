@@ -313,6 +313,9 @@ void sc_config_init(struct sc_config *config); /* everything "not given" */
 /* `opts` may be NULL; its origins get every value given, as config->origins does. */
 int sc_config_load(const char *path, struct sc_arena *arena, struct sc_config *out,
 		   struct sc_err *err);
+/* The same of a mapping in memory. */
+int sc_config_take(const struct sc_yaml *root, struct sc_arena *arena, struct sc_config *out,
+		   struct sc_err *err);
 /* One dotted override, as from --set. `from` names its origin in messages.
  * "model=models/x.yaml" and "cluster=clusters/x.yaml" replace the whole section by the file. */
 struct sc_setting {

@@ -1,0 +1,410 @@
+#include "core/foreign/foreign.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/num.h"
+
+const struct sc_foreign_word sc_words_off[] = {
+	{"false", NULL}, {"False", NULL}, {"0", NULL},    {"0.0", NULL},
+	{"none", NULL},  {"null", NULL},  {"None", NULL}, {0},
+};
+
+static char plain(char c)
+{
+	return c == '_' ? '-' : c;
+}
+
+static bool begins(const char *key, const char *with, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (plain(key[i]) != plain(with[i]))
+			return false;
+	return true;
+}
+
+/* '*' before or behind a name: any text. */
+static bool is_like(const char *key, const char *form)
+{
+	size_t n = strlen(form), n_key = strlen(key);
+	bool open_begin = n && form[0] == '*', open_end = n > 1 && form[n - 1] == '*';
+
+	form += open_begin;
+	n -= (size_t)open_begin + (size_t)open_end;
+	if (n > n_key)
+		return false;
+	if (!open_begin)
+		return (open_end || n == n_key) && begins(key, form, n);
+	for (size_t at = open_end ? 0 : n_key - n; at + n <= n_key; at++)
+		if (begins(key + at, form, n))
+			return true;
+	return false;
+}
+
+static bool is_leaf(const struct sc_foreign_leaf *leaf, const char *form)
+{
+	return is_like(leaf->path, form) || (leaf->bare != leaf->path && is_like(leaf->bare, form));
+}
+
+static const struct sc_foreign_key *row_of(const struct sc_foreign_format *format,
+					   const struct sc_foreign_leaf *leaf)
+{
+	for (const struct sc_foreign_key *row = format->keys; row && row->theirs; row++)
+		if (is_leaf(leaf, row->theirs))
+			return row;
+	for (const struct sc_foreign_key *row = format->more; row && row->theirs; row++)
+		if (is_leaf(leaf, row->theirs))
+			return row;
+	return NULL;
+}
+
+int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why)
+{
+	const struct sc_yaml *at = leaf->node;
+	bool keyed = at->key_line > 0;
+
+	return sc_err_at(err, SC_EVALUE, at->file, keyed ? at->key_line : at->line,
+			 keyed ? at->key_column : at->column, "%.64s: %s", leaf->path, why);
+}
+
+static const char *without_section(const struct sc_foreign_format *format, const char *path)
+{
+	if (format->mark && strncmp(path, format->mark, strlen(format->mark)) == 0)
+		return path + strlen(format->mark);
+	for (const char *const *section = format->sections; section && *section; section++)
+		if (strncmp(path, *section, strlen(*section)) == 0)
+			return path + strlen(*section);
+	return path;
+}
+
+/* Deep mappings are limited by their reader. */
+static const struct sc_foreign_leaf **flatten(const struct sc_foreign *file,
+					      const struct sc_yaml *map, const char *above,
+					      const struct sc_foreign_leaf **link)
+{
+	struct sc_arena *arena = file->lines->arena;
+
+	for (const struct sc_yaml *node = map->child; node; node = node->next) {
+		const char *path =
+			*above ? sc_arena_printf(arena, "%s.%s", above, node->key) : node->key;
+		struct sc_foreign_leaf *leaf;
+
+		if (node->kind == SC_YAML_MAP) {
+			link = flatten(file, node, path, link);
+			continue;
+		}
+		leaf = sc_arena_alloc(arena, sizeof(*leaf));
+		*leaf = (struct sc_foreign_leaf){.path = path, .node = node};
+		leaf->bare = without_section(file->format, path);
+		*link = leaf;
+		link = &leaf->next;
+	}
+	return link;
+}
+
+const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs)
+{
+	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next)
+		if (is_leaf(leaf, theirs))
+			return leaf;
+	return NULL;
+}
+
+static bool is_text(const struct sc_yaml *node, const char *text)
+{
+	return node && node->kind == SC_YAML_SCALAR && strcmp(node->text, text) == 0;
+}
+
+bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text)
+{
+	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, theirs);
+
+	return leaf && is_text(leaf->node, text);
+}
+
+bool sc_foreign_is_on(const struct sc_foreign *file, const char *theirs)
+{
+	return sc_foreign_is(file, theirs, "true") || sc_foreign_is(file, theirs, "True");
+}
+
+static int64_t count_of(const struct sc_yaml *node, int64_t absent)
+{
+	int64_t value;
+
+	return node && node->kind == SC_YAML_SCALAR && sc_parse_int(node->text, &value) && value > 0
+		       ? value
+		       : absent;
+}
+
+int64_t sc_foreign_count(const struct sc_foreign *file, const char *theirs, int64_t absent)
+{
+	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, theirs);
+
+	return count_of(leaf ? leaf->node : NULL, absent);
+}
+
+enum { MAX_GPUS = 1 << 20 };
+
+int64_t sc_foreign_gpus(const struct sc_foreign *file)
+{
+	int64_t n = file->lines->gpus ? file->lines->gpus : sc_foreign_ours(file, "gpus", 0);
+
+	return n > MAX_GPUS ? 0 : n;
+}
+
+int64_t sc_foreign_replica(const struct sc_foreign *file)
+{
+	static const char *const axes[] = {"parallel.tp", "parallel.pp", "parallel.cp"};
+	int64_t n = 1;
+
+	for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++) {
+		int64_t ranks = sc_foreign_ours(file, axes[i], 1);
+
+		n = ranks > MAX_GPUS / n ? MAX_GPUS : n * ranks;
+	}
+	return n;
+}
+
+static struct sc_foreign_line *line_of(const struct sc_foreign_lines *lines, const char *path)
+{
+	for (struct sc_foreign_line *line = lines->first; line; line = line->next)
+		if (strcmp(line->path, path) == 0)
+			return line;
+	return NULL;
+}
+
+const struct sc_yaml *sc_foreign_line_of(const struct sc_foreign_lines *lines, const char *path)
+{
+	const struct sc_foreign_line *line = line_of(lines, path);
+
+	return line ? line->node : NULL;
+}
+
+int64_t sc_foreign_ours(const struct sc_foreign *file, const char *path, int64_t absent)
+{
+	return count_of(sc_foreign_line_of(file->lines, path), absent);
+}
+
+static void append(struct sc_foreign_line **first, struct sc_foreign_line **last,
+		   const struct sc_foreign_line *add, struct sc_arena *arena)
+{
+	struct sc_foreign_line *line = sc_arena_alloc(arena, sizeof(*line));
+
+	*line = *add;
+	*(*last ? &(*last)->next : first) = line;
+	*last = line;
+}
+
+/* What two files say of one key must be the same. */
+static int check_agrees(const struct sc_foreign_line *old, const struct sc_foreign_leaf *leaf,
+			const char *text, struct sc_err *err)
+{
+	if (text && old->node->text && strcmp(text, old->node->text) == 0)
+		return 0;
+	return sc_err_at(err, SC_ECONFLICT, leaf->node->file, leaf->node->line, leaf->node->column,
+			 "%.64s is %.40s, and %.80s:%u: %.40s says %.40s; make them agree",
+			 leaf->path, text ? text : "a list", old->node->file, old->node->line,
+			 old->theirs, old->node->text ? old->node->text : "a list");
+}
+
+static int put_line(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
+		    const char *text, bool weak, struct sc_err *err)
+{
+	struct sc_foreign_lines *lines = file->lines;
+	struct sc_foreign_line *old = line_of(lines, path);
+	struct sc_foreign_line line = {
+		.path = path, .theirs = leaf->path, .of = file, .weak = weak};
+	struct sc_yaml *node;
+
+	if (old && (old->of == file || weak))
+		return 0;
+	if (old && !old->weak)
+		return check_agrees(old, leaf, text ? text : leaf->node->text, err);
+	node = sc_arena_alloc(lines->arena, sizeof(*node));
+	*node = *leaf->node;
+	node->next = NULL;
+	if (text) {
+		node->text = text;
+		node->kind = SC_YAML_SCALAR;
+		node->quoted = false;
+		node->child = NULL;
+		node->n_children = 0;
+	}
+	line.node = node;
+	if (old) {
+		line.next = old->next;
+		*old = line;
+		return 0;
+	}
+	append(&lines->first, &lines->last, &line, lines->arena);
+	return 0;
+}
+
+int sc_foreign_put(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
+		   const char *text, struct sc_err *err)
+{
+	return put_line(file, leaf, path, text, false, err);
+}
+
+int sc_foreign_put_count(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+			 const char *path, int64_t value, struct sc_err *err)
+{
+	const char *text = sc_arena_printf(file->lines->arena, "%" PRId64, value);
+
+	return sc_foreign_put(file, leaf, path, text, err);
+}
+
+int sc_foreign_put_absent(struct sc_foreign *file, const char *theirs, const char *path,
+			  const char *text, struct sc_err *err)
+{
+	const char *mark = file->format->mark;
+	const struct sc_foreign_leaf leaf = {
+		.path = sc_arena_printf(file->lines->arena, "no %s%s", mark ? mark : "", theirs),
+		.node = file->map};
+
+	return put_line(file, &leaf, path, text, true, err);
+}
+
+int sc_foreign_put_software(struct sc_foreign *file, const char *text, struct sc_err *err)
+{
+	const struct sc_foreign_leaf leaf = {.path = file->format->name, .node = file->map};
+
+	return put_line(file, &leaf, "training.software", text, true, err);
+}
+
+static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words,
+					     const struct sc_yaml *node)
+{
+	for (; words->theirs; words++)
+		if (is_text(node, words->theirs))
+			return words;
+	return NULL;
+}
+
+static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+		     const struct sc_foreign_key *row, struct sc_err *err)
+{
+	const struct sc_foreign_word *word = word_of(row->words, leaf->node);
+
+	if (!word && row->rule == SC_KEY_ONLY)
+		return sc_foreign_fail(leaf, err,
+				       "changes what a step costs, and is not understood");
+	if (!word)
+		return sc_err_at(err, SC_EVALUE, leaf->node->file, leaf->node->line,
+				 leaf->node->column, "%.64s: \"%.64s\" is not understood",
+				 leaf->path, leaf->node->text ? leaf->node->text : "a list");
+	return word->ours ? sc_foreign_put(file, leaf, row->ours, word->ours, err) : 0;
+}
+
+/* A script's variable that nobody assigned to. */
+static int check_known(const struct sc_foreign_leaf *leaf, struct sc_err *err)
+{
+	const struct sc_yaml *node = leaf->node;
+
+	if (node->kind != SC_YAML_SCALAR || !strchr(node->text, '$'))
+		return 0;
+	return sc_err_at(err, SC_EVALUE, node->file, node->line, node->column,
+			 "%.64s: the value of %.64s is not in this file; assign it plainly",
+			 leaf->path, node->text);
+}
+
+static bool may_cost(const struct sc_foreign *file, const struct sc_yaml *node)
+{
+	double value;
+
+	if (file->format->strict)
+		return true;
+	return node->kind == SC_YAML_SCALAR && !node->quoted &&
+	       (sc_parse_double(node->text, &value) || strcmp(node->text, "true") == 0);
+}
+
+static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+		     struct sc_err *err)
+{
+	const struct sc_foreign_key *row = row_of(file->format, leaf);
+	const struct sc_foreign_line ignored = {.node = leaf->node, .theirs = leaf->path};
+	int rc;
+
+	if (!row && may_cost(file, leaf->node) && !sc_yaml_is_null(leaf->node))
+		return sc_foreign_fail(
+			leaf, err,
+			"may change what a step costs, and is not understood; remove it if it does not");
+	if (row && row->rule == SC_KEY_READ)
+		return check_known(leaf, err);
+	if (row && row->rule != SC_KEY_FREE && !sc_yaml_is_null(leaf->node)) {
+		rc = check_known(leaf, err);
+		if (rc == 0 && row->words)
+			rc = take_word(file, leaf, row, err);
+		else if (rc == 0)
+			rc = sc_foreign_put(file, leaf, row->ours, NULL, err);
+		if (rc || row->rule == SC_KEY_TAKE)
+			return rc;
+	}
+	if (!sc_yaml_is_null(leaf->node))
+		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
+		       file->lines->arena);
+	return 0;
+}
+
+int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)
+{
+	int rc = 0;
+
+	file->map = map;
+	*flatten(file, map, "", &file->leaves) = NULL;
+	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)
+		rc = take_leaf(file, leaf, err);
+	return rc || !file->format->finish ? rc : file->format->finish(file, err);
+}
+
+/* The mapping `key` below a mapping, made if it is not there. */
+static struct sc_yaml *child_map(struct sc_yaml *map, const char *key, const struct sc_yaml *like,
+				 struct sc_arena *arena)
+{
+	struct sc_yaml **link = &map->child, *made;
+
+	for (; *link; link = &(*link)->next)
+		if (strcmp((*link)->key, key) == 0 && (*link)->kind == SC_YAML_MAP)
+			return *link;
+	made = sc_arena_alloc(arena, sizeof(*made));
+	*made = (struct sc_yaml){.kind = SC_YAML_MAP, .file = like->file, .line = like->line};
+	made->column = like->column;
+	made->key = key;
+	made->key_line = like->line;
+	made->key_column = like->column;
+	*link = made;
+	map->n_children++;
+	return made;
+}
+
+static void add_line(struct sc_yaml *root, const struct sc_foreign_line *line,
+		     struct sc_arena *arena)
+{
+	struct sc_yaml *map = root, *node, **link;
+	const char *path = line->path, *dot;
+
+	for (dot = strchr(path, '.'); dot; path = dot + 1, dot = strchr(path, '.'))
+		map = child_map(map, sc_arena_strndup(arena, path, (size_t)(dot - path)),
+				line->node, arena);
+	node = sc_arena_alloc(arena, sizeof(*node));
+	*node = *line->node;
+	node->key = path;
+	if (!node->key_line) {
+		node->key_line = node->line;
+		node->key_column = node->column;
+	}
+	for (link = &map->child; *link;)
+		link = &(*link)->next;
+	*link = node;
+	map->n_children++;
+}
+
+struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file)
+{
+	struct sc_yaml *root = sc_arena_alloc(lines->arena, sizeof(*root));
+
+	*root = (struct sc_yaml){.kind = SC_YAML_MAP, .file = file, .line = 1, .column = 1};
+	for (const struct sc_foreign_line *line = lines->first; line; line = line->next)
+		add_line(root, line, lines->arena);
+	return root;
+}

@@ -1,0 +1,121 @@
+/* What another program's file says of a run, in our keys. A reader turns the file into a tree of base/yaml.h; one
+ * table a format says what each of its keys is to the cost of a step; what several keys say together is its
+ * function's. Knows no format, and not what our keys mean. */
+#ifndef SC_CORE_FOREIGN_H
+#define SC_CORE_FOREIGN_H
+
+#include "base/yaml.h"
+
+enum sc_foreign_rule {
+	SC_KEY_TAKE, /* its value is that of our key */
+	SC_KEY_FREE, /* changes nothing of a step's cost, or next to nothing */
+	SC_KEY_ONLY, /* must have one of the words, or nothing; else a step costs what no key of ours says */
+	SC_KEY_READ, /* the format's function reads it */
+};
+/* A value in the other program and in ours; ours NULL: it says nothing. */
+struct sc_foreign_word {
+	const char *theirs, *ours;
+};
+/* '-' and '_' are one; nested keys are joined by dots; '*' at an end stands for any text. The first row that fits
+ * counts. An empty name ends the table. */
+struct sc_foreign_key {
+	const char *theirs;
+	enum sc_foreign_rule rule;
+	const char *ours; /* of TAKE: "parallel.tp" */
+	const struct sc_foreign_word
+		*words; /* of ONLY, and of TAKE if its values differ from ours */
+};
+#define SC_TAKE(theirs, ours)                   \
+	{                                       \
+		theirs, SC_KEY_TAKE, ours, NULL \
+	}
+#define SC_TAKE_WORD(theirs, ours, words)        \
+	{                                        \
+		theirs, SC_KEY_TAKE, ours, words \
+	}
+#define SC_FREE(theirs)                         \
+	{                                       \
+		theirs, SC_KEY_FREE, NULL, NULL \
+	}
+#define SC_ONLY(theirs, words)                   \
+	{                                        \
+		theirs, SC_KEY_ONLY, NULL, words \
+	}
+#define SC_READ(theirs)                         \
+	{                                       \
+		theirs, SC_KEY_READ, NULL, NULL \
+	}
+
+struct sc_foreign;
+struct sc_foreign_format {
+	const char *name; /* "options of Megatron-LM" */
+	const char *mark; /* that its keys begin with, and the tables leave out: "--"; or NULL */
+	const struct sc_foreign_key *keys, *more;
+	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the list. */
+	const char *const *sections;
+	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */
+	bool strict;
+	int (*finish)(struct sc_foreign *file, struct sc_err *err);
+};
+extern const struct sc_foreign_word
+	sc_words_off[]; /* false, 0, none, nothing: what SC_ONLY often asks */
+/* A value of the file that is no mapping. */
+struct sc_foreign_leaf {
+	const char *path, *bare; /* "model.hidden_size"; without its section */
+	const struct sc_yaml *node;
+	const struct sc_foreign_leaf *next;
+};
+/* A line of a config of ours. */
+struct sc_foreign_line {
+	const char *path;           /* "parallel.tp" */
+	const struct sc_yaml *node; /* the value, with its place in the file */
+	const char *theirs;         /* the key there */
+	const struct sc_foreign *of;
+	bool weak; /* what holds where the file says nothing: another may say otherwise */
+	struct sc_foreign_line *next;
+};
+/* Of one or several files; begins zeroed, with its arena. */
+struct sc_foreign_lines {
+	struct sc_arena *arena;
+	struct sc_foreign_line *first, *last;
+	struct sc_foreign_line *ignored, *last_ignored; /* path NULL */
+	int64_t gpus; /* that are given beside the files; 0 = none */
+};
+struct sc_foreign {
+	const struct sc_foreign_format *format;
+	struct sc_foreign_lines *lines;
+	const struct sc_foreign_leaf *leaves;
+	const struct sc_yaml *map;
+};
+
+/* Adds the lines of a file's tree. Errors name the key: what is not understood, or said otherwise in a file before. */
+int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err);
+
+/* For a format's function. */
+const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);
+bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text);
+bool sc_foreign_is_on(const struct sc_foreign *file, const char *theirs); /* there, and true */
+/* A whole number above 0, else `absent`. */
+int64_t sc_foreign_count(const struct sc_foreign *file, const char *theirs, int64_t absent);
+/* The same of a key of ours, of all files until now. */
+int64_t sc_foreign_ours(const struct sc_foreign *file, const char *path, int64_t absent);
+/* GPUs in all, 0 = not known; those of a replica (tp x pp x cp). At most 2^20. */
+int64_t sc_foreign_gpus(const struct sc_foreign *file);
+int64_t sc_foreign_replica(const struct sc_foreign *file);
+const struct sc_yaml *sc_foreign_line_of(const struct sc_foreign_lines *lines, const char *path);
+/* A line with the leaf's place, and its value if `text` is NULL. What a file has said already stays; another file
+ * that says otherwise is an error. */
+int sc_foreign_put(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
+		   const char *text, struct sc_err *err);
+int sc_foreign_put_count(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+			 const char *path, int64_t value, struct sc_err *err);
+/* The same for a key that is not there, with the place of the whole; of software, which the format tells. Another
+ * file may say otherwise. */
+int sc_foreign_put_absent(struct sc_foreign *file, const char *theirs, const char *path,
+			  const char *text, struct sc_err *err);
+int sc_foreign_put_software(struct sc_foreign *file, const char *text, struct sc_err *err);
+int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why);
+/* The lines as a mapping of mappings, ready to be decoded. */
+struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file);
+
+#endif
