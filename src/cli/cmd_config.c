@@ -1,8 +1,10 @@
-/* stepcast config: is a config right, and what does it come to. */
+/* stepcast config: is a config right, what does it come to, and what is it of other programs' files. */
 #include <string.h>
 
+#include "base/num.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "core/foreign/foreign_load.h"
 #include "report/config_show.h"
 #include "study/schedule/schedule_choose.h"
 
@@ -20,35 +22,92 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-static int check_verb(const char *verb, struct sc_err *err)
+enum verb { CHECK, SHOW, IMPORT, N_VERBS };
+static const char *const VERBS[N_VERBS] = {"check", "show", "import"};
+
+static int verb_of(const struct sc_arg_list *words, enum verb *out, struct sc_err *err)
 {
-	if (strcmp(verb, "check") == 0 || strcmp(verb, "show") == 0)
-		return 0;
-	return sc_err_set(err, SC_EUSAGE, "config: expected check or show, got \"%.64s\"", verb);
+	int verb = 0;
+
+	if (words->n < 2)
+		return sc_err_set(err, SC_EUSAGE, "config needs check, show or import, and a FILE");
+	while (verb < N_VERBS && strcmp(words->at[0], VERBS[verb]) != 0)
+		verb++;
+	if (verb == N_VERBS)
+		return sc_err_set(err, SC_EUSAGE,
+				  "config: expected check, show or import, got \"%.64s\"",
+				  words->at[0]);
+	if (verb != IMPORT && words->n > 2)
+		return sc_err_set(err, SC_EUSAGE,
+				  "config %s takes only one FILE; what is \"%.64s\"?", VERBS[verb],
+				  words->at[2]);
+	*out = (enum verb)verb;
+	return 0;
 }
 
-static int check_or_show(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
+/* Of --set gpus=N, which batches of other programs' files may need; else 0. */
+static int64_t gpus_set(const struct sc_arg_list *sets)
 {
-	const char *verb = args->common.words.at[0], *path = args->common.words.at[1];
+	int64_t n, gpus = 0;
+
+	for (size_t i = 0; i < sets->n; i++)
+		if (strncmp(sets->at[i], "gpus=", 5) == 0 && sc_parse_int(sets->at[i] + 5, &n))
+			gpus = n;
+	return gpus > 0 ? gpus : 0;
+}
+
+static int import(const struct config_args *args, struct sc_foreign_lines *lines,
+		  struct sc_config *config, struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+	size_t n_ignored = 0;
+	int rc = 0;
+
+	lines->gpus = gpus_set(&args->sets);
+	for (size_t i = 1; i < words->n && rc == 0; i++)
+		rc = sc_foreign_load(lines, words->at[i], err);
+	if (rc == 0)
+		rc = sc_config_take(sc_foreign_tree(lines, words->at[1]), lines->arena, config,
+				    err);
+	if (rc)
+		return rc;
+	for (const struct sc_foreign_line *line = lines->ignored; line; line = line->next)
+		n_ignored++;
+	if (n_ignored)
+		sc_cli_warn(&args->common,
+			    "keys that do not change what a step costs are not taken over; the end "
+			    "of the config lists them: n_keys=%zu",
+			    n_ignored);
+	return sc_cli_set(&args->sets, lines->arena, config, err);
+}
+
+static int answer(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+	struct sc_foreign_lines lines = {.arena = arena};
 	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_predictor *predictor = sc_predictor_create();
 	struct sc_predict_opts opts;
 	struct sc_strbuf text = {0};
 	struct sc_request request;
 	struct sc_config config;
-	int rc = check_verb(verb, err);
+	enum verb verb = CHECK;
+	int rc = verb_of(words, &verb, err);
 
 	sc_predict_opts_init(&opts);
 	if (rc == 0)
-		rc = sc_cli_config(path, &args->sets, arena, &config, err);
+		rc = verb == IMPORT ? import(args, &lines, &config, err)
+				    : sc_cli_config(words->at[1], &args->sets, arena, &config, err);
 	if (rc == 0)
 		rc = sc_resolve_chosen(
-			&(struct sc_schedule_ask){&config, catalog, path, predictor, &opts},
+			&(struct sc_schedule_ask){&config, catalog, words->at[1], predictor, &opts},
 			&request, err);
 	if (rc == 0) {
 		sc_cli_warn_all(&args->common, &request.warnings);
-		if (strcmp(verb, "show") == 0)
+		if (verb == SHOW)
 			sc_config_show(&request, &text);
+		else if (verb == IMPORT)
+			sc_config_show_import(&config, &lines, &text);
 		else
 			sc_strbuf_append(&text, "ok\n");
 		rc = sc_cli_write_text(args->common.output, &text, err);
@@ -67,7 +126,7 @@ static int run_config(const struct sc_line *line)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && check_or_show(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) && answer(&args, &arena, &err))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -75,15 +134,24 @@ static int run_config(const struct sc_line *line)
 
 const struct sc_command sc_command_config = {
 	.name = "config",
-	.n_words = 2,
-	.words_asked = "check or show, and one FILE",
-	.summary = "check a config, or show it with every default filled in",
-	.synopsis = "(check|show) FILE [--set PATH=VALUE]...",
+	.summary =
+		"check a config, show it with every default filled in, or make one of other programs' files",
+	.synopsis = "(check|show) FILE | import FILE... [--set PATH=VALUE]...",
 	.details =
 		"check says ok, or what is wrong and where. show prints the config with every value "
 		"filled in, each with where it came from: a file and line, --set, the GPU's usual node, "
-		"the software, or a default. What it prints is a config again.",
-	.words = "check show",
+		"the software, or a default. What it prints is a config again.\n\n"
+		"import reads what other programs are run with: a script or command line of Megatron-LM, "
+		"YAML of NeMo or Megatron-Bridge, TOML of torchtitan, JSON of DeepSpeed, config.json of "
+		"Hugging Face, a list of tables of TorchRec (Python, JSON or CSV). Several files say "
+		"together what is run, as a DeepSpeed JSON and a config.json; where they disagree, that is "
+		"an error. It writes a config whose lines say which line and key they come from, and at "
+		"its end what was not taken over. A key that changes what a step costs and is not "
+		"understood is an error that names it. What no file says, as the GPU, is given by --set:\n\n"
+		"  stepcast config import pretrain.sh --set cluster.gpu=h100-sxm-80gb -o ours.yaml\n"
+		"  stepcast config import ds.json config.json --set gpus=64 --set model.seq=4096 "
+		"--set cluster.gpu=a100-sxm-80gb",
+	.words = "check show import",
 	.options = OPTIONS,
 	.run = run_config,
 };

@@ -282,18 +282,26 @@ int sc_cli_split(const char *text, const char *option, const char *form, struct 
 	return 0;
 }
 
-int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
-		  struct sc_config *out, struct sc_err *err)
+int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc_config *config,
+	       struct sc_err *err)
 {
-	int rc = sc_config_load(path, arena, out, err);
+	int rc = 0;
 
 	for (size_t i = 0; i < sets->n && rc == 0; i++) {
 		const char *name = NULL, *value = NULL;
 
 		rc = sc_cli_split(sets->at[i], "--set", "PATH=VALUE", arena, &name, &value, err);
 		if (rc == 0)
-			rc = sc_config_set(out, &(struct sc_setting){name, value, "--set"}, arena,
-					   err);
+			rc = sc_config_set(config, &(struct sc_setting){name, value, "--set"},
+					   arena, err);
 	}
 	return rc;
+}
+
+int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
+		  struct sc_config *out, struct sc_err *err)
+{
+	int rc = sc_config_load(path, arena, out, err);
+
+	return rc ? rc : sc_cli_set(sets, arena, out, err);
 }

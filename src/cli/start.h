@@ -57,6 +57,9 @@ int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_
 /* "name=value" at its first '='; `option` names where it was given. */
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,
 		 const char **name, const char **value, struct sc_err *err);
+/* The --set texts over a config. */
+int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc_config *config,
+	       struct sc_err *err);
 /* A config file with the --set texts applied. */
 int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
 		  struct sc_config *out, struct sc_err *err);

@@ -199,13 +199,99 @@ static bool is_given(const struct sc_field *field, const void *place)
 	return !sc_field_is_absent(field, place);
 }
 
-static void append_line(const struct sc_request *request, const struct sc_field *field,
-			const char *section, const void *place, struct sc_strbuf *out)
+/* Who writes the lines of a config. */
+struct writer {
+	const struct sc_config *config;       /* with origins */
+	const struct sc_request *request;     /* NULL: what was imported */
+	const struct sc_foreign_lines *lines; /* or NULL */
+};
+
+static void begin_comment(size_t begin, struct sc_strbuf *out)
 {
-	const struct sc_config *config = &request->config;
+	do
+		sc_strbuf_append_char(out, ' ');
+	while (out->n - begin < COMMENT_COLUMN);
+	sc_strbuf_append(out, "# ");
+}
+
+static const struct sc_foreign_line *imported(const struct writer *w, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (const struct sc_foreign_line *line = w->lines ? w->lines->first : NULL; line;
+	     line = line->next)
+		if (strncmp(line->path, path, n) == 0 && (!line->path[n] || line->path[n] == '.'))
+			return line;
+	return NULL;
+}
+
+/* Tables one a line, with the keys that are given. */
+static void append_elements(const struct sc_field *field, const struct sc_structs *list,
+			    const struct sc_yaml *node, struct sc_strbuf *out)
+{
+	const unsigned char *at = list->at;
+
+	for (const struct sc_yaml *one = node->child; one; one = one->next) {
+		const char *comma = "";
+		size_t begin;
+
+		sc_strbuf_append_char(out, '\n');
+		begin = out->n;
+		sc_strbuf_append(out, "    - {");
+		for (const struct sc_field *f = field->sub; f->key; f++) {
+			if (!sc_yaml_get(one, f->key))
+				continue;
+			sc_strbuf_printf(out, "%s%s: ", comma, f->key);
+			sc_config_show_value(f, at + f->offset, out);
+			comma = ", ";
+		}
+		sc_strbuf_append_char(out, '}');
+		begin_comment(begin, out);
+		sc_strbuf_printf(out, "%s:%u", one->file, one->line);
+		at += field->elem_bytes;
+	}
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_import(const struct writer *w, const struct sc_field *field, const char *section,
+			  const void *place, struct sc_strbuf *out)
+{
+	const struct sc_foreign_line *line;
+	const struct sc_origin *origin;
+	char path[MAX_PATH_TEXT];
+	size_t begin = out->n;
+
+	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
+	line = imported(w, path);
+	origin = sc_config_origin(w->config, path);
+	if (!(origin || (line && field->type == SC_F_STRUCT)))
+		return;
+	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);
+	if (line && line->node->child && field->type == SC_F_STRUCTS) {
+		out->n--;
+		append_elements(field, place, line->node, out);
+		return;
+	}
+	sc_config_show_value(field, place, out);
+	begin_comment(begin, out);
+	append_origin(w->config, field, path, "", out);
+	if (line && !(origin && sc_origin_is_typed(origin->file)))
+		sc_strbuf_printf(out, " %s", line->theirs);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_line(const struct writer *w, const struct sc_field *field, const char *section,
+			const void *place, struct sc_strbuf *out)
+{
+	const struct sc_request *request = w->request;
+	const struct sc_config *config = w->config;
 	char path[MAX_PATH_TEXT], value[MAX_VALUE_TEXT];
 	size_t begin = out->n, value_at;
 
+	if (!request) {
+		append_import(w, field, section, place, out);
+		return;
+	}
 	if (!is_given(field, place))
 		return;
 	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
@@ -213,10 +299,7 @@ static void append_line(const struct sc_request *request, const struct sc_field 
 	value_at = out->n;
 	sc_config_show_value(field, place, out);
 	snprintf(value, sizeof(value), "%s", out->at + value_at);
-	do
-		sc_strbuf_append_char(out, ' ');
-	while (out->n - begin < COMMENT_COLUMN);
-	sc_strbuf_append(out, "# ");
+	begin_comment(begin, out);
 	append_origin(config, field, path, value, out);
 	if (strcmp(path, "training.software") == 0 &&
 	    strcmp(value, request->config.training.software) != 0)
@@ -227,27 +310,50 @@ static void append_line(const struct sc_request *request, const struct sc_field 
 	sc_strbuf_append_char(out, '\n');
 }
 
-void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
+static void append_all(const struct writer *w, const struct sc_config *values,
+		       struct sc_strbuf *out)
 {
-	struct sc_config simulated = request->config;
 	size_t begin, heading;
 
-	simulated.training.software = request->software.id;
 	for (const struct sc_field *f = sc_config_fields; f->key; f++) {
-		const unsigned char *place = (const unsigned char *)&simulated + f->offset;
+		const unsigned char *place = (const unsigned char *)values + f->offset;
 
 		if (f->type != SC_F_STRUCT) {
-			append_line(request, f, "", place, out);
+			append_line(w, f, "", place, out);
 			continue;
 		}
 		begin = out->n;
 		sc_strbuf_printf(out, "%s:\n", f->key);
 		heading = out->n;
 		for (const struct sc_field *sub = f->sub; sub->key; sub++)
-			append_line(request, sub, f->key, place + sub->offset, out);
+			append_line(w, sub, f->key, place + sub->offset, out);
 		if (out->n == heading) { /* nothing below it */
 			out->n = begin;
 			out->at[begin] = '\0';
 		}
 	}
+}
+
+void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
+{
+	const struct writer writer = {.config = &request->config, .request = request};
+	struct sc_config simulated = request->config;
+
+	simulated.training.software = request->software.id;
+	append_all(&writer, &simulated, out);
+}
+
+void sc_config_show_import(const struct sc_config *config, const struct sc_foreign_lines *lines,
+			   struct sc_strbuf *out)
+{
+	const struct writer writer = {.config = config, .lines = lines};
+
+	sc_strbuf_append(out, "schema: stepcast/1\n");
+	append_all(&writer, config, out);
+	if (lines->ignored)
+		sc_strbuf_append(out, "# Not taken over, for a step costs as much without:\n");
+	for (const struct sc_foreign_line *line = lines->ignored; line; line = line->next)
+		sc_strbuf_printf(out, "# %s:%u %s\n", line->node->file,
+				 line->node->key_line ? line->node->key_line : line->node->line,
+				 line->theirs);
 }

@@ -1,12 +1,16 @@
-/* A resolved request as YAML that can be read again, each line with where its value came from. */
+/* A resolved or imported request as YAML that can be read again, each line with where its value came from. */
 #ifndef SC_REPORT_CONFIG_SHOW_H
 #define SC_REPORT_CONFIG_SHOW_H
 
 #include "base/strbuf.h"
 #include "core/config/config.h"
+#include "core/foreign/foreign.h"
 
 /* Appends a value as YAML, on one line. */
 void sc_config_show_value(const struct sc_field *field, const void *place, struct sc_strbuf *out);
 void sc_config_show(const struct sc_request *request, struct sc_strbuf *out);
+/* What other programs' files and --set gave, each line with its key there; then what of them has no effect. */
+void sc_config_show_import(const struct sc_config *config, const struct sc_foreign_lines *lines,
+			   struct sc_strbuf *out);
 
 #endif

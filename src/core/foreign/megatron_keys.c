@@ -1,0 +1,786 @@
+/* Sources: megatron/training/arguments.py, megatron/core/transformer/transformer_config.py and
+ * megatron/core/model_parallel_config.py of Megatron-LM (core 0.8 to 0.14); megatron_gpt_config.yaml of NeMo 1;
+ * the ConfigContainer of Megatron-Bridge. */
+#include "core/foreign/megatron_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/foreign/shell_args.h"
+
+static const struct sc_foreign_word SWITCH[] = {
+	{"true", "true"}, {"True", "true"}, {"false", "false"}, {"False", "false"}, {0}};
+static const struct sc_foreign_word FP8_RECIPES[] = {
+	{"delayed", "delayed"},
+	{"tensorwise", "current"},
+	{"blockwise", "blockwise"},
+	{"mxfp8", NULL},
+	{0},
+};
+static const struct sc_foreign_word BACKENDS[] = {
+	{"flash", "flash"},     {"fused", "flash"},   {"auto", "flash"},
+	{"unfused", "unfused"}, {"local", "unfused"}, {0},
+};
+static const struct sc_foreign_word DISPATCHERS[] = {
+	{"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", "deepep"}, {0}};
+static const struct sc_foreign_word ORDERS[] = {{"true", "tp-cp-ep-pp-dp"},
+						{"True", "tp-cp-ep-pp-dp"},
+						{"false", NULL},
+						{"False", NULL},
+						{0}};
+static const struct sc_foreign_word OFFLOADS[] = {
+	{"true", "cpu"}, {"True", "cpu"}, {"false", NULL}, {"False", NULL}, {0}};
+static const struct sc_foreign_word OPTIMIZERS[] = {
+	{"adam", "adam"},
+	{"adamw", "adam"},
+	{"sgd", "sgd"},
+	{"fused_adam", "adam"},
+	{"megatron_fused_adam", "adam"},
+	{"mcore_distributed_optim", "adam"},
+	{"distributed_fused_adam", "adam"},
+	{0},
+};
+static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"null", NULL}, {0}};
+static const struct sc_foreign_word ONE_FACTOR[] = {{"1", NULL}, {"1.0", NULL}, {0}};
+static const struct sc_foreign_word P2P[] = {{"p2p", NULL}, {"null", NULL}, {0}};
+static const struct sc_foreign_word STRATEGIES[] = {
+	{"no_shard", "none"},
+	{"optim", "zero1"},
+	{"optim_grads", "zero2"},
+	{"optim_grads_params", "fsdp"},
+	{0},
+};
+
+static const struct sc_foreign_key MEGATRON[] = {
+	SC_TAKE("num-layers", "model.layers"),
+	SC_TAKE("hidden-size", "model.hidden"),
+	SC_TAKE("ffn-hidden-size", "model.ffn_hidden"),
+	SC_TAKE("num-attention-heads", "model.heads"),
+	SC_TAKE("kv-channels", "model.head_dim"),
+	SC_TAKE("seq-length", "model.seq"),
+	SC_TAKE("encoder-seq-length", "model.seq"),
+	SC_TAKE("sequence-length", "model.seq"),
+	SC_TAKE("padded-vocab-size", "model.vocab"),
+	SC_TAKE("num-experts", "model.experts"),
+	SC_TAKE("num-moe-experts", "model.experts"),
+	SC_TAKE("moe-router-topk", "model.top_k"),
+	SC_TAKE("moe-ffn-hidden-size", "model.expert_ffn_hidden"),
+	SC_TAKE("moe-router-num-groups", "model.expert_groups"),
+	SC_TAKE("moe-router-group-topk", "model.top_groups"),
+	SC_TAKE("mtp-num-layers", "model.mtp_layers"),
+	SC_TAKE("tensor-model-parallel-size", "parallel.tp"),
+	SC_TAKE("pipeline-model-parallel-size", "parallel.pp"),
+	SC_TAKE("context-parallel-size", "parallel.cp"),
+	SC_TAKE("expert-model-parallel-size", "parallel.ep"),
+	SC_TAKE("expert-tensor-parallel-size", "parallel.etp"),
+	SC_TAKE("num-virtual-stages-per-pipeline-rank", "parallel.virtual_stages"),
+	SC_TAKE("virtual-pipeline-model-parallel-size", "parallel.virtual_stages"),
+	SC_TAKE_WORD("sequence-parallel", "parallel.sequence_parallel", SWITCH),
+	SC_TAKE_WORD("tp-comm-overlap", "parallel.tp_overlap", SWITCH),
+	SC_TAKE_WORD("ub-tp-comm-overlap", "parallel.tp_overlap", SWITCH),
+	SC_TAKE_WORD("account-for-embedding-in-pipeline-split", "parallel.count_embedding", SWITCH),
+	SC_TAKE_WORD("account-for-loss-in-pipeline-split", "parallel.count_loss", SWITCH),
+	SC_TAKE_WORD("use-tp-pp-dp-mapping", "parallel.order", ORDERS),
+	SC_TAKE_WORD("data-parallel-sharding-strategy", "parallel.sharding", STRATEGIES),
+	SC_TAKE("global-batch-size", "training.global_batch"),
+	SC_TAKE("micro-batch-size", "training.micro_batch"),
+	SC_TAKE_WORD("fp8-recipe", "training.fp8_recipe", FP8_RECIPES),
+	SC_TAKE_WORD("attention-backend", "training.attention", BACKENDS),
+	SC_TAKE_WORD("optimizer", "training.optimizer", OPTIMIZERS),
+	SC_TAKE_WORD("moe-token-dispatcher-type", "training.moe_dispatcher", DISPATCHERS),
+	SC_TAKE_WORD("overlap-moe-expert-parallel-comm", "training.moe_overlap", SWITCH),
+	SC_TAKE_WORD("enable-cuda-graph", "training.cuda_graphs", SWITCH),
+	SC_TAKE_WORD("optimizer-cpu-offload", "training.offload.optimizer", OFFLOADS),
+	SC_TAKE("optimizer-offload-fraction", "training.offload.optimizer_fraction"),
+	/* What several say together: finish. */
+	SC_READ(SC_SHELL_PROGRAM),
+	SC_READ("nnodes"),
+	SC_READ("num-nodes"),
+	SC_READ("nodes"),
+	SC_READ("nproc-per-node"),
+	SC_READ("num-gpus"),
+	SC_READ("ntasks-per-node"),
+	SC_READ("gpus-per-node"),
+	SC_READ("devices"),
+	SC_READ("swiglu"),
+	SC_READ("quick-geglu"),
+	SC_READ("gated-linear-unit"),
+	SC_READ("activation"),
+	SC_READ("position-embedding-type"),
+	SC_READ("group-query-attention"),
+	SC_READ("num-query-groups"),
+	SC_READ("vocab-size"),
+	SC_READ("make-vocab-size-divisible-by"),
+	SC_READ("tokenizer-type"),
+	SC_READ("untie-embeddings-and-output-weights"),
+	SC_READ("share-embeddings-and-output-weights"),
+	SC_READ("disable-bias-linear"),
+	SC_READ("add-bias-linear"),
+	SC_READ("bias"),
+	SC_READ("multi-latent-attention"),
+	SC_READ("q-lora-rank"),
+	SC_READ("kv-lora-rank"),
+	SC_READ("qk-head-dim"),
+	SC_READ("qk-pos-emb-head-dim"),
+	SC_READ("v-head-dim"),
+	SC_READ("moe-shared-expert-intermediate-size"),
+	SC_READ("moe-layer-freq"),
+	SC_READ("window-size"),
+	SC_READ("window-attn-skip-freq"),
+	SC_READ("num-layers-per-virtual-pipeline-stage"),
+	SC_READ("use-distributed-optimizer"),
+	SC_READ("use-torch-fsdp2"),
+	SC_READ("deepspeed"),
+	SC_READ("bf16"),
+	SC_READ("fp16"),
+	SC_READ("fp8"),
+	SC_READ("fp8-format"),
+	SC_READ("fp8-hybrid"),
+	SC_READ("fp8-e4m3"),
+	SC_READ("fp4-format"),
+	SC_READ("precision"),
+	SC_READ("mixed-precision"),
+	SC_READ("recompute-granularity"),
+	SC_READ("recompute-activations"),
+	SC_READ("checkpoint-activations"),
+	SC_READ("recompute-method"),
+	SC_READ("recompute-num-layers"),
+	SC_READ("recompute-modules"),
+	SC_READ("activations-checkpoint-granularity"),
+	SC_READ("activations-checkpoint-method"),
+	SC_READ("activations-checkpoint-num-layers"),
+	SC_READ("use-flash-attn"),
+	SC_READ("moe-enable-deepep"),
+	SC_READ("moe-pad-expert-input-to-capacity"),
+	SC_READ("_target_"),
+	/* Must be so. */
+	SC_ONLY("moe-expert-capacity-factor", ONE_FACTOR),
+	SC_ONLY("num-distributed-optimizer-instances", ONE),
+	SC_ONLY("cp-comm-type", P2P),
+	SC_ONLY("hierarchical-context-parallel-sizes", sc_words_off),
+	SC_ONLY("decoder-first-pipeline-num-layers", sc_words_off),
+	SC_ONLY("decoder-last-pipeline-num-layers", sc_words_off),
+	SC_ONLY("num-layers-in-first-pipeline-stage", sc_words_off),
+	SC_ONLY("num-layers-in-last-pipeline-stage", sc_words_off),
+	SC_ONLY("pipeline-model-parallel-layout", sc_words_off),
+	SC_ONLY("pipeline-model-parallel-split-rank", sc_words_off),
+	SC_ONLY("standalone-embedding-stage", sc_words_off),
+	SC_ONLY("encoder-num-layers", sc_words_off),
+	SC_ONLY("decoder-num-layers", sc_words_off),
+	SC_ONLY("hybrid-*", sc_words_off),
+	SC_ONLY("is-hybrid-model", sc_words_off),
+	SC_ONLY("mamba-*", sc_words_off),
+	SC_ONLY("cpu-offloading", sc_words_off),
+	SC_ONLY("peft*", sc_words_off),
+	/* What is computed stays the same; what the software overlaps and fuses is in its profile. */
+	SC_FREE("no-*"),
+	SC_FREE("*-fusion"),
+	SC_FREE("*fusion*"),
+	SC_FREE("overlap-*"),
+	SC_FREE("delay-*"),
+	SC_FREE("align-*"),
+	SC_FREE("defer-*"),
+	SC_FREE("log-*"),
+	SC_FREE("*logg*"),
+	SC_FREE("*-interval"),
+	SC_FREE("*-iters"),
+	SC_FREE("*-samples"),
+	SC_FREE("*-steps"),
+	SC_FREE("save*"),
+	SC_FREE("load*"),
+	SC_FREE("*ckpt*"),
+	SC_FREE("*checkpoint*"),
+	SC_FREE("tensorboard*"),
+	SC_FREE("*wandb*"),
+	SC_FREE("*profile*"),
+	SC_FREE("timing-*"),
+	SC_FREE("eval*"),
+	SC_FREE("exit-*"),
+	SC_FREE("data-*"),
+	SC_FREE("*-path"),
+	SC_FREE("*-file"),
+	SC_FREE("*-dir"),
+	SC_FREE("mock-data"),
+	SC_FREE("split"),
+	SC_FREE("num-workers"),
+	SC_FREE("*dataloader*"),
+	SC_FREE("reset-*"),
+	SC_FREE("eod-mask-loss"),
+	SC_FREE("create-attention-mask*"),
+	SC_FREE("*tokenizer*"),
+	SC_FREE("tiktoken-*"),
+	SC_FREE("*seed"),
+	SC_FREE("*lr*"),
+	SC_FREE("*-decay*"),
+	SC_FREE("clip-grad"),
+	SC_FREE("adam-*"),
+	SC_FREE("sgd-momentum"),
+	SC_FREE("*loss-scal*"),
+	SC_FREE("hysteresis"),
+	SC_FREE("*init*"),
+	SC_FREE("*dropout*"),
+	SC_FREE("*epsilon"),
+	SC_FREE("*-eps"),
+	SC_FREE("*loss-coeff"),
+	SC_FREE("*aux-loss*"),
+	SC_FREE("moe-router-load-balancing-type"),
+	SC_FREE("moe-router-pre-softmax"),
+	SC_FREE("moe-router-score-function"),
+	SC_FREE("moe-router-enable-expert-bias"),
+	SC_FREE("moe-router-bias-update-rate"),
+	SC_FREE("moe-router-topk-scaling-factor"),
+	SC_FREE("moe-router-dtype"),
+	SC_FREE("moe-router-padding-for-*"),
+	SC_FREE("moe-router-force-load-balancing"),
+	SC_FREE("moe-grouped-gemm"),
+	SC_FREE("moe-use-legacy-grouped-gemm"),
+	SC_FREE("moe-permute-*"),
+	SC_FREE("moe-token-drop-policy"),
+	SC_FREE("moe-shared-expert-overlap"),
+	SC_FREE("moe-per-layer-logging"),
+	SC_FREE("mtp-loss-scaling-factor"),
+	SC_FREE("normalization"),
+	SC_FREE("apply-*"),
+	SC_FREE("layernorm-*"),
+	SC_FREE("*layernorm*"),
+	SC_FREE("add-qkv-bias"),
+	SC_FREE("squared-relu"),
+	SC_FREE("*rotary*"),
+	SC_FREE("*rope*"),
+	SC_FREE("mscale*"),
+	SC_FREE("beta-fast"),
+	SC_FREE("beta-slow"),
+	SC_FREE("max-position-embeddings"),
+	SC_FREE("attention-softmax-in-fp32"),
+	SC_FREE("accumulate-allreduce-grads-in-fp32"),
+	SC_FREE("grad-reduce-in-*"),
+	SC_FREE("*main-grads-dtype"),
+	SC_FREE("*main-params-dtype"),
+	SC_FREE("exp-avg*-dtype"),
+	SC_FREE("fp8-*"),
+	SC_FREE("use-mcore*"),
+	SC_FREE("use-legacy*"),
+	SC_FREE("use-precision-aware*"),
+	SC_FREE("use-cpu-init*"),
+	SC_FREE("use-megatron-fsdp"),
+	SC_FREE("use-custom-fsdp"),
+	SC_FREE("use-nccl-ub"),
+	SC_FREE("use-te-rng-tracker"),
+	SC_FREE("transformer-impl"),
+	SC_FREE("te-rng-tracker"),
+	SC_FREE("cuda-graph-*"),
+	SC_FREE("distributed-*"),
+	SC_FREE("ddp-*"),
+	SC_FREE("nccl-*"),
+	SC_FREE("manual-gc*"),
+	SC_FREE("rampup-batch-size"),
+	SC_FREE("attention-mask-type"),
+	SC_FREE("test-mode"),
+	SC_FREE("spec"),
+	SC_FREE("sft"),
+	SC_FREE("high-priority-stream-groups"),
+	/* Of launchers. */
+	SC_FREE("node-rank"),
+	SC_FREE("master-*"),
+	SC_FREE("rdzv*"),
+	SC_FREE("max-restarts"),
+	SC_FREE("standalone"),
+	SC_FREE("tee"),
+	SC_FREE("hostfile"),
+	SC_FREE("local-ranks-filter"),
+	SC_FREE("ntasks"),
+	SC_FREE("job-name"),
+	SC_FREE("partition"),
+	SC_FREE("account"),
+	SC_FREE("time"),
+	SC_FREE("gres"),
+	SC_FREE("mpi"),
+	SC_FREE("export"),
+	SC_FREE("container*"),
+	SC_FREE("cpus-per-task"),
+	SC_FREE("deepspeed-config"),
+	SC_FREE("deepspeed_mpi"),
+	{0},
+};
+
+static const struct sc_foreign_leaf *first_of(const struct sc_foreign *file,
+					      const char *const *names)
+{
+	const struct sc_foreign_leaf *leaf = NULL;
+
+	for (; !leaf && *names; names++)
+		leaf = sc_foreign_get(file, *names);
+	return leaf && !sc_yaml_is_null(leaf->node) ? leaf : NULL;
+}
+
+static bool has_text(const struct sc_foreign_leaf *leaf, const char *part)
+{
+	return leaf && leaf->node->kind == SC_YAML_SCALAR && strstr(leaf->node->text, part);
+}
+
+static bool is_given(const struct sc_foreign *file, const char *path)
+{
+	return sc_foreign_line_of(file->lines, path) != NULL;
+}
+
+/* A flag's value, or what holds without it, which is said in either case. */
+static int put_flag(struct sc_foreign *file, const char *theirs, const char *path,
+		    const char *const texts[2], struct sc_err *err)
+{
+	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, theirs);
+
+	if (leaf)
+		return sc_foreign_put(file, leaf, path, texts[sc_foreign_is_on(file, theirs)], err);
+	return is_given(file, path) ? 0 : sc_foreign_put_absent(file, theirs, path, texts[0], err);
+}
+
+static bool is_gated(const struct sc_foreign *file)
+{
+	const struct sc_foreign_leaf *act = sc_foreign_get(file, "activation");
+
+	return sc_foreign_is_on(file, "swiglu") || sc_foreign_is_on(file, "quick-geglu") ||
+	       sc_foreign_is_on(file, "gated-linear-unit") || has_text(act, "glu");
+}
+
+static int take_family(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const said[] = {
+		"num-experts", "num-moe-experts", "swiglu",     "gated-linear-unit",
+		"activation",  SC_SHELL_PROGRAM,  "num-layers", NULL};
+	const struct sc_foreign_leaf *at = first_of(file, said);
+	const struct sc_foreign_leaf *program = sc_foreign_get(file, SC_SHELL_PROGRAM);
+	bool latent = sc_foreign_is_on(file, "multi-latent-attention");
+	bool rope = has_text(sc_foreign_get(file, "position-embedding-type"), "rope");
+	const char *family = is_given(file, "model.experts") ? latent ? "moe-mla" : "moe"
+			     : has_text(program, "bert")     ? "bert"
+			     : is_gated(file) || latent      ? "llama"
+			     : rope                          ? "mpt"
+							     : "gpt";
+
+	if (has_text(program, "t5") || has_text(program, "vision") || has_text(program, "mamba"))
+		return sc_foreign_fail(program, err, "only decoders (GPT) and BERT are understood");
+	return at ? sc_foreign_put(file, at, "model.family", family, err) : 0;
+}
+
+static int take_width(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *groups = sc_foreign_get(file, "num-query-groups");
+	bool asks = sc_foreign_is_on(file, "group-query-attention") ||
+		    !sc_foreign_get(file, SC_SHELL_PROGRAM);
+	int64_t hidden = sc_foreign_ours(file, "model.hidden", 0);
+	int rc = 0;
+
+	if (groups && asks && !sc_yaml_is_null(groups->node))
+		rc = sc_foreign_put(file, groups, "model.kv_heads", NULL, err);
+	/* arguments.py: two thirds of 4 hidden, in steps of 64 */
+	if (rc == 0 && hidden > 0 && hidden < 1 << 24 && sc_foreign_is_on(file, "swiglu") &&
+	    !is_given(file, "model.ffn_hidden"))
+		rc = sc_foreign_put_count(file, sc_foreign_get(file, "swiglu"), "model.ffn_hidden",
+					  hidden * 4 * 2 / 3 / 64 * 64, err);
+	return rc;
+}
+
+/* Rows of the embedding are padded so that they split over tp ranks (tokenizer.py, _vocab_size_with_padding). */
+static int take_vocab(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const said[] = {"vocab-size", "tokenizer-type", NULL};
+	const struct sc_foreign_leaf *at = first_of(file, said);
+	int64_t step = sc_foreign_count(file, "make-vocab-size-divisible-by", 128);
+	int64_t tp = sc_foreign_ours(file, "parallel.tp", 1);
+	int64_t rows = sc_foreign_count(file, "vocab-size", 0);
+
+	if (!rows && sc_foreign_is(file, "tokenizer-type", "GPT2BPETokenizer"))
+		rows = 50257;
+	if (!rows && sc_foreign_is(file, "tokenizer-type", "Llama2Tokenizer"))
+		rows = 32000;
+	if (!at || !rows || is_given(file, "model.vocab"))
+		return 0;
+	if (rows > 1 << 26 || step > 1 << 16 || tp > 1 << 12)
+		return sc_foreign_fail(at, err, "the padded vocabulary is too large");
+	rows = (rows + step * tp - 1) / (step * tp) * (step * tp);
+	return sc_foreign_put_count(file, at, "model.vocab", rows, err);
+}
+
+static int take_ends(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const no_yes[] = {"false", "true"}, *const yes_no[] = {"true", "false"};
+	const bool bridge = sc_foreign_get(file, "share-embeddings-and-output-weights") != NULL;
+	const char *bias = sc_foreign_get(file, "add-bias-linear") ? "add-bias-linear"
+			   : sc_foreign_get(file, "bias")          ? "bias"
+								   : NULL;
+	int rc = put_flag(file,
+			  bridge ? "share-embeddings-and-output-weights"
+				 : "untie-embeddings-and-output-weights",
+			  "model.tied_embeddings", bridge ? no_yes : yes_no, err);
+
+	if (rc == 0)
+		rc = put_flag(file, bias ? bias : "disable-bias-linear", "model.biases",
+			      bias ? no_yes : yes_no, err);
+	return rc;
+}
+
+/* "([0]*3+[1]*58)", or the same as a list: first layers without experts, then all with. */
+static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "moe-layer-freq");
+	const char *text = leaf && leaf->node->kind == SC_YAML_SCALAR ? leaf->node->text : "";
+	int64_t n = 0, n_all = 0;
+	bool sparse = false, odd = false;
+
+	if (!leaf || strcmp(text, "1") == 0)
+		return 0;
+	for (const struct sc_yaml *one = leaf->node->child; one; one = one->next, n_all++) {
+		bool dense = one->kind == SC_YAML_SCALAR && strcmp(one->text, "0") == 0;
+
+		odd = odd || (dense && sparse);
+		sparse = sparse || !dense;
+		n += dense;
+	}
+	if (*text) {
+		const char *begin = strstr(text, "[0]*"), *rest = begin ? begin + 4 : text;
+		char *end = NULL;
+
+		n = begin ? strtol(rest, &end, 10) : 0;
+		odd = !begin || n < 1 || strncmp(end, "+[1]*", 5) != 0 || strchr(end + 1, '+');
+	}
+	if (odd || (n_all && n == n_all))
+		return sc_foreign_fail(leaf, err,
+				       "only the first layers may be without experts, "
+				       "as in \"([0]*3+[1]*58)\"");
+	return n ? sc_foreign_put_count(file, leaf, "model.dense_layers", n, err) : 0;
+}
+
+static int take_experts(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *shared =
+		sc_foreign_get(file, "moe-shared-expert-intermediate-size");
+	int64_t each = sc_foreign_ours(file, "model.expert_ffn_hidden",
+				       sc_foreign_ours(file, "model.ffn_hidden", 0));
+	int64_t all = sc_foreign_count(file, "moe-shared-expert-intermediate-size", 0);
+	int rc = 0;
+
+	if (!is_given(file, "model.experts"))
+		return 0;
+	if (shared && all > 0 && (each < 1 || all % each))
+		return sc_foreign_fail(shared, err, "must be a multiple of the width of an expert");
+	if (all > 0)
+		rc = sc_foreign_put_count(file, shared, "model.shared_experts", all / each, err);
+	if (rc == 0 && sc_foreign_is_on(file, "moe-pad-expert-input-to-capacity"))
+		rc = sc_foreign_put(file, sc_foreign_get(file, "moe-pad-expert-input-to-capacity"),
+				    "training.routing", "dropped", err);
+	return rc ? rc : take_dense_layers(file, err);
+}
+
+static int take_latent(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const keys[][2] = {{"q-lora-rank", "model.q_lora_rank"},
+					      {"kv-lora-rank", "model.kv_lora_rank"},
+					      {"qk-head-dim", "model.head_dim"},
+					      {"qk-pos-emb-head-dim", "model.rope_head_dim"},
+					      {"v-head-dim", "model.v_head_dim"}};
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++) {
+		const struct sc_foreign_leaf *leaf = sc_foreign_get(file, keys[i][0]);
+
+		if (leaf && sc_foreign_is_on(file, "multi-latent-attention") &&
+		    !sc_yaml_is_null(leaf->node))
+			rc = sc_foreign_put(file, leaf, keys[i][1], NULL, err);
+	}
+	return rc;
+}
+
+/* "128,0", "(128, 0)", [128, 0]: tokens before a token, and behind it. */
+static int take_window(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "window-size");
+	const struct sc_foreign_leaf *skip = sc_foreign_get(file, "window-attn-skip-freq");
+	const struct sc_yaml *first =
+		leaf ? leaf->node->child ? leaf->node->child : leaf->node : NULL;
+	const char *text = first && first->kind == SC_YAML_SCALAR ? first->text : "";
+	long n = strtol(text + strspn(text, "( "), NULL, 10);
+	int rc;
+
+	if (!leaf || sc_yaml_is_null(leaf->node) || strncmp(text, "-1", 2) == 0)
+		return 0;
+	if (n < 1)
+		return sc_foreign_fail(leaf, err, "expected two numbers, as in 128,0");
+	rc = sc_foreign_put_count(file, leaf, "model.sliding_window", n, err);
+	if (rc == 0 && skip && !sc_yaml_is_null(skip->node))
+		rc = sc_foreign_put(file, skip, "model.full_attention_every", NULL, err);
+	return rc;
+}
+
+static int take_gpus(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const per_node[] = {"nproc-per-node", "devices",         "gpus-per-node",
+					       "num-gpus",       "ntasks-per-node", NULL};
+	static const char *const nodes[] = {"nnodes", "num-nodes", "nodes", NULL};
+	const struct sc_foreign_leaf *each = first_of(file, per_node), *of = first_of(file, nodes);
+	int64_t n_each = each ? sc_foreign_count(file, each->path, 0) : 0;
+	int64_t n_nodes = of ? sc_foreign_count(file, of->path, 0) : 1;
+	int rc;
+
+	if (file->lines->gpus || n_each < 1 || n_nodes < 1 || n_each > 1024 || n_nodes > 1 << 20)
+		return 0;
+	rc = sc_foreign_put_count(file, of ? of : each, "gpus", n_each * n_nodes, err);
+	if (rc == 0 && n_nodes > 1)
+		rc = sc_foreign_put_count(file, each, "cluster.gpus_per_node", n_each, err);
+	return rc;
+}
+
+static int take_split(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const no_yes[] = {"false", "true"}, *const zero[] = {"none", "zero1"};
+	const struct sc_foreign_leaf *each =
+		sc_foreign_get(file, "num-layers-per-virtual-pipeline-stage");
+	int64_t n = sc_foreign_count(file, "num-layers-per-virtual-pipeline-stage", 0);
+	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
+	int64_t pp = sc_foreign_ours(file, "parallel.pp", 1);
+	bool shell = sc_foreign_get(file, SC_SHELL_PROGRAM) != NULL, fsdp;
+	int rc = 0;
+
+	if (n && (pp > layers || layers % pp || layers / pp % n))
+		return sc_foreign_fail(each, err, "does not divide the layers of a stage");
+	if (n)
+		rc = sc_foreign_put_count(file, each, "parallel.virtual_stages", layers / pp / n,
+					  err);
+	else if (pp > 1 && !is_given(file, "parallel.virtual_stages"))
+		rc = sc_foreign_put_absent(file, "num-layers-per-virtual-pipeline-stage",
+					   "parallel.virtual_stages", "1", err);
+	fsdp = rc == 0 && sc_foreign_is_on(file, "use-torch-fsdp2");
+	if (fsdp)
+		rc = sc_foreign_put(file, sc_foreign_get(file, "use-torch-fsdp2"),
+				    "parallel.sharding", "fsdp", err);
+	/* Recipes for NeMo leave it to the optimizer's name. */
+	if (rc == 0 && (shell || sc_foreign_get(file, "use-distributed-optimizer")))
+		rc = put_flag(file, "use-distributed-optimizer", "parallel.sharding", zero, err);
+	if (rc == 0)
+		rc = put_flag(file, "sequence-parallel", "parallel.sequence_parallel", no_yes, err);
+	if (rc == 0 && shell)
+		rc = put_flag(file, "tp-comm-overlap", "parallel.tp_overlap", no_yes, err);
+	return rc;
+}
+
+/* Megatron-Bridge's recipes: bf16_with_fp8_current_scaling_mixed; NeMo's: bf16-mixed, 16, 32. */
+static int take_named_precision(struct sc_foreign *file, const struct sc_foreign_leaf *named,
+				struct sc_err *err)
+{
+	static const struct {
+		const char *part, *precision, *recipe;
+	} NAMES[] = {
+		{"mxfp8", "mxfp8", NULL},
+		{"nvfp4", "nvfp4", NULL},
+		{"fp8_current", "fp8", "current"},
+		{"fp8_subchannel", "fp8", "blockwise"},
+		{"fp8_delayed", "fp8", "delayed"},
+		{"fp8", "fp8", NULL},
+		{"bf16", "bf16", NULL},
+		{"16", "fp16", NULL},
+		{"32", "fp32", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+		int rc;
+
+		if (!has_text(named, NAMES[i].part))
+			continue;
+		rc = sc_foreign_put(file, named, "training.precision", NAMES[i].precision, err);
+		return rc || !NAMES[i].recipe ? rc
+					      : sc_foreign_put(file, named, "training.fp8_recipe",
+							       NAMES[i].recipe, err);
+	}
+	return sc_foreign_fail(named, err, "its value is not understood");
+}
+
+static int take_precision(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const eight[] = {"fp8-format", "fp8-hybrid", "fp8-e4m3", "fp8", NULL};
+	static const char *const names[] = {"mixed-precision", "precision", NULL};
+	const struct sc_foreign_leaf *fp8 = first_of(file, eight), *named = first_of(file, names);
+	const struct sc_foreign_leaf *fp4 = sc_foreign_get(file, "fp4-format");
+	const char *path = "training.precision";
+	bool off = fp8 && (has_text(fp8, "false") || has_text(fp8, "False"));
+
+	if (fp4 && !sc_yaml_is_null(fp4->node))
+		return sc_foreign_put(file, fp4, path, "nvfp4", err);
+	if (fp8 && !off)
+		return sc_foreign_put(file, fp8, path,
+				      sc_foreign_is(file, "fp8-recipe", "mxfp8") ? "mxfp8" : "fp8",
+				      err);
+	if (sc_foreign_is_on(file, "bf16"))
+		return sc_foreign_put(file, sc_foreign_get(file, "bf16"), path, "bf16", err);
+	if (sc_foreign_is_on(file, "fp16"))
+		return sc_foreign_put(file, sc_foreign_get(file, "fp16"), path, "fp16", err);
+	if (!named)
+		return sc_foreign_put_absent(file, "bf16", path, "fp32", err);
+	return take_named_precision(file, named, err);
+}
+
+static int take_recompute(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const how[] = {"recompute-granularity",
+					  "activations-checkpoint-granularity", NULL};
+	static const char *const count[] = {"recompute-num-layers",
+					    "activations-checkpoint-num-layers", NULL};
+	static const char *const method[] = {"recompute-method", "activations-checkpoint-method",
+					     NULL};
+	const struct sc_foreign_leaf *given = first_of(file, how), *n = first_of(file, count);
+	const struct sc_foreign_leaf *modules = sc_foreign_get(file, "recompute-modules");
+	const char *path = "training.recompute";
+	int rc = 0;
+
+	if (given && has_text(given, "selective") && modules && !sc_yaml_is_null(modules->node))
+		return sc_foreign_put(file, modules, path, NULL, err);
+	if (given)
+		rc = sc_foreign_put(file, given, path, NULL, err);
+	else if (sc_foreign_is_on(file, "recompute-activations"))
+		rc = sc_foreign_put(file, sc_foreign_get(file, "recompute-activations"), path,
+				    "selective", err);
+	else if (sc_foreign_is_on(file, "checkpoint-activations"))
+		rc = sc_foreign_put(file, sc_foreign_get(file, "checkpoint-activations"), path,
+				    "full", err);
+	else
+		return sc_foreign_put_absent(file, "recompute-granularity", path, "none", err);
+	/* With `uniform` it is how far apart what is kept lies, and all layers run again. */
+	if (rc == 0 && n && has_text(given, "full") && has_text(first_of(file, method), "block"))
+		rc = sc_foreign_put(file, n, "training.recompute_layers", NULL, err);
+	return rc;
+}
+
+static int take_kernels(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *flash = sc_foreign_get(file, "use-flash-attn");
+	bool fsdp = sc_foreign_is_on(file, "deepspeed");
+	const char *software = sc_foreign_get(file, "_target_")          ? "megatron-bridge"
+			       : !sc_foreign_get(file, SC_SHELL_PROGRAM) ? "nemo"
+			       : fsdp                                    ? "megatron-deepspeed"
+									 : "megatron-core";
+	int rc = flash && sc_foreign_is_on(file, "use-flash-attn")
+			 ? sc_foreign_put(file, flash, "training.attention", "flash", err)
+			 : 0;
+
+	return rc ? rc : sc_foreign_put_software(file, software, err);
+}
+
+/* Without --global-batch-size each replica runs one micro-batch. */
+static int take_batch(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "micro-batch-size");
+	int64_t gpus = sc_foreign_gpus(file), ranks = sc_foreign_replica(file);
+	int64_t each = sc_foreign_ours(file, "training.micro_batch", 0);
+
+	if (!leaf || is_given(file, "training.global_batch") || !gpus || each > 1 << 26)
+		return 0;
+	return sc_foreign_put_count(file, leaf, "training.global_batch", gpus / ranks * each, err);
+}
+
+static int finish(struct sc_foreign *file, struct sc_err *err)
+{
+	static int (*const steps[])(struct sc_foreign *, struct sc_err *) = {
+		take_family,    take_width,   take_vocab, take_ends,  take_experts,
+		take_latent,    take_window,  take_gpus,  take_split, take_precision,
+		take_recompute, take_kernels, take_batch,
+	};
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == 0; i++)
+		rc = steps[i](file, err);
+	return rc;
+}
+
+const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatron-LM",
+						     .mark = "--",
+						     .keys = MEGATRON,
+						     .strict = true,
+						     .finish = finish};
+
+/* What YAML has beside the keys above. */
+static const struct sc_foreign_key NEMO[] = {
+	SC_TAKE_WORD("model.optim.name", "training.optimizer", OPTIMIZERS),
+	SC_FREE("trainer.strategy*"),
+	SC_READ("trainer.precision"),
+	SC_READ("trainer.devices"),
+	SC_READ("trainer.num_nodes"),
+	SC_FREE("trainer.*"),
+	SC_FREE("exp_manager.*"),
+	SC_FREE("name"),
+	SC_FREE("run.*"),
+	SC_FREE("restore_from_path"),
+	SC_FREE("checkpoint.*"),
+	SC_FREE("logger.*"),
+	SC_FREE("profiling.*"),
+	SC_FREE("rng.*"),
+	SC_FREE("dist.*"),
+	SC_FREE("rerun_state_machine.*"),
+	SC_FREE("straggler.*"),
+	SC_FREE("nvrx_straggler.*"),
+	SC_FREE("ft.*"),
+	SC_FREE("inprocess_restart.*"),
+	SC_FREE("tokenizer.*"),
+	SC_FREE("model.tokenizer.*"),
+	SC_FREE("model.nsys_profile.*"),
+	SC_FREE("scheduler.*"),
+	SC_FREE("model.optim.sched.*"),
+	SC_FREE("model.data.*"),
+	SC_TAKE("dataset.sequence_length", "model.seq"),
+	SC_TAKE("dataset.seq_length", "model.seq"),
+	SC_FREE("dataset.*"),
+	SC_READ("model._target_"),
+	SC_FREE("*_target_"),
+	SC_FREE("betas"),
+	SC_FREE("optim.betas"),
+	SC_FREE("optim.*"),
+	SC_FREE("*_func*"),
+	SC_FREE("*_recompute"),
+	SC_FREE("masked_softmax_fusion"),
+	SC_FREE("mcore_gpt"),
+	SC_FREE("transformer_engine"),
+	SC_FREE("megatron_amp_O2"),
+	SC_FREE("gradient_as_bucket_view"),
+	SC_FREE("average_in_collective"),
+	SC_FREE("bucket_size"),
+	SC_FREE("pipeline_dtype"),
+	SC_FREE("params_dtype"),
+	SC_FREE("autocast*"),
+	SC_FREE("enable_autocast"),
+	SC_FREE("*_dtype"),
+	SC_FREE("grad_div_ar_fusion"),
+	SC_FREE("gradient_accumulation_fusion"),
+	SC_FREE("gc_interval"),
+	SC_FREE("nccl_communicator_config_path"),
+	SC_FREE("headscale"),
+	SC_FREE("fsdp"),
+	SC_FREE("position_embedding_interpolation*"),
+	SC_FREE("openai_gelu"),
+	SC_FREE("onnx_safe"),
+	SC_FREE("pre_process"),
+	SC_FREE("post_process"),
+	SC_FREE("persist_layer_norm"),
+	SC_FREE("deallocate_pipeline_outputs"),
+	SC_FREE("batch_p2p_*"),
+	SC_FREE("barrier_with_L1_time"),
+	SC_FREE("variable_seq_lengths"),
+	SC_FREE("parallel_output"),
+	SC_FREE("fp16_lm_cross_entropy"),
+	SC_FREE("cross_entropy_*"),
+	SC_FREE("sync_batch_comm"),
+	SC_FREE("native_amp_*"),
+	SC_FREE("fp32_residual_connection"),
+	SC_FREE("normalize_attention_scores"),
+	SC_FREE("num_micro_batches_with_partial_activation_checkpoints"),
+	SC_FREE("activations_checkpoint_layers_per_pipeline"),
+	SC_FREE("hidden_act"),
+	SC_FREE("resume_from_checkpoint"),
+	SC_FREE("use_cpu_initialization"),
+	{0},
+};
+static const char *const SECTIONS[] = {"model.",     "train.",        "ddp.",
+				       "optimizer.", "trainer.",      "mixed_precision.",
+				       "dataset.",   "comm_overlap.", NULL};
+const struct sc_foreign_format sc_format_nemo = {.name = "NeMo or Megatron-Bridge",
+						 .keys = NEMO,
+						 .more = MEGATRON,
+						 .sections = SECTIONS,
+						 .strict = false,
+						 .finish = finish};

@@ -1,0 +1,328 @@
+/* Sources: torchtitan/config/job_config.py; DeepSpeed's configuration JSON (deepspeed.ai/docs/config-json). */
+#include "core/foreign/torch_keys.h"
+
+#include <string.h>
+
+static const struct sc_foreign_word SCHEDULES[] = {
+	{"1F1B", "1f1b"},          {"GPipe", "gpipe"},         {"Interleaved1F1B", "interleaved"},
+	{"ZBVZeroBubble", "zb-v"}, {"DualPipeV", "dualpipev"}, {0},
+};
+static const struct sc_foreign_word SWITCH[] = {{"true", "true"}, {"false", "false"}, {0}};
+static const struct sc_foreign_word MODES[] = {
+	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {0}};
+static const struct sc_foreign_word OPS[] = {{"op", NULL}, {0}};
+static const struct sc_foreign_word RESHARD[] = {{"default", NULL}, {"always", NULL}, {0}};
+static const struct sc_foreign_word RING[] = {{"allgather", NULL}, {0}};
+static const struct sc_foreign_word OPTIMIZERS[] = {
+	{"AdamW", "adam"},
+	{"Adam", "adam"},
+	{"FusedAdam", "adam"},
+	{"adamw", "adam"},
+	{"DeepSpeedCPUAdam", "adam"},
+	{"SGD", "sgd"},
+	{"Adagrad", "adagrad"},
+	{0},
+};
+static const struct sc_foreign_word BF16[] = {{"bfloat16", NULL}, {0}};
+static const struct sc_foreign_word FLOAT32[] = {{"float32", NULL}, {0}};
+
+static const struct sc_foreign_key TORCHTITAN[] = {
+	SC_READ("model.name"),
+	SC_READ("model.flavor"),
+	SC_READ("model.converters"),
+	SC_TAKE("training.seq_len", "model.seq"),
+	SC_READ("training.local_batch_size"),
+	SC_READ("training.batch_size"),
+	SC_READ("training.global_batch_size"),
+	SC_READ("parallelism.data_parallel_replicate_degree"),
+	SC_READ("parallelism.data_parallel_shard_degree"),
+	SC_READ("parallelism.pipeline_parallel_microbatch_size"),
+	SC_TAKE("parallelism.tensor_parallel_degree", "parallel.tp"),
+	SC_TAKE("parallelism.pipeline_parallel_degree", "parallel.pp"),
+	SC_TAKE("parallelism.context_parallel_degree", "parallel.cp"),
+	SC_TAKE("parallelism.expert_parallel_degree", "parallel.ep"),
+	SC_TAKE("parallelism.expert_tensor_parallel_degree", "parallel.etp"),
+	SC_TAKE_WORD("parallelism.pipeline_parallel_schedule", "parallel.schedule", SCHEDULES),
+	SC_TAKE_WORD("parallelism.enable_async_tensor_parallel", "parallel.tp_overlap", SWITCH),
+	SC_TAKE_WORD("activation_checkpoint.mode", "training.recompute", MODES),
+	SC_TAKE_WORD("optimizer.name", "training.optimizer", OPTIMIZERS),
+	SC_ONLY("activation_checkpoint.selective_ac_option", OPS),
+	SC_ONLY("parallelism.fsdp_reshard_after_forward", RESHARD),
+	SC_ONLY("parallelism.context_parallel_rotate_method", RING),
+	SC_ONLY("parallelism.pipeline_parallel_layers_per_stage", sc_words_off),
+	SC_ONLY("parallelism.pipeline_parallel_split_points", sc_words_off),
+	SC_ONLY("parallelism.module_fqns_per_model_part", sc_words_off),
+	SC_ONLY("parallelism.pipeline_parallel_schedule_csv", sc_words_off),
+	SC_ONLY("parallelism.enable_compiled_autograd", sc_words_off),
+	SC_ONLY("training.enable_cpu_offload", sc_words_off),
+	SC_ONLY("training.mixed_precision_param", BF16),
+	SC_ONLY("training.mixed_precision_reduce", FLOAT32),
+	SC_ONLY("training.dtype", FLOAT32),
+	SC_FREE("parallelism.disable_loss_parallel"),
+	SC_FREE("activation_checkpoint.*"),
+	SC_FREE("model.*"),
+	SC_FREE("training.steps"),
+	SC_FREE("training.max_norm"),
+	SC_FREE("training.seed"),
+	SC_FREE("training.gc_*"),
+	SC_FREE("training.warmup_steps"),
+	SC_FREE("training.compile"),
+	SC_FREE("*dataset*"),
+	SC_FREE("job.*"),
+	SC_FREE("profiling.*"),
+	SC_FREE("metrics.*"),
+	SC_FREE("optimizer.*"),
+	SC_FREE("lr_scheduler.*"),
+	SC_FREE("checkpoint.*"),
+	SC_FREE("comm.*"),
+	SC_FREE("compile.*"),
+	SC_FREE("float8.*"),
+	SC_FREE("quantize.linear.float8.*"),
+	SC_FREE("validation.*"),
+	SC_FREE("memory_estimation.*"),
+	SC_FREE("fault_tolerance.*"),
+	SC_FREE("experimental.custom*"),
+	{0},
+};
+
+/* Flavors whose shapes are in configs/models. */
+static const struct {
+	const char *name, *flavor, *file;
+} FLAVORS[] = {
+	{"llama3", "8B", "models/llama3-8b.yaml"},
+	{"llama3", "70B", "models/llama3-70b.yaml"},
+	{"llama3", "405B", "models/llama3.1-405b.yaml"},
+	{"llama4", "17bx16e", "models/llama4-scout.yaml"},
+	{"deepseek_v3", "16B", "models/deepseek-v2-lite.yaml"},
+	{"deepseek_v3", "671B", "models/deepseek-v3.yaml"},
+	{"qwen3", "30B-A3B", "models/qwen3-30b-a3b.yaml"},
+	{"gpt_oss", "20b", "models/gpt-oss-20b.yaml"},
+	{"gpt_oss", "120b", "models/gpt-oss-120b.yaml"},
+};
+
+static int take_flavor(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *flavor = sc_foreign_get(file, "model.flavor");
+
+	if (!flavor || sc_foreign_line_of(file->lines, "model.layers"))
+		return 0;
+	for (size_t i = 0; i < sizeof(FLAVORS) / sizeof(FLAVORS[0]); i++)
+		if (sc_foreign_is(file, "model.name", FLAVORS[i].name) &&
+		    sc_foreign_is(file, "model.flavor", FLAVORS[i].flavor))
+			return sc_foreign_put(file, flavor, "model", FLAVORS[i].file, err);
+	return sc_foreign_fail(
+		flavor, err,
+		"its shape is not known; give the model's config.json before this file");
+}
+
+/* Shards over what is left of the GPUs if its degree is -1, as it is by default. */
+static int take_shards(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *shards =
+		sc_foreign_get(file, "parallelism.data_parallel_shard_degree");
+	const struct sc_foreign_leaf *copies =
+		sc_foreign_get(file, "parallelism.data_parallel_replicate_degree");
+	int64_t n_copies = sc_foreign_count(file, "parallelism.data_parallel_replicate_degree", 1);
+	int64_t n_shards = sc_foreign_count(file, "parallelism.data_parallel_shard_degree", 0);
+	int64_t ranks = sc_foreign_replica(file), cp = sc_foreign_ours(file, "parallel.cp", 1);
+	int rc = 0;
+
+	if (n_copies > 1 << 20 || n_shards > 1 << 20)
+		return sc_foreign_fail(n_shards > n_copies ? shards : copies, err, "is too large");
+	if (n_shards && !sc_foreign_gpus(file))
+		rc = sc_foreign_put_count(file, shards, "gpus", n_copies * n_shards * ranks, err);
+	if (!n_shards && sc_foreign_gpus(file))
+		n_shards = sc_foreign_gpus(file) / (n_copies * ranks);
+	if (rc == 0)
+		rc = shards ? sc_foreign_put(file, shards, "parallel.sharding",
+					     n_shards == 1 ? "none" : "fsdp", err)
+			    : sc_foreign_put_absent(file, "parallelism.data_parallel_shard_degree",
+						    "parallel.sharding", "fsdp", err);
+	if (rc == 0 && n_copies > 1 && n_shards > 1)
+		rc = sc_foreign_put_count(file, copies, "parallel.shard_ranks", n_shards * cp, err);
+	return rc;
+}
+
+static int take_titan_batch(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *local = sc_foreign_get(file, "training.local_batch_size");
+	const struct sc_foreign_leaf *all = sc_foreign_get(file, "training.global_batch_size");
+	const struct sc_foreign_leaf *micro =
+		sc_foreign_get(file, "parallelism.pipeline_parallel_microbatch_size");
+	int64_t n_all = sc_foreign_count(file, "training.global_batch_size", 0), n_local;
+	bool piped = sc_foreign_ours(file, "parallel.pp", 1) > 1;
+	int rc = 0;
+
+	local = local ? local : sc_foreign_get(file, "training.batch_size");
+	n_local = local ? sc_foreign_count(file, local->path, 0) : 0;
+	if (n_local > 1 << 26)
+		return sc_foreign_fail(local, err, "is too large");
+	if (n_all)
+		rc = sc_foreign_put(file, all, "training.global_batch", NULL, err);
+	else if (n_local && sc_foreign_gpus(file))
+		rc = sc_foreign_put_count(
+			file, local, "training.global_batch",
+			sc_foreign_gpus(file) / sc_foreign_replica(file) * n_local, err);
+	if (rc == 0 && piped && micro)
+		rc = sc_foreign_put(file, micro, "training.micro_batch", NULL, err);
+	else if (rc == 0 && piped)
+		rc = sc_foreign_put_absent(file, "parallelism.pipeline_parallel_microbatch_size",
+					   "training.micro_batch", "1", err);
+	else if (rc == 0 && n_local)
+		rc = sc_foreign_put(file, local, "training.micro_batch", NULL, err);
+	return rc;
+}
+
+static bool has_word(const struct sc_foreign_leaf *leaf, const char *word)
+{
+	for (const struct sc_yaml *one = leaf ? leaf->node->child : NULL; one; one = one->next)
+		if (one->kind == SC_YAML_SCALAR && strstr(one->text, word))
+			return true;
+	return false;
+}
+
+static int finish_torchtitan(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *converters = sc_foreign_get(file, "model.converters");
+	const struct sc_foreign_leaf *tp =
+		sc_foreign_get(file, "parallelism.tensor_parallel_degree");
+	const struct sc_foreign_leaf *schedule =
+		sc_foreign_get(file, "parallelism.pipeline_parallel_schedule");
+	int rc = take_flavor(file, err);
+
+	if (rc == 0 && sc_foreign_ours(file, "parallel.tp", 1) > 1)
+		rc = sc_foreign_put(file, tp, "parallel.sequence_parallel", "true", err);
+	if (rc == 0 && sc_foreign_ours(file, "parallel.pp", 1) > 1 &&
+	    sc_foreign_is(file, "parallelism.pipeline_parallel_schedule", "Interleaved1F1B"))
+		rc = sc_foreign_put(file, schedule, "parallel.virtual_stages", "2", err);
+	if (rc == 0)
+		rc = take_shards(file, err);
+	if (rc == 0)
+		rc = take_titan_batch(file, err);
+	if (rc == 0 && has_word(converters, "mx"))
+		rc = sc_foreign_put(file, converters, "training.precision", "mxfp8", err);
+	else if (rc == 0 && has_word(converters, "float8"))
+		rc = sc_foreign_put(file, converters, "training.precision", "fp8", err);
+	else if (rc == 0)
+		rc = sc_foreign_put_absent(file, "model.converters", "training.precision", "bf16",
+					   err);
+	return rc ? rc : sc_foreign_put_software(file, "torchtitan", err);
+}
+
+const struct sc_foreign_format sc_format_torchtitan = {
+	.name = "torchtitan", .keys = TORCHTITAN, .strict = true, .finish = finish_torchtitan};
+
+static const struct sc_foreign_word STAGES[] = {
+	{"0", "none"}, {"1", "zero1"}, {"2", "zero2"}, {"3", "zero3"}, {0}};
+static const struct sc_foreign_word TIERS[] = {
+	{"none", NULL}, {"cpu", "cpu"}, {"nvme", "nvme"}, {0}};
+static const struct sc_foreign_word ONE[] = {{"1", NULL}, {0}};
+
+static const struct sc_foreign_key DEEPSPEED[] = {
+	SC_READ("train_batch_size"),
+	SC_READ("train_micro_batch_size_per_gpu"),
+	SC_READ("gradient_accumulation_steps"),
+	SC_READ("bf16.enabled"),
+	SC_READ("bfloat16.enabled"),
+	SC_READ("fp16.enabled"),
+	SC_TAKE_WORD("zero_optimization.stage", "parallel.sharding", STAGES),
+	SC_TAKE_WORD("zero_optimization.offload_optimizer.device", "training.offload.optimizer",
+		     TIERS),
+	SC_TAKE("zero_optimization.offload_optimizer.ratio", "training.offload.optimizer_fraction"),
+	SC_TAKE_WORD("zero_optimization.offload_param.device", "training.offload.weights", TIERS),
+	SC_TAKE_WORD("optimizer.type", "training.optimizer", OPTIMIZERS),
+	SC_TAKE("tensor_parallel.autotp_size", "parallel.tp"),
+	SC_ONLY("zero_optimization.zero_hpz_partition_size", ONE),
+	SC_ONLY("zero_optimization.zero_quantized_weights", sc_words_off),
+	SC_ONLY("zero_optimization.zero_quantized_gradients", sc_words_off),
+	SC_ONLY("zero_optimization.mics_shard_size", sc_words_off),
+	SC_ONLY("zero_optimization.cpu_offload", sc_words_off),
+	SC_ONLY("activation_checkpointing.cpu_checkpointing", sc_words_off),
+	SC_ONLY("activation_checkpointing.partition_activations", sc_words_off),
+	SC_ONLY("sparse_attention.*", sc_words_off),
+	SC_ONLY("progressive_layer_drop.enabled", sc_words_off),
+	SC_ONLY("curriculum_learning.enabled", sc_words_off),
+	SC_ONLY("data_efficiency.enabled", sc_words_off),
+	SC_ONLY("compression_training.*", sc_words_off),
+	SC_ONLY("amp.enabled", sc_words_off),
+	SC_FREE("zero_optimization.*"),
+	SC_FREE("activation_checkpointing.*"),
+	SC_FREE("fp16.*"),
+	SC_FREE("bf16.*"),
+	SC_FREE("bfloat16.*"),
+	SC_FREE("amp.*"),
+	SC_FREE("optimizer.*"),
+	SC_FREE("scheduler.*"),
+	SC_FREE("aio.*"),
+	SC_FREE("comms_logger.*"),
+	SC_FREE("flops_profiler.*"),
+	SC_FREE("autotuning.*"),
+	SC_FREE("monitor_config.*"),
+	SC_FREE("tensorboard.*"),
+	SC_FREE("wandb.*"),
+	SC_FREE("csv_monitor.*"),
+	SC_FREE("checkpoint.*"),
+	SC_FREE("data_types.*"),
+	SC_FREE("elasticity.*"),
+	SC_FREE("progressive_layer_drop.*"),
+	SC_FREE("curriculum_learning.*"),
+	SC_FREE("data_efficiency.*"),
+	SC_FREE("zero_allow_untested_optimizer"),
+	SC_FREE("zero_force_ds_cpu_optimizer"),
+	SC_FREE("gradient_clipping"),
+	SC_FREE("gradient_predivide_factor"),
+	SC_FREE("prescale_gradients"),
+	SC_FREE("communication_data_type"),
+	SC_FREE("seq_parallel_communication_data_type"),
+	SC_FREE("sparse_gradients"),
+	SC_FREE("steps_per_print"),
+	SC_FREE("wall_clock_breakdown"),
+	SC_FREE("memory_breakdown"),
+	SC_FREE("dump_state"),
+	SC_FREE("dataloader_drop_last"),
+	SC_FREE("disable_allgather"),
+	{0},
+};
+
+static int take_deepspeed_batch(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *micro =
+		sc_foreign_get(file, "train_micro_batch_size_per_gpu");
+	const struct sc_foreign_leaf *all = sc_foreign_get(file, "train_batch_size");
+	int64_t n = sc_foreign_count(file, "train_micro_batch_size_per_gpu", 0);
+	int64_t steps = sc_foreign_count(file, "gradient_accumulation_steps", 1);
+	int rc = 0;
+
+	if (n > 1 << 26 || steps > 1 << 16)
+		return sc_foreign_fail(micro, err, "this batch is too large");
+	if (n)
+		rc = sc_foreign_put(file, micro, "training.micro_batch", NULL, err);
+	if (rc == 0 && sc_foreign_count(file, "train_batch_size", 0))
+		return sc_foreign_put(file, all, "training.global_batch", NULL, err);
+	if (rc == 0 && n && sc_foreign_gpus(file))
+		rc = sc_foreign_put_count(
+			file, micro, "training.global_batch",
+			sc_foreign_gpus(file) / sc_foreign_replica(file) * n * steps, err);
+	return rc;
+}
+
+static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const keys[][2] = {
+		{"bf16.enabled", "bf16"}, {"bfloat16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
+	int rc = take_deepspeed_batch(file, err);
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++)
+		if (sc_foreign_is_on(file, keys[i][0]))
+			rc = sc_foreign_put(file, sc_foreign_get(file, keys[i][0]),
+					    "training.precision", keys[i][1], err);
+	return rc ? rc
+		  : sc_foreign_put_software(file,
+					    sc_foreign_is(file, "zero_optimization.stage", "3")
+						    ? "deepspeed-zero3"
+						    : "hf-pytorch",
+					    err);
+}
+
+const struct sc_foreign_format sc_format_deepspeed = {
+	.name = "DeepSpeed", .keys = DEEPSPEED, .strict = true, .finish = finish_deepspeed};

@@ -1,0 +1,1 @@
+torchrun pretrain_t5.py --num-layers 4

@@ -1,0 +1,1 @@
+tables = [EmbeddingBagConfig("a", 64, 1000)]

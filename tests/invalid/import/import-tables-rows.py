@@ -1,0 +1,1 @@
+[EmbeddingBagConfig(name="a", embedding_dim=64)]
