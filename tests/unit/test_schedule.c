@@ -214,6 +214,11 @@ static double dual_v_bubble(double p, double m)
 	(void)m;
 	return p - 1;
 }
+static double chimera_bubble(double p, double m)
+{
+	(void)m;
+	return 2 * (p - 2);
+}
 static double dual_memory(double p, double m)
 {
 	(void)m;
@@ -250,6 +255,8 @@ static const struct published {
 	/* Qi et al., NeurIPS 2024, and its repository's table: memory by the number of stages */
 	{SC_SCHED_V_HALF, 2, 1, 2, 1, NULL, half_memory},
 	{SC_SCHED_V_MIN, 2, 1, 2, 1, NULL, min_memory},
+	/* Li & Hoefler, SC21, table 2, with backward twice forward: (D - 2) / (3 N / 2 + D - 2) of N = D */
+	{SC_SCHED_CHIMERA, 1, 2, 1, 2, chimera_bubble, p_memory},
 	/* deepseek-ai/DualPipe, README: (PP/2 - 1)(F&B + B - 3W), PP + 1 activations, with B of both
 	 * gradients; DualPipeV has half as many GPUs, each with two chunks */
 	{SC_SCHED_DUALPIPE, 1, 2, 2, 2, dual_bubble, dual_memory},
@@ -262,7 +269,8 @@ START_TEST(published_bubbles)
 	const struct published *k = &PUBLISHED[_i];
 
 	for (uint32_t p = 2; p <= most_stages(); p += k->step)
-		for (uint32_t each = k->least; each <= 8; each++) {
+		for (uint32_t each = k->least; each <= (k->kind == SC_SCHED_CHIMERA ? 1 : 8);
+		     each++) {
 			uint32_t m = each * p;
 			struct sc_schedule_shape shape = {.kind = k->kind,
 							  .pp = p,
