@@ -7,7 +7,7 @@ uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_
 			  unsigned attempt)
 {
 	uint32_t period = sc_schedule_period(shape);
-	uint64_t want = (uint64_t)(sc_schedule_warmup(shape) + 6 * period) << attempt;
+	uint64_t want = (uint64_t)(sc_schedule_warmup(shape) + 4 * period + 2) << attempt;
 
 	if (period == 0 || micro_batches % period || want + period >= micro_batches)
 		return micro_batches;
