@@ -21,7 +21,8 @@ static void parse(const uint8_t *data, size_t size, const char *file)
 	sc_arena_init(&arena, 1024);
 	if (sc_cluster_parse_topology(&(struct sc_source){(const char *)data, size, file}, &arena,
 				      &cluster, &err))
-		expect(err.code != SC_OK && err.text[0] && (err.line > 0 || strcmp(file, "fuzz.txt")));
+		expect(err.code != SC_OK && err.text[0] &&
+		       (err.line > 0 || strcmp(file, "fuzz.txt")));
 	else if (cluster.wiring)
 		for (int n = 2; n <= SC_WIRING_MOST; n++)
 			expect(sc_wiring_share(cluster.wiring, n) >= 0 &&

@@ -320,19 +320,23 @@ static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best
 	}
 }
 
+static double port_of(const struct sc_topology *t, int gpu)
+{
+	double gbps = 0;
+
+	for (int l = 0; l < t->n_links; l++)
+		if (t->links[l].from == gpu && t->links[l].nvlink)
+			gbps += t->links[l].gbps;
+	return gbps;
+}
+
 /* More GPUs than are searched stand on a switch, or every one like its neighbour: the slowest port. */
 static struct sc_topo_rings of_ports(const struct sc_topology *t, const int *gpus, int n)
 {
 	double least = DBL_MAX;
 
-	for (int i = 0; i < n; i++) {
-		double port = 0;
-
-		for (int l = 0; l < t->n_links; l++)
-			if (t->links[l].from == gpus[i] && t->links[l].nvlink)
-				port += t->links[l].gbps;
-		least = fmin(least, port);
-	}
+	for (int i = 0; i < n; i++)
+		least = fmin(least, port_of(t, gpus[i]));
 	return (struct sc_topo_rings){least > 0, least, false};
 }
 
@@ -388,14 +392,8 @@ double sc_topology_port_gbps(const struct sc_topology *t)
 {
 	double most = 0;
 
-	for (int g = 0; g < t->n_gpus; g++) {
-		double port = 0;
-
-		for (int l = 0; l < t->n_links; l++)
-			if (t->links[l].from == g && t->links[l].nvlink)
-				port += t->links[l].gbps;
-		most = fmax(most, port);
-	}
+	for (int g = 0; g < t->n_gpus; g++)
+		most = fmax(most, port_of(t, g));
 	return most;
 }
 
