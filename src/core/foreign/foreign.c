@@ -1,5 +1,6 @@
 #include "core/foreign/foreign.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -46,16 +47,44 @@ static bool is_leaf(const struct sc_foreign_leaf *leaf, const char *form)
 	return is_like(leaf->path, form) || (leaf->bare != leaf->path && is_like(leaf->bare, form));
 }
 
-static const struct sc_foreign_key *row_of(const struct sc_foreign_format *format,
+static const struct sc_foreign_key *row_of(const struct sc_foreign_key *row,
 					   const struct sc_foreign_leaf *leaf)
 {
-	for (const struct sc_foreign_key *row = format->keys; row && row->theirs; row++)
-		if (is_leaf(leaf, row->theirs))
-			return row;
-	for (const struct sc_foreign_key *row = format->more; row && row->theirs; row++)
-		if (is_leaf(leaf, row->theirs))
-			return row;
-	return NULL;
+	while (row->theirs && !is_leaf(leaf, row->theirs))
+		row++;
+	return row->theirs ? row : NULL;
+}
+
+static bool is_in(const char *names, const struct sc_foreign_leaf *leaf)
+{
+	char name[64];
+
+	for (size_t n; names && *names; names += n + (names[n] == ' ')) {
+		n = strcspn(names, " ");
+		assert(n < sizeof(name));
+		memcpy(name, names, n);
+		name[n] = '\0';
+		if (is_leaf(leaf, name))
+			return true;
+	}
+	return false;
+}
+
+static enum sc_foreign_rule rule_of(const struct sc_foreign_format *format,
+				    const struct sc_foreign_leaf *leaf,
+				    const struct sc_foreign_key **row)
+{
+	const struct sc_foreign_keys none = {0}, *keys = format->keys;
+	const struct sc_foreign_keys *more = format->more ? format->more : &none;
+
+	*row = row_of(keys->rows, leaf);
+	if (!*row && more->rows)
+		*row = row_of(more->rows, leaf);
+	if (*row)
+		return (*row)->rule;
+	if (is_in(keys->read, leaf) || is_in(more->read, leaf))
+		return SC_KEY_READ;
+	return is_in(keys->free, leaf) || is_in(more->free, leaf) ? SC_KEY_FREE : SC_KEY_UNKNOWN;
 }
 
 int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why)
@@ -321,29 +350,25 @@ static bool may_cost(const struct sc_foreign *file, const struct sc_yaml *node)
 static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		     struct sc_err *err)
 {
-	const struct sc_foreign_key *row = row_of(file->format, leaf);
 	const struct sc_foreign_line ignored = {.node = leaf->node, .theirs = leaf->path};
-	int rc;
+	const struct sc_foreign_key *row;
+	enum sc_foreign_rule rule = rule_of(file->format, leaf, &row);
+	int rc = rule == SC_KEY_FREE || rule == SC_KEY_UNKNOWN ? 0 : check_known(leaf, err);
 
-	if (!row && may_cost(file, leaf->node) && !sc_yaml_is_null(leaf->node))
-		return sc_foreign_fail(
-			leaf, err,
-			"may change what a step costs, and is not understood; remove it if it does not");
-	if (row && row->rule == SC_KEY_READ)
-		return check_known(leaf, err);
-	if (row && row->rule != SC_KEY_FREE && !sc_yaml_is_null(leaf->node)) {
-		rc = check_known(leaf, err);
-		if (rc == 0 && row->words)
-			rc = take_word(file, leaf, row, err);
-		else if (rc == 0)
-			rc = sc_foreign_put(file, leaf, row->ours, NULL, err);
-		if (rc || row->rule == SC_KEY_TAKE)
-			return rc;
-	}
-	if (!sc_yaml_is_null(leaf->node))
+	if (rc || rule == SC_KEY_READ || sc_yaml_is_null(leaf->node))
+		return rc;
+	if (rule == SC_KEY_UNKNOWN && may_cost(file, leaf->node))
+		return sc_foreign_fail(leaf, err,
+				       "may change what a step costs, and is not understood; "
+				       "remove it if it does not");
+	if (row && row->words)
+		rc = take_word(file, leaf, row, err);
+	else if (row)
+		rc = sc_foreign_put(file, leaf, row->ours, NULL, err);
+	if (rc == 0 && rule != SC_KEY_TAKE)
 		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
 		       file->lines->arena);
-	return 0;
+	return rc;
 }
 
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)

@@ -8,9 +8,10 @@
 
 enum sc_foreign_rule {
 	SC_KEY_TAKE, /* its value is that of our key */
-	SC_KEY_FREE, /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_ONLY, /* must have one of the words, or nothing; else a step costs what no key of ours says */
 	SC_KEY_READ, /* the format's function reads it */
+	SC_KEY_FREE, /* changes nothing of a step's cost, or next to nothing */
+	SC_KEY_UNKNOWN,
 };
 /* A value in the other program and in ours; ours NULL: it says nothing. */
 struct sc_foreign_word {
@@ -33,24 +34,21 @@ struct sc_foreign_key {
 	{                                        \
 		theirs, SC_KEY_TAKE, ours, words \
 	}
-#define SC_FREE(theirs)                         \
-	{                                       \
-		theirs, SC_KEY_FREE, NULL, NULL \
-	}
 #define SC_ONLY(theirs, words)                   \
 	{                                        \
 		theirs, SC_KEY_ONLY, NULL, words \
 	}
-#define SC_READ(theirs)                         \
-	{                                       \
-		theirs, SC_KEY_READ, NULL, NULL \
-	}
+/* Rows count before names that are read, those before names that are free; both lists are apart by spaces. */
+struct sc_foreign_keys {
+	const struct sc_foreign_key *rows;
+	const char *read, *free; /* or NULL */
+};
 
 struct sc_foreign;
 struct sc_foreign_format {
 	const char *name; /* "options of Megatron-LM" */
 	const char *mark; /* that its keys begin with, and the tables leave out: "--"; or NULL */
-	const struct sc_foreign_key *keys, *more;
+	const struct sc_foreign_keys *keys, *more; /* more may be NULL */
 	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the list. */
 	const char *const *sections;
 	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */

@@ -6,7 +6,7 @@
 static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"[1]", NULL}, {0}};
 
 /* GPT-2, Falcon and OPT have names of their own. */
-static const struct sc_foreign_key KEYS[] = {
+static const struct sc_foreign_key KEYS_ROWS[] = {
 	SC_TAKE("hidden_size", "model.hidden"),
 	SC_TAKE("n_embd", "model.hidden"),
 	SC_TAKE("num_hidden_layers", "model.layers"),
@@ -39,21 +39,6 @@ static const struct sc_foreign_key KEYS[] = {
 	SC_TAKE("enable_bias", "model.biases"),
 	SC_TAKE("mlp_bias", "model.biases"),
 	SC_TAKE("bias", "model.biases"),
-	/* What several say together: finish. */
-	SC_READ("model_type"),
-	SC_READ("num_kv_heads"),
-	SC_READ("multi_query"),
-	SC_READ("new_decoder_architecture"),
-	SC_READ("sliding_window"),
-	SC_READ("use_sliding_window"),
-	SC_READ("max_window_layers"),
-	SC_READ("*sliding_window_pattern"),
-	SC_READ("layer_types"),
-	SC_READ("mlp_only_layers"),
-	SC_READ("word_embed_proj_dim"),
-	SC_READ("max_position_embeddings"),
-	SC_READ("n_positions"),
-	/* Must be so. */
 	SC_ONLY("moe_layer_freq", ONE),
 	SC_ONLY("decoder_sparse_step", ONE),
 	SC_ONLY("is_encoder_decoder", sc_words_off),
@@ -61,57 +46,22 @@ static const struct sc_foreign_key KEYS[] = {
 	SC_ONLY("shared_expert_intermediate_size", sc_words_off),
 	SC_ONLY("use_bidirectional_attention", sc_words_off),
 	SC_ONLY("num_kv_shared_layers", sc_words_off),
-	/* Nothing, or next to it. */
-	SC_FREE("*_token_id"),
-	SC_FREE("*_eps"),
-	SC_FREE("*_epsilon"),
-	SC_FREE("*_std"),
-	SC_FREE("*_range"),
-	SC_FREE("*dropout*"),
-	SC_FREE("*_pdrop"),
-	SC_FREE("*theta*"),
-	SC_FREE("*rotary*"),
-	SC_FREE("*rope*"),
-	SC_FREE("*scal*"),
-	SC_FREE("*_coef"),
-	SC_FREE("*_alpha"),
-	SC_FREE("*_gamma"),
-	SC_FREE("*softcapping"),
-	SC_FREE("*_limit"),
-	SC_FREE("*_factor"),
-	SC_FREE("*max_position_embeddings"),
-	SC_FREE("layerdrop"),
-	SC_FREE("n_ctx"),
-	SC_FREE("initial_context_length"),
-	SC_FREE("type_vocab_size"),
-	SC_FREE("pretraining_tp"),
-	SC_FREE("ep_size"),
-	SC_FREE("query_pre_attn_scalar"),
-	SC_FREE("head_dim_v"),
-	SC_FREE("experts_per_token"),
-	SC_FREE("num_labels"),
-	SC_FREE("qk_head_dim"),
-	SC_FREE("attention_bias"),
-	SC_FREE("qkv_bias"),
-	SC_FREE("use_cache"),
-	SC_FREE("norm_topk_prob"),
-	SC_FREE("use_qk_norm"),
-	SC_FREE("alibi"),
-	SC_FREE("parallel_attn"),
-	SC_FREE("use_parallel_residual"),
-	SC_FREE("do_layer_norm_before"),
-	SC_FREE("*elementwise_affine"),
-	SC_FREE("_remove_final_layer_norm"),
-	SC_FREE("gradient_checkpointing"),
-	SC_FREE("output_*"),
-	SC_FREE("return_dict"),
-	SC_FREE("summary_*"),
-	SC_FREE("reorder_and_upcast_attn"),
-	SC_FREE("quantization_config.*"), /* how weights are stored that are not trained on */
-	SC_FREE("task_specific_params.*"),
-	SC_FREE("id2label.*"),
-	SC_FREE("label2id.*"),
 	{0},
+};
+static const struct sc_foreign_keys KEYS = {
+	.rows = KEYS_ROWS,
+	.read = "model_type num_kv_heads multi_query new_decoder_architecture sliding_window "
+		"use_sliding_window max_window_layers *sliding_window_pattern layer_types "
+		"mlp_only_layers word_embed_proj_dim max_position_embeddings n_positions",
+	.free = "*_token_id *_eps *_epsilon *_std *_range *dropout* *_pdrop *theta* *rotary* "
+		"*rope* *scal* *_coef *_alpha *_gamma *softcapping *_limit *_factor "
+		"*max_position_embeddings layerdrop n_ctx initial_context_length "
+		"type_vocab_size pretraining_tp ep_size query_pre_attn_scalar head_dim_v "
+		"experts_per_token num_labels qk_head_dim attention_bias qkv_bias use_cache "
+		"norm_topk_prob use_qk_norm alibi parallel_attn use_parallel_residual "
+		"do_layer_norm_before *elementwise_affine _remove_final_layer_norm "
+		"gradient_checkpointing output_* return_dict summary_* reorder_and_upcast_attn "
+		"quantization_config.* task_specific_params.* id2label.* label2id.*",
 };
 
 /* What kind of layers a model_type has; `positions` names the learned ones' number, the sample's length. */
@@ -299,7 +249,7 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 }
 
 const struct sc_foreign_format sc_format_hf = {
-	.name = "config.json of Hugging Face", .keys = KEYS, .finish = finish};
+	.name = "config.json of Hugging Face", .keys = &KEYS, .finish = finish};
 
 int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err)
 {

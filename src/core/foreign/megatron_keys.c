@@ -51,7 +51,7 @@ static const struct sc_foreign_word STRATEGIES[] = {
 	{0},
 };
 
-static const struct sc_foreign_key MEGATRON[] = {
+static const struct sc_foreign_key MEGATRON_ROWS[] = {
 	SC_TAKE("num-layers", "model.layers"),
 	SC_TAKE("hidden-size", "model.hidden"),
 	SC_TAKE("ffn-hidden-size", "model.ffn_hidden"),
@@ -92,68 +92,6 @@ static const struct sc_foreign_key MEGATRON[] = {
 	SC_TAKE_WORD("enable-cuda-graph", "training.cuda_graphs", SWITCH),
 	SC_TAKE_WORD("optimizer-cpu-offload", "training.offload.optimizer", OFFLOADS),
 	SC_TAKE("optimizer-offload-fraction", "training.offload.optimizer_fraction"),
-	/* What several say together: finish. */
-	SC_READ(SC_SHELL_PROGRAM),
-	SC_READ("nnodes"),
-	SC_READ("num-nodes"),
-	SC_READ("nodes"),
-	SC_READ("nproc-per-node"),
-	SC_READ("num-gpus"),
-	SC_READ("ntasks-per-node"),
-	SC_READ("gpus-per-node"),
-	SC_READ("devices"),
-	SC_READ("swiglu"),
-	SC_READ("quick-geglu"),
-	SC_READ("gated-linear-unit"),
-	SC_READ("activation"),
-	SC_READ("position-embedding-type"),
-	SC_READ("group-query-attention"),
-	SC_READ("num-query-groups"),
-	SC_READ("vocab-size"),
-	SC_READ("make-vocab-size-divisible-by"),
-	SC_READ("tokenizer-type"),
-	SC_READ("untie-embeddings-and-output-weights"),
-	SC_READ("share-embeddings-and-output-weights"),
-	SC_READ("disable-bias-linear"),
-	SC_READ("add-bias-linear"),
-	SC_READ("bias"),
-	SC_READ("multi-latent-attention"),
-	SC_READ("q-lora-rank"),
-	SC_READ("kv-lora-rank"),
-	SC_READ("qk-head-dim"),
-	SC_READ("qk-pos-emb-head-dim"),
-	SC_READ("v-head-dim"),
-	SC_READ("moe-shared-expert-intermediate-size"),
-	SC_READ("moe-layer-freq"),
-	SC_READ("window-size"),
-	SC_READ("window-attn-skip-freq"),
-	SC_READ("num-layers-per-virtual-pipeline-stage"),
-	SC_READ("use-distributed-optimizer"),
-	SC_READ("use-torch-fsdp2"),
-	SC_READ("deepspeed"),
-	SC_READ("bf16"),
-	SC_READ("fp16"),
-	SC_READ("fp8"),
-	SC_READ("fp8-format"),
-	SC_READ("fp8-hybrid"),
-	SC_READ("fp8-e4m3"),
-	SC_READ("fp4-format"),
-	SC_READ("precision"),
-	SC_READ("mixed-precision"),
-	SC_READ("recompute-granularity"),
-	SC_READ("recompute-activations"),
-	SC_READ("checkpoint-activations"),
-	SC_READ("recompute-method"),
-	SC_READ("recompute-num-layers"),
-	SC_READ("recompute-modules"),
-	SC_READ("activations-checkpoint-granularity"),
-	SC_READ("activations-checkpoint-method"),
-	SC_READ("activations-checkpoint-num-layers"),
-	SC_READ("use-flash-attn"),
-	SC_READ("moe-enable-deepep"),
-	SC_READ("moe-pad-expert-input-to-capacity"),
-	SC_READ("_target_"),
-	/* Must be so. */
 	SC_ONLY("moe-expert-capacity-factor", ONE_FACTOR),
 	SC_ONLY("num-distributed-optimizer-instances", ONE),
 	SC_ONLY("cp-comm-type", P2P),
@@ -172,135 +110,48 @@ static const struct sc_foreign_key MEGATRON[] = {
 	SC_ONLY("mamba-*", sc_words_off),
 	SC_ONLY("cpu-offloading", sc_words_off),
 	SC_ONLY("peft*", sc_words_off),
-	/* What is computed stays the same; what the software overlaps and fuses is in its profile. */
-	SC_FREE("no-*"),
-	SC_FREE("*-fusion"),
-	SC_FREE("*fusion*"),
-	SC_FREE("overlap-*"),
-	SC_FREE("delay-*"),
-	SC_FREE("align-*"),
-	SC_FREE("defer-*"),
-	SC_FREE("log-*"),
-	SC_FREE("*logg*"),
-	SC_FREE("*-interval"),
-	SC_FREE("*-iters"),
-	SC_FREE("*-samples"),
-	SC_FREE("*-steps"),
-	SC_FREE("save*"),
-	SC_FREE("load*"),
-	SC_FREE("*ckpt*"),
-	SC_FREE("*checkpoint*"),
-	SC_FREE("tensorboard*"),
-	SC_FREE("*wandb*"),
-	SC_FREE("*profile*"),
-	SC_FREE("timing-*"),
-	SC_FREE("eval*"),
-	SC_FREE("exit-*"),
-	SC_FREE("data-*"),
-	SC_FREE("*-path"),
-	SC_FREE("*-file"),
-	SC_FREE("*-dir"),
-	SC_FREE("mock-data"),
-	SC_FREE("split"),
-	SC_FREE("num-workers"),
-	SC_FREE("*dataloader*"),
-	SC_FREE("reset-*"),
-	SC_FREE("eod-mask-loss"),
-	SC_FREE("create-attention-mask*"),
-	SC_FREE("*tokenizer*"),
-	SC_FREE("tiktoken-*"),
-	SC_FREE("*seed"),
-	SC_FREE("*lr*"),
-	SC_FREE("*-decay*"),
-	SC_FREE("clip-grad"),
-	SC_FREE("adam-*"),
-	SC_FREE("sgd-momentum"),
-	SC_FREE("*loss-scal*"),
-	SC_FREE("hysteresis"),
-	SC_FREE("*init*"),
-	SC_FREE("*dropout*"),
-	SC_FREE("*epsilon"),
-	SC_FREE("*-eps"),
-	SC_FREE("*loss-coeff"),
-	SC_FREE("*aux-loss*"),
-	SC_FREE("moe-router-load-balancing-type"),
-	SC_FREE("moe-router-pre-softmax"),
-	SC_FREE("moe-router-score-function"),
-	SC_FREE("moe-router-enable-expert-bias"),
-	SC_FREE("moe-router-bias-update-rate"),
-	SC_FREE("moe-router-topk-scaling-factor"),
-	SC_FREE("moe-router-dtype"),
-	SC_FREE("moe-router-padding-for-*"),
-	SC_FREE("moe-router-force-load-balancing"),
-	SC_FREE("moe-grouped-gemm"),
-	SC_FREE("moe-use-legacy-grouped-gemm"),
-	SC_FREE("moe-permute-*"),
-	SC_FREE("moe-token-drop-policy"),
-	SC_FREE("moe-shared-expert-overlap"),
-	SC_FREE("moe-per-layer-logging"),
-	SC_FREE("mtp-loss-scaling-factor"),
-	SC_FREE("normalization"),
-	SC_FREE("apply-*"),
-	SC_FREE("layernorm-*"),
-	SC_FREE("*layernorm*"),
-	SC_FREE("add-qkv-bias"),
-	SC_FREE("squared-relu"),
-	SC_FREE("*rotary*"),
-	SC_FREE("*rope*"),
-	SC_FREE("mscale*"),
-	SC_FREE("beta-fast"),
-	SC_FREE("beta-slow"),
-	SC_FREE("max-position-embeddings"),
-	SC_FREE("attention-softmax-in-fp32"),
-	SC_FREE("accumulate-allreduce-grads-in-fp32"),
-	SC_FREE("grad-reduce-in-*"),
-	SC_FREE("*main-grads-dtype"),
-	SC_FREE("*main-params-dtype"),
-	SC_FREE("exp-avg*-dtype"),
-	SC_FREE("fp8-*"),
-	SC_FREE("use-mcore*"),
-	SC_FREE("use-legacy*"),
-	SC_FREE("use-precision-aware*"),
-	SC_FREE("use-cpu-init*"),
-	SC_FREE("use-megatron-fsdp"),
-	SC_FREE("use-custom-fsdp"),
-	SC_FREE("use-nccl-ub"),
-	SC_FREE("use-te-rng-tracker"),
-	SC_FREE("transformer-impl"),
-	SC_FREE("te-rng-tracker"),
-	SC_FREE("cuda-graph-*"),
-	SC_FREE("distributed-*"),
-	SC_FREE("ddp-*"),
-	SC_FREE("nccl-*"),
-	SC_FREE("manual-gc*"),
-	SC_FREE("rampup-batch-size"),
-	SC_FREE("attention-mask-type"),
-	SC_FREE("test-mode"),
-	SC_FREE("spec"),
-	SC_FREE("sft"),
-	SC_FREE("high-priority-stream-groups"),
-	/* Of launchers. */
-	SC_FREE("node-rank"),
-	SC_FREE("master-*"),
-	SC_FREE("rdzv*"),
-	SC_FREE("max-restarts"),
-	SC_FREE("standalone"),
-	SC_FREE("tee"),
-	SC_FREE("hostfile"),
-	SC_FREE("local-ranks-filter"),
-	SC_FREE("ntasks"),
-	SC_FREE("job-name"),
-	SC_FREE("partition"),
-	SC_FREE("account"),
-	SC_FREE("time"),
-	SC_FREE("gres"),
-	SC_FREE("mpi"),
-	SC_FREE("export"),
-	SC_FREE("container*"),
-	SC_FREE("cpus-per-task"),
-	SC_FREE("deepspeed-config"),
-	SC_FREE("deepspeed_mpi"),
 	{0},
+};
+static const struct sc_foreign_keys MEGATRON = {
+	.rows = MEGATRON_ROWS,
+	.read = "program nnodes num-nodes nodes nproc-per-node num-gpus ntasks-per-node "
+		"gpus-per-node devices swiglu quick-geglu gated-linear-unit activation "
+		"position-embedding-type group-query-attention num-query-groups vocab-size "
+		"make-vocab-size-divisible-by tokenizer-type "
+		"untie-embeddings-and-output-weights share-embeddings-and-output-weights "
+		"disable-bias-linear add-bias-linear bias multi-latent-attention q-lora-rank "
+		"kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim "
+		"moe-shared-expert-intermediate-size moe-layer-freq window-size "
+		"window-attn-skip-freq num-layers-per-virtual-pipeline-stage "
+		"use-distributed-optimizer use-torch-fsdp2 deepspeed bf16 fp16 fp8 fp8-format "
+		"fp8-hybrid fp8-e4m3 fp4-format precision mixed-precision recompute-granularity "
+		"recompute-activations checkpoint-activations recompute-method "
+		"recompute-num-layers recompute-modules activations-checkpoint-granularity "
+		"activations-checkpoint-method activations-checkpoint-num-layers use-flash-attn "
+		"moe-enable-deepep moe-pad-expert-input-to-capacity _target_",
+	.free = "no-* *-fusion *fusion* overlap-* delay-* align-* defer-* log-* *logg* "
+		"*-interval *-iters *-samples *-steps save* load* *ckpt* *checkpoint* "
+		"tensorboard* *wandb* *profile* timing-* eval* exit-* data-* *-path *-file "
+		"*-dir mock-data split num-workers *dataloader* reset-* eod-mask-loss "
+		"create-attention-mask* *tokenizer* tiktoken-* *seed *lr* *-decay* clip-grad "
+		"adam-* sgd-momentum *loss-scal* hysteresis *init* *dropout* *epsilon *-eps "
+		"*loss-coeff *aux-loss* moe-router-load-balancing-type moe-router-pre-softmax "
+		"moe-router-score-function moe-router-enable-expert-bias "
+		"moe-router-bias-update-rate moe-router-topk-scaling-factor moe-router-dtype "
+		"moe-router-padding-for-* moe-router-force-load-balancing moe-grouped-gemm "
+		"moe-use-legacy-grouped-gemm moe-permute-* moe-token-drop-policy "
+		"moe-shared-expert-overlap moe-per-layer-logging mtp-loss-scaling-factor "
+		"normalization apply-* layernorm-* *layernorm* add-qkv-bias squared-relu "
+		"*rotary* *rope* mscale* beta-fast beta-slow max-position-embeddings "
+		"attention-softmax-in-fp32 accumulate-allreduce-grads-in-fp32 grad-reduce-in-* "
+		"*main-grads-dtype *main-params-dtype exp-avg*-dtype fp8-* use-mcore* "
+		"use-legacy* use-precision-aware* use-cpu-init* use-megatron-fsdp "
+		"use-custom-fsdp use-nccl-ub use-te-rng-tracker transformer-impl te-rng-tracker "
+		"cuda-graph-* distributed-* ddp-* nccl-* manual-gc* rampup-batch-size "
+		"attention-mask-type test-mode spec sft high-priority-stream-groups node-rank "
+		"master-* rdzv* max-restarts standalone tee hostfile local-ranks-filter ntasks "
+		"job-name partition account time gres mpi export container* cpus-per-task "
+		"deepspeed-config deepspeed_mpi",
 };
 
 static const struct sc_foreign_leaf *first_of(const struct sc_foreign *file,
@@ -691,96 +542,44 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 
 const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatron-LM",
 						     .mark = "--",
-						     .keys = MEGATRON,
+						     .keys = &MEGATRON,
 						     .strict = true,
 						     .finish = finish};
 
 /* What YAML has beside the keys above. */
-static const struct sc_foreign_key NEMO[] = {
+static const struct sc_foreign_key NEMO_ROWS[] = {
 	SC_TAKE_WORD("model.optim.name", "training.optimizer", OPTIMIZERS),
-	SC_FREE("trainer.strategy*"),
-	SC_READ("trainer.precision"),
-	SC_READ("trainer.devices"),
-	SC_READ("trainer.num_nodes"),
-	SC_FREE("trainer.*"),
-	SC_FREE("exp_manager.*"),
-	SC_FREE("name"),
-	SC_FREE("run.*"),
-	SC_FREE("restore_from_path"),
-	SC_FREE("checkpoint.*"),
-	SC_FREE("logger.*"),
-	SC_FREE("profiling.*"),
-	SC_FREE("rng.*"),
-	SC_FREE("dist.*"),
-	SC_FREE("rerun_state_machine.*"),
-	SC_FREE("straggler.*"),
-	SC_FREE("nvrx_straggler.*"),
-	SC_FREE("ft.*"),
-	SC_FREE("inprocess_restart.*"),
-	SC_FREE("tokenizer.*"),
-	SC_FREE("model.tokenizer.*"),
-	SC_FREE("model.nsys_profile.*"),
-	SC_FREE("scheduler.*"),
-	SC_FREE("model.optim.sched.*"),
-	SC_FREE("model.data.*"),
 	SC_TAKE("dataset.sequence_length", "model.seq"),
 	SC_TAKE("dataset.seq_length", "model.seq"),
-	SC_FREE("dataset.*"),
-	SC_READ("model._target_"),
-	SC_FREE("*_target_"),
-	SC_FREE("betas"),
-	SC_FREE("optim.betas"),
-	SC_FREE("optim.*"),
-	SC_FREE("*_func*"),
-	SC_FREE("*_recompute"),
-	SC_FREE("masked_softmax_fusion"),
-	SC_FREE("mcore_gpt"),
-	SC_FREE("transformer_engine"),
-	SC_FREE("megatron_amp_O2"),
-	SC_FREE("gradient_as_bucket_view"),
-	SC_FREE("average_in_collective"),
-	SC_FREE("bucket_size"),
-	SC_FREE("pipeline_dtype"),
-	SC_FREE("params_dtype"),
-	SC_FREE("autocast*"),
-	SC_FREE("enable_autocast"),
-	SC_FREE("*_dtype"),
-	SC_FREE("grad_div_ar_fusion"),
-	SC_FREE("gradient_accumulation_fusion"),
-	SC_FREE("gc_interval"),
-	SC_FREE("nccl_communicator_config_path"),
-	SC_FREE("headscale"),
-	SC_FREE("fsdp"),
-	SC_FREE("position_embedding_interpolation*"),
-	SC_FREE("openai_gelu"),
-	SC_FREE("onnx_safe"),
-	SC_FREE("pre_process"),
-	SC_FREE("post_process"),
-	SC_FREE("persist_layer_norm"),
-	SC_FREE("deallocate_pipeline_outputs"),
-	SC_FREE("batch_p2p_*"),
-	SC_FREE("barrier_with_L1_time"),
-	SC_FREE("variable_seq_lengths"),
-	SC_FREE("parallel_output"),
-	SC_FREE("fp16_lm_cross_entropy"),
-	SC_FREE("cross_entropy_*"),
-	SC_FREE("sync_batch_comm"),
-	SC_FREE("native_amp_*"),
-	SC_FREE("fp32_residual_connection"),
-	SC_FREE("normalize_attention_scores"),
-	SC_FREE("num_micro_batches_with_partial_activation_checkpoints"),
-	SC_FREE("activations_checkpoint_layers_per_pipeline"),
-	SC_FREE("hidden_act"),
-	SC_FREE("resume_from_checkpoint"),
-	SC_FREE("use_cpu_initialization"),
 	{0},
+};
+static const struct sc_foreign_keys NEMO = {
+	.rows = NEMO_ROWS,
+	.read = "model._target_",
+	.free = "trainer.strategy* trainer.* exp_manager.* name run.* restore_from_path "
+		"checkpoint.* logger.* profiling.* rng.* dist.* rerun_state_machine.* "
+		"straggler.* nvrx_straggler.* ft.* inprocess_restart.* tokenizer.* "
+		"model.tokenizer.* model.nsys_profile.* scheduler.* model.optim.sched.* "
+		"model.data.* dataset.* *_target_ betas optim.betas optim.* *_func* *_recompute "
+		"masked_softmax_fusion mcore_gpt transformer_engine megatron_amp_O2 "
+		"gradient_as_bucket_view average_in_collective bucket_size pipeline_dtype "
+		"params_dtype autocast* enable_autocast *_dtype grad_div_ar_fusion "
+		"gradient_accumulation_fusion gc_interval nccl_communicator_config_path "
+		"headscale fsdp position_embedding_interpolation* openai_gelu onnx_safe "
+		"pre_process post_process persist_layer_norm deallocate_pipeline_outputs "
+		"batch_p2p_* barrier_with_L1_time variable_seq_lengths parallel_output "
+		"fp16_lm_cross_entropy cross_entropy_* sync_batch_comm native_amp_* "
+		"fp32_residual_connection normalize_attention_scores "
+		"num_micro_batches_with_partial_activation_checkpoints "
+		"activations_checkpoint_layers_per_pipeline hidden_act resume_from_checkpoint "
+		"use_cpu_initialization",
 };
 static const char *const SECTIONS[] = {"model.",     "train.",        "ddp.",
 				       "optimizer.", "trainer.",      "mixed_precision.",
 				       "dataset.",   "comm_overlap.", NULL};
 const struct sc_foreign_format sc_format_nemo = {.name = "NeMo or Megatron-Bridge",
-						 .keys = NEMO,
-						 .more = MEGATRON,
+						 .keys = &NEMO,
+						 .more = &MEGATRON,
 						 .sections = SECTIONS,
 						 .strict = false,
 						 .finish = finish};

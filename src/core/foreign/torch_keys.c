@@ -26,17 +26,8 @@ static const struct sc_foreign_word OPTIMIZERS[] = {
 static const struct sc_foreign_word BF16[] = {{"bfloat16", NULL}, {0}};
 static const struct sc_foreign_word FLOAT32[] = {{"float32", NULL}, {0}};
 
-static const struct sc_foreign_key TORCHTITAN[] = {
-	SC_READ("model.name"),
-	SC_READ("model.flavor"),
-	SC_READ("model.converters"),
+static const struct sc_foreign_key TORCHTITAN_ROWS[] = {
 	SC_TAKE("training.seq_len", "model.seq"),
-	SC_READ("training.local_batch_size"),
-	SC_READ("training.batch_size"),
-	SC_READ("training.global_batch_size"),
-	SC_READ("parallelism.data_parallel_replicate_degree"),
-	SC_READ("parallelism.data_parallel_shard_degree"),
-	SC_READ("parallelism.pipeline_parallel_microbatch_size"),
 	SC_TAKE("parallelism.tensor_parallel_degree", "parallel.tp"),
 	SC_TAKE("parallelism.pipeline_parallel_degree", "parallel.pp"),
 	SC_TAKE("parallelism.context_parallel_degree", "parallel.cp"),
@@ -58,31 +49,21 @@ static const struct sc_foreign_key TORCHTITAN[] = {
 	SC_ONLY("training.mixed_precision_param", BF16),
 	SC_ONLY("training.mixed_precision_reduce", FLOAT32),
 	SC_ONLY("training.dtype", FLOAT32),
-	SC_FREE("parallelism.disable_loss_parallel"),
-	SC_FREE("activation_checkpoint.*"),
-	SC_FREE("model.*"),
-	SC_FREE("training.steps"),
-	SC_FREE("training.max_norm"),
-	SC_FREE("training.seed"),
-	SC_FREE("training.gc_*"),
-	SC_FREE("training.warmup_steps"),
-	SC_FREE("training.compile"),
-	SC_FREE("*dataset*"),
-	SC_FREE("job.*"),
-	SC_FREE("profiling.*"),
-	SC_FREE("metrics.*"),
-	SC_FREE("optimizer.*"),
-	SC_FREE("lr_scheduler.*"),
-	SC_FREE("checkpoint.*"),
-	SC_FREE("comm.*"),
-	SC_FREE("compile.*"),
-	SC_FREE("float8.*"),
-	SC_FREE("quantize.linear.float8.*"),
-	SC_FREE("validation.*"),
-	SC_FREE("memory_estimation.*"),
-	SC_FREE("fault_tolerance.*"),
-	SC_FREE("experimental.custom*"),
 	{0},
+};
+static const struct sc_foreign_keys TORCHTITAN = {
+	.rows = TORCHTITAN_ROWS,
+	.read = "model.name model.flavor model.converters training.local_batch_size "
+		"training.batch_size training.global_batch_size "
+		"parallelism.data_parallel_replicate_degree "
+		"parallelism.data_parallel_shard_degree "
+		"parallelism.pipeline_parallel_microbatch_size",
+	.free = "parallelism.disable_loss_parallel activation_checkpoint.* model.* "
+		"training.steps training.max_norm training.seed training.gc_* "
+		"training.warmup_steps training.compile *dataset* job.* profiling.* metrics.* "
+		"optimizer.* lr_scheduler.* checkpoint.* comm.* compile.* float8.* "
+		"quantize.linear.float8.* validation.* memory_estimation.* fault_tolerance.* "
+		"experimental.custom*",
 };
 
 /* Flavors whose shapes are in configs/models. */
@@ -210,7 +191,7 @@ static int finish_torchtitan(struct sc_foreign *file, struct sc_err *err)
 }
 
 const struct sc_foreign_format sc_format_torchtitan = {
-	.name = "torchtitan", .keys = TORCHTITAN, .strict = true, .finish = finish_torchtitan};
+	.name = "torchtitan", .keys = &TORCHTITAN, .strict = true, .finish = finish_torchtitan};
 
 static const struct sc_foreign_word STAGES[] = {
 	{"0", "none"}, {"1", "zero1"}, {"2", "zero2"}, {"3", "zero3"}, {0}};
@@ -218,13 +199,7 @@ static const struct sc_foreign_word TIERS[] = {
 	{"none", NULL}, {"cpu", "cpu"}, {"nvme", "nvme"}, {0}};
 static const struct sc_foreign_word ONE[] = {{"1", NULL}, {0}};
 
-static const struct sc_foreign_key DEEPSPEED[] = {
-	SC_READ("train_batch_size"),
-	SC_READ("train_micro_batch_size_per_gpu"),
-	SC_READ("gradient_accumulation_steps"),
-	SC_READ("bf16.enabled"),
-	SC_READ("bfloat16.enabled"),
-	SC_READ("fp16.enabled"),
+static const struct sc_foreign_key DEEPSPEED_ROWS[] = {
 	SC_TAKE_WORD("zero_optimization.stage", "parallel.sharding", STAGES),
 	SC_TAKE_WORD("zero_optimization.offload_optimizer.device", "training.offload.optimizer",
 		     TIERS),
@@ -245,43 +220,21 @@ static const struct sc_foreign_key DEEPSPEED[] = {
 	SC_ONLY("data_efficiency.enabled", sc_words_off),
 	SC_ONLY("compression_training.*", sc_words_off),
 	SC_ONLY("amp.enabled", sc_words_off),
-	SC_FREE("zero_optimization.*"),
-	SC_FREE("activation_checkpointing.*"),
-	SC_FREE("fp16.*"),
-	SC_FREE("bf16.*"),
-	SC_FREE("bfloat16.*"),
-	SC_FREE("amp.*"),
-	SC_FREE("optimizer.*"),
-	SC_FREE("scheduler.*"),
-	SC_FREE("aio.*"),
-	SC_FREE("comms_logger.*"),
-	SC_FREE("flops_profiler.*"),
-	SC_FREE("autotuning.*"),
-	SC_FREE("monitor_config.*"),
-	SC_FREE("tensorboard.*"),
-	SC_FREE("wandb.*"),
-	SC_FREE("csv_monitor.*"),
-	SC_FREE("checkpoint.*"),
-	SC_FREE("data_types.*"),
-	SC_FREE("elasticity.*"),
-	SC_FREE("progressive_layer_drop.*"),
-	SC_FREE("curriculum_learning.*"),
-	SC_FREE("data_efficiency.*"),
-	SC_FREE("zero_allow_untested_optimizer"),
-	SC_FREE("zero_force_ds_cpu_optimizer"),
-	SC_FREE("gradient_clipping"),
-	SC_FREE("gradient_predivide_factor"),
-	SC_FREE("prescale_gradients"),
-	SC_FREE("communication_data_type"),
-	SC_FREE("seq_parallel_communication_data_type"),
-	SC_FREE("sparse_gradients"),
-	SC_FREE("steps_per_print"),
-	SC_FREE("wall_clock_breakdown"),
-	SC_FREE("memory_breakdown"),
-	SC_FREE("dump_state"),
-	SC_FREE("dataloader_drop_last"),
-	SC_FREE("disable_allgather"),
 	{0},
+};
+static const struct sc_foreign_keys DEEPSPEED = {
+	.rows = DEEPSPEED_ROWS,
+	.read = "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps "
+		"bf16.enabled bfloat16.enabled fp16.enabled",
+	.free = "zero_optimization.* activation_checkpointing.* fp16.* bf16.* bfloat16.* amp.* "
+		"optimizer.* scheduler.* aio.* comms_logger.* flops_profiler.* autotuning.* "
+		"monitor_config.* tensorboard.* wandb.* csv_monitor.* checkpoint.* data_types.* "
+		"elasticity.* progressive_layer_drop.* curriculum_learning.* data_efficiency.* "
+		"zero_allow_untested_optimizer zero_force_ds_cpu_optimizer gradient_clipping "
+		"gradient_predivide_factor prescale_gradients communication_data_type "
+		"seq_parallel_communication_data_type sparse_gradients steps_per_print "
+		"wall_clock_breakdown memory_breakdown dump_state dataloader_drop_last "
+		"disable_allgather",
 };
 
 static int take_deepspeed_batch(struct sc_foreign *file, struct sc_err *err)
@@ -325,4 +278,4 @@ static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
 }
 
 const struct sc_foreign_format sc_format_deepspeed = {
-	.name = "DeepSpeed", .keys = DEEPSPEED, .strict = true, .finish = finish_deepspeed};
+	.name = "DeepSpeed", .keys = &DEEPSPEED, .strict = true, .finish = finish_deepspeed};

@@ -32,7 +32,7 @@ static const struct sc_foreign_word CLASSES[] = {
 	{"torchrec.EmbeddingConfig", "true"},
 	{0},
 };
-static const struct sc_foreign_key KEYS[] = {
+static const struct sc_foreign_key KEYS_ROWS[] = {
 	SC_TAKE("name", "name"),
 	SC_TAKE("num_embeddings", "rows"),
 	SC_TAKE("embedding_dim", "dim"),
@@ -42,16 +42,14 @@ static const struct sc_foreign_key KEYS[] = {
 	SC_TAKE_WORD("data_type", "storage", TYPES),
 	SC_TAKE_WORD("is_weighted", "weighted", FLAGS),
 	SC_TAKE_WORD(SC_PY_CLASS, "sequence", CLASSES),
-	SC_READ("feature_names"),
 	SC_ONLY("use_virtual_table", sc_words_off),
 	SC_ONLY("embedding_dim_list", sc_words_off),
-	SC_FREE("pooling"), /* sum or mean */
-	SC_FREE("weight_init_*"),
-	SC_FREE("init_fn"),
-	SC_FREE("need_pos"),
-	SC_FREE("input_dim"),
-	SC_FREE("total_num_buckets"),
 	{0},
+};
+static const struct sc_foreign_keys KEYS = {
+	.rows = KEYS_ROWS,
+	.read = "feature_names",
+	.free = "pooling weight_init_* init_fn need_pos input_dim total_num_buckets",
 };
 
 /* In a cell of CSV names are apart by spaces, ';' or '|'. */
@@ -75,7 +73,7 @@ static int take_features(struct sc_foreign *file, struct sc_err *err)
 }
 
 static const struct sc_foreign_format FORMAT = {
-	.name = "tables of TorchRec", .keys = KEYS, .strict = true, .finish = take_features};
+	.name = "tables of TorchRec", .keys = &KEYS, .strict = true, .finish = take_features};
 
 /* One table, as a mapping of ours. */
 static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
