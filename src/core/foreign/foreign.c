@@ -373,12 +373,16 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)
 {
-	int rc = 0;
+	enum { MAX_LEAVES = 1 << 14 };
+	int rc = 0, n = 0;
 
 	file->map = map;
 	*flatten(file, map, "", &file->leaves) = NULL;
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)
-		rc = take_leaf(file, leaf, err);
+		rc = n++ < MAX_LEAVES ? take_leaf(file, leaf, err)
+				      : sc_err_at(err, SC_ELIMIT, leaf->node->file,
+						  leaf->node->line, leaf->node->column,
+						  "too many keys; at most %d are read", MAX_LEAVES);
 	return rc || !file->format->finish ? rc : file->format->finish(file, err);
 }
 

@@ -1,0 +1,1 @@
+"$STEPCAST" config import $FILE
