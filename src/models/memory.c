@@ -69,7 +69,7 @@ struct held {
 /* Moves a share of bytes to a tier. */
 static void move_off(struct held *held, double *bytes, int tier, double share)
 {
-	if (tier <= SC_TIER_NONE)
+	if (tier != SC_TIER_CPU && tier != SC_TIER_NVME)
 		return;
 	held->off[tier] += share * *bytes;
 	*bytes *= 1 - share;

@@ -18,7 +18,7 @@ static struct sc_replay_opts opts;
 static struct sc_replay_change change;
 static struct sc_arena arena;
 static struct sc_err err;
-static char path[] = "replay-test-XXXXXX";
+static char path[] = "/tmp/stepcast-replay-XXXXXX";
 
 static const struct job_shape SHAPE = {
 	.n_dp = 2,
