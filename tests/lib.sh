@@ -36,6 +36,21 @@ run_in_scratch() {
 	echo "$code" >"$scratch/out/exit"
 }
 
+# cannot_read FILE: true for a TOML file where the build has no reader; says that the case is left out.
+cannot_read() {
+	case $1 in
+	*.toml) ;;
+	*) return 1 ;;
+	esac
+	[ -e "$1" ] || return 1
+	printf 'x = 1\n' >"$scratch/probe.toml"
+	case $("$STEPCAST" config import "$scratch/probe.toml" 2>&1) in
+	*"reads no TOML"*) ;;
+	*) return 1 ;;
+	esac
+	echo "$name: left out, the build reads no TOML"
+}
+
 # problem TEXT...: says what is wrong with the case $name, once with its name.
 problem() {
 	[ "$case_ok" = yes ] && echo "FAILED $name"
