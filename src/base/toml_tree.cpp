@@ -81,17 +81,36 @@ struct sc_yaml *build(builder &b, const toml::node &from, unsigned depth)
 	}
 	return node;
 }
+
+/* toml++ recurses once a dot of a key: the first line with too many, or 0. */
+unsigned line_of_dots(const struct sc_source &source, unsigned max_dots)
+{
+	unsigned line = 1, dots = 0;
+
+	for (size_t i = 0; i < source.n && dots <= max_dots; i++) {
+		dots += source.text[i] == '.';
+		if (source.text[i] == '\n') {
+			line++;
+			dots = 0;
+		}
+	}
+	return dots > max_dots ? line : 0;
+}
 } // namespace
 
 extern "C" int sc_toml_parse(const struct sc_source *source, struct sc_arena *arena,
 			     struct sc_yaml **out, struct sc_err *err)
 {
 	builder b = {arena, sc_arena_strdup(arena, source->file), 0};
+	constexpr unsigned max_dots = 64;
 
 	if (source->n > SC_YAML_MAX_BYTES)
 		return sc_err_at(err, SC_ELIMIT, b.file, 0, 0,
 				 "the file is too large; at most %d bytes are read",
 				 SC_YAML_MAX_BYTES);
+	if (unsigned line = line_of_dots(*source, max_dots))
+		return sc_err_at(err, SC_ELIMIT, b.file, line, 1,
+				 "too many dots in this line; at most %u are read", max_dots);
 	try {
 		const toml::table root = toml::parse(std::string_view(source->text, source->n));
 		struct sc_yaml *tree = build(b, root, 0);

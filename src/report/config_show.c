@@ -20,6 +20,14 @@ static const char *shown_file(const char *file)
 	return shown;
 }
 
+/* In a comment, which a line's end would close. */
+static void append_comment(const char *text, struct sc_strbuf *out)
+{
+	for (; *text; text++)
+		sc_strbuf_append_char(out,
+				      (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+}
+
 /* `value` as it is shown. */
 static void append_origin(const struct sc_config *config, const struct sc_field *field,
 			  const char *path, const char *value, struct sc_strbuf *out)
@@ -31,10 +39,10 @@ static void append_origin(const struct sc_config *config, const struct sc_field 
 
 	if (!origin)
 		sc_strbuf_append(out, plain ? "default" : field->from);
-	else if (origin->line)
-		sc_strbuf_printf(out, "%s:%u", shown_file(origin->file), origin->line);
 	else
-		sc_strbuf_append(out, shown_file(origin->file));
+		append_comment(shown_file(origin->file), out);
+	if (origin && origin->line)
+		sc_strbuf_printf(out, ":%u", origin->line);
 }
 
 /* A plain scalar that no reader takes for something else; anything else is quoted. */
@@ -225,13 +233,13 @@ static const struct sc_foreign_line *imported(const struct writer *w, const char
 	return NULL;
 }
 
-/* Tables one a line, with the keys that are given. */
+/* Tables one a line, with the keys that are given; `node` is what the list was made of. */
 static void append_elements(const struct sc_field *field, const struct sc_structs *list,
 			    const struct sc_yaml *node, struct sc_strbuf *out)
 {
-	const unsigned char *at = list->at;
+	const unsigned char *at = list->at, *end = at + list->n * field->elem_bytes;
 
-	for (const struct sc_yaml *one = node->child; one; one = one->next) {
+	for (const struct sc_yaml *one = node->child; one && at < end; one = one->next) {
 		const char *comma = "";
 		size_t begin;
 
@@ -247,7 +255,8 @@ static void append_elements(const struct sc_field *field, const struct sc_struct
 		}
 		sc_strbuf_append_char(out, '}');
 		begin_comment(begin, out);
-		sc_strbuf_printf(out, "%s:%u", one->file, one->line);
+		append_comment(one->file, out);
+		sc_strbuf_printf(out, ":%u", one->line);
 		at += field->elem_bytes;
 	}
 	sc_strbuf_append_char(out, '\n');
@@ -266,6 +275,8 @@ static void append_import(const struct writer *w, const struct sc_field *field, 
 	origin = sc_config_origin(w->config, path);
 	if (!(origin || (line && field->type == SC_F_STRUCT)))
 		return;
+	if (line && origin && strcmp(origin->file, line->node->file) != 0)
+		line = NULL; /* another value has its place */
 	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);
 	if (line && line->node->child && field->type == SC_F_STRUCTS) {
 		out->n--;
@@ -275,8 +286,10 @@ static void append_import(const struct writer *w, const struct sc_field *field, 
 	sc_config_show_value(field, place, out);
 	begin_comment(begin, out);
 	append_origin(w->config, field, path, "", out);
-	if (line && !(origin && sc_origin_is_typed(origin->file)))
-		sc_strbuf_printf(out, " %s", line->theirs);
+	if (line) {
+		sc_strbuf_append_char(out, ' ');
+		append_comment(line->theirs, out);
+	}
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -343,6 +356,17 @@ void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
 	append_all(&writer, &simulated, out);
 }
 
+static void append_ignored(const struct sc_foreign_line *line, struct sc_strbuf *out)
+{
+	const struct sc_yaml *node = line->node;
+
+	sc_strbuf_append(out, "# ");
+	append_comment(node->file, out);
+	sc_strbuf_printf(out, ":%u ", node->key_line ? node->key_line : node->line);
+	append_comment(line->theirs, out);
+	sc_strbuf_append_char(out, '\n');
+}
+
 void sc_config_show_import(const struct sc_config *config, const struct sc_foreign_lines *lines,
 			   struct sc_strbuf *out)
 {
@@ -353,7 +377,5 @@ void sc_config_show_import(const struct sc_config *config, const struct sc_forei
 	if (lines->ignored)
 		sc_strbuf_append(out, "# Not taken over, for a step costs as much without:\n");
 	for (const struct sc_foreign_line *line = lines->ignored; line; line = line->next)
-		sc_strbuf_printf(out, "# %s:%u %s\n", line->node->file,
-				 line->node->key_line ? line->node->key_line : line->node->line,
-				 line->theirs);
+		append_ignored(line, out);
 }

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "report/html.h"
+
 enum { TEXT_COLUMNS = 120 };
 static const char LETTERS[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
 static const char *const COLOURS[SC_N_PASS_KINDS] = {"#5b8ff9", "#f6bd16", "#61ddaa", "#9e9e9e"};
@@ -143,8 +145,10 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 
 	sc_strbuf_printf(out,
 			 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
-			 "font-family=\"sans-serif\" font-size=\"9\">\n<title>%s</title>\n",
-			 WIDTH + LEFT + 40, ROW * pp + 10, name);
+			 "font-family=\"sans-serif\" font-size=\"9\">\n<title>",
+			 WIDTH + LEFT + 40, ROW * pp + 10);
+	sc_html_text(out, name);
+	sc_strbuf_append(out, "</title>\n");
 	for (uint32_t s = 0; s < pp; s++) {
 		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", ROW * s + 16, s,
 				 play->peak[s]);
@@ -173,21 +177,26 @@ static void append_zoom(const char *name, struct sc_strbuf *out)
 void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
 			struct sc_strbuf *out)
 {
+	struct sc_strbuf shown = {0};
+
+	sc_html_text(&shown, name);
 	sc_strbuf_append(out, "<div>\n<p>");
-	append_title(name, play, out);
+	append_title(sc_strbuf_get(&shown), play, out);
 	sc_strbuf_append(out, ". F blue, B yellow, I (backward of inputs) green, W (of weights) "
 			      "grey; below each stage what it holds.</p>\n");
-	append_zoom(name, out);
+	append_zoom(sc_strbuf_get(&shown), out);
 	sc_strbuf_append(out, "\n<div style=\"overflow-x: auto\">\n");
 	sc_schedule_to_svg(name, play, out);
 	sc_strbuf_append(out, "</div>\n</div>\n");
+	sc_strbuf_release(&shown);
 }
 
 void sc_schedule_to_html(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "<!doctype html>\n<meta charset=\"utf-8\">\n<title>%s</title>\n",
-			 name);
+	sc_strbuf_append(out, "<!doctype html>\n<meta charset=\"utf-8\">\n<title>");
+	sc_html_text(out, name);
+	sc_strbuf_append(out, "</title>\n");
 	sc_schedule_to_div(name, play, out);
 }
 

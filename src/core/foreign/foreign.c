@@ -106,29 +106,48 @@ static const char *without_section(const struct sc_foreign_format *format, const
 	return path;
 }
 
-/* Deep mappings are limited by their reader. */
-static const struct sc_foreign_leaf **flatten(const struct sc_foreign *file,
-					      const struct sc_yaml *map, const char *above,
-					      const struct sc_foreign_leaf **link)
+/* The leaves of a tree as they are listed. */
+struct leaves {
+	const struct sc_foreign *file;
+	const struct sc_foreign_leaf **link;
+	int n;
+};
+
+static void add_leaf(struct leaves *to, const struct sc_yaml *node, const char *path)
 {
-	struct sc_arena *arena = file->lines->arena;
+	struct sc_foreign_leaf *leaf = sc_arena_alloc(to->file->lines->arena, sizeof(*leaf));
 
-	for (const struct sc_yaml *node = map->child; node; node = node->next) {
-		const char *path =
-			*above ? sc_arena_printf(arena, "%s.%s", above, node->key) : node->key;
-		struct sc_foreign_leaf *leaf;
+	*leaf = (struct sc_foreign_leaf){.path = path, .node = node};
+	leaf->bare = without_section(to->file->format, path);
+	*to->link = leaf;
+	to->link = &leaf->next;
+}
 
-		if (node->kind == SC_YAML_MAP) {
-			link = flatten(file, node, path, link);
-			continue;
-		}
-		leaf = sc_arena_alloc(arena, sizeof(*leaf));
-		*leaf = (struct sc_foreign_leaf){.path = path, .node = node};
-		leaf->bare = without_section(file->format, path);
-		*link = leaf;
-		link = &leaf->next;
+/* Deep mappings are limited by their reader; what their paths come to is here. */
+static int flatten(struct leaves *to, const struct sc_yaml *map, const char *above,
+		   struct sc_err *err)
+{
+	enum { MAX_LEAVES = 1 << 14, MAX_PATH_BYTES = 512 };
+	int rc = 0;
+
+	for (const struct sc_yaml *node = map->child; node && rc == 0; node = node->next) {
+		const char *path = node->key;
+
+		if (strlen(above) + strlen(path) >= MAX_PATH_BYTES)
+			return sc_err_at(err, SC_ELIMIT, node->file, node->line, node->column,
+					 "the key and its sections are longer than %d bytes",
+					 MAX_PATH_BYTES);
+		if (++to->n > MAX_LEAVES)
+			return sc_err_at(err, SC_ELIMIT, node->file, node->line, node->column,
+					 "too many keys; at most %d are read", MAX_LEAVES);
+		if (*above)
+			path = sc_arena_printf(to->file->lines->arena, "%s.%s", above, path);
+		if (node->kind == SC_YAML_MAP)
+			rc = flatten(to, node, path, err);
+		else
+			add_leaf(to, node, path);
 	}
-	return link;
+	return rc;
 }
 
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs)
@@ -373,16 +392,13 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)
 {
-	enum { MAX_LEAVES = 1 << 14 };
-	int rc = 0, n = 0;
+	struct leaves leaves = {.file = file, .link = &file->leaves};
+	int rc;
 
 	file->map = map;
-	*flatten(file, map, "", &file->leaves) = NULL;
+	rc = flatten(&leaves, map, "", err);
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)
-		rc = n++ < MAX_LEAVES ? take_leaf(file, leaf, err)
-				      : sc_err_at(err, SC_ELIMIT, leaf->node->file,
-						  leaf->node->line, leaf->node->column,
-						  "too many keys; at most %d are read", MAX_LEAVES);
+		rc = take_leaf(file, leaf, err);
 	return rc || !file->format->finish ? rc : file->format->finish(file, err);
 }
 

@@ -87,6 +87,9 @@ static int end_word(struct reader *r, sc_shell_words *out)
 		return 0;
 	if (out->n >= SC_SHELL_MAX_WORDS)
 		return fail(r, SC_ELIMIT, "too many words in one command; at most 16384 are read");
+	r->expanded += 2 * sizeof(word); /* an empty one takes room too */
+	if (r->expanded > MAX_EXPANDED)
+		return fail(r, SC_ELIMIT, "variables come to too much text here");
 	word.text = sc_arena_strndup(r->sink->arena, sc_strbuf_get(&r->word), r->word.n);
 	SC_VEC_PUSH(out, word);
 	sc_strbuf_clear(&r->word);
