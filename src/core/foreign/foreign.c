@@ -329,6 +329,16 @@ static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words
 	return NULL;
 }
 
+/* Of keys of one file that are one key of ours, none may say otherwise. */
+static int take_key(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
+		    const char *text, struct sc_err *err)
+{
+	const struct sc_foreign_line *old = line_of(file->lines, path);
+
+	return old && old->of == file ? check_agrees(old, leaf, text ? text : leaf->node->text, err)
+				      : sc_foreign_put(file, leaf, path, text, err);
+}
+
 static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		     const struct sc_foreign_key *row, struct sc_err *err)
 {
@@ -341,7 +351,7 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 		return sc_err_at(err, SC_EVALUE, leaf->node->file, leaf->node->line,
 				 leaf->node->column, "%.64s: \"%.64s\" is not understood",
 				 leaf->path, leaf->node->text ? leaf->node->text : "a list");
-	return word->ours ? sc_foreign_put(file, leaf, row->ours, word->ours, err) : 0;
+	return word->ours ? take_key(file, leaf, row->ours, word->ours, err) : 0;
 }
 
 /* A script's variable that nobody assigned to. */
@@ -383,7 +393,7 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	if (row && row->words)
 		rc = take_word(file, leaf, row, err);
 	else if (row)
-		rc = sc_foreign_put(file, leaf, row->ours, NULL, err);
+		rc = take_key(file, leaf, row->ours, NULL, err);
 	if (rc == 0 && rule != SC_KEY_TAKE)
 		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
 		       file->lines->arena);

@@ -18,7 +18,7 @@ struct sc_foreign_word {
 	const char *theirs, *ours;
 };
 /* '-' and '_' are one; nested keys are joined by dots; '*' at an end stands for any text. The first row that fits
- * counts. An empty name ends the table. */
+ * counts. Of keys that are one of ours, none may say otherwise. An empty name ends the table. */
 struct sc_foreign_key {
 	const char *theirs;
 	enum sc_foreign_rule rule;

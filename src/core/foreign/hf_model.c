@@ -19,7 +19,6 @@ static const struct sc_foreign_key KEYS_ROWS[] = {
 	SC_TAKE("ffn_dim", "model.ffn_hidden"),
 	SC_TAKE("ffn_hidden_size", "model.ffn_hidden"),
 	SC_TAKE("vocab_size", "model.vocab"),
-	SC_TAKE("head_dim", "model.head_dim"),
 	SC_TAKE("num_local_experts", "model.experts"),
 	SC_TAKE("num_experts", "model.experts"),
 	SC_TAKE("n_routed_experts", "model.experts"),
@@ -52,7 +51,7 @@ static const struct sc_foreign_keys KEYS = {
 	.rows = KEYS_ROWS,
 	.read = "model_type num_kv_heads multi_query new_decoder_architecture sliding_window "
 		"use_sliding_window max_window_layers *sliding_window_pattern layer_types "
-		"mlp_only_layers word_embed_proj_dim max_position_embeddings n_positions",
+		"mlp_only_layers word_embed_proj_dim max_position_embeddings n_positions head_dim",
 	.free = "*_token_id *_eps *_epsilon *_std *_range *dropout* *_pdrop *theta* *rotary* "
 		"*rope* *scal* *_coef *_alpha *_gamma *softcapping *_limit *_factor "
 		"*max_position_embeddings layerdrop n_ctx initial_context_length "
@@ -199,6 +198,16 @@ static int take_windows(struct sc_foreign *file, const struct hf_type *type, str
 						       "model.full_attention_every", period, err);
 }
 
+/* Of latent attention, head_dim is what the rotated part has, which has a name of its own. */
+static int take_head(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *head = sc_foreign_get(file, "head_dim");
+
+	return is_null(head) || !is_null(sc_foreign_get(file, "qk_nope_head_dim"))
+		       ? 0
+		       : sc_foreign_put(file, head, "model.head_dim", NULL, err);
+}
+
 /* Groups of queries that older files of Falcon call otherwise. */
 static int take_groups(struct sc_foreign *file, struct sc_err *err)
 {
@@ -243,6 +252,8 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 
 	if (rc == 0)
 		rc = take_windows(file, type, err);
+	if (rc == 0)
+		rc = take_head(file, err);
 	if (rc == 0)
 		rc = take_groups(file, err);
 	return rc ? rc : take_implied(file, type, err);

@@ -43,6 +43,9 @@ static const struct sc_foreign_word OPTIMIZERS[] = {
 static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"null", NULL}, {0}};
 static const struct sc_foreign_word ONE_FACTOR[] = {{"1", NULL}, {"1.0", NULL}, {0}};
 static const struct sc_foreign_word P2P[] = {{"p2p", NULL}, {"null", NULL}, {0}};
+static const struct sc_foreign_word FSDP[] = {
+	{"true", "fsdp"}, {"True", "fsdp"}, {"false", NULL}, {"False", NULL}, {0}};
+static const struct sc_foreign_word FULL[] = {{"full", NULL}, {0}};
 static const struct sc_foreign_word STRATEGIES[] = {
 	{"no_shard", "none"},
 	{"optim", "zero1"},
@@ -185,6 +188,11 @@ static int put_flag(struct sc_foreign *file, const char *theirs, const char *pat
 	return is_given(file, path) ? 0 : sc_foreign_put_absent(file, theirs, path, texts[0], err);
 }
 
+static bool is_command(const struct sc_foreign *file)
+{
+	return file->format == &sc_format_megatron;
+}
+
 static bool is_gated(const struct sc_foreign *file)
 {
 	const struct sc_foreign_leaf *act = sc_foreign_get(file, "activation");
@@ -208,6 +216,11 @@ static int take_family(struct sc_foreign *file, struct sc_err *err)
 			     : rope                          ? "mpt"
 							     : "gpt";
 
+	if (is_given(file, "model.experts") && !is_gated(file) &&
+	    (is_command(file) || sc_foreign_get(file, "activation") ||
+	     sc_foreign_get(file, "gated-linear-unit")))
+		return sc_foreign_fail(at, err,
+				       "experts whose MLP is not gated are not understood");
 	if (has_text(program, "t5") || has_text(program, "vision") || has_text(program, "mamba"))
 		return sc_foreign_fail(program, err, "only decoders (GPT) and BERT are understood");
 	return at ? sc_foreign_put(file, at, "model.family", family, err) : 0;
@@ -216,13 +229,14 @@ static int take_family(struct sc_foreign *file, struct sc_err *err)
 static int take_width(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *groups = sc_foreign_get(file, "num-query-groups");
-	bool asks = sc_foreign_is_on(file, "group-query-attention") ||
-		    !sc_foreign_get(file, SC_SHELL_PROGRAM);
+	bool asks = sc_foreign_is_on(file, "group-query-attention") || !is_command(file);
 	int64_t hidden = sc_foreign_ours(file, "model.hidden", 0);
 	int rc = 0;
 
 	if (groups && asks && !sc_yaml_is_null(groups->node))
 		rc = sc_foreign_put(file, groups, "model.kv_heads", NULL, err);
+	else if (!groups && is_command(file) && asks)
+		rc = sc_foreign_put_absent(file, "num-query-groups", "model.kv_heads", "1", err);
 	/* arguments.py: two thirds of 4 hidden, in steps of 64 */
 	if (rc == 0 && hidden > 0 && hidden < 1 << 24 && sc_foreign_is_on(file, "swiglu") &&
 	    !is_given(file, "model.ffn_hidden"))
@@ -301,6 +315,16 @@ static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 	return n ? sc_foreign_put_count(file, leaf, "model.dense_layers", n, err) : 0;
 }
 
+/* The defaults of transformer_config.py. */
+static int take_router(struct sc_foreign *file, struct sc_err *err)
+{
+	int rc = sc_foreign_put_absent(file, "moe-router-topk", "model.top_k", "2", err);
+
+	return rc ? rc
+		  : sc_foreign_put_absent(file, "moe-token-dispatcher-type",
+					  "training.moe_dispatcher", "all_gather", err);
+}
+
 static int take_experts(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *shared =
@@ -319,6 +343,8 @@ static int take_experts(struct sc_foreign *file, struct sc_err *err)
 	if (rc == 0 && sc_foreign_is_on(file, "moe-pad-expert-input-to-capacity"))
 		rc = sc_foreign_put(file, sc_foreign_get(file, "moe-pad-expert-input-to-capacity"),
 				    "training.routing", "dropped", err);
+	if (rc == 0 && !sc_foreign_get(file, "_target_"))
+		rc = take_router(file, err);
 	return rc ? rc : take_dense_layers(file, err);
 }
 
@@ -388,7 +414,8 @@ static int take_split(struct sc_foreign *file, struct sc_err *err)
 	int64_t n = sc_foreign_count(file, "num-layers-per-virtual-pipeline-stage", 0);
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
 	int64_t pp = sc_foreign_ours(file, "parallel.pp", 1);
-	bool shell = sc_foreign_get(file, SC_SHELL_PROGRAM) != NULL, fsdp;
+	const struct sc_foreign_leaf *optimizer = sc_foreign_get(file, "model.optim.name");
+	bool shell = is_command(file);
 	int rc = 0;
 
 	if (n && (pp > layers || layers % pp || layers / pp % n))
@@ -399,12 +426,14 @@ static int take_split(struct sc_foreign *file, struct sc_err *err)
 	else if (pp > 1 && !is_given(file, "parallel.virtual_stages"))
 		rc = sc_foreign_put_absent(file, "num-layers-per-virtual-pipeline-stage",
 					   "parallel.virtual_stages", "1", err);
-	fsdp = rc == 0 && sc_foreign_is_on(file, "use-torch-fsdp2");
-	if (fsdp)
+	if (rc == 0 && sc_foreign_is_on(file, "use-torch-fsdp2"))
 		rc = sc_foreign_put(file, sc_foreign_get(file, "use-torch-fsdp2"),
 				    "parallel.sharding", "fsdp", err);
 	/* Recipes for NeMo leave it to the optimizer's name. */
-	if (rc == 0 && (shell || sc_foreign_get(file, "use-distributed-optimizer")))
+	if (rc == 0 && optimizer && !is_given(file, "parallel.sharding"))
+		rc = sc_foreign_put(file, optimizer, "parallel.sharding",
+				    zero[has_text(optimizer, "distributed")], err);
+	else if (rc == 0 && (shell || sc_foreign_get(file, "use-distributed-optimizer")))
 		rc = put_flag(file, "use-distributed-optimizer", "parallel.sharding", zero, err);
 	if (rc == 0)
 		rc = put_flag(file, "sequence-parallel", "parallel.sequence_parallel", no_yes, err);
@@ -444,18 +473,33 @@ static int take_named_precision(struct sc_foreign *file, const struct sc_foreign
 	return sc_foreign_fail(named, err, "its value is not understood");
 }
 
+/* What turns it on. Where `fp8` is there, the others are its variants. */
+static const struct sc_foreign_leaf *fp8_of(const struct sc_foreign *file)
+{
+	static const char *const names[] = {"fp8", "fp8-format", "fp8-hybrid", "fp8-e4m3"};
+	const struct sc_foreign_leaf *leaf = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		leaf = sc_foreign_get(file, names[i]);
+		if (leaf && !sc_yaml_is_null(leaf->node) && !has_text(leaf, "false") &&
+		    !has_text(leaf, "False"))
+			return leaf;
+		if (leaf && i == 0)
+			return NULL;
+	}
+	return NULL;
+}
+
 static int take_precision(struct sc_foreign *file, struct sc_err *err)
 {
-	static const char *const eight[] = {"fp8-format", "fp8-hybrid", "fp8-e4m3", "fp8", NULL};
 	static const char *const names[] = {"mixed-precision", "precision", NULL};
-	const struct sc_foreign_leaf *fp8 = first_of(file, eight), *named = first_of(file, names);
+	const struct sc_foreign_leaf *fp8 = fp8_of(file), *named = first_of(file, names);
 	const struct sc_foreign_leaf *fp4 = sc_foreign_get(file, "fp4-format");
 	const char *path = "training.precision";
-	bool off = fp8 && (has_text(fp8, "false") || has_text(fp8, "False"));
 
 	if (fp4 && !sc_yaml_is_null(fp4->node))
 		return sc_foreign_put(file, fp4, path, "nvfp4", err);
-	if (fp8 && !off)
+	if (fp8)
 		return sc_foreign_put(file, fp8, path,
 				      sc_foreign_is(file, "fp8-recipe", "mxfp8") ? "mxfp8" : "fp8",
 				      err);
@@ -502,11 +546,11 @@ static int take_recompute(struct sc_foreign *file, struct sc_err *err)
 static int take_kernels(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *flash = sc_foreign_get(file, "use-flash-attn");
-	bool fsdp = sc_foreign_is_on(file, "deepspeed");
-	const char *software = sc_foreign_get(file, "_target_")          ? "megatron-bridge"
-			       : !sc_foreign_get(file, SC_SHELL_PROGRAM) ? "nemo"
-			       : fsdp                                    ? "megatron-deepspeed"
-									 : "megatron-core";
+	bool deepspeed = sc_foreign_is_on(file, "deepspeed");
+	const char *software = sc_foreign_get(file, "_target_") ? "megatron-bridge"
+			       : !is_command(file)              ? "nemo"
+			       : deepspeed                      ? "megatron-deepspeed"
+								: "megatron-core";
 	int rc = flash && sc_foreign_is_on(file, "use-flash-attn")
 			 ? sc_foreign_put(file, flash, "training.attention", "flash", err)
 			 : 0;
@@ -549,6 +593,8 @@ const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatro
 /* What YAML has beside the keys above. */
 static const struct sc_foreign_key NEMO_ROWS[] = {
 	SC_TAKE_WORD("model.optim.name", "training.optimizer", OPTIMIZERS),
+	SC_TAKE_WORD("model.fsdp", "parallel.sharding", FSDP),
+	SC_ONLY("model.fsdp_sharding_strategy", FULL),
 	SC_TAKE("dataset.sequence_length", "model.seq"),
 	SC_TAKE("dataset.seq_length", "model.seq"),
 	{0},
@@ -565,7 +611,7 @@ static const struct sc_foreign_keys NEMO = {
 		"gradient_as_bucket_view average_in_collective bucket_size pipeline_dtype "
 		"params_dtype autocast* enable_autocast *_dtype grad_div_ar_fusion "
 		"gradient_accumulation_fusion gc_interval nccl_communicator_config_path "
-		"headscale fsdp position_embedding_interpolation* openai_gelu onnx_safe "
+		"headscale position_embedding_interpolation* openai_gelu onnx_safe "
 		"pre_process post_process persist_layer_norm deallocate_pipeline_outputs "
 		"batch_p2p_* barrier_with_L1_time variable_seq_lengths parallel_output "
 		"fp16_lm_cross_entropy cross_entropy_* sync_batch_comm native_amp_* "

@@ -24,6 +24,11 @@ struct reader {
 	size_t pos, line_begin, expanded;
 	unsigned line, conditions, depth;
 	bool once; /* behind && or ||: this command may not run */
+	struct group {
+		unsigned open;
+		unsigned
+			once; /* the open one that is a condition, as it is behind && or ||; or 0 */
+	} braces, brackets;
 	SC_VEC(struct variable) variables;
 	/* The word that is being read. */
 	struct sc_strbuf word;
@@ -288,51 +293,92 @@ static int add_value(struct reader *r, const struct variable *var, bool quoted, 
 
 static int add_part(struct reader *r, bool quoted, sc_shell_words *out);
 
+/* ${ }, as far as it is read. */
+struct braced {
+	size_t begin;
+	const struct variable *var; /* NULL: nobody assigned to it */
+	bool quoted, all;
+};
+
+static bool is_empty(const struct variable *var)
+{
+	return !var->words.n || (var->words.n == 1 && !var->words.at[0].text[0]);
+}
+
+/* To the closing bracket: its words, with variables filled in. */
+static int add_to_bracket(struct reader *r, sc_shell_words *out)
+{
+	int rc = 0;
+
+	while (rc == 0 && !is_end(r) && at(r, 0) != '}')
+		rc = add_part(r, true, out);
+	if (rc == 0 && is_end(r))
+		rc = fail(r, SC_EFORMAT, "the text ends inside ${ }");
+	r->pos += rc == 0;
+	return rc;
+}
+
+static int skip_to_bracket(struct reader *r)
+{
+	const unsigned line = r->word_line, column = r->word_column;
+	struct sc_strbuf kept = r->word;
+	sc_shell_words none = {0};
+	bool begun = r->begun;
+	int rc;
+
+	r->word = (struct sc_strbuf){0};
+	rc = add_to_bracket(r, &none);
+	SC_VEC_RELEASE(&none);
+	sc_strbuf_release(&r->word);
+	r->word = kept;
+	r->begun = begun;
+	r->word_line = line;
+	r->word_column = column;
+	return rc;
+}
+
+/* :-default, :=default, -default. Of a variable that is not known, neither it nor the default is. */
+static int add_default(struct reader *r, const struct braced *b, sc_shell_words *out)
+{
+	bool or_empty = at(r, 0) == ':';
+	int rc;
+
+	r->pos += or_empty ? 2 : 1;
+	if (!b->var || (b->var->known && or_empty && is_empty(b->var)))
+		return add_to_bracket(r, out);
+	if (b->var->known) {
+		rc = add_value(r, b->var, b->quoted, b->all, out);
+		return rc ? rc : skip_to_bracket(r);
+	}
+	rc = skip_to_bracket(r);
+	return rc ? rc : add_text(r, r->text->text + b->begin, r->pos - b->begin);
+}
+
 /* ${NAME}, ${NAME[@]}, ${NAME:-default}; what else there is in braces stays as it is. */
 static int add_braced(struct reader *r, bool quoted, sc_shell_words *out)
 {
-	size_t begin = r->pos, name = begin + 2, n = 0;
-	const struct variable *var;
-	bool all, other;
-	int rc = 0;
+	struct braced b = {.begin = r->pos, .quoted = quoted};
+	size_t name = b.begin + 2, n = 0;
+	bool other;
 
 	for (r->pos = name; in_name(at(r, 0)); n++)
 		r->pos++;
-	var = find(r, r->text->text + name, n);
-	all = at(r, 0) == '[' && (at(r, 1) == '@' || at(r, 1) == '*') && at(r, 2) == ']';
-	r->pos += all ? 3 : 0;
+	b.var = find(r, r->text->text + name, n);
+	b.all = at(r, 0) == '[' && (at(r, 1) == '@' || at(r, 1) == '*') && at(r, 2) == ']';
+	r->pos += b.all ? 3 : 0;
 	other = (at(r, 0) == ':' && (at(r, 1) == '-' || at(r, 1) == '=')) || at(r, 0) == '-';
-	if (n && at(r, 0) == '}' && var && var->known) {
+	if (n && at(r, 0) == '}' && b.var && b.var->known) {
 		r->pos++;
-		return add_value(r, var, quoted, all, out);
+		return add_value(r, b.var, quoted, b.all, out);
 	}
-	if (n && other) {
-		bool use = var && var->known;
-		struct sc_strbuf kept = {0};
-
-		r->pos += at(r, 0) == ':' ? 2 : 1;
-		if (use) {
-			rc = add_value(r, var, quoted, all, out);
-			kept = r->word;
-			r->word = (struct sc_strbuf){0};
-		}
-		while (rc == 0 && !is_end(r) && at(r, 0) != '}')
-			rc = add_part(r, true, out);
-		if (use) {
-			sc_strbuf_release(&r->word);
-			r->word = kept;
-		}
-		if (rc == 0 && is_end(r))
-			rc = fail(r, SC_EFORMAT, "the text ends inside ${ }");
-		r->pos += rc == 0;
-		return rc;
-	}
+	if (n && other)
+		return add_default(r, &b, out);
 	while (!is_end(r) && at(r, 0) != '}')
 		skip(r);
 	if (is_end(r))
 		return fail(r, SC_EFORMAT, "the text ends inside ${ }");
 	r->pos++;
-	return add_text(r, r->text->text + begin, r->pos - begin);
+	return add_text(r, r->text->text + b.begin, r->pos - b.begin);
 }
 
 static int add_dollar(struct reader *r, bool quoted, sc_shell_words *out)
@@ -443,8 +489,10 @@ static void skip_blanks(struct reader *r, bool lines)
 	for (; !is_end(r); skip(r)) {
 		char c = at(r, 0);
 
-		if (c == '\\' && (at(r, 1) == '\n' || (at(r, 1) == '\r' && at(r, 2) == '\n')))
+		if (c == '\\' && at(r, 1) == '\n')
 			skip(r);
+		else if (c == '\\' && at(r, 1) == '\r' && at(r, 2) == '\n')
+			r->pos += 2;
 		else if (c == '#')
 			while (!is_end(r) && at(r, 1) != '\n' && r->pos + 1 < r->text->n)
 				skip(r);
@@ -567,19 +615,41 @@ static bool is_one_of(const char *text, const char *const *list)
 	return false;
 }
 
+static void open_group(struct reader *r, struct group *group)
+{
+	group->open++;
+	if (r->once && !group->once) {
+		group->once = group->open;
+		r->conditions++;
+	}
+}
+
+static void close_group(struct reader *r, struct group *group)
+{
+	if (group->open && group->open == group->once) {
+		group->once = 0;
+		r->conditions -= r->conditions > 0;
+	}
+	group->open -= group->open > 0;
+}
+
 /* Words before a command that are none of it. True: the command begins behind. */
 static bool take_keyword(struct reader *r, const char *word)
 {
 	static const char *const begin[] = {"if", "for", "while", "until", "case", NULL};
 	static const char *const end[] = {"fi", "done", "esac", NULL};
-	static const char *const between[] = {
-		"then",    "else",  "elif",     "do",      "{",    "}",   "!",    "time", "export",
-		"declare", "local", "readonly", "typeset", "exec", "env", "eval", NULL};
+	static const char *const between[] = {"then",    "else",   "elif",    "do",    "!",
+					      "time",    "export", "declare", "local", "readonly",
+					      "typeset", "exec",   "env",     "eval",  NULL};
 
 	if (is_one_of(word, begin))
 		r->conditions++;
 	else if (is_one_of(word, end))
 		r->conditions -= r->conditions > 0;
+	else if (strcmp(word, "{") == 0)
+		open_group(r, &r->braces);
+	else if (strcmp(word, "}") == 0)
+		close_group(r, &r->braces);
 	else
 		return is_one_of(word, between);
 	return true;
@@ -633,10 +703,16 @@ static void skip_sign(struct reader *r)
 {
 	bool twice = (at(r, 0) == '&' || at(r, 0) == '|') && at(r, 1) == at(r, 0);
 
+	if (at(r, 0) == '(')
+		open_group(r, &r->brackets);
+	else if (at(r, 0) == ')')
+		close_group(r, &r->brackets);
 	r->once = twice;
 	skip(r);
-	if (twice)
-		skip(r);
+	if (!twice)
+		return;
+	skip(r);
+	skip_blanks(r, true);
 }
 
 int sc_shell_read(const struct sc_source *text, const struct sc_shell_sink *sink,
