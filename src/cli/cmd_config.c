@@ -67,6 +67,8 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 	for (size_t i = 1; i < words->n && rc == 0; i++)
 		rc = sc_foreign_load(lines, words->at[i], err);
 	if (rc == 0)
+		rc = sc_foreign_finish(lines, err);
+	if (rc == 0)
 		rc = sc_config_take(sc_foreign_tree(lines, words->at[1]), lines->arena, config,
 				    err);
 	if (rc)

@@ -45,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		lines.arena = &arena;
 		rc = sc_foreign_add(&lines, &text, &err);
 		if (rc == 0)
+			rc = sc_foreign_finish(&lines, &err);
+		if (rc == 0)
 			check_lines(&lines, &arena);
 		else
 			expect(rc == -(int)err.code && err.text[0] && err.file[0]);

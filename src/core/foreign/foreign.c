@@ -403,13 +403,29 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)
 {
 	struct leaves leaves = {.file = file, .link = &file->leaves};
+	struct sc_foreign **last = &file->lines->files;
 	int rc;
 
+	while (*last)
+		last = &(*last)->next;
+	*last = file;
 	file->map = map;
 	rc = flatten(&leaves, map, "", err);
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)
 		rc = take_leaf(file, leaf, err);
-	return rc || !file->format->finish ? rc : file->format->finish(file, err);
+	return rc;
+}
+
+int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)
+{
+	enum { N_ORDERS = 3 };
+	int rc = 0;
+
+	for (int order = 0; order < N_ORDERS; order++)
+		for (struct sc_foreign *file = lines->files; file && rc == 0; file = file->next)
+			if (file->format->order == order && file->format->finish)
+				rc = file->format->finish(file, err);
+	return rc;
 }
 
 /* The mapping `key` below a mapping, made if it is not there. */

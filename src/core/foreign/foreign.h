@@ -53,6 +53,7 @@ struct sc_foreign_format {
 	const char *const *sections;
 	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */
 	bool strict;
+	int order; /* of finish among several files: models, then programs, then what runs them */
 	int (*finish)(struct sc_foreign *file, struct sc_err *err);
 };
 extern const struct sc_foreign_word
@@ -77,17 +78,23 @@ struct sc_foreign_lines {
 	struct sc_arena *arena;
 	struct sc_foreign_line *first, *last;
 	struct sc_foreign_line *ignored, *last_ignored; /* path NULL */
-	int64_t gpus; /* that are given beside the files; 0 = none */
+	int64_t gpus;             /* that are given beside the files; 0 = none */
+	struct sc_foreign *files; /* taken */
 };
 struct sc_foreign {
 	const struct sc_foreign_format *format;
 	struct sc_foreign_lines *lines;
 	const struct sc_foreign_leaf *leaves;
 	const struct sc_yaml *map;
+	struct sc_foreign *next;
 };
 
-/* Adds the lines of a file's tree. Errors name the key: what is not understood, or said otherwise in a file before. */
+/* Adds what each key of a file's tree says alone; `file` must live as long as the lines. Errors name the key: what
+ * is not understood, or said otherwise in a file before. */
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err);
+
+/* Adds what keys say together, once all files are taken: the order in which they were given changes nothing. */
+int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err);
 
 /* For a format's function. */
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);

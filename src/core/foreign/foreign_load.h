@@ -4,7 +4,7 @@
 
 #include "core/foreign/foreign.h"
 
-/* Adds what one file says. Formats: a script or command line of Megatron-LM, YAML of NeMo or Megatron-Bridge, TOML of
+/* Adds what one file says; sc_foreign_finish follows the last. Formats: a script or command line of Megatron-LM, YAML of NeMo or Megatron-Bridge, TOML of
  * torchtitan, JSON of DeepSpeed, config.json of Hugging Face, a list of tables of TorchRec. */
 int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 		   struct sc_err *err);

@@ -269,6 +269,8 @@ int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err 
 	const struct sc_yaml *model;
 	int rc = sc_foreign_take(&file, map, err);
 
+	if (rc == 0)
+		rc = sc_foreign_finish(&lines, err);
 	if (rc)
 		return rc;
 	model = sc_yaml_get(sc_foreign_tree(&lines, map->file), "model");

@@ -588,6 +588,7 @@ const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatro
 						     .mark = "--",
 						     .keys = &MEGATRON,
 						     .strict = true,
+						     .order = 1,
 						     .finish = finish};
 
 /* What YAML has beside the keys above. */
@@ -628,4 +629,5 @@ const struct sc_foreign_format sc_format_nemo = {.name = "NeMo or Megatron-Bridg
 						 .more = &MEGATRON,
 						 .sections = SECTIONS,
 						 .strict = false,
+						 .order = 1,
 						 .finish = finish};

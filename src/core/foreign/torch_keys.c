@@ -10,7 +10,6 @@ static const struct sc_foreign_word SCHEDULES[] = {
 static const struct sc_foreign_word SWITCH[] = {{"true", "true"}, {"false", "false"}, {0}};
 static const struct sc_foreign_word MODES[] = {
 	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {0}};
-static const struct sc_foreign_word OPS[] = {{"op", NULL}, {0}};
 static const struct sc_foreign_word RESHARD[] = {{"default", NULL}, {"always", NULL}, {0}};
 static const struct sc_foreign_word RING[] = {{"allgather", NULL}, {0}};
 static const struct sc_foreign_word OPTIMIZERS[] = {
@@ -37,7 +36,6 @@ static const struct sc_foreign_key TORCHTITAN_ROWS[] = {
 	SC_TAKE_WORD("parallelism.enable_async_tensor_parallel", "parallel.tp_overlap", SWITCH),
 	SC_TAKE_WORD("activation_checkpoint.mode", "training.recompute", MODES),
 	SC_TAKE_WORD("optimizer.name", "training.optimizer", OPTIMIZERS),
-	SC_ONLY("activation_checkpoint.selective_ac_option", OPS),
 	SC_ONLY("parallelism.fsdp_reshard_after_forward", RESHARD),
 	SC_ONLY("parallelism.context_parallel_rotate_method", RING),
 	SC_ONLY("parallelism.pipeline_parallel_layers_per_stage", sc_words_off),
@@ -57,7 +55,8 @@ static const struct sc_foreign_keys TORCHTITAN = {
 		"training.batch_size training.global_batch_size "
 		"parallelism.data_parallel_replicate_degree "
 		"parallelism.data_parallel_shard_degree "
-		"parallelism.pipeline_parallel_microbatch_size",
+		"parallelism.pipeline_parallel_microbatch_size "
+		"activation_checkpoint.selective_ac_option",
 	.free = "parallelism.disable_loss_parallel activation_checkpoint.* model.* "
 		"training.steps training.max_norm training.seed training.gc_* "
 		"training.warmup_steps training.compile *dataset* job.* profiling.* metrics.* "
@@ -93,10 +92,31 @@ static int take_flavor(struct sc_foreign *file, struct sc_err *err)
 			return sc_foreign_put(file, flavor, "model", FLAVORS[i].file, err);
 	return sc_foreign_fail(
 		flavor, err,
-		"its shape is not known; give the model's config.json before this file");
+		"its shape is not known; give the model's config.json beside this file");
 }
 
-/* Shards over what is left of the GPUs if its degree is -1, as it is by default. */
+/* By default it keeps whole layers, one in two, which no key of ours says. */
+static int take_titan_recompute(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *mode = sc_foreign_get(file, "activation_checkpoint.mode");
+	const struct sc_foreign_leaf *option =
+		sc_foreign_get(file, "activation_checkpoint.selective_ac_option");
+	const struct sc_yaml *at = option ? option->node : mode ? mode->node : file->map;
+
+	if (mode && !sc_foreign_is(file, mode->path, "selective"))
+		return 0;
+	if (!option || !sc_foreign_is(file, option->path, "op"))
+		return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column,
+				 "of activation_checkpoint only mode none, full, and selective "
+				 "with selective_ac_option op are understood%s",
+				 option ? "" : "; it is 2 by default");
+	return mode ? 0
+		    : sc_foreign_put_absent(file, "activation_checkpoint.mode",
+					    "training.recompute", "selective", err);
+}
+
+/* Shards over what is left of the GPUs if its degree is -1, as it is by default; context-parallel ranks hold shards
+ * too. */
 static int take_shards(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *shards =
@@ -116,10 +136,10 @@ static int take_shards(struct sc_foreign *file, struct sc_err *err)
 		n_shards = sc_foreign_gpus(file) / (n_copies * ranks);
 	if (rc == 0)
 		rc = shards ? sc_foreign_put(file, shards, "parallel.sharding",
-					     n_shards == 1 ? "none" : "fsdp", err)
+					     n_shards * cp == 1 ? "none" : "fsdp", err)
 			    : sc_foreign_put_absent(file, "parallelism.data_parallel_shard_degree",
 						    "parallel.sharding", "fsdp", err);
-	if (rc == 0 && n_copies > 1 && n_shards > 1)
+	if (rc == 0 && n_copies > 1 && n_shards * cp > 1)
 		rc = sc_foreign_put_count(file, copies, "parallel.shard_ranks", n_shards * cp, err);
 	return rc;
 }
@@ -180,6 +200,8 @@ static int finish_torchtitan(struct sc_foreign *file, struct sc_err *err)
 		rc = take_shards(file, err);
 	if (rc == 0)
 		rc = take_titan_batch(file, err);
+	if (rc == 0)
+		rc = take_titan_recompute(file, err);
 	if (rc == 0 && has_word(converters, "mx"))
 		rc = sc_foreign_put(file, converters, "training.precision", "mxfp8", err);
 	else if (rc == 0 && has_word(converters, "float8"))
@@ -190,8 +212,11 @@ static int finish_torchtitan(struct sc_foreign *file, struct sc_err *err)
 	return rc ? rc : sc_foreign_put_software(file, "torchtitan", err);
 }
 
-const struct sc_foreign_format sc_format_torchtitan = {
-	.name = "torchtitan", .keys = &TORCHTITAN, .strict = true, .finish = finish_torchtitan};
+const struct sc_foreign_format sc_format_torchtitan = {.name = "torchtitan",
+						       .keys = &TORCHTITAN,
+						       .strict = true,
+						       .order = 2,
+						       .finish = finish_torchtitan};
 
 static const struct sc_foreign_word STAGES[] = {
 	{"0", "none"}, {"1", "zero1"}, {"2", "zero2"}, {"3", "zero3"}, {0}};
@@ -237,21 +262,39 @@ static const struct sc_foreign_keys DEEPSPEED = {
 		"disable_allgather",
 };
 
+/* What train_batch_size leaves to a step of a replica. */
+static int take_whole_batch(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *all = sc_foreign_get(file, "train_batch_size");
+	int64_t n = sc_foreign_count(file, "train_batch_size", 0);
+	int64_t steps = sc_foreign_count(file, "gradient_accumulation_steps", 1);
+	int64_t parts = sc_foreign_gpus(file) / sc_foreign_replica(file) * steps;
+	int rc = sc_foreign_put(file, all, "training.global_batch", NULL, err);
+
+	if (rc || !parts || sc_foreign_line_of(file->lines, "training.micro_batch"))
+		return rc;
+	if (n % parts)
+		return sc_foreign_fail(all, err,
+				       "does not divide by replicas and accumulated steps");
+	return sc_foreign_put_count(file, all, "training.micro_batch", n / parts, err);
+}
+
 static int take_deepspeed_batch(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *micro =
 		sc_foreign_get(file, "train_micro_batch_size_per_gpu");
-	const struct sc_foreign_leaf *all = sc_foreign_get(file, "train_batch_size");
+	const struct sc_foreign_leaf *at =
+		micro ? micro : sc_foreign_get(file, "gradient_accumulation_steps");
 	int64_t n = sc_foreign_count(file, "train_micro_batch_size_per_gpu", 0);
 	int64_t steps = sc_foreign_count(file, "gradient_accumulation_steps", 1);
 	int rc = 0;
 
 	if (n > 1 << 26 || steps > 1 << 16)
-		return sc_foreign_fail(micro, err, "this batch is too large");
+		return sc_foreign_fail(at, err, "this batch is too large");
 	if (n)
 		rc = sc_foreign_put(file, micro, "training.micro_batch", NULL, err);
 	if (rc == 0 && sc_foreign_count(file, "train_batch_size", 0))
-		return sc_foreign_put(file, all, "training.global_batch", NULL, err);
+		return take_whole_batch(file, err);
 	if (rc == 0 && n && sc_foreign_gpus(file))
 		rc = sc_foreign_put_count(
 			file, micro, "training.global_batch",
@@ -264,11 +307,16 @@ static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
 	static const char *const keys[][2] = {
 		{"bf16.enabled", "bf16"}, {"bfloat16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
 	int rc = take_deepspeed_batch(file, err);
+	bool left_open = false; /* to who runs it: "auto" */
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++)
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++) {
 		if (sc_foreign_is_on(file, keys[i][0]))
 			rc = sc_foreign_put(file, sc_foreign_get(file, keys[i][0]),
 					    "training.precision", keys[i][1], err);
+		left_open = left_open || sc_foreign_is(file, keys[i][0], "auto");
+	}
+	if (rc == 0 && !left_open)
+		rc = sc_foreign_put_absent(file, keys[0][0], "training.precision", "fp32", err);
 	return rc ? rc
 		  : sc_foreign_put_software(file,
 					    sc_foreign_is(file, "zero_optimization.stage", "3")
@@ -277,5 +325,8 @@ static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
 					    err);
 }
 
-const struct sc_foreign_format sc_format_deepspeed = {
-	.name = "DeepSpeed", .keys = &DEEPSPEED, .strict = true, .finish = finish_deepspeed};
+const struct sc_foreign_format sc_format_deepspeed = {.name = "DeepSpeed",
+						      .keys = &DEEPSPEED,
+						      .strict = true,
+						      .order = 2,
+						      .finish = finish_deepspeed};

@@ -88,6 +88,8 @@ static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
 				 "expected a table, as in EmbeddingBagConfig(name=\"t\", "
 				 "num_embeddings=1000, embedding_dim=64, feature_names=[\"f\"])");
 	rc = sc_foreign_take(&table, map, err);
+	if (rc == 0)
+		rc = sc_foreign_finish(&own, err);
 	if (rc)
 		return rc;
 	*out = sc_foreign_tree(&own, map->file);
