@@ -16,6 +16,7 @@
 #define SC_BYTES_PER_GIB (1024.0 * 1024.0 * 1024.0)
 #define SC_BYTES_PER_GB 1e9
 #define SC_BITS_PER_BYTE 8.0
+#define SC_MBIT_PER_GBIT 1e3
 #define SC_PCT 100.0              /* of a whole */
 #define SC_BYTES_US_PER_GBPS 1e3  /* bytes in a microsecond at 1 GB/s */
 #define SC_FLOP_US_PER_TFLOPS 1e6 /* FLOP in a microsecond at 1 TFLOP/s */
@@ -31,6 +32,10 @@ static inline double sc_bytes_us(double bytes, double gbps)
 static inline double sc_flop_us(double flop, double tflops)
 {
 	return flop / (tflops * SC_FLOP_US_PER_TFLOPS);
+}
+static inline double sc_mbit_to_gbit(double mbit_s)
+{
+	return mbit_s / SC_MBIT_PER_GBIT;
 }
 static inline double sc_gbit_to_gbps(double gbit_s)
 {

@@ -122,10 +122,71 @@ START_TEST(nic_behind_pcie)
 	ck_assert_int_eq(t.n_nics, 1);
 	ck_assert_double_eq_tol(sc_topology_nic_gbps(&t), 12, 1e-9);
 	sc_wiring_of(&t, &w);
-	ck_assert_double_eq_tol(w.port_lines, 4, 1e-9);
+	ck_assert_double_eq_tol(w.port_links, 4, 1e-9);
 	ck_assert_double_eq_tol(w.nic_gbit_s, 96, 1e-9);
 	ck_assert_double_eq_tol(w.nic_latency_us, 3, 1e-9);
 	ck_assert_double_eq_tol(sc_wiring_share(&w, 2), 1, 1e-9);
+}
+END_TEST
+
+static void wiring_of(const char *text, const char *file, struct sc_wiring *out)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_topology t;
+
+	ck_assert_int_eq(
+		sc_topology_parse(&(struct sc_source){text, strlen(text), file}, &arena, &t, &err),
+		0);
+	sc_wiring_of(&t, out);
+}
+
+/* RCCL names links of its own, under the class of an accelerator; the case of a bus does not count; what leads to a
+ * GPU that is not in the file is left out. */
+START_TEST(links_by_name)
+{
+	static const char *const links[] = {
+		"<nvlink target='0B' count='4'/>",
+		"<nvlink target='0b' count='4' tclass='0x0302'/>",
+		"<xgmi target='0b' count='4' tclass='0x038000'/>",
+		"<xgmi target='0b' count='4' tclass='0x120000'/>",
+		"<nvlink target='0b' count='4'/><nvlink target='0c' count='9'/>"};
+	struct sc_wiring w;
+
+	wiring_of(sc_arena_printf(&arena,
+				  "<system><cpu><pci busid='0a'><gpu dev='0'>%s</gpu></pci>"
+				  "<pci busid='0b'><gpu dev='1'><nvlink target='0a' count='4'/>"
+				  "</gpu></pci></cpu></system>",
+				  links[_i]),
+		  "x.xml", &w);
+	ck_assert_int_eq(w.neighbours, 1);
+	ck_assert_double_eq_tol(w.port_links, 4, 1e-9);
+	ck_assert_double_eq_tol(w.share[2], 1, 1e-9);
+}
+END_TEST
+
+/* As many NICs and links as a file may have: a search each. */
+START_TEST(many_nics)
+{
+	enum { GPUS = 128, NICS = 800 };
+	struct sc_topo_builder b = {.nodes = {.n = 0}};
+	struct sc_topology t;
+	int cpu = sc_topo_add_node(&b, SC_TOPO_CPU);
+
+	for (int i = 0; i < GPUS; i++) {
+		int gpu = sc_topo_add_node(&b, SC_TOPO_GPU);
+
+		b.nodes.at[gpu].number = i;
+		for (int j = 0; j <= i; j++)
+			sc_topo_join(&b, gpu, j == i ? cpu : gpu - 1 - j, 16, j < i);
+	}
+	for (int i = 0; i < NICS; i++) {
+		int nic = sc_topo_add_node(&b, SC_TOPO_NIC);
+
+		b.nodes.at[nic].gbit_s = 100;
+		sc_topo_join(&b, nic, cpu, 16, false);
+	}
+	sc_topo_take(&b, &arena, &t);
+	ck_assert_double_eq_tol(sc_topology_nic_gbps(&t), 16.0 / NICS, 1e-9);
 }
 END_TEST
 
@@ -135,14 +196,9 @@ START_TEST(pairs)
 	static const char text[] = "\033[4m\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\033[0m\n"
 				   "GPU0\t X \tNV4\tSYS\tSYS\t0\nGPU1\tNV4\t X \tSYS\tSYS\t0\n"
 				   "GPU2\tSYS\tSYS\t X \tNV4\t0\nGPU3\tSYS\tSYS\tNV4\t X \t0\n";
-	struct sc_err err = {.code = SC_OK};
-	struct sc_topology t;
 	struct sc_wiring w;
 
-	ck_assert_int_eq(sc_topology_parse(&(struct sc_source){text, strlen(text), "m.txt"}, &arena,
-					   &t, &err),
-			 0);
-	sc_wiring_of(&t, &w);
+	wiring_of(text, "m.txt", &w);
 	ck_assert_double_eq_tol(w.share[2], 1, 1e-9);
 	ck_assert_double_eq_tol(w.share[4], 0, 1e-9);
 	ck_assert_double_gt(w.pcie_gbps[4], 1);
@@ -160,6 +216,8 @@ static Suite *topology_suite(void)
 	tcase_add_test(tc, subsets);
 	tcase_add_loop_test(tc, rings_within_ports, 0, 60);
 	tcase_add_test(tc, nic_behind_pcie);
+	tcase_add_loop_test(tc, links_by_name, 0, 5);
+	tcase_add_test(tc, many_nics);
 	tcase_add_test(tc, pairs);
 	suite_add_tcase(s, tc);
 	return s;

@@ -71,7 +71,7 @@ static int take_torus(const struct astra *a, struct sc_arena *arena, struct sc_c
 	double *us = sc_arena_alloc(arena, a->latency.n * sizeof(*us));
 
 	for (size_t d = 0; d < a->latency.n; d++)
-		us[d] = a->latency.at[d] / 1e3;
+		us[d] = a->latency.at[d] / (double)SC_NS_PER_US;
 	out->torus.dims = a->npus_count;
 	out->torus.link_gbps = a->bandwidth;
 	out->torus.hop_us = (struct sc_doubles){us, a->latency.n};
@@ -92,7 +92,7 @@ static void take_nodes(const struct astra *a, const enum block *blocks, struct s
 		return;
 	out->nics_per_node = a->npus_count.at[0];
 	out->nic_gbit_s = a->bandwidth.at[1] / sc_gbit_to_gbps(1);
-	out->nic_latency_us = a->latency.at[1] / 1e3;
+	out->nic_latency_us = a->latency.at[1] / (double)SC_NS_PER_US;
 }
 
 static int take_astra(const struct sc_source *source, struct sc_arena *arena,
@@ -195,8 +195,8 @@ void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *d
 		cluster->gpus_per_node = w->n_gpus;
 	if (cluster->link_gbps < 0)
 		cluster->link_gbps =
-			w->port_lines * (device->nvlink_link_gbps > 0 ? device->nvlink_link_gbps
-								      : SC_TOPO_LINE_GBPS);
+			w->port_links * (device->nvlink_link_gbps > 0 ? device->nvlink_link_gbps
+								      : SC_TOPO_LINK_GBPS);
 	if (w->n_nics > 0 && cluster->nics_per_node == SC_NOT_GIVEN)
 		cluster->nics_per_node = w->n_nics;
 	if (w->n_nics > 0 && cluster->nic_gbit_s < 0)

@@ -345,7 +345,7 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 	if (!profile.links.n || !profile.nets.n)
 		return sc_err_at(err, SC_EVALUE, path, root->line, root->column,
 				 "links and nets must not be empty");
-	sc_topology_cube_mesh(SC_TOPO_LINE_GBPS, arena, &cube_mesh);
+	sc_topology_cube_mesh(SC_TOPO_LINK_GBPS, arena, &cube_mesh);
 	sc_wiring_of(&cube_mesh, &profile.cube_mesh);
 	rc = check_curves(&profile, path, root, err);
 	if (rc == 0)

@@ -83,7 +83,7 @@ void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topolo
 {
 	/* nvidia-smi topo -m of a DGX-1V: two squares with their diagonals, and one link across from each. */
 	static const struct {
-		unsigned char a, b, lines;
+		unsigned char a, b, links;
 	} joins[] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
 		     {1, 5, 2}, {2, 3, 2}, {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1},
 		     {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
@@ -92,7 +92,7 @@ void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topolo
 	for (int i = 0; i < 8; i++)
 		SC_VEC_PUSH(&b.nodes, ((struct sc_topo_node){.kind = SC_TOPO_GPU, .number = i}));
 	for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++)
-		sc_topo_join(&b, joins[i].a, joins[i].b, joins[i].lines * gbps, true);
+		sc_topo_join(&b, joins[i].a, joins[i].b, joins[i].links * gbps, true);
 	sc_topo_take(&b, arena, out);
 }
 
@@ -101,18 +101,18 @@ void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topolo
 /* What a hop of a ring may cross: NVLinks and their switches; one GPU between, too; everything. */
 enum reach { REACH_NVLINK, REACH_RELAY, REACH_ALL, N_REACHES };
 
-enum { MAX_PATH = 12, MAX_RING_GPUS = 16, MAX_STEPS = 1000, MAX_RINGS = 64 };
+enum { MAX_PATH = 12, MAX_STEPS = 1000, MAX_RINGS = 64 };
 struct path {
 	int link[MAX_PATH];
 	int n; /* 0: there is none */
 };
 struct search {
 	const struct sc_topology *t;
-	int gpus[MAX_RING_GPUS], n;
-	struct path path[MAX_RING_GPUS][MAX_RING_GPUS];
+	int gpus[SC_WIRING_MOST], n;
+	struct path path[SC_WIRING_MOST][SC_WIRING_MOST];
 	double *left; /* of each link */
 	double gbps;  /* of a ring */
-	int order[MAX_RING_GPUS];
+	int order[SC_WIRING_MOST];
 	int found, most, bound; /* rings: at once now, the most so far, at best */
 	int steps;
 };
@@ -130,49 +130,62 @@ static bool may_cross(const struct sc_topology *t, enum reach reach, int first, 
 	return !from_gpu || (reach == REACH_RELAY && relayed == 0);
 }
 
-/* The path with the fewest links, of those the widest; NVLinks before others. Bellman-Ford over few nodes. */
-static void find_path(const struct sc_topology *t, enum reach reach, const int ends[2],
-		      struct path *out)
-{
+/* From one node to all others, over the fewest links, of those the widest. */
+struct tree {
+	int from;
 	double wide[SC_TOPO_MAX_NODES];
-	int by[SC_TOPO_MAX_NODES], relays[SC_TOPO_MAX_NODES], length[SC_TOPO_MAX_NODES];
+	int by[SC_TOPO_MAX_NODES]; /* the last link on the way */
+	int relays[SC_TOPO_MAX_NODES], length[SC_TOPO_MAX_NODES];
+};
 
+/* One round of Bellman-Ford; false: nothing is so many links away. */
+static bool grow(const struct sc_topology *t, enum reach reach, int round, struct tree *tree)
+{
+	bool moved = false;
+
+	for (int l = 0; l < t->n_links; l++) {
+		const struct sc_topo_link *link = &t->links[l];
+		double w = fmin(tree->wide[link->from], link->gbps);
+		int *length = &tree->length[link->to];
+
+		if (tree->length[link->from] != round ||
+		    !may_cross(t, reach, tree->from, tree->relays[link->from], link) ||
+		    *length < round + 1 || (*length == round + 1 && !(w > tree->wide[link->to])))
+			continue;
+		*length = round + 1;
+		tree->wide[link->to] = w;
+		tree->by[link->to] = l;
+		tree->relays[link->to] =
+			tree->relays[link->from] +
+			(link->from != tree->from && t->nodes[link->from].kind == SC_TOPO_GPU);
+		moved = true;
+	}
+	return moved;
+}
+
+static void find_paths(const struct sc_topology *t, enum reach reach, int from, struct tree *out)
+{
+	assert(t->n_nodes <= SC_TOPO_MAX_NODES);
+	out->from = from;
 	for (int i = 0; i < t->n_nodes; i++) {
-		length[i] = INT32_MAX;
-		wide[i] = 0;
-		by[i] = -1;
-		relays[i] = 0;
+		out->length[i] = INT32_MAX;
+		out->wide[i] = 0;
+		out->by[i] = -1;
+		out->relays[i] = 0;
 	}
-	length[ends[0]] = 0;
-	wide[ends[0]] = DBL_MAX;
-	for (int round = 0; round < MAX_PATH; round++) {
-		bool moved = false;
+	out->length[from] = 0;
+	out->wide[from] = DBL_MAX;
+	for (int round = 0; round < MAX_PATH && grow(t, reach, round, out); round++)
+		;
+}
 
-		for (int l = 0; l < t->n_links; l++) {
-			const struct sc_topo_link *link = &t->links[l];
-			double w = fmin(wide[link->from], link->gbps);
-
-			if (length[link->from] != round ||
-			    !may_cross(t, reach, ends[0], relays[link->from], link) ||
-			    length[link->to] < round + 1 ||
-			    (length[link->to] == round + 1 && !(w > wide[link->to])))
-				continue;
-			length[link->to] = round + 1;
-			wide[link->to] = w;
-			by[link->to] = l;
-			relays[link->to] =
-				relays[link->from] +
-				(link->from != ends[0] && t->nodes[link->from].kind == SC_TOPO_GPU);
-			moved = true;
-		}
-		if (!moved)
-			break;
-	}
+static void path_to(const struct sc_topology *t, const struct tree *tree, int to, struct path *out)
+{
 	out->n = 0;
-	if (length[ends[1]] > MAX_PATH)
+	if (tree->length[to] > MAX_PATH)
 		return;
-	for (int at = ends[1]; at != ends[0]; at = t->links[by[at]].from)
-		out->link[out->n++] = by[at];
+	for (int at = to; at != tree->from; at = t->links[tree->by[at]].from)
+		out->link[out->n++] = tree->by[at];
 }
 
 /* ---- rings ---- */
@@ -218,7 +231,7 @@ static void search_ring(struct search *s, int at, unsigned visited);
 /* The ring is closed: counts it, and its way back, and looks for others beside it. */
 static void count_ring(struct search *s)
 {
-	int order[MAX_RING_GPUS];
+	int order[SC_WIRING_MOST];
 	bool both = s->n > 2 && take_back(s);
 
 	memcpy(order, s->order, sizeof(order));
@@ -255,7 +268,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 	}
 }
 
-/* How many rings can go through a GPU: one line out each; and where its links lead to its neighbours alone, one of
+/* How many rings can go through a GPU: one link out each; and where its links lead to its neighbours alone, one of
  * another neighbour in. */
 static int bound_of(const struct search *s, int gpu)
 {
@@ -264,15 +277,15 @@ static int bound_of(const struct search *s, int gpu)
 
 	for (int i = 0; i < s->n; i++) {
 		const struct path *path = &s->path[gpu][i];
-		int lines;
+		int links;
 
 		if (i == gpu)
 			continue;
 		direct &= path->n <= 1;
-		lines = path->n == 1 ? (int)(s->t->links[path->link[0]].gbps / s->gbps * (1 + 1e-9))
+		links = path->n == 1 ? (int)(s->t->links[path->link[0]].gbps / s->gbps * (1 + 1e-9))
 				     : 0;
-		sum += lines;
-		most = lines > most ? lines : most;
+		sum += links;
+		most = links > most ? links : most;
 	}
 	if (!direct)
 		return MAX_RINGS;
@@ -320,45 +333,25 @@ static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best
 	}
 }
 
-static double port_of(const struct sc_topology *t, int gpu)
-{
-	double gbps = 0;
-
-	for (int l = 0; l < t->n_links; l++)
-		if (t->links[l].from == gpu && t->links[l].nvlink)
-			gbps += t->links[l].gbps;
-	return gbps;
-}
-
-/* More GPUs than are searched stand on a switch, or every one like its neighbour: the slowest port. */
-static struct sc_topo_rings of_ports(const struct sc_topology *t, const int *gpus, int n)
-{
-	double least = DBL_MAX;
-
-	for (int i = 0; i < n; i++)
-		least = fmin(least, port_of(t, gpus[i]));
-	return (struct sc_topo_rings){least > 0, least, false};
-}
-
 struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *gpus, int n)
 {
 	struct sc_topo_rings best = {0};
 	struct search *s;
 
-	assert(n >= 2);
-	if (n > MAX_RING_GPUS)
-		return of_ports(t, gpus, n);
+	assert(n >= 2 && n <= SC_WIRING_MOST);
 	s = sc_xcalloc(1, sizeof(*s));
 	s->t = t;
 	s->n = n;
 	s->left = sc_xcalloc((size_t)t->n_links + 1, sizeof(*s->left));
 	memcpy(s->gpus, gpus, (size_t)n * sizeof(*gpus));
 	for (int reach = 0; reach < N_REACHES && best.n == 0; reach++) {
-		for (int a = 0; a < n; a++)
+		for (int a = 0; a < n; a++) {
+			struct tree tree;
+
+			find_paths(t, (enum reach)reach, gpus[a], &tree);
 			for (int b = 0; b < n; b++)
-				if (a != b)
-					find_path(t, (enum reach)reach, (int[]){gpus[a], gpus[b]},
-						  &s->path[a][b]);
+				path_to(t, &tree, gpus[b], &s->path[a][b]);
+		}
 		search_reach(s, reach == REACH_ALL, &best);
 	}
 	free(s->left);
@@ -388,6 +381,16 @@ int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
 
 /* ---- ports ---- */
 
+static double port_of(const struct sc_topology *t, int gpu)
+{
+	double gbps = 0;
+
+	for (int l = 0; l < t->n_links; l++)
+		if (t->links[l].from == gpu && t->links[l].nvlink)
+			gbps += t->links[l].gbps;
+	return gbps;
+}
+
 double sc_topology_port_gbps(const struct sc_topology *t)
 {
 	double most = 0;
@@ -399,11 +402,14 @@ double sc_topology_port_gbps(const struct sc_topology *t)
 
 static void nearest_gpu(const struct sc_topology *t, int nic, struct path *out)
 {
+	struct tree tree;
+
+	find_paths(t, REACH_ALL, nic, &tree);
 	out->n = 0;
 	for (int g = 0; g < t->n_gpus; g++) {
 		struct path path;
 
-		find_path(t, REACH_ALL, (int[]){nic, g}, &path);
+		path_to(t, &tree, g, &path);
 		if (path.n > 0 && (out->n == 0 || path.n < out->n))
 			*out = path;
 	}
@@ -414,24 +420,26 @@ double sc_topology_nic_gbps(const struct sc_topology *t)
 {
 	int first = t->n_nodes - t->n_nics, *users;
 	double least = DBL_MAX;
+	struct path *paths;
 
 	if (t->n_nics == 0)
 		return 0;
 	users = sc_xcalloc((size_t)t->n_links + 1, sizeof(*users));
-	for (int pass = 0; pass < 2; pass++) {
-		for (int nic = first; nic < t->n_nodes; nic++) {
-			double own = sc_gbit_to_gbps(t->nodes[nic].gbit_s);
-			struct path path;
+	paths = sc_xcalloc((size_t)t->n_nics, sizeof(*paths));
+	for (int i = 0; i < t->n_nics; i++) {
+		nearest_gpu(t, first + i, &paths[i]);
+		for (int j = 0; j < paths[i].n; j++)
+			users[paths[i].link[j]]++;
+	}
+	for (int i = 0; i < t->n_nics; i++) {
+		least = fmin(least, sc_gbit_to_gbps(t->nodes[first + i].gbit_s));
+		for (int j = 0; j < paths[i].n; j++) {
+			int l = paths[i].link[j];
 
-			nearest_gpu(t, nic, &path);
-			for (int i = 0; i < path.n; i++) {
-				users[path.link[i]] += pass == 0;
-				own = fmin(own, t->links[path.link[i]].gbps / users[path.link[i]]);
-			}
-			if (pass == 1)
-				least = fmin(least, own);
+			least = fmin(least, t->links[l].gbps / users[l]);
 		}
 	}
+	free(paths);
 	free(users);
 	return least;
 }
@@ -468,7 +476,7 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 	out->is_mesh &= out->neighbours == t->n_gpus - 1;
 	for (int i = 0; i < t->n_nodes; i++)
 		out->has_switch |= t->nodes[i].kind == SC_TOPO_NVSWITCH;
-	out->port_lines = port / SC_TOPO_LINE_GBPS;
+	out->port_links = port / SC_TOPO_LINK_GBPS;
 	out->nic_gbit_s = sc_topology_nic_gbps(t) * (1 / sc_gbit_to_gbps(1));
 	for (int i = t->n_nodes - t->n_nics; i < t->n_nodes; i++)
 		out->nic_latency_us = fmax(out->nic_latency_us, t->nodes[i].latency_us);

@@ -23,7 +23,7 @@ struct sc_topo_node {
 /* One direction. */
 struct sc_topo_link {
 	int from, to; /* nodes */
-	double gbps;  /* all lines of a bond together */
+	double gbps;  /* all links of a bond together */
 	bool nvlink;  /* of GPUs (NVLink, xGMI); else PCIe or between CPUs */
 };
 /* GPUs are the first nodes, by their numbers, NICs the last. Lives in the arena it was made in. */
@@ -39,7 +39,7 @@ struct sc_topo_rings {
 	bool pcie;   /* some part goes over PCIe or through CPUs */
 };
 
-/* Rings through `gpus` (n different ones, 2 or more); none where they do not reach each other. */
+/* Rings through `gpus` (n different ones, 2 to SC_WIRING_MOST); none where they do not reach each other. */
 struct sc_topo_rings sc_topology_rings(const struct sc_topology *topology, const int *gpus, int n);
 /* Out of a GPU over its own links, the most of any: 0 without. */
 double sc_topology_port_gbps(const struct sc_topology *topology);
@@ -50,8 +50,8 @@ double sc_topology_nic_gbps(const struct sc_topology *topology);
 void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out);
 
 /* NCCL's topology XML, or what `nvidia-smi topo -m` or `rocm-smi --showtopo` prints. Neither says the rate of an
- * NVLink: SC_TOPO_LINE_GBPS each. */
-#define SC_TOPO_LINE_GBPS 25.0
+ * NVLink: SC_TOPO_LINK_GBPS each. */
+#define SC_TOPO_LINK_GBPS 25.0
 int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
 		      struct sc_topology *out, struct sc_err *err);
 
@@ -62,7 +62,7 @@ struct sc_wiring {
 	int n_gpus, n_nics;
 	bool has_switch, is_mesh; /* NVLinks go to a switch; to every other GPU, as many to each */
 	int neighbours;           /* that a GPU has NVLinks to, the least of any */
-	double port_lines;        /* out of a GPU, in NVLinks */
+	double port_links;        /* out of a GPU, in NVLinks */
 	double nic_gbit_s, nic_latency_us;
 	double share[SC_WIRING_MOST + 1];     /* of the port, that rings through so many GPUs use */
 	double pcie_gbps[SC_WIRING_MOST + 1]; /* their rate, where they go over PCIe; else 0 */

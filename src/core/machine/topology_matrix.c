@@ -14,14 +14,14 @@
 #include "base/num.h"
 #include "core/machine/topology_priv.h"
 
-enum { MAX_NAMES = SC_TOPO_MAX_GPUS + 128, MAX_WORD = 16, MAX_LINES = 32 };
+enum { MAX_NAMES = SC_TOPO_MAX_GPUS + 128, MAX_WORD = 16, MAX_LINKS = 32 };
 /* A PCIe link of a GPU or NIC, and between CPUs: what NCCL takes for generation 4 and AMD (src/graph/topo.h). */
 static const double PCIE_GBPS = 24, CPUS_GBPS = 16, NIC_GBIT_S = 200;
 
+/* In the order of CELLS, whose last, PCIE, says nothing of the way. */
 enum cell { CELL_SELF, CELL_NVLINK, CELL_PIX, CELL_PXB, CELL_PHB, CELL_NODE, CELL_SYS, CELL_XGMI };
 static const char *const CELLS[] = {"X",    "NV",  "PIX",  "PXB",  "PHB",
 				    "NODE", "SYS", "XGMI", "PCIE", NULL};
-enum { CELL_PCIE = CELL_XGMI + 1 };
 
 struct matrix {
 	const struct sc_source *source;
@@ -32,9 +32,8 @@ struct matrix {
 	int n_words;
 	bool is_nic[MAX_NAMES];
 	int n; /* columns of the head */
-	unsigned char cell[MAX_NAMES][MAX_NAMES], lines[MAX_NAMES][MAX_NAMES];
+	unsigned char cell[MAX_NAMES][MAX_NAMES], links[MAX_NAMES][MAX_NAMES];
 	bool has_row[MAX_NAMES];
-	bool rocm;
 };
 
 static int fail(const struct matrix *m, int column, const char *text)
@@ -112,21 +111,20 @@ static bool read_head(struct matrix *m)
 static int read_cell(struct matrix *m, int row, int column)
 {
 	const char *word = m->word[column + 1];
-	int64_t lines = 0;
+	int64_t links = 0;
 
 	if (strcmp(word, "0") == 0 && row == column) /* rocm-smi's diagonal */
 		word = "X";
 	for (unsigned c = 0; CELLS[c]; c++) {
 		bool bond = c == CELL_NVLINK && strncmp(word, "NV", 2) == 0 &&
-			    sc_parse_int(word + 2, &lines) && lines >= 1 && lines <= MAX_LINES;
+			    sc_parse_int(word + 2, &links) && links >= 1 && links <= MAX_LINKS;
 
 		if (!bond && strcmp(word, CELLS[c]) != 0)
 			continue;
 		if (c == CELL_NVLINK && !bond)
 			break;
 		m->cell[row][column] = (unsigned char)c;
-		m->lines[row][column] = (unsigned char)lines;
-		m->rocm |= c >= CELL_XGMI;
+		m->links[row][column] = (unsigned char)links;
 		return (c == CELL_SELF) == (row == column)
 			       ? 0
 			       : fail(m, column + 1, "X stands on the diagonal, and only there");
@@ -188,17 +186,17 @@ static int read_rows(struct matrix *m)
 
 /* ---- the graph ---- */
 
-/* All pairs of GPUs have as many lines, and more than so many peers could each have beside one another. */
+/* All pairs of GPUs have as many links, and more than so many peers could each have beside one another. */
 static bool has_switch(const struct matrix *m, int n_gpus)
 {
-	enum { MOST_PORTS = 18 }; /* lines out of a GPU, NVLink 4 and 5 */
-	int lines = m->lines[0][1];
+	enum { MOST_PORTS = 18 }; /* links out of a GPU, NVLink 4 and 5 */
+	int links = m->links[0][1];
 
 	for (int a = 0; a < n_gpus; a++)
 		for (int b = 0; b < n_gpus; b++)
-			if (a != b && (m->cell[a][b] != CELL_NVLINK || m->lines[a][b] != lines))
+			if (a != b && (m->cell[a][b] != CELL_NVLINK || m->links[a][b] != links))
 				return false;
-	return n_gpus > 2 && lines * (n_gpus - 1) > MOST_PORTS;
+	return n_gpus > 2 && links * (n_gpus - 1) > MOST_PORTS;
 }
 
 static void join_gpus(const struct matrix *m, int n_gpus, struct sc_topo_builder *b)
@@ -207,13 +205,13 @@ static void join_gpus(const struct matrix *m, int n_gpus, struct sc_topo_builder
 
 	for (int i = 0; i < n_gpus; i++) {
 		if (star >= 0)
-			sc_topo_join(b, i, star, m->lines[i][i ? 0 : 1] * SC_TOPO_LINE_GBPS, true);
+			sc_topo_join(b, i, star, m->links[i][i ? 0 : 1] * SC_TOPO_LINK_GBPS, true);
 		for (int j = 0; star < 0 && j < n_gpus; j++)
 			if (m->cell[i][j] == CELL_NVLINK || m->cell[i][j] == CELL_XGMI)
 				SC_VEC_PUSH(
 					&b->links,
 					((struct sc_topo_link){
-						i, j, SC_TOPO_LINE_GBPS * fmax(1, m->lines[i][j]),
+						i, j, SC_TOPO_LINK_GBPS * fmax(1, m->links[i][j]),
 						true}));
 	}
 }
@@ -271,5 +269,5 @@ int sc_topo_read_matrix(const struct sc_source *source, struct sc_arena *arena,
 	if (n_gpus > 1)
 		join_gpus(m, n_gpus, b);
 	join_pcie(m, b);
-	return 0;
+	return sc_topo_is_full(b) ? fail(m, -1, "too many links") : 0;
 }

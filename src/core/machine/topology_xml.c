@@ -1,14 +1,15 @@
 /* NCCL's topology file (NCCL_TOPO_DUMP_FILE; src/graph/xml.cc): <system> of <cpu>, in each the tree of <pci>, at its
- * leaves <gpu> with its <nvlink>s, or <nic> with its <net>s. */
-#include <ctype.h>
+ * leaves <gpu> with its <nvlink>s (RCCL: <xgmi>s), or <nic> with its <net>s. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/num.h"
+#include "base/units.h"
 #include "base/xml.h"
 #include "core/machine/topology_priv.h"
 
-enum { MAX_DEPTH = 16, MAX_LINES = 64, MAX_MBIT_S = 10000000 };
+enum { MAX_DEPTH = 16, MAX_LINKS = 64, MAX_MBIT_S = 10000000 };
 /* NCCL's rates, 1e9 bytes/s (src/graph/topo.h): a lane of PCIe by its GT/s, times 80; between CPUs. */
 static const struct {
 	const char *speed;
@@ -18,7 +19,7 @@ static const double AMD_GBPS = 16, INTEL_GBPS = 10, OTHER_GBPS = 6, DEFAULT_PCIE
 
 /* NVLinks are joined at the end: what they lead to stands anywhere. */
 struct nvlink {
-	int gpu, lines;
+	int gpu, links;
 	const char *at;
 	struct sc_xml_attribute target;
 	bool to_switch;
@@ -31,13 +32,13 @@ struct bus {
 struct place {
 	int node;
 	double gbps;
+	struct bus bus; /* of a <pci> and what is in it; id is NULL elsewhere */
 };
 struct reading {
 	struct sc_xml xml;
 	struct sc_topo_builder *b;
 	struct place at[MAX_DEPTH];
 	int depth;
-	struct bus bus; /* of the <pci> that was opened last */
 	SC_VEC(struct nvlink) nvlinks;
 	SC_VEC(struct bus) gpus;
 	int switches; /* the node; -1: none yet */
@@ -94,19 +95,21 @@ static int add_pci(struct reading *r)
 		return rc;
 	node = sc_topo_add_node(r->b, SC_TOPO_PCIE);
 	sc_topo_join(r->b, parent->node, node, gbps, false);
-	r->bus = (struct bus){.id = id->value, .n = id->n_value};
-	r->at[r->depth] = (struct place){.node = node, .gbps = gbps};
+	r->at[r->depth] = (struct place){
+		.node = node, .gbps = gbps, .bus = {.id = id->value, .n = id->n_value}};
 	return 0;
 }
 
 static int add_gpu(struct reading *r)
 {
 	const struct place *parent = &r->at[r->depth - 1];
-	struct bus bus = r->bus;
+	struct bus bus = parent->bus;
 	int number, rc;
 
 	rc = sc_xml_int(&r->xml, (struct sc_xml_range){"dev", 0, SC_TOPO_MAX_NUMBER, true},
 			&number);
+	if (rc == 0 && !bus.id)
+		rc = sc_xml_fail(&r->xml, r->xml.tag, "a <gpu> stands in a <pci>");
 	if (rc == 0 && ++r->n_gpus > SC_TOPO_MAX_GPUS)
 		rc = sc_xml_fail(&r->xml, r->xml.tag, "too many GPUs");
 	if (rc)
@@ -115,29 +118,31 @@ static int add_gpu(struct reading *r)
 	r->b->nodes.at[bus.gpu].number = number;
 	sc_topo_join(r->b, parent->node, bus.gpu, parent->gbps, false);
 	SC_VEC_PUSH(&r->gpus, bus);
-	r->at[r->depth] = (struct place){.node = bus.gpu};
+	r->at[r->depth] = (struct place){.node = bus.gpu, .gbps = parent->gbps};
 	return 0;
 }
 
-/* To a switch (class 0x0680..) or to a GPU, whose bus is the target; what leads to a CPU is left out. */
+/* To a switch (class 0x068000) or to a GPU, whose bus is the target; what leads to a CPU is left out. AMD's links lead
+ * to GPUs alone, under several classes. */
 static int add_nvlink(struct reading *r)
 {
 	const struct sc_xml_attribute *target = sc_xml_get(&r->xml, "target");
 	const struct sc_xml_attribute *class = sc_xml_get(&r->xml, "tclass");
-	int gpu = r->at[r->depth - 1].node, lines;
-	int rc = sc_xml_int(&r->xml, (struct sc_xml_range){"count", 1, MAX_LINES, false}, &lines);
+	bool xgmi = sc_xml_is(&r->xml, "xgmi"), to_switch = !xgmi && value_is(class, "0x068000");
+	int gpu = r->at[r->depth - 1].node, links;
+	int rc = sc_xml_int(&r->xml, (struct sc_xml_range){"count", 1, MAX_LINKS, false}, &links);
 
 	if (rc == 0 && r->b->nodes.at[gpu].kind != SC_TOPO_GPU)
-		rc = sc_xml_fail(&r->xml, r->xml.tag, "an <nvlink> stands in a <gpu>");
+		rc = sc_xml_fail(&r->xml, r->xml.tag, "an <nvlink> or <xgmi> stands in a <gpu>");
 	if (rc == 0 && !target)
-		rc = sc_xml_fail(&r->xml, r->xml.tag, "an <nvlink> has a target");
-	if (rc || (class && !value_is(class, "0x03") && !value_is(class, "0x068")))
+		rc = sc_xml_fail(&r->xml, r->xml.tag, "an <nvlink> or <xgmi> has a target");
+	if (rc || (class && !xgmi && !to_switch && !value_is(class, "0x03")))
 		return rc;
 	SC_VEC_PUSH(&r->nvlinks, ((struct nvlink){.gpu = gpu,
-						  .lines = lines,
+						  .links = links,
 						  .at = r->xml.tag,
 						  .target = *target,
-						  .to_switch = value_is(class, "0x068")}));
+						  .to_switch = to_switch}));
 	return 0;
 }
 
@@ -159,31 +164,30 @@ static int add_net(struct reading *r)
 	if (latency && (!sc_parse_double(text, &us) || us < 0 || us > 1e6))
 		return sc_xml_fail(&r->xml, latency->at, "latency: expected microseconds");
 	node = sc_topo_add_node(r->b, SC_TOPO_NIC);
-	r->b->nodes.at[node].gbit_s = mbit_s / 1e3;
+	r->b->nodes.at[node].gbit_s = sc_mbit_to_gbit(mbit_s);
 	r->b->nodes.at[node].latency_us = us;
 	sc_topo_join(r->b, parent->node, node, parent->gbps, false);
 	return 0;
 }
 
-/* Elements that say something; others (c2c, pcilink) are passed over with what is in them. */
+/* Elements that say something; others (nic, c2c, pcilink) are passed over with what is in them. */
 static int add_element(struct reading *r)
 {
 	static const struct {
-		const char *name, *parent;
+		const char *name;
 		int (*add)(struct reading *r);
-	} known[] = {{"system", NULL, NULL},    {"cpu", "system", add_cpu}, {"pci", "", add_pci},
-		     {"gpu", "", add_gpu},      {"nic", "", NULL},          {"net", "", add_net},
-		     {"nvlink", "", add_nvlink}};
+	} known[] = {{"system", NULL},    {"cpu", add_cpu}, {"pci", add_pci},
+		     {"gpu", add_gpu},    {"net", add_net}, {"nvlink", add_nvlink},
+		     {"xgmi", add_nvlink}};
 	size_t i = 0;
 
 	while (i < sizeof(known) / sizeof(known[0]) && !sc_xml_is(&r->xml, known[i].name))
 		i++;
 	if ((i == 0) != (r->depth == 0))
 		return sc_xml_fail(&r->xml, r->xml.tag, "expected one <system> with all in it");
-	if (i == sizeof(known) / sizeof(known[0]) || !known[i].add) {
-		r->at[r->depth] = r->depth ? r->at[r->depth - 1] : (struct place){.node = -1};
+	r->at[r->depth] = r->depth ? r->at[r->depth - 1] : (struct place){.node = -1};
+	if (i == sizeof(known) / sizeof(known[0]) || !known[i].add)
 		return 0;
-	}
 	if (known[i].add != add_cpu && r->at[r->depth - 1].node < 0)
 		return sc_xml_fail(&r->xml, r->xml.tag, "expected a <cpu> around this");
 	if (sc_topo_is_full(r->b))
@@ -220,26 +224,30 @@ static int read_elements(struct reading *r)
 	}
 }
 
+/* A target that is not in the file is left out, as NCCL does. */
 static int join_nvlinks(struct reading *r)
 {
 	for (size_t i = 0; i < r->nvlinks.n; i++) {
 		const struct nvlink *link = &r->nvlinks.at[i];
-		double gbps = link->lines * SC_TOPO_LINE_GBPS;
+		double gbps = link->links * SC_TOPO_LINK_GBPS;
 		size_t g = 0;
 
+		if (sc_topo_is_full(r->b))
+			return sc_xml_fail(&r->xml, link->at, "too many elements");
 		if (link->to_switch) {
 			if (r->switches < 0)
 				r->switches = sc_topo_add_node(r->b, SC_TOPO_NVSWITCH);
 			sc_topo_join(r->b, link->gpu, r->switches, gbps, true);
 			continue;
 		}
-		while (g < r->gpus.n &&
-		       (r->gpus.at[g].n != link->target.n_value ||
-			memcmp(r->gpus.at[g].id, link->target.value, link->target.n_value) != 0))
+		while (g < r->gpus.n && (r->gpus.at[g].n != link->target.n_value ||
+					 strncasecmp(r->gpus.at[g].id, link->target.value,
+						     link->target.n_value) != 0))
 			g++;
-		if (g == r->gpus.n || r->gpus.at[g].gpu == link->gpu)
-			return sc_xml_fail(&r->xml, link->at,
-					   "this NVLink's target is no other GPU of the file");
+		if (g == r->gpus.n)
+			continue;
+		if (r->gpus.at[g].gpu == link->gpu)
+			return sc_xml_fail(&r->xml, link->at, "this link leads to its own GPU");
 		SC_VEC_PUSH(&r->b->links,
 			    ((struct sc_topo_link){link->gpu, r->gpus.at[g].gpu, gbps, true}));
 	}
