@@ -59,7 +59,7 @@ static const char *const HEADER[N_CELLS] = {"bytes", "time_us", "in_place_us",  
 struct line {
 	const char *cell[N_TIMES];
 	unsigned line;
-	double bus_ratio; /* busbw / algbw; 0: not told */
+	double ratio, blur; /* busbw / algbw, and how far their digits may be off; 0: not told */
 	bool adds, has_root, in_place;
 };
 typedef SC_VEC(const char *) host_list;
@@ -89,6 +89,14 @@ static void read_rank(const char *at, const char *end, struct sc_arena *arena, s
 		SC_VEC_PUSH(&log->hosts, sc_arena_strndup(arena, host, n));
 }
 
+/* Half of the last digit. */
+static double rounding_of(const char *text)
+{
+	const char *dot = strchr(text, '.');
+
+	return 0.5 * pow(10, dot ? -(double)strlen(dot + 1) : 0);
+}
+
 static void read_times(const struct words *w, struct sc_arena *arena, struct line *out)
 {
 	char(*const times)[32] = (char(*)[32])(uintptr_t)w->text + w->n - TIMES;
@@ -101,16 +109,21 @@ static void read_times(const struct words *w, struct sc_arena *arena, struct lin
 	out->has_root = w->n == BEFORE + TIMES + 2 && sc_parse_double(w->text[BEFORE + 1], &root) &&
 			root >= 0;
 	out->in_place = strcmp(times[TIMES - 1], "N/A") != 0;
-	if (sc_parse_double(times[1], &algbw) && sc_parse_double(times[2], &busbw) && algbw >= 1)
-		out->bus_ratio = busbw / algbw;
+	if (sc_parse_double(times[1], &algbw) && sc_parse_double(times[2], &busbw) && algbw > 0) {
+		out->ratio = busbw / algbw;
+		out->blur = (rounding_of(times[2]) + out->ratio * rounding_of(times[1])) / algbw;
+	}
 }
 
-/* Of the line with the most bytes, whose digits are the most. An exchange with all cannot be in place. */
-static const char *collective_of(const struct line *line)
+/* Of the line with the most bytes, whose digits are the most. Busbw is (n-1)/n of algbw where each of n ranks keeps its
+ * part, else all of it, or more: told apart half-way, or, of ranks that are not named, at all of it. Between is "". An
+ * exchange with all cannot be in place. */
+static const char *collective_of(const struct line *line, size_t n_ranks)
 {
-	bool whole = line->bus_ratio > 0.995;
+	double middle = n_ranks > 0 ? 1 - 0.5 / (double)n_ranks : 1;
+	bool whole = line->ratio > middle;
 
-	if (!(line->bus_ratio > 0))
+	if (!(line->ratio > 0) || !(fabs(line->ratio - middle) > line->blur))
 		return "";
 	if (line->adds)
 		return line->has_root ? "reduce" : whole ? "all_reduce" : "reduce_scatter";
@@ -123,7 +136,7 @@ static void make_table(const char *path, const struct log *log, struct sc_arena 
 		       struct sc_csv *out)
 {
 	size_t n = log->lines.n, hosts = log->hosts.n, cols = hosts > 0 ? N_CELLS : N_TIMES + 1;
-	const char *tail[N_CELLS - N_TIMES] = {collective_of(&log->lines.at[n - 1])};
+	const char *tail[N_CELLS - N_TIMES] = {collective_of(&log->lines.at[n - 1], log->n_ranks)};
 
 	if (hosts > 0) {
 		tail[1] = sc_arena_printf(arena, "%zu", log->n_ranks);
