@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 
-#include "base/arena.h"
 #include "base/err.h"
 #include "base/file.h"
 
@@ -19,7 +18,6 @@ struct sc_xml_attribute {
 struct sc_xml {
 	const struct sc_source *source;
 	struct sc_err *err;
-	struct sc_arena *arena; /* the caller's, not used here */
 	const char *at, *end;
 	/* The element that was read last. */
 	const char *tag, *name;

@@ -100,15 +100,6 @@ static double net_gbps(const struct problem *p, double eff)
 	return p->nics * p->f->nic_gbps * p->f->net_eff * eff;
 }
 
-static int floor_log2(int n)
-{
-	int log = 0;
-
-	for (; n > 1; n >>= 1)
-		log++;
-	return log;
-}
-
 /* Rises by `x` while that is small, to `most`. */
 static double saturated(double x, double most)
 {
@@ -184,7 +175,7 @@ static void tree(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
 	int nodes = p->span->n_nodes;
-	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * floor_log2(nodes);
+	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * sc_floor_log2(nodes);
 	double hop =
 		sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
 
@@ -223,7 +214,7 @@ static void nvls(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
 	int nodes = p->span->n_nodes;
-	double levels = 2.0 * floor_log2(nodes);
+	double levels = 2.0 * sc_floor_log2(nodes);
 
 	*t = (struct times){
 		.latency_us = f->ramp.nvls_latency_us +
@@ -274,7 +265,7 @@ static void pat(const struct problem *p, struct times *t)
 
 	*t = (struct times){
 		.latency_us = sc_nccl_base_us(SC_ALGO_PAT, SC_PROTO_SIMPLE) +
-			      floor_log2(n) * net_us / SC_PAT_STEPS_SEEN + SC_PAT_RANK_US * n,
+			      sc_floor_log2(n) * net_us / SC_PAT_STEPS_SEEN + SC_PAT_RANK_US * n,
 		.net_bytes = p->bytes * (n - 1) / n,
 		.hbm_bytes = p->bytes * (p->kind == SC_REDUCE_SCATTER ? HBM_PER_BYTE_REDUCE
 								      : HBM_PER_BYTE_MOVE),

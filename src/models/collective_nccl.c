@@ -80,7 +80,7 @@ static int scale(int n_nodes)
 	return n_nodes <= 1 ? ONE_NODE : n_nodes == 2 ? TWO_NODES : MORE_NODES;
 }
 
-static int floor_log2(int n)
+int sc_floor_log2(int n)
 {
 	int log = 0;
 
@@ -185,7 +185,7 @@ static void tune_tree(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 	double ll128 =
 		fmin(bus * (sc == ONE_NODE ? 7.0 / 9 : 120.0 / 128), c * TREE_LL128[gen][sc]);
 	double *bw = out->algbw_gbps[SC_ALGO_TREE];
-	double hops = (double)g->n_ranks / g->n_nodes - 1, levels = floor_log2(g->n_nodes);
+	double hops = (double)g->n_ranks / g->n_nodes - 1, levels = sc_floor_log2(g->n_nodes);
 
 	if (g->kind != SC_ALL_REDUCE)
 		return;
@@ -216,7 +216,7 @@ static void tune_pat(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 	out->algbw_gbps[SC_ALGO_PAT][SC_PROTO_SIMPLE] = SC_PAT_EFF * bus;
 	out->latency_us[SC_ALGO_PAT][SC_PROTO_SIMPLE] =
 		BASE_US[SC_ALGO_PAT][SC_PROTO_SIMPLE] +
-		floor_log2(g->n_nodes) * inter_hop(g, SC_ALGO_PAT, SC_PROTO_SIMPLE) /
+		sc_floor_log2(g->n_nodes) * inter_hop(g, SC_ALGO_PAT, SC_PROTO_SIMPLE) /
 			SC_PAT_STEPS_SEEN +
 		SC_PAT_RANK_US * g->n_ranks;
 }
@@ -242,7 +242,7 @@ static void tune_nvls(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 	out->algbw_gbps[SC_ALGO_NVLS][SC_PROTO_SIMPLE] = bus;
 	out->latency_us[SC_ALGO_NVLS][SC_PROTO_SIMPLE] =
 		HOP_US[SC_HOP_NVLINK][SC_ALGO_NVLS][SC_PROTO_SIMPLE] +
-		2 * floor_log2(g->n_nodes) * (NVLS_TREE_NET_US + 2 * g->nic_latency_us);
+		2 * sc_floor_log2(g->n_nodes) * (NVLS_TREE_NET_US + 2 * g->nic_latency_us);
 }
 
 void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out)

@@ -41,6 +41,7 @@ bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_alg
 enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
 double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
 double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto);
+int sc_floor_log2(int n); /* 0 below 2 */
 /* Steps of a ring: 2(n-1) for all-reduce, n for broadcast, else n-1. */
 int sc_ring_steps(enum sc_collective kind, int n_ranks);
 

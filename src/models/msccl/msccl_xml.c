@@ -18,6 +18,7 @@ static const char *const BUFFER_NAMES[] = {"i", "o", "s", NULL};
 struct lists {
 	SC_VEC(struct sc_msccl_tb) tbs;
 	SC_VEC(struct sc_msccl_step) steps;
+	struct sc_arena *arena;
 	const char *line_at; /* lines are counted from here */
 	unsigned line;
 };
@@ -164,14 +165,14 @@ static int read_gpu(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 	return rc;
 }
 
-static int read_coll(const struct sc_xml *r, struct sc_msccl *out)
+static int read_coll(const struct sc_xml *r, struct sc_arena *arena, struct sc_msccl *out)
 {
 	const struct sc_xml_attribute *a = sc_xml_get(r, "coll");
 
 	if (!a || a->n_value == 0 || a->n_value > SC_XML_MAX_NAME)
 		return sc_xml_fail(r, a ? a->at : r->tag,
 				   "coll: expected the name of a collective");
-	out->coll_name = sc_arena_memdup(r->arena, a->value, a->n_value);
+	out->coll_name = sc_arena_memdup(arena, a->value, a->n_value);
 	for (out->coll = 0; out->coll < SC_MSCCL_CUSTOM; out->coll++)
 		if (strcmp(out->coll_name, sc_msccl_coll_names[out->coll]) == 0)
 			break;
@@ -180,14 +181,14 @@ static int read_coll(const struct sc_xml *r, struct sc_msccl *out)
 	return 0;
 }
 
-static int read_algo(struct sc_xml *r, struct sc_msccl *out)
+static int read_algo(struct sc_xml *r, struct sc_arena *arena, struct sc_msccl *out)
 {
 	const struct sc_xml_attribute *name = sc_xml_get(r, "name");
 	int proto, in_place, low, high;
 	int rc = sc_xml_name(r, "proto", sc_msccl_proto_names, &proto);
 
 	if (rc == 0)
-		rc = read_coll(r, out);
+		rc = read_coll(r, arena, out);
 	if (rc == 0)
 		rc = sc_xml_int(r,
 				(struct sc_xml_range){"nchannels", 1, SC_MSCCL_MAX_CHANNELS, false},
@@ -211,8 +212,8 @@ static int read_algo(struct sc_xml *r, struct sc_msccl *out)
 	out->in_place = in_place;
 	out->min_bytes = low;
 	out->max_bytes = high;
-	out->name = name ? sc_arena_memdup(r->arena, name->value, name->n_value) : "";
-	out->gpus = sc_arena_calloc(r->arena, (size_t)out->n_gpus, sizeof(*out->gpus));
+	out->name = name ? sc_arena_memdup(arena, name->value, name->n_value) : "";
+	out->gpus = sc_arena_calloc(arena, (size_t)out->n_gpus, sizeof(*out->gpus));
 	return 0;
 }
 
@@ -288,7 +289,7 @@ static int read_file(struct sc_xml *r, struct lists *lists, struct sc_msccl *out
 	if (rc == 0 && (!sc_xml_is(r, "algo") || r->closes || r->is_empty))
 		rc = sc_xml_fail(r, r->name ? r->tag : r->end, "expected <algo>");
 	if (rc == 0)
-		rc = read_algo(r, out);
+		rc = read_algo(r, lists->arena, out);
 	if (rc == 0)
 		rc = read_children(r, "algo", "gpu", out->n_gpus, read_gpu, lists, out);
 	for (int g = 0; g < out->n_gpus && rc == 0; g++) {
@@ -312,15 +313,12 @@ int sc_msccl_parse(const struct sc_source *source, struct sc_arena *arena, struc
 		   struct sc_err *err)
 {
 	struct sc_xml *r = sc_arena_calloc(arena, 1, sizeof(*r));
-	struct lists lists = {.line_at = source->text, .line = 1};
+	struct lists lists = {.arena = arena, .line_at = source->text, .line = 1};
 	struct sc_msccl algo = {.file = source->file};
 	int rc;
 
-	*r = (struct sc_xml){.source = source,
-			     .arena = arena,
-			     .err = err,
-			     .at = source->text,
-			     .end = source->text + source->n};
+	*r = (struct sc_xml){
+		.source = source, .err = err, .at = source->text, .end = source->text + source->n};
 	rc = read_file(r, &lists, &algo);
 	algo.n_tbs = lists.tbs.n;
 	algo.n_steps = lists.steps.n;
