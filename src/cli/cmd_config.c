@@ -77,8 +77,8 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 		n_ignored++;
 	if (n_ignored)
 		sc_cli_warn(&args->common,
-			    "keys that do not change what a step costs are not taken over; the end "
-			    "of the config lists them: n_keys=%zu",
+			    "keys that have no key of ours are not taken over; the end of the "
+			    "config lists them: n_keys=%zu",
 			    n_ignored);
 	return sc_cli_set(&args->sets, lines->arena, config, err);
 }

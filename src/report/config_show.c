@@ -116,6 +116,25 @@ static void append_numbers(const struct sc_field *field, const void *place, stru
 	sc_strbuf_append_char(out, ']');
 }
 
+/* One name, or those of all its bits. */
+static void append_flags(const struct sc_field *field, int value, struct sc_strbuf *out)
+{
+	const char *comma = "", *alone = sc_enum_name(field->names, value);
+
+	if (alone) {
+		sc_strbuf_append(out, alone);
+		return;
+	}
+	sc_strbuf_append_char(out, '[');
+	for (const struct sc_name *name = field->names; name->name; name++) {
+		if (name->value < SC_FLAG || !(value & name->value))
+			continue;
+		sc_strbuf_printf(out, "%s%s", comma, name->name);
+		comma = ", ";
+	}
+	sc_strbuf_append_char(out, ']');
+}
+
 static void append_structs(const struct sc_field *field, const void *place, struct sc_strbuf *out);
 static void append_map(const struct sc_field *table, const unsigned char *element,
 		       struct sc_strbuf *out);
@@ -137,8 +156,10 @@ void sc_config_show_value(const struct sc_field *field, const void *place, struc
 	case SC_F_STR:
 		append_text(*(const char *const *)place, out);
 		break;
-	case SC_F_ENUM:
 	case SC_F_FLAGS:
+		append_flags(field, *(const int *)place, out);
+		break;
+	case SC_F_ENUM:
 		name = sc_enum_name(field->names, *(const int *)place);
 		sc_strbuf_append(out, name ? name : "?");
 		break;
@@ -202,8 +223,11 @@ static bool is_given(const struct sc_field *field, const void *place)
 {
 	if (field->type == SC_F_BOOL)
 		return true;
-	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS)
-		return sc_enum_name(field->names, *(const int *)place) != NULL;
+	if ((field->type == SC_F_ENUM || field->type == SC_F_FLAGS) &&
+	    sc_enum_name(field->names, *(const int *)place))
+		return true;
+	if (field->type == SC_F_ENUM)
+		return false;
 	return !sc_field_is_absent(field, place);
 }
 
@@ -356,7 +380,7 @@ void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
 	append_all(&writer, &simulated, out);
 }
 
-static void append_ignored(const struct sc_foreign_line *line, struct sc_strbuf *out)
+static void append_key(const struct sc_foreign_line *line, struct sc_strbuf *out)
 {
 	const struct sc_yaml *node = line->node;
 
@@ -367,6 +391,18 @@ static void append_ignored(const struct sc_foreign_line *line, struct sc_strbuf 
 	sc_strbuf_append_char(out, '\n');
 }
 
+static void append_ignored(const struct sc_foreign_line *line, bool by_software,
+			   const char *heading, struct sc_strbuf *out)
+{
+	for (; line; line = line->next) {
+		if (line->by_software != by_software)
+			continue;
+		sc_strbuf_append(out, heading);
+		heading = "";
+		append_key(line, out);
+	}
+}
+
 void sc_config_show_import(const struct sc_config *config, const struct sc_foreign_lines *lines,
 			   struct sc_strbuf *out)
 {
@@ -374,8 +410,10 @@ void sc_config_show_import(const struct sc_config *config, const struct sc_forei
 
 	sc_strbuf_append(out, "schema: stepcast/1\n");
 	append_all(&writer, config, out);
-	if (lines->ignored)
-		sc_strbuf_append(out, "# Not taken over, for a step costs as much without:\n");
-	for (const struct sc_foreign_line *line = lines->ignored; line; line = line->next)
-		append_ignored(line, out);
+	append_ignored(
+		lines->ignored, true,
+		"# Not taken over; training.software stands for these, and may do otherwise:\n",
+		out);
+	append_ignored(lines->ignored, false,
+		       "# Not taken over, for a step costs as much without:\n", out);
 }

@@ -84,6 +84,8 @@ static enum sc_foreign_rule rule_of(const struct sc_foreign_format *format,
 		return (*row)->rule;
 	if (is_in(keys->read, leaf) || is_in(more->read, leaf))
 		return SC_KEY_READ;
+	if (is_in(keys->software, leaf) || is_in(more->software, leaf))
+		return SC_KEY_SOFTWARE;
 	return is_in(keys->free, leaf) || is_in(more->free, leaf) ? SC_KEY_FREE : SC_KEY_UNKNOWN;
 }
 
@@ -379,10 +381,11 @@ static bool may_cost(const struct sc_foreign *file, const struct sc_yaml *node)
 static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		     struct sc_err *err)
 {
-	const struct sc_foreign_line ignored = {.node = leaf->node, .theirs = leaf->path};
 	const struct sc_foreign_key *row;
 	enum sc_foreign_rule rule = rule_of(file->format, leaf, &row);
-	int rc = rule == SC_KEY_FREE || rule == SC_KEY_UNKNOWN ? 0 : check_known(leaf, err);
+	const struct sc_foreign_line ignored = {
+		.node = leaf->node, .theirs = leaf->path, .by_software = rule == SC_KEY_SOFTWARE};
+	int rc = row || rule == SC_KEY_READ ? check_known(leaf, err) : 0;
 
 	if (rc || rule == SC_KEY_READ || sc_yaml_is_null(leaf->node))
 		return rc;

@@ -9,8 +9,9 @@
 enum sc_foreign_rule {
 	SC_KEY_TAKE, /* its value is that of our key */
 	SC_KEY_ONLY, /* must have one of the words, or nothing; else a step costs what no key of ours says */
-	SC_KEY_READ, /* the format's function reads it */
-	SC_KEY_FREE, /* changes nothing of a step's cost, or next to nothing */
+	SC_KEY_READ,     /* the format's function reads it */
+	SC_KEY_SOFTWARE, /* changes a step's cost; our profile of the software has it for all */
+	SC_KEY_FREE,     /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_UNKNOWN,
 };
 /* A value in the other program and in ours; ours NULL: it says nothing. */
@@ -38,10 +39,11 @@ struct sc_foreign_key {
 	{                                        \
 		theirs, SC_KEY_ONLY, NULL, words \
 	}
-/* Rows count before names that are read, those before names that are free; both lists are apart by spaces. */
+/* Rows count before names that are read, those before names of the software, those before names that are free; names
+ * are apart by spaces. */
 struct sc_foreign_keys {
 	const struct sc_foreign_key *rows;
-	const char *read, *free; /* or NULL */
+	const char *read, *software, *free; /* or NULL */
 };
 
 struct sc_foreign;
@@ -70,7 +72,8 @@ struct sc_foreign_line {
 	const struct sc_yaml *node; /* the value, with its place in the file */
 	const char *theirs;         /* the key there */
 	const struct sc_foreign *of;
-	bool weak; /* what holds where the file says nothing: another may say otherwise */
+	bool by_software; /* of an ignored one: SC_KEY_SOFTWARE */
+	bool weak;        /* what holds where the file says nothing: another may say otherwise */
 	struct sc_foreign_line *next;
 };
 /* Of one or several files; begins zeroed, with its arena. */

@@ -22,7 +22,7 @@ static const struct sc_foreign_word BACKENDS[] = {
 	{"unfused", "unfused"}, {"local", "unfused"}, {0},
 };
 static const struct sc_foreign_word DISPATCHERS[] = {
-	{"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", "deepep"}, {0}};
+	{"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", NULL}, {0}};
 static const struct sc_foreign_word ORDERS[] = {{"true", "tp-cp-ep-pp-dp"},
 						{"True", "tp-cp-ep-pp-dp"},
 						{"false", NULL},
@@ -131,30 +131,33 @@ static const struct sc_foreign_keys MEGATRON = {
 		"recompute-activations checkpoint-activations recompute-method "
 		"recompute-num-layers recompute-modules activations-checkpoint-granularity "
 		"activations-checkpoint-method activations-checkpoint-num-layers use-flash-attn "
-		"moe-enable-deepep moe-pad-expert-input-to-capacity _target_",
-	.free = "no-* *-fusion *fusion* overlap-* delay-* align-* defer-* log-* *logg* "
-		"*-interval *-iters *-samples *-steps save* load* *ckpt* *checkpoint* "
-		"tensorboard* *wandb* *profile* timing-* eval* exit-* data-* *-path *-file "
-		"*-dir mock-data split num-workers *dataloader* reset-* eod-mask-loss "
-		"create-attention-mask* *tokenizer* tiktoken-* *seed *lr* *-decay* clip-grad "
-		"adam-* sgd-momentum *loss-scal* hysteresis *init* *dropout* *epsilon *-eps "
-		"*loss-coeff *aux-loss* moe-router-load-balancing-type moe-router-pre-softmax "
+		"cuda-graph-impl cuda-graph-scope moe-flex-dispatcher-backend moe-pad-expert-input-to-capacity _target_",
+	.software = "*fusion* overlap-* delay-* align-* defer-* grad-reduce-in-* "
+		    "accumulate-allreduce-grads-in-fp32 *main-grads-dtype *main-params-dtype "
+		    "exp-avg*-dtype fp8-* use-precision-aware* use-megatron-fsdp "
+		    "use-custom-fsdp use-nccl-ub nccl-* ddp-* transformer-impl "
+		    "use-te-rng-tracker te-rng-tracker moe-grouped-gemm "
+		    "moe-use-legacy-grouped-gemm moe-permute-* moe-shared-expert-overlap "
+		    "moe-router-padding-for-* moe-enable-deepep attention-softmax-in-fp32 "
+		    "cuda-graph-*",
+	.free = "no-* *-fusion log-* *logg* *-interval *-iters *-samples *-steps save* "
+		"load* *ckpt* *checkpoint* tensorboard* *wandb* *profile* timing-* eval* "
+		"exit-* data-* *-path *-file *-dir mock-data split num-workers "
+		"*dataloader* reset-* eod-mask-loss create-attention-mask* *tokenizer* "
+		"tiktoken-* *seed *lr* *-decay* clip-grad adam-* sgd-momentum *loss-scal* "
+		"hysteresis *init* *dropout* *epsilon *-eps *loss-coeff *aux-loss* "
+		"moe-router-load-balancing-type moe-router-pre-softmax "
 		"moe-router-score-function moe-router-enable-expert-bias "
-		"moe-router-bias-update-rate moe-router-topk-scaling-factor moe-router-dtype "
-		"moe-router-padding-for-* moe-router-force-load-balancing moe-grouped-gemm "
-		"moe-use-legacy-grouped-gemm moe-permute-* moe-token-drop-policy "
-		"moe-shared-expert-overlap moe-per-layer-logging mtp-loss-scaling-factor "
-		"normalization apply-* layernorm-* *layernorm* add-qkv-bias squared-relu "
-		"*rotary* *rope* mscale* beta-fast beta-slow max-position-embeddings "
-		"attention-softmax-in-fp32 accumulate-allreduce-grads-in-fp32 grad-reduce-in-* "
-		"*main-grads-dtype *main-params-dtype exp-avg*-dtype fp8-* use-mcore* "
-		"use-legacy* use-precision-aware* use-cpu-init* use-megatron-fsdp "
-		"use-custom-fsdp use-nccl-ub use-te-rng-tracker transformer-impl te-rng-tracker "
-		"cuda-graph-* distributed-* ddp-* nccl-* manual-gc* rampup-batch-size "
-		"attention-mask-type test-mode spec sft high-priority-stream-groups node-rank "
-		"master-* rdzv* max-restarts standalone tee hostfile local-ranks-filter ntasks "
-		"job-name partition account time gres mpi export container* cpus-per-task "
-		"deepspeed-config deepspeed_mpi",
+		"moe-router-bias-update-rate moe-router-topk-scaling-factor "
+		"moe-router-dtype moe-router-force-load-balancing moe-token-drop-policy "
+		"moe-per-layer-logging mtp-loss-scaling-factor normalization apply-* "
+		"layernorm-* *layernorm* add-qkv-bias squared-relu *rotary* *rope* "
+		"mscale* beta-fast beta-slow max-position-embeddings use-mcore* "
+		"use-legacy* use-cpu-init* distributed-* manual-gc* rampup-batch-size "
+		"attention-mask-type test-mode spec sft high-priority-stream-groups "
+		"node-rank master-* rdzv* max-restarts standalone tee hostfile "
+		"local-ranks-filter ntasks job-name partition account time gres mpi "
+		"export container* cpus-per-task deepspeed-config deepspeed_mpi",
 };
 
 static const struct sc_foreign_leaf *first_of(const struct sc_foreign *file,
@@ -315,6 +318,37 @@ static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 	return n ? sc_foreign_put_count(file, leaf, "model.dense_layers", n, err) : 0;
 }
 
+/* Without a scope whole layers are captured. */
+static int take_graphs(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *impl = sc_foreign_get(file, "cuda-graph-impl");
+	const struct sc_foreign_leaf *scope = sc_foreign_get(file, "cuda-graph-scope");
+	const char *path = "training.cuda_graphs";
+
+	if (!impl || sc_yaml_is_null(impl->node))
+		return 0;
+	if (sc_foreign_is(file, impl->path, "none"))
+		return sc_foreign_put(file, impl, path, "false", err);
+	if (!scope || sc_yaml_is_null(scope->node) || sc_foreign_is(file, scope->path, "full") ||
+	    (scope->node->kind == SC_YAML_SEQ && !scope->node->child))
+		return sc_foreign_put(file, impl, path, "true", err);
+	return sc_foreign_put(file, scope, path, NULL, err);
+}
+
+/* One dispatcher in front of several libraries. */
+static int take_flex(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *type = sc_foreign_get(file, "moe-token-dispatcher-type");
+	const struct sc_foreign_leaf *backend = sc_foreign_get(file, "moe-flex-dispatcher-backend");
+	const char *path = "training.moe_dispatcher";
+
+	if (!has_text(type, "flex"))
+		return 0;
+	if (!backend || sc_yaml_is_null(backend->node))
+		return sc_foreign_put(file, type, path, "deepep", err);
+	return sc_foreign_put(file, backend, path, NULL, err);
+}
+
 /* The defaults of transformer_config.py. */
 static int take_router(struct sc_foreign *file, struct sc_err *err)
 {
@@ -343,6 +377,8 @@ static int take_experts(struct sc_foreign *file, struct sc_err *err)
 	if (rc == 0 && sc_foreign_is_on(file, "moe-pad-expert-input-to-capacity"))
 		rc = sc_foreign_put(file, sc_foreign_get(file, "moe-pad-expert-input-to-capacity"),
 				    "training.routing", "dropped", err);
+	if (rc == 0)
+		rc = take_flex(file, err);
 	if (rc == 0 && !sc_foreign_get(file, "_target_"))
 		rc = take_router(file, err);
 	return rc ? rc : take_dense_layers(file, err);
@@ -573,9 +609,9 @@ static int take_batch(struct sc_foreign *file, struct sc_err *err)
 static int finish(struct sc_foreign *file, struct sc_err *err)
 {
 	static int (*const steps[])(struct sc_foreign *, struct sc_err *) = {
-		take_family,    take_width,   take_vocab, take_ends,  take_experts,
-		take_latent,    take_window,  take_gpus,  take_split, take_precision,
-		take_recompute, take_kernels, take_batch,
+		take_family,    take_width,     take_vocab,   take_ends,  take_experts,
+		take_graphs,    take_latent,    take_window,  take_gpus,  take_split,
+		take_precision, take_recompute, take_kernels, take_batch,
 	};
 	int rc = 0;
 
@@ -603,27 +639,29 @@ static const struct sc_foreign_key NEMO_ROWS[] = {
 static const struct sc_foreign_keys NEMO = {
 	.rows = NEMO_ROWS,
 	.read = "model._target_",
+	.software = "transformer_engine megatron_amp_O2 gradient_as_bucket_view "
+		    "average_in_collective bucket_size *_dtype grad_div_ar_fusion "
+		    "masked_softmax_fusion gradient_accumulation_fusion "
+		    "nccl_communicator_config_path deallocate_pipeline_outputs batch_p2p_* "
+		    "fp32_residual_connection optim.overlap* optim.bucket* optim.contiguous*",
 	.free = "trainer.strategy* trainer.* exp_manager.* name run.* restore_from_path "
 		"checkpoint.* logger.* profiling.* rng.* dist.* rerun_state_machine.* "
 		"straggler.* nvrx_straggler.* ft.* inprocess_restart.* tokenizer.* "
 		"model.tokenizer.* model.nsys_profile.* scheduler.* model.optim.sched.* "
-		"model.data.* dataset.* *_target_ betas optim.betas optim.* *_func* *_recompute "
-		"masked_softmax_fusion mcore_gpt transformer_engine megatron_amp_O2 "
-		"gradient_as_bucket_view average_in_collective bucket_size pipeline_dtype "
-		"params_dtype autocast* enable_autocast *_dtype grad_div_ar_fusion "
-		"gradient_accumulation_fusion gc_interval nccl_communicator_config_path "
-		"headscale position_embedding_interpolation* openai_gelu onnx_safe "
-		"pre_process post_process persist_layer_norm deallocate_pipeline_outputs "
-		"batch_p2p_* barrier_with_L1_time variable_seq_lengths parallel_output "
+		"model.data.* dataset.* *_target_ betas optim.betas optim.* *_func* "
+		"*_recompute mcore_gpt pipeline_dtype params_dtype autocast* "
+		"enable_autocast gc_interval headscale position_embedding_interpolation* "
+		"openai_gelu onnx_safe pre_process post_process persist_layer_norm "
+		"barrier_with_L1_time variable_seq_lengths parallel_output "
 		"fp16_lm_cross_entropy cross_entropy_* sync_batch_comm native_amp_* "
-		"fp32_residual_connection normalize_attention_scores "
+		"normalize_attention_scores "
 		"num_micro_batches_with_partial_activation_checkpoints "
-		"activations_checkpoint_layers_per_pipeline hidden_act resume_from_checkpoint "
-		"use_cpu_initialization",
+		"activations_checkpoint_layers_per_pipeline hidden_act "
+		"resume_from_checkpoint use_cpu_initialization",
 };
-static const char *const SECTIONS[] = {"model.",     "train.",        "ddp.",
-				       "optimizer.", "trainer.",      "mixed_precision.",
-				       "dataset.",   "comm_overlap.", NULL};
+static const char *const SECTIONS[] = {
+	"model.",           "train.",   "ddp.",          "optimizer.", "trainer.",
+	"mixed_precision.", "dataset.", "comm_overlap.", "dist.",      NULL};
 const struct sc_foreign_format sc_format_nemo = {.name = "NeMo or Megatron-Bridge",
 						 .keys = &NEMO,
 						 .more = &MEGATRON,

@@ -57,12 +57,13 @@ static const struct sc_foreign_keys TORCHTITAN = {
 		"parallelism.data_parallel_shard_degree "
 		"parallelism.pipeline_parallel_microbatch_size "
 		"activation_checkpoint.selective_ac_option",
-	.free = "parallelism.disable_loss_parallel activation_checkpoint.* model.* "
-		"training.steps training.max_norm training.seed training.gc_* "
-		"training.warmup_steps training.compile *dataset* job.* profiling.* metrics.* "
-		"optimizer.* lr_scheduler.* checkpoint.* comm.* compile.* float8.* "
-		"quantize.linear.float8.* validation.* memory_estimation.* fault_tolerance.* "
-		"experimental.custom*",
+	.software = "compile.* training.compile float8.* quantize.linear.float8.* "
+		    "parallelism.disable_loss_parallel optimizer.implementation "
+		    "optimizer.fused optimizer.early_step_in_backward",
+	.free = "activation_checkpoint.* model.* training.steps training.max_norm "
+		"training.seed training.gc_* training.warmup_steps *dataset* job.* "
+		"profiling.* metrics.* optimizer.* lr_scheduler.* checkpoint.* comm.* "
+		"validation.* memory_estimation.* fault_tolerance.* experimental.custom*",
 };
 
 /* Flavors whose shapes are in configs/models. */
@@ -251,15 +252,16 @@ static const struct sc_foreign_keys DEEPSPEED = {
 	.rows = DEEPSPEED_ROWS,
 	.read = "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps "
 		"bf16.enabled bfloat16.enabled fp16.enabled",
-	.free = "zero_optimization.* activation_checkpointing.* fp16.* bf16.* bfloat16.* amp.* "
-		"optimizer.* scheduler.* aio.* comms_logger.* flops_profiler.* autotuning.* "
-		"monitor_config.* tensorboard.* wandb.* csv_monitor.* checkpoint.* data_types.* "
-		"elasticity.* progressive_layer_drop.* curriculum_learning.* data_efficiency.* "
-		"zero_allow_untested_optimizer zero_force_ds_cpu_optimizer gradient_clipping "
-		"gradient_predivide_factor prescale_gradients communication_data_type "
-		"seq_parallel_communication_data_type sparse_gradients steps_per_print "
-		"wall_clock_breakdown memory_breakdown dump_state dataloader_drop_last "
-		"disable_allgather",
+	.software = "zero_optimization.* activation_checkpointing.* data_types.* "
+		    "communication_data_type seq_parallel_communication_data_type "
+		    "prescale_gradients zero_force_ds_cpu_optimizer aio.* disable_allgather "
+		    "sparse_gradients",
+	.free = "fp16.* bf16.* bfloat16.* amp.* optimizer.* scheduler.* comms_logger.* "
+		"flops_profiler.* autotuning.* monitor_config.* tensorboard.* wandb.* "
+		"csv_monitor.* checkpoint.* elasticity.* progressive_layer_drop.* "
+		"curriculum_learning.* data_efficiency.* zero_allow_untested_optimizer "
+		"gradient_clipping gradient_predivide_factor steps_per_print "
+		"wall_clock_breakdown memory_breakdown dump_state dataloader_drop_last",
 };
 
 /* What train_batch_size leaves to a step of a replica. */
