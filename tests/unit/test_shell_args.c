@@ -50,6 +50,7 @@ static const struct {
 	{"A=--n\nA+=\" 1 --x 2\"\nrun $A", "2", 1, 4},
 	{"C=\"run --n 1 --x 2\"\nbash -c \"$C\"", "2", 2, 9},
 	{"C=\"run --n 1 --x 2\"\neval $C", "2", 1, 3},
+	{"C=\"run --n 1 --x 2\"\necho $C\neval $C", "2", 1, 3},
 	{"run --n 1", NULL, 0, 0},
 };
 

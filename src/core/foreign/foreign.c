@@ -11,6 +11,10 @@ const struct sc_foreign_word sc_words_off[] = {
 	{"none", NULL},  {"null", NULL},  {"None", NULL}, {0},
 };
 
+const struct sc_foreign_word sc_words_switch[] = {
+	{"true", "true"}, {"True", "true"}, {"false", "false"}, {"False", "false"}, {0}};
+const struct sc_foreign_word sc_words_one[] = {{"1", NULL}, {"1.0", NULL}, {0}};
+
 static char plain(char c)
 {
 	return c == '_' ? '-' : c;
@@ -385,7 +389,8 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	enum sc_foreign_rule rule = rule_of(file->format, leaf, &row);
 	const struct sc_foreign_line ignored = {
 		.node = leaf->node, .theirs = leaf->path, .by_software = rule == SC_KEY_SOFTWARE};
-	int rc = row || rule == SC_KEY_READ ? check_known(leaf, err) : 0;
+	const bool idle = file->lines->gpus && is_in(file->format->keys->launch, leaf);
+	int rc = row || (rule == SC_KEY_READ && !idle) ? check_known(leaf, err) : 0;
 
 	if (rc || rule == SC_KEY_READ || sc_yaml_is_null(leaf->node))
 		return rc;

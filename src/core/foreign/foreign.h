@@ -44,6 +44,7 @@ struct sc_foreign_key {
 struct sc_foreign_keys {
 	const struct sc_foreign_key *rows;
 	const char *read, *software, *free; /* or NULL */
+	const char *launch; /* those of `read` that only say how many GPUs there are; or NULL */
 };
 
 struct sc_foreign;
@@ -60,6 +61,7 @@ struct sc_foreign_format {
 };
 extern const struct sc_foreign_word
 	sc_words_off[]; /* false, 0, none, nothing: what SC_ONLY often asks */
+extern const struct sc_foreign_word sc_words_switch[], sc_words_one[]; /* true or false; 1 */
 /* A value of the file that is no mapping. */
 struct sc_foreign_leaf {
 	const char *path, *bare; /* "model.hidden_size"; without its section */

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"[1]", NULL}, {0}};
-
 /* GPT-2, Falcon and OPT have names of their own. */
 static const struct sc_foreign_key KEYS_ROWS[] = {
 	SC_TAKE("hidden_size", "model.hidden"),
@@ -38,8 +36,8 @@ static const struct sc_foreign_key KEYS_ROWS[] = {
 	SC_TAKE("enable_bias", "model.biases"),
 	SC_TAKE("mlp_bias", "model.biases"),
 	SC_TAKE("bias", "model.biases"),
-	SC_ONLY("moe_layer_freq", ONE),
-	SC_ONLY("decoder_sparse_step", ONE),
+	SC_ONLY("moe_layer_freq", sc_words_one),
+	SC_ONLY("decoder_sparse_step", sc_words_one),
 	SC_ONLY("is_encoder_decoder", sc_words_off),
 	SC_ONLY("add_cross_attention", sc_words_off),
 	SC_ONLY("shared_expert_intermediate_size", sc_words_off),

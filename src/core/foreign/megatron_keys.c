@@ -3,13 +3,11 @@
  * the ConfigContainer of Megatron-Bridge. */
 #include "core/foreign/megatron_keys.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "core/foreign/shell_args.h"
 
-static const struct sc_foreign_word SWITCH[] = {
-	{"true", "true"}, {"True", "true"}, {"false", "false"}, {"False", "false"}, {0}};
 static const struct sc_foreign_word FP8_RECIPES[] = {
 	{"delayed", "delayed"},
 	{"tensorwise", "current"},
@@ -40,8 +38,6 @@ static const struct sc_foreign_word OPTIMIZERS[] = {
 	{"distributed_fused_adam", "adam"},
 	{0},
 };
-static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"null", NULL}, {0}};
-static const struct sc_foreign_word ONE_FACTOR[] = {{"1", NULL}, {"1.0", NULL}, {0}};
 static const struct sc_foreign_word P2P[] = {{"p2p", NULL}, {"null", NULL}, {0}};
 static const struct sc_foreign_word FSDP[] = {
 	{"true", "fsdp"}, {"True", "fsdp"}, {"false", NULL}, {"False", NULL}, {0}};
@@ -78,11 +74,12 @@ static const struct sc_foreign_key MEGATRON_ROWS[] = {
 	SC_TAKE("expert-tensor-parallel-size", "parallel.etp"),
 	SC_TAKE("num-virtual-stages-per-pipeline-rank", "parallel.virtual_stages"),
 	SC_TAKE("virtual-pipeline-model-parallel-size", "parallel.virtual_stages"),
-	SC_TAKE_WORD("sequence-parallel", "parallel.sequence_parallel", SWITCH),
-	SC_TAKE_WORD("tp-comm-overlap", "parallel.tp_overlap", SWITCH),
-	SC_TAKE_WORD("ub-tp-comm-overlap", "parallel.tp_overlap", SWITCH),
-	SC_TAKE_WORD("account-for-embedding-in-pipeline-split", "parallel.count_embedding", SWITCH),
-	SC_TAKE_WORD("account-for-loss-in-pipeline-split", "parallel.count_loss", SWITCH),
+	SC_TAKE_WORD("sequence-parallel", "parallel.sequence_parallel", sc_words_switch),
+	SC_TAKE_WORD("tp-comm-overlap", "parallel.tp_overlap", sc_words_switch),
+	SC_TAKE_WORD("ub-tp-comm-overlap", "parallel.tp_overlap", sc_words_switch),
+	SC_TAKE_WORD("account-for-embedding-in-pipeline-split", "parallel.count_embedding",
+		     sc_words_switch),
+	SC_TAKE_WORD("account-for-loss-in-pipeline-split", "parallel.count_loss", sc_words_switch),
 	SC_TAKE_WORD("use-tp-pp-dp-mapping", "parallel.order", ORDERS),
 	SC_TAKE_WORD("data-parallel-sharding-strategy", "parallel.sharding", STRATEGIES),
 	SC_TAKE("global-batch-size", "training.global_batch"),
@@ -91,12 +88,12 @@ static const struct sc_foreign_key MEGATRON_ROWS[] = {
 	SC_TAKE_WORD("attention-backend", "training.attention", BACKENDS),
 	SC_TAKE_WORD("optimizer", "training.optimizer", OPTIMIZERS),
 	SC_TAKE_WORD("moe-token-dispatcher-type", "training.moe_dispatcher", DISPATCHERS),
-	SC_TAKE_WORD("overlap-moe-expert-parallel-comm", "training.moe_overlap", SWITCH),
-	SC_TAKE_WORD("enable-cuda-graph", "training.cuda_graphs", SWITCH),
+	SC_TAKE_WORD("overlap-moe-expert-parallel-comm", "training.moe_overlap", sc_words_switch),
+	SC_TAKE_WORD("enable-cuda-graph", "training.cuda_graphs", sc_words_switch),
 	SC_TAKE_WORD("optimizer-cpu-offload", "training.offload.optimizer", OFFLOADS),
 	SC_TAKE("optimizer-offload-fraction", "training.offload.optimizer_fraction"),
-	SC_ONLY("moe-expert-capacity-factor", ONE_FACTOR),
-	SC_ONLY("num-distributed-optimizer-instances", ONE),
+	SC_ONLY("moe-expert-capacity-factor", sc_words_one),
+	SC_ONLY("num-distributed-optimizer-instances", sc_words_one),
 	SC_ONLY("cp-comm-type", P2P),
 	SC_ONLY("hierarchical-context-parallel-sizes", sc_words_off),
 	SC_ONLY("decoder-first-pipeline-num-layers", sc_words_off),
@@ -132,6 +129,8 @@ static const struct sc_foreign_keys MEGATRON = {
 		"recompute-num-layers recompute-modules activations-checkpoint-granularity "
 		"activations-checkpoint-method activations-checkpoint-num-layers use-flash-attn "
 		"cuda-graph-impl cuda-graph-scope moe-flex-dispatcher-backend moe-pad-expert-input-to-capacity _target_",
+	.launch = "nnodes num-nodes nodes nproc-per-node num-gpus ntasks-per-node gpus-per-node "
+		  "devices",
 	.software = "*fusion* overlap-* delay-* align-* defer-* grad-reduce-in-* "
 		    "accumulate-allreduce-grads-in-fp32 *main-grads-dtype *main-params-dtype "
 		    "exp-avg*-dtype fp8-* use-precision-aware* use-megatron-fsdp "
@@ -287,6 +286,39 @@ static int take_ends(struct sc_foreign *file, struct sc_err *err)
 	return rc;
 }
 
+/* Digits, which are read past; -1: none. */
+static int64_t digits(const char **text)
+{
+	size_t n = strspn(*text, "0123456789");
+	char number[12] = "";
+	int64_t value = -1;
+
+	if (n < sizeof(number)) {
+		memcpy(number, *text, n);
+		(void)sc_parse_int(number, &value);
+	}
+	*text += n;
+	return value;
+}
+
+/* "([0]*3+[1]*58)", "([1]*61)": how many have none; -1: neither. */
+static int64_t dense_of(const char *text)
+{
+	int64_t n = 0;
+
+	text += strspn(text, "( ");
+	if (strncmp(text, "[0]*", 4) == 0) {
+		text += 4;
+		n = digits(&text);
+		if (n < 1 || *text++ != '+')
+			return -1;
+	}
+	if (strncmp(text, "[1]*", 4) != 0)
+		return -1;
+	text += 4;
+	return digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
+}
+
 /* "([0]*3+[1]*58)", or the same as a list: first layers without experts, then all with. */
 static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 {
@@ -305,11 +337,8 @@ static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 		n += dense;
 	}
 	if (*text) {
-		const char *begin = strstr(text, "[0]*"), *rest = begin ? begin + 4 : text;
-		char *end = NULL;
-
-		n = begin ? strtol(rest, &end, 10) : 0;
-		odd = !begin || n < 1 || strncmp(end, "+[1]*", 5) != 0 || strchr(end + 1, '+');
+		n = dense_of(text);
+		odd = n < 0;
 	}
 	if (odd || (n_all && n == n_all))
 		return sc_foreign_fail(leaf, err,
@@ -411,12 +440,14 @@ static int take_window(struct sc_foreign *file, struct sc_err *err)
 	const struct sc_yaml *first =
 		leaf ? leaf->node->child ? leaf->node->child : leaf->node : NULL;
 	const char *text = first && first->kind == SC_YAML_SCALAR ? first->text : "";
-	long n = strtol(text + strspn(text, "( "), NULL, 10);
+	int64_t n;
 	int rc;
 
 	if (!leaf || sc_yaml_is_null(leaf->node) || strncmp(text, "-1", 2) == 0)
 		return 0;
-	if (n < 1)
+	text += strspn(text, "( ");
+	n = digits(&text);
+	if (n < 1 || !(*text == '\0' || strchr(", )", *text)))
 		return sc_foreign_fail(leaf, err, "expected two numbers, as in 128,0");
 	rc = sc_foreign_put_count(file, leaf, "model.sliding_window", n, err);
 	if (rc == 0 && skip && !sc_yaml_is_null(skip->node))

@@ -7,7 +7,6 @@ static const struct sc_foreign_word SCHEDULES[] = {
 	{"1F1B", "1f1b"},          {"GPipe", "gpipe"},         {"Interleaved1F1B", "interleaved"},
 	{"ZBVZeroBubble", "zb-v"}, {"DualPipeV", "dualpipev"}, {0},
 };
-static const struct sc_foreign_word SWITCH[] = {{"true", "true"}, {"false", "false"}, {0}};
 static const struct sc_foreign_word MODES[] = {
 	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {0}};
 static const struct sc_foreign_word RESHARD[] = {{"default", NULL}, {"always", NULL}, {0}};
@@ -33,7 +32,8 @@ static const struct sc_foreign_key TORCHTITAN_ROWS[] = {
 	SC_TAKE("parallelism.expert_parallel_degree", "parallel.ep"),
 	SC_TAKE("parallelism.expert_tensor_parallel_degree", "parallel.etp"),
 	SC_TAKE_WORD("parallelism.pipeline_parallel_schedule", "parallel.schedule", SCHEDULES),
-	SC_TAKE_WORD("parallelism.enable_async_tensor_parallel", "parallel.tp_overlap", SWITCH),
+	SC_TAKE_WORD("parallelism.enable_async_tensor_parallel", "parallel.tp_overlap",
+		     sc_words_switch),
 	SC_TAKE_WORD("activation_checkpoint.mode", "training.recompute", MODES),
 	SC_TAKE_WORD("optimizer.name", "training.optimizer", OPTIMIZERS),
 	SC_ONLY("parallelism.fsdp_reshard_after_forward", RESHARD),
@@ -223,7 +223,6 @@ static const struct sc_foreign_word STAGES[] = {
 	{"0", "none"}, {"1", "zero1"}, {"2", "zero2"}, {"3", "zero3"}, {0}};
 static const struct sc_foreign_word TIERS[] = {
 	{"none", NULL}, {"cpu", "cpu"}, {"nvme", "nvme"}, {0}};
-static const struct sc_foreign_word ONE[] = {{"1", NULL}, {0}};
 
 static const struct sc_foreign_key DEEPSPEED_ROWS[] = {
 	SC_TAKE_WORD("zero_optimization.stage", "parallel.sharding", STAGES),
@@ -233,7 +232,7 @@ static const struct sc_foreign_key DEEPSPEED_ROWS[] = {
 	SC_TAKE_WORD("zero_optimization.offload_param.device", "training.offload.weights", TIERS),
 	SC_TAKE_WORD("optimizer.type", "training.optimizer", OPTIMIZERS),
 	SC_TAKE("tensor_parallel.autotp_size", "parallel.tp"),
-	SC_ONLY("zero_optimization.zero_hpz_partition_size", ONE),
+	SC_ONLY("zero_optimization.zero_hpz_partition_size", sc_words_one),
 	SC_ONLY("zero_optimization.zero_quantized_weights", sc_words_off),
 	SC_ONLY("zero_optimization.zero_quantized_gradients", sc_words_off),
 	SC_ONLY("zero_optimization.mics_shard_size", sc_words_off),
