@@ -218,7 +218,7 @@ static void advance(struct search *s)
 	}
 }
 
-/* The longest stage. */
+/* The longest stage; infinite where the setting leaves passes out. */
 static double run(struct search *s, uint32_t *extra)
 {
 	double longest = 0;
@@ -228,6 +228,8 @@ static double run(struct search *s, uint32_t *extra)
 	for (uint32_t i = 1; i < s->m; i++)
 		advance(s);
 	for (uint32_t j = 0; j < s->p; j++) {
+		if (s->stage[j].n[F] < s->m || s->stage[j].n[B] < s->m)
+			return INFINITY;
 		while (s->stage[j].n[W] < s->m)
 			put(s, j, W);
 		longest = fmax(longest, s->stage[j].end - s->stage[j].first);
@@ -293,6 +295,10 @@ static void write_automatic(const struct slot_writer *w, double memories)
 			best = order;
 			best_time = time;
 		}
+	}
+	if (isinf(best_time)) {
+		write_zb_h1(w); /* of the same memory, or less */
+		return;
 	}
 	s.order = best;
 	emit(&s);
