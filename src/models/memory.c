@@ -96,7 +96,8 @@ static void add_held(struct held *held, double params, double trainable, double 
 	move_off(held, &gradients, off->gradients, 1);
 	move_off(held, &states, off->optimizer, share);
 	/* the host steps on fp32 gradients; where states come from SSDs, on pieces of them */
-	if (off->optimizer == SC_TIER_CPU)
+	if (off->optimizer == SC_TIER_CPU &&
+	    (off->gradients <= SC_TIER_NONE || grad.held < sc_dtype_bytes(SC_FP32)))
 		held->off[SC_TIER_CPU] += share * updated * sc_dtype_bytes(SC_FP32);
 	held->weights += weights;
 	held->gradients += gradients;
@@ -185,16 +186,14 @@ static void sum_up(const struct sc_request *request, struct sc_memory *out)
 	out->total_gib = tensors + out->reserve_gib;
 }
 
-/* The ranks of a node hold alike. */
 static void sum_up_hosts(const struct held *held, struct sc_memory *out)
 {
 	const struct sc_cluster *cl = &held->request->config.cluster;
-	double gpus = (double)sc_request_node_gpus(held->request) / SC_BYTES_PER_GIB;
 
-	out->host_gib = gpus * held->off[SC_TIER_CPU];
-	out->ssd_gib = gpus * held->off[SC_TIER_NVME];
-	out->host_capacity_gib = fmax(0, cl->host_memory_gib);
-	out->ssd_capacity_gib = fmax(0, cl->ssd_gib);
+	out->host_gib = held->off[SC_TIER_CPU] / SC_BYTES_PER_GIB;
+	out->ssd_gib = held->off[SC_TIER_NVME] / SC_BYTES_PER_GIB;
+	out->host_capacity_gib = cl->host_memory_gib;
+	out->ssd_capacity_gib = cl->ssd_gib;
 }
 
 double sc_memory_fullness(const struct sc_memory *m)
@@ -203,7 +202,7 @@ double sc_memory_fullness(const struct sc_memory *m)
 
 	if (m->host_gib > 0)
 		full = fmax(full, m->host_gib / m->host_capacity_gib);
-	if (m->ssd_gib > 0 && m->ssd_capacity_gib > 0)
+	if (m->ssd_gib > 0 && m->ssd_capacity_gib >= 0)
 		full = fmax(full, m->ssd_gib / m->ssd_capacity_gib);
 	return full;
 }

@@ -7,7 +7,8 @@
 struct sc_memory {
 	double weights_gib, gradients_gib, optimizer_gib, activations_gib, buffers_gib, reserve_gib,
 		total_gib, capacity_gib;
-	/* Of a node, for what training.offload keeps off its GPUs; an SSD's capacity is 0 where not known. */
+	/* What training.offload keeps off a GPU, or in a prediction off all GPUs of the fullest node; what a node has,
+	 * below 0 where not known. */
 	double host_gib, host_capacity_gib, ssd_gib, ssd_capacity_gib;
 };
 /* Of what there is, in the place that is the fullest; above 1 it does not fit. */

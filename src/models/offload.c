@@ -28,8 +28,16 @@ void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fab
 	*out = (struct sc_host_rates){
 		.in = {0, link, fmin(link, cl->ssd_read_gbps / gpus)},
 		.out = {0, link, fmin(link, cl->ssd_write_gbps / gpus)},
-		.step = fmin(request->software.cpu_step_gbps, memory),
+		.step = fmin(request->software.cpu_step_gbps /
+				     (request->software.cpu_step_shared ? gpus : 1),
+			     memory),
 	};
+}
+
+bool sc_offload_moves(const struct sc_offload *off)
+{
+	return off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
+	       off->gradients > SC_TIER_NONE;
 }
 
 double sc_offload_states_frac(const struct sc_offload *off)
@@ -44,6 +52,11 @@ double sc_offload_layers_frac(const struct sc_offload *off, double layers)
 	return off->activation_layers < 0 ? 1 : fmin(1, (double)off->activation_layers / layers);
 }
 
+static double weight_bytes(const struct sc_request *request)
+{
+	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
+}
+
 /* States stream through host memory in pieces, where the copies run beside the step: the slowest decides. */
 static double together(bool overlap, double a, double b)
 {
@@ -54,23 +67,34 @@ double sc_host_step_us(const struct sc_request *request, const struct sc_host_ra
 		       double params, double step_bytes)
 {
 	const struct sc_offload *off = &request->config.training.offload;
+	const struct sc_optimizer_traits *t =
+		sc_optimizer_traits_of(request->config.training.optimizer);
 	bool overlap = request->software.cpu_step_overlap;
-	double f = sc_dtype_bytes(SC_FP32);
-	double weight = sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
-	double us = sc_bytes_us(params * step_bytes, rates->step), copies;
+	double f = sc_dtype_bytes(SC_FP32), us, come = 0, go = 0;
 
-	/* what is read and written per parameter but the gradient is the weight and the states */
+	if (params <= 0)
+		return 0;
+	us = sc_bytes_us(params * step_bytes, rates->step);
 	if (off->optimizer == SC_TIER_NVME) {
-		double half = params * (step_bytes - f) / 2;
+		double states = params * (f + t->moments * sc_moment_bytes(request));
 
 		us = together(overlap, us,
-			      sc_bytes_us(half, rates->in[SC_TIER_NVME]) +
-				      sc_bytes_us(half, rates->out[SC_TIER_NVME]));
+			      sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
+				      sc_bytes_us(states, rates->out[SC_TIER_NVME]));
 	}
-	copies = together(overlap,
-			  off->gradients > SC_TIER_NONE
-				  ? 0
-				  : sc_bytes_us(params * f, rates->out[SC_TIER_CPU]),
-			  sc_bytes_us(params * weight, rates->in[SC_TIER_CPU]));
-	return together(overlap, us, copies);
+	if (off->gradients <= SC_TIER_NONE)
+		come = sc_bytes_us(params * f, rates->out[SC_TIER_CPU]);
+	if (off->weights <= SC_TIER_NONE)
+		go = sc_bytes_us(params * weight_bytes(request), rates->in[SC_TIER_CPU]);
+	return together(overlap, us, together(overlap, come, go));
+}
+
+double sc_write_back_us(const struct sc_request *request, const struct sc_host_rates *rates,
+			double params)
+{
+	int tier = request->config.training.offload.weights;
+
+	if (tier <= SC_TIER_NONE || params <= 0)
+		return 0;
+	return sc_bytes_us(params * weight_bytes(request), rates->out[tier]);
 }

@@ -14,14 +14,19 @@ struct sc_host_rates {
 void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fabric,
 		   struct sc_host_rates *out);
 
+/* Does something come and go with the passes? */
+bool sc_offload_moves(const struct sc_offload *off);
 /* Share of the optimizer's states that leaves the GPU, 0..1. */
 double sc_offload_states_frac(const struct sc_offload *off);
 /* Share of a stage's layers whose activations leave the GPU, 0..1. */
 double sc_offload_layers_frac(const struct sc_offload *off, double layers);
 
 /* One step of the optimizer on the CPU for `params` parameters of this rank, us: gradients come (unless they are
- * there), states are read, updated and written, weights go back. `step_bytes`: read and written per parameter. */
+ * there), states are read, updated and written, weights go back (unless they are kept there). `step_bytes`: read and written per parameter. */
 double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
 		       double params, double step_bytes);
+/* Weights that the GPU updated, to where they are kept; us, 0 if that is the GPU. */
+double sc_write_back_us(const struct sc_request *request, const struct sc_host_rates *rates,
+			double params);
 
 #endif

@@ -38,7 +38,7 @@ static void add_memory(struct sc_json *json, const struct sc_memory *memory)
 	}
 	if (memory->ssd_gib > 0)
 		sc_json_real(json, object, "ssd", memory->ssd_gib);
-	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib > 0)
+	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib >= 0)
 		sc_json_real(json, object, "ssd_capacity", memory->ssd_capacity_gib);
 }
 

@@ -133,7 +133,7 @@ void sc_text_hosts(const struct sc_memory *memory, struct sc_strbuf *out)
 				 memory->host_capacity_gib);
 	if (memory->ssd_gib > 0)
 		sc_strbuf_printf(out, ", %.0f", memory->ssd_gib);
-	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib > 0)
+	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib >= 0)
 		sc_strbuf_printf(out, " of %.0f", memory->ssd_capacity_gib);
 	if (memory->ssd_gib > 0)
 		sc_strbuf_append(out, " GiB of its SSDs");

@@ -228,6 +228,14 @@ static int check_optimizer(const struct sc_resolver *res)
 	enum sc_optimizer optimizer = cfg->training.optimizer;
 	bool orthogonal = sc_optimizer_traits_of(optimizer)->orthogonal;
 
+	if (orthogonal && cfg->training.trainable == SC_TRAIN_LORA)
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
+				       "training.optimizer muon steps whole matrices; with "
+				       "training.trainable lora choose another");
+	if (orthogonal && cfg->training.offload.optimizer > SC_TIER_NONE)
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.offload.optimizer",
+				       "training.offload.optimizer: muon's matrix products "
+				       "run on GPUs; choose another optimizer");
 	if (cfg->model.family == SC_DLRM ? optimizer <= SC_OPT_ATOMIC_SGD
 					 : cfg->model.family != SC_LAYERS || !orthogonal)
 		return 0;

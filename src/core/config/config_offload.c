@@ -13,11 +13,11 @@ static bool is_used(const struct sc_offload *off)
 /* A share or a number of layers without a place means host memory; a place without them means all. */
 static void fill(struct sc_offload *off)
 {
-	if (off->optimizer_fraction > 0 && off->optimizer <= SC_TIER_NONE)
+	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
 		off->optimizer = SC_TIER_CPU;
 	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)
 		off->optimizer_fraction = 1;
-	if (off->activation_layers > 0 && off->activations <= SC_TIER_NONE)
+	if (off->activation_layers > 0 && off->activations == SC_NOT_GIVEN)
 		off->activations = SC_TIER_CPU;
 	if (off->prefetch_layers == SC_NOT_GIVEN)
 		off->prefetch_layers = 1;
@@ -46,6 +46,14 @@ static int check(const struct sc_resolver *res)
 		rc = check_ssd(res, "training.offload.weights", off->weights);
 	if (rc == 0)
 		rc = check_ssd(res, "training.offload.activations", off->activations);
+	if (rc == 0 && off->optimizer == SC_TIER_NONE && off->optimizer_fraction > 0)
+		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.optimizer_fraction",
+				     "training.offload.optimizer_fraction: "
+				     "training.offload.optimizer is none; write cpu or nvme");
+	if (rc == 0 && off->activations == SC_TIER_NONE && off->activation_layers > 0)
+		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.activation_layers",
+				     "training.offload.activation_layers: "
+				     "training.offload.activations is none; write cpu or nvme");
 	if (rc == 0 && off->gradients > SC_TIER_NONE && off->optimizer_fraction < 1)
 		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.gradients",
 				     "training.offload.gradients: the GPU's optimizer reads "
@@ -66,5 +74,10 @@ int sc_config_resolve_offload(const struct sc_resolver *res)
 		return 0;
 	sc_config_host_memory(req);
 	fill(off);
+	if (req->config.training.optimizer == SC_OPT_NONE && off->optimizer > SC_TIER_NONE) {
+		sc_warn(&req->warnings, "training.offload.optimizer has no effect: there is none");
+		off->optimizer = SC_TIER_NONE;
+		off->optimizer_fraction = SC_NOT_GIVEN;
+	}
 	return check(res);
 }

@@ -81,18 +81,34 @@ static int take_torus(const struct astra *a, struct sc_arena *arena, struct sc_c
 	return 0;
 }
 
+/* What the config says stays. */
+static void fill_int(int64_t *key, int64_t value)
+{
+	if (*key == SC_NOT_GIVEN)
+		*key = value;
+}
+
+static void fill_double(double *key, double value)
+{
+	if (*key < 0)
+		*key = value;
+}
+
 /* One dimension is a node, a second one joins nodes, a NIC for each GPU. */
 static void take_nodes(const struct astra *a, const enum block *blocks, struct sc_cluster *out)
 {
-	out->gpus_per_node = out->scale_up_gpus = a->npus_count.at[0];
-	out->link_gbps = a->bandwidth.at[0];
-	out->links = blocks[0] == BLOCK_SWITCH ? SC_LINKS_SWITCH : SC_LINKS_MESH;
-	out->nics_per_node = 0;
-	if (a->npus_count.n < 2)
+	bool networked = a->npus_count.n > 1;
+
+	fill_int(&out->gpus_per_node, a->npus_count.at[0]);
+	fill_int(&out->scale_up_gpus, a->npus_count.at[0]);
+	fill_double(&out->link_gbps, a->bandwidth.at[0]);
+	if (out->links == SC_LINKS_USUAL)
+		out->links = blocks[0] == BLOCK_SWITCH ? SC_LINKS_SWITCH : SC_LINKS_MESH;
+	fill_int(&out->nics_per_node, networked ? a->npus_count.at[0] : 0);
+	if (!networked)
 		return;
-	out->nics_per_node = a->npus_count.at[0];
-	out->nic_gbit_s = a->bandwidth.at[1] / sc_gbit_to_gbps(1);
-	out->nic_latency_us = a->latency.at[1] / (double)SC_NS_PER_US;
+	fill_double(&out->nic_gbit_s, a->bandwidth.at[1] / sc_gbit_to_gbps(1));
+	fill_double(&out->nic_latency_us, a->latency.at[1] / (double)SC_NS_PER_US);
 }
 
 static int take_astra(const struct sc_source *source, struct sc_arena *arena,

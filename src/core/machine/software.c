@@ -265,6 +265,7 @@ const struct sc_field sc_software_fields[] = {
 	US(comm_host_us, "CPU time per collective, us"),
 	DOUBLE_OR(cpu_step_gbps, 0.1, 1e4, 19, "optimizer on the CPU, a process, 1e9 bytes/s"),
 	BOOL(cpu_step_overlap, "copies of an optimizer on the CPU run beside it"),
+	BOOL(cpu_step_shared, "cpu_step_gbps is a node's"),
 	DOUBLE(buffers_gib, 0, 1e4, "communication and workspace, GiB a GPU"),
 	DOUBLE(reserve_gib, 0, 1e4, "context and allocator slack, GiB a GPU"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),

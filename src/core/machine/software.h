@@ -191,6 +191,7 @@ struct sc_software {
 	 * thread); do its copies run beside it? */
 	double cpu_step_gbps;
 	bool cpu_step_overlap;
+	bool cpu_step_shared; /* the rate is that of all cores of a node, and its GPUs' processes share it */
 	double buffers_gib; /* communication and workspace buffers per GPU */
 	double reserve_gib; /* CUDA context, allocator slack */
 	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */

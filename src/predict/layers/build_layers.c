@@ -155,6 +155,8 @@ static void run_forward(struct builder *b, size_t i, bool is_first)
 			sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
 	}
 	run_block(b, &at->forward, bucket->forward_costs);
+	if (is_first && !at->update.steps.n && bucket->reduced != SC_NONE)
+		sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
 	name_rows(b, at->last_row + 1 - at->n_rows, at->n_rows, false);
 }
 

@@ -224,7 +224,9 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 {
-	if (!KINDS[shape->kind].warmup)
+	/* an automatic order of a short run need not be that of a long one */
+	if (!KINDS[shape->kind].warmup || shape->kind == SC_SCHED_ZB_1P ||
+	    shape->kind == SC_SCHED_ZB_2P)
 		return 0;
 	return KINDS[shape->kind].lie == LIE_REPLICAS ? shape->replicas
 	       : shape->kind == SC_SCHED_INTERLEAVED  ? shape->pp

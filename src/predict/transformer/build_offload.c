@@ -6,14 +6,6 @@
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
-bool build_offloads(const struct sc_request *request)
-{
-	const struct sc_offload *off = &request->config.training.offload;
-
-	return off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
-	       off->gradients > SC_TIER_NONE;
-}
-
 /* What of the model a pass runs. */
 struct part {
 	double layers, dense;

@@ -90,7 +90,6 @@ struct pass_copies {
 struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot *slot,
 				    bool partial);
 uint32_t build_pass_end(struct class_state *st, const struct pass_copies *copies, uint32_t node);
-bool build_offloads(const struct sc_request *request);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
 /* Reduces the gradients of n times `params` over the data-parallel ranks after node `after`. */

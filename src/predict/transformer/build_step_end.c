@@ -274,31 +274,30 @@ static uint32_t add_gpu_optimizer(struct class_state *st)
 	return node;
 }
 
-/* The CPU's share of the step, copies included, beside the GPU's. */
-static uint32_t add_host_optimizer(struct class_state *st)
+static double node_us(const struct builder *b, uint32_t node)
 {
-	struct builder *b = st->b;
-	struct sc_cost cost = {.work_us = b->tf->classes[st->id].host_optimizer_us,
-			       .owner_frac[SC_OWN_OPTIMIZER] = 1};
-	uint32_t node;
-
-	if (cost.work_us <= 0)
-		return SC_NONE;
-	node = sc_graph_add_node(
-		b->graph, SC_NODE_HOST, st->lanes.host,
-		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_HOST_OPTIMIZER});
-	sc_graph_add_dep(b->graph, node, st->last_compute);
-	return node;
+	return node == SC_NONE ? 0 : b->graph->costs.at[b->graph->nodes.at[node].cost].work_us;
 }
 
+/* The CPU's share of the step, copies included, beside the GPU's: what of it is left when that is done. The GPU waits
+ * for it, and its lane says what for. */
 static void add_optimizer(struct class_state *st)
 {
-	uint32_t host = add_host_optimizer(st), gpu = add_gpu_optimizer(st);
+	struct builder *b = st->b;
+	uint32_t gpu = add_gpu_optimizer(st), node;
+	struct sc_cost rest = {.work_us =
+				       b->tf->classes[st->id].host_optimizer_us - node_us(b, gpu),
+			       .owner_frac[SC_OWN_OPTIMIZER] = 1};
 
 	if (gpu != SC_NONE)
 		st->last_compute = gpu;
-	if (host != SC_NONE)
-		build_compute_after(st, host);
+	if (rest.work_us <= 0)
+		return;
+	node = sc_graph_add_node(
+		b->graph, SC_NODE_KERNEL, st->lanes.compute,
+		(struct sc_node_use){sc_graph_add_cost(b->graph, &rest), SC_NAME_HOST_OPTIMIZER});
+	sc_graph_add_dep(b->graph, node, st->last_compute);
+	st->last_compute = node;
 }
 
 /* The optimizer updates a share of the parameters, and all ranks need all of them again. */

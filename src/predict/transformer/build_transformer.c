@@ -358,7 +358,7 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 			    .graph = graph,
 			    .built = built,
 			    .sharding = sc_sharding_rule(tf->request),
-			    .offloads = build_offloads(tf->request)};
+			    .offloads = sc_offload_moves(&tf->request->config.training.offload)};
 	struct sc_cost zero = {0};
 
 	if (b.offloads)

@@ -52,6 +52,49 @@ double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }
 
+/* The ranks of a class's node hold together. */
+static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out)
+{
+	const struct sc_placement *p = &run->tf->placement;
+
+	out->host_gib = out->ssd_gib = 0;
+	for (uint32_t d = 0; d < p->n_classes; d++) {
+		const struct sc_rank_class *rc = &p->classes[d];
+		struct sc_memory one;
+
+		if (rc->nic_domain != p->classes[c].nic_domain)
+			continue;
+		sc_memory_of_class(run, d, sc_micro_batches_in_flight(run, rc->stage), &one);
+		out->host_gib += rc->ranks_per_domain * one.host_gib;
+		out->ssd_gib += rc->ranks_per_domain * one.ssd_gib;
+	}
+}
+
+static bool is_first_of_node(const struct sc_run *run, uint32_t c)
+{
+	const struct sc_rank_class *classes = run->tf->placement.classes;
+	uint32_t d = 0;
+
+	while (classes[d].nic_domain != classes[c].nic_domain)
+		d++;
+	return d == c;
+}
+
+static void find_fullest_node(const struct sc_run *run, struct sc_memory *out)
+{
+	struct sc_memory node, most = {0};
+
+	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
+		if (!is_first_of_node(run, c))
+			continue;
+		sum_node(run, c, &node);
+		most.host_gib = fmax(most.host_gib, node.host_gib);
+		most.ssd_gib = fmax(most.ssd_gib, node.ssd_gib);
+	}
+	out->host_gib = most.host_gib;
+	out->ssd_gib = most.ssd_gib;
+}
+
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
@@ -64,6 +107,8 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 		if (c == 0 || sc_memory_fullness(&now) > sc_memory_fullness(out))
 			*out = now;
 	}
+	if (out->host_gib > 0 || out->ssd_gib > 0)
+		find_fullest_node(run, out);
 }
 
 static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)
@@ -73,7 +118,7 @@ static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)
 			"training.offload keeps %.0f GiB in a node's memory, which has %.0f GiB "
 			"(cluster.host_memory_gib): it will not fit",
 			m->host_gib, m->host_capacity_gib);
-	if (m->ssd_gib > 0 && m->ssd_capacity_gib > 0 && m->ssd_gib > m->ssd_capacity_gib)
+	if (m->ssd_gib > 0 && m->ssd_capacity_gib >= 0 && m->ssd_gib > m->ssd_capacity_gib)
 		sc_warn(warnings,
 			"training.offload keeps %.0f GiB on a node's SSDs, which have %.0f GiB "
 			"(cluster.ssd_gib): it will not fit",

@@ -32,7 +32,7 @@ static double start_us(const struct sc_run *run, size_t at, uint32_t i)
 	const uint32_t *node = run->built->slot_node + at;
 	const struct sc_timeline *tl = run->timeline;
 	uint32_t lane = run->graph->nodes.at[node[i]].lane;
-	uint32_t id = i > 0 ? node[i - 1] + 1 : node[0];
+	uint32_t id = i > 0 ? node[i - 1] + 1 : run->graph->lane_first[lane];
 
 	while (id < node[i] &&
 	       (run->graph->nodes.at[id].lane != lane || tl->end_us[id] <= tl->start_us[id]))

@@ -345,17 +345,26 @@ static bool same_params(const struct sc_class_plan *a, const struct sc_class_pla
 	       fabs(a->trainable_expert - b->trainable_expert) < 0.5;
 }
 
-/* The share of training.offload. */
+/* What the host does at the step's end: its share of the optimizer; weights that it keeps and the GPU updated. */
 static double host_optimizer_us(const struct sc_transformer *tf, double updated)
 {
-	double share = sc_offload_states_frac(&tf->request->config.training.offload);
+	const struct sc_request *req = tf->request;
+	double share = sc_offload_states_frac(&req->config.training.offload) * updated;
 	struct sc_host_rates rates;
 
-	if (share <= 0)
-		return 0;
-	sc_host_rates(tf->request, &tf->fabric, &rates);
-	return sc_quantize_us(sc_host_step_us(tf->request, &rates, share * updated,
-					      sc_transformer_update_bytes(tf->request)));
+	sc_host_rates(req, &tf->fabric, &rates);
+	return sc_quantize_us(
+		sc_host_step_us(req, &rates, share, sc_transformer_update_bytes(req)) +
+		sc_write_back_us(req, &rates, updated - share));
+}
+
+static void scale_layers(struct sc_update *update, const struct sc_stage_parts *parts,
+			 const struct sc_class_plan *plan)
+{
+	double share = update->updated / (plan->trainable + plan->trainable_expert);
+
+	update->layers = parts->layers * share;
+	update->dense_layers = parts->dense * share;
 }
 
 static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
@@ -393,8 +402,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
 	update = (struct sc_update){.params = held, .updated = updated};
 	if (updated > 0)
-		update.layers = (parts.layers + parts.dense) * updated /
-				(plan->trainable + plan->trainable_expert);
+		scale_layers(&update, &parts, plan);
 	sc_transformer_optimizer(&tf->variant[plan->variant].env, &update, &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;

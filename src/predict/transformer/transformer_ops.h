@@ -54,7 +54,8 @@ double sc_transformer_update_bytes(const struct sc_request *request);
 /* The end of an iteration on a rank. */
 struct sc_update {
 	double params, updated; /* that it holds, and those of them that it updates */
-	double layers;          /* whole layers among these: what is done matrix by matrix */
+	/* Whole layers among these, and of a mixture those without experts: what is done matrix by matrix. */
+	double layers, dense_layers;
 };
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out);

@@ -98,8 +98,8 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 	x = dims_of(request, NULL, 1, NULL);
 	add_plain_params(&x, x.vocab * x.h, out);
 	add_plain_params(&x, (double)x.model->mtp_layers * 2 * x.h * x.h / x.tp, out);
-	if (x.model->mtp_layers > 0 &&
-	    request->config.parallel.pp > 1) /* the embedding once more */
+	if (x.model->mtp_layers > 0 && request->config.parallel.pp > 1 &&
+	    !request->config.model.tied_embeddings) /* the embedding once more */
 		add_plain_params(&x, x.vocab * x.h, out);
 }
 
@@ -196,6 +196,8 @@ static void orthogonalise(const struct dims *x, double m, double n, double count
 	double low = fmin(m, n), high = fmax(m, n);
 	const struct mnk products[] = {{low, low, high}, {low, low, low}, {low, high, low}};
 
+	if (low <= 0 || count <= 0)
+		return;
 	for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
 		struct sc_op op = {SC_OP_GEMM,
 				   SC_BF16,
@@ -214,24 +216,26 @@ static void orthogonalise(const struct dims *x, double m, double n, double count
 	}
 }
 
-/* The matrices of `layers` layers, each tensor-parallel part alone; gate and up apart. */
-static void orthogonalise_layers(const struct dims *x, double layers)
+/* The matrices of the layers, each tensor-parallel part alone; gate and up apart. */
+static void orthogonalise_layers(const struct dims *x, const struct sc_update *update)
 {
 	const struct sc_model *m = x->model;
+	bool mixture = sc_model_is_moe(m);
+	double with_experts = mixture ? update->layers : 0;
+	double dense = update->dense_layers + (mixture ? 0 : update->layers);
+	double all = dense + with_experts, matrices = x->gates + 1;
 	struct linear qkv[MAX_LINEARS];
 	const struct linear proj = proj_linear(x);
 	int n = qkv_linears(x, qkv);
-	double ffn = sc_model_is_moe(m) ? shared_width(x) : x->ffn;
 
 	for (int i = 0; i < n; i++)
-		orthogonalise(x, qkv[i].n, qkv[i].k, layers);
-	orthogonalise(x, proj.n, proj.k, layers);
-	if (ffn > 0)
-		orthogonalise(x, ffn, x->h, layers * (x->gates + 1));
-	if (sc_model_is_moe(m))
-		orthogonalise(x, (double)m->expert_ffn_hidden / x->etp, x->h,
-			      layers * (x->gates + 1) * (double)m->experts /
-				      (double)x->req->config.parallel.ep);
+		orthogonalise(x, qkv[i].n, qkv[i].k, all);
+	orthogonalise(x, proj.n, proj.k, all);
+	orthogonalise(x, x->ffn, x->h, dense * matrices);
+	orthogonalise(x, shared_width(x), x->h, with_experts * matrices);
+	orthogonalise(x, (double)m->expert_ffn_hidden / x->etp, x->h,
+		      with_experts * matrices * (double)m->experts /
+			      (double)x->req->config.parallel.ep);
 }
 
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
@@ -260,9 +264,8 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 		SC_FP32,
 		{.rowwise = {.read_bytes = updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
-	if (sc_optimizer_traits_of(request->config.training.optimizer)->orthogonal &&
-	    update->layers > 0)
-		orthogonalise_layers(&x, update->layers);
+	if (sc_optimizer_traits_of(request->config.training.optimizer)->orthogonal)
+		orthogonalise_layers(&x, update);
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	add_rowwise(&x, SC_NAME_GRAD_ZERO, params * sc_grad_bytes(request), n);

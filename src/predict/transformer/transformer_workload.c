@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/offload.h"
 #include "predict/transformer/summarize.h"
 #include "predict/workload.h"
 
@@ -78,7 +79,9 @@ static uint32_t choose(const struct self *self)
 	const uint32_t all = (uint32_t)self->tf.request->n_micro_batches;
 	const struct sc_schedule_shape shape = sc_transformer_shape(&self->tf, all);
 
-	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph)
+	/* copies to and from the host may fall behind slowly */
+	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph ||
+	    sc_offload_moves(&self->tf.request->config.training.offload))
 		return all;
 	return sc_steady_choose(&shape, all, self->attempt);
 }

@@ -282,6 +282,13 @@ static int none(const struct run *run, struct sc_err *err)
 		    (!least || c->memory_gib < least->memory_gib))
 			least = c;
 	}
+	if (least && least->memory_gib <= least->capacity_gib * (1 - run->s.search->memory_margin))
+		return sc_err_set(
+			err, SC_ECONFLICT,
+			"search: none of %zu candidates fits: what training.offload keeps "
+			"is too much for a node's memory or SSDs; offload less, or take "
+			"more GPUs",
+			out->cases.n_rows);
 	if (!least)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "search: none of %zu candidates can be; the last: %s",
