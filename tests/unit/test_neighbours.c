@@ -142,12 +142,15 @@ static bool is_small(int64_t before, int64_t after)
 	return after > 0 && after != before && change <= fmax(2, 0.05 * (double)before);
 }
 
+/* A step each way at least: what is one less is often refused. */
 static void walk_sizes(struct walk *w)
 {
+	const int n = n_cases(N_STEPS) > 1 ? n_cases(N_STEPS) : 2;
+
 	for (int s = 0; s < N_SIZES; s++) {
 		int64_t value = *SIZES[s].at(&w->resolved);
 
-		for (int i = 0; value != SC_NOT_GIVEN && i < n_cases(N_STEPS); i++) {
+		for (int i = 0; value != SC_NOT_GIVEN && i < n; i++) {
 			struct sc_config config = w->resolved;
 
 			*SIZES[s].at(&config) = step(value, i);
