@@ -22,7 +22,8 @@ double sc_offload_states_frac(const struct sc_offload *off);
 double sc_offload_layers_frac(const struct sc_offload *off, double layers);
 
 /* One step of the optimizer on the CPU for `params` parameters of this rank, us: gradients come (unless they are
- * there), states are read, updated and written, weights go back (unless they are kept there). `step_bytes`: read and written per parameter. */
+ * there), states are read, updated and written, weights go back (unless they are kept there). `step_bytes`: read and
+ * written per parameter. */
 double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
 		       double params, double step_bytes);
 /* Weights that the GPU updated, to where they are kept; us, 0 if that is the GPU. */

@@ -7,16 +7,11 @@
 #include "predict/transformer/build_priv.h"
 
 /* What of the model a pass runs. */
-struct part {
-	double layers, dense;
-	bool embed, head;
-};
-
-static struct part part_of(const struct class_state *st, const struct sc_slot *slot)
+static struct sc_stage_parts part_of(const struct class_state *st, const struct sc_slot *slot)
 {
 	const struct sc_transformer *tf = st->b->tf;
 	uint32_t vs = slot->virtual_stage;
-	struct part part = {.dense = (double)tf->stage_dense[vs]};
+	struct sc_stage_parts part = {.dense = (double)tf->stage_dense[vs]};
 
 	part.layers = (double)tf->stage_layers[vs] - part.dense;
 	sc_transformer_ends(tf, (uint32_t)tf->placement.classes[st->id].stage, slot->chunk,
@@ -32,7 +27,8 @@ static void add_params(struct sc_params *sum, const struct sc_params *one, doubl
 	sum->trainable_expert += n * one->trainable_expert;
 }
 
-static struct sc_params params_of(const struct sc_transformer *tf, const struct part *part)
+static struct sc_params params_of(const struct sc_transformer *tf,
+				  const struct sc_stage_parts *part)
 {
 	struct sc_params sum = {0};
 
@@ -43,7 +39,8 @@ static struct sc_params params_of(const struct sc_transformer *tf, const struct 
 	return sum;
 }
 
-static double kept_bytes(const struct class_state *st, const struct part *part, bool partial)
+static double kept_bytes(const struct class_state *st, const struct sc_stage_parts *part,
+			 bool partial)
 {
 	const struct sc_transformer *tf = st->b->tf;
 	const struct sc_request *req = tf->request;
@@ -67,6 +64,14 @@ static double copy_us(double bytes, const double *gbps, int tier)
 	return tier > SC_TIER_NONE && bytes > 0 ? sc_bytes_us(bytes, gbps[tier]) : 0;
 }
 
+/* Of parameters outside experts and in them what is this rank's, where they are sharded. */
+static double own_share(const struct sc_replicas *copies, bool sharded, double dense, double expert)
+{
+	if (!sharded)
+		return dense + expert;
+	return dense / copies->dense.shard.n_ranks + expert / copies->expert.shard.n_ranks;
+}
+
 static struct traffic traffic_of(const struct class_state *st, const struct sc_slot *slot,
 				 bool partial)
 {
@@ -74,23 +79,18 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	const struct sc_offload *off = &b->tf->request->config.training.offload;
 	const struct sc_host_rates *rates = &b->host_rates;
 	enum sc_pass_kind kind = (enum sc_pass_kind)slot->kind;
-	struct part part = part_of(st, slot);
+	struct sc_stage_parts part = part_of(st, slot);
 	struct sc_params params = params_of(b->tf, &part);
-	double kept = kept_bytes(st, &part, partial), shard = 1, expert_shard = 1, weights,
-	       gradients;
+	double kept = kept_bytes(st, &part, partial);
 	struct sc_replicas copies;
 	struct traffic out = {0};
+	double weights, gradients;
 
 	sc_transformer_replicas(b->tf, st->id, &copies);
-	if (b->sharding.weights) {
-		shard = copies.dense.shard.n_ranks;
-		expert_shard = copies.expert.shard.n_ranks;
-	}
-	weights = (params.dense / shard + params.expert / expert_shard) *
+	weights = own_share(&copies, b->sharding.weights, params.dense, params.expert) *
 		  sc_transformer_gathered_bytes(b->tf->request);
-	if (!b->sharding.gradients)
-		shard = expert_shard = 1;
-	gradients = (params.trainable / shard + params.trainable_expert / expert_shard) *
+	gradients = own_share(&copies, b->sharding.gradients, params.trainable,
+			      params.trainable_expert) *
 		    sc_grad_bytes(b->tf->request);
 	if (kind != SC_PASS_BACKWARD_WEIGHT)
 		out.in_us += copy_us(weights, rates->in, off->weights);
