@@ -159,6 +159,7 @@ START_TEST(sharded_gradients_are_sent_once)
 		{"parallel.pp", "1"},
 		{"parallel.dp", "8"},
 		{"gpus", "8"},
+		{"cluster.gpus_per_node", "8"},
 		{"training.micro_batch", "1"},
 		{"training.global_batch", "8"},
 		{"cluster.host_link_gbps", "0.1"},
