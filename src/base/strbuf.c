@@ -60,21 +60,28 @@ void sc_strbuf_append_char(struct sc_strbuf *buf, char c)
 	sc_strbuf_append_n(buf, &c, 1);
 }
 
-void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
+void sc_strbuf_vprintf(struct sc_strbuf *buf, const char *fmt, va_list args)
 {
-	va_list args, again;
+	va_list again;
 	int n;
 
 	assert(fmt);
-	va_start(args, fmt);
 	va_copy(again, args);
-	n = vsnprintf(NULL, 0, fmt, args);
-	va_end(args);
+	n = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
 	assert(n >= 0);
 	sc_strbuf_reserve(buf, (size_t)n);
-	vsnprintf(buf->at + buf->n, (size_t)n + 1, fmt, again);
-	va_end(again);
+	vsnprintf(buf->at + buf->n, (size_t)n + 1, fmt, args);
 	buf->n += (size_t)n;
+}
+
+void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	sc_strbuf_vprintf(buf, fmt, args);
+	va_end(args);
 }
 
 const char *sc_strbuf_get(const struct sc_strbuf *buf)

@@ -3,6 +3,7 @@
 #ifndef SC_BASE_STRBUF_H
 #define SC_BASE_STRBUF_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,8 @@ void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n);
 void sc_strbuf_append_char(struct sc_strbuf *buf, char c);
 void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+void sc_strbuf_vprintf(struct sc_strbuf *buf, const char *fmt, va_list args)
+	__attribute__((format(printf, 2, 0)));
 const char *sc_strbuf_get(const struct sc_strbuf *buf); /* never NULL; until the next change */
 /* The text, now the caller's to free; the buffer is empty. */
 char *sc_strbuf_detach(struct sc_strbuf *buf);

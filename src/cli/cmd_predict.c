@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/chrome_trace.h"
-#include "report/html.h"
+#include "report/html_prediction.h"
 #include "report/json.h"
 #include "report/text.h"
 #include "study/explain/explain.h"
@@ -79,21 +79,17 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_chrome_trace_write(s->predictor, &s->prediction, out, err);
 }
 
-static const struct sc_explanation *explanation(const struct session *s)
-{
-	return s->args->explain ? &s->explanation : NULL;
-}
-
 static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct session *s = ctx;
 
-	return sc_json_prediction(&s->prediction, explanation(s), out, err);
+	return sc_json_prediction(&s->prediction, s->args->explain ? &s->explanation : NULL, out,
+				  err);
 }
 
 static int write_report(const struct session *s, struct sc_err *err)
 {
-	const struct sc_html_more more = {explanation(s), s->has_play ? &s->play : NULL};
+	const struct sc_html_more more = {&s->explanation, s->has_play ? &s->play : NULL};
 	struct sc_strbuf page = {0};
 	int rc;
 
@@ -144,7 +140,7 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 		rc = sc_cli_write(s->args->timeline, put_timeline, s, err);
 	if (rc == 0 && s->args->report)
 		s->has_play = sc_predictor_play(s->predictor, arena, &s->play);
-	if (rc == 0 && s->args->explain)
+	if (rc == 0 && (s->args->explain || s->args->report))
 		rc = sc_explain(s->predictor, &s->request, &s->opts, &s->prediction,
 				&s->explanation, err);
 	if (rc == 0 && s->args->report)

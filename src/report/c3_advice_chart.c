@@ -4,7 +4,7 @@
 
 #include "base/units.h"
 #include "report/c3_advice.h"
-#include "report/html.h"
+#include "report/page.h"
 
 enum {
 	WIDTH = 960,
@@ -32,7 +32,7 @@ static int n_applying(const struct sc_c3_advice *a)
 static void append_label(struct sc_strbuf *out, double x, double y, const char *text)
 {
 	sc_strbuf_printf(out, "<text x=\"%.0f\" y=\"%.0f\">", x, y);
-	sc_html_text(out, text);
+	sc_page_escape(out, text);
 	sc_strbuf_append(out, "</text>\n");
 }
 
@@ -95,33 +95,37 @@ void sc_svg_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out
 	sc_strbuf_append(out, "</svg>\n");
 }
 
-static void append_row(const struct sc_c3_advice *a, struct sc_strbuf *out)
+static void put_row(struct sc_page *page, const struct sc_c3_advice *a)
 {
 	const struct sc_c3_result *r = &a->result[a->best];
+	struct sc_strbuf text = {0};
 
-	sc_strbuf_append(out, "<tr><td>");
-	sc_html_text(out, a->named->name);
-	sc_strbuf_printf(out,
-			 "</td><td>%s</td><td class=\"n\">%.1f</td><td class=\"n\">%.1f</td>"
-			 "<td class=\"n\">%.2f</td><td>",
-			 sc_c3_class_name(a->class), r->compute_us, r->comm_us, r->ideal);
-	sc_c3_policy_text(a, (int)a->best, out);
-	sc_strbuf_printf(out, "</td><td class=\"n\">%.2f</td><td>", r->speedup);
-	sc_c3_changes_text(a, out);
-	sc_strbuf_append(out, "</td></tr>\n");
+	sc_page_cell(page, "%s", a->named->name);
+	sc_page_cell(page, "%s", sc_c3_class_name(a->class));
+	sc_page_cell(page, "%.1f", r->compute_us);
+	sc_page_cell(page, "%.1f", r->comm_us);
+	sc_page_cell(page, "%.2f", r->ideal);
+	sc_c3_policy_text(a, (int)a->best, &text);
+	sc_page_cell(page, "%s", sc_strbuf_get(&text));
+	sc_page_cell(page, "%.2f", r->speedup);
+	sc_strbuf_clear(&text);
+	sc_c3_changes_text(a, &text);
+	sc_page_cell(page, "%s", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
 }
 
 void sc_html_c3_advice(const char *title, const struct sc_c3_advices *advices,
 		       struct sc_strbuf *out)
 {
-	sc_html_begin(title, out);
-	sc_strbuf_append(out, "<h2>Best policy of each pair</h2>\n<table><tr><th>pair</th>"
-			      "<th>class</th><th class=\"n\">kernel us</th>"
-			      "<th class=\"n\">comm us</th><th class=\"n\">ideal</th><th>best</th>"
-			      "<th class=\"n\">speedup</th><th>by size</th></tr>\n");
+	struct sc_page page;
+
+	sc_page_begin(&page, "c3", title, out);
+	sc_page_heading(&page, "Best policy of each pair");
+	sc_page_table(&page, "pair|class|kernel us#|comm us#|ideal#|best|speedup#|by size");
 	for (size_t i = 0; i < advices->n; i++)
-		append_row(&advices->at[i], out);
-	sc_strbuf_append(out, "</table>\n<h2>Time under each policy</h2>\n");
+		put_row(&page, &advices->at[i]);
+	sc_page_table_end(&page);
+	sc_page_heading(&page, "Time under each policy");
 	sc_svg_c3_advice(advices, out);
-	sc_html_end(out);
+	sc_page_end(&page);
 }

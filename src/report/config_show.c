@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "base/num.h"
 
 enum { COMMENT_COLUMN = 40, MAX_PATH_TEXT = 128, MAX_VALUE_TEXT = 64 };
@@ -236,6 +237,7 @@ struct writer {
 	const struct sc_config *config;       /* with origins */
 	const struct sc_request *request;     /* NULL: what was imported */
 	const struct sc_foreign_lines *lines; /* or NULL */
+	bool is_bare;                         /* values alone, without where they came from */
 };
 
 static void begin_comment(size_t begin, struct sc_strbuf *out)
@@ -335,6 +337,10 @@ static void append_line(const struct writer *w, const struct sc_field *field, co
 	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);
 	value_at = out->n;
 	sc_config_show_value(field, place, out);
+	if (w->is_bare) {
+		sc_strbuf_append_char(out, '\n');
+		return;
+	}
 	snprintf(value, sizeof(value), "%s", out->at + value_at);
 	begin_comment(begin, out);
 	append_origin(config, field, path, value, out);
@@ -371,13 +377,30 @@ static void append_all(const struct writer *w, const struct sc_config *values,
 	}
 }
 
-void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
+static void append_resolved(const struct sc_request *request, bool is_bare, struct sc_strbuf *out)
 {
-	const struct writer writer = {.config = &request->config, .request = request};
+	const struct writer writer = {
+		.config = &request->config, .request = request, .is_bare = is_bare};
 	struct sc_config simulated = request->config;
 
 	simulated.training.software = request->software.id;
 	append_all(&writer, &simulated, out);
+}
+
+void sc_config_show(const struct sc_request *request, struct sc_strbuf *out)
+{
+	append_resolved(request, false, out);
+}
+
+const char *sc_config_hash(const struct sc_request *request, char buf[static SC_CONFIG_HASH_BYTES])
+{
+	struct sc_strbuf text = {0};
+
+	append_resolved(request, true, &text);
+	snprintf(buf, SC_CONFIG_HASH_BYTES, "%016" PRIx64,
+		 sc_fnv(SC_FNV_START, sc_strbuf_get(&text), text.n));
+	sc_strbuf_release(&text);
+	return buf;
 }
 
 static void append_key(const struct sc_foreign_line *line, struct sc_strbuf *out)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "report/html.h"
+#include "report/page.h"
 
 enum { TEXT_COLUMNS = 120 };
 static const char LETTERS[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
@@ -58,11 +58,11 @@ static void append_title(const char *name, const struct sc_schedule_play *play,
 {
 	sc_strbuf_printf(
 		out,
-		"%s: %u stages, %u micro-batches; bubble %.2f %%, makespan %g%s, at most %.4g "
+		"%s: %u stages, %u micro-batches; bubble %.2f %%%s, makespan %g%s, at most %.4g "
 		"%s held",
 		name, play->passes->map->pp, play->passes->micro_batches + play->n_left_out,
-		play->bubble_pct, play->makespan, play->time_unit, most_held(play),
-		play->held_unit);
+		play->bubble_pct, play->n_left_out ? " of what is shown" : "", play->makespan,
+		play->time_unit, most_held(play), play->held_unit);
 	if (play->n_left_out)
 		sc_strbuf_printf(out, "; %u micro-batches as those in the middle are not shown",
 				 play->n_left_out);
@@ -91,22 +91,41 @@ void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 	}
 }
 
-enum { ROW = 36, BAR = 20, STRIP = 12, LEFT = 60, WIDTH = 1600 };
+enum {
+	ROW = 36,
+	BAR = 20,
+	STRIP = 12,
+	LEFT = 60,
+	WIDTH = 1600,
+	MAX_NAMED =
+		6000, /* passes: of more, a picture has no names, as it would not be read but be large */
+	MAX_STEPS = 256 /* of a strip then */
+};
 
-/* What a stage holds over time, a step a pass, in the strip below its passes. */
+static bool is_large(const struct sc_schedule_play *play)
+{
+	return (size_t)play->passes->map->pp * play->passes->stride > MAX_NAMED;
+}
+
+/* What a stage holds over time, a step a pass (or the most of several), in the strip below its passes. */
 static void append_strip(const struct sc_schedule_play *play, uint32_t s, double unit,
 			 struct sc_strbuf *out)
 {
 	size_t at = (size_t)s * play->passes->stride;
 	double base = ROW * (s + 1.0), high = STRIP / most_held(play);
-	double now = play->held[s].before;
+	double now = play->held[s].before, most = 0;
+	uint32_t n = play->passes->n[s], every = is_large(play) ? 1 + n / MAX_STEPS : 1;
 
 	sc_strbuf_printf(out, "<path fill=\"#e8684a\" fill-opacity=\"0.5\" d=\"M%d %.2fV%.2f", LEFT,
 			 base, base - high * now);
-	for (uint32_t i = 0; i < play->passes->n[s]; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		now = sc_play_held(play, s, i, now);
+		most = fmax(most, now);
+		if (i % every != 0 && i + 1 < n)
+			continue;
 		sc_strbuf_printf(out, "H%.2fV%.2f", LEFT + unit * play->end[at + i],
-				 base - high * now);
+				 base - high * most);
+		most = 0;
 	}
 	sc_strbuf_printf(out,
 			 "H%.2fV%.2fZ\"><title>stage %u holds at most %.4g %s</title></path>\n",
@@ -132,8 +151,31 @@ static void append_passes(const struct sc_schedule_play *play, uint32_t s, doubl
 				 slots[i].micro_batch, play->start[at + i], play->end[at + i],
 				 play->time_unit);
 		if (width > 8)
-			sc_strbuf_printf(out, "<text x=\"%.2f\" y=\"%u\">%u</text>\n", x + 2,
-					 ROW * s + 16, slots[i].micro_batch);
+			sc_strbuf_printf(out,
+					 "<text x=\"%.2f\" y=\"%u\" "
+					 "style=\"fill:#222\">%u</text>\n",
+					 x + 2, ROW * s + 16, slots[i].micro_batch);
+	}
+}
+
+/* A stroke a kind of pass. */
+static void append_many(const struct sc_schedule_play *play, uint32_t s, double unit,
+			struct sc_strbuf *out)
+{
+	const struct sc_slot *slots = sc_passes_of(play->passes, s);
+	size_t at = (size_t)s * play->passes->stride;
+
+	for (int kind = 0; kind < SC_N_PASS_KINDS; kind++) {
+		sc_strbuf_printf(out, "<path stroke=\"%s\" stroke-width=\"%d\" d=\"", COLOURS[kind],
+				 BAR);
+		for (uint32_t i = 0; i < play->passes->n[s]; i++)
+			if ((int)slots[i].kind == kind)
+				sc_strbuf_printf(
+					out, "M%.1f %uh%.1f", LEFT + unit * play->start[at + i],
+					ROW * s + 3 + BAR / 2,
+					fmax(unit * (play->end[at + i] - play->start[at + i]) - 0.2,
+					     0.1));
+		sc_strbuf_append(out, "\"/>\n");
 	}
 }
 
@@ -147,12 +189,15 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
 			 "font-family=\"sans-serif\" font-size=\"9\">\n<title>",
 			 WIDTH + LEFT + 40, ROW * pp + 10);
-	sc_html_text(out, name);
+	sc_page_escape(out, name);
 	sc_strbuf_append(out, "</title>\n");
 	for (uint32_t s = 0; s < pp; s++) {
 		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", ROW * s + 16, s,
 				 play->peak[s]);
-		append_passes(play, s, unit, out);
+		if (is_large(play))
+			append_many(play, s, unit, out);
+		else
+			append_passes(play, s, unit, out);
 		append_strip(play, s, unit, out);
 	}
 	sc_strbuf_append(out, "</svg>\n");
@@ -179,7 +224,7 @@ void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
 {
 	struct sc_strbuf shown = {0};
 
-	sc_html_text(&shown, name);
+	sc_page_escape(&shown, name);
 	sc_strbuf_append(out, "<div>\n<p>");
 	append_title(sc_strbuf_get(&shown), play, out);
 	sc_strbuf_append(out, ". F blue, B yellow, I (backward of inputs) green, W (of weights) "
@@ -194,10 +239,11 @@ void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
 void sc_schedule_to_html(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, "<!doctype html>\n<meta charset=\"utf-8\">\n<title>");
-	sc_html_text(out, name);
-	sc_strbuf_append(out, "</title>\n");
+	struct sc_page page;
+
+	sc_page_begin(&page, "schedule", name, out);
 	sc_schedule_to_div(name, play, out);
+	sc_page_end(&page);
 }
 
 static void add_slots(struct sc_json *json, json_t *parent, const struct sc_schedule_play *play)
