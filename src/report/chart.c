@@ -147,7 +147,7 @@ static void append_ticks(struct sc_strbuf *out, const struct axis *axis, bool is
 		double shown = fabs(t) < 1e-9 * span ? 0 : t;
 		double value = axis->is_log ? pow(10, shown) : shown;
 
-		if (isfinite(value))
+		if (can_show(axis, value))
 			append_tick(out, value, place(axis, value), is_x);
 	}
 }
