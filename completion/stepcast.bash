@@ -10,22 +10,22 @@ _stepcast()
 	fi
 	case $command in
 	predict) words="" options=" --set --json --explain --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	sweep) words="" options=" --table --grid --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	sweep) words="" options=" --table --grid --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	search) words="" options=" --choose --fix --all --gpus --device --objective --price --memory-margin --time-limit --out-cases --json --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --json --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	compare) words="" options=" --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	shard) words="" options=" --plan --search --objective --device-constants --baseline --task-tables --tasks --task --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --report --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	shard) words="" options=" --plan --search --objective --device-constants --baseline --task-tables --tasks --task --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --report --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --plot --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	schedule) words="1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev" options=" --pp --micro-batches --virtual-stages --replicas --waves --times --stage-times --optimize --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	collective) words="all_reduce all_gather reduce_scatter broadcast all_to_all send_recv" options=" --cluster --device --bytes --nodes --ranks --algorithm --measured --sends --plot --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	collective) words="all_reduce all_gather reduce_scatter broadcast all_to_all send_recv" options=" --cluster --device --bytes --nodes --ranks --algorithm --measured --sends --report --plot --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --launch --curves --report --plot --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	import) words="" options=" --rank --mate --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	export) words="" options=" --format --rank --clock --device --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --bucket-mib --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --bucket-mib --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --report --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show import" options=" --set --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	devices) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	models) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;

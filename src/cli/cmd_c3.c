@@ -98,12 +98,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.svg",
 	 .offset = AT(plot),
 	 .help = "draw the times of pairs under each policy"},
-	{.name = "report",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_OUT,
-	 .arg = "FILE.html",
-	 .offset = AT(report),
-	 .help = "the same with the best policies as an HTML page"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
 };

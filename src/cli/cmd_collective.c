@@ -17,7 +17,7 @@ enum { MAX_POINTS = 1024 };
 
 struct collective_args {
 	struct sc_common common;
-	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends, *report;
 	int64_t ranks, nodes;
 	int json;
 };
@@ -74,6 +74,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.csv",
 	 .offset = AT(sends),
 	 .help = "all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_OUT,
@@ -268,12 +269,21 @@ static void put_script(const void *ctx, const char *terminal, const char *path,
 	sc_plot_collective(r->sizes, terminal, path, out);
 }
 
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct result *r = ctx;
+
+	sc_html_collective(r->opts, r->sizes, out);
+}
+
 static int write_result(const struct collective_args *args, const struct result *result,
 			struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
 	int rc = args->plot ? sc_cli_plot(args->plot, put_script, result, err) : 0;
 
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_page, result, err);
 	if (rc)
 		return rc;
 	if (args->json)
@@ -343,7 +353,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml] [--sends FILE.csv] [--measured FILE] [--plot FILE] [--json]",
+		"[--algorithm FILE.xml] [--sends FILE.csv] [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "

@@ -14,7 +14,7 @@ enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all *
 struct fit_args {
 	struct sc_common common;
 	struct sc_arg_list where, swap, hold_out;
-	const char *table, *device, *plot, *leave_out;
+	const char *table, *device, *plot, *leave_out, *report;
 	int kind, launch, curves, json;
 	int64_t folds;
 	struct sc_fit_iteration_args iteration;
@@ -94,6 +94,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(curves),
 	 .help = "gemm, collective: keep the measured times by size, too; of collectives -o writes a "
 		 "whole fabric file"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_OUT,
@@ -114,6 +115,11 @@ static void put_script(const void *ctx, const char *terminal, const char *path,
 		       struct sc_strbuf *out)
 {
 	sc_plot_fit(ctx, terminal, path, out);
+}
+
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	sc_html_fit(ctx, out);
 }
 
 static int plot(const struct sc_fit *fit, const char *path, struct sc_err *err)
@@ -253,6 +259,8 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 		rc = sc_fit_run(&opts, arena, &result, err);
 	if (rc == 0 && is_file(args->common.output))
 		rc = write_profile(args, &result, arena, err);
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_page, &result, err);
 	if (rc == 0 && args->plot)
 		rc = plot(&result, args->plot, err);
 	return rc ? rc : write_summary(args, &result, err);
@@ -267,11 +275,12 @@ static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, st
 					     .leave_out = args->leave_out,
 					     .json = args->json};
 
-	if (args->device || args->plot || args->swap.n || args->hold_out.n || args->curves)
+	if (args->device || args->plot || args->report || args->swap.n || args->hold_out.n ||
+	    args->curves)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit --kind iteration takes none of --device, --swap, --hold-out, "
-			"--curves and --plot");
+			"--curves, --report and --plot");
 	return sc_cli_fit_iteration(&line, arena, err);
 }
 
@@ -302,7 +311,7 @@ const struct sc_command sc_command_fit = {
 	.synopsis =
 		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
 		"[--folds K | --leave-out COLUMN | --hold-out COLUMN=VALUE...] [--launch WHICH] "
-		"[--curves] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
+		"[--curves] [--report FILE.html] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
 		"Fits the coefficients of one model to the table's rows of one device, by robust least "

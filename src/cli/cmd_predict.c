@@ -39,12 +39,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.json",
 	 .offset = AT(timeline),
 	 .help = "write the simulated timeline for Perfetto or chrome://tracing"},
-	{.name = "report",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_OUT,
-	 .arg = "FILE.html",
-	 .offset = AT(report),
-	 .help = "write the result as an HTML page"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "detail",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "coarse|full",
@@ -87,16 +82,12 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 				  err);
 }
 
-static int write_report(const struct session *s, struct sc_err *err)
+static void put_page(const void *ctx, struct sc_strbuf *out)
 {
+	const struct session *s = ctx;
 	const struct sc_html_more more = {&s->explanation, s->has_play ? &s->play : NULL};
-	struct sc_strbuf page = {0};
-	int rc;
 
-	sc_html_prediction(s->args->common.words.at[0], &s->request, &s->prediction, &more, &page);
-	rc = sc_cli_write_text(s->args->report, &page, err);
-	sc_strbuf_release(&page);
-	return rc;
+	sc_html_prediction(s->args->common.words.at[0], &s->request, &s->prediction, &more, out);
 }
 
 static int write_result(const struct session *s, struct sc_err *err)
@@ -143,8 +134,8 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	if (rc == 0 && (s->args->explain || s->args->report))
 		rc = sc_explain(s->predictor, &s->request, &s->opts, &s->prediction,
 				&s->explanation, err);
-	if (rc == 0 && s->args->report)
-		rc = write_report(s, err);
+	if (rc == 0)
+		rc = sc_cli_write_page(s->args->report, put_page, s, err);
 	return rc ? rc : write_result(s, err);
 }
 

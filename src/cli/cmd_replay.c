@@ -18,7 +18,7 @@ struct replay_args {
 	int64_t step, jobs;
 	int gaps, overlap, missing, what_if, json;
 	double bucket_mib;
-	const char *timeline, *cluster, *range;
+	const char *timeline, *report, *cluster, *range;
 };
 
 static const char *const GAPS[] = {[SC_GAPS_AUTO] = "auto",
@@ -116,6 +116,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.json",
 	 .offset = AT(timeline),
 	 .help = "write the simulated timeline for Perfetto or chrome://tracing"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_JOBS(AT(jobs)),
 	{0},
 };
@@ -251,6 +252,18 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	return rc;
 }
 
+struct page {
+	const struct replay_args *args;
+	const struct sc_replay_result *result;
+};
+
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct page *page = ctx;
+
+	sc_html_replay(page->args->common.words.at[0], page->result, out);
+}
+
 static int write_result(const struct replay_args *args, const struct sc_replay_result *result,
 			struct sc_err *err)
 {
@@ -259,6 +272,8 @@ static int write_result(const struct replay_args *args, const struct sc_replay_r
 
 	if (args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, result, err);
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_page, &(struct page){args, result}, err);
 	if (rc == 0 && args->json)
 		return sc_cli_write(args->common.output, put_json, result, err);
 	sc_text_replay(result, &text);

@@ -13,6 +13,7 @@ struct shard_args {
 	struct sc_arg_list sets, plans, baselines, constraints;
 	struct sc_shard_ask ask;
 	int objective, json, pareto, device_constants;
+	const char *report;
 };
 enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, MAX_SAMPLES = 1000000 };
 
@@ -147,6 +148,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .min = 0,
 	 .max = 1e15,
 	 .help = "of all that is random (default 1)"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_BASE_SET(AT(sets)),
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
@@ -155,6 +157,18 @@ static const struct sc_cli_option OPTIONS[] = {
 static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
 	return sc_shard_run_json(ctx, out, err);
+}
+
+struct page {
+	const struct shard_args *args;
+	const struct sc_shard_run *run;
+};
+
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct page *page = ctx;
+
+	sc_shard_run_html(page->run, page->args->common.words.at[0], out);
 }
 
 static int write_result(const struct shard_args *args, const struct sc_shard_run *run,
@@ -168,6 +182,8 @@ static int write_result(const struct shard_args *args, const struct sc_shard_run
 		sc_shard_run_plan(run, &text);
 		rc = sc_cli_write_text(output, &text, err);
 	}
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_page, &(struct page){args, run}, err);
 	if (rc == 0 && args->json) {
 		rc = sc_cli_write("-", put_json, run, err);
 	} else if (rc == 0) {
@@ -273,7 +289,7 @@ const struct sc_command sc_command_shard = {
 	.words_asked = "one CONFIG",
 	.summary = "rank sharding plans of embedding tables, and search for one",
 	.synopsis = "CONFIG [--plan FILE]... [--search SECONDS] [--objective "
-		    "iteration|torchrec|hugectr] [-o PLAN.json] [--json]",
+		    "iteration|torchrec|hugectr] [-o PLAN.json] [--report FILE.html] [--json]",
 	.details =
 		"Ranks plans that place the embedding tables of the CONFIG (a DLRM), and searches for a "
 		"better one. Says what each costs, how far that is at most from the best possible (a "

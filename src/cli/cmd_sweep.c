@@ -12,7 +12,7 @@
 struct sweep_args {
 	struct sc_common common;
 	struct sc_arg_list sets, grid;
-	const char *table;
+	const char *table, *report;
 	int64_t jobs;
 };
 
@@ -29,6 +29,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "PATH=A,B,...",
 	 .offset = AT(grid),
 	 .help = "one axis of a grid; given again, all combinations, the last axis fastest"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_BASE_SET(AT(sets)),
 	SC_CLI_OPTION_JOBS(AT(jobs)),
 	{0},
@@ -113,6 +114,18 @@ static int report(const struct sink *sink, const struct sc_outcome *outcomes)
 	return sink->n_failed && sink->n_failed == cases->n_rows ? SC_EXIT_DATA : SC_EXIT_DONE;
 }
 
+struct all_cases {
+	const struct sink *sink;
+	const struct sc_outcome *outcomes;
+};
+
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct all_cases *all = ctx;
+
+	sc_html_sweep(all->sink->args->common.words.at[0], all->sink->cases, all->outcomes, out);
+}
+
 /* sink->exit_code is set if 0 is returned. */
 static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena *arena,
 		     struct sc_err *err)
@@ -136,6 +149,9 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 		sc_err_prefix(err, "%zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	rc = sink_close(sink, rc, err);
+	if (rc == 0)
+		rc = sc_cli_write_page(sink->args->report, put_page,
+				       &(struct all_cases){sink, outcomes}, err);
 	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
 	return rc;
@@ -188,7 +204,8 @@ const struct sc_command sc_command_sweep = {
 	.n_words = 1,
 	.words_asked = "one CONFIG",
 	.summary = "predict many cases over one config",
-	.synopsis = "CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--jobs N] [-o OUT.csv]",
+	.synopsis =
+		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--jobs N] [-o OUT.csv] [--report FILE.html]",
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The "
 		"result is a CSV: the columns of the input, then the prediction. A case that cannot be "

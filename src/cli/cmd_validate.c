@@ -13,7 +13,7 @@
 struct validate_args {
 	struct sc_common common;
 	struct sc_arg_list sets, where, by;
-	const char *table, *out_cases, *device;
+	const char *table, *out_cases, *device, *report;
 	double max_mape_pct; /* < 0: no bound */
 	int kind;            /* enum sc_fit_kind; < 0: iterations */
 	int json;
@@ -65,6 +65,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.csv",
 	 .offset = AT(out_cases),
 	 .help = "write each case with its error, or why it was skipped"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_BASE_SET(AT(sets)),
 	SC_CLI_OPTION_JOBS(AT(jobs)),
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
@@ -128,6 +129,13 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	const struct result *r = ctx;
 
 	return sc_json_validation(r->validation, out, err);
+}
+
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct result *r = ctx;
+
+	sc_html_validation(r->args->table, r->validation, out);
 }
 
 static int write_result(const struct result *result, struct sc_err *err)
@@ -227,6 +235,8 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_page, &result, err);
+	if (rc == 0)
 		rc = write_result(&result, err);
 	if (rc == 0)
 		*exit_code = check_bound(args, &v);
@@ -253,7 +263,7 @@ const struct sc_command sc_command_validate = {
 	.summary = "compare predictions with measured times",
 	.synopsis =
 		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "
-		"[--out-cases FILE.csv] [--json]; or --kind KIND --table CSV [--device NAME]",
+		"[--out-cases FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
 	.details =
 		"Predicts every row of the table over the base CONFIG and compares it with its column "
 		"measured_ms. Rows that cannot be predicted are reported as skipped, with the reason; "

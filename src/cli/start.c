@@ -269,6 +269,19 @@ int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_
 	return sc_cli_write(path, write_text, text, err);
 }
 
+int sc_cli_write_page(const char *path, sc_cli_pager put, const void *ctx, struct sc_err *err)
+{
+	struct sc_strbuf page = {0};
+	int rc;
+
+	if (!path)
+		return 0;
+	put(ctx, &page);
+	rc = sc_cli_write_text(path, &page, err);
+	sc_strbuf_release(&page);
+	return rc;
+}
+
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,
 		 const char **name, const char **value, struct sc_err *err)
 {

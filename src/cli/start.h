@@ -22,6 +22,11 @@ enum { SC_CLI_ARENA_BYTES = 64 << 10, SC_CLI_MAX_JOBS = 1024 };
 		.name = "set", .kind = SC_ARG_LIST, .arg = "PATH=VALUE", .offset = (at), \
 		.help = "override one key of the base config; may be given again"        \
 	}
+#define SC_CLI_OPTION_REPORT(at)                                                                \
+	{                                                                                       \
+		.name = "report", .kind = SC_ARG_TEXT, .file = SC_FILE_OUT, .arg = "FILE.html", \
+		.offset = (at), .help = "write the result as an HTML page, too"                 \
+	}
 #define SC_CLI_OPTION_JOBS(at)                                                                 \
 	{                                                                                      \
 		.name = "jobs", .letter = 'j', .kind = SC_ARG_INT, .arg = "N", .offset = (at), \
@@ -53,6 +58,9 @@ void sc_cli_print(const struct sc_strbuf *text);
 typedef int (*sc_cli_writer)(const void *ctx, FILE *out, struct sc_err *err);
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err);
 int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err);
+/* --report: a page, or nothing if the path is NULL. */
+typedef void (*sc_cli_pager)(const void *ctx, struct sc_strbuf *out);
+int sc_cli_write_page(const char *path, sc_cli_pager put, const void *ctx, struct sc_err *err);
 
 /* "name=value" at its first '='; `option` names where it was given. */
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,

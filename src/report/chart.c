@@ -141,7 +141,16 @@ static void append_ticks(struct sc_strbuf *out, const struct axis *axis, bool is
 {
 	double span = axis->high - axis->low, step = step_of(span);
 
-	if (axis->is_log && span > 1)
+	if (axis->is_log && span < 1.3) { /* decades would be too few: round values */
+		double low = pow(10, axis->low), high = pow(10, axis->high);
+
+		step = step_of(high - low);
+		for (double t = ceil(low / step) * step; t <= high; t += step)
+			if (can_show(axis, t))
+				append_tick(out, t, place(axis, t), is_x);
+		return;
+	}
+	if (axis->is_log)
 		step = fmax(1, ceil(span / N_TICKS));
 	for (double t = ceil(axis->low / step) * step; t <= axis->high; t += step) {
 		double shown = fabs(t) < 1e-9 * span ? 0 : t;

@@ -2,8 +2,10 @@
 #include "report/collective_report.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/json_out.h"
+#include "report/chart.h"
 #include "report/plot.h"
 
 enum { COLLECTIVE_VERSION = 1 };
@@ -135,4 +137,66 @@ void sc_plot_collective(const struct sc_collective_sizes *sizes, const char *ter
 		out, "EOD\nplot $points using 1:2 with linespoints title 'predicted'%s%s\n",
 		sizes->n_measured ? ", $points using 1:3 with points title 'measured'" : "",
 		file ? ", $points using 1:4 with linespoints title 'algorithm file'" : "");
+}
+
+static void put_chart(struct sc_page *page, const struct sc_collective_sizes *sizes)
+{
+	size_t n = sizes->n, n_series = 1;
+	double *x = sc_xcalloc(4 * n + 1, sizeof(*x));
+	struct sc_series series[3] = {
+		{"predicted", sc_chart_color(0), x, x + n, NULL, n, SC_LINE_AND_POINTS}};
+
+	for (size_t i = 0; i < n; i++) {
+		x[i] = sizes->points[i].bytes;
+		x[n + i] = sizes->points[i].time_us;
+		x[2 * n + i] = sizes->points[i].measured_us;
+		x[3 * n + i] = sizes->points[i].file_us;
+	}
+	if (sizes->n_measured)
+		series[n_series++] = (struct sc_series){
+			"measured", sc_chart_color(1), x, x + 2 * n, NULL, n, SC_POINTS};
+	if (n && sizes->points[0].file_limit)
+		series[n_series++] = (struct sc_series){
+			"algorithm file",  sc_chart_color(2), x, x + 3 * n, NULL, n,
+			SC_LINE_AND_POINTS};
+	sc_page_heading(page, "Time over size");
+	sc_chart(page, &(struct sc_chart){.x_label = "bytes",
+					  .y_label = "us",
+					  .log_x = true,
+					  .log_y = true,
+					  .series = series,
+					  .n_series = n_series});
+	free(x);
+}
+
+void sc_html_collective(const struct sc_collective_sizes_opts *opts,
+			const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
+{
+	struct sc_page page;
+
+	sc_page_begin(&page, "collective", sc_collective_names[opts->kind], out);
+	sc_page_text(&page, "%d ranks on %d node%s", opts->span.n_ranks, opts->span.n_nodes,
+		     opts->span.n_nodes == 1 ? "" : "s");
+	if (sizes->n_measured)
+		sc_page_text(&page, "%zu sizes were measured: median error %.2f %%, p90 %.2f %%.",
+			     sizes->n_measured, sizes->median_ape_pct, sizes->p90_ape_pct);
+	put_chart(&page, sizes);
+	sc_page_table(&page, "bytes#|time us#|algbw GB/s#|busbw GB/s#|algorithm|protocol|channels#|"
+			     "limit|measured us#|file us#");
+	for (size_t i = 0; i < sizes->n; i++) {
+		const struct sc_collective_point *p = &sizes->points[i];
+
+		sc_page_number(&page, 0, p->bytes);
+		sc_page_number(&page, 2, p->time_us);
+		sc_page_number(&page, 2, p->algbw_gbps);
+		sc_page_number(&page, 2, p->busbw_gbps);
+		sc_page_cell(&page, "%s", p->algorithm);
+		sc_page_cell(&page, "%s", p->protocol);
+		sc_page_cell(&page, "%d", p->channels);
+		sc_page_cell(&page, "%s", p->limit);
+		sc_page_number(&page, 2, p->measured_us);
+		sc_page_number(&page, 2, p->file_us);
+	}
+	sc_page_table_end(&page);
+	sc_page_end(&page);
 }

@@ -9,6 +9,8 @@
 
 void sc_text_collective(const struct sc_collective_sizes_opts *opts,
 			const struct sc_collective_sizes *sizes, struct sc_strbuf *out);
+void sc_html_collective(const struct sc_collective_sizes_opts *opts,
+			const struct sc_collective_sizes *sizes, struct sc_strbuf *out);
 int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 		       const struct sc_collective_sizes *sizes, FILE *out, struct sc_err *err);
 /* terminal: "svg", "png". */

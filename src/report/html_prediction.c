@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/config/config_schedule.h"
-#include "report/chart.h"
+#include "report/html_reading.h"
 #include "report/labels.h"
 #include "report/schedule_report.h"
 #include "report/text.h"
@@ -86,29 +86,6 @@ static void put_totals(struct sc_page *page, const struct sc_prediction *p)
 		sc_page_text(page, "%.0f samples/s, MFU %.1f %%", p->samples_per_s, 100 * p->mfu);
 }
 
-static void put_part(struct sc_page *page, const struct sc_share *share, double total)
-{
-	sc_page_key(page, share->color, share->name);
-	sc_page_cell(page, "%.2f", share->value);
-	sc_page_cell(page, "%.1f", total > 0 ? 100 * share->value / total : 0);
-}
-
-static void put_breakdown(struct sc_page *page, const struct sc_prediction *p)
-{
-	struct sc_share shares[SC_N_OWNERS];
-
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		shares[o] = (struct sc_share){
-			sc_owner_label((enum sc_owner)o), sc_owner_color((enum sc_owner)o),
-			sc_without_dust(p->reading.breakdown_ms[o], p->iteration_ms)};
-	sc_page_heading(page, "Where the time of the busiest GPU goes");
-	sc_chart_shares(page, "share of the iteration", shares, SC_N_OWNERS, p->iteration_ms);
-	sc_page_table(page, "of the busiest GPU|ms#|%#");
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		put_part(page, &shares[o], p->iteration_ms);
-	sc_page_table_end(page);
-}
-
 static void put_memory(struct sc_page *page, const struct sc_memory *memory)
 {
 	struct sc_share shares[SC_N_MEMORY_PARTS + 1];
@@ -124,7 +101,7 @@ static void put_memory(struct sc_page *page, const struct sc_memory *memory)
 			room > 0 ? memory->capacity_gib : memory->total_gib);
 	sc_page_table(page, "part|GiB#|%#");
 	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++)
-		put_part(page, &shares[i], memory->total_gib);
+		sc_page_share(page, &shares[i], memory->total_gib);
 	sc_page_table_end(page);
 }
 
@@ -178,19 +155,6 @@ static void put_memory_over_time(struct sc_page *page, const struct sc_schedule_
 					  .series = series,
 					  .n_series = n});
 	free(at);
-}
-
-static void put_contributors(struct sc_page *page, const struct sc_prediction *p)
-{
-	sc_page_heading(page, "Largest contributors");
-	sc_page_table(page, "operation|ms#|%#|count#");
-	for (size_t i = 0; i < p->reading.n_contributors; i++) {
-		sc_page_cell(page, "%s", p->reading.contributors[i].what);
-		sc_page_cell(page, "%.2f", p->reading.contributors[i].ms);
-		sc_page_cell(page, "%.1f", 100 * p->reading.contributors[i].ms / p->iteration_ms);
-		sc_page_cell(page, "%.0f", p->reading.contributors[i].count);
-	}
-	sc_page_table_end(page);
 }
 
 static void put_what_if(struct sc_page *page, const struct sc_explanation *e)
@@ -265,7 +229,7 @@ void sc_html_prediction(const char *title, const struct sc_request *request,
 	put_fit(&page, &p->memory);
 	put_cause(&page, p, more->explanation);
 	sc_page_warnings(&page, &p->warnings);
-	put_breakdown(&page, p);
+	sc_page_breakdown(&page, &p->reading);
 	put_memory(&page, &p->memory);
 	if (more->explanation)
 		put_what_if(&page, more->explanation);
@@ -273,7 +237,7 @@ void sc_html_prediction(const char *title, const struct sc_request *request,
 		put_schedule(&page, request, more->play);
 		put_memory_over_time(&page, more->play, p->memory.capacity_gib);
 	}
-	put_contributors(&page, p);
+	sc_page_contributors(&page, &p->reading);
 	put_path(&page, p);
 	put_classes(&page, p);
 	sc_page_config(&page, request);

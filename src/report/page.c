@@ -2,6 +2,7 @@
 #include "report/page.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static const char STYLE[] =
 	" h2 { font-size: 1.1rem; margin-top: 2rem; }\n"
 	"table { border-collapse: collapse; display: block; overflow-x: auto; }"
 	" td, th { padding: .15rem .8rem; border-bottom: 1px solid var(--line); text-align: left; }"
-	" th { cursor: pointer; }\n"
+	" th { cursor: pointer; } td:last-child:not(.n) { min-width: 14rem; }\n"
 	"td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }\n"
 	"svg { width: 100%; height: auto; } svg text { fill: var(--text); }"
 	" svg .axis { stroke: var(--line); fill: none; } svg .equal { stroke: var(--text);"
@@ -195,6 +196,14 @@ void sc_page_cell(struct sc_page *page, const char *fmt, ...)
 	append(page, fmt, args);
 	va_end(args);
 	end_cell(page, is_last);
+}
+
+void sc_page_number(struct sc_page *page, int digits, double value)
+{
+	if (isfinite(value))
+		sc_page_cell(page, "%.*f", digits, value);
+	else
+		sc_page_cell(page, "%s", "");
 }
 
 void sc_page_key(struct sc_page *page, const char *color, const char *text)

@@ -35,6 +35,8 @@ void sc_page_verdict(struct sc_page *page, enum sc_verdict verdict, const char *
  * with its last column. */
 void sc_page_table(struct sc_page *page, const char *heads);
 void sc_page_cell(struct sc_page *page, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* So many digits after the point; empty if not finite. */
+void sc_page_number(struct sc_page *page, int digits, double value);
 /* A cell with the colour that a chart gives it. */
 void sc_page_key(struct sc_page *page, const char *color, const char *text);
 void sc_page_table_end(struct sc_page *page);

@@ -34,7 +34,9 @@ void sc_plot_fit(const struct sc_fit *fit, const char *terminal, const char *pat
 	for (size_t i = 0; i < fit->n_rows; i++)
 		sc_strbuf_printf(out, "%.6g %.6g\n", fit->points[i].measured_us,
 				 fit->points[i].held_out_us);
-	sc_strbuf_append(out, "EOD\nplot $points using 1:2 with dots title 'held out', "
-			      "x title 'equal', 1.2*x dashtype 2 title '+20 %', "
-			      "x/1.2 dashtype 2 title '-20 %'\n");
+	sc_strbuf_append(
+		out,
+		"EOD\nplot $points using 1:2 with points pointtype 7 pointsize 0.4 title 'held out', "
+		"x title 'equal', 1.2*x dashtype 2 title '+20 %', "
+		"x/1.2 dashtype 2 title '-20 %'\n");
 }

@@ -1,9 +1,10 @@
-/* Results of many cases as CSV. */
+/* Results of many cases as CSV and as pages. */
 #ifndef SC_REPORT_SWEEP_CSV_H
 #define SC_REPORT_SWEEP_CSV_H
 
 #include <stdio.h>
 
+#include "base/strbuf.h"
 #include "study/validate/validate.h"
 
 /* A column of the cases that the result has too is an error: it would be there twice. */
@@ -13,6 +14,9 @@ int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *er
 /* One row, flushed: whoever reads the file sees it. */
 int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
 		     FILE *out, struct sc_err *err);
+/* `outcomes`: one a row of the cases, without their warnings. */
+void sc_html_sweep(const char *title, const struct sc_csv *cases, const struct sc_outcome *outcomes,
+		   struct sc_strbuf *out);
 /* case, the `by` columns, measured and predicted, error in percent, why it was skipped. */
 int sc_validation_csv_write(const struct sc_validation *validation, const char *const *by,
 			    size_t n_by, FILE *out, struct sc_err *err);

@@ -11,6 +11,8 @@ void sc_text_prediction(const struct sc_request *request, const struct sc_predic
 void sc_text_explanation(const struct sc_prediction *prediction,
 			 const struct sc_explanation *explanation, struct sc_strbuf *out);
 void sc_text_validation(const struct sc_validation *validation, struct sc_strbuf *out);
+void sc_html_validation(const char *title, const struct sc_validation *validation,
+			struct sc_strbuf *out);
 
 /* Where the time of a reading goes: a table that predictions and replays have. */
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
