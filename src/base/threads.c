@@ -11,22 +11,23 @@
 
 #include "base/arena.h"
 
-struct pool {
+struct sc_pool {
 	const struct sc_work *work;
 	size_t chunk;
 	atomic_size_t next;
 	atomic_size_t first_failed; /* SIZE_MAX: none */
-	pthread_mutex_t lock;       /* of the two below and changes of first_failed */
+	atomic_size_t n_running;
+	pthread_mutex_t lock; /* of the two below and changes of first_failed */
 	struct sc_err err;
 	int rc;
 };
 struct worker {
-	struct pool *pool;
+	struct sc_pool *pool;
 	void *ctx;
 	pthread_t thread;
 };
 
-static void note_failure(struct pool *pool, size_t index, int rc, const struct sc_err *err)
+void sc_pool_fail(struct sc_pool *pool, size_t index, int rc, const struct sc_err *err)
 {
 	pthread_mutex_lock(&pool->lock);
 	if (index < atomic_load(&pool->first_failed)) {
@@ -37,64 +38,78 @@ static void note_failure(struct pool *pool, size_t index, int rc, const struct s
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* The first item of the next chunk; n_items if there is none. The counter never runs past the end,
- * so it cannot wrap around. */
-static size_t take_chunk(struct pool *pool)
+/* The counter never runs past the end, so it cannot wrap around. */
+size_t sc_pool_take(struct sc_pool *pool, size_t n_most, size_t *begin)
 {
-	size_t n = pool->work->n_items, at = atomic_load(&pool->next), after;
+	size_t n = pool->work->n_items, after;
 
+	*begin = atomic_load(&pool->next);
 	do {
-		if (at >= n)
-			return n;
-		after = n - at > pool->chunk ? at + pool->chunk : n;
-	} while (!atomic_compare_exchange_weak(&pool->next, &at, after));
-	return at;
+		if (*begin >= n || atomic_load(&pool->first_failed) != SIZE_MAX)
+			return 0;
+		after = n - *begin > n_most ? *begin + n_most : n;
+	} while (!atomic_compare_exchange_weak(&pool->next, begin, after));
+	return after - *begin;
+}
+
+bool sc_pool_is_done(struct sc_pool *pool)
+{
+	return atomic_load(&pool->n_running) == 0;
+}
+
+static void run_chunk(const struct worker *worker, size_t begin, size_t end)
+{
+	struct sc_pool *pool = worker->pool;
+	const struct sc_work *work = pool->work;
+
+	for (size_t i = begin; i < end && i <= atomic_load(&pool->first_failed); i++) {
+		struct sc_err err = {.code = SC_OK};
+		int rc = work->item(work->shared, worker->ctx, i, &err);
+
+		if (rc)
+			sc_pool_fail(pool, i, rc, &err);
+	}
 }
 
 static void *run_worker(void *arg)
 {
 	const struct worker *worker = arg;
-	struct pool *pool = worker->pool;
-	const struct sc_work *work = pool->work;
-	size_t n = work->n_items, begin;
+	struct sc_pool *pool = worker->pool;
+	size_t n, begin;
 
-	while ((begin = take_chunk(pool)) < n) {
-		size_t end = n - begin > pool->chunk ? begin + pool->chunk : n;
-
-		for (size_t i = begin; i < end; i++) {
-			struct sc_err err = {.code = SC_OK};
-			int rc;
-
-			if (i > atomic_load(&pool->first_failed))
-				return NULL;
-			rc = work->item(work->shared, worker->ctx, i, &err);
-			if (rc)
-				note_failure(pool, i, rc, &err);
-		}
-	}
+	while ((n = sc_pool_take(pool, pool->chunk, &begin)) > 0)
+		run_chunk(worker, begin, begin + n);
+	atomic_fetch_sub(&pool->n_running, 1);
 	return NULL;
 }
 
-static void run_all(struct pool *pool, struct worker *workers, unsigned n_jobs)
+static void run_all(struct sc_pool *pool, struct worker *workers, unsigned n_jobs)
 {
-	unsigned n_started = 1; /* the first is this thread */
+	const struct sc_work *work = pool->work;
+	const unsigned first = work->beside ? 0 : 1; /* else the first is this thread */
+	unsigned n_started = first;
 
 	for (unsigned i = 0; i < n_jobs; i++)
 		workers[i] = (struct worker){
 			.pool = pool,
-			.ctx = pool->work->contexts ? pool->work->contexts[i] : NULL,
+			.ctx = work->contexts ? work->contexts[i] : NULL,
 		};
+	atomic_init(&pool->n_running, n_jobs);
 	while (n_started < n_jobs && pthread_create(&workers[n_started].thread, NULL, run_worker,
 						    &workers[n_started]) == 0)
 		n_started++;
-	run_worker(&workers[0]);
-	for (unsigned i = 1; i < n_started; i++)
+	atomic_fetch_sub(&pool->n_running, n_jobs - n_started);
+	if (work->beside)
+		work->beside(pool, work->shared);
+	if (first || !n_started)
+		run_worker(&workers[0]);
+	for (unsigned i = first; i < n_started; i++)
 		pthread_join(workers[i].thread, NULL);
 }
 
 int sc_parallel_for(const struct sc_work *work, struct sc_err *err)
 {
-	struct pool pool = {.work = work, .chunk = work->chunk ? work->chunk : 1};
+	struct sc_pool pool = {.work = work, .chunk = work->chunk ? work->chunk : 1};
 	unsigned n_jobs = work->n_jobs ? work->n_jobs : 1;
 	struct worker *workers;
 

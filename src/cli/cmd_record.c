@@ -363,9 +363,10 @@ static int run_record(const struct sc_line *line)
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE, first = first_of_command(line);
-	struct sc_line own = {line->command, first, line->argv};
+	struct sc_line own = *line;
 	path_vec words = {0};
 
+	own.argc = first;
 	if (first > 0 && strcmp(line->argv[first - 1], "--") == 0)
 		own.argc--;
 	for (int i = first; i < line->argc; i++)

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/search_args.h"
 #include "cli/start.h"
@@ -16,6 +15,8 @@ struct search_args {
 	double memory_margin, time_limit_s;
 	int all, json;
 	int64_t jobs;
+	struct sc_ranks *ranks;
+	struct sc_strbuf missing;
 };
 
 #define AT(member) offsetof(struct search_args, member)
@@ -260,6 +261,8 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 		.time_limit_s = args->time_limit_s,
 		.begin_progress = progress,
 		.ctx = args,
+		.ranks = args->ranks,
+		.missing = &args->missing,
 	};
 	struct answer answer = {.search = &search};
 	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
@@ -279,19 +282,19 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
 	rc = sc_search_run(&search, arena, &answer.result, err);
-	return rc ? rc : write_answer(args, &answer, arena, err);
+	return rc || sc_ranks_helps(args->ranks) ? rc : write_answer(args, &answer, arena, err);
 }
 
 static int run_search(const struct sc_line *line)
 {
-	struct search_args args = {.jobs = sc_cpu_count()};
+	struct search_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	if (sc_cli_begin(line, &args, &arena, &exit_code) && run_args(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
+		exit_code = sc_cli_fail_shared(line->ranks, &err, &args.missing);
 	sc_arena_release(&arena);
 	return exit_code;
 }
@@ -315,6 +318,7 @@ const struct sc_command sc_command_search = {
 		"best; what each setting is worth. -o writes the best as a config.\n\n"
 		"SIGINT and --time-limit end the search with the best so far, and say how far it can be from "
 		"the best.\n\n"
+		"Under mpirun the processes share the candidates; the answer is that of one alone.\n\n"
 		"  stepcast search x.yaml --all --memory-margin 0.05 -o best.yaml\n"
 		"  stepcast search x.yaml --all --gpus 64:512 --objective time,cost --price "
 		"h100-sxm-80gb=2.5",
@@ -322,5 +326,6 @@ const struct sc_command sc_command_search = {
 	.output_help = "write the best as a config that predict takes",
 	.words = "file",
 	.options = OPTIONS,
+	.shares = true,
 	.run = run_search,
 };

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/output.h"
-#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/sweep_csv.h"
@@ -14,6 +13,8 @@ struct sweep_args {
 	struct sc_arg_list sets, grid;
 	const char *table, *report;
 	int64_t jobs;
+	struct sc_ranks *ranks;
+	struct sc_strbuf missing;
 };
 
 #define AT(member) offsetof(struct sweep_args, member)
@@ -133,19 +134,23 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	const struct sc_common *common = &sink->args->common;
 	size_t n_rows = sink->cases->n_rows;
 	struct sc_outcome *outcomes = sc_arena_calloc(arena, n_rows, sizeof(*outcomes));
-	int rc = sink_open(sink, err);
+	int rc;
 
+	sweep->signal = sc_cli_catch_stop();
+	if (sc_ranks_helps(sweep->ranks))
+		return sc_sweep_serve(sweep, err);
+	rc = sink_open(sink, err);
 	sweep->take = take_row;
 	sweep->ctx = sink;
 	if (rc == 0)
 		rc = sc_sweep_csv_header(sink->cases, sink->out, err);
 	if (rc == 0) {
-		sweep->stop = sc_cli_catch_stop();
+		sweep->stop = sweep->signal;
 		sweep->progress = sc_cli_progress(common, "sweep", n_rows);
 		rc = sc_sweep_run(sweep, arena, outcomes, err);
 		sc_progress_destroy(sweep->progress);
 	}
-	if (rc && sweep->stop && *sweep->stop)
+	if (rc && (sweep->missing->n || (sweep->stop && *sweep->stop)))
 		sc_err_prefix(err, "%zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	rc = sink_close(sink, rc, err);
@@ -157,7 +162,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	return rc;
 }
 
-static int sweep(const struct sweep_args *args, struct sc_arena *arena, int *exit_code,
+static int sweep(struct sweep_args *args, struct sc_arena *arena, int *exit_code,
 		 struct sc_err *err)
 {
 	const char *path = args->common.words.at[0];
@@ -170,6 +175,8 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, int *exi
 		.cases = &cases,
 		.n_jobs = (unsigned)args->jobs,
 		.opts = &opts,
+		.ranks = args->ranks,
+		.missing = &args->missing,
 	};
 	int rc = read_cases(args, arena, &cases, err);
 
@@ -187,14 +194,14 @@ static int sweep(const struct sweep_args *args, struct sc_arena *arena, int *exi
 
 static int run_sweep(const struct sc_line *line)
 {
-	struct sweep_args args = {.jobs = sc_cpu_count()};
+	struct sweep_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	if (sc_cli_begin(line, &args, &arena, &exit_code) && sweep(&args, &arena, &exit_code, &err))
-		exit_code = sc_cli_fail(&err);
+		exit_code = sc_cli_fail_shared(line->ranks, &err, &args.missing);
 	sc_arena_release(&arena);
 	return exit_code;
 }
@@ -218,8 +225,12 @@ const struct sc_command sc_command_sweep = {
 		"Rows are written in order, as they come. SIGINT and SIGTERM end the sweep with the rows "
 		"that are done, and exit code 1. If OUT.csv was there before, the rows go to OUT.csv.part, "
 		"which replaces it once all are done.\n\n"
-		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv",
+		"Under mpirun the processes share the cases, and the first writes what one alone would. If one "
+		"is lost, the others' rows are written, and the error says which cases are missing.\n\n"
+		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv\n"
+		"  mpirun stepcast sweep x.yaml --table cases.csv -o out.csv",
 	.words = "file",
 	.options = OPTIONS,
+	.shares = true,
 	.run = run_sweep,
 };

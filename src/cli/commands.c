@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fields.h"
+#include "base/ranks.h"
 #include "cli/start.h"
 
 const struct sc_command *const sc_commands[] = {
@@ -71,6 +72,21 @@ static int print_completion(const char *shell)
 	return SC_EXIT_DONE;
 }
 
+static int run_command(struct sc_line *line)
+{
+	struct sc_err err = {.code = SC_OK};
+	int exit_code;
+
+	if (line->command->shares && sc_ranks_begin(&line->ranks, &err))
+		return sc_cli_fail(&err);
+	if (sc_ranks_helps(line->ranks) &&
+	    (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))
+		sc_err_set(&err, SC_EIO, "cannot be silent");
+	exit_code = line->command->run(line);
+	sc_ranks_end(line->ranks);
+	return exit_code;
+}
+
 int sc_cli_run(int argc, char **argv)
 {
 	char help[] = "help", *to_help[] = {help};
@@ -80,7 +96,7 @@ int sc_cli_run(int argc, char **argv)
 	if (!word)
 		return wrong_start(NULL);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		return sc_command_help.run(&(struct sc_line){&sc_command_help, 0, to_help});
+		return sc_command_help.run(&(struct sc_line){&sc_command_help, 0, to_help, NULL});
 	if (strcmp(word, "--version") == 0) {
 		fputs(SC_VERSION_LINE, stdout);
 		return SC_EXIT_DONE;
@@ -90,6 +106,6 @@ int sc_cli_run(int argc, char **argv)
 	if (*word == '-')
 		return wrong_start(word);
 	command = sc_command_find(word);
-	return command ? command->run(&(struct sc_line){command, argc - 2, argv + 2})
+	return command ? run_command(&(struct sc_line){command, argc - 2, argv + 2, NULL})
 		       : sc_cli_unknown_command(word);
 }

@@ -50,6 +50,7 @@ struct sc_line {
 	const struct sc_command *command;
 	int argc;
 	char **argv;
+	struct sc_ranks *ranks; /* of a command that shares its work, or NULL */
 };
 struct sc_command {
 	const char *name;
@@ -62,6 +63,7 @@ struct sc_command {
 	const char *output_arg, *output_help; /* of -o where it is not the result's file; or NULL */
 	size_t n_words;                       /* with words_asked: so many must be given */
 	const char *words_asked; /* how a message calls them: "one CONFIG"; NULL: any number */
+	bool shares; /* its work with other processes that mpirun starts; the first alone speaks */
 	int (*run)(const struct sc_line *line); /* exit code */
 };
 

@@ -11,7 +11,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/output.h"
+#include "base/ranks.h"
+#include "base/threads.h"
 #include "cli/commands.h"
+#include "study/sweep/sweep.h"
 
 enum { MAX_MESSAGE = 1024 };
 
@@ -168,6 +171,25 @@ int sc_cli_fail(const struct sc_err *err)
 
 	fprintf(stderr, "%s\n", sc_err_format(err, text, sizeof(text)));
 	return err->code == SC_EUSAGE ? SC_EXIT_USAGE : SC_EXIT_DATA;
+}
+
+int sc_cli_fail_shared(struct sc_ranks *ranks, const struct sc_err *err, struct sc_strbuf *missing)
+{
+	int exit_code = sc_cli_fail(err);
+
+	if (sc_ranks_helps(ranks))
+		sc_sweep_excuse(ranks, err);
+	else if (missing->n)
+		fprintf(stderr, "missing: %s\n", sc_strbuf_get(missing));
+	sc_strbuf_release(missing);
+	return exit_code;
+}
+
+unsigned sc_cli_jobs(const struct sc_ranks *ranks)
+{
+	unsigned n = sc_cpu_count() / (ranks ? (unsigned)sc_ranks_on_node(ranks) : 1);
+
+	return n ? n : 1;
 }
 
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)

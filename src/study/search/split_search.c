@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
-enum { FLOOR_ROWS = 4096, BATCH = 64 };
+enum { FLOOR_ROWS = 4096, BATCH = 64, LEAST_SHARED = 16 };
 
 /* Seconds of a clock that only goes on. */
 static double now_s(void)
@@ -55,8 +55,14 @@ int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
 	sweep.cases = &s->out->cases;
 	sweep.n_jobs = s->search->n_jobs;
 	sweep.catalog = s->catalog;
+	if (how->n_rows >= LEAST_SHARED || sc_ranks_helps(s->search->ranks))
+		sweep.ranks = s->search->ranks;
+	sweep.signal = s->search->stop;
+	sweep.missing = s->search->missing;
 	if (!sweep.opts)
 		sweep.opts = &opts;
+	if (sc_ranks_helps(s->search->ranks))
+		return sc_sweep_serve(&sweep, err);
 	return sc_sweep_run(&sweep, s->arena, out, err);
 }
 
@@ -335,6 +341,8 @@ static int search_all(struct run *run, struct sc_err *err)
 
 	if (rc)
 		return rc;
+	if (sc_ranks_helps(run->s.search->ranks))
+		return sc_search_predict(&run->s, &(struct sc_sweep){.n_rows = 0}, NULL, err);
 	out->at = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*out->at));
 	order = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*order));
 	rc = sc_search_factors(&run->s, err);

@@ -42,6 +42,9 @@ struct sc_search {
 	struct sc_progress *(*begin_progress)(void *ctx, const char *title, size_t total);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL: as a time limit that has come */
+	struct sc_ranks
+		*ranks; /* NULL, or processes that search the same: a helper has no result */
+	struct sc_strbuf *missing; /* with ranks: after an error, candidates without an outcome */
 };
 enum sc_search_state {
 	SC_SEARCH_REFUSED,   /* no such split, as the config's checks say */

@@ -2,42 +2,18 @@
  * are done before an earlier one wait for it: `take` sees them in order. */
 #include "study/sweep/sweep.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fnv.h"
-#include "base/threads.h"
-#include "core/config/config_table.h"
 #include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
+#include "study/sweep/sweep_priv.h"
 
 enum { ROW_BLOCK_BYTES = 64 << 10, KEEP_BLOCK_BYTES = 16 << 10, ROWS_AT_A_TIME = 16 };
 
-/* What one thread needs. */
-struct worker {
-	struct sc_predictor *predictor;
-	struct sc_arena scratch; /* of one row */
-	struct sc_arena keep;    /* error texts */
-	struct sc_prediction prediction;
-	struct sc_request request;
-};
-/* What waits for its turn. */
-struct order {
-	pthread_mutex_t lock;
-	size_t n, next;                /* rows; the first that is not taken */
-	struct sc_warnings **warnings; /* of each row that is done and not taken */
-	size_t *first_like, n_slots; /* 1 + row, by hash of the prediction; n_slots a power of 2 */
-};
-struct run {
-	const struct sc_sweep *sweep;
-	const struct sc_config_table *table;
-	struct sc_catalog *catalog;
-	struct sc_outcome *out;
-	struct order order;
-};
-
-static int find_floor(const struct run *run, struct worker *worker, struct sc_err *err)
+static int find_floor(const struct sc_sweep_run *run, struct sc_sweep_worker *worker,
+		      struct sc_err *err)
 {
 	struct sc_prediction *out = &worker->prediction;
 	struct sc_floor low = {.iteration_ms = 0};
@@ -51,7 +27,8 @@ static int find_floor(const struct run *run, struct worker *worker, struct sc_er
 	return rc;
 }
 
-static int predict_row(const struct run *run, struct worker *worker, size_t row, struct sc_err *err)
+static int predict_row(const struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_t row,
+		       struct sc_err *err)
 {
 	const struct sc_sweep *sweep = run->sweep;
 	struct sc_config config;
@@ -115,9 +92,9 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-static void order_init(struct order *order, size_t n, struct sc_arena *arena)
+static void order_init(struct sc_sweep_order *order, size_t n, struct sc_arena *arena)
 {
-	*order = (struct order){.n = n, .n_slots = 4};
+	*order = (struct sc_sweep_order){.n = n, .n_slots = 4};
 	while (order->n_slots < 2 * n)
 		order->n_slots *= 2;
 	pthread_mutex_init(&order->lock, NULL);
@@ -125,7 +102,7 @@ static void order_init(struct order *order, size_t n, struct sc_arena *arena)
 	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
 }
 
-static void order_release(struct order *order)
+static void order_release(struct sc_sweep_order *order)
 {
 	for (size_t i = order->next; i < order->n; i++)
 		free(order->warnings[i]);
@@ -152,7 +129,7 @@ static uint64_t hash(const double *numbers)
 }
 
 /* Predictions that agree to the last bit are of one case: some key has no effect there. */
-static size_t find_same(struct order *order, const struct sc_outcome *out, size_t row)
+static size_t find_same(struct sc_sweep_order *order, const struct sc_outcome *out, size_t row)
 {
 	double numbers[N_NUMBERS], other[N_NUMBERS];
 	size_t slot;
@@ -170,7 +147,7 @@ static size_t find_same(struct order *order, const struct sc_outcome *out, size_
 	return 0;
 }
 
-static int hand_over(struct run *run, size_t index, struct sc_err *err)
+static int hand_over(struct sc_sweep_run *run, size_t index, struct sc_err *err)
 {
 	struct sc_outcome *outcome = &run->out[index];
 	int rc;
@@ -185,13 +162,16 @@ static int hand_over(struct run *run, size_t index, struct sc_err *err)
 }
 
 /* A row is done; those whose turn it is are taken. */
-static int put_in_order(struct run *run, size_t index, const struct sc_warnings *warnings,
-			struct sc_err *err)
+int sc_sweep_put(struct sc_sweep_run *run, size_t index, const struct sc_warnings *warnings,
+		 struct sc_err *err)
 {
 	size_t n_bytes = offsetof(struct sc_warnings, text) + warnings->n * sizeof(*warnings->text);
-	struct order *order = &run->order;
+	struct sc_sweep_order *order = &run->order;
 	int rc = 0;
 
+	sc_progress_add(run->sweep->progress, 1);
+	if (run->holder)
+		run->holder[index] = SC_SWEEP_DONE;
 	if (!run->sweep->take)
 		return 0;
 	pthread_mutex_lock(&order->lock);
@@ -203,11 +183,21 @@ static int put_in_order(struct run *run, size_t index, const struct sc_warnings 
 	return rc;
 }
 
-static int run_row(void *shared, void *thread_ctx, size_t index, struct sc_err *err)
+int sc_sweep_put_rest(struct sc_sweep_run *run, struct sc_err *err)
+{
+	struct sc_sweep_order *order = &run->order;
+	int rc = 0;
+
+	for (; order->next < order->n && rc == 0; order->next++)
+		if (order->warnings[order->next])
+			rc = hand_over(run, order->next, err);
+	return rc;
+}
+
+int sc_sweep_row(struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_t index,
+		 struct sc_err *err)
 {
 	static const struct sc_warnings none;
-	struct run *run = shared;
-	struct worker *worker = thread_ctx;
 	struct sc_arena_mark mark = sc_arena_mark(&worker->scratch);
 	size_t row = run->sweep->rows ? run->sweep->rows[index] : index;
 	struct sc_err own = {.code = SC_OK};
@@ -224,13 +214,17 @@ static int run_row(void *shared, void *thread_ctx, size_t index, struct sc_err *
 			.error = error_text(run->sweep, &own, &worker->keep),
 		};
 	sc_arena_rewind(&worker->scratch, mark);
-	sc_progress_add(run->sweep->progress, 1);
-	return put_in_order(run, index, failed ? &none : &worker->prediction.warnings, err);
+	return sc_sweep_put(run, index, failed ? &none : &worker->prediction.warnings, err);
 }
 
-static struct worker *worker_create(void)
+static int run_row(void *run, void *worker, size_t index, struct sc_err *err)
 {
-	struct worker *worker = sc_xmalloc(sizeof(*worker));
+	return sc_sweep_row(run, worker, index, err);
+}
+
+static struct sc_sweep_worker *worker_create(void)
+{
+	struct sc_sweep_worker *worker = sc_xmalloc(sizeof(*worker));
 
 	worker->predictor = sc_predictor_create();
 	sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
@@ -238,7 +232,7 @@ static struct worker *worker_create(void)
 	return worker;
 }
 
-static void worker_destroy(struct worker *worker)
+static void worker_destroy(struct sc_sweep_worker *worker)
 {
 	sc_predictor_destroy(worker->predictor);
 	sc_arena_release(&worker->scratch);
@@ -255,13 +249,23 @@ static void keep_errors(struct sc_outcome *out, size_t n, struct sc_arena *arena
 	}
 }
 
-static int run_rows(struct run *run, size_t n_rows, struct sc_arena *arena, struct sc_err *err)
+/* With other ranks small parts, so that all have some. */
+static size_t rows_at_a_time(const struct sc_sweep_run *run, unsigned n_jobs)
+{
+	size_t n_threads = n_jobs;
+
+	if (run->holder)
+		n_threads *= 2 * (size_t)sc_ranks_count(run->sweep->ranks);
+	return run->n_rows / n_threads < ROWS_AT_A_TIME ? run->n_rows / n_threads : ROWS_AT_A_TIME;
+}
+
+static int run_rows(struct sc_sweep_run *run, struct sc_arena *arena, struct sc_err *err)
 {
 	unsigned n_jobs = run->sweep->n_jobs ? run->sweep->n_jobs : 1;
-	void **workers = sc_xrealloc(NULL, n_jobs, sizeof(*workers));
+	void **workers = sc_xrealloc(NULL, n_jobs + 1, sizeof(*workers));
 	struct sc_work work = {
-		.n_items = n_rows,
-		.chunk = ROWS_AT_A_TIME,
+		.n_items = run->n_rows,
+		.chunk = rows_at_a_time(run, n_jobs),
 		.n_jobs = n_jobs,
 		.item = run_row,
 		.shared = run,
@@ -269,12 +273,19 @@ static int run_rows(struct run *run, size_t n_rows, struct sc_arena *arena, stru
 	};
 	int rc;
 
-	order_init(&run->order, run->sweep->take ? n_rows : 0, arena);
-	for (unsigned i = 0; i < n_jobs; i++)
+	order_init(&run->order, run->sweep->take ? run->n_rows : 0, arena);
+	for (unsigned i = 0; i <= n_jobs; i++)
 		workers[i] = worker_create();
+	run->spare = workers[n_jobs];
+	if (run->holder)
+		work.beside = sc_ranks_helps(run->sweep->ranks) ? sc_sweep_tick : sc_sweep_lead;
 	rc = sc_parallel_for(&work, err);
-	keep_errors(run->out, n_rows, arena);
-	for (unsigned i = 0; i < n_jobs; i++)
+	if (run->holder && rc) {
+		sc_sweep_put_rest(run, err);
+		sc_sweep_list_missing(run);
+	}
+	keep_errors(run->out, run->n_rows, arena);
+	for (unsigned i = 0; i <= n_jobs; i++)
 		worker_destroy(workers[i]);
 	free(workers);
 	order_release(&run->order);
@@ -284,15 +295,21 @@ static int run_rows(struct run *run, size_t n_rows, struct sc_arena *arena, stru
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err)
 {
-	struct run run = {.sweep = sweep, .out = out};
+	struct sc_sweep_run run = {.sweep = sweep, .out = out};
 	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
+	struct sc_err own = {.code = SC_OK};
 	int rc = sc_config_table_bind(&table, arena, err);
 
 	if (rc)
 		return rc;
 	run.table = &table;
+	run.n_rows = sweep->rows ? sweep->n_rows : sweep->cases->n_rows;
 	run.catalog = sweep->catalog ? sweep->catalog : sc_catalog_create();
-	rc = run_rows(&run, sweep->rows ? sweep->n_rows : sweep->cases->n_rows, arena, err);
+	if (sweep->ranks && sc_ranks_count(sweep->ranks) > 1)
+		run.holder = sc_arena_calloc(arena, run.n_rows, sizeof(*run.holder));
+	rc = run_rows(&run, arena, &own);
+	if (rc)
+		*err = run.lost.code ? run.lost : own;
 	if (!sweep->catalog)
 		sc_catalog_destroy(run.catalog);
 	return rc;

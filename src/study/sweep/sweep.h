@@ -7,6 +7,7 @@
 
 #include "base/csv.h"
 #include "base/progress.h"
+#include "base/ranks.h"
 #include "predict/predict.h"
 
 /* Of one case. If code is not SC_OK the numbers are 0 and `error` says why. */
@@ -39,11 +40,22 @@ struct sc_sweep {
 	int (*take)(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
+	/* NULL, or helpers that sc_sweep_serve the same cases. A helper that is lost is an error; what the others
+	 * have done is taken all the same. */
+	struct sc_ranks *ranks;
+	const volatile sig_atomic_t *signal; /* with ranks: not 0: the system ends the program */
+	struct sc_strbuf
+		*missing; /* with ranks: after an error, the rows (from 1) without an outcome */
 };
 /* `out` has an element for each row asked for. Error texts live in the arena. Fails if the header is
  * wrong, `take` fails, or the sweep was stopped. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
+
+/* A helper's part: predicts what rank 0 asks for, until that ends it (0) or the signal comes. */
+int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err);
+/* A helper cannot: rank 0 fails with this. */
+void sc_sweep_excuse(struct sc_ranks *ranks, const struct sc_err *why);
 
 /* A key and the values that it takes. */
 struct sc_axis {

@@ -1,0 +1,39 @@
+/* Processes that share the work of a command, as mpirun starts them: rank 0 leads, the others help. A message is
+ * whole, and those from one rank to another come in the order in which they were sent. All functions are for the
+ * thread that began. What the messages mean is the users' affair. */
+#ifndef SC_BASE_RANKS_H
+#define SC_BASE_RANKS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+struct sc_ranks;
+struct sc_message {
+	int from, kind;
+	const char *bytes; /* until the next sc_ranks_next */
+	size_t n;
+};
+enum { SC_RANKS_END }; /* the kind that sc_ranks_end sends to the helpers; others are the users' */
+
+/* *out is NULL where the process is alone: no mpirun (of Open MPI, MPICH, Slurm) started it. SC_EUNSUPPORTED where one
+ * did and this build has no MPI. */
+int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err);
+/* Ends the helpers, and waits for all; not after sc_ranks_lost. NULL is fine. */
+void sc_ranks_end(struct sc_ranks *ranks);
+int sc_ranks_self(const struct sc_ranks *ranks);
+int sc_ranks_count(const struct sc_ranks *ranks);
+int sc_ranks_on_node(const struct sc_ranks *ranks); /* of them, on this machine */
+/* False: the other did not take it within seconds. */
+bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_strbuf *bytes);
+/* A message that has come; false: none now. */
+bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out);
+void sc_ranks_lost(struct sc_ranks *ranks); /* one has ended early: nothing waits for it any more */
+
+static inline bool sc_ranks_helps(const struct sc_ranks *ranks)
+{
+	return ranks && sc_ranks_self(ranks) > 0;
+}
+
+#endif

@@ -1,0 +1,384 @@
+/* A sweep over several processes. Rank 0 takes rows from its own threads' pool for ranks that have none, and puts
+ * what comes back in its turn, so that results do not depend on who predicted what. A part is as long as what takes
+ * a rank PART_S: what a lost one had is little. While a helper's threads work it says so, each second. */
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/units.h"
+#include "study/sweep/sweep_priv.h"
+
+#define PART_S 0.1
+#define TICK_S 1.0
+#define SILENT_S 30.0 /* of a rank that has rows: it is lost */
+#define GRACE_S 0.4   /* between a signal and the end that follows it */
+enum { ARENA_BYTES = 64 << 10, FIRST_PART = 4, LARGEST_PART = 256, PAUSE_US = 50, MAX_RANGES = 64 };
+enum kind { WORK = SC_RANKS_END + 1, ROWS, TICK, STOPPED, EXCUSE };
+
+/* Before the indices of the rows. */
+struct work_head {
+	size_t n;
+	bool floors;
+	struct sc_predict_opts opts;
+};
+/* Before the error's text and the warnings. */
+struct row_head {
+	struct sc_outcome outcome;
+	size_t n_error, n_warnings;
+};
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / (double)SC_NS_PER_S;
+}
+
+static void pause_us(int64_t us)
+{
+	nanosleep(&(struct timespec){.tv_nsec = us * SC_NS_PER_US}, NULL);
+}
+
+static void append(struct sc_strbuf *out, const void *bytes, size_t n)
+{
+	sc_strbuf_append_n(out, bytes, n);
+}
+
+/* The next n bytes of a message. */
+static void take(struct sc_message *m, void *out, size_t n)
+{
+	assert(n <= m->n);
+	memcpy(out, m->bytes, n);
+	m->bytes += n;
+	m->n -= n;
+}
+
+/* ---- rank 0 ---- */
+
+/* What a rank has. */
+struct part {
+	size_t begin, n;        /* n 0: nothing */
+	size_t n_next;          /* so many at the next time */
+	double sent_s, heard_s; /* when it got it; when it last spoke */
+	bool gone;              /* it has stopped */
+};
+struct lead {
+	struct sc_sweep_run *run;
+	struct sc_pool *pool;
+	struct part *part; /* of each rank */
+	int n_ranks;
+	double signal_s; /* 0: no signal yet */
+};
+
+static void lose(struct lead *lead, int rank, const char *why)
+{
+	struct part *part = &lead->part[rank];
+
+	sc_err_set(&lead->run->lost, SC_EIO, "rank %d of %d %s", rank, lead->n_ranks, why);
+	sc_ranks_lost(lead->run->sweep->ranks);
+	part->gone = true;
+	sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
+	part->n = 0;
+}
+
+static bool send_part(const struct lead *lead, int rank)
+{
+	const struct sc_sweep *sweep = lead->run->sweep;
+	const struct part *part = &lead->part[rank];
+	struct sc_strbuf bytes = {0};
+	struct work_head head;
+	bool sent;
+
+	assert(!sweep->opts->plan); /* is no text */
+	memset(&head, 0, sizeof(head));
+	head = (struct work_head){part->n, sweep->floors, *sweep->opts};
+	append(&bytes, &head, sizeof(head));
+	for (size_t i = part->begin; i < part->begin + part->n; i++) {
+		size_t row = sweep->rows ? sweep->rows[i] : i;
+
+		append(&bytes, &row, sizeof(row));
+		lead->run->holder[i] = (unsigned)rank;
+	}
+	sent = sc_ranks_send(sweep->ranks, rank, WORK, &bytes);
+	sc_strbuf_release(&bytes);
+	return sent;
+}
+
+/* Work for all that have none; false: there is none. */
+static bool hand_out(struct lead *lead)
+{
+	bool any = false;
+
+	for (int rank = 1; rank < lead->n_ranks && lead->signal_s <= 0; rank++) {
+		struct part *part = &lead->part[rank];
+
+		if (part->n || part->gone)
+			continue;
+		part->n = sc_pool_take(lead->pool, part->n_next, &part->begin);
+		if (part->n == 0)
+			break;
+		part->sent_s = part->heard_s = now_s();
+		any = true;
+		if (!send_part(lead, rank))
+			lose(lead, rank, "takes no work: it is lost");
+	}
+	return any;
+}
+
+static void take_row(struct lead *lead, size_t index, struct sc_message *m)
+{
+	struct sc_sweep_run *run = lead->run;
+	struct sc_warnings warnings = {.n = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct row_head head;
+	char *error;
+	int rc;
+
+	take(m, &head, sizeof(head));
+	error = sc_arena_alloc(&run->spare->keep, head.n_error + 1);
+	take(m, error, head.n_error);
+	error[head.n_error] = '\0';
+	take(m, &warnings, head.n_warnings);
+	run->out[index] = head.outcome;
+	run->out[index].error = error;
+	rc = sc_sweep_put(run, index, &warnings, &err);
+	if (rc)
+		sc_pool_fail(lead->pool, index, rc, &err);
+}
+
+static void take_rows(struct lead *lead, struct part *part, struct sc_message *m)
+{
+	double took = now_s() - part->sent_s, n = (double)part->n * PART_S / (took + 1e-6);
+
+	for (size_t i = 0; i < part->n; i++)
+		take_row(lead, part->begin + i, m);
+	part->n_next = n > LARGEST_PART ? LARGEST_PART : n < 1 ? 1 : (size_t)n;
+	part->n = 0;
+}
+
+/* It was told to end: its rows are predicted here. */
+static void take_back(struct lead *lead, struct part *part)
+{
+	part->gone = true;
+	for (size_t i = part->begin; i < part->begin + part->n; i++) {
+		struct sc_err err = {.code = SC_OK};
+		int rc = sc_sweep_row(lead->run, lead->run->spare, i, &err);
+
+		if (rc) {
+			sc_pool_fail(lead->pool, i, rc, &err);
+			break;
+		}
+	}
+	part->n = 0;
+}
+
+static void take_message(struct lead *lead, struct sc_message *m)
+{
+	struct part *part = &lead->part[m->from];
+
+	part->heard_s = now_s();
+	switch ((enum kind)m->kind) {
+	case ROWS:
+		take_rows(lead, part, m);
+		break;
+	case STOPPED:
+		take_back(lead, part);
+		break;
+	case EXCUSE:
+		sc_err_set(&lead->run->lost, SC_EIO, "rank %d of %d: %.*s", m->from, lead->n_ranks,
+			   (int)m->n, m->bytes);
+		sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
+		part->gone = true;
+		part->n = 0;
+		break;
+	case WORK:
+	case TICK:
+		break;
+	}
+}
+
+/* Who has rows and is silent is lost: a system that ends the program for a lost rank gives the others a second. */
+static void find_lost(struct lead *lead)
+{
+	const volatile sig_atomic_t *signal = lead->run->sweep->signal;
+	double now = now_s();
+
+	if (lead->signal_s <= 0 && signal && *signal)
+		lead->signal_s = now;
+	for (int rank = 1; rank < lead->n_ranks; rank++) {
+		const struct part *part = &lead->part[rank];
+
+		if (part->n && lead->signal_s > 0 && now - lead->signal_s > GRACE_S)
+			lose(lead, rank,
+			     "is lost: it gives no answer since the program was told to end");
+		else if (part->n && now - part->heard_s > SILENT_S)
+			lose(lead, rank, "is lost: it has been silent for 30 s");
+	}
+}
+
+static bool has_parts(const struct lead *lead)
+{
+	for (int rank = 1; rank < lead->n_ranks; rank++)
+		if (lead->part[rank].n)
+			return true;
+	return false;
+}
+
+void sc_sweep_lead(struct sc_pool *pool, void *run)
+{
+	struct lead lead = {.run = run, .pool = pool};
+	struct sc_ranks *ranks = lead.run->sweep->ranks;
+	struct sc_message message;
+
+	lead.n_ranks = sc_ranks_count(ranks);
+	lead.part =
+		sc_arena_calloc(&lead.run->spare->keep, (size_t)lead.n_ranks, sizeof(*lead.part));
+	for (int rank = 1; rank < lead.n_ranks; rank++)
+		lead.part[rank].n_next = FIRST_PART;
+	while (hand_out(&lead) || has_parts(&lead) || !sc_pool_is_done(pool)) {
+		pause_us(PAUSE_US);
+		while (sc_ranks_next(ranks, &message))
+			take_message(&lead, &message);
+		find_lost(&lead);
+	}
+}
+
+static void put_range(struct sc_strbuf *out, size_t from, size_t to, unsigned holder)
+{
+	sc_strbuf_printf(out, "%s%zu", out->n ? ", " : "", from + 1);
+	if (to > from)
+		sc_strbuf_printf(out, "-%zu", to + 1);
+	if (holder)
+		sc_strbuf_printf(out, " (rank %u)", holder);
+}
+
+void sc_sweep_list_missing(const struct sc_sweep_run *run)
+{
+	const size_t *rows = run->sweep->rows;
+	struct sc_strbuf *out = run->sweep->missing;
+	size_t n = 0;
+
+	for (size_t i = 0; out && i < run->n_rows; i++) {
+		size_t from = rows ? rows[i] : i, to = from;
+		unsigned holder = run->holder[i];
+
+		if (holder == SC_SWEEP_DONE)
+			continue;
+		while (i + 1 < run->n_rows && run->holder[i + 1] == holder &&
+		       (rows ? rows[i + 1] : i + 1) == to + 1) {
+			i++;
+			to++;
+		}
+		if (n++ < MAX_RANGES)
+			put_range(out, from, to, holder);
+	}
+	if (n > MAX_RANGES)
+		sc_strbuf_printf(out, " and %zu more", n - MAX_RANGES);
+}
+
+/* ---- helpers ---- */
+
+void sc_sweep_tick(struct sc_pool *pool, void *run)
+{
+	const struct sc_sweep_run *own = run;
+	const struct sc_strbuf nothing = {0};
+	double last = now_s();
+
+	while (!sc_pool_is_done(pool)) {
+		pause_us(PAUSE_US);
+		if (now_s() - last < TICK_S)
+			continue;
+		sc_ranks_send(own->sweep->ranks, 0, TICK, &nothing);
+		last = now_s();
+	}
+}
+
+static int pack_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
+{
+	struct row_head head = {.outcome = *outcome, .n_error = strlen(outcome->error)};
+	struct sc_strbuf *out = ctx;
+
+	(void)index;
+	(void)err;
+	head.n_warnings = offsetof(struct sc_warnings, text) +
+			  outcome->warnings->n * sizeof(*outcome->warnings->text);
+	append(out, &head, sizeof(head));
+	append(out, outcome->error, head.n_error);
+	append(out, outcome->warnings, head.n_warnings);
+	return 0;
+}
+
+static int do_part(const struct sc_sweep *sweep, struct sc_message *m, struct sc_err *err)
+{
+	struct sc_sweep own = *sweep;
+	struct sc_strbuf bytes = {0};
+	struct sc_outcome *outcomes;
+	struct work_head head;
+	struct sc_arena arena;
+	size_t *rows;
+	int rc;
+
+	sc_arena_init(&arena, ARENA_BYTES);
+	take(m, &head, sizeof(head));
+	rows = sc_arena_calloc(&arena, head.n, sizeof(*rows));
+	take(m, rows, head.n * sizeof(*rows));
+	outcomes = sc_arena_calloc(&arena, head.n, sizeof(*outcomes));
+	own.rows = rows;
+	own.n_rows = head.n;
+	own.opts = &head.opts;
+	own.floors = head.floors;
+	own.stop = sweep->signal;
+	own.take = pack_row;
+	own.ctx = &bytes;
+	rc = sc_sweep_run(&own, &arena, outcomes, err);
+	if (rc == 0)
+		sc_ranks_send(sweep->ranks, 0, ROWS, &bytes);
+	sc_strbuf_release(&bytes);
+	sc_arena_release(&arena);
+	return rc;
+}
+
+void sc_sweep_excuse(struct sc_ranks *ranks, const struct sc_err *why)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, why->text);
+	sc_ranks_send(ranks, 0, EXCUSE, &text);
+	sc_strbuf_release(&text);
+}
+
+static int serve(const struct sc_sweep *sweep, struct sc_err *err)
+{
+	const struct sc_strbuf nothing = {0};
+	struct sc_message message;
+	int rc = 0;
+
+	while (rc == 0 && !*sweep->signal) {
+		if (!sc_ranks_next(sweep->ranks, &message)) {
+			pause_us(PAUSE_US);
+			continue;
+		}
+		if (message.kind == SC_RANKS_END)
+			return 0;
+		rc = do_part(sweep, &message, err);
+	}
+	if (!*sweep->signal)
+		return rc;
+	sc_ranks_send(sweep->ranks, 0, STOPPED, &nothing);
+	return 0;
+}
+
+int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
+{
+	struct sc_sweep own = *sweep;
+	int rc;
+
+	if (!sweep->catalog)
+		own.catalog = sc_catalog_create();
+	rc = serve(&own, err);
+	if (!sweep->catalog)
+		sc_catalog_destroy(own.catalog);
+	return rc;
+}
