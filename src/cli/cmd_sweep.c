@@ -139,6 +139,9 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	sweep->signal = sc_cli_catch_stop();
 	if (sc_ranks_helps(sweep->ranks))
 		return sc_sweep_serve(sweep, err);
+	rc = sc_sweep_muster(sweep, err);
+	if (rc)
+		return rc;
 	rc = sink_open(sink, err);
 	sweep->take = take_row;
 	sweep->ctx = sink;

@@ -343,6 +343,12 @@ static int search_all(struct run *run, struct sc_err *err)
 		return rc;
 	if (sc_ranks_helps(run->s.search->ranks))
 		return sc_search_predict(&run->s, &(struct sc_sweep){.n_rows = 0}, NULL, err);
+	rc = sc_sweep_muster(&(struct sc_sweep){.cases = &out->cases,
+						.ranks = run->s.search->ranks,
+						.signal = run->s.search->stop},
+			     err);
+	if (rc)
+		return rc;
 	out->at = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*out->at));
 	order = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*order));
 	rc = sc_search_factors(&run->s, err);

@@ -52,6 +52,8 @@ struct sc_sweep {
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
 
+/* Rank 0 before its first run: waits until all helpers serve the same cases. SC_EIO with what one lacks. */
+int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err);
 /* A helper's part: predicts what rank 0 asks for, until that ends it (0) or the signal comes. */
 int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err);
 /* A helper cannot: rank 0 fails with this. */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/fnv.h"
 #include "base/units.h"
 #include "study/sweep/sweep_priv.h"
 
@@ -14,7 +15,7 @@
 #define SILENT_S 30.0 /* of a rank that has rows: it is lost */
 #define GRACE_S 0.4   /* between a signal and the end that follows it */
 enum { ARENA_BYTES = 64 << 10, FIRST_PART = 4, LARGEST_PART = 256, PAUSE_US = 50, MAX_RANGES = 64 };
-enum kind { WORK = SC_RANKS_END + 1, ROWS, TICK, STOPPED, EXCUSE };
+enum kind { READY = SC_RANKS_END + 1, WORK, ROWS, TICK, STOPPED, EXCUSE };
 
 /* Before the indices of the rows. */
 struct work_head {
@@ -55,7 +56,60 @@ static void take(struct sc_message *m, void *out, size_t n)
 	m->n -= n;
 }
 
+/* What must be alike in all ranks. */
+static uint64_t fingerprint(const struct sc_csv *cases)
+{
+	uint64_t h = sc_fnv(SC_FNV_START, &cases->n_rows, sizeof(cases->n_rows));
+
+	for (size_t i = 0; i < cases->n_cols; i++)
+		h = sc_fnv(h, cases->header[i], strlen(cases->header[i]) + 1);
+	for (size_t i = 0; i < cases->n_rows * cases->n_cols; i++)
+		h = sc_fnv(h, cases->cell[i], strlen(cases->cell[i]) + 1);
+	return h;
+}
+
 /* ---- rank 0 ---- */
+
+static int take_excuse(const struct sc_sweep *sweep, const struct sc_message *m, struct sc_err *err)
+{
+	return sc_err_set(err, SC_EIO, "rank %d of %d: %.*s", m->from, sc_ranks_count(sweep->ranks),
+			  (int)m->n, m->bytes);
+}
+
+static int take_ready(const struct sc_sweep *sweep, struct sc_message *m, struct sc_err *err)
+{
+	uint64_t theirs;
+
+	if (m->kind != READY)
+		return take_excuse(sweep, m, err);
+	take(m, &theirs, sizeof(theirs));
+	if (theirs == fingerprint(sweep->cases))
+		return 0;
+	return sc_err_set(err, SC_EIO,
+			  "rank %d of %d has other cases: are the files the same there?", m->from,
+			  sc_ranks_count(sweep->ranks));
+}
+
+int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
+{
+	int n_left = sweep->ranks ? sc_ranks_count(sweep->ranks) - 1 : 0, rc = 0;
+	double begin = now_s();
+	struct sc_message m;
+
+	while (n_left && rc == 0) {
+		if (sc_ranks_next(sweep->ranks, &m)) {
+			rc = take_ready(sweep, &m, err);
+			n_left--;
+		} else if (*sweep->signal || now_s() - begin > SILENT_S) {
+			sc_ranks_lost(sweep->ranks);
+			return sc_err_set(err, SC_EIO, "%d of %d ranks do not begin", n_left,
+					  sc_ranks_count(sweep->ranks));
+		} else {
+			pause_us(PAUSE_US);
+		}
+	}
+	return rc;
+}
 
 /* What a rank has. */
 struct part {
@@ -187,12 +241,12 @@ static void take_message(struct lead *lead, struct sc_message *m)
 		take_back(lead, part);
 		break;
 	case EXCUSE:
-		sc_err_set(&lead->run->lost, SC_EIO, "rank %d of %d: %.*s", m->from, lead->n_ranks,
-			   (int)m->n, m->bytes);
+		take_excuse(lead->run->sweep, m, &lead->run->lost);
 		sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
 		part->gone = true;
 		part->n = 0;
 		break;
+	case READY:
 	case WORK:
 	case TICK:
 		break;
@@ -372,9 +426,14 @@ static int serve(const struct sc_sweep *sweep, struct sc_err *err)
 
 int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
 {
+	const uint64_t same = fingerprint(sweep->cases);
 	struct sc_sweep own = *sweep;
+	struct sc_strbuf ready = {0};
 	int rc;
 
+	append(&ready, &same, sizeof(same));
+	sc_ranks_send(sweep->ranks, 0, READY, &ready);
+	sc_strbuf_release(&ready);
 	if (!sweep->catalog)
 		own.catalog = sc_catalog_create();
 	rc = serve(&own, err);
