@@ -37,10 +37,18 @@ struct sc_arena_block {
 	alignas(ALIGN) unsigned char data[];
 };
 
+static void (*out_of_memory)(void);
+
+void sc_on_out_of_memory(void (*end)(void))
+{
+	out_of_memory = end;
+}
+
 static _Noreturn void die_out_of_memory(void)
 {
-	fputs("stepcast: error: out of memory\n", stderr);
-	exit(EXIT_FAILURE);
+	if (out_of_memory)
+		out_of_memory();
+	abort();
 }
 
 void *sc_xmalloc(size_t n_bytes)

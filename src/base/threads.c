@@ -2,6 +2,7 @@
  * taken, and they are run to the end: the lowest failure is always found. */
 #include "base/threads.h"
 
+#include <locale.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,6 +21,7 @@ struct sc_pool {
 	pthread_mutex_t lock; /* of the two below and changes of first_failed */
 	struct sc_err err;
 	int rc;
+	locale_t locale; /* the caller's, which threads do not inherit */
 };
 struct worker {
 	struct sc_pool *pool;
@@ -83,6 +85,14 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
+static void *start_worker(void *arg)
+{
+	const struct worker *worker = arg;
+
+	uselocale(worker->pool->locale);
+	return run_worker(arg);
+}
+
 static void run_all(struct sc_pool *pool, struct worker *workers, unsigned n_jobs)
 {
 	const struct sc_work *work = pool->work;
@@ -95,7 +105,7 @@ static void run_all(struct sc_pool *pool, struct worker *workers, unsigned n_job
 			.ctx = work->contexts ? work->contexts[i] : NULL,
 		};
 	atomic_init(&pool->n_running, n_jobs);
-	while (n_started < n_jobs && pthread_create(&workers[n_started].thread, NULL, run_worker,
+	while (n_started < n_jobs && pthread_create(&workers[n_started].thread, NULL, start_worker,
 						    &workers[n_started]) == 0)
 		n_started++;
 	atomic_fetch_sub(&pool->n_running, n_jobs - n_started);
@@ -109,7 +119,9 @@ static void run_all(struct sc_pool *pool, struct worker *workers, unsigned n_job
 
 int sc_parallel_for(const struct sc_work *work, struct sc_err *err)
 {
-	struct sc_pool pool = {.work = work, .chunk = work->chunk ? work->chunk : 1};
+	struct sc_pool pool = {.work = work,
+			    .chunk = work->chunk ? work->chunk : 1,
+			    .locale = uselocale((locale_t)0)};
 	unsigned n_jobs = work->n_jobs ? work->n_jobs : 1;
 	struct worker *workers;
 

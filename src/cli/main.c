@@ -1,8 +1,10 @@
 /* stepcast: predicts the time of one training step on a GPU cluster. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 
@@ -22,7 +24,14 @@ static int check_stdout(int exit_code)
 	return sc_cli_fail(&err);
 }
 
+static void end_without_memory(void)
+{
+	fputs("stepcast: error: out of memory\n", stderr);
+	exit(SC_EXIT_DATA);
+}
+
 int main(int argc, char **argv)
 {
+	sc_on_out_of_memory(end_without_memory);
 	return check_stdout(sc_cli_run(argc, argv));
 }

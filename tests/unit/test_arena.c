@@ -1,5 +1,6 @@
 /* Arenas, the allocation helpers and the growing array over them. */
 #include <check.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,7 +205,8 @@ static Suite *arena_suite(void)
 	tcase_add_test(tcase, test_blocks_grow_to_a_limit);
 	tcase_add_test(tcase, test_xrealloc);
 	if (tests_fork())
-		tcase_add_loop_exit_test(tcase, test_overflow_ends_the_program, EXIT_FAILURE, 0, 3);
+		tcase_add_loop_test_raise_signal(tcase, test_overflow_ends_the_program, SIGABRT, 0,
+						 3);
 	tcase_add_test(tcase, test_vec);
 	suite_add_tcase(suite, tcase);
 	return suite;
