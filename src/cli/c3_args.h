@@ -2,7 +2,7 @@
 #ifndef SC_CLI_C3_ARGS_H
 #define SC_CLI_C3_ARGS_H
 
-#include "cli/options.h"
+#include "lib/options.h"
 #include "study/c3/c3.h"
 
 /* Every product with every collective. */

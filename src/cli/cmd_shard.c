@@ -4,155 +4,10 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/shard_run.h"
 #include "cli/start.h"
+#include "lib/shard_ask.h"
+#include "lib/shard_run.h"
 #include "study/shard/shard_watch.h"
-
-struct shard_args {
-	struct sc_common common;
-	struct sc_arg_list sets, plans, baselines, constraints;
-	struct sc_shard_ask ask;
-	int objective, json, pareto, device_constants;
-	const char *report;
-};
-enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, MAX_SAMPLES = 1000000 };
-
-#define AT(member) offsetof(struct shard_args, member)
-static const struct sc_cli_option OPTIONS[] = {
-	{.name = "plan",
-	 .kind = SC_ARG_LIST,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(plans),
-	 .help = "rank this plan; may be given again"},
-	{.name = "search",
-	 .kind = SC_ARG_NUMBER,
-	 .arg = "SECONDS",
-	 .offset = AT(ask.seconds),
-	 .min = 0,
-	 .max = MAX_SECONDS,
-	 .help = "search for a plan, at most so long; 0 is one quick descent, the same on every "
-		 "machine (default if no --plan and no --baseline is given)"},
-	{.name = "objective",
-	 .kind = SC_ARG_CHOICE,
-	 .arg = "iteration|torchrec|hugectr",
-	 .offset = AT(objective),
-	 .choices = sc_objective_names,
-	 .help = "what a plan is ranked by: the predicted step (default), or the busiest rank as that "
-		 "planner costs it"},
-	{.name = "device-constants",
-	 .kind = SC_ARG_FLAG,
-	 .offset = AT(device_constants),
-	 .help = "torchrec: the bandwidths of the config's GPU and cluster in place of its own"},
-	{.name = "baseline",
-	 .kind = SC_ARG_LIST,
-	 .arg = "NAME",
-	 .offset = AT(baselines),
-	 .help = "rank this planner's plan, or all of them; may be given again"},
-	{.name = "task-tables",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(ask.task_tables),
-	 .help = "the table_configs.json of DreamShard or NeuroShard: with --tasks, its tables are "
-		 "placed in place of the CONFIG's"},
-	{.name = "tasks",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(ask.tasks),
-	 .help = "their tasks: on each line numbers of tables, and perhaps their dims"},
-	{.name = "task",
-	 .kind = SC_ARG_INT,
-	 .arg = "LINE",
-	 .offset = AT(ask.task),
-	 .min = 1,
-	 .max = MAX_TABLES,
-	 .help = "which of them (default 1)"},
-	{.name = "constraint",
-	 .kind = SC_ARG_LIST,
-	 .arg = "TEXT",
-	 .offset = AT(constraints),
-	 .help = "hold the search to it: \"pin TABLE rank=R type=T tier=K\", \"forbid TABLE ...\", "
-		 "\"together A B\", \"apart A B\"; may be given again"},
-	{.name = "constraints",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(ask.constraints_file),
-	 .help = "the same, one a line"},
-	{.name = "current",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(ask.current),
-	 .help = "rank this plan, and search from it on, within --max-moved-gib and "
-		 "--max-moved-tables"},
-	{.name = "max-moved-gib",
-	 .kind = SC_ARG_NUMBER,
-	 .arg = "GIB",
-	 .offset = AT(ask.max_moved_gib),
-	 .min = 0,
-	 .max = 1e9,
-	 .help = "with --current: weights that may move (default: any)"},
-	{.name = "max-moved-tables",
-	 .kind = SC_ARG_INT,
-	 .arg = "N",
-	 .offset = AT(ask.max_moved_tables),
-	 .min = 0,
-	 .max = MAX_TABLES,
-	 .help = "with --current: tables that may change (default: any)"},
-	{.name = "diff",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(ask.diff),
-	 .help = "say what changes from this plan to the best one"},
-	{.name = "pareto",
-	 .kind = SC_ARG_FLAG,
-	 .offset = AT(pareto),
-	 .help = "the best cost for less and less GPU memory"},
-	{.name = "samples",
-	 .kind = SC_ARG_INT,
-	 .arg = "N",
-	 .offset = AT(ask.samples),
-	 .min = 0,
-	 .max = MAX_SAMPLES,
-	 .help = "draws of model error and drift for best %, regret and ties (default 1000, fewer "
-		 "for more than 4,000 tables, 200 for a plan alone; 0: none)"},
-	{.name = "kernel-error",
-	 .kind = SC_ARG_NUMBER,
-	 .arg = "PCT",
-	 .offset = AT(ask.kernel_pct),
-	 .min = 0,
-	 .max = 100,
-	 .help = "one sigma of the kernels' model (default: the device's embedding spread)"},
-	{.name = "collective-error",
-	 .kind = SC_ARG_NUMBER,
-	 .arg = "PCT",
-	 .offset = AT(ask.collective_pct),
-	 .min = 0,
-	 .max = 100,
-	 .help = "one sigma of each collective's model (default: the fabric's spread)"},
-	{.name = "drift",
-	 .kind = SC_ARG_NUMBER,
-	 .arg = "PCT",
-	 .offset = AT(ask.drift_pct),
-	 .min = 0,
-	 .max = 100,
-	 .help = "one sigma of a table's lookups, from those given (default 10)"},
-	{.name = "seed",
-	 .kind = SC_ARG_INT,
-	 .arg = "N",
-	 .offset = AT(ask.seed),
-	 .min = 0,
-	 .max = 1e15,
-	 .help = "of all that is random (default 1)"},
-	SC_CLI_OPTION_REPORT(AT(report)),
-	SC_CLI_OPTION_BASE_SET(AT(sets)),
-	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
-	{0},
-};
 
 static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
@@ -160,7 +15,7 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 }
 
 struct page {
-	const struct shard_args *args;
+	const struct sc_shard_args *args;
 	const struct sc_shard_run *run;
 };
 
@@ -171,7 +26,7 @@ static void put_page(const void *ctx, struct sc_strbuf *out)
 	sc_shard_run_html(page->run, page->args->common.words.at[0], out);
 }
 
-static int write_result(const struct shard_args *args, const struct sc_shard_run *run,
+static int write_result(const struct sc_shard_args *args, const struct sc_shard_run *run,
 			struct sc_err *err)
 {
 	const char *output = args->common.output;
@@ -195,13 +50,8 @@ static int write_result(const struct shard_args *args, const struct sc_shard_run
 	return rc;
 }
 
-static struct sc_texts texts(const struct sc_arg_list *list)
-{
-	return (struct sc_texts){.at = list->at, .n = list->n};
-}
-
 /* Ends early, if asked, with the best so far. */
-static struct sc_shard_run *search(struct shard_args *args, const struct sc_request *request,
+static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_request *request,
 				   struct sc_arena *arena, struct sc_err *err)
 {
 	double seconds = args->ask.seconds > 0 ? ceil(args->ask.seconds) : 0;
@@ -221,7 +71,7 @@ static struct sc_shard_run *search(struct shard_args *args, const struct sc_requ
 	return run;
 }
 
-static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_arena *arena,
+static int shard(struct sc_shard_args *args, struct sc_catalog *catalog, struct sc_arena *arena,
 		 struct sc_err *err)
 {
 	const char *path = args->common.words.at[0];
@@ -237,12 +87,7 @@ static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_
 	if (rc)
 		return rc;
 	sc_cli_warn_all(&args->common, &request->warnings);
-	args->ask.objective = (enum sc_objective_kind)args->objective;
-	args->ask.plans = texts(&args->plans);
-	args->ask.baselines = texts(&args->baselines);
-	args->ask.constraints = texts(&args->constraints);
-	args->ask.pareto = args->pareto;
-	args->ask.device_constants = args->device_constants;
+	sc_shard_args_ask(args);
 	run = search(args, request, arena, err);
 	if (!run)
 		return -1;
@@ -253,25 +98,13 @@ static int shard(struct shard_args *args, struct sc_catalog *catalog, struct sc_
 
 static int run_shard(const struct sc_line *line)
 {
-	struct shard_args args = {
-		.ask =
-			{
-				.seconds = -1,
-				.max_moved_gib = -1,
-				.max_moved_tables = -1,
-				.kernel_pct = -1,
-				.collective_pct = -1,
-				.drift_pct = -1,
-				.seed = 1,
-				.task = 1,
-				.samples = -1,
-			},
-	};
+	struct sc_shard_args args;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_catalog *catalog;
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 
+	sc_shard_args_init(&args);
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	if (sc_cli_begin(line, &args, &arena, &exit_code)) {
 		catalog = sc_catalog_create();
@@ -324,7 +157,7 @@ const struct sc_command sc_command_shard = {
 		"  stepcast shard dlrm.yaml --tasks tasks.txt --task-tables table_configs.json --task 7\n"
 		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",
 	.words = "file",
-	.options = OPTIONS,
+	.options = sc_shard_options,
 	.output_arg = "PLAN.json",
 	.output_help = "write the best plan here; the report goes to stdout (default: no file)",
 	.run = run_shard,

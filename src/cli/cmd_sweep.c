@@ -5,50 +5,13 @@
 #include "base/output.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "lib/sweep_ask.h"
 #include "report/sweep_csv.h"
 #include "study/sweep/sweep.h"
 
-struct sweep_args {
-	struct sc_common common;
-	struct sc_arg_list sets, grid;
-	const char *table, *report;
-	int64_t jobs;
-	struct sc_ranks *ranks;
-	struct sc_strbuf missing;
-};
-
-#define AT(member) offsetof(struct sweep_args, member)
-static const struct sc_cli_option OPTIONS[] = {
-	{.name = "table",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "CASES.csv",
-	 .offset = AT(table),
-	 .help = "one case a row; header cells with a dot are config keys, others are carried through"},
-	{.name = "grid",
-	 .kind = SC_ARG_LIST,
-	 .arg = "PATH=A,B,...",
-	 .offset = AT(grid),
-	 .help = "one axis of a grid; given again, all combinations, the last axis fastest"},
-	SC_CLI_OPTION_REPORT(AT(report)),
-	SC_CLI_OPTION_BASE_SET(AT(sets)),
-	SC_CLI_OPTION_JOBS(AT(jobs)),
-	{0},
-};
-
-static int read_cases(const struct sweep_args *args, struct sc_arena *arena, struct sc_csv *out,
-		      struct sc_err *err)
-{
-	if (!args->table == !args->grid.n)
-		return sc_err_set(err, SC_EUSAGE, "sweep needs either --table or --grid");
-	if (args->table)
-		return sc_csv_load(args->table, arena, out, err);
-	return sc_grid_build(args->grid.at, args->grid.n, arena, out, err);
-}
-
 /* Where the rows go as they come: into the file, or beside one that is there, which stays until all are done. */
 struct sink {
-	const struct sweep_args *args;
+	const struct sc_sweep_args *args;
 	const struct sc_csv *cases;
 	struct sc_output *file; /* NULL: stdout */
 	FILE *out;
@@ -165,7 +128,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	return rc;
 }
 
-static int sweep(struct sweep_args *args, struct sc_arena *arena, int *exit_code,
+static int sweep(struct sc_sweep_args *args, struct sc_arena *arena, int *exit_code,
 		 struct sc_err *err)
 {
 	const char *path = args->common.words.at[0];
@@ -181,10 +144,8 @@ static int sweep(struct sweep_args *args, struct sc_arena *arena, int *exit_code
 		.ranks = args->ranks,
 		.missing = &args->missing,
 	};
-	int rc = read_cases(args, arena, &cases, err);
+	int rc = sc_sweep_args_cases(args, arena, &cases, err);
 
-	if (rc == 0)
-		rc = sc_sweep_csv_check(&cases, err);
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
 	if (rc)
@@ -197,7 +158,7 @@ static int sweep(struct sweep_args *args, struct sc_arena *arena, int *exit_code
 
 static int run_sweep(const struct sc_line *line)
 {
-	struct sweep_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
+	struct sc_sweep_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
@@ -233,7 +194,7 @@ const struct sc_command sc_command_sweep = {
 		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv\n"
 		"  mpirun stepcast sweep x.yaml --table cases.csv -o out.csv",
 	.words = "file",
-	.options = OPTIONS,
+	.options = sc_sweep_options,
 	.shares = true,
 	.run = run_sweep,
 };

@@ -2,7 +2,7 @@
 #ifndef SC_CLI_COMMANDS_H
 #define SC_CLI_COMMANDS_H
 
-#include "cli/options.h"
+#include "lib/options.h"
 
 #define SC_VERSION_LINE "stepcast " SC_VERSION "\n"
 

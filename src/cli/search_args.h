@@ -2,8 +2,8 @@
 #ifndef SC_CLI_SEARCH_ARGS_H
 #define SC_CLI_SEARCH_ARGS_H
 
-#include "cli/options.h"
 #include "core/config/config.h"
+#include "lib/options.h"
 
 /* "64:2048"; NULL is an error too. */
 int sc_cli_parse_gpus(const char *text, int64_t *from, int64_t *to, struct sc_err *err);

@@ -8,32 +8,14 @@
 #include <stdio.h>
 
 #include "base/progress.h"
-#include "cli/options.h"
 #include "core/config/config.h"
+#include "lib/options.h"
 #include "trace/trace_loss.h"
 
 struct sc_ranks;
 /* Exit codes. */
 enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };
-enum { SC_CLI_ARENA_BYTES = 64 << 10, SC_CLI_MAX_JOBS = 1024 };
-
-/* Options of the commands that run a table of cases; the arguments are offsets in their structs. */
-#define SC_CLI_OPTION_BASE_SET(at)                                                       \
-	{                                                                                \
-		.name = "set", .kind = SC_ARG_LIST, .arg = "PATH=VALUE", .offset = (at), \
-		.help = "override one key of the base config; may be given again"        \
-	}
-#define SC_CLI_OPTION_REPORT(at)                                                                \
-	{                                                                                       \
-		.name = "report", .kind = SC_ARG_TEXT, .file = SC_FILE_OUT, .arg = "FILE.html", \
-		.offset = (at), .help = "write the result as an HTML page, too"                 \
-	}
-#define SC_CLI_OPTION_JOBS(at)                                                                 \
-	{                                                                                      \
-		.name = "jobs", .letter = 'j', .kind = SC_ARG_INT, .arg = "N", .offset = (at), \
-		.min = 1, .max = SC_CLI_MAX_JOBS,                                              \
-		.help = "threads (default: one a processor); results do not depend on it"      \
-	}
+enum { SC_CLI_ARENA_BYTES = 64 << 10 };
 
 /* Parses into `into`. True: go on. False: end with *exit_code (--help was answered, or the line is
  * wrong and that was said). */

@@ -1,5 +1,5 @@
 /* See the header. */
-#include "cli/shard_args.h"
+#include "lib/shard_args.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* See the header. */
-#include "cli/shard_run.h"
+#include "lib/shard_run.h"
 
 #include <string.h>
 
 #include "base/units.h"
-#include "cli/shard_args.h"
 #include "core/embedding/reuse.h"
+#include "lib/shard_args.h"
 #include "report/shard_report.h"
 #include "study/shard/shard_study.h"
 

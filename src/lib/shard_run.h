@@ -1,7 +1,7 @@
 /* One run of `stepcast shard`: what was asked for, and its result in each form. Apart from the command's
  * option table, which has names that sharding has too. */
-#ifndef SC_CLI_SHARD_RUN_H
-#define SC_CLI_SHARD_RUN_H
+#ifndef SC_LIB_SHARD_RUN_H
+#define SC_LIB_SHARD_RUN_H
 
 #include <stdio.h>
 

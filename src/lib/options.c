@@ -1,5 +1,5 @@
 /* Parsing: one option at a time, its place found through the table. */
-#include "cli/options.h"
+#include "lib/options.h"
 
 #include <stdbool.h>
 #include <string.h>

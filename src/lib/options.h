@@ -1,7 +1,7 @@
 /* Command lines by table: each command lists its options once; parsing, --help, the man page and shell
  * completion come from that list. Knows nothing of what the options do. */
-#ifndef SC_CLI_OPTIONS_H
-#define SC_CLI_OPTIONS_H
+#ifndef SC_LIB_OPTIONS_H
+#define SC_LIB_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,6 +66,25 @@ struct sc_command {
 	bool shares; /* its work with other processes that mpirun starts; the first alone speaks */
 	int (*run)(const struct sc_line *line); /* exit code */
 };
+
+enum { SC_CLI_MAX_JOBS = 1024 };
+/* Options of the commands that run a table of cases; the arguments are offsets in their structs. */
+#define SC_CLI_OPTION_BASE_SET(at)                                                       \
+	{                                                                                \
+		.name = "set", .kind = SC_ARG_LIST, .arg = "PATH=VALUE", .offset = (at), \
+		.help = "override one key of the base config; may be given again"        \
+	}
+#define SC_CLI_OPTION_REPORT(at)                                                                \
+	{                                                                                       \
+		.name = "report", .kind = SC_ARG_TEXT, .file = SC_FILE_OUT, .arg = "FILE.html", \
+		.offset = (at), .help = "write the result as an HTML page, too"                 \
+	}
+#define SC_CLI_OPTION_JOBS(at)                                                                 \
+	{                                                                                      \
+		.name = "jobs", .letter = 'j', .kind = SC_ARG_INT, .arg = "N", .offset = (at), \
+		.min = 1, .max = SC_CLI_MAX_JOBS,                                              \
+		.help = "threads (default: one a processor); results do not depend on it"      \
+	}
 
 extern const struct sc_cli_option sc_common_options[];
 

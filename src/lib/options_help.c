@@ -1,5 +1,5 @@
 /* What the option tables say to people and shells: --help, man pages, bash completion. */
-#include "cli/options.h"
+#include "lib/options.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Constraints of `stepcast shard` as people write them. */
-#ifndef SC_CLI_SHARD_ARGS_H
-#define SC_CLI_SHARD_ARGS_H
+#ifndef SC_LIB_SHARD_ARGS_H
+#define SC_LIB_SHARD_ARGS_H
 
 #include "study/shard/shard.h"
 

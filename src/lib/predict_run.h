@@ -1,0 +1,38 @@
+/* One run of `stepcast predict`: its options, and a config's prediction, for the command and the library. */
+#ifndef SC_LIB_PREDICT_RUN_H
+#define SC_LIB_PREDICT_RUN_H
+
+#include "lib/options.h"
+#include "study/explain/explain.h"
+#include "study/shard/shard_choose.h"
+
+struct sc_predict_args {
+	struct sc_common common;
+	struct sc_arg_list sets;
+	int json, explain, no_jump, detail;
+	const char *timeline, *report;
+};
+extern const struct sc_cli_option sc_predict_options[];
+void sc_predict_args_init(struct sc_predict_args *args); /* before they are parsed */
+
+/* A prediction and all that it stands on. */
+struct sc_predict_run {
+	const struct sc_predict_args *args;
+	struct sc_catalog *catalog; /* borrowed */
+	struct sc_predict_opts opts;
+	struct sc_predictor *predictor;
+	struct sc_request request;
+	struct sc_chosen_plan chosen;
+	struct sc_prediction prediction;
+	struct sc_explanation explanation; /* after sc_predict_run_explain */
+};
+void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
+			 struct sc_catalog *catalog);
+/* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL. */
+int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
+		   struct sc_err *err);
+/* If it or a report is asked for; the timeline of the prediction is gone then. */
+int sc_predict_run_explain(struct sc_predict_run *run, struct sc_err *err);
+void sc_predict_run_release(struct sc_predict_run *run);
+
+#endif

@@ -1,0 +1,38 @@
+/* See the header. */
+#include "lib/sweep_ask.h"
+
+#include "report/sweep_csv.h"
+#include "study/sweep/sweep.h"
+
+#define AT(member) offsetof(struct sc_sweep_args, member)
+const struct sc_cli_option sc_sweep_options[] = {
+	{.name = "table",
+	 .kind = SC_ARG_TEXT,
+	 .file = SC_FILE_IN,
+	 .arg = "CASES.csv",
+	 .offset = AT(table),
+	 .help = "one case a row; header cells with a dot are config keys, others are carried through"},
+	{.name = "grid",
+	 .kind = SC_ARG_LIST,
+	 .arg = "PATH=A,B,...",
+	 .offset = AT(grid),
+	 .help = "one axis of a grid; given again, all combinations, the last axis fastest"},
+	SC_CLI_OPTION_REPORT(AT(report)),
+	SC_CLI_OPTION_BASE_SET(AT(sets)),
+	SC_CLI_OPTION_JOBS(AT(jobs)),
+	{0},
+};
+
+int sc_sweep_args_cases(const struct sc_sweep_args *args, struct sc_arena *arena,
+			struct sc_csv *out, struct sc_err *err)
+{
+	int rc;
+
+	if (!args->table == !args->grid.n)
+		return sc_err_set(err, SC_EUSAGE, "sweep needs either --table or --grid");
+	if (args->table)
+		rc = sc_csv_load(args->table, arena, out, err);
+	else
+		rc = sc_grid_build(args->grid.at, args->grid.n, arena, out, err);
+	return rc ? rc : sc_sweep_csv_check(out, err);
+}
