@@ -10,8 +10,6 @@
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* Rows in HBM of a cached table. */
-#define CACHE_FRAC 0.2
 /* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
 #define MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
 enum { MIN_COLS = 16, MAX_SLICES = 64 };
@@ -170,7 +168,8 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 	const struct sc_table *t = &x->tables.at[table];
 	struct sc_table_placement p = {.type = SC_COLUMN_WISE,
 				       .tier = tier,
-				       .cache_frac = tier == SC_TIER_CACHED ? CACHE_FRAC : 0};
+				       .cache_frac =
+					       tier == SC_TIER_CACHED ? SC_UVM_CACHE_FRAC : 0};
 	struct sc_shard shard = {.table = table, .rows = t->rows, .cols = cols};
 	struct sc_option_shard *known = NULL;
 
@@ -227,7 +226,7 @@ static void add_tier_options(const struct sc_iteration_costs *x, struct sc_shard
 	const struct sc_table *t = &x->tables.at[table];
 	struct sc_option o = {.table = table, .tier = tier};
 
-	o.cache_frac = tier == SC_TIER_CACHED ? CACHE_FRAC : 0;
+	o.cache_frac = tier == SC_TIER_CACHED ? SC_UVM_CACHE_FRAC : 0;
 	o.type = SC_TABLE_WISE;
 	add_option(x, problem, &o, 1);
 	o.type = SC_COLUMN_WISE;

@@ -5,6 +5,9 @@
 #include "predict/predict.h"
 #include "study/shard/shard.h"
 
+/* Rows in HBM of a cached table. */
+#define SC_UVM_CACHE_FRAC 0.2
+
 /* Proxy costs of the options of each table, ms: its embedding kernels' time, forward and backward, and its
  * share of the exchanges, by the request's device, network and software. Kernel start-up is left out: it
  * is the same for any number of tables. */

@@ -1,0 +1,276 @@
+/* libstepcast's predict, sweep and shard: the runs of the commands, with results in memory. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "lib/api_priv.h"
+#include "lib/predict_run.h"
+#include "lib/shard_ask.h"
+#include "lib/sweep_ask.h"
+#include "report/json.h"
+#include "report/sweep_csv.h"
+#include "study/sweep/sweep.h"
+
+enum { BLOCK_BYTES = 64 << 10 };
+
+/* --- options --- */
+
+/* Those of a command that mean nothing here. */
+static int refuse(const char *word, struct sc_err *err)
+{
+	static const char *const names[] = {"set",     "json",    "output", "timeline", "report",
+					    "verbose", "version", "quiet",  "progress", "help"};
+	size_t n = strcspn(word, "=");
+
+	if (strncmp(word, "--", 2) != 0 || n == 2)
+		return 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strlen(names[i]) == n - 2 && memcmp(word + 2, names[i], n - 2) == 0)
+			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", names[i]);
+	}
+	return 0;
+}
+
+int sc_api_options_read(const struct sc_api_options *options, void *into, struct sc_arena *arena,
+			struct sc_err *err)
+{
+	const struct sc_command command = {.name = options->command, .options = options->table};
+	char **words = sc_arena_calloc(arena, options->n + 1, sizeof(*words));
+	struct sc_common *common = into;
+	int rc = 0;
+
+	for (size_t i = 0; i < options->n && rc == 0; i++) {
+		words[i] = sc_arena_strdup(arena, options->words[i]);
+		rc = refuse(words[i], err);
+	}
+	sc_common_init(common);
+	if (rc == 0)
+		rc = sc_options_parse(&(struct sc_line){&command, (int)options->n, words}, into,
+				      arena, err);
+	if (rc == 0 && (common->words.n || strcmp(common->output, "-") != 0))
+		rc = sc_err_set(err, SC_EUSAGE, "%s: expected options alone, got \"%.64s\"",
+				options->command,
+				common->words.n ? common->words.at[0] : common->output);
+	return rc;
+}
+
+/* --- text in memory --- */
+
+typedef int (*writer)(const void *ctx, FILE *out, struct sc_err *err);
+
+/* NULL and the error; else the caller's to free. */
+static char *write_text(writer write, const void *ctx, struct sc_err *err)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *out = open_memstream(&text, &n);
+	int rc;
+
+	if (!out) {
+		sc_err_set(err, SC_EIO, "cannot write into memory: %s", strerror(errno));
+		return NULL;
+	}
+	rc = write(ctx, out, err);
+	if (fclose(out) != 0 && rc == 0)
+		rc = sc_err_set(err, SC_EIO, "cannot write into memory: %s", strerror(errno));
+	if (rc == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* --- predict --- */
+
+static int put_prediction(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct sc_predict_run *run = ctx;
+
+	return sc_json_prediction(&run->prediction, run->args->explain ? &run->explanation : NULL,
+				  out, err);
+}
+
+static char *predict(const stepcast_request *request, const struct sc_predict_args *args,
+		     struct sc_err *err)
+{
+	const struct sc_config *config = sc_api_config(request);
+	struct sc_predict_run *run = sc_xmalloc(sizeof(*run));
+	char *json = NULL;
+
+	sc_predict_run_init(run, args, sc_api_catalog(request));
+	if (sc_predict_run(run, config, config->file, err) == 0 &&
+	    sc_predict_run_explain(run, err) == 0)
+		json = write_text(put_prediction, run, err);
+	sc_predict_run_release(run);
+	free(run);
+	return json;
+}
+
+stepcast_result *stepcast_predict(const stepcast_request *request, const char *const *options,
+				  size_t n_options)
+{
+	const struct sc_api_options given = {options, n_options, "predict", sc_predict_options};
+	struct sc_predict_args args;
+	struct sc_api_call call;
+	struct sc_arena arena;
+	char *json = NULL;
+
+	sc_api_enter(&call);
+	sc_arena_init(&arena, 0);
+	sc_predict_args_init(&args);
+	if (sc_api_options_read(&given, &args, &arena, &call.err) == 0)
+		json = predict(request, &args, &call.err);
+	sc_arena_release(&arena);
+	sc_api_leave(&call);
+	return json ? sc_api_result(json, NULL) : NULL;
+}
+
+/* --- shard --- */
+
+static int put_shard(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_shard_run_json(ctx, out, err);
+}
+
+static stepcast_result *shard(const stepcast_request *given, struct sc_shard_args *args,
+			      struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_config config = *sc_api_config(given);
+	struct sc_strbuf plan = {0};
+	struct sc_shard_run *run;
+	char *json;
+
+	sc_shard_args_ask(args);
+	if (sc_shard_ask_tables(&args->ask, arena, &config, err) ||
+	    sc_config_resolve(&config, sc_api_catalog(given), config.file, request, err))
+		return NULL;
+	run = sc_shard_run_create(&args->ask, request, arena, err);
+	if (!run)
+		return NULL;
+	json = write_text(put_shard, run, err);
+	if (json)
+		sc_shard_run_plan(run, &plan);
+	sc_shard_run_destroy(run);
+	return json ? sc_api_result(json, sc_strbuf_detach(&plan)) : NULL;
+}
+
+stepcast_result *stepcast_shard(const stepcast_request *request, const char *const *options,
+				size_t n_options)
+{
+	const struct sc_api_options given = {options, n_options, "shard", sc_shard_options};
+	stepcast_result *result = NULL;
+	struct sc_shard_args args;
+	struct sc_api_call call;
+	struct sc_arena arena;
+
+	sc_api_enter(&call);
+	sc_arena_init(&arena, BLOCK_BYTES);
+	sc_shard_args_init(&args);
+	if (sc_api_options_read(&given, &args, &arena, &call.err) == 0)
+		result = shard(request, &args, &arena, &call.err);
+	sc_arena_release(&arena);
+	sc_api_leave(&call);
+	return result;
+}
+
+/* --- sweep --- */
+
+/* Who takes the rows, and the one that comes. */
+struct sink {
+	stepcast_row_fn take;
+	void *ctx;
+	const struct sc_csv *cases;
+	size_t row;
+	const struct sc_outcome *outcome;
+};
+
+static int put_row(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct sink *sink = ctx;
+	int rc = sc_sweep_csv_header(sink->cases, out, err);
+
+	return rc ? rc : sc_sweep_csv_row(sink->cases, sink->row, sink->outcome, out, err);
+}
+
+static int hand_over(const struct sink *sink, struct sc_err *err)
+{
+	char *text = write_text(put_row, sink, err);
+	stepcast_result *result;
+	struct sc_arena arena;
+	struct sc_csv csv;
+	int rc = -1;
+
+	if (!text)
+		return -1;
+	sc_arena_init(&arena, 0);
+	if (sc_csv_parse(&(struct sc_source){text, strlen(text), "row"}, &arena, &csv, err) == 0) {
+		result = sc_api_row(&csv);
+		rc = 0;
+		if (sink->take(sink->ctx, sink->row, result) != 0)
+			rc = sc_err_set(err, SC_EIO, "the sweep was ended at row %zu", sink->row);
+		stepcast_result_free(result);
+	}
+	sc_arena_release(&arena);
+	free(text);
+	return rc;
+}
+
+static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
+{
+	struct sink *sink = ctx;
+
+	sink->row = index;
+	sink->outcome = outcome;
+	return hand_over(sink, err);
+}
+
+static int sweep(const stepcast_request *request, const struct sc_sweep_args *args,
+		 struct sink *sink, struct sc_err *err)
+{
+	struct sc_arena arena;
+	struct sc_predict_opts opts;
+	struct sc_csv cases = {.file = NULL};
+	const struct sc_sweep job = {
+		.base = sc_api_config(request),
+		.cases = &cases,
+		.n_jobs = (unsigned)args->jobs,
+		.opts = &opts,
+		.catalog = sc_api_catalog(request),
+		.take = take_row,
+		.ctx = sink,
+	};
+	int rc;
+
+	sc_arena_init(&arena, BLOCK_BYTES);
+	sc_predict_opts_init(&opts);
+	sink->cases = &cases;
+	rc = sc_sweep_args_cases(args, &arena, &cases, err);
+	if (rc == 0)
+		rc = sc_sweep_run(&job, &arena,
+				  sc_arena_calloc(&arena, cases.n_rows, sizeof(struct sc_outcome)),
+				  err);
+	sc_arena_release(&arena);
+	return rc;
+}
+
+int stepcast_sweep(const stepcast_request *request, const char *const *options, size_t n_options,
+		   stepcast_row_fn take, void *ctx)
+{
+	const struct sc_api_options given = {options, n_options, "sweep", sc_sweep_options};
+	struct sink sink = {.take = take, .ctx = ctx};
+	struct sc_sweep_args args;
+	struct sc_api_call call;
+	struct sc_arena arena;
+	int rc;
+
+	sc_api_enter(&call);
+	sc_arena_init(&arena, 0);
+	sc_sweep_args_init(&args);
+	rc = sc_api_options_read(&given, &args, &arena, &call.err);
+	if (rc == 0)
+		rc = sweep(request, &args, &sink, &call.err);
+	sc_arena_release(&arena);
+	sc_api_leave(&call);
+	return rc ? -1 : 0;
+}
