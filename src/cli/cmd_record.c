@@ -212,7 +212,12 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 static const char *find_library(struct sc_strbuf *path)
 {
 	const char *own = getenv("STEPCAST_CAPTURE");
-	const char *const dirs[] = {SC_INSTALL_CAPTURE_DIR, SC_BUILD_CAPTURE_DIR};
+	const char *const dirs[] = {
+		SC_INSTALL_CAPTURE_DIR,
+#ifdef SC_BUILD_CAPTURE_DIR
+		SC_BUILD_CAPTURE_DIR,
+#endif
+	};
 
 	if (own && *own)
 		return own;

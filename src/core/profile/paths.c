@@ -1,7 +1,9 @@
 /* Finds config files by reference. Knows folders, not what is in the files. */
+#define _GNU_SOURCE /* dladdr */
 #include "core/profile/paths.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,16 +19,42 @@
 #endif
 #define SUFFIX ".yaml"
 
-enum { MAX_REF = 1024, N_FOLDERS = 3 };
+enum { MAX_REF = 1024, N_FOLDERS = 4 };
+
+static bool is_readable(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+/* In the same installation as the program or library that this is part of, wherever it was moved to; or NULL. */
+static const char *beside_program(struct sc_arena *arena)
+{
+	static const char *const from[] = {"../share/stepcast/configs",
+					   "../../share/stepcast/configs"};
+	static const char here;
+	const char *slash, *path;
+	Dl_info info;
+
+	if (!dladdr(&here, &info) || !info.dli_fname || !(slash = strrchr(info.dli_fname, '/')))
+		return NULL;
+	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+		path = sc_arena_printf(arena, "%.*s/%s", (int)(slash - info.dli_fname),
+				       info.dli_fname, from[i]);
+		if (is_readable(path))
+			return path;
+	}
+	return NULL;
+}
 
 /* The installed configs, best first; entries may be NULL. */
-static void installed_folders(const char *folders[N_FOLDERS])
+static void installed_folders(const char *folders[N_FOLDERS], struct sc_arena *arena)
 {
 	const char *env = getenv("STEPCAST_CONFIGS");
 
 	folders[0] = env && env[0] ? env : NULL;
-	folders[1] = SC_SOURCE_CONFIGS;
-	folders[2] = SC_INSTALL_CONFIGS;
+	folders[1] = beside_program(arena);
+	folders[2] = SC_SOURCE_CONFIGS;
+	folders[3] = SC_INSTALL_CONFIGS;
 }
 
 /* "configs/x.yaml" and "models/y.yaml" give "configs/models/y.yaml". */
@@ -39,11 +67,6 @@ static const char *beside(const char *from, const char *ref, struct sc_arena *ar
 	return sc_arena_printf(arena, "%.*s/%s", (int)(slash - from), from, ref);
 }
 
-static bool is_readable(const char *path)
-{
-	return access(path, R_OK) == 0;
-}
-
 static const char *find(const char *ref, const char *from, struct sc_arena *arena)
 {
 	const char *folders[N_FOLDERS], *path;
@@ -53,7 +76,7 @@ static const char *find(const char *ref, const char *from, struct sc_arena *aren
 	path = beside(from, ref, arena);
 	if (is_readable(path))
 		return path;
-	installed_folders(folders);
+	installed_folders(folders, arena);
 	for (size_t i = 0; i < N_FOLDERS; i++) {
 		if (!folders[i])
 			continue;
@@ -171,7 +194,7 @@ size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const
 	const char **ids;
 	size_t n = 0;
 
-	installed_folders(folders);
+	installed_folders(folders, arena);
 	for (size_t i = 0; i < N_FOLDERS; i++)
 		if (folders[i])
 			list_folder(sc_arena_printf(arena, "%s/%s", folders[i], kind), arena,
