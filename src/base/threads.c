@@ -120,8 +120,8 @@ static void run_all(struct sc_pool *pool, struct worker *workers, unsigned n_job
 int sc_parallel_for(const struct sc_work *work, struct sc_err *err)
 {
 	struct sc_pool pool = {.work = work,
-			    .chunk = work->chunk ? work->chunk : 1,
-			    .locale = uselocale((locale_t)0)};
+			       .chunk = work->chunk ? work->chunk : 1,
+			       .locale = uselocale((locale_t)0)};
 	unsigned n_jobs = work->n_jobs ? work->n_jobs : 1;
 	struct worker *workers;
 

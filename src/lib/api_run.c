@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "base/threads.h"
 #include "lib/api_priv.h"
 #include "lib/predict_run.h"
 #include "lib/shard_ask.h"
@@ -46,8 +47,8 @@ int sc_api_options_read(const struct sc_api_options *options, void *into, struct
 	}
 	sc_common_init(common);
 	if (rc == 0)
-		rc = sc_options_parse(&(struct sc_line){&command, (int)options->n, words}, into,
-				      arena, err);
+		rc = sc_options_parse(&(struct sc_line){&command, (int)options->n, words, NULL},
+				      into, arena, err);
 	if (rc == 0 && (common->words.n || strcmp(common->output, "-") != 0))
 		rc = sc_err_set(err, SC_EUSAGE, "%s: expected options alone, got \"%.64s\"",
 				options->command,
@@ -259,14 +260,13 @@ int stepcast_sweep(const stepcast_request *request, const char *const *options, 
 {
 	const struct sc_api_options given = {options, n_options, "sweep", sc_sweep_options};
 	struct sink sink = {.take = take, .ctx = ctx};
-	struct sc_sweep_args args;
+	struct sc_sweep_args args = {.jobs = sc_cpu_count()};
 	struct sc_api_call call;
 	struct sc_arena arena;
 	int rc;
 
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
-	sc_sweep_args_init(&args);
 	rc = sc_api_options_read(&given, &args, &arena, &call.err);
 	if (rc == 0)
 		rc = sweep(request, &args, &sink, &call.err);
