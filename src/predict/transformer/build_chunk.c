@@ -7,25 +7,6 @@
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
-/* A run of equal blocks in a pass. */
-struct run {
-	int block; /* enum sc_block_id */
-	double n;
-	const struct sc_params *params; /* of one */
-	enum sc_op_name name;           /* of a part of the pass */
-};
-enum { MAX_RUNS = 5 };
-/* [embedding] dense layers, layers, [head]; backward the other way round. */
-struct pass {
-	struct class_state *st;
-	const struct sc_slot *slot;
-	struct run run[MAX_RUNS];
-	int n_runs;
-	enum sc_pass_kind kind;
-	bool backward, partial;
-	struct sc_emit emit; /* full detail */
-};
-
 static void add_run(struct pass *p, struct run run)
 {
 	if (run.n > 0)
@@ -55,6 +36,11 @@ static const struct parts PARTS[SC_N_PASS_KINDS] = {
 				     SC_NAME_WEIGHT_LAYERS, SC_NAME_WEIGHT_LEAD,
 				     SC_NAME_BACKWARD_WEIGHT},
 };
+
+enum sc_op_name build_pass_name(enum sc_pass_kind kind)
+{
+	return PARTS[kind].whole;
+}
 
 static void add_runs(const struct sc_transformer *tf, uint32_t stage, struct pass *p)
 {
@@ -90,7 +76,7 @@ static struct pass pass_of(struct class_state *st, const struct sc_slot *slot, b
 	return p;
 }
 
-static struct sc_summary host_summary(const struct class_state *st)
+struct sc_summary build_host_summary(const struct class_state *st)
 {
 	const struct sc_block_env *env = &build_variant(st)->env;
 	double us = sc_quantize_us(env->software->host_micro_batch_us / env->host_speed);
@@ -122,8 +108,8 @@ static void load_on_average(const struct sc_summary *sum, const struct sc_block_
 
 /* Where the host waits for every transfer, it and the GPU start a pass together: one node. A part of a
  * pass that shares its GPU with gradient or weight collectives always has its host nodes. */
-static struct pass_costs make_costs(const struct class_state *st, const struct sc_summary *sum,
-				    bool shares)
+struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
+			      bool shares)
 {
 	struct builder *b = st->b;
 	bool together = b->sync_p2p && !shares;
@@ -148,34 +134,54 @@ static struct pass_costs make_costs(const struct class_state *st, const struct s
 	return out;
 }
 
-/* The nodes of a coarse pass or part of one. `recv` is what its compute must wait for beside its lane. */
-static uint32_t add_pass(struct class_state *st, const struct pass_costs *costs, uint32_t recv,
-			 uint32_t op)
+/* What the host does for a pass or part of one; returns the launch, or SC_NONE. */
+uint32_t build_launch(struct class_state *st, const struct pass_costs *costs, uint32_t op)
 {
 	struct sc_graph *graph = st->b->graph;
-	uint32_t host = SC_NONE, node;
+	uint32_t launch = SC_NONE;
 
 	if (costs->lead != SC_NONE)
-		host = sc_graph_add_node(graph, SC_NODE_LAUNCH, st->lanes.host,
-					 (struct sc_node_use){costs->lead, op});
+		launch = sc_graph_add_node(graph, SC_NODE_LAUNCH, st->lanes.host,
+					   (struct sc_node_use){costs->lead, op});
 	if (costs->rest != SC_NONE)
 		sc_graph_add_node(graph, SC_NODE_HOST, st->lanes.host,
 				  (struct sc_node_use){costs->rest, op});
-	node = sc_graph_add_node(graph, SC_NODE_KERNEL, st->lanes.compute,
-				 (struct sc_node_use){costs->gpu, op});
-	if (host != SC_NONE)
-		sc_graph_add_dep(graph, node, host);
+	return launch;
+}
+
+/* `node` on the compute lane begins a pass or part of one; `recv` is what that must wait for beside its lane. */
+void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv)
+{
+	struct sc_graph *graph = st->b->graph;
+
+	if (launch != SC_NONE)
+		sc_graph_add_dep(graph, node, launch);
 	if (recv != SC_NONE)
 		sc_graph_add_dep(graph, node, recv);
-	if (st->awaited != SC_NONE && host == SC_NONE)
+	if (st->awaited != SC_NONE && launch == SC_NONE)
 		sc_graph_add_dep(graph, node, st->awaited);
-	st->last_compute = node;
+}
+
+uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, uint32_t op)
+{
+	st->last_compute = sc_graph_add_node(st->b->graph, SC_NODE_KERNEL, st->lanes.compute,
+					     (struct sc_node_use){costs->gpu, op});
+	return st->last_compute;
+}
+
+/* The nodes of a coarse pass or part of one. */
+static uint32_t add_pass(struct class_state *st, const struct pass_costs *costs, uint32_t recv,
+			 uint32_t op)
+{
+	uint32_t launch = build_launch(st, costs, op), node = build_kernel(st, costs, op);
+
+	build_begins(st, node, launch, recv);
 	return node;
 }
 
 /* Ranks of one tensor-, context- or expert-parallel group in several classes keep together at the
  * borders of passes. */
-static uint32_t join_groups(struct class_state *st, uint32_t node)
+uint32_t build_join_groups(struct class_state *st, uint32_t node)
 {
 	struct builder *b = st->b;
 
@@ -223,7 +229,7 @@ static void full_begin(struct pass *p, uint32_t recv)
 {
 	struct class_state *st = p->st;
 	struct builder *b = st->b;
-	struct sc_summary host = host_summary(st);
+	struct sc_summary host = build_host_summary(st);
 	struct sc_cost cost = {.work_us = host.host_us, .owner_frac[SC_OWN_HOST] = 1};
 	uint32_t begin = sc_graph_add_node(
 		b->graph, SC_NODE_HOST, st->lanes.host,
@@ -259,16 +265,16 @@ static void full_begin(struct pass *p, uint32_t recv)
 
 /* ---- passes in parts, beside which data-parallel collectives run ---- */
 
-static struct sc_summary run_sum(const struct pass *p, int block, double n)
+struct sc_summary build_run_sum(const struct pass *p, int block, double n)
 {
 	return sc_summary_repeat(&build_variant(p->st)->block[p->partial][block].sum, n);
 }
 
 static uint32_t add_part(struct pass *p, const struct sc_summary *sum, uint32_t recv, uint32_t op)
 {
-	struct pass_costs costs = make_costs(p->st, sum, true);
+	struct pass_costs costs = build_costs(p->st, sum, true);
 
-	return join_groups(p->st, add_pass(p->st, &costs, recv, op));
+	return build_join_groups(p->st, add_pass(p->st, &costs, recv, op));
 }
 
 /* The host has come to the pass, and has waited for all it asked for, if it does so. */
@@ -287,11 +293,11 @@ static uint32_t host_arrives(struct pass *p, uint32_t recv)
 }
 
 /* Begins the pass: the host's part of a micro-batch. */
-static void begin_parts(struct pass *p, uint32_t recv)
+void build_begin_parts(struct pass *p, uint32_t recv)
 {
 	struct class_state *st = p->st;
 	struct builder *b = st->b;
-	struct sc_summary sum = host_summary(st);
+	struct sc_summary sum = build_host_summary(st);
 	uint32_t sync = SC_NONE;
 
 	if (b->full || b->sync_p2p)
@@ -311,7 +317,7 @@ static void begin_parts(struct pass *p, uint32_t recv)
 }
 
 /* `n` blocks of a run. */
-static uint32_t add_blocks(struct pass *p, const struct run *run, double n)
+uint32_t build_blocks(struct pass *p, const struct run *run, double n)
 {
 	struct sc_summary sum;
 
@@ -320,23 +326,23 @@ static uint32_t add_blocks(struct pass *p, const struct run *run, double n)
 		p->st->last_compute = p->emit.compute_dep;
 		return p->emit.compute_dep;
 	}
-	sum = run_sum(p, run->block, n);
+	sum = build_run_sum(p, run->block, n);
 	return add_part(p, &sum, SC_NONE, sc_op_pack(run->name, p->slot->chunk, (unsigned)n));
 }
 
 /* The compute lane goes on only after `node`. */
-static void wait_for(struct pass *p, uint32_t node)
+void build_wait_for(struct pass *p, uint32_t node)
 {
 	build_compute_after(p->st, node);
 	p->emit.compute_dep = p->st->last_compute;
 }
 
 /* Reduces gradients after `node`; where the software does not overlap, compute waits for it. */
-static void reduce(struct pass *p, const struct run *run, double n, uint32_t node)
+void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node)
 {
 	build_grad_reduce(p->st, run->params, n, node);
 	if (p->st->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
-		wait_for(p, p->st->last_grad);
+		build_wait_for(p, p->st->last_grad);
 }
 
 static bool is_layers(const struct pass *p, const struct run *run)
@@ -347,7 +353,7 @@ static bool is_layers(const struct pass *p, const struct run *run)
 }
 
 /* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */
-static bool reduces_later(const struct pass *p, const struct run *run)
+bool build_reduces_later(const struct pass *p, const struct run *run)
 {
 	const struct builder *b = p->st->b;
 
@@ -361,7 +367,7 @@ static uint32_t reducing_backward(struct pass *p, uint32_t recv)
 	const struct sc_request *req = p->st->b->tf->request;
 	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
 
-	begin_parts(p, recv);
+	build_begin_parts(p, recv);
 	for (int i = 0; i < p->n_runs; i++) {
 		const struct run *run = &p->run[i];
 		double params = run->params->trainable + run->params->trainable_expert;
@@ -371,64 +377,10 @@ static uint32_t reducing_backward(struct pass *p, uint32_t recv)
 			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
 		for (double done = 0; done < run->n; done += per_bucket) {
 			double n = fmin(per_bucket, run->n - done);
-			uint32_t node = add_blocks(p, run, n);
+			uint32_t node = build_blocks(p, run, n);
 
-			if (!reduces_later(p, run) && params > 0)
-				reduce(p, run, n, node);
-		}
-	}
-	return p->st->last_compute;
-}
-
-/* Does this pass gather sharded weights? */
-static bool gathers(const struct pass *p)
-{
-	const struct sc_sharding_rule *rule = &p->st->b->sharding;
-
-	if (p->kind == SC_PASS_BACKWARD_WEIGHT)
-		return false;
-	if (p->backward)
-		return rule->gathers_backward;
-	return rule->gathers_each || p->slot->micro_batch == 0;
-}
-
-/* Where the next gather goes, if the software asks for it ahead: while the block before it runs. */
-static const struct run *next_block(const struct pass *p, int run, double i)
-{
-	if (i + 1 < p->run[run].n)
-		return &p->run[run];
-	return run + 1 < p->n_runs ? &p->run[run + 1] : NULL;
-}
-
-/* Weights sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on demand or
- * while the block before it runs, and backward scatters its gradients, overlapped or not. */
-static uint32_t sharded_pass(struct pass *p, uint32_t recv)
-{
-	struct class_state *st = p->st;
-	struct builder *b = st->b;
-	bool ahead = b->tf->request->software.gather_ahead, gather = gathers(p);
-	bool reduces =
-		sc_pass_makes_gradients(p->kind) && (p->slot->last || b->sharding.reduces_each);
-	uint32_t node = st->last_compute, gathered = SC_NONE;
-
-	if (gather && ahead && p->n_runs)
-		gathered = build_weight_gather(st, p->run[0].params, node);
-	begin_parts(p, recv);
-	for (int r = 0; r < p->n_runs; r++) {
-		const struct run *run = &p->run[r], *next;
-
-		for (double i = 0; i < run->n; i++) {
-			node = st->last_compute;
-			if (gather && !ahead)
-				gathered = build_weight_gather(st, run->params, node);
-			if (gather)
-				wait_for(p, gathered);
-			next = next_block(p, r, i);
-			if (gather && ahead && next)
-				gathered = build_weight_gather(st, next->params, node);
-			node = add_blocks(p, run, 1);
-			if (reduces && !reduces_later(p, run))
-				reduce(p, run, 1, node);
+			if (!build_reduces_later(p, run) && params > 0)
+				build_reduce(p, run, n, node);
 		}
 	}
 	return p->st->last_compute;
@@ -438,10 +390,10 @@ static uint32_t sharded_pass(struct pass *p, uint32_t recv)
 
 static struct sc_summary pass_summary(const struct pass *p)
 {
-	struct sc_summary sum = host_summary(p->st);
+	struct sc_summary sum = build_host_summary(p->st);
 
 	for (int i = 0; i < p->n_runs; i++) {
-		struct sc_summary part = run_sum(p, p->run[i].block, p->run[i].n);
+		struct sc_summary part = build_run_sum(p, p->run[i].block, p->run[i].n);
 
 		sum = sc_summary_then(&sum, &part);
 	}
@@ -471,8 +423,8 @@ static uint32_t full_pass(struct class_state *st, const struct sc_slot *slot, bo
 }
 
 /* Coarse passes of a chunk cost the same, whatever their micro-batch. */
-static uint32_t plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
-			   uint32_t recv)
+uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
+			  uint32_t recv)
 {
 	struct builder *b = st->b;
 	uint32_t chunk = st->id * b->tf->map.n_chunks + slot->chunk;
@@ -486,9 +438,9 @@ static uint32_t plain_pass(struct class_state *st, const struct sc_slot *slot, b
 		struct pass p = pass_of(st, slot, partial);
 		struct sc_summary sum = pass_summary(&p);
 
-		*costs = make_costs(st, &sum, false);
+		*costs = build_costs(st, &sum, false);
 	}
-	return join_groups(st, add_pass(st, costs, recv, op));
+	return build_join_groups(st, add_pass(st, costs, recv, op));
 }
 
 static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
@@ -504,9 +456,9 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 
 	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1 ||
 	    !(sharding->weights || reduces))
-		return plain_pass(st, slot, partial, recv);
+		return build_plain_pass(st, slot, partial, recv);
 	p = pass_of(st, slot, partial);
-	return sharding->weights ? sharded_pass(&p, recv) : reducing_backward(&p, recv);
+	return sharding->weights ? build_sharded_pass(&p, recv) : reducing_backward(&p, recv);
 }
 
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)

@@ -3,6 +3,7 @@
 #define SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 
 #include "models/offload.h"
+#include "predict/op_names.h"
 #include "predict/transformer/build_transformer.h"
 
 /* Lanes of one class. Transfers have a lane per peer and direction, as each is its own queue. */
@@ -42,6 +43,12 @@ struct class_state {
 struct pass_costs {
 	uint32_t lead, rest, gpu;
 };
+/* Of a pass whose weights are sharded: and of what its data-parallel lane does before it, while it waits
+ * for that, beside it and after it. */
+struct sharded_costs {
+	struct pass_costs pass;
+	uint32_t gather, wait, beside, after; /* SC_NONE: nothing */
+};
 /* Groups that several classes join: found by (instance, sequence number on that instance). */
 struct group_list {
 	SC_VEC(uint32_t) ids;
@@ -57,6 +64,12 @@ struct builder {
 	uint32_t *transfer[2], *received[2];
 	/* [class][chunk][pass kind][partial]; gpu == SC_NONE: not yet made */
 	struct pass_costs *pass_costs;
+	/* as pass_costs, and [gathers][reduces]; NULL: weights are not sharded */
+	struct sharded_costs *sharded_costs;
+	struct alone_pass *alone_passes; /* simulated so far (build_sharded.c) */
+	struct alone *alone;             /* this builder makes one; else NULL */
+	struct dp_cost **dp_costs;       /* known so far (build_step_end.c) */
+	struct sc_build_scratch *scratch;
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
@@ -77,11 +90,49 @@ struct group_use {
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 			    struct group_use use);
 
+/* A run of equal blocks in a pass. */
+struct run {
+	int block; /* enum sc_block_id */
+	double n;
+	const struct sc_params *params; /* of one */
+	enum sc_op_name name;           /* of a part of the pass */
+};
+enum { MAX_RUNS = 5 };
+/* [embedding] dense layers, layers, [head]; backward the other way round. */
+struct pass {
+	struct class_state *st;
+	const struct sc_slot *slot;
+	struct run run[MAX_RUNS];
+	int n_runs;
+	enum sc_pass_kind kind;
+	bool backward, partial;
+	struct sc_emit emit; /* full detail */
+};
+
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
 /* GPU time of a pass whose blocks run alone, us; of the slot only kind and place count. */
 double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
 		     bool partial);
+/* Parts of a pass, for those that are made of parts. */
+enum sc_op_name build_pass_name(enum sc_pass_kind kind);
+struct sc_summary build_host_summary(const struct class_state *st);
+struct sc_summary build_run_sum(const struct pass *p, int block, double n);
+struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
+			      bool shares);
+uint32_t build_launch(struct class_state *st, const struct pass_costs *costs, uint32_t op);
+void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv);
+uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, uint32_t op);
+uint32_t build_join_groups(struct class_state *st, uint32_t node);
+uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
+			  uint32_t recv);
+void build_begin_parts(struct pass *p, uint32_t recv);
+uint32_t build_blocks(struct pass *p, const struct run *run, double n);
+void build_wait_for(struct pass *p, uint32_t node);
+void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node);
+bool build_reduces_later(const struct pass *p, const struct run *run);
+/* build_sharded.c: a pass whose weights are sharded over the data-parallel ranks. */
+uint32_t build_sharded_pass(struct pass *p, uint32_t recv);
 /* build_offload.c: what training.offload copies beside a pass. Between build_pass_begin and build_pass_end is the
  * pass, whose end is `node`; returns the node after which its output is there. */
 struct pass_copies {
@@ -98,6 +149,8 @@ void build_grad_reduce(struct class_state *st, const struct sc_params *params, d
 /* Gathers sharded weights, or after the optimizer what its ranks updated. */
 uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params,
 			     uint32_t after);
+/* A collective of that cost on the data-parallel lane. */
+uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned name, uint32_t after);
 void build_compute_after(struct class_state *st, uint32_t dep);
 
 #endif

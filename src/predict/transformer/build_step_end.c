@@ -51,18 +51,18 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 	}
 }
 
-static uint32_t dp_collective(const struct series *series, unsigned name, uint32_t after)
+uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned name, uint32_t after)
 {
-	struct class_state *st = series->st;
+	static const struct sc_member self = {0, 1};
 	struct builder *b = st->b;
 	const struct sc_axis_group *dp = &b->tf->placement.classes[st->id].group[SC_AXIS_DP];
-	uint32_t group, node;
+	struct sc_node_use use = {cost, name};
+	uint32_t group =
+		b->alone ? sc_graph_add_group(b->graph, use, &self, 1)
+			 : build_shared_group(b, dp, (struct group_use){st->n_dp++, cost, name});
+	uint32_t node = sc_graph_add_member(b->graph, st->lanes.dp, group,
+					    (struct sc_node_use){b->zero_cost, name});
 
-	group = build_shared_group(
-		b, dp,
-		(struct group_use){st->n_dp++, sc_graph_add_cost(b->graph, &series->sum), name});
-	node = sc_graph_add_member(b->graph, st->lanes.dp, group,
-				   (struct sc_node_use){b->zero_cost, name});
 	if (after != SC_NONE)
 		sc_graph_add_dep(b->graph, node, after);
 	return node;
@@ -80,29 +80,74 @@ static void add_reduction(struct series *series, double bytes, const struct sc_r
 	add_collective(series, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies);
 }
 
+/* What the data-parallel ranks exchange for so many bytes of the parameters but the experts', and of theirs; bytes
+ * without a meaning are 0. */
+struct dp_key {
+	struct sc_replicas spans;
+	const struct sc_fabric *fabric;
+	double bytes, expert_bytes;
+	uint32_t variant;
+	uint32_t gathers;
+};
+struct dp_cost {
+	struct dp_key key;
+	struct sc_cost cost;
+	struct dp_cost *next;
+};
+
+static struct sc_cost find_dp_cost(struct class_state *st, const struct dp_key *key)
+{
+	struct series series = {.st = st};
+	struct dp_cost *found;
+
+	for (found = *st->b->dp_costs; found; found = found->next)
+		if (memcmp(&found->key, key, sizeof(*key)) == 0)
+			return found->cost;
+	if (key->gathers) {
+		add_collective(&series, SC_ALL_GATHER, key->bytes, &key->spans.dense.shard);
+		add_collective(&series, SC_ALL_GATHER, key->expert_bytes, &key->spans.expert.shard);
+	} else {
+		add_reduction(&series, key->bytes, &key->spans.dense);
+		add_reduction(&series, key->expert_bytes, &key->spans.expert);
+	}
+	found = sc_arena_calloc(st->b->arena, 1, sizeof(*found));
+	*found = (struct dp_cost){*key, series.sum, *st->b->dp_costs};
+	*st->b->dp_costs = found;
+	return found->cost;
+}
+
+static uint32_t dp_collective(struct class_state *st, double bytes, double expert_bytes,
+			      unsigned name, uint32_t after)
+{
+	struct dp_key key;
+	struct sc_cost cost;
+
+	memset(&key, 0, sizeof(key));
+	sc_transformer_replicas(st->b->tf, st->id, &key.spans);
+	key.fabric = sc_transformer_fabric(st->b->tf, st->id, SC_AXIS_DP);
+	key.bytes = bytes;
+	key.expert_bytes = expert_bytes;
+	key.variant = st->b->tf->classes[st->id].variant;
+	key.gathers = name == SC_NAME_PARAM_GATHER;
+	cost = find_dp_cost(st, &key);
+	return build_dp_node(st, sc_graph_add_cost(st->b->graph, &cost), name, after);
+}
+
 void build_grad_reduce(struct class_state *st, const struct sc_params *params, double n,
 		       uint32_t after)
 {
 	double bytes = n * sc_grad_bytes(st->b->tf->request);
-	struct series series = {.st = st};
-	struct sc_replicas copies;
 
-	sc_transformer_replicas(st->b->tf, st->id, &copies);
-	add_reduction(&series, params->trainable * bytes, &copies.dense);
-	add_reduction(&series, params->trainable_expert * bytes, &copies.expert);
-	st->last_grad = dp_collective(&series, SC_NAME_GRAD_REDUCE, after);
+	st->last_grad = dp_collective(st, params->trainable * bytes,
+				      params->trainable_expert * bytes, SC_NAME_GRAD_REDUCE, after);
 }
 
 uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params, uint32_t after)
 {
 	double bytes = sc_transformer_gathered_bytes(st->b->tf->request);
-	struct series series = {.st = st};
-	struct sc_replicas copies;
 
-	sc_transformer_replicas(st->b->tf, st->id, &copies);
-	add_collective(&series, SC_ALL_GATHER, params->dense * bytes, &copies.dense.shard);
-	add_collective(&series, SC_ALL_GATHER, params->expert * bytes, &copies.expert.shard);
-	return dp_collective(&series, SC_NAME_PARAM_GATHER, after);
+	return dp_collective(st, params->dense * bytes, params->expert * bytes,
+			     SC_NAME_PARAM_GATHER, after);
 }
 
 /* What is put on the compute lane next waits for `dep` too. */

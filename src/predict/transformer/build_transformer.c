@@ -327,6 +327,11 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	}
 	b->pass_costs = sc_arena_calloc(arena, n_costs, sizeof(*b->pass_costs));
 	memset(b->pass_costs, 0xff, n_costs * sizeof(*b->pass_costs));
+	if (b->sharding.weights) {
+		b->sharded_costs = sc_arena_calloc(arena, n_costs * 4, sizeof(*b->sharded_costs));
+		memset(b->sharded_costs, 0xff, n_costs * 4 * sizeof(*b->sharded_costs));
+	}
+	b->dp_costs = sc_arena_calloc(arena, 1, sizeof(*b->dp_costs));
 	b->built->slot_node = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->slot_grad = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->first = sc_arena_calloc(arena, n, sizeof(uint32_t));
@@ -355,6 +360,7 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 			  struct sc_graph *graph, struct sc_built *built)
 {
 	struct builder b = {.tf = tf,
+			    .scratch = scratch,
 			    .graph = graph,
 			    .built = built,
 			    .sharding = sc_sharding_rule(tf->request),
