@@ -115,6 +115,16 @@ static const char *const COARSE_CASES[] = {
 	"gpus=32 model.family=mpt model.layers=6 parallel.sharding=fsdp parallel.shard_ranks=8 "
 	"training.global_batch=64 training.micro_batch=2 training.recompute=none "
 	"training.attention=flash training.software=llm-foundry",
+	/* sharded weights of more equal layers than are simulated alone; one chunk, several */
+	"gpus=16 model.family=llama model.layers=23 model.hidden=4096 model.heads=32 model.seq=4096 "
+	"parallel.sharding=fsdp training.global_batch=32 "
+	"training.micro_batch=1 training.recompute=none training.attention=flash "
+	"training.software=torchtitan",
+	"gpus=8 model.family=llama model.layers=40 parallel.pp=2 parallel.virtual_stages=2 "
+	"parallel.sharding=fsdp training.global_batch=16 training.micro_batch=1 "
+	"training.attention=flash training.software=megatron-core",
+	"gpus=16 model.layers=30 parallel.dp=16 parallel.sharding=zero3 training.global_batch=32 "
+	"training.micro_batch=2 training.software=deepspeed-zero3",
 	/* context parallelism, within a node and over nodes */
 	"gpus=8 model.family=llama model.layers=6 parallel.tp=2 parallel.cp=4 model.seq=8192 "
 	"training.global_batch=2 training.micro_batch=1 training.attention=flash "
