@@ -8,7 +8,7 @@
 struct scale_args {
 	struct sc_common common;
 	struct sc_arg_list sets, fixed, chosen;
-	const char *gpus;
+	const char *gpus, *report;
 	double memory_margin;
 	int given, weak, json;
 	int64_t jobs;
@@ -47,6 +47,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .max = 0.9,
 	 .help = "share of a GPU's memory that stays free (default: 0)"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_BASE_SET(AT(sets)),
 	SC_CLI_OPTION_JOBS(AT(jobs)),
 	{0},
@@ -84,11 +85,20 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_scaling_to_json(a->scaling, a->points, out, err);
 }
 
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct answer *a = ctx;
+
+	sc_html_scaling(a->scaling->search->base->file, a->scaling, a->points, out);
+}
+
 static int write_answer(const struct scale_args *args, const struct answer *a, struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
-	int rc;
+	int rc = sc_cli_write_page(args->report, put_page, a, err);
 
+	if (rc)
+		return rc;
 	if (args->json)
 		return sc_cli_write(args->common.output, put_json, a, err);
 	sc_scaling_to_text(a->scaling, a->points, &text);
@@ -150,7 +160,7 @@ const struct sc_command sc_command_scale = {
 	.summary = "strong or weak scaling, with the best split at each number of GPUs",
 	.synopsis =
 		"CONFIG --gpus FROM:TO [--weak] [--given] [--choose KEY[=A,B]]... [--fix KEY=VALUE]... "
-		"[--json]",
+		"[--report FILE.html] [--json]",
 	.details =
 		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong "
 		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "

@@ -11,7 +11,7 @@
 struct search_args {
 	struct sc_common common;
 	struct sc_arg_list sets, fixed, chosen, prices;
-	const char *objective, *gpus, *devices, *cases;
+	const char *objective, *gpus, *devices, *cases, *report;
 	double memory_margin, time_limit_s;
 	int all, json;
 	int64_t jobs;
@@ -76,6 +76,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(cases),
 	 .help = "write every candidate: state, floor, memory, time"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_BASE_SET(AT(sets)),
 	SC_CLI_OPTION_JOBS(AT(jobs)),
 	{0},
@@ -202,6 +203,13 @@ static int put_cases(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_search_to_csv(a->search, &a->result, out, err);
 }
 
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct answer *a = ctx;
+
+	sc_html_search(a->search->base->file, a->search, &a->result, out);
+}
+
 /* The best as a config that predict takes. */
 static int write_best(const struct answer *a, const char *path, struct sc_arena *arena,
 		      struct sc_err *err)
@@ -238,6 +246,8 @@ static int write_answer(const struct search_args *args, const struct answer *a,
 
 	if (args->cases)
 		rc = sc_cli_write(args->cases, put_cases, a, err);
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_page, a, err);
 	if (rc == 0 && strcmp(args->common.output, "-") != 0)
 		rc = write_best(a, args->common.output, arena, err);
 	if (rc == 0 && args->json) {
@@ -305,7 +315,8 @@ const struct sc_command sc_command_search = {
 	.words_asked = "one CONFIG",
 	.summary = "find the best split of a model over GPUs, proven under the model",
 	.synopsis = "CONFIG [--choose KEY[=A,B]]... [--fix KEY=VALUE]... [--all] [--gpus FROM:TO] "
-		    "[--device A,B] [--objective WHAT[,WHAT]] [-o BEST.yaml] [--json]",
+		    "[--device A,B] [--objective WHAT[,WHAT]] [-o BEST.yaml] [--report FILE.html] "
+		    "[--json]",
 	.details =
 		"Searches what the CONFIG leaves open of: tp, cp, pp, ep, virtual stages, sharding, sequence "
 		"parallelism, micro-batch, recomputation. Keys that it gives stay, unless --choose names them "

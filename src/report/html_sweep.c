@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/chart.h"
+#include "report/html_cases.h"
 #include "report/sweep_csv.h"
 
-enum { MAX_CASES_SHOWN = 3000, MAX_POINTS_SHOWN = 4000, MAX_CELLS_A_SIDE = 24 };
+enum { MAX_CASES_SHOWN = 3000, MAX_POINTS_SHOWN = 4000 };
 
 /* Columns of the cases whose cells differ. */
 struct varied {
@@ -109,54 +109,20 @@ static void put_landscape(struct sc_page *page, const struct sc_csv *cases,
 	}
 }
 
-/* The index of a text in the list, where it is put if it was not there. */
-static size_t place_of(const char *text, const char **list, size_t *n)
-{
-	for (size_t i = 0; i < *n; i++)
-		if (strcmp(list[i], text) == 0)
-			return i;
-	if (*n < MAX_CELLS_A_SIDE)
-		list[*n] = text;
-	return (*n)++;
-}
-
 /* The least time over all other columns, for the first two that vary. */
 static void put_map(struct sc_page *page, const struct sc_csv *cases,
 		    const struct sc_outcome *outcomes, const struct varied *varied)
 {
-	const char *rows[MAX_CELLS_A_SIDE], *columns[MAX_CELLS_A_SIDE];
-	double values[MAX_CELLS_A_SIDE * MAX_CELLS_A_SIDE];
-	size_t n_rows = 0, n_columns = 0;
+	double *values = sc_xcalloc(cases->n_rows + 1, sizeof(*values));
 
-	if (varied->n < 2)
-		return;
-	for (size_t i = 0; i < cases->n_rows; i++) {
-		place_of(sc_csv_cell(cases, i, varied->columns[0]), rows, &n_rows);
-		place_of(sc_csv_cell(cases, i, varied->columns[1]), columns, &n_columns);
-		if (n_rows > MAX_CELLS_A_SIDE || n_columns > MAX_CELLS_A_SIDE)
-			return;
-	}
-	for (size_t i = 0; i < n_rows * n_columns; i++)
-		values[i] = (double)NAN;
-	for (size_t i = 0; i < cases->n_rows; i++) {
-		size_t r = place_of(sc_csv_cell(cases, i, varied->columns[0]), rows, &n_rows);
-		size_t c = place_of(sc_csv_cell(cases, i, varied->columns[1]), columns, &n_columns);
-
-		if (outcomes[i].code == SC_OK && outcomes[i].fits)
-			values[r * n_columns + c] =
-				fmin(outcomes[i].iteration_ms, values[r * n_columns + c]);
-	}
-	sc_page_heading(page, "Least time of what fits");
-	sc_page_text(page, "%s down, %s across; ms.", cases->header[varied->columns[0]],
-		     cases->header[varied->columns[1]]);
-	sc_chart_heat_map(page, &(struct sc_heat_map){.row_name = "",
-						      .column_name = "",
-						      .rows = rows,
-						      .columns = columns,
-						      .n_rows = n_rows,
-						      .n_columns = n_columns,
-						      .values = values,
-						      .unit = "ms"});
+	for (size_t i = 0; i < cases->n_rows; i++)
+		values[i] = outcomes[i].code == SC_OK && outcomes[i].fits ? outcomes[i].iteration_ms
+									  : (double)NAN;
+	if (varied->n >= 2)
+		sc_page_cases_map(page, "Least time of what fits",
+				  &(struct sc_cases_map){cases, varied->columns[0],
+							 varied->columns[1], values, NULL, "ms"});
+	free(values);
 }
 
 static void put_case(struct sc_page *page, const struct sc_csv *cases, size_t row,
