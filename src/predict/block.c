@@ -205,7 +205,7 @@ static struct sc_span neighbour_span(const struct sc_span *group)
 	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
 }
 
-/* One phase of an exchange; the SMs of its kernels are the software's dispatch_sm_frac. */
+/* One phase of an exchange. */
 static struct sc_cost phase_cost(const struct sc_block_env *env,
 				 const struct sc_collective_shape *shape,
 				 const struct sc_span *span, double peers)
@@ -217,6 +217,17 @@ static struct sc_cost phase_cost(const struct sc_block_env *env,
 	out.demand[SC_RES_SM] = 0;
 	out.holds_sm = 0;
 	return out;
+}
+
+/* Its kernels hold the SMs that are kept for them, or those that the software gives them. */
+static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
+{
+	const struct sc_c3_choice *choice = &env->request->c3[SC_C3_EP];
+	bool kept = choice->policy == SC_C3_RESERVE && choice->n > 0;
+
+	cost->demand[SC_RES_SM] =
+		kept ? choice->n / (double)env->device->sm_count : env->software->dispatch_sm_frac;
+	cost->holds_sm = cost->demand[SC_RES_SM] > 0;
 }
 
 /* Over the network to nodes, and over links to their ranks, one behind the other in small pieces. The kernels
@@ -353,12 +364,14 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		span = neighbour_span(&span);
 	}
 	transfer = transfer_of(env, shape, &span);
-	if (comm->node_bytes > 0)
+	if (comm->node_bytes > 0) {
 		step.cost = once_a_node_cost(env, comm, &span, peers);
-	else if (comm->n_pieces > 0 && span.n_nodes <= 1)
+		hold_sms(env, &step.cost);
+	} else if (comm->n_pieces > 0 && span.n_nodes <= 1) {
 		copy_cost(env, &transfer, comm->n_pieces, &step.cost);
-	else
+	} else {
 		sc_block_comm_by(env, (enum sc_c3_family)axis, shape, &span, &step.cost);
+	}
 	keep_to_sms(env, comm->most_sms, &step.cost);
 	fold_nics(peers, &step.cost);
 	if (!sc_block_is_replayed(block, env))
@@ -426,11 +439,6 @@ static void step_costs(const struct sc_step *step, struct sc_graph *graph, bool 
 	cost[1] = sc_graph_add_cost(graph, &host);
 }
 
-struct pending {
-	uint32_t node; /* a collective in flight */
-	int kernels_left;
-};
-
 static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, uint32_t launch,
 			      uint32_t cost)
 {
@@ -450,50 +458,54 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 	return node;
 }
 
-/* The compute lane goes on only after the collective in flight. */
-static void join(struct sc_emit *emit, struct pending *comm)
+void sc_block_emit_end(struct sc_emit *emit)
 {
-	uint32_t node = sc_graph_add_node(emit->graph, SC_NODE_EVENT, emit->lanes.compute,
-					  (struct sc_node_use){emit->zero_cost, SC_NONE});
+	if (emit->in_flight == SC_NONE)
+		return;
+	emit->compute_dep = sc_graph_add_node(emit->graph, SC_NODE_EVENT, emit->lanes.compute,
+					      (struct sc_node_use){emit->zero_cost, SC_NONE});
+	sc_graph_add_dep(emit->graph, emit->compute_dep, emit->in_flight);
+	emit->in_flight = SC_NONE;
+}
 
-	sc_graph_add_dep(emit->graph, node, comm->node);
-	emit->compute_dep = node;
-	comm->node = SC_NONE;
+void sc_block_emit_step(const struct sc_block *block, size_t at, struct sc_emit *emit,
+			uint32_t *costs)
+{
+	const struct sc_step *step = &block->steps.at[at];
+	uint32_t *cost = costs + 2 * at, launch, node;
+
+	if (emit->kernels_left == 0 || step->kind == SC_STEP_COMM)
+		sc_block_emit_end(emit);
+	step_costs(step, emit->graph,
+		   emit->shared || emit->in_flight != SC_NONE || step->hidden > 0, cost);
+	launch = sc_graph_add_node(emit->graph,
+				   step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
+				   emit->lanes.host, (struct sc_node_use){cost[1], step->name});
+	if (emit->host_dep != SC_NONE) {
+		sc_graph_add_dep(emit->graph, launch, emit->host_dep);
+		emit->host_dep = SC_NONE;
+	}
+	if (step->kind == SC_STEP_HOST)
+		return;
+	node = emit_gpu_step(step, emit, launch, cost[0]);
+	if (emit->node)
+		emit->node[at] = node;
+	if (step->kind == SC_STEP_COMM && step->hidden > 0) {
+		emit->in_flight = node;
+		emit->kernels_left = step->hidden;
+	} else {
+		emit->compute_dep = node;
+	}
+	if (emit->in_flight != SC_NONE && step->kind == SC_STEP_KERNEL)
+		emit->kernels_left--;
 }
 
 void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs)
 {
-	struct pending comm = {SC_NONE, 0};
-
-	for (size_t i = 0; i < block->steps.n; i++) {
-		const struct sc_step *step = &block->steps.at[i];
-		uint32_t *cost = costs + 2 * i, launch, node;
-
-		if (comm.node != SC_NONE && (comm.kernels_left == 0 || step->kind == SC_STEP_COMM))
-			join(emit, &comm);
-		step_costs(step, emit->graph,
-			   emit->shared || comm.node != SC_NONE || step->hidden > 0, cost);
-		launch = sc_graph_add_node(
-			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
-			emit->lanes.host, (struct sc_node_use){cost[1], step->name});
-		if (emit->host_dep != SC_NONE) {
-			sc_graph_add_dep(emit->graph, launch, emit->host_dep);
-			emit->host_dep = SC_NONE;
-		}
-		if (step->kind == SC_STEP_HOST)
-			continue;
-		node = emit_gpu_step(step, emit, launch, cost[0]);
-		if (emit->node)
-			emit->node[i] = node;
-		if (step->kind == SC_STEP_COMM && step->hidden > 0)
-			comm = (struct pending){node, step->hidden};
-		else
-			emit->compute_dep = node;
-		if (comm.node != SC_NONE && step->kind == SC_STEP_KERNEL)
-			comm.kernels_left--;
-	}
-	if (comm.node != SC_NONE)
-		join(emit, &comm);
+	emit->in_flight = SC_NONE;
+	for (size_t i = 0; i < block->steps.n; i++)
+		sc_block_emit_step(block, i, emit, costs);
+	sc_block_emit_end(emit);
 }
 
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b)
@@ -543,32 +555,42 @@ static uint32_t alone_group(void *ctx, const struct sc_step *step, uint32_t grap
 	return sc_graph_add_group(graph, (struct sc_node_use){graph_cost, step->name}, &self, 1);
 }
 
-/* A graph of this block alone, its compute lane busy until `gpu_free_us`. */
-static void lone_graph(const struct sc_block *block, double gpu_free_us,
-		       struct sc_build_scratch *scratch)
+void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us, struct sc_emit *out)
 {
 	struct sc_graph *g = &scratch->graph;
 	struct sc_class one = {
 		.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1, .name = SC_NONE};
 	struct sc_cost zero = {0}, busy = {.work_us = gpu_free_us, .owner_frac[SC_OWN_OTHER] = 1};
-	struct sc_emit emit = {
-		.graph = g, .comm_group = alone_group, .ctx = g, .host_dep = SC_NONE};
 
+	*out = (struct sc_emit){.graph = g,
+				.comm_group = alone_group,
+				.ctx = g,
+				.host_dep = SC_NONE,
+				.in_flight = SC_NONE};
 	sc_graph_clear(g);
 	sc_graph_add_class(g, one);
-	emit.lanes.host = sc_graph_add_lane(g, 0, SC_LANE_HOST);
-	emit.lanes.compute = sc_graph_add_lane(g, 0, SC_LANE_COMPUTE);
-	emit.lanes.comm = sc_graph_add_lane(g, 0, SC_LANE_COMM);
-	emit.zero_cost = sc_graph_add_cost(g, &zero);
-	emit.compute_dep =
-		sc_graph_add_node(g, SC_NODE_KERNEL, emit.lanes.compute,
+	out->lanes.host = sc_graph_add_lane(g, 0, SC_LANE_HOST);
+	out->lanes.compute = sc_graph_add_lane(g, 0, SC_LANE_COMPUTE);
+	out->lanes.comm = sc_graph_add_lane(g, 0, SC_LANE_COMM);
+	out->zero_cost = sc_graph_add_cost(g, &zero);
+	out->compute_dep =
+		sc_graph_add_node(g, SC_NODE_KERNEL, out->lanes.compute,
 				  (struct sc_node_use){sc_graph_add_cost(g, &busy), SC_NONE});
+}
+
+/* A graph of this block alone. */
+static void lone_graph(const struct sc_block *block, double gpu_free_us,
+		       struct sc_build_scratch *scratch)
+{
+	struct sc_emit emit;
+
+	sc_block_alone_begin(scratch, gpu_free_us, &emit);
 	scratch->ids.n = 0;
 	for (size_t i = 0; i < 3 * block->steps.n; i++)
 		SC_VEC_PUSH(&scratch->ids, SC_NONE);
 	emit.node = scratch->ids.at + 2 * block->steps.n;
 	sc_block_emit(block, &emit, scratch->ids.at);
-	sc_graph_seal(g);
+	sc_graph_seal(&scratch->graph);
 }
 
 /* Units of a resource for each rank: NICs are the node's. */

@@ -161,10 +161,18 @@ struct sc_emit {
 	 * emitted without demands, which nobody would ask for. */
 	bool shared;
 	uint32_t *node; /* if not NULL: set to each step's node, n steps entries */
+	uint32_t
+		in_flight; /* a collective that the next `kernels_left` kernels do not wait for, or SC_NONE */
+	int kernels_left;
 };
 /* Appends the block's steps op by op. `costs` caches graph cost ids of the block's steps: n steps entries,
  * SC_NONE where not yet added (two per step: op, host). */
 void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs);
+/* The same step by step: in_flight is SC_NONE before the first; the compute lane waits for what is left at the
+ * end. */
+void sc_block_emit_step(const struct sc_block *block, size_t step, struct sc_emit *emit,
+			uint32_t *costs);
+void sc_block_emit_end(struct sc_emit *emit);
 /* Scratch that outlives one prediction, so that a warm predictor does not call malloc. */
 struct sc_build_scratch {
 	struct sc_arena *arena;
@@ -174,6 +182,9 @@ struct sc_build_scratch {
 	SC_VEC(uint32_t) ids;
 	struct sc_row_memo *rows; /* of embedding tables; may be NULL */
 };
+/* Begins scratch->graph: of one GPU, its compute lane busy until `gpu_free_us`. */
+void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us,
+			  struct sc_emit *out);
 /* Fills block->sum and its steps' `us` by simulating the block alone. */
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err);

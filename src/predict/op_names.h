@@ -121,6 +121,8 @@
 	X(BACKWARD, "backward")                                          \
 	X(BACKWARD_INPUT, "backward of inputs")                          \
 	X(BACKWARD_WEIGHT, "backward of weights")                        \
+	X(FORWARD_BESIDE, "forward beside backward")                     \
+	X(BACKWARD_BESIDE, "backward beside forward")                    \
 	X(FORWARD_LEAD, "forward embedding")                             \
 	X(FORWARD_LAYERS, "forward layers")                              \
 	X(FORWARD_DENSE, "forward dense layers")                         \

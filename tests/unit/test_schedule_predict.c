@@ -118,6 +118,70 @@ START_TEST(a_jump_changes_nothing)
 }
 END_TEST
 
+#define MIXTURE                                                                              \
+	"gpus=32 parallel.ep=8 cluster.gpu=h100-sxm-80gb model.family=moe model.experts=32 " \
+	"model.top_k=4 model.expert_ffn_hidden=1024"
+static const char *const PAIRS[] = {
+	"training.moe_dispatcher=deepep",
+	"training.moe_dispatcher=all_to_all",
+	"training.moe_dispatcher=deepep training.software=megatron-bridge",
+	"training.moe_dispatcher=deepep c3.policy=reserve:20",
+	"model.dense_layers=5 model.vocab=200000",
+};
+enum { N_PAIRS = sizeof(PAIRS) / sizeof(PAIRS[0]) };
+static const char *const DUAL[] = {"dualpipe", "dualpipev"};
+
+/* Of 160 sequences more. */
+static double exposed_of_more(const char *schedule, const char *more)
+{
+	struct sc_predict_opts opts;
+	char text[512];
+	double ms[2];
+
+	sc_predict_opts_init(&opts);
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text),
+			 MIXTURE " parallel.schedule=%s training.global_batch=%d %s", schedule,
+			 160 + 160 * i, more);
+		ms[i] = predict(&opts, text)->reading.breakdown_ms[SC_OWN_COMM];
+	}
+	return ms[1] - ms[0];
+}
+
+/* Passes beside each other hide most of their exchanges. */
+START_TEST(pairs_hide_exchanges)
+{
+	double alone = exposed_of_more("1f1b", PAIRS[_i / 2]),
+	       pairs = exposed_of_more(DUAL[_i % 2], PAIRS[_i / 2]);
+
+	ck_assert_msg(pairs < 0.5 * alone, "%s, %s: %g of %g ms", DUAL[_i % 2], PAIRS[_i / 2],
+		      pairs, alone);
+}
+END_TEST
+
+/* A jump over their steady state, and each op apart, say the same, with a last micro-batch that is smaller, too. */
+START_TEST(pairs_agree)
+{
+	struct sc_predict_opts opts;
+	struct sc_prediction jumped;
+	char text[512];
+
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text), MIXTURE " parallel.schedule=%s training.global_batch=%d %s",
+		 DUAL[_i % 2], _i / 2 % 2 ? 310 : 320, PAIRS[_i / 4]);
+	jumped = *predict(&opts, text);
+	opts.no_jump = true;
+	predict(&opts, text);
+	ck_assert_double_eq_tol(jumped.iteration_ms, out.iteration_ms, 1e-6 * out.iteration_ms);
+	opts.detail = SC_DETAIL_FULL;
+	predict(&opts, text);
+	ck_assert_double_eq_tol(jumped.iteration_ms, out.iteration_ms, 5e-3 * out.iteration_ms);
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		ck_assert_double_eq_tol(jumped.reading.breakdown_ms[o], out.reading.breakdown_ms[o],
+					0.02 * out.iteration_ms);
+}
+END_TEST
+
 /* The breakdown is of the longest stage and sums to the iteration. */
 START_TEST(breakdown_sums)
 {
@@ -224,6 +288,8 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 9 * 5);
+	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
+	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);
 	tcase_add_test(tcase, auto_without_memory);
 	tcase_add_test(tcase, auto_among_those_of_the_software);

@@ -54,6 +54,11 @@ bool sc_schedule_splits(enum sc_schedule kind)
 	return KINDS[kind].splits;
 }
 
+bool sc_schedule_pairs(enum sc_schedule kind)
+{
+	return KINDS[kind].write == write_dual_pipe;
+}
+
 bool sc_schedule_loops(enum sc_schedule kind)
 {
 	return KINDS[kind].lie == LIE_LOOP;

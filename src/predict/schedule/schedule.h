@@ -100,6 +100,8 @@ static inline const struct sc_slot *sc_passes_of(const struct sc_passes *passes,
 }
 /* Some passes compute gradients of inputs alone. */
 bool sc_schedule_splits(enum sc_schedule kind);
+/* Its stages run some passes in pairs, a forward one beside a backward one of another chunk. */
+bool sc_schedule_pairs(enum sc_schedule kind);
 /* Its stages run a loop: each has later virtual stages than the one before, and the last is followed by the
  * first. */
 bool sc_schedule_loops(enum sc_schedule kind);

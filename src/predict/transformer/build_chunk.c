@@ -64,7 +64,7 @@ static void add_runs(const struct sc_transformer *tf, uint32_t stage, struct pas
 		add_run(p, runs[p->backward ? MAX_RUNS - 1 - i : i]);
 }
 
-static struct pass pass_of(struct class_state *st, const struct sc_slot *slot, bool partial)
+struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial)
 {
 	struct pass p = {.st = st,
 			 .slot = slot,
@@ -225,7 +225,7 @@ static void emit_full_run(struct pass *p, int block, double n)
 			      p->st->costs[p->partial][block]);
 }
 
-static void full_begin(struct pass *p, uint32_t recv)
+void build_full_begin(struct pass *p, uint32_t recv)
 {
 	struct class_state *st = p->st;
 	struct builder *b = st->b;
@@ -308,7 +308,7 @@ void build_begin_parts(struct pass *p, uint32_t recv)
 			sc_op_pack(SC_NAME_MICRO_BATCH_HOST, p->slot->chunk, p->slot->micro_batch));
 		return;
 	}
-	full_begin(p, recv);
+	build_full_begin(p, recv);
 	/* weights are asked for when the host has come to the pass */
 	build_compute_after(st, sync);
 	if (p->emit.compute_dep != SC_NONE)
@@ -400,22 +400,39 @@ static struct sc_summary pass_summary(const struct pass *p)
 	return sum;
 }
 
+/* Of exchanges, where nothing else runs beside them. */
+static double exchange_us(const struct pass *p)
+{
+	double us = 0;
+
+	for (int r = 0; r < p->n_runs; r++) {
+		const struct sc_block *block =
+			&build_variant(p->st)->block[p->partial][p->run[r].block];
+
+		for (size_t i = 0; i < block->steps.n; i++)
+			if (block->steps.at[i].kind == SC_STEP_COMM &&
+			    block->steps.at[i].axis == SC_COMM_EP)
+				us += p->run[r].n * sc_block_exposed_us(block, i);
+	}
+	return us;
+}
+
 double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
 		     bool partial)
 {
 	struct builder b = {.tf = tf};
 	struct class_state st = {.b = &b, .id = class_id};
-	struct pass p = pass_of(&st, slot, partial);
+	struct pass p = build_pass_of(&st, slot, partial);
 
-	return pass_summary(&p).gpu_us;
+	return pass_summary(&p).gpu_us - (tf->pairs ? exchange_us(&p) : 0);
 }
 
 static uint32_t full_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
 			  uint32_t recv)
 {
-	struct pass p = pass_of(st, slot, partial);
+	struct pass p = build_pass_of(st, slot, partial);
 
-	full_begin(&p, recv);
+	build_full_begin(&p, recv);
 	for (int i = 0; i < p.n_runs; i++)
 		emit_full_run(&p, p.run[i].block, p.run[i].n);
 	st->last_compute = p.emit.compute_dep;
@@ -435,7 +452,7 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	if (b->full)
 		return full_pass(st, slot, partial, recv);
 	if (costs->gpu == SC_NONE) {
-		struct pass p = pass_of(st, slot, partial);
+		struct pass p = build_pass_of(st, slot, partial);
 		struct sc_summary sum = pass_summary(&p);
 
 		*costs = build_costs(st, &sum, false);
@@ -457,7 +474,7 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1 ||
 	    !(sharding->weights || reduces))
 		return build_plain_pass(st, slot, partial, recv);
-	p = pass_of(st, slot, partial);
+	p = build_pass_of(st, slot, partial);
 	return sharding->weights ? build_sharded_pass(&p, recv) : reducing_backward(&p, recv);
 }
 

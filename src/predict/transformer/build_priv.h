@@ -17,13 +17,31 @@ struct route {
 	uint32_t peer, peer_chunk; /* class; SC_NONE: none, or a chunk of the same stage */
 	bool remote, is_next;      /* the peer is on the next stage */
 };
+/* A run of equal blocks in a pass. */
+struct run {
+	int block; /* enum sc_block_id */
+	double n;
+	const struct sc_params *params; /* of one */
+	enum sc_op_name name;           /* of a part of the pass */
+};
+enum { MAX_RUNS = SC_PAIR_RUNS };
+/* [embedding] dense layers, layers, [head]; backward the other way round. */
+struct pass {
+	struct class_state *st;
+	const struct sc_slot *slot;
+	struct run run[MAX_RUNS];
+	int n_runs;
+	enum sc_pass_kind kind;
+	bool backward, partial;
+	struct sc_emit emit; /* full detail */
+};
 struct builder;
 struct class_state {
 	struct builder *b;
 	uint32_t id;
 	struct class_lanes lanes;
 	/* full detail: graph cost ids of the variant's block steps */
-	uint32_t *costs[2][SC_N_BLOCKS];
+	uint32_t *costs[2][SC_N_BLOCKS], *pair_costs[2][SC_N_BLOCKS];
 	struct route *routes;  /* [chunk][gradient][incoming] */
 	uint32_t last_compute; /* last node on the compute lane, or the collective it waits for */
 	/* what the next pass, or the iteration's end, waits for beside its lane: the step's start, a
@@ -70,6 +88,11 @@ struct builder {
 	struct alone *alone;             /* this builder makes one; else NULL */
 	struct dp_cost **dp_costs;       /* known so far (build_step_end.c) */
 	struct sc_build_scratch *scratch;
+	/* As tf->pairs: of both passes, and the backward pass's part for the GPU. */
+	struct pair_costs {
+		struct pass_costs first;
+		uint32_t second;
+	} * pair_costs;
 	uint32_t zero_cost;
 	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
@@ -90,28 +113,17 @@ struct group_use {
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 			    struct group_use use);
 
-/* A run of equal blocks in a pass. */
-struct run {
-	int block; /* enum sc_block_id */
-	double n;
-	const struct sc_params *params; /* of one */
-	enum sc_op_name name;           /* of a part of the pass */
-};
-enum { MAX_RUNS = 5 };
-/* [embedding] dense layers, layers, [head]; backward the other way round. */
-struct pass {
-	struct class_state *st;
-	const struct sc_slot *slot;
-	struct run run[MAX_RUNS];
-	int n_runs;
-	enum sc_pass_kind kind;
-	bool backward, partial;
-	struct sc_emit emit; /* full detail */
-};
-
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
-/* GPU time of a pass whose blocks run alone, us; of the slot only kind and place count. */
+struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial);
+/* Begins a pass in full detail. */
+void build_full_begin(struct pass *p, uint32_t recv);
+/* build_pair.c: two passes beside each other, `recv` and `node` as of build_chunk, of each. */
+bool build_is_pair(const struct class_state *st, const struct sc_slot *slots);
+void build_pair(struct class_state *st, const struct sc_slot *slots, const uint32_t recv[2],
+		uint32_t node[2]);
+/* GPU time of a pass whose blocks run alone, us, without the exchanges that a pass beside it may hide; of the slot
+ * only kind and place count. */
 double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
 		     bool partial);
 /* Parts of a pass, for those that are made of parts. */

@@ -61,6 +61,8 @@ static void add_classes(struct builder *b)
 		st->lanes.compute = sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE);
 		st->lanes.tp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		st->lanes.dp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
+		if (b->tf->pairs) /* exchanges come first */
+			b->graph->lanes.at[st->lanes.tp].priority = 1;
 		/* Running kernels make room for it at wave boundaries; by c3.policy plain each ends first, as
 		 * a coarse node of many does not. */
 		if (!b->full || b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN)
@@ -279,6 +281,23 @@ static uint32_t build_slot(struct class_state *st, const struct sc_slot *slot)
 	return node;
 }
 
+/* Both begin when the inputs of both are there, and what they send goes when both are done. */
+static void build_two(struct class_state *st, const struct sc_slot *slots, uint32_t node[2])
+{
+	struct transfer t;
+	uint32_t recv[2] = {SC_NONE, SC_NONE};
+
+	for (int i = 0; i < 2; i++)
+		if (slot_transfer(st, &slots[i], true, &t))
+			recv[i] = receive(st, &t);
+	build_pair(st, slots, recv, node);
+	st->awaited = SC_NONE;
+	for (int i = 0; i < 2; i++)
+		if (slot_transfer(st, &slots[i], false, &t))
+			sc_graph_add_dep(st->b->graph, add_transfer_member(st->b, &t, true),
+					 node[1]);
+}
+
 static void build_class(struct builder *b, uint32_t c)
 {
 	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
@@ -295,6 +314,12 @@ static void build_class(struct builder *b, uint32_t c)
 
 	b->cls[c].awaited = first; /* the first pass waits for the step's start */
 	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
+		b->built->slot_grad[at + i] = b->cls[c].last_grad;
+		if (build_is_pair(&b->cls[c], &slots[i])) {
+			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
+			b->built->slot_grad[at + ++i] = b->cls[c].last_grad;
+			continue;
+		}
 		b->built->slot_node[at + i] = build_slot(&b->cls[c], &slots[i]);
 		b->built->slot_grad[at + i] = b->cls[c].last_grad;
 	}
@@ -309,6 +334,16 @@ static uint32_t *id_table(struct sc_arena *arena, size_t n)
 	return ids;
 }
 
+/* Ids of the costs of a block's steps, alone and beside another pass. */
+static void add_cost_tables(struct class_state *st, int partial, int block)
+{
+	size_t n = 2 * build_variant(st)->block[partial][block].steps.n;
+
+	st->costs[partial][block] = id_table(st->b->arena, n);
+	if (st->b->tf->pairs)
+		st->pair_costs[partial][block] = id_table(st->b->arena, n);
+}
+
 static void builder_init(struct builder *b, struct sc_arena *arena)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -317,6 +352,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	size_t n_transfers = shape->pp > 1 ? n * tf->map.n_chunks * shape->micro_batches : 0;
 	size_t n_costs = n * tf->map.n_chunks * SC_N_PASS_KINDS * 2;
 	size_t n_slots = n * b->built->passes.stride;
+	size_t n_pairs = tf->pairs ? n * tf->map.n_chunks * tf->map.n_chunks * 4 : 0;
 
 	b->arena = arena;
 	b->cls = sc_arena_calloc(arena, n, sizeof(*b->cls));
@@ -332,6 +368,10 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 		memset(b->sharded_costs, 0xff, n_costs * 4 * sizeof(*b->sharded_costs));
 	}
 	b->dp_costs = sc_arena_calloc(arena, 1, sizeof(*b->dp_costs));
+	b->pair_costs = sc_arena_calloc(arena, n_pairs + 1, sizeof(*b->pair_costs));
+	memset(b->pair_costs, 0xff, n_pairs * sizeof(*b->pair_costs));
+	b->built->beside = sc_arena_calloc(arena, 2 * n_pairs + 1, sizeof(*b->built->beside));
+	b->built->n_beside = 0;
 	b->built->slot_node = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->slot_grad = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->first = sc_arena_calloc(arena, n, sizeof(uint32_t));
@@ -351,8 +391,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 		find_routes(&b->cls[c]);
 		for (int p = 0; b->full && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
-				b->cls[c].costs[p][k] = id_table(
-					arena, 2 * build_variant(&b->cls[c])->block[p][k].steps.n);
+				add_cost_tables(&b->cls[c], p, k);
 	}
 }
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "core/config/config.h"
 #include "predict/block.h"
+#include "predict/pair.h"
 #include "predict/predict.h"
 #include "predict/schedule/schedule.h"
 #include "predict/schedule/schedule_file.h"
@@ -50,8 +51,14 @@ struct sc_transformer {
 	struct sc_params layer, dense_layer, embed, head; /* on one rank */
 	bool partial;                                     /* the last micro-batch is smaller */
 	struct sc_pass_times *stage_times;                /* of pp stages with a chunk each */
+	/* Of passes that run beside each other: [class][chunk of the forward pass][of the backward one][partial:
+	 * 1 forward, 2 backward]; NULL: all run alone. */
+	const struct sc_pair **pairs;
 };
 
+/* Sets tf->pairs. */
+int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch *scratch,
+			      struct sc_err *err);
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
@@ -93,6 +100,12 @@ struct sc_built {
 	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
 	uint32_t *first;     /* by class: the node of its first pass that computes */
 	uint32_t *last;      /* by class: the last node of all */
+	/* Coarse passes that run beside others, by the cost of their node. */
+	struct sc_beside {
+		uint32_t cost;
+		const struct sc_pair_alone *pass;
+	} * beside;
+	size_t n_beside;
 };
 /* Builds the iteration of the micro-batches that built->shape says into an empty graph and seals it. */
 void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,

@@ -46,7 +46,7 @@ static uint32_t turn_of(const struct sc_run *run, uint32_t node)
 {
 	const unsigned name = node_name(run, node);
 
-	if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_WEIGHT)
+	if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_BESIDE)
 		return run->graph->nodes.at[node].op;
 	return name >= SC_NAME_BACKWARD_LEAD;
 }
@@ -146,6 +146,21 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 			sc_tally_add(tally, block + runs[i].id, 0, times * runs[i].n_part);
 }
 
+/* A pass that ran beside another. */
+static void tally_beside(const struct sc_built *built, uint32_t cost, double times,
+			 struct sc_tally *tally)
+{
+	const struct sc_beside *b = built->beside;
+
+	while (b < built->beside + built->n_beside && b->cost != cost)
+		b++;
+	for (size_t i = 0; b < built->beside + built->n_beside && i < b->pass->n_parts; i++) {
+		const struct sc_pair_part *part = &b->pass->parts[i];
+
+		sc_tally_add(tally, part->name, times * part->us, times * part->count);
+	}
+}
+
 /* Share of a segment's time that its host takes. */
 static double host_frac(const struct sc_run *run, const struct sc_segment *s)
 {
@@ -162,6 +177,13 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 
 	if (node->op == SC_NONE)
 		return;
+	if (name == SC_NAME_FORWARD_BESIDE || name == SC_NAME_BACKWARD_BESIDE) {
+		if (node->kind == SC_NODE_KERNEL)
+			tally_beside(run->built, node->cost, part->times, tally);
+		else
+			sc_tally_add(tally, SC_NAME_LAYER_HOST, part->us, part->times);
+		return;
+	}
 	if (node->kind == SC_NODE_KERNEL && of_pass) {
 		tally_pass(run, s, part->times, tally);
 		sc_tally_add(tally, SC_NAME_LAYER_HOST, part->us * host_frac(run, s), 0);

@@ -3,6 +3,7 @@
  * rank set the pace (training.expert_imbalance). */
 #include <math.h>
 
+#include "predict/schedule/schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
 /* Bytes a rank reads and writes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
@@ -117,15 +118,14 @@ static void exchange(const struct dims *x, enum sc_op_name name, const struct ex
 
 static bool runs_beside(const struct dims *x)
 {
-	return x->req->config.training.moe_overlap;
+	return x->req->config.training.moe_overlap &&
+	       !sc_schedule_pairs(x->req->config.parallel.schedule);
 }
 
 void exchange_beside(const struct dims *x)
 {
 	struct experts ex = experts_of(x);
-	double taken = sends_once(x) ? x->sw->dispatch_sm_frac : 0;
-	/* work beside it takes longer by the share of SMs that its kernels take */
-	double beside = x->sw->moe_overlap_frac * (1 - taken);
+	double beside = x->sw->moe_overlap_frac;
 
 	if (!runs_beside(x))
 		return;

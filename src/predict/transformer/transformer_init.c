@@ -599,6 +599,8 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
 		rc = plan_class(tf, c, scratch, err);
 	if (rc == 0)
+		rc = sc_transformer_find_pairs(tf, scratch, err);
+	if (rc == 0)
 		find_stage_times(tf, scratch->arena);
 	return rc;
 }
