@@ -5,14 +5,12 @@
 #include "cli/start.h"
 #include "lib/predict_run.h"
 #include "report/chrome_trace.h"
-#include "report/html_prediction.h"
-#include "report/json.h"
-#include "report/text.h"
 
 struct session {
 	struct sc_predict_run run;
 	struct sc_schedule_play play;
 	bool has_play;
+	struct sc_prediction_report report;
 };
 
 static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
@@ -24,19 +22,14 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 
 static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
-	const struct session *s = ctx;
-
-	return sc_json_prediction(&s->run.prediction,
-				  s->run.args->explain ? &s->run.explanation : NULL, out, err);
+	return sc_json_prediction(ctx, out, err);
 }
 
 static void put_page(const void *ctx, struct sc_strbuf *out)
 {
 	const struct session *s = ctx;
-	const struct sc_html_more more = {&s->run.explanation, s->has_play ? &s->play : NULL};
 
-	sc_html_prediction(s->run.args->common.words.at[0], &s->run.request, &s->run.prediction,
-			   &more, out);
+	sc_html_prediction(s->run.args->common.words.at[0], &s->report, out);
 }
 
 static int write_result(const struct session *s, struct sc_err *err)
@@ -46,10 +39,8 @@ static int write_result(const struct session *s, struct sc_err *err)
 	int rc;
 
 	if (s->run.args->json)
-		return sc_cli_write(output, put_json, s, err);
-	sc_text_prediction(&s->run.request, &s->run.prediction, &text);
-	if (s->run.args->explain)
-		sc_text_explanation(&s->run.prediction, &s->run.explanation, &text);
+		return sc_cli_write(output, put_json, &s->report, err);
+	sc_text_prediction(&s->report, &text);
 	rc = sc_cli_write_text(output, &text, err);
 	sc_strbuf_release(&text);
 	return rc;
@@ -72,7 +63,9 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	if (rc == 0 && args->report)
 		s->has_play = sc_predictor_play(s->run.predictor, arena, &s->play);
 	if (rc == 0)
-		rc = sc_predict_run_explain(&s->run, err);
+		rc = sc_predict_run_explain(&s->run, &config, path, err);
+	sc_predict_run_report(&s->run, &s->report);
+	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
 		rc = sc_cli_write_page(args->report, put_page, s, err);
 	return rc ? rc : write_result(s, err);

@@ -65,6 +65,8 @@ static bool is_read(const char *input, const char *output)
 	struct stat st, own;
 	int n = (int)(sc_file_name(output) - output);
 
+	if (strcmp(input, "-") == 0) /* stdin */
+		return false;
 	if (is_same_file(input, output))
 		return true;
 	snprintf(folder, sizeof(folder), "%.*s.", n, output);

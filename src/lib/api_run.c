@@ -9,7 +9,6 @@
 #include "lib/predict_run.h"
 #include "lib/shard_ask.h"
 #include "lib/sweep_ask.h"
-#include "report/json.h"
 #include "report/sweep_csv.h"
 #include "study/sweep/sweep.h"
 
@@ -85,10 +84,10 @@ static char *write_text(writer write, const void *ctx, struct sc_err *err)
 
 static int put_prediction(const void *ctx, FILE *out, struct sc_err *err)
 {
-	const struct sc_predict_run *run = ctx;
+	struct sc_prediction_report report;
 
-	return sc_json_prediction(&run->prediction, run->args->explain ? &run->explanation : NULL,
-				  out, err);
+	sc_predict_run_report(ctx, &report);
+	return sc_json_prediction(&report, out, err);
 }
 
 static char *predict(const stepcast_request *request, const struct sc_predict_args *args,
@@ -100,7 +99,7 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 
 	sc_predict_run_init(run, args, sc_api_catalog(request));
 	if (sc_predict_run(run, config, config->file, err) == 0 &&
-	    sc_predict_run_explain(run, err) == 0)
+	    sc_predict_run_explain(run, config, config->file, err) == 0)
 		json = write_text(put_prediction, run, err);
 	sc_predict_run_release(run);
 	free(run);

@@ -17,7 +17,29 @@ const struct sc_cli_option sc_predict_options[] = {
 	{.name = "explain",
 	 .kind = SC_ARG_FLAG,
 	 .offset = AT(explain),
-	 .help = "add the largest contributors, and what 10 % more of each resource would buy"},
+	 .help = "add the largest contributors, what 10 % more of each resource would buy, and what other "
+		 "settings would do"},
+	{.name = "price",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "USD",
+	 .offset = AT(price),
+	 .min = 0,
+	 .max = 1e6,
+	 .help = "of a GPU for an hour, as cluster.price_usd_gpu_hour: say what a step costs"},
+	{.name = "tokens",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "N",
+	 .offset = AT(tokens),
+	 .min = 0,
+	 .max = 1e18,
+	 .help = "say what a run over so many tokens takes and costs, as 15e12"},
+	{.name = "samples",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "N",
+	 .offset = AT(samples),
+	 .min = 0,
+	 .max = 1e18,
+	 .help = "the same over so many samples"},
 	{.name = "timeline",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_OUT,
@@ -40,7 +62,8 @@ const struct sc_cli_option sc_predict_options[] = {
 
 void sc_predict_args_init(struct sc_predict_args *args)
 {
-	*args = (struct sc_predict_args){.detail = SC_DETAIL_COARSE};
+	*args = (struct sc_predict_args){
+		.detail = SC_DETAIL_COARSE, .price = -1, .tokens = -1, .samples = -1};
 }
 
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
@@ -49,6 +72,8 @@ void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_arg
 	run->args = args;
 	run->catalog = catalog;
 	run->chosen = (struct sc_chosen_plan){.is_there = false};
+	run->alternatives.n = 0;
+	run->is_explained = run->has_cost = false;
 	sc_predict_opts_init(&run->opts);
 	run->opts.detail = (enum sc_detail)args->detail;
 	run->opts.no_jump = args->no_jump;
@@ -60,6 +85,23 @@ void sc_predict_run_release(struct sc_predict_run *run)
 {
 	sc_chosen_plan_release(&run->chosen);
 	sc_predictor_destroy(run->predictor);
+}
+
+/* Where a price, or how long the run is, was given. */
+static int find_cost(struct sc_predict_run *run, struct sc_err *err)
+{
+	const struct sc_predict_args *args = run->args;
+	const struct sc_run_size size = {args->tokens, args->samples};
+
+	if (args->tokens >= 0 && args->samples >= 0)
+		return sc_err_set(err, SC_EUSAGE, "--tokens and --samples say the same: give one");
+	run->has_cost = args->price >= 0 || args->tokens >= 0 || args->samples >= 0 ||
+			run->request.config.cluster.price_usd_gpu_hour >= 0;
+	if (!run->has_cost)
+		return 0;
+	if (args->price >= 0)
+		run->request.config.cluster.price_usd_gpu_hour = args->price;
+	return sc_run_cost(&run->request, &run->prediction, &size, &run->cost, err);
 }
 
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
@@ -76,13 +118,36 @@ int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, c
 		rc = sc_predict(run->predictor, &run->request, &run->opts, &run->prediction, err);
 	if (rc == 0)
 		sc_chosen_plan_warn(&run->chosen, &run->prediction);
+	return rc ? rc : find_cost(run, err);
+}
+
+int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
+			   const char *path, struct sc_err *err)
+{
+	const struct sc_schedule_ask ask = {config, run->catalog, path, run->predictor, &run->opts};
+	struct sc_arena arena;
+	int rc = 0;
+
+	run->is_explained = run->args->explain || run->args->report;
+	if (!run->is_explained && sc_memory_fullness(&run->prediction.memory) <= 1)
+		return 0;
+	sc_arena_init(&arena, 0);
+	run->opts.keep_graph = false;
+	sc_find_alternatives(&ask, &run->request, &run->prediction, &arena, &run->alternatives);
+	sc_arena_release(&arena);
+	if (run->is_explained)
+		rc = sc_explain(run->predictor, &run->request, &run->opts, &run->prediction,
+				&run->explanation, err);
 	return rc;
 }
 
-int sc_predict_run_explain(struct sc_predict_run *run, struct sc_err *err)
+void sc_predict_run_report(const struct sc_predict_run *run, struct sc_prediction_report *out)
 {
-	if (!run->args->explain && !run->args->report)
-		return 0;
-	return sc_explain(run->predictor, &run->request, &run->opts, &run->prediction,
-			  &run->explanation, err);
+	*out = (struct sc_prediction_report){
+		.request = &run->request,
+		.prediction = &run->prediction,
+		.explanation = run->is_explained ? &run->explanation : NULL,
+		.alternatives = run->alternatives.n ? &run->alternatives : NULL,
+		.cost = run->has_cost ? &run->cost : NULL,
+	};
 }

@@ -3,7 +3,7 @@
 #define SC_LIB_PREDICT_RUN_H
 
 #include "lib/options.h"
-#include "study/explain/explain.h"
+#include "report/prediction_report.h"
 #include "study/shard/shard_choose.h"
 
 struct sc_predict_args {
@@ -11,6 +11,7 @@ struct sc_predict_args {
 	struct sc_arg_list sets;
 	int json, explain, no_jump, detail;
 	const char *timeline, *report;
+	double price, tokens, samples; /* below 0: not given */
 };
 extern const struct sc_cli_option sc_predict_options[];
 void sc_predict_args_init(struct sc_predict_args *args); /* before they are parsed */
@@ -24,15 +25,23 @@ struct sc_predict_run {
 	struct sc_request request;
 	struct sc_chosen_plan chosen;
 	struct sc_prediction prediction;
-	struct sc_explanation explanation; /* after sc_predict_run_explain */
+	struct sc_run_cost cost;
+	/* after sc_predict_run_explain */
+	struct sc_explanation explanation;
+	struct sc_alternatives alternatives;
+	bool is_explained, has_cost;
 };
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
 			 struct sc_catalog *catalog);
 /* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL. */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);
-/* If it or a report is asked for; the timeline of the prediction is gone then. */
-int sc_predict_run_explain(struct sc_predict_run *run, struct sc_err *err);
+/* If it or a report is asked for, or it does not fit; the timeline of the prediction is gone then. `config`, `path`: as
+ * sc_predict_run had them. */
+int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
+			   const char *path, struct sc_err *err);
+/* All of it that was found, for the reports. */
+void sc_predict_run_report(const struct sc_predict_run *run, struct sc_prediction_report *out);
 void sc_predict_run_release(struct sc_predict_run *run);
 
 #endif

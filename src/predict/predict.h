@@ -28,7 +28,10 @@ struct sc_prediction {
 	double iteration_ms, low_ms, high_ms;
 	struct sc_reading reading;
 	struct sc_memory memory;
-	double mfu, samples_per_s, tokens_per_s, model_flop;
+	/* Of the FLOPs of a model with all of attention; and without what causal attention leaves out (0: no
+	 * attention). */
+	double mfu, mfu_causal;
+	double samples_per_s, tokens_per_s, model_flop;
 	/* On a torus: what a GPU sends while any collective runs, and its share of all its links; else 0. */
 	double network_gbps, network_frac;
 	size_t n_nodes; /* simulated, all levels */

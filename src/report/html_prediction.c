@@ -1,5 +1,5 @@
 /* The page of one prediction. */
-#include "report/html_prediction.h"
+#include "report/prediction_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,29 +47,29 @@ static void put_fit(struct sc_page *page, const struct sc_memory *m)
 }
 
 /* What takes most of the time, and what would shorten it most. */
-static void put_cause(struct sc_page *page, const struct sc_prediction *p,
-		      const struct sc_explanation *e)
+static void put_cause(struct sc_page *page, const struct sc_prediction_report *report)
 {
+	const struct sc_prediction *p = report->prediction;
+	const struct sc_explanation *e = report->explanation;
+	const struct sc_alternatives *a = report->alternatives;
 	const struct sc_what_if *best = NULL;
 	int most = 0;
 
 	for (int o = 1; o < SC_N_OWNERS; o++)
 		if (p->reading.breakdown_ms[o] > p->reading.breakdown_ms[most])
 			most = o;
+	sc_page_text(page, "Most of it is %s: %.1f %%.", sc_owner_label((enum sc_owner)most),
+		     100 * p->reading.breakdown_ms[most] / p->iteration_ms);
 	for (size_t i = 0; e && i < SC_N_WHAT_IFS; i++)
 		if (!best || e->what_if[i].gain_pct > best->gain_pct)
 			best = &e->what_if[i];
 	if (best)
 		sc_page_text(page,
-			     "Most of it is %s: %.1f %%. Of the resources, %.0f %% %s would help "
-			     "most: %.1f %% less time.",
-			     sc_owner_label((enum sc_owner)most),
-			     100 * p->reading.breakdown_ms[most] / p->iteration_ms,
+			     "Of the resources, %.0f %% %s would help most: %.1f %% less time.",
 			     100 * (e->speed - 1), best->meaning, best->gain_pct);
-	else
-		sc_page_text(page, "Most of it is %s: %.1f %%.",
-			     sc_owner_label((enum sc_owner)most),
-			     100 * p->reading.breakdown_ms[most] / p->iteration_ms);
+	if (a && a->n && a->at[0].fits && a->at[0].gain_pct > 0)
+		sc_page_text(page, "Of the settings, %s would help most: %.1f %% less time.",
+			     a->at[0].settings, a->at[0].gain_pct);
 }
 
 static void put_totals(struct sc_page *page, const struct sc_prediction *p)
@@ -84,6 +84,11 @@ static void put_totals(struct sc_page *page, const struct sc_prediction *p)
 			     p->tokens_per_s, 100 * p->mfu);
 	else
 		sc_page_text(page, "%.0f samples/s, MFU %.1f %%", p->samples_per_s, 100 * p->mfu);
+	if (p->mfu_causal > 0 && p->mfu_causal < p->mfu)
+		sc_page_text(
+			page,
+			"MFU counts all of attention; of causal attention alone it is %.1f %%.",
+			100 * p->mfu_causal);
 }
 
 static void put_memory(struct sc_page *page, const struct sc_memory *memory)
@@ -217,29 +222,59 @@ static void put_schedule(struct sc_page *page, const struct sc_request *request,
 		sc_schedule_to_div(name, play, page->out);
 }
 
-void sc_html_prediction(const char *title, const struct sc_request *request,
-			const struct sc_prediction *p, const struct sc_html_more *more,
+static void put_alternatives(struct sc_page *page, const struct sc_alternatives *a)
+{
+	if (!a->n)
+		return;
+	sc_page_heading(page, "What other settings would do");
+	sc_page_table(page, "settings|ms#|gain %#|GiB#|GiB saved#|");
+	for (size_t i = 0; i < a->n; i++) {
+		sc_page_cell(page, "%s", a->at[i].settings);
+		sc_page_number(page, 2, a->at[i].iteration_ms);
+		sc_page_number(page, 2, a->at[i].gain_pct);
+		sc_page_number(page, 2, a->at[i].memory_gib);
+		sc_page_number(page, 2, a->at[i].saved_gib);
+		sc_page_cell(page, "%s", a->at[i].fits ? "fits" : "does not fit");
+	}
+	sc_page_table_end(page);
+}
+
+static void put_cost(struct sc_page *page, const struct sc_run_cost *cost)
+{
+	struct sc_strbuf text = {0};
+
+	sc_text_cost(cost, &text);
+	sc_page_text(page, "%s", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
+}
+
+void sc_html_prediction(const char *title, const struct sc_prediction_report *report,
 			struct sc_strbuf *out)
 {
+	const struct sc_prediction *p = report->prediction;
 	struct sc_page page;
 
 	sc_page_begin(&page, "predict", title, out);
-	put_request(&page, request);
+	put_request(&page, report->request);
 	put_totals(&page, p);
+	if (report->cost)
+		put_cost(&page, report->cost);
 	put_fit(&page, &p->memory);
-	put_cause(&page, p, more->explanation);
+	put_cause(&page, report);
 	sc_page_warnings(&page, &p->warnings);
 	sc_page_breakdown(&page, &p->reading);
 	put_memory(&page, &p->memory);
-	if (more->explanation)
-		put_what_if(&page, more->explanation);
-	if (more->play) {
-		put_schedule(&page, request, more->play);
-		put_memory_over_time(&page, more->play, p->memory.capacity_gib);
+	if (report->explanation)
+		put_what_if(&page, report->explanation);
+	if (report->alternatives)
+		put_alternatives(&page, report->alternatives);
+	if (report->play) {
+		put_schedule(&page, report->request, report->play);
+		put_memory_over_time(&page, report->play, p->memory.capacity_gib);
 	}
 	sc_page_contributors(&page, &p->reading);
 	put_path(&page, p);
 	put_classes(&page, p);
-	sc_page_config(&page, request);
+	sc_page_config(&page, report->request);
 	sc_page_end(&page);
 }

@@ -2,7 +2,10 @@
 #include "report/json.h"
 
 #include "base/json_out.h"
+#include "report/config_show.h"
 #include "report/labels.h"
+#include "report/prediction_report.h"
+#include "report/text.h"
 
 enum { PREDICT_VERSION = 1, VALIDATE_VERSION = 1 };
 
@@ -119,29 +122,91 @@ static void add_network(struct sc_json *json, const struct sc_prediction *p)
 	sc_json_real(json, object, "links_frac", p->network_frac);
 }
 
-int sc_json_prediction(const struct sc_prediction *p, const struct sc_explanation *explanation,
-		       FILE *out, struct sc_err *err)
+static void add_request(struct sc_json *json, const struct sc_request *request)
 {
+	json_t *object = sc_json_object(json, json->root, "config");
+	char hash[SC_CONFIG_HASH_BYTES];
+	struct sc_strbuf line = {0};
+
+	sc_text_model(request, &line);
+	sc_json_text(json, object, "model", sc_strbuf_get(&line));
+	sc_strbuf_clear(&line);
+	sc_text_cluster(request, &line);
+	sc_json_text(json, object, "cluster", sc_strbuf_get(&line));
+	sc_strbuf_clear(&line);
+	sc_text_split(request, &line);
+	sc_json_text(json, object, "split", sc_strbuf_get(&line));
+	sc_strbuf_release(&line);
+	sc_json_int(json, object, "gpus", request->config.gpus);
+	sc_json_text(json, object, "software", request->software.id);
+	sc_json_text(json, object, "hash", sc_config_hash(request, hash));
+	sc_json_text(json, object, "stepcast", SC_VERSION);
+}
+
+static void add_alternatives(struct sc_json *json, const struct sc_alternatives *a)
+{
+	json_t *array = sc_json_array(json, json->root, "settings");
+
+	for (size_t i = 0; i < a->n; i++) {
+		json_t *row = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, row, "settings", a->at[i].settings);
+		sc_json_real(json, row, "iteration_ms", a->at[i].iteration_ms);
+		sc_json_real(json, row, "gain_pct", a->at[i].gain_pct);
+		sc_json_real(json, row, "memory_gib", a->at[i].memory_gib);
+		sc_json_real(json, row, "saved_gib", a->at[i].saved_gib);
+		sc_json_bool(json, row, "fits", a->at[i].fits);
+	}
+}
+
+static void add_amounts(struct sc_json *json, const char *key, const struct sc_run_cost *cost,
+			double steps)
+{
+	json_t *object = sc_json_object(json, json->root, key);
+
+	sc_json_real(json, object, "steps", steps);
+	sc_json_real(json, object, "gpu_hours", steps * cost->gpu_hours);
+	sc_json_known_real(json, object, "usd", steps * cost->usd);
+	sc_json_known_real(json, object, "kwh", steps * cost->kwh);
+}
+
+static void add_totals(struct sc_json *json, const struct sc_prediction *p)
+{
+	sc_json_real(json, json->root, "iteration_ms", p->iteration_ms);
+	sc_json_real(json, json->root, "low_ms", p->low_ms);
+	sc_json_real(json, json->root, "high_ms", p->high_ms);
+	sc_json_real(json, json->root, "mfu", p->mfu);
+	if (p->mfu_causal > 0)
+		sc_json_real(json, json->root, "mfu_causal", p->mfu_causal);
+	sc_json_real(json, json->root, "model_flop", p->model_flop);
+	sc_json_real(json, json->root, "samples_per_s", p->samples_per_s);
+	sc_json_real(json, json->root, "tokens_per_s", p->tokens_per_s);
+	sc_json_int(json, json->root, "n_nodes", (int64_t)p->n_nodes);
+}
+
+int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, struct sc_err *err)
+{
+	const struct sc_prediction *p = report->prediction;
 	struct sc_json json;
 	int rc;
 
 	sc_json_init(&json, "stepcast/predict", PREDICT_VERSION);
-	sc_json_real(&json, json.root, "iteration_ms", p->iteration_ms);
-	sc_json_real(&json, json.root, "low_ms", p->low_ms);
-	sc_json_real(&json, json.root, "high_ms", p->high_ms);
-	sc_json_real(&json, json.root, "mfu", p->mfu);
-	sc_json_real(&json, json.root, "model_flop", p->model_flop);
-	sc_json_real(&json, json.root, "samples_per_s", p->samples_per_s);
-	sc_json_real(&json, json.root, "tokens_per_s", p->tokens_per_s);
-	sc_json_int(&json, json.root, "n_nodes", (int64_t)p->n_nodes);
+	add_request(&json, report->request);
+	add_totals(&json, p);
+	if (report->cost)
+		add_amounts(&json, "step_cost", report->cost, 1);
+	if (report->cost && report->cost->steps > 0)
+		add_amounts(&json, "run_cost", report->cost, report->cost->steps);
 	sc_json_breakdown(&json, json.root, &p->reading);
 	add_memory(&json, &p->memory);
 	add_network(&json, p);
 	add_path(&json, p);
 	add_classes(&json, p);
 	add_warnings(&json, &p->warnings);
-	if (explanation)
-		add_explanation(&json, p, explanation);
+	if (report->explanation)
+		add_explanation(&json, p, report->explanation);
+	if (report->alternatives)
+		add_alternatives(&json, report->alternatives);
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;

@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "report/labels.h"
+#include "report/prediction_report.h"
 #include "study/shard/shard_choose.h"
 
 enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
@@ -146,7 +147,10 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
 	if (p->tokens_per_s > 0)
 		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
-	sc_strbuf_printf(out, "MFU %.1f %%\n", 100.0 * p->mfu);
+	sc_strbuf_printf(out, "MFU %.1f %%", 100.0 * p->mfu);
+	if (p->mfu_causal > 0 && p->mfu_causal < p->mfu)
+		sc_strbuf_printf(out, " (%.1f %% of causal attention alone)", 100 * p->mfu_causal);
+	sc_strbuf_append_char(out, '\n');
 	if (p->network_gbps > 0)
 		sc_strbuf_printf(out,
 				 "network     %.1f GB/s a GPU while in use, %.1f %% of its links\n",
@@ -227,19 +231,8 @@ static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
 				 p->reading.n_classes - MAX_CLASS_LINES);
 }
 
-void sc_text_prediction(const struct sc_request *request, const struct sc_prediction *p,
-			struct sc_strbuf *out)
-{
-	append_head(request, out);
-	append_totals(p, out);
-	sc_text_breakdown(&p->reading, out);
-	append_memory(&p->memory, out);
-	append_path(p, out);
-	append_classes(p, out);
-}
-
-void sc_text_explanation(const struct sc_prediction *p, const struct sc_explanation *e,
-			 struct sc_strbuf *out)
+static void append_explanation(const struct sc_prediction *p, const struct sc_explanation *e,
+			       struct sc_strbuf *out)
 {
 	sc_strbuf_append(out,
 			 "\nlargest contributors                       ms      %       count\n");
@@ -253,4 +246,57 @@ void sc_text_explanation(const struct sc_prediction *p, const struct sc_explanat
 	for (size_t i = 0; i < SC_N_WHAT_IFS; i++)
 		sc_strbuf_printf(out, "  %-32s %11.2f %7.2f\n", e->what_if[i].meaning,
 				 e->what_if[i].iteration_ms, e->what_if[i].gain_pct);
+}
+
+static void append_alternatives(const struct sc_alternatives *a, struct sc_strbuf *out)
+{
+	if (!a->n)
+		return;
+	sc_strbuf_append(out, "\nwhat other settings would do                        ms  gain %"
+			      "      GiB    saved\n");
+	for (size_t i = 0; i < a->n; i++)
+		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
+				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
+				 a->at[i].saved_gib, a->at[i].fits ? "" : "  does not fit");
+}
+
+static void append_amounts(double gpu_hours, double usd, double kwh, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%.4g GPU-hours", gpu_hours);
+	if (isfinite(usd))
+		sc_strbuf_printf(out, ", %.4g USD", usd);
+	if (isfinite(kwh))
+		sc_strbuf_printf(out, ", %.4g kWh", kwh);
+}
+
+void sc_text_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "a step ");
+	append_amounts(cost->gpu_hours, cost->usd, cost->kwh, out);
+	if (!(cost->steps > 0))
+		return;
+	sc_strbuf_printf(out, "; the run of %.0f steps ", cost->steps);
+	append_amounts(cost->steps * cost->gpu_hours, cost->steps * cost->usd,
+		       cost->steps * cost->kwh, out);
+}
+
+void sc_text_prediction(const struct sc_prediction_report *report, struct sc_strbuf *out)
+{
+	const struct sc_prediction *p = report->prediction;
+
+	append_head(report->request, out);
+	append_totals(p, out);
+	if (report->cost) {
+		sc_strbuf_append(out, "cost        ");
+		sc_text_cost(report->cost, out);
+		sc_strbuf_append_char(out, '\n');
+	}
+	sc_text_breakdown(&p->reading, out);
+	append_memory(&p->memory, out);
+	append_path(p, out);
+	append_classes(p, out);
+	if (report->explanation)
+		append_explanation(p, report->explanation, out);
+	if (report->alternatives)
+		append_alternatives(report->alternatives, out);
 }

@@ -3,19 +3,18 @@
 #define SC_REPORT_TEXT_H
 
 #include "base/strbuf.h"
-#include "study/explain/explain.h"
+#include "study/explain/run_cost.h"
 #include "study/validate/validate.h"
 
-void sc_text_prediction(const struct sc_request *request, const struct sc_prediction *prediction,
-			struct sc_strbuf *out);
-void sc_text_explanation(const struct sc_prediction *prediction,
-			 const struct sc_explanation *explanation, struct sc_strbuf *out);
 void sc_text_validation(const struct sc_validation *validation, struct sc_strbuf *out);
 void sc_html_validation(const char *title, const struct sc_validation *validation,
 			struct sc_strbuf *out);
 
 /* Where the time of a reading goes: a table that predictions and replays have. */
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
+
+/* "a step 0.02 GPU-hours, ...; the run of ...". */
+void sc_text_cost(const struct sc_run_cost *cost, struct sc_strbuf *out);
 
 /* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
  * "tp 8, pp 1, ...". */

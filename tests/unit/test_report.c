@@ -9,9 +9,9 @@
 
 #include "report/chrome_trace.h"
 #include "report/config_show.h"
-#include "report/html_prediction.h"
 #include "report/json.h"
 #include "report/labels.h"
+#include "report/prediction_report.h"
 #include "report/sweep_csv.h"
 #include "report/text.h"
 #include "runner.h"
@@ -168,7 +168,12 @@ START_TEST(test_json)
 	prediction.warnings.n = 1;
 	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
 			 0);
-	ck_assert_int_eq(sc_json_prediction(&prediction, &explanation, file, &err), 0);
+	ck_assert_int_eq(
+		sc_json_prediction(&(struct sc_prediction_report){.request = &request,
+								  .prediction = &prediction,
+								  .explanation = &explanation},
+				   file, &err),
+		0);
 	root = read_back(file);
 	json_object_foreach(json_object_get(root, "breakdown_ms"), key, value) sum +=
 		json_number_value(value);
@@ -200,7 +205,11 @@ START_TEST(test_breakdown_without_dust)
 	prediction.reading.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] =
 		3.5e-16;
 	prediction.reading.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
-	ck_assert_int_eq(sc_json_prediction(&prediction, NULL, json, &err), 0);
+	ck_assert_int_eq(
+		sc_json_prediction(&(struct sc_prediction_report){.request = &request,
+								  .prediction = &prediction},
+				   json, &err),
+		0);
 	root = read_back(json);
 	breakdown = json_object_get(root, "breakdown_ms");
 	ck_assert_double_eq(json_number_value(json_object_get(breakdown, "bubble")), 0);
@@ -228,7 +237,11 @@ START_TEST(test_json_refuses_what_is_not_finite)
 	sc_predict_opts_init(&opts);
 	predict(&opts);
 	prediction.mfu = (double)NAN;
-	ck_assert_int_lt(sc_json_prediction(&prediction, NULL, file, &err), 0);
+	ck_assert_int_lt(
+		sc_json_prediction(&(struct sc_prediction_report){.request = &request,
+								  .prediction = &prediction},
+				   file, &err),
+		0);
 	ck_assert_int_eq((int)ftell(file), 0);
 	fclose(file);
 }
@@ -265,8 +278,10 @@ START_TEST(test_html_is_escaped)
 
 	sc_predict_opts_init(&opts);
 	predict(&opts);
-	sc_html_prediction("<script>alert(\"x\")</script>", &request, &prediction,
-			   &(struct sc_html_more){.explanation = NULL}, &page);
+	sc_html_prediction(
+		"<script>alert(\"x\")</script>",
+		&(struct sc_prediction_report){.request = &request, .prediction = &prediction},
+		&page);
 	ck_assert_ptr_null(strstr(sc_strbuf_get(&page), "<script>alert"));
 	ck_assert_ptr_nonnull(
 		strstr(sc_strbuf_get(&page), "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;"));
@@ -289,7 +304,9 @@ START_TEST(test_text_of_extremes)
 		for (int owner = 0; owner < SC_N_OWNERS; owner++)
 			prediction.reading.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
 		sc_strbuf_clear(&text);
-		sc_text_prediction(&request, &prediction, &text);
+		sc_text_prediction(&(struct sc_prediction_report){.request = &request,
+								  .prediction = &prediction},
+				   &text);
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "nan"));
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "inf"));
 	}

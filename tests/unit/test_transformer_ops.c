@@ -732,7 +732,7 @@ START_TEST(model_flop_is_what_the_blocks_do)
 	sum = (6 - dense) * (flop_of(req, SC_BLOCK_LAYER_F) + flop_of(req, SC_BLOCK_LAYER_B));
 	sum += dense * (flop_of(req, SC_BLOCK_DENSE_F) + flop_of(req, SC_BLOCK_DENSE_B));
 	sum += flop_of(req, SC_BLOCK_HEAD_F) + flop_of(req, SC_BLOCK_HEAD_B);
-	assert_near(2 * sc_transformer_model_flop(req), sum);
+	assert_near(2 * sc_transformer_model_flop(req, NULL), sum);
 }
 END_TEST
 
@@ -749,7 +749,7 @@ START_TEST(later_tokens_take_a_layer_and_the_output_layer)
 	ck_assert_int_eq(count(ahead, SC_BLOCK_HEAD_F, SC_NAME_EMBED_LOOKUP), 1);
 	ck_assert_int_eq(count(ahead, SC_BLOCK_HEAD_B, SC_NAME_MTP_PROJ_WGRAD), 1);
 	sum += flop_of(ahead, SC_BLOCK_HEAD_F) + flop_of(ahead, SC_BLOCK_HEAD_B);
-	assert_near(2 * sc_transformer_model_flop(ahead), sum);
+	assert_near(2 * sc_transformer_model_flop(ahead, NULL), sum);
 }
 END_TEST
 
@@ -823,9 +823,10 @@ END_TEST
 
 START_TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
 {
-	double one = sc_transformer_model_flop(make_request(LLAMA, ""));
-	double copies = sc_transformer_model_flop(make_request(LLAMA, "parallel.tp=16"));
-	double lora = sc_transformer_model_flop(make_request(LLAMA, "training.trainable=lora"));
+	double one = sc_transformer_model_flop(make_request(LLAMA, ""), NULL);
+	double copies = sc_transformer_model_flop(make_request(LLAMA, "parallel.tp=16"), NULL);
+	double lora =
+		sc_transformer_model_flop(make_request(LLAMA, "training.trainable=lora"), NULL);
 	double scores = 6.0 * 6 * S * FAMILIES[4].scores;
 
 	assert_near(copies, one);

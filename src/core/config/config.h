@@ -140,7 +140,8 @@ struct sc_cluster {
 	/* 1e9 bytes/s: between a GPU and its host, one direction; of the host's memory; of a node's SSDs. -1: the
 	 * device's, no limit, none. */
 	double host_link_gbps, host_memory_gbps, ssd_read_gbps, ssd_write_gbps;
-	int64_t host_link_gpus; /* GPUs that share a link to the host */
+	int64_t host_link_gpus;    /* GPUs that share a link to the host */
+	double price_usd_gpu_hour; /* -1: not known */
 	struct sc_torus torus;
 };
 struct sc_model {

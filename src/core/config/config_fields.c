@@ -227,6 +227,7 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	       "of a node, read and written, 1e9 bytes/s; default: no limit"),
 	DOUBLE(sc_cluster, ssd_read_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
 	DOUBLE(sc_cluster, ssd_write_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
+	DOUBLE(sc_cluster, price_usd_gpu_hour, 0, 1e6, "of one GPU; costs are reported with it"),
 	{.key = "torus",
 	 .type = SC_F_STRUCT,
 	 .offset = offsetof(struct sc_cluster, torus),

@@ -257,15 +257,16 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 	const struct sc_request *req = run->tf->request;
 	double batch = (double)req->config.training.global_batch;
 	double seconds = out->iteration_ms / SC_MS_PER_S;
-	double peak = mean_peak_tflops(req);
+	double peak = mean_peak_tflops(req), causal;
 
-	out->model_flop = batch * sc_transformer_model_flop(req);
+	out->model_flop = batch * sc_transformer_model_flop(req, &causal);
 	out->samples_per_s = batch / seconds;
 	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq *
 			    req->config.training.fill_fraction;
 	/* time at peak on all GPUs over the time it takes */
 	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
 		   (out->iteration_ms * SC_US_PER_MS);
+	out->mfu_causal = out->mfu * batch * causal / out->model_flop;
 }
 
 /* From when the first stage begins its first pass, which the host prepares, the others wait for their input; where

@@ -46,7 +46,8 @@ double sc_transformer_gathered_bytes(const struct sc_request *request);
 void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warnings *out);
 double sc_transformer_padded_vocab(const struct sc_request *request);
 /* FLOP of the model's matrix products for one sequence, forward and backward, without recompute. */
-double sc_transformer_model_flop(const struct sc_request *request);
+/* `causal`: with attention to later tokens left out where the model has none; may be NULL. */
+double sc_transformer_model_flop(const struct sc_request *request, double *causal);
 
 /* Bytes that an update reads and writes per parameter: fp32 gradient read; weight in fp32 and moments read and
  * written in fp32; working copy written if it is not the master. */

@@ -142,7 +142,7 @@ static double head_macs(const struct dims *x)
 
 /* Frozen weights have no gradients; those of attention's own products are always two more passes.
  * Causal attention counts as full, as in Narayanan et al. 2021, and adapters are left out. */
-double sc_transformer_model_flop(const struct sc_request *request)
+double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
 	double mtp = (double)m->mtp_layers, layers = (double)m->layers + mtp, dense, macs,
@@ -155,7 +155,10 @@ double sc_transformer_model_flop(const struct sc_request *request)
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
 	macs += (1 + mtp) * head_macs(&x) + mtp * 2 * x.h * x.h;
 	attention = layers * x.s_all * (double)m->heads * (x.d + x.d_v);
-	return 2 * x.s_all * ((x.lora ? 2 : 3) * macs + 3 * attention);
+	macs *= x.lora ? 2 : 3;
+	if (causal)
+		*causal = 2 * x.s_all * (macs + 3 * attention * (x.traits->causal ? 0.5 : 1));
+	return 2 * x.s_all * (macs + 3 * attention);
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)

@@ -60,13 +60,16 @@ static int load_device(const struct sc_searching *s, const char *text, struct de
 		return rc;
 	out->id = sc_arena_strdup(s->arena, request->device.id);
 	out->watts = request->device.tdp_w;
+	if (!text)
+		out->usd_per_hour = request->config.cluster.price_usd_gpu_hour;
 	for (size_t i = 0; i < search->n_prices; i++)
 		if (strcmp(search->prices[i].device, out->id) == 0)
 			out->usd_per_hour = search->prices[i].usd_per_hour;
 	if (wants(search, SC_SEARCH_COST) && out->usd_per_hour < 0)
 		return sc_err_set(err, SC_EUSAGE,
-				  "search: what does a %s cost? --price %s=USD_PER_HOUR", out->id,
-				  out->id);
+				  "search: what does a %s cost? --price %s=USD_PER_HOUR, or "
+				  "cluster.price_usd_gpu_hour",
+				  out->id, out->id);
 	if (wants(search, SC_SEARCH_ENERGY) && !(out->watts > 0))
 		return sc_err_set(err, SC_EUNSUPPORTED, "search: the profile of %s has no tdp_w",
 				  out->id);

@@ -1,0 +1,175 @@
+/* Each alternative is a few --set texts over the config as it was given. */
+#include "study/explain/alternatives.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SETS = 4 };
+
+struct trying {
+	const struct sc_schedule_ask *ask;
+	const struct sc_request *request;
+	const struct sc_prediction *base;
+	struct sc_arena *arena;
+	struct sc_alternatives *out;
+	struct sc_request *changed;
+	struct sc_prediction *prediction;
+};
+struct sets {
+	const char *path[MAX_SETS];
+	char text[MAX_SETS][24];
+	size_t n;
+};
+
+static void add_set(struct sets *sets, const char *path, int64_t value)
+{
+	sets->path[sets->n] = path;
+	snprintf(sets->text[sets->n++], sizeof(sets->text[0]), "%" PRId64, value);
+}
+
+static void keep(struct trying *t, const struct sets *sets)
+{
+	struct sc_alternative *a = &t->out->at[t->out->n++];
+	const struct sc_prediction *p = t->prediction, *base = t->base;
+	size_t n = 0;
+
+	for (size_t i = 0; i < sets->n && n < sizeof(a->settings); i++)
+		n += (size_t)snprintf(a->settings + n, sizeof(a->settings) - n, "%s%s=%s",
+				      i ? " " : "", sets->path[i], sets->text[i]);
+	a->iteration_ms = p->iteration_ms;
+	a->gain_pct = 100 * (1 - p->iteration_ms / base->iteration_ms);
+	a->memory_gib = p->memory.total_gib;
+	a->saved_gib = base->memory.total_gib - p->memory.total_gib;
+	a->fits = sc_memory_fullness(&p->memory) <= 1;
+}
+
+static bool is_same(const struct sc_prediction *a, const struct sc_prediction *b)
+{
+	return a->iteration_ms == b->iteration_ms && a->memory.total_gib == b->memory.total_gib &&
+	       a->memory.host_gib == b->memory.host_gib;
+}
+
+/* What cannot run so is no alternative. */
+static void try_sets(struct trying *t, const struct sets *sets)
+{
+	struct sc_arena_mark mark = sc_arena_mark(t->arena);
+	struct sc_config config = *t->ask->config;
+	struct sc_err ignored = {.code = SC_OK};
+	int rc = t->out->n < SC_MAX_ALTERNATIVES ? 0 : SC_ELIMIT;
+
+	for (size_t i = 0; i < sets->n && rc == 0; i++)
+		rc = sc_config_set(&config,
+				   &(struct sc_setting){sets->path[i], sets->text[i], "--explain"},
+				   t->arena, &ignored);
+	if (rc == 0)
+		rc = sc_config_resolve(&config, t->ask->catalog, t->ask->file, t->changed,
+				       &ignored);
+	if (rc == 0)
+		rc = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
+				&ignored);
+	if (rc == 0 && !is_same(t->prediction, t->base))
+		keep(t, sets);
+	sc_arena_rewind(t->arena, mark);
+}
+
+static bool scale(int64_t *value, int by)
+{
+	if (by < 0 && *value % -by != 0)
+		return false;
+	*value = by < 0 ? *value / -by : *value * by;
+	return true;
+}
+
+/* By what each axis is multiplied, or divided where it is below 0. */
+static void try_splits(struct trying *t)
+{
+	static const int BY[][4] = {{2, 1, 1, -2}, {-2, 1, 1, 2}, {1, 2, 1, -2}, {1, -2, 1, 2},
+				    {2, -2, 1, 1}, {-2, 2, 1, 1}, {1, 1, 2, -2}, {1, 1, -2, 2},
+				    {-2, 1, 2, 1}, {2, 1, -2, 1}};
+	static const char *const PATHS[] = {"parallel.tp", "parallel.pp", "parallel.cp",
+					    "parallel.dp"};
+	const struct sc_parallel *par = &t->request->config.parallel;
+
+	for (size_t i = 0; i < sizeof(BY) / sizeof(BY[0]); i++) {
+		const int64_t now[4] = {par->tp, par->pp, par->cp, par->dp};
+		struct sets sets = {.n = 0};
+		bool can = true;
+
+		for (int k = 0; k < 4; k++) {
+			int64_t value = now[k];
+
+			can = can && scale(&value, BY[i][k]);
+			if (BY[i][k] != 1)
+				add_set(&sets, PATHS[k], value);
+		}
+		if (can)
+			try_sets(t, &sets);
+	}
+}
+
+static void try_micro_batches(struct trying *t)
+{
+	for (int by = -2; by <= 2; by += 4) {
+		int64_t value = t->request->config.training.micro_batch;
+		struct sets sets = {.n = 0};
+
+		if (!scale(&value, by))
+			continue;
+		add_set(&sets, "training.micro_batch", value);
+		try_sets(t, &sets);
+	}
+}
+
+static void try_settings(struct trying *t)
+{
+	static const char *const SETTINGS[][2] = {
+		{"training.recompute", "none"},         {"training.recompute", "selective"},
+		{"training.recompute", "full"},         {"parallel.sharding", "zero1"},
+		{"parallel.sharding", "zero2"},         {"parallel.sharding", "zero3"},
+		{"parallel.sequence_parallel", "true"}, {"parallel.virtual_stages", "2"},
+		{"training.offload.optimizer", "cpu"},  {"training.offload.activations", "cpu"},
+	};
+
+	for (size_t i = 0; i < sizeof(SETTINGS) / sizeof(SETTINGS[0]); i++) {
+		struct sets sets = {.path = {SETTINGS[i][0]}, .n = 1};
+
+		snprintf(sets.text[0], sizeof(sets.text[0]), "%s", SETTINGS[i][1]);
+		try_sets(t, &sets);
+	}
+}
+
+static int by_use(const void *a, const void *b)
+{
+	const struct sc_alternative *x = a, *y = b;
+
+	if (x->fits != y->fits)
+		return x->fits ? -1 : 1;
+	if (x->iteration_ms != y->iteration_ms)
+		return x->iteration_ms < y->iteration_ms ? -1 : 1;
+	return strcmp(x->settings, y->settings);
+}
+
+void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,
+			  const struct sc_prediction *base, struct sc_arena *arena,
+			  struct sc_alternatives *out)
+{
+	struct trying trying = {.ask = ask,
+				.request = request,
+				.base = base,
+				.arena = arena,
+				.out = out,
+				.changed = sc_xcalloc(1, sizeof(*trying.changed)),
+				.prediction = sc_xcalloc(1, sizeof(*trying.prediction))};
+
+	out->n = 0;
+	if (sc_model_is_transformer(&request->config.model)) {
+		try_splits(&trying);
+		try_micro_batches(&trying);
+		try_settings(&trying);
+	}
+	qsort(out->at, out->n, sizeof(out->at[0]), by_use);
+	free(trying.changed);
+	free(trying.prediction);
+}
