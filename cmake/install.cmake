@@ -16,6 +16,13 @@ install(DIRECTORY configs/ DESTINATION ${data}/stepcast/configs COMPONENT librar
 install(FILES ${PROJECT_BINARY_DIR}/stepcast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
 	COMPONENT development)
 
+# A wheel's (pyproject.toml), in the package's folder; without links, which wheels have none of.
+if(SC_PYTHON)
+	install(PROGRAMS $<TARGET_FILE:stepcast> DESTINATION stepcast/bin COMPONENT python)
+	install(FILES $<TARGET_FILE:libstepcast> RENAME libstepcast.so DESTINATION stepcast/lib COMPONENT python)
+	install(DIRECTORY configs/ DESTINATION stepcast/share/stepcast/configs COMPONENT python)
+endif()
+
 # cmake --build BUILD --target uninstall: what the last install into BUILD's prefix wrote, and folders of its own.
 add_custom_target(uninstall
 	COMMAND ${CMAKE_COMMAND} -DBINARY_DIR=${PROJECT_BINARY_DIR} -DOWN=${CMAKE_INSTALL_FULL_DATADIR}/stepcast

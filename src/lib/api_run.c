@@ -183,6 +183,7 @@ struct sink {
 	const struct sc_csv *cases;
 	size_t row;
 	const struct sc_outcome *outcome;
+	bool ended; /* it wants no more; rows that were begun may still come */
 };
 
 static int put_row(const void *ctx, FILE *out, struct sc_err *err)
@@ -193,7 +194,7 @@ static int put_row(const void *ctx, FILE *out, struct sc_err *err)
 	return rc ? rc : sc_sweep_csv_row(sink->cases, sink->row, sink->outcome, out, err);
 }
 
-static int hand_over(const struct sink *sink, struct sc_err *err)
+static int hand_over(struct sink *sink, struct sc_err *err)
 {
 	char *text = write_text(put_row, sink, err);
 	stepcast_result *result;
@@ -207,7 +208,8 @@ static int hand_over(const struct sink *sink, struct sc_err *err)
 	if (sc_csv_parse(&(struct sc_source){text, strlen(text), "row"}, &arena, &csv, err) == 0) {
 		result = sc_api_row(&csv);
 		rc = 0;
-		if (sink->take(sink->ctx, sink->row, result) != 0)
+		sink->ended = sink->take(sink->ctx, sink->row, result) != 0;
+		if (sink->ended)
 			rc = sc_err_set(err, SC_EIO, "the sweep was ended at row %zu", sink->row);
 		stepcast_result_free(result);
 	}
@@ -220,6 +222,8 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 {
 	struct sink *sink = ctx;
 
+	if (sink->ended)
+		return -SC_EIO;
 	sink->row = index;
 	sink->outcome = outcome;
 	return hand_over(sink, err);

@@ -1,0 +1,195 @@
+"""The Python package over a library: tests/python/run. Needs Python alone; with pandas and torchrec it tests more."""
+
+import gzip
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import stepcast
+from stepcast import _native
+
+GPT = stepcast.example("gpt-22b-selene")
+DLRM = stepcast.example("dlrm-dcnv2-h100")
+
+
+def command(*words):
+    out = subprocess.run([os.environ["STEPCAST"], *words], capture_output=True, text=True, check=True)
+    return out.stdout
+
+
+def missing(name):
+    try:
+        __import__(name)
+    except Exception as error:  # of a package that cannot load its own parts, too
+        return f"{name}: {type(error).__name__}"
+    return ""
+
+
+class Predict(unittest.TestCase):
+    def test_is_the_commands(self):
+        want = command("predict", GPT, "--set", "parallel.tp=4", "--explain", "--json")
+        self.assertEqual(stepcast.predict(GPT, explain=True, parallel={"tp": 4}).json, want)
+        self.assertEqual(stepcast.predict(GPT, explain=True, **{"parallel.tp": 4}).json, want)
+
+    def test_mapping(self):
+        config = {
+            "cluster": {"gpu": "h100-sxm-80gb", "gpus_per_node": 8},
+            "gpus": 8,
+            "model": "models/llama3-8b.yaml",
+            "parallel": {"tp": 8, "sequence_parallel": True, "pp": None},
+            "training": {"global_batch": 8, "precision": "bf16", "software": "megatron-lm"},
+        }
+        p = stepcast.predict(config)
+        self.assertGreater(p.iteration_ms, 0)
+        self.assertTrue(p.band_ms[0] < p.iteration_ms < p.band_ms[1])
+        self.assertAlmostEqual(sum(p.breakdown_ms.values()), p.iteration_ms, delta=1e-6 * p.iteration_ms)
+        self.assertEqual(p.fits, p.memory_gib["total"] <= p.memory_gib["capacity"])
+        self.assertIsInstance(p.warnings, list)
+        self.assertEqual(p["mfu"], p.mfu)
+
+    def test_errors(self):
+        for arguments, overrides, text in [
+            ("none.yaml", {}, "none.yaml"),
+            ({"modle": 1}, {}, 'did you mean "model"'),
+            (GPT, {"parallel": {"tpp": 1}}, 'did you mean "parallel.tp"'),
+            (GPT, {"parallel": {"tp": "many"}}, "parallel.tp"),
+            (GPT, {"detail": "half"}, "coarse|full"),
+        ]:
+            with self.assertRaisesRegex(stepcast.StepcastError, text.replace("|", r"\|")):
+                stepcast.predict(arguments, **overrides)
+
+    def test_threads(self):
+        request = stepcast.Request(GPT)
+        want = {tp: stepcast.predict(GPT, parallel={"tp": tp}).json for tp in (2, 4, 8)}
+        got = []
+
+        def ask(tp):
+            got.append((tp, stepcast.Request(request, parallel={"tp": tp}).predict().json))
+
+        threads = [threading.Thread(target=ask, args=(tp,)) for tp in (2, 4, 8) * 3]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(len(got), 9)
+        self.assertTrue(all(text == want[tp] for tp, text in got))
+
+    def test_a_call_costs_little(self):
+        def raw():
+            request = _native.call("request_file", GPT.encode())
+            _native.call("request_set", request, b"parallel.tp", b"4")
+            result = _native.call("predict", request, None, 0)
+            _native.call("result_json", result)
+            _native.call("result_free", result)
+            _native.call("request_free", request)
+
+        def least(ask):
+            times = []
+            for _ in range(30):
+                start = time.perf_counter()
+                ask()
+                times.append(time.perf_counter() - start)
+            return min(times)
+
+        ours = least(lambda: stepcast.predict(GPT, parallel={"tp": 4}).iteration_ms)
+        self.assertLess(ours, 2 * least(raw))
+
+
+class Sweep(unittest.TestCase):
+    GRID = {"parallel.tp": [1, 2, 4, 8], "training.micro_batch": [1, 2]}
+
+    def test_rows_are_the_commands(self):
+        lines = command("sweep", GPT, "--grid", "parallel.tp=1,2,4,8", "--grid", "training.micro_batch=1,2")
+        lines = lines.splitlines()
+        names = lines[0].split(",")
+        rows = stepcast.rows(GPT, grid=self.GRID, jobs=2)
+        self.assertEqual(len(rows), len(lines) - 1)
+        for row, line in zip(rows, lines[1:]):
+            self.assertEqual(list(row), names)
+            self.assertEqual(str(row["parallel.tp"]), line.split(",")[0])
+            if row["iteration_ms"] is not None:
+                self.assertAlmostEqual(row["iteration_ms"], float(line.split(",")[2]), places=5)
+        self.assertIn("less than", rows[0]["error"])
+
+    def test_errors(self):
+        with self.assertRaisesRegex(stepcast.StepcastError, "either --table or --grid"):
+            stepcast.rows(GPT)
+
+    @unittest.skipIf(missing("pandas"), "no pandas")
+    def test_frames(self):
+        frame = stepcast.sweep(GPT, grid=self.GRID)
+        self.assertEqual(len(frame), 8)
+        cases = frame[["parallel.tp", "training.micro_batch"]].assign(case=range(8))
+        again = stepcast.sweep(GPT, table=cases)
+        self.assertEqual(list(again["case"]), list(range(8)))
+        self.assertTrue(frame["iteration_ms"].equals(again["iteration_ms"]))
+
+
+class Shard(unittest.TestCase):
+    def test_is_the_commands(self):
+        want = command("shard", DLRM, "--search", "0", "--samples", "0", "--json")
+        got = stepcast.shard(DLRM, search=0, samples=0)
+        self.assertEqual(got.json, want)
+        self.assertEqual(got.best["name"], got.plans[0]["name"])
+        self.assertEqual(len(got.plan["embeddings"]), got["n_tables"])
+
+    def test_options(self):
+        got = stepcast.shard(DLRM, baseline=["torchrec", "naive"], samples=0, options={"seed": 2})
+        self.assertEqual({p["name"] for p in got.plans}, {"torchrec", "naive"})
+        with self.assertRaisesRegex(stepcast.StepcastError, "unknown option"):
+            stepcast.shard(DLRM, options={"serach": 1})
+
+
+class Profiler(unittest.TestCase):
+    def test_reads_a_trace(self):
+        import stepcast.profiler
+
+        events = []
+        for step in range(3):
+            at = 1000 * step
+            name = f"ProfilerStep#{step}"
+            events.append({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": 900})
+            launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
+            events.append({**launch, "ts": at + 10, "dur": 5, "args": {"correlation": step + 1}})
+            kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + 50, "dur": 500}
+            events.append({**kernel, "args": {"correlation": step + 1, "stream": 7, "device": 0}})
+        with tempfile.TemporaryDirectory() as folder:
+
+            class Profile:
+                def export_chrome_trace(self, path):
+                    with gzip.open(path, "wt") as file:
+                        json.dump({"schemaVersion": 1, "traceEvents": events}, file)
+
+            stepcast.profiler.trace_handler(folder + "/traces", rank=0)(Profile())
+            read = stepcast.profiler.read(folder + "/traces", folder + "/run")
+            self.assertEqual(read["files"][0]["kernels"], 3)
+            self.assertIn("iterations", stepcast.profiler.replay(folder + "/run"))
+            with self.assertRaises(stepcast.StepcastError):
+                stepcast.profiler.read(folder + "/none.json", folder + "/run")
+
+
+class TorchRec(unittest.TestCase):
+    def test_costs(self):
+        from stepcast.torchrec import ShardEstimator
+
+        estimator = ShardEstimator(DLRM)
+        whole = estimator.cost("cat_0", "table_wise", "fused", 40000000, 128)
+        half = estimator.cost("cat_0", "twcw", "dense", 40000000, 64)
+        self.assertGreater(whole.forward_ms, half.forward_ms)
+        with self.assertRaisesRegex(stepcast.StepcastError, "no table"):
+            estimator.cost("dog_0", "table_wise", "fused", 1, 1)
+
+    @unittest.skipIf(missing("torchrec"), "torchrec is not there, or does not load")
+    def test_planner_takes_our_times(self):
+        from torchrec_plan import plan_with
+
+        plan = plan_with(DLRM, ours=True)
+        self.assertEqual(len(plan), 26)
+
+
+if __name__ == "__main__":
+    unittest.main()
