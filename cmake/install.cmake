@@ -9,6 +9,10 @@ install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT co
 install(FILES completion/stepcast.bash RENAME stepcast
 	DESTINATION ${data}/bash-completion/completions COMPONENT command)
 
+install(FILES completion/stepcast.zsh RENAME _stepcast
+	DESTINATION ${data}/zsh/site-functions COMPONENT command)
+install(FILES completion/stepcast.fish DESTINATION ${data}/fish/vendor_completions.d COMPONENT command)
+
 install(TARGETS libstepcast
 	LIBRARY COMPONENT library NAMELINK_COMPONENT development
 	PUBLIC_HEADER COMPONENT development)

@@ -34,17 +34,36 @@ _stepcast()
 	help) words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
+	predict:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	predict:--detail) words="coarse full"; values=yes ;;
+	sweep:--grid) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
+	sweep:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
+	search:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
+	search:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
+	scale:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
+	compare:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	validate:--kind) words="gemm attention rowwise optimizer embedding host collective interference"; values=yes ;;
+	validate:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
+	validate:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	shard:--objective) words="iteration torchrec hugectr"; values=yes ;;
+	shard:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	c3:--kind) words="independent all_gather_gemm gemm_reduce_scatter"; values=yes ;;
+	c3:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
+	c3:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
+	schedule:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
+	op:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
+	collective:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	fit:--kind) words="gemm attention rowwise optimizer embedding host collective interference iteration"; values=yes ;;
+	fit:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
+	fit:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	export:--format) words="chrome csv ops collectives host overlaps"; values=yes ;;
 	export:--clock) words="merged own"; values=yes ;;
+	export:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	replay:--gaps) words="auto measured typical none"; values=yes ;;
 	replay:--overlap) words="as-recorded none free"; values=yes ;;
 	replay:--missing) words="recorded symmetric"; values=yes ;;
+	config:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	esac
 	if [ "${word:0:1}" = - ] && [ -z "$values" ]; then
 		words=$options

@@ -33,7 +33,7 @@ static void append_overview(struct sc_strbuf *out)
 		sc_strbuf_printf(out, "  %-12s%s\n", sc_commands[i]->name, sc_commands[i]->summary);
 	sc_strbuf_append(out,
 			 "\n`stepcast COMMAND --help` says more. Also: stepcast --version, "
-			 "stepcast --completion bash.\n"
+			 "stepcast --completion bash (or zsh, fish).\n"
 			 "Exit code: 0 done, 1 bad data or system error, 2 wrong usage, 3 a check "
 			 "did not hold.\n");
 }
@@ -47,15 +47,16 @@ static void append_overview_page(struct sc_strbuf *out)
 	for (size_t i = 0; sc_commands[i]; i++)
 		sc_strbuf_printf(out, ".TP\n.BR stepcast\\-%s (1)\n%s\n", sc_commands[i]->name,
 				 sc_commands[i]->summary);
-	sc_strbuf_append(out,
-			 ".SH OPTIONS\n.TP\n.B \\-\\-help\nlist the commands\n"
-			 ".TP\n.B \\-\\-version\nshow the version\n"
-			 ".TP\n.B \\-\\-completion bash\nprint a completion script for bash\n"
-			 ".SH ENVIRONMENT\n.TP\n.B STEPCAST_CONFIGS\na folder of configs (devices, "
-			 "clusters, models, software) to look in first\n"
-			 ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nbad data, or a system "
-			 "error\n.TP\n.B 2\nwrong usage\n.TP\n.B 3\na check that was asked for did "
-			 "not hold\n");
+	sc_strbuf_append(
+		out,
+		".SH OPTIONS\n.TP\n.B \\-\\-help\nlist the commands\n"
+		".TP\n.B \\-\\-version\nshow the version\n"
+		".TP\n.B \\-\\-completion bash\nprint a completion script; also for zsh and fish\n"
+		".SH ENVIRONMENT\n.TP\n.B STEPCAST_CONFIGS\na folder of configs (devices, "
+		"clusters, models, software) to look in first\n"
+		".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nbad data, or a system "
+		"error\n.TP\n.B 2\nwrong usage\n.TP\n.B 3\na check that was asked for did "
+		"not hold\n");
 }
 
 static void append_page(const struct sc_command *about, int man, struct sc_strbuf *out)

@@ -305,6 +305,21 @@ static void draw_text(const struct drawings *all, const struct drawing *d, struc
 			d->optimized.n_tried);
 }
 
+static void put_page(const void *ctx, struct sc_strbuf *out)
+{
+	const struct drawings *all = ctx;
+	const struct sc_schedule_play **plays = sc_xcalloc(all->n, sizeof(*plays));
+	const char **names = sc_xcalloc(all->n, sizeof(*names));
+
+	for (size_t i = 0; i < all->n; i++) {
+		names[i] = all->at[i].name;
+		plays[i] = &all->at[i].play;
+	}
+	sc_schedules_to_html(names, plays, all->n, out);
+	free((void *)names);
+	free((void *)plays);
+}
+
 /* What the name of the file asks for. */
 static int write_drawings(const struct drawings *all, struct sc_err *err)
 {
@@ -314,15 +329,22 @@ static int write_drawings(const struct drawings *all, struct sc_err *err)
 
 	if (all->args->json)
 		return sc_cli_write(output, put_json, all, err);
+	if (output && all->n > 1 &&
+	    (sc_ends_with(output, ".csv") || sc_ends_with(output, ".json") ||
+	     sc_ends_with(output, ".svg")))
+		return sc_err_set(err, SC_EUSAGE,
+				  "%s holds one schedule, and %zu were given; an .html file takes "
+				  "them all",
+				  output, all->n);
 	if (output && sc_ends_with(output, ".csv"))
 		return sc_cli_write(output, put_csv, all, err);
 	if (output && sc_ends_with(output, ".json"))
 		return sc_cli_write(output, put_schedule_json, all, err);
+	if (output && sc_ends_with(output, ".html"))
+		return sc_cli_write_page(output, put_page, all, err);
 	for (size_t i = 0; i < all->n; i++) {
 		if (output && sc_ends_with(output, ".svg"))
 			sc_schedule_to_svg(all->at[i].name, &all->at[i].play, &text);
-		else if (output && sc_ends_with(output, ".html"))
-			sc_schedule_to_html(all->at[i].name, &all->at[i].play, &text);
 		else
 			draw_text(all, &all->at[i], &text);
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fields.h"
+#include "base/json_out.h"
 #include "base/ranks.h"
 #include "cli/start.h"
 
@@ -56,17 +57,39 @@ static int wrong_start(const char *word)
 	return sc_cli_fail(&err);
 }
 
+/* As JSON: how it was built, too. */
+static int print_version(bool is_json)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_json json;
+	int rc;
+
+	if (!is_json) {
+		fputs(SC_VERSION_LINE, stdout);
+		return SC_EXIT_DONE;
+	}
+	sc_json_init(&json, "stepcast/version", 1);
+	sc_json_text(&json, json.root, "stepcast", SC_VERSION);
+	sc_json_text(&json, json.root, "compiler", __VERSION__);
+	sc_json_text(&json, json.root, "build", SC_BUILD_TYPE);
+	sc_json_bool(&json, json.root, "mpi", SC_BUILT_WITH_MPI);
+	sc_json_bool(&json, json.root, "toml", SC_BUILT_WITH_TOML);
+	rc = sc_json_write(&json, stdout, &err);
+	sc_json_release(&json);
+	return rc ? sc_cli_fail(&err) : SC_EXIT_DONE;
+}
+
 static int print_completion(const char *shell)
 {
 	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf text = {0};
 
-	if (!shell || strcmp(shell, "bash") != 0) {
-		sc_err_set(&err, SC_EUSAGE, "--completion: expected bash, got \"%.64s\"",
+	if (!shell || !sc_options_completion(shell, sc_commands, &text)) {
+		sc_err_set(&err, SC_EUSAGE,
+			   "--completion: expected bash, zsh or fish, got \"%.64s\"",
 			   shell ? shell : "");
 		return sc_cli_fail(&err);
 	}
-	sc_options_completion(sc_commands, &text);
 	sc_cli_print(&text);
 	sc_strbuf_release(&text);
 	return SC_EXIT_DONE;
@@ -97,10 +120,8 @@ int sc_cli_run(int argc, char **argv)
 		return wrong_start(NULL);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return sc_command_help.run(&(struct sc_line){&sc_command_help, 0, to_help, NULL});
-	if (strcmp(word, "--version") == 0) {
-		fputs(SC_VERSION_LINE, stdout);
-		return SC_EXIT_DONE;
-	}
+	if (strcmp(word, "--version") == 0)
+		return print_version(argc > 2 && strcmp(argv[2], "--json") == 0);
 	if (strcmp(word, "--completion") == 0)
 		return print_completion(argc > 2 ? argv[2] : NULL);
 	if (*word == '-')

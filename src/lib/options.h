@@ -100,7 +100,9 @@ bool sc_options_takes_next(const struct sc_command *command, const char *word);
 void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
 void sc_options_help(const struct sc_command *command, struct sc_strbuf *out);
 void sc_options_man(const struct sc_command *command, struct sc_strbuf *out); /* roff */
-/* The commands of the program (NULL-ended) as a bash completion script. */
-void sc_options_completion(const struct sc_command *const *commands, struct sc_strbuf *out);
+/* The commands of the program (NULL-ended) as a completion script; false: none is written for that shell. */
+extern const char *const sc_completion_shells[]; /* NULL-ended */
+bool sc_options_completion(const char *shell, const struct sc_command *const *commands,
+			   struct sc_strbuf *out);
 
 #endif

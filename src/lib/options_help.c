@@ -1,4 +1,4 @@
-/* What the option tables say to people and shells: --help, man pages, bash completion. */
+/* What the option tables say to people and shells: --help, man pages. */
 #include "lib/options.h"
 
 #include <stdbool.h>
@@ -179,76 +179,4 @@ void sc_options_man(const struct sc_command *command, struct sc_strbuf *out)
 	append_roff_options(out, command, command->options);
 	append_roff_options(out, command, sc_common_options);
 	sc_strbuf_append(out, exits);
-}
-
-/* ---- bash completion ---- */
-
-static void append_names(struct sc_strbuf *out, const struct sc_cli_option *options)
-{
-	for (const struct sc_cli_option *o = options; o && o->name; o++) {
-		sc_strbuf_printf(out, " --%s", o->name);
-		if (o->kind == SC_ARG_SWITCH)
-			sc_strbuf_printf(out, " --no-%s", o->name);
-		if (o->letter)
-			sc_strbuf_printf(out, " -%c", o->letter);
-	}
-}
-
-/* One case for each option whose values are known: "predict:--detail) words="coarse full" ;;" */
-static void append_choices(struct sc_strbuf *out, const struct sc_command *command)
-{
-	for (const struct sc_cli_option *o = command->options; o && o->name; o++) {
-		if (o->kind != SC_ARG_CHOICE)
-			continue;
-		sc_strbuf_printf(out, "\t%s:--%s) words=\"", command->name, o->name);
-		for (size_t i = 0; o->choices[i]; i++)
-			sc_strbuf_printf(out, "%s%s", i ? " " : "", o->choices[i]);
-		sc_strbuf_append(out, "\"; values=yes ;;\n");
-	}
-}
-
-static void append_commands(struct sc_strbuf *out, const struct sc_command *const *commands)
-{
-	for (size_t i = 0; commands[i]; i++)
-		sc_strbuf_printf(out, "%s%s", i ? " " : "", commands[i]->name);
-}
-
-static void append_words(struct sc_strbuf *out, const struct sc_command *const *commands,
-			 const struct sc_command *command)
-{
-	sc_strbuf_printf(out, "\t%s) words=\"", command->name);
-	if (strcmp(command->words, "command") == 0)
-		append_commands(out, commands);
-	else if (strcmp(command->words, "file") != 0)
-		sc_strbuf_append(out, command->words);
-	sc_strbuf_append(out, "\" options=\"");
-	append_names(out, command->options);
-	append_names(out, sc_common_options);
-	sc_strbuf_append(out, "\" ;;\n");
-}
-
-void sc_options_completion(const struct sc_command *const *commands, struct sc_strbuf *out)
-{
-	sc_strbuf_append(
-		out, "# bash completion of stepcast, made by: stepcast --completion bash\n"
-		     "_stepcast()\n{\n"
-		     "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-		     "\tlocal command=${COMP_WORDS[1]} words='' options='' values=''\n"
-		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\twords=\"");
-	append_commands(out, commands);
-	sc_strbuf_append(out, " --help --version --completion\"\n"
-			      "\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
-			      "\t\treturn\n\tfi\n\tcase $command in\n");
-	for (size_t i = 0; commands[i]; i++)
-		append_words(out, commands, commands[i]);
-	sc_strbuf_append(out, "\tesac\n\tcase $command:$before in\n");
-	for (size_t i = 0; commands[i]; i++)
-		append_choices(out, commands[i]);
-	sc_strbuf_append(out, "\tesac\n"
-			      "\tif [ \"${word:0:1}\" = - ] && [ -z \"$values\" ]; then\n"
-			      "\t\twords=$options\n\tfi\n"
-			      "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
-			      "\tif [ ${#COMPREPLY[@]} -eq 0 ] && [ -z \"$values\" ]; then\n"
-			      "\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n\tfi\n}\n"
-			      "complete -o filenames -F _stepcast stepcast\n");
 }

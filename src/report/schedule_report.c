@@ -203,20 +203,14 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 	sc_strbuf_append(out, "</svg>\n");
 }
 
-/* Zooms without a script. */
+/* Zooms without a script: the page's style knows the classes. */
 static void append_zoom(const char *name, struct sc_strbuf *out)
 {
-	static const int TIMES[] = {1, 2, 4, 8, 16, 32};
-
-	sc_strbuf_append(out, "<style>");
-	for (size_t i = 0; i < sizeof(TIMES) / sizeof(TIMES[0]); i++)
-		sc_strbuf_printf(out, ".zoom%d:checked ~ div svg { width: %d%%; }\n", TIMES[i],
-				 100 * TIMES[i]);
-	sc_strbuf_append(out, "</style>\nzoom");
-	for (size_t i = 0; i < sizeof(TIMES) / sizeof(TIMES[0]); i++)
+	sc_strbuf_append(out, "zoom");
+	for (int times = 1; times <= 32; times *= 2)
 		sc_strbuf_printf(out,
 				 " <input type=\"radio\" class=\"zoom%d\" name=\"zoom %s\"%s>%d",
-				 TIMES[i], name, i == 0 ? " checked" : "", TIMES[i]);
+				 times, name, times == 1 ? " checked" : "", times);
 }
 
 void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
@@ -236,13 +230,24 @@ void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
 	sc_strbuf_release(&shown);
 }
 
-void sc_schedule_to_html(const char *name, const struct sc_schedule_play *play,
-			 struct sc_strbuf *out)
+void sc_schedules_to_html(const char *const *names, const struct sc_schedule_play *const *plays,
+			  size_t n, struct sc_strbuf *out)
 {
 	struct sc_page page;
 
-	sc_page_begin(&page, "schedule", name, out);
-	sc_schedule_to_div(name, play, out);
+	sc_page_begin(&page, "schedule", n == 1 ? names[0] : "schedules side by side", out);
+	sc_page_table(&page, "schedule|bubble %#|makespan#|held at most#");
+	for (size_t i = 0; i < n; i++) {
+		sc_page_cell(&page, "%s", names[i]);
+		sc_page_number(&page, 2, plays[i]->bubble_pct);
+		sc_page_number(&page, 2, plays[i]->makespan);
+		sc_page_number(&page, 3, most_held(plays[i]));
+	}
+	sc_page_table_end(&page);
+	for (size_t i = 0; i < n; i++) {
+		sc_page_heading(&page, names[i]);
+		sc_schedule_to_div(names[i], plays[i], out);
+	}
 	sc_page_end(&page);
 }
 

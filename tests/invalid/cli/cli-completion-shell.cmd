@@ -1,0 +1,1 @@
+"$STEPCAST" --completion tcsh
