@@ -40,10 +40,10 @@ static void append_overview(struct sc_strbuf *out)
 
 static void append_overview_page(struct sc_strbuf *out)
 {
-	sc_strbuf_append(
-		out, ".TH STEPCAST 1 \"\" \"stepcast\"\n.SH NAME\nstepcast \\- predicts the time "
-		     "of one training step on a GPU cluster\n.SH SYNOPSIS\n.B stepcast\n"
-		     "COMMAND [ARGUMENT]...\n.SH COMMANDS\n");
+	sc_strbuf_append(out, ".TH STEPCAST 1 \"" SC_DATE "\" \"stepcast " SC_VERSION
+			      "\"\n.SH NAME\nstepcast \\- predicts the time "
+			      "of one training step on a GPU cluster\n.SH SYNOPSIS\n.B stepcast\n"
+			      "COMMAND [ARGUMENT]...\n.SH COMMANDS\n");
 	for (size_t i = 0; sc_commands[i]; i++)
 		sc_strbuf_printf(out, ".TP\n.BR stepcast\\-%s (1)\n%s\n", sc_commands[i]->name,
 				 sc_commands[i]->summary);

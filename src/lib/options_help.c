@@ -169,7 +169,9 @@ void sc_options_man(const struct sc_command *command, struct sc_strbuf *out)
 	sc_strbuf_append(out, ".TH STEPCAST\\-");
 	for (const char *c = command->name; *c; c++)
 		sc_strbuf_append_char(out, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
-	sc_strbuf_printf(out, " 1 \"\" \"stepcast\"\n.SH NAME\nstepcast\\-%s \\- ", command->name);
+	sc_strbuf_printf(
+		out, " 1 \"" SC_DATE "\" \"stepcast " SC_VERSION "\"\n.SH NAME\nstepcast\\-%s \\- ",
+		command->name);
 	append_roff_text(out, command->summary);
 	sc_strbuf_printf(out, "\n.SH SYNOPSIS\n.B stepcast %s\n", command->name);
 	append_roff_text(out, command->synopsis);
