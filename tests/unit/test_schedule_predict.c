@@ -93,8 +93,9 @@ END_TEST
  * not counted, and how much that is may differ by a pass.) What orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
 START_TEST(a_jump_changes_nothing)
 {
-	static const char *const KINDS[] = {"1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-v",
-					    "v-half", "v-min",       "dualpipe", "dualpipev"};
+	static const char *const KINDS[] = {"1f1b",      "interleaved", "zb-h1", "zb-h2",
+					    "zb-v",      "v-half",      "v-min", "dualpipe",
+					    "dualpipev", "chimera",     "hanayo"};
 	static const int VOCAB[] = {1000, 32000, 50304, 70000, 256000};
 	struct sc_predict_opts opts;
 	struct sc_prediction jumped;
@@ -287,7 +288,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
-	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 9 * 5);
+	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 11 * 5);
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
 	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);

@@ -15,24 +15,24 @@ struct kind {
 	void (*write)(const struct slot_writer *w);
 	enum lie lie;
 	bool splits;
-	uint8_t warmup; /* micro-batches a stage before the order repeats itself; 0: it does not */
+	uint8_t warmup; /* micro-batches of four stages before what they do repeats itself; 0: it does not */
 };
 static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_GPIPE] = {write_loop, LIE_LOOP, false, 0},
-	[SC_SCHED_1F1B] = {write_loop, LIE_LOOP, false, 1},
-	[SC_SCHED_INTERLEAVED] = {write_loop, LIE_LOOP, false, 2},
+	[SC_SCHED_1F1B] = {write_loop, LIE_LOOP, false, 4},
+	[SC_SCHED_INTERLEAVED] = {write_loop, LIE_LOOP, false, 8},
 	[SC_SCHED_BREADTH_FIRST] = {write_loop, LIE_LOOP, false, 0},
-	[SC_SCHED_ZB_H1] = {write_zb_h1, LIE_LOOP, true, 2},
-	[SC_SCHED_ZB_H2] = {write_zb_h2, LIE_LOOP, true, 3},
-	[SC_SCHED_ZB_1P] = {write_zb_1p, LIE_LOOP, true, 3},
-	[SC_SCHED_ZB_2P] = {write_zb_2p, LIE_LOOP, true, 4},
-	[SC_SCHED_ZB_V] = {write_zb_v, LIE_ZIGZAG, true, 3},
-	[SC_SCHED_V_HALF] = {write_v_half, LIE_ZIGZAG, true, 2},
-	[SC_SCHED_V_MIN] = {write_v_min, LIE_ZIGZAG, true, 2},
-	[SC_SCHED_CHIMERA] = {write_chimera, LIE_REPLICAS, false, 0},
-	[SC_SCHED_HANAYO] = {write_hanayo, LIE_ZIGZAG, false, 0},
-	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 2},
-	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 2},
+	[SC_SCHED_ZB_H1] = {write_zb_h1, LIE_LOOP, true, 6},
+	[SC_SCHED_ZB_H2] = {write_zb_h2, LIE_LOOP, true, 12},
+	[SC_SCHED_ZB_1P] = {write_zb_1p, LIE_LOOP, true, 0},
+	[SC_SCHED_ZB_2P] = {write_zb_2p, LIE_LOOP, true, 0},
+	[SC_SCHED_ZB_V] = {write_zb_v, LIE_ZIGZAG, true, 10},
+	[SC_SCHED_V_HALF] = {write_v_half, LIE_ZIGZAG, true, 6},
+	[SC_SCHED_V_MIN] = {write_v_min, LIE_ZIGZAG, true, 4},
+	[SC_SCHED_CHIMERA] = {write_chimera, LIE_REPLICAS, false, 8},
+	[SC_SCHED_HANAYO] = {write_hanayo, LIE_ZIGZAG, false, 8},
+	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 10},
+	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 8},
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
 };
 
@@ -230,12 +230,53 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 {
 	/* an automatic order of a short run need not be that of a long one */
-	if (!KINDS[shape->kind].warmup || shape->kind == SC_SCHED_ZB_1P ||
-	    shape->kind == SC_SCHED_ZB_2P)
+	if (!KINDS[shape->kind].warmup)
 		return 0;
+	if (sc_schedule_is_found(shape->kind))
+		return shape->period;
 	return KINDS[shape->kind].lie == LIE_REPLICAS ? shape->replicas
 	       : shape->kind == SC_SCHED_INTERLEAVED  ? shape->pp
 						      : 1;
+}
+
+/* Its passes are taken as they come, one after another by their times. */
+bool sc_schedule_is_found(enum sc_schedule kind)
+{
+	return KINDS[kind].write == write_chimera || KINDS[kind].write == write_hanayo;
+}
+
+/* From slot `first` on a stage does for a period what it does in the next. */
+static bool order_repeats(const struct sc_passes *passes, uint32_t stage, uint32_t first,
+			  uint32_t period)
+{
+	const struct sc_slot *slots = sc_passes_of(passes, stage) + first;
+	uint32_t n = passes->n[stage] / passes->micro_batches * period;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (slots[i].kind != slots[i + n].kind || slots[i].chunk != slots[i + n].chunk ||
+		    slots[i].micro_batch + period != slots[i + n].micro_batch)
+			return false;
+	return true;
+}
+
+/* Of 5 pp micro-batches the first and the last 1.5 pp are where pipelines fill and drain. */
+uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
+				 const struct sc_stage_map *map, struct sc_arena *arena)
+{
+	struct sc_schedule_shape probe = *shape;
+	struct sc_passes passes;
+	uint32_t period, s, most = map->pp + map->replicas;
+
+	probe.micro_batches = 5 * map->pp;
+	sc_passes_build(&probe, map, arena, &passes);
+	for (period = map->replicas; period <= most; period += map->replicas) {
+		for (s = 0; s < map->pp; s++)
+			if (!order_repeats(&passes, s, passes.n[s] * 3 / 10, period))
+				break;
+		if (s == map->pp)
+			return period;
+	}
+	return 0;
 }
 
 uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape)
@@ -246,5 +287,5 @@ uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape)
 		return behind + shape->delay;
 	if (shape->kind == SC_SCHED_INTERLEAVED)
 		return (2 * behind + (v - 1) * shape->pp) / v;
-	return KINDS[shape->kind].warmup * shape->pp + shape->delay;
+	return KINDS[shape->kind].warmup * shape->pp / 4 + shape->delay;
 }

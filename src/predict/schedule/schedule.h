@@ -42,9 +42,10 @@ struct sc_schedule_shape {
 	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: of a replica, on a stage */
 	uint32_t replicas;                          /* 0 is 1 */
 	uint32_t delay;                             /* micro-batches between forward and backward */
-	struct sc_pass_times times;                 /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
-	const struct sc_pass_times *stage_times;    /* of each stage; NULL: all are alike */
-	const struct sc_schedule_file *file;        /* of SC_SCHED_FILE */
+	uint32_t period;            /* of sc_schedule_find_period, if it was asked for */
+	struct sc_pass_times times; /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
+	const struct sc_pass_times *stage_times; /* of each stage; NULL: all are alike */
+	const struct sc_schedule_file *file;     /* of SC_SCHED_FILE */
 };
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches);
@@ -121,6 +122,10 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 /* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
  * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
+/* The period of an order that depends on times, told from that of 5 pp micro-batches; 0: none is found. */
+bool sc_schedule_is_found(enum sc_schedule kind);
+uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
+				 const struct sc_stage_map *map, struct sc_arena *arena);
 uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape);
 
 #endif

@@ -9,7 +9,8 @@ uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_
 	uint32_t period = sc_schedule_period(shape);
 	uint64_t want = (uint64_t)(sc_schedule_warmup(shape) + 4 * period + 2) << attempt;
 
-	if (period == 0 || micro_batches % period || want + period >= micro_batches)
+	if (period == 0 || want + period >= micro_batches ||
+	    (shape->kind == SC_SCHED_INTERLEAVED && micro_batches % period)) /* groups differ */
 		return micro_batches;
 	return (uint32_t)want + (micro_batches - (uint32_t)want) % period;
 }

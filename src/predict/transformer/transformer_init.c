@@ -449,9 +449,22 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 
 	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
 	shape.stage_times = tf->stage_times;
+	shape.period = tf->period;
 	if (shape.kind == SC_SCHED_FILE)
 		shape.file = &tf->file;
 	return shape;
+}
+
+/* Where a run is long enough that skipping it pays. */
+static void find_period(struct sc_transformer *tf, struct sc_arena *arena)
+{
+	uint32_t n = (uint32_t)tf->request->n_micro_batches;
+	struct sc_schedule_shape shape = sc_transformer_shape(tf, n);
+
+	tf->period = 0;
+	if (sc_schedule_is_found(shape.kind) && n > 8 * shape.pp &&
+	    tf->opts->detail == SC_DETAIL_COARSE)
+		tf->period = sc_schedule_find_period(&shape, &tf->map, arena);
 }
 
 /* A mixture's layers without experts are its first ones. */
@@ -600,8 +613,10 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 		rc = plan_class(tf, c, scratch, err);
 	if (rc == 0)
 		rc = sc_transformer_find_pairs(tf, scratch, err);
-	if (rc == 0)
+	if (rc == 0) {
 		find_stage_times(tf, scratch->arena);
+		find_period(tf, scratch->arena);
+	}
 	return rc;
 }
 
