@@ -596,29 +596,42 @@ START_TEST(shipped_fabric_kinds)
 }
 END_TEST
 
-/* A fabric with one machine's curves: between them in size and span, continuous, and never falling. */
+/* A fabric with one machine's curves: between them in size and span, never falling. */
 START_TEST(curves_go_before_the_formula)
 {
 	double bytes[] = {1e4, 1e6, 1e8}, few[] = {40, 90, 4000}, many[] = {160, 360, 16000};
 	struct sc_fabric_curve curves[] = {{"all_reduce", 16, 2, {bytes, 3}, {few, 3}},
-					   {"all_reduce", 64, 8, {bytes, 3}, {many, 3}}};
+					   {"all_reduce", 64, 8, {bytes, 3}, {many, 3}},
+					   {"all_gather", 16, 2, {bytes, 3}, {few, 3}},
+					   {"all_gather", 64, 8, {bytes, 3}, {many, 3}}};
 	struct sc_span two = {16, 2, 8}, four = {32, 4, 8}, sixteen = {128, 16, 8};
 	struct sc_fabric plain = fabric_of(80), f = plain;
-	double last = 0;
 
-	f.curves = (struct sc_structs){curves, 2};
+	f.curves = (struct sc_structs){curves, 4};
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, two), 90, 1e-9);
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e5, two), sqrt(40.0 * 90.0), 1e-9);
-	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, four), 180, 1e-9);
+	/* of 40 and 160 the mean, as a tree's depth, or a third of the way, as a ring's steps; and sqrt(50 * 200) */
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, four), 200, 1e-9);
+	ck_assert_double_eq_tol(time_of(&f, SC_ALL_GATHER, 1e6, four), 180, 1e-9);
+	/* as large a block on each rank: 5e7 bytes of 16, 2e8 of 64 */
+	ck_assert_double_eq_tol(
+		time_of(&f, SC_ALL_REDUCE, 1e8, four),
+		100 + sqrt((time_of(&f, SC_ALL_REDUCE, 5e7, two) - 40) *
+			   (time_of(&f, SC_ALL_REDUCE, 2e8, (struct sc_span){64, 8, 8}) - 160)),
+		1e-6);
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, sixteen),
 				time_of(&plain, SC_ALL_REDUCE, 1e6, sixteen), 1e-9);
-	ck_assert_double_eq_tol(time_of(&f, SC_ALL_GATHER, 1e6, two),
-				time_of(&plain, SC_ALL_GATHER, 1e6, two), 1e-9);
-	for (double b = 16; b < 1e11; b *= 1.01) {
-		double us = time_of(&f, SC_ALL_REDUCE, b, four);
+	ck_assert_double_eq_tol(time_of(&f, SC_REDUCE_SCATTER, 1e6, two),
+				time_of(&plain, SC_REDUCE_SCATTER, 1e6, two), 1e-9);
+	for (int kind = SC_ALL_REDUCE; kind <= SC_ALL_GATHER; kind++) {
+		double last = 0;
 
-		ck_assert(us >= last * (1 - 1e-12) && (last <= 0 || us < 1.1 * last));
-		last = us;
+		for (double b = 16; b < 1e11; b *= 1.01) {
+			double us = time_of(&f, (enum sc_collective)kind, b, four);
+
+			ck_assert(us >= last * (1 - 1e-12) && (last <= 0 || us < 1.2 * last));
+			last = us;
+		}
 	}
 }
 END_TEST

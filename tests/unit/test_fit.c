@@ -912,7 +912,7 @@ START_TEST(curves_follow_sweeps_and_rise)
 			double bytes = round(1024 * pow(1.5, i));
 
 			sc_strbuf_printf(&text,
-					 "a100-sxm-80gb,all_reduce,%d,%d,8,NVSwitch,"
+					 "a100-sxm-80gb,all_gather,%d,%d,8,NVSwitch,"
 					 "4x100GbE_EFA,%.0f,%.9g\n",
 					 ranks, ranks / 8, bytes,
 					 i == 20 ? 10 : bumpy_us(bytes, ranks));
