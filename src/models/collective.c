@@ -129,6 +129,13 @@ static void finish(const struct problem *p, struct times *t)
 		      saturated((f->ramp.ll_slope - 1) * t->work_us, t->simple_us);
 }
 
+/* A hop inside a node, small messages. */
+static double local_hop_us(const struct problem *p, enum sc_algo algo)
+{
+	return p->f->ramp.ll_hop_frac *
+	       sc_nccl_hop_us(algo, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
+}
+
 /* Bytes out of each port: steps * S/n, and the last chunk is copied where nothing overlaps it. */
 static void ring(const struct problem *p, struct times *t)
 {
@@ -138,7 +145,7 @@ static void ring(const struct problem *p, struct times *t)
 	int intra = (p->kind == SC_BROADCAST ? n - 1 : steps) - inter;
 	double chunk = p->bytes / n, hop;
 
-	hop = sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
+	hop = local_hop_us(p, SC_ALGO_RING);
 	*t = (struct times){
 		.latency_us = sc_nccl_base_us(SC_ALGO_RING, SC_PROTO_LL) + intra * hop,
 		.simple_us = f->ramp.simple_base_us,
@@ -176,8 +183,7 @@ static void tree(const struct problem *p, struct times *t)
 	const struct sc_fabric *f = p->f;
 	int nodes = p->span->n_nodes;
 	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * sc_floor_log2(nodes);
-	double hop =
-		sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
+	double hop = local_hop_us(p, SC_ALGO_TREE);
 
 	*t = (struct times){
 		.latency_us = sc_nccl_base_us(SC_ALGO_TREE, SC_PROTO_LL) + hops * hop +

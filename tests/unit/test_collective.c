@@ -14,6 +14,7 @@
 static const struct sc_fabric_ramp RAMP = {.ll_slope = 5,
 					   .net_slope = 60,
 					   .simple_base_us = 10,
+					   .ll_hop_frac = 1,
 					   .simple_hop_us = 2.5,
 					   .ring_net_frac = 0.5,
 					   .tree_link_eff = 0.9,

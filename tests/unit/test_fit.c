@@ -913,7 +913,7 @@ START_TEST(curves_follow_sweeps_and_rise)
 
 			sc_strbuf_printf(&text,
 					 "a100-sxm-80gb,all_gather,%d,%d,8,NVSwitch,"
-					 "4x100GbE_EFA,%.0f,%.9g\n",
+					 "8xHDR200_IB,%.0f,%.9g\n",
 					 ranks, ranks / 8, bytes,
 					 i == 20 ? 10 : bumpy_us(bytes, ranks));
 		}

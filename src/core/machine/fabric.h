@@ -41,6 +41,7 @@ struct sc_fabric_net {
 struct sc_fabric_ramp {
 	double ll_slope; /* of time over W, small messages */
 	double net_slope; /* of a hop between nodes: over its bytes at the NICs' rate, small messages */
+	double ll_hop_frac;     /* a: each hop inside the node, of NCCL's own latency */
 	double simple_base_us;  /* E: once */
 	double simple_hop_us;   /* E: each hop inside the node */
 	double ring_net_frac;   /* share of a network hop's latency that a ring's step shows */
