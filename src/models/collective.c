@@ -81,6 +81,7 @@ static double pcie_gbps(const struct sc_fabric *f, int n)
 
 static void set_links(struct problem *p)
 {
+	static const struct sc_span pair = {.n_ranks = 2, .n_nodes = 2, .max_ranks_per_node = 1};
 	const struct sc_fabric *f = p->f;
 	int local =
 		p->kind == SC_SEND_RECV && p->span->n_nodes == 1 ? 2 : p->span->max_ranks_per_node;
@@ -92,7 +93,8 @@ static void set_links(struct problem *p)
 		p->link_share = 1;
 	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff
 			       : f->link_gbps * f->link_eff * p->link_share;
-	p->nics = p->span->n_nodes > 1 ? sc_span_nics(f, p->span) : 0;
+	p->nics = p->span->n_nodes > 1 ? sc_span_nics(f, p->kind == SC_SEND_RECV ? &pair : p->span)
+				       : 0;
 }
 
 static double net_gbps(const struct problem *p, double eff)

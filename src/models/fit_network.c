@@ -186,13 +186,13 @@ static void set_inter(const char *inter, const struct sc_device *device, struct 
 /* GPUs that reach each other over links: of all hosts where `inter` or the size in `intra` says so, of
  * two where a bridge joins them. */
 static int64_t link_domain(const char *intra, const char *inter, const struct sc_device *device,
-			   const struct sc_cluster *c, int64_t n_ranks)
+			   const struct sc_cluster *c, int64_t n_hosts)
 {
 	int64_t domain = domain_of(inter) > 0 ? domain_of(inter) : domain_of(intra);
 	int64_t node = c->gpus_per_node;
 
 	if (domain == 0 && (has(inter, "NVLink") || has(inter, "xGMI")))
-		domain = n_ranks;
+		domain = n_hosts * node;
 	if (has(intra, "bridge"))
 		domain = 2;
 	if (*intra == '\0' && *inter == '\0')
@@ -211,7 +211,7 @@ const char *sc_fit_network_read(const struct sc_fit_table *t, const struct sc_sp
 
 	out->gpu = device->id;
 	set_intra(intra, device, out);
-	out->scale_up_gpus = link_domain(intra, inter, device, out, hosts->n_ranks);
+	out->scale_up_gpus = link_domain(intra, inter, device, out, hosts->n_nodes);
 	set_inter(inter, device, out, &inter_known);
 	inter_known |= hosts->n_nodes == 1 || out->scale_up_gpus >= hosts->n_ranks;
 	if (intra_known && inter_known)
