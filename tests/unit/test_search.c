@@ -92,20 +92,17 @@ static size_t rank_all(const struct sc_search_result *r, double margin,
 	return n_distinct;
 }
 
-START_TEST(best_is_that_of_the_brute_force)
+static void check_against_all(const struct sc_search *search)
 {
-	struct sc_search search = small_search();
 	struct sc_search_result r;
 	const struct sc_outcome **all;
 	size_t n, distinct = 0;
 	double before = 0;
 
-	load(EXAMPLES[_i]);
-	search.memory_margin = 0.02;
-	run(&search, &r);
+	run(search, &r);
 	ck_assert(r.proven);
 	all = sc_arena_calloc(&arena, r.cases.n_rows, sizeof(const struct sc_outcome *));
-	n = rank_all(&r, search.memory_margin, all);
+	n = rank_all(&r, search->memory_margin, all);
 	ck_assert_uint_gt(n, 0);
 	for (size_t i = 0; i < r.n_shown; i++) {
 		distinct += i == 0 || r.shown[i].value[0] > before;
@@ -113,6 +110,27 @@ START_TEST(best_is_that_of_the_brute_force)
 		ck_assert_double_eq(before, all[distinct - 1]->iteration_ms);
 	}
 	ck_assert(r.n_shown == SC_SEARCH_MAX_SHOWN || distinct == n);
+}
+
+START_TEST(best_is_that_of_the_brute_force)
+{
+	struct sc_search search = small_search();
+
+	load(EXAMPLES[_i]);
+	search.memory_margin = 0.02;
+	check_against_all(&search);
+}
+END_TEST
+
+/* All that a search opens: some 7,500 candidates, and a mixture's. */
+START_TEST(best_of_a_whole_space_is_that_of_the_brute_force)
+{
+	static const char *const names[] = {"gpt-175b-selene.yaml", "qwen3-30b-a3b-h100.yaml"};
+	const struct sc_search search = {
+		.base = &config, .all = true, .n_jobs = 2, .best_only = true};
+
+	load(names[_i]);
+	check_against_all(&search);
 }
 END_TEST
 
@@ -207,6 +225,9 @@ static Suite *search_suite(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, best_is_that_of_the_brute_force, 0, n_cases(N_EXAMPLES));
 	tcase_add_loop_test(tc, threads_change_nothing, 0, n_cases(N_EXAMPLES));
+	if (many_cases())
+		tcase_add_loop_test(tc, best_of_a_whole_space_is_that_of_the_brute_force, 0,
+				    n_cases(2));
 	tcase_add_loop_test(tc, front_is_that_of_the_brute_force, 0, n_cases(2));
 	tcase_add_loop_test(tc, shares_of_draws_sum_to_one, 0, n_cases(N_EXAMPLES));
 	tcase_add_test(tc, limit_of_time_is_said);
