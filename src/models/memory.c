@@ -216,6 +216,8 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 
 	add_held(&held, shape->params, shape->trainable, shape->shard_ranks);
 	add_held(&held, shape->expert_params, shape->trainable_expert, shape->expert_shard_ranks);
+	held.optimizer +=
+		shape->matrix_bytes / (sc_sharding_rule(request).states ? shape->shard_ranks : 1);
 	*out = (struct sc_memory){
 		.weights_gib = held.weights / gib,
 		/* the optimizer's copy takes the place that activations leave */

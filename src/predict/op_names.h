@@ -112,6 +112,10 @@
 	X(OPTIMIZER, "optimizer update")                                 \
 	X(PARAM_GATHER, "parameter all-gather")                          \
 	X(ORTHOGONALISE, "gemm orthogonalised update")                   \
+	X(FACTORS, "gemm factors of the gradients' covariance")          \
+	X(INVERSES, "gemm eigenvectors of factors")                      \
+	X(PRECONDITION, "gemm preconditioned update")                    \
+	X(KFAC_COMM, "factors' and preconditioned gradients' exchange")  \
 	X(HOST_OPTIMIZER, "optimizer update on the CPU")                 \
 	X(FROM_HOST, "copies from the host")                             \
 	X(TO_HOST, "copies to the host")                                 \

@@ -53,6 +53,7 @@ static const char *needs_text(unsigned needs)
 		{"LoRA", SC_NEEDS_LORA},
 		{"tables of layers", SC_NEEDS_LAYERS},
 		{"tori", SC_NEEDS_TORUS},
+		{"K-FAC", SC_NEEDS_KFAC},
 		{0},
 	};
 	return sc_enum_name(names, (int)needs);

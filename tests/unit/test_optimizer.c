@@ -15,7 +15,7 @@ static void set(struct sc_config *config, const char *path, const char *value)
 		      "%s", err.text);
 }
 
-static struct sc_prediction *predict(const char *optimizer)
+static struct sc_prediction *predict_with(const char *optimizer, const char *grad_worker_frac)
 {
 	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
 	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
@@ -28,9 +28,16 @@ static struct sc_prediction *predict(const char *optimizer)
 	load_example(at, &config);
 	set(&config, "parallel.sharding", "none");
 	set(&config, "training.optimizer", optimizer);
+	if (grad_worker_frac)
+		set(&config, "training.grad_worker_frac", grad_worker_frac);
 	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, req, &err) == 0, "%s", err.text);
 	ck_assert_msg(sc_predict(predictor, req, &opts, out, &err) == 0, "%s", err.text);
 	return out;
+}
+
+static struct sc_prediction *predict(const char *optimizer)
+{
+	return predict_with(optimizer, NULL);
 }
 
 /* Bytes a parameter of states beside the fp32 weight; of a step: fp32 gradient, weight and states, bf16 copy. */
@@ -87,6 +94,71 @@ START_TEST(muon_orthogonalises)
 }
 END_TEST
 
+/* The matrices of that layer, outputs by inputs, and how many: a rank's part of them. */
+static const struct {
+	double m, n, count;
+} MATRICES[] = {{(8192 + 2 * 1024) / 4.0, 8192, 1}, {8192, 8192 / 4.0, 1}, {28672 / 4.0, 8192, 3}};
+enum { N_MATRICES = 3, LAYERS = 20, REPLICAS = 4 };
+
+static double gib_over_sgd(const struct sc_prediction *p)
+{
+	return p->memory.optimizer_gib - predict("sgd")->memory.optimizer_gib;
+}
+
+static double optimizer_ms(const struct sc_prediction *p)
+{
+	return p->reading.breakdown_ms[SC_OWN_OPTIMIZER];
+}
+
+/* L, R and their roots, in blocks of at most 1,024: 2 (m^2 + n^2) floats a block. A step of a block: 4 m n (m + n) FLOP
+ * and every hundredth time 11 (m^3 + n^3). */
+START_TEST(shampoo_by_its_formulas)
+{
+	const struct sc_prediction *p = predict("shampoo");
+	double bytes = 0, flop = 0, ms = optimizer_ms(p) - optimizer_ms(predict("sgd"));
+
+	for (int i = 0; i < N_MATRICES; i++) {
+		double rows = ceil(MATRICES[i].m / 1024), columns = ceil(MATRICES[i].n / 1024);
+		double m = MATRICES[i].m / rows, n = MATRICES[i].n / columns;
+		double blocks = LAYERS * MATRICES[i].count * rows * columns;
+
+		bytes += 4 * blocks * 2 * (m * m + n * n);
+		flop += blocks * (4 * m * n * (m + n) + 11 * (m * m * m + n * n * n) / 100);
+	}
+	ck_assert_double_eq_tol(gib_over_sgd(p), bytes / SC_BYTES_PER_GIB, 1e-6);
+	ck_assert_double_ge(ms, 0.8 * flop / 67e9); /* fp32 of an H100 */
+	ck_assert_double_le(ms, 3 * flop / 67e9);
+}
+END_TEST
+
+/* KAISA: factors m^2 + n^2 on every rank, eigenvectors and the inverse outer product m^2 + n^2 + m n on a share of
+ * them; 4 m n (m + n) FLOP a step there. */
+START_TEST(kfac_by_its_formulas)
+{
+	static const char *const fracs[] = {"0", "0.25", "0.5", "1"};
+	static const double workers[] = {1, 1, 2, 4};
+	const struct sc_prediction *p = predict_with("kfac", fracs[_i]), *all = predict("kfac");
+	double bytes = 0, flop = 0, share = workers[_i] / REPLICAS;
+
+	for (int i = 0; i < N_MATRICES; i++) {
+		double m = MATRICES[i].m, n = MATRICES[i].n, count = LAYERS * MATRICES[i].count;
+
+		bytes += 4 * count * (m * m + n * n + share * (m * m + n * n + m * n));
+		flop += count * 4 * m * n * (m + n);
+	}
+	ck_assert_double_eq_tol(gib_over_sgd(p), bytes / SC_BYTES_PER_GIB, 1e-6);
+	if (share < 1) {
+		double less_ms = optimizer_ms(all) - optimizer_ms(p);
+
+		ck_assert_double_ge(less_ms, 0.8 * (1 - share) * flop / 67e9);
+		ck_assert_double_le(less_ms, 3 * (1 - share) * flop / 67e9);
+		/* what they save is sent: gradients of all parameters, at each step */
+		ck_assert_double_gt(p->reading.breakdown_ms[SC_OWN_COMM],
+				    all->reading.breakdown_ms[SC_OWN_COMM]);
+	}
+}
+END_TEST
+
 static Suite *optimizer_suite(void)
 {
 	Suite *suite = suite_create("optimizer");
@@ -96,6 +168,8 @@ static Suite *optimizer_suite(void)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_loop_test(tc, states_and_steps, 0,
 			    (int)(sizeof(OPTIMIZERS) / sizeof(OPTIMIZERS[0])));
+	tcase_add_test(tc, shampoo_by_its_formulas);
+	tcase_add_loop_test(tc, kfac_by_its_formulas, 0, 4);
 	tcase_add_test(tc, muon_orthogonalises);
 	suite_add_tcase(suite, tc);
 	return suite;

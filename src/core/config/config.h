@@ -294,6 +294,7 @@ enum {
 	SC_NEEDS_LORA = 1 << 3,
 	SC_NEEDS_LAYERS = 1 << 4,
 	SC_NEEDS_TORUS = 1 << 5,
+	SC_NEEDS_KFAC = 1 << 6,
 };
 extern const struct sc_field sc_config_fields[];
 

@@ -221,24 +221,45 @@ static int check_exact(const struct sc_resolver *res)
 	return 0;
 }
 
+/* What a step of whole matrices does not go with. */
+static int check_matrices(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	enum sc_optimizer optimizer = cfg->training.optimizer;
+	enum sc_matrix_step step = sc_optimizer_traits_of(optimizer)->matrices;
+	const char *name = sc_enum_name(sc_optimizer_names, (int)optimizer);
+
+	if (step == SC_MATRIX_NONE)
+		return 0;
+	if (cfg->training.trainable == SC_TRAIN_LORA)
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
+				       "training.optimizer %s steps whole matrices; with "
+				       "training.trainable lora choose another",
+				       name);
+	if (cfg->training.offload.optimizer > SC_TIER_NONE)
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.offload.optimizer",
+				       "training.offload.optimizer: %s's matrix products "
+				       "run on GPUs; choose another optimizer",
+				       name);
+	if (step == SC_MATRIX_KFAC &&
+	    (cfg->parallel.sharding != SC_ZERO_NONE || sc_model_is_moe(&cfg->model)))
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
+				       "training.optimizer kfac is for layers without experts that "
+				       "each replica holds whole; set parallel.sharding none, or "
+				       "choose another optimizer");
+	return 0;
+}
+
 /* Rows of embedding tables, and layers whose matrices are not known. */
 static int check_optimizer(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
 	enum sc_optimizer optimizer = cfg->training.optimizer;
-	bool orthogonal = sc_optimizer_traits_of(optimizer)->orthogonal;
+	bool matrices = sc_optimizer_traits_of(optimizer)->matrices != SC_MATRIX_NONE;
 
-	if (orthogonal && cfg->training.trainable == SC_TRAIN_LORA)
-		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
-				       "training.optimizer muon steps whole matrices; with "
-				       "training.trainable lora choose another");
-	if (orthogonal && cfg->training.offload.optimizer > SC_TIER_NONE)
-		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.offload.optimizer",
-				       "training.offload.optimizer: muon's matrix products "
-				       "run on GPUs; choose another optimizer");
 	if (cfg->model.family == SC_DLRM ? optimizer <= SC_OPT_ATOMIC_SGD
-					 : cfg->model.family != SC_LAYERS || !orthogonal)
-		return 0;
+					 : cfg->model.family != SC_LAYERS || !matrices)
+		return check_matrices(res);
 	return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
 			       "training.optimizer %s is for Transformers; choose adam, sgd or "
 			       "adagrad",

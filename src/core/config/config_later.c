@@ -16,7 +16,6 @@ static void warn_no_effect(struct sc_request *req)
 		{"training.recompute_layers",
 		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
 		{"training.routing", tr->routing == SC_ROUTING_NATURAL},
-		{"training.grad_worker_frac", tr->grad_worker_frac >= 0},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

@@ -21,6 +21,8 @@ static void warn_needs(struct sc_request *req, const struct sc_field *table, con
 		{SC_NEEDS_LAYERS, cfg->model.family == SC_LAYERS,
 		 ": the model is no table of layers (family layers)"},
 		{SC_NEEDS_TORUS, cfg->cluster.torus.dims.n > 0, " without cluster.torus"},
+		{SC_NEEDS_KFAC, cfg->training.optimizer == SC_OPT_KFAC,
+		 " without training.optimizer kfac"},
 	};
 
 	for (; table->key; table++) {

@@ -18,6 +18,8 @@ const struct sc_name sc_optimizer_names[] = {
 	{"lamb", SC_OPT_LAMB},
 	{"adafactor", SC_OPT_ADAFACTOR},
 	{"muon", SC_OPT_MUON},
+	{"shampoo", SC_OPT_SHAMPOO},
+	{"kfac", SC_OPT_KFAC},
 	{0},
 };
 
@@ -45,7 +47,19 @@ const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optim
 		/* Shazeer and Stern, ICML 2018, without momentum: sums of rows and columns in place of moments; the
 		 * gradient is read for each */
 		[SC_OPT_ADAFACTOR] = {.more_bytes = 2 * FP32},
-		[SC_OPT_MUON] = {.moments = 1, .orthogonal = true}, /* Jordan et al. 2024 */
+		[SC_OPT_MUON] = {.moments = 1, .matrices = SC_MATRIX_MUON}, /* Jordan et al. 2024 */
+		/* Gupta et al., ICML 2018, with momentum; blocks as Meta's Distributed Shampoo takes them (Shi et
+		 * al. 2023), which advises roots every 50 to 100 steps */
+		[SC_OPT_SHAMPOO] = {.moments = 1,
+				    .matrices = SC_MATRIX_SHAMPOO,
+				    .factor_every = 1,
+				    .inverse_every = 100,
+				    .block = 1024},
+		/* KAISA (Pauloski et al., SC 2021) over SGD with momentum; steps of its ImageNet example */
+		[SC_OPT_KFAC] = {.moments = 1,
+				 .matrices = SC_MATRIX_KFAC,
+				 .factor_every = 10,
+				 .inverse_every = 100},
 	};
 
 	return &traits[sc_optimizer_dense(optimizer)];

@@ -21,16 +21,23 @@ enum sc_optimizer {
 	SC_OPT_LAMB,
 	SC_OPT_ADAFACTOR,
 	SC_OPT_MUON,
+	SC_OPT_SHAMPOO,
+	SC_OPT_KFAC,
 	SC_N_OPTIMIZERS
 };
 extern const struct sc_name sc_optimizer_names[];
 enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer);
+/* What is done with whole matrices of a layer. */
+enum sc_matrix_step { SC_MATRIX_NONE, SC_MATRIX_MUON, SC_MATRIX_SHAMPOO, SC_MATRIX_KFAC };
 /* Of a dense parameter. */
 struct sc_optimizer_traits {
 	double moments;      /* states of its size */
 	double moment_bytes; /* of one; 0 = as the request says */
 	double more_bytes;   /* that a step reads and writes beside gradient, weight and states */
-	bool orthogonal;     /* the update of a matrix is orthogonalised, by matrix products */
+	enum sc_matrix_step matrices;
+	double factor_every,
+		inverse_every; /* steps between updates of factors; of what is made of them */
+	double block;          /* rows and columns of a factor, at most */
 };
 const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optimizer);
 /* Bytes that a step of a dense parameter of a recommendation model or a table of layers moves, all fp32: weight, gradient and states are read, weight and states

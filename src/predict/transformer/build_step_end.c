@@ -310,7 +310,9 @@ static uint32_t add_gpu_optimizer(struct class_state *st)
 
 	if (cost.work_us <= 0)
 		return SC_NONE;
-	cost.owner_frac[SC_OWN_OPTIMIZER] = sum->gpu_us / cost.work_us;
+	cost.owner_frac[SC_OWN_COMM] = sum->owner_us[SC_OWN_COMM] / cost.work_us;
+	cost.owner_frac[SC_OWN_OPTIMIZER] =
+		sum->gpu_us / cost.work_us - cost.owner_frac[SC_OWN_COMM];
 	cost.owner_frac[SC_OWN_HOST] = sum->lead_us / cost.work_us;
 	node = sc_graph_add_node(
 		b->graph, SC_NODE_KERNEL, st->lanes.compute,

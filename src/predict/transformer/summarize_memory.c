@@ -15,8 +15,10 @@ static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
 	struct sc_replicas copies;
 	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
+	struct sc_update update = {.layers = parts.layers, .dense_layers = parts.dense};
 
 	sc_transformer_replicas(tf, c, &copies);
+	update.replicas = copies.dense.all;
 	*shape = (struct sc_memory_shape){
 		.params = plan->params,
 		.expert_params = plan->expert_params,
@@ -29,6 +31,7 @@ static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
 		.dense_layers_in_flight = parts.dense * in_flight,
 		.samples = (double)request->config.training.micro_batch,
 		.micro_batches_in_flight = in_flight,
+		.matrix_bytes = sc_transformer_matrix_bytes(request, &update),
 		.embed = parts.embed,
 		.head = parts.head,
 	};

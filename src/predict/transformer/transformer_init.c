@@ -400,7 +400,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		held = updated; /* gradients are scattered, too */
 	plan->host_optimizer_us = host_optimizer_us(tf, updated);
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
-	update = (struct sc_update){.params = held, .updated = updated};
+	update = (struct sc_update){
+		.params = held, .updated = updated, .replicas = copies.dense.all};
 	if (updated > 0)
 		scale_layers(&update, &parts, plan);
 	sc_transformer_optimizer(&tf->variant[plan->variant].env, &update, &tf->optimizer);

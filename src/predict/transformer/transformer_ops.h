@@ -57,7 +57,11 @@ struct sc_update {
 	double params, updated; /* that it holds, and those of them that it updates */
 	/* Whole layers among these, and of a mixture those without experts: what is done matrix by matrix. */
 	double layers, dense_layers;
+	struct sc_span replicas; /* ranks that hold the same */
 };
+/* States of an optimizer that are not of its parameters' size (Shampoo, K-FAC). */
+double sc_transformer_matrix_bytes(const struct sc_request *request,
+				   const struct sc_update *update);
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out);
 

@@ -191,56 +191,6 @@ double sc_transformer_update_bytes(const struct sc_request *request)
 			: 0);
 }
 
-/* Newton-Schulz steps of Muon (Jordan et al. 2024: five): X X^T, its square, and their sum times X; of `count` matrices
- * m x n. */
-enum { NEWTON_SCHULZ_STEPS = 5 };
-static void orthogonalise(const struct dims *x, double m, double n, double count)
-{
-	double low = fmin(m, n), high = fmax(m, n);
-	const struct mnk products[] = {{low, low, high}, {low, low, low}, {low, high, low}};
-
-	if (low <= 0 || count <= 0)
-		return;
-	for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
-		struct sc_op op = {SC_OP_GEMM,
-				   SC_BF16,
-				   {.gemm = {.batch = 1,
-					     .m = products[i].m,
-					     .n = products[i].n,
-					     .k = products[i].k}}};
-
-		sc_block_add_pieces(x->block, x->env,
-				    &(struct sc_block_pieces){
-					    .name = SC_NAME_ORTHOGONALISE,
-					    .op = &op,
-					    .n = count * NEWTON_SCHULZ_STEPS,
-					    .stretch = 1,
-				    });
-	}
-}
-
-/* The matrices of the layers, each tensor-parallel part alone; gate and up apart. */
-static void orthogonalise_layers(const struct dims *x, const struct sc_update *update)
-{
-	const struct sc_model *m = x->model;
-	bool mixture = sc_model_is_moe(m);
-	double with_experts = mixture ? update->layers : 0;
-	double dense = update->dense_layers + (mixture ? 0 : update->layers);
-	double all = dense + with_experts, matrices = x->gates + 1;
-	struct linear qkv[MAX_LINEARS];
-	const struct linear proj = proj_linear(x);
-	int n = qkv_linears(x, qkv);
-
-	for (int i = 0; i < n; i++)
-		orthogonalise(x, qkv[i].n, qkv[i].k, all);
-	orthogonalise(x, proj.n, proj.k, all);
-	orthogonalise(x, x->ffn, x->h, dense * matrices);
-	orthogonalise(x, shared_width(x), x->h, with_experts * matrices);
-	orthogonalise(x, (double)m->expert_ffn_hidden / x->etp, x->h,
-		      with_experts * matrices * (double)m->experts /
-			      (double)x->req->config.parallel.ep);
-}
-
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out)
 {
@@ -267,8 +217,7 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 		SC_FP32,
 		{.rowwise = {.read_bytes = updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
-	if (sc_optimizer_traits_of(request->config.training.optimizer)->orthogonal)
-		orthogonalise_layers(&x, update);
+	add_matrix_steps(&x, update);
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	add_rowwise(&x, SC_NAME_GRAD_ZERO, params * sc_grad_bytes(request), n);

@@ -94,6 +94,9 @@ void mlp_weights(const struct dims *x, double ffn);
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
 
+/* What optimizers do matrix by matrix. */
+void add_matrix_steps(const struct dims *x, const struct sc_update *update);
+
 void embed_forward(const struct dims *x);
 void embed_backward(const struct dims *x);
 void head_forward(const struct dims *x);
