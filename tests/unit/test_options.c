@@ -181,7 +181,7 @@ static void check_documented(const struct sc_command *command, const struct sc_c
 	struct sc_strbuf help = {0}, completion = {0};
 
 	sc_options_help(command, &help);
-	sc_options_completion(sc_commands, &completion);
+	ck_assert(sc_options_completion("bash", sc_commands, &completion));
 	for (const struct sc_cli_option *o = table; o && o->name; o++) {
 		ck_assert_msg(o->help && *o->help, "--%s of %s has no help", o->name,
 			      command->name);
