@@ -137,30 +137,31 @@ static struct sc_steady steady_at(const struct window *w)
 				  .micro_batches = w->micro_batches};
 }
 
-/* It waits for nothing but itself: for its passes, and for transfers that it asks for after them. */
-static bool is_busy(const struct sc_steady_run *r, const struct window *w)
-{
-	const uint32_t *slot = w->built->slot_node + w->at + w->first;
-	uint32_t node = slot[2 * w->per_period], to = slot[w->per_period];
-	uint32_t c = sc_graph_class_of(r->graph, to);
-
-	while (node != to && node != SC_NONE && sc_graph_class_of(r->graph, node) == c)
-		node = r->timeline->bound_by[node];
-	return node == to;
-}
-
-/* Back from the end over what it waited for, to the last slot of its class's window; SC_NONE: never. */
+/* Back from the end over what it waited for, to the first that was done when its class was through two periods of the
+ * window; SC_NONE: never. */
 static uint32_t find_decisive(const struct sc_steady_run *r)
 {
 	for (uint32_t node = r->last; node != SC_NONE; node = r->timeline->bound_by[node]) {
-		uint32_t c = sc_graph_class_of(r->graph, node);
-		struct window w = middle_of(r, c);
+		struct window w = middle_of(r, sc_graph_class_of(r->graph, node));
 
 		if (w.first < w.n_slots &&
-		    node == r->built->slot_node[w.at + w.first + 2 * w.per_period])
-			return c;
+		    r->timeline->end_us[node] <= slot_end_us(&w, w.first + 2 * w.per_period))
+			return node;
 	}
 	return SC_NONE;
+}
+
+/* For a period before that its class waited for nothing but itself: for its passes, for its host, and for transfers
+ * that it asks for after them. */
+static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_us)
+{
+	const double from_us = r->timeline->end_us[node] - period_us * (1 - CLOSE);
+	const uint32_t c = sc_graph_class_of(r->graph, node);
+
+	while (node != SC_NONE && sc_graph_class_of(r->graph, node) == c &&
+	       r->timeline->end_us[node] > from_us)
+		node = r->timeline->bound_by[node];
+	return node != SC_NONE && sc_graph_class_of(r->graph, node) == c;
 }
 
 /* A period of each class, which may be shorter. */
@@ -184,14 +185,15 @@ static void find_own_windows(const struct sc_steady_run *r, struct sc_steady *ou
  * would be now. */
 static bool one_is_busy(const struct sc_steady_run *r, struct sc_steady *out)
 {
-	uint32_t c = find_decisive(r);
+	uint32_t node = find_decisive(r);
 	struct window w;
 
-	if (c == SC_NONE)
+	if (node == SC_NONE)
 		return false;
-	w = middle_of(r, c);
+	w = middle_of(r, sc_graph_class_of(r->graph, node));
 	*out = steady_at(&w);
-	if (!is_busy(r, &w) || !repeats(&w, out->period_us, false) || !all_repeat(r, out, true))
+	if (!is_busy(r, node, out->period_us) || !repeats(&w, out->period_us, false) ||
+	    !all_repeat(r, out, true))
 		return false;
 	out->window_us += out->period_us;
 	find_own_windows(r, out);
