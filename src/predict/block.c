@@ -720,31 +720,59 @@ static void read_times(struct sc_block *block, const struct sc_build_scratch *sc
 			block->steps.at[i].us = tl->end_us[node[i]] - tl->start_us[node[i]];
 }
 
+/* Steps one after another, without a graph: the end of all when the GPU is free at `gpu_us`. */
+static double end_in_turn_us(const struct sc_block *block, double gpu_us)
+{
+	double host_us = 0;
+
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		host_us += step->host_us;
+		if (step->kind != SC_STEP_HOST)
+			gpu_us = fmax(gpu_us, host_us) + step->cost.latency_us + step->cost.work_us;
+	}
+	return fmax(gpu_us, host_us);
+}
+
+/* When the block alone ends on a GPU that is free at `gpu_us`. */
+static int find_end(const struct sc_block *block, double gpu_us, bool overlaps,
+		    struct sc_build_scratch *scratch, double *end_us, struct sc_err *err)
+{
+	int rc = 0;
+
+	if (!overlaps) {
+		*end_us = end_in_turn_us(block, gpu_us);
+		return 0;
+	}
+	lone_graph(block, gpu_us, scratch);
+	rc = sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
+	*end_us = scratch->timeline.total_us;
+	return rc;
+}
+
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
-	struct sc_timeline *tl = &scratch->timeline;
 	struct sc_summary *s = &block->sum;
 	bool overlaps;
-	double behind_us;
+	double behind_us, end_us;
 	int rc;
 
 	memset(s, 0, sizeof(*s));
 	overlaps = find_times(block, s);
 	behind_us = s->host_us; /* the GPU is late: every launch is already there */
-	lone_graph(block, behind_us, scratch);
-	rc = sc_simulate(scratch->sim, &scratch->graph, NULL, tl, err);
+	rc = find_end(block, behind_us, overlaps, scratch, &end_us, err);
 	if (rc)
 		return rc;
-	s->gpu_us = sc_quantize_us(tl->total_us - behind_us);
+	s->gpu_us = sc_quantize_us(end_us - behind_us);
 	if (overlaps)
 		read_times(block, scratch);
 	find_owners(block, s->gpu_us, s->owner_us);
 	find_waves(block, s);
 	find_beside(block, env, s);
-	lone_graph(block, 0, scratch);
-	rc = sc_simulate(scratch->sim, &scratch->graph, NULL, tl, err);
+	rc = find_end(block, 0, overlaps, scratch, &end_us, err);
 	if (rc == 0)
-		s->lead_us = sc_quantize_us(fmin(fmax(tl->total_us - s->gpu_us, 0), s->host_us));
+		s->lead_us = sc_quantize_us(fmin(fmax(end_us - s->gpu_us, 0), s->host_us));
 	return rc;
 }
