@@ -117,7 +117,8 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	struct sc_cost rest = {.work_us = sum->host_us - sum->lead_us,
 			       .owner_frac[SC_OWN_HOST] = 1};
 	struct sc_cost gpu = {.work_us = sum->gpu_us + (together ? sum->lead_us : 0)};
-	struct pass_costs out = {SC_NONE, SC_NONE, SC_NONE};
+	struct pass_costs out = {SC_NONE,      SC_NONE,      SC_NONE,
+				 sum->lead_us, sum->host_us, sum->gpu_us};
 
 	for (int o = 0; o < SC_N_OWNERS && gpu.work_us > 0; o++)
 		gpu.owner_frac[o] = sum->owner_us[o] / gpu.work_us;
@@ -134,15 +135,33 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	return out;
 }
 
-/* What the host does for a pass or part of one; returns the launch, or SC_NONE. */
+/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; what it does while
+ * that is enough decides nothing, and is owed to the next launch that may be late. */
+static bool is_early(struct class_state *st, const struct pass_costs *costs)
+{
+	bool early = !st->b->sync_p2p && st->ahead_us >= costs->lead_us;
+
+	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
+	if (early)
+		st->owed_us += costs->host_us;
+	return early;
+}
+
 uint32_t build_launch(struct class_state *st, const struct pass_costs *costs, uint32_t op)
 {
 	struct sc_graph *graph = st->b->graph;
-	uint32_t launch = SC_NONE;
+	struct sc_cost late = {.owner_frac[SC_OWN_HOST] = 1};
+	uint32_t launch, lead = costs->lead;
 
-	if (costs->lead != SC_NONE)
-		launch = sc_graph_add_node(graph, SC_NODE_LAUNCH, st->lanes.host,
-					   (struct sc_node_use){costs->lead, op});
+	if (lead == SC_NONE || is_early(st, costs))
+		return SC_NONE;
+	if (st->owed_us > 0) {
+		late.work_us = st->owed_us + costs->lead_us;
+		lead = sc_graph_add_cost(graph, &late);
+		st->owed_us = 0;
+	}
+	launch = sc_graph_add_node(graph, SC_NODE_LAUNCH, st->lanes.host,
+				   (struct sc_node_use){lead, op});
 	if (costs->rest != SC_NONE)
 		sc_graph_add_node(graph, SC_NODE_HOST, st->lanes.host,
 				  (struct sc_node_use){costs->rest, op});
@@ -158,7 +177,7 @@ void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, 
 		sc_graph_add_dep(graph, node, launch);
 	if (recv != SC_NONE)
 		sc_graph_add_dep(graph, node, recv);
-	if (st->awaited != SC_NONE && launch == SC_NONE)
+	if (st->awaited != SC_NONE && launch == SC_NONE && st->b->sync_p2p)
 		sc_graph_add_dep(graph, node, st->awaited);
 }
 

@@ -52,14 +52,15 @@ struct class_state {
 	uint32_t n_received[2][2]; /* slots of a peer looked at for what it sends: as p2p */
 	/* collectives and joins on groups of several classes, by axis */
 	uint32_t n_joined[SC_N_COMM_AXES];
-	bool gathered; /* sharded weights are there, and stay */
+	double ahead_us, owed_us; /* see build_launch */
 	uint32_t
 		began_after; /* what the pass before the last began after, or SC_NONE: copies run ahead */
 };
 /* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
- * GPU's part. SC_NONE: no such node. */
+ * GPU's part. SC_NONE: no such node. And how long the host takes before and in all, and the GPU. */
 struct pass_costs {
 	uint32_t lead, rest, gpu;
+	double lead_us, host_us, gpu_us;
 };
 /* Of a pass whose weights are sharded: and of what its data-parallel lane does before it, while it waits
  * for that, beside it and after it. */
@@ -132,6 +133,7 @@ struct sc_summary build_host_summary(const struct class_state *st);
 struct sc_summary build_run_sum(const struct pass *p, int block, double n);
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
 			      bool shares);
+/* What the host does before a kernel of these costs; returns its launch, or SC_NONE where that cannot be late. */
 uint32_t build_launch(struct class_state *st, const struct pass_costs *costs, uint32_t op);
 void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv);
 uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, uint32_t op);

@@ -360,15 +360,13 @@ static uint32_t add_comm(struct class_state *st, uint32_t cost, enum sc_op_name 
 /* Weights that are not asked for ahead are when the host and the pass's input are there. */
 static uint32_t gather_first(struct class_state *st, uint32_t gather, uint32_t recv, bool ahead)
 {
-	struct builder *b = st->b;
+	const struct pass_costs arrival = {st->b->zero_cost, SC_NONE, SC_NONE, 0, 0, 0};
 
 	if (gather == SC_NONE)
 		return SC_NONE;
 	if (!ahead) {
 		build_compute_after(st, recv);
-		build_begins(st, st->last_compute,
-			     sc_graph_add_node(b->graph, SC_NODE_LAUNCH, st->lanes.host,
-					       (struct sc_node_use){b->zero_cost, SC_NAME_JOIN}),
+		build_begins(st, st->last_compute, build_launch(st, &arrival, SC_NAME_JOIN),
 			     SC_NONE);
 	}
 	return add_comm(st, gather, SC_NAME_PARAM_GATHER);

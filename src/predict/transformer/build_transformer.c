@@ -74,6 +74,7 @@ static void add_classes(struct builder *b)
 		}
 		st->last_compute = st->awaited = st->last_grad = st->began_after = SC_NONE;
 		st->n_dp = 0;
+		st->ahead_us = -HUGE_VAL;
 	}
 }
 
