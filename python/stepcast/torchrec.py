@@ -57,8 +57,8 @@ class ShardEstimator:
             raise _fail()
         return out
 
-    def estimate(self, sharding_options: list[Any], sharder_map: Any = None) -> None:
-        """What the planner calls: sets `perf` of each shard."""
+    def estimate(self, sharding_options: list[Any], sharder_map: Any = None, **_: Any) -> None:
+        """What the planner calls, with names that changed over the years: sets `perf` of each shard."""
         from torchrec.distributed.planner.types import Perf
 
         known: dict[tuple, Any] = {}

@@ -1,25 +1,21 @@
-"""TorchRec's planner on a DLRM, by its own estimator and by ours: torchrec_plan.py [CONFIG]
+"""TorchRec's planner on DLRM-DCNv2, by its own estimator and by ours
 
 Prints each plan's predicted step, beside that of the plan which `stepcast shard` finds."""
 
 import json
-import sys
+import os
+import re
 import tempfile
 
 import stepcast
 from stepcast.torchrec import ShardEstimator
 
 
-def tables_of(config):
-    """(name, rows, dim) from the plan that has them all."""
-    plan = stepcast.shard(config, baseline=["naive"], samples=0).plan["embeddings"]
-    found = []
-    for name, at in plan.items():
-        shards = at["sharding_spec"] or []
-        rows = max(s["shard_offsets"][0] + s["shard_sizes"][0] for s in shards)
-        dim = max(s["shard_offsets"][1] + s["shard_sizes"][1] for s in shards)
-        found.append((name, rows, dim))
-    return found
+def tables_of_model():
+    """(name, rows, dim, pooling) of models/dlrm-dcnv2.yaml, which has a table a line."""
+    with open(os.path.join(stepcast.configs(), "models", "dlrm-dcnv2.yaml"), encoding="utf-8") as file:
+        found = [dict(re.findall(r"(name|rows|dim|pooling): (\w+)", line)) for line in file if "{name:" in line]
+    return [(t["name"], int(t["rows"]), int(t["dim"]), float(t.get("pooling", 1))) for t in found]
 
 
 def plan_with(config, ours, batch_per_gpu=6912, world=8, hbm_gib=55.879):
@@ -32,21 +28,28 @@ def plan_with(config, ours, batch_per_gpu=6912, world=8, hbm_gib=55.879):
         EmbeddingPerfEstimator,
         EmbeddingStorageEstimator,
     )
+    from torchrec.distributed.planner.types import ParameterConstraints
 
     configs = [
         EmbeddingBagConfig(name=n, num_embeddings=r, embedding_dim=d, feature_names=["f_" + n])
-        for n, r, d in tables_of(config)
+        for n, r, d, _ in tables_of_model()
     ]
+    constraints = {n: ParameterConstraints(pooling_factors=[p]) for n, _, _, p in tables_of_model()}
     model = EmbeddingBagCollection(device=torch.device("meta"), tables=configs)
     # The planner keeps 15 % for itself.
     topology = Topology(
         world_size=world, compute_device="cuda", local_world_size=8, hbm_cap=int(hbm_gib * 2**30 / 0.85)
     )
-    times = ShardEstimator(config) if ours else EmbeddingPerfEstimator(topology)
+    times = ShardEstimator(config) if ours else EmbeddingPerfEstimator(topology, constraints)
     enumerator = EmbeddingEnumerator(
-        topology, batch_per_gpu, estimator=[times, EmbeddingStorageEstimator(topology)]
+        topology,
+        batch_per_gpu,
+        constraints=constraints,
+        estimator=[times, EmbeddingStorageEstimator(topology, constraints)],
     )
-    planner = EmbeddingShardingPlanner(topology, batch_size=batch_per_gpu, enumerator=enumerator)
+    planner = EmbeddingShardingPlanner(
+        topology, batch_size=batch_per_gpu, enumerator=enumerator, constraints=constraints
+    )
     return planner.plan(model, [EmbeddingBagCollectionSharder()]).plan[""]
 
 
@@ -73,7 +76,7 @@ def tables_of_plan(plan):
 
 
 def main():
-    config = sys.argv[1] if len(sys.argv) > 1 else stepcast.example("dlrm-dcnv2-h100")
+    config = stepcast.example("dlrm-dcnv2-h100")
     given = json.loads(stepcast.shard(config, baseline=["naive"], samples=0).plan_json)
     rows = [("stepcast shard", stepcast.shard(config, search=5, samples=0).best)]
     for name, ours in (("TorchRec, its estimator", False), ("TorchRec, our estimator", True)):
