@@ -32,18 +32,21 @@ static const char *beside_program(struct sc_arena *arena)
 	static const char *const from[] = {"../share/stepcast/configs",
 					   "../../share/stepcast/configs"};
 	static const char here;
-	const char *slash, *path;
+	const char *slash, *path = NULL;
 	Dl_info info;
 
 	if (!dladdr(&here, &info) || !info.dli_fname || !(slash = strrchr(info.dli_fname, '/')))
 		return NULL;
-	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
-		path = sc_arena_printf(arena, "%.*s/%s", (int)(slash - info.dli_fname),
-				       info.dli_fname, from[i]);
-		if (is_readable(path))
-			return path;
+	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]) && !path; i++) {
+		char *real =
+			realpath(sc_arena_printf(arena, "%.*s/%s", (int)(slash - info.dli_fname),
+						 info.dli_fname, from[i]),
+				 NULL);
+
+		path = real ? sc_arena_strdup(arena, real) : NULL;
+		free(real);
 	}
-	return NULL;
+	return path;
 }
 
 /* The installed configs, best first; entries may be NULL. */
