@@ -18,6 +18,7 @@ enum { MAX_POINTS = 1024 };
 struct collective_args {
 	struct sc_common common;
 	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends, *report;
+	struct sc_arg_list beside;
 	int64_t ranks, nodes;
 	int json;
 };
@@ -74,6 +75,12 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.csv",
 	 .offset = AT(sends),
 	 .help = "all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes"},
+	{.name = "beside",
+	 .kind = SC_ARG_LIST,
+	 .arg = "KIND:BYTES",
+	 .offset = AT(beside),
+	 .help = "another that begins with it between the same GPUs, as all_gather:64M; may be given "
+		 "again"},
 	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
@@ -219,6 +226,32 @@ static int read_kind(const char *word, enum sc_collective *out, struct sc_err *e
 			  word);
 }
 
+/* "all_gather:64M" */
+static int read_beside(const struct collective_args *args, struct sc_arena *arena,
+		       struct sc_collective_sizes_opts *opts, struct sc_err *err)
+{
+	struct sc_collective_shape *others =
+		sc_arena_calloc(arena, args->beside.n, sizeof(*others));
+	int rc = 0;
+
+	for (size_t i = 0; i < args->beside.n && rc == 0; i++) {
+		const char *text = args->beside.at[i], *colon = strchr(text, ':');
+
+		others[i].dtype = SC_FP32;
+		others[i].bytes = colon ? read_size(colon + 1, strlen(colon + 1)) : 0;
+		if (!(others[i].bytes > 0))
+			return sc_err_set(err, SC_EUSAGE,
+					  "--beside: expected KIND:BYTES as all_gather:64M, got "
+					  "\"%.64s\"",
+					  text);
+		rc = read_kind(sc_arena_strndup(arena, text, (size_t)(colon - text)),
+			       &others[i].kind, err);
+	}
+	opts->others = others;
+	opts->n_others = args->beside.n;
+	return rc;
+}
+
 static int load_algorithm(const struct collective_args *args, struct sc_arena *arena,
 			  struct sc_msccl *out, struct sc_err *err)
 {
@@ -309,6 +342,8 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 		rc = read_kind(args->common.words.at[0], &opts.kind, err);
 	if (rc == 0)
 		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);
+	if (rc == 0)
+		rc = read_beside(args, arena, &opts, err);
 	if (rc == 0 && args->algorithm)
 		rc = load_algorithm(args, arena, &file, err);
 	opts.file = args->algorithm ? &file : NULL;
@@ -353,7 +388,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml] [--sends FILE.csv] [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
+		"[--algorithm FILE.xml] [--sends FILE.csv] [--beside KIND:BYTES]... [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "
@@ -362,6 +397,8 @@ const struct sc_command sc_command_collective = {
 		"receives match, it ends, every rank gets what the collective promises; what is wrong is "
 		"named with rank, thread block and step. Then its thread blocks are walked at each size, "
 		"and the sizes are named at which it beats the library.\n\n"
+		"With --beside others begin at the same time, each on a communicator of its own; links, "
+		"NICs, SMs and memory are shared, and the time until this one ends is said, too.\n\n"
 		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",
 	.words = "all_reduce all_gather reduce_scatter broadcast all_to_all send_recv",
 	.options = OPTIONS,

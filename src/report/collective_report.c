@@ -35,14 +35,15 @@ static void append_file(const struct sc_collective_sizes *sizes, const struct sc
 void sc_text_collective(const struct sc_collective_sizes_opts *opts,
 			const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
 {
-	bool beside = opts->measured || opts->file;
+	bool beside = opts->measured || opts->file || opts->n_others;
 
 	sc_strbuf_printf(out, "%s of %d ranks on %d node%s\n\n", sc_collective_names[opts->kind],
 			 opts->span.n_ranks, opts->span.n_nodes,
 			 opts->span.n_nodes == 1 ? "" : "s");
-	sc_strbuf_printf(out, "%14s %12s %10s %10s  %-9s %-8s %8s  %-*s%s%s\n", "bytes", "time us",
-			 "algbw GB/s", "busbw GB/s", "algorithm", "protocol", "channels",
-			 beside ? 8 : 0, "limit", opts->measured ? "   measured us    off %" : "",
+	sc_strbuf_printf(out, "%14s %12s %10s %10s  %-9s %-8s %8s  %-*s%s%s%s\n", "bytes",
+			 "time us", "algbw GB/s", "busbw GB/s", "algorithm", "protocol", "channels",
+			 beside ? 8 : 0, "limit", opts->n_others ? "  together us slowdown" : "",
+			 opts->measured ? "   measured us    off %" : "",
 			 opts->file ? "      file us  speedup  limit" : "");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
@@ -50,6 +51,9 @@ void sc_text_collective(const struct sc_collective_sizes_opts *opts,
 		sc_strbuf_printf(out, "%14.0f %12.2f %10.2f %10.2f  %-9s %-8s %8d  %-*s", p->bytes,
 				 p->time_us, p->algbw_gbps, p->busbw_gbps, p->algorithm,
 				 p->protocol, p->channels, beside ? 8 : 0, p->limit);
+		if (opts->n_others)
+			sc_strbuf_printf(out, " %12.2f %8.2f", p->together_us,
+					 p->together_us / p->time_us);
 		if (opts->measured && (isnan(p->measured_us) || (opts->file && isnan(p->file_us))))
 			sc_strbuf_printf(out, " %13s %8s", "-", "-");
 		else if (opts->measured)
@@ -97,6 +101,8 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 		sc_json_text(&json, point, "protocol", p->protocol);
 		sc_json_int(&json, point, "channels", p->channels);
 		sc_json_text(&json, point, "limit", p->limit);
+		if (opts->n_others)
+			sc_json_real(&json, point, "together_us", p->together_us);
 		if (opts->measured)
 			sc_json_known_real(&json, point, "measured_us", p->measured_us);
 		if (opts->file) {
@@ -182,7 +188,7 @@ void sc_html_collective(const struct sc_collective_sizes_opts *opts,
 			     sizes->n_measured, sizes->median_ape_pct, sizes->p90_ape_pct);
 	put_chart(&page, sizes);
 	sc_page_table(&page, "bytes#|time us#|algbw GB/s#|busbw GB/s#|algorithm|protocol|channels#|"
-			     "limit|measured us#|file us#");
+			     "limit|together us#|measured us#|file us#");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
 
@@ -194,6 +200,7 @@ void sc_html_collective(const struct sc_collective_sizes_opts *opts,
 		sc_page_cell(&page, "%s", p->protocol);
 		sc_page_cell(&page, "%d", p->channels);
 		sc_page_cell(&page, "%s", p->limit);
+		sc_page_number(&page, 2, p->together_us);
 		sc_page_number(&page, 2, p->measured_us);
 		sc_page_number(&page, 2, p->file_us);
 	}

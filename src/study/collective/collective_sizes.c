@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/stats.h"
 #include "base/units.h"
+#include "study/collective/collective_together.h"
 
 double sc_collective_bus_factor(enum sc_collective kind, int n)
 {
@@ -129,6 +130,26 @@ static int walk_file(const struct sc_collective_sizes_opts *opts, struct sc_coll
 	return 0;
 }
 
+/* ---- others beside ---- */
+
+static int add_together(const struct sc_collective_sizes_opts *opts,
+			const struct sc_collective_sizes *sizes, struct sc_err *err)
+{
+	struct sc_collective_together *together = sc_collective_together_create();
+	int rc = 0;
+
+	for (size_t i = 0; i < sizes->n && rc == 0; i++) {
+		const struct sc_collective_shape shape = {
+			.kind = opts->kind, .bytes = sizes->points[i].bytes, .dtype = SC_FP32};
+
+		rc = sc_collective_together_us(together, opts->fabric, &opts->span, &shape,
+					       opts->others, opts->n_others,
+					       &sizes->points[i].together_us, err);
+	}
+	sc_collective_together_destroy(together);
+	return rc;
+}
+
 int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
 			    struct sc_collective_sizes *out, struct sc_err *err)
 {
@@ -139,8 +160,10 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 	for (size_t i = 0; i < opts->n && rc == 0; i++) {
 		struct sc_collective_point *point = &sizes.points[i];
 
-		*point = (struct sc_collective_point){
-			.bytes = opts->bytes[i], .measured_us = NAN, .file_us = NAN};
+		*point = (struct sc_collective_point){.bytes = opts->bytes[i],
+						      .measured_us = NAN,
+						      .file_us = NAN,
+						      .together_us = NAN};
 		predict(opts, point);
 		if (opts->measured)
 			rc = find_measured(opts->measured, point->bytes, arena, &point->measured_us,
@@ -148,6 +171,8 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 		if (rc == 0 && opts->file)
 			rc = walk_file(opts, point, &sizes, err);
 	}
+	if (rc == 0 && opts->n_others)
+		rc = add_together(opts, &sizes, err);
 	if (rc)
 		return rc;
 	score(&sizes, arena);

@@ -13,6 +13,7 @@ struct sc_collective_point {
 	double measured_us;     /* NAN: not measured at this size */
 	double file_us;         /* of the algorithm file; NAN: there is none, or it does not end */
 	const char *file_limit; /* NULL: there is none */
+	double together_us;     /* beside the others; NAN: there are none */
 };
 struct sc_collective_sizes_opts {
 	enum sc_collective kind;
@@ -20,8 +21,10 @@ struct sc_collective_sizes_opts {
 	struct sc_span span;
 	const double *bytes; /* rising */
 	size_t n;
-	const struct sc_msccl *file;   /* may be NULL; read and proved */
-	const struct sc_csv *measured; /* may be NULL: columns bytes and time_us */
+	const struct sc_msccl *file;              /* may be NULL; read and proved */
+	const struct sc_csv *measured;            /* may be NULL: columns bytes and time_us */
+	const struct sc_collective_shape *others; /* that begin with it, between the same ranks */
+	size_t n_others;
 };
 struct sc_collective_sizes {
 	struct sc_collective_point *points;
