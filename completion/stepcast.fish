@@ -191,6 +191,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from collective' -l ranks -x -d 
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l algorithm -r -d 'an algorithm in MSCCL'\''s XML: proved, walked at each size, and compared with the library'\''s own choice'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l measured -r -d 'measured times, beside: CSV with bytes and time_us, or what nccl-tests printed'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l sends -r -d 'all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes'
+complete -c stepcast -n '__fish_seen_subcommand_from collective' -l beside -x -d 'another that begins with it between the same GPUs, as all_gather:64M; may be given again'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l report -r -d 'write the result as an HTML page, too'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l plot -r -d 'draw time over size (.svg or .png; needs gnuplot)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l json -d 'write JSON to stdout'

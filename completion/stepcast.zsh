@@ -228,6 +228,7 @@ _stepcast() {
 		'--algorithm[an algorithm in MSCCL'\''s XML\: proved, walked at each size, and compared with the library'\''s own choice]:FILE.xml:_files' \
 		'--measured[measured times, beside\: CSV with bytes and time_us, or what nccl-tests printed]:FILE:_files' \
 		'--sends[all_to_all, in place of --bytes\: what each rank sends to each, columns from, to and bytes]:FILE.csv:_files' \
+		'*--beside[another that begins with it between the same GPUs, as all_gather\:64M; may be given again]:KIND\:BYTES:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--plot[draw time over size (.svg or .png; needs gnuplot)]:FILE:_files' \
 		'--json[write JSON to stdout]' \
