@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
-enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 8192, MAX_MICRO_BATCH = 64 };
+enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 4096, MAX_MICRO_BATCH = 64 };
 
 /* Keys whose values later ones depend on. */
 enum {
@@ -100,9 +100,19 @@ static void usual_ep(const struct space *sp, struct values *v)
 	add_divisors(sp, v, experts > 0 ? experts : 1, MAX_VALUES);
 }
 
+/* Chunks have as many layers each, or would with the embedding and the output layer counted as two. */
+static bool share_layers(const struct space *sp, int64_t n_chunks)
+{
+	int64_t layers = sp->s->facts->config.model.layers;
+
+	return layers % n_chunks == 0 || (layers + 2) % n_chunks == 0;
+}
+
 static void usual_chunks(const struct space *sp, struct values *v)
 {
-	add_divisors(sp, v, sp->s->facts->config.model.layers, MAX_VALUES);
+	for (int64_t i = 1; i <= sp->s->facts->config.model.layers; i++)
+		if (share_layers(sp, i))
+			add_int(sp, v, i);
 }
 
 static void usual_micro(const struct space *sp, struct values *v)
@@ -172,7 +182,6 @@ static bool divides(int64_t a, int64_t b)
 static bool goes(const struct space *sp, size_t i, const char *text)
 {
 	const int64_t *now = sp->now, group = now[AT_TP] * now[AT_CP] * now[AT_PP];
-	int64_t layers = sp->s->facts->config.model.layers;
 
 	switch (sp->at[i]) {
 	case AT_TP:
@@ -184,7 +193,7 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 		return divides(now[AT_EP], now[AT_GPUS] / now[AT_PP]);
 	case AT_CHUNKS:
 		return now[AT_CHUNKS] == 1 ||
-		       (now[AT_PP] > 1 && divides(now[AT_PP] * now[AT_CHUNKS], layers));
+		       (now[AT_PP] > 1 && share_layers(sp, now[AT_PP] * now[AT_CHUNKS]));
 	case AT_MICRO:
 		return divides(replicas(sp) * now[AT_MICRO], now[AT_BATCH]) || now[AT_MICRO] == 1;
 	case AT_SHARDING:
