@@ -230,8 +230,9 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 }
 
 static int sweep(const stepcast_request *request, const struct sc_sweep_args *args,
-		 struct sink *sink, struct sc_err *err)
+		 const struct sink *taker, struct sc_err *err)
 {
+	struct sink sink = *taker;
 	struct sc_arena arena;
 	struct sc_predict_opts opts;
 	struct sc_csv cases = {.file = NULL};
@@ -242,13 +243,13 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 		.opts = &opts,
 		.catalog = sc_api_catalog(request),
 		.take = take_row,
-		.ctx = sink,
+		.ctx = &sink,
 	};
 	int rc;
 
 	sc_arena_init(&arena, BLOCK_BYTES);
 	sc_predict_opts_init(&opts);
-	sink->cases = &cases;
+	sink.cases = &cases;
 	rc = sc_sweep_args_cases(args, &arena, &cases, err);
 	if (rc == 0)
 		rc = sc_sweep_run(&job, &arena,
@@ -262,7 +263,7 @@ int stepcast_sweep(const stepcast_request *request, const char *const *options, 
 		   stepcast_row_fn take, void *ctx)
 {
 	const struct sc_api_options given = {options, n_options, "sweep", sc_sweep_options};
-	struct sink sink = {.take = take, .ctx = ctx};
+	const struct sink sink = {.take = take, .ctx = ctx};
 	struct sc_sweep_args args = {.jobs = sc_cpu_count()};
 	struct sc_api_call call;
 	struct sc_arena arena;
