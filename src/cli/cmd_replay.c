@@ -347,7 +347,8 @@ const struct sc_command sc_command_replay = {
 	.synopsis =
 		"DIR [--scale SELECTOR=FACTOR]... [--replace SELECTOR=mean|model] "
 		"[--set gpus=N] [--overlap none|free] [--bucket-mib MIB] "
-		"[--missing symmetric] [--without-straggler RANK] [--json] [--timeline FILE.json]",
+		"[--missing symmetric] [--without-straggler RANK] [--json] [--timeline FILE.json] "
+		"[--report FILE.html]",
 	.details =
 		"Replays the traces of DIR (see stepcast import): every iteration simulated beside what "
 		"was measured, and predicted from the others; where each rank's time goes and which "

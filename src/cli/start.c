@@ -111,6 +111,21 @@ static int check_output(const struct sc_command *command, const struct sc_common
 	return 0;
 }
 
+/* Before hours of work: there must be a folder to write into. */
+static int check_folder(const char *output, struct sc_err *err)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+	int n = (int)(sc_file_name(output) - output);
+
+	if (n == 0 || n >= PATH_MAX)
+		return 0;
+	snprintf(folder, sizeof(folder), "%.*s", n, output);
+	if (stat(folder, &st) == 0)
+		return 0;
+	return sc_err_at(err, SC_EIO, output, 0, 0, "cannot write: %s", strerror(errno));
+}
+
 static int check_outputs(const struct sc_command *command, const struct sc_common *common,
 			 struct sc_err *err)
 {
@@ -122,6 +137,8 @@ static int check_outputs(const struct sc_command *command, const struct sc_commo
 
 		if (o->file == SC_FILE_OUT && *text)
 			rc = check_output(command, common, *text, err);
+		if (rc == 0 && o->file == SC_FILE_OUT && *text)
+			rc = check_folder(*text, err);
 	}
 	return rc;
 }

@@ -171,7 +171,9 @@ static void append_zsh(struct sc_strbuf *out, const struct sc_command *const *co
 		append_words(out, commands, commands[i]);
 		sc_strbuf_append(out, "; _files }' ;;\n");
 	}
-	sc_strbuf_append(out, "\tesac\n}\ncompdef _stepcast stepcast\n");
+	sc_strbuf_append(out, "\tesac\n}\n"
+			      "if [ \"$funcstack[1]\" = _stepcast ]; then\n\t_stepcast \"$@\"\n"
+			      "else\n\tcompdef _stepcast stepcast\nfi\n");
 }
 
 static void append_fish_option(struct sc_strbuf *out, const char *command,

@@ -91,7 +91,7 @@ void sc_predict_run_release(struct sc_predict_run *run)
 static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 {
 	const struct sc_predict_args *args = run->args;
-	const struct sc_run_size size = {args->tokens, args->samples};
+	const struct sc_run_size size = {args->tokens, args->samples, args->price};
 
 	if (args->tokens >= 0 && args->samples >= 0)
 		return sc_err_set(err, SC_EUSAGE, "--tokens and --samples say the same: give one");
@@ -99,8 +99,6 @@ static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 			run->request.config.cluster.price_usd_gpu_hour >= 0;
 	if (!run->has_cost)
 		return 0;
-	if (args->price >= 0)
-		run->request.config.cluster.price_usd_gpu_hour = args->price;
 	return sc_run_cost(&run->request, &run->prediction, &size, &run->cost, err);
 }
 

@@ -59,9 +59,9 @@ static void put_verdict(struct sc_page *page, const struct sc_csv *cases,
 		sc_page_figure(page, figure, "the fastest that fits: %s", sc_strbuf_get(&text));
 	}
 	sc_page_verdict(page,
-			n_fit == cases->n_rows ? SC_VERDICT_GOOD
-			: n_fit                ? SC_VERDICT_FAIR
-					       : SC_VERDICT_BAD,
+			n_fit == 0              ? SC_VERDICT_BAD
+			: n_fit < cases->n_rows ? SC_VERDICT_FAIR
+						: SC_VERDICT_GOOD,
 			"%zu of %zu cases fit the memory; %zu could not be predicted.", n_fit,
 			cases->n_rows, cases->n_rows - n_done);
 	sc_strbuf_release(&text);
@@ -150,9 +150,9 @@ static void put_cases(struct sc_page *page, const struct sc_csv *cases,
 {
 	struct sc_strbuf heads = {0};
 
-	sc_strbuf_append(&heads, "case#");
+	sc_page_head(&heads, "case", true);
 	for (size_t i = 0; i < varied->n; i++)
-		sc_strbuf_printf(&heads, "|%s", cases->header[varied->columns[i]]);
+		sc_page_head(&heads, cases->header[varied->columns[i]], false);
 	sc_strbuf_append(&heads, "|ms#|low#|high#|GiB#|MFU %#|");
 	sc_page_heading(page, "Cases");
 	sc_page_table(page, sc_strbuf_get(&heads));

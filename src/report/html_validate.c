@@ -67,11 +67,13 @@ static void put_chart(struct sc_page *page, const struct sc_validation *v)
 	double *at = sc_xcalloc((size_t)2 * MAX_COLORS * (v->n_cases + 1), sizeof(*at));
 	const char **labels = sc_xcalloc(MAX_COLORS * (v->n_cases + 1), sizeof(*labels));
 	struct sc_series series[MAX_COLORS];
-	size_t n = 1;
+	size_t n = 1, n_first = 0;
 
+	while (n_first < v->n_groups && v->groups[n_first].column == v->groups[0].column)
+		n_first++;
 	for (size_t k = 0; k < MAX_COLORS; k++) {
 		double *x = at + 2 * k * (v->n_cases + 1);
-		bool is_rest = k + 1 == MAX_COLORS && v->n_groups > MAX_COLORS;
+		bool is_rest = k + 1 == MAX_COLORS && n_first > MAX_COLORS;
 
 		series[k] = (struct sc_series){"all",
 					       sc_chart_color(k),
@@ -80,7 +82,7 @@ static void put_chart(struct sc_page *page, const struct sc_validation *v)
 					       labels + k * (v->n_cases + 1),
 					       0,
 					       SC_POINTS};
-		if (k < v->n_groups && v->groups[k].column == v->groups[0].column) {
+		if (k < n_first) {
 			series[k].name = is_rest ? "others" : v->groups[k].value;
 			n = k + 1;
 		}
@@ -131,6 +133,17 @@ static void put_cases(struct sc_page *page, const struct sc_validation *v)
 			     v->n_cases - MAX_CASES_SHOWN);
 }
 
+/* The bands are the promise: where they hold, all is well. */
+static enum sc_verdict verdict_of(const struct sc_score *all)
+{
+	enum { MOST_PCT = 65, HALF_PCT = 50 };
+
+	if (all->accuracy.n == 0 || all->coverage_pct < HALF_PCT)
+		return SC_VERDICT_BAD;
+	return all->n_skipped == 0 && all->coverage_pct >= MOST_PCT ? SC_VERDICT_GOOD
+								    : SC_VERDICT_FAIR;
+}
+
 void sc_html_validation(const char *title, const struct sc_validation *v, struct sc_strbuf *out)
 {
 	const struct sc_accuracy *a = &v->all.accuracy;
@@ -143,10 +156,7 @@ void sc_html_validation(const char *title, const struct sc_validation *v, struct
 		sc_page_figure(&page, figure, "mean absolute error, median %.2f %%, p90 %.2f %%",
 			       a->median_ape_pct, a->p90_ape_pct);
 	sc_page_verdict(
-		&page,
-		v->all.n_skipped == 0 ? SC_VERDICT_GOOD
-		: a->n                ? SC_VERDICT_FAIR
-				      : SC_VERDICT_BAD,
+		&page, verdict_of(&v->all),
 		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
 		"bands, which should hold 80 %%.",
 		a->n, v->all.n_rows, a->n ? v->all.coverage_pct : 0);

@@ -47,6 +47,7 @@ static const char SCRIPT[] =
 	"head.dataset.way = way;\n"
 	"rows.sort(function (a, b) {\n"
 	"var x = a.cells[at].textContent, y = b.cells[at].textContent, d = x - y;\n"
+	"if (!x || !y) return !x - !y;\n" /* empty cells last */
 	"return way * (isNaN(d) ? x.localeCompare(y) : d); });\n"
 	"rows.forEach(function (row) { body.appendChild(row); }); }); });\n";
 
@@ -151,6 +152,8 @@ void sc_page_verdict(struct sc_page *page, enum sc_verdict verdict, const char *
 
 void sc_page_table(struct sc_page *page, const char *heads)
 {
+	struct sc_strbuf head = {0};
+
 	assert(!page->columns);
 	page->columns = heads;
 	page->column = 0;
@@ -160,11 +163,31 @@ void sc_page_table(struct sc_page *page, const char *heads)
 		bool is_number = n && heads[n - 1] == '#';
 
 		sc_strbuf_append(page->out, is_number ? "<th class=\"n\">" : "<th>");
-		sc_strbuf_append_n(page->out, heads, n - is_number);
+		sc_strbuf_clear(&head);
+		sc_strbuf_append_n(&head, heads, n - is_number);
+		sc_page_escape(page->out, sc_strbuf_get(&head));
 		sc_strbuf_append(page->out, "</th>");
 		heads += n + (heads[n] == '|');
 	}
 	sc_strbuf_append(page->out, "</tr></thead>\n<tbody>\n");
+	sc_strbuf_release(&head);
+}
+
+/* What has a meaning in the list is replaced by what looks like it. */
+void sc_page_head(struct sc_strbuf *heads, const char *text, bool is_number)
+{
+	if (heads->n)
+		sc_strbuf_append_char(heads, '|');
+	for (; *text; text++) {
+		if (*text == '|')
+			sc_strbuf_append(heads, "\u00a6");
+		else if (*text == '#' && (!text[1] || text[1] == '|'))
+			sc_strbuf_append(heads, "\uff03");
+		else
+			sc_strbuf_append_char(heads, *text);
+	}
+	if (is_number)
+		sc_strbuf_append_char(heads, '#');
 }
 
 /* The next cell's head, whether it is a number's, and whether it is the last of its row. */

@@ -11,9 +11,8 @@
 
 struct sc_page {
 	struct sc_strbuf *out;
-	const char
-		*columns; /* of the table that is open: a letter each, 'n' for numbers; else NULL */
-	unsigned column;  /* of the next cell */
+	const char *columns; /* heads of the table that is open, or NULL */
+	unsigned column;     /* of the next cell */
 };
 /* How it stands: green, yellow, red. */
 enum sc_verdict { SC_VERDICT_GOOD, SC_VERDICT_FAIR, SC_VERDICT_BAD };
@@ -34,6 +33,8 @@ void sc_page_verdict(struct sc_page *page, enum sc_verdict verdict, const char *
 /* A table: its heads in one text, "operation|ms#|%#", with # behind those of numbers; then cell after cell, a row ends
  * with its last column. */
 void sc_page_table(struct sc_page *page, const char *heads);
+/* Appends a head of any text to such a list. */
+void sc_page_head(struct sc_strbuf *heads, const char *text, bool is_number);
 void sc_page_cell(struct sc_page *page, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* So many digits after the point; empty if not finite. */
 void sc_page_number(struct sc_page *page, int digits, double value);

@@ -204,13 +204,15 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 }
 
 /* Zooms without a script: the page's style knows the classes. */
-static void append_zoom(const char *name, struct sc_strbuf *out)
+static void append_zoom(struct sc_strbuf *out)
 {
+	size_t group = out->n; /* its place: one of a kind in a page */
+
 	sc_strbuf_append(out, "zoom");
 	for (int times = 1; times <= 32; times *= 2)
 		sc_strbuf_printf(out,
-				 " <input type=\"radio\" class=\"zoom%d\" name=\"zoom %s\"%s>%d",
-				 times, name, times == 1 ? " checked" : "", times);
+				 " <input type=\"radio\" class=\"zoom%d\" name=\"zoom%zu\"%s>%d",
+				 times, group, times == 1 ? " checked" : "", times);
 }
 
 void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
@@ -223,7 +225,7 @@ void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
 	append_title(sc_strbuf_get(&shown), play, out);
 	sc_strbuf_append(out, ". F blue, B yellow, I (backward of inputs) green, W (of weights) "
 			      "grey; below each stage what it holds.</p>\n");
-	append_zoom(sc_strbuf_get(&shown), out);
+	append_zoom(out);
 	sc_strbuf_append(out, "\n<div style=\"overflow-x: auto\">\n");
 	sc_schedule_to_svg(name, play, out);
 	sc_strbuf_append(out, "</div>\n</div>\n");

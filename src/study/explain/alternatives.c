@@ -51,14 +51,6 @@ static bool is_same(const struct sc_prediction *a, const struct sc_prediction *b
 	       a->memory.host_gib == b->memory.host_gib;
 }
 
-static void keep_schedule(const struct sc_parallel *chosen, struct sc_parallel *out)
-{
-	out->schedule = chosen->schedule;
-	out->virtual_stages = chosen->virtual_stages;
-	out->chimera_replicas = chosen->chimera_replicas;
-	out->waves = chosen->waves;
-}
-
 /* What cannot run so is no alternative. */
 static void try_sets(struct trying *t, const struct sets *sets)
 {
@@ -66,16 +58,15 @@ static void try_sets(struct trying *t, const struct sets *sets)
 	struct sc_config config = *t->ask->config;
 	struct sc_err ignored = {.code = SC_OK};
 	int rc = t->out->n < SC_MAX_ALTERNATIVES ? 0 : SC_ELIMIT;
-
-	if (config.parallel.schedule == SC_SCHED_AUTO) /* the chosen one stays */
-		keep_schedule(&t->request->config.parallel, &config.parallel);
 	for (size_t i = 0; i < sets->n && rc == 0; i++)
 		rc = sc_config_set(&config,
 				   &(struct sc_setting){sets->path[i], sets->text[i], "--explain"},
 				   t->arena, &ignored);
 	if (rc == 0)
-		rc = sc_config_resolve(&config, t->ask->catalog, t->ask->file, t->changed,
-				       &ignored);
+		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, t->ask->catalog,
+								 t->ask->file, t->ask->predictor,
+								 t->ask->opts},
+				       t->changed, &ignored);
 	if (rc == 0)
 		rc = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
 				&ignored);

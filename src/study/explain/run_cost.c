@@ -29,7 +29,8 @@ int sc_run_cost(const struct sc_request *request, const struct sc_prediction *p,
 		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err)
 {
 	const struct sc_config *c = &request->config;
-	double price = c->cluster.price_usd_gpu_hour, watts = mean_watts(request);
+	double watts = mean_watts(request);
+	double price = size->usd_per_hour >= 0 ? size->usd_per_hour : c->cluster.price_usd_gpu_hour;
 	double samples = size->samples;
 
 	if (size->tokens > 0 && !(p->tokens_per_s > 0))

@@ -7,6 +7,7 @@
 /* What the run has to go through; both 0: nothing is asked. */
 struct sc_run_size {
 	double tokens, samples;
+	double usd_per_hour; /* of a GPU; below 0: cluster.price_usd_gpu_hour */
 };
 struct sc_run_cost {
 	double gpu_hours, usd, kwh; /* of a step; NAN: no price, no tdp_w of a device */
