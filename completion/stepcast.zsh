@@ -390,4 +390,8 @@ _stepcast() {
 		'*:word:{ compadd -- predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help; _files }' ;;
 	esac
 }
-compdef _stepcast stepcast
+if [ "$funcstack[1]" = _stepcast ]; then
+	_stepcast "$@"
+else
+	compdef _stepcast stepcast
+fi
