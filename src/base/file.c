@@ -97,8 +97,7 @@ static int check_file(int fd, struct buffer *buffer)
 /* Opening a pipe waits for who writes to it: that is said if it takes long. */
 static int open_file(const char *path)
 {
-	int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-					: open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	struct pollfd pipe = {.fd = fd, .events = POLLIN};
 	struct stat info;
 

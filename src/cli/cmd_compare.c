@@ -1,4 +1,6 @@
 /* stepcast compare: configs side by side. */
+#include <string.h>
+
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/compare_report.h"
@@ -47,11 +49,16 @@ static int compare(const struct compare_args *args, struct sc_arena *arena, stru
 	struct sc_compare all = {.n = words->n};
 	struct sc_config *configs = sc_arena_calloc(arena, words->n + 1, sizeof(*configs));
 	struct sc_catalog *catalog;
+	size_t n_stdin = 0;
 	int rc = 0;
 
 	if (words->n < 2 || words->n > SC_COMPARE_MAX)
 		return sc_err_set(err, SC_EUSAGE, "compare needs 2 to %d CONFIGs, got %zu",
 				  SC_COMPARE_MAX, words->n);
+	for (size_t i = 0; i < words->n; i++)
+		n_stdin += strcmp(words->at[i], "-") == 0;
+	if (n_stdin > 1)
+		return sc_err_set(err, SC_EUSAGE, "- is stdin, which can be read once");
 	all.at = sc_arena_calloc(arena, all.n, sizeof(*all.at));
 	for (size_t i = 0; i < all.n && rc == 0; i++) {
 		all.at[i].name = words->at[i];

@@ -106,7 +106,7 @@ const struct sc_command sc_command_predict = {
 		"CONFIG [--set PATH=VALUE]... [--json] [--timeline FILE.json] [--report FILE.html] "
 		"[--explain]",
 	.details =
-		"Predicts one training iteration of the CONFIG (YAML): its time with a band that holds "
+		"Predicts one training iteration of the CONFIG (YAML; - is stdin): its time with a band that holds "
 		"the central 80 %, where the time of its busiest GPU goes, its critical path, memory "
 		"per GPU, throughput and MFU.\n\n"
 		"  stepcast predict configs/examples/gpt-22b-selene.yaml\n"

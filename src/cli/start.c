@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@
 #include "cli/commands.h"
 #include "study/sweep/sweep.h"
 
-enum { MAX_MESSAGE = 1024 };
+enum { MAX_MESSAGE = 1024, STDIN_BYTES = 4096 };
 
 static void print_log(void *ctx, enum sc_log_level level, const char *text)
 {
@@ -352,10 +353,44 @@ int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc
 	return rc;
 }
 
+/* Stdin's flags are the parent's too: it may be one that does not wait. */
+static int read_stdin(struct sc_strbuf *text, struct sc_err *err)
+{
+	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	char part[STDIN_BYTES];
+	ssize_t n = 1;
+
+	while (n != 0 && text->n <= SC_YAML_MAX_BYTES) {
+		poll(&in, 1, -1);
+		n = read(STDIN_FILENO, part, sizeof(part));
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return sc_err_at(err, SC_EIO, "-", 0, 0, "cannot be read: %s",
+					 strerror(errno));
+		if (n > 0)
+			sc_strbuf_append_n(text, part, (size_t)n);
+	}
+	return n ? sc_err_at(err, SC_ELIMIT, "-", 0, 0, "more than %d bytes", SC_YAML_MAX_BYTES)
+		 : 0;
+}
+
+static int load_stdin(struct sc_arena *arena, struct sc_config *out, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	struct sc_yaml *root;
+	int rc = read_stdin(&text, err);
+
+	if (rc == 0)
+		rc = sc_yaml_parse(&(struct sc_source){sc_strbuf_get(&text), text.n, "-"}, arena,
+				   &root, err);
+	sc_strbuf_release(&text);
+	return rc ? rc : sc_config_take(root, arena, out, err);
+}
+
 int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
 		  struct sc_config *out, struct sc_err *err)
 {
-	int rc = sc_config_load(path, arena, out, err);
+	int rc = strcmp(path, "-") == 0 ? load_stdin(arena, out, err)
+					: sc_config_load(path, arena, out, err);
 
 	return rc ? rc : sc_cli_set(sets, arena, out, err);
 }
