@@ -199,6 +199,7 @@ int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, str
 		add_amounts(&json, "run_cost", report->cost, report->cost->steps);
 	sc_json_breakdown(&json, json.root, &p->reading);
 	add_memory(&json, &p->memory);
+	sc_json_bool(&json, json.root, "fits", sc_memory_fullness(&p->memory) <= 1);
 	add_network(&json, p);
 	add_path(&json, p);
 	add_classes(&json, p);

@@ -161,6 +161,9 @@ int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err
 	if (report->diff)
 		put_diff(&json, report);
 	put_lints(&json, json.root, &study->lints);
+	list = sc_json_array(&json, json.root, "warnings");
+	for (size_t i = 0; i < study->objective->request->warnings.n; i++)
+		sc_json_text(&json, list, NULL, study->objective->request->warnings.text[i]);
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;
