@@ -103,12 +103,15 @@ int stepcast_costs_shard(stepcast_costs *costs, const char *table, const char *t
 			 const char *kernel, long long rows, long long columns,
 			 struct stepcast_shard_cost *cost)
 {
-	const struct sc_shard_problem *problem = &costs->objective.problem;
+	const struct sc_shard_problem *problem;
 	struct sc_shard shard = {.rows = rows, .cols = columns};
 	int kind = 0, tier = 0, rc;
 	struct sc_table_placement at;
 	struct sc_api_call call;
 
+	if (!costs)
+		return -1;
+	problem = &costs->objective.problem;
 	sc_api_enter(&call);
 	rc = find_table(problem, table, &shard.table, &call.err);
 	if (rc == 0)

@@ -34,6 +34,7 @@ int sc_api_options_read(const struct sc_api_options *options, void *into, struct
 
 /* `json` and `plan` (or NULL) are taken. */
 stepcast_result *sc_api_result(char *json, char *plan);
-stepcast_result *sc_api_row(const struct sc_csv *row); /* of one row */
+/* Of one row, whose first columns the caller gave. Bytes that are not UTF-8 become "?"; in a name they are an error. */
+stepcast_result *sc_api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err);
 
 #endif

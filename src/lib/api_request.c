@@ -141,14 +141,24 @@ static stepcast_request *make(const char *text, const char *name)
 	return request;
 }
 
+static stepcast_request *refuse(const char *what)
+{
+	struct sc_api_call call;
+
+	sc_api_enter(&call);
+	sc_err_set(&call.err, SC_EUSAGE, "a request needs a %s, got NULL", what);
+	sc_api_leave(&call);
+	return NULL;
+}
+
 stepcast_request *stepcast_request_file(const char *path)
 {
-	return make(NULL, path);
+	return path ? make(NULL, path) : refuse("path");
 }
 
 stepcast_request *stepcast_request_text(const char *text, const char *name)
 {
-	return make(text, name ? name : "config");
+	return text ? make(text, name ? name : "config") : refuse("text");
 }
 
 static int set(stepcast_request *request, const char *key, const char *value, struct sc_err *err)
@@ -168,6 +178,8 @@ int stepcast_request_set(stepcast_request *request, const char *key, const char 
 	struct sc_api_call call;
 	int rc;
 
+	if (!request)
+		return -1;
 	sc_api_enter(&call);
 	rc = set(request, key, value, &call.err);
 	sc_api_leave(&call);
@@ -176,10 +188,13 @@ int stepcast_request_set(stepcast_request *request, const char *key, const char 
 
 stepcast_request *stepcast_request_copy(const stepcast_request *request)
 {
-	stepcast_request *copy = create(request->loaded);
+	stepcast_request *copy;
 	struct sc_api_call call;
 	int rc = 0;
 
+	if (!request)
+		return NULL;
+	copy = create(request->loaded);
 	sc_api_enter(&call);
 	for (size_t i = 0; i < request->settings.n && rc == 0; i++)
 		rc = set(copy, request->settings.at[i].key, request->settings.at[i].value,

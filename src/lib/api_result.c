@@ -20,43 +20,61 @@ stepcast_result *sc_api_result(char *json, char *plan)
 	return result;
 }
 
-static json_t *value_of(const char *cell)
+static void put_value(struct sc_json *json, const char *name, const char *cell)
 {
 	int64_t whole;
 	double real;
 
-	if (!*cell)
-		return json_null();
 	if (strcmp(cell, "true") == 0 || strcmp(cell, "false") == 0)
-		return json_boolean(*cell == 't');
-	if (sc_parse_int(cell, &whole))
-		return json_integer(whole);
-	if (sc_parse_double(cell, &real))
-		return json_real(real);
-	return json_string(cell);
+		sc_json_bool(json, json->root, name, *cell == 't');
+	else if (sc_parse_int(cell, &whole))
+		sc_json_int(json, json->root, name, whole);
+	else if (sc_parse_double(cell, &real))
+		sc_json_real(json, json->root, name, real);
+	else
+		sc_json_text(json, json->root, name, cell);
 }
 
-stepcast_result *sc_api_row(const struct sc_csv *row)
+/* No key with a value of its own (core/config/config_table.h): the same text in every row. */
+static bool is_carried(const char *name)
 {
-	stepcast_result *result = sc_api_result(NULL, NULL);
+	return !strchr(name, '.') && strcmp(name, "gpus") != 0;
+}
 
-	result->tree = json_object();
-	for (size_t i = 0; i < row->n_cols; i++)
-		json_object_set_new(result->tree, row->header[i], value_of(sc_csv_cell(row, 0, i)));
+stepcast_result *sc_api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err)
+{
+	struct sc_json json = {.root = json_object()};
+	stepcast_result *result;
+
+	for (size_t i = 0; i < row->n_cols; i++) {
+		const char *name = row->header[i], *cell = sc_csv_cell(row, 0, i);
+
+		if (!*cell || (i < n_given && is_carried(name)))
+			sc_json_text(&json, json.root, name, *cell ? cell : NULL);
+		else
+			put_value(&json, name, cell);
+	}
+	if (json.err.code != SC_OK) {
+		*err = json.err;
+		sc_json_release(&json);
+		return NULL;
+	}
+	result = sc_api_result(NULL, NULL);
+	result->tree = json.root;
 	return result;
 }
 
 const char *stepcast_result_json(stepcast_result *result)
 {
-	if (!result->json)
+	if (result && !result->json)
 		result->json = json_dumps(result->tree,
 					  JSON_COMPACT | JSON_REAL_PRECISION(SC_JSON_DIGITS));
-	return result->json;
+	return result ? result->json : NULL;
 }
 
 const char *stepcast_result_plan(stepcast_result *result)
 {
-	return result->plan;
+	return result ? result->plan : NULL;
 }
 
 /* A member of that name, whole or up to its first point; in a list a number. */
@@ -79,35 +97,49 @@ static json_t *find(json_t *in, const char *name)
 	return find(find(in, first), point + 1);
 }
 
-static json_t *value_named(stepcast_result *result, const char *name)
+static bool is_number(const json_t *value)
+{
+	return json_is_number(value) || json_is_boolean(value);
+}
+
+static bool is_text(const json_t *value)
+{
+	return json_is_string(value);
+}
+
+static const json_t *value_named(stepcast_result *result, const char *name,
+				 bool (*is_wanted)(const json_t *))
 {
 	struct sc_api_call call;
-	json_t *value;
+	const json_t *value;
 
+	if (!result)
+		return NULL;
 	sc_api_enter(&call);
 	if (!result->tree)
 		result->tree = json_loads(result->json, 0, NULL);
 	value = find(result->tree, name);
+	if (!is_wanted(value)) {
+		sc_err_set(&call.err, SC_EVALUE, "the result has no %s \"%.64s\"",
+			   is_wanted == is_text ? "text" : "number", name);
+		value = NULL;
+	}
 	sc_api_leave(&call);
 	return value;
 }
 
 int stepcast_result_number(stepcast_result *result, const char *name, double *value)
 {
-	const json_t *at = value_named(result, name);
+	const json_t *at = value_named(result, name, is_number);
 
-	if (json_is_boolean(at))
-		*value = json_is_true(at);
-	else if (json_is_number(at))
-		*value = json_number_value(at);
-	else
-		return -1;
-	return 0;
+	if (at)
+		*value = json_is_boolean(at) ? json_is_true(at) : json_number_value(at);
+	return at ? 0 : -1;
 }
 
 const char *stepcast_result_text(stepcast_result *result, const char *name)
 {
-	return json_string_value(value_named(result, name));
+	return json_string_value(value_named(result, name, is_text));
 }
 
 void stepcast_result_free(stepcast_result *result)

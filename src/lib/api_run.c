@@ -19,8 +19,7 @@ enum { BLOCK_BYTES = 64 << 10 };
 /* Those of a command that mean nothing here. */
 static int refuse(const char *word, struct sc_err *err)
 {
-	static const char *const names[] = {"set",     "json",    "output", "timeline", "report",
-					    "verbose", "version", "quiet",  "progress", "help"};
+	static const char *const names[] = {"set", "json", "timeline", "report"};
 	size_t n = strcspn(word, "=");
 
 	if (strncmp(word, "--", 2) != 0 || n == 2)
@@ -28,6 +27,21 @@ static int refuse(const char *word, struct sc_err *err)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strlen(names[i]) == n - 2 && memcmp(word + 2, names[i], n - 2) == 0)
 			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", names[i]);
+	}
+	return 0;
+}
+
+/* And those that all commands have, in any form. */
+static int refuse_common(const struct sc_common *common, struct sc_err *err)
+{
+	struct sc_common none;
+
+	sc_common_init(&none);
+	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
+		size_t n = o->kind == SC_ARG_TEXT ? sizeof(char *) : sizeof(int);
+
+		if (memcmp((const char *)common + o->offset, (const char *)&none + o->offset, n))
+			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", o->name);
 	}
 	return 0;
 }
@@ -48,10 +62,11 @@ int sc_api_options_read(const struct sc_api_options *options, void *into, struct
 	if (rc == 0)
 		rc = sc_options_parse(&(struct sc_line){&command, (int)options->n, words, NULL},
 				      into, arena, err);
-	if (rc == 0 && (common->words.n || strcmp(common->output, "-") != 0))
+	if (rc == 0)
+		rc = refuse_common(common, err);
+	if (rc == 0 && common->words.n)
 		rc = sc_err_set(err, SC_EUSAGE, "%s: expected options alone, got \"%.64s\"",
-				options->command,
-				common->words.n ? common->words.at[0] : common->output);
+				options->command, common->words.at[0]);
 	return rc;
 }
 
@@ -96,10 +111,13 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 	const struct sc_config *config = sc_api_config(request);
 	struct sc_predict_run *run = sc_xmalloc(sizeof(*run));
 	char *json = NULL;
+	int rc;
 
 	sc_predict_run_init(run, args, sc_api_catalog(request));
-	if (sc_predict_run(run, config, config->file, err) == 0 &&
-	    sc_predict_run_explain(run, config, config->file, err) == 0)
+	rc = sc_predict_run(run, config, config->file, err);
+	if (rc == 0 && args->explain)
+		rc = sc_predict_run_explain(run, config, config->file, err);
+	if (rc == 0)
 		json = write_text(put_prediction, run, err);
 	sc_predict_run_release(run);
 	free(run);
@@ -115,6 +133,8 @@ stepcast_result *stepcast_predict(const stepcast_request *request, const char *c
 	struct sc_arena arena;
 	char *json = NULL;
 
+	if (!request)
+		return NULL;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
 	sc_predict_args_init(&args);
@@ -164,6 +184,8 @@ stepcast_result *stepcast_shard(const stepcast_request *request, const char *con
 	struct sc_api_call call;
 	struct sc_arena arena;
 
+	if (!request)
+		return NULL;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, BLOCK_BYTES);
 	sc_shard_args_init(&args);
@@ -206,10 +228,10 @@ static int hand_over(struct sink *sink, struct sc_err *err)
 		return -1;
 	sc_arena_init(&arena, 0);
 	if (sc_csv_parse(&(struct sc_source){text, strlen(text), "row"}, &arena, &csv, err) == 0) {
-		result = sc_api_row(&csv);
-		rc = 0;
-		sink->ended = sink->take(sink->ctx, sink->row, result) != 0;
-		if (sink->ended)
+		result = sc_api_row(&csv, sink->cases->n_cols, err);
+		rc = result ? 0 : -1;
+		sink->ended = !result || sink->take(sink->ctx, sink->row, result) != 0;
+		if (result && sink->ended)
 			rc = sc_err_set(err, SC_EIO, "the sweep was ended at row %zu", sink->row);
 		stepcast_result_free(result);
 	}
@@ -269,6 +291,8 @@ int stepcast_sweep(const stepcast_request *request, const char *const *options, 
 	struct sc_arena arena;
 	int rc;
 
+	if (!request)
+		return -1;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
 	rc = sc_api_options_read(&given, &args, &arena, &call.err);

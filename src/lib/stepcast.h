@@ -9,9 +9,11 @@
  *     else
  *             fprintf(stderr, "%s\n", stepcast_error());
  *
- * Functions that make something return NULL on failure, those that return int -1; stepcast_error says why.
+ * Functions that make something return NULL on failure, those that return int -1; stepcast_error says why. Of a
+ * request, a result or costs that are NULL they return that too, and the error stays.
  * Options are those of the command of that name, one word each, as {"--objective", "torchrec"}; options that say
- * where or how to write, and --set, are refused (docs: stepcast COMMAND --help). The results are the command's.
+ * where or how to write, and --set, are refused (docs: stepcast COMMAND --help). The results are the command's, but
+ * that what would fit (`settings`) is looked for with --explain alone.
  *
  * Any number of threads may call; one request may be read by several at once, while none changes it. A result, and
  * costs, belong to one thread at a time. The library prints nothing, writes no file, never ends the process but for
@@ -70,7 +72,8 @@ STEPCAST_API stepcast_result *stepcast_predict(const stepcast_request *request,
 STEPCAST_API stepcast_result *stepcast_shard(const stepcast_request *request,
 					     const char *const *options, size_t n_options);
 /* Gets each row of a sweep, from 0, in order, one at a time, perhaps on another thread than the caller's. The row
- * lives until it returns; a column is a name of it. Not 0 ends the sweep, which then fails. */
+ * lives until it returns; a column is a name of it, and one that is no key is text. Not 0 ends the sweep, which then
+ * fails. */
 typedef int (*stepcast_row_fn)(void *ctx, size_t index, stepcast_result *row);
 STEPCAST_API int stepcast_sweep(const stepcast_request *request, const char *const *options,
 				size_t n_options, stepcast_row_fn take, void *ctx);
@@ -78,7 +81,7 @@ STEPCAST_API int stepcast_sweep(const stepcast_request *request, const char *con
 /* The whole as JSON, what the command's --json prints; of a row, one object. Lives as long as the result. */
 STEPCAST_API const char *stepcast_result_json(stepcast_result *result);
 /* One value by its name in the JSON, as "memory_gib.total" or "classes.0.ranks"; true is 1, false 0. -1: there is
- * no number of that name. */
+ * no number of that name, as the error says. */
 STEPCAST_API int stepcast_result_number(stepcast_result *result, const char *name, double *value);
 /* NULL: there is no text of that name. */
 STEPCAST_API const char *stepcast_result_text(stepcast_result *result, const char *name);

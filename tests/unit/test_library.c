@@ -12,6 +12,7 @@
 #include "runner.h"
 
 #define GPT "configs/examples/gpt-22b-selene.yaml"
+#define ROOMY "b200-sxm-180gb" /* the model fits: command and library say the same */
 #define DLRM "configs/examples/dlrm-dcnv2-h100.yaml"
 enum { MAX_TEXT = 4 << 20, N_THREADS = 8, N_TP = 4 };
 
@@ -74,12 +75,17 @@ END_TEST
 START_TEST(test_shard_is_the_commands)
 {
 	static const char *const options[] = {"--search", "0", "--samples=0"};
-	char *want = command("shard " DLRM " --search 0 --samples=0 --json");
+	char *want = command("shard " DLRM
+			     " --search 0 --samples=0 --json --set training.recompute=full");
 	stepcast_request *asked = request(DLRM);
-	stepcast_result *result = stepcast_shard(asked, options, 3);
+	stepcast_result *result;
 
+	ck_assert_int_eq(stepcast_request_set(asked, "training.recompute", "full"), 0);
+	result = stepcast_shard(asked, options, 3);
 	ck_assert_msg(result != NULL, "%s", stepcast_error());
 	ck_assert_str_eq(stepcast_result_json(result), want);
+	ck_assert_ptr_nonnull(
+		strstr(stepcast_result_text(result, "warnings.0"), "recompute has no effect"));
 	ck_assert_ptr_nonnull(strstr(stepcast_result_plan(result), "\"embeddings\""));
 	stepcast_result_free(result);
 	stepcast_request_free(asked);
@@ -143,7 +149,15 @@ static const struct {
 	 "did you mean \"--detail\"",
 	 STEPCAST_USAGE},
 	{"gpus: 8\n", NULL, NULL, {"--set", "gpus=8"}, "for the command only", STEPCAST_USAGE},
-	{"gpus: 8\n", NULL, NULL, {"-o", "x.json"}, "expected options alone", STEPCAST_USAGE},
+	{"gpus: 8\n", NULL, NULL, {"-o", "x.json"}, "for the command only", STEPCAST_USAGE},
+	{"gpus: 8\n", NULL, NULL, {"-qv", "-h"}, "for the command only", STEPCAST_USAGE},
+	{"gpus: 8\n",
+	 NULL,
+	 NULL,
+	 {"--explain", "--no-progress"},
+	 "for the command only",
+	 STEPCAST_USAGE},
+	{NULL, NULL, NULL, {0}, "needs a text", STEPCAST_USAGE},
 	{"gpus: 8\n", NULL, NULL, {"--explain", "x"}, "expected options alone", STEPCAST_USAGE},
 	{"gpus: 8\n", NULL, NULL, {0}, "error: ", STEPCAST_VALUE},
 };
@@ -162,6 +176,106 @@ START_TEST(test_errors_say_why)
 	ck_assert_ptr_null(result);
 	ck_assert_msg(strstr(stepcast_error(), WRONG[_i].error) != NULL, "%s", stepcast_error());
 	ck_assert_int_eq(stepcast_error_status(), WRONG[_i].status);
+	stepcast_request_free(asked);
+}
+END_TEST
+
+/* Of NULL comes NULL, and what made it so is still said. */
+START_TEST(test_null_keeps_the_error)
+{
+	stepcast_request *none = stepcast_request_file("none.yaml");
+	stepcast_result *result = stepcast_predict(none, NULL, 0);
+	struct stepcast_shard_cost cost;
+	double ms;
+
+	ck_assert_ptr_null(result);
+	ck_assert_int_eq(stepcast_result_number(result, "iteration_ms", &ms), -1);
+	ck_assert_ptr_null(stepcast_result_text(result, "schema"));
+	ck_assert_ptr_null(stepcast_result_json(result));
+	ck_assert_ptr_null(stepcast_result_plan(result));
+	ck_assert_ptr_null(stepcast_shard(none, NULL, 0));
+	ck_assert_ptr_null(stepcast_request_copy(none));
+	ck_assert_ptr_null(stepcast_costs_of(none));
+	ck_assert_int_eq(stepcast_request_set(none, "gpus", "8"), -1);
+	ck_assert_int_eq(stepcast_sweep(none, NULL, 0, NULL, NULL), -1);
+	ck_assert_int_eq(stepcast_costs_shard(NULL, "t", "row_wise", "fused", 1, 1, &cost), -1);
+	ck_assert_ptr_nonnull(strstr(stepcast_error(), "none.yaml"));
+	ck_assert_ptr_null(stepcast_request_file(NULL));
+	ck_assert_ptr_nonnull(strstr(stepcast_error(), "needs a path"));
+}
+END_TEST
+
+START_TEST(test_stdin_is_the_callers)
+{
+	ck_assert_ptr_null(stepcast_request_file("-"));
+	ck_assert_int_eq(stepcast_error_status(), STEPCAST_IO);
+}
+END_TEST
+
+START_TEST(test_missing_names_are_said)
+{
+	stepcast_request *asked = request(GPT);
+	stepcast_result *result = stepcast_predict(asked, NULL, 0);
+	double value;
+
+	ck_assert_int_eq(stepcast_result_number(result, "iteration_s", &value), -1);
+	ck_assert_ptr_nonnull(strstr(stepcast_error(), "no number \"iteration_s\""));
+	ck_assert_ptr_null(stepcast_result_text(result, "iteration_ms"));
+	ck_assert_ptr_nonnull(strstr(stepcast_error(), "no text \"iteration_ms\""));
+	ck_assert_int_eq(stepcast_error_status(), STEPCAST_VALUE);
+	stepcast_result_free(result);
+	stepcast_request_free(asked);
+}
+END_TEST
+
+/* What would fit is looked for where that is asked. */
+START_TEST(test_settings_come_with_explain)
+{
+	static const char *const options[] = {"--explain"};
+	stepcast_request *asked = request(GPT);
+
+	ck_assert_int_eq(stepcast_request_set(asked, "training.recompute", "none"), 0);
+	ck_assert_int_eq(stepcast_request_set(asked, "training.micro_batch", "4"), 0);
+	for (size_t n = 0; n < 2; n++) {
+		stepcast_result *result = stepcast_predict(asked, options, n);
+
+		ck_assert_msg(result != NULL, "%s", stepcast_error());
+		ck_assert_double_eq_tol(number(result, "fits"), 0, 1e-9);
+		ck_assert_int_eq(strstr(stepcast_result_json(result), "\"settings\": [") != NULL,
+				 n == 1);
+		stepcast_result_free(result);
+	}
+	stepcast_request_free(asked);
+}
+END_TEST
+
+static int take_text(void *ctx, size_t index, stepcast_result *row)
+{
+	static const char *const sha[] = {"12e4567", "1234e5", "00042", "true", "a?b"};
+	size_t *n = ctx;
+
+	ck_assert_str_eq(stepcast_result_text(row, "sha"), sha[index]);
+	ck_assert_double_eq_tol(number(row, "parallel.tp"), 4, 1e-9);
+	++*n;
+	return 0;
+}
+
+START_TEST(test_carried_columns_are_text)
+{
+	char path[] = "/tmp/sc_libraryXXXXXX";
+	const char *const options[] = {"--table", path};
+	stepcast_request *asked = request(GPT);
+	int fd = mkstemp(path);
+	FILE *file = fdopen(fd, "w");
+	size_t n = 0;
+
+	ck_assert_ptr_nonnull(file);
+	fputs("sha,parallel.tp\n12e4567,4\n1234e5,4\n00042,4\ntrue,4\na\377b,4\n", file);
+	fclose(file);
+	ck_assert_msg(stepcast_sweep(asked, options, 2, take_text, &n) == 0, "%s",
+		      stepcast_error());
+	ck_assert_uint_eq(n, 5);
+	remove(path);
 	stepcast_request_free(asked);
 }
 END_TEST
@@ -270,7 +384,7 @@ static double now_s(void)
 
 static stepcast_result *predict_tp(const stepcast_request *shared, unsigned i)
 {
-	static const char *const tp[N_TP] = {"2", "4", "8", "1"};
+	static const char *const tp[N_TP] = {"2", "4", "8", "8"};
 	stepcast_request *own = stepcast_request_copy(shared);
 	stepcast_result *result = NULL;
 
@@ -301,15 +415,17 @@ START_TEST(test_threads_get_the_commands_results)
 {
 	static const char *const lines[N_TP] = {
 		"2 --set training.global_batch=32", "4 --set training.global_batch=64",
-		"8 --set training.global_batch=32", "1 --set training.global_batch=64"};
+		"8 --set training.global_batch=32", "8 --set training.global_batch=64"};
 	const char *seconds = getenv("STEPCAST_LIBRARY_SECONDS");
 	stepcast_request *shared = request(GPT);
 	struct thread threads[N_THREADS];
 	char *want[N_TP], line[256];
 	unsigned n = 0;
 
+	ck_assert_int_eq(stepcast_request_set(shared, "cluster.gpu", ROOMY), 0);
 	for (unsigned i = 0; i < N_TP; i++) {
-		snprintf(line, sizeof(line), "predict " GPT " --json --set parallel.tp=%s",
+		snprintf(line, sizeof(line),
+			 "predict " GPT " --json --set cluster.gpu=" ROOMY " --set parallel.tp=%s",
 			 lines[i]);
 		want[i] = command(line);
 	}
@@ -344,6 +460,11 @@ static Suite *library_suite(void)
 	tcase_add_test(tcase, test_shard_is_the_commands);
 	tcase_add_test(tcase, test_sweep_gives_rows_in_order);
 	tcase_add_loop_test(tcase, test_errors_say_why, 0, sizeof(WRONG) / sizeof(WRONG[0]));
+	tcase_add_test(tcase, test_null_keeps_the_error);
+	tcase_add_test(tcase, test_stdin_is_the_callers);
+	tcase_add_test(tcase, test_missing_names_are_said);
+	tcase_add_test(tcase, test_settings_come_with_explain);
+	tcase_add_test(tcase, test_carried_columns_are_text);
 	tcase_add_test(tcase, test_copies_go_their_own_ways);
 	tcase_add_test(tcase, test_shards_add_up);
 	tcase_add_test(tcase, test_the_locale_is_ours_and_then_the_callers);
