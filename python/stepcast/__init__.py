@@ -32,7 +32,10 @@ def configs() -> str:
     own = _os.path.join(_native.HERE, "share", "stepcast", "configs")
     folders = [_os.environ.get("STEPCAST_CONFIGS"), own, "/usr/share/stepcast/configs"]
     folders.append(_os.path.join(_native.HERE, "..", "..", "configs"))
-    return next(f for f in folders if f and _os.path.isdir(f))
+    for folder in folders:
+        if folder and _os.path.isdir(folder):
+            return folder
+    raise StepcastError("no configs are found; set $STEPCAST_CONFIGS to their folder")
 
 
 def example(name: str) -> str:

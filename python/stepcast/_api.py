@@ -21,7 +21,7 @@ class StepcastError(ValueError):
 
 
 def _fail() -> StepcastError:
-    text = _native.call("error").decode()
+    text = _native.call("error").decode(errors="replace")
     return StepcastError(text.removeprefix("error: "))
 
 
@@ -67,7 +67,7 @@ class Request:
         if isinstance(config, Request):
             self._at = _native.call("request_copy", config._at)
         elif isinstance(config, Mapping):
-            self._at = _native.call("request_text", json.dumps(_without_none(config)).encode(), None)
+            self._at = _native.call("request_text", json.dumps(_without_none(config), ensure_ascii=False).encode(), None)
         else:
             self._at = _native.call("request_file", os.fsencode(config))
         if not self._at:
@@ -94,9 +94,18 @@ class Request:
         finally:
             _native.call("result_free", result)
 
-    def predict(self, *, explain: bool = False, detail: str | None = None) -> Prediction:
+    def predict(
+        self,
+        *,
+        explain: bool = False,
+        detail: str | None = None,
+        price: float | None = None,
+        tokens: float | None = None,
+        samples: float | None = None,
+    ) -> Prediction:
         """The time of one iteration; the request may be asked by several threads at once."""
-        return Prediction(self._run("predict", _options(explain=explain, detail=detail))[0])
+        words = _options(explain=explain, detail=detail, price=price, tokens=tokens, samples=samples)
+        return Prediction(self._run("predict", words)[0])
 
 
 def _without_none(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +170,8 @@ class Prediction(_Document):
 
     @property
     def fits(self) -> bool:
-        return self.memory_gib["total"] <= self.memory_gib["capacity"]
+        """In the memory of the GPU, and of the host and its SSDs where they hold tables."""
+        return self.values["fits"]
 
     @property
     def mfu(self) -> float:
@@ -201,13 +211,23 @@ class Sharding(_Document):
 
 
 def predict(
-    config: Config, *, explain: bool = False, detail: str | None = None, **overrides: Any
+    config: Config,
+    *,
+    explain: bool = False,
+    detail: str | None = None,
+    price: float | None = None,
+    tokens: float | None = None,
+    samples: float | None = None,
+    **overrides: Any,
 ) -> Prediction:
-    """Predicts one training iteration.
+    """Predicts one training iteration; the arguments are options of `stepcast predict`.
 
     >>> predict("gpt-22b.yaml", parallel={"tp": 4}).iteration_ms
+    >>> predict("gpt-22b.yaml", price=2.5, tokens=15e12)["run_cost"]["usd"]
     """
-    return _request(config, overrides).predict(explain=explain, detail=detail)
+    return _request(config, overrides).predict(
+        explain=explain, detail=detail, price=price, tokens=tokens, samples=samples
+    )
 
 
 def shard(
@@ -215,9 +235,9 @@ def shard(
     *,
     search: float | None = None,
     objective: str | None = None,
-    plan: Sequence[str] = (),
-    baseline: Sequence[str] = (),
-    constraint: Sequence[str] = (),
+    plan: str | Sequence[str] = (),
+    baseline: str | Sequence[str] = (),
+    constraint: str | Sequence[str] = (),
     current: str | None = None,
     samples: int | None = None,
     seed: int | None = None,
@@ -231,9 +251,9 @@ def shard(
     named = {
         "search": search,
         "objective": objective,
-        "plan": list(plan),
-        "baseline": list(baseline),
-        "constraint": list(constraint),
+        "plan": plan,
+        "baseline": baseline,
+        "constraint": constraint,
         "current": current,
         "samples": samples,
         "seed": seed,
@@ -241,6 +261,18 @@ def shard(
     words = _options(**{**named, **(options or {})})
     text, best = _request(config, overrides)._run("shard", words)
     return Sharding(text, best or "{}")
+
+
+def _axis(key: str, values: Sequence[Any]) -> str:
+    """As --grid takes it, which has commas between values, and within them in brackets alone."""
+    texts = [_text(value) for value in values]
+    for text in texts:
+        depth = 0
+        for c in text:
+            depth += (c == "[") - (c == "]")
+            if c == "," and depth == 0:
+                raise StepcastError(f"grid: {key}: a value cannot have a comma: \"{text}\"; give a table")
+    return f"{key}=" + ",".join(texts)
 
 
 @contextlib.contextmanager
@@ -264,7 +296,7 @@ def rows(
     **overrides: Any,
 ) -> list[dict[str, Any]]:
     """What `sweep` gives, as a list of mappings: it needs no pandas."""
-    axes = [f"{key}=" + ",".join(map(_text, values)) for key, values in (grid or {}).items()]
+    axes = [_axis(key, values) for key, values in (grid or {}).items()]
     request, found = _request(config, overrides), []
     failure: list[BaseException] = []
 
@@ -296,7 +328,7 @@ def sweep(
 ) -> pandas.DataFrame:
     """Predicts many cases over one config: a grid of keys, or a table (a CSV file or a DataFrame).
 
-    One row a case, with the columns of `stepcast sweep`. A case that cannot be predicted says why in `error`.
+    One row a case, with the columns of `stepcast sweep`; columns of the table that are no keys come as text. A case that cannot be predicted says why in `error`.
 
     >>> sweep("gpt-22b.yaml", grid={"parallel.tp": [2, 4, 8]})[["parallel.tp", "iteration_ms"]]
     """

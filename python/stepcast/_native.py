@@ -64,11 +64,20 @@ def _load() -> ctypes.CDLL:
 library = _load()
 
 
+def _check(arguments) -> None:
+    """C would take a text up to its first NUL."""
+    for argument in arguments:
+        if isinstance(argument, bytes) and b"\0" in argument:
+            raise ValueError(f"a NUL in {argument!r}")
+
+
 def call(name: str, *arguments):
+    _check(arguments)
     return getattr(library, "stepcast_" + name)(*arguments)
 
 
 def words(options: list[str]):
     """As the two arguments `options` and `n_options`."""
     encoded = [option.encode() for option in options]
+    _check(encoded)
     return (c_char_p * len(encoded))(*encoded), len(encoded)

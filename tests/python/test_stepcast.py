@@ -6,10 +6,12 @@ import io
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import stepcast
 from stepcast import _native
@@ -49,7 +51,7 @@ class Predict(unittest.TestCase):
         self.assertGreater(p.iteration_ms, 0)
         self.assertTrue(p.band_ms[0] < p.iteration_ms < p.band_ms[1])
         self.assertAlmostEqual(sum(p.breakdown_ms.values()), p.iteration_ms, delta=1e-6 * p.iteration_ms)
-        self.assertEqual(p.fits, p.memory_gib["total"] <= p.memory_gib["capacity"])
+        self.assertTrue(p.fits)
         self.assertIsInstance(p.warnings, list)
         self.assertEqual(p["mfu"], p.mfu)
 
@@ -63,6 +65,29 @@ class Predict(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(stepcast.StepcastError, text.replace("|", r"\|")):
                 stepcast.predict(arguments, **overrides)
+
+    def test_memory_of_the_host_counts(self):
+        offload = {"offload": {"optimizer": "cpu"}, "optimizer": "adam"}
+        for gib, fits in [(4096, True), (1, False)]:
+            p = stepcast.predict(GPT, training=offload, cluster={"host_memory_gib": gib})
+            self.assertLess(p.memory_gib["total"], p.memory_gib["capacity"])
+            self.assertEqual(p.fits, fits)
+
+    def test_text_is_any(self):
+        with self.assertRaisesRegex(stepcast.StepcastError, "\U0001f600"):
+            stepcast.predict({"gpus": "\U0001f600"})
+        for ask in [
+            lambda: stepcast.predict(GPT, **{"parallel.tp": "4\0 8"}),
+            lambda: stepcast.predict(GPT + "\0x"),
+            lambda: stepcast.predict(GPT, detail="full\0"),
+        ]:
+            with self.assertRaisesRegex(ValueError, "NUL"):
+                ask()
+
+    def test_a_run_costs(self):
+        p = stepcast.predict(GPT, price=2, tokens=1e12)
+        self.assertAlmostEqual(p["run_cost"]["usd"] / p["run_cost"]["gpu_hours"], 2, places=6)
+        self.assertEqual(stepcast.predict(GPT, samples=100)["run_cost"]["steps"], 25)
 
     def test_threads(self):
         request = stepcast.Request(GPT)
@@ -120,6 +145,8 @@ class Sweep(unittest.TestCase):
     def test_errors(self):
         with self.assertRaisesRegex(stepcast.StepcastError, "either --table or --grid"):
             stepcast.rows(GPT)
+        with self.assertRaisesRegex(stepcast.StepcastError, "cannot have a comma"):
+            stepcast.rows(GPT, grid={"model": ["a,b.yaml"]})
 
     @unittest.skipIf(missing("pandas"), "no pandas")
     def test_frames(self):
@@ -127,7 +154,7 @@ class Sweep(unittest.TestCase):
         self.assertEqual(len(frame), 8)
         cases = frame[["parallel.tp", "training.micro_batch"]].assign(case=range(8))
         again = stepcast.sweep(GPT, table=cases)
-        self.assertEqual(list(again["case"]), list(range(8)))
+        self.assertEqual(list(again["case"]), [str(i) for i in range(8)])  # no key: text
         self.assertTrue(frame["iteration_ms"].equals(again["iteration_ms"]))
 
 
@@ -154,8 +181,32 @@ class Shard(unittest.TestCase):
     def test_options(self):
         got = stepcast.shard(DLRM, baseline=["torchrec", "naive"], samples=0, options={"seed": 2})
         self.assertEqual({p["name"] for p in got.plans}, {"torchrec", "naive"})
+        one = stepcast.shard(DLRM, baseline="torchrec", samples=0, training={"recompute": "full"})
+        self.assertIn("recompute has no effect", one.warnings[0])
+        self.assertEqual([p["name"] for p in one.plans], ["torchrec"])
         with self.assertRaisesRegex(stepcast.StepcastError, "unknown option"):
             stepcast.shard(DLRM, options={"serach": 1})
+
+
+class Command(unittest.TestCase):
+    def test_is_not_itself(self):
+        environment = {k: v for k, v in os.environ.items() if k != "STEPCAST"}
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "stepcast")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(f"#!{sys.executable}\nfrom stepcast._command import main\nmain()\n")
+            os.chmod(script, 0o755)
+            environment["PATH"] = folder
+            done = subprocess.run([script], env=environment, capture_output=True, text=True, timeout=60)
+            self.assertIn("$STEPCAST", done.stderr)
+            environment["PATH"] += os.pathsep + os.path.dirname(os.environ["STEPCAST"])
+            done = subprocess.run([script, "--version"], env=environment, capture_output=True, text=True, timeout=60)
+            self.assertIn("stepcast", done.stdout)
+
+    def test_no_configs(self):
+        with unittest.mock.patch("os.path.isdir", return_value=False):
+            with self.assertRaisesRegex(stepcast.StepcastError, "STEPCAST_CONFIGS"):
+                stepcast.configs()
 
 
 class Profiler(unittest.TestCase):
