@@ -526,6 +526,32 @@ START_TEST(optimized_orders)
 }
 END_TEST
 
+/* The times of passes tell the order, which may repeat itself late or not at all. */
+START_TEST(periods_between_fill_and_drain)
+{
+	struct sc_schedule_shape shape = {.virtual_stages = _i ? 1 : 2, .replicas = _i ? 2 : 1};
+	uint32_t n_found = 0, n;
+
+	shape.kind = _i ? SC_SCHED_CHIMERA : SC_SCHED_HANAYO;
+	for (shape.pp = 2; shape.pp <= 8; shape.pp += 2)
+		for (n = 0; n < 12; n++) {
+			struct sc_arena_mark start = {0};
+			uint32_t period;
+
+			shape.times =
+				(struct sc_pass_times){1, 0.3 + 0.37 * n, 0.1, 0.21 * (n % 5), 1};
+			sc_arena_rewind(&arena, start);
+			sc_stage_map_init(&shape, &arena, &map);
+			period = sc_schedule_find_period(&shape, &map, &arena);
+			ck_assert_uint_le(period, shape.pp);
+			ck_assert_uint_eq(period % map.replicas, 0);
+			n_found += period > 0;
+		}
+	ck_assert_uint_gt(n_found, 12);
+	ck_assert_uint_lt(n_found, 4 * 12);
+}
+END_TEST
+
 static void setup(void)
 {
 	sc_arena_init(&arena, 1 << 20);
@@ -551,6 +577,7 @@ static Suite *schedule_suite(void)
 	tcase_add_loop_test(tcase, peers_agree, SC_SCHED_GPIPE, SC_SCHED_FILE);
 	tcase_add_loop_test(tcase, bubbles_of_profiled_times, 0, N_PROFILED);
 	tcase_add_loop_test(tcase, optimized_orders, 0, 2);
+	tcase_add_loop_test(tcase, periods_between_fill_and_drain, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -252,6 +252,7 @@ static bool order_repeats(const struct sc_passes *passes, uint32_t stage, uint32
 	const struct sc_slot *slots = sc_passes_of(passes, stage) + first;
 	uint32_t n = passes->n[stage] / passes->micro_batches * period;
 
+	assert(2 * (first + n) <= passes->n[stage]);
 	for (uint32_t i = 0; i < n; i++)
 		if (slots[i].kind != slots[i + n].kind || slots[i].chunk != slots[i + n].chunk ||
 		    slots[i].micro_batch + period != slots[i + n].micro_batch)
@@ -259,17 +260,18 @@ static bool order_repeats(const struct sc_passes *passes, uint32_t stage, uint32
 	return true;
 }
 
-/* Of 5 pp micro-batches the first and the last 1.5 pp are where pipelines fill and drain. */
+/* Of 5 pp micro-batches the first and the last 1.5 pp are where pipelines fill and drain: two periods of at most
+ * pp lie between. */
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena)
 {
 	struct sc_schedule_shape probe = *shape;
 	struct sc_passes passes;
-	uint32_t period, s, most = map->pp + map->replicas;
+	uint32_t period, s;
 
 	probe.micro_batches = 5 * map->pp;
 	sc_passes_build(&probe, map, arena, &passes);
-	for (period = map->replicas; period <= most; period += map->replicas) {
+	for (period = map->replicas; period <= map->pp; period += map->replicas) {
 		for (s = 0; s < map->pp; s++)
 			if (!order_repeats(&passes, s, passes.n[s] * 3 / 10, period))
 				break;
