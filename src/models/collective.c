@@ -60,6 +60,14 @@ int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
 	return fewest * per_gpu < f->nics_per_node ? fewest * per_gpu : f->nics_per_node;
 }
 
+static int driven_nics(const struct sc_fabric *f, enum sc_collective kind,
+		       const struct sc_span *span)
+{
+	static const struct sc_span pair = {.n_ranks = 2, .n_nodes = 2, .max_ranks_per_node = 1};
+
+	return sc_span_nics(f, kind == SC_SEND_RECV ? &pair : span);
+}
+
 /* Share of a port's links that a ring through `n` GPUs of the domain uses. */
 double sc_link_share(const struct sc_fabric *f, int n)
 {
@@ -81,7 +89,6 @@ static double pcie_gbps(const struct sc_fabric *f, int n)
 
 static void set_links(struct problem *p)
 {
-	static const struct sc_span pair = {.n_ranks = 2, .n_nodes = 2, .max_ranks_per_node = 1};
 	const struct sc_fabric *f = p->f;
 	int local =
 		p->kind == SC_SEND_RECV && p->span->n_nodes == 1 ? 2 : p->span->max_ranks_per_node;
@@ -93,8 +100,7 @@ static void set_links(struct problem *p)
 		p->link_share = 1;
 	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff
 			       : f->link_gbps * f->link_eff * p->link_share;
-	p->nics = p->span->n_nodes > 1 ? sc_span_nics(f, p->kind == SC_SEND_RECV ? &pair : p->span)
-				       : 0;
+	p->nics = p->span->n_nodes > 1 ? driven_nics(f, p->kind, p->span) : 0;
 }
 
 static double net_gbps(const struct problem *p, double eff)
@@ -470,12 +476,26 @@ static double share(double used_us, double work_us)
 	return x > 1 ? 1 : x;
 }
 
+/* That drive NICs of one node together. */
+static double node_ranks(enum sc_collective kind, const struct sc_span *span)
+{
+	return kind == SC_SEND_RECV ? 1 : span->max_ranks_per_node;
+}
+
+double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,
+			      const struct sc_span *span, const struct sc_cost *cost)
+{
+	double node = cost->demand[SC_RES_NIC] * node_ranks(kind, span) * fabric->nics_per_node;
+
+	return node > 0 ? fmin(1, node / driven_nics(fabric, kind, span)) : 0;
+}
+
 static void set_demand(const struct problem *p, const struct times *t, double channels,
 		       struct sc_cost *out)
 {
 	const struct sc_fabric *f = p->f;
 	double port = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
-	double local = p->kind == SC_SEND_RECV ? 1 : p->span->max_ranks_per_node;
+	double local = node_ranks(p->kind, p->span);
 	double node_gbps = f->nics_per_node * f->nic_gbps * f->net_eff;
 
 	if (port > 0)

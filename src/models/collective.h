@@ -96,6 +96,9 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  const struct sc_collective_shape *shape,
 				  const struct sc_span *span,
 				  struct sc_collective_choice *choice /* may be NULL */);
+/* Share of the NICs that the collective drives on a node, those of its own ranks, which its `cost` loads. */
+double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,
+			      const struct sc_span *span, const struct sc_cost *cost);
 
 /* Bytes for sc_collective_cost of an all-to-all whose ranks do not all send the same: `bytes`[i * n + j] go from i
  * to j; the rank that sends or receives most takes as long as all would with as much. */

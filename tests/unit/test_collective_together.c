@@ -77,6 +77,33 @@ START_TEST(links_are_halved)
 }
 END_TEST
 
+/* Two share the NICs of their own ranks, however many NICs the node has besides: rings fill them, what goes to peers
+ * leaves some of them alone. */
+START_TEST(nics_are_halved)
+{
+	static const struct sc_span spans[] = {{32, 4, 8}, {16, 2, 8}, {4, 4, 1}, {2, 2, 1}};
+	static const struct {
+		enum sc_collective kind;
+		double least;
+	} cases[] = {{SC_REDUCE_SCATTER, 1.95},
+		     {SC_ALL_GATHER, 1.95},
+		     {SC_ALL_TO_ALL, 1.1},
+		     {SC_SEND_RECV, 1.1}};
+	struct sc_fabric f = fabric_of("h100-sxm-80gb", 32);
+
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		struct sc_collective_shape one = {.kind = cases[k].kind, .bytes = 4e9};
+		struct sc_collective_shape two[] = {one, one};
+		struct sc_cost cost = sc_collective_cost(&f, &one, &spans[_i], NULL);
+		double load = sc_collective_nic_load(&f, one.kind, &spans[_i], &cost);
+		double us = run(&f, &spans[_i], two, 1);
+
+		ck_assert_double_ge(us, cases[k].least * alone_us(&f, &spans[_i], &one));
+		ck_assert_double_eq_tol(us, cost.latency_us + 2 * load * cost.work_us, 1e-6 * us);
+	}
+}
+END_TEST
+
 /* Not faster than alone, not slower than one after the other, and the order of the others is nothing. */
 START_TEST(between_alone_and_in_turn)
 {
@@ -94,7 +121,7 @@ START_TEST(between_alone_and_in_turn)
 
 		for (size_t k = 0; k <= n; k++) {
 			shapes[k] = (struct sc_collective_shape){
-				.kind = (enum sc_collective)sc_rng_below(&rng, SC_SEND_RECV),
+				.kind = (enum sc_collective)sc_rng_below(&rng, SC_SEND_RECV + 1),
 				.bytes = exp(25 * sc_rng_uniform(&rng))};
 			swapped[k ? n + 1 - k : 0] = shapes[k];
 			sum_us += alone_us(&f, &span, &shapes[k]);
@@ -119,6 +146,7 @@ static Suite *collective_together_suite(void)
 	tcase_add_checked_fixture(sharing, setup, teardown);
 	tcase_set_timeout(sharing, 60);
 	tcase_add_test(sharing, links_are_halved);
+	tcase_add_loop_test(sharing, nics_are_halved, 0, 4);
 	tcase_add_test(sharing, between_alone_and_in_turn);
 	suite_add_tcase(suite, sharing);
 	return suite;

@@ -31,11 +31,15 @@ void sc_collective_together_destroy(struct sc_collective_together *together)
 	free(together);
 }
 
-static void add(struct sc_graph *graph, const struct sc_cost *cost)
+/* All run between the same GPUs, so they share these GPUs' NICs, not all of the node's. */
+static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const struct sc_span *span,
+		const struct sc_collective_shape *shape)
 {
-	uint32_t lane = sc_graph_add_lane(graph, 0, SC_LANE_COMM);
-	uint32_t id = sc_graph_add_cost(graph, cost);
+	struct sc_cost cost = sc_collective_cost(fabric, shape, span, NULL);
+	uint32_t lane = sc_graph_add_lane(graph, 0, SC_LANE_COMM), id;
 
+	cost.demand[SC_RES_NIC] = sc_collective_nic_load(fabric, shape->kind, span, &cost);
+	id = sc_graph_add_cost(graph, &cost);
 	sc_graph_add_node(graph, SC_NODE_KERNEL, lane, (struct sc_node_use){id, SC_NONE});
 }
 
@@ -46,16 +50,13 @@ int sc_collective_together_us(struct sc_collective_together *together,
 			      struct sc_err *err)
 {
 	const struct sc_class rank = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
-	struct sc_cost cost = sc_collective_cost(fabric, shape, span, NULL);
 	int rc;
 
 	sc_graph_clear(&together->graph);
 	sc_graph_add_class(&together->graph, rank);
-	add(&together->graph, &cost);
-	for (size_t i = 0; i < n; i++) {
-		cost = sc_collective_cost(fabric, &others[i], span, NULL);
-		add(&together->graph, &cost);
-	}
+	add(&together->graph, fabric, span, shape);
+	for (size_t i = 0; i < n; i++)
+		add(&together->graph, fabric, span, &others[i]);
 	sc_graph_seal(&together->graph);
 	rc = sc_simulate(together->sim, &together->graph, NULL, &together->timeline, err);
 	if (rc == 0)
