@@ -105,6 +105,11 @@ static void add_held(struct held *held, double params, double trainable, double 
 	held->optimizer += states;
 }
 
+static void add_matrices(struct held *held, double bytes, double ranks)
+{
+	held->optimizer += bytes / (sc_sharding_rule(held->request).states ? ranks : 1);
+}
+
 /* ---- what lies beside them for a while ---- */
 
 /* Word embedding, or output layer. */
@@ -216,8 +221,8 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 
 	add_held(&held, shape->params, shape->trainable, shape->shard_ranks);
 	add_held(&held, shape->expert_params, shape->trainable_expert, shape->expert_shard_ranks);
-	held.optimizer +=
-		shape->matrix_bytes / (sc_sharding_rule(request).states ? shape->shard_ranks : 1);
+	add_matrices(&held, shape->matrix_bytes, shape->shard_ranks);
+	add_matrices(&held, shape->expert_matrix_bytes, shape->expert_shard_ranks);
 	*out = (struct sc_memory){
 		.weights_gib = held.weights / gib,
 		/* the optimizer's copy takes the place that activations leave */

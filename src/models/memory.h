@@ -18,7 +18,8 @@ struct sc_memory_shape {
 	double params, expert_params;           /* all but the experts'; the experts' */
 	double trainable, trainable_expert;     /* of them (LoRA: the adapters alone) */
 	double shard_ranks, expert_shard_ranks; /* ranks that sharding spreads each over */
-	double matrix_bytes; /* states of an optimizer that are not of its parameters' size */
+	/* States of an optimizer that are not of its parameters' size: of all but the experts; of the experts. */
+	double matrix_bytes, expert_matrix_bytes;
 	double layer_params; /* of the largest layer, experts included: what FSDP gathers */
 	/* Layers x micro-batches whose activations are alive at the peak; of a mixture of experts, those
 	 * without experts are counted apart. */

@@ -15,24 +15,36 @@ static void set(struct sc_config *config, const char *path, const char *value)
 		      "%s", err.text);
 }
 
-static struct sc_prediction *predict_with(const char *optimizer, const char *grad_worker_frac)
+static void load_named(const char *name, struct sc_config *config)
+{
+	int at = 0;
+
+	while (strcmp(example_name(at), name) != 0)
+		at++;
+	load_example(at, config);
+}
+
+static struct sc_prediction *predict_config(struct sc_config *config)
 {
 	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
 	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
-	struct sc_config config;
 	struct sc_err err = {0};
-	int at = 0;
 
-	while (strcmp(example_name(at), "llama3-70b-nemo-h100.yaml") != 0)
-		at++;
-	load_example(at, &config);
+	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_predict(predictor, req, &opts, out, &err) == 0, "%s", err.text);
+	return out;
+}
+
+static struct sc_prediction *predict_with(const char *optimizer, const char *grad_worker_frac)
+{
+	struct sc_config config;
+
+	load_named("llama3-70b-nemo-h100.yaml", &config);
 	set(&config, "parallel.sharding", "none");
 	set(&config, "training.optimizer", optimizer);
 	if (grad_worker_frac)
 		set(&config, "training.grad_worker_frac", grad_worker_frac);
-	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, req, &err) == 0, "%s", err.text);
-	ck_assert_msg(sc_predict(predictor, req, &opts, out, &err) == 0, "%s", err.text);
-	return out;
+	return predict_config(&config);
 }
 
 static struct sc_prediction *predict(const char *optimizer)
@@ -159,6 +171,29 @@ START_TEST(kfac_by_its_formulas)
 }
 END_TEST
 
+/* Each expert's states over the ranks that have this expert: with more expert parallelism over fewer, of fewer experts. */
+static double expert_parallel_gib(const char *optimizer, const char *ep)
+{
+	struct sc_config config;
+
+	load_named("qwen3-30b-a3b-h100.yaml", &config);
+	set(&config, "parallel.sharding", "zero1");
+	set(&config, "parallel.ep", ep);
+	set(&config, "training.optimizer", optimizer);
+	return predict_config(&config)->memory.optimizer_gib;
+}
+
+START_TEST(expert_parallelism_keeps_sharded_states)
+{
+	static const char *const eps[] = {"1", "2", "4", "8"};
+	const double alone = expert_parallel_gib("shampoo", eps[0]);
+	const double gib = expert_parallel_gib("shampoo", eps[_i]);
+
+	ck_assert_double_gt(gib, expert_parallel_gib("adam", eps[_i]));
+	ck_assert_double_eq_tol(gib, alone, 1e-6 * alone);
+}
+END_TEST
+
 static Suite *optimizer_suite(void)
 {
 	Suite *suite = suite_create("optimizer");
@@ -170,6 +205,7 @@ static Suite *optimizer_suite(void)
 			    (int)(sizeof(OPTIMIZERS) / sizeof(OPTIMIZERS[0])));
 	tcase_add_test(tc, shampoo_by_its_formulas);
 	tcase_add_loop_test(tc, kfac_by_its_formulas, 0, 4);
+	tcase_add_loop_test(tc, expert_parallelism_keeps_sharded_states, 0, 4);
 	tcase_add_test(tc, muon_orthogonalises);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -13,6 +13,7 @@ enum { NEWTON_SCHULZ_STEPS = 5, MAX_MATRICES = MAX_LINEARS + 4 };
 
 struct matrix {
 	double m, n, count; /* outputs, inputs */
+	bool expert;
 };
 
 static void list(struct matrix *out, int *n, struct matrix one)
@@ -36,13 +37,13 @@ static int list_matrices(const struct dims *x, double layers, double dense_layer
 	int n_qkv = qkv_linears(x, qkv), n = 0;
 
 	for (int i = 0; i < n_qkv; i++)
-		list(out, &n, (struct matrix){qkv[i].n, qkv[i].k, all});
-	list(out, &n, (struct matrix){proj.n, proj.k, all});
-	list(out, &n, (struct matrix){x->ffn, x->h, dense * matrices});
-	list(out, &n, (struct matrix){shared_width(x), x->h, with_experts * matrices});
+		list(out, &n, (struct matrix){qkv[i].n, qkv[i].k, all, false});
+	list(out, &n, (struct matrix){proj.n, proj.k, all, false});
+	list(out, &n, (struct matrix){x->ffn, x->h, dense * matrices, false});
+	list(out, &n, (struct matrix){shared_width(x), x->h, with_experts * matrices, false});
 	list(out, &n,
 	     (struct matrix){(double)m->expert_ffn_hidden / x->etp, x->h,
-			     with_experts * matrices * experts});
+			     with_experts * matrices * experts, true});
 	return n;
 }
 
@@ -76,7 +77,7 @@ static struct matrix blocks_of(const struct matrix *a, double most)
 {
 	double rows = ceil(a->m / most), columns = ceil(a->n / most);
 
-	return (struct matrix){a->m / rows, a->n / columns, a->count * rows * columns};
+	return (struct matrix){a->m / rows, a->n / columns, a->count * rows * columns, a->expert};
 }
 
 /* Gupta, Koren, Singer, ICML 2018, algorithm 1: L += G G^T, R += G^T G, update L^-1/4 G R^-1/4. The roots by
@@ -198,7 +199,8 @@ void add_matrix_steps(const struct dims *x, const struct sc_update *update)
 
 /* Shampoo: L, R and their roots, of each block. K-FAC: both factors; of the layers that the rank is a gradient worker
  * of both eigenvectors, and the inverse of the eigenvalues' outer product. */
-double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update)
+double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
+				   bool experts)
 {
 	const struct sc_optimizer_traits *t =
 		sc_optimizer_traits_of(request->config.training.optimizer);
@@ -218,7 +220,8 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 				     : (factors + b.m * b.n) * grad_workers(request, replicas) /
 					       replicas;
 
-		bytes += FP32_BYTES * b.count * (factors + own);
+		if (b.expert == experts)
+			bytes += FP32_BYTES * b.count * (factors + own);
 	}
 	return bytes;
 }

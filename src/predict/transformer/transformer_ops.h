@@ -59,9 +59,9 @@ struct sc_update {
 	double layers, dense_layers;
 	struct sc_span replicas; /* ranks that hold the same */
 };
-/* States of an optimizer that are not of its parameters' size (Shampoo, K-FAC). */
-double sc_transformer_matrix_bytes(const struct sc_request *request,
-				   const struct sc_update *update);
+/* States of an optimizer that are not of its parameters' size (Shampoo, K-FAC): the experts', or all others. */
+double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
+				   bool experts);
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out);
 
