@@ -30,6 +30,9 @@ bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_str
 /* A message that has come; false: none now. */
 bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out);
 void sc_ranks_lost(struct sc_ranks *ranks); /* one has ended early: nothing waits for it any more */
+/* A helper takes no more messages, to the end of the program: sc_ranks_end sends it none. */
+void sc_ranks_leave(struct sc_ranks *ranks, int rank);
+bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank);
 
 static inline bool sc_ranks_helps(const struct sc_ranks *ranks)
 {

@@ -14,6 +14,7 @@ struct sc_ranks {
 	MPI_Comm comm;
 	int self, count, on_node;
 	bool broken;
+	bool *has_left;        /* of each rank */
 	struct sc_strbuf last; /* the message that came last */
 };
 
@@ -42,6 +43,7 @@ int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err)
 	*out = sc_xmalloc(sizeof(**out));
 	**out = (struct sc_ranks){.self = 0};
 	count_ranks(*out);
+	(*out)->has_left = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->has_left));
 	return 0;
 }
 
@@ -52,11 +54,12 @@ void sc_ranks_end(struct sc_ranks *ranks)
 	if (!ranks)
 		return;
 	for (int rank = 1; rank < ranks->count && ranks->self == 0 && !ranks->broken; rank++)
-		if (!sc_ranks_send(ranks, rank, SC_RANKS_END, &nothing))
+		if (!ranks->has_left[rank] && !sc_ranks_send(ranks, rank, SC_RANKS_END, &nothing))
 			ranks->broken = true;
 	if (!ranks->broken)
 		MPI_Finalize();
 	sc_strbuf_release(&ranks->last);
+	free(ranks->has_left);
 	free(ranks);
 }
 
@@ -78,6 +81,16 @@ int sc_ranks_on_node(const struct sc_ranks *ranks)
 void sc_ranks_lost(struct sc_ranks *ranks)
 {
 	ranks->broken = true;
+}
+
+void sc_ranks_leave(struct sc_ranks *ranks, int rank)
+{
+	ranks->has_left[rank] = true;
+}
+
+bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
+{
+	return ranks->has_left[rank];
 }
 
 bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_strbuf *bytes)

@@ -57,3 +57,16 @@ void sc_ranks_lost(struct sc_ranks *ranks)
 {
 	(void)ranks;
 }
+
+void sc_ranks_leave(struct sc_ranks *ranks, int rank)
+{
+	(void)ranks;
+	(void)rank;
+}
+
+bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
+{
+	(void)ranks;
+	(void)rank;
+	return false;
+}

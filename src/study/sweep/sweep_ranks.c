@@ -116,7 +116,6 @@ struct part {
 	size_t begin, n;        /* n 0: nothing */
 	size_t n_next;          /* so many at the next time */
 	double sent_s, heard_s; /* when it got it; when it last spoke */
-	bool gone;              /* it has stopped */
 };
 struct lead {
 	struct sc_sweep_run *run;
@@ -132,7 +131,7 @@ static void lose(struct lead *lead, int rank, const char *why)
 
 	sc_err_set(&lead->run->lost, SC_EIO, "rank %d of %d %s", rank, lead->n_ranks, why);
 	sc_ranks_lost(lead->run->sweep->ranks);
-	part->gone = true;
+	sc_ranks_leave(lead->run->sweep->ranks, rank);
 	sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
 	part->n = 0;
 }
@@ -168,7 +167,7 @@ static bool hand_out(struct lead *lead)
 	for (int rank = 1; rank < lead->n_ranks && lead->signal_s <= 0; rank++) {
 		struct part *part = &lead->part[rank];
 
-		if (part->n || part->gone)
+		if (part->n || sc_ranks_has_left(lead->run->sweep->ranks, rank))
 			continue;
 		part->n = sc_pool_take(lead->pool, part->n_next, &part->begin);
 		if (part->n == 0)
@@ -215,7 +214,6 @@ static void take_rows(struct lead *lead, struct part *part, struct sc_message *m
 /* It was told to end: its rows are predicted here. */
 static void take_back(struct lead *lead, struct part *part)
 {
-	part->gone = true;
 	for (size_t i = part->begin; i < part->begin + part->n; i++) {
 		struct sc_err err = {.code = SC_OK};
 		int rc = sc_sweep_row(lead->run, lead->run->spare, i, &err);
@@ -238,12 +236,13 @@ static void take_message(struct lead *lead, struct sc_message *m)
 		take_rows(lead, part, m);
 		break;
 	case STOPPED:
+		sc_ranks_leave(lead->run->sweep->ranks, m->from);
 		take_back(lead, part);
 		break;
 	case EXCUSE:
+		sc_ranks_leave(lead->run->sweep->ranks, m->from);
 		take_excuse(lead->run->sweep, m, &lead->run->lost);
 		sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
-		part->gone = true;
 		part->n = 0;
 		break;
 	case READY:
@@ -291,6 +290,7 @@ void sc_sweep_lead(struct sc_pool *pool, void *run)
 		sc_arena_calloc(&lead.run->spare->keep, (size_t)lead.n_ranks, sizeof(*lead.part));
 	for (int rank = 1; rank < lead.n_ranks; rank++)
 		lead.part[rank].n_next = FIRST_PART;
+	find_lost(&lead); /* the signal, before work is sent */
 	while (hand_out(&lead) || has_parts(&lead) || !sc_pool_is_done(pool)) {
 		pause_us(PAUSE_US);
 		while (sc_ranks_next(ranks, &message))
