@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fields_priv.h"
+#include "base/fnv.h"
 
 static size_t type_bytes(const struct sc_field *field)
 {
@@ -99,6 +100,66 @@ bool sc_field_is_absent(const struct sc_field *field, const void *place)
 		break;
 	}
 	return true;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return text ? sc_fnv(hash, text, strlen(text) + 1) : sc_fnv(hash, "\1", 2);
+}
+
+static uint64_t hash_structs(uint64_t hash, const struct sc_field *field,
+			     const struct sc_structs *list)
+{
+	const unsigned char *at = list->at;
+
+	hash = sc_fnv(hash, &list->n, sizeof(list->n));
+	for (size_t i = 0; i < list->n; i++)
+		hash = sc_fields_hash(hash, field->sub, at + i * field->elem_bytes);
+	return hash;
+}
+
+static uint64_t hash_value(uint64_t hash, const struct sc_field *field, const void *place)
+{
+	const struct sc_doubles *doubles = place;
+	const struct sc_ints *ints = place;
+
+	switch (field->type) {
+	case SC_F_INT:
+	case SC_F_DOUBLE:
+		return sc_fnv(hash, place, SC_NUMBER_BYTES);
+	case SC_F_ENUM:
+	case SC_F_FLAGS:
+		return sc_fnv(hash, place, sizeof(int));
+	case SC_F_BOOL:
+		return sc_fnv(hash, place, sizeof(bool));
+	case SC_F_STR:
+		return hash_text(hash, *(const char *const *)place);
+	case SC_F_INTS:
+		hash = sc_fnv(hash, &ints->n, sizeof(ints->n));
+		return sc_fnv(hash, ints->at, ints->n * SC_NUMBER_BYTES);
+	case SC_F_DOUBLES:
+		hash = sc_fnv(hash, &doubles->n, sizeof(doubles->n));
+		return sc_fnv(hash, doubles->at, doubles->n * SC_NUMBER_BYTES);
+	case SC_F_STRUCTS:
+		return hash_structs(hash, field, place);
+	case SC_F_STRUCT:
+		return sc_fields_hash(hash, field->sub, place);
+	case SC_F_IGNORE:
+		break;
+	}
+	return hash;
+}
+
+uint64_t sc_fields_hash(uint64_t hash, const struct sc_field *table, const void *object)
+{
+	const unsigned char *at = object;
+
+	for (; table->key; table++) {
+		hash = hash_value(hash, table, at + table->offset);
+		if (table->file_offset)
+			hash = hash_text(hash, *(const char *const *)(at + table->file_offset));
+	}
+	return hash;
 }
 
 const char *sc_enum_name(const struct sc_name *names, int value)

@@ -343,7 +343,8 @@ static int search_all(struct run *run, struct sc_err *err)
 		return rc;
 	if (sc_ranks_helps(run->s.search->ranks))
 		return sc_search_predict(&run->s, &(struct sc_sweep){.n_rows = 0}, NULL, err);
-	rc = sc_sweep_muster(&(struct sc_sweep){.cases = &out->cases,
+	rc = sc_sweep_muster(&(struct sc_sweep){.base = run->s.search->base,
+						.cases = &out->cases,
 						.ranks = run->s.search->ranks,
 						.signal = run->s.search->stop},
 			     err);

@@ -40,7 +40,7 @@ struct sc_sweep {
 	int (*take)(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
-	/* NULL, or helpers that sc_sweep_serve the same cases. A helper that is lost is an error; what the others
+	/* NULL, or helpers that sc_sweep_serve the same cases over the same base. A helper that is lost is an error; what the others
 	 * have done is taken all the same. */
 	struct sc_ranks *ranks;
 	const volatile sig_atomic_t *signal; /* with ranks: not 0: the system ends the program */

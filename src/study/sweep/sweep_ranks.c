@@ -56,16 +56,41 @@ static void take(struct sc_message *m, void *out, size_t n)
 	m->n -= n;
 }
 
-/* What must be alike in all ranks. */
-static uint64_t fingerprint(const struct sc_csv *cases)
+static uint64_t hash_files(uint64_t h, const struct sc_config_files *files)
 {
-	uint64_t h = sc_fnv(SC_FNV_START, &cases->n_rows, sizeof(cases->n_rows));
+	for (size_t i = 0; i < files->n; i++)
+		if (files->at[i].rc == 0)
+			h = sc_fields_hash(h, sc_config_fields, &files->at[i].section);
+	return h;
+}
 
+/* Of the models and clusters that rows name. */
+static uint64_t hash_named(uint64_t h, const struct sc_sweep *sweep)
+{
+	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
+	struct sc_err err = {.code = SC_OK}; /* the run tells it */
+	struct sc_arena arena;
+
+	sc_arena_init(&arena, ARENA_BYTES);
+	if (sc_config_table_bind(&table, &arena, &err) == 0)
+		h = hash_files(hash_files(h, &table.model), &table.cluster);
+	sc_arena_release(&arena);
+	return h;
+}
+
+/* What must be alike in all ranks: the program, the base with its model and cluster, the cases. */
+static uint64_t fingerprint(const struct sc_sweep *sweep)
+{
+	const struct sc_csv *cases = sweep->cases;
+	uint64_t h = sc_fnv(SC_FNV_START, SC_VERSION, sizeof(SC_VERSION));
+
+	h = sc_fields_hash(h, sc_config_fields, sweep->base);
+	h = sc_fnv(h, &cases->n_rows, sizeof(cases->n_rows));
 	for (size_t i = 0; i < cases->n_cols; i++)
 		h = sc_fnv(h, cases->header[i], strlen(cases->header[i]) + 1);
 	for (size_t i = 0; i < cases->n_rows * cases->n_cols; i++)
 		h = sc_fnv(h, cases->cell[i], strlen(cases->cell[i]) + 1);
-	return h;
+	return hash_named(h, sweep);
 }
 
 /* ---- rank 0 ---- */
@@ -83,11 +108,12 @@ static int take_ready(const struct sc_sweep *sweep, struct sc_message *m, struct
 	if (m->kind != READY)
 		return take_excuse(sweep, m, err);
 	take(m, &theirs, sizeof(theirs));
-	if (theirs == fingerprint(sweep->cases))
+	if (theirs == fingerprint(sweep))
 		return 0;
 	return sc_err_set(err, SC_EIO,
-			  "rank %d of %d has other cases: are the files the same there?", m->from,
-			  sc_ranks_count(sweep->ranks));
+			  "rank %d of %d has other cases or another base: are the program and "
+			  "the files the same there?",
+			  m->from, sc_ranks_count(sweep->ranks));
 }
 
 int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
@@ -426,7 +452,7 @@ static int serve(const struct sc_sweep *sweep, struct sc_err *err)
 
 int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
 {
-	const uint64_t same = fingerprint(sweep->cases);
+	const uint64_t same = fingerprint(sweep);
 	struct sc_sweep own = *sweep;
 	struct sc_strbuf ready = {0};
 	int rc;
