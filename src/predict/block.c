@@ -10,6 +10,8 @@
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
 #define GRAPH_LAUNCHES 2.0
+/* With which kernels that send a token once reach their rate (deepseek-ai/DeepEP, buffer.py: num_sms). */
+#define DISPATCH_SMS 20.0
 
 double sc_quantize_us(double us)
 {
@@ -219,14 +221,31 @@ static struct sc_cost phase_cost(const struct sc_block_env *env,
 	return out;
 }
 
-/* Its kernels hold the SMs that are kept for them, or those that the software gives them. */
+/* On no more SMs: its rate falls with them. */
+static void keep_to_sms(const struct sc_block_env *env, double most_sms, struct sc_cost *cost)
+{
+	double most = most_sms / (double)env->device->sm_count, sms = cost->demand[SC_RES_SM];
+
+	if (!(most > 0) || sms <= most)
+		return;
+	cost->work_us = sc_quantize_us(cost->work_us * sms / most);
+	for (int r = 0; r < SC_N_RES; r++)
+		cost->demand[r] *= most / sms;
+}
+
+/* Its kernels hold the SMs that are kept for them, or those that the software gives them. On fewer than they
+ * take of themselves they are slower; on more they are no faster. */
 static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 {
 	const struct sc_c3_choice *choice = &env->request->c3[SC_C3_EP];
-	bool kept = choice->policy == SC_C3_RESERVE && choice->n > 0;
+	const double given = env->software->dispatch_sm_frac, all = (double)env->device->sm_count;
 
-	cost->demand[SC_RES_SM] =
-		kept ? choice->n / (double)env->device->sm_count : env->software->dispatch_sm_frac;
+	cost->demand[SC_RES_SM] = given;
+	if (choice->policy == SC_C3_RESERVE && choice->n > 0) {
+		cost->demand[SC_RES_SM] = given > 0 ? given : DISPATCH_SMS / all;
+		keep_to_sms(env, choice->n, cost);
+		cost->demand[SC_RES_SM] = choice->n / all;
+	}
 	cost->holds_sm = cost->demand[SC_RES_SM] > 0;
 }
 
@@ -287,18 +306,6 @@ static bool on_copy_engines(const struct sc_c3_choice *choice, const struct sc_s
 {
 	return span->n_nodes <= 1 &&
 	       (choice->policy == SC_C3_COPY_ENGINE || choice->policy == SC_C3_COPY_ENGINE_RELIEF);
-}
-
-/* On no more SMs: its rate falls with them. */
-static void keep_to_sms(const struct sc_block_env *env, double most_sms, struct sc_cost *cost)
-{
-	double most = most_sms / (double)env->device->sm_count, sms = cost->demand[SC_RES_SM];
-
-	if (!(most > 0) || sms <= most)
-		return;
-	cost->work_us = sc_quantize_us(cost->work_us * sms / most);
-	for (int r = 0; r < SC_N_RES; r++)
-		cost->demand[r] *= most / sms;
 }
 
 void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,

@@ -132,6 +132,27 @@ static const char *const PAIRS[] = {
 enum { N_PAIRS = sizeof(PAIRS) / sizeof(PAIRS[0]) };
 static const char *const DUAL[] = {"dualpipe", "dualpipev"};
 
+/* Kernels of exchanges on few SMs are slow; on many the rest has none. */
+START_TEST(reserved_for_exchanges)
+{
+	static const int SMS[] = {2, 20, 100};
+	struct sc_predict_opts opts;
+	char text[512];
+	double ms[3];
+
+	sc_predict_opts_init(&opts);
+	for (int i = 0; i < 3; i++) {
+		snprintf(text, sizeof(text),
+			 MIXTURE " parallel.schedule=%s training.global_batch=160 "
+				 "training.moe_dispatcher=deepep c3.policy.ep=reserve:%d",
+			 _i ? "dualpipe" : "1f1b", SMS[i]);
+		ms[i] = predict(&opts, text)->iteration_ms;
+	}
+	ck_assert_double_gt(ms[0], 1.05 * ms[1]);
+	ck_assert_double_gt(ms[2], 1.05 * ms[1]);
+}
+END_TEST
+
 /* Of 160 sequences more. */
 static double exposed_of_more(const char *schedule, const char *more)
 {
@@ -289,6 +310,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 11 * 5);
+	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
 	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);

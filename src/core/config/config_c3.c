@@ -1,9 +1,12 @@
 /* c3.policy: which family of collectives shares the GPU how, what the software does where nothing is said, and
  * what the schedule has to know of it. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/config/config_priv.h"
+
+enum { FEWEST_SMS = 4 }; /* with which a step still ends */
 
 static const char *const PATHS[SC_N_C3_FAMILIES] = {
 	[SC_C3_TP] = "c3.policy.tp", [SC_C3_CP] = "c3.policy.cp", [SC_C3_EP] = "c3.policy.ep",
@@ -85,6 +88,25 @@ static bool has_effect(const struct sc_request *req, enum sc_c3_family family,
 	       (req->config.model.family == SC_LAYERS || choice->policy == SC_C3_SERIAL);
 }
 
+/* Kernels have what is left, in the device's granule. */
+static int check_reserved(const struct sc_resolver *res, const char *path,
+			  const struct sc_c3_choice *choice)
+{
+	for (size_t k = 0; k < sc_request_n_kinds(res->request); k++) {
+		const struct sc_device *device = sc_request_device(res->request, k);
+		double granule = fmax(1, device->interference.sm_granule);
+		double most = floor(((double)device->sm_count - FEWEST_SMS) / granule) * granule;
+
+		if (choice->policy == SC_C3_RESERVE && choice->n > most)
+			return sc_resolve_fail(res, SC_ECONFLICT, path,
+					       "%s: reserve:%.0f leaves too few of the %" PRId64
+					       " SMs of %.40s to kernels; keep at most %.0f",
+					       path, choice->n, device->sm_count, device->id,
+					       fmax(0, most));
+	}
+	return 0;
+}
+
 static int resolve_family(const struct sc_resolver *res, enum sc_c3_family family,
 			  const struct sc_c3_choice *all)
 {
@@ -111,6 +133,9 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 				       "%s: \"%.64s\" needs products that wait for the collective, "
 				       "which tensor parallelism alone has; use it for tp",
 				       PATHS[family], text);
+	rc = check_reserved(res, text ? PATHS[family] : "c3.policy", &req->c3[family]);
+	if (rc)
+		return rc;
 	apply(req, family);
 	warn_reach(req, family);
 	return 0;
