@@ -132,6 +132,25 @@ static const char *const PAIRS[] = {
 enum { N_PAIRS = sizeof(PAIRS) / sizeof(PAIRS[0]) };
 static const char *const DUAL[] = {"dualpipe", "dualpipev"};
 
+/* training.moe_overlap hides exchanges, too, where gradients of each pass are reduced and no passes are pairs. */
+START_TEST(overlap_without_pairs)
+{
+	struct sc_predict_opts opts;
+	char text[512];
+	double ms[2];
+
+	sc_predict_opts_init(&opts);
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text),
+			 MIXTURE " parallel.schedule=%s training.global_batch=160 "
+				 "parallel.sharding=zero2 training.moe_overlap=%s",
+			 DUAL[_i], i ? "true" : "false");
+		ms[i] = predict(&opts, text)->iteration_ms;
+	}
+	ck_assert_double_lt(ms[1], 0.99 * ms[0]);
+}
+END_TEST
+
 /* Kernels of exchanges on few SMs are slow; on many the rest has none. */
 START_TEST(reserved_for_exchanges)
 {
@@ -310,6 +329,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 11 * 5);
+	tcase_add_loop_test(tcase, overlap_without_pairs, 0, 2);
 	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
 	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);

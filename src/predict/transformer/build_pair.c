@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "core/config/config_schedule.h"
-#include "models/offload.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
+#include "predict/transformer/transformer_priv.h"
 
 enum { FORWARD_PARTIAL = 1, BACKWARD_PARTIAL = 2, N_PARTIAL = 4 };
 
@@ -87,18 +87,6 @@ static bool schedule_pairs(const struct sc_transformer *tf)
 	return sc_schedule_pairs(cfg->parallel.schedule);
 }
 
-/* Tokens travel to experts on other ranks; passes in parts run alone, beside what their parts wait for. */
-static bool has_pairs(const struct sc_transformer *tf)
-{
-	const struct sc_request *req = tf->request;
-	const struct sc_sharding_rule rule = sc_sharding_rule(req);
-
-	return schedule_pairs(tf) && sc_model_is_moe(&req->config.model) &&
-	       req->config.parallel.ep > 1 && !rule.weights &&
-	       !(rule.gradients && rule.reduces_each) &&
-	       !sc_offload_moves(&req->config.training.offload);
-}
-
 static struct sc_slot slot_of(const struct sc_transformer *tf, uint32_t c, uint32_t chunk,
 			      enum sc_pass_kind kind)
 {
@@ -140,7 +128,7 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 	int rc = 0;
 
 	tf->pairs = NULL;
-	if (!has_pairs(tf))
+	if (!schedule_pairs(tf) || !sc_transformer_may_pair(tf->request))
 		return 0;
 	tf->pairs = sc_arena_calloc(scratch->arena, n, sizeof(*tf->pairs));
 	for (size_t i = 0; i < n && rc == 0; i++)

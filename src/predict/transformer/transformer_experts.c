@@ -3,6 +3,7 @@
  * rank set the pace (training.expert_imbalance). */
 #include <math.h>
 
+#include "models/offload.h"
 #include "predict/schedule/schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
@@ -116,10 +117,21 @@ static void exchange(const struct dims *x, enum sc_op_name name, const struct ex
 	sc_block_add_comm(x->block, x->env, &comm);
 }
 
+bool sc_transformer_may_pair(const struct sc_request *req)
+{
+	const struct sc_sharding_rule rule = sc_sharding_rule(req);
+
+	return sc_model_is_moe(&req->config.model) && req->config.parallel.ep > 1 &&
+	       !rule.weights && !(rule.gradients && rule.reduces_each) &&
+	       !sc_offload_moves(&req->config.training.offload);
+}
+
+/* Where passes are pairs, those run their exchanges beside each other. */
 static bool runs_beside(const struct dims *x)
 {
 	return x->req->config.training.moe_overlap &&
-	       !sc_schedule_pairs(x->req->config.parallel.schedule);
+	       !(sc_schedule_pairs(x->req->config.parallel.schedule) &&
+		 sc_transformer_may_pair(x->req));
 }
 
 void exchange_beside(const struct dims *x)
