@@ -132,6 +132,27 @@ static const char *const PAIRS[] = {
 enum { N_PAIRS = sizeof(PAIRS) / sizeof(PAIRS[0]) };
 static const char *const DUAL[] = {"dualpipe", "dualpipev"};
 
+/* Passes are as slow beside gradients that each backward reduces as their ops are. */
+START_TEST(gradients_of_each_pass)
+{
+	static const char *const SCHEDULES[] = {"1f1b", "zb-v", "dualpipev", "v-min"};
+	struct sc_predict_opts opts;
+	char text[512];
+	double coarse;
+
+	sc_predict_opts_init(&opts);
+	snprintf(
+		text, sizeof(text),
+		"gpus=16 cluster.gpu=b200-sxm-180gb model.family=moe model.layers=8 "
+		"model.experts=160 model.top_k=6 model.expert_ffn_hidden=1536 model.hidden=5120 "
+		"model.heads=40 model.seq=4096 training.global_batch=128 parallel.sharding=zero2 parallel.schedule=%s",
+		SCHEDULES[_i]);
+	coarse = predict(&opts, text)->iteration_ms;
+	opts.detail = SC_DETAIL_FULL;
+	ck_assert_double_eq_tol(coarse, predict(&opts, text)->iteration_ms, 0.01 * coarse);
+}
+END_TEST
+
 /* training.moe_overlap hides exchanges, too, where gradients of each pass are reduced and no passes are pairs. */
 START_TEST(overlap_without_pairs)
 {
@@ -329,6 +350,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 11 * 5);
+	tcase_add_loop_test(tcase, gradients_of_each_pass, 0, 4);
 	tcase_add_loop_test(tcase, overlap_without_pairs, 0, 2);
 	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);

@@ -458,7 +458,8 @@ static uint32_t full_pass(struct class_state *st, const struct sc_slot *slot, bo
 	return p.emit.compute_dep;
 }
 
-/* Coarse passes of a chunk cost the same, whatever their micro-batch. */
+/* Coarse passes of a chunk cost the same, whatever their micro-batch. Where each backward reduces its gradients,
+ * that goes on beside what follows. */
 uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
 			  uint32_t recv)
 {
@@ -467,6 +468,7 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	struct pass_costs *costs =
 		&b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
 	uint32_t op = sc_op_pack(PARTS[slot->kind].whole, slot->chunk, slot->micro_batch);
+	bool shares = b->sharding.gradients && b->sharding.reduces_each;
 
 	if (b->full)
 		return full_pass(st, slot, partial, recv);
@@ -474,7 +476,7 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 		struct pass p = build_pass_of(st, slot, partial);
 		struct sc_summary sum = pass_summary(&p);
 
-		*costs = build_costs(st, &sum, false);
+		*costs = build_costs(st, &sum, shares);
 	}
 	return build_join_groups(st, add_pass(st, costs, recv, op));
 }
