@@ -61,12 +61,12 @@ static void put_verdict(struct view *v)
 		sc_page_verdict(&v->page, SC_VERDICT_FAIR,
 				"The best so far: %zu candidates were left for want of time.",
 				r->n_in[SC_SEARCH_LEFT]);
-	sc_page_text(
-		&v->page,
-		"%.6g ms (80 %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB. It leads in "
-		"%.0f %% of %d draws of model error.",
-		o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, o->memory_total_gib,
-		o->capacity_gib, 100 * best->best_in, SC_SEARCH_DRAWS);
+	sc_page_text(&v->page, "%.6g ms (80 %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB.",
+		     o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, o->memory_total_gib,
+		     o->capacity_gib);
+	if (!isnan(best->best_in))
+		sc_page_text(&v->page, "It leads in %.0f %% of %d draws of model error.",
+			     100 * best->best_in, SC_SEARCH_DRAWS);
 	sc_page_text(&v->page,
 		     "%zu refused, %zu too large for the memory, %zu pruned by their floor, %zu "
 		     "simulated.",

@@ -76,6 +76,14 @@ static void put_changes(const struct sc_search_result *r, size_t row, struct sc_
 	sc_strbuf_append(out, "\n");
 }
 
+static void put_draws(const struct sc_search_shown *s, struct sc_strbuf *out)
+{
+	if (isnan(s->best_in))
+		sc_strbuf_printf(out, " %8s %8s", "-", "-");
+	else
+		sc_strbuf_printf(out, " %6.0f %% %6.2f %%", 100 * s->best_in, 100 * s->regret_frac);
+}
+
 static void put_shown(const struct sc_search *search, const struct sc_search_result *r,
 		      struct sc_strbuf *out)
 {
@@ -91,20 +99,20 @@ static void put_shown(const struct sc_search *search, const struct sc_search_res
 		const struct sc_search_shown *s = &r->shown[i];
 		const struct sc_search_case *c = &r->at[s->row];
 
-		sc_strbuf_printf(out, "  %4zu %16.6g %16.5g  %8.6g %8.1f %6.0f %% %6.2f %%", i + 1,
-				 s->value[0],
+		sc_strbuf_printf(out, "  %4zu %16.6g %16.5g  %8.6g %8.1f", i + 1, s->value[0],
 				 search->pareto ? s->value[1]
 						: 100 * (s->value[0] / r->shown[0].value[0] - 1),
-				 c->outcome.iteration_ms, c->memory_gib, 100 * s->best_in,
-				 100 * s->regret_frac);
+				 c->outcome.iteration_ms, c->memory_gib);
+		put_draws(s, out);
 		put_changes(r, s->row, out);
 		n_ties += i > 0 && s->best_in >= TIE_SHARE;
 	}
-	sc_strbuf_printf(
-		out,
-		"  best in: of %d draws of model error (kernels %.1f %%, links %.1f %%), shared "
-		"by all\n",
-		SC_SEARCH_DRAWS, 100 * r->error.kernels, 100 * r->error.links);
+	if (!isnan(r->shown[0].best_in))
+		sc_strbuf_printf(
+			out,
+			"  best in: of %d draws of model error (kernels %.1f %%, links %.1f %%), shared "
+			"by all\n",
+			SC_SEARCH_DRAWS, 100 * r->error.kernels, 100 * r->error.links);
 	if (n_ties)
 		sc_strbuf_printf(
 			out, "  a tie: %zu of them are the best in %.0f %% of the draws or more\n",
@@ -165,8 +173,8 @@ static void add_case(const struct sc_search *search, const struct sc_search_resu
 	sc_json_real(json, object, "tokens_per_s", c->outcome.tokens_per_s);
 	sc_json_real(json, object, "memory_gib", c->memory_gib);
 	sc_json_real(json, object, "capacity_gib", c->capacity_gib);
-	sc_json_real(json, object, "best_in", s->best_in);
-	sc_json_real(json, object, "regret_frac", s->regret_frac);
+	sc_json_known_real(json, object, "best_in", s->best_in);
+	sc_json_known_real(json, object, "regret_frac", s->regret_frac);
 }
 
 int sc_search_to_json(const struct sc_search *search, const struct sc_search_result *r, FILE *out,

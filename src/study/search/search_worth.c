@@ -117,8 +117,10 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 
 	out->error = sc_model_error_of(s->facts, best->low_ms, best->high_ms);
 	sc_rng_init(&rng, 1);
-	for (size_t i = 0; i < out->n_shown; i++)
+	for (size_t i = 0; i < out->n_shown; i++) {
 		rows[i] = out->shown[i].row;
+		out->shown[i].best_in = out->shown[i].regret_frac = 0;
+	}
 	for (int d = 0; d < SC_SEARCH_DRAWS && rc == 0; d++) {
 		struct sc_predict_opts opts;
 

@@ -250,8 +250,8 @@ static void show(struct run *run)
 		if (pareto && !(l->y < least))
 			continue;
 		least = l->y;
-		out->shown[out->n_shown++] =
-			(struct sc_search_shown){.row = l->row, .value = {l->x, l->y}};
+		out->shown[out->n_shown++] = (struct sc_search_shown){
+			.row = l->row, .value = {l->x, l->y}, .best_in = NAN, .regret_frac = NAN};
 	}
 }
 
@@ -367,8 +367,8 @@ static int search_all(struct run *run, struct sc_err *err)
 	show(run);
 	if (run->s.search->best_only)
 		return 0;
-	rc = sc_search_worth(&run->s, err);
-	return rc ? rc : sc_search_regret(&run->s, err);
+	rc = is_over(run) ? 0 : sc_search_worth(&run->s, err);
+	return rc || is_over(run) ? rc : sc_search_regret(&run->s, err);
 }
 
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,

@@ -36,7 +36,7 @@ struct sc_search {
 	double memory_margin; /* share of the GPU's memory that stays free */
 	const struct sc_search_price *prices;
 	size_t n_prices;
-	bool best_only; /* neither others nor draws */
+	bool best_only; /* neither others nor draws; so too where the search is over before them */
 	unsigned n_jobs;
 	double time_limit_s; /* 0: none */
 	struct sc_progress *(*begin_progress)(void *ctx, const char *title, size_t total);
@@ -69,6 +69,7 @@ struct sc_search_other {
 struct sc_search_shown {
 	size_t row;
 	double value[2];
+	/* NAN where the search was over before the draws. */
 	double best_in; /* share of the draws of model error in which it is the best shown; equal ones share */
 	double regret_frac; /* mean of value over the draw's best - 1 */
 };
