@@ -222,6 +222,7 @@ static void take_row(struct lead *lead, size_t index, struct sc_message *m)
 	take(m, &warnings, head.n_warnings);
 	run->out[index] = head.outcome;
 	run->out[index].error = error;
+	run->out[index].warnings = NULL; /* an address of the helper's */
 	rc = sc_sweep_put(run, index, &warnings, &err);
 	if (rc)
 		sc_pool_fail(lead->pool, index, rc, &err);
@@ -413,8 +414,8 @@ static int do_part(const struct sc_sweep *sweep, struct sc_message *m, struct sc
 	own.take = pack_row;
 	own.ctx = &bytes;
 	rc = sc_sweep_run(&own, &arena, outcomes, err);
-	if (rc == 0)
-		sc_ranks_send(sweep->ranks, 0, ROWS, &bytes);
+	if (rc == 0 && !sc_ranks_send(sweep->ranks, 0, ROWS, &bytes))
+		rc = sc_err_set(err, SC_EIO, "rank 0 takes no rows");
 	sc_strbuf_release(&bytes);
 	sc_arena_release(&arena);
 	return rc;
