@@ -165,7 +165,7 @@ bool sc_cli_begin(const struct sc_line *line, void *into, struct sc_arena *arena
 
 	sc_common_init(into);
 	if (sc_options_parse(line, into, arena, &err) || check_outputs(command, into, &err)) {
-		*exit_code = usage_error(command, &err);
+		*exit_code = err.code == SC_EUSAGE ? usage_error(command, &err) : sc_cli_fail(&err);
 		return false;
 	}
 	start_log(common);
