@@ -11,7 +11,6 @@
 
 enum { N_ITERATIONS = 1000 };
 #define CLOSE 1e-6
-#define SHARED 0.01 /* as coarse and full detail agree */
 
 static int n_examples;
 
@@ -130,10 +129,7 @@ START_TEST(limits_of_iterations)
 			double longer = fmax(with_policy(&config, policies[p], &free_comm),
 					     with_policy(&config, policies[p], &free_kernels));
 
-			/* A pass of sharded weights stands as one kernel, which shares as its steps do on average. */
-			double close = req.config.parallel.sharding >= SC_ZERO3 ? SHARED : CLOSE;
-
-			ck_assert_msg(ms >= longer * (1 - close),
+			ck_assert_msg(ms >= longer * (1 - CLOSE),
 				      "case %d, %s: %.6g, longer alone %.6g", i, policies[p], ms,
 				      longer);
 			ck_assert_msg(ms <= serial * fmax(1, load) * (1 + CLOSE),

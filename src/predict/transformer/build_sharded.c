@@ -1,7 +1,8 @@
 /* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on
  * demand or while the block before it runs, and backward scatters its gradients, overlapped or not.
  *
- * Block by block in full detail, and where ranks of several classes meet at every block. Any other coarse pass is
+ * Block by block in full detail, where ranks of several classes meet at every block, and in short passes, of which
+ * their ends are a share that counts. Any other coarse pass is
  * simulated once alone, the host far ahead, its collectives beside its blocks; in the iteration's graph it is then
  * a gather, a kernel as long as the blocks took, and what else its data-parallel lane did before, beside and after
  * them. */
@@ -397,12 +398,22 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 	return st->last_compute;
 }
 
+static double n_blocks(const struct pass *p)
+{
+	double n = 0;
+
+	for (int r = 0; r < p->n_runs; r++)
+		n += p->run[r].n;
+	return n;
+}
+
 uint32_t build_sharded_pass(struct pass *p, uint32_t recv)
 {
 	const struct builder *b = p->st->b;
 	bool gather = gathers(p), reduces = scatters(p);
 
-	if (b->full || b->tf->placement.classes[p->st->id].group[SC_AXIS_DP].n_members > 1)
+	if (b->full || n_blocks(p) < ALONE_BLOCKS ||
+	    b->tf->placement.classes[p->st->id].group[SC_AXIS_DP].n_members > 1)
 		return pass_by_blocks(p, recv, gather, reduces);
 	if (!gather && !reduces)
 		return build_plain_pass(p->st, p->slot, p->partial, recv);
