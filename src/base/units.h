@@ -8,6 +8,9 @@
 #define SC_US_PER_MS 1e3
 #define SC_US_PER_S 1e6
 #define SC_MS_PER_S 1e3
+#define SC_MS_PER_HOUR 3.6e6
+#define SC_W_PER_KW 1e3
+#define SC_W_MS_PER_KJ 1e6
 #define SC_NS_PER_US INT64_C(1000) /* integers: trace time */
 #define SC_NS_PER_MS INT64_C(1000000)
 #define SC_NS_PER_S INT64_C(1000000000)

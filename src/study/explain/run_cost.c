@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-#define MS_PER_HOUR 3.6e6
-#define W_PER_KW 1e3
+#include "base/units.h"
 
 static double mean_watts(const struct sc_request *request)
 {
@@ -40,9 +39,9 @@ int sc_run_cost(const struct sc_request *request, const struct sc_prediction *p,
 				  sc_family_name(c->model.family));
 	if (size->tokens > 0)
 		samples = size->tokens * p->samples_per_s / p->tokens_per_s;
-	out->gpu_hours = p->iteration_ms * (double)c->gpus / MS_PER_HOUR;
+	out->gpu_hours = p->iteration_ms * (double)c->gpus / SC_MS_PER_HOUR;
 	out->usd = price >= 0 ? price * out->gpu_hours : (double)NAN;
-	out->kwh = watts > 0 ? watts / W_PER_KW * out->gpu_hours : (double)NAN;
+	out->kwh = watts > 0 ? watts / SC_W_PER_KW * out->gpu_hours : (double)NAN;
 	out->steps = ceil(samples / (double)c->training.global_batch);
 	return 0;
 }

@@ -10,9 +10,6 @@ const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "
 const char *const sc_search_units[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
 
-#define MS_PER_HOUR 3.6e6
-#define W_MS_PER_KJ 1e6
-
 /* What the rows of one device share. */
 struct device {
 	const char *text, *id; /* as the rows name it; its own name */
@@ -88,9 +85,9 @@ static double factor_of(const struct sc_searching *s, size_t row,
 	case SC_SEARCH_THROUGHPUT:
 		return gpus * share / batch;
 	case SC_SEARCH_COST:
-		return gpus * share * device->usd_per_hour / MS_PER_HOUR;
+		return gpus * share * device->usd_per_hour / SC_MS_PER_HOUR;
 	case SC_SEARCH_ENERGY:
-		return gpus * share * device->watts / W_MS_PER_KJ;
+		return gpus * share * device->watts / SC_W_MS_PER_KJ;
 	case SC_SEARCH_TIME:
 	case SC_SEARCH_N_OBJECTIVES:
 		break;
