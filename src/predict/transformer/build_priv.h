@@ -63,10 +63,10 @@ struct pass_costs {
 	double lead_us, host_us, gpu_us;
 };
 /* Of a pass whose weights are sharded: and of what its data-parallel lane does before it, while it waits
- * for that, beside it and after it. */
+ * for that, or for its host, too, beside it and after it. */
 struct sharded_costs {
 	struct pass_costs pass;
-	uint32_t gather, wait, beside, after; /* SC_NONE: nothing */
+	uint32_t gather, wait, late_wait, beside, after; /* SC_NONE: nothing */
 };
 /* Groups that several classes join: found by (instance, sequence number on that instance). */
 struct group_list {

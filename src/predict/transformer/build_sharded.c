@@ -1,11 +1,11 @@
 /* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on
  * demand or while the block before it runs, and backward scatters its gradients, overlapped or not.
  *
- * Block by block in full detail, where ranks of several classes meet at every block, and in short passes, of which
- * their ends are a share that counts. Any other coarse pass is
- * simulated once alone, the host far ahead, its collectives beside its blocks; in the iteration's graph it is then
- * a gather, a kernel as long as the blocks took, and what else its data-parallel lane did before, beside and after
- * them. */
+ * Block by block in full detail, and where ranks of several classes meet at every block. Any other coarse pass is
+ * simulated alone, its collectives beside its blocks: with the host far ahead, and with the host arriving when the
+ * pass begins. In the iteration's graph it is then a gather, a kernel as long as the blocks took, what its
+ * data-parallel lane did before, beside and after them, and a launch as much earlier than the kernel as makes the
+ * pass end when it does behind such a host. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -28,15 +28,19 @@ struct alone_key {
 };
 struct alone_pass {
 	struct alone_key key;
-	struct sc_summary sum;                 /* of its blocks, the GPU's without waiting */
-	double wait_us;                        /* of the blocks for collectives between them */
+	struct sc_summary sum; /* of its blocks, the GPU's without waiting */
+	double wait_us;        /* of the blocks for collectives between them */
+	double late_wait_us;   /* the same behind a host that arrives with the pass */
 	double gather_us, beside_us, after_us; /* collectives before, beside and after the blocks */
 	struct alone_pass *next;
 };
-/* A pass being simulated alone, and the kernels of its blocks. */
+/* A pass being simulated alone, and the kernels of its blocks: the host far ahead, or arriving when the first block's
+ * weights are there, or are asked for. */
 struct alone {
-	uint32_t *kernel;
+	uint32_t kernel[MAX_RUNS * ALONE_BLOCKS];
 	size_t n;
+	bool late;
+	uint32_t arrives; /* `late`: the host */
 };
 
 /* Does this pass gather sharded weights? */
@@ -75,9 +79,13 @@ static uint32_t add_kernel_alone(struct pass *p, const struct run *run)
 	struct alone *alone = p->st->b->alone;
 	struct sc_summary sum = build_run_sum(p, run->block, 1);
 	struct pass_costs costs = build_costs(p->st, &sum, true);
+	uint32_t launch = alone->late ? build_launch(p->st, &costs, run->name) : SC_NONE;
+	uint32_t kernel = build_kernel(p->st, &costs, run->name);
 
-	alone->kernel[alone->n++] = build_kernel(p->st, &costs, run->name);
-	return p->st->last_compute;
+	if (launch != SC_NONE)
+		sc_graph_add_dep(p->st->b->graph, kernel, launch);
+	alone->kernel[alone->n++] = kernel;
+	return kernel;
 }
 
 /* The blocks; `gathered`: the first one's weights, or SC_NONE if they are not asked for yet. */
@@ -128,146 +136,154 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 
 	sc_graph_clear(b->graph);
 	sc_graph_add_class(b->graph, one);
+	st->lanes.host = sc_graph_add_lane(b->graph, 0, SC_LANE_HOST);
 	st->lanes.compute = sc_graph_add_lane(b->graph, 0, SC_LANE_COMPUTE);
 	st->lanes.dp = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
 	b->graph->lanes.at[st->lanes.dp].priority = 1;
 	b->zero_cost = sc_graph_add_cost(b->graph, &(struct sc_cost){0});
 	st->last_compute = st->awaited = st->last_grad = SC_NONE;
+	st->ahead_us = -HUGE_VAL;
+	st->owed_us = 0;
 }
 
-static double busy_us(const struct sc_build_scratch *scratch, uint32_t lane, double from_us,
-		      double to_us)
+/* The data-parallel lane's work from one time to another. */
+static double busy_us(const struct pass *p, double from_us, double to_us)
 {
+	const struct sc_build_scratch *scratch = p->st->b->scratch;
 	const struct sc_timeline *tl = &scratch->timeline;
 	const struct sc_graph *g = &scratch->graph;
 	double us = 0;
 
-	for (uint32_t id = g->lane_first[lane]; id != SC_NONE; id = g->lane_next[id])
+	for (uint32_t id = g->lane_first[p->st->lanes.dp];
+	     id != SC_NONE && tl->start_us[id] < to_us; id = g->lane_next[id])
 		us += fmax(0, fmin(tl->end_us[id], to_us) - fmax(tl->start_us[id], from_us));
 	return us;
 }
 
-/* The reading of a pass that ran alone, block by block. */
-struct reader {
-	const struct pass *p;
-	const struct sc_build_scratch *scratch;
-	uint32_t dp;
-	double shift_us; /* from the simulation's times to the pass's */
-	double host_us;  /* before the block */
-	struct alone_pass *out;
+/* Of so many blocks of a run: what each counts, where a mean of two of the middle stands for those left out. */
+static double weight(const struct run *run, int block)
+{
+	bool stands = block > ALONE_FROM && block <= ALONE_TO && run->n > ALONE_BLOCKS;
+
+	return stands ? 1 + (run->n - ALONE_BLOCKS) / (ALONE_TO - ALONE_FROM) : 1;
+}
+
+/* A pass that ran alone. */
+struct reading {
+	struct sc_summary sum; /* of its kernels */
+	double wait_us;        /* between them, for collectives */
+	double all_us;         /* from the start of the first kernel to the end of the last */
+	double busy_us;        /* of the data-parallel lane in that time */
 };
 
-struct left_out {
-	double n, each_us;
-};
-
-/* A block that took from start to end, `n` times. */
-static void read_block(struct reader *r, const struct sc_summary *sum, uint32_t kernel, double n)
+/* `n` blocks whose kernels took `us` each. */
+static void read_block(const struct sc_summary *block, double us, double n, struct sc_summary *out)
 {
-	const struct sc_timeline *tl = &r->scratch->timeline;
-	double us = n * (tl->end_us[kernel] - tl->start_us[kernel]);
-	struct sc_summary *all = &r->out->sum;
-
-	for (int o = 0; o < SC_N_OWNERS && sum->gpu_us > 0; o++)
-		all->owner_us[o] += us * sum->owner_us[o] / sum->gpu_us;
-	all->flop += n * sum->flop;
+	for (int o = 0; o < SC_N_OWNERS && block->gpu_us > 0; o++)
+		out->owner_us[o] += n * us * block->owner_us[o] / block->gpu_us;
+	out->flop += n * block->flop;
+	out->host_us += n * block->host_us;
+	out->gpu_us += n * us;
 }
 
-/* What the host must be ahead for `n` blocks to start when they did, the first with the kernel, each so much later
- * than the one before. */
-static void read_launches(struct reader *r, const struct sc_summary *sum, uint32_t kernel,
-			  struct left_out left_out)
+static struct reading read_alone(const struct pass *p, const struct alone *alone)
 {
-	double start_us = r->scratch->timeline.start_us[kernel] + r->shift_us;
-	double first_us = r->host_us + sum->lead_us - start_us;
-	double more_us = (left_out.n - 1) * (sum->host_us - left_out.each_us);
-
-	r->out->sum.lead_us = fmax(r->out->sum.lead_us, first_us + fmax(0, more_us));
-	r->host_us += left_out.n * sum->host_us;
-	r->shift_us += left_out.n * left_out.each_us;
-}
-
-/* Those in the middle of a run that were left out. */
-static void read_left_out(struct reader *r, const struct sc_summary *sum, const uint32_t *kernel,
-			  double n)
-{
-	const struct sc_timeline *tl = &r->scratch->timeline;
-	double from_us = tl->end_us[kernel[ALONE_FROM]], to_us = tl->end_us[kernel[ALONE_TO]];
-	double share = 1.0 / (ALONE_TO - ALONE_FROM);
-
-	for (int i = ALONE_FROM + 1; i <= ALONE_TO; i++)
-		read_block(r, sum, kernel[i], n * share);
-	r->out->beside_us += n * share * busy_us(r->scratch, r->dp, from_us, to_us);
-	read_launches(r, sum, kernel[ALONE_TO + 1],
-		      (struct left_out){n, (to_us - from_us) * share});
-}
-
-static void read_runs(struct reader *r, const struct alone *alone)
-{
+	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
 	const uint32_t *kernel = alone->kernel;
+	double end_us = tl->start_us[kernel[0]];
+	struct reading out = {.wait_us = 0};
 
-	for (int i = 0; i < r->p->n_runs; i++) {
-		struct sc_summary sum = build_run_sum(r->p, r->p->run[i].block, 1);
-		double n = fmin(r->p->run[i].n, ALONE_BLOCKS);
+	for (int r = 0; r < p->n_runs; r++) {
+		struct sc_summary block = build_run_sum(p, p->run[r].block, 1);
 
-		for (int k = 0; k < n; k++) {
-			if (k == ALONE_TO + 1 && n < r->p->run[i].n)
-				read_left_out(r, &sum, kernel, r->p->run[i].n - n);
-			read_block(r, &sum, kernel[k], 1);
-			read_launches(r, &sum, kernel[k], (struct left_out){1, 0});
+		for (int i = 0; i < fmin(p->run[r].n, ALONE_BLOCKS); i++, kernel++) {
+			double start_us = tl->start_us[*kernel], n = weight(&p->run[r], i);
+			double wait_us = busy_us(p, end_us, start_us), before_us = end_us;
+
+			end_us = tl->end_us[*kernel];
+			read_block(&block, end_us - start_us, n, &out.sum);
+			out.wait_us += n * wait_us;
+			out.all_us += n * (end_us - before_us);
+			out.busy_us += n * (wait_us + busy_us(p, start_us, end_us));
 		}
-		kernel += (int)n;
 	}
+	return out;
 }
 
-static void read_alone(const struct pass *p, uint32_t dp, const struct alone *alone,
-		       struct alone_pass *out)
+/* The host far ahead. */
+static void read_early(const struct pass *p, const struct alone *alone, struct alone_pass *out)
 {
-	const struct sc_build_scratch *scratch = p->st->b->scratch;
-	const struct sc_timeline *tl = &scratch->timeline;
-	struct reader r = {.p = p, .scratch = scratch, .dp = dp, .out = out};
-	double begin_us = tl->start_us[alone->kernel[0]], busy = 0;
-	double end_us = tl->end_us[alone->kernel[alone->n - 1]];
+	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
+	struct reading r = read_alone(p, alone);
 
-	r.shift_us = -begin_us;
-	read_runs(&r, alone);
-	out->sum.host_us = r.host_us;
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		busy += out->sum.owner_us[o];
-	out->sum.gpu_us = sc_quantize_us(busy);
-	out->sum.lead_us = sc_quantize_us(out->sum.lead_us);
-	out->wait_us = sc_quantize_us(fmax(0, end_us + r.shift_us - busy));
-	out->gather_us = sc_quantize_us(begin_us);
-	out->beside_us += busy_us(scratch, dp, begin_us, end_us);
-	out->beside_us = sc_quantize_us(fmax(0, out->beside_us - out->wait_us));
-	out->after_us = sc_quantize_us(tl->total_us - end_us);
+	out->sum = r.sum;
+	out->sum.gpu_us = sc_quantize_us(r.sum.gpu_us);
+	out->sum.host_us += build_host_summary(p->st).host_us;
+	out->wait_us = sc_quantize_us(fmax(0, r.all_us - r.sum.gpu_us));
+	out->gather_us = sc_quantize_us(tl->start_us[alone->kernel[0]]);
+	out->beside_us = sc_quantize_us(fmax(0, r.busy_us - out->wait_us));
+	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[alone->kernel[alone->n - 1]]);
 }
 
-static void simulate_alone(const struct pass *p, struct alone_pass *out)
+/* From when the host arrives it takes longer than its kernels. */
+static void read_late(const struct pass *p, const struct alone *alone, struct alone_pass *out)
+{
+	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
+	struct reading r = read_alone(p, alone);
+	double before_us = tl->start_us[alone->kernel[0]] - tl->end_us[alone->arrives];
+
+	out->sum.lead_us = sc_quantize_us(fmax(0, before_us + r.all_us - out->sum.gpu_us));
+	out->late_wait_us = fmin(out->wait_us, sc_quantize_us(r.wait_us));
+}
+
+/* The host arrives, does its part for the micro-batch and goes on to the blocks. */
+static void host_arrives_alone(struct class_state *st, uint32_t gathered)
+{
+	struct sc_graph *graph = st->b->graph;
+	struct sc_cost part = {.work_us = build_host_summary(st).host_us};
+	struct sc_node_use nothing = {st->b->zero_cost, SC_NAME_JOIN};
+
+	st->b->alone->arrives = sc_graph_add_node(graph, SC_NODE_SYNC, st->lanes.host, nothing);
+	if (gathered != SC_NONE)
+		sc_graph_add_dep(graph, st->b->alone->arrives, gathered);
+	build_compute_after(st, st->b->alone->arrives);
+	sc_graph_add_node(
+		graph, SC_NODE_HOST, st->lanes.host,
+		(struct sc_node_use){sc_graph_add_cost(graph, &part), SC_NAME_MICRO_BATCH_HOST});
+}
+
+static void simulate_alone(const struct pass *p, bool late, struct alone_pass *out)
 {
 	struct sc_build_scratch *scratch = p->st->b->scratch;
+	struct alone alone = {.late = late};
 	struct builder b = *p->st->b;
 	struct class_state st = *p->st;
-	struct pass few = *p;
-	uint32_t kernel[MAX_RUNS * ALONE_BLOCKS], gathered = SC_NONE;
-	struct alone alone = {.kernel = kernel};
+	struct pass own = *p, few;
+	uint32_t gathered = SC_NONE;
 	int rc;
 
 	b.graph = &scratch->graph;
 	b.alone = &alone;
+	b.sync_p2p = false;
 	st.b = &b;
-	few.st = &st;
+	own.st = &st;
+	few = own;
 	for (int i = 0; i < few.n_runs; i++)
 		few.run[i].n = fmin(few.run[i].n, ALONE_BLOCKS);
 	add_class_alone(&b, &st);
-	if (out->key.gathers)
+	if (out->key.gathers && (!late || gathers_ahead(p)))
 		gathered = build_weight_gather(&st, few.run[0].params, SC_NONE);
+	if (late)
+		host_arrives_alone(&st, gathered);
 	add_all_blocks(&few, gathered, out->key.gathers, out->key.reduces);
 	sc_graph_seal(b.graph);
 	rc = sc_simulate(scratch->sim, b.graph, NULL, &scratch->timeline, NULL);
 	assert(rc == 0);
 	(void)rc;
-	read_alone(p, st.lanes.dp, &alone, out);
+	if (late)
+		read_late(&own, &alone, out);
+	else
+		read_early(&own, &alone, out);
 }
 
 static void key_of(const struct pass *p, bool gather, bool reduces, struct alone_key *out)
@@ -304,7 +320,8 @@ static const struct alone_pass *pass_alone(const struct pass *p, bool gather, bo
 			return found;
 	found = sc_arena_calloc(b->arena, 1, sizeof(*found));
 	memcpy(&found->key, &key, sizeof(key));
-	simulate_alone(p, found);
+	simulate_alone(p, false, found);
+	simulate_alone(p, true, found);
 	found->next = b->alone_passes;
 	b->alone_passes = found;
 	return found;
@@ -319,17 +336,33 @@ static uint32_t add_comm_cost(struct builder *b, double us)
 	return us > 0 ? sc_graph_add_cost(b->graph, &cost) : SC_NONE;
 }
 
+/* The pass waits as long, but for its host, too. */
+static uint32_t add_late_wait(struct builder *b, const struct alone_pass *alone)
+{
+	struct sc_cost cost = {
+		.latency_us = alone->wait_us - alone->late_wait_us,
+		.work_us = alone->late_wait_us,
+		.gap = SC_GAP_HOST,
+		.owner_frac[SC_OWN_COMM] = 1,
+	};
+
+	return alone->wait_us > 0 ? sc_graph_add_cost(b->graph, &cost) : SC_NONE;
+}
+
 static struct sharded_costs costs_of(struct pass *p, bool gather, bool reduces)
 {
 	struct builder *b = p->st->b;
 	const struct alone_pass *alone = pass_alone(p, gather, reduces);
-	struct sc_summary sum = build_host_summary(p->st);
+	struct sc_summary sum = alone->sum;
 
-	sum = sc_summary_then(&sum, &alone->sum);
+	if (b->sync_p2p) /* the host arrives with what the pass waits for */
+		sum.lead_us = fmax(0, sum.lead_us - alone->wait_us -
+					      (gathers_ahead(p) ? 0 : alone->gather_us));
 	return (struct sharded_costs){
 		.pass = build_costs(p->st, &sum, false),
 		.gather = add_comm_cost(b, alone->gather_us),
 		.wait = add_comm_cost(b, alone->wait_us),
+		.late_wait = add_late_wait(b, alone),
 		.beside = add_comm_cost(b, alone->beside_us),
 		.after = add_comm_cost(b, alone->after_us),
 	};
@@ -382,29 +415,27 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 
 	build_compute_after(st, gather_first(st, costs->gather, recv, gathers_ahead(p)));
 	launch = build_launch(st, &costs->pass, op);
-	build_begins(st, st->last_compute, launch, recv);
+	build_begins(st, st->last_compute, SC_NONE, recv);
 	if (costs->wait != SC_NONE) {
-		dp = add_comm(st, costs->wait, SC_NAME_PARAM_GATHER);
+		bool late = launch != SC_NONE || st->b->sync_p2p;
+
+		dp = add_comm(st, late ? costs->late_wait : costs->wait, SC_NAME_PARAM_GATHER);
 		build_compute_after(st, dp);
 	}
+	if (launch != SC_NONE)
+		sc_graph_add_dep(st->b->graph, st->last_compute, launch);
 	if (costs->beside != SC_NONE)
 		dp = add_comm(st, costs->beside, SC_NAME_PARAM_GATHER);
 	build_begins(st, build_kernel(st, &costs->pass, op), launch, SC_NONE);
 	build_join_groups(st, st->last_compute);
 	if (costs->after != SC_NONE)
 		dp = add_comm(st, costs->after, SC_NAME_GRAD_REDUCE);
-	if (reduces && dp != SC_NONE)
-		st->last_grad = dp;
+	if (!reduces || dp == SC_NONE)
+		return st->last_compute;
+	st->last_grad = dp;
+	if (st->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
+		build_compute_after(st, dp);
 	return st->last_compute;
-}
-
-static double n_blocks(const struct pass *p)
-{
-	double n = 0;
-
-	for (int r = 0; r < p->n_runs; r++)
-		n += p->run[r].n;
-	return n;
 }
 
 uint32_t build_sharded_pass(struct pass *p, uint32_t recv)
@@ -412,8 +443,7 @@ uint32_t build_sharded_pass(struct pass *p, uint32_t recv)
 	const struct builder *b = p->st->b;
 	bool gather = gathers(p), reduces = scatters(p);
 
-	if (b->full || n_blocks(p) < ALONE_BLOCKS ||
-	    b->tf->placement.classes[p->st->id].group[SC_AXIS_DP].n_members > 1)
+	if (b->full || b->tf->placement.classes[p->st->id].group[SC_AXIS_DP].n_members > 1)
 		return pass_by_blocks(p, recv, gather, reduces);
 	if (!gather && !reduces)
 		return build_plain_pass(p->st, p->slot, p->partial, recv);
