@@ -717,16 +717,6 @@ static bool find_times(struct sc_block *block, struct sc_summary *s)
 	return overlaps;
 }
 
-static void read_times(struct sc_block *block, const struct sc_build_scratch *scratch)
-{
-	const struct sc_timeline *tl = &scratch->timeline;
-	const uint32_t *node = scratch->ids.at + 2 * block->steps.n;
-
-	for (size_t i = 0; i < block->steps.n; i++)
-		if (block->steps.at[i].kind != SC_STEP_HOST)
-			block->steps.at[i].us = tl->end_us[node[i]] - tl->start_us[node[i]];
-}
-
 /* Steps one after another, without a graph: the end of all when the GPU is free at `gpu_us`. */
 static double end_in_turn_us(const struct sc_block *block, double gpu_us)
 {
@@ -742,44 +732,101 @@ static double end_in_turn_us(const struct sc_block *block, double gpu_us)
 	return fmax(gpu_us, host_us);
 }
 
-/* When the block alone ends on a GPU that is free at `gpu_us`. */
-static int find_end(const struct sc_block *block, double gpu_us, bool overlaps,
-		    struct sc_build_scratch *scratch, double *end_us, struct sc_err *err)
+/* When the block ends on a GPU that is free once the host has launched all of it, and on one that is free at
+ * once; behind them the time of each step on the GPU in the former. */
+enum { END_BEHIND, END_AT_ONCE, STEP_TIMES };
+
+static void ask_of_step(struct sc_memo_key *key, const struct sc_step *step)
 {
-	int rc = 0;
+	sc_memo_put(key, step->cost.latency_us);
+	sc_memo_put(key, step->cost.work_us);
+	sc_memo_put(key, step->cost.waves);
+	sc_memo_put(key, step->host_us);
+	sc_memo_put(key, step->kind + 4.0 * step->hidden + 1024.0 * step->cost.holds_sm);
+	sc_memo_put_all(key, step->cost.demand, SC_N_RES);
+}
+
+static int simulate_at(const struct sc_block *block, double gpu_us,
+		       struct sc_build_scratch *scratch, struct sc_err *err)
+{
+	lone_graph(block, gpu_us, scratch);
+	return sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
+}
+
+static void put_times(const struct sc_block *block, const struct sc_build_scratch *scratch,
+		      double *times)
+{
+	const struct sc_timeline *tl = &scratch->timeline;
+	const uint32_t *node = scratch->ids.at + 2 * block->steps.n;
+
+	times[END_BEHIND] = tl->total_us;
+	for (size_t i = 0; i < block->steps.n; i++)
+		times[STEP_TIMES + i] = block->steps.at[i].kind == SC_STEP_HOST
+						? 0
+						: tl->end_us[node[i]] - tl->start_us[node[i]];
+}
+
+/* Of a block of which steps run beside others. */
+static int overlapping_times(const struct sc_block *block, struct sc_build_scratch *scratch,
+			     const double **out, struct sc_err *err)
+{
+	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
+	double *times;
+	int rc;
+
+	for (size_t i = 0; i < block->steps.n; i++)
+		ask_of_step(key, &block->steps.at[i]);
+	*out = sc_memo_find(scratch->memo);
+	if (*out)
+		return 0;
+	rc = simulate_at(block, 0, scratch, err);
+	if (rc)
+		return rc;
+	*out = times = sc_memo_add(scratch->memo, STEP_TIMES + block->steps.n);
+	times[END_AT_ONCE] = scratch->timeline.total_us;
+	rc = simulate_at(block, block->sum.host_us, scratch, err);
+	put_times(block, scratch, times);
+	return rc;
+}
+
+/* The same of any block; steps' times are set. */
+static int find_ends(struct sc_block *block, bool overlaps, struct sc_build_scratch *scratch,
+		     double ends_us[STEP_TIMES], struct sc_err *err)
+{
+	const double *times;
+	int rc;
 
 	if (!overlaps) {
-		*end_us = end_in_turn_us(block, gpu_us);
+		ends_us[END_BEHIND] = end_in_turn_us(block, block->sum.host_us);
+		ends_us[END_AT_ONCE] = end_in_turn_us(block, 0);
 		return 0;
 	}
-	lone_graph(block, gpu_us, scratch);
-	rc = sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
-	*end_us = scratch->timeline.total_us;
-	return rc;
+	rc = overlapping_times(block, scratch, &times, err);
+	if (rc)
+		return rc;
+	memcpy(ends_us, times, STEP_TIMES * sizeof(*times));
+	for (size_t i = 0; i < block->steps.n; i++)
+		block->steps.at[i].us = times[STEP_TIMES + i];
+	return 0;
 }
 
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
 	struct sc_summary *s = &block->sum;
+	double ends_us[STEP_TIMES];
 	bool overlaps;
-	double behind_us, end_us;
 	int rc;
 
 	memset(s, 0, sizeof(*s));
 	overlaps = find_times(block, s);
-	behind_us = s->host_us; /* the GPU is late: every launch is already there */
-	rc = find_end(block, behind_us, overlaps, scratch, &end_us, err);
+	rc = find_ends(block, overlaps, scratch, ends_us, err);
 	if (rc)
 		return rc;
-	s->gpu_us = sc_quantize_us(end_us - behind_us);
-	if (overlaps)
-		read_times(block, scratch);
+	s->gpu_us = sc_quantize_us(ends_us[END_BEHIND] - s->host_us);
+	s->lead_us = sc_quantize_us(fmin(fmax(ends_us[END_AT_ONCE] - s->gpu_us, 0), s->host_us));
 	find_owners(block, s->gpu_us, s->owner_us);
 	find_waves(block, s);
 	find_beside(block, env, s);
-	rc = find_end(block, 0, overlaps, scratch, &end_us, err);
-	if (rc == 0)
-		s->lead_us = sc_quantize_us(fmin(fmax(end_us - s->gpu_us, 0), s->host_us));
-	return rc;
+	return 0;
 }

@@ -10,6 +10,7 @@
 #define SC_PREDICT_BLOCK_H
 
 #include "base/arena.h"
+#include "base/memo.h"
 #include "base/vec.h"
 #include "core/graph/cost.h"
 #include "core/graph/graph.h"
@@ -181,6 +182,7 @@ struct sc_build_scratch {
 	struct sc_timeline timeline;
 	SC_VEC(uint32_t) ids;
 	struct sc_row_memo *rows; /* of embedding tables; may be NULL */
+	struct sc_memo *memo;     /* of what was simulated alone */
 };
 /* Begins scratch->graph: of one GPU, its compute lane busy until `gpu_free_us`. */
 void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us,

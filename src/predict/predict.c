@@ -43,6 +43,7 @@ struct sc_predictor *sc_predictor_create(void)
 	p->scratch.arena = &p->arena;
 	p->scratch.sim = sc_simulator_create();
 	p->scratch.rows = sc_row_memo_create();
+	p->scratch.memo = sc_memo_create();
 	for (size_t i = 0; i < N_WORKLOADS; i++)
 		p->self[i] = WORKLOADS[i]->create();
 	return p;
@@ -61,6 +62,7 @@ void sc_predictor_destroy(struct sc_predictor *p)
 	SC_VEC_RELEASE(&p->scratch.ids);
 	sc_simulator_destroy(p->scratch.sim);
 	sc_row_memo_destroy(p->scratch.rows);
+	sc_memo_destroy(p->scratch.memo);
 	sc_arena_release(&p->arena);
 	free(p);
 }

@@ -85,9 +85,8 @@ struct builder {
 	struct pass_costs *pass_costs;
 	/* as pass_costs, and [gathers][reduces]; NULL: weights are not sharded */
 	struct sharded_costs *sharded_costs;
-	struct alone_pass *alone_passes; /* simulated so far (build_sharded.c) */
-	struct alone *alone;             /* this builder makes one; else NULL */
-	struct dp_cost **dp_costs;       /* known so far (build_step_end.c) */
+	struct alone *alone;       /* this builder makes one; else NULL */
+	struct dp_cost **dp_costs; /* known so far (build_step_end.c) */
 	struct sc_build_scratch *scratch;
 	/* As tf->pairs: of both passes, and the backward pass's part for the GPU. */
 	struct pair_costs {
@@ -157,6 +156,9 @@ struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot
 uint32_t build_pass_end(struct class_state *st, const struct pass_copies *copies, uint32_t node);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
+/* Of the data-parallel ranks' collectives for n times `params`; and for one. */
+struct sc_cost build_reduce_cost(struct class_state *st, const struct sc_params *params, double n);
+struct sc_cost build_gather_cost(struct class_state *st, const struct sc_params *params);
 /* Reduces the gradients of n times `params` over the data-parallel ranks after node `after`. */
 void build_grad_reduce(struct class_state *st, const struct sc_params *params, double n,
 		       uint32_t after);

@@ -17,29 +17,20 @@
  * stands for each that is left out. */
 enum { ALONE_BLOCKS = 8, ALONE_FROM = 3, ALONE_TO = 5 };
 
-/* What is asked of a pass simulated alone; bytes without a meaning are 0. */
-struct alone_key {
-	struct sc_replicas spans;
-	const struct sc_fabric *fabric;
-	struct run run[MAX_RUNS];
-	double nic_ranks;
-	uint32_t variant;
-	uint8_t kind, partial, gathers, reduces;
-};
+/* What is read from a pass simulated alone: numbers all, as its memo keeps them. */
 struct alone_pass {
-	struct alone_key key;
 	struct sc_summary sum; /* of its blocks, the GPU's without waiting */
 	double wait_us;        /* of the blocks for collectives between them */
 	double late_wait_us;   /* the same behind a host that arrives with the pass */
 	double gather_us, beside_us, after_us; /* collectives before, beside and after the blocks */
-	struct alone_pass *next;
 };
+enum { N_ALONE = sizeof(struct alone_pass) / sizeof(double) };
 /* A pass being simulated alone, and the kernels of its blocks: the host far ahead, or arriving when the first block's
  * weights are there, or are asked for. */
 struct alone {
 	uint32_t kernel[MAX_RUNS * ALONE_BLOCKS];
 	size_t n;
-	bool late;
+	bool gathers, reduces, late;
 	uint32_t arrives; /* `late`: the host */
 };
 
@@ -252,10 +243,9 @@ static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 		(struct sc_node_use){sc_graph_add_cost(graph, &part), SC_NAME_MICRO_BATCH_HOST});
 }
 
-static void simulate_alone(const struct pass *p, bool late, struct alone_pass *out)
+static void simulate_alone(const struct pass *p, struct alone *alone, struct alone_pass *out)
 {
 	struct sc_build_scratch *scratch = p->st->b->scratch;
-	struct alone alone = {.late = late};
 	struct builder b = *p->st->b;
 	struct class_state st = *p->st;
 	struct pass own = *p, few;
@@ -263,7 +253,7 @@ static void simulate_alone(const struct pass *p, bool late, struct alone_pass *o
 	int rc;
 
 	b.graph = &scratch->graph;
-	b.alone = &alone;
+	b.alone = alone;
 	b.sync_p2p = false;
 	st.b = &b;
 	own.st = &st;
@@ -271,60 +261,94 @@ static void simulate_alone(const struct pass *p, bool late, struct alone_pass *o
 	for (int i = 0; i < few.n_runs; i++)
 		few.run[i].n = fmin(few.run[i].n, ALONE_BLOCKS);
 	add_class_alone(&b, &st);
-	if (out->key.gathers && (!late || gathers_ahead(p)))
+	if (alone->gathers && (!alone->late || gathers_ahead(p)))
 		gathered = build_weight_gather(&st, few.run[0].params, SC_NONE);
-	if (late)
+	if (alone->late)
 		host_arrives_alone(&st, gathered);
-	add_all_blocks(&few, gathered, out->key.gathers, out->key.reduces);
+	add_all_blocks(&few, gathered, alone->gathers, alone->reduces);
 	sc_graph_seal(b.graph);
 	rc = sc_simulate(scratch->sim, b.graph, NULL, &scratch->timeline, NULL);
 	assert(rc == 0);
 	(void)rc;
-	if (late)
-		read_late(&own, &alone, out);
+	if (alone->late)
+		read_late(&own, alone, out);
 	else
-		read_early(&own, &alone, out);
+		read_early(&own, alone, out);
 }
 
-static void key_of(const struct pass *p, bool gather, bool reduces, struct alone_key *out)
+static void ask_of_cost(struct sc_memo_key *key, const struct sc_cost *cost)
+{
+	sc_memo_put(key, cost->latency_us);
+	sc_memo_put(key, cost->work_us);
+	sc_memo_put(key, cost->holds_sm);
+	sc_memo_put_all(key, cost->demand, SC_N_RES);
+}
+
+static void ask_of_block(struct sc_memo_key *key, const struct sc_summary *block)
+{
+	const double numbers[] = {block->host_us,   block->gpu_us,       block->lead_us,
+				  block->beside_us, block->beside_sm_us, block->wave_us2,
+				  block->flop};
+
+	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
+	sc_memo_put_all(key, block->owner_us, SC_N_OWNERS);
+	sc_memo_put_all(key, block->load_us, SC_N_RES);
+}
+
+static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const struct run *run,
+		       const struct alone *alone)
+{
+	struct sc_summary block = build_run_sum(p, run->block, 1);
+	struct sc_cost cost;
+
+	sc_memo_put(key, run->n);
+	ask_of_block(key, &block);
+	if (alone->gathers) {
+		cost = build_gather_cost(p->st, run->params);
+		ask_of_cost(key, &cost);
+	}
+	if (!alone->reduces || build_reduces_later(p, run))
+		return;
+	cost = build_reduce_cost(p->st, run->params, 1);
+	ask_of_cost(key, &cost);
+}
+
+/* All that decides how a pass runs alone. */
+static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struct alone *alone)
 {
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
+	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
+		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER);
 
-	memset(out, 0, sizeof(*out));
-	sc_transformer_replicas(tf, st->id, &out->spans);
-	out->fabric = sc_transformer_fabric(tf, st->id, SC_AXIS_DP);
-	out->nic_ranks = tf->placement.classes[st->id].stage_ranks_per_node;
-	out->variant = tf->classes[st->id].variant;
-	out->kind = (uint8_t)p->kind;
-	out->partial = p->partial;
-	out->gathers = gather;
-	out->reduces = reduces;
-	for (int i = 0; i < p->n_runs; i++) {
-		out->run[i].block = p->run[i].block;
-		out->run[i].n = p->run[i].n;
-		out->run[i].params = p->run[i].params;
-		out->run[i].name = p->run[i].name;
+	sc_memo_put(key, how);
+	sc_memo_put(key, tf->placement.classes[st->id].stage_ranks_per_node);
+	sc_memo_put(key, build_host_summary(st).host_us);
+	ask_of_cost(key, &build_variant(st)->env.beside);
+	for (int r = 0; r < p->n_runs; r++) {
+		sc_memo_put(key, alone->reduces && build_reduces_later(p, &p->run[r]));
+		ask_of_run(key, p, &p->run[r], alone);
 	}
 }
 
-static const struct alone_pass *pass_alone(const struct pass *p, bool gather, bool reduces)
+static struct alone_pass pass_alone(const struct pass *p, bool gather, bool reduces)
 {
-	struct builder *b = p->st->b;
-	struct alone_key key;
-	struct alone_pass *found;
+	struct sc_memo *memo = p->st->b->scratch->memo;
+	struct alone early = {.gathers = gather, .reduces = reduces}, late = early;
+	struct alone_pass out = {.wait_us = 0};
+	const double *known;
 
-	key_of(p, gather, reduces, &key);
-	for (found = b->alone_passes; found; found = found->next)
-		if (memcmp(&found->key, &key, sizeof(key)) == 0)
-			return found;
-	found = sc_arena_calloc(b->arena, 1, sizeof(*found));
-	memcpy(&found->key, &key, sizeof(key));
-	simulate_alone(p, false, found);
-	simulate_alone(p, true, found);
-	found->next = b->alone_passes;
-	b->alone_passes = found;
-	return found;
+	ask_alone(sc_memo_begin(memo), p, &early);
+	known = sc_memo_find(memo);
+	if (known) {
+		memcpy(&out, known, sizeof(out));
+		return out;
+	}
+	late.late = true;
+	simulate_alone(p, &early, &out);
+	simulate_alone(p, &late, &out);
+	memcpy(sc_memo_add(memo, N_ALONE), &out, sizeof(out));
+	return out;
 }
 
 /* ---- in the iteration ---- */
@@ -352,19 +376,19 @@ static uint32_t add_late_wait(struct builder *b, const struct alone_pass *alone)
 static struct sharded_costs costs_of(struct pass *p, bool gather, bool reduces)
 {
 	struct builder *b = p->st->b;
-	const struct alone_pass *alone = pass_alone(p, gather, reduces);
-	struct sc_summary sum = alone->sum;
+	struct alone_pass alone = pass_alone(p, gather, reduces);
+	struct sc_summary sum = alone.sum;
 
 	if (b->sync_p2p) /* the host arrives with what the pass waits for */
-		sum.lead_us = fmax(0, sum.lead_us - alone->wait_us -
-					      (gathers_ahead(p) ? 0 : alone->gather_us));
+		sum.lead_us = fmax(0, sum.lead_us - alone.wait_us -
+					      (gathers_ahead(p) ? 0 : alone.gather_us));
 	return (struct sharded_costs){
 		.pass = build_costs(p->st, &sum, false),
-		.gather = add_comm_cost(b, alone->gather_us),
-		.wait = add_comm_cost(b, alone->wait_us),
-		.late_wait = add_late_wait(b, alone),
-		.beside = add_comm_cost(b, alone->beside_us),
-		.after = add_comm_cost(b, alone->after_us),
+		.gather = add_comm_cost(b, alone.gather_us),
+		.wait = add_comm_cost(b, alone.wait_us),
+		.late_wait = add_late_wait(b, &alone),
+		.beside = add_comm_cost(b, alone.beside_us),
+		.after = add_comm_cost(b, alone.after_us),
 	};
 }
 

@@ -116,11 +116,10 @@ static struct sc_cost find_dp_cost(struct class_state *st, const struct dp_key *
 	return found->cost;
 }
 
-static uint32_t dp_collective(struct class_state *st, double bytes, double expert_bytes,
-			      unsigned name, uint32_t after)
+static struct sc_cost dp_cost(struct class_state *st, double bytes, double expert_bytes,
+			      bool gathers)
 {
 	struct dp_key key;
-	struct sc_cost cost;
 
 	memset(&key, 0, sizeof(key));
 	sc_transformer_replicas(st->b->tf, st->id, &key.spans);
@@ -128,26 +127,39 @@ static uint32_t dp_collective(struct class_state *st, double bytes, double exper
 	key.bytes = bytes;
 	key.expert_bytes = expert_bytes;
 	key.variant = st->b->tf->classes[st->id].variant;
-	key.gathers = name == SC_NAME_PARAM_GATHER;
-	cost = find_dp_cost(st, &key);
-	return build_dp_node(st, sc_graph_add_cost(st->b->graph, &cost), name, after);
+	key.gathers = gathers;
+	return find_dp_cost(st, &key);
+}
+
+struct sc_cost build_reduce_cost(struct class_state *st, const struct sc_params *params, double n)
+{
+	double bytes = n * sc_grad_bytes(st->b->tf->request);
+
+	return dp_cost(st, params->trainable * bytes, params->trainable_expert * bytes, false);
+}
+
+struct sc_cost build_gather_cost(struct class_state *st, const struct sc_params *params)
+{
+	double bytes = sc_transformer_gathered_bytes(st->b->tf->request);
+
+	return dp_cost(st, params->dense * bytes, params->expert * bytes, true);
 }
 
 void build_grad_reduce(struct class_state *st, const struct sc_params *params, double n,
 		       uint32_t after)
 {
-	double bytes = n * sc_grad_bytes(st->b->tf->request);
+	struct sc_cost cost = build_reduce_cost(st, params, n);
 
-	st->last_grad = dp_collective(st, params->trainable * bytes,
-				      params->trainable_expert * bytes, SC_NAME_GRAD_REDUCE, after);
+	st->last_grad = build_dp_node(st, sc_graph_add_cost(st->b->graph, &cost),
+				      SC_NAME_GRAD_REDUCE, after);
 }
 
 uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params, uint32_t after)
 {
-	double bytes = sc_transformer_gathered_bytes(st->b->tf->request);
+	struct sc_cost cost = build_gather_cost(st, params);
 
-	return dp_collective(st, params->dense * bytes, params->expert * bytes,
-			     SC_NAME_PARAM_GATHER, after);
+	return build_dp_node(st, sc_graph_add_cost(st->b->graph, &cost), SC_NAME_PARAM_GATHER,
+			     after);
 }
 
 /* What is put on the compute lane next waits for `dep` too. */

@@ -1,0 +1,102 @@
+/* Open addressing; keys and answers lie in an arena, the answer behind its key. */
+#include "base/memo.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum { N_SLOTS = 1 << 12, MOST_BYTES = 16 << 20 }; /* at most half of the slots are taken */
+
+struct entry {
+	uint64_t hash;
+	size_t n_key;
+	double *at; /* NULL: empty */
+};
+struct sc_memo {
+	struct sc_memo_key key;
+	struct entry entries[N_SLOTS];
+	size_t n_entries, n_bytes;
+	struct sc_arena arena;
+};
+
+struct sc_memo *sc_memo_create(void)
+{
+	struct sc_memo *memo = sc_xcalloc(1, sizeof(*memo));
+
+	sc_arena_init(&memo->arena, 1 << 16);
+	return memo;
+}
+
+void sc_memo_destroy(struct sc_memo *memo)
+{
+	if (!memo)
+		return;
+	SC_VEC_RELEASE(&memo->key.numbers);
+	sc_arena_release(&memo->arena);
+	free(memo);
+}
+
+struct sc_memo_key *sc_memo_begin(struct sc_memo *memo)
+{
+	memo->key.numbers.n = 0;
+	return &memo->key;
+}
+
+static uint64_t hash(const struct sc_memo_key *key)
+{
+	uint64_t h = key->numbers.n, bits;
+
+	for (size_t i = 0; i < key->numbers.n; i++) {
+		memcpy(&bits, &key->numbers.at[i], sizeof(bits));
+		h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+/* Where the key is, or would be. */
+static struct entry *find(struct sc_memo *memo)
+{
+	const struct sc_memo_key *key = &memo->key;
+	size_t n_bytes = key->numbers.n * sizeof(*key->numbers.at);
+	uint64_t h = hash(key);
+	struct entry *e = &memo->entries[h & (N_SLOTS - 1)];
+
+	while (e->at && (e->hash != h || e->n_key != key->numbers.n ||
+			 (n_bytes && memcmp(e->at, key->numbers.at, n_bytes) != 0)))
+		e = e + 1 < memo->entries + N_SLOTS ? e + 1 : memo->entries;
+	e->hash = h;
+	return e;
+}
+
+const double *sc_memo_find(struct sc_memo *memo)
+{
+	const struct entry *e = find(memo);
+
+	return e->at ? e->at + e->n_key : NULL;
+}
+
+static void clear(struct sc_memo *memo)
+{
+	const struct sc_arena_mark start = {0};
+
+	memset(memo->entries, 0, sizeof(memo->entries));
+	memo->n_entries = memo->n_bytes = 0;
+	sc_arena_rewind(&memo->arena, start);
+}
+
+double *sc_memo_add(struct sc_memo *memo, size_t n)
+{
+	size_t n_key = memo->key.numbers.n, n_bytes = (n_key + n) * sizeof(double);
+	struct entry *e;
+
+	if (memo->n_entries >= N_SLOTS / 2 || memo->n_bytes + n_bytes > MOST_BYTES)
+		clear(memo);
+	e = find(memo);
+	e->n_key = n_key;
+	e->at = sc_arena_alloc(&memo->arena, n_bytes);
+	if (n_key)
+		memcpy(e->at, memo->key.numbers.at, n_key * sizeof(double));
+	memo->n_entries++;
+	memo->n_bytes += n_bytes;
+	return e->at + n_key;
+}

@@ -1,0 +1,34 @@
+/* Answers remembered by all that was asked: a key of numbers, compared bit by bit. Emptied when full, so that it
+ * never grows without bound. One thread. */
+#ifndef SC_BASE_MEMO_H
+#define SC_BASE_MEMO_H
+
+#include <stddef.h>
+
+#include "base/vec.h"
+
+struct sc_memo;
+struct sc_memo_key {
+	SC_VEC(double) numbers;
+};
+
+struct sc_memo *sc_memo_create(void);
+void sc_memo_destroy(struct sc_memo *memo);
+/* The key to fill, empty; valid until the next. */
+struct sc_memo_key *sc_memo_begin(struct sc_memo *memo);
+/* The answer to what the key says, which holds until the next is added; NULL: not known. */
+const double *sc_memo_find(struct sc_memo *memo);
+/* `n` numbers to fill: the answer to what the key says, which must not be known. */
+double *sc_memo_add(struct sc_memo *memo, size_t n);
+
+static inline void sc_memo_put(struct sc_memo_key *key, double number)
+{
+	SC_VEC_PUSH(&key->numbers, number);
+}
+static inline void sc_memo_put_all(struct sc_memo_key *key, const double *numbers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		SC_VEC_PUSH(&key->numbers, numbers[i]);
+}
+
+#endif
