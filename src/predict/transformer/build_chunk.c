@@ -42,8 +42,10 @@ enum sc_op_name build_pass_name(enum sc_pass_kind kind)
 	return PARTS[kind].whole;
 }
 
-static void add_runs(const struct sc_transformer *tf, uint32_t stage, struct pass *p)
+void build_pass_runs(struct pass *p)
 {
+	const struct sc_transformer *tf = p->st->b->tf;
+	uint32_t stage = (uint32_t)tf->placement.classes[p->st->id].stage;
 	const struct parts *parts = &PARTS[p->kind];
 	uint32_t vs = p->slot->virtual_stage;
 	double dense = (double)tf->stage_dense[vs];
@@ -64,15 +66,20 @@ static void add_runs(const struct sc_transformer *tf, uint32_t stage, struct pas
 		add_run(p, runs[p->backward ? MAX_RUNS - 1 - i : i]);
 }
 
+struct pass build_pass_begun(struct class_state *st, const struct sc_slot *slot, bool partial)
+{
+	return (struct pass){.st = st,
+			     .slot = slot,
+			     .kind = (enum sc_pass_kind)slot->kind,
+			     .backward = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
+			     .partial = partial};
+}
+
 struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial)
 {
-	struct pass p = {.st = st,
-			 .slot = slot,
-			 .kind = (enum sc_pass_kind)slot->kind,
-			 .backward = sc_pass_is_backward((enum sc_pass_kind)slot->kind),
-			 .partial = partial};
+	struct pass p = build_pass_begun(st, slot, partial);
 
-	add_runs(st->b->tf, (uint32_t)st->b->tf->placement.classes[st->id].stage, &p);
+	build_pass_runs(&p);
 	return p;
 }
 
@@ -114,11 +121,12 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	struct builder *b = st->b;
 	bool together = b->sync_p2p && !shares;
 	struct sc_cost lead = {.work_us = sum->lead_us, .owner_frac[SC_OWN_HOST] = 1};
-	struct sc_cost rest = {.work_us = sum->host_us - sum->lead_us,
-			       .owner_frac[SC_OWN_HOST] = 1};
 	struct sc_cost gpu = {.work_us = sum->gpu_us + (together ? sum->lead_us : 0)};
-	struct pass_costs out = {SC_NONE,      SC_NONE,      SC_NONE,
-				 sum->lead_us, sum->host_us, sum->gpu_us};
+	struct pass_costs out = {.lead = SC_NONE,
+				 .late = SC_NONE,
+				 .lead_us = sum->lead_us,
+				 .host_us = sum->host_us,
+				 .gpu_us = sum->gpu_us};
 
 	for (int o = 0; o < SC_N_OWNERS && gpu.work_us > 0; o++)
 		gpu.owner_frac[o] = sum->owner_us[o] / gpu.work_us;
@@ -130,42 +138,49 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	if (together)
 		return out;
 	out.lead = sc_graph_add_cost(b->graph, &lead);
-	if (rest.work_us > 0)
-		out.rest = sc_graph_add_cost(b->graph, &rest);
 	return out;
 }
 
 /* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; what it does while
- * that is enough decides nothing, and is owed to the next launch that may be late. */
+ * that is enough decides nothing. */
 static bool is_early(struct class_state *st, const struct pass_costs *costs)
 {
 	bool early = !st->b->sync_p2p && st->ahead_us >= costs->lead_us;
 
 	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
-	if (early)
-		st->owed_us += costs->host_us;
 	return early;
 }
 
-uint32_t build_launch(struct class_state *st, const struct pass_costs *costs, uint32_t op)
+/* A launch behind what the host owes. */
+static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 {
-	struct sc_graph *graph = st->b->graph;
-	struct sc_cost late = {.owner_frac[SC_OWN_HOST] = 1};
-	uint32_t launch, lead = costs->lead;
+	struct sc_cost late = {.work_us = st->owed_us + costs->lead_us,
+			       .owner_frac[SC_OWN_HOST] = 1};
 
-	if (lead == SC_NONE || is_early(st, costs))
+	if (!(st->owed_us > 0))
+		return costs->lead;
+	if (costs->late == SC_NONE || costs->late_us < late.work_us ||
+	    costs->late_us > late.work_us)
+		costs->late = sc_graph_add_cost(st->b->graph, &late);
+	costs->late_us = late.work_us;
+	return costs->late;
+}
+
+/* What the host does after a launch, or for one that cannot be late, is owed to the next that may be. */
+uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op)
+{
+	uint32_t cost;
+
+	if (costs->lead == SC_NONE)
 		return SC_NONE;
-	if (st->owed_us > 0) {
-		late.work_us = st->owed_us + costs->lead_us;
-		lead = sc_graph_add_cost(graph, &late);
-		st->owed_us = 0;
+	if (is_early(st, costs)) {
+		st->owed_us += costs->host_us;
+		return SC_NONE;
 	}
-	launch = sc_graph_add_node(graph, SC_NODE_LAUNCH, st->lanes.host,
-				   (struct sc_node_use){lead, op});
-	if (costs->rest != SC_NONE)
-		sc_graph_add_node(graph, SC_NODE_HOST, st->lanes.host,
-				  (struct sc_node_use){costs->rest, op});
-	return launch;
+	cost = late_cost(st, costs);
+	st->owed_us = costs->host_us - costs->lead_us;
+	return sc_graph_add_node(st->b->graph, SC_NODE_LAUNCH, st->lanes.host,
+				 (struct sc_node_use){cost, op});
 }
 
 /* `node` on the compute lane begins a pass or part of one; `recv` is what that must wait for beside its lane. */
@@ -189,7 +204,7 @@ uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, ui
 }
 
 /* The nodes of a coarse pass or part of one. */
-static uint32_t add_pass(struct class_state *st, const struct pass_costs *costs, uint32_t recv,
+static uint32_t add_pass(struct class_state *st, struct pass_costs *costs, uint32_t recv,
 			 uint32_t op)
 {
 	uint32_t launch = build_launch(st, costs, op), node = build_kernel(st, costs, op);
@@ -299,11 +314,19 @@ static uint32_t add_part(struct pass *p, const struct sc_summary *sum, uint32_t 
 /* The host has come to the pass, and has waited for all it asked for, if it does so. */
 static uint32_t host_arrives(struct pass *p, uint32_t recv)
 {
-	const struct class_state *st = p->st;
+	struct class_state *st = p->st;
 	struct builder *b = st->b;
 	const uint32_t on[] = {recv, st->awaited, st->last_compute};
-	uint32_t sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
-					  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
+	struct sc_cost owed = {.work_us = st->owed_us, .owner_frac[SC_OWN_HOST] = 1};
+	uint32_t sync;
+
+	if (owed.work_us > 0)
+		sc_graph_add_node(
+			b->graph, SC_NODE_HOST, st->lanes.host,
+			(struct sc_node_use){sc_graph_add_cost(b->graph, &owed), SC_NAME_JOIN});
+	st->owed_us = 0;
+	sync = sc_graph_add_node(b->graph, SC_NODE_SYNC, st->lanes.host,
+				 (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 	for (int i = 0; b->sync_p2p && i < 3; i++)
 		if (on[i] != SC_NONE)
@@ -495,8 +518,10 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1 ||
 	    !(sharding->weights || reduces))
 		return build_plain_pass(st, slot, partial, recv);
+	if (sharding->weights)
+		return build_sharded_pass(st, slot, partial, recv);
 	p = build_pass_of(st, slot, partial);
-	return sharding->weights ? build_sharded_pass(&p, recv) : reducing_backward(&p, recv);
+	return reducing_backward(&p, recv);
 }
 
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)

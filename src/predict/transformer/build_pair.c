@@ -188,7 +188,7 @@ static void coarse_pair(struct class_state *st, const struct sc_slot *slots, con
 		    (build_is_partial(b, slots[0].micro_batch) ? FORWARD_PARTIAL : 0) +
 		    (build_is_partial(b, slots[1].micro_batch) ? BACKWARD_PARTIAL : 0);
 	struct pair_costs *costs = &b->pair_costs[at];
-	struct pass_costs second = {.lead = SC_NONE, .rest = SC_NONE};
+	struct pass_costs second = {.lead = SC_NONE, .late = SC_NONE};
 	uint32_t op, launch;
 
 	if (costs->second == SC_NONE)

@@ -56,11 +56,12 @@ struct class_state {
 	uint32_t
 		began_after; /* what the pass before the last began after, or SC_NONE: copies run ahead */
 };
-/* Graph costs of a pass's nodes: what the host does before the GPU can start, what it does after, the
- * GPU's part. SC_NONE: no such node. And how long the host takes before and in all, and the GPU. */
+/* Graph costs of a pass's nodes: what the host does before the GPU can start, the same behind what it owed the last
+ * time (build_launch), the GPU's part. SC_NONE: no such node. And how long the host takes before and in all, and the
+ * GPU. */
 struct pass_costs {
-	uint32_t lead, rest, gpu;
-	double lead_us, host_us, gpu_us;
+	uint32_t lead, late, gpu;
+	double lead_us, late_us, host_us, gpu_us;
 };
 /* Of a pass whose weights are sharded: and of what its data-parallel lane does before it, while it waits
  * for that, or for its host, too, beside it and after it. */
@@ -116,6 +117,9 @@ uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
 struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial);
+/* The same in two steps: without its runs, which are seldom asked for. */
+struct pass build_pass_begun(struct class_state *st, const struct sc_slot *slot, bool partial);
+void build_pass_runs(struct pass *p);
 /* Begins a pass in full detail. */
 void build_full_begin(struct pass *p, uint32_t recv);
 /* build_pair.c: two passes beside each other, `recv` and `node` as of build_chunk, of each. */
@@ -133,7 +137,7 @@ struct sc_summary build_run_sum(const struct pass *p, int block, double n);
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
 			      bool shares);
 /* What the host does before a kernel of these costs; returns its launch, or SC_NONE where that cannot be late. */
-uint32_t build_launch(struct class_state *st, const struct pass_costs *costs, uint32_t op);
+uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op);
 void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv);
 uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, uint32_t op);
 uint32_t build_join_groups(struct class_state *st, uint32_t node);
@@ -145,7 +149,8 @@ void build_wait_for(struct pass *p, uint32_t node);
 void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node);
 bool build_reduces_later(const struct pass *p, const struct run *run);
 /* build_sharded.c: a pass whose weights are sharded over the data-parallel ranks. */
-uint32_t build_sharded_pass(struct pass *p, uint32_t recv);
+uint32_t build_sharded_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
+			    uint32_t recv);
 /* build_offload.c: what training.offload copies beside a pass. Between build_pass_begin and build_pass_end is the
  * pass, whose end is `node`; returns the node after which its output is there. */
 struct pass_copies {

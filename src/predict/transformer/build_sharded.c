@@ -373,7 +373,7 @@ static uint32_t add_late_wait(struct builder *b, const struct alone_pass *alone)
 	return alone->wait_us > 0 ? sc_graph_add_cost(b->graph, &cost) : SC_NONE;
 }
 
-static struct sharded_costs costs_of(struct pass *p, bool gather, bool reduces)
+static struct sharded_costs costs_of(const struct pass *p, bool gather, bool reduces)
 {
 	struct builder *b = p->st->b;
 	struct alone_pass alone = pass_alone(p, gather, reduces);
@@ -392,15 +392,17 @@ static struct sharded_costs costs_of(struct pass *p, bool gather, bool reduces)
 	};
 }
 
-static const struct sharded_costs *find_costs(struct pass *p, bool gather, bool reduces)
+static struct sharded_costs *find_costs(struct pass *p, bool gather, bool reduces)
 {
 	struct builder *b = p->st->b;
 	uint32_t chunk = p->st->id * b->tf->map.n_chunks + p->slot->chunk;
 	uint32_t at = (chunk * SC_N_PASS_KINDS + (uint32_t)p->kind) * 2 + p->partial;
 	struct sharded_costs *costs = &b->sharded_costs[(at * 2 + gather) * 2 + reduces];
 
-	if (costs->pass.gpu == SC_NONE)
+	if (costs->pass.gpu == SC_NONE) {
+		build_pass_runs(p);
 		*costs = costs_of(p, gather, reduces);
+	}
 	return costs;
 }
 
@@ -418,7 +420,7 @@ static uint32_t add_comm(struct class_state *st, uint32_t cost, enum sc_op_name 
 /* Weights that are not asked for ahead are when the host and the pass's input are there. */
 static uint32_t gather_first(struct class_state *st, uint32_t gather, uint32_t recv, bool ahead)
 {
-	const struct pass_costs arrival = {st->b->zero_cost, SC_NONE, SC_NONE, 0, 0, 0};
+	struct pass_costs arrival = {.lead = st->b->zero_cost, .late = SC_NONE, .gpu = SC_NONE};
 
 	if (gather == SC_NONE)
 		return SC_NONE;
@@ -430,12 +432,22 @@ static uint32_t gather_first(struct class_state *st, uint32_t gather, uint32_t r
 	return add_comm(st, gather, SC_NAME_PARAM_GATHER);
 }
 
+/* What goes on beside the blocks begins with the first. */
+static uint32_t add_beside(struct class_state *st, uint32_t cost, uint32_t launch)
+{
+	uint32_t node = add_comm(st, cost, SC_NAME_PARAM_GATHER);
+
+	if (launch != SC_NONE)
+		sc_graph_add_dep(st->b->graph, node, launch);
+	return node;
+}
+
 static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool reduces)
 {
-	const struct sharded_costs *costs = find_costs(p, gather, reduces);
+	struct sharded_costs *costs = find_costs(p, gather, reduces);
 	uint32_t op = sc_op_pack(build_pass_name(p->kind), p->slot->chunk, p->slot->micro_batch);
 	struct class_state *st = p->st;
-	uint32_t dp = SC_NONE, launch;
+	uint32_t dp = SC_NONE, wait = SC_NONE, launch;
 
 	build_compute_after(st, gather_first(st, costs->gather, recv, gathers_ahead(p)));
 	launch = build_launch(st, &costs->pass, op);
@@ -443,14 +455,12 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 	if (costs->wait != SC_NONE) {
 		bool late = launch != SC_NONE || st->b->sync_p2p;
 
-		dp = add_comm(st, late ? costs->late_wait : costs->wait, SC_NAME_PARAM_GATHER);
-		build_compute_after(st, dp);
+		dp = wait =
+			add_comm(st, late ? costs->late_wait : costs->wait, SC_NAME_PARAM_GATHER);
 	}
-	if (launch != SC_NONE)
-		sc_graph_add_dep(st->b->graph, st->last_compute, launch);
 	if (costs->beside != SC_NONE)
-		dp = add_comm(st, costs->beside, SC_NAME_PARAM_GATHER);
-	build_begins(st, build_kernel(st, &costs->pass, op), launch, SC_NONE);
+		dp = add_beside(st, costs->beside, launch);
+	build_begins(st, build_kernel(st, &costs->pass, op), launch, wait);
 	build_join_groups(st, st->last_compute);
 	if (costs->after != SC_NONE)
 		dp = add_comm(st, costs->after, SC_NAME_GRAD_REDUCE);
@@ -462,14 +472,18 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 	return st->last_compute;
 }
 
-uint32_t build_sharded_pass(struct pass *p, uint32_t recv)
+uint32_t build_sharded_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
+			    uint32_t recv)
 {
-	const struct builder *b = p->st->b;
-	bool gather = gathers(p), reduces = scatters(p);
+	const struct builder *b = st->b;
+	struct pass p = build_pass_begun(st, slot, partial);
+	bool gather = gathers(&p), reduces = scatters(&p);
 
-	if (b->full || b->tf->placement.classes[p->st->id].group[SC_AXIS_DP].n_members > 1)
-		return pass_by_blocks(p, recv, gather, reduces);
+	if (b->full || b->tf->placement.classes[st->id].group[SC_AXIS_DP].n_members > 1) {
+		build_pass_runs(&p);
+		return pass_by_blocks(&p, recv, gather, reduces);
+	}
 	if (!gather && !reduces)
-		return build_plain_pass(p->st, p->slot, p->partial, recv);
-	return coarse_pass(p, recv, gather, reduces);
+		return build_plain_pass(st, slot, partial, recv);
+	return coarse_pass(&p, recv, gather, reduces);
 }
