@@ -25,12 +25,13 @@ void sc_ranks_end(struct sc_ranks *ranks);
 int sc_ranks_self(const struct sc_ranks *ranks);
 int sc_ranks_count(const struct sc_ranks *ranks);
 int sc_ranks_on_node(const struct sc_ranks *ranks); /* of them, on this machine */
-/* False: the other did not take it within seconds. */
-bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_strbuf *bytes);
+/* False: the other did not take it within seconds. The bytes may still be on their way then: they are no longer the
+ * caller's, and `bytes` is empty. */
+bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes);
 /* A message that has come; false: none now. */
 bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out);
 void sc_ranks_lost(struct sc_ranks *ranks); /* one has ended early: nothing waits for it any more */
-/* A helper takes no more messages, to the end of the program: sc_ranks_end sends it none. */
+/* A helper takes no more messages, to the end of the program: sc_ranks_end sends it none. One may say so of itself. */
 void sc_ranks_leave(struct sc_ranks *ranks, int rank);
 bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank);
 

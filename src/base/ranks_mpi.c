@@ -49,7 +49,7 @@ int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err)
 
 void sc_ranks_end(struct sc_ranks *ranks)
 {
-	const struct sc_strbuf nothing = {0};
+	struct sc_strbuf nothing = {0};
 
 	if (!ranks)
 		return;
@@ -93,7 +93,7 @@ bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
 	return ranks->has_left[rank];
 }
 
-bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_strbuf *bytes)
+bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
 {
 	const struct timespec pause = {.tv_nsec = TEST_US * SC_NS_PER_US};
 	int64_t left = SEND_PATIENCE_MS * (SC_NS_PER_MS / SC_NS_PER_US) / TEST_US;
@@ -105,8 +105,10 @@ bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_str
 		return false;
 	while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && left-- > 0)
 		nanosleep(&pause, NULL);
-	if (!done)
-		MPI_Cancel(&request);
+	if (!done) {
+		MPI_Request_free(&request);
+		*bytes = (struct sc_strbuf){0};
+	}
 	return done;
 }
 

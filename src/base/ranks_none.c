@@ -37,7 +37,7 @@ int sc_ranks_on_node(const struct sc_ranks *ranks)
 	return 1;
 }
 
-bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, const struct sc_strbuf *bytes)
+bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
 {
 	(void)ranks;
 	(void)to;

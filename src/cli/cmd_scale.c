@@ -1,5 +1,5 @@
 /* stepcast scale: the best split at each number of GPUs. */
-#include "base/threads.h"
+#include "base/ranks.h"
 #include "cli/commands.h"
 #include "cli/search_args.h"
 #include "cli/start.h"
@@ -12,6 +12,8 @@ struct scale_args {
 	double memory_margin;
 	int given, weak, json;
 	int64_t jobs;
+	struct sc_ranks *ranks;
+	struct sc_strbuf missing;
 };
 
 #define AT(member) offsetof(struct scale_args, member)
@@ -120,6 +122,8 @@ static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_e
 		.n_jobs = (unsigned)args->jobs,
 		.begin_progress = progress,
 		.ctx = args,
+		.ranks = args->ranks,
+		.missing = &args->missing,
 	};
 	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
 	struct sc_scaling_point *points;
@@ -136,19 +140,21 @@ static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_e
 	search.stop = sc_cli_catch_stop();
 	points = sc_arena_calloc(arena, scaling.n + 1, sizeof(*points));
 	rc = sc_scaling_run(&scaling, arena, points, err);
-	return rc ? rc : write_answer(args, &(struct answer){&scaling, points}, err);
+	if (rc || sc_ranks_helps(args->ranks))
+		return rc;
+	return write_answer(args, &(struct answer){&scaling, points}, err);
 }
 
 static int run_scale(const struct sc_line *line)
 {
-	struct scale_args args = {.jobs = sc_cpu_count()};
+	struct scale_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	if (sc_cli_begin(line, &args, &arena, &exit_code) && run_args(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
+		exit_code = sc_cli_fail_shared(line->ranks, &err, &args.missing);
 	sc_arena_release(&arena);
 	return exit_code;
 }
@@ -166,9 +172,12 @@ const struct sc_command sc_command_scale = {
 		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "
 		"the GPUs. Speedup and efficiency are those of the throughput against the first size at which "
 		"something fits.\n\n"
+		"Under mpirun the processes share the candidates of each size; the answer is that of one "
+		"alone. If one is lost, the error says which sizes are missing.\n\n"
 		"  stepcast scale configs/examples/gpt-175b-selene.yaml --gpus 64:4096\n"
 		"  stepcast scale x.yaml --gpus 8:512 --weak --fix parallel.sharding=fsdp",
 	.words = "file",
 	.options = OPTIONS,
+	.shares = true,
 	.run = run_scale,
 };

@@ -144,9 +144,16 @@ static int check_outputs(const struct sc_command *command, const struct sc_commo
 	return rc;
 }
 
-static int check_words(const struct sc_command *command, const struct sc_common *common,
+static int check_words(const struct sc_line *line, const struct sc_common *common,
 		       struct sc_err *err)
 {
+	const struct sc_command *command = line->command;
+
+	for (size_t i = 0; i < common->words.n && line->ranks; i++)
+		if (strcmp(common->words.at[i], "-") == 0 && sc_ranks_count(line->ranks) > 1)
+			return sc_err_set(err, SC_EUSAGE,
+					  "mpirun gives stdin to one process alone: name a file "
+					  "in place of -");
 	if (!command->words_asked || common->words.n == command->n_words)
 		return 0;
 	if (common->words.n < command->n_words)
@@ -170,7 +177,7 @@ bool sc_cli_begin(const struct sc_line *line, void *into, struct sc_arena *arena
 	}
 	start_log(common);
 	if (!common->help && !common->version) {
-		if (check_words(command, common, &err) == 0)
+		if (check_words(line, common, &err) == 0)
 			return true;
 		*exit_code = usage_error(command, &err);
 		return false;

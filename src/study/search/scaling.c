@@ -29,6 +29,26 @@ static double rate_of(const struct sc_scaling *scaling, const struct sc_scaling_
 	return work / p->best.iteration_ms;
 }
 
+static bool is_stopped(const struct sc_search *search)
+{
+	return search->stop && *search->stop;
+}
+
+static bool has_left(const struct sc_search *search)
+{
+	return sc_ranks_helps(search->ranks) &&
+	       sc_ranks_has_left(search->ranks, sc_ranks_self(search->ranks));
+}
+
+/* Where a size has no candidates, no helper serves them. */
+static int dismiss(const struct sc_search *search, const struct sc_search_result *result,
+		   struct sc_err *err)
+{
+	if (result->cases.n_rows == 0 || sc_ranks_helps(search->ranks))
+		return 0;
+	return sc_sweep_dismiss(search->ranks, err);
+}
+
 static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *p,
 		     struct sc_arena *arena, struct sc_err *err)
 {
@@ -43,19 +63,32 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 		config.training.global_batch *= p->gpus / scaling->sizes[0];
 	search.base = &config;
 	search.best_only = true;
+	if (is_stopped(&search) && !sc_ranks_helps(search.ranks))
+		search.ranks = NULL; /* whose others are stopped too */
 	rc = sc_search_run(&search, arena, &result, &own);
 	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE) {
 		*err = own;
 		return rc;
 	}
-	if (rc) {
+	if (rc)
 		p->error = sc_arena_strdup(arena, own.text);
-		return 0;
-	}
+	rc = dismiss(&search, &result, err);
+	if (rc || p->error || sc_ranks_helps(search.ranks))
+		return rc;
 	p->best = result.at[result.shown[0].row].outcome;
 	p->proven = result.proven;
 	p->split = split_text(&result, arena);
 	return 0;
+}
+
+static void list_missing(const struct sc_scaling *scaling, size_t from)
+{
+	struct sc_strbuf *out = scaling->search->missing;
+
+	sc_strbuf_clear(out); /* the candidates of one */
+	for (size_t i = from; i < scaling->n; i++)
+		sc_strbuf_printf(out, "%s%lld", i > from ? ", " : "", (long long)scaling->sizes[i]);
+	sc_strbuf_append(out, scaling->n > from ? " GPUs" : "");
 }
 
 int sc_scaling_run(const struct sc_scaling *scaling, struct sc_arena *arena,
@@ -64,12 +97,14 @@ int sc_scaling_run(const struct sc_scaling *scaling, struct sc_arena *arena,
 	const struct sc_scaling_point *first = NULL;
 	int rc = 0;
 
-	for (size_t i = 0; i < scaling->n && rc == 0; i++) {
+	for (size_t i = 0; i < scaling->n && rc == 0 && !has_left(scaling->search); i++) {
 		struct sc_scaling_point *p = &out[i];
 
 		*p = (struct sc_scaling_point){.gpus = scaling->sizes[i]};
 		rc = find_best(scaling, p, arena, err);
-		if (rc || p->error)
+		if (rc && scaling->search->ranks)
+			list_missing(scaling, i);
+		if (rc || p->error || sc_ranks_helps(scaling->search->ranks))
 			continue;
 		if (!first)
 			first = p;

@@ -54,7 +54,10 @@ int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc
 
 /* Rank 0 before its first run: waits until all helpers serve the same cases. SC_EIO with what one lacks. */
 int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err);
-/* A helper's part: predicts what rank 0 asks for, until that ends it (0) or the signal comes. */
+/* Rank 0 after its last run of these cases, where others follow: the helpers serve these no longer. */
+int sc_sweep_dismiss(struct sc_ranks *ranks, struct sc_err *err);
+/* A helper's part: predicts what rank 0 asks for, until that dismisses it (0), or ends it or the signal comes (0 too:
+ * the helper has left). */
 int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err);
 /* A helper cannot: rank 0 fails with this. */
 void sc_sweep_excuse(struct sc_ranks *ranks, const struct sc_err *why);

@@ -15,7 +15,7 @@
 #define SILENT_S 30.0 /* of a rank that has rows: it is lost */
 #define GRACE_S 0.4   /* between a signal and the end that follows it */
 enum { ARENA_BYTES = 64 << 10, FIRST_PART = 4, LARGEST_PART = 256, PAUSE_US = 50, MAX_RANGES = 64 };
-enum kind { READY = SC_RANKS_END + 1, WORK, ROWS, TICK, STOPPED, EXCUSE };
+enum kind { READY = SC_RANKS_END + 1, WORK, ROWS, TICK, STOPPED, EXCUSE, DISMISS };
 
 /* Before the indices of the rows. */
 struct work_head {
@@ -105,6 +105,10 @@ static int take_ready(const struct sc_sweep *sweep, struct sc_message *m, struct
 {
 	uint64_t theirs;
 
+	if (m->kind == STOPPED) {
+		sc_ranks_leave(sweep->ranks, m->from);
+		return 0;
+	}
 	if (m->kind != READY)
 		return take_excuse(sweep, m, err);
 	take(m, &theirs, sizeof(theirs));
@@ -116,9 +120,19 @@ static int take_ready(const struct sc_sweep *sweep, struct sc_message *m, struct
 			  m->from, sc_ranks_count(sweep->ranks));
 }
 
+/* Helpers that have not left. */
+static int count_helpers(const struct sc_ranks *ranks)
+{
+	int n = 0;
+
+	for (int rank = 1; ranks && rank < sc_ranks_count(ranks); rank++)
+		n += !sc_ranks_has_left(ranks, rank);
+	return n;
+}
+
 int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
 {
-	int n_left = sweep->ranks ? sc_ranks_count(sweep->ranks) - 1 : 0, rc = 0;
+	int n_left = count_helpers(sweep->ranks), rc = 0;
 	double begin = now_s();
 	struct sc_message m;
 
@@ -135,6 +149,20 @@ int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
 		}
 	}
 	return rc;
+}
+
+int sc_sweep_dismiss(struct sc_ranks *ranks, struct sc_err *err)
+{
+	struct sc_strbuf nothing = {0};
+
+	for (int rank = 1; ranks && rank < sc_ranks_count(ranks); rank++) {
+		if (sc_ranks_has_left(ranks, rank) || sc_ranks_send(ranks, rank, DISMISS, &nothing))
+			continue;
+		sc_ranks_lost(ranks);
+		return sc_err_set(err, SC_EIO, "rank %d of %d takes no word: it is lost", rank,
+				  sc_ranks_count(ranks));
+	}
+	return 0;
 }
 
 /* What a rank has. */
@@ -275,6 +303,7 @@ static void take_message(struct lead *lead, struct sc_message *m)
 	case READY:
 	case WORK:
 	case TICK:
+	case DISMISS:
 		break;
 	}
 }
@@ -364,7 +393,7 @@ void sc_sweep_list_missing(const struct sc_sweep_run *run)
 void sc_sweep_tick(struct sc_pool *pool, void *run)
 {
 	const struct sc_sweep_run *own = run;
-	const struct sc_strbuf nothing = {0};
+	struct sc_strbuf nothing = {0};
 	double last = now_s();
 
 	while (!sc_pool_is_done(pool)) {
@@ -432,7 +461,7 @@ void sc_sweep_excuse(struct sc_ranks *ranks, const struct sc_err *why)
 
 static int serve(const struct sc_sweep *sweep, struct sc_err *err)
 {
-	const struct sc_strbuf nothing = {0};
+	struct sc_strbuf nothing = {0};
 	struct sc_message message;
 	int rc = 0;
 
@@ -441,13 +470,18 @@ static int serve(const struct sc_sweep *sweep, struct sc_err *err)
 			pause_us(PAUSE_US);
 			continue;
 		}
-		if (message.kind == SC_RANKS_END)
+		if (message.kind == DISMISS)
 			return 0;
+		if (message.kind == SC_RANKS_END) {
+			sc_ranks_leave(sweep->ranks, sc_ranks_self(sweep->ranks));
+			return 0;
+		}
 		rc = do_part(sweep, &message, err);
 	}
 	if (!*sweep->signal)
 		return rc;
 	sc_ranks_send(sweep->ranks, 0, STOPPED, &nothing);
+	sc_ranks_leave(sweep->ranks, sc_ranks_self(sweep->ranks));
 	return 0;
 }
 
