@@ -1,5 +1,5 @@
-/* Over MPI. Nothing blocks in MPI, which would spin, and would never return from a rank that is lost. */
-#include <limits.h>
+/* Over MPI. Nothing blocks in MPI, which would spin, and would never return from a rank that is lost. Messages go in
+ * pieces that MPI sends at once: the rest of a longer one is fetched from its sender, which may be lost by then. */
 #include <mpi.h>
 #include <time.h>
 
@@ -9,13 +9,16 @@
 #include "base/units.h"
 
 enum { SEND_PATIENCE_MS = 5000, TEST_US = 50 };
+enum { PIECE_BYTES = 2048, MORE = 1 << 14 }; /* MORE: in the tag of all pieces but the last */
 
 struct sc_ranks {
 	MPI_Comm comm;
 	int self, count, on_node;
 	bool broken;
-	bool *has_left;        /* of each rank */
-	struct sc_strbuf last; /* the message that came last */
+	/* Of each rank. */
+	bool *has_left;
+	struct sc_strbuf *came; /* of the message that is on its way, or was the last */
+	bool *is_whole;         /* it was the last */
 };
 
 static void count_ranks(struct sc_ranks *ranks)
@@ -44,6 +47,8 @@ int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err)
 	**out = (struct sc_ranks){.self = 0};
 	count_ranks(*out);
 	(*out)->has_left = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->has_left));
+	(*out)->came = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->came));
+	(*out)->is_whole = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->is_whole));
 	return 0;
 }
 
@@ -58,7 +63,10 @@ void sc_ranks_end(struct sc_ranks *ranks)
 			ranks->broken = true;
 	if (!ranks->broken)
 		MPI_Finalize();
-	sc_strbuf_release(&ranks->last);
+	for (int rank = 0; rank < ranks->count; rank++)
+		sc_strbuf_release(&ranks->came[rank]);
+	free(ranks->came);
+	free(ranks->is_whole);
 	free(ranks->has_left);
 	free(ranks);
 }
@@ -93,41 +101,78 @@ bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
 	return ranks->has_left[rank];
 }
 
-bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
+/* False: not taken in time, and still on its way. */
+static bool wait_sent(MPI_Request *request, int64_t *n_tests)
 {
 	const struct timespec pause = {.tv_nsec = TEST_US * SC_NS_PER_US};
-	int64_t left = SEND_PATIENCE_MS * (SC_NS_PER_MS / SC_NS_PER_US) / TEST_US;
-	MPI_Request request;
 	int done = 0;
 
-	if (bytes->n > INT_MAX || MPI_Isend(sc_strbuf_get(bytes), (int)bytes->n, MPI_BYTE, to, kind,
-					    ranks->comm, &request))
-		return false;
-	while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && left-- > 0)
+	while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
+	       (*n_tests)-- > 0)
 		nanosleep(&pause, NULL);
-	if (!done) {
-		MPI_Request_free(&request);
-		*bytes = (struct sc_strbuf){0};
-	}
+	if (!done)
+		MPI_Request_free(request);
 	return done;
+}
+
+bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
+{
+	int64_t n_tests = SEND_PATIENCE_MS * (SC_NS_PER_MS / SC_NS_PER_US) / TEST_US;
+	size_t sent = 0, n;
+
+	do {
+		MPI_Request request;
+		bool more = bytes->n - sent > PIECE_BYTES;
+
+		n = more ? PIECE_BYTES : bytes->n - sent;
+		if (MPI_Isend(sc_strbuf_get(bytes) + sent, (int)n, MPI_BYTE, to,
+			      more ? kind | MORE : kind, ranks->comm, &request))
+			return false;
+		if (!wait_sent(&request, &n_tests)) {
+			*bytes = (struct sc_strbuf){0};
+			return false;
+		}
+		sent += n;
+	} while (sent < bytes->n);
+	return true;
+}
+
+/* A piece that has come, at the end of its message's others. */
+static bool take_piece(struct sc_ranks *ranks, MPI_Status *status)
+{
+	struct sc_strbuf *came;
+	char piece[PIECE_BYTES];
+	int has = 0, n = 0, from;
+
+	if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, ranks->comm, &has, status) || !has)
+		return false;
+	from = status->MPI_SOURCE;
+	MPI_Get_count(status, MPI_BYTE, &n);
+	if (n < 0 || n > PIECE_BYTES ||
+	    MPI_Recv(piece, n, MPI_BYTE, from, status->MPI_TAG, ranks->comm, MPI_STATUS_IGNORE))
+		return false;
+	came = &ranks->came[from];
+	if (ranks->is_whole[from])
+		sc_strbuf_clear(came);
+	sc_strbuf_append_n(came, piece, (size_t)n);
+	ranks->is_whole[from] = !(status->MPI_TAG & MORE);
+	return true;
 }
 
 bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out)
 {
 	MPI_Status status;
-	int has = 0, n = 0;
 
-	if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, ranks->comm, &has, &status) || !has)
-		return false;
-	MPI_Get_count(&status, MPI_BYTE, &n);
-	sc_strbuf_clear(&ranks->last);
-	sc_strbuf_reserve(&ranks->last, (size_t)n + 1);
-	if (MPI_Recv(ranks->last.at, n, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, ranks->comm,
-		     MPI_STATUS_IGNORE))
-		return false;
-	*out = (struct sc_message){.from = status.MPI_SOURCE,
-				   .kind = status.MPI_TAG,
-				   .bytes = ranks->last.at,
-				   .n = (size_t)n};
-	return true;
+	while (take_piece(ranks, &status)) {
+		const struct sc_strbuf *came = &ranks->came[status.MPI_SOURCE];
+
+		if (!ranks->is_whole[status.MPI_SOURCE])
+			continue;
+		*out = (struct sc_message){.from = status.MPI_SOURCE,
+					   .kind = status.MPI_TAG,
+					   .bytes = sc_strbuf_get(came),
+					   .n = came->n};
+		return true;
+	}
+	return false;
 }
