@@ -246,8 +246,9 @@ _stepcast() {
 		'*--where[take only rows with this value, or pattern as alps_*; given again, all must hold]:COLUMN=VALUE:' \
 		'*--swap[read column A as B and B as A]:A=B:' \
 		'--folds[parts that are held out in turn (default\: 5); a shape is never split]:K:' \
-		'--leave-out[in place of folds\: predict the rows of each value of the column by a fit of the others; of device\: of all devices, by their datasheets; iteration\: of columns A,B,..., for each of their values together]:COLUMN:' \
+		'--leave-out[in place of folds\: predict the rows of each value of the column by a fit of the others; of device\: of all devices, by their datasheets; collective, of machine\: of all machines; iteration\: of columns A,B,..., for each of their values together]:COLUMN:' \
 		'*--hold-out[in place of folds\: predict the rows with any of these values by a fit of the others]:COLUMN=VALUE:' \
+		'*--keep[with --leave-out machine\: coefficients that stay as the profile has them, since other measurements set them; a pattern as '\''links nvlink4.*'\''; may be given again]:BLOCK.NAME:' \
 		'--launch[sources whose times hold a launch\: auto (default\: where the shortest are far above the model), none or all]:WHICH:(auto none all)' \
 		'--curves[gemm, collective\: keep the measured times by size, too; of collectives -o writes a whole fabric file]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \

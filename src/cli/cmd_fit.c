@@ -13,7 +13,7 @@ enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all *
 
 struct fit_args {
 	struct sc_common common;
-	struct sc_arg_list where, swap, hold_out;
+	struct sc_arg_list where, swap, hold_out, keep;
 	const char *table, *device, *plot, *leave_out, *report;
 	int kind, launch, curves, json;
 	int64_t folds;
@@ -74,14 +74,20 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "COLUMN",
 	 .offset = AT(leave_out),
 	 .help = "in place of folds: predict the rows of each value of the column by a fit of the "
-		 "others; of device: of all devices, by their datasheets; iteration: of columns "
-		 "A,B,..., for each of their values together"},
+		 "others; of device: of all devices, by their datasheets; collective, of machine: of all "
+		 "machines; iteration: of columns A,B,..., for each of their values together"},
 	{.name = "hold-out",
 	 .kind = SC_ARG_LIST,
 	 .arg = "COLUMN=VALUE",
 	 .offset = AT(hold_out),
 	 .help = "in place of folds: predict the rows with any of these values by a fit of the "
 		 "others"},
+	{.name = "keep",
+	 .kind = SC_ARG_LIST,
+	 .arg = "BLOCK.NAME",
+	 .offset = AT(keep),
+	 .help = "with --leave-out machine: coefficients that stay as the profile has them, since other "
+		 "measurements set them; a pattern as 'links nvlink4.*'; may be given again"},
 	{.name = "launch",
 	 .kind = SC_ARG_CHOICE,
 	 .arg = "WHICH",
@@ -228,11 +234,11 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --device NAME");
-	if (args->leave_out && strcmp(args->leave_out, "device") == 0 &&
-	    is_file(args->common.output))
-		return sc_err_set(
-			err, SC_EUSAGE,
-			"-o writes the profile of one device; leave out --leave-out device");
+	if (args->leave_out && is_file(args->common.output) &&
+	    (strcmp(args->leave_out, "device") == 0 || strcmp(args->leave_out, "machine") == 0))
+		return sc_err_set(err, SC_EUSAGE,
+				  "-o writes the profile of one device; leave out --leave-out %s",
+				  args->leave_out);
 	return sc_cli_plot_check(args->plot, err);
 }
 
@@ -245,6 +251,8 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 				   .n_folds = (size_t)args->folds,
 				   .launch = (enum sc_fit_launch)args->launch,
 				   .leave_out = args->leave_out,
+				   .keep = args->keep.at,
+				   .n_keep = args->keep.n,
 				   .curves = args->curves};
 	struct sc_fit result;
 	int rc = check_args(args, err);
@@ -276,10 +284,10 @@ static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, st
 					     .json = args->json};
 
 	if (args->device || args->plot || args->report || args->swap.n || args->hold_out.n ||
-	    args->curves)
+	    args->keep.n || args->curves)
 		return sc_err_set(
 			err, SC_EUSAGE,
-			"fit --kind iteration takes none of --device, --swap, --hold-out, "
+			"fit --kind iteration takes none of --device, --swap, --hold-out, --keep, "
 			"--curves, --report and --plot");
 	return sc_cli_fit_iteration(&line, arena, err);
 }
@@ -310,7 +318,7 @@ const struct sc_command sc_command_fit = {
 	.summary = "fit a profile's coefficients to measured times",
 	.synopsis =
 		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
-		"[--folds K | --leave-out COLUMN | --hold-out COLUMN=VALUE...] [--launch WHICH] "
+		"[--folds K | --leave-out COLUMN [--keep BLOCK.NAME]... | --hold-out COLUMN=VALUE...] [--launch WHICH] "
 		"[--curves] [--report FILE.html] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
@@ -347,6 +355,10 @@ const struct sc_command sc_command_fit = {
 		"(n, k) that was timed at three sizes m or more is predicted forward from its own times, "
 		"others by the formula. Of collectives: -o is the whole file of one machine; put it into "
 		"the folder fabrics, and name it in a config as cluster.fabric.\n\n"
+		"--kind collective --leave-out machine says what the shared model is worth on a machine that it has "
+		"never seen: rows of all devices are taken, those with one value of the column machine are "
+		"predicted by a fit of all others, in which machines weigh alike and which starts where no "
+		"machine is.\n\n"
 		"Times that were taken round the call of an op, not the kernel, hold the host's part: "
 		"max(floor, launch + kernel), fitted for each op of such a source.\n\n"
 		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml\n\n"

@@ -58,6 +58,16 @@ static int check_units(const struct sc_fit_work *w, struct sc_err *err)
 	return 0;
 }
 
+static int search(const struct sc_fit_work *w, const struct sc_fit_problem *problem,
+		  struct sc_fit_params *params, double *condition, struct sc_err *err)
+{
+	if (!sc_fit_of_machines(w->opts))
+		return sc_fit_search(problem, params, condition, err);
+	*condition = 0;
+	sc_fit_descend(problem, params);
+	return 0;
+}
+
 static bool is_grouped(const struct sc_fit_opts *opts)
 {
 	return opts->leave_out || opts->n_hold_out > 0;
@@ -124,6 +134,20 @@ static void deal_folds(struct sc_fit_set *set, size_t n_folds, struct sc_arena *
 	}
 }
 
+/* Machines weigh alike, however many rows they have. */
+static void weigh_groups(struct sc_fit_work *w)
+{
+	size_t n[SC_FIT_MAX_FOLDS + 1] = {0};
+
+	if (!sc_fit_of_machines(w->opts))
+		return;
+	for (size_t i = 0; i < w->set.n; i++)
+		n[w->set.rows[i].fold]++;
+	for (size_t i = 0; i < w->set.n; i++)
+		w->set.rows[i].weight =
+			(double)w->set.n / (double)(w->n_folds * n[w->set.rows[i].fold]);
+}
+
 /* Each value of the column is a fold, in the order of the table. */
 static int deal_groups(struct sc_fit_work *w, struct sc_err *err)
 {
@@ -156,6 +180,7 @@ static int deal_groups(struct sc_fit_work *w, struct sc_err *err)
 			"--leave-out: all rows have one value of %s, \"%.64s\"; nothing is "
 			"left to fit",
 			w->opts->leave_out, seen[0]);
+	weigh_groups(w);
 	if (n_out == 0 || (!w->opts->leave_out && n_out == w->set.n))
 		return sc_err_at(err, SC_EVALUE, w->table->file, 0, 0, "--hold-out takes %s rows",
 				 n_out ? "all" : "no");
@@ -225,7 +250,7 @@ static int fit_without(struct sc_fit_work *w, const struct sc_fit_problem *probl
 		start = w->set.device[problem->rows[0]->device];
 	sc_fit_model_start(&w->model, start);
 	sc_fit_params_list(problem, w, &params);
-	return sc_fit_search(problem, &params, &condition, err);
+	return search(w, problem, &params, &condition, err);
 }
 
 static int run_folds(struct sc_fit_work *w, const struct sc_fit_row **rows, struct sc_fit *out,
@@ -358,7 +383,7 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 	sc_fit_params_list(&problem, w, &w->params);
 	rc = check_enough(w, err);
 	if (rc == 0)
-		rc = sc_fit_search(&problem, &w->params, &out->condition, err);
+		rc = search(w, &problem, &w->params, &out->condition, err);
 	if (rc)
 		return rc;
 	out->n_used = problem.n;
@@ -394,7 +419,14 @@ static int check_opts(const struct sc_fit_opts *opts, struct sc_err *err)
 	    strcmp(opts->leave_out, "device") == 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--leave-out device: links differ by more than datasheets; not "
-				  "for --kind collective");
+				  "for --kind collective, which has --leave-out machine");
+	if (opts->curves && sc_fit_of_machines(opts))
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"--curves are of one machine, and --leave-out machine of several");
+	if (opts->n_keep && !sc_fit_of_machines(opts))
+		return sc_err_set(err, SC_EUSAGE,
+				  "--keep is for --kind collective --leave-out machine");
 	return 0;
 }
 

@@ -48,8 +48,12 @@ struct sc_fit_opts {
 	size_t n_swaps;
 	/* Instead of folds: each value of this column is left out in turn, and predicted by a fit of the
 	 * others that starts anew. "device": rows of all devices are taken, which differ by their
-	 * datasheets and share the coefficients. */
+	 * datasheets and share the coefficients. "machine", of collectives: the same, machines weigh alike,
+	 * and the fit starts where no machine is. */
 	const char *leave_out;
+	/* Of machines: coefficients that stay as the profile has them, as patterns: "links nvlink4.*". */
+	const char *const *keep;
+	size_t n_keep;
 	/* Instead of folds: rows that have any of these values are left out together. */
 	const struct sc_fit_where *hold_out;
 	size_t n_hold_out;
@@ -63,7 +67,8 @@ enum sc_fit_status {
 	SC_FIT_FITTED,
 	SC_FIT_AT_BOUND,     /* fitted, and came out at its lower or upper bound */
 	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was */
-	SC_FIT_OFF           /* 0 in the profile: the device has no such thing */
+	SC_FIT_OFF,          /* 0 in the profile: the device has no such thing */
+	SC_FIT_KEPT          /* --keep: stays as it was */
 };
 const char *sc_fit_status_name(enum sc_fit_status status);
 
@@ -106,8 +111,9 @@ struct sc_fit {
 	struct sc_accuracy in_sample, held_out;
 	struct sc_accuracy formula; /* held out, without the curves; n = 0 where there are none */
 	double spread_frac;         /* held out */
+	double group_median_pct; /* of the medians of what was left out, each by itself; NAN without */
 	double formula_spread_frac; /* the same without the curves */
-	double condition; /* of the fitted coefficients: largest over smallest singular value */
+	double condition; /* of the fitted coefficients: largest over smallest singular value; 0: of several machines */
 	struct sc_fit_region *regions;
 	size_t n_regions;
 	struct sc_fit_range *ranges;

@@ -20,15 +20,11 @@
 	{                                                                             \
 		.name = #member, .offset = offsetof(struct sc_device, section.member) \
 	}
-#define LINK(member, lo, hi)                                                                     \
-	{                                                                                        \
-		.name = #member, .offset = offsetof(struct sc_fabric_link, member), .lower = lo, \
-		.upper = hi                                                                      \
-	}
-#define NET(member, lo, hi)                                                                     \
-	{                                                                                       \
-		.name = #member, .offset = offsetof(struct sc_fabric_net, member), .lower = lo, \
-		.upper = hi                                                                     \
+/* Of a fabric's blocks; several machines start where no machine is: `from`. */
+#define FABRIC(type, member, lo, hi, from)                                                         \
+	{                                                                                          \
+		.name = #member, .offset = offsetof(struct sc_fabric_##type, member), .lower = lo, \
+		.upper = hi, .shared = from                                                        \
 	}
 
 static const struct sc_fit_coef_row GEMM[] = {
@@ -140,14 +136,32 @@ static const struct sc_fit_coef_row INTERFERENCE[] = {
 	{0},
 };
 static const struct sc_fit_coef_row LINKS[] = {
-	LINK(eff, 0.05, 1.1),        LINK(copy_gbps, 10, 1e4),   LINK(nvls_eff, 0.05, 1.1),
-	LINK(latency_us, 0.05, 1e3), LINK(simple_us, 0.05, 1e3), {0},
+	FABRIC(link, eff, 0.05, 1.1, 0.8),      FABRIC(link, copy_gbps, 10, 1e4, 500),
+	FABRIC(link, nvls_eff, 0.05, 1.1, 0.5), FABRIC(link, latency_us, 0.05, 1e3, 5),
+	FABRIC(link, simple_us, 0.05, 1e3, 8),  {0},
 };
 static const struct sc_fit_coef_row NETS[] = {
-	NET(eff, 0.02, 1.1),       NET(tree_eff, 0.02, 1.1),
-	NET(p2p_eff, 0.02, 1.1),   NET(a2a_eff, 0.02, 1.1),
-	NET(sharp_eff, 0.02, 1.1), NET(latency_us, 0.05, 1e3),
-	NET(simple_us, 0.05, 1e3), {0},
+	FABRIC(net, eff, 0.02, 1.1, 0.85),      FABRIC(net, tree_eff, 0.02, 1.1, 0.6),
+	FABRIC(net, p2p_eff, 0.02, 1.1, 0.8),   FABRIC(net, a2a_eff, 0.02, 1.1, 0.6),
+	FABRIC(net, sharp_eff, 0.02, 1.1, 0.5), FABRIC(net, latency_us, 0.05, 1e3, 3),
+	FABRIC(net, simple_us, 0.05, 1e3, 8),   {0},
+};
+/* Of every machine; those of one alone do not tell them. Starts: NCCL's own constants where it has them. */
+static const struct sc_fit_coef_row RAMP[] = {
+	FABRIC(ramp, ll_slope, 1, 100, 4),
+	FABRIC(ramp, net_slope, 1, 1e4, 30),
+	FABRIC(ramp, ll_hop_frac, 0.05, 5, 1),
+	FABRIC(ramp, simple_base_us, 0.05, 100, 1.8),
+	FABRIC(ramp, simple_hop_us, 0.05, 100, 2.8),
+	FABRIC(ramp, ring_net_frac, 0.05, 1.1, 0.5),
+	FABRIC(ramp, tree_link_eff, 0.05, 1.1, 0.92),
+	FABRIC(ramp, nvls_latency_us, 0.5, 200, 12),
+	FABRIC(ramp, nvls_simple_us, 0.5, 500, 25),
+	FABRIC(ramp, p2p_latency_us, 0.5, 200, 10),
+	FABRIC(ramp, p2p_simple_us, 0.01, 200, 1),
+	FABRIC(ramp, peer_us, 0.01, 50, 1),
+	FABRIC(ramp, pcie_eff, 0.05, 1, 0.75),
+	{0},
 };
 
 /* The optimizer's model shares the coefficients of the row-wise one. */
@@ -163,6 +177,7 @@ const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS] = {
 const struct sc_fit_block sc_fit_simt = {"simt", SIMT};
 const struct sc_fit_block sc_fit_links = {"links", LINKS};
 const struct sc_fit_block sc_fit_nets = {"nets", NETS};
+const struct sc_fit_block sc_fit_ramp = {"ramp", RAMP};
 
 const char *const sc_fit_kind_names[] = {
 	[SC_FIT_GEMM] = "gemm",
@@ -183,6 +198,7 @@ const char *sc_fit_status_name(enum sc_fit_status status)
 		[SC_FIT_AT_BOUND] = "at its bound",
 		[SC_FIT_UNDETERMINED] = "not determined",
 		[SC_FIT_OFF] = "off",
+		[SC_FIT_KEPT] = "kept",
 	};
 
 	return names[status];

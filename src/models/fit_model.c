@@ -1,9 +1,11 @@
 /* The profile under change: a copy of the device's and the fabric's coefficients, the list of those
  * that are fitted, and the time they give a row. */
+#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/units.h"
+#include "models/collective_priv.h"
 #include "models/fit_priv.h"
 #include "models/op_model.h"
 
@@ -40,7 +42,6 @@ static int init_fabrics(struct sc_fit_model *model, struct sc_arena *arena, stru
 	copy_list(&model->profile.nets, sizeof(struct sc_fabric_net), arena);
 	model->fabrics = sc_arena_calloc(arena, model->n_fabrics, sizeof(*model->fabrics));
 	for (size_t i = 0; i < model->n_fabrics && rc == 0; i++) {
-		model->requests[i].device = model->devices[0];
 		model->requests[i].fabric_profile = model->profile; /* shares the lists */
 		rc = sc_fabric_from_request(&model->requests[i], &model->fabrics[i], err);
 	}
@@ -124,8 +125,10 @@ void sc_fit_model_refresh(struct sc_fit_model *model)
 	}
 	if (!model->fabrics)
 		return;
-	for (size_t i = 0; i < model->n_fabrics; i++)
+	for (size_t i = 0; i < model->n_fabrics; i++) {
+		model->requests[i].fabric_profile.ramp = model->profile.ramp;
 		sc_fabric_from_request(&model->requests[i], &model->fabrics[i], NULL);
+	}
 }
 
 double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row)
@@ -144,6 +147,9 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	if (model->kind == SC_FIT_COLLECTIVE) {
 		fabric = model->fabrics[row->fabric];
 		fabric.only = row->only;
+		if (fabric.curves.n == 0)
+			return sc_collective_formula_us(&fabric, row->op[0].u.collective.kind,
+							row->op[0].u.collective.bytes, &row->span);
 		cost = sc_collective_cost(&fabric, &row->op[0].u.collective, &row->span, NULL);
 		return sc_cost_alone_us(&cost);
 	}
@@ -191,39 +197,52 @@ static void add_block(struct sc_fit_params *params, const struct sc_fit_block *b
 				  .place = (double *)(void *)((char *)object + row->offset),
 				  .lower = row->lower,
 				  .upper = row->upper,
+				  .shared = row->shared,
 				  .minor = row->minor},
 			  is_simt || strcmp(row->name, "nvls_eff") == 0 ||
 				  strcmp(row->name, "sm_bytes_clk") == 0);
 	}
 }
 
-/* The link of the device's generation, and the network kinds that rows go over. */
-static void add_fabric(struct sc_fit_model *model, struct sc_fit_params *params,
+static bool is_link_used(const struct sc_fit_model *model, const struct sc_fabric_link *link)
+{
+	for (size_t i = 0; i < model->n_devices; i++)
+		if (sc_fabric_link_get(&model->profile, model->devices[i].vendor,
+				       model->devices[i].cuda_capability) == link)
+			return true;
+	return false;
+}
+
+static bool is_net_used(const struct sc_fit_model *model, const struct sc_fabric_net *net)
+{
+	for (size_t i = 0; i < model->n_fabrics; i++) {
+		const struct sc_config *config = &model->requests[i].config;
+
+		if (config->gpus > config->cluster.gpus_per_node &&
+		    sc_fabric_net_get(&model->profile, config->cluster.fabric) == net)
+			return true;
+	}
+	return false;
+}
+
+/* The links of the devices' generations, the network kinds that rows go over; of several machines what all
+ * share. */
+static void add_fabric(struct sc_fit_model *model, bool several, struct sc_fit_params *params,
 		       struct sc_arena *arena)
 {
 	struct sc_fabric_net *nets = model->profile.nets.at;
-	const struct sc_fabric_link *link = sc_fabric_link_get(
-		&model->profile, model->device.vendor, model->device.cuda_capability);
 	struct sc_fabric_link *links = model->profile.links.at;
 
 	for (size_t i = 0; i < model->profile.links.n; i++)
-		if (&links[i] == link)
+		if (is_link_used(model, &links[i]))
 			add_block(params, &sc_fit_links, &links[i],
-				  sc_arena_printf(arena, "links %s", link->id));
-	for (size_t i = 0; i < model->profile.nets.n; i++) {
-		bool used = false;
-
-		for (size_t j = 0; j < model->n_fabrics; j++) {
-			const struct sc_config *config = &model->requests[j].config;
-
-			used |= config->gpus > config->cluster.gpus_per_node &&
-				sc_fabric_net_get(&model->profile, config->cluster.fabric) ==
-					&nets[i];
-		}
-		if (used)
+				  sc_arena_printf(arena, "links %s", links[i].id));
+	for (size_t i = 0; i < model->profile.nets.n; i++)
+		if (is_net_used(model, &nets[i]))
 			add_block(params, &sc_fit_nets, &nets[i],
 				  sc_arena_printf(arena, "nets %s", nets[i].kind));
-	}
+	if (several)
+		add_block(params, &sc_fit_ramp, &model->profile.ramp, sc_fit_ramp.name);
 }
 
 /* The shortest rows of an origin, if they are a plateau. */
@@ -322,6 +341,35 @@ static void add_launches(const struct sc_fit_problem *problem, const struct sc_f
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
+/* "links nvlink4", "eff": by a pattern of --keep? */
+static bool is_kept(const struct sc_fit_opts *opts, const struct sc_fit_param *p,
+		    struct sc_arena *arena)
+{
+	const char *name = sc_arena_printf(arena, "%s.%s", p->block, p->name);
+
+	for (size_t i = 0; i < opts->n_keep; i++)
+		if (fnmatch(opts->keep[i], name, 0) == 0)
+			return true;
+	return false;
+}
+
+/* Of machines: where no machine is. */
+static void start_anew(const struct sc_fit_work *work, struct sc_fit_params *params)
+{
+	for (size_t i = 0; i < params->n; i++) {
+		struct sc_fit_param *p = &params->at[i];
+
+		if (p->status != SC_FIT_FITTED)
+			continue;
+		if (is_kept(work->opts, p, work->arena)) {
+			p->status = SC_FIT_KEPT;
+			p->value = p->start;
+		} else {
+			p->start = p->value = p->shared;
+		}
+	}
+}
+
 void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
 			struct sc_fit_params *out)
 {
@@ -329,7 +377,7 @@ void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fi
 
 	out->n = 0;
 	if (model->kind == SC_FIT_COLLECTIVE)
-		add_fabric(model, out, work->arena);
+		add_fabric(model, sc_fit_of_machines(work->opts), out, work->arena);
 	else
 		add_block(out, &sc_fit_blocks[model->kind], &model->device,
 			  sc_fit_blocks[model->kind].name);
@@ -337,6 +385,8 @@ void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fi
 		add_block(out, &sc_fit_simt, &model->device, sc_fit_simt.name);
 	if (work->opts->launch != SC_FIT_LAUNCH_NONE && model->kind < SC_FIT_HOST)
 		add_launches(problem, work, out);
+	if (sc_fit_of_machines(work->opts))
+		start_anew(work, out);
 	if (model->kind == SC_FIT_EMBEDDING)
 		sc_fit_embedding_mark(problem, out);
 	for (size_t i = 0; i < out->n; i++)

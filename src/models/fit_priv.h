@@ -15,7 +15,7 @@ enum {
 	SC_FIT_MAX_PARAMS = 160,
 	SC_FIT_NO_FOLD = SC_FIT_MAX_FOLDS, /* never held out */
 	SC_FIT_ALL,                        /* no fold: all rows */
-	SC_FIT_MAX_SOURCES = 16,
+	SC_FIT_MAX_SOURCES = 64,
 	SC_FIT_MAX_ORIGINS = 64,
 	SC_FIT_MAX_NETWORKS = 256,
 	SC_FIT_MAX_CURVES = 256,
@@ -32,6 +32,7 @@ struct sc_fit_row {
 	double launches;               /* host */
 	struct sc_interfere_seen seen; /* interference */
 	double time_us;
+	double weight;   /* 1 on average */
 	double bound_us; /* no machine of these peaks is faster */
 	double dim[SC_FIT_MAX_DIMS];
 	unsigned source, origin, device; /* indices in the set */
@@ -71,6 +72,9 @@ struct sc_fit_set {
 	size_t n_other, n_empty, n_forced, n_bound;
 };
 int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
+/* Do rows of all devices take part? Where devices, or machines of collectives, are left out. */
+bool sc_fit_takes_all(const struct sc_fit_opts *opts);
+bool sc_fit_of_machines(const struct sc_fit_opts *opts);
 /* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective with
  * waiting or of an algorithm that no model is for; the set counts which. */
 int sc_fit_row_read(struct sc_fit_table *table, struct sc_fit_set *set, bool *taken);
@@ -129,6 +133,7 @@ struct sc_fit_param {
 	const char *block, *name;
 	double *place; /* in the model */
 	double lower, upper, start;
+	double shared; /* as struct sc_fit_coef_row has it */
 	bool minor;
 	enum sc_fit_status status;
 	double value, standard_error;
@@ -158,7 +163,7 @@ void sc_fit_params_apply(const struct sc_fit_params *params, struct sc_fit_model
 /* A coefficient of a block: one line in fit_coefs.c. */
 struct sc_fit_coef_row {
 	const char *name;
-	size_t offset; /* in struct sc_device, sc_fabric_link or sc_fabric_net */
+	size_t offset; /* in struct sc_device, sc_fabric_link, sc_fabric_net or sc_fabric_ramp */
 	double lower, upper;
 	double at;  /* > 0: not fitted, and this while others are */
 	bool minor; /* of two that the rows do not tell apart, the one to leave as it was */
@@ -171,12 +176,15 @@ struct sc_fit_block {
 	const struct sc_fit_coef_row *rows; /* ended by a NULL name */
 };
 extern const struct sc_fit_block sc_fit_blocks[SC_N_FIT_KINDS]; /* collective: none here */
-extern const struct sc_fit_block sc_fit_links, sc_fit_nets, sc_fit_simt;
+extern const struct sc_fit_block sc_fit_links, sc_fit_nets, sc_fit_ramp, sc_fit_simt;
 
 /* Fits the parameters that are SC_FIT_FITTED to the rows, from several starts; the rest stay as they
  * are. Leaves value, status and standard error in `params`, and the model set to them. */
 int sc_fit_search(const struct sc_fit_problem *problem, struct sc_fit_params *params,
 		  double *condition, struct sc_err *err);
+/* Those that several machines share (fit_descend.c): each machine is off in its own way, and few
+ * coefficients are told apart. */
+void sc_fit_descend(const struct sc_fit_problem *problem, struct sc_fit_params *params);
 /* The same parameters once more, over other rows, from where they are. */
 int sc_fit_refine(const struct sc_fit_problem *problem, struct sc_fit_params *params,
 		  struct sc_err *err);

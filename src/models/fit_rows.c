@@ -68,10 +68,16 @@ int sc_fit_cell_read(const struct sc_fit_table *table, const struct sc_fit_cell 
 
 /* ---- the set ---- */
 
-/* Do rows of all devices take part? */
-static bool takes_all(const struct sc_fit_opts *opts)
+bool sc_fit_of_machines(const struct sc_fit_opts *opts)
 {
-	return opts->leave_out && strcmp(opts->leave_out, "device") == 0;
+	return opts->kind == SC_FIT_COLLECTIVE && sc_fit_takes_all(opts);
+}
+
+bool sc_fit_takes_all(const struct sc_fit_opts *opts)
+{
+	const char *column = opts->kind == SC_FIT_COLLECTIVE ? "machine" : "device";
+
+	return opts->leave_out && strcmp(opts->leave_out, column) == 0;
 }
 
 /* A table without the column is of the one device. */
@@ -99,7 +105,7 @@ static bool is_bound(const struct sc_fit_table *t)
 
 static bool is_chosen(const struct sc_fit_table *t)
 {
-	if (!takes_all(t->opts) && strcmp(device_of(t), t->opts->device) != 0)
+	if (!sc_fit_takes_all(t->opts) && strcmp(device_of(t), t->opts->device) != 0)
 		return false;
 	for (size_t i = 0; i < t->opts->n_where; i++)
 		if (!has_value(t, &t->opts->where[i]))
@@ -155,7 +161,7 @@ static int check_columns(const struct sc_fit_table *t)
 	const struct sc_fit_opts *opts = t->opts;
 	int rc = 0;
 
-	if (takes_all(opts) && sc_fit_column(t, "device") < 0)
+	if (sc_fit_takes_all(opts) && sc_fit_column(t, "device") < 0)
 		return sc_fit_no_column(t, "device");
 	if (sc_fit_column(t, time_column(t)) < 0)
 		return sc_fit_no_column(t, "time_us");
@@ -274,7 +280,8 @@ int sc_fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
 	}
 	if (!*taken)
 		return 0;
-	*out = (struct sc_fit_row){.pass = text_or_null(t, "pass"),
+	*out = (struct sc_fit_row){.weight = 1,
+				   .pass = text_or_null(t, "pass"),
 				   .op_name = text_or_null(t, "op"),
 				   .group = group_of(t)};
 	rc = sc_fit_cell_read(t, &time, &out->time_us);

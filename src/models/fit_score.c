@@ -179,6 +179,18 @@ static struct sc_accuracy score_points(const struct sc_fit_work *w, const struct
 	return out;
 }
 
+/* Each group weighs alike, however many rows it has. */
+static double group_median(const struct sc_fit_work *w, const struct sc_fit *fit)
+{
+	double *medians = sc_arena_alloc(w->arena, (MAX_REGIONS + 1) * sizeof(*medians));
+	size_t n = 0;
+
+	for (size_t i = 0; i < fit->n_regions; i++)
+		if (strcmp(fit->regions[i].by, "group") == 0)
+			medians[n++] = fit->regions[i].accuracy.median_ape_pct;
+	return n > 0 ? sc_median(medians, n, w->arena) : (double)NAN;
+}
+
 void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out)
 {
 	out->before = score_points(work, out, offsetof(struct sc_fit_point, before_us), NULL);
@@ -191,4 +203,5 @@ void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out)
 	add_times(work, out);
 	for (size_t i = 0; i < N_BY; i++)
 		add_labelled(work, &BY[i], out);
+	out->group_median_pct = group_median(work, out);
 }

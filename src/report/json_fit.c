@@ -94,6 +94,8 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 		sc_json_accuracy(&json, sc_json_object(&json, json.root, "held_out_without_curves"),
 				 &fit->formula);
 	sc_json_real(&json, json.root, "spread_frac", fit->spread_frac);
+	if (!isnan(fit->group_median_pct))
+		sc_json_real(&json, json.root, "group_median_ape_pct", fit->group_median_pct);
 	sc_json_real(&json, json.root, "condition", fit->condition);
 	put_coefs(&json, fit);
 	put_ranges(&json, fit);

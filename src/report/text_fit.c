@@ -55,6 +55,9 @@ static void append_errors(const struct sc_fit *fit, struct sc_strbuf *out)
 	sc_strbuf_append_char(out, '\n');
 	append_accuracy(out, folds, &fit->held_out);
 	sc_strbuf_printf(out, " %8.2f\n", fit->spread_frac * SC_PCT);
+	if (!isnan(fit->group_median_pct))
+		sc_strbuf_printf(out, "%-30s %25.2f\n", "median of their medians",
+				 fit->group_median_pct);
 	if (fit->formula.n == 0)
 		return;
 	append_accuracy(out, "the same without curves", &fit->formula);
@@ -82,7 +85,8 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "curves: %zu, of %s each\n", fit->curves.n,
 				 fit->kind == SC_FIT_GEMM ? "one weight matrix"
 							  : "a collective on as many ranks");
-	sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
+	if (fit->condition > 0)
+		sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
 }
 
 void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out)

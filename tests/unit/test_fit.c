@@ -445,6 +445,46 @@ START_TEST(collective_comes_back)
 }
 END_TEST
 
+/* Machines with one truth: each is told by the others, whatever the profile has; what is kept is as it was. */
+START_TEST(a_machine_left_out_is_told_by_the_others)
+{
+	static const char *const KEPT[] = {"ramp.*", "links nvlink3.copy*"};
+	struct sc_device d = load("a100-sxm-80gb");
+	struct sc_fabric_profile profile;
+	struct sc_strbuf text = {0};
+	struct sc_fabric_link *link;
+	struct sc_fit fit;
+
+	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &profile, &err), 0);
+	link = (struct sc_fabric_link *)(uintptr_t)sc_fabric_link_get(&profile, "nvidia", 80);
+	link->eff = 0.5;
+	link->latency_us = 40;
+	sc_strbuf_append(&text, "machine,sweep,device,collective,ranks,nodes,gpus_per_node,intra,"
+				"inter,bytes,time_us\n");
+	for (int i = 0; i < 120; i++) {
+		enum sc_collective kind = i % 2 ? SC_ALL_REDUCE : SC_ALL_GATHER;
+		double bytes = 1024 << (i / 4 % 20);
+
+		sc_strbuf_printf(&text, "m%d,s%d,a100-sxm-80gb,%s,8,1,8,NVSwitch,none,%.0f,%.9g\n",
+				 i % 3, i % 2, i % 2 ? "all_reduce" : "all_gather", bytes,
+				 sweep_us(&profile, &d, kind, bytes, 1));
+	}
+	run_well(&text,
+		 (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE,
+				      .leave_out = "machine",
+				      .keep = KEPT,
+				      .n_keep = 2},
+		 &fit);
+	ck_assert_double_gt(fit.before.median_ape_pct, 20);
+	ck_assert_double_lt(fit.held_out.median_ape_pct, 5);
+	ck_assert_double_lt(fit.group_median_pct, 5);
+	is_near(&fit, "eff", 0.5, 0.1);
+	ck_assert_int_eq(coef(&fit, "copy_gbps")->status, SC_FIT_KEPT);
+	ck_assert_int_eq(coef(&fit, "ll_slope")->status, SC_FIT_KEPT);
+	ck_assert_double_eq(coef(&fit, "ll_slope")->value, profile.ramp.ll_slope);
+}
+END_TEST
+
 START_TEST(forced_algorithms_are_left_out)
 {
 	struct sc_strbuf text = {0};
@@ -948,6 +988,7 @@ static Suite *fit_suite(void)
 	tcase_add_test(fits, rowwise_comes_back);
 	tcase_add_test(fits, optimizer_and_host_come_back);
 	tcase_add_test(fits, collective_comes_back);
+	tcase_add_test(fits, a_machine_left_out_is_told_by_the_others);
 	tcase_add_test(fits, forced_algorithms_are_left_out);
 	tcase_add_loop_test(fits, times_with_waiting_are_left_out, 0, 2);
 	tcase_add_test(fits, only_times_with_waiting);

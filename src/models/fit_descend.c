@@ -1,0 +1,122 @@
+/* Coefficients that several machines share, by coordinate descent in logs: the weighted mean of |ln(predicted /
+ * measured)| and of its square is made small, each capped, so that what a machine has that the model does not know
+ * loses its say; and a little is asked for the distance of each value from its like (that of other links, of other
+ * networks), or from its start, so that what one machine alone shows stays near what others do. */
+#include <math.h>
+#include <string.h>
+
+#include "models/fit_priv.h"
+
+#define SQUARE_WEIGHT 0.3
+#define CAP 1.0
+#define SPREAD_WEIGHT 0.02
+#define SPREAD_CAP \
+	0.5 /* of the square: some are of another kind, as EFA's latency among networks */
+#define FIRST_STEP 0.5
+#define LAST_STEP 0.02
+enum { MAX_PASSES = 8 }; /* with one step */
+
+/* "links nvlink4" and "links xgmi" are alike; "ramp" is alone. */
+static bool is_like(const struct sc_fit_param *a, const struct sc_fit_param *b)
+{
+	size_t n = strcspn(a->block, " ");
+
+	return a->block[n] && strcmp(a->name, b->name) == 0 &&
+	       strncmp(a->block, b->block, n + 1) == 0;
+}
+
+static double centre(const struct sc_fit_params *params, const struct sc_fit_param *p)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < params->n; i++) {
+		const struct sc_fit_param *other = &params->at[i];
+
+		if (other->status != SC_FIT_FITTED || !is_like(p, other))
+			continue;
+		sum += log(other->value);
+		n++;
+	}
+	return n > 0 ? sum / (double)n : log(p->start);
+}
+
+static double spread(const struct sc_fit_params *params)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < params->n; i++) {
+		double x;
+
+		if (params->at[i].status != SC_FIT_FITTED)
+			continue;
+		x = log(params->at[i].value) - centre(params, &params->at[i]);
+		sum += fmin(x * x, SPREAD_CAP);
+	}
+	return sum;
+}
+
+static double loss(const struct sc_fit_problem *problem, const struct sc_fit_params *params)
+{
+	double sum = 0, weight = 0;
+
+	sc_fit_params_apply(params, problem->model);
+	for (size_t i = 0; i < problem->n; i++) {
+		const struct sc_fit_row *row = problem->rows[i];
+		double x = fabs(log(sc_fit_predict_us(problem->model, row) / row->time_us));
+
+		sum += row->weight * (fmin(x, CAP) + SQUARE_WEIGHT * fmin(x * x, CAP));
+		weight += row->weight;
+	}
+	return sum / weight + SPREAD_WEIGHT * spread(params);
+}
+
+/* All that are like the i-th at once, or it alone. */
+static void move(struct sc_fit_params *params, size_t i, bool likes, double step)
+{
+	const struct sc_fit_param first = params->at[i];
+
+	for (size_t j = 0; j < params->n; j++) {
+		struct sc_fit_param *p = &params->at[j];
+
+		if (p->status == SC_FIT_FITTED && (j == i || (likes && is_like(&first, p))))
+			p->value = fmin(fmax(p->value * exp(step), p->lower), p->upper);
+	}
+}
+
+static void try_steps(const struct sc_fit_problem *problem, struct sc_fit_params *params, size_t i,
+		      double step, double *best)
+{
+	for (int way = 0; way < 4; way++) {
+		struct sc_fit_params old = *params;
+		double now;
+
+		move(params, i, way < 2, way % 2 ? -step : step);
+		now = loss(problem, params);
+		if (now < *best)
+			*best = now;
+		else
+			*params = old;
+	}
+}
+
+static bool pass(const struct sc_fit_problem *problem, struct sc_fit_params *params, double step,
+		 double *best)
+{
+	double before = *best;
+
+	for (size_t i = 0; i < params->n; i++)
+		if (params->at[i].status == SC_FIT_FITTED)
+			try_steps(problem, params, i, step, best);
+	return *best < before;
+}
+
+void sc_fit_descend(const struct sc_fit_problem *problem, struct sc_fit_params *params)
+{
+	double best = loss(problem, params);
+
+	for (double step = FIRST_STEP; step > LAST_STEP; step /= 2)
+		for (int i = 0; i < MAX_PASSES && pass(problem, params, step, &best); i++)
+			;
+	sc_fit_params_apply(params, problem->model);
+}
