@@ -114,6 +114,26 @@ static double saturated(double x, double most)
 	return x > 0 && most > 0 ? x * most / (x + most) : 0;
 }
 
+/* How much longer the network takes over oversubscribed uplinks. Nodes of the span are neighbours, so of rings and trees a
+ * switch's uplinks carry what one node sends; of an all-to-all the part of all its nodes that goes elsewhere. */
+static double tier_slowdown(const struct problem *p)
+{
+	const struct sc_net_tier *tiers = p->f->tiers.at;
+	double nodes = p->span->n_nodes, over = 1, slowdown = 1;
+
+	for (size_t i = 0; i < p->f->tiers.n; i++) {
+		double below = (double)tiers[i].nodes * p->f->host_gpus / p->f->gpus_per_node;
+
+		below = fmax(below, 1);
+		over *= tiers[i].oversubscription;
+		if (nodes > below)
+			slowdown = fmax(slowdown, p->kind == SC_ALL_TO_ALL
+							  ? over * (nodes - below) / (nodes - 1)
+							  : over / below);
+	}
+	return slowdown;
+}
+
 /* Without the low-latency protocols every hop has the other's latency at all sizes. */
 static void finish(const struct problem *p, struct times *t)
 {
@@ -121,6 +141,7 @@ static void finish(const struct problem *p, struct times *t)
 	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
 	double hop = t->net_hop_us;
 
+	t->net_us *= tier_slowdown(p);
 	t->work_us = fmax(t->link_us, t->net_us);
 	if (p->kind != SC_SEND_RECV) {
 		t->latency_us += f->link_latency_us;

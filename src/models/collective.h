@@ -47,6 +47,8 @@ struct sc_fabric {
 	struct sc_fabric_ramp ramp;
 	struct sc_torus torus; /* no dims: none; else all collectives run over all of it */
 	struct sc_endpoint endpoint;
+	struct sc_structs tiers; /* struct sc_net_tier */
+	int host_gpus;           /* their nodes are hosts of so many */
 };
 /* Blocks of a collective are half an SM's threads or less: where they are more than half of the SMs they share
  * them, and leave room for those of another collective, which its peers may wait for. */

@@ -119,6 +119,8 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	fabric.topology = topology_of(cluster, device, (int)domain);
 	fabric.sharp = cluster->sharp != 0;
 	fabric.torus = cluster->torus;
+	fabric.tiers = cluster->tiers;
+	fabric.host_gpus = (int)host_gpus;
 	fabric.endpoint = request->config.c3.endpoint;
 	if (fabric.endpoint.sms < 0) /* nothing is kept: it has all in its turn */
 		fabric.endpoint.sms = device->sm_count;

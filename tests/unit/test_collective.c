@@ -79,6 +79,45 @@ static struct sc_span span_of(int nodes, int per_node)
 	return (struct sc_span){nodes * per_node, nodes, per_node};
 }
 
+/* Oversubscribed uplinks: 1 equals none; more is never faster; an all-to-all between switches is so many times slower,
+ * rings and trees are not until a switch's uplinks carry less than one node's NICs; nothing under one switch is. */
+START_TEST(tiers_slow_what_leaves_a_switch)
+{
+	static const enum sc_collective KINDS[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
+						   SC_ALL_TO_ALL, SC_SEND_RECV};
+	struct sc_net_tier tier = {.nodes = 4, .oversubscription = 1};
+	struct sc_fabric flat = fabric_of(80), tiered = flat;
+	double bytes = 16 * 1024 * MIB;
+
+	tiered.tiers = (struct sc_structs){&tier, 1};
+	tiered.host_gpus = 8;
+	for (int k = 0; k < 5; k++) {
+		double last = 0;
+
+		for (tier.oversubscription = 1; tier.oversubscription < 100;
+		     tier.oversubscription *= 2) {
+			double us = time_of(&tiered, KINDS[k], bytes, span_of(32, 8));
+			double none = time_of(&flat, KINDS[k], bytes, span_of(32, 8));
+
+			if (tier.oversubscription < 1.5)
+				ck_assert_double_eq_tol(us, none, 1e-9 * none);
+			if (tier.oversubscription <= 4 && KINDS[k] != SC_ALL_TO_ALL)
+				ck_assert_double_eq_tol(us, none, 1e-9 * none);
+			if (KINDS[k] == SC_ALL_TO_ALL && tier.oversubscription > 1.5)
+				ck_assert_double_eq_tol(us / none, tier.oversubscription * 28 / 31,
+							0.02);
+			ck_assert(us >= last);
+			ck_assert(us >= time_of(&tiered, KINDS[k], bytes / 2, span_of(32, 8)));
+			ck_assert_double_eq_tol(time_of(&tiered, KINDS[k], bytes, span_of(4, 8)),
+						time_of(&flat, KINDS[k], bytes, span_of(4, 8)),
+						1e-9 * none);
+			last = us;
+		}
+		ck_assert(last > time_of(&flat, KINDS[k], bytes, span_of(32, 8)));
+	}
+}
+END_TEST
+
 /* --- NCCL's formula: graphs as NCCL's search finds them, values computed by hand --- */
 
 #define GRAPH(kind_, n, N, arch, c, intra, inter, nc, nintra, ninter)                            \
@@ -713,6 +752,7 @@ static Suite *collective_suite(void)
 
 	tcase_add_loop_test(nccl, nccl_golden, 0, N_GOLDEN);
 	tcase_add_loop_test(nccl, nccl_choice_boundaries, 0, N_CHOICES);
+	tcase_add_test(nccl, tiers_slow_what_leaves_a_switch);
 	tcase_add_test(nccl, nccl_nvls_above_ll);
 	tcase_add_test(nccl, curves_go_before_the_formula);
 	tcase_add_test(nccl, nccl_tree_correction_range);

@@ -94,6 +94,12 @@ struct sc_gpu_nodes {
 	const char *gpu;
 	int64_t count;
 };
+/* Switches between nodes, from the leaves up: `nodes` hosts hang below one, and its uplinks have 1 / oversubscription
+ * of the rate that comes up to it. A dragonfly's group is one, too: its uplinks are its global links. */
+struct sc_net_tier {
+	int64_t nodes;
+	double oversubscription;
+};
 /* GPUs in a torus of rings, innermost dimension first. Lists have one value for all dimensions or one for each. */
 struct sc_torus {
 	struct sc_ints dims;         /* GPUs along each; none: no torus */
@@ -135,7 +141,9 @@ struct sc_cluster {
 	const char *topology;           /* a file that says how a node is wired */
 	const struct sc_wiring *wiring; /* what stands there; NULL: no file */
 	enum sc_links links;
-	int sharp;                       /* 1: the network's switches add */
+	int sharp; /* 1: the network's switches add */
+	struct sc_structs
+		tiers; /* struct sc_net_tier, rising nodes; none: nothing is oversubscribed */
 	double host_memory_gib, ssd_gib; /* of a node, for embedding tables and training.offload */
 	/* 1e9 bytes/s: between a GPU and its host, one direction; of the host's memory; of a node's SSDs. -1: the
 	 * device's, no limit, none. */

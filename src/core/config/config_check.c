@@ -333,6 +333,21 @@ static int check_order(const struct sc_resolver *res)
 	return 0;
 }
 
+static int check_tiers(const struct sc_resolver *res)
+{
+	const struct sc_structs *tiers = &res->request->config.cluster.tiers;
+	const struct sc_net_tier *at = tiers->at;
+
+	for (size_t i = 1; i < tiers->n; i++)
+		if (at[i].nodes <= at[i - 1].nodes)
+			return sc_resolve_fail(res, SC_ECONFLICT, "cluster.tiers",
+					       "cluster.tiers: a switch of %" PRId64
+					       " nodes stands above one of %" PRId64
+					       "; list them from the leaves up",
+					       at[i].nodes, at[i - 1].nodes);
+	return 0;
+}
+
 static int check_cluster(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
@@ -434,8 +449,8 @@ static int check_stragglers(const struct sc_resolver *res)
 int sc_config_check(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_product,   check_order,      check_cluster,   sc_nodes_check,
-		check_precision, check_stragglers, check_optimizer,
+		check_product,  check_order,     check_cluster,    check_tiers,
+		sc_nodes_check, check_precision, check_stragglers, check_optimizer,
 	};
 	int rc = 0;
 

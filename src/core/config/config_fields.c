@@ -186,6 +186,23 @@ static const struct sc_field TORUS_FIELDS[] = {
 	       "of an offload engine, for what is in flight; default: no limit"),
 	{0},
 };
+static const struct sc_field TIER_FIELDS[] = {
+	{.key = "nodes",
+	 .type = SC_F_INT,
+	 .offset = offsetof(struct sc_net_tier, nodes),
+	 .min = 1,
+	 .max = SC_MAX_GPUS,
+	 .required = true,
+	 .help = "hosts below one switch, or in one group of a dragonfly"},
+	{.key = "oversubscription",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_net_tier, oversubscription),
+	 .min = 1,
+	 .max = 1e4,
+	 .required = true,
+	 .help = "rate that comes up to the switch over that of its uplinks; 1: not oversubscribed"},
+	{0},
+};
 static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, gpu, "device id: a file of configs/devices", FROM("the first of nodes")),
 	{.key = "nodes",
@@ -211,6 +228,12 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	    "a node's wiring: NCCL's topology XML, what nvidia-smi topo -m or rocm-smi --showtopo prints, or "
 	    "ASTRA-sim's network YAML"),
 	BOOL(sc_cluster, sharp, "the network's switches add (SHARP); default: false"),
+	{.key = "tiers",
+	 .type = SC_F_STRUCTS,
+	 .offset = offsetof(struct sc_cluster, tiers),
+	 .sub = TIER_FIELDS,
+	 .elem_bytes = sizeof(struct sc_net_tier),
+	 .help = "switches between nodes, from the leaves up; default: nothing is oversubscribed"},
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	DOUBLE(sc_cluster, host_memory_gib, 0, MAX_NODE_GIB,
