@@ -33,10 +33,8 @@ void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input 
 static void find_work(struct sc_accountant *a, uint32_t class_id)
 {
 	a->period = a->in->period;
-	if (a->in->repeat) {
-		a->period.repeat_from_us = a->in->repeat[class_id].from_us;
-		a->period.repeat_to_us = a->in->repeat[class_id].to_us;
-	}
+	if (a->in->own)
+		a->period.repeats = a->in->own + class_id * a->period.n_repeats;
 	if (a->doings.class_id != class_id)
 		sc_doings_work(&a->doings, &a->in->ran, class_id);
 }
@@ -326,11 +324,11 @@ static void take_rest(struct sc_accountant *a, uint32_t class_id, struct sc_acco
 static void take_repeated_wait(const struct sc_accountant *a, struct sc_account *out)
 {
 	const struct sc_period *all = &a->in->period, *own = &a->period;
-	const double us = all->n_repeats * ((all->repeat_to_us - all->repeat_from_us) -
-					    (own->repeat_to_us - own->repeat_from_us));
+	double us = 0;
 
-	if (!a->in->repeat)
-		return;
+	for (size_t i = 0; i < all->n_repeats; i++)
+		us += all->repeats[i].n * ((all->repeats[i].to_us - all->repeats[i].from_us) -
+					   (own->repeats[i].to_us - own->repeats[i].from_us));
 	out->part_us[SC_PART_PIPELINE] += us;
 	out->owner_us[SC_OWN_BUBBLE] += us;
 }

@@ -18,13 +18,16 @@ enum sc_part {
 	SC_PART_DONE,     /* done before the others, or not begun */
 	SC_N_PARTS
 };
+/* A stretch of a timeline that stands for several that are equal. */
 struct sc_repeat {
 	double from_us, to_us;
+	double n; /* beyond the one that is there; -1: that one does not count */
 };
-/* The iteration on a timeline. A stretch of it may stand for several that are equal. */
+/* The iteration on a timeline, with such stretches. */
 struct sc_period {
 	double from_us, to_us;
-	double repeat_from_us, repeat_to_us, n_repeats; /* beyond the one that is there */
+	const struct sc_repeat *repeats;
+	size_t n_repeats;
 };
 /* How much of [from_us, to_us] lies in [begin_us, end_us]. */
 static inline double sc_overlap_us(double from_us, double to_us, double begin_us, double end_us)
@@ -37,12 +40,12 @@ static inline double sc_overlap_us(double from_us, double to_us, double begin_us
 /* The part of [from_us, to_us] that is in the period, repeats included. */
 static inline double sc_period_us(const struct sc_period *p, double from_us, double to_us)
 {
-	const double us = sc_overlap_us(from_us, to_us, p->from_us, p->to_us);
+	double us = sc_overlap_us(from_us, to_us, p->from_us, p->to_us);
 
-	if (to_us <= p->repeat_from_us || from_us >= p->repeat_to_us)
-		return us;
-	return us +
-	       p->n_repeats * sc_overlap_us(from_us, to_us, p->repeat_from_us, p->repeat_to_us);
+	for (size_t i = 0; i < p->n_repeats; i++)
+		us += p->repeats[i].n *
+		      sc_overlap_us(from_us, to_us, p->repeats[i].from_us, p->repeats[i].to_us);
+	return us;
 }
 
 struct sc_account {
@@ -61,9 +64,9 @@ struct sc_account_input {
 	const double *begin_us,
 		*end_us; /* of each class, where it is idle before and after; NULL = period */
 	bool staged;     /* a GPU that is done waits for other stages */
-	/* Of each class, where it does in less than the period's stretch what is repeated: the rest it waits for
+	/* Of each class, its own for every stretch, where it does in less what is repeated: the rest it waits for
 	 * others; NULL: in as long. */
-	const struct sc_repeat *repeat;
+	const struct sc_repeat *own;
 };
 struct sc_idle {
 	double from_us, to_us;

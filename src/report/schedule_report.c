@@ -60,12 +60,12 @@ static void append_title(const char *name, const struct sc_schedule_play *play,
 		out,
 		"%s: %u stages, %u micro-batches; bubble %.2f %%%s, makespan %g%s, at most %.4g "
 		"%s held",
-		name, play->passes->map->pp, play->passes->micro_batches + play->n_left_out,
-		play->bubble_pct, play->n_left_out ? " of what is shown" : "", play->makespan,
+		name, play->passes->map->pp, play->passes->micro_batches + play->passes->left_out,
+		play->bubble_pct, play->passes->left_out ? " of what is shown" : "", play->makespan,
 		play->time_unit, most_held(play), play->held_unit);
-	if (play->n_left_out)
+	if (play->passes->left_out)
 		sc_strbuf_printf(out, "; %u micro-batches as those in the middle are not shown",
-				 play->n_left_out);
+				 play->passes->left_out);
 }
 
 void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,

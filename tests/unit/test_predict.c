@@ -591,7 +591,7 @@ START_TEST(absurd_sizes_are_refused)
 {
 	struct sc_request *req =
 		make_request("gpus=8 model.layers=8 parallel.pp=8 "
-			     "parallel.schedule=gpipe training.global_batch=60000000 "
+			     "parallel.schedule=zb-2p training.global_batch=60000000 "
 			     "training.micro_batch=1");
 	struct sc_predict_opts opts = defaults();
 	struct sc_prediction out;

@@ -161,7 +161,8 @@ END_TEST
 START_TEST(periods_are_cut_and_repeated)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);
-	const struct sc_period period = {3, 12, 4, 6, 2};
+	const struct sc_repeat stretch = {4, 6, 2};
+	const struct sc_period period = {3, 12, &stretch, 1};
 
 	add_node(&f, gpu, owned(5, SC_OWN_COMPUTE));
 	add_node(&f, gpu, owned(20, SC_OWN_MEMORY));

@@ -18,10 +18,10 @@ struct kind {
 	uint8_t warmup; /* micro-batches of four stages before what they do repeats itself; 0: it does not */
 };
 static const struct kind KINDS[SC_N_SCHEDULES] = {
-	[SC_SCHED_GPIPE] = {write_loop, LIE_LOOP, false, 0},
+	[SC_SCHED_GPIPE] = {write_loop, LIE_LOOP, false, 4},
 	[SC_SCHED_1F1B] = {write_loop, LIE_LOOP, false, 4},
 	[SC_SCHED_INTERLEAVED] = {write_loop, LIE_LOOP, false, 8},
-	[SC_SCHED_BREADTH_FIRST] = {write_loop, LIE_LOOP, false, 0},
+	[SC_SCHED_BREADTH_FIRST] = {write_loop, LIE_LOOP, false, 4},
 	[SC_SCHED_ZB_H1] = {write_zb_h1, LIE_LOOP, true, 6},
 	[SC_SCHED_ZB_H2] = {write_zb_h2, LIE_LOOP, true, 12},
 	[SC_SCHED_ZB_1P] = {write_zb_1p, LIE_LOOP, true, 0},
@@ -193,6 +193,8 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 	*out = (struct sc_passes){
 		.map = map,
 		.micro_batches = shape->micro_batches,
+		.left_out = shape->left_out,
+		.n_phases = sc_schedule_phases(shape),
 		.stride = (kind->splits ? 3 : 2) * micro_batches * map->n_chunks,
 	};
 	out->n = sc_arena_calloc(arena, map->pp, sizeof(*out->n));
@@ -215,13 +217,22 @@ double sc_pass_keeps(enum sc_pass_kind kind, double kept)
 	return by_kind[kind];
 }
 
+/* A phase of passes of one kind adds for each micro-batch left out, in its middle; the only one adds nothing. */
+double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
+{
+	double one = sc_pass_keeps((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind, kept);
+	bool middle =
+		passes->n_phases > 1 && i % passes->micro_batches == passes->micro_batches / 2;
+
+	return middle ? one * (1 + passes->left_out) : one;
+}
+
 double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept)
 {
-	const struct sc_slot *slots = sc_passes_of(passes, stage);
 	double now = 0, most = 0;
 
 	for (uint32_t i = 0; i < passes->n[stage]; i++) {
-		now += sc_pass_keeps((enum sc_pass_kind)slots[i].kind, kept);
+		now += sc_slot_keeps(passes, stage, i, kept);
 		most = fmax(most, now);
 	}
 	return most;
@@ -237,6 +248,13 @@ uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 	return KINDS[shape->kind].lie == LIE_REPLICAS ? shape->replicas
 	       : shape->kind == SC_SCHED_INTERLEAVED  ? shape->pp
 						      : 1;
+}
+
+uint32_t sc_schedule_phases(const struct sc_schedule_shape *shape)
+{
+	return shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST
+		       ? 2 * shape->virtual_stages
+		       : 1;
 }
 
 /* Its passes are taken as they come, one after another by their times. */

@@ -40,8 +40,9 @@ struct sc_pass_times {
 struct sc_schedule_shape {
 	enum sc_schedule kind;
 	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: of a replica, on a stage */
-	uint32_t replicas;                          /* 0 is 1 */
-	uint32_t delay;                             /* micro-batches between forward and backward */
+	uint32_t left_out;          /* micro-batches of the steady state beside those */
+	uint32_t replicas;          /* 0 is 1 */
+	uint32_t delay;             /* micro-batches between forward and backward */
 	uint32_t period;            /* of sc_schedule_find_period, if it was asked for */
 	struct sc_pass_times times; /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
 	const struct sc_pass_times *stage_times; /* of each stage; NULL: all are alike */
@@ -88,7 +89,7 @@ static inline bool sc_pass_makes_gradients(enum sc_pass_kind kind)
 /* The slots of every stage, in order. */
 struct sc_passes {
 	const struct sc_stage_map *map;
-	uint32_t micro_batches, stride;
+	uint32_t micro_batches, left_out, n_phases, stride;
 	uint32_t *n; /* of each stage; its first is at stage * stride */
 	struct sc_slot *slots;
 };
@@ -116,12 +117,16 @@ bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bo
 /* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
  * `kept` of them. */
 double sc_pass_keeps(enum sc_pass_kind kind, double kept);
+/* The same of a stage's i-th slot, with those left out that are like it. */
+double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept);
 /* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
  * them. */
 double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);
 /* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
  * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
+/* Equal parts of a stage's slots, each of which has a steady state of its own. */
+uint32_t sc_schedule_phases(const struct sc_schedule_shape *shape);
 /* The period of an order that depends on times, told from that of 5 pp micro-batches; 0: none is found. */
 bool sc_schedule_is_found(enum sc_schedule kind);
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,

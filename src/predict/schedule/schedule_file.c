@@ -360,7 +360,7 @@ static void make_passes(const struct reader *r, struct sc_schedule_file *out)
 {
 	struct sc_passes *p = &out->passes;
 
-	*p = (struct sc_passes){.map = &out->map, .micro_batches = r->micro_batches};
+	*p = (struct sc_passes){.map = &out->map, .micro_batches = r->micro_batches, .n_phases = 1};
 	p->n = sc_arena_calloc(r->arena, r->n_ranks, sizeof(*p->n));
 	p->stride = 3 * r->micro_batches * out->map.n_chunks;
 	p->slots = sc_arena_calloc(r->arena, (size_t)p->stride * r->n_ranks, sizeof(*p->slots));

@@ -6,9 +6,8 @@
 double sc_play_held(const struct sc_schedule_play *play, uint32_t stage, uint32_t i, double now)
 {
 	const struct sc_stage_held *held = &play->held[stage];
-	const struct sc_slot *slot = &sc_passes_of(play->passes, stage)[i];
 
-	return now + held->each * sc_pass_keeps((enum sc_pass_kind)slot->kind, held->kept);
+	return now + held->each * sc_slot_keeps(play->passes, stage, i, held->kept);
 }
 
 /* The work of a stage. */

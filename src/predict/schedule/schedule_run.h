@@ -14,7 +14,6 @@ struct sc_schedule_play {
 	double *start, *end;        /* of each slot, [stage * stride + i] */
 	struct sc_stage_held *held; /* by stage */
 	const char *time_unit, *held_unit;
-	uint32_t n_left_out; /* micro-batches of the steady state that did not run */
 	/* of sc_schedule_measure */
 	double makespan;
 	/* The longest stage from its first pass to its last; and the share of it that stages, on average, have no

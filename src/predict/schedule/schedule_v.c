@@ -21,9 +21,10 @@ struct search {
 	double cost[3], memory[3], send, limit;
 	bool fill_forward, fill_backward;
 	struct stage *stage;
-	double *end;      /* [leg][stage * m + micro-batch]; negative: not yet */
-	double *approved; /* bubbles of the run before, by stage; negative: none */
-	uint8_t *order;   /* [stage * 6 m + i]: leg, or N_LEGS + chunk of a weight gradient */
+	double *end;                       /* [leg][stage * m + micro-batch]; negative: not yet */
+	double *approved;                  /* bubbles of the run before, by stage; negative: none */
+	double most_approved, most_bubble; /* of a stage; the second so far */
+	uint8_t *order; /* [stage * 6 m + i]: leg, or N_LEGS + chunk of a weight gradient */
 };
 
 static double end_of(const struct search *s, int leg, uint32_t stage, uint32_t i)
@@ -51,22 +52,11 @@ static double ready_at(const struct search *s, int leg, uint32_t stage)
 	return end < 0 ? -1 : end + s->send;
 }
 
-static double waste(const struct search *s)
-{
-	double most = 0;
-
-	for (uint32_t j = 0; j < s->p; j++)
-		most = fmax(most, s->stage[j].bubble);
-	return most;
-}
-
 static double most_bubble(const struct search *s, uint32_t stage)
 {
-	double approved = -1;
+	double approved = s->most_approved - s->approved[stage];
 
-	for (uint32_t j = 0; j < s->p; j++)
-		approved = fmax(approved, s->approved[j]);
-	return fmax(waste(s), approved - s->approved[stage]);
+	return approved > s->most_bubble ? approved : s->most_bubble;
 }
 
 static void record(struct search *s, uint32_t stage, uint32_t what)
@@ -84,12 +74,16 @@ static void put(struct search *s, int leg, uint32_t stage)
 	struct stage *st = &s->stage[stage];
 	int kind = leg / 2;
 	uint32_t i = st->n[leg];
-	double begin = fmax(st->end, ready_at(s, leg, stage));
+	double begin, ready;
 
 	if (i >= s->m)
 		return;
+	ready = ready_at(s, leg, stage);
+	begin = ready > st->end ? ready : st->end;
 	if (st->n[DOWN_F] > 0)
 		st->bubble += begin - st->end;
+	if (st->bubble > s->most_bubble)
+		s->most_bubble = st->bubble;
 	record(s, stage, (uint32_t)leg);
 	st->end = s->end[((size_t)leg * s->p + stage) * s->m + i] = begin + s->cost[kind];
 	st->memory += s->memory[kind];
@@ -204,6 +198,7 @@ static double run(struct search *s, bool *up)
 {
 	for (uint32_t j = 0; j < s->p; j++)
 		s->stage[j] = (struct stage){.later = s->stage[j].later};
+	s->most_bubble = 0;
 	for (size_t i = 0; i < (size_t)N_LEGS * s->p * s->m; i++)
 		s->end[i] = -1;
 	warm_up(s);
@@ -214,7 +209,7 @@ static double run(struct search *s, bool *up)
 	for (uint32_t j = 0; j < s->p; j++)
 		while (put_weight(s, j))
 			;
-	return waste(s);
+	return s->most_bubble;
 }
 
 /* Again with what the run before leaves each stage to waste, as long as that helps. */
@@ -224,6 +219,7 @@ static double run_on(struct search *s, bool *up, uint8_t *best_order, double bes
 
 	for (uint32_t j = 0; j < s->p; j++)
 		s->approved[j] = -1;
+	s->most_approved = -1;
 	while ((bubble = run(s, up)) < before - 1e-9) {
 		if (bubble < best - 1e-9) {
 			best = bubble;
@@ -232,6 +228,7 @@ static double run_on(struct search *s, bool *up, uint8_t *best_order, double bes
 		before = bubble;
 		for (uint32_t j = 0; j < s->p; j++)
 			s->approved[j] = s->stage[j].bubble;
+		s->most_approved = s->most_bubble;
 	}
 	return best;
 }

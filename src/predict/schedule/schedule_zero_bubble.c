@@ -62,9 +62,10 @@ struct search {
 	double memory[N_PARTS], send, limit;
 	struct setting setting;
 	struct stage *stage;
-	double *end[2];  /* of F and B: [stage * m + micro-batch] */
-	uint8_t *order;  /* [stage * 3 m + i]: kinds */
-	uint8_t *wanted; /* by stage: a forward pass, in this round */
+	double most_bubble; /* of a stage, so far */
+	double *end[2];     /* of F and B: [stage * m + micro-batch] */
+	uint8_t *order;     /* [stage * 3 m + i]: kinds */
+	uint8_t *wanted;    /* by stage: a forward pass, in this round */
 };
 
 static double end_of(const struct search *s, int kind, uint32_t stage, uint32_t i)
@@ -88,7 +89,7 @@ static void put(struct search *s, uint32_t stage, int kind)
 {
 	struct stage *st = &s->stage[stage];
 	uint32_t all = st->n[F] + st->n[B] + st->n[W];
-	double begin = fmax(st->end, ready_at(s, kind, stage));
+	double ready = ready_at(s, kind, stage), begin = ready > st->end ? ready : st->end;
 
 	if (kind != W)
 		s->end[kind][stage * s->m + st->n[kind]] = begin + s->cost[stage][kind];
@@ -96,19 +97,12 @@ static void put(struct search *s, uint32_t stage, int kind)
 		st->first = begin;
 	else
 		st->bubble += begin - st->end;
+	if (st->bubble > s->most_bubble)
+		s->most_bubble = st->bubble;
 	st->end = begin + s->cost[stage][kind];
 	st->memory += s->memory[kind];
 	st->n[kind]++;
 	s->order[stage * 3 * s->m + all] = (uint8_t)kind;
-}
-
-static double most_bubble(const struct search *s)
-{
-	double most = 0;
-
-	for (uint32_t j = 0; j < s->p; j++)
-		most = fmax(most, s->stage[j].bubble);
-	return most;
 }
 
 /* Weight gradients before a pass that would wait, or that memory has no room for. */
@@ -123,7 +117,7 @@ static void fill_before(struct search *s, uint32_t j, int kind)
 		put(s, j, W);
 	wait = ready - st->end;
 	if (st->n[W] < st->n[B] && wait > 0 &&
-	    (s->setting.fill_greedily || wait > most_bubble(s) - st->bubble))
+	    (s->setting.fill_greedily || wait > s->most_bubble - st->bubble))
 		put(s, j, W);
 }
 
@@ -183,7 +177,7 @@ static bool can_wait(const struct search *s, uint32_t j)
 	}
 	if (st->end + s->cost[j][F] + fill <= due)
 		return false;
-	return due - st->end <= most_bubble(s) - st->bubble;
+	return due - st->end <= s->most_bubble - st->bubble;
 }
 
 static void want_forward(struct search *s)
@@ -224,6 +218,7 @@ static double run(struct search *s, uint32_t *extra)
 	double longest = 0;
 
 	memset(s->stage, 0, s->p * sizeof(*s->stage));
+	s->most_bubble = 0;
 	warm_up(s, extra);
 	for (uint32_t i = 1; i < s->m; i++)
 		advance(s);

@@ -1,6 +1,8 @@
 /* Detects the steady state of a simulated pipeline schedule. */
 #include "predict/transformer/steady.h"
 
+#include <math.h>
+
 #define CLOSE 1e-12
 
 uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_batches,
@@ -15,13 +17,15 @@ uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_
 	return (uint32_t)want + (micro_batches - (uint32_t)want) % period;
 }
 
-/* The slots of a class from one moment on, and how many of them a period has. */
+/* The slots of a class in a phase from one moment on, and how many of them a period has. */
 struct window {
 	const struct sc_built *built;
 	const struct sc_timeline *timeline;
 	const struct sc_slot *slots;
-	size_t at; /* of the class in slot_node */
-	uint32_t n_slots, first, per_period, micro_batches;
+	size_t at;           /* of the class in slot_node */
+	uint32_t first, end; /* slots: from the moment on, to the phase's end */
+	uint32_t per_period, micro_batches;
+	uint32_t n_check; /* slots that must repeat those a period before */
 };
 
 static double slot_end_us(const struct window *w, uint32_t slot)
@@ -37,29 +41,34 @@ static double grad_end_us(const struct window *w, uint32_t slot)
 	return node == SC_NONE ? 0 : w->timeline->end_us[node];
 }
 
-static struct window window_of(const struct sc_steady_run *r, uint32_t c)
+static struct window window_of(const struct sc_steady_run *r, uint32_t c, uint32_t phase)
 {
 	const struct sc_built *built = r->built;
 	uint32_t stage = (uint32_t)r->tf->placement.classes[c].stage;
 	uint32_t period = sc_schedule_period(&built->shape);
+	uint32_t n = built->passes.n[stage] / built->passes.n_phases;
+	uint32_t per_period = n / built->shape.micro_batches * period;
 
 	return (struct window){
 		.built = built,
 		.timeline = r->timeline,
 		.slots = sc_passes_of(&built->passes, stage),
 		.at = (size_t)c * built->passes.stride,
-		.n_slots = built->passes.n[stage],
-		.per_period = built->passes.n[stage] / built->shape.micro_batches * period,
+		.first = n * phase,
+		.end = n * (phase + 1),
+		.per_period = per_period,
 		.micro_batches = period,
+		.n_check = 2 * per_period,
 	};
 }
 
 /* In the middle: the last micro-batches may be partial or overlap the gradient reduction. */
-static struct window middle_of(const struct sc_steady_run *r, uint32_t c)
+static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32_t phase)
 {
-	struct window w = window_of(r, c);
+	struct window w = window_of(r, c, phase);
+	uint32_t n = w.end - w.first, want = w.per_period + w.n_check;
 
-	w.first = w.n_slots < 3 * w.per_period ? w.n_slots : (w.n_slots - 3 * w.per_period) / 2;
+	w.first = n < want ? w.end : w.first + (n - want) / 2;
 	return w;
 }
 
@@ -69,15 +78,15 @@ static bool same_pass(const struct window *w, const struct sc_slot *a, const str
 	       a->micro_batch + w->micro_batches == b->micro_batch;
 }
 
-/* The two periods from the window's beginning on took `period_us` each, slot by slot, or less where `at_most`. */
+/* The periods from the window's beginning on took `period_us` each, slot by slot, or less where `at_most`. */
 static bool repeats(const struct window *w, double period_us, bool at_most)
 {
 	double most_us = period_us * (1 + CLOSE), least_us = at_most ? 0 : period_us * (1 - CLOSE);
 	uint32_t n = w->per_period;
 
-	if (w->first + 3 * n > w->n_slots)
+	if (w->first + n + w->n_check > w->end)
 		return false;
-	for (uint32_t i = w->first; i < w->first + 2 * n; i++) {
+	for (uint32_t i = w->first; i < w->first + w->n_check; i++) {
 		double step = slot_end_us(w, i + n) - slot_end_us(w, i);
 		double grad = grad_end_us(w, i + n) - grad_end_us(w, i);
 
@@ -112,43 +121,74 @@ static double host_us(const struct sc_transformer *tf, const struct sc_built *bu
 	return us * sc_schedule_period(&built->shape) / tf->map.replicas;
 }
 
-/* From `from_us` on every class does in each of two periods what it did in the one before, in the same time or,
- * where `at_most`, no more. */
-static bool all_repeat(const struct sc_steady_run *r, const struct sc_steady *s, bool at_most)
+static struct sc_repeat last_period(const struct window *w)
+{
+	uint32_t to = w->first + w->n_check;
+
+	return (struct sc_repeat){.from_us = slot_end_us(w, to - w->per_period),
+				  .to_us = slot_end_us(w, to)};
+}
+
+/* What a phase must show: from `from_us` on every class does in each period what it did in the one before, in the
+ * same time or, where `at_most`, no more. */
+struct claim {
+	uint32_t phase;
+	double from_us, period_us;
+	bool at_most;
+};
+
+static bool all_repeat(const struct sc_steady_run *r, const struct claim *claim)
 {
 	for (uint32_t c = 0; c < r->tf->placement.n_classes; c++) {
-		struct window w = window_of(r, c);
+		struct window w = claim->at_most ? middle_of(r, c, claim->phase)
+						 : window_of(r, c, claim->phase);
 
-		while (w.first < w.n_slots && slot_end_us(&w, w.first) < s->window_us)
+		while (!claim->at_most && w.first < w.end &&
+		       slot_end_us(&w, w.first) < claim->from_us)
 			w.first++;
-		if (!repeats(&w, s->period_us, at_most) ||
-		    host_us(r->tf, r->built, c) > s->period_us * (1 + CLOSE))
+		if (!repeats(&w, claim->period_us, claim->at_most) ||
+		    host_us(r->tf, r->built, c) > claim->period_us * (1 + CLOSE))
 			return false;
 	}
 	return true;
 }
 
-static struct sc_steady steady_at(const struct window *w)
+static struct claim claim_of(const struct window *w, uint32_t phase, bool at_most)
 {
 	double from_us = slot_end_us(w, w->first);
 
-	return (struct sc_steady){.period_us = slot_end_us(w, w->first + w->per_period) - from_us,
-				  .window_us = from_us,
-				  .micro_batches = w->micro_batches};
+	return (struct claim){phase, from_us, slot_end_us(w, w->first + w->per_period) - from_us,
+			      at_most};
 }
 
-/* Back from the end over what it waited for, to the first that was done when its class was through two periods of the
- * window; SC_NONE: never. */
-static uint32_t find_decisive(const struct sc_steady_run *r)
+/* Back from the end over what it waited for, to the first that was done when its class was through the window of
+ * a phase; SC_NONE: never. */
+static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 {
 	for (uint32_t node = r->last; node != SC_NONE; node = r->timeline->bound_by[node]) {
-		struct window w = middle_of(r, sc_graph_class_of(r->graph, node));
+		struct window w = middle_of(r, sc_graph_class_of(r->graph, node), phase);
 
-		if (w.first < w.n_slots &&
-		    r->timeline->end_us[node] <= slot_end_us(&w, w.first + 2 * w.per_period))
+		if (w.first < w.end &&
+		    r->timeline->end_us[node] <= slot_end_us(&w, w.first + w.n_check))
 			return node;
 	}
 	return SC_NONE;
+}
+
+static uint32_t rest_of(const struct sc_steady_run *r, uint32_t c)
+{
+	return r->built->rests ? r->built->rests[c].node : SC_NONE;
+}
+
+/* Of all rests the end depends on that of the class that decides. */
+static bool rests_once(const struct sc_steady_run *r, uint32_t decisive)
+{
+	uint32_t own = rest_of(r, sc_graph_class_of(r->graph, decisive));
+
+	for (uint32_t node = r->last; node != decisive; node = r->timeline->bound_by[node])
+		if (node != own && node == rest_of(r, sc_graph_class_of(r->graph, node)))
+			return false;
+	return true;
 }
 
 /* For a period before that its class waited for nothing but itself: for its passes, for its host, and for transfers
@@ -164,48 +204,124 @@ static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_
 	return node != SC_NONE && sc_graph_class_of(r->graph, node) == c;
 }
 
-/* A period of each class, which may be shorter. */
-static void find_own_windows(const struct sc_steady_run *r, struct sc_steady *out)
-{
-	size_t n = r->tf->placement.n_classes;
-
-	out->own = sc_arena_calloc(r->arena, n, sizeof(*out->own));
-	for (uint32_t c = 0; c < n; c++) {
-		struct window w = middle_of(r, c);
-
-		out->own[c] = (struct sc_repeat){
-			.from_us = slot_end_us(&w, w.first + w.per_period),
-			.to_us = slot_end_us(&w, w.first + 2 * w.per_period),
-		};
-	}
-}
-
 /* The end depends on a stage that waits for no other, and no stage needs more for a period. The others may go ahead of
  * it or fall back to it for long, but never keep it waiting, and behind the steady state nothing is later than it
  * would be now. */
-static bool one_is_busy(const struct sc_steady_run *r, struct sc_steady *out)
+static bool one_is_busy(const struct sc_steady_run *r, uint32_t phase, struct sc_repeat *out)
 {
-	uint32_t node = find_decisive(r);
+	uint32_t node = find_decisive(r, phase);
+	struct claim claim;
 	struct window w;
 
 	if (node == SC_NONE)
 		return false;
-	w = middle_of(r, sc_graph_class_of(r->graph, node));
-	*out = steady_at(&w);
-	if (!is_busy(r, node, out->period_us) || !repeats(&w, out->period_us, false) ||
-	    !all_repeat(r, out, true))
+	w = middle_of(r, sc_graph_class_of(r->graph, node), phase);
+	claim = claim_of(&w, phase, true);
+	*out = last_period(&w);
+	return rests_once(r, node) && is_busy(r, node, claim.period_us) &&
+	       repeats(&w, claim.period_us, false) && all_repeat(r, &claim);
+}
+
+/* All stages are as one. */
+static bool all_are_equal(const struct sc_steady_run *r, uint32_t phase, struct sc_repeat *out)
+{
+	struct window w = middle_of(r, 0, phase);
+	struct claim claim;
+
+	if (w.first == w.end || r->built->rests)
 		return false;
-	out->window_us += out->period_us;
-	find_own_windows(r, out);
-	return true;
+	claim = claim_of(&w, phase, false);
+	*out = (struct sc_repeat){.from_us = claim.from_us,
+				  .to_us = claim.from_us + claim.period_us};
+	return all_repeat(r, &claim);
+}
+
+/* The wait of a class that has none is nowhere. */
+static struct sc_repeat rest_at(const struct sc_steady_run *r, uint32_t c)
+{
+	uint32_t node = rest_of(r, c);
+
+	if (node == SC_NONE)
+		return (struct sc_repeat){.n = -1};
+	return (struct sc_repeat){r->timeline->start_us[node], r->timeline->end_us[node], -1};
+}
+
+/* A period of each class, which may be shorter, and its rest. */
+static struct sc_repeat *own_repeats(const struct sc_steady_run *r, size_t n_repeats)
+{
+	size_t n = r->tf->placement.n_classes;
+	struct sc_repeat *own = sc_arena_calloc(r->arena, n * n_repeats, sizeof(*own)), *to = own;
+
+	for (uint32_t c = 0; c < n; c++) {
+		for (uint32_t p = 0; p < r->built->passes.n_phases; p++) {
+			struct window w = middle_of(r, c, p);
+
+			*to++ = last_period(&w);
+			to[-1].n = r->n_left_out;
+		}
+		if (r->built->rests)
+			*to++ = rest_at(r, c);
+	}
+	return own;
 }
 
 bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
 {
-	struct window w = middle_of(r, 0);
+	uint32_t n_phases = r->built->passes.n_phases;
+	size_t n = n_phases + (r->built->rests != NULL);
+	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n, sizeof(*repeats));
+	bool equal = true;
 
-	if (w.first == w.n_slots)
-		return false;
-	*out = steady_at(&w);
-	return all_repeat(r, out, false) || one_is_busy(r, out);
+	for (uint32_t p = 0; p < n_phases; p++) {
+		if (!all_are_equal(r, p, &repeats[p])) {
+			equal = false;
+			if (!one_is_busy(r, p, &repeats[p]))
+				return false;
+		}
+		repeats[p].n = r->n_left_out;
+	}
+	if (r->built->rests)
+		repeats[n_phases] = rest_at(r, sc_graph_class_of(r->graph, find_decisive(r, 0)));
+	*out = (struct sc_steady){repeats, n, equal ? NULL : own_repeats(r, n)};
+	return true;
+}
+
+/* When the last class is through what must repeat. */
+static double shown_at(const struct sc_steady_run *r)
+{
+	double at_us = 0;
+
+	for (uint32_t c = 0; c < r->tf->placement.n_classes; c++) {
+		struct window w = middle_of(r, c, 0);
+
+		at_us = fmax(at_us, slot_end_us(&w, w.first + w.n_check + w.per_period - 1));
+	}
+	return at_us;
+}
+
+/* Whoever waits for another needs as long as that one, which is too long and decides nothing. */
+bool sc_steady_rest(const struct sc_steady_run *r, struct sc_rest *out)
+{
+	uint32_t n = (uint32_t)r->tf->placement.n_classes;
+	double at_us, least_us = HUGE_VAL, most_us = 0;
+
+	if (r->built->passes.n_phases > 1 || r->built->shape.micro_batches < 2 * r->built->shape.pp)
+		return false; /* the middle is not that of a full pipeline */
+	at_us = shown_at(r);
+	for (uint32_t c = 0; c < n; c++) {
+		struct window w = middle_of(r, c, 0);
+		struct sc_repeat own = last_period(&w);
+
+		out[c] = (struct sc_rest){.us = own.to_us - own.from_us, .node = SC_NONE};
+		least_us = fmin(least_us, out[c].us);
+		most_us = fmax(most_us, out[c].us);
+		for (w = window_of(r, c, 0); out[c].slot < w.end; out[c].slot++)
+			if (r->timeline->start_us[w.built->slot_node[w.at + out[c].slot]] >= at_us)
+				break;
+		if (out[c].slot == w.end)
+			return false;
+	}
+	for (uint32_t c = 0; c < n; c++)
+		out[c].us = r->n_left_out * (out[c].us - least_us);
+	return most_us > least_us;
 }

@@ -311,16 +311,14 @@ void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out)
 	struct sc_period period;
 	uint32_t last = longest_class(run, &period);
 
-	run->iteration_us = period.to_us - period.from_us + run->n_skipped * steady->period_us;
+	period.repeats = steady->repeats;
+	period.n_repeats = steady->n_repeats;
+	run->iteration_us = sc_period_us(&period, period.from_us, period.to_us);
 	*out = (struct sc_reading_input){
 		.account = {.ran = {run->graph, run->timeline, wait_of, run},
-			    .period = {.from_us = period.from_us,
-				       .to_us = period.to_us,
-				       .repeat_from_us = steady->window_us,
-				       .repeat_to_us = steady->window_us + steady->period_us,
-				       .n_repeats = run->n_skipped},
+			    .period = period,
 			    .staged = run->built->shape.pp > 1,
-			    .repeat = run->n_skipped > 0 ? steady->own : NULL},
+			    .own = steady->own},
 		.info = {.ctx = run,
 			 .tally = tally_segment,
 			 .untangle = untangle,

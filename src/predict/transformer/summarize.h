@@ -12,7 +12,6 @@ struct sc_run {
 	const struct sc_timeline *timeline;
 	const struct sc_built *built;
 	struct sc_steady steady;
-	double n_skipped;    /* periods left out of the simulated run */
 	double iteration_us; /* with them; of the reading */
 };
 void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out);

@@ -81,7 +81,6 @@ void sc_run_play(const struct sc_run *run, struct sc_arena *arena, struct sc_sch
 		.held = sc_arena_calloc(arena, pp, sizeof(*out->held)),
 		.time_unit = " ms",
 		.held_unit = "GiB",
-		.n_left_out = (uint32_t)(run->n_skipped * run->steady.micro_batches),
 	};
 	copy_passes(run, arena, out);
 	for (uint32_t c = 0; c < placement->n_classes; c++) {

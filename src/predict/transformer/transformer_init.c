@@ -448,6 +448,7 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 	struct sc_schedule_shape shape =
 		sc_schedule_shape_of(&tf->request->config.parallel, micro_batches);
 
+	shape.left_out = (uint32_t)tf->request->n_micro_batches - micro_batches;
 	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
 	shape.stage_times = tf->stage_times;
 	shape.period = tf->period;

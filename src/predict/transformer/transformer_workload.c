@@ -14,6 +14,7 @@ struct self {
 	struct sc_run run;
 	struct sc_arena_mark mark; /* before the graph */
 	unsigned attempt;
+	struct sc_rest *rests; /* by class */
 };
 
 static bool takes(const struct sc_request *request)
@@ -41,11 +42,17 @@ static void destroy(void *p)
 static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
+	int rc;
 
 	self->scratch = setup->scratch;
 	self->attempt = 0;
+	self->built.rests = NULL;
 	self->run = (struct sc_run){.tf = &self->tf, .graph = &self->graph, .built = &self->built};
-	return sc_transformer_init(&self->tf, setup, err);
+	rc = sc_transformer_init(&self->tf, setup, err);
+	if (rc == 0)
+		self->rests = sc_arena_calloc(setup->scratch->arena, self->tf.placement.n_classes,
+					      sizeof(*self->rests));
+	return rc;
 }
 
 enum { NODES_A_PASS = 8, NODES_A_LAYER = 90 };
@@ -107,19 +114,29 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	struct sc_run *run = &self->run;
 	const uint32_t all = (uint32_t)self->tf.request->n_micro_batches;
 	const uint32_t left = all - self->built.shape.micro_batches;
+	struct sc_steady_run shown;
 
 	if (left == 0)
 		return false;
 	run->timeline = timeline;
-	if (sc_steady_detect(&(struct sc_steady_run){&self->tf, &self->graph, &self->built,
-						     timeline, sc_run_last(run),
-						     self->scratch->arena},
-			     &run->steady)) {
-		run->n_skipped = (double)left / run->steady.micro_batches;
+	shown = (struct sc_steady_run){
+		.tf = &self->tf,
+		.graph = &self->graph,
+		.built = &self->built,
+		.timeline = timeline,
+		.last = sc_run_last(run),
+		.n_left_out = (double)left / sc_schedule_period(&self->built.shape),
+		.arena = self->scratch->arena,
+	};
+	if (sc_steady_detect(&shown, &run->steady))
 		return false;
+	if (!self->built.rests && !self->tf.opts->draw && sc_steady_rest(&shown, self->rests)) {
+		self->built.rests = self->rests;
+	} else {
+		self->built.rests = NULL;
+		self->attempt++;
 	}
 	sc_arena_rewind(self->scratch->arena, self->mark);
-	self->attempt++;
 	return true;
 }
 
