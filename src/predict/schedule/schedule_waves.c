@@ -6,9 +6,11 @@
 
 #include "predict/schedule/schedule_priv.h"
 
+#define CLOSE 1e-9 /* times as equal as these are the same */
+
 struct choice {
 	double begin;
-	uint32_t stage, chunk, micro_batch;
+	uint32_t stage, chunk, nth, micro_batch; /* nth: of the replica */
 	bool backward;
 };
 struct flow {
@@ -18,8 +20,8 @@ struct flow {
 	double *end
 		[2]; /* forward, backward: [micro-batch * depth + virtual stage]; negative: not yet */
 	uint32_t *next[2];   /* by [stage * n_chunks + chunk]: micro-batches of the replica done */
-	struct choice *best; /* by stage, if one is found */
-	bool *found;
+	struct choice *best; /* by stage */
+	double *begin;       /* of the best; INFINITY: none is found */
 };
 
 static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, uint32_t vs)
@@ -31,13 +33,13 @@ static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, 
 static double ready_at(const struct flow *f, const struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
-	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk), n = c->micro_batch / map->replicas;
+	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk);
 	double end;
 
 	if (c->backward && vs + 1 == map->depth)
 		return end_of(f, false, c->micro_batch, vs);
 	if (!c->backward && vs == 0) /* the one that had the place before */
-		return n < f->places
+		return c->nth < f->places
 			       ? 0
 			       : end_of(f, true, c->micro_batch - f->places * map->replicas, 0);
 	end = end_of(f, c->backward, c->micro_batch, c->backward ? vs + 1 : vs - 1);
@@ -46,7 +48,7 @@ static double ready_at(const struct flow *f, const struct choice *c)
 
 static bool is_better(const struct choice *a, const struct choice *b)
 {
-	if (fabs(a->begin - b->begin) > 1e-9)
+	if (fabs(a->begin - b->begin) > CLOSE)
 		return a->begin < b->begin;
 	if (a->backward != b->backward)
 		return a->backward;
@@ -57,15 +59,15 @@ static bool is_better(const struct choice *a, const struct choice *b)
 static bool next_of(const struct flow *f, struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
-	uint32_t n = f->next[c->backward][c->stage * map->n_chunks + c->chunk];
 	uint32_t replica = map->replicas > 1 ? c->chunk : 0;
 	double ready;
 
-	c->micro_batch = n * map->replicas + replica;
+	c->nth = f->next[c->backward][c->stage * map->n_chunks + c->chunk];
+	c->micro_batch = c->nth * map->replicas + replica;
 	if (c->micro_batch >= f->w->shape->micro_batches)
 		return false;
 	ready = ready_at(f, c);
-	c->begin = fmax(ready, f->free_at[c->stage]);
+	c->begin = ready > f->free_at[c->stage] ? ready : f->free_at[c->stage];
 	return ready >= 0;
 }
 
@@ -75,27 +77,27 @@ static void look_again(struct flow *f, uint32_t stage)
 	const uint32_t n_chunks = f->w->map->n_chunks;
 	struct choice *best = &f->best[stage];
 
-	f->found[stage] = false;
+	best->begin = INFINITY;
 	for (uint32_t i = 0; i < 2 * n_chunks; i++) {
 		struct choice c = {.stage = stage, .chunk = i / 2, .backward = i % 2};
 
-		if (next_of(f, &c) && (!f->found[stage] || is_better(&c, best))) {
+		if (next_of(f, &c) && is_better(&c, best))
 			*best = c;
-			f->found[stage] = true;
-		}
 	}
+	f->begin[stage] = best->begin;
 }
 
 static bool choose(const struct flow *f, struct choice *best)
 {
-	bool found = false;
+	double begin = INFINITY;
 
 	for (uint32_t s = 0; s < f->w->map->pp; s++)
-		if (f->found[s] && (!found || is_better(&f->best[s], best))) {
+		begin = f->begin[s] < begin ? f->begin[s] : begin;
+	best->begin = INFINITY;
+	for (uint32_t s = 0; s < f->w->map->pp && isfinite(begin); s++)
+		if (f->begin[s] <= begin + CLOSE && is_better(&f->best[s], best))
 			*best = f->best[s];
-			found = true;
-		}
-	return found;
+	return isfinite(begin);
 }
 
 /* Runs a pass of virtual stage `vs`. */
@@ -128,7 +130,7 @@ static void write_flow(const struct slot_writer *w, uint32_t places)
 			f.end[b][i] = -1;
 	}
 	f.best = sc_arena_calloc(w->arena, map->pp, sizeof(*f.best));
-	f.found = sc_arena_calloc(w->arena, map->pp, sizeof(*f.found));
+	f.begin = sc_arena_calloc(w->arena, map->pp, sizeof(*f.begin));
 	for (uint32_t stage = 0; stage < map->pp; stage++)
 		look_again(&f, stage);
 	while (choose(&f, &c)) {
