@@ -7,7 +7,7 @@
 #include "runner.h"
 #include "study/sweep/sweep.h"
 
-enum { N_AXES = 7, N_ORDERS = 60 };
+enum { N_AXES = 8, N_ORDERS = 100 };
 
 static const char *const GRID[N_AXES] = {
 	"gpus=16,32",
@@ -17,6 +17,7 @@ static const char *const GRID[N_AXES] = {
 	"parallel.sharding=none,zero1,fsdp",
 	"training.micro_batch=1,2",
 	"training.recompute=none,full",
+	"training.software=megatron-bridge,paddle,torchtitan",
 };
 
 static struct sc_arena arena;
@@ -35,8 +36,7 @@ static void set_up(void)
 		"model.kv_heads=4 model.seq=2048 model.vocab=32000 model.experts=16 model.top_k=4 "
 		"model.expert_ffn_hidden=512 cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 "
 		"cluster.nics_per_node=8 cluster.nic_gbit_s=400 parallel.ep=4 "
-		"training.global_batch=256 training.precision=bf16 "
-		"training.software=megatron-bridge",
+		"training.global_batch=256 training.precision=bf16",
 		&arena);
 	ck_assert_int_eq(sc_grid_build(GRID, N_AXES, &arena, &cases, &err), 0);
 	sc_predict_opts_init(&opts);

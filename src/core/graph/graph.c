@@ -170,7 +170,7 @@ static void grow(uint32_t **array, size_t n)
 	*array = sc_xrealloc(NULL, n, sizeof(**array));
 }
 
-static void reserve(struct sc_graph *graph, size_t n_group_nodes)
+static void reserve(struct sc_graph *graph)
 {
 	if (graph->cap_nodes < graph->nodes.n + 1) {
 		graph->cap_nodes = graph->nodes.n + 1;
@@ -190,10 +190,6 @@ static void reserve(struct sc_graph *graph, size_t n_group_nodes)
 	if (graph->cap_groups < graph->groups.n + 1) {
 		graph->cap_groups = graph->groups.n + 1;
 		grow(&graph->group_node_start, graph->cap_groups);
-	}
-	if (graph->cap_group_nodes < n_group_nodes + 1) {
-		graph->cap_group_nodes = n_group_nodes + 1;
-		grow(&graph->group_node, graph->cap_group_nodes);
 	}
 }
 
@@ -234,17 +230,24 @@ static void seal_edges(struct sc_graph *graph)
 	}
 }
 
-static void seal_lanes(struct sc_graph *graph)
+/* The last node so far of each lane; group_node_start counts the members of each group. Returns how many there are. */
+static size_t seal_lanes(struct sc_graph *graph)
 {
-	const size_t n = graph->nodes.n;
+	const size_t n = graph->nodes.n, n_lanes = graph->lanes.n, n_groups = graph->groups.n;
+	size_t n_members = 0;
 
-	memset(graph->lane_first, 0xff, (graph->lanes.n + 1) * sizeof(*graph->lane_first));
-	memset(graph->lane_last, 0xff, (graph->lanes.n + 1) * sizeof(*graph->lane_last));
+	memset(graph->lane_first, 0xff, (n_lanes + 1) * sizeof(*graph->lane_first));
+	memset(graph->lane_last, 0xff, (n_lanes + 1) * sizeof(*graph->lane_last));
+	memset(graph->group_node_start, 0, (n_groups + 1) * sizeof(*graph->group_node_start));
 	for (size_t i = 0; i < n; i++) {
-		const uint32_t lane = graph->nodes.at[i].lane;
+		const uint32_t lane = graph->nodes.at[i].lane, group = graph->nodes.at[i].group;
 
 		graph->lane_next[i] = SC_NONE;
-		if (lane >= graph->lanes.n)
+		if (group < n_groups) {
+			graph->group_node_start[group]++;
+			n_members++;
+		}
+		if (lane >= n_lanes)
 			continue;
 		if (graph->lane_last[lane] != SC_NONE) {
 			graph->lane_next[graph->lane_last[lane]] = (uint32_t)i;
@@ -254,20 +257,19 @@ static void seal_lanes(struct sc_graph *graph)
 		}
 		graph->lane_last[lane] = (uint32_t)i;
 	}
+	return n_members;
 }
 
-static void seal_groups(struct sc_graph *graph)
+static void seal_groups(struct sc_graph *graph, size_t n_members)
 {
 	const struct sc_node *node = graph->nodes.at;
 
-	memset(graph->group_node_start, 0,
-	       (graph->groups.n + 1) * sizeof(*graph->group_node_start));
-	for (size_t i = 0; i < graph->nodes.n; i++) {
-		if (node[i].group < graph->groups.n)
-			graph->group_node_start[node[i].group]++;
+	if (graph->cap_group_nodes < n_members + 1) {
+		graph->cap_group_nodes = n_members + 1;
+		grow(&graph->group_node, graph->cap_group_nodes);
 	}
 	accumulate(graph->group_node_start, graph->groups.n);
-	for (size_t i = graph->nodes.n; i-- > 0;) {
+	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;) {
 		if (node[i].group < graph->groups.n)
 			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;
 	}
@@ -275,19 +277,9 @@ static void seal_groups(struct sc_graph *graph)
 
 void sc_graph_seal(struct sc_graph *graph)
 {
-	size_t n_group_nodes = 0;
-
-	if (graph->groups.n) {
-		for (size_t i = 0; i < graph->nodes.n; i++)
-			n_group_nodes += graph->nodes.at[i].group < graph->groups.n;
-	}
 	assert(graph->edges.n < SC_NONE);
-	reserve(graph, n_group_nodes);
+	reserve(graph);
 	seal_edges(graph);
-	seal_lanes(graph);
-	if (graph->groups.n)
-		seal_groups(graph);
-	else
-		graph->group_node_start[0] = 0;
+	seal_groups(graph, seal_lanes(graph));
 	graph->sealed = 1;
 }

@@ -219,7 +219,7 @@ uint32_t build_join_groups(struct class_state *st, uint32_t node)
 {
 	struct builder *b = st->b;
 
-	for (int a = 0; a < SC_N_COMM_AXES; a++) {
+	for (int a = 0; st->joins && a < SC_N_COMM_AXES; a++) {
 		const struct sc_axis_group *g =
 			&b->tf->placement.classes[st->id].group[sc_comm_axis_of[a]];
 		uint32_t group;

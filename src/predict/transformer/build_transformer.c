@@ -40,6 +40,18 @@ static void add_transfer_lanes(struct class_state *st)
 					sc_graph_add_lane(st->b->graph, st->id, SC_LANE_COMM);
 }
 
+/* Are ranks of other classes in its tensor-, context- or expert-parallel groups? */
+static bool joins(const struct sc_rank_class *rc)
+{
+	for (int a = 0; a < SC_N_COMM_AXES; a++) {
+		const struct sc_axis_group *g = &rc->group[sc_comm_axis_of[a]];
+
+		if (g->n_members > 1 && g->span.n_ranks > 1)
+			return true;
+	}
+	return false;
+}
+
 static void add_classes(struct builder *b)
 {
 	const struct sc_placement *p = &b->tf->placement;
@@ -74,6 +86,7 @@ static void add_classes(struct builder *b)
 		}
 		st->last_compute = st->awaited = st->last_grad = st->began_after = SC_NONE;
 		st->n_dp = 0;
+		st->joins = joins(rc);
 		st->ahead_us = -HUGE_VAL;
 	}
 }
