@@ -1,6 +1,9 @@
-/* stepcast compare: configs side by side. */
+/* stepcast compare: configs and recordings side by side. */
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/file.h"
+#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/compare_report.h"
@@ -33,8 +36,13 @@ static int write_result(const struct compare_args *args, const struct sc_compare
 	struct sc_strbuf text = {0};
 	int rc;
 
-	for (size_t i = 0; i < compare->n; i++)
-		sc_cli_warn_all(&args->common, &compare->at[i].prediction.warnings);
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_compared *c = &compare->at[i];
+
+		sc_cli_warn_loss(&args->common, &c->recording.loss);
+		sc_cli_warn_all(&args->common,
+				c->config ? &c->prediction.warnings : &c->recording.warnings);
+	}
 	if (args->json)
 		return sc_cli_write(args->common.output, put_json, compare, err);
 	sc_compare_to_text(compare, &text);
@@ -43,34 +51,65 @@ static int write_result(const struct compare_args *args, const struct sc_compare
 	return rc;
 }
 
-static int compare(const struct compare_args *args, struct sc_arena *arena, struct sc_err *err)
+static bool is_recording(const char *path)
 {
-	const struct sc_arg_list *words = &args->common.words;
-	struct sc_compare all = {.n = words->n};
-	struct sc_config *configs = sc_arena_calloc(arena, words->n + 1, sizeof(*configs));
-	struct sc_catalog *catalog;
+	struct stat st;
+
+	return sc_ends_with(path, SC_TRACE_SUFFIX) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+static int check_words(const struct sc_arg_list *words, struct sc_err *err)
+{
 	size_t n_stdin = 0;
-	int rc = 0;
 
 	if (words->n < 2 || words->n > SC_COMPARE_MAX)
-		return sc_err_set(err, SC_EUSAGE, "compare needs 2 to %d CONFIGs, got %zu",
+		return sc_err_set(err, SC_EUSAGE, "compare needs 2 to %d CONFIGs or DIRs, got %zu",
 				  SC_COMPARE_MAX, words->n);
 	for (size_t i = 0; i < words->n; i++)
 		n_stdin += strcmp(words->at[i], "-") == 0;
 	if (n_stdin > 1)
 		return sc_err_set(err, SC_EUSAGE, "- is stdin, which can be read once");
-	all.at = sc_arena_calloc(arena, all.n, sizeof(*all.at));
-	for (size_t i = 0; i < all.n && rc == 0; i++) {
-		all.at[i].name = words->at[i];
-		all.at[i].config = &configs[i];
-		rc = sc_cli_config(words->at[i], &args->sets, arena, &configs[i], err);
+	return 0;
+}
+
+static int load(const struct compare_args *args, struct sc_compare *out, struct sc_arena *arena,
+		struct sc_err *err)
+{
+	struct sc_config *configs = sc_arena_calloc(arena, out->n, sizeof(*configs));
+	size_t n_configs = 0;
+	int rc = 0;
+
+	out->at = sc_arena_calloc(arena, out->n, sizeof(*out->at));
+	for (size_t i = 0; i < out->n && rc == 0; i++) {
+		const char *path = args->common.words.at[i];
+
+		out->at[i].name = path;
+		if (is_recording(path))
+			continue;
+		out->at[i].config = &configs[n_configs++];
+		rc = sc_cli_config(path, &args->sets, arena, &configs[n_configs - 1], err);
 	}
+	if (rc == 0 && n_configs == 0 && args->sets.n)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--set changes configs, and all given are recordings");
+	return rc;
+}
+
+static int compare(const struct compare_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_compare all = {.n = args->common.words.n, .n_jobs = sc_cpu_count()};
+	struct sc_catalog *catalog;
+	int rc = check_words(&args->common.words, err);
+
+	if (rc == 0)
+		rc = load(args, &all, arena, err);
 	if (rc)
 		return rc;
 	catalog = sc_catalog_create();
 	rc = sc_compare_run(&all, catalog, err);
 	if (rc == 0)
 		rc = write_result(args, &all, err);
+	sc_compare_release(&all);
 	sc_catalog_destroy(catalog);
 	return rc;
 }
@@ -91,14 +130,18 @@ static int run_compare(const struct sc_line *line)
 
 const struct sc_command sc_command_compare = {
 	.name = "compare",
-	.summary = "predict configs side by side: what differs, and what it does",
-	.synopsis = "CONFIG CONFIG... [--set PATH=VALUE]... [--json]",
+	.summary = "configs and recordings side by side: what differs, and what it does",
+	.synopsis = "CONFIG|DIR CONFIG|DIR... [--set PATH=VALUE]... [--json]",
 	.details =
 		"Shows the keys in which the configs differ, their times by what takes them, and their memory. "
 		"The ratio of the times has a band of its own: speeds of kernels, memory, links, network and "
 		"host are drawn anew 100 times, the same for all configs, so that errors that all share "
 		"cancel.\n\n"
-		"  stepcast compare a.yaml b.yaml",
+		"A DIR of traces (see stepcast import) stands for its recorded iterations: their mean, where the "
+		"time of the one of median time goes, what kernels of each family take, and what the critical "
+		"paths differ in. The band of its ratio is that of its iterations, drawn anew.\n\n"
+		"  stepcast compare a.yaml b.yaml\n"
+		"  stepcast compare traces/job traces/straggler",
 	.words = "file",
 	.options = OPTIONS,
 	.run = run_compare,

@@ -1,12 +1,14 @@
 #include "report/compare_report.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_out.h"
 #include "report/config_show.h"
 #include "report/labels.h"
 
-enum { COMPARE_VERSION = 1, MAX_PATH = 96 };
+enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12 };
 /* Shares of an iteration below this differ by nothing that one reads. */
 #define LEAST_SHARE 5e-4
 
@@ -104,28 +106,163 @@ struct row {
 
 static void put_row(const struct sc_compare *compare, const struct row *row, struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "  %-30s", row->label);
-	for (size_t i = 0; i < compare->n; i++)
-		sc_strbuf_printf(out, " %16.6g", row->at[i]);
+	sc_strbuf_printf(out, "  %-30.30s", row->label);
+	for (size_t i = 0; i < compare->n; i++) {
+		if (isnan(row->at[i]))
+			sc_strbuf_printf(out, " %16s", "-");
+		else
+			sc_strbuf_printf(out, " %16.6g", row->at[i]);
+	}
 	sc_strbuf_append(out, "\n");
+}
+
+/* If it is more than dust in any. */
+static void put_share(const struct sc_compare *compare, const struct row *row,
+		      struct sc_strbuf *out)
+{
+	bool shown = false;
+
+	for (size_t i = 0; i < compare->n; i++)
+		shown |= row->at[i] > LEAST_SHARE * compare->at[i].reading->iteration_ms;
+	if (shown)
+		put_row(compare, row, out);
+}
+
+static double owner_ms(const struct sc_compared *c, int owner)
+{
+	return sc_without_dust(c->reading->breakdown_ms[owner], c->reading->iteration_ms);
 }
 
 static void put_owners(const struct sc_compare *compare, struct sc_strbuf *out)
 {
 	for (int o = 0; o < SC_N_OWNERS; o++) {
 		struct row row = {.label = sc_owner_label((enum sc_owner)o)};
-		bool shown = false;
 
-		for (size_t i = 0; i < compare->n; i++) {
-			const struct sc_prediction *p = &compare->at[i].prediction;
-
-			row.at[i] = sc_without_dust(p->reading.breakdown_ms[o], p->iteration_ms);
-			shown |= row.at[i] > LEAST_SHARE * p->iteration_ms;
-		}
-		if (shown)
-			put_row(compare, &row, out);
+		for (size_t i = 0; i < compare->n; i++)
+			row.at[i] = owner_ms(&compare->at[i], o);
+		put_share(compare, &row, out);
 	}
 }
+
+/* ---- of recordings ---- */
+
+static void put_families(const struct sc_compare *compare, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "\nkernels of a rank, ms\n");
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++) {
+		struct row row = {.label = sc_kernel_family_name((enum sc_kernel_family)f)};
+
+		for (size_t i = 0; i < compare->n; i++)
+			row.at[i] = compare->at[i].config ? (double)NAN
+							  : compare->at[i].recording.family_ms[f];
+		put_share(compare, &row, out);
+	}
+}
+
+/* What the critical paths have, whichever rank it is of. */
+struct on_paths {
+	char name[sizeof(((struct sc_contributor *)0)->what)];
+	double ms[SC_COMPARE_MAX], spread;
+};
+
+static struct on_paths *find_on_paths(struct on_paths *all, size_t *n, const char *what)
+{
+	const char *of = strstr(what, " of rank ");
+	size_t n_name = of ? (size_t)(of - what) : strlen(what);
+
+	for (size_t i = 0; i < *n; i++)
+		if (strlen(all[i].name) == n_name && memcmp(all[i].name, what, n_name) == 0)
+			return &all[i];
+	memcpy(all[*n].name, what, n_name);
+	return &all[(*n)++];
+}
+
+static int by_spread(const void *a, const void *b)
+{
+	const struct on_paths *x = a, *y = b;
+
+	if (x->spread < y->spread || x->spread > y->spread)
+		return x->spread > y->spread ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/* All, those that differ most first. */
+static size_t list_on_paths(const struct sc_compare *compare, struct on_paths *all)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_reading *r = compare->at[i].reading;
+
+		for (size_t k = 0; k < r->n_contributors; k++)
+			find_on_paths(all, &n, r->contributors[k].what)->ms[i] +=
+				r->contributors[k].ms;
+	}
+	for (size_t k = 0; k < n; k++) {
+		double least = all[k].ms[0], most = least;
+
+		for (size_t i = 1; i < compare->n; i++) {
+			least = fmin(least, all[k].ms[i]);
+			most = fmax(most, all[k].ms[i]);
+		}
+		all[k].spread = most - least;
+	}
+	qsort(all, n, sizeof(*all), by_spread);
+	return n;
+}
+
+static struct on_paths *create_on_paths(const struct sc_compare *compare)
+{
+	return sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(struct on_paths));
+}
+
+static void put_paths(const struct sc_compare *compare, struct sc_strbuf *out)
+{
+	struct on_paths *all = create_on_paths(compare);
+	size_t n = list_on_paths(compare, all);
+
+	sc_strbuf_append(out, "\non the critical path, ms; what differs most first\n");
+	for (size_t k = 0; k < n && k < MAX_PATH_LINES; k++) {
+		struct row row = {.label = all[k].name};
+
+		memcpy(row.at, all[k].ms, sizeof(row.at));
+		put_share(compare, &row, out);
+	}
+	free(all);
+}
+
+/* NAN: of one rank. */
+static double slowest_of(const struct sc_replay_result *r)
+{
+	double most = (double)NAN;
+
+	for (size_t i = 0; i < r->ranks.n; i++)
+		most = fmax(most, r->ranks.at[i].slowness);
+	return most;
+}
+
+static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *out)
+{
+	struct row gpus = {.label = "gpus"}, ranks = {.label = "ranks recorded"},
+		   iterations = {.label = "iterations recorded"},
+		   slowest = {.label = "slowest rank, of the others"};
+
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_compared *c = &compare->at[i];
+		const struct sc_replay_result *r = c->config ? NULL : &c->recording;
+
+		gpus.at[i] = (double)(r ? r->gpus : c->request.config.gpus);
+		ranks.at[i] = r ? (double)r->n_ranks : (double)NAN;
+		iterations.at[i] = r ? (double)r->iterations.n : (double)NAN;
+		slowest.at[i] = r ? slowest_of(r) : (double)NAN;
+	}
+	put_row(compare, &gpus, out);
+	put_row(compare, &ranks, out);
+	put_row(compare, &iterations, out);
+	put_row(compare, &slowest, out);
+}
+
+/* ---- */
 
 static void put_memory(const struct sc_compare *compare, struct sc_strbuf *out)
 {
@@ -135,15 +272,28 @@ static void put_memory(const struct sc_compare *compare, struct sc_strbuf *out)
 		struct row row = {.label = sc_memory_parts[part].name};
 
 		for (size_t i = 0; i < compare->n; i++)
-			row.at[i] = sc_memory_part_gib(&compare->at[i].prediction.memory, part);
+			row.at[i] = compare->at[i].config
+					    ? sc_memory_part_gib(&compare->at[i].prediction.memory,
+								 part)
+					    : (double)NAN;
 		put_row(compare, &row, out);
 	}
 	for (size_t i = 0; i < compare->n; i++) {
-		total.at[i] = compare->at[i].prediction.memory.total_gib;
-		capacity.at[i] = compare->at[i].prediction.memory.capacity_gib;
+		const struct sc_compared *c = &compare->at[i];
+
+		total.at[i] = c->config ? c->prediction.memory.total_gib : (double)NAN;
+		capacity.at[i] = c->config ? c->prediction.memory.capacity_gib : (double)NAN;
 	}
 	put_row(compare, &total, out);
 	put_row(compare, &capacity, out);
+}
+
+static const char *what_is_drawn(const struct sc_compare *compare)
+{
+	if (compare->n_recordings == 0)
+		return "model error";
+	return compare->n_recordings < compare->n ? "model error and recorded iterations"
+						  : "recorded iterations";
 }
 
 static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
@@ -154,9 +304,10 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 		sc_strbuf_printf(
 			out,
 			"%s takes %.4g times as long as %s (80 %% band %.4g to %.4g); it is faster in "
-			"%.0f %% of %d draws of model error\n",
+			"%.0f %% of %d draws of %s\n",
 			short_name(c->name), c->ratio, short_name(compare->at[0].name),
-			c->low_ratio, c->high_ratio, 100 * c->p_faster, SC_COMPARE_DRAWS);
+			c->low_ratio, c->high_ratio, 100 * c->p_faster, SC_COMPARE_DRAWS,
+			what_is_drawn(compare));
 	}
 }
 
@@ -166,13 +317,15 @@ static void put_times(const struct sc_compare *compare, struct sc_strbuf *out)
 		   mfu = {.label = "MFU, %"};
 
 	for (size_t i = 0; i < compare->n; i++) {
-		const struct sc_prediction *p = &compare->at[i].prediction;
+		const struct sc_compared *c = &compare->at[i];
 
-		ms.at[i] = p->iteration_ms;
-		rate.at[i] = p->samples_per_s;
-		mfu.at[i] = 100 * p->mfu;
+		ms.at[i] = c->ms;
+		rate.at[i] = c->config ? c->prediction.samples_per_s : (double)NAN;
+		mfu.at[i] = c->config ? 100 * c->prediction.mfu : (double)NAN;
 	}
 	put_row(compare, &ms, out);
+	if (compare->n_recordings == compare->n)
+		return;
 	put_row(compare, &rate, out);
 	put_row(compare, &mfu, out);
 }
@@ -186,13 +339,22 @@ void sc_compare_to_text(const struct sc_compare *compare, struct sc_strbuf *out)
 	for (size_t i = 0; i < compare->n; i++)
 		sc_strbuf_printf(out, " %16.16s", short_name(compare->at[i].name));
 	sc_strbuf_append(out, "\n");
-	walk_fields(&walk, sc_config_fields, 0, "");
+	if (compare->n_recordings == 0)
+		walk_fields(&walk, sc_config_fields, 0, "");
+	else
+		put_recordings(compare, out);
 	sc_strbuf_append(out, "\ntime\n");
 	put_times(compare, out);
 	sc_strbuf_append(out, "\nof the busiest GPU, ms\n");
 	put_owners(compare, out);
-	sc_strbuf_append(out, "\nmemory of a GPU, GiB\n");
-	put_memory(compare, out);
+	if (compare->n_recordings)
+		put_families(compare, out);
+	if (compare->n_recordings == compare->n)
+		put_paths(compare, out);
+	if (compare->n_recordings < compare->n) {
+		sc_strbuf_append(out, "\nmemory of a GPU, GiB\n");
+		put_memory(compare, out);
+	}
 	sc_strbuf_append(out, "\n");
 	put_verdict(compare, out);
 }
@@ -208,26 +370,61 @@ static void add_difference(void *ctx, const char *path, const struct sc_strbuf *
 		sc_json_text(w->json, array, NULL, sc_strbuf_get(&values[i]));
 }
 
-static void add_config(const struct sc_compared *c, struct sc_json *json, json_t *object)
+static void add_prediction(const struct sc_prediction *p, struct sc_json *json, json_t *object)
 {
-	const struct sc_prediction *p = &c->prediction;
-	json_t *owners = sc_json_object(json, object, "breakdown_ms");
-
-	sc_json_text(json, object, "config", c->name);
-	sc_json_real(json, object, "iteration_ms", p->iteration_ms);
 	sc_json_real(json, object, "low_ms", p->low_ms);
 	sc_json_real(json, object, "high_ms", p->high_ms);
 	sc_json_real(json, object, "samples_per_s", p->samples_per_s);
 	sc_json_real(json, object, "mfu", p->mfu);
 	sc_json_real(json, object, "memory_gib", p->memory.total_gib);
 	sc_json_real(json, object, "capacity_gib", p->memory.capacity_gib);
+}
+
+static void add_recording(const struct sc_replay_result *r, struct sc_json *json, json_t *object)
+{
+	json_t *families = sc_json_object(json, object, "kernels_ms");
+
+	sc_json_int(json, object, "gpus", r->gpus);
+	sc_json_int(json, object, "ranks", r->n_ranks);
+	sc_json_int(json, object, "iterations", (int64_t)r->iterations.n);
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+		sc_json_real(json, families, sc_kernel_family_name((enum sc_kernel_family)f),
+			     r->family_ms[f]);
+}
+
+static void add_compared(const struct sc_compared *c, struct sc_json *json, json_t *object)
+{
+	json_t *owners = sc_json_object(json, object, "breakdown_ms");
+
+	sc_json_text(json, object, c->config ? "config" : "recording", c->name);
+	sc_json_real(json, object, "iteration_ms", c->ms);
+	if (c->config)
+		add_prediction(&c->prediction, json, object);
+	else
+		add_recording(&c->recording, json, object);
 	sc_json_real(json, object, "ratio", c->ratio);
 	sc_json_real(json, object, "low_ratio", c->low_ratio);
 	sc_json_real(json, object, "high_ratio", c->high_ratio);
 	sc_json_real(json, object, "p_faster", c->p_faster);
 	for (int o = 0; o < SC_N_OWNERS; o++)
-		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o),
-			     sc_without_dust(p->reading.breakdown_ms[o], p->iteration_ms));
+		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o), owner_ms(c, o));
+}
+
+static void add_paths(const struct sc_compare *compare, struct sc_json *json)
+{
+	json_t *array = sc_json_array(json, json->root, "path_ms");
+	struct on_paths *all = create_on_paths(compare);
+	size_t n = list_on_paths(compare, all);
+
+	for (size_t k = 0; k < n; k++) {
+		json_t *object = sc_json_object(json, array, NULL), *ms;
+
+		sc_json_text(json, object, "what", all[k].name);
+		ms = sc_json_array(json, object, "ms");
+		for (size_t i = 0; i < compare->n; i++)
+			sc_json_real(json, ms, NULL, all[k].ms[i]);
+	}
+	free(all);
 }
 
 int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_err *err)
@@ -240,10 +437,13 @@ int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_er
 	walk.ctx = &walk;
 	sc_json_init(&json, "stepcast/compare", COMPARE_VERSION);
 	walk.object = sc_json_object(&json, json.root, "differs");
-	walk_fields(&walk, sc_config_fields, 0, "");
+	if (compare->n_recordings == 0)
+		walk_fields(&walk, sc_config_fields, 0, "");
+	if (compare->n_recordings == compare->n)
+		add_paths(compare, &json);
 	configs = sc_json_array(&json, json.root, "configs");
 	for (size_t i = 0; i < compare->n; i++)
-		add_config(&compare->at[i], &json, sc_json_object(&json, configs, NULL));
+		add_compared(&compare->at[i], &json, sc_json_object(&json, configs, NULL));
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;

@@ -17,7 +17,25 @@ static int predict(struct sc_compared *c, struct sc_catalog *catalog,
 
 	sc_predict_opts_init(&opts);
 	rc = sc_resolve_chosen(&ask, &c->request, err);
-	return rc ? rc : sc_predict_chosen(predictor, &c->request, &opts, &c->prediction, err);
+	if (rc == 0)
+		rc = sc_predict_chosen(predictor, &c->request, &opts, &c->prediction, err);
+	c->reading = &c->prediction.reading;
+	c->ms = c->prediction.iteration_ms;
+	return rc;
+}
+
+static int replay(struct sc_compared *c, unsigned n_jobs, struct sc_err *err)
+{
+	struct sc_replay_opts opts;
+	int rc;
+
+	sc_replay_opts_init(&opts);
+	opts.no_what_if = true;
+	opts.jobs = n_jobs;
+	rc = sc_replay(c->name, &opts, &c->recording, err);
+	c->reading = &c->recording.reading;
+	c->ms = c->recording.measured_ms;
+	return rc;
 }
 
 static void widen(struct sc_model_error *error, const struct sc_compared *c)
@@ -30,6 +48,16 @@ static void widen(struct sc_model_error *error, const struct sc_compared *c)
 	error->host = fmax(error->host, own.host);
 }
 
+/* The mean of as many iterations, each any of those measured. */
+static double draw_mean(const struct sc_replay_result *r, struct sc_rng *rng)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < r->iterations.n; i++)
+		sum += r->iterations.at[sc_rng_below(rng, r->iterations.n)].measured_ms;
+	return sum / (double)r->iterations.n;
+}
+
 /* Times of all under one draw. */
 static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		       struct sc_predictor *predictor, double *ms, struct sc_err *err)
@@ -40,8 +68,11 @@ static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 
 	sc_model_error_draw(&compare->error, rng, &opts);
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
-		rc = sc_predict_chosen(predictor, &compare->at[i].request, &opts, out, err);
-		ms[i] = out->iteration_ms;
+		const struct sc_compared *c = &compare->at[i];
+
+		if (c->config)
+			rc = sc_predict_chosen(predictor, &c->request, &opts, out, err);
+		ms[i] = c->config ? out->iteration_ms : draw_mean(&c->recording, rng);
 	}
 	free(out);
 	return rc;
@@ -92,17 +123,28 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 	int rc = 0;
 
 	compare->error = (struct sc_model_error){.kernels = 0};
+	compare->n_recordings = 0;
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		struct sc_compared *c = &compare->at[i];
 
-		rc = predict(c, catalog, predictor, err);
+		rc = c->config ? predict(c, catalog, predictor, err)
+			       : replay(c, compare->n_jobs, err);
 		if (rc)
 			break;
-		c->ratio = c->prediction.iteration_ms / compare->at[0].prediction.iteration_ms;
-		widen(&compare->error, c);
+		c->ratio = c->ms / compare->at[0].ms;
+		compare->n_recordings += !c->config;
+		if (c->config)
+			widen(&compare->error, c);
 	}
 	if (rc == 0)
 		rc = draw_all(compare, predictor, err);
 	sc_predictor_destroy(predictor);
 	return rc;
+}
+
+void sc_compare_release(struct sc_compare *compare)
+{
+	for (size_t i = 0; i < compare->n; i++)
+		if (compare->at[i].recording.iterations.at)
+			sc_replay_result_release(&compare->at[i].recording);
 }

@@ -1,27 +1,37 @@
-/* Several configs predicted side by side, the first as the base: ratios with the uncertainty that is left when the
- * errors that all share cancel. */
+/* Several configs predicted, and recordings replayed, side by side, the first as the base: ratios with the uncertainty
+ * that is left when the errors that all share cancel. */
 #ifndef SC_STUDY_COMPARE_H
 #define SC_STUDY_COMPARE_H
 
 #include "predict/predict.h"
 #include "study/compare/model_error.h"
+#include "study/replay/replay.h"
 
 enum { SC_COMPARE_MAX = 16, SC_COMPARE_DRAWS = 100 };
 struct sc_compared {
-	const char *name; /* set by the caller, as is `config` */
-	const struct sc_config *config;
-	struct sc_request request;
+	/* Set by the caller: */
+	const char *name;
+	const struct sc_config *config; /* NULL: a recording, at the path `name` */
+	struct sc_request request;      /* of a config, as is `prediction` */
 	struct sc_prediction prediction;
+	struct sc_replay_result recording;
+	const struct sc_reading
+		*reading; /* of the prediction, or of the recorded iteration of median time */
+	double ms;        /* of an iteration: predicted, or the mean of the measured */
 	/* Time over the first one's: as predicted, the central 80 % of the draws, and the share of draws in which it is
 	 * shorter. */
 	double ratio, low_ratio, high_ratio, p_faster;
 };
 struct sc_compare {
 	struct sc_compared *at;
-	size_t n;
-	struct sc_model_error error; /* the widest of all */
+	size_t n, n_recordings;
+	unsigned n_jobs;             /* threads of replays; 0 = 1 */
+	struct sc_model_error error; /* the widest of all; 0 of recordings */
 };
-/* Fails with the first config that cannot be predicted; the error's file is its own. */
+/* Fails with the first config that cannot be predicted, or recording that cannot be replayed; the error's file is its
+ * own. A draw has the speeds of kernels, links and hosts for configs, and for a recording as many of its iterations
+ * as it has, drawn with putting back. */
 int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struct sc_err *err);
+void sc_compare_release(struct sc_compare *compare);
 
 #endif
