@@ -52,7 +52,7 @@ static double latent_width(const struct sc_model *m)
 	return (double)(m->q_lora_rank + m->kv_lora_rank);
 }
 
-/* Queries, keys, values and the output. Latent attention (DeepSeek-V2, §2.1): keys are built by
+/* Queries and keys, with a norm before and after it, values and the output. Latent attention (DeepSeek-V2, §2.1): keys are built by
  * joining a rotary part to what is expanded from the compressed ones, which stays for its values;
  * compressed ones before and after their norm. */
 static double attention_elements(const struct sc_request *request)
@@ -60,7 +60,8 @@ static double attention_elements(const struct sc_request *request)
 	const struct sc_model *m = &request->config.model;
 
 	if (!sc_model_is_mla(m))
-		return query_width(m) + 2 * key_width(m) + attention_out_width(m);
+		return (m->qk_norm > 0 ? 2 : 1) * (query_width(m) + key_width(m)) + key_width(m) +
+		       attention_out_width(m);
 	if (sc_recomputes(request, SC_RECOMPUTE_MLA_UP))
 		return attention_out_width(m) + 2 * latent_width(m);
 	return 2 * query_width(m) + (double)m->heads * (double)(m->head_dim + m->v_head_dim) +

@@ -389,12 +389,11 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
 }
 
-void sc_block_add_wait(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
-		       double us)
+void sc_block_add_wait(struct sc_block *block, uint16_t name, double us)
 {
 	struct sc_step step = {.name = name, .kind = SC_STEP_KERNEL, .model = SC_OP_HOST};
 
-	step.cost.work_us = sc_quantize_us(us / env->host_speed);
+	step.cost.work_us = sc_quantize_us(us);
 	step.cost.owner_frac[SC_OWN_HOST] = 1;
 	SC_VEC_PUSH(&block->steps, step);
 }

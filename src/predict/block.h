@@ -119,8 +119,7 @@ struct sc_block_comm {
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm);
 /* The GPU waits for the host: time on its lane. */
-void sc_block_add_wait(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
-		       double us);
+void sc_block_add_wait(struct sc_block *block, uint16_t name, double us);
 /* Are launches of what is added next replayed? */
 bool sc_block_is_replayed(const struct sc_block *block, const struct sc_block_env *env);
 /* The kernel that adds up what such pieces have brought, if any has to. */

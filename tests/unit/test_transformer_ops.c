@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/activations.h"
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"
@@ -33,7 +34,8 @@ static void tear_down(void)
 }
 
 /* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP count. */
-static int graphs; /* of steps_of's environment */
+static int graphs; /* of steps_of's environment, as host_speed */
+static double host_speed = 1;
 
 static struct sc_request *make_request(const char *model, const char *overrides)
 {
@@ -74,7 +76,7 @@ static const struct sc_block *steps_of(const struct sc_request *req, enum sc_blo
 		.hbm_speed = 1,
 		.link_speed = 1,
 		.nic_speed = 1,
-		.host_speed = 1,
+		.host_speed = host_speed,
 	};
 	struct sc_err err = {0};
 
@@ -365,6 +367,67 @@ START_TEST(biases_of_experts_are_weighed)
 	ck_assert_int_eq(count(make_request(MOE, "training.micro_batch=2"), SC_BLOCK_LAYER_F,
 			       SC_NAME_EXPERT_BIAS),
 			 0);
+}
+END_TEST
+
+/* Queries and keys, a kernel each, both ways. */
+START_TEST(heads_are_normed_where_the_model_says_so)
+{
+	static const struct {
+		enum sc_block_id block;
+		enum sc_op_name name;
+	} CASES[] = {{SC_BLOCK_LAYER_F, SC_NAME_NORM}, {SC_BLOCK_LAYER_B, SC_NAME_NORM_GRAD}};
+	const struct sc_request *plain = make_request(LLAMA, "training.recompute=none");
+	const struct sc_request *normed =
+		make_request(LLAMA, "training.recompute=none model.qk_norm=true");
+
+	for (int i = 0; i < N_OF(CASES); i++)
+		ck_assert_int_eq(count(normed, CASES[i].block, CASES[i].name),
+				 count(plain, CASES[i].block, CASES[i].name) + 2);
+	ck_assert(sc_layer_kept_bytes(normed, 2, true) > sc_layer_kept_bytes(plain, 2, true));
+}
+END_TEST
+
+/* Fused, the queries stay where they are. */
+START_TEST(latent_heads_are_joined)
+{
+	static const enum sc_block_id BLOCKS[] = {SC_BLOCK_LAYER_F, SC_BLOCK_LAYER_B};
+	const char *flash = "training.recompute=none training.attention=flash";
+	struct sc_request *req = make_request(MLA, flash);
+
+	for (int i = 0; i < N_OF(BLOCKS); i++) {
+		double apart, fused;
+
+		req->software.fused_latents = false;
+		apart = step_us(req, BLOCKS[i], SC_NAME_QKV_LAYOUT);
+		req->software.fused_latents = true;
+		fused = step_us(req, BLOCKS[i], SC_NAME_QKV_LAYOUT);
+		ck_assert(fused > 0 && fused < apart);
+	}
+	ck_assert_int_eq(count(make_request(LLAMA, flash), SC_BLOCK_LAYER_F, SC_NAME_QKV_LAYOUT),
+			 0);
+}
+END_TEST
+
+/* The GPU waits until the host is ahead again: not longer than it takes for all launches, and as much longer as the host is
+ * slower. */
+START_TEST(experts_wait_for_their_counts_as_long_as_the_host_takes)
+{
+	struct sc_request *req = make_request(MOE, "training.micro_batch=1");
+	double launches_us = 0, once, twice;
+	const struct sc_block *b;
+
+	req->software.host_sync_us = 50;
+	req->software.host_expert_us = 1e4; /* no kernel is as long */
+	b = steps_of(req, SC_BLOCK_LAYER_F);
+	for (size_t i = 0; i < b->steps.n; i++)
+		launches_us += b->steps.at[i].host_us;
+	once = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERTS_SYNC);
+	ck_assert(once > 2 * 16 * 1e4 && once < launches_us + 50);
+	host_speed = 0.5;
+	twice = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERTS_SYNC);
+	host_speed = 1;
+	ck_assert(fabs(twice / once - 2) < 0.02);
 }
 END_TEST
 
@@ -890,6 +953,9 @@ static Suite *make_suite(void)
 	tcase_add_test(flop, some_layers_run_again);
 	tcase_add_test(flop, a_window_shortens_attention);
 	tcase_add_test(flop, biases_of_experts_are_weighed);
+	tcase_add_test(flop, heads_are_normed_where_the_model_says_so);
+	tcase_add_test(flop, latent_heads_are_joined);
+	tcase_add_test(flop, experts_wait_for_their_counts_as_long_as_the_host_takes);
 	tcase_add_test(flop, context_parallel_ranks_exchange_heads);
 	tcase_add_test(flop, casts_ride_on_norms_or_on_all);
 	tcase_add_loop_test(flop, every_input_of_an_fp8_product_is_cast, 0, 3);

@@ -170,7 +170,8 @@ struct sc_model {
 	int64_t sliding_window;       /* tokens that attention reaches back; -1 = all */
 	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */
 	int tied_embeddings;          /* 0, 1; default: the family's */
-	int biases; /* of the linear layers, experts among them; as tied_embeddings */
+	int biases;  /* of the linear layers, experts among them; as tied_embeddings */
+	int qk_norm; /* queries and keys are normed head by head; default no */
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
 	struct sc_ints bottom_mlp, top_mlp;

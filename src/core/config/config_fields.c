@@ -371,6 +371,8 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, v_head_dim, 1, MAX_HIDDEN, "latent attention: width of a head's values"),
 	ENUM(sc_model, tied_embeddings, BOOL_NAMES, "output layer is the word embedding"),
 	ENUM(sc_model, biases, BOOL_NAMES, "linear layers have biases; default: the family's"),
+	ENUM(sc_model, qk_norm, BOOL_NAMES,
+	     "queries and keys are normed head by head; default false"),
 	INT(sc_model, expert_groups, 1, MAX_EXPERTS, "groups that experts lie in",
 	    NEEDS(SC_NEEDS_EXPERTS)),
 	INT(sc_model, top_groups, 1, MAX_EXPERTS, "groups that a token's experts are of",

@@ -168,6 +168,8 @@ static void resolve_widths(struct sc_model *model)
 		model->tied_embeddings = traits->tied;
 	if (model->biases == SC_NOT_GIVEN)
 		model->biases = traits->biases;
+	if (model->qk_norm == SC_NOT_GIVEN)
+		model->qk_norm = false;
 	default_int(&model->mtp_layers, 0);
 	if (model->experts == SC_NOT_GIVEN)
 		return;

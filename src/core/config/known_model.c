@@ -77,6 +77,8 @@ static void take_shape(struct sc_model *model, const struct sc_model *known)
 		model->tied_embeddings = known->tied_embeddings;
 	if (model->biases == SC_NOT_GIVEN)
 		model->biases = known->biases;
+	if (model->qk_norm == SC_NOT_GIVEN)
+		model->qk_norm = known->qk_norm;
 }
 
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err)

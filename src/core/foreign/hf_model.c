@@ -67,18 +67,19 @@ static const struct hf_type {
 	bool tied;           /* where config.json does not say */
 	bool ffn_of_experts; /* intermediate_size is the width of an expert */
 	bool biases;         /* where the family has none */
+	bool qk_norm;        /* queries and keys are normed head by head */
 	int windows;         /* one layer in so many has no sliding window; 0 = all have it */
 } TYPES[] = {
 	{.name = "llama", .family = "llama"},
 	{.name = "mistral", .family = "llama"},
 	{.name = "qwen2", .family = "llama"},
-	{.name = "qwen3", .family = "llama"},
+	{.name = "qwen3", .family = "llama", .qk_norm = true},
 	{.name = "gemma", .family = "llama", .tied = true},
 	{.name = "gemma2", .family = "llama", .tied = true, .windows = 2},
-	{.name = "gemma3_text", .family = "llama", .tied = true, .windows = 6},
+	{.name = "gemma3_text", .family = "llama", .tied = true, .qk_norm = true, .windows = 6},
 	{.name = "phi3", .family = "llama"},
 	{.name = "mixtral", .family = "moe", .ffn_of_experts = true},
-	{.name = "qwen3_moe", .family = "moe"},
+	{.name = "qwen3_moe", .family = "moe", .qk_norm = true},
 	{.name = "gpt_oss", .family = "moe", .ffn_of_experts = true, .biases = true, .windows = 2},
 	{.name = "deepseek_v2", .family = "moe-mla"},
 	{.name = "deepseek_v3", .family = "moe-mla"},
@@ -234,6 +235,8 @@ static int take_implied(struct sc_foreign *file, const struct hf_type *type, str
 				    type->tied ? "true" : "false", err);
 	if (rc == 0 && type->biases)
 		rc = sc_foreign_put(file, at, "model.biases", "true", err);
+	if (rc == 0 && type->qk_norm)
+		rc = sc_foreign_put(file, at, "model.qk_norm", "true", err);
 	if (rc == 0 && seq)
 		rc = sc_foreign_put(file, seq, "model.seq", NULL, err);
 	if (rc == 0 && ffn && type->ffn_of_experts)

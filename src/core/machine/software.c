@@ -187,6 +187,8 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_norm, "one kernel"),
 	BOOL(norms_apart, "no norm is fused with the product behind it"),
 	BOOL(fused_rope, "one kernel"),
+	BOOL(fused_latents,
+	     "latent attention: keys and values are rotated, joined and copied by one kernel"),
 	BOOL(fused_loss, "one kernel"),
 	BOOL(fused_fp8_norm, "casts of norms' outputs ride on the norms"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),

@@ -108,7 +108,7 @@ struct sc_software {
 	bool flash_attention;      /* training.attention that is not given means flash */
 	bool fused_activation, fused_bias_dropout,
 		fused_softmax; /* activation: with its bias or gate */
-	bool fused_norm, fused_rope,
+	bool fused_norm, fused_rope, fused_latents,
 		fused_loss;  /* one kernel each, else chains of elementwise ones */
 	bool norms_apart;    /* norms are modules: none joins the product behind it */
 	bool fused_fp8_norm; /* those of norms' outputs do */

@@ -5,6 +5,21 @@
 
 #include "predict/transformer/transformer_priv.h"
 
+/* Of latent attention: keys are joined from what is expanded and the rotated part, which all heads share, and values
+ * copied to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py); else queries are joined, too,
+ * each by a kernel (multi_latent_attention.py). Backward splits them again. */
+static void join_heads(const struct dims *x)
+{
+	double own = x->d - (double)x->model->rope_head_dim;
+	double keys = own + x->d, values = 2 * x->d_v, queries = 2 * x->d;
+	double n = x->tokens * x->heads * x->e;
+
+	if (x->sw->fused_latents)
+		add_rowwise(x, SC_NAME_QKV_LAYOUT, n * (keys + values), 1);
+	else
+		add_rowwise(x, SC_NAME_QKV_LAYOUT, n * (keys + values + queries), 3);
+}
+
 void rotary(const struct dims *x, enum sc_op_name name)
 {
 	double q = x->heads * x->d, k = x->kv_heads * x->d;
@@ -14,6 +29,7 @@ void rotary(const struct dims *x, enum sc_op_name name)
 	if (sc_model_is_mla(x->model)) { /* its own part of each head, one key for all heads */
 		q = x->heads * (double)x->model->rope_head_dim;
 		k = (double)x->model->rope_head_dim;
+		join_heads(x);
 	}
 	if (x->sw->fused_rope)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);

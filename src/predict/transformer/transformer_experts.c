@@ -234,17 +234,20 @@ static void weigh_bias(const struct dims *x, const struct experts *ex, bool back
  * capacity it knows them. */
 static void wait_for_counts(const struct dims *x, size_t first)
 {
-	double us = x->sw->host_sync_us;
+	double late_us = 0, most_us = 0;
 
-	if (us <= 0 || x->req->config.training.routing == SC_ROUTING_DROPPED ||
+	if (x->sw->host_sync_us <= 0 || x->req->config.training.routing == SC_ROUTING_DROPPED ||
 	    sc_block_is_replayed(x->block, x->env))
 		return;
 	for (size_t i = first; i < x->block->steps.n; i++) {
 		const struct sc_step *step = &x->block->steps.at[i];
 
-		us += step->host_us - sc_cost_alone_us(&step->cost);
+		late_us += step->host_us;
+		most_us = fmax(most_us, late_us);
+		late_us -= sc_cost_alone_us(&step->cost);
 	}
-	sc_block_add_wait(x->block, x->env, SC_NAME_EXPERTS_SYNC, fmax(us, x->sw->host_sync_us));
+	sc_block_add_wait(x->block, SC_NAME_EXPERTS_SYNC,
+			  x->sw->host_sync_us / x->env->host_speed + most_us);
 }
 
 /* Rows of each expert to a multiple of what a block of scales covers, and back (Megatron Core, experts.py:

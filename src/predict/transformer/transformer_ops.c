@@ -86,6 +86,15 @@ void mlp_weights(const struct dims *x, double ffn)
 	region_weights(x, &up, 1);
 }
 
+/* Of queries and of keys, by a kernel each. */
+static void norm_heads(const struct dims *x, void (*norm)(const struct dims *, double))
+{
+	if (x->model->qk_norm <= 0)
+		return;
+	norm(x, x->tokens * x->heads * x->d);
+	norm(x, x->tokens * x->kv_heads * x->d);
+}
+
 /* Up to the feed-forward part. */
 static void attention_half(const struct dims *x)
 {
@@ -101,6 +110,7 @@ static void attention_half(const struct dims *x)
 		add_linear(x, &qkv[i]);
 	if (n_qkv > 1) /* norms of the latents */
 		add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
+	norm_heads(x, add_norm);
 	attention_forward(x);
 	leave_region(x, &proj);
 	bias_dropout_add(x);
@@ -237,6 +247,7 @@ static void layer_backward(const struct dims *x, bool has_experts)
 	bias_dropout_add_backward(x);
 	leave_region_grad(x, &proj);
 	attention_backward(x);
+	norm_heads(x, add_norm_grad);
 	if (n_qkv > 1)
 		add_norm_grad(x,
 			      x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
