@@ -8,7 +8,7 @@ _stepcast() {
 		'sweep:predict many cases over one config'
 		'search:find the best split of a model over GPUs, proven under the model'
 		'scale:strong or weak scaling, with the best split at each number of GPUs'
-		'compare:configs and recordings side by side\: what differs, and what it does'
+		'compare:predict configs side by side\: what differs, and what it does'
 		'validate:compare predictions with measured times'
 		'shard:rank sharding plans of embedding tables, and search for one'
 		'c3:what overlapping computation and communication gains'
@@ -225,7 +225,7 @@ _stepcast() {
 		'--bytes[a size, or sizes from A to B, each F times the one before (default\: 8\:16G\:x2); K, M, G are powers of 1,024]:N|A\:B\[\:xF\]:' \
 		'--nodes[hosts (default\: 1, or those that the algorithm'\''s GPUs fill)]:N:' \
 		'--ranks[GPUs (default\: all of the hosts, or the algorithm'\''s)]:N:' \
-		'--algorithm[an algorithm in MSCCL'\''s XML\: proved, walked at each size, and compared with the library'\''s own choice]:FILE.xml:_files' \
+		'--algorithm[an algorithm in MSCCL'\''s XML, or a common one by name\: proved, walked at each size, and compared with the library'\''s own choice]:FILE.xml|NAME:_files' \
 		'--measured[measured times, beside\: CSV with bytes and time_us, or what nccl-tests printed]:FILE:_files' \
 		'--sends[all_to_all, in place of --bytes\: what each rank sends to each, columns from, to and bytes]:FILE.csv:_files' \
 		'*--beside[another that begins with it between the same GPUs, as all_gather\:64M; may be given again]:KIND\:BYTES:' \

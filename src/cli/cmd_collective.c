@@ -59,10 +59,10 @@ static const struct sc_cli_option OPTIONS[] = {
 	{.name = "algorithm",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
-	 .arg = "FILE.xml",
+	 .arg = "FILE.xml|NAME",
 	 .offset = AT(algorithm),
-	 .help = "an algorithm in MSCCL's XML: proved, walked at each size, and compared with the library's "
-		 "own choice"},
+	 .help = "an algorithm in MSCCL's XML, or a common one by name: proved, walked at each size, and "
+		 "compared with the library's own choice"},
 	{.name = "measured",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
@@ -252,6 +252,32 @@ static int read_beside(const struct collective_args *args, struct sc_arena *aren
 	return rc;
 }
 
+/* -1: a file. */
+static int recipe_of(const struct collective_args *args)
+{
+	for (int i = 0; i < SC_MSCCL_N_KINDS && args->algorithm; i++)
+		if (strcmp(args->algorithm, sc_msccl_kind_names[i]) == 0)
+			return i;
+	return -1;
+}
+
+static int build_algorithm(int kind, const struct sc_cli_network *network, struct sc_arena *arena,
+			   struct sc_msccl *out, struct sc_err *err)
+{
+	const struct sc_msccl_recipe recipe = {.kind = (enum sc_msccl_kind)kind,
+					       .proto = SC_PROTO_SIMPLE,
+					       .n_gpus = network->span.n_ranks,
+					       .gpus_per_node = network->span.max_ranks_per_node,
+					       .channels = 1,
+					       .instances = 1};
+	int rc = sc_msccl_recipe_check(&recipe, err);
+
+	if (rc)
+		return rc;
+	sc_msccl_build(&recipe, arena, out);
+	return sc_msccl_check(out, err);
+}
+
 static int load_algorithm(const struct collective_args *args, struct sc_arena *arena,
 			  struct sc_msccl *out, struct sc_err *err)
 {
@@ -336,7 +362,7 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	struct sc_msccl file = {0};
 	struct sc_csv measured = {0};
 	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
-	int rc = sc_cli_plot_check(args->plot, err);
+	int rc = sc_cli_plot_check(args->plot, err), recipe = recipe_of(args);
 
 	if (rc == 0)
 		rc = read_kind(args->common.words.at[0], &opts.kind, err);
@@ -344,11 +370,13 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);
 	if (rc == 0)
 		rc = read_beside(args, arena, &opts, err);
-	if (rc == 0 && args->algorithm)
+	if (rc == 0 && args->algorithm && recipe < 0)
 		rc = load_algorithm(args, arena, &file, err);
 	opts.file = args->algorithm ? &file : NULL;
 	if (rc == 0)
-		rc = load_network(args, opts.file, arena, &network, err);
+		rc = load_network(args, recipe < 0 ? opts.file : NULL, arena, &network, err);
+	if (rc == 0 && recipe >= 0)
+		rc = build_algorithm(recipe, &network, arena, &file, err);
 	if (rc == 0 && args->sends && (opts.kind != SC_ALL_TO_ALL || args->bytes))
 		rc = sc_err_set(err, SC_EUSAGE,
 				"--sends is for all_to_all, and in place of --bytes");
@@ -388,7 +416,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml] [--sends FILE.csv] [--beside KIND:BYTES]... [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
+		"[--algorithm FILE.xml|NAME] [--sends FILE.csv] [--beside KIND:BYTES]... [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "
@@ -396,7 +424,11 @@ const struct sc_command sc_command_collective = {
 		"An algorithm file is MSCCL's XML. Before it is timed it is proved on symbols: sends and "
 		"receives match, it ends, every rank gets what the collective promises; what is wrong is "
 		"named with rank, thread block and step. Then its thread blocks are walked at each size, "
-		"and the sizes are named at which it beats the library.\n\n"
+		"and the sizes are named at which it beats the library. Common ones need no file, and are of "
+		"one channel and the Simple protocol: ring_all_gather, ring_all_gather_fused, "
+		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, two_step_all_to_all, "
+		"and all_to_next (each rank sends to the next, between nodes over all NICs; KIND is what it is "
+		"compared with, as send_recv).\n\n"
 		"With --beside others begin at the same time, each on a communicator of its own; links, "
 		"NICs, SMs and memory are shared, and the time until this one ends is said, too.\n\n"
 		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",

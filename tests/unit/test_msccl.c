@@ -23,12 +23,12 @@ static void teardown(void)
 static struct sc_msccl built(enum sc_msccl_kind kind, int n, int channels, int instances)
 {
 	struct sc_msccl algo;
-	bool two_step = kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL;
+	bool by_node = kind >= SC_MSCCL_TWO_STEP_ALL_TO_ALL;
 
 	sc_msccl_build(&(struct sc_msccl_recipe){.kind = kind,
 						 .proto = SC_PROTO_SIMPLE,
 						 .n_gpus = n,
-						 .gpus_per_node = two_step ? n / 2 : n,
+						 .gpus_per_node = by_node ? n / 2 : n,
 						 .channels = channels,
 						 .instances = instances},
 		       &arena, &algo);
@@ -47,7 +47,7 @@ START_TEST(recipes_are_proved)
 		bool one = _i >= SC_MSCCL_PAIRS_ALL_GATHER;
 		struct sc_msccl algo =
 			built((enum sc_msccl_kind)_i, SIZES[i].n, one ? 1 : SIZES[i].channels,
-			      _i == SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : SIZES[i].instances);
+			      _i >= SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : SIZES[i].instances);
 		struct sc_strbuf text = {0};
 		struct sc_msccl again;
 		struct sc_err err = {0};
@@ -166,10 +166,39 @@ START_TEST(walks_are_monotone)
 
 		ck_assert(us >= last);
 		ck_assert(walked(&algo, &fast, bytes) <= us * (1 + 1e-9));
-		if (_i != SC_MSCCL_TWO_STEP_ALL_TO_ALL)
+		if (_i < SC_MSCCL_TWO_STEP_ALL_TO_ALL)
 			ck_assert(us >= sc_bytes_us(bytes * 7 / 8, 50));
 		last = us;
 	}
+}
+END_TEST
+
+/* A wrong next is found; between nodes as many NICs as GPUs carry it, so large sizes take a part of what one would. */
+START_TEST(next_uses_all_nics)
+{
+	struct sc_fabric_walk walk = walk_of(100, 0, 200);
+	struct sc_fabric fabric = {
+		.gpus_per_node = 4, .nics_per_node = 4, .nic_gbps = 5, .net_eff = 1, .walk = &walk};
+	struct sc_msccl algo;
+	struct sc_msccl_time time;
+	struct sc_err err = {0};
+
+	sc_msccl_build(&(struct sc_msccl_recipe){.kind = SC_MSCCL_ALL_TO_NEXT,
+						 .proto = SC_PROTO_SIMPLE,
+						 .n_gpus = 12,
+						 .gpus_per_node = 4,
+						 .channels = 1,
+						 .instances = 1},
+		       &arena, &algo);
+	ck_assert_msg(sc_msccl_check(&algo, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(sc_msccl_walk(&algo, &fabric, GIB, &time, &err), 0);
+	ck_assert_double_lt(time.total_us, sc_bytes_us(GIB, 5) / 3.5);
+	ck_assert_double_gt(time.total_us, sc_bytes_us(GIB, 4 * 5) * (1 - 1e-9));
+	for (size_t s = 0; s < algo.n_steps; s++)
+		if (algo.steps[s].op == SC_MSCCL_SEND && algo.steps[s].src_off == 1)
+			algo.steps[s].src_off = 2;
+	ck_assert_int_ne(sc_msccl_check(&algo, &err), 0);
+	ck_assert_msg(strstr(err.text, "wrong") != NULL, "%s", err.text);
 }
 END_TEST
 
@@ -194,6 +223,7 @@ static Suite *msccl_suite(void)
 	tcase_add_test(tc, faults_are_named);
 	tcase_add_test(tc, ring_limits);
 	tcase_add_test(tc, large_steps_may_never_end);
+	tcase_add_test(tc, next_uses_all_nics);
 	tcase_add_test(tc, instances_until_a_cap);
 	tcase_add_loop_test(tc, walks_are_monotone, 0, SC_MSCCL_N_KINDS);
 	suite_add_tcase(suite, tc);

@@ -37,6 +37,7 @@ enum sc_msccl_coll {
 	SC_MSCCL_ALL_GATHER,
 	SC_MSCCL_REDUCE_SCATTER,
 	SC_MSCCL_ALL_TO_ALL,
+	SC_MSCCL_NEXT, /* each rank but the first gets the input of the one before; "custom" in files */
 	SC_MSCCL_CUSTOM, /* and what else there is: only that it ends is proved */
 	SC_MSCCL_N_COLLS
 };
@@ -106,6 +107,7 @@ enum sc_msccl_kind {
 	SC_MSCCL_PAIRS_ALL_REDUCE,
 	SC_MSCCL_PAIRS_ALL_TO_ALL,
 	SC_MSCCL_TWO_STEP_ALL_TO_ALL,
+	SC_MSCCL_ALL_TO_NEXT, /* between nodes over all NICs */
 	SC_MSCCL_N_KINDS
 };
 struct sc_msccl_recipe {
@@ -114,6 +116,8 @@ struct sc_msccl_recipe {
 	int n_gpus, gpus_per_node, channels, instances;
 };
 extern const char *const sc_msccl_kind_names[]; /* "ring_all_gather", NULL-ended */
+/* SC_ECONFLICT: it is not for so many GPUs. */
+int sc_msccl_recipe_check(const struct sc_msccl_recipe *recipe, struct sc_err *err);
 void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena,
 		    struct sc_msccl *out);
 

@@ -13,6 +13,7 @@ const char *const sc_msccl_kind_names[] = {
 	[SC_MSCCL_PAIRS_ALL_REDUCE] = "pairs_all_reduce",
 	[SC_MSCCL_PAIRS_ALL_TO_ALL] = "pairs_all_to_all",
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = "two_step_all_to_all",
+	[SC_MSCCL_ALL_TO_NEXT] = "all_to_next",
 	[SC_MSCCL_N_KINDS] = NULL,
 };
 
@@ -229,6 +230,68 @@ static void two_step_all_to_all(struct builder *b)
 	}
 }
 
+/* ---- to the next rank: in the node straight, from the node's last GPU in parts over all of the node's NICs ---- */
+
+enum { NEXT_CHANNELS = 3 }; /* one in nodes, two by turns between them */
+
+static void move(struct builder *b, enum sc_msccl_op op, struct place at, int count)
+{
+	add_step(b, op, at, at, count);
+}
+
+/* Part i of the last GPU's data goes through the i-th GPU of its node to the i-th of the next. */
+static void leave_node(struct builder *b, int node)
+{
+	int per_node = b->recipe->gpus_per_node, channel = 1 + node % 2;
+	int last = (node + 1) * per_node - 1, over = b->gpu + per_node;
+
+	if (b->gpu != last) {
+		add_tb(b, over, last, channel);
+		move(b, SC_MSCCL_RECV_COPY_SEND, (struct place){SC_MSCCL_SCRATCH, 0}, 1);
+		return;
+	}
+	for (int i = 0; i < per_node; i++) {
+		add_tb(b, i == per_node - 1 ? over : node * per_node + i, -1, channel);
+		move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, i}, 1);
+	}
+}
+
+/* And from there to the first. */
+static void enter_node(struct builder *b, int node)
+{
+	int per_node = b->recipe->gpus_per_node, channel = 1 + (node - 1) % 2;
+	int first = node * per_node, over = b->gpu - per_node;
+
+	if (b->gpu != first) {
+		add_tb(b, first, over, channel);
+		move(b, SC_MSCCL_RECV_COPY_SEND, (struct place){SC_MSCCL_SCRATCH, 1}, 1);
+		return;
+	}
+	for (int i = 0; i < per_node; i++) {
+		add_tb(b, -1, i == 0 ? over : first + i, channel);
+		move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_OUTPUT, i}, 1);
+	}
+}
+
+static void all_to_next(struct builder *b)
+{
+	int per_node = b->recipe->gpus_per_node;
+	int node = b->gpu / per_node, local = b->gpu % per_node;
+
+	if (local > 0) {
+		add_tb(b, -1, b->gpu - 1, 0);
+		move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_OUTPUT, 0}, per_node);
+	}
+	if (local < per_node - 1) {
+		add_tb(b, b->gpu + 1, -1, 0);
+		move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, 0}, per_node);
+	}
+	if (node < b->n / per_node - 1)
+		leave_node(b, node);
+	if (node > 0)
+		enter_node(b, node);
+}
+
 /* ---- the list ---- */
 
 struct kind {
@@ -244,6 +307,7 @@ static const struct kind KINDS[SC_MSCCL_N_KINDS] = {
 	[SC_MSCCL_PAIRS_ALL_REDUCE] = {pairs_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
 	[SC_MSCCL_PAIRS_ALL_TO_ALL] = {pairs, SC_MSCCL_ALL_TO_ALL, false, true},
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = {two_step_all_to_all, SC_MSCCL_ALL_TO_ALL, false, true},
+	[SC_MSCCL_ALL_TO_NEXT] = {all_to_next, SC_MSCCL_NEXT, false, true},
 };
 
 static int chunks_of(const struct sc_msccl_recipe *r)
@@ -254,6 +318,8 @@ static int chunks_of(const struct sc_msccl_recipe *r)
 		return r->n_gpus * r->n_gpus * r->instances;
 	if (r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
 		return r->n_gpus;
+	if (r->kind == SC_MSCCL_ALL_TO_NEXT)
+		return r->gpus_per_node;
 	return r->n_gpus * r->instances;
 }
 
@@ -268,6 +334,33 @@ static void set_buffers(const struct sc_msccl *algo, const struct sc_msccl_recip
 		gpu->chunks[SC_MSCCL_SCRATCH] = (r->n_gpus - 1) * r->n_gpus * r->instances;
 	if (r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
 		gpu->chunks[SC_MSCCL_SCRATCH] = algo->n_chunks;
+	if (r->kind == SC_MSCCL_ALL_TO_NEXT)
+		gpu->chunks[SC_MSCCL_SCRATCH] = 2;
+}
+
+static bool is_by_node(enum sc_msccl_kind kind)
+{
+	return kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL || kind == SC_MSCCL_ALL_TO_NEXT;
+}
+
+int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
+{
+	int count = is_by_node(r->kind)                    ? r->gpus_per_node
+		    : r->kind == SC_MSCCL_PAIRS_ALL_REDUCE ? r->n_gpus
+							   : 1;
+
+	if (r->n_gpus < 2 || r->n_gpus > SC_MSCCL_MAX_GPUS)
+		return sc_err_set(err, SC_ECONFLICT, "%s: %d GPUs; expected 2 to %d",
+				  sc_msccl_kind_names[r->kind], r->n_gpus, SC_MSCCL_MAX_GPUS);
+	if (is_by_node(r->kind) && r->n_gpus % r->gpus_per_node)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "%s: %d GPUs are not whole nodes of %d; see --ranks and --nodes",
+				  sc_msccl_kind_names[r->kind], r->n_gpus, r->gpus_per_node);
+	if (count > SC_MSCCL_MAX_COUNT)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "%s: a step would move %d chunks; at most %d can be",
+				  sc_msccl_kind_names[r->kind], count, SC_MSCCL_MAX_COUNT);
+	return 0;
 }
 
 static void take_lists(struct builder *b, struct sc_arena *arena, struct sc_msccl *out)
@@ -288,17 +381,17 @@ void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena
 	const struct kind *kind = &KINDS[recipe->kind];
 	struct builder b = {.recipe = recipe, .n = recipe->n_gpus};
 
-	assert(recipe->n_gpus > 1 && recipe->n_gpus <= SC_MSCCL_MAX_GPUS);
+	assert(sc_msccl_recipe_check(recipe, NULL) == 0);
 	assert(recipe->channels > 0 && recipe->instances > 0);
-	assert(recipe->kind != SC_MSCCL_TWO_STEP_ALL_TO_ALL ||
-	       recipe->n_gpus % recipe->gpus_per_node == 0);
 	*out = (struct sc_msccl){.file = "",
 				 .name = sc_msccl_kind_names[recipe->kind],
 				 .coll = kind->coll,
 				 .coll_name = sc_msccl_coll_names[kind->coll],
 				 .proto = recipe->proto,
 				 .n_gpus = recipe->n_gpus,
-				 .n_channels = recipe->channels * recipe->instances,
+				 .n_channels = recipe->kind == SC_MSCCL_ALL_TO_NEXT
+						       ? NEXT_CHANNELS
+						       : recipe->channels * recipe->instances,
 				 .n_chunks = chunks_of(recipe),
 				 .in_place = kind->in_place};
 	out->gpus = sc_arena_calloc(arena, (size_t)recipe->n_gpus, sizeof(*out->gpus));

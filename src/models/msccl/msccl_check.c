@@ -359,6 +359,9 @@ static bool wanted(const struct sc_msccl *algo, int g, int i, struct value *out)
 	case SC_MSCCL_REDUCE_SCATTER:
 		*out = (struct value){g * part + i, -1};
 		return true;
+	case SC_MSCCL_NEXT:
+		*out = (struct value){i, g - 1};
+		return g > 0;
 	case SC_MSCCL_ALL_TO_ALL:
 		*out = (struct value){g * part + i % part, i / part};
 		return true;
@@ -406,7 +409,7 @@ static int check_result(const struct machine *m)
 			struct value want;
 
 			if (!wanted(algo, g, i, &want))
-				return 0;
+				break;
 			if (algo->coll == SC_MSCCL_REDUCE_SCATTER && algo->in_place &&
 			    algo->gpus[g].chunks[SC_MSCCL_OUTPUT] == 0)
 				got = &m->slots[slot += (size_t)g * (size_t)result];

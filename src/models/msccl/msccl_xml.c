@@ -10,8 +10,8 @@
 
 const char *const sc_msccl_op_names[] = {"nop", "s",    "r",   "rcs", "rrs",
 					 "rrc", "rrcs", "cpy", "re",  NULL};
-const char *const sc_msccl_coll_names[] = {"allreduce", "allgather", "reduce_scatter",
-					   "alltoall",  "custom",    NULL};
+const char *const sc_msccl_coll_names[] = {
+	"allreduce", "allgather", "reduce_scatter", "alltoall", "custom", "custom", NULL};
 const char *const sc_msccl_proto_names[] = {"LL", "LL128", "Simple", NULL};
 static const char *const BUFFER_NAMES[] = {"i", "o", "s", NULL};
 
@@ -173,9 +173,11 @@ static int read_coll(const struct sc_xml *r, struct sc_arena *arena, struct sc_m
 		return sc_xml_fail(r, a ? a->at : r->tag,
 				   "coll: expected the name of a collective");
 	out->coll_name = sc_arena_memdup(arena, a->value, a->n_value);
-	for (out->coll = 0; out->coll < SC_MSCCL_CUSTOM; out->coll++)
+	for (out->coll = 0; out->coll < SC_MSCCL_NEXT; out->coll++)
 		if (strcmp(out->coll_name, sc_msccl_coll_names[out->coll]) == 0)
 			break;
+	if (out->coll == SC_MSCCL_NEXT)
+		out->coll = SC_MSCCL_CUSTOM;
 	if (strcmp(out->coll_name, "reducescatter") == 0)
 		out->coll = SC_MSCCL_REDUCE_SCATTER;
 	return 0;

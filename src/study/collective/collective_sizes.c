@@ -98,7 +98,7 @@ static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err
 						SC_ALL_TO_ALL};
 	const struct sc_msccl *file = opts->file;
 
-	if (file->coll < SC_MSCCL_CUSTOM && of[file->coll] != opts->kind)
+	if (file->coll < SC_MSCCL_NEXT && of[file->coll] != opts->kind)
 		return sc_err_at(err, SC_ECONFLICT, file->file, 0, 0,
 				 "the algorithm is of %s, not of %s", file->coll_name,
 				 sc_collective_names[opts->kind]);
