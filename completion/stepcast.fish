@@ -72,7 +72,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from scale' -l output -s o -r -d
 complete -c stepcast -n '__fish_seen_subcommand_from scale' -l verbose -s v -d 'say more on stderr; given twice, still more'
 complete -c stepcast -n '__fish_seen_subcommand_from scale' -l quiet -s q -d 'say nothing on stderr but errors'
 complete -c stepcast -n '__fish_seen_subcommand_from scale' -l progress -d 'show progress on stderr (default: if it is a terminal)'
-complete -c stepcast -f -n __fish_use_subcommand -a compare -d 'predict configs side by side: what differs, and what it does'
+complete -c stepcast -f -n __fish_use_subcommand -a compare -d 'configs and recordings side by side: what differs, and what it does'
 complete -c stepcast -n '__fish_seen_subcommand_from compare' -l set -x -d 'override one key of every config; may be given again' -a '(__stepcast_keys)'
 complete -c stepcast -n '__fish_seen_subcommand_from compare' -l json -d 'write JSON to stdout'
 complete -c stepcast -n '__fish_seen_subcommand_from compare' -l help -s h -d 'show this text and end'

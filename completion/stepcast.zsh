@@ -8,7 +8,7 @@ _stepcast() {
 		'sweep:predict many cases over one config'
 		'search:find the best split of a model over GPUs, proven under the model'
 		'scale:strong or weak scaling, with the best split at each number of GPUs'
-		'compare:predict configs side by side\: what differs, and what it does'
+		'compare:configs and recordings side by side\: what differs, and what it does'
 		'validate:compare predictions with measured times'
 		'shard:rank sharding plans of embedding tables, and search for one'
 		'c3:what overlapping computation and communication gains'
