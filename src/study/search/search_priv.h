@@ -11,6 +11,7 @@ struct sc_searching {
 	struct sc_search_result *out;
 	struct sc_catalog *catalog;
 	struct sc_request *facts; /* of the base with a split of one GPU a replica */
+	double begin_s;
 };
 
 /* search_space.c: out->cases. */
@@ -20,7 +21,8 @@ int sc_search_factors(struct sc_searching *s, struct sc_err *err);
 /* search.c: predicts rows, as many outcomes. */
 int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
 		      struct sc_outcome *out, struct sc_err *err);
-/* search_worth.c: out->others; best_in and regret_frac of out->shown. */
+bool sc_search_is_over(const struct sc_searching *s); /* stopped, or out of time */
+/* search_worth.c: out->others; best_in and regret_frac of out->shown. Without them where the search is over before. */
 int sc_search_worth(struct sc_searching *s, struct sc_err *err);
 int sc_search_regret(struct sc_searching *s, struct sc_err *err);
 /* The text of a key in the base, or in a row where it is a column; NULL: not given. */

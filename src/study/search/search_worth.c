@@ -4,6 +4,8 @@
 
 #include "study/search/search_priv.h"
 
+enum { FEW = 16 }; /* predictions between looks at the clock */
+
 /* ---- one setting at a time ---- */
 
 /* The one column in which a row differs from the best; -1: none or several. */
@@ -28,7 +30,7 @@ static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n
 	struct sc_search_case *at = s->out->at;
 	size_t *unknown = sc_arena_calloc(s->arena, n + 1, sizeof(*unknown)), n_unknown = 0;
 	struct sc_outcome *outcomes;
-	int rc;
+	int rc = 0;
 
 	for (size_t i = 0; i < n; i++)
 		if (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT)
@@ -36,8 +38,12 @@ static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n
 	if (n_unknown == 0)
 		return 0;
 	outcomes = sc_arena_calloc(s->arena, n_unknown, sizeof(*outcomes));
-	rc = sc_search_predict(s, &(struct sc_sweep){.rows = unknown, .n_rows = n_unknown},
-			       outcomes, err);
+	for (size_t i = 0; i < n_unknown && rc == 0 && !sc_search_is_over(s); i += FEW) {
+		size_t n_now = n_unknown - i < FEW ? n_unknown - i : FEW;
+
+		rc = sc_search_predict(s, &(struct sc_sweep){.rows = unknown + i, .n_rows = n_now},
+				       outcomes + i, err);
+	}
 	for (size_t i = 0; i < n_unknown && rc == 0; i++)
 		at[unknown[i]].outcome = outcomes[i];
 	return rc;
@@ -67,12 +73,16 @@ int sc_search_worth(struct sc_searching *s, struct sc_err *err)
 	size_t best = out->shown[0].row;
 	int rc;
 
+	if (sc_search_is_over(s))
+		return 0;
 	for (size_t row = 0; row < out->cases.n_rows; row++)
 		if (differs_in(&out->cases, best, row) >= 0)
 			rows[n++] = row;
 	rc = simulate_unknown(s, rows, n, err);
 	out->others = sc_arena_calloc(s->arena, n + 1, sizeof(*out->others));
-	for (size_t column = 0; column < out->cases.n_cols && rc == 0; column++)
+	if (rc || sc_search_is_over(s))
+		return rc;
+	for (size_t column = 0; column < out->cases.n_cols; column++)
 		for (size_t i = 0; i < n; i++)
 			if (differs_in(&out->cases, best, rows[i]) == (int)column)
 				take_other(s, rows[i], column);
@@ -113,7 +123,7 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 	struct sc_outcome *outcomes = sc_arena_calloc(s->arena, out->n_shown, sizeof(*outcomes));
 	size_t *rows = sc_arena_calloc(s->arena, out->n_shown, sizeof(*rows));
 	struct sc_rng rng;
-	int rc = 0;
+	int rc = 0, d = 0;
 
 	out->error = sc_model_error_of(s->facts, best->low_ms, best->high_ms);
 	sc_rng_init(&rng, 1);
@@ -121,7 +131,7 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 		rows[i] = out->shown[i].row;
 		out->shown[i].best_in = out->shown[i].regret_frac = 0;
 	}
-	for (int d = 0; d < SC_SEARCH_DRAWS && rc == 0; d++) {
+	for (; d < SC_SEARCH_DRAWS && rc == 0 && !sc_search_is_over(s); d++) {
 		struct sc_predict_opts opts;
 
 		sc_model_error_draw(&out->error, &rng, &opts);
@@ -131,5 +141,7 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 		if (rc == 0)
 			judge(s, outcomes);
 	}
+	for (size_t i = 0; i < out->n_shown && d < SC_SEARCH_DRAWS; i++)
+		out->shown[i].best_in = out->shown[i].regret_frac = (double)NAN;
 	return rc;
 }

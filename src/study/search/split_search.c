@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
-enum { FLOOR_ROWS = 4096, BATCH = 64, LEAST_SHARED = 16 };
+enum { FLOOR_ROWS = 512, BATCH = 64, LEAST_SHARED = 16 };
 
 /* Seconds of a clock that only goes on. */
 static double now_s(void)
@@ -32,16 +32,15 @@ struct leader {
 };
 struct run {
 	struct sc_searching s;
-	double begin_s;
 	SC_VEC(struct leader) leaders; /* all simulated, by x */
 };
 
-static bool is_over(const struct run *run)
+bool sc_search_is_over(const struct sc_searching *s)
 {
-	const struct sc_search *search = run->s.search;
+	const struct sc_search *search = s->search;
 
 	return (search->stop && *search->stop) ||
-	       (search->time_limit_s > 0 && now_s() - run->begin_s > search->time_limit_s);
+	       (search->time_limit_s > 0 && now_s() - s->begin_s > search->time_limit_s);
 }
 
 int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
@@ -101,7 +100,7 @@ static int find_floors(struct run *run, struct sc_err *err)
 	size_t done = 0;
 	int rc = 0;
 
-	while (done < n && rc == 0 && !is_over(run)) {
+	while (done < n && rc == 0 && !sc_search_is_over(&run->s)) {
 		size_t n_now = n - done < FLOOR_ROWS ? n - done : FLOOR_ROWS;
 		struct sc_sweep sweep = {
 			.rows = rows, .n_rows = n_now, .floors = true, .progress = progress};
@@ -219,7 +218,7 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 	size_t rows[BATCH], n, i = 0;
 	int rc = 0;
 
-	while (i < n_order && rc == 0 && !is_over(run)) {
+	while (i < n_order && rc == 0 && !sc_search_is_over(&run->s)) {
 		size_t from = i;
 
 		for (n = 0; i < n_order && n < BATCH; i++) {
@@ -367,14 +366,14 @@ static int search_all(struct run *run, struct sc_err *err)
 	show(run);
 	if (run->s.search->best_only)
 		return 0;
-	rc = is_over(run) ? 0 : sc_search_worth(&run->s, err);
-	return rc || is_over(run) ? rc : sc_search_regret(&run->s, err);
+	rc = sc_search_worth(&run->s, err);
+	return rc ? rc : sc_search_regret(&run->s, err);
 }
 
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err)
 {
-	struct run run = {.s = {.search = search, .arena = arena, .out = out}, .begin_s = now_s()};
+	struct run run = {.s = {.search = search, .arena = arena, .out = out, .begin_s = now_s()}};
 	int rc;
 
 	*out = (struct sc_search_result){.n_shown = 0};
