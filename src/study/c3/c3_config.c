@@ -350,6 +350,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 				  "predict or sweep");
 	if (request->config.model.family == SC_LAYERS)
 		return list_rows(request, arena, out, err);
+	scratch.memo = sc_memo_create();
 	scratch.sim = sc_simulator_create();
 	sc_predict_opts_init(opts);
 	sc_graph_init(&scratch.graph);
@@ -364,6 +365,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 	sc_timeline_release(&scratch.timeline);
 	sc_graph_release(&scratch.graph);
 	sc_simulator_destroy(scratch.sim);
+	sc_memo_destroy(scratch.memo);
 	sc_transformer_release(tf);
 	return rc;
 }
