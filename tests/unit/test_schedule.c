@@ -168,6 +168,10 @@ static double m_memory(double p, double m)
 	(void)p;
 	return m;
 }
+static double interleaved_memory(double p, double m)
+{
+	return m > p ? p * (1 + (p - 1) / (2 * p)) : m;
+}
 static double h1_bubble(double p, double m)
 {
 	(void)m;
@@ -240,8 +244,8 @@ static const struct published {
 	/* Huang et al., NeurIPS 2019, §2; Narayanan et al., SC21, §2.2 */
 	{SC_SCHED_GPIPE, 1, 1, 1, 1, p_1f1b_bubble, m_memory},
 	{SC_SCHED_1F1B, 1, 1, 1, 1, p_1f1b_bubble, p_memory},
-	/* SC21, §2.2.2, with two chunks */
-	{SC_SCHED_INTERLEAVED, 2, 1, 1, 1, breadth_bubble, NULL},
+	/* SC21, §2.2.2, with two chunks; memory: Korthikanti et al., 2022, §4.2.3 */
+	{SC_SCHED_INTERLEAVED, 2, 1, 1, 1, breadth_bubble, interleaved_memory},
 	/* Lamy-Poirier, MLSys 2023, §3: the same bubble, all activations */
 	{SC_SCHED_BREADTH_FIRST, 2, 1, 1, 1, breadth_bubble, m_memory},
 	/* Qi et al., ICLR 2024, table 1 */
@@ -334,25 +338,90 @@ START_TEST(interleaved_order)
 }
 END_TEST
 
+static bool has_chunks(enum sc_schedule kind)
+{
+	return kind == SC_SCHED_INTERLEAVED || kind == SC_SCHED_BREADTH_FIRST;
+}
+
+static bool goes_both_ways(enum sc_schedule kind)
+{
+	return kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
+}
+
+static bool is_dual(enum sc_schedule kind)
+{
+	return kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_DUALPIPEV;
+}
+
+static struct sc_schedule_shape shape_of(enum sc_schedule kind, uint32_t pp, uint32_t micro_batches)
+{
+	bool folded = kind == SC_SCHED_ZB_V || kind == SC_SCHED_V_HALF || kind == SC_SCHED_V_MIN ||
+		      kind == SC_SCHED_HANAYO || kind == SC_SCHED_DUALPIPEV;
+
+	return (struct sc_schedule_shape){.kind = kind,
+					  .pp = pp,
+					  .virtual_stages = folded || has_chunks(kind) ? 2 : 1,
+					  .replicas = goes_both_ways(kind) ? 2 : 1,
+					  .micro_batches = micro_batches};
+}
+
+/* In chunks of a stage, as its slots are in order. */
+static double held_at_most(uint32_t stage)
+{
+	static const double KEEPS[SC_N_PASS_KINDS] = {
+		[SC_PASS_FORWARD] = 1, [SC_PASS_BACKWARD] = -1, [SC_PASS_BACKWARD_WEIGHT] = -1};
+	double now = 0, most = 0;
+
+	for (uint32_t i = 0; i < passes.n[stage]; i++) {
+		now += KEEPS[sc_passes_of(&passes, stage)[i].kind];
+		most = fmax(most, now);
+	}
+	return most;
+}
+
+/* The engine says of every schedule what the simulation apart from it does, published or not. */
+START_TEST(the_engine_agrees)
+{
+	enum sc_schedule kind = (enum sc_schedule)_i;
+	struct sc_pass_times times[MAX_PP];
+
+	for (uint32_t s = 0; s < MAX_PP; s++)
+		times[s] = (struct sc_pass_times){1, 1, 1, 0, 1};
+	for (uint32_t pp = 2; pp <= most_stages(); pp += goes_both_ways(kind) ? 2 : 1)
+		for (uint32_t each = is_dual(kind) ? 2 : 1; each <= 8; each *= 2) {
+			struct sc_schedule_shape shape = shape_of(kind, pp, each * pp);
+			struct sc_schedule_play ran;
+			double longest = 0, chunks;
+
+			build(&shape);
+			ck_assert(completes());
+			ck_assert_int_eq(sc_schedule_play(&passes, times, &arena, &ran, NULL), 0);
+			chunks = (double)map.n_chunks / map.replicas;
+			for (uint32_t s = 0; s < pp; s++) {
+				longest = fmax(longest, played.now[s] - played.first[s]);
+				ck_assert_double_eq_tol(ran.peak[s] * chunks, held_at_most(s),
+							1e-9);
+			}
+			ck_assert_double_eq_tol(ran.longest * chunks, longest, 1e-9);
+			ck_assert_double_eq_tol(ran.bubble_pct,
+						100 - 300 * each * pp * chunks / longest, 1e-9);
+		}
+}
+END_TEST
+
 /* Of any number of micro-batches that a schedule takes. */
 START_TEST(never_deadlocks)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
-	bool dual = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_DUALPIPEV;
-	bool both_ways = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
-	bool folded = kind == SC_SCHED_ZB_V || kind == SC_SCHED_V_HALF || kind == SC_SCHED_V_MIN ||
-		      kind == SC_SCHED_HANAYO || kind == SC_SCHED_DUALPIPEV;
-	bool chunks = kind == SC_SCHED_INTERLEAVED || kind == SC_SCHED_BREADTH_FIRST;
+	bool dual = is_dual(kind), both_ways = goes_both_ways(kind), chunks = has_chunks(kind);
 
 	for (uint32_t pp = both_ways ? 2 : 1; pp <= (many_cases() ? 8 : 4); pp += both_ways ? 2 : 1)
 		for (uint32_t v = 1; v <= (chunks ? 4 : 1); v++)
 			for (uint32_t m = dual ? 2 * pp : 1; m <= 24; m += dual ? 2 : 1) {
-				struct sc_schedule_shape shape = {.kind = kind,
-								  .pp = pp,
-								  .virtual_stages = folded ? 2 : v,
-								  .replicas = both_ways ? 2 : 1,
-								  .micro_batches = m};
+				struct sc_schedule_shape shape = shape_of(kind, pp, m);
 
+				if (chunks)
+					shape.virtual_stages = v;
 				build(&shape);
 				ck_assert_msg(completes() && is_complete(m),
 					      "kind %d pp %u v %u m %u", kind, pp, v, m);
@@ -572,6 +641,7 @@ static Suite *schedule_suite(void)
 	tcase_add_test(tcase, one_f_one_b_order);
 	tcase_add_test(tcase, interleaved_order);
 	tcase_add_loop_test(tcase, published_bubbles, 0, N_PUBLISHED);
+	tcase_add_loop_test(tcase, the_engine_agrees, SC_SCHED_GPIPE, SC_SCHED_FILE);
 	tcase_add_loop_test(tcase, never_deadlocks, SC_SCHED_GPIPE, SC_SCHED_FILE);
 	tcase_add_loop_test(tcase, files_are_read_again, SC_SCHED_GPIPE, SC_SCHED_FILE);
 	tcase_add_loop_test(tcase, peers_agree, SC_SCHED_GPIPE, SC_SCHED_FILE);
