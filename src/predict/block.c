@@ -512,6 +512,20 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 	for (size_t i = 0; i < block->steps.n; i++)
 		sc_block_emit_step(block, i, emit, costs);
 	sc_block_emit_end(emit);
+	if (emit->host_waits && emit->compute_dep != SC_NONE)
+		sc_graph_add_dep(emit->graph,
+				 sc_graph_add_node(emit->graph, SC_NODE_SYNC, emit->lanes.host,
+						   (struct sc_node_use){emit->zero_cost, SC_NONE}),
+				 emit->compute_dep);
+}
+
+/* The GPU waits for the host at the start of `n` parts. */
+static void add_leads(struct sc_summary *s, double n, double lead_us)
+{
+	s->gpu_us += n * lead_us;
+	s->owner_us[SC_OWN_HOST] += n * lead_us;
+	s->beside_us += n * lead_us;
+	s->beside_sm_us += n * lead_us;
 }
 
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b)
@@ -520,6 +534,7 @@ struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_su
 		.host_us = a->host_us + b->host_us,
 		.gpu_us = a->gpu_us + b->gpu_us,
 		.lead_us = fmax(a->lead_us, a->host_us - a->gpu_us + b->lead_us),
+		.host_waits = b->host_waits,
 		.flop = a->flop + b->flop,
 		.beside_us = a->beside_us + b->beside_us,
 		.beside_sm_us = a->beside_sm_us + b->beside_sm_us,
@@ -530,6 +545,10 @@ struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_su
 		out.owner_us[o] = a->owner_us[o] + b->owner_us[o];
 	for (int r = 0; r < SC_N_RES; r++)
 		out.load_us[r] = a->load_us[r] + b->load_us[r];
+	if (a->host_waits) {
+		out.lead_us = a->lead_us;
+		add_leads(&out, 1, b->lead_us);
+	}
 	return out;
 }
 
@@ -542,6 +561,7 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	out.host_us = n * a->host_us;
 	out.gpu_us = n * a->gpu_us;
 	out.lead_us = a->lead_us + (n - 1) * fmax(a->host_us - a->gpu_us, 0);
+	out.host_waits = a->host_waits;
 	out.flop = n * a->flop;
 	out.beside_us = n * a->beside_us;
 	out.beside_sm_us = n * a->beside_sm_us;
@@ -550,6 +570,10 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 		out.owner_us[o] = n * a->owner_us[o];
 	for (int r = 0; r < SC_N_RES; r++)
 		out.load_us[r] = n * a->load_us[r];
+	if (a->host_waits) {
+		out.lead_us = a->lead_us;
+		add_leads(&out, n - 1, a->lead_us);
+	}
 	return out;
 }
 
@@ -827,5 +851,8 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 	find_owners(block, s->gpu_us, s->owner_us);
 	find_waves(block, s);
 	find_beside(block, env, s);
+	s->host_waits = env->host_waits;
+	if (s->host_waits)
+		s->host_us = s->lead_us + s->gpu_us;
 	return 0;
 }

@@ -36,6 +36,7 @@ struct sc_step {
 };
 struct sc_summary {
 	double host_us, gpu_us, lead_us;
+	bool host_waits; /* at the end for the GPU: h' = g' instead, host_us = lead_us + gpu_us */
 	double owner_us[SC_N_OWNERS]; /* of gpu_us */
 	/* The same GPU time with a data-parallel collective beside all of it; and beside one that holds its SMs
 	 * and no more. */
@@ -78,6 +79,7 @@ struct sc_block_env {
 	int cuda_graphs; /* 0; 1: blocks are replayed as one launch; or flags of scopes that are */
 	struct sc_cost beside; /* a data-parallel collective that runs beside the block */
 	double kernel_sms;     /* that c3.policy leaves to kernels; 0 = all */
+	bool host_waits;       /* after each block, which ends on the GPU */
 	double attention_eff;  /* of the software's kernels on this device */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
@@ -160,7 +162,8 @@ struct sc_emit {
 	/* What is not of the block may run beside it. Else steps that nothing of the block runs beside are
 	 * emitted without demands, which nobody would ask for. */
 	bool shared;
-	uint32_t *node; /* if not NULL: set to each step's node, n steps entries */
+	bool host_waits; /* until the block is done */
+	uint32_t *node;  /* if not NULL: set to each step's node, n steps entries */
 	uint32_t
 		in_flight; /* a collective that the next `kernels_left` kernels do not wait for, or SC_NONE */
 	int kernels_left;

@@ -10,6 +10,8 @@
 
 static struct sc_build_scratch scratch;
 static struct sc_arena arena;
+/* The host runs ahead; it waits for each block. */
+static const struct sc_block_env envs[] = {{.slowdown = 1}, {.slowdown = 1, .host_waits = true}};
 static const struct sc_block_env env = {.slowdown = 1};
 
 static void set_up(void)
@@ -61,6 +63,13 @@ static void random_block(struct sc_rng *rng, struct sc_block *block)
 	}
 }
 
+/* A block that the host waits for ends on the GPU. */
+static void end_on_gpu(struct sc_block *block)
+{
+	while (block->steps.n > 0 && block->steps.at[block->steps.n - 1].kind == SC_STEP_HOST)
+		block->steps.n--;
+}
+
 static uint32_t lone_group(void *ctx, const struct sc_step *step, uint32_t cost)
 {
 	struct sc_member self = {0, 1};
@@ -69,14 +78,19 @@ static uint32_t lone_group(void *ctx, const struct sc_step *step, uint32_t cost)
 }
 
 /* End of the compute lane when `n` blocks run one after the other, the lane busy until busy_us. */
-static double run_ops(const struct sc_block *blocks, int n, double busy_us)
+static double run_ops(const struct sc_block *blocks, int n, double busy_us, bool host_waits)
 {
 	struct sc_class one = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
 	struct sc_cost zero = {0}, busy = {.work_us = busy_us};
 	struct sc_timeline tl = {0};
 	struct sc_graph g;
 	struct sc_emit emit = {
-		.graph = &g, .comm_group = lone_group, .ctx = &g, .host_dep = SC_NONE};
+		.graph = &g,
+		.comm_group = lone_group,
+		.ctx = &g,
+		.host_dep = SC_NONE,
+		.host_waits = host_waits,
+	};
 	uint32_t costs[64];
 	double end;
 
@@ -110,6 +124,7 @@ static double run_summary(const struct sc_summary *sum, double busy_us)
 
 START_TEST(chains_equal_their_ops)
 {
+	const struct sc_block_env *of = &envs[_i % 2];
 	struct sc_rng rng;
 
 	sc_rng_init(&rng, (uint64_t)_i + 1);
@@ -120,11 +135,13 @@ START_TEST(chains_equal_their_ops)
 
 		for (int b = 0; b < 4; b++) {
 			random_block(&rng, &block[b]);
-			ck_assert_int_eq(sc_block_summarize(&block[b], &env, &scratch, NULL), 0);
+			if (of->host_waits)
+				end_on_gpu(&block[b]);
+			ck_assert_int_eq(sc_block_summarize(&block[b], of, &scratch, NULL), 0);
 			sum = b ? sc_summary_then(&sum, &block[b].sum) : block[0].sum;
 		}
-		ck_assert_double_eq_tol(run_ops(block, 4, busy_us), run_summary(&sum, busy_us),
-					1e-6);
+		ck_assert_double_eq_tol(run_ops(block, 4, busy_us, of->host_waits),
+					run_summary(&sum, busy_us), 1e-6);
 		for (int b = 0; b < 4; b++)
 			sc_block_release(&block[b]);
 	}
@@ -141,7 +158,7 @@ START_TEST(repeat_is_a_chain_of_itself)
 		struct sc_summary chain, repeat;
 
 		random_block(&rng, &block);
-		ck_assert_int_eq(sc_block_summarize(&block, &env, &scratch, NULL), 0);
+		ck_assert_int_eq(sc_block_summarize(&block, &envs[round % 2], &scratch, NULL), 0);
 		chain = block.sum;
 		for (int i = 1; i < 7; i++)
 			chain = sc_summary_then(&chain, &block.sum);

@@ -148,6 +148,9 @@ struct sc_software {
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
 	bool layer_updates; /* of a table of layers: each bucket's weights, before its next forward */
+	/* Of unsharded weights the update itself unscales and clips gradients of 16 bits; else they are copied to
+	 * fp32, checked and scaled first. */
+	bool fused_unscale;
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
@@ -185,8 +188,9 @@ struct sc_software {
 	double host_layer_us; /* CPU time per layer and pass beside its launches */
 	double host_recompute_us; /* CPU time per recomputed layer: saved random states, re-entered autograd */
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
-	double host_step_us;        /* once per iteration: optimizer bookkeeping, logging */
-	double comm_host_us;        /* CPU time to issue one collective */
+	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
+	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
+	double comm_host_us; /* CPU time to issue one collective */
 	/* Bytes that one process's optimizer on the CPU reads and writes, 1e9/s (default 19: torch.optim on one
 	 * thread); do its copies run beside it? */
 	double cpu_step_gbps;

@@ -126,7 +126,8 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 				 .late = SC_NONE,
 				 .lead_us = sum->lead_us,
 				 .host_us = sum->host_us,
-				 .gpu_us = sum->gpu_us};
+				 .gpu_us = sum->gpu_us,
+				 .host_waits = sum->host_waits};
 
 	for (int o = 0; o < SC_N_OWNERS && gpu.work_us > 0; o++)
 		gpu.owner_frac[o] = sum->owner_us[o] / gpu.work_us;
@@ -145,7 +146,8 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
  * that is enough decides nothing. */
 static bool is_early(struct class_state *st, const struct pass_costs *costs)
 {
-	bool early = !st->b->sync_p2p && st->ahead_us >= costs->lead_us;
+	bool waits = st->b->sync_p2p || build_variant(st)->env.host_waits;
+	bool early = !waits && st->ahead_us >= costs->lead_us;
 
 	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
 	return early;
@@ -169,7 +171,7 @@ static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 /* What the host does after a launch, or for one that cannot be late, is owed to the next that may be. */
 uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op)
 {
-	uint32_t cost;
+	uint32_t cost, launch;
 
 	if (costs->lead == SC_NONE)
 		return SC_NONE;
@@ -178,9 +180,13 @@ uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t
 		return SC_NONE;
 	}
 	cost = late_cost(st, costs);
-	st->owed_us = costs->host_us - costs->lead_us;
-	return sc_graph_add_node(st->b->graph, SC_NODE_LAUNCH, st->lanes.host,
-				 (struct sc_node_use){cost, op});
+	st->owed_us = costs->host_waits ? 0 : costs->host_us - costs->lead_us;
+	launch = sc_graph_add_node(st->b->graph, SC_NODE_LAUNCH, st->lanes.host,
+				   (struct sc_node_use){cost, op});
+	if (st->host_after != SC_NONE)
+		sc_graph_add_dep(st->b->graph, launch, st->host_after);
+	st->host_after = SC_NONE;
+	return launch;
 }
 
 /* `node` on the compute lane begins a pass or part of one; `recv` is what that must wait for beside its lane. */
@@ -200,6 +206,7 @@ uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, ui
 {
 	st->last_compute = sc_graph_add_node(st->b->graph, SC_NODE_KERNEL, st->lanes.compute,
 					     (struct sc_node_use){costs->gpu, op});
+	st->host_after = costs->host_waits ? st->last_compute : SC_NONE;
 	return st->last_compute;
 }
 
@@ -277,6 +284,7 @@ void build_full_begin(struct pass *p, uint32_t recv)
 		.zero_cost = b->zero_cost,
 		.compute_dep = st->last_compute,
 		.host_dep = SC_NONE,
+		.host_waits = build_variant(st)->env.host_waits,
 		.shared = b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1,
 	};
 	if (b->sync_p2p) { /* the host waits for all it has asked for */

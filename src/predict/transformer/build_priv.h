@@ -54,6 +54,7 @@ struct class_state {
 	/* collectives and joins on groups of several classes, by axis */
 	uint32_t n_joined[SC_N_COMM_AXES];
 	double ahead_us, owed_us; /* see build_launch */
+	uint32_t host_after;      /* what the host waits for before its next launch, or SC_NONE */
 	uint32_t
 		began_after; /* what the pass before the last began after, or SC_NONE: copies run ahead */
 };
@@ -63,6 +64,7 @@ struct class_state {
 struct pass_costs {
 	uint32_t lead, late, gpu;
 	double lead_us, late_us, host_us, gpu_us;
+	bool host_waits; /* until the GPU has done its part */
 };
 /* Of a pass whose weights are sharded: and of what its data-parallel lane does before it, while it waits
  * for that, or for its host, too, beside it and after it. */

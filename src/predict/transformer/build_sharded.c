@@ -135,6 +135,7 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 	st->last_compute = st->awaited = st->last_grad = SC_NONE;
 	st->ahead_us = -HUGE_VAL;
 	st->owed_us = 0;
+	st->host_after = SC_NONE;
 }
 
 /* The data-parallel lane's work from one time to another. */
@@ -319,7 +320,8 @@ static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struc
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
 	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
-		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER);
+		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER) +
+		  16 * build_variant(st)->env.host_waits;
 
 	sc_memo_put(key, how);
 	sc_memo_put(key, tf->placement.classes[st->id].stage_ranks_per_node);

@@ -88,6 +88,7 @@ static void add_classes(struct builder *b)
 		st->n_dp = 0;
 		st->joins = joins(rc);
 		st->ahead_us = -HUGE_VAL;
+		st->host_after = SC_NONE;
 	}
 }
 

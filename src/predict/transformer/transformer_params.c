@@ -179,25 +179,46 @@ static bool has_master(const struct sc_request *request)
 	       sc_dtype_bytes(SC_FP32);
 }
 
+static bool fuses_unscale(const struct sc_request *request)
+{
+	return request->software.fused_unscale && has_master(request) &&
+	       request->config.parallel.sharding == SC_ZERO_NONE;
+}
+
 double sc_transformer_update_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
 	const struct sc_optimizer_traits *t =
 		sc_optimizer_traits_of(request->config.training.optimizer);
 
-	return f + 2 * (f + t->moments * sc_moment_bytes(request)) + t->more_bytes +
+	return (fuses_unscale(request) ? sc_grad_bytes(request) : f) +
+	       2 * (f + t->moments * sc_moment_bytes(request)) + t->more_bytes +
 	       (has_master(request)
 			? sc_dtype_bytes(sc_storage_dtype(request->config.training.precision))
 			: 0);
 }
 
+/* What comes before the update of so many parameters, of which so many are this rank's. */
+static void check_gradients(const struct dims *x, const struct sc_update *update, int n)
+{
+	double f = sc_dtype_bytes(SC_FP32), bytes = sc_grad_bytes(x->req);
+
+	if (fuses_unscale(x->req)) { /* made one array, whose norm is taken */
+		add_rowwise(x, SC_NAME_GRAD_NORM, update->updated * (3 * bytes), n);
+		return;
+	}
+	if (has_master(x->req)) /* to fp32 master gradients, scaled; checked for infinities */
+		add_rowwise(x, SC_NAME_GRAD_CHECK, update->params * (bytes + 2 * f), n);
+	add_rowwise(x, SC_NAME_GRAD_NORM, update->updated * f, n);
+	/* clipping scales the gradients once more */
+	add_rowwise(x, SC_NAME_GRAD_NORM, update->updated * (2 * f), n);
+}
+
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out)
 {
-	double params = update->params, updated = update->updated;
 	const struct sc_request *request = env->request;
 	const struct sc_software *sw = env->software;
-	double f = sc_dtype_bytes(SC_FP32);
 	double tensors =
 		12 * (double)request->config.model.layers / (double)request->config.parallel.pp;
 	int n = sw->fused_optimizer ? 4 : (int)tensors;
@@ -207,18 +228,15 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 	x = dims_of(request, env, 1, out);
 	if (request->config.training.optimizer == SC_OPT_NONE)
 		return;
-	if (has_master(request)) /* to fp32 master gradients, scaled; checked for infinities */
-		add_rowwise(&x, SC_NAME_GRAD_CHECK, params * (sc_grad_bytes(request) + 2 * f), n);
-	add_rowwise(&x, SC_NAME_GRAD_NORM, updated * f, n);
-	/* clipping scales the gradients once more */
-	add_rowwise(&x, SC_NAME_GRAD_NORM, updated * (2 * f), n);
+	check_gradients(&x, update, n);
 	struct sc_op op = {
 		SC_OP_OPTIMIZER,
 		SC_FP32,
-		{.rowwise = {.read_bytes = updated * sc_transformer_update_bytes(request),
+		{.rowwise = {.read_bytes = update->updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
 	add_matrix_steps(&x, update);
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
-	add_rowwise(&x, SC_NAME_GRAD_ZERO, params * sc_grad_bytes(request), n);
+	if (!fuses_unscale(request)) /* set to none */
+		add_rowwise(&x, SC_NAME_GRAD_ZERO, update->params * sc_grad_bytes(request), n);
 }
