@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/interference.h"
+#include "models/row_memo.h"
 
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
@@ -16,6 +17,27 @@
 double sc_quantize_us(double us)
 {
 	return ceil(ldexp(us, 20) - 0.5) * 0x1p-20;
+}
+
+void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena)
+{
+	*scratch = (struct sc_build_scratch){
+		.arena = arena,
+		.sim = sc_simulator_create(),
+		.rows = sc_row_memo_create(),
+		.memo = sc_memo_create(),
+	};
+	sc_graph_init(&scratch->graph);
+}
+
+void sc_build_scratch_release(struct sc_build_scratch *scratch)
+{
+	sc_graph_release(&scratch->graph);
+	sc_timeline_release(&scratch->timeline);
+	SC_VEC_RELEASE(&scratch->ids);
+	sc_simulator_destroy(scratch->sim);
+	sc_row_memo_destroy(scratch->rows);
+	sc_memo_destroy(scratch->memo);
 }
 
 void sc_block_clear(struct sc_block *block)

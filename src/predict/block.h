@@ -186,6 +186,8 @@ struct sc_build_scratch {
 	struct sc_row_memo *rows; /* of embedding tables; may be NULL */
 	struct sc_memo *memo;     /* of what was simulated alone */
 };
+void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena);
+void sc_build_scratch_release(struct sc_build_scratch *scratch);
 /* Begins scratch->graph: of one GPU, its compute lane busy until `gpu_free_us`. */
 void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us,
 			  struct sc_emit *out);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/row_memo.h"
 #include "predict/block.h"
 #include "predict/op_names.h"
 #include "predict/workload.h"
@@ -39,11 +38,7 @@ struct sc_predictor *sc_predictor_create(void)
 	struct sc_predictor *p = sc_xcalloc(1, sizeof(*p));
 
 	sc_arena_init(&p->arena, ARENA_BLOCK_BYTES);
-	sc_graph_init(&p->scratch.graph);
-	p->scratch.arena = &p->arena;
-	p->scratch.sim = sc_simulator_create();
-	p->scratch.rows = sc_row_memo_create();
-	p->scratch.memo = sc_memo_create();
+	sc_build_scratch_init(&p->scratch, &p->arena);
 	for (size_t i = 0; i < N_WORKLOADS; i++)
 		p->self[i] = WORKLOADS[i]->create();
 	return p;
@@ -55,14 +50,9 @@ void sc_predictor_destroy(struct sc_predictor *p)
 		return;
 	for (size_t i = 0; i < N_WORKLOADS; i++)
 		WORKLOADS[i]->destroy(p->self[i]);
-	sc_graph_release(&p->scratch.graph);
+	sc_build_scratch_release(&p->scratch);
 	sc_timeline_release(&p->timeline);
-	sc_timeline_release(&p->scratch.timeline);
 	sc_reader_release(&p->reader);
-	SC_VEC_RELEASE(&p->scratch.ids);
-	sc_simulator_destroy(p->scratch.sim);
-	sc_row_memo_destroy(p->scratch.rows);
-	sc_memo_destroy(p->scratch.memo);
 	sc_arena_release(&p->arena);
 	free(p);
 }

@@ -17,18 +17,12 @@ static const struct sc_block_env env = {.slowdown = 1};
 static void set_up(void)
 {
 	sc_arena_init(&arena, 1 << 16);
-	scratch = (struct sc_build_scratch){
-		.arena = &arena, .sim = sc_simulator_create(), .memo = sc_memo_create()};
-	sc_graph_init(&scratch.graph);
+	sc_build_scratch_init(&scratch, &arena);
 }
 
 static void tear_down(void)
 {
-	sc_simulator_destroy(scratch.sim);
-	sc_memo_destroy(scratch.memo);
-	sc_graph_release(&scratch.graph);
-	sc_timeline_release(&scratch.timeline);
-	SC_VEC_RELEASE(&scratch.ids);
+	sc_build_scratch_release(&scratch);
 	sc_arena_release(&arena);
 }
 

@@ -339,7 +339,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 {
 	struct sc_transformer *tf = sc_arena_calloc(arena, 1, sizeof(*tf));
 	struct sc_predict_opts *opts = sc_arena_calloc(arena, 1, sizeof(*opts));
-	struct sc_build_scratch scratch = {.arena = arena};
+	struct sc_build_scratch scratch;
 	const struct sc_setup setup = {request, opts, &scratch};
 	struct lister l = {.tf = tf, .arena = arena, .out = out};
 	int rc;
@@ -350,10 +350,8 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 				  "predict or sweep");
 	if (request->config.model.family == SC_LAYERS)
 		return list_rows(request, arena, out, err);
-	scratch.memo = sc_memo_create();
-	scratch.sim = sc_simulator_create();
+	sc_build_scratch_init(&scratch, arena);
 	sc_predict_opts_init(opts);
-	sc_graph_init(&scratch.graph);
 	if (request->config.model.family == SC_DLRM)
 		rc = list_exchanges(&l, &setup, err);
 	else
@@ -361,11 +359,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 	if (rc == 0 && request->config.model.family != SC_DLRM)
 		list_all(&l);
 	SC_VEC_RELEASE(&l.list.items);
-	SC_VEC_RELEASE(&scratch.ids);
-	sc_timeline_release(&scratch.timeline);
-	sc_graph_release(&scratch.graph);
-	sc_simulator_destroy(scratch.sim);
-	sc_memo_destroy(scratch.memo);
+	sc_build_scratch_release(&scratch);
 	sc_transformer_release(tf);
 	return rc;
 }
