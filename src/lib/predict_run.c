@@ -78,7 +78,6 @@ void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_arg
 	run->opts.detail = (enum sc_detail)args->detail;
 	run->opts.no_jump = args->no_jump;
 	run->opts.keep_graph = args->timeline != NULL;
-	run->opts.draw = args->report != NULL;
 	run->predictor = sc_predictor_create();
 }
 

@@ -21,7 +21,7 @@ enum sc_part {
 /* A stretch of a timeline that stands for several that are equal. */
 struct sc_repeat {
 	double from_us, to_us;
-	double n; /* beyond the one that is there; -1: that one does not count */
+	double n; /* beyond the one that is there */
 };
 /* The iteration on a timeline, with such stretches. */
 struct sc_period {

@@ -787,7 +787,9 @@ static void ask_of_step(struct sc_memo_key *key, const struct sc_step *step)
 	sc_memo_put(key, step->cost.work_us);
 	sc_memo_put(key, step->cost.waves);
 	sc_memo_put(key, step->host_us);
-	sc_memo_put(key, step->kind + 4.0 * step->hidden + 1024.0 * step->cost.holds_sm);
+	sc_memo_put(key, step->kind);
+	sc_memo_put(key, step->hidden);
+	sc_memo_put(key, step->cost.holds_sm);
 	sc_memo_put_all(key, step->cost.demand, SC_N_RES);
 }
 

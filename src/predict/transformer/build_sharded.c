@@ -320,8 +320,7 @@ static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struc
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
 	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
-		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER) +
-		  16 * build_variant(st)->env.host_waits;
+		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER);
 
 	sc_memo_put(key, how);
 	sc_memo_put(key, tf->placement.classes[st->id].stage_ranks_per_node);
@@ -340,6 +339,8 @@ static struct alone_pass pass_alone(const struct pass *p, bool gather, bool redu
 	struct alone_pass out = {.wait_us = 0};
 	const double *known;
 
+	if (p->n_runs == 0)
+		return (struct alone_pass){.sum = build_host_summary(p->st)};
 	ask_alone(sc_memo_begin(memo), p, &early);
 	known = sc_memo_find(memo);
 	if (known) {
@@ -481,7 +482,8 @@ uint32_t build_sharded_pass(struct class_state *st, const struct sc_slot *slot, 
 	struct pass p = build_pass_begun(st, slot, partial);
 	bool gather = gathers(&p), reduces = scatters(&p);
 
-	if (b->full || b->tf->placement.classes[st->id].group[SC_AXIS_DP].n_members > 1) {
+	if (b->full || build_variant(st)->env.host_waits ||
+	    b->tf->placement.classes[st->id].group[SC_AXIS_DP].n_members > 1) {
 		build_pass_runs(&p);
 		return pass_by_blocks(&p, recv, gather, reduces);
 	}

@@ -313,21 +313,6 @@ static void build_two(struct class_state *st, const struct sc_slot *slots, uint3
 					 node[1]);
 }
 
-/* The wait that a class has before a slot. */
-static void build_rest(struct class_state *st, size_t slot)
-{
-	struct sc_rest *rest = st->b->built->rests ? &st->b->built->rests[st->id] : NULL;
-	struct sc_cost cost = {.owner_frac[SC_OWN_BUBBLE] = 1};
-
-	if (!rest || rest->us <= 0 || rest->slot > slot || rest->node != SC_NONE)
-		return;
-	cost.work_us = rest->us;
-	rest->node = sc_graph_add_node(
-		st->b->graph, SC_NODE_KERNEL, st->lanes.compute,
-		(struct sc_node_use){sc_graph_add_cost(st->b->graph, &cost), SC_NAME_JOIN});
-	st->last_compute = rest->node;
-}
-
 static void build_class(struct builder *b, uint32_t c)
 {
 	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
@@ -345,7 +330,6 @@ static void build_class(struct builder *b, uint32_t c)
 	b->cls[c].awaited = first; /* the first pass waits for the step's start */
 	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
 		b->built->slot_grad[at + i] = b->cls[c].last_grad;
-		build_rest(&b->cls[c], i);
 		if (build_is_pair(&b->cls[c], &slots[i])) {
 			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
 			b->built->slot_grad[at + ++i] = b->cls[c].last_grad;

@@ -93,20 +93,14 @@ void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
 					      enum sc_axis axis);
 
-/* How long a class waits before a slot. */
-struct sc_rest {
-	uint32_t slot, node; /* node: of the wait, or SC_NONE */
-	double us;
-};
 /* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
 struct sc_built {
 	struct sc_schedule_shape shape;
 	struct sc_passes passes;
-	struct sc_rest *rests; /* asked for, by class, or NULL */
-	uint32_t *slot_node;   /* n_classes * passes.stride: node whose end is the slot's end */
-	uint32_t *slot_grad;   /* the last gradient collective up to it, or SC_NONE */
-	uint32_t *first;       /* by class: the node of its first pass that computes */
-	uint32_t *last;        /* by class: the last node of all */
+	uint32_t *slot_node; /* n_classes * passes.stride: node whose end is the slot's end */
+	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
+	uint32_t *first;     /* by class: the node of its first pass that computes */
+	uint32_t *last;      /* by class: the last node of all */
 	/* Coarse passes that run beside others, by the cost of their node. */
 	struct sc_beside {
 		uint32_t cost;

@@ -5,11 +5,22 @@
 
 #define CLOSE 1e-12
 
+/* Periods that must be like the one before. Where a micro-batch passes a stage twice, more are on their way than on
+ * a loop, and what two of them show need not last. */
+static uint32_t n_to_check(const struct sc_schedule_shape *shape)
+{
+	bool twice = shape->kind == SC_SCHED_ZB_V || shape->kind == SC_SCHED_V_HALF ||
+		     shape->kind == SC_SCHED_V_MIN;
+
+	return twice ? 8 : 2;
+}
+
 uint32_t sc_steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_batches,
 			  unsigned attempt)
 {
 	uint32_t period = sc_schedule_period(shape);
-	uint64_t want = (uint64_t)(sc_schedule_warmup(shape) + 4 * period + 2) << attempt;
+	uint64_t want = (uint64_t)(sc_schedule_warmup(shape) + (n_to_check(shape) + 2) * period + 2)
+			<< attempt;
 
 	if (period == 0 || want + period >= micro_batches ||
 	    (shape->kind == SC_SCHED_INTERLEAVED && micro_batches % period)) /* groups differ */
@@ -58,7 +69,7 @@ static struct window window_of(const struct sc_steady_run *r, uint32_t c, uint32
 		.end = n * (phase + 1),
 		.per_period = per_period,
 		.micro_batches = period,
-		.n_check = 2 * per_period,
+		.n_check = n_to_check(&built->shape) * per_period,
 	};
 }
 
@@ -175,22 +186,6 @@ static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 	return SC_NONE;
 }
 
-static uint32_t rest_of(const struct sc_steady_run *r, uint32_t c)
-{
-	return r->built->rests ? r->built->rests[c].node : SC_NONE;
-}
-
-/* Of all rests the end depends on that of the class that decides. */
-static bool rests_once(const struct sc_steady_run *r, uint32_t decisive)
-{
-	uint32_t own = rest_of(r, sc_graph_class_of(r->graph, decisive));
-
-	for (uint32_t node = r->last; node != decisive; node = r->timeline->bound_by[node])
-		if (node != own && node == rest_of(r, sc_graph_class_of(r->graph, node)))
-			return false;
-	return true;
-}
-
 /* For a period before that its class waited for nothing but itself: for its passes, for its host, and for transfers
  * that it asks for after them. */
 static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_us)
@@ -218,8 +213,8 @@ static bool one_is_busy(const struct sc_steady_run *r, uint32_t phase, struct sc
 	w = middle_of(r, sc_graph_class_of(r->graph, node), phase);
 	claim = claim_of(&w, phase, true);
 	*out = last_period(&w);
-	return rests_once(r, node) && is_busy(r, node, claim.period_us) &&
-	       repeats(&w, claim.period_us, false) && all_repeat(r, &claim);
+	return is_busy(r, node, claim.period_us) && repeats(&w, claim.period_us, false) &&
+	       all_repeat(r, &claim);
 }
 
 /* All stages are as one. */
@@ -228,7 +223,7 @@ static bool all_are_equal(const struct sc_steady_run *r, uint32_t phase, struct 
 	struct window w = middle_of(r, 0, phase);
 	struct claim claim;
 
-	if (w.first == w.end || r->built->rests)
+	if (w.first == w.end)
 		return false;
 	claim = claim_of(&w, phase, false);
 	*out = (struct sc_repeat){.from_us = claim.from_us,
@@ -236,31 +231,19 @@ static bool all_are_equal(const struct sc_steady_run *r, uint32_t phase, struct 
 	return all_repeat(r, &claim);
 }
 
-/* The wait of a class that has none is nowhere. */
-static struct sc_repeat rest_at(const struct sc_steady_run *r, uint32_t c)
+/* A period of each class, which may be shorter, in each phase. */
+static struct sc_repeat *own_repeats(const struct sc_steady_run *r)
 {
-	uint32_t node = rest_of(r, c);
-
-	if (node == SC_NONE)
-		return (struct sc_repeat){.n = -1};
-	return (struct sc_repeat){r->timeline->start_us[node], r->timeline->end_us[node], -1};
-}
-
-/* A period of each class, which may be shorter, and its rest. */
-static struct sc_repeat *own_repeats(const struct sc_steady_run *r, size_t n_repeats)
-{
-	size_t n = r->tf->placement.n_classes;
-	struct sc_repeat *own = sc_arena_calloc(r->arena, n * n_repeats, sizeof(*own)), *to = own;
+	size_t n = r->tf->placement.n_classes, n_phases = r->built->passes.n_phases;
+	struct sc_repeat *own = sc_arena_calloc(r->arena, n * n_phases, sizeof(*own)), *to = own;
 
 	for (uint32_t c = 0; c < n; c++) {
-		for (uint32_t p = 0; p < r->built->passes.n_phases; p++) {
+		for (uint32_t p = 0; p < n_phases; p++) {
 			struct window w = middle_of(r, c, p);
 
 			*to++ = last_period(&w);
 			to[-1].n = r->n_left_out;
 		}
-		if (r->built->rests)
-			*to++ = rest_at(r, c);
 	}
 	return own;
 }
@@ -268,8 +251,7 @@ static struct sc_repeat *own_repeats(const struct sc_steady_run *r, size_t n_rep
 bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
 {
 	uint32_t n_phases = r->built->passes.n_phases;
-	size_t n = n_phases + (r->built->rests != NULL);
-	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n, sizeof(*repeats));
+	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n_phases, sizeof(*repeats));
 	bool equal = true;
 
 	for (uint32_t p = 0; p < n_phases; p++) {
@@ -280,48 +262,6 @@ bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
 		}
 		repeats[p].n = r->n_left_out;
 	}
-	if (r->built->rests)
-		repeats[n_phases] = rest_at(r, sc_graph_class_of(r->graph, find_decisive(r, 0)));
-	*out = (struct sc_steady){repeats, n, equal ? NULL : own_repeats(r, n)};
+	*out = (struct sc_steady){repeats, n_phases, equal ? NULL : own_repeats(r)};
 	return true;
-}
-
-/* When the last class is through what must repeat. */
-static double shown_at(const struct sc_steady_run *r)
-{
-	double at_us = 0;
-
-	for (uint32_t c = 0; c < r->tf->placement.n_classes; c++) {
-		struct window w = middle_of(r, c, 0);
-
-		at_us = fmax(at_us, slot_end_us(&w, w.first + w.n_check + w.per_period - 1));
-	}
-	return at_us;
-}
-
-/* Whoever waits for another needs as long as that one, which is too long and decides nothing. */
-bool sc_steady_rest(const struct sc_steady_run *r, struct sc_rest *out)
-{
-	uint32_t n = (uint32_t)r->tf->placement.n_classes;
-	double at_us, least_us = HUGE_VAL, most_us = 0;
-
-	if (r->built->passes.n_phases > 1 || r->built->shape.micro_batches < 2 * r->built->shape.pp)
-		return false; /* the middle is not that of a full pipeline */
-	at_us = shown_at(r);
-	for (uint32_t c = 0; c < n; c++) {
-		struct window w = middle_of(r, c, 0);
-		struct sc_repeat own = last_period(&w);
-
-		out[c] = (struct sc_rest){.us = own.to_us - own.from_us, .node = SC_NONE};
-		least_us = fmin(least_us, out[c].us);
-		most_us = fmax(most_us, out[c].us);
-		for (w = window_of(r, c, 0); out[c].slot < w.end; out[c].slot++)
-			if (r->timeline->start_us[w.built->slot_node[w.at + out[c].slot]] >= at_us)
-				break;
-		if (out[c].slot == w.end)
-			return false;
-	}
-	for (uint32_t c = 0; c < n; c++)
-		out[c].us = r->n_left_out * (out[c].us - least_us);
-	return most_us > least_us;
 }

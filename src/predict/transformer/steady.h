@@ -2,9 +2,7 @@
  * linear system: once all slot times of two consecutive periods differ by the same constant from
  * those of the period before, they do so until the first stage leaves its steady state; and so does a stage
  * that waits for no other and on which the end depends, if no other slot's times differ by more. A short run that
- * shows this gives the long run exactly. Where the stage on which a long run's end depends is not that of a short
- * one, as it falls behind too slowly, each stage rests once for what the periods left out would make it later than
- * the fastest one. */
+ * shows this gives the long run exactly. */
 #ifndef SC_PREDICT_STEADY_H
 #define SC_PREDICT_STEADY_H
 
@@ -15,8 +13,7 @@
 #include "predict/transformer/build_transformer.h"
 
 struct sc_steady {
-	struct sc_repeat
-		*repeats; /* a period of each phase on the timeline; a rest, if there was one */
+	struct sc_repeat *repeats; /* a period of each phase on the timeline */
 	size_t n_repeats;
 	struct sc_repeat *own; /* of each class, where some need less than that; or NULL */
 };
@@ -35,7 +32,5 @@ struct sc_steady_run {
 	struct sc_arena *arena;
 };
 bool sc_steady_detect(const struct sc_steady_run *run, struct sc_steady *out);
-/* For another run of as many micro-batches; by class. False: they need all as long for a period. */
-bool sc_steady_rest(const struct sc_steady_run *run, struct sc_rest *out);
 
 #endif

@@ -14,7 +14,6 @@ struct self {
 	struct sc_run run;
 	struct sc_arena_mark mark; /* before the graph */
 	unsigned attempt;
-	struct sc_rest *rests; /* by class */
 };
 
 static bool takes(const struct sc_request *request)
@@ -42,17 +41,11 @@ static void destroy(void *p)
 static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
-	int rc;
 
 	self->scratch = setup->scratch;
 	self->attempt = 0;
-	self->built.rests = NULL;
 	self->run = (struct sc_run){.tf = &self->tf, .graph = &self->graph, .built = &self->built};
-	rc = sc_transformer_init(&self->tf, setup, err);
-	if (rc == 0)
-		self->rests = sc_arena_calloc(setup->scratch->arena, self->tf.placement.n_classes,
-					      sizeof(*self->rests));
-	return rc;
+	return sc_transformer_init(&self->tf, setup, err);
 }
 
 enum { NODES_A_PASS = 8, NODES_A_LAYER = 90 };
@@ -130,12 +123,7 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	};
 	if (sc_steady_detect(&shown, &run->steady))
 		return false;
-	if (!self->built.rests && !self->tf.opts->draw && sc_steady_rest(&shown, self->rests)) {
-		self->built.rests = self->rests;
-	} else {
-		self->built.rests = NULL;
-		self->attempt++;
-	}
+	self->attempt++;
 	sc_arena_rewind(self->scratch->arena, self->mark);
 	return true;
 }
