@@ -524,7 +524,8 @@ static void set_demand(const struct problem *p, const struct times *t, double ch
 			share(sc_bytes_us(t->link_bytes, port), t->work_us);
 	if (t->net_bytes > 0 && node_gbps > 0)
 		out->demand[SC_RES_NIC] =
-			share(sc_bytes_us(t->net_bytes, node_gbps) / local, t->work_us);
+			share(sc_bytes_us(t->net_bytes, node_gbps) / local * tier_slowdown(p),
+			      t->work_us); /* of the uplinks, where these are slower */
 	if (f->hbm_gbps > 0)
 		out->demand[SC_RES_HBM] = share(sc_bytes_us(t->hbm_bytes, f->hbm_gbps), t->work_us);
 	if (f->sm_count > 0)
