@@ -338,6 +338,10 @@ static int check_tiers(const struct sc_resolver *res)
 	const struct sc_structs *tiers = &res->request->config.cluster.tiers;
 	const struct sc_net_tier *at = tiers->at;
 
+	if (tiers->n && res->request->config.cluster.torus.dims.n)
+		return sc_resolve_fail(res, SC_ECONFLICT, "cluster.tiers",
+				       "cluster.tiers are of switches, and cluster.torus has none; "
+				       "leave out one of them");
 	for (size_t i = 1; i < tiers->n; i++)
 		if (at[i].nodes <= at[i - 1].nodes)
 			return sc_resolve_fail(res, SC_ECONFLICT, "cluster.tiers",
