@@ -30,19 +30,29 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_compare_to_json(ctx, out, err);
 }
 
+/* Of which input. */
+static void warn(const struct sc_common *common, const struct sc_compared *c)
+{
+	const struct sc_warnings *warnings =
+		c->config ? &c->prediction.warnings : &c->recording.warnings;
+	struct sc_strbuf loss = {0};
+
+	sc_trace_loss_warning(&c->recording.loss, &loss);
+	if (loss.n)
+		sc_cli_warn(common, "%s: %s", c->name, sc_strbuf_get(&loss));
+	sc_strbuf_release(&loss);
+	for (size_t i = 0; i < warnings->n; i++)
+		sc_cli_warn(common, "%s: %s", c->name, warnings->text[i]);
+}
+
 static int write_result(const struct compare_args *args, const struct sc_compare *compare,
 			struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
 	int rc;
 
-	for (size_t i = 0; i < compare->n; i++) {
-		const struct sc_compared *c = &compare->at[i];
-
-		sc_cli_warn_loss(&args->common, &c->recording.loss);
-		sc_cli_warn_all(&args->common,
-				c->config ? &c->prediction.warnings : &c->recording.warnings);
-	}
+	for (size_t i = 0; i < compare->n; i++)
+		warn(&args->common, &compare->at[i]);
 	if (args->json)
 		return sc_cli_write(args->common.output, put_json, compare, err);
 	sc_compare_to_text(compare, &text);
@@ -72,6 +82,16 @@ static int check_words(const struct sc_arg_list *words, struct sc_err *err)
 	return 0;
 }
 
+/* As it names its column: without the slashes that a shell's completion puts after a folder. */
+static const char *without_slashes(const char *path, struct sc_arena *arena)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	return sc_arena_strndup(arena, path, n);
+}
+
 static int load(const struct compare_args *args, struct sc_compare *out, struct sc_arena *arena,
 		struct sc_err *err)
 {
@@ -83,7 +103,7 @@ static int load(const struct compare_args *args, struct sc_compare *out, struct 
 	for (size_t i = 0; i < out->n && rc == 0; i++) {
 		const char *path = args->common.words.at[i];
 
-		out->at[i].name = path;
+		out->at[i].name = without_slashes(path, arena);
 		if (is_recording(path))
 			continue;
 		out->at[i].config = &configs[n_configs++];
@@ -137,9 +157,10 @@ const struct sc_command sc_command_compare = {
 		"The ratio of the times has a band of its own: speeds of kernels, memory, links, network and "
 		"host are drawn anew 100 times, the same for all configs, so that errors that all share "
 		"cancel.\n\n"
-		"A DIR of traces (see stepcast import) stands for its recorded iterations: their mean, where the "
+		"A DIR of traces (see stepcast import), or one *.sctrace file, stands for its recorded iterations: their mean, where the "
 		"time of the one of median time goes, what kernels of each family take, and what the critical "
-		"paths differ in. The band of its ratio is that of its iterations, drawn anew.\n\n"
+		"paths differ in. The band of its ratio is that of its iterations, drawn anew. --set leaves "
+		"recordings alone.\n\n"
 		"  stepcast compare a.yaml b.yaml\n"
 		"  stepcast compare traces/job traces/straggler",
 	.words = "file",

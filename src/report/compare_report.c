@@ -8,7 +8,7 @@
 #include "report/config_show.h"
 #include "report/labels.h"
 
-enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12 };
+enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12, LABEL_WIDTH = 30 };
 /* Shares of an iteration below this differ by nothing that one reads. */
 #define LEAST_SHARE 5e-4
 
@@ -44,11 +44,17 @@ static void compare_field(const struct walk *w, const struct sc_field *field, si
 			  const char *path)
 {
 	struct sc_strbuf values[SC_COMPARE_MAX] = {{0}};
+	const char *first = NULL;
 	bool same = true;
 
 	for (size_t i = 0; i < w->compare->n; i++) {
+		if (!w->compare->at[i].config) {
+			sc_strbuf_append(&values[i], "-");
+			continue;
+		}
 		value_of(field, place_of(w, i, offset), &values[i]);
-		same &= strcmp(sc_strbuf_get(&values[i]), sc_strbuf_get(&values[0])) == 0;
+		first = first ? first : sc_strbuf_get(&values[i]);
+		same &= strcmp(sc_strbuf_get(&values[i]), first) == 0;
 	}
 	if (!same)
 		w->differs(w->ctx, path, values);
@@ -106,7 +112,10 @@ struct row {
 
 static void put_row(const struct sc_compare *compare, const struct row *row, struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "  %-30.30s", row->label);
+	if (strlen(row->label) > LABEL_WIDTH) /* whole: names of kernels differ anywhere */
+		sc_strbuf_printf(out, "  %s\n  %*s", row->label, LABEL_WIDTH, "");
+	else
+		sc_strbuf_printf(out, "  %-*s", LABEL_WIDTH, row->label);
 	for (size_t i = 0; i < compare->n; i++) {
 		if (isnan(row->at[i]))
 			sc_strbuf_printf(out, " %16s", "-");
@@ -339,10 +348,9 @@ void sc_compare_to_text(const struct sc_compare *compare, struct sc_strbuf *out)
 	for (size_t i = 0; i < compare->n; i++)
 		sc_strbuf_printf(out, " %16.16s", short_name(compare->at[i].name));
 	sc_strbuf_append(out, "\n");
-	if (compare->n_recordings == 0)
-		walk_fields(&walk, sc_config_fields, 0, "");
-	else
+	if (compare->n_recordings)
 		put_recordings(compare, out);
+	walk_fields(&walk, sc_config_fields, 0, "");
 	sc_strbuf_append(out, "\ntime\n");
 	put_times(compare, out);
 	sc_strbuf_append(out, "\nof the busiest GPU, ms\n");
@@ -437,8 +445,7 @@ int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_er
 	walk.ctx = &walk;
 	sc_json_init(&json, "stepcast/compare", COMPARE_VERSION);
 	walk.object = sc_json_object(&json, json.root, "differs");
-	if (compare->n_recordings == 0)
-		walk_fields(&walk, sc_config_fields, 0, "");
+	walk_fields(&walk, sc_config_fields, 0, "");
 	if (compare->n_recordings == compare->n)
 		add_paths(compare, &json);
 	configs = sc_json_array(&json, json.root, "configs");
