@@ -220,7 +220,8 @@ static bool is_file(const char *output)
 	return strcmp(output, "-") != 0;
 }
 
-static int check_args(const struct fit_args *args, struct sc_err *err)
+static int check_args(const struct fit_args *args, const struct sc_fit_opts *opts,
+		      struct sc_err *err)
 {
 	if (args->common.words.n)
 		return sc_err_set(err, SC_EUSAGE, "fit takes only options; what is \"%.64s\"?",
@@ -234,8 +235,7 @@ static int check_args(const struct fit_args *args, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --device NAME");
-	if (args->leave_out && is_file(args->common.output) &&
-	    (strcmp(args->leave_out, "device") == 0 || strcmp(args->leave_out, "machine") == 0))
+	if (is_file(args->common.output) && sc_fit_takes_all(opts))
 		return sc_err_set(err, SC_EUSAGE,
 				  "-o writes the profile of one device; leave out --leave-out %s",
 				  args->leave_out);
@@ -255,7 +255,7 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 				   .n_keep = args->keep.n,
 				   .curves = args->curves};
 	struct sc_fit result;
-	int rc = check_args(args, err);
+	int rc = check_args(args, &opts, err);
 
 	if (rc == 0)
 		rc = read_opts(args, arena, &opts, err);

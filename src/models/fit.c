@@ -381,7 +381,9 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 	sc_fit_curves_drop(&w->model);
 	problem.n = pick_rows(w, SC_FIT_ALL, MAX_USED_ROWS, rows);
 	sc_fit_params_list(&problem, w, &w->params);
-	rc = check_enough(w, err);
+	rc = sc_fit_check_keep(w, err);
+	if (rc == 0)
+		rc = check_enough(w, err);
 	if (rc == 0)
 		rc = search(w, &problem, &w->params, &out->condition, err);
 	if (rc)

@@ -62,13 +62,15 @@ struct sc_fit_opts {
 	size_t n_folds;
 	enum sc_fit_launch launch;
 };
+/* Do rows of all devices take part? Where devices, or machines of collectives, are left out. */
+bool sc_fit_takes_all(const struct sc_fit_opts *opts);
 
 enum sc_fit_status {
 	SC_FIT_FITTED,
-	SC_FIT_AT_BOUND,     /* fitted, and came out at its lower or upper bound */
-	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was */
-	SC_FIT_OFF,          /* 0 in the profile: the device has no such thing */
-	SC_FIT_KEPT          /* --keep: stays as it was */
+	SC_FIT_AT_BOUND, /* fitted, and came out at its lower or upper bound */
+	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was; of several machines, as its likes are */
+	SC_FIT_OFF, /* 0 in the profile: the device has no such thing */
+	SC_FIT_KEPT /* --keep: stays as it was */
 };
 const char *sc_fit_status_name(enum sc_fit_status status);
 

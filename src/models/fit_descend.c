@@ -3,6 +3,7 @@
  * loses its say; and a little is asked for the distance of each value from its like (that of other links, of other
  * networks), or from its start, so that what one machine alone shows stays near what others do. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/fit_priv.h"
@@ -111,6 +112,45 @@ static bool pass(const struct sc_fit_problem *problem, struct sc_fit_params *par
 	return *best < before;
 }
 
+/* Does a step either way change a row's prediction? `us`: what they are. */
+static bool is_told(const struct sc_fit_problem *problem, const struct sc_fit_params *params,
+		    size_t i, const double *us)
+{
+	bool told = false;
+
+	for (int way = -1; way <= 1; way += 2) {
+		struct sc_fit_params moved = *params;
+
+		move(&moved, i, false, way * FIRST_STEP);
+		sc_fit_params_apply(&moved, problem->model);
+		for (size_t k = 0; k < problem->n && !told; k++)
+			told = sc_fit_predict_us(problem->model, problem->rows[k]) != us[k];
+	}
+	return told;
+}
+
+/* What came out at a bound, and what no row tells: it has its like's value, or its start. */
+static void mark(const struct sc_fit_problem *problem, struct sc_fit_params *params)
+{
+	const struct sc_fit_params found = *params;
+	double *us = sc_xcalloc(problem->n, sizeof(*us));
+
+	sc_fit_params_apply(&found, problem->model);
+	for (size_t i = 0; i < problem->n; i++)
+		us[i] = sc_fit_predict_us(problem->model, problem->rows[i]);
+	for (size_t i = 0; i < params->n; i++) {
+		struct sc_fit_param *p = &params->at[i];
+
+		if (p->status != SC_FIT_FITTED)
+			continue;
+		if (!is_told(problem, &found, i, us))
+			p->status = SC_FIT_UNDETERMINED;
+		else if (p->value <= p->lower || p->value >= p->upper)
+			p->status = SC_FIT_AT_BOUND;
+	}
+	free(us);
+}
+
 void sc_fit_descend(const struct sc_fit_problem *problem, struct sc_fit_params *params)
 {
 	double best = loss(problem, params);
@@ -118,5 +158,6 @@ void sc_fit_descend(const struct sc_fit_problem *problem, struct sc_fit_params *
 	for (double step = FIRST_STEP; step > LAST_STEP; step /= 2)
 		for (int i = 0; i < MAX_PASSES && pass(problem, params, step, &best); i++)
 			;
+	mark(problem, params);
 	sc_fit_params_apply(params, problem->model);
 }

@@ -341,16 +341,38 @@ static void add_launches(const struct sc_fit_problem *problem, const struct sc_f
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
-/* "links nvlink4", "eff": by a pattern of --keep? */
+/* "links nvlink4", "eff" */
+static bool matches(const char *pattern, const struct sc_fit_param *p, struct sc_arena *arena)
+{
+	return fnmatch(pattern, sc_arena_printf(arena, "%s.%s", p->block, p->name), 0) == 0;
+}
+
 static bool is_kept(const struct sc_fit_opts *opts, const struct sc_fit_param *p,
 		    struct sc_arena *arena)
 {
-	const char *name = sc_arena_printf(arena, "%s.%s", p->block, p->name);
-
 	for (size_t i = 0; i < opts->n_keep; i++)
-		if (fnmatch(opts->keep[i], name, 0) == 0)
+		if (matches(opts->keep[i], p, arena))
 			return true;
 	return false;
+}
+
+int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err)
+{
+	const struct sc_fit_params *params = &work->params;
+
+	for (size_t i = 0; i < work->opts->n_keep; i++) {
+		const char *pattern = work->opts->keep[i];
+		bool any = false;
+
+		for (size_t k = 0; k < params->n && !any; k++)
+			any = matches(pattern, &params->at[k], work->arena);
+		if (!any)
+			return sc_err_set(err, SC_EUSAGE,
+					  "--keep \"%.64s\" is of no coefficient of these rows; "
+					  "write it as in \"links nvlink4.eff\" or \"ramp.*\"",
+					  pattern);
+	}
+	return 0;
 }
 
 /* Of machines: where no machine is. */

@@ -72,8 +72,6 @@ struct sc_fit_set {
 	size_t n_other, n_empty, n_forced, n_bound;
 };
 int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
-/* Do rows of all devices take part? Where devices, or machines of collectives, are left out. */
-bool sc_fit_takes_all(const struct sc_fit_opts *opts);
 bool sc_fit_of_machines(const struct sc_fit_opts *opts);
 /* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective with
  * waiting or of an algorithm that no model is for; the set counts which. */
@@ -157,6 +155,8 @@ struct sc_fit_problem {
 /* The coefficients of the kind's blocks, those of launches (from the rows), at their starts. */
 void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
 			struct sc_fit_params *out);
+/* An error where a pattern of --keep names none of work->params. */
+int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err);
 /* Sets the model to the parameters' values. */
 void sc_fit_params_apply(const struct sc_fit_params *params, struct sc_fit_model *model);
 

@@ -96,7 +96,8 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	sc_json_real(&json, json.root, "spread_frac", fit->spread_frac);
 	if (!isnan(fit->group_median_pct))
 		sc_json_real(&json, json.root, "group_median_ape_pct", fit->group_median_pct);
-	sc_json_real(&json, json.root, "condition", fit->condition);
+	if (fit->condition > 0)
+		sc_json_real(&json, json.root, "condition", fit->condition);
 	put_coefs(&json, fit);
 	put_ranges(&json, fit);
 	put_regions(&json, fit);

@@ -482,6 +482,12 @@ START_TEST(a_machine_left_out_is_told_by_the_others)
 	ck_assert_int_eq(coef(&fit, "copy_gbps")->status, SC_FIT_KEPT);
 	ck_assert_int_eq(coef(&fit, "ll_slope")->status, SC_FIT_KEPT);
 	ck_assert_double_eq(coef(&fit, "ll_slope")->value, profile.ramp.ll_slope);
+	for (size_t i = 0; i < fit.n_coefs; i++) {
+		const struct sc_fit_coef *c = &fit.coefs[i];
+
+		if (c->status == SC_FIT_FITTED)
+			ck_assert(c->value > c->lower && c->value < c->upper);
+	}
 }
 END_TEST
 
