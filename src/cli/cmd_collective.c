@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "base/nccl_tests.h"
 #include "base/num.h"
 #include "cli/commands.h"
@@ -281,8 +282,14 @@ static int build_algorithm(int kind, const struct sc_cli_network *network, struc
 static int load_algorithm(const struct collective_args *args, struct sc_arena *arena,
 			  struct sc_msccl *out, struct sc_err *err)
 {
-	int rc = sc_msccl_load(args->algorithm, arena, out, err);
+	const char *near = sc_nearest(args->algorithm, sc_msccl_kind_names, SC_MSCCL_N_KINDS);
+	int rc;
 
+	if (near && !strpbrk(args->algorithm, "./"))
+		return sc_err_set(err, SC_EUSAGE,
+				  "unknown algorithm \"%.64s\"; did you mean \"%s\"?",
+				  args->algorithm, near);
+	rc = sc_msccl_load(args->algorithm, arena, out, err);
 	return rc ? rc : sc_msccl_check(out, err);
 }
 
@@ -370,6 +377,11 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);
 	if (rc == 0)
 		rc = read_beside(args, arena, &opts, err);
+	if (rc == 0 && recipe == SC_MSCCL_ALL_TO_NEXT && opts.kind != SC_SEND_RECV)
+		rc = sc_err_set(err, SC_EUSAGE,
+				"all_to_next is of send_recv, not of %s: name an algorithm of %s "
+				"or time send_recv",
+				sc_collective_names[opts.kind], sc_collective_names[opts.kind]);
 	if (rc == 0 && args->algorithm && recipe < 0)
 		rc = load_algorithm(args, arena, &file, err);
 	opts.file = args->algorithm ? &file : NULL;

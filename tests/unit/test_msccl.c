@@ -119,7 +119,9 @@ static double walked(const struct sc_msccl *algo, const struct sc_fabric_walk *w
 	struct sc_msccl_time time;
 	struct sc_err err = {0};
 
-	ck_assert_msg(sc_msccl_walk(algo, &fabric, bytes, &time, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_msccl_walk(algo, &(struct sc_msccl_place){&fabric, fabric.gpus_per_node},
+				    bytes, &time, &err) == 0,
+		      "%s", err.text);
 	return time.total_us;
 }
 
@@ -191,7 +193,10 @@ START_TEST(next_uses_all_nics)
 						 .instances = 1},
 		       &arena, &algo);
 	ck_assert_msg(sc_msccl_check(&algo, &err) == 0, "%s", err.text);
-	ck_assert_int_eq(sc_msccl_walk(&algo, &fabric, GIB, &time, &err), 0);
+	ck_assert_int_eq(sc_msccl_walk(&algo,
+				       &(struct sc_msccl_place){&fabric, fabric.gpus_per_node}, GIB,
+				       &time, &err),
+			 0);
 	ck_assert_double_lt(time.total_us, sc_bytes_us(GIB, 5) / 3.5);
 	ck_assert_double_gt(time.total_us, sc_bytes_us(GIB, 4 * 5) * (1 - 1e-9));
 	for (size_t s = 0; s < algo.n_steps; s++)

@@ -128,8 +128,13 @@ struct sc_msccl_time {
 	 * it never ends, and total_us is HUGE_VAL */
 	const char *limit;
 };
+/* Where ranks stand: so many on each node before the next is filled. */
+struct sc_msccl_place {
+	const struct sc_fabric *fabric;
+	int ranks_per_node; /* <= the fabric's gpus_per_node */
+};
 /* SC_EUNSUPPORTED: the fabric has no rates for walks of this protocol. */
-int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_fabric *fabric, double bytes,
+int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_msccl_place *place, double bytes,
 		  struct sc_msccl_time *out, struct sc_err *err);
 
 #endif

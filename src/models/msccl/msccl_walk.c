@@ -4,6 +4,7 @@
  * passes a first-come server of its link, of its GPU's port or of its NIC. LL and LL128 forward as they
  * receive; Simple after the first of two slices. Beyond a number of tiles each costs as much as the one
  * before. Rates and latencies: the fabric profile, by links and protocol. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct done {
 struct walk {
 	const struct sc_msccl *algo;
 	const struct sc_fabric *fabric;
+	int per_node; /* ranks; no more than the GPUs of a node */
 	const struct sc_fabric_walk_proto *p;
 	int slots;
 	double chunk_bytes, tile_bytes;
@@ -192,7 +194,7 @@ static double send_end_us(struct walk *w, size_t block, double start, double byt
 	int nics = f->nics_per_node > 0 ? f->nics_per_node : 1;
 
 	if (c->is_remote) {
-		int node = b->gpu / f->gpus_per_node, local = b->gpu % f->gpus_per_node;
+		int node = b->gpu / w->per_node, local = b->gpu % w->per_node;
 		size_t nic = (size_t)(node * nics + local * nics / f->gpus_per_node);
 
 		return serve(&w->nic_free_us[nic], &w->nic_busy_us[nic], start, wire,
@@ -344,7 +346,7 @@ static void run(struct walk *w)
 
 static int connect(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 {
-	int per_node = w->fabric->gpus_per_node;
+	int per_node = w->per_node;
 	int rc = sc_msccl_connect(w->algo, arena, &w->peers, err);
 
 	if (rc)
@@ -373,7 +375,7 @@ static int init(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_msccl *algo = w->algo;
 	size_t gpus = (size_t)algo->n_gpus, nics = (size_t)w->fabric->nics_per_node + 1;
-	size_t nodes = gpus / (size_t)w->fabric->gpus_per_node + 1;
+	size_t nodes = gpus / (size_t)w->per_node + 1;
 
 	w->blocks = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->blocks));
 	w->turns = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->turns));
@@ -402,7 +404,7 @@ static double most(const double *x, size_t n)
 /* What was at work the longest; where none was half of the time, waiting was. */
 static const char *limit_of(const struct walk *w, double us)
 {
-	size_t nodes = (size_t)(w->algo->n_gpus / w->fabric->gpus_per_node) + 1;
+	size_t nodes = (size_t)(w->algo->n_gpus / w->per_node) + 1;
 	double busy[N_LIMITS] = {0};
 	int best = BY_BLOCK;
 
@@ -453,10 +455,11 @@ static struct sc_msccl_time time_of(const struct walk *w)
 	return (struct sc_msccl_time){w->p->base_us + end_us, limit};
 }
 
-int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_fabric *fabric, double bytes,
+int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_msccl_place *place, double bytes,
 		  struct sc_msccl_time *out, struct sc_err *err)
 {
-	struct walk w = {.algo = algo, .fabric = fabric};
+	const struct sc_fabric *fabric = place->fabric;
+	struct walk w = {.algo = algo, .fabric = fabric, .per_node = place->ranks_per_node};
 	struct sc_arena arena;
 	int rc;
 
@@ -465,6 +468,7 @@ int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_fabric *fabric, d
 			err, SC_EUNSUPPORTED,
 			"the fabric profile has no rates for %s algorithms on these links",
 			sc_msccl_proto_names[algo->proto]);
+	assert(w.per_node > 0 && w.per_node <= fabric->gpus_per_node);
 	w.p = &fabric->walk->protos[algo->proto];
 	w.slots = sc_msccl_slots(algo->proto);
 	set_tiles(&w, bytes);

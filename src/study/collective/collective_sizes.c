@@ -92,6 +92,18 @@ static void score(struct sc_collective_sizes *s, struct sc_arena *arena)
 
 /* ---- the algorithm file ---- */
 
+static bool passes_uplinks(const struct sc_collective_sizes_opts *opts)
+{
+	const struct sc_fabric *f = opts->fabric;
+	const struct sc_net_tier *tiers = f->tiers.at;
+
+	for (size_t i = 0; i < f->tiers.n; i++)
+		if (tiers[i].oversubscription > 1 && (double)opts->span.n_nodes * f->gpus_per_node >
+							     (double)tiers[i].nodes * f->host_gpus)
+			return true;
+	return false;
+}
+
 static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
 {
 	static const enum sc_collective of[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
@@ -107,14 +119,19 @@ static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err
 				 "the algorithm is of %d GPUs, the collective of %d ranks; see "
 				 "--ranks and --nodes",
 				 file->n_gpus, opts->span.n_ranks);
+	if (passes_uplinks(opts))
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "an algorithm's walk has no oversubscribed uplinks: leave out "
+				  "cluster.tiers or take fewer nodes");
 	return 0;
 }
 
 static int walk_file(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point,
 		     struct sc_collective_sizes *out, struct sc_err *err)
 {
+	const struct sc_msccl_place place = {opts->fabric, opts->span.max_ranks_per_node};
 	struct sc_msccl_time time;
-	int rc = sc_msccl_walk(opts->file, opts->fabric, point->bytes, &time, err);
+	int rc = sc_msccl_walk(opts->file, &place, point->bytes, &time, err);
 
 	if (rc)
 		return rc;
