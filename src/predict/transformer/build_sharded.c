@@ -1,11 +1,11 @@
 /* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on
  * demand or while the block before it runs, and backward scatters its gradients, overlapped or not.
  *
- * Block by block in full detail, and where ranks of several classes meet at every block. Any other coarse pass is
- * simulated alone, its collectives beside its blocks: with the host far ahead, and with the host arriving when the
- * pass begins. In the iteration's graph it is then a gather, a kernel as long as the blocks took, what its
- * data-parallel lane did before, beside and after them, and a launch as much earlier than the kernel as makes the
- * pass end when it does behind such a host. */
+ * Block by block in full detail, where ranks of several classes meet at every block, and where the host waits for
+ * each. Any other coarse pass is simulated alone, its collectives beside its blocks: with the host far ahead, and with
+ * the host arriving when the pass begins. In the iteration's graph it is then a gather, a kernel as long as the blocks
+ * took, what its data-parallel lane did before, beside and after them, and a launch as much earlier than the kernel as
+ * makes the pass end when it does behind such a host. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
