@@ -13,11 +13,6 @@ target_link_options(libstepcast PRIVATE LINKER:--version-script=${PROJECT_SOURCE
 if(NOT instrument) # what a sanitizer needs is the program's
 	target_link_options(libstepcast PRIVATE LINKER:-z,defs)
 endif()
-if(SC_LTO AND SC_PACKAGE)
-	target_link_options(libstepcast PRIVATE -flto=auto -O2)
-elseif(SC_LTO)
-	target_link_options(libstepcast PRIVATE -fno-lto)
-endif()
 
 file(RELATIVE_PATH SC_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/stepcast.pc.in stepcast.pc @ONLY)
