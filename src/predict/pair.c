@@ -17,9 +17,10 @@ struct place {
 	double left_us;  /* of kernels before its next exchange; HUGE_VAL: there is none */
 };
 
+/* As the order has it. */
 static const struct sc_step *next_step(const struct place *p)
 {
-	return p->run < p->side->n_runs ? &p->side->run[p->run].block->steps.at[p->step] : NULL;
+	return p->run < p->side->n_runs ? &p->side->run[p->run].order->steps.at[p->step] : NULL;
 }
 
 static bool is_exchange(const struct sc_step *step)

@@ -5,17 +5,18 @@
  * waiting.
  *
  * Of the two passes the one goes first that can begin sooner, then the one that comes sooner to its next
- * exchange. */
+ * exchange. A program has one order for all its ranks: a slow rank has that of the others. */
 #ifndef SC_PREDICT_PAIR_H
 #define SC_PREDICT_PAIR_H
 
 #include "predict/block.h"
 
 enum { SC_PAIR_RUNS = 5 };
-/* A pass: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit. */
+/* A pass: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit. `order` has the same
+ * steps; its times say in which order the two passes' steps go. */
 struct sc_pair_side {
 	struct {
-		const struct sc_block *block;
+		const struct sc_block *block, *order;
 		double n;
 		uint32_t *costs;
 	} run[SC_PAIR_RUNS];

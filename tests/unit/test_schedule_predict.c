@@ -14,12 +14,14 @@ static struct sc_arena arena;
 static struct sc_catalog *catalog;
 static struct sc_predictor *predictor;
 static struct sc_prediction out;
+static struct sc_straggler slow; /* where slow.ranks.n is not 0 */
 
 static void set_up(void)
 {
 	sc_arena_init(&arena, 1 << 16);
 	catalog = sc_catalog_create();
 	predictor = sc_predictor_create();
+	slow.ranks.n = 0;
 }
 
 static void tear_down(void)
@@ -53,6 +55,8 @@ static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
 					    &err) == 0,
 			      "%s", err.text);
 	}
+	if (slow.ranks.n > 0)
+		cfg.stragglers = (struct sc_structs){.at = &slow, .n = 1};
 	ck_assert_msg(
 		sc_resolve_chosen(&(struct sc_schedule_ask){&cfg, catalog, "test", predictor, opts},
 				  &request, &err) == 0,
@@ -307,6 +311,26 @@ START_TEST(pairs_agree)
 }
 END_TEST
 
+/* A slow rank has the order of the others of its groups: no wait cycle, and what it takes is the whole's. */
+START_TEST(pairs_of_a_slow_rank)
+{
+	struct sc_predict_opts opts;
+	int64_t rank = 5 + 9 * _i;
+	char text[512];
+	double coarse;
+
+	slow = (struct sc_straggler){.ranks = {.at = &rank, .n = 1}, .slowdown = 1.3};
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text),
+		 MIXTURE " parallel.schedule=%s training.global_batch=160 parallel.tp=2 gpus=64",
+		 DUAL[_i % 2]);
+	coarse = predict(&opts, text)->iteration_ms;
+	opts.detail = SC_DETAIL_FULL;
+	predict(&opts, text);
+	ck_assert_double_eq_tol(coarse, out.iteration_ms, 0.02 * out.iteration_ms);
+}
+END_TEST
+
 /* The breakdown is of the longest stage and sums to the iteration. */
 START_TEST(breakdown_sums)
 {
@@ -420,6 +444,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
 	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
+	tcase_add_loop_test(tcase, pairs_of_a_slow_rank, 0, 6);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);
 	tcase_add_test(tcase, auto_without_memory);
 	tcase_add_test(tcase, auto_among_those_of_the_software);

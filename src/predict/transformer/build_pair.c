@@ -14,6 +14,29 @@ static size_t pair_at(const struct sc_transformer *tf, uint32_t c, uint32_t forw
 	return ((c * tf->map.n_chunks + forward) * tf->map.n_chunks + backward) * (size_t)N_PARTIAL;
 }
 
+static bool same_steps(const struct sc_block *a, const struct sc_block *b)
+{
+	for (size_t i = 0; a->steps.n == b->steps.n && i < a->steps.n; i++)
+		if (a->steps.at[i].kind != b->steps.at[i].kind)
+			return false;
+	return a->steps.n == b->steps.n;
+}
+
+/* Of the ranks whose steps are the same the fastest. */
+static const struct sc_block *order_of(const struct sc_transformer *tf, bool partial, int block,
+				       const struct sc_block *own)
+{
+	const struct sc_block *best = NULL;
+
+	for (size_t v = 0; v < tf->n_variants; v++) {
+		const struct sc_block *one = &tf->variant[v].block[partial][block];
+
+		if (same_steps(one, own) && (!best || one->sum.gpu_us < best->sum.gpu_us))
+			best = one;
+	}
+	return best;
+}
+
 static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
 {
 	struct sc_pair_side out = {.n_runs = p->n_runs};
@@ -22,6 +45,8 @@ static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
 		int block = p->run[r].block;
 
 		out.run[r].block = &build_variant(p->st)->block[p->partial][block];
+		out.run[r].order =
+			order_of(p->st->b->tf, p->partial, block, out.run[r].block);
 		out.run[r].n = p->run[r].n;
 		out.run[r].costs = costs ? costs[block] : NULL;
 	}
@@ -44,7 +69,8 @@ struct known_pairs {
 static bool same_side(const struct sc_pair_side *a, const struct sc_pair_side *b)
 {
 	for (int r = 0; a->n_runs == b->n_runs && r < a->n_runs; r++)
-		if (a->run[r].block != b->run[r].block || a->run[r].n != b->run[r].n)
+		if (a->run[r].block != b->run[r].block || a->run[r].order != b->run[r].order ||
+		    a->run[r].n != b->run[r].n)
 			return false;
 	return a->n_runs == b->n_runs;
 }
