@@ -338,11 +338,27 @@ static void warn_approximate(const struct sc_transformer *tf, struct sc_warnings
 			"taken, with its worst groups");
 }
 
+static void warn_unpaired(const struct sc_transformer *tf, struct sc_warnings *warnings)
+{
+	const struct sc_config *cfg = &tf->request->config;
+
+	if (sc_schedule_pairs(cfg->parallel.schedule) && !tf->pairs &&
+	    sc_model_is_moe(&cfg->model) && cfg->parallel.ep > 1 && !cfg->training.moe_overlap)
+		sc_warn(warnings,
+			"parallel.schedule %s: passes run one by one, nothing hides their exchanges of "
+			"tokens; %s",
+			sc_enum_name(sc_schedule_names, (int)cfg->parallel.schedule),
+			tf->request->software.host_waits
+				? "the software's host waits for each layer"
+				: "sharding or offload work between the layers");
+}
+
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 {
 	out->iteration_ms = sc_quantize_us(run->iteration_us) / SC_US_PER_MS;
 	out->reading.iteration_ms = out->iteration_ms;
 	warn_approximate(run->tf, &out->warnings);
+	warn_unpaired(run->tf, &out->warnings);
 	sc_summarize_memory(run, out);
 	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
 	sc_find_band(run->tf, out);

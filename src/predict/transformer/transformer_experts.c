@@ -123,7 +123,7 @@ bool sc_transformer_may_pair(const struct sc_request *req)
 
 	return sc_model_is_moe(&req->config.model) && req->config.parallel.ep > 1 &&
 	       !rule.weights && !(rule.gradients && rule.reduces_each) &&
-	       !sc_offload_moves(&req->config.training.offload);
+	       !req->software.host_waits && !sc_offload_moves(&req->config.training.offload);
 }
 
 /* Where passes are pairs, those run their exchanges beside each other. */

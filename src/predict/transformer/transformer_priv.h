@@ -78,8 +78,8 @@ void rotary(const struct dims *x, enum sc_op_name name);
 void attention_forward(const struct dims *x);
 void attention_backward(const struct dims *x);
 bool softmax_is_fused(const struct dims *x);
-/* Whether passes can run beside each other: tokens travel to experts on other ranks, and no pass runs in parts,
- * which run alone, beside what they wait for. */
+/* Whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
+ * which run alone, beside what they wait for, and the host does not wait for each block. */
 bool sc_transformer_may_pair(const struct sc_request *req);
 /* Dispatch and combine that run beside another micro-batch's layer, where training.moe_overlap says so. */
 void exchange_beside(const struct dims *x);
