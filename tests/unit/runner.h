@@ -33,6 +33,12 @@ static inline int nth_case(int i, int n)
 	return (int)((long)i * n / n_cases(n));
 }
 
+/* Whether the i-th of n is such a case: for tests that loop over all. */
+static inline bool takes_case(int i, int n)
+{
+	return i == 0 || (long)i * n_cases(n) / n != (long)(i - 1) * n_cases(n) / n;
+}
+
 /* Whether a run takes enough cases for tests that are long and reach no code that the others do not. */
 static inline bool many_cases(void)
 {

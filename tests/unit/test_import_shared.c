@@ -113,13 +113,15 @@ START_TEST(counts_are_the_facts)
 {
 	struct dirent *entry;
 	DIR *dir = opendir(folder());
-	int n_checked = 0;
+	int n_checked = 0, n_sets = 0;
 
 	ck_assert_ptr_nonnull(dir);
 	while ((entry = readdir(dir)) != NULL)
-		n_checked += entry->d_name[0] == '.' ? 0 : check_set(entry->d_name);
+		if (entry->d_name[0] != '.' && takes_case(n_sets++, 100))
+			n_checked += check_set(entry->d_name);
 	closedir(dir);
-	ck_assert_int_ge(n_checked, 40);
+	if (n_cases(100) == 100)
+		ck_assert_int_ge(n_checked, 40);
 }
 END_TEST
 

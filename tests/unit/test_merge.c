@@ -131,7 +131,7 @@ START_TEST(test_scripted_clocks)
 {
 	const struct script *s = &SCRIPTS[_i];
 
-	for (int seed = 0; seed < s->n_seeds; seed++) {
+	for (int seed = 0; seed < n_cases(s->n_seeds); seed++) {
 		struct scripted_clock clocks[64];
 		struct sc_merge m = {.ranks = {0}};
 		double error_us;
