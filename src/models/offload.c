@@ -22,15 +22,15 @@ void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fab
 {
 	const struct sc_cluster *cl = &request->config.cluster;
 	double gpus = (double)sc_request_node_gpus(request);
-	double memory = cl->host_memory_gbps > 0 ? cl->host_memory_gbps / gpus : HUGE_VAL;
+	const struct sc_software *sw = &request->software;
+	double memory = cl->host_memory_gbps / gpus;
 	double link = fmin(link_gbps(request, fabric), memory);
 
 	*out = (struct sc_host_rates){
 		.in = {0, link, fmin(link, cl->ssd_read_gbps / gpus)},
 		.out = {0, link, fmin(link, cl->ssd_write_gbps / gpus)},
-		.step = fmin(request->software.cpu_step_gbps /
-				     (request->software.cpu_step_shared ? gpus : 1),
-			     memory),
+		.step = fmin(sw->cpu_step_frac * memory,
+			     sw->cpu_step_gbps > 0 ? sw->cpu_step_gbps : HUGE_VAL),
 	};
 }
 

@@ -186,6 +186,36 @@ START_TEST(sharded_gradients_are_sent_once)
 }
 END_TEST
 
+static double added_ms(const char *software, const char *host_gbps)
+{
+	struct sc_config config;
+	double ms;
+	int at = 0;
+
+	while (strcmp(example_name(at), "opt-1.3b-h100.yaml") != 0)
+		at++;
+	load_example(at, &config);
+	set(&config, "training.software", software);
+	set(&config, "parallel.sharding", "zero1");
+	set(&config, "training.optimizer", "adam");
+	set(&config, "cluster.host_memory_gbps", host_gbps);
+	ms = predict(&config, SC_DETAIL_COARSE)->iteration_ms;
+	set(&config, "training.offload.optimizer", "cpu");
+	return predict(&config, SC_DETAIL_COARSE)->iteration_ms - ms;
+}
+
+/* A fused step on all cores takes twice as long on a memory half as fast; one thread does not reach a fast one. */
+START_TEST(a_step_is_as_fast_as_the_hosts_memory)
+{
+	double slow = added_ms("deepspeed-zero3", "100"), fast = added_ms("deepspeed-zero3", "200"),
+	       thread = added_ms("megatron-core", "1000");
+
+	ck_assert_double_eq_tol(slow, 2 * fast, 0.1 * slow);
+	ck_assert_double_eq_tol(thread, added_ms("megatron-core", "2000"), 0.01 * thread);
+	ck_assert_double_gt(added_ms("megatron-core", "40"), 1.5 * thread);
+}
+END_TEST
+
 static Suite *offload_suite(void)
 {
 	Suite *suite = suite_create("offload");
@@ -196,6 +226,7 @@ static Suite *offload_suite(void)
 	tcase_add_loop_test(tc, less_on_the_gpu_and_no_faster, 0, find_examples());
 	tcase_add_loop_test(tc, coarse_is_full_detail, 0, find_examples());
 	tcase_add_test(tc, sharded_gradients_are_sent_once);
+	tcase_add_test(tc, a_step_is_as_fast_as_the_hosts_memory);
 	tcase_add_test(tc, optimizer_on_the_cpu_costs_what_was_measured);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -247,7 +247,7 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	INT(sc_cluster, host_link_gpus, 1, MAX_PER_NODE,
 	    "GPUs that share a link to the host; default 1"),
 	DOUBLE(sc_cluster, host_memory_gbps, 0.1, 1e6,
-	       "of a node, read and written, 1e9 bytes/s; default: no limit"),
+	       "of a node, read and written, 1e9 bytes/s", FROM("the device's usual node")),
 	DOUBLE(sc_cluster, ssd_read_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
 	DOUBLE(sc_cluster, ssd_write_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
 	DOUBLE(sc_cluster, price_usd_gpu_hour, 0, 1e6, "of one GPU; costs are reported with it"),

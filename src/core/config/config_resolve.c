@@ -350,6 +350,8 @@ void sc_config_host_memory(struct sc_request *req)
 	if (cl->host_memory_gib < 0)
 		cl->host_memory_gib =
 			req->device.usual_host_gib * (double)sc_request_node_gpus(req);
+	if (cl->host_memory_gbps <= 0)
+		cl->host_memory_gbps = req->device.usual_host_gbps * (double)cl->gpus_per_node;
 }
 
 static int resolve_cluster(const struct sc_resolver *res)

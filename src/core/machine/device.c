@@ -255,6 +255,8 @@ const struct sc_field sc_device_fields[] = {
 	DOUBLE_OR(sc_device, bridge_gbps, 0, 1e5, 0, "NVLink bridge, one direction, 1e9 bytes/s"),
 	DOUBLE_OR(sc_device, usual_nic_gbit_s, 0, 1e5, 0, "one NIC, Gbit/s"),
 	DOUBLE_OR(sc_device, usual_host_gib, 0, MAX_SIZE, 128, "host memory for each GPU, GiB"),
+	DOUBLE_OR(sc_device, usual_host_gbps, 0.1, 1e5, 50,
+		  "bandwidth of the host memory for each GPU of a node, 1e9 bytes/s"),
 	SECTION(gemm, GEMM_FIELDS, "models/gemm.c"),
 	SECTION(simt, SIMT_FIELDS, "models/gemm.c, without tensor cores"),
 	SECTION(attention, ATTENTION_FIELDS, "models/attention.c"),

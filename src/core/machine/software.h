@@ -191,11 +191,11 @@ struct sc_software {
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
 	double comm_host_us; /* CPU time to issue one collective */
-	/* Bytes that one process's optimizer on the CPU reads and writes, 1e9/s (default 19: torch.optim on one
-	 * thread); do its copies run beside it? */
-	double cpu_step_gbps;
+	/* The optimizer on the CPU: what a node's processes together reach of its memory's bandwidth, counted in
+	 * the bytes of a fused step, and at most that many 1e9 bytes/s a process (0: no limit; default 19:
+	 * torch.optim on one thread); do its copies run beside it? */
+	double cpu_step_frac, cpu_step_gbps;
 	bool cpu_step_overlap;
-	bool cpu_step_shared; /* the rate is that of all cores of a node, and its GPUs' processes share it */
 	double buffers_gib; /* communication and workspace buffers per GPU */
 	double reserve_gib; /* CUDA context, allocator slack */
 	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
