@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/network.h"
 #include "cli/op_args.h"
+#include "models/collective_files.h"
 
 #define MAX_SIZE 1e12
 
@@ -130,6 +131,8 @@ static int load_machine(const struct sc_c3_words *words, struct sc_arena *arena,
 	rc = sc_op_cluster_load(&given, arena, request, err);
 	if (rc == 0)
 		rc = sc_fabric_from_request(request, fabric, err);
+	if (rc == 0)
+		rc = sc_collective_files_load(request, arena, fabric, err);
 	*out = (struct sc_transfer){.device = &request->device,
 				    .fabric = fabric,
 				    .n_ranks = (int)given.ranks,

@@ -1,6 +1,8 @@
 /* Clusters of commands that have no whole config. */
 #include "cli/network.h"
 
+#include "models/collective_files.h"
+
 static void usual(int64_t *value, int64_t of_device)
 {
 	if (*value == SC_NOT_GIVEN)
@@ -79,5 +81,6 @@ int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 				 .max_ranks_per_node =
 					 (int)((asked.ranks + asked.nodes - 1) / asked.nodes)};
 	out->span = sc_span_of_hosts(&request->config.cluster, &hosts);
-	return sc_fabric_from_request(request, &out->fabric, err);
+	rc = sc_fabric_from_request(request, &out->fabric, err);
+	return rc ? rc : sc_collective_files_load(request, arena, &out->fabric, err);
 }

@@ -17,7 +17,7 @@
 const char *const sc_algo_names[] = {
 	[SC_ALGO_RING] = "ring", [SC_ALGO_TREE] = "tree",     [SC_ALGO_NVLS] = "nvls",
 	[SC_ALGO_PAT] = "pat",   [SC_ALGO_DIRECT] = "direct", [SC_ALGO_SHARP] = "collnet",
-	[SC_N_ALGOS] = NULL};
+	[SC_ALGO_FILE] = "file", [SC_N_ALGOS] = NULL};
 
 struct times {
 	double latency_us; /* a */
@@ -112,6 +112,17 @@ static double net_gbps(const struct problem *p, double eff)
 static double saturated(double x, double most)
 {
 	return x > 0 && most > 0 ? x * most / (x + most) : 0;
+}
+
+bool sc_span_is_oversubscribed(const struct sc_fabric *f, const struct sc_span *span)
+{
+	const struct sc_net_tier *tiers = f->tiers.at;
+
+	for (size_t i = 0; i < f->tiers.n; i++)
+		if (tiers[i].oversubscription > 1 && (double)span->n_nodes * f->gpus_per_node >
+							     (double)tiers[i].nodes * f->host_gpus)
+			return true;
+	return false;
 }
 
 /* How much longer the network takes over oversubscribed uplinks. Nodes of the span are neighbours, so of rings and trees a
@@ -409,7 +420,7 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 	for (int a = 0; a < SC_N_ALGOS; a++) {
 		struct times t;
 
-		if (a == SC_ALGO_DIRECT || !is_possible(p, (enum sc_algo)a))
+		if (!TIMERS[a] || !is_possible(p, (enum sc_algo)a))
 			continue;
 		TIMERS[a](p, &t);
 		finish(p, &t);
@@ -533,6 +544,27 @@ static void set_demand(const struct problem *p, const struct times *t, double ch
 	out->holds_sm = 1;
 }
 
+/* A named file goes before all. */
+static bool follow_file(const struct problem *p, const struct sc_collective_shape *shape,
+			struct times *t, struct sc_collective_choice *choice)
+{
+	struct sc_file_run run;
+
+	if (!p->f->files || !sc_collective_file_run(p->f, shape, p->span, &run))
+		return false;
+	*t = (struct times){.total_us = run.total_us,
+			    .work_us = run.total_us - run.latency_us,
+			    .link_bytes = run.link_bytes,
+			    .net_bytes = run.net_bytes,
+			    .hbm_bytes = run.hbm_bytes};
+	*choice = (struct sc_collective_choice){.algo = SC_ALGO_FILE,
+						.proto = run.proto,
+						.channels = run.blocks,
+						.algbw_gbps = p->bytes * sc_bytes_us(1, 1) /
+							      run.total_us};
+	return true;
+}
+
 struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  const struct sc_collective_shape *shape,
 				  const struct sc_span *span, struct sc_collective_choice *choice)
@@ -541,7 +573,6 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 	struct sc_collective_choice c = {.algo = SC_ALGO_RING};
 	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1};
 	struct times t;
-	enum sc_algo algo;
 
 	if (choice)
 		*choice = c;
@@ -551,10 +582,13 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 		return sc_torus_cost(fabric, shape);
 	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
 	set_links(&p);
-	algo = fastest(&p, &t);
-	if (fabric->curves.n > 0 && !fabric->only)
-		follow_curves(&p, &t);
-	choose(&p, &t, algo, &c);
+	if (!follow_file(&p, shape, &t, &c)) {
+		enum sc_algo algo = fastest(&p, &t);
+
+		if (fabric->curves.n > 0 && !fabric->only)
+			follow_curves(&p, &t);
+		choose(&p, &t, algo, &c);
+	}
 	out.work_us = t.work_us;
 	out.latency_us = t.total_us - t.work_us;
 	set_demand(&p, &t, c.channels, &out);

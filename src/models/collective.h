@@ -13,6 +13,7 @@ enum sc_link_topology {
 	SC_LINK_MESH,   /* the port is split over the peers, all of them */
 	SC_LINK_WIRED   /* as a graph says: DGX-1, or a file */
 };
+struct sc_collective_files; /* models/collective_files.h */
 /* The network as the collective model sees it; made once per request. "Node" here and in sc_span is
  * what the ranks of a span are counted by: the scale-up domain where it is larger than a host (its
  * NICs are then those of all its hosts). */
@@ -44,6 +45,7 @@ struct sc_fabric {
 	struct sc_wiring wiring;           /* of SC_LINK_WIRED */
 	const struct sc_fabric_walk *walk; /* for algorithm files; NULL: not known of these links */
 	struct sc_structs curves;          /* struct sc_fabric_curve, of this machine and GPU */
+	struct sc_collective_files *files; /* NULL: none; remembers what was walked */
 	struct sc_fabric_ramp ramp;
 	struct sc_torus torus; /* no dims: none; else all collectives run over all of it */
 	struct sc_endpoint endpoint;
@@ -70,8 +72,10 @@ struct sc_span {
 };
 /* Of ranks on hosts: hosts that share a scale-up domain are one node. */
 struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct sc_span *hosts);
+/* Between so many nodes switches are passed whose uplinks are slower than what comes up to them. */
+bool sc_span_is_oversubscribed(const struct sc_fabric *fabric, const struct sc_span *span);
 /* PAT: parallel aggregated trees, of gathers and scatters with one rank on each node. SHARP: the network's switches
- * add, as NCCL's CollNet. */
+ * add, as NCCL's CollNet. File: as cluster.algorithms has it. */
 enum sc_algo {
 	SC_ALGO_RING,
 	SC_ALGO_TREE,
@@ -79,6 +83,7 @@ enum sc_algo {
 	SC_ALGO_PAT,
 	SC_ALGO_DIRECT,
 	SC_ALGO_SHARP,
+	SC_ALGO_FILE,
 	SC_N_ALGOS
 };
 extern const char *const sc_algo_names[]; /* "ring"; by sc_algo, NULL-ended */

@@ -49,6 +49,15 @@ int sc_ring_steps(enum sc_collective kind, int n_ranks);
 struct sc_cost sc_torus_cost(const struct sc_fabric *fabric,
 			     const struct sc_collective_shape *shape);
 
+/* By a file of cluster.algorithms; false where none fits. */
+struct sc_file_run {
+	double total_us, latency_us;
+	double link_bytes, net_bytes, hbm_bytes; /* as of a ring: of a rank's port, a node, a rank */
+	int blocks;                              /* SMs of a GPU */
+	enum sc_proto proto;
+};
+bool sc_collective_file_run(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
+			    const struct sc_span *span, struct sc_file_run *out);
 /* Without curves. */
 double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
 				double bytes, const struct sc_span *span);

@@ -128,6 +128,10 @@ struct sc_layer_row {
 	double flop, bytes, params;
 	double grad_flop, grad_bytes, kept_bytes;
 };
+/* Files of algorithms in MSCCL's XML, by collective; NULL: the library chooses. */
+struct sc_algorithm_refs {
+	const char *all_reduce, *all_gather, *reduce_scatter, *all_to_all;
+};
 /* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of DESIGN.md §6. */
 struct sc_cluster {
 	const char *gpu;
@@ -151,6 +155,7 @@ struct sc_cluster {
 	int64_t host_link_gpus;    /* GPUs that share a link to the host */
 	double price_usd_gpu_hour; /* -1: not known */
 	struct sc_torus torus;
+	struct sc_algorithm_refs algorithms;
 };
 struct sc_model {
 	enum sc_family family;

@@ -203,6 +203,13 @@ static const struct sc_field TIER_FIELDS[] = {
 	 .help = "rate that comes up to the switch over that of its uplinks; 1: not oversubscribed"},
 	{0},
 };
+static const struct sc_field ALGORITHM_FIELDS[] = {
+	STR(sc_algorithm_refs, all_reduce, "algorithm file (MSCCL's XML) of all-reduces"),
+	STR(sc_algorithm_refs, all_gather, "of all-gathers"),
+	STR(sc_algorithm_refs, reduce_scatter, "of reduce-scatters"),
+	STR(sc_algorithm_refs, all_to_all, "of all-to-alls"),
+	{0},
+};
 static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, gpu, "device id: a file of configs/devices", FROM("the first of nodes")),
 	{.key = "nodes",
@@ -256,6 +263,12 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	 .offset = offsetof(struct sc_cluster, torus),
 	 .sub = TORUS_FIELDS,
 	 .help = "GPUs in a torus of rings, in place of nodes"},
+	{.key = "algorithms",
+	 .type = SC_F_STRUCT,
+	 .offset = offsetof(struct sc_cluster, algorithms),
+	 .sub = ALGORITHM_FIELDS,
+	 .help = "files that decide collectives between as many ranks as they have GPUs, of sizes from minBytes to "
+		 "maxBytes; default: the library's choice"},
 	{0},
 };
 #define MAX_POOLING 1e6

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fnv.h"
+#include "models/collective_files.h"
 
 size_t sc_dlrm_rank_kind(const struct sc_request *req, uint32_t rank)
 {
@@ -210,6 +211,8 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 	dlrm->batch = (double)request->config.training.micro_batch;
 	dlrm->output_elem_bytes = sc_dlrm_output_elem_bytes(request);
 	rc = sc_fabric_from_request(request, &dlrm->fabric, err);
+	if (rc == 0)
+		rc = sc_collective_files_load(request, arena, &dlrm->fabric, err);
 	if (rc)
 		return rc;
 	sc_dlrm_tables(request, arena, &dlrm->tables);

@@ -4,6 +4,7 @@
 
 #include "base/stats.h"
 #include "base/units.h"
+#include "models/collective_files.h"
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 
@@ -282,6 +283,7 @@ void sc_dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out)
 	find_memory(run->dlrm, out);
 	find_band(run->dlrm, out);
 	warn_of_doubts(run->dlrm, out);
+	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
 	find_rates(run->dlrm, out);
 	sc_dlrm_add_traffic(run->dlrm, out);
 }

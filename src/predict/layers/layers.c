@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "models/collective_files.h"
 #include "predict/op_names.h"
 #include "predict/predict.h"
 
@@ -138,6 +139,8 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 
 	*layers = (struct sc_layers){.request = req, .arena = setup->scratch->arena};
 	rc = sc_fabric_from_request(req, &layers->fabric, err);
+	if (rc == 0)
+		rc = sc_collective_files_load(req, layers->arena, &layers->fabric, err);
 	if (rc)
 		return rc;
 	node = layers->fabric.gpus_per_node;

@@ -5,6 +5,7 @@
 
 #include "base/stats.h"
 #include "base/units.h"
+#include "models/collective_files.h"
 #include "models/memory.h"
 #include "predict/layers/layers.h"
 #include "predict/op_names.h"
@@ -188,6 +189,7 @@ static void conclude(void *p, struct sc_prediction *out)
 	find_memory(l, out);
 	find_band(l, out);
 	find_rates(l, out);
+	sc_collective_files_warn(&l->fabric, &out->warnings);
 	sc_prediction_add_traffic(out, &l->fabric, &all);
 }
 

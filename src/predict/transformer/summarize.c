@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
+#include "models/collective_files.h"
 #include "predict/op_names.h"
 #include "predict/transformer/band.h"
 #include "predict/transformer/summarize_priv.h"
@@ -361,6 +362,7 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 	warn_unpaired(run->tf, &out->warnings);
 	sc_summarize_memory(run, out);
 	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
+	sc_collective_files_warn(&run->tf->fabric, &out->warnings);
 	sc_find_band(run->tf, out);
 	find_rates(run, out);
 }

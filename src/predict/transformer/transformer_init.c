@@ -8,6 +8,7 @@
 
 #include "core/config/config_schedule.h"
 #include "models/activations.h"
+#include "models/collective_files.h"
 #include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
 
@@ -601,6 +602,8 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 	tf->n_variants = 0;
 	tf->partial = request->last_micro_batch < (double)request->config.training.micro_batch;
 	rc = sc_fabric_from_request(request, &tf->fabric, err);
+	if (rc == 0)
+		rc = sc_collective_files_load(request, scratch->arena, &tf->fabric, err);
 	for (size_t k = 0; rc == 0 && k < request->n_kinds; k++)
 		rc = sc_fabric_of_kind(request, k, &tf->kind_fabric[k], err);
 	if (rc == 0)

@@ -92,18 +92,6 @@ static void score(struct sc_collective_sizes *s, struct sc_arena *arena)
 
 /* ---- the algorithm file ---- */
 
-static bool passes_uplinks(const struct sc_collective_sizes_opts *opts)
-{
-	const struct sc_fabric *f = opts->fabric;
-	const struct sc_net_tier *tiers = f->tiers.at;
-
-	for (size_t i = 0; i < f->tiers.n; i++)
-		if (tiers[i].oversubscription > 1 && (double)opts->span.n_nodes * f->gpus_per_node >
-							     (double)tiers[i].nodes * f->host_gpus)
-			return true;
-	return false;
-}
-
 static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
 {
 	static const enum sc_collective of[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
@@ -119,7 +107,7 @@ static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err
 				 "the algorithm is of %d GPUs, the collective of %d ranks; see "
 				 "--ranks and --nodes",
 				 file->n_gpus, opts->span.n_ranks);
-	if (passes_uplinks(opts))
+	if (sc_span_is_oversubscribed(opts->fabric, &opts->span))
 		return sc_err_set(err, SC_EUNSUPPORTED,
 				  "an algorithm's walk has no oversubscribed uplinks: leave out "
 				  "cluster.tiers or take fewer nodes");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "models/collective_files.h"
 #include "study/replay/replay_streams_priv.h"
 
 /* ---- iterations ---- */
@@ -306,12 +307,16 @@ static int begin_study(struct stream_study *study, struct sc_err *err)
 {
 	const size_t n = study->run.ranks.n;
 
+	sc_arena_init(&study->arena, 1 << 14);
 	study->medians = sc_xcalloc(n, sizeof(*study->medians));
 	sc_streams_means(study);
 	study->ends_us = sc_xmalloc((2 + study->run.n_iterations) * n * sizeof(double));
 	if (study->opts->cluster) {
-		const int rc = sc_fabric_from_request(study->opts->cluster, &study->fabric, err);
+		int rc = sc_fabric_from_request(study->opts->cluster, &study->fabric, err);
 
+		if (rc == 0)
+			rc = sc_collective_files_load(study->opts->cluster, &study->arena,
+						      &study->fabric, err);
 		study->has_fabric = rc == 0;
 		return rc;
 	}
@@ -336,6 +341,7 @@ static void end_study(struct stream_study *study, size_t n_variants)
 	free(study->ends_us);
 	SC_VEC_RELEASE(&study->fits);
 	sc_trace_run_release(&study->run);
+	sc_arena_release(&study->arena);
 }
 
 static void begin_follow(struct stream_study *study, size_t n_variants)

@@ -39,6 +39,7 @@ struct stream_study {
 	double *slowness;               /* by rank: computation over the mean of the others */
 	double *host_slowness;          /* the same of its host's work */
 	struct sc_fabric fabric;        /* for SC_REPLAY_MODEL */
+	struct sc_arena arena;          /* of the fabric's files */
 	bool has_fabric;
 	SC_VEC(struct stream_fit) fits; /* for other bucket sizes */
 	bool **gradient;                /* by rank, of each collective: may be; with bucket_mib */

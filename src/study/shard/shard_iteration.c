@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "models/collective_files.h"
 #include "models/op_model.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_solve_priv.h"
@@ -361,6 +362,8 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	int64_t per_node = request->config.cluster.gpus_per_node;
 	int rc = sc_fabric_from_request(request, &x->fabric, err);
 
+	if (rc == 0)
+		rc = sc_collective_files_load(request, arena, &x->fabric, err);
 	if (rc)
 		return rc;
 	x->request = request;
