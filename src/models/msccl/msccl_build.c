@@ -67,9 +67,14 @@ static int around(const struct builder *b, int rank)
 	return (rank % b->n + b->n) % b->n;
 }
 
+static void move(struct builder *b, enum sc_msccl_op op, struct place at, int count)
+{
+	add_step(b, op, at, at, count);
+}
+
 static void step_in(struct builder *b, enum sc_msccl_op op, enum sc_msccl_buffer buffer, int off)
 {
-	add_step(b, op, (struct place){buffer, off}, (struct place){buffer, off}, 1);
+	move(b, op, (struct place){buffer, off}, 1);
 }
 
 /* ---- rings: a thread block for each channel and instance ---- */
@@ -145,66 +150,97 @@ static void pairs(struct builder *b)
 	}
 }
 
-/* Of one instance: block 0 adds the first part of the own segment, block t that of the t-th peer. */
-static void pairs_reduce_block(struct builder *b, int t, int instance)
+/* Blocks of an instance: 0 adds the first part of the own segment; two for the t-th peer, one sends and one
+ * receives, so that no pair waits on both sides for room; the latter adds part t. */
+enum { RECV_STEP = 0 };
+static int receiver_of(int t)
 {
-	int n = b->n, peer = t == 0 ? -1 : (t - 1 < b->gpu ? t - 1 : t);
-	int first_tb = instance * n, base = instance * n * n;
-	int scratch = instance * (n - 1) * n;
-	int n_before = t == 0 ? 0 : 2; /* steps before it waits for the other peers' data */
-	int reduced = n_before + (n - 1 - (t > 0)) + n - 2;
+	return 2 * t;
+}
 
-	add_tb(b, peer, peer, instance);
-	if (t > 0) {
-		add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n},
-			 (struct place){SC_MSCCL_SCRATCH, scratch}, n);
-		add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base},
-			 (struct place){SC_MSCCL_SCRATCH, scratch + (t - 1) * n}, n);
-	}
+/* The last sum of a block: after what it received itself it waits for the others, and adds them all. */
+static int reduced_step(int n)
+{
+	return 2 * n - 3;
+}
+
+static void add_parts(struct builder *b, int t, int instance)
+{
+	int n = b->n, first_tb = instance * (2 * n - 1), base = instance * n * n;
+	int scratch = instance * (n - 1) * n;
+
 	for (int other = 1; other < n; other++)
 		if (other != t)
-			wait_for(b, first_tb + other, 1);
+			wait_for(b, first_tb + receiver_of(other), RECV_STEP);
 	for (int other = 0; other < n - 1; other++)
 		add_step(b, SC_MSCCL_REDUCE,
 			 (struct place){SC_MSCCL_SCRATCH, scratch + other * n + t},
 			 (struct place){SC_MSCCL_INPUT, base + b->gpu * n + t}, 1);
-	for (int other = 0; t > 0 && other < n; other++)
-		if (other != t)
-			wait_for(b, first_tb + other, other == 0 ? reduced - 1 : reduced);
-	if (t == 0)
-		return;
-	add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n},
-		 (struct place){SC_MSCCL_INPUT, base + b->gpu * n}, n);
-	add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base + peer * n},
-		 (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
+}
+
+/* Sends the peer its segment, and when the own one is added that. */
+static void pairs_reduce_sender(struct builder *b, int peer, int instance)
+{
+	int n = b->n, first_tb = instance * (2 * n - 1), base = instance * n * n;
+
+	add_tb(b, peer, -1, instance);
+	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
+	for (int other = 0; other < n; other++)
+		wait_for(b, first_tb + receiver_of(other), reduced_step(n));
+	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n}, n);
+}
+
+static void pairs_reduce_receiver(struct builder *b, int t, int peer, int instance)
+{
+	int n = b->n, base = instance * n * n, scratch = instance * (n - 1) * n;
+
+	add_tb(b, -1, peer, instance);
+	add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base},
+		 (struct place){SC_MSCCL_SCRATCH, scratch + (t - 1) * n}, n);
+	add_parts(b, t, instance);
+	move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
 }
 
 static void pairs_all_reduce(struct builder *b)
 {
-	for (int i = 0; i < b->recipe->instances; i++)
-		for (int t = 0; t < b->n; t++)
-			pairs_reduce_block(b, t, i);
+	for (int i = 0; i < b->recipe->instances; i++) {
+		add_tb(b, -1, -1, i);
+		add_parts(b, 0, i);
+		for (int t = 1; t < b->n; t++) {
+			int peer = t - 1 < b->gpu ? t - 1 : t;
+
+			pairs_reduce_sender(b, peer, i);
+			pairs_reduce_receiver(b, t, peer, i);
+		}
+	}
 }
 
 /* ---- two steps: first to the peer of the node that stands where the goal does, then over the network ---- */
 
+/* Thread block that has what local rank `other` gives the GPU: one of two, but for itself of one. */
+static int block_from(int local, int other)
+{
+	return other < local ? 2 * other + 1 : 2 * other;
+}
+
 static void exchange_in_node(struct builder *b, int node, int local, int other)
 {
 	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
-	int peer = node * per_node + other;
+	int peer = other == local ? -1 : node * per_node + other;
 
-	add_tb(b, other == local ? -1 : peer, other == local ? -1 : peer, 0);
-	for (int goal = 0; goal < nodes; goal++) {
-		struct place from = {SC_MSCCL_INPUT, goal * per_node + other};
-		struct place to = {goal == node ? SC_MSCCL_OUTPUT : SC_MSCCL_SCRATCH,
-				   goal * per_node + other};
+	for (int side = other == local; side < 2; side++) {
+		enum sc_msccl_op op = other == local ? SC_MSCCL_COPY
+				      : side         ? SC_MSCCL_RECV
+						     : SC_MSCCL_SEND;
 
-		if (other == local) {
-			add_step(b, SC_MSCCL_COPY, from, to, 1);
-			continue;
+		add_tb(b, side ? -1 : peer, side ? peer : -1, 0);
+		for (int goal = 0; goal < nodes; goal++) {
+			struct place from = {SC_MSCCL_INPUT, goal * per_node + other};
+			struct place to = {goal == node ? SC_MSCCL_OUTPUT : SC_MSCCL_SCRATCH,
+					   goal * per_node + other};
+
+			add_step(b, op, from, to, 1);
 		}
-		add_step(b, SC_MSCCL_SEND, from, to, 1);
-		add_step(b, SC_MSCCL_RECV, from, to, 1);
 	}
 }
 
@@ -220,11 +256,12 @@ static void two_step_all_to_all(struct builder *b)
 
 		if (goal == node)
 			continue;
-		add_tb(b, peer, peer, 0);
+		add_tb(b, peer, -1, 0);
 		for (int other = 0; other < per_node; other++)
-			wait_for(b, other, other == local ? goal : 2 * goal + 1);
+			wait_for(b, block_from(local, other), goal);
 		add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_SCRATCH, goal * per_node},
 			 (struct place){SC_MSCCL_OUTPUT, node * per_node}, per_node);
+		add_tb(b, -1, peer, 0);
 		add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_OUTPUT, goal * per_node},
 			 (struct place){SC_MSCCL_OUTPUT, goal * per_node}, per_node);
 	}
@@ -233,11 +270,6 @@ static void two_step_all_to_all(struct builder *b)
 /* ---- to the next rank: in the node straight, from the node's last GPU in parts over all of the node's NICs ---- */
 
 enum { NEXT_CHANNELS = 3 }; /* one in nodes, two by turns between them */
-
-static void move(struct builder *b, enum sc_msccl_op op, struct place at, int count)
-{
-	add_step(b, op, at, at, count);
-}
 
 /* Part i of the last GPU's data goes through the i-th GPU of its node to the i-th of the next. */
 static void leave_node(struct builder *b, int node)

@@ -1,5 +1,8 @@
 /* Runs an algorithm on symbols: a slot of a buffer holds a chunk of a rank's input, or the sum of one chunk
- * over a set of ranks. Sums are numbered as they occur, so that equal sets have equal numbers. */
+ * over a set of ranks. Ranks that follow each other round the ring of all are one number by where they begin and how
+ * many they are; other sets are numbered as they occur. So equal sets have equal numbers. */
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -7,11 +10,11 @@
 
 enum { MAX_SETS_BYTES = 1 << 28, SIMPLE_SLOTS = 2, LOW_LATENCY_SLOTS = 8 };
 
-/* Chunk `chunk` of the ranks of set `set`: below n_gpus the set of that one rank. */
+/* Chunk `chunk` of the ranks of set `set`: below n_gpus^2 ranks that follow each other, else in machine.sets. */
 struct value {
 	int chunk, set; /* chunk < 0: nothing was written */
 };
-enum { NOTHING = -1 };
+enum { NOTHING = -1, WORD_BITS = 64 };
 struct writer {
 	int tb, step; /* -1: the input */
 };
@@ -29,10 +32,12 @@ struct machine {
 	size_t *at;                       /* next step of a thread block */
 	struct sc_msccl_connections peers;
 	struct connection *connections; /* of each in `peers` */
-	SC_VEC(unsigned char)
-	sets; /* bits of ranks, set_bytes each; sets of one rank are not there */
-	size_t set_bytes;
-	size_t max_count; /* chunks of a step */
+	SC_VEC(uint64_t) sets;          /* bits of ranks, n_words each, every set once */
+	size_t n_words;
+	uint64_t *bits, *more; /* of a sum that is made */
+	int *found;            /* by hash: a set of `sets` + 1; 0: none */
+	size_t n_found;        /* a power of 2, at least twice the sets */
+	size_t max_count;      /* chunks of a step */
 };
 
 int sc_msccl_slots(enum sc_proto proto)
@@ -54,41 +59,140 @@ static int fail(const struct machine *m, int gpu, size_t tb, const char *text)
 
 /* ---- sets of ranks ---- */
 
-static bool set_has(const struct machine *m, int set, int rank)
+/* `n` ranks from `first` on, the first again after the last. */
+static int range_of(const struct machine *m, int first, int n)
 {
-	int n = m->algo->n_gpus;
+	return (n == m->algo->n_gpus ? 0 : first * m->algo->n_gpus) + n - 1;
+}
 
-	if (set < n)
-		return set == rank;
-	return m->sets.at[(size_t)(set - n) * m->set_bytes + (size_t)rank / 8] >> rank % 8 & 1;
+static bool is_range(const struct machine *m, int set)
+{
+	return set < m->algo->n_gpus * m->algo->n_gpus;
+}
+
+/* -1: a rank is in both; NOT_RANGE: they do not follow each other. */
+enum { NOT_RANGE = -3 };
+static int join_ranges(const struct machine *m, int a, int b)
+{
+	int n = m->algo->n_gpus, first_a = a / n, first_b = b / n;
+	int n_a = a % n + 1, n_b = b % n + 1;
+	int a_to_b = (first_b - first_a + n) % n, b_to_a = (n - a_to_b) % n;
+
+	if (a_to_b < n_a || b_to_a < n_b)
+		return -1;
+	if (a_to_b == n_a)
+		return range_of(m, first_a, n_a + n_b);
+	return b_to_a == n_b ? range_of(m, first_b, n_a + n_b) : NOT_RANGE;
+}
+
+static void put_ranks(uint64_t *bits, int from, int to)
+{
+	for (int rank = from; rank < to; rank++) {
+		if (rank % WORD_BITS == 0 && rank + WORD_BITS <= to) {
+			bits[rank / WORD_BITS] = UINT64_MAX;
+			rank += WORD_BITS - 1;
+		} else {
+			bits[rank / WORD_BITS] |= UINT64_C(1) << rank % WORD_BITS;
+		}
+	}
+}
+
+static void put_set(const struct machine *m, int set, uint64_t *bits)
+{
+	int n = m->algo->n_gpus, first = set / n, count = set % n + 1;
+
+	if (!is_range(m, set)) {
+		memcpy(bits, m->sets.at + (size_t)(set - n * n) * m->n_words,
+		       m->n_words * sizeof(*bits));
+		return;
+	}
+	memset(bits, 0, m->n_words * sizeof(*bits));
+	put_ranks(bits, first, first + count < n ? first + count : n);
+	put_ranks(bits, 0, first + count - n);
+}
+
+/* The range that m->bits are, or NOT_RANGE: a bit whose rank before is not in the set begins a run. */
+static int find_range(const struct machine *m)
+{
+	int n = m->algo->n_gpus, n_runs = 0, first = 0, count = 0;
+	uint64_t before = m->bits[m->n_words - 1] >> (n - 1) % WORD_BITS & 1;
+
+	for (size_t w = 0; w < m->n_words; w++) {
+		uint64_t begins = m->bits[w] & ~(m->bits[w] << 1 | before);
+
+		before = m->bits[w] >> (WORD_BITS - 1);
+		count += __builtin_popcountll(m->bits[w]);
+		n_runs += __builtin_popcountll(begins);
+		if (begins)
+			first = (int)w * WORD_BITS + __builtin_ctzll(begins);
+	}
+	return n_runs > 1 ? NOT_RANGE : range_of(m, first, count);
+}
+
+static size_t hash_of(const struct machine *m, const uint64_t *bits)
+{
+	uint64_t h = 0;
+
+	for (size_t w = 0; w < m->n_words; w++) {
+		h = (h ^ bits[w]) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 32;
+	}
+	return (size_t)h & (m->n_found - 1);
+}
+
+/* Where the set is in `found`, or would be. */
+static int *find_set(const struct machine *m, const uint64_t *bits)
+{
+	size_t at = hash_of(m, bits);
+
+	while (m->found[at] && memcmp(m->sets.at + (size_t)(m->found[at] - 1) * m->n_words, bits,
+				      m->n_words * sizeof(*bits)) != 0)
+		at = (at + 1) & (m->n_found - 1);
+	return &m->found[at];
+}
+
+static void grow_found(struct machine *m)
+{
+	size_t n_sets = m->sets.n / m->n_words;
+
+	if (2 * (n_sets + 1) <= m->n_found)
+		return;
+	free(m->found);
+	m->n_found = m->n_found ? 2 * m->n_found : 64;
+	m->found = sc_xcalloc(m->n_found, sizeof(*m->found));
+	for (size_t i = 0; i < n_sets; i++)
+		*find_set(m, m->sets.at + i * m->n_words) = (int)i + 1;
 }
 
 /* The number of both together; -1: a rank is in both, -2: no room. */
 static int set_union(struct machine *m, int a, int b)
 {
-	int n = m->algo->n_gpus;
-	size_t n_sets = m->sets.n / m->set_bytes;
-	unsigned char *bits;
+	int n = m->algo->n_gpus, set = NOT_RANGE, *found;
 
-	if (m->sets.n + m->set_bytes > MAX_SETS_BYTES)
-		return -2;
-	SC_VEC_RESERVE(&m->sets, m->sets.n + m->set_bytes);
-	bits = m->sets.at + m->sets.n;
-	memset(bits, 0, m->set_bytes);
-	for (int rank = 0; rank < n; rank++) {
-		bool in_a = set_has(m, a, rank), in_b = set_has(m, b, rank);
-
-		if (in_a && in_b)
+	if (is_range(m, a) && is_range(m, b))
+		set = join_ranges(m, a, b);
+	if (set != NOT_RANGE)
+		return set;
+	put_set(m, a, m->bits);
+	put_set(m, b, m->more);
+	for (size_t w = 0; w < m->n_words; w++) {
+		if (m->bits[w] & m->more[w])
 			return -1;
-		if (in_a || in_b)
-			bits[rank / 8] |= (unsigned char)(1 << rank % 8);
+		m->bits[w] |= m->more[w];
 	}
-	/* The newest are the likeliest to come again: all ranks add the same ones. */
-	for (size_t i = n_sets; i-- > 0 && n_sets - i < 4 * (size_t)n;)
-		if (memcmp(m->sets.at + i * m->set_bytes, bits, m->set_bytes) == 0)
-			return n + (int)i;
-	m->sets.n += m->set_bytes;
-	return n + (int)n_sets;
+	set = find_range(m);
+	if (set != NOT_RANGE)
+		return set;
+	grow_found(m);
+	found = find_set(m, m->bits);
+	if (!*found) {
+		if ((m->sets.n + m->n_words) * sizeof(*m->bits) > MAX_SETS_BYTES)
+			return -2;
+		for (size_t w = 0; w < m->n_words; w++)
+			SC_VEC_PUSH(&m->sets, m->bits[w]);
+		*found = (int)(m->sets.n / m->n_words);
+	}
+	return n * n + *found - 1;
 }
 
 /* ---- one step ---- */
@@ -340,42 +444,35 @@ static void fill_input(struct machine *m)
 			n = algo->gpus[g].chunks[SC_MSCCL_OUTPUT];
 		}
 		for (int i = 0; i < n; i++)
-			m->slots[at + (size_t)i] = (struct value){i, g};
+			m->slots[at + (size_t)i] = (struct value){i, range_of(m, g, 1)};
 	}
 }
 
-/* What chunk `i` of rank `g`'s result must be: a chunk, and of which rank (-1: the sum of all). */
-static bool wanted(const struct sc_msccl *algo, int g, int i, struct value *out)
+/* What chunk `i` of rank `g`'s result must be; false: anything. */
+static bool wanted(const struct machine *m, int g, int i, struct value *out)
 {
-	int part = part_of(algo);
+	const struct sc_msccl *algo = m->algo;
+	int part = part_of(algo), all = range_of(m, 0, algo->n_gpus);
 
 	switch (algo->coll) {
 	case SC_MSCCL_ALL_REDUCE:
-		*out = (struct value){i, -1};
+		*out = (struct value){i, all};
 		return true;
 	case SC_MSCCL_ALL_GATHER:
-		*out = (struct value){i % part, i / part};
+		*out = (struct value){i % part, range_of(m, i / part, 1)};
 		return true;
 	case SC_MSCCL_REDUCE_SCATTER:
-		*out = (struct value){g * part + i, -1};
+		*out = (struct value){g * part + i, all};
 		return true;
 	case SC_MSCCL_NEXT:
-		*out = (struct value){i, g - 1};
+		*out = (struct value){i, g > 0 ? range_of(m, g - 1, 1) : 0};
 		return g > 0;
 	case SC_MSCCL_ALL_TO_ALL:
-		*out = (struct value){g * part + i % part, i / part};
+		*out = (struct value){g * part + i % part, range_of(m, i / part, 1)};
 		return true;
 	default:
 		return false;
 	}
-}
-
-static bool is_sum_of_all(const struct machine *m, int set)
-{
-	for (int rank = 0; rank < m->algo->n_gpus; rank++)
-		if (!set_has(m, set, rank))
-			return false;
-	return true;
 }
 
 static int fail_result(const struct machine *m, int gpu, int chunk, size_t slot)
@@ -408,13 +505,12 @@ static int check_result(const struct machine *m)
 			const struct value *got = &m->slots[slot];
 			struct value want;
 
-			if (!wanted(algo, g, i, &want))
+			if (!wanted(m, g, i, &want))
 				break;
 			if (algo->coll == SC_MSCCL_REDUCE_SCATTER && algo->in_place &&
 			    algo->gpus[g].chunks[SC_MSCCL_OUTPUT] == 0)
 				got = &m->slots[slot += (size_t)g * (size_t)result];
-			if (got->chunk != want.chunk ||
-			    (want.set < 0 ? !is_sum_of_all(m, got->set) : got->set != want.set))
+			if (got->chunk != want.chunk || got->set != want.set)
 				return fail_result(m, g, i, slot);
 		}
 	}
@@ -454,7 +550,9 @@ static int check_sizes(const struct sc_msccl *algo, struct sc_err *err)
 
 int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 {
-	struct machine m = {.algo = algo, .err = err, .set_bytes = (size_t)(algo->n_gpus + 7) / 8};
+	struct machine m = {.algo = algo,
+			    .err = err,
+			    .n_words = ((size_t)algo->n_gpus + WORD_BITS - 1) / WORD_BITS};
 	struct sc_arena arena;
 	int rc = check_sizes(algo, err);
 
@@ -465,6 +563,8 @@ int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 	for (size_t s = 0; s < algo->n_steps; s++)
 		if ((size_t)algo->steps[s].count > m.max_count)
 			m.max_count = (size_t)algo->steps[s].count;
+	m.bits = sc_arena_alloc(&arena, m.n_words * sizeof(*m.bits));
+	m.more = sc_arena_alloc(&arena, m.n_words * sizeof(*m.more));
 	lay_out(&m, &arena);
 	fill_input(&m);
 	rc = connect(&m, &arena);
@@ -475,6 +575,7 @@ int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 	if (rc == 0)
 		rc = check_result(&m);
 	SC_VEC_RELEASE(&m.sets);
+	free(m.found);
 	sc_arena_release(&arena);
 	return rc;
 }
