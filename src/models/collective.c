@@ -1,11 +1,13 @@
-/* Time of a collective: a + W + sat((s-1)*W, E) + h*sat(k*B/R, e) for each algorithm that NCCL may take, the
+/* Time of a collective: a + W + sat((s-1)*W, E) + h*sat(k*B/R, e) + F for each algorithm that NCCL may take, the
  * smallest wins; sat(x, c) = x*c/(x + c). W = bytes over the slowest of links and NICs at achieved rates; a =
  * latency of its steps in the low-latency protocol; E = what the bandwidth protocol adds; s = how much dearer a
  * byte is in the former. Each of h hops between nodes waits for the B bytes that it takes at once, a ring's
- * chunk, a tree's whole message: at the NICs' rate R k times slower while small, e at most. So small messages
- * cost a + s*W, large ones a + E + h*e + W, and time never falls as bytes grow. Step counts are NCCL's
- * (collective_nccl.c); rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion
- * by others, adaptive routing, user buffers. */
+ * chunk, a tree's whole message: at the NICs' rate R k times slower while small, e at most. F fills a tree between
+ * nodes: its last chunk goes along all hops, one slot of every channel's buffer at a time, over links at a channel's
+ * rate, over NICs at R. So small messages cost a + s*W, large ones a + E + h*e + F + W, and time never falls as
+ * bytes grow. Step counts, slots and channels are NCCL's (collective_nccl.c; src/enqueue.cc, src/graph/connect.cc);
+ * rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion by others, adaptive
+ * routing, user buffers. */
 #include "models/collective.h"
 
 #include <assert.h>
@@ -20,11 +22,12 @@ const char *const sc_algo_names[] = {
 	[SC_ALGO_FILE] = "file", [SC_N_ALGOS] = NULL};
 
 struct times {
-	double latency_us; /* a */
-	double simple_us;  /* E, of it the hops' part and the hops between nodes */
-	double hops_us;
-	double net_hops, net_hop_us;     /* h, e */
+	double latency_us;               /* a */
+	double simple_us;                /* E; that of hops in a node comes to it in the end */
+	double hops, net_hops;           /* in a node; between nodes: h */
+	double net_hop_frac;             /* of a hop's latency between nodes that shows */
 	double net_hop_bytes;            /* B */
+	double chunk_bytes;              /* of a channel, that each hop waits for */
 	double link_us, net_us, work_us; /* work = W, the larger */
 	double link_bytes;               /* through one rank's port */
 	double net_bytes;                /* out of one node */
@@ -44,6 +47,11 @@ struct problem {
 
 /* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
  * forward reads and writes once (reference: interference of collectives, traffic factors). */
+/* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
+#define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
+#define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
+enum { MOST_NICS = 16, FEW_CHANNELS = 16 };
+
 static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
 
 int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
@@ -145,27 +153,54 @@ static double tier_slowdown(const struct problem *p)
 	return slowdown;
 }
 
+/* Channels between nodes at run time: two for each that the search found, one a NIC; on Hopper and later twice as
+ * many where these are few (src/graph/connect.cc). */
+static double net_channels(const struct problem *p)
+{
+	double channels = 2.0 * fmin(p->nics, MOST_NICS);
+
+	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS ? 2 * channels : channels;
+}
+
+/* Until a tree's last chunk has gone along all hops: each waits for one of every channel. */
+static double fill_us(const struct problem *p, const struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	double channels = net_channels(p), bytes, us;
+
+	if (!(t->chunk_bytes > 0) || !(channels > 0))
+		return 0;
+	bytes = saturated(p->bytes, channels * t->chunk_bytes);
+	us = t->net_hops * sc_bytes_us(bytes, net_gbps(p, 1));
+	if (t->hops > 0)
+		us += t->hops *
+		      sc_bytes_us(bytes, fmin(channels * f->search.channel_gbps, p->link_gbps));
+	return us;
+}
+
 /* Without the low-latency protocols every hop has the other's latency at all sizes. */
 static void finish(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
 	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
-	double hop = t->net_hop_us;
+	double hops_us = t->hops * f->ramp.simple_hop_us;
+	double net_hop_us = t->net_hop_frac * f->net_simple_us;
 
 	t->net_us *= tier_slowdown(p);
 	t->work_us = fmax(t->link_us, t->net_us);
 	if (p->kind != SC_SEND_RECV) {
 		t->latency_us += f->link_latency_us;
-		t->simple_us += f->link_simple_us;
+		t->simple_us += p->span->n_nodes > 1 ? 0 : f->link_simple_us;
 	}
 	if (slow)
-		t->latency_us += t->hops_us;
+		t->latency_us += hops_us;
 	else
-		t->simple_us += t->hops_us;
+		t->simple_us += hops_us;
 	if (!slow && t->net_hops > 0)
-		hop = saturated(f->ramp.net_slope * sc_bytes_us(t->net_hop_bytes, net_gbps(p, 1)),
-				hop);
-	t->total_us = t->latency_us + t->work_us + t->net_hops * hop +
+		net_hop_us =
+			saturated(f->ramp.net_slope * sc_bytes_us(t->net_hop_bytes, net_gbps(p, 1)),
+				  net_hop_us);
+	t->total_us = t->latency_us + t->work_us + t->net_hops * net_hop_us + fill_us(p, t) +
 		      saturated((f->ramp.ll_slope - 1) * t->work_us, t->simple_us);
 }
 
@@ -189,9 +224,9 @@ static void ring(const struct problem *p, struct times *t)
 	*t = (struct times){
 		.latency_us = sc_nccl_base_us(SC_ALGO_RING, SC_PROTO_LL) + intra * hop,
 		.simple_us = f->ramp.simple_base_us,
-		.hops_us = intra * f->ramp.simple_hop_us,
+		.hops = intra,
 		.net_hops = inter,
-		.net_hop_us = f->ramp.ring_net_frac * f->net_simple_us,
+		.net_hop_frac = f->ramp.ring_net_frac,
 		.net_hop_bytes = chunk,
 		.link_us = sc_bytes_us(chunk, f->copy_gbps),
 		.hbm_bytes = steps * chunk *
@@ -230,9 +265,10 @@ static void tree(const struct problem *p, struct times *t)
 			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
 					f->nic_latency_us),
 		.simple_us = f->ramp.simple_base_us,
-		.hops_us = hops * f->ramp.simple_hop_us,
+		.hops = hops,
 		.net_hops = levels,
-		.net_hop_us = f->net_simple_us,
+		.net_hop_frac = 1,
+		.chunk_bytes = CHUNK_BYTES,
 		.net_hop_bytes = p->bytes,
 		.hbm_bytes = 2 * p->bytes * HBM_PER_BYTE_REDUCE,
 	};
@@ -268,8 +304,9 @@ static void nvls(const struct problem *p, struct times *t)
 					f->nic_latency_us),
 		.simple_us = f->ramp.nvls_simple_us,
 		.net_hops = levels,
-		.net_hop_us = f->net_simple_us,
+		.net_hop_frac = 1,
 		.net_hop_bytes = p->bytes,
+		.chunk_bytes = NVLS_CHUNK_BYTES,
 		.link_bytes = p->bytes,
 		.hbm_bytes = p->bytes * HBM_PER_BYTE_MOVE,
 	};
@@ -288,6 +325,7 @@ static void sharp(const struct problem *p, struct times *t)
 	double local = p->span->max_ranks_per_node, part = (local - 1) / local;
 
 	tree(p, t);
+	t->chunk_bytes = 0;
 	t->link_bytes = 2 * p->bytes * part;
 	t->link_us = p->span->max_ranks_per_node > 1 ? sc_bytes_us(t->link_bytes, p->link_gbps) : 0;
 	t->net_bytes = p->bytes;
@@ -354,7 +392,7 @@ static void all_to_all(const struct problem *p, struct times *t)
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_a2a_eff));
 		t->latency_us += f->nic_latency_us;
 		t->net_hops = 1;
-		t->net_hop_us = f->net_simple_us;
+		t->net_hop_frac = 1;
 		t->net_hop_bytes = to_peer;
 	}
 }
@@ -374,7 +412,7 @@ static void send_recv(const struct problem *p, struct times *t)
 		t->latency_us +=
 			sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) + f->nic_latency_us;
 		t->net_hops = 1;
-		t->net_hop_us = f->net_simple_us;
+		t->net_hop_frac = 1;
 		t->net_hop_bytes = p->bytes;
 	} else {
 		t->link_bytes = p->bytes;

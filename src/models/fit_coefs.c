@@ -136,32 +136,25 @@ static const struct sc_fit_coef_row INTERFERENCE[] = {
 	{0},
 };
 static const struct sc_fit_coef_row LINKS[] = {
-	FABRIC(link, eff, 0.05, 1.1, 0.8),      FABRIC(link, copy_gbps, 10, 1e4, 500),
+	FABRIC(link, eff, 0.05, 1, 0.8),        FABRIC(link, copy_gbps, 200, 1e4, 500),
 	FABRIC(link, nvls_eff, 0.05, 1.1, 0.5), FABRIC(link, latency_us, 0.05, 1e3, 5),
 	FABRIC(link, simple_us, 0.05, 1e3, 8),  {0},
 };
 static const struct sc_fit_coef_row NETS[] = {
-	FABRIC(net, eff, 0.02, 1.1, 0.85),      FABRIC(net, tree_eff, 0.02, 1.1, 0.6),
+	FABRIC(net, eff, 0.02, 1, 0.89),        FABRIC(net, tree_eff, 0.02, 1, 0.8),
 	FABRIC(net, p2p_eff, 0.02, 1.1, 0.8),   FABRIC(net, a2a_eff, 0.02, 1.1, 0.6),
-	FABRIC(net, sharp_eff, 0.02, 1.1, 0.5), FABRIC(net, latency_us, 0.05, 1e3, 3),
-	FABRIC(net, simple_us, 0.05, 1e3, 8),   {0},
+	FABRIC(net, sharp_eff, 0.02, 1.1, 0.5), FABRIC(net, latency_us, 0.05, 1e3, 1),
+	FABRIC(net, simple_us, 0.05, 1e3, 9),   {0},
 };
 /* Of every machine; those of one alone do not tell them. Starts: NCCL's own constants where it has them. */
 static const struct sc_fit_coef_row RAMP[] = {
-	FABRIC(ramp, ll_slope, 1, 100, 4),
-	FABRIC(ramp, net_slope, 1, 1e4, 30),
-	FABRIC(ramp, ll_hop_frac, 0.05, 5, 1),
-	FABRIC(ramp, simple_base_us, 0.05, 100, 1.8),
-	FABRIC(ramp, simple_hop_us, 0.05, 100, 2.8),
-	FABRIC(ramp, ring_net_frac, 0.05, 1.1, 0.5),
-	FABRIC(ramp, tree_link_eff, 0.05, 1.1, 0.92),
-	FABRIC(ramp, nvls_latency_us, 0.5, 200, 12),
-	FABRIC(ramp, nvls_simple_us, 0.5, 500, 25),
-	FABRIC(ramp, p2p_latency_us, 0.5, 200, 10),
-	FABRIC(ramp, p2p_simple_us, 0.01, 200, 1),
-	FABRIC(ramp, peer_us, 0.01, 50, 1),
-	FABRIC(ramp, pcie_eff, 0.05, 1, 0.75),
-	{0},
+	FABRIC(ramp, ll_slope, 1, 100, 4),           FABRIC(ramp, net_slope, 1, 1e4, 100),
+	FABRIC(ramp, ll_hop_frac, 0.05, 5, 1),       FABRIC(ramp, simple_base_us, 0.05, 100, 1.8),
+	FABRIC(ramp, simple_hop_us, 0.05, 100, 2.8), FABRIC(ramp, ring_net_frac, 0.05, 1, 0.5),
+	FABRIC(ramp, tree_link_eff, 0.05, 1, 0.92),  FABRIC(ramp, nvls_latency_us, 5, 100, 25),
+	FABRIC(ramp, nvls_simple_us, 5, 100, 25),    FABRIC(ramp, p2p_latency_us, 0.5, 200, 10),
+	FABRIC(ramp, p2p_simple_us, 0.01, 200, 1),   FABRIC(ramp, peer_us, 0.01, 50, 1),
+	FABRIC(ramp, pcie_eff, 0.05, 1, 0.75),       {0},
 };
 
 /* The optimizer's model shares the coefficients of the row-wise one. */

@@ -10,12 +10,12 @@
 
 #define SQUARE_WEIGHT 0.3
 #define CAP 1.0
-#define SPREAD_WEIGHT 0.02
+#define SPREAD_WEIGHT 0.004
 #define SPREAD_CAP \
 	0.5 /* of the square: some are of another kind, as EFA's latency among networks */
-#define FIRST_STEP 0.5
+#define FIRST_STEP 3.2
 #define LAST_STEP 0.02
-enum { MAX_PASSES = 8 }; /* with one step */
+enum { MAX_PASSES = 16 }; /* with one step */
 
 /* "links nvlink4" and "links xgmi" are alike; "ramp" is alone. */
 static bool is_like(const struct sc_fit_param *a, const struct sc_fit_param *b)
@@ -26,20 +26,19 @@ static bool is_like(const struct sc_fit_param *a, const struct sc_fit_param *b)
 	       strncmp(a->block, b->block, n + 1) == 0;
 }
 
+/* The middle one of its like, in logs: one of another kind, as EFA's latency among networks, does not move it. */
 static double centre(const struct sc_fit_params *params, const struct sc_fit_param *p)
 {
-	double sum = 0;
+	double like[SC_FIT_MAX_PARAMS];
 	size_t n = 0;
 
-	for (size_t i = 0; i < params->n; i++) {
-		const struct sc_fit_param *other = &params->at[i];
-
-		if (other->status != SC_FIT_FITTED || !is_like(p, other))
-			continue;
-		sum += log(other->value);
-		n++;
-	}
-	return n > 0 ? sum / (double)n : log(p->start);
+	for (size_t i = 0; i < params->n; i++)
+		if (params->at[i].status == SC_FIT_FITTED && is_like(p, &params->at[i]))
+			like[n++] = log(params->at[i].value);
+	if (n == 0)
+		return log(p->start);
+	sc_sort_doubles(like, n);
+	return sc_percentile_sorted(like, n, 50);
 }
 
 static double spread(const struct sc_fit_params *params)
@@ -92,7 +91,7 @@ static void try_steps(const struct sc_fit_problem *problem, struct sc_fit_params
 		struct sc_fit_params old = *params;
 		double now;
 
-		move(params, i, way < 2, way % 2 ? -step : step);
+		move(params, i, way >= 2, way % 2 ? -step : step);
 		now = loss(problem, params);
 		if (now < *best)
 			*best = now;
@@ -151,13 +150,39 @@ static void mark(const struct sc_fit_problem *problem, struct sc_fit_params *par
 	free(us);
 }
 
+/* On along the way that a pass went, which follows a valley between coefficients. */
+static void follow(const struct sc_fit_problem *problem, const struct sc_fit_params *before,
+		   struct sc_fit_params *params, double *best)
+{
+	struct sc_fit_params on = *params;
+	double now;
+
+	for (size_t i = 0; i < on.n; i++) {
+		struct sc_fit_param *p = &on.at[i];
+
+		if (p->status == SC_FIT_FITTED)
+			p->value = fmin(fmax(p->value * p->value / before->at[i].value, p->lower),
+					p->upper);
+	}
+	now = loss(problem, &on);
+	if (now < *best) {
+		*best = now;
+		*params = on;
+	}
+}
+
 void sc_fit_descend(const struct sc_fit_problem *problem, struct sc_fit_params *params)
 {
 	double best = loss(problem, params);
 
 	for (double step = FIRST_STEP; step > LAST_STEP; step /= 2)
-		for (int i = 0; i < MAX_PASSES && pass(problem, params, step, &best); i++)
-			;
+		for (int i = 0; i < MAX_PASSES; i++) {
+			struct sc_fit_params before = *params;
+
+			if (!pass(problem, params, step, &best))
+				break;
+			follow(problem, &before, params, &best);
+		}
 	mark(problem, params);
 	sc_fit_params_apply(params, problem->model);
 }

@@ -158,7 +158,7 @@ static const struct {
 	/* NCCL searches a channel a NIC, as far as the GPU's port feeds them: their blocks hold more SMs
 	 * beside the layers that hide them */
 	{"nics_per_node", "mpt-7b", 0.006},
-	{"nics_per_node", "dlrm-dcnv2", 0.005},
+	{"nics_per_node", "dlrm-dcnv2", 0.01},
 	/* a collective that moves more at once takes more of the path to memory from the layers beside it, and
 	 * shares are alike for all who use it, whoever needs it longer */
 	{"nic_gbit_s", "mpt-7b", 0.0005},
@@ -167,6 +167,9 @@ static const struct {
 	 * the step: an anomaly of schedules in order (Graham 1969) */
 	{"nic_latency", "dlrm-dcnv2", 0.006},
 	{"link_gbps", "dlrm-dcnv2", 0.006},
+	{"hbm_gbps", "dlrm-dcnv2", 0.007},
+	{"hbm_gbps", "llama3-70b-nemo", 0.0015},
+	{"link_gbps", "mlperf-bert-b200", 0.0015},
 };
 enum { N_EXCEPTIONS = sizeof(EXCEPTIONS) / sizeof(EXCEPTIONS[0]) };
 

@@ -20,7 +20,7 @@ struct sc_fabric_link {
 	double copy_gbps;   /* rate of the one chunk that is copied, not forwarded */
 	double nvls_eff; /* share of the port's peak per payload byte; 0 = no in-switch reduction */
 	double latency_us; /* added to every collective: what the small ones show above NCCL's */
-	double simple_us;  /* and what large ones show more than that */
+	double simple_us;  /* and what large ones show more than that, inside a node */
 	struct sc_fabric_search search;
 };
 /* Between nodes, by fabric kind. */
