@@ -818,7 +818,7 @@ static int overlapping_times(const struct sc_block *block, struct sc_build_scrat
 			     const double **out, struct sc_err *err)
 {
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
-	double *times;
+	double *times, at_once_us;
 	int rc;
 
 	for (size_t i = 0; i < block->steps.n; i++)
@@ -827,13 +827,15 @@ static int overlapping_times(const struct sc_block *block, struct sc_build_scrat
 	if (*out)
 		return 0;
 	rc = simulate_at(block, 0, scratch, err);
+	at_once_us = scratch->timeline.total_us;
+	if (rc == 0)
+		rc = simulate_at(block, block->sum.host_us, scratch, err);
 	if (rc)
 		return rc;
 	*out = times = sc_memo_add(scratch->memo, STEP_TIMES + block->steps.n);
-	times[END_AT_ONCE] = scratch->timeline.total_us;
-	rc = simulate_at(block, block->sum.host_us, scratch, err);
+	times[END_AT_ONCE] = at_once_us;
 	put_times(block, scratch, times);
-	return rc;
+	return 0;
 }
 
 /* The same of any block; steps' times are set. */
