@@ -9,7 +9,9 @@
 #include "base/units.h"
 
 enum { SEND_PATIENCE_MS = 5000, TEST_US = 50 };
-enum { PIECE_BYTES = 2048, MORE = 1 << 14 }; /* MORE: in the tag of all pieces but the last */
+/* In tags beside the kind: of a message's first piece, so that the rest of one that was not taken in time is left; of
+ * all pieces but the last. */
+enum { PIECE_BYTES = 2048, FIRST = 1 << 13, MORE = 1 << 14 };
 
 struct sc_ranks {
 	MPI_Comm comm;
@@ -126,7 +128,8 @@ bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *b
 
 		n = more ? PIECE_BYTES : bytes->n - sent;
 		if (MPI_Isend(sc_strbuf_get(bytes) + sent, (int)n, MPI_BYTE, to,
-			      more ? kind | MORE : kind, ranks->comm, &request))
+			      kind | (sent == 0 ? FIRST : 0) | (more ? MORE : 0), ranks->comm,
+			      &request))
 			return false;
 		if (!wait_sent(&request, &n_tests)) {
 			*bytes = (struct sc_strbuf){0};
@@ -152,7 +155,7 @@ static bool take_piece(struct sc_ranks *ranks, MPI_Status *status)
 	    MPI_Recv(piece, n, MPI_BYTE, from, status->MPI_TAG, ranks->comm, MPI_STATUS_IGNORE))
 		return false;
 	came = &ranks->came[from];
-	if (ranks->is_whole[from])
+	if (status->MPI_TAG & FIRST)
 		sc_strbuf_clear(came);
 	sc_strbuf_append_n(came, piece, (size_t)n);
 	ranks->is_whole[from] = !(status->MPI_TAG & MORE);
@@ -169,7 +172,7 @@ bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out)
 		if (!ranks->is_whole[status.MPI_SOURCE])
 			continue;
 		*out = (struct sc_message){.from = status.MPI_SOURCE,
-					   .kind = status.MPI_TAG,
+					   .kind = status.MPI_TAG & ~(FIRST | MORE),
 					   .bytes = sc_strbuf_get(came),
 					   .n = came->n};
 		return true;
