@@ -60,7 +60,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	{.name = "algorithm",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
-	 .arg = "FILE.xml|NAME",
+	 .arg = "FILE.xml|NAME[:PROTOCOL[:CxI]]",
 	 .offset = AT(algorithm),
 	 .help = "an algorithm in MSCCL's XML, or a common one by name: proved, walked at each size, and "
 		 "compared with the library's own choice"},
@@ -253,24 +253,70 @@ static int read_beside(const struct collective_args *args, struct sc_arena *aren
 	return rc;
 }
 
-/* -1: a file. */
-static int recipe_of(const struct collective_args *args)
+/* A common algorithm: "ring_all_reduce", or "ring_all_reduce:LL:4x8". */
+struct named {
+	int kind; /* enum sc_msccl_kind; -1: a file */
+	enum sc_proto proto;
+	int64_t channels, instances;
+};
+
+static int bad_name(const char *text, struct sc_err *err)
 {
-	for (int i = 0; i < SC_MSCCL_N_KINDS && args->algorithm; i++)
-		if (strcmp(args->algorithm, sc_msccl_kind_names[i]) == 0)
-			return i;
-	return -1;
+	return sc_err_set(
+		err, SC_EUSAGE,
+		"--algorithm: expected NAME, NAME:PROTOCOL or NAME:PROTOCOL:CHANNELSxINSTANCES "
+		"with LL, LL128 or Simple and up to %d channels in all, as "
+		"ring_all_reduce:LL:4x8, got \"%.64s\"",
+		SC_MSCCL_MAX_CHANNELS, text);
 }
 
-static int build_algorithm(int kind, const struct sc_cli_network *network, struct sc_arena *arena,
-			   struct sc_msccl *out, struct sc_err *err)
+/* "4x8" */
+static bool read_lanes(const char *text, struct sc_arena *arena, struct named *out)
 {
-	const struct sc_msccl_recipe recipe = {.kind = (enum sc_msccl_kind)kind,
-					       .proto = SC_PROTO_SIMPLE,
+	const char *x = strchr(text, 'x');
+
+	return x &&
+	       sc_parse_int(sc_arena_strndup(arena, text, (size_t)(x - text)), &out->channels) &&
+	       sc_parse_int(x + 1, &out->instances) && out->channels > 0 && out->instances > 0 &&
+	       out->channels <= SC_MSCCL_MAX_CHANNELS &&
+	       out->instances <= SC_MSCCL_MAX_CHANNELS / out->channels;
+}
+
+static int read_named(const char *text, struct sc_arena *arena, struct named *out,
+		      struct sc_err *err)
+{
+	size_t name = text ? strcspn(text, ":") : 0, proto;
+
+	*out = (struct named){-1, SC_PROTO_SIMPLE, 1, 1};
+	for (int i = 0; i < SC_MSCCL_N_KINDS && text; i++)
+		if (strlen(sc_msccl_kind_names[i]) == name &&
+		    strncmp(text, sc_msccl_kind_names[i], name) == 0)
+			out->kind = i;
+	if (out->kind < 0 || !text[name])
+		return 0;
+	proto = strcspn(text + name + 1, ":");
+	for (int i = 0; i <= SC_N_PROTOS; i++) {
+		if (i == SC_N_PROTOS)
+			return bad_name(text, err);
+		out->proto = (enum sc_proto)i;
+		if (strlen(sc_msccl_proto_names[i]) == proto &&
+		    strncmp(text + name + 1, sc_msccl_proto_names[i], proto) == 0)
+			break;
+	}
+	if (text[name + 1 + proto] && !read_lanes(text + name + 2 + proto, arena, out))
+		return bad_name(text, err);
+	return 0;
+}
+
+static int build_algorithm(const struct named *named, const struct sc_cli_network *network,
+			   struct sc_arena *arena, struct sc_msccl *out, struct sc_err *err)
+{
+	const struct sc_msccl_recipe recipe = {.kind = (enum sc_msccl_kind)named->kind,
+					       .proto = named->proto,
 					       .n_gpus = network->span.n_ranks,
 					       .gpus_per_node = network->span.max_ranks_per_node,
-					       .channels = 1,
-					       .instances = 1};
+					       .channels = (int)named->channels,
+					       .instances = (int)named->instances};
 	int rc = sc_msccl_recipe_check(&recipe, err);
 
 	if (rc)
@@ -369,7 +415,8 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	struct sc_msccl file = {0};
 	struct sc_csv measured = {0};
 	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
-	int rc = sc_cli_plot_check(args->plot, err), recipe = recipe_of(args);
+	int rc = sc_cli_plot_check(args->plot, err);
+	struct named named;
 
 	if (rc == 0)
 		rc = read_kind(args->common.words.at[0], &opts.kind, err);
@@ -377,18 +424,20 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);
 	if (rc == 0)
 		rc = read_beside(args, arena, &opts, err);
-	if (rc == 0 && recipe == SC_MSCCL_ALL_TO_NEXT && opts.kind != SC_SEND_RECV)
+	if (rc == 0)
+		rc = read_named(args->algorithm, arena, &named, err);
+	if (rc == 0 && named.kind == SC_MSCCL_ALL_TO_NEXT && opts.kind != SC_SEND_RECV)
 		rc = sc_err_set(err, SC_EUSAGE,
 				"all_to_next is of send_recv, not of %s: name an algorithm of %s "
 				"or time send_recv",
 				sc_collective_names[opts.kind], sc_collective_names[opts.kind]);
-	if (rc == 0 && args->algorithm && recipe < 0)
+	if (rc == 0 && args->algorithm && named.kind < 0)
 		rc = load_algorithm(args, arena, &file, err);
 	opts.file = args->algorithm ? &file : NULL;
 	if (rc == 0)
-		rc = load_network(args, recipe < 0 ? opts.file : NULL, arena, &network, err);
-	if (rc == 0 && recipe >= 0)
-		rc = build_algorithm(recipe, &network, arena, &file, err);
+		rc = load_network(args, named.kind < 0 ? opts.file : NULL, arena, &network, err);
+	if (rc == 0 && named.kind >= 0)
+		rc = build_algorithm(&named, &network, arena, &file, err);
 	if (rc == 0 && args->sends && (opts.kind != SC_ALL_TO_ALL || args->bytes))
 		rc = sc_err_set(err, SC_EUSAGE,
 				"--sends is for all_to_all, and in place of --bytes");
@@ -438,7 +487,8 @@ const struct sc_command sc_command_collective = {
 		"wrong is named with rank, thread block and step. Then its thread blocks are walked at each "
 		"size, and the sizes are named at which it beats the library; `deadlock` is a size at which "
 		"a file's buffers are full on both sides of a pair that sends before it receives. Common ones need no file, run at "
-		"every size, and are of one channel and the Simple protocol: ring_all_gather, ring_all_gather_fused, "
+		"every size, and are of one channel and the Simple protocol, or as ring_all_reduce:LL:4x8 of a protocol and "
+		"so many channels and instances: ring_all_gather, ring_all_gather_fused, "
 		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, two_step_all_to_all, "
 		"and all_to_next (each rank sends to the next, between nodes over all NICs; KIND is what it is "
 		"compared with, as send_recv).\n\n"

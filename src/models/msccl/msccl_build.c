@@ -269,39 +269,49 @@ static void two_step_all_to_all(struct builder *b)
 
 /* ---- to the next rank: in the node straight, from the node's last GPU in parts over all of the node's NICs ---- */
 
-enum { NEXT_CHANNELS = 3 }; /* one in nodes, two by turns between them */
+enum { NEXT_CHANNELS = 3 }; /* of an instance: one in nodes, two by turns between them */
+
+/* Chunks of an instance in a buffer begin where those of the ones before end. */
+static struct place chunk_of(const struct builder *b, enum sc_msccl_buffer buffer, int instance,
+			     int i)
+{
+	int n = buffer == SC_MSCCL_SCRATCH ? 2 : b->recipe->gpus_per_node;
+
+	return (struct place){buffer, instance * n + i};
+}
 
 /* Part i of the last GPU's data goes through the i-th GPU of its node to the i-th of the next. */
-static void leave_node(struct builder *b, int node)
+static void leave_node(struct builder *b, int node, int instance)
 {
-	int per_node = b->recipe->gpus_per_node, channel = 1 + node % 2;
+	int per_node = b->recipe->gpus_per_node, channel = instance * NEXT_CHANNELS + 1 + node % 2;
 	int last = (node + 1) * per_node - 1, over = b->gpu + per_node;
 
 	if (b->gpu != last) {
 		add_tb(b, over, last, channel);
-		move(b, SC_MSCCL_RECV_COPY_SEND, (struct place){SC_MSCCL_SCRATCH, 0}, 1);
+		move(b, SC_MSCCL_RECV_COPY_SEND, chunk_of(b, SC_MSCCL_SCRATCH, instance, 0), 1);
 		return;
 	}
 	for (int i = 0; i < per_node; i++) {
 		add_tb(b, i == per_node - 1 ? over : node * per_node + i, -1, channel);
-		move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, i}, 1);
+		move(b, SC_MSCCL_SEND, chunk_of(b, SC_MSCCL_INPUT, instance, i), 1);
 	}
 }
 
 /* And from there to the first. */
-static void enter_node(struct builder *b, int node)
+static void enter_node(struct builder *b, int node, int instance)
 {
-	int per_node = b->recipe->gpus_per_node, channel = 1 + (node - 1) % 2;
+	int per_node = b->recipe->gpus_per_node;
+	int channel = instance * NEXT_CHANNELS + 1 + (node - 1) % 2;
 	int first = node * per_node, over = b->gpu - per_node;
 
 	if (b->gpu != first) {
 		add_tb(b, first, over, channel);
-		move(b, SC_MSCCL_RECV_COPY_SEND, (struct place){SC_MSCCL_SCRATCH, 1}, 1);
+		move(b, SC_MSCCL_RECV_COPY_SEND, chunk_of(b, SC_MSCCL_SCRATCH, instance, 1), 1);
 		return;
 	}
 	for (int i = 0; i < per_node; i++) {
 		add_tb(b, -1, i == 0 ? over : first + i, channel);
-		move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_OUTPUT, i}, 1);
+		move(b, SC_MSCCL_RECV, chunk_of(b, SC_MSCCL_OUTPUT, instance, i), 1);
 	}
 }
 
@@ -310,18 +320,20 @@ static void all_to_next(struct builder *b)
 	int per_node = b->recipe->gpus_per_node;
 	int node = b->gpu / per_node, local = b->gpu % per_node;
 
-	if (local > 0) {
-		add_tb(b, -1, b->gpu - 1, 0);
-		move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_OUTPUT, 0}, per_node);
+	for (int i = 0; i < b->recipe->instances; i++) {
+		if (local > 0) {
+			add_tb(b, -1, b->gpu - 1, i * NEXT_CHANNELS);
+			move(b, SC_MSCCL_RECV, chunk_of(b, SC_MSCCL_OUTPUT, i, 0), per_node);
+		}
+		if (local < per_node - 1) {
+			add_tb(b, b->gpu + 1, -1, i * NEXT_CHANNELS);
+			move(b, SC_MSCCL_SEND, chunk_of(b, SC_MSCCL_INPUT, i, 0), per_node);
+		}
+		if (node < b->n / per_node - 1)
+			leave_node(b, node, i);
+		if (node > 0)
+			enter_node(b, node, i);
 	}
-	if (local < per_node - 1) {
-		add_tb(b, b->gpu + 1, -1, 0);
-		move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, 0}, per_node);
-	}
-	if (node < b->n / per_node - 1)
-		leave_node(b, node);
-	if (node > 0)
-		enter_node(b, node);
 }
 
 /* ---- the list ---- */
@@ -351,7 +363,7 @@ static int chunks_of(const struct sc_msccl_recipe *r)
 	if (r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
 		return r->n_gpus;
 	if (r->kind == SC_MSCCL_ALL_TO_NEXT)
-		return r->gpus_per_node;
+		return r->gpus_per_node * r->instances;
 	return r->n_gpus * r->instances;
 }
 
@@ -367,12 +379,34 @@ static void set_buffers(const struct sc_msccl *algo, const struct sc_msccl_recip
 	if (r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
 		gpu->chunks[SC_MSCCL_SCRATCH] = algo->n_chunks;
 	if (r->kind == SC_MSCCL_ALL_TO_NEXT)
-		gpu->chunks[SC_MSCCL_SCRATCH] = 2;
+		gpu->chunks[SC_MSCCL_SCRATCH] = 2 * r->instances;
 }
 
 static bool is_by_node(enum sc_msccl_kind kind)
 {
 	return kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL || kind == SC_MSCCL_ALL_TO_NEXT;
+}
+
+static int channels_of(const struct sc_msccl_recipe *r)
+{
+	return r->channels * r->instances * (r->kind == SC_MSCCL_ALL_TO_NEXT ? NEXT_CHANNELS : 1);
+}
+
+/* Channels are of rings; two steps have one instance. */
+static int check_lanes(const struct sc_msccl_recipe *r, struct sc_err *err)
+{
+	const char *name = sc_msccl_kind_names[r->kind];
+
+	if (r->channels > 1 && r->kind > SC_MSCCL_RING_ALL_REDUCE)
+		return sc_err_set(err, SC_ECONFLICT, "%s: channels are of rings; give instances",
+				  name);
+	if (r->instances > 1 && r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
+		return sc_err_set(err, SC_ECONFLICT, "%s: has one instance", name);
+	if (channels_of(r) > SC_MSCCL_MAX_CHANNELS)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "%s: would have %d channels; at most %d can be", name,
+				  channels_of(r), SC_MSCCL_MAX_CHANNELS);
+	return 0;
 }
 
 int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
@@ -392,7 +426,7 @@ int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "%s: a step would move %d chunks; at most %d can be",
 				  sc_msccl_kind_names[r->kind], count, SC_MSCCL_MAX_COUNT);
-	return 0;
+	return check_lanes(r, err);
 }
 
 static void take_lists(struct builder *b, struct sc_arena *arena, struct sc_msccl *out)
@@ -421,9 +455,7 @@ void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena
 				 .coll_name = sc_msccl_coll_names[kind->coll],
 				 .proto = recipe->proto,
 				 .n_gpus = recipe->n_gpus,
-				 .n_channels = recipe->kind == SC_MSCCL_ALL_TO_NEXT
-						       ? NEXT_CHANNELS
-						       : recipe->channels * recipe->instances,
+				 .n_channels = channels_of(recipe),
 				 .n_chunks = chunks_of(recipe),
 				 .in_place = kind->in_place};
 	out->gpus = sc_arena_calloc(arena, (size_t)recipe->n_gpus, sizeof(*out->gpus));
