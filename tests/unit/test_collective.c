@@ -385,6 +385,37 @@ START_TEST(never_above_line_rate)
 }
 END_TEST
 
+/* Two halves take at least what the whole takes without its latency; without bounds on rates only latency is left. */
+START_TEST(halves_and_endless_rates)
+{
+	static const enum sc_collective KINDS[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
+						   SC_BROADCAST,  SC_ALL_TO_ALL, SC_SEND_RECV};
+	struct sc_fabric f = fabric_of(90), endless = f;
+
+	endless.link_gbps = endless.pcie_gbps = endless.nic_gbps = endless.copy_gbps = 1e15;
+	endless.search.channel_gbps = 1e15;
+	for (size_t k = 0; k < sizeof(KINDS) / sizeof(KINDS[0]); k++) {
+		for (int nodes = 1; nodes <= 8; nodes *= 2) {
+			struct sc_span span = span_of(nodes, 8);
+
+			if (KINDS[k] == SC_SEND_RECV)
+				span = span_of(nodes > 1 ? 2 : 1, nodes > 1 ? 1 : 2);
+			for (double bytes = 1024; bytes < 1e10; bytes *= 4) {
+				struct sc_cost whole = cost_of(&f, KINDS[k], bytes, span);
+				double half_us = time_of(&f, KINDS[k], bytes / 2, span);
+
+				ck_assert(2 * half_us >=
+					  (sc_cost_alone_us(&whole) - whole.latency_us) *
+						  (1 - 1e-9));
+				ck_assert_double_eq_tol(time_of(&endless, KINDS[k], bytes, span),
+							time_of(&endless, KINDS[k], 1024, span),
+							1e-3);
+			}
+		}
+	}
+}
+END_TEST
+
 START_TEST(all_reduce_is_two_halves)
 {
 	struct sc_fabric f = fabric_of(80);
@@ -763,6 +794,7 @@ static Suite *collective_suite(void)
 	tcase_add_test(times, monotone_in_ranks);
 	tcase_add_test(times, bandwidth_limit_of_a_ring);
 	tcase_add_test(times, never_above_line_rate);
+	tcase_add_test(times, halves_and_endless_rates);
 	tcase_add_test(times, all_reduce_is_two_halves);
 	tcase_add_test(times, in_switch_reduction);
 	tcase_add_test(times, demand_on_nics);

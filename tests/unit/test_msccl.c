@@ -175,6 +175,36 @@ START_TEST(walks_are_monotone)
 }
 END_TEST
 
+/* Bytes from one GPU to another, of `bytes` in all. */
+static double sent(const struct sc_msccl *algo, int from, int to, double bytes)
+{
+	double chunks = 0;
+
+	for (size_t t = 0; t < algo->gpus[from].n; t++) {
+		const struct sc_msccl_tb *tb = &algo->tbs[algo->gpus[from].first + t];
+
+		for (size_t s = tb->first; s < tb->first + tb->n && tb->send == to; s++)
+			if (sc_msccl_sends((enum sc_msccl_op)algo->steps[s].op))
+				chunks += algo->steps[s].count;
+	}
+	return chunks * bytes / algo->n_chunks;
+}
+
+/* Channels and instances cut what a link carries, they do not change it. */
+START_TEST(links_carry_the_same)
+{
+	int channels = _i <= SC_MSCCL_RING_ALL_REDUCE ? 4 : 1;
+	int instances = _i == SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : 3;
+	struct sc_msccl one = built((enum sc_msccl_kind)_i, 8, 1, 1);
+	struct sc_msccl many = built((enum sc_msccl_kind)_i, 8, channels, instances);
+
+	for (int from = 0; from < 8; from++)
+		for (int to = 0; to < 8; to++)
+			ck_assert_double_eq_tol(sent(&one, from, to, GIB),
+						sent(&many, from, to, GIB), 1e-3);
+}
+END_TEST
+
 /* A wrong next is found; between nodes as many NICs as GPUs carry it, so large sizes take a part of what one would. */
 START_TEST(next_uses_all_nics)
 {
@@ -282,6 +312,7 @@ static Suite *msccl_suite(void)
 	tcase_add_test(tc, large_steps_may_never_end);
 	tcase_add_test(tc, sums_of_all_orders);
 	tcase_add_test(tc, next_uses_all_nics);
+	tcase_add_loop_test(tc, links_carry_the_same, 0, SC_MSCCL_N_KINDS);
 	tcase_add_test(tc, instances_until_a_cap);
 	tcase_add_loop_test(tc, walks_are_monotone, 0, SC_MSCCL_N_KINDS);
 	suite_add_tcase(suite, tc);
