@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { N_SLOTS = 1 << 12, MOST_BYTES = 16 << 20 }; /* at most half of the slots are taken */
+enum { MOST_BYTES = 16 << 20 };
 
 struct entry {
 	uint64_t hash;
@@ -13,15 +13,16 @@ struct entry {
 };
 struct sc_memo {
 	struct sc_memo_key key;
-	struct entry entries[N_SLOTS];
-	size_t n_entries, n_bytes;
 	struct sc_arena arena;
+	size_t n_entries, n_bytes, n_slots;
+	struct entry entries[];
 };
 
-struct sc_memo *sc_memo_create(void)
+struct sc_memo *sc_memo_create(size_t n_slots)
 {
-	struct sc_memo *memo = sc_xcalloc(1, sizeof(*memo));
+	struct sc_memo *memo = sc_xcalloc(1, sizeof(*memo) + n_slots * sizeof(*memo->entries));
 
+	memo->n_slots = n_slots;
 	sc_arena_init(&memo->arena, 1 << 16);
 	return memo;
 }
@@ -59,11 +60,11 @@ static struct entry *find(struct sc_memo *memo)
 	const struct sc_memo_key *key = &memo->key;
 	size_t n_bytes = key->numbers.n * sizeof(*key->numbers.at);
 	uint64_t h = hash(key);
-	struct entry *e = &memo->entries[h & (N_SLOTS - 1)];
+	struct entry *e = &memo->entries[h & (memo->n_slots - 1)];
 
 	while (e->at && (e->hash != h || e->n_key != key->numbers.n ||
 			 (n_bytes && memcmp(e->at, key->numbers.at, n_bytes) != 0)))
-		e = e + 1 < memo->entries + N_SLOTS ? e + 1 : memo->entries;
+		e = e + 1 < memo->entries + memo->n_slots ? e + 1 : memo->entries;
 	e->hash = h;
 	return e;
 }
@@ -79,7 +80,7 @@ static void clear(struct sc_memo *memo)
 {
 	const struct sc_arena_mark start = {0};
 
-	memset(memo->entries, 0, sizeof(memo->entries));
+	memset(memo->entries, 0, memo->n_slots * sizeof(*memo->entries));
 	memo->n_entries = memo->n_bytes = 0;
 	sc_arena_rewind(&memo->arena, start);
 }
@@ -89,7 +90,7 @@ double *sc_memo_add(struct sc_memo *memo, size_t n)
 	size_t n_key = memo->key.numbers.n, n_bytes = (n_key + n) * sizeof(double);
 	struct entry *e;
 
-	if (memo->n_entries >= N_SLOTS / 2 || memo->n_bytes + n_bytes > MOST_BYTES)
+	if (memo->n_entries >= memo->n_slots / 2 || memo->n_bytes + n_bytes > MOST_BYTES)
 		clear(memo);
 	e = find(memo);
 	e->n_key = n_key;

@@ -12,7 +12,8 @@ struct sc_memo_key {
 	SC_VEC(double) numbers;
 };
 
-struct sc_memo *sc_memo_create(void);
+/* For at most half as many answers as slots, a power of 2, and 16 MiB of them. */
+struct sc_memo *sc_memo_create(size_t n_slots);
 void sc_memo_destroy(struct sc_memo *memo);
 /* The key to fill, empty; valid until the next. */
 struct sc_memo_key *sc_memo_begin(struct sc_memo *memo);

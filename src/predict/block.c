@@ -13,6 +13,7 @@
 #define GRAPH_LAUNCHES 2.0
 /* With which kernels that send a token once reach their rate (deepseek-ai/DeepEP, buffer.py: num_sms). */
 #define DISPATCH_SMS 20.0
+enum { N_REMEMBERED = 1 << 12 }; /* slots */
 
 double sc_quantize_us(double us)
 {
@@ -25,7 +26,7 @@ void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *ar
 		.arena = arena,
 		.sim = sc_simulator_create(),
 		.rows = sc_row_memo_create(),
-		.memo = sc_memo_create(),
+		.memo = sc_memo_create(N_REMEMBERED),
 	};
 	sc_graph_init(&scratch->graph);
 }

@@ -6,13 +6,13 @@
 #include "base/rng.h"
 #include "runner.h"
 
-enum { N_QUESTIONS = 20000, N_KEYS = 3000, MOST_NUMBERS = 40, LARGE = 1 << 18 };
+enum { N_SLOTS = 4096, N_QUESTIONS = 20000, N_KEYS = 3000, MOST_NUMBERS = 40, LARGE = 1 << 18 };
 
 static struct sc_memo *memo;
 
 static void set_up(void)
 {
-	memo = sc_memo_create();
+	memo = sc_memo_create(N_SLOTS);
 }
 
 static void tear_down(void)
