@@ -45,13 +45,13 @@ struct problem {
 	int nics;
 };
 
-/* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
- * forward reads and writes once (reference: interference of collectives, traffic factors). */
 /* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
 enum { MOST_NICS = 16, FEW_CHANNELS = 16 };
 
+/* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
+ * forward reads and writes once (reference: interference of collectives, traffic factors). */
 static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
 
 int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
