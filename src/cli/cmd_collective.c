@@ -416,7 +416,7 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	struct sc_csv measured = {0};
 	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
 	int rc = sc_cli_plot_check(args->plot, err);
-	struct named named;
+	struct named named = {.kind = -1};
 
 	if (rc == 0)
 		rc = read_kind(args->common.words.at[0], &opts.kind, err);

@@ -52,8 +52,9 @@ struct sc_cost sc_torus_cost(const struct sc_fabric *fabric,
 /* By a file of cluster.algorithms; false where none fits. */
 struct sc_file_run {
 	double total_us, latency_us;
-	double link_bytes, net_bytes, hbm_bytes; /* as of a ring: of a rank's port, a node, a rank */
-	int blocks;                              /* SMs of a GPU */
+	double link_bytes, net_bytes,
+		hbm_bytes; /* as of a ring: of a rank's port, a node, a rank */
+	int blocks;        /* SMs of a GPU */
 	enum sc_proto proto;
 };
 bool sc_collective_file_run(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,

@@ -138,7 +138,7 @@ struct sc_device {
 	int64_t usual_gpus_per_node, usual_nics_per_node;
 	int64_t usual_scale_up_gpus; /* of one NVLink domain over several hosts; 0 = a node */
 	double bridge_gbps; /* of an NVLink bridge that cards in slots may have, one direction */
-	double usual_nic_gbit_s; /* of one NIC */
+	double usual_nic_gbit_s;                /* of one NIC */
 	double usual_host_gib, usual_host_gbps; /* host memory and its bandwidth, for each GPU */
 	struct sc_gemm_coef gemm;
 	struct sc_simt_coef simt;

@@ -45,8 +45,7 @@ static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
 		int block = p->run[r].block;
 
 		out.run[r].block = &build_variant(p->st)->block[p->partial][block];
-		out.run[r].order =
-			order_of(p->st->b->tf, p->partial, block, out.run[r].block);
+		out.run[r].order = order_of(p->st->b->tf, p->partial, block, out.run[r].block);
 		out.run[r].n = p->run[r].n;
 		out.run[r].costs = costs ? costs[block] : NULL;
 	}
