@@ -4,6 +4,7 @@
 #ifndef SC_BASE_RANKS_H
 #define SC_BASE_RANKS_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -25,6 +26,8 @@ void sc_ranks_end(struct sc_ranks *ranks);
 int sc_ranks_self(const struct sc_ranks *ranks);
 int sc_ranks_count(const struct sc_ranks *ranks);
 int sc_ranks_on_node(const struct sc_ranks *ranks); /* of them, on this machine */
+/* *signal is not 0 once the program was told to end: from then on a send waits for parts of a second. */
+void sc_ranks_heed(struct sc_ranks *ranks, const volatile sig_atomic_t *signal);
 /* False: the other did not take it within seconds. The bytes may still be on their way then: they are no longer the
  * caller's, and `bytes` is empty. */
 bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes);

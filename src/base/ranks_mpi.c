@@ -1,5 +1,6 @@
 /* Over MPI. Nothing blocks in MPI, which would spin, and would never return from a rank that is lost. Messages go in
  * pieces that MPI sends at once: the rest of a longer one is fetched from its sender, which may be lost by then. */
+#include <math.h>
 #include <mpi.h>
 #include <time.h>
 
@@ -8,7 +9,9 @@
 #include "base/ranks_priv.h"
 #include "base/units.h"
 
-enum { SEND_PATIENCE_MS = 5000, TEST_US = 50 };
+#define SEND_PATIENCE_S 5.0
+#define END_PATIENCE_S 0.3 /* where the program was told to end */
+enum { TEST_US = 50 };
 /* In tags beside the kind: of a message's first piece, so that the rest of one that was not taken in time is left; of
  * all pieces but the last. */
 enum { PIECE_BYTES = 2048, FIRST = 1 << 13, MORE = 1 << 14 };
@@ -17,6 +20,7 @@ struct sc_ranks {
 	MPI_Comm comm;
 	int self, count, on_node;
 	bool broken;
+	const volatile sig_atomic_t *signal;
 	/* Of each rank. */
 	bool *has_left;
 	struct sc_strbuf *came; /* of the message that is on its way, or was the last */
@@ -88,6 +92,11 @@ int sc_ranks_on_node(const struct sc_ranks *ranks)
 	return ranks->on_node;
 }
 
+void sc_ranks_heed(struct sc_ranks *ranks, const volatile sig_atomic_t *signal)
+{
+	ranks->signal = signal;
+}
+
 void sc_ranks_lost(struct sc_ranks *ranks)
 {
 	ranks->broken = true;
@@ -103,15 +112,29 @@ bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
 	return ranks->has_left[rank];
 }
 
-/* False: not taken in time, and still on its way. */
-static bool wait_sent(MPI_Request *request, int64_t *n_tests)
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / (double)SC_NS_PER_S;
+}
+
+/* False: not taken by until_s, and still on its way. */
+static bool wait_sent(const struct sc_ranks *ranks, MPI_Request *request, double until_s)
 {
 	const struct timespec pause = {.tv_nsec = TEST_US * SC_NS_PER_US};
+	bool told = false;
 	int done = 0;
 
 	while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
-	       (*n_tests)-- > 0)
+	       now_s() < until_s) {
+		if (!told && ranks->signal && *ranks->signal) {
+			told = true;
+			until_s = fmin(until_s, now_s() + END_PATIENCE_S);
+		}
 		nanosleep(&pause, NULL);
+	}
 	if (!done)
 		MPI_Request_free(request);
 	return done;
@@ -119,7 +142,7 @@ static bool wait_sent(MPI_Request *request, int64_t *n_tests)
 
 bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
 {
-	int64_t n_tests = SEND_PATIENCE_MS * (SC_NS_PER_MS / SC_NS_PER_US) / TEST_US;
+	double until_s = now_s() + SEND_PATIENCE_S;
 	size_t sent = 0, n;
 
 	do {
@@ -131,7 +154,7 @@ bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *b
 			      kind | (sent == 0 ? FIRST : 0) | (more ? MORE : 0), ranks->comm,
 			      &request))
 			return false;
-		if (!wait_sent(&request, &n_tests)) {
+		if (!wait_sent(ranks, &request, until_s)) {
 			*bytes = (struct sc_strbuf){0};
 			return false;
 		}

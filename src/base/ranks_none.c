@@ -53,6 +53,12 @@ bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out)
 	return false;
 }
 
+void sc_ranks_heed(struct sc_ranks *ranks, const volatile sig_atomic_t *signal)
+{
+	(void)ranks;
+	(void)signal;
+}
+
 void sc_ranks_lost(struct sc_ranks *ranks)
 {
 	(void)ranks;

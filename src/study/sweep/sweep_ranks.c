@@ -136,6 +136,8 @@ int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
 	double begin = now_s();
 	struct sc_message m;
 
+	if (n_left)
+		sc_ranks_heed(sweep->ranks, sweep->signal);
 	while (n_left && rc == 0) {
 		if (sc_ranks_next(sweep->ranks, &m)) {
 			rc = take_ready(sweep, &m, err);
@@ -492,6 +494,7 @@ int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
 	struct sc_strbuf ready = {0};
 	int rc;
 
+	sc_ranks_heed(sweep->ranks, sweep->signal);
 	append(&ready, &same, sizeof(same));
 	sc_ranks_send(sweep->ranks, 0, READY, &ready);
 	sc_strbuf_release(&ready);
