@@ -225,7 +225,7 @@ _stepcast() {
 		'--bytes[a size, or sizes from A to B, each F times the one before (default\: 8\:16G\:x2); K, M, G are powers of 1,024]:N|A\:B\[\:xF\]:' \
 		'--nodes[hosts (default\: 1, or those that the algorithm'\''s GPUs fill)]:N:' \
 		'--ranks[GPUs (default\: all of the hosts, or the algorithm'\''s)]:N:' \
-		'--algorithm[an algorithm in MSCCL'\''s XML, or a common one by name\: proved, walked at each size, and compared with the library'\''s own choice]:FILE.xml|NAME\[\:PROTOCOL\[\:CxI\]\]:_files' \
+		'--algorithm[an algorithm in MSCCL'\''s XML, or a common one by name\: proved, walked at each size, and compared with the library'\''s own choice; or one of the library'\''s, as tree]:FILE.xml|NAME\[\:PROTOCOL\[\:CxI\]\]:_files' \
 		'--measured[measured times, beside\: CSV with bytes and time_us, or what nccl-tests printed]:FILE:_files' \
 		'--sends[all_to_all, in place of --bytes\: what each rank sends to each, columns from, to and bytes]:FILE.csv:_files' \
 		'*--beside[another that begins with it between the same GPUs, as all_gather\:64M; may be given again]:KIND\:BYTES:' \

@@ -63,7 +63,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "FILE.xml|NAME[:PROTOCOL[:CxI]]",
 	 .offset = AT(algorithm),
 	 .help = "an algorithm in MSCCL's XML, or a common one by name: proved, walked at each size, and "
-		 "compared with the library's own choice"},
+		 "compared with the library's own choice; or one of the library's, as tree"},
 	{.name = "measured",
 	 .kind = SC_ARG_TEXT,
 	 .file = SC_FILE_IN,
@@ -253,9 +253,10 @@ static int read_beside(const struct collective_args *args, struct sc_arena *aren
 	return rc;
 }
 
-/* A common algorithm: "ring_all_reduce", or "ring_all_reduce:LL:4x8". */
+/* The library's, "tree"; or a common algorithm: "ring_all_reduce", or "ring_all_reduce:LL:4x8". */
 struct named {
-	int kind; /* enum sc_msccl_kind; -1: a file */
+	int asked; /* 1 + enum sc_algo; 0: none of the library's */
+	int kind;  /* enum sc_msccl_kind; -1: a file */
 	enum sc_proto proto;
 	int64_t channels, instances;
 };
@@ -287,7 +288,11 @@ static int read_named(const char *text, struct sc_arena *arena, struct named *ou
 {
 	size_t name = text ? strcspn(text, ":") : 0, proto;
 
-	*out = (struct named){-1, SC_PROTO_SIMPLE, 1, 1};
+	enum sc_algo algo;
+
+	*out = (struct named){0, -1, SC_PROTO_SIMPLE, 1, 1};
+	if (text && sc_algo_by_name(text, &algo))
+		out->asked = 1 + (int)algo;
 	for (int i = 0; i < SC_MSCCL_N_KINDS && text; i++)
 		if (strlen(sc_msccl_kind_names[i]) == name &&
 		    strncmp(text, sc_msccl_kind_names[i], name) == 0)
@@ -331,6 +336,8 @@ static int load_algorithm(const struct collective_args *args, struct sc_arena *a
 	const char *near = sc_nearest(args->algorithm, sc_msccl_kind_names, SC_MSCCL_N_KINDS);
 	int rc;
 
+	if (!near)
+		near = sc_nearest(args->algorithm, sc_algo_names, SC_N_ALGOS);
 	if (near && !strpbrk(args->algorithm, "./"))
 		return sc_err_set(err, SC_EUSAGE,
 				  "unknown algorithm \"%.64s\"; did you mean \"%s\"?",
@@ -431,9 +438,10 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 				"all_to_next is of send_recv, not of %s: name an algorithm of %s "
 				"or time send_recv",
 				sc_collective_names[opts.kind], sc_collective_names[opts.kind]);
-	if (rc == 0 && args->algorithm && named.kind < 0)
+	opts.asked = named.asked;
+	opts.file = args->algorithm && !named.asked ? &file : NULL;
+	if (rc == 0 && opts.file && named.kind < 0)
 		rc = load_algorithm(args, arena, &file, err);
-	opts.file = args->algorithm ? &file : NULL;
 	if (rc == 0)
 		rc = load_network(args, named.kind < 0 ? opts.file : NULL, arena, &network, err);
 	if (rc == 0 && named.kind >= 0)
@@ -492,6 +500,10 @@ const struct sc_command sc_command_collective = {
 		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, two_step_all_to_all, "
 		"and all_to_next (each rank sends to the next, between nodes over all NICs; KIND is what it is "
 		"compared with, as send_recv).\n\n"
+		"The library's own by name are forced: ring, tree, nvls, pat, collnet; or those that it takes where buffers "
+		"are registered for them: symmetric (kernels over symmetric memory, NCCL 2.27 on), copy_engine (no SMs; "
+		"all_gather and all_to_all, NCCL 2.28 on); or hierarchical: one call after the other inside nodes and "
+		"between them. cluster.algorithms takes these names, too.\n\n"
 		"With --beside others begin at the same time, each on a communicator of its own; links, "
 		"NICs, SMs and memory are shared, and the time until this one ends is said, too.\n\n"
 		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",

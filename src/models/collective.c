@@ -16,10 +16,17 @@
 #include "base/units.h"
 #include "models/collective_priv.h"
 
-const char *const sc_algo_names[] = {
-	[SC_ALGO_RING] = "ring", [SC_ALGO_TREE] = "tree",     [SC_ALGO_NVLS] = "nvls",
-	[SC_ALGO_PAT] = "pat",   [SC_ALGO_DIRECT] = "direct", [SC_ALGO_SHARP] = "collnet",
-	[SC_ALGO_FILE] = "file", [SC_N_ALGOS] = NULL};
+const char *const sc_algo_names[] = {[SC_ALGO_RING] = "ring",
+				     [SC_ALGO_TREE] = "tree",
+				     [SC_ALGO_NVLS] = "nvls",
+				     [SC_ALGO_PAT] = "pat",
+				     [SC_ALGO_DIRECT] = "direct",
+				     [SC_ALGO_SHARP] = "collnet",
+				     [SC_ALGO_SYMMETRIC] = "symmetric",
+				     [SC_ALGO_COPY] = "copy_engine",
+				     [SC_ALGO_HIERARCHICAL] = "hierarchical",
+				     [SC_ALGO_FILE] = "file",
+				     [SC_N_ALGOS] = NULL};
 
 struct times {
 	double latency_us;               /* a */
@@ -38,6 +45,7 @@ struct problem {
 	const struct sc_fabric *f;
 	const struct sc_span *span;
 	enum sc_collective kind;
+	int asked; /* as fabric->asked, of what is possible */
 	double bytes;
 	double link_gbps;  /* achieved, for the ranks of one node */
 	double link_share; /* of the port that this topology lets them use */
@@ -432,8 +440,8 @@ static bool is_possible(const struct problem *p, enum sc_algo algo)
 {
 	bool adds = p->f->sharp && p->span->n_nodes > 1 && p->kind == SC_ALL_REDUCE;
 
-	if (p->f->only)
-		return (int)algo + 1 == p->f->only;
+	if (p->asked)
+		return (int)algo + 1 == p->asked;
 	if (algo == SC_ALGO_RING)
 		return !adds;
 	if (algo == SC_ALGO_SHARP)
@@ -470,10 +478,26 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 	return algo;
 }
 
+/* What cannot be is not taken. */
+static int possible_asked(const struct sc_fabric *f, enum sc_collective kind,
+			  const struct sc_span *span)
+{
+	int asked = f->asked[kind];
+	const char *why = asked ? sc_algo_unfit(f, kind, span, (enum sc_algo)(asked - 1)) : NULL;
+
+	if (asked && f->files)
+		sc_collective_files_note(f->files, kind, why);
+	return why ? 0 : asked;
+}
+
 double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
 				double bytes, const struct sc_span *span)
 {
-	struct problem p = {.f = fabric, .span = span, .kind = kind, .bytes = bytes};
+	struct problem p = {.f = fabric,
+			    .span = span,
+			    .kind = kind,
+			    .bytes = bytes,
+			    .asked = possible_asked(fabric, kind, span)};
 	struct times t;
 
 	set_links(&p);
@@ -619,11 +643,14 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 	if (fabric->torus.dims.n)
 		return sc_torus_cost(fabric, shape);
 	assert(span->max_ranks_per_node >= 1 && span->n_nodes >= 1);
+	p.asked = possible_asked(fabric, shape->kind, span);
+	if (p.asked > SC_ALGO_SHARP + 1)
+		return sc_asked_cost(fabric, shape, span, (enum sc_algo)(p.asked - 1), choice);
 	set_links(&p);
 	if (!follow_file(&p, shape, &t, &c)) {
 		enum sc_algo algo = fastest(&p, &t);
 
-		if (fabric->curves.n > 0 && !fabric->only)
+		if (fabric->curves.n > 0 && !p.asked)
 			follow_curves(&p, &t);
 		choose(&p, &t, algo, &c);
 	}

@@ -40,7 +40,9 @@ struct sc_fabric {
 	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
 	bool amd;
 	bool sharp; /* the network's switches add */
-	int only;   /* the one algorithm that is taken, 1 + enum sc_algo; 0: the library chooses */
+	/* Of each kind: the algorithm that is taken where it can be, 1 + enum sc_algo; 0: the library chooses. */
+	int asked[SC_N_COLLECTIVES];
+	double copy_us, copy_speed; /* a copy engine's, as struct sc_interference_coef has them */
 	enum sc_link_topology topology;
 	struct sc_wiring wiring;           /* of SC_LINK_WIRED */
 	const struct sc_fabric_walk *walk; /* for algorithm files; NULL: not known of these links */
@@ -75,7 +77,9 @@ struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct s
 /* Between so many nodes switches are passed whose uplinks are slower than what comes up to them. */
 bool sc_span_is_oversubscribed(const struct sc_fabric *fabric, const struct sc_span *span);
 /* PAT: parallel aggregated trees, of gathers and scatters with one rank on each node. SHARP: the network's switches
- * add, as NCCL's CollNet. File: as cluster.algorithms has it. */
+ * add, as NCCL's CollNet. Symmetric: kernels that read and write peers' registered buffers. Copy: copy engines.
+ * Hierarchical: calls of the library inside nodes and between them, one after the other. These three are taken where
+ * they are asked for. File: as cluster.algorithms has it. */
 enum sc_algo {
 	SC_ALGO_RING,
 	SC_ALGO_TREE,
@@ -83,6 +87,9 @@ enum sc_algo {
 	SC_ALGO_PAT,
 	SC_ALGO_DIRECT,
 	SC_ALGO_SHARP,
+	SC_ALGO_SYMMETRIC,
+	SC_ALGO_COPY,
+	SC_ALGO_HIERARCHICAL,
 	SC_ALGO_FILE,
 	SC_N_ALGOS
 };
@@ -103,6 +110,20 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  const struct sc_collective_shape *shape,
 				  const struct sc_span *span,
 				  struct sc_collective_choice *choice /* may be NULL */);
+/* The algorithm that `fabric->asked` may have by this name; false: none. */
+bool sc_algo_by_name(const char *name, enum sc_algo *out);
+/* NULL where a collective of this kind and span can take the algorithm; else why not, as "it adds, ...". */
+const char *sc_algo_unfit(const struct sc_fabric *fabric, enum sc_collective kind,
+			  const struct sc_span *span, enum sc_algo algo);
+/* Copies by engines over links, or PCIe where a GPU has none to so many ranks. No SMs. */
+struct sc_copies {
+	double bytes;   /* that a rank receives in all */
+	double n;       /* that one rank issues, one after another */
+	double each_us; /* to issue one and see its end */
+	double speed;   /* engines' rate over that of SMs on links */
+};
+struct sc_cost sc_copies_cost(const struct sc_fabric *fabric, const struct sc_copies *copies,
+			      int n_ranks);
 /* Share of the NICs that the collective drives on a node, those of its own ranks, which its `cost` loads. */
 double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,
 			      const struct sc_span *span, const struct sc_cost *cost);

@@ -118,6 +118,8 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	fabric.amd = device->vendor && strcmp(device->vendor, "amd") == 0;
 	fabric.topology = topology_of(cluster, device, (int)domain);
 	fabric.sharp = cluster->sharp != 0;
+	fabric.copy_us = device->interference.copy_us;
+	fabric.copy_speed = device->interference.copy_speed;
 	fabric.torus = cluster->torus;
 	fabric.tiers = cluster->tiers;
 	fabric.host_gpus = (int)host_gpus;

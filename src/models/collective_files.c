@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "models/collective_priv.h"
 #include "models/msccl/msccl.h"
@@ -34,6 +35,7 @@ struct walked {
 	int per_node;
 };
 struct file {
+	bool by_name;         /* of the library: cluster.algorithms names no file */
 	struct sc_msccl algo; /* no GPUs: none is named */
 	/* Of a loop, in chunks, for ranks in nodes of per_node. */
 	int per_node, blocks; /* blocks: thread blocks of a GPU */
@@ -73,15 +75,18 @@ static int load(const struct sc_request *request, size_t key, const char *ref,
 }
 
 static int check_fabric(const struct sc_request *request, const struct sc_fabric *fabric,
-			const struct sc_msccl *algo, struct sc_err *err)
+			const struct file *named, struct sc_err *err)
 {
+	const struct sc_msccl *algo = &named->algo;
+
 	if (sc_request_n_kinds(request) > 1)
 		return sc_err_set(err, SC_EUNSUPPORTED,
 				  "cluster.algorithms: needs GPUs of one kind");
 	if (fabric->torus.dims.n)
 		return sc_err_set(err, SC_EUNSUPPORTED,
 				  "cluster.algorithms: needs nodes, not cluster.torus");
-	if (!fabric->walk || !(fabric->walk->protos[algo->proto].block_gbps > 0))
+	if (!named->by_name &&
+	    (!fabric->walk || !(fabric->walk->protos[algo->proto].block_gbps > 0)))
 		return sc_err_set(err, SC_EUNSUPPORTED,
 				  "cluster.algorithms: the fabric profile has no rates for %s "
 				  "algorithms on these links",
@@ -94,7 +99,8 @@ int sc_collective_files_load(const struct sc_request *request, struct sc_arena *
 {
 	const char *refs = (const char *)&request->config.cluster.algorithms;
 	struct sc_collective_files *files = NULL;
-	int rc = 0;
+	int asked[SC_N_COLLECTIVES] = {0}, rc = 0;
+	enum sc_algo algo;
 
 	for (size_t i = 0; i < N_KEYS && rc == 0; i++) {
 		const char *ref = *(const char *const *)(const void *)(refs + KEYS[i].offset);
@@ -103,13 +109,20 @@ int sc_collective_files_load(const struct sc_request *request, struct sc_arena *
 			continue;
 		if (!files)
 			files = sc_arena_calloc(arena, 1, sizeof(*files));
-		rc = load(request, i, ref, arena, &files->files[i].algo, err);
+		if (sc_algo_by_name(ref, &algo)) {
+			files->files[i].by_name = true;
+			asked[KEYS[i].kind] = 1 + (int)algo;
+		} else {
+			rc = load(request, i, ref, arena, &files->files[i].algo, err);
+		}
 		if (rc == 0)
-			rc = check_fabric(request, fabric, &files->files[i].algo, err);
+			rc = check_fabric(request, fabric, &files->files[i], err);
 	}
-	if (rc == 0)
-		fabric->files = files;
-	return rc;
+	if (rc)
+		return rc;
+	fabric->files = files;
+	memcpy(fabric->asked, asked, sizeof(asked));
+	return 0;
 }
 
 /* ---- what it moves ---- */
@@ -246,12 +259,27 @@ bool sc_collective_file_run(const struct sc_fabric *fabric, const struct sc_coll
 	return true;
 }
 
+void sc_collective_files_note(struct sc_collective_files *files, enum sc_collective kind,
+			      const char *why)
+{
+	for (size_t i = 0; i < N_KEYS; i++) {
+		struct file *file = &files->files[i];
+
+		if (KEYS[i].kind != kind)
+			continue;
+		file->n_asked++;
+		file->n_run += !why;
+		if (why && !*file->why)
+			snprintf(file->why, sizeof(file->why), "%s", why);
+	}
+}
+
 void sc_collective_files_warn(const struct sc_fabric *fabric, struct sc_warnings *warnings)
 {
 	for (size_t i = 0; fabric->files && i < N_KEYS; i++) {
 		const struct file *file = &fabric->files->files[i];
 
-		if (file->algo.n_gpus == 0)
+		if (file->algo.n_gpus == 0 && !file->by_name)
 			continue;
 		if (file->n_asked == 0)
 			sc_warn(warnings, "%s has no effect: there is none", KEYS[i].key);

@@ -356,3 +356,94 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 	out->intra_gbps = out->inter_gbps = channel;
 	out->nvls_inter_gbps = channel;
 }
+
+/* ---- kernels over symmetric memory ---- */
+
+/* src/sym_kernels.cc, queryModel: of 512 threads, up to 64 blocks; rates of one block in 2^30 bytes/s. */
+enum { SYMMETRIC_MOST_BLOCKS = 64, SYMMETRIC_MULTICAST_BLOCKS = 16 };
+static const double SYMMETRIC_LL_BYTES = 9; /* flags, and what is not unrolled */
+static const double SYMMETRIC_MULTICAST = 0.55;
+static const double SYMMETRIC_NEAR = 1.025; /* fewer blocks are taken within it */
+
+struct symmetric_kernel {
+	enum sc_proto proto;
+	bool multicast; /* the switch adds, or gives to all */
+	double latency_us, bus_bytes, peak_gbps;
+};
+
+static double symmetric_base_us(int sm_arch, enum sc_collective kind, enum sc_proto proto)
+{
+	bool ll = proto == SC_PROTO_LL;
+
+	if (sm_arch < 100)
+		return ll ? 4.5 : 7.8;
+	if (ll)
+		return kind == SC_ALL_GATHER ? 8.5 : 11;
+	return kind == SC_ALL_REDUCE ? 19.5 : 13;
+}
+
+static double symmetric_block_gbps(int sm_arch, enum sc_collective kind)
+{
+	double gib = sm_arch >= 100 ? 55 : kind == SC_ALL_REDUCE ? 65 : 44;
+
+	return gib * SC_BYTES_PER_GIB / SC_BYTES_PER_GB;
+}
+
+static double softmin(double x, double ceiling, double softness)
+{
+	return ceiling - softness * log1p((exp(ceiling / softness) - 1) * exp(-x / softness));
+}
+
+static double softplus(double x)
+{
+	return x > 100 ? x : log1p(exp(x));
+}
+
+static double symmetric_us(const struct symmetric_kernel *k, double blocks_gbps, double block_gbps)
+{
+	double gbps = softmin(blocks_gbps, k->peak_gbps, block_gbps);
+
+	return k->latency_us + softplus(sc_bytes_us(k->bus_bytes, gbps) - 1);
+}
+
+/* As long as with all its blocks, on the fewest that are nearly as fast. */
+static void time_symmetric(int sm_arch, enum sc_collective kind, int n,
+			   const struct symmetric_kernel *k, struct sc_nccl_symmetric *out)
+{
+	double block = symmetric_block_gbps(sm_arch, kind), each = block, us;
+	int most = SYMMETRIC_MOST_BLOCKS, blocks = 1;
+
+	if (k->multicast) {
+		each *= kind == SC_ALL_REDUCE ? n : SYMMETRIC_MULTICAST * n;
+		most = (SYMMETRIC_MULTICAST_BLOCKS * (sm_arch < 100 ? 1 : 2) + n - 1) / n;
+	}
+	us = symmetric_us(k, most * each, block);
+	if (out->blocks && us >= out->total_us)
+		return;
+	while (blocks < most && symmetric_us(k, blocks * each, block) > SYMMETRIC_NEAR * us)
+		blocks++;
+	*out = (struct sc_nccl_symmetric){.latency_us = k->latency_us,
+					  .total_us = us,
+					  .bus_bytes = k->bus_bytes,
+					  .blocks = blocks,
+					  .proto = k->proto};
+}
+
+void sc_nccl_symmetric(int sm_arch, const struct sc_collective_shape *shape, int n_ranks,
+		       double gbps, double switch_gbps, struct sc_nccl_symmetric *out)
+{
+	bool reduce = shape->kind == SC_ALL_REDUCE;
+	double n = n_ranks, part = (n - 1) / n * shape->bytes;
+	struct symmetric_kernel kernels[] = {
+		{SC_PROTO_LL, false, 0, SYMMETRIC_LL_BYTES * shape->bytes * (reduce ? n : 1), gbps},
+		{SC_PROTO_SIMPLE, false, 0, reduce ? 2 * part : part, gbps},
+		{SC_PROTO_SIMPLE, true, 0, reduce ? shape->bytes + shape->bytes / n : part,
+		 reduce ? switch_gbps * (1 + 1 / n) : gbps},
+	};
+
+	*out = (struct sc_nccl_symmetric){0};
+	for (int i = 0; i < (switch_gbps > 0 && n_ranks > 2 ? 3 : 2); i++) {
+		kernels[i].latency_us = symmetric_base_us(sm_arch, shape->kind, kernels[i].proto);
+		time_symmetric(sm_arch, shape->kind, n_ranks, &kernels[i], out);
+	}
+}

@@ -57,11 +57,28 @@ struct sc_file_run {
 	int blocks;        /* SMs of a GPU */
 	enum sc_proto proto;
 };
+/* An algorithm was asked for by name: `why` it was not taken, or NULL. */
+void sc_collective_files_note(struct sc_collective_files *files, enum sc_collective kind,
+			      const char *why);
 bool sc_collective_file_run(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
 			    const struct sc_span *span, struct sc_file_run *out);
 /* Without curves. */
 double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
 				double bytes, const struct sc_span *span);
+/* Of an algorithm that the library takes only where it is asked to, and that fits. */
+struct sc_cost sc_asked_cost(const struct sc_fabric *fabric,
+			     const struct sc_collective_shape *shape, const struct sc_span *span,
+			     enum sc_algo algo, struct sc_collective_choice *choice);
+/* Kernels over symmetric memory: the fastest that NCCL has for the kind. */
+struct sc_nccl_symmetric {
+	double latency_us, total_us;
+	double bus_bytes; /* through a rank's port, the larger way */
+	int blocks;
+	enum sc_proto proto;
+};
+/* `gbps`: what a rank's port achieves; `switch_gbps`: bytes of an all-reduce that the switch adds; 0: it does not. */
+void sc_nccl_symmetric(int sm_arch, const struct sc_collective_shape *shape, int n_ranks,
+		       double gbps, double switch_gbps, struct sc_nccl_symmetric *out);
 /* From the fabric's curves; 0 where none is near. */
 double sc_collective_curve_us(const struct sc_fabric *fabric, enum sc_collective kind, double bytes,
 			      const struct sc_span *span);

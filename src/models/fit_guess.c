@@ -37,7 +37,7 @@ static int collective_us(struct guesser *g, const struct sc_fit_row *row, double
 	rc = sc_fabric_from_request(request, &fabric, g->table.err);
 	if (rc)
 		return rc;
-	fabric.only = row->only;
+	fabric.asked[row->op[0].u.collective.kind] = row->only;
 	cost = sc_collective_cost(&fabric, &row->op[0].u.collective, &row->span, NULL);
 	*us = sc_cost_alone_us(&cost);
 	return 0;

@@ -146,7 +146,7 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 					     : sc_interfere_seen_kernel_us(device, &row->seen);
 	if (model->kind == SC_FIT_COLLECTIVE) {
 		fabric = model->fabrics[row->fabric];
-		fabric.only = row->only;
+		fabric.asked[row->op[0].u.collective.kind] = row->only;
 		if (fabric.curves.n == 0)
 			return sc_collective_formula_us(&fabric, row->op[0].u.collective.kind,
 							row->op[0].u.collective.bytes, &row->span);

@@ -28,7 +28,7 @@ struct sc_fit_row {
 	unsigned n_ops;
 	unsigned fabric; /* collective: index of the network */
 	struct sc_span span;
-	int only;                      /* as struct sc_fabric has it */
+	int only;                      /* as struct sc_fabric asks */
 	double launches;               /* host */
 	struct sc_interfere_seen seen; /* interference */
 	double time_us;

@@ -47,6 +47,10 @@ void sc_interfere_load_collective(const struct sc_device *device, const struct s
 
 	if (fabric->torus.dims.n)
 		return; /* what its endpoint takes is kept for it */
+	if (cost->demand[SC_RES_COPY] > 0) {
+		cost->demand[SC_RES_L2] = device->interference.path_copy;
+		return;
+	}
 	/* links feed it at full speed */
 	cost->demand[SC_RES_L2] = device->interference.path_comm *
 				  (cost->demand[SC_RES_NIC] > 0 ? fmin(1, gbps / port) : 1);
@@ -324,9 +328,10 @@ void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, doub
 		       struct sc_cost *out)
 {
 	const struct sc_interference_coef *c = &transfer->device->interference;
-	const struct sc_fabric *f = transfer->fabric;
-	bool pcie;
-	double gbps, bytes;
+	const struct sc_copies copies = {.bytes = received_bytes(transfer) / n_pieces,
+					 .n = n_copies,
+					 .each_us = c->copy_us,
+					 .speed = c->copy_speed};
 
 	if (transfer->n_ranks == 1) {
 		const struct sc_interfere_seen seen = local_copy(transfer);
@@ -335,17 +340,8 @@ void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, doub
 		scale(out, transfer->local_us);
 		return;
 	}
-	pcie = f->link_gbps <= 0 || transfer->n_ranks > f->link_gpus;
-	gbps = pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
-	bytes = received_bytes(transfer) / n_pieces;
-	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
-	out->latency_us = n_copies * c->copy_us;
-	out->work_us = sc_bytes_us(bytes, gbps * c->copy_speed);
-	out->demand[pcie ? SC_RES_PCIE : SC_RES_LINK] = 1;
-	out->demand[SC_RES_COPY] = 1;
+	*out = sc_copies_cost(transfer->fabric, &copies, transfer->n_ranks);
 	out->demand[SC_RES_L2] = c->path_copy;
-	/* read here for a peer, written here for itself */
-	out->demand[SC_RES_HBM] = fmin(1, 2 * gbps * c->copy_speed / f->hbm_gbps);
 }
 
 void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out)

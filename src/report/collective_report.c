@@ -10,13 +10,15 @@
 
 enum { COLLECTIVE_VERSION = 1 };
 
-static void append_file(const struct sc_collective_sizes *sizes, const struct sc_msccl *file,
-			struct sc_strbuf *out)
+static void append_other(const struct sc_collective_sizes_opts *opts,
+			 const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
 {
 	const struct sc_collective_point *p = sizes->points;
 
-	sc_strbuf_printf(out, "\n%s (%s): ", *file->name ? file->name : "the file",
-			 sc_msccl_proto_names[file->proto]);
+	sc_strbuf_printf(out, "\n%s", sc_collective_other(opts));
+	if (!opts->asked)
+		sc_strbuf_printf(out, " (%s)", sc_msccl_proto_names[opts->file->proto]);
+	sc_strbuf_append(out, ": ");
 	if (sizes->n_wins == 0) {
 		sc_strbuf_append(out, "the library's own choice is faster at every size\n");
 		return;
@@ -35,46 +37,51 @@ static void append_file(const struct sc_collective_sizes *sizes, const struct sc
 void sc_text_collective(const struct sc_collective_sizes_opts *opts,
 			const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
 {
-	bool beside = opts->measured || opts->file || opts->n_others;
+	const char *other = sc_collective_other(opts);
+	const char *other_us = opts->asked ? "     asked us" : "      file us";
+	int width = opts->fabric->asked[opts->kind] ? 12 : 9; /* "hierarchical" */
+	bool beside = opts->measured || other || opts->n_others;
 
 	sc_strbuf_printf(out, "%s of %d ranks on %d node%s\n\n", sc_collective_names[opts->kind],
 			 opts->span.n_ranks, opts->span.n_nodes,
 			 opts->span.n_nodes == 1 ? "" : "s");
-	sc_strbuf_printf(out, "%14s %12s %10s %10s  %-9s %-8s %8s  %-*s%s%s%s\n", "bytes",
-			 "time us", "algbw GB/s", "busbw GB/s", "algorithm", "protocol", "channels",
-			 beside ? 8 : 0, "limit", opts->n_others ? "  together us slowdown" : "",
-			 opts->measured ? "   measured us    off %" : "",
-			 opts->file ? "      file us  speedup  limit" : "");
+	sc_strbuf_printf(out, "%14s %12s %10s %10s  %-*s %-8s %8s  %-*s%s%s%s%s\n", "bytes",
+			 "time us", "algbw GB/s", "busbw GB/s", width, "algorithm", "protocol",
+			 "channels", beside ? 8 : 0, "limit",
+			 opts->n_others ? "  together us slowdown" : "",
+			 opts->measured ? "   measured us    off %" : "", other ? other_us : "",
+			 other ? "  speedup  limit" : "");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
 
-		sc_strbuf_printf(out, "%14.0f %12.2f %10.2f %10.2f  %-9s %-8s %8d  %-*s", p->bytes,
-				 p->time_us, p->algbw_gbps, p->busbw_gbps, p->algorithm,
+		sc_strbuf_printf(out, "%14.0f %12.2f %10.2f %10.2f  %-*s %-8s %8d  %-*s", p->bytes,
+				 p->time_us, p->algbw_gbps, p->busbw_gbps, width, p->algorithm,
 				 p->protocol, p->channels, beside ? 8 : 0, p->limit);
 		if (opts->n_others)
 			sc_strbuf_printf(out, " %12.2f %8.2f", p->together_us,
 					 p->together_us / p->time_us);
-		if (opts->measured && (isnan(p->measured_us) || (opts->file && isnan(p->file_us))))
+		if (opts->measured && (isnan(p->measured_us) || (other && isnan(p->file_us))))
 			sc_strbuf_printf(out, " %13s %8s", "-", "-");
 		else if (opts->measured)
 			sc_strbuf_printf(
 				out, " %13.2f %+8.1f", p->measured_us,
-				100 * ((opts->file ? p->file_us : p->time_us) / p->measured_us -
-				       1));
-		if (opts->file && isnan(p->file_us))
+				100 * ((other ? p->file_us : p->time_us) / p->measured_us - 1));
+		if (other && isnan(p->file_us))
 			sc_strbuf_printf(out, " %12s %8s  %s", "-", "-", p->file_limit);
-		else if (opts->file)
+		else if (other)
 			sc_strbuf_printf(out, " %12.2f %8.2f  %s", p->file_us,
 					 p->time_us / p->file_us, p->file_limit);
 		sc_strbuf_append_char(out, '\n');
 	}
-	if (opts->file)
-		append_file(sizes, opts->file, out);
+	if (other)
+		append_other(opts, sizes, out);
 	if (sizes->n_measured)
 		sc_strbuf_printf(out,
 				 "\n%zu sizes were measured: median error %.2f %%, p90 %.2f %%%s\n",
 				 sizes->n_measured, sizes->median_ape_pct, sizes->p90_ape_pct,
-				 opts->file ? " (of the file)" : "");
+				 !other        ? ""
+				 : opts->asked ? " (of what is asked for)"
+					       : " (of the file)");
 }
 
 int sc_json_collective(const struct sc_collective_sizes_opts *opts,
@@ -105,12 +112,12 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 			sc_json_real(&json, point, "together_us", p->together_us);
 		if (opts->measured)
 			sc_json_known_real(&json, point, "measured_us", p->measured_us);
-		if (opts->file) {
+		if (sc_collective_other(opts)) {
 			sc_json_known_real(&json, point, "file_us", p->file_us);
 			sc_json_text(&json, point, "file_limit", p->file_limit);
 		}
 	}
-	if (opts->file) {
+	if (sc_collective_other(opts)) {
 		sc_json_real(&json, json.root, "best_speedup", sizes->best_speedup);
 		sc_json_real(&json, json.root, "best_bytes", sizes->best_bytes);
 		sc_json_int(&json, json.root, "n_wins", (int64_t)sizes->n_wins);

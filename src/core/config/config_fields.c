@@ -204,10 +204,13 @@ static const struct sc_field TIER_FIELDS[] = {
 	{0},
 };
 static const struct sc_field ALGORITHM_FIELDS[] = {
-	STR(sc_algorithm_refs, all_reduce, "algorithm file (MSCCL's XML) of all-reduces"),
-	STR(sc_algorithm_refs, all_gather, "of all-gathers"),
-	STR(sc_algorithm_refs, reduce_scatter, "of reduce-scatters"),
-	STR(sc_algorithm_refs, all_to_all, "of all-to-alls"),
+	STR(sc_algorithm_refs, all_reduce,
+	    "of all-reduces: an algorithm file (MSCCL's XML), or ring, tree, nvls, collnet, symmetric, hierarchical"),
+	STR(sc_algorithm_refs, all_gather,
+	    "of all-gathers: a file, or ring, pat, symmetric, copy_engine, hierarchical"),
+	STR(sc_algorithm_refs, reduce_scatter,
+	    "of reduce-scatters: a file, or ring, pat, symmetric, hierarchical"),
+	STR(sc_algorithm_refs, all_to_all, "of all-to-alls: a file, or copy_engine, hierarchical"),
 	{0},
 };
 static const struct sc_field CLUSTER_FIELDS[] = {
@@ -268,7 +271,7 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	 .offset = offsetof(struct sc_cluster, algorithms),
 	 .sub = ALGORITHM_FIELDS,
 	 .help = "files that decide collectives between as many ranks as they have GPUs, of sizes from minBytes to "
-		 "maxBytes; default: the library's choice"},
+		 "maxBytes, or names of the library's algorithms; default: the library's choice"},
 	{0},
 };
 #define MAX_POOLING 1e6

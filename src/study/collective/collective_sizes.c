@@ -90,7 +90,25 @@ static void score(struct sc_collective_sizes *s, struct sc_arena *arena)
 	s->p90_ape_pct = accuracy.p90_ape_pct;
 }
 
-/* ---- the algorithm file ---- */
+/* ---- the other algorithm ---- */
+
+const char *sc_collective_other(const struct sc_collective_sizes_opts *opts)
+{
+	if (opts->asked)
+		return sc_algo_names[opts->asked - 1];
+	return !opts->file ? NULL : *opts->file->name ? opts->file->name : "the file";
+}
+
+static int check_asked(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
+{
+	enum sc_algo algo = (enum sc_algo)(opts->asked - 1);
+	const char *why = sc_algo_unfit(opts->fabric, opts->kind, &opts->span, algo);
+
+	if (why)
+		return sc_err_set(err, SC_ECONFLICT, "--algorithm %s: %s", sc_algo_names[algo],
+				  why);
+	return 0;
+}
 
 static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
 {
@@ -98,6 +116,10 @@ static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err
 						SC_ALL_TO_ALL};
 	const struct sc_msccl *file = opts->file;
 
+	if (opts->asked)
+		return check_asked(opts, err);
+	if (!file)
+		return 0;
 	if (file->coll < SC_MSCCL_NEXT && of[file->coll] != opts->kind)
 		return sc_err_at(err, SC_ECONFLICT, file->file, 0, 0,
 				 "the algorithm is of %s, not of %s", file->coll_name,
@@ -114,13 +136,30 @@ static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err
 	return 0;
 }
 
-static int walk_file(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point,
+static void time_asked(const struct sc_collective_sizes_opts *opts, double bytes,
+		       struct sc_msccl_time *out)
+{
+	const struct sc_collective_shape shape = {opts->kind, bytes, SC_FP32};
+	struct sc_fabric fabric = *opts->fabric;
+	struct sc_cost cost;
+
+	fabric.asked[opts->kind] = opts->asked;
+	fabric.files = NULL;
+	cost = sc_collective_cost(&fabric, &shape, &opts->span, NULL);
+	*out = (struct sc_msccl_time){sc_cost_alone_us(&cost), limit_of(&cost, &opts->span)};
+}
+
+static int add_other(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point,
 		     struct sc_collective_sizes *out, struct sc_err *err)
 {
 	const struct sc_msccl_place place = {opts->fabric, opts->span.max_ranks_per_node};
 	struct sc_msccl_time time;
-	int rc = sc_msccl_walk(opts->file, &place, point->bytes, &time, err);
+	int rc = 0;
 
+	if (opts->asked)
+		time_asked(opts, point->bytes, &time);
+	else
+		rc = sc_msccl_walk(opts->file, &place, point->bytes, &time, err);
 	if (rc)
 		return rc;
 	point->file_limit = time.limit;
@@ -159,7 +198,7 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 			    struct sc_collective_sizes *out, struct sc_err *err)
 {
 	struct sc_collective_sizes sizes = {.n = opts->n};
-	int rc = opts->file ? check_file(opts, err) : 0;
+	int rc = check_file(opts, err);
 
 	sizes.points = sc_arena_calloc(arena, opts->n, sizeof(*sizes.points));
 	for (size_t i = 0; i < opts->n && rc == 0; i++) {
@@ -173,8 +212,8 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 		if (opts->measured)
 			rc = find_measured(opts->measured, point->bytes, arena, &point->measured_us,
 					   err);
-		if (rc == 0 && opts->file)
-			rc = walk_file(opts, point, &sizes, err);
+		if (rc == 0 && sc_collective_other(opts))
+			rc = add_other(opts, point, &sizes, err);
 	}
 	if (rc == 0 && opts->n_others)
 		rc = add_together(opts, &sizes, err);

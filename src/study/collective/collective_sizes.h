@@ -11,7 +11,7 @@ struct sc_collective_point {
 	const char *algorithm, *protocol, *limit;
 	int channels;
 	double measured_us;     /* NAN: not measured at this size */
-	double file_us;         /* of the algorithm file; NAN: there is none, or it does not end */
+	double file_us;         /* of the other algorithm; NAN: there is none, or it does not end */
 	const char *file_limit; /* NULL: there is none */
 	double together_us;     /* beside the others; NAN: there are none */
 };
@@ -21,7 +21,8 @@ struct sc_collective_sizes_opts {
 	struct sc_span span;
 	const double *bytes; /* rising */
 	size_t n;
-	const struct sc_msccl *file;              /* may be NULL; read and proved */
+	const struct sc_msccl *file; /* may be NULL; read and proved */
+	int asked; /* in place of a file, the library's algorithm by name: 1 + enum sc_algo; 0: none */
 	const struct sc_csv *measured;            /* may be NULL: columns bytes and time_us */
 	const struct sc_collective_shape *others; /* that begin with it, between the same ranks */
 	size_t n_others;
@@ -36,7 +37,9 @@ struct sc_collective_sizes {
 	size_t n_measured;
 	double median_ape_pct, p90_ape_pct;
 };
-/* SC_ECONFLICT: the file is of another collective or number of ranks. */
+/* The name of the algorithm that is set beside the library's choice; NULL: none. */
+const char *sc_collective_other(const struct sc_collective_sizes_opts *opts);
+/* SC_ECONFLICT: the algorithm is of another collective or number of ranks. */
 int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
 			    struct sc_collective_sizes *out, struct sc_err *err);
 /* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
