@@ -177,6 +177,8 @@ static void set_tensor(struct problem *p, const struct sc_device *device, const 
 	p->k_step = TENSOR_K_STEP;
 	p->k_half = op->u.gemm.bmm ? c->k_half_batched : c->k_half;
 	p->us_per_flop = sc_flop_us(1, sc_device_peak_tflops(device, op->dtype) * eff);
+	if (p->shape->block_scaled)
+		p->us_per_flop *= 1 + c->block_scale_loss;
 	p->tile_half = c->tile_half;
 	p->loads_max = loads_of(c->tile_half, 256, 128);
 }

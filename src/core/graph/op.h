@@ -28,6 +28,7 @@ struct sc_gemm_shape {
 	bool accumulate;       /* beta = 1: reads C */
 	bool bmm;
 	bool sums_rows; /* a weight gradient: k counts the rows of both operands (models/gemm.c) */
+	bool block_scaled; /* both operands have a scale for each block of k, which the kernel multiplies in */
 };
 struct sc_attention_shape {
 	double batch, heads, kv_heads, seq_q, seq_kv, head_dim;

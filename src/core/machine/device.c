@@ -67,6 +67,8 @@ static const struct sc_field GEMM_FIELDS[] = {
 	DOUBLE_OR(sc_gemm_coef, clock_spread_frac, 0, 1, 0,
 		  "of that clock from GPU to GPU, 1 sigma"),
 	DOUBLE_OR(sc_gemm_coef, split_us, 0, 1e6, 0, "added by a split of k, us"),
+	DOUBLE_OR(sc_gemm_coef, block_scale_loss, 0, 10, 0,
+		  "time added where both operands have scales of blocks along k"),
 	DOUBLE_OR(sc_gemm_coef, wave_loss, 0, 10, 0,
 		  "time added to waves after the first, relative"),
 	SPREAD(sc_gemm_coef),

@@ -29,6 +29,7 @@ struct sc_gemm_coef {
 	double power_eff_fp4;     /* the same in fp4; 0 = as power_eff_fp8 */
 	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
 	double split_us;          /* added by a split of k */
+	double block_scale_loss;  /* time added where both operands have scales of blocks along k */
 	double wave_loss;         /* time added to each wave after the first, relative */
 	double spread_frac;
 	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */

@@ -322,6 +322,7 @@ static void grouped_weights(const struct dims *x, const struct experts *ex, cons
 					      .n = l->n,
 					      .k = ex->rows / ex->n_local,
 					      .sums_rows = true,
+					      .block_scaled = sums_scaled_blocks(x),
 					      .accumulate = x->sw->fused_grad_accumulation};
 
 	if (!x->lora && !x->inputs_only)

@@ -249,6 +249,15 @@ void add_dgrad(const struct dims *x, const struct linear *l)
 	add_adapter_grads(x, l);
 }
 
+/* In fp8 with scales of blocks both operands of a weight gradient have them along its k, the tokens; of other products
+ * one operand, the weight, has a scale for a whole tile (DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3.2). */
+bool sums_scaled_blocks(const struct dims *x)
+{
+	const struct sc_training *tr = &x->req->config.training;
+
+	return x->quantized && tr->precision == SC_P_FP8 && tr->fp8_recipe == SC_FP8_BLOCKWISE;
+}
+
 void add_wgrad(const struct dims *x, const struct linear *l)
 {
 	double r = lora_rank(x, l);
@@ -259,6 +268,7 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 				     .n = l->n,
 				     .k = x->tokens,
 				     .sums_rows = true,
+				     .block_scaled = sums_scaled_blocks(x),
 				     .accumulate = x->sw->fused_grad_accumulation}}};
 
 	if (x->inputs_only)
