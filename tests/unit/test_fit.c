@@ -649,9 +649,9 @@ END_TEST
 static void block_is_whole(const struct sc_field *section, const struct sc_fit_block *block)
 {
 	static const char *const not_fitted[] = {
-		"spread_frac",    "curve_spread_frac", "sm_frac",
-		"batched_tile_m", "batched_tile_n",    "batched_blocks",
-		"far_k",          "droop_us",          "slowdown"};
+		"spread_frac",    "curve_spread_frac", "sm_frac", "batched_tile_m",
+		"batched_tile_n", "batched_blocks",    "far_k",   "droop_us",
+		"slowdown",       "block_scale_loss"};
 	size_t n = sizeof(not_fitted) / sizeof(not_fitted[0]);
 
 	for (const struct sc_field *f = section->sub; f->key; f++) {

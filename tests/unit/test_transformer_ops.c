@@ -214,6 +214,34 @@ START_TEST(every_input_of_an_fp8_product_is_cast)
 }
 END_TEST
 
+/* Scales of blocks along k slow weight gradients, of which both operands have them, and no other product; in bf16 none. */
+START_TEST(scaled_blocks_slow_weight_gradients)
+{
+	static const enum sc_op_name slow[] = {SC_NAME_PROJ + 2, SC_NAME_EXPERT_UP + 2},
+				     same[] = {SC_NAME_PROJ + 1, SC_NAME_EXPERT_UP + 1};
+	const char *big = "model.hidden=8192 model.seq=4096 training.precision=fp8";
+	double tensor[2], others[2];
+	struct sc_request *req = make_request(MOE, big);
+
+	req->config.training.fp8_recipe = SC_FP8_CURRENT;
+	for (int i = 0; i < 2; i++) {
+		tensor[i] = step_us(req, SC_BLOCK_LAYER_B, slow[i]);
+		others[i] = step_us(req, SC_BLOCK_LAYER_B, same[i]);
+	}
+	for (int with = 0; with < 2; with++) {
+		req->config.training.fp8_recipe = with ? SC_FP8_BLOCKWISE : SC_FP8_CURRENT;
+		req->device.gemm.block_scale_loss = 0.5;
+		for (int i = 0; i < 2; i++) {
+			double us = step_us(req, SC_BLOCK_LAYER_B, slow[i]);
+
+			ck_assert_double_gt(us, (with ? 1.2 : 1 - TOLERANCE) * tensor[i]);
+			ck_assert_double_le(us, (with ? 1.5 : 1 + TOLERANCE) * tensor[i]);
+			assert_near(step_us(req, SC_BLOCK_LAYER_B, same[i]), others[i]);
+		}
+	}
+}
+END_TEST
+
 static double casts_us(struct sc_request *req, bool norms, bool all)
 {
 	const struct sc_block *b;
@@ -946,6 +974,7 @@ static Suite *make_suite(void)
 	tcase_add_checked_fixture(flop, set_up, tear_down);
 	tcase_add_loop_test(flop, a_layer_has_the_flop_of_its_matrices, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, fp8_changes_casts_not_flop, 0, N_OF(FAMILIES));
+	tcase_add_test(flop, scaled_blocks_slow_weight_gradients);
 	tcase_add_loop_test(flop, full_recomputation_runs_the_layer_again, 0, N_OF(FAMILIES));
 	tcase_add_loop_test(flop, selective_recomputation_runs_the_attention_again, 0,
 			    N_OF(FAMILIES));
