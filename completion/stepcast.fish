@@ -192,6 +192,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from collective' -l algorithm -r
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l measured -r -d 'measured times, beside: CSV with bytes and time_us, or what nccl-tests printed'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l sends -r -d 'all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l beside -x -d 'another that begins with it between the same GPUs, as all_gather:64M; may be given again'
+complete -c stepcast -n '__fish_seen_subcommand_from collective' -l place -x -d 'jobs of so many GPUs on one node at once, each with this collective: which GPUs to give them (a node whose wiring is known, without switches)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l report -r -d 'write the result as an HTML page, too'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l plot -r -d 'draw time over size (.svg or .png; needs gnuplot)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l json -d 'write JSON to stdout'

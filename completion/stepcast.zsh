@@ -229,6 +229,7 @@ _stepcast() {
 		'--measured[measured times, beside\: CSV with bytes and time_us, or what nccl-tests printed]:FILE:_files' \
 		'--sends[all_to_all, in place of --bytes\: what each rank sends to each, columns from, to and bytes]:FILE.csv:_files' \
 		'*--beside[another that begins with it between the same GPUs, as all_gather\:64M; may be given again]:KIND\:BYTES:' \
+		'--place[jobs of so many GPUs on one node at once, each with this collective\: which GPUs to give them (a node whose wiring is known, without switches)]:G,G...:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--plot[draw time over size (.svg or .png; needs gnuplot)]:FILE:_files' \
 		'--json[write JSON to stdout]' \

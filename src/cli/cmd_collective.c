@@ -18,7 +18,7 @@ enum { MAX_POINTS = 1024 };
 
 struct collective_args {
 	struct sc_common common;
-	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends, *report;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends, *report, *place;
 	struct sc_arg_list beside;
 	int64_t ranks, nodes;
 	int json;
@@ -82,6 +82,12 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(beside),
 	 .help = "another that begins with it between the same GPUs, as all_gather:64M; may be given "
 		 "again"},
+	{.name = "place",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "G,G...",
+	 .offset = AT(place),
+	 .help = "jobs of so many GPUs on one node at once, each with this collective: which GPUs to give them "
+		 "(a node whose wiring is known, without switches)"},
 	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
@@ -413,6 +419,68 @@ static int write_result(const struct collective_args *args, const struct result 
 	return rc;
 }
 
+/* ---- jobs on one node ---- */
+
+struct placed {
+	const struct sc_collective_place_opts *opts;
+	const struct sc_collective_place *place;
+};
+
+static int put_place_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct placed *placed = ctx;
+
+	return sc_json_place(placed->opts, placed->place, out, err);
+}
+
+/* "4,2,2" */
+static int read_jobs(const char *text, struct sc_arena *arena, int *sizes, size_t *n,
+		     struct sc_err *err)
+{
+	for (*n = 0; *n < SC_PLACE_MOST_JOBS; text++) {
+		size_t length = strcspn(text, ",");
+		int64_t size;
+
+		if (!sc_parse_int(sc_arena_strndup(arena, text, length), &size) || size < 1 ||
+		    size > SC_WIRING_MOST)
+			break;
+		sizes[(*n)++] = (int)size;
+		text += length;
+		if (!*text)
+			return 0;
+	}
+	return sc_err_set(err, SC_EUSAGE,
+			  "--place: expected up to %d jobs' GPUs as 4,2,2, each 1 to %d",
+			  SC_PLACE_MOST_JOBS, SC_WIRING_MOST);
+}
+
+static int place(const struct collective_args *args, const struct sc_collective_sizes_opts *asked,
+		 struct sc_arena *arena, struct sc_err *err)
+{
+	int sizes[SC_PLACE_MOST_JOBS], rc;
+	struct sc_collective_place_opts opts = {.kind = asked->kind,
+						.bytes = asked->bytes[0],
+						.fabric = asked->fabric,
+						.sizes = sizes};
+	struct sc_collective_place found;
+	struct sc_strbuf text = {0};
+
+	if (asked->n != 1)
+		return sc_err_set(err, SC_EUSAGE, "--place: give one size, as --bytes 64M");
+	rc = read_jobs(args->place, arena, sizes, &opts.n, err);
+	if (rc == 0)
+		rc = sc_collective_place(&opts, &found, err);
+	if (rc)
+		return rc;
+	if (args->json)
+		return sc_cli_write(args->common.output, put_place_json,
+				    &(struct placed){&opts, &found}, err);
+	sc_text_place(&opts, &found, &text);
+	rc = sc_cli_write_text(args->common.output, &text, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
 static int collective(const struct collective_args *args, struct sc_arena *arena,
 		      struct sc_err *err)
 {
@@ -459,6 +527,8 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	opts.bytes = bytes;
 	opts.fabric = &network.fabric;
 	opts.span = network.span;
+	if (rc == 0 && args->place)
+		return place(args, &opts, arena, err);
 	if (rc == 0)
 		rc = sc_collective_sizes_run(&opts, arena, &sizes, err);
 	return rc ? rc : write_result(args, &(struct result){&opts, &sizes}, err);
@@ -485,7 +555,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml|NAME] [--sends FILE.csv] [--beside KIND:BYTES]... [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
+		"[--algorithm FILE.xml|NAME] [--sends FILE.csv] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "
@@ -506,6 +576,9 @@ const struct sc_command sc_command_collective = {
 		"between them. cluster.algorithms takes these names, too.\n\n"
 		"With --beside others begin at the same time, each on a communicator of its own; links, "
 		"NICs, SMs and memory are shared, and the time until this one ends is said, too.\n\n"
+		"With --place jobs run on one node at once, each with this collective between its own GPUs: the first that are "
+		"free in turn, and the best of all ways to give them out, by rings that are searched on the node's wiring; where "
+		"rings of several jobs cross one link they share it.\n\n"
 		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",
 	.words = "all_reduce all_gather reduce_scatter broadcast all_to_all send_recv",
 	.options = OPTIONS,

@@ -24,7 +24,7 @@ static double total(const struct sc_topology *t, int n)
 
 	for (int i = 0; i < n; i++)
 		gpus[i] = i;
-	rings = sc_topology_rings(t, gpus, n);
+	rings = sc_topology_rings(t, gpus, n, NULL);
 	return rings.n * rings.gbps;
 }
 
@@ -51,8 +51,8 @@ START_TEST(subsets)
 	struct sc_topo_rings low, high;
 
 	sc_topology_cube_mesh(25, &arena, &t);
-	low = sc_topology_rings(&t, (int[]){0, 1, 2, 3}, 4);
-	high = sc_topology_rings(&t, (int[]){7, 5, 4, 6}, 4);
+	low = sc_topology_rings(&t, (int[]){0, 1, 2, 3}, 4, NULL);
+	high = sc_topology_rings(&t, (int[]){7, 5, 4, 6}, 4, NULL);
 	ck_assert_double_eq_tol(low.n * low.gbps, high.n * high.gbps, 1e-9);
 	ck_assert_int_eq(low.pcie, 0);
 }
@@ -191,6 +191,48 @@ START_TEST(many_nics)
 END_TEST
 
 /* Two of four without NVLink between their pairs: rings through all go over PCIe. */
+/* Two on one link get half of it each, and a third on another link all it asks for; one that has less leaves more to the
+ * other; what is lost by none is not taken from anyone. */
+START_TEST(links_are_shared)
+{
+	struct sc_topo_link links[] = {{0, 1, 100, true}, {2, 3, 100, true}};
+	const struct sc_topology t = {.links = links, .n_nodes = 4, .n_links = 2};
+	double a[] = {100, 0}, b[] = {100, 0}, c[] = {0, 100}, both[] = {100, 100}, share[3];
+	const double *apart[] = {a, b, c}, *across[] = {a, both, c}, *few[] = {a, c};
+
+	sc_topology_share(&t, apart, 3, share);
+	ck_assert_double_eq_tol(share[0], 0.5, 1e-9);
+	ck_assert_double_eq_tol(share[1], 0.5, 1e-9);
+	ck_assert_double_eq_tol(share[2], 1, 1e-9);
+	links[1].gbps = 60; /* its two have 30 each, so the first may have 70 of 100 */
+	sc_topology_share(&t, across, 3, share);
+	ck_assert_double_eq_tol(share[0], 0.7, 1e-9);
+	ck_assert_double_eq_tol(share[1], 0.3, 1e-9);
+	ck_assert_double_eq_tol(share[2], 0.3, 1e-9);
+	links[1].gbps = 200;
+	sc_topology_share(&t, few, 2, share);
+	ck_assert_double_eq_tol(share[0] + share[1], 2, 1e-9);
+}
+END_TEST
+
+/* What rings put on links is what they move, and no link has more than it carries. */
+START_TEST(rings_load_links)
+{
+	struct sc_topology t;
+	struct sc_topo_rings rings;
+	double *load, out = 0;
+
+	sc_topology_cube_mesh(25, &arena, &t);
+	load = sc_arena_calloc(&arena, (size_t)t.n_links, sizeof(*load));
+	rings = sc_topology_rings(&t, (int[]){0, 1, 2, 3, 4, 5, 6, 7}, 8, load);
+	for (int l = 0; l < t.n_links; l++) {
+		ck_assert_double_le(load[l], t.links[l].gbps * (1 + 1e-9));
+		out += t.links[l].from == 0 ? load[l] : 0;
+	}
+	ck_assert_double_eq_tol(out, rings.n * rings.gbps, 1e-9);
+}
+END_TEST
+
 START_TEST(pairs)
 {
 	static const char text[] = "\033[4m\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\033[0m\n"
@@ -219,6 +261,8 @@ static Suite *topology_suite(void)
 	tcase_add_loop_test(tc, links_by_name, 0, 5);
 	tcase_add_test(tc, many_nics);
 	tcase_add_test(tc, pairs);
+	tcase_add_test(tc, links_are_shared);
+	tcase_add_test(tc, rings_load_links);
 	suite_add_tcase(s, tc);
 	return s;
 }

@@ -150,12 +150,12 @@ static int take_graph(const struct sc_source *source, struct sc_arena *arena,
 		      struct sc_cluster *out, struct sc_err *err)
 {
 	struct sc_wiring *wiring = sc_arena_calloc(arena, 1, sizeof(*wiring));
-	struct sc_topology topology;
-	int rc = sc_topology_parse(source, arena, &topology, err);
+	struct sc_topology *topology = sc_arena_calloc(arena, 1, sizeof(*topology));
+	int rc = sc_topology_parse(source, arena, topology, err);
 
 	if (rc)
 		return rc;
-	sc_wiring_of(&topology, wiring);
+	sc_wiring_of(topology, wiring);
 	out->wiring = wiring;
 	return 0;
 }

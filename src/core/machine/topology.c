@@ -115,6 +115,7 @@ struct search {
 	int order[SC_WIRING_MOST];
 	int found, most, bound; /* rings: at once now, the most so far, at best */
 	int steps;
+	double *load; /* of the most, on each link */
 };
 
 /* May a path with `first` as its start go on from node `at` over the link? */
@@ -236,7 +237,11 @@ static void count_ring(struct search *s)
 
 	memcpy(order, s->order, sizeof(order));
 	s->found += both ? 2 : 1;
-	s->most = s->found > s->most ? s->found : s->most;
+	if (s->found > s->most) {
+		s->most = s->found;
+		for (int l = 0; l < s->t->n_links; l++)
+			s->load[l] = s->t->links[l].gbps - s->left[l];
+	}
 	if (s->most < s->bound)
 		search_ring(s, 0, 1);
 	memcpy(s->order, order, sizeof(order));
@@ -316,24 +321,34 @@ static int count_rings(struct search *s, double gbps, double enough_gbps)
 
 /* Rates that are tried: of the widest path between two GPUs, whole and in parts, as NCCL steps down its list of
  * speeds; the most in all wins, of equals the fewest rings. */
-static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best)
+static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best, double *load)
 {
 	static const double parts[] = {1, 2, 3, 4, 8, 16};
 	double unit = 0;
 
 	for (int a = 0; a < s->n; a++)
 		for (int b = 0; b < s->n; b++)
-			for (int i = 0; a != b && i < s->path[a][b].n; i++)
-				unit = fmax(unit, s->t->links[s->path[a][b].link[i]].gbps);
+			for (int i = 0; a != b && i < s->path[a][b].n; i++) {
+				const struct sc_topo_link *link =
+					&s->t->links[s->path[a][b].link[i]];
+
+				/* a ring is no faster than what it crosses beside NVLinks */
+				if (!pcie || !link->nvlink)
+					unit = fmax(unit, link->gbps);
+			}
 	for (size_t i = 0; unit > 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
 		int n = count_rings(s, unit / parts[i], best->n * best->gbps);
 
-		if (n * unit / parts[i] > best->n * best->gbps * 1.0001)
-			*best = (struct sc_topo_rings){n, unit / parts[i], pcie};
+		if (n * unit / parts[i] <= best->n * best->gbps * 1.0001)
+			continue;
+		*best = (struct sc_topo_rings){n, unit / parts[i], pcie};
+		if (load)
+			memcpy(load, s->load, (size_t)s->t->n_links * sizeof(*load));
 	}
 }
 
-struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *gpus, int n)
+struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *gpus, int n,
+				       double *load)
 {
 	struct sc_topo_rings best = {0};
 	struct search *s;
@@ -343,6 +358,7 @@ struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *g
 	s->t = t;
 	s->n = n;
 	s->left = sc_xcalloc((size_t)t->n_links + 1, sizeof(*s->left));
+	s->load = sc_xcalloc((size_t)t->n_links + 1, sizeof(*s->load));
 	memcpy(s->gpus, gpus, (size_t)n * sizeof(*gpus));
 	for (int reach = 0; reach < N_REACHES && best.n == 0; reach++) {
 		for (int a = 0; a < n; a++) {
@@ -352,11 +368,68 @@ struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *g
 			for (int b = 0; b < n; b++)
 				path_to(t, &tree, gpus[b], &s->path[a][b]);
 		}
-		search_reach(s, reach == REACH_ALL, &best);
+		search_reach(s, reach == REACH_ALL, &best, load);
 	}
 	free(s->left);
+	free(s->load);
 	free(s);
 	return best;
+}
+
+/* How far all that still grow can go on until a link is full: they have `share` of their rates already. */
+static double growth(const struct sc_topology *t, const double *const *loads, size_t n,
+		     const double *share, const bool *frozen)
+{
+	double most = 1;
+
+	for (size_t i = 0; i < n; i++)
+		most = frozen[i] ? most : fmin(most, 1 - share[i]);
+	for (int l = 0; l < t->n_links; l++) {
+		double used = 0, wanted = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			used += share[i] * loads[i][l];
+			wanted += frozen[i] ? 0 : loads[i][l];
+		}
+		if (wanted > 0)
+			most = fmin(most, fmax(0, t->links[l].gbps - used) / wanted);
+	}
+	return most;
+}
+
+static bool is_full(const struct sc_topology *t, const double *const *loads, size_t n,
+		    const double *share, int link)
+{
+	double used = 0;
+
+	for (size_t i = 0; i < n; i++)
+		used += share[i] * loads[i][link];
+	return used >= t->links[link].gbps * (1 - 1e-9);
+}
+
+void sc_topology_share(const struct sc_topology *t, const double *const *loads, size_t n,
+		       double *share)
+{
+	bool *frozen = sc_xcalloc(n + 1, sizeof(*frozen));
+	size_t left = n;
+
+	for (size_t i = 0; i < n; i++)
+		share[i] = 0;
+	while (left > 0) {
+		double more = growth(t, loads, n, share, frozen);
+
+		for (size_t i = 0; i < n; i++)
+			share[i] += frozen[i] ? 0 : more;
+		for (size_t i = 0; i < n; i++) {
+			bool stops = share[i] >= 1 - 1e-9;
+
+			for (int l = 0; l < t->n_links && !stops; l++)
+				stops = loads[i][l] > 0 && is_full(t, loads, n, share, l);
+			left -= stops && !frozen[i];
+			frozen[i] |= stops;
+		}
+	}
+	free(frozen);
 }
 
 /* ---- files ---- */
@@ -471,7 +544,7 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 	double port = sc_topology_port_gbps(t);
 	int gpus[SC_WIRING_MOST];
 
-	*out = (struct sc_wiring){.n_gpus = t->n_gpus, .n_nics = t->n_nics};
+	*out = (struct sc_wiring){.graph = t, .n_gpus = t->n_gpus, .n_nics = t->n_nics};
 	out->neighbours = count_neighbours(t, &out->is_mesh);
 	out->is_mesh &= out->neighbours == t->n_gpus - 1;
 	for (int i = 0; i < t->n_nodes; i++)
@@ -486,7 +559,7 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 		gpus[n - 1] = n - 1;
 		if (n < 2 || n > t->n_gpus)
 			continue;
-		rings = sc_topology_rings(t, gpus, n);
+		rings = sc_topology_rings(t, gpus, n, NULL);
 		if (rings.pcie)
 			out->pcie_gbps[n] = rings.n * rings.gbps;
 		else if (port > 0)

@@ -39,8 +39,14 @@ struct sc_topo_rings {
 	bool pcie;   /* some part goes over PCIe or through CPUs */
 };
 
-/* Rings through `gpus` (n different ones, 2 to SC_WIRING_MOST); none where they do not reach each other. */
-struct sc_topo_rings sc_topology_rings(const struct sc_topology *topology, const int *gpus, int n);
+/* Rings through `gpus` (n different ones, 2 to SC_WIRING_MOST); none where they do not reach each other. `load`, which
+ * may be NULL: what they put on each link, 1e9 bytes/s. */
+struct sc_topo_rings sc_topology_rings(const struct sc_topology *topology, const int *gpus, int n,
+				       double *load);
+/* What is left of the rate of `n` that run at once when each loads the links as loads[i] says, max-min fair: all slow
+ * down alike, until a link is full, then those that do not cross it go on. */
+void sc_topology_share(const struct sc_topology *topology, const double *const *loads, size_t n,
+		       double *share);
 /* Out of a GPU over its own links, the most of any: 0 without. */
 double sc_topology_port_gbps(const struct sc_topology *topology);
 /* Between a NIC and its nearest GPU, at most its own rate, 1e9 bytes/s; the least of all NICs, what shares a
@@ -59,6 +65,7 @@ int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
  * SC_WIRING_MOST, where every GPU has the same links, as for so many. */
 enum { SC_WIRING_MOST = 16 };
 struct sc_wiring {
+	const struct sc_topology *graph; /* it is of; lives where that was made */
 	int n_gpus, n_nics;
 	bool has_switch, is_mesh; /* NVLinks go to a switch; to every other GPU, as many to each */
 	int neighbours;           /* that a GPU has NVLinks to, the least of any */
