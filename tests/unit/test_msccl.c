@@ -20,18 +20,24 @@ static void teardown(void)
 	sc_arena_release(&arena);
 }
 
-static struct sc_msccl built(enum sc_msccl_kind kind, int n, int channels, int instances)
+static struct sc_msccl_recipe recipe_of(enum sc_msccl_kind kind, int n, int channels, int instances)
 {
-	struct sc_msccl algo;
 	bool by_node = kind >= SC_MSCCL_TWO_STEP_ALL_TO_ALL;
 
-	sc_msccl_build(&(struct sc_msccl_recipe){.kind = kind,
-						 .proto = SC_PROTO_SIMPLE,
-						 .n_gpus = n,
-						 .gpus_per_node = by_node ? n / 2 : n,
-						 .channels = channels,
-						 .instances = instances},
-		       &arena, &algo);
+	return (struct sc_msccl_recipe){.kind = kind,
+					.proto = SC_PROTO_SIMPLE,
+					.n_gpus = n,
+					.gpus_per_node = by_node ? n / 2 : n,
+					.channels = channels,
+					.instances = instances};
+}
+
+static struct sc_msccl built(enum sc_msccl_kind kind, int n, int channels, int instances)
+{
+	struct sc_msccl_recipe recipe = recipe_of(kind, n, channels, instances);
+	struct sc_msccl algo;
+
+	sc_msccl_build(&recipe, &arena, &algo);
 	return algo;
 }
 
@@ -45,13 +51,18 @@ START_TEST(recipes_are_proved)
 {
 	for (int i = 0; i < N_SIZES; i++) {
 		bool one = _i >= SC_MSCCL_PAIRS_ALL_GATHER;
-		struct sc_msccl algo =
-			built((enum sc_msccl_kind)_i, SIZES[i].n, one ? 1 : SIZES[i].channels,
-			      _i == SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : SIZES[i].instances);
+		struct sc_msccl_recipe recipe =
+			recipe_of((enum sc_msccl_kind)_i, SIZES[i].n, one ? 1 : SIZES[i].channels,
+				  _i == SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : SIZES[i].instances);
 		struct sc_strbuf text = {0};
-		struct sc_msccl again;
+		struct sc_msccl again, algo;
 		struct sc_err err = {0};
 
+		if (sc_msccl_recipe_check(&recipe, NULL)) {
+			ck_assert(SIZES[i].n == (_i == SC_MSCCL_HALVING_ALL_REDUCE ? 6 : 2));
+			continue;
+		}
+		sc_msccl_build(&recipe, &arena, &algo);
 		ck_assert_msg(sc_msccl_check(&algo, &err) == 0, "%s", err.text);
 		sc_msccl_write(&algo, &text);
 		ck_assert_msg(sc_msccl_parse(&(struct sc_source){sc_strbuf_get(&text), text.n, "x"},
@@ -127,6 +138,52 @@ static double walked(const struct sc_msccl *algo, const struct sc_fabric_walk *w
 
 #define GIB SC_BYTES_PER_GIB
 
+/* Bytes from one GPU to another, of `bytes` in all. */
+static double sent(const struct sc_msccl *algo, int from, int to, double bytes)
+{
+	double chunks = 0;
+
+	for (size_t t = 0; t < algo->gpus[from].n; t++) {
+		const struct sc_msccl_tb *tb = &algo->tbs[algo->gpus[from].first + t];
+
+		for (size_t s = tb->first; s < tb->first + tb->n && tb->send == to; s++)
+			if (sc_msccl_sends((enum sc_msccl_op)algo->steps[s].op))
+				chunks += algo->steps[s].count;
+	}
+	return chunks * bytes / algo->n_chunks;
+}
+
+/* Steps that meet are those of the collective: 2(n-1) in a ring, 2 log2 n of halves; over nodes each rank's network
+ * carries its part alone, 2(N-1)/N S/p. */
+START_TEST(steps_and_bytes)
+{
+	struct sc_msccl ring = built(SC_MSCCL_RING_ALL_REDUCE, 16, 1, 1);
+	struct sc_msccl halves = built(SC_MSCCL_HALVING_ALL_REDUCE, 16, 1, 1);
+	struct sc_msccl nodes = built(SC_MSCCL_HIERARCHICAL_ALL_REDUCE, 16, 1, 1);
+	int received[2] = {0};
+
+	for (size_t s = 0; s < ring.tbs[0].n; s++)
+		received[0] += sc_msccl_receives((enum sc_msccl_op)ring.steps[s].op);
+	ck_assert_int_eq(received[0], 2 * 15);
+	for (size_t t = 0; t < halves.gpus[0].n; t++)
+		for (size_t s = 0; s < halves.tbs[t].n; s++)
+			received[1] += sc_msccl_receives(
+				(enum sc_msccl_op)halves.steps[halves.tbs[t].first + s].op);
+	ck_assert_int_eq(received[1], 2 * 4);
+	for (int from = 0; from < 16; from++) {
+		double sum[2] = {0}, net = sent(&nodes, from, (from + 8) % 16, GIB);
+
+		for (int to = 0; to < 16; to++) {
+			sum[0] += sent(&halves, from, to, GIB);
+			sum[1] += sent(&nodes, from, to, GIB);
+		}
+		ck_assert_double_eq_tol(sum[0], 2 * GIB * 15 / 16, 1);
+		ck_assert_double_eq_tol(net, GIB / 8, 1);
+		ck_assert_double_eq_tol(sum[1] - net, 2 * GIB * 7 / 8, 1);
+	}
+}
+END_TEST
+
 /* Large sizes, one channel: unfused 2(n-1) S/n / r, fused S / r (reference: MSCCL walk). */
 START_TEST(ring_limits)
 {
@@ -174,21 +231,6 @@ START_TEST(walks_are_monotone)
 	}
 }
 END_TEST
-
-/* Bytes from one GPU to another, of `bytes` in all. */
-static double sent(const struct sc_msccl *algo, int from, int to, double bytes)
-{
-	double chunks = 0;
-
-	for (size_t t = 0; t < algo->gpus[from].n; t++) {
-		const struct sc_msccl_tb *tb = &algo->tbs[algo->gpus[from].first + t];
-
-		for (size_t s = tb->first; s < tb->first + tb->n && tb->send == to; s++)
-			if (sc_msccl_sends((enum sc_msccl_op)algo->steps[s].op))
-				chunks += algo->steps[s].count;
-	}
-	return chunks * bytes / algo->n_chunks;
-}
 
 /* Channels and instances cut what a link carries, they do not change it. */
 START_TEST(links_carry_the_same)
@@ -308,6 +350,7 @@ static Suite *msccl_suite(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_loop_test(tc, recipes_are_proved, 0, SC_MSCCL_N_KINDS);
 	tcase_add_test(tc, faults_are_named);
+	tcase_add_test(tc, steps_and_bytes);
 	tcase_add_test(tc, ring_limits);
 	tcase_add_test(tc, large_steps_may_never_end);
 	tcase_add_test(tc, sums_of_all_orders);

@@ -12,8 +12,10 @@ const char *const sc_msccl_kind_names[] = {
 	[SC_MSCCL_PAIRS_ALL_GATHER] = "pairs_all_gather",
 	[SC_MSCCL_PAIRS_ALL_REDUCE] = "pairs_all_reduce",
 	[SC_MSCCL_PAIRS_ALL_TO_ALL] = "pairs_all_to_all",
+	[SC_MSCCL_HALVING_ALL_REDUCE] = "halving_doubling_all_reduce",
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = "two_step_all_to_all",
 	[SC_MSCCL_ALL_TO_NEXT] = "all_to_next",
+	[SC_MSCCL_HIERARCHICAL_ALL_REDUCE] = "hierarchical_all_reduce",
 	[SC_MSCCL_N_KINDS] = NULL,
 };
 
@@ -107,6 +109,16 @@ static void ring_all_gather(struct builder *b)
 	}
 }
 
+/* Of an all-reduce among n, its 2n - 1 steps. */
+static enum sc_msccl_op ring_op(int s, int n)
+{
+	return s == 0          ? SC_MSCCL_SEND
+	       : s < n - 1     ? SC_MSCCL_RECV_REDUCE_SEND
+	       : s == n - 1    ? SC_MSCCL_RECV_REDUCE_COPY_SEND
+	       : s < 2 * n - 2 ? SC_MSCCL_RECV_COPY_SEND
+			       : SC_MSCCL_RECV;
+}
+
 static void ring_all_reduce(struct builder *b)
 {
 	const struct sc_msccl_recipe *r = b->recipe;
@@ -114,15 +126,9 @@ static void ring_all_reduce(struct builder *b)
 
 	for (int lane = 0; lane < lanes; lane++) {
 		add_tb(b, around(b, b->gpu + 1), around(b, b->gpu - 1), lane);
-		for (int s = 0; s < 2 * n - 1; s++) {
-			enum sc_msccl_op op = s == 0          ? SC_MSCCL_SEND
-					      : s < n - 1     ? SC_MSCCL_RECV_REDUCE_SEND
-					      : s == n - 1    ? SC_MSCCL_RECV_REDUCE_COPY_SEND
-					      : s < 2 * n - 2 ? SC_MSCCL_RECV_COPY_SEND
-							      : SC_MSCCL_RECV;
-
-			step_in(b, op, SC_MSCCL_INPUT, around(b, b->gpu - s) * lanes + lane);
-		}
+		for (int s = 0; s < 2 * n - 1; s++)
+			step_in(b, ring_op(s, n), SC_MSCCL_INPUT,
+				around(b, b->gpu - s) * lanes + lane);
 	}
 }
 
@@ -211,6 +217,80 @@ static void pairs_all_reduce(struct builder *b)
 
 			pairs_reduce_sender(b, peer, i);
 			pairs_reduce_receiver(b, t, peer, i);
+		}
+	}
+}
+
+/* ---- halves: with the farthest first a half of what is left is exchanged and added, then the sums come back ---- */
+
+/* Of a run of chunks as many steps as it takes. */
+static int halves_in(int count)
+{
+	return (count + SC_MSCCL_MAX_COUNT - 1) / SC_MSCCL_MAX_COUNT;
+}
+
+static void move_run(struct builder *b, enum sc_msccl_op op, int first, int count)
+{
+	for (int at = 0; at < count; at += SC_MSCCL_MAX_COUNT)
+		move(b, op, (struct place){SC_MSCCL_INPUT, first + at},
+		     count - at < SC_MSCCL_MAX_COUNT ? count - at : SC_MSCCL_MAX_COUNT);
+}
+
+/* Blocks of an instance: two for each distance, the first sends and the second receives, so that no pair waits on both
+ * sides for room. */
+struct halving {
+	int first_tb, k, far;
+};
+
+static int sender_of(const struct halving *h, int k)
+{
+	return h->first_tb + 2 * k;
+}
+
+static int last_sum(int k, int far)
+{
+	return (k > 0) + halves_in(far) - 1;
+}
+
+static void halving_sender(struct builder *b, const struct halving *h, int mine, int theirs)
+{
+	int k = h->k, far = h->far, nearer = far / 2;
+
+	if (k > 0)
+		wait_for(b, sender_of(h, k - 1) + 1, last_sum(k - 1, 2 * far));
+	move_run(b, SC_MSCCL_SEND, theirs, far);
+	/* the own run is whole: its last sum is made, or its halves were sent and have come */
+	if (far == 1) {
+		wait_for(b, sender_of(h, k) + 1, last_sum(k, far));
+	} else {
+		wait_for(b, sender_of(h, k + 1), 2 * halves_in(nearer) + (nearer == 1 ? 1 : 2));
+		wait_for(b, sender_of(h, k + 1) + 1, 2 * halves_in(nearer));
+	}
+	move_run(b, SC_MSCCL_SEND, mine, far);
+}
+
+static void halving_all_reduce(struct builder *b)
+{
+	int levels = 0;
+
+	while (b->n >> (levels + 1))
+		levels++;
+	for (int i = 0; i < b->recipe->instances; i++) {
+		struct halving h = {.first_tb = 2 * i * levels, .far = b->n / 2};
+
+		for (; h.far > 0; h.far /= 2, h.k++) {
+			int peer = b->gpu ^ h.far, base = i * b->n;
+			int mine = base + b->gpu / h.far * h.far;
+			int theirs = base + peer / h.far * h.far;
+
+			add_tb(b, peer, -1, i);
+			halving_sender(b, &h, mine, theirs);
+			add_tb(b, -1, peer, i);
+			if (h.k > 0)
+				wait_for(b, sender_of(&h, h.k - 1) + 1,
+					 last_sum(h.k - 1, 2 * h.far));
+			move_run(b, SC_MSCCL_RECV_REDUCE_COPY, mine, h.far);
+			move_run(b, SC_MSCCL_RECV, theirs, h.far);
 		}
 	}
 }
@@ -336,6 +416,68 @@ static void all_to_next(struct builder *b)
 	}
 }
 
+/* ---- rings in nodes and between them: a block of each for an instance ---- */
+
+/* Chunks of an instance: a part for each rank of a node, of that a chunk for each node. */
+static int part_at(const struct builder *b, int instance, int local)
+{
+	int per_node = b->recipe->gpus_per_node;
+
+	return instance * b->n + (local % per_node + per_node) % per_node * (b->n / per_node);
+}
+
+/* A part is added up around the node; when the nodes have added theirs it goes around again. Chunk by chunk: of several
+ * in one step all ranks would fill their connections before any takes one. */
+static void ring_in_node(struct builder *b, int instance)
+{
+	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
+	int first = b->gpu / per_node * per_node, local = b->gpu % per_node;
+
+	add_tb(b, first + (local + 1) % per_node, first + (local + per_node - 1) % per_node,
+	       2 * instance);
+	for (int step = 0; step < nodes * per_node; step++) {
+		int s = step % per_node;
+
+		step_in(b,
+			s == 0             ? SC_MSCCL_SEND
+			: s < per_node - 1 ? SC_MSCCL_RECV_REDUCE_SEND
+					   : SC_MSCCL_RECV_REDUCE_COPY,
+			SC_MSCCL_INPUT, part_at(b, instance, local - s) + step / per_node);
+	}
+	if (nodes > 1)
+		wait_for(b, 2 * instance + 1, 2 * nodes - 1);
+	for (int step = 0; step < nodes * per_node; step++) {
+		int s = step % per_node;
+
+		step_in(b,
+			s == 0             ? SC_MSCCL_SEND
+			: s < per_node - 1 ? SC_MSCCL_RECV_COPY_SEND
+					   : SC_MSCCL_RECV,
+			SC_MSCCL_INPUT, part_at(b, instance, local + 1 - s) + step / per_node);
+	}
+}
+
+static void ring_of_nodes(struct builder *b, int instance)
+{
+	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
+	int node = b->gpu / per_node, own = part_at(b, instance, b->gpu % per_node + 1);
+
+	add_tb(b, around(b, b->gpu + per_node), around(b, b->gpu - per_node), 2 * instance + 1);
+	wait_for(b, 2 * instance, nodes * per_node - 1);
+	for (int s = 0; s < 2 * nodes - 1; s++)
+		step_in(b, ring_op(s, nodes), SC_MSCCL_INPUT,
+			own + ((node - s) % nodes + nodes) % nodes);
+}
+
+static void hierarchical_all_reduce(struct builder *b)
+{
+	for (int i = 0; i < b->recipe->instances; i++) {
+		ring_in_node(b, i);
+		if (b->n > b->recipe->gpus_per_node)
+			ring_of_nodes(b, i);
+	}
+}
+
 /* ---- the list ---- */
 
 struct kind {
@@ -350,8 +492,11 @@ static const struct kind KINDS[SC_MSCCL_N_KINDS] = {
 	[SC_MSCCL_PAIRS_ALL_GATHER] = {pairs, SC_MSCCL_ALL_GATHER, true, false},
 	[SC_MSCCL_PAIRS_ALL_REDUCE] = {pairs_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
 	[SC_MSCCL_PAIRS_ALL_TO_ALL] = {pairs, SC_MSCCL_ALL_TO_ALL, false, true},
+	[SC_MSCCL_HALVING_ALL_REDUCE] = {halving_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = {two_step_all_to_all, SC_MSCCL_ALL_TO_ALL, false, true},
 	[SC_MSCCL_ALL_TO_NEXT] = {all_to_next, SC_MSCCL_NEXT, false, true},
+	[SC_MSCCL_HIERARCHICAL_ALL_REDUCE] = {hierarchical_all_reduce, SC_MSCCL_ALL_REDUCE, true,
+					      true},
 };
 
 static int chunks_of(const struct sc_msccl_recipe *r)
@@ -384,12 +529,16 @@ static void set_buffers(const struct sc_msccl *algo, const struct sc_msccl_recip
 
 static bool is_by_node(enum sc_msccl_kind kind)
 {
-	return kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL || kind == SC_MSCCL_ALL_TO_NEXT;
+	return kind >= SC_MSCCL_TWO_STEP_ALL_TO_ALL;
 }
 
 static int channels_of(const struct sc_msccl_recipe *r)
 {
-	return r->channels * r->instances * (r->kind == SC_MSCCL_ALL_TO_NEXT ? NEXT_CHANNELS : 1);
+	int each = r->kind == SC_MSCCL_ALL_TO_NEXT               ? NEXT_CHANNELS
+		   : r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE ? 2
+								 : 1;
+
+	return r->channels * r->instances * each;
 }
 
 /* Channels are of rings; two steps have one instance. */
@@ -411,7 +560,9 @@ static int check_lanes(const struct sc_msccl_recipe *r, struct sc_err *err)
 
 int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 {
-	int count = is_by_node(r->kind)                    ? r->gpus_per_node
+	bool rings = r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE;
+	int count = rings                                  ? 1
+		    : is_by_node(r->kind)                  ? r->gpus_per_node
 		    : r->kind == SC_MSCCL_PAIRS_ALL_REDUCE ? r->n_gpus
 							   : 1;
 
@@ -422,6 +573,12 @@ int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "%s: %d GPUs are not whole nodes of %d; see --ranks and --nodes",
 				  sc_msccl_kind_names[r->kind], r->n_gpus, r->gpus_per_node);
+	if (rings && r->gpus_per_node < 2)
+		return sc_err_set(err, SC_ECONFLICT, "%s: needs nodes of two ranks or more",
+				  sc_msccl_kind_names[r->kind]);
+	if (r->kind == SC_MSCCL_HALVING_ALL_REDUCE && (r->n_gpus & (r->n_gpus - 1)))
+		return sc_err_set(err, SC_ECONFLICT, "%s: %d GPUs are not a power of two",
+				  sc_msccl_kind_names[r->kind], r->n_gpus);
 	if (count > SC_MSCCL_MAX_COUNT)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "%s: a step would move %d chunks; at most %d can be",
