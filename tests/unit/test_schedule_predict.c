@@ -94,6 +94,25 @@ START_TEST(details_agree)
 }
 END_TEST
 
+/* Of two replicas one's first stage is slow: the others' first passes begin, and end, before its own. */
+START_TEST(details_agree_of_a_slow_rank)
+{
+	int64_t rank = 0;
+	char text[128];
+	struct sc_predict_opts opts;
+	double coarse, full;
+
+	sc_predict_opts_init(&opts);
+	slow = (struct sc_straggler){.ranks = {.at = &rank, .n = 1}, .slowdown = 3};
+	snprintf(text, sizeof(text), "gpus=8 training.global_batch=32 parallel.schedule=%s",
+		 NAMES[_i]);
+	coarse = predict(&opts, text)->iteration_ms;
+	opts.detail = SC_DETAIL_FULL;
+	full = predict(&opts, text)->iteration_ms;
+	ck_assert_double_eq_tol(coarse, full, 0.01 * full);
+}
+END_TEST
+
 /* Skipping the steady state changes nothing, with stages that differ a little and go ahead of the slowest for long:
  * the head makes one longer. (Where the iteration is that of the longest stage, what others do before it begins is
  * not counted, and how much that is may differ by a pass.) What orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
@@ -446,6 +465,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
+	tcase_add_loop_test(tcase, details_agree_of_a_slow_rank, 0, N_NAMES);
 	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 13 * 5);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing_at_random, 0, 13);

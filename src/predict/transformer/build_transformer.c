@@ -338,7 +338,7 @@ static void build_class(struct builder *b, uint32_t c)
 		b->built->slot_node[at + i] = build_slot(&b->cls[c], &slots[i]);
 		b->built->slot_grad[at + i] = b->cls[c].last_grad;
 	}
-	b->built->first[c] = b->built->slot_node[at];
+	b->built->compute[c] = b->cls[c].lanes.compute;
 }
 
 static uint32_t *id_table(struct sc_arena *arena, size_t n)
@@ -389,7 +389,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->built->n_beside = 0;
 	b->built->slot_node = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->slot_grad = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
-	b->built->first = sc_arena_calloc(arena, n, sizeof(uint32_t));
+	b->built->compute = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->built->last = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->loops = sc_schedule_loops(shape->kind);
 	b->validates_after =

@@ -99,7 +99,7 @@ struct sc_built {
 	struct sc_passes passes;
 	uint32_t *slot_node; /* n_classes * passes.stride: node whose end is the slot's end */
 	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
-	uint32_t *first;     /* by class: the node of its first pass that computes */
+	uint32_t *compute;   /* by class: its compute lane */
 	uint32_t *last;      /* by class: the last node of all */
 	/* Coarse passes that run beside others, by the cost of their node. */
 	struct sc_beside {

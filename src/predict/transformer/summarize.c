@@ -270,23 +270,54 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 	out->mfu_causal = out->mfu * batch * causal / out->model_flop;
 }
 
-/* From when the first stage begins its first pass, which the host prepares, the others wait for their input; where
- * a stage need not hear of the others before it goes on to the next step, that wait is the step's before. The
- * iteration is then the longest of a stage (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, §4). */
+/* When a class's first pass begins: its first kernel, so much later as the others wait for their launches. A
+ * coarse pass has one kernel, which begins as late. */
+static double begin_us(const struct sc_run *run, uint32_t c)
+{
+	const struct sc_timeline *tl = run->timeline;
+	uint32_t last = run->built->slot_node[c * run->built->passes.stride];
+	uint32_t lane = run->built->compute[c];
+	double begin = 0, end = 0;
+
+	for (uint32_t id = run->graph->lane_first[lane]; id <= last; id++) {
+		if (run->graph->nodes.at[id].lane != lane || tl->end_us[id] <= tl->start_us[id])
+			continue;
+		if (!(end > 0) || tl->reason[id] == SC_BY_LAUNCH)
+			begin += tl->start_us[id] - end;
+		end = tl->end_us[id];
+	}
+	return begin;
+}
+
+/* When all ranks of the first stage are at their first pass, which the host prepares. */
+static double lead_us(const struct sc_run *run)
+{
+	double us = 0;
+
+	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++)
+		if (run->tf->placement.classes[c].stage == 0)
+			us = fmax(us, begin_us(run, c));
+	return us;
+}
+
+/* From then on the others wait for their input; where a stage need not hear of the others before it goes on to the
+ * next step, that wait is the step's before. The iteration is then the longest of a stage (Qi et al., Zero Bubble
+ * Pipeline Parallelism, ICLR 2024, §4). */
 static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 {
 	const struct sc_timeline *tl = run->timeline;
 	const struct sc_built *built = run->built;
-	double lead_us = tl->start_us[built->first[0]];
 	uint32_t longest = 0;
+	double lead;
 
 	*out = (struct sc_period){.to_us = tl->total_us};
 	if (!sc_schedule_validates_after(&run->tf->request->config.parallel) ||
 	    built->shape.pp == 1)
 		return SC_NONE;
 	out->to_us = 0;
+	lead = lead_us(run);
 	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
-		double from_us = tl->start_us[built->first[c]] - lead_us;
+		double from_us = fmax(begin_us(run, c) - lead, 0);
 		double to_us = tl->end_us[built->last[c]];
 
 		if (to_us - from_us > out->to_us - out->from_us) {
