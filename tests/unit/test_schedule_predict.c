@@ -205,6 +205,28 @@ START_TEST(a_jump_from_few_micro_batches)
 }
 END_TEST
 
+/* Neither where a chunk's gradients are reduced for longer than few passes of the next one take. */
+START_TEST(a_jump_beside_reductions)
+{
+	static const char *const SOFTWARE[] = {"default", "nemo"};
+	struct sc_predict_opts opts;
+	int pp = _i % 2 ? 4 : 2, dp = _i / 2 % 2 ? 8 : 2, gbit_s = 5 << 2 * (_i / 4 % 3);
+	char text[512];
+	double jumped;
+
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text),
+		 "gpus=%d cluster.gpus_per_node=1 cluster.nics_per_node=1 cluster.nic_gbit_s=%d "
+		 "parallel.pp=%d parallel.schedule=breadth-first parallel.virtual_stages=2 "
+		 "model.layers=%d training.global_batch=%d training.software=%s",
+		 pp * dp, gbit_s, pp, 4 * pp + 1, 2 * dp * 32, SOFTWARE[_i / 12]);
+	jumped = predict(&opts, text)->iteration_ms;
+	opts.no_jump = true;
+	predict(&opts, text);
+	ck_assert_double_eq_tol(jumped, out.iteration_ms, 1e-9 * out.iteration_ms);
+}
+END_TEST
+
 #define MIXTURE                                                                              \
 	"gpus=32 parallel.ep=8 cluster.gpu=h100-sxm-80gb model.family=moe model.experts=32 " \
 	"model.top_k=4 model.expert_ffn_hidden=1024"
@@ -470,6 +492,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 13 * 5);
 	tcase_add_loop_test(tcase, a_jump_changes_nothing_at_random, 0, 13);
 	tcase_add_loop_test(tcase, a_jump_from_few_micro_batches, 0, 7 * 2);
+	tcase_add_loop_test(tcase, a_jump_beside_reductions, 0, 24);
 	tcase_add_loop_test(tcase, gradients_of_each_pass, 0, 4);
 	tcase_add_loop_test(tcase, overlap_without_pairs, 0, 2);
 	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);

@@ -52,6 +52,12 @@ static double grad_end_us(const struct window *w, uint32_t slot)
 	return node == SC_NONE ? 0 : w->timeline->end_us[node];
 }
 
+/* Those of a phase before run beside the slot, and may not beside later ones. */
+static bool is_reducing(const struct window *w, uint32_t slot)
+{
+	return grad_end_us(w, slot) > slot_end_us(w, slot);
+}
+
 static struct window window_of(const struct sc_steady_run *r, uint32_t c, uint32_t phase)
 {
 	const struct sc_built *built = r->built;
@@ -104,7 +110,7 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 		if (!same_pass(w, &w->slots[i], &w->slots[i + n]) || step > most_us ||
 		    step < least_us)
 			return false;
-		if (grad > 0 && (grad > most_us || grad < least_us))
+		if (grad > 0 ? grad > most_us || grad < least_us : is_reducing(w, i))
 			return false;
 	}
 	return true;
