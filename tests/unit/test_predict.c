@@ -125,6 +125,11 @@ static const char *const COARSE_CASES[] = {
 	"training.attention=flash training.software=megatron-core",
 	"gpus=16 model.layers=30 parallel.dp=16 parallel.sharding=zero3 training.global_batch=32 "
 	"training.micro_batch=2 training.software=deepspeed-zero3",
+	/* reductions that nothing waits for fall behind the blocks of the last backward pass */
+	"gpus=16 model.family=llama model.layers=40 model.hidden=4096 model.heads=32 parallel.pp=2 "
+	"parallel.sharding=fsdp cluster.nics_per_node=1 cluster.nic_gbit_s=50 cluster.gpus_per_node=4 "
+	"training.global_batch=16 training.micro_batch=1 training.attention=flash "
+	"training.software=torchtitan",
 	/* context parallelism, within a node and over nodes */
 	"gpus=8 model.family=llama model.layers=6 parallel.tp=2 parallel.cp=4 model.seq=8192 "
 	"training.global_batch=2 training.micro_batch=1 training.attention=flash "

@@ -14,7 +14,8 @@
 #include "predict/transformer/build_priv.h"
 
 /* Equal blocks repeat themselves after a few: of a longer run so many are simulated, and a mean of two of its middle
- * stands for each that is left out. */
+ * stands for each that is left out. Not where nothing waits for reductions: these fall behind for as long as there
+ * are blocks. */
 enum { ALONE_BLOCKS = 8, ALONE_FROM = 3, ALONE_TO = 5 };
 
 /* What is read from a pass simulated alone: numbers all, as its memo keeps them. */
@@ -28,9 +29,10 @@ enum { N_ALONE = sizeof(struct alone_pass) / sizeof(double) };
 /* A pass being simulated alone, and the kernels of its blocks: the host far ahead, or arriving when the first block's
  * weights are there, or are asked for. */
 struct alone {
-	uint32_t kernel[MAX_RUNS * ALONE_BLOCKS];
+	uint32_t *kernel;
 	size_t n;
 	bool gathers, reduces, late;
+	double most;      /* blocks of a run */
 	uint32_t arrives; /* `late`: the host */
 };
 
@@ -153,11 +155,11 @@ static double busy_us(const struct pass *p, double from_us, double to_us)
 }
 
 /* Of so many blocks of a run: what each counts, where a mean of two of the middle stands for those left out. */
-static double weight(const struct run *run, int block)
+static double weight(const struct run *run, const struct alone *alone, int block)
 {
-	bool stands = block > ALONE_FROM && block <= ALONE_TO && run->n > ALONE_BLOCKS;
+	bool stands = block > ALONE_FROM && block <= ALONE_TO && run->n > alone->most;
 
-	return stands ? 1 + (run->n - ALONE_BLOCKS) / (ALONE_TO - ALONE_FROM) : 1;
+	return stands ? 1 + (run->n - alone->most) / (ALONE_TO - ALONE_FROM) : 1;
 }
 
 /* A pass that ran alone. */
@@ -188,8 +190,8 @@ static struct reading read_alone(const struct pass *p, const struct alone *alone
 	for (int r = 0; r < p->n_runs; r++) {
 		struct sc_summary block = build_run_sum(p, p->run[r].block, 1);
 
-		for (int i = 0; i < fmin(p->run[r].n, ALONE_BLOCKS); i++, kernel++) {
-			double start_us = tl->start_us[*kernel], n = weight(&p->run[r], i);
+		for (int i = 0; i < fmin(p->run[r].n, alone->most); i++, kernel++) {
+			double start_us = tl->start_us[*kernel], n = weight(&p->run[r], alone, i);
 			double wait_us = busy_us(p, end_us, start_us), before_us = end_us;
 
 			end_us = tl->end_us[*kernel];
@@ -251,6 +253,7 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	struct class_state st = *p->st;
 	struct pass own = *p, few;
 	uint32_t gathered = SC_NONE;
+	double n = 0;
 	int rc;
 
 	b.graph = &scratch->graph;
@@ -260,7 +263,8 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	own.st = &st;
 	few = own;
 	for (int i = 0; i < few.n_runs; i++)
-		few.run[i].n = fmin(few.run[i].n, ALONE_BLOCKS);
+		n += few.run[i].n = fmin(few.run[i].n, alone->most);
+	alone->kernel = sc_arena_alloc(scratch->arena, (size_t)n * sizeof(*alone->kernel));
 	add_class_alone(&b, &st);
 	if (alone->gathers && (!alone->late || gathers_ahead(p)))
 		gathered = build_weight_gather(&st, few.run[0].params, SC_NONE);
@@ -335,7 +339,10 @@ static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struc
 static struct alone_pass pass_alone(const struct pass *p, bool gather, bool reduces)
 {
 	struct sc_memo *memo = p->st->b->scratch->memo;
-	struct alone early = {.gathers = gather, .reduces = reduces}, late = early;
+	struct alone early = {.gathers = gather,
+			      .reduces = reduces,
+			      .most = gather || !reduces ? ALONE_BLOCKS : HUGE_VAL};
+	struct alone late;
 	struct alone_pass out = {.wait_us = 0};
 	const double *known;
 
@@ -347,6 +354,7 @@ static struct alone_pass pass_alone(const struct pass *p, bool gather, bool redu
 		memcpy(&out, known, sizeof(out));
 		return out;
 	}
+	late = early;
 	late.late = true;
 	simulate_alone(p, &early, &out);
 	simulate_alone(p, &late, &out);
