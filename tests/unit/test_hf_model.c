@@ -307,7 +307,7 @@ static double count_params(const struct sc_request *req)
 {
 	const struct sc_model *m = &req->config.model;
 	struct sc_params layer, dense, embed, head;
-	double n_dense = sc_model_is_moe(m) ? (double)m->dense_layers : 0;
+	double n_dense = (double)sc_model_dense_layers(m, 0, m->layers);
 
 	sc_transformer_layer_params(req, false, &layer);
 	sc_transformer_layer_params(req, true, &dense);
@@ -350,7 +350,7 @@ static const struct {
 	{"{\"model_type\": \"lama\"}", "llama"},
 	{"{\"model_type\": [1]}", "model_type"},
 	{"{\"model_type\": \"llama\", \"num_memory_blocks\": 4}", "num_memory_blocks"},
-	{"{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2}", "decoder_sparse_step"},
+	{"{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 0}", "experts_every"},
 	{"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]}", "mlp_only_layers"},
 	{"{\"model_type\": \"deepseek_v2\", \"moe_layer_freq\": 2}", "moe_layer_freq"},
 	{"{\"model_type\": \"bert\", \"is_encoder_decoder\": true}", "is_encoder_decoder"},

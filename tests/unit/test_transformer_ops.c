@@ -930,17 +930,43 @@ static const struct {
 	const char *model;
 	double billions;
 } PUBLISHED[] = {
-	{"llama2-7b", 6.738},     {"llama2-13b", 13.016},     {"llama2-70b", 68.98},
-	{"llama3-8b", 8.03},      {"llama3-70b", 70.55},      {"llama3.1-405b", 405.9},
-	{"mixtral-8x7b", 46.7},   {"deepseek-v2", 235.7},     {"deepseek-v3", 671.0},
-	{"qwen3-30b-a3b", 30.5},  {"qwen3-235b-a22b", 235},   {"gpt-oss-120b", 116.8},
-	{"mixtral-8x22b", 140.6}, {"deepseek-v2-lite", 15.7}, {"deepseek-moe-16b", 16.4},
-	{"gpt-oss-20b", 20.9},    {"kimi-k2", 1026},          {"grok-1", 316},
-	{"dbrx", 131.6},          {"qwen2-57b-a14b", 57.4},   {"llama4-scout", 107.8},
-	{"bert-base", 0.110},     {"bert-large", 0.335},      {"opt-1.3b", 1.316},
-	{"mpt-7b", 6.65},         {"mpt-30b", 29.96},         {"gpt2-large", 0.774},
-	{"gpt-22b", 22.0},        {"gpt-175b", 174.6},        {"gpt-530b", 529.6},
-	{"gpt-1t", 1008.0},       {"bloom-176b", 176.2},
+	{"llama2-7b", 6.738},
+	{"llama2-13b", 13.016},
+	{"llama2-70b", 68.98},
+	{"llama3-8b", 8.03},
+	{"llama3-70b", 70.55},
+	{"llama3.1-405b", 405.9},
+	{"mixtral-8x7b", 46.7},
+	{"deepseek-v2", 235.7},
+	{"deepseek-v3", 671.0},
+	{"qwen3-30b-a3b", 30.5},
+	{"qwen3-235b-a22b", 235},
+	{"gpt-oss-120b", 116.8},
+	{"mixtral-8x22b", 140.6},
+	{"deepseek-v2-lite", 15.7},
+	{"deepseek-moe-16b", 16.4},
+	{"gpt-oss-20b", 20.9},
+	{"kimi-k2", 1026},
+	{"grok-1", 316},
+	{"dbrx", 131.6},
+	{"qwen2-57b-a14b", 57.4},
+	{"llama4-scout", 107.8},
+	{"llama4-maverick", 400.7},
+	{"glm-4.5", 353.0},
+	{"qwen3-coder-480b-a35b", 480},
+	{"olmoe-1b-7b", 6.92},
+	{"phi-3.5-moe", 41.9},
+	{"bert-base", 0.110},
+	{"bert-large", 0.335},
+	{"opt-1.3b", 1.316},
+	{"mpt-7b", 6.65},
+	{"mpt-30b", 29.96},
+	{"gpt2-large", 0.774},
+	{"gpt-22b", 22.0},
+	{"gpt-175b", 174.6},
+	{"gpt-530b", 529.6},
+	{"gpt-1t", 1008.0},
+	{"bloom-176b", 176.2},
 };
 
 START_TEST(shipped_models_have_the_published_parameters)
@@ -949,7 +975,7 @@ START_TEST(shipped_models_have_the_published_parameters)
 	const struct sc_request *req = make_request(model, "training.software=default");
 	const struct sc_model *m = &req->config.model;
 	struct sc_params layer, dense, ends;
-	double n_dense = sc_model_is_moe(m) ? (double)m->dense_layers : 0, sum;
+	double n_dense = (double)sc_model_dense_layers(m, 0, m->layers), sum;
 
 	sc_transformer_layer_params(req, false, &layer);
 	sc_transformer_layer_params(req, true, &dense);
@@ -963,6 +989,32 @@ START_TEST(shipped_models_have_the_published_parameters)
 	sum *= 1e-9;
 	ck_assert_msg(fabs(sum / PUBLISHED[_i].billions - 1) < 0.01, "%s: %.4f, published %.4f",
 		      PUBLISHED[_i].model, sum, PUBLISHED[_i].billions);
+}
+END_TEST
+
+/* Layers counted one by one, whatever the ranges; a model's FLOP lie between those of its kinds of layer. */
+START_TEST(one_layer_in_so_many_has_experts)
+{
+	struct sc_request *req = make_request(MOE, "model.layers=24");
+	struct sc_model *m = &req->config.model;
+	double flop[4];
+
+	for (m->experts_every = 1; m->experts_every <= 3; m->experts_every++)
+		for (m->dense_layers = 0; m->dense_layers <= 4; m->dense_layers++)
+			for (int64_t begin = 0, n = 0; begin < m->layers; begin++, n = 0)
+				for (int64_t end = begin; end <= m->layers; end++) {
+					int64_t at = end - m->dense_layers;
+
+					ck_assert_int_eq(sc_model_dense_layers(m, begin, end), n);
+					n += at < 0 || (at + 1) % m->experts_every != 0;
+				}
+	m->dense_layers = 0;
+	for (int i = 0; i < 4; i++) {
+		m->experts_every = (int64_t[]){1, 2, 3, 24}[i];
+		flop[i] = sc_transformer_model_flop(req, NULL);
+	}
+	assert_near((flop[0] - flop[1]) / 12, (flop[0] - flop[2]) / 16);
+	assert_near((flop[0] - flop[1]) / 12, (flop[0] - flop[3]) / 23);
 }
 END_TEST
 
@@ -1017,6 +1069,7 @@ static Suite *make_suite(void)
 	tcase_add_checked_fixture(params, set_up, tear_down);
 	tcase_add_loop_test(params, shipped_models_have_the_published_parameters, 0,
 			    N_OF(PUBLISHED));
+	tcase_add_test(params, one_layer_in_so_many_has_experts);
 	suite_add_tcase(suite, params);
 	return suite;
 }

@@ -164,6 +164,7 @@ struct sc_model {
 	int64_t experts, top_k, expert_ffn_hidden;
 	int64_t shared_experts,
 		dense_layers; /* experts that every token takes; first layers without any */
+	int64_t experts_every; /* of the layers after those the last of each so many has experts; default 1 */
 	/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the compressed queries (0 =
 	 * not compressed) and keys-values, rotary part of a head, width of a head's values. Not given: the
 	 * model has none. */
@@ -383,6 +384,8 @@ int64_t sc_request_node_gpus(const struct sc_request *request);
 double sc_request_peak_tflops(const struct sc_request *request);
 double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
 bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
+/* Of the layers from `begin` on, below `end`, those without experts; resolved. */
+int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end);
 bool sc_model_is_mla(const struct sc_model *model);
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
 /* Of weights and activations in memory: fp8 and fp4 GEMMs read and write bf16 tensors. */

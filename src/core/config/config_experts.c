@@ -44,6 +44,11 @@ static int check_sizes(const struct sc_resolver *res)
 				       "model.dense_layers %" PRId64 " are more than the %" PRId64
 				       " layers",
 				       model->dense_layers, model->layers);
+	if (model->experts_every > 1 && model->experts_every > model->layers - model->dense_layers)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts_every",
+				       "no layer has experts: model.experts_every %" PRId64
+				       " is more than the %" PRId64 " layers after dense_layers",
+				       model->experts_every, model->layers - model->dense_layers);
 	if (model->top_k > model->experts)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.top_k",
 				       "model.top_k %" PRId64 " is more than the %" PRId64

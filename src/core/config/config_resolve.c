@@ -175,6 +175,7 @@ static void resolve_widths(struct sc_model *model)
 		return;
 	default_int(&model->shared_experts, 0);
 	default_int(&model->dense_layers, 0);
+	default_int(&model->experts_every, 1);
 	default_int(&model->top_k, 1);
 	default_int(&model->expert_groups, 1);
 	default_int(&model->top_groups, model->expert_groups);

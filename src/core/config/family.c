@@ -78,6 +78,21 @@ bool sc_model_is_moe(const struct sc_model *model)
 	return sc_family_traits(model->family)->experts && model->experts > 0;
 }
 
+/* Of the first n. */
+static int64_t dense_below(const struct sc_model *model, int64_t n)
+{
+	if (n > model->layers)
+		n = model->layers;
+	if (!sc_model_is_moe(model) || n <= model->dense_layers)
+		return n;
+	return n - (n - model->dense_layers) / model->experts_every;
+}
+
+int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end)
+{
+	return dense_below(model, end) - dense_below(model, begin);
+}
+
 bool sc_model_is_mla(const struct sc_model *model)
 {
 	return model->kv_lora_rank > 0;

@@ -65,6 +65,7 @@ static void take_shape(struct sc_model *model, const struct sc_model *known)
 	fill(&model->expert_ffn_hidden, known->expert_ffn_hidden);
 	fill(&model->shared_experts, known->shared_experts);
 	fill(&model->dense_layers, dense_layers);
+	fill(&model->experts_every, known->experts_every);
 	fill(&model->expert_groups, known->expert_groups);
 	fill(&model->top_groups, known->top_groups);
 	fill(&model->q_lora_rank, known->q_lora_rank);

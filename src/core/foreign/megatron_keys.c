@@ -319,16 +319,27 @@ static int64_t dense_of(const char *text)
 	return digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
 }
 
-/* "([0]*3+[1]*58)", or the same as a list: first layers without experts, then all with. */
+/* The first of each so many layers has experts there, the last here: as many, if those divide the layers. */
+static int64_t experts_every(const struct sc_foreign *file, const char *text)
+{
+	int64_t every = digits(&text), layers = sc_foreign_count(file, "num-layers", 0);
+
+	return *text == '\0' && every > 1 && layers % every == 0 ? every : 0;
+}
+
+/* "([0]*3+[1]*58)", or the same as a list: first layers without experts, then all with; "2": one in two has them. */
 static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "moe-layer-freq");
 	const char *text = leaf && leaf->node->kind == SC_YAML_SCALAR ? leaf->node->text : "";
-	int64_t n = 0, n_all = 0;
+	int64_t n = 0, n_all = 0, every;
 	bool sparse = false, odd = false;
 
 	if (!leaf || strcmp(text, "1") == 0)
 		return 0;
+	every = experts_every(file, text);
+	if (every)
+		return sc_foreign_put_count(file, leaf, "model.experts_every", every, err);
 	for (const struct sc_yaml *one = leaf->node->child; one; one = one->next, n_all++) {
 		bool dense = one->kind == SC_YAML_SCALAR && strcmp(one->text, "0") == 0;
 
@@ -342,8 +353,9 @@ static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 	}
 	if (odd || (n_all && n == n_all))
 		return sc_foreign_fail(leaf, err,
-				       "only the first layers may be without experts, "
-				       "as in \"([0]*3+[1]*58)\"");
+				       "only the first layers may be without experts, as in "
+				       "\"([0]*3+[1]*58)\", or all but one in so many, a number "
+				       "that divides the layers");
 	return n ? sc_foreign_put_count(file, leaf, "model.dense_layers", n, err) : 0;
 }
 

@@ -194,13 +194,14 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 /* Blocks that no rank runs are not made. */
 static bool is_used(const struct sc_transformer *tf, int id)
 {
+	const struct sc_model *model = &tf->request->config.model;
 	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B || id == SC_BLOCK_DENSE_I ||
 		     id == SC_BLOCK_DENSE_W;
 
 	if (id >= SC_BLOCK_HEAD_I && !sc_schedule_splits(tf->request->config.parallel.schedule))
 		return false;
-	return !dense || (sc_model_is_moe(&tf->request->config.model) &&
-			  tf->request->config.model.dense_layers > 0);
+	return !dense ||
+	       (sc_model_is_moe(model) && sc_model_dense_layers(model, 0, model->layers) > 0);
 }
 
 static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
@@ -471,13 +472,12 @@ static void find_period(struct sc_transformer *tf, struct sc_arena *arena)
 		tf->period = sc_schedule_find_period(&shape, &tf->map, arena);
 }
 
-/* A mixture's layers without experts are its first ones. */
 static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 {
 	const struct sc_config *cfg = &tf->request->config;
 	struct sc_schedule_shape shape = sc_schedule_shape_of(&cfg->parallel, 1);
 	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
-	int64_t left = sc_model_is_moe(&cfg->model) ? cfg->model.dense_layers : 0;
+	int64_t done = 0;
 
 	if (shape.kind == SC_SCHED_FILE)
 		shape.file = &tf->file;
@@ -485,9 +485,10 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
 	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
 	sc_stage_layers(tf->request, tf->stage_layers);
-	for (size_t i = 0; i < n; i++) {
-		tf->stage_dense[i] = left < tf->stage_layers[i] ? left : tf->stage_layers[i];
-		left -= tf->stage_dense[i];
+	for (size_t i = 0; i < n && sc_model_is_moe(&cfg->model); i++) {
+		tf->stage_dense[i] =
+			sc_model_dense_layers(&cfg->model, done, done + tf->stage_layers[i]);
+		done += tf->stage_layers[i];
 	}
 	sc_transformer_layer_params(tf->request, false, &tf->layer);
 	sc_transformer_layer_params(tf->request, true, &tf->dense_layer);

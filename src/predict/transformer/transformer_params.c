@@ -151,7 +151,7 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	struct dims x;
 
 	x = dims_of(request, NULL, 1, NULL);
-	dense = moe ? (double)m->dense_layers : layers;
+	dense = moe ? (double)sc_model_dense_layers(m, 0, m->layers) : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
 	macs += (1 + mtp) * head_macs(&x) + mtp * 2 * x.h * x.h;
 	attention = layers * x.s_all * (double)m->heads * (x.d + x.d_v);

@@ -70,7 +70,8 @@ void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warn
 	x = dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
 	const struct rows all[] = {
 		{"model.hidden", x.h, x.dtype},
-		{"model.ffn_hidden", moe && m->dense_layers == 0 ? 0 : x.ffn, x.dtype},
+		{"model.ffn_hidden", moe && sc_model_dense_layers(m, 0, m->layers) == 0 ? 0 : x.ffn,
+		 x.dtype},
 		{"model.expert_ffn_hidden", moe ? (double)m->expert_ffn_hidden / x.tp : 0, x.dtype},
 		{"model.head_dim", x.ctx, x.dtype},
 		{"model.vocab", x.vocab, x.storage},
