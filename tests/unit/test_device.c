@@ -183,6 +183,7 @@ static const struct {
 	{"NVIDIA A100-PG509-200", "a100-sxm-80gb"},
 	{"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
 	{"AMD Instinct MI300X", "mi300x"},
+	{"AMD Instinct MI250X", "mi250x-gcd"},
 	{"NVIDIA L4", "l4"},
 	{"NVIDIA L40S", "l40s"},
 	{"NVIDIA GeForce GTX 480", NULL},

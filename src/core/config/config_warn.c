@@ -57,10 +57,24 @@ static void warn_parallel(struct sc_request *req)
 			"and values round a ring of fused kernels only");
 }
 
+static void warn_boards(struct sc_request *req)
+{
+	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
+		const struct sc_device *device = sc_request_device(req, i);
+
+		if (device->rank_has)
+			sc_warn(&req->warnings,
+				"a rank has all of a %s here, but software sees it as several GPUs: "
+				"write %s for the GPU, and count those",
+				device->id, device->rank_has);
+	}
+}
+
 int sc_config_warn(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
 
+	warn_boards(req);
 	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
 	if (req->config.model.family == SC_DLRM)
 		sc_config_warn_dlrm(req);

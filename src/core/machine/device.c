@@ -234,6 +234,7 @@ const struct sc_field sc_device_fields[] = {
 	STR(name, "as its maker writes it"),
 	STR(arch, "ampere, hopper, cdna3..."),
 	STR(vendor, "nvidia, amd"),
+	STR(rank_has, "of a board that software sees as several GPUs: the file of one"),
 	INT(sc_device, sm_count, 1, 4096, "streaming multiprocessors or compute units"),
 	DOUBLE_OR(sc_device, sm_blocks, 1, 1024, 32, "blocks that an SM holds at once"),
 	INT_OR(sc_device, cuda_capability, 0, 999, 0, "80 = 8.0; 0 for AMD"),

@@ -124,6 +124,8 @@ struct sc_band_coef {
 };
 struct sc_device {
 	const char *id, *name, *arch, *vendor;
+	const char *
+		rank_has; /* of a board that software sees as several GPUs: the id of one; NULL: all of it */
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
 	double sm_blocks;                  /* that an SM holds at once */
 	double boost_mhz;

@@ -26,10 +26,10 @@ static bool has_word(const char *name, const char *word, size_t n, bool whole)
 	return false;
 }
 
-/* Words of the id that the name has; 0: not even the first. */
+/* By words of the id that the name has, and before others if it has them all; 0: not even the first. */
 static int fit(const char *id, const char *name)
 {
-	int n_fit = 0;
+	int n_fit = 0, n_words = 0;
 
 	for (bool first = true;; first = false) {
 		const size_t n = strcspn(id, "-");
@@ -38,8 +38,9 @@ static int fit(const char *id, const char *name)
 		if (first && !has)
 			return 0;
 		n_fit += has;
+		n_words++;
 		if (!id[n])
-			return n_fit;
+			return 2 * n_fit + (n_fit == n_words);
 		id += n + 1;
 	}
 }
