@@ -182,7 +182,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from op' -l verbose -s v -d 'say
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l quiet -s q -d 'say nothing on stderr but errors'
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l progress -d 'show progress on stderr (default: if it is a terminal)'
 complete -c stepcast -f -n __fish_use_subcommand -a collective -d 'time a collective over sizes, or an algorithm file'
-complete -c stepcast -n '__fish_seen_subcommand_from collective' -a 'all_reduce all_gather reduce_scatter broadcast all_to_all send_recv'
+complete -c stepcast -n '__fish_seen_subcommand_from collective' -a 'all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l cluster -r -d 'the cluster, as clusters/dgx-h100.yaml'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l device -x -d 'the GPU, as h100-sxm-80gb, in its usual node' -a '(__stepcast_devices)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l bytes -x -d 'a size, or sizes from A to B, each F times the one before (default: 8:16G:x2); K, M, G are powers of 1,024'

@@ -239,7 +239,7 @@ _stepcast() {
 		'--verbose[say more on stderr; given twice, still more]' \
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
-		'*:word:{ compadd -- all_reduce all_gather reduce_scatter broadcast all_to_all send_recv; _files }' ;;
+		'*:word:{ compadd -- all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv; _files }' ;;
 	fit) _arguments \
 		'--kind[which model\: gemm, attention, rowwise, optimizer, embedding, host, collective or interference; or iteration]:KIND:(gemm attention rowwise optimizer embedding host collective interference iteration)' \
 		'--table[measured times, one a row, plain or gzip; of collectives also what nccl-tests printed]:CSV:_files' \

@@ -227,10 +227,11 @@ static int read_kind(const char *word, enum sc_collective *out, struct sc_err *e
 			return 0;
 		}
 	}
-	return sc_err_set(err, SC_EUSAGE,
-			  "unknown collective \"%.64s\"; expected all_reduce, all_gather, "
-			  "reduce_scatter, broadcast, all_to_all or send_recv",
-			  word);
+	return sc_err_set(
+		err, SC_EUSAGE,
+		"unknown collective \"%.64s\"; expected all_reduce, all_gather, "
+		"reduce_scatter, broadcast, reduce, gather, scatter, all_to_all or send_recv",
+		word);
 }
 
 /* "all_gather:64M" */
@@ -559,7 +560,8 @@ const struct sc_command sc_command_collective = {
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "
-		"it. KIND is all_reduce, all_gather, reduce_scatter, broadcast, all_to_all or send_recv.\n\n"
+		"it. KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter, all_to_all or "
+		"send_recv.\n\n"
 		"An algorithm file is MSCCL's XML. Before it is timed it is proved on symbols: sends and "
 		"receives match, none waits in a circle, every rank gets what the collective promises; what is "
 		"wrong is named with rank, thread block and step. Then its thread blocks are walked at each "
@@ -573,7 +575,7 @@ const struct sc_command sc_command_collective = {
 		"compared with, as send_recv).\n\n"
 		"The library's own by name are forced: ring, tree, nvls, pat, collnet; or those that it takes where buffers "
 		"are registered for them: symmetric (kernels over symmetric memory, NCCL 2.27 on), copy_engine (no SMs; "
-		"all_gather and all_to_all, NCCL 2.28 on); or hierarchical: one call after the other inside nodes and "
+		"all_gather, gather, scatter and all_to_all, NCCL 2.28 on); or hierarchical: one call after the other inside nodes and "
 		"between them. cluster.algorithms takes these names, too.\n\n"
 		"With --beside others begin at the same time, each on a communicator of its own; links, "
 		"NICs, SMs and memory are shared, and the time until this one ends is said, too.\n\n"
@@ -581,7 +583,8 @@ const struct sc_command sc_command_collective = {
 		"free in turn, and the best of all ways to give them out, by rings that are searched on the node's wiring; where "
 		"rings of several jobs cross one link they share it.\n\n"
 		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",
-	.words = "all_reduce all_gather reduce_scatter broadcast all_to_all send_recv",
+	.words =
+		"all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv",
 	.options = OPTIONS,
 	.run = run_collective,
 };

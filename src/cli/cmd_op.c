@@ -322,7 +322,7 @@ const struct sc_command sc_command_op = {
 		"  embedding   rows= dim= batch= [pooling=] [tables=] [zipf=] [reuse=] [pass=fwd|bwd]\n"
 		"              [optimizer=sgd|rowwise_adagrad|adagrad|adam|atomic_sgd] [dtype=]\n"
 		"  collective  bytes= ranks= [nodes=] [kind=all_reduce|all_gather|reduce_scatter|broadcast|\n"
-		"              all_to_all|send_recv] [dtype=]\n\n"
+		"              reduce|gather|scatter|all_to_all|send_recv] [dtype=]\n\n"
 		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per "
 		"element, the optimizer's bytes per parameter. A collective's bytes are nccl-tests' size. "
 		"An embedding's tables are looked up in one kernel, as many times as pooling says for each of the batch; "

@@ -26,6 +26,9 @@ static const struct sc_name COLLECTIVES[] = {
 	{"broadcast", SC_BROADCAST},
 	{"all_to_all", SC_ALL_TO_ALL},
 	{"send_recv", SC_SEND_RECV},
+	{"reduce", SC_REDUCE},
+	{"gather", SC_GATHER},
+	{"scatter", SC_SCATTER},
 	{0},
 };
 

@@ -81,7 +81,9 @@ static int driven_nics(const struct sc_fabric *f, enum sc_collective kind,
 {
 	static const struct sc_span pair = {.n_ranks = 2, .n_nodes = 2, .max_ranks_per_node = 1};
 
-	return sc_span_nics(f, kind == SC_SEND_RECV ? &pair : span);
+	bool one = kind == SC_SEND_RECV || sc_collective_has_root(kind);
+
+	return sc_span_nics(f, one ? &pair : span);
 }
 
 /* Share of a port's links that a ring through `n` GPUs of the domain uses. */
@@ -225,7 +227,7 @@ static void ring(const struct problem *p, struct times *t)
 	const struct sc_fabric *f = p->f;
 	int n = p->span->n_ranks, nodes = p->span->n_nodes, steps = sc_ring_steps(p->kind, n);
 	int inter = nodes < 2 ? 0 : (p->kind == SC_ALL_REDUCE ? 2 : 1) * (nodes - 1);
-	int intra = (p->kind == SC_BROADCAST ? n - 1 : steps) - inter;
+	int intra = (sc_collective_is_chain(p->kind) ? n - 1 : steps) - inter;
 	double chunk = p->bytes / n, hop;
 
 	hop = local_hop_us(p, SC_ALGO_RING);
@@ -238,7 +240,8 @@ static void ring(const struct problem *p, struct times *t)
 		.net_hop_bytes = chunk,
 		.link_us = sc_bytes_us(chunk, f->copy_gbps),
 		.hbm_bytes = steps * chunk *
-			     (p->kind == SC_ALL_REDUCE || p->kind == SC_REDUCE_SCATTER
+			     (p->kind == SC_ALL_REDUCE || p->kind == SC_REDUCE_SCATTER ||
+					      p->kind == SC_REDUCE
 				      ? HBM_PER_BYTE_REDUCE
 				      : HBM_PER_BYTE_MOVE),
 	};
@@ -405,6 +408,31 @@ static void all_to_all(const struct problem *p, struct times *t)
 	}
 }
 
+/* All parts pass the root's port, those of other nodes its NICs. */
+static void from_or_to_root(const struct problem *p, struct times *t)
+{
+	const struct sc_fabric *f = p->f;
+	double n = p->span->n_ranks, local = p->span->max_ranks_per_node;
+	double part = p->bytes / n;
+
+	*t = (struct times){
+		.latency_us = f->ramp.p2p_latency_us + (n - 1) * f->ramp.peer_us,
+		.simple_us = f->ramp.p2p_simple_us,
+		.link_bytes = (local - 1) * part,
+		.hbm_bytes = (n - 1) * part,
+	};
+	if (local > 1)
+		t->link_us = fmax(sc_bytes_us(t->link_bytes, p->link_gbps), host_path_us(p, part));
+	if (p->span->n_nodes > 1) {
+		t->net_bytes = (n - local) * part;
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_p2p_eff));
+		t->latency_us += f->nic_latency_us;
+		t->net_hops = 1;
+		t->net_hop_frac = 1;
+		t->net_hop_bytes = part;
+	}
+}
+
 static void send_recv(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -455,11 +483,13 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 {
 	enum sc_algo algo = SC_ALGO_DIRECT;
 
-	if (p->kind == SC_ALL_TO_ALL || p->kind == SC_SEND_RECV) {
+	if (sc_collective_is_direct(p->kind)) {
 		if (p->kind == SC_ALL_TO_ALL)
 			all_to_all(p, best);
-		else
+		else if (p->kind == SC_SEND_RECV)
 			send_recv(p, best);
+		else
+			from_or_to_root(p, best);
 		finish(p, best);
 		return algo;
 	}
@@ -539,7 +569,7 @@ static double most_channels(const struct problem *p, const struct sc_nccl_graph 
 		return p->f->sm_arch >= 100 ? 24 : 16;
 	if (p->kind == SC_SEND_RECV)
 		return per_peer;
-	if (p->kind == SC_ALL_TO_ALL)
+	if (sc_collective_is_direct(p->kind))
 		return fmin(32, per_peer * (p->span->n_ranks - 1));
 	return fmin(32, 2.0 * g->channels);
 }
@@ -573,7 +603,7 @@ static double share(double used_us, double work_us)
 /* That drive NICs of one node together. */
 static double node_ranks(enum sc_collective kind, const struct sc_span *span)
 {
-	return kind == SC_SEND_RECV ? 1 : span->max_ranks_per_node;
+	return kind == SC_SEND_RECV || sc_collective_has_root(kind) ? 1 : span->max_ranks_per_node;
 }
 
 double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,

@@ -59,22 +59,25 @@ const char *sc_algo_unfit(const struct sc_fabric *fabric, enum sc_collective kin
 	enum {
 		SUMS = 1 << SC_ALL_REDUCE,
 		HALVES = 1 << SC_ALL_GATHER | 1 << SC_REDUCE_SCATTER,
-		AROUND = SUMS | HALVES | 1 << SC_BROADCAST
+		AROUND = SUMS | HALVES | 1 << SC_BROADCAST | 1 << SC_REDUCE
 	};
 	static const struct {
 		unsigned kinds;
 		const char *why;
 	} of[SC_N_ALGOS] = {
-		[SC_ALGO_RING] = {AROUND, "it is of no all-to-alls and sends"},
+		[SC_ALGO_RING] = {AROUND, "it is of what goes around in rings"},
 		[SC_ALGO_TREE] = {SUMS, "it is of all-reduces"},
 		[SC_ALGO_NVLS] = {SUMS, "it is of all-reduces"},
 		[SC_ALGO_PAT] = {HALVES, "it is of all-gathers and reduce-scatters"},
 		[SC_ALGO_SHARP] = {SUMS, "it is of all-reduces"},
 		[SC_ALGO_SYMMETRIC] = {SUMS | HALVES,
 				       "it is of all-reduces, all-gathers and reduce-scatters"},
-		[SC_ALGO_COPY] = {1 << SC_ALL_GATHER | 1 << SC_ALL_TO_ALL,
-				  "copy engines do not add: it is of all-gathers and all-to-alls"},
-		[SC_ALGO_HIERARCHICAL] = {AROUND | 1 << SC_ALL_TO_ALL, "it is of no sends"},
+		[SC_ALGO_COPY] = {1 << SC_ALL_GATHER | 1 << SC_ALL_TO_ALL | 1 << SC_GATHER |
+					  1 << SC_SCATTER,
+				  "copy engines do not add: it is of gathers, scatters and "
+				  "all-to-alls"},
+		[SC_ALGO_HIERARCHICAL] = {AROUND | 1 << SC_ALL_TO_ALL,
+					  "it is of rings and all-to-alls"},
 	};
 
 	if (!is_of(kind, of[algo].kinds))
@@ -176,6 +179,7 @@ static const struct phases {
 			       {{SC_REDUCE_SCATTER, false, false},
 				{SC_REDUCE_SCATTER, true, true}}},
 	[SC_BROADCAST] = {2, {{SC_BROADCAST, true, false}, {SC_BROADCAST, false, false}}},
+	[SC_REDUCE] = {2, {{SC_REDUCE, false, false}, {SC_REDUCE, true, false}}},
 	[SC_ALL_TO_ALL] = {2, {{SC_ALL_TO_ALL, false, false}, {SC_ALL_TO_ALL, true, false}}},
 };
 
@@ -195,7 +199,7 @@ static void add(struct sc_cost *sum, const struct sc_cost *cost)
 static double nic_part(const struct sc_fabric *f, enum sc_collective kind,
 		       const struct sc_span *span)
 {
-	if (kind == SC_BROADCAST) /* from one rank of each node */
+	if (sc_collective_is_chain(kind)) /* between one rank of each node */
 		return 1;
 	return fmin(1, (double)f->nics_per_node / span->max_ranks_per_node);
 }

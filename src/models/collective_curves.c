@@ -20,6 +20,9 @@ const char *const sc_collective_names[] = {
 	[SC_BROADCAST] = "broadcast",
 	[SC_ALL_TO_ALL] = "all_to_all",
 	[SC_SEND_RECV] = "send_recv",
+	[SC_REDUCE] = "reduce",
+	[SC_GATHER] = "gather",
+	[SC_SCATTER] = "scatter",
 	[SC_N_COLLECTIVES] = NULL,
 };
 

@@ -105,7 +105,7 @@ int sc_ring_steps(enum sc_collective kind, int n_ranks)
 {
 	if (kind == SC_ALL_REDUCE)
 		return 2 * (n_ranks - 1);
-	return kind == SC_BROADCAST ? n_ranks : n_ranks - 1;
+	return sc_collective_is_chain(kind) ? n_ranks : n_ranks - 1;
 }
 
 /* Row of LL_MAX: between nodes it is the CPU's, as LL polls through host memory. */
@@ -150,7 +150,7 @@ static double ring_latency(const struct sc_nccl_graph *g, enum sc_proto proto)
 		inter = g->kind == SC_ALL_REDUCE ? 2 * (g->n_nodes - 1) : g->n_nodes - 1;
 		overhead = (g->amd_cpu ? 2.0 : 1.0) * (proto == SC_PROTO_SIMPLE ? 3 : 1);
 	}
-	if (g->kind == SC_BROADCAST) /* pipelined: one hop, when all channels are alike */
+	if (sc_collective_is_chain(g->kind)) /* pipelined: one hop, when all channels are alike */
 		return base_us(g, SC_ALGO_RING, proto) +
 		       (inter ? inter_hop(g, SC_ALGO_RING, proto) : intra);
 	return base_us(g, SC_ALGO_RING, proto) + (steps - inter) * fmax(intra, overhead) +
@@ -248,7 +248,7 @@ static void tune_nvls(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out)
 {
 	*out = (struct sc_nccl_model){0};
-	if (graph->n_ranks < 2 || graph->kind == SC_ALL_TO_ALL || graph->kind == SC_SEND_RECV)
+	if (graph->n_ranks < 2 || sc_collective_is_direct(graph->kind))
 		return;
 	tune_ring(graph, out);
 	tune_tree(graph, out);

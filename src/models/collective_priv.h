@@ -42,7 +42,22 @@ enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
 double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
 double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto);
 int sc_floor_log2(int n); /* 0 below 2 */
-/* Steps of a ring: 2(n-1) for all-reduce, n for broadcast, else n-1. */
+/* Between one rank and all others, without rings. */
+static inline bool sc_collective_has_root(enum sc_collective kind)
+{
+	return kind == SC_GATHER || kind == SC_SCATTER;
+}
+/* Peers send to each other: no rings or trees. */
+static inline bool sc_collective_is_direct(enum sc_collective kind)
+{
+	return kind == SC_ALL_TO_ALL || kind == SC_SEND_RECV || sc_collective_has_root(kind);
+}
+/* Down a ring from one rank, or up to it. */
+static inline bool sc_collective_is_chain(enum sc_collective kind)
+{
+	return kind == SC_BROADCAST || kind == SC_REDUCE;
+}
+/* Steps of a ring: 2(n-1) for all-reduce, n for broadcast and reduce, else n-1. */
 int sc_ring_steps(enum sc_collective kind, int n_ranks);
 
 /* On a torus. */

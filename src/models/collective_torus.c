@@ -18,7 +18,7 @@ static double of_dim(const struct sc_doubles *list, size_t dim)
 /* How often a collective is one of reduce-scatter or all-gather; 0: it is none of rings. */
 static double ring_passes(enum sc_collective kind)
 {
-	if (kind == SC_ALL_TO_ALL || kind == SC_SEND_RECV)
+	if (sc_collective_is_direct(kind))
 		return 0;
 	return kind == SC_ALL_REDUCE ? 2 : 1;
 }

@@ -5,18 +5,17 @@
 #include "base/fields.h"
 #include "base/fnv.h"
 #include "base/units.h"
+#include "models/collective_priv.h"
 #include "models/fit_priv.h"
 
 enum { MAX_RANKS = 1 << 20 };
 
 static const struct sc_name COLLECTIVES[] = {
-	{"all_reduce", SC_ALL_REDUCE},
-	{"all_gather", SC_ALL_GATHER},
-	{"broadcast", SC_BROADCAST},
-	{"reduce_scatter", SC_REDUCE_SCATTER},
-	{"all_to_all", SC_ALL_TO_ALL},
-	{"send_recv", SC_SEND_RECV},
-	{0},
+	{"all_reduce", SC_ALL_REDUCE}, {"all_gather", SC_ALL_GATHER},
+	{"broadcast", SC_BROADCAST},   {"reduce_scatter", SC_REDUCE_SCATTER},
+	{"all_to_all", SC_ALL_TO_ALL}, {"send_recv", SC_SEND_RECV},
+	{"reduce", SC_REDUCE},         {"gather", SC_GATHER},
+	{"scatter", SC_SCATTER},       {0},
 };
 static bool same_text(const char *a, const char *b)
 {
@@ -99,7 +98,7 @@ static int algo_of(const struct sc_fit_table *t)
 /* Only all-reduce has more than the ring and the pairwise exchange here. */
 static bool is_modelled(enum sc_collective kind, int only)
 {
-	bool direct = kind == SC_ALL_TO_ALL || kind == SC_SEND_RECV;
+	bool direct = sc_collective_is_direct(kind);
 
 	return only == 0 || kind == SC_ALL_REDUCE ||
 	       (!direct && (only == SC_ALGO_RING + 1 || only == SC_ALGO_PAT + 1));
@@ -117,7 +116,7 @@ static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 	}
 	return sc_err_at(t->err, SC_EVALUE, t->csv->file, t->csv->line[t->row], 0,
 			 "collective: expected all_reduce, all_gather, reduce_scatter, broadcast, "
-			 "all_to_all or send_recv, got \"%.64s\"",
+			 "reduce, gather, scatter, all_to_all or send_recv, got \"%.64s\"",
 			 text);
 }
 

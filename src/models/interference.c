@@ -321,6 +321,8 @@ static double received_bytes(const struct sc_transfer *t)
 
 	if (t->shape.kind == SC_SEND_RECV)
 		return t->shape.bytes;
+	if (t->shape.kind == SC_REDUCE)
+		return (t->n_ranks - 1) * t->shape.bytes;
 	return t->shape.kind == SC_ALL_REDUCE ? 2 * others : others;
 }
 
@@ -347,17 +349,19 @@ void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, doub
 void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out)
 {
 	const struct sc_collective_shape *shape = &transfer->shape;
-	double elements = shape->bytes / sc_dtype_bytes(shape->dtype);
+	/* each rank adds its part, or one all of it */
+	double sum = shape->kind == SC_REDUCE ? shape->bytes : shape->bytes / transfer->n_ranks;
 	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = shape->dtype};
 
 	*out = (struct sc_cost){.owner_frac[SC_OWN_COMM] = 1};
-	if (shape->kind != SC_REDUCE_SCATTER && shape->kind != SC_ALL_REDUCE)
+	if (shape->kind != SC_REDUCE_SCATTER && shape->kind != SC_ALL_REDUCE &&
+	    shape->kind != SC_REDUCE)
 		return;
 	op.u.rowwise = (struct sc_rowwise_shape){
-		.read_bytes = shape->bytes,
-		.write_bytes = shape->bytes / transfer->n_ranks,
+		.read_bytes = sum * transfer->n_ranks,
+		.write_bytes = sum,
 		.rows = transfer->n_ranks,
-		.cols = elements / transfer->n_ranks,
+		.cols = sum / sc_dtype_bytes(shape->dtype),
 		.n_kernels = 1,
 	};
 	sc_op_cost(transfer->device, &op, out);

@@ -200,6 +200,8 @@ START_TEST(never_falls_with_bytes)
 		     {SC_ALGO_SYMMETRIC, SC_ALL_GATHER, false},
 		     {SC_ALGO_SYMMETRIC, SC_REDUCE_SCATTER, false},
 		     {SC_ALGO_COPY, SC_ALL_TO_ALL, false},
+		     {SC_ALGO_COPY, SC_GATHER, false},
+		     {SC_ALGO_HIERARCHICAL, SC_REDUCE, true},
 		     {SC_ALGO_HIERARCHICAL, SC_ALL_REDUCE, true},
 		     {SC_ALGO_HIERARCHICAL, SC_ALL_GATHER, true},
 		     {SC_ALGO_HIERARCHICAL, SC_REDUCE_SCATTER, true},
@@ -279,7 +281,7 @@ static Suite *asked_suite(void)
 	tcase_add_test(tc, copies_on_a_mesh);
 	tcase_add_test(tc, phases_are_summed);
 	tcase_add_test(tc, phases_load_nics);
-	tcase_add_loop_test(tc, never_falls_with_bytes, 0, 9);
+	tcase_add_loop_test(tc, never_falls_with_bytes, 0, 11);
 	tcase_add_loop_test(tc, what_cannot_be_is_said, 0, 7);
 	tcase_add_test(tc, names_in_a_config);
 	suite_add_tcase(suite, tc);

@@ -37,8 +37,8 @@ static struct sc_fabric fabric_of(const char *gpu)
 
 	sc_config_init(&request->config);
 	ck_assert_int_eq(sc_device_load(gpu, &arena, &request->device, NULL), 0);
-	ck_assert_int_eq(
-		sc_fabric_profile_load("default", &arena, &request->fabric_profile, NULL), 0);
+	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &request->fabric_profile, NULL),
+			 0);
 	request->config.gpus = 64;
 	cluster->gpus_per_node = cluster->scale_up_gpus = cluster->nics_per_node = 8;
 	cluster->nic_gbit_s = 200;
@@ -161,8 +161,7 @@ START_TEST(bounds)
 		/* (n / 2)^2 pairs over the NICs of half of the nodes */
 		ck_assert_double_ge(time_of(&f, SC_ALL_TO_ALL, s, many),
 				    sc_bytes_us(n / 2 * (n / 2) * s / n, nics * nodes / 2));
-		ck_assert_double_ge(time_of(&f, SC_BROADCAST, s, one),
-				    sc_bytes_us(s, f.link_gbps));
+		ck_assert_double_ge(time_of(&f, SC_BROADCAST, s, one), sc_bytes_us(s, f.link_gbps));
 		ck_assert_double_ge(time_of(&f, SC_ALL_TO_ALL, s, one),
 				    sc_bytes_us(s * 7 / 8, f.link_gbps));
 		ck_assert_double_ge(time_of(&f, SC_ALL_GATHER, s, one),
@@ -190,8 +189,8 @@ START_TEST(the_choice_is_the_fastest)
 				us = time_of(&f, SC_ALL_REDUCE, bytes, spans[s]);
 				for (int a = 0; a < 3; a++) {
 					f.asked[SC_ALL_REDUCE] = 1 + (int)own[a];
-					least = fmin(least, time_of(&f, SC_ALL_REDUCE, bytes,
-								    spans[s]));
+					least = fmin(least,
+						     time_of(&f, SC_ALL_REDUCE, bytes, spans[s]));
 				}
 				ck_assert_double_eq_tol(us / least, 1, 1e-9);
 			}
@@ -264,6 +263,33 @@ START_TEST(matrices)
 }
 END_TEST
 
+/* A reduction is a broadcast backwards, a scatter a gather: as long. What one rank sends or gets passes its own port, and its
+ * own NICs between nodes; a broadcast all of it. */
+START_TEST(one_rank_and_all)
+{
+	for (int g = 0; g < N_GPUS; g++) {
+		struct sc_fabric f = fabric_of(GPUS[g]);
+
+		for (int nodes = 1; nodes <= 8; nodes *= 2)
+			for (double bytes = 64; bytes < 1e11; bytes *= 9) {
+				struct sc_span span = span_of(nodes, 8);
+				double away = (nodes - 1.0) / nodes, us;
+
+				us = time_of(&f, SC_BROADCAST, bytes, span);
+				ck_assert_double_eq_tol(time_of(&f, SC_REDUCE, bytes, span), us,
+							1e-9 * us);
+				us = time_of(&f, SC_GATHER, bytes, span);
+				ck_assert_double_eq_tol(time_of(&f, SC_SCATTER, bytes, span), us,
+							1e-9 * us);
+				ck_assert_double_ge(us, sc_bytes_us(bytes * away, f.nic_gbps));
+				ck_assert_double_ge(
+					us, sc_bytes_us(bytes * 7 / 8 / nodes, f.link_gbps));
+				ck_assert_double_le(us, time_of(&f, SC_GATHER, bytes * 2, span));
+			}
+	}
+}
+END_TEST
+
 /* Hops that must follow each other: 2 (n - 1) in a ring, log2 of the nodes down a tree. */
 START_TEST(steps)
 {
@@ -291,6 +317,7 @@ static Suite *laws_suite(void)
 	tcase_add_test(tc, bounds);
 	tcase_add_test(tc, the_choice_is_the_fastest);
 	tcase_add_test(tc, matrices);
+	tcase_add_test(tc, one_rank_and_all);
 	tcase_add_test(tc, steps);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -40,8 +40,8 @@ static void machine_of(const char *gpu, int gpus, struct sc_fabric *out)
 
 	sc_config_init(&request->config);
 	ck_assert_int_eq(sc_device_load(gpu, &arena, &request->device, NULL), 0);
-	ck_assert_int_eq(
-		sc_fabric_profile_load("default", &arena, &request->fabric_profile, NULL), 0);
+	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &request->fabric_profile, NULL),
+			 0);
 	request->config.gpus = gpus;
 	cluster->gpus_per_node = cluster->nics_per_node = 8;
 	cluster->nic_gbit_s = 200;
@@ -103,8 +103,8 @@ static double number(const struct sc_csv *csv, size_t row, const char *column)
 {
 	double value = NAN;
 
-	ck_assert(sc_parse_double(sc_csv_cell(csv, row, (size_t)sc_csv_column(csv, column)),
-				  &value));
+	ck_assert(
+		sc_parse_double(sc_csv_cell(csv, row, (size_t)sc_csv_column(csv, column)), &value));
 	return value;
 }
 

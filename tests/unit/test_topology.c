@@ -191,6 +191,25 @@ START_TEST(many_nics)
 END_TEST
 
 /* Two of four without NVLink between their pairs: rings through all go over PCIe. */
+/* Links that are wider one way stay so, and a ring is as fast as the narrower; an unknown cell: tests/invalid. */
+START_TEST(one_way_wider)
+{
+	static const char text[] = "     GPU0 GPU1\nGPU0  X   NV4\nGPU1 NV2   X\n";
+	const struct sc_source source = {text, sizeof(text) - 1, "x.txt"};
+	double gbps[2] = {0};
+	struct sc_topology t;
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_topology_parse(&source, &arena, &t, &err) == 0, "%s", err.text);
+	for (int l = 0; l < t.n_links; l++)
+		if (t.links[l].nvlink)
+			gbps[t.links[l].from] += t.links[l].gbps;
+	ck_assert_double_eq_tol(gbps[0], 4 * SC_TOPO_LINK_GBPS, 1e-9);
+	ck_assert_double_eq_tol(gbps[1], 2 * SC_TOPO_LINK_GBPS, 1e-9);
+	ck_assert_double_le(total(&t, 2), 2 * SC_TOPO_LINK_GBPS * (1 + 1e-9));
+}
+END_TEST
+
 /* Two on one link get half of it each, and a third on another link all it asks for; one that has less leaves more to the
  * other; what is lost by none is not taken from anyone. */
 START_TEST(links_are_shared)
@@ -261,6 +280,7 @@ static Suite *topology_suite(void)
 	tcase_add_loop_test(tc, links_by_name, 0, 5);
 	tcase_add_test(tc, many_nics);
 	tcase_add_test(tc, pairs);
+	tcase_add_test(tc, one_way_wider);
 	tcase_add_test(tc, links_are_shared);
 	tcase_add_test(tc, rings_load_links);
 	suite_add_tcase(s, tc);

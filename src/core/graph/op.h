@@ -74,11 +74,14 @@ enum sc_collective {
 	SC_BROADCAST,
 	SC_ALL_TO_ALL,
 	SC_SEND_RECV,
+	SC_REDUCE, /* to one rank */
+	SC_GATHER,
+	SC_SCATTER,
 	SC_N_COLLECTIVES
 };
 struct sc_collective_shape {
 	enum sc_collective kind;
-	double bytes; /* nccl-tests size: gathered size for all-gather, input for reduce-scatter */
+	double bytes; /* nccl-tests size: gathered size for gathers, input for scatters */
 	enum sc_dtype dtype;
 };
 struct sc_op {

@@ -128,7 +128,8 @@ static int check(const struct sc_collective_place_opts *opts, struct sc_err *err
 	const struct sc_fabric *f = opts->fabric;
 	int sum = 0;
 
-	if (opts->kind == SC_ALL_TO_ALL || opts->kind == SC_SEND_RECV)
+	if (opts->kind == SC_ALL_TO_ALL || opts->kind == SC_SEND_RECV || opts->kind == SC_GATHER ||
+	    opts->kind == SC_SCATTER)
 		return sc_err_set(err, SC_EUNSUPPORTED,
 				  "--place: is of collectives that go around in rings, not of %s",
 				  sc_collective_names[opts->kind]);

@@ -11,7 +11,7 @@
 
 double sc_collective_bus_factor(enum sc_collective kind, int n)
 {
-	if (n < 2 || kind == SC_BROADCAST || kind == SC_SEND_RECV)
+	if (n < 2 || kind == SC_BROADCAST || kind == SC_REDUCE || kind == SC_SEND_RECV)
 		return 1;
 	return (kind == SC_ALL_REDUCE ? 2 : 1) * (n - 1.0) / n;
 }
