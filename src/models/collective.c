@@ -56,7 +56,7 @@ struct problem {
 /* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
-enum { MOST_NICS = 16, FEW_CHANNELS = 16 };
+enum { MOST_FOUND = 16, FEW_CHANNELS = 16 };
 
 /* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
  * forward reads and writes once (reference: interference of collectives, traffic factors). */
@@ -163,12 +163,15 @@ static double tier_slowdown(const struct problem *p)
 	return slowdown;
 }
 
-/* Channels between nodes at run time: two for each that the search found, one a NIC; on Hopper and later twice as
- * many where these are few (src/graph/connect.cc). */
+/* Channels between nodes at run time: two for each that the search found; on Hopper and later twice as many where
+ * these are few (src/graph/connect.cc). */
 static double net_channels(const struct problem *p)
 {
-	double channels = 2.0 * fmin(p->nics, MOST_NICS);
+	struct sc_nccl_graph graph;
+	double channels;
 
+	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
+	channels = 2.0 * fmin(graph.channels, MOST_FOUND);
 	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS ? 2 * channels : channels;
 }
 
@@ -176,10 +179,11 @@ static double net_channels(const struct problem *p)
 static double fill_us(const struct problem *p, const struct times *t)
 {
 	const struct sc_fabric *f = p->f;
-	double channels = net_channels(p), bytes, us;
+	double channels, bytes, us;
 
-	if (!(t->chunk_bytes > 0) || !(channels > 0))
+	if (!(t->chunk_bytes > 0) || p->nics == 0)
 		return 0;
+	channels = net_channels(p);
 	bytes = saturated(p->bytes, channels * t->chunk_bytes);
 	us = t->net_hops * sc_bytes_us(bytes, net_gbps(p, 1));
 	if (t->hops > 0)

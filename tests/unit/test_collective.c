@@ -313,6 +313,25 @@ START_TEST(monotone_in_bytes_and_rates)
 }
 END_TEST
 
+/* Law: more NICs never make it slower: over PCIe, which feeds few, over links. */
+START_TEST(more_nics_are_never_slower)
+{
+	for (int nodes = 2; nodes <= 64; nodes *= 2)
+		for (double b = 8; b < 2e10; b *= 2.3) {
+			struct sc_fabric f = fabric_of(_i / 2 ? 90 : 80);
+			double last = HUGE_VAL;
+
+			f.link_gbps *= _i % 2;
+			for (f.nics_per_node = 1; f.nics_per_node <= 8; f.nics_per_node *= 2) {
+				double us = time_of(&f, SC_ALL_REDUCE, b, span_of(nodes, 8));
+
+				ck_assert_double_le(us, last + 1e-9);
+				last = us;
+			}
+		}
+}
+END_TEST
+
 /* Law: more ranks, each holding the same bytes, never make it faster. Without in-switch reduction,
  * which only larger groups may use. */
 START_TEST(monotone_in_ranks)
@@ -791,6 +810,7 @@ static Suite *collective_suite(void)
 	tcase_add_test(times, nothing_to_do_is_free);
 	tcase_add_loop_test(times, monotone_in_bytes_and_rates, 80, 81);
 	tcase_add_loop_test(times, monotone_in_bytes_and_rates, 90, 91);
+	tcase_add_loop_test(times, more_nics_are_never_slower, 0, 4);
 	tcase_add_test(times, monotone_in_ranks);
 	tcase_add_test(times, bandwidth_limit_of_a_ring);
 	tcase_add_test(times, never_above_line_rate);
