@@ -62,28 +62,37 @@ enum { MOST_FOUND = 16, FEW_CHANNELS = 16 };
  * forward reads and writes once (reference: interference of collectives, traffic factors). */
 static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
 
-int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
+/* On the node with the fewest. */
+static int fewest_ranks(const struct sc_span *span)
 {
-	int per_gpu = f->gpus_per_node > 0 ? f->nics_per_node / f->gpus_per_node : 1;
 	int fewest = span->n_ranks - span->max_ranks_per_node * (span->n_nodes - 1);
 
-	if (per_gpu < 1)
-		per_gpu = 1;
 	if (fewest < 1)
 		fewest = 1;
-	if (fewest > span->max_ranks_per_node)
-		fewest = span->max_ranks_per_node;
-	return fewest * per_gpu < f->nics_per_node ? fewest * per_gpu : f->nics_per_node;
+	return fewest < span->max_ranks_per_node ? fewest : span->max_ranks_per_node;
+}
+
+/* That so many ranks of a node drive. */
+static int nics_of(const struct sc_fabric *f, int ranks)
+{
+	int per_gpu = f->gpus_per_node > 0 ? f->nics_per_node / f->gpus_per_node : 1;
+	int nics = ranks * (per_gpu > 1 ? per_gpu : 1);
+
+	return nics < f->nics_per_node ? nics : f->nics_per_node;
+}
+
+int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
+{
+	return nics_of(f, fewest_ranks(span));
 }
 
 static int driven_nics(const struct sc_fabric *f, enum sc_collective kind,
 		       const struct sc_span *span)
 {
-	static const struct sc_span pair = {.n_ranks = 2, .n_nodes = 2, .max_ranks_per_node = 1};
-
-	bool one = kind == SC_SEND_RECV || sc_collective_has_root(kind);
-
-	return sc_span_nics(f, one ? &pair : span);
+	if (kind == SC_ALL_TO_ALL) /* no ring goes through the node with the fewest */
+		return nics_of(f, span->max_ranks_per_node);
+	return kind == SC_SEND_RECV || sc_collective_has_root(kind) ? nics_of(f, 1)
+								    : sc_span_nics(f, span);
 }
 
 /* Share of a port's links that a ring through `n` GPUs of the domain uses. */
@@ -385,6 +394,15 @@ static double host_path_us(const struct problem *p, double to_peer)
 	return sc_bytes_us(n * to_peer, p->f->ramp.host_path_gbps);
 }
 
+/* Of an all-to-all, out of a node with so many ranks. */
+static double exchange_us(const struct problem *p, double ranks, double to_peer)
+{
+	double bytes = ranks * (p->span->n_ranks - ranks) * to_peer;
+
+	return sc_bytes_us(bytes, nics_of(p->f, (int)ranks) * p->f->nic_gbps * p->f->net_eff *
+					  p->f->net_a2a_eff);
+}
+
 static void all_to_all(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -404,7 +422,8 @@ static void all_to_all(const struct problem *p, struct times *t)
 	}
 	if (p->span->n_nodes > 1) {
 		t->net_bytes = local * (n - local) * to_peer;
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_a2a_eff));
+		t->net_us = fmax(exchange_us(p, local, to_peer),
+				 exchange_us(p, fewest_ranks(p->span), to_peer));
 		t->latency_us += f->nic_latency_us;
 		t->net_hops = 1;
 		t->net_hop_frac = 1;

@@ -363,6 +363,14 @@ START_TEST(monotone_in_ranks)
 				last = us;
 			}
 		}
+		last = 0;
+		for (int n = 9; n <= 64; n++) { /* the last node may have fewer */
+			struct sc_span span = {n, (n + 7) / 8, 8};
+			double us = time_of(&f, SC_ALL_TO_ALL, b * n, span);
+
+			ck_assert_double_ge(us, last);
+			last = us;
+		}
 	}
 }
 END_TEST
