@@ -38,4 +38,5 @@ void sc_cli_open_split(struct sc_config *config)
 {
 	config->parallel.dp = config->parallel.etp = config->parallel.shard_ranks = SC_NOT_GIVEN;
 	config->parallel.stage_layers.n = 0;
+	config->parallel.layout = NULL;
 }

@@ -236,6 +236,16 @@ START_TEST(layers_of_stages)
 	check_layers("parallel: {tp: 4, pp: 4, stage_layers: balanced}\n"
 		     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, seq: 8, vocab: 1536}\n",
 		     (int64_t[]){2, 2, 3, 1}, 4);
+	/* chunks of a layout, which says how many a stage has; ends may be alone in theirs */
+	check_layers("parallel: {tp: 4, pp: 2, layout: 'Et*3|(t*2,|)*2t*5L'}\n"
+		     "model: {family: gpt, layers: 12, hidden: 64, heads: 4, seq: 8, vocab: 9}\n",
+		     (int64_t[]){3, 2, 2, 5}, 4);
+	ck_assert_int_eq(request.config.parallel.virtual_stages, 2);
+	ck_assert_int_eq(request.config.parallel.schedule, SC_SCHED_INTERLEAVED);
+	check_layers(
+		"parallel: {tp: 4, pp: 4, layout: 'E|ttt|t*9|mL'}\n"
+		"model: {family: gpt, layers: 12, hidden: 64, heads: 4, seq: 8, vocab: 9, mtp_layers: 1}\n",
+		(int64_t[]){0, 3, 9, 1}, 4);
 	/* layers for later tokens are of the last chunk, and count with the loss */
 	check_layers("parallel: {tp: 4, pp: 4}\n"
 		     "model: {family: llama, layers: 6, hidden: 64, heads: 4, seq: 8, vocab: 9, "

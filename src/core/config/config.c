@@ -412,6 +412,10 @@ static void split_layers(const struct sc_request *request, int64_t *layers)
 	bool by_habit = request->software.ends_are_layers && each > 1;
 	const bool counts[2] = {by_habit || par->count_embedding, by_habit || par->count_loss};
 
+	if (par->layout) {
+		sc_layout_chunks(par->layout, n_chunks, layers);
+		return;
+	}
 	if (sc_stages_are_balanced(par) && n_chunks > 1) {
 		balance_layers(&request->config.model, n_chunks, layers);
 		return;

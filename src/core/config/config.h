@@ -212,6 +212,7 @@ struct sc_parallel {
 	bool sequence_parallel, tp_overlap;
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */
 	struct sc_ints stage_layers;
+	const char *layout; /* Megatron Core's, "Et*4|(t*4|)*14tmL"; NULL = none */
 	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default all */
 	int64_t etp, chimera_replicas, waves;
 	int vocab_stages, optimizer_validation;

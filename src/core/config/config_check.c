@@ -124,6 +124,8 @@ static int check_stages(const struct sc_resolver *res)
 	const struct sc_parallel *par = &cfg->parallel;
 	int64_t n_chunks = par->pp * par->virtual_stages;
 
+	if (par->layout)
+		return sc_config_check_schedule(res) ? -SC_ECONFLICT : sc_config_check_layout(res);
 	if (cfg->model.layers + par->count_embedding + par->count_loss < n_chunks)
 		return sc_resolve_fail(res, SC_ECONFLICT,
 				       par->virtual_stages > 1 ? "parallel.virtual_stages"

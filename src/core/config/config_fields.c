@@ -462,6 +462,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	 .max = MAX_LAYERS,
 	 .names = BALANCED_NAMES,
 	 .help = "layers of each stage, or balanced"},
+	STR(sc_parallel, layout,
+	    "what each chunk has, as Megatron Core writes it: Et*4|(t*4|)*14tmL"),
 	INT(sc_parallel, shard_ranks, 1, SC_MAX_GPUS,
 	    "ranks that sharding spreads over (HSDP); default all of dp and cp"),
 	INT(sc_parallel, etp, 1, MAX_SPLIT, "tensor-parallel ranks of an expert: tp or 1",

@@ -11,7 +11,7 @@ void sc_config_interleave(struct sc_request *req)
 	struct sc_parallel *par = &req->config.parallel;
 	int64_t layers = req->config.model.layers, chunks;
 
-	if (par->pp < 2 || layers < 1 || layers % par->pp || par->stage_layers.n ||
+	if (par->pp < 2 || layers < 1 || layers % par->pp || par->stage_layers.n || par->layout ||
 	    par->schedule != SC_SCHED_1F1B)
 		return;
 	chunks = layers / par->pp;

@@ -30,6 +30,9 @@ int sc_config_take_later(const struct sc_resolver *res);
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
 int sc_config_check_schedule(const struct sc_resolver *res);
+/* config_layout.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
+int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
+int sc_config_check_layout(const struct sc_resolver *res);
 /* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
 void sc_config_interleave(struct sc_request *request);
 void sc_config_fill_options(struct sc_request *request);

@@ -100,7 +100,7 @@ static const struct sc_foreign_key MEGATRON_ROWS[] = {
 	SC_ONLY("decoder-last-pipeline-num-layers", sc_words_off),
 	SC_ONLY("num-layers-in-first-pipeline-stage", sc_words_off),
 	SC_ONLY("num-layers-in-last-pipeline-stage", sc_words_off),
-	SC_ONLY("pipeline-model-parallel-layout", sc_words_off),
+	SC_TAKE("pipeline-model-parallel-layout", "parallel.layout"),
 	SC_ONLY("pipeline-model-parallel-split-rank", sc_words_off),
 	SC_ONLY("standalone-embedding-stage", sc_words_off),
 	SC_ONLY("encoder-num-layers", sc_words_off),
@@ -502,7 +502,8 @@ static int take_split(struct sc_foreign *file, struct sc_err *err)
 	if (n)
 		rc = sc_foreign_put_count(file, each, "parallel.virtual_stages", layers / pp / n,
 					  err);
-	else if (pp > 1 && !is_given(file, "parallel.virtual_stages"))
+	else if (pp > 1 && !is_given(file, "parallel.virtual_stages") &&
+		 !is_given(file, "parallel.layout"))
 		rc = sc_foreign_put_absent(file, "num-layers-per-virtual-pipeline-stage",
 					   "parallel.virtual_stages", "1", err);
 	if (rc == 0 && sc_foreign_is_on(file, "use-torch-fsdp2"))

@@ -319,6 +319,7 @@ static int find_facts(struct sc_searching *s, struct sc_err *err)
 	par->dp = par->etp = par->shard_ranks = SC_NOT_GIVEN;
 	par->schedule = SC_SCHED_1F1B;
 	par->stage_layers.n = 0;
+	par->layout = NULL;
 	par->sequence_parallel = par->tp_overlap = false;
 	par->vocab_stages = SC_VOCAB_STAGES_NONE;
 	config.training.micro_batch = 1;
