@@ -15,7 +15,7 @@ struct fit_args {
 	struct sc_common common;
 	struct sc_arg_list where, swap, hold_out, keep;
 	const char *table, *device, *plot, *leave_out, *report;
-	int kind, launch, curves, json;
+	int kind, launch, curves, segments, json;
 	int64_t folds;
 	struct sc_fit_iteration_args iteration;
 };
@@ -100,6 +100,11 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(curves),
 	 .help = "gemm, collective: keep the measured times by size, too; of collectives -o writes a "
 		 "whole fabric file"},
+	{.name = "segments",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(segments),
+	 .help = "with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place "
+		 "of its times"},
 	SC_CLI_OPTION_REPORT(AT(report)),
 	{.name = "plot",
 	 .kind = SC_ARG_TEXT,
@@ -253,7 +258,8 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 				   .leave_out = args->leave_out,
 				   .keep = args->keep.at,
 				   .n_keep = args->keep.n,
-				   .curves = args->curves};
+				   .curves = args->curves,
+				   .segments = args->segments};
 	struct sc_fit result;
 	int rc = check_args(args, &opts, err);
 
@@ -284,7 +290,7 @@ static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, st
 					     .json = args->json};
 
 	if (args->device || args->plot || args->report || args->swap.n || args->hold_out.n ||
-	    args->keep.n || args->curves)
+	    args->keep.n || args->curves || args->segments)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit --kind iteration takes none of --device, --swap, --hold-out, --keep, "
@@ -319,7 +325,7 @@ const struct sc_command sc_command_fit = {
 	.synopsis =
 		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
 		"[--folds K | --leave-out COLUMN [--keep BLOCK.NAME]... | --hold-out COLUMN=VALUE...] [--launch WHICH] "
-		"[--curves] [--report FILE.html] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
+		"[--curves [--segments]] [--report FILE.html] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
 		"Fits the coefficients of one model to the table's rows of one device, by robust least "
@@ -354,7 +360,8 @@ const struct sc_command sc_command_fit = {
 		"--curves keeps what was measured beside the coefficients. Of a gemm: each weight matrix "
 		"(n, k) that was timed at three sizes m or more is predicted forward from its own times, "
 		"others by the formula. Of collectives: -o is the whole file of one machine; put it into "
-		"the folder fabrics, and name it in a config as cluster.fabric.\n\n"
+		"the folder fabrics, and name it in a config as cluster.fabric; --segments smooths each sweep by the "
+		"three segments of Lin et al. (arXiv:2404.12674).\n\n"
 		"--kind collective --leave-out machine says what the shared model is worth on a machine that it has "
 		"never seen: rows of all devices are taken, those with one value of the column machine are "
 		"predicted by a fit of all others, in which machines weigh alike and which starts where no "

@@ -412,6 +412,9 @@ static int check_opts(const struct sc_fit_opts *opts, struct sc_err *err)
 {
 	if (opts->leave_out && opts->n_hold_out > 0)
 		return sc_err_set(err, SC_EUSAGE, "--leave-out and --hold-out exclude each other");
+	if (opts->segments && (!opts->curves || opts->kind != SC_FIT_COLLECTIVE))
+		return sc_err_set(err, SC_EUSAGE,
+				  "--segments is for --kind collective with --curves");
 	if (opts->curves && opts->kind != SC_FIT_COLLECTIVE && opts->kind != SC_FIT_GEMM)
 		return sc_err_set(err, SC_EUSAGE, "--curves is for --kind gemm or collective");
 	if (opts->curves && opts->leave_out && strcmp(opts->leave_out, "device") == 0)

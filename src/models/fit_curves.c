@@ -76,6 +76,26 @@ static void make_rising(struct point *points, size_t n, struct sc_arena *scratch
 	sc_arena_rewind(scratch, mark);
 }
 
+/* In place of what was measured; where it would fall it stays. */
+static bool take_segments(struct point *points, size_t n, struct sc_arena *scratch)
+{
+	struct sc_arena_mark mark = sc_arena_mark(scratch);
+	double *bytes = sc_arena_alloc(scratch, n * sizeof(*bytes));
+	double *us = sc_arena_alloc(scratch, n * sizeof(*us)), last = 0;
+	struct sc_fit_segments segments;
+	bool found;
+
+	for (size_t i = 0; i < n; i++) {
+		bytes[i] = points[i].bytes;
+		us[i] = points[i].us;
+	}
+	found = sc_fit_segments(bytes, us, n, &segments);
+	for (size_t i = 0; i < n && found; i++)
+		points[i].us = last = fmax(last, sc_fit_segments_us(&segments, bytes[i]));
+	sc_arena_rewind(scratch, mark);
+	return found;
+}
+
 static bool is_of_curve(const struct sc_fabric_curve *c, const struct sc_fit_row *row)
 {
 	return c->ranks == row->span.n_ranks && c->nodes == row->span.n_nodes &&
@@ -96,7 +116,8 @@ static bool fill(const struct sc_fit_problem *problem, struct sc_arena *arena,
 	n = merge_sizes(points, n);
 	if (n < MIN_SIZES)
 		return false;
-	make_rising(points, n, arena);
+	if (!problem->model->segments || !take_segments(points, n, arena))
+		make_rising(points, n, arena);
 	c->bytes.at = sc_arena_alloc(arena, n * sizeof(double));
 	c->time_us.at = sc_arena_alloc(arena, n * sizeof(double));
 	c->bytes.n = c->time_us.n = n;

@@ -54,6 +54,7 @@ int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
 	const struct sc_fit_set *set = &work->set;
 
 	*model = (struct sc_fit_model){.kind = work->opts->kind,
+				       .segments = work->opts->segments,
 				       .device = *work->start,
 				       .n_devices = set->n_devices,
 				       .requests = set->requests,

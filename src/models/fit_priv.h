@@ -116,6 +116,7 @@ struct sc_fit_work;
 /* The profile whose coefficients change. */
 struct sc_fit_model {
 	enum sc_fit_kind kind;
+	bool segments;             /* as struct sc_fit_opts */
 	struct sc_device device;   /* its coefficients are those of all `devices` */
 	struct sc_device *devices; /* of the rows */
 	size_t n_devices;
@@ -202,6 +203,15 @@ struct sc_fit_work {
 void sc_fit_score(const struct sc_fit_work *work, struct sc_fit *out);
 /* The rows as curves, which the model then has (fit_curves.c, fit_gemm_curves.c). Build them while it has
  * none. */
+/* A sweep of rising sizes as three segments (fit_segments.c). */
+struct sc_fit_segments {
+	double low_bytes, high_bytes; /* the curve is between these */
+	double overhead_us, most_gbps;
+	double rise, middle, steepness, low; /* of log10 of 1e9 bytes/s over log2 of bytes */
+};
+/* False: too few sizes, or no curve is found. */
+bool sc_fit_segments(const double *bytes, const double *us, size_t n, struct sc_fit_segments *out);
+double sc_fit_segments_us(const struct sc_fit_segments *segments, double bytes);
 struct sc_structs sc_fit_curves_build(const struct sc_fit_problem *problem, struct sc_arena *arena);
 struct sc_structs sc_fit_gemm_curves(const struct sc_fit_problem *problem, struct sc_arena *arena);
 void sc_fit_curves_set(struct sc_fit_model *model, struct sc_structs curves);

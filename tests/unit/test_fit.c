@@ -980,6 +980,40 @@ START_TEST(curves_follow_sweeps_and_rise)
 }
 END_TEST
 
+/* Three segments: a sweep that is of them comes back, and bytes over times are the bandwidth that the curve has. */
+START_TEST(segments_come_back)
+{
+	const struct sc_fit_segments want = {
+		.low_bytes = 1 << 15,
+		.high_bytes = ldexp(1, 35),
+		.overhead_us = 20,
+		.most_gbps = 590,
+		.rise = 3,
+		.middle = 20,
+		.steepness = 0.35,
+		.low = -0.2289}; /* it begins where the overhead ends */
+	double bytes[32], us[32], last = 0;
+	struct sc_fit_segments got;
+
+	for (int i = 0; i < 32; i++) {
+		bytes[i] = ldexp(1, 10 + i);
+		us[i] = sc_fit_segments_us(&want, bytes[i]);
+	}
+	ck_assert(sc_fit_segments(bytes, us, 32, &got));
+	ck_assert_double_eq_tol(got.overhead_us, 20, 1e-9);
+	ck_assert_double_eq_tol(got.middle, 20, 0.02);
+	ck_assert_double_eq_tol(got.steepness, 0.35, 1e-3);
+	for (int i = 0; i < 32; i++) {
+		double mine = sc_fit_segments_us(&got, bytes[i]);
+
+		ck_assert_double_eq_tol(mine / us[i], 1, 5e-3);
+		last = fmax(last, mine);
+		ck_assert_double_le(last, mine * (1 + 5e-3));
+	}
+	ck_assert(!sc_fit_segments(bytes, us, 7, &got));
+}
+END_TEST
+
 static Suite *fit_suite(void)
 {
 	Suite *suite = suite_create("fit");
@@ -988,6 +1022,7 @@ static Suite *fit_suite(void)
 	tcase_add_checked_fixture(fits, setup, teardown);
 	tcase_set_timeout(fits, 60);
 	tcase_add_test(fits, gemm_comes_back);
+	tcase_add_test(fits, segments_come_back);
 	tcase_add_test(fits, unused_coefficients_stay_and_are_named);
 	tcase_add_test(fits, launch_is_told_apart);
 	tcase_add_test(fits, same_bytes_twice);
