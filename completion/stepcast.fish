@@ -43,6 +43,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from search' -l device -x -d 'GP
 complete -c stepcast -n '__fish_seen_subcommand_from search' -l objective -x -d 'time (default), throughput (of a GPU), cost or energy; two: their Pareto front'
 complete -c stepcast -n '__fish_seen_subcommand_from search' -l price -x -d 'of one GPU, for --objective cost; may be given again'
 complete -c stepcast -n '__fish_seen_subcommand_from search' -l memory-margin -x -d 'share of a GPU'\''s memory that stays free (default: 0)'
+complete -c stepcast -n '__fish_seen_subcommand_from search' -l tokens -x -d 'time (h), cost and energy (kWh) of a run over so many tokens, as 15e12'
 complete -c stepcast -n '__fish_seen_subcommand_from search' -l time-limit -x -d 'then give the best so far, and how far it can be from the best'
 complete -c stepcast -n '__fish_seen_subcommand_from search' -l out-cases -r -d 'write every candidate: state, floor, memory, time'
 complete -c stepcast -n '__fish_seen_subcommand_from search' -l json -d 'write JSON to stdout'

@@ -75,6 +75,7 @@ _stepcast() {
 		'--objective[time (default), throughput (of a GPU), cost or energy; two\: their Pareto front]:WHAT\[,WHAT\]:' \
 		'*--price[of one GPU, for --objective cost; may be given again]:DEVICE=USD_PER_HOUR:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0)]:SHARE:' \
+		'--tokens[time (h), cost and energy (kWh) of a run over so many tokens, as 15e12]:N:' \
 		'--time-limit[then give the best so far, and how far it can be from the best]:SECONDS:' \
 		'--out-cases[write every candidate\: state, floor, memory, time]:FILE.csv:_files' \
 		'--json[write JSON to stdout]' \

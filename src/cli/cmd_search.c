@@ -12,7 +12,7 @@ struct search_args {
 	struct sc_common common;
 	struct sc_arg_list sets, fixed, chosen, prices;
 	const char *objective, *gpus, *devices, *cases, *report;
-	double memory_margin, time_limit_s;
+	double memory_margin, tokens, time_limit_s;
 	int all, json;
 	int64_t jobs;
 	struct sc_ranks *ranks;
@@ -62,6 +62,13 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .min = 0,
 	 .max = 0.9,
 	 .help = "share of a GPU's memory that stays free (default: 0)"},
+	{.name = "tokens",
+	 .kind = SC_ARG_NUMBER,
+	 .arg = "N",
+	 .offset = AT(tokens),
+	 .min = 1,
+	 .max = 1e18,
+	 .help = "time (h), cost and energy (kWh) of a run over so many tokens, as 15e12"},
 	{.name = "time-limit",
 	 .kind = SC_ARG_NUMBER,
 	 .arg = "SECONDS",
@@ -266,6 +273,7 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 		.all = args->all,
 		.fixed = args->fixed.at,
 		.n_fixed = args->fixed.n,
+		.tokens = args->tokens,
 		.memory_margin = args->memory_margin,
 		.n_jobs = (unsigned)args->jobs,
 		.time_limit_s = args->time_limit_s,

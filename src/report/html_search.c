@@ -41,7 +41,7 @@ static void name_all(struct view *v)
 
 static const char *unit_of(const struct view *v, int objective)
 {
-	return sc_search_units[v->search->objective[objective]];
+	return sc_search_unit(v->search, v->search->objective[objective]);
 }
 
 static void put_verdict(struct view *v)

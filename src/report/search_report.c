@@ -46,12 +46,15 @@ static void put_best(const struct sc_search *search, const struct sc_search_resu
 			 ": %.6g ms (80 %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
 			 o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, c->memory_gib,
 			 c->capacity_gib);
-	for (int i = 0; i < n_objectives(search); i++)
-		if (search->objective[i] != SC_SEARCH_TIME)
-			sc_strbuf_printf(out, "  %s: %.6g %s\n",
-					 sc_search_objective_names[search->objective[i]],
-					 r->shown[0].value[i],
-					 sc_search_units[search->objective[i]]);
+	for (int i = 0; i < n_objectives(search); i++) {
+		enum sc_search_objective what = search->objective[i];
+		bool run = search->tokens > 0 && what != SC_SEARCH_THROUGHPUT;
+
+		if (what != SC_SEARCH_TIME || run)
+			sc_strbuf_printf(out, "  %s%s: %.6g %s\n", sc_search_objective_names[what],
+					 run ? " of the run" : "", r->shown[0].value[i],
+					 sc_search_unit(search, what));
+	}
 	for (size_t i = 0; i < r->cases.n_cols; i++)
 		sc_strbuf_printf(out, "  %-28s %s\n", r->cases.header[i],
 				 sc_csv_cell(&r->cases, r->shown[0].row, i));
@@ -181,7 +184,7 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 		      struct sc_err *err)
 {
 	struct sc_json json;
-	json_t *counts, *shown, *others;
+	json_t *counts, *units, *shown, *others;
 	int rc;
 
 	sc_json_init(&json, "stepcast/search", SEARCH_VERSION);
@@ -190,6 +193,10 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 		sc_json_int(&json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
 	sc_json_bool(&json, json.root, "proven", r->proven);
 	sc_json_bool(&json, json.root, "pareto", search->pareto);
+	units = sc_json_object(&json, json.root, "units");
+	for (int k = 0; k < n_objectives(search); k++)
+		sc_json_text(&json, units, sc_search_objective_names[search->objective[k]],
+			     sc_search_unit(search, search->objective[k]));
 	shown = sc_json_array(&json, json.root, "best");
 	for (size_t i = 0; i < r->n_shown; i++)
 		add_case(search, r, i, &json, sc_json_object(&json, shown, NULL));

@@ -7,8 +7,15 @@
 #include "study/search/search_priv.h"
 
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
-const char *const sc_search_units[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
+
+const char *sc_search_unit(const struct sc_search *search, enum sc_search_objective objective)
+{
+	static const char *const of_step[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
+	static const char *const of_run[] = {"h", "GPU-ms a sample", "USD", "kWh"};
+
+	return (search->tokens > 0 ? of_run : of_step)[objective];
+}
 
 /* What the rows of one device share. */
 struct device {
@@ -73,26 +80,38 @@ static int load_device(const struct sc_searching *s, const char *text, struct de
 	return 0;
 }
 
+/* Iterations that a row is worth: those of the run, or of the samples of one. */
+static double iterations(const struct sc_searching *s, size_t row)
+{
+	const struct sc_config *base = &s->facts->config;
+	double one = (double)base->training.global_batch;
+	double batch = number_of(s, row, "training.global_batch", one);
+	double seq = number_of(s, row, "model.seq", (double)base->model.seq);
+
+	return s->search->tokens > 0 ? s->search->tokens / (batch * seq) : one / batch;
+}
+
 static double factor_of(const struct sc_searching *s, size_t row,
 			enum sc_search_objective objective, const struct device *device)
 {
 	const struct sc_config *base = &s->facts->config;
-	double batch = (double)base->training.global_batch, gpus;
-	double share = batch / number_of(s, row, "training.global_batch", batch);
+	double batch = (double)base->training.global_batch, n = iterations(s, row), gpus;
+	bool run = s->search->tokens > 0;
 
 	gpus = number_of(s, row, "gpus", (double)base->gpus);
 	switch (objective) {
 	case SC_SEARCH_THROUGHPUT:
-		return gpus * share / batch;
+		return gpus / number_of(s, row, "training.global_batch", batch);
 	case SC_SEARCH_COST:
-		return gpus * share * device->usd_per_hour / SC_MS_PER_HOUR;
+		return gpus * n * device->usd_per_hour / SC_MS_PER_HOUR;
 	case SC_SEARCH_ENERGY:
-		return gpus * share * device->watts / SC_W_MS_PER_KJ;
+		return gpus * n * device->watts /
+		       (run ? SC_W_PER_KW * SC_MS_PER_HOUR : SC_W_MS_PER_KJ);
 	case SC_SEARCH_TIME:
 	case SC_SEARCH_N_OBJECTIVES:
 		break;
 	}
-	return share;
+	return run ? n / SC_MS_PER_HOUR : n;
 }
 
 int sc_search_factors(struct sc_searching *s, struct sc_err *err)

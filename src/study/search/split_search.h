@@ -9,14 +9,13 @@
 
 /* What is to be small. All are proportional to the iteration's time. */
 enum sc_search_objective {
-	SC_SEARCH_TIME, /* ms of an iteration; of batches of other sizes: of as many samples */
+	SC_SEARCH_TIME, /* ms of an iteration; of batches of other sizes: of as many samples; h of a run */
 	SC_SEARCH_THROUGHPUT, /* GPU-ms a sample: the largest throughput of a GPU has the least */
-	SC_SEARCH_COST,       /* USD of an iteration, or of as many samples */
-	SC_SEARCH_ENERGY,     /* kJ at the GPUs' board power, as many samples */
+	SC_SEARCH_COST,       /* USD of an iteration, or of as many samples, or of a run */
+	SC_SEARCH_ENERGY,     /* kJ at the GPUs' board power, as many samples; kWh of a run */
 	SC_SEARCH_N_OBJECTIVES
 };
 extern const char *const sc_search_objective_names[]; /* "time"..., NULL-ended */
-extern const char *const sc_search_units[];           /* of their values */
 
 enum { SC_SEARCH_MAX_CANDIDATES = 2 << 20, SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40 };
 struct sc_search_price {
@@ -33,6 +32,7 @@ struct sc_search {
 	size_t n_fixed;
 	enum sc_search_objective objective[2]; /* [1] counts if `pareto` */
 	bool pareto;
+	double tokens;        /* of a run that is looked at in place of an iteration; 0: none */
 	double memory_margin; /* share of the GPU's memory that stays free */
 	const struct sc_search_price *prices;
 	size_t n_prices;
@@ -87,6 +87,8 @@ struct sc_search_result {
 	size_t n_others;
 	struct sc_model_error error; /* of the draws */
 };
+/* Of the values of an objective. */
+const char *sc_search_unit(const struct sc_search *search, enum sc_search_objective objective);
 /* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for too many candidates; SC_ECONFLICT
  * if none can be or none fits. */
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
