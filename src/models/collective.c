@@ -105,6 +105,11 @@ double sc_link_share(const struct sc_fabric *f, int n)
 	return n >= f->link_gpus ? 1 : (n - 1.0) / (f->link_gpus - 1.0);
 }
 
+bool sc_is_over_pcie(const struct sc_fabric *f, int n)
+{
+	return f->link_gbps <= 0 || n > f->link_gpus || !(sc_link_share(f, n) > 0);
+}
+
 /* Of rings over PCIe: as the wiring lets them, at most the GPU's own. */
 static double pcie_gbps(const struct sc_fabric *f, int n)
 {
@@ -121,8 +126,7 @@ static void set_links(struct problem *p)
 		p->kind == SC_SEND_RECV && p->span->n_nodes == 1 ? 2 : p->span->max_ranks_per_node;
 
 	p->link_share = p->kind == SC_SEND_RECV ? sc_link_share(f, 2) : sc_link_share(f, local);
-	p->pcie = f->link_gbps <= 0 || p->span->max_ranks_per_node > f->link_gpus ||
-		  !(p->link_share > 0);
+	p->pcie = sc_is_over_pcie(f, p->span->max_ranks_per_node);
 	if (p->pcie)
 		p->link_share = 1;
 	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff

@@ -101,8 +101,8 @@ bool sc_algo_by_name(const char *name, enum sc_algo *out)
 struct sc_cost sc_copies_cost(const struct sc_fabric *f, const struct sc_copies *copies,
 			      int n_ranks)
 {
-	double share = n_ranks > f->link_gpus ? 0 : sc_link_share(f, n_ranks);
-	bool pcie = f->link_gbps <= 0 || !(share > 0);
+	double share = sc_link_share(f, n_ranks);
+	bool pcie = sc_is_over_pcie(f, n_ranks);
 	double gbps = copies->speed *
 		      (pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff * share);
 	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1,

@@ -322,8 +322,7 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 {
 	int nics;
 	double share = sc_link_share(fabric, span->max_ranks_per_node);
-	bool pcie = fabric->link_gbps <= 0 || span->max_ranks_per_node > fabric->link_gpus ||
-		    !(share > 0);
+	bool pcie = sc_is_over_pcie(fabric, span->max_ranks_per_node);
 	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->search.port_gbps * share;
 	double channel = pcie ? port : fabric->search.channel_gbps;
 

@@ -100,6 +100,7 @@ double sc_collective_curve_us(const struct sc_fabric *fabric, enum sc_collective
 enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
 /* Share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join them. */
 double sc_link_share(const struct sc_fabric *fabric, int n);
+bool sc_is_over_pcie(const struct sc_fabric *fabric, int n); /* and so over PCIe */
 /* NICs of one node that a group drives: those of its ranks on the node with the fewest. */
 int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);
 /* The search's result for a fabric and span. */

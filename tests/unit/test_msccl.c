@@ -125,8 +125,13 @@ static struct sc_fabric_walk walk_of(double block, double link, double port)
 
 static double walked(const struct sc_msccl *algo, const struct sc_fabric_walk *walk, double bytes)
 {
-	struct sc_fabric fabric = {
-		.gpus_per_node = algo->n_gpus, .nics_per_node = 1, .nic_gbps = 25, .walk = walk};
+	struct sc_fabric fabric = {.link_gbps = 1e6,
+				   .link_eff = 1,
+				   .link_gpus = algo->n_gpus,
+				   .gpus_per_node = algo->n_gpus,
+				   .nics_per_node = 1,
+				   .nic_gbps = 25,
+				   .walk = walk};
 	struct sc_msccl_time time;
 	struct sc_err err = {0};
 
@@ -210,6 +215,44 @@ START_TEST(instances_until_a_cap)
 	walk.port_gbps = 70;
 	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / sc_bytes_us(7 * GIB / 8, 70), 1, 0.05);
 	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / walked(&four, &walk, GIB), 1, 0.05);
+}
+END_TEST
+
+/* A walk's rates are at most those of its GPUs' links; all that goes from one GPU to another shares its link. */
+START_TEST(walks_keep_to_the_links)
+{
+	/* a port slower than the profile's, a link of a mesh, PCIe beyond pairs, and alone */
+	static const struct {
+		double link_gbps;
+		enum sc_link_topology topology;
+		int link_gpus;
+		double gbps;
+	} NODES[] = {{200, SC_LINK_SWITCH, 4, 200 * 0.8},
+		     {200, SC_LINK_MESH, 4, 200 * 0.8 / 3},
+		     {200, SC_LINK_SWITCH, 2, 32 * 0.75},
+		     {0, SC_LINK_SWITCH, 4, 32 * 0.75}};
+	struct sc_fabric_walk walk = walk_of(100, 0, 1000);
+	struct sc_fabric fabric = {.link_gbps = NODES[_i].link_gbps,
+				   .link_eff = 0.8,
+				   .link_gpus = NODES[_i].link_gpus,
+				   .topology = NODES[_i].topology,
+				   .pcie_gbps = 32,
+				   .ramp = {.pcie_eff = 0.75},
+				   .gpus_per_node = 4,
+				   .walk = &walk};
+	struct sc_msccl_time time;
+	struct sc_msccl ring;
+
+	sc_msccl_build(&(struct sc_msccl_recipe){.kind = SC_MSCCL_RING_ALL_REDUCE,
+						 .proto = SC_PROTO_SIMPLE,
+						 .n_gpus = 4,
+						 .gpus_per_node = 4,
+						 .channels = 4,
+						 .instances = 4},
+		       &arena, &ring);
+	ck_assert_int_eq(
+		sc_msccl_walk(&ring, &(struct sc_msccl_place){&fabric, 4}, GIB, &time, NULL), 0);
+	ck_assert_double_eq_tol(time.total_us / sc_bytes_us(1.5 * GIB, NODES[_i].gbps), 1, 0.05);
 }
 END_TEST
 
@@ -357,6 +400,7 @@ static Suite *msccl_suite(void)
 	tcase_add_test(tc, next_uses_all_nics);
 	tcase_add_loop_test(tc, links_carry_the_same, 0, SC_MSCCL_N_KINDS);
 	tcase_add_test(tc, instances_until_a_cap);
+	tcase_add_loop_test(tc, walks_keep_to_the_links, 0, 4);
 	tcase_add_loop_test(tc, walks_are_monotone, 0, SC_MSCCL_N_KINDS);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -22,7 +22,6 @@ static const char *const LIMITS[N_LIMITS] = {"block", "link", "port", "network",
 struct connection {
 	double available_us[MAX_SLOTS], sent_us[MAX_SLOTS], freed_us[MAX_SLOTS];
 	size_t n_sent, n_taken;
-	double link_free_us;
 	bool is_remote;
 };
 struct block {
@@ -43,7 +42,8 @@ struct done {
 struct walk {
 	const struct sc_msccl *algo;
 	const struct sc_fabric *fabric;
-	int per_node; /* ranks; no more than the GPUs of a node */
+	int per_node;                /* ranks; no more than the GPUs of a node */
+	double link_gbps, port_gbps; /* of two GPUs, of one; 0: no limit */
 	const struct sc_fabric_walk_proto *p;
 	int slots;
 	double chunk_bytes, tile_bytes;
@@ -52,14 +52,15 @@ struct walk {
 	struct block *blocks;
 	struct sc_msccl_connections peers;
 	struct connection *connections; /* of each in `peers` */
-	double *port_free_us, *nic_free_us;
-	struct done *done;  /* of a step */
-	struct turn *turns; /* a heap, the earliest first */
+	double *link_free_us, *port_free_us,
+		*nic_free_us; /* of a GPU's links: by the peer's place on its node */
+	struct done *done;    /* of a step */
+	struct turn *turns;   /* a heap, the earliest first */
 	size_t n_turns;
 	size_t *waiters; /* of a step: a thread block + 1 that waits for it, a chain */
 	size_t *next_waiter;
 	double tile_end_us[WALKED_TILES];
-	double *port_busy_us, *nic_busy_us;
+	double *link_busy_us, *port_busy_us, *nic_busy_us;
 };
 
 /* ---- thread blocks by the time at which they can go on ---- */
@@ -189,7 +190,7 @@ static double send_end_us(struct walk *w, size_t block, double start, double byt
 {
 	const struct block *b = &w->blocks[block];
 	const struct sc_fabric *f = w->fabric;
-	struct connection *c = to_of(w, block);
+	const struct connection *c = to_of(w, block);
 	double wire = bytes * w->p->wire_factor, end = start;
 	int nics = f->nics_per_node > 0 ? f->nics_per_node : 1;
 
@@ -200,12 +201,16 @@ static double send_end_us(struct walk *w, size_t block, double start, double byt
 		return serve(&w->nic_free_us[nic], &w->nic_busy_us[nic], start, wire,
 			     f->nic_gbps * f->net_eff);
 	}
-	if (f->walk->link_gbps > 0)
-		end = c->link_free_us =
-			fmax(c->link_free_us, start) + sc_bytes_us(wire, f->walk->link_gbps);
-	if (f->walk->port_gbps > 0)
+	if (w->link_gbps > 0) {
+		int peer = w->algo->tbs[block].send % w->per_node;
+		size_t link = (size_t)(b->gpu * w->per_node + peer);
+
+		end = serve(&w->link_free_us[link], &w->link_busy_us[link], start, wire,
+			    w->link_gbps);
+	}
+	if (w->port_gbps > 0)
 		end = fmax(end, serve(&w->port_free_us[b->gpu], &w->port_busy_us[b->gpu], start,
-				      wire, f->walk->port_gbps));
+				      wire, w->port_gbps));
 	return end;
 }
 
@@ -371,6 +376,24 @@ static void set_tiles(struct walk *w, double bytes)
 	w->per_primitive = (int)fmax(1, fmin(SC_MSCCL_MAX_COUNT, chunks));
 }
 
+/* The profile's are of the fastest GPU with such links, all of them switched; this one's may be slower, wired pair by
+ * pair, or not there. */
+static void set_rates(struct walk *w)
+{
+	const struct sc_fabric *f = w->fabric;
+	double port_gbps = f->link_gbps * f->link_eff;
+
+	w->link_gbps = w->port_gbps = 0;
+	if (sc_is_over_pcie(f, w->per_node)) {
+		w->port_gbps = f->pcie_gbps * f->ramp.pcie_eff;
+		return;
+	}
+	w->port_gbps = f->walk->port_gbps > 0 ? fmin(f->walk->port_gbps, port_gbps) : port_gbps;
+	w->link_gbps = f->walk->link_gbps;
+	if (f->topology == SC_LINK_MESH && !(w->link_gbps > 0) && f->link_gpus > 1)
+		w->link_gbps = port_gbps / (f->link_gpus - 1);
+}
+
 static int init(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_msccl *algo = w->algo;
@@ -382,6 +405,8 @@ static int init(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 	w->next_waiter = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->next_waiter));
 	w->waiters = sc_arena_calloc(arena, algo->n_steps + 1, sizeof(*w->waiters));
 	w->done = sc_arena_calloc(arena, algo->n_steps + 1, sizeof(*w->done));
+	w->link_free_us = sc_arena_calloc(arena, gpus * (size_t)w->per_node, sizeof(double));
+	w->link_busy_us = sc_arena_calloc(arena, gpus * (size_t)w->per_node, sizeof(double));
 	w->port_free_us = sc_arena_calloc(arena, gpus, sizeof(double));
 	w->port_busy_us = sc_arena_calloc(arena, gpus, sizeof(double));
 	w->nic_free_us = sc_arena_calloc(arena, nodes * nics, sizeof(double));
@@ -401,32 +426,28 @@ static double most(const double *x, size_t n)
 	return most;
 }
 
-/* What was at work the longest; where none was half of the time, waiting was. */
-static const char *limit_of(const struct walk *w, double us)
+/* What was at work the longest, and how long. */
+static double busiest_us(const struct walk *w, int *best)
 {
 	size_t nodes = (size_t)(w->algo->n_gpus / w->per_node) + 1;
 	double busy[N_LIMITS] = {0};
-	int best = BY_BLOCK;
 
+	*best = BY_BLOCK;
+	busy[BY_LINK] = most(w->link_busy_us, (size_t)(w->algo->n_gpus * w->per_node));
 	busy[BY_PORT] = most(w->port_busy_us, (size_t)w->algo->n_gpus);
 	busy[BY_NET] = most(w->nic_busy_us, nodes * ((size_t)w->fabric->nics_per_node + 1));
 	for (size_t t = 0; t < w->algo->n_tbs; t++) {
-		const struct connection *c = to_of(w, t);
 		double bytes = 0;
 
 		for (size_t s = 0; s < w->algo->tbs[t].n; s++)
 			bytes += w->algo->steps[w->algo->tbs[t].first + s].count * w->chunk_bytes;
 		bytes *= (double)w->walked_tiles / (double)w->n_tiles;
 		busy[BY_BLOCK] = fmax(busy[BY_BLOCK], sc_bytes_us(bytes, w->p->block_gbps));
-		if (w->algo->tbs[t].send >= 0 && !c->is_remote && w->fabric->walk->link_gbps > 0)
-			busy[BY_LINK] =
-				fmax(busy[BY_LINK], sc_bytes_us(bytes * w->p->wire_factor,
-								w->fabric->walk->link_gbps));
 	}
 	for (int i = 0; i < BY_LATENCY; i++)
-		if (busy[i] > busy[best])
-			best = i;
-	return LIMITS[busy[best] > us / 2 ? best : BY_LATENCY];
+		if (busy[i] > busy[*best])
+			*best = i;
+	return busy[*best];
 }
 
 /* A step of many chunks is several primitives where they are large: two blocks that both send before they
@@ -442,7 +463,10 @@ static bool has_ended(const struct walk *w)
 static struct sc_msccl_time time_of(const struct walk *w)
 {
 	double end_us = most(w->tile_end_us, w->walked_tiles);
-	const char *limit = limit_of(w, end_us);
+	int best;
+	double busy_us = busiest_us(w, &best);
+	/* where nothing was at work for half of the time, waiting was */
+	const char *limit = LIMITS[busy_us > end_us / 2 ? best : BY_LATENCY];
 
 	if (!has_ended(w))
 		return (struct sc_msccl_time){HUGE_VAL, "deadlock"};
@@ -450,7 +474,10 @@ static struct sc_msccl_time time_of(const struct walk *w)
 		double warm_us = most(w->tile_end_us, WARM_TILES);
 		double tiles = w->chunk_bytes / w->tile_bytes - (double)w->walked_tiles;
 
-		end_us += tiles * (end_us - warm_us) / (WALKED_TILES - WARM_TILES);
+		/* the last of few may come faster than what blocks share can go on */
+		double shared_us = best == BY_BLOCK ? 0 : busy_us / (double)w->walked_tiles;
+
+		end_us += tiles * fmax((end_us - warm_us) / (WALKED_TILES - WARM_TILES), shared_us);
 	}
 	return (struct sc_msccl_time){w->p->base_us + end_us, limit};
 }
@@ -472,6 +499,7 @@ int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_msccl_place *plac
 	w.p = &fabric->walk->protos[algo->proto];
 	w.slots = sc_msccl_slots(algo->proto);
 	set_tiles(&w, bytes);
+	set_rates(&w);
 	sc_arena_init(&arena, 1 << 16);
 	rc = init(&w, &arena, err);
 	if (rc == 0) {
