@@ -6,7 +6,7 @@
 #include "example_fixture.h"
 #include "runner.h"
 
-enum { N_SPLITS = 60, N_KEYS = 11, MOST_VALUES = 13 };
+enum { N_SPLITS = 60, N_KEYS = 14, MOST_VALUES = 14 };
 static const struct {
 	const char *path, *values[MOST_VALUES];
 } KEYS[N_KEYS] = {
@@ -16,10 +16,14 @@ static const struct {
 	{"parallel.virtual_stages", {"1", "1", "2", "3"}},
 	{"parallel.schedule",
 	 {"1f1b", "1f1b", "gpipe", "interleaved", "breadth-first", "zb-h1", "zb-h2", "zb-v",
-	  "v-half", "v-min", "chimera", "hanayo", "dualpipev"}},
+	  "v-half", "v-min", "chimera", "hanayo", "dualpipe", "dualpipev"}},
 	{"parallel.sharding", {"none", "zero1", "zero3", "fsdp"}},
 	{"training.micro_batch", {"1", "2", "3", "4"}},
 	{"training.recompute", {"none", "selective", "full"}},
+	{"parallel.ep", {"1", "2", "4"}},
+	{"training.software",
+	 {"", "torchtitan", "megatron-core", "deepspeed-zero-infinity", "primus"}},
+	{"cluster.nic_gbit_s", {"", "10", "50"}},
 	{"training.global_batch", {"", "", "16", "48", "100"}},
 	{"parallel.vocab_stages", {"none", "none", "vocab-1", "vocab-2", "interlaced"}},
 	{"c3.policy",
