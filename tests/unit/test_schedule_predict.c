@@ -227,6 +227,24 @@ START_TEST(a_jump_beside_reductions)
 }
 END_TEST
 
+/* One replica has nothing to shard, and a host that waits for transfers waits for them. */
+START_TEST(one_replica_shards_nothing)
+{
+	struct sc_predict_opts opts;
+	char text[256];
+	double none;
+
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text),
+		 "parallel.schedule=1f1b model.hidden=512 model.heads=8 training.global_batch=32 "
+		 "training.software=megatron-bridge c3.policy=serial parallel.sharding=");
+	none = predict(&opts, strcat(text, "none"))->iteration_ms;
+	strcpy(strstr(text, "none"), _i ? "zero3" : "zero2");
+	predict(&opts, text);
+	ck_assert_double_eq_tol(out.iteration_ms, none, 1e-9 * none);
+}
+END_TEST
+
 #define MIXTURE                                                                              \
 	"gpus=32 parallel.ep=8 cluster.gpu=h100-sxm-80gb model.family=moe model.experts=32 " \
 	"model.top_k=4 model.expert_ffn_hidden=1024"
@@ -493,6 +511,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, a_jump_changes_nothing_at_random, 0, 13);
 	tcase_add_loop_test(tcase, a_jump_from_few_micro_batches, 0, 7 * 2);
 	tcase_add_loop_test(tcase, a_jump_beside_reductions, 0, 24);
+	tcase_add_loop_test(tcase, one_replica_shards_nothing, 0, 2);
 	tcase_add_loop_test(tcase, gradients_of_each_pass, 0, 4);
 	tcase_add_loop_test(tcase, overlap_without_pairs, 0, 2);
 	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);

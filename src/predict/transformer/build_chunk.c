@@ -499,7 +499,8 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	struct pass_costs *costs =
 		&b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
 	uint32_t op = sc_op_pack(PARTS[slot->kind].whole, slot->chunk, slot->micro_batch);
-	bool shares = b->sharding.gradients && b->sharding.reduces_each;
+	bool shares = b->sharding.gradients && b->sharding.reduces_each &&
+		      b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1;
 
 	if (b->full)
 		return full_pass(st, slot, partial, recv);
