@@ -48,8 +48,9 @@ struct mnk {
 	double m, n, k;
 };
 void add_gemm(const struct dims *x, enum sc_op_name name, struct mnk size);
-/* A weight gradient m x n, summed over k rows. */
+/* Do both operands of a weight gradient have scales of blocks along what it sums over? */
 bool sums_scaled_blocks(const struct dims *x);
+/* A weight gradient m x n, summed over k rows. */
 void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
 /* An operand to the GEMMs' fp8 or fp4, for use along its rows and its columns; nothing in other precisions. */
 void quantize(const struct dims *x, double n);
