@@ -595,6 +595,32 @@ START_TEST(optimized_orders)
 }
 END_TEST
 
+/* A little more time of a pass lengthens Hanayo's order by little, where backward passes take as long as two forward ones,
+ * too: by a sixth at most from one step of 1 % to the next. */
+START_TEST(waves_have_no_cliff)
+{
+	struct sc_schedule_shape shape = {.kind = SC_SCHED_HANAYO,
+					  .pp = _i & 1 ? 4 : 2,
+					  .virtual_stages = _i & 2 ? 4 : 2,
+					  .micro_batches = 64};
+	double before = 0;
+
+	for (int i = 0; i <= 80; i++) {
+		struct sc_pass_times by_stage[4];
+		struct sc_schedule_play play;
+		double half = (1.6 + 0.01 * i) / 2;
+
+		shape.times = (struct sc_pass_times){1, half, half, 0, 1};
+		for (uint32_t s = 0; s < shape.pp; s++)
+			by_stage[s] = shape.times;
+		build(&shape);
+		ck_assert_int_eq(sc_schedule_play(&passes, by_stage, &arena, &play, NULL), 0);
+		ck_assert_double_le(play.longest, before > 0 ? before * 7 / 6 : (double)INFINITY);
+		before = play.longest;
+	}
+}
+END_TEST
+
 /* The times of passes tell the order, which may repeat itself late or not at all. */
 START_TEST(periods_between_fill_and_drain)
 {
@@ -648,6 +674,7 @@ static Suite *schedule_suite(void)
 	tcase_add_loop_test(tcase, bubbles_of_profiled_times, 0, N_PROFILED);
 	tcase_add_loop_test(tcase, optimized_orders, 0, 2);
 	tcase_add_loop_test(tcase, periods_between_fill_and_drain, 0, 2);
+	tcase_add_loop_test(tcase, waves_have_no_cliff, 0, 4);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -1,7 +1,7 @@
 /* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in two directions
  * or more, each with its share of the micro-batches; Hanayo (Liu et al., SC23, §3), one pipeline that goes to and
  * fro in waves. Each micro-batch in flight has a place from its first pass to its last, as many as stages; of
- * passes that can begin, backward comes first, then the older micro-batch. */
+ * passes that can begin, backward comes first, or forward where that ends earlier, then the older micro-batch. */
 #include <math.h>
 
 #include "predict/schedule/schedule_priv.h"
@@ -16,6 +16,8 @@ struct choice {
 struct flow {
 	const struct slot_writer *w;
 	uint32_t places; /* of a replica */
+	uint32_t n;      /* micro-batches */
+	bool forward_first;
 	double *free_at; /* by stage */
 	double *end
 		[2]; /* forward, backward: [micro-batch * depth + virtual stage]; negative: not yet */
@@ -46,12 +48,12 @@ static double ready_at(const struct flow *f, const struct choice *c)
 	return end < 0 ? end : end + f->w->times.send;
 }
 
-static bool is_better(const struct choice *a, const struct choice *b)
+static bool is_better(const struct flow *f, const struct choice *a, const struct choice *b)
 {
 	if (fabs(a->begin - b->begin) > CLOSE)
 		return a->begin < b->begin;
 	if (a->backward != b->backward)
-		return a->backward;
+		return a->backward != f->forward_first;
 	return a->micro_batch < b->micro_batch;
 }
 
@@ -64,7 +66,7 @@ static bool next_of(const struct flow *f, struct choice *c)
 
 	c->nth = f->next[c->backward][c->stage * map->n_chunks + c->chunk];
 	c->micro_batch = c->nth * map->replicas + replica;
-	if (c->micro_batch >= f->w->shape->micro_batches)
+	if (c->micro_batch >= f->n)
 		return false;
 	ready = ready_at(f, c);
 	c->begin = ready > f->free_at[c->stage] ? ready : f->free_at[c->stage];
@@ -81,7 +83,7 @@ static void look_again(struct flow *f, uint32_t stage)
 	for (uint32_t i = 0; i < 2 * n_chunks; i++) {
 		struct choice c = {.stage = stage, .chunk = i / 2, .backward = i % 2};
 
-		if (next_of(f, &c) && is_better(&c, best))
+		if (next_of(f, &c) && is_better(f, &c, best))
 			*best = c;
 	}
 	f->begin[stage] = best->begin;
@@ -95,7 +97,7 @@ static bool choose(const struct flow *f, struct choice *best)
 		begin = f->begin[s] < begin ? f->begin[s] : begin;
 	best->begin = INFINITY;
 	for (uint32_t s = 0; s < f->w->map->pp && isfinite(begin); s++)
-		if (f->begin[s] <= begin + CLOSE && is_better(&f->best[s], best))
+		if (f->begin[s] <= begin + CLOSE && is_better(f, &f->best[s], best))
 			*best = f->best[s];
 	return isfinite(begin);
 }
@@ -115,39 +117,72 @@ static void take(struct flow *f, const struct choice *c, uint32_t vs)
 		look_again(f, map->place[c->micro_batch % map->replicas * map->depth + next].stage);
 }
 
-static void write_flow(const struct slot_writer *w, uint32_t places)
+static void flow_init(struct flow *f)
 {
+	const struct slot_writer *w = f->w;
 	const struct sc_stage_map *map = w->map;
-	size_t n = (size_t)w->shape->micro_batches * map->depth;
-	struct flow f = {.w = w, .places = places};
+	size_t n = (size_t)f->n * map->depth;
+
+	f->free_at = sc_arena_calloc(w->arena, map->pp, sizeof(double));
+	for (int b = 0; b < 2; b++) {
+		f->end[b] = sc_arena_alloc(w->arena, n * sizeof(double));
+		f->next[b] = sc_arena_calloc(w->arena, map->pp * map->n_chunks, sizeof(uint32_t));
+		for (size_t i = 0; i < n; i++)
+			f->end[b][i] = -1;
+	}
+	f->best = sc_arena_calloc(w->arena, map->pp, sizeof(*f->best));
+	f->begin = sc_arena_calloc(w->arena, map->pp, sizeof(*f->begin));
+	for (uint32_t stage = 0; stage < map->pp; stage++)
+		look_again(f, stage);
+}
+
+static void write_flow(const struct slot_writer *w, uint32_t places, bool forward_first)
+{
+	struct flow f = {.w = w,
+			 .places = places,
+			 .n = w->shape->micro_batches,
+			 .forward_first = forward_first};
 	struct choice c = {0};
 
-	f.free_at = sc_arena_calloc(w->arena, map->pp, sizeof(double));
-	for (int b = 0; b < 2; b++) {
-		f.end[b] = sc_arena_alloc(w->arena, n * sizeof(double));
-		f.next[b] = sc_arena_calloc(w->arena, map->pp * map->n_chunks, sizeof(uint32_t));
-		for (size_t i = 0; i < n; i++)
-			f.end[b][i] = -1;
-	}
-	f.best = sc_arena_calloc(w->arena, map->pp, sizeof(*f.best));
-	f.begin = sc_arena_calloc(w->arena, map->pp, sizeof(*f.begin));
-	for (uint32_t stage = 0; stage < map->pp; stage++)
-		look_again(&f, stage);
+	flow_init(&f);
 	while (choose(&f, &c)) {
-		take(&f, &c, sc_virtual_stage(map, c.stage, c.chunk));
+		take(&f, &c, sc_virtual_stage(w->map, c.stage, c.chunk));
 		put_slot(w, c.backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
 			 (struct slot_id){c.stage, c.chunk, c.micro_batch});
 	}
+}
+
+/* How long so many micro-batches take. */
+static double flow_time(const struct slot_writer *w, uint32_t places, uint32_t n,
+			bool forward_first)
+{
+	struct flow f = {.w = w, .places = places, .n = n, .forward_first = forward_first};
+	struct choice c = {0};
+	double end = 0;
+
+	flow_init(&f);
+	while (choose(&f, &c))
+		take(&f, &c, sc_virtual_stage(w->map, c.stage, c.chunk));
+	for (uint32_t stage = 0; stage < w->map->pp; stage++)
+		end = fmax(end, f.free_at[stage]);
+	return end;
 }
 
 void write_chimera(const struct slot_writer *w)
 {
 	uint32_t share = w->map->pp / w->map->replicas;
 
-	write_flow(w, share ? share : 1);
+	write_flow(w, share ? share : 1, false);
 }
+
+/* Which comes first is chosen by so many micro-batches a stage, whatever there are: the order of more goes on as that
+ * of fewer begins. */
+enum { TRIED = 8 };
 
 void write_hanayo(const struct slot_writer *w)
 {
-	write_flow(w, w->map->pp);
+	uint32_t places = w->map->pp, n = TRIED * places;
+
+	write_flow(w, places,
+		   flow_time(w, places, n, true) < flow_time(w, places, n, false) * (1 - CLOSE));
 }
