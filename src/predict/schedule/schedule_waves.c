@@ -176,13 +176,15 @@ void write_chimera(const struct slot_writer *w)
 }
 
 /* Which comes first is chosen by so many micro-batches a stage, whatever there are: the order of more goes on as that
- * of fewer begins. */
-enum { TRIED = 8 };
+ * of fewer begins. Of pipelines with more passes than MOST_TRIED backward comes first. */
+enum { TRIED = 8, MOST_TRIED = 1 << 22 };
 
 void write_hanayo(const struct slot_writer *w)
 {
 	uint32_t places = w->map->pp, n = TRIED * places;
+	bool tries = (double)n * w->map->depth < MOST_TRIED;
 
 	write_flow(w, places,
-		   flow_time(w, places, n, true) < flow_time(w, places, n, false) * (1 - CLOSE));
+		   tries && flow_time(w, places, n, true) <
+				    flow_time(w, places, n, false) * (1 - CLOSE));
 }
