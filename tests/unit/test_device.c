@@ -184,6 +184,7 @@ static const struct {
 	{"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"},
 	{"AMD Instinct MI300X", "mi300x"},
 	{"AMD Instinct MI250X", "mi250x-gcd"},
+	{"AMD Instinct MI250", "mi250-gcd"},
 	{"NVIDIA L4", "l4"},
 	{"NVIDIA L40S", "l40s"},
 	{"NVIDIA GeForce GTX 480", NULL},

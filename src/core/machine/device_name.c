@@ -45,6 +45,15 @@ static int fit(const char *id, const char *name)
 	}
 }
 
+/* Drivers give a board of several GPUs the board's name: what one of them is. */
+static const char *rank_of(const char *id, struct sc_arena *arena)
+{
+	struct sc_device device;
+
+	return sc_device_load(id, arena, &device, NULL) == 0 && device.rank_has ? device.rank_has
+										: id;
+}
+
 const char *sc_device_named(const char *gpu, struct sc_arena *arena)
 {
 	const char *const *ids, *best = NULL;
@@ -60,5 +69,5 @@ const char *sc_device_named(const char *gpu, struct sc_arena *arena)
 			best = ids[i];
 		}
 	}
-	return best;
+	return best ? rank_of(best, arena) : NULL;
 }
