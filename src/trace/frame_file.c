@@ -233,9 +233,11 @@ static int check_file_header(struct sc_frame_file *file, struct sc_err *err)
 			err, SC_EFORMAT, file->path, 0, 0,
 			"not a trace of stepcast; other traces are read by stepcast import");
 	if (kind == SC_FILE_OTHER_VERSION)
-		return sc_err_at(err, SC_EUNSUPPORTED, file->path, 0, 0,
-				 "a trace of version %u; this stepcast reads versions up to %d",
-				 (unsigned)version, SC_TRACE_VERSION);
+		return sc_err_at(
+			err, SC_EUNSUPPORTED, file->path, 0, 0,
+			"a trace of version %u; this stepcast reads version %d: import or record "
+			"its source again, or read it with the stepcast that wrote it",
+			(unsigned)version, SC_TRACE_VERSION);
 	return 0;
 }
 

@@ -10,18 +10,13 @@
 #include "trace/column_forms.h"
 #ifndef SC_NO_ZSTD
 #include <zstd.h>
-
-#include "trace/column_model.h"
-#include "trace/common_names.h"
 #endif
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
 	PACK_LEVEL = 3,
 	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
-	RAW_BYTES = SC_FRAME_MAX_TEXT + SC_FRAME_MAX_ROWS, /* a NUL behind each text */
-	MAX_MODEL_LETTERS =
-		256, /* that a byte of a model may say: bounds the time that reading takes */
+	RAW_BYTES = SC_FRAME_MAX_TEXT,
 	MAX_COLUMN_HEADER = 2 + 3 * SC_MAX_VARINT,
 #ifndef SC_NO_ZSTD
 	PACKS = 1
@@ -30,9 +25,6 @@ enum {
 #endif
 };
 static_assert(RAW_BYTES >= SC_FRAME_MAX_ROWS * SC_MAX_VARINT, "numbers need more");
-#ifndef SC_NO_ZSTD
-static_assert((int)RAW_BYTES <= (int)SC_MODEL_MAX_TEXT, "a model takes the texts of a frame");
-#endif
 
 struct sc_column_coder {
 	int64_t values[SC_FRAME_MAX_ROWS];
@@ -41,8 +33,6 @@ struct sc_column_coder {
 	uint8_t raw[RAW_BYTES];
 #ifndef SC_NO_ZSTD
 	uint8_t packed[RAW_BYTES];
-	struct sc_column_model *model;
-	uint8_t modelled[2][SC_MODEL_MAX_ROWS * SC_MAX_VARINT];
 	ZSTD_CCtx *pack;
 	ZSTD_DCtx *unpack;
 #endif
@@ -55,10 +45,9 @@ struct sc_column_coder *sc_column_coder_create(void)
 	if (!coder)
 		return NULL;
 #ifndef SC_NO_ZSTD
-	coder->model = sc_column_model_create();
 	coder->pack = ZSTD_createCCtx();
 	coder->unpack = ZSTD_createDCtx();
-	if (!coder->model || !coder->pack || !coder->unpack) {
+	if (!coder->pack || !coder->unpack) {
 		sc_column_coder_destroy(coder);
 		return NULL;
 	}
@@ -72,7 +61,6 @@ void sc_column_coder_destroy(struct sc_column_coder *coder)
 	if (!coder)
 		return;
 #ifndef SC_NO_ZSTD
-	sc_column_model_destroy(coder->model);
 	ZSTD_freeCCtx(coder->pack);
 	ZSTD_freeDCtx(coder->unpack);
 #endif
@@ -204,65 +192,20 @@ static uint64_t make_residuals(struct sc_column_coder *c, enum sc_column_form fo
 	return PACKS ? sc_form_divide(c->residuals, n) : 1;
 }
 
-#ifndef SC_NO_ZSTD
-/* By a model; `n` is 0 if that takes more than `room`. */
-static struct stored model(struct sc_column_coder *c, enum sc_column_form form, size_t n,
-			   unsigned which)
-{
-	struct stored column = {.form = form | SC_FORM_MODEL, .at = c->modelled[which]};
-
-	column.unit = make_residuals(c, form, n);
-	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
-	column.n = sc_column_model_put(c->model, c->roles.keys, c->residuals, n, c->modelled[which],
-				       sizeof(c->modelled[which]));
-	return column;
-}
-
-/* A model may learn more from values themselves than from differences, unless they only grow. The residuals
- * are those of the form that was taken. */
-static struct stored model_best(struct sc_column_coder *c, const struct sc_column_field *field,
-				enum sc_column_form form, size_t n)
-{
-	bool grows = field->role == SC_FIELD_START || field->role == SC_FIELD_CALL ||
-		     field->role == SC_FIELD_LIKE_CALL;
-	struct stored column, plain;
-
-	if (grows || form == SC_FORM_PLAIN)
-		return model(c, form, n, 0);
-	column = model(c, form, n, 0);
-	plain = model(c, SC_FORM_PLAIN, n, 1);
-	if (plain.n && (!column.n || plain.n < column.n))
-		return plain;
-	make_residuals(c, form, n);
-	return column;
-}
-#endif
-
 /* The column of what is in c->values; not all are the same. */
 static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
 	unsigned forms = sc_form_candidates(&c->roles, field);
 	enum sc_column_form form = sc_form_choose(&c->roles, forms, c->values, n, c->residuals);
-	struct stored column = {.form = form}, modelled = {.n = 0};
+	struct stored column = {.form = form};
 	uint8_t *at = c->raw;
 
-#ifndef SC_NO_ZSTD
-	if (n <= SC_MODEL_MAX_ROWS) {
-		modelled = model_best(c, field, form, n);
-		column.form = modelled.form & ~(unsigned)SC_FORM_MODEL;
-		column.unit = modelled.unit;
-	} else
-#endif
-	{
-		column.unit = make_residuals(c, form, n);
-		column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
-	}
+	column.unit = make_residuals(c, form, n);
+	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
 	for (size_t i = 0; i < n; i++)
 		at = sc_put_varint(at, c->residuals[i]);
 	pack(c, (size_t)(at - c->raw), &column);
-	if (modelled.n && modelled.n < column.n)
-		column = modelled;
 	put_column(field, &column, out);
 }
 
@@ -305,46 +248,19 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 
 /* --- texts --- */
 
-/* Into c->raw, `n_between` NULs behind each. Returns the bytes; 0: a text has a NUL itself. */
-static size_t gather_texts(struct sc_column_coder *c, const struct sc_text *texts, size_t n,
-			   size_t n_between)
+/* Into c->raw. Returns the bytes. */
+static size_t gather_texts(struct sc_column_coder *c, const struct sc_text *texts, size_t n)
 {
 	size_t n_bytes = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		assert(texts[i].n + n_between <= RAW_BYTES - n_bytes);
-		if (n_between && texts[i].n && memchr(texts[i].at, 0, texts[i].n))
-			return 0;
+		assert(texts[i].n <= RAW_BYTES - n_bytes);
 		if (texts[i].n)
 			memcpy(c->raw + n_bytes, texts[i].at, texts[i].n);
 		n_bytes += texts[i].n;
-		if (n_between)
-			c->raw[n_bytes++] = 0;
 	}
 	return n_bytes;
 }
-
-#ifndef SC_NO_ZSTD
-/* False: a model is not for these. */
-static bool put_lines(struct sc_column_coder *c, const struct sc_text *texts, size_t n,
-		      struct sc_payload *out)
-{
-	static const struct sc_column_field text = {.id = SC_COLUMN_TEXT};
-	struct stored column = {.form = SC_FORM_LINES | SC_FORM_MODEL, .at = c->packed};
-
-	column.n_raw = gather_texts(c, texts, n, 1);
-	if (!column.n_raw)
-		return false;
-	c->packed[0] = SC_NAMES_NUMBER;
-	column.n = sc_column_model_put_text(c->model, c->raw, column.n_raw, c->packed + 1,
-					    sizeof(c->packed) - 1);
-	if (!column.n || column.n_raw / MAX_MODEL_LETTERS > column.n)
-		return false;
-	column.n++;
-	put_column(&text, &column, out);
-	return true;
-}
-#endif
 
 void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
 			  struct sc_payload *out)
@@ -355,15 +271,11 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 	size_t n_bytes;
 
 	assert(n <= SC_FRAME_MAX_ROWS);
-#ifndef SC_NO_ZSTD
-	if (put_lines(coder, texts, n, out))
-		return;
-#endif
 	for (size_t i = 0; i < n; i++)
 		coder->values[i] = (int64_t)texts[i].n;
 	sc_column_roles_clear(&coder->roles, n);
 	put_values(coder, &lengths, n, out);
-	n_bytes = gather_texts(coder, texts, n, 0);
+	n_bytes = gather_texts(coder, texts, n);
 	if (!n_bytes)
 		return;
 	pack(coder, n_bytes, &column);
@@ -375,10 +287,10 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 struct column {
 	uint8_t id, form, flags;
 	uint64_t unit;
-	const uint8_t *raw; /* the bytes unpacked; of a model as they are stored */
+	const uint8_t *raw; /* the bytes unpacked */
 	size_t n_raw, n_stored;
 };
-static const uint8_t FLAGS = SC_FORM_UNIT | SC_FORM_MODEL | SC_FORM_ZSTD;
+static const uint8_t FLAGS = SC_FORM_UNIT | SC_FORM_ZSTD;
 
 static bool unpack(struct sc_column_coder *c, struct column *column)
 {
@@ -429,28 +341,7 @@ static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64
 		return false;
 	if (out->id > SC_COLUMN_MAX_ID || !(wanted >> out->id & 1))
 		return true;
-	switch (out->flags & (SC_FORM_ZSTD | SC_FORM_MODEL)) {
-	case 0:
-		return out->n_raw == out->n_stored;
-	case SC_FORM_ZSTD:
-		return unpack(c, out);
-	case SC_FORM_MODEL:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool get_modelled(struct sc_column_coder *c, const struct column *column, size_t n)
-{
-#ifndef SC_NO_ZSTD
-
-	return n <= SC_MODEL_MAX_ROWS && sc_column_model_get(c->model, c->roles.keys, column->raw,
-							     column->n_stored, c->residuals, n);
-#else
-	(void)c, (void)column, (void)n;
-	return false;
-#endif
+	return out->flags & SC_FORM_ZSTD ? unpack(c, out) : out->n_raw == out->n_stored;
 }
 
 static bool get_residuals(struct sc_column_coder *c, const struct column *column, size_t n)
@@ -468,21 +359,19 @@ static bool get_residuals(struct sc_column_coder *c, const struct column *column
 /* The values of a column into c->values. */
 static bool get_values(struct sc_column_coder *c, const struct column *column, size_t n)
 {
-	bool is_modelled = column->flags & SC_FORM_MODEL;
-
 	if (!sc_form_is_number(column->form))
 		return false;
 	if (column->form == SC_FORM_CONSTANT) {
 		const uint8_t *end = column->raw + column->n_raw;
 		uint64_t value = 0;
 
-		if (is_modelled || sc_get_varint(column->raw, end, &value) != end)
+		if (sc_get_varint(column->raw, end, &value) != end)
 			return false;
 		for (size_t i = 0; i < n; i++)
 			c->values[i] = (int64_t)sc_unzigzag(value);
 		return true;
 	}
-	if (is_modelled ? !get_modelled(c, column, n) : !get_residuals(c, column, n))
+	if (!get_residuals(c, column, n))
 		return false;
 	if (column->unit != 1)
 		sc_form_multiply(c->residuals, n, column->unit);
@@ -553,38 +442,6 @@ static bool share_out(const struct column *text, const int64_t *lengths, size_t 
 	return used == text->n_raw;
 }
 
-static bool split_lines(const struct column *text, size_t n, struct sc_text *texts)
-{
-	const uint8_t *at = text->raw, *end = at + text->n_raw;
-
-	for (size_t i = 0; i < n; i++) {
-		const uint8_t *nul = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
-
-		if (!nul)
-			return false;
-		texts[i] = (struct sc_text){(const char *)at, (size_t)(nul - at)};
-		at = nul + 1;
-	}
-	return at == end;
-}
-
-/* Of a model: a number of the names that it knows, then its bytes. */
-static bool get_modelled_text(struct sc_column_coder *c, struct column *text)
-{
-#ifndef SC_NO_ZSTD
-	const uint8_t *in = text->raw;
-
-	if (text->n_stored < 2 || *in != SC_NAMES_NUMBER || text->n_raw > RAW_BYTES ||
-	    text->n_raw / MAX_MODEL_LETTERS > text->n_stored)
-		return false;
-	text->raw = c->raw;
-	return sc_column_model_get_text(c->model, in + 1, text->n_stored - 1, c->raw, text->n_raw);
-#else
-	(void)c, (void)text;
-	return false;
-#endif
-}
-
 bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload,
 			  struct sc_text *texts, size_t n)
 {
@@ -606,10 +463,5 @@ bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload
 			break; /* the last one: its bytes stay where they are */
 		}
 	}
-	if (text.n_raw > RAW_BYTES ||
-	    (text.flags & SC_FORM_MODEL && !get_modelled_text(coder, &text)))
-		return false;
-	if (text.form == SC_FORM_LINES)
-		return split_lines(&text, n, texts);
 	return text.form == SC_FORM_BYTES && share_out(&text, coder->values, n, texts);
 }

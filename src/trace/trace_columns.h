@@ -1,5 +1,5 @@
 /* Rows of a struct as columns of a frame's payload, and back: constant columns cost a few bytes, the
- * others are differences as varints, each column compressed by itself. Pure C; zstd and models unless
+ * others are differences as varints, each column compressed by itself. Pure C; zstd unless
  * SC_NO_ZSTD is defined (then columns are stored as they are, and compressed ones cannot be read). */
 #ifndef SC_TRACE_TRACE_COLUMNS_H
 #define SC_TRACE_TRACE_COLUMNS_H
@@ -26,12 +26,10 @@ enum sc_column_form {
 	SC_FORM_BY_KEY, /* less the last one of the same key: a kernel takes about as long again */
 	SC_FORM_BYTES,  /* text */
 	SC_FORM_LIKE_CALL, /* less the correlation of the row */
-	SC_FORM_LINES,     /* texts, each ended by a NUL */
 	SC_N_FORMS,
 	/* Flags. */
-	SC_FORM_UNIT = 0x20,  /* values after the first are multiples of a unit */
-	SC_FORM_MODEL = 0x40, /* the bytes are of column_model.h */
-	SC_FORM_ZSTD = 0x80   /* the bytes are packed */
+	SC_FORM_UNIT = 0x20, /* values after the first are multiples of a unit */
+	SC_FORM_ZSTD = 0x80  /* the bytes are packed */
 };
 enum { SC_MAX_VARINT = 10 }; /* bytes of 64 bits, seven a byte */
 

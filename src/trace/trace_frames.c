@@ -9,7 +9,7 @@
 #include "trace/row_sort.h"
 #include "trace/trace_file.h"
 
-enum { FIRST_VERSION = 1, PART_CRC_BYTES = 4 };
+enum { PART_CRC_BYTES = 4 };
 static const uint8_t FILE_MAGIC[8] = {'S', 'C', 'T', 'R', 'A', 'C', 'E', '\n'};
 static const uint32_t FRAME_MAGIC = 0x9E465343; /* "CSF" and a byte that no text has */
 
@@ -164,8 +164,7 @@ enum sc_file_kind sc_file_header_get(const uint8_t at[SC_FILE_HEADER_BYTES], uin
 		return SC_FILE_OTHER;
 	*version = (uint32_t)get_le(&number, 4);
 	crc = (uint32_t)get_le(&number, 4);
-	if (crc == sc_crc32c(0, at, 12) &&
-	    (*version < FIRST_VERSION || *version > SC_TRACE_VERSION))
+	if (crc == sc_crc32c(0, at, 12) && *version != SC_TRACE_VERSION)
 		return SC_FILE_OTHER_VERSION;
 	return SC_FILE_OURS;
 }

@@ -668,7 +668,10 @@ START_TEST(test_version)
 		bytes[12 + i] = (unsigned char)(crc >> (8 * i));
 	bytes_write(scratch_path, bytes, sizeof(bytes));
 	ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), -SC_EUNSUPPORTED);
-	ck_assert_str_eq(err.text, "a trace of version 9; this stepcast reads versions up to 2");
+	ck_assert_str_eq(
+		err.text,
+		"a trace of version 9; this stepcast reads version 3: import or record its source "
+		"again, or read it with the stepcast that wrote it");
 	ck_assert_str_eq(err.file, scratch_path);
 }
 END_TEST
@@ -676,8 +679,8 @@ END_TEST
 static const char *const others[] = {"", "{", "{\"traceEvents\": [ {\"ph\": \"X\"} ] }",
 				     "SQLite format 3 and more bytes"};
 
-/* As version 1 wrote it: without bundles, models and units. */
-START_TEST(test_version_1)
+/* Bytes as they were written once: without bundles and units. */
+START_TEST(test_bytes_of_once)
 {
 	fixture_load("tests/fuzz/seeds/trace/whole.sctrace", &trace);
 	ck_assert(!trace.partial);
@@ -874,7 +877,7 @@ static Suite *trace_file_suite(void)
 	tcase_add_test(tcase, test_zeros_behind_a_cut);
 	tcase_add_test(tcase, test_unknown_frames_and_classes);
 	tcase_add_test(tcase, test_version);
-	tcase_add_test(tcase, test_version_1);
+	tcase_add_test(tcase, test_bytes_of_once);
 	tcase_add_loop_test(tcase, test_not_ours, 0, sizeof(others) / sizeof(others[0]));
 	tcase_add_test(tcase, test_not_a_file);
 	tcase_add_test(tcase, test_index_repeats_a_frame);
