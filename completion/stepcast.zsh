@@ -142,9 +142,6 @@ _stepcast() {
 		'--objective[what a plan is ranked by\: the predicted step (default), or the busiest rank as that planner costs it]:iteration|torchrec|hugectr:(iteration torchrec hugectr)' \
 		'--device-constants[torchrec\: the bandwidths of the config'\''s GPU and cluster in place of its own]' \
 		'*--baseline[rank this planner'\''s plan, or all of them; may be given again]:NAME:' \
-		'--task-tables[the table_configs.json of DreamShard or NeuroShard\: with --tasks, its tables are placed in place of the CONFIG'\''s]:FILE:_files' \
-		'--tasks[their tasks\: on each line numbers of tables, and perhaps their dims]:FILE:_files' \
-		'--task[which of them (default 1)]:LINE:' \
 		'*--constraint[hold the search to it\: "pin TABLE rank=R type=T tier=K", "forbid TABLE ...", "together A B", "apart A B"; may be given again]:TEXT:' \
 		'--constraints[the same, one a line]:FILE:_files' \
 		'--current[rank this plan, and search from it on, within --max-moved-gib and --max-moved-tables]:FILE:_files' \

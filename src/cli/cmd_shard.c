@@ -81,8 +81,6 @@ static int shard(struct sc_shard_args *args, struct sc_catalog *catalog, struct 
 	int rc = sc_cli_config(path, &args->sets, arena, &config, err);
 
 	if (rc == 0)
-		rc = sc_shard_ask_tables(&args->ask, arena, &config, err);
-	if (rc == 0)
 		rc = sc_config_resolve(&config, catalog, path, request, err);
 	if (rc)
 		return rc;
@@ -130,7 +128,7 @@ const struct sc_command sc_command_shard = {
 		"each plan is the best one within the models' errors, and what is odd about the best.\n\n"
 		"Plans are read as JSON (written by -o, which mirrors TorchRec's ParameterSharding; "
 		"scripts/torchrec_plan_loader.py makes a ShardingPlan of it), as the table that "
-		"TorchRec's planner prints, as HugeCTR's shard matrix, or as a NeuroShard result. -o "
+		"TorchRec's planner prints, or as HugeCTR's shard matrix. -o "
 		"writes the best plan of those listed, so with --baseline hugectr alone HugeCTR's own; the "
 		"report goes to stdout.\n\n"
 		"Baselines: naive, chunk, random, size_greedy, dim_greedy, lookup_greedy, "
@@ -154,7 +152,6 @@ const struct sc_command sc_command_shard = {
 		"  stepcast shard dlrm.yaml --baseline all --search 0\n"
 		"  stepcast shard dlrm.yaml --baseline hugectr -o hugectr.json\n"
 		"  stepcast shard dlrm.yaml --current plan.json --max-moved-gib 20 --diff plan.json\n"
-		"  stepcast shard dlrm.yaml --tasks tasks.txt --task-tables table_configs.json --task 7\n"
 		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",
 	.words = "file",
 	.options = sc_shard_options,

@@ -162,8 +162,7 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 	char *json;
 
 	sc_shard_args_ask(args);
-	if (sc_shard_ask_tables(&args->ask, arena, &config, err) ||
-	    sc_config_resolve(&config, sc_api_catalog(given), config.file, request, err))
+	if (sc_config_resolve(&config, sc_api_catalog(given), config.file, request, err))
 		return NULL;
 	run = sc_shard_run_create(&args->ask, request, arena, err);
 	if (!run)

@@ -205,31 +205,6 @@ static int make_report(struct sc_shard_run *s, struct sc_err *err)
 	return 0;
 }
 
-int sc_shard_ask_tables(const struct sc_shard_ask *ask, struct sc_arena *arena,
-			struct sc_config *config, struct sc_err *err)
-{
-	const struct sc_shard_task task = {ask->task_tables, ask->tasks, (size_t)ask->task};
-	struct sc_table_list list = {.n = 0};
-	struct sc_reuse usual = {0};
-	int rc;
-
-	if (!ask->tasks && !ask->task_tables)
-		return 0;
-	if (!ask->tasks || !ask->task_tables)
-		return sc_err_set(err, SC_EUSAGE, "--tasks and --task-tables need each other");
-	rc = sc_shard_task_load(&task, arena, &list, err);
-	if (rc == 0)
-		rc = sc_reuse_resolve(&usual, NULL, arena, err);
-	for (size_t i = 0; i < list.n && rc == 0; i++)
-		rc = sc_reuse_resolve(&list.at[i].reuse, &usual, arena, err);
-	if (rc)
-		return rc;
-	config->model.family = SC_DLRM;
-	config->model.tables_csv = NULL;
-	config->model.tables = (struct sc_structs){.at = list.at, .n = list.n};
-	return 0;
-}
-
 static int run(struct sc_shard_run *s, struct sc_err *err)
 {
 	int rc = sc_shard_check_size(&s->request->config.model, err);

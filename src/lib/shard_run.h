@@ -18,18 +18,12 @@ struct sc_shard_ask {
 	enum sc_objective_kind objective;
 	struct sc_texts plans, baselines, constraints;
 	const char *constraints_file, *current, *diff; /* or NULL */
-	const char *tasks, *task_tables;               /* or NULL */
-	int64_t task;
 	double seconds, max_moved_gib;
 	double kernel_pct, collective_pct, drift_pct; /* one sigma */
 	int64_t max_moved_tables, samples, seed;
 	bool pareto, device_constants;
 	struct sc_search_watch *watch;
 };
-/* With a task of DreamShard or NeuroShard: its tables in place of the config's, whose rows come back as a
- * published histogram has it (a task's own bins are passed over). */
-int sc_shard_ask_tables(const struct sc_shard_ask *ask, struct sc_arena *arena,
-			struct sc_config *config, struct sc_err *err);
 struct sc_shard_run;
 /* The request outlives the run; NULL and the error set on failure. */
 struct sc_shard_run *sc_shard_run_create(const struct sc_shard_ask *ask,

@@ -146,15 +146,12 @@ static const struct bad_plan BAD[] = {
 	{"{\"world_size\": 4, \"plan\": {}}", "a plan needs ranks and tables"},
 	{"{\"plan\": {\"m\": {\"a\": {", "the file ends too early"},
 	{"{\"plan\": {}} x", "something follows the end of the JSON text"},
-	{"hello", "not a sharding plan: expected JSON, TorchRec's plan table, HugeCTR's shard "
-		  "matrix or a NeuroShard result"},
+	{"hello", "not a sharding plan: expected JSON, TorchRec's plan table or HugeCTR's shard "
+		  "matrix"},
 	{"[[0, 1], [2]", "a list without its end"},
 	{"[[0, 1], [7]]", "the plan is for other tables: table 7, the model has 3"},
 	{"[[\"a\", \"b\"], [\"x\"]]", "the plan is for other tables: the model has no \"x\""},
 	{"[[0, 1], []]", "table \"c\" is on no GPU"},
-	{"Sharding steps: [9], shards: [[0, 1, 2], [3]]",
-	 "a sharding step of a table that does not exist"},
-	{"shards: [[0, 1], [1, 2]]", "a table is on two devices"},
 	{"# FQN   Sharding   Ranks #", "the plan table has no column \"Compute Kernel\""},
 };
 
@@ -273,23 +270,6 @@ START_TEST(test_hugectr_named)
 }
 END_TEST
 
-START_TEST(test_task)
-{
-	ck_assert_msg(parse("Task 1/1\nSharding steps: [0, 0], shards: [[0, 3], [1, 4], [2]]\n",
-			    &LIST) == 0,
-		      "%s", err.text);
-	ck_assert_uint_eq(plan.world, 3);
-	ck_assert_uint_eq(placed("a")->n_shards, 3);
-	ck_assert_int_eq(shard("a", 0)->cols, 32);
-	ck_assert_int_eq(shard("a", 1)->cols, 32); /* the second step's half, table 4 */
-	ck_assert_int_eq(shard("a", 1)->rank, 1);
-	ck_assert_int_eq(shard("a", 2)->cols, 64);
-	sc_shard_plan_release(&plan);
-	ck_assert_msg(parse("0||0,1,1\n", &LIST) == 0, "%s", err.text);
-	ck_assert_int_eq(shard("c", 0)->rank, 1);
-}
-END_TEST
-
 START_TEST(test_expand)
 {
 	struct sc_table from[] = {tables[0], tables[1]};
@@ -301,34 +281,6 @@ START_TEST(test_expand)
 	ck_assert_str_eq(out.at[0].name, "a");
 	ck_assert_str_eq(out.at[3].name, "b_2");
 	ck_assert_int_eq(out.at[3].count, 1);
-}
-END_TEST
-
-/* A task of NeuroShard over its table list, written here. */
-START_TEST(test_task_tables)
-{
-	char configs[] = "/tmp/sc-configs-XXXXXX", tasks[] = "/tmp/sc-tasks-XXXXXX";
-	struct sc_shard_task task = {.configs = configs, .tasks = tasks, .task = 2};
-	struct sc_table_list out;
-	FILE *file = fdopen(mkstemp(configs), "w");
-
-	fputs("{\"tables\": [{\"row\": 5, \"dim\": 8, \"pooling_factor\": 2.5, \"bin_0\": 0.1}, "
-	      "{\"row\": 9}]}",
-	      file);
-	fclose(file);
-	file = fdopen(mkstemp(tasks), "w");
-	fputs("0\n1,0,1 64,32,4\n2\n", file);
-	fclose(file);
-	ck_assert_msg(sc_shard_task_load(&task, &arena, &out, &err) == 0, "%s", err.text);
-	ck_assert_uint_eq(out.n, 3);
-	ck_assert_int_eq(out.at[0].rows, 9);
-	ck_assert_int_eq(out.at[0].dim, 64);
-	ck_assert_double_eq_tol(out.at[1].pooling, 2.5, 1e-12);
-	task.task = 3;
-	ck_assert_int_ne(sc_shard_task_load(&task, &arena, &out, &err), 0);
-	ck_assert_str_eq(err.text, "table 2, but there are 2");
-	remove(configs);
-	remove(tasks);
 }
 END_TEST
 
@@ -367,9 +319,7 @@ static Suite *shard_plan_suite(void)
 	tcase_add_test(tc, test_same_parameter);
 	tcase_add_test(tc, test_hugectr);
 	tcase_add_test(tc, test_hugectr_named);
-	tcase_add_test(tc, test_task);
 	tcase_add_test(tc, test_expand);
-	tcase_add_test(tc, test_task_tables);
 	tcase_add_test(tc, test_check_assembled);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -443,8 +443,6 @@ static plan_reader reader_of(const struct sc_plan_text *text)
 		return sc_shard_plan_read_json;
 	if (strstr(at, "Parameter Info:") || (strstr(at, "FQN") && strstr(at, "Sharding")))
 		return sc_shard_plan_read_torchrec;
-	if (strstr(at, "shards:") || strchr(at, '|'))
-		return sc_shard_plan_read_task;
 	return NULL;
 }
 
@@ -488,8 +486,8 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 	read = reader_of(&whole);
 	if (!read)
 		return sc_err_at(err, SC_EFORMAT, file, 1, 1,
-				 "not a sharding plan: expected JSON, TorchRec's plan table, "
-				 "HugeCTR's shard matrix or a NeuroShard result");
+				 "not a sharding plan: expected JSON, TorchRec's plan table or "
+				 "HugeCTR's shard matrix");
 	for (size_t i = 0; i < tables->n; i++)
 		sc_intern_add(&reader.names, tables->at[i].name);
 	rc = read(&reader, &whole, &plan, err);

@@ -77,8 +77,8 @@ struct sc_table_list {
 void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_arena *arena,
 		      struct sc_table_list *out);
 
-/* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix; a DreamShard or
- * NeuroShard task with its plan. Formats that do not say sizes take them from `tables` (may be empty). */
+/* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix. Formats that do
+ * not say sizes take them from `tables` (may be empty). */
 int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
 		       struct sc_shard_plan *out, struct sc_err *err);
 /* The same of text in memory; `file` names it in messages. */
@@ -87,13 +87,5 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 			struct sc_shard_plan *out, struct sc_err *err);
 /* As our JSON. */
 void sc_shard_plan_print(const struct sc_shard_plan *plan, struct sc_strbuf *out);
-/* Tables of a DreamShard or NeuroShard task: `configs` is their table_configs.json, line `task` (from 1)
- * of `tasks` names some of them and (NeuroShard) their dims. */
-struct sc_shard_task {
-	const char *configs, *tasks;
-	size_t task;
-};
-int sc_shard_task_load(const struct sc_shard_task *task, struct sc_arena *arena,
-		       struct sc_table_list *out, struct sc_err *err);
 
 #endif

@@ -25,8 +25,6 @@ int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader,
 				struct sc_err *err);
 int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct sc_plan_text *text,
 			       struct sc_shard_plan *out, struct sc_err *err);
-int sc_shard_plan_read_task(const struct sc_plan_reader *reader, const struct sc_plan_text *text,
-			    struct sc_shard_plan *out, struct sc_err *err);
 
 /* Tables are named by their parameter; by module and parameter where the model has that name, or where two
  * modules have a parameter of the same name. */

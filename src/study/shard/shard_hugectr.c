@@ -3,12 +3,12 @@
  * to the GPU that costs least; then the hottest shard is halved and all are placed again, 20 times.
  * Ties fall as they fall there, which is as NumPy's sort leaves them: shard_numpy_sort.c. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "study/shard/shard.h"
-#include "study/shard/shard_numpy_sort.h"
 
 enum { MAX_ITERATIONS = 20 };       /* max_search_iter */
 static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
@@ -28,6 +28,11 @@ struct matrix {
 struct holders {
 	uint32_t *first, *bucket;
 };
+/* To be sorted: HugeCTR's order of equal keys is that of NumPy's unstable sort, ours by index. */
+struct keyed {
+	double key;
+	size_t index;
+};
 struct planner {
 	uint32_t n_tables, n_buckets, gpus_per_bucket;
 	double *hotness, *gb; /* of each table, whole */
@@ -36,9 +41,9 @@ struct planner {
 	double bucket_gb;  /* that a bucket has for what is not replicated */
 	struct piece *pieces, *sorted;
 	size_t n_pieces;
-	double *keys, *bucket_cost;
+	double *bucket_cost;
 	double *bucket_hotness, *bucket_used_gb; /* so far, in the order of placing */
-	size_t *index;
+	struct keyed *order;
 	struct matrix now, best;
 	struct holders holders; /* of `best` */
 };
@@ -80,14 +85,23 @@ static void copy_matrix(const struct planner *p, struct matrix *to, const struct
 	to->cost = from->cost;
 }
 
-/* The hottest first: NumPy's rising order, reversed. */
+static int by_key(const void *a, const void *b)
+{
+	const struct keyed *x = a, *y = b;
+
+	if (x->key < y->key || x->key > y->key)
+		return x->key > y->key ? 1 : -1;
+	return x->index < y->index ? -1 : 1;
+}
+
+/* The hottest first. */
 static void sort_pieces(struct planner *p)
 {
 	for (size_t i = 0; i < p->n_pieces; i++)
-		p->keys[i] = p->pieces[i].hotness;
-	sc_numpy_argsort(p->keys, p->n_pieces, p->index);
+		p->order[i] = (struct keyed){p->pieces[i].hotness, i};
+	qsort(p->order, p->n_pieces, sizeof(*p->order), by_key);
 	for (size_t i = 0; i < p->n_pieces; i++)
-		p->sorted[i] = p->pieces[p->index[p->n_pieces - 1 - i]];
+		p->sorted[i] = p->pieces[p->order[p->n_pieces - 1 - i].index];
 	memcpy(p->pieces, p->sorted, p->n_pieces * sizeof(*p->pieces));
 }
 
@@ -138,9 +152,11 @@ static bool place_piece(struct planner *p, uint32_t table)
 	struct matrix *m = &p->now;
 	double gb = p->gb[table] / m->n_split[table];
 
-	sc_numpy_argsort(p->bucket_cost, p->n_buckets, p->index);
+	for (uint32_t i = 0; i < p->n_buckets; i++)
+		p->order[i] = (struct keyed){p->bucket_cost[i], i};
+	qsort(p->order, p->n_buckets, sizeof(*p->order), by_key);
 	for (uint32_t i = 0; i < p->n_buckets; i++) {
-		uint32_t bucket = (uint32_t)p->index[i];
+		uint32_t bucket = (uint32_t)p->order[i].index;
 
 		if (p->bucket_used_gb[bucket] + gb > p->bucket_gb ||
 		    (m->n_split[table] > 1 && has_table(p, m, bucket, table)))
@@ -252,8 +268,7 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 	n_pieces = n + (size_t)MAX_ITERATIONS * p->n_buckets;
 	p->pieces = sc_arena_calloc(arena, n_pieces, sizeof(*p->pieces));
 	p->sorted = sc_arena_calloc(arena, n_pieces, sizeof(*p->sorted));
-	p->keys = sc_arena_calloc(arena, n_pieces, sizeof(*p->keys));
-	p->index = sc_arena_calloc(arena, n_pieces, sizeof(*p->index));
+	p->order = sc_arena_calloc(arena, n_pieces, sizeof(*p->order));
 	p->bucket_cost = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
 	p->bucket_hotness = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
 	p->bucket_used_gb = sc_arena_calloc(arena, p->n_buckets, sizeof(double));

@@ -1,1 +1,0 @@
-echo '[{"row": 5}, {"row": 9}]' >tables.json; $STEPCAST shard configs/base.yaml --set gpus=4 --set cluster.gpu=h100-sxm-80gb --set training.global_batch=4096 --set model.family=dlrm --set "model.top_mlp=[64,1]" --set model.interaction=cat -q --task-tables tables.json --tasks "$FILE"
