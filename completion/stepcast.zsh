@@ -229,7 +229,6 @@ _stepcast() {
 		'*--beside[another that begins with it between the same GPUs, as all_gather\:64M; may be given again]:KIND\:BYTES:' \
 		'--place[jobs of so many GPUs on one node at once, each with this collective\: which GPUs to give them (a node whose wiring is known, without switches)]:G,G...:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'--plot[draw time over size (.svg or .png; needs gnuplot)]:FILE:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -252,7 +251,6 @@ _stepcast() {
 		'--curves[gemm, collective\: keep the measured times by size, too; of collectives -o writes a whole fabric file]' \
 		'--segments[with --curves of collectives\: overhead, transition and saturation fitted to each sweep, in place of its times]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'--plot[draw measured against predicted (.svg or .png; needs gnuplot)]:FILE:_files' \
 		'*--coef[iteration\: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again]:NAME\[=START\]:' \
 		'--start-from-profile[iteration\: search from the profile'\''s values alone, not from other places, too]' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \

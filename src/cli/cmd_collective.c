@@ -8,7 +8,6 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/network.h"
-#include "cli/plot_file.h"
 #include "cli/start.h"
 #include "report/collective_report.h"
 
@@ -18,7 +17,7 @@ enum { MAX_POINTS = 1024 };
 
 struct collective_args {
 	struct sc_common common;
-	const char *device, *cluster, *bytes, *algorithm, *measured, *plot, *sends, *report, *place;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *sends, *report, *place;
 	struct sc_arg_list beside;
 	int64_t ranks, nodes;
 	int json;
@@ -89,12 +88,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .help = "jobs of so many GPUs on one node at once, each with this collective: which GPUs to give them "
 		 "(a node whose wiring is known, without switches)"},
 	SC_CLI_OPTION_REPORT(AT(report)),
-	{.name = "plot",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_OUT,
-	 .arg = "FILE",
-	 .offset = AT(plot),
-	 .help = "draw time over size (.svg or .png; needs gnuplot)"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
 };
@@ -387,14 +380,6 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_collective(r->opts, r->sizes, out, err);
 }
 
-static void put_script(const void *ctx, const char *terminal, const char *path,
-		       struct sc_strbuf *out)
-{
-	const struct result *r = ctx;
-
-	sc_plot_collective(r->sizes, terminal, path, out);
-}
-
 static void put_page(const void *ctx, struct sc_strbuf *out)
 {
 	const struct result *r = ctx;
@@ -406,10 +391,8 @@ static int write_result(const struct collective_args *args, const struct result 
 			struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
-	int rc = args->plot ? sc_cli_plot(args->plot, put_script, result, err) : 0;
+	int rc = sc_cli_write_page(args->report, put_page, result, err);
 
-	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, result, err);
 	if (rc)
 		return rc;
 	if (args->json)
@@ -491,11 +474,9 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	struct sc_msccl file = {0};
 	struct sc_csv measured = {0};
 	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
-	int rc = sc_cli_plot_check(args->plot, err);
 	struct named named = {.kind = -1};
+	int rc = read_kind(args->common.words.at[0], &opts.kind, err);
 
-	if (rc == 0)
-		rc = read_kind(args->common.words.at[0], &opts.kind, err);
 	if (rc == 0)
 		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);
 	if (rc == 0)
@@ -556,7 +537,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml|NAME] [--sends FILE.csv] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--plot FILE] [--json]",
+		"[--algorithm FILE.xml|NAME] [--sends FILE.csv] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "

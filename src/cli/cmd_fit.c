@@ -6,7 +6,6 @@
 #include "base/threads.h"
 #include "cli/cmd_fit.h"
 #include "cli/commands.h"
-#include "cli/plot_file.h"
 #include "report/fit_report.h"
 
 enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all */
@@ -14,7 +13,7 @@ enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all *
 struct fit_args {
 	struct sc_common common;
 	struct sc_arg_list where, swap, hold_out, keep;
-	const char *table, *device, *plot, *leave_out, *report;
+	const char *table, *device, *leave_out, *report;
 	int kind, launch, curves, segments, json;
 	int64_t folds;
 	struct sc_fit_iteration_args iteration;
@@ -106,12 +105,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .help = "with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place "
 		 "of its times"},
 	SC_CLI_OPTION_REPORT(AT(report)),
-	{.name = "plot",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_OUT,
-	 .arg = "FILE",
-	 .offset = AT(plot),
-	 .help = "draw measured against predicted (.svg or .png; needs gnuplot)"},
 	SC_FIT_ITERATION_OPTIONS(fit_args, iteration),
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{0},
@@ -122,20 +115,9 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_fit(ctx, out, err);
 }
 
-static void put_script(const void *ctx, const char *terminal, const char *path,
-		       struct sc_strbuf *out)
-{
-	sc_plot_fit(ctx, terminal, path, out);
-}
-
 static void put_page(const void *ctx, struct sc_strbuf *out)
 {
 	sc_html_fit(ctx, out);
-}
-
-static int plot(const struct sc_fit *fit, const char *path, struct sc_err *err)
-{
-	return sc_cli_plot(path, put_script, fit, err);
 }
 
 /* ---- profile ---- */
@@ -244,7 +226,7 @@ static int check_args(const struct fit_args *args, const struct sc_fit_opts *opt
 		return sc_err_set(err, SC_EUSAGE,
 				  "-o writes the profile of one device; leave out --leave-out %s",
 				  args->leave_out);
-	return sc_cli_plot_check(args->plot, err);
+	return 0;
 }
 
 static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
@@ -275,8 +257,6 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 		rc = write_profile(args, &result, arena, err);
 	if (rc == 0)
 		rc = sc_cli_write_page(args->report, put_page, &result, err);
-	if (rc == 0 && args->plot)
-		rc = plot(&result, args->plot, err);
 	return rc ? rc : write_summary(args, &result, err);
 }
 
@@ -289,12 +269,12 @@ static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, st
 					     .leave_out = args->leave_out,
 					     .json = args->json};
 
-	if (args->device || args->plot || args->report || args->swap.n || args->hold_out.n ||
-	    args->keep.n || args->curves || args->segments)
+	if (args->device || args->report || args->swap.n || args->hold_out.n || args->keep.n ||
+	    args->curves || args->segments)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit --kind iteration takes none of --device, --swap, --hold-out, --keep, "
-			"--curves, --report and --plot");
+			"--curves and --report");
 	return sc_cli_fit_iteration(&line, arena, err);
 }
 
@@ -325,7 +305,7 @@ const struct sc_command sc_command_fit = {
 	.synopsis =
 		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
 		"[--folds K | --leave-out COLUMN [--keep BLOCK.NAME]... | --hold-out COLUMN=VALUE...] [--launch WHICH] "
-		"[--curves [--segments]] [--report FILE.html] [--plot FILE] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
+		"[--curves [--segments]] [--report FILE.html] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
 		"Fits the coefficients of one model to the table's rows of one device, by robust least "

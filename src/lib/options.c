@@ -112,6 +112,8 @@ static int unknown_option(const struct sc_command *command, const char *name, si
 		n = sizeof(word) - 1;
 	memcpy(word, name, n);
 	word[n] = '\0';
+	if (strcmp(word, "plot") == 0)
+		return sc_err_set(err, SC_EUSAGE, "--plot is gone; --report FILE.html draws");
 	near = sc_nearest(word, candidates, n_candidates);
 	if (near)
 		return sc_err_set(err, SC_EUSAGE, "unknown option \"--%s\"; did you mean \"--%s\"?",

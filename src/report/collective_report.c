@@ -6,7 +6,6 @@
 
 #include "base/json_out.h"
 #include "report/chart.h"
-#include "report/plot.h"
 
 enum { COLLECTIVE_VERSION = 1 };
 
@@ -130,26 +129,6 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;
-}
-
-void sc_plot_collective(const struct sc_collective_sizes *sizes, const char *terminal,
-			const char *path, struct sc_strbuf *out)
-{
-	bool file = sizes->n && sizes->points[0].file_limit;
-
-	sc_plot_begin(terminal, path, out);
-	sc_strbuf_append(out, "set logscale xy\nset xlabel 'bytes'\nset ylabel 'us'\n"
-			      "set key top left\nset grid\n$points << EOD\n");
-	for (size_t i = 0; i < sizes->n; i++) {
-		const struct sc_collective_point *p = &sizes->points[i];
-
-		sc_strbuf_printf(out, "%.6g %.6g %.6g %.6g\n", p->bytes, p->time_us, p->measured_us,
-				 p->file_us);
-	}
-	sc_strbuf_printf(
-		out, "EOD\nplot $points using 1:2 with linespoints title 'predicted'%s%s\n",
-		sizes->n_measured ? ", $points using 1:3 with points title 'measured'" : "",
-		file ? ", $points using 1:4 with linespoints title 'algorithm file'" : "");
 }
 
 static void put_chart(struct sc_page *page, const struct sc_collective_sizes *sizes)

@@ -1,4 +1,4 @@
-/* A collective over sizes: as text, JSON (keys: DESIGN.md §7) and a gnuplot script. */
+/* A collective over sizes: as text, JSON (keys: DESIGN.md §7) and a page. */
 #ifndef SC_REPORT_COLLECTIVE_REPORT_H
 #define SC_REPORT_COLLECTIVE_REPORT_H
 
@@ -20,8 +20,5 @@ void sc_html_collective(const struct sc_collective_sizes_opts *opts,
 			const struct sc_collective_sizes *sizes, struct sc_strbuf *out);
 int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 		       const struct sc_collective_sizes *sizes, FILE *out, struct sc_err *err);
-/* terminal: "svg", "png". */
-void sc_plot_collective(const struct sc_collective_sizes *sizes, const char *terminal,
-			const char *path, struct sc_strbuf *out);
 
 #endif

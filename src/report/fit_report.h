@@ -1,4 +1,4 @@
-/* A fit as text, JSON, a page, a profile to use, and a plot. */
+/* A fit as text, JSON, a page, and a profile to use. */
 #ifndef SC_REPORT_FIT_REPORT_H
 #define SC_REPORT_FIT_REPORT_H
 
@@ -16,9 +16,5 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err);
 /* Device kinds: a device file over the fitted device's own, named `id`; where `id` is that device
  * itself, its block alone, to paste. Collectives: entries of a fabric file, to paste. */
 void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out);
-/* A gnuplot script with its data: measured against predicted, both logarithmic, into the file
- * `path`, as `terminal` ("svg", "png"). */
-void sc_plot_fit(const struct sc_fit *fit, const char *terminal, const char *path,
-		 struct sc_strbuf *out);
 
 #endif

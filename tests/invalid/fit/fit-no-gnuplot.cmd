@@ -1,2 +1,0 @@
-mkdir empty
-PATH=empty "$STEPCAST" fit --kind gemm --table x.csv --device a100-sxm-80gb --plot x.svg
