@@ -334,6 +334,7 @@ _stepcast() {
 		'*:word:{ compadd -- ; _files }' ;;
 	config) _arguments \
 		'*--set[override one key of the config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'--shim[import\: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end]:DIR:' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \

@@ -1,5 +1,7 @@
 /* stepcast config: is a config right, what does it come to, and what is it of other programs' files. */
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/num.h"
 #include "cli/commands.h"
@@ -11,6 +13,7 @@
 struct config_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
+	const char *shim;
 };
 
 static const struct sc_cli_option OPTIONS[] = {
@@ -19,6 +22,12 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .arg = "PATH=VALUE",
 	 .offset = offsetof(struct config_args, sets),
 	 .help = "override one key of the config; may be given again"},
+	{.name = "shim",
+	 .kind = SC_ARG_TEXT,
+	 .arg = "DIR",
+	 .offset = offsetof(struct config_args, shim),
+	 .help = "import: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, "
+		 "print their arguments and end"},
 	{0},
 };
 
@@ -83,6 +92,48 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 	return sc_cli_set(&args->sets, lines->arena, config, err);
 }
 
+/* What a script starts is printed as a line for `config import`. `python -c` may compute a value that the
+ * script needs: the next one in PATH runs it. */
+static const char SHIM[] =
+	"#!/bin/sh\n"
+	"# Of `stepcast config import --shim`: prints its arguments for `stepcast config import`, and ends.\n"
+	"name=${0##*/}\n"
+	"case $name,$1 in python*,-c) PATH=${PATH#*:} exec \"$name\" \"$@\" ;; esac\n"
+	"for word in \"$name\" \"$@\"; do\n"
+	"\tcase $word in --*) printf '\\\\\\n' ;; esac\n"
+	"\tprintf \"'%s' \" \"$(printf %s \"$word\" | sed \"s/'/'\\\\\\\\''/g\")\"\n"
+	"done\n"
+	"echo\n";
+
+static int write_shim(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	static const char *const names[] = {"torchrun", "python",    "python3",
+					    "srun",     "deepspeed", "accelerate"};
+	int rc = 0;
+
+	if (args->common.words.n != 1 || strcmp(args->common.words.at[0], "import") != 0)
+		return sc_err_set(err, SC_EUSAGE, "--shim is of config import, and takes no FILE");
+	if (mkdir(args->shim, 0777) != 0 && errno != EEXIST)
+		return sc_err_at(err, SC_EIO, args->shim, 0, 0, "%s", strerror(errno));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == 0; i++) {
+		const char *path = sc_arena_printf(arena, "%s/%s", args->shim, names[i]);
+		struct sc_strbuf text = {0};
+
+		sc_strbuf_append(&text, SHIM);
+		rc = sc_cli_write_text(path, &text, err);
+		if (rc == 0 && chmod(path, 0755) != 0)
+			rc = sc_err_at(err, SC_EIO, path, 0, 0, "%s", strerror(errno));
+		sc_strbuf_release(&text);
+	}
+	if (rc == 0)
+		sc_cli_warn(
+			&args->common,
+			"your script runs for real but for what it starts with these programs; "
+			"next: PATH=$(realpath %s):$PATH bash SCRIPT >run.args; stepcast config import run.args",
+			args->shim);
+	return rc;
+}
+
 static int answer(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_arg_list *words = &args->common.words;
@@ -128,7 +179,8 @@ static int run_config(const struct sc_line *line)
 	int exit_code = SC_EXIT_DONE;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && answer(&args, &arena, &err))
+	if (sc_cli_begin(line, &args, &arena, &exit_code) &&
+	    (args.shim ? write_shim(&args, &arena, &err) : answer(&args, &arena, &err)))
 		exit_code = sc_cli_fail(&err);
 	sc_arena_release(&arena);
 	return exit_code;
@@ -138,19 +190,22 @@ const struct sc_command sc_command_config = {
 	.name = "config",
 	.summary =
 		"check a config, show it with every default filled in, or make one of other programs' files",
-	.synopsis = "(check|show) FILE | import FILE... [--set PATH=VALUE]...",
+	.synopsis = "(check|show) FILE | import FILE... [--set PATH=VALUE]... | import --shim DIR",
 	.details =
 		"check says ok, or what is wrong and where. show prints the config with every value "
 		"filled in, each with where it came from: a file and line, --set, the GPU's usual node, "
 		"the software, or a default. What it prints is a config again.\n\n"
-		"import reads what other programs are run with: a script or command line of Megatron-LM, "
+		"import reads what other programs are run with: the arguments of Megatron-LM, as a log, ps or "
+		"--shim prints them, "
 		"YAML of NeMo or Megatron-Bridge, TOML of torchtitan, JSON of DeepSpeed, config.json of "
 		"Hugging Face, a list of tables of TorchRec (Python, JSON or CSV). Several files say "
 		"together what is run, as a DeepSpeed JSON and a config.json; where they disagree, that is "
 		"an error. It writes a config whose lines say which line and key they come from, and at "
 		"its end what was not taken over. A key that changes what a step costs and is not "
 		"understood is an error that names it. What no file says, as the GPU, is given by --set:\n\n"
-		"  stepcast config import pretrain.sh --set cluster.gpu=h100-sxm-80gb -o ours.yaml\n"
+		"  stepcast config import --shim shim\n"
+		"  PATH=$(realpath shim):$PATH bash pretrain.sh >run.args\n"
+		"  stepcast config import run.args --set cluster.gpu=h100-sxm-80gb -o ours.yaml\n"
 		"  stepcast config import ds.json config.json --set gpus=64 --set model.seq=4096 "
 		"--set cluster.gpu=a100-sxm-80gb",
 	.words = "check show import",

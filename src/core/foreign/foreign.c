@@ -360,16 +360,18 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	return word->ours ? take_key(file, leaf, row->ours, word->ours, err) : 0;
 }
 
-/* A script's variable that nobody assigned to. */
+/* A script's variable. */
 static int check_known(const struct sc_foreign_leaf *leaf, struct sc_err *err)
 {
 	const struct sc_yaml *node = leaf->node;
 
 	if (node->kind != SC_YAML_SCALAR || !strchr(node->text, '$'))
 		return 0;
-	return sc_err_at(err, SC_EVALUE, node->file, node->line, node->column,
-			 "%.64s: the value of %.64s is not in this file; assign it plainly",
-			 leaf->path, node->text);
+	return sc_err_at(
+		err, SC_EVALUE, node->file, node->line, node->column,
+		"%.64s: %.64s is not filled in; give the arguments as run: stepcast config "
+		"import --shim prints them",
+		leaf->path, node->text);
 }
 
 static bool may_cost(const struct sc_foreign *file, const struct sc_yaml *node)

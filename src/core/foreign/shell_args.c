@@ -3,13 +3,19 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "core/foreign/shell_words.h"
+#include "base/strbuf.h"
+#include "base/vec.h"
 
+struct word {
+	const char *text;
+	unsigned line, column;
+};
+typedef SC_VEC(struct word) word_list;
 struct finder {
 	const char *file, *wanted;
 	struct sc_arena *arena;
 	struct sc_yaml *map; /* of the command, once it is found */
-	struct sc_shell_word first;
+	struct word first;
 };
 
 static bool is_program(const char *word)
@@ -24,8 +30,7 @@ static bool ends_values(const char *word)
 	       is_program(word);
 }
 
-static struct sc_yaml *scalar(const struct finder *f, const struct sc_shell_word *word,
-			      const char *text)
+static struct sc_yaml *scalar(const struct finder *f, const struct word *word, const char *text)
 {
 	struct sc_yaml *node = sc_arena_calloc(f->arena, 1, sizeof(*node));
 
@@ -38,8 +43,7 @@ static struct sc_yaml *scalar(const struct finder *f, const struct sc_shell_word
 }
 
 /* The value of the option, words[0]: none, one or a list. */
-static struct sc_yaml *value_of(const struct finder *f, const struct sc_shell_word *words,
-				size_t n_values)
+static struct sc_yaml *value_of(const struct finder *f, const struct word *words, size_t n_values)
 {
 	const char *equals = strchr(words[0].text, '=');
 	struct sc_yaml *list, **link;
@@ -75,7 +79,7 @@ static void put(struct sc_yaml *map, struct sc_yaml *node)
 	map->n_children++;
 }
 
-static void put_program(struct finder *f, const struct sc_shell_word *word)
+static void put_program(struct finder *f, const struct word *word)
 {
 	const char *slash = strrchr(word->text, '/');
 	struct sc_yaml *node = scalar(f, word, slash ? slash + 1 : word->text);
@@ -86,8 +90,7 @@ static void put_program(struct finder *f, const struct sc_shell_word *word)
 	put(f->map, node);
 }
 
-static int take_options(struct finder *f, const struct sc_shell_word *words, size_t n,
-			struct sc_err *err)
+static int take_options(struct finder *f, const struct word *words, size_t n, struct sc_err *err)
 {
 	enum { MAX_OPTIONS = 4096 };
 
@@ -115,78 +118,201 @@ static int take_options(struct finder *f, const struct sc_shell_word *words, siz
 	return 0;
 }
 
-static bool has_option(const sc_shell_words *words, const char *wanted)
+static bool has_option(const word_list *list, const char *wanted)
 {
 	size_t n = strlen(wanted);
 
-	for (size_t i = 0; i < words->n; i++)
-		if (strncmp(words->at[i].text, wanted, n) == 0 &&
-		    (!words->at[i].text[n] || words->at[i].text[n] == '='))
+	for (size_t i = 0; i < list->n; i++)
+		if (strncmp(list->at[i].text, wanted, n) == 0 &&
+		    (!list->at[i].text[n] || list->at[i].text[n] == '='))
 			return true;
 	return false;
 }
 
-/* `bash -c "command"`: the text that has the option is the command. */
-static int take_inner(struct finder *f, const sc_shell_words *words, struct sc_err *err);
+/* The commands of a text that begins where `begin` does. */
+static int take_text(struct finder *f, const struct sc_source *text, const struct word *begin,
+		     struct sc_err *err);
 
-static int take_command(void *ctx, const sc_shell_words *words, struct sc_err *err)
+/* `srun bash -c "command"`: the word that has the option is the command. */
+static int take_command(struct finder *f, const word_list *list, const struct sc_source *text,
+			struct sc_err *err)
 {
-	struct finder *f = ctx;
-	const char *name = words->at[0].text;
+	int rc = 0;
 
-	if (strcmp(name, "echo") == 0 || strcmp(name, "printf") == 0)
+	if (list->n == 0 || strcmp(list->at[0].text, "echo") == 0 ||
+	    strcmp(list->at[0].text, "printf") == 0)
 		return 0;
-	if (!has_option(words, f->wanted))
-		return take_inner(f, words, err);
+	if (!has_option(list, f->wanted)) {
+		for (size_t i = 0; i < list->n && rc == 0; i++) {
+			const char *inner = list->at[i].text;
+
+			if (strstr(inner, f->wanted) && strpbrk(inner, " \t\n") &&
+			    strlen(inner) < text->n)
+				rc = take_text(f,
+					       &(struct sc_source){inner, strlen(inner), f->file},
+					       &list->at[i], err);
+		}
+		return rc;
+	}
 	if (f->map)
-		return sc_err_at(err, SC_ECONFLICT, f->file, words->at[0].line, words->at[0].column,
+		return sc_err_at(err, SC_ECONFLICT, f->file, list->at[0].line, list->at[0].column,
 				 "a second command with %s; the first is on line %u; keep one",
 				 f->wanted, f->first.line);
-	f->first = words->at[0];
-	f->map = scalar(f, &words->at[0], NULL);
+	f->first = list->at[0];
+	f->map = scalar(f, &list->at[0], NULL);
 	f->map->kind = SC_YAML_MAP;
-	return take_options(f, words->at, words->n, err);
+	return take_options(f, list->at, list->n, err);
 }
 
-static int take_inner(struct finder *f, const sc_shell_words *words, struct sc_err *err)
+/* --- words --- */
+
+struct reader {
+	const char *at, *end, *line_begin;
+	unsigned line, column; /* column: of line_begin */
+};
+
+static bool is_line_end(const struct reader *r)
 {
-	for (size_t i = 0; i < words->n; i++) {
-		const struct sc_shell_word *word = &words->at[i];
-		sc_shell_words inner = {0};
-		unsigned line = word->line;
-		int rc = 0;
+	return *r->at == '\n' || (*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n');
+}
 
-		if (!strstr(word->text, f->wanted) || !strpbrk(word->text, " \t\n"))
-			continue;
-		for (const char *c = word->text; *c;) {
-			size_t n = strcspn(c, " \t\n");
-
-			if (n)
-				SC_VEC_PUSH(&inner, ((struct sc_shell_word){
-							    sc_arena_strndup(f->arena, c, n), line,
-							    word->column}));
-			c += n;
-			for (; *c && strchr(" \t\n", *c); c++)
-				line += *c == '\n';
-		}
-		if (has_option(&inner, f->wanted))
-			rc = take_command(f, &inner, err);
-		SC_VEC_RELEASE(&inner);
-		if (rc)
-			return rc;
+/* Behind it; the end of a line counts. */
+static void skip(struct reader *r)
+{
+	if (*r->at++ == '\n') {
+		r->line++;
+		r->line_begin = r->at;
+		r->column = 1;
 	}
-	return 0;
+}
+
+/* A backslash at the end of a line goes on with the next one. */
+static bool skip_continued(struct reader *r)
+{
+	struct reader next = *r;
+
+	if (*r->at != '\\' || ++next.at == r->end || !is_line_end(&next))
+		return false;
+	while (*next.at != '\n')
+		skip(&next);
+	skip(&next);
+	*r = next;
+	return true;
+}
+
+/* One word into `out`; quotes and backslashes are taken off. False: a quote is open at the end. */
+static bool read_word(struct reader *r, struct sc_strbuf *out)
+{
+	char quote = '\0';
+
+	while (r->at < r->end) {
+		if (!quote && (isspace((unsigned char)*r->at) || *r->at == ';'))
+			break;
+		if (quote != '\'' && skip_continued(r))
+			continue;
+		if (*r->at == quote || (!quote && (*r->at == '\'' || *r->at == '"'))) {
+			quote = quote ? '\0' : *r->at;
+			skip(r);
+			continue;
+		}
+		if (*r->at == '\\' && quote != '\'' && r->at + 1 < r->end &&
+		    (!quote || strchr("\"\\$`", r->at[1])))
+			skip(r);
+		sc_strbuf_append_char(out, *r->at);
+		skip(r);
+	}
+	return !quote;
+}
+
+/* What ends a command or sends its output away stands at the begin of a word; in one it is text, as ps and
+ * logs print it. */
+static size_t operator_length(const struct reader *r)
+{
+	const char *c = r->at;
+
+	while (c < r->end && isdigit((unsigned char)*c))
+		c++;
+	if (c == r->end || !strchr(c == r->at ? "|&;<>" : "<>", *c))
+		return 0;
+	while (c < r->end && strchr("|&;<>", *c))
+		c++;
+	return (size_t)(c - r->at);
+}
+
+static bool skip_operator(struct reader *r)
+{
+	size_t n = operator_length(r);
+	bool sends = memchr(r->at, '>', n) || memchr(r->at, '<', n);
+	struct sc_strbuf file = {0};
+
+	r->at += n;
+	while (sends && r->at < r->end && (*r->at == ' ' || *r->at == '\t'))
+		skip(r);
+	if (sends)
+		read_word(r, &file);
+	sc_strbuf_release(&file);
+	return sends;
+}
+
+static int read_commands(struct finder *f, struct reader *r, const struct sc_source *text,
+			 word_list *list, struct sc_err *err)
+{
+	struct sc_strbuf word = {0};
+	int rc = 0;
+
+	while (r->at < r->end && rc == 0) {
+		struct word next = {.line = r->line,
+				    .column = (unsigned)(r->at - r->line_begin) + r->column};
+
+		if (*r->at == '\n' || (operator_length(r) && !skip_operator(r))) {
+			rc = take_command(f, list, text, err);
+			list->n = 0;
+			if (r->at < r->end && *r->at == '\n')
+				skip(r);
+		} else if (*r->at == '#') {
+			while (r->at < r->end && *r->at != '\n')
+				skip(r);
+		} else if (isspace((unsigned char)*r->at)) {
+			skip(r);
+		} else if (!skip_continued(r)) {
+			sc_strbuf_clear(&word);
+			if (!read_word(r, &word))
+				rc = sc_err_at(err, SC_EFORMAT, f->file, next.line, next.column,
+					       "the text ends inside quotes; close them");
+			else if (list->n >= SC_SHELL_MAX_WORDS)
+				rc = sc_err_at(err, SC_ELIMIT, f->file, next.line, next.column,
+					       "too many words in one command; at most %d are read",
+					       SC_SHELL_MAX_WORDS);
+			next.text = sc_arena_strndup(f->arena, sc_strbuf_get(&word), word.n);
+			SC_VEC_PUSH(list, next);
+		}
+	}
+	sc_strbuf_release(&word);
+	return rc ? rc : take_command(f, list, text, err);
+}
+
+static int take_text(struct finder *f, const struct sc_source *text, const struct word *begin,
+		     struct sc_err *err)
+{
+	struct reader r = {text->text, text->text + text->n, text->text, begin->line,
+			   begin->column};
+	word_list list = {0};
+	int rc = read_commands(f, &r, text, &list, err);
+	SC_VEC_RELEASE(&list);
+	return rc;
 }
 
 int sc_shell_args_parse(const struct sc_source *text, const char *wanted, struct sc_arena *arena,
 			struct sc_yaml **out, struct sc_err *err)
 {
 	struct finder finder = {.wanted = wanted, .arena = arena};
-	const struct sc_shell_sink sink = {take_command, &finder, arena};
 	int rc;
 
 	finder.file = sc_arena_strdup(arena, text->file);
-	rc = sc_shell_read(text, &sink, err);
+	if (text->n > SC_SHELL_MAX_BYTES)
+		return sc_err_at(err, SC_ELIMIT, finder.file, 0, 0,
+				 "too long for arguments of a command; at most 1 MiB is read");
+	rc = take_text(&finder, text, &(struct word){.line = 1, .column = 1}, err);
 	if (rc == 0 && !finder.map)
 		rc = sc_err_at(err, SC_EFORMAT, finder.file, 0, 0,
 			       "no command with the option %s is in this file", wanted);
