@@ -277,7 +277,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from replay' -l missing -x -d 'r
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l what-if -d 'the cost of each rank'\''s slowness, and slowdowns by rank, stage and operation (default: yes)'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l step -x -d 'whose critical path and timeline are shown (default: that of the median time)'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l cluster -r -d 'the config whose GPUs and network our models are asked about'
-complete -c stepcast -n '__fish_seen_subcommand_from replay' -l iteration-range -x -d 'the NVTX range or annotation that is an iteration (default: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)'
+complete -c stepcast -n '__fish_seen_subcommand_from replay' -l iteration-range -x -d 'the NVTX ranges or annotations that are iterations (default: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l json -d 'write JSON to stdout'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l timeline -r -d 'write the simulated timeline for Perfetto or chrome://tracing'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l report -r -d 'write the result as an HTML page, too'

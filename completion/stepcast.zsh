@@ -320,7 +320,7 @@ _stepcast() {
 		'--what-if[the cost of each rank'\''s slowness, and slowdowns by rank, stage and operation (default\: yes)]' \
 		'--step[whose critical path and timeline are shown (default\: that of the median time)]:STEP:' \
 		'--cluster[the config whose GPUs and network our models are asked about]:CONFIG:_files' \
-		'--iteration-range[the NVTX range or annotation that is an iteration (default\: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)]:NAME:' \
+		'--iteration-range[the NVTX ranges or annotations that are iterations (default\: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)]:PATTERN:' \
 		'--json[write JSON to stdout]' \
 		'--timeline[write the simulated timeline for Perfetto or chrome\://tracing]:FILE.json:_files' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \

@@ -105,9 +105,9 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .help = "the config whose GPUs and network our models are asked about"},
 	{.name = "iteration-range",
 	 .kind = SC_ARG_TEXT,
-	 .arg = "NAME",
+	 .arg = "PATTERN",
 	 .offset = AT(range),
-	 .help = "the NVTX range or annotation that is an iteration (default: ProfilerStep, else "
+	 .help = "the NVTX ranges or annotations that are iterations (default: ProfilerStep, else "
 		 "optimizer calls, else ranges named step or iteration, else what repeats)"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	{.name = "timeline",

@@ -41,6 +41,7 @@ static void add_iterations(struct sc_json *json, const struct sc_replay_result *
 		json_t *row = sc_json_object(json, array, NULL);
 
 		sc_json_int(json, row, "step", it->step);
+		sc_json_known_real(json, row, "lag_ms", it->lag_ms);
 		sc_json_known_real(json, row, "measured_ms", it->measured_ms);
 		sc_json_known_real(json, row, "simulated_ms", it->simulated_ms);
 		sc_json_known_real(json, row, "predicted_ms", it->predicted_ms);

@@ -7,6 +7,7 @@
 #include "report/replay_report.h"
 #include "report/text.h"
 
+#define LAG_SHARE 0.01 /* of a step, from which it is told */
 enum { MAX_ITERATION_LINES = 12, MAX_RANK_LINES = 32, MAX_PATH_LINES = 12 };
 
 static const char *const PART_HEADS[SC_N_PARTS] = {
@@ -146,10 +147,12 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 				 r->changed_ms < r->reference_ms ? "shorter" : "longer", gaps);
 }
 
-static void append_iteration(const struct sc_replay_iteration *it, struct sc_strbuf *out)
+static void append_iteration(const struct sc_replay_iteration *it, bool lags, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "%-10" PRId64, it->step);
 	append_known(it->measured_ms, 12, 2, out);
+	if (lags)
+		append_known(it->lag_ms, 12, 2, out);
 	append_known(it->simulated_ms, 12, 2, out);
 	append_known(it->predicted_ms, 12, 2, out);
 	append_known(it->changed_ms, 12, 2, out);
@@ -163,11 +166,17 @@ static void append_iteration(const struct sc_replay_iteration *it, struct sc_str
 static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	size_t n_more = 0;
+	bool lags = false;
 
-	sc_strbuf_append(out, "\nstep           measured    simulated  from others      changed\n");
+	for (size_t i = 0; i < r->iterations.n; i++)
+		lags = lags ||
+		       r->iterations.at[i].lag_ms > LAG_SHARE * r->iterations.at[i].measured_ms;
+	sc_strbuf_printf(out,
+			 "\nstep           measured%s    simulated  from others      changed\n",
+			 lags ? "   device lag" : "");
 	for (size_t i = 0; i < r->iterations.n; i++) {
 		if (i < MAX_ITERATION_LINES || r->iterations.at[i].outlier)
-			append_iteration(&r->iterations.at[i], out);
+			append_iteration(&r->iterations.at[i], lags, out);
 		else
 			n_more++;
 	}

@@ -232,14 +232,14 @@ static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
 						    .event = to_32(event->aux0)});
 }
 
-/* Ops, annotations and what c10d says of its calls; a profiler step was an op until 2022. */
+/* Ops, annotations and what c10d says of its calls; profiler steps and optimizers were ops until 2022. */
 static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		      const struct sc_import_name *name, struct sc_trace_event *event)
 {
 	struct sc_trace_comm comm;
 	uint32_t flags = name->flags;
 
-	event->cls = e->cat == CAT_OP ? SC_EV_OP : SC_EV_RANGE;
+	event->cls = e->cat == CAT_OP && !(flags & SC_NAME_OPTIMIZER) ? SC_EV_OP : SC_EV_RANGE;
 	event->lane = host_lane(im, e);
 	event->aux0 = kineto_num(e, NUM_SEQUENCE, -1);
 	event->aux1 = kineto_num(e, NUM_FORWARD_THREAD, 0);

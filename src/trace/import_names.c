@@ -79,6 +79,8 @@ static uint32_t classify(const char *text)
 		flags |= SC_NAME_NCCL;
 	if (begins(text, "ProfilerStep"))
 		flags |= SC_NAME_STEP;
+	if (begins(text, "Optimizer."))
+		flags |= SC_NAME_OPTIMIZER;
 	if (is_call(text))
 		flags |= SC_NAME_CALL;
 	if (strcmp(text, "record_param_comms") == 0)

@@ -1,6 +1,7 @@
 /* Ways are tried in the order of enum sc_found_by, up to the first that finds something. */
 #include "trace/iteration_ranges.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static void find_named(const struct sc_trace *t, const char *range, struct sc_ma
 		int64_t step = (int64_t)out->list.n;
 
 		if (e->cls == SC_EV_RANGE && e->dur_ns > 0 &&
-		    ((range && strcmp(name_of(t, e), range) == 0) ||
+		    ((range && fnmatch(range, name_of(t, e), 0) == 0) ||
 		     is_numbered(name_of(t, e), range ? range : STEP_RANGE, &step)))
 			add_range(out, e, step);
 	}
@@ -219,12 +220,13 @@ static void find_optimizer(const struct sc_trace *t, struct sc_marks *out)
 
 /* ---- ranges that say so ---- */
 
-/* Is one of an iteration: "train_step", "iteration 12"; not "micro_batch 3". */
+/* Is one of an iteration: "train_step", "iteration 12"; not "micro_batch 3". Of servers: SGLang's "step[DECODE bs=4]",
+ * vLLM's "execute_3_context_1(512)_generation_0(0)". */
 static bool is_iteration_word(const char *name)
 {
 	static const char *const WORDS[] = {"iteration", "iter", "step", "batch"};
 	struct sc_kernel_words words;
-	bool found = false;
+	bool found = strncmp(name, "execute_", 8) == 0 && strstr(name, "context_");
 
 	sc_kernel_words_split(name, &words);
 	for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++)
@@ -233,7 +235,7 @@ static bool is_iteration_word(const char *name)
 	       !sc_words_have(&words.own, "optimizer");
 }
 
-/* Alike but for numbers. */
+/* Alike but for numbers, and what brackets say of the work in it. */
 static bool same_but_numbers(const char *a, const char *b)
 {
 	for (;;) {
@@ -241,7 +243,7 @@ static bool same_but_numbers(const char *a, const char *b)
 		b += strspn(b, "0123456789");
 		if (*a != *b)
 			return false;
-		if (!*a)
+		if (!*a || *a == '(' || *a == '[')
 			return true;
 		a++;
 		b++;

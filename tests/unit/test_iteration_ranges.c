@@ -53,7 +53,7 @@ static void add(int cls, const char *name, int64_t start_ns, int64_t dur_ns)
 static void add_step(int step, int first, int last, const char *around)
 {
 	const int64_t at = (int64_t)step * STEP_NS;
-	char name[32];
+	char name[64];
 
 	snprintf(name, sizeof(name), "%s%d", around, step);
 	if (*around)
@@ -113,6 +113,9 @@ START_TEST(test_order)
 	SC_VEC_RELEASE(&marks.list);
 	ck_assert(sc_marks_find(&trace, "ProfilerStep#2", &marks));
 	ck_assert_uint_eq(marks.list.n, 1);
+	SC_VEC_RELEASE(&marks.list);
+	ck_assert(sc_marks_find(&trace, "Profiler*[12]", &marks));
+	ck_assert_uint_eq(marks.list.n, 2);
 	end();
 }
 END_TEST
@@ -123,8 +126,13 @@ static const struct {
 	int64_t dur_ns;
 	size_t n;
 } WORDS[] = {
-	{"iteration ", STEP_NS - 10, 4},   {"train_step_", STEP_NS - 10, 4}, {"load_batch ", 90, 0},
-	{"micro_batch ", STEP_NS - 10, 0}, {"stepping ", STEP_NS - 10, 0},
+	{"iteration ", STEP_NS - 10, 4},
+	{"train_step_", STEP_NS - 10, 4},
+	{"load_batch ", 90, 0},
+	{"micro_batch ", STEP_NS - 10, 0},
+	{"stepping ", STEP_NS - 10, 0},
+	{"execute_context_1(64)_generation_", STEP_NS - 10, 4},
+	{"step[DECODE bs=", STEP_NS - 10, 4},
 };
 
 START_TEST(test_words)

@@ -476,7 +476,8 @@ static void put_read_back(struct stream_writer *s, int64_t call, int64_t start)
 		  s->correlation++);
 }
 
-/* Launched before the recording began, and nothing before it on its stream: it starts when it did. */
+/* Launched before the recording began, and nothing before it on its stream: it starts when it did. The step is
+ * what the device takes after it. */
 START_TEST(test_launched_before)
 {
 	const int64_t begin = 1000000;
@@ -494,7 +495,85 @@ START_TEST(test_launched_before)
 	finish(&s);
 	sc_replay_opts_init(&opts);
 	run_opts(&opts);
-	ck_assert_double_eq_tol(result.iterations.at[0].simulated_ms, 0.880, 1e-4);
+	ck_assert_double_eq_tol(result.iterations.at[0].simulated_ms, 0.080, 1e-4);
+	ck_assert_double_eq_tol(result.iterations.at[0].measured_ms, 0.080, 1e-4);
+	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
+/* A host that needs 100 us a step and a device that needs 300: what they run faster counts until the host sets
+ * the pace. */
+START_TEST(test_host_runs_ahead)
+{
+	static const struct {
+		double factor, ms;
+	} cases[] = {{1, 0.3}, {0.5, 0.15}, {0.1, 0.1}, {2, 0.6}};
+	struct sc_replay_change change = {.action = SC_REPLAY_SCALE, .factor = cases[_i].factor};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_replay_opts opts;
+	struct stream_writer s;
+
+	scratch_begin();
+	sc_arena_init(&arena, 4096);
+	s = open_rank(scratch_dir, 0, 1);
+	for (int64_t i = 0; i < 5; i++) {
+		const int64_t host = 1000000 + i * 100000, device = 1010000 + i * 300000;
+
+		put_launch(&s, s.compute, "sm80_gemm_f16", host + 5000, device, 200000);
+		put_launch(&s, s.compute, "multi_tensor_apply_kernel", host + 50000,
+			   device + 200000, 100000);
+		put_range(&s, (int)i, host, host + 99999);
+	}
+	finish(&s);
+	ck_assert(sc_selector_parse("kernel", &arena, &change.selector, &err) == 0);
+	sc_replay_opts_init(&opts);
+	opts.changes = &change;
+	opts.n_changes = 1;
+	run_opts(&opts);
+	for (size_t i = 1; i < 5; i++) {
+		ck_assert_double_eq_tol(result.iterations.at[i].measured_ms, 0.3, 1e-6);
+		ck_assert_double_eq_tol(result.iterations.at[i].simulated_ms, 0.3, 1e-4);
+		ck_assert_double_eq_tol(result.iterations.at[i].changed_ms, cases[_i].ms, 5e-3);
+	}
+	ck_assert_double_eq_tol(result.iterations.at[4].lag_ms, 1.005, 1e-3);
+	sc_replay_result_release(&result);
+	end();
+}
+END_TEST
+
+/* A host that looks in a loop until a kernel has counted is no work of the host. */
+START_TEST(test_host_loops)
+{
+	static const int64_t counts_ns[] = {400000, 900000, 650000, 1500000};
+	struct sc_replay_change change = {.action = SC_REPLAY_SCALE, .factor = 0.5};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_replay_opts opts;
+	struct stream_writer s;
+	int64_t at = 1000000;
+
+	scratch_begin();
+	sc_arena_init(&arena, 4096);
+	s = open_rank(scratch_dir, 0, 1);
+	for (int64_t i = 0; i < 4; i++) {
+		const int64_t begin = at;
+
+		put_launch(&s, s.compute, "count_tokens", at + 5000, at + 10000, counts_ns[i]);
+		at += counts_ns[i] + 12000;
+		put_launch(&s, s.compute, "sm80_gemm_f16", at, at + 4000, 100000);
+		at += 104000;
+		put_range(&s, (int)i, begin, at - 1);
+	}
+	finish(&s);
+	ck_assert(sc_selector_parse("kernel:count", &arena, &change.selector, &err) == 0);
+	sc_replay_opts_init(&opts);
+	opts.changes = &change;
+	opts.n_changes = 1;
+	run_opts(&opts);
+	for (size_t i = 0; i < 4; i++)
+		ck_assert_double_eq_tol(result.iterations.at[i].measured_ms -
+						result.iterations.at[i].changed_ms,
+					(double)counts_ns[i] / 2e6, 5e-3);
 	sc_replay_result_release(&result);
 	end();
 }
@@ -711,6 +790,8 @@ static Suite *replay_streams_suite(void)
 	tcase_add_test(tc, test_activations_are_no_gradients);
 	tcase_add_test(tc, test_memory_apart);
 	tcase_add_test(tc, test_launched_before);
+	tcase_add_loop_test(tc, test_host_runs_ahead, 0, 4);
+	tcase_add_test(tc, test_host_loops);
 	tcase_add_test(tc, test_serial_without_calls);
 	tcase_add_test(tc, test_many_streams);
 	tcase_add_test(tc, test_slow_host);

@@ -132,6 +132,7 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	sc_trace_load_calls(&load, table);
 	sc_trace_load_acts(&load, table);
 	sc_trace_load_queues(&load);
+	sc_trace_load_loops(&load);
 	sc_trace_load_waits(&load, table);
 	sc_trace_number_iterations(&load);
 	sc_correlations_destroy(table);

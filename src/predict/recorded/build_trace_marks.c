@@ -148,11 +148,15 @@ static void marks_by_period(struct rank_load *load)
 	sc_correlations_destroy(table);
 }
 
-/* From the first to the end of the last call or activity. */
+/* From the first call or activity to the end of the last call: the device ends later by itself. */
 static void mark_whole(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
 	struct sc_mark mark = {.start_ns = INT64_MAX, .end_ns = INT64_MIN};
+	bool has_calls = false;
+
+	for (size_t i = 0; i < t->events.n && !has_calls; i++)
+		has_calls = t->events.at[i].cls == SC_EV_API;
 
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
@@ -162,7 +166,7 @@ static void mark_whole(struct rank_load *load)
 			continue;
 		if (e->start_ns < mark.start_ns)
 			mark.start_ns = e->start_ns;
-		if (e->start_ns + e->dur_ns > mark.end_ns)
+		if (e->start_ns + e->dur_ns > mark.end_ns && (!has_calls || e->cls == SC_EV_API))
 			mark.end_ns = e->start_ns + e->dur_ns;
 	}
 	if (mark.end_ns > mark.start_ns)

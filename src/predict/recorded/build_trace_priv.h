@@ -46,6 +46,8 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 
 /* build_trace_queue.c: launches that waited for room, before other waits are looked for. */
 void sc_trace_load_queues(struct rank_load *load);
+/* And kernels that a thread waited for in a loop of its own: their launches block. */
+void sc_trace_load_loops(struct rank_load *load);
 
 /* build_trace_waits.c: waits, gaps, tails. */
 void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table);

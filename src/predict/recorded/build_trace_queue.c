@@ -1,8 +1,14 @@
-/* Queues of launches. What is launched on a stream takes an entry of its queue until the device starts it; when
+/* Hosts that wait without a call that says so.
+ *
+ * Queues of launches. What is launched on a stream takes an entry of its queue until the device starts it; when
  * all entries are taken, the launch blocks the host until one is free. A trace does not say so. A queue was
  * full where launches took long again and again, each until an activity of the stream ended, at the same
  * number of entries. That time is waiting for the device, not work of the host; and however fast the host is,
- * no launch is further ahead of the device. */
+ * no launch is further ahead of the device.
+ *
+ * Loops of the host. After some kernels a thread does nothing until memory has what they write, as after those
+ * that count the tokens of experts. Such a kernel is one after whose launches the thread pauses for times that
+ * differ, and always goes on about when it ends. Its launch is then one that blocks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +21,9 @@ enum {
 	MIN_ENTRIES = 64, /* no queue is that short */
 	MIN_BLOCKED = 8   /* launches, for a queue to have been full */
 };
+/* Pauses of a loop, and how near the end of its kernel they end: what is written last shows before that. */
+enum { MIN_PAUSE_NS = 200 * 1000, NEAR_END_NS = 100 * 1000, MIN_PAUSES = 3 };
+#define PAUSES_DIFFER 10.0  /* by that many times what their ends do */
 #define OWN_PERCENTILE 10.0 /* of the durations of a call: what it takes where it does not block */
 #define LONG_FACTOR 3.0     /* times that: it may have blocked */
 #define NEAR_FULL \
@@ -273,4 +282,88 @@ void sc_trace_load_queues(struct rank_load *load)
 	free(before_ns);
 	free(own_ns);
 	free(entry);
+}
+
+/* ---- loops ---- */
+
+/* A pause after a launch, and how long after it the kernel ended. */
+struct pause {
+	uint32_t name, call;
+	int64_t ns, end_ns;
+};
+
+static int compare_pauses(const void *left, const void *right)
+{
+	const struct pause *a = left, *b = right;
+
+	if (a->name != b->name)
+		return a->name < b->name ? -1 : 1;
+	return (a->call > b->call) - (a->call < b->call);
+}
+
+static size_t find_pauses(const struct sc_trace_rank *r, struct pause *pause)
+{
+	uint32_t *next = sc_xmalloc((r->calls.n + 1) * sizeof(*next));
+	uint32_t *last = sc_xmalloc((r->n_threads + 1) * sizeof(*last));
+	size_t n = 0;
+
+	memset(last, 0xff, (r->n_threads + 1) * sizeof(*last));
+	for (uint32_t c = (uint32_t)r->calls.n; c-- > 0;) {
+		next[c] = last[r->calls.at[c].lane];
+		last[r->calls.at[c].lane] = c;
+	}
+	for (uint32_t a = 0; a < r->acts.n; a++) {
+		const struct sc_act *act = &r->acts.at[a];
+		const struct sc_call *call;
+		int64_t ns;
+
+		if (act->kind != SC_ACT_KERNEL && act->kind != SC_ACT_COLLECTIVE)
+			continue;
+		if (act->launch == SC_NONE || next[act->launch] == SC_NONE)
+			continue;
+		call = &r->calls.at[act->launch];
+		ns = r->calls.at[next[act->launch]].start_ns - call->start_ns - call->dur_ns;
+		if (call->kind == SC_CALL_LAUNCH && ns >= MIN_PAUSE_NS)
+			pause[n++] = (struct pause){act->name, act->launch, ns,
+						    sc_act_end(act) - call->start_ns -
+							    call->dur_ns - ns};
+	}
+	free(next);
+	free(last);
+	return n;
+}
+
+static bool is_loop(const struct pause *pause, size_t n)
+{
+	int64_t ns[2] = {INT64_MAX, INT64_MIN}, end_ns[2] = {INT64_MAX, INT64_MIN};
+
+	for (size_t i = 0; i < n; i++) {
+		ns[0] = pause[i].ns < ns[0] ? pause[i].ns : ns[0];
+		ns[1] = pause[i].ns > ns[1] ? pause[i].ns : ns[1];
+		end_ns[0] = pause[i].end_ns < end_ns[0] ? pause[i].end_ns : end_ns[0];
+		end_ns[1] = pause[i].end_ns > end_ns[1] ? pause[i].end_ns : end_ns[1];
+	}
+	return n >= MIN_PAUSES && end_ns[0] >= -NEAR_END_NS && end_ns[1] <= NEAR_END_NS &&
+	       (double)(ns[1] - ns[0]) >= PAUSES_DIFFER * (double)(end_ns[1] - end_ns[0]);
+}
+
+void sc_trace_load_loops(struct rank_load *load)
+{
+	struct sc_trace_rank *r = load->rank;
+	struct pause *pause = sc_xmalloc((r->acts.n + 1) * sizeof(*pause));
+	const size_t n = find_pauses(r, pause);
+
+	if (n)
+		qsort(pause, n, sizeof(*pause), compare_pauses);
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i; end < n && pause[end].name == pause[i].name; end++)
+			;
+		for (size_t k = i; k < end && is_loop(&pause[i], end - i); k++) {
+			struct sc_call *call = &r->calls.at[pause[k].call];
+
+			call->kind = SC_CALL_SYNC;
+			call->dur_ns += pause[k].ns + (pause[k].end_ns > 0 ? pause[k].end_ns : 0);
+		}
+	}
+	free(pause);
 }

@@ -34,12 +34,12 @@ static int64_t launch_time(const struct sc_trace_rank *r, const struct sc_act *a
 	return act->launch == SC_NONE ? INT64_MIN : r->calls.at[act->launch].start_ns;
 }
 
-/* Launched before call `c`; those without a call are in the order of their start. */
+/* Launched before call `c`; those without a call where they may be at the latest. */
 static bool launched_before(const struct sc_trace_rank *r, uint32_t act, uint32_t c)
 {
 	const struct sc_act *a = &r->acts.at[act];
 
-	return a->launch == SC_NONE ? a->start_ns < r->calls.at[c].start_ns : a->launch < c;
+	return a->place == SC_NONE || a->place < c;
 }
 
 /* The last activity of a lane that was launched before a call; SC_NONE if there is none. */

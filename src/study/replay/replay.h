@@ -62,7 +62,9 @@ bool sc_replay_has_change(const struct sc_replay_opts *opts);
 /* Times are ms. NAN: not known, or not asked for. */
 struct sc_replay_iteration {
 	int64_t step;
-	double measured_ms;
+	double measured_ms; /* from the end of the device's work before it to the end of its own; of the host's
+			      * where that is later */
+	double lag_ms;       /* of the device behind the host at its end */
 	double simulated_ms; /* as recorded */
 	double predicted_ms; /* from the medians of the other iterations */
 	double changed_ms;

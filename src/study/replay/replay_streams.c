@@ -9,6 +9,10 @@
 #include "models/collective_files.h"
 #include "study/replay/replay_streams_priv.h"
 
+/* Of the time that a device was behind at first: by how much it still moves; how often that is asked. */
+#define SETTLED 0.01
+enum { MAX_SETTLED = 8 };
+
 /* ---- iterations ---- */
 
 static bool predicts(const void *model, size_t iteration)
@@ -75,25 +79,32 @@ static int build(void *self, struct sc_graph **graph, struct sc_err *err)
 	return 0;
 }
 
-/* ---- when they end ---- */
+/* ---- when they begin and end ---- */
 
-/* When a rank's iteration has ended on the host, and when all that it launched has on the device. */
-static void rank_ends(const struct replay_at *at, double *host_us, double *device_us)
+/* Of a rank: where its device, or its host if that is later, is done with what was before, and with this
+ * iteration. A host that runs ahead of its device marks the first and the last call; the device takes from end
+ * to end of what they launched. */
+static void rank_ends(const struct replay_at *at, double *from_us, double *host_us,
+		      double *device_us)
 {
 	const struct stream_built *s = at->s->built;
 	const struct sc_timeline *t = &at->s->timeline;
 	const struct sc_graph *g = at->s->graph;
 
 	for (size_t r = 0; r < s->graph.end.n; r++) {
+		from_us[r] = t->end_us[s->graph.begin.at[r]];
 		host_us[r] = t->end_us[s->graph.end.at[r]];
 		device_us[r] = 0;
 	}
-	for (uint32_t i = 0; i < g->nodes.n; i++)
-		if (s->graph.refs.at[i].kind == SC_TRACE_NODE_ACT) {
-			double *last = &device_us[sc_graph_class_of(g, i)];
+	for (uint32_t i = 0; i < g->nodes.n; i++) {
+		const uint8_t kind = s->graph.refs.at[i].kind;
+		double *last = kind == SC_TRACE_NODE_ACT ? device_us : from_us;
 
-			*last = fmax(*last, t->end_us[i]);
-		}
+		if (kind != SC_TRACE_NODE_ACT && kind != SC_TRACE_NODE_CARRIED)
+			continue;
+		last += sc_graph_class_of(g, i);
+		*last = fmax(*last, t->end_us[i]);
+	}
 }
 
 /* The last of the rank on its device. */
@@ -111,50 +122,65 @@ static uint32_t last_on_device(const struct replay_at *at, size_t rank)
 	return last;
 }
 
-/* Until the last rank's iteration has ended. A host that runs ahead leaves the device work that the next
- * iteration begins with; what is left beyond what was recorded is this iteration's, since the next one has
- * no more room than this. */
+/* How long a rank's host works: its marked thread from begin to end, without what any thread waits for its
+ * device. */
+static void host_works(const struct replay_at *at, double *work_us)
+{
+	const struct stream_built *s = at->s->built;
+	const struct sc_timeline *t = &at->s->timeline;
+
+	for (size_t r = 0; r < s->graph.end.n; r++)
+		work_us[r] = t->end_us[s->graph.end.at[r]] - t->end_us[s->graph.begin.at[r]];
+	for (uint32_t i = 1; i < at->s->graph->nodes.n; i++)
+		if (s->graph.refs.at[i].kind == SC_TRACE_NODE_SYNC)
+			work_us[sc_graph_class_of(at->s->graph, i)] -=
+				t->end_us[i] - t->end_us[i - 1];
+}
+
+/* From where the last rank is done with what was before until the last is done with this; no less than a host
+ * works, which can have run ahead only once. */
 static void find_end(const struct replay_at *at)
 {
 	const struct stream_study *study = at->model;
 	struct stream_built *built = at->s->built;
 	const size_t n = study->run.ranks.n;
-	double *end_us = study->ends_us, *device_us = &end_us[n],
-	       *behind_us = &end_us[(2 + at->iteration) * n], last = 0;
+	double *host_us = study->ends_us, *device_us = &host_us[n], *from_us = &host_us[2 * n],
+	       *work_us = &host_us[3 * n];
 	size_t whose = 0;
-	bool on_device = false;
 
-	rank_ends(at, end_us, device_us);
+	rank_ends(at, from_us, host_us, device_us);
+	host_works(at, work_us);
+	built->from_us = built->last_us = 0;
 	for (size_t r = 0; r < n; r++) {
-		const double host_us = end_us[r];
+		const double end_us = fmax(host_us[r], device_us[r]);
 
-		if (at->v == V_RECORDED)
-			behind_us[r] = fmax(0, device_us[r] - host_us);
-		end_us[r] = fmax(host_us, device_us[r] - behind_us[r]);
-		if (end_us[r] > last) {
-			last = end_us[r];
+		built->from_us = fmax(built->from_us, from_us[r]);
+		if (end_us > built->last_us) {
+			built->last_us = end_us;
 			whose = r;
-			on_device = end_us[r] > host_us;
 		}
 	}
-	built->last_us = last;
-	built->last = on_device ? last_on_device(at, whose) : built->graph.end.at[whose];
+	for (size_t r = 0; r < n; r++)
+		built->from_us = fmin(built->from_us, built->last_us - work_us[r]);
+	built->last = device_us[whose] > host_us[whose] ? last_on_device(at, whose)
+							: built->graph.end.at[whose];
 }
 
-/* How far the device is behind at the end, over that recorded: mean of the ranks where it was. */
-static double behind_frac(const struct stream_study *study, size_t iteration)
+/* Of how far the devices were behind at the begin, the part with which they are so at the end as well. */
+static double settled_frac(const struct replay_at *at, double frac)
 {
+	const struct stream_study *study = at->model;
+	const struct stream_built *s = at->s->built;
 	const size_t n = study->run.ranks.n;
-	const double *end_us = study->ends_us, *device_us = &end_us[n],
-		     *behind_us = &end_us[(2 + iteration) * n];
-	double recorded = 0, now = 0;
+	const double *host_us = study->ends_us, *device_us = &host_us[n],
+		     *from_us = &host_us[2 * n];
+	double before = 0, after = 0;
 
-	for (size_t r = 0; r < n; r++)
-		if (behind_us[r] > 0) {
-			recorded += behind_us[r];
-			now += fmax(0, device_us[r] - end_us[r]);
-		}
-	return recorded > 0 ? now / recorded : 1;
+	for (size_t r = 0; r < n; r++) {
+		before += from_us[r] - at->s->timeline.end_us[s->graph.begin.at[r]];
+		after += fmax(0, device_us[r] - host_us[r]);
+	}
+	return before > 0 ? fmin(1, frac * after / before) : frac;
 }
 
 static bool is_own_act(const struct sc_trace_node *ref)
@@ -198,10 +224,14 @@ static bool again(void *self, const struct sc_timeline *timeline)
 	find_end(at);
 	if (at->v == V_RECORDED || at->v == V_OTHERS)
 		return false;
-	if (at->iteration == 0 && !at->settled) {
-		follow->behind_frac = behind_frac(study, at->iteration);
-		at->settled = true;
-		return true;
+	if (at->iteration == 0 && at->n_settled < MAX_SETTLED) {
+		const double frac = settled_frac(at, follow->behind_frac);
+		const bool moves = fabs(frac - follow->behind_frac) > SETTLED;
+
+		follow->behind_frac = frac;
+		at->n_settled++;
+		if (moves)
+			return true;
 	}
 	keep_left(at, follow);
 	return false;
@@ -246,7 +276,7 @@ static void op_info(void *self, const struct sc_timeline *timeline, struct sc_re
 	}
 	*out = (struct sc_reading_input){
 		.account = {.ran = {at->s->graph, timeline, wait_of, at},
-			    .period = {.to_us = built->last_us},
+			    .period = {.from_us = built->from_us, .to_us = built->last_us},
 			    .begin_us = built->begin_us.at,
 			    .end_us = built->end_us.at},
 		.last = built->last,
@@ -310,7 +340,7 @@ static int begin_study(struct stream_study *study, struct sc_err *err)
 	sc_arena_init(&study->arena, 1 << 14);
 	study->medians = sc_xcalloc(n, sizeof(*study->medians));
 	sc_streams_means(study);
-	study->ends_us = sc_xmalloc((2 + study->run.n_iterations) * n * sizeof(double));
+	study->ends_us = sc_xcalloc(4 * n, sizeof(double));
 	if (study->opts->cluster) {
 		int rc = sc_fabric_from_request(study->opts->cluster, &study->fabric, err);
 

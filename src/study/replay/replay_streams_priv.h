@@ -45,13 +45,13 @@ struct stream_study {
 	bool **gradient;                /* by rank, of each collective: may be; with bucket_mib */
 	size_t n_recorded_buckets, n_new_buckets; /* of the iteration looked at last */
 	struct stream_follow *follow;             /* by variant */
-	double *ends_us; /* of each rank: host, device; of each iteration how far the device was behind */
+	double *ends_us; /* of each rank: host, device, begin, work of the host */
 };
 /* Of one thread: the iteration that is built. */
 struct stream_built {
 	struct sc_trace_graph graph;
 	SC_VEC(double) begin_us, end_us; /* by rank */
-	double last_us;                  /* when it ended as a replay, and */
+	double from_us, last_us;         /* when it began and ended as a replay, and */
 	uint32_t last;                   /* the node that ended it */
 };
 

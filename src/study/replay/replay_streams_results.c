@@ -8,20 +8,36 @@
 #include "base/units.h"
 #include "study/replay/replay_streams_priv.h"
 
-static double measured_us(const struct sc_trace_run *run, size_t iteration)
+/* As find_end() of a replay; how far the device is behind the last host in *lag_us. */
+static double measured_us(const struct sc_trace_run *run, size_t iteration, double *lag_us)
 {
-	int64_t first = INT64_MAX, last = INT64_MIN;
+	int64_t from = INT64_MIN, host = INT64_MIN, last = INT64_MIN, work = 0, end;
 
 	for (size_t r = 0; r < run->ranks.n; r++) {
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 		const struct sc_trace_iteration *it = &rank->iterations.at[iteration];
+		const int64_t begin_ns = rank->calls.at[it->begin].start_ns;
+		int64_t work_ns = rank->calls.at[it->end].start_ns - begin_ns;
 
-		if (rank->calls.at[it->begin].start_ns < first)
-			first = rank->calls.at[it->begin].start_ns;
-		if (rank->calls.at[it->end].start_ns > last)
-			last = rank->calls.at[it->end].start_ns;
+		for (uint32_t c = it->begin; c <= it->end; c++)
+			if (sc_call_waits(&rank->calls.at[c]))
+				work_ns -= rank->calls.at[c].dur_ns;
+		work = work_ns > work ? work_ns : work;
+		from = begin_ns > from ? begin_ns : from;
+		if (rank->calls.at[it->end].start_ns > host)
+			host = rank->calls.at[it->end].start_ns;
+		for (uint32_t a = it->first_act; a < it->end_act; a++) {
+			const struct sc_act *act = &rank->acts.at[a];
+			const bool before = act->place == SC_NONE || act->place < it->begin;
+			int64_t *until = before ? &from : &last;
+
+			if ((before || act->place < it->end) && sc_act_end(act) > *until)
+				*until = sc_act_end(act);
+		}
 	}
-	return sc_ns_us(last - first);
+	*lag_us = last > host ? sc_ns_us(last - host) : 0;
+	end = last > host ? last : host;
+	return sc_ns_us(end - (end - work < from ? end - work : from));
 }
 
 void sc_streams_describe(const struct stream_study *study, struct sc_replay_result *out)
@@ -38,9 +54,12 @@ void sc_streams_describe(const struct stream_study *study, struct sc_replay_resu
 		SC_VEC_PUSH(&out->ranks, rank);
 	}
 	for (size_t i = 0; i < study->run.n_iterations; i++) {
+		double lag_us;
+		const double us = measured_us(&study->run, i, &lag_us);
 		const struct sc_replay_iteration it = {
 			.step = study->run.ranks.at[0].iterations.at[i].step,
-			.measured_ms = measured_us(&study->run, i) / SC_US_PER_MS};
+			.measured_ms = us / SC_US_PER_MS,
+			.lag_ms = lag_us / SC_US_PER_MS};
 
 		SC_VEC_PUSH(&out->iterations, it);
 	}
@@ -163,6 +182,23 @@ static void warn_of_queues(const struct stream_study *study, struct sc_replay_re
 			"the launch queue was full (entries=%u): n=%" PRId64
 			" launches waited for the device, %.3f ms in all; no host work",
 			(unsigned)depth, n, us / SC_US_PER_MS);
+}
+
+/* A host that runs ahead further and further: what it does at this pace, the device does not follow. */
+static void warn_of_lag(struct sc_replay_result *out)
+{
+	const size_t n = out->iterations.n;
+	const struct sc_replay_iteration *it = out->iterations.at;
+	size_t n_grown = 1;
+
+	while (n_grown < n && it[n_grown].lag_ms > it[n_grown - 1].lag_ms)
+		n_grown++;
+	if (n > 1 && n_grown == n)
+		sc_warn(&out->warnings,
+			"the device falls behind its host: by %.3f ms at the end of step %" PRId64
+			", %.3f ms at the end of step %" PRId64
+			"; steps are told from device end to device end",
+			it[0].lag_ms, it[0].step, it[n - 1].lag_ms, it[n - 1].step);
 }
 
 static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
@@ -338,6 +374,7 @@ void sc_streams_results(struct replay_study *of)
 	warn_of_doubles(study, out);
 	warn_of_clocks(study, out);
 	warn_of_queues(study, out);
+	warn_of_lag(out);
 	warn_of_trace(study, out);
 	warn_of_changes(study, out);
 }

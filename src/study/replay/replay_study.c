@@ -182,7 +182,8 @@ int sc_replay_simulate(struct replay_at *at, struct sc_reading_input *out, struc
 	s->graph = run.graph;
 	s->n_simulated += (int64_t)run.n_runs * (int64_t)run.graph->nodes.n;
 	workload->op_info(at, &s->timeline, out);
-	at->study->us[at->v * at->study->n_iterations + at->iteration] = out->account.period.to_us;
+	at->study->us[at->v * at->study->n_iterations + at->iteration] =
+		out->account.period.to_us - out->account.period.from_us;
 	return 0;
 }
 

@@ -50,7 +50,7 @@ struct replay_at {
 	struct replay_scratch *s;
 	size_t iteration, v;
 	const struct replay_variant *variant;
-	bool settled; /* it runs once more */
+	int n_settled; /* it ran so often to settle */
 };
 struct replay_kind {
 	/* An iteration in a variant. What it tells of a reading ends with the iteration; names are the study's. */
