@@ -33,6 +33,17 @@ static void scale(struct sc_cost *cost, double factor)
 	cost->work_us *= factor;
 }
 
+/* What the port of a GPU achieves: its links', or PCIe's where it has none. */
+static double port_gbps(const struct sc_fabric *f)
+{
+	return f->link_gbps > 0 ? f->link_gbps * f->link_eff : f->pcie_gbps * f->ramp.pcie_eff;
+}
+
+static double moved_gbps(const struct sc_fabric *f, const struct sc_cost *cost)
+{
+	return cost->demand[SC_RES_HBM] * f->hbm_gbps / HBM_PER_BYTE;
+}
+
 void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost)
 {
 	cost->demand[SC_RES_L2] = device->interference.path_compute * cost->demand[SC_RES_SM];
@@ -41,10 +52,6 @@ void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *co
 void sc_interfere_load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
 				  struct sc_cost *cost)
 {
-	double port = fabric->link_gbps > 0 ? fabric->link_gbps * fabric->link_eff
-					    : fabric->pcie_gbps * fabric->ramp.pcie_eff;
-	double gbps = cost->demand[SC_RES_HBM] * fabric->hbm_gbps / HBM_PER_BYTE;
-
 	if (fabric->torus.dims.n)
 		return; /* what its endpoint takes is kept for it */
 	if (cost->demand[SC_RES_COPY] > 0) {
@@ -53,7 +60,9 @@ void sc_interfere_load_collective(const struct sc_device *device, const struct s
 	}
 	/* links feed it at full speed */
 	cost->demand[SC_RES_L2] = device->interference.path_comm *
-				  (cost->demand[SC_RES_NIC] > 0 ? fmin(1, gbps / port) : 1);
+				  (cost->demand[SC_RES_NIC] > 0
+					   ? fmin(1, moved_gbps(fabric, cost) / port_gbps(fabric))
+					   : 1);
 }
 
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
@@ -290,11 +299,37 @@ double sc_transfer_sms(const struct sc_transfer *transfer)
 	return choice.channels;
 }
 
+/* Inside a node those that it takes feed the port, and fewer do not (ConCCL). Over NICs the library takes some for
+ * each of them: fewer do, as long as each moves no more than a channel can, and than the NIC that it goes through. */
+static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost)
+{
+	const struct sc_fabric *f = t->fabric;
+	const double takes = cost->demand[SC_RES_SM] * (double)t->device->sm_count;
+	const double port = (cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f);
+	const double nics = cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net_eff;
+	const double channel = fmin(f->search.channel_gbps, f->nic_gbps * f->net_eff);
+
+	return t->n_nodes > 1 && channel > 0 ? fmin(takes, fmax(1, fmax(port, nics) / channel))
+					     : takes;
+}
+
+void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost)
+{
+	const double all = (double)transfer->device->sm_count, fewest = fewest_sms(transfer, cost);
+	const double kept = sms > 0 ? sms : ceil(fewest), rate = fmin(1, kept / fewest);
+
+	if (kept >= cost->demand[SC_RES_SM] * all)
+		return; /* it takes no more */
+	cost->work_us /= rate;
+	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
+		cost->demand[r] *= rate;
+	cost->demand[SC_RES_SM] = kept / all;
+}
+
 void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,
 			     struct sc_cost *out)
 {
 	struct sc_span span = span_of(transfer);
-	double most = sc_transfer_sms(transfer);
 
 	if (transfer->n_ranks == 1) {
 		const struct sc_interfere_seen seen = local_copy(transfer);
@@ -304,14 +339,27 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 	} else {
 		*out = sc_collective_cost(transfer->fabric, &transfer->shape, &span, NULL);
 		sc_interfere_load_collective(transfer->device, transfer->fabric, out);
+		if (sc_cost_alone_us(out) > 0)
+			out->latency_us += transfer->call_us;
+		out->work_us /= transfer->eff > 0 ? transfer->eff : 1;
 	}
 	if (given_us > 0)
 		scale(out, given_us / sc_cost_alone_us(out));
-	if (!(sms > 0) || sms >= most)
-		return;
-	out->work_us *= most / sms;
-	for (int r = 0; r < SC_N_RES; r++)
-		out->demand[r] *= sms / most;
+	if (sms > 0)
+		sc_interfere_keep_sms(transfer, sms, out);
+}
+
+const char *sc_interfere_copy_unfit(const struct sc_transfer *transfer)
+{
+	static const unsigned moves = 1 << SC_ALL_GATHER | 1 << SC_ALL_TO_ALL | 1 << SC_SEND_RECV |
+				      1 << SC_GATHER | 1 << SC_SCATTER;
+
+	if (transfer->n_nodes > 1)
+		return "copy engines reach no further than one node";
+	return moves & 1u << transfer->shape.kind
+		       ? NULL
+		       : "copy engines do not add, nor send to several at once: they move gathers, "
+			 "scatters and all-to-alls";
 }
 
 /* What a rank receives: nccl-tests' bytes are those of all ranks together. */
@@ -343,6 +391,7 @@ void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, doub
 		return;
 	}
 	*out = sc_copies_cost(transfer->fabric, &copies, transfer->n_ranks);
+	out->work_us /= transfer->eff > 0 ? transfer->eff : 1;
 	out->demand[SC_RES_L2] = c->path_copy;
 }
 

@@ -36,10 +36,17 @@ struct sc_transfer {
 	int n_nodes; /* 0 = 1; more: on SMs alone, for copy engines reach one node */
 	/* One rank: a copy on one GPU, which takes local_us alone, by so many blocks. */
 	double local_us, local_blocks;
+	/* Of the software: what a call adds, and the share of the rate that it reaches (0 = all of it). */
+	double call_us, eff;
 };
-/* On SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer than that its rate falls with them. */
+/* On SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer than feed its links or NICs its rate falls
+ * with them. */
 void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,
 			     struct sc_cost *out);
+/* The same of a collective's cost; `sms` 0: the fewest that do not slow it. */
+void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost);
+/* NULL where copy engines alone can do it; else why not. */
+const char *sc_interfere_copy_unfit(const struct sc_transfer *transfer);
 /* A kernel and a collective of which only is known what a recording says. */
 struct sc_interfere_seen {
 	double alone_us;            /* of the kernel, or of the collective if it is asked for */

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/interference.h"
 #include "models/row_memo.h"
 
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
@@ -180,17 +179,27 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	list_step(block, op, NULL);
 }
 
+struct sc_transfer sc_block_transfer(const struct sc_block_env *env,
+				     const struct sc_collective_shape *shape,
+				     const struct sc_span *span)
+{
+	return (struct sc_transfer){.device = env->device,
+				    .fabric = env->fabric,
+				    .shape = *shape,
+				    .n_ranks = span->n_ranks,
+				    .n_nodes = span->n_nodes,
+				    .call_us = env->software->comm_latency_us,
+				    .eff = span->n_nodes > 1 ? env->software->net_eff
+							     : env->software->link_eff};
+}
+
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out)
 {
-	bool remote = span->n_nodes > 1;
+	const struct sc_transfer transfer = sc_block_transfer(env, shape, span);
 
-	*out = sc_collective_cost(env->fabric, shape, span, NULL);
-	sc_interfere_load_collective(env->device, env->fabric, out);
-	if (sc_cost_alone_us(out) > 0)
-		out->latency_us += env->software->comm_latency_us;
-	out->work_us /= remote ? env->software->net_eff : env->software->link_eff;
-	scale_cost(out, 1 / (remote ? env->nic_speed : env->link_speed));
+	sc_interfere_collective(&transfer, 0, 0, out);
+	scale_cost(out, 1 / (span->n_nodes > 1 ? env->nic_speed : env->link_speed));
 }
 
 /* The load of the node's other ranks on its NICs is part of the time. What a data-parallel collective takes of
@@ -244,18 +253,6 @@ static struct sc_cost phase_cost(const struct sc_block_env *env,
 	return out;
 }
 
-/* On no more SMs: its rate falls with them. */
-static void keep_to_sms(const struct sc_block_env *env, double most_sms, struct sc_cost *cost)
-{
-	double most = most_sms / (double)env->device->sm_count, sms = cost->demand[SC_RES_SM];
-
-	if (!(most > 0) || sms <= most)
-		return;
-	cost->work_us = sc_quantize_us(cost->work_us * sms / most);
-	for (int r = 0; r < SC_N_RES; r++)
-		cost->demand[r] *= most / sms;
-}
-
 /* Its kernels hold the SMs that are kept for them, or those that the software gives them. On fewer than they
  * take of themselves they are slower; on more they are no faster. */
 static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
@@ -265,8 +262,11 @@ static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 
 	cost->demand[SC_RES_SM] = given;
 	if (choice->policy == SC_C3_RESERVE && choice->n > 0) {
-		cost->demand[SC_RES_SM] = given > 0 ? given : DISPATCH_SMS / all;
-		keep_to_sms(env, choice->n, cost);
+		const double rate = fmin(1, choice->n / (given > 0 ? given * all : DISPATCH_SMS));
+
+		cost->work_us = sc_quantize_us(cost->work_us / rate);
+		for (int r = 0; r < SC_N_RES; r++)
+			cost->demand[r] *= rate;
 		cost->demand[SC_RES_SM] = choice->n / all;
 	}
 	cost->holds_sm = cost->demand[SC_RES_SM] > 0;
@@ -302,15 +302,10 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 	return out;
 }
 
-static struct sc_transfer transfer_of(const struct sc_block_env *env,
-				      const struct sc_collective_shape *shape,
-				      const struct sc_span *span)
+static void keep_to_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost)
 {
-	return (struct sc_transfer){.device = env->device,
-				    .fabric = env->fabric,
-				    .shape = *shape,
-				    .n_ranks = span->n_ranks,
-				    .n_nodes = span->n_nodes};
+	sc_interfere_keep_sms(transfer, sms, cost);
+	cost->work_us = sc_quantize_us(cost->work_us);
 }
 
 /* Copy engines move `n_pieces` one after another, of which one stays with its rank. */
@@ -321,14 +316,8 @@ static void copy_cost(const struct sc_block_env *env, const struct sc_transfer *
 
 	sc_interfere_copy(transfer, n, 1, out);
 	out->latency_us *= n;
-	out->work_us *= n / env->software->link_eff;
+	out->work_us *= n;
 	scale_cost(out, 1 / env->link_speed);
-}
-
-static bool on_copy_engines(const struct sc_c3_choice *choice, const struct sc_span *span)
-{
-	return span->n_nodes <= 1 &&
-	       (choice->policy == SC_C3_COPY_ENGINE || choice->policy == SC_C3_COPY_ENGINE_RELIEF);
 }
 
 void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
@@ -336,24 +325,23 @@ void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		      struct sc_cost *out)
 {
 	const struct sc_c3_choice *choice = &env->request->c3[family];
-	struct sc_transfer transfer = transfer_of(env, shape, span);
-	struct sc_cost sum;
+	const struct sc_transfer transfer = sc_block_transfer(env, shape, span);
 
-	if (!on_copy_engines(choice, span)) {
-		sc_block_comm_cost(env, shape, span, out);
-		keep_to_sms(env, choice->policy == SC_C3_RESERVE ? choice->n : 0, out);
+	if (sc_c3_copies(choice->policy) && !sc_interfere_copy_unfit(&transfer)) {
+		copy_cost(env, &transfer, 1, out);
+		out->latency_us += sc_quantize_us(
+			(span->n_ranks - 2) * env->device->interference.copy_us + transfer.call_us);
 		return;
 	}
-	copy_cost(env, &transfer, 1, out);
-	sc_interfere_reduce(&transfer, &sum);
-	out->latency_us += sc_quantize_us((span->n_ranks - 2) * env->device->interference.copy_us +
-					  sc_cost_alone_us(&sum) + env->software->comm_latency_us);
+	sc_block_comm_cost(env, shape, span, out);
+	if (choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_COMM_FIRST_RESERVE)
+		keep_to_sms(&transfer, choice->n, out);
 }
 
 void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 		      const struct sc_block_comm *comm)
 {
-	struct sc_transfer transfer = transfer_of(env, &comm->shape, &env->span[comm->axis]);
+	struct sc_transfer transfer = sc_block_transfer(env, &comm->shape, &env->span[comm->axis]);
 	struct sc_step step = {.name = comm->name, .kind = SC_STEP_KERNEL, .model = SC_OP_ROWWISE};
 
 	sc_interfere_reduce(&transfer, &step.cost);
@@ -376,7 +364,8 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	struct sc_step step = {.name = comm->name,
 			       .kind = SC_STEP_COMM,
 			       .axis = (uint8_t)axis,
-			       .hidden = (uint8_t)comm->n_hidden};
+			       .hidden = (uint8_t)comm->n_hidden,
+			       .in_turn = env->request->c3[axis].policy == SC_C3_SERIAL};
 	const struct sc_fabric *fabric = env->axis_fabric[axis];
 	struct sc_block_env own;
 	struct sc_span span = env->span[axis];
@@ -393,7 +382,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
 		span = neighbour_span(&span);
 	}
-	transfer = transfer_of(env, shape, &span);
+	transfer = sc_block_transfer(env, shape, &span);
 	if (comm->node_bytes > 0) {
 		step.cost = once_a_node_cost(env, comm, &span, peers);
 		hold_sms(env, &step.cost);
@@ -402,7 +391,8 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	} else {
 		sc_block_comm_by(env, (enum sc_c3_family)axis, shape, &span, &step.cost);
 	}
-	keep_to_sms(env, comm->most_sms, &step.cost);
+	if (comm->most_sms > 0)
+		keep_to_sms(&transfer, comm->most_sms, &step.cost);
 	fold_nics(peers, &step.cost);
 	if (!sc_block_is_replayed(block, env))
 		step.host_us =

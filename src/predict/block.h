@@ -14,7 +14,7 @@
 #include "base/vec.h"
 #include "core/graph/cost.h"
 #include "core/graph/graph.h"
-#include "models/collective.h"
+#include "models/interference.h"
 #include "models/op_model.h"
 #include "predict/engine/simulate.h"
 
@@ -33,6 +33,7 @@ struct sc_step {
 	uint8_t model;  /* KERNEL: enum sc_op_kind */
 	uint8_t axis;   /* COMM: enum sc_comm_axis */
 	uint8_t hidden; /* COMM: how many of the next kernels need not wait for it */
+	bool in_turn;   /* COMM: nothing runs beside it */
 };
 struct sc_summary {
 	double host_us, gpu_us, lead_us;
@@ -129,10 +130,14 @@ void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 		      const struct sc_block_comm *comm);
 void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		       double host_us);
+/* Under the software, what-if speeds apart. */
+struct sc_transfer sc_block_transfer(const struct sc_block_env *env,
+				     const struct sc_collective_shape *shape,
+				     const struct sc_span *span);
 /* A collective's cost with the what-if speeds applied, demands kept. */
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out);
-/* The same by a family's policy: on copy engines, on few SMs. */
+/* The same by a family's policy: on copy engines, if it adds nothing; on so many SMs, or the fewest that feed it. */
 void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		      const struct sc_collective_shape *shape, const struct sc_span *span,
 		      struct sc_cost *out);

@@ -25,7 +25,7 @@ static const struct sc_step *next_step(const struct place *p)
 
 static bool is_exchange(const struct sc_step *step)
 {
-	return step->kind == SC_STEP_COMM && step->axis == SC_COMM_EP;
+	return step->kind == SC_STEP_COMM && step->axis == SC_COMM_EP && !step->in_turn;
 }
 
 /* To the first run and block from here that has steps. */

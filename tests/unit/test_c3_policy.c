@@ -1,6 +1,7 @@
 /* Whole iterations whose computation and communication share GPUs: coarse against full detail, and the limits of
  * every policy by family. */
 #include <math.h>
+#include <string.h>
 
 /* before the other fixture, whose arena its parameters would hide */
 #include "request_fixture.h"
@@ -142,6 +143,80 @@ START_TEST(limits_of_iterations)
 }
 END_TEST
 
+/* More NICs bring more channels, of which those kept for collectives carry no less: never slower by more than what of the
+ * SMs goes to collectives that are faster. Fewer SMs than feed their rate make them slower, others do not. */
+START_TEST(kept_sms_and_nics)
+{
+	static const char *const policies[] = {"reserve:2", "reserve:8", "reserve:24", "reserve",
+					       "comm_first+reserve"};
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 2);
+	for (int i = 0; i < n_cases(N_ITERATIONS / 5); i++) {
+		struct sc_arena_mark mark = sc_arena_mark(&arena);
+		const char *policy = policies[draw(&rng, 5)];
+		struct sc_config config;
+		double before = HUGE_VAL;
+
+		random_config(&rng, &config);
+		for (int nics = 1; nics <= 16; nics *= 2) {
+			const char *sets = sc_arena_printf(
+				&arena,
+				"cluster.gpus_per_node=4 cluster.nics_per_node=%d c3.policy=%s",
+				nics, policy);
+			double ms = with_policy(&config, sets, &opts);
+
+			ck_assert_msg(ms <= before * 1.005, "case %d, %s: %.6g, half the NICs %.6g",
+				      i, sets, ms, before);
+			before = ms;
+		}
+		sc_arena_rewind(&arena, mark);
+	}
+}
+END_TEST
+
+static bool warned_of(const struct sc_request *req, const char *words)
+{
+	for (size_t i = 0; i < req->warnings.n; i++)
+		if (strstr(req->warnings.text[i], words))
+			return true;
+	return false;
+}
+
+/* What differs from a pair's policy of the same name is said; N comes in the device's granule. */
+START_TEST(words_of_policies)
+{
+	static const struct {
+		const char *policy, *words;
+	} said[] = {{"copy_engine", "do not add"},
+		    {"reserve", "without N"},
+		    {"comm_first+reserve", "without N"},
+		    {"reserve:1", NULL},
+		    {"plain", NULL}};
+	struct sc_config config;
+	struct sc_request req;
+
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		sc_config_init(&config);
+		set_all(&config,
+			sc_arena_printf(&arena,
+					"model.family=llama model.layers=4 model.hidden=4096 "
+					"model.heads=32 model.seq=4096 model.vocab=32000 "
+					"cluster.gpu=mi300x gpus=8 training.global_batch=8 "
+					"c3.policy.dp=%s",
+					said[i].policy),
+			&arena);
+		resolve(&config, &req);
+		ck_assert_int_eq(warned_of(&req, "c3.policy.dp"), said[i].words != NULL);
+		ck_assert(!said[i].words || warned_of(&req, said[i].words));
+		ck_assert_double_eq(req.c3[SC_C3_DP].n, i == 3 ? 8 : 0);
+	}
+	/* reductions on engines, whose sums would be free: no faster than on SMs */
+	ck_assert_double_eq_tol(with_policy(&config, "c3.policy.dp=copy_engine", &opts),
+				with_policy(&config, "c3.policy.dp=comm_first", &opts), CLOSE);
+}
+END_TEST
+
 /* A key by family goes before one for all, which leaves out those that cannot have it; what is not given is the
  * software's. */
 START_TEST(policies_by_family)
@@ -222,6 +297,8 @@ static Suite *c3_policy_suite(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, n_examples);
 	tcase_add_test(tc, limits_of_iterations);
+	tcase_add_test(tc, kept_sms_and_nics);
+	tcase_add_test(tc, words_of_policies);
 	tcase_add_test(tc, policies_by_family);
 	tcase_add_test(tc, habits_of_tensor_parallelism);
 	suite_add_tcase(suite, tc);

@@ -358,6 +358,25 @@ START_TEST(pairs_hide_exchanges)
 }
 END_TEST
 
+/* By c3.policy.ep serial they hide none of them: as much shows as of passes one by one, op by op, too. */
+START_TEST(pairs_in_turn)
+{
+	static const char *const serial = "training.moe_dispatcher=deepep c3.policy.ep=serial";
+	struct sc_predict_opts opts;
+	char text[512];
+	double coarse;
+	double alone = exposed_of_more("1f1b", serial), pairs = exposed_of_more(DUAL[_i], serial);
+
+	ck_assert_double_eq_tol(pairs, alone, 0.1 * alone);
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text), MIXTURE " parallel.schedule=%s training.global_batch=160 %s",
+		 DUAL[_i], serial);
+	coarse = predict(&opts, text)->iteration_ms;
+	opts.detail = SC_DETAIL_FULL;
+	ck_assert_double_eq_tol(predict(&opts, text)->iteration_ms, coarse, 5e-3 * coarse);
+}
+END_TEST
+
 /* A jump over their steady state, and each op apart, say the same, with a last micro-batch that is smaller, too. */
 START_TEST(pairs_agree)
 {
@@ -516,6 +535,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, overlap_without_pairs, 0, 2);
 	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
+	tcase_add_loop_test(tcase, pairs_in_turn, 0, 2);
 	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
 	tcase_add_loop_test(tcase, pairs_of_a_slow_rank, 0, 6);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);

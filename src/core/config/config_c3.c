@@ -6,8 +6,6 @@
 
 #include "core/config/config_priv.h"
 
-enum { FEWEST_SMS = 4 }; /* with which a step still ends */
-
 static const char *const PATHS[SC_N_C3_FAMILIES] = {
 	[SC_C3_TP] = "c3.policy.tp", [SC_C3_CP] = "c3.policy.cp", [SC_C3_EP] = "c3.policy.ep",
 	[SC_C3_DP] = "c3.policy.dp", [SC_C3_PP] = "c3.policy.pp",
@@ -64,18 +62,26 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 		req->software.p2p_sync = serial ? SC_P2P_SYNC : SC_P2P_ASYNC;
 }
 
-/* Copy engines reach their own node: what goes further stays on SMs. */
-static void warn_reach(struct sc_request *req, enum sc_c3_family family)
+/* Copy engines reach their own node, and do not add: the rest stays on SMs. `stepcast c3` searches what is not said here. */
+static void warn(struct sc_request *req, enum sc_c3_family family)
 {
-	enum sc_c3_policy policy = req->c3[family].policy;
+	const struct sc_c3_choice *choice = &req->c3[family];
+	const char *name = sc_enum_name(sc_c3_policy_names, (int)choice->policy);
 
-	if ((policy == SC_C3_COPY_ENGINE || policy == SC_C3_COPY_ENGINE_RELIEF) &&
-	    req->config.gpus > req->config.cluster.scale_up_gpus)
+	if (sc_c3_copies(choice->policy) && req->config.gpus > req->config.cluster.scale_up_gpus)
 		sc_warn(&req->warnings,
 			"%s %s: copy engines reach GPUs of one NVLink domain (%" PRId64
 			"); collectives that go further stay on SMs",
-			PATHS[family], sc_enum_name(sc_c3_policy_names, (int)policy),
-			req->config.cluster.scale_up_gpus);
+			PATHS[family], name, req->config.cluster.scale_up_gpus);
+	if (sc_c3_copies(choice->policy) && (family == SC_C3_TP || family == SC_C3_DP))
+		sc_warn(&req->warnings, "%s %s: copy engines do not add: reductions stay on SMs",
+			PATHS[family], name);
+	if (choice->policy == SC_C3_COMM_FIRST_RESERVE ||
+	    (choice->policy == SC_C3_RESERVE && !(choice->n > 0)))
+		sc_warn(&req->warnings,
+			"%s %s: without N collectives have the fewest SMs that do not slow them; "
+			"`stepcast c3` searches the best N",
+			PATHS[family], name);
 }
 
 /* Of models that are data parallel alone; a DLRM's other collectives are where its step needs them. */
@@ -89,21 +95,24 @@ static bool has_effect(const struct sc_request *req, enum sc_c3_family family,
 }
 
 /* Kernels have what is left, in the device's granule. */
-static int check_reserved(const struct sc_resolver *res, const char *path,
-			  const struct sc_c3_choice *choice)
+static int reserve(const struct sc_resolver *res, const char *path, struct sc_c3_choice *choice)
 {
+	double whole = choice->n;
+
+	if (choice->policy != SC_C3_RESERVE)
+		return 0;
 	for (size_t k = 0; k < sc_request_n_kinds(res->request); k++) {
 		const struct sc_device *device = sc_request_device(res->request, k);
-		double granule = fmax(1, device->interference.sm_granule);
-		double most = floor(((double)device->sm_count - FEWEST_SMS) / granule) * granule;
 
-		if (choice->policy == SC_C3_RESERVE && choice->n > most)
+		if (choice->n > sc_device_most_reserved(device))
 			return sc_resolve_fail(res, SC_ECONFLICT, path,
 					       "%s: reserve:%.0f leaves too few of the %" PRId64
 					       " SMs of %.40s to kernels; keep at most %.0f",
 					       path, choice->n, device->sm_count, device->id,
-					       fmax(0, most));
+					       sc_device_most_reserved(device));
+		whole = fmax(whole, sc_device_whole_sms(device, choice->n));
 	}
+	choice->n = whole;
 	return 0;
 }
 
@@ -133,11 +142,11 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 				       "%s: \"%.64s\" needs products that wait for the collective, "
 				       "which tensor parallelism alone has; use it for tp",
 				       PATHS[family], text);
-	rc = check_reserved(res, text ? PATHS[family] : "c3.policy", &req->c3[family]);
+	rc = reserve(res, text ? PATHS[family] : "c3.policy", &req->c3[family]);
 	if (rc)
 		return rc;
 	apply(req, family);
-	warn_reach(req, family);
+	warn(req, family);
 	return 0;
 }
 

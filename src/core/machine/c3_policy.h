@@ -23,6 +23,11 @@ struct sc_c3_choice {
 	enum sc_c3_policy policy;
 	double n; /* of RESERVE: SMs; of CHUNKED: pieces; 0 = the best split, as many pieces as ranks */
 };
+/* On copy engines? */
+static inline bool sc_c3_copies(enum sc_c3_policy policy)
+{
+	return policy == SC_C3_COPY_ENGINE || policy == SC_C3_COPY_ENGINE_RELIEF;
+}
 /* "reserve:20" or "chunked". `what` begins a message, which names the nearest. */
 int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
 		       struct sc_err *err);

@@ -1,6 +1,7 @@
 /* Device files: the keys, and what a file may leave out. */
 #include "core/machine/device.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/profile/profile_priv.h"
@@ -341,6 +342,23 @@ double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype
 bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
 {
 	return dtype != SC_FP32 && sc_device_peak_tflops(device, dtype) > device->peak_tflops.fp32;
+}
+
+#define ROUNDING 1e-9  /* of shares of SMs */
+#define KERNEL_SMS 4.0 /* with which a step still ends */
+
+double sc_device_whole_sms(const struct sc_device *device, double sms)
+{
+	const double granule = fmax(1, device->interference.sm_granule);
+
+	return ceil(sms / granule - ROUNDING) * granule;
+}
+
+double sc_device_most_reserved(const struct sc_device *device)
+{
+	const double granule = fmax(1, device->interference.sm_granule);
+
+	return fmax(0, floor(((double)device->sm_count - KERNEL_SMS) / granule) * granule);
 }
 
 bool sc_device_is_fitted(const struct sc_device *device, const char *block)

@@ -164,6 +164,9 @@ int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out
 /* The id of the file that fits a GPU as traces name it ("NVIDIA H800", "Tesla V100-SXM2-16GB"): its first word
  * is one of the name's, and most others begin one; NULL: none. */
 const char *sc_device_named(const char *gpu, struct sc_arena *arena);
+/* SMs that are kept free of kernels: in whole granules, and at most so many. */
+double sc_device_whole_sms(const struct sc_device *device, double sms);
+double sc_device_most_reserved(const struct sc_device *device);
 double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
 /* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
  * it on the fp32 units. */

@@ -110,8 +110,6 @@ static void fill_forward(struct sc_layers *l)
 
 static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)
 {
-	const struct sc_c3_choice *dp = &l->request->c3[SC_C3_DP];
-
 	l->env = (struct sc_block_env){
 		.request = l->request,
 		.device = &l->request->device,
@@ -119,9 +117,6 @@ static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)
 		.fabric = &l->fabric,
 		.slowdown = 1,
 		.cuda_graphs = l->request->config.training.cuda_graphs,
-		.kernel_sms = dp->policy == SC_C3_RESERVE && dp->n > 0
-				      ? fmax(1, (double)l->request->device.sm_count - dp->n)
-				      : 0,
 		.attention_eff = 1,
 		.gemm_speed = o->gemm_speed,
 		.hbm_speed = o->hbm_speed,
@@ -129,6 +124,26 @@ static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)
 		.nic_speed = o->nic_speed,
 		.host_speed = o->host_speed,
 	};
+}
+
+#define LARGE_BYTES 6.4e7 /* of a collective: takes all channels that it likes */
+
+/* What c3.policy keeps free of kernels. */
+static void reserve(struct sc_layers *l)
+{
+	const struct sc_c3_choice *dp = &l->request->c3[SC_C3_DP];
+	const struct sc_collective_shape shape = {SC_ALL_REDUCE, LARGE_BYTES, SC_FP32};
+	const double all = (double)l->env.device->sm_count;
+	double sms = dp->n;
+	struct sc_cost cost;
+
+	if (dp->policy != SC_C3_RESERVE || l->span.n_ranks < 2)
+		return;
+	if (!(sms > 0)) {
+		sc_block_comm_by(&l->env, SC_C3_DP, &shape, &l->span, &cost);
+		sms = cost.demand[SC_RES_SM] * all;
+	}
+	l->env.kernel_sms = fmax(1, all - sc_device_whole_sms(l->env.device, sms));
 }
 
 int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err)
@@ -147,6 +162,7 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 	layers->span =
 		(struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
 	set_env(layers, setup->opts);
+	reserve(layers);
 	fill_buckets(layers);
 	fill_forward(layers);
 	return 0;

@@ -116,21 +116,20 @@ static double family_sms(const struct sc_block_env *env, enum sc_c3_family famil
 	if (family == SC_C3_PP)
 		return 0;
 	if (family != SC_C3_DP)
-		sc_block_comm_cost(env, &shape, &env->span[family], &cost);
+		sc_block_comm_by(env, family, &shape, &env->span[family], &cost);
 	return cost.demand[SC_RES_SM] * (double)env->device->sm_count;
 }
 
 /* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
 static void reserve(struct sc_block_env *env)
 {
-	double granule = fmax(1, env->device->interference.sm_granule), most = 0;
-	double all = (double)env->device->sm_count;
+	double most = 0, all = (double)env->device->sm_count;
 
 	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
 		if (env->request->c3[f].policy == SC_C3_RESERVE)
 			most = fmax(most, family_sms(env, (enum sc_c3_family)f));
 	if (most > 0)
-		env->kernel_sms = fmax(1, all - ceil(most / granule - 1e-9) * granule);
+		env->kernel_sms = fmax(1, all - sc_device_whole_sms(env->device, most));
 }
 
 static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
