@@ -155,6 +155,11 @@ int sc_c3_words_pairs(const struct sc_c3_words *words, struct sc_arena *arena,
 		pair->transfer.shape.dtype = pair->gemm.dtype;
 		for (size_t c = 0; rc == 0 && c < words->collectives.n; c++) {
 			rc = parse_collective(words->collectives.at[c], &pair->transfer.shape, err);
+			if (rc == 0 && !sc_c3_kind_fits(pair->kind, pair->transfer.shape.kind))
+				rc = sc_err_set(err, SC_EUSAGE,
+						"--kind: %s does not go with it: %s",
+						sc_collective_names[pair->transfer.shape.kind],
+						SC_C3_KIND_FITS);
 			named.name = name_of(words, g, c, arena);
 			SC_VEC_PUSH(&out->list, named);
 		}

@@ -263,15 +263,14 @@ static int read_pairs(struct session *s, const struct sc_csv *table, struct sc_a
 /* Policies and sizes to try; tables say theirs. */
 static int read_opts(const struct c3_args *args, struct sc_c3_advise_opts *out, struct sc_err *err)
 {
-	struct sc_c3_choice choice;
 	int rc = 0;
 
-	*out = (struct sc_c3_advise_opts){.from_bytes = 0};
-	for (size_t i = 0; rc == 0 && i < args->policies.n; i++) {
-		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &choice, err);
-		if (rc == 0)
-			out->asked[choice.policy] = true;
-	}
+	*out = (struct sc_c3_advise_opts){.n = args->policies.n};
+	if (out->n > SC_C3_MAX_CHOICES)
+		return sc_err_set(err, SC_EUSAGE, "--policy: at most %d at once",
+				  SC_C3_MAX_CHOICES);
+	for (size_t i = 0; rc == 0 && i < out->n; i++)
+		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &out->choice[i], err);
 	if (rc == 0 && (args->sizes || !args->table))
 		rc = sc_c3_sizes_parse(args->sizes ? args->sizes : "1M:1G", &out->from_bytes,
 				       &out->to_bytes, err);
@@ -436,11 +435,15 @@ const struct sc_command sc_command_c3 = {
 		"serial, plain (two streams), comm_first (the collective gets its SMs first), reserve[:N] "
 		"(SMs kept for it), comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N] "
 		"(the GEMM in pieces, as asynchronous tensor parallelism) and tile_fused. Without N, the "
-		"best split is searched, and there are as many pieces as ranks.\n\n"
+		"best split is searched, and there are as many pieces as ranks; N SMs are rounded up to whole units "
+		"of the GPU. Copy engines move and do not add: of independent pairs they take all_gather and "
+		"all_to_all; beside a GEMM that makes what is reduced, SMs add what they brought.\n\n"
 		"kind is independent, all_gather_gemm or gemm_reduce_scatter. m is as the GPU multiplies "
 		"it, gathered rows included; bytes are those of nccl-tests. An empty compute_us or comm_us "
-		"is predicted. The ideal speedup is the sum of the isolated times over the longer one; the "
-		"share of it that is realised is (speedup - 1) / (ideal - 1).\n\n"
+		"is predicted. The ideal speedup is the sum of the isolated times over the longer one, as the policy runs it where "
+		"that is shorter (copies of a few microseconds in place of a slow library call); the share of it "
+		"that is realised is (speedup - 1) / (ideal - 1). A measured comm_us below the predicted makes copies "
+		"faster, too; one above it is the library's.\n\n"
 		"Of CONFIG the pairs are its layers' products before and after collectives of the tensor-, "
 		"context- and expert-parallel group, and its layers beside gradients' reductions and weights' "
 		"gathers; of a DLRM its bottom MLP and its tables' update beside exchanges and reductions; of --gemm, each "
@@ -453,7 +456,7 @@ const struct sc_command sc_command_c3 = {
 		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes, or their place in an "
 		"iteration if no shapes are recorded; of collectives kind, size and group) alone in the same trace. It says what each side lost, and what the model "
 		"says from the time alone; a stretch is a maximal interval in which both run, its ideal "
-		"speedup that of the times alone of what ran in it. The iterations are replayed as if kernels lost nothing, and "
+		"speedup that of the times alone of what ran in it, of each side at most the stretch. The iterations are replayed as if kernels lost nothing, and "
 		"under each policy: serial takes turns, plain is the recording, comm_first and reserve give collectives the SMs of "
 		"their blocks while they run or always, copy engines take those that only move; what needs products in pieces is "
 		"not known. Each lasts until host and GPUs are done; collectives stay as long as recorded. -o FILE.csv writes the kernels that ran "

@@ -22,8 +22,10 @@ void sc_html_c3_advice(const char *title, const struct sc_c3_advices *advices,
 /* "8192x6144x6144 bf16", "22 kernels"; "all_gather 64 MiB, 8 GPUs". */
 void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
 void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
-/* The policy as `--policy` takes it, with what it was best with: "reserve:24". */
-void sc_c3_policy_text(const struct sc_c3_advice *advice, int policy, struct sc_strbuf *out);
+/* "reserve:24", "reserve" where n is 0, "plain". */
+void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out);
+/* The choice as `--policy` takes it, with what it was best with: "reserve:24". */
+void sc_c3_policy_text(const struct sc_c3_advice *advice, size_t choice, struct sc_strbuf *out);
 /* "serial below 32 MiB, then copy_engine", or "serial at all sizes"; "" if no sizes were tried. */
 void sc_c3_changes_text(const struct sc_c3_advice *advice, struct sc_strbuf *out);
 

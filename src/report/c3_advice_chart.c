@@ -24,7 +24,7 @@ static int n_applying(const struct sc_c3_advice *a)
 {
 	int n = 0;
 
-	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+	for (size_t p = 0; p < a->n; p++)
 		n += a->applies[p];
 	return n;
 }
@@ -36,7 +36,7 @@ static void append_label(struct sc_strbuf *out, double x, double y, const char *
 	sc_strbuf_append(out, "</text>\n");
 }
 
-static void append_bar(const struct sc_c3_advice *a, int p, double y, struct sc_strbuf *out)
+static void append_bar(const struct sc_c3_advice *a, size_t p, double y, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *r = &a->result[p];
 	const double width = fmin(BARS * r->time_us / r->serial_us, WIDTH - LEFT - 140);
@@ -46,10 +46,10 @@ static void append_bar(const struct sc_c3_advice *a, int p, double y, struct sc_
 	append_label(out, 0, y + 13, sc_strbuf_get(&text));
 	sc_strbuf_printf(out,
 			 "<rect x=\"%d\" y=\"%.0f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
-			 LEFT, y + 2, width, ROW - 4, COLORS[p]);
+			 LEFT, y + 2, width, ROW - 4, COLORS[a->choice[p].policy]);
 	sc_strbuf_clear(&text);
 	sc_strbuf_printf(&text, "%.1f us, %.2f%s", r->time_us, r->speedup,
-			 (int)a->best == p ? ", best" : "");
+			 a->best == p ? ", best" : "");
 	append_label(out, LEFT + width + 6, y + 13, sc_strbuf_get(&text));
 	sc_strbuf_release(&text);
 }
@@ -67,7 +67,7 @@ static double append_pair(const struct sc_c3_advice *a, double y, struct sc_strb
 	append_label(out, 0, y + 20, sc_strbuf_get(&text));
 	sc_strbuf_release(&text);
 	y = top;
-	for (int p = 0; p < SC_N_C3_POLICIES; p++) {
+	for (size_t p = 0; p < a->n; p++) {
 		if (!a->applies[p])
 			continue;
 		append_bar(a, p, y, out);
@@ -105,7 +105,7 @@ static void put_row(struct sc_page *page, const struct sc_c3_advice *a)
 	sc_page_cell(page, "%.1f", r->compute_us);
 	sc_page_cell(page, "%.1f", r->comm_us);
 	sc_page_cell(page, "%.2f", r->ideal);
-	sc_c3_policy_text(a, (int)a->best, &text);
+	sc_c3_policy_text(a, a->best, &text);
 	sc_page_cell(page, "%s", sc_strbuf_get(&text));
 	sc_page_cell(page, "%.2f", r->speedup);
 	sc_strbuf_clear(&text);

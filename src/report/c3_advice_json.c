@@ -34,6 +34,7 @@ static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_
 
 	sc_json_real(json, object, "time_us", r->time_us);
 	sc_json_real(json, object, "speedup", r->speedup);
+	sc_json_real(json, object, "ideal_speedup", r->ideal);
 	sc_json_known_real(json, object, "fraction_of_ideal", r->fraction);
 	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
 	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
@@ -48,11 +49,20 @@ static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_
 	}
 }
 
+/* As it was asked for. */
+static const char *choice_name(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
+{
+	sc_strbuf_clear(out);
+	sc_c3_choice_text(&a->choice[choice], a->choice[choice].n, out);
+	return sc_strbuf_get(out);
+}
+
 static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_advice *a)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
 	const struct sc_c3_result *any = &a->result[a->best];
 	json_t *policies = sc_json_object(json, object, "policies"), *changes;
+	struct sc_strbuf name = {0};
 
 	sc_json_text(json, object, "name", a->named->name);
 	sc_json_text(json, object, "kind", sc_enum_name(sc_c3_kind_names, (int)pair->kind));
@@ -65,21 +75,19 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_json_real(json, object, "comm_us", any->comm_us);
 	sc_json_real(json, object, "serial_us", any->serial_us);
 	sc_json_real(json, object, "ideal_speedup", any->ideal);
-	sc_json_text(json, object, "best", sc_enum_name(sc_c3_policy_names, (int)a->best));
-	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+	sc_json_text(json, object, "best", choice_name(a, a->best, &name));
+	for (size_t p = 0; p < a->n; p++)
 		if (a->applies[p])
-			put_policy(
-				json,
-				sc_json_object(json, policies, sc_enum_name(sc_c3_policy_names, p)),
-				&a->result[p]);
+			put_policy(json, sc_json_object(json, policies, choice_name(a, p, &name)),
+				   &a->result[p]);
 	changes = sc_json_array(json, object, "best_by_bytes");
 	for (size_t i = 0; i < a->n_changes; i++) {
 		json_t *change = sc_json_object(json, changes, NULL);
 
 		sc_json_real(json, change, "from_bytes", a->changes[i].bytes);
-		sc_json_text(json, change, "policy",
-			     sc_enum_name(sc_c3_policy_names, (int)a->changes[i].best));
+		sc_json_text(json, change, "policy", choice_name(a, a->changes[i].best, &name));
 	}
+	sc_strbuf_release(&name);
 }
 
 int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err)

@@ -9,9 +9,11 @@
 
 enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
 
-static const char *policy_name(int policy)
+void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out)
 {
-	return sc_enum_name(sc_c3_policy_names, policy);
+	sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)choice->policy));
+	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_CHUNKED) && n >= 1)
+		sc_strbuf_printf(out, ":%.0f", n);
 }
 
 static void append_bytes(double bytes, struct sc_strbuf *out)
@@ -49,25 +51,25 @@ void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
 }
 
-void sc_c3_policy_text(const struct sc_c3_advice *a, int policy, struct sc_strbuf *out)
+void sc_c3_policy_text(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, policy_name(policy));
-	if ((policy == SC_C3_RESERVE || policy == SC_C3_CHUNKED) && a->result[policy].n >= 1)
-		sc_strbuf_printf(out, ":%.0f", a->result[policy].n);
+	sc_c3_choice_text(&a->choice[choice], a->result[choice].n, out);
 }
 
 void sc_c3_changes_text(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
-	if (a->n_changes == 1)
-		sc_strbuf_printf(out, "%s at all sizes", policy_name((int)a->changes[0].best));
-	for (size_t i = 0; a->n_changes > 1 && i < a->n_changes; i++) {
+	for (size_t i = 0; i < a->n_changes; i++) {
+		const struct sc_c3_choice *choice = &a->choice[a->changes[i].best];
+
 		if (i) {
 			sc_strbuf_append(out, " below ");
 			append_bytes(a->changes[i].bytes, out);
 			sc_strbuf_append(out, ", then ");
 		}
-		sc_strbuf_append(out, policy_name((int)a->changes[i].best));
+		sc_c3_choice_text(choice, choice->n, out);
 	}
+	if (a->n_changes == 1)
+		sc_strbuf_append(out, " at all sizes");
 }
 
 /* ---- text ---- */
@@ -91,22 +93,22 @@ static double longest_us(const struct sc_c3_advice *a)
 {
 	double us = 0;
 
-	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+	for (size_t p = 0; p < a->n; p++)
 		if (a->applies[p])
 			us = fmax(us, a->result[p].time_us);
 	return us;
 }
 
-static void append_policy(const struct sc_c3_advice *a, int p, struct sc_strbuf *out)
+static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *r = &a->result[p];
 	struct sc_strbuf name = {0};
 
 	sc_c3_policy_text(a, p, &name);
-	sc_strbuf_printf(out, "%c %-26s", (int)a->best == p ? '*' : ' ', sc_strbuf_get(&name));
+	sc_strbuf_printf(out, "%c %-26s", a->best == p ? '*' : ' ', sc_strbuf_get(&name));
 	sc_strbuf_release(&name);
 	append_bar(r->time_us, longest_us(a), out);
-	sc_strbuf_printf(out, "%10.1f%9.2f", r->time_us, r->speedup);
+	sc_strbuf_printf(out, "%10.1f%9.2f%8.2f", r->time_us, r->speedup, r->ideal);
 	if (isnan(r->fraction))
 		sc_strbuf_printf(out, "%8s", "-");
 	else
@@ -125,12 +127,11 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	sc_strbuf_append(out, " and ");
 	sc_c3_comm_text(&a->named->pair, out);
 	sc_strbuf_printf(out,
-			 "\n  alone %.1f and %.1f us, %s; ideal speedup %.2f\n  %-54s%10s%9s%8s%8s"
+			 "\n  alone %.1f and %.1f us, %s\n  %-54s%10s%9s%8s%8s%8s"
 			 "%8s  %s\n",
-			 any->compute_us, any->comm_us, sc_c3_class_name(a->class), any->ideal,
-			 "policy", "us", "speedup", "% ideal", "kernel", "comm",
-			 "limited by, until us");
-	for (int p = 0; p < SC_N_C3_POLICIES; p++)
+			 any->compute_us, any->comm_us, sc_c3_class_name(a->class), "policy", "us",
+			 "speedup", "ideal", "% of it", "kernel", "comm", "limited by, until us");
+	for (size_t p = 0; p < a->n; p++)
 		if (a->applies[p])
 			append_policy(a, p, out);
 	if (!a->n_changes)
@@ -145,7 +146,7 @@ static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	const struct sc_c3_result *r = &a->result[a->best];
 	struct sc_strbuf policy = {0};
 
-	sc_c3_policy_text(a, (int)a->best, &policy);
+	sc_c3_policy_text(a, a->best, &policy);
 	sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
 			 NAME_CHARS, a->named->name, sc_c3_class_name(a->class), r->compute_us,
 			 r->comm_us, r->ideal, sc_strbuf_get(&policy), r->time_us, r->speedup);
@@ -178,7 +179,7 @@ static void put_number(FILE *out, double value)
 		fprintf(out, "%.*g", SC_JSON_DIGITS, value);
 }
 
-static void put_row(const struct sc_c3_advice *a, int p, FILE *out)
+static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
 	const struct sc_transfer *t = &pair->transfer;
@@ -202,9 +203,9 @@ static void put_row(const struct sc_c3_advice *a, int p, FILE *out)
 	put_number(out, r->time_us);
 	put_number(out, r->speedup);
 	put_number(out, r->fraction);
-	fprintf(out, ",%s,%d,", sc_c3_class_name(a->class), (int)a->best == p);
+	fprintf(out, ",%s,%d,", sc_c3_class_name(a->class), a->best == p);
 	sc_strbuf_clear(&text);
-	if ((int)a->best == p)
+	if (a->best == p)
 		sc_c3_changes_text(a, &text);
 	sc_csv_put_cell(out, sc_strbuf_get(&text));
 	putc('\n', out);
@@ -217,7 +218,7 @@ int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_e
 	      "serial_us,predicted_us,speedup,fraction_of_ideal,class,best,best_by_bytes\n",
 	      out);
 	for (size_t i = 0; i < advices->n; i++)
-		for (int p = 0; p < SC_N_C3_POLICIES; p++)
+		for (size_t p = 0; p < advices->at[i].n; p++)
 			if (advices->at[i].applies[p])
 				put_row(&advices->at[i], p, out);
 	if (fflush(out) || ferror(out))

@@ -210,8 +210,7 @@ START_TEST(a_split_of_the_sms)
 	for (int i = 0; i < n_cases(N_PAIRS); i++) {
 		struct sc_c3_pair pair = random_pair(&rng);
 		const struct sc_device *device = pair.transfer.device;
-		const double granule = device->interference.sm_granule;
-		const double k = granule * (double)(1 + sc_rng_below(&rng, 8));
+		const double k = 1 + (double)sc_rng_below(&rng, 64);
 		const struct sc_c3_choice choice = {SC_C3_RESERVE, k};
 		struct sc_c3_result r, best;
 		struct sc_cost all, some, fewer;
@@ -219,8 +218,7 @@ START_TEST(a_split_of_the_sms)
 		pair.kind = SC_C3_INDEPENDENT;
 		best = predict(&pair, SC_C3_RESERVE);
 		ck_assert_int_eq(sc_c3_predict(study, &pair, &choice, &r, NULL), 0);
-		if (k <= sc_transfer_sms(&pair.transfer))
-			ck_assert_double_le(best.time_us, r.time_us * (1 + CLOSE));
+		ck_assert_double_le(best.time_us, r.time_us * (1 + CLOSE));
 		sc_interfere_kernel(device, &pair.gemm, 0, 0, &all);
 		sc_interfere_kernel(device, &pair.gemm, (double)device->sm_count - k, 0, &some);
 		sc_interfere_kernel(device, &pair.gemm, (double)device->sm_count - 2 * k, 0,
@@ -517,14 +515,14 @@ START_TEST(advice)
 
 		ck_assert_int_eq(sc_c3_advise(study, &named, &opts, &a, NULL), 0);
 		ck_assert_int_eq(a.applies[SC_C3_CHUNKED], !alone);
-		for (int p = 0; p < SC_N_C3_POLICIES; p++) {
+		for (size_t p = 0; p < a.n; p++) {
 			const struct sc_c3_result *r = &a.result[p];
 			const double best_us = a.result[a.best].time_us;
 
 			if (!a.applies[p])
 				continue;
 			ck_assert_double_le(best_us, 1.0101 * r->time_us);
-			ck_assert(p >= (int)a.best || r->time_us > best_us / 1.0101);
+			ck_assert(p >= a.best || r->time_us > best_us / 1.0101);
 			ck_assert_uint_gt(r->limits.n, 0);
 			ck_assert_double_eq_tol(r->limits.at[r->limits.n - 1].until_us, r->time_us,
 						CLOSE * r->time_us);
@@ -539,7 +537,7 @@ START_TEST(advice)
 		ck_assert_int_eq(a.n_changes > 0, opts.from_bytes > 0);
 		for (size_t c = 1; c < a.n_changes; c++) {
 			ck_assert_double_gt(a.changes[c].bytes, a.changes[c - 1].bytes);
-			ck_assert_int_ne(a.changes[c].best, a.changes[c - 1].best);
+			ck_assert_uint_ne(a.changes[c].best, a.changes[c - 1].best);
 		}
 	}
 }
@@ -663,11 +661,13 @@ START_TEST(shares_of_conccl)
 	ck_assert_uint_eq(pairs.list.n, 30);
 	for (size_t i = 0; i < pairs.list.n; i++) {
 		struct sc_c3_advice a;
+		double ideal;
 
 		ck_assert_int_eq(sc_c3_advise(study, &pairs.list.at[i], &opts, &a, NULL), 0);
+		ideal = a.result[SC_C3_PLAIN].ideal; /* of the library's collective */
 		n_class[a.class]++;
 		for (int p = 0; p < SC_N_C3_POLICIES; p++)
-			sum[p] += a.applies[p] ? a.result[p].fraction : 0;
+			sum[p] += a.applies[p] ? (a.result[p].speedup - 1) / (ideal - 1) : 0;
 	}
 	for (int c = 0; c < 3; c++)
 		ck_assert_uint_eq(n_class[c], 10);
@@ -675,6 +675,87 @@ START_TEST(shares_of_conccl)
 		ck_assert_double_eq_tol(sum[measured[i].policy] / (double)pairs.list.n,
 					measured[i].share, 0.05);
 	SC_VEC_RELEASE(&pairs.list);
+}
+END_TEST
+
+/* What passes the port of the rank that has most: of a broadcast or an all-reduce at least all of it once. */
+static double wire_us(const struct sc_transfer *t)
+{
+	const struct sc_fabric *f = t->fabric;
+	const bool whole = t->shape.kind == SC_ALL_REDUCE || t->shape.kind == SC_BROADCAST;
+	const double bytes = t->shape.bytes * (whole ? 1 : (t->n_ranks - 1.0) / t->n_ranks);
+
+	return sc_bytes_us(bytes, f->link_gbps > 0 ? f->link_gbps : f->pcie_gbps);
+}
+
+/* Under no policy more passes a port than its rate, or is more hidden than all but the longer side as the policy runs
+ * it, whatever was measured of the times alone. Engines do not add beside what does not need it; a kind has its
+ * collectives; a choice is what it is alone. */
+START_TEST(no_policy_beats_the_ideal)
+{
+	static const enum sc_collective kinds[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
+						   SC_BROADCAST, SC_ALL_TO_ALL};
+	static const char *const choices[] = {"serial",      "plain",
+					      "comm_first",  "reserve",
+					      "reserve:4",   "reserve:19",
+					      "chunked:2",   "comm_first+reserve",
+					      "copy_engine", "copy_engine+cache_relief",
+					      "chunked:32",  "chunked",
+					      "tile_fused"};
+	const size_t n = sizeof(choices) / sizeof(choices[0]);
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 16);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_named named = {.name = "", .pair = random_pair(&rng)};
+		struct sc_c3_pair *pair = &named.pair;
+		const struct sc_c3_result alone = predict(pair, SC_C3_SERIAL);
+		struct sc_c3_advise_opts opts = {.n = n};
+		struct sc_c3_advice a;
+
+		pair->transfer.shape.kind = kinds[sc_rng_below(&rng, 5)];
+		if (!sc_c3_kind_fits(pair->kind, pair->transfer.shape.kind))
+			pair->kind = SC_C3_INDEPENDENT;
+		ck_assert(sc_c3_kind_fits(pair->kind, pair->transfer.shape.kind));
+		pair->transfer.n_ranks = 2 + (int)sc_rng_below(&rng, 7);
+		pair->transfer.call_us = i % 3 ? 0 : 700;
+		if (i % 2) {
+			pair->compute_us = alone.compute_us * exp(4 * sc_rng_uniform(&rng) - 2);
+			pair->comm_us = alone.comm_us * exp(4 * sc_rng_uniform(&rng) - 2);
+		}
+		for (size_t p = 0; p < n; p++)
+			ck_assert_int_eq(sc_c3_choice_parse(choices[p], "", &opts.choice[p], NULL),
+					 0);
+		ck_assert_int_eq(sc_c3_advise(study, &named, &opts, &a, NULL), 0);
+		for (size_t p = 0; p < n; p++) {
+			const struct sc_c3_result *r = &a.result[p];
+			const bool copies = sc_c3_copies(opts.choice[p].policy);
+			struct sc_c3_result one;
+			struct sc_err err = {0};
+			const int rc = sc_c3_predict(study, pair, &opts.choice[p], &one, &err);
+
+			ck_assert_int_eq(rc == 0, a.applies[p]);
+			if (copies && pair->kind == SC_C3_INDEPENDENT)
+				ck_assert_int_eq(a.applies[p],
+						 pair->transfer.shape.kind == SC_ALL_GATHER ||
+							 pair->transfer.shape.kind ==
+								 SC_ALL_TO_ALL);
+			if (!a.applies[p])
+				continue;
+			ck_assert_double_eq(r->time_us, one.time_us);
+			ck_assert_double_le(r->speedup, r->ideal * (1 + CLOSE));
+			ck_assert_double_ge(r->ideal * (1 + CLOSE),
+					    r->serial_us / fmax(r->compute_us, r->comm_us));
+			if (pair->comm_us > 0) /* as it was measured */
+				continue;
+			/* what adders in switches reach (NVLS): 2 % more was measured */
+			ck_assert_double_ge(1.03 * r->time_us, wire_us(&pair->transfer));
+			ck_assert_double_ge(1.03 * r->serial_us / r->ideal,
+					    fmin(r->comm_us, wire_us(&pair->transfer)));
+		}
+	}
+	ck_assert(!sc_c3_kind_fits(SC_C3_GEMM_SCATTER, SC_ALL_GATHER));
+	ck_assert(!sc_c3_kind_fits(SC_C3_GATHER_GEMM, SC_REDUCE_SCATTER));
 }
 END_TEST
 
@@ -756,6 +837,7 @@ static Suite *c3_suite(void)
 	tcase_add_test(tc, pairs_of_a_config);
 	tcase_add_test(tc, shares_of_conccl);
 	tcase_add_test(tc, figures_of_conccl);
+	tcase_add_test(tc, no_policy_beats_the_ideal);
 	tcase_add_test(tc, policies_by_name);
 	suite_add_tcase(suite, tc);
 	return suite;

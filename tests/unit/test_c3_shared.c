@@ -109,6 +109,12 @@ static void check_imported(const char *dir, const char *name)
 	ck_assert_double_eq_tol(r.compute_us, c.kernel_us, 1e-6 * c.kernel_us);
 	ck_assert_double_eq_tol(r.comm_us, c.comm_us, 1e-6 * c.comm_us);
 	ck_assert_uint_eq(r.kernels.list.n, c.n_beside);
+	ck_assert_double_le(r.longer_us, r.known_us * (1 + CLOSE)); /* no speedup above the ideal */
+	for (size_t i = 0; i < r.stretches.n; i++) {
+		const struct sc_c3_seen_stretch *s = &r.stretches.at[i];
+
+		ck_assert(!(s->compute_us > s->us) && !(s->comm_us > s->us));
+	}
 	check_policies(&r.what_if, &c, name);
 	sc_trace_run_release(&run);
 	sc_c3_recording_release(&r);

@@ -2,7 +2,8 @@
  * frameworks have: how long they take together, and what that gains over one after the other.
  *
  * ideal speedup = (Tg + Tc) / max(Tg, Tc) of the isolated times; fraction of ideal = (speedup - 1) / (ideal - 1)
- * (ConCCL, arXiv:2412.14335). */
+ * (ConCCL, arXiv:2412.14335). Where a policy's own way to compute or to move is shorter alone than the kernels or the
+ * library's collective, the max is of that. */
 #ifndef SC_STUDY_C3_H
 #define SC_STUDY_C3_H
 
@@ -21,6 +22,11 @@ enum sc_c3_kind {
 	SC_C3_GEMM_SCATTER /* its result is reduced and scattered */
 };
 extern const struct sc_name sc_c3_kind_names[];
+/* Is the collective what the GEMM needs, or what its result needs? */
+bool sc_c3_kind_fits(enum sc_c3_kind kind, enum sc_collective collective);
+#define SC_C3_KIND_FITS                                                        \
+	"all_gather_gemm needs all_gather or all_to_all, gemm_reduce_scatter " \
+	"reduce_scatter, all_reduce or all_to_all"
 
 struct sc_c3_pair {
 	struct sc_transfer transfer; /* holds the device */
@@ -74,25 +80,28 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 /* Tg > 1.15 Tc; Tc > 1.15 Tg; between (ConCCL). */
 enum sc_c3_class { SC_C3_G_LONG, SC_C3_C_LONG, SC_C3_GC_EQUAL };
 const char *sc_c3_class_name(enum sc_c3_class class); /* "G-long" */
-/* From so many bytes on that policy is the best; kernels that need the collective, or it them, grow with it. */
+/* From so many bytes on that choice is the best; kernels that need the collective, or it them, grow with it. */
 struct sc_c3_change {
 	double bytes;
-	enum sc_c3_policy best;
+	size_t best;
 };
-enum { SC_C3_MAX_CHANGES = 16 };
+enum { SC_C3_MAX_CHANGES = 16, SC_C3_MAX_CHOICES = 16 };
+/* `n` choices to try; none: every policy, by its number. Sizes of the collective to try: from, to, doubling; 0: none. */
+struct sc_c3_advise_opts {
+	struct sc_c3_choice choice[SC_C3_MAX_CHOICES];
+	size_t n;
+	double from_bytes, to_bytes;
+};
 struct sc_c3_advice {
 	const struct sc_c3_named *named;
 	enum sc_c3_class class;
-	bool applies[SC_N_C3_POLICIES];
-	struct sc_c3_result result[SC_N_C3_POLICIES];
-	enum sc_c3_policy best; /* the first of those within 1 % of the fastest */
+	size_t n; /* choices, and what came of each that applies */
+	struct sc_c3_choice choice[SC_C3_MAX_CHOICES];
+	bool applies[SC_C3_MAX_CHOICES];
+	struct sc_c3_result result[SC_C3_MAX_CHOICES];
+	size_t best; /* the first of those within 1 % of the fastest */
 	struct sc_c3_change changes[SC_C3_MAX_CHANGES];
 	size_t n_changes;
-};
-/* `asked`: policies to try; all false: all of them. Sizes of the collective to try: from, to, doubling; 0: none. */
-struct sc_c3_advise_opts {
-	bool asked[SC_N_C3_POLICIES];
-	double from_bytes, to_bytes;
 };
 int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
 		 const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,
@@ -162,7 +171,7 @@ struct sc_c3_seen_side {
 struct sc_c3_seen_stretch {
 	int32_t rank, device;
 	double start_us, us, compute_us,
-		comm_us; /* the two alone; NAN: not of all that ran known */
+		comm_us; /* the two alone, at most `us`; NAN: not of all that ran known */
 };
 /* What the iterations take, replayed: means, us. `nothing_lost`: kernels beside collectives as alone. Policies: plain is
  * the recording itself, as frameworks launch; serial takes turns; comm_first and reserve give collectives as many SMs as
@@ -179,6 +188,7 @@ struct sc_c3_recording {
 	double compute_us, comm_us, both_us, span_us; /* busy; sums over ranks */
 	struct sc_c3_seen_side kernels, collectives;
 	SC_VEC(struct sc_c3_seen_stretch) stretches;
+	size_t n_shorter; /* than a side of them alone elsewhere */
 	/* of those whose both sides are known */
 	size_t n_known;
 	double known_us, serial_us, longer_us;

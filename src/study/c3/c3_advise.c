@@ -26,15 +26,6 @@ static enum sc_c3_class class_of(const struct sc_c3_result *r)
 	return r->comm_us > EQUAL * r->compute_us ? SC_C3_C_LONG : SC_C3_GC_EQUAL;
 }
 
-static bool is_asked(const struct sc_c3_advise_opts *opts, int policy)
-{
-	bool any = false;
-
-	for (int p = 0; p < SC_N_C3_POLICIES; p++)
-		any = any || opts->asked[p];
-	return !any || opts->asked[policy];
-}
-
 /* What cannot be done with the pair does not apply; that nothing applies is an error. */
 static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		   const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,
@@ -43,12 +34,14 @@ static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	double fastest = INFINITY;
 	struct sc_err why = {.code = SC_OK};
 
-	for (int p = 0; p < SC_N_C3_POLICIES; p++) {
-		const struct sc_c3_choice choice = {.policy = (enum sc_c3_policy)p};
+	out->n = opts->n ? opts->n : SC_N_C3_POLICIES;
+	for (size_t p = 0; p < out->n; p++) {
 		struct sc_err own = {.code = SC_OK};
 
-		out->applies[p] = is_asked(opts, p) &&
-				  sc_c3_predict(study, pair, &choice, &out->result[p], &own) == 0;
+		out->choice[p] = opts->n ? opts->choice[p]
+					 : (struct sc_c3_choice){.policy = (enum sc_c3_policy)p};
+		out->applies[p] =
+			sc_c3_predict(study, pair, &out->choice[p], &out->result[p], &own) == 0;
 		if (own.code != SC_OK)
 			why = own;
 		if (out->applies[p])
@@ -56,9 +49,9 @@ static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	}
 	if (isinf(fastest))
 		return sc_err_set(err, why.code, "%s", why.text);
-	for (int p = SC_N_C3_POLICIES - 1; p >= 0; p--)
+	for (size_t p = out->n; p-- > 0;)
 		if (out->applies[p] && out->result[p].time_us <= fastest * TIE)
-			out->best = (enum sc_c3_policy)p;
+			out->best = p;
 	return 0;
 }
 
@@ -107,9 +100,8 @@ int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
 
 	*out = (struct sc_c3_advice){.named = named};
 	rc = try_all(study, &named->pair, opts, out, err);
-	for (int p = SC_N_C3_POLICIES - 1; p >= 0; p--)
-		if (out->applies[p])
-			out->class = class_of(&out->result[p]);
+	if (rc == 0)
+		out->class = class_of(&out->result[out->best]);
 	if (rc == 0 && opts->from_bytes > 0)
 		rc = try_sizes(study, opts, out, err);
 	return rc;

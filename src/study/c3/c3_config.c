@@ -39,14 +39,13 @@ static const char *name_of(struct lister *l, const char *what, const char *comm)
 static struct sc_c3_named named(struct lister *l, const struct sc_block_item *comm,
 				const struct sc_fabric *fabric)
 {
+	struct sc_transfer transfer =
+		sc_block_transfer(l->env, &comm->op.u.collective, &comm->span);
+
+	transfer.fabric = fabric;
 	return (struct sc_c3_named){
 		.count = l->count,
-		.pair = {.transfer = {.device = l->env->device,
-				      .fabric = fabric,
-				      .shape = comm->op.u.collective,
-				      .n_ranks = comm->span.n_ranks,
-				      .n_nodes = comm->span.n_nodes},
-			 .comm_us = comm->alone_us},
+		.pair = {.transfer = transfer, .comm_us = comm->alone_us},
 	};
 }
 
@@ -104,9 +103,9 @@ static void add_in_layer(struct lister *l, size_t at)
 		return;
 	}
 	gemm = find_gemm(l, at, first ? 1 : -1);
-	if (!gemm)
-		return;
 	pair.pair.kind = first ? SC_C3_GATHER_GEMM : SC_C3_GEMM_SCATTER;
+	if (!gemm || !sc_c3_kind_fits(pair.pair.kind, comm->op.u.collective.kind))
+		return;
 	pair.pair.gemm = gemm->op;
 	pair.pair.compute_us = gemm->alone_us;
 	pair.name = name_of(l, sc_op_name(gemm->name), sc_op_name(comm->name));
@@ -245,11 +244,7 @@ static void add_bucket(const struct sc_layers *l, size_t i, struct sc_arena *are
 		.name = sc_arena_printf(arena, "%s backward beside %s gradients",
 					sc_layers_row(l, next->last_row)->name,
 					sc_layers_row(l, at->last_row)->name),
-		.pair = {.transfer = {.device = l->env.device,
-				      .fabric = &l->fabric,
-				      .shape = at->shape,
-				      .n_ranks = l->span.n_ranks,
-				      .n_nodes = l->span.n_nodes},
+		.pair = {.transfer = sc_block_transfer(&l->env, &at->shape, &l->span),
 			 .layer = ops,
 			 .n_layer = next->n_rows},
 	};

@@ -14,6 +14,18 @@ const struct sc_name sc_c3_kind_names[] = {
 	{"gemm_reduce_scatter", SC_C3_GEMM_SCATTER},
 	{0},
 };
+bool sc_c3_kind_fits(enum sc_c3_kind kind, enum sc_collective collective)
+{
+	static const unsigned fits[] = {
+		[SC_C3_INDEPENDENT] = ~0u,
+		[SC_C3_GATHER_GEMM] = 1 << SC_ALL_GATHER | 1 << SC_ALL_TO_ALL,
+		[SC_C3_GEMM_SCATTER] =
+			1 << SC_REDUCE_SCATTER | 1 << SC_ALL_REDUCE | 1 << SC_ALL_TO_ALL,
+	};
+
+	return fits[kind] & 1u << collective;
+}
+
 /* Rows of the smallest tile: frameworks cut no finer. */
 #define MIN_PIECE_ROWS 64.0
 /* Of sums of times. */
@@ -26,9 +38,11 @@ struct sc_c3_study {
 	/* of the graph being built */
 	uint32_t compute, comm, host; /* lanes */
 	uint32_t first_kernel, last_kernel, first_comm, last_comm;
+	double own_us[2]; /* of the kernels and of the collective, as the policy runs them, alone */
 	/* what is being predicted */
 	const struct sc_c3_pair *pair;
-	double scale; /* measured time of the kernels alone over the predicted one */
+	double scale;      /* measured time of the kernels alone over the predicted one */
+	double copy_scale; /* the same of the collective, where it is not above 1 */
 	struct sc_c3_result result;
 	struct sc_c3_result *out;
 	struct sc_err *err;
@@ -102,6 +116,7 @@ static void begin(struct sc_c3_study *s)
 	s->comm = sc_graph_add_lane(&s->graph, 0, SC_LANE_COMM);
 	s->host = sc_graph_add_lane(&s->graph, 0, SC_LANE_HOST);
 	s->first_kernel = s->last_kernel = s->first_comm = s->last_comm = SC_NONE;
+	s->own_us[0] = s->own_us[1] = 0;
 	/* what a collective waits for is said by its policy: then it goes before */
 	s->graph.lanes.at[s->comm].priority = 1;
 }
@@ -118,6 +133,7 @@ static uint32_t add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *
 		sc_graph_add_dep(&s->graph, node, after);
 	if (lane == s->host)
 		return node;
+	s->own_us[lane == s->comm] += sc_cost_alone_us(cost);
 	if (*first == SC_NONE)
 		*first = node;
 	*(lane == s->compute ? &s->last_kernel : &s->last_comm) = node;
@@ -141,6 +157,9 @@ static int run(struct sc_c3_study *s)
 	start = s->timeline.start_us;
 	end = s->timeline.end_us;
 	out->time_us = s->timeline.total_us;
+	/* no more can be hidden than all but the longer side, which may be shorter under the policy */
+	out->ideal = out->serial_us /
+		     fmax(fmin(out->compute_us, s->own_us[0]), fmin(out->comm_us, s->own_us[1]));
 	if (s->last_kernel != SC_NONE)
 		out->compute_slowdown =
 			(end[s->last_kernel] - start[s->first_kernel]) / out->compute_us;
@@ -176,6 +195,16 @@ static void kernel_cost(const struct sc_c3_study *s, const struct sc_op *op, dou
 {
 	sc_interfere_kernel(s->pair->transfer.device, op, sms, 0, out);
 	scale_cost(out, s->scale);
+}
+
+/* sc_interfere_copy; as a whole it is a call of the library. A collective that was measured to be faster than predicted
+ * had faster links, which copies have, too; one that was slower may be the library's alone (eight L20: NCCL takes three
+ * times as long as the bytes in a fused product). */
+static void copy_cost(const struct sc_c3_study *s, double n_pieces, double n_copies,
+		      struct sc_cost *out)
+{
+	sc_interfere_copy(&s->pair->transfer, n_pieces, n_copies, out);
+	scale_cost(out, s->copy_scale);
 }
 
 static bool is_memory_bound(const struct sc_device *device, const struct sc_op *op)
@@ -216,38 +245,45 @@ static int run_streams(struct sc_c3_study *s, const struct streams *how)
 {
 	const struct sc_c3_pair *pair = s->pair;
 	const struct sc_transfer *t = &pair->transfer;
-	struct sc_cost comm, wait = {.work_us = how->wait_us}, reduce;
-	uint32_t after = SC_NONE, copied;
+	struct sc_cost comm, wait = {.work_us = how->wait_us};
+	uint32_t after = SC_NONE;
 
 	begin(s);
 	if (how->wait_us > 0)
 		after = add(s, s->host, &wait, SC_NONE);
 	if (how->copies)
-		sc_interfere_copy(t, 1, t->n_ranks - 1, &comm);
+		copy_cost(s, 1, t->n_ranks - 1, &comm);
 	else
 		sc_interfere_collective(t, how->comm_sms, pair->comm_us, &comm);
-	copied = add(s, s->comm, &comm, after);
+	comm.latency_us += how->copies ? t->call_us : 0;
+	add(s, s->comm, &comm, after);
 	add_kernels(s, how->kernel_sms, how->relieved);
-	sc_interfere_reduce(t, &reduce);
-	if (how->copies && sc_cost_alone_us(&reduce) > 0)
-		add(s, s->comm, &reduce, copied);
 	return run(s);
 }
 
 /* The best number of SMs for the collective, in the device's granule; `stays`: reserved to the end. */
 static int run_reserved(struct sc_c3_study *s, double n, bool stays)
 {
-	double granule = s->pair->transfer.device->interference.sm_granule;
-	double most = fmin(sc_transfer_sms(&s->pair->transfer), sm_count(s->pair) - granule);
-	double from = n > 0 ? n : granule, to = n > 0 ? n : fmax(granule, most);
+	const struct sc_device *device = s->pair->transfer.device;
+	const double granule = sc_device_whole_sms(device, 1),
+		     room = sc_device_most_reserved(device);
+	double from = n > 0 ? sc_device_whole_sms(device, n) : granule, to = from;
 	struct sc_c3_result best = *s->out;
 	int rc = 0;
 
+	if (from > room)
+		return sc_err_set(
+			s->err, SC_ECONFLICT,
+			"reserve:%.0f leaves too few of the %.0f SMs of %.40s to kernels; "
+			"keep at most %.0f",
+			n, sm_count(s->pair), device->id, room);
+	if (!(n > 0))
+		to = fmin(sc_device_whole_sms(device, sc_transfer_sms(&s->pair->transfer)), room);
 	best.time_us = INFINITY;
-	for (double k = from; rc == 0 && k <= to; k += granule) {
+	for (double k = from; rc == 0 && k <= fmax(from, to); k += granule) {
 		struct streams how = {.comm_sms = k};
 
-		how.kernel_sms = stays ? fmax(1, sm_count(s->pair) - k) : 0;
+		how.kernel_sms = stays ? sm_count(s->pair) - k : 0;
 		rc = run_streams(s, &how);
 		s->out->n = k;
 		if (s->out->time_us < best.time_us)
@@ -284,7 +320,7 @@ static void add_gather(struct sc_c3_study *s, double pieces)
 
 	piece_cost(s, pieces, &kernel);
 	kernel.latency_us += t->device->interference.chunk_us;
-	sc_interfere_copy(t, pieces - 1, 1, &copy);
+	copy_cost(s, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
 		add(s, s->compute, &kernel, arrived);
 		if (i + 1 < pieces)
@@ -301,7 +337,7 @@ static void add_scatter(struct sc_c3_study *s, double pieces)
 
 	piece_cost(s, pieces, &kernel);
 	kernel.latency_us += t->device->interference.push_us;
-	sc_interfere_copy(t, pieces - 1, 1, &copy);
+	copy_cost(s, pieces - 1, 1, &copy);
 	sc_interfere_reduce(t, &reduce);
 	for (double i = 0; i < pieces; i++) {
 		uint32_t made = add(s, s->compute, &kernel, SC_NONE);
@@ -355,21 +391,21 @@ static int run_fused(struct sc_c3_study *s, bool fused)
 
 	begin(s);
 	kernel_cost(s, &s->pair->gemm, 0, &kernel);
-	sc_interfere_copy(t, 1, fused ? 1 : 0, &copy);
+	copy_cost(s, 1, fused ? 1 : 0, &copy);
 	if (fused) {
 		kernel.work_us *= sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
 		kernel.latency_us += ranks * c->chunk_us;
 	} else {
-		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us);
+		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us) + t->call_us;
 	}
 	add(s, s->comm, &copy, SC_NONE);
 	add(s, s->compute, &kernel, SC_NONE);
 	if (!scatters)
 		return run(s);
-	sc_interfere_copy(t, ranks - 1, 1, &last);
+	copy_cost(s, ranks - 1, 1, &last);
 	sc_interfere_reduce(t, &reduce);
 	add(s, s->comm, &last, s->last_kernel);
-	if (!fused)
+	if (!fused) /* measured pairs of fused kernels leave no time for it: tiles add what comes */
 		add(s, s->compute, &reduce, s->last_comm);
 	return run(s);
 }
@@ -400,27 +436,32 @@ static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *cho
 	}
 }
 
+/* Of a product that makes or needs what is moved the SMs add what engines have brought. */
+static const char *unfit(const struct sc_c3_pair *pair, enum sc_c3_policy policy)
+{
+	const bool in_pieces = policy == SC_C3_CHUNKED || policy == SC_C3_TILE_FUSED;
+
+	if (!in_pieces && !sc_c3_copies(policy))
+		return NULL;
+	if (pair->kind != SC_C3_INDEPENDENT)
+		return pair->transfer.n_nodes > 1 ? sc_interfere_copy_unfit(&pair->transfer) : NULL;
+	return in_pieces ? "it needs a GEMM that depends on the collective"
+			 : sc_interfere_copy_unfit(&pair->transfer);
+}
+
 static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 {
-	bool in_pieces = choice->policy == SC_C3_CHUNKED || choice->policy == SC_C3_TILE_FUSED;
+	const char *why = unfit(s->pair, choice->policy);
 
-	if (s->pair->transfer.n_nodes > 1 && (in_pieces || choice->policy == SC_C3_COPY_ENGINE ||
-					      choice->policy == SC_C3_COPY_ENGINE_RELIEF))
-		return sc_err_set(
-			s->err, SC_EUNSUPPORTED,
-			"policy %s needs all ranks on one node: copy engines reach no further",
-			sc_enum_name(sc_c3_policy_names, (int)choice->policy));
-	if (s->pair->kind == SC_C3_INDEPENDENT && in_pieces)
-		return sc_err_set(s->err, SC_EUNSUPPORTED,
-				  "policy %s needs a GEMM that depends on the collective",
-				  sc_enum_name(sc_c3_policy_names, (int)choice->policy));
+	if (why)
+		return sc_err_set(s->err, SC_EUNSUPPORTED, "policy %s: %s",
+				  sc_enum_name(sc_c3_policy_names, (int)choice->policy), why);
 	if (s->pair->kind == SC_C3_INDEPENDENT)
 		return run_independent(s, choice);
 	if (choice->policy == SC_C3_CHUNKED)
 		return run_chunked(s, choice->n);
-	if (in_pieces || choice->policy == SC_C3_COPY_ENGINE ||
-	    choice->policy == SC_C3_COPY_ENGINE_RELIEF)
-		return run_fused(s, in_pieces);
+	if (choice->policy == SC_C3_TILE_FUSED || sc_c3_copies(choice->policy))
+		return run_fused(s, choice->policy == SC_C3_TILE_FUSED);
 	return run_serial(s); /* nothing of the two can run beside the other */
 }
 
@@ -463,10 +504,10 @@ int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	study->out = r;
 	study->err = err;
 	r->compute_us = alone_us(study);
-	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
-	r->comm_us = sc_cost_alone_us(&comm);
+	sc_interfere_collective(&pair->transfer, 0, 0, &comm);
+	r->comm_us = pair->comm_us > 0 ? pair->comm_us : sc_cost_alone_us(&comm);
 	r->serial_us = r->compute_us + r->comm_us;
-	r->ideal = r->serial_us / fmax(r->compute_us, r->comm_us);
+	study->copy_scale = fmin(1, r->comm_us / sc_cost_alone_us(&comm));
 	rc = run_policy(study, choice);
 	if (rc)
 		return rc;

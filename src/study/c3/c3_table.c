@@ -167,6 +167,10 @@ static int read_pair(struct reader *r, size_t row, struct sc_c3_pair *out, struc
 				: kind < 0 ? COL_KIND
 					   : COL_COLLECTIVE,
 				err);
+	if (kind < KIND_GEMM &&
+	    !sc_c3_kind_fits((enum sc_c3_kind)kind, (enum sc_collective)collective))
+		return sc_err_set(err, SC_EVALUE, "collective: %s does not go with the kind: %s",
+				  sc_collective_names[collective], SC_C3_KIND_FITS);
 	rc = read_numbers(r, row, kind, number, err);
 	if (rc == 0)
 		rc = find_machine(r, cell(r, row, COL_DEVICE), &machine, err);
