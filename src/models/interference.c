@@ -305,24 +305,26 @@ static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost
 {
 	const struct sc_fabric *f = t->fabric;
 	const double takes = cost->demand[SC_RES_SM] * (double)t->device->sm_count;
-	const double port = (cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f);
-	const double nics = cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net_eff;
-	const double channel = fmin(f->search.channel_gbps, f->nic_gbps * f->net_eff);
+	double gbps, channel;
 
-	return t->n_nodes > 1 && channel > 0 ? fmin(takes, fmax(1, fmax(port, nics) / channel))
-					     : takes;
+	if (t->n_nodes <= 1 || !(f->search.channel_gbps > 0))
+		return takes;
+	gbps = fmax((cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f),
+		    cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net_eff);
+	channel = fmin(f->search.channel_gbps, f->nic_gbps * f->net_eff);
+	return fmin(takes, fmax(1, gbps / channel));
 }
 
 void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost)
 {
 	const double all = (double)transfer->device->sm_count, fewest = fewest_sms(transfer, cost);
-	const double kept = sms > 0 ? sms : ceil(fewest), rate = fmin(1, kept / fewest);
+	const double kept = sms > 0 ? sms : ceil(fewest), slow = fmax(1, fewest / kept);
 
 	if (kept >= cost->demand[SC_RES_SM] * all)
 		return; /* it takes no more */
-	cost->work_us /= rate;
+	cost->work_us *= slow;
 	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
-		cost->demand[r] *= rate;
+		cost->demand[r] /= slow;
 	cost->demand[SC_RES_SM] = kept / all;
 }
 

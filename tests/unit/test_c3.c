@@ -595,6 +595,9 @@ static size_t config_pairs(struct sc_catalog *catalog, const char *sets, struct 
 					CLOSE * n->pair.compute_us);
 		ck_assert_double_eq_tol(a.result[a.best].comm_us, n->pair.comm_us,
 					CLOSE * n->pair.comm_us);
+		for (size_t p = 0; p < a.n; p++)
+			ck_assert(!a.applies[p] ||
+				  a.result[p].speedup <= a.result[p].ideal * (1 + CLOSE));
 	}
 	return out->list.n;
 }

@@ -311,12 +311,20 @@ static void piece_cost(const struct sc_c3_study *s, double pieces, struct sc_cos
 	kernel_cost(s, &piece, 0, out);
 }
 
+/* What the software adds to a call; SC_NONE: nothing. */
+static uint32_t add_call(struct sc_c3_study *s)
+{
+	const struct sc_cost call = {.work_us = s->pair->transfer.call_us};
+
+	return call.work_us > 0 ? add(s, s->host, &call, SC_NONE) : SC_NONE;
+}
+
 /* The first piece is the rank's own. */
 static void add_gather(struct sc_c3_study *s, double pieces)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
 	struct sc_cost kernel, copy;
-	uint32_t arrived = SC_NONE;
+	uint32_t arrived = add_call(s);
 
 	piece_cost(s, pieces, &kernel);
 	kernel.latency_us += t->device->interference.chunk_us;
@@ -333,14 +341,14 @@ static void add_scatter(struct sc_c3_study *s, double pieces)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
 	struct sc_cost kernel, copy, reduce;
-	uint32_t pushed = SC_NONE;
+	uint32_t pushed = add_call(s);
 
 	piece_cost(s, pieces, &kernel);
 	kernel.latency_us += t->device->interference.push_us;
 	copy_cost(s, pieces - 1, 1, &copy);
 	sc_interfere_reduce(t, &reduce);
 	for (double i = 0; i < pieces; i++) {
-		uint32_t made = add(s, s->compute, &kernel, SC_NONE);
+		uint32_t made = add(s, s->compute, &kernel, i < 1 ? pushed : SC_NONE);
 
 		if (i + 1 < pieces)
 			pushed = add(s, s->comm, &copy, made);
@@ -394,7 +402,7 @@ static int run_fused(struct sc_c3_study *s, bool fused)
 	copy_cost(s, 1, fused ? 1 : 0, &copy);
 	if (fused) {
 		kernel.work_us *= sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
-		kernel.latency_us += ranks * c->chunk_us;
+		kernel.latency_us += ranks * c->chunk_us + t->call_us;
 	} else {
 		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us) + t->call_us;
 	}

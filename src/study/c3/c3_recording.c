@@ -186,6 +186,19 @@ static void set_reserved(const struct seer *s, double share, double *us)
 	}
 }
 
+/* By copy engines; of what no shapes tell it is known whether it may leave its node. */
+static bool can_copy(const struct seer *s, const struct sc_act *comm)
+{
+	const struct sc_trace_collective *c = collective_of(s, comm);
+	const int64_t node = s->machine.request.device.usual_gpus_per_node;
+	const bool leaves = s->run.spans_nodes && (c->group_size < 0 || c->group_size > node);
+	const struct sc_transfer transfer = {
+		.shape.kind = c->kind < 0 ? SC_ALL_TO_ALL : (enum sc_collective)c->kind,
+		.n_nodes = leaves ? 2 : 1};
+
+	return !sc_interfere_copy_unfit(&transfer);
+}
+
 static void set_beside(const struct seer *s, const struct sc_beside *b, double share,
 		       const struct sc_c3_kernel_times *out)
 {
@@ -200,8 +213,8 @@ static void set_beside(const struct seer *s, const struct sc_beside *b, double s
 	out->policy_us[SC_C3_COMM_FIRST][b->act] = sc_interfere_seen_kernel_us(device, &known);
 	out->policy_us[SC_C3_RESERVE][b->act] =
 		sc_interfere_seen_reserved_us(device, &known, share);
-	if (known.sums)
-		return; /* copy engines do not add */
+	if (!can_copy(s, &s->rank->acts.at[b->beside]))
+		return;
 	copied = sc_interfere_seen_copied_us(device, &known);
 	out->policy_us[SC_C3_COPY_ENGINE][b->act] = copied;
 	out->policy_us[SC_C3_COPY_ENGINE_RELIEF][b->act] =
