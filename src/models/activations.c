@@ -172,8 +172,13 @@ static double kept_ops_bytes(const struct sc_request *request, double samples, b
 	       tokens(cfg, samples) * split * element_bytes(request) / (double)cfg->parallel.tp;
 }
 
+double sc_sent_bytes(const struct sc_request *request, double samples)
+{
+	return request->config.parallel.pp > 1 ? sc_layer_input_bytes(request, samples) : 0;
+}
+
 /* Inputs of the linear layers and gradients of their outputs. */
-static double weight_inputs_bytes(const struct sc_request *request, double samples)
+static double weight_inputs_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
 	const struct sc_config *cfg = &request->config;
 	const struct sc_model *m = &cfg->model;
@@ -182,7 +187,7 @@ static double weight_inputs_bytes(const struct sc_request *request, double sampl
 	double inner = (double)m->ffn_hidden, inputs = 1;
 	double attention = query_width(m) + 2 * key_width(m) + attention_out_width(m);
 
-	if (sc_model_is_moe(m)) {
+	if (sc_model_is_moe(m) && !is_dense) {
 		inputs = (double)(m->top_k + m->shared_experts);
 		inner = inputs * (double)m->expert_ffn_hidden;
 	}
@@ -191,11 +196,16 @@ static double weight_inputs_bytes(const struct sc_request *request, double sampl
 		(2 + 2 * inputs) * h / sequence_ranks(&cfg->parallel));
 }
 
-double sc_weight_inputs_frac(const struct sc_request *request)
+double sc_weight_inputs_frac(const struct sc_request *request, double layers, double dense_layers)
 {
 	double samples = (double)request->config.training.micro_batch;
+	double kept = layers * sc_layer_kept_bytes(request, samples, false) +
+		      dense_layers * sc_layer_kept_bytes(request, samples, true) +
+		      sc_sent_bytes(request, samples);
+	double inputs = layers * weight_inputs_bytes(request, samples, false) +
+			dense_layers * weight_inputs_bytes(request, samples, true);
 
-	return weight_inputs_bytes(request, samples) / sc_layer_kept_bytes(request, samples, false);
+	return kept > 0 ? inputs / kept : 0;
 }
 
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)

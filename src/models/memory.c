@@ -90,7 +90,7 @@ static void add_held(struct held *held, double params, double trainable, double 
 	double states = updated * state_bytes(request), step = updated * grad.step;
 	double share = sc_offload_states_frac(off);
 
-	if (sums_whole_gradients(request) && off->gradients <= SC_TIER_NONE)
+	if (sums_whole_gradients(request) && ranks > 1 && off->gradients <= SC_TIER_NONE)
 		gradients += trainable * sc_grad_bytes(request);
 	move_off(held, &weights, off->weights, 1);
 	move_off(held, &gradients, off->gradients, 1);
@@ -167,11 +167,7 @@ static double activation_bytes(const struct sc_request *request,
 {
 	bool is_dense = shape->layers_in_flight <= 0;
 	double bytes = kept_bytes(request, shape, off_bytes);
-	/* what a stage sends stays until its backward */
-	double sent = request->config.parallel.pp > 1
-			      ? sc_layer_input_bytes(request, shape->samples) *
-					shape->micro_batches_in_flight
-			      : 0;
+	double sent = sc_sent_bytes(request, shape->samples) * shape->micro_batches_in_flight;
 	double loss = shape->head ? sc_loss_bytes(request, shape->samples) : 0;
 	/* the logits are gone when the first layer runs backward */
 	double widest = fmax(loss, sc_layer_working_bytes(request, shape->samples, is_dense));

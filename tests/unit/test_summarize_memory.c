@@ -1,12 +1,14 @@
 /* Memory of whole requests: which micro-batches, layers and replicas a rank holds. */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "base/units.h"
 #include "models/activations.h"
-#include "predict/predict.h"
+#include "predict/transformer/summarize_priv.h"
 #include "runner.h"
 
 #define TOLERANCE 1e-9
@@ -30,14 +32,11 @@ static void tear_down(void)
 	sc_arena_release(&arena);
 }
 
-/* "key=value ..." over a small model on A100s. */
-static struct sc_memory predict(const char *overrides)
+/* "key=value ..." over a small model on A100s, into `request`; false: it cannot be. */
+static bool resolve(const char *overrides, struct sc_err *err)
 {
-	static struct sc_prediction out;
 	char text[1024], *word, *save = NULL;
-	struct sc_predict_opts opts;
 	struct sc_config cfg;
-	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
 	snprintf(text, sizeof(text),
@@ -50,15 +49,33 @@ static struct sc_memory predict(const char *overrides)
 
 		*value++ = '\0';
 		ck_assert_msg(sc_config_set(&cfg, &(struct sc_setting){word, value, "test"}, &arena,
-					    &err) == 0,
-			      "%s", err.text);
+					    err) == 0,
+			      "%s", err->text);
 	}
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
-		      err.text);
+	return sc_config_resolve(&cfg, catalog, "test", &request, err) == 0;
+}
+
+/* False: it cannot be. */
+static bool may_predict(const char *overrides, struct sc_memory *memory, struct sc_err *err)
+{
+	static struct sc_prediction out;
+	struct sc_predict_opts opts;
+
 	sc_predict_opts_init(&opts);
 	memset(&out, 0, sizeof(out));
-	ck_assert_msg(sc_predict(predictor, &request, &opts, &out, &err) == 0, "%s", err.text);
-	return out.memory;
+	if (!resolve(overrides, err) || sc_predict(predictor, &request, &opts, &out, err))
+		return false;
+	*memory = out.memory;
+	return true;
+}
+
+static struct sc_memory predict(const char *overrides)
+{
+	struct sc_memory memory;
+	struct sc_err err = {0};
+
+	ck_assert_msg(may_predict(overrides, &memory, &err), "%s", err.text);
+	return memory;
 }
 
 #define PIPELINE                                                                                     \
@@ -122,6 +139,187 @@ START_TEST(experts_spread_over_expert_ranks)
 }
 END_TEST
 
+/* ---- laws, over random requests ---- */
+
+enum { N_RANDOM = 1000, WORDS = 1024 };
+
+static long one_of(struct sc_rng *rng, const long *of, size_t n)
+{
+	return of[sc_rng_below(rng, n)];
+}
+#define PICK(rng, ...) \
+	one_of(rng, (const long[]){__VA_ARGS__}, sizeof((const long[]){__VA_ARGS__}) / sizeof(long))
+
+/* Of all GPUs, empty of activations. */
+static struct sc_memory sum_over_gpus(void)
+{
+	struct sc_transformer *tf = sc_arena_calloc(&arena, 1, sizeof(*tf));
+	struct sc_predict_opts opts;
+	struct sc_build_scratch scratch;
+	const struct sc_run run = {.tf = tf};
+	struct sc_memory sum = {0}, one;
+	struct sc_err err = {0};
+
+	sc_predict_opts_init(&opts);
+	sc_build_scratch_init(&scratch, &arena);
+	ck_assert_msg(
+		sc_transformer_init(tf, &(struct sc_setup){&request, &opts, &scratch}, &err) == 0,
+		"%s", err.text);
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		double n = tf->placement.classes[c].multiplicity;
+
+		sc_memory_of_class(&run, c, 0, &one);
+		sum.weights_gib += n * one.weights_gib;
+		sum.gradients_gib += n * one.gradients_gib;
+		sum.optimizer_gib += n * one.optimizer_gib;
+	}
+	sc_build_scratch_release(&scratch);
+	sc_transformer_release(tf);
+	return sum;
+}
+
+static void is_all(const char *text, const char *what, double got, double want)
+{
+	ck_assert_msg(fabs(got / want - 1) < 0.01, "%s: %s are %g GiB, not %g", text, what, got,
+		      want);
+}
+
+/* What each rank has of it, sharded or replicated, adds up to what one GPU has, as often as there are copies. */
+START_TEST(gpus_hold_all_and_no_more)
+{
+	static const char *const SHARDING[] = {"none", "zero1", "zero2", "zero3", "fsdp"};
+	static const char *const SOFTWARE[] = {"megatron-core", "torchtitan", "megatron-bridge",
+					       "default"};
+	struct sc_arena_mark mark = sc_arena_mark(&arena);
+	struct sc_rng rng;
+	int n_tried = 0;
+
+	sc_rng_init(&rng, 5);
+	for (int i = 0; i < n_cases(N_RANDOM); i++) {
+		long tp = PICK(&rng, 1, 2, 4), pp = PICK(&rng, 1, 1, 2, 4),
+		     cp = PICK(&rng, 1, 1, 2), dp = PICK(&rng, 1, 2, 4, 8);
+		long experts = PICK(&rng, 0, 8), ep = experts ? PICK(&rng, 1, 2, 4) : 1;
+		long etp = experts && PICK(&rng, 0, 1) ? 1 : tp, copies = PICK(&rng, 1, 1, 2);
+		int z = (int)sc_rng_below(&rng, 5);
+		bool split[] = {z >= 3, z >= 2, z >= 1}; /* weights, gradients, states */
+		const double dense = 16 * 12.0 * 2048 * 2048 + 2 * 51200.0 * 2048;
+		const double expert = experts ? 16 * 8 * 3 * 2048.0 * 512 : 0;
+		double per[3], all[3];
+		char model[WORDS / 2], text[WORDS];
+		struct sc_memory one, sum;
+		struct sc_err err = {0};
+
+		sc_arena_rewind(&arena, mark);
+		snprintf(model, sizeof(model),
+			 "%s model.family=%s model.tied_embeddings=false model.kv_heads=16 "
+			 "model.ffn_hidden=%d parallel.sharding=%s%s",
+			 SOFTWARE[sc_rng_below(&rng, 4)], experts ? "moe" : "gpt", 4 * 2048,
+			 SHARDING[z],
+			 experts ? " model.experts=8 model.top_k=2 model.expert_ffn_hidden=512 "
+				   "model.shared_experts=0"
+				 : "");
+		if (copies > dp || z == 0)
+			copies = 1;
+		snprintf(text, sizeof(text),
+			 "%s gpus=%ld parallel.tp=%ld parallel.pp=%ld parallel.cp=%ld "
+			 "parallel.ep=%ld training.global_batch=%ld training.micro_batch=1 "
+			 "parallel.shard_ranks=%ld",
+			 model, tp * pp * cp * dp, tp, pp, cp, ep, dp, cp * dp / copies);
+		if (experts)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text),
+				 " parallel.etp=%ld", etp);
+		if (!resolve(text, &err))
+			continue;
+		n_tried++;
+		sum = sum_over_gpus();
+		snprintf(model + strlen(model), sizeof(model) - strlen(model),
+			 " gpus=1 training.global_batch=1 training.micro_batch=1");
+		ck_assert_msg(resolve(model, &err), "%s: %s", model, err.text);
+		one = sum_over_gpus();
+		per[0] = one.weights_gib;
+		per[1] = one.gradients_gib;
+		per[2] = one.optimizer_gib;
+		for (int k = 0; k < 3; k++) {
+			double own = 4.0 * 2048 * 2048 * 16 + 2 * 51200.0 * 2048;
+			double n = (double)(split[k] ? copies : cp * dp);
+			double n_expert = (double)(split[k] ? copies : tp * cp * dp / (etp * ep));
+
+			own = experts ? own : dense;
+			all[k] = per[k] / (own + expert) * (n * own + n_expert * expert);
+		}
+		is_all(text, "weights", sum.weights_gib, all[0]);
+		is_all(text, "gradients", sum.gradients_gib, all[1]);
+		is_all(text, "states", sum.optimizer_gib, all[2]);
+	}
+	ck_assert_int_gt(n_tried, n_cases(N_RANDOM) / 8);
+}
+END_TEST
+
+START_TEST(one_replica_is_not_sharded)
+{
+#define TWO_STAGES                                                                    \
+	"torchtitan model.family=llama gpus=2 parallel.pp=2 training.global_batch=4 " \
+	"training.micro_batch=1 parallel.sharding="
+	struct sc_memory one = predict(TWO_STAGES "zero1"), two = predict(TWO_STAGES "zero2");
+
+	ck_assert_double_eq_tol(two.gradients_gib, one.gradients_gib, TOLERANCE);
+}
+END_TEST
+
+/* But for the layer that runs again. */
+START_TEST(recomputing_more_takes_no_more)
+{
+	static const char *const SCHEDULE[] = {"1f1b",   "gpipe", "interleaved", "zb-h1",
+					       "zb-h2",  "zb-1p", "zb-2p",       "zb-v",
+					       "v-half", "v-min", "dualpipev"};
+	static const char *const SOFTWARE[] = {"megatron-core", "torchtitan", "megatron-lm", "nemo",
+					       "default"};
+	static const char *const MODE[] = {"full", "selective", "none"};
+	struct sc_arena_mark mark = sc_arena_mark(&arena);
+	struct sc_rng rng;
+	int n_tried = 0;
+
+	sc_rng_init(&rng, 14);
+	for (int i = 0; i < n_cases(N_RANDOM) / 4; i++) {
+		long tp = PICK(&rng, 1, 2, 4), pp = PICK(&rng, 1, 2, 4, 8);
+		long layers = pp * PICK(&rng, 2, 4), n = PICK(&rng, 1, 4, 16);
+		bool moe = PICK(&rng, 0, 0, 1);
+		double less = 0, layer;
+		char base[WORDS / 2], text[WORDS];
+		struct sc_memory memory;
+		struct sc_err err = {0};
+		int m;
+
+		sc_arena_rewind(&arena, mark);
+		snprintf(
+			base, sizeof(base),
+			"%s model.family=%s%s model.layers=%ld gpus=%ld parallel.tp=%ld parallel.pp=%ld "
+			"training.global_batch=%ld training.micro_batch=%ld parallel.schedule=%s",
+			SOFTWARE[sc_rng_below(&rng, 5)],
+			moe                ? "moe"
+			: PICK(&rng, 0, 1) ? "llama"
+					   : "gpt",
+			moe ? " model.experts=8 model.top_k=2 model.expert_ffn_hidden=512" : "",
+			layers, tp * pp, tp, pp, 2 * n, PICK(&rng, 1, 2),
+			SCHEDULE[sc_rng_below(&rng, 11)]);
+		for (m = 0; m < 3; m++) {
+			snprintf(text, sizeof(text), "%s training.recompute=%s", base, MODE[m]);
+			if (!may_predict(text, &memory, &err))
+				break;
+			layer = (sc_layer_kept_bytes(&request, 2, false) +
+				 sc_layer_working_bytes(&request, 2, false)) /
+				SC_BYTES_PER_GIB * (1 + request.software.reserve_frac);
+			ck_assert_msg(less <= memory.total_gib + layer,
+				      "%s takes %g GiB; more recomputation takes %g", text,
+				      memory.total_gib, less);
+			less = memory.total_gib;
+		}
+		n_tried += m == 3;
+	}
+	ck_assert_int_gt(n_tried, n_cases(N_RANDOM) / 8);
+}
+END_TEST
+
 static Suite *summarize_memory_suite(void)
 {
 	Suite *suite = suite_create("summarize_memory");
@@ -132,6 +330,9 @@ static Suite *summarize_memory_suite(void)
 	tcase_add_test(tcase, interleaving_holds_more);
 	tcase_add_test(tcase, hybrid_sharding_spreads_over_fewer);
 	tcase_add_test(tcase, experts_spread_over_expert_ranks);
+	tcase_add_test(tcase, one_replica_is_not_sharded);
+	tcase_add_test(tcase, gpus_hold_all_and_no_more);
+	tcase_add_test(tcase, recomputing_more_takes_no_more);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

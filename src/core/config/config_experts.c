@@ -94,7 +94,7 @@ static int check_split(const struct sc_resolver *res)
 	return 0;
 }
 
-/* The ranks that hold the same experts are fewer. */
+/* The ranks that hold the same experts are as many copies. */
 static int check_shard_ranks(const struct sc_resolver *res)
 {
 	const struct sc_parallel *par = &res->request->config.parallel;
@@ -108,12 +108,12 @@ static int check_shard_ranks(const struct sc_resolver *res)
 				       "parallel.shard_ranks %" PRId64
 				       " does not divide the %" PRId64 " ranks of dp x cp",
 				       par->shard_ranks, ranks);
-	if (par->shard_ranks < expert_ranks && expert_ranks % par->shard_ranks)
+	if (expert_ranks % (ranks / par->shard_ranks))
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.shard_ranks",
-				       "parallel.shard_ranks %" PRId64
-				       " does not divide the %" PRId64
-				       " ranks that hold the same experts",
-				       par->shard_ranks, expert_ranks);
+				       "parallel.shard_ranks %" PRId64 " makes %" PRId64
+				       " copies, which the %" PRId64
+				       " ranks that hold the same experts do not split into",
+				       par->shard_ranks, ranks / par->shard_ranks, expert_ranks);
 	return 0;
 }
 

@@ -285,7 +285,7 @@ void build_full_begin(struct pass *p, uint32_t recv)
 		.compute_dep = st->last_compute,
 		.host_dep = SC_NONE,
 		.host_waits = build_variant(st)->env.host_waits,
-		.shared = b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1,
+		.shared = b->tf->classes[st->id].is_replicated,
 	};
 	if (b->sync_p2p) { /* the host waits for all it has asked for */
 		if (recv != SC_NONE)
@@ -500,7 +500,7 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 		&b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
 	uint32_t op = sc_op_pack(PARTS[slot->kind].whole, slot->chunk, slot->micro_batch);
 	bool shares = b->sharding.gradients && b->sharding.reduces_each &&
-		      b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1;
+		      b->tf->classes[st->id].is_replicated;
 
 	if (b->full)
 		return full_pass(st, slot, partial, recv);
@@ -524,8 +524,7 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 		((sharding->gradients && sharding->reduces_each) || (slot->last && overlaps));
 	struct pass p;
 
-	if (b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks <= 1 ||
-	    !(sharding->weights || reduces))
+	if (!b->tf->classes[st->id].is_replicated || !(sharding->weights || reduces))
 		return build_plain_pass(st, slot, partial, recv);
 	if (sharding->weights)
 		return build_sharded_pass(st, slot, partial, recv);

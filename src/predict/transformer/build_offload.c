@@ -82,14 +82,13 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	struct sc_stage_parts part = part_of(st, slot);
 	struct sc_params params = params_of(b->tf, &part);
 	double kept = kept_bytes(st, &part, partial);
-	struct sc_replicas copies;
+	const struct sc_replicas *copies = &b->tf->classes[st->id].replicas;
 	struct traffic out = {0};
 	double weights, gradients;
 
-	sc_transformer_replicas(b->tf, st->id, &copies);
-	weights = own_share(&copies, b->sharding.weights, params.dense, params.expert) *
+	weights = own_share(copies, b->sharding.weights, params.dense, params.expert) *
 		  sc_transformer_gathered_bytes(b->tf->request);
-	gradients = own_share(&copies, b->sharding.gradients, params.trainable,
+	gradients = own_share(copies, b->sharding.gradients, params.trainable,
 			      params.trainable_expert) *
 		    sc_grad_bytes(b->tf->request);
 	if (kind != SC_PASS_BACKWARD_WEIGHT)

@@ -122,7 +122,7 @@ static struct sc_cost dp_cost(struct class_state *st, double bytes, double exper
 	struct dp_key key;
 
 	memset(&key, 0, sizeof(key));
-	sc_transformer_replicas(st->b->tf, st->id, &key.spans);
+	key.spans = st->b->tf->classes[st->id].replicas;
 	key.fabric = sc_transformer_fabric(st->b->tf, st->id, SC_AXIS_DP);
 	key.bytes = bytes;
 	key.expert_bytes = expert_bytes;
@@ -364,7 +364,7 @@ static bool updates_a_share(const struct class_state *st)
 {
 	const struct builder *b = st->b;
 
-	return b->tf->placement.classes[st->id].group[SC_AXIS_DP].span.n_ranks > 1 &&
+	return b->tf->classes[st->id].is_replicated &&
 	       b->tf->request->config.training.optimizer != SC_OPT_NONE && b->sharding.states &&
 	       !b->sharding.weights;
 }
@@ -412,7 +412,7 @@ void build_step_end(struct builder *b)
 	uint32_t world;
 
 	for (uint32_t c = 0; c < p->n_classes; c++)
-		if (!reduced && p->classes[c].group[SC_AXIS_DP].span.n_ranks > 1)
+		if (!reduced && b->tf->classes[c].is_replicated)
 			reduce_after(&b->cls[c]);
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		if (cfg->parallel.pp > 1 && p->classes[c].stage == 0 &&

@@ -25,8 +25,18 @@ enum { SC_MAX_VARIANTS = 16 };
 /* The groups of the placement that a block's collectives run over. */
 extern const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES];
 
+/* Ranks that hold the same parameters: all; those that one copy is sharded over; and over the copies, those with the
+ * same shard. */
+struct sc_replica_spans {
+	struct sc_span all, shard, copies;
+};
+struct sc_replicas {
+	struct sc_replica_spans dense, expert; /* of parameters but the experts'; of theirs */
+};
 struct sc_class_plan {
 	uint32_t variant;
+	struct sc_replicas replicas;
+	bool is_replicated; /* any of its parameters */
 	struct sc_summary optimizer;
 	double host_optimizer_us; /* of training.offload, beside it */
 	/* On one rank, before sharding over data-parallel ranks: all but the experts', the experts';
@@ -77,17 +87,6 @@ struct sc_stage_parts {
 void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32_t chunk,
 			 bool *embed, bool *head);
 struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage);
-
-/* Ranks that hold the same parameters: all data-parallel ones; those that one copy is sharded over; and
- * over the copies, those with the same shard. */
-struct sc_replica_spans {
-	struct sc_span all, shard, copies;
-};
-struct sc_replicas {
-	struct sc_replica_spans dense, expert; /* of parameters but the experts'; of theirs */
-};
-void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
-			     struct sc_replicas *out);
 
 /* The network of a class's group: of its own kind of GPU if all its ranks have that. */
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,

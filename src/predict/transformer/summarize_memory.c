@@ -13,19 +13,18 @@ static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
-	struct sc_replicas copies;
 	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
-	struct sc_update update = {.layers = parts.layers, .dense_layers = parts.dense};
+	struct sc_update update = {.layers = parts.layers,
+				   .dense_layers = parts.dense,
+				   .replicas = plan->replicas.dense.all};
 
-	sc_transformer_replicas(tf, c, &copies);
-	update.replicas = copies.dense.all;
 	*shape = (struct sc_memory_shape){
 		.params = plan->params,
 		.expert_params = plan->expert_params,
 		.trainable = plan->trainable,
 		.trainable_expert = plan->trainable_expert,
-		.shard_ranks = copies.dense.shard.n_ranks,
-		.expert_shard_ranks = copies.expert.shard.n_ranks,
+		.shard_ranks = plan->replicas.dense.shard.n_ranks,
+		.expert_shard_ranks = plan->replicas.expert.shard.n_ranks,
 		.layer_params = layer->dense + layer->expert,
 		.layers_in_flight = parts.layers * in_flight,
 		.dense_layers_in_flight = parts.dense * in_flight,
@@ -51,7 +50,8 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 {
-	double kept = sc_weight_inputs_frac(run->tf->request);
+	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
+	double kept = sc_weight_inputs_frac(run->tf->request, parts.layers, parts.dense);
 
 	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }

@@ -57,6 +57,7 @@ static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 				    const struct sc_memory *peak)
 {
 	int stage = run->tf->placement.classes[c].stage;
+	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
 	double n = sc_micro_batches_in_flight(run, stage) * run->tf->map.n_chunks;
 	struct sc_memory empty;
 
@@ -64,7 +65,7 @@ static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 	return (struct sc_stage_held){
 		.before = empty.total_gib,
 		.each = n > 0 ? (peak->total_gib - empty.total_gib) / n : 0,
-		.kept = sc_weight_inputs_frac(run->tf->request),
+		.kept = sc_weight_inputs_frac(run->tf->request, parts.layers, parts.dense),
 	};
 }
 

@@ -278,17 +278,17 @@ static struct sc_span expert_copies(const struct sc_parallel *par, double stage_
 	return (struct sc_span){n, (n + per_node - 1) / per_node, per_node};
 }
 
-void sc_transformer_replicas(const struct sc_transformer *tf, uint32_t class_id,
-			     struct sc_replicas *out)
+/* parallel.shard_ranks makes as many copies of experts as of all else. */
+static void find_replicas(const struct sc_parallel *par, const struct sc_rank_class *rc,
+			  struct sc_class_plan *plan)
 {
-	const struct sc_parallel *par = &tf->request->config.parallel;
-	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
 	const struct sc_span *all = &rc->group[SC_AXIS_DP].span;
-	int shard = par->shard_ranks > 0 ? (int)par->shard_ranks : all->n_ranks;
+	int copies = par->shard_ranks > 0 ? all->n_ranks / (int)par->shard_ranks : 1;
 	struct sc_span expert = expert_copies(par, rc->stage_ranks_per_node);
 
-	out->dense = replica_spans(all, shard);
-	out->expert = replica_spans(&expert, expert.n_ranks < shard ? expert.n_ranks : shard);
+	plan->replicas.dense = replica_spans(all, all->n_ranks / copies);
+	plan->replicas.expert = replica_spans(&expert, expert.n_ranks / copies);
+	plan->is_replicated = all->n_ranks > 1 || (plan->expert_params > 0 && expert.n_ranks > 1);
 }
 
 static void add_params(const struct sc_params *each, double n, struct sc_class_plan *plan)
@@ -375,7 +375,6 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	const struct sc_rank_class *rc = &tf->placement.classes[c];
 	struct sc_class_plan *plan = &tf->classes[c];
 	struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
-	struct sc_replicas copies;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, rc->stage);
 	double shard = 1, expert_shard = 1, updated, held;
 	struct sc_update update;
@@ -384,6 +383,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	if (status)
 		return status;
 	count_params(tf, rc->stage, plan);
+	find_replicas(&tf->request->config.parallel, rc, plan);
 	for (uint32_t before = 0; before < c; before++)
 		if (tf->classes[before].variant == plan->variant &&
 		    same_params(&tf->classes[before], plan)) {
@@ -391,10 +391,9 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 			plan->host_optimizer_us = tf->classes[before].host_optimizer_us;
 			return 0;
 		}
-	sc_transformer_replicas(tf, c, &copies);
 	if (rule.states) {
-		shard = copies.dense.shard.n_ranks;
-		expert_shard = copies.expert.shard.n_ranks;
+		shard = plan->replicas.dense.shard.n_ranks;
+		expert_shard = plan->replicas.expert.shard.n_ranks;
 	}
 	updated = plan->trainable / shard + plan->trainable_expert / expert_shard;
 	held = plan->trainable + plan->trainable_expert;
@@ -403,7 +402,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	plan->host_optimizer_us = host_optimizer_us(tf, updated);
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
 	update = (struct sc_update){
-		.params = held, .updated = updated, .replicas = copies.dense.all};
+		.params = held, .updated = updated, .replicas = plan->replicas.dense.all};
 	if (updated > 0)
 		scale_layers(&update, &parts, plan);
 	sc_transformer_optimizer(&tf->variant[plan->variant].env, &update, &tf->optimizer);
@@ -429,7 +428,7 @@ static struct sc_pass_times pass_times(const struct sc_transformer *tf, double l
 			 head * b[end].sum.gpu_us,
 		.weight = layers * b[SC_BLOCK_LAYER_W].sum.gpu_us +
 			  head * b[SC_BLOCK_HEAD_W].sum.gpu_us,
-		.kept = fmin(sc_weight_inputs_frac(tf->request), 1),
+		.kept = fmin(sc_weight_inputs_frac(tf->request, layers, 0), 1),
 	};
 }
 

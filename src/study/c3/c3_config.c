@@ -162,13 +162,12 @@ static void add_beside_layer(struct lister *l, const struct replica_comm *c)
 static void add_gathers(struct lister *l, const char *what, const struct sc_params *params)
 {
 	const double bytes = sc_transformer_gathered_bytes(l->tf->request);
-	struct sc_replicas copies;
+	const struct sc_replicas *copies = &l->tf->classes[l->class_id].replicas;
 
-	sc_transformer_replicas(l->tf, l->class_id, &copies);
 	add_beside_layer(l, &(struct replica_comm){what, SC_NAME_PARAM_GATHER, SC_ALL_GATHER,
-						   params->dense * bytes, copies.dense.shard});
+						   params->dense * bytes, copies->dense.shard});
 	add_beside_layer(l, &(struct replica_comm){what, SC_NAME_PARAM_GATHER, SC_ALL_GATHER,
-						   params->expert * bytes, copies.expert.shard});
+						   params->expert * bytes, copies->expert.shard});
 }
 
 static void add_reduction(struct lister *l, double params, const struct sc_replica_spans *spans)
@@ -189,7 +188,7 @@ static void add_layers(struct lister *l, bool dense, double n_layers, double pas
 {
 	const struct sc_sharding_rule rule = sc_sharding_rule(l->tf->request);
 	const struct sc_params *params = dense ? &l->tf->dense_layer : &l->tf->layer;
-	struct sc_replicas copies;
+	const struct sc_replicas *copies = &l->tf->classes[l->class_id].replicas;
 
 	l->count = n_layers * passes;
 	list_block(l, dense ? SC_BLOCK_DENSE_F : SC_BLOCK_LAYER_F);
@@ -202,9 +201,8 @@ static void add_layers(struct lister *l, bool dense, double n_layers, double pas
 	if (rule.gathers_backward)
 		add_gathers(l, "layer backward", params);
 	l->count = n_layers * (rule.reduces_each ? passes : 1);
-	sc_transformer_replicas(l->tf, l->class_id, &copies);
-	add_reduction(l, params->trainable, &copies.dense);
-	add_reduction(l, params->trainable_expert, &copies.expert);
+	add_reduction(l, params->trainable, &copies->dense);
+	add_reduction(l, params->trainable_expert, &copies->expert);
 }
 
 /* Layers of the first class, the head of the first that has it. */
