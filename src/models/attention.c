@@ -31,9 +31,15 @@ static double softmax_columns(const struct sc_device *device, enum sc_dtype dtyp
 	return device->attention.head_half * (dtype >= SC_FP8 && wide > 0 ? peak / wide : 1);
 }
 
+/* Of queries, of all heads: one that is not full takes as long. */
+static double tiles(const struct sc_attention_shape *s)
+{
+	return s->batch * s->heads * ceil(s->seq_q / TILE_ROWS);
+}
+
 static double scores_flop(const struct sc_attention_shape *s, double head_half)
 {
-	double flop = 4 * s->batch * s->heads * s->seq_q * s->seq_kv * (padded_head(s) + head_half);
+	double flop = 4 * tiles(s) * TILE_ROWS * s->seq_kv * (padded_head(s) + head_half);
 
 	return flop * (s->causal ? 0.5 : 1) * (s->backward ? BACKWARD_FLOP_RATIO : 1);
 }
@@ -60,7 +66,7 @@ static void attention_time(const struct sc_device *device, const struct sc_op *o
 	double peak = sc_device_peak_tflops(device, op->dtype);
 	double elements =
 		2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
-	double w = s->batch * s->heads * ceil(s->seq_q / TILE_ROWS) / (double)device->sm_count;
+	double w = tiles(s) / (double)device->sm_count;
 	double waves = fmax(1, w + c->wave_frac * (ceil(w) - w));
 	double math_us, memory_us;
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/rng.h"
 #include "models/op_model.h"
 #include "runner.h"
 
@@ -412,6 +413,55 @@ START_TEST(attention_waves_and_mask)
 }
 END_TEST
 
+/* A kernel of attention with more of something, by one, two or a half: of tokens also across the edge of a tile. */
+static struct sc_attention_shape grown(const struct sc_attention_shape *s, struct sc_rng *rng)
+{
+	struct sc_attention_shape more = *s;
+	double *const sizes[] = {&more.batch, &more.heads, &more.seq_q, &more.seq_kv};
+	double *size = sizes[sc_rng_below(rng, 4)];
+	const double to[] = {*size + 1, *size + 2, ceil(1.5 * *size), 128 * ceil(*size / 128) + 1};
+
+	*size = to[sc_rng_below(rng, 4)];
+	if (sc_rng_below(rng, 2))
+		more.seq_q = more.seq_kv = fmax(more.seq_q, more.seq_kv);
+	return more;
+}
+
+START_TEST(attention_of_more_is_never_faster)
+{
+	enum { CASES = 20000 };
+	struct sc_device d = device();
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 7);
+	for (int i = 0; i < n_cases(CASES); i++) {
+		double seq = floor(pow(2, 3 + 10 * sc_rng_uniform(&rng)));
+		struct sc_op op = {SC_OP_ATTENTION, SC_FP16, {.attention = {0}}};
+		double us, more_us;
+
+		op.u.attention = (struct sc_attention_shape){
+			.batch = 1 + (double)sc_rng_below(&rng, 8),
+			.heads = 1 + (double)sc_rng_below(&rng, 40),
+			.kv_heads = 1,
+			.seq_q = seq,
+			.seq_kv = seq,
+			.head_dim = 32 + (double)sc_rng_below(&rng, 225),
+			.causal = sc_rng_below(&rng, 2),
+			.backward = sc_rng_below(&rng, 2),
+		};
+		d.attention.wave_frac = sc_rng_uniform(&rng);
+		d.attention.seq_half = d.attention.causal_half = 500 * sc_rng_uniform(&rng);
+		us = time_us(&d, &op);
+		op.u.attention = grown(&op.u.attention, &rng);
+		more_us = time_us(&d, &op);
+		ck_assert_msg(more_us >= us * (1 - 1e-12),
+			      "batch %g, heads %g, %g x %g: %g us, less takes %g",
+			      op.u.attention.batch, op.u.attention.heads, op.u.attention.seq_q,
+			      op.u.attention.seq_kv, more_us, us);
+	}
+}
+END_TEST
+
 START_TEST(cost_demand_and_owner)
 {
 	struct sc_device d = device();
@@ -456,6 +506,7 @@ static Suite *op_models_suite(void)
 	tcase_add_test(tc, attention_heads);
 	tcase_add_test(tc, attention_waves_and_mask);
 	tcase_add_test(tc, attention_causal_and_backward);
+	tcase_add_test(tc, attention_of_more_is_never_faster);
 	tcase_add_test(tc, cost_demand_and_owner);
 	suite_add_tcase(suite, tc);
 	return suite;
