@@ -347,8 +347,8 @@ START_TEST(test_sm_launch_order)
 
 	run_ok();
 	ck_times(&f, a, 0, 10);
-	ck_times(&f, b, 0, 8);  /* on half of what it wants */
-	ck_times(&f, d, 8, 12); /* on a quarter, and never more: it has one wave */
+	ck_times(&f, b, 0, 8);    /* on half of what it wants */
+	ck_times(&f, d, 8, 10.5); /* on a quarter, then on all: of its one wave most waits */
 	ck_reason(&f, d, SC_BY_RESOURCE, b);
 	ck_assert_double_eq(f.tl.ready_us[d], 0);
 }
@@ -376,22 +376,23 @@ START_TEST(test_sm_released_together)
 }
 END_TEST
 
-/* The collective has 0.2 until 7; the kernel then stands at 5.6, its waves of 0.8 x 5 end at 4, 8...
- * At 8 of its work, t = 10, it takes the rest. */
+/* The collective has 0.2 until 7; the kernel then stands at 5.6 and takes the rest. From t = 20 on it is in its last
+ * wave, and nothing of it waits for SMs. */
 START_TEST(test_sm_expand)
 {
 	const uint32_t c = add_class(&f, 1);
-	const uint32_t coll = add_node(&f, add_lane(&f, c), holding(7, 0.2));
-	const uint32_t k = add_node(&f, add_lane(&f, c), kernel(20, 1, _i ? 4 : 1));
+	const double until = _i & 1 ? 21 : 7;
+	const uint32_t coll = add_node(&f, add_lane(&f, c), holding(until, 0.2));
+	const uint32_t k = add_node(&f, add_lane(&f, c), kernel(20, 1, _i & 2 ? 4 : 0.5));
 
 	run_ok();
-	ck_times(&f, coll, 0, 7);
-	ck_times(&f, k, 0, _i ? 22 : 25);
+	ck_times(&f, coll, 0, until);
+	ck_times(&f, k, 0, _i & 1 ? 25 : 21.4);
 }
 END_TEST
 
 /* A collective comes at 3. With priority it has its SMs at the first wave's end, t = 5; the kernel
- * then runs at 0.8 until its wave boundary after 13, at 15, and ends at 22. Without, it waits. */
+ * then runs at 0.8 until 13, and ends at 21.6. Without, it waits. */
 START_TEST(test_sm_priority)
 {
 	const uint32_t c = add_class(&f, 1);
@@ -402,7 +403,7 @@ START_TEST(test_sm_priority)
 	f.g.lanes.at[lane].priority = (int8_t)_i;
 	sc_graph_add_dep(&f.g, coll, add_delay(c, 3));
 	run_ok();
-	ck_times(&f, k, 0, _i ? 22 : 20);
+	ck_times(&f, k, 0, _i ? 21.6 : 20);
 	ck_times(&f, coll, _i ? 5 : 20, _i ? 13 : 28);
 	ck_reason(&f, coll, SC_BY_RESOURCE, k);
 	ck_assert_double_eq(f.tl.ready_us[coll], 3);
@@ -470,11 +471,11 @@ START_TEST(test_sm_split)
 {
 	const uint32_t c = add_class(&f, 1);
 	const double share = _i / 304.0;
-	const uint32_t coll = add_node(&f, add_lane(&f, c), holding(1000, share));
+	const uint32_t coll = add_node(&f, add_lane(&f, c), holding(10000, share));
 	const uint32_t k = add_node(&f, add_lane(&f, c), kernel(100, 1, 1));
 
 	run_ok();
-	ck_times(&f, coll, 0, 1000);
+	ck_times(&f, coll, 0, 10000);
 	ck_times(&f, k, 0, 100 / (1 - share));
 }
 END_TEST
@@ -598,7 +599,7 @@ static Suite *simulate_suite(void)
 	tcase_add_test(share, test_group_rate);
 	tcase_add_test(sm, test_sm_launch_order);
 	tcase_add_loop_test(sm, test_sm_released_together, 0, 6);
-	tcase_add_loop_test(sm, test_sm_expand, 0, 2);
+	tcase_add_loop_test(sm, test_sm_expand, 0, 4);
 	tcase_add_loop_test(sm, test_sm_priority, 0, 2);
 	tcase_add_test(sm, test_sm_suspend);
 	tcase_add_test(sm, test_sm_held_while_waiting);

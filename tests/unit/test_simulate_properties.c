@@ -137,6 +137,27 @@ START_TEST(test_same_bytes)
 }
 END_TEST
 
+/* What ends last takes no longer than alone once all else has ended: it has the SMs that were given back. */
+static void check_last(void)
+{
+	uint32_t last = 0;
+	double others_us = 0;
+
+	for (uint32_t i = 1; i < f.g.nodes.n; i++)
+		if (f.tl.end_us[i] > f.tl.end_us[last])
+			last = i;
+	const struct sc_node *node = &f.g.nodes.at[last];
+	const struct sc_cost *cost = &f.g.costs.at[node->cost];
+	const struct sc_class *class = &f.g.classes.at[f.g.lanes.at[node->lane].class_id];
+
+	for (uint32_t i = 0; i < f.g.nodes.n; i++)
+		if (i != last)
+			others_us = fmax(others_us, f.tl.end_us[i]);
+	if (node->group == SC_NONE && !(cost->demand[SC_RES_NIC] > 0))
+		ck_assert_double_le(f.tl.end_us[last],
+				    others_us + alone_us(cost) * class->slowdown + 1e-9);
+}
+
 /* Order and arrival: nothing starts before what it waits for, nothing runs faster than alone. */
 START_TEST(test_causal)
 {
@@ -156,6 +177,7 @@ START_TEST(test_causal)
 		if (next != SC_NONE)
 			ck_assert_double_ge(f.tl.ready_us[next], f.tl.end_us[i]);
 	}
+	check_last();
 }
 END_TEST
 

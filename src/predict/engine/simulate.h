@@ -5,9 +5,9 @@
  * - A node without demands ends at start + latency + work exactly; a class's slowdown multiplies both
  *   for SC_NODE_KERNEL nodes. A member's own cost is a delay before it arrives; its demands do not count.
  * - demand[SC_RES_SM] of a kernel is the share of the SMs it can use: it starts on what is free, in
- *   order of lane priority, then readiness, and runs at granted / wanted. With waves > 1 it takes freed
- *   SMs, and gives some to waiters of a higher lane priority, at its wave boundaries; to waiters of its
- *   own priority it gives none. A group takes SMs only with holds_sm. All shares are of one rank. */
+ *   order of lane priority, then readiness, and runs at granted / wanted. Until its last wave it takes
+ *   what waiters leave of freed SMs. At its wave boundaries it gives some to waiters of a higher lane
+ *   priority, to those of its own none. A group takes SMs only with holds_sm. All shares are of one rank. */
 #ifndef SC_PREDICT_SIMULATE_H
 #define SC_PREDICT_SIMULATE_H
 

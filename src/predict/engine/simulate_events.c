@@ -204,7 +204,6 @@ static void work(struct sc_simulator *sim, uint32_t id)
 
 	if (act->work_us > 0) {
 		act->state = SIM_WORKING;
-		act->remaining_us = act->work_us;
 		act->since_us = sim->now_us;
 		sc_sim_rates_enter(sim, id);
 	} else {
@@ -216,6 +215,7 @@ void sc_sim_act_start(struct sc_simulator *sim, uint32_t id)
 {
 	struct sim_act *act = &sim->acts.at[id];
 
+	act->remaining_us = act->work_us;
 	if (act->kind == SIM_KERNEL)
 		sim->flow.start_us[act->id] = sim->now_us;
 	if (act->latency_us > 0) {

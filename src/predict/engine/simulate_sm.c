@@ -1,8 +1,9 @@
 /* SMs are granted by space, in order of lane priority, then launch (the reference's collectives §4.4).
  * A kernel takes what is free, up to what it can use, and runs at granted / wanted; a collective (or
  * any cost with holds_sm) needs all it wants at once. The first in the queue blocks those behind it,
- * as the hardware's block scheduler does. A running kernel gives SMs to a waiter of higher priority,
- * and takes free ones, only at its wave boundaries: a wave of fewer SMs takes as long, and does less. */
+ * as the hardware's block scheduler does. A running kernel whose last wave has not begun has blocks
+ * that wait: it takes freed SMs that are left. It gives SMs to a waiter of higher priority only at its
+ * wave boundaries: a wave of fewer SMs takes as long, and does less. */
 #include <math.h>
 
 #include "predict/engine/simulate_priv.h"
@@ -41,7 +42,7 @@ void sc_sim_sm_enqueue(struct sc_simulator *sim, uint32_t id)
 
 static int is_resizable(const struct sim_act *act)
 {
-	return act->kind == SIM_KERNEL && !act->cost->holds_sm && act->cost->waves > 1;
+	return act->kind == SIM_KERNEL && !act->cost->holds_sm;
 }
 
 /* Kept in the order of the queue. */
@@ -154,6 +155,21 @@ static int grant_first(struct sc_simulator *sim, struct sim_sm *sm)
 	return 1;
 }
 
+static double work_done(const struct sim_act *act, double now_us)
+{
+	return act->work_us - act->remaining_us + act->rate * (now_us - act->since_us);
+}
+
+/* The work done at its next wave boundary; HUGE_VAL: it is in the last wave. */
+static double next_wave(const struct sim_act *act, double now_us)
+{
+	const double step = act->work_us / fmax(act->cost->waves, 1) * act->cap;
+	const double passed = floor((work_done(act, now_us) - act->wave_from) / step + SIM_EPS);
+	const double next = act->wave_from + (passed + 1) * step;
+
+	return next < act->work_us * (1 - SIM_EPS) ? next : HUGE_VAL;
+}
+
 /* Does the first in the queue come before a running kernel? */
 static int is_outranked(const struct sc_simulator *sim, const struct sim_sm *sm,
 			const struct sim_act *act)
@@ -204,28 +220,34 @@ static void yield(struct sc_simulator *sim, const struct sim_sm *sm)
 	}
 }
 
-/* The first in order take first. */
+static int runs(const struct sim_act *act)
+{
+	return act->state == SIM_WORKING || act->state == SIM_LATENCY;
+}
+
+/* The first in order take first, as far as they have blocks left to start. */
 static void expand(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
 		const struct sim_act *act = &sim->acts.at[id];
 
-		if (act->boundary_due && !is_outranked(sim, sm, act) && sm->free >= SIM_EPS)
+		if (sm->free < SIM_EPS ||
+		    (sm->queue != SC_NONE && before(sim, &sim->acts.at[sm->queue], act)))
+			return;
+		if (runs(act) && act->sm_got < act->sm_want &&
+		    next_wave(act, sim->now_us) < HUGE_VAL)
 			resize(sim, id, fmin(sm->free, act->sm_want - act->sm_got));
 	}
 }
 
-/* Whose SMs should change at their next boundary? */
+/* Who should give SMs at the next boundary? */
 static void plan_boundaries(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
 		struct sim_act *act = &sim->acts.at[id];
-		const int runs = act->state == SIM_WORKING || act->state == SIM_LATENCY;
-		const int wants = is_outranked(sim, sm, act)
-					  ? act->sm_got > 0
-					  : sm->free >= SIM_EPS && act->sm_got < act->sm_want;
+		const int wants = is_outranked(sim, sm, act) && act->sm_got > 0;
 
-		if (!runs || (wants == act->wants_boundary && !act->boundary_due))
+		if (!runs(act) || (wants == act->wants_boundary && !act->boundary_due))
 			continue;
 		act->wants_boundary = (uint8_t)wants;
 		act->boundary_due = 0;
@@ -257,15 +279,7 @@ void sc_sim_sm_update(struct sc_simulator *sim)
 
 double sc_sim_sm_boundary_us(const struct sim_act *act, double now_us)
 {
-	const double step = act->work_us / act->cost->waves * act->cap;
-	const double work_done =
-		act->work_us - act->remaining_us + act->rate * (now_us - act->since_us);
-	const double passed = floor((work_done - act->wave_from) / step + SIM_EPS);
-	const double next = act->wave_from + (passed + 1) * step;
-
-	if (next >= act->work_us * (1 - SIM_EPS))
-		return HUGE_VAL;
-	return now_us + (next - work_done) / act->rate;
+	return now_us + (next_wave(act, now_us) - work_done(act, now_us)) / act->rate;
 }
 
 void sc_sim_sm_boundary(struct sc_simulator *sim, uint32_t id)
