@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
 #include "study/shard/shard_choose.h"
@@ -26,6 +27,7 @@ static bool begins_to_exchange(const struct sc_config *before, const struct sc_c
 struct point {
 	bool done;
 	double cost; /* of a unit of work */
+	double samples_per_s;
 	struct sc_warnings warnings;
 };
 
@@ -41,6 +43,7 @@ static struct point predict(const struct sc_config *config)
 		return p; /* a neighbour that is refused */
 	p.done = true;
 	p.warnings = out->warnings;
+	p.samples_per_s = out->samples_per_s;
 	p.cost = req->config.model.family == SC_DLRM ? (double)req->config.gpus / out->samples_per_s
 						     : 1 / out->mfu;
 	return p;
@@ -115,7 +118,7 @@ static const struct {
 	{"training.global_batch", global_batch},
 	{"training.micro_batch", micro_batch},
 };
-enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]), N_STEPS = 11 };
+enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]), N_STEPS = 11, N_SHORT = 200 };
 
 /* One and two to each side; a per cent; some more to multiples that kernels like. */
 static int64_t step(int64_t v, int i)
@@ -195,6 +198,60 @@ START_TEST(small_steps_are_small)
 }
 END_TEST
 
+/* Of short sequences, whose attention is a few tiles of queries; beyond a tile's edge, too. */
+START_TEST(more_tokens_take_longer)
+{
+	static const char *const GPUS[] = {"b200-sxm-180gb", "h100-sxm-80gb", "a100-sxm-80gb",
+					   "v100-sxm-16gb", "mi300x"};
+	static const char *const FAMILIES[] = {"bert", "gpt", "llama"};
+	struct sc_rng rng;
+	double samples_per_s[2];
+	struct point p;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	const int tp = 1 << sc_rng_below(&rng, 3), cp = 1 << sc_rng_below(&rng, 3);
+	const int seq = cp * 128 << sc_rng_below(&rng, 5);
+	const int more = 2 * tp * cp * (1 + (int)sc_rng_below(&rng, 12));
+	const int batch = 1 << sc_rng_below(&rng, 3), heads = 4 << sc_rng_below(&rng, 4);
+	const char *gpu = GPUS[sc_rng_below(&rng, 5)], *family = FAMILIES[sc_rng_below(&rng, 3)];
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_config config;
+		struct sc_err err = {0};
+		char text[512], *save = NULL;
+
+		snprintf(text, sizeof(text),
+			 "cluster.gpu=%s cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+			 "cluster.nic_gbit_s=400 model.family=%s model.layers=8 model.hidden=%d "
+			 "model.heads=%d model.vocab=32000 model.seq=%d gpus=%d parallel.tp=%d "
+			 "parallel.cp=%d training.global_batch=%d training.micro_batch=%d "
+			 "training.precision=fp16 training.attention=flash "
+			 "training.software=megatron-core",
+			 gpu, family, heads * 64, heads, seq + i * more, tp * cp, tp, cp, batch,
+			 batch);
+		sc_config_init(&config);
+		for (char *word = strtok_r(text, " ", &save); word;
+		     word = strtok_r(NULL, " ", &save)) {
+			char *value = strchr(word, '=');
+
+			*value++ = '\0';
+			ck_assert_int_eq(sc_config_set(&config,
+						       &(struct sc_setting){word, value, "test"},
+						       &arena, &err),
+					 0);
+		}
+		p = predict(&config);
+		ck_assert(p.done);
+		samples_per_s[i] = p.samples_per_s;
+	}
+	ck_assert_msg(
+		samples_per_s[1] < 1.005 * samples_per_s[0],
+		"%s on %s, heads %d, tp %d, cp %d, batch %d: seq %d takes %.4f times as long as %d",
+		family, gpu, heads, tp, cp, batch, seq + more, samples_per_s[0] / samples_per_s[1],
+		seq);
+}
+END_TEST
+
 static Suite *neighbours_suite(void)
 {
 	Suite *suite = suite_create("neighbours");
@@ -203,6 +260,7 @@ static Suite *neighbours_suite(void)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, small_steps_are_small, 0, find_examples());
+	tcase_add_loop_test(tc, more_tokens_take_longer, 0, n_cases(N_SHORT));
 	suite_add_tcase(suite, tc);
 	return suite;
 }
