@@ -202,18 +202,22 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 	scale_cost(out, 1 / (span->n_nodes > 1 ? env->nic_speed : env->link_speed));
 }
 
-/* The load of the node's other ranks on its NICs is part of the time. What a data-parallel collective takes of
- * them at the same time is left out. */
-static void fold_nics(double peers, struct sc_cost *cost)
+void sc_block_share_nics(double peers, struct sc_cost *cost)
 {
 	double load = cost->demand[SC_RES_NIC] * peers;
 
-	if (load > 1) {
-		cost->work_us = sc_quantize_us(cost->work_us * load);
-		for (int r = 0; r < SC_N_RES; r++)
-			if (r != SC_RES_SM)
-				cost->demand[r] /= load;
-	}
+	if (load <= 1)
+		return;
+	cost->work_us = sc_quantize_us(cost->work_us * load);
+	for (int r = 0; r < SC_N_RES; r++)
+		if (r != SC_RES_SM)
+			cost->demand[r] /= load;
+}
+
+/* What a data-parallel collective takes of the NICs at the same time is left out. */
+static void fold_nics(double peers, struct sc_cost *cost)
+{
+	sc_block_share_nics(peers, cost);
 	cost->demand[SC_RES_NIC] = 0;
 }
 

@@ -145,6 +145,9 @@ void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 				   const struct sc_collective_shape *shape,
 				   const struct sc_span *span, double peers);
+/* Of `peers` ranks of a node that use its NICs for the same: how long they share them is part of its time, and demands
+ * are those of so long a time. */
+void sc_block_share_nics(double peers, struct sc_cost *cost);
 
 /* Time of a summarised step on the GPU that nothing hides: of a collective, what it takes longer than the
  * kernels that it runs beside. */

@@ -18,17 +18,33 @@ static double pieces_of_layer(const struct builder *b)
 	return b->sharding.weights ? b->tf->request->software.gathers_per_layer : 1;
 }
 
-/* One collective after another, as one node: their times add up, their demands are the heaviest's. */
+/* One collective after another, as one node: their times add up, and what they load. Each is as long as the node's
+ * other ranks, which do the same, leave it of the NICs: beside one that leaves them free, that would be lost. */
 struct series {
 	struct class_state *st;
 	struct sc_cost sum;
 };
 
+static void append(struct sc_cost *sum, struct sc_cost cost, double peers)
+{
+	if (!(sc_cost_alone_us(sum) > 0)) {
+		*sum = cost;
+		return;
+	}
+	sc_block_share_nics(peers, sum);
+	sc_block_share_nics(peers, &cost);
+	for (int r = 0; r < SC_N_RES && sum->work_us + cost.work_us > 0; r++)
+		sum->demand[r] = (sum->demand[r] * sum->work_us + cost.demand[r] * cost.work_us) /
+				 (sum->work_us + cost.work_us);
+	sum->latency_us += cost.latency_us;
+	sum->work_us += cost.work_us;
+	sum->holds_sm |= cost.holds_sm;
+}
+
 static void add_collective(struct series *series, enum sc_collective kind, double bytes,
 			   const struct sc_span *span)
 {
 	const struct builder *b = series->st->b;
-	struct sc_cost *sum = &series->sum;
 	struct sc_block_env env = build_variant(series->st)->env;
 	double pieces = pieces_of_layer(b);
 	struct sc_collective_shape shape = {kind, bytes / pieces, grad_dtype(b)};
@@ -41,14 +57,7 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 	cost.latency_us = sc_quantize_us(
 		pieces * (cost.latency_us + env.software->comm_host_us / env.host_speed));
 	cost.work_us = sc_quantize_us(pieces * cost.work_us);
-	if (cost.work_us > sum->work_us) {
-		cost.latency_us += sum->latency_us;
-		cost.work_us += sum->work_us;
-		*sum = cost;
-	} else {
-		sum->latency_us += cost.latency_us;
-		sum->work_us += cost.work_us;
-	}
+	append(&series->sum, cost, env.node_peers);
 }
 
 uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned name, uint32_t after)
