@@ -56,7 +56,7 @@ struct problem {
 /* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
-enum { MOST_FOUND = 16, FEW_CHANNELS = 16 };
+enum { MOST_FOUND = 16, FEW_CHANNELS = 16, FAST_CHANNEL_GBPS = 45 };
 
 /* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
  * forward reads and writes once (reference: interference of collectives, traffic factors). */
@@ -177,7 +177,7 @@ static double tier_slowdown(const struct problem *p)
 }
 
 /* Channels between nodes at run time: two for each that the search found; on Hopper and later twice as many where
- * these are few (src/graph/connect.cc). */
+ * these are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels < 16). */
 static double net_channels(const struct problem *p)
 {
 	struct sc_nccl_graph graph;
@@ -185,7 +185,10 @@ static double net_channels(const struct problem *p)
 
 	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
 	channels = 2.0 * fmin(graph.channels, MOST_FOUND);
-	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS ? 2 * channels : channels;
+	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS &&
+			       graph.intra_gbps > FAST_CHANNEL_GBPS
+		       ? 2 * channels
+		       : channels;
 }
 
 /* Until a tree's last chunk has gone along all hops: each waits for one of every channel. */
@@ -583,8 +586,8 @@ static double channel_bytes(const struct problem *p, enum sc_proto proto)
 				       : 4 * SC_BYTES_PER_KIB * p->span->n_ranks;
 }
 
-/* Channels at full size: twice what the search found (at most 32), 16 or 24 for NVLS; peers over
- * links take 2 each, over the network one per 14 GB/s. */
+/* Channels at full size, at most 32: twice what the search found, or what is between nodes at run time; 16 or 24 for
+ * NVLS; peers over links take 2 each, over the network one per 14 GB/s. */
 static double most_channels(const struct problem *p, const struct sc_nccl_graph *g,
 			    enum sc_algo algo)
 {
@@ -595,10 +598,10 @@ static double most_channels(const struct problem *p, const struct sc_nccl_graph 
 	if (algo == SC_ALGO_NVLS)
 		return p->f->sm_arch >= 100 ? 24 : 16;
 	if (p->kind == SC_SEND_RECV)
-		return per_peer;
+		return fmin(32, per_peer);
 	if (sc_collective_is_direct(p->kind))
 		return fmin(32, per_peer * (p->span->n_ranks - 1));
-	return fmin(32, 2.0 * g->channels);
+	return p->span->n_nodes > 1 ? net_channels(p) : fmin(32, 2.0 * g->channels);
 }
 
 static void choose(const struct problem *p, const struct times *t, enum sc_algo algo,
