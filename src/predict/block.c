@@ -12,6 +12,7 @@
 #define GRAPH_LAUNCHES 2.0
 /* With which kernels that send a token once reach their rate (deepseek-ai/DeepEP, buffer.py: num_sms). */
 #define DISPATCH_SMS 20.0
+#define SLOWEST_RATE 1e-3        /* that counts: of what has no room at all */
 enum { N_REMEMBERED = 1 << 12 }; /* slots */
 
 double sc_quantize_us(double us)
@@ -447,8 +448,8 @@ double sc_block_exposed_us(const struct sc_block *block, size_t at)
 	return fmax(us, 0);
 }
 
-/* Cost ids of a step in this graph: [0] on the GPU, [1] on the host. */
-static void step_costs(const struct sc_step *step, struct sc_graph *graph, bool contends,
+/* Cost ids of a step in this graph: [0] on the GPU, [1] on the host, if it is there. */
+static void step_costs(const struct sc_step *step, const struct sc_emit *emit, bool contends,
 		       uint32_t cost[2])
 {
 	struct sc_cost host = {.work_us = step->host_us, .owner_frac[SC_OWN_HOST] = 1};
@@ -458,8 +459,8 @@ static void step_costs(const struct sc_step *step, struct sc_graph *graph, bool 
 		return;
 	if (!contends)
 		memset(gpu.demand, 0, sizeof(gpu.demand));
-	cost[0] = sc_graph_add_cost(graph, &gpu);
-	cost[1] = sc_graph_add_cost(graph, &host);
+	cost[0] = sc_graph_add_cost(emit->graph, &gpu);
+	cost[1] = emit->early ? emit->zero_cost : sc_graph_add_cost(emit->graph, &host);
 }
 
 static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, uint32_t launch,
@@ -475,7 +476,8 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 		node = sc_graph_add_member(g, emit->lanes.comm,
 					   emit->comm_group(emit->ctx, step, cost),
 					   (struct sc_node_use){emit->zero_cost, step->name});
-	sc_graph_add_dep(g, node, launch);
+	if (launch != SC_NONE)
+		sc_graph_add_dep(g, node, launch);
 	if (emit->compute_dep != SC_NONE)
 		sc_graph_add_dep(g, node, emit->compute_dep);
 	return node;
@@ -495,15 +497,16 @@ void sc_block_emit_step(const struct sc_block *block, size_t at, struct sc_emit 
 			uint32_t *costs)
 {
 	const struct sc_step *step = &block->steps.at[at];
-	uint32_t *cost = costs + 2 * at, launch, node;
+	uint32_t *cost = costs + 2 * at, launch = SC_NONE, node;
 
 	if (emit->kernels_left == 0 || step->kind == SC_STEP_COMM)
 		sc_block_emit_end(emit);
-	step_costs(step, emit->graph,
-		   emit->shared || emit->in_flight != SC_NONE || step->hidden > 0, cost);
-	launch = sc_graph_add_node(emit->graph,
-				   step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
-				   emit->lanes.host, (struct sc_node_use){cost[1], step->name});
+	step_costs(step, emit, emit->shared || emit->in_flight != SC_NONE || step->hidden > 0,
+		   cost);
+	if (!emit->early)
+		launch = sc_graph_add_node(
+			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
+			emit->lanes.host, (struct sc_node_use){cost[1], step->name});
 	if (emit->host_dep != SC_NONE) {
 		sc_graph_add_dep(emit->graph, launch, emit->host_dep);
 		emit->host_dep = SC_NONE;
@@ -594,7 +597,7 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	return out;
 }
 
-static uint32_t alone_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
+uint32_t sc_block_alone_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
 {
 	struct sc_graph *graph = ctx;
 	struct sc_member self = {0, 1};
@@ -610,7 +613,7 @@ void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us, 
 	struct sc_cost zero = {0}, busy = {.work_us = gpu_free_us, .owner_frac[SC_OWN_OTHER] = 1};
 
 	*out = (struct sc_emit){.graph = g,
-				.comm_group = alone_group,
+				.comm_group = sc_block_alone_group,
 				.ctx = g,
 				.host_dep = SC_NONE,
 				.in_flight = SC_NONE};
@@ -667,6 +670,39 @@ static double rate_beside(const struct sc_cost *step, const struct sc_cost *comm
 			rate = fmin(rate, fmax(all / (ours + its), (all - its * alone) / ours));
 	}
 	return rate;
+}
+
+/* The other way round: of the collective's, SMs apart. */
+static double comm_rate_beside(const struct sc_cost *step, const struct sc_cost *comm, double peers)
+{
+	struct sc_cost own = *comm, others = *step;
+
+	own.demand[SC_RES_SM] = others.demand[SC_RES_SM] = 0;
+	return rate_beside(&own, &others, peers);
+}
+
+double sc_block_uneven(const struct sc_block *block, const struct sc_block_env *env)
+{
+	double us = 0, sum[2] = {0}, squares[2] = {0}, out = 0;
+
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_cost *step = &block->steps.at[i].cost;
+		const double rate[2] = {rate_beside(step, &env->beside, env->node_peers),
+					comm_rate_beside(step, &env->beside, env->node_peers)};
+
+		if (block->steps.at[i].kind == SC_STEP_HOST)
+			continue;
+		us += step->work_us;
+		for (int r = 0; r < 2; r++) {
+			double slowdown = 1 / fmax(rate[r], SLOWEST_RATE);
+
+			sum[r] += step->work_us * slowdown;
+			squares[r] += step->work_us * slowdown * slowdown;
+		}
+	}
+	for (int r = 0; r < 2 && us > 0; r++)
+		out += sqrt(fmax(0, squares[r] / us - sum[r] / us * (sum[r] / us)));
+	return out;
 }
 
 static void add_beside(const struct sc_cost *step, const struct sc_block_env *env,

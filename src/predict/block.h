@@ -153,6 +153,9 @@ void sc_block_share_nics(double peers, struct sc_cost *cost);
  * kernels that it runs beside. */
 double sc_block_exposed_us(const struct sc_block *block, size_t step);
 
+/* How unlike its steps are beside env->beside: the standard deviation of how much slower they go, and it, 1 = as alone. */
+double sc_block_uneven(const struct sc_block *block, const struct sc_block_env *env);
+
 struct sc_block_lanes {
 	uint32_t host, compute, comm;
 };
@@ -171,6 +174,7 @@ struct sc_emit {
 	 * emitted without demands, which nobody would ask for. */
 	bool shared;
 	bool host_waits; /* until the block is done */
+	bool early;      /* the host has done its part long ago: without it */
 	uint32_t *node;  /* if not NULL: set to each step's node, n steps entries */
 	uint32_t
 		in_flight; /* a collective that the next `kernels_left` kernels do not wait for, or SC_NONE */
@@ -196,6 +200,8 @@ struct sc_build_scratch {
 };
 void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena);
 void sc_build_scratch_release(struct sc_build_scratch *scratch);
+/* An sc_comm_group_fn: of one GPU alone; `ctx` is the graph. */
+uint32_t sc_block_alone_group(void *ctx, const struct sc_step *step, uint32_t graph_cost);
 /* Begins scratch->graph: of one GPU, its compute lane busy until `gpu_free_us`. */
 void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us,
 			  struct sc_emit *out);

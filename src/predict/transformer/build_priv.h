@@ -33,7 +33,8 @@ struct pass {
 	int n_runs;
 	enum sc_pass_kind kind;
 	bool backward, partial;
-	struct sc_emit emit; /* full detail */
+	bool by_op;          /* full detail, or as builder.by_op */
+	struct sc_emit emit; /* by_op */
 };
 struct builder;
 struct class_state {
@@ -90,6 +91,7 @@ struct builder {
 	/* as pass_costs, and [gathers][reduces]; NULL: weights are not sharded */
 	struct sharded_costs *sharded_costs;
 	struct alone *alone;       /* this builder makes one; else NULL */
+	uint64_t *prints;          /* of blocks, [variant][partial][block]; 0: not yet made */
 	struct dp_cost **dp_costs; /* known so far (build_step_end.c) */
 	struct sc_build_scratch *scratch;
 	/* As tf->pairs: of both passes, and the backward pass's part for the GPU. */
@@ -103,6 +105,7 @@ struct builder {
 	struct sc_host_rates host_rates;
 	bool offloads; /* something comes and goes with the passes */
 	bool sync_p2p, posts_late, full, loops, validates_after;
+	bool by_op; /* passes beside which gradients are reduced; coarse: build_reduces_unevenly */
 };
 
 static inline bool build_is_partial(const struct builder *b, uint32_t micro_batch)
@@ -117,8 +120,12 @@ struct group_use {
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 			    struct group_use use);
 
+/* A new table of the graph cost ids of a block's steps, as sc_block_emit fills it. */
+uint32_t *build_cost_table(const struct class_state *st, bool partial, int block);
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
+/* Are passes and the reductions beside them too uneven for a pass, or part of one, as a node? */
+bool build_reduces_unevenly(struct builder *b);
 struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial);
 /* The same in two steps: without its runs, which are seldom asked for. */
 struct pass build_pass_begun(struct class_state *st, const struct sc_slot *slot, bool partial);
@@ -136,6 +143,7 @@ double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const s
 /* Parts of a pass, for those that are made of parts. */
 enum sc_op_name build_pass_name(enum sc_pass_kind kind);
 struct sc_summary build_host_summary(const struct class_state *st);
+struct sc_summary build_pass_summary(const struct pass *p);
 struct sc_summary build_run_sum(const struct pass *p, int block, double n);
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
 			      bool shares);

@@ -2,34 +2,44 @@
  * demand or while the block before it runs, and backward scatters its gradients, overlapped or not.
  *
  * Block by block in full detail, where ranks of several classes meet at every block, and where the host waits for
- * each. Any other coarse pass is simulated alone, its collectives beside its blocks: with the host far ahead, and with
- * the host arriving when the pass begins. In the iteration's graph it is then a gather, a kernel as long as the blocks
+ * each. Any other coarse pass is simulated alone, op by op, its collectives beside its blocks: with the host far ahead,
+ * and, where it is slow, with the host arriving when the pass begins. In the iteration's graph it is then a gather, a kernel as long as the blocks
  * took, what its data-parallel lane did before, beside and after them, and a launch as much earlier than the kernel as
  * makes the pass end when it does behind such a host. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
-/* Equal blocks repeat themselves after a few: of a longer run so many are simulated, and a mean of two of its middle
- * stands for each that is left out. Not where nothing waits for reductions: these fall behind for as long as there
- * are blocks. */
-enum { ALONE_BLOCKS = 8, ALONE_FROM = 3, ALONE_TO = 5 };
+/* Equal blocks repeat themselves after a few: of a longer run so many are simulated, and one of its middle stands for
+ * those that are left out. Not where nothing waits for reductions: these fall behind for as long as there are blocks. */
+enum { ALONE_BLOCKS = 4, ALONE_STANDS = 2 };
+#define SLOW_HOST 2e-3 /* of a pass: more than that the GPU waits for the host, but at the start */
 
-/* What is read from a pass simulated alone: numbers all, as its memo keeps them. */
+/* What is read from a pass simulated alone: numbers all, as its memo keeps them, followed by those of its blocks behind
+ * an early host, and behind a late one. */
 struct alone_pass {
-	struct sc_summary sum; /* of its blocks, the GPU's without waiting */
-	double wait_us;        /* of the blocks for collectives between them */
-	double late_wait_us;   /* the same behind a host that arrives with the pass */
-	double gather_us, beside_us, after_us; /* collectives before, beside and after the blocks */
+	double gather_us, after_us; /* collectives before and after the blocks */
+	double late; /* a host that arrives with the pass keeps more than its first block waiting */
+	double late_us; /* where it does: from its arrival to the first block */
 };
-enum { N_ALONE = sizeof(struct alone_pass) / sizeof(double) };
-/* A pass being simulated alone, and the kernels of its blocks: the host far ahead, or arriving when the first block's
- * weights are there, or are asked for. */
+struct alone_block {
+	double us;      /* on the GPU */
+	double wait_us; /* before that, for collectives */
+	double all_us;  /* since the block before */
+	double busy_us; /* of collectives, in that time */
+};
+enum {
+	N_PASS = sizeof(struct alone_pass) / sizeof(double),
+	N_BLOCK = sizeof(struct alone_block) / sizeof(double)
+};
+/* A pass being simulated alone: the host far ahead, or arriving when the first block's weights are there, or are asked
+ * for. */
 struct alone {
-	uint32_t *kernel;
+	uint32_t *first, *last; /* nodes of each block on the GPU */
 	size_t n;
 	bool gathers, reduces, late;
 	double most;      /* blocks of a run */
@@ -67,18 +77,42 @@ static const struct run *next_block(const struct pass *p, int run, double i)
 	return run + 1 < p->n_runs ? &p->run[run + 1] : NULL;
 }
 
-static uint32_t add_kernel_alone(struct pass *p, const struct run *run)
+/* Op by op: beside a collective some are much slower than others, and so is it. */
+static uint32_t add_block_alone(struct pass *p, const struct run *run)
 {
-	struct alone *alone = p->st->b->alone;
-	struct sc_summary sum = build_run_sum(p, run->block, 1);
-	struct pass_costs costs = build_costs(p->st, &sum, true);
-	uint32_t launch = alone->late ? build_launch(p->st, &costs, run->name) : SC_NONE;
-	uint32_t kernel = build_kernel(p->st, &costs, run->name);
+	struct class_state *st = p->st;
+	struct builder *b = st->b;
+	const struct sc_block *block = &build_variant(st)->block[p->partial][run->block];
+	uint32_t **costs = &st->costs[p->partial][run->block], first = SC_NONE;
+	struct sc_emit emit = {
+		.graph = b->graph,
+		.lanes = {st->lanes.host, st->lanes.compute, st->lanes.tp},
+		.comm_group = sc_block_alone_group,
+		.ctx = b->graph,
+		.zero_cost = b->zero_cost,
+		.compute_dep = st->last_compute,
+		.host_dep = SC_NONE,
+		.shared = true,
+		.early = !b->alone->late,
+		.in_flight = SC_NONE,
+	};
 
-	if (launch != SC_NONE)
-		sc_graph_add_dep(p->st->b->graph, kernel, launch);
-	alone->kernel[alone->n++] = kernel;
-	return kernel;
+	if (!*costs)
+		*costs = build_cost_table(st, p->partial, run->block);
+	for (size_t i = 0; i < block->steps.n; i++) {
+		sc_block_emit_step(block, i, &emit, *costs);
+		if (first == SC_NONE && block->steps.at[i].kind != SC_STEP_HOST)
+			first = (uint32_t)b->graph->nodes.n - 1;
+	}
+	sc_block_emit_end(&emit);
+	st->last_compute = emit.compute_dep;
+	if (first == SC_NONE) { /* nothing on the GPU */
+		build_compute_after(st, SC_NONE);
+		first = st->last_compute;
+	}
+	b->alone->first[b->alone->n] = first;
+	b->alone->last[b->alone->n++] = st->last_compute;
+	return st->last_compute;
 }
 
 /* The blocks; `gathered`: the first one's weights, or SC_NONE if they are not asked for yet. */
@@ -98,7 +132,7 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 				build_wait_for(p, gathered);
 			next = gather && gathers_ahead(p) ? next_block(p, r, i) : NULL;
 			gathered = next ? build_weight_gather(st, next->params, node) : SC_NONE;
-			node = st->b->alone ? add_kernel_alone(p, run) : build_blocks(p, run, 1);
+			node = st->b->alone ? add_block_alone(p, run) : build_blocks(p, run, 1);
 			if (reduces && !build_reduces_later(p, run))
 				build_reduce(p, run, 1, node);
 		}
@@ -132,7 +166,10 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 	st->lanes.host = sc_graph_add_lane(b->graph, 0, SC_LANE_HOST);
 	st->lanes.compute = sc_graph_add_lane(b->graph, 0, SC_LANE_COMPUTE);
 	st->lanes.dp = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
-	b->graph->lanes.at[st->lanes.dp].priority = 1;
+	st->lanes.tp = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
+	b->graph->lanes.at[st->lanes.dp].priority =
+		b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN;
+	memset(st->costs, 0, sizeof(st->costs));
 	b->zero_cost = sc_graph_add_cost(b->graph, &(struct sc_cost){0});
 	st->last_compute = st->awaited = st->last_grad = SC_NONE;
 	st->ahead_us = -HUGE_VAL;
@@ -154,80 +191,20 @@ static double busy_us(const struct pass *p, double from_us, double to_us)
 	return us;
 }
 
-/* Of so many blocks of a run: what each counts, where a mean of two of the middle stands for those left out. */
-static double weight(const struct run *run, const struct alone *alone, int block)
-{
-	bool stands = block > ALONE_FROM && block <= ALONE_TO && run->n > alone->most;
-
-	return stands ? 1 + (run->n - alone->most) / (ALONE_TO - ALONE_FROM) : 1;
-}
-
-/* A pass that ran alone. */
-struct reading {
-	struct sc_summary sum; /* of its kernels */
-	double wait_us;        /* between them, for collectives */
-	double all_us;         /* from the start of the first kernel to the end of the last */
-	double busy_us;        /* of the data-parallel lane in that time */
-};
-
-/* `n` blocks whose kernels took `us` each. */
-static void read_block(const struct sc_summary *block, double us, double n, struct sc_summary *out)
-{
-	for (int o = 0; o < SC_N_OWNERS && block->gpu_us > 0; o++)
-		out->owner_us[o] += n * us * block->owner_us[o] / block->gpu_us;
-	out->flop += n * block->flop;
-	out->host_us += n * block->host_us;
-	out->gpu_us += n * us;
-}
-
-static struct reading read_alone(const struct pass *p, const struct alone *alone)
+static void read_blocks(const struct pass *p, const struct alone *alone, struct alone_block *out)
 {
 	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
-	const uint32_t *kernel = alone->kernel;
-	double end_us = tl->start_us[kernel[0]];
-	struct reading out = {.wait_us = 0};
+	double end_us = tl->start_us[alone->first[0]];
 
-	for (int r = 0; r < p->n_runs; r++) {
-		struct sc_summary block = build_run_sum(p, p->run[r].block, 1);
+	for (size_t i = 0; i < alone->n; i++, out++) {
+		double start_us = tl->start_us[alone->first[i]], before_us = end_us;
 
-		for (int i = 0; i < fmin(p->run[r].n, alone->most); i++, kernel++) {
-			double start_us = tl->start_us[*kernel], n = weight(&p->run[r], alone, i);
-			double wait_us = busy_us(p, end_us, start_us), before_us = end_us;
-
-			end_us = tl->end_us[*kernel];
-			read_block(&block, end_us - start_us, n, &out.sum);
-			out.wait_us += n * wait_us;
-			out.all_us += n * (end_us - before_us);
-			out.busy_us += n * (wait_us + busy_us(p, start_us, end_us));
-		}
+		end_us = tl->end_us[alone->last[i]];
+		out->us = end_us - start_us;
+		out->wait_us = busy_us(p, before_us, start_us);
+		out->all_us = end_us - before_us;
+		out->busy_us = out->wait_us + busy_us(p, start_us, end_us);
 	}
-	return out;
-}
-
-/* The host far ahead. */
-static void read_early(const struct pass *p, const struct alone *alone, struct alone_pass *out)
-{
-	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
-	struct reading r = read_alone(p, alone);
-
-	out->sum = r.sum;
-	out->sum.gpu_us = sc_quantize_us(r.sum.gpu_us);
-	out->sum.host_us += build_host_summary(p->st).host_us;
-	out->wait_us = sc_quantize_us(fmax(0, r.all_us - r.sum.gpu_us));
-	out->gather_us = sc_quantize_us(tl->start_us[alone->kernel[0]]);
-	out->beside_us = sc_quantize_us(fmax(0, r.busy_us - out->wait_us));
-	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[alone->kernel[alone->n - 1]]);
-}
-
-/* From when the host arrives it takes longer than its kernels. */
-static void read_late(const struct pass *p, const struct alone *alone, struct alone_pass *out)
-{
-	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
-	struct reading r = read_alone(p, alone);
-	double before_us = tl->start_us[alone->kernel[0]] - tl->end_us[alone->arrives];
-
-	out->sum.lead_us = sc_quantize_us(fmax(0, before_us + r.all_us - out->sum.gpu_us));
-	out->late_wait_us = fmin(out->wait_us, sc_quantize_us(r.wait_us));
 }
 
 /* The host arrives, does its part for the micro-batch and goes on to the blocks. */
@@ -246,14 +223,14 @@ static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 		(struct sc_node_use){sc_graph_add_cost(graph, &part), SC_NAME_MICRO_BATCH_HOST});
 }
 
-static void simulate_alone(const struct pass *p, struct alone *alone, struct alone_pass *out)
+/* `p` has no more blocks than are simulated. */
+static void simulate_alone(const struct pass *p, struct alone *alone, struct alone_block *out)
 {
 	struct sc_build_scratch *scratch = p->st->b->scratch;
 	struct builder b = *p->st->b;
 	struct class_state st = *p->st;
-	struct pass own = *p, few;
+	struct pass own = *p;
 	uint32_t gathered = SC_NONE;
-	double n = 0;
 	int rc;
 
 	b.graph = &scratch->graph;
@@ -261,24 +238,44 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	b.sync_p2p = false;
 	st.b = &b;
 	own.st = &st;
-	few = own;
-	for (int i = 0; i < few.n_runs; i++)
-		n += few.run[i].n = fmin(few.run[i].n, alone->most);
-	alone->kernel = sc_arena_alloc(scratch->arena, (size_t)n * sizeof(*alone->kernel));
+	alone->n = 0;
 	add_class_alone(&b, &st);
 	if (alone->gathers && (!alone->late || gathers_ahead(p)))
-		gathered = build_weight_gather(&st, few.run[0].params, SC_NONE);
+		gathered = build_weight_gather(&st, p->run[0].params, SC_NONE);
 	if (alone->late)
 		host_arrives_alone(&st, gathered);
-	add_all_blocks(&few, gathered, alone->gathers, alone->reduces);
+	add_all_blocks(&own, gathered, alone->gathers, alone->reduces);
 	sc_graph_seal(b.graph);
 	rc = sc_simulate(scratch->sim, b.graph, NULL, &scratch->timeline, NULL);
 	assert(rc == 0);
 	(void)rc;
-	if (alone->late)
-		read_late(&own, alone, out);
-	else
-		read_early(&own, alone, out);
+	read_blocks(&own, alone, out);
+}
+
+/* Behind a host that arrives with the pass the first block is late; are others? */
+static bool host_is_slow(const struct pass *p)
+{
+	struct sc_summary host = build_host_summary(p->st), all = build_pass_summary(p);
+	struct sc_summary first = build_run_sum(p, p->run[0].block, 1);
+
+	first = sc_summary_then(&host, &first);
+	return all.lead_us - first.lead_us > SLOW_HOST * all.gpu_us;
+}
+
+static void simulate_both(const struct pass *p, struct alone *alone, struct alone_pass *out)
+{
+	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
+	struct alone_block *blocks = (struct alone_block *)(out + 1);
+
+	simulate_alone(p, alone, blocks);
+	out->gather_us = sc_quantize_us(tl->start_us[alone->first[0]]);
+	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[alone->last[alone->n - 1]]);
+	out->late = host_is_slow(p);
+	if (!(out->late > 0))
+		return;
+	alone->late = true;
+	simulate_alone(p, alone, blocks + alone->n);
+	out->late_us = tl->start_us[alone->first[0]] - tl->end_us[alone->arrives];
 }
 
 static void ask_of_cost(struct sc_memo_key *key, const struct sc_cost *cost)
@@ -289,25 +286,38 @@ static void ask_of_cost(struct sc_memo_key *key, const struct sc_cost *cost)
 	sc_memo_put_all(key, cost->demand, SC_N_RES);
 }
 
-static void ask_of_block(struct sc_memo_key *key, const struct sc_summary *block)
+/* Steps of a block are many: blocks that differ have different prints. */
+static uint64_t print_of(const struct sc_block *block)
 {
-	const double numbers[] = {block->host_us,   block->gpu_us,       block->lead_us,
-				  block->beside_us, block->beside_sm_us, block->wave_us2,
-				  block->flop};
+	uint64_t print = SC_FNV_START;
 
-	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
-	sc_memo_put_all(key, block->owner_us, SC_N_OWNERS);
-	sc_memo_put_all(key, block->load_us, SC_N_RES);
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+		const double numbers[] = {
+			step->cost.latency_us, step->cost.work_us, step->cost.waves,
+			step->host_us,         step->kind,         step->hidden,
+			step->cost.holds_sm};
+
+		print = sc_fnv_words(print, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		print = sc_fnv_words(print, step->cost.demand, SC_N_RES);
+	}
+	return print;
 }
 
 static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const struct run *run,
 		       const struct alone *alone)
 {
-	struct sc_summary block = build_run_sum(p, run->block, 1);
+	struct builder *b = p->st->b;
+	uint32_t variant = b->tf->classes[p->st->id].variant;
+	uint64_t *print =
+		&b->prints[(variant * 2 + p->partial) * SC_N_BLOCKS + (uint32_t)run->block];
 	struct sc_cost cost;
 
+	if (!*print)
+		*print = print_of(&build_variant(p->st)->block[p->partial][run->block]);
 	sc_memo_put(key, run->n);
-	ask_of_block(key, &block);
+	sc_memo_put(key, (double)(*print >> 32));
+	sc_memo_put(key, (double)(uint32_t)*print);
 	if (alone->gathers) {
 		cost = build_gather_cost(p->st, run->params);
 		ask_of_cost(key, &cost);
@@ -324,41 +334,128 @@ static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struc
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
 	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
-		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER);
+		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER) +
+		  16 * (tf->request->c3[SC_C3_DP].policy == SC_C3_PLAIN);
 
 	sc_memo_put(key, how);
 	sc_memo_put(key, tf->placement.classes[st->id].stage_ranks_per_node);
 	sc_memo_put(key, build_host_summary(st).host_us);
-	ask_of_cost(key, &build_variant(st)->env.beside);
 	for (int r = 0; r < p->n_runs; r++) {
 		sc_memo_put(key, alone->reduces && build_reduces_later(p, &p->run[r]));
 		ask_of_run(key, p, &p->run[r], alone);
 	}
 }
 
-static struct alone_pass pass_alone(const struct pass *p, bool gather, bool reduces)
+/* Of a pass with no more blocks than are simulated, `n` in all. */
+static const double *find_alone(const struct pass *p, struct alone *alone, size_t n)
 {
-	struct sc_memo *memo = p->st->b->scratch->memo;
-	struct alone early = {.gathers = gather,
-			      .reduces = reduces,
-			      .most = gather || !reduces ? ALONE_BLOCKS : HUGE_VAL};
-	struct alone late;
-	struct alone_pass out = {.wait_us = 0};
+	struct sc_build_scratch *scratch = p->st->b->scratch;
 	const double *known;
+	double *out;
+
+	ask_alone(sc_memo_begin(scratch->memo), p, alone);
+	known = sc_memo_find(scratch->memo);
+	if (known)
+		return known;
+	alone->first = sc_arena_alloc(scratch->arena, 2 * n * sizeof(*alone->first));
+	alone->last = alone->first + n;
+	out = sc_arena_calloc(scratch->arena, N_PASS + 2 * n * N_BLOCK, sizeof(*out));
+	simulate_both(p, alone, (struct alone_pass *)out);
+	return memcpy(sc_memo_add(scratch->memo, N_PASS + 2 * n * N_BLOCK), out,
+		      (N_PASS + 2 * n * N_BLOCK) * sizeof(*out));
+}
+
+/* A pass that ran alone. */
+struct reading {
+	struct sc_summary sum; /* of its kernels */
+	double wait_us;        /* between them, for collectives */
+	double all_us;         /* from the start of the first kernel to the end of the last */
+	double busy_us;        /* of the data-parallel lane in that time */
+};
+
+/* `n` blocks that ran so. */
+static void read_block(const struct sc_summary *block, const struct alone_block *ran, double n,
+		       struct reading *out)
+{
+	for (int o = 0; o < SC_N_OWNERS && block->gpu_us > 0; o++)
+		out->sum.owner_us[o] += n * ran->us * block->owner_us[o] / block->gpu_us;
+	out->sum.flop += n * block->flop;
+	out->sum.host_us += n * block->host_us;
+	out->sum.gpu_us += n * ran->us;
+	out->wait_us += n * ran->wait_us;
+	out->all_us += n * ran->all_us;
+	out->busy_us += n * ran->busy_us;
+}
+
+static struct reading read_alone(const struct pass *p, double most, const struct alone_block *block)
+{
+	struct reading out = {.wait_us = 0};
+
+	for (int r = 0; r < p->n_runs; r++) {
+		struct sc_summary one = build_run_sum(p, p->run[r].block, 1);
+
+		for (int i = 0; i < fmin(p->run[r].n, most); i++) {
+			bool stands = i == ALONE_STANDS && p->run[r].n > most;
+
+			read_block(&one, block++, stands ? 1 + p->run[r].n - most : 1, &out);
+		}
+	}
+	return out;
+}
+
+/* As the iteration's graph has it. */
+struct sharded_times {
+	struct sc_summary sum; /* of the blocks, the GPU's without waiting */
+	double wait_us;        /* of the blocks for collectives between them */
+	double late_wait_us;   /* the same behind a host that arrives with the pass */
+	double gather_us, beside_us, after_us; /* collectives before, beside and after the blocks */
+};
+
+/* From when its host arrives it takes longer than its kernels. */
+static void read_late(const struct pass *p, const struct alone_pass *alone,
+		      const struct reading *late, struct sharded_times *out)
+{
+	if (alone->late > 0) {
+		out->sum.lead_us =
+			sc_quantize_us(fmax(0, alone->late_us + late->all_us - out->sum.gpu_us));
+		out->late_wait_us = fmin(out->wait_us, sc_quantize_us(late->wait_us));
+		return;
+	}
+	out->late_wait_us = out->wait_us;
+	out->sum.lead_us = build_pass_summary(p).lead_us;
+	if (!gathers_ahead(p))
+		out->sum.lead_us = fmax(out->sum.lead_us, alone->gather_us);
+	out->sum.lead_us += out->wait_us;
+}
+
+static struct sharded_times times_of(const struct pass *p, bool gather, bool reduces)
+{
+	struct alone how = {.gathers = gather,
+			    .reduces = reduces,
+			    .most = gather || !reduces ? ALONE_BLOCKS : HUGE_VAL};
+	struct sharded_times out = {.sum = build_host_summary(p->st)};
+	const struct alone_pass *alone;
+	const struct alone_block *blocks;
+	struct pass few = *p;
+	struct reading early, late;
+	double n = 0;
 
 	if (p->n_runs == 0)
-		return (struct alone_pass){.sum = build_host_summary(p->st)};
-	ask_alone(sc_memo_begin(memo), p, &early);
-	known = sc_memo_find(memo);
-	if (known) {
-		memcpy(&out, known, sizeof(out));
 		return out;
-	}
-	late = early;
-	late.late = true;
-	simulate_alone(p, &early, &out);
-	simulate_alone(p, &late, &out);
-	memcpy(sc_memo_add(memo, N_ALONE), &out, sizeof(out));
+	for (int i = 0; i < few.n_runs; i++)
+		n += few.run[i].n = fmin(few.run[i].n, how.most);
+	alone = (const struct alone_pass *)find_alone(&few, &how, (size_t)n);
+	blocks = (const struct alone_block *)(alone + 1);
+	early = read_alone(p, how.most, blocks);
+	late = read_alone(p, how.most, blocks + (size_t)n);
+	early.sum.host_us += out.sum.host_us;
+	out.sum = early.sum;
+	out.sum.gpu_us = sc_quantize_us(early.sum.gpu_us);
+	out.wait_us = sc_quantize_us(fmax(0, early.all_us - early.sum.gpu_us));
+	out.gather_us = alone->gather_us;
+	out.beside_us = sc_quantize_us(fmax(0, early.busy_us - out.wait_us));
+	out.after_us = alone->after_us;
+	read_late(p, alone, &late, &out);
 	return out;
 }
 
@@ -372,7 +469,7 @@ static uint32_t add_comm_cost(struct builder *b, double us)
 }
 
 /* The pass waits as long, but for its host, too. */
-static uint32_t add_late_wait(struct builder *b, const struct alone_pass *alone)
+static uint32_t add_late_wait(struct builder *b, const struct sharded_times *alone)
 {
 	struct sc_cost cost = {
 		.latency_us = alone->wait_us - alone->late_wait_us,
@@ -387,7 +484,7 @@ static uint32_t add_late_wait(struct builder *b, const struct alone_pass *alone)
 static struct sharded_costs costs_of(const struct pass *p, bool gather, bool reduces)
 {
 	struct builder *b = p->st->b;
-	struct alone_pass alone = pass_alone(p, gather, reduces);
+	struct sharded_times alone = times_of(p, gather, reduces);
 	struct sc_summary sum = alone.sum;
 
 	if (b->sync_p2p) /* the host arrives with what the pass waits for */

@@ -349,14 +349,10 @@ static uint32_t *id_table(struct sc_arena *arena, size_t n)
 	return ids;
 }
 
-/* Ids of the costs of a block's steps, alone and beside another pass. */
-static void add_cost_tables(struct class_state *st, int partial, int block)
+/* Ids of the costs of a block's steps. */
+uint32_t *build_cost_table(const struct class_state *st, bool partial, int block)
 {
-	size_t n = 2 * build_variant(st)->block[partial][block].steps.n;
-
-	st->costs[partial][block] = id_table(st->b->arena, n);
-	if (st->b->tf->pairs)
-		st->pair_costs[partial][block] = id_table(st->b->arena, n);
+	return id_table(st->b->arena, 2 * build_variant(st)->block[partial][block].steps.n);
 }
 
 static void builder_init(struct builder *b, struct sc_arena *arena)
@@ -381,6 +377,8 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	if (b->sharding.weights) {
 		b->sharded_costs = sc_arena_calloc(arena, n_costs * 4, sizeof(*b->sharded_costs));
 		memset(b->sharded_costs, 0xff, n_costs * 4 * sizeof(*b->sharded_costs));
+		b->prints = sc_arena_calloc(arena, tf->n_variants * 2 * SC_N_BLOCKS,
+					    sizeof(*b->prints));
 	}
 	b->dp_costs = sc_arena_calloc(arena, 1, sizeof(*b->dp_costs));
 	b->pair_costs = sc_arena_calloc(arena, n_pairs + 1, sizeof(*b->pair_costs));
@@ -404,9 +402,9 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 		b->cls[c].b = b;
 		b->cls[c].id = c;
 		find_routes(&b->cls[c]);
-		for (int p = 0; b->full && p < 2; p++)
+		for (int p = 0; b->full && tf->pairs && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
-				add_cost_tables(&b->cls[c], p, k);
+				b->cls[c].pair_costs[p][k] = build_cost_table(&b->cls[c], p, k);
 	}
 }
 
@@ -430,6 +428,7 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 	b.zero_cost = sc_graph_add_cost(graph, &zero);
 	add_classes(&b);
 	add_transfer_costs(&b);
+	b.by_op = !b.full && build_reduces_unevenly(&b);
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++)
 		build_class(&b, c);
 	build_step_end(&b);
