@@ -424,15 +424,15 @@ bool build_reduces_later(const struct pass *p, const struct run *run)
 	       b->tf->request->config.model.tied_embeddings;
 }
 
-/* Share of the step in which a class's passes run beside the reduction of their gradients. */
-static double reducing_frac(struct class_state *st)
+/* Share of the step in which a class's passes run beside the reduction of their gradients, of `n` micro-batches once. */
+static double reducing_frac(struct class_state *st, double n)
 {
 	const struct builder *b = st->b;
 	const struct sc_class_plan *plan = &b->tf->classes[st->id];
 	const struct sc_params all = {.trainable = plan->trainable,
 				      .trainable_expert = plan->trainable_expert};
 	struct sc_cost cost = build_reduce_cost(st, &all, 1);
-	double forward_us = 0, backward_us = 0, n = 1;
+	double forward_us = 0, backward_us = 0;
 
 	sc_block_share_nics(build_variant(st)->env.node_peers, &cost);
 	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
@@ -444,8 +444,6 @@ static double reducing_frac(struct class_state *st)
 		slot.kind = SC_PASS_BACKWARD;
 		backward_us += build_pass_us(b->tf, st->id, &slot, false);
 	}
-	if (!b->sharding.gradients || !b->sharding.reduces_each)
-		n = (double)b->tf->request->n_micro_batches;
 	return fmin(sc_cost_alone_us(&cost), backward_us) / (n * (forward_us + backward_us));
 }
 
@@ -455,10 +453,10 @@ static double reducing_frac(struct class_state *st)
 
 bool build_reduces_unevenly(struct builder *b)
 {
-	bool reduces = (b->sharding.gradients && b->sharding.reduces_each) ||
-		       b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
+	bool each = b->sharding.gradients && b->sharding.reduces_each;
+	bool reduces = each || b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
+	double n = each ? 1 : (double)b->tf->request->n_micro_batches, uneven = 0;
 	const struct sc_variant *last = NULL;
-	double uneven = 0;
 
 	for (uint32_t c = 0; reduces && !b->sharding.weights && c < b->tf->placement.n_classes;
 	     c++) {
@@ -469,7 +467,7 @@ bool build_reduces_unevenly(struct builder *b)
 		if (v != last)
 			uneven = sc_block_uneven(&v->block[0][SC_BLOCK_LAYER_B], &v->env);
 		last = v;
-		if (uneven > UNEVEN && uneven * reducing_frac(&b->cls[c]) > UNEVEN)
+		if (uneven > UNEVEN * n && uneven * reducing_frac(&b->cls[c], n) > UNEVEN)
 			return true;
 	}
 	return false;
