@@ -467,6 +467,30 @@ START_TEST(band_and_rates_are_sane)
 END_TEST
 
 /* A whole NVLink domain wider than a host is one node to its groups. */
+/* 8,192 GPUs in domains of 72, which no group divides: some dozens of kinds of ranks, each with blocks of its own. It
+ * is predicted, twice alike, between the same in domains of one node and in domains of 64. */
+START_TEST(many_kinds_of_ranks)
+{
+#define KINDS                                                                                 \
+	"gpus=8192 model.layers=32 model.heads=32 model.hidden=4096 cluster.gpus_per_node=4 " \
+	"cluster.nics_per_node=4 parallel.tp=16 parallel.pp=8 parallel.cp=2 "                 \
+	"training.global_batch=64 training.micro_batch=1 training.attention=flash "
+	const struct sc_predict_opts opts = defaults();
+	double node = run(make_request(KINDS), &opts)->iteration_ms;
+	double even = run(make_request(KINDS "cluster.scale_up_gpus=64"), &opts)->iteration_ms;
+	struct sc_prediction *some = run(make_request(KINDS "cluster.scale_up_gpus=72"), &opts);
+
+	ck_assert_uint_gt(some->reading.n_classes, 16);
+	ck_assert_double_gt(some->iteration_ms, even);
+	ck_assert_double_lt(some->iteration_ms, node);
+	ck_assert_double_eq(
+		run(make_request(KINDS "cluster.scale_up_gpus=72"), &opts)->iteration_ms,
+		some->iteration_ms);
+	/* what was made for them does not reach the next request */
+	ck_assert_double_eq(run(make_request(KINDS), &opts)->iteration_ms, node);
+}
+END_TEST
+
 START_TEST(scale_up_domain_is_one_node)
 {
 	static const char COMMON[] = "gpus=32 cluster.gpu=gb200 model.layers=4 model.hidden=4096 "
@@ -626,6 +650,7 @@ static Suite *predict_suite(void)
 	tcase_add_test(tc, a_straggler_slows_everybody);
 	tcase_add_test(tc, memory_warns_when_it_does_not_fit);
 	tcase_add_test(tc, band_and_rates_are_sane);
+	tcase_add_test(tc, many_kinds_of_ranks);
 	tcase_add_test(tc, scale_up_domain_is_one_node);
 	tcase_add_loop_test(tc, contributors_stay_within_the_iteration, 0, N_COARSE);
 	tcase_add_test(tc, sharding_costs_communication);

@@ -31,7 +31,7 @@ static void add_block(struct mix *mix, const struct sc_block *block, double time
 
 static void find_mix(const struct sc_transformer *tf, uint32_t class_id, struct mix *mix)
 {
-	const struct sc_block *block = tf->variant[tf->classes[class_id].variant].block[0];
+	const struct sc_block *block = tf->variant[tf->classes[class_id].variant]->block[0];
 	struct sc_stage_parts parts =
 		sc_transformer_stage(tf, tf->placement.classes[class_id].stage);
 

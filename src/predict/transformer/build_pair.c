@@ -29,7 +29,7 @@ static const struct sc_block *order_of(const struct sc_transformer *tf, bool par
 	const struct sc_block *best = NULL;
 
 	for (size_t v = 0; v < tf->n_variants; v++) {
-		const struct sc_block *one = &tf->variant[v].block[partial][block];
+		const struct sc_block *one = &tf->variant[v]->block[partial][block];
 
 		if (same_steps(one, own) && (!best || one->sum.gpu_us < best->sum.gpu_us))
 			best = one;

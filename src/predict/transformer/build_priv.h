@@ -100,7 +100,7 @@ struct builder {
 		uint32_t second;
 	} * pair_costs;
 	uint32_t zero_cost;
-	uint32_t act_cost[SC_MAX_VARIANTS][2][2]; /* [variant][remote][partial] */
+	uint32_t (*act_cost)[2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
 	struct sc_host_rates host_rates;
 	bool offloads; /* something comes and goes with the passes */

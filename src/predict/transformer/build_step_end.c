@@ -300,7 +300,7 @@ static void sum_replicas(struct builder *b, uint32_t first)
 static uint32_t world_group(struct builder *b)
 {
 	const struct sc_placement *p = &b->tf->placement;
-	const struct sc_block_env *env = &b->tf->variant[0].env;
+	const struct sc_block_env *env = &b->tf->variant[0]->env;
 	uint32_t per_node = (uint32_t)b->tf->fabric.gpus_per_node;
 	struct sc_span span = {(int)p->world, (int)((p->world + per_node - 1) / per_node),
 			       (int)(p->world < per_node ? p->world : per_node)};

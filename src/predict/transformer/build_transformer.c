@@ -13,7 +13,7 @@ const struct sc_variant *build_variant(const struct class_state *st)
 {
 	const struct builder *b = st->b;
 
-	return &b->tf->variant[b->tf->classes[st->id].variant];
+	return b->tf->variant[b->tf->classes[st->id].variant];
 }
 
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
@@ -129,11 +129,12 @@ static double micro_batch_samples(const struct sc_transformer *tf, bool partial)
 
 static void add_transfer_costs(struct builder *b)
 {
+	b->act_cost = sc_arena_alloc(b->scratch->arena, b->tf->n_variants * sizeof(*b->act_cost));
 	for (size_t v = 0; v < b->tf->n_variants; v++)
 		for (int remote = 0; remote < 2; remote++)
 			for (int partial = 0; partial < 2; partial++) {
 				struct sc_cost cost =
-					transfer_cost(b, &b->tf->variant[v], remote,
+					transfer_cost(b, b->tf->variant[v], remote,
 						      micro_batch_samples(b->tf, partial));
 
 				b->act_cost[v][remote][partial] =

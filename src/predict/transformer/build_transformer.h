@@ -20,7 +20,6 @@ struct sc_variant {
 	struct sc_block_env env;
 	struct sc_block block[2][SC_N_BLOCKS]; /* [1]: the last, partial micro-batch */
 };
-enum { SC_MAX_VARIANTS = 16 };
 
 /* The groups of the placement that a block's collectives run over. */
 extern const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES];
@@ -50,10 +49,10 @@ struct sc_transformer {
 	struct sc_fabric fabric;                        /* between GPUs of any kind */
 	struct sc_fabric kind_fabric[SC_MAX_GPU_KINDS]; /* mixed clusters: of one kind */
 	struct sc_placement placement;
-	struct sc_variant variant[SC_MAX_VARIANTS];
-	size_t n_variants;
-	struct sc_class_plan *classes; /* placement.n_classes, in the arena */
-	struct sc_block optimizer;     /* of the class planned last */
+	struct sc_variant **variant;
+	size_t n_variants, variants_made; /* of this request; kept from one to the next */
+	struct sc_class_plan *classes;    /* placement.n_classes, in the arena */
+	struct sc_block optimizer;        /* of the class planned last */
 	struct sc_stage_map map;
 	struct sc_schedule_file file; /* of a schedule in one */
 	int64_t *stage_layers;        /* by virtual stage */

@@ -119,7 +119,7 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 /* CPU time that a class needs for one period: it must not fall behind later. */
 static double host_us(const struct sc_transformer *tf, const struct sc_built *built, uint32_t c)
 {
-	const struct sc_variant *v = &tf->variant[tf->classes[c].variant];
+	const struct sc_variant *v = tf->variant[tf->classes[c].variant];
 	const struct sc_block *block = v->block[0];
 	struct sc_stage_parts parts = sc_transformer_stage(tf, tf->placement.classes[c].stage);
 	bool splits = block[SC_BLOCK_LAYER_W].sum.host_us > 0;

@@ -204,7 +204,7 @@ static void untangle(const void *ctx, struct sc_tally *tally)
 
 			if (id < tally->by_id.n && tally->by_id.at[id].count > 0)
 				tally_block(&run->tf->variant[v]
-						     .block[k / SC_N_BLOCKS][k % SC_N_BLOCKS],
+						     ->block[k / SC_N_BLOCKS][k % SC_N_BLOCKS],
 					    tally->by_id.at[id].count, tally);
 		}
 }

@@ -206,13 +206,17 @@ static bool is_used(const struct sc_transformer *tf, int id)
 static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
-	struct sc_variant *v = &tf->variant[tf->n_variants];
+	struct sc_variant *v;
 	double samples[2] = {(double)tf->request->config.training.micro_batch,
 			     tf->request->last_micro_batch};
 	int rc = 0;
 
+	if (tf->n_variants == tf->variants_made) {
+		tf->variant = sc_xrealloc(tf->variant, ++tf->variants_made, sizeof(*tf->variant));
+		tf->variant[tf->n_variants] = sc_xcalloc(1, sizeof(**tf->variant));
+	}
+	v = tf->variant[tf->n_variants++];
 	v->env = *env;
-	tf->n_variants++;
 	for (int partial = 0; partial < (tf->partial ? 2 : 1) && rc == 0; partial++)
 		for (int id = 0; id < SC_N_BLOCKS && rc == 0; id++) {
 			struct sc_block *block = &v->block[partial][id];
@@ -234,16 +238,10 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 
 	env_init(tf, class_id, &env);
 	for (size_t v = 0; v < tf->n_variants; v++)
-		if (same_env(&tf->variant[v].env, &env)) {
+		if (same_env(&tf->variant[v]->env, &env)) {
 			tf->classes[class_id].variant = (uint32_t)v;
 			return 0;
 		}
-	if (tf->n_variants == SC_MAX_VARIANTS)
-		return sc_err_set(
-			err, SC_ELIMIT,
-			"more than %d kinds of ranks; use a layout whose groups sit alike "
-			"on their nodes",
-			SC_MAX_VARIANTS);
 	tf->classes[class_id].variant = (uint32_t)tf->n_variants;
 	return add_variant(tf, &env, scratch, err);
 }
@@ -405,8 +403,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		.params = held, .updated = updated, .replicas = plan->replicas.dense.all};
 	if (updated > 0)
 		scale_layers(&update, &parts, plan);
-	sc_transformer_optimizer(&tf->variant[plan->variant].env, &update, &tf->optimizer);
-	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant].env, scratch, err);
+	sc_transformer_optimizer(&tf->variant[plan->variant]->env, &update, &tf->optimizer);
+	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant]->env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;
 	return status;
 }
@@ -415,7 +413,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 static struct sc_pass_times pass_times(const struct sc_transformer *tf, double layers, double embed,
 				       double head)
 {
-	const struct sc_block *b = tf->variant[tf->classes[0].variant].block[0];
+	const struct sc_block *b = tf->variant[tf->classes[0].variant]->block[0];
 	bool splits = b[SC_BLOCK_LAYER_W].sum.gpu_us > 0;
 	int layer = splits ? SC_BLOCK_LAYER_I : SC_BLOCK_LAYER_B;
 	int end = splits ? SC_BLOCK_HEAD_I : SC_BLOCK_HEAD_B;
@@ -627,9 +625,12 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 
 void sc_transformer_release(struct sc_transformer *tf)
 {
-	for (size_t v = 0; v < SC_MAX_VARIANTS; v++)
+	for (size_t v = 0; v < tf->variants_made; v++) {
 		for (int p = 0; p < 2; p++)
 			for (int id = 0; id < SC_N_BLOCKS; id++)
-				sc_block_release(&tf->variant[v].block[p][id]);
+				sc_block_release(&tf->variant[v]->block[p][id]);
+		free(tf->variant[v]);
+	}
+	free(tf->variant);
 	sc_block_release(&tf->optimizer);
 }

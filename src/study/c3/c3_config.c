@@ -212,7 +212,7 @@ static void list_all(struct lister *l)
 	const double passes = (double)l->tf->request->n_micro_batches;
 	struct sc_stage_parts parts = sc_transformer_stage(l->tf, p->classes[0].stage);
 
-	l->env = &l->tf->variant[l->tf->classes[0].variant].env;
+	l->env = &l->tf->variant[l->tf->classes[0].variant]->env;
 	if (parts.dense > 0)
 		add_layers(l, true, parts.dense, passes);
 	if (parts.layers > 0)
@@ -221,7 +221,7 @@ static void list_all(struct lister *l)
 		if (!sc_transformer_stage(l->tf, p->classes[c].stage).head)
 			continue;
 		l->class_id = c;
-		l->env = &l->tf->variant[l->tf->classes[c].variant].env;
+		l->env = &l->tf->variant[l->tf->classes[c].variant]->env;
 		l->count = passes;
 		list_block(l, SC_BLOCK_HEAD_F);
 		list_block(l, SC_BLOCK_HEAD_B);
