@@ -47,6 +47,11 @@ struct sc_floor {
 void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc_fabric *fabric,
 			       const struct sc_collective_shape *shape);
 
+/* sc_config_resolve. Where training.micro_batch is not given and there is no pipeline, it is all samples of a
+ * replica if they fit the memory, else the largest power of two that divides them and fits, or 1. */
+int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
+		       struct sc_request *out, struct sc_err *err);
+
 struct sc_predictor; /* scratch of one thread: simulator, graphs, arena */
 struct sc_predictor *sc_predictor_create(void);
 void sc_predictor_destroy(struct sc_predictor *predictor);

@@ -494,7 +494,7 @@ static const struct sc_field OFFLOAD_FIELDS[] = {
 static const struct sc_field TRAINING_FIELDS[] = {
 	INT(sc_training, global_batch, 1, MAX_BATCH, "samples an iteration, all replicas"),
 	INT(sc_training, micro_batch, 1, MAX_BATCH, "samples a forward pass, one replica",
-	    FROM("default: global_batch / dp without a pipeline, else 1")),
+	    FROM("default: without a pipeline the most of a replica's samples that fits, else 1")),
 	ENUM(sc_training, precision, PRECISION_NAMES, "of the GEMMs",
 	     FROM("default: bf16 where the GPU has it, else fp16")),
 	FLAGS(sc_training, recompute, RECOMPUTE_NAMES, SC_NOT_GIVEN,

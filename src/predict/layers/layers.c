@@ -86,19 +86,13 @@ static void add_optimizer(struct sc_layers *l, double params, struct sc_block *o
 
 static void fill_forward(struct sc_layers *l)
 {
-	const struct sc_training *tr = &l->request->config.training;
-
 	for (size_t i = l->n_buckets; i-- > 0;) {
 		struct sc_layer_bucket *b = &l->buckets[i];
 		double params = 0;
 
 		for (size_t row = b->last_row + 1 - b->n_rows; row <= b->last_row; row++) {
-			const struct sc_layer_row *r = sc_layers_row(l, row);
-
 			add_row(l, row, false, &b->forward);
-			params += r->params;
-			l->kept_bytes +=
-				or_default(r->kept_bytes, r->bytes / 2) * (double)tr->micro_batch;
+			params += sc_layers_row(l, row)->params;
 		}
 		l->params += params;
 		if (l->request->software.layer_updates)
@@ -106,6 +100,19 @@ static void fill_forward(struct sc_layers *l)
 	}
 	if (!l->request->software.layer_updates)
 		add_optimizer(l, l->params, &l->optimizer);
+}
+
+void sc_layers_memory(const struct sc_request *request, struct sc_memory *out)
+{
+	const struct sc_layer_row *rows = request->config.model.rows.at;
+	double params = 0, kept_bytes = 0;
+
+	for (size_t i = 0; i < request->config.model.rows.n; i++) {
+		params += rows[i].params;
+		kept_bytes += or_default(rows[i].kept_bytes, rows[i].bytes / 2);
+	}
+	sc_memory_replica(request, params,
+			  kept_bytes * (double)request->config.training.micro_batch, out);
 }
 
 static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)

@@ -5,6 +5,7 @@
 #define SC_PREDICT_LAYERS_H
 
 #include "core/config/config.h"
+#include "models/memory.h"
 #include "predict/block.h"
 #include "predict/workload.h"
 
@@ -23,12 +24,13 @@ struct sc_layers {
 	struct sc_block optimizer; /* all weights at once: else none */
 	struct sc_layer_bucket *buckets;
 	size_t n_buckets;
-	double params, kept_bytes, flop; /* flop: of a sample, forward and backward */
+	double params, flop; /* flop: of a sample, forward and backward */
 };
 
 /* Strings and arrays live in the arena of the scratch; what is left over needs sc_layers_release. */
 int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err);
 void sc_layers_release(struct sc_layers *layers);
+void sc_layers_memory(const struct sc_request *request, struct sc_memory *out); /* of a GPU */
 const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row);
 /* A row's kernel, for the samples of a micro-batch. */
 struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward);

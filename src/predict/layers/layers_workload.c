@@ -141,7 +141,7 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 
 static void find_memory(const struct sc_layers *l, struct sc_prediction *out)
 {
-	sc_memory_replica(l->request, l->params, l->kept_bytes, &out->memory);
+	sc_layers_memory(l->request, &out->memory);
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
 			"a rank needs %.1f GiB, and has %.1f GiB: it will not fit; use a smaller "

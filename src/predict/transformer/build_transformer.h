@@ -72,6 +72,9 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 			struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
+/* Of a zeroed one, what a rank holds and nothing that takes time: for its memory. Without a pipeline only. */
+void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request *request,
+			      struct sc_arena *arena);
 /* The schedule of so many micro-batches, with the times of a stage's passes for those that depend on them. */
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 					      uint32_t micro_batches);

@@ -1,6 +1,7 @@
 /* Memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the
  * peak. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "models/activations.h"
 #include "predict/transformer/summarize_priv.h"
@@ -113,6 +114,29 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 	}
 	if (out->host_gib > 0 || out->ssd_gib > 0)
 		find_fullest_node(run, out);
+}
+
+void sc_memory_without_pipeline(const struct sc_request *request, struct sc_memory *out)
+{
+	const double on_node =
+		fmin((double)sc_request_node_gpus(request), (double)request->config.gpus);
+	struct sc_transformer *tf = sc_xcalloc(1, sizeof(*tf));
+	const struct sc_run run = {.tf = tf};
+	struct sc_arena arena;
+
+	sc_arena_init(&arena, 0);
+	sc_transformer_init_held(tf, request, &arena);
+	sc_memory_of_class(&run, 0,
+			   request->config.parallel.schedule == SC_SCHED_GPIPE
+				   ? (double)request->n_micro_batches
+				   : 1,
+			   out);
+	for (size_t k = 0; k < sc_request_n_kinds(request); k++)
+		out->capacity_gib = fmin(out->capacity_gib, sc_request_device(request, k)->hbm_gib);
+	out->host_gib *= on_node;
+	out->ssd_gib *= on_node;
+	sc_arena_release(&arena);
+	free(tf);
 }
 
 static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)

@@ -588,6 +588,21 @@ static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, stru
 	return 0;
 }
 
+void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request *request,
+			      struct sc_arena *arena)
+{
+	const int dp = (int)request->config.parallel.dp;
+
+	tf->request = request;
+	split_layers(tf, arena);
+	tf->placement.n_classes = 1;
+	tf->placement.classes = sc_arena_calloc(arena, 1, sizeof(*tf->placement.classes));
+	tf->placement.classes->stage_ranks_per_node = 1;
+	tf->placement.classes->group[SC_AXIS_DP].span = (struct sc_span){dp, dp, 1};
+	tf->classes = sc_arena_calloc(arena, 1, sizeof(*tf->classes));
+	count_params(tf, 0, tf->classes);
+}
+
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup, struct sc_err *err)
 {
 	const struct sc_request *request = setup->request;

@@ -61,7 +61,7 @@ static int resolve(const struct sc_itfit_source *source, const struct sc_config_
 	struct sc_config config;
 	int rc = sc_config_table_row(table, row, source->arena, &config, err);
 
-	return rc ? rc : sc_config_resolve(&config, source->catalog, table->csv->file, out, err);
+	return rc ? rc : sc_resolve_request(&config, source->catalog, table->csv->file, out, err);
 }
 
 int sc_itfit_rows_read(const struct sc_itfit_source *source, struct sc_itfit_problem *out,

@@ -205,7 +205,7 @@ static int choose(struct choosing *c, struct sc_request *out, struct sc_err *err
 int sc_resolve_chosen(const struct sc_schedule_ask *ask, struct sc_request *out, struct sc_err *err)
 {
 	struct choosing *c;
-	int rc = sc_config_resolve(ask->config, ask->catalog, ask->file, out, err);
+	int rc = sc_resolve_request(ask->config, ask->catalog, ask->file, out, err);
 
 	if (rc || out->config.parallel.schedule != SC_SCHED_AUTO)
 		return rc;

@@ -12,7 +12,7 @@ struct sc_schedule_ask {
 	struct sc_predictor *predictor;
 	const struct sc_predict_opts *opts;
 };
-/* sc_config_resolve, and with `auto` the choice among the schedules of parallel.auto_among: what none of their
+/* sc_resolve_request, and with `auto` the choice among the schedules of parallel.auto_among: what none of their
  * floors rules out is predicted. What is given of
  * virtual_stages, chimera_replicas and waves stays. A warning says what was chosen and what the second best loses.
  * Where none fits, the one that needs least memory is taken. Fails where no schedule can run. */

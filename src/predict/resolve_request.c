@@ -1,0 +1,38 @@
+/* The micro-batch that is taken where none is given: what fits is known before anything is built. */
+#include "predict/layers/layers.h"
+#include "predict/predict.h"
+#include "predict/transformer/summarize.h"
+
+/* As sc_memory_fullness of the prediction. */
+static double fullness(struct sc_request *request, int64_t micro_batch)
+{
+	int64_t samples = request->n_micro_batches * request->config.training.micro_batch;
+	struct sc_memory memory;
+
+	request->config.training.micro_batch = micro_batch;
+	request->n_micro_batches = samples / micro_batch;
+	if (request->config.model.family == SC_LAYERS)
+		sc_layers_memory(request, &memory);
+	else
+		sc_memory_without_pipeline(request, &memory);
+	return sc_memory_fullness(&memory);
+}
+
+int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
+		       struct sc_request *out, struct sc_err *err)
+{
+	int rc = sc_config_resolve(config, catalog, file, out, err);
+	struct sc_config smaller = *config;
+	int64_t samples, n = 1;
+
+	if (rc || config->training.micro_batch != SC_NOT_GIVEN || out->software.whole_batches ||
+	    out->config.parallel.pp > 1 || out->config.model.family == SC_DLRM)
+		return rc;
+	samples = out->config.training.micro_batch;
+	if (samples == 1 || fullness(out, samples) <= 1)
+		return 0;
+	while (samples % (2 * n) == 0 && 2 * n < samples && fullness(out, 2 * n) <= 1)
+		n *= 2;
+	smaller.training.micro_batch = n;
+	return sc_config_resolve(&smaller, catalog, file, out, err);
+}
