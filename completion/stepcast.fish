@@ -9,6 +9,7 @@ complete -c stepcast -f -n __fish_use_subcommand -a predict -d 'predict the time
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l set -x -d 'override one key of the config, as parallel.tp=4; may be given again' -a '(__stepcast_keys)'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l json -d 'write JSON to stdout'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l explain -d 'add the largest contributors, what 10 % more of each resource would buy, and what other settings would do'
+complete -c stepcast -n '__fish_seen_subcommand_from predict' -l require-fit -d 'end with exit code 3 where it does not fit the memory'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l price -x -d 'of a GPU for an hour, as cluster.price_usd_gpu_hour: say what a step costs'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l tokens -x -d 'say what a run over so many tokens takes and costs, as 15e12'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l samples -x -d 'the same over so many samples'

@@ -39,6 +39,7 @@ _stepcast() {
 		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--json[write JSON to stdout]' \
 		'--explain[add the largest contributors, what 10 % more of each resource would buy, and what other settings would do]' \
+		'--require-fit[end with exit code 3 where it does not fit the memory]' \
 		'--price[of a GPU for an hour, as cluster.price_usd_gpu_hour\: say what a step costs]:USD:' \
 		'--tokens[say what a run over so many tokens takes and costs, as 15e12]:N:' \
 		'--samples[the same over so many samples]:N:' \

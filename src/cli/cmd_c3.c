@@ -6,6 +6,7 @@
 #include "cli/start.h"
 #include "report/c3_advice.h"
 #include "report/c3_report.h"
+#include "study/schedule/schedule_choose.h"
 
 struct c3_args {
 	struct sc_common common;
@@ -227,6 +228,7 @@ struct session {
 	const struct c3_args *args;
 	struct sc_catalog *catalog;
 	struct sc_request request;
+	struct sc_prediction prediction; /* of a config: does it fit? */
 	struct sc_c3_pairs pairs;
 	struct sc_c3_study *study;
 	struct sc_c3_advices advices;
@@ -235,11 +237,19 @@ struct session {
 static int read_config(struct session *s, struct sc_arena *arena, struct sc_err *err)
 {
 	const char *path = s->args->common.words.at[0];
+	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_predict_opts opts;
 	struct sc_config config;
 	int rc = sc_cli_config(path, &s->args->sets, arena, &config, err);
 
+	sc_predict_opts_init(&opts);
 	if (rc == 0)
-		rc = sc_config_resolve(&config, s->catalog, path, &s->request, err);
+		rc = sc_resolve_chosen(
+			&(struct sc_schedule_ask){&config, s->catalog, path, predictor, &opts},
+			&s->request, err);
+	if (rc == 0 && s->request.config.model.family != SC_DLRM)
+		rc = sc_predict(predictor, &s->request, &opts, &s->prediction, err);
+	sc_predictor_destroy(predictor);
 	if (rc == 0)
 		rc = sc_c3_config_pairs(&s->request, arena, &s->pairs, err);
 	if (rc == 0 && s->pairs.list.n == 0)
@@ -287,7 +297,8 @@ static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *
 	s->study = sc_c3_study_create();
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = sc_c3_advise(s->study, &s->pairs.list.at[i], &opts, &advice[i], err);
-	s->advices = (struct sc_c3_advices){advice, n};
+	s->advices = (struct sc_c3_advices){
+		advice, n, s->prediction.memory.capacity_gib > 0 ? &s->prediction.memory : NULL};
 	return rc;
 }
 

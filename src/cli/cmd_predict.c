@@ -1,4 +1,5 @@
 /* stepcast predict: one config, one prediction, in any of its forms. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/commands.h"
@@ -89,8 +90,12 @@ static int run_predict(const struct sc_line *line)
 	s = sc_arena_calloc(&arena, 1, sizeof(*s));
 	catalog = sc_catalog_create();
 	sc_predict_run_init(&s->run, &args, catalog);
-	if (predict(s, &arena, &err))
+	if (predict(s, &arena, &err)) {
 		exit_code = sc_cli_fail(&err);
+	} else if (args.require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
+		fprintf(stderr, "check failed: it does not fit the memory\n");
+		exit_code = SC_EXIT_CHECK;
+	}
 	sc_predict_run_release(&s->run);
 	sc_catalog_destroy(catalog);
 	sc_arena_release(&arena);
@@ -104,7 +109,7 @@ const struct sc_command sc_command_predict = {
 	.summary = "predict the time of one iteration from a config",
 	.synopsis =
 		"CONFIG [--set PATH=VALUE]... [--json] [--timeline FILE.json] [--report FILE.html] "
-		"[--explain]",
+		"[--explain] [--require-fit]",
 	.details =
 		"Predicts one training iteration of the CONFIG (YAML; - is stdin): its time with a band that holds "
 		"the central 80 %, where the time of its busiest GPU goes, its critical path, memory "

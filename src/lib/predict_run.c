@@ -19,6 +19,10 @@ const struct sc_cli_option sc_predict_options[] = {
 	 .offset = AT(explain),
 	 .help = "add the largest contributors, what 10 % more of each resource would buy, and what other "
 		 "settings would do"},
+	{.name = "require-fit",
+	 .kind = SC_ARG_FLAG,
+	 .offset = AT(require_fit),
+	 .help = "end with exit code 3 where it does not fit the memory"},
 	{.name = "price",
 	 .kind = SC_ARG_NUMBER,
 	 .arg = "USD",
@@ -73,7 +77,7 @@ void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_arg
 	run->catalog = catalog;
 	run->chosen = (struct sc_chosen_plan){.is_there = false};
 	run->alternatives.n = 0;
-	run->is_explained = run->has_cost = false;
+	run->is_explained = run->has_cost = run->has_alternatives = false;
 	sc_predict_opts_init(&run->opts);
 	run->opts.detail = (enum sc_detail)args->detail;
 	run->opts.no_jump = args->no_jump;
@@ -129,6 +133,7 @@ int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *c
 	run->is_explained = run->args->explain || run->args->report;
 	if (!run->is_explained && sc_memory_fullness(&run->prediction.memory) <= 1)
 		return 0;
+	run->has_alternatives = sc_model_is_transformer(&run->request.config.model);
 	sc_arena_init(&arena, 0);
 	run->opts.keep_graph = false;
 	sc_find_alternatives(&ask, &run->request, &run->prediction, &arena, &run->alternatives);
@@ -145,7 +150,7 @@ void sc_predict_run_report(const struct sc_predict_run *run, struct sc_predictio
 		.request = &run->request,
 		.prediction = &run->prediction,
 		.explanation = run->is_explained ? &run->explanation : NULL,
-		.alternatives = run->alternatives.n ? &run->alternatives : NULL,
+		.alternatives = run->has_alternatives ? &run->alternatives : NULL,
 		.cost = run->has_cost ? &run->cost : NULL,
 	};
 }

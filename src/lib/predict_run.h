@@ -9,7 +9,7 @@
 struct sc_predict_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
-	int json, explain, no_jump, detail;
+	int json, explain, no_jump, detail, require_fit;
 	const char *timeline, *report;
 	double price, tokens, samples; /* below 0: not given */
 };
@@ -29,7 +29,7 @@ struct sc_predict_run {
 	/* after sc_predict_run_explain */
 	struct sc_explanation explanation;
 	struct sc_alternatives alternatives;
-	bool is_explained, has_cost;
+	bool is_explained, has_cost, has_alternatives;
 };
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
 			 struct sc_catalog *catalog);

@@ -6,12 +6,16 @@
 #include <stdio.h>
 
 #include "base/strbuf.h"
+#include "models/memory.h"
 #include "study/c3/c3.h"
 
 struct sc_c3_advices {
 	const struct sc_c3_advice *at;
 	size_t n;
+	const struct sc_memory *memory; /* of the config that they are of, or NULL */
 };
+/* The config, if there is one. */
+bool sc_c3_does_not_fit(const struct sc_c3_advices *advices);
 void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out);
 int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
 /* One row a pair and policy, the best marked. */

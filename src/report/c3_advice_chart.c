@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "report/c3_advice.h"
 #include "report/page.h"
+#include "report/text.h"
 
 enum {
 	WIDTH = 960,
@@ -117,9 +118,15 @@ static void put_row(struct sc_page *page, const struct sc_c3_advice *a)
 void sc_html_c3_advice(const char *title, const struct sc_c3_advices *advices,
 		       struct sc_strbuf *out)
 {
+	struct sc_strbuf text = {0};
 	struct sc_page page;
 
 	sc_page_begin(&page, "c3", title, out);
+	if (sc_c3_does_not_fit(advices)) {
+		sc_text_memory(advices->memory, &text);
+		sc_page_verdict(&page, SC_VERDICT_BAD, "%s.", sc_strbuf_get(&text));
+	}
+	sc_strbuf_release(&text);
 	sc_page_heading(&page, "Best policy of each pair");
 	sc_page_table(&page, "pair|class|kernel us#|comm us#|ideal#|best|speedup#|by size");
 	for (size_t i = 0; i < advices->n; i++)

@@ -97,6 +97,8 @@ int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_
 	int rc;
 
 	sc_json_init(&json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
+	if (advices->memory)
+		sc_json_bool(&json, json.root, "fits", !sc_c3_does_not_fit(advices));
 	pairs = sc_json_array(&json, json.root, "pairs");
 	for (size_t i = 0; i < advices->n; i++)
 		put_advice(&json, sc_json_object(&json, pairs, NULL), &advices->at[i]);

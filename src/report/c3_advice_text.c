@@ -6,6 +6,7 @@
 #include "base/json_out.h"
 #include "base/units.h"
 #include "report/c3_advice.h"
+#include "report/text.h"
 
 enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
 
@@ -157,8 +158,17 @@ static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	sc_strbuf_release(&policy);
 }
 
+bool sc_c3_does_not_fit(const struct sc_c3_advices *advices)
+{
+	return advices->memory && sc_memory_fullness(advices->memory) > 1;
+}
+
 void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out)
 {
+	if (sc_c3_does_not_fit(advices)) {
+		sc_text_memory(advices->memory, out);
+		sc_strbuf_append(out, "\n\n");
+	}
 	sc_strbuf_printf(out, "%-*s %-8s%10s%10s%7s  %-26s%10s%9s", NAME_CHARS, "pair", "class",
 			 "kernel us", "comm us", "ideal", "best", "us", "speedup");
 	if (advices->n && advices->at[0].named->count > 0)

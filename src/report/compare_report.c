@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "report/config_show.h"
 #include "report/labels.h"
+#include "report/text.h"
 
 enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12, LABEL_WIDTH = 30 };
 /* Shares of an iteration below this differ by nothing that one reads. */
@@ -297,6 +298,18 @@ static void put_memory(const struct sc_compare *compare, struct sc_strbuf *out)
 	put_row(compare, &capacity, out);
 }
 
+static void put_unfit(const struct sc_compare *compare, struct sc_strbuf *out)
+{
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_compared *c = &compare->at[i];
+
+		if (!c->config || sc_memory_fullness(&c->prediction.memory) <= 1)
+			continue;
+		sc_text_memory(&c->prediction.memory, out);
+		sc_strbuf_printf(out, " (%s)\n", short_name(c->name));
+	}
+}
+
 static const char *what_is_drawn(const struct sc_compare *compare)
 {
 	if (compare->n_recordings == 0)
@@ -344,6 +357,7 @@ void sc_compare_to_text(const struct sc_compare *compare, struct sc_strbuf *out)
 	struct walk walk = {.compare = compare, .differs = put_difference, .text = out};
 
 	walk.ctx = &walk;
+	put_unfit(compare, out);
 	sc_strbuf_printf(out, "%-32s", "what differs");
 	for (size_t i = 0; i < compare->n; i++)
 		sc_strbuf_printf(out, " %16.16s", short_name(compare->at[i].name));
@@ -386,6 +400,7 @@ static void add_prediction(const struct sc_prediction *p, struct sc_json *json, 
 	sc_json_real(json, object, "mfu", p->mfu);
 	sc_json_real(json, object, "memory_gib", p->memory.total_gib);
 	sc_json_real(json, object, "capacity_gib", p->memory.capacity_gib);
+	sc_json_bool(json, object, "fits", sc_memory_fullness(&p->memory) <= 1);
 }
 
 static void add_recording(const struct sc_replay_result *r, struct sc_json *json, json_t *object)

@@ -12,7 +12,8 @@
 
 enum { MAX_DRAWN = 60000, MAX_STAGES_OVER_TIME = 16, MAX_POINTS = 400 };
 
-static void put_request(struct sc_page *page, const struct sc_request *request)
+static void put_request(struct sc_page *page, const struct sc_request *request,
+			const struct sc_memory *memory)
 {
 	struct sc_strbuf line = {0};
 
@@ -22,28 +23,23 @@ static void put_request(struct sc_page *page, const struct sc_request *request)
 	sc_text_cluster(request, &line);
 	sc_strbuf_append(&line, "; ");
 	sc_text_split(request, &line);
+	sc_text_default(request, memory, &line);
 	sc_page_text(page, "%s", sc_strbuf_get(&line));
 	sc_strbuf_release(&line);
 }
 
 static void put_fit(struct sc_page *page, const struct sc_memory *m)
 {
-	struct sc_strbuf hosts = {0};
+	const double full = sc_memory_fullness(m);
+	struct sc_strbuf text = {0};
 
-	sc_text_hosts(m, &hosts);
-	if (m->total_gib > m->capacity_gib)
-		sc_page_verdict(page, SC_VERDICT_BAD,
-				"Does not fit: it needs %.1f GiB of the %.1f GiB of a GPU%s.",
-				m->total_gib, m->capacity_gib, sc_strbuf_get(&hosts));
-	else if (sc_memory_fullness(m) > 1)
-		sc_page_verdict(page, SC_VERDICT_BAD, "Does not fit the hosts%s.",
-				sc_strbuf_get(&hosts));
-	else
-		sc_page_verdict(page,
-				sc_memory_fullness(m) > 0.92 ? SC_VERDICT_FAIR : SC_VERDICT_GOOD,
-				"Fits: %.1f of %.1f GiB of a GPU%s.", m->total_gib, m->capacity_gib,
-				sc_strbuf_get(&hosts));
-	sc_strbuf_release(&hosts);
+	sc_text_memory(m, &text);
+	sc_page_verdict(page,
+			full > 1      ? SC_VERDICT_BAD
+			: full > 0.92 ? SC_VERDICT_FAIR
+				      : SC_VERDICT_GOOD,
+			"%s%s.", full > 1 ? "" : "Fits: ", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
 }
 
 /* What takes most of the time, and what would shorten it most. */
@@ -67,7 +63,12 @@ static void put_cause(struct sc_page *page, const struct sc_prediction_report *r
 		sc_page_text(page,
 			     "Of the resources, %.0f %% %s would help most: %.1f %% less time.",
 			     100 * (e->speed - 1), best->meaning, best->gain_pct);
-	if (a && a->n && a->at[0].fits && a->at[0].gain_pct > 0)
+	if (a && sc_alternatives_none_fits(a, p))
+		sc_page_text(page, "%s.", SC_TEXT_SEARCH);
+	else if (a && a->n && a->at[0].fits && sc_memory_fullness(&p->memory) > 1)
+		sc_page_text(page, "Of the settings that fit, %s is the fastest: %.2f ms.",
+			     a->at[0].settings, a->at[0].iteration_ms);
+	else if (a && a->n && a->at[0].fits && a->at[0].gain_pct > 0)
 		sc_page_text(page, "Of the settings, %s would help most: %.1f %% less time.",
 			     a->at[0].settings, a->at[0].gain_pct);
 }
@@ -255,7 +256,7 @@ void sc_html_prediction(const char *title, const struct sc_prediction_report *re
 	struct sc_page page;
 
 	sc_page_begin(&page, "predict", title, out);
-	put_request(&page, report->request);
+	put_request(&page, report->request, &p->memory);
 	put_totals(&page, p);
 	if (report->cost)
 		put_cost(&page, report->cost);

@@ -24,7 +24,8 @@ static void put_verdict(struct sc_page *page, const struct sc_study *study)
 	if (!best->has_cost)
 		return;
 	if (best->over_budget)
-		sc_page_verdict(page, SC_VERDICT_BAD, "Over budget: it does not fit the memory.");
+		sc_page_verdict(page, SC_VERDICT_BAD,
+				"Does not fit the memory: it is over budget.");
 	else if (sc_shard_is_proven(study, best))
 		sc_page_verdict(page, SC_VERDICT_GOOD, "Fits, and is proven: no plan costs less.");
 	else

@@ -62,8 +62,9 @@ static void put_verdict(struct sc_page *page, const struct sc_csv *cases,
 			n_fit == 0              ? SC_VERDICT_BAD
 			: n_fit < cases->n_rows ? SC_VERDICT_FAIR
 						: SC_VERDICT_GOOD,
-			"%zu of %zu cases fit the memory; %zu could not be predicted.", n_fit,
-			cases->n_rows, cases->n_rows - n_done);
+			"%s%zu of %zu cases fit the memory; %zu could not be predicted.",
+			n_fit == 0 && n_done ? "Does not fit: " : "", n_fit, cases->n_rows,
+			cases->n_rows - n_done);
 	sc_strbuf_release(&text);
 }
 

@@ -99,6 +99,17 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 			 request->config.training.micro_batch);
 }
 
+void sc_text_default(const struct sc_request *request, const struct sc_memory *memory,
+		     struct sc_strbuf *out)
+{
+	const struct sc_config *c = &request->config;
+	bool reduced = c->parallel.pp == 1 && request->n_micro_batches > 1 &&
+		       sc_memory_fullness(memory) <= 1;
+
+	if (c->model.family != SC_DLRM && !sc_config_origin(c, "training.micro_batch"))
+		sc_strbuf_append(out, reduced ? " (default: the largest that fits)" : " (default)");
+}
+
 void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const struct sc_config *c = &request->config;
@@ -116,7 +127,8 @@ void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out)
 				 c->cluster.torus.dims.at[d]);
 }
 
-static void append_head(const struct sc_request *request, struct sc_strbuf *out)
+static void append_head(const struct sc_request *request, const struct sc_memory *memory,
+			struct sc_strbuf *out)
 {
 	sc_strbuf_append(out, "model       ");
 	sc_text_model(request, out);
@@ -124,6 +136,7 @@ static void append_head(const struct sc_request *request, struct sc_strbuf *out)
 	sc_text_cluster(request, out);
 	sc_strbuf_append(out, "\nsplit       ");
 	sc_text_split(request, out);
+	sc_text_default(request, memory, out);
 	sc_strbuf_append(out, "\n\n");
 }
 
@@ -138,6 +151,14 @@ void sc_text_hosts(const struct sc_memory *memory, struct sc_strbuf *out)
 		sc_strbuf_printf(out, " of %.0f", memory->ssd_capacity_gib);
 	if (memory->ssd_gib > 0)
 		sc_strbuf_append(out, " GiB of its SSDs");
+}
+
+void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%s%.1f of %.1f GiB a GPU",
+			 sc_memory_fullness(memory) > 1 ? "Does not fit: " : "", memory->total_gib,
+			 memory->capacity_gib);
+	sc_text_hosts(memory, out);
 }
 
 static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
@@ -155,9 +176,8 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 		sc_strbuf_printf(out,
 				 "network     %.1f GB/s a GPU while in use, %.1f %% of its links\n",
 				 p->network_gbps, 100 * p->network_frac);
-	sc_strbuf_printf(out, "memory      %.1f of %.1f GiB a GPU", p->memory.total_gib,
-			 p->memory.capacity_gib);
-	sc_text_hosts(&p->memory, out);
+	sc_strbuf_append(out, "memory      ");
+	sc_text_memory(&p->memory, out);
 	sc_strbuf_append(out, "\n");
 }
 
@@ -248,16 +268,19 @@ static void append_explanation(const struct sc_prediction *p, const struct sc_ex
 				 e->what_if[i].iteration_ms, e->what_if[i].gain_pct);
 }
 
-static void append_alternatives(const struct sc_alternatives *a, struct sc_strbuf *out)
+static void append_alternatives(const struct sc_alternatives *a, const struct sc_prediction *p,
+				struct sc_strbuf *out)
 {
-	if (!a->n)
-		return;
-	sc_strbuf_append(out, "\nwhat other settings would do                        ms  gain %"
-			      "      GiB    saved\n");
+	if (a->n)
+		sc_strbuf_append(out,
+				 "\nwhat other settings would do                        ms  gain %"
+				 "      GiB    saved\n");
 	for (size_t i = 0; i < a->n; i++)
 		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
 				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
 				 a->at[i].saved_gib, a->at[i].fits ? "" : "  does not fit");
+	if (sc_alternatives_none_fits(a, p))
+		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
 }
 
 static void append_amounts(double gpu_hours, double usd, double kwh, struct sc_strbuf *out)
@@ -284,7 +307,7 @@ void sc_text_prediction(const struct sc_prediction_report *report, struct sc_str
 {
 	const struct sc_prediction *p = report->prediction;
 
-	append_head(report->request, out);
+	append_head(report->request, &p->memory, out);
 	append_totals(p, out);
 	if (report->cost) {
 		sc_strbuf_append(out, "cost        ");
@@ -298,5 +321,5 @@ void sc_text_prediction(const struct sc_prediction_report *report, struct sc_str
 	if (report->explanation)
 		append_explanation(p, report->explanation, out);
 	if (report->alternatives)
-		append_alternatives(report->alternatives, out);
+		append_alternatives(report->alternatives, p, out);
 }

@@ -157,6 +157,13 @@ static const struct {
 	 {"--explain", "--no-progress"},
 	 "for the command only",
 	 STEPCAST_USAGE},
+	{"gpus: 1\ncluster: {gpu: h100-sxm-80gb}\nmodel: models/llama3-8b.yaml\n"
+	 "training: {global_batch: 1}\n",
+	 NULL,
+	 NULL,
+	 {"--require-fit", "--explain"},
+	 "--require-fit: needs ",
+	 STEPCAST_CONFLICT},
 	{NULL, NULL, NULL, {0}, "needs a text", STEPCAST_USAGE},
 	{"gpus: 8\n", NULL, NULL, {"--explain", "x"}, "expected options alone", STEPCAST_USAGE},
 	{"gpus: 8\n", NULL, NULL, {0}, "error: ", STEPCAST_VALUE},

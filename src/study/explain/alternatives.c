@@ -1,4 +1,5 @@
-/* Each alternative is a few --set texts over the config as it was given. */
+/* Each alternative is a few --set texts over the config as it was given. Those that help alone are then put
+ * together, the one that helps most first, as long as each helps more. */
 #include "study/explain/alternatives.h"
 
 #include <inttypes.h>
@@ -6,8 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 4 };
+enum { MAX_SETS = 8, MAX_TOGETHER = 4 };
 
+struct sets {
+	const char *path[MAX_SETS];
+	char text[MAX_SETS][24];
+	size_t n;
+};
 struct trying {
 	const struct sc_schedule_ask *ask;
 	const struct sc_request *request;
@@ -16,11 +22,7 @@ struct trying {
 	struct sc_alternatives *out;
 	struct sc_request *changed;
 	struct sc_prediction *prediction;
-};
-struct sets {
-	const char *path[MAX_SETS];
-	char text[MAX_SETS][24];
-	size_t n;
+	struct sets sets[SC_MAX_ALTERNATIVES]; /* of out->at */
 };
 
 static void add_set(struct sets *sets, const char *path, int64_t value)
@@ -29,11 +31,13 @@ static void add_set(struct sets *sets, const char *path, int64_t value)
 	snprintf(sets->text[sets->n++], sizeof(sets->text[0]), "%" PRId64, value);
 }
 
-static void keep(struct trying *t, const struct sets *sets)
+static void describe(const struct trying *t, const struct sc_prediction *p, const struct sets *sets,
+		     struct sc_alternative *a)
 {
-	struct sc_alternative *a = &t->out->at[t->out->n++];
-	const struct sc_prediction *p = t->prediction, *base = t->base;
+	const struct sc_prediction *base = t->base;
 	size_t n = 0;
+
+	a->settings[0] = '\0';
 
 	for (size_t i = 0; i < sets->n && n < sizeof(a->settings); i++)
 		n += (size_t)snprintf(a->settings + n, sizeof(a->settings) - n, "%s%s=%s",
@@ -42,7 +46,8 @@ static void keep(struct trying *t, const struct sets *sets)
 	a->gain_pct = 100 * (1 - p->iteration_ms / base->iteration_ms);
 	a->memory_gib = p->memory.total_gib;
 	a->saved_gib = base->memory.total_gib - p->memory.total_gib;
-	a->fits = sc_memory_fullness(&p->memory) <= 1;
+	a->fullness = sc_memory_fullness(&p->memory);
+	a->fits = a->fullness <= 1;
 }
 
 static bool is_same(const struct sc_prediction *a, const struct sc_prediction *b)
@@ -51,13 +56,14 @@ static bool is_same(const struct sc_prediction *a, const struct sc_prediction *b
 	       a->memory.host_gib == b->memory.host_gib;
 }
 
-/* What cannot run so is no alternative. */
-static void try_sets(struct trying *t, const struct sets *sets)
+/* False for what cannot run so, or changes nothing. */
+static bool predict(struct trying *t, const struct sets *sets, struct sc_alternative *out)
 {
 	struct sc_arena_mark mark = sc_arena_mark(t->arena);
 	struct sc_config config = *t->ask->config;
 	struct sc_err ignored = {.code = SC_OK};
-	int rc = t->out->n < SC_MAX_ALTERNATIVES ? 0 : SC_ELIMIT;
+	int rc = 0;
+
 	for (size_t i = 0; i < sets->n && rc == 0; i++)
 		rc = sc_config_set(&config,
 				   &(struct sc_setting){sets->path[i], sets->text[i], "--explain"},
@@ -70,9 +76,20 @@ static void try_sets(struct trying *t, const struct sets *sets)
 	if (rc == 0)
 		rc = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
 				&ignored);
-	if (rc == 0 && !is_same(t->prediction, t->base))
-		keep(t, sets);
 	sc_arena_rewind(t->arena, mark);
+	if (rc || is_same(t->prediction, t->base))
+		return false;
+	describe(t, t->prediction, sets, out);
+	return true;
+}
+
+static void try_sets(struct trying *t, const struct sets *sets)
+{
+	struct sc_alternatives *out = t->out;
+
+	if (out->n == SC_MAX_ALTERNATIVES || !predict(t, sets, &out->at[out->n]))
+		return;
+	t->sets[out->n++] = *sets;
 }
 
 static bool scale(int64_t *value, int by)
@@ -141,6 +158,65 @@ static void try_settings(struct trying *t)
 	}
 }
 
+/* ---- together ---- */
+
+/* What fits by its time, what does not by its memory. */
+static bool is_better(const struct sc_alternative *a, const struct sc_alternative *b)
+{
+	if (a->fits && b->fits)
+		return a->iteration_ms < b->iteration_ms;
+	return a->fullness < b->fullness && !b->fits;
+}
+
+static bool join(const struct sets *a, const struct sets *b, struct sets *out)
+{
+	*out = *a;
+	for (size_t i = 0; i < b->n; i++) {
+		for (size_t k = 0; k < a->n; k++)
+			if (strcmp(a->path[k], b->path[i]) == 0)
+				return false;
+		if (out->n == MAX_SETS)
+			return false;
+		out->path[out->n] = b->path[i];
+		memcpy(out->text[out->n++], b->text[i], sizeof(out->text[0]));
+	}
+	return true;
+}
+
+static void combine(struct trying *t)
+{
+	struct sc_alternatives *out = t->out;
+	const size_t n_alone = out->n;
+	struct sc_alternative base, now;
+	struct sets sets = {.n = 0};
+
+	describe(t, t->base, &sets, &base);
+	now = base;
+	for (int step = 0; step < MAX_TOGETHER; step++) {
+		struct sc_alternative best = now, one;
+		struct sets both, best_sets = {.n = 0};
+
+		for (size_t i = 0; i < n_alone; i++) {
+			if (!is_better(&out->at[i], &base) || !join(&sets, &t->sets[i], &both))
+				continue;
+			if (step == 0)
+				one = out->at[i];
+			else if (!predict(t, &both, &one))
+				continue;
+			if (!is_better(&one, &best))
+				continue;
+			best = one;
+			best_sets = both;
+		}
+		if (best_sets.n == 0 || (step > 0 && out->n == SC_MAX_ALTERNATIVES))
+			return;
+		now = best;
+		sets = best_sets;
+		if (step > 0)
+			out->at[out->n++] = now;
+	}
+}
+
 static int by_use(const void *a, const void *b)
 {
 	const struct sc_alternative *x = a, *y = b;
@@ -156,21 +232,33 @@ void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_req
 			  const struct sc_prediction *base, struct sc_arena *arena,
 			  struct sc_alternatives *out)
 {
-	struct trying trying = {.ask = ask,
-				.request = request,
-				.base = base,
-				.arena = arena,
-				.out = out,
-				.changed = sc_xcalloc(1, sizeof(*trying.changed)),
-				.prediction = sc_xcalloc(1, sizeof(*trying.prediction))};
+	struct trying trying;
+
+	trying.ask = ask;
+	trying.request = request;
+	trying.base = base;
+	trying.arena = arena;
+	trying.out = out;
+	trying.changed = sc_xcalloc(1, sizeof(*trying.changed));
+	trying.prediction = sc_xcalloc(1, sizeof(*trying.prediction));
 
 	out->n = 0;
 	if (sc_model_is_transformer(&request->config.model)) {
 		try_splits(&trying);
 		try_micro_batches(&trying);
 		try_settings(&trying);
+		combine(&trying);
 	}
 	qsort(out->at, out->n, sizeof(out->at[0]), by_use);
 	free(trying.changed);
 	free(trying.prediction);
+}
+
+bool sc_alternatives_none_fits(const struct sc_alternatives *alternatives,
+			       const struct sc_prediction *base)
+{
+	for (size_t i = 0; i < alternatives->n; i++)
+		if (alternatives->at[i].fits)
+			return false;
+	return sc_memory_fullness(&base->memory) > 1;
 }
