@@ -75,7 +75,7 @@ _stepcast() {
 		'--device[GPUs to choose from]:A,B,...:_stepcast_devices' \
 		'--objective[time (default), throughput (of a GPU), cost or energy; two\: their Pareto front]:WHAT\[,WHAT\]:' \
 		'*--price[of one GPU, for --objective cost; may be given again]:DEVICE=USD_PER_HOUR:' \
-		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0)]:SHARE:' \
+		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
 		'--tokens[time (h), cost and energy (kWh) of a run over so many tokens, as 15e12]:N:' \
 		'--time-limit[then give the best so far, and how far it can be from the best]:SECONDS:' \
 		'--out-cases[write every candidate\: state, floor, memory, time]:FILE.csv:_files' \
@@ -96,7 +96,7 @@ _stepcast() {
 		'--given[what the config gives of the split stays (default\: all of it is searched)]' \
 		'*--choose[search this key too; may be given again]:KEY\[=A,B,...\]:' \
 		'*--fix[do not search this key; may be given again]:KEY=VALUE:' \
-		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0)]:SHARE:' \
+		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
 		'--json[write JSON to stdout]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \

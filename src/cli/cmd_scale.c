@@ -47,7 +47,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(memory_margin),
 	 .min = 0,
 	 .max = 0.9,
-	 .help = "share of a GPU's memory that stays free (default: 0)"},
+	 .help = "share of a GPU's memory that stays free (default: 0.05)"},
 	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
 	SC_CLI_OPTION_REPORT(AT(report)),
 	SC_CLI_OPTION_BASE_SET(AT(sets)),
@@ -147,7 +147,9 @@ static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_e
 
 static int run_scale(const struct sc_line *line)
 {
-	struct scale_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
+	struct scale_args args = {.jobs = sc_cli_jobs(line->ranks),
+				  .ranks = line->ranks,
+				  .memory_margin = SC_CLI_MEMORY_MARGIN};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
@@ -171,7 +173,7 @@ const struct sc_command sc_command_scale = {
 		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong "
 		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "
 		"the GPUs. Speedup and efficiency are those of the throughput against the first size at which "
-		"something fits.\n\n"
+		"something fits and leaves 5 % of the memory free (--memory-margin 0.05).\n\n"
 		"Under mpirun the processes share the candidates of each size; the answer is that of one "
 		"alone. If one is lost, the error says which sizes are missing.\n\n"
 		"  stepcast scale configs/examples/gpt-175b-selene.yaml --gpus 64:4096\n"

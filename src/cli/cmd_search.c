@@ -61,7 +61,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	 .offset = AT(memory_margin),
 	 .min = 0,
 	 .max = 0.9,
-	 .help = "share of a GPU's memory that stays free (default: 0)"},
+	 .help = "share of a GPU's memory that stays free (default: 0.05)"},
 	{.name = "tokens",
 	 .kind = SC_ARG_NUMBER,
 	 .arg = "N",
@@ -237,6 +237,7 @@ static int write_best(const struct answer *a, const char *path, struct sc_arena 
 	if (rc == 0)
 		rc = sc_config_resolve(&config, catalog, config.file, request, err);
 	if (rc == 0) {
+		request->config.parallel.dp = SC_NOT_GIVEN; /* follows from gpus */
 		sc_config_show(request, &text);
 		rc = sc_cli_write_text(path, &text, err);
 	}
@@ -305,7 +306,9 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 
 static int run_search(const struct sc_line *line)
 {
-	struct search_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
+	struct search_args args = {.jobs = sc_cli_jobs(line->ranks),
+				   .ranks = line->ranks,
+				   .memory_margin = SC_CLI_MEMORY_MARGIN};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
@@ -329,16 +332,18 @@ const struct sc_command sc_command_search = {
 		"Searches what the CONFIG leaves open of: tp, cp, pp, ep, virtual stages, sharding, sequence "
 		"parallelism, micro-batch, recomputation. Keys that it gives stay, unless --choose names them "
 		"or --all opens them. Other keys can be searched by --choose, as parallel.schedule.\n\n"
-		"A candidate that does not fit the memory is left out. Of each other one a floor is made "
+		"A candidate that needs more than 95 % of the memory (--memory-margin 0.05) is left out. Of each other one a floor is made "
 		"without simulating: the passes of its busiest GPU and the pipeline's ends. What has a floor "
 		"above the eleven best is not simulated, so the best is the best of all candidates under the "
 		"model.\n\n"
-		"The answer: the best; the next ten that differ; in how many draws of model error each is the "
-		"best; what each setting is worth. -o writes the best as a config.\n\n"
+		"The answer: the eleven fastest that differ; in how many of 40 draws of model error each is the "
+		"best, and its expected regret: how much longer it takes than the best of a draw, on average. "
+		"The best is the one of least expected regret. Then what each setting is worth. -o writes the "
+		"best as a config that leaves dp open: it follows from gpus.\n\n"
 		"SIGINT and --time-limit end the search with the best so far, and say how far it can be from "
-		"the best.\n\n"
+		"the best. At least one candidate that fits is predicted, if there is one.\n\n"
 		"Under mpirun the processes share the candidates; the answer is that of one alone.\n\n"
-		"  stepcast search x.yaml --all --memory-margin 0.05 -o best.yaml\n"
+		"  stepcast search x.yaml --all --memory-margin 0.1 -o best.yaml\n"
 		"  stepcast search x.yaml --all --gpus 64:512 --objective time,cost --price "
 		"h100-sxm-80gb=2.5",
 	.output_arg = "BEST.yaml",

@@ -53,7 +53,13 @@ static void put_verdict(struct view *v)
 
 	snprintf(figure, sizeof(figure), "%.6g %s", best->value[0], unit_of(v, 0));
 	sc_page_figure(&v->page, figure, "%s", v->names[best->row]);
-	if (r->proven)
+	if (r->by_regret)
+		sc_page_verdict(
+			&v->page, SC_VERDICT_GOOD,
+			"The least expected regret of the %zu best of %zu candidates. Without model "
+			"error rank %zu is the best, proven.",
+			r->n_shown, r->cases.n_rows, sc_search_fastest(r) + 1);
+	else if (r->proven)
 		sc_page_verdict(&v->page, SC_VERDICT_GOOD,
 				"The best of %zu candidates, proven under the model.",
 				r->cases.n_rows);
@@ -65,13 +71,17 @@ static void put_verdict(struct view *v)
 		     o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, o->memory_total_gib,
 		     o->capacity_gib);
 	if (!isnan(best->best_in))
-		sc_page_text(&v->page, "It leads in %.0f %% of %d draws of model error.",
-			     100 * best->best_in, SC_SEARCH_DRAWS);
+		sc_page_text(
+			&v->page,
+			"It leads in %.0f %% of %d draws of model error; its expected regret is "
+			"%.2f %%.",
+			100 * best->best_in, SC_SEARCH_DRAWS, 100 * best->regret_frac);
 	sc_page_text(&v->page,
-		     "%zu refused, %zu too large for the memory, %zu pruned by their floor, %zu "
-		     "simulated.",
+		     "%zu refused, %zu too large for %.0f %% of the memory, %zu pruned by their "
+		     "floor, %zu simulated.",
 		     r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
-		     r->n_in[SC_SEARCH_PRUNED], r->n_in[SC_SEARCH_SIMULATED]);
+		     100 * (1 - v->search->memory_margin), r->n_in[SC_SEARCH_PRUNED],
+		     r->n_in[SC_SEARCH_SIMULATED]);
 }
 
 /* Two keys of the split, tp and pp where they were searched; false: fewer than two were. */

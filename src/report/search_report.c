@@ -17,16 +17,49 @@ static int n_objectives(const struct sc_search *search)
 
 /* ---- text ---- */
 
-static void put_counts(const struct sc_search_result *r, struct sc_strbuf *out)
+static void put_counts(const struct sc_search *search, const struct sc_search_result *r,
+		       struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out,
-			 "%zu candidates: %zu refused, %zu too large for the memory, %zu pruned by "
-			 "their floor, %zu simulated",
-			 r->cases.n_rows, r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
-			 r->n_in[SC_SEARCH_PRUNED], r->n_in[SC_SEARCH_SIMULATED]);
+	sc_strbuf_printf(
+		out,
+		"%zu candidates: %zu refused, %zu too large for %.0f %% of the memory, %zu "
+		"pruned by their floor, %zu simulated",
+		r->cases.n_rows, r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
+		100 * (1 - search->memory_margin), r->n_in[SC_SEARCH_PRUNED],
+		r->n_in[SC_SEARCH_SIMULATED]);
 	if (r->n_in[SC_SEARCH_LEFT])
 		sc_strbuf_printf(out, ", %zu left for want of time", r->n_in[SC_SEARCH_LEFT]);
 	sc_strbuf_append(out, "\n");
+}
+
+size_t sc_search_fastest(const struct sc_search_result *r)
+{
+	size_t least = 0;
+
+	for (size_t i = 1; i < r->n_shown; i++)
+		if (r->shown[i].value[0] < r->shown[least].value[0])
+			least = i;
+	return least;
+}
+
+/* How the best does without model error. */
+static void put_rule(const struct sc_search *search, const struct sc_search_result *r,
+		     struct sc_strbuf *out)
+{
+	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[sc_search_fastest(r)];
+	const char *what = sc_search_objective_names[search->objective[0]];
+
+	if (best == least) {
+		sc_strbuf_printf(out, "  it has the least %s without model error, too: proven\n",
+				 what);
+		return;
+	}
+	sc_strbuf_printf(
+		out,
+		"  the least %s without model error, proven, is rank %zu's: %.2f %% less, regret "
+		"%.2f %% in place of %.2f %%\n",
+		what, (size_t)(least - r->shown) + 1, 100 * (1 - least->value[0] / best->value[0]),
+		100 * least->regret_frac, 100 * best->regret_frac);
 }
 
 static void put_best(const struct sc_search *search, const struct sc_search_result *r,
@@ -35,7 +68,10 @@ static void put_best(const struct sc_search *search, const struct sc_search_resu
 	const struct sc_search_case *c = &r->at[r->shown[0].row];
 	const struct sc_outcome *o = &c->outcome;
 
-	if (r->proven)
+	if (r->by_regret)
+		sc_strbuf_printf(out, "best by least expected regret (%.2f %%)",
+				 100 * r->shown[0].regret_frac);
+	else if (r->proven)
 		sc_strbuf_append(out, "best, proven under the model");
 	else if (r->floor_value > 0)
 		sc_strbuf_printf(out, "best so far, at most %.1f %% above what was left",
@@ -46,6 +82,8 @@ static void put_best(const struct sc_search *search, const struct sc_search_resu
 			 ": %.6g ms (80 %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
 			 o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, c->memory_gib,
 			 c->capacity_gib);
+	if (r->by_regret)
+		put_rule(search, r, out);
 	for (int i = 0; i < n_objectives(search); i++) {
 		enum sc_search_objective what = search->objective[i];
 		bool run = search->tokens > 0 && what != SC_SEARCH_THROUGHPUT;
@@ -148,7 +186,7 @@ static void put_others(const struct sc_search_result *r, struct sc_strbuf *out)
 void sc_search_to_text(const struct sc_search *search, const struct sc_search_result *result,
 		       struct sc_strbuf *out)
 {
-	put_counts(result, out);
+	put_counts(search, result, out);
 	put_best(search, result, out);
 	put_shown(search, result, out);
 	put_others(result, out);
@@ -193,6 +231,8 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 		sc_json_int(&json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
 	sc_json_bool(&json, json.root, "proven", r->proven);
 	sc_json_bool(&json, json.root, "pareto", search->pareto);
+	sc_json_text(&json, json.root, "best_by", r->by_regret ? "least_expected_regret" : "model");
+	sc_json_real(&json, json.root, "memory_margin_frac", search->memory_margin);
 	units = sc_json_object(&json, json.root, "units");
 	for (int k = 0; k < n_objectives(search); k++)
 		sc_json_text(&json, units, sc_search_objective_names[search->objective[k]],

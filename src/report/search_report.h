@@ -7,6 +7,8 @@
 #include "base/strbuf.h"
 #include "study/search/split_search.h"
 
+/* Of those shown, the one of the least value. */
+size_t sc_search_fastest(const struct sc_search_result *result);
 void sc_search_to_text(const struct sc_search *search, const struct sc_search_result *result,
 		       struct sc_strbuf *out);
 int sc_search_to_json(const struct sc_search *search, const struct sc_search_result *result,

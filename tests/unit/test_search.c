@@ -118,6 +118,7 @@ START_TEST(best_is_that_of_the_brute_force)
 
 	load(EXAMPLES[_i]);
 	search.memory_margin = 0.02;
+	search.best_only = true; /* in the order of their times */
 	check_against_all(&search);
 }
 END_TEST
@@ -186,17 +187,53 @@ START_TEST(front_is_that_of_the_brute_force)
 }
 END_TEST
 
-START_TEST(limit_of_time_is_said)
+/* However short the time: something that fits is simulated, though the first candidates do not fit, and what was left is
+ * said. */
+START_TEST(limit_of_time_leaves_the_best_so_far)
 {
-	volatile sig_atomic_t stop = 1;
-	struct sc_search search = small_search();
+	volatile sig_atomic_t stop = _i == 0;
+	struct sc_search search = {.base = &config,
+				   .all = true,
+				   .n_jobs = 2,
+				   .memory_margin = 0.05,
+				   .time_limit_s = 1e-9,
+				   .stop = &stop};
 	struct sc_search_result r;
-	struct sc_err err = {0};
+	const struct sc_search_case *best;
 
-	load(EXAMPLES[0]);
-	search.stop = &stop;
-	ck_assert_int_eq(sc_search_run(&search, &arena, &r, &err), -(int)SC_ECONFLICT);
-	ck_assert_ptr_nonnull(strstr(err.text, "no candidate was simulated"));
+	load("gpt-175b-selene.yaml");
+	run(&search, &r);
+	best = &r.at[r.shown[0].row];
+	ck_assert(!r.proven && !r.by_regret);
+	ck_assert_int_eq(best->state, SC_SEARCH_SIMULATED);
+	ck_assert_double_le(best->memory_gib, 0.95 * best->capacity_gib);
+	ck_assert_int_eq(r.at[0].state, SC_SEARCH_TOO_LARGE);
+	ck_assert_uint_gt(r.n_in[SC_SEARCH_LEFT], 0);
+	ck_assert_uint_eq(r.n_in[SC_SEARCH_PRUNED], 0);
+}
+END_TEST
+
+/* The first one has the least expected regret, here not the least time; without draws, the least time. */
+START_TEST(least_regret_leads)
+{
+	struct sc_search search = {
+		.base = &config, .all = true, .n_jobs = 2, .memory_margin = 0.05};
+	struct sc_search_result r;
+	double least = HUGE_VAL;
+
+	load("llama3-70b-nemo-h100.yaml");
+	run(&search, &r);
+	ck_assert(r.by_regret && r.proven);
+	for (size_t i = 0; i < r.n_shown; i++) {
+		least = fmin(least, r.shown[i].value[0]);
+		if (i > 0)
+			ck_assert_double_ge(r.shown[i].regret_frac, r.shown[i - 1].regret_frac);
+	}
+	ck_assert_double_lt(least, r.shown[0].value[0]);
+	search.best_only = true;
+	run(&search, &r);
+	ck_assert(!r.by_regret);
+	ck_assert_double_eq(r.shown[0].value[0], least);
 }
 END_TEST
 
@@ -230,7 +267,8 @@ static Suite *search_suite(void)
 				    n_cases(2));
 	tcase_add_loop_test(tc, front_is_that_of_the_brute_force, 0, n_cases(2));
 	tcase_add_loop_test(tc, shares_of_draws_sum_to_one, 0, n_cases(N_EXAMPLES));
-	tcase_add_test(tc, limit_of_time_is_said);
+	tcase_add_loop_test(tc, limit_of_time_leaves_the_best_so_far, 0, 2);
+	tcase_add_test(tc, least_regret_leads);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

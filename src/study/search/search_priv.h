@@ -22,9 +22,10 @@ int sc_search_factors(struct sc_searching *s, struct sc_err *err);
 int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
 		      struct sc_outcome *out, struct sc_err *err);
 bool sc_search_is_over(const struct sc_searching *s); /* stopped, or out of time */
-/* search_worth.c: out->others; best_in and regret_frac of out->shown. Without them where the search is over before. */
-int sc_search_worth(struct sc_searching *s, struct sc_err *err);
+/* search_worth.c: best_in and regret_frac of out->shown, and its order; then out->others. Without them where the search
+ * is over before. */
 int sc_search_regret(struct sc_searching *s, struct sc_err *err);
+int sc_search_worth(struct sc_searching *s, struct sc_err *err);
 /* The text of a key in the base, or in a row where it is a column; NULL: not given. */
 const char *sc_search_cell(const struct sc_search_result *result, size_t row, const char *path);
 

@@ -116,6 +116,19 @@ static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 	}
 }
 
+/* The least expected regret first; equal ones stay in their order. */
+static void rank_by_regret(struct sc_search_result *out)
+{
+	for (size_t i = 1; i < out->n_shown; i++) {
+		const struct sc_search_shown now = out->shown[i];
+		size_t k = i;
+
+		for (; k > 0 && now.regret_frac < out->shown[k - 1].regret_frac; k--)
+			out->shown[k] = out->shown[k - 1];
+		out->shown[k] = now;
+	}
+}
+
 int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
@@ -143,5 +156,8 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 	}
 	for (size_t i = 0; i < out->n_shown && d < SC_SEARCH_DRAWS; i++)
 		out->shown[i].best_in = out->shown[i].regret_frac = (double)NAN;
+	out->by_regret = rc == 0 && d == SC_SEARCH_DRAWS && !s->search->pareto;
+	if (out->by_regret)
+		rank_by_regret(out);
 	return rc;
 }

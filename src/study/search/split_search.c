@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
-enum { FLOOR_ROWS = 512, BATCH = 64, LEAST_SHARED = 16 };
+enum { FLOOR_ROWS = 512, BATCH = 64, LEAST_SHARED = 16, FEW = 8 /* once the time is over */ };
 
 /* Seconds of a clock that only goes on. */
 static double now_s(void)
@@ -90,7 +90,8 @@ static void take_floor(const struct sc_search *search, const struct sc_outcome *
 			     : SC_SEARCH_TOO_LARGE;
 }
 
-/* Rows whose floor there was no time for are left with a floor of 0. */
+/* Rows whose floor there was no time for are left with a floor of 0. Without one that fits there is no answer: the
+ * first is found whatever the time. */
 static int find_floors(struct run *run, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
@@ -98,18 +99,21 @@ static int find_floors(struct run *run, struct sc_err *err)
 	struct sc_outcome *outcomes = sc_xmalloc(FLOOR_ROWS * sizeof(*outcomes));
 	struct sc_progress *progress = begin_progress(run, "floors", n);
 	size_t done = 0;
+	bool fits = false, over = sc_search_is_over(&run->s);
 	int rc = 0;
 
-	while (done < n && rc == 0 && !sc_search_is_over(&run->s)) {
-		size_t n_now = n - done < FLOOR_ROWS ? n - done : FLOOR_ROWS;
+	for (; done < n && rc == 0 && !(over && fits); over = sc_search_is_over(&run->s)) {
+		size_t most = over ? FEW : FLOOR_ROWS, n_now = n - done < most ? n - done : most;
 		struct sc_sweep sweep = {
 			.rows = rows, .n_rows = n_now, .floors = true, .progress = progress};
 
 		for (size_t i = 0; i < n_now; i++)
 			rows[i] = done + i;
 		rc = sc_search_predict(&run->s, &sweep, outcomes, err);
-		for (size_t i = 0; i < n_now && rc == 0; i++)
+		for (size_t i = 0; i < n_now && rc == 0; i++) {
 			take_floor(run->s.search, &outcomes[i], &out->at[done + i]);
+			fits = fits || out->at[done + i].state == SC_SEARCH_LEFT;
+		}
 		done += n_now;
 	}
 	for (; done < n; done++)
@@ -141,14 +145,14 @@ static int compare_ranked(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Rows that fit, the least floor first. */
+/* Rows that are known to fit, the least floor first. */
 static size_t rank_floors(const struct run *run, struct ranked *out)
 {
 	const struct sc_search_result *result = run->s.out;
 	size_t n = 0;
 
 	for (size_t row = 0; row < result->cases.n_rows; row++)
-		if (result->at[row].state == SC_SEARCH_LEFT)
+		if (result->at[row].state == SC_SEARCH_LEFT && result->at[row].floor_ms > 0)
 			out[n++] = (struct ranked){floor_value(&result->at[row], 0), row};
 	if (n)
 		qsort(out, n, sizeof(*out), compare_ranked);
@@ -216,12 +220,14 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 	struct sc_search_result *out = run->s.out;
 	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
 	size_t rows[BATCH], n, i = 0;
+	bool over = sc_search_is_over(&run->s);
 	int rc = 0;
 
-	while (i < n_order && rc == 0 && !sc_search_is_over(&run->s)) {
-		size_t from = i;
+	for (; i < n_order && rc == 0 && !(over && run->leaders.n);
+	     over = sc_search_is_over(&run->s)) {
+		size_t from = i, most = over ? FEW : BATCH;
 
-		for (n = 0; i < n_order && n < BATCH; i++) {
+		for (n = 0; i < n_order && n < most; i++) {
 			if (may_lead(run, &out->at[order[i].row]))
 				rows[n++] = order[i].row;
 			else
@@ -274,10 +280,6 @@ static int none(const struct run *run, struct sc_err *err)
 	const struct sc_search_case *least = NULL;
 	const char *why = "";
 
-	if (out->n_in[SC_SEARCH_LEFT])
-		return sc_err_set(err, SC_ECONFLICT,
-				  "search: no candidate was simulated in the time; %zu were left",
-				  out->n_in[SC_SEARCH_LEFT]);
 	for (size_t row = 0; row < out->cases.n_rows; row++) {
 		const struct sc_search_case *c = &out->at[row];
 
@@ -290,9 +292,8 @@ static int none(const struct run *run, struct sc_err *err)
 	if (least && least->memory_gib <= least->capacity_gib * (1 - run->s.search->memory_margin))
 		return sc_err_set(
 			err, SC_ECONFLICT,
-			"search: none of %zu candidates fits: what training.offload keeps "
-			"is too much for a node's memory or SSDs; offload less, or take "
-			"more GPUs",
+			"Does not fit: of none of %zu candidates does what training.offload keeps "
+			"go into a node's memory and SSDs; offload less, or take more GPUs",
 			out->cases.n_rows);
 	if (!least)
 		return sc_err_set(err, SC_ECONFLICT,
@@ -300,9 +301,10 @@ static int none(const struct run *run, struct sc_err *err)
 				  out->cases.n_rows, why);
 	return sc_err_set(
 		err, SC_ECONFLICT,
-		"search: none of %zu candidates fits: the smallest needs %.1f of %.1f GiB; "
-		"take more GPUs or a smaller --memory-margin",
-		out->cases.n_rows, least->memory_gib, least->capacity_gib);
+		"Does not fit: the smallest of %zu candidates needs %.1f of %.1f GiB, of which "
+		"--memory-margin keeps %.0f %% free; take more GPUs or a smaller margin",
+		out->cases.n_rows, least->memory_gib, least->capacity_gib,
+		100 * run->s.search->memory_margin);
 }
 
 /* ---- */
@@ -367,8 +369,8 @@ static int search_all(struct run *run, struct sc_err *err)
 	show(run);
 	if (run->s.search->best_only)
 		return 0;
-	rc = sc_search_worth(&run->s, err);
-	return rc ? rc : sc_search_regret(&run->s, err);
+	rc = sc_search_regret(&run->s, err);
+	return rc ? rc : sc_search_worth(&run->s, err);
 }
 
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,

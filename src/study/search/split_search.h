@@ -77,10 +77,11 @@ struct sc_search_result {
 	struct sc_csv cases; /* the columns are keys */
 	struct sc_search_case *at;
 	size_t n_in[SC_SEARCH_N_STATES];
-	/* The best first: by objective[0]; with `pareto` the front. Candidates that are predicted the same to
-	 * the last digit are shown once. */
+	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
+	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */
 	struct sc_search_shown *shown;
 	size_t n_shown;
+	bool by_regret;
 	bool proven;        /* nothing left out for time: the best is best */
 	double floor_value; /* of what was left out for time: the best is within value / this */
 	struct sc_search_other *others;
