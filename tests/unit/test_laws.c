@@ -56,18 +56,17 @@ static double exchanged_bytes(const struct sc_transformer *tf, uint32_t c)
 	const struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
 	const double n = (double)tf->request->n_micro_batches;
 	double grads = sc_grad_bytes(tf->request), weights = 0;
-	struct sc_replicas spans;
+	const struct sc_replicas *spans = &plan->replicas;
 
 	if (rule.gradients && rule.reduces_each)
 		grads *= n;
 	if (rule.weights)
 		weights = (rule.gathers_each ? n : 1) * (rule.gathers_backward ? 2 : 1) *
 			  sc_transformer_gathered_bytes(tf->request);
-	sc_transformer_replicas(tf, c, &spans);
-	return reduced_bytes(rule.scatters, &spans.dense, grads * plan->trainable) +
-	       reduced_bytes(rule.scatters, &spans.expert, grads * plan->trainable_expert) +
-	       out_of_node(&spans.dense.shard, weights * plan->params) +
-	       out_of_node(&spans.expert.shard, weights * plan->expert_params);
+	return reduced_bytes(rule.scatters, &spans->dense, grads * plan->trainable) +
+	       reduced_bytes(rule.scatters, &spans->expert, grads * plan->trainable_expert) +
+	       out_of_node(&spans->dense.shard, weights * plan->params) +
+	       out_of_node(&spans->expert.shard, weights * plan->expert_params);
 }
 
 /* How long the NICs of the busiest node take at line rate for what the data-parallel ranks must exchange. */

@@ -601,6 +601,7 @@ void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request
 	tf->placement.classes->group[SC_AXIS_DP].span = (struct sc_span){dp, dp, 1};
 	tf->classes = sc_arena_calloc(arena, 1, sizeof(*tf->classes));
 	count_params(tf, 0, tf->classes);
+	find_replicas(&request->config.parallel, tf->placement.classes, tf->classes);
 }
 
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup, struct sc_err *err)
@@ -647,5 +648,7 @@ void sc_transformer_release(struct sc_transformer *tf)
 		free(tf->variant[v]);
 	}
 	free(tf->variant);
+	tf->variant = NULL;
+	tf->variants_made = 0;
 	sc_block_release(&tf->optimizer);
 }
