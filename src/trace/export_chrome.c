@@ -13,7 +13,15 @@
 enum {
 	PROCESSES_PER_FILE = 256, /* see export.h */
 	HOST_PROCESS = 128,
-	MAX_DIM_DEPTH = 8
+	MAX_DIM_DEPTH = 8,
+	MAX_SIDES = 8,
+	SIDE_TIDS = 1000000 /* between the tracks of a stream */
+};
+
+/* A slice of a stream, or of an operation of a job: viewers want those of a track nested. */
+struct slice {
+	int64_t start_ns, end_ns, pid, tid;
+	uint32_t index; /* of the file's such slices */
 };
 
 struct chrome {
@@ -21,7 +29,14 @@ struct chrome {
 	int64_t base_utc_ns; /* of ts 0 */
 	const struct sc_export_run *run;
 	size_t file;
-	SC_VEC(uint32_t) started; /* correlations of device activities of the file, sorted */
+	/* Of the file: correlations of device activities and of calls, sorted. */
+	SC_VEC(uint32_t) started;
+	SC_VEC(uint32_t) called;
+	SC_VEC(struct slice) slices;
+	SC_VEC(uint8_t)
+	sides; /* of each slice, in the order of the file: its track, 0 that of the stream */
+	size_t next_side;
+	uint8_t side; /* of the event that is put */
 };
 
 /* --- where --- */
@@ -59,7 +74,7 @@ static void put_place(struct chrome *c, const struct sc_trace *trace,
 	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
 
 	sc_json_stream_int(&c->json, "pid", process_id(c, lane));
-	sc_json_stream_int(&c->json, "tid", thread_id(lane));
+	sc_json_stream_int(&c->json, "tid", thread_id(lane) + (int64_t)c->side * SIDE_TIDS);
 	put_us(c, "ts", document_ns(c, trace, event->start_ns));
 }
 
@@ -220,7 +235,9 @@ static void put_device_args(struct chrome *c, const struct sc_trace *trace,
 
 	sc_json_stream_int(&c->json, "device", lane->device);
 	sc_json_stream_int(&c->json, "context", lane->context);
-	sc_json_stream_int(&c->json, "stream", lane->stream);
+	/* What has a stream is a kernel to HTA. */
+	if (event->cls != SC_EV_GPU_RANGE)
+		sc_json_stream_int(&c->json, "stream", lane->stream);
 	if (event->cls == SC_EV_COPY || event->cls == SC_EV_SET) {
 		sc_json_stream_int(&c->json, "bytes", event->bytes);
 		if (event->dur_ns > 0) /* bytes a nanosecond are GB/s */
@@ -379,6 +396,12 @@ static bool is_started(const struct sc_trace_event *event)
 				      event->cls == SC_EV_SET || event->cls == SC_EV_GRAPH);
 }
 
+static bool is_slice(const struct sc_trace *trace, const struct sc_trace_event *event)
+{
+	return event->cls != SC_EV_MARK &&
+	       (event->cls == SC_EV_JOB_OP || trace->lanes.at[event->lane].is_stream);
+}
+
 static int compare_ids(const void *left, const void *right)
 {
 	const uint32_t *a = left, *b = right;
@@ -386,11 +409,13 @@ static int compare_ids(const void *left, const void *right)
 	return *a < *b ? -1 : *a > *b;
 }
 
-/* The arrow from a call to what it started on the device. */
+/* The arrow from a call to what it started on the device, where the file has both. */
 static void put_flow(struct chrome *c, const struct sc_trace *trace,
 		     const struct sc_trace_event *event)
 {
-	bool ends = is_started(event);
+	bool ends = is_started(event) && c->called.n &&
+		    bsearch(&event->correlation, c->called.at, c->called.n, sizeof(*c->called.at),
+			    compare_ids);
 	bool begins = event->cls == SC_EV_API && event->correlation && c->started.n &&
 		      bsearch(&event->correlation, c->started.at, c->started.n,
 			      sizeof(*c->started.at), compare_ids);
@@ -414,6 +439,7 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	struct chrome *c = ctx;
 	bool is_instant = event->cls == SC_EV_MARK;
 
+	c->side = is_slice(trace, event) ? c->sides.at[c->next_side++] : 0;
 	sc_json_stream_object(&c->json, NULL);
 	sc_json_stream_text(&c->json, "ph", is_instant ? "i" : "X");
 	sc_json_stream_text(&c->json, "cat", category(event));
@@ -431,15 +457,68 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	return 0;
 }
 
-static int collect_started(void *ctx, const struct sc_trace *trace,
-			   const struct sc_trace_event *event, struct sc_err *err)
+static int collect(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
+		   struct sc_err *err)
 {
 	struct chrome *c = ctx;
+	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
+	const struct slice slice = {event->start_ns, sc_time_add(event->start_ns, event->dur_ns),
+				    process_id(c, lane), thread_id(lane), (uint32_t)c->slices.n};
 
-	(void)trace, (void)err;
+	(void)err;
 	if (is_started(event))
 		SC_VEC_PUSH(&c->started, event->correlation);
+	if (event->cls == SC_EV_API && event->correlation)
+		SC_VEC_PUSH(&c->called, event->correlation);
+	if (is_slice(trace, event))
+		SC_VEC_PUSH(&c->slices, slice);
 	return 0;
+}
+
+static int compare_slices(const void *left, const void *right)
+{
+	const struct slice *a = left, *b = right;
+
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	if (a->end_ns != b->end_ns)
+		return a->end_ns > b->end_ns ? -1 : 1;
+	return (a->index > b->index) - (a->index < b->index);
+}
+
+/* The first track of its stream on which a slice crosses none: there it is in what is open, or behind it. */
+static void find_sides(struct chrome *c)
+{
+	struct {
+		SC_VEC(int64_t) open; /* ends, of the outermost first */
+	} side[MAX_SIDES] = {0};
+
+	SC_VEC_RESERVE(&c->sides, c->slices.n + 1);
+	c->sides.n = c->slices.n;
+	if (c->slices.n)
+		qsort(c->slices.at, c->slices.n, sizeof(*c->slices.at), compare_slices);
+	for (size_t i = 0; i < c->slices.n; i++) {
+		const struct slice *s = &c->slices.at[i];
+		uint8_t k = 0;
+
+		if (i > 0 && (s->pid != s[-1].pid || s->tid != s[-1].tid))
+			for (int n = 0; n < MAX_SIDES; n++)
+				side[n].open.n = 0;
+		for (; k < MAX_SIDES - 1; k++) {
+			while (side[k].open.n && side[k].open.at[side[k].open.n - 1] <= s->start_ns)
+				side[k].open.n--;
+			if (!side[k].open.n || s->end_ns <= side[k].open.at[side[k].open.n - 1])
+				break;
+		}
+		SC_VEC_PUSH(&side[k].open, s->end_ns);
+		c->sides.at[s->index] = k;
+	}
+	for (int n = 0; n < MAX_SIDES; n++)
+		SC_VEC_RELEASE(&side[n].open);
 }
 
 static int put_file(struct chrome *c, const char *path, struct sc_err *err)
@@ -447,10 +526,13 @@ static int put_file(struct chrome *c, const char *path, struct sc_err *err)
 	struct sc_trace tables = {.path = NULL};
 	int rc;
 
-	c->started.n = 0;
-	rc = sc_trace_scan(path, collect_started, c, &tables, err);
+	c->started.n = c->called.n = c->slices.n = c->next_side = 0;
+	rc = sc_trace_scan(path, collect, c, &tables, err);
 	if (rc == 0 && c->started.n)
 		qsort(c->started.at, c->started.n, sizeof(*c->started.at), compare_ids);
+	if (rc == 0 && c->called.n)
+		qsort(c->called.at, c->called.n, sizeof(*c->called.at), compare_ids);
+	find_sides(c);
 	if (rc == 0)
 		put_lanes(c, &tables);
 	sc_trace_release(&tables);
@@ -557,5 +639,8 @@ int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *
 	if (sc_json_stream_finish(&c.json, rc ? NULL : err) && rc == 0)
 		rc = -(int)c.json.err.code;
 	SC_VEC_RELEASE(&c.started);
+	SC_VEC_RELEASE(&c.called);
+	SC_VEC_RELEASE(&c.slices);
+	SC_VEC_RELEASE(&c.sides);
 	return rc;
 }
