@@ -1,4 +1,5 @@
 /* The frame around each command. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "cli/start.h"
 
 #include <errno.h>
@@ -62,14 +63,17 @@ static bool is_same_file(const char *a, const char *b)
 /* Of a folder its traces are read. */
 static bool is_read(const char *input, const char *output)
 {
-	char folder[PATH_MAX];
+	char folder[PATH_MAX], target[PATH_MAX];
 	struct stat st, own;
-	int n = (int)(sc_file_name(output) - output);
+	int n;
 
 	if (strcmp(input, "-") == 0) /* stdin */
 		return false;
 	if (is_same_file(input, output))
 		return true;
+	if (realpath(output, target)) /* a link writes over what it points to */
+		output = target;
+	n = (int)(sc_file_name(output) - output);
 	snprintf(folder, sizeof(folder), "%.*s.", n, output);
 	return sc_ends_with(output, SC_TRACE_SUFFIX) && stat(input, &st) == 0 &&
 	       S_ISDIR(st.st_mode) && stat(folder, &own) == 0 && st.st_dev == own.st_dev &&

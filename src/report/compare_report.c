@@ -323,6 +323,14 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 	for (size_t i = 1; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
 
+		if (isnan(c->p_faster)) {
+			sc_strbuf_printf(
+				out,
+				"%s takes %.4g times as long as %s; a recording of one iteration "
+				"has no band\n",
+				short_name(c->name), c->ratio, short_name(compare->at[0].name));
+			continue;
+		}
 		sc_strbuf_printf(
 			out,
 			"%s takes %.4g times as long as %s (80 %% band %.4g to %.4g); it is faster in "
@@ -426,9 +434,9 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 	else
 		add_recording(&c->recording, json, object);
 	sc_json_real(json, object, "ratio", c->ratio);
-	sc_json_real(json, object, "low_ratio", c->low_ratio);
-	sc_json_real(json, object, "high_ratio", c->high_ratio);
-	sc_json_real(json, object, "p_faster", c->p_faster);
+	sc_json_known_real(json, object, "low_ratio", c->low_ratio);
+	sc_json_known_real(json, object, "high_ratio", c->high_ratio);
+	sc_json_known_real(json, object, "p_faster", c->p_faster);
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o), owner_ms(c, o));
 }

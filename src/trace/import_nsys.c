@@ -181,9 +181,10 @@ static int import_processes(struct nsys_import *im, const struct sc_import_opts 
 	int rc = 0;
 
 	all->n = 0;
-	for (const struct nsys_table *table = nsys_tables; table->name; table++)
+	rc = nsys_check(im, err);
+	for (const struct nsys_table *table = nsys_tables; rc == 0 && table->name; table++)
 		add_processes(im, table->name, all);
-	if (all->n == 0)
+	if (rc == 0 && all->n == 0)
 		rc = sc_err_at(err, SC_EVALUE, im->path, 0, 0,
 			       "an SQLite file without CUDA or NVTX events of Nsight Systems");
 	im->has_calls = nsys_number(im,

@@ -57,6 +57,8 @@ int nsys_open(struct nsys_import *im, const char *path, struct sc_err *err);
 bool nsys_has_table(struct nsys_import *im, const char *table);
 bool nsys_has_column(struct nsys_import *im, const char *table, const char *column);
 /* Rows of a process as NSYS_N_COLUMNS columns; NULL if there is no such table. */
+/* What each table of activities must have; names what is missing. */
+int nsys_check(struct nsys_import *im, struct sc_err *err);
 sqlite3_stmt *nsys_select(struct nsys_import *im, const struct nsys_table *table);
 /* A statement of ours; NULL if the database cannot answer it. */
 sqlite3_stmt *nsys_prepare(struct nsys_import *im, const char *sql);

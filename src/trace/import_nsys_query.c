@@ -133,6 +133,34 @@ static const char *column_of(struct nsys_import *im, const struct nsys_table *ta
 	return NULL;
 }
 
+int nsys_check(struct nsys_import *im, struct sc_err *err)
+{
+	static const int needed[] = {NSYS_START, NSYS_END, NSYS_WHOSE};
+
+	for (const struct nsys_table *table = nsys_tables; table->name; table++) {
+		bool is_activity = strncmp(table->name, "CUPTI_ACTIVITY_KIND_", 20) == 0 &&
+				   nsys_has_table(im, table->name) &&
+				   nsys_has_column(im, table->name, "correlationId") &&
+				   strstr("KERNEL MEMCPY MEMSET RUNTIME", table->name + 20);
+
+		for (size_t i = 0; is_activity && i < sizeof(needed) / sizeof(needed[0]); i++)
+			if (!column_of(im, table, needed[i]))
+				return sc_err_at(
+					err, SC_EFORMAT, im->path, 0, 0,
+					"the table %s has no column \"%s\": export it again with "
+					"nsys export --type sqlite",
+					table->name,
+					needed[i] == NSYS_WHOSE ? "globalPid"
+								: COLUMNS[needed[i]][0]);
+		if (is_activity && !nsys_has_table(im, "StringIds"))
+			return sc_err_at(
+				err, SC_EFORMAT, im->path, 0, 0,
+				"no table StringIds, which has the names of kernels and calls: export "
+				"it again with nsys export --type sqlite");
+	}
+	return 0;
+}
+
 static bool has_calls(struct nsys_import *im)
 {
 	return nsys_has_table(im, CALLS) && nsys_has_column(im, CALLS, "correlationId") &&

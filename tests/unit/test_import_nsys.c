@@ -266,7 +266,7 @@ static const char *const others[] = {
 	/* a view that would never end */
 	"CREATE TABLE x (a INTEGER); CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(n) AS "
 	"(SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n AS start, n AS end, n AS globalPid FROM c;",
-	/* a table without the columns */
+	/* a table of another program */
 	"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (a INTEGER);"
 	"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1);",
 };
@@ -279,6 +279,29 @@ START_TEST(test_not_nsys)
 	ck_assert_int_eq(fixture_import(&f), -SC_EVALUE);
 	ck_assert_str_eq(f.err.text,
 			 "an SQLite file without CUDA or NVTX events of Nsight Systems");
+	fixture_close(&f);
+}
+END_TEST
+
+/* What the import cannot do without is asked for by name: no file of no kernels comes of it. */
+static const struct {
+	const char *sql, *missing;
+} CUT[] = {
+	{STRINGS KERNELS "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN start TO a;",
+	 "start"},
+	{STRINGS KERNELS "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN end TO a;", "end"},
+	{STRINGS KERNELS "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN globalPid TO a;",
+	 "globalPid"},
+	{KERNELS, "StringIds"},
+};
+
+START_TEST(test_missing_columns)
+{
+	struct fixture f;
+
+	open_database(&f, CUT[_i].sql);
+	ck_assert_int_eq(fixture_import(&f), -SC_EFORMAT);
+	ck_assert_msg(strstr(f.err.text, CUT[_i].missing) != NULL, "%s", f.err.text);
 	fixture_close(&f);
 }
 END_TEST
@@ -323,6 +346,7 @@ static Suite *import_nsys_suite(void)
 	tcase_add_test(tcase, test_packed);
 	tcase_add_test(tcase, test_damaged);
 	tcase_add_loop_test(tcase, test_not_nsys, 0, sizeof(others) / sizeof(others[0]));
+	tcase_add_loop_test(tcase, test_missing_columns, 0, sizeof(CUT) / sizeof(CUT[0]));
 	tcase_add_test(tcase, test_shared);
 	suite_add_tcase(suite, tcase);
 	return suite;

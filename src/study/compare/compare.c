@@ -98,6 +98,11 @@ static void judge(struct sc_compared *c, double *ratios)
 	c->high_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, 90);
 }
 
+static bool is_single(const struct sc_compared *c)
+{
+	return !c->config && c->recording.iterations.n == 1;
+}
+
 static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, struct sc_err *err)
 {
 	double *ratios = sc_xmalloc(compare->n * SC_COMPARE_DRAWS * sizeof(*ratios));
@@ -111,8 +116,13 @@ static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, 
 		for (size_t i = 0; i < compare->n && rc == 0; i++)
 			ratios[i * SC_COMPARE_DRAWS + (size_t)d] = ms[i] / ms[0];
 	}
-	for (size_t i = 0; i < compare->n && rc == 0; i++)
-		judge(&compare->at[i], ratios + i * SC_COMPARE_DRAWS);
+	for (size_t i = 0; i < compare->n && rc == 0; i++) {
+		struct sc_compared *c = &compare->at[i];
+
+		judge(c, ratios + i * SC_COMPARE_DRAWS);
+		if (is_single(c) || is_single(&compare->at[0]))
+			c->low_ratio = c->high_ratio = c->p_faster = NAN;
+	}
 	free(ratios);
 	return rc;
 }

@@ -19,7 +19,7 @@ struct sc_compared {
 		*reading; /* of the prediction, or of the recorded iteration of median time */
 	double ms;        /* of an iteration: predicted, or the mean of the measured */
 	/* Time over the first one's: as predicted, the central 80 % of the draws, and the share of draws in which it is
-	 * shorter. */
+	 * shorter; NAN where it or the first is a recording of one iteration. */
 	double ratio, low_ratio, high_ratio, p_faster;
 };
 struct sc_compare {
