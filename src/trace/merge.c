@@ -57,9 +57,8 @@ double sc_merge_bound_ns(const struct sc_merge_rank *rank)
 const char *sc_merge_basis_name(enum sc_merge_basis basis)
 {
 	static const char *const names[] = {
-		[SC_MERGE_REFERENCE] = "reference",
-		[SC_MERGE_SAME_HOST] = "same host",
-		[SC_MERGE_COLLECTIVES] = "collectives",
+		[SC_MERGE_REFERENCE] = "reference",     [SC_MERGE_SAME_HOST] = "same host",
+		[SC_MERGE_COLLECTIVES] = "collectives", [SC_MERGE_FEW] = "few collectives",
 		[SC_MERGE_HOST_CLOCK] = "host clock",
 	};
 

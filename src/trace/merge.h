@@ -35,6 +35,7 @@ enum sc_merge_basis {
 	SC_MERGE_REFERENCE, /* the clock that all others are brought to */
 	SC_MERGE_SAME_HOST, /* as the parent: one clock for a host */
 	SC_MERGE_COLLECTIVES,
+	SC_MERGE_FEW, /* as the parent: hosts that may be one, and fewer collectives than tell two clocks apart */
 	SC_MERGE_HOST_CLOCK /* as recorded: no, or too few, collectives shared */
 };
 struct sc_merge_rank {

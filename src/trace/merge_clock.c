@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "trace/merge.h"
 
+enum { MIN_TELLING = 5 }; /* collectives: of fewer the ends differ by chance */
 enum { MAX_BLOCKS = 20, MIN_BLOCK = 2, MIN_FOR_SLOPE = 16, MIN_WINDOW = 8, SEARCH_STEPS = 60 };
 #define MAX_DRIFT 500e-6 /* quartz is within 100 ppm of true, so that two are within 200 */
 #define WINDOW_NS (60.0 * (double)SC_NS_PER_S)
@@ -380,6 +381,9 @@ static void add_piece(struct sc_merge *m, size_t child, const struct window *w, 
 	struct line line;
 
 	estimate(w, &line, spread_ns);
+	if (c->basis == SC_MERGE_FEW)
+		line = (struct line){.offset_ns = (double)sc_merge_correction(
+					     &m->ranks.at[c->parent], w->from_ns)};
 	move_inside(w, &line);
 	bounds(w, &line, &piece.low_ns, &piece.high_ns);
 	parent_bounds(&m->ranks.at[c->parent], &low, &high);
@@ -444,7 +448,8 @@ static void settle(struct sc_merge *m, size_t child, size_t parent, const uint32
 			c->bias_ns = middle_of(&w, 0, &c->spread_ns) -
 				     (double)sc_merge_correction(c, w.from_ns);
 	} else if (n) {
-		c->basis = SC_MERGE_COLLECTIVES;
+		c->basis = n < MIN_TELLING && !(c->host && p->host) ? SC_MERGE_FEW
+								    : SC_MERGE_COLLECTIVES;
 		add_pieces(m, child, pairs, n);
 	}
 	free(pairs);

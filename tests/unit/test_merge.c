@@ -250,6 +250,32 @@ START_TEST(test_same_host)
 }
 END_TEST
 
+/* Four collectives whose ends differ by chance do not move a clock, but as far as they must: the bound is known. */
+START_TEST(test_few_collectives)
+{
+	struct sc_merge m = {.ranks = {0}};
+	const double offset_us[2] = {0, _i ? 500 : 3};
+
+	for (int r = 0; r < 2; r++) {
+		const struct scripted_clock c = {offset_us[r] * US, 0};
+		struct sc_merge_rank *rank = sc_merge_add_rank(&m, r, 0);
+
+		for (int i = 0; i < 4; i++)
+			add_call(rank, &c, i * 1e6, i * 1e6 + 20 * US);
+	}
+	sc_merge_match(&m);
+	sc_merge_clocks(&m);
+	ck_assert_int_eq(m.ranks.at[1].basis, SC_MERGE_FEW);
+	if (_i == 0)
+		ck_assert_int_eq(sc_merge_correction(&m.ranks.at[1], 12345), 0);
+	else /* it cannot end before the other begins */
+		ck_assert_double_eq_tol((double)sc_merge_correction(&m.ranks.at[1], 12345),
+					-480 * US, 100);
+	ck_assert_double_eq_tol(sc_merge_bound_ns(&m.ranks.at[1]), 20 * US, 100);
+	sc_merge_release(&m);
+}
+END_TEST
+
 /* Rank 2 meets rank 0 never, only rank 1: its clock comes by way of that. */
 START_TEST(test_chain_of_groups)
 {
@@ -336,6 +362,7 @@ static Suite *merge_suite(void)
 	tcase_add_test(tc, test_communicators);
 	tcase_add_test(tc, test_same_host);
 	tcase_add_test(tc, test_chain_of_groups);
+	tcase_add_loop_test(tc, test_few_collectives, 0, 2);
 	tcase_add_test(tc, test_contradictions);
 	tcase_add_test(tc, test_nothing);
 	suite_add_tcase(suite, tc);

@@ -579,6 +579,29 @@ START_TEST(test_host_loops)
 }
 END_TEST
 
+/* Two files that share nothing are two runs. */
+START_TEST(test_unrelated)
+{
+	struct sc_err err = {.code = SC_OK};
+	struct sc_replay_opts opts;
+
+	scratch_begin();
+	sc_arena_init(&arena, 4096);
+	for (int rank = 0; rank < 2; rank++) {
+		const int64_t begin = 1000000 + rank * INT64_C(3600000000000);
+		struct stream_writer s = open_rank(scratch_dir, rank, 1);
+
+		put_launch(&s, s.compute, "sm80_gemm_f16", begin + 5000, begin + 10000, 200000);
+		put_range(&s, 1, begin, begin + 300000);
+		finish(&s);
+	}
+	sc_replay_opts_init(&opts);
+	ck_assert_int_eq(replay(&opts, &err), -SC_ECONFLICT);
+	ck_assert_msg(strstr(err.text, "not of one run") != NULL, "%s", err.text);
+	end();
+}
+END_TEST
+
 /* The product without a call seems to be launched when it starts, after all the calls; the collective that was
  * launched first waits for it. */
 START_TEST(test_serial_without_calls)
@@ -792,6 +815,7 @@ static Suite *replay_streams_suite(void)
 	tcase_add_test(tc, test_launched_before);
 	tcase_add_loop_test(tc, test_host_runs_ahead, 0, 4);
 	tcase_add_test(tc, test_host_loops);
+	tcase_add_test(tc, test_unrelated);
 	tcase_add_test(tc, test_serial_without_calls);
 	tcase_add_test(tc, test_many_streams);
 	tcase_add_test(tc, test_slow_host);

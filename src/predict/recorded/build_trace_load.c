@@ -199,6 +199,41 @@ static void correct_times(struct sc_trace_run *run)
 	}
 }
 
+/* First and last time of a rank's device. */
+static void span_of(const struct sc_trace_rank *rank, int64_t span[2])
+{
+	span[0] = INT64_MAX;
+	span[1] = INT64_MIN;
+	for (size_t i = 0; i < rank->acts.n; i++) {
+		const struct sc_act *act = &rank->acts.at[i];
+
+		span[0] = act->start_ns < span[0] ? act->start_ns : span[0];
+		span[1] = sc_act_end(act) > span[1] ? sc_act_end(act) : span[1];
+	}
+}
+
+/* Ranks of one run share collectives, or ran at the same time. */
+static int check_related(const struct sc_trace_run *run, struct sc_err *err)
+{
+	for (size_t r = 1; r < run->ranks.n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+		bool related = run->merge.ranks.at[r].basis != SC_MERGE_HOST_CLOCK;
+		int64_t own[2], other[2];
+
+		span_of(rank, own);
+		for (size_t o = 0; o < r && !related; o++) {
+			span_of(&run->ranks.at[o], other);
+			related = own[0] < other[1] && other[0] < own[1];
+		}
+		if (!related)
+			return sc_err_at(
+				err, SC_ECONFLICT, rank->path, 0, 0,
+				"shares no collective and no time with the ranks before it: not of "
+				"one run; import and replay each run by itself");
+	}
+	return 0;
+}
+
 static void find_transfers(struct sc_trace_run *run)
 {
 	const size_t n = run->merge.instances.n;
@@ -373,6 +408,9 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 		sc_merge_match(&out->merge);
 		sc_merge_clocks(&out->merge);
 		correct_times(out);
+		rc = check_related(out, err);
+	}
+	if (rc == 0) {
 		find_transfers(out);
 		drop_contradictions(out);
 		for (size_t r = 0; r < out->ranks.n; r++)

@@ -133,18 +133,27 @@ static void warn_of_doubles(const struct stream_study *study, struct sc_replay_r
 
 static void warn_of_clocks(const struct stream_study *study, struct sc_replay_result *out)
 {
-	double widest_us = 0, spread_us = 0;
-	size_t n = 0;
+	double widest_us = 0, spread_us = 0, few_us = 0;
+	size_t n = 0, n_few = 0;
 
 	for (size_t r = 0; r < study->run.merge.ranks.n; r++) {
 		const struct sc_merge_rank *rank = &study->run.merge.ranks.at[r];
 
+		if (rank->basis == SC_MERGE_FEW) {
+			n_few++;
+			few_us = fmax(few_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
+		}
 		if (rank->basis != SC_MERGE_COLLECTIVES)
 			continue;
 		n++;
 		widest_us = fmax(widest_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
 		spread_us = fmax(spread_us, rank->spread_ns / (double)SC_NS_PER_US);
 	}
+	if (n_few)
+		sc_warn(&out->warnings,
+			"clocks of %zu ranks as recorded: fewer than five collectives say nothing of "
+			"them; causality bounds the error by %.1f us",
+			n_few, few_us);
 	if (n)
 		sc_warn(&out->warnings,
 			"clocks of %zu ranks set by the ends of collectives: half of the ends agree "
