@@ -27,7 +27,7 @@ int32_t sc_import_rank_of_name(const char *path);
 /* Where the first character stands that is no space; n if there is none. */
 static inline size_t sc_import_first(const char *head, size_t n)
 {
-	size_t at = 0;
+	size_t at = n >= 3 && __builtin_memcmp(head, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
 
 	while (at < n &&
 	       (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t'))

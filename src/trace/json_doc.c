@@ -316,6 +316,9 @@ int sc_json_doc_read(struct sc_inflate *in, const struct sc_json_doc_ops *ops, v
 	doc.buf = sc_xmalloc(doc.cap + SC_SCAN_PADDING);
 	memset(doc.buf, 0, SC_SCAN_PADDING);
 	doc.scan.at = doc.scan.end = doc.buf;
+	if (peek(&doc, &c) && c == '\xEF' && doc.scan.end - doc.scan.at >= 3 &&
+	    memcmp(doc.scan.at, "\xEF\xBB\xBF", 3) == 0)
+		doc.scan.at += 3; /* the mark of UTF-8 */
 	if (!peek(&doc, &c)) {
 		stop(&doc, "it is empty");
 	} else if (c == '{') {
@@ -327,6 +330,8 @@ int sc_json_doc_read(struct sc_inflate *in, const struct sc_json_doc_ops *ops, v
 	} else {
 		stop(&doc, "it is no JSON object");
 	}
+	if (!out->truncated && doc.rc == 0 && peek(&doc, &c))
+		report_bad(&doc, false, "text after the end of the document, which is not read");
 	if (sc_inflate_damage(in))
 		out->truncated = sc_inflate_damage(in);
 	free(doc.buf);

@@ -177,8 +177,7 @@ void sc_trace_loss_text(const struct sc_trace_loss *loss, struct sc_strbuf *out)
 	if (!sc_trace_loss_stands(loss))
 		sc_strbuf_append(out, "what is computed from it does not stand");
 	else if (loss->is_cut)
-		sc_strbuf_append(out,
-				 "what is computed from it stands for the time before its end");
+		sc_strbuf_append(out, "what is computed from it stands for what is there");
 	else
 		sc_strbuf_append(out, "what is computed from it stands");
 }

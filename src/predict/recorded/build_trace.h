@@ -73,6 +73,7 @@ struct sc_trace_iteration {
 	uint32_t begin, end; /* calls: SC_CALL_BEGIN, SC_CALL_END */
 	uint32_t first_act,
 		end_act; /* all of its activities are in there, with those still running */
+	uint32_t n_launches, n_lost; /* of kernels, and of those that the trace does not have */
 };
 struct sc_trace_stream {
 	int32_t device, stream;
@@ -111,6 +112,9 @@ struct sc_trace_rank {
 	int64_t n_queued;     /* launches that did */
 	double queued_us;     /* and how long */
 	bool has_waits;       /* the trace says which events streams wait for */
+	int64_t n_lost;    /* launches whose kernel is not there, of iterations that are left out */
+	size_t n_cut;      /* these iterations */
+	int64_t n_doubled; /* activities that are there more than once */
 };
 struct sc_trace_run {
 	struct sc_intern names;

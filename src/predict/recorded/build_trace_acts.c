@@ -402,6 +402,14 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 			continue;
 		add_act(load, e, sc_correlations_find(table, e->correlation), lanes);
 		SC_VEC_PUSH(&events, (uint32_t)i);
+		for (size_t k = i; k-- > 0 && t->events.at[k].start_ns == e->start_ns;)
+			if (t->events.at[k].correlation == e->correlation && e->correlation &&
+			    t->events.at[k].lane == e->lane && t->events.at[k].cls == e->cls &&
+			    t->events.at[k].dur_ns == e->dur_ns &&
+			    t->events.at[k].name == e->name) {
+				load->rank->n_doubled++;
+				break;
+			}
 	}
 	SC_VEC_RESERVE(&events, 1);
 	order_acts(load, events.at);

@@ -243,6 +243,10 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 	qsort(marks, 2 * n_marks, sizeof(*marks), compare_mark_times);
 	for (size_t i = 0; i < t->events.n; i++) {
 		load->call_of_event[i] = SC_NONE;
+		if (t->events.at[i].cls == SC_EV_API &&
+		    strstr(t->strings.at[t->events.at[i].name], "LaunchKernel"))
+			SC_VEC_PUSH(&load->launches,
+				    ((struct trace_launch){t->events.at[i].start_ns, !need[i]}));
 		if (!need[i])
 			continue;
 		for (; next < 2 * n_marks && marks[next].ns <= t->events.at[i].start_ns; next++)

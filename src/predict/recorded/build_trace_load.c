@@ -46,6 +46,7 @@ static void end_load(struct rank_load *load)
 	free(load->act_event);
 	free(load->comm_before);
 	SC_VEC_RELEASE(&load->marks.list);
+	SC_VEC_RELEASE(&load->launches);
 	sc_trace_release(&load->trace);
 }
 
@@ -417,7 +418,13 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 			find_bounds(&out->ranks.at[r], &out->merge.ranks.at[r]);
 		common_iterations(out);
 		sc_trace_find_nodes(out);
-		if (out->n_iterations == 0)
+		if (out->n_iterations == 0 && out->ranks.at[0].n_cut)
+			rc = sc_err_at(
+				err, SC_EVALUE, out->ranks.at[0].path, 0, 0,
+				"its %zu steps lost calls or kernels (%lld launches without their kernel): "
+				"the file was cut; import a whole one",
+				out->ranks.at[0].n_cut, (long long)out->ranks.at[0].n_lost);
+		else if (out->n_iterations == 0)
 			rc = sc_err_set(err, SC_EVALUE,
 					range ? "no iteration \"%.64s\" that all ranks have"
 					      : "no iteration that all ranks have%.1s",

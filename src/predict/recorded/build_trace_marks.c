@@ -6,6 +6,10 @@
 #include "predict/recorded/build_trace_priv.h"
 #include "trace/period.h"
 
+/* Of an iteration: launches without kernels, or calls that others have; time without a call. More was lost. */
+#define CUT_SHARE 0.1
+#define QUIET_SHARE 0.25
+
 struct call_times {
 	int64_t start_ns, end_ns;
 };
@@ -227,6 +231,53 @@ static void place_act(struct sc_trace_rank *r, uint32_t act)
 	}
 }
 
+/* Profilers write what they have by buffers, in no order of time. Of a file that was cut, steps lack calls with
+ * their kernels: they have fewer than others, or none for long. */
+static bool lacks_calls(const struct sc_trace_rank *r, const struct sc_trace_iteration *it,
+			uint32_t most)
+{
+	int64_t at = r->calls.at[it->begin].start_ns, quiet = 0;
+	const int64_t all = r->calls.at[it->end].start_ns - at;
+
+	for (uint32_t c = it->begin; c <= it->end; c++) {
+		quiet = r->calls.at[c].start_ns - at > quiet ? r->calls.at[c].start_ns - at : quiet;
+		at = r->calls.at[c].start_ns + r->calls.at[c].dur_ns;
+	}
+	return it->end - it->begin < (1 - CUT_SHARE) * most ||
+	       (double)quiet > QUIET_SHARE * (double)all;
+}
+
+/* A file that was cut may have calls and not their kernels, or neither: such steps are none. */
+static void leave_cut(struct rank_load *load)
+{
+	struct sc_trace_rank *r = load->rank;
+	size_t kept = 0, next = 0;
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < r->iterations.n; i++)
+		if (r->iterations.at[i].end - r->iterations.at[i].begin > most)
+			most = r->iterations.at[i].end - r->iterations.at[i].begin;
+	for (size_t i = 0; i < r->iterations.n; i++) {
+		struct sc_trace_iteration it = r->iterations.at[i];
+		const int64_t from = r->calls.at[it.begin].start_ns;
+		const int64_t to = r->calls.at[it.end].start_ns;
+
+		for (; next < load->launches.n && load->launches.at[next].ns < to; next++)
+			if (load->launches.at[next].ns >= from) {
+				it.n_launches++;
+				it.n_lost += load->launches.at[next].lost;
+			}
+		if (it.n_lost > CUT_SHARE * it.n_launches ||
+		    (load->trace.partial && lacks_calls(r, &it, most))) {
+			r->n_cut++;
+			r->n_lost += it.n_lost;
+		} else {
+			r->iterations.at[kept++] = it;
+		}
+	}
+	r->iterations.n = kept;
+}
+
 void sc_trace_number_iterations(struct rank_load *load)
 {
 	struct sc_trace_rank *r = load->rank;
@@ -247,4 +298,5 @@ void sc_trace_number_iterations(struct rank_load *load)
 	}
 	for (uint32_t a = 0; a < r->acts.n; a++)
 		place_act(r, a);
+	leave_cut(load);
 }

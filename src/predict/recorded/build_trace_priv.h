@@ -5,6 +5,10 @@
 #include "predict/recorded/build_trace.h"
 #include "trace/iteration_ranges.h"
 
+struct trace_launch {
+	int64_t ns;
+	bool lost; /* no activity has its correlation */
+};
 struct rank_load {
 	struct sc_trace_run *run;
 	struct sc_trace_rank *rank;
@@ -16,7 +20,8 @@ struct rank_load {
 	uint16_t *lane_of;       /* trace lanes -> rank's, or NO_LANE */
 	uint32_t *comm_before;   /* lanes of collectives before each of the rank's */
 	int64_t latency_ns;
-	uint32_t *act_event; /* acts -> events */
+	SC_VEC(struct trace_launch) launches; /* of kernels, by time */
+	uint32_t *act_event;                  /* acts -> events */
 };
 enum { SC_TRACE_NO_LANE = UINT16_MAX };
 enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };

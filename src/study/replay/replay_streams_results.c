@@ -210,6 +210,28 @@ static void warn_of_lag(struct sc_replay_result *out)
 			it[0].lag_ms, it[0].step, it[n - 1].lag_ms, it[n - 1].step);
 }
 
+static void warn_of_holes(const struct stream_study *study, struct sc_replay_result *out)
+{
+	int64_t n_lost = 0, n_doubled = 0;
+	size_t n_cut = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		n_cut += study->run.ranks.at[r].n_cut;
+		n_lost += study->run.ranks.at[r].n_lost;
+		n_doubled += study->run.ranks.at[r].n_doubled;
+	}
+	if (n_cut)
+		sc_warn(&out->warnings,
+			"steps that lost calls or kernels are left out: n=%zu beside %zu kept; launches "
+			"without their kernel n=%" PRId64,
+			n_cut, out->iterations.n, n_lost);
+	if (n_doubled)
+		sc_warn(&out->warnings,
+			"activities that are in the trace twice, at one time on one stream: n=%" PRId64
+			"; it may be two copies of one",
+			n_doubled);
+}
+
 static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
 {
 	int64_t n_unlaunched = 0;
@@ -384,6 +406,7 @@ void sc_streams_results(struct replay_study *of)
 	warn_of_clocks(study, out);
 	warn_of_queues(study, out);
 	warn_of_lag(out);
+	warn_of_holes(study, out);
 	warn_of_trace(study, out);
 	warn_of_changes(study, out);
 }
