@@ -38,7 +38,8 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 	sc_config_take_wiring(cluster, device);
 	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
 	usual(&cluster->nics_per_node, device->usual_nics_per_node);
-	if (device->usual_scale_up_gpus > cluster->gpus_per_node)
+	if (device->usual_scale_up_gpus > cluster->gpus_per_node &&
+	    device->usual_scale_up_gpus % cluster->gpus_per_node == 0)
 		usual(&cluster->scale_up_gpus, device->usual_scale_up_gpus);
 	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
 	if (cluster->nic_gbit_s < 0)

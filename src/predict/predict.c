@@ -72,7 +72,8 @@ static void begin(const struct sc_request *request, struct sc_prediction *out)
 	const struct sc_warnings *warnings = &request->warnings;
 
 	out->network_gbps = out->network_frac = 0;
-	out->mfu = out->mfu_causal = out->samples_per_s = out->tokens_per_s = out->model_flop = 0;
+	out->mfu = out->mfu_bf16 = out->mfu_causal = out->samples_per_s = out->tokens_per_s =
+		out->model_flop = 0;
 	out->warnings.n = warnings->n;
 	memcpy(out->warnings.text, warnings->text, warnings->n * sizeof(warnings->text[0]));
 }

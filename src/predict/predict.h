@@ -30,6 +30,7 @@ struct sc_prediction {
 	struct sc_memory memory;
 	/* Of the FLOPs of a model with all of attention; and without what causal attention leaves out (0: no
 	 * attention). */
+	double mfu_bf16; /* over the peak of bf16, where the products are narrower; else 0 */
 	double mfu, mfu_causal;
 	double samples_per_s, tokens_per_s, model_flop;
 	/* On a torus: what a GPU sends while any collective runs, and its share of all its links; else 0. */

@@ -176,6 +176,8 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 	sc_json_real(json, json->root, "low_ms", p->low_ms);
 	sc_json_real(json, json->root, "high_ms", p->high_ms);
 	sc_json_real(json, json->root, "mfu", p->mfu);
+	if (p->mfu_bf16 > 0)
+		sc_json_real(json, json->root, "mfu_bf16", p->mfu_bf16);
 	if (p->mfu_causal > 0)
 		sc_json_real(json, json->root, "mfu_causal", p->mfu_causal);
 	sc_json_real(json, json->root, "model_flop", p->model_flop);

@@ -169,6 +169,9 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 	if (p->tokens_per_s > 0)
 		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
 	sc_strbuf_printf(out, "MFU %.1f %%", 100.0 * p->mfu);
+	if (p->mfu_bf16 > 0)
+		sc_strbuf_printf(out, " of the peak in this precision, %.1f %% of that in bf16",
+				 100 * p->mfu_bf16);
 	if (p->mfu_causal > 0 && p->mfu_causal < p->mfu)
 		sc_strbuf_printf(out, " (%.1f %% of causal attention alone)", 100 * p->mfu_causal);
 	sc_strbuf_append_char(out, '\n');

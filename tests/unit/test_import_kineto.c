@@ -249,6 +249,32 @@ END_TEST
 	"{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernelExC\", \"pid\": 5," \
 	" \"tid\": 6, \"ts\": " ts ", \"dur\": 1, \"args\": {\"correlation\": " correlation "}}"
 
+/* A mark of UTF-8 is read over; what follows the document is said. */
+START_TEST(test_around_the_document)
+{
+	static const char document[] =
+		"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7, "
+		"\"ts\": 1, \"dur\": 2, \"args\": {\"device\": 0, \"stream\": 7}}]}";
+	char text[1024];
+	struct fixture f;
+
+	snprintf(text, sizeof(text), "\xEF\xBB\xBF%s\n", document);
+	fixture_text(&f, "a.json", text);
+	ck_assert_int_eq(fixture_import(&f), 0);
+	ck_assert_int_eq(f.stats.n_events, 1);
+	ck_assert_uint_eq(f.stats.n_reasons, 0);
+	fixture_close(&f);
+	snprintf(text, sizeof(text), "%s%s", document, document);
+	fixture_text(&f, "a.json", text);
+	ck_assert_int_eq(fixture_import(&f), 0);
+	ck_assert_int_eq(f.stats.n_events, 1);
+	ck_assert_uint_eq(f.stats.n_reasons, 1);
+	ck_assert_msg(strstr(f.stats.bad[0].reason, "after the end") != NULL, "%s",
+		      f.stats.bad[0].reason);
+	fixture_close(&f);
+}
+END_TEST
+
 static const struct sc_trace_comm *comm_of(const struct fixture *f, const char *name)
 {
 	return &f->trace.comms.at[fixture_event(f, name)->comm];
@@ -618,6 +644,7 @@ static Suite *import_kineto_suite(void)
 	TCase *tcase = tcase_create("all");
 
 	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, test_around_the_document);
 	tcase_add_loop_test(tcase, times_are_exact, 0, N(TIMES));
 	tcase_add_loop_test(tcase, a_bad_event_costs_only_itself, 0, N(EVENTS));
 	tcase_add_loop_test(tcase, categories, 0, N(CATS));

@@ -22,7 +22,10 @@ static bool predict(void)
 {
 	struct sc_err err = {0};
 
-	return sc_predict(predictor, &request, &opts, &out, &err) == 0;
+	if (sc_predict(predictor, &request, &opts, &out, &err))
+		return false;
+	ck_assert_double_le(out.mfu, 1);
+	return true;
 }
 
 static bool resolve_random(int seed)

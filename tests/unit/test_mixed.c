@@ -322,7 +322,7 @@ START_TEST(groups_over_hosts_use_links)
 	char text[512];
 	double hosts, domain, node;
 
-	snprintf(text, sizeof(text), HOSTS_OF_4 "%s", GROUPS[_i]);
+	snprintf(text, sizeof(text), HOSTS_OF_4 "cluster.scale_up_gpus=4 %s", GROUPS[_i]);
 	hosts = ms_of(NULL, text);
 	snprintf(text, sizeof(text), HOSTS_OF_4 "cluster.scale_up_gpus=32 %s", GROUPS[_i]);
 	domain = ms_of(NULL, text);

@@ -501,7 +501,7 @@ START_TEST(scale_up_domain_is_one_node)
 	char text[512];
 	double host, domain, wide;
 
-	snprintf(text, sizeof(text), "%s cluster.gpus_per_node=4", COMMON);
+	snprintf(text, sizeof(text), "%s cluster.gpus_per_node=4 cluster.scale_up_gpus=4", COMMON);
 	host = run(make_request(text), &opts)->iteration_ms;
 	snprintf(text, sizeof(text), "%s cluster.gpus_per_node=4 cluster.scale_up_gpus=32", COMMON);
 	domain = run(make_request(text), &opts)->iteration_ms;

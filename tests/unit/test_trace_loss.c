@@ -72,7 +72,7 @@ static const struct {
 	 0,
 	 true,
 	 "the trace ends early; reason: the recording was not ended; what is computed from it stands for "
-	 "the time before its end"},
+	 "what is there"},
 	{{{0, 995, 0, 10, "why"}},
 	 true,
 	 0,

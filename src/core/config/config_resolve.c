@@ -295,6 +295,12 @@ static int resolve_parallel(const struct sc_resolver *res)
 	if (req->software.sequence_parallel &&
 	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
 		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
+	if (req->software.sequence_parallel && par->tp > 1 && !par->sequence_parallel &&
+	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
+		sc_warn(&req->warnings,
+			"model.seq / cp = %" PRId64 " is no multiple of tp %" PRId64
+			": sequence_parallel, which %s uses, is off; pad the sequence",
+			req->config.model.seq / par->cp, par->tp, req->config.training.software);
 	if (req->software.tp_overlap && par->sequence_parallel && par->tp > 1 &&
 	    !sc_config_origin(&req->config, "parallel.tp_overlap"))
 		par->tp_overlap = true;
@@ -374,6 +380,17 @@ static int resolve_cluster(const struct sc_resolver *res)
 				"cluster.gpus_per_node is not given; the usual %" PRId64
 				" of %s is taken",
 				usual, req->device.id);
+	}
+	/* By its name a machine is what it is for every command. */
+	if (cl->scale_up_gpus == SC_NOT_GIVEN && req->n_kinds < 2 &&
+	    req->device.usual_scale_up_gpus > cl->gpus_per_node &&
+	    req->device.usual_scale_up_gpus % cl->gpus_per_node == 0) {
+		cl->scale_up_gpus = req->device.usual_scale_up_gpus;
+		if (gpus > cl->gpus_per_node)
+			sc_warn(&req->warnings,
+				"cluster.scale_up_gpus is not given; the usual NVLink domain of %s is "
+				"taken: %" PRId64 " GPUs",
+				req->device.id, cl->scale_up_gpus);
 	}
 	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
 	if (req->config.model.family == SC_DLRM)

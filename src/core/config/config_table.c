@@ -81,6 +81,9 @@ static void bind_files(const struct sc_config_table *table, struct sc_config_fil
 
 int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, struct sc_err *err)
 {
+	if (table->csv->n_rows == 0)
+		return sc_err_at(err, SC_EFORMAT, table->csv->file, 1, 0,
+				 "a header without rows: nothing to do");
 	table->columns = sc_arena_calloc(arena, table->csv->n_cols, sizeof(*table->columns));
 	for (size_t i = 0; i < table->csv->n_cols; i++) {
 		int rc = bind_column(table, i, arena, err);

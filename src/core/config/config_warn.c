@@ -1,4 +1,5 @@
 /* What a checked request says without effect, or against what frameworks do: warnings. */
+#include "base/units.h"
 #include "core/config/config_priv.h"
 
 /* Keys that are given, and have no effect without what the request has not (sc_field.needs). */
@@ -70,11 +71,33 @@ static void warn_boards(struct sc_request *req)
 	}
 }
 
+/* Numbers of another unit than the key's: what was understood. */
+static void warn_units(struct sc_request *req)
+{
+	enum { MANY_SEQUENCES = 100000, SLOW_NIC = 100, FAST_NIC = 1600, FAST_USUAL = 400 };
+	const struct sc_config *cfg = &req->config;
+	const double gbit_s = cfg->cluster.nic_gbit_s;
+
+	if (sc_model_is_transformer(&cfg->model) && cfg->training.global_batch > MANY_SEQUENCES)
+		sc_warn(&req->warnings,
+			"training.global_batch %lld is taken as sequences, %.3g tokens a step: divide tokens "
+			"by model.seq",
+			(long long)cfg->training.global_batch,
+			(double)cfg->training.global_batch * (double)cfg->model.seq);
+	if (sc_config_origin(cfg, "cluster.nic_gbit_s") &&
+	    (gbit_s > FAST_NIC ||
+	     (gbit_s < SLOW_NIC && req->device.usual_nic_gbit_s >= FAST_USUAL)))
+		sc_warn(&req->warnings,
+			"cluster.nic_gbit_s %g is taken as Gbit/s of one NIC, %.4g GB/s each, %lld a node",
+			gbit_s, gbit_s / SC_BITS_PER_BYTE, (long long)cfg->cluster.nics_per_node);
+}
+
 int sc_config_warn(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
 
 	warn_boards(req);
+	warn_units(req);
 	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
 	if (req->config.model.family == SC_DLRM)
 		sc_config_warn_dlrm(req);

@@ -235,11 +235,10 @@ static double peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
 }
 
 /* Of a GPU of the cluster, on average. */
-static double mean_peak_tflops(const struct sc_request *req)
+static double mean_peak_tflops(const struct sc_request *req, enum sc_dtype dtype)
 {
 	const struct sc_structs *list = &req->config.cluster.nodes;
 	const struct sc_gpu_nodes *nodes = list->at;
-	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
 	double sum = 0, n = 0;
 
 	if (sc_request_n_kinds(req) == 1)
@@ -258,7 +257,8 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 	const struct sc_request *req = run->tf->request;
 	double batch = (double)req->config.training.global_batch;
 	double seconds = out->iteration_ms / SC_MS_PER_S;
-	double peak = mean_peak_tflops(req), causal;
+	const enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
+	double peak = mean_peak_tflops(req, dtype), causal;
 
 	out->model_flop = batch * sc_transformer_model_flop(req, &causal);
 	out->samples_per_s = batch / seconds;
@@ -268,6 +268,8 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
 		   (out->iteration_ms * SC_US_PER_MS);
 	out->mfu_causal = out->mfu * batch * causal / out->model_flop;
+	if (sc_dtype_bytes(dtype) < sc_dtype_bytes(SC_BF16))
+		out->mfu_bf16 = out->mfu * peak / mean_peak_tflops(req, SC_BF16);
 }
 
 /* When a class's first pass begins: its first kernel, so much later as the others wait for their launches. A

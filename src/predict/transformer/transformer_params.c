@@ -140,6 +140,18 @@ static double head_macs(const struct dims *x)
 	return rows_frac * (x->h * (double)x->model->vocab + transform);
 }
 
+/* Keys that a token attends to, mean of layers with a window and without. A window w of s keys is w for each, and
+ * s(1 - w/2s) fewer at the begin where it is causal; without windows all s. */
+static double mean_keys(const struct sc_model *m, double s, bool causal)
+{
+	const double w = fmin((double)m->sliding_window, s);
+	double full = m->full_attention_every > 0 ? 1 / (double)m->full_attention_every : 0;
+
+	if (m->sliding_window < 1 || w >= s)
+		full = 1;
+	return full * s * (causal ? 0.5 : 1) + (1 - full) * w * (causal ? 1 - w / (2 * s) : 1);
+}
+
 /* Frozen weights have no gradients; those of attention's own products are always two more passes.
  * Causal attention counts as full, as in Narayanan et al. 2021, and adapters are left out. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
@@ -154,11 +166,12 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	dense = moe ? (double)sc_model_dense_layers(m, 0, m->layers) : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
 	macs += (1 + mtp) * head_macs(&x) + mtp * 2 * x.h * x.h;
-	attention = layers * x.s_all * (double)m->heads * (x.d + x.d_v);
+	attention = layers * (double)m->heads * (x.d + x.d_v);
 	macs *= x.lora ? 2 : 3;
 	if (causal)
-		*causal = 2 * x.s_all * (macs + 3 * attention * (x.traits->causal ? 0.5 : 1));
-	return 2 * x.s_all * (macs + 3 * attention);
+		*causal = 2 * x.s_all *
+			  (macs + 3 * attention * mean_keys(m, x.s_all, x.traits->causal));
+	return 2 * x.s_all * (macs + 3 * attention * mean_keys(m, x.s_all, false));
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)
