@@ -117,7 +117,7 @@ static int compare_samples(const void *left, const void *right)
 }
 
 struct columns {
-	size_t *steps; /* that have the same operations as the first */
+	size_t *steps; /* that have the same operations as the usual one */
 	size_t n;
 	struct sample *samples;
 	double *sorted;
@@ -137,10 +137,25 @@ static void others_of_column(const struct sc_job *job, const struct columns *c, 
 			sc_median_without(c->sorted, c->n, k);
 }
 
-/* Steps whose operations differ from those of the first are left out: NAN. */
+/* The step whose operations most steps have, if more than half have them (Boyer and Moore 1981): a row that the
+ * first step lost must not cost the others. */
+static size_t usual_step(const struct sc_job *job)
+{
+	size_t usual = 0, lead = 0;
+
+	for (size_t k = 0; k < job->steps.n; k++) {
+		if (lead == 0)
+			usual = k;
+		lead += same_operations(job, usual, k) ? 1 : (size_t)-1;
+	}
+	return usual;
+}
+
+/* Steps whose operations differ from those of the usual one are left out: NAN. */
 void sc_job_study_others(struct job_study *s)
 {
 	const struct sc_job *job = s->job;
+	const size_t usual = usual_step(job);
 	struct columns c = {
 		.steps = sc_xmalloc(job->steps.n * sizeof(*c.steps)),
 		.samples = sc_xmalloc(job->steps.n * sizeof(*c.samples)),
@@ -150,9 +165,9 @@ void sc_job_study_others(struct job_study *s)
 	for (size_t i = 0; i < job->ops.n; i++)
 		s->other_gap_us[i] = s->other_work_us[i] = NAN;
 	for (size_t k = 0; k < job->steps.n; k++)
-		if (same_operations(job, 0, k))
+		if (same_operations(job, usual, k))
 			c.steps[c.n++] = k;
-	for (size_t op = 0; c.n > 1 && op < job->steps.at[0].n_ops; op++) {
+	for (size_t op = 0; c.n > 1 && op < job->steps.at[usual].n_ops; op++) {
 		others_of_column(job, &c, op, s->gap_us, s->other_gap_us);
 		others_of_column(job, &c, op, s->work_us, s->other_work_us);
 	}
