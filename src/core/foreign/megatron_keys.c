@@ -75,6 +75,7 @@ static const struct sc_foreign_key MEGATRON_ROWS[] = {
 	SC_TAKE("num-virtual-stages-per-pipeline-rank", "parallel.virtual_stages"),
 	SC_TAKE("virtual-pipeline-model-parallel-size", "parallel.virtual_stages"),
 	SC_TAKE_WORD("sequence-parallel", "parallel.sequence_parallel", sc_words_switch),
+	SC_TAKE_WORD("qk-layernorm", "model.qk_norm", sc_words_switch),
 	SC_TAKE_WORD("tp-comm-overlap", "parallel.tp_overlap", sc_words_switch),
 	SC_TAKE_WORD("ub-tp-comm-overlap", "parallel.tp_overlap", sc_words_switch),
 	SC_TAKE_WORD("account-for-embedding-in-pipeline-split", "parallel.count_embedding",
@@ -218,11 +219,13 @@ static int take_family(struct sc_foreign *file, struct sc_err *err)
 			     : rope                          ? "mpt"
 							     : "gpt";
 
-	if (is_given(file, "model.experts") && !is_gated(file) &&
+	if ((is_given(file, "model.experts") || latent) && !is_gated(file) &&
 	    (is_command(file) || sc_foreign_get(file, "activation") ||
 	     sc_foreign_get(file, "gated-linear-unit")))
-		return sc_foreign_fail(at, err,
-				       "experts whose MLP is not gated are not understood");
+		return sc_foreign_fail(
+			latent ? sc_foreign_get(file, "multi-latent-attention") : at, err,
+			"experts and layers with latent attention are understood with "
+			"a gated MLP only (--swiglu)");
 	if (has_text(program, "t5") || has_text(program, "vision") || has_text(program, "mamba"))
 		return sc_foreign_fail(program, err, "only decoders (GPT) and BERT are understood");
 	return at ? sc_foreign_put(file, at, "model.family", family, err) : 0;
