@@ -117,7 +117,8 @@ static int load(const struct compare_args *args, struct sc_compare *out, struct 
 
 static int compare(const struct compare_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	struct sc_compare all = {.n = args->common.words.n, .n_jobs = sc_cpu_count()};
+	struct sc_compare all = {
+		.n = args->common.words.n, .arena = arena, .n_jobs = sc_cpu_count()};
 	struct sc_catalog *catalog;
 	int rc = check_words(&args->common.words, err);
 

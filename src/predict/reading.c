@@ -242,8 +242,7 @@ static void put_contributors(const struct sc_tally *tally, const struct sc_op_in
 
 		to->ms = parts[i].us / SC_US_PER_MS;
 		to->count = parts[i].count;
-		snprintf(to->what, sizeof(to->what), "%s",
-			 info->tally_name(info->ctx, parts[i].id));
+		to->what = info->tally_name(info->ctx, parts[i].id);
 	}
 	free(parts);
 }

@@ -22,8 +22,8 @@ struct sc_class_info {
 	double busy_ms, idle_ms, comm_ms;
 };
 struct sc_contributor {
-	char what[96]; /* "gemm mlp h->4h forward" */
-	double ms;     /* on the critical path, whole iteration */
+	const char *what; /* "gemm mlp h->4h forward"; until the next prediction */
+	double ms;        /* on the critical path, whole iteration */
 	double count;
 };
 struct sc_reading {

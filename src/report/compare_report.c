@@ -171,11 +171,12 @@ static void put_families(const struct sc_compare *compare, struct sc_strbuf *out
 
 /* What the critical paths have, whichever rank it is of. */
 struct on_paths {
-	char name[sizeof(((struct sc_contributor *)0)->what)];
+	const char *name;
 	double ms[SC_COMPARE_MAX], spread;
 };
 
-static struct on_paths *find_on_paths(struct on_paths *all, size_t *n, const char *what)
+static struct on_paths *find_on_paths(struct on_paths *all, size_t *n, const char *what,
+				      struct sc_arena *arena)
 {
 	const char *of = strstr(what, " of rank ");
 	size_t n_name = of ? (size_t)(of - what) : strlen(what);
@@ -183,7 +184,7 @@ static struct on_paths *find_on_paths(struct on_paths *all, size_t *n, const cha
 	for (size_t i = 0; i < *n; i++)
 		if (strlen(all[i].name) == n_name && memcmp(all[i].name, what, n_name) == 0)
 			return &all[i];
-	memcpy(all[*n].name, what, n_name);
+	all[*n].name = sc_arena_strndup(arena, what, n_name);
 	return &all[(*n)++];
 }
 
@@ -205,7 +206,7 @@ static size_t list_on_paths(const struct sc_compare *compare, struct on_paths *a
 		const struct sc_reading *r = compare->at[i].reading;
 
 		for (size_t k = 0; k < r->n_contributors; k++)
-			find_on_paths(all, &n, r->contributors[k].what)->ms[i] +=
+			find_on_paths(all, &n, r->contributors[k].what, compare->arena)->ms[i] +=
 				r->contributors[k].ms;
 	}
 	for (size_t k = 0; k < n; k++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/demangle.h"
 #include "base/units.h"
 #include "predict/recorded/build_trace_priv.h"
 #include "predict/recorded/kernel_family.h"
@@ -13,11 +14,14 @@ enum { ARENA_BYTES = 64 << 10, MAX_SHAPES = 512, MAX_CLOCK_ERROR_NS = 20 * 1000 
 uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string)
 {
 	struct sc_trace_run *run = load->run;
+	char *demangled;
 	uint32_t name;
 
 	if (load->names[string])
 		return load->names[string] - 1;
-	name = sc_intern_add(&run->names, load->trace.strings.at[string]);
+	demangled = sc_demangle(load->trace.strings.at[string]);
+	name = sc_intern_add(&run->names, demangled ? demangled : load->trace.strings.at[string]);
+	free(demangled);
 	while (run->family.n <= name) {
 		const char *text = sc_intern_get(&run->names, (uint32_t)run->family.n);
 

@@ -8,8 +8,16 @@
 #include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
 
+/* The predictor's texts are gone with its next prediction. */
+static void keep_texts(struct sc_reading *reading, struct sc_arena *arena)
+{
+	for (size_t i = 0; i < reading->n_contributors; i++)
+		reading->contributors[i].what =
+			sc_arena_strdup(arena, reading->contributors[i].what);
+}
+
 static int predict(struct sc_compared *c, struct sc_catalog *catalog,
-		   struct sc_predictor *predictor, struct sc_err *err)
+		   struct sc_predictor *predictor, struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_predict_opts opts;
 	const struct sc_schedule_ask ask = {c->config, catalog, c->config->file, predictor, &opts};
@@ -19,6 +27,8 @@ static int predict(struct sc_compared *c, struct sc_catalog *catalog,
 	rc = sc_resolve_chosen(&ask, &c->request, err);
 	if (rc == 0)
 		rc = sc_predict_chosen(predictor, &c->request, &opts, &c->prediction, err);
+	if (rc == 0)
+		keep_texts(&c->prediction.reading, arena);
 	c->reading = &c->prediction.reading;
 	c->ms = c->prediction.iteration_ms;
 	return rc;
@@ -137,7 +147,7 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		struct sc_compared *c = &compare->at[i];
 
-		rc = c->config ? predict(c, catalog, predictor, err)
+		rc = c->config ? predict(c, catalog, predictor, compare->arena, err)
 			       : replay(c, compare->n_jobs, err);
 		if (rc)
 			break;

@@ -25,6 +25,7 @@ struct sc_compared {
 struct sc_compare {
 	struct sc_compared *at;
 	size_t n, n_recordings;
+	struct sc_arena *arena;      /* of what the results hold */
 	unsigned n_jobs;             /* threads of replays; 0 = 1 */
 	struct sc_model_error error; /* the widest of all; 0 of recordings */
 };

@@ -200,45 +200,38 @@ double sc_median_without(const double *sorted, size_t n, size_t k)
 
 /* What the path is made of, by text. */
 struct names {
-	const struct sc_replay_result *result;
+	struct sc_replay_result *result;
 	const struct sc_graph *graph;
 	struct sc_intern *texts;
+	struct sc_strbuf *text; /* scratch */
 };
 
-/* A segment of the path as text, without its rank: an activity, or the wait before it. */
-static void name_segment(const struct names *names, const struct sc_segment *s, bool on_host,
-			 char *buf, size_t n_buf)
-{
-	const char *what = names->result->node_names[s->node];
-	const enum sc_gap gap = (enum sc_gap)s->gap;
-
-	if (gap == SC_GAP_LAUNCH)
-		snprintf(buf, n_buf, "%s", sc_gap_name(gap));
-	else if (gap == SC_GAP_NONE || (gap == SC_GAP_HOST && on_host))
-		snprintf(buf, n_buf, "%.44s", what);
-	else
-		snprintf(buf, n_buf, "%s before %.32s", sc_gap_name(gap), what);
-}
-
+/* A segment of the path as text: an activity or the wait before it, and its rank. */
 static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
 {
 	const struct sc_segment *s = part->segment;
 	const struct names *names = ctx;
 	const struct sc_lane *lane = &names->graph->lanes.at[names->graph->nodes.at[s->node].lane];
-	char text[sizeof(((struct sc_contributor *)NULL)->what)], what[56];
+	const enum sc_gap gap = (enum sc_gap)s->gap;
 
-	name_segment(names, s, lane->kind == SC_LANE_HOST, what, sizeof(what));
+	sc_strbuf_clear(names->text);
+	if (gap != SC_GAP_NONE)
+		sc_strbuf_append(names->text, sc_gap_name(gap));
+	if (gap != SC_GAP_NONE && gap != SC_GAP_LAUNCH)
+		sc_strbuf_append(names->text, " before ");
+	if (gap != SC_GAP_LAUNCH)
+		sc_strbuf_append(names->text, names->result->node_names[s->node]);
 	if (lane->class_id < names->result->ranks.n)
-		snprintf(text, sizeof(text), "%s of %.36s", what,
-			 names->result->ranks.at[lane->class_id].name);
-	else
-		snprintf(text, sizeof(text), "%s", what);
-	sc_tally_add(tally, sc_intern_add(names->texts, text), part->us, part->times);
+		sc_strbuf_printf(names->text, " of %s",
+				 names->result->ranks.at[lane->class_id].name);
+	sc_tally_add(tally, sc_intern_add(names->texts, names->text->at), part->us, part->times);
 }
 
 static const char *tally_name(const void *ctx, uint32_t id)
 {
-	return sc_intern_get(((const struct names *)ctx)->texts, id);
+	const struct names *names = ctx;
+
+	return sc_arena_strdup(&names->result->arena, sc_intern_get(names->texts, id));
 }
 
 static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
@@ -255,7 +248,8 @@ void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *r)
 {
 	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
 	struct sc_intern texts = {.n_slots = 0};
-	const struct names names = {r, in->account.ran.graph, &texts};
+	struct sc_strbuf text = {0};
+	const struct names names = {r, in->account.ran.graph, &texts, &text};
 
 	in->info = (struct sc_op_info){.ctx = &names,
 				       .tally = tally_segment,
@@ -263,5 +257,6 @@ void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *r)
 				       .class_name = class_name};
 	sc_read_timeline(&reader, in, &r->reading);
 	sc_intern_release(&texts);
+	sc_strbuf_release(&text);
 	sc_reader_release(&reader);
 }
