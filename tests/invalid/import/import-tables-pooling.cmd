@@ -1,0 +1,1 @@
+"$STEPCAST" config import $FILE --set cluster.gpu=h100-sxm-80gb 

@@ -1,0 +1,1 @@
+[EmbeddingBagConfig(name="a", num_embeddings=10, embedding_dim=64)]
