@@ -108,6 +108,7 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 		sc_json_real(json, row, "iteration_ms", w->iteration_ms);
 		sc_json_real(json, row, "gain_pct", w->gain_pct);
 	}
+	sc_json_known_real(json, object, "twice_the_nics_ms", explanation->twice_the_nics_ms);
 }
 
 /* Of a torus. */
