@@ -414,11 +414,11 @@ static void append_key(const struct sc_foreign_line *line, struct sc_strbuf *out
 	sc_strbuf_append_char(out, '\n');
 }
 
-static void append_ignored(const struct sc_foreign_line *line, bool by_software,
-			   const char *heading, struct sc_strbuf *out)
+static void append_ignored(const struct sc_foreign_line *line,
+			   enum sc_foreign_ignored why, const char *heading, struct sc_strbuf *out)
 {
 	for (; line; line = line->next) {
-		if (line->by_software != by_software)
+		if (line->why != why)
 			continue;
 		sc_strbuf_append(out, heading);
 		heading = "";
@@ -434,9 +434,13 @@ void sc_config_show_import(const struct sc_config *config, const struct sc_forei
 	sc_strbuf_append(out, "schema: stepcast/1\n");
 	append_all(&writer, config, out);
 	append_ignored(
-		lines->ignored, true,
+		lines->ignored, SC_IGNORED_SOFTWARE,
 		"# Not taken over; training.software stands for these, and may do otherwise:\n",
 		out);
-	append_ignored(lines->ignored, false,
+	append_ignored(lines->ignored, SC_IGNORED_OPEN,
+		       "# Not taken over: left open here, for what starts the program to fill in; "
+		       "give them with --set where they matter:\n",
+		       out);
+	append_ignored(lines->ignored, SC_IGNORED_FREE,
 		       "# Not taken over, for a step costs as much without:\n", out);
 }

@@ -123,17 +123,22 @@ static int check_stages(const struct sc_resolver *res)
 	const struct sc_config *cfg = &res->request->config;
 	const struct sc_parallel *par = &cfg->parallel;
 	int64_t n_chunks = par->pp * par->virtual_stages;
+	int64_t n_layers = cfg->model.layers + par->count_embedding + par->count_loss;
 
 	if (par->layout)
 		return sc_config_check_schedule(res) ? -SC_ECONFLICT : sc_config_check_layout(res);
-	if (cfg->model.layers + par->count_embedding + par->count_loss < n_chunks)
-		return sc_resolve_fail(res, SC_ECONFLICT,
-				       par->virtual_stages > 1 ? "parallel.virtual_stages"
-							       : "parallel.pp",
-				       "model.layers %" PRId64 " are fewer than the %" PRId64
-				       " chunks of pp %" PRId64 " x virtual_stages %" PRId64
-				       "; each needs a layer",
-				       cfg->model.layers, n_chunks, par->pp, par->virtual_stages);
+	if (n_layers < n_chunks)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT,
+			par->virtual_stages > 1 ? "parallel.virtual_stages" : "parallel.pp",
+			"model.layers %" PRId64 " are fewer than the %" PRId64
+			" chunks of pp %" PRId64 " x virtual_stages %" PRId64
+			"; each needs a layer%s",
+			cfg->model.layers, n_chunks, par->pp, par->virtual_stages,
+			cfg->model.layers + 2 < n_chunks
+				? ""
+				: ", or embedding and head as one each: parallel.count_embedding "
+				  "and count_loss true (Megatron Core's --account-for-*)");
 	if (sc_config_check_schedule(res))
 		return -SC_ECONFLICT;
 	return check_stage_layers(res);

@@ -39,6 +39,13 @@ static int check_sizes(const struct sc_resolver *res)
 
 	if (!sc_model_is_moe(model))
 		return 0;
+	if (res->request->config.training.routing == SC_ROUTING_NATURAL &&
+	    !is_given(res, "training.expert_imbalance"))
+		return sc_resolve_fail(
+			res, SC_EVALUE, "training.routing",
+			"natural routing is as uneven as the data make it: give "
+			"training.expert_imbalance, the tokens of the busiest expert rank over the "
+			"mean (1: as balanced), or routing balanced");
 	if (model->dense_layers > model->layers)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.dense_layers",
 				       "model.dense_layers %" PRId64 " are more than the %" PRId64

@@ -15,7 +15,6 @@ static void warn_no_effect(struct sc_request *req)
 			 (tr->attention == SC_ATT_UNFUSED || cfg->parallel.cp > 1)},
 		{"training.recompute_layers",
 		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
-		{"training.routing", tr->routing == SC_ROUTING_NATURAL},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

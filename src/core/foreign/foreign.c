@@ -389,13 +389,23 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 {
 	const struct sc_foreign_key *row;
 	enum sc_foreign_rule rule = rule_of(file->format, leaf, &row);
-	const struct sc_foreign_line ignored = {
-		.node = leaf->node, .theirs = leaf->path, .by_software = rule == SC_KEY_SOFTWARE};
+	const bool is_open = file->format->open && is_text(leaf->node, file->format->open);
+	const struct sc_foreign_line ignored = {.node = leaf->node,
+						.theirs = leaf->path,
+						.why = is_open ? SC_IGNORED_OPEN
+						       : rule == SC_KEY_SOFTWARE
+							       ? SC_IGNORED_SOFTWARE
+							       : SC_IGNORED_FREE};
 	const bool idle = file->lines->gpus && is_in(file->format->keys->launch, leaf);
 	int rc = row || (rule == SC_KEY_READ && !idle) ? check_known(leaf, err) : 0;
 
-	if (rc || rule == SC_KEY_READ || sc_yaml_is_null(leaf->node))
+	if (rc || (rule == SC_KEY_READ && !is_open) || sc_yaml_is_null(leaf->node))
 		return rc;
+	if (is_open) {
+		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
+		       file->lines->arena);
+		return 0;
+	}
 	if (rule == SC_KEY_UNKNOWN && may_cost(file, leaf->node))
 		return sc_foreign_fail(leaf, err,
 				       "may change what a step costs, and is not understood; "

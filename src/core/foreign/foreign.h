@@ -56,6 +56,7 @@ struct sc_foreign_format {
 	const char *const *sections;
 	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */
 	bool strict;
+	const char *open; /* a value that is left to what starts the program: "auto"; or NULL */
 	int order; /* of finish among several files: models, then programs, then what runs them */
 	int (*finish)(struct sc_foreign *file, struct sc_err *err);
 };
@@ -68,13 +69,15 @@ struct sc_foreign_leaf {
 	const struct sc_yaml *node;
 	const struct sc_foreign_leaf *next;
 };
+/* Why a key is not taken over. */
+enum sc_foreign_ignored { SC_IGNORED_FREE, SC_IGNORED_SOFTWARE, SC_IGNORED_OPEN };
 /* A line of a config of ours. */
 struct sc_foreign_line {
 	const char *path;           /* "parallel.tp" */
 	const struct sc_yaml *node; /* the value, with its place in the file */
 	const char *theirs;         /* the key there */
 	const struct sc_foreign *of;
-	bool by_software; /* of an ignored one: SC_KEY_SOFTWARE */
+	enum sc_foreign_ignored why; /* of an ignored one */
 	bool weak;        /* what holds where the file says nothing: another may say otherwise */
 	struct sc_foreign_line *next;
 };

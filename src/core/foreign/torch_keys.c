@@ -329,5 +329,6 @@ static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
 const struct sc_foreign_format sc_format_deepspeed = {.name = "DeepSpeed",
 						      .keys = &DEEPSPEED,
 						      .strict = true,
+						      .open = "auto",
 						      .order = 2,
 						      .finish = finish_deepspeed};
