@@ -150,6 +150,7 @@ static int sweep(struct sc_sweep_args *args, struct sc_arena *arena, int *exit_c
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
 	if (rc)
 		return rc;
+	sc_cli_warn_headers(&args->common, &cases);
 	sc_predict_opts_init(&opts);
 	rc = run_cases(&sweep, &sink, arena, err);
 	*exit_code = sink.exit_code;

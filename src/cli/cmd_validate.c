@@ -217,6 +217,8 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 		rc = sc_cli_config(args->common.words.at[0], &args->sets, arena, &config, err);
 	if (rc == 0)
 		rc = sc_csv_load(args->table, arena, &table, err);
+	if (rc == 0 && args->kind < 0)
+		sc_cli_warn_headers(&args->common, &table);
 	if (rc == 0)
 		rc = sc_validate(&opts, arena, &v, err);
 	if (rc == 0 && v.n_cases == 0)

@@ -242,6 +242,24 @@ void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *w
 		sc_cli_warn(common, "%s", warnings->text[i]);
 }
 
+void sc_cli_warn_headers(const struct sc_common *common, const struct sc_csv *cases)
+{
+	struct sc_arena arena;
+
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	for (size_t i = 0; i < cases->n_cols; i++) {
+		const char *path = sc_config_table_meant(cases->header[i], &arena);
+
+		if (path && sc_csv_column(cases, path) < 0)
+			sc_cli_warn(
+				common,
+				"column \"%.64s\" is carried through and changes nothing; the key "
+				"is %s",
+				cases->header[i], path);
+	}
+	sc_arena_release(&arena);
+}
+
 void sc_cli_warn_loss(const struct sc_common *common, const struct sc_trace_loss *loss)
 {
 	struct sc_strbuf text = {0};

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/progress.h"
-#include "core/config/config.h"
+#include "core/config/config_table.h"
 #include "lib/options.h"
 #include "trace/trace_loss.h"
 
@@ -30,6 +30,8 @@ unsigned sc_cli_jobs(const struct sc_ranks *ranks);
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings);
+/* Of a table of cases: columns that look like keys, and are none. */
+void sc_cli_warn_headers(const struct sc_common *common, const struct sc_csv *cases);
 /* What the traces lost, if anything. */
 void sc_cli_warn_loss(const struct sc_common *common, const struct sc_trace_loss *loss);
 /* NULL if progress is not wanted. */
