@@ -414,8 +414,8 @@ static void append_key(const struct sc_foreign_line *line, struct sc_strbuf *out
 	sc_strbuf_append_char(out, '\n');
 }
 
-static void append_ignored(const struct sc_foreign_line *line,
-			   enum sc_foreign_ignored why, const char *heading, struct sc_strbuf *out)
+static void append_ignored(const struct sc_foreign_line *line, enum sc_foreign_ignored why,
+			   const char *heading, struct sc_strbuf *out)
 {
 	for (; line; line = line->next) {
 		if (line->why != why)

@@ -78,7 +78,7 @@ struct sc_foreign_line {
 	const char *theirs;         /* the key there */
 	const struct sc_foreign *of;
 	enum sc_foreign_ignored why; /* of an ignored one */
-	bool weak;        /* what holds where the file says nothing: another may say otherwise */
+	bool weak; /* what holds where the file says nothing: another may say otherwise */
 	struct sc_foreign_line *next;
 };
 /* Of one or several files; begins zeroed, with its arena. */

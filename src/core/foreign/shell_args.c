@@ -263,8 +263,11 @@ static int read_commands(struct finder *f, struct reader *r, const struct sc_sou
 	while (r->at < r->end && rc == 0) {
 		struct word next = {.line = r->line,
 				    .column = (unsigned)(r->at - r->line_begin) + r->column};
+		bool is_operator = operator_length(r) > 0;
 
-		if (*r->at == '\n' || (operator_length(r) && !skip_operator(r))) {
+		if (is_operator && skip_operator(r))
+			continue;
+		if (is_operator || *r->at == '\n') {
 			rc = take_command(f, list, text, err);
 			list->n = 0;
 			if (r->at < r->end && *r->at == '\n')

@@ -66,11 +66,11 @@ static int take_features(struct sc_foreign *file, struct sc_err *err)
 			return sc_err_at(err, SC_EVALUE, file->map->file, file->map->line,
 					 file->map->column, "this table has no %s", needed[i][0]);
 	if (!sc_foreign_line_of(file->lines, "pooling"))
-		return sc_err_at(err, SC_EVALUE, file->map->file, file->map->line,
-				 file->map->column,
-				 "this table has no pooling_factor, the mean lookups of a sample in "
-				 "each feature; TorchRec's tables do not tell it: add it to each, as "
-				 "in pooling_factor=1 for one id");
+		return sc_err_at(
+			err, SC_EVALUE, file->map->file, file->map->line, file->map->column,
+			"this table has no pooling_factor, the mean lookups of a sample in "
+			"each feature; TorchRec's tables do not tell it: add it to each, as "
+			"in pooling_factor=1 for one id");
 	for (size_t at = 0; text[at]; n++) {
 		at += strcspn(text + at, " ;|");
 		at += strspn(text + at, " ;|");
