@@ -14,14 +14,11 @@ struct compare_args {
 	int json;
 };
 
-#define AT(member) offsetof(struct compare_args, member)
+#define SC_ARGS struct compare_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "set",
-	 .kind = SC_ARG_LIST,
-	 .arg = "PATH=VALUE",
-	 .offset = AT(sets),
-	 .help = "override one key of every config; may be given again"},
-	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_OPT_LIST(sets, "set", "PATH=VALUE",
+		    "override one key of every config; may be given again"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
 

@@ -16,18 +16,13 @@ struct config_args {
 	const char *shim;
 };
 
+#define SC_ARGS struct config_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "set",
-	 .kind = SC_ARG_LIST,
-	 .arg = "PATH=VALUE",
-	 .offset = offsetof(struct config_args, sets),
-	 .help = "override one key of the config; may be given again"},
-	{.name = "shim",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "DIR",
-	 .offset = offsetof(struct config_args, shim),
-	 .help = "import: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, "
-		 "print their arguments and end"},
+	SC_OPT_LIST(sets, "set", "PATH=VALUE",
+		    "override one key of the config; may be given again"),
+	SC_OPT_TEXT(
+		shim, "shim", "DIR",
+		"import: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end"),
 	{0},
 };
 

@@ -23,35 +23,18 @@ struct export_args {
 	const char *device;
 };
 
-#define AT(member) offsetof(struct export_args, member)
+#define SC_ARGS struct export_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "format",
-	 .kind = SC_ARG_CHOICE,
-	 .arg = "chrome|csv|ops|collectives|host|overlaps",
-	 .offset = AT(format),
-	 .choices = FORMATS,
-	 .help = "chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; csv: "
-		 "events; ops, collectives, host, overlaps: tables of what was measured"},
-	{.name = "rank",
-	 .kind = SC_ARG_INT,
-	 .arg = "R",
-	 .offset = AT(rank),
-	 .min = 0,
-	 .max = INT32_MAX,
-	 .help = "only this rank (default: all in one file)"},
-	{.name = "clock",
-	 .kind = SC_ARG_CHOICE,
-	 .arg = "merged|own",
-	 .offset = AT(clock),
-	 .choices = CLOCKS,
-	 .help = "chrome and csv of several ranks: times on one clock, that of the first (default), or "
-		 "each as its host's clock had it"},
-	{.name = "device",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "NAME",
-	 .offset = AT(device),
-	 .help = "tables: the GPU in the column device, as fit is to find it: a100-sxm-80gb (default: "
-		 "what the trace calls it)"},
+	SC_OPT_CHOICE(
+		format, "format", "chrome|csv|ops|collectives|host|overlaps", FORMATS,
+		"chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; csv: events; ops, collectives, host, overlaps: tables of what was measured"),
+	SC_OPT_INT(rank, "rank", "R", 0, INT32_MAX, "only this rank (default: all in one file)"),
+	SC_OPT_CHOICE(
+		clock, "clock", "merged|own", CLOCKS,
+		"chrome and csv of several ranks: times on one clock, that of the first (default), or each as its host's clock had it"),
+	SC_OPT_TEXT(
+		device, "device", "NAME",
+		"tables: the GPU in the column device, as fit is to find it: a100-sxm-80gb (default: what the trace calls it)"),
 	{0},
 };
 

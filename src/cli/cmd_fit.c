@@ -19,7 +19,7 @@ struct fit_args {
 	struct sc_fit_iteration_args iteration;
 };
 
-#define AT(member) offsetof(struct fit_args, member)
+#define SC_ARGS struct fit_args
 static const char *const KINDS[] = {
 	[SC_FIT_GEMM] = "gemm",
 	[SC_FIT_ATTENTION] = "attention",
@@ -34,79 +34,49 @@ static const char *const KINDS[] = {
 };
 static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "kind",
-	 .kind = SC_ARG_CHOICE,
-	 .arg = "KIND",
-	 .offset = AT(kind),
-	 .choices = KINDS,
-	 .help = "which model: gemm, attention, rowwise, optimizer, embedding, host, collective or interference; or iteration"},
-	{.name = "table",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "CSV",
-	 .offset = AT(table),
-	 .help = "measured times, one a row, plain or gzip; of collectives also what nccl-tests printed"},
-	{.name = "device",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "NAME",
-	 .offset = AT(device),
-	 .help = "the GPU, as a100-sxm-80gb: its rows are taken, its profile is where the fit starts"},
-	{.name = "where",
-	 .kind = SC_ARG_LIST,
-	 .arg = "COLUMN=VALUE",
-	 .offset = AT(where),
-	 .help = "take only rows with this value, or pattern as alps_*; given again, all must hold"},
-	{.name = "swap",
-	 .kind = SC_ARG_LIST,
-	 .arg = "A=B",
-	 .offset = AT(swap),
-	 .help = "read column A as B and B as A"},
-	{.name = "folds",
-	 .kind = SC_ARG_INT,
-	 .arg = "K",
-	 .offset = AT(folds),
-	 .min = 2,
-	 .max = SC_FIT_MAX_FOLDS,
-	 .help = "parts that are held out in turn (default: 5); a shape is never split"},
-	{.name = "leave-out",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "COLUMN",
-	 .offset = AT(leave_out),
-	 .help = "in place of folds: predict the rows of each value of the column by a fit of the "
-		 "others; of device: of all devices, by their datasheets; collective, of machine: of all "
-		 "machines; iteration: of columns A,B,..., for each of their values together"},
-	{.name = "hold-out",
-	 .kind = SC_ARG_LIST,
-	 .arg = "COLUMN=VALUE",
-	 .offset = AT(hold_out),
-	 .help = "in place of folds: predict the rows with any of these values by a fit of the "
-		 "others"},
-	{.name = "keep",
-	 .kind = SC_ARG_LIST,
-	 .arg = "BLOCK.NAME",
-	 .offset = AT(keep),
-	 .help = "with --leave-out machine: coefficients that stay as the profile has them, since other "
-		 "measurements set them; a pattern as 'links nvlink4.*'; may be given again"},
-	{.name = "launch",
-	 .kind = SC_ARG_CHOICE,
-	 .arg = "WHICH",
-	 .offset = AT(launch),
-	 .choices = LAUNCHES,
-	 .help = "sources whose times hold a launch: auto (default: where the shortest are far above "
-		 "the model), none or all"},
-	{.name = "curves",
-	 .kind = SC_ARG_FLAG,
-	 .offset = AT(curves),
-	 .help = "gemm, collective: keep the measured times by size, too; of collectives -o writes a "
-		 "whole fabric file"},
-	{.name = "segments",
-	 .kind = SC_ARG_FLAG,
-	 .offset = AT(segments),
-	 .help = "with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place "
-		 "of its times"},
-	SC_CLI_OPTION_REPORT(AT(report)),
-	SC_FIT_ITERATION_OPTIONS(fit_args, iteration),
-	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_OPT_CHOICE(
+		kind, "kind", "KIND", KINDS,
+		"which model: gemm, attention, rowwise, optimizer, embedding, host, collective or interference; or iteration"),
+	SC_OPT_IN(
+		table, "table", "CSV",
+		"measured times, one a row, plain or gzip; of collectives also what nccl-tests printed"),
+	SC_OPT_TEXT(
+		device, "device", "NAME",
+		"the GPU, as a100-sxm-80gb: its rows are taken, its profile is where the fit starts"),
+	SC_OPT_LIST(
+		where, "where", "COLUMN=VALUE",
+		"take only rows with this value, or pattern as alps_*; given again, all must hold"),
+	SC_OPT_LIST(swap, "swap", "A=B", "read column A as B and B as A"),
+	SC_OPT_INT(folds, "folds", "K", 2, SC_FIT_MAX_FOLDS,
+		   "parts that are held out in turn (default: 5); a shape is never split"),
+	SC_OPT_TEXT(
+		leave_out, "leave-out", "COLUMN",
+		"in place of folds: predict the rows of each value of the column by a fit of the others; of device: of all devices, by their datasheets; collective, of machine: of all machines; iteration: of columns A,B,..., for each of their values together"),
+	SC_OPT_LIST(
+		hold_out, "hold-out", "COLUMN=VALUE",
+		"in place of folds: predict the rows with any of these values by a fit of the others"),
+	SC_OPT_LIST(
+		keep, "keep", "BLOCK.NAME",
+		"with --leave-out machine: coefficients that stay as the profile has them, since other measurements set them; a pattern as 'links nvlink4.*'; may be given again"),
+	SC_OPT_CHOICE(
+		launch, "launch", "WHICH", LAUNCHES,
+		"sources whose times hold a launch: auto (default: where the shortest are far above the model), none or all"),
+	SC_OPT_FLAG(
+		curves, "curves",
+		"gemm, collective: keep the measured times by size, too; of collectives -o writes a whole fabric file"),
+	SC_OPT_FLAG(
+		segments, "segments",
+		"with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place of its times"),
+	SC_OPT_REPORT(report),
+	SC_OPT_LIST(
+		iteration.coefs, "coef", "NAME[=START]",
+		"iteration: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again"),
+	SC_OPT_FLAG(
+		iteration.start_from_profile, "start-from-profile",
+		"iteration: search from the profile's values alone, not from other places, too"),
+	SC_OPT_BASE_SET(iteration.sets),
+	SC_OPT_JOBS(iteration.jobs),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
 

@@ -10,22 +10,6 @@ struct sc_fit_iteration_args {
 	int start_from_profile;
 	int64_t jobs;
 };
-/* Their rows; `member` is the struct above in `type`. */
-#define SC_FIT_ITERATION_OPTIONS(type, member)                                                     \
-	{.name = "coef",                                                                           \
-	 .kind = SC_ARG_LIST,                                                                      \
-	 .arg = "NAME[=START]",                                                                    \
-	 .offset = offsetof(struct type, member.coefs),                                            \
-	 .help = "iteration: a coefficient, as software.host_op_us or device.gemm.power_eff; may " \
-		 "be given again"},                                                                \
-		{.name = "start-from-profile",                                                     \
-		 .kind = SC_ARG_FLAG,                                                              \
-		 .offset = offsetof(struct type, member.start_from_profile),                       \
-		 .help = "iteration: search from the profile's values alone, not from other "      \
-			 "places, too"},                                                           \
-		SC_CLI_OPTION_BASE_SET(offsetof(struct type, member.sets)),                        \
-		SC_CLI_OPTION_JOBS(offsetof(struct type, member.jobs))
-
 /* What --kind iteration reads of the command line. */
 struct sc_fit_iteration_line {
 	const struct sc_common *common;

@@ -11,15 +11,10 @@ struct help_args {
 	int man, markdown;
 };
 
+#define SC_ARGS struct help_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "man",
-	 .kind = SC_ARG_FLAG,
-	 .offset = offsetof(struct help_args, man),
-	 .help = "print the man page (roff) instead"},
-	{.name = "markdown",
-	 .kind = SC_ARG_FLAG,
-	 .offset = offsetof(struct help_args, markdown),
-	 .help = "of keys: as Markdown tables"},
+	SC_OPT_FLAG(man, "man", "print the man page (roff) instead"),
+	SC_OPT_FLAG(markdown, "markdown", "of keys: as Markdown tables"),
 	{0},
 };
 

@@ -19,23 +19,16 @@ struct import_args {
 	int json;
 };
 
-#define AT(member) offsetof(struct import_args, member)
+#define SC_ARGS struct import_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "rank",
-	 .kind = SC_ARG_INT,
-	 .arg = "N",
-	 .offset = AT(rank),
-	 .min = 0,
-	 .max = INT32_MAX,
-	 .help = "the rank of the one FILE (default: what it says, else its name, else its place)"},
-	{.name = "mate",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "TRACE",
-	 .offset = AT(mate),
-	 .help = "the Kineto trace of the same run as the execution trace FILE: its times, the ops of both"},
-	SC_CLI_OPTION_JOBS(AT(jobs)),
-	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_OPT_INT(
+		rank, "rank", "N", 0, INT32_MAX,
+		"the rank of the one FILE (default: what it says, else its name, else its place)"),
+	SC_OPT_IN(
+		mate, "mate", "TRACE",
+		"the Kineto trace of the same run as the execution trace FILE: its times, the ops of both"),
+	SC_OPT_JOBS(jobs),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
 

@@ -17,13 +17,10 @@ struct info_args {
 	int json, check;
 };
 
-#define AT(member) offsetof(struct info_args, member)
+#define SC_ARGS struct info_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "check",
-	 .kind = SC_ARG_FLAG,
-	 .offset = AT(check),
-	 .help = "read every event, not only the index; damage is exit code 3"},
-	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_OPT_FLAG(check, "check", "read every event, not only the index; damage is exit code 3"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
 

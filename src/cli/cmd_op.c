@@ -21,20 +21,13 @@ struct op_command_args {
 	int json;
 };
 
-#define AT(member) offsetof(struct op_command_args, member)
+#define SC_ARGS struct op_command_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "device",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "NAME",
-	 .offset = AT(device),
-	 .help = "the GPU, as a100-sxm-80gb"},
-	{.name = "cluster",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "FILE",
-	 .offset = AT(cluster),
-	 .help = "collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"},
-	{.name = "json", .kind = SC_ARG_FLAG, .offset = AT(json), .help = "write JSON to stdout"},
+	SC_OPT_TEXT(device, "device", "NAME", "the GPU, as a100-sxm-80gb"),
+	SC_OPT_IN(
+		cluster, "cluster", "FILE",
+		"collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
 

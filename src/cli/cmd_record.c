@@ -34,22 +34,14 @@ struct record_args {
 	int no_pack;
 };
 
-#define AT(member) offsetof(struct record_args, member)
+#define SC_ARGS struct record_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "iteration-range",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "NAME",
-	 .offset = AT(iteration_range),
-	 .help = "the NVTX range that is one iteration (default: found by what repeats)"},
-	{.name = "no-pack",
-	 .kind = SC_ARG_FLAG,
-	 .offset = AT(no_pack),
-	 .help = "leave the traces as they were written: larger, readable all the same"},
-	{.name = "recover",
-	 .kind = SC_ARG_TEXT,
-	 .arg = "DIR",
-	 .offset = AT(recover),
-	 .help = "run nothing; make whole what killed processes left in DIR"},
+	SC_OPT_TEXT(iteration_range, "iteration-range", "NAME",
+		    "the NVTX range that is one iteration (default: found by what repeats)"),
+	SC_OPT_FLAG(no_pack, "no-pack",
+		    "leave the traces as they were written: larger, readable all the same"),
+	SC_OPT_TEXT(recover, "recover", "DIR",
+		    "run nothing; make whole what killed processes left in DIR"),
 	{0},
 };
 

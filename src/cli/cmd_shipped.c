@@ -8,11 +8,9 @@ struct shipped_args {
 	int json;
 };
 
+#define SC_ARGS struct shipped_args
 static const struct sc_cli_option OPTIONS[] = {
-	{.name = "json",
-	 .kind = SC_ARG_FLAG,
-	 .offset = offsetof(struct shipped_args, json),
-	 .help = "write JSON"},
+	SC_OPT_FLAG(json, "json", "write JSON"),
 	{0},
 };
 

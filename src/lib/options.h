@@ -68,23 +68,37 @@ struct sc_command {
 };
 
 enum { SC_CLI_MAX_JOBS = 1024 };
-/* Options of the commands that run a table of cases; the arguments are offsets in their structs. */
-#define SC_CLI_OPTION_BASE_SET(at)                                                       \
-	{                                                                                \
-		.name = "set", .kind = SC_ARG_LIST, .arg = "PATH=VALUE", .offset = (at), \
-		.help = "override one key of the base config; may be given again"        \
+/* Rows of an option table. `member` is of SC_ARGS: the command's struct, defined before its table. */
+#define SC_OPT(kind_, member, name_, ...)                                                   \
+	{                                                                                   \
+		.name = name_, .kind = SC_ARG_##kind_, .offset = offsetof(SC_ARGS, member), \
+		__VA_ARGS__                                                                 \
 	}
-#define SC_CLI_OPTION_REPORT(at)                                                                \
-	{                                                                                       \
-		.name = "report", .kind = SC_ARG_TEXT, .file = SC_FILE_OUT, .arg = "FILE.html", \
-		.offset = (at), .help = "write the result as an HTML page, too"                 \
-	}
-#define SC_CLI_OPTION_JOBS(at)                                                                 \
-	{                                                                                      \
-		.name = "jobs", .letter = 'j', .kind = SC_ARG_INT, .arg = "N", .offset = (at), \
-		.min = 1, .max = SC_CLI_MAX_JOBS,                                              \
-		.help = "threads (default: one a processor); results do not depend on it"      \
-	}
+#define SC_OPT_FLAG(member, name, text) SC_OPT(FLAG, member, name, .help = text)
+#define SC_OPT_SWITCH(member, name, text) SC_OPT(SWITCH, member, name, .help = text)
+#define SC_OPT_TEXT(member, name, word, text) SC_OPT(TEXT, member, name, .arg = word, .help = text)
+#define SC_OPT_LIST(member, name, word, text) SC_OPT(LIST, member, name, .arg = word, .help = text)
+#define SC_OPT_IN(member, name, word, text) \
+	SC_OPT(TEXT, member, name, .file = SC_FILE_IN, .arg = word, .help = text)
+#define SC_OPT_INS(member, name, word, text) \
+	SC_OPT(LIST, member, name, .file = SC_FILE_IN, .arg = word, .help = text)
+#define SC_OPT_OUT(member, name, word, text) \
+	SC_OPT(TEXT, member, name, .file = SC_FILE_OUT, .arg = word, .help = text)
+#define SC_OPT_INT(member, name, word, from, to, text) \
+	SC_OPT(INT, member, name, .arg = word, .min = from, .max = to, .help = text)
+#define SC_OPT_NUMBER(member, name, word, from, to, text) \
+	SC_OPT(NUMBER, member, name, .arg = word, .min = from, .max = to, .help = text)
+#define SC_OPT_CHOICE(member, name, word, list, text) \
+	SC_OPT(CHOICE, member, name, .arg = word, .choices = list, .help = text)
+/* Those of the commands that run a table of cases. */
+#define SC_OPT_BASE_SET(member)                  \
+	SC_OPT_LIST(member, "set", "PATH=VALUE", \
+		    "override one key of the base config; may be given again")
+#define SC_OPT_REPORT(member) \
+	SC_OPT_OUT(member, "report", "FILE.html", "write the result as an HTML page, too")
+#define SC_OPT_JOBS(member)                                                                      \
+	SC_OPT(INT, member, "jobs", .letter = 'j', .arg = "N", .min = 1, .max = SC_CLI_MAX_JOBS, \
+	       .help = "threads (default: one a processor); results do not depend on it")
 
 extern const struct sc_cli_option sc_common_options[];
 

@@ -4,22 +4,16 @@
 #include "report/sweep_csv.h"
 #include "study/sweep/sweep.h"
 
-#define AT(member) offsetof(struct sc_sweep_args, member)
+#define SC_ARGS struct sc_sweep_args
 const struct sc_cli_option sc_sweep_options[] = {
-	{.name = "table",
-	 .kind = SC_ARG_TEXT,
-	 .file = SC_FILE_IN,
-	 .arg = "CASES.csv",
-	 .offset = AT(table),
-	 .help = "one case a row; header cells with a dot are config keys, others are carried through"},
-	{.name = "grid",
-	 .kind = SC_ARG_LIST,
-	 .arg = "PATH=A,B,...",
-	 .offset = AT(grid),
-	 .help = "one axis of a grid; given again, all combinations, the last axis fastest"},
-	SC_CLI_OPTION_REPORT(AT(report)),
-	SC_CLI_OPTION_BASE_SET(AT(sets)),
-	SC_CLI_OPTION_JOBS(AT(jobs)),
+	SC_OPT_IN(
+		table, "table", "CASES.csv",
+		"one case a row; header cells with a dot are config keys, others are carried through"),
+	SC_OPT_LIST(grid, "grid", "PATH=A,B,...",
+		    "one axis of a grid; given again, all combinations, the last axis fastest"),
+	SC_OPT_REPORT(report),
+	SC_OPT_BASE_SET(sets),
+	SC_OPT_JOBS(jobs),
 	{0},
 };
 
