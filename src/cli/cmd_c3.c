@@ -6,6 +6,7 @@
 #include "cli/start.h"
 #include "report/c3_advice.h"
 #include "report/c3_report.h"
+#include "study/c3/c3_recording.h"
 #include "study/schedule/schedule_choose.h"
 
 struct c3_args {

@@ -3,10 +3,11 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "predict/recorded/build_trace.h"
-#include "predict/recorded/trace_tables.h"
-#include "trace/export.h"
-#include "trace/trace_file.h"
+#include "trace/export/export.h"
+#include "trace/export/trace_tables.h"
+#include "trace/format/trace_file.h"
+#include "trace/format/trace_loss.h"
+#include "trace/graph/build_trace.h"
 
 /* As enum sc_export_format, then as enum sc_trace_table. */
 static const char *const FORMATS[] = {"chrome", "csv",      "ops", "collectives",

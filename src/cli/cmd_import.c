@@ -7,8 +7,8 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "trace/import.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
+#include "trace/import/import.h"
 
 enum { IMPORT_VERSION = 1, MAX_STEM = 256 };
 

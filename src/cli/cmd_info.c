@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/loss_json.h"
-#include "trace/iteration_ranges.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
+#include "trace/graph/iteration_ranges.h"
 
 enum { INFO_VERSION = 1, MAX_MARK_EVENTS = 8 << 20 };
 

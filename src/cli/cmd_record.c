@@ -22,7 +22,8 @@
 #include "cli/start.h"
 #include "trace/capture/raw_file.h"
 #include "trace/capture/recover.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
+#include "trace/format/trace_loss.h"
 
 #define LIBRARY "libnccl-profiler-stepcast.so"
 #define DEFAULT_DIR "stepcast-traces"

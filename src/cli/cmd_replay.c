@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "models/collective_files.h"
 #include "report/replay_report.h"
 
 enum { MAX_RANK = 1 << 30, MAX_GPUS = 1 << 24 };
@@ -238,23 +239,27 @@ static int write_result(const struct replay_args *args, const struct sc_replay_r
 	return rc;
 }
 
-/* The config of --cluster, or NULL. */
-static int load_cluster(const struct replay_args *args, struct sc_catalog *catalog,
-			struct sc_arena *arena, const struct sc_request **out, struct sc_err *err)
+/* The network of the config of --cluster, if it is given. */
+static int load_network(const struct replay_args *args, struct sc_catalog *catalog,
+			struct sc_arena *arena, struct sc_collective_time *out, struct sc_err *err)
 {
 	const struct sc_arg_list no_sets = {0};
-	struct sc_request *request;
+	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_fabric *fabric = sc_arena_calloc(arena, 1, sizeof(*fabric));
 	struct sc_config config;
 	int rc;
 
 	if (!args->cluster)
 		return 0;
-	request = sc_arena_calloc(arena, 1, sizeof(*request));
 	rc = sc_cli_config(args->cluster, &no_sets, arena, &config, err);
 	if (rc == 0)
 		rc = sc_config_resolve(&config, catalog, args->cluster, request, err);
 	if (rc == 0)
-		*out = request;
+		rc = sc_fabric_from_request(request, fabric, err);
+	if (rc == 0)
+		rc = sc_collective_files_load(request, arena, fabric, err);
+	if (rc == 0)
+		*out = sc_collective_time_of(fabric);
 	return rc;
 }
 
@@ -266,7 +271,7 @@ static int replay(const struct replay_args *args, struct sc_catalog *catalog,
 	int rc = parse_opts(args, arena, &opts, err);
 
 	if (rc == 0)
-		rc = load_cluster(args, catalog, arena, &opts.cluster, err);
+		rc = load_network(args, catalog, arena, &opts.network, err);
 	if (rc == 0)
 		rc = sc_replay(args->common.words.at[0], &opts, result, err);
 	if (rc)

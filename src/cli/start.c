@@ -1,6 +1,7 @@
 /* The frame around each command. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli/start.h"
+#include "trace/format/trace_loss.h"
 
 #include <errno.h>
 #include <limits.h>

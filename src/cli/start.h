@@ -10,9 +10,9 @@
 #include "base/progress.h"
 #include "core/config/config_table.h"
 #include "lib/options.h"
-#include "trace/trace_loss.h"
 
 struct sc_ranks;
+struct sc_trace_loss;
 /* Exit codes. */
 enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };
 enum { SC_CLI_ARENA_BYTES = 64 << 10 };

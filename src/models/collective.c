@@ -722,6 +722,25 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 	return out;
 }
 
+static double time_us(const void *network, const struct sc_collective_shape *shape, int n_ranks)
+{
+	const struct sc_fabric *fabric = network;
+	const int per_node = fabric->gpus_per_node > 0 ? fabric->gpus_per_node : 1;
+	const struct sc_span span = {
+		.n_ranks = n_ranks,
+		.n_nodes = (n_ranks + per_node - 1) / per_node,
+		.max_ranks_per_node = n_ranks < per_node ? n_ranks : per_node,
+	};
+	const struct sc_cost cost = sc_collective_cost(fabric, shape, &span, NULL);
+
+	return sc_cost_alone_us(&cost);
+}
+
+struct sc_collective_time sc_collective_time_of(const struct sc_fabric *fabric)
+{
+	return (struct sc_collective_time){.us = time_us, .network = fabric};
+}
+
 double sc_all_to_allv_bytes(const double *bytes, size_t n)
 {
 	double most = 0;

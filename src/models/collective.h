@@ -4,6 +4,7 @@
 #define SC_MODELS_COLLECTIVE_H
 
 #include "core/config/config.h"
+#include "core/graph/collective_time.h"
 #include "core/graph/cost.h"
 #include "core/machine/fabric.h"
 
@@ -57,8 +58,6 @@ struct sc_fabric {
 /* Blocks of a collective are half an SM's threads or less: where they are more than half of the SMs they share
  * them, and leave room for those of another collective, which its peers may wait for. */
 #define SC_COLLECTIVE_MOST_SMS 0.5
-/* "all_reduce"...: by sc_collective, NULL-ended. */
-extern const char *const sc_collective_names[];
 /* From the request's device, cluster and fabric profile. SC_ECONFLICT: several nodes, no NICs. Of a
  * mixed cluster: for groups with several kinds of GPU. */
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
@@ -124,6 +123,8 @@ struct sc_copies {
 };
 struct sc_cost sc_copies_cost(const struct sc_fabric *fabric, const struct sc_copies *copies,
 			      int n_ranks);
+/* The same for who knows only how many GPUs there are. */
+struct sc_collective_time sc_collective_time_of(const struct sc_fabric *fabric);
 /* Share of the NICs that the collective drives on a node, those of its own ranks, which its `cost` loads. */
 double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,
 			      const struct sc_span *span, const struct sc_cost *cost);

@@ -13,19 +13,6 @@
 /* A slot of NCCL's buffer for the Simple protocol: eight in 4 MiB. */
 #define BLOCK_BYTES (512 * SC_BYTES_PER_KIB)
 
-const char *const sc_collective_names[] = {
-	[SC_ALL_REDUCE] = "all_reduce",
-	[SC_ALL_GATHER] = "all_gather",
-	[SC_REDUCE_SCATTER] = "reduce_scatter",
-	[SC_BROADCAST] = "broadcast",
-	[SC_ALL_TO_ALL] = "all_to_all",
-	[SC_SEND_RECV] = "send_recv",
-	[SC_REDUCE] = "reduce",
-	[SC_GATHER] = "gather",
-	[SC_SCATTER] = "scatter",
-	[SC_N_COLLECTIVES] = NULL,
-};
-
 static double at_curve(const struct sc_fabric *fabric, const struct sc_fabric_curve *c,
 		       enum sc_collective kind, double bytes)
 {

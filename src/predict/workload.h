@@ -20,7 +20,7 @@ struct sc_setup {
 	struct sc_build_scratch *scratch;
 };
 /* `self`: memory of one thread for one such workload after another. Those of recordings have the first three
- * functions, and what a replay needs besides (study/replay/replay_study.h); `self` is a struct replay_at. */
+ * functions, and what a replay needs besides (trace/replay/replay_study.h); `self` is a struct replay_at. */
 struct sc_workload {
 	/* The graph of its steps, sealed; owned by `self`. */
 	int (*build)(void *self, struct sc_graph **graph, struct sc_err *err);

@@ -7,6 +7,8 @@
 #include "base/strbuf.h"
 #include "study/c3/c3.h"
 
+struct sc_c3_recording;
+
 void sc_text_c3(const struct sc_c3_table *table, struct sc_strbuf *out);
 int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err);
 void sc_text_c3_recording(const struct sc_c3_recording *recording, struct sc_strbuf *out);

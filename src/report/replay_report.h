@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/strbuf.h"
-#include "study/replay/replay.h"
+#include "trace/replay/replay.h"
 
 void sc_text_replay(const struct sc_replay_result *result, struct sc_strbuf *out);
 void sc_html_replay(const char *title, const struct sc_replay_result *result,

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "trace/import.h"
+#include "trace/import/import.h"
 
 enum { N_RUNS = 3, MIB = 1 << 20 };
 

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "study/replay/replay.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
+#include "trace/replay/replay.h"
 
 /* A step: kernels of two streams, each with its op and its call, collectives among them. */
 enum { KERNELS_PER_STEP = 4000, EVENTS_PER_KERNEL = 4, COMM_EVERY = 40, KERNEL_NS = 5000 };

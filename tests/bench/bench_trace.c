@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 enum { N_KERNELS = 400 }; /* of an iteration */
 

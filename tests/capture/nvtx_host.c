@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "trace/capture/nvtx_abi.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 #define REQUIRE(condition)                                                      \
 	do {                                                                    \

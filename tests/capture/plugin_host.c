@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "trace/capture/nccl_abi.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 #define REQUIRE(condition)                                                      \
 	do {                                                                    \

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "capture/fake_cupti.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 enum { MAX_THREADS = 64 };
 

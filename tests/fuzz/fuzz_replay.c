@@ -1,6 +1,6 @@
 /* Any trace that can be imported, replayed: as recorded, and every other one with changes. */
 #include "import_file.h"
-#include "study/replay/replay.h"
+#include "trace/replay/replay.h"
 
 enum { MAX_EVENTS = 2000 };
 

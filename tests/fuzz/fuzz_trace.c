@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "trace/crc32c.h"
-#include "trace/export.h"
-#include "trace/trace_file.h"
-#include "trace/trace_frames.h"
+#include "trace/export/export.h"
+#include "trace/format/crc32c.h"
+#include "trace/format/trace_file.h"
+#include "trace/format/trace_frames.h"
 
 enum { PREFIX = 8, MAX_FRAMES = 64 };
 

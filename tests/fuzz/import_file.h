@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "trace/import.h"
+#include "trace/import/import.h"
 
 static inline void import_remove(const char *dir)
 {

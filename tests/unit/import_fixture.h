@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trace/import.h"
+#include "trace/import/import.h"
 
 struct fixture {
 	char dir[64], out[80], path[128];

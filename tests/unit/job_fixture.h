@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "predict/recorded/job.h"
+#include "trace/graph/job.h"
 
 enum { JOB_MAX_STAGES = 4, JOB_MAX_DP = 4, JOB_MAX_BATCHES = 8, JOB_MAX_OPS = 4096 };
 

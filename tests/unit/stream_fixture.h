@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 #include "trace_fixture.h"
 
 enum {

@@ -4,8 +4,8 @@
 
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
-#include "predict/recorded/build_job.h"
 #include "runner.h"
+#include "trace/graph/build_job.h"
 
 #define TOLERANCE_US 0.01 /* of rounding to ns, over a path */
 

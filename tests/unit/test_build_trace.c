@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "predict/engine/simulate.h"
-#include "predict/recorded/build_trace.h"
 #include "runner.h"
 #include "stream_fixture.h"
+#include "trace/graph/build_trace.h"
 
 static struct sc_trace_run run;
 static struct sc_arena arena;

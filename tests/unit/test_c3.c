@@ -11,6 +11,7 @@
 #include "request_fixture.h"
 #include "runner.h"
 #include "study/c3/c3_priv.h"
+#include "study/c3/c3_recording.h"
 
 enum { N_PAIRS = 1000 };
 #define CLOSE 1e-6

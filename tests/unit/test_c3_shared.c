@@ -11,7 +11,8 @@
 #include "base/units.h"
 #include "runner.h"
 #include "study/c3/c3_priv.h"
-#include "trace/import.h"
+#include "study/c3/c3_recording.h"
+#include "trace/import/import.h"
 
 enum { MAX_PATH = 512 };
 #define CLOSE 1e-9

@@ -6,7 +6,7 @@
 
 #include "base/csv.h"
 #include "runner.h"
-#include "trace/export.h"
+#include "trace/export/export.h"
 #include "trace_fixture.h"
 
 static struct sc_err err;

@@ -4,7 +4,7 @@
 #include <zlib.h>
 
 #include "runner.h"
-#include "trace/import.h"
+#include "trace/import/import.h"
 
 static struct sc_import_stats stats;
 static struct sc_trace trace;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "runner.h"
-#include "trace/iteration_ranges.h"
+#include "trace/graph/iteration_ranges.h"
 
 enum { STEP_NS = 1000, N_CALLS = 20 };
 static struct sc_trace trace;

@@ -2,9 +2,9 @@
  * of libraries that are not in these. */
 #include <check.h>
 
-#include "predict/recorded/kernel_family.h"
 #include "runner.h"
-#include "trace/kernel_words.h"
+#include "trace/graph/kernel_family.h"
+#include "trace/import/kernel_words.h"
 
 static const struct {
 	const char *name;

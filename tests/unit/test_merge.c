@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "runner.h"
-#include "trace/merge.h"
+#include "trace/merge/merge.h"
 
 #define US 1000.0
 #define S 1e9

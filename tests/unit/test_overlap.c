@@ -9,9 +9,9 @@
 #include "base/search.h"
 #include "base/units.h"
 #include "import_fixture.h"
-#include "predict/recorded/overlap.h"
 #include "runner.h"
-#include "trace/import.h"
+#include "trace/graph/overlap.h"
+#include "trace/import/import.h"
 
 enum { MAX_PATH = 512, MAX_CLIPS = 1 << 15 };
 #define CLOSE_US 1e-3

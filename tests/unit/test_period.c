@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "runner.h"
-#include "trace/period.h"
+#include "trace/graph/period.h"
 
 enum { MAX_NAMES = 1 << 20 };
 static uint32_t names[MAX_NAMES];

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "runner.h"
-#include "study/replay/replay.h"
-#include "trace/import.h"
+#include "trace/import/import.h"
+#include "trace/replay/replay.h"
 
 #define TOLERANCE_FRAC 1e-9
 enum { MAX_PATH = 1024 };

@@ -6,7 +6,7 @@
 
 #include "job_fixture.h"
 #include "runner.h"
-#include "study/replay/replay.h"
+#include "trace/replay/replay.h"
 
 #define TOLERANCE_MS 1e-4
 enum { N_STEPS = 5 };

@@ -2,8 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "predict/recorded/replay_select.h"
 #include "runner.h"
+#include "trace/graph/replay_select.h"
 
 static struct sc_arena arena;
 static struct sc_err err;

@@ -5,7 +5,7 @@
 
 #include "runner.h"
 #include "stream_fixture.h"
-#include "study/replay/replay.h"
+#include "trace/replay/replay.h"
 
 static const struct stream_script PAIR = {.n_ranks = 2, .n_steps = 4, .gemm_ns = {100000, 300000}};
 /* Of the slower rank; the other waits for it. */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "runner.h"
-#include "trace/crc32c.h"
-#include "trace/row_sort.h"
-#include "trace/trace_columns.h"
+#include "trace/format/crc32c.h"
+#include "trace/format/row_sort.h"
+#include "trace/format/trace_columns.h"
 
 /* --- checksum --- */
 

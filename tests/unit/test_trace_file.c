@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "runner.h"
-#include "trace/crc32c.h"
-#include "trace/trace_frames.h"
+#include "trace/format/crc32c.h"
+#include "trace/format/trace_frames.h"
 #include "trace_fixture.h"
 
 static struct sc_err err;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runner.h"
-#include "trace/trace_loss.h"
+#include "trace/format/trace_loss.h"
 
 #define NO_GAP    \
 	{         \

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 static char scratch_dir[64], scratch_path[128];
 

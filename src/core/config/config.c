@@ -2,7 +2,6 @@
 #include "core/config/config.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -303,23 +302,6 @@ enum sc_dtype sc_precision_dtype(enum sc_precision precision)
 	};
 
 	return dtypes[precision];
-}
-
-void sc_warn(struct sc_warnings *warnings, const char *fmt, ...)
-{
-	size_t n_max = sizeof(warnings->text[0]);
-	va_list args;
-	char *text;
-	int n;
-
-	if (warnings->n == SC_MAX_WARNINGS)
-		return;
-	text = warnings->text[warnings->n++];
-	va_start(args, fmt);
-	n = vsnprintf(text, n_max, fmt, args);
-	va_end(args);
-	if (n >= (int)n_max)
-		memcpy(text + n_max - 4, "...", 4);
 }
 
 bool sc_order_parse(const char *order, int axes[SC_N_ORDER_AXES], int *n_named)

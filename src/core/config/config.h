@@ -4,6 +4,7 @@
 
 #include "base/csv.h"
 #include "base/fields.h"
+#include "base/warnings.h"
 #include "base/yaml.h"
 #include "core/embedding/embedding.h"
 #include "core/graph/op.h"
@@ -275,14 +276,6 @@ struct sc_config {
 	const char *file;             /* it was loaded from, or NULL */
 	const struct sc_origins *origins;
 };
-
-enum { SC_MAX_WARNINGS = 16 };
-struct sc_warnings {
-	size_t n;
-	char text[SC_MAX_WARNINGS][160];
-};
-void sc_warn(struct sc_warnings *warnings, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
 
 enum { SC_MAX_GPU_KINDS = 8 };
 /* A config with its profiles loaded and every default filled; checked to be consistent. */

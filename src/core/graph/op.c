@@ -20,3 +20,16 @@ double sc_dtype_bytes(enum sc_dtype dtype)
 
 	return bytes[dtype];
 }
+
+const char *const sc_collective_names[] = {
+	[SC_ALL_REDUCE] = "all_reduce",
+	[SC_ALL_GATHER] = "all_gather",
+	[SC_REDUCE_SCATTER] = "reduce_scatter",
+	[SC_BROADCAST] = "broadcast",
+	[SC_ALL_TO_ALL] = "all_to_all",
+	[SC_SEND_RECV] = "send_recv",
+	[SC_REDUCE] = "reduce",
+	[SC_GATHER] = "gather",
+	[SC_SCATTER] = "scatter",
+	[SC_N_COLLECTIVES] = NULL,
+};

@@ -79,6 +79,7 @@ enum sc_collective {
 	SC_SCATTER,
 	SC_N_COLLECTIVES
 };
+extern const char *const sc_collective_names[]; /* "all_reduce"; NULL-ended */
 struct sc_collective_shape {
 	enum sc_collective kind;
 	double bytes; /* nccl-tests size: gathered size for gathers, input for scatters */

@@ -5,10 +5,11 @@
 
 #include "base/units.h"
 #include "models/collective.h"
-#include "predict/recorded/kernel_family.h"
-#include "predict/recorded/overlap.h"
 #include "study/c3/c3_priv.h"
-#include "trace/trace_file.h"
+#include "study/c3/c3_recording.h"
+#include "trace/format/trace_file.h"
+#include "trace/graph/kernel_family.h"
+#include "trace/graph/overlap.h"
 
 enum { ARENA_BYTES = 64 << 10 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "predict/engine/simulate.h"
-#include "study/c3/c3_priv.h"
+#include "study/c3/c3_recording.h"
 
 struct replayer {
 	const struct sc_trace_run *run;

@@ -5,7 +5,7 @@
 
 #include "predict/predict.h"
 #include "study/compare/model_error.h"
-#include "study/replay/replay.h"
+#include "trace/replay/replay.h"
 
 enum { SC_COMPARE_MAX = 16, SC_COMPARE_DRAWS = 100 };
 struct sc_compared {

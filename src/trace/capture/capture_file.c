@@ -9,7 +9,7 @@
 
 #include "trace/capture/class_columns.h"
 #include "trace/capture/hash_ids.h"
-#include "trace/trace_frames.h"
+#include "trace/format/trace_frames.h"
 
 enum {
 	MAX_STRINGS = 4 << 20,   /* different ones; then names are 0, and that is counted */

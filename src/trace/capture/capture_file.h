@@ -5,7 +5,7 @@
 #define SC_TRACE_CAPTURE_CAPTURE_FILE_H
 
 #include "trace/capture/record_decode.h"
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 struct sc_capture_file;
 struct sc_capture_file *sc_capture_file_create(void); /* NULL: no memory */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/trace_frames.h"
+#include "trace/format/trace_frames.h"
 
 enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
 /* Ids of the columns in files, in the order of `values`; those that most classes have constant last. */

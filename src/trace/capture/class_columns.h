@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "trace/event.h"
+#include "trace/format/event.h"
 
 enum { SC_N_COLUMNS = 13 };
 struct sc_column {

@@ -4,7 +4,7 @@
 #ifndef SC_TRACE_CAPTURE_ITERATION_MARKS_H
 #define SC_TRACE_CAPTURE_ITERATION_MARKS_H
 
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 struct sc_iteration_marks;
 struct sc_iteration_marks *sc_iteration_marks_create(void);

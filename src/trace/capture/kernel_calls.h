@@ -4,7 +4,7 @@
 #ifndef SC_TRACE_CAPTURE_KERNEL_CALLS_H
 #define SC_TRACE_CAPTURE_KERNEL_CALLS_H
 
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 struct sc_kernel_calls;
 struct sc_kernel_calls *sc_kernel_calls_create(void);

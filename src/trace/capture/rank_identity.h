@@ -2,7 +2,7 @@
 #ifndef SC_TRACE_CAPTURE_RANK_IDENTITY_H
 #define SC_TRACE_CAPTURE_RANK_IDENTITY_H
 
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 typedef const char *(*sc_getenv_fn)(void *ctx, const char *name);
 /* torchrun, Open MPI, PMIx, PMI (MPICH, Intel), MVAPICH, Slurm, in this order: the first that says a

@@ -5,7 +5,7 @@
 #define SC_TRACE_CAPTURE_RECORD_DECODE_H
 
 #include "trace/capture/host_ring.h"
-#include "trace/event.h"
+#include "trace/format/event.h"
 
 /* Ids count from 1; 0 = none. Equal entries may get equal ids. */
 struct sc_event_sink {

@@ -5,7 +5,7 @@
 #ifndef SC_TRACE_CAPTURE_RECORD_LINKS_H
 #define SC_TRACE_CAPTURE_RECORD_LINKS_H
 
-#include "trace/trace_file.h"
+#include "trace/format/trace_file.h"
 
 struct sc_record_links;
 struct sc_record_links *sc_record_links_create(void);

@@ -16,8 +16,8 @@
 #include "trace/capture/kernel_calls.h"
 #include "trace/capture/record_decode.h"
 #include "trace/capture/record_links.h"
-#include "trace/frame_file.h"
-#include "trace/trace_file.h"
+#include "trace/format/frame_file.h"
+#include "trace/format/trace_file.h"
 
 typedef SC_VEC(uint32_t) id_map;
 struct copy {

@@ -1,0 +1,647 @@
+/* The names, categories and arguments of libkineto's output_json.cpp, so that tools made for it work. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_stream.h"
+#include "base/num.h"
+#include "base/units.h"
+#include "base/vec.h"
+#include "trace/export/export_priv.h"
+#include "trace/import/import.h"
+
+enum {
+	PROCESSES_PER_FILE = 256, /* see export.h */
+	HOST_PROCESS = 128,
+	MAX_DIM_DEPTH = 8,
+	MAX_SIDES = 8,
+	SIDE_TIDS = 1000000 /* between the tracks of a stream */
+};
+
+/* A slice of a stream, or of an operation of a job: viewers want those of a track nested. */
+struct slice {
+	int64_t start_ns, end_ns, pid, tid;
+	uint32_t index; /* of the file's such slices */
+};
+
+struct chrome {
+	struct sc_json_stream json;
+	int64_t base_utc_ns; /* of ts 0 */
+	const struct sc_export_run *run;
+	size_t file;
+	/* Of the file: correlations of device activities and of calls, sorted. */
+	SC_VEC(uint32_t) started;
+	SC_VEC(uint32_t) called;
+	SC_VEC(struct slice) slices;
+	SC_VEC(uint8_t)
+	sides; /* of each slice, in the order of the file: its track, 0 that of the stream */
+	size_t next_side;
+	uint8_t side; /* of the event that is put */
+};
+
+/* --- where --- */
+
+static int64_t process_id(const struct chrome *c, const struct sc_trace_lane *lane)
+{
+	int64_t device = lane->device < 0 ? 0 : lane->device;
+
+	if (c->run->n_files == 1)
+		return lane->is_stream ? device : lane->pid;
+	return (int64_t)c->file * PROCESSES_PER_FILE +
+	       (lane->is_stream ? device % HOST_PROCESS : HOST_PROCESS);
+}
+
+static int64_t thread_id(const struct sc_trace_lane *lane)
+{
+	return lane->is_stream ? lane->stream : lane->tid;
+}
+
+static void put_us(struct chrome *c, const char *key, int64_t ns)
+{
+	sc_json_stream_fixed(&c->json, key, sc_ns_us(ns), 3);
+}
+
+/* A time of the trace as the document has it. */
+static int64_t document_ns(const struct chrome *c, const struct sc_trace *trace, int64_t ns)
+{
+	return sc_time_sub(sc_export_utc(c->run, c->file, sc_time_add(trace->base_utc_ns, ns)),
+			   c->base_utc_ns);
+}
+
+static void put_place(struct chrome *c, const struct sc_trace *trace,
+		      const struct sc_trace_event *event)
+{
+	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
+
+	sc_json_stream_int(&c->json, "pid", process_id(c, lane));
+	sc_json_stream_int(&c->json, "tid", thread_id(lane) + (int64_t)c->side * SIDE_TIDS);
+	put_us(c, "ts", document_ns(c, trace, event->start_ns));
+}
+
+/* Both ends are put on the clock: a length of another clock would reach into what follows. */
+static void put_length(struct chrome *c, const struct sc_trace *trace,
+		       const struct sc_trace_event *event)
+{
+	const int64_t end_ns = sc_time_add(event->start_ns, event->dur_ns);
+
+	put_us(c, "dur",
+	       sc_time_sub(document_ns(c, trace, end_ns), document_ns(c, trace, event->start_ns)));
+}
+
+static void put_metadata(struct chrome *c, const struct sc_trace_lane *lane, bool of_thread,
+			 const char *what, const char *value)
+{
+	sc_json_stream_object(&c->json, NULL);
+	sc_json_stream_text(&c->json, "ph", "M");
+	sc_json_stream_text(&c->json, "name", what);
+	sc_json_stream_int(&c->json, "pid", process_id(c, lane));
+	sc_json_stream_int(&c->json, "tid", of_thread ? thread_id(lane) : 0);
+	sc_json_stream_object(&c->json, "args");
+	sc_json_stream_text(&c->json, strcmp(what, "process_labels") == 0 ? "labels" : "name",
+			    value);
+	sc_json_stream_end(&c->json);
+	sc_json_stream_end(&c->json);
+}
+
+/* What the source said under such a key, or NULL. */
+__attribute__((format(printf, 2, 3))) static const char *said(const struct sc_trace *trace,
+							      const char *fmt, ...)
+{
+	char key[96];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(key, sizeof(key), fmt, args);
+	va_end(args);
+	for (size_t i = 0; i < trace->meta.n; i++) {
+		if (strcmp(trace->meta.at[i].key, key) == 0)
+			return trace->meta.at[i].value;
+	}
+	return NULL;
+}
+
+static void put_process(struct chrome *c, const struct sc_trace *trace,
+			const struct sc_trace_lane *lane)
+{
+	const char *name = said(trace, "process.%d", (int)process_id(c, lane));
+	char text[96], label[32];
+
+	snprintf(label, sizeof(label), lane->is_stream ? "GPU %d" : "CPU", (int)lane->device);
+	snprintf(text, sizeof(text), "rank %d %s", (int)trace->identity.rank, label);
+	put_metadata(c, lane, false, "process_name",
+		     c->run->n_files > 1 ? text
+		     : name              ? name
+					 : "python");
+	put_metadata(c, lane, false, "process_labels", label);
+}
+
+static void put_thread(struct chrome *c, const struct sc_trace *trace,
+		       const struct sc_trace_lane *lane)
+{
+	int64_t pid = lane->is_stream ? lane->device : lane->pid;
+	const char *name = said(trace, "thread.%d.%d", (int)pid, (int)thread_id(lane));
+	char text[32];
+
+	snprintf(text, sizeof(text), lane->is_stream ? "stream %d" : "thread %d",
+		 (int)thread_id(lane));
+	if (lane->name)
+		name = trace->strings.at[lane->name];
+	put_metadata(c, lane, true, "thread_name", name ? name : text);
+}
+
+static void put_lanes(struct chrome *c, const struct sc_trace *trace)
+{
+	int64_t last = INT64_MIN;
+
+	for (size_t i = 1; i < trace->lanes.n; i++) {
+		const struct sc_trace_lane *lane = &trace->lanes.at[i];
+
+		if (process_id(c, lane) != last)
+			put_process(c, trace, lane);
+		last = process_id(c, lane);
+		put_thread(c, trace, lane);
+	}
+}
+
+static void put_devices(struct chrome *c, const struct sc_trace *trace)
+{
+	sc_json_stream_array(&c->json, "deviceProperties");
+	for (int i = 0; i < HOST_PROCESS; i++) {
+		const char *name = said(trace, "device.%d.name", i);
+		const char *sms = said(trace, "device.%d.sms", i);
+		int64_t n_sms;
+
+		if (!name)
+			continue;
+		sc_json_stream_object(&c->json, NULL);
+		sc_json_stream_int(&c->json, "id", i);
+		sc_json_stream_text(&c->json, "name", name);
+		if (sms && sc_parse_int(sms, &n_sms))
+			sc_json_stream_int(&c->json, "numSms", n_sms);
+		sc_json_stream_end(&c->json);
+	}
+	sc_json_stream_end(&c->json);
+}
+
+/* --- arguments --- */
+
+static void put_text(struct chrome *c, const struct sc_trace *trace, const char *key, uint32_t id)
+{
+	if (id != SC_TRACE_NO_ID)
+		sc_json_stream_text(&c->json, key, trace->strings.at[id]);
+}
+
+static void put_known(struct chrome *c, const char *key, int64_t value)
+{
+	if (value >= 0)
+		sc_json_stream_int(&c->json, key, value);
+}
+
+static void put_triple(struct chrome *c, const char *key, const uint32_t of[3])
+{
+	sc_json_stream_array(&c->json, key);
+	for (int i = 0; i < 3; i++)
+		sc_json_stream_int(&c->json, NULL, of[i]);
+	sc_json_stream_end(&c->json);
+}
+
+static void put_comm(struct chrome *c, const struct sc_trace *trace, uint32_t id)
+{
+	const struct sc_trace_comm *comm = &trace->comms.at[id];
+	const char *collective = trace->strings.at[comm->collective];
+	bool receives = strstr(collective, "recv") || strstr(collective, "Recv");
+
+	if (id == SC_TRACE_NO_ID)
+		return;
+	put_text(c, trace, "Collective name", comm->collective);
+	put_text(c, trace, "dtype", comm->dtype);
+	put_known(c, "In msg nelems", comm->in_elems);
+	put_known(c, "Out msg nelems", comm->out_elems);
+	put_known(c, "Group size", comm->group_size);
+	put_text(c, trace, "Process Group Name", comm->group_name);
+	put_text(c, trace, "Process Group Ranks", comm->group_ranks);
+	put_known(c, receives ? "Src Rank" : "Dst Rank", comm->peer);
+	put_known(c, "Root Rank", comm->root);
+	put_known(c, "Seq", comm->seq);
+	if (comm->comm_hash)
+		sc_json_stream_int(&c->json, "Comms Id", (int64_t)comm->comm_hash);
+}
+
+static void put_device_args(struct chrome *c, const struct sc_trace *trace,
+			    const struct sc_trace_event *event)
+{
+	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
+	const struct sc_trace_config *config = &trace->configs.at[event->config];
+
+	sc_json_stream_int(&c->json, "device", lane->device);
+	sc_json_stream_int(&c->json, "context", lane->context);
+	/* What has a stream is a kernel to HTA. */
+	if (event->cls != SC_EV_GPU_RANGE)
+		sc_json_stream_int(&c->json, "stream", lane->stream);
+	if (event->cls == SC_EV_COPY || event->cls == SC_EV_SET) {
+		sc_json_stream_int(&c->json, "bytes", event->bytes);
+		if (event->dur_ns > 0) /* bytes a nanosecond are GB/s */
+			sc_json_stream_fixed(&c->json, "memory bandwidth (GB/s)",
+					     (double)event->bytes / (double)event->dur_ns, 6);
+	}
+	if (event->config == SC_TRACE_NO_ID)
+		return;
+	sc_json_stream_int(&c->json, "registers per thread", config->registers);
+	sc_json_stream_int(&c->json, "shared memory", config->shared_bytes);
+	put_triple(c, "grid", config->grid);
+	put_triple(c, "block", config->block);
+	if (config->graph_id > 0)
+		sc_json_stream_int(&c->json, "graph id", config->graph_id);
+}
+
+static void put_sync_args(struct chrome *c, const struct sc_trace *trace,
+			  const struct sc_trace_event *event)
+{
+	static const char *const kinds[] = {
+		[SC_SYNC_EVENT] = "Event Sync",
+		[SC_SYNC_STREAM_WAIT] = "Stream Wait Event",
+		[SC_SYNC_STREAM] = "Stream Sync",
+		[SC_SYNC_CONTEXT] = "Context Sync",
+	};
+	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
+
+	sc_json_stream_text(&c->json, "cuda_sync_kind",
+			    event->sub < SC_SYNC_OTHER ? kinds[event->sub] : "Unknown");
+	sc_json_stream_int(&c->json, "device", lane->device);
+	sc_json_stream_int(&c->json, "context", lane->context);
+	sc_json_stream_int(&c->json, "stream", lane->stream);
+	if (event->sub != SC_SYNC_EVENT && event->sub != SC_SYNC_STREAM_WAIT)
+		return;
+	sc_json_stream_int(&c->json, "wait_on_cuda_event_id", event->aux0);
+	if (event->aux1 < -1)
+		sc_json_stream_int(&c->json, "wait_on_stream", SC_SYNC_AUX_STREAM(event->aux1));
+	sc_json_stream_int(&c->json, "wait_on_cuda_event_record_corr_id",
+			   event->aux1 < -1 ? -1 : event->aux1);
+}
+
+/* Is it brackets and whole numbers, well nested? Its length, or 0. */
+static size_t check_dims(const char *text)
+{
+	unsigned depth = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == '[' && ++depth > MAX_DIM_DEPTH)
+			return 0;
+		if (*at == ']' && --depth == 0)
+			return (size_t)(at - text) + 1;
+		if (depth == 0 || !strchr("[],-0123456789 ", *at))
+			return 0;
+	}
+	return 0;
+}
+
+/* "[[64,128],[128]]|float,float" as two arrays. */
+static void put_shapes(struct chrome *c, const char *text)
+{
+	size_t n = check_dims(text);
+	const char *at = text, *end;
+
+	while (at < text + n) {
+		char *after = NULL;
+
+		if (*at == '[') {
+			sc_json_stream_array(&c->json, at == text ? "Input Dims" : NULL);
+		} else if (*at == ']') {
+			sc_json_stream_end(&c->json);
+		} else if (*at != ',' && *at != ' ') {
+			int64_t value = strtoll(at, &after, 10);
+
+			if (after != at)
+				sc_json_stream_int(&c->json, NULL, value);
+		}
+		at = after && after > at ? after : at + 1;
+	}
+	end = strchr(text, '|');
+	if (!end)
+		return;
+	sc_json_stream_array(&c->json, "Input type");
+	do {
+		char word[64];
+		size_t n_word = strcspn(end + 1, ",");
+
+		snprintf(word, sizeof(word), "%.*s", (int)(n_word < 64 ? n_word : 64), end + 1);
+		sc_json_stream_text(&c->json, NULL, word);
+		end += 1 + n_word;
+	} while (*end);
+	sc_json_stream_end(&c->json);
+}
+
+static void put_args(struct chrome *c, const struct sc_trace *trace,
+		     const struct sc_trace_event *event)
+{
+	sc_json_stream_object(&c->json, "args");
+	if (event->external_id)
+		sc_json_stream_int(&c->json, "External id", event->external_id);
+	if (event->correlation)
+		sc_json_stream_int(&c->json, "correlation", event->correlation);
+	if (event->cls == SC_EV_SYNC)
+		put_sync_args(c, trace, event);
+	else if (trace->lanes.at[event->lane].is_stream)
+		put_device_args(c, trace, event);
+	if (event->cls == SC_EV_EVENT_RECORD)
+		sc_json_stream_int(&c->json, "event_id", event->aux0);
+	if (event->cls == SC_EV_OP && event->aux0 >= 0)
+		sc_json_stream_int(&c->json, "Sequence number", event->aux0);
+	if (event->cls == SC_EV_OP && event->aux1 > 0)
+		sc_json_stream_int(&c->json, "Fwd thread id", event->aux1);
+	if (event->shapes != SC_TRACE_NO_ID)
+		put_shapes(c, trace->strings.at[event->shapes]);
+	put_comm(c, trace, event->comm);
+	if (event->cls == SC_EV_JOB_OP) {
+		sc_json_stream_int(&c->json, "step", event->job.step);
+		sc_json_stream_int(&c->json, "dp_rank", event->job.dp_rank);
+		sc_json_stream_int(&c->json, "stage", event->job.stage);
+		sc_json_stream_int(&c->json, "micro_batch", event->job.micro_batch);
+		sc_json_stream_int(&c->json, "chunk", event->job.chunk);
+	}
+	sc_json_stream_end(&c->json);
+}
+
+/* --- events --- */
+
+static const char *category(const struct sc_trace_event *event)
+{
+	static const char *const names[SC_N_EVENT_CLASSES] = {
+		[SC_EV_KERNEL] = "kernel",
+		[SC_EV_COPY] = "gpu_memcpy",
+		[SC_EV_SET] = "gpu_memset",
+		[SC_EV_API] = "cuda_runtime",
+		[SC_EV_SYNC] = "cuda_sync",
+		[SC_EV_EVENT_RECORD] = "cuda_event",
+		[SC_EV_OP] = "cpu_op",
+		[SC_EV_RANGE] = "user_annotation",
+		[SC_EV_GPU_RANGE] = "gpu_user_annotation",
+		[SC_EV_PYTHON] = "python_function",
+		[SC_EV_OVERHEAD] = "overhead",
+		[SC_EV_COMM] = "cpu_op",
+		[SC_EV_JOB_OP] = "user_annotation",
+		[SC_EV_GRAPH] = "kernel",
+		[SC_EV_MARK] = "cpu_instant_event",
+		[SC_EV_OTHER] = "Trace",
+	};
+
+	if (event->cls == SC_EV_API && event->flags & SC_EVF_DRIVER)
+		return "cuda_driver";
+	return names[event->cls];
+}
+
+static bool is_started(const struct sc_trace_event *event)
+{
+	return event->correlation && (event->cls == SC_EV_KERNEL || event->cls == SC_EV_COPY ||
+				      event->cls == SC_EV_SET || event->cls == SC_EV_GRAPH);
+}
+
+static bool is_slice(const struct sc_trace *trace, const struct sc_trace_event *event)
+{
+	return event->cls != SC_EV_MARK &&
+	       (event->cls == SC_EV_JOB_OP || trace->lanes.at[event->lane].is_stream);
+}
+
+static int compare_ids(const void *left, const void *right)
+{
+	const uint32_t *a = left, *b = right;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+/* The arrow from a call to what it started on the device, where the file has both. */
+static void put_flow(struct chrome *c, const struct sc_trace *trace,
+		     const struct sc_trace_event *event)
+{
+	bool ends = is_started(event) && c->called.n &&
+		    bsearch(&event->correlation, c->called.at, c->called.n, sizeof(*c->called.at),
+			    compare_ids);
+	bool begins = event->cls == SC_EV_API && event->correlation && c->started.n &&
+		      bsearch(&event->correlation, c->started.at, c->started.n,
+			      sizeof(*c->started.at), compare_ids);
+
+	if (!begins && !ends)
+		return;
+	sc_json_stream_object(&c->json, NULL);
+	sc_json_stream_text(&c->json, "ph", ends ? "f" : "s");
+	sc_json_stream_int(&c->json, "id", (int64_t)((uint64_t)c->file << 32 | event->correlation));
+	put_place(c, trace, event);
+	sc_json_stream_text(&c->json, "cat", "ac2g");
+	sc_json_stream_text(&c->json, "name", "ac2g");
+	if (ends)
+		sc_json_stream_text(&c->json, "bp", "e");
+	sc_json_stream_end(&c->json);
+}
+
+static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
+		     struct sc_err *err)
+{
+	struct chrome *c = ctx;
+	bool is_instant = event->cls == SC_EV_MARK;
+
+	c->side = is_slice(trace, event) ? c->sides.at[c->next_side++] : 0;
+	sc_json_stream_object(&c->json, NULL);
+	sc_json_stream_text(&c->json, "ph", is_instant ? "i" : "X");
+	sc_json_stream_text(&c->json, "cat", category(event));
+	sc_json_stream_text(&c->json, "name", trace->strings.at[event->name]);
+	put_place(c, trace, event);
+	if (is_instant)
+		sc_json_stream_text(&c->json, "s", "t");
+	else
+		put_length(c, trace, event);
+	put_args(c, trace, event);
+	sc_json_stream_end(&c->json);
+	put_flow(c, trace, event);
+	if (c->json.err.code != SC_OK)
+		return sc_err_set(err, c->json.err.code, "%s", c->json.err.text);
+	return 0;
+}
+
+static int collect(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
+		   struct sc_err *err)
+{
+	struct chrome *c = ctx;
+	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
+	const struct slice slice = {event->start_ns, sc_time_add(event->start_ns, event->dur_ns),
+				    process_id(c, lane), thread_id(lane), (uint32_t)c->slices.n};
+
+	(void)err;
+	if (is_started(event))
+		SC_VEC_PUSH(&c->started, event->correlation);
+	if (event->cls == SC_EV_API && event->correlation)
+		SC_VEC_PUSH(&c->called, event->correlation);
+	if (is_slice(trace, event))
+		SC_VEC_PUSH(&c->slices, slice);
+	return 0;
+}
+
+static int compare_slices(const void *left, const void *right)
+{
+	const struct slice *a = left, *b = right;
+
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	if (a->end_ns != b->end_ns)
+		return a->end_ns > b->end_ns ? -1 : 1;
+	return (a->index > b->index) - (a->index < b->index);
+}
+
+/* The first track of its stream on which a slice crosses none: there it is in what is open, or behind it. */
+static void find_sides(struct chrome *c)
+{
+	struct {
+		SC_VEC(int64_t) open; /* ends, of the outermost first */
+	} side[MAX_SIDES] = {0};
+
+	SC_VEC_RESERVE(&c->sides, c->slices.n + 1);
+	c->sides.n = c->slices.n;
+	if (c->slices.n)
+		qsort(c->slices.at, c->slices.n, sizeof(*c->slices.at), compare_slices);
+	for (size_t i = 0; i < c->slices.n; i++) {
+		const struct slice *s = &c->slices.at[i];
+		uint8_t k = 0;
+
+		if (i > 0 && (s->pid != s[-1].pid || s->tid != s[-1].tid))
+			for (int n = 0; n < MAX_SIDES; n++)
+				side[n].open.n = 0;
+		for (; k < MAX_SIDES - 1; k++) {
+			while (side[k].open.n && side[k].open.at[side[k].open.n - 1] <= s->start_ns)
+				side[k].open.n--;
+			if (!side[k].open.n || s->end_ns <= side[k].open.at[side[k].open.n - 1])
+				break;
+		}
+		SC_VEC_PUSH(&side[k].open, s->end_ns);
+		c->sides.at[s->index] = k;
+	}
+	for (int n = 0; n < MAX_SIDES; n++)
+		SC_VEC_RELEASE(&side[n].open);
+}
+
+static int put_file(struct chrome *c, const char *path, struct sc_err *err)
+{
+	struct sc_trace tables = {.path = NULL};
+	int rc;
+
+	c->started.n = c->called.n = c->slices.n = c->next_side = 0;
+	rc = sc_trace_scan(path, collect, c, &tables, err);
+	if (rc == 0 && c->started.n)
+		qsort(c->started.at, c->started.n, sizeof(*c->started.at), compare_ids);
+	if (rc == 0 && c->called.n)
+		qsort(c->called.at, c->called.n, sizeof(*c->called.at), compare_ids);
+	find_sides(c);
+	if (rc == 0)
+		put_lanes(c, &tables);
+	sc_trace_release(&tables);
+	tables = (struct sc_trace){.path = NULL};
+	if (rc == 0)
+		rc = sc_trace_scan(path, put_event, c, &tables, err);
+	sc_trace_release(&tables);
+	return rc;
+}
+
+/* --- the document --- */
+
+/* ts 0 is the earliest start of all files. */
+static int find_base(struct chrome *c, struct sc_err *err)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < c->run->n_files; i++) {
+		struct sc_trace tables = {.path = NULL};
+		struct sc_trace_info info;
+		int64_t utc_ns;
+		int rc = sc_trace_stat(c->run->files[i], &tables, &info, err);
+
+		if (rc)
+			return rc;
+		utc_ns = sc_export_utc(c->run, i, sc_time_add(tables.base_utc_ns, info.first_ns));
+		if (info.counts.total && (!found || utc_ns < c->base_utc_ns)) {
+			c->base_utc_ns = utc_ns;
+			found = true;
+		}
+		sc_trace_release(&tables);
+	}
+	return 0;
+}
+
+/* What set the clock of each rank, and how far off it may be. */
+static void put_clocks(struct chrome *c)
+{
+	const struct sc_merge *merge = c->run->merge;
+
+	sc_json_stream_array(&c->json, "clock");
+	for (size_t i = 0; i < merge->ranks.n; i++) {
+		const struct sc_merge_rank *rank = &merge->ranks.at[i];
+		const double bound_us = sc_merge_bound_ns(rank) / (double)SC_NS_PER_US;
+
+		sc_json_stream_object(&c->json, NULL);
+		sc_json_stream_int(&c->json, "rank", rank->rank);
+		sc_json_stream_text(&c->json, "set_by", sc_merge_basis_name(rank->basis));
+		if (rank->pieces.n)
+			put_us(c, "offset_us", llround(rank->pieces.at[0].offset_ns));
+		if (isfinite(bound_us))
+			sc_json_stream_fixed(&c->json, "error_at_most_us", bound_us, 3);
+		if (isfinite(rank->spread_ns))
+			sc_json_stream_fixed(&c->json, "median_deviation_us",
+					     rank->spread_ns / (double)SC_NS_PER_US, 3);
+		sc_json_stream_end(&c->json);
+	}
+	sc_json_stream_end(&c->json);
+}
+
+static int put_head(struct chrome *c, const char *path, struct sc_err *err)
+{
+	struct sc_trace_load_opts opts = {.skip_events = true};
+	struct sc_trace tables;
+	int rc = sc_trace_load(path, &opts, &tables, err);
+
+	if (rc)
+		return rc;
+	sc_json_stream_object(&c->json, NULL);
+	sc_json_stream_int(&c->json, "schemaVersion", 1);
+	if (c->run->n_files == 1)
+		put_devices(c, &tables);
+	if (c->run->n_files == 1 && tables.identity.rank >= 0) {
+		sc_json_stream_object(&c->json, "distributedInfo");
+		sc_json_stream_text(&c->json, "backend", "nccl");
+		sc_json_stream_int(&c->json, "rank", tables.identity.rank);
+		put_known(c, "world_size", tables.identity.world);
+		sc_json_stream_end(&c->json);
+	}
+	if (c->run->n_files > 1)
+		sc_json_stream_int(&c->json, SC_CHROME_RANKS, (int64_t)c->run->n_files);
+	if (c->run->merge)
+		put_clocks(c);
+	sc_json_stream_text(&c->json, "displayTimeUnit", "ms");
+	sc_json_stream_int(&c->json, "baseTimeNanoseconds", c->base_utc_ns);
+	sc_json_stream_array(&c->json, "traceEvents");
+	sc_trace_release(&tables);
+	return 0;
+}
+
+int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *err)
+{
+	struct chrome c = {.run = run};
+	int rc = find_base(&c, err);
+
+	if (rc)
+		return rc;
+	sc_json_stream_init(&c.json, out);
+	rc = put_head(&c, run->files[0], err);
+	for (; rc == 0 && c.file < run->n_files; c.file++)
+		rc = put_file(&c, run->files[c.file], err);
+	while (c.json.depth)
+		sc_json_stream_end(&c.json);
+	if (sc_json_stream_finish(&c.json, rc ? NULL : err) && rc == 0)
+		rc = -(int)c.json.err.code;
+	SC_VEC_RELEASE(&c.started);
+	SC_VEC_RELEASE(&c.called);
+	SC_VEC_RELEASE(&c.slices);
+	SC_VEC_RELEASE(&c.sides);
+	return rc;
+}

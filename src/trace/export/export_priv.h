@@ -1,0 +1,22 @@
+#ifndef SC_TRACE_EXPORT_PRIV_H
+#define SC_TRACE_EXPORT_PRIV_H
+
+#include "trace/export/export.h"
+#include "trace/format/trace_file.h"
+
+int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *err);
+int sc_export_csv(const struct sc_export_run *run, FILE *out, struct sc_err *err);
+/* A time of a file on the clock of the run. */
+int64_t sc_export_utc(const struct sc_export_run *run, size_t file, int64_t utc_ns);
+
+/* Times wrap: a hostile file may have any. */
+static inline int64_t sc_time_add(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static inline int64_t sc_time_sub(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+#endif

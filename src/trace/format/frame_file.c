@@ -1,0 +1,319 @@
+/* Read with pread, never mapped: a file that shrinks meanwhile gives a short read, not a signal. */
+#include "trace/format/frame_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SEARCH_BYTES = 64 << 10 };
+
+/* Whether all n bytes could be read. */
+static bool read_at(int fd, int64_t offset, void *out, size_t n)
+{
+	uint8_t *at = out;
+
+	while (n) {
+		ssize_t done = pread(fd, at, n, (off_t)offset);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return false;
+		at += done;
+		offset += done;
+		n -= (size_t)done;
+	}
+	return true;
+}
+
+/* The frame at `offset`, which must end before `limit`: 1; it is damaged, but its length is known: 0;
+ * there is no frame: -1; it goes beyond the limit: -2. Of a bundle that the end of the file cuts, what
+ * is left is a damaged one. */
+static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
+{
+	int64_t left = limit - offset - SC_FRAME_HEADER_BYTES;
+	uint8_t bytes[SC_FRAME_HEADER_BYTES];
+
+	if (left < 0)
+		return -2;
+	if (!read_at(file->fd, offset, bytes, sizeof(bytes)) ||
+	    !sc_frame_header_get(bytes, &file->header))
+		return -1;
+	if (left < (int64_t)file->header.n_payload) {
+		if (file->header.type != SC_FRAME_BUNDLE || limit != file->n_bytes)
+			return -2;
+		file->header.n_payload = (uint32_t)left;
+	}
+	return read_at(file->fd, offset + SC_FRAME_HEADER_BYTES, file->payload,
+		       file->header.n_payload) &&
+	       sc_frame_check(&file->header, file->payload);
+}
+
+static bool is_known(uint16_t type)
+{
+	return (type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS) || type == SC_FRAME_BUNDLE;
+}
+
+/* --- by index --- */
+
+/* Places in order, none over another, all before the index. */
+static bool add_indexed(struct sc_frame_file *file, int64_t index_offset, int64_t *end)
+{
+	struct sc_frame_place *rows;
+	size_t n = file->header.count;
+
+	if (n == 0 || n > SC_FRAME_MAX_ROWS)
+		return false;
+	SC_VEC_RESERVE(&file->places, file->places.n + n);
+	rows = file->places.at + file->places.n;
+	if (!sc_frame_get_rows(file->coder, &file->header, file->payload, rows))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		struct sc_frame_place place = rows[i];
+
+		if (place.offset < *end || place.offset % SC_FRAME_ALIGN ||
+		    place.offset > index_offset - SC_FRAME_HEADER_BYTES ||
+		    place.n_payload > index_offset - SC_FRAME_HEADER_BYTES - place.offset)
+			return false;
+		*end = place.offset + SC_FRAME_HEADER_BYTES + (int64_t)place.n_payload;
+		if (is_known(place.type))
+			file->places.at[file->places.n++] = place;
+	}
+	return true;
+}
+
+static bool use_index(struct sc_frame_file *file)
+{
+	int64_t end_offset = file->n_bytes - SC_FRAME_HEADER_BYTES, index_offset, at;
+	int64_t end = SC_FILE_HEADER_BYTES;
+
+	if (end_offset < SC_FILE_HEADER_BYTES || read_frame(file, end_offset, file->n_bytes) != 1 ||
+	    file->header.type != SC_FRAME_END)
+		return false;
+	index_offset = file->header.first;
+	if (index_offset < SC_FILE_HEADER_BYTES || index_offset > end_offset)
+		return false;
+	for (at = index_offset; at < end_offset; at += (int64_t)sc_frame_bytes(&file->header)) {
+		if (read_frame(file, at, end_offset) != 1 || file->header.type != SC_FRAME_INDEX ||
+		    !add_indexed(file, index_offset, &end))
+			return false;
+	}
+	return at == end_offset;
+}
+
+/* --- by scan --- */
+
+/* The next offset from `from` at which a frame's header stands; the file's size if none does. */
+static int64_t find_frame(struct sc_frame_file *file, int64_t from)
+{
+	uint8_t *bytes = file->payload;
+	struct sc_frame_header header;
+
+	while (file->n_bytes - from >= SC_FRAME_HEADER_BYTES) {
+		int64_t left = file->n_bytes - from;
+		size_t n = left < SEARCH_BYTES ? (size_t)left : SEARCH_BYTES, at;
+
+		if (!read_at(file->fd, from, bytes, n))
+			break;
+		for (at = 0; at + SC_FRAME_HEADER_BYTES <= n; at += SC_FRAME_ALIGN) {
+			if (sc_frame_header_get(bytes + at, &header))
+				return from + (int64_t)at;
+		}
+		from += (int64_t)at;
+	}
+	return file->n_bytes;
+}
+
+/* After bytes that are no frame: where the next one is, with the lost ones counted. */
+static int64_t skip_damage(struct sc_frame_file *file, int64_t from, uint64_t next_seq)
+{
+	int64_t at = find_frame(file, from + SC_FRAME_ALIGN), most, lost = 1;
+
+	if (at >= file->n_bytes || read_frame(file, at, file->n_bytes) == -2)
+		return file->n_bytes; /* a cut end, not damage */
+	most = (at - from) / SC_FRAME_HEADER_BYTES;
+	if (file->header.seq > next_seq && file->header.seq - next_seq <= (uint64_t)most)
+		lost = (int64_t)(file->header.seq - next_seq);
+	file->n_bad_frames += lost;
+	return at;
+}
+
+static void scan(struct sc_frame_file *file)
+{
+	int64_t at = SC_FILE_HEADER_BYTES;
+	uint64_t next_seq = 0;
+
+	file->partial = true;
+	file->places.n = 0;
+	file->n_bad_frames = 0;
+	while (at < file->n_bytes) {
+		int found = read_frame(file, at, file->n_bytes);
+		const struct sc_frame_header *header = &file->header;
+
+		if (found == -2)
+			break;
+		if (found == -1) {
+			at = skip_damage(file, at, next_seq);
+			continue;
+		}
+		next_seq = header->seq + 1;
+		if (found == 0 && header->type != SC_FRAME_BUNDLE)
+			file->n_bad_frames++;
+		else if (header->type == SC_FRAME_END)
+			file->partial = false;
+		else if (is_known(header->type))
+			SC_VEC_PUSH(&file->places, sc_frame_place(header, at));
+		at += (int64_t)sc_frame_bytes(header);
+	}
+}
+
+/* --- bundles --- */
+
+/* Adds the places of the parts of the bundle that was read; those that are damaged are counted. */
+static void add_parts(struct sc_frame_file *file, int64_t offset)
+{
+	struct sc_frame_place part = {.offset = offset};
+	uint32_t n_parts = file->header.count, n = file->header.n_payload, i;
+	enum sc_part_state state = SC_PART_GOOD;
+	size_t at = 0;
+
+	if (n > SC_BUNDLE_MAX_BYTES || n_parts > SC_BUNDLE_MAX_PARTS) {
+		file->n_bad_frames++;
+		return;
+	}
+	for (i = 0; i < n_parts; i++) {
+		state = sc_bundle_next(file->payload, n, &at, &part);
+		if (state == SC_PART_NONE)
+			break;
+		if (state == SC_PART_DAMAGED)
+			file->n_bad_frames++;
+		else if (is_known(part.type) && part.type != SC_FRAME_BUNDLE)
+			SC_VEC_PUSH(&file->places, part);
+	}
+	/* Behind a damaged head; not if the file is cut there. */
+	if (offset + SC_FRAME_HEADER_BYTES + (int64_t)n < file->n_bytes)
+		file->n_bad_frames += n_parts - i;
+}
+
+/* The places of bundles become those of their parts. */
+static void open_bundles(struct sc_frame_file *file)
+{
+	struct sc_frame_place *places = file->places.at;
+	size_t n = file->places.n;
+
+	file->places.at = NULL;
+	file->places.n = file->places.cap = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (places[i].type != SC_FRAME_BUNDLE)
+			SC_VEC_PUSH(&file->places, places[i]);
+		else if (read_frame(file, places[i].offset, file->n_bytes) >= 0 &&
+			 file->header.type == SC_FRAME_BUNDLE)
+			add_parts(file, places[i].offset);
+		else
+			file->n_bad_frames++;
+	}
+	free(places);
+}
+
+/* --- the interface --- */
+
+static int check_file_header(struct sc_frame_file *file, struct sc_err *err)
+{
+	uint8_t bytes[SC_FILE_HEADER_BYTES];
+	enum sc_file_kind kind = SC_FILE_OTHER;
+	uint32_t version = 0;
+
+	if (file->n_bytes >= SC_FILE_HEADER_BYTES && read_at(file->fd, 0, bytes, sizeof(bytes)))
+		kind = sc_file_header_get(bytes, &version);
+	if (kind == SC_FILE_OTHER)
+		return sc_err_at(
+			err, SC_EFORMAT, file->path, 0, 0,
+			"not a trace of stepcast; other traces are read by stepcast import");
+	if (kind == SC_FILE_OTHER_VERSION)
+		return sc_err_at(
+			err, SC_EUNSUPPORTED, file->path, 0, 0,
+			"a trace of version %u; this stepcast reads version %d: import or record "
+			"its source again, or read it with the stepcast that wrote it",
+			(unsigned)version, SC_TRACE_VERSION);
+	return 0;
+}
+
+static int open_file(struct sc_frame_file *file, struct sc_err *err)
+{
+	struct stat st;
+
+	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (file->fd < 0 || fstat(file->fd, &st) != 0)
+		return sc_err_at(err, SC_EIO, file->path, 0, 0, "cannot read: %s", strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return sc_err_at(err, SC_EIO, file->path, 0, 0, "not a file");
+	file->n_bytes = (int64_t)st.st_size;
+	return check_file_header(file, err);
+}
+
+int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_err *err)
+{
+	int rc;
+
+	*out = (struct sc_frame_file){.path = path};
+	rc = open_file(out, err);
+	if (rc) {
+		if (out->fd >= 0)
+			close(out->fd);
+		return rc;
+	}
+	out->coder = sc_frame_coder_create();
+	out->payload = sc_xmalloc(SC_FRAME_MAX_PAYLOAD);
+	if (!out->coder) {
+		sc_frame_file_close(out);
+		return sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to read a trace");
+	}
+	if (!use_index(out))
+		scan(out);
+	open_bundles(out);
+	return 0;
+}
+
+void sc_frame_file_close(struct sc_frame_file *file)
+{
+	close(file->fd);
+	sc_frame_coder_destroy(file->coder);
+	free(file->payload);
+	SC_VEC_RELEASE(&file->places);
+}
+
+/* As if the part were a frame of its own. */
+static bool take_part(struct sc_frame_file *file, uint32_t part)
+{
+	struct sc_frame_header *h = &file->header;
+	struct sc_frame_place place;
+	size_t at = part - 1;
+
+	if (h->type != SC_FRAME_BUNDLE || at > h->n_payload ||
+	    sc_bundle_next(file->payload, h->n_payload, &at, &place) != SC_PART_GOOD)
+		return false;
+	memmove(file->payload, file->payload + at - place.n_payload, place.n_payload);
+	h->type = place.type;
+	h->sub = place.sub;
+	h->count = place.count;
+	h->n_payload = place.n_payload;
+	h->first = place.first;
+	h->last = place.last;
+	return true;
+}
+
+bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_place *place)
+{
+	const struct sc_frame_header *h = &file->header;
+	int found = read_frame(file, place->offset, file->n_bytes);
+	bool is_whole = place->part ? found >= 0 && take_part(file, place->part) : found == 1;
+
+	if (is_whole && h->type == place->type && h->sub == place->sub &&
+	    h->count == place->count && h->count <= SC_FRAME_MAX_ROWS)
+		return true;
+	file->n_bad_frames++;
+	return false;
+}

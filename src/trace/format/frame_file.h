@@ -1,0 +1,26 @@
+/* Where the frames of a trace file are: from its index, or by one scan of a file that was cut or damaged.
+ * Frames of types it does not know are left out. */
+#ifndef SC_TRACE_FRAME_FILE_H
+#define SC_TRACE_FRAME_FILE_H
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "trace/format/trace_frames.h"
+
+struct sc_frame_file {
+	int fd;
+	const char *path; /* the caller's */
+	int64_t n_bytes;
+	struct sc_frame_coder *coder;
+	SC_VEC(struct sc_frame_place) places; /* by offset; without the index and the end */
+	bool partial;                         /* it has no end */
+	int64_t n_bad_frames;
+	uint8_t *payload; /* of the frame read last */
+	struct sc_frame_header header;
+};
+int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_err *err);
+void sc_frame_file_close(struct sc_frame_file *file);
+/* Into file->header and payload. False, counted: it is not what the place says. */
+bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_place *place);
+
+#endif

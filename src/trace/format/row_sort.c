@@ -1,0 +1,91 @@
+/* Radix sort from the lowest digit; digits that are the same in all keys are left out. */
+#include "trace/format/row_sort.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS, SMALL = 48 };
+
+static inline uint32_t digit(const struct sc_row_key *key, unsigned shift, bool of_group)
+{
+	uint64_t value = of_group ? key->group : key->time;
+
+	return (uint32_t)(value >> shift) & (N_DIGITS - 1);
+}
+
+static bool is_before(const struct sc_row_key *a, const struct sc_row_key *b)
+{
+	return a->group != b->group ? a->group < b->group : a->time < b->time;
+}
+
+static bool is_sorted(const struct sc_row_key *keys, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		if (is_before(&keys[i], &keys[i - 1]))
+			return false;
+	}
+	return true;
+}
+
+static void insertion_sort(struct sc_row_key *keys, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		struct sc_row_key key = keys[i];
+		size_t at = i;
+
+		for (; at > 0 && is_before(&key, &keys[at - 1]); at--)
+			keys[at] = keys[at - 1];
+		keys[at] = key;
+	}
+}
+
+/* One pass; true if `to` now has the keys, false if the digit is the same in all. */
+static bool sort_by_digit(const struct sc_row_key *from, struct sc_row_key *to, size_t n,
+			  unsigned shift, bool of_group)
+{
+	size_t at[N_DIGITS] = {0}, sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		at[digit(&from[i], shift, of_group)]++;
+	if (at[digit(&from[0], shift, of_group)] == n)
+		return false;
+	for (size_t i = 0; i < N_DIGITS; i++) {
+		size_t here = at[i];
+
+		at[i] = sum;
+		sum += here;
+	}
+	for (size_t i = 0; i < n; i++)
+		to[at[digit(&from[i], shift, of_group)]++] = from[i];
+	return true;
+}
+
+struct sc_row_key *sc_row_sort(struct sc_row_key *keys, struct sc_row_key *spare, size_t n)
+{
+	uint64_t times = 0;
+	uint32_t groups = 0;
+
+	if (is_sorted(keys, n))
+		return keys;
+	if (n <= SMALL) {
+		insertion_sort(keys, n);
+		return keys;
+	}
+	for (size_t i = 0; i < n; i++) {
+		times |= keys[i].time;
+		groups |= keys[i].group;
+	}
+	for (unsigned pass = 0; pass < 2; pass++) {
+		uint64_t used = pass ? groups : times;
+
+		for (unsigned shift = 0; shift < 64 && used >> shift; shift += DIGIT_BITS) {
+			struct sc_row_key *old = keys;
+
+			if (!sort_by_digit(keys, spare, n, shift, pass == 1))
+				continue;
+			keys = spare;
+			spare = old;
+		}
+	}
+	return keys;
+}

@@ -1,0 +1,130 @@
+/* The frames that trace files consist of (docs/trace-format.md): each can be checked and found by
+ * itself. Shared by the reader, the writer and the capture library: pure C, never exits, allocates only
+ * when a coder is made. */
+#ifndef SC_TRACE_TRACE_FRAMES_H
+#define SC_TRACE_TRACE_FRAMES_H
+
+#include "trace/format/event.h"
+#include "trace/format/trace_columns.h"
+
+struct sc_trace_identity;
+
+enum {
+	SC_TRACE_VERSION = 3, /* the only one that is read */
+	SC_FILE_HEADER_BYTES = 16,
+	SC_FRAME_HEADER_BYTES = 48,
+	SC_FRAME_ALIGN = 8, /* frames begin at multiples of it */
+	SC_FRAME_MAX_STRING = 65535,
+	SC_BUNDLE_MAX_BYTES = 64 << 10, /* of payload */
+	SC_BUNDLE_MAX_PARTS = 64
+};
+enum sc_frame_type {
+	SC_FRAME_IDENTITY = 1, /* the last one holds */
+	SC_FRAME_META,         /* texts: key, value, key, value; the last value of a key holds */
+	SC_FRAME_STRINGS,      /* additions to a table; first: id of the first one */
+	SC_FRAME_LANES,
+	SC_FRAME_CONFIGS,
+	SC_FRAME_COMMS,
+	SC_FRAME_EVENTS, /* of one class, `sub` of the header; first, last: earliest start, latest end */
+	SC_FRAME_CLOCKS,
+	SC_FRAME_GAPS,
+	SC_FRAME_INDEX, /* struct sc_frame_place of all frames before it */
+	SC_FRAME_END,   /* the last frame of a whole file; first: where the index begins */
+	SC_FRAME_BUNDLE /* small frames that share a header */
+};
+struct sc_frame_header {
+	uint16_t type, sub;
+	uint32_t n_payload, count;
+	uint64_t seq; /* number of the frame in its file, from 0 */
+	int64_t first, last;
+	uint32_t payload_crc;
+};
+/* Where a frame is: what the index holds of each. */
+struct sc_frame_place {
+	int64_t offset, first, last;
+	uint32_t n_payload, count;
+	uint16_t type, sub;
+	uint32_t part; /* of a part of a bundle: 1 and where it begins in its payload; else 0 */
+};
+/* As in files: the text of the reason besides. */
+struct sc_frame_gap {
+	int64_t n, first_ns, last_ns;
+	uint8_t cls;
+};
+struct sc_frame_clock {
+	int64_t trace_ns, utc_ns;
+};
+
+/* --- file header: magic, version, checksum --- */
+enum sc_file_kind { SC_FILE_OURS, SC_FILE_OTHER, SC_FILE_OTHER_VERSION };
+void sc_file_header_put(uint8_t out[SC_FILE_HEADER_BYTES]);
+enum sc_file_kind sc_file_header_get(const uint8_t at[SC_FILE_HEADER_BYTES], uint32_t *version);
+
+/* --- making frames --- */
+/* Around a payload that stands SC_FRAME_HEADER_BYTES into `frame`: its checksum, the header, zeros up to
+ * the next frame. Returns the bytes of all. */
+size_t sc_frame_seal(uint8_t *frame, struct sc_frame_header *header);
+struct sc_frame_coder {
+	struct sc_column_coder *columns;
+	uint64_t next_seq;
+	uint8_t *out; /* the frame made last, header and padding included */
+	size_t n_out;
+	struct sc_frame_header header; /* of it */
+	struct sc_row_key *keys;       /* 2 * SC_FRAME_MAX_ROWS */
+	uint32_t *order;
+};
+struct sc_frame_coder *sc_frame_coder_create(void); /* NULL: no memory */
+void sc_frame_coder_destroy(struct sc_frame_coder *coder);
+/* All leave the frame in coder->out, n_out; 0 < n <= SC_FRAME_MAX_ROWS. Events are all of the class of
+ * the first one; they are stored by lane and start, what is equal in the order given. */
+void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
+			 size_t n);
+/* LANES, CONFIGS, COMMS, CLOCKS, INDEX: rows of sc_trace_lane, sc_trace_config, sc_trace_comm,
+ * sc_frame_clock, sc_frame_place. */
+void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
+			const void *rows);
+/* STRINGS, META. At most SC_FRAME_MAX_TEXT bytes in all, SC_FRAME_MAX_STRING each. */
+void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header header,
+			const struct sc_text *texts);
+void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity,
+			   int64_t base_utc_ns);
+void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *gaps,
+		       const struct sc_text *reasons, size_t n);
+void sc_frame_put_end(struct sc_frame_coder *coder, int64_t index_offset);
+static inline struct sc_frame_place sc_frame_place(const struct sc_frame_header *h, int64_t offset)
+{
+	return (struct sc_frame_place){offset,   h->first, h->last, h->n_payload,
+				       h->count, h->type,  h->sub,  0};
+}
+/* A bundle being made: its payload stands SC_FRAME_HEADER_BYTES into `frame`, which has room for
+ * SC_BUNDLE_MAX_BYTES of it and SC_FRAME_ALIGN. */
+struct sc_bundle {
+	uint8_t *frame;
+	uint32_t n, n_parts;
+};
+/* The frame made last becomes the bundle's next part, and its number free again. False: it has no room. */
+bool sc_bundle_add(struct sc_bundle *bundle, struct sc_frame_coder *coder);
+enum sc_part_state { SC_PART_NONE, SC_PART_DAMAGED, SC_PART_GOOD };
+/* The part at *at of a bundle's payload, without its offset; *at moves behind it, unless there is none. Its
+ * payload is the last out->n_payload bytes before that. */
+enum sc_part_state sc_bundle_next(const uint8_t *payload, size_t n_payload, size_t *at,
+				  struct sc_frame_place *out);
+
+/* --- reading frames --- */
+/* False: these are not the bytes of a frame's header. */
+bool sc_frame_header_get(const uint8_t at[SC_FRAME_HEADER_BYTES], struct sc_frame_header *out);
+/* Bytes from one frame to the next. */
+size_t sc_frame_bytes(const struct sc_frame_header *header);
+/* Is the payload what was written? */
+bool sc_frame_check(const struct sc_frame_header *header, const uint8_t *payload);
+/* header->count rows of the type that belongs to header->type. False: not well formed. */
+bool sc_frame_get_rows(struct sc_frame_coder *coder, const struct sc_frame_header *header,
+		       const uint8_t *payload, void *rows);
+/* `n` texts; they are good until the coder is used again. */
+bool sc_frame_get_texts(struct sc_frame_coder *coder, const struct sc_frame_header *header,
+			const uint8_t *payload, struct sc_text *texts, size_t n);
+bool sc_frame_get_identity(struct sc_frame_coder *coder, const struct sc_frame_header *header,
+			   const uint8_t *payload, struct sc_trace_identity *out,
+			   int64_t *base_utc_ns);
+
+#endif

@@ -1,0 +1,361 @@
+/* Tables first, from all frames, so that a later snapshot fills what a damaged frame lost; then events. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/intern.h"
+#include "trace/format/trace_reader_priv.h"
+
+enum { ARENA_BYTES = 16 << 10 };
+
+/* --- tables --- */
+
+/* Before ids of a frame: how many entries the table may lack because frames were lost. */
+static bool fits_behind(const struct sc_frame_file *file, size_t n_have)
+{
+	int64_t first = file->header.first, most = file->n_bad_frames * SC_FRAME_MAX_ROWS;
+
+	if (most > file->n_bytes)
+		most = file->n_bytes;
+	return first >= 1 && first <= INT32_MAX && first - (int64_t)n_have <= most;
+}
+
+static bool add_strings(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	size_t n = file->header.count, first = (size_t)file->header.first;
+	struct sc_text *texts;
+	bool good;
+
+	if (!fits_behind(file, trace->strings.n))
+		return false;
+	texts = sc_xmalloc((n ? n : 1) * sizeof(*texts));
+	good = sc_frame_get_texts(file->coder, &file->header, file->payload, texts, n);
+	while (good && trace->strings.n < first + n)
+		SC_VEC_PUSH(&trace->strings, NULL);
+	for (size_t i = 0; good && i < n; i++) {
+		if (!trace->strings.at[first + i])
+			trace->strings.at[first + i] =
+				sc_arena_strndup(&trace->arena, texts[i].at, texts[i].n);
+	}
+	free(texts);
+	return good;
+}
+
+/* LANES, CONFIGS, COMMS: rows at their ids; what lies before and was lost is like row 0. */
+#define ADD_ROWS(vec)                                                                \
+	do {                                                                         \
+		size_t first_ = (size_t)file->header.first, n_ = file->header.count; \
+		size_t have_ = (vec)->n;                                             \
+		if (!fits_behind(file, have_))                                       \
+			return false;                                                \
+		SC_VEC_RESERVE(vec, first_ + n_);                                    \
+		if (!sc_frame_get_rows(file->coder, &file->header, file->payload,    \
+				       (vec)->at + first_))                          \
+			return false;                                                \
+		for (; have_ < first_; have_++)                                      \
+			(vec)->at[have_] = (vec)->at[0];                             \
+		if ((vec)->n < first_ + n_)                                          \
+			(vec)->n = first_ + n_;                                      \
+		return true;                                                         \
+	} while (0)
+
+static bool add_lanes(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	ADD_ROWS(&trace->lanes);
+}
+
+static bool add_configs(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	ADD_ROWS(&trace->configs);
+}
+
+static bool add_comms(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	ADD_ROWS(&trace->comms);
+}
+
+static bool add_clocks(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	size_t n = file->header.count;
+	struct sc_frame_clock *rows = sc_xmalloc((n ? n : 1) * sizeof(*rows));
+	bool good = sc_frame_get_rows(file->coder, &file->header, file->payload, rows);
+
+	for (size_t i = 0; good && i < n; i++)
+		SC_VEC_PUSH(&trace->clocks,
+			    ((struct sc_trace_clock){rows[i].trace_ns, rows[i].utc_ns}));
+	free(rows);
+	return good;
+}
+
+static bool add_gaps(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	size_t n = file->header.count;
+	struct sc_frame_gap *rows = sc_xmalloc((n ? n : 1) * sizeof(*rows));
+	struct sc_text *reasons = sc_xmalloc((n ? n : 1) * sizeof(*reasons));
+	bool good = sc_frame_get_rows(file->coder, &file->header, file->payload, rows) &&
+		    sc_frame_get_texts(file->coder, &file->header, file->payload, reasons, n);
+
+	for (size_t i = 0; good && i < n; i++) {
+		struct sc_trace_gap gap = {
+			.cls = rows[i].cls < SC_N_EVENT_CLASSES ? rows[i].cls : SC_EV_OTHER,
+			.n = rows[i].n,
+			.first_ns = rows[i].first_ns,
+			.last_ns = rows[i].last_ns,
+		};
+
+		gap.reason = sc_arena_strndup(&trace->arena, reasons[i].at, reasons[i].n);
+		SC_VEC_PUSH(&trace->gaps, gap);
+	}
+	free(rows);
+	free(reasons);
+	return good;
+}
+
+static bool add_meta(struct sc_frame_file *file, struct sc_trace *trace, struct sc_intern *keys)
+{
+	size_t n = file->header.count / 2 * 2;
+	struct sc_text *texts = sc_xmalloc((n ? n : 1) * sizeof(*texts));
+	bool good = n == file->header.count &&
+		    sc_frame_get_texts(file->coder, &file->header, file->payload, texts, n);
+
+	for (size_t i = 0; good && i < n; i += 2) {
+		struct sc_trace_meta pair;
+		uint32_t id;
+
+		pair.key = sc_arena_strndup(&trace->arena, texts[i].at, texts[i].n);
+		pair.value = sc_arena_strndup(&trace->arena, texts[i + 1].at, texts[i + 1].n);
+		id = sc_intern_add(keys, pair.key);
+		if (id < trace->meta.n)
+			trace->meta.at[id] = pair;
+		else
+			SC_VEC_PUSH(&trace->meta, pair);
+	}
+	free(texts);
+	return good;
+}
+
+/* True too for what is no table. */
+static bool add_table(struct sc_frame_file *file, struct sc_trace *trace, struct sc_intern *keys)
+{
+	switch (file->header.type) {
+	case SC_FRAME_IDENTITY:
+		return sc_frame_get_identity(file->coder, &file->header, file->payload,
+					     &trace->identity, &trace->base_utc_ns);
+	case SC_FRAME_META:
+		return add_meta(file, trace, keys);
+	case SC_FRAME_STRINGS:
+		return add_strings(file, trace);
+	case SC_FRAME_LANES:
+		return add_lanes(file, trace);
+	case SC_FRAME_CONFIGS:
+		return add_configs(file, trace);
+	case SC_FRAME_COMMS:
+		return add_comms(file, trace);
+	case SC_FRAME_CLOCKS:
+		return add_clocks(file, trace);
+	case SC_FRAME_GAPS:
+		return add_gaps(file, trace);
+	default:
+		return true;
+	}
+}
+
+/* An id that the tables do not have (its frame was lost) becomes 0. */
+static inline void bound(uint32_t *id, size_t n)
+{
+	if (*id >= n)
+		*id = SC_TRACE_NO_ID;
+}
+
+static void bound_tables(struct sc_trace *trace)
+{
+	size_t n = trace->strings.n;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!trace->strings.at[i])
+			trace->strings.at[i] = "";
+	}
+	for (size_t i = 0; i < trace->lanes.n; i++)
+		bound(&trace->lanes.at[i].name, n);
+	for (size_t i = 0; i < trace->comms.n; i++) {
+		struct sc_trace_comm *comm = &trace->comms.at[i];
+
+		bound(&comm->collective, n);
+		bound(&comm->dtype, n);
+		bound(&comm->group_name, n);
+		bound(&comm->group_ranks, n);
+	}
+}
+
+static void init_trace(struct sc_trace *trace, const char *path)
+{
+	struct sc_trace_comm nothing;
+
+	*trace = (struct sc_trace){
+		.identity = {.rank = -1, .world = -1, .local_rank = -1, .pid = -1}};
+	sc_arena_init(&trace->arena, ARENA_BYTES);
+	trace->path = sc_arena_strdup(&trace->arena, path);
+	SC_VEC_PUSH(&trace->strings, "");
+	SC_VEC_PUSH(&trace->lanes, ((struct sc_trace_lane){.device = -1, .stream = -1}));
+	SC_VEC_PUSH(&trace->configs, (struct sc_trace_config){0});
+	sc_trace_comm_init(&nothing);
+	SC_VEC_PUSH(&trace->comms, nothing);
+}
+
+static void load_tables(struct sc_frame_file *file, struct sc_trace *trace)
+{
+	struct sc_intern keys = {.n_slots = 0};
+
+	for (size_t i = 0; i < file->places.n; i++) {
+		const struct sc_frame_place *place = &file->places.at[i];
+
+		if (place->type == SC_FRAME_EVENTS)
+			continue;
+		if (sc_frame_file_read(file, place) && !add_table(file, trace, &keys))
+			file->n_bad_frames++;
+	}
+	sc_intern_release(&keys);
+	bound_tables(trace);
+}
+
+const char *sc_trace_meta_of(const struct sc_trace *trace, const char *key)
+{
+	for (size_t i = 0; i < trace->meta.n; i++) {
+		if (strcmp(trace->meta.at[i].key, key) == 0)
+			return trace->meta.at[i].value;
+	}
+	return NULL;
+}
+
+static void end_trace(const struct sc_frame_file *file, struct sc_trace *trace)
+{
+	trace->partial = file->partial || sc_trace_meta_of(trace, SC_META_PARTIAL);
+	trace->n_bad_frames = file->n_bad_frames;
+}
+
+/* --- events --- */
+
+static bool holds(const struct sc_frame_place *place, const struct sc_trace_event *events)
+{
+	for (size_t i = 0; i < place->count; i++) {
+		if (events[i].start_ns < place->first || !sc_event_in_range(&events[i]))
+			return false;
+	}
+	return true;
+}
+
+bool sc_read_events(struct sc_frame_file *file, const struct sc_frame_place *place,
+		    const struct sc_trace *trace, struct sc_trace_event *out)
+{
+	if (!sc_frame_file_read(file, place))
+		return false;
+	if (!sc_frame_get_rows(file->coder, &file->header, file->payload, out) ||
+	    !holds(place, out)) {
+		file->n_bad_frames++;
+		return false;
+	}
+	for (size_t i = 0; i < place->count; i++) {
+		out[i].cls = (uint8_t)place->sub;
+		bound(&out[i].name, trace->strings.n);
+		bound(&out[i].lane, trace->lanes.n);
+		bound(&out[i].config, trace->configs.n);
+		bound(&out[i].comm, trace->comms.n);
+		bound(&out[i].shapes, trace->strings.n);
+	}
+	return true;
+}
+
+bool sc_has_events(const struct sc_frame_place *place)
+{
+	return place->type == SC_FRAME_EVENTS && place->sub < SC_N_EVENT_CLASSES &&
+	       place->count > 0 && place->count <= SC_FRAME_MAX_ROWS;
+}
+
+/* --- the interface --- */
+
+int sc_trace_load(const char *path, const struct sc_trace_load_opts *opts, struct sc_trace *out,
+		  struct sc_err *err)
+{
+	struct sc_frame_file file;
+	int rc = sc_frame_file_open(path, &file, err);
+
+	if (rc)
+		return rc;
+	init_trace(out, path);
+	load_tables(&file, out);
+	if (!opts || !opts->skip_events)
+		rc = sc_load_events(&file, opts, out, err);
+	end_trace(&file, out);
+	sc_frame_file_close(&file);
+	if (rc)
+		sc_trace_release(out);
+	return rc;
+}
+
+void sc_trace_release(struct sc_trace *trace)
+{
+	SC_VEC_RELEASE(&trace->strings);
+	SC_VEC_RELEASE(&trace->lanes);
+	SC_VEC_RELEASE(&trace->configs);
+	SC_VEC_RELEASE(&trace->comms);
+	SC_VEC_RELEASE(&trace->events);
+	SC_VEC_RELEASE(&trace->meta);
+	SC_VEC_RELEASE(&trace->gaps);
+	SC_VEC_RELEASE(&trace->clocks);
+	sc_arena_release(&trace->arena);
+}
+
+int sc_trace_scan(const char *path, sc_trace_event_fn each, void *ctx, struct sc_trace *trace,
+		  struct sc_err *err)
+{
+	struct sc_trace_event *events;
+	struct sc_frame_file file;
+	int rc = sc_frame_file_open(path, &file, err);
+
+	if (rc)
+		return rc;
+	init_trace(trace, path);
+	load_tables(&file, trace);
+	end_trace(&file, trace);
+	events = sc_xmalloc(SC_FRAME_MAX_ROWS * sizeof(*events));
+	for (size_t i = 0; i < file.places.n && rc == 0; i++) {
+		const struct sc_frame_place *place = &file.places.at[i];
+
+		if (!sc_has_events(place) || !sc_read_events(&file, place, trace, events))
+			continue;
+		for (size_t k = 0; k < place->count && rc == 0; k++)
+			rc = each(ctx, trace, &events[k], err);
+	}
+	free(events);
+	end_trace(&file, trace);
+	sc_frame_file_close(&file);
+	return rc;
+}
+
+int sc_trace_stat(const char *path, struct sc_trace *tables, struct sc_trace_info *out,
+		  struct sc_err *err)
+{
+	struct sc_frame_file file;
+	int rc = sc_frame_file_open(path, &file, err);
+
+	if (rc)
+		return rc;
+	init_trace(tables, path);
+	load_tables(&file, tables);
+	end_trace(&file, tables);
+	*out = (struct sc_trace_info){.file_bytes = file.n_bytes,
+				      .n_frames = (int64_t)file.places.n};
+	for (size_t i = 0; i < file.places.n; i++) {
+		const struct sc_frame_place *place = &file.places.at[i];
+
+		if (!sc_has_events(place))
+			continue;
+		if (!out->counts.total || place->first < out->first_ns)
+			out->first_ns = place->first;
+		if (!out->counts.total || place->last > out->last_ns)
+			out->last_ns = place->last;
+		out->counts.n[place->sub] += place->count;
+		out->counts.total += place->count;
+	}
+	sc_frame_file_close(&file);
+	return 0;
+}

@@ -1,0 +1,465 @@
+/* Events are kept by class until a frame of them is full; then what their rows refer to is written, and
+ * the frame. The first fault is kept for finish; after it nothing more is written. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/output.h"
+#include "trace/format/id_table.h"
+#include "trace/format/trace_file.h"
+#include "trace/format/trace_frames.h"
+
+enum {
+	MAX_FACTS = 512,           /* meta, clocks and gaps that wait for the next frame */
+	SNAPSHOT_BYTES = 64 << 20, /* all tables again after so much: a lost frame costs little */
+	SNAPSHOT_SHARE = 16,       /* and at the end, if they are less than this part of the file */
+	SNAPSHOT_MAX_SHARE = 4,    /* between, of what was written since the last */
+	TEXT_ARENA_BYTES = 16 << 10
+};
+
+typedef SC_VEC(struct sc_trace_event) event_vec;
+struct sc_trace_writer {
+	struct sc_output *out;
+	char *path;
+	struct sc_err err;
+	struct sc_frame_coder *coder;
+	struct sc_trace_identity identity;
+	int64_t base_utc_ns;
+	bool identity_changed;
+	struct sc_id_table strings, lanes, configs, comms;
+	event_vec events[SC_N_EVENT_CLASSES];
+	SC_VEC(struct sc_text) meta; /* key, value, ... */
+	SC_VEC(struct sc_frame_clock) clocks;
+	SC_VEC(struct sc_frame_gap) gaps;
+	SC_VEC(struct sc_text) reasons; /* of gaps */
+	struct sc_arena facts;          /* texts of meta and reasons that wait */
+	SC_VEC(struct sc_frame_place) places;
+	struct sc_bundle bundle;
+	bool bundles; /* at the end: small frames go into it */
+	int64_t offset, snapshot_offset;
+	int64_t n_table_bytes; /* of the tables, each once */
+};
+
+/* --- frames out --- */
+
+static void write_all(struct sc_trace_writer *w, const uint8_t *at, size_t n)
+{
+	while (n && w->err.code == SC_OK) {
+		ssize_t done = write(sc_output_fd(w->out), at, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0) {
+			sc_err_at(&w->err, SC_EIO, w->path, 0, 0, "cannot write: %s",
+				  done < 0 ? strerror(errno) : "nothing was taken");
+			return;
+		}
+		at += done;
+		n -= (size_t)done;
+		w->offset += done;
+	}
+}
+
+/* With the number `seq`. */
+static void write_bundle(struct sc_trace_writer *w, uint64_t seq)
+{
+	struct sc_frame_header header = {
+		.type = SC_FRAME_BUNDLE,
+		.n_payload = w->bundle.n,
+		.count = w->bundle.n_parts,
+		.seq = seq,
+	};
+	size_t n = sc_frame_seal(w->bundle.frame, &header);
+
+	SC_VEC_PUSH(&w->places, sc_frame_place(&header, w->offset));
+	write_all(w, w->bundle.frame, n);
+	w->bundle.n = w->bundle.n_parts = 0;
+}
+
+static void end_bundle(struct sc_trace_writer *w)
+{
+	if (w->bundle.n_parts)
+		write_bundle(w, w->coder->next_seq++);
+	w->bundles = false;
+}
+
+/* The frame that the coder has. */
+static void write_frame(struct sc_trace_writer *w)
+{
+	struct sc_frame_header *header = &w->coder->header;
+
+	if (w->bundles && sc_bundle_add(&w->bundle, w->coder))
+		return;
+	if (w->bundle.n_parts) {
+		/* The bundle is before the frame, and gets its number. */
+		write_bundle(w, header->seq++);
+		w->coder->next_seq++;
+		if (sc_bundle_add(&w->bundle, w->coder))
+			return;
+		sc_frame_seal(w->coder->out, header);
+	}
+	SC_VEC_PUSH(&w->places, sc_frame_place(header, w->offset));
+	write_all(w, w->coder->out, w->coder->n_out);
+}
+
+/* Rows after the first `from` ones, as many frames as it takes. */
+static void write_table(struct sc_trace_writer *w, const struct sc_id_table *table,
+			enum sc_frame_type type, uint32_t from)
+{
+	while (from < table->n) {
+		uint32_t n = table->n - from;
+
+		if (n > SC_FRAME_MAX_ROWS)
+			n = SC_FRAME_MAX_ROWS;
+		sc_frame_put_table(w->coder,
+				   (struct sc_frame_header){.type = (uint16_t)type,
+							    .count = (uint32_t)n,
+							    .first = (int64_t)from + 1},
+				   table->rows + from * table->row_bytes);
+		w->n_table_bytes += (int64_t)w->coder->n_out;
+		write_frame(w);
+		from += n;
+	}
+}
+
+/* How many of the n texts fit in one frame; at least one. */
+static size_t count_fitting(const struct sc_text *texts, size_t n)
+{
+	size_t n_bytes = 0, i;
+
+	for (i = 0; i < n && i < SC_FRAME_MAX_ROWS; i++) {
+		n_bytes += texts[i].n;
+		if (n_bytes > SC_FRAME_MAX_TEXT)
+			break;
+	}
+	return i;
+}
+
+static void write_strings(struct sc_trace_writer *w, uint32_t from)
+{
+	const struct sc_text *texts = sc_id_table_texts(&w->strings);
+
+	while (from < w->strings.n) {
+		size_t n = count_fitting(texts + from, w->strings.n - from);
+
+		sc_frame_put_texts(w->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_STRINGS,
+							    .count = (uint32_t)n,
+							    .first = (int64_t)from + 1},
+				   texts + from);
+		w->n_table_bytes += (int64_t)w->coder->n_out;
+		write_frame(w);
+		from += (uint32_t)n;
+	}
+}
+
+static void write_facts(struct sc_trace_writer *w)
+{
+	for (size_t i = 0; i < w->meta.n;) {
+		size_t n = count_fitting(w->meta.at + i, w->meta.n - i) / 2 * 2;
+
+		sc_frame_put_texts(w->coder,
+				   (struct sc_frame_header){
+					   .type = SC_FRAME_META, .count = (uint32_t)n, .first = 0},
+				   w->meta.at + i);
+		write_frame(w);
+		i += n;
+	}
+	if (w->clocks.n) {
+		sc_frame_put_table(w->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_CLOCKS,
+							    .count = (uint32_t)w->clocks.n,
+							    .first = 0},
+				   w->clocks.at);
+		write_frame(w);
+	}
+	for (size_t i = 0; i < w->gaps.n;) {
+		size_t n = count_fitting(w->reasons.at + i, w->gaps.n - i);
+
+		sc_frame_put_gaps(w->coder, w->gaps.at + i, w->reasons.at + i, n);
+		write_frame(w);
+		i += n;
+	}
+	w->meta.n = w->clocks.n = w->gaps.n = w->reasons.n = 0;
+	sc_arena_release(&w->facts);
+	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
+}
+
+static void write_identity(struct sc_trace_writer *w)
+{
+	sc_frame_put_identity(w->coder, &w->identity, w->base_utc_ns);
+	write_frame(w);
+	w->identity_changed = false;
+}
+
+/* Everything that events refer to and that is not in the file yet. From time to time, and at the end if
+ * it costs little, all of it: then a damaged frame takes no names from events of others. */
+static void write_tables(struct sc_trace_writer *w, bool at_end)
+{
+	struct sc_id_table *tables[] = {&w->strings, &w->lanes, &w->configs, &w->comms};
+	bool is_cheap = w->n_table_bytes < (w->offset + w->bundle.n) / SNAPSHOT_SHARE;
+	int64_t since = w->offset - w->snapshot_offset;
+
+	/* Tables that are large themselves wait until the events outweigh them. */
+	if ((at_end && is_cheap) ||
+	    (since > SNAPSHOT_BYTES && since / SNAPSHOT_MAX_SHARE > w->n_table_bytes)) {
+		w->snapshot_offset = w->offset;
+		w->n_table_bytes = 0;
+		w->identity_changed = true;
+		for (size_t i = 0; i < 4; i++)
+			tables[i]->n_written = 0;
+	}
+	if (w->identity_changed)
+		write_identity(w);
+	write_strings(w, w->strings.n_written);
+	write_table(w, &w->lanes, SC_FRAME_LANES, w->lanes.n_written);
+	write_table(w, &w->configs, SC_FRAME_CONFIGS, w->configs.n_written);
+	write_table(w, &w->comms, SC_FRAME_COMMS, w->comms.n_written);
+	for (size_t i = 0; i < 4; i++)
+		tables[i]->n_written = tables[i]->n;
+	write_facts(w);
+}
+
+static void write_events(struct sc_trace_writer *w, event_vec *events)
+{
+	if (!events->n)
+		return;
+	if (w->err.code == SC_OK) {
+		write_tables(w, false);
+		sc_frame_put_events(w->coder, events->at, events->n);
+		write_frame(w);
+	}
+	events->n = 0;
+}
+
+/* --- the interface --- */
+
+static struct sc_trace_writer *make_writer(const char *path, struct sc_output *out)
+{
+	struct sc_trace_writer *w = calloc(1, sizeof(*w));
+	struct sc_frame_coder *coder = sc_frame_coder_create();
+	size_t n = strlen(path) + 1;
+
+	if (!w || !coder) {
+		sc_frame_coder_destroy(coder);
+		free(w);
+		return NULL;
+	}
+	w->out = out;
+	w->path = memcpy(sc_xmalloc(n), path, n);
+	w->coder = coder;
+	w->bundle.frame = sc_xmalloc(SC_FRAME_HEADER_BYTES + SC_BUNDLE_MAX_BYTES + SC_FRAME_ALIGN);
+	w->lanes.row_bytes = sizeof(struct sc_trace_lane);
+	w->configs.row_bytes = sizeof(struct sc_trace_config);
+	w->comms.row_bytes = sizeof(struct sc_trace_comm);
+	sc_arena_init(&w->strings.texts, TEXT_ARENA_BYTES);
+	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
+	return w;
+}
+
+int sc_trace_writer_create(const char *path, const struct sc_trace_identity *identity,
+			   struct sc_trace_writer **out, struct sc_err *err)
+{
+	uint8_t header[SC_FILE_HEADER_BYTES];
+	struct sc_trace_writer *w;
+	struct sc_output *file;
+	int rc = sc_output_create(path, &file, err);
+
+	if (rc)
+		return rc;
+	w = make_writer(path, file);
+	if (!w) {
+		sc_output_discard(file);
+		return sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to write a trace");
+	}
+	sc_file_header_put(header);
+	write_all(w, header, sizeof(header));
+	w->identity = *identity;
+	w->identity_changed = true;
+	*out = w;
+	return 0;
+}
+
+uint32_t sc_trace_writer_string(struct sc_trace_writer *w, const char *text, size_t n)
+{
+	const char *end = memchr(text, '\0', n);
+
+	if (end)
+		n = (size_t)(end - text);
+	if (n > SC_FRAME_MAX_STRING)
+		n = SC_FRAME_MAX_STRING;
+	return n ? sc_id_table_add_text(&w->strings, text, n) : SC_TRACE_NO_ID;
+}
+
+/* Padding zeroed. */
+uint32_t sc_trace_writer_lane(struct sc_trace_writer *w, const struct sc_trace_lane *lane)
+{
+	struct sc_trace_lane row;
+
+	memset(&row, 0, sizeof(row));
+	row.is_stream = lane->is_stream;
+	row.pid = lane->pid;
+	row.tid = lane->tid;
+	row.device = lane->device;
+	row.stream = lane->stream;
+	row.context = lane->context;
+	row.name = lane->name;
+	return sc_id_table_add(&w->lanes, &row);
+}
+
+uint32_t sc_trace_writer_config(struct sc_trace_writer *w, const struct sc_trace_config *config)
+{
+	return sc_id_table_add(&w->configs, config);
+}
+
+uint32_t sc_trace_writer_comm(struct sc_trace_writer *w, const struct sc_trace_comm *comm)
+{
+	struct sc_trace_comm row;
+
+	memset(&row, 0, sizeof(row));
+	row.collective = comm->collective;
+	row.dtype = comm->dtype;
+	row.group_name = comm->group_name;
+	row.group_ranks = comm->group_ranks;
+	row.comm_hash = comm->comm_hash;
+	row.in_elems = comm->in_elems;
+	row.out_elems = comm->out_elems;
+	row.bytes = comm->bytes;
+	row.group_size = comm->group_size;
+	row.peer = comm->peer;
+	row.root = comm->root;
+	row.seq = comm->seq;
+	return sc_id_table_add(&w->comms, &row);
+}
+
+void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event *event)
+{
+	event_vec *events = &w->events[event->cls];
+
+	assert(event->cls < SC_N_EVENT_CLASSES);
+	SC_VEC_PUSH(events, *event);
+	if (events->n == SC_FRAME_MAX_ROWS)
+		write_events(w, events);
+}
+
+void sc_trace_writer_clock(struct sc_trace_writer *w, int64_t trace_ns, int64_t utc_ns)
+{
+	SC_VEC_PUSH(&w->clocks, ((struct sc_frame_clock){trace_ns, utc_ns}));
+	if (w->clocks.n == MAX_FACTS)
+		write_facts(w);
+}
+
+static struct sc_text keep_text(struct sc_trace_writer *w, const char *text)
+{
+	size_t n = strnlen(text, SC_FRAME_MAX_STRING);
+
+	return (struct sc_text){sc_arena_strndup(&w->facts, text, n), n};
+}
+
+void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *gap)
+{
+	struct sc_frame_gap own = {
+		.n = gap->n, .first_ns = gap->first_ns, .last_ns = gap->last_ns, .cls = gap->cls};
+
+	assert(gap->cls < SC_N_EVENT_CLASSES);
+	SC_VEC_PUSH(&w->gaps, own);
+	SC_VEC_PUSH(&w->reasons, keep_text(w, gap->reason));
+	if (w->gaps.n == MAX_FACTS)
+		write_facts(w);
+}
+
+void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value)
+{
+	SC_VEC_PUSH(&w->meta, keep_text(w, key));
+	SC_VEC_PUSH(&w->meta, keep_text(w, value));
+	if (w->meta.n == 2 * MAX_FACTS)
+		write_facts(w);
+}
+
+void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity)
+{
+	w->identity = *identity;
+	w->identity_changed = true;
+}
+
+void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns)
+{
+	w->base_utc_ns = base_utc_ns;
+	w->identity_changed = true;
+}
+
+static void write_index(struct sc_trace_writer *w)
+{
+	int64_t index_offset = w->offset;
+	size_t n_places = w->places.n; /* without the index itself */
+
+	for (size_t i = 0; i < n_places; i += SC_FRAME_MAX_ROWS) {
+		size_t n = n_places - i < SC_FRAME_MAX_ROWS ? n_places - i : SC_FRAME_MAX_ROWS;
+
+		sc_frame_put_table(w->coder,
+				   (struct sc_frame_header){.type = SC_FRAME_INDEX,
+							    .count = (uint32_t)n,
+							    .first = 0},
+				   w->places.at + i);
+		write_all(w, w->coder->out, w->coder->n_out);
+	}
+	sc_frame_put_end(w->coder, index_offset);
+	write_all(w, w->coder->out, w->coder->n_out);
+}
+
+static void destroy_writer(struct sc_trace_writer *w)
+{
+	sc_frame_coder_destroy(w->coder);
+	free(w->bundle.frame);
+	sc_id_table_release(&w->strings);
+	sc_id_table_release(&w->lanes);
+	sc_id_table_release(&w->configs);
+	sc_id_table_release(&w->comms);
+	for (size_t i = 0; i < SC_N_EVENT_CLASSES; i++)
+		SC_VEC_RELEASE(&w->events[i]);
+	SC_VEC_RELEASE(&w->meta);
+	SC_VEC_RELEASE(&w->clocks);
+	SC_VEC_RELEASE(&w->gaps);
+	SC_VEC_RELEASE(&w->reasons);
+	SC_VEC_RELEASE(&w->places);
+	sc_arena_release(&w->facts);
+	free(w->path);
+	free(w);
+}
+
+int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err)
+{
+	return sc_trace_writer_finish_as(w, NULL, err);
+}
+
+int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struct sc_err *err)
+{
+	int rc;
+
+	w->bundles = true;
+	for (size_t i = 0; i < SC_N_EVENT_CLASSES; i++)
+		write_events(w, &w->events[i]);
+	if (w->err.code == SC_OK) {
+		write_tables(w, true);
+		end_bundle(w);
+		write_index(w);
+	}
+	if (w->err.code != SC_OK) {
+		rc = sc_err_at(err, w->err.code, w->err.file, 0, 0, "%s", w->err.text);
+		sc_output_discard(w->out);
+	} else {
+		rc = sc_output_commit(w->out, path, err);
+	}
+	destroy_writer(w);
+	return rc;
+}
+
+void sc_trace_writer_discard(struct sc_trace_writer *w)
+{
+	if (!w)
+		return;
+	sc_output_discard(w->out);
+	destroy_writer(w);
+}

@@ -1,0 +1,426 @@
+/* Device activities, on lanes that run one at a time; the latency of launches; collectives for the merge. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fnv.h"
+#include "base/stats.h"
+#include "base/units.h"
+#include "core/graph/op.h"
+#include "trace/graph/build_trace_priv.h"
+#include "trace/graph/kernel_family.h"
+#include "trace/import/import.h"
+
+enum { MAX_SAMPLES = 1 << 16, OVERLAP_TOLERANCE_NS = 1000, MAX_LATENCY_NS = 50 * 1000 };
+#define LATENCY_PERCENTILE 5.0
+
+/* From starts of calls to those of what they started, ns. */
+struct latencies {
+	double *on_stream,
+		*on_device; /* of launches that found the stream idle, the whole device */
+	size_t n_on_stream, n_on_device;
+	double least; /* of all */
+};
+
+static void add_latency(struct latencies *out, double ns, bool stream_idle, bool device_idle)
+{
+	out->least = fmin(out->least, ns);
+	if (stream_idle)
+		out->on_stream[out->n_on_stream++] = ns;
+	if (device_idle)
+		out->on_device[out->n_on_device++] = ns;
+}
+
+static void find_latencies(const struct rank_load *load, const struct sc_correlations *table,
+			   struct latencies *out)
+{
+	const struct sc_trace *t = &load->trace;
+	int64_t *lane_end = sc_xmalloc((t->lanes.n + 1) * sizeof(*lane_end)), end = INT64_MIN;
+
+	for (size_t l = 0; l <= t->lanes.n; l++)
+		lane_end[l] = INT64_MIN;
+	for (size_t i = 0; i < t->events.n && out->n_on_stream < MAX_SAMPLES; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		uint32_t call;
+
+		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
+			continue;
+		call = sc_correlations_find(table, e->correlation);
+		if (call != SC_NONE && e->cls == SC_EV_KERNEL) {
+			const int64_t at = t->events.at[call].start_ns;
+
+			add_latency(out, (double)(e->start_ns - at), lane_end[e->lane] < at,
+				    end < at);
+		}
+		if (e->start_ns + e->dur_ns > lane_end[e->lane])
+			lane_end[e->lane] = e->start_ns + e->dur_ns;
+		if (lane_end[e->lane] > end)
+			end = lane_end[e->lane];
+	}
+	free(lane_end);
+}
+
+/* Of the fastest, since others wait for something. */
+static double fastest(double *ns, size_t n)
+{
+	sc_sort_doubles(ns, n);
+	return sc_percentile_sorted(ns, n, LATENCY_PERCENTILE);
+}
+
+/* On an idle stream, or an idle device, which is less where idle streams wait for busy ones; where no launch
+ * finds the device idle, that of the fastest launch. Negative where clocks of host and device differ. */
+static int64_t launch_latency(const struct rank_load *load, const struct sc_correlations *table)
+{
+	struct latencies all = {.on_stream = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
+				.on_device = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
+				.least = (double)INFINITY};
+	double ns = 0;
+
+	find_latencies(load, table, &all);
+	if (all.n_on_stream) {
+		const double idle_ns =
+			all.n_on_device ? fastest(all.on_device, all.n_on_device) : all.least;
+
+		ns = fmin(idle_ns, fastest(all.on_stream, all.n_on_stream));
+	}
+	free(all.on_stream);
+	free(all.on_device);
+	return (int64_t)llround(fmin(fmax(ns, -MAX_LATENCY_NS), MAX_LATENCY_NS));
+}
+
+/* ---- lanes ---- */
+
+struct side_lane {
+	uint32_t lane;
+	int64_t end_ns;
+};
+/* A stream of the trace: kernels of a graph may overlap on it, so it may need several lanes. */
+struct stream_lanes {
+	size_t n;
+	struct side_lane side[SC_TRACE_MAX_SIDE_LANES];
+};
+
+static uint32_t new_lane(struct rank_load *load, const struct sc_trace_lane *lane, size_t side,
+			 uint32_t first)
+{
+	struct sc_trace_stream s = {.device = lane->device, .stream = lane->stream, .comm = true};
+
+	s.first_lane = side ? first : (uint32_t)load->rank->streams.n;
+	if (side)
+		snprintf(s.name, sizeof(s.name), "stream %d (%zu)", (int)lane->stream, side + 1);
+	else
+		snprintf(s.name, sizeof(s.name), "stream %d", (int)lane->stream);
+	SC_VEC_PUSH(&load->rank->streams, s);
+	return (uint32_t)(load->rank->streams.n - 1);
+}
+
+static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
+			 const struct sc_trace_lane *lane, const struct sc_act *act)
+{
+	size_t best = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->side[i].end_ns <= act->start_ns + OVERLAP_TOLERANCE_NS) {
+			best = i;
+			break;
+		}
+		if (i + 1 == s->n && s->n < SC_TRACE_MAX_SIDE_LANES &&
+		    load->rank->streams.n < SC_TRACE_MAX_LANES)
+			best = s->n;
+		else if (s->side[i].end_ns < s->side[best].end_ns)
+			best = i;
+	}
+	if (best == s->n)
+		s->side[s->n++] =
+			(struct side_lane){new_lane(load, lane, best, s->side[0].lane), INT64_MIN};
+	if (s->side[best].end_ns < sc_act_end(act))
+		s->side[best].end_ns = sc_act_end(act);
+	return s->side[best].lane;
+}
+
+/* ---- collectives ---- */
+
+/* The same on all ranks: hash, else name and ranks, else which of the rank's streams for collectives it is,
+ * in order of first use. */
+static uint64_t communicator(const struct rank_load *load, const struct sc_trace_comm *comm,
+			     uint32_t lane)
+{
+	const char *name = load->trace.strings.at[comm->group_name];
+	const char *ranks = load->trace.strings.at[comm->group_ranks];
+	uint64_t hash = SC_FNV_START;
+
+	if (comm->comm_hash)
+		return comm->comm_hash;
+	if (*name || *ranks)
+		return sc_fnv(sc_fnv(hash, name, strlen(name) + 1), ranks, strlen(ranks));
+	return load->comm_before[lane] + 1;
+}
+
+static void add_merge_call(struct rank_load *load, const struct sc_trace_event *e, uint32_t act)
+{
+	static const struct sc_trace_comm none = {.bytes = -1, .seq = -1};
+	const struct sc_trace_comm *comm = e->comm ? &load->trace.comms.at[e->comm] : &none;
+	const char *said = load->trace.strings.at[comm->collective];
+	int kind = *said ? sc_collective_of_name(said) : -1;
+	struct sc_trace_collective collective = {.group_size = -1, .bytes = comm->bytes};
+	struct sc_merge_call call;
+
+	if (kind < 0)
+		kind = sc_collective_of_name(load->trace.strings.at[e->name]);
+	call = (struct sc_merge_call){
+		.start_ns = e->start_ns + load->trace.base_utc_ns - load->run->base_ns,
+		.end_ns = e->start_ns + e->dur_ns + load->trace.base_utc_ns - load->run->base_ns,
+		.comm = communicator(load, comm, load->rank->acts.at[act].lane),
+		.seq = comm->seq,
+		.bytes = kind == SC_ALL_REDUCE ? comm->bytes : -1,
+		.ref = act,
+		.kind = kind,
+		/* Without its call, a SendRecv kernel may be between two. */
+		.barrier = kind == SC_ALL_REDUCE || kind == SC_ALL_GATHER ||
+			   kind == SC_REDUCE_SCATTER || kind == SC_ALL_TO_ALL,
+		.instance = SC_MERGE_NO_INSTANCE,
+	};
+	SC_VEC_PUSH(&load->merged->calls, call);
+	collective.kind = kind;
+	collective.comm_name = sc_trace_load_name(load, comm->group_name);
+	if (e->comm)
+		collective.group_size = comm->group_size;
+	SC_VEC_PUSH(&load->rank->collectives, collective);
+}
+
+static enum sc_act_kind kind_of(const struct rank_load *load, const struct sc_trace_event *e,
+				uint32_t name)
+{
+	if (e->cls == SC_EV_COPY)
+		return SC_ACT_COPY;
+	if (e->cls == SC_EV_SET)
+		return SC_ACT_SET;
+	return load->run->family.at[name] == SC_FAMILY_COLLECTIVE ? SC_ACT_COLLECTIVE
+								  : SC_ACT_KERNEL;
+}
+
+/* Not before its call: a start that is, by what the latency varies, keeps its end. */
+static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint32_t call_event,
+		    struct stream_lanes *lanes)
+{
+	struct sc_trace_rank *r = load->rank;
+	const uint32_t name = sc_trace_load_name(load, e->name);
+	struct sc_act act = {
+		.start_ns = e->start_ns - load->latency_ns,
+		.dur_ns = e->dur_ns,
+		.name = name,
+		.launch = call_event == SC_NONE ? SC_NONE : load->call_of_event[call_event],
+		.merge_call = SC_NONE,
+		.kind = (uint8_t)kind_of(load, e, name),
+		.config = e->config < r->configs.n ? (uint16_t)e->config : 0,
+	};
+
+	if (act.launch != SC_NONE && act.start_ns < r->calls.at[act.launch].start_ns) {
+		const int64_t late = r->calls.at[act.launch].start_ns - act.start_ns;
+		const int64_t cut = act.dur_ns > late ? late : act.dur_ns;
+
+		act.start_ns += late;
+		act.dur_ns -= cut;
+		act.cut_ns = cut < UINT16_MAX ? (uint16_t)cut : UINT16_MAX;
+	}
+	r->n_unlaunched += act.launch == SC_NONE;
+	act.lane = (uint16_t)lane_for(load, &lanes[e->lane], &load->trace.lanes.at[e->lane], &act);
+	if (act.kind != SC_ACT_COLLECTIVE)
+		r->streams.at[act.lane].comm = false;
+	SC_VEC_PUSH(&r->acts, act);
+}
+
+struct act_order {
+	int64_t start_ns;
+	uint32_t act;
+};
+
+static int compare_order(const void *left, const void *right)
+{
+	const struct act_order *a = left, *b = right;
+
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	return (a->act > b->act) - (a->act < b->act);
+}
+
+/* By start, which moving starts behind calls may have changed. */
+static void order_acts(struct rank_load *load, uint32_t *events)
+{
+	struct sc_trace_rank *r = load->rank;
+	struct act_order *order;
+	struct sc_act *acts;
+	size_t i = 1;
+
+	while (i < r->acts.n && r->acts.at[i].start_ns >= r->acts.at[i - 1].start_ns)
+		i++;
+	if (i >= r->acts.n) {
+		load->act_event = events;
+		return;
+	}
+	order = sc_xmalloc(r->acts.n * sizeof(*order));
+	acts = sc_xmalloc(r->acts.n * sizeof(*acts));
+	load->act_event = sc_xmalloc(r->acts.n * sizeof(*load->act_event));
+	for (i = 0; i < r->acts.n; i++)
+		order[i] = (struct act_order){r->acts.at[i].start_ns, (uint32_t)i};
+	qsort(order, r->acts.n, sizeof(*order), compare_order);
+	for (i = 0; i < r->acts.n; i++) {
+		acts[i] = r->acts.at[order[i].act];
+		load->act_event[i] = events[order[i].act];
+	}
+	memcpy(r->acts.at, acts, r->acts.n * sizeof(*acts));
+	free(acts);
+	free(order);
+	free(events);
+}
+
+static uint32_t call_at(const struct sc_trace_rank *r, int64_t ns)
+{
+	uint32_t low = 0, high = (uint32_t)r->calls.n;
+
+	while (low < high) {
+		const uint32_t middle = (low + high) / 2;
+
+		if (r->calls.at[middle].start_ns <= ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : SC_NONE;
+}
+
+/* What was launched on a stream is in the order of the launches: without its call, an activity is no later
+ * than the next, and what comes before the first with a call was there when the recording began. */
+static void place_acts(struct sc_trace_rank *r)
+{
+	uint32_t *next = sc_xmalloc((r->streams.n + 1) * sizeof(*next)); /* activity, by lane */
+
+	memset(next, 0xff, (r->streams.n + 1) * sizeof(*next));
+	for (uint32_t a = (uint32_t)r->acts.n; a-- > 0;) {
+		struct sc_act *act = &r->acts.at[a];
+		const uint32_t after = next[act->lane];
+
+		act->place = act->launch;
+		if (act->launch != SC_NONE)
+			next[act->lane] = a;
+		else
+			act->place = call_at(r, act->start_ns);
+		if (act->launch == SC_NONE && after != SC_NONE && act->place != SC_NONE &&
+		    r->acts.at[after].launch < act->place)
+			act->place = r->acts.at[after].launch;
+	}
+	for (uint32_t a = 0; a < r->acts.n; a++) {
+		const uint32_t first = next[r->acts.at[a].lane];
+
+		if (first != SC_NONE && a < first)
+			r->acts.at[a].place = SC_NONE;
+	}
+	free(next);
+}
+
+/* Lanes of collectives before each. */
+static void count_comm_lanes(struct rank_load *load)
+{
+	const struct sc_trace_rank *r = load->rank;
+	uint32_t n = 0;
+
+	load->comm_before = sc_xmalloc((r->streams.n + 1) * sizeof(*load->comm_before));
+	for (size_t l = 0; l < r->streams.n; l++) {
+		load->comm_before[l] = n;
+		n += r->streams.at[l].comm;
+	}
+}
+
+/* As many as an activity can name. */
+static void keep_configs(struct rank_load *load)
+{
+	const size_t n = load->trace.configs.n;
+
+	for (size_t i = 0; i < n && i <= UINT16_MAX; i++)
+		SC_VEC_PUSH(&load->rank->configs, load->trace.configs.at[i]);
+}
+
+/* ---- shapes ---- */
+
+struct op_shapes {
+	int64_t external_id;
+	uint32_t shapes;
+};
+
+static int compare_ops(const void *left, const void *right)
+{
+	const struct op_shapes *a = left, *b = right;
+
+	return (a->external_id > b->external_id) - (a->external_id < b->external_id);
+}
+
+/* Kernels, or the calls that launched them, name the op by its id. */
+static void keep_shapes(struct rank_load *load, const struct sc_correlations *table)
+{
+	const struct sc_trace *t = &load->trace;
+	struct sc_trace_rank *r = load->rank;
+	SC_VEC(struct op_shapes) ops = {0};
+
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		const struct op_shapes op = {e->external_id, e->shapes};
+
+		if (e->cls == SC_EV_OP && e->external_id && e->shapes)
+			SC_VEC_PUSH(&ops, op);
+	}
+	if (ops.n)
+		qsort(ops.at, ops.n, sizeof(*ops.at), compare_ops);
+	for (size_t a = 0; a < r->acts.n; a++) {
+		const struct sc_trace_event *e = &t->events.at[load->act_event[a]];
+		const uint32_t call = sc_correlations_find(table, e->correlation);
+		struct op_shapes key = {.external_id = e->external_id}, *op = NULL;
+
+		if (!key.external_id && call != SC_NONE)
+			key.external_id = t->events.at[call].external_id;
+		if (key.external_id && ops.n)
+			op = bsearch(&key, ops.at, ops.n, sizeof(key), compare_ops);
+		SC_VEC_PUSH(&r->shapes, op ? op->shapes : 0);
+	}
+	SC_VEC_RELEASE(&ops);
+}
+
+void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *table)
+{
+	const struct sc_trace *t = &load->trace;
+	struct stream_lanes *lanes = sc_xmalloc((t->lanes.n + 1) * sizeof(*lanes));
+	SC_VEC(uint32_t) events = {0};
+
+	keep_configs(load);
+	memset(lanes, 0, (t->lanes.n + 1) * sizeof(*lanes));
+	load->latency_ns = launch_latency(load, table);
+	load->rank->launch_latency_us = sc_ns_us(load->latency_ns);
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+
+		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
+			continue;
+		add_act(load, e, sc_correlations_find(table, e->correlation), lanes);
+		SC_VEC_PUSH(&events, (uint32_t)i);
+		for (size_t k = i; k-- > 0 && t->events.at[k].start_ns == e->start_ns;)
+			if (t->events.at[k].correlation == e->correlation && e->correlation &&
+			    t->events.at[k].lane == e->lane && t->events.at[k].cls == e->cls &&
+			    t->events.at[k].dur_ns == e->dur_ns &&
+			    t->events.at[k].name == e->name) {
+				load->rank->n_doubled++;
+				break;
+			}
+	}
+	SC_VEC_RESERVE(&events, 1);
+	order_acts(load, events.at);
+	place_acts(load->rank);
+	count_comm_lanes(load);
+	for (uint32_t a = 0; a < load->rank->acts.n; a++)
+		if (load->rank->acts.at[a].kind == SC_ACT_COLLECTIVE) {
+			load->rank->acts.at[a].merge_call = (uint32_t)load->merged->calls.n;
+			add_merge_call(load, &t->events.at[load->act_event[a]], a);
+		}
+	if (load->run->with_shapes)
+		keep_shapes(load, table);
+	free(lanes);
+}

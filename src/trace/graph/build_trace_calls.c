@@ -1,0 +1,262 @@
+/* Host calls that matter: those that started something on a device, those that wait, and the marks of
+ * iterations, in order of time over all threads. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/graph/build_trace_priv.h"
+
+/* ---- correlation -> call, or record of an event ---- */
+
+struct sc_correlations {
+	const struct sc_trace *trace;
+	uint32_t *slots; /* event + 1 */
+	size_t mask;
+};
+
+static size_t slot_of(const struct sc_correlations *table, uint32_t correlation)
+{
+	return (correlation * 2654435761u) & table->mask;
+}
+
+struct sc_correlations *sc_correlations_create(const struct sc_trace *trace,
+					       enum sc_event_class cls)
+{
+	struct sc_correlations *table = sc_xmalloc(sizeof(*table));
+	size_t n = 0, n_slots = 64;
+
+	for (size_t i = 0; i < trace->events.n; i++)
+		n += trace->events.at[i].cls == cls;
+	while (n_slots < 2 * n)
+		n_slots *= 2;
+	*table = (struct sc_correlations){.trace = trace, .mask = n_slots - 1};
+	table->slots = sc_xmalloc(n_slots * sizeof(*table->slots));
+	memset(table->slots, 0, n_slots * sizeof(*table->slots));
+	for (size_t i = 0; i < trace->events.n; i++) {
+		const struct sc_trace_event *e = &trace->events.at[i];
+		size_t slot;
+
+		if (e->cls != cls || e->correlation == 0)
+			continue;
+		/* Of two calls of one correlation the first is the outer one. */
+		for (slot = slot_of(table, e->correlation);
+		     table->slots[slot] &&
+		     trace->events.at[table->slots[slot] - 1].correlation != e->correlation;
+		     slot = (slot + 1) & table->mask)
+			;
+		if (!table->slots[slot])
+			table->slots[slot] = (uint32_t)i + 1;
+	}
+	return table;
+}
+
+void sc_correlations_destroy(struct sc_correlations *table)
+{
+	if (table)
+		free(table->slots);
+	free(table);
+}
+
+uint32_t sc_correlations_find(const struct sc_correlations *table, uint32_t correlation)
+{
+	if (correlation == 0)
+		return SC_NONE;
+	for (size_t slot = slot_of(table, correlation); table->slots[slot];
+	     slot = (slot + 1) & table->mask)
+		if (table->trace->events.at[table->slots[slot] - 1].correlation == correlation)
+			return table->slots[slot] - 1;
+	return SC_NONE;
+}
+
+/* ---- calls ---- */
+
+static bool begins_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+enum trace_sync sc_trace_sync_of(const char *name)
+{
+	static const struct {
+		const char *prefix;
+		enum trace_sync sync;
+	} names[] = {
+		{"StreamSynchronize", TRACE_SYNC_STREAM},
+		{"EventSynchronize", TRACE_SYNC_EVENT},
+		{"DeviceSynchronize", TRACE_SYNC_DEVICE},
+		{"CtxSynchronize", TRACE_SYNC_DEVICE},
+		{"ThreadSynchronize", TRACE_SYNC_DEVICE},
+		{"FreeHost", TRACE_SYNC_DEVICE},
+		{"FreeAsync", TRACE_SYNC_NONE},
+		{"FreeArray", TRACE_SYNC_DEVICE},
+		{"Free", TRACE_SYNC_DEVICE},
+		{"MemFree_v2", TRACE_SYNC_DEVICE},
+		{"MemcpyPeerAsync", TRACE_SYNC_NONE},
+		{"MemcpyWithStream", TRACE_SYNC_COPY},
+		{"Memcpy", TRACE_SYNC_COPY},
+	};
+
+	if (begins_with(name, "cuda"))
+		name += 4;
+	else if (begins_with(name, "hip"))
+		name += 3;
+	else if (begins_with(name, "cu"))
+		name += 2;
+	else
+		return TRACE_SYNC_NONE;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (begins_with(name, names[i].prefix))
+			return names[i].sync;
+	return TRACE_SYNC_NONE;
+}
+
+enum { NOT_NEEDED, NEEDED_LAUNCH, NEEDED_SYNC };
+
+/* A copy to memory that the host may use: the call does not return before it is done. */
+static bool is_blocking_copy(const struct sc_trace_event *copy, const char *copy_name,
+			     const char *call)
+{
+	if (copy->cls != SC_EV_COPY)
+		return false;
+	if (strstr(call, "Async") == NULL && sc_trace_sync_of(call) == TRACE_SYNC_COPY)
+		return true;
+	return copy->sub == SC_COPY_D2H && strstr(copy_name, "Pageable") != NULL;
+}
+
+static uint8_t *find_needed(const struct sc_trace *t, const struct sc_correlations *table)
+{
+	uint8_t *need = sc_xmalloc(t->events.n + 1);
+	uint8_t *sync_name = sc_xmalloc(t->strings.n + 1);
+
+	memset(need, NOT_NEEDED, t->events.n + 1);
+	for (size_t s = 0; s < t->strings.n; s++) {
+		const enum trace_sync sync = sc_trace_sync_of(t->strings.at[s]);
+
+		sync_name[s] = sync != TRACE_SYNC_NONE && sync != TRACE_SYNC_COPY;
+	}
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		uint32_t call;
+
+		if (e->cls == SC_EV_API && sync_name[e->name])
+			need[i] = NEEDED_SYNC;
+		if (!sc_event_on_device(e))
+			continue;
+		call = sc_correlations_find(table, e->correlation);
+		if (call == SC_NONE)
+			continue;
+		if (is_blocking_copy(e, t->strings.at[e->name],
+				     t->strings.at[t->events.at[call].name]))
+			need[call] = NEEDED_SYNC;
+		else if (need[call] == NOT_NEEDED)
+			need[call] = NEEDED_LAUNCH;
+	}
+	free(sync_name);
+	return need;
+}
+
+static uint16_t thread_of(struct rank_load *load, uint32_t lane)
+{
+	if (load->lane_of[lane] == SC_TRACE_NO_LANE && load->rank->n_threads < SC_TRACE_MAX_LANES)
+		load->lane_of[lane] = (uint16_t)load->rank->n_threads++;
+	return load->lane_of[lane] == SC_TRACE_NO_LANE ? 0 : load->lane_of[lane];
+}
+
+static void add_call(struct rank_load *load, const struct sc_trace_event *e, enum sc_call_kind kind)
+{
+	const struct sc_call call = {
+		.start_ns = e->start_ns,
+		.dur_ns = e->dur_ns,
+		.name = sc_trace_load_name(load, e->name),
+		.after = SC_NONE,
+		.lane = thread_of(load, e->lane),
+		.kind = (uint8_t)kind,
+	};
+
+	SC_VEC_PUSH(&load->rank->calls, call);
+}
+
+struct mark_time {
+	int64_t ns;
+	uint32_t mark;
+	bool is_end;
+};
+
+static int compare_mark_times(const void *left, const void *right)
+{
+	const struct mark_time *a = left, *b = right;
+
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? -1 : 1;
+	if (a->mark != b->mark)
+		return a->mark < b->mark ? -1 : 1;
+	return (int)a->is_end - (int)b->is_end;
+}
+
+static void add_mark(struct rank_load *load, const struct mark_time *at)
+{
+	const struct sc_mark *mark = &load->marks.list.at[at->mark];
+	const struct sc_call call = {
+		.start_ns = at->ns,
+		.name = sc_intern_add(&load->run->names,
+				      at->is_end ? "iteration end" : "iteration"),
+		.after = SC_NONE,
+		.lane = thread_of(load, mark->lane),
+		.kind = at->is_end ? SC_CALL_END : SC_CALL_BEGIN,
+	};
+
+	SC_VEC_PUSH(&load->rank->calls, call);
+}
+
+/* The thread with the most calls: where marks go that no range gives. */
+static uint32_t busiest_thread(const struct sc_trace *t, const uint8_t *need)
+{
+	uint32_t *count = sc_xmalloc((t->lanes.n + 1) * sizeof(*count)), best = 0;
+
+	memset(count, 0, (t->lanes.n + 1) * sizeof(*count));
+	for (size_t i = 0; i < t->events.n; i++)
+		if (need[i])
+			count[t->events.at[i].lane]++;
+	for (uint32_t l = 1; l < t->lanes.n; l++)
+		if (count[l] > count[best])
+			best = l;
+	free(count);
+	return best;
+}
+
+void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *table)
+{
+	const struct sc_trace *t = &load->trace;
+	const size_t n_marks = load->marks.list.n;
+	struct mark_time *marks = sc_xmalloc((2 * n_marks + 1) * sizeof(*marks));
+	uint8_t *need = find_needed(t, table);
+	const uint32_t busiest = busiest_thread(t, need);
+	size_t next = 0;
+
+	for (size_t m = 0; m < n_marks; m++) {
+		struct sc_mark *mark = &load->marks.list.at[m];
+
+		if (mark->lane == 0)
+			mark->lane = busiest;
+		marks[2 * m] = (struct mark_time){mark->start_ns, (uint32_t)m, false};
+		marks[2 * m + 1] = (struct mark_time){mark->end_ns, (uint32_t)m, true};
+	}
+	qsort(marks, 2 * n_marks, sizeof(*marks), compare_mark_times);
+	for (size_t i = 0; i < t->events.n; i++) {
+		load->call_of_event[i] = SC_NONE;
+		if (t->events.at[i].cls == SC_EV_API &&
+		    strstr(t->strings.at[t->events.at[i].name], "LaunchKernel"))
+			SC_VEC_PUSH(&load->launches,
+				    ((struct trace_launch){t->events.at[i].start_ns, !need[i]}));
+		if (!need[i])
+			continue;
+		for (; next < 2 * n_marks && marks[next].ns <= t->events.at[i].start_ns; next++)
+			add_mark(load, &marks[next]);
+		load->call_of_event[i] = (uint32_t)load->rank->calls.n;
+		add_call(load, &t->events.at[i],
+			 need[i] == NEEDED_SYNC ? SC_CALL_SYNC : SC_CALL_LAUNCH);
+	}
+	for (; next < 2 * n_marks; next++)
+		add_mark(load, &marks[next]);
+	free(need);
+	free(marks);
+}

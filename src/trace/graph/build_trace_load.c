@@ -1,0 +1,466 @@
+/* A run: its ranks loaded one after the other and kept compact, then brought to one clock. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/demangle.h"
+#include "base/units.h"
+#include "trace/graph/build_trace_priv.h"
+#include "trace/graph/kernel_family.h"
+
+enum { ARENA_BYTES = 64 << 10, MAX_SHAPES = 512, MAX_CLOCK_ERROR_NS = 20 * 1000 };
+
+uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string)
+{
+	struct sc_trace_run *run = load->run;
+	char *demangled;
+	uint32_t name;
+
+	if (load->names[string])
+		return load->names[string] - 1;
+	demangled = sc_demangle(load->trace.strings.at[string]);
+	name = sc_intern_add(&run->names, demangled ? demangled : load->trace.strings.at[string]);
+	free(demangled);
+	while (run->family.n <= name) {
+		const char *text = sc_intern_get(&run->names, (uint32_t)run->family.n);
+
+		SC_VEC_PUSH(&run->family, (uint8_t)sc_kernel_family_of(text));
+	}
+	load->names[string] = name + 1;
+	return name;
+}
+
+static void begin_load(struct rank_load *load)
+{
+	const struct sc_trace *t = &load->trace;
+
+	load->names = sc_xmalloc((t->strings.n + 1) * sizeof(*load->names));
+	memset(load->names, 0, (t->strings.n + 1) * sizeof(*load->names));
+	load->call_of_event = sc_xmalloc((t->events.n + 1) * sizeof(*load->call_of_event));
+	load->lane_of = sc_xmalloc((t->lanes.n + 1) * sizeof(*load->lane_of));
+	memset(load->lane_of, 0xff, (t->lanes.n + 1) * sizeof(*load->lane_of));
+}
+
+static void end_load(struct rank_load *load)
+{
+	free(load->names);
+	free(load->call_of_event);
+	free(load->lane_of);
+	free(load->act_event);
+	free(load->comm_before);
+	SC_VEC_RELEASE(&load->marks.list);
+	SC_VEC_RELEASE(&load->launches);
+	sc_trace_release(&load->trace);
+}
+
+/* From the trace's base to the run's. Calls of the merge are on it already. */
+static void shift(struct sc_trace_rank *r, int64_t ns)
+{
+	for (size_t i = 0; i < r->acts.n; i++)
+		r->acts.at[i].start_ns += ns;
+	for (size_t i = 0; i < r->calls.n; i++)
+		r->calls.at[i].start_ns += ns;
+}
+
+/* Activities of devices, and how many of them have no start. */
+static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
+{
+	int64_t n = 0;
+
+	*n_untimed = 0;
+	for (size_t i = 0; i < trace->events.n; i++) {
+		const struct sc_trace_event *e = &trace->events.at[i];
+
+		if (e->cls != SC_EV_KERNEL && e->cls != SC_EV_COPY && e->cls != SC_EV_SET)
+			continue;
+		n++;
+		*n_untimed += (e->flags & SC_EVF_NO_TIME) != 0;
+	}
+	return n;
+}
+
+/* Of a node whose devices are alike, the first. */
+static const char *gpu_of(const struct sc_trace *trace)
+{
+	for (size_t i = 0; i < trace->meta.n; i++) {
+		const char *key = trace->meta.at[i].key;
+		size_t n = strlen(key);
+
+		if (strncmp(key, "device.", 7) == 0 && n > 5 && strcmp(key + n - 5, ".name") == 0)
+			return trace->meta.at[i].value;
+	}
+	return "";
+}
+
+/* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
+static int load_rank(struct sc_trace_run *run, const char *path, const char *range, bool active,
+		     struct sc_err *err)
+{
+	const struct sc_trace_load_opts opts = {
+		.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_COPY | 1u << SC_EV_SET |
+			   1u << SC_EV_API | 1u << SC_EV_SYNC | 1u << SC_EV_EVENT_RECORD |
+			   1u << SC_EV_RANGE | (uint32_t)run->with_shapes << SC_EV_OP,
+	};
+	struct sc_trace_rank rank = {.path = sc_arena_strdup(&run->arena, path)};
+	struct rank_load load = {.run = run};
+	struct sc_correlations *table;
+	int rc = sc_trace_load(path, &opts, &load.trace, err);
+
+	if (rc)
+		return rc;
+	if (count_acts(&load.trace, &rank.n_untimed) == 0 && active) {
+		sc_trace_release(&load.trace);
+		run->n_idle++;
+		return 0;
+	}
+	begin_load(&load);
+	rank.rank =
+		load.trace.identity.rank >= 0 ? load.trace.identity.rank : (int32_t)run->ranks.n;
+	if (load.trace.identity.world > run->world)
+		run->world = load.trace.identity.world;
+	if (run->ranks.n == 0)
+		run->base_ns = load.trace.base_utc_ns;
+	rank.n_events = (int64_t)load.trace.events.n;
+	rank.gpu = sc_arena_strdup(&run->arena, gpu_of(&load.trace));
+	SC_VEC_PUSH(&run->ranks, rank);
+	load.rank = &run->ranks.at[run->ranks.n - 1];
+	load.merged = sc_merge_add_rank(&run->merge, rank.rank, load.trace.identity.host_hash);
+	sc_trace_load_node(&load);
+	sc_trace_find_marks(&load, range);
+	if (run->ranks.n == 1 || load.marks.found_by > run->found_by) {
+		run->found_by = load.marks.found_by;
+		sc_marks_text(run->found_by, load.trace.strings.at[load.marks.name],
+			      run->marked_by);
+	}
+	table = sc_correlations_create(&load.trace, SC_EV_API);
+	sc_trace_load_calls(&load, table);
+	sc_trace_load_acts(&load, table);
+	sc_trace_load_queues(&load);
+	sc_trace_load_loops(&load);
+	sc_trace_load_waits(&load, table);
+	sc_trace_number_iterations(&load);
+	sc_correlations_destroy(table);
+	shift(load.rank, load.trace.base_utc_ns - run->base_ns);
+	end_load(&load);
+	return 0;
+}
+
+static int no_times(const struct sc_trace_rank *rank, struct sc_err *err)
+{
+	return sc_err_at(
+		err, SC_EUNSUPPORTED, rank->path, 0, 0,
+		"the trace does not say when its %lld activities of the GPU ran (Chakra's "
+		"mostly have durations only), so that there is nothing to replay; import the "
+		"profiler's own trace of the run, as Kineto's",
+		(long long)rank->n_untimed);
+}
+
+static int no_activity(const char *path, struct sc_err *err)
+{
+	const struct sc_trace_load_opts only_tables = {.skip_events = true};
+	const char *advice = "";
+	struct sc_trace tables;
+	int rc = sc_trace_load(path, &only_tables, &tables, err);
+
+	if (rc)
+		return rc;
+	if (strcmp(tables.identity.source, "execution-trace") == 0)
+		advice =
+			": an execution trace has none; import it with --mate, the Kineto trace of "
+			"the same run";
+	sc_trace_release(&tables);
+	return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
+			 "the trace has no activity of a GPU; there is nothing to replay%s",
+			 advice);
+}
+
+static int check_activity(const struct sc_trace_run *run, const char *first_file,
+			  struct sc_err *err)
+{
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+
+		if (rank->acts.n == 0)
+			return rank->n_untimed ? no_times(rank, err) : no_activity(rank->path, err);
+	}
+	return run->ranks.n ? 0 : no_activity(first_file, err);
+}
+
+/* ---- one clock, one count of iterations ---- */
+
+static void correct_times(struct sc_trace_run *run)
+{
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		struct sc_trace_rank *rank = &run->ranks.at[r];
+		const struct sc_merge_rank *merged = &run->merge.ranks.at[r];
+
+		for (size_t i = 0; i < rank->acts.n && merged->pieces.n; i++)
+			rank->acts.at[i].start_ns +=
+				sc_merge_correction(merged, rank->acts.at[i].start_ns);
+		for (size_t i = 0; i < rank->calls.n && merged->pieces.n; i++)
+			rank->calls.at[i].start_ns +=
+				sc_merge_correction(merged, rank->calls.at[i].start_ns);
+	}
+}
+
+/* First and last time of a rank's device. */
+static void span_of(const struct sc_trace_rank *rank, int64_t span[2])
+{
+	span[0] = INT64_MAX;
+	span[1] = INT64_MIN;
+	for (size_t i = 0; i < rank->acts.n; i++) {
+		const struct sc_act *act = &rank->acts.at[i];
+
+		span[0] = act->start_ns < span[0] ? act->start_ns : span[0];
+		span[1] = sc_act_end(act) > span[1] ? sc_act_end(act) : span[1];
+	}
+}
+
+/* Ranks of one run share collectives, or ran at the same time. */
+static int check_related(const struct sc_trace_run *run, struct sc_err *err)
+{
+	for (size_t r = 1; r < run->ranks.n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+		bool related = run->merge.ranks.at[r].basis != SC_MERGE_HOST_CLOCK;
+		int64_t own[2], other[2];
+
+		span_of(rank, own);
+		for (size_t o = 0; o < r && !related; o++) {
+			span_of(&run->ranks.at[o], other);
+			related = own[0] < other[1] && other[0] < own[1];
+		}
+		if (!related)
+			return sc_err_at(
+				err, SC_ECONFLICT, rank->path, 0, 0,
+				"shares no collective and no time with the ranks before it: not of "
+				"one run; import and replay each run by itself");
+	}
+	return 0;
+}
+
+static void find_transfers(struct sc_trace_run *run)
+{
+	const size_t n = run->merge.instances.n;
+
+	SC_VEC_RESERVE(&run->transfer_us, n + 1);
+	run->transfer_us.n = n;
+	for (size_t i = 0; i < n; i++)
+		run->transfer_us.at[i] = NAN;
+	for (size_t r = 0; r < run->merge.ranks.n; r++)
+		for (size_t i = 0; i < run->merge.ranks.at[r].calls.n; i++) {
+			const struct sc_merge_call *c = &run->merge.ranks.at[r].calls.at[i];
+			const double us = sc_ns_us(c->end_ns - c->start_ns);
+
+			if (c->instance >= 0 && run->merge.instances.at[c->instance].n_members > 1)
+				run->transfer_us.at[c->instance] =
+					fmin(run->transfer_us.at[c->instance], us);
+		}
+}
+
+/* Members of one collective are there at the same time. Where they are not, the match is wrong, as in
+ * recordings with holes: such collectives are no groups. */
+static void drop_contradictions(struct sc_trace_run *run)
+{
+	const size_t n = run->merge.instances.n;
+	int64_t *last_start = sc_xmalloc((n + 1) * sizeof(*last_start));
+	int64_t *first_end = sc_xmalloc((n + 1) * sizeof(*first_end));
+
+	for (size_t i = 0; i < n; i++) {
+		last_start[i] = INT64_MIN;
+		first_end[i] = INT64_MAX;
+	}
+	for (size_t r = 0; r < run->merge.ranks.n; r++) {
+		const struct sc_merge_rank *rank = &run->merge.ranks.at[r];
+
+		for (size_t c = 0; c < rank->calls.n; c++) {
+			const struct sc_merge_call *call = &rank->calls.at[c];
+			const int64_t add = sc_merge_correction(rank, call->start_ns);
+
+			if (call->instance < 0 || !call->barrier)
+				continue;
+			if (call->start_ns + add > last_start[call->instance])
+				last_start[call->instance] = call->start_ns + add;
+			if (call->end_ns + add < first_end[call->instance])
+				first_end[call->instance] = call->end_ns + add;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if (last_start[i] > first_end[i] &&
+		    last_start[i] - first_end[i] > MAX_CLOCK_ERROR_NS) {
+			run->transfer_us.at[i] = NAN;
+			run->n_contradictions++;
+		}
+	free(last_start);
+	free(first_end);
+}
+
+/* Of each rank the shortest collective of a kind and size: a small table, looked through from its end. */
+struct shape {
+	int64_t bytes;
+	int32_t kind, group_size;
+	double us;
+};
+
+static void find_bounds(struct sc_trace_rank *r, const struct sc_merge_rank *merged)
+{
+	SC_VEC(struct shape) shapes = {0};
+
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < r->collectives.n; i++) {
+			struct sc_trace_collective *c = &r->collectives.at[i];
+			const struct sc_merge_call *call = &merged->calls.at[i];
+			const double us = sc_ns_us(call->end_ns - call->start_ns);
+			struct shape new_shape = {c->bytes, c->kind, c->group_size, us};
+			size_t s = 0;
+
+			while (s < shapes.n &&
+			       (shapes.at[s].bytes != c->bytes || shapes.at[s].kind != c->kind ||
+				shapes.at[s].group_size != c->group_size))
+				s++;
+			if (pass)
+				c->bound_us = s < shapes.n ? shapes.at[s].us : us;
+			else if (s < shapes.n)
+				shapes.at[s].us = fmin(shapes.at[s].us, us);
+			else if (shapes.n < MAX_SHAPES)
+				SC_VEC_PUSH(&shapes, new_shape);
+		}
+	SC_VEC_RELEASE(&shapes);
+}
+
+static bool has_step(const struct sc_trace_rank *r, int64_t step)
+{
+	for (size_t i = 0; i < r->iterations.n; i++)
+		if (r->iterations.at[i].step == step)
+			return true;
+	return false;
+}
+
+/* Only the iterations that all ranks have, in the same order. */
+static void common_iterations(struct sc_trace_run *run)
+{
+	const struct sc_trace_rank *first = &run->ranks.at[0];
+	int64_t *steps = sc_xmalloc((first->iterations.n + 1) * sizeof(*steps));
+	size_t n = 0;
+
+	for (size_t i = 0; i < first->iterations.n; i++) {
+		bool all = true;
+
+		for (size_t r = 1; r < run->ranks.n; r++)
+			all = all && has_step(&run->ranks.at[r], first->iterations.at[i].step);
+		if (all)
+			steps[n++] = first->iterations.at[i].step;
+	}
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		struct sc_trace_rank *rank = &run->ranks.at[r];
+
+		for (size_t k = 0; k < n; k++)
+			for (size_t i = k; i < rank->iterations.n; i++)
+				if (rank->iterations.at[i].step == steps[k]) {
+					rank->iterations.at[k] = rank->iterations.at[i];
+					break;
+				}
+		rank->iterations.n = n;
+	}
+	run->n_iterations = n;
+	free(steps);
+}
+
+static void release_rank(struct sc_trace_rank *rank)
+{
+	SC_VEC_RELEASE(&rank->acts);
+	SC_VEC_RELEASE(&rank->calls);
+	SC_VEC_RELEASE(&rank->waits);
+	SC_VEC_RELEASE(&rank->collectives);
+	SC_VEC_RELEASE(&rank->iterations);
+	SC_VEC_RELEASE(&rank->streams);
+	SC_VEC_RELEASE(&rank->configs);
+	SC_VEC_RELEASE(&rank->shapes);
+}
+
+int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
+			struct sc_err *err)
+{
+	int rc = 0;
+
+	*out = (struct sc_trace_run){.world = -1};
+	sc_arena_init(&out->arena, ARENA_BYTES);
+	for (size_t i = 0; rc == 0 && i < n_files; i++) {
+		rc = load_rank(out, files[i], NULL, false, err);
+		if (rc == 0)
+			release_rank(&out->ranks.at[i]);
+	}
+	if (rc) {
+		sc_trace_run_release(out);
+		return rc;
+	}
+	sc_merge_match(&out->merge);
+	sc_merge_clocks(&out->merge);
+	return 0;
+}
+
+static int load_run(const struct sc_trace_files *files, const char *range, struct sc_trace_run *out,
+		    struct sc_err *err)
+{
+	int rc = 0;
+
+	sc_arena_init(&out->arena, ARENA_BYTES);
+	for (size_t i = 0; rc == 0 && i < files->n; i++)
+		rc = load_rank(out, files->at[i], range, true, err);
+	if (rc == 0)
+		rc = check_activity(out, files->at[0], err);
+	if (rc == 0) {
+		sc_merge_match(&out->merge);
+		sc_merge_clocks(&out->merge);
+		correct_times(out);
+		rc = check_related(out, err);
+	}
+	if (rc == 0) {
+		find_transfers(out);
+		drop_contradictions(out);
+		for (size_t r = 0; r < out->ranks.n; r++)
+			find_bounds(&out->ranks.at[r], &out->merge.ranks.at[r]);
+		common_iterations(out);
+		sc_trace_find_nodes(out);
+		if (out->n_iterations == 0 && out->ranks.at[0].n_cut)
+			rc = sc_err_at(
+				err, SC_EVALUE, out->ranks.at[0].path, 0, 0,
+				"its %zu steps lost calls or kernels (%lld launches without their kernel): "
+				"the file was cut; import a whole one",
+				out->ranks.at[0].n_cut, (long long)out->ranks.at[0].n_lost);
+		else if (out->n_iterations == 0)
+			rc = sc_err_set(err, SC_EVALUE,
+					range ? "no iteration \"%.64s\" that all ranks have"
+					      : "no iteration that all ranks have%.1s",
+					range ? range : "");
+	}
+	if (rc)
+		sc_trace_run_release(out);
+	return rc;
+}
+
+int sc_trace_run_load(const struct sc_trace_files *files, const char *range,
+		      struct sc_trace_run *out, struct sc_err *err)
+{
+	*out = (struct sc_trace_run){.world = -1};
+	return load_run(files, range, out, err);
+}
+
+int sc_trace_run_load_shapes(const struct sc_trace_files *files, struct sc_trace_run *out,
+			     struct sc_err *err)
+{
+	*out = (struct sc_trace_run){.world = -1, .with_shapes = true};
+	return load_run(files, NULL, out, err);
+}
+
+void sc_trace_run_release(struct sc_trace_run *run)
+{
+	for (size_t r = 0; r < run->ranks.n; r++)
+		release_rank(&run->ranks.at[r]);
+	SC_VEC_RELEASE(&run->ranks);
+	SC_VEC_RELEASE(&run->family);
+	SC_VEC_RELEASE(&run->transfer_us);
+	sc_merge_release(&run->merge);
+	sc_intern_release(&run->names);
+	sc_arena_release(&run->arena);
+}

@@ -1,0 +1,302 @@
+/* Where iterations are: what marks them, else the period of what is launched. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/search.h"
+#include "trace/graph/build_trace_priv.h"
+#include "trace/graph/period.h"
+
+/* Of an iteration: launches without kernels, or calls that others have; time without a call. More was lost. */
+#define CUT_SHARE 0.1
+#define QUIET_SHARE 0.25
+
+struct call_times {
+	int64_t start_ns, end_ns;
+};
+
+/* ---- by period ---- */
+
+struct sequence {
+	SC_VEC(uint32_t) names;
+	SC_VEC(bool) meets;
+	SC_VEC(struct call_times) calls; /* that launched them */
+};
+
+struct times {
+	SC_VEC(int64_t) list;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* When the host sent data to the device, or waited for what it does: for all of it, as profilers do when
+ * they begin and end, says nothing. */
+static void meetings(const struct rank_load *load, const struct sc_correlations *table,
+		     struct times *out)
+{
+	const struct sc_trace *t = &load->trace;
+
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		const enum trace_sync sync = e->cls == SC_EV_API
+						     ? sc_trace_sync_of(t->strings.at[e->name])
+						     : TRACE_SYNC_NONE;
+
+		if (e->cls == SC_EV_COPY && (e->sub == SC_COPY_H2D || e->sub == SC_COPY_D2H)) {
+			const uint32_t call = sc_correlations_find(table, e->correlation);
+
+			SC_VEC_PUSH(&out->list, t->events.at[call == SC_NONE ? i : call].start_ns);
+		} else if (sync != TRACE_SYNC_NONE && sync != TRACE_SYNC_DEVICE) {
+			SC_VEC_PUSH(&out->list, e->start_ns + e->dur_ns);
+		}
+	}
+	if (out->list.n)
+		qsort(out->list.at, out->list.n, sizeof(*out->list.at), compare_times);
+}
+
+static void launches(const struct rank_load *load, const struct sc_correlations *table,
+		     struct sequence *out)
+{
+	const struct sc_trace *t = &load->trace;
+	struct times met = {.list = {0}};
+	size_t next = 0;
+
+	meetings(load, table, &met);
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		uint32_t call;
+		size_t before = next;
+
+		if (e->cls != SC_EV_KERNEL)
+			continue;
+		call = sc_correlations_find(table, e->correlation);
+		e = call == SC_NONE ? e : &t->events.at[call];
+		while (next < met.list.n && met.list.at[next] <= e->start_ns)
+			next++;
+		SC_VEC_PUSH(&out->names, t->events.at[i].name);
+		SC_VEC_PUSH(&out->meets, next > before);
+		SC_VEC_PUSH(&out->calls,
+			    ((struct call_times){e->start_ns, e->start_ns + e->dur_ns}));
+	}
+	SC_VEC_PUSH(&out->meets, next < met.list.n);
+	SC_VEC_RELEASE(&met.list);
+}
+
+/* The place in the period with the longest pause before it. */
+static size_t find_phase(const struct sequence *s, const struct sc_period *period)
+{
+	const size_t end = period->first + period->n * period->length;
+	size_t best = 0;
+	double longest = -1;
+
+	for (size_t phase = 0; phase < period->length; phase++) {
+		double sum = 0;
+		size_t n = 0;
+
+		for (size_t i = period->first + phase; i < end; i += period->length) {
+			if (i == 0)
+				continue;
+			sum += (double)(s->calls.at[i].start_ns - s->calls.at[i - 1].start_ns);
+			n++;
+		}
+		if (n && sum / (double)n > longest) {
+			longest = sum / (double)n;
+			best = phase;
+		}
+	}
+	return period->first + best;
+}
+
+/* To the next one's first call; the last one to the end of its last. Those beyond the period's own, of
+ * which they have a part, if they are like the ones before. */
+static void put_slices(struct rank_load *load, const struct sequence *s, size_t first,
+		       const struct sc_period *period)
+{
+	const size_t n = s->calls.n, length = period->length;
+	const size_t end = period->first + period->n * length;
+
+	for (size_t i = first; i + length <= n; i += length) {
+		const struct sc_mark mark = {
+			.start_ns = s->calls.at[i].start_ns,
+			.end_ns = i + length < n ? s->calls.at[i + length].start_ns
+						 : s->calls.at[n - 1].end_ns,
+			.step = (int64_t)load->marks.list.n,
+		};
+
+		if (i + length > end &&
+		    !sc_period_alike(&s->names.at[i - length], &s->names.at[i], length))
+			break;
+		if (mark.end_ns > mark.start_ns)
+			SC_VEC_PUSH(&load->marks.list, mark);
+	}
+}
+
+static void marks_by_period(struct rank_load *load)
+{
+	struct sc_correlations *table = sc_correlations_create(&load->trace, SC_EV_API);
+	struct sequence s = {.names = {0}};
+	struct sc_launches all;
+	struct sc_period period;
+
+	launches(load, table, &s);
+	all = (struct sc_launches){s.names.at, s.meets.at, s.names.n};
+	if (sc_period_find(&all, &period))
+		put_slices(load, &s, find_phase(&s, &period), &period);
+	SC_VEC_RELEASE(&s.names);
+	SC_VEC_RELEASE(&s.meets);
+	SC_VEC_RELEASE(&s.calls);
+	sc_correlations_destroy(table);
+}
+
+/* From the first call or activity to the end of the last call: the device ends later by itself. */
+static void mark_whole(struct rank_load *load)
+{
+	const struct sc_trace *t = &load->trace;
+	struct sc_mark mark = {.start_ns = INT64_MAX, .end_ns = INT64_MIN};
+	bool has_calls = false;
+
+	for (size_t i = 0; i < t->events.n && !has_calls; i++)
+		has_calls = t->events.at[i].cls == SC_EV_API;
+
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+
+		if (e->cls != SC_EV_API && e->cls != SC_EV_KERNEL && e->cls != SC_EV_COPY &&
+		    e->cls != SC_EV_SET)
+			continue;
+		if (e->start_ns < mark.start_ns)
+			mark.start_ns = e->start_ns;
+		if (e->start_ns + e->dur_ns > mark.end_ns && (!has_calls || e->cls == SC_EV_API))
+			mark.end_ns = e->start_ns + e->dur_ns;
+	}
+	if (mark.end_ns > mark.start_ns)
+		SC_VEC_PUSH(&load->marks.list, mark);
+}
+
+void sc_trace_find_marks(struct rank_load *load, const char *range)
+{
+	if (sc_marks_find(&load->trace, range, &load->marks))
+		return;
+	if (!range) {
+		marks_by_period(load);
+		load->marks.found_by = SC_FOUND_PERIOD;
+	}
+	if (load->marks.list.n == 0) {
+		mark_whole(load);
+		load->marks.found_by = SC_FOUND_WHOLE;
+	}
+}
+
+/* ---- iterations ---- */
+
+static uint32_t iteration_of_call(const struct sc_trace_rank *r, uint32_t call)
+{
+	size_t low;
+
+	SC_FIRST_NOT(low, i, 0, r->iterations.n, r->iterations.at[i].begin <= call);
+	return low && call <= r->iterations.at[low - 1].end ? (uint32_t)low - 1 : SC_NONE;
+}
+
+static void widen(struct sc_trace_iteration *it, uint32_t act)
+{
+	if (it->first_act == it->end_act)
+		it->first_act = it->end_act = act;
+	if (act < it->first_act)
+		it->first_act = act;
+	if (act >= it->end_act)
+		it->end_act = act + 1;
+}
+
+/* An activity is in the iteration that launched it, and in the later ones that it runs into. */
+static void place_act(struct sc_trace_rank *r, uint32_t act)
+{
+	const struct sc_act *a = &r->acts.at[act];
+	const uint32_t call = a->place;
+	const uint32_t own = call == SC_NONE ? SC_NONE : iteration_of_call(r, call);
+
+	if (own != SC_NONE)
+		widen(&r->iterations.at[own], act);
+	/* Iterations that begin after its launch and before its end. */
+	for (size_t i = own == SC_NONE ? 0 : own + 1; i < r->iterations.n; i++) {
+		const struct sc_call *begin = &r->calls.at[r->iterations.at[i].begin];
+
+		if (begin->start_ns >= sc_act_end(a))
+			break;
+		if (call == SC_NONE || r->iterations.at[i].begin > call)
+			widen(&r->iterations.at[i], act);
+	}
+}
+
+/* Profilers write what they have by buffers, in no order of time. Of a file that was cut, steps lack calls with
+ * their kernels: they have fewer than others, or none for long. */
+static bool lacks_calls(const struct sc_trace_rank *r, const struct sc_trace_iteration *it,
+			uint32_t most)
+{
+	int64_t at = r->calls.at[it->begin].start_ns, quiet = 0;
+	const int64_t all = r->calls.at[it->end].start_ns - at;
+
+	for (uint32_t c = it->begin; c <= it->end; c++) {
+		quiet = r->calls.at[c].start_ns - at > quiet ? r->calls.at[c].start_ns - at : quiet;
+		at = r->calls.at[c].start_ns + r->calls.at[c].dur_ns;
+	}
+	return it->end - it->begin < (1 - CUT_SHARE) * most ||
+	       (double)quiet > QUIET_SHARE * (double)all;
+}
+
+/* A file that was cut may have calls and not their kernels, or neither: such steps are none. */
+static void leave_cut(struct rank_load *load)
+{
+	struct sc_trace_rank *r = load->rank;
+	size_t kept = 0, next = 0;
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < r->iterations.n; i++)
+		if (r->iterations.at[i].end - r->iterations.at[i].begin > most)
+			most = r->iterations.at[i].end - r->iterations.at[i].begin;
+	for (size_t i = 0; i < r->iterations.n; i++) {
+		struct sc_trace_iteration it = r->iterations.at[i];
+		const int64_t from = r->calls.at[it.begin].start_ns;
+		const int64_t to = r->calls.at[it.end].start_ns;
+
+		for (; next < load->launches.n && load->launches.at[next].ns < to; next++)
+			if (load->launches.at[next].ns >= from) {
+				it.n_launches++;
+				it.n_lost += load->launches.at[next].lost;
+			}
+		if (it.n_lost > CUT_SHARE * it.n_launches ||
+		    (load->trace.partial && lacks_calls(r, &it, most))) {
+			r->n_cut++;
+			r->n_lost += it.n_lost;
+		} else {
+			r->iterations.at[kept++] = it;
+		}
+	}
+	r->iterations.n = kept;
+}
+
+void sc_trace_number_iterations(struct rank_load *load)
+{
+	struct sc_trace_rank *r = load->rank;
+	size_t mark = 0;
+
+	for (uint32_t c = 0; c < r->calls.n; c++) {
+		if (r->calls.at[c].kind == SC_CALL_BEGIN) {
+			const struct sc_trace_iteration it = {
+				.step = load->marks.list.at[mark++].step,
+				.begin = c,
+				.end = c,
+			};
+
+			SC_VEC_PUSH(&r->iterations, it);
+		} else if (r->calls.at[c].kind == SC_CALL_END) {
+			r->iterations.at[r->iterations.n - 1].end = c;
+		}
+	}
+	for (uint32_t a = 0; a < r->acts.n; a++)
+		place_act(r, a);
+	leave_cut(load);
+}

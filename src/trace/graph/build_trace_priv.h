@@ -1,0 +1,69 @@
+/* A rank while it is loaded. */
+#ifndef SC_PREDICT_BUILD_TRACE_PRIV_H
+#define SC_PREDICT_BUILD_TRACE_PRIV_H
+
+#include "trace/graph/build_trace.h"
+#include "trace/graph/iteration_ranges.h"
+
+struct trace_launch {
+	int64_t ns;
+	bool lost; /* no activity has its correlation */
+};
+struct rank_load {
+	struct sc_trace_run *run;
+	struct sc_trace_rank *rank;
+	struct sc_merge_rank *merged;
+	struct sc_trace trace;
+	struct sc_marks marks;
+	uint32_t *names;         /* of the trace -> of the run + 1; 0 = not yet */
+	uint32_t *call_of_event; /* events -> calls, or SC_NONE */
+	uint16_t *lane_of;       /* trace lanes -> rank's, or NO_LANE */
+	uint32_t *comm_before;   /* lanes of collectives before each of the rank's */
+	int64_t latency_ns;
+	SC_VEC(struct trace_launch) launches; /* of kernels, by time */
+	uint32_t *act_event;                  /* acts -> events */
+};
+enum { SC_TRACE_NO_LANE = UINT16_MAX };
+enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };
+
+uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string);
+
+/* build_trace_calls.c: correlation -> event of a class: the call that started it, or the record of an event. */
+struct sc_correlations;
+struct sc_correlations *sc_correlations_create(const struct sc_trace *trace,
+					       enum sc_event_class cls);
+void sc_correlations_destroy(struct sc_correlations *table);
+uint32_t sc_correlations_find(const struct sc_correlations *table,
+			      uint32_t correlation); /* or SC_NONE */
+void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *table);
+/* What a call waits for, by its name. */
+enum trace_sync {
+	TRACE_SYNC_NONE,
+	TRACE_SYNC_STREAM,
+	TRACE_SYNC_EVENT,
+	TRACE_SYNC_DEVICE,
+	TRACE_SYNC_COPY
+};
+enum trace_sync sc_trace_sync_of(const char *name);
+
+/* build_trace_acts.c */
+void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *table);
+
+/* build_trace_queue.c: launches that waited for room, before other waits are looked for. */
+void sc_trace_load_queues(struct rank_load *load);
+/* And kernels that a thread waited for in a loop of its own: their launches block. */
+void sc_trace_load_loops(struct rank_load *load);
+
+/* build_trace_waits.c: waits, gaps, tails. */
+void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table);
+
+/* build_trace_nodes.c: while a rank is loaded; when all are. */
+void sc_trace_load_node(struct rank_load *load);
+void sc_trace_find_nodes(struct sc_trace_run *run);
+
+/* build_trace_marks.c */
+void sc_trace_find_marks(struct rank_load *load, const char *range);
+/* Fills rank->iterations from the BEGIN and END calls. */
+void sc_trace_number_iterations(struct rank_load *load);
+
+#endif

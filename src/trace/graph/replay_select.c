@@ -1,0 +1,157 @@
+/* Selectors of operations: parsed once, matched against every operation. */
+#include "trace/graph/replay_select.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fields.h"
+#include "base/num.h"
+#include "trace/graph/kernel_family.h"
+
+enum what {
+	IS_KERNEL,
+	IS_COLLECTIVE,
+	IS_P2P,
+	IS_COPY,
+	IS_HOST,
+	IS_ANY,
+	IS_OP, /* any kind, by name */
+	AT_RANK,
+	AT_DP,
+	AT_STAGE,
+	AT_STEP,
+	N_WHAT
+};
+enum { NAME, FAMILY }; /* what a text is: a part of a name, or a family of kernels */
+static const char *const WORDS[N_WHAT] = {"kernel", "collective", "p2p", "copy",  "host", "all",
+					  "op",     "rank",       "dp",  "stage", "step"};
+
+static int unknown(const char *word, const char *text, struct sc_err *err)
+{
+	const char *near = sc_nearest(word, WORDS, N_WHAT);
+
+	if (near)
+		return sc_err_set(err, SC_EUSAGE,
+				  "selector \"%.64s\": unknown \"%.32s\"; did you mean \"%s\"?",
+				  text, word, near);
+	return sc_err_set(err, SC_EUSAGE,
+			  "selector \"%.64s\": unknown \"%.32s\"; known are kernel, collective, "
+			  "p2p, copy, host, op, all, rank, dp, stage, step",
+			  text, word);
+}
+
+static bool is_family(const char *text)
+{
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+		if (strcasecmp(sc_kernel_family_name((enum sc_kernel_family)f), text) == 0)
+			return true;
+	return false;
+}
+
+static int parse_term(char *term, const char *text, struct sc_selector_term *out,
+		      struct sc_err *err)
+{
+	char *value = strchr(term, ':');
+	int what = 0;
+
+	if (value)
+		*value++ = '\0';
+	while (what < N_WHAT && strcmp(term, WORDS[what]) != 0)
+		what++;
+	if (what == N_WHAT)
+		return unknown(term, text, err);
+	*out = (struct sc_selector_term){.what = (uint8_t)what, .text = value};
+	if (what >= IS_OP && (!value || !*value))
+		return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": %s needs a value, as %s",
+				  text, term, what == IS_OP ? "op:backward" : "rank:3");
+	if (value && (!*value || what == IS_ANY))
+		return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": %s takes no such value",
+				  text, term);
+	if (what < AT_RANK && value && is_family(value))
+		out->number = FAMILY;
+	if (what >= AT_RANK && (!sc_parse_int(value, &out->number) || out->number < 0))
+		return sc_err_set(err, SC_EUSAGE,
+				  "selector \"%.64s\": %s expects a number, got \"%.32s\"", text,
+				  term, value);
+	return 0;
+}
+
+int sc_selector_parse(const char *text, struct sc_arena *arena, struct sc_selector *out,
+		      struct sc_err *err)
+{
+	char *rest = sc_arena_strdup(arena, text);
+	struct sc_selector selector = {.text = sc_arena_strdup(arena, text)};
+	int rc;
+
+	while (rest) {
+		char *term = rest;
+
+		rest = strchr(term, ',');
+		if (rest)
+			*rest++ = '\0';
+		if (selector.n == SC_SELECTOR_MAX_TERMS)
+			return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": more than %d terms",
+					  text, SC_SELECTOR_MAX_TERMS);
+		rc = parse_term(term, text, &selector.terms[selector.n++], err);
+		if (rc)
+			return rc;
+	}
+	*out = selector;
+	return 0;
+}
+
+static bool same_letter(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static bool contains(const char *text, const char *part)
+{
+	if (!text)
+		return false;
+	for (; *text; text++) {
+		size_t i = 0;
+
+		while (part[i] && same_letter(text[i], part[i]))
+			i++;
+		if (!part[i])
+			return true;
+	}
+	return false;
+}
+
+static bool match_term(const struct sc_selector_term *term, const struct sc_replay_subject *s)
+{
+	switch ((enum what)term->what) {
+	case AT_RANK:
+		return s->rank == term->number;
+	case AT_DP:
+		return s->dp_rank == term->number;
+	case AT_STAGE:
+		return s->stage == term->number;
+	case AT_STEP:
+		return s->step == term->number;
+	case IS_ANY:
+		return true;
+	case IS_OP:
+		break;
+	default:
+		if ((int)s->kind != (int)term->what)
+			return false;
+	}
+	if (!term->text)
+		return true;
+	if (term->number == FAMILY && s->kind == SC_REPLAY_KERNEL && s->family)
+		return strcasecmp(s->family, term->text) == 0;
+	return contains(s->name, term->text);
+}
+
+bool sc_selector_match(const struct sc_selector *selector, const struct sc_replay_subject *subject)
+{
+	for (size_t i = 0; i < selector->n; i++)
+		if (!match_term(&selector->terms[i], subject))
+			return false;
+	return true;
+}

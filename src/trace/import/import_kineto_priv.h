@@ -1,0 +1,161 @@
+/* One event of a Kineto file, and what is kept between events. */
+#ifndef SC_TRACE_IMPORT_KINETO_PRIV_H
+#define SC_TRACE_IMPORT_KINETO_PRIV_H
+
+#include "trace/import/import_priv.h"
+#include "trace/import/json_doc.h"
+
+enum kineto_cat {
+	CAT_NONE, /* no "cat" */
+	CAT_OP,
+	CAT_ANNOTATION,
+	CAT_GPU_ANNOTATION,
+	CAT_KERNEL,
+	CAT_COPY,
+	CAT_SET,
+	CAT_RUNTIME,
+	CAT_DRIVER,
+	CAT_SYNC,
+	CAT_EVENT,
+	CAT_PYTHON,
+	CAT_OVERHEAD,
+	CAT_SPAN,
+	CAT_INSTANT,
+	CAT_UNUSED, /* known, and nothing for us */
+	CAT_UNKNOWN
+};
+
+enum kineto_key { KEY_PH, KEY_CAT, KEY_NAME, KEY_PID, KEY_TID, KEY_TS, KEY_DUR, KEY_ARGS };
+
+/* Arguments that are numbers, and those that are texts or lists. */
+enum kineto_num {
+	NUM_CORRELATION,
+	NUM_EXTERNAL_ID,
+	NUM_DEVICE,
+	NUM_STREAM,
+	NUM_BYTES,
+	NUM_REGISTERS,
+	NUM_SHARED,
+	NUM_GRAPH,
+	NUM_SEQUENCE,
+	NUM_FORWARD_THREAD,
+	NUM_RECORD_FUNCTION,
+	NUM_IN_ELEMS,
+	NUM_OUT_ELEMS,
+	NUM_GROUP_SIZE,
+	NUM_SOURCE_RANK,
+	NUM_TARGET_RANK,
+	NUM_ROOT,
+	NUM_SEQ,
+	NUM_COMMS_ID,
+	NUM_WAIT_STREAM,
+	NUM_WAIT_RECORD,
+	NUM_WAIT_EVENT,
+	NUM_EVENT,
+	N_NUMS
+};
+enum kineto_text {
+	TEXT_GRID,
+	TEXT_BLOCK,
+	TEXT_DIMS,
+	TEXT_TYPES,
+	TEXT_COLLECTIVE,
+	TEXT_DTYPE,
+	TEXT_GROUP_NAME,
+	TEXT_GROUP_RANKS,
+	TEXT_SYNC_KIND,
+	TEXT_NAME,
+	TEXT_LABELS,
+	N_TEXTS
+};
+
+struct kineto_event {
+	char phase; /* 0 = not said */
+	enum kineto_cat cat;
+	bool has_ts, bad_ts, has_dur, bad_dur;
+	struct sc_scan_value name, pid, tid; /* n = 0: not said */
+	int64_t ts_ns, dur_ns;
+	uint32_t has_num, has_text; /* bits of kineto_num, kineto_text */
+	int64_t num[N_NUMS];
+	struct sc_scan_value text[N_TEXTS];
+};
+
+/* Words of the file as numbers (import_kineto_scan.c). */
+struct kineto_words {
+	struct sc_scan_words keys, cats, args;
+	struct sc_scan_value last_cat; /* categories come in runs */
+	enum kineto_cat last_cat_id;
+	char last_cat_text[SC_SCAN_MAX_WORD];
+};
+void kineto_words_init(struct kineto_words *words);
+enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *scan,
+				  struct kineto_event *out);
+
+static inline int64_t kineto_num(const struct kineto_event *e, enum kineto_num which, int64_t none)
+{
+	return e->has_num & 1u << which ? e->num[which] : none;
+}
+static inline const struct sc_scan_value *kineto_text(const struct kineto_event *e,
+						      enum kineto_text which)
+{
+	static const struct sc_scan_value none = {.kind = SC_SCAN_WORD};
+
+	return e->has_text & 1u << which ? &e->text[which] : &none;
+}
+
+/* --- writing (import_kineto_emit.c) --- */
+enum { KINETO_LANE_SLOTS = 512, KINETO_MAX_NAMED_LANES = 1024 };
+struct kineto_lane {
+	bool used;
+	struct sc_trace_lane key;
+	uint32_t id;
+};
+struct kineto_import;
+/* Who else knows of the ops: called for every op and annotation, in the order of the file, before it is
+ * written; may fill in what the event does not say. */
+struct kineto_ops {
+	void (*each)(void *ctx, struct kineto_import *im, struct sc_trace_event *event,
+		     struct sc_trace_comm *comm);
+	void *ctx;
+};
+/* Of a CUDA event: in the file, or told by a wait for it. */
+struct kineto_record {
+	int64_t start_ns; /* of the wait */
+	uint32_t correlation;
+	int32_t device, stream, event;
+	bool is_in_file;
+};
+struct kineto_import {
+	struct sc_import_output out;
+	struct sc_import_stats *stats;
+	struct kineto_words words;
+	struct sc_import_names names;
+	struct sc_comm_join *join;
+	struct kineto_lane *lanes;
+	struct kineto_ops ops;
+	bool has_origin;
+	int64_t origin_ns; /* of the file's times: what start 0 is */
+	int64_t n_ranks;   /* in the file, if it is a merged export of ours */
+	int64_t base_ns;   /* baseTimeNanoseconds */
+	unsigned n_named, n_members;
+	SC_VEC(struct kineto_record) records;
+};
+void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
+void kineto_begin(struct kineto_import *im); /* im->out.writer is there (import_kineto.c) */
+void kineto_end(struct kineto_import *im);
+/* import_kineto_records.c */
+void kineto_note_record(struct kineto_import *im, const struct kineto_record *record);
+void kineto_put_records(struct kineto_import *im); /* once, after the last event */
+/* Is it an event that `each` of kineto_ops is called for? */
+static inline bool kineto_is_op(const struct kineto_event *e)
+{
+	return e->phase == 'X' && (e->cat == CAT_OP || e->cat == CAT_ANNOTATION);
+}
+
+/* The whole import; `im` says of what, its statistics, and perhaps `ops` (import_kineto.c). */
+int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err);
+/* Only reads, giving each event to `each`. */
+int kineto_read(const char *path, void (*each)(void *ctx, const struct kineto_event *e), void *ctx,
+		struct sc_err *err);
+
+#endif

@@ -1,0 +1,163 @@
+/* Replays recorded iterations: traces -> execution graph -> simulate -> timeline, beside what was measured;
+ * then with changes. One driver for every kind of trace; a source of graphs is a row in the list of
+ * replay_run.c.
+ * What is reused of the recording is said by each source: durations of computation, transfers without the
+ * waiting in them, and launch gaps (the host's time before an operation, when nothing it waits for is left).
+ * Nothing else: starts, waiting and idle time come out of the simulation. */
+#ifndef SC_PREDICT_REPLAY_H
+#define SC_PREDICT_REPLAY_H
+
+#include "base/progress.h"
+#include "base/warnings.h"
+#include "core/graph/collective_time.h"
+#include "core/graph/cost.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
+#include "predict/reading.h"
+#include "trace/format/trace_file.h"
+#include "trace/format/trace_loss.h"
+#include "trace/graph/kernel_family.h"
+#include "trace/graph/replay_select.h"
+
+enum sc_replay_action {
+	SC_REPLAY_SCALE, /* times `factor` */
+	SC_REPLAY_MEAN,  /* by what operations of its type take over all ranks and iterations */
+	SC_REPLAY_MODEL  /* by what our models say */
+};
+struct sc_replay_change {
+	enum sc_replay_action action;
+	struct sc_selector selector;
+	double factor;
+};
+/* Launch gaps: those recorded; for each operation the typical one of its like, since gaps also hold waits
+ * that no trace explains, which a change would remove or keep wrongly; or none. */
+enum sc_replay_gaps { SC_GAPS_AUTO, SC_GAPS_MEASURED, SC_GAPS_TYPICAL, SC_GAPS_NONE };
+/* Of recorded streams. NONE: device work that its host launched after a collective waits for the end of it,
+ * and it for what was launched before. FREE: nothing waits for a collective where the trace does not say
+ * so: waits that were inferred from times are dropped; event waits, stream order and synchronizing calls
+ * stay, and so does what a collective waits for. */
+enum sc_replay_overlap { SC_OVERLAP_AS_RECORDED, SC_OVERLAP_NONE, SC_OVERLAP_FREE };
+/* Ranks that were not recorded: as slow as they were, since what the recorded ones waited for them is used
+ * again; or as fast as the recorded ones, which then wait for recorded ranks only. */
+enum sc_replay_missing { SC_MISSING_RECORDED, SC_MISSING_SYMMETRIC };
+struct sc_replay_opts {
+	const struct sc_replay_change *changes;
+	size_t n_changes;
+	int64_t gpus;             /* 0 = as recorded */
+	int64_t without_rank;     /* as fast as its peers; -1 = none */
+	enum sc_replay_gaps gaps; /* of changed replays; AUTO: typical */
+	enum sc_replay_overlap overlap;
+	enum sc_replay_missing missing;
+	double bucket_mib; /* of gradients; 0 = as recorded */
+	bool no_what_if;   /* only the iterations, and the changes */
+	int64_t show_step; /* whose path and timeline are kept; -1 = that of the median time */
+	struct sc_collective_time network; /* that SC_REPLAY_MODEL asks; no `us`: none */
+	const char
+		*range; /* name of the range that is an iteration; NULL: as the source has them */
+	unsigned jobs;  /* threads; 0 = 1 */
+};
+void sc_replay_opts_init(struct sc_replay_opts *opts);
+/* Is anything asked for that is unlike the recording? */
+bool sc_replay_has_change(const struct sc_replay_opts *opts);
+
+/* Times are ms. NAN: not known, or not asked for. */
+struct sc_replay_iteration {
+	int64_t step;
+	double measured_ms; /* from the end of the device's work before it to the end of its own; of the host's
+			      * where that is later */
+	double lag_ms;       /* of the device behind the host at its end */
+	double simulated_ms; /* as recorded */
+	double predicted_ms; /* from the medians of the other iterations */
+	double changed_ms;
+	bool outlier;         /* far from what the others predict, and not in what is typical */
+	enum sc_part more_of; /* of an outlier: what differs most from the others, mean of ranks */
+	double more_ms;
+};
+extern const char
+	*const sc_replay_part_names[SC_N_PARTS]; /* of enum sc_part: JSON keys without _ms */
+struct sc_replay_rank {
+	char name[48]; /* "dp 0, stage 3" */
+	int32_t rank, dp_rank, stage;
+	double part_ms[SC_N_PARTS]; /* mean over iterations; sums to the simulated one */
+	double late_ms;             /* that others waited for it to arrive, summed over them */
+	double slowness;            /* its computation over the mean of the other ranks */
+	double host_slowness;       /* the same of its host; NAN: not known */
+	double without_ms; /* iteration if it were no slower than the others; NAN: not simulated */
+};
+/* How much longer than with everything typical the iteration is, when these operations are as recorded. */
+struct sc_replay_factor {
+	const char *by; /* "dp_rank", "stage", "op" */
+	char name[48];
+	double slowdown;
+};
+struct sc_replay_result {
+	const char *source;  /* "job" */
+	char marked_by[128]; /* how iterations were found: "marked by ProfilerStep" */
+	const char *reused;  /* which durations and gaps of the recording are used again */
+	int64_t n_events, n_simulated; /* operations recorded; replayed, over all simulations */
+	int64_t n_ranks, gpus;         /* recorded; of the changed replay if it was asked for */
+	SC_VEC(struct sc_replay_iteration) iterations;
+	SC_VEC(struct sc_replay_rank) ranks;
+	SC_VEC(struct sc_replay_factor) factors;
+	/* Of devices, an iteration of a rank; all 0: the trace does not name kernels. */
+	double family_ms[SC_N_KERNEL_FAMILIES];
+	/* Means over iterations. */
+	double measured_ms, simulated_ms, predicted_ms;
+	double no_gaps_ms;   /* without launch gaps */
+	double reference_ms; /* gaps as below, nothing changed: what changes are compared with */
+	enum sc_replay_gaps gaps;
+	double typical_ms; /* every operation at the mean of its type over ranks and iterations, no gaps */
+	double changed_ms;
+	int64_t show_step;
+	struct sc_reading reading; /* of the shown iteration; contributors are those of the path */
+	struct sc_trace_loss loss; /* of the recording */
+	struct sc_warnings warnings;
+	/* The shown iteration, for --timeline; the changed one if there are changes. */
+	struct sc_graph graph;
+	struct sc_timeline timeline;
+	const char **
+		node_names; /* of each node; class names are those of `ranks` where there are as many */
+	struct sc_arena arena;
+};
+void sc_replay_result_release(struct sc_replay_result *result);
+
+/* A kind of trace that can be replayed. */
+struct sc_replay_source {
+	const char *name;
+	bool reshapes;                                /* knows overlap, missing and bucket_mib */
+	bool models;                                  /* can ask a cluster's network */
+	bool (*takes)(const struct sc_trace *tables); /* of the first file; no events are loaded */
+	int (*run)(const struct sc_trace_files *files, const struct sc_replay_opts *opts,
+		   struct sc_replay_result *out, struct sc_err *err);
+};
+extern const struct sc_replay_source sc_replay_job;     /* replay_job.c */
+extern const struct sc_replay_source sc_replay_streams; /* replay_streams.c */
+/* Replays the traces of a directory, or one file. */
+int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,
+	      struct sc_err *err);
+
+/* --- for sources --- */
+/* 100 |simulated / measured - 1|, median and largest over iterations; the last without outliers. */
+struct sc_replay_error {
+	double median_pct, max_pct, bias_pct, typical_max_pct;
+};
+enum sc_replay_column { SC_REPLAY_SIMULATED, SC_REPLAY_PREDICTED };
+void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
+			struct sc_replay_error *out);
+/* Reads the shown iteration; names from node_names and the ranks. */
+void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *result);
+/* Marks those whose measured time is far from the predicted one, as against the others; fewer than half.
+ * Returns how many are new. */
+size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
+			       bool *outlier);
+/* What differs in the iterations that are marked, with a warning that names them. part_ms: [iteration][part],
+ * the mean of ranks. */
+void sc_replay_explain_outliers(struct sc_replay_result *result, const double *part_ms);
+/* The lowest and highest 100 (measured / predicted - 1): a single step may come out within. NAN: nothing is
+ * predicted. */
+void sc_replay_band(const struct sc_replay_result *result, bool typical_only, double *low_pct,
+		    double *high_pct);
+/* The median of a rising sample without its k-th value: the others say what it should be. */
+double sc_median_without(const double *sorted, size_t n, size_t k);
+
+#endif

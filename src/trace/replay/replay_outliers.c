@@ -1,0 +1,108 @@
+/* Steps that are not like the others: the first ones, those that load data or write checkpoints. Judged by
+ * how far the prediction from the others is off, not by the time itself, since steps may differ in what
+ * they do. Robust against nearly half of the steps: by the median and its absolute deviations. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/stats.h"
+#include "base/strbuf.h"
+#include "base/units.h"
+#include "trace/replay/replay.h"
+
+enum { MIN_STEPS = 4, MAX_NAMED = 6 };
+/* So many standard deviations, as the median of absolute deviations tells them, and no less than a tenth. */
+#define FAR 4.0
+#define SIGMA_OF_MAD 1.4826
+#define LEAST_OFF 0.1
+
+static double spread_of(double *x, size_t n, double *middle)
+{
+	*middle = sc_median_sorting(x, n);
+	for (size_t i = 0; i < n; i++)
+		x[i] = fabs(x[i] - *middle);
+	return SIGMA_OF_MAD * sc_median_sorting(x, n);
+}
+
+size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
+			       bool *outlier)
+{
+	double *off = sc_xmalloc((n + 1) * sizeof(*off)), middle, limit;
+	size_t n_known = 0, n_new = 0, n_marked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		n_marked += outlier[i];
+		if (!outlier[i] && predicted[i] > 0 && measured[i] > 0)
+			off[n_known++] = log(measured[i] / predicted[i]);
+	}
+	if (n_known >= MIN_STEPS) {
+		limit = fmax(FAR * spread_of(off, n_known, &middle), LEAST_OFF);
+		for (size_t i = 0; i < n && 2 * (n_marked + n_new + 1) < n; i++)
+			if (!outlier[i] && predicted[i] > 0 && measured[i] > 0 &&
+			    fabs(log(measured[i] / predicted[i]) - middle) > limit) {
+				outlier[i] = true;
+				n_new++;
+			}
+	}
+	free(off);
+	return n_new;
+}
+
+/* The largest difference of a part from what it is in the other steps. */
+static void explain(const struct sc_replay_result *r, const double *part_ms, size_t step,
+		    struct sc_replay_iteration *it)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->iterations.n; i++)
+		n += !r->iterations.at[i].outlier;
+	for (int p = 0; p < SC_N_PARTS; p++) {
+		double sum = 0, more;
+
+		for (size_t i = 0; i < r->iterations.n; i++)
+			if (!r->iterations.at[i].outlier)
+				sum += part_ms[i * SC_N_PARTS + (size_t)p];
+		more = part_ms[step * SC_N_PARTS + (size_t)p] - sum / (double)n;
+		if (fabs(more) > fabs(it->more_ms)) {
+			it->more_of = (enum sc_part)p;
+			it->more_ms = more;
+		}
+	}
+}
+
+void sc_replay_explain_outliers(struct sc_replay_result *r, const double *part_ms)
+{
+	struct sc_strbuf text = {0};
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->iterations.n; i++) {
+		struct sc_replay_iteration *it = &r->iterations.at[i];
+
+		if (!it->outlier)
+			continue;
+		explain(r, part_ms, i, it);
+		if (n++ < MAX_NAMED)
+			sc_strbuf_printf(&text, "%s%lld (%+.0f %%)", n > 1 ? ", " : "",
+					 (long long)it->step,
+					 SC_PCT * (it->measured_ms / it->predicted_ms - 1));
+	}
+	if (n > MAX_NAMED)
+		sc_strbuf_printf(&text, " and %zu more", n - MAX_NAMED);
+	if (n)
+		sc_warn(&r->warnings, "steps far from what the others say: %s", text.at);
+	sc_strbuf_release(&text);
+}
+
+void sc_replay_band(const struct sc_replay_result *r, bool typical_only, double *low_pct,
+		    double *high_pct)
+{
+	*low_pct = *high_pct = (double)NAN;
+	for (size_t i = 0; i < r->iterations.n; i++) {
+		const struct sc_replay_iteration *it = &r->iterations.at[i];
+		const double off_pct = SC_PCT * (it->measured_ms / it->predicted_ms - 1);
+
+		if (!isfinite(off_pct) || (typical_only && it->outlier))
+			continue;
+		*low_pct = fmin(off_pct, isnan(*low_pct) ? off_pct : *low_pct);
+		*high_pct = fmax(off_pct, isnan(*high_pct) ? off_pct : *high_pct);
+	}
+}

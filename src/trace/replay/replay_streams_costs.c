@@ -1,0 +1,533 @@
+/* The costs of an iteration's graph in a variant, in place: gaps and durations as measured or typical, then
+ * the changes that were asked for. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "trace/graph/kernel_family.h"
+#include "trace/replay/replay_streams_priv.h"
+
+struct setting {
+	const struct stream_study *study;
+	const struct replay_variant *variant;
+	const struct stream_follow *follow; /* NULL: begins as recorded */
+	size_t iteration, rank_idx;
+	const struct sc_trace_rank *rank;
+	struct lane_left *lanes;
+};
+/* Of a lane: what was left to run of the iteration before, up to here. */
+struct lane_left {
+	double us;    /* until when it is busy */
+	uint32_t act; /* the last, or SC_NONE */
+};
+
+static double choose(enum replay_times times, double measured, double typical, double others,
+		     double mean)
+{
+	switch (times) {
+	case TIMES_MEASURED:
+		return measured;
+	case TIMES_TYPICAL:
+		return typical;
+	case TIMES_OTHERS:
+		return others;
+	case TIMES_MEAN:
+		return mean;
+	case TIMES_ZERO:
+		break;
+	}
+	return 0;
+}
+
+/* ---- collectives by model ---- */
+
+int sc_streams_ranks_of(const struct stream_study *study, const struct sc_trace_collective *c,
+			int32_t instance)
+{
+	if (c->group_size > 0)
+		return c->group_size;
+	if (study->run.world > 0)
+		return study->run.world;
+	return instance >= 0 ? (int)study->run.merge.instances.at[instance].n_members : 1;
+}
+
+double sc_streams_model_us(const struct stream_study *study, const struct sc_trace_collective *c,
+			   int n_ranks)
+{
+	const struct sc_collective_time *network = &study->opts->network;
+	struct sc_collective_shape shape = {.bytes = (double)c->bytes};
+
+	if (!network->us || c->kind < 0 || c->bytes < 0)
+		return NAN;
+	shape.kind = (enum sc_collective)c->kind;
+	return network->us(network->network, &shape, n_ranks);
+}
+
+/* Bytes that a rank sends in a ring, as a part of the message: what the time of large ones follows. One
+ * rank sends nothing. */
+static double ring_share(int kind, double n)
+{
+	if (n <= 1)
+		return 0;
+	if (kind == SC_SEND_RECV || kind == SC_BROADCAST)
+		return 1;
+	return kind == SC_ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
+}
+
+/* How much longer the transfer is with another number of GPUs: only of groups of all ranks, since those are
+ * the ones that grow. */
+static double resize_factor(const struct stream_study *study, const struct sc_trace_collective *c,
+			    int n_ranks)
+{
+	const int64_t gpus = study->opts->gpus;
+	const int world = study->run.world > 0 ? (int)study->run.world : n_ranks;
+	double now, then;
+
+	if (gpus == 0 || n_ranks != world)
+		return 1;
+	now = sc_streams_model_us(study, c, n_ranks);
+	then = sc_streams_model_us(study, c, (int)gpus);
+	if (now > 0 && then > 0)
+		return then / now;
+	now = ring_share(c->kind, n_ranks);
+	return now > 0 ? ring_share(c->kind, (double)gpus) / now : 1;
+}
+
+/* ---- changes ---- */
+
+static enum sc_replay_kind kind_of(const struct setting *s, const struct sc_act *act)
+{
+	if (act->kind == SC_ACT_COLLECTIVE)
+		return s->rank->collectives.at[act->merge_call].kind == SC_SEND_RECV
+			       ? SC_REPLAY_P2P
+			       : SC_REPLAY_COLLECTIVE;
+	return act->kind == SC_ACT_KERNEL ? SC_REPLAY_KERNEL : SC_REPLAY_COPY;
+}
+
+static struct sc_replay_subject subject_of(const struct setting *s, enum sc_replay_kind kind,
+					   const char *name, const char *family)
+{
+	return (struct sc_replay_subject){
+		.kind = kind,
+		.name = name,
+		.family = family,
+		.rank = s->rank->rank,
+		.dp_rank = -1,
+		.stage = -1,
+		.step = s->rank->iterations.at[s->iteration].step,
+	};
+}
+
+static struct sc_replay_subject act_subject(const struct setting *s, const struct sc_act *act)
+{
+	const enum sc_kernel_family family =
+		(enum sc_kernel_family)s->study->run.family.at[act->name];
+
+	return subject_of(s, kind_of(s, act), sc_trace_run_name(&s->study->run, act->name),
+			  sc_kernel_family_name(family));
+}
+
+static double scale_of(const struct setting *s, const struct sc_replay_subject *subject)
+{
+	const struct sc_replay_opts *opts = s->study->opts;
+	double factor = 1;
+
+	for (size_t i = 0; s->variant->pick == PICK_CHANGED && i < opts->n_changes; i++)
+		if (opts->changes[i].action == SC_REPLAY_SCALE &&
+		    sc_selector_match(&opts->changes[i].selector, subject))
+			factor *= opts->changes[i].factor;
+	return factor;
+}
+
+static bool is_split(const struct stream_study *study, int32_t instance)
+{
+	return instance >= 0 && !isnan(study->run.transfer_us.at[instance]);
+}
+
+/* In the time of a collective that one recorded rank has. */
+static double waiting_us(const struct stream_study *study, size_t rank, const struct sc_act *act,
+			 double us)
+{
+	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
+	const double bound_us = study->run.ranks.at[rank].collectives.at[act->merge_call].bound_us;
+
+	return is_split(study, instance) ? 0 : us - fmin(us, bound_us);
+}
+
+/* Without sizes the shortest may be of a smaller one: then nothing is known of waiting. */
+double sc_streams_waiting_us(const struct stream_study *study, size_t rank,
+			     const struct sc_act *act, double us)
+{
+	const struct sc_trace_collective *c =
+		&study->run.ranks.at[rank].collectives.at[act->merge_call];
+	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
+	const bool known = c->group_size > 0 || study->run.world > 0;
+	const int n_ranks = sc_streams_ranks_of(study, c, instance);
+	const int n_recorded =
+		instance < 0 ? 1 : (int)study->run.merge.instances.at[instance].n_members;
+
+	if (c->bytes < 0 || n_recorded >= (known ? n_ranks : 2))
+		return 0;
+	return us - fmin(us, c->bound_us);
+}
+
+double sc_streams_rank_waiting_us(const struct stream_study *study, size_t rank, int64_t *n_unknown)
+{
+	const struct sc_trace_rank *rec = &study->run.ranks.at[rank];
+	double us = 0;
+
+	for (size_t i = 0; i < study->run.n_iterations; i++)
+		for (uint32_t a = rec->iterations.at[i].first_act;
+		     a < rec->iterations.at[i].end_act; a++) {
+			const struct sc_act *act = &rec->acts.at[a];
+
+			if (act->kind != SC_ACT_COLLECTIVE || act->launch == SC_NONE ||
+			    act->launch < rec->iterations.at[i].begin ||
+			    act->launch > rec->iterations.at[i].end)
+				continue;
+			us += sc_streams_waiting_us(study, rank, act,
+						    sc_trace_act_work_us(&study->run, rec, act));
+			*n_unknown += rec->collectives.at[act->merge_call].bytes < 0;
+		}
+	return us;
+}
+
+/* The transfer within `us`: of a collective that only one recorded rank has, the rest is waiting, which no
+ * change of the network makes shorter. */
+static double change_transfer(const struct setting *s, const struct sc_act *act, double us)
+{
+	const struct sc_replay_opts *opts = s->study->opts;
+	const struct sc_trace_collective *c = &s->rank->collectives.at[act->merge_call];
+	const int32_t instance =
+		s->study->run.merge.ranks.at[s->rank_idx].calls.at[act->merge_call].instance;
+	const int n_ranks = sc_streams_ranks_of(s->study, c, instance);
+	const struct sc_replay_subject subject = act_subject(s, act);
+	double waiting = waiting_us(s->study, s->rank_idx, act, us);
+	double transfer = us - waiting;
+
+	if (opts->missing == SC_MISSING_SYMMETRIC) {
+		waiting = 0;
+		transfer = us - sc_streams_waiting_us(s->study, s->rank_idx, act, us);
+	}
+
+	for (size_t i = 0; i < opts->n_changes; i++) {
+		if (!sc_selector_match(&opts->changes[i].selector, &subject))
+			continue;
+		if (opts->changes[i].action == SC_REPLAY_MEAN)
+			transfer = fmin(s->study->mean_us[act->name], c->bound_us);
+		if (opts->changes[i].action == SC_REPLAY_MODEL) {
+			const double model = sc_streams_model_us(s->study, c, n_ranks);
+
+			transfer = isnan(model) ? transfer : model;
+		}
+	}
+	return waiting + transfer * scale_of(s, &subject) * resize_factor(s->study, c, n_ranks);
+}
+
+/* What a time is multiplied with where the rank is to be no slower than the others. */
+static double as_others(const struct setting *s, const double *slowness)
+{
+	const bool asked = s->variant->pick == PICK_WITHOUT
+				   ? s->variant->which == s->rank_idx
+				   : s->variant->pick == PICK_CHANGED &&
+					     s->study->opts->without_rank == s->rank->rank;
+
+	return asked && slowness[s->rank_idx] > 1 ? 1 / slowness[s->rank_idx] : 1;
+}
+
+static double change_work(const struct setting *s, const struct sc_act *act, double us)
+{
+	const struct sc_replay_opts *opts = s->study->opts;
+	const struct sc_replay_subject subject = act_subject(s, act);
+
+	if (act->kind == SC_ACT_KERNEL)
+		us *= as_others(s, s->study->slowness);
+	if (s->variant->pick != PICK_CHANGED)
+		return us;
+	if (act->kind == SC_ACT_COLLECTIVE)
+		return change_transfer(s, act, us);
+	for (size_t i = 0; i < opts->n_changes; i++)
+		if (opts->changes[i].action == SC_REPLAY_MEAN &&
+		    sc_selector_match(&opts->changes[i].selector, &subject))
+			us = s->study->mean_us[act->name];
+	return us * scale_of(s, &subject);
+}
+
+/* ---- nodes ---- */
+
+static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_cost *cost)
+{
+	const struct stream_medians *m = &s->study->medians[s->rank_idx];
+	const struct stream_pair measured = {s->rank->calls.at[c].gap_us,
+					     s->rank->calls.at[c].tail_us};
+	const struct sc_replay_subject subject =
+		subject_of(s, SC_REPLAY_HOST,
+			   sc_trace_run_name(&s->study->run, s->rank->calls.at[c].name), NULL);
+	const enum replay_times times = s->variant->gaps;
+
+	/* That the host sees room late costs nothing where it need not wait. */
+	if (tail && s->rank->calls.at[c].kind == SC_CALL_QUEUED)
+		cost->latency_us = s->follow ? 0 : (double)measured.work_us;
+	else if (tail)
+		cost->latency_us =
+			choose(times, (double)measured.work_us, (double)m->typical_calls[c].work_us,
+			       (double)m->other_calls[c].work_us, (double)measured.work_us);
+	else
+		cost->latency_us =
+			choose(times, (double)measured.gap_us, (double)m->typical_calls[c].gap_us,
+			       (double)m->other_calls[c].gap_us, (double)measured.gap_us) *
+			as_others(s, s->study->host_slowness);
+	cost->latency_us *= scale_of(s, &subject);
+}
+
+static double gap_now(const struct setting *s, uint32_t a, double measured)
+{
+	const struct stream_medians *m = &s->study->medians[s->rank_idx];
+	const struct sc_replay_subject subject = subject_of(s, SC_REPLAY_HOST, "launch", NULL);
+
+	return choose(s->variant->gaps, measured, (double)m->typical_acts[a].gap_us,
+		      (double)m->other_acts[a].gap_us, measured) *
+	       scale_of(s, &subject);
+}
+
+static double work_now(const struct setting *s, uint32_t a)
+{
+	const struct stream_medians *m = &s->study->medians[s->rank_idx];
+	const struct sc_act *act = &s->rank->acts.at[a];
+	const double us =
+		choose(s->variant->work, sc_trace_act_work_us(&s->study->run, s->rank, act),
+		       (double)m->typical_acts[a].work_us, (double)m->other_acts[a].work_us,
+		       s->study->mean_us[act->name]);
+
+	return change_work(s, act, us);
+}
+
+static int compare_left(const void *left, const void *right)
+{
+	const struct stream_left *a = left, *b = right;
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return (a->act > b->act) - (a->act < b->act);
+}
+
+/* What the iteration before left to run: as its replay did; what that does not know as recorded, with the
+ * changes. */
+static void set_carried(const struct setting *s, uint32_t act, struct lane_left *lane,
+			struct sc_cost *cost)
+{
+	const struct stream_follow *v = s->follow;
+	const struct stream_left key = {.rank = (uint32_t)s->rank_idx, .act = act};
+	const struct stream_left *left = NULL;
+
+	if (v->left.n)
+		left = bsearch(&key, v->left.at, v->left.n, sizeof(key), compare_left);
+	if (left) {
+		cost->latency_us = 0;
+		cost->work_us = fmax(0, left->us - lane->us);
+	} else {
+		const struct sc_act *a = &s->rank->acts.at[act];
+		const struct sc_trace_rest rest = sc_trace_act_rest(
+			s->rank, s->rank->iterations.at[s->iteration].begin, a, lane->act);
+
+		cost->latency_us = v->behind_frac * rest.gap_us;
+		cost->work_us = v->behind_frac * change_work(s, a, rest.work_us);
+	}
+	lane->us += sc_cost_alone_us(cost);
+	lane->act = act;
+}
+
+static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
+{
+	const struct sc_trace_node *ref = &g->refs.at[node];
+	struct sc_cost *cost = &g->graph.costs.at[g->graph.nodes.at[node].cost];
+	uint32_t group = g->graph.nodes.at[node].group;
+
+	s->rank_idx = sc_graph_class_of(&g->graph, node);
+	s->rank = &s->study->run.ranks.at[s->rank_idx];
+	switch (ref->kind) {
+	case SC_TRACE_NODE_CALL:
+		set_call(s, ref->index, false, cost);
+		break;
+	case SC_TRACE_NODE_SYNC:
+		set_call(s, ref->index, true, cost);
+		break;
+	case SC_TRACE_NODE_ACT:
+		if (s->rank->acts.at[ref->index].launch != SC_NONE)
+			cost->latency_us =
+				gap_now(s, ref->index, (double)s->rank->acts.at[ref->index].gap_us);
+		if (group == SC_NONE)
+			cost->work_us = work_now(s, ref->index);
+		else /* the shortest that a member says */
+			g->graph.costs.at[g->graph.groups.at[group].cost].work_us =
+				fmin(g->graph.costs.at[g->graph.groups.at[group].cost].work_us,
+				     work_now(s, ref->index));
+		break;
+	case SC_TRACE_NODE_CARRIED:
+		if (s->follow)
+			set_carried(s, ref->index, &s->lanes[g->graph.nodes.at[node].lane], cost);
+		break;
+	default: /* the begin as it was */
+		break;
+	}
+}
+
+void sc_streams_set(const struct replay_at *at, struct sc_trace_graph *graph)
+{
+	const struct stream_study *study = at->model;
+	struct setting s = {.study = study,
+			    .variant = at->variant,
+			    .follow = at->v == V_OTHERS ? NULL : &study->follow[at->v],
+			    .iteration = at->iteration};
+
+	for (size_t i = 0; i < graph->graph.groups.n; i++)
+		graph->graph.costs.at[graph->graph.groups.at[i].cost].work_us = INFINITY;
+	s.lanes = sc_xmalloc((graph->graph.lanes.n + 1) * sizeof(*s.lanes));
+	for (size_t i = 0; i < graph->graph.lanes.n; i++)
+		s.lanes[i] = (struct lane_left){.act = SC_NONE};
+	for (uint32_t i = 0; i < graph->graph.nodes.n; i++)
+		set_node(&s, i, graph);
+	free(s.lanes);
+}
+
+/* ---- before anything is simulated ---- */
+
+unsigned sc_streams_matches(const void *model, const struct sc_selector *selector)
+{
+	const struct stream_study *study = model;
+	unsigned kinds = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t i = 0; i < study->run.n_iterations; i++) {
+			const struct setting s = {.study = study,
+						  .iteration = i,
+						  .rank_idx = r,
+						  .rank = &study->run.ranks.at[r]};
+			const struct sc_trace_iteration *it = &s.rank->iterations.at[i];
+			struct sc_replay_subject subject =
+				subject_of(&s, SC_REPLAY_HOST, "launch", NULL);
+
+			if (sc_selector_match(selector, &subject))
+				kinds |= 1u << SC_REPLAY_HOST;
+			for (uint32_t c = it->begin; c <= it->end; c++) {
+				subject.name =
+					sc_trace_run_name(&study->run, s.rank->calls.at[c].name);
+				if (sc_selector_match(selector, &subject))
+					kinds |= 1u << SC_REPLAY_HOST;
+			}
+			for (uint32_t a = it->first_act; a < it->end_act; a++) {
+				subject = act_subject(&s, &s.rank->acts.at[a]);
+				if (sc_selector_match(selector, &subject))
+					kinds |= 1u << subject.kind;
+			}
+		}
+	return kinds;
+}
+
+/* What an action can change. */
+enum {
+	ALL_KINDS = (1 << SC_N_REPLAY_KINDS) - 1,
+	TRANSFERS = 1 << SC_REPLAY_COLLECTIVE | 1 << SC_REPLAY_P2P
+};
+static const struct {
+	const char *text;
+	unsigned kinds;
+	const char *why;
+} ACTIONS[] = {
+	[SC_REPLAY_SCALE] = {"", ALL_KINDS, ""},
+	[SC_REPLAY_MEAN] = {"=mean", ALL_KINDS & ~(1u << SC_REPLAY_HOST),
+			    "work of the host stays; --gaps says which is taken"},
+	[SC_REPLAY_MODEL] = {"=model", TRANSFERS,
+			     "the models know the network; kernels, copies and the host stay"},
+};
+
+int sc_streams_check_change(const void *model, const struct sc_replay_change *change,
+			    unsigned kinds, struct sc_warnings *warnings, struct sc_err *err)
+{
+	const struct stream_study *study = model;
+	const char *text = change->selector.text;
+
+	if (change->action == SC_REPLAY_MODEL && !study->opts->network.us && kinds & TRANSFERS)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--replace %.64s=model: which network? give a config with "
+				  "--cluster",
+				  text);
+	if (!(kinds & ACTIONS[change->action].kinds))
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "--replace %.64s%s: would replace nothing: %s", text,
+				  ACTIONS[change->action].text, ACTIONS[change->action].why);
+	if (kinds & ~ACTIONS[change->action].kinds)
+		sc_warn(warnings, "--replace %.64s%s: %s", text, ACTIONS[change->action].text,
+			ACTIONS[change->action].why);
+	return 0;
+}
+
+/* A rank that is to be no slower than the others, and is not slower as it is. */
+static void check_without(const struct stream_study *study, struct sc_warnings *warnings)
+{
+	const int64_t without = study->opts->without_rank;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		if (study->run.ranks.at[r].rank == without && !(study->slowness[r] > 1) &&
+		    !(study->host_slowness[r] > 1))
+			sc_warn(warnings,
+				"--without-straggler %lld: its kernels and its host take no longer "
+				"than those of the others; nothing is changed",
+				(long long)without);
+}
+
+/* Of the recording: the largest group, or what it says of itself. */
+static int recorded_gpus(const struct stream_study *study)
+{
+	int n = 1;
+
+	if (study->run.world > 0)
+		return study->run.world;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++) {
+			const int of = sc_streams_ranks_of(
+				study, &study->run.ranks.at[r].collectives.at[c],
+				study->run.merge.ranks.at[r].calls.at[c].instance);
+
+			n = of > n ? of : n;
+		}
+	return n;
+}
+
+static bool has_collectives(const struct stream_study *study)
+{
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		if (study->run.ranks.at[r].collectives.n)
+			return true;
+	return false;
+}
+
+/* More GPUs than a node has are reached by a network that a recording on one node did not measure. */
+static int check_gpus(const struct stream_study *study, struct sc_err *err)
+{
+	const int64_t gpus = study->opts->gpus;
+	const int recorded = recorded_gpus(study), node = study->run.node_gpus;
+
+	if (gpus <= recorded || gpus <= node || study->opts->network.us || study->run.spans_nodes ||
+	    !has_collectives(study))
+		return 0;
+	if (node > 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--set gpus=%lld: more than the %d GPUs of a node of the trace, "
+				  "and it has nothing of the network between nodes; give a config "
+				  "with --cluster",
+				  (long long)gpus, node);
+	return sc_err_set(err, SC_EUSAGE,
+			  "--set gpus=%lld: the trace does not say on how many nodes its %d GPUs "
+			  "were, and so not what the network between nodes does; give a config "
+			  "with --cluster",
+			  (long long)gpus, recorded);
+}
+
+int sc_streams_check(const struct stream_study *study, struct sc_warnings *warnings,
+		     struct sc_err *err)
+{
+	check_without(study, warnings);
+	return check_gpus(study, err);
+}

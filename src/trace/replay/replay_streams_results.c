@@ -1,0 +1,412 @@
+/* What a replay of GPU streams says besides its iterations: ranks, and what the reader must know of the
+ * recording. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "trace/replay/replay_streams_priv.h"
+
+/* As find_end() of a replay; how far the device is behind the last host in *lag_us. */
+static double measured_us(const struct sc_trace_run *run, size_t iteration, double *lag_us)
+{
+	int64_t from = INT64_MIN, host = INT64_MIN, last = INT64_MIN, work = 0, end;
+
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+		const struct sc_trace_iteration *it = &rank->iterations.at[iteration];
+		const int64_t begin_ns = rank->calls.at[it->begin].start_ns;
+		int64_t work_ns = rank->calls.at[it->end].start_ns - begin_ns;
+
+		for (uint32_t c = it->begin; c <= it->end; c++)
+			if (sc_call_waits(&rank->calls.at[c]))
+				work_ns -= rank->calls.at[c].dur_ns;
+		work = work_ns > work ? work_ns : work;
+		from = begin_ns > from ? begin_ns : from;
+		if (rank->calls.at[it->end].start_ns > host)
+			host = rank->calls.at[it->end].start_ns;
+		for (uint32_t a = it->first_act; a < it->end_act; a++) {
+			const struct sc_act *act = &rank->acts.at[a];
+			const bool before = act->place == SC_NONE || act->place < it->begin;
+			int64_t *until = before ? &from : &last;
+
+			if ((before || act->place < it->end) && sc_act_end(act) > *until)
+				*until = sc_act_end(act);
+		}
+	}
+	*lag_us = last > host ? sc_ns_us(last - host) : 0;
+	end = last > host ? last : host;
+	return sc_ns_us(end - (end - work < from ? end - work : from));
+}
+
+void sc_streams_describe(const struct stream_study *study, struct sc_replay_result *out)
+{
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		struct sc_replay_rank rank = {
+			.rank = study->run.ranks.at[r].rank,
+			.dp_rank = -1,
+			.stage = -1,
+			.without_ms = NAN,
+		};
+
+		snprintf(rank.name, sizeof(rank.name), "rank %d", (int)rank.rank);
+		SC_VEC_PUSH(&out->ranks, rank);
+	}
+	for (size_t i = 0; i < study->run.n_iterations; i++) {
+		double lag_us;
+		const double us = measured_us(&study->run, i, &lag_us);
+		const struct sc_replay_iteration it = {
+			.step = study->run.ranks.at[0].iterations.at[i].step,
+			.measured_ms = us / SC_US_PER_MS,
+			.lag_ms = lag_us / SC_US_PER_MS};
+
+		SC_VEC_PUSH(&out->iterations, it);
+	}
+}
+
+static void put_families(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const double n = (double)(study->run.n_iterations * study->run.ranks.n);
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+		for (size_t i = 0; i < study->run.n_iterations; i++)
+			for (uint32_t a = rank->iterations.at[i].first_act;
+			     a < rank->iterations.at[i].end_act; a++) {
+				const struct sc_act *act = &rank->acts.at[a];
+
+				if (act->launch >= rank->iterations.at[i].begin &&
+				    act->launch <= rank->iterations.at[i].end)
+					out->family_ms[study->run.family.at[act->name]] +=
+						(double)act->dur_ns / (double)SC_NS_PER_MS / n;
+			}
+	}
+}
+
+static void warn_of_ranks(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const struct sc_merge *m = &study->run.merge;
+	const int64_t n = (int64_t)study->run.ranks.n;
+
+	if (study->run.world > n)
+		sc_warn(&out->warnings,
+			"%" PRId64 " of %d ranks were recorded: the others are only seen through "
+			"what these waited for",
+			n, (int)study->run.world);
+	if (m->n_solo && m->n_solo == m->n_calls)
+		sc_warn(&out->warnings,
+			"collectives of one recorded rank cannot be split into transfer and waiting "
+			"(n=%zu): both are used again; changes apply to the shortest of each size",
+			m->n_solo);
+	else if (m->n_matched < m->n_calls)
+		sc_warn(&out->warnings,
+			"collectives without a partner among the recorded ranks keep their waiting: "
+			"n=%zu of %zu",
+			m->n_calls - m->n_matched, m->n_calls);
+	if (study->run.n_idle)
+		sc_warn(&out->warnings, "files without activity of a GPU are left out: n=%zu",
+			study->run.n_idle);
+	if (study->run.n_contradictions)
+		sc_warn(&out->warnings,
+			"collectives whose ranks did not overlap in time are not replayed as groups: "
+			"n=%zu",
+			study->run.n_contradictions);
+}
+
+/* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
+static void warn_of_doubles(const struct stream_study *study, struct sc_replay_result *out)
+{
+	for (size_t b = 1; b < study->run.ranks.n; b++) {
+		for (size_t a = 0; a < b; a++) {
+			if (study->run.ranks.at[a].rank != study->run.ranks.at[b].rank)
+				continue;
+			sc_warn(&out->warnings,
+				"rank %d is in more than one file; each is replayed as a rank of "
+				"its own: remove those that are of another run",
+				(int)study->run.ranks.at[b].rank);
+			return;
+		}
+	}
+}
+
+static void warn_of_clocks(const struct stream_study *study, struct sc_replay_result *out)
+{
+	double widest_us = 0, spread_us = 0, few_us = 0;
+	size_t n = 0, n_few = 0;
+
+	for (size_t r = 0; r < study->run.merge.ranks.n; r++) {
+		const struct sc_merge_rank *rank = &study->run.merge.ranks.at[r];
+
+		if (rank->basis == SC_MERGE_FEW) {
+			n_few++;
+			few_us = fmax(few_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
+		}
+		if (rank->basis != SC_MERGE_COLLECTIVES)
+			continue;
+		n++;
+		widest_us = fmax(widest_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
+		spread_us = fmax(spread_us, rank->spread_ns / (double)SC_NS_PER_US);
+	}
+	if (n_few)
+		sc_warn(&out->warnings,
+			"clocks of %zu ranks as recorded: fewer than five collectives say nothing of "
+			"them; causality bounds the error by %.1f us",
+			n_few, few_us);
+	if (n)
+		sc_warn(&out->warnings,
+			"clocks of %zu ranks set by the ends of collectives: half of the ends agree "
+			"within %.1f us, causality bounds the error by %.1f us",
+			n, spread_us, widest_us);
+}
+
+static const char *resized_as(const struct stream_study *study)
+{
+	if (study->opts->network.us)
+		return "scaled by the model of the cluster";
+	if (study->run.spans_nodes)
+		return "scaled as rings at the recorded speed between nodes, no --cluster";
+	if (study->run.node_gpus > 0)
+		return "scaled as rings at the recorded speed within a node, no --cluster";
+	return "scaled as rings at the recorded speed, without --cluster";
+}
+
+/* Of all ranks. */
+static void warn_of_queues(const struct stream_study *study, struct sc_replay_result *out)
+{
+	uint32_t depth = 0;
+	int64_t n = 0;
+	double us = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+		depth = rank->queue_depth > depth ? rank->queue_depth : depth;
+		n += rank->n_queued;
+		us += rank->queued_us;
+	}
+	if (n)
+		sc_warn(&out->warnings,
+			"the launch queue was full (entries=%u): n=%" PRId64
+			" launches waited for the device, %.3f ms in all; no host work",
+			(unsigned)depth, n, us / SC_US_PER_MS);
+}
+
+/* A host that runs ahead further and further: what it does at this pace, the device does not follow. */
+static void warn_of_lag(struct sc_replay_result *out)
+{
+	const size_t n = out->iterations.n;
+	const struct sc_replay_iteration *it = out->iterations.at;
+	size_t n_grown = 1;
+
+	while (n_grown < n && it[n_grown].lag_ms > it[n_grown - 1].lag_ms)
+		n_grown++;
+	if (n > 1 && n_grown == n)
+		sc_warn(&out->warnings,
+			"the device falls behind its host: by %.3f ms at the end of step %" PRId64
+			", %.3f ms at the end of step %" PRId64
+			"; steps are told from device end to device end",
+			it[0].lag_ms, it[0].step, it[n - 1].lag_ms, it[n - 1].step);
+}
+
+static void warn_of_holes(const struct stream_study *study, struct sc_replay_result *out)
+{
+	int64_t n_lost = 0, n_doubled = 0;
+	size_t n_cut = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		n_cut += study->run.ranks.at[r].n_cut;
+		n_lost += study->run.ranks.at[r].n_lost;
+		n_doubled += study->run.ranks.at[r].n_doubled;
+	}
+	if (n_cut)
+		sc_warn(&out->warnings,
+			"steps that lost calls or kernels are left out: n=%zu beside %zu kept; launches "
+			"without their kernel n=%" PRId64,
+			n_cut, out->iterations.n, n_lost);
+	if (n_doubled)
+		sc_warn(&out->warnings,
+			"activities that are in the trace twice, at one time on one stream: n=%" PRId64
+			"; it may be two copies of one",
+			n_doubled);
+}
+
+static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
+{
+	int64_t n_unlaunched = 0;
+	size_t n_alone = 0, n_inferred = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		n_unlaunched += study->run.ranks.at[r].n_unlaunched;
+		n_alone += study->medians[r].n_alone;
+		n_inferred += !study->run.ranks.at[r].has_waits;
+	}
+	if (study->run.found_by == SC_FOUND_PERIOD)
+		sc_warn(&out->warnings,
+			"no range marks iterations: they are cut by the period of the kernels");
+	if (study->run.found_by == SC_FOUND_WHOLE && study->opts->range)
+		sc_warn(&out->warnings, "no range is named \"%.64s\": the trace is one iteration",
+			study->opts->range);
+	else if (study->run.found_by == SC_FOUND_WHOLE)
+		sc_warn(&out->warnings,
+			"no range marks iterations and no period was found: the trace is one");
+	if (n_unlaunched)
+		sc_warn(&out->warnings,
+			"device activities without their call start as recorded after what is "
+			"before them: n=%" PRId64,
+			n_unlaunched);
+	if (n_inferred)
+		sc_warn(&out->warnings,
+			"the trace does not say what streams wait for: inferred from collectives and "
+			"from starts just after ends");
+	if (n_alone && study->run.n_iterations > 1)
+		sc_warn(&out->warnings,
+			"calls and activities that no other iteration has stand for themselves: "
+			"n=%zu",
+			n_alone);
+	if (study->opts->gpus)
+		sc_warn(&out->warnings,
+			"gpus=%" PRId64 ": transfers of groups of all ranks are %s; the recorded "
+			"ranks stand for the new ones",
+			study->opts->gpus, resized_as(study));
+}
+
+static void warn_of_missing(const struct stream_study *study, struct sc_replay_result *out)
+{
+	const double n = (double)study->run.n_iterations;
+	int64_t n_unknown = 0;
+	double sum = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const double us = sc_streams_rank_waiting_us(study, r, &n_unknown);
+
+		sum += us;
+		if (us > 0)
+			sc_warn(&out->warnings,
+				"symmetric: rank %d no longer waits for ranks that were not recorded, "
+				"%.3f ms an iteration (over the shortest of each size)",
+				(int)study->run.ranks.at[r].rank, us / SC_US_PER_MS / n);
+	}
+	if (!(sum > 0) && n_unknown == 0)
+		sc_warn(&out->warnings,
+			"symmetric: no recorded rank waited for one that was not recorded");
+	if (n_unknown)
+		sc_warn(&out->warnings,
+			"symmetric: collectives whose size the trace does not say keep their "
+			"waiting: n=%" PRId64,
+			n_unknown);
+}
+
+static void warn_of_buckets(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool of_model = false;
+
+	for (size_t i = 0; i < study->fits.n; i++)
+		of_model = of_model || study->fits.at[i].n_sizes == 0;
+	sc_warn(&out->warnings,
+		"buckets of %g MiB: %zu gradient collectives became %zu; times by a line through %s; "
+		"gradients appear evenly between recorded ones",
+		study->opts->bucket_mib, study->n_recorded_buckets, study->n_new_buckets,
+		of_model ? "the model's" : "recorded sizes");
+}
+
+static void warn_of_overlap(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool inferred = false;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		inferred = inferred || !study->run.ranks.at[r].has_waits;
+	if (study->opts->overlap == SC_OVERLAP_NONE)
+		sc_warn(&out->warnings,
+			"overlap none: in the order of launches, collectives wait for all device work "
+			"before them, and all after them for their end");
+	else if (inferred)
+		sc_warn(&out->warnings,
+			"overlap free: waits for collectives that were inferred from times are "
+			"dropped; stream order and synchronizing calls stay");
+	else
+		sc_warn(&out->warnings,
+			"overlap free: the trace says what streams wait for, and that stays: nothing "
+			"to drop");
+}
+
+/* Collectives that no model can be asked about, of *n. */
+static size_t count_unknown(const struct stream_study *study, size_t *n)
+{
+	size_t n_unknown = 0;
+
+	*n = 0;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, ++*n) {
+			const struct sc_trace_collective *c =
+				&study->run.ranks.at[r].collectives.at[i];
+
+			n_unknown += c->kind < 0 || c->bytes < 0;
+		}
+	return n_unknown;
+}
+
+static void warn_of_model(const struct stream_study *study, struct sc_replay_result *out)
+{
+	bool model = false;
+	size_t n, n_unknown = count_unknown(study, &n);
+
+	for (size_t i = 0; i < study->opts->n_changes; i++)
+		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
+	if (n_unknown && study->opts->gpus && study->opts->network.us)
+		sc_warn(&out->warnings,
+			"gpus: collectives whose kind or size the trace does not say are scaled as "
+			"rings at the recorded speed, not by the model: n=%zu of %zu",
+			n_unknown, n);
+	if (n_unknown && model)
+		sc_warn(&out->warnings,
+			"model: collectives whose kind or size the trace does not say stay as "
+			"recorded: n=%zu of %zu",
+			n_unknown, n);
+}
+
+static void warn_of_changes(const struct stream_study *study, struct sc_replay_result *out)
+{
+	warn_of_model(study, out);
+	if (study->opts->missing == SC_MISSING_SYMMETRIC)
+		warn_of_missing(study, out);
+	if (study->opts->bucket_mib > 0)
+		warn_of_buckets(study, out);
+	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
+		warn_of_overlap(study, out);
+}
+
+void sc_streams_results(struct replay_study *of)
+{
+	const struct stream_study *study = of->model;
+	struct sc_replay_result *out = of->out;
+
+	out->source = "streams";
+	out->reused =
+		study->run.ranks.n > 1
+			? "durations of kernels and copies, shortest member of each collective "
+			  "(no waiting), host work between calls, launch latencies"
+			: "durations of kernels, copies and collectives (with their waiting), host "
+			  "work between calls, launch latencies";
+	memcpy(out->marked_by, study->run.marked_by, sizeof(out->marked_by));
+	out->n_ranks = (int64_t)study->run.ranks.n;
+	out->gpus = study->opts->gpus      ? study->opts->gpus
+		    : study->run.world > 0 ? study->run.world
+					   : out->n_ranks;
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		out->n_events += study->run.ranks.at[r].n_events;
+	for (size_t r = 0; r < out->ranks.n; r++) {
+		out->ranks.at[r].slowness = study->slowness[r];
+		out->ranks.at[r].host_slowness = study->host_slowness[r];
+	}
+	put_families(study, out);
+	warn_of_ranks(study, out);
+	warn_of_doubles(study, out);
+	warn_of_clocks(study, out);
+	warn_of_queues(study, out);
+	warn_of_lag(out);
+	warn_of_holes(study, out);
+	warn_of_trace(study, out);
+	warn_of_changes(study, out);
+}

@@ -1,0 +1,356 @@
+/* What is typical of each call and activity: the same one of other iterations, that is of the same name,
+ * thread or stream, and place among those of its name. Means without
+ * outliers. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/search.h"
+#include "base/stats.h"
+#include "base/units.h"
+#include "trace/replay/replay_streams_priv.h"
+
+enum { MIN_FOR_TRIMMING = 8, MAX_LIKE = 64 };
+#define OUTLIER_FACTOR 5.0
+#define OUTLIER_US 20.0
+
+/* One call or activity of one iteration. */
+struct entry {
+	uint32_t lane, name, place; /* place: how many of its name and lane were before it */
+	uint32_t iteration, index;
+	bool outlier; /* takes what is typical, and is no part of it */
+	struct stream_pair us;
+};
+struct entries {
+	SC_VEC(struct entry) list;
+};
+
+static int compare_u32(uint32_t a, uint32_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+	const struct entry *a = left, *b = right;
+	int by = compare_u32(a->lane, b->lane);
+
+	by = by ? by : compare_u32(a->name, b->name);
+	by = by ? by : compare_u32(a->iteration, b->iteration);
+	return by ? by : compare_u32(a->index, b->index);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct entry *a = left, *b = right;
+	int by = compare_u32(a->lane, b->lane);
+
+	by = by ? by : compare_u32(a->name, b->name);
+	by = by ? by : compare_u32(a->place, b->place);
+	return by ? by : compare_u32(a->iteration, b->iteration);
+}
+
+static bool same_name(const struct entry *a, const struct entry *b)
+{
+	return a->lane == b->lane && a->name == b->name;
+}
+
+static void number_places(struct entry *e, size_t n)
+{
+	if (n)
+		qsort(e, n, sizeof(*e), compare_names);
+	for (size_t i = 0; i < n; i++)
+		e[i].place =
+			i && same_name(&e[i], &e[i - 1]) && e[i].iteration == e[i - 1].iteration
+				? e[i - 1].place + 1
+				: 0;
+	if (n)
+		qsort(e, n, sizeof(*e), compare_places);
+}
+
+struct scratch {
+	double *x;
+	double *sorted, *below; /* rising; below[i]: sum of the first i */
+	uint32_t *n_like;       /* by iteration */
+	uint32_t like[2 * MAX_LIKE];
+};
+
+/* Of n values, in s->x. */
+static void sort_values(struct scratch *s, size_t n)
+{
+	memcpy(s->sorted, s->x, n * sizeof(*s->x));
+	sc_sort_doubles(s->sorted, n);
+	s->below[0] = 0;
+	for (size_t i = 0; i < n; i++)
+		s->below[i + 1] = s->below[i] + s->sorted[i];
+}
+
+/* How many of the sorted are below. */
+static size_t n_below(const struct scratch *s, size_t n, double value)
+{
+	size_t low;
+
+	SC_FIRST_NOT(low, i, 0, n, s->sorted[i] < value);
+	return low;
+}
+
+/* The sum of n sorted values; of many, what is far above the median counts as far only. Times are skewed, so
+ * that sums of medians would be too short; and of few values none can be told to be an outlier. */
+static double trimmed_sum(const struct scratch *s, size_t n, size_t n_used, double median,
+			  double *limit)
+{
+	size_t kept = n;
+
+	*limit = (double)INFINITY;
+	if (n_used >= MIN_FOR_TRIMMING) {
+		*limit = OUTLIER_FACTOR * median + OUTLIER_US;
+		kept = n_below(s, n, *limit);
+	}
+	return kept == n ? s->below[n] : s->below[kept] + (double)(n - kept) * *limit;
+}
+
+static float typical(const struct scratch *s, size_t n)
+{
+	double limit;
+
+	return (float)(trimmed_sum(s, n, n, sc_percentile_sorted(s->sorted, n, 50), &limit) /
+		       (double)n);
+}
+
+static float without(const struct scratch *s, size_t n, size_t k)
+{
+	double limit, median, sum;
+
+	if (n == 1)
+		return NAN;
+	median = sc_median_without(s->sorted, n, n_below(s, n, s->x[k]));
+	sum = trimmed_sum(s, n, n - 1, median, &limit);
+	return (float)((sum - fmin(s->x[k], limit)) / (double)(n - 1));
+}
+
+static float *part_of(struct stream_pair *pair, int part)
+{
+	return part ? &pair->work_us : &pair->gap_us;
+}
+
+/* One run of entries of the same place. Where all are of outliers, they stand for themselves. */
+static void means_of(struct entry *e, size_t n, struct scratch *s, struct stream_pair *usual,
+		     struct stream_pair *other)
+{
+	for (int part = 0; part < 2; part++) {
+		size_t m = 0, k = 0;
+		float all;
+
+		for (size_t i = 0; i < n; i++)
+			if (!e[i].outlier)
+				s->x[m++] = (double)*part_of(&e[i].us, part);
+		sort_values(s, m);
+		all = m ? typical(s, m) : (float)NAN;
+		for (size_t i = 0; i < n; i++) {
+			*part_of(&usual[e[i].index], part) = m ? all : *part_of(&e[i].us, part);
+			*part_of(&other[e[i].index], part) =
+				e[i].outlier ? all : without(s, m, k++);
+		}
+	}
+}
+
+/* Of n entries of a name those that may stand for others: at most MAX_LIKE of an iteration, until there are as
+ * many beside any one. Returns how many. */
+static size_t find_like(const struct entry *e, size_t n, struct scratch *s)
+{
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++)
+		s->n_like[e[i].iteration] = 0;
+	for (size_t i = 0; i < n && m < 2 * MAX_LIKE; i++)
+		if (!e[i].outlier && s->n_like[e[i].iteration]++ < MAX_LIKE)
+			s->like[m++] = (uint32_t)i;
+	return m;
+}
+
+/* What no other iteration has at its place takes what others of its name do in other iterations. */
+static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct stream_pair *other)
+{
+	const size_t n_like = find_like(e, n, s);
+	size_t n_alone = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t m = 0;
+
+		if (!isnan(other[e[i].index].work_us))
+			continue;
+		other[e[i].index] = e[i].us;
+		for (int part = 0; part < 2; part++) {
+			m = 0;
+			for (size_t j = 0; j < n_like && m < MAX_LIKE; j++)
+				if (e[s->like[j]].iteration != e[i].iteration)
+					s->x[m++] = (double)*part_of(&e[s->like[j]].us, part);
+			if (m == 0)
+				break;
+			sort_values(s, m);
+			*part_of(&other[e[i].index], part) = typical(s, m);
+		}
+		n_alone += m == 0;
+	}
+	return n_alone;
+}
+
+static size_t find_medians(struct entries *entries, size_t n_iterations, struct stream_pair *usual,
+			   struct stream_pair *other)
+{
+	struct entry *e = entries->list.at;
+	const size_t n = entries->list.n;
+	struct scratch s;
+	size_t n_alone = 0;
+
+	s.x = sc_xmalloc((n + 1) * sizeof(double));
+	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
+	s.below = sc_xmalloc((n + 1) * sizeof(double));
+	s.n_like = sc_xmalloc((n_iterations + 1) * sizeof(*s.n_like));
+	number_places(e, n);
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i; end < n && same_name(&e[end], &e[i]) && e[end].place == e[i].place;
+		     end++)
+			;
+		means_of(&e[i], end - i, &s, usual, other);
+	}
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i; end < n && same_name(&e[end], &e[i]); end++)
+			;
+		n_alone += fill_alone(&e[i], end - i, &s, other);
+	}
+	free(s.x);
+	free(s.sorted);
+	free(s.below);
+	free(s.n_like);
+	return n_alone;
+}
+
+static struct stream_pair *pairs(size_t n)
+{
+	struct stream_pair *p = sc_xmalloc((n + 1) * sizeof(*p));
+
+	memset(p, 0, (n + 1) * sizeof(*p));
+	return p;
+}
+
+void sc_streams_release_medians(struct stream_medians *medians)
+{
+	free(medians->typical_calls);
+	free(medians->other_calls);
+	free(medians->typical_acts);
+	free(medians->other_acts);
+}
+
+static void rank_medians(const struct stream_study *study, const struct sc_trace_rank *r,
+			 struct stream_medians *m)
+{
+	const struct sc_trace_run *run = &study->run;
+	struct entries calls = {.list = {0}}, acts = {.list = {0}};
+
+	*m = (struct stream_medians){.typical_calls = pairs(r->calls.n),
+				     .other_calls = pairs(r->calls.n),
+				     .typical_acts = pairs(r->acts.n),
+				     .other_acts = pairs(r->acts.n)};
+	for (uint32_t i = 0; i < run->n_iterations; i++) {
+		const struct sc_trace_iteration *it = &r->iterations.at[i];
+
+		for (uint32_t c = it->begin + 1; c <= it->end; c++) {
+			const struct sc_call *call = &r->calls.at[c];
+			const struct entry e = {.lane = call->lane,
+						.name = call->name,
+						.iteration = i,
+						.index = c,
+						.outlier = study->outlier[i],
+						.us = {call->gap_us, call->tail_us}};
+
+			SC_VEC_PUSH(&calls.list, e);
+		}
+		for (uint32_t a = it->first_act; a < it->end_act; a++) {
+			const struct sc_act *act = &r->acts.at[a];
+			const struct entry e = {
+				.lane = act->lane,
+				.name = act->name,
+				.iteration = i,
+				.index = a,
+				.outlier = study->outlier[i],
+				.us = {act->gap_us, (float)sc_trace_act_work_us(run, r, act)},
+			};
+
+			if (act->launch >= it->begin && act->launch <= it->end)
+				SC_VEC_PUSH(&acts.list, e);
+		}
+	}
+	m->n_alone = find_medians(&calls, run->n_iterations, m->typical_calls, m->other_calls) +
+		     find_medians(&acts, run->n_iterations, m->typical_acts, m->other_acts);
+	SC_VEC_RELEASE(&calls.list);
+	SC_VEC_RELEASE(&acts.list);
+}
+
+void sc_streams_medians(struct stream_study *study)
+{
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		sc_streams_release_medians(&study->medians[r]);
+		rank_medians(study, &study->run.ranks.at[r], &study->medians[r]);
+	}
+}
+
+/* Times of ranks -> each over the mean of the others; NAN where there are none. */
+static void over_others(double *us, size_t n)
+{
+	double sum = 0;
+
+	for (size_t r = 0; r < n; r++)
+		sum += us[r];
+	for (size_t r = 0; r < n; r++)
+		us[r] = n > 1 && sum > us[r] ? us[r] * (double)(n - 1) / (sum - us[r])
+					     : (double)NAN;
+}
+
+/* Of the iterations: between iterations a rank may do what others need not. */
+static double host_us(const struct sc_trace_rank *rank)
+{
+	double us = 0;
+
+	for (size_t i = 0; i < rank->iterations.n; i++)
+		for (uint32_t c = rank->iterations.at[i].begin + 1; c <= rank->iterations.at[i].end;
+		     c++)
+			us += (double)rank->calls.at[c].gap_us;
+	return us;
+}
+
+/* Means by name, and how slow each rank computes against the others: over iterations, activities that are
+ * no collectives; and its host. */
+void sc_streams_means(struct stream_study *study)
+{
+	const struct sc_trace_run *run = &study->run;
+	const size_t n_names = sc_intern_count(&run->names) + 1, n = run->ranks.n;
+	int64_t *count = sc_xmalloc(n_names * sizeof(*count));
+
+	study->mean_us = sc_xmalloc(n_names * sizeof(double));
+	study->slowness = sc_xmalloc((n + 1) * sizeof(double));
+	study->host_slowness = sc_xmalloc((n + 1) * sizeof(double));
+	memset(count, 0, n_names * sizeof(*count));
+	memset(study->mean_us, 0, n_names * sizeof(double));
+	for (size_t r = 0; r < n; r++) {
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+
+		study->host_slowness[r] = host_us(rank);
+		study->slowness[r] = 0;
+		for (size_t a = 0; a < rank->acts.n; a++) {
+			const struct sc_act *act = &rank->acts.at[a];
+			const double us = sc_trace_act_work_us(run, rank, act);
+
+			study->mean_us[act->name] += us;
+			count[act->name]++;
+			if (act->kind == SC_ACT_KERNEL)
+				study->slowness[r] += us;
+		}
+	}
+	for (size_t i = 0; i < n_names; i++)
+		if (count[i])
+			study->mean_us[i] /= (double)count[i];
+	over_others(study->slowness, n);
+	over_others(study->host_slowness, n);
+	free(count);
+}
