@@ -303,14 +303,15 @@ static int write_advice(const struct session *s, struct sc_err *err)
 	return rc;
 }
 
-static int advise(const struct c3_args *args, const struct sc_csv *table, struct sc_arena *arena,
+static int advise(const struct c3_args *args, const struct sc_csv *table, struct sc_cli_call *call,
 		  struct sc_err *err)
 {
+	struct sc_arena *arena = call->arena;
 	struct session *s = sc_arena_calloc(arena, 1, sizeof(*s));
 	int rc;
 
 	s->args = args;
-	s->catalog = sc_catalog_create();
+	s->catalog = call->catalog;
 	rc = read_pairs(s, table, arena, err);
 	if (rc == 0)
 		rc = advise_all(s, arena, err);
@@ -320,7 +321,6 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 		sc_cli_warn_all(&args->common, &s->request.warnings);
 	sc_c3_study_destroy(s->study);
 	SC_VEC_RELEASE(&s->pairs.list);
-	sc_catalog_destroy(s->catalog);
 	return rc;
 }
 
@@ -348,8 +348,10 @@ static int check_args(const struct c3_args *args, struct sc_err *err)
 	return 0;
 }
 
-static int c3(const struct c3_args *args, struct sc_arena *arena, struct sc_err *err)
+static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct c3_args *args = into;
+	struct sc_arena *arena = call->arena;
 	const char *path = args->measured ? args->measured : args->table;
 	struct sc_c3_table_opts opts = {.by = args->by.at, .n_by = args->by.n};
 	struct sc_c3_table table;
@@ -361,10 +363,10 @@ static int c3(const struct c3_args *args, struct sc_arena *arena, struct sc_err 
 	if (args->from)
 		return c3_from(args, err);
 	if (!path)
-		return advise(args, NULL, arena, err);
+		return advise(args, NULL, call, err);
 	rc = sc_csv_load(path, arena, &csv, err);
 	if (rc == 0 && args->table && sc_csv_column(&csv, "policy") < 0)
-		return advise(args, &csv, arena, err);
+		return advise(args, &csv, call, err);
 	if (rc == 0)
 		rc = with_policies(args, arena, &csv, err);
 	if (rc == 0)
@@ -372,20 +374,6 @@ static int c3(const struct c3_args *args, struct sc_arena *arena, struct sc_err 
 	if (rc == 0)
 		rc = check_any_predicted(&table, err);
 	return rc ? rc : write_result(args, &table, err);
-}
-
-static int run_c3(const struct sc_line *line)
-{
-	struct c3_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && c3(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_c3 = {
@@ -428,5 +416,6 @@ const struct sc_command sc_command_c3 = {
 		"beside a collective, as `stepcast fit --kind interference` reads them.",
 	.words = "file",
 	.options = OPTIONS,
-	.run = run_c3,
+	.args_bytes = sizeof(struct c3_args),
+	.run = c3,
 };

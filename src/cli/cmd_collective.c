@@ -427,9 +427,10 @@ static int place(const struct collective_args *args, const struct sc_collective_
 	return rc;
 }
 
-static int collective(const struct collective_args *args, struct sc_arena *arena,
-		      struct sc_err *err)
+static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct collective_args *args = into;
+	struct sc_arena *arena = call->arena;
 	struct sc_collective_sizes_opts opts = {.n = 0};
 	struct sc_collective_sizes sizes;
 	struct sc_cli_network network = {0};
@@ -478,20 +479,6 @@ static int collective(const struct collective_args *args, struct sc_arena *arena
 	return rc ? rc : write_result(args, &(struct result){&opts, &sizes}, err);
 }
 
-static int run_collective(const struct sc_line *line)
-{
-	struct collective_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && collective(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
-}
-
 const struct sc_command sc_command_collective = {
 	.name = "collective",
 	.n_words = 1,
@@ -529,5 +516,6 @@ const struct sc_command sc_command_collective = {
 	.words =
 		"all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv",
 	.options = OPTIONS,
-	.run = run_collective,
+	.args_bytes = sizeof(struct collective_args),
+	.run = collective,
 };

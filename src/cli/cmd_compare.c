@@ -112,38 +112,23 @@ static int load(const struct compare_args *args, struct sc_compare *out, struct 
 	return rc;
 }
 
-static int compare(const struct compare_args *args, struct sc_arena *arena, struct sc_err *err)
+static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct compare_args *args = into;
+	struct sc_arena *arena = call->arena;
 	struct sc_compare all = {
 		.n = args->common.words.n, .arena = arena, .n_jobs = sc_cpu_count()};
-	struct sc_catalog *catalog;
 	int rc = check_words(&args->common.words, err);
 
 	if (rc == 0)
 		rc = load(args, &all, arena, err);
 	if (rc)
 		return rc;
-	catalog = sc_catalog_create();
-	rc = sc_compare_run(&all, catalog, err);
+	rc = sc_compare_run(&all, call->catalog, err);
 	if (rc == 0)
 		rc = write_result(args, &all, err);
 	sc_compare_release(&all);
-	sc_catalog_destroy(catalog);
 	return rc;
-}
-
-static int run_compare(const struct sc_line *line)
-{
-	struct compare_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && compare(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_compare = {
@@ -163,5 +148,6 @@ const struct sc_command sc_command_compare = {
 		"  stepcast compare traces/job traces/straggler",
 	.words = "file",
 	.options = OPTIONS,
-	.run = run_compare,
+	.args_bytes = sizeof(struct compare_args),
+	.run = compare,
 };

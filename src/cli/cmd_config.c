@@ -129,27 +129,32 @@ static int write_shim(const struct config_args *args, struct sc_arena *arena, st
 	return rc;
 }
 
-static int answer(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
+static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct config_args *args = into;
 	const struct sc_arg_list *words = &args->common.words;
-	struct sc_foreign_lines lines = {.arena = arena};
-	struct sc_catalog *catalog = sc_catalog_create();
-	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_foreign_lines lines = {.arena = call->arena};
+	struct sc_predictor *predictor;
 	struct sc_predict_opts opts;
 	struct sc_strbuf text = {0};
 	struct sc_request request;
 	struct sc_config config;
 	enum verb verb = CHECK;
-	int rc = verb_of(words, &verb, err);
+	int rc;
 
+	if (args->shim)
+		return write_shim(args, call->arena, err);
+	predictor = sc_predictor_create();
+	rc = verb_of(words, &verb, err);
 	sc_predict_opts_init(&opts);
 	if (rc == 0)
-		rc = verb == IMPORT ? import(args, &lines, &config, err)
-				    : sc_cli_config(words->at[1], &args->sets, arena, &config, err);
+		rc = verb == IMPORT
+			     ? import(args, &lines, &config, err)
+			     : sc_cli_config(words->at[1], &args->sets, call->arena, &config, err);
 	if (rc == 0)
-		rc = sc_resolve_chosen(
-			&(struct sc_schedule_ask){&config, catalog, words->at[1], predictor, &opts},
-			&request, err);
+		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, call->catalog,
+								 words->at[1], predictor, &opts},
+				       &request, err);
 	if (rc == 0) {
 		sc_cli_warn_all(&args->common, &request.warnings);
 		if (verb == SHOW)
@@ -162,23 +167,7 @@ static int answer(const struct config_args *args, struct sc_arena *arena, struct
 	}
 	sc_strbuf_release(&text);
 	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
 	return rc;
-}
-
-static int run_config(const struct sc_line *line)
-{
-	struct config_args args = {.common = {.help = 0}};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) &&
-	    (args.shim ? write_shim(&args, &arena, &err) : answer(&args, &arena, &err)))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_config = {
@@ -205,5 +194,6 @@ const struct sc_command sc_command_config = {
 		"--set cluster.gpu=a100-sxm-80gb",
 	.words = "check show import",
 	.options = OPTIONS,
-	.run = run_config,
+	.args_bytes = sizeof(struct config_args),
+	.run = answer,
 };

@@ -96,8 +96,10 @@ static int write_result(const struct export_args *args, struct result *result, s
 	return rc;
 }
 
-static int export_traces(const struct export_args *args, struct sc_arena *arena, struct sc_err *err)
+static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct export_args *args = into;
+	struct sc_arena *arena = call->arena;
 	struct result result = {.format = args->format, .device = args->device};
 	const char *const *files;
 	struct sc_trace_loss loss;
@@ -119,20 +121,6 @@ static int export_traces(const struct export_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-static int run_export(const struct sc_line *line)
-{
-	struct export_args args = {.rank = -1};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && export_traces(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
-}
-
 const struct sc_command sc_command_export = {
 	.name = "export",
 	.n_words = 1,
@@ -152,5 +140,7 @@ const struct sc_command sc_command_export = {
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,
-	.run = run_export,
+	.args_bytes = sizeof(struct export_args),
+	.defaults = &(const struct export_args){.rank = -1},
+	.run = export_traces,
 };

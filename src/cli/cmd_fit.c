@@ -248,25 +248,12 @@ static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, st
 	return sc_cli_fit_iteration(&line, arena, err);
 }
 
-static int run(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
+static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct fit_args *args = into;
+	struct sc_arena *arena = call->arena;
 	return args->kind == KIND_ITERATION ? fit_iteration(args, arena, err)
 					    : fit(args, arena, err);
-}
-
-static int run_fit(const struct sc_line *line)
-{
-	struct fit_args args = {
-		.kind = -1, .folds = SC_FIT_FOLDS, .iteration.jobs = sc_cpu_count()};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && run(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_fit = {
@@ -336,5 +323,7 @@ const struct sc_command sc_command_fit = {
 	.output_arg = "FILE.yaml",
 	.output_help =
 		"write the fitted profile here; the report goes to stdout (default: no file)",
-	.run = run_fit,
+	.args_bytes = sizeof(struct fit_args),
+	.defaults = &(const struct fit_args){.kind = -1, .folds = SC_FIT_FOLDS},
+	.run = run,
 };

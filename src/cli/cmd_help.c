@@ -88,42 +88,24 @@ static int append_keys(const struct help_args *args, struct sc_arena *arena, str
 				  words->n > 1 ? words->at[1] : "");
 }
 
-static int append_help(const struct help_args *args, struct sc_arena *arena, struct sc_strbuf *out,
-		       struct sc_err *err)
+static int help(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct help_args *args = into;
 	const struct sc_arg_list *words = &args->common.words;
-	const struct sc_command *about = NULL;
+	const struct sc_command *about = words->n ? sc_command_find(words->at[0]) : NULL;
+	struct sc_strbuf out = {0};
+	int rc = 0;
 
 	if (words->n && strcmp(words->at[0], "keys") == 0)
-		return append_keys(args, arena, out, err);
-	if (words->n) {
-		about = sc_command_find(words->at[0]);
-		if (!about)
-			return sc_cli_unknown_command(words->at[0]);
-	}
-	append_page(about, args->man, out);
-	return 0;
-}
-
-static int run_help(const struct sc_line *line)
-{
-	struct sc_arena arena;
-	struct help_args args = {.man = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_strbuf out = {0};
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code)) {
-		exit_code = append_help(&args, &arena, &out, &err);
-		if (exit_code == 0)
-			exit_code = sc_cli_write_text(args.common.output, &out, &err);
-		if (err.code != SC_OK)
-			exit_code = sc_cli_fail(&err);
-	}
+		rc = append_keys(args, call->arena, &out, err);
+	else if (words->n && !about)
+		rc = sc_cli_unknown_command(words->at[0], err);
+	else
+		append_page(about, args->man, &out);
+	if (rc == 0)
+		rc = sc_cli_write_text(args->common.output, &out, err);
 	sc_strbuf_release(&out);
-	sc_arena_release(&arena);
-	return exit_code;
+	return rc;
 }
 
 const struct sc_command sc_command_help = {
@@ -136,5 +118,6 @@ const struct sc_command sc_command_help = {
 		"values, default and meaning: all, or those whose name or meaning has each WORD.",
 	.words = "command",
 	.options = OPTIONS,
-	.run = run_help,
+	.args_bytes = sizeof(struct help_args),
+	.run = help,
 };

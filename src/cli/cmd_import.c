@@ -309,9 +309,11 @@ static void warn_of_earlier(const struct import_args *args, const struct earlier
 			    n, first);
 }
 
-static int import(const struct import_args *args, struct sc_arena *arena, int *exit_code,
-		  struct sc_err *err)
+static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct import_args *args = into;
+	struct sc_arena *arena = call->arena;
+	int *exit_code = &call->exit_code;
 	struct files files;
 	struct sc_work work = {.item = import_one, .shared = &files};
 	struct sc_progress *progress;
@@ -323,7 +325,7 @@ static int import(const struct import_args *args, struct sc_arena *arena, int *e
 	earlier = find_earlier(args->common.output, arena);
 	prepare(args, &files, arena);
 	work.n_items = files.n;
-	work.n_jobs = args->jobs ? (unsigned)args->jobs : sc_cpu_count();
+	work.n_jobs = sc_cli_jobs(call, args->jobs);
 	progress = sc_cli_progress(&args->common, "importing", total_bytes(&files));
 	for (size_t i = 0; i < files.n; i++)
 		files.at[i].opts.progress = progress;
@@ -342,21 +344,6 @@ static int import(const struct import_args *args, struct sc_arena *arena, int *e
 		return print_json(&files, err);
 	print_text(&files);
 	return 0;
-}
-
-static int run_import(const struct sc_line *line)
-{
-	struct import_args args = {.rank = -1};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) &&
-	    import(&args, &arena, &exit_code, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_import = {
@@ -379,5 +366,7 @@ const struct sc_command sc_command_import = {
 	.options = OPTIONS,
 	.output_arg = "DIR",
 	.output_help = "the folder the trace files are written to",
-	.run = run_import,
+	.args_bytes = sizeof(struct import_args),
+	.defaults = &(const struct import_args){.rank = -1},
+	.run = import,
 };

@@ -402,9 +402,11 @@ static int check_damage(const struct info_args *args, const struct run_info *run
 	return SC_EXIT_CHECK;
 }
 
-static int info(const struct info_args *args, struct sc_arena *arena, int *exit_code,
-		struct sc_err *err)
+static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct info_args *args = into;
+	struct sc_arena *arena = call->arena;
+	int *exit_code = &call->exit_code;
 	struct run_info run = {.n = 0};
 	const char *const *paths;
 	size_t n, n_read = 0;
@@ -437,20 +439,6 @@ static int info(const struct info_args *args, struct sc_arena *arena, int *exit_
 	return rc;
 }
 
-static int run_info(const struct sc_line *line)
-{
-	struct info_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && info(&args, &arena, &exit_code, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
-}
-
 const struct sc_command sc_command_info = {
 	.name = "info",
 	.n_words = 1,
@@ -463,5 +451,6 @@ const struct sc_command sc_command_info = {
 		"Files that were cut or damaged are read as far as they are whole.",
 	.words = "file",
 	.options = OPTIONS,
-	.run = run_info,
+	.args_bytes = sizeof(struct info_args),
+	.run = info,
 };

@@ -265,8 +265,10 @@ static int write_text(const struct op_command_args *args, const struct facts *fa
 	return rc;
 }
 
-static int op(const struct op_command_args *args, struct sc_arena *arena, struct sc_err *err)
+static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct op_command_args *args = into;
+	struct sc_arena *arena = call->arena;
 	struct result result = {.args = args};
 	int rc;
 
@@ -283,20 +285,6 @@ static int op(const struct op_command_args *args, struct sc_arena *arena, struct
 	if (args->json)
 		return sc_cli_write(args->common.output, put_document, &result, err);
 	return write_text(args, &result.facts, err);
-}
-
-static int run_op(const struct sc_line *line)
-{
-	struct op_command_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && op(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_op = {
@@ -324,5 +312,6 @@ const struct sc_command sc_command_op = {
 		"  stepcast op gemm --device a100-sxm-80gb m=8192 n=6144 k=6144",
 	.words = "gemm attention rowwise optimizer embedding collective",
 	.options = OPTIONS,
-	.run = run_op,
+	.args_bytes = sizeof(struct op_command_args),
+	.run = op,
 };

@@ -47,12 +47,12 @@ static int write_result(const struct session *s, struct sc_err *err)
 	return rc;
 }
 
-static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err)
+static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct sc_predict_args *args = s->run.args;
 	const char *path = args->common.words.at[0];
 	struct sc_config config;
-	int rc = sc_cli_config(path, &args->sets, arena, &config, err);
+	int rc = sc_cli_config(path, &args->sets, call->arena, &config, err);
 
 	if (rc == 0)
 		rc = sc_predict_run(&s->run, &config, path, err);
@@ -62,44 +62,31 @@ static int predict(struct session *s, struct sc_arena *arena, struct sc_err *err
 	if (rc == 0 && args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, s, err);
 	if (rc == 0 && args->report)
-		s->has_play = sc_predictor_play(s->run.predictor, arena, &s->play);
+		s->has_play = sc_predictor_play(s->run.predictor, call->arena, &s->play);
 	if (rc == 0)
 		rc = sc_predict_run_explain(&s->run, &config, path, err);
 	sc_predict_run_report(&s->run, &s->report);
 	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
 		rc = sc_cli_write_page(args->report, put_page, s, err);
-	return rc ? rc : write_result(s, err);
+	if (rc == 0)
+		rc = write_result(s, err);
+	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
+		fprintf(stderr, "check failed: it does not fit the memory\n");
+		call->exit_code = SC_EXIT_CHECK;
+	}
+	return rc;
 }
 
-static int run_predict(const struct sc_line *line)
+static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
-	struct sc_predict_args args;
-	struct sc_err err = {.code = SC_OK};
-	struct sc_catalog *catalog;
-	struct session *s;
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
+	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
+	int rc;
 
-	sc_predict_args_init(&args);
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (!sc_cli_begin(line, &args, &arena, &exit_code)) {
-		sc_arena_release(&arena);
-		return exit_code;
-	}
-	s = sc_arena_calloc(&arena, 1, sizeof(*s));
-	catalog = sc_catalog_create();
-	sc_predict_run_init(&s->run, &args, catalog);
-	if (predict(s, &arena, &err)) {
-		exit_code = sc_cli_fail(&err);
-	} else if (args.require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
-		fprintf(stderr, "check failed: it does not fit the memory\n");
-		exit_code = SC_EXIT_CHECK;
-	}
+	sc_predict_run_init(&s->run, into, call->catalog);
+	rc = answer(s, call, err);
 	sc_predict_run_release(&s->run);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-	return exit_code;
+	return rc;
 }
 
 const struct sc_command sc_command_predict = {
@@ -118,5 +105,7 @@ const struct sc_command sc_command_predict = {
 		"  stepcast predict x.yaml --set parallel.tp=4 --set gpus=16 --json",
 	.words = "file",
 	.options = sc_predict_options,
-	.run = run_predict,
+	.args_bytes = sizeof(struct sc_predict_args),
+	.defaults = &sc_predict_defaults,
+	.run = predict,
 };

@@ -329,53 +329,18 @@ static int record(const struct record_args *args, char **command, int *exit_code
 	return rc;
 }
 
-/* --- the command line: options of ours end where the command begins --- */
-
-static int first_of_command(const struct sc_line *line)
+static int go(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
-	char **argv = line->argv;
-	int i = 0;
+	const struct record_args *args = into;
+	char **command = call->line->rest;
 
-	while (i < line->argc && argv[i][0] == '-' && argv[i][1]) {
-		if (strcmp(argv[i], "--") == 0)
-			return i + 1;
-		i += sc_options_takes_next(line->command, argv[i]) ? 2 : 1;
-	}
-	return i < line->argc ? i : line->argc;
-}
-
-static int go(const struct record_args *args, char **command, int *exit_code, struct sc_err *err)
-{
 	if (args->recover && *command)
 		return sc_err_set(err, SC_EUSAGE, "--recover runs no command");
 	if (args->recover)
 		return recover_all(args, args->recover, "", err);
 	if (!*command)
 		return sc_err_set(err, SC_EUSAGE, "record needs a COMMAND to run");
-	return record(args, command, exit_code, err);
-}
-
-static int run_record(const struct sc_line *line)
-{
-	struct record_args args = {.no_pack = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE, first = first_of_command(line);
-	struct sc_line own = *line;
-	path_vec words = {0};
-
-	own.argc = first;
-	if (first > 0 && strcmp(line->argv[first - 1], "--") == 0)
-		own.argc--;
-	for (int i = first; i < line->argc; i++)
-		SC_VEC_PUSH(&words, line->argv[i]);
-	SC_VEC_PUSH(&words, NULL);
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(&own, &args, &arena, &exit_code) && go(&args, words.at, &exit_code, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	SC_VEC_RELEASE(&words);
-	return exit_code;
+	return record(args, command, &call->exit_code, err);
 }
 
 const struct sc_command sc_command_record = {
@@ -400,5 +365,7 @@ const struct sc_command sc_command_record = {
 	.options = OPTIONS,
 	.output_arg = "DIR",
 	.output_help = "the folder the trace files are written to (default: stepcast-traces)",
-	.run = run_record,
+	.runs_another = true,
+	.args_bytes = sizeof(struct record_args),
+	.run = go,
 };

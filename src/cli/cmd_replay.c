@@ -263,9 +263,11 @@ static int load_network(const struct replay_args *args, struct sc_catalog *catal
 	return rc;
 }
 
-static int replay(const struct replay_args *args, struct sc_catalog *catalog,
-		  struct sc_arena *arena, struct sc_err *err)
+static int replay(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct replay_args *args = into;
+	struct sc_catalog *catalog = call->catalog;
+	struct sc_arena *arena = call->arena;
 	struct sc_replay_result *result = sc_arena_calloc(arena, 1, sizeof(*result));
 	struct sc_replay_opts opts;
 	int rc = parse_opts(args, arena, &opts, err);
@@ -281,22 +283,6 @@ static int replay(const struct replay_args *args, struct sc_catalog *catalog,
 	rc = write_result(args, result, err);
 	sc_replay_result_release(result);
 	return rc;
-}
-
-static int run_replay(const struct sc_line *line)
-{
-	struct replay_args args = {.step = -1, .what_if = 1};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_catalog *catalog = sc_catalog_create();
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && replay(&args, catalog, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	sc_catalog_destroy(catalog);
-	return exit_code;
 }
 
 const struct sc_command sc_command_replay = {
@@ -334,5 +320,7 @@ const struct sc_command sc_command_replay = {
 		"  stepcast replay traces/straggler --without-straggler 5 --json",
 	.words = "file",
 	.options = OPTIONS,
-	.run = run_replay,
+	.args_bytes = sizeof(struct replay_args),
+	.defaults = &(const struct replay_args){.step = -1, .what_if = 1},
+	.run = replay,
 };

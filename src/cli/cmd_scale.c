@@ -12,8 +12,6 @@ struct scale_args {
 	double memory_margin;
 	int given, weak, json;
 	int64_t jobs;
-	struct sc_ranks *ranks;
-	struct sc_strbuf missing;
 };
 
 #define SC_ARGS struct scale_args
@@ -87,8 +85,10 @@ static int write_answer(const struct scale_args *args, const struct answer *a, s
 	return rc;
 }
 
-static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_err *err)
+static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	struct scale_args *args = into;
+	struct sc_arena *arena = call->arena;
 	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
 	struct sc_search search = {
 		.all = !args->given,
@@ -97,11 +97,11 @@ static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_e
 		.chosen = args->chosen.at,
 		.n_chosen = args->chosen.n,
 		.memory_margin = args->memory_margin,
-		.n_jobs = (unsigned)args->jobs,
+		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.begin_progress = progress,
 		.ctx = args,
-		.ranks = args->ranks,
-		.missing = &args->missing,
+		.ranks = call->line->ranks,
+		.missing = &call->missing,
 	};
 	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
 	struct sc_scaling_point *points;
@@ -118,25 +118,9 @@ static int run_args(struct scale_args *args, struct sc_arena *arena, struct sc_e
 	search.stop = sc_cli_catch_stop();
 	points = sc_arena_calloc(arena, scaling.n + 1, sizeof(*points));
 	rc = sc_scaling_run(&scaling, arena, points, err);
-	if (rc || sc_ranks_helps(args->ranks))
+	if (rc || sc_ranks_helps(call->line->ranks))
 		return rc;
 	return write_answer(args, &(struct answer){&scaling, points}, err);
-}
-
-static int run_scale(const struct sc_line *line)
-{
-	struct scale_args args = {.jobs = sc_cli_jobs(line->ranks),
-				  .ranks = line->ranks,
-				  .memory_margin = SC_CLI_MEMORY_MARGIN};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && run_args(&args, &arena, &err))
-		exit_code = sc_cli_fail_shared(line->ranks, &err, &args.missing);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_scale = {
@@ -159,5 +143,7 @@ const struct sc_command sc_command_scale = {
 	.words = "file",
 	.options = OPTIONS,
 	.shares = true,
-	.run = run_scale,
+	.args_bytes = sizeof(struct scale_args),
+	.defaults = &(const struct scale_args){.memory_margin = SC_CLI_MEMORY_MARGIN},
+	.run = run_args,
 };

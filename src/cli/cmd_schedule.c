@@ -428,19 +428,18 @@ static int predict(const struct drawings *all, struct session *s, struct sc_aren
 }
 
 /* Its passes as the engine runs them, every micro-batch. */
-static int draw_config(const struct drawings *all, struct sc_arena *arena, struct sc_err *err)
+static int draw_config(const struct drawings *all, struct sc_cli_call *call, struct sc_err *err)
 {
-	struct session *s = sc_arena_calloc(arena, 1, sizeof(*s));
+	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
 	int rc = 0;
 
 	sc_predict_opts_init(&s->opts);
 	s->opts.no_jump = true;
-	s->catalog = sc_catalog_create();
+	s->catalog = call->catalog;
 	s->predictor = sc_predictor_create();
 	for (size_t i = 0; i < all->n && rc == 0; i++)
-		rc = predict(all, s, arena, &all->at[i], err);
+		rc = predict(all, s, call->arena, &all->at[i], err);
 	sc_predictor_destroy(s->predictor);
-	sc_catalog_destroy(s->catalog);
 	return rc;
 }
 
@@ -492,28 +491,16 @@ static int take_words(struct drawings *all, struct sc_arena *arena, struct sc_er
 	return 0;
 }
 
-static int schedule(const struct schedule_args *args, struct sc_arena *arena, struct sc_err *err)
+static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	const struct schedule_args *args = into;
+	struct sc_arena *arena = call->arena;
 	struct drawings all = {.args = args};
 	int rc = take_words(&all, arena, err);
 
 	if (rc == 0)
-		rc = all.config ? draw_config(&all, arena, err) : draw(&all, arena, err);
+		rc = all.config ? draw_config(&all, call, err) : draw(&all, arena, err);
 	return rc ? rc : write_drawings(&all, err);
-}
-
-static int run_schedule(const struct sc_line *line)
-{
-	struct schedule_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && schedule(&args, &arena, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_schedule = {
@@ -543,5 +530,6 @@ const struct sc_command sc_command_schedule = {
 		"1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo "
 		"dualpipe dualpipev",
 	.options = OPTIONS,
-	.run = run_schedule,
+	.args_bytes = sizeof(struct schedule_args),
+	.run = schedule,
 };

@@ -15,8 +15,6 @@ struct search_args {
 	double memory_margin, tokens, time_limit_s;
 	int all, json;
 	int64_t jobs;
-	struct sc_ranks *ranks;
-	struct sc_strbuf missing;
 };
 
 #define SC_ARGS struct search_args
@@ -176,13 +174,12 @@ static void put_page(const void *ctx, struct sc_strbuf *out)
 }
 
 /* The best as a config that predict takes. */
-static int write_best(const struct answer *a, const char *path, struct sc_arena *arena,
+static int write_best(const struct answer *a, const char *path, struct sc_cli_call *call,
 		      struct sc_err *err)
 {
 	const struct sc_csv *cases = &a->result.cases;
 	struct sc_config config = *a->search->base;
-	struct sc_catalog *catalog = sc_catalog_create();
-	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	struct sc_request *request = sc_arena_calloc(call->arena, 1, sizeof(*request));
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
@@ -190,22 +187,21 @@ static int write_best(const struct answer *a, const char *path, struct sc_arena 
 		const struct sc_setting setting = {
 			cases->header[i], sc_csv_cell(cases, a->result.shown[0].row, i), "search"};
 
-		rc = sc_config_set(&config, &setting, arena, err);
+		rc = sc_config_set(&config, &setting, call->arena, err);
 	}
 	if (rc == 0)
-		rc = sc_config_resolve(&config, catalog, config.file, request, err);
+		rc = sc_config_resolve(&config, call->catalog, config.file, request, err);
 	if (rc == 0) {
 		request->config.parallel.dp = SC_NOT_GIVEN; /* follows from gpus */
 		sc_config_show(request, &text);
 		rc = sc_cli_write_text(path, &text, err);
 	}
 	sc_strbuf_release(&text);
-	sc_catalog_destroy(catalog);
 	return rc;
 }
 
 static int write_answer(const struct search_args *args, const struct answer *a,
-			struct sc_arena *arena, struct sc_err *err)
+			struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
 	int rc = 0;
@@ -215,7 +211,7 @@ static int write_answer(const struct search_args *args, const struct answer *a,
 	if (rc == 0)
 		rc = sc_cli_write_page(args->report, put_page, a, err);
 	if (rc == 0 && strcmp(args->common.output, "-") != 0)
-		rc = write_best(a, args->common.output, arena, err);
+		rc = write_best(a, args->common.output, call, err);
 	if (rc == 0 && args->json) {
 		rc = sc_cli_write("-", put_json, a, err);
 	} else if (rc == 0) {
@@ -226,20 +222,22 @@ static int write_answer(const struct search_args *args, const struct answer *a,
 	return rc;
 }
 
-static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_err *err)
+static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	struct search_args *args = into;
+	struct sc_arena *arena = call->arena;
 	struct sc_search search = {
 		.all = args->all,
 		.fixed = args->fixed.at,
 		.n_fixed = args->fixed.n,
 		.tokens = args->tokens,
 		.memory_margin = args->memory_margin,
-		.n_jobs = (unsigned)args->jobs,
+		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.time_limit_s = args->time_limit_s,
 		.begin_progress = progress,
 		.ctx = args,
-		.ranks = args->ranks,
-		.missing = &args->missing,
+		.ranks = call->line->ranks,
+		.missing = &call->missing,
 	};
 	struct answer answer = {.search = &search};
 	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
@@ -259,23 +257,8 @@ static int run_args(struct search_args *args, struct sc_arena *arena, struct sc_
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
 	rc = sc_search_run(&search, arena, &answer.result, err);
-	return rc || sc_ranks_helps(args->ranks) ? rc : write_answer(args, &answer, arena, err);
-}
-
-static int run_search(const struct sc_line *line)
-{
-	struct search_args args = {.jobs = sc_cli_jobs(line->ranks),
-				   .ranks = line->ranks,
-				   .memory_margin = SC_CLI_MEMORY_MARGIN};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && run_args(&args, &arena, &err))
-		exit_code = sc_cli_fail_shared(line->ranks, &err, &args.missing);
-	sc_arena_release(&arena);
-	return exit_code;
+	return rc || sc_ranks_helps(call->line->ranks) ? rc
+						       : write_answer(args, &answer, call, err);
 }
 
 const struct sc_command sc_command_search = {
@@ -309,5 +292,7 @@ const struct sc_command sc_command_search = {
 	.words = "file",
 	.options = OPTIONS,
 	.shares = true,
-	.run = run_search,
+	.args_bytes = sizeof(struct search_args),
+	.defaults = &(const struct search_args){.memory_margin = SC_CLI_MEMORY_MARGIN},
+	.run = run_args,
 };

@@ -71,9 +71,11 @@ static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_r
 	return run;
 }
 
-static int shard(struct sc_shard_args *args, struct sc_catalog *catalog, struct sc_arena *arena,
-		 struct sc_err *err)
+static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	struct sc_shard_args *args = into;
+	struct sc_catalog *catalog = call->catalog;
+	struct sc_arena *arena = call->arena;
 	const char *path = args->common.words.at[0];
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_shard_run *run;
@@ -92,26 +94,6 @@ static int shard(struct sc_shard_args *args, struct sc_catalog *catalog, struct 
 	rc = write_result(args, run, err);
 	sc_shard_run_destroy(run);
 	return rc;
-}
-
-static int run_shard(const struct sc_line *line)
-{
-	struct sc_shard_args args;
-	struct sc_err err = {.code = SC_OK};
-	struct sc_catalog *catalog;
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_shard_args_init(&args);
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code)) {
-		catalog = sc_catalog_create();
-		if (shard(&args, catalog, &arena, &err))
-			exit_code = sc_cli_fail(&err);
-		sc_catalog_destroy(catalog);
-	}
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_shard = {
@@ -157,5 +139,7 @@ const struct sc_command sc_command_shard = {
 	.options = sc_shard_options,
 	.output_arg = "PLAN.json",
 	.output_help = "write the best plan here; the report goes to stdout (default: no file)",
-	.run = run_shard,
+	.args_bytes = sizeof(struct sc_shard_args),
+	.defaults = &sc_shard_defaults,
+	.run = shard,
 };

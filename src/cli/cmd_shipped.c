@@ -5,6 +5,7 @@
 
 struct shipped_args {
 	struct sc_common common;
+	enum sc_shipped kind;
 	int json;
 };
 
@@ -24,52 +25,20 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_shipped_json(ctx, out, err);
 }
 
-static int list(const struct sc_line *line, enum sc_shipped kind)
+static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
-	struct shipped_args args = {.json = 0};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_shipped_list what = {.kind = kind};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
+	const struct shipped_args *args = into;
+	const struct sc_arg_list *words = &args->common.words;
+	const struct sc_shipped_list what = {
+		.kind = args->kind, .arena = call->arena, .word = words->n ? words->at[0] : NULL};
 
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	what.arena = &arena;
-	if (sc_cli_begin(line, &args, &arena, &exit_code)) {
-		what.word = args.common.words.n ? args.common.words.at[0] : NULL;
-		if (args.common.words.n > 1)
-			sc_err_set(&err, SC_EUSAGE, "%s: expected one WORD at most",
-				   line->command->name);
-		else
-			sc_cli_write(args.common.output, args.json ? put_json : put_text, &what,
-				     &err);
-		if (err.code != SC_OK)
-			exit_code = sc_cli_fail(&err);
-	}
-	sc_arena_release(&arena);
-	return exit_code;
+	if (words->n > 1)
+		return sc_err_set(err, SC_EUSAGE, "%s: expected one WORD at most",
+				  call->line->command->name);
+	return sc_cli_write(args->common.output, args->json ? put_json : put_text, &what, err);
 }
 
-static int run_devices(const struct sc_line *line)
-{
-	return list(line, SC_SHIPPED_DEVICES);
-}
-
-static int run_models(const struct sc_line *line)
-{
-	return list(line, SC_SHIPPED_MODELS);
-}
-
-static int run_clusters(const struct sc_line *line)
-{
-	return list(line, SC_SHIPPED_CLUSTERS);
-}
-
-static int run_software(const struct sc_line *line)
-{
-	return list(line, SC_SHIPPED_SOFTWARE);
-}
-
-#define COMMAND(name_, summary_, details_)                                                \
+#define COMMAND(name_, kind_, summary_, details_)                                         \
 	const struct sc_command sc_command_##name_ = {                                    \
 		.name = #name_,                                                           \
 		.summary = summary_,                                                      \
@@ -78,15 +47,17 @@ static int run_software(const struct sc_line *line)
 		.details = details_ "\n\nWith WORD: those whose name, figures or source " \
 				    "have it.",                                           \
 		.options = OPTIONS,                                                       \
-		.run = run_##name_,                                                       \
+		.args_bytes = sizeof(struct shipped_args),                                \
+		.defaults = &(const struct shipped_args){.kind = kind_},                  \
+		.run = list,                                                              \
 	}
 
-COMMAND(devices, "list the GPUs that are shipped",
+COMMAND(devices, SC_SHIPPED_DEVICES, "list the GPUs that are shipped",
 	"One line a GPU: what cluster.gpu takes, SMs, memory (GiB, 1e9 bytes/s), dense peaks "
 	"(TFLOP/s), power limit, GPUs in its usual node, and which of its models were fitted on it.");
-COMMAND(models, "list the models that are shipped",
+COMMAND(models, SC_SHIPPED_MODELS, "list the models that are shipped",
 	"One line a model: what model: models/ID.yaml takes, its shape and where that is published.");
-COMMAND(clusters, "list the clusters that are shipped",
+COMMAND(clusters, SC_SHIPPED_CLUSTERS, "list the clusters that are shipped",
 	"One line a cluster: what cluster: clusters/ID.yaml takes, its nodes and their network.");
-COMMAND(software, "list the software profiles that are shipped",
+COMMAND(software, SC_SHIPPED_SOFTWARE, "list the software profiles that are shipped",
 	"One line a profile: what training.software takes and what it describes.");

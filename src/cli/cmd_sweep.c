@@ -128,9 +128,11 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	return rc;
 }
 
-static int sweep(struct sc_sweep_args *args, struct sc_arena *arena, int *exit_code,
-		 struct sc_err *err)
+static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	struct sc_sweep_args *args = into;
+	struct sc_arena *arena = call->arena;
+	int *exit_code = &call->exit_code;
 	const char *path = args->common.words.at[0];
 	struct sc_predict_opts opts;
 	struct sc_config config;
@@ -139,10 +141,10 @@ static int sweep(struct sc_sweep_args *args, struct sc_arena *arena, int *exit_c
 	struct sc_sweep sweep = {
 		.base = &config,
 		.cases = &cases,
-		.n_jobs = (unsigned)args->jobs,
+		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.opts = &opts,
-		.ranks = args->ranks,
-		.missing = &args->missing,
+		.ranks = call->line->ranks,
+		.missing = &call->missing,
 	};
 	int rc = sc_sweep_args_cases(args, arena, &cases, err);
 
@@ -155,20 +157,6 @@ static int sweep(struct sc_sweep_args *args, struct sc_arena *arena, int *exit_c
 	rc = run_cases(&sweep, &sink, arena, err);
 	*exit_code = sink.exit_code;
 	return rc;
-}
-
-static int run_sweep(const struct sc_line *line)
-{
-	struct sc_sweep_args args = {.jobs = sc_cli_jobs(line->ranks), .ranks = line->ranks};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) && sweep(&args, &arena, &exit_code, &err))
-		exit_code = sc_cli_fail_shared(line->ranks, &err, &args.missing);
-	sc_arena_release(&arena);
-	return exit_code;
 }
 
 const struct sc_command sc_command_sweep = {
@@ -197,5 +185,6 @@ const struct sc_command sc_command_sweep = {
 	.words = "file",
 	.options = sc_sweep_options,
 	.shares = true,
-	.run = run_sweep,
+	.args_bytes = sizeof(struct sc_sweep_args),
+	.run = sweep,
 };

@@ -154,9 +154,11 @@ static int check_bound(const struct validate_args *args, const struct sc_validat
 	return SC_EXIT_CHECK;
 }
 
-static int validate(struct validate_args *args, struct sc_arena *arena, int *exit_code,
-		    struct sc_err *err)
+static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
+	struct validate_args *args = into;
+	struct sc_arena *arena = call->arena;
+	int *exit_code = &call->exit_code;
 	struct sc_predict_opts predict;
 	struct sc_config config;
 	struct sc_csv table;
@@ -168,7 +170,7 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 		.n_where = args->where.n,
 		.by = args->by.at,
 		.n_by = args->by.n,
-		.n_jobs = (unsigned)args->jobs,
+		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.predict = &predict,
 		.progress = start_progress,
 		.progress_ctx = &args->common,
@@ -216,21 +218,6 @@ static int validate(struct validate_args *args, struct sc_arena *arena, int *exi
 	return rc;
 }
 
-static int run_validate(const struct sc_line *line)
-{
-	struct validate_args args = {.max_mape_pct = -1, .kind = -1, .jobs = sc_cpu_count()};
-	struct sc_err err = {.code = SC_OK};
-	struct sc_arena arena;
-	int exit_code = SC_EXIT_DONE;
-
-	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
-	if (sc_cli_begin(line, &args, &arena, &exit_code) &&
-	    validate(&args, &arena, &exit_code, &err))
-		exit_code = sc_cli_fail(&err);
-	sc_arena_release(&arena);
-	return exit_code;
-}
-
 const struct sc_command sc_command_validate = {
 	.name = "validate",
 	.summary = "compare predictions with measured times",
@@ -254,5 +241,7 @@ const struct sc_command sc_command_validate = {
 		"times inside the predicted band, and band its median half-width.",
 	.words = "file",
 	.options = OPTIONS,
-	.run = run_validate,
+	.args_bytes = sizeof(struct validate_args),
+	.defaults = &(const struct validate_args){.max_mape_pct = -1, .kind = -1},
+	.run = validate,
 };

@@ -27,20 +27,18 @@ const struct sc_command *sc_command_find(const char *name)
 	return NULL;
 }
 
-int sc_cli_unknown_command(const char *name)
+int sc_cli_unknown_command(const char *name, struct sc_err *err)
 {
 	const char *names[N_COMMANDS], *near;
-	struct sc_err err = {.code = SC_OK};
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		names[i] = sc_commands[i]->name;
 	near = sc_nearest(name, names, N_COMMANDS);
-	if (near)
-		sc_err_set(&err, SC_EUSAGE, "unknown command \"%.64s\"; did you mean \"%s\"?", name,
-			   near);
-	else
-		sc_err_set(&err, SC_EUSAGE, "unknown command \"%.64s\"; see stepcast --help", name);
-	return sc_cli_fail(&err);
+	if (!near)
+		return sc_err_set(err, SC_EUSAGE, "unknown command \"%.64s\"; see stepcast --help",
+				  name);
+	return sc_err_set(err, SC_EUSAGE, "unknown command \"%.64s\"; did you mean \"%s\"?", name,
+			  near);
 }
 
 static int wrong_start(const char *word)
@@ -105,7 +103,7 @@ static int run_command(struct sc_line *line)
 	if (sc_ranks_helps(line->ranks) &&
 	    (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))
 		sc_err_set(&err, SC_EIO, "cannot be silent");
-	exit_code = line->command->run(line);
+	exit_code = sc_cli_start(line);
 	sc_ranks_end(line->ranks);
 	return exit_code;
 }
@@ -114,12 +112,14 @@ int sc_cli_run(int argc, char **argv)
 {
 	char help[] = "help", *to_help[] = {help};
 	const char *word = argc > 1 ? argv[1] : NULL;
+	struct sc_err err = {.code = SC_OK};
 	const struct sc_command *command;
 
 	if (!word)
 		return wrong_start(NULL);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		return sc_command_help.run(&(struct sc_line){&sc_command_help, 0, to_help, NULL});
+		return sc_cli_start(
+			&(struct sc_line){.command = &sc_command_help, .argv = to_help});
 	if (strcmp(word, "--version") == 0)
 		return print_version(argc > 2 && strcmp(argv[2], "--json") == 0);
 	if (strcmp(word, "--completion") == 0)
@@ -127,6 +127,9 @@ int sc_cli_run(int argc, char **argv)
 	if (*word == '-')
 		return wrong_start(word);
 	command = sc_command_find(word);
-	return command ? run_command(&(struct sc_line){command, argc - 2, argv + 2, NULL})
-		       : sc_cli_unknown_command(word);
+	if (command)
+		return run_command(
+			&(struct sc_line){.command = command, .argc = argc - 2, .argv = argv + 2});
+	sc_cli_unknown_command(word, &err);
+	return sc_cli_fail(&err);
 }

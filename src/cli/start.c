@@ -168,7 +168,19 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 			  command->words_asked, common->words.at[command->n_words]);
 }
 
-bool sc_cli_begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code)
+/* Options end where the command that is run begins. */
+static int first_of_another(const struct sc_line *line)
+{
+	int i = 0;
+
+	while (i < line->argc && line->argv[i][0] == '-' && line->argv[i][1] &&
+	       strcmp(line->argv[i], "--") != 0)
+		i += sc_options_takes_next(line->command, line->argv[i]) ? 2 : 1;
+	return i < line->argc ? i : line->argc;
+}
+
+/* True: go on. False: end with *exit_code (--help was answered, or the line is wrong and that was said). */
+static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code)
 {
 	const struct sc_command *command = line->command;
 	const struct sc_common *common = into;
@@ -205,23 +217,52 @@ int sc_cli_fail(const struct sc_err *err)
 	return err->code == SC_EUSAGE ? SC_EXIT_USAGE : SC_EXIT_DATA;
 }
 
-int sc_cli_fail_shared(struct sc_ranks *ranks, const struct sc_err *err, struct sc_strbuf *missing)
+static int run(const struct sc_line *line, void *args, struct sc_arena *arena)
 {
-	int exit_code = sc_cli_fail(err);
+	struct sc_cli_call call = {.line = line, .arena = arena, .catalog = sc_catalog_create()};
+	struct sc_err err = {.code = SC_OK};
 
-	if (sc_ranks_helps(ranks))
-		sc_sweep_excuse(ranks, err);
-	else if (missing->n)
-		fprintf(stderr, "missing: %s\n", sc_strbuf_get(missing));
-	sc_strbuf_release(missing);
+	if (line->command->run(args, &call, &err)) {
+		call.exit_code = sc_cli_fail(&err);
+		if (sc_ranks_helps(line->ranks)) /* what a helper cannot do is told to the first */
+			sc_sweep_excuse(line->ranks, &err);
+		else if (call.missing.n)
+			fprintf(stderr, "missing: %s\n", sc_strbuf_get(&call.missing));
+	}
+	sc_strbuf_release(&call.missing);
+	sc_catalog_destroy(call.catalog);
+	return call.exit_code;
+}
+
+int sc_cli_start(const struct sc_line *line)
+{
+	const struct sc_command *command = line->command;
+	struct sc_line own = *line;
+	struct sc_arena arena;
+	int exit_code = SC_EXIT_DONE;
+	void *args;
+
+	if (command->runs_another) {
+		own.argc = first_of_another(line);
+		own.rest = line->argv + own.argc;
+		own.rest += own.argc < line->argc && strcmp(*own.rest, "--") == 0;
+	}
+	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
+	args = sc_arena_calloc(&arena, 1, command->args_bytes);
+	if (command->defaults)
+		memcpy(args, command->defaults, command->args_bytes);
+	if (begin(&own, args, &arena, &exit_code))
+		exit_code = run(&own, args, &arena);
+	sc_arena_release(&arena);
 	return exit_code;
 }
 
-unsigned sc_cli_jobs(const struct sc_ranks *ranks)
+unsigned sc_cli_jobs(const struct sc_cli_call *call, int64_t asked)
 {
+	const struct sc_ranks *ranks = call->line->ranks;
 	unsigned n = sc_cpu_count() / (ranks ? (unsigned)sc_ranks_on_node(ranks) : 1);
 
-	return n ? n : 1;
+	return asked > 0 ? (unsigned)asked : n ? n : 1;
 }
 
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)

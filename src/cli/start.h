@@ -17,16 +17,12 @@ struct sc_trace_loss;
 enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };
 enum { SC_CLI_ARENA_BYTES = 64 << 10 };
 
-/* Parses into `into`. True: go on. False: end with *exit_code (--help was answered, or the line is
- * wrong and that was said). */
-bool sc_cli_begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code);
+/* A command from its line on: parses, answers --help, runs, says what went wrong; the exit code. */
+int sc_cli_start(const struct sc_line *line);
 /* Prints "file:line:col: error: text"; returns SC_EXIT_USAGE for SC_EUSAGE, else SC_EXIT_DATA. */
 int sc_cli_fail(const struct sc_err *err);
-/* The same of a command that shares its work: what a helper cannot do is told to the first. `missing`: what cases
- * have no result, or "". */
-int sc_cli_fail_shared(struct sc_ranks *ranks, const struct sc_err *err, struct sc_strbuf *missing);
-/* Threads where the user says nothing: one a processor, shared by the ranks of this machine. */
-unsigned sc_cli_jobs(const struct sc_ranks *ranks);
+/* Threads: as asked for; 0: one a processor, shared by the ranks of this machine. */
+unsigned sc_cli_jobs(const struct sc_cli_call *call, int64_t asked);
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings);

@@ -60,7 +60,9 @@ int sc_api_options_read(const struct sc_api_options *options, void *into, struct
 	}
 	sc_common_init(common);
 	if (rc == 0)
-		rc = sc_options_parse(&(struct sc_line){&command, (int)options->n, words, NULL},
+		rc = sc_options_parse(&(struct sc_line){.command = &command,
+							.argc = (int)options->n,
+							.argv = words},
 				      into, arena, err);
 	if (rc == 0)
 		rc = refuse_common(common, err);
@@ -132,7 +134,7 @@ stepcast_result *stepcast_predict(const stepcast_request *request, const char *c
 				  size_t n_options)
 {
 	const struct sc_api_options given = {options, n_options, "predict", sc_predict_options};
-	struct sc_predict_args args;
+	struct sc_predict_args args = sc_predict_defaults;
 	struct sc_api_call call;
 	struct sc_arena arena;
 	char *json = NULL;
@@ -141,7 +143,6 @@ stepcast_result *stepcast_predict(const stepcast_request *request, const char *c
 		return NULL;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
-	sc_predict_args_init(&args);
 	if (sc_api_options_read(&given, &args, &arena, &call.err) == 0)
 		json = predict(request, &args, &call.err);
 	sc_arena_release(&arena);
@@ -183,7 +184,7 @@ stepcast_result *stepcast_shard(const stepcast_request *request, const char *con
 {
 	const struct sc_api_options given = {options, n_options, "shard", sc_shard_options};
 	stepcast_result *result = NULL;
-	struct sc_shard_args args;
+	struct sc_shard_args args = sc_shard_defaults;
 	struct sc_api_call call;
 	struct sc_arena arena;
 
@@ -191,7 +192,6 @@ stepcast_result *stepcast_shard(const stepcast_request *request, const char *con
 		return NULL;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, BLOCK_BYTES);
-	sc_shard_args_init(&args);
 	if (sc_api_options_read(&given, &args, &arena, &call.err) == 0)
 		result = shard(request, &args, &arena, &call.err);
 	sc_arena_release(&arena);

@@ -50,7 +50,16 @@ struct sc_line {
 	const struct sc_command *command;
 	int argc;
 	char **argv;
+	char **rest;            /* of a command that runs another: that one's words, NULL-ended */
 	struct sc_ranks *ranks; /* of a command that shares its work, or NULL */
+};
+/* What a command has while it runs. */
+struct sc_cli_call {
+	const struct sc_line *line;
+	struct sc_arena *arena;
+	struct sc_catalog *catalog;
+	struct sc_strbuf missing; /* what cases have no result where a process was lost */
+	int exit_code;            /* where it did not fail */
 };
 struct sc_command {
 	const char *name;
@@ -64,7 +73,11 @@ struct sc_command {
 	size_t n_words;                       /* with words_asked: so many must be given */
 	const char *words_asked; /* how a message calls them: "one CONFIG"; NULL: any number */
 	bool shares; /* its work with other processes that mpirun starts; the first alone speaks */
-	int (*run)(const struct sc_line *line); /* exit code */
+	bool runs_another;    /* whose words begin at the first that is no option, or after -- */
+	size_t args_bytes;    /* of its struct, which begins with struct sc_common */
+	const void *defaults; /* one of these, or NULL: zeros */
+	int (*run)(void *args, struct sc_cli_call *call,
+		   struct sc_err *err); /* 0, or an error's code */
 };
 
 enum { SC_CLI_MAX_JOBS = 1024 };

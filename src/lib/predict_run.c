@@ -32,11 +32,8 @@ const struct sc_cli_option sc_predict_options[] = {
 	{0},
 };
 
-void sc_predict_args_init(struct sc_predict_args *args)
-{
-	*args = (struct sc_predict_args){
-		.detail = SC_DETAIL_COARSE, .price = -1, .tokens = -1, .samples = -1};
-}
+const struct sc_predict_args sc_predict_defaults = {
+	.detail = SC_DETAIL_COARSE, .price = -1, .tokens = -1, .samples = -1};
 
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
 			 struct sc_catalog *catalog)

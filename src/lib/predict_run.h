@@ -14,7 +14,7 @@ struct sc_predict_args {
 	double price, tokens, samples; /* below 0: not given */
 };
 extern const struct sc_cli_option sc_predict_options[];
-void sc_predict_args_init(struct sc_predict_args *args); /* before they are parsed */
+extern const struct sc_predict_args sc_predict_defaults; /* before they are parsed */
 
 /* A prediction and all that it stands on. */
 struct sc_predict_run {

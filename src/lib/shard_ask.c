@@ -45,22 +45,19 @@ const struct sc_cli_option sc_shard_options[] = {
 	{0},
 };
 
-void sc_shard_args_init(struct sc_shard_args *args)
-{
-	*args = (struct sc_shard_args){
-		.ask =
-			{
-				.seconds = -1,
-				.max_moved_gib = -1,
-				.max_moved_tables = -1,
-				.kernel_pct = -1,
-				.collective_pct = -1,
-				.drift_pct = -1,
-				.seed = 1,
-				.samples = -1,
-			},
-	};
-}
+const struct sc_shard_args sc_shard_defaults = {
+	.ask =
+		{
+			.seconds = -1,
+			.max_moved_gib = -1,
+			.max_moved_tables = -1,
+			.kernel_pct = -1,
+			.collective_pct = -1,
+			.drift_pct = -1,
+			.seed = 1,
+			.samples = -1,
+		},
+};
 
 static struct sc_texts texts(const struct sc_arg_list *list)
 {

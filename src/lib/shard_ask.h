@@ -15,7 +15,7 @@ struct sc_shard_args {
 };
 extern const struct sc_cli_option sc_shard_options[];
 
-void sc_shard_args_init(struct sc_shard_args *args); /* before they are parsed */
+extern const struct sc_shard_args sc_shard_defaults; /* before they are parsed */
 void sc_shard_args_ask(struct sc_shard_args *args);  /* after it */
 
 #endif

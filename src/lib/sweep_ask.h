@@ -12,8 +12,6 @@ struct sc_sweep_args {
 	struct sc_arg_list sets, grid;
 	const char *table, *report;
 	int64_t jobs;
-	struct sc_ranks *ranks;   /* of the command alone, or NULL */
-	struct sc_strbuf missing; /* as ranks */
 };
 extern const struct sc_cli_option sc_sweep_options[];
 

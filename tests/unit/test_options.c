@@ -83,7 +83,8 @@ static int parse(const char *line)
 		ck_assert_int_lt(argc, MAX_WORDS);
 		argv[argc++] = strcmp(w, "''") == 0 ? nothing : w;
 	}
-	return sc_options_parse(&(struct sc_line){&COMMAND, argc, argv, NULL}, &args, &arena, &err);
+	return sc_options_parse(&(struct sc_line){.command = &COMMAND, .argc = argc, .argv = argv},
+				&args, &arena, &err);
 }
 
 START_TEST(test_every_kind)
