@@ -1,4 +1,4 @@
-/* Chakra in both its forms. */
+/* Chakra's protobuf form. */
 #include "import_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

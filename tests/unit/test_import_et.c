@@ -1,4 +1,4 @@
-/* PyTorch execution traces: both forms of nodes, alone and with a Kineto mate. */
+/* PyTorch execution traces: both forms of nodes, with times of their own or of a Kineto mate. */
 #include "import_fixture.h"
 #include "runner.h"
 
@@ -27,33 +27,27 @@ static const char NEW[] =
 	" {\"name\": \"out_msg_nelems\", \"value\": 53120}, {\"name\": \"pg_name\", \"value\": \"0\"},"
 	" {\"name\": \"pg_size\", \"value\": 2}]}]}";
 
-START_TEST(flat_nodes)
+/* What a profiler's events were joined to; nodes without a time are left out, and counted. */
+START_TEST(nodes_with_times)
 {
-	const struct sc_trace_event *op, *call, *kernel;
-	const struct sc_trace_comm *comm;
+	const struct sc_trace_event *op, *kernel;
 	struct fixture f;
 
 	fixture_text(&f, "rank3.et.json", OLD);
 	fixture_load(&f);
 	ck_assert_str_eq(f.stats.importer, "execution trace");
 	ck_assert_int_eq(f.stats.n_records, 4);
-	ck_assert_int_eq(f.stats.n_calls, 1);
+	ck_assert_int_eq(f.stats.n_events, 2);
+	ck_assert_int_eq(fixture_bad(&f, "node without a time"), 2);
 	ck_assert_int_eq(f.stats.n_kernels, 1);
 	ck_assert_int_eq(f.trace.identity.rank, 3);
 	ck_assert_int_eq(f.trace.identity.pid, 59);
 	op = fixture_event(&f, "aten::mm");
 	ck_assert_int_eq(op->cls, SC_EV_OP);
-	ck_assert_int_eq(op->external_id, 4);
-	ck_assert_int_eq(op->aux0, 440);
-	ck_assert_int_eq(op->aux1, 1);
-	ck_assert(op->flags & SC_EVF_NO_TIME);
+	ck_assert_int_eq(op->external_id, 6);
+	ck_assert_int_eq(op->dur_ns, 12000);
 	ck_assert_int_eq(f.trace.lanes.at[op->lane].tid, 2);
-	ck_assert_str_eq(fixture_string(&f, op->shapes), "[[64,32],[]]|Tensor(float),Int");
-	call = fixture_event(&f, "nccl:all_reduce");
-	comm = &f.trace.comms.at[call->comm];
-	ck_assert_int_eq(call->cls, SC_EV_RANGE);
-	ck_assert_str_eq(fixture_string(&f, comm->collective), "all_reduce");
-	ck_assert_int_eq(comm->bytes, 4 * 394241);
+	ck_assert_str_eq(fixture_string(&f, op->shapes), "[[1]]|Int");
 	kernel = fixture_event(&f, "gemm");
 	ck_assert_int_eq(kernel->cls, SC_EV_KERNEL);
 	ck_assert_int_eq(kernel->start_ns, 7000);
@@ -63,17 +57,39 @@ START_TEST(flat_nodes)
 }
 END_TEST
 
-START_TEST(nested_nodes)
+START_TEST(no_times)
 {
-	const struct sc_trace_event *op, *call;
-	const struct sc_trace_comm *comm;
 	struct fixture f;
 
 	fixture_text(&f, "a.json", NEW);
+	ck_assert_int_ne(fixture_import(&f), 0);
+	ck_assert_str_eq(
+		f.err.text,
+		"an execution trace without times; import it with --mate, the Kineto trace "
+		"of the same run");
+	fixture_close(&f);
+}
+END_TEST
+
+/* Nodes of the newer form: what stands in attrs. */
+START_TEST(a_mate_of_nested_nodes)
+{
+	static const char kineto[] =
+		"{\"traceEvents\": ["
+		"{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 1, \"tid\": 1, \"ts\": 5, "
+		"\"dur\": 1, \"args\": {\"Record function id\": 4}},"
+		"{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"pid\": 1, \"tid\": 1, "
+		"\"ts\": 7, \"dur\": 1, \"args\": {\"Record function id\": 5}}]}";
+	const struct sc_trace_event *op, *call;
+	const struct sc_trace_comm *comm;
+	struct fixture f, mate;
+
+	fixture_text(&mate, "mate.json", kineto);
+	fixture_text(&f, "a.json", NEW);
+	f.opts.mate = mate.path;
 	fixture_load(&f);
-	ck_assert_int_eq(f.stats.n_records, 2);
+	ck_assert_int_eq(f.stats.n_nodes_joined, 2);
 	op = fixture_event(&f, "aten::mm");
-	ck_assert_int_eq(op->external_id, 4);
 	ck_assert_int_eq(op->aux0, 440);
 	ck_assert_str_eq(fixture_string(&f, op->shapes), "[[64,32],[]]|Tensor(float),Int");
 	call = fixture_event(&f, "record_param_comms");
@@ -84,6 +100,7 @@ START_TEST(nested_nodes)
 	ck_assert_int_eq(comm->group_size, 2);
 	ck_assert_int_eq(comm->bytes, 4 * 53120);
 	fixture_close(&f);
+	fixture_close(&mate);
 }
 END_TEST
 
@@ -149,7 +166,7 @@ START_TEST(a_mate_that_is_none)
 	fixture_text(&f, "a.json", OLD);
 	f.opts.mate = mate.path;
 	ck_assert_int_ne(fixture_import(&f), 0);
-	ck_assert_str_eq(f.err.text, "no traceEvents in it");
+	ck_assert_str_eq(f.err.text, "no traceEvents: the file has none");
 	ck_assert_int_eq(fixture_list(&f, name, sizeof(name)), 0);
 	fixture_close(&f);
 	fixture_close(&mate);
@@ -172,9 +189,9 @@ START_TEST(cut_off)
 {
 	struct fixture f;
 
-	fixture_open(&f, "a.json", OLD, (size_t)(strstr(OLD, "nccl:") - OLD));
+	fixture_open(&f, "a.json", OLD, (size_t)(strstr(OLD, "\"ph\"") - OLD));
 	fixture_load(&f);
-	ck_assert_int_eq(f.stats.n_records, 1);
+	ck_assert_int_eq(f.stats.n_records, 3);
 	ck_assert(f.stats.truncated);
 	fixture_close(&f);
 }
@@ -185,8 +202,9 @@ static Suite *import_et_suite(void)
 	Suite *suite = suite_create("import_et");
 	TCase *tcase = tcase_create("all");
 
-	tcase_add_test(tcase, flat_nodes);
-	tcase_add_test(tcase, nested_nodes);
+	tcase_add_test(tcase, nodes_with_times);
+	tcase_add_test(tcase, no_times);
+	tcase_add_test(tcase, a_mate_of_nested_nodes);
 	tcase_add_loop_test(tcase, a_mate_gets_shapes_and_calls, 0,
 			    (int)(sizeof(MATES) / sizeof(MATES[0])));
 	tcase_add_test(tcase, a_mate_that_is_none);

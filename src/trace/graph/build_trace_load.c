@@ -150,29 +150,15 @@ static int no_times(const struct sc_trace_rank *rank, struct sc_err *err)
 {
 	return sc_err_at(
 		err, SC_EUNSUPPORTED, rank->path, 0, 0,
-		"the trace does not say when its %lld activities of the GPU ran (Chakra's "
-		"mostly have durations only), so that there is nothing to replay; import the "
-		"profiler's own trace of the run, as Kineto's",
+		"the trace does not say when its %lld activities of the GPU ran, so that there is "
+		"nothing to replay",
 		(long long)rank->n_untimed);
 }
 
 static int no_activity(const char *path, struct sc_err *err)
 {
-	const struct sc_trace_load_opts only_tables = {.skip_events = true};
-	const char *advice = "";
-	struct sc_trace tables;
-	int rc = sc_trace_load(path, &only_tables, &tables, err);
-
-	if (rc)
-		return rc;
-	if (strcmp(tables.identity.source, "execution-trace") == 0)
-		advice =
-			": an execution trace has none; import it with --mate, the Kineto trace of "
-			"the same run";
-	sc_trace_release(&tables);
 	return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
-			 "the trace has no activity of a GPU; there is nothing to replay%s",
-			 advice);
+			 "the trace has no activity of a GPU; there is nothing to replay");
 }
 
 static int check_activity(const struct sc_trace_run *run, const char *first_file,

@@ -60,6 +60,8 @@ static const char *looks_like(const char *head, size_t n)
 			return "a list of lists, as torch.profiler's memory timelines are";
 		return "a JSON list that is no trace";
 	}
+	if (head[at] == '{' && sc_import_has(head, n, "\"workload_graph\""))
+		return "Chakra's JSON, which says no times: import the profiler's own trace of the run";
 	if (head[at] == '{')
 		return "a JSON object that is no trace";
 	for (size_t i = 0; i < n; i++) {

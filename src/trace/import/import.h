@@ -40,7 +40,6 @@ struct sc_import_opts {
 	int32_t rank;       /* -1 = what the file says */
 	int32_t other_rank; /* if neither the file nor its name says it; -1 = not known */
 	const char *stem; /* name of the output without rank and suffix; NULL = from the input's */
-	unsigned jobs;    /* threads for one file; 0 or 1: one */
 	const char *mate; /* the Kineto mate of an execution trace, or NULL */
 	struct sc_progress *progress;
 };

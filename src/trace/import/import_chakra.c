@@ -1,27 +1,244 @@
-/* Chakra execution traces (MLCommons): graphs of compute and communication nodes with durations, mostly
- * without start times. Here: from a node to an event. */
+/* Chakra execution traces (MLCommons): graphs of compute and communication nodes, of which those with start times
+ * are of use here. The protobuf form, read by hand: a file is a sequence of (length, message); the first message
+ * is the GlobalMetadata, the others are Nodes. Wire types: 0 varint, 1 eight bytes, 2 length and bytes, 5 four
+ * bytes (protobuf encoding guide). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/units.h"
-#include "trace/import/import_chakra_priv.h"
+#include "trace/import/import_priv.h"
+#include "trace/import/inflate_stream.h"
 
+enum { MAX_MESSAGE = 16 << 20, FIRST_CAP = 1 << 16, MAX_META = 32 };
 #define MAX_TIME_US (INT64_MAX / 2 / SC_NS_PER_US) /* see sc_event_in_range */
 
-void chakra_node_init(struct chakra_node *node)
+/* MLCommons Chakra, schema/protobuf/et_def.proto */
+enum node_type {
+	CHAKRA_METADATA = 1,
+	CHAKRA_MEM_LOAD = 2,
+	CHAKRA_MEM_STORE = 3,
+	CHAKRA_COMP = 4,
+	CHAKRA_SEND = 5,
+	CHAKRA_RECV = 6,
+	CHAKRA_COLL = 7
+};
+struct node {
+	struct sc_scan_value name, dims, types, group_name; /* n = 0: not said */
+	int64_t type, start_us, dur_us;                     /* start 0: not said */
+	int64_t on_host;                                    /* -1: not said */
+	int64_t tid, stream, rf_id, seq_id, comm_type, comm_bytes, source,
+		target; /* -1: not said */
+};
+struct chakra {
+	struct sc_import_output out;
+	struct sc_import_stats *stats;
+	struct sc_import_names names;
+	int64_t origin_us; /* start of the first node with one; 0 = none yet */
+};
+
+/* --- protobuf --- */
+
+enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+struct slice {
+	const unsigned char *at, *end;
+};
+struct field {
+	uint32_t number;
+	enum wire wire;
+	uint64_t value;     /* of the numbers */
+	struct slice bytes; /* WIRE_BYTES */
+};
+
+static bool take_varint(struct slice *in, uint64_t *out)
 {
-	*node = (struct chakra_node){.on_host = -1,
-				     .tid = -1,
-				     .stream = -1,
-				     .rf_id = -1,
-				     .seq_id = -1,
-				     .comm_type = -1,
-				     .comm_bytes = -1,
-				     .source = -1,
-				     .target = -1};
-	node->name.at = "";
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
+		unsigned char byte = *in->at++;
+
+		value |= (uint64_t)(byte & 0x7F) << shift;
+		if (!(byte & 0x80)) {
+			*out = value;
+			return true;
+		}
+	}
+	return false;
 }
+
+static bool take_fixed(struct slice *in, size_t n, uint64_t *out)
+{
+	if ((size_t)(in->end - in->at) < n)
+		return false;
+	*out = 0;
+	for (size_t i = 0; i < n; i++)
+		*out |= (uint64_t)in->at[i] << 8 * i;
+	in->at += n;
+	return true;
+}
+
+/* False at the end, or where the message makes no sense: then in->at < in->end stays. */
+static bool take_field(struct slice *in, struct field *out)
+{
+	const unsigned char *start = in->at;
+	uint64_t tag, n;
+	bool ok = in->at < in->end && take_varint(in, &tag) && tag >> 3 > 0 && tag >> 3 < 1 << 29;
+
+	if (ok) {
+		out->number = (uint32_t)(tag >> 3);
+		out->wire = (enum wire)(tag & 7);
+		switch (tag & 7) {
+		case WIRE_VARINT:
+			ok = take_varint(in, &out->value);
+			break;
+		case WIRE_64:
+			ok = take_fixed(in, 8, &out->value);
+			break;
+		case WIRE_32:
+			ok = take_fixed(in, 4, &out->value);
+			break;
+		case WIRE_BYTES:
+			ok = take_varint(in, &n) && n <= (uint64_t)(in->end - in->at);
+			if (ok) {
+				out->bytes = (struct slice){.at = in->at, .end = in->at + n};
+				in->at += n;
+			}
+			break;
+		default:
+			ok = false;
+		}
+	}
+	if (!ok)
+		in->at = start;
+	return ok;
+}
+
+static struct sc_scan_value text_of(const struct slice *bytes)
+{
+	return (struct sc_scan_value){.kind = SC_SCAN_LIST,
+				      .at = (const char *)bytes->at,
+				      .n = (size_t)(bytes->end - bytes->at)};
+}
+
+/* et_def.proto, AttributeProto: 1 name, 2 doc_string; values 3 double .. 31 bytes, each followed by its
+ * list. sint32 (15) and sint64 (17) are zigzag. */
+struct attr {
+	struct sc_scan_value name, text;
+	int64_t number;
+	bool has_number;
+};
+enum {
+	ATTR_NAME = 1,
+	ATTR_DOUBLE = 3,
+	ATTR_FLOAT = 5,
+	ATTR_SINT32 = 15,
+	ATTR_SINT64 = 17,
+	ATTR_STRING = 29
+};
+
+static bool take_attr(struct slice in, struct attr *out)
+{
+	struct field field;
+
+	memset(out, 0, sizeof(*out));
+	while (take_field(&in, &field)) {
+		if (field.wire == WIRE_BYTES && field.number == ATTR_NAME) {
+			out->name = text_of(&field.bytes);
+		} else if (field.wire == WIRE_BYTES && field.number == ATTR_STRING) {
+			out->text = text_of(&field.bytes);
+		} else if (field.wire != WIRE_BYTES && field.number != ATTR_DOUBLE &&
+			   field.number != ATTR_FLOAT) {
+			bool zigzag = field.number == ATTR_SINT32 || field.number == ATTR_SINT64;
+			uint64_t value = field.value;
+
+			out->number = zigzag ? (int64_t)(value >> 1) ^ -(int64_t)(value & 1)
+					     : (int64_t)value;
+			out->has_number = true;
+		}
+	}
+	return in.at == in.end;
+}
+
+static void use_attr(const struct attr *attr, struct node *out)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} numbers[] = {
+		{"is_cpu_op", offsetof(struct node, on_host)},
+		{"tid", offsetof(struct node, tid)},
+		{"stream", offsetof(struct node, stream)},
+		{"rf_id", offsetof(struct node, rf_id)},
+		{"seq_id", offsetof(struct node, seq_id)},
+		{"comm_type", offsetof(struct node, comm_type)},
+		{"comm_size", offsetof(struct node, comm_bytes)},
+		{"comm_src", offsetof(struct node, source)},
+		{"comm_dst", offsetof(struct node, target)},
+	};
+
+	if (sc_scan_is(&attr->name, "pg_name", 7) && attr->text.n)
+		out->group_name = attr->text;
+	for (size_t i = 0; attr->has_number && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (sc_scan_is(&attr->name, numbers[i].name, strlen(numbers[i].name)))
+			memcpy((char *)out + numbers[i].offset, &attr->number,
+			       sizeof(attr->number));
+	}
+}
+
+/* IOInfo: 1 values, 2 shapes, 3 types, as texts in Python's form. */
+static void take_inputs(struct slice in, struct node *out)
+{
+	struct field field;
+
+	while (take_field(&in, &field)) {
+		if (field.wire == WIRE_BYTES && field.number == 2)
+			out->dims = text_of(&field.bytes);
+		else if (field.wire == WIRE_BYTES && field.number == 3)
+			out->types = text_of(&field.bytes);
+	}
+}
+
+/* Node: 1 id, 2 name, 3 type, 4 ctrl_deps, 5 data_deps, 6 start, 7 duration (us), 8 inputs, 9 outputs,
+ * 10 attr. False if it makes no sense. */
+static bool take_node(struct slice in, struct node *out)
+{
+	struct field field;
+	struct attr attr;
+
+	*out = (struct node){.name.at = "",
+			     .on_host = -1,
+			     .tid = -1,
+			     .stream = -1,
+			     .rf_id = -1,
+			     .seq_id = -1,
+			     .comm_type = -1,
+			     .comm_bytes = -1,
+			     .source = -1,
+			     .target = -1};
+	while (take_field(&in, &field)) {
+		bool bytes = field.wire == WIRE_BYTES;
+
+		if (field.number == 2 && bytes) {
+			out->name = text_of(&field.bytes);
+		} else if (field.number == 3 && !bytes) {
+			out->type = (int64_t)field.value;
+		} else if (field.number == 6 && !bytes) {
+			out->start_us = (int64_t)field.value;
+		} else if (field.number == 7 && !bytes) {
+			out->dur_us = (int64_t)field.value;
+		} else if (field.number == 8 && bytes) {
+			take_inputs(field.bytes, out);
+		} else if (field.number == 10 && bytes) {
+			if (!take_attr(field.bytes, &attr))
+				return false;
+			use_attr(&attr, out);
+		}
+	}
+	return in.at == in.end;
+}
+
+/* --- from a node to an event --- */
 
 static int32_t to_32(int64_t value)
 {
@@ -29,7 +246,7 @@ static int32_t to_32(int64_t value)
 }
 
 /* et_def.proto: CollectiveCommType */
-static const char *collective_name(const struct chakra_node *node)
+static const char *collective_name(const struct node *node)
 {
 	static const char *const names[] = {
 		"all_reduce", "reduce",         "all_gather",
@@ -47,7 +264,7 @@ static const char *collective_name(const struct chakra_node *node)
 	return NULL;
 }
 
-static uint32_t write_comm(struct chakra_import *im, const struct chakra_node *node)
+static uint32_t write_comm(struct chakra *im, const struct node *node)
 {
 	const char *name = collective_name(node);
 	struct sc_trace_comm comm;
@@ -61,18 +278,18 @@ static uint32_t write_comm(struct chakra_import *im, const struct chakra_node *n
 	return sc_trace_writer_comm(im->out.writer, &comm);
 }
 
-static bool is_comm(const struct chakra_node *node)
+static bool is_comm(const struct node *node)
 {
 	return node->type >= CHAKRA_SEND && node->type <= CHAKRA_COLL;
 }
 
 /* Where it is not said, communication is the device's and everything else the host's. */
-static bool on_host(const struct chakra_node *node)
+static bool on_host(const struct node *node)
 {
 	return node->on_host < 0 ? !is_comm(node) : node->on_host > 0;
 }
 
-static uint8_t class_of(const struct chakra_node *node)
+static uint8_t class_of(const struct node *node)
 {
 	if (on_host(node))
 		return is_comm(node) ? SC_EV_COMM : SC_EV_OP;
@@ -80,7 +297,7 @@ static uint8_t class_of(const struct chakra_node *node)
 									       : SC_EV_KERNEL;
 }
 
-static uint32_t write_lane(struct chakra_import *im, const struct chakra_node *node)
+static uint32_t write_lane(struct chakra *im, const struct node *node)
 {
 	struct sc_trace_lane lane;
 
@@ -92,19 +309,14 @@ static uint32_t write_lane(struct chakra_import *im, const struct chakra_node *n
 	return sc_trace_writer_lane(im->out.writer, &lane);
 }
 
-static const char *take_times(struct chakra_import *im, const struct chakra_node *node,
+static const char *take_times(struct chakra *im, const struct node *node,
 			      struct sc_trace_event *event)
 {
 	if (node->dur_us < 0 || node->dur_us > MAX_TIME_US)
 		return "duration out of range";
 	event->dur_ns = node->dur_us * SC_NS_PER_US;
-	if (!node->has_start) {
-		event->flags |= SC_EVF_NO_TIME;
-		return NULL;
-	}
-	if (!im->has_origin)
+	if (!im->origin_us)
 		im->origin_us = node->start_us;
-	im->has_origin = true;
 	if (__builtin_sub_overflow(node->start_us, im->origin_us, &event->start_ns) ||
 	    event->start_ns > MAX_TIME_US || event->start_ns < -MAX_TIME_US)
 		return "time out of range";
@@ -112,7 +324,7 @@ static const char *take_times(struct chakra_import *im, const struct chakra_node
 	return sc_event_in_range(event) ? NULL : "time out of range";
 }
 
-void chakra_write(struct chakra_import *im, const struct chakra_node *node)
+static void write_node(struct chakra *im, const struct node *node)
 {
 	struct sc_import_name name;
 	struct sc_trace_event event;
@@ -122,6 +334,10 @@ void chakra_write(struct chakra_import *im, const struct chakra_node *node)
 	im->stats->n_records++;
 	if (node->type == CHAKRA_METADATA) {
 		im->stats->n_metadata++;
+		return;
+	}
+	if (!node->start_us) {
+		sc_import_count_unused(im->stats, "node without a time");
 		return;
 	}
 	fault = node->type < CHAKRA_METADATA || node->type > CHAKRA_COLL
@@ -155,63 +371,169 @@ void chakra_write(struct chakra_import *im, const struct chakra_node *node)
 	sc_trace_writer_add(im->out.writer, &event);
 }
 
-static bool probe(const char *path, const char *head, size_t n)
+/* --- the sequence of messages --- */
+struct reader {
+	struct sc_inflate *in;
+	unsigned char *buf;
+	size_t cap, at, n;
+	bool eof;
+	int rc;
+	struct sc_err *err;
+};
+
+/* At least `want` bytes from buf + at on, as far as the file has them. */
+static bool fill(struct reader *r, size_t want)
 {
-	(void)path;
-	return chakra_probe_json(head, n) || chakra_probe_proto(head, n);
+	size_t got = 0;
+
+	if (r->n - r->at >= want)
+		return true;
+	memmove(r->buf, r->buf + r->at, r->n - r->at);
+	r->n -= r->at;
+	r->at = 0;
+	if (want > r->cap) {
+		r->cap = want;
+		r->buf = sc_xrealloc(r->buf, r->cap, 1);
+	}
+	if (!r->eof && !r->rc) {
+		got = r->cap - r->n;
+		r->rc = sc_inflate_read(r->in, (char *)r->buf + r->n, &got, r->err);
+		r->eof = got < r->cap - r->n;
+		r->n += got;
+	}
+	return r->n - r->at >= want;
 }
 
-static int read_nodes(struct chakra_import *im, const char *path, const struct sc_import_opts *opts,
-		      struct sc_err *err)
-{
-	enum { HEAD = 64 << 10 };
-	char *head = sc_xmalloc(HEAD);
-	struct sc_inflate *in;
-	size_t n = HEAD;
-	bool json = false;
-	int rc = sc_inflate_open(path, NULL, &in, err);
+enum next { NEXT_MESSAGE, NEXT_END, NEXT_CUT, NEXT_DAMAGED };
 
-	if (rc == 0) {
-		rc = sc_inflate_read(in, head, &n, err);
-		json = chakra_probe_json(head, n);
-		sc_inflate_close(in);
+static enum next next_message(struct reader *r, struct slice *out)
+{
+	struct slice in;
+	uint64_t n;
+
+	fill(r, 10);
+	if (r->at == r->n)
+		return NEXT_END;
+	in = (struct slice){.at = r->buf + r->at, .end = r->buf + r->n};
+	if (!take_varint(&in, &n))
+		return r->n - r->at >= 10 ? NEXT_DAMAGED : NEXT_CUT;
+	if (n > MAX_MESSAGE)
+		return NEXT_DAMAGED;
+	r->at = (size_t)(in.at - r->buf);
+	if (!fill(r, (size_t)n))
+		return NEXT_CUT;
+	*out = (struct slice){.at = r->buf + r->at, .end = r->buf + r->at + n};
+	r->at += (size_t)n;
+	return NEXT_MESSAGE;
+}
+
+/* GlobalMetadata: 1 version, 2 attr. */
+static void take_metadata(struct chakra *im, struct slice in)
+{
+	struct field field;
+	struct attr attr;
+
+	for (int i = 0; i < MAX_META && take_field(&in, &field); i++) {
+		struct sc_strbuf text = {0};
+
+		if (field.wire != WIRE_BYTES || field.number != 2 || !take_attr(field.bytes, &attr))
+			continue;
+		if (sc_scan_is(&attr.name, "schema", 6) && attr.text.n < 256) {
+			sc_scan_decode(attr.text.at, attr.text.n, &text);
+			sc_trace_writer_meta(im->out.writer, "file.schema", sc_strbuf_get(&text));
+		} else if (sc_scan_is(&attr.name, "pid", 3) && attr.number > 0 &&
+			   attr.number <= INT32_MAX) {
+			im->out.identity.pid = (int32_t)attr.number;
+		}
+		sc_strbuf_release(&text);
 	}
-	free(head);
-	if (rc == 0)
-		rc = sc_inflate_open(path, opts->progress, &in, err);
-	if (rc)
-		return rc;
-	rc = json ? chakra_read_json(im, in, err) : chakra_read_proto(im, in, err);
-	im->stats->in_bytes = sc_inflate_bytes(in);
-	sc_inflate_close(in);
-	if (rc == 0 && im->stats->n_events == 0)
-		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0, "no nodes: %s",
-			       im->stats->why_truncated ? im->stats->why_truncated
-							: "the file has none that count");
-	return rc;
+}
+
+static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *err)
+{
+	struct reader r = {.in = in, .cap = FIRST_CAP, .err = err};
+	struct node node;
+	struct slice message;
+	enum next next;
+
+	r.buf = sc_xmalloc(r.cap);
+	next = next_message(&r, &message);
+	if (next == NEXT_MESSAGE)
+		take_metadata(im, message);
+	while (next == NEXT_MESSAGE && (next = next_message(&r, &message)) == NEXT_MESSAGE) {
+		if (take_node(message, &node)) {
+			write_node(im, &node);
+		} else {
+			im->stats->n_records++;
+			sc_import_count_bad(im->stats, "damaged message");
+		}
+	}
+	if (next == NEXT_CUT)
+		im->stats->why_truncated = "it ends inside a message";
+	else if (next == NEXT_DAMAGED)
+		im->stats->why_truncated = "nothing makes sense after a damaged message";
+	if (sc_inflate_damage(in))
+		im->stats->why_truncated = sc_inflate_damage(in);
+	im->stats->truncated = im->stats->why_truncated != NULL;
+	free(r.buf);
+	return r.rc;
+}
+
+/* Its first message must be metadata and nothing else, and the second one begin with an id. */
+static bool probe(const char *path, const char *head, size_t n)
+{
+	struct slice in = {.at = (const unsigned char *)head};
+	struct slice message;
+	struct field field;
+	uint64_t n_message;
+
+	(void)path;
+	in.end = in.at + n;
+	if (!take_varint(&in, &n_message) || n_message == 0 ||
+	    n_message > (uint64_t)(in.end - in.at))
+		return false;
+	message = (struct slice){.at = in.at, .end = in.at + n_message};
+	in.at = message.end;
+	while (take_field(&message, &field)) {
+		if (field.wire != WIRE_BYTES || field.number < 1 || field.number > 2)
+			return false;
+	}
+	if (message.at != message.end)
+		return false;
+	return in.at == in.end ||
+	       (take_varint(&in, &n_message) && in.at < in.end && *in.at == 0x08);
 }
 
 static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
 	       struct sc_err *err)
 {
-	struct chakra_import im;
-	int rc;
+	struct chakra im = {.stats = stats, .out = {.in_path = path, .opts = opts}};
+	struct sc_inflate *in;
+	int rc = sc_inflate_open(path, opts->progress, &in, err);
 
-	memset(&im, 0, sizeof(im));
-	im.stats = stats;
-	im.out = (struct sc_import_output){.in_path = path, .opts = opts};
+	if (rc)
+		return rc;
 	rc = sc_import_output_create(&im.out, "chakra", err);
 	if (rc == 0) {
 		sc_import_names_init(&im.names, im.out.writer);
-		rc = read_nodes(&im, path, opts, err);
-		if (rc == 0) {
-			if (im.origin_us >= 0 && im.origin_us <= INT64_MAX / SC_NS_PER_US)
-				sc_trace_writer_base(im.out.writer, im.origin_us * SC_NS_PER_US);
-			rc = sc_import_output_finish(&im.out, stats, err);
-		}
-		sc_import_names_release(&im.names);
+		rc = read_file(&im, in, err);
+		stats->in_bytes = sc_inflate_bytes(in);
 	}
+	if (rc == 0 && stats->n_events == 0)
+		rc = sc_err_at(
+			err, SC_EUNSUPPORTED, path, 0, 0,
+			"a Chakra file without times%s%s; import the profiler's own trace of "
+			"the run, as Kineto's",
+			stats->why_truncated ? ": " : "",
+			stats->why_truncated ? stats->why_truncated : "");
+	if (rc == 0) {
+		if (im.origin_us >= 0 && im.origin_us <= INT64_MAX / SC_NS_PER_US)
+			sc_trace_writer_base(im.out.writer, im.origin_us * SC_NS_PER_US);
+		rc = sc_import_output_finish(&im.out, stats, err);
+	}
+	sc_import_names_release(&im.names);
 	sc_import_output_discard(&im.out);
+	sc_inflate_close(in);
 	return rc;
 }
 

@@ -1,190 +1,259 @@
-/* PyTorch execution traces: the ops of one iteration as a graph, with shapes and mostly without times.
- * Alone, they become events without a time, in the order of the file; with the Kineto trace of the same
- * run ("mate"), that trace's events with what the nodes add. */
+/* PyTorch execution traces: the ops of one iteration as a graph, with shapes and mostly without times. With the
+ * Kineto trace of the same run ("mate") they become that trace's events with what the nodes add. Alone only
+ * those are of use that a profiler's events were joined to.
+ *
+ * Which node is which op of the mate: newer files say it, "Record function id" is rf_id. In some of the others
+ * "External id" is. Else ops are paired by name: the k-th of a name in order of time is the k-th of that name
+ * by rf_id, which counts up in time; a trace of several iterations has a multiple of the nodes, which then
+ * repeat. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/import/import_et_priv.h"
+#include "base/arena.h"
+#include "base/intern.h"
+#include "base/search.h"
+#include "base/vec.h"
+#include "trace/import/import_kineto_priv.h"
 
-static void write_node(struct kineto_import *im, const struct et_node *node)
+enum { MIN_MATCH_PCT = 90 };
+
+struct node {
+	int64_t rf_id, seq_id;
+	uint32_t name, dims, types; /* in mate.texts */
+	struct sc_scan_value call;  /* of a collective call the whole node, as it stands there */
+};
+struct op {
+	int64_t ts_ns, external_id, record_id;
+	uint32_t name;
+	uint32_t index; /* order in the file */
+};
+struct mate {
+	struct sc_arena arena;
+	struct sc_intern texts;
+	SC_VEC(struct node) nodes;
+	SC_VEC(struct op) ops;
+	uint32_t *node_of_op; /* index + 1, by order in the file */
+	uint32_t next_op;
+	int64_t n_joined;
+};
+
+static uint32_t intern(struct mate *mate, const struct sc_scan_value *value)
 {
-	const struct sc_import_name *found =
-		sc_import_name(&im->names, node->name.at, node->name.n);
-	const struct sc_import_name name = *found;
-	struct sc_trace_lane lane;
-	struct sc_trace_event event;
-	struct sc_trace_comm comm;
-
-	memset(&event, 0, sizeof(event));
-	memset(&lane, 0, sizeof(lane));
-	im->stats->n_repaired += name.n_repaired;
-	im->stats->n_events++;
-	im->stats->n_steps += (name.flags & SC_NAME_STEP) != 0;
-	im->stats->n_calls += (name.flags & SC_NAME_CALL) != 0;
-	lane.device = lane.stream = -1;
-	lane.tid = node->tid > INT32_MAX || node->tid < INT32_MIN ? -1 : (int32_t)node->tid;
-	event.cls = name.flags & (SC_NAME_STEP | SC_NAME_CALL) ? SC_EV_RANGE
-		    : name.flags & SC_NAME_PARAM_COMMS         ? SC_EV_COMM
-							       : SC_EV_OP;
-	event.name = name.id;
-	event.lane = sc_trace_writer_lane(im->out.writer, &lane);
-	event.external_id = node->rf_id < 0 ? 0 : node->rf_id;
-	event.shapes = sc_import_shapes(&im->names, &node->dims, &node->types);
-	event.aux0 = node->seq_id;
-	event.aux1 = node->fw_tid;
-	event.flags = node->has_ts ? 0 : SC_EVF_NO_TIME;
-	if (node->has_ts && !im->has_origin) {
-		im->has_origin = true;
-		im->origin_ns = node->ts_ns;
-	}
-	event.dur_ns = node->dur_ns;
-	if (node->has_ts && (__builtin_sub_overflow(node->ts_ns, im->origin_ns, &event.start_ns) ||
-			     !sc_event_in_range(&event))) {
-		event.flags = SC_EVF_NO_TIME;
-		event.start_ns = 0;
-	}
-	if (!sc_event_in_range(&event))
-		event.dur_ns = 0;
-	if (et_node_comm(&im->names, node, &comm))
-		event.comm = sc_trace_writer_comm(im->out.writer, &comm);
-	sc_trace_writer_add(im->out.writer, &event);
+	return sc_intern_add_n(&mate->texts, value->n ? value->at : "", value->n);
 }
 
-static enum sc_scan_rc take_node(void *ctx, struct sc_scan *scan)
+static void take_node(void *ctx, const struct kineto_event *e, const struct sc_scan_value *text)
 {
-	struct kineto_import *im = ctx;
-	struct sc_scan again = *scan;
-	struct kineto_event event;
-	struct et_node node;
-	enum sc_scan_rc rc;
+	struct mate *mate = ctx;
+	struct node node = {.rf_id = kineto_num(e, NUM_RECORD_FUNCTION, -1),
+			    .seq_id = kineto_num(e, NUM_SEQUENCE, -1),
+			    .name = intern(mate, &e->name),
+			    .dims = intern(mate, kineto_text(e, TEXT_DIMS)),
+			    .types = intern(mate, kineto_text(e, TEXT_TYPES))};
 
-	if (*scan->at != '{') {
-		struct sc_scan_value other;
+	if (e->phase)
+		return; /* a Kineto event among the nodes */
+	if ((e->name.n > 5 && memcmp(e->name.at, "nccl:", 5) == 0) ||
+	    sc_scan_is(&e->name, "record_param_comms", 18)) {
+		node.call = *text;
+		node.call.at = sc_arena_memdup(&mate->arena, text->at, text->n + SC_SCAN_PADDING);
+	}
+	SC_VEC_PUSH(&mate->nodes, node);
+}
 
-		rc = sc_scan_value(scan, &other);
-		if (rc == SC_SCAN_OK) {
-			im->stats->n_records++;
-			sc_import_count_bad(im->stats, "not an object");
+static void take_op(void *ctx, const struct kineto_event *e, const struct sc_scan_value *text)
+{
+	struct mate *mate = ctx;
+	struct op op = {.ts_ns = e->has_ts ? e->ts_ns : 0,
+			.external_id = kineto_num(e, NUM_EXTERNAL_ID, -1),
+			.record_id = kineto_num(e, NUM_RECORD_FUNCTION, -1),
+			.index = (uint32_t)mate->ops.n};
+
+	(void)text;
+	/* Those that are skipped for a fault are none. */
+	if (!kineto_is_op(e) || !e->has_ts || e->bad_dur || (e->has_dur && e->dur_ns < 0))
+		return;
+	op.name = intern(mate, &e->name);
+	SC_VEC_PUSH(&mate->ops, op);
+}
+
+static int compare_rf(const void *a, const void *b)
+{
+	const struct node *x = a, *y = b;
+
+	return x->rf_id < y->rf_id ? -1 : x->rf_id > y->rf_id;
+}
+
+/* Pairs by one of the ids; false, and nothing paired, if the names then differ too often. */
+static bool pair_by_id(struct mate *mate, bool record_id)
+{
+	const struct node *nodes = mate->nodes.at;
+	size_t n_same = 0;
+
+	for (size_t i = 0; i < mate->ops.n; i++) {
+		const struct op *op = &mate->ops.at[i];
+		int64_t id = record_id ? op->record_id : op->external_id;
+		size_t at;
+
+		SC_FIRST_NOT(at, k, 0, mate->nodes.n, nodes[k].rf_id < id);
+		if (id > 0 && at < mate->nodes.n && nodes[at].rf_id == id &&
+		    nodes[at].name == op->name) {
+			mate->node_of_op[op->index] = (uint32_t)at + 1;
+			n_same++;
 		}
-		return rc;
 	}
-	rc = et_scan_node(scan, &node);
+	if (n_same * 100 >=
+	    (mate->ops.n < mate->nodes.n ? mate->ops.n : mate->nodes.n) * MIN_MATCH_PCT)
+		return true;
+	memset(mate->node_of_op, 0, mate->ops.n * sizeof(*mate->node_of_op));
+	return false;
+}
+
+static int compare_ops(const void *a, const void *b)
+{
+	const struct op *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+struct named {
+	uint32_t name, node; /* node: index */
+};
+
+static int compare_named(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+/* Nodes are in order of rf_id; runs of a name in both lists are paired, if one is a multiple. */
+static void pair_by_name(struct mate *mate)
+{
+	struct named *named = sc_xmalloc((mate->nodes.n + 1) * sizeof(*named));
+	size_t op = 0, at = 0;
+
+	for (size_t i = 0; i < mate->nodes.n; i++)
+		named[i] = (struct named){.name = mate->nodes.at[i].name, .node = (uint32_t)i};
+	qsort(named, mate->nodes.n, sizeof(*named), compare_named);
+	qsort(mate->ops.at, mate->ops.n, sizeof(*mate->ops.at), compare_ops);
+	while (op < mate->ops.n) {
+		uint32_t name = mate->ops.at[op].name;
+		size_t end = op, first, n;
+
+		while (end < mate->ops.n && mate->ops.at[end].name == name)
+			end++;
+		while (at < mate->nodes.n && named[at].name < name)
+			at++;
+		first = at;
+		while (at < mate->nodes.n && named[at].name == name)
+			at++;
+		n = at - first;
+		for (size_t i = op; n && (end - op) % n == 0 && i < end; i++)
+			mate->node_of_op[mate->ops.at[i].index] =
+				named[first + (i - op) % n].node + 1;
+		op = end;
+	}
+	free(named);
+}
+
+static struct sc_scan_value list_of(const struct mate *mate, uint32_t id)
+{
+	const struct sc_intern_entry *entry = &mate->texts.entries.at[id];
+
+	return (struct sc_scan_value){.kind = SC_SCAN_LIST, .at = entry->text, .n = entry->n_bytes};
+}
+
+/* What the node of an op knows besides. */
+static void fill_op(void *ctx, struct kineto_import *im, struct sc_trace_event *event,
+		    struct sc_trace_comm *comm)
+{
+	struct mate *mate = ctx;
+	uint32_t op = mate->next_op++, found = op < mate->ops.n ? mate->node_of_op[op] : 0;
+	const struct node *node = found ? &mate->nodes.at[found - 1] : NULL;
+	struct sc_scan_value dims, types;
+
+	if (!node)
+		return;
+	mate->n_joined++;
+	dims = list_of(mate, node->dims);
+	types = list_of(mate, node->types);
+	if (!event->shapes)
+		event->shapes = sc_import_shapes(&im->names, &dims, &types);
+	if (event->aux0 < 0)
+		event->aux0 = node->seq_id;
+	if (node->call.n) {
+		struct sc_scan scan = sc_scan_into(&node->call);
+		struct sc_trace_comm own;
+		struct kineto_event e;
+
+		kineto_scan_event(&im->words, &scan, &e);
+		kineto_comm(im, &e, sc_import_name(&im->names, e.name.at, e.name.n)->flags, &own);
+		sc_import_comm_fill(comm, &own);
+	}
+}
+
+static int pair_all(struct mate *mate, const char *path, const char *mate_path, struct sc_err *err)
+{
+	struct kineto_import nodes = {.list = KINETO_NODES, .read = take_node, .read_ctx = mate};
+	struct kineto_import ops = {.list = KINETO_EVENTS, .read = take_op, .read_ctx = mate};
+	int rc = kineto_read(&nodes, path, err);
+
+	if (rc == 0)
+		rc = kineto_read(&ops, mate_path, err);
 	if (rc)
 		return rc;
-	if (node.is_event && kineto_scan_event(&im->words, &again, &event) == SC_SCAN_OK) {
-		kineto_emit(im, &event);
-		return SC_SCAN_OK;
-	}
-	im->stats->n_records++;
-	write_node(im, &node);
-	return SC_SCAN_OK;
-}
-
-static void take_bad(void *ctx, bool is_item, const char *reason)
-{
-	struct kineto_import *im = ctx;
-
-	im->stats->n_records += is_item;
-	sc_import_count_bad(im->stats, reason);
-}
-
-static void take_member(void *ctx, const struct sc_scan_value *key,
-			const struct sc_scan_value *value)
-{
-	struct kineto_import *im = ctx;
-	struct sc_strbuf text = {0};
-	int64_t number;
-
-	if (sc_scan_is(key, "pid", 3) && sc_scan_any_integer(value, &number) && number > 0 &&
-	    number <= INT32_MAX)
-		im->out.identity.pid = (int32_t)number;
-	if (sc_scan_is(key, "schema", 6) && value->kind == SC_SCAN_TEXT && value->n < 256) {
-		sc_scan_decode(value->at, value->n, &text);
-		sc_trace_writer_meta(im->out.writer, "file.schema", sc_strbuf_get(&text));
-		sc_strbuf_release(&text);
-	}
-}
-
-static int read_alone(struct kineto_import *im, struct sc_inflate *in, struct sc_err *err)
-{
-	static const struct sc_json_doc_ops doc_ops = {
-		.list = "nodes", .item = take_node, .member = take_member, .bad = take_bad};
-	struct sc_json_doc_result result;
-	int rc = sc_json_doc_read(in, &doc_ops, im, &result, err);
-
-	im->stats->in_bytes = sc_inflate_bytes(in);
-	im->stats->truncated = result.truncated != NULL;
-	im->stats->why_truncated = result.truncated;
-	if (rc == 0 && (!result.found_list || im->stats->n_events == 0))
-		rc = sc_err_at(err, SC_EFORMAT, im->out.in_path, 0, 0, "no nodes: %s",
-			       result.truncated ? result.truncated : "the file has none");
-	if (rc)
-		return rc;
-	im->stats->n_joined += sc_comm_join_finish(im->join, im->out.writer);
-	sc_trace_writer_base(im->out.writer, im->origin_ns);
+	mate->node_of_op = sc_xmalloc((mate->ops.n + 1) * sizeof(*mate->node_of_op));
+	memset(mate->node_of_op, 0, (mate->ops.n + 1) * sizeof(*mate->node_of_op));
+	if (mate->nodes.n)
+		qsort(mate->nodes.at, mate->nodes.n, sizeof(*mate->nodes.at), compare_rf);
+	if (mate->nodes.n && mate->ops.n && !pair_by_id(mate, true) && !pair_by_id(mate, false))
+		pair_by_name(mate);
 	return 0;
+}
+
+static int run_with_mate(const char *path, const struct sc_import_opts *opts,
+			 struct sc_import_stats *stats, struct sc_err *err)
+{
+	struct mate mate;
+	struct kineto_import im = {.list = KINETO_EVENTS,
+				   .out.in_path = opts->mate,
+				   .stats = stats,
+				   .ops = {.each = fill_op, .ctx = &mate}};
+	struct sc_import_opts own = *opts;
+	int rc;
+
+	memset(&mate, 0, sizeof(mate));
+	sc_arena_init(&mate.arena, 64 << 10);
+	if (!own.stem)
+		own.stem = path;
+	rc = pair_all(&mate, path, opts->mate, err);
+	if (rc == 0)
+		rc = kineto_run(&im, &own, err);
+	if (rc == 0 && mate.n_joined == 0)
+		sc_import_count_unused(stats, "nodes that are no op of the mate: all");
+	stats->n_nodes = (int64_t)mate.nodes.n;
+	stats->n_nodes_joined = mate.n_joined;
+	sc_intern_release(&mate.texts);
+	sc_arena_release(&mate.arena);
+	SC_VEC_RELEASE(&mate.nodes);
+	SC_VEC_RELEASE(&mate.ops);
+	free(mate.node_of_op);
+	return rc;
 }
 
 static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
 	       struct sc_err *err)
 {
-	struct kineto_import im;
-	struct sc_inflate *in;
-	int rc;
+	struct kineto_import im = {.list = KINETO_NODES, .out.in_path = path, .stats = stats};
 
-	if (opts->mate)
-		return et_run_with_mate(path, opts, stats, err);
-	rc = sc_inflate_open(path, opts->progress, &in, err);
-	if (rc)
-		return rc;
-	memset(&im, 0, sizeof(im));
-	im.stats = stats;
-	im.out = (struct sc_import_output){.in_path = path, .opts = opts};
-	rc = sc_import_output_create(&im.out, "execution-trace", err);
-	if (rc == 0) {
-		kineto_begin(&im);
-		rc = read_alone(&im, in, err);
-		if (rc == 0)
-			rc = sc_import_output_finish(&im.out, stats, err);
-		kineto_end(&im);
-	}
-	sc_import_output_discard(&im.out);
-	sc_inflate_close(in);
-	return rc;
-}
-
-struct reading {
-	void (*each)(void *ctx, const struct et_node *node);
-	void *ctx;
-};
-
-static enum sc_scan_rc read_node(void *ctx, struct sc_scan *scan)
-{
-	struct reading *reading = ctx;
-	struct et_node node;
-	enum sc_scan_rc rc = et_scan_node(scan, &node);
-
-	if (rc == SC_SCAN_OK && !node.is_event)
-		reading->each(reading->ctx, &node);
-	return rc;
-}
-
-int et_read(const char *path, void (*each)(void *ctx, const struct et_node *node), void *ctx,
-	    struct sc_err *err)
-{
-	static const struct sc_json_doc_ops doc_ops = {.list = "nodes", .item = read_node};
-	struct reading reading = {.each = each, .ctx = ctx};
-	struct sc_json_doc_result result;
-	struct sc_inflate *in;
-	int rc = sc_inflate_open(path, NULL, &in, err);
-
-	if (rc)
-		return rc;
-	rc = sc_json_doc_read(in, &doc_ops, &reading, &result, err);
-	sc_inflate_close(in);
-	if (rc == 0 && !result.found_list)
-		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0, "no nodes in it");
-	return rc;
+	return opts->mate ? run_with_mate(path, opts, stats, err) : kineto_run(&im, opts, err);
 }
 
 static bool probe(const char *path, const char *head, size_t n)

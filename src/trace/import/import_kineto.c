@@ -116,6 +116,9 @@ static void take_member(void *ctx, const struct sc_scan_value *key,
 	char name[SC_SCAN_MAX_WORD + 8];
 	int64_t number;
 
+	if (sc_scan_is(key, "pid", 3) && sc_scan_any_integer(value, &number) && number > 0 &&
+	    number <= INT32_MAX)
+		im->out.identity.pid = (int32_t)number;
 	if (sc_scan_is(key, "baseTimeNanoseconds", 19)) {
 		if (sc_scan_any_integer(value, &number))
 			im->base_ns = number;
@@ -142,20 +145,14 @@ static void take_member(void *ctx, const struct sc_scan_value *key,
 static enum sc_scan_rc take_item(void *ctx, struct sc_scan *scan)
 {
 	struct kineto_import *im = ctx;
+	struct sc_scan_value text = {.at = scan->at};
 	struct kineto_event event;
-	struct sc_scan_value other;
-	enum sc_scan_rc rc;
+	enum sc_scan_rc rc = kineto_scan_event(&im->words, scan, &event);
 
-	if (*scan->at != '{') {
-		rc = sc_scan_value(scan, &other);
-		if (rc == SC_SCAN_OK) {
-			im->stats->n_records++;
-			sc_import_count_bad(im->stats, "not an object");
-		}
-		return rc;
-	}
-	rc = kineto_scan_event(&im->words, scan, &event);
-	if (rc == SC_SCAN_OK)
+	text.n = (size_t)(scan->at - text.at);
+	if (rc == SC_SCAN_OK && im->read)
+		im->read(im->read_ctx, &event, &text);
+	else if (rc == SC_SCAN_OK)
 		kineto_emit(im, &event);
 	return rc;
 }
@@ -168,130 +165,103 @@ static void take_bad(void *ctx, bool is_item, const char *reason)
 	sc_import_count_bad(im->stats, reason);
 }
 
-void kineto_begin(struct kineto_import *im)
+static int read_list(struct kineto_import *im, const char *path, struct sc_progress *progress,
+		     struct sc_err *err)
 {
+	const struct sc_json_doc_ops ops = {.list = im->list,
+					    .bare_list = strcmp(im->list, KINETO_EVENTS) == 0,
+					    .item = take_item,
+					    .member = im->read ? NULL : take_member,
+					    .bad = take_bad};
+	struct sc_json_doc_result result;
+	struct sc_inflate *in;
+	int rc = sc_inflate_open(path, progress, &in, err);
+
+	if (rc)
+		return rc;
 	kineto_words_init(&im->words);
-	sc_import_names_init(&im->names, im->out.writer);
-	im->join = sc_comm_join_create();
-	im->lanes = sc_xmalloc(KINETO_LANE_SLOTS * sizeof(*im->lanes));
-	memset(im->lanes, 0, KINETO_LANE_SLOTS * sizeof(*im->lanes));
+	rc = sc_json_doc_read(in, &ops, im, &result, err);
+	im->stats->in_bytes = sc_inflate_bytes(in);
+	im->stats->truncated = result.truncated != NULL;
+	im->stats->why_truncated = result.truncated;
+	sc_inflate_close(in);
+	if (rc == 0 && !result.found_list)
+		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0, "no %s: %s", im->list,
+			       result.truncated ? result.truncated : "the file has none");
+	return rc;
 }
 
-void kineto_end(struct kineto_import *im)
+static int check_events(const struct kineto_import *im, struct sc_err *err)
 {
-	sc_import_names_release(&im->names);
-	sc_comm_join_destroy(im->join);
-	free(im->lanes);
-}
+	const struct sc_import_stats *stats = im->stats;
+	const char *path = im->out.in_path, *cut = stats->why_truncated;
 
-static int check_result(const char *path, const struct sc_json_doc_result *result,
-			const struct sc_import_stats *stats, struct sc_err *err)
-{
-	if (!result->found_list)
-		return sc_err_at(err, SC_EFORMAT, path, 0, 0, "no traceEvents: %s",
-				 result->truncated ? result->truncated : "the file has none");
 	if (stats->n_records == 0)
 		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "the trace has no events%s%s",
-				 result->truncated ? ": " : "",
-				 result->truncated ? result->truncated : "");
+				 cut ? ": " : "", cut ? cut : "");
+	if (stats->n_events == 0 && strcmp(im->list, KINETO_EVENTS) != 0)
+		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
+				 "an execution trace without times; import it with --mate, the "
+				 "Kineto trace of the same run");
 	if (stats->n_events == 0)
 		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
 				 "none of its %lld events is a profiler's (the first reason: %s)",
 				 (long long)stats->n_records,
 				 stats->n_reasons ? stats->bad[0].reason : "flows or names only");
+	if (im->n_ranks > 1)
+		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
+				 "an export of %lld ranks in one file, which would become one "
+				 "rank: export each with --rank",
+				 (long long)im->n_ranks);
 	return 0;
 }
 
-static int read_all(struct kineto_import *im, struct sc_inflate *in, struct sc_err *err)
+static int write_all(struct kineto_import *im, struct sc_err *err)
 {
-	static const struct sc_json_doc_ops doc_ops = {.list = "traceEvents",
-						       .bare_list = true,
-						       .item = take_item,
-						       .member = take_member,
-						       .bad = take_bad};
-	struct sc_json_doc_result result;
 	int64_t base_ns;
-	int rc = sc_json_doc_read(in, &doc_ops, im, &result, err);
+	int rc = read_list(im, im->out.in_path, im->out.opts->progress, err);
 
-	im->stats->in_bytes = sc_inflate_bytes(in);
-	im->stats->truncated = result.truncated != NULL;
-	im->stats->why_truncated = result.truncated;
 	if (rc == 0)
-		rc = check_result(im->out.in_path, &result, im->stats, err);
-	if (rc == 0 && im->n_ranks > 1)
-		rc = sc_err_at(err, SC_EUNSUPPORTED, im->out.in_path, 0, 0,
-			       "an export of %lld ranks in one file, which would become one rank: "
-			       "export each with --rank",
-			       (long long)im->n_ranks);
+		rc = check_events(im, err);
 	if (rc)
 		return rc;
 	kineto_put_records(im);
 	im->stats->n_joined += sc_comm_join_finish(im->join, im->out.writer);
 	if (!__builtin_add_overflow(im->base_ns, im->origin_ns, &base_ns))
 		sc_trace_writer_base(im->out.writer, base_ns);
-	return 0;
+	return sc_import_output_finish(&im->out, im->stats, err);
 }
 
 int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err)
 {
-	struct sc_inflate *in;
-	int rc = sc_inflate_open(im->out.in_path, opts->progress, &in, err);
+	int rc;
 
-	if (rc)
-		return rc;
 	im->out.opts = opts;
-	rc = sc_import_output_create(&im->out, "kineto", err);
+	rc = sc_import_output_create(
+		&im->out, strcmp(im->list, KINETO_EVENTS) == 0 ? "kineto" : "execution-trace", err);
 	if (rc == 0) {
-		kineto_begin(im);
-		rc = read_all(im, in, err);
-		if (rc == 0)
-			rc = sc_import_output_finish(&im->out, im->stats, err);
-		kineto_end(im);
+		sc_import_names_init(&im->names, im->out.writer);
+		im->join = sc_comm_join_create();
+		im->lanes = sc_xmalloc(KINETO_LANE_SLOTS * sizeof(*im->lanes));
+		memset(im->lanes, 0, KINETO_LANE_SLOTS * sizeof(*im->lanes));
+		rc = write_all(im, err);
+		sc_import_names_release(&im->names);
+		sc_comm_join_destroy(im->join);
+		free(im->lanes);
 		SC_VEC_RELEASE(&im->records);
 	}
 	sc_import_output_discard(&im->out);
-	sc_inflate_close(in);
 	return rc;
 }
 
-struct reading {
-	struct kineto_words words;
-	void (*each)(void *ctx, const struct kineto_event *e);
-	void *ctx;
-};
-
-static enum sc_scan_rc read_item(void *ctx, struct sc_scan *scan)
+int kineto_read(struct kineto_import *im, const char *path, struct sc_err *err)
 {
-	struct reading *reading = ctx;
-	struct kineto_event event;
-	struct sc_scan_value other;
-	enum sc_scan_rc rc;
+	struct sc_import_stats stats = {.n_records = 0};
+	int rc;
 
-	if (*scan->at != '{')
-		return sc_scan_value(scan, &other);
-	rc = kineto_scan_event(&reading->words, scan, &event);
-	if (rc == SC_SCAN_OK)
-		reading->each(reading->ctx, &event);
-	return rc;
-}
-
-int kineto_read(const char *path, void (*each)(void *ctx, const struct kineto_event *e), void *ctx,
-		struct sc_err *err)
-{
-	static const struct sc_json_doc_ops doc_ops = {
-		.list = "traceEvents", .bare_list = true, .item = read_item};
-	struct reading reading = {.each = each, .ctx = ctx};
-	struct sc_json_doc_result result;
-	struct sc_inflate *in;
-	int rc = sc_inflate_open(path, NULL, &in, err);
-
-	if (rc)
-		return rc;
-	kineto_words_init(&reading.words);
-	rc = sc_json_doc_read(in, &doc_ops, &reading, &result, err);
-	sc_inflate_close(in);
-	if (rc == 0 && !result.found_list)
-		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0, "no traceEvents in it");
+	im->stats = &stats;
+	rc = read_list(im, path, NULL, err);
+	im->stats = NULL;
 	return rc;
 }
 
@@ -314,7 +284,7 @@ static bool probe(const char *path, const char *head, size_t n)
 static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
 	       struct sc_err *err)
 {
-	struct kineto_import im = {.out.in_path = path, .stats = stats};
+	struct kineto_import im = {.list = KINETO_EVENTS, .out.in_path = path, .stats = stats};
 
 	return kineto_run(&im, opts, err);
 }

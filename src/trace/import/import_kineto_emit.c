@@ -138,7 +138,7 @@ static void comm_of_args(struct kineto_import *im, const struct kineto_event *e,
 	sc_import_comm_bytes(comm, dtype->n ? sc_import_dtype_bytes(dtype->at, dtype->n) : 0);
 }
 
-/* The first type of ["float", ""]. */
+/* The first type of ["float", ""]; of ["Tensor(float)"] its inside. */
 static struct sc_scan_value first_text(const struct sc_scan_value *list)
 {
 	struct sc_scan scan = sc_scan_into(list);
@@ -147,6 +147,10 @@ static struct sc_scan_value first_text(const struct sc_scan_value *list)
 	if (list->kind != SC_SCAN_LIST || sc_scan_open(&scan, '[') || sc_scan_item(&scan) ||
 	    sc_scan_value(&scan, &item) || item.kind != SC_SCAN_TEXT)
 		item.n = 0;
+	if (item.n > 8 && memcmp(item.at, "Tensor(", 7) == 0 && item.at[item.n - 1] == ')') {
+		item.at += 7;
+		item.n -= 8;
+	}
 	return item;
 }
 
@@ -168,6 +172,16 @@ static void comm_of_range(struct kineto_import *im, const struct kineto_event *e
 	if (!comm->dtype && dtype.n)
 		comm->dtype = sc_import_text(&im->names, &dtype);
 	sc_import_comm_bytes(comm, dtype.n ? sc_import_dtype_bytes(dtype.at, dtype.n) : 0);
+}
+
+void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
+		 struct sc_trace_comm *comm)
+{
+	sc_trace_comm_init(comm);
+	if (flags & SC_NAME_CALL)
+		comm_of_range(im, e, comm);
+	else if (flags & SC_NAME_PARAM_COMMS)
+		comm_of_args(im, e, comm);
 }
 
 static bool write_kernel(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
@@ -248,14 +262,11 @@ static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		im->stats->n_steps++;
 	}
 	im->stats->n_calls += (flags & SC_NAME_CALL) != 0;
-	sc_trace_comm_init(&comm);
-	if (flags & SC_NAME_CALL) {
+	if (flags & SC_NAME_CALL)
 		event->cls = SC_EV_RANGE;
-		comm_of_range(im, e, &comm);
-	} else if (flags & SC_NAME_PARAM_COMMS) {
+	else if (flags & SC_NAME_PARAM_COMMS)
 		event->cls = SC_EV_COMM;
-		comm_of_args(im, e, &comm);
-	}
+	kineto_comm(im, e, flags, &comm);
 	if (e->has_text & (1u << TEXT_DIMS | 1u << TEXT_TYPES))
 		event->shapes = sc_import_shapes(&im->names, kineto_text(e, TEXT_DIMS),
 						 kineto_text(e, TEXT_TYPES));
@@ -423,6 +434,23 @@ static void write_instant(struct kineto_import *im, const struct kineto_event *e
 	sc_trace_writer_add(im->out.writer, &event);
 }
 
+/* Nodes of an execution trace are ops, which have a time where a profiler's were joined to them. */
+static void write_node(struct kineto_import *im, const struct kineto_event *node)
+{
+	struct kineto_event op = *node;
+
+	if (strcmp(im->list, KINETO_NODES) != 0) {
+		sc_import_count_bad(im->stats, "no phase");
+	} else if (!node->has_ts) {
+		sc_import_count_unused(im->stats, "node without a time");
+	} else {
+		op.cat = CAT_OP;
+		op.num[NUM_EXTERNAL_ID] = kineto_num(node, NUM_RECORD_FUNCTION, 0);
+		op.has_num |= 1u << NUM_EXTERNAL_ID;
+		write_span(im, &op);
+	}
+}
+
 /* Names of threads and processes, as "thread.<pid>.<tid>". */
 static void take_metadata(struct kineto_import *im, const struct kineto_event *e)
 {
@@ -470,7 +498,7 @@ void kineto_emit(struct kineto_import *im, const struct kineto_event *e)
 		sc_import_count_unused(im->stats, "counter, not used");
 		break;
 	case 0:
-		sc_import_count_bad(im->stats, "no phase");
+		write_node(im, e);
 		break;
 	default:
 		sc_import_count_unused(im->stats, "phase not used");

@@ -25,7 +25,20 @@ enum kineto_cat {
 	CAT_UNKNOWN
 };
 
-enum kineto_key { KEY_PH, KEY_CAT, KEY_NAME, KEY_PID, KEY_TID, KEY_TS, KEY_DUR, KEY_ARGS };
+/* The last ones are those of an execution trace's nodes. */
+enum kineto_key {
+	KEY_PH,
+	KEY_CAT,
+	KEY_NAME,
+	KEY_PID,
+	KEY_TID,
+	KEY_TS,
+	KEY_DUR,
+	KEY_ARGS,
+	KEY_INPUTS,
+	KEY_ATTRS,
+	KEY_ARGUMENT /* what stands among the arguments elsewhere */
+};
 
 /* Arguments that are numbers, and those that are texts or lists. */
 enum kineto_num {
@@ -82,12 +95,13 @@ struct kineto_event {
 
 /* Words of the file as numbers (import_kineto_scan.c). */
 struct kineto_words {
-	struct sc_scan_words keys, cats, args;
+	struct sc_scan_words keys, cats, args, attrs;
 	struct sc_scan_value last_cat; /* categories come in runs */
 	enum kineto_cat last_cat_id;
 	char last_cat_text[SC_SCAN_MAX_WORD];
 };
 void kineto_words_init(struct kineto_words *words);
+/* An event, or a node of an execution trace: one without a phase is an op, with a time or without. */
 enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *scan,
 				  struct kineto_event *out);
 
@@ -125,7 +139,13 @@ struct kineto_record {
 	int32_t device, stream, event;
 	bool is_in_file;
 };
+#define KINETO_EVENTS "traceEvents"
+#define KINETO_NODES "nodes" /* of an execution trace */
 struct kineto_import {
+	const char *list; /* whose items are read: one of these two */
+	/* Only reads: each event, and its text. NULL: all is written. */
+	void (*read)(void *ctx, const struct kineto_event *e, const struct sc_scan_value *text);
+	void *read_ctx;
 	struct sc_import_output out;
 	struct sc_import_stats *stats;
 	struct kineto_words words;
@@ -141,8 +161,9 @@ struct kineto_import {
 	SC_VEC(struct kineto_record) records;
 };
 void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
-void kineto_begin(struct kineto_import *im); /* im->out.writer is there (import_kineto.c) */
-void kineto_end(struct kineto_import *im);
+/* What an event whose name has `flags` (enum sc_name_flags) says of a collective. */
+void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
+		 struct sc_trace_comm *comm);
 /* import_kineto_records.c */
 void kineto_note_record(struct kineto_import *im, const struct kineto_record *record);
 void kineto_put_records(struct kineto_import *im); /* once, after the last event */
@@ -152,10 +173,9 @@ static inline bool kineto_is_op(const struct kineto_event *e)
 	return e->phase == 'X' && (e->cat == CAT_OP || e->cat == CAT_ANNOTATION);
 }
 
-/* The whole import; `im` says of what, its statistics, and perhaps `ops` (import_kineto.c). */
+/* The whole import; `im` says what is read, its statistics, and perhaps `ops` (import_kineto.c). */
 int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err);
-/* Only reads, giving each event to `each`. */
-int kineto_read(const char *path, void (*each)(void *ctx, const struct kineto_event *e), void *ctx,
-		struct sc_err *err);
+/* Only reads im->list of a file, giving each event to im->read. */
+int kineto_read(struct kineto_import *im, const char *path, struct sc_err *err);
 
 #endif

@@ -6,9 +6,22 @@
 #include "trace/import/import_kineto_priv.h"
 
 static const struct sc_scan_word KEYS[] = {
-	SC_SCAN_W("ph", KEY_PH),     SC_SCAN_W("ts", KEY_TS),     SC_SCAN_W("cat", KEY_CAT),
-	SC_SCAN_W("pid", KEY_PID),   SC_SCAN_W("tid", KEY_TID),   SC_SCAN_W("dur", KEY_DUR),
-	SC_SCAN_W("name", KEY_NAME), SC_SCAN_W("args", KEY_ARGS),
+	SC_SCAN_W("ph", KEY_PH),
+	SC_SCAN_W("ts", KEY_TS),
+	SC_SCAN_W("cat", KEY_CAT),
+	SC_SCAN_W("pid", KEY_PID),
+	SC_SCAN_W("tid", KEY_TID),
+	SC_SCAN_W("dur", KEY_DUR),
+	SC_SCAN_W("name", KEY_NAME),
+	SC_SCAN_W("args", KEY_ARGS),
+	/* Nodes: flat until schema 1.0.1, {"inputs": {"shapes": ...}, "attrs": [...]} since. */
+	SC_SCAN_W("rf_id", KEY_ARGUMENT),
+	SC_SCAN_W("attrs", KEY_ATTRS),
+	SC_SCAN_W("seq_id", KEY_ARGUMENT),
+	SC_SCAN_W("fw_tid", KEY_ARGUMENT),
+	SC_SCAN_W("inputs", KEY_INPUTS),
+	SC_SCAN_W("input_types", KEY_ARGUMENT),
+	SC_SCAN_W("input_shapes", KEY_ARGUMENT),
 };
 
 /* By length. Up to 2022 names began with a capital; flows are told by their phase. */
@@ -95,6 +108,22 @@ static const struct sc_scan_word ARGS[] = {
 	SC_SCAN_W("wait_on_cuda_event_id", NUM_WAIT_EVENT),
 	SC_SCAN_W("wait_on_cuda_event_record_corr_id", NUM_WAIT_RECORD),
 };
+/* The same as nodes call it. */
+static const struct sc_scan_word ATTRS[] = {
+	SC_SCAN_W("types", TEXT | TEXT_TYPES),
+	SC_SCAN_W("rf_id", NUM_RECORD_FUNCTION),
+	SC_SCAN_W("dtype", TEXT | TEXT_DTYPE),
+	SC_SCAN_W("shapes", TEXT | TEXT_DIMS),
+	SC_SCAN_W("seq_id", NUM_SEQUENCE),
+	SC_SCAN_W("fw_tid", NUM_FORWARD_THREAD),
+	SC_SCAN_W("pg_name", TEXT | TEXT_GROUP_NAME),
+	SC_SCAN_W("pg_size", NUM_GROUP_SIZE),
+	SC_SCAN_W("input_types", TEXT | TEXT_TYPES),
+	SC_SCAN_W("input_shapes", TEXT | TEXT_DIMS),
+	SC_SCAN_W("in_msg_nelems", NUM_IN_ELEMS),
+	SC_SCAN_W("out_msg_nelems", NUM_OUT_ELEMS),
+	SC_SCAN_W("collective_name", TEXT | TEXT_COLLECTIVE),
+};
 #define N(table) (sizeof(table) / sizeof((table)[0]))
 
 void kineto_words_init(struct kineto_words *words)
@@ -103,6 +132,7 @@ void kineto_words_init(struct kineto_words *words)
 	sc_scan_words_init(&words->keys, KEYS, N(KEYS));
 	sc_scan_words_init(&words->cats, CATS, N(CATS));
 	sc_scan_words_init(&words->args, ARGS, N(ARGS));
+	sc_scan_words_init(&words->attrs, ATTRS, N(ATTRS));
 }
 
 /* One table of two kinds needs its keys in the order of their length only. */
@@ -141,7 +171,19 @@ static bool take_num(const struct sc_scan_value *value, unsigned which, int64_t 
 	return sc_scan_any_integer(value, out);
 }
 
-static enum sc_scan_rc scan_args(struct kineto_words *words, struct sc_scan *scan,
+static void take_arg(int id, const struct sc_scan_value *value, struct kineto_event *out)
+{
+	if (id < 0)
+		return;
+	if (id & TEXT) {
+		out->text[id & ~TEXT] = *value;
+		out->has_text |= 1u << (id & ~TEXT);
+	} else if (take_num(value, (unsigned)id, &out->num[id])) {
+		out->has_num |= 1u << id;
+	}
+}
+
+static enum sc_scan_rc scan_args(const struct sc_scan_words *words, struct sc_scan *scan,
 				 struct kineto_event *out)
 {
 	struct sc_scan_value key, value;
@@ -150,25 +192,44 @@ static enum sc_scan_rc scan_args(struct kineto_words *words, struct sc_scan *sca
 	if (rc == SC_SCAN_BAD)
 		return sc_scan_value(scan, &value); /* "args": null */
 	while (rc == SC_SCAN_OK) {
-		int id;
-
 		rc = sc_scan_key(scan, &key);
-		if (rc)
-			break;
-		rc = sc_scan_value(scan, &value);
-		if (rc)
-			break;
-		id = sc_scan_words_find(&words->args, key.at, key.n);
-		if (id < 0)
-			continue;
-		if (id & TEXT) {
-			out->text[id & ~TEXT] = value;
-			out->has_text |= 1u << (id & ~TEXT);
-		} else if (take_num(&value, (unsigned)id, &out->num[id])) {
-			out->has_num |= 1u << id;
-		}
+		if (rc == SC_SCAN_OK)
+			rc = sc_scan_value(scan, &value);
+		if (rc == SC_SCAN_OK)
+			take_arg(sc_scan_words_find(words, key.at, key.n), &value, out);
 	}
 	return rc == SC_SCAN_END ? SC_SCAN_OK : rc;
+}
+
+/* [{"name": "rf_id", "type": "uint64", "value": 3}, ...] */
+static enum sc_scan_rc scan_attrs(struct kineto_words *words, struct sc_scan *scan,
+				  struct kineto_event *out)
+{
+	struct sc_scan_value attrs, attr, key, value;
+	enum sc_scan_rc rc = sc_scan_value(scan, &attrs);
+	struct sc_scan list = sc_scan_into(&attrs);
+
+	if (rc || sc_scan_open(&list, '['))
+		return rc;
+	while (sc_scan_item(&list) == SC_SCAN_OK && sc_scan_value(&list, &attr) == SC_SCAN_OK) {
+		struct sc_scan_value name = {.n = 0}, what = {.at = NULL};
+		struct sc_scan in = sc_scan_into(&attr);
+
+		if (sc_scan_open(&in, '{'))
+			continue;
+		while (sc_scan_key(&in, &key) == SC_SCAN_OK &&
+		       sc_scan_value(&in, &value) == SC_SCAN_OK) {
+			if (sc_scan_is(&key, "name", 4))
+				name = value;
+			else if (sc_scan_is(&key, "value", 5))
+				what = value;
+		}
+		if (what.at && sc_scan_is(&name, "tid", 3))
+			out->tid = what;
+		else if (what.at)
+			take_arg(sc_scan_words_find(&words->attrs, name.at, name.n), &what, out);
+	}
+	return rc;
 }
 
 /* Microseconds, in the file a number or a quoted one, to ns without a double between. */
@@ -240,12 +301,18 @@ enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *sc
 		if (rc)
 			break;
 		id = sc_scan_words_find(&words->keys, key.at, key.n);
-		if (id == KEY_ARGS) {
-			rc = scan_args(words, scan, out);
+		if (id == KEY_ARGS || id == KEY_INPUTS) {
+			rc = scan_args(id == KEY_ARGS ? &words->args : &words->attrs, scan, out);
+			continue;
+		}
+		if (id == KEY_ATTRS) {
+			rc = scan_attrs(words, scan, out);
 			continue;
 		}
 		rc = sc_scan_value(scan, &value);
-		if (rc == SC_SCAN_OK && id >= 0)
+		if (rc == SC_SCAN_OK && id == KEY_ARGUMENT)
+			take_arg(sc_scan_words_find(&words->attrs, key.at, key.n), &value, out);
+		else if (rc == SC_SCAN_OK && id >= 0)
 			take_field(words, id, &value, out);
 	}
 	return rc == SC_SCAN_END ? SC_SCAN_OK : rc;

@@ -157,24 +157,15 @@ static bool add_waste(struct doc *doc, const char *start, const char *at)
 	       stop(doc, "too many of its events are damaged");
 }
 
-static void report_bad(const struct doc *doc, bool is_item, const char *reason)
+/* Any value that is no object. */
+static enum sc_scan_rc skip_item(struct doc *doc)
 {
-	if (doc->ops->bad)
-		doc->ops->bad(doc->ctx, is_item, reason);
-}
+	struct sc_scan_value other;
+	enum sc_scan_rc rc = sc_scan_value(&doc->scan, &other);
 
-static bool large_item(struct doc *doc, const char *start)
-{
-	doc->scan.at = start;
-	report_bad(doc, true, "larger than 16 MiB");
-	return skip_large(doc) || stop(doc, "it ends inside an event");
-}
-
-static bool damaged_item(struct doc *doc, const char *start)
-{
-	doc->scan.at = start;
-	report_bad(doc, true, "syntax error");
-	return resync(doc);
+	if (rc == SC_SCAN_OK)
+		doc->ops->bad(doc->ctx, true, "not an object");
+	return rc;
 }
 
 /* One item, which begins at the scan. False: the document ends here. */
@@ -182,32 +173,31 @@ static bool read_item(struct doc *doc)
 {
 	for (;;) {
 		const char *start = doc->scan.at;
-		enum sc_scan_rc rc = doc->ops->item(doc->ctx, &doc->scan);
+		enum sc_scan_rc rc =
+			*start == '{' ? doc->ops->item(doc->ctx, &doc->scan) : skip_item(doc);
+		bool loose = doc->scan.loose;
 
-		if (rc == SC_SCAN_OK) {
-			doc->scan.loose = false;
+		if (rc == SC_SCAN_MORE && more_from(doc, start))
+			continue;
+		doc->scan.loose = false;
+		if (rc == SC_SCAN_OK)
 			return true;
-		}
+		if (rc == SC_SCAN_MORE && (doc->rc || doc->eof))
+			return !doc->rc && stop(doc, "it ends inside an event");
 		if (rc == SC_SCAN_MORE) {
-			if (more_from(doc, start))
-				continue;
-			doc->scan.loose = false;
-			if (doc->rc)
-				return false;
-			if (!doc->eof)
-				return add_waste(doc, doc->scan.at, doc->scan.end) &&
-				       large_item(doc, doc->scan.at);
-			return stop(doc, "it ends inside an event");
+			/* The scan looked at all of the window. */
+			doc->ops->bad(doc->ctx, true, "larger than 16 MiB");
+			return add_waste(doc, doc->scan.at, doc->scan.end) &&
+			       (skip_large(doc) || stop(doc, "it ends inside an event"));
 		}
 		if (!add_waste(doc, start, doc->scan.at))
 			return false;
 		doc->scan.at = start;
-		if (!doc->scan.loose) {
-			doc->scan.loose = true;
-			continue;
+		if (loose) {
+			doc->ops->bad(doc->ctx, true, "syntax error");
+			return resync(doc);
 		}
-		doc->scan.loose = false;
-		return damaged_item(doc, start);
+		doc->scan.loose = true;
 	}
 }
 
@@ -218,15 +208,11 @@ static bool read_list(struct doc *doc)
 
 	doc->out->found_list = true;
 	while (peek(doc, &c)) {
-		if (c == ']') {
+		if (c == ']' || c == ',')
 			doc->scan.at++;
+		if (c == ']')
 			return true;
-		}
-		if (c == ',') {
-			doc->scan.at++;
-			continue;
-		}
-		if (!read_item(doc))
+		if (c != ',' && !read_item(doc))
 			return false;
 	}
 	return stop(doc, "it ends inside the list of events");
@@ -256,7 +242,7 @@ static bool read_member(struct doc *doc, const struct sc_scan_value *key)
 			continue;
 		if (doc->rc || doc->eof)
 			return stop(doc, "it ends inside a member");
-		report_bad(doc, false, "larger than 16 MiB");
+		doc->ops->bad(doc->ctx, false, "larger than 16 MiB");
 		return skip_large(doc) || stop(doc, "it ends inside a member");
 	}
 }
@@ -331,7 +317,7 @@ int sc_json_doc_read(struct sc_inflate *in, const struct sc_json_doc_ops *ops, v
 		stop(&doc, "it is no JSON object");
 	}
 	if (!out->truncated && doc.rc == 0 && peek(&doc, &c))
-		report_bad(&doc, false, "text after the end of the document, which is not read");
+		ops->bad(ctx, false, "text after the end of the document, which is not read");
 	if (sc_inflate_damage(in))
 		out->truncated = sc_inflate_damage(in);
 	free(doc.buf);

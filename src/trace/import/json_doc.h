@@ -12,13 +12,13 @@ enum { SC_JSON_DOC_WINDOW = 16 << 20 }; /* what is larger than this in one piece
 struct sc_json_doc_ops {
 	const char *list; /* the member whose items come one by one */
 	bool bare_list;   /* the document may also be that list itself */
-	/* Scans one item. Has no effect unless it returns SC_SCAN_OK: it is called again after
+	/* Scans one item, an object. Has no effect unless it returns SC_SCAN_OK: it is called again after
 	 * SC_SCAN_MORE with a larger window, and after SC_SCAN_BAD with a loose scan. */
 	enum sc_scan_rc (*item)(void *ctx, struct sc_scan *scan);
 	/* Any other member, whole. May be NULL. */
 	void (*member)(void *ctx, const struct sc_scan_value *key,
 		       const struct sc_scan_value *value);
-	/* An item or member that was skipped. May be NULL. */
+	/* An item or member that was skipped. */
 	void (*bad)(void *ctx, bool is_item, const char *reason);
 };
 struct sc_json_doc_result {
