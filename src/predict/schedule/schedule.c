@@ -288,6 +288,8 @@ uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 	uint32_t period, s;
 
 	probe.micro_batches = 5 * map->pp;
+	if (shape->micro_batches > probe.micro_batches)
+		probe.left_out = shape->micro_batches - probe.micro_batches;
 	sc_passes_build(&probe, map, arena, &passes);
 	for (period = map->replicas; period <= map->pp; period += map->replicas) {
 		for (s = 0; s < map->pp; s++)

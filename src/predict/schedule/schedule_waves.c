@@ -102,15 +102,22 @@ static bool choose(const struct flow *f, struct choice *best)
 	return isfinite(begin);
 }
 
-/* Runs a pass of virtual stage `vs`. */
-static void take(struct flow *f, const struct choice *c, uint32_t vs)
+static void end_pass(struct flow *f, const struct choice *c)
+{
+	const struct sc_pass_times *t = &f->w->times;
+	uint32_t vs = sc_virtual_stage(f->w->map, c->stage, c->chunk);
+
+	f->free_at[c->stage] = f->end[c->backward][(size_t)c->micro_batch * f->w->map->depth + vs] =
+		c->begin + (c->backward ? t->input + t->weight : t->forward);
+}
+
+static void take(struct flow *f, const struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
-	const struct sc_pass_times *t = &f->w->times;
+	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk);
 	uint32_t next = c->backward ? vs - 1 : vs + 1;
 
-	f->free_at[c->stage] = f->end[c->backward][(size_t)c->micro_batch * map->depth + vs] =
-		c->begin + (c->backward ? t->input + t->weight : t->forward);
+	end_pass(f, c);
 	f->next[c->backward][c->stage * map->n_chunks + c->chunk]++;
 	look_again(f, c->stage);
 	if (next < map->depth)
@@ -136,55 +143,127 @@ static void flow_init(struct flow *f)
 		look_again(f, stage);
 }
 
-static void write_flow(const struct slot_writer *w, uint32_t places, bool forward_first)
+/* ---- ways to take them ---- */
+
+/* Passes as they come, if backward ones took so many forward ones (0: as many as they take); or as many micro-batches
+ * as have a place so, and then the next as many (Chimera, §3.5: units one after another). A greedy order may be far
+ * from the best, and another for times that differ by little. Most ways do not ask for the times, so the shortest
+ * of all changes by little where these do. Where passes tie, at whole ratios, orders for ratios beside are better. */
+struct way {
+	double backward;
+	bool forward_first, units;
+};
+static const struct way WAYS[] = {
+	{0, false, false},    {0, true, false},    {0, false, true},     {0, true, true},
+	{1, false, false},    {1, true, false},    {1.4, false, false},  {1.4, true, false},
+	{1.7, false, false},  {2.4, true, false},  {1.95, false, false}, {1.95, true, false},
+	{2.05, false, false}, {2.05, true, false}, {3, false, false},    {3, true, false},
+};
+enum { N_WAYS = sizeof(WAYS) / sizeof(WAYS[0]) };
+
+static void write_way(const struct slot_writer *w, uint32_t places, const struct way *way)
 {
-	struct flow f = {.w = w,
+	uint32_t n = w->shape->micro_batches, unit = places * w->map->replicas;
+	struct slot_writer own = *w;
+	struct flow f = {.w = &own,
 			 .places = places,
-			 .n = w->shape->micro_batches,
-			 .forward_first = forward_first};
+			 .n = way->units && unit < n ? unit : n,
+			 .forward_first = way->forward_first};
 	struct choice c = {0};
 
+	if (way->backward > 0)
+		own.times.forward = (w->times.input + w->times.weight) / way->backward;
 	flow_init(&f);
 	while (choose(&f, &c)) {
-		take(&f, &c, sc_virtual_stage(w->map, c.stage, c.chunk));
+		take(&f, &c);
 		put_slot(w, c.backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
 			 (struct slot_id){c.stage, c.chunk, c.micro_batch});
 	}
+	for (uint32_t s = 0; s < w->map->pp; s++) {
+		const struct sc_slot *slots = sc_passes_of(w->out, s);
+
+		for (uint32_t i = 0, first = w->out->n[s]; w->out->n[s] < first / f.n * n; i++)
+			if (slots[i].micro_batch + unit < n)
+				put_slot(w, (enum sc_pass_kind)slots[i].kind,
+					 (struct slot_id){s, slots[i].chunk,
+							  slots[i].micro_batch + unit});
+	}
 }
 
-/* How long so many micro-batches take. */
-static double flow_time(const struct slot_writer *w, uint32_t places, uint32_t n,
-			bool forward_first)
+/* How long an order takes. */
+static double order_time(const struct slot_writer *w)
 {
-	struct flow f = {.w = w, .places = places, .n = n, .forward_first = forward_first};
-	struct choice c = {0};
+	struct flow f = {.w = w, .places = UINT32_MAX, .n = w->shape->micro_batches};
+	uint32_t *at = sc_arena_calloc(w->arena, w->map->pp, sizeof(*at));
 	double end = 0;
 
 	flow_init(&f);
-	while (choose(&f, &c))
-		take(&f, &c, sc_virtual_stage(w->map, c.stage, c.chunk));
-	for (uint32_t stage = 0; stage < w->map->pp; stage++)
-		end = fmax(end, f.free_at[stage]);
+	for (bool moved = true; moved;) {
+		moved = false;
+		for (uint32_t s = 0; s < w->map->pp; s++)
+			for (; at[s] < w->out->n[s]; at[s]++) {
+				const struct sc_slot *slot = &sc_passes_of(w->out, s)[at[s]];
+				struct choice c = {.stage = s,
+						   .chunk = slot->chunk,
+						   .micro_batch = slot->micro_batch,
+						   .backward = slot->kind != SC_PASS_FORWARD};
+				double ready = ready_at(&f, &c);
+
+				if (ready < 0)
+					break;
+				c.begin = fmax(ready, f.free_at[s]);
+				end_pass(&f, &c);
+				end = fmax(end, f.free_at[s]);
+				moved = true;
+			}
+	}
 	return end;
+}
+
+/* The shortest is found with TRIED micro-batches a stage where there are more: the order of more goes on as that of fewer
+ * begins. Of pipelines with more passes than MOST_TRIED the first way is taken. */
+enum { TRIED = 6, MOST_TRIED = 1 << 20 };
+
+static void write_shortest(const struct slot_writer *w, uint32_t places)
+{
+	struct sc_schedule_shape shape = *w->shape;
+	struct sc_passes passes = *w->out;
+	struct slot_writer trial = *w;
+	double least = INFINITY;
+	int best = 0;
+
+	shape.micro_batches += shape.left_out;
+	if (shape.micro_batches > TRIED * w->map->pp)
+		shape.micro_batches = TRIED * w->map->pp;
+	trial.shape = &shape;
+	trial.out = &passes;
+	passes.micro_batches = shape.micro_batches;
+	passes.stride = 2 * shape.micro_batches * w->map->n_chunks;
+	passes.slots = sc_arena_calloc(w->arena, (size_t)w->map->pp * passes.stride,
+				       sizeof(*passes.slots));
+	for (int i = 0; i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED;
+	     i++) {
+		double time;
+
+		passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
+		write_way(&trial, places, &WAYS[i]);
+		time = order_time(&trial);
+		if (time < least * (1 - CLOSE)) {
+			least = time;
+			best = i;
+		}
+	}
+	write_way(w, places, &WAYS[best]);
 }
 
 void write_chimera(const struct slot_writer *w)
 {
 	uint32_t share = w->map->pp / w->map->replicas;
 
-	write_flow(w, share ? share : 1, false);
+	write_shortest(w, share ? share : 1);
 }
-
-/* Which comes first is chosen by so many micro-batches a stage, whatever there are: the order of more goes on as that
- * of fewer begins. Of pipelines with more passes than MOST_TRIED backward comes first. */
-enum { TRIED = 8, MOST_TRIED = 1 << 22 };
 
 void write_hanayo(const struct slot_writer *w)
 {
-	uint32_t places = w->map->pp, n = TRIED * places;
-	bool tries = (double)n * w->map->depth < MOST_TRIED;
-
-	write_flow(w, places,
-		   tries && flow_time(w, places, n, true) <
-				    flow_time(w, places, n, false) * (1 - CLOSE));
+	write_shortest(w, w->map->pp);
 }
