@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by tests/cli/run and tests/invalid/run (bash, sourced). Needs $STEPCAST, the program.
+# Shared by the runners of cases (bash, sourced). Needs $STEPCAST, the program.
 # A case runs in a scratch copy of its files with `configs` beside them, as in the source tree.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,21 +36,6 @@ run_in_scratch() {
 	echo "$code" >"$scratch/out/exit"
 }
 
-# cannot_read FILE: true for a TOML file where the build has no reader; says that the case is left out.
-cannot_read() {
-	case $1 in
-	*.toml) ;;
-	*) return 1 ;;
-	esac
-	[ -e "$1" ] || return 1
-	printf 'x = 1\n' >"$scratch/probe.toml"
-	case $("$STEPCAST" config import "$scratch/probe.toml" 2>&1) in
-	*"reads no TOML"*) ;;
-	*) return 1 ;;
-	esac
-	echo "$name: left out, the build reads no TOML"
-}
-
 # problem TEXT...: says what is wrong with the case $name, once with its name.
 problem() {
 	[ "$case_ok" = yes ] && echo "FAILED $name"
@@ -61,43 +46,6 @@ problem() {
 # expect_same WHAT WANTED_FILE GOT_FILE
 expect_same() {
 	cmp -s "$2" "$3" || problem "$(diff -u --label "$1 wanted" --label "$1 got" "$2" "$3" | head -n 40)"
-}
-
-# expect_glob WHAT PATTERNS_FILE GOT_FILE: each line is a pattern for one line, where * stands for any
-# text; a line of three dots stands for any number of lines.
-expect_glob() {
-	local -a want got
-	mapfile -t want <"$2"
-	mapfile -t got <"$3"
-	local i=0 j=0 skip=no pattern
-	while [ $i -lt ${#want[@]} ]; do
-		if [ "${want[i]}" = ... ]; then
-			skip=yes
-			i=$((i + 1))
-			continue
-		fi
-		pattern=${want[i]//\\/\\\\}
-		pattern=${pattern//\[/\\[}
-		pattern=${pattern//\?/\\?}
-		if [ "$skip" = yes ]; then
-			# shellcheck disable=SC2053 # a pattern, on purpose
-			while [ $j -lt ${#got[@]} ] && ! [[ ${got[j]} == $pattern ]]; do
-				j=$((j + 1))
-			done
-		fi
-		# shellcheck disable=SC2053
-		if [ $j -ge ${#got[@]} ] || ! [[ ${got[j]} == $pattern ]]; then
-			problem "$1: line $((i + 1)) of $(basename "$2") not found: ${want[i]}" \
-				"$1 got:" "$(head -n 40 "$3")"
-			return
-		fi
-		skip=no
-		i=$((i + 1))
-		j=$((j + 1))
-	done
-	if [ "$skip" = no ] && [ $j -lt ${#got[@]} ]; then
-		problem "$1: more lines than wanted, from: ${got[j]}"
-	fi
 }
 
 end_case() {

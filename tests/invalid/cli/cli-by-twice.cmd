@@ -1,1 +1,0 @@
-"$STEPCAST" validate configs/base.yaml --table "$FILE" --by case --by case

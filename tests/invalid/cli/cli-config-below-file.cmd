@@ -1,1 +1,0 @@
-"$STEPCAST" predict configs/base.yaml/x.yaml

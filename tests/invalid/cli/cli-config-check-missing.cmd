@@ -1,1 +1,0 @@
-"$STEPCAST" config check nowhere.yaml

@@ -1,1 +1,0 @@
-"$STEPCAST" predict $(yes a | head -n 5000 | tr -d '\n').yaml

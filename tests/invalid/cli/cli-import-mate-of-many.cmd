@@ -1,1 +1,0 @@
-$STEPCAST import a.json b.json -o run --mate c.json

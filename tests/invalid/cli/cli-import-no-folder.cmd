@@ -1,1 +1,0 @@
-$STEPCAST import trace.json

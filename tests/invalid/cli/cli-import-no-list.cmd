@@ -1,2 +1,0 @@
-echo '{"traceEvents": 3}' >bad.json
-$STEPCAST import bad.json -o run

@@ -1,1 +1,0 @@
-"$STEPCAST" sweep configs/examples/gpt-22b-selene.yaml --grid parallel.tp=8 -j -1

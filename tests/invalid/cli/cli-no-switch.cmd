@@ -1,1 +1,0 @@
-"$STEPCAST" predict --no-json configs/examples/gpt-22b-selene.yaml

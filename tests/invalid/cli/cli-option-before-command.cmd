@@ -1,1 +1,0 @@
-"$STEPCAST" --json predict configs/examples/gpt-22b-selene.yaml

@@ -1,1 +1,0 @@
-"$STEPCAST" predict configs/examples/gpt-22b-selene.yaml --json -o /dev/full

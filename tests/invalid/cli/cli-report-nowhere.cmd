@@ -1,1 +1,0 @@
-"$STEPCAST" predict configs/examples/gpt-22b-selene.yaml --report nowhere/r.html

@@ -1,1 +1,0 @@
-"$STEPCAST" predict -z configs/examples/gpt-22b-selene.yaml

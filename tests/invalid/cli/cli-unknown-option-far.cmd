@@ -1,1 +1,0 @@
-"$STEPCAST" predict --zzzzzzzz configs/examples/gpt-22b-selene.yaml

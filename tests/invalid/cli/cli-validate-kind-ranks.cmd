@@ -1,1 +1,0 @@
-"$STEPCAST" validate --kind collective --table "$FILE"

@@ -1,1 +1,0 @@
-"$STEPCAST" validate configs/base.yaml configs/examples/gpt-22b-selene.yaml --table x.csv

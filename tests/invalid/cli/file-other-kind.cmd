@@ -1,1 +1,0 @@
-STEPCAST_CONFIGS=configs "$STEPCAST" predict "$FILE"

@@ -1,1 +1,0 @@
-$STEPCAST scale configs/examples/gpt-22b-selene.yaml

@@ -1,1 +1,0 @@
-$STEPCAST search configs/examples/dlrm-dcnv2-h100.yaml --all

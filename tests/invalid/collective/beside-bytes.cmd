@@ -1,1 +1,0 @@
-"$STEPCAST" collective all_reduce --device h100-sxm-80gb --bytes 1M --beside all_gather

@@ -1,1 +1,0 @@
-"$STEPCAST" collective all_sum --device a100-sxm-80gb

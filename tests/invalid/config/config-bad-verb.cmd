@@ -1,1 +1,0 @@
-"$STEPCAST" config chek configs/base.yaml

@@ -1,1 +1,0 @@
-"$STEPCAST" predict dlrm-plan-gpus.yaml

@@ -1,1 +1,0 @@
-"$STEPCAST" fit --kind iteration --table t.csv --coef software.host_op_us

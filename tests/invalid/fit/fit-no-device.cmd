@@ -1,1 +1,0 @@
-"$STEPCAST" fit --kind gemm --table x.csv

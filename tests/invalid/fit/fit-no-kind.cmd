@@ -1,1 +1,0 @@
-"$STEPCAST" fit --table x.csv --device a100-sxm-80gb

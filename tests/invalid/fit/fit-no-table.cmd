@@ -1,1 +1,0 @@
-"$STEPCAST" fit --kind gemm --device a100-sxm-80gb

@@ -1,1 +1,0 @@
-"$STEPCAST" fit --kind gemm --folds 1

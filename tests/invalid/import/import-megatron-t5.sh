@@ -1,1 +1,0 @@
-torchrun pretrain_t5.py --num-layers 4

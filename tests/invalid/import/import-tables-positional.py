@@ -1,1 +1,0 @@
-tables = [EmbeddingBagConfig("a", 64, 1000)]

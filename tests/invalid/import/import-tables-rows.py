@@ -1,1 +1,0 @@
-[EmbeddingBagConfig(name="a", embedding_dim=64)]

@@ -1,1 +1,0 @@
-[EmbeddingBagConfig(name="a", num_embeddings=10, embedding_dim=64, hash_size=3)]

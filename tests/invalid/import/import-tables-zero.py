@@ -1,1 +1,0 @@
-[EmbeddingBagConfig(name="a", num_embeddings=0, embedding_dim=64, pooling_factor=1)]

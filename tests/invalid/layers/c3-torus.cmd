@@ -1,1 +1,0 @@
-"$STEPCAST" c3 "$FILE"

@@ -1,1 +1,0 @@
-"$STEPCAST" predict configs/examples/ace-resnet50-64.yaml --set model.rows_csv="$FILE"

@@ -1,1 +1,0 @@
-STEPCAST_CONFIGS=own "$STEPCAST" predict "$FILE"

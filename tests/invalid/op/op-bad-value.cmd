@@ -1,1 +1,0 @@
-"$STEPCAST" op gemm --device a100-sxm-80gb m=1 n=1 k=-5

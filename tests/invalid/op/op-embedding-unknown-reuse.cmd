@@ -1,1 +1,0 @@
-"$STEPCAST" op embedding --device v100-sxm-32gb rows=5 dim=8 batch=4 reuse=dlrm-datasets-2020

@@ -1,1 +1,0 @@
-"$STEPCAST" op collective bytes=8 ranks=2

@@ -1,1 +1,0 @@
-"$STEPCAST" op --device t4

@@ -1,1 +1,0 @@
-$STEPCAST schedule "$FILE"

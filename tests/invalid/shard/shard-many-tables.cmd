@@ -1,1 +1,0 @@
-$STEPCAST shard $FILE -q

@@ -1,1 +1,0 @@
-$STEPCAST shard configs/examples/gpt-22b-selene.yaml

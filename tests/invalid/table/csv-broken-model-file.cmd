@@ -1,1 +1,0 @@
-"$STEPCAST" validate base.yaml --table "$FILE"

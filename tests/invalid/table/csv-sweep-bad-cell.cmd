@@ -1,1 +1,0 @@
-"$STEPCAST" sweep configs/examples/gpt-22b-selene.yaml --table "$FILE" -o out.csv

@@ -1,1 +1,0 @@
-"$STEPCAST" validate configs/base.yaml --table "$FILE" --where cas=a

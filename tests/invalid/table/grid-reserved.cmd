@@ -1,1 +1,0 @@
-"$STEPCAST" sweep configs/examples/gpt-22b-selene.yaml --grid model.tables=1,2

@@ -1,1 +1,0 @@
-"$STEPCAST" sweep configs/base.yaml --grid parallel.tpp=1,2

@@ -1,1 +1,0 @@
-"$STEPCAST" sweep configs/base.yaml

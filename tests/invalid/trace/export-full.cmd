@@ -1,1 +1,0 @@
-"$STEPCAST" export "$FILE" -o /dev/full

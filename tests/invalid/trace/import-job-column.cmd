@@ -1,1 +1,0 @@
-"$STEPCAST" import "$FILE" -o run

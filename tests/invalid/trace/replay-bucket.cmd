@@ -1,1 +1,0 @@
-"$STEPCAST" replay run --bucket-mib 0

@@ -1,1 +1,0 @@
-mkdir run && "$STEPCAST" replay run

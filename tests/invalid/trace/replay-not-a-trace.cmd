@@ -1,1 +1,0 @@
-mkdir run && echo hello >run/a.sctrace && "$STEPCAST" replay run

@@ -1,1 +1,0 @@
-"$STEPCAST" replay run --scale kernle:gemm=0.5

@@ -1,1 +1,0 @@
-"$STEPCAST" replay run --set parallel.dp=4
