@@ -74,7 +74,7 @@ static inline void random_config(uint64_t seed, char out[RANDOM_TEXT])
 
 static inline void load_random(uint64_t seed, struct sc_config *config, struct sc_arena *arena)
 {
-	char *text = sc_arena_alloc(arena, RANDOM_TEXT); /* origins point into it */
+	char text[RANDOM_TEXT];
 
 	random_config(seed, text);
 	sc_config_init(config);
