@@ -273,7 +273,6 @@ complete -c stepcast -n '__fish_seen_subcommand_from replay' -l set -x -d 'anoth
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l without-straggler -x -d 'a rank is no slower than the others are on average'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l gaps -x -d 'launch gaps of a changed replay (default auto: typical, trimmed of outliers)' -a 'auto measured typical none'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l overlap -x -d 'collectives run beside nothing (none), or beside all that the trace does not say to wait for them (free); default: as-recorded' -a 'as-recorded none free'
-complete -c stepcast -n '__fish_seen_subcommand_from replay' -l bucket-mib -x -d 'gradient collectives of backward are merged or split to buckets of this size'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l missing -x -d 'ranks that were not recorded: as late as they were (recorded, the default), or as early as the recorded ones (symmetric)' -a 'recorded symmetric'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l what-if -d 'the cost of each rank'\''s slowness, and slowdowns by rank, stage and operation (default: yes)'
 complete -c stepcast -n '__fish_seen_subcommand_from replay' -l step -x -d 'whose critical path and timeline are shown (default: that of the median time)'

@@ -316,7 +316,6 @@ _stepcast() {
 		'*--without-straggler[a rank is no slower than the others are on average]:RANK:' \
 		'--gaps[launch gaps of a changed replay (default auto\: typical, trimmed of outliers)]:auto|measured|typical|none:(auto measured typical none)' \
 		'--overlap[collectives run beside nothing (none), or beside all that the trace does not say to wait for them (free); default\: as-recorded]:none|as-recorded|free:(as-recorded none free)' \
-		'--bucket-mib[gradient collectives of backward are merged or split to buckets of this size]:MIB:' \
 		'--missing[ranks that were not recorded\: as late as they were (recorded, the default), or as early as the recorded ones (symmetric)]:recorded|symmetric:(recorded symmetric)' \
 		'--what-if[the cost of each rank'\''s slowness, and slowdowns by rank, stage and operation (default\: yes)]' \
 		'--step[whose critical path and timeline are shown (default\: that of the median time)]:STEP:' \

@@ -10,15 +10,12 @@
 
 enum { MAX_RANK = 1 << 30, MAX_GPUS = 1 << 24 };
 #define MAX_FACTOR 1e6
-#define MIN_BUCKET_MIB 0.01
-#define MAX_BUCKET_MIB 1e6
 
 struct replay_args {
 	struct sc_common common;
 	struct sc_arg_list scales, replaces, sets, without;
 	int64_t step, jobs;
 	int gaps, overlap, missing, what_if, json;
-	double bucket_mib;
 	const char *timeline, *report, *cluster, *range;
 };
 
@@ -53,9 +50,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_CHOICE(
 		overlap, "overlap", "none|as-recorded|free", OVERLAPS,
 		"collectives run beside nothing (none), or beside all that the trace does not say to wait for them (free); default: as-recorded"),
-	SC_OPT_NUMBER(
-		bucket_mib, "bucket-mib", "MIB", MIN_BUCKET_MIB, MAX_BUCKET_MIB,
-		"gradient collectives of backward are merged or split to buckets of this size"),
 	SC_OPT_CHOICE(
 		missing, "missing", "recorded|symmetric", MISSING,
 		"ranks that were not recorded: as late as they were (recorded, the default), or as early as the recorded ones (symmetric)"),
@@ -200,7 +194,6 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	opts->gaps = (enum sc_replay_gaps)args->gaps;
 	opts->overlap = (enum sc_replay_overlap)args->overlap;
 	opts->missing = (enum sc_replay_missing)args->missing;
-	opts->bucket_mib = args->bucket_mib;
 	opts->no_what_if = !args->what_if;
 	opts->range = args->range;
 	opts->show_step = args->step;
@@ -292,7 +285,7 @@ const struct sc_command sc_command_replay = {
 	.summary = "simulate recorded iterations again, as they were or with changes",
 	.synopsis =
 		"DIR [--scale SELECTOR=FACTOR]... [--replace SELECTOR=mean|model] "
-		"[--set gpus=N] [--overlap none|free] [--bucket-mib MIB] "
+		"[--set gpus=N] [--overlap none|free] "
 		"[--missing symmetric] [--without-straggler RANK] [--json] [--timeline FILE.json] "
 		"[--report FILE.html]",
 	.details =
@@ -308,15 +301,12 @@ const struct sc_command sc_command_replay = {
 		"gaps also hold waits that no trace explains.\n\n"
 		"Of traces of GPU streams: --overlap none lets collectives wait for all device work "
 		"launched before them, and all launched after them for their end; free drops the waits "
-		"for collectives that were only inferred from times. --bucket-mib cuts the gradients of "
-		"each communicator in backward anew: a bucket starts when its last byte is ready, and "
-		"its time is that of the recorded ones, scaled by a line through their sizes, or "
-		"through those of the model (--cluster). --missing symmetric takes ranks that were not "
+		"for collectives that were only inferred from times. --missing symmetric takes ranks that were not "
 		"recorded to be as early as the recorded ones.\n\n"
 		"  stepcast replay traces/job\n"
 		"  stepcast replay traces/job --scale kernel:gemm,rank:0=0.5\n"
 		"  stepcast replay run --overlap none\n"
-		"  stepcast replay run --bucket-mib 50 --missing symmetric\n"
+		"  stepcast replay run --missing symmetric\n"
 		"  stepcast replay traces/straggler --without-straggler 5 --json",
 	.words = "file",
 	.options = OPTIONS,

@@ -1,7 +1,7 @@
-/* job_host --ranks N --iterations N [--straggler RANK] [--kernels PERCENT] [--buckets 1] [--overlap 0]: one
+/* job_host --ranks N --iterations N [--straggler RANK] [--kernels PERCENT] [--overlap 0]: one
  * rank ($RANK) of the job of job_script.h, as the tracer sees it: every call comes through the door that it
- * would come through, at its time, on its thread. Kernels take PERCENT of their time; gradients are reduced
- * in one bucket, or beside nothing. CLOCK_MONOTONIC and CLOCK_REALTIME are the job's, so that a recording is the same each time.
+ * would come through, at its time, on its thread. Kernels take PERCENT of their time; gradients may be reduced
+ * beside nothing. CLOCK_MONOTONIC and CLOCK_REALTIME are the job's, so that a recording is the same each time.
  * Tells on stdout how long each iteration was. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -340,7 +340,6 @@ int main(int argc, char **argv)
 					.n_iterations = option(argc, argv, "--iterations", 4),
 					.straggler = option(argc, argv, "--straggler", -1),
 					.kernel_pct = option(argc, argv, "--kernels", 100),
-					.n_buckets = option(argc, argv, "--buckets", 2),
 					.no_overlap = !option(argc, argv, "--overlap", 1)};
 	pthread_t other;
 

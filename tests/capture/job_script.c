@@ -161,17 +161,12 @@ static void forward(struct maker *m)
 	}
 }
 
-/* As soon as those of a layer are whole, or all at the end; the last bucket is the larger one. */
+/* As soon as those of a layer are whole; the last bucket is the larger one. */
 static void reduce_gradients(struct maker *m, int layer)
 {
 	static const double layers[N_LAYERS] = {1, 1.5};
-	const int is_last = layer + 1 == N_LAYERS;
-	double size = layers[layer];
+	const double size = layers[layer];
 
-	if (m->shape->n_buckets == 1 && !is_last)
-		return;
-	if (m->shape->n_buckets == 1)
-		size = layers[0] + layers[1];
 	collective(m, JOB_DP, &ALL_REDUCE_DP, (int64_t)(size * (96 << 20)));
 	m->rank->ops[m->rank->n_ops - 1].work_us *= size;
 	if (m->shape->no_overlap)

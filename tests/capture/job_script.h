@@ -52,7 +52,6 @@ struct job_shape {
 	int n_iterations;
 	int straggler;  /* its kernels take longer; -1 = none */
 	int kernel_pct; /* of their time that kernels take, but collectives; 100 = as they are */
-	int n_buckets;  /* of gradients: 1 or 2 */
 	int no_overlap; /* of gradients' reduction with backward */
 };
 struct job {

@@ -333,21 +333,12 @@ static void write_gradients(int n_recorded, int world, int64_t late_ns)
 /* What is changed, and by how much a step is longer. A gap of 1 us is before each all-reduce. */
 static const struct reshape_case {
 	enum sc_replay_overlap overlap;
-	double bucket_mib, longer_us;
+	double longer_us;
 } RESHAPES[] = {
 	/* 3 us of gaps, and the first two all-reduces. */
-	{SC_OVERLAP_NONE, 0, 62},
+	{SC_OVERLAP_NONE, 62},
 	/* The optimizer is done before the last all-reduce, for which the device is synchronized. */
-	{SC_OVERLAP_FREE, 0, -42.5},
-	/* One bucket of 4 MiB, after the last kernel: 90 us and not 50. */
-	{SC_OVERLAP_AS_RECORDED, 4, 40},
-	{SC_OVERLAP_AS_RECORDED, 1000, 40},
-	/* The last in two: the first half, when half of the kernels are done, is hidden. */
-	{SC_OVERLAP_AS_RECORDED, 1, -20},
-	/* 2 and 2 MiB: as it was but for the first, that is hidden. */
-	{SC_OVERLAP_AS_RECORDED, 2, 0},
-	/* Nothing is beside the one bucket anyway. */
-	{SC_OVERLAP_NONE, 4, 40},
+	{SC_OVERLAP_FREE, -42.5},
 };
 
 START_TEST(test_reshapes)
@@ -358,7 +349,6 @@ START_TEST(test_reshapes)
 	write_gradients(1 + _i % 2, 2, 0);
 	sc_replay_opts_init(&opts);
 	opts.overlap = c->overlap;
-	opts.bucket_mib = c->bucket_mib;
 	run_opts(&opts);
 	ck_assert_double_eq_tol((result.changed_ms - result.reference_ms) * 1000, c->longer_us,
 				0.1);
@@ -399,54 +389,6 @@ START_TEST(test_none_missing)
 	run_opts(&opts);
 	ck_assert_double_eq_tol(result.changed_ms, result.reference_ms, 1e-6);
 	sc_replay_result_release(&result);
-	end();
-}
-END_TEST
-
-/* All all-reduces of the script have one size: nothing says how long others take. */
-START_TEST(test_one_size)
-{
-	struct sc_err err = {.code = SC_OK};
-	struct sc_replay_opts opts;
-
-	begin(&PAIR);
-	sc_replay_opts_init(&opts);
-	opts.bucket_mib = 25;
-	ck_assert_int_eq(replay(&opts, &err), -SC_EVALUE);
-	ck_assert_ptr_nonnull(strstr(err.text, "--cluster"));
-	end();
-}
-END_TEST
-
-/* Tensor-parallel passes on one thread: all-reduces that the next product waits for are of activations. */
-START_TEST(test_activations_are_no_gradients)
-{
-	static const char *const reduce = "ncclKernel_AllReduce_RING_LL_Sum_float(x)";
-	struct sc_replay_opts opts;
-	struct sc_err err = {.code = SC_OK};
-	struct stream_writer s;
-
-	scratch_begin();
-	sc_arena_init(&arena, 4096);
-	s = open_rank(scratch_dir, 0, 2);
-	for (int step = 0; step < 3; step++) {
-		const int64_t begin = 1000000 + step * (int64_t)FIXTURE_STEP_NS;
-		int64_t call = begin, t = begin + 5000 + FIXTURE_LATENCY_NS;
-
-		for (int layer = 0; layer < 3; layer++) {
-			t = put_next(&s, s.compute, "sm80_gemm_f16", &call, t, 100000);
-			t = put_next(&s, s.comm, reduce, &call, t + 1000, 30000) + 2500;
-		}
-		t = put_next(&s, s.compute, "sm80_gemm_f16", &call, t, 100000);
-		put_event(&s, SC_EV_API, s.thread, "cudaDeviceSynchronize", call + 5000,
-			  t + 10000 - call - 5000, 0);
-		put_range(&s, step, begin, t + 20000);
-	}
-	finish(&s);
-	sc_replay_opts_init(&opts);
-	opts.bucket_mib = 0.5;
-	ck_assert_int_eq(replay(&opts, &err), -SC_EVALUE);
-	ck_assert_ptr_nonnull(strstr(err.text, "no all-reduce or reduce-scatter is of gradients"));
 	end();
 }
 END_TEST
@@ -809,8 +751,6 @@ static Suite *replay_streams_suite(void)
 			    2 * (int)(sizeof(RESHAPES) / sizeof(RESHAPES[0])));
 	tcase_add_test(tc, test_missing);
 	tcase_add_test(tc, test_none_missing);
-	tcase_add_test(tc, test_one_size);
-	tcase_add_test(tc, test_activations_are_no_gradients);
 	tcase_add_test(tc, test_memory_apart);
 	tcase_add_test(tc, test_launched_before);
 	tcase_add_loop_test(tc, test_host_runs_ahead, 0, 4);

@@ -159,8 +159,7 @@ enum sc_trace_node_kind {
 	SC_TRACE_NODE_CALL,  /* up to the start of a call */
 	SC_TRACE_NODE_SYNC,  /* waiting, and the tail */
 	SC_TRACE_NODE_ACT,
-	SC_TRACE_NODE_CARRIED, /* an activity of an earlier iteration that was still to run */
-	SC_TRACE_NODE_EMPTY    /* a collective of which nothing is left: others have its bytes */
+	SC_TRACE_NODE_CARRIED /* an activity of an earlier iteration that was still to run */
 };
 struct sc_trace_node {
 	uint32_t index; /* of the call or activity */

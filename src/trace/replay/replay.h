@@ -48,7 +48,6 @@ struct sc_replay_opts {
 	enum sc_replay_gaps gaps; /* of changed replays; AUTO: typical */
 	enum sc_replay_overlap overlap;
 	enum sc_replay_missing missing;
-	double bucket_mib; /* of gradients; 0 = as recorded */
 	bool no_what_if;   /* only the iterations, and the changes */
 	int64_t show_step; /* whose path and timeline are kept; -1 = that of the median time */
 	struct sc_collective_time network; /* that SC_REPLAY_MODEL asks; no `us`: none */
@@ -124,7 +123,7 @@ void sc_replay_result_release(struct sc_replay_result *result);
 /* A kind of trace that can be replayed. */
 struct sc_replay_source {
 	const char *name;
-	bool reshapes;                                /* knows overlap, missing and bucket_mib */
+	bool reshapes;                                /* knows overlap and missing */
 	bool models;                                  /* can ask a cluster's network */
 	bool (*takes)(const struct sc_trace *tables); /* of the first file; no events are loaded */
 	int (*run)(const struct sc_trace_files *files, const struct sc_replay_opts *opts,

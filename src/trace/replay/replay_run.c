@@ -29,8 +29,7 @@ void sc_replay_opts_init(struct sc_replay_opts *opts)
 
 static bool wants_reshaping(const struct sc_replay_opts *opts)
 {
-	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED ||
-	       opts->bucket_mib > 0;
+	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED;
 }
 
 bool sc_replay_has_change(const struct sc_replay_opts *opts)
@@ -76,7 +75,7 @@ static bool asks_cluster(const struct sc_replay_opts *opts)
 	for (size_t i = 0; i < opts->n_changes; i++)
 		if (opts->changes[i].action == SC_REPLAY_MODEL)
 			return true;
-	return opts->gpus > 0 || opts->bucket_mib > 0;
+	return opts->gpus > 0;
 }
 
 static void warn_of_cluster(const struct sc_replay_source *source,
@@ -90,9 +89,8 @@ static void warn_of_cluster(const struct sc_replay_source *source,
 			"its network about",
 			source->name);
 	else if (!asks_cluster(opts))
-		sc_warn(&out->warnings,
-			"the config of --cluster is not used: nothing asks it, as "
-			"--replace collective=model, --set gpus or --bucket-mib do");
+		sc_warn(&out->warnings, "the config of --cluster is not used: nothing asks it, as "
+					"--replace collective=model and --set gpus do");
 }
 
 static int run_source(const struct sc_replay_source *source, const struct sc_trace_files *files,
@@ -102,10 +100,10 @@ static int run_source(const struct sc_replay_source *source, const struct sc_tra
 	int rc;
 
 	if (wants_reshaping(opts) && !source->reshapes)
-		return sc_err_at(err, SC_EUNSUPPORTED, files->at[0], 0, 0,
-				 "--overlap, --missing and --bucket-mib are for traces of GPU "
-				 "streams; this is a %s",
-				 source->name);
+		return sc_err_at(
+			err, SC_EUNSUPPORTED, files->at[0], 0, 0,
+			"--overlap and --missing are for traces of GPU streams; this is a %s",
+			source->name);
 	rc = source->run(files, opts, out, err);
 	if (rc == 0)
 		warn_of_cluster(source, opts, out);

@@ -45,20 +45,7 @@ static bool reshapes(const void *model)
 {
 	const struct sc_replay_opts *opts = ((const struct stream_study *)model)->opts;
 
-	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->bucket_mib > 0;
-}
-
-/* Waits are dropped of what was recorded, and added to what is there in the end. */
-static void reshape(const struct replay_at *at, struct sc_trace_graph *graph)
-{
-	struct stream_study *study = at->model;
-
-	if (study->opts->overlap == SC_OVERLAP_FREE)
-		sc_streams_overlap(study, graph);
-	if (study->opts->bucket_mib > 0)
-		sc_streams_bucket(study, at->iteration, graph);
-	if (study->opts->overlap == SC_OVERLAP_NONE)
-		sc_streams_overlap(study, graph);
+	return opts->overlap != SC_OVERLAP_AS_RECORDED;
 }
 
 static int build(void *self, struct sc_graph **graph, struct sc_err *err)
@@ -74,7 +61,7 @@ static int build(void *self, struct sc_graph **graph, struct sc_err *err)
 	if (at->v != V_RECORDED)
 		sc_streams_set(at, &built->graph);
 	if (at->v != V_RECORDED && at->s->reshaped)
-		reshape(at, &built->graph);
+		sc_streams_overlap(study, &built->graph);
 	return 0;
 }
 
@@ -182,18 +169,12 @@ static double settled_frac(const struct replay_at *at, double frac)
 	return before > 0 ? fmin(1, frac * after / before) : frac;
 }
 
-static bool is_own_act(const struct sc_trace_node *ref)
-{
-	return ref->kind == SC_TRACE_NODE_ACT || ref->kind == SC_TRACE_NODE_EMPTY;
-}
-
 /* For the next iteration: what this one left to run. */
 static void keep_left(const struct replay_at *at, struct stream_follow *follow)
 {
 	const struct stream_study *study = at->model;
 	const struct stream_built *s = at->s->built;
 	const struct sc_graph *g = at->s->graph;
-	const struct stream_left *last = NULL;
 
 	follow->left.n = 0;
 	for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -201,13 +182,8 @@ static void keep_left(const struct replay_at *at, struct stream_follow *follow)
 		const struct stream_left left = {rank, s->graph.refs.at[i].index,
 						 at->s->timeline.end_us[i] - study->ends_us[rank]};
 
-		if (!is_own_act(&s->graph.refs.at[i]))
-			continue;
-		/* Buckets that were cut anew come last; those recorded end with them. */
-		if (last && last->rank == rank && last->act >= left.act)
-			continue;
-		SC_VEC_PUSH(&follow->left, left);
-		last = &follow->left.at[follow->left.n - 1];
+		if (s->graph.refs.at[i].kind == SC_TRACE_NODE_ACT)
+			SC_VEC_PUSH(&follow->left, left);
 	}
 }
 
@@ -343,21 +319,16 @@ static void begin_study(struct stream_study *study)
 
 static void end_study(struct stream_study *study, size_t n_variants)
 {
-	for (size_t r = 0; r < study->run.ranks.n; r++) {
+	for (size_t r = 0; r < study->run.ranks.n; r++)
 		sc_streams_release_medians(&study->medians[r]);
-		if (study->gradient)
-			free(study->gradient[r]);
-	}
 	for (size_t v = 0; v < n_variants; v++)
 		SC_VEC_RELEASE(&study->follow[v].left);
 	free(study->follow);
-	free(study->gradient);
 	free(study->medians);
 	free(study->mean_us);
 	free(study->slowness);
 	free(study->host_slowness);
 	free(study->ends_us);
-	SC_VEC_RELEASE(&study->fits);
 	sc_trace_run_release(&study->run);
 }
 
@@ -384,8 +355,6 @@ static int run_streams(const struct sc_trace_files *files, const struct sc_repla
 	rc = sc_replay_study_check(&study, err);
 	if (rc == 0)
 		rc = sc_streams_check(&streams, &out->warnings, err);
-	if (rc == 0 && opts->bucket_mib > 0)
-		rc = sc_streams_fit_sizes(&streams, err);
 	if (rc == 0)
 		rc = sc_replay_study_run(&study, err);
 	end_study(&streams, study.variants.n);

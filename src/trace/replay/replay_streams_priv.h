@@ -23,12 +23,6 @@ struct stream_medians {
 	struct stream_pair *typical_calls, *other_calls, *typical_acts, *other_acts;
 	size_t n_alone; /* parts that no other iteration has: their own time stands for them */
 };
-/* How long a transfer of this kind takes: from the run's own, or those of the model, in a line. */
-struct stream_fit {
-	int kind, n_ranks;
-	size_t n_sizes; /* recorded; 0: of the model */
-	double latency_us, us_per_byte;
-};
 struct stream_study {
 	struct sc_trace_run run;
 	const struct sc_replay_opts *opts;
@@ -37,11 +31,8 @@ struct stream_study {
 	double *mean_us;                /* by name */
 	double *slowness;               /* by rank: computation over the mean of the others */
 	double *host_slowness;          /* the same of its host's work */
-	SC_VEC(struct stream_fit) fits; /* for other bucket sizes */
-	bool **gradient;                /* by rank, of each collective: may be; with bucket_mib */
-	size_t n_recorded_buckets, n_new_buckets; /* of the iteration looked at last */
-	struct stream_follow *follow;             /* by variant */
-	double *ends_us; /* of each rank: host, device, begin, work of the host */
+	struct stream_follow *follow;   /* by variant */
+	double *ends_us;                /* of each rank: host, device, begin, work of the host */
 };
 /* Of one thread: the iteration that is built. */
 struct stream_built {
@@ -79,13 +70,8 @@ int sc_streams_check_change(const void *study, const struct sc_replay_change *ch
 int sc_streams_check(const struct stream_study *study, struct sc_warnings *warnings,
 		     struct sc_err *err);
 
-/* replay_streams_overlap.c, replay_streams_bucket.c: other edges and nodes in the graph of an iteration. */
+/* replay_streams_overlap.c: other edges in the graph of an iteration. */
 void sc_streams_overlap(const struct stream_study *study, struct sc_trace_graph *graph);
-/* replay_streams_sizes.c */
-bool sc_streams_is_gradient(const struct stream_study *study, size_t rank, size_t iteration,
-			    const struct sc_act *act);
-int sc_streams_fit_sizes(struct stream_study *study, struct sc_err *err);
-void sc_streams_bucket(struct stream_study *study, size_t iteration, struct sc_trace_graph *graph);
 
 /* replay_streams_results.c: ranks and iterations as they are; then what the study found. */
 void sc_streams_describe(const struct stream_study *study, struct sc_replay_result *out);

@@ -298,19 +298,6 @@ static void warn_of_missing(const struct stream_study *study, struct sc_replay_r
 			n_unknown);
 }
 
-static void warn_of_buckets(const struct stream_study *study, struct sc_replay_result *out)
-{
-	bool of_model = false;
-
-	for (size_t i = 0; i < study->fits.n; i++)
-		of_model = of_model || study->fits.at[i].n_sizes == 0;
-	sc_warn(&out->warnings,
-		"buckets of %g MiB: %zu gradient collectives became %zu; times by a line through %s; "
-		"gradients appear evenly between recorded ones",
-		study->opts->bucket_mib, study->n_recorded_buckets, study->n_new_buckets,
-		of_model ? "the model's" : "recorded sizes");
-}
-
 static void warn_of_overlap(const struct stream_study *study, struct sc_replay_result *out)
 {
 	bool inferred = false;
@@ -371,8 +358,6 @@ static void warn_of_changes(const struct stream_study *study, struct sc_replay_r
 	warn_of_model(study, out);
 	if (study->opts->missing == SC_MISSING_SYMMETRIC)
 		warn_of_missing(study, out);
-	if (study->opts->bucket_mib > 0)
-		warn_of_buckets(study, out);
 	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
 		warn_of_overlap(study, out);
 }
