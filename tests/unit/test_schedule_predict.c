@@ -3,10 +3,12 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "predict/predict.h"
+#include "predict/schedule/schedule_file.h"
 #include "runner.h"
 #include "study/schedule/schedule_choose.h"
 
@@ -485,6 +487,50 @@ START_TEST(auto_among_those_of_the_software)
 }
 END_TEST
 
+/* A file with the order of a named schedule is that one, whatever the software waits for. */
+START_TEST(a_file_is_the_named_schedule)
+{
+	static const struct {
+		const char *name;
+		int virtual_stages;
+		enum sc_schedule kind;
+	} NAMED[] = {{"1f1b", 1, SC_SCHED_1F1B},
+		     {"gpipe", 1, SC_SCHED_GPIPE},
+		     {"zb-h1", 1, SC_SCHED_ZB_H1},
+		     {"zb-h2", 1, SC_SCHED_ZB_H2},
+		     {"interleaved", 2, SC_SCHED_INTERLEAVED},
+		     {"breadth-first", 2, SC_SCHED_BREADTH_FIRST}};
+	static const char *const SOFTWARE[] = {"megatron-lm", "megatron-core", "torchtitan"};
+	const struct sc_schedule_shape shape = {.kind = NAMED[_i / 3].kind,
+						.pp = 4,
+						.virtual_stages =
+							(uint32_t)NAMED[_i / 3].virtual_stages,
+						.micro_batches = 8};
+	struct sc_predict_opts opts;
+	struct sc_stage_map map;
+	struct sc_passes passes;
+	char text[200], path[] = "/tmp/stepcast-XXXXXX", csv[40];
+	FILE *file = fdopen(mkstemp(path), "w");
+	double named_ms;
+
+	sc_stage_map_init(&shape, &arena, &map);
+	sc_passes_build(&shape, &map, &arena, &passes);
+	sc_schedule_file_write(&passes, file);
+	fclose(file);
+	snprintf(csv, sizeof(csv), "%s.csv", path);
+	ck_assert_int_eq(rename(path, csv), 0);
+	sc_predict_opts_init(&opts);
+	snprintf(text, sizeof(text),
+		 "training.global_batch=16 training.software=%s parallel.virtual_stages=%d "
+		 "parallel.schedule=%s",
+		 SOFTWARE[_i % 3], NAMED[_i / 3].virtual_stages, NAMED[_i / 3].name);
+	named_ms = predict(&opts, text)->iteration_ms;
+	snprintf(strrchr(text, '=') + 1, sizeof(csv), "%s", csv);
+	ck_assert_double_eq_tol(predict(&opts, text)->iteration_ms, named_ms, 1e-9 * named_ms);
+	remove(csv);
+}
+END_TEST
+
 /* The optimizer's validation before the step waits for all stages. */
 START_TEST(validation_before_takes_longer)
 {
@@ -537,6 +583,7 @@ static Suite *schedule_predict_suite(void)
 	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
 	tcase_add_loop_test(tcase, pairs_in_turn, 0, 2);
 	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
+	tcase_add_loop_test(tcase, a_file_is_the_named_schedule, 0, 6 * 3);
 	tcase_add_loop_test(tcase, pairs_of_a_slow_rank, 0, 6);
 	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);
 	tcase_add_test(tcase, auto_without_memory);

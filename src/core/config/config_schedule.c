@@ -74,11 +74,11 @@ int64_t sc_vocab_delay(const struct sc_parallel *par)
 	}
 }
 
-bool sc_schedule_validates_after(const struct sc_parallel *par)
+bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind)
 {
 	if (par->optimizer_validation >= 0)
 		return par->optimizer_validation > 0;
-	return par->schedule >= SC_SCHED_ZB_H1 && par->schedule <= SC_SCHED_V_MIN;
+	return kind >= SC_SCHED_ZB_H1 && kind <= SC_SCHED_V_MIN;
 }
 
 static bool refuses_pp(const struct sc_parallel *par, char *buf, size_t n_buf)

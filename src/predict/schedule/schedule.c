@@ -203,6 +203,21 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 	sc_passes_mark_last(out);
 }
 
+bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
+{
+	for (uint32_t s = 0; s < a->map->pp; s++) {
+		const struct sc_slot *x = sc_passes_of(a, s), *y = sc_passes_of(b, s);
+
+		if (a->n[s] != b->n[s])
+			return false;
+		for (uint32_t i = 0; i < a->n[s]; i++)
+			if (x[i].micro_batch != y[i].micro_batch || x[i].kind != y[i].kind ||
+			    x[i].virtual_stage != y[i].virtual_stage || x[i].paired != y[i].paired)
+				return false;
+	}
+	return true;
+}
+
 /* ---- memory, and what repeats ---- */
 
 double sc_pass_keeps(enum sc_pass_kind kind, double kept)

@@ -100,6 +100,8 @@ static inline const struct sc_slot *sc_passes_of(const struct sc_passes *passes,
 {
 	return passes->slots + (size_t)stage * passes->stride;
 }
+/* On the same stages in the same order. */
+bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b);
 /* Some passes compute gradients of inputs alone. */
 bool sc_schedule_splits(enum sc_schedule kind);
 /* Its stages run some passes in pairs, a forward one beside a backward one of another chunk. */

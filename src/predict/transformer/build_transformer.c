@@ -391,8 +391,8 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->built->compute = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->built->last = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->loops = sc_schedule_loops(shape->kind);
-	b->validates_after =
-		shape->pp > 1 && sc_schedule_validates_after(&tf->request->config.parallel);
+	b->validates_after = shape->pp > 1 && sc_schedule_validates_after(
+						      &tf->request->config.parallel, tf->schedule);
 	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's pipelining), but
 	 * ask for what a pass needs after the one before it, and NCCL's stream waits for what was launched. */
 	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED;

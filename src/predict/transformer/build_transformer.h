@@ -55,6 +55,7 @@ struct sc_transformer {
 	struct sc_block optimizer;        /* of the class planned last */
 	struct sc_stage_map map;
 	struct sc_schedule_file file; /* of a schedule in one */
+	enum sc_schedule schedule;    /* as asked for, or the named one that the file is */
 	int64_t *stage_layers;        /* by virtual stage */
 	int64_t *stage_dense;         /* of them, those of a mixture that have no experts */
 	struct sc_params layer, dense_layer, embed, head; /* on one rank */

@@ -313,7 +313,7 @@ static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 	double lead;
 
 	*out = (struct sc_period){.to_us = tl->total_us};
-	if (!sc_schedule_validates_after(&run->tf->request->config.parallel) ||
+	if (!sc_schedule_validates_after(&run->tf->request->config.parallel, run->tf->schedule) ||
 	    built->shape.pp == 1)
 		return SC_NONE;
 	out->to_us = 0;

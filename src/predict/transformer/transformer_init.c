@@ -441,18 +441,27 @@ static void find_stage_times(struct sc_transformer *tf, struct sc_arena *arena)
 	}
 }
 
+static struct sc_schedule_shape shape_of(const struct sc_transformer *tf, uint32_t micro_batches)
+{
+	struct sc_parallel par = tf->request->config.parallel;
+	struct sc_schedule_shape shape;
+
+	par.schedule = tf->schedule;
+	shape = sc_schedule_shape_of(&par, micro_batches);
+	if (shape.kind == SC_SCHED_FILE)
+		shape.file = &tf->file;
+	return shape;
+}
+
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 					      uint32_t micro_batches)
 {
-	struct sc_schedule_shape shape =
-		sc_schedule_shape_of(&tf->request->config.parallel, micro_batches);
+	struct sc_schedule_shape shape = shape_of(tf, micro_batches);
 
 	shape.left_out = (uint32_t)tf->request->n_micro_batches - micro_batches;
 	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
 	shape.stage_times = tf->stage_times;
 	shape.period = tf->period;
-	if (shape.kind == SC_SCHED_FILE)
-		shape.file = &tf->file;
 	return shape;
 }
 
@@ -471,12 +480,10 @@ static void find_period(struct sc_transformer *tf, struct sc_arena *arena)
 static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 {
 	const struct sc_config *cfg = &tf->request->config;
-	struct sc_schedule_shape shape = sc_schedule_shape_of(&cfg->parallel, 1);
+	const struct sc_schedule_shape shape = shape_of(tf, 1);
 	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
 	int64_t done = 0;
 
-	if (shape.kind == SC_SCHED_FILE)
-		shape.file = &tf->file;
 	sc_stage_map_init(&shape, arena, &tf->map);
 	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
 	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
@@ -551,6 +558,31 @@ static bool has_neighbours(const struct sc_stage_map *map)
 	return true;
 }
 
+/* A file may have the order of a schedule of the software's own, as `stepcast schedule` writes it: how the host waits,
+ * and when the optimizer validates its step, is then that one's. */
+static enum sc_schedule named_by_file(const struct sc_transformer *tf, struct sc_arena *arena)
+{
+	static const enum sc_schedule FIXED[] = {SC_SCHED_1F1B,          SC_SCHED_GPIPE,
+						 SC_SCHED_ZB_H1,         SC_SCHED_ZB_H2,
+						 SC_SCHED_BREADTH_FIRST, SC_SCHED_INTERLEAVED};
+	const struct sc_stage_map *of_file = &tf->file.map;
+
+	for (size_t i = of_file->n_chunks > 1 ? 4 : 0; i < (of_file->n_chunks > 1 ? 6 : 4); i++) {
+		struct sc_parallel par = tf->request->config.parallel;
+		struct sc_schedule_shape shape;
+		struct sc_stage_map map;
+		struct sc_passes passes;
+
+		par.schedule = FIXED[i];
+		shape = sc_schedule_shape_of(&par, tf->file.passes.micro_batches);
+		sc_stage_map_init(&shape, arena, &map);
+		sc_passes_build(&shape, &map, arena, &passes);
+		if (sc_passes_are_equal(&passes, &tf->file.passes))
+			return FIXED[i];
+	}
+	return SC_SCHED_FILE;
+}
+
 static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
@@ -559,6 +591,7 @@ static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, stru
 	const char *path;
 	int rc;
 
+	tf->schedule = par->schedule;
 	if (par->schedule == SC_SCHED_AUTO)
 		return sc_err_set(err, SC_EUNSUPPORTED,
 				  "parallel.schedule auto is chosen by predict, sweep, validate "
@@ -585,6 +618,7 @@ static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, stru
 			"%s: stages that follow each other are on ranks that do not; only "
 			"neighbours can be predicted",
 			par->schedule_file);
+	tf->schedule = named_by_file(tf, arena);
 	return 0;
 }
 
@@ -594,6 +628,7 @@ void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request
 	const int dp = (int)request->config.parallel.dp;
 
 	tf->request = request;
+	tf->schedule = request->config.parallel.schedule;
 	split_layers(tf, arena);
 	tf->placement.n_classes = 1;
 	tf->placement.classes = sc_arena_calloc(arena, 1, sizeof(*tf->placement.classes));
