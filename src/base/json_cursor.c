@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/num.h"
-#include "base/strbuf.h"
-#include "base/utf8.h"
 
 enum { MAX_NUMBER = 64 };
 
@@ -150,122 +149,43 @@ bool sc_json_cursor_next(struct sc_json_cursor *c)
 	return another(c, ']');
 }
 
+static bool at_key(struct sc_json_cursor *c)
+{
+	return sc_json_cursor_peek(c) == '"' ||
+	       sc_json_cursor_fail(c, SC_EFORMAT, "expected a key in quotes");
+}
+
 const char *sc_json_cursor_key(struct sc_json_cursor *c, struct sc_arena *arena)
 {
 	const char *key;
 
-	if (!another(c, '}'))
+	if (!another(c, '}') || !at_key(c))
 		return NULL;
-	if (sc_json_cursor_peek(c) != '"') {
-		sc_json_cursor_fail(c, SC_EFORMAT, "expected a key in quotes");
-		return NULL;
-	}
 	key = sc_json_cursor_text(c, arena);
 	return key && take(c, ':') ? key : NULL;
 }
 
-static bool hex4(struct sc_json_cursor *c, unsigned *out)
+/* What stands between the quotes, decoded; all faults of it are told of its begin. */
+static bool take_text(struct sc_json_cursor *c, struct sc_strbuf *out)
 {
-	static const char digits[] = "0123456789abcdef";
+	const char *begin = c->at + 1, *at = begin;
+	struct sc_json_faults faults;
 
-	*out = 0;
-	for (int i = 0; i < 4; i++, c->at++) {
-		char low = c->at < c->end ? (char)(*c->at | 0x20) : 0;
-		const char *digit = low ? strchr(digits, low) : NULL;
-
-		if (!digit)
-			return sc_json_cursor_fail(c, SC_EFORMAT, "a bad \\u escape");
-		*out = *out * 16 + (unsigned)(digit - digits);
-	}
-	return true;
-}
-
-static void put_utf8(struct sc_strbuf *out, unsigned code)
-{
-	if (code < 0x80) {
-		sc_strbuf_append_char(out, (char)code);
-		return;
-	}
-	if (code < 0x800) {
-		sc_strbuf_append_char(out, (char)(0xc0 | code >> 6));
-	} else if (code < 0x10000) {
-		sc_strbuf_append_char(out, (char)(0xe0 | code >> 12));
-		sc_strbuf_append_char(out, (char)(0x80 | (code >> 6 & 0x3f)));
-	} else {
-		sc_strbuf_append_char(out, (char)(0xf0 | code >> 18));
-		sc_strbuf_append_char(out, (char)(0x80 | (code >> 12 & 0x3f)));
-		sc_strbuf_append_char(out, (char)(0x80 | (code >> 6 & 0x3f)));
-	}
-	sc_strbuf_append_char(out, (char)(0x80 | (code & 0x3f)));
-}
-
-static bool put_unicode(struct sc_json_cursor *c, struct sc_strbuf *out)
-{
-	unsigned code, low;
-
-	if (!hex4(c, &code))
-		return false;
-	if (code >= 0xd800 && code < 0xdc00) {
-		if (c->end - c->at < 2 || c->at[0] != '\\' || c->at[1] != 'u')
-			return sc_json_cursor_fail(c, SC_EFORMAT, "half a surrogate pair");
-		c->at += 2;
-		if (!hex4(c, &low))
-			return false;
-		if (low < 0xdc00 || low > 0xdfff)
-			return sc_json_cursor_fail(c, SC_EFORMAT, "half a surrogate pair");
-		code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-	} else if (code >= 0xdc00 && code <= 0xdfff) {
-		return sc_json_cursor_fail(c, SC_EFORMAT, "half a surrogate pair");
-	}
-	if (code == 0)
-		return sc_json_cursor_fail(c, SC_EVALUE, "a NUL in a text");
-	put_utf8(out, code);
-	return true;
-}
-
-static bool put_escape(struct sc_json_cursor *c, struct sc_strbuf *out)
-{
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *at;
-
-	if (c->at < c->end && *c->at == 'u') {
-		c->at++;
-		return put_unicode(c, out);
-	}
-	at = c->at < c->end && *c->at ? strchr(from, *c->at) : NULL;
-	if (!at)
-		return sc_json_cursor_fail(c, SC_EFORMAT, "a bad escape");
-	sc_strbuf_append_char(out, to[at - from]);
-	c->at++;
-	return true;
-}
-
-static bool put_text(struct sc_json_cursor *c, struct sc_strbuf *out)
-{
-	while (c->at < c->end && *c->at != '"') {
-		if (out->n > SC_JSON_CURSOR_MAX_TEXT)
+	for (; at < c->end && *at != '"'; at += at[0] == '\\' ? 2 : 1) {
+		if ((unsigned char)*at < ' ')
+			return sc_json_cursor_fail(c, SC_EFORMAT, "a control character in a text");
+		if (at - begin > SC_JSON_CURSOR_MAX_TEXT)
 			return sc_json_cursor_fail(c, SC_ELIMIT, "a text longer than %d bytes",
 						   SC_JSON_CURSOR_MAX_TEXT);
-		if ((unsigned char)*c->at < ' ')
-			return sc_json_cursor_fail(c, SC_EFORMAT, "a control character in a text");
-		if (*c->at == '\\') {
-			c->at++;
-			if (!put_escape(c, out))
-				return false;
-		} else {
-			sc_strbuf_append_char(out, *c->at++);
-		}
 	}
-	if (c->at == c->end)
+	if (at >= c->end)
 		return sc_json_cursor_fail(c, SC_EFORMAT, "a text without its closing quote");
-	c->at++;
-	for (const char *at = sc_strbuf_get(out); *at;) {
-		size_t n = sc_utf8_length(at);
-
-		if (!n)
-			return sc_json_cursor_fail(c, SC_EFORMAT, "a text that is not UTF-8");
-		at += n;
-	}
+	faults = sc_json_decode(begin, (size_t)(at - begin), out);
+	if (faults.n_escapes)
+		return sc_json_cursor_fail(c, SC_EFORMAT, "a text with a bad escape");
+	if (faults.n_bad)
+		return sc_json_cursor_fail(c, SC_EFORMAT, "a text that is not UTF-8, or has a NUL");
+	c->at = at + 1;
 	return true;
 }
 
@@ -278,8 +198,7 @@ const char *sc_json_cursor_text(struct sc_json_cursor *c, struct sc_arena *arena
 		sc_json_cursor_fail(c, SC_EVALUE, "expected a text");
 		return NULL;
 	}
-	c->at++;
-	if (put_text(c, &text))
+	if (take_text(c, &text))
 		out = sc_arena_strndup(arena, sc_strbuf_get(&text), text.n);
 	sc_strbuf_release(&text);
 	return out;
@@ -348,51 +267,32 @@ static bool skip_word(struct sc_json_cursor *c)
 	return sc_json_cursor_fail(c, SC_EFORMAT, "expected a value");
 }
 
-static void skip_text(struct sc_json_cursor *c)
+static bool skip_text(struct sc_json_cursor *c)
 {
 	struct sc_strbuf text = {0};
+	bool good = take_text(c, &text);
 
-	c->at++;
-	put_text(c, &text);
 	sc_strbuf_release(&text);
+	return good;
 }
 
 void sc_json_cursor_skip(struct sc_json_cursor *c)
 {
-	switch (sc_json_cursor_peek(c)) {
-	case '{':
-		if (!sc_json_cursor_open(c, '{'))
+	const char open = sc_json_cursor_peek(c);
+
+	if (open == '{' || open == '[') {
+		if (!sc_json_cursor_open(c, open))
 			return;
-		while (another(c, '}')) {
-			if (sc_json_cursor_peek(c) != '"') {
-				sc_json_cursor_fail(c, SC_EFORMAT, "expected a key in quotes");
-				return;
-			}
-			skip_text(c);
-			if (!take(c, ':'))
+		while (another(c, open == '{' ? '}' : ']')) {
+			if (open == '{' && !(at_key(c) && skip_text(c) && take(c, ':')))
 				return;
 			sc_json_cursor_skip(c);
 		}
-		return;
-	case '[':
-		if (!sc_json_cursor_open(c, '['))
-			return;
-		while (another(c, ']'))
-			sc_json_cursor_skip(c);
-		return;
-	case '"':
+	} else if (open == '"') {
 		skip_text(c);
-		return;
-	case 't':
-	case 'f':
-	case 'n':
+	} else if (open == 't' || open == 'f' || open == 'n') {
 		skip_word(c);
-		return;
-	case 0:
-		if (!sc_json_cursor_failed(c))
-			sc_json_cursor_fail(c, SC_EFORMAT, "expected a value");
-		return;
-	default:
+	} else if (open || !sc_json_cursor_failed(c)) {
 		sc_json_cursor_real(c);
 	}
 }

@@ -1,6 +1,8 @@
 #include "trace/capture/wide_text.h"
 
-#include <stdint.h>
+#include <string.h>
+
+#include "base/utf8.h"
 
 size_t sc_wide_to_utf8(const wchar_t *text, char *out, size_t n)
 {
@@ -8,21 +10,16 @@ size_t sc_wide_to_utf8(const wchar_t *text, char *out, size_t n)
 
 	for (; *text; text++) {
 		uint32_t c = (uint32_t)*text;
-		unsigned extra;
+		char bytes[4];
+		size_t width;
 
 		if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
 			c = 0xFFFD;
-		extra = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-		if (used + extra + 1 >= n)
+		width = sc_utf8_put(c, bytes);
+		if (used + width >= n)
 			break;
-		if (!extra) {
-			out[used++] = (char)c;
-			continue;
-		}
-		/* 110xxxxx, 1110xxxx, 11110xxx, then 10xxxxxx each. */
-		out[used++] = (char)((0xFF00 >> (extra + 1) & 0xFF) | c >> (6 * extra));
-		while (extra--)
-			out[used++] = (char)(0x80 | (c >> (6 * extra) & 0x3F));
+		memcpy(out + used, bytes, width);
+		used += width;
 	}
 	out[used] = '\0';
 	return used;

@@ -439,7 +439,7 @@ static void take_metadata(struct chakra *im, struct slice in)
 		if (field.wire != WIRE_BYTES || field.number != 2 || !take_attr(field.bytes, &attr))
 			continue;
 		if (sc_scan_is(&attr.name, "schema", 6) && attr.text.n < 256) {
-			sc_scan_decode(attr.text.at, attr.text.n, &text);
+			sc_json_decode(attr.text.at, attr.text.n, &text);
 			sc_trace_writer_meta(im->out.writer, "file.schema", sc_strbuf_get(&text));
 		} else if (sc_scan_is(&attr.name, "pid", 3) && attr.number > 0 &&
 			   attr.number <= INT32_MAX) {

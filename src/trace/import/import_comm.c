@@ -113,13 +113,10 @@ struct sc_comm_join {
 
 struct sc_comm_join *sc_comm_join_create(void)
 {
-	struct sc_comm_join *join = sc_xmalloc(sizeof(*join));
+	struct sc_comm_join *join = sc_xcalloc(1, sizeof(*join));
 
-	memset(join, 0, sizeof(*join));
-	join->launches = sc_xmalloc(N_LAUNCHES * sizeof(*join->launches));
-	memset(join->launches, 0, N_LAUNCHES * sizeof(*join->launches));
-	join->wanted = sc_xmalloc(MAX_KERNELS * sizeof(*join->wanted));
-	memset(join->wanted, 0, MAX_KERNELS * sizeof(*join->wanted));
+	join->launches = sc_xcalloc(N_LAUNCHES, sizeof(*join->launches));
+	join->wanted = sc_xcalloc(MAX_KERNELS, sizeof(*join->wanted));
 	return join;
 }
 

@@ -36,7 +36,7 @@ static void put_meta(struct kineto_import *im, const char *key, const struct sc_
 	size_t n = value->n < MAX_TEXT ? value->n : MAX_TEXT;
 	struct sc_strbuf text = {0};
 
-	sc_scan_decode(value->at, n, &text);
+	sc_json_decode(value->at, n, &text);
 	sc_trace_writer_meta(im->out.writer, key, sc_strbuf_get(&text));
 	sc_strbuf_release(&text);
 }
@@ -242,8 +242,7 @@ int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, stru
 	if (rc == 0) {
 		sc_import_names_init(&im->names, im->out.writer);
 		im->join = sc_comm_join_create();
-		im->lanes = sc_xmalloc(KINETO_LANE_SLOTS * sizeof(*im->lanes));
-		memset(im->lanes, 0, KINETO_LANE_SLOTS * sizeof(*im->lanes));
+		im->lanes = sc_xcalloc(KINETO_LANE_SLOTS, sizeof(*im->lanes));
 		rc = write_all(im, err);
 		sc_import_names_release(&im->names);
 		sc_comm_join_destroy(im->join);

@@ -470,7 +470,7 @@ static void take_metadata(struct kineto_import *im, const struct kineto_event *e
 		snprintf(key, sizeof(key), "process.%lld", (long long)pid);
 	im->n_named++;
 	sc_strbuf_clear(&im->names.text);
-	sc_scan_decode(label->at, label->n, &im->names.text);
+	sc_json_decode(label->at, label->n, &im->names.text);
 	sc_trace_writer_meta(im->out.writer, key, sc_strbuf_get(&im->names.text));
 }
 

@@ -27,8 +27,7 @@ static uint32_t hash_name(const char *at, size_t n)
 void sc_import_names_init(struct sc_import_names *names, struct sc_trace_writer *writer)
 {
 	*names = (struct sc_import_names){.writer = writer};
-	names->slots = sc_xmalloc(SC_IMPORT_NAME_SLOTS * sizeof(*names->slots));
-	memset(names->slots, 0, SC_IMPORT_NAME_SLOTS * sizeof(*names->slots));
+	names->slots = sc_xcalloc(SC_IMPORT_NAME_SLOTS, sizeof(*names->slots));
 }
 
 void sc_import_names_release(struct sc_import_names *names)
@@ -94,7 +93,7 @@ static void fill(struct sc_import_names *names, struct sc_import_name *name, con
 		 size_t n)
 {
 	sc_strbuf_clear(&names->text);
-	name->n_repaired = (uint32_t)sc_scan_decode(at, n, &names->text);
+	name->n_repaired = (uint32_t)sc_json_decode(at, n, &names->text).n_bad;
 	name->id =
 		sc_trace_writer_string(names->writer, sc_strbuf_get(&names->text), names->text.n);
 	name->flags = classify(sc_strbuf_get(&names->text));

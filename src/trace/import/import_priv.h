@@ -2,7 +2,7 @@
 #ifndef SC_TRACE_IMPORT_PRIV_H
 #define SC_TRACE_IMPORT_PRIV_H
 
-#include "base/strbuf.h"
+#include "base/json_text.h"
 #include "trace/import/import.h"
 #include "trace/import/json_scan.h"
 

@@ -1,10 +1,13 @@
 /* Texts are searched 16 bytes at a time where the machine has SSE2, else 8. */
 #include "trace/import/json_scan.h"
 
+#include <assert.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+
+#include "base/json_text.h"
 
 enum { MAX_DIGITS = 19 };
 
@@ -81,7 +84,9 @@ static enum sc_scan_rc ends_text(const struct sc_scan *scan, const char *at)
 	return *at == ',' || *at == '}' || *at == ']' ? SC_SCAN_OK : SC_SCAN_BAD;
 }
 
-static enum sc_scan_rc take_text(struct sc_scan *scan, bool loose, struct sc_scan_value *out)
+static inline __attribute__((always_inline)) enum sc_scan_rc take_text(struct sc_scan *scan,
+								       bool loose,
+								       struct sc_scan_value *out)
 {
 	const char *at = scan->at + 1;
 
@@ -214,43 +219,64 @@ static enum sc_scan_rc take_number(struct sc_scan *scan, struct sc_scan_value *o
 	return SC_SCAN_OK;
 }
 
-static enum sc_scan_rc take_nested(struct sc_scan *scan, struct sc_scan_value *out)
+/* The next quote or bracket; at or behind the end if there is none. */
+static inline const char *find_bracket(const char *at, const char *end)
 {
-	const char *first = scan->at, *at = first;
+#ifdef __SSE2__
+	/* With this bit [ is {, and ] is }. */
+	const __m128i bit = _mm_set1_epi8(0x20), quote = _mm_set1_epi8('"');
+	const __m128i open = _mm_set1_epi8('{'), close = _mm_set1_epi8('}');
+
+	for (; at < end; at += 16) {
+		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+		__m128i curly = _mm_or_si128(bytes, bit);
+		int hits = _mm_movemask_epi8(_mm_or_si128(
+			_mm_cmpeq_epi8(bytes, quote),
+			_mm_or_si128(_mm_cmpeq_epi8(curly, open), _mm_cmpeq_epi8(curly, close))));
+
+		if (hits)
+			return at + __builtin_ctz((unsigned)hits);
+	}
+#else
+	while (at < end && *at != '"' && *at != '{' && *at != '[' && *at != '}' && *at != ']')
+		at++;
+#endif
+	return at;
+}
+
+/* Behind the bracket that closes the outermost of `depth` that are open. */
+static enum sc_scan_rc leave(struct sc_scan *scan, unsigned depth)
+{
 	struct sc_scan_value text;
-	unsigned depth = 0;
 	enum sc_scan_rc rc;
 
-	out->kind = *at == '{' ? SC_SCAN_OBJECT : SC_SCAN_LIST;
-	for (;; at++) {
-		if (at >= scan->end)
+	for (;;) {
+		scan->at = find_bracket(scan->at, scan->end);
+		if (scan->at >= scan->end)
 			return SC_SCAN_MORE;
-		switch (*at) {
+		switch (*scan->at) {
 		case '"':
-			scan->at = at;
 			rc = take_text(scan, scan->loose, &text);
 			if (rc)
 				return rc;
-			at = scan->at - 1;
-			break;
+			continue;
 		case '{':
 		case '[':
 			if (++depth > SC_SCAN_MAX_DEPTH)
 				return SC_SCAN_BAD;
 			break;
-		case '}':
-		case ']':
-			if (--depth == 0) {
-				out->at = first;
-				out->n = (size_t)(at + 1 - first);
-				scan->at = at + 1;
-				return SC_SCAN_OK;
-			}
-			break;
 		default:
-			break;
+			depth--;
 		}
+		scan->at++;
+		if (depth == 0)
+			return SC_SCAN_OK;
 	}
+}
+
+enum sc_scan_rc sc_scan_leave(struct sc_scan *scan)
+{
+	return leave(scan, 1);
 }
 
 enum sc_scan_rc sc_scan_value(struct sc_scan *scan, struct sc_scan_value *out)
@@ -266,8 +292,15 @@ enum sc_scan_rc sc_scan_value(struct sc_scan *scan, struct sc_scan_value *out)
 		return take_text(scan, scan->loose, out);
 	if (is_digit(c) || c == '-' || c == '+' || c == '.')
 		return take_number(scan, out);
-	if (c == '{' || c == '[')
-		return take_nested(scan, out);
+	if (c == '{' || c == '[') {
+		enum sc_scan_rc rc;
+
+		out->kind = c == '{' ? SC_SCAN_OBJECT : SC_SCAN_LIST;
+		out->at = scan->at;
+		rc = leave(scan, 0);
+		out->n = (size_t)(scan->at - out->at);
+		return rc;
+	}
 	return take_word(scan, out);
 }
 
@@ -366,4 +399,67 @@ bool sc_scan_integer(const struct sc_scan_decimal *number, int shift, int64_t *o
 		return false;
 	*out = number->negative ? -(int64_t)value : (int64_t)value;
 	return true;
+}
+
+static bool hex_integer(const char *at, const char *end, int64_t *out)
+{
+	uint64_t value = 0;
+
+	if (at == end || end - at > 16)
+		return false;
+	for (; at < end; at++) {
+		int digit = sc_hex_digit(*at);
+
+		if (digit < 0)
+			return false;
+		value = value << 4 | (uint64_t)digit;
+	}
+	*out = (int64_t)value;
+	return true;
+}
+
+bool sc_scan_any_integer(const struct sc_scan_value *value, int64_t *out)
+{
+	const char *at = value->at, *end = at + value->n;
+	struct sc_scan_decimal number = {0};
+	unsigned n_digits = 0;
+
+	if (value->kind == SC_SCAN_NUMBER)
+		return sc_scan_integer(&value->number, 0, out);
+	if ((value->kind != SC_SCAN_TEXT && value->kind != SC_SCAN_WORD) || value->n == 0)
+		return false;
+	if (value->n > 2 && at[0] == '0' && (at[1] | 0x20) == 'x')
+		return hex_integer(at + 2, end, out);
+	while (at < end && !is_digit(*at) && *at != '-')
+		at++; /* "stream 7" */
+	if (at < end && *at == '-') {
+		number.negative = true;
+		at++;
+	}
+	if (at == end || !is_digit(*at))
+		return false;
+	for (; at < end && is_digit(*at) && n_digits < MAX_DIGITS; at++, n_digits++)
+		number.digits = number.digits * 10 + (uint64_t)(*at - '0');
+	return at == end && sc_scan_integer(&number, 0, out);
+}
+
+void sc_scan_words_init(struct sc_scan_words *words, const struct sc_scan_word *table, size_t n)
+{
+	size_t at = 0;
+
+	assert(n <= SC_SCAN_MAX_WORDS);
+	words->at = table;
+	for (size_t len = 0; len <= SC_SCAN_MAX_WORD + 1; len++) {
+		while (at < n && table[at].n < len)
+			at++;
+		words->first[len] = (uint8_t)at;
+	}
+	assert(at == n || table[n - 1].n <= SC_SCAN_MAX_WORD);
+	for (size_t i = 0; i < n; i++) {
+		char padded[8] = "";
+
+		assert(i == 0 || table[i - 1].n <= table[i].n);
+		memcpy(padded, table[i].text, table[i].n < 8 ? table[i].n : 8);
+		words->heads[i] = sc_scan_head(padded, table[i].n);
+	}
 }

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/strbuf.h"
+#include <string.h>
 
 /* Readable bytes that must follow the end of the input. */
 enum { SC_SCAN_PADDING = 32, SC_SCAN_MAX_DEPTH = 512 };
@@ -43,6 +42,8 @@ enum sc_scan_rc sc_scan_key(struct sc_scan *scan, struct sc_scan_value *key);
 enum sc_scan_rc sc_scan_item(struct sc_scan *scan);
 /* Any value; lists and objects as a whole. */
 enum sc_scan_rc sc_scan_value(struct sc_scan *scan, struct sc_scan_value *out);
+/* Behind the end of the object or list that the scan is in. */
+enum sc_scan_rc sc_scan_leave(struct sc_scan *scan);
 /* A value of a list or object taken as a whole, to be scanned itself. */
 struct sc_scan sc_scan_into(const struct sc_scan_value *value);
 
@@ -50,32 +51,51 @@ struct sc_scan sc_scan_into(const struct sc_scan_value *value);
 bool sc_scan_integer(const struct sc_scan_decimal *number, int shift, int64_t *out);
 /* An integer from a number, or from a text such as "12", "0x1f", "stream 7". */
 bool sc_scan_any_integer(const struct sc_scan_value *value, int64_t *out);
-/* Appends what a text means: escapes resolved; bytes that are not UTF-8 and control characters
- * become U+FFFD. Returns how many did. */
-size_t sc_scan_decode(const char *at, size_t n, struct sc_strbuf *out);
-
 /* Words to look up by text: a table ordered by length. */
 struct sc_scan_word {
 	const char *text;
 	uint8_t n;
 	uint8_t id;
 };
-enum { SC_SCAN_MAX_WORD = 48 };
+enum { SC_SCAN_MAX_WORD = 48, SC_SCAN_MAX_WORDS = 64 };
 struct sc_scan_words {
 	const struct sc_scan_word *at;
 	uint8_t first[SC_SCAN_MAX_WORD + 2]; /* of each length */
+	uint64_t heads[SC_SCAN_MAX_WORDS];   /* the first eight bytes of each */
 };
 #define SC_SCAN_W(text_, id_)                                                            \
 	{                                                                                \
 		.text = (text_), .n = (uint8_t)(sizeof(text_) - 1), .id = (uint8_t)(id_) \
 	}
 void sc_scan_words_init(struct sc_scan_words *words, const struct sc_scan_word *table, size_t n);
-int sc_scan_words_find(const struct sc_scan_words *words, const char *text,
-		       size_t n); /* id or -1 */
+/* The first eight bytes of a word, of which n count. */
+static inline uint64_t sc_scan_head(const char *text, size_t n)
+{
+	const unsigned unused = n < 8 ? 64 - 8 * (unsigned)n : 0;
+	uint64_t head;
+
+	memcpy(&head, text, sizeof(head));
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? head << unused : head >> unused;
+}
+/* The id, or -1. Eight bytes of the text are readable, however long it is. */
+static inline int sc_scan_words_find(const struct sc_scan_words *words, const char *text, size_t n)
+{
+	uint64_t head;
+
+	if (n == 0 || n > SC_SCAN_MAX_WORD || words->first[n] == words->first[n + 1])
+		return -1;
+	head = sc_scan_head(text, n);
+	for (size_t i = words->first[n]; i < words->first[n + 1]; i++) {
+		if (words->heads[i] == head &&
+		    (n <= 8 || memcmp(words->at[i].text + 8, text + 8, n - 8) == 0))
+			return words->at[i].id;
+	}
+	return -1;
+}
 
 static inline bool sc_scan_is(const struct sc_scan_value *value, const char *text, size_t n)
 {
-	return value->n == n && __builtin_memcmp(value->at, text, n) == 0;
+	return value->n == n && memcmp(value->at, text, n) == 0;
 }
 
 #endif

@@ -1,0 +1,16 @@
+/* What a text of JSON means. */
+#ifndef SC_BASE_JSON_TEXT_H
+#define SC_BASE_JSON_TEXT_H
+
+#include "base/strbuf.h"
+
+/* Appends what stands between the quotes, escapes resolved. What is none (bytes that are not UTF-8, control
+ * characters, NULs, half surrogate pairs) becomes U+FFFD; an escape that JSON does not have stands for itself. */
+struct sc_json_faults {
+	size_t n_bad, n_escapes;
+};
+struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf *out);
+/* Of a hex digit, or -1. */
+int sc_hex_digit(char c);
+
+#endif
