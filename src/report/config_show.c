@@ -29,23 +29,6 @@ static void append_comment(const char *text, struct sc_strbuf *out)
 				      (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
 }
 
-/* `value` as it is shown. */
-static void append_origin(const struct sc_config *config, const struct sc_field *field,
-			  const char *path, const char *value, struct sc_strbuf *out)
-{
-	const struct sc_origin *origin = field->type == SC_F_STRUCT
-						 ? sc_config_origin_near(config, path)
-						 : sc_config_origin(config, path);
-	bool plain = !field->from || (field->plain && strcmp(field->plain, value) == 0);
-
-	if (!origin)
-		sc_strbuf_append(out, plain ? "default" : field->from);
-	else
-		append_comment(shown_file(origin->file), out);
-	if (origin && origin->line)
-		sc_strbuf_printf(out, ":%u", origin->line);
-}
-
 /* A plain scalar that no reader takes for something else; anything else is quoted. */
 static bool is_plain(const char *text)
 {
@@ -248,6 +231,27 @@ static void begin_comment(size_t begin, struct sc_strbuf *out)
 	sc_strbuf_append(out, "# ");
 }
 
+/* `value` as it is shown. */
+static void append_origin(const struct writer *w, const struct sc_field *field, const char *path,
+			  const char *value, struct sc_strbuf *out)
+{
+	const struct sc_origin *origin = field->type == SC_F_STRUCT
+						 ? sc_config_origin_near(w->config, path)
+						 : sc_config_origin(w->config, path);
+	const struct sc_habit *habit =
+		origin || !w->request ? NULL : sc_habit_taken(w->request, path);
+	bool plain = !field->from || (field->plain && strcmp(field->plain, value) == 0);
+
+	if (habit)
+		origin = &habit->origin;
+	if (!origin)
+		sc_strbuf_append(out, plain ? "default" : field->from);
+	else
+		append_comment(shown_file(origin->file), out);
+	if (origin && origin->line)
+		sc_strbuf_printf(out, ":%u", origin->line);
+}
+
 static const struct sc_foreign_line *imported(const struct writer *w, const char *path)
 {
 	size_t n = strlen(path);
@@ -311,7 +315,7 @@ static void append_import(const struct writer *w, const struct sc_field *field, 
 	}
 	sc_config_show_value(field, place, out);
 	begin_comment(begin, out);
-	append_origin(w->config, field, path, "", out);
+	append_origin(w, field, path, "", out);
 	if (line) {
 		sc_strbuf_append_char(out, ' ');
 		append_comment(line->theirs, out);
@@ -323,7 +327,6 @@ static void append_line(const struct writer *w, const struct sc_field *field, co
 			const void *place, struct sc_strbuf *out)
 {
 	const struct sc_request *request = w->request;
-	const struct sc_config *config = w->config;
 	char path[MAX_PATH_TEXT], value[MAX_VALUE_TEXT];
 	size_t begin = out->n, value_at;
 
@@ -343,12 +346,12 @@ static void append_line(const struct writer *w, const struct sc_field *field, co
 	}
 	snprintf(value, sizeof(value), "%s", out->at + value_at);
 	begin_comment(begin, out);
-	append_origin(config, field, path, value, out);
+	append_origin(w, field, path, value, out);
 	if (strcmp(path, "training.software") == 0 &&
 	    strcmp(value, request->config.training.software) != 0)
 		sc_strbuf_printf(out, ": %s, whose release or successor this is",
 				 request->config.training.software);
-	if (strcmp(path, "parallel.schedule") == 0 && config->parallel.schedule_chosen)
+	if (strcmp(path, "parallel.schedule") == 0 && w->config->parallel.schedule_chosen)
 		sc_strbuf_append(out, ": auto");
 	sc_strbuf_append_char(out, '\n');
 }

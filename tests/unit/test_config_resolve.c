@@ -533,6 +533,74 @@ START_TEST(errors_of_overrides_name_them)
 }
 END_TEST
 
+static int resolve_own(const char *pieces, const char *training)
+{
+	char file[600], text[600];
+
+	snprintf(file, sizeof(file),
+		 "schema: stepcast/1\ndefaults: software/megatron-core.yaml\nid: own\nconfig:\n%s",
+		 pieces);
+	write_file("software/own.yaml", file);
+	snprintf(text, sizeof(text),
+		 CLUSTER GPUS MODEL "training: {global_batch: 64, software: own%s}\n", training);
+	return resolve(text);
+}
+
+/* The last piece that fits wins, those of defaults before the file's own; what is given stays. */
+START_TEST(pieces_of_config_in_a_profile)
+{
+	const struct sc_config *cfg = &request.config;
+	const struct sc_habit *habit;
+
+	ck_assert_int_eq(
+		resolve_own("  - {training: {recompute: full, precision: fp16}}\n"
+			    "  - {when: {experts: true}, training: {cuda_graphs: true}}\n"
+			    "  - {when: {gpu_below_gib: 1}, training: {attention: unfused}}\n"
+			    "  - {when: {not_given: training.precision}, training: {recompute: "
+			    "selective}}\n"
+			    "  - parallel: {sequence_parallel: false}\n",
+			    ""),
+		0);
+	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_SELECTIVE);
+	ck_assert_int_eq(cfg->training.precision, SC_P_FP16);
+	ck_assert_int_eq(cfg->training.cuda_graphs, 0);
+	ck_assert_int_eq(cfg->training.attention, SC_ATT_FLASH);
+	ck_assert(!cfg->parallel.sequence_parallel);
+	habit = sc_habit_taken(&request, "training.recompute");
+	ck_assert_ptr_nonnull(habit);
+	ck_assert_uint_eq(habit->origin.line, 8);
+	ck_assert_int_eq(resolve_own("  - training: {recompute: full}\n", ", recompute: none"), 0);
+	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
+	ck_assert_ptr_null(sc_habit_taken(&request, "training.recompute"));
+	sc_catalog_destroy(catalog); /* which knows the file as it was */
+	catalog = sc_catalog_create();
+	ck_assert_int_eq(resolve_own("  - training: {recompute: full}\n", ", recompute: none"), 0);
+	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
+}
+END_TEST
+
+static const struct {
+	const char *pieces, *message;
+} bad_pieces[] = {
+	{"  - {training: {recomputes: full}}\n",
+	 "software/own.yaml:5:17: error: unknown key \"training.recomputes\"; did you mean \"training.recompute\"?"},
+	{"  - {when: {moe: true}, training: {recompute: full}}\n",
+	 "software/own.yaml:5:13: error: unknown key"},
+	{"  - {model: {layers: 3}}\n",
+	 "software/own.yaml:5:22: error: config: model.layers: a profile may give single values of parallel, training and sharding"},
+	{"  - {when: {nvlink_domain: true}, parallel: {tp: 2}}\n",
+	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
+	{"  - full\n", "software/own.yaml:5:5: error: config: expected a mapping"},
+	{"  a: 1\n", "software/own.yaml:5:3: error: config: expected a list"},
+};
+
+START_TEST(bad_pieces_of_config_are_told)
+{
+	ck_assert_int_ne(resolve_own(bad_pieces[_i].pieces, ""), 0);
+	ck_assert_msg(strstr(message(), bad_pieces[_i].message), "%s", message());
+}
+END_TEST
+
 static Suite *config_resolve_suite(void)
 {
 	Suite *suite = suite_create("config_resolve");
@@ -558,6 +626,9 @@ static Suite *config_resolve_suite(void)
 	tcase_add_test(tc, all_kinds_must_have_the_precision);
 	tcase_add_loop_test(tc, nonsense_is_told, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, errors_of_overrides_name_them);
+	tcase_add_test(tc, pieces_of_config_in_a_profile);
+	tcase_add_loop_test(tc, bad_pieces_of_config_are_told, 0,
+			    sizeof(bad_pieces) / sizeof(bad_pieces[0]));
 	suite_add_tcase(suite, tc);
 	return suite;
 }

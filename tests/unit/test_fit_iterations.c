@@ -331,7 +331,7 @@ static const struct {
 	{"software.host_op", "did you mean \"host_op_us\"?", (double)NAN},
 	{"device.gemm.power_ef", "did you mean \"gemm.power_eff\"?", (double)NAN},
 	{"device.sm_count", "only numbers that are not counts", (double)NAN},
-	{"software.order", "only numbers that are not counts", (double)NAN},
+	{"software.grad_sync", "only numbers that are not counts", (double)NAN},
 	{"device.gemm", "only numbers that are not counts", (double)NAN},
 	{"software:megatron.host_op_us", "the rows have the software megatron-lm", (double)NAN},
 	{"device:a100-sxm-80gb", "the rows have the GPUs a100-sxm-80gb", (double)NAN},

@@ -1,5 +1,6 @@
 /* Lists of what was loaded, under one lock. They are short: a table names a few GPUs. */
 #include "core/config/catalog_priv.h"
+#include "core/config/config_priv.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -105,6 +106,8 @@ static int software(struct sc_catalog *catalog, const char *id, const struct sc_
 		entry = sc_arena_alloc(arena, sizeof(*entry));
 		entry->id = sc_arena_strdup(arena, id);
 		rc = sc_software_load(id, arena, &entry->software, err);
+		if (rc == 0)
+			rc = sc_habits_load(&entry->software, arena, err);
 		if (rc) {
 			sc_arena_rewind(arena, mark);
 			return rc;

@@ -211,7 +211,7 @@ struct sc_parallel {
 	int auto_among;            /* SC_FLAG << enum sc_schedule, or-ed; less than SC_FLAG: all */
 	enum sc_zero sharding;
 	bool sequence_parallel, tp_overlap;
-	const char *order; /* "tp-cp-ep-dp-pp", innermost first; NULL = the software's */
+	const char *order; /* "tp-cp-ep-dp-pp", innermost first */
 	struct sc_ints stage_layers;
 	const char *layout; /* Megatron Core's, "Et*4|(t*4|)*14tmL"; NULL = none */
 	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default all */
@@ -294,6 +294,26 @@ struct sc_request {
 	double last_micro_batch; /* samples in the last one */
 	struct sc_warnings warnings;
 };
+
+/* Where a habit holds; every part that is given has to. */
+struct sc_when {
+	int experts, dlrm, nvlink_domain; /* SC_NOT_GIVEN, or 0 and 1 */
+	int gpu_runs;                     /* enum sc_dtype, or SC_NOT_GIVEN */
+	double gpu_below_gib;             /* 0: of any memory */
+	const char *not_given;            /* a key, or NULL */
+};
+/* A value that the software takes where a request leaves it open: of a piece of config in its profile. */
+struct sc_habit {
+	struct sc_when when;
+	const struct sc_field *field;
+	size_t offset; /* in struct sc_config */
+	const void *value;
+	struct sc_origin origin;
+};
+/* The one that holds for the value of `path`, the last of several; NULL: none. */
+const struct sc_habit *sc_habit_of(const struct sc_request *request, const char *path);
+/* The same, if the request gave no value and has this one. */
+const struct sc_habit *sc_habit_taken(const struct sc_request *request, const char *path);
 
 /* sc_field.needs of sc_config_fields: without what a key has no effect. */
 enum {

@@ -32,12 +32,9 @@ static bool can_have(enum sc_c3_family family, enum sc_c3_policy policy)
 static const char *habit(const struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_software *sw = &req->software;
-	const char *text = sw->c3.family[family];
 
 	if (family == SC_C3_TP && !req->config.parallel.tp_overlap)
 		return "comm_first"; /* what is behind weight gradients */
-	if (text)
-		return text;
 	if (family == SC_C3_TP)
 		return "chunked";
 	if (family == SC_C3_DP && sw->grad_sync == SC_GRAD_AFTER && !sw->gather_ahead)

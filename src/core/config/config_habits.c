@@ -1,9 +1,235 @@
-/* What a stack does by habit where a request leaves it open: how it interleaves, which tokens it pads,
- * what it recomputes and replays. */
+/* What a stack does by habit where a request leaves it open: pieces of config in its profile; how it interleaves,
+ * which tokens it pads. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/config/config_priv.h"
+
+enum { MAX_HABITS = 256, MAX_PIECE_VALUES = 32 };
+
+/* ---- pieces of config in a profile ---- */
+
+static const struct sc_name EITHER_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
+#define EITHER(member_, text)                                                                    \
+	{                                                                                        \
+		.key = #member_, .type = SC_F_ENUM, .offset = offsetof(struct sc_when, member_), \
+		.names = EITHER_NAMES, .absent = SC_NOT_GIVEN, .help = text                      \
+	}
+static const struct sc_field WHEN_FIELDS[] = {
+	EITHER(experts, "the model is a mixture of experts"),
+	EITHER(dlrm, "the model is a DLRM"),
+	EITHER(nvlink_domain, "an NVLink domain has more than a node"),
+	{.key = "gpu_runs",
+	 .type = SC_F_ENUM,
+	 .offset = offsetof(struct sc_when, gpu_runs),
+	 .names = sc_dtype_names,
+	 .absent = SC_NOT_GIVEN,
+	 .help = "every GPU has math of this type"},
+	{.key = "gpu_below_gib",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_when, gpu_below_gib),
+	 .max = 1e5,
+	 .help = "a GPU has less memory"},
+	{.key = "not_given",
+	 .type = SC_F_STR,
+	 .offset = offsetof(struct sc_when, not_given),
+	 .help = "a key that the request leaves open"},
+	{0},
+};
+
+static bool is_given(const struct sc_request *req, const char *path)
+{
+	return sc_config_origin(&req->config, path) != NULL;
+}
+
+/* An NVLink domain beyond a node. */
+static bool has_domain(const struct sc_request *req)
+{
+	return req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node;
+}
+
+static bool fits(const struct sc_request *req, const struct sc_when *when)
+{
+	return (when->experts < 0 || when->experts == sc_model_is_moe(&req->config.model)) &&
+	       (when->dlrm < 0 || when->dlrm == (req->config.model.family == SC_DLRM)) &&
+	       (when->nvlink_domain < 0 || when->nvlink_domain == has_domain(req)) &&
+	       (when->gpu_runs < 0 || !sc_kind_without(req, (enum sc_dtype)when->gpu_runs)) &&
+	       (when->gpu_below_gib <= 0 || req->device.hbm_gib < when->gpu_below_gib) &&
+	       !(when->not_given && is_given(req, when->not_given));
+}
+
+static size_t value_bytes(const struct sc_field *field)
+{
+	switch (field->type) {
+	case SC_F_BOOL:
+		return sizeof(bool);
+	case SC_F_INT:
+		return sizeof(int64_t);
+	case SC_F_DOUBLE:
+		return sizeof(double);
+	case SC_F_STR:
+		return sizeof(const char *);
+	case SC_F_ENUM:
+	case SC_F_FLAGS:
+		return sizeof(int);
+	default:
+		return 0;
+	}
+}
+
+/* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
+static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struct sc_habit *habits,
+		      size_t *n, struct sc_err *err)
+{
+	struct sc_config *values = sc_arena_alloc(arena, sizeof(*values));
+	struct sc_origin given[MAX_PIECE_VALUES];
+	struct sc_yaml_opts opts = {.origins = given, .cap_origins = MAX_PIECE_VALUES};
+	struct sc_yaml rest = *piece, **end = &rest.child;
+	struct sc_when when;
+	int rc = 0;
+
+	sc_fields_init(WHEN_FIELDS, &when);
+	for (const struct sc_yaml *child = piece->child; rc == 0 && child; child = child->next) {
+		if (strcmp(child->key, "when") == 0) {
+			rc = child->kind == SC_YAML_MAP
+				     ? sc_yaml_decode(child, WHEN_FIELDS, &when, arena, NULL, err)
+				     : sc_err_at(err, SC_EVALUE, child->file, child->line,
+						 child->column, "when: expected a mapping");
+			continue;
+		}
+		*end = sc_arena_alloc(arena, sizeof(**end));
+		**end = *child;
+		end = &(*end)->next;
+	}
+	*end = NULL;
+	sc_config_init(values);
+	if (rc == 0)
+		rc = sc_yaml_decode(&rest, sc_config_fields, values, arena, &opts, err);
+	for (size_t i = 0; rc == 0 && i < opts.n_origins; i++) {
+		const struct sc_origin *at = &given[i < MAX_PIECE_VALUES ? i : 0];
+		struct sc_field_place to = sc_field_find(sc_config_fields, at->path, arena);
+		bool is_split = strncmp(at->path, "parallel.", 9) == 0;
+
+		if (i == MAX_PIECE_VALUES || *n == MAX_HABITS)
+			return sc_err_at(err, SC_ELIMIT, at->file, at->line, at->column,
+					 "config: too many values");
+		if (!value_bytes(to.field) ||
+		    !(is_split || strncmp(at->path, "training.", 9) == 0 ||
+		      strncmp(at->path, "sharding.", 9) == 0))
+			return sc_err_at(
+				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
+				"config: %.64s: a profile may give single values of parallel, "
+				"training and sharding",
+				at->path);
+		if (is_split && when.nvlink_domain >= 0)
+			return sc_err_at(
+				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
+				"config: %.64s cannot depend on nvlink_domain, which follows "
+				"from the split",
+				at->path);
+		habits[(*n)++] = (struct sc_habit){
+			.when = when,
+			.field = to.field,
+			.offset = to.base_offset + to.field->offset,
+			.value = (const unsigned char *)values + to.base_offset + to.field->offset,
+			.origin = *at,
+		};
+	}
+	return rc;
+}
+
+int sc_habits_load(struct sc_software *software, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_config_piece *lists[MAX_HABITS], *piece = software->config;
+	struct sc_habit *habits = sc_arena_alloc(arena, MAX_HABITS * sizeof(*habits));
+	size_t n_lists = 0, n = 0;
+	int rc = 0;
+
+	for (; piece && n_lists < MAX_HABITS; piece = piece->older)
+		lists[n_lists++] = piece;
+	while (rc == 0 && n_lists > 0) {
+		const struct sc_yaml *list = lists[--n_lists]->list;
+
+		if (list->kind != SC_YAML_SEQ)
+			return sc_err_at(err, SC_EVALUE, list->file, list->line, list->column,
+					 "config: expected a list of pieces of config");
+		for (const struct sc_yaml *at = list->child; rc == 0 && at; at = at->next)
+			rc = at->kind == SC_YAML_MAP
+				     ? load_piece(at, arena, habits, &n, err)
+				     : sc_err_at(
+					       err, SC_EVALUE, at->file, at->line, at->column,
+					       "config: expected a mapping, as {training: {...}}");
+	}
+	software->habits = (struct sc_structs){habits, n};
+	return rc;
+}
+
+/* Of those of one value the last that fits. */
+static const struct sc_habit *last_fit(const struct sc_request *req, size_t offset)
+{
+	const struct sc_habit *habits = req->software.habits.at;
+
+	for (size_t i = req->software.habits.n; i-- > 0;)
+		if (habits[i].offset == offset && fits(req, &habits[i].when))
+			return &habits[i];
+	return NULL;
+}
+
+const struct sc_habit *sc_habit_of(const struct sc_request *req, const char *path)
+{
+	const struct sc_habit *habits = req->software.habits.at;
+
+	for (size_t i = 0; i < req->software.habits.n; i++)
+		if (strcmp(habits[i].origin.path, path) == 0)
+			return last_fit(req, habits[i].offset);
+	return NULL;
+}
+
+const struct sc_habit *sc_habit_taken(const struct sc_request *req, const char *path)
+{
+	const struct sc_habit *habit = is_given(req, path) ? NULL : sc_habit_of(req, path);
+
+	return habit && memcmp((const unsigned char *)&req->config + habit->offset, habit->value,
+			       value_bytes(habit->field)) == 0
+		       ? habit
+		       : NULL;
+}
+
+/* What a recipe of the software decides that changes much is said. */
+static void warn_habit(struct sc_request *req, const struct sc_habit *habit)
+{
+	const char *path = habit->origin.path, *name;
+
+	if (strcmp(path, "training.recompute") != 0 && strcmp(path, "training.precision") != 0)
+		return;
+	name = sc_enum_name(habit->field->names, *(const int *)habit->value);
+	if (!name || strcmp(name, "none") != 0)
+		sc_warn(&req->warnings, "%s is not given; %s is taken, as %s's recipes do", path,
+			name ? name : "a list", req->software.id);
+}
+
+void sc_habits_take(struct sc_request *req, bool of_split)
+{
+	const struct sc_habit *habit = req->software.habits.at;
+
+	for (size_t i = 0; i < req->software.habits.n; i++, habit++) {
+		unsigned char *place = (unsigned char *)&req->config + habit->offset;
+		/* Switches have no value that says "not given". */
+		bool is_switch = habit->field->type == SC_F_BOOL ||
+				 (habit->field->type == SC_F_FLAGS && habit->field->absent >= 0);
+
+		if (of_split != (strncmp(habit->origin.path, "parallel.", 9) == 0) ||
+		    last_fit(req, habit->offset) != habit ||
+		    (is_switch ? is_given(req, habit->origin.path)
+			       : !sc_field_is_absent(habit->field, place)))
+			continue;
+		memcpy(place, habit->value, value_bytes(habit->field));
+		warn_habit(req, habit);
+	}
+}
+
+/* ---- what no single value says ---- */
 
 /* A stack that interleaves by habit: chunks of two layers, where they split so. */
 void sc_config_interleave(struct sc_request *req)
@@ -31,11 +257,6 @@ static double mean_fill(double seq, double bin_tokens)
 	double tokens = MEAN_SAMPLE_TOKENS * -expm1(-seq / MEAN_SAMPLE_TOKENS);
 
 	return fmin((tokens + bin_tokens / 2) / seq, 1);
-}
-
-static bool is_given(const struct sc_request *req, const char *path)
-{
-	return sc_config_origin(&req->config, path) != NULL;
 }
 
 /* A stack that batches samples by length leaves out most of their padding, unless told not to. */
@@ -84,40 +305,6 @@ static void resolve_fill(struct sc_request *req)
 			tr->fill_fraction);
 }
 
-static bool recomputes(const struct sc_request *req)
-{
-	double below_gib = req->software.recomputes_below_gib;
-
-	return req->software.recomputes && (below_gib <= 0 || req->device.hbm_gib < below_gib);
-}
-
-static void resolve_recompute(struct sc_request *req)
-{
-	struct sc_training *tr = &req->config.training;
-
-	if (tr->recompute != SC_NOT_GIVEN)
-		return;
-	tr->recompute = recomputes(req) ? SC_RECOMPUTE_FULL : SC_RECOMPUTE_NONE;
-	if (tr->recompute == SC_RECOMPUTE_NONE)
-		return;
-	if (tr->recompute_layers < 1 && req->software.recompute_layers > 0)
-		tr->recompute_layers = (int64_t)req->software.recompute_layers;
-	sc_warn(&req->warnings,
-		"training.recompute is not given; full is taken, as %s's recipes do",
-		req->software.id);
-}
-
-static void resolve_planner(struct sc_request *req)
-{
-	struct sc_sharding_plan *plan = &req->config.sharding;
-
-	if (req->config.model.family != SC_DLRM || plan->plan || plan->planner != SC_PLANNER_NONE)
-		return;
-	plan->planner = req->software.dlrm.planner;
-	if (plan->planner == SC_PLANNER_NONE)
-		plan->planner = SC_PLANNER_STEPCAST;
-}
-
 static void resolve_optimizer(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
@@ -125,7 +312,7 @@ static void resolve_optimizer(struct sc_request *req)
 	enum sc_optimizer dense;
 
 	if ((int)tr->optimizer == SC_NOT_GIVEN)
-		tr->optimizer = is_dlrm ? req->software.dlrm.optimizer : SC_OPT_ADAM;
+		tr->optimizer = is_dlrm ? SC_OPT_ROWWISE_ADAGRAD : SC_OPT_ADAM;
 	dense = sc_optimizer_dense(tr->optimizer);
 	if (is_dlrm || dense == tr->optimizer)
 		return;
@@ -133,28 +320,6 @@ static void resolve_optimizer(struct sc_request *req)
 		sc_enum_name(sc_optimizer_names, (int)tr->optimizer),
 		sc_enum_name(sc_optimizer_names, (int)dense));
 	tr->optimizer = dense;
-}
-
-/* An NVLink domain beyond a node. */
-static bool has_domain(const struct sc_request *req)
-{
-	return req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node;
-}
-
-/* Kernels that send a token once take no fixed capacity (Megatron Core, transformer_config.py). */
-static enum sc_dispatcher usual_dispatcher(const struct sc_request *req)
-{
-	if (req->config.training.routing == SC_ROUTING_DROPPED)
-		return SC_DISPATCH_ALL_TO_ALL;
-	return has_domain(req) ? req->software.moe_dispatcher_domain : req->software.moe_dispatcher;
-}
-
-static int usual_graphs(const struct sc_request *req)
-{
-	if (!sc_model_is_moe(&req->config.model))
-		return req->software.cuda_graphs;
-	return has_domain(req) ? req->software.moe_cuda_graphs_domain
-			       : req->software.moe_cuda_graphs;
 }
 
 static void resolve_experts(struct sc_request *req)
@@ -165,17 +330,22 @@ static void resolve_experts(struct sc_request *req)
 		return;
 	if (tr->expert_imbalance < 0)
 		tr->expert_imbalance = 1;
-	if ((int)tr->moe_dispatcher == SC_NOT_GIVEN)
-		tr->moe_dispatcher = usual_dispatcher(req);
-	if (!is_given(req, "training.moe_overlap"))
-		tr->moe_overlap = req->software.moe_overlap;
+	/* Kernels that send a token once take no fixed capacity (Megatron Core, transformer_config.py). */
+	if ((int)tr->moe_dispatcher == SC_NOT_GIVEN ||
+	    (tr->routing == SC_ROUTING_DROPPED && sc_habit_taken(req, "training.moe_dispatcher")))
+		tr->moe_dispatcher = SC_DISPATCH_ALL_TO_ALL;
 }
 
 void sc_config_fill_options(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
+	struct sc_sharding_plan *plan = &req->config.sharding;
 
-	resolve_planner(req);
+	if (plan->plan && sc_habit_taken(req, "sharding.planner"))
+		plan->planner = SC_PLANNER_NONE;
+	else if (!plan->plan && req->config.model.family == SC_DLRM &&
+		 plan->planner == SC_PLANNER_NONE)
+		plan->planner = SC_PLANNER_STEPCAST;
 	resolve_optimizer(req);
 	resolve_fill(req);
 	resolve_experts(req);
@@ -185,11 +355,12 @@ void sc_config_fill_options(struct sc_request *req)
 		if ((int)tr->lora_targets == SC_NOT_GIVEN)
 			tr->lora_targets = SC_LORA_ATTENTION;
 	}
-	resolve_recompute(req);
+	if (tr->recompute == SC_NOT_GIVEN)
+		tr->recompute = SC_RECOMPUTE_NONE;
+	if ((int)tr->attention == SC_NOT_GIVEN)
+		tr->attention = SC_ATT_FLASH;
 	if ((int)tr->fp8_recipe == SC_NOT_GIVEN)
-		tr->fp8_recipe = req->software.fp8_recipe;
-	if (!is_given(req, "training.cuda_graphs"))
-		tr->cuda_graphs = usual_graphs(req);
+		tr->fp8_recipe = SC_FP8_DELAYED;
 	if (tr->cuda_graphs & SC_GRAPH_FULL)
 		tr->cuda_graphs = 1;
 }

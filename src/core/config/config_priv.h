@@ -33,7 +33,13 @@ int sc_config_check_schedule(const struct sc_resolver *res);
 /* config_layout.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
 int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
-/* config_habits.c: virtual stages; then fill, recomputation, adapters, graphs. */
+/* config_habits.c: reads the pieces of config of a profile; takes what holds: of the split, before it is resolved; of
+ * the rest. */
+int sc_habits_load(struct sc_software *software, struct sc_arena *arena, struct sc_err *err);
+void sc_habits_take(struct sc_request *request, bool of_split);
+/* The first kind of GPU without math of a type, or NULL. */
+const struct sc_device *sc_kind_without(const struct sc_request *request, enum sc_dtype dtype);
+/* config_habits.c: virtual stages; then fill, adapters, and what is left open. */
 void sc_config_interleave(struct sc_request *request);
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */

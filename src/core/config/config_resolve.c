@@ -253,7 +253,7 @@ static int resolve_gpus(const struct sc_resolver *res)
 	default_int(&par->cp, 1);
 	default_int(&par->ep, 1);
 	if (cfg->model.experts > 0)
-		default_int(&par->etp, res->request->software.experts_whole ? 1 : par->tp);
+		default_int(&par->etp, par->tp);
 	replica = par->tp * par->pp * par->cp;
 	if (cfg->gpus == SC_NOT_GIVEN && !has_split)
 		return sc_resolve_fail(
@@ -282,8 +282,10 @@ static int resolve_parallel(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
 	struct sc_parallel *par = &req->config.parallel;
-	int rc = resolve_gpus(res);
+	int rc;
 
+	sc_habits_take(req, true);
+	rc = resolve_gpus(res);
 	if (rc)
 		return rc;
 	rc = sc_config_resolve_schedule(res);
@@ -292,20 +294,20 @@ static int resolve_parallel(const struct sc_resolver *res)
 	if (req->software.distributed_optimizer && sc_model_is_transformer(&req->config.model) &&
 	    !sc_config_origin(&req->config, "parallel.sharding"))
 		par->sharding = SC_ZERO1;
-	if (req->software.sequence_parallel &&
-	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
-		par->sequence_parallel = req->config.model.seq / par->cp % par->tp == 0;
-	if (req->software.sequence_parallel && par->tp > 1 && !par->sequence_parallel &&
-	    !sc_config_origin(&req->config, "parallel.sequence_parallel"))
+	if (sc_habit_taken(req, "parallel.sequence_parallel") && par->sequence_parallel &&
+	    req->config.model.seq / par->cp % par->tp) {
+		par->sequence_parallel = false;
 		sc_warn(&req->warnings,
 			"model.seq / cp = %" PRId64 " is no multiple of tp %" PRId64
 			": sequence_parallel, which %s uses, is off; pad the sequence",
 			req->config.model.seq / par->cp, par->tp, req->config.training.software);
-	if (req->software.tp_overlap && par->sequence_parallel && par->tp > 1 &&
-	    !sc_config_origin(&req->config, "parallel.tp_overlap"))
-		par->tp_overlap = true;
+	}
+	if (sc_habit_taken(req, "parallel.tp_overlap") && !(par->sequence_parallel && par->tp > 1))
+		par->tp_overlap = false;
+	if (par->schedule != SC_SCHED_AUTO && sc_habit_taken(req, "parallel.auto_among"))
+		par->auto_among = SC_NOT_GIVEN;
 	if (!par->order)
-		par->order = req->software.order ? req->software.order : DEFAULT_ORDER;
+		par->order = DEFAULT_ORDER;
 	return 0;
 }
 
@@ -414,17 +416,7 @@ static void resolve_vocab(struct sc_request *req)
 	sc_warn(&req->warnings, "model.vocab is not given; %d is taken", DEFAULT_VOCAB);
 }
 
-/* A stack that predates flash attention cannot run it unasked. */
-static void resolve_attention(struct sc_request *req)
-{
-	struct sc_training *tr = &req->config.training;
-
-	if ((int)tr->attention == SC_NOT_GIVEN)
-		tr->attention = req->software.flash_attention ? SC_ATT_FLASH : SC_ATT_UNFUSED;
-}
-
-/* The first kind of GPU without math of a type, or NULL. */
-static const struct sc_device *kind_without(const struct sc_request *req, enum sc_dtype dtype)
+const struct sc_device *sc_kind_without(const struct sc_request *req, enum sc_dtype dtype)
 {
 	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
 		if (!(sc_device_peak_tflops(sc_request_device(req, k), dtype) > 0))
@@ -435,17 +427,12 @@ static const struct sc_device *kind_without(const struct sc_request *req, enum s
 static void resolve_precision(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
-	bool is_given = (int)tr->precision != SC_NOT_GIVEN;
-	const struct sc_device *lacks = kind_without(req, SC_TF32);
+	const struct sc_device *lacks = sc_kind_without(req, SC_TF32);
 
-	if (!is_given) {
-		bool fp8 = req->software.trains_fp8 && !kind_without(req, SC_FP8);
-
-		tr->precision = fp8 ? SC_P_FP8 : kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
+	if ((int)tr->precision == SC_NOT_GIVEN) {
+		tr->precision = sc_kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
 		sc_warn(&req->warnings, "training.precision is not given; %s is taken",
-			fp8                          ? "fp8"
-			: tr->precision == SC_P_BF16 ? "bf16"
-						     : "fp16");
+			tr->precision == SC_P_BF16 ? "bf16" : "fp16");
 	}
 	if (tr->precision == SC_P_TF32 && lacks) {
 		tr->precision = SC_P_FP32;
@@ -507,8 +494,8 @@ static int resolve_training(const struct sc_resolver *res)
 			tr->global_batch, dp,
 			sc_model_is_transformer(&req->config.model) ? "replicas (more tp, pp or cp)"
 								    : "GPUs");
+	sc_habits_take(req, false);
 	resolve_precision(req);
-	resolve_attention(req);
 	resolve_vocab(req);
 	sc_config_fill_options(req);
 	split_batch(req);

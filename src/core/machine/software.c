@@ -22,11 +22,6 @@
 	{                                                                              \
 		.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text \
 	}
-#define FLAGS(member_, table, text)                                                         \
-	{                                                                                   \
-		.key = #member_, .type = SC_F_FLAGS, .offset = AT(member_), .names = table, \
-		.help = text                                                                \
-	}
 #define ENUM(member_, table, text)                                                         \
 	{                                                                                  \
 		.key = #member_, .type = SC_F_ENUM, .offset = AT(member_), .names = table, \
@@ -119,13 +114,6 @@ static const struct sc_name SELECTIVE_NAMES[] = {
 #undef AT
 #define AT(member) offsetof(struct sc_dlrm_habits, member)
 static const struct sc_field DLRM_FIELDS[] = {
-	ENUM(planner, sc_planner_names, "of embedding tables; default stepcast"),
-	{.key = "optimizer",
-	 .type = SC_F_ENUM,
-	 .offset = AT(optimizer),
-	 .names = sc_optimizer_names,
-	 .absent = SC_OPT_ROWWISE_ADAGRAD,
-	 .help = "where none is given; default rowwise_adagrad"},
 	BOOL(half_tables, "tables in half precision where GEMMs are"),
 	BOOL(half_exchange, "pooled rows exchanged in half precision where GEMMs are"),
 	BOOL(row_wise_adagrad, "one number of state a row"),
@@ -153,6 +141,9 @@ static const struct sc_field DLRM_FIELDS[] = {
 const struct sc_field sc_software_fields[] = {
 	SC_PROFILE_KEYS,
 	STR(id, "the file's stem"),
+	{.key = "config",
+	 .type = SC_F_IGNORE,
+	 .help = "list of pieces of config under a request's: {when: {...}, training: {...}}"},
 	STR(successor, "profile of its releases for later GPUs"),
 	DOUBLE_OR(successor_capability, 0, 1000, 0, "CUDA capability from which, 90 = 9.0"),
 	{.key = "releases",
@@ -161,7 +152,6 @@ const struct sc_field sc_software_fields[] = {
 	 .sub = RELEASE_FIELDS,
 	 .elem_bytes = sizeof(struct sc_release),
 	 .help = "releases with a profile of their own"},
-	STR(order, "rank order, innermost first: tp-cp-ep-dp-pp"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
 	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
@@ -180,7 +170,6 @@ const struct sc_field sc_software_fields[] = {
 	ENUM(sharded_pipeline, SHARDED_PIPELINE_NAMES,
 	     "ZeRO-2, -3 and FSDP with stages: gather and reduce once, each micro-batch, or refused"),
 	DOUBLE(gathers_per_layer, 1, 1000, "collectives a sharded layer's weights take"),
-	BOOL(flash_attention, "training.attention not given means flash"),
 	BOOL(fused_activation, "one kernel"),
 	BOOL(fused_bias_dropout, "one kernel"),
 	BOOL(fused_softmax, "one kernel"),
@@ -192,7 +181,6 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_loss, "one kernel"),
 	BOOL(fused_fp8_norm, "casts of norms' outputs ride on the norms"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
-	ENUM(fp8_recipe, sc_fp8_recipe_names, "how fp8 tensors are scaled; default delayed"),
 	BOOL(lora_fp8_attention, "LoRA: flash attention in fp8 where GEMMs are"),
 	BOOL(mx_fp8_attention, "flash attention in fp8 where GEMMs are mxfp8"),
 	BOOL(lora_exchanges_heads, "LoRA: context parallelism exchanges heads, no ring"),
@@ -205,10 +193,6 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(attention_eff_hopper, 0.01, 2, 1, "the same from Hopper on; default 1"),
 	DOUBLE_OR(link_eff, 0.001, 1, 1, "share of the links' rate reached; default 1"),
 	DOUBLE_OR(net_eff, 0.001, 1, 1, "share of the network's rate reached; default 1"),
-	BOOL(recomputes, "training.recompute not given means full"),
-	DOUBLE_OR(recompute_layers, 0, 1e6, 0, "of a stage, where recomputes says so; default all"),
-	DOUBLE_OR(recomputes_below_gib, 0, 1e5, 0, "of a GPU's memory; default always"),
-	BOOL(trains_fp8, "training.precision not given means fp8"),
 	BOOL(small_in_cp, "split not given, fewer samples than GPUs: cp, not tp"),
 	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
 	BOOL(whole_batches,
@@ -216,11 +200,6 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
 	DOUBLE_OR(comm_latency_us, 0, 1e9, 0, "added to every collective's latency, us; default 0"),
 	DOUBLE_OR(length_bin_tokens, 0, 1e9, 0, "samples are batched by length, in bins; 0 = not"),
-	FLAGS(schedules, sc_schedule_set_names,
-	      "pipeline schedules it runs, for parallel.schedule auto; default all"),
-	FLAGS(cuda_graphs, sc_graph_names, "launches are replayed; or a list of scopes"),
-	FLAGS(moe_cuda_graphs, sc_graph_names, "the same of mixtures of experts"),
-	FLAGS(moe_cuda_graphs_domain, sc_graph_names, "the same in NVLink domains beyond a node"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
 	BOOL(layer_updates,
 	     "of layers (family layers): each bucket's weights before its next forward"),
@@ -230,11 +209,6 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),
 	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
 	BOOL(sp_keeps_gathered, "sequence parallelism gathers once and hides nothing"),
-	BOOL(sequence_parallel, "parallel.sequence_parallel not given means true"),
-	BOOL(experts_whole, "parallel.etp not given: 1, else tp"),
-	ENUM(moe_dispatcher, sc_dispatcher_names, "of tokens to experts; default all_to_all"),
-	ENUM(moe_dispatcher_domain, sc_dispatcher_names,
-	     "the same in NVLink domains beyond a node"),
 	BOOL(fused_permute, "tokens ordered by expert in one kernel"),
 	BOOL(fused_router, "one kernel"),
 	BOOL(pads_experts, "rows of quantized experts are padded by copies"),
@@ -242,21 +216,14 @@ const struct sc_field sc_software_fields[] = {
 	     "experts with biases: inputs of the activation are clamped by kernels of their own"),
 	BOOL(stashes_experts,
 	     "what experts keep for backward is copied out of buffers of a fixed size, and back"),
-	BOOL(moe_overlap, "training.moe_overlap not given: true"),
 	DOUBLE_OR(moe_overlap_frac, 0, 1, 1, "of an exchange that other work runs beside"),
 	DOUBLE_OR(host_expert_us, 0, 1e6, 0, "CPU time for a product of a grouped GEMM, us"),
 	DOUBLE_OR(host_sync_us, 0, 1e6, 0, "until experts' numbers of tokens are read; 0 = not"),
 	DOUBLE_OR(dispatch_sm_frac, 0, 0.5, 0, "share of the SMs that dispatch kernels take"),
-	BOOL(tp_overlap, "sequence-parallel and parallel.tp_overlap not given: true"),
 	BOOL(tp_piece_streams, "pieces of a decomposed product run on several streams"),
 	DOUBLE_OR(tp_scatter_sms, 0, 1000, 0,
 		  "SMs that reduce pieces of a decomposed product; default copy engines"),
 	DOUBLE_OR(tp_scatter_pieces, 2, 1000, 4, "pieces that these reduce; default 4"),
-	{.key = "c3",
-	 .type = SC_F_STRUCT,
-	 .offset = AT(c3),
-	 .sub = sc_c3_family_fields,
-	 .help = "c3.policy where it is not given; tp: with parallel.tp_overlap"},
 	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
 	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),
 	BOOL(pad_vocab, "vocabulary padded to 128 tp"),
@@ -288,8 +255,23 @@ const struct sc_field sc_software_fields[] = {
 	{0},
 };
 
-const struct sc_profile_kind sc_software_kind = {
-	.folder = "software", .noun = "software", .fields = sc_software_fields};
+static void take_config(const struct sc_yaml *file, void *object, struct sc_arena *arena)
+{
+	struct sc_software *software = object;
+	const struct sc_yaml *list = sc_yaml_get(file, "config");
+	struct sc_config_piece *piece;
+
+	if (!list)
+		return;
+	piece = sc_arena_alloc(arena, sizeof(*piece));
+	*piece = (struct sc_config_piece){list, software->config};
+	software->config = piece;
+}
+
+const struct sc_profile_kind sc_software_kind = {.folder = "software",
+						 .noun = "software",
+						 .fields = sc_software_fields,
+						 .take = take_config};
 
 int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software *out,
 		     struct sc_err *err)

@@ -3,6 +3,7 @@
 #define SC_CORE_SOFTWARE_H
 
 #include "base/fields.h"
+#include "base/yaml.h"
 #include "core/embedding/embedding.h"
 #include "core/machine/c3_policy.h"
 
@@ -23,13 +24,11 @@ enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
 struct sc_dlrm_habits {
-	enum sc_planner planner;     /* of embedding tables where none is named */
-	bool half_tables;            /* tables in half precision where GEMMs are */
-	bool half_exchange;          /* their outputs and gradients are exchanged in it */
-	enum sc_optimizer optimizer; /* where none is given */
-	bool row_wise_adagrad;       /* adagrad keeps one number a row */
-	bool atomic_sgd;   /* sgd adds gradients to rows as they come, nothing is sorted */
-	bool fused_tables; /* one kernel looks up in all tables of a rank, else one each */
+	bool half_tables;      /* tables in half precision where GEMMs are */
+	bool half_exchange;    /* their outputs and gradients are exchanged in it */
+	bool row_wise_adagrad; /* adagrad keeps one number a row */
+	bool atomic_sgd;       /* sgd adds gradients to rows as they come, nothing is sorted */
+	bool fused_tables;     /* one kernel looks up in all tables of a rank, else one each */
 	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
 	 * else they are reduce-scattered. */
 	bool partial_sums;
@@ -84,13 +83,20 @@ struct sc_release {
 	bool unties; /* the first that can untie embeddings: taken for a model that does, if no version is given */
 };
 
+/* A file's list of pieces of config that are laid under a request's; those of its defaults are older. */
+struct sc_config_piece {
+	const struct sc_yaml *list;
+	const struct sc_config_piece *older;
+};
+
 struct sc_software {
 	const char *id;
+	const struct sc_config_piece *config;
+	struct sc_structs habits; /* struct sc_habit (core/config/config.h), what the pieces say */
 	/* The profile of this software's releases for GPUs of that CUDA capability and later, or NULL. */
 	const char *successor;
 	double successor_capability;
 	struct sc_structs releases; /* struct sc_release; the first that fits is taken */
-	const char *order;          /* rank order, innermost first: "tp-cp-ep-dp-pp" */
 	enum sc_grad_sync grad_sync;
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
@@ -105,7 +111,6 @@ struct sc_software {
 	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
 	double mla_moment_bytes; /* of an optimizer's moment, of models with latent attention; default 4 */
 	bool grad_accumulate_fp32; /* main gradients in fp32, added after each micro-batch */
-	bool flash_attention;      /* training.attention that is not given means flash */
 	bool fused_activation, fused_bias_dropout,
 		fused_softmax; /* activation: with its bias or gate */
 	bool fused_norm, fused_rope, fused_latents,
@@ -113,7 +118,6 @@ struct sc_software {
 	bool norms_apart;    /* norms are modules: none joins the product behind it */
 	bool fused_fp8_norm; /* those of norms' outputs do */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
-	enum sc_fp8_recipe fp8_recipe; /* training.fp8_recipe not given */
 	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,
 	 * else pass on keys and values. */
 	bool lora_fp8_attention, lora_exchanges_heads;
@@ -130,21 +134,12 @@ struct sc_software {
 	/* Share of the fabric's rates that its communication reaches, default 1, and what it adds to every
 	 * collective's latency (a coordinator's cycle, sockets), default 0. */
 	double link_eff, net_eff, comm_latency_us;
-	/* training.recompute not given: full; of so many layers of a stage, 0 = all; on GPUs with less memory than
-	 * this, 0 = on all. */
-	bool recomputes;
-	double recompute_layers, recomputes_below_gib;
-	bool trains_fp8;           /* training.precision not given: fp8, where the GPU has it */
 	bool small_in_cp;          /* a batch smaller than the number of GPUs: cp, else tp */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
 	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
-	/* What is replayed where training.cuda_graphs is not given: 0, 1 (everything) or flags of scopes; of
-	 * mixtures of experts; of those in NVLink domains beyond a node */
-	int schedules; /* of sc_schedule_set_names, or-ed; less than SC_FLAG: all */
-	int cuda_graphs, moe_cuda_graphs, moe_cuda_graphs_domain;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
 	bool layer_updates; /* of a table of layers: each bucket's weights, before its next forward */
@@ -158,24 +153,16 @@ struct sc_software {
 	/* Sequence parallelism keeps what it gathered for backward and waits for its collectives there; else
 	 * inputs are gathered again and both hide behind the gradients (Korthikanti et al. 2022). */
 	bool sp_keeps_gathered;
-	bool sequence_parallel; /* parallel.sequence_parallel that is not given means true */
-	bool experts_whole;     /* parallel.etp that is not given means 1, else tp */
-	/* training.moe_dispatcher that is not given; in NVLink domains beyond a node */
-	enum sc_dispatcher moe_dispatcher, moe_dispatcher_domain;
 	bool fused_permute; /* one kernel each way, not gathers and scatters of PyTorch */
 	bool fused_router;  /* softmax, top-k and maps in one kernel */
 	/* Quantized products' rows are padded to what their scales ask for, by copies; else the router sees to it. */
 	bool pads_experts;
 	bool clamps_eagerly; /* experts with biases: inputs of the activation are clamped by kernels of their own */
 	bool stashes_experts; /* what experts keep for backward is copied out of buffers of a fixed size, and back */
-	bool moe_overlap;        /* training.moe_overlap that is not given */
 	double moe_overlap_frac; /* of the exchange that finds other work to run beside; default 1 */
 	double host_expert_us;   /* CPU time for one product of a grouped GEMM beside its launch */
 	double host_sync_us; /* until the host has read what a layer's experts get; 0 = it need not */
 	double dispatch_sm_frac; /* SMs that its own kernels of dispatch and combine take */
-	bool tp_overlap; /* with sequence parallelism, parallel.tp_overlap that is not given means true */
-	/* How its collectives share the GPU where c3.policy does not say; tp: with parallel.tp_overlap. */
-	struct sc_c3_texts c3;
 	/* Of a product in pieces before a reduction kernels on so many SMs reduce so many pieces; 0 = copy engines
 	 * push one to each rank. */
 	double tp_scatter_sms, tp_scatter_pieces;

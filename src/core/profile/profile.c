@@ -119,8 +119,11 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 		rc = sc_config_path((struct sc_config_ref){defaults->text, NULL}, arena, &path,
 				    err);
 	} while (rc == 0);
-	while (rc == 0 && n > 0)
+	while (rc == 0 && n > 0) {
 		rc = sc_yaml_decode(files[--n], kind->fields, object, arena, NULL, err);
+		if (rc == 0 && kind->take)
+			kind->take(files[n], object, arena);
+	}
 	return rc;
 }
 

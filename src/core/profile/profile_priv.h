@@ -13,6 +13,8 @@ struct sc_profile_kind {
 	const char *noun;   /* "device", for messages */
 	const char *hidden; /* ids that begin so are files of defaults, not profiles; or NULL */
 	const struct sc_field *fields;
+	/* Of each file, that of the defaults first: what no field holds; or NULL. */
+	void (*take)(const struct sc_yaml *file, void *object, struct sc_arena *arena);
 };
 /* The keys that every profile file may have and no profile holds. */
 #define SC_PROFILE_KEYS                                                              \

@@ -178,8 +178,6 @@ static void list_candidates(struct choosing *c, const struct sc_request *request
 {
 	int among = request->config.parallel.auto_among;
 
-	if (among == SC_NOT_GIVEN)
-		among = request->software.schedules;
 	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
 		if (among < SC_FLAG || among & (SC_FLAG << kind))
 			try_schedule(c, (enum sc_schedule)kind);

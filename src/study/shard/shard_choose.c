@@ -14,9 +14,10 @@ enum { ARENA_BLOCK_BYTES = 64 << 10 };
 enum sc_planner sc_request_planner(const struct sc_request *req)
 {
 	enum sc_planner own = req->config.sharding.planner;
+	const struct sc_habit *habit = sc_habit_of(req, "sharding.planner");
 
-	if (own == SC_PLANNER_NONE)
-		own = req->software.dlrm.planner;
+	if (own == SC_PLANNER_NONE && habit)
+		own = *(const enum sc_planner *)habit->value;
 	return own == SC_PLANNER_NONE ? SC_PLANNER_STEPCAST : own;
 }
 
