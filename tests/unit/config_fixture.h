@@ -2,15 +2,12 @@
 #ifndef SC_TESTS_CONFIG_FIXTURE_H
 #define SC_TESTS_CONFIG_FIXTURE_H
 
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "runner.h"
 
 enum { FIXTURE_MAX_FILES = 32, FIXTURE_PATH = 256 };
 

@@ -2,16 +2,11 @@
 #ifndef SC_TESTS_DLRM_FIXTURE_H
 #define SC_TESTS_DLRM_FIXTURE_H
 
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "predict/dlrm/dlrm.h"
 #include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
 #include "request_fixture.h"
+#include "runner.h"
 #include "study/shard/shard_choose.h"
 
 #define BATCH 4096.0

@@ -2,15 +2,12 @@
 #ifndef SC_TESTS_EXAMPLE_FIXTURE_H
 #define SC_TESTS_EXAMPLE_FIXTURE_H
 
-#include <check.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "core/profile/paths.h"
 #include "predict/predict.h"
+#include "runner.h"
 
 enum { MAX_EXAMPLES = 64, EXAMPLE_PATH = 512 };
 
@@ -54,6 +51,7 @@ static inline int find_examples(void)
 
 static inline void set_up(void)
 {
+	find_examples();
 	sc_arena_init(&arena, 1 << 16);
 	catalog = sc_catalog_create();
 	predictor = sc_predictor_create();

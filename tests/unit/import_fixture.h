@@ -2,13 +2,10 @@
 #ifndef SC_TESTS_IMPORT_FIXTURE_H
 #define SC_TESTS_IMPORT_FIXTURE_H
 
-#include <check.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "runner.h"
 #include "trace/import/import.h"
 
 struct fixture {

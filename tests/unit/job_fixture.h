@@ -3,10 +3,7 @@
 #ifndef SC_TESTS_JOB_FIXTURE_H
 #define SC_TESTS_JOB_FIXTURE_H
 
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "runner.h"
 #include "trace/graph/job.h"
 
 enum { JOB_MAX_STAGES = 4, JOB_MAX_DP = 4, JOB_MAX_BATCHES = 8, JOB_MAX_OPS = 4096 };

@@ -2,11 +2,8 @@
 #ifndef SC_TESTS_REQUEST_FIXTURE_H
 #define SC_TESTS_REQUEST_FIXTURE_H
 
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "core/config/config.h"
+#include "runner.h"
 
 /* "key=value key=value ..." over what `cfg` has. */
 static inline void set_all(struct sc_config *cfg, const char *overrides, struct sc_arena *arena)

@@ -1,13 +1,26 @@
-/* What every file of check tests ends with. */
+/* What every file of check tests starts with. A test registers by being there:
+ *
+ *	TEST(name) {...}                   is run
+ *	LOOP_TEST(name, n) {...}           with _i from 0 to n - 1
+ *	RANGE_TEST(name, from, to) {...}   with _i from `from` to `to` - 1
+ *	ABORT_TEST(name, n) {...}          the same n times; must end by SIGABRT
+ *	FORK_TEST(name, n) {...}           the same, where each test is a process of its own (CK_FORK is not "no")
+ *	FIXTURE(set_up, tear_down)         run before and after each test that stands below it in the file
+ *	NEEDS(path)                        without that file, tests below are left out; a file of which none is left is
+ *	                                   skipped
+ */
 #ifndef SC_TESTS_RUNNER_H
 #define SC_TESTS_RUNNER_H
 
 #include <check.h>
+#include <math.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SKIPPED = 77 };
+#define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* Under a debugger or valgrind tests do not fork (CK_FORK=no), and none may end the program. */
 static inline bool tests_fork(void)
@@ -45,27 +58,44 @@ static inline bool many_cases(void)
 	return n_cases(100) >= 25;
 }
 
-/* A suite of NULL: the data that it needs is not here; what makes it has said so. */
-static inline int run_suite(Suite *suite)
-{
-	SRunner *runner;
-	int n_failed;
+/* One of the above. Its macro adds it to the list of unit.c before main; what it says is asked for when its file runs. */
+struct unit_test {
+	TTest test; /* no function: FIXTURE or NEEDS */
+	int from, to, signal;
+	void (*set_up)(void), (*tear_down)(void);
+	const char *needs;
+};
+struct unit_entry {
+	const char *file;
+	int line;
+	struct unit_test (*get)(void);
+	struct unit_entry *next;
+};
 
-	if (!suite)
-		return SKIPPED;
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+void unit_add(struct unit_entry *entry);
 
-/* All test files are one program, whose first argument names the file (tests/CMakeLists.txt, unit.c). */
-#define TEST_MAIN(make_suite)                   \
-	int SC_TEST_NAME(void);                 \
-	int SC_TEST_NAME(void)                  \
-	{                                       \
-		return run_suite(make_suite()); \
+#define UNIT_ENTRY(name, ...)                                                            \
+	static struct unit_test name##_get(void)                                         \
+	{                                                                                \
+		return (struct unit_test){__VA_ARGS__};                                  \
+	}                                                                                \
+	__attribute__((constructor)) static void name##_add(void)                        \
+	{                                                                                \
+		static struct unit_entry entry = {__FILE__, __LINE__, name##_get, NULL}; \
+		unit_add(&entry);                                                        \
 	}
+#define UNIT_TEST(name, from_, to_, signal_)                                                  \
+	static void name(int _i);                                                             \
+	UNIT_ENTRY(name, .test = {#name, name, __FILE__, __LINE__}, .from = from_, .to = to_, \
+		   .signal = signal_)                                                         \
+	static void name(int _i CK_ATTRIBUTE_UNUSED)
+
+#define TEST(name) UNIT_TEST(name, 0, 1, 0)
+#define LOOP_TEST(name, n) UNIT_TEST(name, 0, n, 0)
+#define RANGE_TEST(name, from, to) UNIT_TEST(name, from, to, 0)
+#define ABORT_TEST(name, n) UNIT_TEST(name, 0, tests_fork() ? (n) : 0, SIGABRT)
+#define FORK_TEST(name, n) UNIT_TEST(name, 0, tests_fork() ? (n) : 0, 0)
+#define FIXTURE(before, after) UNIT_ENTRY(before, .set_up = before, .tear_down = after)
+#define NEEDS(path) UNIT_ENTRY(needs, .needs = path)
 
 #endif

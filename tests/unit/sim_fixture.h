@@ -2,15 +2,13 @@
 #ifndef SC_TEST_SIM_FIXTURE_H
 #define SC_TEST_SIM_FIXTURE_H
 
-#include <check.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
 #include "predict/engine/critical_path.h"
 #include "predict/engine/simulate.h"
+#include "runner.h"
 
 struct sim_fixture {
 	struct sc_graph g;

@@ -1,9 +1,6 @@
 /* Arenas, the allocation helpers and the growing array over them. */
-#include <check.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/vec.h"
@@ -21,8 +18,10 @@ static void tear_down(void)
 	sc_arena_release(&arena);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Small ones, ones larger than a block, and none at all: aligned, apart, kept. */
-START_TEST(test_alloc)
+TEST(test_alloc)
 {
 	static const size_t sizes[] = {1, 15, 16, 17, 100, 0, 255, 256, 5000, 1, 70000, 3};
 	enum { N = sizeof(sizes) / sizeof(sizes[0]) };
@@ -39,9 +38,8 @@ START_TEST(test_alloc)
 			ck_assert_uint_eq(at[i][k], i + 1);
 	}
 }
-END_TEST
 
-START_TEST(test_zeroed_struct)
+TEST(test_zeroed_struct)
 {
 	struct sc_arena zeroed = {0};
 	struct sc_arena never_used = {0};
@@ -52,9 +50,8 @@ START_TEST(test_zeroed_struct)
 	ck_assert_ptr_null(zeroed.head);
 	sc_arena_release(&zeroed);
 }
-END_TEST
 
-START_TEST(test_calloc)
+TEST(test_calloc)
 {
 	unsigned char *at;
 
@@ -66,9 +63,8 @@ START_TEST(test_calloc)
 	ck_assert_ptr_nonnull(sc_arena_calloc(&arena, 0, 8));
 	ck_assert_ptr_nonnull(sc_arena_calloc(&arena, 8, 0));
 }
-END_TEST
 
-START_TEST(test_texts)
+TEST(test_texts)
 {
 	ck_assert_str_eq(sc_arena_strdup(&arena, ""), "");
 	ck_assert_str_eq(sc_arena_strdup(&arena, "abc"), "abc");
@@ -78,9 +74,8 @@ START_TEST(test_texts)
 	ck_assert_str_eq(sc_arena_printf(&arena, "%s-%d", "tp", 8), "tp-8");
 	ck_assert_uint_eq(strlen(sc_arena_printf(&arena, "%1000d", 1)), 1000);
 }
-END_TEST
 
-START_TEST(test_rewind)
+TEST(test_rewind)
 {
 	char *kept = sc_arena_strdup(&arena, "kept");
 	struct sc_arena_mark mark = sc_arena_mark(&arena);
@@ -92,10 +87,9 @@ START_TEST(test_rewind)
 	ck_assert_str_eq(kept, "kept");
 	ck_assert_ptr_eq(sc_arena_alloc(&arena, 32), first);
 }
-END_TEST
 
 /* Once warm, a loop of mark and rewind uses the spare block again and again. */
-START_TEST(test_rewind_keeps_a_spare)
+TEST(test_rewind_keeps_a_spare)
 {
 	struct sc_arena_mark mark;
 	void *first;
@@ -111,9 +105,8 @@ START_TEST(test_rewind_keeps_a_spare)
 		sc_arena_rewind(&arena, mark);
 	}
 }
-END_TEST
 
-START_TEST(test_rewind_to_empty)
+TEST(test_rewind_to_empty)
 {
 	struct sc_arena_mark mark = sc_arena_mark(&arena);
 
@@ -123,17 +116,15 @@ START_TEST(test_rewind_to_empty)
 	ck_assert_ptr_null(arena.head);
 	ck_assert_ptr_nonnull(sc_arena_alloc(&arena, 10000));
 }
-END_TEST
 
-START_TEST(test_blocks_grow_to_a_limit)
+TEST(test_blocks_grow_to_a_limit)
 {
 	for (int i = 0; i < 5000; i++)
 		sc_arena_alloc(&arena, 1000);
 	ck_assert_uint_eq(arena.block_bytes, 1 << 20);
 }
-END_TEST
 
-START_TEST(test_xrealloc)
+TEST(test_xrealloc)
 {
 	int *at = sc_xrealloc(NULL, 4, sizeof(*at));
 
@@ -148,10 +139,9 @@ START_TEST(test_xrealloc)
 	ck_assert_ptr_nonnull(at);
 	free(at);
 }
-END_TEST
 
 /* Products and sums that overflow end the program with code 1, they do not wrap around. */
-START_TEST(test_overflow_ends_the_program)
+ABORT_TEST(test_overflow_ends_the_program, 3)
 {
 	switch (_i) {
 	case 0:
@@ -167,9 +157,8 @@ START_TEST(test_overflow_ends_the_program)
 		break;
 	}
 }
-END_TEST
 
-START_TEST(test_vec)
+TEST(test_vec)
 {
 	SC_VEC(int) vec = {0};
 
@@ -187,29 +176,3 @@ START_TEST(test_vec)
 	ck_assert_ptr_null(vec.at);
 	ck_assert_uint_eq(vec.cap, 0);
 }
-END_TEST
-
-static Suite *arena_suite(void)
-{
-	Suite *suite = suite_create("arena");
-	TCase *tcase = tcase_create("arena");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_alloc);
-	tcase_add_test(tcase, test_zeroed_struct);
-	tcase_add_test(tcase, test_calloc);
-	tcase_add_test(tcase, test_texts);
-	tcase_add_test(tcase, test_rewind);
-	tcase_add_test(tcase, test_rewind_keeps_a_spare);
-	tcase_add_test(tcase, test_rewind_to_empty);
-	tcase_add_test(tcase, test_blocks_grow_to_a_limit);
-	tcase_add_test(tcase, test_xrealloc);
-	if (tests_fork())
-		tcase_add_loop_test_raise_signal(tcase, test_overflow_ends_the_program, SIGABRT, 0,
-						 3);
-	tcase_add_test(tcase, test_vec);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(arena_suite)

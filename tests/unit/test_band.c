@@ -1,9 +1,4 @@
 /* The error band: what it is made of by hand, wider where nothing was measured, and said so. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/stats.h"
 #include "models/op_model.h"
 #include "predict/predict.h"
@@ -106,17 +101,18 @@ static void tear_down(void)
 	sc_arena_release(&arena);
 }
 
-START_TEST(no_spread_no_band)
+FIXTURE(set_up, tear_down)
+
+TEST(no_spread_no_band)
 {
 	no_spread();
 	ck_assert_double_eq_tol(predicted_sigma(), 0, TOLERANCE);
 	request.software.residual_frac = 0.1;
 	ck_assert_double_eq_tol(predicted_sigma(), 0.1, TOLERANCE);
 }
-END_TEST
 
 /* Alike within a model: times add up before they are weighted, over stages too. */
-START_TEST(models_weigh_by_their_time)
+LOOP_TEST(models_weigh_by_their_time, 2)
 {
 	static struct sc_prediction out;
 	const double *b = out.reading.path_owner_ms;
@@ -139,9 +135,8 @@ START_TEST(models_weigh_by_their_time)
 	predict(SC_DETAIL_COARSE, &out);
 	ck_assert_double_eq_tol(sigma(&out), 0.5 * b[SC_OWN_HOST] / out.iteration_ms, TOLERANCE);
 }
-END_TEST
 
-START_TEST(models_are_independent)
+TEST(models_are_independent)
 {
 	double gemm, residual = 0.07;
 
@@ -152,9 +147,8 @@ START_TEST(models_are_independent)
 	request.software.residual_frac = residual;
 	ck_assert_double_eq_tol(predicted_sigma(), hypot(gemm, residual), TOLERANCE);
 }
-END_TEST
 
-START_TEST(what_shapes_do_not_share_averages_out)
+TEST(what_shapes_do_not_share_averages_out)
 {
 	double whole;
 
@@ -164,9 +158,8 @@ START_TEST(what_shapes_do_not_share_averages_out)
 	request.device.band.shared_frac = 0.5;
 	ck_assert_double_eq_tol(predicted_sigma(), whole / 2, TOLERANCE);
 }
-END_TEST
 
-START_TEST(not_measured_is_wider_and_says_so)
+TEST(not_measured_is_wider_and_says_so)
 {
 	static struct sc_prediction measured, trend;
 
@@ -181,10 +174,9 @@ START_TEST(not_measured_is_wider_and_says_so)
 		trend.warnings.text[0],
 		"gemm coefficients of a100-sxm-80gb: trend, not measured; the band is wider");
 }
-END_TEST
 
 /* The block that counts is that of the precision: without tensor cores, "simt". */
-START_TEST(fp32_is_of_simt)
+LOOP_TEST(fp32_is_of_simt, 2)
 {
 	static struct sc_prediction out;
 	int n_trend = 0;
@@ -195,9 +187,8 @@ START_TEST(fp32_is_of_simt)
 		n_trend += strstr(out.warnings.text[i], "trend") != NULL;
 	ck_assert_int_eq(n_trend, _i);
 }
-END_TEST
 
-START_TEST(full_detail_has_the_same_band)
+TEST(full_detail_has_the_same_band)
 {
 	static struct sc_prediction coarse, full;
 
@@ -205,7 +196,6 @@ START_TEST(full_detail_has_the_same_band)
 	predict(SC_DETAIL_FULL, &full);
 	ck_assert_double_eq_tol(sigma(&full), sigma(&coarse), 0.05 * sigma(&coarse));
 }
-END_TEST
 
 /* ---- one op ---- */
 
@@ -218,7 +208,7 @@ static struct sc_op_time gemm_time(double m)
 	return time;
 }
 
-START_TEST(short_kernels_extrapolate)
+TEST(short_kernels_extrapolate)
 {
 	struct sc_op_time small = gemm_time(128), large = gemm_time(65536);
 
@@ -232,9 +222,8 @@ START_TEST(short_kernels_extrapolate)
 				TOLERANCE);
 	ck_assert_double_lt(large.level_frac, large.spread_frac);
 }
-END_TEST
 
-START_TEST(long_kernels_extrapolate)
+TEST(long_kernels_extrapolate)
 {
 	struct sc_op_time small = gemm_time(8192), large = gemm_time(65536);
 
@@ -250,9 +239,8 @@ START_TEST(long_kernels_extrapolate)
 	request.device.band.longest_us = 0;
 	ck_assert(!gemm_time(1e9).extrapolated);
 }
-END_TEST
 
-START_TEST(blocks_are_whole_words)
+LOOP_TEST(blocks_are_whole_words, 8)
 {
 	static const struct {
 		const char *fitted;
@@ -264,26 +252,3 @@ START_TEST(blocks_are_whole_words)
 	ck_assert_int_eq(sc_device_is_fitted(&request.device, "gemm"), cases[_i].gemm);
 	ck_assert_int_eq(gemm_time(65536).measured, cases[_i].gemm);
 }
-END_TEST
-
-static Suite *band_suite(void)
-{
-	Suite *suite = suite_create("band");
-	TCase *tcase = tcase_create("band");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, no_spread_no_band);
-	tcase_add_loop_test(tcase, models_weigh_by_their_time, 0, 2);
-	tcase_add_test(tcase, models_are_independent);
-	tcase_add_test(tcase, what_shapes_do_not_share_averages_out);
-	tcase_add_test(tcase, not_measured_is_wider_and_says_so);
-	tcase_add_loop_test(tcase, fp32_is_of_simt, 0, 2);
-	tcase_add_test(tcase, full_detail_has_the_same_band);
-	tcase_add_test(tcase, short_kernels_extrapolate);
-	tcase_add_test(tcase, long_kernels_extrapolate);
-	tcase_add_loop_test(tcase, blocks_are_whole_words, 0, 8);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(band_suite)

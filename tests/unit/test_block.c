@@ -1,8 +1,4 @@
 /* Blocks: a summary says exactly what simulating the block's ops says, alone and in chains. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "predict/block.h"
 #include "predict/op_names.h"
@@ -116,7 +112,9 @@ static double run_summary(const struct sc_summary *sum, double busy_us)
 	return fmax(busy_us, sum->lead_us) + sum->gpu_us;
 }
 
-START_TEST(chains_equal_their_ops)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(chains_equal_their_ops, 8)
 {
 	const struct sc_block_env *of = &envs[_i % 2];
 	struct sc_rng rng;
@@ -140,9 +138,8 @@ START_TEST(chains_equal_their_ops)
 			sc_block_release(&block[b]);
 	}
 }
-END_TEST
 
-START_TEST(repeat_is_a_chain_of_itself)
+TEST(repeat_is_a_chain_of_itself)
 {
 	struct sc_rng rng;
 
@@ -163,9 +160,8 @@ START_TEST(repeat_is_a_chain_of_itself)
 		sc_block_release(&block);
 	}
 }
-END_TEST
 
-START_TEST(owners_cover_the_gpu_time)
+TEST(owners_cover_the_gpu_time)
 {
 	struct sc_rng rng;
 
@@ -182,9 +178,8 @@ START_TEST(owners_cover_the_gpu_time)
 		sc_block_release(&block);
 	}
 }
-END_TEST
 
-START_TEST(quantized_sums_are_exact)
+TEST(quantized_sums_are_exact)
 {
 	double a = sc_quantize_us(0.1), b = sc_quantize_us(12345.678901);
 
@@ -192,20 +187,3 @@ START_TEST(quantized_sums_are_exact)
 	ck_assert(a + b - b == a && a + 3 * b - 3 * b == a);
 	ck_assert(sc_quantize_us(0) == 0);
 }
-END_TEST
-
-static Suite *block_suite(void)
-{
-	Suite *suite = suite_create("block");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_loop_test(tc, chains_equal_their_ops, 0, 8);
-	tcase_add_test(tc, repeat_is_a_chain_of_itself);
-	tcase_add_test(tc, owners_cover_the_gpu_time);
-	tcase_add_test(tc, quantized_sums_are_exact);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(block_suite)

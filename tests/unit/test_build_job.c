@@ -1,7 +1,5 @@
 /* Graphs of operator timelines: simulated, they give the times they were built from, and under changed
  * costs what a pipeline with those costs would have taken. */
-#include <stdlib.h>
-
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
 #include "runner.h"
@@ -89,7 +87,9 @@ static double simulate(void)
 	return timeline.total_us;
 }
 
-START_TEST(test_same_times)
+FIXTURE(setup, teardown)
+
+LOOP_TEST(test_same_times, N_SHAPES)
 {
 	build(&SHAPES[_i]);
 	ck_assert_int_eq(job.steps.at[0].id, 7);
@@ -101,10 +101,9 @@ START_TEST(test_same_times)
 		ck_assert_double_eq_tol(timeline.end_us[graph.node[i]], end_us, TOLERANCE_US);
 	}
 }
-END_TEST
 
 /* A transfer is never longer than the shape's, however long its members waited. */
-START_TEST(test_no_waiting_in_transfers)
+LOOP_TEST(test_no_waiting_in_transfers, N_SHAPES)
 {
 	const struct job_shape *shape = &SHAPES[_i];
 
@@ -120,9 +119,8 @@ START_TEST(test_no_waiting_in_transfers)
 			ck_assert_double_eq_tol(graph.work_us[i], shape->clip_us, TOLERANCE_US);
 	}
 }
-END_TEST
 
-START_TEST(test_gaps)
+TEST(test_gaps)
 {
 	const struct job_shape *shape = &SHAPES[3];
 
@@ -134,10 +132,9 @@ START_TEST(test_gaps)
 					TOLERANCE_US);
 	}
 }
-END_TEST
 
 /* With one worker's computation slowed in the graph, the time is that of a job where it was slow. */
-START_TEST(test_changed_costs)
+LOOP_TEST(test_changed_costs, N_SHAPES)
 {
 	struct job_shape slowed = SHAPES[_i];
 	struct job_times would_be;
@@ -158,10 +155,9 @@ START_TEST(test_changed_costs)
 	ck_assert_double_eq_tol(simulate(), job_total_us(&would_be), TOLERANCE_US);
 	free(work_us);
 }
-END_TEST
 
 /* Receives that started with a send were posted with it: they wait for its computation. */
-START_TEST(test_batched_calls)
+TEST(test_batched_calls)
 {
 	double *work_us;
 
@@ -181,9 +177,8 @@ START_TEST(test_batched_calls)
 	ck_assert_double_gt(simulate(), 5000);
 	free(work_us);
 }
-END_TEST
 
-START_TEST(test_missing_peers)
+TEST(test_missing_peers)
 {
 	size_t kept = 0;
 
@@ -199,9 +194,8 @@ START_TEST(test_missing_peers)
 	ck_assert_uint_eq(graph.n_unpaired, 4);
 	ck_assert_double_eq_tol(simulate(), job_total_us(&times), TOLERANCE_US);
 }
-END_TEST
 
-START_TEST(test_missing_worker)
+TEST(test_missing_worker)
 {
 	size_t kept = 0;
 
@@ -216,9 +210,8 @@ START_TEST(test_missing_worker)
 	ck_assert_str_eq(err.text, "the trace has no worker of data-parallel rank 1 and stage 2; "
 				   "every stage of every replica is needed");
 }
-END_TEST
 
-START_TEST(test_empty_and_unknown)
+TEST(test_empty_and_unknown)
 {
 	job_trace_begin(&trace);
 	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), -SC_EVALUE);
@@ -229,10 +222,9 @@ START_TEST(test_empty_and_unknown)
 	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, NULL), 0);
 	ck_assert_int_eq(job.n_unknown, 1);
 }
-END_TEST
 
 /* Two model chunks a stage: the first chunk of the second round comes from the last stage. */
-START_TEST(test_chunks)
+TEST(test_chunks)
 {
 	/* type, stage, chunk, seq, start, end; two stages, one micro-batch */
 	static const struct {
@@ -263,25 +255,3 @@ START_TEST(test_chunks)
 	for (size_t i = 0; i < graph.n_ops; i++)
 		ck_assert_double_eq_tol(graph.gap_us[i], 0, TOLERANCE_US);
 }
-END_TEST
-
-static Suite *build_job_suite(void)
-{
-	Suite *suite = suite_create("build_job");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_loop_test(tcase, test_same_times, 0, N_SHAPES);
-	tcase_add_loop_test(tcase, test_no_waiting_in_transfers, 0, N_SHAPES);
-	tcase_add_test(tcase, test_gaps);
-	tcase_add_loop_test(tcase, test_changed_costs, 0, N_SHAPES);
-	tcase_add_test(tcase, test_batched_calls);
-	tcase_add_test(tcase, test_missing_peers);
-	tcase_add_test(tcase, test_missing_worker);
-	tcase_add_test(tcase, test_empty_and_unknown);
-	tcase_add_test(tcase, test_chunks);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(build_job_suite)

@@ -1,8 +1,4 @@
 /* Traces of streams into graphs: what waits for what, gaps, groups, iterations. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "predict/engine/simulate.h"
 #include "runner.h"
 #include "stream_fixture.h"
@@ -46,7 +42,7 @@ static const struct sc_act *act_named(const struct sc_trace_rank *r, const char 
 	return NULL;
 }
 
-START_TEST(test_what_waits)
+TEST(test_what_waits)
 {
 	const struct sc_trace_rank *r;
 	const struct sc_act *gemm, *reduce, *optimizer;
@@ -70,9 +66,8 @@ START_TEST(test_what_waits)
 	ck_assert_double_eq_tol((double)optimizer->gap_us, 2.5, 1e-3);
 	end();
 }
-END_TEST
 
-START_TEST(test_calls)
+TEST(test_calls)
 {
 	const struct sc_trace_rank *r;
 	const struct sc_call *copy = NULL;
@@ -93,9 +88,8 @@ START_TEST(test_calls)
 	ck_assert_double_eq_tol((double)copy->gap_us, 10, 1e-3);
 	end();
 }
-END_TEST
 
-START_TEST(test_transfer_without_waiting)
+TEST(test_transfer_without_waiting)
 {
 	begin(&PAIR);
 	ck_assert_uint_eq(run.merge.n_matched, 6);
@@ -104,7 +98,6 @@ START_TEST(test_transfer_without_waiting)
 		ck_assert_double_eq_tol(run.transfer_us.at[i], 50, 1e-9);
 	end();
 }
-END_TEST
 
 static double simulate(struct sc_trace_graph *g, struct sc_timeline *t, size_t iteration)
 {
@@ -120,7 +113,7 @@ static double simulate(struct sc_trace_graph *g, struct sc_timeline *t, size_t i
 }
 
 /* The recording again, to the tenth of a microsecond, of all ranks and steps. */
-START_TEST(test_graph_replays_the_recording)
+TEST(test_graph_replays_the_recording)
 {
 	struct sc_trace_graph g = {.refs = {0}};
 	struct sc_timeline t = {.n = 0};
@@ -147,10 +140,9 @@ START_TEST(test_graph_replays_the_recording)
 	sc_timeline_release(&t);
 	end();
 }
-END_TEST
 
 /* Rank 0 waits for rank 1: with a faster product there, both are done sooner by as much. */
-START_TEST(test_waiting_is_simulated)
+TEST(test_waiting_is_simulated)
 {
 	struct sc_trace_graph g = {.refs = {0}};
 	struct sc_timeline t = {.n = 0};
@@ -168,9 +160,8 @@ START_TEST(test_waiting_is_simulated)
 	sc_timeline_release(&t);
 	end();
 }
-END_TEST
 
-START_TEST(test_one_rank)
+TEST(test_one_rank)
 {
 	static const struct stream_script one = {.n_ranks = 1, .n_steps = 2, .gemm_ns = {100000}};
 	struct sc_trace_graph g = {.refs = {0}};
@@ -187,10 +178,9 @@ START_TEST(test_one_rank)
 	sc_timeline_release(&t);
 	end();
 }
-END_TEST
 
 /* No ranges: iterations by the period of the kernels. Each begins where the longest pause is. */
-START_TEST(test_period)
+TEST(test_period)
 {
 	static const struct stream_script script = {
 		.n_ranks = 1, .n_steps = 40, .gemm_ns = {100000}, .no_steps = true};
@@ -206,9 +196,8 @@ START_TEST(test_period)
 				 FIXTURE_STEP_NS);
 	end();
 }
-END_TEST
 
-START_TEST(test_nothing_to_replay)
+TEST(test_nothing_to_replay)
 {
 	const struct sc_trace_identity identity = {.rank = 0, .world = 1, .source = "kineto"};
 	struct sc_trace_writer *w;
@@ -220,24 +209,3 @@ START_TEST(test_nothing_to_replay)
 	sc_arena_release(&arena);
 	scratch_end();
 }
-END_TEST
-
-static Suite *build_trace_suite(void)
-{
-	Suite *suite = suite_create("build_trace");
-	TCase *tc = tcase_create("build_trace");
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, test_what_waits);
-	tcase_add_test(tc, test_calls);
-	tcase_add_test(tc, test_transfer_without_waiting);
-	tcase_add_test(tc, test_graph_replays_the_recording);
-	tcase_add_test(tc, test_waiting_is_simulated);
-	tcase_add_test(tc, test_one_rank);
-	tcase_add_test(tc, test_period);
-	tcase_add_test(tc, test_nothing_to_replay);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(build_trace_suite)

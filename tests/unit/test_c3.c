@@ -1,8 +1,4 @@
 /* Computation and communication together: the limits of every policy, over random pairs. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "base/units.h"
@@ -78,9 +74,11 @@ static struct sc_c3_result predict(const struct sc_c3_pair *pair, enum sc_c3_pol
 	return r;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Together never faster than the longer alone, nor slower than one after the other by more than the load of the
  * path to memory; serial gains nothing. */
-START_TEST(limits_of_two_streams)
+TEST(limits_of_two_streams)
 {
 	struct sc_rng rng;
 
@@ -103,11 +101,10 @@ START_TEST(limits_of_two_streams)
 		ck_assert_double_eq_tol(predict(&pair, SC_C3_SERIAL).speedup, 1, CLOSE);
 	}
 }
-END_TEST
 
 /* A copy engine takes no SMs: the kernel is never slower beside it than beside a collective on SMs that runs as
  * fast; and with engines that cost nothing it never loses. */
-START_TEST(copy_engines_spare_the_kernel)
+TEST(copy_engines_spare_the_kernel)
 {
 	struct sc_rng rng;
 
@@ -125,10 +122,9 @@ START_TEST(copy_engines_spare_the_kernel)
 				    predict(&pair, SC_C3_COMM_FIRST).time_us * (1 + CLOSE));
 	}
 }
-END_TEST
 
 /* With nothing shared but SMs, the path to memory costs nothing. */
-START_TEST(an_idle_path_costs_nothing)
+TEST(an_idle_path_costs_nothing)
 {
 	struct sc_rng rng;
 
@@ -145,11 +141,10 @@ START_TEST(an_idle_path_costs_nothing)
 		ck_assert_double_le(predict(&pair, SC_C3_COMM_FIRST).time_us, loaded * (1 + CLOSE));
 	}
 }
-END_TEST
 
 /* Rows of more ranks never make a fused product faster; weights that the cache holds are read once for all of them,
  * and others no more often than once for each. */
-START_TEST(fused_products)
+TEST(fused_products)
 {
 	struct sc_rng rng;
 
@@ -171,12 +166,11 @@ START_TEST(fused_products)
 					CLOSE);
 	}
 }
-END_TEST
 
 /* Cheaper copies never make a pair slower by more than 1 % (a piece that comes earlier may meet another one). Faster
  * links do by little where a transfer then takes more of the memory's
  * rate: shares are alike for all who use it, whoever needs it longer. */
-START_TEST(more_of_a_resource_is_never_slower)
+TEST(more_of_a_resource_is_never_slower)
 {
 	struct sc_rng rng;
 
@@ -199,11 +193,10 @@ START_TEST(more_of_a_resource_is_never_slower)
 		ck_assert_double_le(predict(&pair, policy).time_us, before * 1.05);
 	}
 }
-END_TEST
 
 /* Fewer SMs make a kernel never faster, one that computes slower by their share and more; a collective no slower on more of
  * them; the best split is no worse than any. */
-START_TEST(a_split_of_the_sms)
+TEST(a_split_of_the_sms)
 {
 	struct sc_rng rng;
 
@@ -233,10 +226,9 @@ START_TEST(a_split_of_the_sms)
 				    sc_cost_alone_us(&some) * (1 + CLOSE));
 	}
 }
-END_TEST
 
 /* Of copies on engines and collectives on SMs, engines lose below some size and win above. */
-START_TEST(engines_win_from_one_size_on)
+TEST(engines_win_from_one_size_on)
 {
 	struct sc_rng rng;
 
@@ -264,11 +256,10 @@ START_TEST(engines_win_from_one_size_on)
 		ck_assert(wins[1] || !wins[0]);
 	}
 }
-END_TEST
 
 /* Of costs of which only the blocks are known: each is slowed, by no more than SMs, memory and the path to it
  * explain; and as the engine slows a kernel beside a collective that outlasts it. */
-START_TEST(known_kernels_slow_each_other)
+TEST(known_kernels_slow_each_other)
 {
 	struct sc_simulator *sim = sc_simulator_create();
 	struct sc_timeline timeline = {0};
@@ -327,10 +318,9 @@ START_TEST(known_kernels_slow_each_other)
 	sc_graph_release(&graph);
 	sc_simulator_destroy(sim);
 }
-END_TEST
 
 /* Fits find the coefficients that times were made with, and nothing moves where nothing ran beside. */
-START_TEST(fit_of_recorded_kernels)
+TEST(fit_of_recorded_kernels)
 {
 	struct sc_fit_opts opts = {.kind = SC_FIT_INTERFERENCE,
 				   .device = "h100-sxm-80gb",
@@ -376,7 +366,6 @@ START_TEST(fit_of_recorded_kernels)
 	ck_assert_double_lt(fit.held_out.mape_pct, 1);
 	sc_strbuf_release(&text);
 }
-END_TEST
 
 static void append_pairs(const struct sc_device *truth, struct sc_strbuf *text)
 {
@@ -409,7 +398,7 @@ static void append_pairs(const struct sc_device *truth, struct sc_strbuf *text)
 
 /* So do fits of pairs, from the start of both to the end of the last; those on copy engines, or without a time
  * alone, are left out. */
-START_TEST(fit_of_pairs)
+TEST(fit_of_pairs)
 {
 	struct sc_fit_opts opts = {.kind = SC_FIT_INTERFERENCE,
 				   .device = "mi300x",
@@ -436,10 +425,9 @@ START_TEST(fit_of_pairs)
 	ck_assert_double_lt(fit.held_out.mape_pct, 1);
 	sc_strbuf_release(&text);
 }
-END_TEST
 
 /* Two that run at once: never faster than the longer alone, nor slower than both slowed, one after the other. */
-START_TEST(pairs_by_the_law_of_two)
+TEST(pairs_by_the_law_of_two)
 {
 	struct sc_rng rng;
 
@@ -468,11 +456,10 @@ START_TEST(pairs_by_the_law_of_two)
 					    (1 + CLOSE));
 	}
 }
-END_TEST
 
 /* The small job runs its collectives beside the same kernels in each iteration: their times alone are not known, so
  * nothing is said of what they lost. Replayed with what the model says that they lost, an iteration is no longer. */
-START_TEST(a_recording)
+TEST(a_recording)
 {
 	struct sc_c3_recording r;
 
@@ -497,11 +484,10 @@ START_TEST(a_recording)
 	ck_assert_double_nan(r.what_if.policy_us[SC_C3_TILE_FUSED]);
 	sc_c3_recording_release(&r);
 }
-END_TEST
 
 /* The best is within 1 % of the fastest, and nothing simpler is; the class follows the times alone; over sizes the
  * first is where the search begins, and neighbours differ; what limits holds to the end. */
-START_TEST(advice)
+TEST(advice)
 {
 	struct sc_rng rng;
 
@@ -542,11 +528,10 @@ START_TEST(advice)
 		}
 	}
 }
-END_TEST
 
 /* Kernels of a layer in order are one longer kernel: the same alone, and no better beside a collective than that
  * they could all be hidden. */
-START_TEST(layers_of_kernels)
+TEST(layers_of_kernels)
 {
 	struct sc_rng rng;
 
@@ -570,7 +555,6 @@ START_TEST(layers_of_kernels)
 		ck_assert_double_eq_tol(predict(&layer, SC_C3_SERIAL).compute_us, 1000, CLOSE);
 	}
 }
-END_TEST
 
 /* The pairs refer to the devices of `catalog`. */
 static size_t config_pairs(struct sc_catalog *catalog, const char *sets, struct sc_c3_pairs *out)
@@ -609,7 +593,7 @@ static size_t config_pairs(struct sc_catalog *catalog, const char *sets, struct 
 	"training.global_batch=16 training.micro_batch=1 "
 
 /* One rank has no collective; each axis brings its own; across nodes copy engines do not apply. */
-START_TEST(pairs_of_a_config)
+TEST(pairs_of_a_config)
 {
 	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_c3_pairs none, tp, dp;
@@ -641,11 +625,10 @@ START_TEST(pairs_of_a_config)
 	SC_VEC_RELEASE(&dp.list);
 	sc_catalog_destroy(catalog);
 }
-END_TEST
 
 /* ConCCL (arXiv:2412.14335) on 8 MI300X: mean shares of the ideal speedup over pairs of its three classes, within 5
  * points; half of our grid's products are bound by computation or more, the rest by memory. */
-START_TEST(shares_of_conccl)
+TEST(shares_of_conccl)
 {
 	static const struct {
 		enum sc_c3_policy policy;
@@ -680,7 +663,6 @@ START_TEST(shares_of_conccl)
 					measured[i].share, 0.05);
 	SC_VEC_RELEASE(&pairs.list);
 }
-END_TEST
 
 /* What passes the port of the rank that has most: of a broadcast or an all-reduce at least all of it once. */
 static double wire_us(const struct sc_transfer *t)
@@ -695,7 +677,7 @@ static double wire_us(const struct sc_transfer *t)
 /* Under no policy more passes a port than its rate, or is more hidden than all but the longer side as the policy runs
  * it, whatever was measured of the times alone. Engines do not add beside what does not need it; a kind has its
  * collectives; a choice is what it is alone. */
-START_TEST(no_policy_beats_the_ideal)
+TEST(no_policy_beats_the_ideal)
 {
 	static const enum sc_collective kinds[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
 						   SC_BROADCAST, SC_ALL_TO_ALL};
@@ -761,12 +743,11 @@ START_TEST(no_policy_beats_the_ideal)
 	ck_assert(!sc_c3_kind_fits(SC_C3_GEMM_SCATTER, SC_ALL_GATHER));
 	ck_assert(!sc_c3_kind_fits(SC_C3_GATHER_GEMM, SC_REDUCE_SCATTER));
 }
-END_TEST
 
 /* The same paper's other figures: a product bound by computation on 32 and 64 of 304 units less is 17 and 27 %
  * slower, here by its waves; an all-gather takes 32 SMs at most, an all-to-all 64; DMA loses to SMs below some size from 1 to 64
  * MB. */
-START_TEST(figures_of_conccl)
+TEST(figures_of_conccl)
 {
 	const struct sc_op gemm = {.kind = SC_OP_GEMM,
 				   .dtype = SC_FP16,
@@ -797,9 +778,8 @@ START_TEST(figures_of_conccl)
 	ck_assert_double_ge(crossover, 1e6);
 	ck_assert_double_le(crossover, 64e6);
 }
-END_TEST
 
-START_TEST(policies_by_name)
+TEST(policies_by_name)
 {
 	struct sc_c3_choice choice;
 	struct sc_err err = {0};
@@ -815,36 +795,3 @@ START_TEST(policies_by_name)
 	ck_assert_int_ne(sc_c3_choice_parse("magic", "policy: ", &choice, &err), 0);
 	ck_assert_ptr_nonnull(strstr(err.text, "policy: unknown policy \"magic\""));
 }
-END_TEST
-
-static Suite *c3_suite(void)
-{
-	Suite *suite = suite_create("c3");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, limits_of_two_streams);
-	tcase_add_test(tc, copy_engines_spare_the_kernel);
-	tcase_add_test(tc, an_idle_path_costs_nothing);
-	tcase_add_test(tc, more_of_a_resource_is_never_slower);
-	tcase_add_test(tc, fused_products);
-	tcase_add_test(tc, a_split_of_the_sms);
-	tcase_add_test(tc, engines_win_from_one_size_on);
-	tcase_add_test(tc, known_kernels_slow_each_other);
-	tcase_add_test(tc, fit_of_recorded_kernels);
-	tcase_add_test(tc, fit_of_pairs);
-	tcase_add_test(tc, pairs_by_the_law_of_two);
-	tcase_add_test(tc, a_recording);
-	tcase_add_test(tc, advice);
-	tcase_add_test(tc, layers_of_kernels);
-	tcase_add_test(tc, pairs_of_a_config);
-	tcase_add_test(tc, shares_of_conccl);
-	tcase_add_test(tc, figures_of_conccl);
-	tcase_add_test(tc, no_policy_beats_the_ideal);
-	tcase_add_test(tc, policies_by_name);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(c3_suite)

@@ -1,7 +1,5 @@
 /* Whole iterations whose computation and communication share GPUs: coarse against full detail, and the limits of
  * every policy by family. */
-#include <math.h>
-#include <string.h>
 
 /* before the other fixture, whose arena its parameters would hide */
 #include "request_fixture.h"
@@ -12,8 +10,6 @@
 
 enum { N_ITERATIONS = 1000 };
 #define CLOSE 1e-6
-
-static int n_examples;
 
 static double predict_ms(const struct sc_request *req, const struct sc_predict_opts *how)
 {
@@ -33,8 +29,10 @@ static void resolve(const struct sc_config *config, struct sc_request *req)
 	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* By every policy that all families may have, the coarse answer is that of the whole graph. */
-START_TEST(coarse_equals_full_detail)
+LOOP_TEST(coarse_equals_full_detail, find_examples())
 {
 	static const char *const policies[] = {"", "c3.policy.dp=reserve", "c3.policy=copy_engine",
 					       "c3.policy.tp=tile_fused"};
@@ -43,7 +41,7 @@ START_TEST(coarse_equals_full_detail)
 	struct sc_request req;
 
 	full.detail = SC_DETAIL_FULL;
-	if (!takes_case(_i, n_examples))
+	if (!takes_case(_i, find_examples()))
 		return;
 	load_example(_i, &config);
 	for (int i = 0; i < n_cases(sizeof(policies) / sizeof(policies[0])); i++) {
@@ -60,7 +58,6 @@ START_TEST(coarse_equals_full_detail)
 			      example_name(_i), policies[i], coarse, all);
 	}
 }
-END_TEST
 
 static int draw(struct sc_rng *rng, int n)
 {
@@ -107,7 +104,7 @@ static double with_policy(const struct sc_config *config, const char *policy,
 
 /* Together never faster than the longer alone, nor slower than one after the other by more than what both load of
  * the path to memory. */
-START_TEST(limits_of_iterations)
+TEST(limits_of_iterations)
 {
 	static const char *const policies[] = {"c3.policy=plain", "c3.policy=comm_first",
 					       "c3.policy.dp=comm_first c3.policy.tp=serial"};
@@ -141,11 +138,10 @@ START_TEST(limits_of_iterations)
 		sc_arena_rewind(&arena, mark);
 	}
 }
-END_TEST
 
 /* More NICs bring more channels, of which those kept for collectives carry no less: never slower by more than what of the
  * SMs goes to collectives that are faster. Fewer SMs than feed their rate make them slower, others do not. */
-START_TEST(kept_sms_and_nics)
+TEST(kept_sms_and_nics)
 {
 	static const char *const policies[] = {"reserve:2", "reserve:8", "reserve:24", "reserve",
 					       "comm_first+reserve"};
@@ -173,7 +169,6 @@ START_TEST(kept_sms_and_nics)
 		sc_arena_rewind(&arena, mark);
 	}
 }
-END_TEST
 
 static bool warned_of(const struct sc_request *req, const char *words)
 {
@@ -184,7 +179,7 @@ static bool warned_of(const struct sc_request *req, const char *words)
 }
 
 /* What differs from a pair's policy of the same name is said; N comes in the device's granule. */
-START_TEST(words_of_policies)
+TEST(words_of_policies)
 {
 	static const struct {
 		const char *policy, *words;
@@ -215,11 +210,10 @@ START_TEST(words_of_policies)
 	ck_assert_double_eq_tol(with_policy(&config, "c3.policy.dp=copy_engine", &opts),
 				with_policy(&config, "c3.policy.dp=comm_first", &opts), CLOSE);
 }
-END_TEST
 
 /* A key by family goes before one for all, which leaves out those that cannot have it; what is not given is the
  * software's. */
-START_TEST(policies_by_family)
+TEST(policies_by_family)
 {
 	struct sc_config config;
 	struct sc_request req;
@@ -245,11 +239,10 @@ START_TEST(policies_by_family)
 	ck_assert(!req.config.parallel.tp_overlap);
 	ck_assert_int_eq(req.software.grad_sync, SC_GRAD_OVERLAP); /* dp is plain still */
 }
-END_TEST
 
 /* Habits of a software: inputs gathered in fp8 travel in half the time, where a tensor has one scale; scatters of
  * input gradients that stay whole hide less than in pieces. */
-START_TEST(habits_of_tensor_parallelism)
+TEST(habits_of_tensor_parallelism)
 {
 	static const char *const recipes[] = {"current", "rowwise", "blockwise"};
 	struct sc_config config;
@@ -285,24 +278,3 @@ START_TEST(habits_of_tensor_parallelism)
 	ck_assert_double_gt(with_policy(&config, "parallel.tp_overlap=true", &opts),
 			    predict_ms(&req, &opts) * 1.005);
 }
-END_TEST
-
-static Suite *c3_policy_suite(void)
-{
-	Suite *suite = suite_create("c3_policy");
-	TCase *tc = tcase_create("c3_policy");
-
-	n_examples = find_examples();
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 600);
-	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, n_examples);
-	tcase_add_test(tc, limits_of_iterations);
-	tcase_add_test(tc, kept_sms_and_nics);
-	tcase_add_test(tc, words_of_policies);
-	tcase_add_test(tc, policies_by_family);
-	tcase_add_test(tc, habits_of_tensor_parallelism);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(c3_policy_suite)

@@ -1,11 +1,6 @@
 /* c3 --from on the traces with overlap of the data folder beside the checkout, against a count made apart: what is busy,
  * how many kernels ran beside a collective, and what an iteration takes when both sides take turns. Exits 77 where the
  * folder is not. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -140,7 +135,9 @@ static void check_imported(const char *dir, const char *name)
 	sc_arena_release(&arena);
 }
 
-START_TEST(as_counted_apart)
+NEEDS(folder())
+
+LOOP_TEST(as_counted_apart, N_FILES)
 {
 	char dir[] = "/tmp/stepcast-c3-XXXXXX", path[MAX_PATH];
 	const struct sc_import_opts opts = {.dir = dir, .rank = -1, .other_rank = -1};
@@ -152,23 +149,3 @@ START_TEST(as_counted_apart)
 	check_imported(dir, FILES[_i]);
 	rmdir(dir);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite;
-	TCase *tcase;
-
-	if (access(folder(), R_OK) != 0) {
-		printf("skipped: the traces (%s) are not here\n", folder());
-		return NULL;
-	}
-	suite = suite_create("c3_shared");
-	tcase = tcase_create("all");
-	tcase_set_timeout(tcase, 120);
-	tcase_add_loop_test(tcase, as_counted_apart, 0, N_FILES);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

@@ -1,8 +1,4 @@
 /* The pure parts of the tracer: what needs no CUDA, no threads and no host. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runner.h"
@@ -43,7 +39,7 @@ static const char *from_list(void *ctx, const char *name)
 	return NULL;
 }
 
-START_TEST(ranks_come_from_launchers)
+LOOP_TEST(ranks_come_from_launchers, 8)
 {
 	static const struct {
 		const char *list[10];
@@ -69,11 +65,10 @@ START_TEST(ranks_come_from_launchers)
 	ck_assert_int_eq(identity.world, cases[_i].world);
 	ck_assert_int_eq(identity.local_rank, cases[_i].local);
 }
-END_TEST
 
 /* --- texts --- */
 
-START_TEST(wide_text_is_utf8)
+TEST(wide_text_is_utf8)
 {
 	char out[16];
 
@@ -84,9 +79,8 @@ START_TEST(wide_text_is_utf8)
 	ck_assert_uint_eq(sc_wide_to_utf8(L"abc\u20ac", out, 6), 3); /* no half characters */
 	ck_assert_str_eq(out, "abc");
 }
-END_TEST
 
-START_TEST(api_names_lose_versions)
+LOOP_TEST(api_names_lose_versions, 6)
 {
 	static const struct {
 		const char *name, *want;
@@ -101,9 +95,8 @@ START_TEST(api_names_lose_versions)
 
 	ck_assert_uint_eq(sc_api_name_length(cases[_i].name), strlen(cases[_i].want));
 }
-END_TEST
 
-START_TEST(hashes_give_dense_ids)
+TEST(hashes_give_dense_ids)
 {
 	struct sc_hash_ids ids = {.limit = 5000};
 	int is_new;
@@ -122,11 +115,12 @@ START_TEST(hashes_give_dense_ids)
 	ck_assert(!is_new);
 	sc_hash_ids_release(&ids);
 }
-END_TEST
+
+FIXTURE(set_up, tear_down)
 
 /* --- the raw file --- */
 
-START_TEST(buffers_are_lent_once_and_come_in_order)
+TEST(buffers_are_lent_once_and_come_in_order)
 {
 	struct sc_raw_file raw = {.header = NULL};
 
@@ -148,9 +142,8 @@ START_TEST(buffers_are_lent_once_and_come_in_order)
 	sc_raw_close(&raw, true);
 	ck_assert_int_ne(access(raw_path, F_OK), 0);
 }
-END_TEST
 
-START_TEST(names_follow_their_text)
+TEST(names_follow_their_text)
 {
 	struct sc_raw_file raw = {.header = NULL};
 	const struct sc_raw_name *name;
@@ -166,9 +159,8 @@ START_TEST(names_follow_their_text)
 	ck_assert_ptr_null(sc_raw_name_get(&raw, 0x2000));
 	sc_raw_close(&raw, true);
 }
-END_TEST
 
-START_TEST(rings_wrap_and_fill_up)
+TEST(rings_wrap_and_fill_up)
 {
 	struct sc_raw_file raw = {.header = NULL};
 	uint64_t at = 0, n_in = 0, n_out = 0;
@@ -193,7 +185,6 @@ START_TEST(rings_wrap_and_fill_up)
 	ck_assert_uint_gt(n_in, 5 * SC_RAW_RING_BYTES / 2048);
 	sc_raw_close(&raw, true);
 }
-END_TEST
 
 /* --- recovery --- */
 
@@ -277,7 +268,7 @@ static void check_recovered(int64_t n_recovered, uint32_t n)
 }
 
 /* Whatever of the frames had been written when the process died: each event is there once. */
-START_TEST(a_cut_trace_is_made_whole)
+LOOP_TEST(a_cut_trace_is_made_whole, 21)
 {
 	struct sc_raw_file raw = {.header = NULL};
 	uint64_t end;
@@ -291,9 +282,8 @@ START_TEST(a_cut_trace_is_made_whole)
 	ck_assert_int_eq(truncate(trace_path, (off_t)(end * (uint64_t)_i / 20)), 0);
 	check_recovered(_i == 20 ? N_KERNELS : 2 * N_KERNELS, 2 * N_KERNELS);
 }
-END_TEST
 
-START_TEST(a_torn_record_is_left_out)
+TEST(a_torn_record_is_left_out)
 {
 	struct sc_raw_file raw = {.header = NULL};
 	struct sc_cupti_kernel *last;
@@ -306,9 +296,8 @@ START_TEST(a_torn_record_is_left_out)
 	sc_raw_close(&raw, false);
 	check_recovered(9, 9);
 }
-END_TEST
 
-START_TEST(other_files_are_refused)
+TEST(other_files_are_refused)
 {
 	struct sc_recovery result;
 	struct sc_err err = {.code = SC_OK};
@@ -321,10 +310,9 @@ START_TEST(other_files_are_refused)
 	ck_assert_int_eq(access(raw_path, F_OK), 0);
 	ck_assert(!sc_capture_is_running(raw_path));
 }
-END_TEST
 
 /* Killed while the file was made: empty, or all zeros. Nothing is lost but the file. */
-START_TEST(a_file_without_its_head_goes)
+LOOP_TEST(a_file_without_its_head_goes, 2)
 {
 	struct sc_recovery result;
 	struct sc_err err = {.code = SC_OK};
@@ -338,7 +326,6 @@ START_TEST(a_file_without_its_head_goes)
 	ck_assert_int_ne(access(raw_path, F_OK), 0);
 	ck_assert_int_ne(access(trace_path, F_OK), 0);
 }
-END_TEST
 
 /* --- kernels and the NCCL calls they are of --- */
 
@@ -409,7 +396,7 @@ static void write_groups(void)
 	ck_assert_int_eq(sc_trace_writer_finish(w, NULL), 0);
 }
 
-START_TEST(packed_kernels_name_their_calls)
+TEST(packed_kernels_name_their_calls)
 {
 	struct sc_recovery result;
 	struct sc_trace trace;
@@ -438,7 +425,6 @@ START_TEST(packed_kernels_name_their_calls)
 	ck_assert_int_eq(n_seen, 10);
 	sc_trace_release(&trace);
 }
-END_TEST
 
 /* Records in an order that no writer can complete: the wait first, then the events' records, the kernel that
  * tells the device of the context last. The wait is for the record before it, not for the later one. */
@@ -482,7 +468,7 @@ static void write_late_records(struct sc_trace_writer *w)
 	}
 }
 
-START_TEST(packing_completes_late_records)
+TEST(packing_completes_late_records)
 {
 	const struct sc_trace_identity identity = {.rank = 0, .world = 1, .source = "capture"};
 	struct sc_recovery result;
@@ -507,30 +493,3 @@ START_TEST(packing_completes_late_records)
 	ck_assert_int_eq(n_waits, 1);
 	sc_trace_release(&trace);
 }
-END_TEST
-
-static Suite *capture_suite(void)
-{
-	Suite *suite = suite_create("capture");
-	TCase *pure = tcase_create("pure"), *files = tcase_create("files");
-
-	tcase_add_loop_test(pure, ranks_come_from_launchers, 0, 8);
-	tcase_add_test(pure, wide_text_is_utf8);
-	tcase_add_loop_test(pure, api_names_lose_versions, 0, 6);
-	tcase_add_test(pure, hashes_give_dense_ids);
-	tcase_add_checked_fixture(files, set_up, tear_down);
-	tcase_add_test(files, buffers_are_lent_once_and_come_in_order);
-	tcase_add_test(files, names_follow_their_text);
-	tcase_add_test(files, rings_wrap_and_fill_up);
-	tcase_add_loop_test(files, a_cut_trace_is_made_whole, 0, 21);
-	tcase_add_test(files, a_torn_record_is_left_out);
-	tcase_add_test(files, other_files_are_refused);
-	tcase_add_loop_test(files, a_file_without_its_head_goes, 0, 2);
-	tcase_add_test(files, packed_kernels_name_their_calls);
-	tcase_add_test(files, packing_completes_late_records);
-	suite_add_tcase(suite, pure);
-	suite_add_tcase(suite, files);
-	return suite;
-}
-
-TEST_MAIN(capture_suite)

@@ -1,7 +1,4 @@
 /* Algorithms that the library takes where they are asked for: NCCL's own figures, laws, and where they cannot be. */
-#include <check.h>
-#include <math.h>
-
 #include "base/units.h"
 #include "models/collective_files.h"
 #include "models/collective_priv.h"
@@ -75,7 +72,9 @@ static const struct golden {
 };
 enum { N_GOLDEN = sizeof(GOLDEN) / sizeof(GOLDEN[0]) };
 
-START_TEST(symmetric_golden)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(symmetric_golden, N_GOLDEN)
 {
 	const struct golden *g = &GOLDEN[_i];
 	const struct sc_collective_shape shape = {g->kind, g->bytes, SC_BF16};
@@ -89,10 +88,9 @@ START_TEST(symmetric_golden)
 	ck_assert_double_eq_tol(out.total_us, g->blackwell.us, 1e-3);
 	ck_assert_int_eq(out.blocks, g->blackwell.blocks);
 }
-END_TEST
 
 /* Latency first; then the port's rate: a switch that adds takes each byte once. */
-START_TEST(symmetric_limits)
+TEST(symmetric_limits)
 {
 	const double port = fabric.link_gbps * fabric.link_eff, large = 1024 * 1024 * MIB;
 	const double adds = fabric.link_gbps * fabric.nvls_eff;
@@ -110,10 +108,9 @@ START_TEST(symmetric_limits)
 					sc_bytes_us(large * 14 / 8, port),
 				1, 1e-3);
 }
-END_TEST
 
 /* The study of overlap has the same copies; no SMs, and the path of copies to memory. They lose small and win large. */
-START_TEST(copies_are_those_of_c3)
+TEST(copies_are_those_of_c3)
 {
 	static const enum sc_collective kinds[] = {SC_ALL_GATHER, SC_ALL_TO_ALL};
 	double crossed = 0;
@@ -139,10 +136,9 @@ START_TEST(copies_are_those_of_c3)
 	ck_assert_double_ge(crossed, MIB);
 	ck_assert_double_le(crossed, 64 * MIB);
 }
-END_TEST
 
 /* Of eight GPUs that are joined pair by pair four use three of a port's seven links. */
-START_TEST(copies_on_a_mesh)
+TEST(copies_on_a_mesh)
 {
 	const struct sc_span four = {4, 1, 4};
 	struct sc_cost cost;
@@ -155,10 +151,9 @@ START_TEST(copies_on_a_mesh)
 				1e-6);
 	ck_assert_double_eq_tol(cost.demand[SC_RES_LINK], 3.0 / 7, 1e-9);
 }
-END_TEST
 
 /* Phases one after the other, each as its like alone; half the NICs take twice as long between nodes. */
-START_TEST(phases_are_summed)
+TEST(phases_are_summed)
 {
 	const struct sc_span rail = {4, 4, 1};
 	const double bytes = 1024 * MIB, part = bytes / 8;
@@ -177,10 +172,9 @@ START_TEST(phases_are_summed)
 	for (int r = 0; r < SC_N_RES; r++)
 		ck_assert_double_le(half.demand[r], 1);
 }
-END_TEST
 
 /* A network's bytes: each node's part of an all-gather crosses its NICs once from each of the others. */
-START_TEST(phases_load_nics)
+TEST(phases_load_nics)
 {
 	struct sc_cost cost = cost_of(SC_ALGO_HIERARCHICAL, SC_ALL_GATHER, 1024 * MIB, NODES);
 	double node_gbps = 8 * fabric.nic_gbps * fabric.net_eff;
@@ -188,9 +182,8 @@ START_TEST(phases_load_nics)
 	ck_assert_double_eq_tol(cost.demand[SC_RES_NIC] * cost.work_us * 8,
 				sc_bytes_us(1024 * MIB * 3 / 4, node_gbps), 1);
 }
-END_TEST
 
-START_TEST(never_falls_with_bytes)
+LOOP_TEST(never_falls_with_bytes, 11)
 {
 	static const struct {
 		enum sc_algo algo;
@@ -223,10 +216,9 @@ START_TEST(never_falls_with_bytes)
 		last = us;
 	}
 }
-END_TEST
 
 /* What cannot be takes the library's choice, in a config with a warning that says why. */
-START_TEST(what_cannot_be_is_said)
+LOOP_TEST(what_cannot_be_is_said, 7)
 {
 	static const struct {
 		enum sc_algo algo;
@@ -247,9 +239,8 @@ START_TEST(what_cannot_be_is_said)
 	ck_assert_double_eq_tol(time_of(cases[_i].algo, cases[_i].kind, 64 * MIB, span),
 				sc_cost_alone_us(&own), 1e-9);
 }
-END_TEST
 
-START_TEST(names_in_a_config)
+TEST(names_in_a_config)
 {
 	const struct sc_collective_shape gather = {SC_ALL_GATHER, 64 * MIB, SC_BF16};
 	struct sc_warnings warnings = {.n = 0};
@@ -267,25 +258,3 @@ START_TEST(names_in_a_config)
 	machine.config.cluster.algorithms.all_gather =
 		machine.config.cluster.algorithms.all_reduce = NULL;
 }
-END_TEST
-
-static Suite *asked_suite(void)
-{
-	Suite *suite = suite_create("collective_asked");
-	TCase *tc = tcase_create("asked");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_loop_test(tc, symmetric_golden, 0, N_GOLDEN);
-	tcase_add_test(tc, symmetric_limits);
-	tcase_add_test(tc, copies_are_those_of_c3);
-	tcase_add_test(tc, copies_on_a_mesh);
-	tcase_add_test(tc, phases_are_summed);
-	tcase_add_test(tc, phases_load_nics);
-	tcase_add_loop_test(tc, never_falls_with_bytes, 0, 11);
-	tcase_add_loop_test(tc, what_cannot_be_is_said, 0, 7);
-	tcase_add_test(tc, names_in_a_config);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(asked_suite)

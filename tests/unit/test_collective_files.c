@@ -1,9 +1,4 @@
 /* Files of cluster.algorithms: collectives that they fit take the walk's time, others the library's, and it is said. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -87,7 +82,9 @@ static struct sc_cost cost_of(const struct sc_fabric *f, enum sc_collective kind
 	return sc_collective_cost(f, &shape, &span, choice);
 }
 
-START_TEST(what_fits_takes_the_walk)
+FIXTURE(setup, teardown)
+
+TEST(what_fits_takes_the_walk)
 {
 	struct sc_fabric with = fabric;
 	struct sc_collective_choice choice;
@@ -113,10 +110,9 @@ START_TEST(what_fits_takes_the_walk)
 		last = sc_cost_alone_us(&cost);
 	}
 }
-END_TEST
 
 /* The port carries 2 (n - 1) / n of the bytes while the walk's work lasts. */
-START_TEST(demands_are_the_files_bytes)
+TEST(demands_are_the_files_bytes)
 {
 	struct sc_fabric with = fabric;
 	struct sc_err err = {0};
@@ -131,9 +127,8 @@ START_TEST(demands_are_the_files_bytes)
 	ck_assert_double_eq_tol(cost.demand[SC_RES_SM], 4.0 / 108, 1e-9);
 	ck_assert_double_eq(cost.demand[SC_RES_NIC], 0);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_said)
+LOOP_TEST(what_does_not_fit_is_said, 3)
 {
 	static const struct {
 		enum sc_collective kind;
@@ -160,9 +155,8 @@ START_TEST(what_does_not_fit_is_said)
 	ck_assert_uint_eq(warnings.n, 1);
 	ck_assert_msg(strstr(warnings.text[0], CASES[_i].why) != NULL, "%s", warnings.text[0]);
 }
-END_TEST
 
-START_TEST(what_cannot_be_is_refused)
+TEST(what_cannot_be_is_refused)
 {
 	struct sc_err err = {0};
 
@@ -177,20 +171,3 @@ START_TEST(what_cannot_be_is_refused)
 			 -(int)SC_EUNSUPPORTED);
 	ck_assert_ptr_null(fabric.files);
 }
-END_TEST
-
-static Suite *files_suite(void)
-{
-	Suite *suite = suite_create("collective_files");
-	TCase *tc = tcase_create("collective_files");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, what_fits_takes_the_walk);
-	tcase_add_test(tc, demands_are_the_files_bytes);
-	tcase_add_loop_test(tc, what_does_not_fit_is_said, 0, 3);
-	tcase_add_test(tc, what_cannot_be_is_refused);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(files_suite)

@@ -1,10 +1,5 @@
 /* Laws of collectives that hold for any machine: bytes that must pass a port, a bisection or a node's NICs; send
  * matrices; forced algorithms against the library's choice. Over shipped machines, so with their fitted coefficients. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "base/units.h"
 #include "models/collective_priv.h"
@@ -67,8 +62,10 @@ static struct sc_span span_of(int nodes, int per_node)
 	return (struct sc_span){nodes * per_node, nodes, per_node};
 }
 
+FIXTURE(set_up, tear_down)
+
 /* One rank moves nothing, and no bytes need no time, whatever is asked of whom. */
-START_TEST(nothing_is_nothing)
+TEST(nothing_is_nothing)
 {
 	for (int g = 0; g < N_GPUS; g++) {
 		struct sc_fabric f = fabric_of(GPUS[g]);
@@ -81,11 +78,10 @@ START_TEST(nothing_is_nothing)
 		}
 	}
 }
-END_TEST
 
 /* Large sizes on one rate: busbw is the rate of the links for any number of ranks; algbw that of two ranks, and
  * n / (n - 1) of it where each rank has its part already. */
-START_TEST(large_sizes)
+TEST(large_sizes)
 {
 	struct sc_fabric f = fabric_of("a100-sxm-80gb");
 	double s = 1e13, rate = f.link_gbps * f.link_eff;
@@ -109,11 +105,10 @@ START_TEST(large_sizes)
 					1, 1e-4);
 	}
 }
-END_TEST
 
 /* Bytes through a rank's port: 2 (n - 1) / n of an all-reduce by rings, as many as of its two halves; each once
  * where the switch adds. */
-START_TEST(bytes_of_a_port)
+TEST(bytes_of_a_port)
 {
 	for (int g = 0; g < N_GPUS; g++) {
 		struct sc_fabric f = fabric_of(GPUS[g]);
@@ -136,11 +131,10 @@ START_TEST(bytes_of_a_port)
 					    sc_bytes_us(bytes, port) * (1 - 1e-9));
 	}
 }
-END_TEST
 
 /* Over random machines, sizes and nodes: no faster than the bytes that leave a node over all its NICs' line rate, a rank
  * over its port, or half of the ranks to the other half. */
-START_TEST(bounds)
+TEST(bounds)
 {
 	struct sc_rng rng;
 
@@ -170,10 +164,9 @@ START_TEST(bounds)
 		sc_arena_init(&arena, 1 << 16);
 	}
 }
-END_TEST
 
 /* Of all that can be forced the library's choice is the fastest. */
-START_TEST(the_choice_is_the_fastest)
+TEST(the_choice_is_the_fastest)
 {
 	static const enum sc_algo own[] = {SC_ALGO_RING, SC_ALGO_TREE, SC_ALGO_NVLS};
 	struct sc_span spans[] = {span_of(1, 8), span_of(2, 8), span_of(8, 8)};
@@ -196,7 +189,6 @@ START_TEST(the_choice_is_the_fastest)
 			}
 	}
 }
-END_TEST
 
 /* ---- send matrices ---- */
 
@@ -219,7 +211,7 @@ static void shuffle(struct sc_rng *rng, int *order, int n)
 
 /* Equal parts are an all-to-all; other names of the ranks and turned arrows change nothing; who gets the most has its bytes
  * over its port; a rank without any adds no bytes. */
-START_TEST(matrices)
+TEST(matrices)
 {
 	struct sc_fabric f = fabric_of("h100-sxm-80gb");
 	struct sc_rng rng;
@@ -261,11 +253,10 @@ START_TEST(matrices)
 			sc_all_to_allv_bytes(m, N_RANKS) * (N_RANKS - 1) / N_RANKS, 1);
 	}
 }
-END_TEST
 
 /* A reduction is a broadcast backwards, a scatter a gather: as long. What one rank sends or gets passes its own port, and its
  * own NICs between nodes; a broadcast all of it. */
-START_TEST(one_rank_and_all)
+TEST(one_rank_and_all)
 {
 	for (int g = 0; g < N_GPUS; g++) {
 		struct sc_fabric f = fabric_of(GPUS[g]);
@@ -288,10 +279,9 @@ START_TEST(one_rank_and_all)
 			}
 	}
 }
-END_TEST
 
 /* Hops that must follow each other: 2 (n - 1) in a ring, log2 of the nodes down a tree. */
-START_TEST(steps)
+TEST(steps)
 {
 	ck_assert_int_eq(sc_ring_steps(SC_ALL_REDUCE, 8), 14);
 	ck_assert_int_eq(sc_ring_steps(SC_ALL_GATHER, 8), 7);
@@ -302,25 +292,3 @@ START_TEST(steps)
 		ck_assert_int_gt(2 << sc_floor_log2(n), n);
 	}
 }
-END_TEST
-
-static Suite *laws_suite(void)
-{
-	Suite *suite = suite_create("collective_laws");
-	TCase *tc = tcase_create("laws");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, nothing_is_nothing);
-	tcase_add_test(tc, large_sizes);
-	tcase_add_test(tc, bytes_of_a_port);
-	tcase_add_test(tc, bounds);
-	tcase_add_test(tc, the_choice_is_the_fastest);
-	tcase_add_test(tc, matrices);
-	tcase_add_test(tc, one_rank_and_all);
-	tcase_add_test(tc, steps);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(laws_suite)

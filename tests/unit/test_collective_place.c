@@ -1,8 +1,4 @@
 /* Which GPUs jobs get: known answers of a DGX-1, laws over random jobs, and what has nothing to choose. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "runner.h"
 #include "study/collective/collective_place.h"
@@ -38,8 +34,10 @@ static int place(enum sc_collective kind, const int *sizes, size_t n,
 	return sc_collective_place(&opts, out, NULL);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Pairs get two links each where the first that are free get one or two; after a square of four the other's pairs. */
-START_TEST(pairs_of_a_dgx1)
+TEST(pairs_of_a_dgx1)
 {
 	static const int pairs[] = {2, 2, 2, 2}, after[] = {4, 2, 2};
 	struct sc_collective_place p;
@@ -55,10 +53,9 @@ START_TEST(pairs_of_a_dgx1)
 	ck_assert_double_eq_tol(p.best.jobs[1].gbps + p.best.jobs[2].gbps, 100, 1e-9);
 	ck_assert_double_lt(p.best.sum_us, p.in_turn.sum_us);
 }
-END_TEST
 
 /* The whole node is what the model has for it without a choice. */
-START_TEST(all_gpus_are_the_node)
+TEST(all_gpus_are_the_node)
 {
 	static const int eight[] = {8};
 	const struct sc_collective_shape shape = {SC_ALL_GATHER, 64e6, SC_FP32};
@@ -71,10 +68,9 @@ START_TEST(all_gpus_are_the_node)
 	ck_assert_int_eq(place(SC_ALL_GATHER, eight, 1, &p), 0);
 	ck_assert_double_eq_tol(p.best.sum_us, sc_cost_alone_us(&cost), 1e-6);
 }
-END_TEST
 
 /* No GPU twice, all of each job; the best is no worse than the first; one job more is never faster for all. */
-START_TEST(laws)
+TEST(laws)
 {
 	struct sc_rng rng;
 
@@ -104,9 +100,8 @@ START_TEST(laws)
 		ck_assert_double_le(fewer.best.sum_us, p.best.sum_us * (1 + 1e-9));
 	}
 }
-END_TEST
 
-START_TEST(nothing_to_choose)
+TEST(nothing_to_choose)
 {
 	static const int sizes[] = {4, 4, 4};
 	struct sc_collective_place p;
@@ -116,21 +111,3 @@ START_TEST(nothing_to_choose)
 	fabric.topology = SC_LINK_SWITCH;
 	ck_assert_int_eq(place(SC_ALL_REDUCE, sizes, 2, &p), -(int)SC_EUNSUPPORTED);
 }
-END_TEST
-
-static Suite *place_suite(void)
-{
-	Suite *suite = suite_create("collective_place");
-	TCase *tc = tcase_create("place");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, pairs_of_a_dgx1);
-	tcase_add_test(tc, all_gpus_are_the_node);
-	tcase_add_test(tc, laws);
-	tcase_add_test(tc, nothing_to_choose);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(place_suite)

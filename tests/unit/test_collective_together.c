@@ -1,7 +1,4 @@
 /* Collectives that begin together share what they need. */
-#include <check.h>
-#include <math.h>
-
 #include "base/rng.h"
 #include "runner.h"
 #include "study/collective/collective_together.h"
@@ -59,8 +56,10 @@ static double run(const struct sc_fabric *f, const struct sc_span *span,
 	return us;
 }
 
+FIXTURE(setup, teardown)
+
 /* Two that fill the links each have half of them; what waits for latencies alone loses nothing. */
-START_TEST(links_are_halved)
+TEST(links_are_halved)
 {
 	const struct sc_span node = {8, 1, 8};
 	struct sc_fabric f = fabric_of("a100-sxm-80gb", 8);
@@ -75,11 +74,10 @@ START_TEST(links_are_halved)
 	two[0].bytes = 8;
 	ck_assert_double_eq_tol(run(&f, &node, two, 1), alone_us(&f, &node, &two[0]), 0.01);
 }
-END_TEST
 
 /* Two share the NICs of their own ranks, however many NICs the node has besides: rings fill them, what goes to peers
  * leaves some of them alone. */
-START_TEST(nics_are_halved)
+LOOP_TEST(nics_are_halved, 4)
 {
 	static const struct sc_span spans[] = {{32, 4, 8}, {16, 2, 8}, {4, 4, 1}, {2, 2, 1}};
 	static const struct {
@@ -102,10 +100,9 @@ START_TEST(nics_are_halved)
 		ck_assert_double_eq_tol(us, cost.latency_us + 2 * load * cost.work_us, 1e-6 * us);
 	}
 }
-END_TEST
 
 /* Not faster than alone, not slower than one after the other, and the order of the others is nothing. */
-START_TEST(between_alone_and_in_turn)
+TEST(between_alone_and_in_turn)
 {
 	static const char *const gpus[] = {"a100-sxm-80gb", "h100-sxm-80gb", "mi300x", "l40s"};
 	struct sc_rng rng;
@@ -136,20 +133,3 @@ START_TEST(between_alone_and_in_turn)
 		sc_arena_init(&arena, 1 << 16);
 	}
 }
-END_TEST
-
-static Suite *collective_together_suite(void)
-{
-	Suite *suite = suite_create("collective_together");
-	TCase *sharing = tcase_create("sharing");
-
-	tcase_add_checked_fixture(sharing, setup, teardown);
-	tcase_set_timeout(sharing, 60);
-	tcase_add_test(sharing, links_are_halved);
-	tcase_add_loop_test(sharing, nics_are_halved, 0, 4);
-	tcase_add_test(sharing, between_alone_and_in_turn);
-	suite_add_tcase(suite, sharing);
-	return suite;
-}
-
-TEST_MAIN(collective_together_suite)

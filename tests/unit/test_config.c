@@ -17,7 +17,9 @@ static int set(const char *path, const char *text)
 	return sc_config_set(&config, &(struct sc_setting){path, text, "--set"}, &arena, &err);
 }
 
-START_TEST(a_whole_request)
+FIXTURE(set_up, tear_down)
+
+TEST(a_whole_request)
 {
 	ck_assert_int_eq(
 		load("schema: stepcast/1\n"
@@ -59,9 +61,8 @@ START_TEST(a_whole_request)
 	ck_assert_uint_eq(config.stragglers.n, 1);
 	ck_assert_int_eq(((struct sc_straggler *)config.stragglers.at)->ranks.at[1], 5);
 }
-END_TEST
 
-START_TEST(nothing_is_filled_in)
+TEST(nothing_is_filled_in)
 {
 	ck_assert_int_eq(load("schema: stepcast/1\n"), 0);
 	ck_assert_ptr_null(config.cluster.gpu);
@@ -76,7 +77,6 @@ START_TEST(nothing_is_filled_in)
 	ck_assert_int_eq((int)config.training.optimizer, SC_NOT_GIVEN);
 	ck_assert_ptr_null(sc_config_origin(&config, "gpus"));
 }
-END_TEST
 
 static const char *const names[][2] = {
 	{"model.family", "gpt"},         {"model.family", "llama"},
@@ -95,14 +95,13 @@ static const char *const names[][2] = {
 	{"training.trainable", "all"},
 };
 
-START_TEST(every_name_of_the_contract_is_known)
+LOOP_TEST(every_name_of_the_contract_is_known, N_OF(names))
 {
 	sc_config_init(&config);
 	ck_assert_msg(set(names[_i][0], names[_i][1]) == 0, "%s", message());
 }
-END_TEST
 
-START_TEST(tables_are_filled)
+TEST(tables_are_filled)
 {
 	const struct sc_table *tables;
 
@@ -127,7 +126,6 @@ START_TEST(tables_are_filled)
 	ck_assert_int_eq(tables[1].reuse.kind, SC_REUSE_UNIFORM);
 	ck_assert_int_ne(set("model.tables", "x"), 0);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -150,14 +148,13 @@ static const struct {
 	 "names it, in $STEPCAST_CONFIGS and in the installed configs"},
 };
 
-START_TEST(bad_requests_are_told)
+LOOP_TEST(bad_requests_are_told, N_OF(bad))
 {
 	ck_assert_int_ne(load(bad[_i].text), 0);
 	ck_assert_str_eq(message(), bad[_i].message);
 }
-END_TEST
 
-START_TEST(sections_from_files)
+TEST(sections_from_files)
 {
 	const struct sc_origin *origin;
 
@@ -173,9 +170,8 @@ START_TEST(sections_from_files)
 	ck_assert_uint_eq(origin->line, 5);
 	ck_assert_uint_eq(sc_config_origin(&config, "cluster")->line, 2);
 }
-END_TEST
 
-START_TEST(bad_section_files_are_told)
+TEST(bad_section_files_are_told)
 {
 	write_file("models/m.yaml", "family: gpt\nlayres: 7\n");
 	ck_assert_int_ne(load("model: models/m.yaml\n"), 0);
@@ -188,9 +184,8 @@ START_TEST(bad_section_files_are_told)
 			 "models/m.yaml:1:9: error: schema: this program reads stepcast/1, not "
 			 "\"stepcast/0\"");
 }
-END_TEST
 
-START_TEST(overrides_apply_in_order)
+TEST(overrides_apply_in_order)
 {
 	ck_assert_int_eq(load("parallel: {tp: 2}\n"), 0);
 	ck_assert_int_eq(set("parallel.tp", "4"), 0);
@@ -213,9 +208,8 @@ START_TEST(overrides_apply_in_order)
 	ck_assert_int_ne(set("schema", "stepcast/2"), 0);
 	ck_assert_int_ne(set("", "1"), 0);
 }
-END_TEST
 
-START_TEST(an_overridden_section_is_replaced_whole)
+TEST(an_overridden_section_is_replaced_whole)
 {
 	write_file("models/m.yaml", "family: llama\nhidden: 128\n");
 	ck_assert_int_eq(load("model: {family: gpt, layers: 7, heads: 8}\nparallel: {tp: 2}\n"), 0);
@@ -233,9 +227,8 @@ START_TEST(an_overridden_section_is_replaced_whole)
 	ck_assert_ptr_nonnull(strstr(message(), "--set: error: model: no file"));
 	ck_assert_int_eq(config.model.layers, 3);
 }
-END_TEST
 
-START_TEST(the_caller_gets_the_origins)
+TEST(the_caller_gets_the_origins)
 {
 	const struct sc_origin *at;
 
@@ -249,9 +242,8 @@ START_TEST(the_caller_gets_the_origins)
 	ck_assert_uint_eq(at[1].line, 2);
 	ck_assert_uint_eq(at[1].column, 16);
 }
-END_TEST
 
-START_TEST(orders)
+TEST(orders)
 {
 	static const char *const refused[] = {"",  "tp-tp", "tp-",       "tp_dp",
 					      "x", "t",     "tp-dp-pp-", "tpp"};
@@ -267,9 +259,8 @@ START_TEST(orders)
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		ck_assert_msg(!sc_order_parse(refused[i], axes, NULL), "%s", refused[i]);
 }
-END_TEST
 
-START_TEST(warnings_are_cut_and_counted)
+TEST(warnings_are_cut_and_counted)
 {
 	struct sc_warnings warnings = {.n = 0};
 	char text[400];
@@ -282,39 +273,11 @@ START_TEST(warnings_are_cut_and_counted)
 	ck_assert_uint_eq(strlen(warnings.text[0]), sizeof(warnings.text[0]) - 1);
 	ck_assert_str_eq(warnings.text[0] + sizeof(warnings.text[0]) - 4, "...");
 }
-END_TEST
 
-START_TEST(dtypes_of_precisions)
+TEST(dtypes_of_precisions)
 {
 	ck_assert_int_eq(sc_precision_dtype(SC_P_TF32), SC_TF32);
 	ck_assert_int_eq(sc_precision_dtype(SC_P_AMP_FP16), SC_FP16);
 	ck_assert_int_eq(sc_precision_dtype(SC_P_AMP_BF16), SC_BF16);
 	ck_assert_int_eq(sc_precision_dtype(SC_P_FP8), SC_FP8);
 }
-END_TEST
-
-static Suite *config_suite(void)
-{
-	Suite *suite = suite_create("config");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, a_whole_request);
-	tcase_add_test(tc, nothing_is_filled_in);
-	tcase_add_loop_test(tc, every_name_of_the_contract_is_known, 0,
-			    sizeof(names) / sizeof(names[0]));
-	tcase_add_test(tc, tables_are_filled);
-	tcase_add_loop_test(tc, bad_requests_are_told, 0, sizeof(bad) / sizeof(bad[0]));
-	tcase_add_test(tc, sections_from_files);
-	tcase_add_test(tc, bad_section_files_are_told);
-	tcase_add_test(tc, overrides_apply_in_order);
-	tcase_add_test(tc, an_overridden_section_is_replaced_whole);
-	tcase_add_test(tc, the_caller_gets_the_origins);
-	tcase_add_test(tc, orders);
-	tcase_add_test(tc, warnings_are_cut_and_counted);
-	tcase_add_test(tc, dtypes_of_precisions);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(config_suite)

@@ -49,7 +49,9 @@ static void check_warnings(size_t n, const char *text)
 		      request.warnings.n, request.warnings.text[0]);
 }
 
-START_TEST(defaults)
+FIXTURE(set_up_catalog, tear_down_catalog)
+
+TEST(defaults)
 {
 	const struct sc_config *config = &request.config;
 
@@ -72,18 +74,16 @@ START_TEST(defaults)
 	ck_assert_uint_gt(request.fabric_profile.nets.n, 0);
 	check_warnings(0, "");
 }
-END_TEST
 
-START_TEST(without_a_pipeline_the_micro_batch_is_the_replicas_batch)
+TEST(without_a_pipeline_the_micro_batch_is_the_replicas_batch)
 {
 	resolve_ok(CLUSTER "gpus: 4\n" MODEL "parallel: {tp: 2}\n" TRAINING);
 	ck_assert_int_eq(request.config.parallel.dp, 2);
 	ck_assert_int_eq(request.config.training.micro_batch, 32);
 	ck_assert_int_eq(request.n_micro_batches, 1);
 }
-END_TEST
 
-START_TEST(gpus_follow_from_the_split)
+TEST(gpus_follow_from_the_split)
 {
 	resolve_ok(CLUSTER MODEL "parallel: {tp: 4, pp: 2, dp: 3}\n" TRAINING);
 	ck_assert_int_eq(request.config.gpus, 24);
@@ -91,9 +91,8 @@ START_TEST(gpus_follow_from_the_split)
 	resolve_ok(CLUSTER "gpus: 8\n" MODEL TRAINING);
 	ck_assert_int_eq(request.config.parallel.dp, 8);
 }
-END_TEST
 
-START_TEST(virtual_stages_interleave)
+TEST(virtual_stages_interleave)
 {
 	resolve_ok(CLUSTER GPUS MODEL "parallel: {tp: 4, pp: 2, virtual_stages: 3}\n" TRAINING);
 	ck_assert_int_eq(request.config.parallel.schedule, SC_SCHED_INTERLEAVED);
@@ -104,9 +103,8 @@ START_TEST(virtual_stages_interleave)
 	ck_assert_int_eq(request.config.parallel.virtual_stages, 1);
 	check_warnings(1, "parallel.virtual_stages 3 has no effect with pp 1; it is taken as 1");
 }
-END_TEST
 
-START_TEST(the_usual_node_is_taken_and_told)
+TEST(the_usual_node_is_taken_and_told)
 {
 	resolve_ok("cluster: {gpu: test-gpu}\ngpus: 4\n" MODEL TRAINING);
 	ck_assert_int_eq(request.config.cluster.gpus_per_node, 8);
@@ -125,16 +123,14 @@ START_TEST(the_usual_node_is_taken_and_told)
 		   "scale_up_gpus: 72}\ngpus: 64\n" MODEL TRAINING);
 	check_warnings(0, "");
 }
-END_TEST
 
-START_TEST(a_node_may_be_partly_filled)
+TEST(a_node_may_be_partly_filled)
 {
 	resolve_ok(CLUSTER "gpus: 12\n" MODEL "training: {global_batch: 12, precision: fp16}\n");
 	check_warnings(1, "gpus 12 do not fill nodes of 8; the last node has 4");
 }
-END_TEST
 
-START_TEST(batches_that_do_not_divide)
+TEST(batches_that_do_not_divide)
 {
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 60, precision: fp16}\n");
 	check_warnings(1, "training.global_batch 60 does not divide over dp 8; the replicas with 8 "
@@ -155,9 +151,8 @@ START_TEST(batches_that_do_not_divide)
 	ck_assert_int_eq(request.n_micro_batches, 1);
 	ck_assert_double_eq(request.last_micro_batch, 8);
 }
-END_TEST
 
-START_TEST(precision_by_device)
+TEST(precision_by_device)
 {
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_BF16);
@@ -168,9 +163,8 @@ START_TEST(precision_by_device)
 	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
 	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
 }
-END_TEST
 
-START_TEST(every_software_profile_is_known)
+TEST(every_software_profile_is_known)
 {
 	static const char *const ids[] = {"default", "primus", "maxtext", "fms-fsdp"};
 
@@ -184,7 +178,6 @@ START_TEST(every_software_profile_is_known)
 		ck_assert_str_eq(request.software.id, ids[i]);
 	}
 }
-END_TEST
 
 static void check_release(const char *model, const char *version, const char *id)
 {
@@ -198,7 +191,7 @@ static void check_release(const char *model, const char *version, const char *id
 	ck_assert_str_eq(request.software.id, id);
 }
 
-START_TEST(a_release_that_can_do_what_the_model_asks_is_taken)
+TEST(a_release_that_can_do_what_the_model_asks_is_taken)
 {
 	check_release("gpt", "", "megatron-lm");
 	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
@@ -207,7 +200,6 @@ START_TEST(a_release_that_can_do_what_the_model_asks_is_taken)
 	check_release("gpt", ", software_version: '23.08'", "megatron-lm-2023");
 	check_release("llama", ", software_version: v2.2", "megatron-lm");
 }
-END_TEST
 
 static void check_layers(const char *model_parallel, const int64_t *want, size_t n)
 {
@@ -221,7 +213,7 @@ static void check_layers(const char *model_parallel, const int64_t *want, size_t
 		ck_assert_int_eq(layers[i], want[i]);
 }
 
-START_TEST(layers_of_stages)
+TEST(layers_of_stages)
 {
 	check_layers("parallel: {tp: 4, pp: 2}\n" MODEL, (int64_t[]){12, 12}, 2);
 	check_layers("parallel: {tp: 4, pp: 2, stage_layers: [10, 14]}\n" MODEL,
@@ -260,25 +252,22 @@ START_TEST(layers_of_stages)
 		     "mtp_layers: 1}\n",
 		     (int64_t[]){4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2}, 16);
 }
-END_TEST
 
-START_TEST(kv_heads_may_be_copied)
+TEST(kv_heads_may_be_copied)
 {
 	resolve_ok(CLUSTER GPUS PARALLEL TRAINING
 		   "model: {family: llama, layers: 24, hidden: 1024, heads: "
 		   "16, kv_heads: 2, seq: 512, vocab: 1000}\n");
 	ck_assert_int_eq(request.config.model.kv_heads, 2);
 }
-END_TEST
 
-START_TEST(a_recommender_needs_no_layers)
+TEST(a_recommender_needs_no_layers)
 {
 	resolve_ok(CLUSTER GPUS "model: {family: dlrm, tables: [{rows: 3, dim: 4}], top_mlp: [1]}\n"
 				"training: {global_batch: 65536, precision: fp16}\n");
 	ck_assert_int_eq(request.config.parallel.dp, 64);
 	ck_assert_int_eq(request.config.model.interaction, SC_INTERACT_DOT);
 }
-END_TEST
 
 static const struct {
 	const char *model, *message;
@@ -297,7 +286,7 @@ static const struct {
 	 "at most 10000000"},
 };
 
-START_TEST(bad_recommenders_are_told)
+LOOP_TEST(bad_recommenders_are_told, N_OF(bad_recommenders))
 {
 	char text[1024];
 
@@ -308,7 +297,6 @@ START_TEST(bad_recommenders_are_told)
 	ck_assert_int_ne(resolve(text), 0);
 	ck_assert_msg(strstr(message(), bad_recommenders[_i].message) != NULL, "%s", message());
 }
-END_TEST
 
 #define MIXED(nodes)                                                         \
 	"cluster: {nodes: [" nodes "], gpus_per_node: 8, nics_per_node: 8, " \
@@ -317,7 +305,7 @@ END_TEST
 #define V100_4 "{gpu: v100-sxm-16gb, count: 4}"
 #define H100_4 "{gpu: h100-sxm-80gb, count: 4}"
 
-START_TEST(nodes_of_several_kinds)
+TEST(nodes_of_several_kinds)
 {
 	const struct sc_gpu_nodes *nodes;
 
@@ -342,9 +330,8 @@ START_TEST(nodes_of_several_kinds)
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL TRAINING);
 	ck_assert_uint_eq(sc_request_n_kinds(&request), 1);
 }
-END_TEST
 
-START_TEST(all_kinds_must_have_the_precision)
+TEST(all_kinds_must_have_the_precision)
 {
 	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_FP16);
@@ -354,7 +341,6 @@ START_TEST(all_kinds_must_have_the_precision)
 	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
 	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -503,7 +489,7 @@ static const struct {
 	 "predicted, so lower micro_batch or model.seq"},
 };
 
-START_TEST(nonsense_is_told)
+LOOP_TEST(nonsense_is_told, N_OF(bad))
 {
 	int rc;
 
@@ -514,9 +500,8 @@ START_TEST(nonsense_is_told)
 	ck_assert_str_eq(message(), bad[_i].message);
 	ck_assert_int_eq(((unsigned char *)&request)[100], 7);
 }
-END_TEST
 
-START_TEST(errors_of_overrides_name_them)
+TEST(errors_of_overrides_name_them)
 {
 	struct sc_config config;
 
@@ -531,7 +516,6 @@ START_TEST(errors_of_overrides_name_them)
 			 "--set: error: model.heads 16 do not split over parallel.tp 32; choose "
 			 "a tp that divides them");
 }
-END_TEST
 
 static int resolve_own(const char *pieces, const char *training)
 {
@@ -547,7 +531,7 @@ static int resolve_own(const char *pieces, const char *training)
 }
 
 /* The last piece that fits wins, those of defaults before the file's own; what is given stays. */
-START_TEST(pieces_of_config_in_a_profile)
+TEST(pieces_of_config_in_a_profile)
 {
 	const struct sc_config *cfg = &request.config;
 	const struct sc_habit *habit;
@@ -577,7 +561,6 @@ START_TEST(pieces_of_config_in_a_profile)
 	ck_assert_int_eq(resolve_own("  - training: {recompute: full}\n", ", recompute: none"), 0);
 	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
 }
-END_TEST
 
 static const struct {
 	const char *pieces, *message;
@@ -594,43 +577,8 @@ static const struct {
 	{"  a: 1\n", "software/own.yaml:5:3: error: config: expected a list"},
 };
 
-START_TEST(bad_pieces_of_config_are_told)
+LOOP_TEST(bad_pieces_of_config_are_told, N_OF(bad_pieces))
 {
 	ck_assert_int_ne(resolve_own(bad_pieces[_i].pieces, ""), 0);
 	ck_assert_msg(strstr(message(), bad_pieces[_i].message), "%s", message());
 }
-END_TEST
-
-static Suite *config_resolve_suite(void)
-{
-	Suite *suite = suite_create("config_resolve");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up_catalog, tear_down_catalog);
-	tcase_add_test(tc, defaults);
-	tcase_add_test(tc, without_a_pipeline_the_micro_batch_is_the_replicas_batch);
-	tcase_add_test(tc, gpus_follow_from_the_split);
-	tcase_add_test(tc, virtual_stages_interleave);
-	tcase_add_test(tc, the_usual_node_is_taken_and_told);
-	tcase_add_test(tc, a_node_may_be_partly_filled);
-	tcase_add_test(tc, batches_that_do_not_divide);
-	tcase_add_test(tc, precision_by_device);
-	tcase_add_test(tc, every_software_profile_is_known);
-	tcase_add_test(tc, a_release_that_can_do_what_the_model_asks_is_taken);
-	tcase_add_test(tc, layers_of_stages);
-	tcase_add_test(tc, kv_heads_may_be_copied);
-	tcase_add_test(tc, a_recommender_needs_no_layers);
-	tcase_add_loop_test(tc, bad_recommenders_are_told, 0,
-			    sizeof(bad_recommenders) / sizeof(bad_recommenders[0]));
-	tcase_add_test(tc, nodes_of_several_kinds);
-	tcase_add_test(tc, all_kinds_must_have_the_precision);
-	tcase_add_loop_test(tc, nonsense_is_told, 0, sizeof(bad) / sizeof(bad[0]));
-	tcase_add_test(tc, errors_of_overrides_name_them);
-	tcase_add_test(tc, pieces_of_config_in_a_profile);
-	tcase_add_loop_test(tc, bad_pieces_of_config_are_told, 0,
-			    sizeof(bad_pieces) / sizeof(bad_pieces[0]));
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(config_resolve_suite)

@@ -33,7 +33,9 @@ static void set_up_base(void)
 		0);
 }
 
-START_TEST(cells_go_over_the_base)
+FIXTURE(set_up_base, tear_down)
+
+TEST(cells_go_over_the_base)
 {
 	ck_assert_int_eq(bind("case,gpus,parallel.tp,measured_ms,notes,training.recompute\n"
 			      "a,16,,1,x,full\n"
@@ -53,9 +55,8 @@ START_TEST(cells_go_over_the_base)
 	ck_assert_uint_eq(sc_config_origin(&config, "parallel.tp")->line, 3);
 	ck_assert_uint_eq(sc_config_origin(&config, "gpus")->line, 1);
 }
-END_TEST
 
-START_TEST(unknown_dotted_headers_are_errors)
+TEST(unknown_dotted_headers_are_errors)
 {
 	ck_assert_int_ne(bind("case,parallel.tpp\na,1\n"), 0);
 	ck_assert_str_eq(message(),
@@ -68,9 +69,8 @@ START_TEST(unknown_dotted_headers_are_errors)
 	ck_assert_int_eq(bind("sharding.planner,sharding.bw_ratio\nhugectr,7\n"), 0);
 	ck_assert_int_eq(row(0), 0);
 }
-END_TEST
 
-START_TEST(bad_cells_name_row_and_key)
+TEST(bad_cells_name_row_and_key)
 {
 	ck_assert_int_eq(bind("case,parallel.tp\na,1\nb,x\n"), 0);
 	ck_assert_int_eq(row(0), 0);
@@ -81,9 +81,8 @@ START_TEST(bad_cells_name_row_and_key)
 			 "\"x\"");
 	ck_assert_int_eq(config.gpus, 77);
 }
-END_TEST
 
-START_TEST(a_model_replaces_the_bases)
+TEST(a_model_replaces_the_bases)
 {
 	write_file("models/m.yaml", "family: llama\nhidden: 64\n");
 	write_file("clusters/c.yaml", "gpu: test-gpu\n");
@@ -118,9 +117,8 @@ START_TEST(a_model_replaces_the_bases)
 				     "models/bad.yaml:2:1: unknown key \"model.hiden\"; did you "
 				     "mean \"model.hidden\"?"));
 }
-END_TEST
 
-START_TEST(errors_of_a_row_say_which)
+TEST(errors_of_a_row_say_which)
 {
 	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_request request;
@@ -137,21 +135,3 @@ START_TEST(errors_of_a_row_say_which)
 		strstr(message(), "t.csv:3: error: cluster.gpu: unknown GPU \"none\""));
 	sc_catalog_destroy(catalog);
 }
-END_TEST
-
-static Suite *config_table_suite(void)
-{
-	Suite *suite = suite_create("config_table");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up_base, tear_down);
-	tcase_add_test(tc, cells_go_over_the_base);
-	tcase_add_test(tc, unknown_dotted_headers_are_errors);
-	tcase_add_test(tc, bad_cells_name_row_and_key);
-	tcase_add_test(tc, a_model_replaces_the_bases);
-	tcase_add_test(tc, errors_of_a_row_say_which);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(config_table_suite)

@@ -1,7 +1,4 @@
 /* The walk on graphs computed by hand; that it covers any timeline is in test_simulate_properties.c. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "sim_fixture.h"
 
@@ -61,17 +58,18 @@ static struct sc_cost owned(double us, enum sc_owner owner)
 	return cost;
 }
 
-START_TEST(test_nothing)
+FIXTURE(setup, teardown)
+
+TEST(test_nothing)
 {
 	ck_assert_int_eq(fixture_run(&f), SC_OK);
 	sc_critical_path_walk(&f.g, &f.tl, SC_NONE, &f.path);
 	ck_assert_uint_eq(f.path.segments.n, 0);
 	ck_owner(SC_OWN_OTHER, 0);
 }
-END_TEST
 
 /* Two lanes: the path changes lane over the dep; the shorter branch is not on it. */
-START_TEST(test_deps)
+TEST(test_deps)
 {
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c), side = add_lane(&f, c);
 	const uint32_t a = add_node(&f, lane, owned(3, SC_OWN_COMPUTE));
@@ -88,10 +86,9 @@ START_TEST(test_deps)
 	ck_owner(SC_OWN_OPTIMIZER, 2);
 	CK_PATH(d, {a, a, SC_BY_NONE, 0, 3}, {b, b, SC_BY_DEP, 3, 12}, {d, d, SC_BY_LANE, 12, 13});
 }
-END_TEST
 
 /* Both end at 5; the lowest node is taken, and along its lane rather than its dep. */
-START_TEST(test_ties)
+TEST(test_ties)
 {
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c), side = add_lane(&f, c);
 	const uint32_t other = add_node(&f, side, work(0, 3)),
@@ -102,10 +99,9 @@ START_TEST(test_ties)
 	sc_graph_add_dep(&f.g, last, other);
 	CK_PATH(SC_NONE, {first, first, SC_BY_NONE, 0, 3}, {last, last, SC_BY_LANE, 3, 5});
 }
-END_TEST
 
 /* The path leaves a member for the peer that came last, and its own cost before it arrived. */
-START_TEST(test_peer)
+TEST(test_peer)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
@@ -124,10 +120,9 @@ START_TEST(test_peer)
 	ck_owner(SC_OWN_HOST, 2);
 	ck_owner(SC_OWN_COMM, 4);
 }
-END_TEST
 
 /* A member with its own cost from the very beginning. */
-START_TEST(test_member_first)
+TEST(test_member_first)
 {
 	const uint32_t c[1] = {add_class(&f, 1)};
 	const struct sc_cost before = owned(2, SC_OWN_HOST);
@@ -140,11 +135,10 @@ START_TEST(test_member_first)
 	ck_owner(SC_OWN_HOST, 2);
 	ck_owner(SC_OWN_COMM, 4);
 }
-END_TEST
 
 /* The second kernel waits from 2 for SMs that the first has: that time is named after it, and is
  * compute, as what the first did. */
-START_TEST(test_waiting)
+TEST(test_waiting)
 {
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c);
 	struct sc_cost big = owned(8, SC_OWN_COMPUTE), small = owned(3, SC_OWN_MEMORY);
@@ -161,10 +155,9 @@ START_TEST(test_waiting)
 	ck_owner(SC_OWN_HOST, 0);
 	CK_PATH(before, {before, before, SC_BY_NONE, 0, 2});
 }
-END_TEST
 
 /* The holder of the SMs waited for its own peer until 6: from there the path is the peer's. */
-START_TEST(test_waiting_for_a_member)
+TEST(test_waiting_for_a_member)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane = add_lane(&f, c[0]), far = add_lane(&f, c[1]);
@@ -184,10 +177,9 @@ START_TEST(test_waiting_for_a_member)
 	ck_owner(SC_OWN_COMPUTE, 7);
 	ck_owner(SC_OWN_COMM, 5);
 }
-END_TEST
 
 /* The holder goes on with fewer SMs after it gave some at its wave boundary, at 5. */
-START_TEST(test_waiting_for_a_wave)
+TEST(test_waiting_for_a_wave)
 {
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c);
 	struct sc_cost kernel = owned(20, SC_OWN_COMPUTE), coll = owned(30, SC_OWN_COMM);
@@ -208,10 +200,9 @@ START_TEST(test_waiting_for_a_wave)
 	ck_assert_uint_ne(delay, m);
 	ck_assert_double_eq_tol(f.tl.end_us[k], 23.75, 1e-9); /* 5 + 15 / 0.8 */
 }
-END_TEST
 
 /* Shares of a cost that do not sum to 1 leave the rest to OTHER. */
-START_TEST(test_owners_sum)
+TEST(test_owners_sum)
 {
 	const uint32_t lane = add_lane(&f, add_class(&f, 1));
 	struct sc_cost cost = owned(10, SC_OWN_COMM);
@@ -226,25 +217,3 @@ START_TEST(test_owners_sum)
 	ck_owner(SC_OWN_COMPUTE, 5);
 	ck_owner(SC_OWN_OTHER, 3.5);
 }
-END_TEST
-
-static Suite *path_suite(void)
-{
-	Suite *suite = suite_create("critical_path");
-	TCase *tcase = tcase_create("critical_path");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, test_nothing);
-	tcase_add_test(tcase, test_deps);
-	tcase_add_test(tcase, test_ties);
-	tcase_add_test(tcase, test_peer);
-	tcase_add_test(tcase, test_member_first);
-	tcase_add_test(tcase, test_waiting);
-	tcase_add_test(tcase, test_waiting_for_a_member);
-	tcase_add_test(tcase, test_waiting_for_a_wave);
-	tcase_add_test(tcase, test_owners_sum);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(path_suite)

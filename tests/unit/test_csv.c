@@ -1,15 +1,9 @@
 /* The CSV reader: RFC 4180, its limits, and files plain and gzip. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 #include "base/csv.h"
 #include "base/strbuf.h"
 #include "runner.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 enum { PATH_BYTES = 32 };
 
@@ -70,7 +64,9 @@ static const struct {
 	{"a;b\n1;2\n", 1, 1, "a;b|1;2|"},
 };
 
-START_TEST(test_good)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(test_good, N_OF(good))
 {
 	struct sc_strbuf cells = {0};
 
@@ -86,7 +82,6 @@ START_TEST(test_good)
 	ck_assert_str_eq(sc_strbuf_get(&cells), good[_i].cells);
 	sc_strbuf_release(&cells);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -120,40 +115,36 @@ static const struct {
 	 "or CR LF"},
 };
 
-START_TEST(test_bad)
+LOOP_TEST(test_bad, N_OF(bad))
 {
 	ck_assert_int_eq(parse(bad[_i].text), -SC_EFORMAT);
 	ck_assert_str_eq(error_text(), bad[_i].message);
 	ck_assert_ptr_null(csv.cell);
 }
-END_TEST
 
-START_TEST(test_lines)
+TEST(test_lines)
 {
 	ck_assert_int_eq(parse("a,b\n1,2\n\"x\n\ny\",3\n4,5\n"), 0);
 	ck_assert_uint_eq(csv.line[0], 2);
 	ck_assert_uint_eq(csv.line[1], 3);
 	ck_assert_uint_eq(csv.line[2], 6);
 }
-END_TEST
 
-START_TEST(test_column)
+TEST(test_column)
 {
 	ck_assert_int_eq(parse("case,parallel.tp\n"), 0);
 	ck_assert_int_eq(sc_csv_column(&csv, "parallel.tp"), 1);
 	ck_assert_int_eq(sc_csv_column(&csv, "parallel"), -1);
 	ck_assert_str_eq(csv.file, "t.csv");
 }
-END_TEST
 
-START_TEST(test_nul_byte)
+TEST(test_nul_byte)
 {
 	ck_assert_int_eq(
 		sc_csv_parse(&(struct sc_source){"a\n1\0\n", 5, "t.csv"}, &arena, &csv, &err),
 		-SC_EFORMAT);
 	ck_assert_str_eq(error_text(), "t.csv: error: contains a NUL byte; is it a CSV file?");
 }
-END_TEST
 
 static void append_columns(struct sc_strbuf *text, int n)
 {
@@ -161,7 +152,7 @@ static void append_columns(struct sc_strbuf *text, int n)
 		sc_strbuf_printf(text, "%sc%d", i ? "," : "", i);
 }
 
-START_TEST(test_too_many_columns)
+TEST(test_too_many_columns)
 {
 	struct sc_strbuf text = {0};
 
@@ -173,9 +164,8 @@ START_TEST(test_too_many_columns)
 	ck_assert_str_eq(error_text(), "t.csv:1: error: too many columns; at most 1024 are read");
 	sc_strbuf_release(&text);
 }
-END_TEST
 
-START_TEST(test_long_cell)
+TEST(test_long_cell)
 {
 	char *text = sc_xmalloc(SC_CSV_MAX_CELL + 8);
 
@@ -190,9 +180,8 @@ START_TEST(test_long_cell)
 			 "t.csv:2: error: a cell is too long; at most 1048576 bytes are read");
 	free(text);
 }
-END_TEST
 
-START_TEST(test_too_large)
+TEST(test_too_large)
 {
 	ck_assert_int_eq(
 		sc_csv_parse(&(struct sc_source){"", (size_t)SC_CSV_MAX_BYTES + 1, "t.csv"}, &arena,
@@ -201,7 +190,6 @@ START_TEST(test_too_large)
 	ck_assert_str_eq(error_text(),
 			 "t.csv: error: the file is too large; at most 1 GiB is read");
 }
-END_TEST
 
 /* A file without a name, gone when closed; opened again through its descriptor. */
 static FILE *temp_file(char path[PATH_BYTES], const void *data, size_t n)
@@ -227,7 +215,7 @@ static FILE *temp_gz(char path[PATH_BYTES], const char *text, int n_times)
 	return file;
 }
 
-START_TEST(test_load_plain)
+TEST(test_load_plain)
 {
 	char path[PATH_BYTES];
 	FILE *file = temp_file(path, "a,b\n1,2\n", 8);
@@ -237,10 +225,9 @@ START_TEST(test_load_plain)
 	ck_assert_str_eq(csv.file, path);
 	fclose(file);
 }
-END_TEST
 
 /* Known by its content: the name does not end in .gz. */
-START_TEST(test_load_gz)
+TEST(test_load_gz)
 {
 	char path[PATH_BYTES];
 	FILE *file = temp_gz(path, "aaa,bbb\n", 1);
@@ -249,10 +236,9 @@ START_TEST(test_load_gz)
 	ck_assert_str_eq(csv.header[1], "bbb");
 	fclose(file);
 }
-END_TEST
 
 /* Larger than the first buffers: it grows as the text comes out. */
-START_TEST(test_load_large_gz)
+TEST(test_load_large_gz)
 {
 	char path[PATH_BYTES];
 	FILE *file = temp_gz(path, "one,two\n", 20000);
@@ -261,7 +247,6 @@ START_TEST(test_load_large_gz)
 	ck_assert_uint_eq(csv.n_rows, 19999);
 	fclose(file);
 }
-END_TEST
 
 static void expect_bad_gz(const char *data, size_t n)
 {
@@ -276,7 +261,7 @@ static void expect_bad_gz(const char *data, size_t n)
 }
 
 /* Cut off at every length, or with a wrong checksum: an error, never a shorter table. */
-START_TEST(test_load_bad_gz)
+TEST(test_load_bad_gz)
 {
 	char path[PATH_BYTES], data[512];
 	FILE *file = temp_gz(path, "a,b\n1,2\n3,4\n", 1);
@@ -291,9 +276,8 @@ START_TEST(test_load_bad_gz)
 	data[n - 6] ^= 1;
 	expect_bad_gz(data, n);
 }
-END_TEST
 
-START_TEST(test_load_system_errors)
+TEST(test_load_system_errors)
 {
 	ck_assert_int_eq(sc_csv_load("no/such.csv", &arena, &csv, &err), -SC_EIO);
 	ck_assert_str_eq(error_text(),
@@ -302,29 +286,3 @@ START_TEST(test_load_system_errors)
 	ck_assert_int_eq(sc_csv_load("/", &arena, &csv, &err), -SC_EIO);
 	ck_assert_str_eq(error_text(), "/: error: is a folder; name a file");
 }
-END_TEST
-
-static Suite *csv_suite(void)
-{
-	Suite *suite = suite_create("csv");
-	TCase *tcase = tcase_create("csv");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_loop_test(tcase, test_good, 0, N_OF(good));
-	tcase_add_loop_test(tcase, test_bad, 0, N_OF(bad));
-	tcase_add_test(tcase, test_lines);
-	tcase_add_test(tcase, test_column);
-	tcase_add_test(tcase, test_nul_byte);
-	tcase_add_test(tcase, test_too_many_columns);
-	tcase_add_test(tcase, test_long_cell);
-	tcase_add_test(tcase, test_too_large);
-	tcase_add_test(tcase, test_load_plain);
-	tcase_add_test(tcase, test_load_gz);
-	tcase_add_test(tcase, test_load_large_gz);
-	tcase_add_test(tcase, test_load_bad_gz);
-	tcase_add_test(tcase, test_load_system_errors);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(csv_suite)

@@ -11,7 +11,9 @@ static int load(const char *id, struct sc_device *device)
 	return sc_device_load(id, &arena, device, &err);
 }
 
-START_TEST(a_file_goes_over_its_defaults)
+FIXTURE(set_up, tear_down)
+
+TEST(a_file_goes_over_its_defaults)
 {
 	struct sc_device device;
 
@@ -27,9 +29,8 @@ START_TEST(a_file_goes_over_its_defaults)
 	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_TF32), 150);
 	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_FP8), 0);
 }
-END_TEST
 
-START_TEST(unknown_ids_name_the_nearest)
+TEST(unknown_ids_name_the_nearest)
 {
 	struct sc_device device;
 
@@ -40,7 +41,6 @@ START_TEST(unknown_ids_name_the_nearest)
 	ck_assert_int_eq(load("", &device), -SC_EVALUE);
 	ck_assert_ptr_nonnull(strstr(err.text, "unknown GPU \"\""));
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -76,7 +76,7 @@ static const struct {
 	 "error: devices/bad.yaml: its id is \"test-gpu\"; it must be the file's name"},
 };
 
-START_TEST(bad_files_are_told)
+LOOP_TEST(bad_files_are_told, N_OF(bad_files))
 {
 	struct sc_device device = {.sm_count = 12345};
 
@@ -85,9 +85,8 @@ START_TEST(bad_files_are_told)
 	ck_assert_str_eq(message(), bad_files[_i].message);
 	ck_assert_int_eq(device.sm_count, 12345);
 }
-END_TEST
 
-START_TEST(a_missing_coefficient_is_told)
+TEST(a_missing_coefficient_is_told)
 {
 	struct sc_device device;
 
@@ -102,9 +101,8 @@ START_TEST(a_missing_coefficient_is_told)
 			 "devices/less.yaml: error: missing key \"gemm.eff_simt\"; give it "
 			 "here or in the file of defaults");
 }
-END_TEST
 
-START_TEST(every_shipped_device_loads)
+TEST(every_shipped_device_loads)
 {
 	const char *const *ids;
 	size_t n = sc_config_ids("devices", &arena, &ids), n_loaded = 0;
@@ -121,9 +119,8 @@ START_TEST(every_shipped_device_loads)
 	}
 	ck_assert_uint_gt(n_loaded, 30);
 }
-END_TEST
 
-START_TEST(every_shipped_software_loads)
+TEST(every_shipped_software_loads)
 {
 	const char *const *ids;
 	size_t n = sc_config_ids("software", &arena, &ids);
@@ -137,9 +134,8 @@ START_TEST(every_shipped_software_loads)
 		ck_assert_str_eq(software.id, ids[i]);
 	}
 }
-END_TEST
 
-START_TEST(software_is_checked_like_devices)
+TEST(software_is_checked_like_devices)
 {
 	struct sc_software software;
 
@@ -159,9 +155,8 @@ START_TEST(software_is_checked_like_devices)
 	ck_assert_str_eq(err.text, "software/other.yaml: its id is \"another\"; it must be the "
 				   "file's name");
 }
-END_TEST
 
-START_TEST(sizes_of_formats)
+TEST(sizes_of_formats)
 {
 	ck_assert_double_eq(sc_dtype_bytes(SC_FP32), 4);
 	ck_assert_double_eq(sc_dtype_bytes(SC_TF32), 4);
@@ -169,7 +164,6 @@ START_TEST(sizes_of_formats)
 	ck_assert_double_eq(sc_dtype_bytes(SC_BF16), 2);
 	ck_assert_double_eq(sc_dtype_bytes(SC_FP8), 1);
 }
-END_TEST
 
 /* As drivers write them. */
 static const struct {
@@ -190,7 +184,7 @@ static const struct {
 	{"", NULL},
 };
 
-START_TEST(gpus_as_traces_name_them)
+LOOP_TEST(gpus_as_traces_name_them, N_OF(NAMES))
 {
 	const char *id = sc_device_named(NAMES[_i].gpu, &arena);
 
@@ -199,25 +193,3 @@ START_TEST(gpus_as_traces_name_them)
 	else
 		ck_assert_ptr_null(id);
 }
-END_TEST
-
-static Suite *device_suite(void)
-{
-	Suite *suite = suite_create("device");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, a_file_goes_over_its_defaults);
-	tcase_add_test(tc, unknown_ids_name_the_nearest);
-	tcase_add_loop_test(tc, bad_files_are_told, 0, sizeof(bad_files) / sizeof(bad_files[0]));
-	tcase_add_test(tc, a_missing_coefficient_is_told);
-	tcase_add_test(tc, every_shipped_device_loads);
-	tcase_add_test(tc, every_shipped_software_loads);
-	tcase_add_test(tc, software_is_checked_like_devices);
-	tcase_add_test(tc, sizes_of_formats);
-	tcase_add_loop_test(tc, gpus_as_traces_name_them, 0, sizeof(NAMES) / sizeof(NAMES[0]));
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(device_suite)

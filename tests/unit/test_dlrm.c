@@ -62,7 +62,9 @@ static const char *const CASES[] = {
 };
 enum { N_CASES = sizeof(CASES) / sizeof(CASES[0]) };
 
-START_TEST(folded_and_unfolded_agree)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(folded_and_unfolded_agree, N_CASES)
 {
 	struct sc_request *req = request(CASES[_i]);
 	struct sc_predict_opts opts;
@@ -76,9 +78,8 @@ START_TEST(folded_and_unfolded_agree)
 	ck_assert_msg(fabs(unfolded->iteration_ms / folded - 1) < 1e-9, "%.9f %.9f ms: %s", folded,
 		      unfolded->iteration_ms, CASES[_i]);
 }
-END_TEST
 
-START_TEST(parts_sum_to_the_iteration)
+LOOP_TEST(parts_sum_to_the_iteration, n_cases(N_CASES))
 {
 	struct sc_prediction *out = run_plan(request(CASES[nth_case(_i, N_CASES)]), NULL);
 	double sum = 0, path = 0;
@@ -101,10 +102,9 @@ START_TEST(parts_sum_to_the_iteration)
 					1e-9 * out->iteration_ms);
 	}
 }
-END_TEST
 
 /* Longest node <= iteration; all of it <= its nodes one after another. */
-START_TEST(between_longest_and_serial)
+LOOP_TEST(between_longest_and_serial, n_cases(N_CASES))
 {
 	struct sc_prediction *out = run_kept(request(CASES[nth_case(_i, N_CASES)]));
 	const struct sc_graph *g = sc_predictor_graph(predictor);
@@ -121,11 +121,10 @@ START_TEST(between_longest_and_serial)
 	ck_assert_double_le(t->total_us, serial * (1 + 1e-9));
 	ck_assert_double_gt(out->iteration_ms, 0);
 }
-END_TEST
 
 /* The third step, which is the one predicted, takes what all after it do, but for the last: nothing runs
  * beside its end. */
-START_TEST(steps_become_steady)
+LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 {
 	enum { N_STEPS = 7 };
 	struct sc_request *req = request(CASES[nth_case(_i, N_CASES)]);
@@ -157,9 +156,8 @@ START_TEST(steps_become_steady)
 	sc_graph_release(&graph);
 	sc_simulator_destroy(sim);
 }
-END_TEST
 
-START_TEST(faster_parts_are_never_slower)
+LOOP_TEST(faster_parts_are_never_slower, n_cases(N_CASES))
 {
 	struct sc_request *req = request(CASES[nth_case(_i, N_CASES)]);
 	struct sc_predict_opts opts;
@@ -175,9 +173,8 @@ START_TEST(faster_parts_are_never_slower)
 			      "part %d: %s", part, CASES[nth_case(_i, N_CASES)]);
 	}
 }
-END_TEST
 
-START_TEST(one_gpu_exchanges_nothing)
+TEST(one_gpu_exchanges_nothing)
 {
 	struct sc_prediction *out = run_kept(request("gpus=1"));
 
@@ -185,9 +182,8 @@ START_TEST(one_gpu_exchanges_nothing)
 	ck_assert_double_eq_tol(out->reading.breakdown_ms[SC_OWN_COMM], 0, 1e-12);
 	ck_assert_double_eq_tol(out->reading.breakdown_ms[SC_OWN_PEER], 0, 1e-12);
 }
-END_TEST
 
-START_TEST(more_gpus_have_less_each)
+TEST(more_gpus_have_less_each)
 {
 	static const char *const gpus[] = {"gpus=1", "gpus=2", "gpus=4", GPUS8};
 	double before = INFINITY;
@@ -204,11 +200,10 @@ START_TEST(more_gpus_have_less_each)
 		sc_dlrm_release(&dlrm);
 	}
 }
-END_TEST
 
 static struct sc_straggler slow = {.slowdown = 1.5};
 
-START_TEST(a_straggler_slows_all)
+TEST(a_straggler_slows_all)
 {
 	static int64_t rank[] = {3};
 	struct sc_request *req = request(
@@ -222,10 +217,9 @@ START_TEST(a_straggler_slows_all)
 	ck_assert_double_gt(with, 1.1 * base);
 	ck_assert_double_lt(with, 1.51 * base);
 }
-END_TEST
 
 /* Host costs are another matter: the plan is the same, so each kind's kernels decide. */
-START_TEST(mixed_clusters_lie_between)
+TEST(mixed_clusters_lie_between)
 {
 	static struct sc_gpu_nodes mixed[] = {{"h100-sxm-80gb", 1}, {"a100-sxm-80gb", 1}};
 	static struct sc_gpu_nodes fast[] = {{"h100-sxm-80gb", 2}}, old[] = {{"a100-sxm-80gb", 2}};
@@ -254,10 +248,9 @@ START_TEST(mixed_clusters_lie_between)
 	ck_assert_double_gt(ms[1], ms[0]);
 	ck_assert_double_le(ms[1], 1.02 * ms[2]);
 }
-END_TEST
 
 /* 4,097 samples over 4 GPUs: one has 1,025, and all wait for it. */
-START_TEST(batch_that_does_not_divide)
+TEST(batch_that_does_not_divide)
 {
 	struct sc_dlrm dlrm;
 	double even, odd;
@@ -270,11 +263,10 @@ START_TEST(batch_that_does_not_divide)
 	ck_assert_double_ge(odd, even);
 	ck_assert_double_lt(odd, 1.01 * even);
 }
-END_TEST
 
 /* Small tables and batches: kernels of less than a wave beside others. Under one plan. What ends sooner may let what
  * shares memory with the longest begin sooner (Graham 1969): 2 %. */
-START_TEST(more_lookups_take_longer)
+LOOP_TEST(more_lookups_take_longer, n_cases(N_RANDOM))
 {
 	static const char *const GPUS[] = {"b200-sxm-180gb", "h100-sxm-80gb", "a100-sxm-80gb",
 					   "v100-sxm-16gb", "mi300x"};
@@ -316,9 +308,8 @@ START_TEST(more_lookups_take_longer)
 		most_ms = fmax(most_ms, ms);
 	}
 }
-END_TEST
 
-START_TEST(larger_batches_take_longer)
+LOOP_TEST(larger_batches_take_longer, n_cases(N_CASES))
 {
 	double before = 0;
 	char text[256];
@@ -333,7 +324,6 @@ START_TEST(larger_batches_take_longer)
 		before = ms;
 	}
 }
-END_TEST
 
 /* ---- habits ---- */
 
@@ -351,7 +341,7 @@ static void compare(const char *overrides, size_t offset, double *off, double *o
 #define HABIT(name) offsetof(struct sc_dlrm_habits, name)
 #define BIG GPUS8 "training.global_batch=65536 training.software=hugectr "
 
-START_TEST(indices_ahead_hide_their_exchange)
+TEST(indices_ahead_hide_their_exchange)
 {
 	struct sc_request *req = request(BIG);
 	double none, now, ahead;
@@ -367,9 +357,8 @@ START_TEST(indices_ahead_hide_their_exchange)
 	ck_assert_double_lt(ahead, now);
 	ck_assert_double_ge(ahead, none);
 }
-END_TEST
 
-START_TEST(what_habits_gain)
+TEST(what_habits_gain)
 {
 	static const struct {
 		const char *overrides;
@@ -391,9 +380,8 @@ START_TEST(what_habits_gain)
 		ck_assert_msg(on < off, "habit %zu: %g ms, without %g", i, on, off);
 	}
 }
-END_TEST
 
-START_TEST(graphs_launch_at_once)
+TEST(graphs_launch_at_once)
 {
 	struct sc_request *req = request("training.cuda_graphs=false training.global_batch=256");
 	double eager;
@@ -404,7 +392,6 @@ START_TEST(graphs_launch_at_once)
 	req->config.training.cuda_graphs = true;
 	ck_assert_double_lt(ms_of(req), 0.7 * eager);
 }
-END_TEST
 
 /* Longest member of the dense gradients' reduction, us. */
 static double longest_reduction(const struct sc_request *req)
@@ -424,7 +411,7 @@ static double longest_reduction(const struct sc_request *req)
 }
 
 /* Nobody else has the bottom MLP of one rank: its gradients are not reduced. */
-START_TEST(bottom_of_one_rank_is_not_reduced)
+TEST(bottom_of_one_rank_is_not_reduced)
 {
 	double small = longest_reduction(
 		request(GPUS8 "training.software=nvidia-dlrm-pt model.bottom_mlp=64,64"));
@@ -434,11 +421,10 @@ START_TEST(bottom_of_one_rank_is_not_reduced)
 	ck_assert_double_gt(small, 0);
 	ck_assert_double_eq_tol(large, small, 1e-3 * small);
 }
-END_TEST
 
 /* ---- names ---- */
 
-START_TEST(names_of_what_runs)
+TEST(names_of_what_runs)
 {
 	static const enum sc_op_name always[] = {
 		SC_NAME_TABLE_LOOKUP, SC_NAME_TABLE_UPDATE, SC_NAME_BOTTOM_MLP, SC_NAME_TOP_MLP,
@@ -457,9 +443,8 @@ START_TEST(names_of_what_runs)
 	run_kept(req);
 	ck_assert_int_eq(count_nodes(SC_NAME_INDEX_EXCHANGE), 0);
 }
-END_TEST
 
-START_TEST(names_by_placement)
+TEST(names_by_placement)
 {
 	struct sc_request *req = request("");
 	struct sc_predict_opts opts;
@@ -482,11 +467,10 @@ START_TEST(names_by_placement)
 	ck_assert_int_gt(count_nodes(SC_NAME_ROW_PREFETCH), 0);
 	sc_shard_plan_release(&plan);
 }
-END_TEST
 
 /* ---- memory ---- */
 
-START_TEST(fullest_rank_is_told)
+TEST(fullest_rank_is_told)
 {
 	static struct sc_table huge;
 	struct sc_request *req;
@@ -504,38 +488,3 @@ START_TEST(fullest_rank_is_told)
 	out = run_plan(req, NULL);
 	ck_assert_double_lt(out->memory.total_gib, out->memory.capacity_gib);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("dlrm");
-	TCase *ways = tcase_create("ways"), *facts = tcase_create("facts");
-
-	tcase_add_checked_fixture(ways, set_up, tear_down);
-	tcase_set_timeout(ways, 30);
-	tcase_add_loop_test(ways, folded_and_unfolded_agree, 0, N_CASES);
-	tcase_add_loop_test(ways, parts_sum_to_the_iteration, 0, n_cases(N_CASES));
-	tcase_add_loop_test(ways, between_longest_and_serial, 0, n_cases(N_CASES));
-	tcase_add_loop_test(ways, steps_become_steady, 0, n_cases(N_CASES));
-	tcase_add_loop_test(ways, faster_parts_are_never_slower, 0, n_cases(N_CASES));
-	tcase_add_loop_test(ways, larger_batches_take_longer, 0, n_cases(N_CASES));
-	tcase_add_loop_test(ways, more_lookups_take_longer, 0, n_cases(N_RANDOM));
-	suite_add_tcase(suite, ways);
-	tcase_add_checked_fixture(facts, set_up, tear_down);
-	tcase_add_test(facts, one_gpu_exchanges_nothing);
-	tcase_add_test(facts, more_gpus_have_less_each);
-	tcase_add_test(facts, a_straggler_slows_all);
-	tcase_add_test(facts, mixed_clusters_lie_between);
-	tcase_add_test(facts, batch_that_does_not_divide);
-	tcase_add_test(facts, indices_ahead_hide_their_exchange);
-	tcase_add_test(facts, what_habits_gain);
-	tcase_add_test(facts, graphs_launch_at_once);
-	tcase_add_test(facts, bottom_of_one_rank_is_not_reduced);
-	tcase_add_test(facts, names_of_what_runs);
-	tcase_add_test(facts, names_by_placement);
-	tcase_add_test(facts, fullest_rank_is_told);
-	suite_add_tcase(suite, facts);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

@@ -47,7 +47,9 @@ static void count_shards(int *counts, double *elements)
 	}
 }
 
-START_TEST(memory_balanced_keeps_counts_even)
+FIXTURE(set_up, tear_down)
+
+TEST(memory_balanced_keeps_counts_even)
 {
 	int counts[4];
 	double elements[4];
@@ -65,10 +67,9 @@ START_TEST(memory_balanced_keeps_counts_even)
 		ck_assert_int_eq((int)dlrm.plan.tables.at[i].type, SC_TABLE_WISE);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
 /* The three tables with most lookups, which have the fewest rows, lie apart. */
-START_TEST(lookups_go_apart)
+TEST(lookups_go_apart)
 {
 	int32_t a, b, c;
 
@@ -79,10 +80,9 @@ START_TEST(lookups_go_apart)
 	ck_assert(a != b && b != c && a != c);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
 /* The limit lies between the sizes of "e" and "f", and of "j" halved. */
-START_TEST(large_tables_are_cut_into_columns)
+TEST(large_tables_are_cut_into_columns)
 {
 	plan_of("sharding.planner=memory_balanced sharding.column_slice_elements=3500000");
 	for (size_t i = 0; i < dlrm.plan.tables.n; i++) {
@@ -106,10 +106,9 @@ START_TEST(large_tables_are_cut_into_columns)
 	ck_assert_uint_eq(placement_of("j")->n_shards, 4);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
 /* NVIDIA's PyTorch DLRM: rank 0 of 5 or more GPUs has the bottom MLP and no tables. */
-START_TEST(rank_with_the_bottom_has_no_tables)
+TEST(rank_with_the_bottom_has_no_tables)
 {
 	int counts[8];
 	double elements[8];
@@ -125,10 +124,9 @@ START_TEST(rank_with_the_bottom_has_no_tables)
 	ck_assert_int_ge(counts[0], 2);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
 /* "a" holds 10,000 * 64 * 4 = 2.56e6 bytes, "j" ten times that. */
-START_TEST(hugectr_replicates_what_is_small)
+TEST(hugectr_replicates_what_is_small)
 {
 	plan_of("sharding.planner=hugectr sharding.dp_threshold_gb=0.003");
 	for (size_t i = 0; i < dlrm.plan.tables.n; i++) {
@@ -148,9 +146,8 @@ START_TEST(hugectr_replicates_what_is_small)
 	ck_assert_int_ne((int)placement_of("e")->type, SC_DATA_PARALLEL);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
-START_TEST(software_has_its_planner)
+TEST(software_has_its_planner)
 {
 	static const struct {
 		const char *overrides;
@@ -185,7 +182,6 @@ START_TEST(software_has_its_planner)
 		ck_assert_int_eq((int)sc_request_planner(req), (int)own[i].planner);
 	}
 }
-END_TEST
 
 static const char *const PLANNERS[] = {"stepcast", "torchrec", "hugectr", "memory_balanced",
 				       "lookups"};
@@ -196,7 +192,7 @@ enum {
 };
 
 /* Every planner places every table once, whatever the number of GPUs; sc_dlrm_init proves it. */
-START_TEST(every_planner_for_any_gpus)
+LOOP_TEST(every_planner_for_any_gpus, n_cases(N_PLANNERS *N_COUNTS))
 {
 	const int i = nth_case(_i, N_PLANNERS * N_COUNTS);
 	char text[128];
@@ -209,10 +205,9 @@ START_TEST(every_planner_for_any_gpus)
 		sc_shard_plan_check_tables(&dlrm.plan, dlrm.tables.at, dlrm.tables.n, NULL), 0);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
 /* TorchRec's planner keeps 15 % of a GPU's memory free, once, and counts the optimizer's state. */
-START_TEST(torchrec_fills_the_memory_it_has)
+LOOP_TEST(torchrec_fills_the_memory_it_has, 5)
 {
 	static const struct {
 		const char *optimizer;
@@ -234,7 +229,6 @@ START_TEST(torchrec_fills_the_memory_it_has)
 	ck_assert_int_eq(dlrm.plan.tables.at[0].tier == SC_TIER_HBM, cases[_i].tier == SC_TIER_HBM);
 	sc_dlrm_release(&dlrm);
 }
-END_TEST
 
 static int init_with(const struct sc_request *req, const struct sc_shard_plan *plan,
 		     struct sc_err *err)
@@ -247,7 +241,7 @@ static int init_with(const struct sc_request *req, const struct sc_shard_plan *p
 	return sc_predict(predictor, req, &opts, &out, err);
 }
 
-START_TEST(plan_for_other_gpus_is_refused)
+TEST(plan_for_other_gpus_is_refused)
 {
 	struct sc_table one = make_table("a", 1000, 1);
 	struct sc_request *req = make_request(&one, 1, "");
@@ -261,10 +255,9 @@ START_TEST(plan_for_other_gpus_is_refused)
 	ck_assert_int_eq(init_with(req, &plan, NULL), 0);
 	sc_shard_plan_release(&plan);
 }
-END_TEST
 
 /* Files of other tools do not say how many ranks share a host: the cluster does. */
-START_TEST(plan_without_hosts_takes_the_clusters)
+TEST(plan_without_hosts_takes_the_clusters)
 {
 	static const char *const software[] = {"training.software=hugectr",
 					       "training.software=torchrec"};
@@ -283,26 +276,3 @@ START_TEST(plan_without_hosts_takes_the_clusters)
 		sc_shard_plan_release(&plan);
 	}
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("dlrm_plan");
-	TCase *tests = tcase_create("plans");
-
-	tcase_add_checked_fixture(tests, set_up, tear_down);
-	tcase_add_test(tests, memory_balanced_keeps_counts_even);
-	tcase_add_test(tests, lookups_go_apart);
-	tcase_add_test(tests, large_tables_are_cut_into_columns);
-	tcase_add_test(tests, rank_with_the_bottom_has_no_tables);
-	tcase_add_test(tests, hugectr_replicates_what_is_small);
-	tcase_add_test(tests, software_has_its_planner);
-	tcase_add_loop_test(tests, torchrec_fills_the_memory_it_has, 0, 5);
-	tcase_add_loop_test(tests, every_planner_for_any_gpus, 0, n_cases(N_PLANNERS * N_COUNTS));
-	tcase_add_test(tests, plan_for_other_gpus_is_refused);
-	tcase_add_test(tests, plan_without_hosts_takes_the_clusters);
-	suite_add_tcase(suite, tests);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

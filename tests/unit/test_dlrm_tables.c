@@ -34,8 +34,10 @@ static void finish(void)
 	sc_shard_plan_release(&plan);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* All wait for the rank that sends most. */
-START_TEST(busiest_sender_sets_the_exchange)
+TEST(busiest_sender_sets_the_exchange)
 {
 	static const int rank[N_TABLES] = {0, 0, 0, 1, 2, 2};
 	struct sc_request *req;
@@ -57,10 +59,9 @@ START_TEST(busiest_sender_sets_the_exchange)
 	ck_assert_double_eq_tol(class_of(&dlrm, 0)->work.lookup.lookups, 3 * BATCH * 2, 1e-6);
 	finish();
 }
-END_TEST
 
 /* Features, sequences and weights of one table. */
-START_TEST(what_a_table_sends)
+TEST(what_a_table_sends)
 {
 	static const struct {
 		double pooling, features;
@@ -91,10 +92,9 @@ START_TEST(what_a_table_sends)
 		finish();
 	}
 }
-END_TEST
 
 /* Half precision is exchanged where GEMMs are in it and the software does so. */
-START_TEST(element_bytes)
+TEST(element_bytes)
 {
 	static const struct {
 		const char *overrides;
@@ -116,9 +116,8 @@ START_TEST(element_bytes)
 		finish();
 	}
 }
-END_TEST
 
-START_TEST(row_wise_is_reduce_scattered)
+TEST(row_wise_is_reduce_scattered)
 {
 	struct sc_request *req;
 
@@ -136,10 +135,9 @@ START_TEST(row_wise_is_reduce_scattered)
 	ck_assert_double_eq_tol(dlrm.exchange.index_bytes, 2 * BATCH * 2 * 8 / 4, 1);
 	finish();
 }
-END_TEST
 
 /* Hosts reduce at the same time: two tables on one take twice as long as one on each. */
-START_TEST(table_row_wise_is_reduced_by_host)
+TEST(table_row_wise_is_reduced_by_host)
 {
 	for (int second = 0; second <= 2; second += 2) {
 		struct sc_request *req;
@@ -157,10 +155,9 @@ START_TEST(table_row_wise_is_reduced_by_host)
 		finish();
 	}
 }
-END_TEST
 
 /* HugeCTR: every slice sends its sums, added up in the node, then those of the node. */
-START_TEST(partial_sums_are_added_up_by_node)
+TEST(partial_sums_are_added_up_by_node)
 {
 	static const char text[] = NODES2 "training.software=hugectr training.precision=amp_fp16";
 	const double vectors = BATCH * FIX_DIM * 2;
@@ -186,9 +183,8 @@ START_TEST(partial_sums_are_added_up_by_node)
 	ck_assert_double_eq_tol(dlrm.exchange.output_bytes, 2 * vectors, 1e-6);
 	finish();
 }
-END_TEST
 
-START_TEST(replicas_look_up_their_samples)
+TEST(replicas_look_up_their_samples)
 {
 	struct sc_request *req;
 
@@ -205,10 +201,9 @@ START_TEST(replicas_look_up_their_samples)
 				1e-6);
 	finish();
 }
-END_TEST
 
 /* What of a table and its optimizer's state is where. */
-START_TEST(memory_by_tier)
+TEST(memory_by_tier)
 {
 	static const struct {
 		enum sc_tier tier;
@@ -240,10 +235,9 @@ START_TEST(memory_by_tier)
 		finish();
 	}
 }
-END_TEST
 
 /* Optimizer state of a row of 64 columns, bytes. */
-START_TEST(state_by_optimizer)
+TEST(state_by_optimizer)
 {
 	static const struct {
 		const char *overrides;
@@ -265,10 +259,9 @@ START_TEST(state_by_optimizer)
 		finish();
 	}
 }
-END_TEST
 
 /* The first slice of rows has the hottest row of a skewed table. */
-START_TEST(first_row_slice_is_hotter)
+TEST(first_row_slice_is_hotter)
 {
 	struct sc_request *req;
 	double skew;
@@ -287,10 +280,9 @@ START_TEST(first_row_slice_is_hotter)
 	ck_assert_uint_eq(class_of(&dlrm, 1)->multiplicity, 3);
 	finish();
 }
-END_TEST
 
 /* Three rows over four ranks: one is left without. */
-START_TEST(slice_without_rows_has_no_work)
+TEST(slice_without_rows_has_no_work)
 {
 	struct sc_request *req;
 
@@ -309,10 +301,9 @@ START_TEST(slice_without_rows_has_no_work)
 	ck_assert_double_eq_tol(class_of(&dlrm, 0)->work.lookup.lookups, BATCH * 2.0 / 3, 1e-6);
 	finish();
 }
-END_TEST
 
 /* With 5 GPUs or more rank 0 of NVIDIA's PyTorch DLRM sends the bottom MLP's vectors. */
-START_TEST(bottom_of_one_rank_is_sent)
+TEST(bottom_of_one_rank_is_sent)
 {
 	static const char text[] =
 		"gpus=8 cluster.gpus_per_node=8 training.software=nvidia-dlrm-pt";
@@ -334,28 +325,3 @@ START_TEST(bottom_of_one_rank_is_sent)
 	ck_assert_double_eq_tol(dlrm.exchange.output_bytes, 3 * VECTORS, 1e-6);
 	finish();
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("dlrm_tables");
-	TCase *tests = tcase_create("by hand");
-
-	tcase_add_checked_fixture(tests, set_up, tear_down);
-	tcase_add_test(tests, busiest_sender_sets_the_exchange);
-	tcase_add_test(tests, what_a_table_sends);
-	tcase_add_test(tests, element_bytes);
-	tcase_add_test(tests, row_wise_is_reduce_scattered);
-	tcase_add_test(tests, table_row_wise_is_reduced_by_host);
-	tcase_add_test(tests, partial_sums_are_added_up_by_node);
-	tcase_add_test(tests, replicas_look_up_their_samples);
-	tcase_add_test(tests, memory_by_tier);
-	tcase_add_test(tests, state_by_optimizer);
-	tcase_add_test(tests, first_row_slice_is_hotter);
-	tcase_add_test(tests, slice_without_rows_has_no_work);
-	tcase_add_test(tests, bottom_of_one_rank_is_sent);
-	suite_add_tcase(suite, tests);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

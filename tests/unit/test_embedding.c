@@ -1,10 +1,5 @@
 /* Embedding kernels: bytes by hand, what more work must cost, tiers; and, where the data folder is beside
  * the checkout, the published kernels. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/csv.h"
@@ -82,8 +77,10 @@ static struct sc_table a_table(int64_t rows, int64_t dim, double pooling)
 
 /* ---- shapes ---- */
 
+FIXTURE(setup, teardown)
+
 /* 2^40 rows: no lookup meets another. */
-START_TEST(bytes_by_hand)
+TEST(bytes_by_hand)
 {
 	struct sc_table table = a_table(INT64_C(1) << 40, 100, 4);
 	struct sc_embedding_use use = {
@@ -104,9 +101,8 @@ START_TEST(bytes_by_hand)
 	is_near(s.l2_bytes, 3 * 3000 * 200.0, 1e-6); /* gradients beyond each bag's first */
 	is_near(s.longest_run, 1, 1e-6);
 }
-END_TEST
 
-START_TEST(no_work_is_no_time)
+TEST(no_work_is_no_time)
 {
 	struct sc_table table = a_table(1000, 64, 10);
 	struct sc_embedding_use use = {.table = &table, .samples = 0};
@@ -119,10 +115,9 @@ START_TEST(no_work_is_no_time)
 		ck_assert(time_us(&s) <= 0);
 	}
 }
-END_TEST
 
 /* Fused kernels of the parts are the sum of the parts. */
-START_TEST(shards_add_up)
+TEST(shards_add_up)
 {
 	struct sc_table table = a_table(1 << 20, 128, 10);
 	struct sc_embedding_use whole = {.table = &table, .samples = 4096}, left = whole,
@@ -147,11 +142,10 @@ START_TEST(shards_add_up)
 		is_near(sum.outputs, all.outputs, 1e-12); /* partial sums of every sample */
 	}
 }
-END_TEST
 
 /* ---- times ---- */
 
-START_TEST(more_work_takes_longer)
+TEST(more_work_takes_longer)
 {
 	struct sc_table table = a_table(1 << 22, 16, 1), wide = table, deep = table, rare = table;
 	struct sc_embedding_use use = {.table = &table, .samples = 1024}, more = use;
@@ -182,10 +176,9 @@ START_TEST(more_work_takes_longer)
 		table.pooling = 1;
 	}
 }
-END_TEST
 
 /* No kernel moves distinct rows and outputs faster than memory does. */
-START_TEST(never_under_the_roofline)
+LOOP_TEST(never_under_the_roofline, 5)
 {
 	static const char *const ids[] = {"v100-sxm-32gb", "a100-sxm-80gb", "h100-sxm-80gb",
 					  "b200-sxm-180gb", "mi350x"};
@@ -205,9 +198,8 @@ START_TEST(never_under_the_roofline)
 		}
 	}
 }
-END_TEST
 
-START_TEST(optimizers_in_order)
+TEST(optimizers_in_order)
 {
 	struct sc_table table = a_table(10000000, 128, 20);
 	double last = 0;
@@ -221,9 +213,8 @@ START_TEST(optimizers_in_order)
 		last = us;
 	}
 }
-END_TEST
 
-START_TEST(tiers)
+TEST(tiers)
 {
 	struct sc_table table = a_table(10000000, 64, 10);
 	struct sc_embedding_use use = {.table = &table, .samples = 8192};
@@ -245,9 +236,8 @@ START_TEST(tiers)
 	use.tier = SC_TIER_SSD;
 	ck_assert(use_us(&use, SC_EMBEDDING_FORWARD) > 500 * hbm);
 }
-END_TEST
 
-START_TEST(cost_of_a_graph_node)
+TEST(cost_of_a_graph_node)
 {
 	struct sc_table table = a_table(10000000, 64, 10);
 	struct sc_embedding_use use = {.table = &table, .samples = 8192, .tier = SC_TIER_UVM};
@@ -261,9 +251,8 @@ START_TEST(cost_of_a_graph_node)
 	ck_assert(cost.demand[SC_RES_PCIE] > 0.9 && cost.demand[SC_RES_PCIE] <= 1);
 	ck_assert(cost.demand[SC_RES_HBM] > 0 && cost.demand[SC_RES_HBM] < 0.5);
 }
-END_TEST
 
-START_TEST(huge_stays_finite)
+TEST(huge_stays_finite)
 {
 	struct sc_table table = a_table(INT64_C(1) << 40, 1 << 20, 1e6);
 	struct sc_embedding_use use = {.table = &table, .samples = 1e9, .skew = 1024};
@@ -274,7 +263,6 @@ START_TEST(huge_stays_finite)
 	table.dim = 1;
 	ck_assert(use_us(&use, SC_EMBEDDING_BACKWARD) > 1e9);
 }
-END_TEST
 
 /* ---- published kernels ---- */
 
@@ -318,7 +306,9 @@ static double ml_perf_model_us(const struct sc_csv *csv, size_t i)
 	return c * fmax(sc_bytes_us(t * b * dram, 816.95), sc_bytes_us(t * b * l2, 2847));
 }
 
-START_TEST(v100_kernels)
+NEEDS(DATA "measured_v100_embedding_kernels.csv")
+
+TEST(v100_kernels)
 {
 	struct sc_csv csv;
 	double ours[2] = {0}, theirs[2] = {0};
@@ -349,7 +339,6 @@ START_TEST(v100_kernels)
 	ck_assert_msg(ours[0] < theirs[0] / 2 && ours[1] < theirs[1] / 2,
 		      "MAPE of ml_perf_model %.3f forward, %.3f backward", theirs[0], theirs[1]);
 }
-END_TEST
 
 enum { N_SHARDS = 10, MAX_TABLES = 32 };
 
@@ -392,7 +381,7 @@ static double kendall_tau(const double *a, const double *b, size_t n)
 }
 
 /* Ten production shards of FBGEMM on MI350; none was fitted. */
-START_TEST(production_shards_in_order)
+TEST(production_shards_in_order)
 {
 	struct sc_csv times, tables;
 	double measured[N_SHARDS], ours[N_SHARDS], size[N_SHARDS], lookups[N_SHARDS], keys[2];
@@ -422,31 +411,3 @@ START_TEST(production_shards_in_order)
 	ck_assert(kendall_tau(measured, ours, n) > kendall_tau(measured, size, n) + 0.2);
 	ck_assert(kendall_tau(measured, ours, n) > kendall_tau(measured, lookups, n) + 0.2);
 }
-END_TEST
-
-static Suite *embedding_suite(void)
-{
-	Suite *suite = suite_create("embedding");
-	TCase *tcase = tcase_create("embedding");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, bytes_by_hand);
-	tcase_add_test(tcase, no_work_is_no_time);
-	tcase_add_test(tcase, shards_add_up);
-	tcase_add_test(tcase, more_work_takes_longer);
-	tcase_add_loop_test(tcase, never_under_the_roofline, 0, 5);
-	tcase_add_test(tcase, optimizers_in_order);
-	tcase_add_test(tcase, tiers);
-	tcase_add_test(tcase, cost_of_a_graph_node);
-	tcase_add_test(tcase, huge_stays_finite);
-	if (access(DATA "measured_v100_embedding_kernels.csv", R_OK) == 0) {
-		tcase_add_test(tcase, v100_kernels);
-		tcase_add_test(tcase, production_shards_in_order);
-	} else {
-		puts("skipped: published kernels (" DATA " beside the checkout) are not here");
-	}
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(embedding_suite)

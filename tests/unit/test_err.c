@@ -1,8 +1,4 @@
 /* Errors: first one wins, cutting, masking, printing. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/err.h"
 #include "runner.h"
 
@@ -13,7 +9,9 @@ static void reset(void)
 	memset(&err, 0, sizeof(err));
 }
 
-START_TEST(test_set)
+FIXTURE(reset, NULL)
+
+TEST(test_set)
 {
 	ck_assert_int_eq(sc_err_set(&err, SC_EVALUE, "bad %d", 7), -SC_EVALUE);
 	ck_assert_int_eq(err.code, SC_EVALUE);
@@ -21,9 +19,8 @@ START_TEST(test_set)
 	ck_assert_str_eq(err.file, "");
 	ck_assert_uint_eq(err.line, 0);
 }
-END_TEST
 
-START_TEST(test_first_wins)
+TEST(test_first_wins)
 {
 	sc_err_at(&err, SC_EIO, "a.yaml", 3, 4, "first");
 	ck_assert_int_eq(sc_err_set(&err, SC_EVALUE, "second"), -SC_EIO);
@@ -33,17 +30,15 @@ START_TEST(test_first_wins)
 	ck_assert_uint_eq(err.line, 3);
 	ck_assert_uint_eq(err.column, 4);
 }
-END_TEST
 
-START_TEST(test_null)
+TEST(test_null)
 {
 	ck_assert_int_eq(sc_err_set(NULL, SC_EVALUE, "x"), -SC_EVALUE);
 	ck_assert_int_eq(sc_err_at(NULL, SC_EFORMAT, "f", 1, 1, "x"), -SC_EFORMAT);
 	sc_err_prefix(NULL, "x");
 }
-END_TEST
 
-START_TEST(test_long_text_is_cut)
+TEST(test_long_text_is_cut)
 {
 	char text[1000];
 
@@ -53,10 +48,9 @@ START_TEST(test_long_text_is_cut)
 	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
 	ck_assert_str_eq(err.text + sizeof(err.text) - 5, "x...");
 }
-END_TEST
 
 /* Two-byte characters, at both alignments: never half of one before the "...". */
-START_TEST(test_cut_between_characters)
+LOOP_TEST(test_cut_between_characters, 2)
 {
 	char text[600] = "";
 	size_t n;
@@ -70,9 +64,8 @@ START_TEST(test_cut_between_characters)
 	ck_assert_str_eq(err.text + n - 3, "...");
 	ck_assert_int_eq((unsigned char)err.text[n - 4], 0xA9);
 }
-END_TEST
 
-START_TEST(test_long_file_keeps_its_end)
+TEST(test_long_file_keeps_its_end)
 {
 	char file[400];
 
@@ -83,17 +76,15 @@ START_TEST(test_long_file_keeps_its_end)
 	ck_assert_int_eq(strncmp(err.file, "...d", 4), 0);
 	ck_assert_str_eq(err.file + strlen(err.file) - 11, "/model.yaml");
 }
-END_TEST
 
-START_TEST(test_controls_are_masked)
+TEST(test_controls_are_masked)
 {
 	sc_err_at(&err, SC_EVALUE, "a\nb", 1, 1, "x\033[31m\x7Fy\tz");
 	ck_assert_str_eq(err.text, "x?[31m?y?z");
 	ck_assert_str_eq(err.file, "a?b");
 }
-END_TEST
 
-START_TEST(test_prefix)
+TEST(test_prefix)
 {
 	sc_err_prefix(&err, "nothing is set");
 	ck_assert_str_eq(err.text, "");
@@ -101,9 +92,8 @@ START_TEST(test_prefix)
 	sc_err_prefix(&err, "row %d", 3);
 	ck_assert_str_eq(err.text, "row 3: inner");
 }
-END_TEST
 
-START_TEST(test_prefix_is_cut)
+TEST(test_prefix_is_cut)
 {
 	char text[250];
 
@@ -114,7 +104,6 @@ START_TEST(test_prefix_is_cut)
 	ck_assert_uint_eq(strlen(err.text), sizeof(err.text) - 1);
 	ck_assert_str_eq(err.text + strlen(err.text) - 3, "...");
 }
-END_TEST
 
 static const struct {
 	const char *file;
@@ -128,7 +117,7 @@ static const struct {
 	{NULL, 3, 5, "error: text"},
 };
 
-START_TEST(test_format)
+LOOP_TEST(test_format, N_OF(formats))
 {
 	char buf[512], small[8];
 
@@ -138,26 +127,3 @@ START_TEST(test_format)
 	ck_assert_int_eq(strncmp(small, formats[_i].expected, 7), 0);
 	ck_assert_uint_eq(strlen(small), 7);
 }
-END_TEST
-
-static Suite *err_suite(void)
-{
-	Suite *suite = suite_create("err");
-	TCase *tcase = tcase_create("err");
-
-	tcase_add_checked_fixture(tcase, reset, NULL);
-	tcase_add_test(tcase, test_set);
-	tcase_add_test(tcase, test_first_wins);
-	tcase_add_test(tcase, test_null);
-	tcase_add_test(tcase, test_long_text_is_cut);
-	tcase_add_loop_test(tcase, test_cut_between_characters, 0, 2);
-	tcase_add_test(tcase, test_long_file_keeps_its_end);
-	tcase_add_test(tcase, test_controls_are_masked);
-	tcase_add_test(tcase, test_prefix);
-	tcase_add_test(tcase, test_prefix_is_cut);
-	tcase_add_loop_test(tcase, test_format, 0, sizeof(formats) / sizeof(formats[0]));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(err_suite)

@@ -1,8 +1,5 @@
 /* Exported traces: what tools made for PyTorch's profiler look for, and CSV that reads back. */
-#include <check.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/csv.h"
 #include "runner.h"
@@ -155,7 +152,9 @@ static const char *string(const json_t *event, const char *key)
 	return json_string_value(value);
 }
 
-START_TEST(test_kernel)
+FIXTURE(set_up, tear_down)
+
+TEST(test_kernel)
 {
 	const char *files[] = {scratch_path};
 	const json_t *kernel, *grid;
@@ -181,9 +180,8 @@ START_TEST(test_kernel)
 	ck_assert_ptr_nonnull(strstr(text, "\"ts\":10.998,\"dur\":2.001,"));
 	json_decref(root);
 }
-END_TEST
 
-START_TEST(test_host_side)
+TEST(test_host_side)
 {
 	const char *files[] = {scratch_path};
 	const json_t *op, *dims, *types, *sync, *copy;
@@ -214,10 +212,9 @@ START_TEST(test_host_side)
 	ck_assert_ptr_nonnull(strstr(text, "\"memory bandwidth (GB/s)\":2.500000"));
 	json_decref(root);
 }
-END_TEST
 
 /* One arrow: the call that started something, and what it started. */
-START_TEST(test_flows)
+TEST(test_flows)
 {
 	const char *files[] = {scratch_path}, *at;
 	const json_t *from, *to;
@@ -238,10 +235,9 @@ START_TEST(test_flows)
 	ck_assert_int_eq(n, 2);
 	json_decref(root);
 }
-END_TEST
 
 /* Every event of every class is there once; two ranks keep apart. */
-START_TEST(test_two_ranks)
+TEST(test_two_ranks)
 {
 	char other[160];
 	const char *files[] = {scratch_path, other};
@@ -269,10 +265,9 @@ START_TEST(test_two_ranks)
 	ck_assert_uint_eq(n_other, 160 - 10);
 	json_decref(root);
 }
-END_TEST
 
 /* Rank 1's clock is 2 us ahead and fast by a thousandth from the run's base on. */
-START_TEST(test_one_clock)
+TEST(test_one_clock)
 {
 	char other[160];
 	const char *files[] = {scratch_path, other};
@@ -314,7 +309,6 @@ START_TEST(test_one_clock)
 	json_decref(root);
 	sc_merge_release(&merge);
 }
-END_TEST
 
 /* Shapes that are not brackets and numbers leave a document that is JSON. */
 static const char *const odd_shapes[] = {
@@ -331,7 +325,7 @@ static const char *const odd_shapes[] = {
 	"[1] [2]",
 };
 
-START_TEST(test_odd_shapes)
+LOOP_TEST(test_odd_shapes, N_OF(odd_shapes))
 {
 	const char *files[] = {scratch_path};
 	struct sc_trace_event event = {.cls = SC_EV_OP};
@@ -343,9 +337,8 @@ START_TEST(test_odd_shapes)
 	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
 	json_decref(chrome(files, 1));
 }
-END_TEST
 
-START_TEST(test_empty)
+TEST(test_empty)
 {
 	const char *files[] = {scratch_path};
 	json_t *root;
@@ -355,9 +348,8 @@ START_TEST(test_empty)
 	ck_assert_uint_eq(json_array_size(json_object_get(root, "traceEvents")), 0);
 	json_decref(root);
 }
-END_TEST
 
-START_TEST(test_csv)
+TEST(test_csv)
 {
 	const char *files[] = {scratch_path};
 	struct sc_arena arena;
@@ -396,9 +388,8 @@ START_TEST(test_csv)
 	}
 	sc_arena_release(&arena);
 }
-END_TEST
 
-START_TEST(test_faults)
+LOOP_TEST(test_faults, 2)
 {
 	const char *files[] = {"no/such.sctrace"}, *good[] = {scratch_path};
 	FILE *full = fopen("/dev/full", "w");
@@ -418,25 +409,3 @@ START_TEST(test_faults)
 			 -SC_EIO);
 	fclose(full);
 }
-END_TEST
-
-static Suite *export_suite(void)
-{
-	Suite *suite = suite_create("export");
-	TCase *tcase = tcase_create("export");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_kernel);
-	tcase_add_test(tcase, test_host_side);
-	tcase_add_test(tcase, test_flows);
-	tcase_add_test(tcase, test_two_ranks);
-	tcase_add_test(tcase, test_one_clock);
-	tcase_add_loop_test(tcase, test_odd_shapes, 0, sizeof(odd_shapes) / sizeof(odd_shapes[0]));
-	tcase_add_test(tcase, test_empty);
-	tcase_add_test(tcase, test_csv);
-	tcase_add_loop_test(tcase, test_faults, 0, 2);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(export_suite)

@@ -1,13 +1,6 @@
 /* Field tables: looking up paths, hints, and scalar text into structs. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/fields.h"
 #include "runner.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 struct inner {
 	int64_t tp, pp;
@@ -78,7 +71,9 @@ static int set(const char *path, const char *text)
 	return sc_field_set_text(&to, text, &object, &err);
 }
 
-START_TEST(test_set_every_type)
+FIXTURE(set_up, tear_down)
+
+TEST(test_set_every_type)
 {
 	ck_assert_int_eq(set("gpus", "5.12e3"), 0);
 	ck_assert_int_eq(set("ratio", "0.25"), 0);
@@ -99,7 +94,6 @@ START_TEST(test_set_every_type)
 	ck_assert_int_eq(set("fused", "false"), 0);
 	ck_assert(!object.fused);
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -112,23 +106,21 @@ static const struct {
 	{" 6 , 7 ", 2, {6, 7}},
 };
 
-START_TEST(test_set_list)
+LOOP_TEST(test_set_list, N_OF(lists))
 {
 	ck_assert_int_eq(set("layers", lists[_i].text), 0);
 	ck_assert_uint_eq(object.layers.n, lists[_i].n);
 	for (size_t i = 0; i < lists[_i].n; i++)
 		ck_assert_int_eq(object.layers.at[i], lists[_i].value[i]);
 }
-END_TEST
 
-START_TEST(test_set_doubles)
+TEST(test_set_doubles)
 {
 	ck_assert_int_eq(set("weights", "[0.5, -1e3]"), 0);
 	ck_assert_uint_eq(object.weights.n, 2);
 	ck_assert_double_eq(object.weights.at[0], 0.5);
 	ck_assert_double_eq(object.weights.at[1], -1000.0);
 }
-END_TEST
 
 static const struct {
 	const char *path, *text, *message;
@@ -169,7 +161,7 @@ static const struct {
 	{"parallel.tp", "0", "parallel.tp: 0 is out of range; expected 1 to 64"},
 };
 
-START_TEST(test_bad_text)
+LOOP_TEST(test_bad_text, N_OF(bad))
 {
 	struct outer before = object;
 
@@ -177,7 +169,6 @@ START_TEST(test_bad_text)
 	ck_assert_str_eq(err.text, bad[_i].message);
 	ck_assert_mem_eq(&object, &before, sizeof(object));
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -190,15 +181,14 @@ static const struct {
 	{"[ attn, mlp ]", SC_FLAG * 3},
 };
 
-START_TEST(a_name_or_a_list_of_flags)
+LOOP_TEST(a_name_or_a_list_of_flags, N_OF(flags))
 {
 	object.scopes = SC_FLAG << 5; /* is replaced, not added to */
 	ck_assert_int_eq(set("scopes", flags[_i].text), 0);
 	ck_assert_int_eq(object.scopes, flags[_i].flags);
 }
-END_TEST
 
-START_TEST(truth_in_the_three_cases_of_yaml)
+TEST(truth_in_the_three_cases_of_yaml)
 {
 	static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
 
@@ -208,9 +198,8 @@ START_TEST(truth_in_the_three_cases_of_yaml)
 		ck_assert(object.fused == (i % 2 == 1));
 	}
 }
-END_TEST
 
-START_TEST(test_long_names_are_cut)
+TEST(test_long_names_are_cut)
 {
 	static const struct sc_name names[] = {
 		{"a-name-of-forty-characters-0123456789-abcd", 0},
@@ -228,7 +217,6 @@ START_TEST(test_long_names_are_cut)
 	ck_assert_ptr_null(strstr(err.text, "d-name"));
 	ck_assert_int_eq(value, 9);
 }
-END_TEST
 
 static const struct {
 	const char *path, *nearest; /* NULL: none */
@@ -245,7 +233,7 @@ static const struct {
 	{"a-word-that-is-much-longer-than-any-key-and-than-the-limit-of-hints-by-far", NULL},
 };
 
-START_TEST(test_unknown_path)
+LOOP_TEST(test_unknown_path, N_OF(unknown))
 {
 	struct sc_field_place to = sc_field_find(outer_fields, unknown[_i].path, &arena);
 
@@ -255,9 +243,8 @@ START_TEST(test_unknown_path)
 	else
 		ck_assert_ptr_null(to.nearest);
 }
-END_TEST
 
-START_TEST(test_find_gives_the_base)
+TEST(test_find_gives_the_base)
 {
 	struct sc_field_place to = sc_field_find(outer_fields, "parallel.pp", &arena);
 
@@ -267,9 +254,8 @@ START_TEST(test_find_gives_the_base)
 	ck_assert_int_eq(to.field->type, SC_F_STRUCT);
 	ck_assert_uint_eq(to.base_offset, 0);
 }
-END_TEST
 
-START_TEST(test_extent)
+TEST(test_extent)
 {
 	static const struct sc_field none[] = {{.key = NULL}};
 
@@ -278,14 +264,12 @@ START_TEST(test_extent)
 			  offsetof(struct outer, list) + sizeof(struct sc_structs));
 	ck_assert_uint_eq(sc_fields_extent(none), 0);
 }
-END_TEST
 
-START_TEST(test_enum_name)
+TEST(test_enum_name)
 {
 	ck_assert_str_eq(sc_enum_name(kinds, 5), "tree");
 	ck_assert_ptr_null(sc_enum_name(kinds, 6));
 }
-END_TEST
 
 static const struct {
 	const char *word, *nearest;
@@ -303,7 +287,7 @@ static const struct {
 	{"po", NULL},
 };
 
-START_TEST(test_nearest)
+LOOP_TEST(test_nearest, N_OF(words))
 {
 	static const char *const candidates[] = {"predict", "sweep", "op"};
 	const char *nearest = sc_nearest(words[_i].word, candidates, N_OF(candidates));
@@ -313,38 +297,11 @@ START_TEST(test_nearest)
 	else
 		ck_assert_ptr_null(nearest);
 }
-END_TEST
 
-START_TEST(test_nearest_takes_the_first_of_equals)
+TEST(test_nearest_takes_the_first_of_equals)
 {
 	static const char *const candidates[] = {"abcx", "abcy"};
 
 	ck_assert_str_eq(sc_nearest("abcz", candidates, 2), "abcx");
 	ck_assert_ptr_null(sc_nearest("abcz", candidates, 0));
 }
-END_TEST
-
-static Suite *fields_suite(void)
-{
-	Suite *suite = suite_create("fields");
-	TCase *tcase = tcase_create("fields");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_set_every_type);
-	tcase_add_loop_test(tcase, test_set_list, 0, N_OF(lists));
-	tcase_add_test(tcase, test_set_doubles);
-	tcase_add_loop_test(tcase, test_bad_text, 0, N_OF(bad));
-	tcase_add_loop_test(tcase, a_name_or_a_list_of_flags, 0, sizeof(flags) / sizeof(flags[0]));
-	tcase_add_test(tcase, truth_in_the_three_cases_of_yaml);
-	tcase_add_test(tcase, test_long_names_are_cut);
-	tcase_add_loop_test(tcase, test_unknown_path, 0, N_OF(unknown));
-	tcase_add_test(tcase, test_find_gives_the_base);
-	tcase_add_test(tcase, test_extent);
-	tcase_add_test(tcase, test_enum_name);
-	tcase_add_loop_test(tcase, test_nearest, 0, N_OF(words));
-	tcase_add_test(tcase, test_nearest_takes_the_first_of_equals);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(fields_suite)

@@ -1,8 +1,4 @@
 /* Whole files with a limit: sizes around it, packed bombs, endless files. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 #include "base/file.h"
@@ -48,8 +44,10 @@ static const struct {
 	{50000, 100000, 0},  {10000000, 100000, -SC_ELIMIT},
 };
 
+FIXTURE(set_up, tear_down)
+
 /* Plain ("T" mode of zlib) and packed alike; packed, nothing is already more than 10 bytes. */
-START_TEST(test_sizes)
+LOOP_TEST(test_sizes, N_OF(sizes))
 {
 	for (int packed = 0; packed < (sizes[_i].limit > 10 ? 2 : 1); packed++) {
 		char *text = NULL;
@@ -69,9 +67,8 @@ START_TEST(test_sizes)
 		free(text);
 	}
 }
-END_TEST
 
-START_TEST(test_endless)
+TEST(test_endless)
 {
 	char *text;
 	size_t n;
@@ -79,9 +76,8 @@ START_TEST(test_endless)
 	ck_assert_int_eq(sc_file_read("/dev/zero", 100000, &text, &n, &err), -SC_ELIMIT);
 	ck_assert_str_eq(err.file, "/dev/zero");
 }
-END_TEST
 
-START_TEST(test_names)
+TEST(test_names)
 {
 	ck_assert_str_eq(sc_file_name("a/b.c"), "b.c");
 	ck_assert_str_eq(sc_file_name("b.c"), "b.c");
@@ -91,9 +87,8 @@ START_TEST(test_names)
 	ck_assert(!sc_ends_with("csv", ".csv"));
 	ck_assert(!sc_ends_with("a.csv.gz", ".csv"));
 }
-END_TEST
 
-START_TEST(test_not_readable)
+TEST(test_not_readable)
 {
 	char *text;
 	size_t n;
@@ -103,20 +98,3 @@ START_TEST(test_not_readable)
 	ck_assert_int_eq(sc_file_read("/proc/self/mem", 10, &text, &n, &err), -SC_EIO);
 	ck_assert_ptr_nonnull(strstr(err.text, "cannot be read"));
 }
-END_TEST
-
-static Suite *file_suite(void)
-{
-	Suite *suite = suite_create("file");
-	TCase *tcase = tcase_create("file");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_loop_test(tcase, test_sizes, 0, sizeof(sizes) / sizeof(sizes[0]));
-	tcase_add_test(tcase, test_endless);
-	tcase_add_test(tcase, test_not_readable);
-	tcase_add_test(tcase, test_names);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(file_suite)

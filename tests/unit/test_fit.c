@@ -1,10 +1,5 @@
 /* Fits: known coefficients come back, from exact, noisy and partly wrong rows; tables that cannot be
  * fitted are refused with the reason. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "models/fit_priv.h"
@@ -157,7 +152,9 @@ static void gemm_is_near(const struct sc_fit *fit, double tolerance)
 	is_near(fit, "wave_frac", 0.5, 5 * tolerance);
 }
 
-START_TEST(gemm_comes_back)
+FIXTURE(setup, teardown)
+
+TEST(gemm_comes_back)
 {
 	struct sc_strbuf text = gemm_table(600, (struct trouble){0});
 	struct sc_fit fit;
@@ -173,9 +170,8 @@ START_TEST(gemm_comes_back)
 	ck_assert_double_eq_tol(fit.device.gemm.power_eff, load("a100-sxm-80gb").gemm.power_eff,
 				1e-12);
 }
-END_TEST
 
-START_TEST(gemm_with_noise_is_within_its_errors)
+LOOP_TEST(gemm_with_noise_is_within_its_errors, many_cases() ? 1 : 0)
 {
 	struct sc_strbuf text = gemm_table(800, (struct trouble){.noise = 0.05});
 	struct sc_fit fit;
@@ -188,9 +184,8 @@ START_TEST(gemm_with_noise_is_within_its_errors)
 			    4 * coef(&fit, "fixed_us")->standard_error);
 	ck_assert_double_eq_tol(fit.spread_frac, 0.05, 0.01);
 }
-END_TEST
 
-START_TEST(gemm_outliers_have_no_say)
+LOOP_TEST(gemm_outliers_have_no_say, many_cases() ? 1 : 0)
 {
 	struct sc_strbuf text = gemm_table(800, (struct trouble){.noise = 0.02, .outliers = true});
 	struct sc_strbuf clean = gemm_table(800, (struct trouble){.noise = 0.02});
@@ -203,9 +198,8 @@ START_TEST(gemm_outliers_have_no_say)
 		if (want.coefs[i].status == SC_FIT_FITTED)
 			is_near(&fit, want.coefs[i].name, want.coefs[i].value, 0.05);
 }
-END_TEST
 
-START_TEST(unused_coefficients_stay_and_are_named)
+TEST(unused_coefficients_stay_and_are_named)
 {
 	struct sc_strbuf text = gemm_table(300, (struct trouble){0});
 	struct sc_device d = load("a100-sxm-80gb");
@@ -219,9 +213,8 @@ START_TEST(unused_coefficients_stay_and_are_named)
 	ck_assert_int_eq(coef(&fit, "eff_max")->status, SC_FIT_FITTED);
 	ck_assert(isnan(coef(&fit, "eff_simt")->standard_error));
 }
-END_TEST
 
-START_TEST(launch_is_told_apart)
+TEST(launch_is_told_apart)
 {
 	struct sc_strbuf text = gemm_table(400, (struct trouble){0});
 	struct sc_fit fit;
@@ -234,9 +227,8 @@ START_TEST(launch_is_told_apart)
 	for (size_t i = 0; i < fit.n_coefs; i++)
 		ck_assert_str_ne(fit.coefs[i].name, "mine");
 }
-END_TEST
 
-START_TEST(launch_alone_keeps_fixed_us)
+LOOP_TEST(launch_alone_keeps_fixed_us, many_cases() ? 1 : 0)
 {
 	struct sc_strbuf text = gemm_table(400, (struct trouble){.launch_us = 40});
 	struct sc_fit fit;
@@ -249,9 +241,8 @@ START_TEST(launch_alone_keeps_fixed_us)
 		 &fit);
 	is_near(&fit, "fixed_us", 48, 0.02);
 }
-END_TEST
 
-START_TEST(same_bytes_twice)
+TEST(same_bytes_twice)
 {
 	struct sc_fit fit[2];
 
@@ -267,10 +258,9 @@ START_TEST(same_bytes_twice)
 	for (size_t i = 0; i < fit[0].n_rows; i++)
 		ck_assert_mem_eq(&fit[0].points[i], &fit[1].points[i], sizeof(fit[0].points[i]));
 }
-END_TEST
 
 /* As many folds as shapes: each is held out alone, so all rows of one are predicted alike. */
-START_TEST(folds_never_split_a_shape)
+TEST(folds_never_split_a_shape)
 {
 	struct sc_strbuf text = {0};
 	struct sc_rng rng;
@@ -289,11 +279,10 @@ START_TEST(folds_never_split_a_shape)
 	/* and what a shape says of itself was not used */
 	ck_assert_double_gt(fabs(fit.points[0].held_out_us - fit.points[0].in_sample_us), 1e-6);
 }
-END_TEST
 
 /* ---- other kinds ---- */
 
-START_TEST(attention_comes_back)
+TEST(attention_comes_back)
 {
 	struct sc_device d = load("a100-sxm-80gb");
 	struct sc_strbuf text = {0};
@@ -328,9 +317,8 @@ START_TEST(attention_comes_back)
 	is_near(&fit, "seq_half", 700, 2e-2);
 	is_near(&fit, "fixed_us", 12, 2e-2);
 }
-END_TEST
 
-START_TEST(rowwise_comes_back)
+TEST(rowwise_comes_back)
 {
 	struct sc_device d = load("a100-sxm-80gb");
 	struct sc_strbuf text = {0};
@@ -358,9 +346,8 @@ START_TEST(rowwise_comes_back)
 	if (coef(&fit, "half_bytes")->status == SC_FIT_UNDETERMINED)
 		is_near(&fit, "fixed_us", 9, 2e-2);
 }
-END_TEST
 
-START_TEST(optimizer_and_host_come_back)
+TEST(optimizer_and_host_come_back)
 {
 	struct sc_device d = load("a100-sxm-80gb");
 	struct sc_strbuf text = {0}, host = {0};
@@ -383,7 +370,6 @@ START_TEST(optimizer_and_host_come_back)
 	run_well(&host, (struct sc_fit_opts){.kind = SC_FIT_HOST}, &fit);
 	is_near(&fit, "launch_us", 7.5, 1e-3);
 }
-END_TEST
 
 static double sweep_us(const struct sc_fabric_profile *profile, const struct sc_device *device,
 		       enum sc_collective kind, double bytes, int nodes)
@@ -407,7 +393,7 @@ static double sweep_us(const struct sc_fabric_profile *profile, const struct sc_
 	return cost.latency_us + cost.work_us;
 }
 
-START_TEST(collective_comes_back)
+TEST(collective_comes_back)
 {
 	struct sc_device d = load("a100-sxm-80gb");
 	struct sc_fabric_profile profile;
@@ -445,10 +431,9 @@ START_TEST(collective_comes_back)
 	ck_assert_str_eq(fit.coefs[0].block, "links nvlink3");
 	ck_assert_double_eq_tol(fit.coefs[0].value, 0.6, 0.02);
 }
-END_TEST
 
 /* Machines with one truth: each is told by the others, whatever the profile has; what is kept is as it was. */
-START_TEST(a_machine_left_out_is_told_by_the_others)
+TEST(a_machine_left_out_is_told_by_the_others)
 {
 	static const char *const KEPT[] = {"ramp.*", "links nvlink3.copy*"};
 	struct sc_device d = load("a100-sxm-80gb");
@@ -491,9 +476,8 @@ START_TEST(a_machine_left_out_is_told_by_the_others)
 			ck_assert(c->value > c->lower && c->value < c->upper);
 	}
 }
-END_TEST
 
-START_TEST(forced_algorithms_are_left_out)
+TEST(forced_algorithms_are_left_out)
 {
 	struct sc_strbuf text = {0};
 	struct sc_fit fit;
@@ -507,10 +491,9 @@ START_TEST(forced_algorithms_are_left_out)
 	ck_assert_uint_eq(fit.n_rows, 20);
 	ck_assert_uint_eq(fit.n_forced, 40);
 }
-END_TEST
 
 /* As export writes them where peers were not recorded. */
-START_TEST(times_with_waiting_are_left_out)
+LOOP_TEST(times_with_waiting_are_left_out, 2)
 {
 	static const struct sc_fit_where where[] = {{"quality", "*"}};
 	struct sc_fit_opts opts = {.kind = SC_FIT_COLLECTIVE};
@@ -529,9 +512,8 @@ START_TEST(times_with_waiting_are_left_out)
 	ck_assert_uint_eq(fit.n_rows, _i ? 60 : 40);
 	ck_assert_uint_eq(fit.n_bound, _i ? 0 : 20);
 }
-END_TEST
 
-START_TEST(only_times_with_waiting)
+TEST(only_times_with_waiting)
 {
 	struct sc_strbuf text = {0};
 
@@ -542,19 +524,17 @@ START_TEST(only_times_with_waiting)
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE},
 		  "60 of quality bound were left out");
 }
-END_TEST
 
 /* ---- what cannot be fitted ---- */
 
-START_TEST(too_few_rows)
+TEST(too_few_rows)
 {
 	struct sc_strbuf text = gemm_table(12, (struct trouble){0});
 
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, "too few rows: n=12");
 }
-END_TEST
 
-START_TEST(one_size_only)
+TEST(one_size_only)
 {
 	struct sc_strbuf text = {0};
 
@@ -564,9 +544,8 @@ START_TEST(one_size_only)
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE},
 		  "all 50 rows have one shape");
 }
-END_TEST
 
-START_TEST(a_fold_without_enough_rows)
+TEST(a_fold_without_enough_rows)
 {
 	struct sc_strbuf text = {0};
 
@@ -577,9 +556,8 @@ START_TEST(a_fold_without_enough_rows)
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .n_folds = 2},
 		  "a fold leaves 1 rows for");
 }
-END_TEST
 
-START_TEST(units_are_suspected)
+LOOP_TEST(units_are_suspected, 3)
 {
 	static const double SCALES[] = {1e-3, 1e-6, 1e3};
 	static const char *const MESSAGES[] = {"is time_us in ms or s", "is time_us in ms or s",
@@ -588,9 +566,8 @@ START_TEST(units_are_suspected)
 
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM}, MESSAGES[_i]);
 }
-END_TEST
 
-START_TEST(times_must_be_times)
+LOOP_TEST(times_must_be_times, 6)
 {
 	static const char *const TIMES[] = {"nan", "-3", "0", "inf", "x", "1e400"};
 	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
@@ -600,9 +577,8 @@ START_TEST(times_must_be_times)
 	ck_assert_uint_eq(err.line, 32);
 	ck_assert_str_eq(err.file, "t.csv");
 }
-END_TEST
 
-START_TEST(empty_times_are_counted)
+TEST(empty_times_are_counted)
 {
 	struct sc_strbuf text = gemm_table(300, (struct trouble){0});
 	struct sc_fit fit;
@@ -614,18 +590,16 @@ START_TEST(empty_times_are_counted)
 	ck_assert_uint_eq(fit.n_empty, 1);
 	ck_assert_uint_eq(fit.n_other, 1);
 }
-END_TEST
 
-START_TEST(a_table_without_the_device)
+TEST(a_table_without_the_device)
 {
 	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
 
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .device = "t4"},
 		  "no row for t4; other devices in the table: a100-sxm-80gb");
 }
-END_TEST
 
-START_TEST(where_chooses)
+TEST(where_chooses)
 {
 	static const struct sc_fit_where mine = {"source", "mine"}, none = {"nothing", "x"};
 	struct sc_strbuf text = gemm_table(200, (struct trouble){0}), again;
@@ -641,7 +615,6 @@ START_TEST(where_chooses)
 	run_badly(&again, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .where = &none, .n_where = 1},
 		  "no column \"nothing\"");
 }
-END_TEST
 
 /* ---- the table of coefficients ---- */
 
@@ -672,7 +645,7 @@ static void block_is_whole(const struct sc_field *section, const struct sc_fit_b
 	}
 }
 
-START_TEST(every_coefficient_has_a_line)
+TEST(every_coefficient_has_a_line)
 {
 	for (const struct sc_field *section = sc_device_fields; section->key; section++) {
 		for (int kind = 0; kind < SC_N_FIT_KINDS; kind++)
@@ -683,11 +656,10 @@ START_TEST(every_coefficient_has_a_line)
 			block_is_whole(section, &sc_fit_simt);
 	}
 }
-END_TEST
 
 /* ---- swapped columns, hosts, groups, curves ---- */
 
-START_TEST(swapped_columns_are_read_so)
+TEST(swapped_columns_are_read_so)
 {
 	static const struct sc_fit_swap swap = {"n", "k"};
 	struct sc_strbuf text = gemm_table(400, (struct trouble){0}), bad;
@@ -704,7 +676,6 @@ START_TEST(swapped_columns_are_read_so)
 				       .n_swaps = 1},
 		  "--swap: no column \"q\"");
 }
-END_TEST
 
 /* The host is back no earlier than the floor, however short the kernel. */
 static void add_adds(struct sc_strbuf *text, const char *device, double eff)
@@ -725,7 +696,7 @@ static void add_adds(struct sc_strbuf *text, const char *device, double eff)
 	}
 }
 
-START_TEST(floor_and_launch_come_back)
+TEST(floor_and_launch_come_back)
 {
 	struct sc_strbuf text = {0};
 	struct sc_fit fit;
@@ -739,9 +710,8 @@ START_TEST(floor_and_launch_come_back)
 			ck_assert_double_eq_tol(fit.coefs[i].value, 40, 0.2);
 	ck_assert_double_lt(fit.held_out.mape_pct, 0.6);
 }
-END_TEST
 
-START_TEST(a_device_left_out_is_told_by_its_datasheet)
+TEST(a_device_left_out_is_told_by_its_datasheet)
 {
 	struct sc_strbuf text = {0}, one = {0};
 	struct sc_fit fit;
@@ -768,7 +738,6 @@ START_TEST(a_device_left_out_is_told_by_its_datasheet)
 		(struct sc_fit_opts){.kind = SC_FIT_ROWWISE, .leave_out = "device", .device = "t4"},
 		"all rows have one value of device");
 }
-END_TEST
 
 /* fp32 products of one library on several cards: those whose power is short are slower when long. */
 static void add_simt(struct sc_strbuf *text, const char *device)
@@ -804,7 +773,7 @@ static void add_simt(struct sc_strbuf *text, const char *device)
 	}
 }
 
-START_TEST(power_and_process_tell_a_card_left_out)
+LOOP_TEST(power_and_process_tell_a_card_left_out, many_cases() ? 1 : 0)
 {
 	static const char *const devices[] = {"a100-pcie-40gb", "t4", "v100-pcie-32gb", "p4"};
 	struct sc_strbuf text = {0};
@@ -824,10 +793,9 @@ START_TEST(power_and_process_tell_a_card_left_out)
 		     fit.regions[i].accuracy.mape_pct < 4;
 	ck_assert_uint_eq(n, 4);
 }
-END_TEST
 
 /* A group that differs is predicted by the others, not by itself. */
-START_TEST(a_group_left_out_has_no_say)
+LOOP_TEST(a_group_left_out_has_no_say, many_cases() ? 1 : 0)
 {
 	struct sc_strbuf text = gemm_table(300, (struct trouble){0});
 	struct sc_fit fit;
@@ -841,9 +809,8 @@ START_TEST(a_group_left_out_has_no_say)
 	ck_assert_uint_eq(fit.held_out.n, 300);
 	ck_assert_double_eq_tol(fit.held_out.bias_pct, 100 / 3.0 - 100, 0.5);
 }
-END_TEST
 
-START_TEST(groups_are_checked)
+TEST(groups_are_checked)
 {
 	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
 	const struct sc_fit_where none = {"source", "x"}, all = {"source", "*"};
@@ -870,7 +837,6 @@ START_TEST(groups_are_checked)
 		  (struct sc_fit_opts){.kind = SC_FIT_GEMM, .leave_out = "device", .curves = true},
 		  "--curves are of one device");
 }
-END_TEST
 
 /* The library takes a poor kernel between 700 and 1,100 rows. */
 static double odd_factor(double m)
@@ -907,7 +873,7 @@ static struct sc_strbuf odd_table(struct sc_device *device)
 	return text;
 }
 
-START_TEST(products_keep_what_was_measured)
+TEST(products_keep_what_was_measured)
 {
 	struct sc_device device = other_a100();
 	struct sc_strbuf text = odd_table(&device);
@@ -937,7 +903,6 @@ START_TEST(products_keep_what_was_measured)
 	fit.device.gemm_curves.n = 2;
 	ck_assert_double_eq(op_us(&fit.device, &unseen), want_us);
 }
-END_TEST
 
 /* Times with a bump that no formula has, and one size that falls. */
 static double bumpy_us(double bytes, int ranks)
@@ -947,7 +912,7 @@ static double bumpy_us(double bytes, int ranks)
 	return bytes > 1e6 && bytes < 8e6 ? 1.7 * us : us;
 }
 
-START_TEST(curves_follow_sweeps_and_rise)
+TEST(curves_follow_sweeps_and_rise)
 {
 	struct sc_strbuf text = {0};
 	struct sc_fit fit;
@@ -978,10 +943,9 @@ START_TEST(curves_follow_sweeps_and_rise)
 		ck_assert(c->time_us.at[i] >= c->time_us.at[i - 1] &&
 			  c->bytes.at[i] > c->bytes.at[i - 1]);
 }
-END_TEST
 
 /* Three segments: a sweep that is of them comes back, and bytes over times are the bandwidth that the curve has. */
-START_TEST(segments_come_back)
+TEST(segments_come_back)
 {
 	const struct sc_fit_segments want = {
 		.low_bytes = 1 << 15,
@@ -1012,55 +976,3 @@ START_TEST(segments_come_back)
 	}
 	ck_assert(!sc_fit_segments(bytes, us, 7, &got));
 }
-END_TEST
-
-static Suite *fit_suite(void)
-{
-	Suite *suite = suite_create("fit");
-	TCase *fits = tcase_create("fits"), *refused = tcase_create("refused");
-
-	tcase_add_checked_fixture(fits, setup, teardown);
-	tcase_set_timeout(fits, 60);
-	tcase_add_test(fits, gemm_comes_back);
-	tcase_add_test(fits, segments_come_back);
-	tcase_add_test(fits, unused_coefficients_stay_and_are_named);
-	tcase_add_test(fits, launch_is_told_apart);
-	tcase_add_test(fits, same_bytes_twice);
-	tcase_add_test(fits, folds_never_split_a_shape);
-	tcase_add_test(fits, attention_comes_back);
-	tcase_add_test(fits, rowwise_comes_back);
-	tcase_add_test(fits, optimizer_and_host_come_back);
-	tcase_add_test(fits, collective_comes_back);
-	tcase_add_test(fits, a_machine_left_out_is_told_by_the_others);
-	tcase_add_test(fits, forced_algorithms_are_left_out);
-	tcase_add_loop_test(fits, times_with_waiting_are_left_out, 0, 2);
-	tcase_add_test(fits, only_times_with_waiting);
-	tcase_add_test(fits, where_chooses);
-	tcase_add_test(fits, empty_times_are_counted);
-	tcase_add_test(fits, every_coefficient_has_a_line);
-	tcase_add_test(fits, swapped_columns_are_read_so);
-	tcase_add_test(fits, floor_and_launch_come_back);
-	tcase_add_test(fits, a_device_left_out_is_told_by_its_datasheet);
-	tcase_add_test(fits, curves_follow_sweeps_and_rise);
-	tcase_add_test(fits, products_keep_what_was_measured);
-	if (many_cases()) { /* fits of many rows, for their figures */
-		tcase_add_test(fits, gemm_with_noise_is_within_its_errors);
-		tcase_add_test(fits, gemm_outliers_have_no_say);
-		tcase_add_test(fits, launch_alone_keeps_fixed_us);
-		tcase_add_test(fits, power_and_process_tell_a_card_left_out);
-		tcase_add_test(fits, a_group_left_out_has_no_say);
-	}
-	suite_add_tcase(suite, fits);
-	tcase_add_checked_fixture(refused, setup, teardown);
-	tcase_add_test(refused, too_few_rows);
-	tcase_add_test(refused, one_size_only);
-	tcase_add_test(refused, a_fold_without_enough_rows);
-	tcase_add_loop_test(refused, units_are_suspected, 0, 3);
-	tcase_add_loop_test(refused, times_must_be_times, 0, 6);
-	tcase_add_test(refused, a_table_without_the_device);
-	tcase_add_test(refused, groups_are_checked);
-	suite_add_tcase(suite, refused);
-	return suite;
-}
-
-TEST_MAIN(fit_suite)

@@ -1,10 +1,5 @@
 /* Fitting to iterations: known coefficients come back, from clean and from spoiled tables; left-out
  * groups, duplicates, and what the names may be. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/strbuf.h"
 #include "runner.h"
 #include "study/fit/fit_iterations.h"
@@ -144,7 +139,9 @@ static struct sc_itfit *fit(const struct sc_csv *csv, const struct sc_itfit_opts
 	return out;
 }
 
-START_TEST(test_recovers)
+FIXTURE(set_up, tear_down)
+
+TEST(test_recovers)
 {
 	struct sc_itfit_opts opts = two();
 	struct sc_itfit *f = fit(table(1), &opts);
@@ -162,10 +159,9 @@ START_TEST(test_recovers)
 	ck_assert_ptr_null(f->leave_out);
 	ck_assert(isnan(f->coefs[0].left_out_lowest));
 }
-END_TEST
 
 /* Three rows of thirty are far off: the rest decide. */
-START_TEST(test_robust)
+TEST(test_robust)
 {
 	struct sc_itfit_opts opts = two();
 	struct sc_itfit *f = fit(table(3), &opts);
@@ -174,9 +170,8 @@ START_TEST(test_robust)
 	ck_assert_double_eq_tol(f->coefs[1].value, TRUE_POWER, 0.03 * TRUE_POWER);
 	ck_assert_double_lt(f->in_sample.median_ape_pct, 1);
 }
-END_TEST
 
-START_TEST(test_same_on_any_threads)
+TEST(test_same_on_any_threads)
 {
 	static const char *const columns[] = {"model.hidden"};
 	struct sc_itfit_opts opts = two();
@@ -195,9 +190,8 @@ START_TEST(test_same_on_any_threads)
 	}
 	ck_assert(a->left_out.mape_pct == b->left_out.mape_pct);
 }
-END_TEST
 
-START_TEST(test_leave_out)
+TEST(test_leave_out)
 {
 	static const char *const columns[] = {"model.layers", "parallel.tp"};
 	struct sc_itfit_opts opts = two();
@@ -220,7 +214,6 @@ START_TEST(test_leave_out)
 	ck_assert_double_lt(f->left_out.mape_pct, 2);
 	ck_assert_double_le(f->coefs[0].left_out_lowest, f->coefs[0].left_out_highest);
 }
-END_TEST
 
 /* Rows of two GPUs; without one of them nothing says what its clock is. */
 static struct sc_csv *two_gpus(void)
@@ -243,7 +236,7 @@ static struct sc_csv *two_gpus(void)
 	return parse(&text);
 }
 
-START_TEST(test_undetermined)
+TEST(test_undetermined)
 {
 	static const struct sc_itfit_name name = {"device:a100-sxm-80gb.gemm.power_eff", 0.5};
 	static const char *const columns[] = {"cluster.gpu"};
@@ -263,10 +256,9 @@ START_TEST(test_undetermined)
 	ck_assert_double_gt(f->groups[0].left_out.bias_pct, 10); /* at half the clock */
 	ck_assert_uint_eq(f->groups[1].n_undetermined, 0);
 }
-END_TEST
 
 /* fp8's clock, where no row runs fp8. */
-START_TEST(test_no_effect)
+TEST(test_no_effect)
 {
 	static const struct sc_itfit_name names[] = {{"device.gemm.power_eff_fp8", 0.5},
 						     {"software.host_op_us", (double)NAN}};
@@ -280,9 +272,8 @@ START_TEST(test_no_effect)
 	ck_assert_double_eq_tol(f->coefs[0].rise_pct[0], 0, 1e-9);
 	ck_assert(f->coefs[1].has_effect);
 }
-END_TEST
 
-START_TEST(test_duplicates)
+TEST(test_duplicates)
 {
 	static const struct row row = {"a100-sxm-80gb", "megatron-lm", 4, 1024, 1, 1, 1};
 	struct sc_itfit_opts opts = two();
@@ -302,9 +293,8 @@ START_TEST(test_duplicates)
 	ck_assert_uint_eq(f->n_duplicates, 2);
 	ck_assert_double_eq_tol(f->duplicate_floor_pct, 20, 1e-6);
 }
-END_TEST
 
-START_TEST(test_skips)
+TEST(test_skips)
 {
 	static const struct row row = {"a100-sxm-80gb", "megatron-lm", 4, 1024, 1, 1, 1};
 	struct sc_itfit_opts opts = two();
@@ -321,7 +311,6 @@ START_TEST(test_skips)
 	ck_assert_uint_eq(f->validation->all.n_skipped, 1);
 	ck_assert_str_eq(f->validation->all.skipped[0]->name, "odd");
 }
-END_TEST
 
 static const struct {
 	const char *name, *text;
@@ -340,7 +329,7 @@ static const struct {
 	{"software:megatron-lm.host_op_us", "is given twice", (double)NAN},
 };
 
-START_TEST(test_bad_name)
+LOOP_TEST(test_bad_name, N_OF(BAD_NAMES))
 {
 	const struct sc_itfit_name names[] = {{"software.host_op_us", (double)NAN},
 					      {BAD_NAMES[_i].name, BAD_NAMES[_i].start}};
@@ -351,9 +340,8 @@ START_TEST(test_bad_name)
 	ck_assert_int_eq(run(table(1), &opts, &f), -SC_EUSAGE);
 	ck_assert_msg(strstr(err.text, BAD_NAMES[_i].text), "%s", err.text);
 }
-END_TEST
 
-START_TEST(test_ambiguous)
+TEST(test_ambiguous)
 {
 	struct sc_itfit_opts opts = two();
 	struct sc_itfit f;
@@ -363,9 +351,8 @@ START_TEST(test_ambiguous)
 	ck_assert_int_eq(run(two_gpus(), &opts, &f), -SC_EUSAGE);
 	ck_assert_msg(strstr(err.text, "device:a100-sxm-80gb.gemm.power_eff"), "%s", err.text);
 }
-END_TEST
 
-START_TEST(test_bad_groups)
+TEST(test_bad_groups)
 {
 	static const char *const unknown[] = {"model.hiden"}, *const one[] = {"cluster.gpu"};
 	struct sc_itfit_opts opts = two();
@@ -381,9 +368,8 @@ START_TEST(test_bad_groups)
 	ck_assert_int_eq(run(csv, &opts, &f), -SC_EVALUE);
 	ck_assert_msg(strstr(err.text, "all rows have \"a100-sxm-80gb\""), "%s", err.text);
 }
-END_TEST
 
-START_TEST(test_few_rows)
+TEST(test_few_rows)
 {
 	struct sc_where where = {"model.hidden", "77"};
 	struct sc_itfit_opts opts = two();
@@ -401,28 +387,3 @@ START_TEST(test_few_rows)
 	ck_assert_int_eq(run(table(1), &opts, &f), -SC_EVALUE);
 	ck_assert_str_eq(err.text, "no row is chosen");
 }
-END_TEST
-
-static Suite *fit_iterations_suite(void)
-{
-	Suite *suite = suite_create("fit_iterations");
-	TCase *tcase = tcase_create("fit_iterations");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_recovers);
-	tcase_add_test(tcase, test_robust);
-	tcase_add_test(tcase, test_same_on_any_threads);
-	tcase_add_test(tcase, test_leave_out);
-	tcase_add_test(tcase, test_undetermined);
-	tcase_add_test(tcase, test_no_effect);
-	tcase_add_test(tcase, test_duplicates);
-	tcase_add_test(tcase, test_skips);
-	tcase_add_loop_test(tcase, test_bad_name, 0, sizeof(BAD_NAMES) / sizeof(BAD_NAMES[0]));
-	tcase_add_test(tcase, test_ambiguous);
-	tcase_add_test(tcase, test_bad_groups);
-	tcase_add_test(tcase, test_few_rows);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(fit_iterations_suite)

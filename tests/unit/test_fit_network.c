@@ -1,7 +1,4 @@
 /* Networks as the columns intra and inter of a table tell of them. */
-#include <check.h>
-#include <math.h>
-
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "models/fit.h"
@@ -66,9 +63,11 @@ static void append_machine(struct sc_rng *rng, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "%s_%dx%dGb", ONE_OF(rng, nets), nics, 50 * nics);
 }
 
+FIXTURE(setup, teardown)
+
 /* Whatever a table says of its network, it is a network: with a warning, never refused, and never faster for more
  * bytes. */
-START_TEST(any_network_is_one)
+TEST(any_network_is_one)
 {
 	enum { SIZES = 8 };
 	static const char *const kinds[] = {"all_reduce", "all_gather", "reduce_scatter",
@@ -111,7 +110,6 @@ START_TEST(any_network_is_one)
 	sc_strbuf_release(&machine);
 	sc_strbuf_release(&text);
 }
-END_TEST
 
 /* Machines of published logs and clouds: what their texts tell of them, in 1e9 bytes/s one way. */
 static const struct machine {
@@ -194,7 +192,7 @@ static void guess_machine(const struct machine *m, int kind, struct sc_fit_guess
 /* As shipped, on machines of many kinds: never above the wire, never faster for more bytes or (but for the chunk that is
  * copied) nodes, twice the bytes never
  * more than twice as long, and latencies as those of hops are. */
-START_TEST(machines_are_sane)
+LOOP_TEST(machines_are_sane, N_MACHINES)
 {
 	static const int nodes[N_SCALES] = {1, 2, 8, 64};
 	const struct machine *m = &MACHINES[_i];
@@ -225,18 +223,3 @@ START_TEST(machines_are_sane)
 		}
 	}
 }
-END_TEST
-
-static Suite *fit_network_suite(void)
-{
-	Suite *suite = suite_create("fit_network");
-	TCase *networks = tcase_create("networks");
-
-	tcase_add_checked_fixture(networks, setup, teardown);
-	tcase_add_test(networks, any_network_is_one);
-	tcase_add_loop_test(networks, machines_are_sane, 0, N_MACHINES);
-	suite_add_tcase(suite, networks);
-	return suite;
-}
-
-TEST_MAIN(fit_network_suite)

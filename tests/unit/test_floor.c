@@ -1,7 +1,5 @@
 /* The bound that a search prunes with lies below every simulation, and its memory is the prediction's: every
  * example, as it is and split otherwise. */
-#include <check.h>
-
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
@@ -78,7 +76,9 @@ static bool is_below(const char *name, const struct sc_config *config)
 	return true;
 }
 
-START_TEST(floors_are_below)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(floors_are_below, find_examples())
 {
 	struct sc_arena_mark mark = sc_arena_mark(&arena);
 	struct sc_rng rng;
@@ -96,18 +96,3 @@ START_TEST(floors_are_below)
 	}
 	ck_assert_int_gt(n, 0);
 }
-END_TEST
-
-static Suite *floor_suite(void)
-{
-	Suite *suite = suite_create("floor");
-	TCase *tc = tcase_create("floor");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 300);
-	tcase_add_loop_test(tc, floors_are_below, 0, find_examples());
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(floor_suite)

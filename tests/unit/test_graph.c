@@ -1,8 +1,4 @@
 /* Building, sealing and checking graphs. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "sim_fixture.h"
 
@@ -29,7 +25,7 @@ static void build(struct sim_fixture *f)
 		sc_graph_add_dep(&f->g, add_node(f, 2 * c, work(0, 10)), MEMBER_0 + c);
 }
 
-START_TEST(test_seal)
+TEST(test_seal)
 {
 	struct sim_fixture f;
 	const struct sc_graph *g = &f.g;
@@ -53,9 +49,8 @@ START_TEST(test_seal)
 	ck_assert_uint_eq(g->groups.at[0].world, 2);
 	fixture_end(&f);
 }
-END_TEST
 
-START_TEST(test_check_passes)
+TEST(test_check_passes)
 {
 	struct sim_fixture f;
 	const struct sc_graph empty = {0};
@@ -69,10 +64,9 @@ START_TEST(test_check_passes)
 	sc_graph_release(&sealed);
 	fixture_end(&f);
 }
-END_TEST
 
 /* Clearing keeps the arrays; what is built next knows nothing of what was there. */
-START_TEST(test_clear)
+TEST(test_clear)
 {
 	struct sim_fixture f;
 	const struct sc_node *nodes;
@@ -97,7 +91,6 @@ START_TEST(test_clear)
 	ck_assert_int_eq(sc_graph_check(&f.g, NULL), SC_OK);
 	fixture_end(&f);
 }
-END_TEST
 
 static void break_multiplicity(struct sc_graph *g)
 {
@@ -264,7 +257,7 @@ static const struct {
 	 "node 3 of class 1 depends on node 4; node 4 of class 0 depends on node 2"},
 };
 
-START_TEST(test_check_error)
+LOOP_TEST(test_check_error, N_OF(broken))
 {
 	struct sim_fixture f;
 
@@ -276,9 +269,8 @@ START_TEST(test_check_error)
 	ck_assert_int_eq(sc_graph_check(&f.g, NULL), -(int)broken[_i].code);
 	fixture_end(&f);
 }
-END_TEST
 
-START_TEST(test_check_unsealed)
+TEST(test_check_unsealed)
 {
 	struct sim_fixture f;
 
@@ -291,10 +283,9 @@ START_TEST(test_check_unsealed)
 	ck_assert_int_eq(sc_graph_check(&f.g, NULL), -SC_EVALUE);
 	fixture_end(&f);
 }
-END_TEST
 
 /* Names are the JSON keys of breakdown_ms, each once. */
-START_TEST(test_owner_names)
+TEST(test_owner_names)
 {
 	ck_assert_str_eq(sc_owner_name(SC_OWN_COMPUTE), "compute");
 	ck_assert_str_eq(sc_owner_name(SC_OWN_MEMORY), "memory_bound");
@@ -305,21 +296,3 @@ START_TEST(test_owner_names)
 					 sc_owner_name((enum sc_owner)b));
 	}
 }
-END_TEST
-
-static Suite *graph_suite(void)
-{
-	Suite *suite = suite_create("graph");
-	TCase *tcase = tcase_create("graph");
-
-	tcase_add_test(tcase, test_seal);
-	tcase_add_test(tcase, test_check_passes);
-	tcase_add_test(tcase, test_clear);
-	tcase_add_loop_test(tcase, test_check_error, 0, sizeof(broken) / sizeof(broken[0]));
-	tcase_add_test(tcase, test_check_unsealed);
-	tcase_add_test(tcase, test_owner_names);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(graph_suite)

@@ -1,13 +1,10 @@
 /* config.json of Hugging Face as a model: shapes written from their published fields give the published numbers
  * of parameters; what costs and is not understood is an error. */
-#include <math.h>
 #include <unistd.h>
 
 #include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"
 #include "runner.h"
-
-#define N_OF(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
 /* The count of the model's card, or of its file's index. */
 static const struct {
@@ -318,7 +315,9 @@ static double count_params(const struct sc_request *req)
 	       (m->tied_embeddings ? 0 : head.dense);
 }
 
-START_TEST(parameters_are_as_published)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(parameters_are_as_published, N_OF(MODELS))
 {
 	const char *path = write_json(MODELS[_i].json);
 	struct sc_config cfg;
@@ -341,7 +340,6 @@ START_TEST(parameters_are_as_published)
 	ck_assert_msg(fabs(ratio - 1) < (cfg.model.family == SC_BERT ? 6e-3 : 1e-3),
 		      "%s: %.5f of the published parameters", MODELS[_i].name, ratio);
 }
-END_TEST
 
 /* What is refused, and the field that the message names. */
 static const struct {
@@ -370,7 +368,7 @@ static const struct {
 	 "max_window_layers"},
 };
 
-START_TEST(what_is_not_understood_is_named)
+LOOP_TEST(what_is_not_understood_is_named, N_OF(REFUSED))
 {
 	const char *path = write_json(REFUSED[_i].json);
 	const struct sc_setting set = {"model", path, "test"};
@@ -382,18 +380,3 @@ START_TEST(what_is_not_understood_is_named)
 	unlink(path);
 	ck_assert_msg(strstr(err.text, REFUSED[_i].named) != NULL, "%s", err.text);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("hf_model");
-	TCase *models = tcase_create("models");
-
-	tcase_add_checked_fixture(models, set_up, tear_down);
-	tcase_add_loop_test(models, parameters_are_as_published, 0, N_OF(MODELS));
-	tcase_add_loop_test(models, what_is_not_understood_is_named, 0, N_OF(REFUSED));
-	suite_add_tcase(suite, models);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

@@ -97,7 +97,7 @@ static void put_file(struct bytes *out, uint64_t start_us)
 	put_node(out, "about", 1, 0, true);
 }
 
-START_TEST(protobuf)
+TEST(protobuf)
 {
 	const struct sc_trace_event *op, *kernel;
 	const struct sc_trace_comm *comm;
@@ -135,9 +135,8 @@ START_TEST(protobuf)
 	ck_assert_int_eq(comm->peer, 5);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(protobuf_cut)
+TEST(protobuf_cut)
 {
 	struct bytes file;
 	struct fixture f;
@@ -149,10 +148,9 @@ START_TEST(protobuf_cut)
 	ck_assert_str_eq(f.stats.why_truncated, "it ends inside a message");
 	fixture_close(&f);
 }
-END_TEST
 
 /* A field that runs over the end of its message costs that node. */
-START_TEST(protobuf_damaged)
+TEST(protobuf_damaged)
 {
 	struct bytes file, bad = {.n = 0};
 	struct fixture f;
@@ -170,9 +168,8 @@ START_TEST(protobuf_damaged)
 	ck_assert_int_eq(fixture_event(&f, "after")->cls, SC_EV_OP);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(no_times)
+TEST(no_times)
 {
 	struct bytes file;
 	struct fixture f;
@@ -192,19 +189,3 @@ START_TEST(no_times)
 		"profiler's own trace of the run");
 	fixture_close(&f);
 }
-END_TEST
-
-static Suite *import_chakra_suite(void)
-{
-	Suite *suite = suite_create("import_chakra");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_test(tcase, protobuf);
-	tcase_add_test(tcase, protobuf_cut);
-	tcase_add_test(tcase, protobuf_damaged);
-	tcase_add_test(tcase, no_times);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(import_chakra_suite)

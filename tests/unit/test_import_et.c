@@ -28,7 +28,7 @@ static const char NEW[] =
 	" {\"name\": \"pg_size\", \"value\": 2}]}]}";
 
 /* What a profiler's events were joined to; nodes without a time are left out, and counted. */
-START_TEST(nodes_with_times)
+TEST(nodes_with_times)
 {
 	const struct sc_trace_event *op, *kernel;
 	struct fixture f;
@@ -55,9 +55,8 @@ START_TEST(nodes_with_times)
 	ck_assert_int_eq(f.trace.base_utc_ns, 1694128201426693000);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(no_times)
+TEST(no_times)
 {
 	struct fixture f;
 
@@ -69,10 +68,9 @@ START_TEST(no_times)
 		"of the same run");
 	fixture_close(&f);
 }
-END_TEST
 
 /* Nodes of the newer form: what stands in attrs. */
-START_TEST(a_mate_of_nested_nodes)
+TEST(a_mate_of_nested_nodes)
 {
 	static const char kineto[] =
 		"{\"traceEvents\": ["
@@ -102,7 +100,6 @@ START_TEST(a_mate_of_nested_nodes)
 	fixture_close(&f);
 	fixture_close(&mate);
 }
-END_TEST
 
 /* Ops that differ in their ids, or agree in them; their order in the file is not that of time. */
 static const struct {
@@ -117,7 +114,7 @@ static const struct {
 	 {"[[64,32],[]]|Tensor(float),Int", "[[1]]|Int"}},
 };
 
-START_TEST(a_mate_gets_shapes_and_calls)
+LOOP_TEST(a_mate_gets_shapes_and_calls, N_OF(MATES))
 {
 	struct fixture f, mate;
 	const struct sc_trace_event *mm[2] = {NULL, NULL};
@@ -155,9 +152,8 @@ START_TEST(a_mate_gets_shapes_and_calls)
 	fixture_close(&f);
 	fixture_close(&mate);
 }
-END_TEST
 
-START_TEST(a_mate_that_is_none)
+TEST(a_mate_that_is_none)
 {
 	struct fixture f, mate;
 	char name[256];
@@ -171,9 +167,8 @@ START_TEST(a_mate_that_is_none)
 	fixture_close(&f);
 	fixture_close(&mate);
 }
-END_TEST
 
-START_TEST(only_execution_traces_have_mates)
+TEST(only_execution_traces_have_mates)
 {
 	struct fixture f;
 
@@ -183,9 +178,8 @@ START_TEST(only_execution_traces_have_mates)
 	ck_assert_str_eq(f.err.text, "a mate goes with an execution trace; this is kineto");
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(cut_off)
+TEST(cut_off)
 {
 	struct fixture f;
 
@@ -195,23 +189,3 @@ START_TEST(cut_off)
 	ck_assert(f.stats.truncated);
 	fixture_close(&f);
 }
-END_TEST
-
-static Suite *import_et_suite(void)
-{
-	Suite *suite = suite_create("import_et");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_test(tcase, nodes_with_times);
-	tcase_add_test(tcase, no_times);
-	tcase_add_test(tcase, a_mate_of_nested_nodes);
-	tcase_add_loop_test(tcase, a_mate_gets_shapes_and_calls, 0,
-			    (int)(sizeof(MATES) / sizeof(MATES[0])));
-	tcase_add_test(tcase, a_mate_that_is_none);
-	tcase_add_test(tcase, only_execution_traces_have_mates);
-	tcase_add_test(tcase, cut_off);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(import_et_suite)

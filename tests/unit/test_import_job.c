@@ -52,7 +52,9 @@ static int64_t bad(const char *reason)
 	return 0;
 }
 
-START_TEST(test_rows)
+FIXTURE(setup, teardown)
+
+TEST(test_rows)
 {
 	const struct sc_trace_event *e;
 
@@ -85,9 +87,8 @@ START_TEST(test_rows)
 	ck_assert_int_gt(trace.events.at[2].start_ns, 500001000);
 	ck_assert_int_eq(trace.events.at[2].job.micro_batch, -1);
 }
-END_TEST
 
-START_TEST(test_bad_rows)
+TEST(test_bad_rows)
 {
 	ck_assert_int_eq(import_text(HEADER "0,0,0,1,gc,0,0,0,0,0,0\n"
 					    "-1,0,0,1,gc,0,0,0,0,0,0\n"
@@ -114,7 +115,6 @@ START_TEST(test_bad_rows)
 	ck_assert_int_eq(bad("bad rank"), 1);
 	ck_assert_int_eq(bad("wrong number of cells"), 2);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -129,7 +129,7 @@ static const struct {
 };
 
 /* Each step is laid behind the one before, as far as there is time. */
-START_TEST(test_years_a_step)
+TEST(test_years_a_step)
 {
 	char text[4096] = HEADER;
 	size_t n = strlen(text);
@@ -144,9 +144,8 @@ START_TEST(test_years_a_step)
 	ck_assert_int_eq(trace.n_bad_frames, 0);
 	ck_assert_uint_eq(trace.events.n, (size_t)stats.n_events);
 }
-END_TEST
 
-START_TEST(test_refused)
+LOOP_TEST(test_refused, N_OF(refused))
 {
 	ck_assert_int_eq(import_text(refused[_i].text), -SC_EFORMAT);
 	ck_assert_str_eq(err.text, refused[_i].message);
@@ -154,10 +153,9 @@ START_TEST(test_refused)
 	ck_assert_uint_eq(err.line, refused[_i].line);
 	ck_assert_int_ne(access(scratch_path, F_OK), 0);
 }
-END_TEST
 
 /* Without ranks they are numbered; without chunks and micro-batches these are not known. */
-START_TEST(test_few_columns)
+TEST(test_few_columns)
 {
 	ck_assert_int_eq(import_text("step,optype,start_ts,duration,stage,dp_rank,seq_id\n"
 				     "1,optimizer,0,1,3,0,0\n1,optimizer,1,1,3,1,0\n"),
@@ -167,10 +165,9 @@ START_TEST(test_few_columns)
 	ck_assert_int_eq(trace.lanes.at[trace.events.at[1].lane].pid, 1);
 	ck_assert_int_eq(trace.events.at[1].job.chunk, -1);
 }
-END_TEST
 
 /* Of a gzip file that was cut, whole rows are kept. */
-START_TEST(test_cut_gzip)
+TEST(test_cut_gzip)
 {
 	enum { N_ROWS = 20000 };
 	gzFile gz = gzopen(csv_path, "wb");
@@ -194,9 +191,8 @@ START_TEST(test_cut_gzip)
 	ck_assert_int_lt(stats.n_events, N_ROWS);
 	ck_assert_uint_eq(stats.n_reasons, 0);
 }
-END_TEST
 
-START_TEST(test_long_line)
+TEST(test_long_line)
 {
 	char *text = malloc((1 << 20) + 1);
 
@@ -206,7 +202,6 @@ START_TEST(test_long_line)
 	ck_assert_str_eq(err.text, "a line of more than 262144 bytes");
 	free(text);
 }
-END_TEST
 
 static const struct {
 	const char *head;
@@ -217,29 +212,8 @@ static const struct {
 	{"{\"optype\": 1}", false},    {"", false},
 };
 
-START_TEST(test_probe)
+LOOP_TEST(test_probe, N_OF(heads))
 {
 	ck_assert_int_eq(sc_import_job.probe("x", heads[_i].head, strlen(heads[_i].head)),
 			 heads[_i].is_job);
 }
-END_TEST
-
-static Suite *import_job_suite(void)
-{
-	Suite *suite = suite_create("import_job");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, test_rows);
-	tcase_add_test(tcase, test_bad_rows);
-	tcase_add_test(tcase, test_years_a_step);
-	tcase_add_loop_test(tcase, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
-	tcase_add_test(tcase, test_few_columns);
-	tcase_add_test(tcase, test_cut_gzip);
-	tcase_add_test(tcase, test_long_line);
-	tcase_add_loop_test(tcase, test_probe, 0, sizeof(heads) / sizeof(heads[0]));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(import_job_suite)

@@ -41,7 +41,7 @@ static const struct {
 	{TRACE(KERNEL("a", "10", "3") "," KERNEL("b", "10.0014999", "0.0005")), 1, 1, 10000},
 };
 
-START_TEST(times_are_exact)
+LOOP_TEST(times_are_exact, N_OF(TIMES))
 {
 	struct fixture f;
 
@@ -53,7 +53,6 @@ START_TEST(times_are_exact)
 	ck_assert_int_eq(f.trace.base_utc_ns, TIMES[_i].base_ns);
 	fixture_close(&f);
 }
-END_TEST
 
 /* --- faults of single events --- */
 static const struct {
@@ -83,7 +82,7 @@ static const struct {
 	 NULL}, /* keys sorted */
 };
 
-START_TEST(a_bad_event_costs_only_itself)
+LOOP_TEST(a_bad_event_costs_only_itself, N_OF(EVENTS))
 {
 	struct fixture f;
 	char text[2048];
@@ -101,7 +100,6 @@ START_TEST(a_bad_event_costs_only_itself)
 	ck_assert(!f.stats.truncated);
 	fixture_close(&f);
 }
-END_TEST
 
 /* --- categories, old and new --- */
 static const struct {
@@ -132,7 +130,7 @@ static const struct {
 	{"Trace", "PyTorch Profiler (0)", SC_EV_OTHER, 0, false},
 };
 
-START_TEST(categories)
+LOOP_TEST(categories, N_OF(CATS))
 {
 	const struct sc_trace_event *event;
 	const struct sc_trace_lane *lane;
@@ -155,7 +153,6 @@ START_TEST(categories)
 	ck_assert_int_eq(f.stats.n_steps, strncmp(CATS[_i].name, "ProfilerStep", 12) == 0);
 	fixture_close(&f);
 }
-END_TEST
 
 /* A wait that names the record and its stream: the record is there, once, be it in the file or not. */
 #define WAIT(ts, record, stream)                                                                          \
@@ -164,7 +161,7 @@ END_TEST
 	", \"wait_on_cuda_event_record_corr_id\": " record ", \"wait_on_cuda_event_id\": 19,"             \
 	" \"stream\": 24, \"correlation\": 1389, \"device\": 0}}"
 
-START_TEST(records_follow_from_waits)
+TEST(records_follow_from_waits)
 {
 	static const char text[] = TRACE(WAIT("5", "1385", "20") "," WAIT("6", "1385", "20") "," WAIT(
 		"7", "1386",
@@ -191,9 +188,8 @@ START_TEST(records_follow_from_waits)
 	ck_assert_int_eq(n[1], 1);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(arguments_are_kept)
+TEST(arguments_are_kept)
 {
 	static const char text[] = TRACE(
 		"{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 5, \"tid\": 6, \"ts\": 1,"
@@ -236,7 +232,6 @@ START_TEST(arguments_are_kept)
 	ck_assert_int_eq(fixture_event(&f, "v")->aux1, SC_SYNC_AUX_STREAM(20));
 	fixture_close(&f);
 }
-END_TEST
 
 /* --- collectives --- */
 #define RANGE(cat, name, ts, dur, args)                                                         \
@@ -250,7 +245,7 @@ END_TEST
 	" \"tid\": 6, \"ts\": " ts ", \"dur\": 1, \"args\": {\"correlation\": " correlation "}}"
 
 /* A mark of UTF-8 is read over; what follows the document is said. */
-START_TEST(test_around_the_document)
+TEST(test_around_the_document)
 {
 	static const char document[] =
 		"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7, "
@@ -273,14 +268,13 @@ START_TEST(test_around_the_document)
 		      f.stats.bad[0].reason);
 	fixture_close(&f);
 }
-END_TEST
 
 static const struct sc_trace_comm *comm_of(const struct fixture *f, const char *name)
 {
 	return &f->trace.comms.at[fixture_event(f, name)->comm];
 }
 
-START_TEST(a_kernel_says_its_collective)
+TEST(a_kernel_says_its_collective)
 {
 	static const char text[] = TRACE(NCCL(
 		"ncclDevKernel_Generic(x)", "10",
@@ -305,7 +299,6 @@ START_TEST(a_kernel_says_its_collective)
 	ck_assert_int_eq(f.stats.n_joined, 1);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Whatever comes first in the file: range, launch or kernel. */
 static const char *const JOINS[] = {
@@ -323,7 +316,7 @@ static const char *const JOINS[] = {
 										   "\"Group size\": 8")),
 };
 
-START_TEST(a_kernel_is_joined_to_its_call)
+LOOP_TEST(a_kernel_is_joined_to_its_call, N_OF(JOINS))
 {
 	const struct sc_trace_comm *comm;
 	struct fixture f;
@@ -340,9 +333,8 @@ START_TEST(a_kernel_is_joined_to_its_call)
 	ck_assert_int_eq(f.stats.n_calls, 1);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(a_call_elsewhere_is_not_taken)
+TEST(a_call_elsewhere_is_not_taken)
 {
 	static const char text[] = TRACE(RANGE(
 		"user_annotation", "nccl:all_reduce", "10", "5",
@@ -358,10 +350,9 @@ START_TEST(a_call_elsewhere_is_not_taken)
 	ck_assert_int_eq(f.stats.n_collectives, 1);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ROCm: the launch has what the kernel has not. */
-START_TEST(a_launch_brings_the_config)
+TEST(a_launch_brings_the_config)
 {
 	static const char text[] = TRACE(
 		"{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"hipLaunchKernel\", \"pid\": 5, \"tid\": 6,"
@@ -380,9 +371,8 @@ START_TEST(a_launch_brings_the_config)
 	ck_assert_uint_eq(f.trace.configs.at[kernel->config].block[0], 256);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(identity)
+TEST(identity)
 {
 	static const char text[] = "{\"traceEvents\": [" KERNEL(
 		"k", "1",
@@ -411,7 +401,6 @@ START_TEST(identity)
 	ck_assert_str_eq(name, "worker5.rank3.sctrace");
 	fixture_close(&f);
 }
-END_TEST
 
 static const struct {
 	const char *name;
@@ -423,7 +412,7 @@ static const struct {
 	{"trace.3.json", -1, -1, 3},      {"rank99999999999.json", -1, -1, -1},
 };
 
-START_TEST(rank_of_name)
+LOOP_TEST(rank_of_name, N_OF(RANKS))
 {
 	struct fixture f;
 
@@ -435,9 +424,8 @@ START_TEST(rank_of_name)
 	ck_assert_int_eq(f.stats.rank, RANKS[_i].want);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(names_become_utf8)
+TEST(names_become_utf8)
 {
 	struct fixture f;
 
@@ -448,13 +436,12 @@ START_TEST(names_become_utf8)
 	ck_assert_int_eq(f.stats.n_repaired, 2);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Cut anywhere: whole events stay, the cut is told, nothing is made up. */
 static const char CUT[] = "{\"schemaVersion\": 1, \"traceEvents\": [\n" KERNEL(
 	"a", "1", "2") ",\n" KERNEL("b", "3", "4") "\n], \"traceName\": \"x\"\n}";
 
-START_TEST(cut_anywhere)
+LOOP_TEST(cut_anywhere, n_cases(sizeof(CUT) - 1))
 {
 	size_t n_two = (size_t)(strstr(CUT, "\n]") - CUT),
 	       n = 1 + (size_t)nth_case(_i, sizeof(CUT) - 1);
@@ -474,7 +461,6 @@ START_TEST(cut_anywhere)
 	}
 	fixture_close(&f);
 }
-END_TEST
 
 static size_t pack(const char *text, size_t n, unsigned char *out, size_t n_out)
 {
@@ -495,7 +481,7 @@ static size_t pack(const char *text, size_t n, unsigned char *out, size_t n_out)
 }
 
 /* Two members, split inside an event; then cut short. */
-START_TEST(gzip)
+TEST(gzip)
 {
 	static const char text[] = TRACE(KERNEL("a", "1", "2") "," KERNEL("b", "3", "4"));
 	unsigned char packed[2048];
@@ -517,7 +503,6 @@ START_TEST(gzip)
 	}
 	fixture_close(&f);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -534,7 +519,7 @@ static const struct {
 	 "none of its 1 events is a profiler's (the first reason: unknown category)"},
 };
 
-START_TEST(refused)
+LOOP_TEST(refused, N_OF(REFUSED))
 {
 	struct fixture f;
 	char name[256];
@@ -545,10 +530,9 @@ START_TEST(refused)
 	ck_assert_int_eq(fixture_list(&f, name, sizeof(name)), 0);
 	fixture_close(&f);
 }
-END_TEST
 
 /* More events than the window holds, with one that is larger than it may be. */
-START_TEST(long_files)
+TEST(long_files)
 {
 	enum { N_EVENTS = 30000, N_LARGE = 17 << 20 };
 	char *text = malloc(N_EVENTS * 300 + N_LARGE + 1000);
@@ -579,10 +563,9 @@ START_TEST(long_files)
 	ck_assert(!f.stats.truncated);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Each of them seems to go on to the end of the window: what is read in vain is bounded. */
-START_TEST(damaged_throughout)
+TEST(damaged_throughout)
 {
 	static const char damaged[] = "{\"a\":\"x\"y},\n";
 	enum { N_DAMAGED = 2 << 20 };
@@ -601,7 +584,6 @@ START_TEST(damaged_throughout)
 	ck_assert_str_eq(f.stats.why_truncated, "too many of its events are damaged");
 	fixture_close(&f);
 }
-END_TEST
 
 static const struct {
 	const char *name;
@@ -626,7 +608,7 @@ static const struct {
 	{"void at::native::sendrecv_like(int)", false, false, -1},
 };
 
-START_TEST(comm_kernels)
+LOOP_TEST(comm_kernels, N_OF(NAMES))
 {
 	int collective = 99;
 
@@ -634,37 +616,3 @@ START_TEST(comm_kernels)
 	ck_assert_int_eq(collective, NAMES[_i].collective);
 	ck_assert_int_eq(sc_is_nccl_kernel(NAMES[_i].name), NAMES[_i].nccl);
 }
-END_TEST
-
-#define N(table) (int)(sizeof(table) / sizeof((table)[0]))
-
-static Suite *import_kineto_suite(void)
-{
-	Suite *suite = suite_create("import_kineto");
-	TCase *tcase = tcase_create("all");
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, test_around_the_document);
-	tcase_add_loop_test(tcase, times_are_exact, 0, N(TIMES));
-	tcase_add_loop_test(tcase, a_bad_event_costs_only_itself, 0, N(EVENTS));
-	tcase_add_loop_test(tcase, categories, 0, N(CATS));
-	tcase_add_test(tcase, records_follow_from_waits);
-	tcase_add_test(tcase, arguments_are_kept);
-	tcase_add_test(tcase, a_kernel_says_its_collective);
-	tcase_add_loop_test(tcase, a_kernel_is_joined_to_its_call, 0, N(JOINS));
-	tcase_add_test(tcase, a_call_elsewhere_is_not_taken);
-	tcase_add_test(tcase, a_launch_brings_the_config);
-	tcase_add_test(tcase, identity);
-	tcase_add_loop_test(tcase, rank_of_name, 0, N(RANKS));
-	tcase_add_test(tcase, names_become_utf8);
-	tcase_add_loop_test(tcase, cut_anywhere, 0, n_cases(sizeof(CUT) - 1));
-	tcase_add_test(tcase, gzip);
-	tcase_add_loop_test(tcase, refused, 0, N(REFUSED));
-	tcase_add_test(tcase, long_files);
-	tcase_add_test(tcase, damaged_throughout);
-	tcase_add_loop_test(tcase, comm_kernels, 0, N(NAMES));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(import_kineto_suite)

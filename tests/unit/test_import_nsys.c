@@ -51,7 +51,7 @@ static void open_database(struct fixture *f, const char *sql)
 	build(f->path, sql);
 }
 
-START_TEST(test_calls_and_kernels)
+TEST(test_calls_and_kernels)
 {
 	const struct sc_trace_event *event;
 	struct fixture f;
@@ -88,7 +88,6 @@ START_TEST(test_calls_and_kernels)
 	ck_assert_uint_eq(fixture_event(&f, "cuMemcpyHtoD")->flags, SC_EVF_DRIVER);
 	fixture_close(&f);
 }
-END_TEST
 
 static const struct {
 	const char *labels, *value;
@@ -103,7 +102,7 @@ static const struct {
 	 "1", SC_COPY_D2H, "Memcpy DtoH"},
 };
 
-START_TEST(test_copies)
+LOOP_TEST(test_copies, N_OF(copies))
 {
 	struct fixture f;
 	char sql[1024];
@@ -123,10 +122,9 @@ START_TEST(test_copies)
 	ck_assert_int_eq(f.trace.lanes.at[1].device, -1); /* no such column */
 	fixture_close(&f);
 }
-END_TEST
 
 /* A wait finds the record that it is for; a record has the time of its call. */
-START_TEST(test_waits)
+TEST(test_waits)
 {
 	const struct sc_trace_event *event;
 	struct fixture f;
@@ -160,7 +158,6 @@ START_TEST(test_waits)
 	ck_assert_uint_eq(event->correlation, 13);
 	fixture_close(&f);
 }
-END_TEST
 
 #define NVTX                                                                                        \
 	"CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text "            \
@@ -179,7 +176,7 @@ END_TEST
 						 9) ", NULL), (60, NULL, 59, 'open', " TID(7,       \
 											   9) ", NULL);"
 
-START_TEST(test_nvtx)
+TEST(test_nvtx)
 {
 	struct fixture f;
 
@@ -195,9 +192,8 @@ START_TEST(test_nvtx)
 	ck_assert_int_eq(f.trace.identity.rank, 3);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(test_two_processes)
+TEST(test_two_processes)
 {
 	struct fixture f;
 	char name[256];
@@ -209,9 +205,8 @@ START_TEST(test_two_processes)
 	ck_assert_int_eq(fixture_list(&f, name, sizeof(name)), 2);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(test_packed)
+TEST(test_packed)
 {
 	struct fixture f;
 	char packed[160], name[256], bytes[64 << 10];
@@ -238,10 +233,9 @@ START_TEST(test_packed)
 	ck_assert_str_eq(name, "a.sctrace");
 	fixture_close(&f);
 }
-END_TEST
 
 /* A page that is overwritten ends that table, and is said. */
-START_TEST(test_damaged)
+TEST(test_damaged)
 {
 	struct fixture f;
 	FILE *file;
@@ -258,7 +252,6 @@ START_TEST(test_damaged)
 	ck_assert_str_eq(f.stats.why_truncated, "database disk image is malformed");
 	fixture_close(&f);
 }
-END_TEST
 
 static const char *const others[] = {
 	"CREATE TABLE things (a INTEGER); INSERT INTO things VALUES (1);",
@@ -271,7 +264,7 @@ static const char *const others[] = {
 	"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1);",
 };
 
-START_TEST(test_not_nsys)
+LOOP_TEST(test_not_nsys, N_OF(others))
 {
 	struct fixture f;
 
@@ -281,7 +274,6 @@ START_TEST(test_not_nsys)
 			 "an SQLite file without CUDA or NVTX events of Nsight Systems");
 	fixture_close(&f);
 }
-END_TEST
 
 /* What the import cannot do without is asked for by name: no file of no kernels comes of it. */
 static const struct {
@@ -295,7 +287,7 @@ static const struct {
 	{KERNELS, "StringIds"},
 };
 
-START_TEST(test_missing_columns)
+LOOP_TEST(test_missing_columns, N_OF(CUT))
 {
 	struct fixture f;
 
@@ -304,11 +296,10 @@ START_TEST(test_missing_columns)
 	ck_assert_msg(strstr(f.err.text, CUT[_i].missing) != NULL, "%s", f.err.text);
 	fixture_close(&f);
 }
-END_TEST
 
 /* The export of an MPI program in the data folder beside the checkout, where there is one; counts are
  * those of the rows of its tables: 5 kernels, 15 copies, 95 calls, 24 of NVTX, 16 of overhead. */
-START_TEST(test_shared)
+TEST(test_shared)
 {
 	const char *given = getenv("STEPCAST_TRACES");
 	char path[512];
@@ -331,25 +322,3 @@ START_TEST(test_shared)
 	ck_assert(!f.stats.truncated);
 	fixture_close(&f);
 }
-END_TEST
-
-static Suite *import_nsys_suite(void)
-{
-	Suite *suite = suite_create("import_nsys");
-	TCase *tcase = tcase_create("import_nsys");
-
-	tcase_add_test(tcase, test_calls_and_kernels);
-	tcase_add_loop_test(tcase, test_copies, 0, sizeof(copies) / sizeof(copies[0]));
-	tcase_add_test(tcase, test_waits);
-	tcase_add_test(tcase, test_nvtx);
-	tcase_add_test(tcase, test_two_processes);
-	tcase_add_test(tcase, test_packed);
-	tcase_add_test(tcase, test_damaged);
-	tcase_add_loop_test(tcase, test_not_nsys, 0, sizeof(others) / sizeof(others[0]));
-	tcase_add_loop_test(tcase, test_missing_columns, 0, sizeof(CUT) / sizeof(CUT[0]));
-	tcase_add_test(tcase, test_shared);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(import_nsys_suite)

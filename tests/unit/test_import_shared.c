@@ -110,7 +110,9 @@ static int check_set(const char *set)
 	return n_checked;
 }
 
-START_TEST(counts_are_the_facts)
+NEEDS(folder())
+
+TEST(counts_are_the_facts)
 {
 	struct dirent *entry;
 	DIR *dir = opendir(folder());
@@ -124,10 +126,9 @@ START_TEST(counts_are_the_facts)
 	if (n_cases(100) == 100)
 		ck_assert_int_ge(n_checked, 40);
 }
-END_TEST
 
 /* Of the eight ranks no kernel says its arguments, and all are found. */
-START_TEST(every_collective_has_its_call)
+LOOP_TEST(every_collective_has_its_call, 8)
 {
 	struct sc_import_stats stats;
 	struct sc_err err = {.code = SC_OK};
@@ -140,7 +141,6 @@ START_TEST(every_collective_has_its_call)
 	ck_assert_int_eq(stats.n_joined, 8);
 	ck_assert_int_eq(stats.rank, _i);
 }
-END_TEST
 
 static const char *const REFUSED[][2] = {
 	{"bytedance-straggler-st/timeline-ST.json.gz",
@@ -149,7 +149,7 @@ static const char *const REFUSED[][2] = {
 	 "not a trace: it looks like a JSON object that is no trace"},
 };
 
-START_TEST(refused)
+LOOP_TEST(refused, N_OF(REFUSED))
 {
 	struct sc_import_stats stats;
 	struct sc_err err = {.code = SC_OK};
@@ -159,25 +159,3 @@ START_TEST(refused)
 	ck_assert_int_ne(import(path, &stats, &err), 0);
 	ck_assert_str_eq(err.text, REFUSED[_i][1]);
 }
-END_TEST
-
-static Suite *import_shared_suite(void)
-{
-	Suite *suite;
-	TCase *tcase;
-
-	if (access(folder(), R_OK) != 0) {
-		printf("skipped: the traces (%s) are not here\n", folder());
-		return NULL;
-	}
-	suite = suite_create("import_shared");
-	tcase = tcase_create("all");
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, counts_are_the_facts);
-	tcase_add_loop_test(tcase, every_collective_has_its_call, 0, 8);
-	tcase_add_loop_test(tcase, refused, 0, (int)(sizeof(REFUSED) / sizeof(REFUSED[0])));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(import_shared_suite)

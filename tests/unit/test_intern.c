@@ -1,8 +1,4 @@
 /* Names to ids and back. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/fnv.h"
 #include "base/intern.h"
 #include "runner.h"
@@ -19,7 +15,9 @@ static void tear_down(void)
 	sc_intern_release(&table);
 }
 
-START_TEST(test_equal_texts_share_an_id)
+FIXTURE(set_up, tear_down)
+
+TEST(test_equal_texts_share_an_id)
 {
 	char again[] = "gemm";
 
@@ -35,9 +33,8 @@ START_TEST(test_equal_texts_share_an_id)
 	ck_assert_str_eq(sc_intern_get(&table, 2), "");
 	ck_assert_str_eq(sc_intern_get(&table, 3), "gemm k");
 }
-END_TEST
 
-START_TEST(test_texts_with_nul)
+TEST(test_texts_with_nul)
 {
 	ck_assert_uint_eq(sc_intern_add_n(&table, "a\0b", 3), 0);
 	ck_assert_uint_eq(sc_intern_add_n(&table, "a\0c", 3), 1);
@@ -45,9 +42,8 @@ START_TEST(test_texts_with_nul)
 	ck_assert_uint_eq(sc_intern_add_n(&table, "a\0b", 3), 0);
 	ck_assert_mem_eq(sc_intern_get(&table, 1), "a\0c", 4);
 }
-END_TEST
 
-START_TEST(test_find)
+TEST(test_find)
 {
 	ck_assert_uint_eq(sc_intern_find(&table, "a"), SC_INTERN_NONE);
 	sc_intern_add(&table, "a");
@@ -55,9 +51,8 @@ START_TEST(test_find)
 	ck_assert_uint_eq(sc_intern_find(&table, "b"), SC_INTERN_NONE);
 	ck_assert_uint_eq(sc_intern_count(&table), 1);
 }
-END_TEST
 
-START_TEST(test_many)
+TEST(test_many)
 {
 	enum { N = 20000 };
 	const char *first = NULL;
@@ -75,31 +70,12 @@ START_TEST(test_many)
 	ck_assert_ptr_eq(sc_intern_get(&table, 0), first);
 	ck_assert_str_eq(sc_intern_get(&table, N - 1), "kernel_19999");
 }
-END_TEST
 
 /* Values of the reference implementation. */
-START_TEST(test_fnv)
+TEST(test_fnv)
 {
 	ck_assert_uint_eq(sc_fnv(SC_FNV_START, "", 0), SC_FNV_START);
 	ck_assert_uint_eq(sc_fnv(SC_FNV_START, "a", 1), UINT64_C(0xaf63dc4c8601ec8c));
 	ck_assert_uint_eq(sc_fnv(sc_fnv(SC_FNV_START, "foo", 3), "bar", 3),
 			  UINT64_C(0x85944171f73967e8));
 }
-END_TEST
-
-static Suite *intern_suite(void)
-{
-	Suite *suite = suite_create("intern");
-	TCase *tcase = tcase_create("intern");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_equal_texts_share_an_id);
-	tcase_add_test(tcase, test_texts_with_nul);
-	tcase_add_test(tcase, test_find);
-	tcase_add_test(tcase, test_many);
-	tcase_add_test(tcase, test_fnv);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(intern_suite)

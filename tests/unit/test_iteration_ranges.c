@@ -1,7 +1,4 @@
 /* What marks iterations, and in which order it counts. */
-#include <check.h>
-#include <stdio.h>
-
 #include "runner.h"
 #include "trace/graph/iteration_ranges.h"
 
@@ -67,7 +64,7 @@ static void add_step(int step, int first, int last, const char *around)
 	}
 }
 
-START_TEST(test_optimizer)
+TEST(test_optimizer)
 {
 	begin();
 	for (int i = 0; i < 5; i++)
@@ -79,10 +76,9 @@ START_TEST(test_optimizer)
 	ck_assert_int_eq(marks.list.at[1].end_ns, 2 * STEP_NS + 1);
 	end();
 }
-END_TEST
 
 /* A trace that begins and ends within an iteration has the whole ones between. */
-START_TEST(test_cut_trace)
+TEST(test_cut_trace)
 {
 	begin();
 	add_step(0, 7, N_CALLS, "");
@@ -93,10 +89,9 @@ START_TEST(test_cut_trace)
 	ck_assert_uint_eq(marks.list.n, 3);
 	end();
 }
-END_TEST
 
 /* The profiler's own steps count first, but not those of a recorder that found them by period. */
-START_TEST(test_order)
+TEST(test_order)
 {
 	begin();
 	for (int i = 0; i < 5; i++)
@@ -118,7 +113,6 @@ START_TEST(test_order)
 	ck_assert_uint_eq(marks.list.n, 2);
 	end();
 }
-END_TEST
 
 /* Ranges with a word for it, that hold the calls; a range in each step that holds few is none. */
 static const struct {
@@ -135,7 +129,7 @@ static const struct {
 	{"step[DECODE bs=", STEP_NS - 10, 4},
 };
 
-START_TEST(test_words)
+LOOP_TEST(test_words, N_OF(WORDS))
 {
 	char name[32];
 
@@ -150,10 +144,9 @@ START_TEST(test_words)
 	ck_assert_uint_eq(marks.list.n, WORDS[_i].n);
 	end();
 }
-END_TEST
 
 /* Two optimizers a step are one cut. */
-START_TEST(test_two_optimizers)
+TEST(test_two_optimizers)
 {
 	begin();
 	for (int i = 0; i < 4; i++) {
@@ -167,20 +160,3 @@ START_TEST(test_two_optimizers)
 	ck_assert_uint_eq(marks.list.n, 4);
 	end();
 }
-END_TEST
-
-static Suite *iteration_ranges_suite(void)
-{
-	Suite *suite = suite_create("iteration_ranges");
-	TCase *tc = tcase_create("iteration_ranges");
-
-	tcase_add_test(tc, test_optimizer);
-	tcase_add_test(tc, test_cut_trace);
-	tcase_add_test(tc, test_order);
-	tcase_add_loop_test(tc, test_words, 0, sizeof(WORDS) / sizeof(WORDS[0]));
-	tcase_add_test(tc, test_two_optimizers);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(iteration_ranges_suite)

@@ -1,9 +1,4 @@
 /* JSON results: bytes, digits, faults. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/json_out.h"
 #include "runner.h"
 
@@ -36,7 +31,9 @@ static const char *written(void)
 	return text;
 }
 
-START_TEST(test_document)
+FIXTURE(set_up, tear_down)
+
+TEST(test_document)
 {
 	json_t *list, *part;
 
@@ -72,7 +69,6 @@ START_TEST(test_document)
 				    "  \"version\": 1\n"
 				    "}\n");
 }
-END_TEST
 
 static const struct {
 	const char *text, *expected;
@@ -92,15 +88,14 @@ static const struct {
 	{"\xF0\x90\x80\x41", "???A"},
 };
 
-START_TEST(test_text)
+LOOP_TEST(test_text, N_OF(texts))
 {
 	sc_json_text(&json, json.root, "t", texts[_i].text);
 	ck_assert_str_eq(json_string_value(json_object_get(json.root, "t")), texts[_i].expected);
 	ck_assert_int_eq(sc_json_write(&json, out, &err), 0);
 }
-END_TEST
 
-START_TEST(test_not_finite)
+LOOP_TEST(test_not_finite, 3)
 {
 	static const double bad[] = {HUGE_VAL, -HUGE_VAL, (double)NAN};
 	static const char *const message[] = {
@@ -116,9 +111,8 @@ START_TEST(test_not_finite)
 	ck_assert_str_eq(err.text, message[_i]);
 	ck_assert_str_eq(written(), "");
 }
-END_TEST
 
-START_TEST(test_disk_full)
+TEST(test_disk_full)
 {
 	FILE *full = fopen("/dev/full", "w");
 
@@ -128,28 +122,9 @@ START_TEST(test_disk_full)
 	ck_assert_str_eq(err.text, "cannot write the JSON result: No space left on device");
 	fclose(full);
 }
-END_TEST
 
-START_TEST(test_release_twice)
+TEST(test_release_twice)
 {
 	sc_json_release(&json);
 	ck_assert_ptr_null(json.root);
 }
-END_TEST
-
-static Suite *json_out_suite(void)
-{
-	Suite *suite = suite_create("json_out");
-	TCase *tcase = tcase_create("json_out");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_document);
-	tcase_add_loop_test(tcase, test_text, 0, sizeof(texts) / sizeof(texts[0]));
-	tcase_add_loop_test(tcase, test_not_finite, 0, 3);
-	tcase_add_test(tcase, test_disk_full);
-	tcase_add_test(tcase, test_release_twice);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(json_out_suite)

@@ -1,9 +1,5 @@
 /* Streamed JSON: bytes, number formats, many events, faults. */
-#include <check.h>
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json_stream.h"
 #include "runner.h"
@@ -36,7 +32,9 @@ static const char *written(void)
 	return text;
 }
 
-START_TEST(test_document)
+FIXTURE(set_up, tear_down)
+
+TEST(test_document)
 {
 	sc_json_stream_object(&stream, NULL);
 	sc_json_stream_array(&stream, "traceEvents");
@@ -61,7 +59,6 @@ START_TEST(test_document)
 				    "{\"name\":\"gemm\",\"ts\":1.500,\"tid\":-1}],"
 				    "\"list\":[1,2],\"none\":{}}\n");
 }
-END_TEST
 
 static const struct {
 	double value;
@@ -83,7 +80,7 @@ static const struct {
 	{1e300, 3, "1.0000000000000001e+300"},
 };
 
-START_TEST(test_fixed)
+LOOP_TEST(test_fixed, N_OF(fixeds))
 {
 	char expected[64];
 
@@ -94,9 +91,8 @@ START_TEST(test_fixed)
 	snprintf(expected, sizeof(expected), "[%s]\n", fixeds[_i].expected);
 	ck_assert_str_eq(written(), expected);
 }
-END_TEST
 
-START_TEST(test_int_limits)
+TEST(test_int_limits)
 {
 	sc_json_stream_array(&stream, NULL);
 	sc_json_stream_int(&stream, NULL, INT64_MIN);
@@ -105,9 +101,8 @@ START_TEST(test_int_limits)
 	ck_assert_int_eq(sc_json_stream_finish(&stream, &err), 0);
 	ck_assert_str_eq(written(), "[-9223372036854775808,9223372036854775807]\n");
 }
-END_TEST
 
-START_TEST(test_escapes)
+TEST(test_escapes)
 {
 	sc_json_stream_array(&stream, NULL);
 	sc_json_stream_text(&stream, NULL, "a\"b\\c\n\x01 \xC3\xA9 \xFF/");
@@ -115,10 +110,9 @@ START_TEST(test_escapes)
 	ck_assert_int_eq(sc_json_stream_finish(&stream, &err), 0);
 	ck_assert_str_eq(written(), "[\"a\\\"b\\\\c\\u000a\\u0001 \xC3\xA9 ?/\"]\n");
 }
-END_TEST
 
 /* Many times the buffer; a strict parser reads it back. */
-START_TEST(test_many_events)
+TEST(test_many_events)
 {
 	enum { N = 20000 };
 	json_t *root;
@@ -141,9 +135,8 @@ START_TEST(test_many_events)
 			    (N - 1) * 0.25);
 	json_decref(root);
 }
-END_TEST
 
-START_TEST(test_not_finite)
+TEST(test_not_finite)
 {
 	sc_json_stream_object(&stream, NULL);
 	sc_json_stream_fixed(&stream, "ts", (double)NAN, 3);
@@ -152,9 +145,8 @@ START_TEST(test_not_finite)
 	ck_assert_int_eq(sc_json_stream_finish(&stream, &err), -SC_EVALUE);
 	ck_assert_str_eq(err.text, "a result is not a finite number: key=ts value=nan");
 }
-END_TEST
 
-START_TEST(test_disk_full)
+LOOP_TEST(test_disk_full, 2)
 {
 	FILE *full = fopen("/dev/full", "w");
 
@@ -171,23 +163,3 @@ START_TEST(test_disk_full)
 	ck_assert_str_eq(err.text, "cannot write: No space left on device");
 	fclose(full);
 }
-END_TEST
-
-static Suite *json_stream_suite(void)
-{
-	Suite *suite = suite_create("json_stream");
-	TCase *tcase = tcase_create("json_stream");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_document);
-	tcase_add_loop_test(tcase, test_fixed, 0, sizeof(fixeds) / sizeof(fixeds[0]));
-	tcase_add_test(tcase, test_int_limits);
-	tcase_add_test(tcase, test_escapes);
-	tcase_add_test(tcase, test_many_events);
-	tcase_add_test(tcase, test_not_finite);
-	tcase_add_loop_test(tcase, test_disk_full, 0, 2);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(json_stream_suite)

@@ -1,7 +1,5 @@
 /* Families of kernels: names as the profilers of the traces in ../shared write them (long ones cut), and
  * of libraries that are not in these. */
-#include <check.h>
-
 #include "runner.h"
 #include "trace/graph/kernel_family.h"
 #include "trace/import/kernel_words.h"
@@ -388,15 +386,14 @@ static const struct {
 };
 enum { N_NAMES = sizeof(NAMES) / sizeof(NAMES[0]) };
 
-START_TEST(test_families)
+LOOP_TEST(test_families, N_NAMES)
 {
 	ck_assert_msg(sc_kernel_family_of(NAMES[_i].name) == NAMES[_i].family, "%s: %s, not %s",
 		      NAMES[_i].name, sc_kernel_family_name(sc_kernel_family_of(NAMES[_i].name)),
 		      sc_kernel_family_name(NAMES[_i].family));
 }
-END_TEST
 
-START_TEST(test_words)
+TEST(test_words)
 {
 	struct sc_kernel_words w;
 
@@ -415,10 +412,9 @@ START_TEST(test_words)
 	ck_assert(sc_words_have(&w.arguments, "gemm"));
 	ck_assert(!sc_words_have(&w.own, "gemm"));
 }
-END_TEST
 
 /* Whatever a trace says is a name: longer than there is room, brackets that do not close, lengths that lie. */
-START_TEST(test_hostile_names)
+TEST(test_hostile_names)
 {
 	static const char *const PARTS[] = {
 		"_Z99999999999999999999", "<", "(", ">", "operator()", "lambda(", "S_", "Li", "x"};
@@ -437,18 +433,3 @@ START_TEST(test_hostile_names)
 	sc_kernel_words_split("", &w);
 	ck_assert_uint_eq(w.own.n, 0);
 }
-END_TEST
-
-static Suite *kernel_family_suite(void)
-{
-	Suite *suite = suite_create("kernel_family");
-	TCase *tc = tcase_create("kernel_family");
-
-	tcase_add_loop_test(tc, test_families, 0, N_NAMES);
-	tcase_add_test(tc, test_words);
-	tcase_add_test(tc, test_hostile_names);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(kernel_family_suite)

@@ -53,7 +53,9 @@ static const struct sc_model *model_of(const char *model)
 	return &request.config.model;
 }
 
-START_TEST(what_is_left_out_is_taken)
+FIXTURE(set_up_catalog, tear_down_catalog)
+
+TEST(what_is_left_out_is_taken)
 {
 	const struct sc_model *model = model_of("family: moe, layers: 10, hidden: 640, heads: 10, "
 						"seq: 128");
@@ -76,9 +78,8 @@ START_TEST(what_is_left_out_is_taken)
 			 "model.experts is not given; the model is taken for models/mix-a.yaml: "
 			 "experts 24, top_k 3");
 }
-END_TEST
 
-START_TEST(what_is_given_stays)
+TEST(what_is_given_stays)
 {
 	const struct sc_model *model =
 		model_of("family: moe, layers: 10, hidden: 640, heads: 10, kv_heads: 2, seq: 128, "
@@ -92,9 +93,8 @@ START_TEST(what_is_given_stays)
 	ck_assert_int_eq(model->tied_embeddings, 1);
 	ck_assert_int_eq(model->experts, 24);
 }
-END_TEST
 
-START_TEST(the_number_of_layers_chooses_between_two)
+TEST(the_number_of_layers_chooses_between_two)
 {
 	const struct sc_model *model =
 		model_of("family: moe, layers: 7, hidden: 640, heads: 10, seq: 128");
@@ -108,9 +108,8 @@ START_TEST(the_number_of_layers_chooses_between_two)
 	ck_assert_int_eq(model->tied_embeddings, 1);
 	ck_assert_int_eq(model->dense_layers, 0);
 }
-END_TEST
 
-START_TEST(a_model_with_fewer_layers_has_no_more_dense_ones)
+TEST(a_model_with_fewer_layers_has_no_more_dense_ones)
 {
 	const struct sc_model *model =
 		model_of("family: moe, layers: 2, hidden: 640, heads: 10, seq: 128");
@@ -119,7 +118,6 @@ START_TEST(a_model_with_fewer_layers_has_no_more_dense_ones)
 	ck_assert_int_eq(model->layers, 2);
 	ck_assert_int_eq(model->dense_layers, 2);
 }
-END_TEST
 
 static const struct {
 	const char *model;
@@ -132,7 +130,7 @@ static const struct {
 	{"family: moe, layers: 10, hidden: 640, heads: 10, vocab: 5001, seq: 128"},
 };
 
-START_TEST(another_shape_is_not_known)
+LOOP_TEST(another_shape_is_not_known, N_OF(other))
 {
 	char text[512];
 
@@ -140,9 +138,8 @@ START_TEST(another_shape_is_not_known)
 	ck_assert_int_eq(resolve(text), -SC_EVALUE);
 	ck_assert_ptr_nonnull(strstr(err.text, "model.experts is not given"));
 }
-END_TEST
 
-START_TEST(given_experts_need_no_known_model)
+TEST(given_experts_need_no_known_model)
 {
 	/* not even a file that can be read */
 	write_file("models/broken.yaml", "family: moe\nexprts: 3\n");
@@ -152,9 +149,8 @@ START_TEST(given_experts_need_no_known_model)
 			 1);
 	ck_assert_uint_eq(request.warnings.n, 0);
 }
-END_TEST
 
-START_TEST(a_broken_model_file_is_told_where_it_is)
+TEST(a_broken_model_file_is_told_where_it_is)
 {
 	write_file("models/broken.yaml", "family: moe\nexprts: 3\n");
 	ck_assert_int_eq(resolve(HEAD "model: {family: moe, layers: 10, hidden: 640, heads: 10, "
@@ -168,7 +164,6 @@ START_TEST(a_broken_model_file_is_told_where_it_is)
 				      "seq: 128}\n" TRAINING),
 			 -SC_EVALUE);
 }
-END_TEST
 
 static const struct {
 	const char *model, *name;
@@ -188,7 +183,7 @@ static const struct {
 	 8, 2, 0, 0},
 };
 
-START_TEST(published_mixtures_are_known)
+LOOP_TEST(published_mixtures_are_known, N_OF(published))
 {
 	const struct sc_model *model = model_of(published[_i].model);
 
@@ -200,9 +195,8 @@ START_TEST(published_mixtures_are_known)
 		ck_assert_int_eq(model->kv_lora_rank, published[_i].kv_lora_rank);
 	ck_assert_ptr_nonnull(strstr(request.warnings.text[0], published[_i].name));
 }
-END_TEST
 
-START_TEST(every_shipped_model_is_complete)
+TEST(every_shipped_model_is_complete)
 {
 	const char *const *ids;
 	size_t n = sc_config_ids("models", &arena, &ids);
@@ -229,9 +223,8 @@ START_TEST(every_shipped_model_is_complete)
 			      "%s: %s", ids[i], message());
 	}
 }
-END_TEST
 
-START_TEST(every_shipped_software_loads)
+TEST(every_shipped_software_loads)
 {
 	const char *const *ids;
 	size_t n = sc_config_ids("software", &arena, &ids);
@@ -249,7 +242,6 @@ START_TEST(every_shipped_software_loads)
 				"%s", message());
 	}
 }
-END_TEST
 
 static const char *software_on(const char *gpu)
 {
@@ -265,7 +257,7 @@ static const char *software_on(const char *gpu)
 	return request.software.id;
 }
 
-START_TEST(a_later_gpu_runs_a_later_release)
+TEST(a_later_gpu_runs_a_later_release)
 {
 	ck_assert_str_eq(software_on("a100-sxm-80gb"), "megatron-lm");
 	ck_assert_str_eq(software_on("h100-sxm-80gb"), "megatron-core");
@@ -275,28 +267,3 @@ START_TEST(a_later_gpu_runs_a_later_release)
 			 "training.software megatron-lm has no release for this GPU: its successor "
 			 "megatron-core is simulated");
 }
-END_TEST
-
-static Suite *known_model_suite(void)
-{
-	Suite *suite = suite_create("known_model");
-	TCase *tc = tcase_create("known_model");
-
-	tcase_add_checked_fixture(tc, set_up_catalog, tear_down_catalog);
-	tcase_add_test(tc, what_is_left_out_is_taken);
-	tcase_add_test(tc, what_is_given_stays);
-	tcase_add_test(tc, the_number_of_layers_chooses_between_two);
-	tcase_add_test(tc, a_model_with_fewer_layers_has_no_more_dense_ones);
-	tcase_add_loop_test(tc, another_shape_is_not_known, 0, sizeof(other) / sizeof(other[0]));
-	tcase_add_test(tc, given_experts_need_no_known_model);
-	tcase_add_test(tc, a_broken_model_file_is_told_where_it_is);
-	tcase_add_loop_test(tc, published_mixtures_are_known, 0,
-			    sizeof(published) / sizeof(published[0]));
-	tcase_add_test(tc, every_shipped_model_is_complete);
-	tcase_add_test(tc, every_shipped_software_loads);
-	tcase_add_test(tc, a_later_gpu_runs_a_later_release);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(known_model_suite)

@@ -1,7 +1,4 @@
 /* A table of layers: its step counted by hand, its memory, bounds; and what drives a torus. */
-#include <math.h>
-#include <stdio.h>
-
 #include "base/rng.h"
 #include "base/units.h"
 #include "core/machine/device.h"
@@ -106,7 +103,9 @@ static double read_us(double params)
 	return 4 * params * 2 * 1.5 / (450 * 1e3);
 }
 
-START_TEST(turns_are_a_sum)
+FIXTURE(set_up, tear_down)
+
+TEST(turns_are_a_sum)
 {
 	double us = REDUCE_US(12e6) + update_us(12e6, 900);
 
@@ -117,10 +116,9 @@ START_TEST(turns_are_a_sum)
 					->iteration_ms,
 				us / 1e3, us / 1e3 * 2e-3); /* 1 of 900 GB/s is kept */
 }
-END_TEST
 
 /* Each row's gradients are reduced in turn, when they are there, on what 6 SMs and half of the memory leave. */
-START_TEST(overlap_is_a_queue)
+TEST(overlap_is_a_queue)
 {
 	const double tflops = 120 * 74.0 / 80, gbps = 450;
 	double us = 0, done_us = 0;
@@ -135,9 +133,8 @@ START_TEST(overlap_is_a_queue)
 	ck_assert_double_eq_tol(predict(TORUS "c3.policy=plain")->iteration_ms, us / 1e3,
 				us / 1e3 * 1e-4);
 }
-END_TEST
 
-START_TEST(memory_is_a_sum)
+TEST(memory_is_a_sum)
 {
 	/* weights 2 bytes, gradients 4 and autograd's 2 where they are added up apart, master 4; two samples keep
 	 * half of what they move */
@@ -148,7 +145,6 @@ START_TEST(memory_is_a_sum)
 	ck_assert_double_eq_tol(m->gradients_gib, 12e6 * 4 / SC_BYTES_PER_GIB, 1e-9);
 	ck_assert_double_eq_tol(m->activations_gib, 3 * 2 * 500 / SC_BYTES_PER_GIB, 1e-12);
 }
-END_TEST
 
 static bool warns(const struct sc_warnings *warnings, const char *text)
 {
@@ -158,7 +154,7 @@ static bool warns(const struct sc_warnings *warnings, const char *text)
 	return false;
 }
 
-START_TEST(what_does_not_fit_is_said)
+TEST(what_does_not_fit_is_said)
 {
 	const struct sc_prediction *p;
 
@@ -166,7 +162,6 @@ START_TEST(what_does_not_fit_is_said)
 	p = predict(PLAIN);
 	ck_assert(warns(&p->warnings, "it will not fit"));
 }
-END_TEST
 
 static double uniform(struct sc_rng *rng, double lo, double hi)
 {
@@ -184,7 +179,7 @@ static void random_rows(struct sc_rng *rng)
 }
 
 /* Overlap gains at most what the shorter side takes; more micro-batches cost no less. */
-START_TEST(overlap_has_bounds)
+TEST(overlap_has_bounds)
 {
 	for (int i = 0; i < n_cases(N_RANDOM); i++) {
 		struct sc_rng rng;
@@ -207,11 +202,10 @@ START_TEST(overlap_has_bounds)
 		ck_assert_double_ge(more, alone * (1 - 1e-6));
 	}
 }
-END_TEST
 
 /* A forward that waits for its own layer's gradients alone is never later than one that waits for all; what remains is
  * the work. An update for each layer ramps up for each. */
-START_TEST(own_updates_wait_for_less)
+TEST(own_updates_wait_for_less)
 {
 	const double ramp_us = update_us(0, 450);
 
@@ -235,7 +229,6 @@ START_TEST(own_updates_wait_for_less)
 		ck_assert_double_ge(serial, work * (1 - 1e-2));
 	}
 }
-END_TEST
 
 /* ---- tori ---- */
 
@@ -268,7 +261,7 @@ static double us_on(const struct sc_fabric *f, enum sc_collective kind, double b
 }
 
 /* More of anything is never slower; an engine never loses to kernels, and nothing to what is free. */
-START_TEST(more_is_never_slower)
+TEST(more_is_never_slower)
 {
 	for (int i = 0; i < n_cases(N_RANDOM); i++) {
 		struct sc_rng rng;
@@ -301,7 +294,6 @@ START_TEST(more_is_never_slower)
 		ck_assert_double_eq_tol(us_on(&g, kind, 1e8), us_on(&f, kind, 1e8), 1e-9 * us);
 	}
 }
-END_TEST
 
 static double sent_gbps(const struct sc_fabric *f)
 {
@@ -316,7 +308,7 @@ static int64_t TORI[][3] = {{4, 2, 2}, {4, 4, 2}, {4, 4, 4}, {4, 8, 4}};
 
 /* Bytes sent for each of the payload: 2, 2.125, 2.25, 2.3125 on the tori of the ACE paper. Kernels read 1.5 times as
  * many, an engine the payload: 128 GB/s of memory give 85 and 128 times as many GB/s of network. */
-START_TEST(endpoints_as_derived)
+LOOP_TEST(endpoints_as_derived, 4)
 {
 	static const double sigma[] = {2, 2.125, 2.25, 2.3125};
 	double gbps[] = {4000, 500, 500};
@@ -337,10 +329,9 @@ START_TEST(endpoints_as_derived)
 				    (200 * (double)(TORI[_i][0] + TORI[_i][1] + TORI[_i][2] - 3)) /
 				    1e3);
 }
-END_TEST
 
 /* All-to-all over a ring of four: ways of 0, 1, 2 and 1 hops, a mean of 1. */
-START_TEST(all_to_all_takes_the_shortest_way)
+TEST(all_to_all_takes_the_shortest_way)
 {
 	int64_t ring[] = {4}, pair[] = {4, 2};
 	double gbps[] = {100};
@@ -351,25 +342,3 @@ START_TEST(all_to_all_takes_the_shortest_way)
 	f.torus.dims = (struct sc_ints){pair, 2}; /* half stays on its side */
 	ck_assert_double_eq_tol(us_on(&f, SC_ALL_TO_ALL, 1e8), 1e3, 1e-6);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("layers");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, turns_are_a_sum);
-	tcase_add_test(tc, overlap_is_a_queue);
-	tcase_add_test(tc, memory_is_a_sum);
-	tcase_add_test(tc, what_does_not_fit_is_said);
-	tcase_add_test(tc, overlap_has_bounds);
-	tcase_add_test(tc, own_updates_wait_for_less);
-	tcase_add_test(tc, more_is_never_slower);
-	tcase_add_loop_test(tc, endpoints_as_derived, 0, 4);
-	tcase_add_test(tc, all_to_all_takes_the_shortest_way);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

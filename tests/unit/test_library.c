@@ -1,11 +1,7 @@
 /* libstepcast by its public header: the command's results, errors, options, rows, threads. */
-#include <check.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "lib/stepcast.h"
@@ -48,7 +44,7 @@ static double number(stepcast_result *result, const char *name)
 	return value;
 }
 
-START_TEST(test_predict_is_the_commands)
+TEST(test_predict_is_the_commands)
 {
 	static const char *const options[] = {"--explain", "--detail", "full"};
 	char *want = command("predict " GPT " --set parallel.tp=4 --explain --detail full --json");
@@ -70,9 +66,8 @@ START_TEST(test_predict_is_the_commands)
 	stepcast_request_free(asked);
 	free(want);
 }
-END_TEST
 
-START_TEST(test_shard_is_the_commands)
+TEST(test_shard_is_the_commands)
 {
 	static const char *const options[] = {"--search", "0", "--samples=0"};
 	char *want = command("shard " DLRM
@@ -91,7 +86,6 @@ START_TEST(test_shard_is_the_commands)
 	stepcast_request_free(asked);
 	free(want);
 }
-END_TEST
 
 struct rows {
 	size_t n, ends_at;
@@ -110,7 +104,7 @@ static int take(void *ctx, size_t index, stepcast_result *row)
 	return rows->n == rows->ends_at;
 }
 
-START_TEST(test_sweep_gives_rows_in_order)
+TEST(test_sweep_gives_rows_in_order)
 {
 	static const char *const options[] = {"--grid", "parallel.tp=8,4,2,1", "--jobs=3"};
 	stepcast_request *asked = request(GPT), *one;
@@ -133,7 +127,6 @@ START_TEST(test_sweep_gives_rows_in_order)
 	stepcast_request_free(one);
 	stepcast_request_free(asked);
 }
-END_TEST
 
 static const struct {
 	const char *text, *key, *value, *options[2], *error;
@@ -169,7 +162,7 @@ static const struct {
 	{"gpus: 8\n", NULL, NULL, {0}, "error: ", STEPCAST_VALUE},
 };
 
-START_TEST(test_errors_say_why)
+LOOP_TEST(test_errors_say_why, N_OF(WRONG))
 {
 	stepcast_request *asked = stepcast_request_text(WRONG[_i].text, "mine.yaml");
 	stepcast_result *result = NULL;
@@ -185,10 +178,9 @@ START_TEST(test_errors_say_why)
 	ck_assert_int_eq(stepcast_error_status(), WRONG[_i].status);
 	stepcast_request_free(asked);
 }
-END_TEST
 
 /* Of NULL comes NULL, and what made it so is still said. */
-START_TEST(test_null_keeps_the_error)
+TEST(test_null_keeps_the_error)
 {
 	stepcast_request *none = stepcast_request_file("none.yaml");
 	stepcast_result *result = stepcast_predict(none, NULL, 0);
@@ -210,16 +202,14 @@ START_TEST(test_null_keeps_the_error)
 	ck_assert_ptr_null(stepcast_request_file(NULL));
 	ck_assert_ptr_nonnull(strstr(stepcast_error(), "needs a path"));
 }
-END_TEST
 
-START_TEST(test_stdin_is_the_callers)
+TEST(test_stdin_is_the_callers)
 {
 	ck_assert_ptr_null(stepcast_request_file("-"));
 	ck_assert_int_eq(stepcast_error_status(), STEPCAST_IO);
 }
-END_TEST
 
-START_TEST(test_missing_names_are_said)
+TEST(test_missing_names_are_said)
 {
 	stepcast_request *asked = request(GPT);
 	stepcast_result *result = stepcast_predict(asked, NULL, 0);
@@ -233,10 +223,9 @@ START_TEST(test_missing_names_are_said)
 	stepcast_result_free(result);
 	stepcast_request_free(asked);
 }
-END_TEST
 
 /* What would fit is looked for where that is asked. */
-START_TEST(test_settings_come_with_explain)
+TEST(test_settings_come_with_explain)
 {
 	static const char *const options[] = {"--explain"};
 	stepcast_request *asked = request(GPT);
@@ -254,7 +243,6 @@ START_TEST(test_settings_come_with_explain)
 	}
 	stepcast_request_free(asked);
 }
-END_TEST
 
 static int take_text(void *ctx, size_t index, stepcast_result *row)
 {
@@ -267,7 +255,7 @@ static int take_text(void *ctx, size_t index, stepcast_result *row)
 	return 0;
 }
 
-START_TEST(test_carried_columns_are_text)
+TEST(test_carried_columns_are_text)
 {
 	char path[] = "/tmp/sc_libraryXXXXXX";
 	const char *const options[] = {"--table", path};
@@ -285,9 +273,8 @@ START_TEST(test_carried_columns_are_text)
 	remove(path);
 	stepcast_request_free(asked);
 }
-END_TEST
 
-START_TEST(test_copies_go_their_own_ways)
+TEST(test_copies_go_their_own_ways)
 {
 	stepcast_request *first = request(GPT), *second, *third;
 	stepcast_result *a, *b;
@@ -309,9 +296,8 @@ START_TEST(test_copies_go_their_own_ways)
 	stepcast_request_free(second);
 	stepcast_request_free(third);
 }
-END_TEST
 
-START_TEST(test_shards_add_up)
+TEST(test_shards_add_up)
 {
 	static const char *const kernels[] = {"fused", "fused_uvm", "fused_uvm_caching"};
 	stepcast_request *asked = request(DLRM);
@@ -340,7 +326,6 @@ START_TEST(test_shards_add_up)
 	ck_assert_int_eq(stepcast_costs_shard(costs, "cat_0", "rows", "fused", 1, 1, &whole), -1);
 	stepcast_costs_free(costs);
 }
-END_TEST
 
 static int take_in_own_locale(void *ctx, size_t index, stepcast_result *row)
 {
@@ -353,7 +338,7 @@ static int take_in_own_locale(void *ctx, size_t index, stepcast_result *row)
 }
 
 /* What a point in numbers hangs on: C's locale on every thread while we work, the caller's after it. */
-START_TEST(test_the_locale_is_ours_and_then_the_callers)
+TEST(test_the_locale_is_ours_and_then_the_callers)
 {
 	static const char *const options[] = {"--grid", "parallel.tp=1,2,4,8", "--jobs=3"};
 	stepcast_request *asked = request(GPT);
@@ -368,7 +353,6 @@ START_TEST(test_the_locale_is_ours_and_then_the_callers)
 	}
 	stepcast_request_free(asked);
 }
-END_TEST
 
 /* --- threads --- */
 
@@ -418,7 +402,7 @@ static void *predict_many(void *arg)
 }
 
 /* STEPCAST_LIBRARY_SECONDS: for so long; else each thread once for each request. */
-START_TEST(test_threads_get_the_commands_results)
+TEST(test_threads_get_the_commands_results)
 {
 	static const char *const lines[N_TP] = {
 		"2 --set training.global_batch=32", "4 --set training.global_batch=64",
@@ -455,29 +439,3 @@ START_TEST(test_threads_get_the_commands_results)
 		free(want[i]);
 	stepcast_request_free(shared);
 }
-END_TEST
-
-static Suite *library_suite(void)
-{
-	Suite *suite = suite_create("library");
-	TCase *tcase = tcase_create("library");
-
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, test_predict_is_the_commands);
-	tcase_add_test(tcase, test_shard_is_the_commands);
-	tcase_add_test(tcase, test_sweep_gives_rows_in_order);
-	tcase_add_loop_test(tcase, test_errors_say_why, 0, sizeof(WRONG) / sizeof(WRONG[0]));
-	tcase_add_test(tcase, test_null_keeps_the_error);
-	tcase_add_test(tcase, test_stdin_is_the_callers);
-	tcase_add_test(tcase, test_missing_names_are_said);
-	tcase_add_test(tcase, test_settings_come_with_explain);
-	tcase_add_test(tcase, test_carried_columns_are_text);
-	tcase_add_test(tcase, test_copies_go_their_own_ways);
-	tcase_add_test(tcase, test_shards_add_up);
-	tcase_add_test(tcase, test_the_locale_is_ours_and_then_the_callers);
-	tcase_add_test(tcase, test_threads_get_the_commands_results);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(library_suite)

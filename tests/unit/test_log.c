@@ -1,9 +1,4 @@
 /* Levels and the sink. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "runner.h"
 
@@ -28,7 +23,9 @@ static void set_up(void)
 	sc_log_set_level(SC_LOG_WARNING);
 }
 
-START_TEST(test_levels)
+FIXTURE(set_up, NULL)
+
+TEST(test_levels)
 {
 	for (enum sc_log_level kept = SC_LOG_ERROR; kept <= SC_LOG_DEBUG; kept++) {
 		sc_log_set_level(kept);
@@ -44,46 +41,26 @@ START_TEST(test_levels)
 		}
 	}
 }
-END_TEST
 
-START_TEST(test_no_sink)
+TEST(test_no_sink)
 {
 	sc_log_set_sink(NULL, NULL);
 	ck_assert(!sc_log_enabled(SC_LOG_ERROR));
 	sc_log(SC_LOG_ERROR, "nobody hears this");
 	ck_assert_int_eq(seen.n, 0);
 }
-END_TEST
 
-START_TEST(test_long_text_is_cut)
+TEST(test_long_text_is_cut)
 {
 	sc_log(SC_LOG_ERROR, "%2000d", 7);
 	ck_assert_uint_eq(strlen(seen.text), 1023);
 	ck_assert_str_eq(seen.text + 1020, "...");
 }
-END_TEST
 
-START_TEST(test_level_names)
+TEST(test_level_names)
 {
 	ck_assert_str_eq(sc_log_level_name(SC_LOG_ERROR), "error");
 	ck_assert_str_eq(sc_log_level_name(SC_LOG_WARNING), "warning");
 	ck_assert_str_eq(sc_log_level_name(SC_LOG_INFO), "info");
 	ck_assert_str_eq(sc_log_level_name(SC_LOG_DEBUG), "debug");
 }
-END_TEST
-
-static Suite *log_suite(void)
-{
-	Suite *suite = suite_create("log");
-	TCase *tcase = tcase_create("log");
-
-	tcase_add_checked_fixture(tcase, set_up, NULL);
-	tcase_add_test(tcase, test_levels);
-	tcase_add_test(tcase, test_no_sink);
-	tcase_add_test(tcase, test_long_text_is_cut);
-	tcase_add_test(tcase, test_level_names);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(log_suite)

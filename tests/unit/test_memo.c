@@ -1,7 +1,4 @@
 /* Remembered answers: those to the same key, bit by bit, and none else; few enough at any time. */
-#include <check.h>
-#include <math.h>
-
 #include "base/memo.h"
 #include "base/rng.h"
 #include "runner.h"
@@ -36,8 +33,10 @@ static double answer(int k)
 	return k % MOST_NUMBERS == 0 ? 0.5 : k;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* As of a store that forgets nothing. */
-START_TEST(any_questions)
+TEST(any_questions)
 {
 	struct sc_rng rng;
 
@@ -60,10 +59,9 @@ START_TEST(any_questions)
 		ck_assert_double_eq(known[1], -answer(k));
 	}
 }
-END_TEST
 
 /* Bits count: zeros of both signs are two keys; what is no number is one. */
-START_TEST(bits)
+TEST(bits)
 {
 	const double numbers[] = {0.0, -0.0, NAN, INFINITY, -INFINITY};
 
@@ -80,10 +78,9 @@ START_TEST(bits)
 				sc_memo_add(memo, 1)[0] = i;
 		}
 }
-END_TEST
 
 /* Answers larger than all it keeps are given all the same, and others are forgotten. */
-START_TEST(forgets)
+TEST(forgets)
 {
 	for (int k = 1; k < 40; k++) {
 		ask(k);
@@ -94,19 +91,3 @@ START_TEST(forgets)
 	ask(1);
 	ck_assert_ptr_null(sc_memo_find(memo));
 }
-END_TEST
-
-static Suite *memo_suite(void)
-{
-	TCase *all = tcase_create("all");
-	Suite *suite = suite_create("memo");
-
-	tcase_add_checked_fixture(all, set_up, tear_down);
-	tcase_add_test(all, any_questions);
-	tcase_add_test(all, bits);
-	tcase_add_test(all, forgets);
-	suite_add_tcase(suite, all);
-	return suite;
-}
-
-TEST_MAIN(memo_suite)

@@ -1,9 +1,5 @@
 /* Memory: hand-computed cases of Korthikanti et al. 2022 and of sharding, parts that add up, and more
  * recomputation or sharding that never takes more. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/units.h"
 #include "models/activations.h"
 #include "models/memory.h"
@@ -100,7 +96,7 @@ static void near(double got, double want)
 
 /* ---- activations ---- */
 
-START_TEST(gpt_layer_as_published)
+TEST(gpt_layer_as_published)
 {
 	struct sc_request r = gpt();
 	double scores = 5.0 * HEADS * SEQ / HIDDEN;
@@ -114,9 +110,8 @@ START_TEST(gpt_layer_as_published)
 	r.config.training.recompute = SC_RECOMPUTE_FULL;
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * 2 / TP);
 }
-END_TEST
 
-START_TEST(flash_keeps_no_scores)
+TEST(flash_keeps_no_scores)
 {
 	struct sc_request r = gpt();
 
@@ -125,9 +120,8 @@ START_TEST(flash_keeps_no_scores)
 	r.software.dropout = 0; /* no masks */
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + 24.0 / TP));
 }
-END_TEST
 
-START_TEST(llama_layer)
+TEST(llama_layer)
 {
 	struct sc_request r = llama();
 	/* queries and output 4, keys and values a quarter of that; gate, up and product of 4h each */
@@ -137,9 +131,8 @@ START_TEST(llama_layer)
 	r.software.fused_activation = false; /* the gate's activation by itself */
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (split + 8) / TP));
 }
-END_TEST
 
-START_TEST(context_and_padding_count_tokens)
+TEST(context_and_padding_count_tokens)
 {
 	struct sc_request r = llama();
 	double whole = sc_layer_kept_bytes(&r, 2, false);
@@ -150,9 +143,8 @@ START_TEST(context_and_padding_count_tokens)
 	r.config.training.fill_fraction = 0.5;
 	near(sc_layer_kept_bytes(&r, 2, false), whole / 2);
 }
-END_TEST
 
-START_TEST(experts_layer)
+TEST(experts_layer)
 {
 	struct sc_request r = mixture();
 	/* each of two copies of a token: its input and output, and three times h/2; routing is small */
@@ -164,9 +156,8 @@ START_TEST(experts_layer)
 	r.config.model.shared_experts = 1;
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (attention + routed + router + 3) / TP));
 }
-END_TEST
 
-START_TEST(latent_attention_keeps_whole_heads)
+TEST(latent_attention_keeps_whole_heads)
 {
 	struct sc_request r = mixture();
 	double plain = sc_layer_kept_bytes(&r, 2, true);
@@ -179,9 +170,8 @@ START_TEST(latent_attention_keeps_whole_heads)
 
 	near(sc_layer_kept_bytes(&r, 2, true), plain + 2 * SEQ * (mla - gqa) / TP);
 }
-END_TEST
 
-START_TEST(recompute_keeps_less)
+TEST(recompute_keeps_less)
 {
 	struct sc_request r = llama();
 	double none = sc_layer_kept_bytes(&r, 2, false), ops, full;
@@ -201,9 +191,8 @@ START_TEST(recompute_keeps_less)
 	r.config.training.recompute_layers = r.config.model.layers / r.config.parallel.pp / 2;
 	near(sc_layer_kept_bytes(&r, 2, false), (none + full) / 2);
 }
-END_TEST
 
-START_TEST(modules_keep_less)
+TEST(modules_keep_less)
 {
 	static const struct {
 		int module;
@@ -227,11 +216,10 @@ START_TEST(modules_keep_less)
 	mlp = sc_layer_kept_bytes(&r, 2, false);
 	ck_assert_double_lt(mlp, none);
 }
-END_TEST
 
 /* Norms, activation and dropout of a GPT run again: by hand, the inputs of both norms, queries, keys and values,
  * attention's output and the activation's input are what stays. */
-START_TEST(norms_apart_activation_and_dropout_keep_least)
+TEST(norms_apart_activation_and_dropout_keep_least)
 {
 	struct sc_request r = gpt();
 
@@ -241,9 +229,8 @@ START_TEST(norms_apart_activation_and_dropout_keep_least)
 		SC_RECOMPUTE_NORMS | SC_RECOMPUTE_MLP_ACT | SC_RECOMPUTE_DROPOUT;
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * 2 * (2 + (3 + 1 + 4) / (double)TP));
 }
-END_TEST
 
-START_TEST(loss)
+TEST(loss)
 {
 	struct sc_request r = gpt();
 	double logits = 2.0 * SEQ * VOCAB / TP;
@@ -257,7 +244,6 @@ START_TEST(loss)
 	r.software.mlm_gather = true;
 	near(sc_loss_bytes(&r, 2), 0.15 * logits * (2 + 3 * 4));
 }
-END_TEST
 
 /* ---- parameters ---- */
 
@@ -273,7 +259,7 @@ static const struct {
 };
 
 /* Rajbhandari et al. 2020 (ZeRO), figure 1 */
-START_TEST(sharded_states)
+LOOP_TEST(sharded_states, N_OF(SHARDED))
 {
 	struct sc_request r = gpt();
 	struct sc_memory_shape s = shape();
@@ -285,7 +271,6 @@ START_TEST(sharded_states)
 	near(m.gradients_gib * SC_BYTES_PER_GIB, 1e9 * SHARDED[_i].gradients);
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * SHARDED[_i].optimizer);
 }
-END_TEST
 
 static const struct {
 	enum sc_precision precision;
@@ -300,7 +285,7 @@ static const struct {
 	{SC_P_FP8, true, 2, 4, 12},
 };
 
-START_TEST(precision)
+LOOP_TEST(precision, N_OF(PRECISIONS))
 {
 	struct sc_request r = gpt();
 	struct sc_memory_shape s = shape();
@@ -313,10 +298,9 @@ START_TEST(precision)
 	near(m.gradients_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].gradients);
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].optimizer);
 }
-END_TEST
 
 /* Megatron-Bridge's recipes of such models: 2 moments of 2 bytes and weights of 4 for each parameter. */
-START_TEST(moments_of_latent_attention_are_narrow)
+TEST(moments_of_latent_attention_are_narrow)
 {
 	struct sc_request r = llama();
 	struct sc_memory_shape s = shape();
@@ -327,9 +311,8 @@ START_TEST(moments_of_latent_attention_are_narrow)
 	r.config.model.kv_lora_rank = 512;
 	near(estimate(&r, &s).optimizer_gib, wide * 8 / 12);
 }
-END_TEST
 
-START_TEST(experts_have_their_own_replicas)
+TEST(experts_have_their_own_replicas)
 {
 	struct sc_request r = mixture();
 	struct sc_memory_shape s = shape();
@@ -338,9 +321,8 @@ START_TEST(experts_have_their_own_replicas)
 	r.config.parallel.sharding = SC_ZERO1;
 	near(estimate(&r, &s).optimizer_gib * SC_BYTES_PER_GIB, 12 * (1e9 / 8 + 4e9 / 2));
 }
-END_TEST
 
-START_TEST(adapters_alone_are_trained)
+TEST(adapters_alone_are_trained)
 {
 	struct sc_request r = llama();
 	struct sc_memory_shape s = shape();
@@ -361,11 +343,10 @@ START_TEST(adapters_alone_are_trained)
 	r.config.training.precision = SC_P_FP8; /* frozen weights are read in fp8 alone */
 	near(estimate(&r, &s).weights_gib * SC_BYTES_PER_GIB, 1e9 - 1e7 + 2 * 1e7);
 }
-END_TEST
 
 /* ---- what lies beside them ---- */
 
-START_TEST(gathered_layers)
+TEST(gathered_layers)
 {
 	struct sc_request r = gpt();
 	struct sc_memory_shape s = shape();
@@ -383,10 +364,9 @@ START_TEST(gathered_layers)
 	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * 1e9);
 	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9 / 8));
 }
-END_TEST
 
 /* Of what is gathered and reduced once an iteration, a stage holds all. */
-START_TEST(a_pipeline_holds_what_moves_once)
+TEST(a_pipeline_holds_what_moves_once)
 {
 	struct sc_request r = gpt();
 	struct sc_memory_shape s = shape();
@@ -404,9 +384,8 @@ START_TEST(a_pipeline_holds_what_moves_once)
 	r.config.parallel.sharding = SC_ZERO2;
 	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * 2 * 1e8);
 }
-END_TEST
 
-START_TEST(step_gradients_follow_activations)
+TEST(step_gradients_follow_activations)
 {
 	struct sc_request r = gpt();
 	struct sc_memory_shape s = shape();
@@ -419,9 +398,8 @@ START_TEST(step_gradients_follow_activations)
 	s.samples *= 16; /* more activations than the copy takes */
 	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9);
 }
-END_TEST
 
-START_TEST(reserve_grows_with_tensors)
+TEST(reserve_grows_with_tensors)
 {
 	struct sc_request r = gpt();
 	struct sc_memory_shape s = shape();
@@ -432,9 +410,8 @@ START_TEST(reserve_grows_with_tensors)
 	near(estimate(&r, &s).reserve_gib, 2 + 0.1 * tensors);
 	near(estimate(&r, &s).total_gib, 2 + 1.1 * tensors);
 }
-END_TEST
 
-START_TEST(parts_add_up)
+LOOP_TEST(parts_add_up, 3)
 {
 	struct sc_request requests[] = {gpt(), llama(), mixture()};
 	struct sc_memory_shape s = shape();
@@ -458,35 +435,3 @@ START_TEST(parts_add_up)
 		before = states;
 	}
 }
-END_TEST
-
-static Suite *memory_suite(void)
-{
-	Suite *suite = suite_create("memory");
-	TCase *tcase = tcase_create("memory");
-
-	tcase_add_test(tcase, gpt_layer_as_published);
-	tcase_add_test(tcase, flash_keeps_no_scores);
-	tcase_add_test(tcase, llama_layer);
-	tcase_add_test(tcase, context_and_padding_count_tokens);
-	tcase_add_test(tcase, experts_layer);
-	tcase_add_test(tcase, latent_attention_keeps_whole_heads);
-	tcase_add_test(tcase, recompute_keeps_less);
-	tcase_add_test(tcase, modules_keep_less);
-	tcase_add_test(tcase, norms_apart_activation_and_dropout_keep_least);
-	tcase_add_test(tcase, loss);
-	tcase_add_loop_test(tcase, sharded_states, 0, sizeof(SHARDED) / sizeof(SHARDED[0]));
-	tcase_add_loop_test(tcase, precision, 0, sizeof(PRECISIONS) / sizeof(PRECISIONS[0]));
-	tcase_add_test(tcase, moments_of_latent_attention_are_narrow);
-	tcase_add_test(tcase, experts_have_their_own_replicas);
-	tcase_add_test(tcase, adapters_alone_are_trained);
-	tcase_add_test(tcase, gathered_layers);
-	tcase_add_test(tcase, a_pipeline_holds_what_moves_once);
-	tcase_add_test(tcase, step_gradients_follow_activations);
-	tcase_add_test(tcase, reserve_grows_with_tensors);
-	tcase_add_loop_test(tcase, parts_add_up, 0, 3);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(memory_suite)

@@ -1,8 +1,4 @@
 /* Merging ranks whose clocks are known: matching, errors of the estimate, and bounds that hold. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "runner.h"
 #include "trace/merge/merge.h"
@@ -127,7 +123,7 @@ static double largest_error(const struct script *s, const struct scripted_clock 
 	return worst / US;
 }
 
-START_TEST(test_scripted_clocks)
+LOOP_TEST(test_scripted_clocks, N_OF(SCRIPTS))
 {
 	const struct script *s = &SCRIPTS[_i];
 
@@ -149,10 +145,9 @@ START_TEST(test_scripted_clocks)
 		sc_merge_release(&m);
 	}
 }
-END_TEST
 
 /* Ranks that begin to record at different calls: kinds give the order away. */
-START_TEST(test_shifted_recordings)
+TEST(test_shifted_recordings)
 {
 	const struct script s = {4, 60, 1, 3, 50, 0, 1000, 0, 0, 1};
 	struct scripted_clock clocks[4];
@@ -173,9 +168,8 @@ START_TEST(test_shifted_recordings)
 	ck_assert_uint_eq(m.n_matched, 4 * 60 - 3);
 	sc_merge_release(&m);
 }
-END_TEST
 
-START_TEST(test_numbers_before_order)
+TEST(test_numbers_before_order)
 {
 	struct sc_merge m = {.ranks = {0}};
 	static const int64_t seqs[2][3] = {{5, 6, 7}, {6, 5, 7}};
@@ -197,10 +191,9 @@ START_TEST(test_numbers_before_order)
 	ck_assert_int_ne(m.ranks.at[0].calls.at[0].instance, m.ranks.at[0].calls.at[1].instance);
 	sc_merge_release(&m);
 }
-END_TEST
 
 /* Communicators of their own never mix; a rank alone in one is counted. */
-START_TEST(test_communicators)
+TEST(test_communicators)
 {
 	struct sc_merge m = {.ranks = {0}};
 
@@ -221,10 +214,9 @@ START_TEST(test_communicators)
 	ck_assert_uint_eq(m.n_solo, 4);
 	sc_merge_release(&m);
 }
-END_TEST
 
 /* One host has one clock, however its ends differ; that difference is what the estimator would add. */
-START_TEST(test_same_host)
+TEST(test_same_host)
 {
 	struct sc_merge m = {.ranks = {0}};
 
@@ -248,10 +240,9 @@ START_TEST(test_same_host)
 	ck_assert_double_eq_tol(m.ranks.at[1].bias_ns, 3000, 1e-9);
 	sc_merge_release(&m);
 }
-END_TEST
 
 /* Four collectives whose ends differ by chance do not move a clock, but as far as they must: the bound is known. */
-START_TEST(test_few_collectives)
+LOOP_TEST(test_few_collectives, 2)
 {
 	struct sc_merge m = {.ranks = {0}};
 	const double offset_us[2] = {0, _i ? 500 : 3};
@@ -274,10 +265,9 @@ START_TEST(test_few_collectives)
 	ck_assert_double_eq_tol(sc_merge_bound_ns(&m.ranks.at[1]), 20 * US, 100);
 	sc_merge_release(&m);
 }
-END_TEST
 
 /* Rank 2 meets rank 0 never, only rank 1: its clock comes by way of that. */
-START_TEST(test_chain_of_groups)
+TEST(test_chain_of_groups)
 {
 	static const double offset_us[3] = {0, 400, -900};
 	struct sc_merge m = {.ranks = {0}};
@@ -303,10 +293,9 @@ START_TEST(test_chain_of_groups)
 	ck_assert_double_eq_tol((double)sc_merge_correction(&m.ranks.at[2], 1000000), 900 * US, 10);
 	sc_merge_release(&m);
 }
-END_TEST
 
 /* What cannot be one collective is not believed. */
-START_TEST(test_contradictions)
+TEST(test_contradictions)
 {
 	struct sc_merge m = {.ranks = {0}};
 
@@ -331,9 +320,8 @@ START_TEST(test_contradictions)
 	ck_assert_int_eq(sc_merge_correction(&m.ranks.at[1], 5), 0);
 	sc_merge_release(&m);
 }
-END_TEST
 
-START_TEST(test_nothing)
+TEST(test_nothing)
 {
 	struct sc_merge m = {.ranks = {0}};
 
@@ -347,26 +335,3 @@ START_TEST(test_nothing)
 	ck_assert(isnan(sc_merge_bound_ns(&m.ranks.at[1])));
 	sc_merge_release(&m);
 }
-END_TEST
-
-static Suite *merge_suite(void)
-{
-	Suite *suite = suite_create("merge");
-	TCase *tc = tcase_create("merge");
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, test_scripted_clocks, 0,
-			    (int)(sizeof(SCRIPTS) / sizeof(SCRIPTS[0])));
-	tcase_add_test(tc, test_shifted_recordings);
-	tcase_add_test(tc, test_numbers_before_order);
-	tcase_add_test(tc, test_communicators);
-	tcase_add_test(tc, test_same_host);
-	tcase_add_test(tc, test_chain_of_groups);
-	tcase_add_loop_test(tc, test_few_collectives, 0, 2);
-	tcase_add_test(tc, test_contradictions);
-	tcase_add_test(tc, test_nothing);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(merge_suite)

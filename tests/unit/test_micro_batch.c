@@ -1,6 +1,5 @@
 /* The micro-batch that is taken where none is given: what is predicted of it fits, and of twice as much does not.
  * Every example without a pipeline, with batches of many sizes, sharded and offloaded ways. */
-#include <check.h>
 #include <inttypes.h>
 
 #include "example_fixture.h"
@@ -60,7 +59,9 @@ static int check_default(struct sc_config config, int64_t batch)
 	return 1;
 }
 
-START_TEST(the_largest_that_fits)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(the_largest_that_fits, find_examples())
 {
 	const int64_t factors[] = {1, 3, 16, 64};
 	struct sc_config config, given;
@@ -82,10 +83,9 @@ START_TEST(the_largest_that_fits)
 	if (strcmp(example_name(_i), "mpt-7b-h100-512.yaml") == 0)
 		ck_assert_int_gt(reduced, 0);
 }
-END_TEST
 
 /* ResNet-50's rows keep some 0.1 GiB a sample. */
-START_TEST(of_a_table_of_layers)
+TEST(of_a_table_of_layers)
 {
 	static const char *const SETS[][2] = {{"gpus", "2"},
 					      {"cluster.gpu", "v100-sxm-16gb"},
@@ -113,19 +113,3 @@ START_TEST(of_a_table_of_layers)
 		config.training.micro_batch = 2 * request->config.training.micro_batch;
 	}
 }
-END_TEST
-
-static Suite *micro_batch_suite(void)
-{
-	Suite *suite = suite_create("micro_batch");
-	TCase *tc = tcase_create("micro_batch");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 600);
-	tcase_add_loop_test(tc, the_largest_that_fits, 0, find_examples());
-	tcase_add_test(tc, of_a_table_of_layers);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(micro_batch_suite)

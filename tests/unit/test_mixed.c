@@ -1,11 +1,5 @@
 /* Ranks that are not alike: nodes with different kinds of GPU, slow ranks in every kind of group, NVLink
  * domains wider than a host, and clusters whose network is not given. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/units.h"
 #include "models/collective.h"
 #include "predict/predict.h"
@@ -85,7 +79,9 @@ static double ms_of(const struct nodes *nodes, const char *overrides)
 	return run(make_request(nodes, overrides), NULL)->iteration_ms;
 }
 
-START_TEST(nodes_of_one_kind_are_a_plain_cluster)
+FIXTURE(set_up, tear_down)
+
+TEST(nodes_of_one_kind_are_a_plain_cluster)
 {
 	static const struct nodes pieces = {{{A, 1}, {A, 3}}, 2};
 	static const char plain[] = NODE "cluster.gpu=" A " parallel.tp=4 parallel.pp=2";
@@ -98,10 +94,9 @@ START_TEST(nodes_of_one_kind_are_a_plain_cluster)
 	ck_assert_int_eq(memcmp(a, b, sizeof(*a)), 0);
 	ck_assert_int_eq(memcmp(a, c, sizeof(*a)), 0);
 }
-END_TEST
 
 /* All replicas have as many samples, so the others wait for the slowest. */
-START_TEST(replicas_wait_for_the_slower_kind)
+TEST(replicas_wait_for_the_slower_kind)
 {
 	static const char text[] = NODE "parallel.tp=4";
 	double fast = ms_of(&FAST, text), slow = ms_of(&SLOW, text);
@@ -113,9 +108,8 @@ START_TEST(replicas_wait_for_the_slower_kind)
 	ck_assert_double_eq_tol(ms_of(&SLOW_FAST, text), mixed, 1e-3 * mixed);
 	ck_assert_double_eq_tol(ms_of(&TURNS, text), mixed, 0.01 * mixed);
 }
-END_TEST
 
-START_TEST(stages_on_different_kinds)
+TEST(stages_on_different_kinds)
 {
 	static const char even[] = NODE "parallel.tp=4 parallel.pp=2";
 	static const char fair[] = NODE "parallel.tp=4 parallel.pp=2 parallel.stage_layers=5,3";
@@ -129,7 +123,6 @@ START_TEST(stages_on_different_kinds)
 	ck_assert_double_gt(ms_of(&FAST_SLOW, unfair), 1.1 * mixed);
 	ck_assert_double_lt(ms_of(&FAST, even), ms_of(&FAST, fair));
 }
-END_TEST
 
 static const struct {
 	const struct nodes *nodes;
@@ -169,22 +162,20 @@ static void check_ways(const struct sc_request *req, const char *what)
 		      what);
 }
 
-START_TEST(mixed_clusters_by_all_ways)
+LOOP_TEST(mixed_clusters_by_all_ways, N_CASES)
 {
 	check_ways(make_request(CASES[_i].nodes, CASES[_i].overrides), CASES[_i].overrides);
 }
-END_TEST
 
-START_TEST(mixed_is_never_faster_than_the_faster_kind)
+LOOP_TEST(mixed_is_never_faster_than_the_faster_kind, N_CASES)
 {
 	double mixed = ms_of(CASES[_i].nodes, CASES[_i].overrides);
 
 	ck_assert_double_gt(mixed, ms_of(&FAST, CASES[_i].overrides));
 	ck_assert_double_lt(mixed, 1.01 * ms_of(&SLOW, CASES[_i].overrides));
 }
-END_TEST
 
-START_TEST(mfu_is_of_all_peaks)
+TEST(mfu_is_of_all_peaks)
 {
 	struct sc_request *req = make_request(&FAST_SLOW, NODE "parallel.tp=4 parallel.pp=2");
 	struct sc_prediction *out = run(req, NULL);
@@ -195,7 +186,6 @@ START_TEST(mfu_is_of_all_peaks)
 		out->mfu, sc_flop_us(out->model_flop, peak) / (out->iteration_ms * SC_US_PER_MS),
 		1e-9);
 }
-END_TEST
 
 static bool warns(const struct sc_prediction *out, const char *part)
 {
@@ -206,7 +196,7 @@ static bool warns(const struct sc_prediction *out, const char *part)
 }
 
 /* All hold as much; the smaller GPU is the one that it does not fit. */
-START_TEST(memory_is_set_against_the_own_capacity)
+TEST(memory_is_set_against_the_own_capacity)
 {
 	static const struct nodes small = {{{H, 2}, {"a100-sxm-40gb", 2}}, 2};
 	static const char text[] = NODE "model.layers=40 parallel.tp=2 model.vocab=128000";
@@ -220,9 +210,8 @@ START_TEST(memory_is_set_against_the_own_capacity)
 	ck_assert_double_eq_tol(out->memory.capacity_gib, 40, 1e-9);
 	ck_assert(warns(out, "will not fit") && !warns(large, "will not fit"));
 }
-END_TEST
 
-START_TEST(fabrics_of_kinds)
+TEST(fabrics_of_kinds)
 {
 	struct sc_request *req = make_request(&FAST_SLOW, NODE);
 	struct sc_fabric of[2], all;
@@ -245,10 +234,9 @@ START_TEST(fabrics_of_kinds)
 	ck_assert_double_eq_tol(of[0].pcie_gbps, all.pcie_gbps, 1e-9);
 	ck_assert(of[0].sm_arch == 80 && of[0].sm_count == 108);
 }
-END_TEST
 
 /* What stays on nodes of one kind goes at that kind's rates. */
-START_TEST(groups_of_one_kind_have_their_own_fabric)
+TEST(groups_of_one_kind_have_their_own_fabric)
 {
 	static const char text[] = NODE "parallel.tp=8 parallel.pp=2 parallel.stage_layers=7,1 ";
 	char slow[512];
@@ -257,7 +245,6 @@ START_TEST(groups_of_one_kind_have_their_own_fabric)
 	snprintf(slow, sizeof(slow), "%s cluster.link_gbps=300", text);
 	ck_assert_double_gt(ms_of(&FAST_SLOW, slow), 1.005 * own);
 }
-END_TEST
 
 /* ---- stragglers ---- */
 
@@ -275,7 +262,7 @@ static const char *const STRAGGLER_CASES[] = {
 };
 enum { N_STRAGGLER_CASES = sizeof(STRAGGLER_CASES) / sizeof(STRAGGLER_CASES[0]) };
 
-START_TEST(a_straggler_slows_every_kind_of_group)
+LOOP_TEST(a_straggler_slows_every_kind_of_group, N_STRAGGLER_CASES)
 {
 	static int64_t rank[] = {3};
 	static struct sc_straggler slow = {.ranks = {rank, 1}, .slowdown = 1.5};
@@ -288,9 +275,8 @@ START_TEST(a_straggler_slows_every_kind_of_group)
 		      STRAGGLER_CASES[_i]);
 	check_ways(req, STRAGGLER_CASES[_i]);
 }
-END_TEST
 
-START_TEST(a_straggler_of_the_faster_kind_may_hide)
+TEST(a_straggler_of_the_faster_kind_may_hide)
 {
 	static int64_t rank[] = {0};
 	static struct sc_straggler slow = {.ranks = {rank, 1}, .slowdown = 1.2};
@@ -302,7 +288,6 @@ START_TEST(a_straggler_of_the_faster_kind_may_hide)
 	rank[0] = 31;
 	ck_assert_double_gt(run(req, NULL)->iteration_ms, 1.1 * base);
 }
-END_TEST
 
 /* ---- domains wider than a host ---- */
 
@@ -311,7 +296,7 @@ END_TEST
 	"cluster.nic_gbit_s=400 "
 
 /* Groups over four hosts use links inside a domain, NICs outside. */
-START_TEST(groups_over_hosts_use_links)
+LOOP_TEST(groups_over_hosts_use_links, 3)
 {
 	static const char *const GROUPS[] = {
 		"parallel.tp=16",
@@ -334,11 +319,10 @@ START_TEST(groups_over_hosts_use_links)
 	ck_assert_msg(domain < 0.95 * hosts, "%g ms on links, %g over NICs", domain, hosts);
 	ck_assert_double_eq_tol(domain, node, 1e-6 * node);
 }
-END_TEST
 
 /* ---- a network that is not given ---- */
 
-START_TEST(the_usual_network_is_taken)
+TEST(the_usual_network_is_taken)
 {
 	struct sc_prediction *usual = run(make_request(NULL, "cluster.gpu=" A), NULL);
 	struct sc_prediction *given = run(make_request(NULL, "cluster.gpu=" A " " NODE), NULL);
@@ -353,30 +337,3 @@ START_TEST(the_usual_network_is_taken)
 	usual = run(make_request(NULL, "gpus=8 cluster.gpu=" A), NULL);
 	ck_assert(!warns(usual, "NICs"));
 }
-END_TEST
-
-static Suite *mixed_suite(void)
-{
-	Suite *suite = suite_create("mixed");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, nodes_of_one_kind_are_a_plain_cluster);
-	tcase_add_test(tc, replicas_wait_for_the_slower_kind);
-	tcase_add_test(tc, stages_on_different_kinds);
-	tcase_add_loop_test(tc, mixed_clusters_by_all_ways, 0, N_CASES);
-	tcase_add_loop_test(tc, mixed_is_never_faster_than_the_faster_kind, 0, N_CASES);
-	tcase_add_test(tc, mfu_is_of_all_peaks);
-	tcase_add_test(tc, memory_is_set_against_the_own_capacity);
-	tcase_add_test(tc, fabrics_of_kinds);
-	tcase_add_test(tc, groups_of_one_kind_have_their_own_fabric);
-	tcase_add_loop_test(tc, a_straggler_slows_every_kind_of_group, 0, N_STRAGGLER_CASES);
-	tcase_add_test(tc, a_straggler_of_the_faster_kind_may_hide);
-	tcase_add_loop_test(tc, groups_over_hosts_use_links, 0, 3);
-	tcase_add_test(tc, the_usual_network_is_taken);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(mixed_suite)

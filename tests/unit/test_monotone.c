@@ -1,14 +1,9 @@
 /* More of a resource never makes an iteration slower: every example, every resource. */
-#include <check.h>
-#include <math.h>
-
 #include "random_config.h"
 #include "runner.h"
 
 #include "example_fixture.h"
 #include "study/shard/shard_choose.h"
-
-static int n_examples;
 
 static void each_device(struct sc_request *req, void (*change)(struct sc_device *, double),
 			double f)
@@ -199,7 +194,9 @@ static double predict(const struct sc_config *config, int resource, double facto
 	return out->iteration_ms;
 }
 
-START_TEST(more_is_never_slower)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(more_is_never_slower, find_examples())
 {
 	struct sc_config config;
 
@@ -217,7 +214,6 @@ START_TEST(more_is_never_slower)
 		}
 	}
 }
-END_TEST
 
 static bool is_network_or_clock(const char *resource)
 {
@@ -232,7 +228,7 @@ static bool is_network_or_clock(const char *resource)
 
 /* Twice as fast a clock, network or links, twice the NICs: of some 26,000 pairs at random nine are more than 1 % slower,
  * as above. */
-START_TEST(more_is_seldom_slower_at_random)
+LOOP_TEST(more_is_seldom_slower_at_random, N_RANDOM / N_AT_ONCE)
 {
 	int n_slower = 0;
 
@@ -258,20 +254,3 @@ START_TEST(more_is_seldom_slower_at_random)
 	}
 	ck_assert_int_le(n_slower, 1 + n_cases(N_AT_ONCE) / 100);
 }
-END_TEST
-
-static Suite *monotone_suite(void)
-{
-	Suite *suite = suite_create("monotone");
-	TCase *tc = tcase_create("monotone");
-
-	n_examples = find_examples();
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 600);
-	tcase_add_loop_test(tc, more_is_never_slower, 0, n_examples);
-	tcase_add_loop_test(tc, more_is_seldom_slower_at_random, 0, N_RANDOM / N_AT_ONCE);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(monotone_suite)

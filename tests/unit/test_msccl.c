@@ -1,9 +1,4 @@
 /* Algorithm files: the common ones are proved, wrong ones named, times obey hand-computed limits. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/units.h"
 #include "models/msccl/msccl.h"
 #include "runner.h"
@@ -46,8 +41,10 @@ static const struct {
 } SIZES[] = {{2, 1, 1}, {4, 1, 3}, {8, 2, 1}, {8, 4, 2}, {6, 3, 2}};
 enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]) };
 
+FIXTURE(setup, teardown)
+
 /* Every recipe gives what its collective promises, and so does what is written of it. */
-START_TEST(recipes_are_proved)
+LOOP_TEST(recipes_are_proved, SC_MSCCL_N_KINDS)
 {
 	for (int i = 0; i < N_SIZES; i++) {
 		bool one = _i >= SC_MSCCL_PAIRS_ALL_GATHER;
@@ -75,10 +72,9 @@ START_TEST(recipes_are_proved)
 		sc_strbuf_release(&text);
 	}
 }
-END_TEST
 
 /* One step changed: each fault is found, and named where it is. */
-START_TEST(faults_are_named)
+TEST(faults_are_named)
 {
 	static const struct {
 		size_t step;
@@ -111,7 +107,6 @@ START_TEST(faults_are_named)
 		ck_assert_msg(strstr(err.text, "rank ") != NULL, "%zu: %s", i, err.text);
 	}
 }
-END_TEST
 
 static struct sc_fabric_walk walk_of(double block, double link, double port)
 {
@@ -160,7 +155,7 @@ static double sent(const struct sc_msccl *algo, int from, int to, double bytes)
 
 /* Steps that meet are those of the collective: 2(n-1) in a ring, 2 log2 n of halves; over nodes each rank's network
  * carries its part alone, 2(N-1)/N S/p. */
-START_TEST(steps_and_bytes)
+TEST(steps_and_bytes)
 {
 	struct sc_msccl ring = built(SC_MSCCL_RING_ALL_REDUCE, 16, 1, 1);
 	struct sc_msccl halves = built(SC_MSCCL_HALVING_ALL_REDUCE, 16, 1, 1);
@@ -187,10 +182,9 @@ START_TEST(steps_and_bytes)
 		ck_assert_double_eq_tol(sum[1] - net, 2 * GIB * 7 / 8, 1);
 	}
 }
-END_TEST
 
 /* Large sizes, one channel: unfused 2(n-1) S/n / r, fused S / r (reference: MSCCL walk). */
-START_TEST(ring_limits)
+TEST(ring_limits)
 {
 	struct sc_fabric_walk walk = walk_of(20, 0, 0);
 	struct sc_msccl unfused = built(SC_MSCCL_RING_ALL_GATHER, 8, 1, 1);
@@ -200,10 +194,9 @@ START_TEST(ring_limits)
 				0.05);
 	ck_assert_double_eq_tol(walked(&fused, &walk, GIB) / sc_bytes_us(GIB, 20), 1, 0.05);
 }
-END_TEST
 
 /* Instances halve the time until a port binds, then change nothing. */
-START_TEST(instances_until_a_cap)
+TEST(instances_until_a_cap)
 {
 	struct sc_fabric_walk walk = walk_of(20, 0, 1000);
 	struct sc_msccl one = built(SC_MSCCL_PAIRS_ALL_GATHER, 8, 1, 1);
@@ -216,10 +209,9 @@ START_TEST(instances_until_a_cap)
 	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / sc_bytes_us(7 * GIB / 8, 70), 1, 0.05);
 	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / walked(&four, &walk, GIB), 1, 0.05);
 }
-END_TEST
 
 /* A walk's rates are at most those of its GPUs' links; all that goes from one GPU to another shares its link. */
-START_TEST(walks_keep_to_the_links)
+LOOP_TEST(walks_keep_to_the_links, 4)
 {
 	/* a port slower than the profile's, a link of a mesh, PCIe beyond pairs, and alone */
 	static const struct {
@@ -254,10 +246,9 @@ START_TEST(walks_keep_to_the_links)
 		sc_msccl_walk(&ring, &(struct sc_msccl_place){&fabric, 4}, GIB, &time, NULL), 0);
 	ck_assert_double_eq_tol(time.total_us / sc_bytes_us(1.5 * GIB, NODES[_i].gbps), 1, 0.05);
 }
-END_TEST
 
 /* Of every recipe: time rises with size, falls with rates, and no port carries more than it can. */
-START_TEST(walks_are_monotone)
+LOOP_TEST(walks_are_monotone, SC_MSCCL_N_KINDS)
 {
 	struct sc_msccl algo = built((enum sc_msccl_kind)_i, 8, 1, 1);
 	struct sc_fabric_walk slow = walk_of(10, 15, 50), fast = walk_of(20, 15, 50);
@@ -273,10 +264,9 @@ START_TEST(walks_are_monotone)
 		last = us;
 	}
 }
-END_TEST
 
 /* Channels and instances cut what a link carries, they do not change it. */
-START_TEST(links_carry_the_same)
+LOOP_TEST(links_carry_the_same, SC_MSCCL_N_KINDS)
 {
 	int channels = _i <= SC_MSCCL_RING_ALL_REDUCE ? 4 : 1;
 	int instances = _i == SC_MSCCL_TWO_STEP_ALL_TO_ALL ? 1 : 3;
@@ -288,10 +278,9 @@ START_TEST(links_carry_the_same)
 			ck_assert_double_eq_tol(sent(&one, from, to, GIB),
 						sent(&many, from, to, GIB), 1e-3);
 }
-END_TEST
 
 /* A wrong next is found; between nodes as many NICs as GPUs carry it, so large sizes take a part of what one would. */
-START_TEST(next_uses_all_nics)
+TEST(next_uses_all_nics)
 {
 	struct sc_fabric_walk walk = walk_of(100, 0, 200);
 	struct sc_fabric fabric = {
@@ -320,10 +309,9 @@ START_TEST(next_uses_all_nics)
 	ck_assert_int_ne(sc_msccl_check(&algo, &err), 0);
 	ck_assert_msg(strstr(err.text, "wrong") != NULL, "%s", err.text);
 }
-END_TEST
 
 /* Eight chunks a step are one primitive, and then eight in a connection of two: both sides send first. */
-START_TEST(large_steps_may_never_end)
+TEST(large_steps_may_never_end)
 {
 	struct sc_fabric_walk walk = walk_of(10, 15, 50);
 	struct sc_msccl_step steps[4] = {{.op = SC_MSCCL_SEND},
@@ -357,10 +345,9 @@ START_TEST(large_steps_may_never_end)
 	ck_assert(!isinf(walked(&swap, &walk, SC_BYTES_PER_MIB)));
 	ck_assert(isinf(walked(&swap, &walk, 64 * SC_BYTES_PER_MIB)));
 }
-END_TEST
 
 /* Of sums over any ranks equal ones are known again: those that follow each other, round the last one too, and others. */
-START_TEST(sums_of_all_orders)
+TEST(sums_of_all_orders)
 {
 	struct sc_msccl algo = built(SC_MSCCL_RING_ALL_REDUCE, 130, 1, 1);
 	struct sc_err err = {0};
@@ -383,27 +370,3 @@ START_TEST(sums_of_all_orders)
 		err = (struct sc_err){0};
 	}
 }
-END_TEST
-
-static Suite *msccl_suite(void)
-{
-	Suite *suite = suite_create("msccl");
-	TCase *tc = tcase_create("msccl");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_loop_test(tc, recipes_are_proved, 0, SC_MSCCL_N_KINDS);
-	tcase_add_test(tc, faults_are_named);
-	tcase_add_test(tc, steps_and_bytes);
-	tcase_add_test(tc, ring_limits);
-	tcase_add_test(tc, large_steps_may_never_end);
-	tcase_add_test(tc, sums_of_all_orders);
-	tcase_add_test(tc, next_uses_all_nics);
-	tcase_add_loop_test(tc, links_carry_the_same, 0, SC_MSCCL_N_KINDS);
-	tcase_add_test(tc, instances_until_a_cap);
-	tcase_add_loop_test(tc, walks_keep_to_the_links, 0, 4);
-	tcase_add_loop_test(tc, walks_are_monotone, 0, SC_MSCCL_N_KINDS);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(msccl_suite)

@@ -1,11 +1,6 @@
 /* Algorithm files and measured times of the data folder beside the checkout: every file is read, proved and walked, and
  * walks are within their bars of what was measured. Exits 77 where the folder is not. */
-#include <check.h>
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/csv.h"
@@ -68,7 +63,11 @@ static void load(const char *name, struct sc_msccl *out)
 	ck_assert_msg(rc == 0, "%s:%u: %s", name, err.line, err.text);
 }
 
-START_TEST(files_are_proved)
+NEEDS(folder())
+
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(files_are_proved, 2)
 {
 	static const char *const folders[] = {"fetched", "generated"};
 	char *path = sc_arena_printf(&arena, "%s/%s", folder(), folders[_i]);
@@ -97,7 +96,6 @@ START_TEST(files_are_proved)
 	closedir(dir);
 	ck_assert_int_ge(n, 9);
 }
-END_TEST
 
 static double number(const struct sc_csv *csv, size_t row, const char *column)
 {
@@ -153,7 +151,7 @@ static void load_table(const char *name, struct sc_csv *out)
 			 0);
 }
 
-START_TEST(eight_mi300x)
+TEST(eight_mi300x)
 {
 	struct sc_accuracy accuracy;
 	struct sc_fabric fabric;
@@ -180,10 +178,9 @@ START_TEST(eight_mi300x)
 	ck_assert_double_le(accuracy.median_ape_pct, 6);
 	ck_assert_double_le(accuracy.p90_ape_pct, 15);
 }
-END_TEST
 
 /* Of the LL part 10 %, of each size and on the mean; what is dearest is the best gain, at 1 MiB. */
-START_TEST(eight_a100)
+TEST(eight_a100)
 {
 	struct sc_msccl pairs, ring;
 	struct sc_fabric fabric;
@@ -218,26 +215,3 @@ START_TEST(eight_a100)
 	ck_assert_double_eq(best_bytes, 1 << 20);
 	ck_assert_double_eq_tol(best, 1.89, 0.15 * 1.89);
 }
-END_TEST
-
-static Suite *msccl_shared_suite(void)
-{
-	Suite *suite;
-	TCase *tc;
-
-	if (access(folder(), R_OK) != 0) {
-		printf("skipped: the algorithm files (%s) are not here\n", folder());
-		return NULL;
-	}
-	suite = suite_create("msccl_shared");
-	tc = tcase_create("msccl_shared");
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, files_are_proved, 0, 2);
-	tcase_add_test(tc, eight_mi300x);
-	tcase_add_test(tc, eight_a100);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(msccl_shared_suite)

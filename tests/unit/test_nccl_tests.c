@@ -1,7 +1,4 @@
 /* Logs of nccl-tests: which collective a line of times tells, by its bandwidths. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/nccl_tests.h"
@@ -52,17 +49,18 @@ static const char *collective_in(const struct kind *kind, int n, bool named, dou
 	return table.cell[3];
 }
 
-START_TEST(by_bandwidths)
+FIXTURE(setup, teardown)
+
+LOOP_TEST(by_bandwidths, 7)
 {
 	static const int ranks[] = {2, 3, 8, 200, 201, 512, 4096};
 
 	for (int k = 0; k < N_KINDS; k++)
 		ck_assert_str_eq(collective_in(&KINDS[k], ranks[_i], true, 300), KINDS[k].name);
 }
-END_TEST
 
 /* A part may be too small for the digits; where ranks have no names, what is all of algbw may be of many. */
-START_TEST(not_told)
+TEST(not_told)
 {
 	ck_assert_str_eq(collective_in(&KINDS[2], 512, true, 1), "");
 	ck_assert_str_eq(collective_in(&KINDS[4], 512, true, 1), "");
@@ -71,18 +69,3 @@ START_TEST(not_told)
 	ck_assert_str_eq(collective_in(&KINDS[1], 201, false, 300), "reduce_scatter");
 	ck_assert_str_eq(collective_in(&KINDS[0], 8, false, 300), "all_reduce");
 }
-END_TEST
-
-static Suite *nccl_tests_suite(void)
-{
-	Suite *s = suite_create("nccl_tests");
-	TCase *tc = tcase_create("logs");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_loop_test(tc, by_bandwidths, 0, 7);
-	tcase_add_test(tc, not_told);
-	suite_add_tcase(s, tc);
-	return s;
-}
-
-TEST_MAIN(nccl_tests_suite)

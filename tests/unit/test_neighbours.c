@@ -1,8 +1,6 @@
 /* A small step of a size changes the time of a unit of work little, or a warning says why: every example,
  * steps of seq, hidden, batch, micro-batch, vocabulary and GPUs. */
-#include <check.h>
 #include <inttypes.h>
-#include <math.h>
 
 #include "base/rng.h"
 #include "example_fixture.h"
@@ -180,7 +178,9 @@ static void walk_gpus(struct walk *w)
 	}
 }
 
-START_TEST(small_steps_are_small)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(small_steps_are_small, find_examples())
 {
 	struct walk w = {.name = example_name(_i)};
 	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
@@ -196,10 +196,9 @@ START_TEST(small_steps_are_small)
 	walk_gpus(&w);
 	ck_assert_int_gt(w.n_tried, 0);
 }
-END_TEST
 
 /* Of short sequences, whose attention is a few tiles of queries; beyond a tile's edge, too. */
-START_TEST(more_tokens_take_longer)
+LOOP_TEST(more_tokens_take_longer, n_cases(N_SHORT))
 {
 	static const char *const GPUS[] = {"b200-sxm-180gb", "h100-sxm-80gb", "a100-sxm-80gb",
 					   "v100-sxm-16gb", "mi300x"};
@@ -250,19 +249,3 @@ START_TEST(more_tokens_take_longer)
 		family, gpu, heads, tp, cp, batch, seq + more, samples_per_s[0] / samples_per_s[1],
 		seq);
 }
-END_TEST
-
-static Suite *neighbours_suite(void)
-{
-	Suite *suite = suite_create("neighbours");
-	TCase *tc = tcase_create("neighbours");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 600);
-	tcase_add_loop_test(tc, small_steps_are_small, 0, find_examples());
-	tcase_add_loop_test(tc, more_tokens_take_longer, 0, n_cases(N_SHORT));
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(neighbours_suite)

@@ -1,8 +1,6 @@
 /* Text to numbers: whole text or nothing. */
-#include <check.h>
 #include <float.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/num.h"
 #include "runner.h"
@@ -26,14 +24,13 @@ static const struct {
 	{"123456789012345678901234567890", 1.2345678901234568e29},
 };
 
-START_TEST(test_double)
+LOOP_TEST(test_double, N_OF(doubles))
 {
 	double value = -1.0;
 
 	ck_assert(sc_parse_double(doubles[_i].text, &value));
 	ck_assert_double_eq(value, doubles[_i].value);
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -61,21 +58,20 @@ static const struct {
 	{"9007199254740993", 9007199254740993},
 };
 
-START_TEST(test_int)
+LOOP_TEST(test_int, N_OF(ints))
 {
 	int64_t value = -1;
 
 	ck_assert(sc_parse_int(ints[_i].text, &value));
 	ck_assert_int_eq(value, ints[_i].value);
 }
-END_TEST
 
 static const char *const neither[] = {
 	"",     "x",   " 1",   "1 ",  "1x",  "-",     "+",   ".",     "e5",  "1e",  "1e+",
 	"0x10", "inf", "-inf", "nan", "1,5", "1.2.3", "--1", "1e5.0", "1_0", "\t1", "1\n",
 };
 
-START_TEST(test_neither)
+LOOP_TEST(test_neither, N_OF(neither))
 {
 	int64_t i = 42;
 	double d = 42.0;
@@ -85,9 +81,8 @@ START_TEST(test_neither)
 	ck_assert_int_eq(i, 42);
 	ck_assert_double_eq(d, 42.0);
 }
-END_TEST
 
-START_TEST(test_null)
+TEST(test_null)
 {
 	int64_t i;
 	double d;
@@ -95,18 +90,16 @@ START_TEST(test_null)
 	ck_assert(!sc_parse_double(NULL, &d));
 	ck_assert(!sc_parse_int(NULL, &i));
 }
-END_TEST
 
 static const char *const not_doubles[] = {"1e309", "-1e309", "1e-400", "1e99999999999999999999"};
 
-START_TEST(test_not_double)
+LOOP_TEST(test_not_double, N_OF(not_doubles))
 {
 	double d = 42.0;
 
 	ck_assert(!sc_parse_double(not_doubles[_i], &d));
 	ck_assert_double_eq(d, 42.0);
 }
-END_TEST
 
 static const char *const not_ints[] = {
 	"1.5",
@@ -124,30 +117,10 @@ static const char *const not_ints[] = {
 	"0.1",
 };
 
-START_TEST(test_not_int)
+LOOP_TEST(test_not_int, N_OF(not_ints))
 {
 	int64_t i = 42;
 
 	ck_assert(!sc_parse_int(not_ints[_i], &i));
 	ck_assert_int_eq(i, 42);
 }
-END_TEST
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
-
-static Suite *num_suite(void)
-{
-	Suite *suite = suite_create("num");
-	TCase *tcase = tcase_create("num");
-
-	tcase_add_loop_test(tcase, test_double, 0, N_OF(doubles));
-	tcase_add_loop_test(tcase, test_int, 0, N_OF(ints));
-	tcase_add_loop_test(tcase, test_neither, 0, N_OF(neither));
-	tcase_add_test(tcase, test_null);
-	tcase_add_loop_test(tcase, test_not_double, 0, N_OF(not_doubles));
-	tcase_add_loop_test(tcase, test_not_int, 0, N_OF(not_ints));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(num_suite)

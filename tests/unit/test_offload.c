@@ -1,8 +1,5 @@
 /* training.offload: every example with something kept off its GPUs needs no more memory there, loses nothing, is
  * no faster, and the coarse prediction is that of full detail; the published cost of an optimizer on the CPU. */
-#include <check.h>
-#include <math.h>
-
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "models/offload.h"
@@ -61,7 +58,9 @@ static double tensors_gib(const struct sc_prediction *p)
 	return p->memory.total_gib - p->memory.reserve_gib - p->memory.buffers_gib;
 }
 
-START_TEST(less_on_the_gpu_and_no_faster)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(less_on_the_gpu_and_no_faster, find_examples())
 {
 	struct sc_arena_mark mark = sc_arena_mark(&arena);
 	struct sc_config plain;
@@ -90,9 +89,8 @@ START_TEST(less_on_the_gpu_and_no_faster)
 				    tensors_gib(before) * (1 - 1e-9));
 	}
 }
-END_TEST
 
-START_TEST(coarse_is_full_detail)
+LOOP_TEST(coarse_is_full_detail, find_examples())
 {
 	struct sc_config config;
 	const struct sc_prediction *coarse, *full;
@@ -110,11 +108,10 @@ START_TEST(coarse_is_full_detail)
 	ck_assert_double_eq_tol(coarse->iteration_ms, full->iteration_ms,
 				0.01 * full->iteration_ms);
 }
-END_TEST
 
 /* Megatron-Bridge, skills/nemo-mbridge-perf-cpu-offloading: Qwen3-30B on 16 H100 (tp 2, pp 2, dp 4, ep 4) takes so
  * much longer with a share of its optimizer on the CPU. The CPU's rate is fitted on these four. */
-START_TEST(optimizer_on_the_cpu_costs_what_was_measured)
+TEST(optimizer_on_the_cpu_costs_what_was_measured)
 {
 	static const struct {
 		const char *share;
@@ -151,10 +148,9 @@ START_TEST(optimizer_on_the_cpu_costs_what_was_measured)
 		least_gib = tensors_gib(p);
 	}
 }
-END_TEST
 
 /* Of sharded gradients a rank sends its own: over a slow link the step takes so much less. */
-START_TEST(sharded_gradients_are_sent_once)
+TEST(sharded_gradients_are_sent_once)
 {
 	static const char *const SET[][2] = {
 		{"parallel.tp", "1"},
@@ -184,7 +180,6 @@ START_TEST(sharded_gradients_are_sent_once)
 	}
 	ck_assert_double_gt(ms[0], 7 * ms[1]);
 }
-END_TEST
 
 static double added_ms(const char *software, const char *host_gbps)
 {
@@ -205,7 +200,7 @@ static double added_ms(const char *software, const char *host_gbps)
 }
 
 /* A fused step on all cores takes twice as long on a memory half as fast; one thread does not reach a fast one. */
-START_TEST(a_step_is_as_fast_as_the_hosts_memory)
+TEST(a_step_is_as_fast_as_the_hosts_memory)
 {
 	double slow = added_ms("deepspeed-zero3", "100"), fast = added_ms("deepspeed-zero3", "200"),
 	       thread = added_ms("megatron-core", "1000");
@@ -214,22 +209,3 @@ START_TEST(a_step_is_as_fast_as_the_hosts_memory)
 	ck_assert_double_eq_tol(thread, added_ms("megatron-core", "2000"), 0.01 * thread);
 	ck_assert_double_gt(added_ms("megatron-core", "40"), 1.5 * thread);
 }
-END_TEST
-
-static Suite *offload_suite(void)
-{
-	Suite *suite = suite_create("offload");
-	TCase *tc = tcase_create("offload");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 300);
-	tcase_add_loop_test(tc, less_on_the_gpu_and_no_faster, 0, find_examples());
-	tcase_add_loop_test(tc, coarse_is_full_detail, 0, find_examples());
-	tcase_add_test(tc, sharded_gradients_are_sent_once);
-	tcase_add_test(tc, a_step_is_as_fast_as_the_hosts_memory);
-	tcase_add_test(tc, optimizer_on_the_cpu_costs_what_was_measured);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(offload_suite)

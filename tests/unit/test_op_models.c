@@ -1,8 +1,4 @@
 /* Op models: hand-computed cases, never under the roofline, monotone, sane at small and huge sizes. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "models/op_model.h"
 #include "runner.h"
@@ -51,7 +47,7 @@ static double time_us(const struct sc_device *d, const struct sc_op *op)
 	return t.total_us;
 }
 
-START_TEST(gemm_hand_computed)
+TEST(gemm_hand_computed)
 {
 	struct sc_device d = device();
 	/* 2560 x 1280 in 256x128 tiles: 100 tiles = one wave of 100 SMs; k 4032 + 64 */
@@ -62,9 +58,8 @@ START_TEST(gemm_hand_computed)
 
 	ck_assert_double_eq_tol(time_us(&d, &op), want, want * 1e-9);
 }
-END_TEST
 
-START_TEST(gemm_wave_quantization)
+TEST(gemm_wave_quantization)
 {
 	struct sc_device d = device();
 	struct sc_op one = gemm(2560, 1280, 4096), more = gemm(2560 + 256, 1280, 4096);
@@ -74,9 +69,8 @@ START_TEST(gemm_wave_quantization)
 	d.gemm.wave_frac = 0;
 	ck_assert_double_lt(time_us(&d, &more), 1.15 * time_us(&d, &one));
 }
-END_TEST
 
-START_TEST(gemm_never_under_roofline)
+TEST(gemm_never_under_roofline)
 {
 	static const double SIZES[] = {1, 8, 64, 100, 1024, 5000, 51200};
 	struct sc_device d = device();
@@ -93,9 +87,8 @@ START_TEST(gemm_never_under_roofline)
 				ck_assert_double_ge(time_us(&d, &op), bytes / 2000e3);
 			}
 }
-END_TEST
 
-START_TEST(gemm_monotone_in_k)
+TEST(gemm_monotone_in_k)
 {
 	struct sc_device d = device();
 	double before = 0;
@@ -108,9 +101,8 @@ START_TEST(gemm_monotone_in_k)
 		before = now;
 	}
 }
-END_TEST
 
-START_TEST(gemm_misaligned_is_slower)
+TEST(gemm_misaligned_is_slower)
 {
 	struct sc_device d = device();
 	struct sc_op even = gemm(4096, 50304, 1024), odd = gemm(4096, 50257, 1024);
@@ -119,9 +111,8 @@ START_TEST(gemm_misaligned_is_slower)
 	odd.dtype = even.dtype = SC_FP32; /* no tensor cores, no alignment rule */
 	ck_assert_double_le(time_us(&d, &odd), time_us(&d, &even));
 }
-END_TEST
 
-START_TEST(gemm_without_tensor_cores)
+TEST(gemm_without_tensor_cores)
 {
 	struct sc_device d = device();
 	struct sc_op op = gemm(8192, 8192, 8192);
@@ -129,9 +120,8 @@ START_TEST(gemm_without_tensor_cores)
 	d.peak_tflops.fp16 = 0;
 	ck_assert_double_ge(time_us(&d, &op), 2 * 8192.0 * 8192 * 8192 / (20e6 * 0.8));
 }
-END_TEST
 
-START_TEST(gemm_later_waves_are_slower)
+TEST(gemm_later_waves_are_slower)
 {
 	struct sc_device d = device();
 	struct sc_op one = gemm(2560, 1280, 65536), four = gemm(4 * 2560, 1280, 65536);
@@ -141,9 +131,8 @@ START_TEST(gemm_later_waves_are_slower)
 	ck_assert_double_eq_tol(time_us(&d, &one), first, first * 1e-9);
 	ck_assert_double_eq_tol(time_us(&d, &four) / all, (1 + 3 * 1.2) / 4, 1e-3);
 }
-END_TEST
 
-START_TEST(gemm_splits_a_long_k)
+TEST(gemm_splits_a_long_k)
 {
 	struct sc_device d = device();
 	struct sc_op op = gemm(128, 128, 65536); /* one tile for 100 SMs */
@@ -157,7 +146,6 @@ START_TEST(gemm_splits_a_long_k)
 	d.gemm.split_us = 1e5; /* not worth it */
 	ck_assert_double_gt(time_us(&d, &op), 4 * split);
 }
-END_TEST
 
 static double gemm_us(double m, double n, double k, enum sc_dtype dtype, bool sums_rows)
 {
@@ -173,7 +161,7 @@ static double gemm_us(double m, double n, double k, enum sc_dtype dtype, bool su
 }
 
 /* Rows are no leading dimension: one less never costs more, one more at most a tile of it. */
-START_TEST(gemm_rows_need_no_alignment)
+TEST(gemm_rows_need_no_alignment)
 {
 	static const enum sc_dtype dtypes[] = {SC_FP16, SC_BF16, SC_TF32};
 
@@ -193,10 +181,9 @@ START_TEST(gemm_rows_need_no_alignment)
 		ck_assert_double_gt(gemm_us(4096, 4095, 4096, t, true), 2.5 * wgrad);
 	}
 }
-END_TEST
 
 /* In fp8 before Blackwell the weight gradient reads copies, whose rows are padded to 16. */
-START_TEST(gemm_fp8_pads_rows_to_sixteen)
+TEST(gemm_fp8_pads_rows_to_sixteen)
 {
 	double even = gemm_us(4096, 4096, 4096, SC_FP8, true);
 	double odd = gemm_us(4096, 4096, 4095, SC_FP8, true);
@@ -208,7 +195,6 @@ START_TEST(gemm_fp8_pads_rows_to_sixteen)
 	ck_assert_double_eq_tol(gemm_us(4095, 4096, 4096, SC_FP8, false),
 				gemm_us(4096, 4096, 4096, SC_FP8, false), 1e-3 * even);
 }
-END_TEST
 
 static struct sc_op simt(double batch, double m, double n, double k)
 {
@@ -219,7 +205,7 @@ static struct sc_op simt(double batch, double m, double n, double k)
 	return op;
 }
 
-START_TEST(simt_batched_tile_is_paid_whole)
+TEST(simt_batched_tile_is_paid_whole)
 {
 	struct sc_device d = device();
 	struct sc_op part = simt(300, 130, 20, 640), full = simt(300, 256, 128, 640);
@@ -233,9 +219,8 @@ START_TEST(simt_batched_tile_is_paid_whole)
 	d.simt.batched_tile_m = d.simt.batched_tile_n = 0;
 	ck_assert_double_lt(time_us(&d, &part), 0.5 * math);
 }
-END_TEST
 
-START_TEST(simt_far_rows_and_clock)
+TEST(simt_far_rows_and_clock)
 {
 	struct sc_device d = device();
 	struct sc_op near = simt(1, 4096, 4096, 1000), far = simt(1, 4096, 4096, 100000);
@@ -253,10 +238,9 @@ START_TEST(simt_far_rows_and_clock)
 	d.simt = (struct sc_simt_coef){0};
 	ck_assert_double_eq(time_us(&d, &far), far_us);
 }
-END_TEST
 
 /* 18.75 pJ a FLOP at 0.8 of 20 TFLOP/s are 300 W: three times what is left of the card's power. */
-START_TEST(simt_clock_falls_to_the_power_limit)
+TEST(simt_clock_falls_to_the_power_limit)
 {
 	struct sc_device d = device();
 	struct sc_op shortest = simt(1, 128, 128, 64), longest = simt(1, 16384, 16384, 16384);
@@ -279,9 +263,8 @@ START_TEST(simt_clock_falls_to_the_power_limit)
 	d.simt.droop_frac = 1; /* measured: comes first */
 	ck_assert_double_eq_tol(time_us(&d, &longest) / long_us, 2, 0.02);
 }
-END_TEST
 
-START_TEST(gemm_as_measured)
+TEST(gemm_as_measured)
 {
 	struct sc_device plain = device(), d = plain;
 	double m[] = {100, 200, 800}, factor[] = {0.5, 2, 1};
@@ -316,9 +299,8 @@ START_TEST(gemm_as_measured)
 	op.u.gemm.batch = 4;
 	ck_assert_double_eq(time_us(&d, &op), time_us(&plain, &op));
 }
-END_TEST
 
-START_TEST(rowwise_ramp_and_floor)
+TEST(rowwise_ramp_and_floor)
 {
 	struct sc_device d = device();
 	struct sc_op op = {SC_OP_ROWWISE, SC_FP16, {.rowwise = {.read_bytes = 0, .n_kernels = 1}}};
@@ -329,9 +311,8 @@ START_TEST(rowwise_ramp_and_floor)
 	op.u.rowwise.n_kernels = 3;
 	ck_assert_double_eq_tol(time_us(&d, &op), 12 + 1000 + 3 * 0.625, 1e-6);
 }
-END_TEST
 
-START_TEST(rowwise_instructions_limit_fast_memory)
+TEST(rowwise_instructions_limit_fast_memory)
 {
 	struct sc_device d = device(), slow = d;
 	struct sc_op op = {
@@ -351,9 +332,8 @@ START_TEST(rowwise_instructions_limit_fast_memory)
 	ck_assert_str_eq(t.limit, "memory");
 	ck_assert_double_eq(t.sm_frac, 0.7);
 }
-END_TEST
 
-START_TEST(attention_causal_and_backward)
+TEST(attention_causal_and_backward)
 {
 	struct sc_device d = device();
 	struct sc_op op = {SC_OP_ATTENTION,
@@ -368,7 +348,6 @@ START_TEST(attention_causal_and_backward)
 	ck_assert_double_eq_tol((full - 5) / (causal - 5), 2, 0.02);
 	ck_assert_double_eq_tol((backward - 5) / (causal - 5), 2.5 * 0.6 / 0.5, 0.02);
 }
-END_TEST
 
 static double attention_us(const struct sc_device *d, double heads, double seq, double head_dim)
 {
@@ -379,7 +358,7 @@ static double attention_us(const struct sc_device *d, double heads, double seq, 
 	return time_us(d, &op) - d->attention.fixed_us;
 }
 
-START_TEST(attention_heads)
+TEST(attention_heads)
 {
 	struct sc_device d = device();
 	double full = attention_us(&d, 100, 8192, 128);
@@ -396,9 +375,8 @@ START_TEST(attention_heads)
 	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 256), 2 * full * 288 / 128,
 				full * 0.05);
 }
-END_TEST
 
-START_TEST(attention_waves_and_mask)
+TEST(attention_waves_and_mask)
 {
 	struct sc_device d = device();
 	double one = attention_us(&d, 50, 256, 128), more = attention_us(&d, 51, 256, 128);
@@ -411,7 +389,6 @@ START_TEST(attention_waves_and_mask)
 	d.attention.causal_half = 1000; /* of a mask only */
 	ck_assert_double_eq_tol(attention_us(&d, 50, 256, 128), one, one * 1e-9);
 }
-END_TEST
 
 /* A kernel of attention with more of something, by one, two or a half: of tokens also across the edge of a tile. */
 static struct sc_attention_shape grown(const struct sc_attention_shape *s, struct sc_rng *rng)
@@ -427,7 +404,7 @@ static struct sc_attention_shape grown(const struct sc_attention_shape *s, struc
 	return more;
 }
 
-START_TEST(attention_of_more_is_never_faster)
+TEST(attention_of_more_is_never_faster)
 {
 	enum { CASES = 20000 };
 	struct sc_device d = device();
@@ -460,9 +437,8 @@ START_TEST(attention_of_more_is_never_faster)
 			      op.u.attention.seq_kv, more_us, us);
 	}
 }
-END_TEST
 
-START_TEST(cost_demand_and_owner)
+TEST(cost_demand_and_owner)
 {
 	struct sc_device d = device();
 	struct sc_op big = gemm(8192, 8192, 8192);
@@ -480,36 +456,3 @@ START_TEST(cost_demand_and_owner)
 	ck_assert_double_gt(cost.demand[SC_RES_HBM], 0.99);
 	ck_assert_double_le(cost.demand[SC_RES_HBM], 1);
 }
-END_TEST
-
-static Suite *op_models_suite(void)
-{
-	Suite *suite = suite_create("op models");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_test(tc, gemm_hand_computed);
-	tcase_add_test(tc, gemm_wave_quantization);
-	tcase_add_test(tc, gemm_never_under_roofline);
-	tcase_add_test(tc, gemm_monotone_in_k);
-	tcase_add_test(tc, gemm_misaligned_is_slower);
-	tcase_add_test(tc, gemm_rows_need_no_alignment);
-	tcase_add_test(tc, gemm_fp8_pads_rows_to_sixteen);
-	tcase_add_test(tc, gemm_without_tensor_cores);
-	tcase_add_test(tc, gemm_later_waves_are_slower);
-	tcase_add_test(tc, gemm_splits_a_long_k);
-	tcase_add_test(tc, simt_batched_tile_is_paid_whole);
-	tcase_add_test(tc, simt_far_rows_and_clock);
-	tcase_add_test(tc, simt_clock_falls_to_the_power_limit);
-	tcase_add_test(tc, gemm_as_measured);
-	tcase_add_test(tc, rowwise_ramp_and_floor);
-	tcase_add_test(tc, rowwise_instructions_limit_fast_memory);
-	tcase_add_test(tc, attention_heads);
-	tcase_add_test(tc, attention_waves_and_mask);
-	tcase_add_test(tc, attention_causal_and_backward);
-	tcase_add_test(tc, attention_of_more_is_never_faster);
-	tcase_add_test(tc, cost_demand_and_owner);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(op_models_suite)

@@ -1,7 +1,4 @@
 /* training.optimizer: bytes of its states and of its step as the papers say, and Muon's matrix products. */
-#include <check.h>
-#include <math.h>
-
 #include "base/units.h"
 #include "example_fixture.h"
 #include "runner.h"
@@ -62,7 +59,9 @@ static const struct {
 	{"lamb", 8, 4 + 8 + 16 + 2 + 16}, {"adafactor", 0, 4 + 8 + 2 + 8},
 };
 
-START_TEST(states_and_steps)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(states_and_steps, N_OF(OPTIMIZERS))
 {
 	const struct sc_prediction *adam = predict("adam"), *p = predict(OPTIMIZERS[_i].name);
 	double params =
@@ -78,7 +77,6 @@ START_TEST(states_and_steps)
 	ck_assert_double_ge(fabs(ms), fabs(peak_ms) * 0.98);
 	ck_assert_double_le(fabs(ms), fabs(peak_ms) * 1.5 + 0.01);
 }
-END_TEST
 
 /* Llama 3 70B's layer: width 8192, 8 of 64 heads for keys, feed-forward 28672; split over tp. Five steps, each
  * 4 m^2 n + 2 m^3 FLOP for a matrix m x n, m <= n. */
@@ -89,7 +87,7 @@ static double flop_of(double m, double n)
 	return 5 * (4 * low * low * high + 2 * low * low * low);
 }
 
-START_TEST(muon_orthogonalises)
+TEST(muon_orthogonalises)
 {
 	const struct sc_prediction *sgd = predict("sgd"), *muon = predict("muon");
 	const double tp = 4, pp = 4, peak_flop_ms = 989e9;
@@ -104,7 +102,6 @@ START_TEST(muon_orthogonalises)
 		ms, 0.8 * least_ms); /* the embedding's share of the stage is not one of them */
 	ck_assert_double_le(ms, 2.5 * least_ms);
 }
-END_TEST
 
 /* The matrices of that layer, outputs by inputs, and how many: a rank's part of them. */
 static const struct {
@@ -124,7 +121,7 @@ static double optimizer_ms(const struct sc_prediction *p)
 
 /* L, R and their roots, in blocks of at most 1,024: 2 (m^2 + n^2) floats a block. A step of a block: 4 m n (m + n) FLOP
  * and every hundredth time 11 (m^3 + n^3). */
-START_TEST(shampoo_by_its_formulas)
+TEST(shampoo_by_its_formulas)
 {
 	const struct sc_prediction *p = predict("shampoo");
 	double bytes = 0, flop = 0, ms = optimizer_ms(p) - optimizer_ms(predict("sgd"));
@@ -141,11 +138,10 @@ START_TEST(shampoo_by_its_formulas)
 	ck_assert_double_ge(ms, 0.8 * flop / 67e9); /* fp32 of an H100 */
 	ck_assert_double_le(ms, 3 * flop / 67e9);
 }
-END_TEST
 
 /* KAISA: factors m^2 + n^2 on every rank, eigenvectors and the inverse outer product m^2 + n^2 + m n on a share of
  * them; 4 m n (m + n) FLOP a step there. */
-START_TEST(kfac_by_its_formulas)
+LOOP_TEST(kfac_by_its_formulas, 4)
 {
 	static const char *const fracs[] = {"0", "0.25", "0.5", "1"};
 	static const double workers[] = {1, 1, 2, 4};
@@ -169,7 +165,6 @@ START_TEST(kfac_by_its_formulas)
 				    all->reading.breakdown_ms[SC_OWN_COMM]);
 	}
 }
-END_TEST
 
 /* Each expert's states over the ranks that have this expert: with more expert parallelism over fewer, of fewer experts. */
 static double expert_parallel_gib(const char *optimizer, const char *ep)
@@ -183,7 +178,7 @@ static double expert_parallel_gib(const char *optimizer, const char *ep)
 	return predict_config(&config)->memory.optimizer_gib;
 }
 
-START_TEST(expert_parallelism_keeps_sharded_states)
+LOOP_TEST(expert_parallelism_keeps_sharded_states, 4)
 {
 	static const char *const eps[] = {"1", "2", "4", "8"};
 	const double alone = expert_parallel_gib("shampoo", eps[0]);
@@ -192,23 +187,3 @@ START_TEST(expert_parallelism_keeps_sharded_states)
 	ck_assert_double_gt(gib, expert_parallel_gib("adam", eps[_i]));
 	ck_assert_double_eq_tol(gib, alone, 1e-6 * alone);
 }
-END_TEST
-
-static Suite *optimizer_suite(void)
-{
-	Suite *suite = suite_create("optimizer");
-	TCase *tc = tcase_create("optimizer");
-
-	find_examples();
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_loop_test(tc, states_and_steps, 0,
-			    (int)(sizeof(OPTIMIZERS) / sizeof(OPTIMIZERS[0])));
-	tcase_add_test(tc, shampoo_by_its_formulas);
-	tcase_add_loop_test(tc, kfac_by_its_formulas, 0, 4);
-	tcase_add_loop_test(tc, expert_parallelism_keeps_sharded_states, 0, 4);
-	tcase_add_test(tc, muon_orthogonalises);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(optimizer_suite)

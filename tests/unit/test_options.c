@@ -1,9 +1,4 @@
 /* The option tables: parsing, hints, and that every option of every command is documented. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/commands.h"
 #include "runner.h"
 
@@ -87,7 +82,9 @@ static int parse(const char *line)
 				&args, &arena, &err);
 }
 
-START_TEST(test_every_kind)
+FIXTURE(set_up, tear_down)
+
+TEST(test_every_kind)
 {
 	ck_assert_int_eq(parse("a --set x=1 --set=y=2 --text T -f --choice full --whole 64 "
 			       "--real=2.5 b -o out -vv --no-progress"),
@@ -106,18 +103,16 @@ START_TEST(test_every_kind)
 	ck_assert_int_eq(args.common.verbose, 2);
 	ck_assert_int_eq(args.common.progress, 0);
 }
-END_TEST
 
-START_TEST(test_defaults)
+TEST(test_defaults)
 {
 	ck_assert_int_eq(parse(""), 0);
 	ck_assert_uint_eq(args.common.words.n, 0);
 	ck_assert_int_eq(args.common.progress, -1);
 	ck_assert_str_eq(args.common.output, "-");
 }
-END_TEST
 
-START_TEST(test_letters)
+TEST(test_letters)
 {
 	ck_assert_int_eq(parse("-fqtX -h"), 0);
 	ck_assert_int_eq(args.flag, 1);
@@ -125,9 +120,8 @@ START_TEST(test_letters)
 	ck_assert_str_eq(args.text, "X");
 	ck_assert_int_eq(args.common.help, 1);
 }
-END_TEST
 
-START_TEST(test_words_after_two_dashes)
+TEST(test_words_after_two_dashes)
 {
 	ck_assert_int_eq(parse("- -- --flag -x"), 0);
 	ck_assert_int_eq(args.flag, 0);
@@ -135,7 +129,6 @@ START_TEST(test_words_after_two_dashes)
 	ck_assert_str_eq(args.common.words.at[0], "-");
 	ck_assert_str_eq(args.common.words.at[2], "-x");
 }
-END_TEST
 
 static const struct {
 	const char *line, *text;
@@ -161,12 +154,11 @@ static const struct {
 	{"--real -1", "--real: expected a number from 0 to 100, got \"-1\""},
 };
 
-START_TEST(test_bad_lines)
+LOOP_TEST(test_bad_lines, N_OF(BAD))
 {
 	ck_assert_int_eq(parse(BAD[_i].line), -SC_EUSAGE);
 	ck_assert_str_eq(err.text, BAD[_i].text);
 }
-END_TEST
 
 static size_t n_named(const char *text, const char *name)
 {
@@ -197,7 +189,7 @@ static void check_documented(const struct sc_command *command, const struct sc_c
 	sc_strbuf_release(&completion);
 }
 
-START_TEST(test_commands_are_documented)
+TEST(test_commands_are_documented)
 {
 	for (size_t i = 0; sc_commands[i]; i++) {
 		const struct sc_command *c = sc_commands[i];
@@ -211,10 +203,9 @@ START_TEST(test_commands_are_documented)
 	}
 	ck_assert_ptr_null(sc_command_find("predic"));
 }
-END_TEST
 
 /* No option of a command hides a common one. */
-START_TEST(test_names_are_unique)
+TEST(test_names_are_unique)
 {
 	for (size_t i = 0; sc_commands[i]; i++) {
 		for (const struct sc_cli_option *o = sc_commands[i]->options; o && o->name; o++) {
@@ -229,10 +220,9 @@ START_TEST(test_names_are_unique)
 		}
 	}
 }
-END_TEST
 
 /* No line of a man page begins with a dot that is not ours, and dashes are escaped. */
-START_TEST(test_man_page)
+TEST(test_man_page)
 {
 	static const struct sc_cli_option options[] = {
 		{.name = "dots",
@@ -253,24 +243,3 @@ START_TEST(test_man_page)
 	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), ".nf\n  kept \\- as it is\n.fi\n"));
 	sc_strbuf_release(&page);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("options");
-	TCase *tcase = tcase_create("options");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_every_kind);
-	tcase_add_test(tcase, test_defaults);
-	tcase_add_test(tcase, test_letters);
-	tcase_add_test(tcase, test_words_after_two_dashes);
-	tcase_add_loop_test(tcase, test_bad_lines, 0, (int)(sizeof(BAD) / sizeof(BAD[0])));
-	tcase_add_test(tcase, test_commands_are_documented);
-	tcase_add_test(tcase, test_names_are_unique);
-	tcase_add_test(tcase, test_man_page);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

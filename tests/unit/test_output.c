@@ -1,10 +1,6 @@
 /* Files written beside and renamed: what is there before, during and after, and what a signal leaves. */
-#include <check.h>
 #include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,7 +70,9 @@ static struct sc_output *begin(const char *name)
 	return out;
 }
 
-START_TEST(test_commit)
+FIXTURE(set_up, tear_down)
+
+TEST(test_commit)
 {
 	struct sc_output *out = begin(path);
 
@@ -90,9 +88,8 @@ START_TEST(test_commit)
 	ck_assert_str_eq(get(), "new");
 	ck_assert_int_eq(count_files(), 1);
 }
-END_TEST
 
-START_TEST(test_mode_stays)
+TEST(test_mode_stays)
 {
 	struct stat st;
 
@@ -102,18 +99,16 @@ START_TEST(test_mode_stays)
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_int_eq(st.st_mode & 07777, 0604);
 }
-END_TEST
 
-START_TEST(test_discard)
+TEST(test_discard)
 {
 	put("old");
 	sc_output_discard(begin(path));
 	ck_assert_str_eq(get(), "old");
 	ck_assert_int_eq(count_files(), 1);
 }
-END_TEST
 
-START_TEST(test_link_stays)
+TEST(test_link_stays)
 {
 	struct stat st;
 
@@ -124,9 +119,8 @@ START_TEST(test_link_stays)
 	ck_assert_int_eq(lstat(link_path, &st), 0);
 	ck_assert(S_ISLNK(st.st_mode));
 }
-END_TEST
 
-START_TEST(test_other_name)
+TEST(test_other_name)
 {
 	char other[96];
 
@@ -137,9 +131,8 @@ START_TEST(test_other_name)
 	ck_assert_int_eq(access(other, F_OK), 0);
 	ck_assert_int_eq(count_files(), 2);
 }
-END_TEST
 
-START_TEST(test_two_at_once)
+TEST(test_two_at_once)
 {
 	struct sc_output *a = begin(path), *b = begin(path);
 
@@ -148,7 +141,6 @@ START_TEST(test_two_at_once)
 	ck_assert_int_eq(sc_output_commit(b, NULL, &err), 0);
 	ck_assert_int_eq(count_files(), 1);
 }
-END_TEST
 
 static const struct {
 	const char *name, *text;
@@ -159,7 +151,7 @@ static const struct {
 	{"/no/such/folder/file", "cannot write: No such file or directory"},
 };
 
-START_TEST(test_refused)
+LOOP_TEST(test_refused, N_OF(refused))
 {
 	struct sc_output *out;
 
@@ -167,9 +159,8 @@ START_TEST(test_refused)
 	ck_assert_str_eq(err.text, refused[_i].text);
 	ck_assert_str_eq(err.file, refused[_i].name);
 }
-END_TEST
 
-START_TEST(test_full)
+TEST(test_full)
 {
 	struct sc_output *out;
 
@@ -178,7 +169,6 @@ START_TEST(test_full)
 	ck_assert_int_eq(sc_output_commit(out, NULL, &err), -SC_EIO);
 	ck_assert_str_eq(err.text, "cannot write: No space left on device");
 }
-END_TEST
 
 /* The signal that ended a program which wrote. */
 static int write_and_get(int signal_number, void (*disposition)(int))
@@ -198,26 +188,25 @@ static int write_and_get(int signal_number, void (*disposition)(int))
 
 static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGXCPU};
 
-START_TEST(test_signal)
+/* Children of these end where they stand, and give nothing back. */
+FORK_TEST(test_signal, N_OF(signals))
 {
 	put("old");
 	ck_assert_int_eq(write_and_get(signals[_i], SIG_DFL), signals[_i]);
 	ck_assert_str_eq(get(), "old");
 	ck_assert_int_eq(count_files(), 1);
 }
-END_TEST
 
-START_TEST(test_ignored_signal)
+FORK_TEST(test_ignored_signal, 1)
 {
 	ck_assert_int_eq(write_and_get(SIGINT, SIG_IGN), -7);
 	ck_assert_int_eq(count_files(), 1); /* the part: the program ended without a word */
 	sc_output_discard(begin(path));
 	ck_assert_int_eq(count_files(), 0);
 }
-END_TEST
 
 /* What a killed program left goes; what another still writes stays. */
-START_TEST(test_killed)
+FORK_TEST(test_killed, 1)
 {
 	struct sc_output *out = begin(path);
 
@@ -229,31 +218,3 @@ START_TEST(test_killed)
 	ck_assert_int_eq(sc_output_commit(out, NULL, &err), 0);
 	ck_assert_int_eq(count_files(), 1);
 }
-END_TEST
-
-#define N_OF(a) ((int)(sizeof(a) / sizeof((a)[0])))
-
-static Suite *output_suite(void)
-{
-	Suite *suite = suite_create("output");
-	TCase *tcase = tcase_create("output");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_commit);
-	tcase_add_test(tcase, test_mode_stays);
-	tcase_add_test(tcase, test_discard);
-	tcase_add_test(tcase, test_link_stays);
-	tcase_add_test(tcase, test_other_name);
-	tcase_add_test(tcase, test_two_at_once);
-	tcase_add_loop_test(tcase, test_refused, 0, N_OF(refused));
-	tcase_add_test(tcase, test_full);
-	if (tests_fork()) { /* their children end where they stand, and give nothing back */
-		tcase_add_loop_test(tcase, test_signal, 0, N_OF(signals));
-		tcase_add_test(tcase, test_ignored_signal);
-		tcase_add_test(tcase, test_killed);
-	}
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(output_suite)

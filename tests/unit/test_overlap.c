@@ -1,9 +1,5 @@
 /* What of a recording ran at once, against a count over its raw events that knows nothing of streams or sides:
  * every pair of kernels near in time is looked at. The public traces are counted too where they are. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/search.h"
@@ -411,7 +407,7 @@ static void check_file(const char *path, bool with_shapes, struct count *expecte
 
 /* The script of the job says what runs beside its collectives: 160 kernels in all ranks, at the same places in each
  * iteration, so that none of them runs alone. */
-START_TEST(counts_of_the_small_job)
+TEST(counts_of_the_small_job)
 {
 	size_t n_beside = 0, n_known = 0;
 
@@ -427,7 +423,6 @@ START_TEST(counts_of_the_small_job)
 	ck_assert_uint_eq(n_beside, 160);
 	ck_assert_uint_eq(n_known, 0);
 }
-END_TEST
 
 /* Kernels of one launch, the second of each iteration on more data; a collective beside both in the first iteration:
  * each is compared with the one at its place. */
@@ -466,7 +461,7 @@ static void make_run(struct sc_trace_run *run, struct sc_trace_rank *rank, size_
 	}
 }
 
-START_TEST(places_tell_kernels_of_one_launch_apart)
+TEST(places_tell_kernels_of_one_launch_apart)
 {
 	for (size_t n = 1; n <= 3; n++) {
 		struct sc_trace_run run;
@@ -490,7 +485,6 @@ START_TEST(places_tell_kernels_of_one_launch_apart)
 		SC_VEC_RELEASE(&rank.acts);
 	}
 }
-END_TEST
 
 /* Public traces with overlap; what their facts.json, made by another program, says of it. */
 static const struct {
@@ -505,7 +499,7 @@ static const struct {
 
 enum { N_PUBLIC = sizeof(PUBLIC) / sizeof(PUBLIC[0]) };
 
-START_TEST(counts_of_public_traces)
+LOOP_TEST(counts_of_public_traces, N_PUBLIC)
 {
 	const char *given = getenv("STEPCAST_TRACES");
 	char dir[] = "/tmp/stepcast-overlap-XXXXXX", path[MAX_PATH];
@@ -536,19 +530,3 @@ START_TEST(counts_of_public_traces)
 	if (!isnan(PUBLIC[_i].both_us))
 		ck_assert_double_eq_tol(count.both_us, PUBLIC[_i].both_us, 1);
 }
-END_TEST
-
-static Suite *overlap_suite(void)
-{
-	Suite *suite = suite_create("overlap");
-	TCase *tcase = tcase_create("all");
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, counts_of_the_small_job);
-	tcase_add_test(tcase, places_tell_kernels_of_one_launch_apart);
-	tcase_add_loop_test(tcase, counts_of_public_traces, 0, N_PUBLIC);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(overlap_suite)

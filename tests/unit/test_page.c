@@ -1,8 +1,5 @@
 /* Pages: every tag that opens is closed, whatever the texts and numbers are; charts show what can be shown. */
-#include <check.h>
 #include <ctype.h>
-#include <math.h>
-#include <string.h>
 
 #include "base/rng.h"
 #include "report/chart.h"
@@ -103,7 +100,7 @@ static void put_chart(struct sc_page *page, struct sc_rng *rng)
 						      .unit = HOSTILE});
 }
 
-START_TEST(tags_nest)
+TEST(tags_nest)
 {
 	struct sc_rng rng;
 
@@ -129,16 +126,3 @@ START_TEST(tags_nest)
 		sc_strbuf_release(&out);
 	}
 }
-END_TEST
-
-static Suite *page_suite(void)
-{
-	Suite *suite = suite_create("page");
-	TCase *tc = tcase_create("page");
-
-	tcase_add_test(tc, tags_nest);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(page_suite)

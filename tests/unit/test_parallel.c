@@ -1,8 +1,4 @@
 /* Placement: hand cases, sums, and the arithmetic fold against colour refinement on random layouts. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "predict/transformer/parallel.h"
 #include "runner.h"
@@ -73,7 +69,9 @@ static void check_sums(const struct sc_layout *l, const struct sc_placement *p)
 	ck_assert_int_eq((int64_t)world, l->size[0] * l->size[1] * l->size[3] * l->size[4]);
 }
 
-START_TEST(tp_inside_a_node)
+FIXTURE(set_up, tear_down)
+
+TEST(tp_inside_a_node)
 {
 	struct sc_layout l = layout(2, 8, 4, 8);
 	struct sc_placement p = place(&l);
@@ -87,9 +85,8 @@ START_TEST(tp_inside_a_node)
 		ck_assert(p.classes[s].ranks_per_domain == 8);
 	}
 }
-END_TEST
 
-START_TEST(tp_over_two_nodes)
+TEST(tp_over_two_nodes)
 {
 	struct sc_layout l = layout(8, 2, 1, 4);
 	struct sc_placement p = place(&l);
@@ -99,9 +96,8 @@ START_TEST(tp_over_two_nodes)
 	check_span(p.classes[0].group[SC_AXIS_TP].span, 8, 2, 4);
 	check_span(p.classes[0].group[SC_AXIS_DP].span, 2, 2, 1);
 }
-END_TEST
 
-START_TEST(stages_share_a_node)
+TEST(stages_share_a_node)
 {
 	struct sc_layout l = layout(2, 1, 8, 8);
 	struct sc_placement p = place(&l);
@@ -114,9 +110,8 @@ START_TEST(stages_share_a_node)
 	ck_assert_uint_ne(p.classes[3].nic_domain, p.classes[4].nic_domain);
 	ck_assert(p.classes[0].ranks_per_domain == 2);
 }
-END_TEST
 
-START_TEST(straddling_groups_split_classes)
+TEST(straddling_groups_split_classes)
 {
 	struct sc_layout l = layout(3, 8, 1, 8);
 	struct sc_placement p = place(&l);
@@ -130,9 +125,8 @@ START_TEST(straddling_groups_split_classes)
 	}
 	ck_assert(inside && across);
 }
-END_TEST
 
-START_TEST(order_decides_who_shares_a_node)
+TEST(order_decides_who_shares_a_node)
 {
 	struct sc_layout l = layout(2, 4, 4, 8);
 	struct sc_placement p;
@@ -143,9 +137,8 @@ START_TEST(order_decides_who_shares_a_node)
 	ck_assert(!p.classes[0].next_remote);
 	check_span(p.classes[0].group[SC_AXIS_DP].span, 4, 4, 1);
 }
-END_TEST
 
-START_TEST(one_straggler_is_its_own_class)
+TEST(one_straggler_is_its_own_class)
 {
 	int64_t rank[] = {5};
 	struct sc_straggler slow = {.ranks = {rank, 1}, .slowdown = 1.3};
@@ -163,9 +156,8 @@ START_TEST(one_straggler_is_its_own_class)
 	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_DP].instance,
 			  p.classes[1].group[SC_AXIS_DP].instance);
 }
-END_TEST
 
-START_TEST(kinds_of_gpu_are_apart)
+TEST(kinds_of_gpu_are_apart)
 {
 	static const struct sc_gpu_run runs[] = {{8, 1, 1}, {8, 0, 2}};
 	struct sc_layout l = layout(4, 4, 1, 4);
@@ -183,9 +175,8 @@ START_TEST(kinds_of_gpu_are_apart)
 	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_DP].instance,
 			  p.classes[1].group[SC_AXIS_DP].instance);
 }
-END_TEST
 
-START_TEST(unfolded_has_a_class_a_rank)
+TEST(unfolded_has_a_class_a_rank)
 {
 	struct sc_layout l = layout(2, 3, 2, 4);
 	struct sc_placement p;
@@ -198,10 +189,9 @@ START_TEST(unfolded_has_a_class_a_rank)
 	ck_assert_uint_eq(p.classes[0].group[SC_AXIS_TP].instance,
 			  p.classes[1].group[SC_AXIS_TP].instance);
 }
-END_TEST
 
 /* Whole experts: neighbouring ranks, tensor-parallel ones too; split over stages' runs they leave a node. */
-START_TEST(whole_experts_are_cut_from_tp_and_dp)
+TEST(whole_experts_are_cut_from_tp_and_dp)
 {
 	struct sc_layout l = layout(4, 8, 2, 8);
 	struct sc_err err = {.code = SC_OK};
@@ -219,9 +209,8 @@ START_TEST(whole_experts_are_cut_from_tp_and_dp)
 	l.size[SC_AXIS_EP] = 6;
 	ck_assert_int_eq(sc_placement_build(&l, &arena, &p, &err), -SC_ECONFLICT);
 }
-END_TEST
 
-START_TEST(expert_groups_are_cut_from_dp)
+TEST(expert_groups_are_cut_from_dp)
 {
 	struct sc_layout l = layout(2, 8, 1, 8);
 	struct sc_placement p;
@@ -232,9 +221,8 @@ START_TEST(expert_groups_are_cut_from_dp)
 	check_span(p.classes[0].group[SC_AXIS_EP].span, 4, 1, 4);
 	check_span(p.classes[0].group[SC_AXIS_DP].span, 8, 2, 4);
 }
-END_TEST
 
-START_TEST(bad_orders)
+TEST(bad_orders)
 {
 	static const char *const ORDERS[] = {"tp-dp", "tp-tp-cp-ep-dp-pp", "tp_cp_ep_dp_pp", "x"};
 	struct sc_placement p;
@@ -248,7 +236,6 @@ START_TEST(bad_orders)
 		ck_assert_ptr_nonnull(strstr(err.text, "parallel.order"));
 	}
 }
-END_TEST
 
 /* A straggler with slowdown 1 changes nothing but takes the general way. */
 static struct sc_placement place_slowly(struct sc_layout l)
@@ -282,7 +269,7 @@ static void check_same(const struct sc_placement *a, const struct sc_placement *
 	}
 }
 
-START_TEST(both_ways_agree)
+TEST(both_ways_agree)
 {
 	static const int64_t SIZES[] = {1, 2, 3, 4, 6, 8};
 	static const char *const ORDERS[] = {"tp-cp-ep-dp-pp", "tp-pp-dp-cp-ep", "dp-tp-cp-ep-pp"};
@@ -305,7 +292,6 @@ START_TEST(both_ways_agree)
 		check_same(&fast, &slow);
 	}
 }
-END_TEST
 
 /* ---- against the definition ---- */
 
@@ -535,7 +521,7 @@ static void check_against_definition(const struct sc_layout *l)
 		check_class(&o, &p, c, class_of);
 }
 
-START_TEST(classes_are_what_the_header_says)
+TEST(classes_are_what_the_header_says)
 {
 	static const char *const ORDERS[] = {"tp-cp-ep-dp-pp", "tp-pp-dp-cp-ep", "dp-cp-ep-tp-pp",
 					     "cp-pp-tp-ep-dp"};
@@ -579,9 +565,8 @@ START_TEST(classes_are_what_the_header_says)
 		n_done++;
 	}
 }
-END_TEST
 
-START_TEST(a_partly_filled_last_node)
+TEST(a_partly_filled_last_node)
 {
 	struct sc_layout l = layout(1, 11, 1, 8);
 	struct sc_placement p = place(&l);
@@ -594,9 +579,8 @@ START_TEST(a_partly_filled_last_node)
 	ck_assert_uint_ne(p.classes[0].nic_domain, p.classes[1].nic_domain);
 	check_span(p.classes[1].group[SC_AXIS_DP].span, 11, 2, 8);
 }
-END_TEST
 
-START_TEST(too_irregular_is_one_class_a_stage)
+TEST(too_irregular_is_one_class_a_stage)
 {
 	struct sc_layout l = layout(3, 4167, 8, 8);
 	struct sc_placement p = place(&l);
@@ -624,31 +608,3 @@ START_TEST(too_irregular_is_one_class_a_stage)
 	ck_assert(!p.is_approximate);
 	ck_assert_uint_lt(p.n_classes, 64);
 }
-END_TEST
-
-static Suite *parallel_suite(void)
-{
-	Suite *suite = suite_create("parallel");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, tp_inside_a_node);
-	tcase_add_test(tc, tp_over_two_nodes);
-	tcase_add_test(tc, stages_share_a_node);
-	tcase_add_test(tc, straddling_groups_split_classes);
-	tcase_add_test(tc, order_decides_who_shares_a_node);
-	tcase_add_test(tc, one_straggler_is_its_own_class);
-	tcase_add_test(tc, kinds_of_gpu_are_apart);
-	tcase_add_test(tc, unfolded_has_a_class_a_rank);
-	tcase_add_test(tc, whole_experts_are_cut_from_tp_and_dp);
-	tcase_add_test(tc, expert_groups_are_cut_from_dp);
-	tcase_add_test(tc, bad_orders);
-	tcase_add_test(tc, both_ways_agree);
-	tcase_add_test(tc, classes_are_what_the_header_says);
-	tcase_add_test(tc, a_partly_filled_last_node);
-	tcase_add_test(tc, too_irregular_is_one_class_a_stage);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(parallel_suite)

@@ -11,7 +11,9 @@ static const char *find(const char *ref, const char *from)
 	return path;
 }
 
-START_TEST(beside_the_naming_file_comes_first)
+FIXTURE(set_up, tear_down)
+
+TEST(beside_the_naming_file_comes_first)
 {
 	const char *installed = write_file("models/a.yaml", "{}");
 	char from[FIXTURE_PATH], beside[FIXTURE_PATH];
@@ -25,9 +27,8 @@ START_TEST(beside_the_naming_file_comes_first)
 	snprintf(from, sizeof(from), "%s/request.yaml", folder);
 	ck_assert_str_eq(find("models/a.yaml", from), installed);
 }
-END_TEST
 
-START_TEST(the_environment_comes_before_the_installed)
+TEST(the_environment_comes_before_the_installed)
 {
 	const char *mine = write_file("devices/a100-sxm-80gb.yaml", "{}");
 
@@ -35,9 +36,8 @@ START_TEST(the_environment_comes_before_the_installed)
 	ck_assert_int_eq(unlink(mine), 0);
 	ck_assert_str_ne(find("devices/a100-sxm-80gb.yaml", NULL), mine);
 }
-END_TEST
 
-START_TEST(absolute_paths_are_taken_as_they_are)
+TEST(absolute_paths_are_taken_as_they_are)
 {
 	const char *path = write_file("other/x.yaml", "{}");
 
@@ -47,9 +47,8 @@ START_TEST(absolute_paths_are_taken_as_they_are)
 			 -SC_EIO);
 	ck_assert_str_eq(err.text, "cannot read /nowhere/z.yaml");
 }
-END_TEST
 
-START_TEST(not_found_says_where_or_which)
+TEST(not_found_says_where_or_which)
 {
 	const char *path = "untouched";
 
@@ -70,9 +69,8 @@ START_TEST(not_found_says_where_or_which)
 	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"", NULL}, &arena, &path, NULL),
 			 -SC_EVALUE);
 }
-END_TEST
 
-START_TEST(ids_are_sorted_and_unique)
+TEST(ids_are_sorted_and_unique)
 {
 	const char *const *ids;
 	size_t n, n_a100 = 0;
@@ -89,21 +87,3 @@ START_TEST(ids_are_sorted_and_unique)
 	ck_assert_uint_eq(n_a100, 1);
 	ck_assert_uint_eq(sc_config_ids("no-such-folder", &arena, &ids), 0);
 }
-END_TEST
-
-static Suite *paths_suite(void)
-{
-	Suite *suite = suite_create("paths");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, beside_the_naming_file_comes_first);
-	tcase_add_test(tc, the_environment_comes_before_the_installed);
-	tcase_add_test(tc, absolute_paths_are_taken_as_they_are);
-	tcase_add_test(tc, not_found_says_where_or_which);
-	tcase_add_test(tc, ids_are_sorted_and_unique);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(paths_suite)

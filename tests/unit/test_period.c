@@ -1,5 +1,4 @@
 /* What repeats in a sequence of launches: iterations, and not layers of one. */
-#include <check.h>
 #include <stdint.h>
 
 #include "runner.h"
@@ -37,7 +36,7 @@ static size_t make_names(int n, int layers)
 	return at;
 }
 
-START_TEST(iterations_are_what_repeats)
+TEST(iterations_are_what_repeats)
 {
 	const size_t n = make_names(10, 24), length = 24 * 8 + 3;
 	ck_assert(find(n));
@@ -50,10 +49,9 @@ START_TEST(iterations_are_what_repeats)
 		names[i] = (uint32_t)i;
 	ck_assert(!find(n));
 }
-END_TEST
 
 /* Exactly three: wherever a name is in the middle of one. */
-START_TEST(three_are_found)
+TEST(three_are_found)
 {
 	for (size_t i = 0; i < 39; i++)
 		names[i] = (uint32_t)(i % 13);
@@ -63,10 +61,9 @@ START_TEST(three_are_found)
 	ck_assert_uint_eq(period.length, 13);
 	ck_assert(!find(38));
 }
-END_TEST
 
 /* Names that propose many lengths, of which none repeats: the time is bounded. */
-START_TEST(many_lengths)
+TEST(many_lengths)
 {
 	for (size_t i = 0; i < MAX_NAMES; i++)
 		names[i] = MAX_NAMES + (uint32_t)i;
@@ -79,7 +76,6 @@ START_TEST(many_lengths)
 		}
 	ck_assert(!find(MAX_NAMES));
 }
-END_TEST
 
 /* A decode step: tokens to the device, 18 layers, the head, a token back. */
 static size_t make_step(size_t at)
@@ -94,7 +90,7 @@ static size_t make_step(size_t at)
 	return at;
 }
 
-START_TEST(layers_are_no_iterations)
+TEST(layers_are_no_iterations)
 {
 	size_t n = 0;
 
@@ -117,19 +113,3 @@ START_TEST(layers_are_no_iterations)
 	ck_assert_uint_eq(period.n, 5);
 	memset(meets, 0, sizeof(meets));
 }
-END_TEST
-
-static Suite *period_suite(void)
-{
-	Suite *suite = suite_create("period");
-	TCase *tc = tcase_create("period");
-
-	tcase_add_test(tc, iterations_are_what_repeats);
-	tcase_add_test(tc, three_are_found);
-	tcase_add_test(tc, many_lengths);
-	tcase_add_test(tc, layers_are_no_iterations);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(period_suite)

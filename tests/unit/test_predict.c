@@ -1,11 +1,5 @@
 /* Whole predictions: coarse against full detail, the steady-state jump against the whole run, folded
  * against unfolded, and what must not change a prediction. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "predict/predict.h"
 #include "request_fixture.h"
@@ -191,7 +185,9 @@ static void check_sums(const struct sc_prediction *p, const char *overrides)
 	ck_assert_msg(fabs(stretches_ms / p->iteration_ms - 1) < 1e-9, "stretches: %s", overrides);
 }
 
-START_TEST(coarse_equals_full_detail)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(coarse_equals_full_detail, N_COARSE)
 {
 	struct sc_request *req = make_request(COARSE_CASES[_i]);
 	struct sc_predict_opts opts = defaults();
@@ -206,7 +202,6 @@ START_TEST(coarse_equals_full_detail)
 	check_sums(full, COARSE_CASES[_i]);
 	check_parts(coarse, full, 0.02, COARSE_CASES[_i]);
 }
-END_TEST
 
 /* A dispatcher that sends less, an exchange beside other work, and launches that are replayed take no longer. */
 static const char *const MOE_BETTER[][2] = {
@@ -219,7 +214,7 @@ static const char *const MOE_BETTER[][2] = {
 	{"training.software=megatron-bridge", "training.software=megatron-bridge-26.06"},
 };
 
-START_TEST(experts_gain_by_what_helps)
+LOOP_TEST(experts_gain_by_what_helps, N_OF(MOE_BETTER))
 {
 	struct sc_predict_opts opts = defaults();
 	double ms[2];
@@ -238,7 +233,6 @@ START_TEST(experts_gain_by_what_helps)
 	ck_assert_msg(ms[1] < ms[0], "%s: %g, %s: %g", MOE_BETTER[_i][0], ms[0], MOE_BETTER[_i][1],
 		      ms[1]);
 }
-END_TEST
 
 /* Tokens that are no multiple of 8, of a batch or of an expert, cost what tokens cost. */
 static const char *const TOKEN_CASES[] = {
@@ -251,7 +245,7 @@ static const char *const TOKEN_CASES[] = {
 };
 #define N_TOKENS ((int)(sizeof(TOKEN_CASES) / sizeof(TOKEN_CASES[0])))
 
-START_TEST(tokens_need_no_alignment)
+LOOP_TEST(tokens_need_no_alignment, N_TOKENS)
 {
 	struct sc_predict_opts opts = defaults();
 	double ms[3];
@@ -265,7 +259,6 @@ START_TEST(tokens_need_no_alignment)
 		      ms[1]);
 	ck_assert_msg(ms[2] < 1.07 * ms[1], "2048: %g, 2049: %g", ms[1], ms[2]);
 }
-END_TEST
 
 /* Parts of the breakdown differ by no more than a share of the iteration. */
 static void check_jump_within(const char *overrides, bool must_skip, double parts_frac)
@@ -290,7 +283,7 @@ static void check_jump(const char *overrides, bool must_skip)
 	check_jump_within(overrides, must_skip, 1e-9);
 }
 
-START_TEST(jump_equals_whole_run)
+TEST(jump_equals_whole_run)
 {
 	check_jump("gpus=8 model.layers=16 parallel.pp=8 training.global_batch=200 "
 		   "training.micro_batch=1",
@@ -330,9 +323,8 @@ START_TEST(jump_equals_whole_run)
 		check_jump(text, false);
 	}
 }
-END_TEST
 
-START_TEST(jump_equals_whole_run_at_random)
+LOOP_TEST(jump_equals_whole_run_at_random, 5)
 {
 	static const char *const SOFTWARE[] = {"megatron-lm", "megatron-deepspeed", "default"};
 	struct sc_rng rng;
@@ -355,7 +347,6 @@ START_TEST(jump_equals_whole_run_at_random)
 		check_jump(text, false);
 	}
 }
-END_TEST
 
 static const char *const FOLD_CASES[] = {
 	/* tensor parallelism smaller than a node */
@@ -373,7 +364,7 @@ static const char *const FOLD_CASES[] = {
 	"training.micro_batch=1 cluster.nics_per_node=2",
 };
 
-START_TEST(folded_equals_unfolded)
+LOOP_TEST(folded_equals_unfolded, 4)
 {
 	struct sc_request *req = make_request(FOLD_CASES[_i]);
 	struct sc_predict_opts opts = defaults();
@@ -385,9 +376,8 @@ START_TEST(folded_equals_unfolded)
 	ck_assert_double_eq_tol(folded->iteration_ms, unfolded->iteration_ms,
 				1e-9 * unfolded->iteration_ms);
 }
-END_TEST
 
-START_TEST(two_runs_give_the_same_bytes)
+TEST(two_runs_give_the_same_bytes)
 {
 	struct sc_request *req = make_request(COARSE_CASES[4]);
 	struct sc_predict_opts opts = defaults();
@@ -397,9 +387,8 @@ START_TEST(two_runs_give_the_same_bytes)
 	second = run(req, &opts);
 	ck_assert_int_eq(memcmp(first, second, sizeof(*first)), 0);
 }
-END_TEST
 
-START_TEST(faster_parts_never_slow_it_down)
+TEST(faster_parts_never_slow_it_down)
 {
 	struct sc_request *req = make_request(COARSE_CASES[4]);
 	struct sc_predict_opts opts = defaults();
@@ -416,9 +405,8 @@ START_TEST(faster_parts_never_slow_it_down)
 	opts.gemm_speed = 1.1;
 	ck_assert_double_lt(run(req, &opts)->iteration_ms, base);
 }
-END_TEST
 
-START_TEST(a_straggler_slows_everybody)
+TEST(a_straggler_slows_everybody)
 {
 	struct sc_request *even = make_request("gpus=8 model.layers=4 parallel.dp=8 "
 					       "training.global_batch=16 training.micro_batch=1");
@@ -432,9 +420,8 @@ START_TEST(a_straggler_slows_everybody)
 	ck_assert_double_gt(with, 1.3 * base);
 	ck_assert_double_lt(with, 1.5 * base);
 }
-END_TEST
 
-START_TEST(memory_warns_when_it_does_not_fit)
+TEST(memory_warns_when_it_does_not_fit)
 {
 	struct sc_request *req = make_request("gpus=1 model.layers=48 model.hidden=8192 "
 					      "model.heads=64 training.global_batch=1 "
@@ -449,9 +436,8 @@ START_TEST(memory_warns_when_it_does_not_fit)
 	ck_assert_double_gt(out->memory.total_gib, out->memory.capacity_gib);
 	ck_assert_double_gt(out->iteration_ms, 0);
 }
-END_TEST
 
-START_TEST(band_and_rates_are_sane)
+TEST(band_and_rates_are_sane)
 {
 	struct sc_request *req = make_request(COARSE_CASES[0]);
 	struct sc_predict_opts opts = defaults();
@@ -464,12 +450,11 @@ START_TEST(band_and_rates_are_sane)
 	ck_assert_uint_gt(out->reading.n_contributors, 10);
 	ck_assert_uint_gt(out->reading.n_path, 0);
 }
-END_TEST
 
 /* A whole NVLink domain wider than a host is one node to its groups. */
 /* 8,192 GPUs in domains of 72, which no group divides: some dozens of kinds of ranks, each with blocks of its own. It
  * is predicted, twice alike, between the same in domains of one node and in domains of 64. */
-START_TEST(many_kinds_of_ranks)
+TEST(many_kinds_of_ranks)
 {
 #define KINDS                                                                                 \
 	"gpus=8192 model.layers=32 model.heads=32 model.hidden=4096 cluster.gpus_per_node=4 " \
@@ -489,9 +474,8 @@ START_TEST(many_kinds_of_ranks)
 	/* what was made for them does not reach the next request */
 	ck_assert_double_eq(run(make_request(KINDS), &opts)->iteration_ms, node);
 }
-END_TEST
 
-START_TEST(scale_up_domain_is_one_node)
+TEST(scale_up_domain_is_one_node)
 {
 	static const char COMMON[] = "gpus=32 cluster.gpu=gb200 model.layers=4 model.hidden=4096 "
 				     "model.heads=32 parallel.tp=16 training.global_batch=4 "
@@ -510,9 +494,8 @@ START_TEST(scale_up_domain_is_one_node)
 	ck_assert_double_lt(domain, 0.8 * host);
 	ck_assert_double_eq_tol(domain, wide, 0.01 * wide);
 }
-END_TEST
 
-START_TEST(contributors_stay_within_the_iteration)
+LOOP_TEST(contributors_stay_within_the_iteration, N_COARSE)
 {
 	struct sc_request *req = make_request(COARSE_CASES[_i]);
 	struct sc_predict_opts opts = defaults();
@@ -524,10 +507,9 @@ START_TEST(contributors_stay_within_the_iteration)
 	ck_assert_double_le(sum, 1.02 * out->iteration_ms);
 	ck_assert_double_ge(sum, 0.6 * out->iteration_ms);
 }
-END_TEST
 
 /* ZeRO-2 keeps a share of the gradients, so each micro-batch's are reduced; ZeRO-3 gathers weights, too. */
-START_TEST(sharding_costs_communication)
+TEST(sharding_costs_communication)
 {
 	static const char *const SHARDING[] = {"none", "zero2", "zero3"};
 	struct sc_predict_opts opts = defaults();
@@ -547,11 +529,10 @@ START_TEST(sharding_costs_communication)
 		before = comm;
 	}
 }
-END_TEST
 
 /* By software: once an iteration, ZeRO-2 and -3 cost what ZeRO-1 does, in time and in memory; for every
  * micro-batch, the more is sharded the longer it takes, and the less it needs. */
-START_TEST(sharding_with_stages_trades_time_for_memory)
+LOOP_TEST(sharding_with_stages_trades_time_for_memory, 2)
 {
 	static const char *const SHARDING[] = {"zero1", "zero2", "zero3"};
 	bool each = _i;
@@ -580,9 +561,8 @@ START_TEST(sharding_with_stages_trades_time_for_memory)
 			ck_assert_double_ge(gib[i], 0.9 * gib[i - 1]);
 	}
 }
-END_TEST
 
-START_TEST(throughput_counts_no_padding)
+TEST(throughput_counts_no_padding)
 {
 	struct sc_predict_opts opts = defaults();
 	struct sc_prediction *padded, *unpadded;
@@ -598,9 +578,8 @@ START_TEST(throughput_counts_no_padding)
 	ck_assert_double_eq_tol(unpadded->tokens_per_s, 512 * unpadded->samples_per_s, 1e-6);
 	ck_assert_double_gt(unpadded->samples_per_s, 1.5 * padded->samples_per_s);
 }
-END_TEST
 
-START_TEST(gradients_are_as_wide_as_the_weights)
+TEST(gradients_are_as_wide_as_the_weights)
 {
 	struct sc_predict_opts opts = defaults();
 	struct sc_request *half = make_request(COARSE_CASES[0]);
@@ -614,9 +593,8 @@ START_TEST(gradients_are_as_wide_as_the_weights)
 	ck_assert_double_eq_tol(sc_grad_bytes(full), 4, 1e-12);
 	ck_assert_double_gt(b->memory.weights_gib, 1.9 * a->memory.weights_gib);
 }
-END_TEST
 
-START_TEST(absurd_sizes_are_refused)
+TEST(absurd_sizes_are_refused)
 {
 	struct sc_request *req =
 		make_request("gpus=8 model.layers=8 parallel.pp=8 "
@@ -629,37 +607,3 @@ START_TEST(absurd_sizes_are_refused)
 	ck_assert_int_eq(sc_predict(predictor, req, &opts, &out, &err), -SC_ELIMIT);
 	ck_assert_ptr_nonnull(strstr(err.text, "graph nodes"));
 }
-END_TEST
-
-static Suite *predict_suite(void)
-{
-	Suite *suite = suite_create("predict");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, coarse_equals_full_detail, 0, N_COARSE);
-	tcase_add_loop_test(tc, experts_gain_by_what_helps, 0,
-			    (int)(sizeof(MOE_BETTER) / sizeof(MOE_BETTER[0])));
-	tcase_add_loop_test(tc, tokens_need_no_alignment, 0, N_TOKENS);
-	tcase_add_test(tc, jump_equals_whole_run);
-	tcase_add_loop_test(tc, jump_equals_whole_run_at_random, 0, 5);
-	tcase_add_loop_test(tc, folded_equals_unfolded, 0, 4);
-	tcase_add_test(tc, two_runs_give_the_same_bytes);
-	tcase_add_test(tc, faster_parts_never_slow_it_down);
-	tcase_add_test(tc, a_straggler_slows_everybody);
-	tcase_add_test(tc, memory_warns_when_it_does_not_fit);
-	tcase_add_test(tc, band_and_rates_are_sane);
-	tcase_add_test(tc, many_kinds_of_ranks);
-	tcase_add_test(tc, scale_up_domain_is_one_node);
-	tcase_add_loop_test(tc, contributors_stay_within_the_iteration, 0, N_COARSE);
-	tcase_add_test(tc, sharding_costs_communication);
-	tcase_add_loop_test(tc, sharding_with_stages_trades_time_for_memory, 0, 2);
-	tcase_add_test(tc, throughput_counts_no_padding);
-	tcase_add_test(tc, gradients_are_as_wide_as_the_weights);
-	tcase_add_test(tc, absurd_sizes_are_refused);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(predict_suite)

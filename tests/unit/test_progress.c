@@ -1,7 +1,4 @@
 /* Progress: silent when short or NULL, drawn a few times a second otherwise. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/progress.h"
@@ -56,15 +53,16 @@ static long count_drawings(const char *text)
 	return n;
 }
 
-START_TEST(test_null)
+FIXTURE(set_up, tear_down)
+
+TEST(test_null)
 {
 	sc_progress_add(NULL, 1);
 	sc_progress_destroy(NULL);
 }
-END_TEST
 
 /* Unless the machine stalls for the half second. */
-START_TEST(test_short_task_draws_nothing)
+TEST(test_short_task_draws_nothing)
 {
 	struct sc_progress *progress = sc_progress_create(out, "rows", 100000);
 	long start = now_ms();
@@ -75,10 +73,9 @@ START_TEST(test_short_task_draws_nothing)
 	if (now_ms() - start < 490)
 		ck_assert_str_eq(drawn(), "");
 }
-END_TEST
 
 /* Nothing before the half second, then at most four drawings a second, the last state at the end. */
-START_TEST(test_drawn)
+TEST(test_drawn)
 {
 	struct sc_progress *progress = sc_progress_create(out, "rows", 200000);
 	static const char first[] = "\rrows:   1% (2000/200000)\r";
@@ -96,9 +93,8 @@ START_TEST(test_drawn)
 	ck_assert_str_eq(drawn() + strlen(drawn()) - strlen(last), last);
 	ck_assert_int_le(count_drawings(drawn()), 2 + (now_ms() - start) / 250 + 1);
 }
-END_TEST
 
-START_TEST(test_no_total)
+TEST(test_no_total)
 {
 	struct sc_progress *progress = sc_progress_create(out, "events", 0);
 
@@ -109,20 +105,3 @@ START_TEST(test_no_total)
 	sc_progress_destroy(progress);
 	ck_assert_str_eq(drawn(), "\revents: 5\revents: 10\revents: 10\n");
 }
-END_TEST
-
-static Suite *progress_suite(void)
-{
-	Suite *suite = suite_create("progress");
-	TCase *tcase = tcase_create("progress");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_null);
-	tcase_add_test(tcase, test_short_task_draws_nothing);
-	tcase_add_test(tcase, test_drawn);
-	tcase_add_test(tcase, test_no_total);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(progress_suite)

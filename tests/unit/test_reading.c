@@ -1,11 +1,5 @@
 /* What a reading says: the account of a GPU on graphs computed by hand, the bubble that theory gives, and that
  * neighbours are told alike. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "predict/predict.h"
 #include "request_fixture.h"
 #include "runner.h"
@@ -81,8 +75,10 @@ static void ck_owner(enum sc_owner owner, double us)
 	ck_assert_double_eq_tol(account.owner_us[owner], us, 1e-9);
 }
 
+FIXTURE(begin_graph, end_graph)
+
 /* Launches of 3 us, kernels of 2 us: idle until each is launched, and the host runs ahead of none. */
-START_TEST(idle_until_launched_is_the_hosts)
+TEST(idle_until_launched_is_the_hosts)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);
 	const uint32_t host = sc_graph_add_lane(&f.g, c, SC_LANE_HOST);
@@ -94,10 +90,9 @@ START_TEST(idle_until_launched_is_the_hosts)
 	ck_owner(SC_OWN_HOST, 6);
 	ck_assert_double_eq_tol(use.busy_us, 8, 1e-9);
 }
-END_TEST
 
 /* A transfer of 10 us beside a kernel of 4 us: 6 us show. Of two kernels at once the first lane's counts. */
-START_TEST(hidden_work_counts_once)
+TEST(hidden_work_counts_once)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c), side = add_lane(&f, c);
 	const uint32_t comm = sc_graph_add_lane(&f.g, c, SC_LANE_COMM);
@@ -112,10 +107,9 @@ START_TEST(hidden_work_counts_once)
 	ck_assert_double_eq_tol(use.busy_us, 4, 1e-9);
 	ck_assert_double_eq_tol(use.comm_us, 10, 1e-9);
 }
-END_TEST
 
 /* The other class arrives after 9 us: what this one waits is a peer's, or the pipeline's. */
-START_TEST(waits_are_named)
+LOOP_TEST(waits_are_named, SC_WAIT_POSTED + 1)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
@@ -131,10 +125,9 @@ START_TEST(waits_are_named)
 	ck_owner(SC_OWN_COMM, 1);
 	ck_owner(_i == SC_WAIT_PEERS ? SC_OWN_PEER : SC_OWN_BUBBLE, 7);
 }
-END_TEST
 
 /* A gap belongs to what ended it, and is no work. */
-START_TEST(gaps_are_owned_by_their_kind)
+LOOP_TEST(gaps_are_owned_by_their_kind, SC_N_GAPS)
 {
 	static const enum sc_owner owners[SC_N_GAPS] = {
 		[SC_GAP_NONE] = SC_OWN_COMPUTE, [SC_GAP_HOST] = SC_OWN_HOST,
@@ -155,10 +148,9 @@ START_TEST(gaps_are_owned_by_their_kind)
 	own_path(&f, path_us);
 	ck_assert_double_eq_tol(path_us[owners[_i]], owners[_i] == SC_OWN_COMPUTE ? 9 : 5, 1e-9);
 }
-END_TEST
 
 /* From 3 to 12 us, of which 4 to 6 us stand for three times as much. */
-START_TEST(periods_are_cut_and_repeated)
+TEST(periods_are_cut_and_repeated)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);
 	const struct sc_repeat stretch = {4, 6, 2};
@@ -170,7 +162,6 @@ START_TEST(periods_are_cut_and_repeated)
 	ck_owner(SC_OWN_COMPUTE, 2 + 2 * 1);
 	ck_owner(SC_OWN_MEMORY, 7 + 2 * 1);
 }
-END_TEST
 
 /* ---- predictions ---- */
 
@@ -215,8 +206,10 @@ static void predict(const char *overrides, struct sc_prediction *out)
 	ck_assert_msg(sc_predict(predictor, &request, &opts, out, &err) == 0, "%s", err.text);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* (p - 1) / (m + p - 1) of what lies between the step's start and its optimizer. */
-START_TEST(equal_stages_have_the_bubble_of_theory)
+TEST(equal_stages_have_the_bubble_of_theory)
 {
 	static struct sc_prediction out;
 	static const int stages[] = {2, 4, 8, 16}, batches[] = {1, 4, 16, 64, 512};
@@ -239,7 +232,6 @@ START_TEST(equal_stages_have_the_bubble_of_theory)
 				      theory, keys);
 		}
 }
-END_TEST
 
 /* Neighbours in one key: steps that change little themselves. */
 static const struct {
@@ -262,7 +254,7 @@ static const struct {
 	 "cluster.nic_gbit_s", 100, 400, 10},
 };
 
-START_TEST(neighbours_are_told_alike)
+LOOP_TEST(neighbours_are_told_alike, N_OF(WALKS))
 {
 	static struct sc_prediction now, before;
 	double most = 0;
@@ -287,10 +279,9 @@ START_TEST(neighbours_are_told_alike)
 	}
 	printf("%-90.90s moves at most %.2f %% a step\n", WALKS[_i].keys, 100 * most);
 }
-END_TEST
 
 /* The case that showed it: 48 s, of which every stage but the ends is busy 43 s. */
-START_TEST(a_pipeline_of_many_stages_is_not_all_bubble)
+TEST(a_pipeline_of_many_stages_is_not_all_bubble)
 {
 	static struct sc_prediction out;
 	const double *ms = out.reading.breakdown_ms;
@@ -303,29 +294,3 @@ START_TEST(a_pipeline_of_many_stages_is_not_all_bubble)
 	ck_assert_double_lt(ms[SC_OWN_BUBBLE], 0.2 * out.iteration_ms);
 	ck_assert_double_eq_tol(out.reading.path_owner_ms[SC_OWN_BUBBLE], 0, 1e-9);
 }
-END_TEST
-
-static Suite *reading_suite(void)
-{
-	Suite *suite = suite_create("reading");
-	TCase *tc = tcase_create("account");
-	TCase *predictions = tcase_create("predictions");
-
-	tcase_add_checked_fixture(tc, begin_graph, end_graph);
-	tcase_add_test(tc, idle_until_launched_is_the_hosts);
-	tcase_add_test(tc, hidden_work_counts_once);
-	tcase_add_loop_test(tc, waits_are_named, 0, SC_WAIT_POSTED + 1);
-	tcase_add_loop_test(tc, gaps_are_owned_by_their_kind, 0, SC_N_GAPS);
-	tcase_add_test(tc, periods_are_cut_and_repeated);
-	suite_add_tcase(suite, tc);
-	tcase_add_checked_fixture(predictions, set_up, tear_down);
-	tcase_set_timeout(predictions, 60);
-	tcase_add_test(predictions, equal_stages_have_the_bubble_of_theory);
-	tcase_add_loop_test(predictions, neighbours_are_told_alike, 0,
-			    (int)(sizeof(WALKS) / sizeof(WALKS[0])));
-	tcase_add_test(predictions, a_pipeline_of_many_stages_is_not_all_bubble);
-	suite_add_tcase(suite, predictions);
-	return suite;
-}
-
-TEST_MAIN(reading_suite)

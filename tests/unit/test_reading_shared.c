@@ -1,10 +1,7 @@
 /* Every iteration of every trace of the data folder beside the checkout, replayed: what owns its time sums to
  * it, on the busiest GPU, on the critical path and on every rank. Prints the largest difference. Exits 77 where
  * the folder is not. */
-#include <check.h>
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -129,7 +126,9 @@ static void check_files(const char *from, bool together)
 	remove_dir(dir);
 }
 
-START_TEST(owners_sum_to_every_iteration)
+NEEDS(folder())
+
+TEST(owners_sum_to_every_iteration)
 {
 	struct dirent *entry;
 	DIR *list = opendir(folder());
@@ -152,23 +151,3 @@ START_TEST(owners_sum_to_every_iteration)
 	ck_assert_uint_ge(n_traces, (size_t)n_cases(20));
 	ck_assert_uint_ge(n_iterations, n_traces);
 }
-END_TEST
-
-static Suite *reading_shared_suite(void)
-{
-	Suite *suite;
-	TCase *tcase;
-
-	if (access(folder(), R_OK) != 0) {
-		printf("skipped: the traces (%s) are not here\n", folder());
-		return NULL;
-	}
-	suite = suite_create("reading_shared");
-	tcase = tcase_create("all");
-	tcase_set_timeout(tcase, 280);
-	tcase_add_test(tcase, owners_sum_to_every_iteration);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(reading_shared_suite)

@@ -1,7 +1,5 @@
 /* Whole replays of jobs whose times under a change are known: they come from the same small pipeline model
  * as the trace, with the change in it. */
-#include <math.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "job_fixture.h"
@@ -86,7 +84,9 @@ static void set_change(const char *selector, enum sc_replay_action action, doubl
 	opts.n_changes = 1;
 }
 
-START_TEST(test_as_recorded)
+FIXTURE(setup, teardown)
+
+TEST(test_as_recorded)
 {
 	struct sc_replay_error error;
 
@@ -108,9 +108,8 @@ START_TEST(test_as_recorded)
 	ck_assert_double_eq_tol(result.reading.iteration_ms, result.iterations.at[2].measured_ms,
 				TOLERANCE_MS);
 }
-END_TEST
 
-START_TEST(test_parts_sum)
+TEST(test_parts_sum)
 {
 	double path_ms = 0;
 
@@ -132,10 +131,9 @@ START_TEST(test_parts_sum)
 			    1.4 * result.ranks.at[1].part_ms[SC_PART_COMPUTE]);
 	ck_assert_double_gt(result.ranks.at[1].part_ms[SC_PART_PEERS], 0.5);
 }
-END_TEST
 
 /* Steps 0 to 4 take 1.0 to 1.4 forwards: without itself, the median of step 0 is between 1.2 and 1.3. */
-START_TEST(test_from_others)
+TEST(test_from_others)
 {
 	struct job_shape middle = SHAPE;
 
@@ -148,9 +146,8 @@ START_TEST(test_from_others)
 	ck_assert_double_eq_tol(result.iterations.at[4].predicted_ms, would_be_ms(&middle),
 				TOLERANCE_MS);
 }
-END_TEST
 
-START_TEST(test_scale_rank)
+TEST(test_scale_rank)
 {
 	struct job_shape faster = SHAPE;
 
@@ -161,9 +158,8 @@ START_TEST(test_scale_rank)
 	ck_assert_double_eq_tol(result.changed_ms, would_be_ms(&faster), TOLERANCE_MS);
 	ck_assert_double_eq_tol(result.reference_ms, result.measured_ms, TOLERANCE_MS);
 }
-END_TEST
 
-START_TEST(test_scale_groups)
+TEST(test_scale_groups)
 {
 	struct job_shape slower = SHAPE;
 
@@ -173,10 +169,9 @@ START_TEST(test_scale_groups)
 	slower.scatter_us *= 10;
 	ck_assert_double_eq_tol(result.changed_ms, would_be_ms(&slower), TOLERANCE_MS);
 }
-END_TEST
 
 /* What of a kind is replaced by the mean: five ranks of 1 and one of 1.5. */
-START_TEST(test_mean)
+TEST(test_mean)
 {
 	struct job_shape even = SHAPE;
 
@@ -189,9 +184,8 @@ START_TEST(test_mean)
 	ck_assert_double_eq_tol(result.changed_ms, would_be_ms(&even), TOLERANCE_MS);
 	ck_assert_double_eq_tol(result.typical_ms, would_be_ms(&even), TOLERANCE_MS);
 }
-END_TEST
 
-START_TEST(test_stragglers)
+TEST(test_stragglers)
 {
 	struct job_shape even = SHAPE;
 
@@ -204,10 +198,9 @@ START_TEST(test_stragglers)
 	ck_assert_double_eq_tol(result.ranks.at[0].slowness, 1.5, 1e-6);
 	ck_assert_double_eq_tol(result.ranks.at[1].without_ms, result.reference_ms, TOLERANCE_MS);
 }
-END_TEST
 
 /* Of stage 0 both workers are as recorded, one slow and one fast; all others are at the mean. */
-START_TEST(test_factors)
+TEST(test_factors)
 {
 	const double mean = 6.5 / 6;
 	struct job_shape even = SHAPE, stage = SHAPE;
@@ -237,10 +230,9 @@ START_TEST(test_factors)
 	}
 	ck_assert_uint_eq(n, 2);
 }
-END_TEST
 
 /* Four replicas for two: the recorded ones in turn, and rings of 3/4 over 1/2 of the buffer. */
-START_TEST(test_more_replicas)
+TEST(test_more_replicas)
 {
 	struct job_shape larger = SHAPE;
 
@@ -253,11 +245,10 @@ START_TEST(test_more_replicas)
 	ck_assert_int_eq(result.gpus, 12);
 	ck_assert_uint_eq(result.graph.classes.n, 12);
 }
-END_TEST
 
 /* A replica has a wait that the trace does not explain. With less of the others it must not become typical: fewer
  * GPUs are never slower. */
-START_TEST(test_gpus_are_monotone)
+TEST(test_gpus_are_monotone)
 {
 	static const int64_t gpus[] = {3, 6, 9, 12, 24, 48};
 	struct job_shape shape = SHAPE;
@@ -276,10 +267,9 @@ START_TEST(test_gpus_are_monotone)
 	opts.gpus = 12;
 	replay();
 }
-END_TEST
 
 /* Half of the replicas: the slow one is left, and nothing is moved among replicas. */
-START_TEST(test_fewer_replicas)
+TEST(test_fewer_replicas)
 {
 	struct job_shape smaller = SHAPE;
 
@@ -290,9 +280,8 @@ START_TEST(test_fewer_replicas)
 	smaller.gather_us = smaller.scatter_us = 0;
 	ck_assert_double_eq_tol(result.changed_ms, would_be_ms(&smaller), TOLERANCE_MS);
 }
-END_TEST
 
-START_TEST(test_gaps)
+TEST(test_gaps)
 {
 	struct job_shape with_gaps = SHAPE;
 
@@ -306,7 +295,6 @@ START_TEST(test_gaps)
 	with_gaps.first_gap_us = 1400;
 	ck_assert_double_eq_tol(result.changed_ms, would_be_ms(&with_gaps), TOLERANCE_MS);
 }
-END_TEST
 
 static void expect_error(enum sc_errc code, const char *text)
 {
@@ -316,7 +304,7 @@ static void expect_error(enum sc_errc code, const char *text)
 	sc_replay_opts_init(&opts);
 }
 
-START_TEST(test_refused)
+TEST(test_refused)
 {
 	write_steps(&SHAPE, 0);
 	set_change("kernel:attention", SC_REPLAY_SCALE, 2);
@@ -334,9 +322,8 @@ START_TEST(test_refused)
 	opts.show_step = 3;
 	expect_error(SC_EVALUE, "the trace has no step 3");
 }
-END_TEST
 
-START_TEST(test_median_without)
+TEST(test_median_without)
 {
 	static const double x[] = {1, 2, 4, 8, 16};
 
@@ -348,30 +335,3 @@ START_TEST(test_median_without)
 	ck_assert_double_eq_tol(sc_median_without(x, 2, 1), 1, 1e-12);
 	ck_assert(isnan(sc_median_without(x, 1, 0)));
 }
-END_TEST
-
-static Suite *replay_suite(void)
-{
-	Suite *suite = suite_create("replay");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, test_as_recorded);
-	tcase_add_test(tcase, test_parts_sum);
-	tcase_add_test(tcase, test_from_others);
-	tcase_add_test(tcase, test_scale_rank);
-	tcase_add_test(tcase, test_scale_groups);
-	tcase_add_test(tcase, test_mean);
-	tcase_add_test(tcase, test_stragglers);
-	tcase_add_test(tcase, test_factors);
-	tcase_add_test(tcase, test_gpus_are_monotone);
-	tcase_add_test(tcase, test_more_replicas);
-	tcase_add_test(tcase, test_fewer_replicas);
-	tcase_add_test(tcase, test_gaps);
-	tcase_add_test(tcase, test_refused);
-	tcase_add_test(tcase, test_median_without);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(replay_suite)

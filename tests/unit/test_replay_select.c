@@ -1,7 +1,4 @@
 /* Selectors: what is refused, and what matches. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "trace/graph/replay_select.h"
 
@@ -60,7 +57,9 @@ static const struct {
 	{"kernel:ampere_sgemm_128x64_tnx", false, false},
 };
 
-START_TEST(test_match)
+FIXTURE(setup, teardown)
+
+LOOP_TEST(test_match, N_OF(matches))
 {
 	struct sc_selector selector;
 
@@ -69,7 +68,6 @@ START_TEST(test_match)
 	ck_assert_int_eq(sc_selector_match(&selector, &GEMM), matches[_i].gemm);
 	ck_assert_int_eq(sc_selector_match(&selector, &SEND), matches[_i].send);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -89,7 +87,7 @@ static const struct {
 	 "selector \"all,all,all,all,all,all,all,all,all\": more than 8 terms"},
 };
 
-START_TEST(test_refused)
+LOOP_TEST(test_refused, N_OF(refused))
 {
 	struct sc_selector selector = {.text = "untouched"};
 
@@ -97,18 +95,3 @@ START_TEST(test_refused)
 	ck_assert_str_eq(err.text, refused[_i].message);
 	ck_assert_str_eq(selector.text, "untouched");
 }
-END_TEST
-
-static Suite *replay_select_suite(void)
-{
-	Suite *suite = suite_create("replay_select");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_loop_test(tcase, test_match, 0, sizeof(matches) / sizeof(matches[0]));
-	tcase_add_loop_test(tcase, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(replay_select_suite)

@@ -1,8 +1,4 @@
 /* Replay of GPU streams: as recorded, from other iterations, with changes; where the time goes. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "stream_fixture.h"
 #include "trace/replay/replay.h"
@@ -39,7 +35,7 @@ static void run_opts(const struct sc_replay_opts *opts)
 	ck_assert_msg(replay(opts, &err) == 0, "%s", err.text);
 }
 
-START_TEST(test_as_recorded)
+TEST(test_as_recorded)
 {
 	struct sc_replay_opts opts;
 
@@ -59,10 +55,9 @@ START_TEST(test_as_recorded)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* A first step that takes long is named, and the others are predicted without it. */
-START_TEST(test_outlier)
+TEST(test_outlier)
 {
 	struct stream_script script = PAIR;
 	struct sc_replay_opts opts;
@@ -93,7 +88,6 @@ START_TEST(test_outlier)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* Times of public traces beside what the others said, and which of them stand out. */
 static const struct {
@@ -111,7 +105,7 @@ static const struct {
 	{6, {10, 20, 40, 80, 160, 320}, {99, 98, 92, 84, 68, 36}, {false}}, /* nor here */
 };
 
-START_TEST(test_which_are_outliers)
+LOOP_TEST(test_which_are_outliers, N_OF(TIMES))
 {
 	bool outlier[6] = {false};
 
@@ -119,9 +113,8 @@ START_TEST(test_which_are_outliers)
 	for (size_t i = 0; i < TIMES[_i].n; i++)
 		ck_assert_msg(outlier[i] == TIMES[_i].outlier[i], "step %zu", i);
 }
-END_TEST
 
-START_TEST(test_where_time_goes)
+TEST(test_where_time_goes)
 {
 	struct sc_replay_opts opts;
 
@@ -151,7 +144,6 @@ START_TEST(test_where_time_goes)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 static const struct change_case {
 	const char *selector;
@@ -168,7 +160,7 @@ static const struct change_case {
 	{"kernel:elementwise", 0, 0}, /* hidden behind the collective */
 };
 
-START_TEST(test_changes)
+LOOP_TEST(test_changes, N_OF(CHANGES))
 {
 	const struct change_case *c = &CHANGES[_i];
 	struct sc_replay_change change = {.action = SC_REPLAY_SCALE, .factor = c->factor};
@@ -185,11 +177,10 @@ START_TEST(test_changes)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* A ring of 16 sends 2 x 15/16 of the message, one of 2 all of it: on one node, or on nodes of one that was
  * recorded on several. */
-START_TEST(test_more_gpus)
+LOOP_TEST(test_more_gpus, 2)
 {
 	struct stream_script script = PAIR;
 	struct sc_replay_opts opts;
@@ -205,10 +196,9 @@ START_TEST(test_more_gpus)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* Of what is beyond the node, a recording within one says nothing. */
-START_TEST(test_more_gpus_than_a_node)
+LOOP_TEST(test_more_gpus_than_a_node, 4)
 {
 	static const struct {
 		int n_devices, n_hosts;
@@ -232,10 +222,9 @@ START_TEST(test_more_gpus_than_a_node)
 	ck_assert_msg(strstr(err.text, nodes[_i].message), "%s", err.text);
 	end();
 }
-END_TEST
 
 /* Of one rank the waiting in a collective stays what it is: only what the shortest took is scaled. */
-START_TEST(test_one_rank)
+TEST(test_one_rank)
 {
 	static const struct stream_script one = {.n_ranks = 1, .n_steps = 3, .gemm_ns = {100000}};
 	struct sc_replay_change change = {.action = SC_REPLAY_SCALE, .factor = 2};
@@ -252,7 +241,6 @@ START_TEST(test_one_rank)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* ---- gradients ---- */
 
@@ -341,7 +329,7 @@ static const struct reshape_case {
 	{SC_OVERLAP_FREE, -42.5},
 };
 
-START_TEST(test_reshapes)
+LOOP_TEST(test_reshapes, 2 * (int)(sizeof(RESHAPES) / sizeof(RESHAPES[0])))
 {
 	const struct reshape_case *c = &RESHAPES[_i / 2];
 	struct sc_replay_opts opts;
@@ -356,10 +344,9 @@ START_TEST(test_reshapes)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* The peer that was not recorded was late once. */
-START_TEST(test_missing)
+TEST(test_missing)
 {
 	struct sc_replay_opts opts;
 
@@ -376,10 +363,9 @@ START_TEST(test_missing)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* Of all ranks recorded none is missing: what they wait is simulated. */
-START_TEST(test_none_missing)
+TEST(test_none_missing)
 {
 	struct sc_replay_opts opts;
 
@@ -391,9 +377,8 @@ START_TEST(test_none_missing)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
-START_TEST(test_memory_apart)
+TEST(test_memory_apart)
 {
 	struct sc_replay_opts opts;
 
@@ -406,7 +391,6 @@ START_TEST(test_memory_apart)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* ---- activities whose calls the trace does not have ---- */
 
@@ -420,7 +404,7 @@ static void put_read_back(struct stream_writer *s, int64_t call, int64_t start)
 
 /* Launched before the recording began, and nothing before it on its stream: it starts when it did. The step is
  * what the device takes after it. */
-START_TEST(test_launched_before)
+TEST(test_launched_before)
 {
 	const int64_t begin = 1000000;
 	struct sc_replay_opts opts;
@@ -442,11 +426,10 @@ START_TEST(test_launched_before)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* A host that needs 100 us a step and a device that needs 300: what they run faster counts until the host sets
  * the pace. */
-START_TEST(test_host_runs_ahead)
+LOOP_TEST(test_host_runs_ahead, 4)
 {
 	static const struct {
 		double factor, ms;
@@ -482,10 +465,9 @@ START_TEST(test_host_runs_ahead)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* A host that looks in a loop until a kernel has counted is no work of the host. */
-START_TEST(test_host_loops)
+TEST(test_host_loops)
 {
 	static const int64_t counts_ns[] = {400000, 900000, 650000, 1500000};
 	struct sc_replay_change change = {.action = SC_REPLAY_SCALE, .factor = 0.5};
@@ -519,10 +501,9 @@ START_TEST(test_host_loops)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* Two files that share nothing are two runs. */
-START_TEST(test_unrelated)
+TEST(test_unrelated)
 {
 	struct sc_err err = {.code = SC_OK};
 	struct sc_replay_opts opts;
@@ -542,11 +523,10 @@ START_TEST(test_unrelated)
 	ck_assert_msg(strstr(err.text, "not of one run") != NULL, "%s", err.text);
 	end();
 }
-END_TEST
 
 /* The product without a call seems to be launched when it starts, after all the calls; the collective that was
  * launched first waits for it. */
-START_TEST(test_serial_without_calls)
+TEST(test_serial_without_calls)
 {
 	const int64_t begin = 1000000;
 	struct sc_replay_opts opts;
@@ -572,13 +552,12 @@ START_TEST(test_serial_without_calls)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* ---- many streams ---- */
 
 /* Each with one kernel, and now and then a synchronization: what takes a time for each pair of streams does
  * not end within the limit. */
-START_TEST(test_many_streams)
+TEST(test_many_streams)
 {
 	enum { N = 40000 };
 	struct sc_trace_lane stream = {.is_stream = 1, .pid = -1, .tid = -1};
@@ -614,12 +593,11 @@ START_TEST(test_many_streams)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* ---- a rank whose host is slow ---- */
 
 /* The slow host takes 300 us before it launches what the other reaches after 20: the other waits for it. */
-START_TEST(test_slow_host)
+TEST(test_slow_host)
 {
 	static const int64_t host_ns[] = {20000, 300000};
 	struct sc_replay_opts opts;
@@ -654,7 +632,6 @@ START_TEST(test_slow_host)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 /* ---- a replay that does not give back what was measured ---- */
 
@@ -672,7 +649,7 @@ static void put_reduced_step(struct stream_writer *s, int step, int64_t later)
 }
 
 /* The transfer is that of the shortest member: of one that ended later once nothing explains it. */
-START_TEST(test_says_that_it_is_off)
+TEST(test_says_that_it_is_off)
 {
 	const char *said = "as recorded, step 2 comes out -7.7 % (n=1 of 4 are off): ncclKernel";
 	struct sc_replay_opts opts;
@@ -696,7 +673,6 @@ START_TEST(test_says_that_it_is_off)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
 
 static int replay_with(const char *selector, enum sc_replay_action action, int64_t without,
 		       struct sc_err *err)
@@ -712,7 +688,7 @@ static int replay_with(const char *selector, enum sc_replay_action action, int64
 	return replay(&opts, err);
 }
 
-START_TEST(test_refused)
+TEST(test_refused)
 {
 	struct sc_err no_network = {.code = SC_OK}, no_match = {.code = SC_OK},
 		      no_rank = {.code = SC_OK}, no_range = {.code = SC_OK};
@@ -731,38 +707,3 @@ START_TEST(test_refused)
 	sc_replay_result_release(&result);
 	end();
 }
-END_TEST
-
-static Suite *replay_streams_suite(void)
-{
-	Suite *suite = suite_create("replay_streams");
-	TCase *tc = tcase_create("replay_streams");
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, test_as_recorded);
-	tcase_add_test(tc, test_outlier);
-	tcase_add_loop_test(tc, test_which_are_outliers, 0, sizeof(TIMES) / sizeof(TIMES[0]));
-	tcase_add_test(tc, test_where_time_goes);
-	tcase_add_loop_test(tc, test_changes, 0, (int)(sizeof(CHANGES) / sizeof(CHANGES[0])));
-	tcase_add_loop_test(tc, test_more_gpus, 0, 2);
-	tcase_add_loop_test(tc, test_more_gpus_than_a_node, 0, 4);
-	tcase_add_test(tc, test_one_rank);
-	tcase_add_loop_test(tc, test_reshapes, 0,
-			    2 * (int)(sizeof(RESHAPES) / sizeof(RESHAPES[0])));
-	tcase_add_test(tc, test_missing);
-	tcase_add_test(tc, test_none_missing);
-	tcase_add_test(tc, test_memory_apart);
-	tcase_add_test(tc, test_launched_before);
-	tcase_add_loop_test(tc, test_host_runs_ahead, 0, 4);
-	tcase_add_test(tc, test_host_loops);
-	tcase_add_test(tc, test_unrelated);
-	tcase_add_test(tc, test_serial_without_calls);
-	tcase_add_test(tc, test_many_streams);
-	tcase_add_test(tc, test_slow_host);
-	tcase_add_test(tc, test_says_that_it_is_off);
-	tcase_add_test(tc, test_refused);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(replay_streams_suite)

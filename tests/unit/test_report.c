@@ -1,11 +1,6 @@
 /* Reports: valid JSON whatever the texts are, timelines that agree with the simulation, HTML that
  * cannot be broken out of, what-ifs that make sense. */
-#include <check.h>
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/chrome_trace.h"
 #include "report/config_show.h"
@@ -130,7 +125,9 @@ static void check_spans(const json_t *events, double total_us)
 	ck_assert_double_eq_tol(last, total_us, 2e-3);
 }
 
-START_TEST(test_timeline)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(test_timeline, 2)
 {
 	struct sc_predict_opts opts;
 	FILE *file = tmpfile();
@@ -148,11 +145,10 @@ START_TEST(test_timeline)
 				prediction.iteration_ms, 1e-6);
 	json_decref(root);
 }
-END_TEST
 
 /* ---- JSON ---- */
 
-START_TEST(test_json)
+TEST(test_json)
 {
 	struct sc_explanation explanation;
 	struct sc_predict_opts opts;
@@ -183,10 +179,9 @@ START_TEST(test_json)
 	ck_assert_uint_eq(json_array_size(json_object_get(root, "warnings")), 1);
 	json_decref(root);
 }
-END_TEST
 
 /* What rounding leaves of a difference is no time; the smallest real share stays. */
-START_TEST(test_breakdown_without_dust)
+TEST(test_breakdown_without_dust)
 {
 	struct sc_predict_opts opts;
 	struct sc_outcome outcome = {.error = "", .iteration_ms = 1000};
@@ -227,9 +222,8 @@ START_TEST(test_breakdown_without_dust)
 	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "bubble_ms")), "0");
 	ck_assert_str_eq(sc_csv_cell(&back, 0, (size_t)sc_csv_column(&back, "host_ms")), "2e-06");
 }
-END_TEST
 
-START_TEST(test_json_refuses_what_is_not_finite)
+TEST(test_json_refuses_what_is_not_finite)
 {
 	struct sc_predict_opts opts;
 	FILE *file = tmpfile();
@@ -245,11 +239,10 @@ START_TEST(test_json_refuses_what_is_not_finite)
 	ck_assert_int_eq((int)ftell(file), 0);
 	fclose(file);
 }
-END_TEST
 
 /* ---- explain ---- */
 
-START_TEST(test_faster_is_not_slower)
+TEST(test_faster_is_not_slower)
 {
 	struct sc_explanation explanation;
 	struct sc_predict_opts opts;
@@ -267,11 +260,10 @@ START_TEST(test_faster_is_not_slower)
 	}
 	ck_assert_double_gt(explanation.what_if[0].gain_pct, 0);
 }
-END_TEST
 
 /* ---- HTML and text ---- */
 
-START_TEST(test_html_is_escaped)
+TEST(test_html_is_escaped)
 {
 	struct sc_strbuf page = {0};
 	struct sc_predict_opts opts;
@@ -288,10 +280,9 @@ START_TEST(test_html_is_escaped)
 	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), "</svg>"));
 	sc_strbuf_release(&page);
 }
-END_TEST
 
 /* Widths and shares survive numbers of any size. */
-START_TEST(test_text_of_extremes)
+TEST(test_text_of_extremes)
 {
 	static const double values[] = {0, 1e-300, 1e12};
 	struct sc_strbuf text = {0};
@@ -312,11 +303,10 @@ START_TEST(test_text_of_extremes)
 	}
 	sc_strbuf_release(&text);
 }
-END_TEST
 
 /* ---- config show ---- */
 
-START_TEST(test_config_show_reads_back)
+TEST(test_config_show_reads_back)
 {
 	struct sc_strbuf shown = {0}, again = {0};
 	struct sc_config config;
@@ -344,12 +334,11 @@ START_TEST(test_config_show_reads_back)
 	sc_strbuf_release(&shown);
 	sc_strbuf_release(&again);
 }
-END_TEST
 
 /* ---- CSV ---- */
 
 /* What is written is read back as it was, cells that need quotes included. */
-START_TEST(test_sweep_csv_reads_back)
+TEST(test_sweep_csv_reads_back)
 {
 	const char text[] = "case,notes\n\"a,b\",\"say \"\"x\"\"\"\nplain,\"two\nlines\"\n";
 	struct sc_warnings warnings = {.n = 2, .text = {"one, two", "three"}};
@@ -393,9 +382,8 @@ START_TEST(test_sweep_csv_reads_back)
 	ck_assert_str_eq(sc_csv_cell(&back, 1, (size_t)sc_csv_column(&back, "error")),
 			 "wrong, and \"why\"");
 }
-END_TEST
 
-START_TEST(test_every_label)
+TEST(test_every_label)
 {
 	for (int i = 0; i < SC_N_OWNERS; i++) {
 		ck_assert_uint_gt(strlen(sc_owner_label((enum sc_owner)i)), 0);
@@ -408,26 +396,3 @@ START_TEST(test_every_label)
 	for (int i = SC_LANE_HOST; i <= SC_LANE_NIC; i++)
 		ck_assert_uint_gt(strlen(sc_lane_kind_name((enum sc_lane_kind)i)), 0);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("report");
-	TCase *tcase = tcase_create("report");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_loop_test(tcase, test_timeline, 0, 2);
-	tcase_add_test(tcase, test_breakdown_without_dust);
-	tcase_add_test(tcase, test_json);
-	tcase_add_test(tcase, test_json_refuses_what_is_not_finite);
-	tcase_add_test(tcase, test_faster_is_not_slower);
-	tcase_add_test(tcase, test_html_is_escaped);
-	tcase_add_test(tcase, test_text_of_extremes);
-	tcase_add_test(tcase, test_config_show_reads_back);
-	tcase_add_test(tcase, test_sweep_csv_reads_back);
-	tcase_add_test(tcase, test_every_label);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

@@ -1,9 +1,4 @@
 /* Reuse of embedding rows: profiles and what is refused; distinct rows and hits against counting. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -43,9 +38,11 @@ static void is_near(double got, double expected, double tolerance)
 
 /* ---- profiles ---- */
 
+FIXTURE(setup, teardown)
+
 /* Distinct rows at the batch that the published histogram is of, and lookups over distinct rows at smaller
  * ones as thinned from it apart from this program. */
-START_TEST(published_batches)
+LOOP_TEST(published_batches, 2)
 {
 	static const struct {
 		const char *id;
@@ -65,9 +62,8 @@ START_TEST(published_batches)
 		is_near(n / sc_reuse_unique(&reuse, 1e9, n), years[_i].at[k], 5e-3);
 	}
 }
-END_TEST
 
-START_TEST(hit_rates_of_published_histogram)
+TEST(hit_rates_of_published_histogram)
 {
 	static const double cached[] = {0.001, 0.01, 0.1, 0.4};
 	static const double lru[] = {0.152, 0.343, 0.612, 0.872};
@@ -81,9 +77,8 @@ START_TEST(hit_rates_of_published_histogram)
 		ck_assert(sc_reuse_hit_pinned(&reuse, rows, cached[i] * rows) > hit);
 	}
 }
-END_TEST
 
-START_TEST(default_is_a_histogram)
+TEST(default_is_a_histogram)
 {
 	struct sc_reuse reuse = {.kind = SC_REUSE_DEFAULT}, again;
 	struct sc_err err = {.code = SC_OK};
@@ -94,7 +89,6 @@ START_TEST(default_is_a_histogram)
 	ck_assert_int_eq(sc_reuse_resolve(&again, NULL, &arena, &err), 0);
 	ck_assert_int_eq(memcmp(&again, &reuse, sizeof(reuse)), 0);
 }
-END_TEST
 
 static double half[] = {0.5, 0.5}, rising[] = {0.1, 0.5}, falling[] = {0.6, 0.2}, short_[] = {0.3};
 static const struct {
@@ -117,7 +111,7 @@ static const struct {
 };
 enum { N_REFUSED = sizeof(REFUSED) / sizeof(REFUSED[0]) };
 
-START_TEST(refused)
+LOOP_TEST(refused, N_REFUSED)
 {
 	struct sc_reuse reuse = REFUSED[_i].reuse;
 	struct sc_err err = {.code = SC_OK};
@@ -126,11 +120,10 @@ START_TEST(refused)
 	ck_assert_msg(strstr(err.text, REFUSED[_i].text), "%s", err.text);
 	ck_assert_int_eq(memcmp(&reuse, &REFUSED[_i].reuse, sizeof(reuse)), 0);
 }
-END_TEST
 
 /* ---- distinct rows ---- */
 
-START_TEST(uniform_by_hand)
+TEST(uniform_by_hand)
 {
 	is_near(sc_reuse_unique(&uniform, 2, 1), 1, 1e-12);
 	is_near(sc_reuse_unique(&uniform, 2, 3), 1.75, 1e-12); /* 2 (1 - 1/8) */
@@ -139,7 +132,6 @@ START_TEST(uniform_by_hand)
 	ck_assert(sc_reuse_unique(&uniform, 100, 0) <= 0);
 	ck_assert(sc_reuse_unique(&uniform, 0, 100) <= 0);
 }
-END_TEST
 
 /* Counts of so many draws by inversion of the ranks' cumulated weights; the caller frees them. */
 static unsigned *draw_zipf(double a, size_t rows, size_t lookups)
@@ -179,7 +171,7 @@ static const struct {
 	     {2, 1000, 100000}};
 enum { N_ZIPFS = sizeof(ZIPFS) / sizeof(ZIPFS[0]) };
 
-START_TEST(zipf_against_monte_carlo)
+LOOP_TEST(zipf_against_monte_carlo, N_ZIPFS)
 {
 	struct sc_reuse reuse = {.kind = SC_REUSE_ZIPF, .zipf = ZIPFS[_i].a};
 	unsigned *count = draw_zipf(ZIPFS[_i].a, ZIPFS[_i].rows, ZIPFS[_i].lookups);
@@ -191,10 +183,9 @@ START_TEST(zipf_against_monte_carlo)
 	is_near(sc_reuse_unique(&reuse, (double)ZIPFS[_i].rows, (double)ZIPFS[_i].lookups), unique,
 		0.05);
 }
-END_TEST
 
 /* A sample's histogram tells the distinct rows of a smaller and of a larger sample of the same law. */
-START_TEST(zipf_through_its_histogram)
+TEST(zipf_through_its_histogram)
 {
 	double rows_of[24] = {0}, lookups_of[24] = {0};
 	struct sc_reuse zipf = {.kind = SC_REUSE_ZIPF, .zipf = 1.05};
@@ -225,10 +216,9 @@ START_TEST(zipf_through_its_histogram)
 	is_near(sc_reuse_hot_frac(&bins, 100000), sc_reuse_hot_frac(&zipf, 100000), 0.4);
 	free(count);
 }
-END_TEST
 
 /* The curve of a uniform law: m = 1 - C / E. */
-START_TEST(mrc_of_uniform)
+TEST(mrc_of_uniform)
 {
 	double cached[20], miss[20];
 	struct sc_reuse mrc = {
@@ -243,7 +233,6 @@ START_TEST(mrc_of_uniform)
 		is_near(sc_reuse_unique(&mrc, 1e4, n), sc_reuse_unique(&uniform, 1e4, n), 1e-2);
 	is_near(sc_reuse_hit_lru(&mrc, 1e4, 1250), 0.125, 1e-9);
 }
-END_TEST
 
 /* ---- properties of all kinds ---- */
 
@@ -266,7 +255,7 @@ static struct sc_reuse kind_of(int i)
 	}
 }
 
-START_TEST(distinct_rows_are_sane)
+LOOP_TEST(distinct_rows_are_sane, 5)
 {
 	struct sc_reuse reuse = kind_of(_i);
 
@@ -285,9 +274,8 @@ START_TEST(distinct_rows_are_sane)
 		}
 	}
 }
-END_TEST
 
-START_TEST(hit_rates_are_sane)
+LOOP_TEST(hit_rates_are_sane, 5)
 {
 	struct sc_reuse reuse = kind_of(_i);
 
@@ -311,10 +299,9 @@ START_TEST(hit_rates_are_sane)
 		ck_assert(sc_reuse_row_skew(&reuse, rows, 8) <= 8);
 	}
 }
-END_TEST
 
 /* Alike rows have no hot slice, be they as few as the slices; a row that all look up is on one slice. */
-START_TEST(row_skew_by_hand)
+TEST(row_skew_by_hand)
 {
 	struct sc_reuse reuse = {.kind = SC_REUSE_UNIFORM};
 
@@ -329,7 +316,6 @@ START_TEST(row_skew_by_hand)
 	reuse.hot_frac = 1;
 	ck_assert_double_eq_tol(sc_reuse_row_skew(&reuse, 1e6, 8), 8, 1e-9);
 }
-END_TEST
 
 /* ---- samples of indices ---- */
 
@@ -354,7 +340,7 @@ static int load_sample(size_t max_rows, struct sc_index_sample *out, struct sc_e
 	return rc;
 }
 
-START_TEST(sample_of_text)
+TEST(sample_of_text)
 {
 	static const char text[] = "5 5,5\n7\n5 9 9 12\n";
 	struct sc_index_sample sample;
@@ -373,9 +359,8 @@ START_TEST(sample_of_text)
 	is_near(sample.reuse.lookup_bins.at[2], 0.5, 1e-12);
 	is_near(sc_reuse_unique(&sample.reuse, 100, 8), 4, 1e-9);
 }
-END_TEST
 
-START_TEST(sample_of_npy)
+TEST(sample_of_npy)
 {
 	static const char head[] = "\x93NUMPY\x01\x00\x46\x00{'descr': '<i4', 'fortran_order': "
 				   "False, 'shape': (3,), }          \n";
@@ -393,10 +378,9 @@ START_TEST(sample_of_npy)
 	is_near(sample.n_unique, 2, 0);
 	is_near(sample.highest, 256, 0);
 }
-END_TEST
 
 /* More rows than are kept: estimates of distinct rows and histogram, the hottest row counted. */
-START_TEST(sample_beyond_memory)
+TEST(sample_beyond_memory)
 {
 	enum { N = 400000, ROWS = 100000, HOT = 30000 };
 	int64_t *indices = malloc(N * sizeof(*indices));
@@ -421,7 +405,6 @@ START_TEST(sample_beyond_memory)
 		sc_reuse_unique(&exact.reuse, ROWS, 50000), 0.05);
 	free(indices);
 }
-END_TEST
 
 static const struct {
 	const char *end, *bytes;
@@ -443,7 +426,7 @@ static const struct {
 };
 enum { N_BAD_FILES = sizeof(BAD_FILES) / sizeof(BAD_FILES[0]) };
 
-START_TEST(bad_files)
+LOOP_TEST(bad_files, N_BAD_FILES)
 {
 	struct sc_index_sample sample;
 	struct sc_err err = {.code = SC_OK};
@@ -453,11 +436,10 @@ START_TEST(bad_files)
 	ck_assert_msg(strstr(err.text, BAD_FILES[_i].text), "%s", err.text);
 	ck_assert_uint_eq(err.line, BAD_FILES[_i].line);
 }
-END_TEST
 
 /* Remembered answers are those that are computed, also when one list of numbers takes another's place and when
  * the memo was full in between. */
-START_TEST(memo_gives_the_same)
+TEST(memo_gives_the_same)
 {
 	struct sc_row_memo *memo = sc_row_memo_create();
 	struct sc_reuse bins = load("dlrm-datasets-2021"), other = load("dlrm-datasets-2022");
@@ -484,32 +466,3 @@ START_TEST(memo_gives_the_same)
 	}
 	sc_row_memo_destroy(memo);
 }
-END_TEST
-
-static Suite *reuse_suite(void)
-{
-	Suite *suite = suite_create("reuse");
-	TCase *tcase = tcase_create("reuse");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_loop_test(tcase, published_batches, 0, 2);
-	tcase_add_test(tcase, hit_rates_of_published_histogram);
-	tcase_add_test(tcase, default_is_a_histogram);
-	tcase_add_loop_test(tcase, refused, 0, N_REFUSED);
-	tcase_add_test(tcase, uniform_by_hand);
-	tcase_add_loop_test(tcase, zipf_against_monte_carlo, 0, N_ZIPFS);
-	tcase_add_test(tcase, zipf_through_its_histogram);
-	tcase_add_test(tcase, mrc_of_uniform);
-	tcase_add_loop_test(tcase, distinct_rows_are_sane, 0, 5);
-	tcase_add_loop_test(tcase, hit_rates_are_sane, 0, 5);
-	tcase_add_test(tcase, row_skew_by_hand);
-	tcase_add_test(tcase, memo_gives_the_same);
-	tcase_add_test(tcase, sample_of_text);
-	tcase_add_test(tcase, sample_of_npy);
-	tcase_add_test(tcase, sample_beyond_memory);
-	tcase_add_loop_test(tcase, bad_files, 0, N_BAD_FILES);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(reuse_suite)

@@ -1,14 +1,10 @@
 /* The generator: known values, ranges, moments. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "runner.h"
 
 /* First outputs of xoshiro256** from the state 1, 2, 3, 4, computed by hand for the first two:
  * rotl(2 * 5, 7) * 9 = 11520, then state[1] = 0, so 0. The rest is the reference program's. */
-START_TEST(test_known_values)
+TEST(test_known_values)
 {
 	static const uint64_t expected[] = {11520, 0, 1509978240, 1215971899390074240};
 	struct sc_rng rng = {.state = {1, 2, 3, 4}};
@@ -16,10 +12,9 @@ START_TEST(test_known_values)
 	for (int i = 0; i < 4; i++)
 		ck_assert_uint_eq(sc_rng_next(&rng), expected[i]);
 }
-END_TEST
 
 /* splitmix64 from 1234567, the reference program's test values. */
-START_TEST(test_seeding)
+TEST(test_seeding)
 {
 	struct sc_rng rng;
 
@@ -29,9 +24,8 @@ START_TEST(test_seeding)
 	ck_assert_uint_eq(rng.state[2], 9817491932198370423u);
 	ck_assert_uint_eq(rng.state[3], 4593380528125082431u);
 }
-END_TEST
 
-START_TEST(test_same_seed_same_numbers)
+TEST(test_same_seed_same_numbers)
 {
 	struct sc_rng a, b, c;
 
@@ -45,9 +39,8 @@ START_TEST(test_same_seed_same_numbers)
 		ck_assert_uint_ne(value, sc_rng_next(&c));
 	}
 }
-END_TEST
 
-START_TEST(test_uniform)
+TEST(test_uniform)
 {
 	enum { N = 100000 };
 	struct sc_rng rng;
@@ -63,9 +56,8 @@ START_TEST(test_uniform)
 	/* the mean's deviation is 1 / sqrt(12 N) = 0.0009 */
 	ck_assert_double_eq_tol(sum / N, 0.5, 0.005);
 }
-END_TEST
 
-START_TEST(test_below)
+TEST(test_below)
 {
 	enum { N = 70000, SIDES = 7 };
 	size_t count[SIDES] = {0};
@@ -87,9 +79,8 @@ START_TEST(test_below)
 	for (int i = 0; i < 1000; i++)
 		ck_assert_uint_le(sc_rng_below(&rng, (UINT64_C(1) << 63) + 1), UINT64_C(1) << 63);
 }
-END_TEST
 
-START_TEST(test_normal)
+TEST(test_normal)
 {
 	enum { N = 100000 };
 	double sum = 0.0, squares = 0.0;
@@ -106,21 +97,3 @@ START_TEST(test_normal)
 	ck_assert_double_eq_tol(sum / N, 0.0, 0.02);
 	ck_assert_double_eq_tol(squares / N, 1.0, 0.03);
 }
-END_TEST
-
-static Suite *rng_suite(void)
-{
-	Suite *suite = suite_create("rng");
-	TCase *tcase = tcase_create("rng");
-
-	tcase_add_test(tcase, test_known_values);
-	tcase_add_test(tcase, test_seeding);
-	tcase_add_test(tcase, test_same_seed_same_numbers);
-	tcase_add_test(tcase, test_uniform);
-	tcase_add_test(tcase, test_below);
-	tcase_add_test(tcase, test_normal);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(rng_suite)

@@ -1,10 +1,5 @@
 /* Pipeline schedules: every pass once and none that waits for ever, the published orders, and in unit times the
  * published bubbles and memory. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "predict/schedule/schedule_file.h"
 #include "runner.h"
 #include "study/schedule/schedule_optimize.h"
@@ -268,7 +263,19 @@ static const struct published {
 };
 enum { N_PUBLISHED = sizeof(PUBLISHED) / sizeof(PUBLISHED[0]) };
 
-START_TEST(published_bubbles)
+static void setup(void)
+{
+	sc_arena_init(&arena, 1 << 20);
+}
+
+static void teardown(void)
+{
+	sc_arena_release(&arena);
+}
+
+FIXTURE(setup, teardown)
+
+LOOP_TEST(published_bubbles, N_PUBLISHED)
 {
 	const struct published *k = &PUBLISHED[_i];
 
@@ -291,9 +298,8 @@ START_TEST(published_bubbles)
 				ck_assert_double_eq_tol(peak(), k->memory(p, m), 1e-9);
 		}
 }
-END_TEST
 
-START_TEST(one_f_one_b_order)
+TEST(one_f_one_b_order)
 {
 	struct sc_schedule_shape shape = {
 		.kind = SC_SCHED_1F1B, .pp = 4, .virtual_stages = 1, .micro_batches = 6};
@@ -312,9 +318,8 @@ START_TEST(one_f_one_b_order)
 	ck_assert_uint_eq(first[4].kind, SC_PASS_BACKWARD);
 	ck_assert_uint_eq(first[4].micro_batch, 0);
 }
-END_TEST
 
-START_TEST(interleaved_order)
+TEST(interleaved_order)
 {
 	struct sc_schedule_shape shape = {
 		.kind = SC_SCHED_INTERLEAVED, .pp = 2, .virtual_stages = 2, .micro_batches = 4};
@@ -336,7 +341,6 @@ START_TEST(interleaved_order)
 			break;
 		}
 }
-END_TEST
 
 static bool has_chunks(enum sc_schedule kind)
 {
@@ -380,7 +384,7 @@ static double held_at_most(uint32_t stage)
 }
 
 /* The engine says of every schedule what the simulation apart from it does, published or not. */
-START_TEST(the_engine_agrees)
+LOOP_TEST(the_engine_agrees, SC_SCHED_FILE)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
 	struct sc_pass_times times[MAX_PP];
@@ -407,10 +411,9 @@ START_TEST(the_engine_agrees)
 						100 - 300 * each * pp * chunks / longest, 1e-9);
 		}
 }
-END_TEST
 
 /* Of any number of micro-batches that a schedule takes. */
-START_TEST(never_deadlocks)
+LOOP_TEST(never_deadlocks, SC_SCHED_FILE)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
 	bool dual = is_dual(kind), both_ways = goes_both_ways(kind), chunks = has_chunks(kind);
@@ -427,7 +430,6 @@ START_TEST(never_deadlocks)
 					      "kind %d pp %u v %u m %u", kind, pp, v, m);
 			}
 }
-END_TEST
 
 /* Of both forms; each pass where it was. */
 static void read_again(bool as_json)
@@ -460,7 +462,7 @@ static void read_again(bool as_json)
 	free(text);
 }
 
-START_TEST(files_are_read_again)
+LOOP_TEST(files_are_read_again, SC_SCHED_FILE)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
 	bool folded = kind >= SC_SCHED_ZB_V && kind != SC_SCHED_DUALPIPE;
@@ -476,9 +478,8 @@ START_TEST(files_are_read_again)
 	read_again(false);
 	read_again(true);
 }
-END_TEST
 
-START_TEST(peers_agree)
+LOOP_TEST(peers_agree, SC_SCHED_FILE)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
 	bool both_ways = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
@@ -504,7 +505,6 @@ START_TEST(peers_agree)
 			ck_assert_uint_eq(back.chunk, slot.chunk);
 		}
 }
-END_TEST
 
 /* Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024: bubble rates of ZB-1p and ZB-2p that its table gives for
  * the times it profiled (forward, backward of inputs, of weights, transfer). What backward of weights needs is by its
@@ -535,7 +535,7 @@ static double bubble_of(const struct sc_pass_times *by_stage)
 	return play.bubble_pct / 100;
 }
 
-START_TEST(bubbles_of_profiled_times)
+LOOP_TEST(bubbles_of_profiled_times, N_PROFILED)
 {
 	const double *t = PROFILED[_i].times;
 	struct sc_pass_times by_stage[32];
@@ -560,11 +560,10 @@ START_TEST(bubbles_of_profiled_times)
 		ck_assert_double_le(bubble_of(by_stage), PROFILED[_i].bubble[twice] + 6e-5);
 	}
 }
-END_TEST
 
 /* Stages that differ: never worse than the order it begins with, no better than the bound, with the same memory; here
  * better, where there is room. */
-START_TEST(optimized_orders)
+LOOP_TEST(optimized_orders, 2)
 {
 	struct sc_pass_times by_stage[8];
 	struct sc_schedule_shape shape = {.kind = _i ? SC_SCHED_ZB_2P : SC_SCHED_ZB_1P,
@@ -593,7 +592,6 @@ START_TEST(optimized_orders)
 	for (uint32_t s = 0; s < 8; s++)
 		ck_assert_double_le(sc_passes_peak(&passes, s, 0.4), (_i ? 16 : 8) + 1e-6);
 }
-END_TEST
 
 /* Orders that are found for times: 1 % more of a pass lengthens them by little, and more micro-batches never make a
  * larger bubble. Greedy orders alone jump by up to a fifth where passes tie. */
@@ -626,7 +624,7 @@ static struct sc_schedule_play play_found(int i, uint32_t micro_batches, struct 
 	return play;
 }
 
-START_TEST(found_orders_have_no_cliff)
+LOOP_TEST(found_orders_have_no_cliff, N_FOUND)
 {
 	for (int send = 0; send < 2; send++) {
 		double before = 0;
@@ -644,9 +642,8 @@ START_TEST(found_orders_have_no_cliff)
 		}
 	}
 }
-END_TEST
 
-START_TEST(more_micro_batches_are_no_larger_bubble)
+LOOP_TEST(more_micro_batches_are_no_larger_bubble, N_FOUND)
 {
 	for (int i = 0; i < 8; i++) {
 		double half = 0.5 + 0.125 * i, before = INFINITY;
@@ -660,10 +657,9 @@ START_TEST(more_micro_batches_are_no_larger_bubble)
 		}
 	}
 }
-END_TEST
 
 /* The times of passes tell the order, which may repeat itself late or not at all. */
-START_TEST(periods_between_fill_and_drain)
+LOOP_TEST(periods_between_fill_and_drain, 2)
 {
 	struct sc_schedule_shape shape = {.virtual_stages = _i ? 1 : 2, .replicas = _i ? 2 : 1};
 	uint32_t n_found = 0, n;
@@ -685,39 +681,3 @@ START_TEST(periods_between_fill_and_drain)
 		}
 	ck_assert_uint_gt(n_found, 12);
 }
-END_TEST
-
-static void setup(void)
-{
-	sc_arena_init(&arena, 1 << 20);
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
-}
-
-static Suite *schedule_suite(void)
-{
-	Suite *suite = suite_create("schedule");
-	TCase *tcase = tcase_create("schedule");
-
-	tcase_set_timeout(tcase, 120);
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, one_f_one_b_order);
-	tcase_add_test(tcase, interleaved_order);
-	tcase_add_loop_test(tcase, published_bubbles, 0, N_PUBLISHED);
-	tcase_add_loop_test(tcase, the_engine_agrees, SC_SCHED_GPIPE, SC_SCHED_FILE);
-	tcase_add_loop_test(tcase, never_deadlocks, SC_SCHED_GPIPE, SC_SCHED_FILE);
-	tcase_add_loop_test(tcase, files_are_read_again, SC_SCHED_GPIPE, SC_SCHED_FILE);
-	tcase_add_loop_test(tcase, peers_agree, SC_SCHED_GPIPE, SC_SCHED_FILE);
-	tcase_add_loop_test(tcase, bubbles_of_profiled_times, 0, N_PROFILED);
-	tcase_add_loop_test(tcase, optimized_orders, 0, 2);
-	tcase_add_loop_test(tcase, periods_between_fill_and_drain, 0, 2);
-	tcase_add_loop_test(tcase, found_orders_have_no_cliff, 0, N_FOUND);
-	tcase_add_loop_test(tcase, more_micro_batches_are_no_larger_bubble, 0, N_FOUND);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(schedule_suite)

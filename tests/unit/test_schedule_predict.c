@@ -1,11 +1,5 @@
 /* Schedules in whole predictions: backward in two does the work of one, skipping the steady state changes nothing,
  * full detail agrees, shares of the vocabulary balance the stages. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "predict/predict.h"
 #include "predict/schedule/schedule_file.h"
@@ -75,8 +69,10 @@ static const char *const NAMES[] = {"breadth-first", "zb-h1",  "zb-h2",    "zb-1
 				    "chimera",       "hanayo", "dualpipe", "dualpipev"};
 enum { N_NAMES = sizeof(NAMES) / sizeof(NAMES[0]) };
 
+FIXTURE(set_up, tear_down)
+
 /* A jump over the steady state, and every op apart: within 1 %. */
-START_TEST(details_agree)
+LOOP_TEST(details_agree, N_NAMES)
 {
 	char text[128];
 	struct sc_predict_opts opts;
@@ -94,10 +90,9 @@ START_TEST(details_agree)
 	full = predict(&opts, text)->iteration_ms;
 	ck_assert_double_eq_tol(coarse, full, 0.01 * full);
 }
-END_TEST
 
 /* Of two replicas one's first stage is slow: the others' first passes begin, and end, before its own. */
-START_TEST(details_agree_of_a_slow_rank)
+LOOP_TEST(details_agree_of_a_slow_rank, N_NAMES)
 {
 	int64_t rank = 0;
 	char text[128];
@@ -113,12 +108,11 @@ START_TEST(details_agree_of_a_slow_rank)
 	full = predict(&opts, text)->iteration_ms;
 	ck_assert_double_eq_tol(coarse, full, 0.01 * full);
 }
-END_TEST
 
 /* Skipping the steady state changes nothing, with stages that differ a little and go ahead of the slowest for long:
  * the head makes one longer. (Where the iteration is that of the longest stage, what others do before it begins is
  * not counted, and how much that is may differ by a pass.) What orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
-START_TEST(a_jump_changes_nothing)
+LOOP_TEST(a_jump_changes_nothing, 13 * 5)
 {
 	static const char *const KINDS[] = {
 		"gpipe",  "breadth-first", "1f1b",     "interleaved", "zb-h1",   "zb-h2", "zb-v",
@@ -144,10 +138,9 @@ START_TEST(a_jump_changes_nothing)
 		ck_assert_double_eq_tol(jumped.reading.classes[c].busy_ms,
 					out.reading.classes[c].busy_ms, 1e-3 * out.iteration_ms);
 }
-END_TEST
 
 /* Neither for splits at random. */
-START_TEST(a_jump_changes_nothing_at_random)
+LOOP_TEST(a_jump_changes_nothing_at_random, 13)
 {
 	static const char *const KINDS[] = {
 		"gpipe",  "breadth-first", "1f1b",    "interleaved", "zb-h1",    "zb-h2",    "zb-v",
@@ -178,10 +171,9 @@ START_TEST(a_jump_changes_nothing_at_random)
 			      "%.12g, not %.12g: %s", jumped.iteration_ms, out.iteration_ms, text);
 	}
 }
-END_TEST
 
 /* Neither where 16 stages differ by a layer: a run of few micro-batches shows what 256 do. */
-START_TEST(a_jump_from_few_micro_batches)
+LOOP_TEST(a_jump_from_few_micro_batches, 7 * 2)
 {
 	static const char *const KINDS[] = {"gpipe",  "1f1b",  "zb-h1",   "zb-v",
 					    "v-half", "v-min", "dualpipe"};
@@ -205,10 +197,9 @@ START_TEST(a_jump_from_few_micro_batches)
 		ck_assert_double_eq_tol(jumped.reading.breakdown_ms[o], out.reading.breakdown_ms[o],
 					1e-5 * out.iteration_ms);
 }
-END_TEST
 
 /* Neither where a chunk's gradients are reduced for longer than few passes of the next one take. */
-START_TEST(a_jump_beside_reductions)
+LOOP_TEST(a_jump_beside_reductions, 24)
 {
 	static const char *const SOFTWARE[] = {"default", "nemo"};
 	struct sc_predict_opts opts;
@@ -227,10 +218,9 @@ START_TEST(a_jump_beside_reductions)
 	predict(&opts, text);
 	ck_assert_double_eq_tol(jumped, out.iteration_ms, 1e-9 * out.iteration_ms);
 }
-END_TEST
 
 /* One replica has nothing to shard, and a host that waits for transfers waits for them. */
-START_TEST(one_replica_shards_nothing)
+LOOP_TEST(one_replica_shards_nothing, 2)
 {
 	struct sc_predict_opts opts;
 	char text[256];
@@ -245,7 +235,6 @@ START_TEST(one_replica_shards_nothing)
 	predict(&opts, text);
 	ck_assert_double_eq_tol(out.iteration_ms, none, 1e-9 * none);
 }
-END_TEST
 
 #define MIXTURE                                                                              \
 	"gpus=32 parallel.ep=8 cluster.gpu=h100-sxm-80gb model.family=moe model.experts=32 " \
@@ -261,7 +250,7 @@ enum { N_PAIRS = sizeof(PAIRS) / sizeof(PAIRS[0]) };
 static const char *const DUAL[] = {"dualpipe", "dualpipev"};
 
 /* Passes are as slow beside gradients that each backward reduces as their ops are. */
-START_TEST(gradients_of_each_pass)
+LOOP_TEST(gradients_of_each_pass, 4)
 {
 	static const char *const SCHEDULES[] = {"1f1b", "zb-v", "dualpipev", "v-min"};
 	struct sc_predict_opts opts;
@@ -279,7 +268,6 @@ START_TEST(gradients_of_each_pass)
 	opts.detail = SC_DETAIL_FULL;
 	ck_assert_double_eq_tol(coarse, predict(&opts, text)->iteration_ms, 0.01 * coarse);
 }
-END_TEST
 
 static bool warned_of(const char *words)
 {
@@ -292,7 +280,7 @@ static bool warned_of(const char *words)
 
 /* training.moe_overlap hides exchanges, too, where gradients of each pass are reduced and no passes are pairs;
  * without it nothing does, which is said. */
-START_TEST(overlap_without_pairs)
+LOOP_TEST(overlap_without_pairs, 2)
 {
 	struct sc_predict_opts opts;
 	char text[512];
@@ -309,10 +297,9 @@ START_TEST(overlap_without_pairs)
 	}
 	ck_assert_double_lt(ms[1], 0.99 * ms[0]);
 }
-END_TEST
 
 /* Kernels of exchanges on few SMs are slow; on many the rest has none. */
-START_TEST(reserved_for_exchanges)
+LOOP_TEST(reserved_for_exchanges, 2)
 {
 	static const int SMS[] = {2, 20, 100};
 	struct sc_predict_opts opts;
@@ -330,7 +317,6 @@ START_TEST(reserved_for_exchanges)
 	ck_assert_double_gt(ms[0], 1.05 * ms[1]);
 	ck_assert_double_gt(ms[2], 1.05 * ms[1]);
 }
-END_TEST
 
 /* Of 160 sequences more. */
 static double exposed_of_more(const char *schedule, const char *more)
@@ -350,7 +336,7 @@ static double exposed_of_more(const char *schedule, const char *more)
 }
 
 /* Passes beside each other hide most of their exchanges. */
-START_TEST(pairs_hide_exchanges)
+LOOP_TEST(pairs_hide_exchanges, 2 * N_PAIRS)
 {
 	double alone = exposed_of_more("1f1b", PAIRS[_i / 2]),
 	       pairs = exposed_of_more(DUAL[_i % 2], PAIRS[_i / 2]);
@@ -358,10 +344,9 @@ START_TEST(pairs_hide_exchanges)
 	ck_assert_msg(pairs < 0.5 * alone, "%s, %s: %g of %g ms", DUAL[_i % 2], PAIRS[_i / 2],
 		      pairs, alone);
 }
-END_TEST
 
 /* By c3.policy.ep serial they hide none of them: as much shows as of passes one by one, op by op, too. */
-START_TEST(pairs_in_turn)
+LOOP_TEST(pairs_in_turn, 2)
 {
 	static const char *const serial = "training.moe_dispatcher=deepep c3.policy.ep=serial";
 	struct sc_predict_opts opts;
@@ -377,10 +362,9 @@ START_TEST(pairs_in_turn)
 	opts.detail = SC_DETAIL_FULL;
 	ck_assert_double_eq_tol(predict(&opts, text)->iteration_ms, coarse, 5e-3 * coarse);
 }
-END_TEST
 
 /* A jump over their steady state, and each op apart, say the same, with a last micro-batch that is smaller, too. */
-START_TEST(pairs_agree)
+LOOP_TEST(pairs_agree, 4 * N_PAIRS)
 {
 	struct sc_predict_opts opts;
 	struct sc_prediction jumped;
@@ -400,10 +384,9 @@ START_TEST(pairs_agree)
 		ck_assert_double_eq_tol(jumped.reading.breakdown_ms[o], out.reading.breakdown_ms[o],
 					0.02 * out.iteration_ms);
 }
-END_TEST
 
 /* A slow rank has the order of the others of its groups: no wait cycle, and what it takes is the whole's. */
-START_TEST(pairs_of_a_slow_rank)
+LOOP_TEST(pairs_of_a_slow_rank, 6)
 {
 	struct sc_predict_opts opts;
 	int64_t rank = 5 + 9 * _i;
@@ -420,10 +403,9 @@ START_TEST(pairs_of_a_slow_rank)
 	predict(&opts, text);
 	ck_assert_double_eq_tol(coarse, out.iteration_ms, 0.02 * out.iteration_ms);
 }
-END_TEST
 
 /* The breakdown is of the longest stage and sums to the iteration. */
-START_TEST(breakdown_sums)
+LOOP_TEST(breakdown_sums, N_NAMES)
 {
 	char text[128];
 	struct sc_predict_opts opts;
@@ -437,10 +419,9 @@ START_TEST(breakdown_sums)
 		sum += p->reading.breakdown_ms[o];
 	ck_assert_double_eq_tol(sum, p->iteration_ms, 1e-6 * p->iteration_ms);
 }
-END_TEST
 
 /* No schedule that fits takes less than the one chosen. */
-START_TEST(auto_takes_the_least)
+LOOP_TEST(auto_takes_the_least, N_NAMES)
 {
 	char text[128];
 	struct sc_predict_opts opts;
@@ -455,10 +436,9 @@ START_TEST(auto_takes_the_least)
 	predict(&opts, text);
 	ck_assert(out.memory.total_gib > out.memory.capacity_gib || out.iteration_ms >= least);
 }
-END_TEST
 
 /* Of those that do not fit, the one that needs least; what is given stays. */
-START_TEST(auto_without_memory)
+TEST(auto_without_memory)
 {
 	struct sc_predict_opts opts;
 	double least;
@@ -471,10 +451,9 @@ START_TEST(auto_without_memory)
 	predict(&opts, "training.global_batch=64 parallel.schedule=zb-2p model.seq=32768");
 	ck_assert(out.memory.total_gib > least);
 }
-END_TEST
 
 /* Without a word about it, what the software runs. */
-START_TEST(auto_among_those_of_the_software)
+TEST(auto_among_those_of_the_software)
 {
 	struct sc_predict_opts opts;
 
@@ -485,10 +464,9 @@ START_TEST(auto_among_those_of_the_software)
 		       "parallel.auto_among=[1f1b,zb-h1]");
 	ck_assert(strstr(out.warnings.text[0], "auto: zb-h1; 1f1b would take "));
 }
-END_TEST
 
 /* A file with the order of a named schedule is that one, whatever the software waits for. */
-START_TEST(a_file_is_the_named_schedule)
+LOOP_TEST(a_file_is_the_named_schedule, 6 * 3)
 {
 	static const struct {
 		const char *name;
@@ -529,10 +507,9 @@ START_TEST(a_file_is_the_named_schedule)
 	ck_assert_double_eq_tol(predict(&opts, text)->iteration_ms, named_ms, 1e-9 * named_ms);
 	remove(csv);
 }
-END_TEST
 
 /* The optimizer's validation before the step waits for all stages. */
-START_TEST(validation_before_takes_longer)
+TEST(validation_before_takes_longer)
 {
 	struct sc_predict_opts opts;
 	double after, before;
@@ -544,10 +521,9 @@ START_TEST(validation_before_takes_longer)
 			 ->iteration_ms;
 	ck_assert_double_gt(before, after);
 }
-END_TEST
 
 /* A large vocabulary holds up the last stage; in shares it does not, and its logits are spread. */
-START_TEST(shares_of_the_vocabulary)
+TEST(shares_of_the_vocabulary)
 {
 	struct sc_predict_opts opts;
 	struct sc_memory whole;
@@ -560,38 +536,3 @@ START_TEST(shares_of_the_vocabulary)
 	ck_assert_double_lt(out.iteration_ms, 0.95 * whole_ms);
 	ck_assert_double_lt(out.memory.weights_gib, whole.weights_gib);
 }
-END_TEST
-
-static Suite *schedule_predict_suite(void)
-{
-	Suite *suite = suite_create("schedule_predict");
-	TCase *tcase = tcase_create("schedule_predict");
-
-	tcase_set_timeout(tcase, 120);
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_loop_test(tcase, details_agree, 0, N_NAMES);
-	tcase_add_loop_test(tcase, details_agree_of_a_slow_rank, 0, N_NAMES);
-	tcase_add_loop_test(tcase, breakdown_sums, 0, N_NAMES);
-	tcase_add_loop_test(tcase, a_jump_changes_nothing, 0, 13 * 5);
-	tcase_add_loop_test(tcase, a_jump_changes_nothing_at_random, 0, 13);
-	tcase_add_loop_test(tcase, a_jump_from_few_micro_batches, 0, 7 * 2);
-	tcase_add_loop_test(tcase, a_jump_beside_reductions, 0, 24);
-	tcase_add_loop_test(tcase, one_replica_shards_nothing, 0, 2);
-	tcase_add_loop_test(tcase, gradients_of_each_pass, 0, 4);
-	tcase_add_loop_test(tcase, overlap_without_pairs, 0, 2);
-	tcase_add_loop_test(tcase, reserved_for_exchanges, 0, 2);
-	tcase_add_loop_test(tcase, pairs_hide_exchanges, 0, 2 * N_PAIRS);
-	tcase_add_loop_test(tcase, pairs_in_turn, 0, 2);
-	tcase_add_loop_test(tcase, pairs_agree, 0, 4 * N_PAIRS);
-	tcase_add_loop_test(tcase, a_file_is_the_named_schedule, 0, 6 * 3);
-	tcase_add_loop_test(tcase, pairs_of_a_slow_rank, 0, 6);
-	tcase_add_loop_test(tcase, auto_takes_the_least, 0, N_NAMES);
-	tcase_add_test(tcase, auto_without_memory);
-	tcase_add_test(tcase, auto_among_those_of_the_software);
-	tcase_add_test(tcase, validation_before_takes_longer);
-	tcase_add_test(tcase, shares_of_the_vocabulary);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(schedule_predict_suite)

@@ -1,8 +1,5 @@
 /* What a search gives is what predicting every candidate gives: the best ten, the Pareto front, for any number of
  * threads; and with a limit of time no more than it can prove. */
-#include <check.h>
-#include <math.h>
-
 #include "example_fixture.h"
 #include "runner.h"
 #include "study/search/split_search.h"
@@ -112,7 +109,9 @@ static void check_against_all(const struct sc_search *search)
 	ck_assert(r.n_shown == SC_SEARCH_MAX_SHOWN || distinct == n);
 }
 
-START_TEST(best_is_that_of_the_brute_force)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))
 {
 	struct sc_search search = small_search();
 
@@ -121,10 +120,9 @@ START_TEST(best_is_that_of_the_brute_force)
 	search.best_only = true; /* in the order of their times */
 	check_against_all(&search);
 }
-END_TEST
 
 /* All that a search opens: some 7,500 candidates, and a mixture's. */
-START_TEST(best_of_a_whole_space_is_that_of_the_brute_force)
+LOOP_TEST(best_of_a_whole_space_is_that_of_the_brute_force, many_cases() ? n_cases(2) : 0)
 {
 	static const char *const names[] = {"gpt-175b-selene.yaml", "qwen3-30b-a3b-h100.yaml"};
 	const struct sc_search search = {
@@ -133,9 +131,8 @@ START_TEST(best_of_a_whole_space_is_that_of_the_brute_force)
 	load(names[_i]);
 	check_against_all(&search);
 }
-END_TEST
 
-START_TEST(threads_change_nothing)
+LOOP_TEST(threads_change_nothing, n_cases(N_EXAMPLES))
 {
 	struct sc_search search = small_search();
 	struct sc_search_result one, four;
@@ -153,10 +150,9 @@ START_TEST(threads_change_nothing)
 		ck_assert_double_eq(one.shown[i].regret_frac, four.shown[i].regret_frac);
 	}
 }
-END_TEST
 
 /* No candidate that competes has less of both; and the front holds one of every candidate that none beats. */
-START_TEST(front_is_that_of_the_brute_force)
+LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 {
 	static const char *const chosen[] = {"gpus=8,16,32", "parallel.tp=1,2,4,8",
 					     "parallel.pp=1,2", "training.micro_batch=1,2",
@@ -185,11 +181,10 @@ START_TEST(front_is_that_of_the_brute_force)
 		ck_assert(covered || !competes(&all[row], 0));
 	}
 }
-END_TEST
 
 /* However short the time: something that fits is simulated, though the first candidates do not fit, and what was left is
  * said. */
-START_TEST(limit_of_time_leaves_the_best_so_far)
+LOOP_TEST(limit_of_time_leaves_the_best_so_far, 2)
 {
 	volatile sig_atomic_t stop = _i == 0;
 	struct sc_search search = {.base = &config,
@@ -211,10 +206,9 @@ START_TEST(limit_of_time_leaves_the_best_so_far)
 	ck_assert_uint_gt(r.n_in[SC_SEARCH_LEFT], 0);
 	ck_assert_uint_eq(r.n_in[SC_SEARCH_PRUNED], 0);
 }
-END_TEST
 
 /* The first one has the least expected regret, here not the least time; without draws, the least time. */
-START_TEST(least_regret_leads)
+TEST(least_regret_leads)
 {
 	struct sc_search search = {
 		.base = &config, .all = true, .n_jobs = 2, .memory_margin = 0.05};
@@ -235,9 +229,8 @@ START_TEST(least_regret_leads)
 	ck_assert(!r.by_regret);
 	ck_assert_double_eq(r.shown[0].value[0], least);
 }
-END_TEST
 
-START_TEST(shares_of_draws_sum_to_one)
+LOOP_TEST(shares_of_draws_sum_to_one, n_cases(N_EXAMPLES))
 {
 	struct sc_search search = small_search();
 	struct sc_search_result r;
@@ -251,26 +244,3 @@ START_TEST(shares_of_draws_sum_to_one)
 	}
 	ck_assert_double_eq_tol(sum, 1, 1e-9);
 }
-END_TEST
-
-static Suite *search_suite(void)
-{
-	Suite *suite = suite_create("search");
-	TCase *tc = tcase_create("search");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 600);
-	tcase_add_loop_test(tc, best_is_that_of_the_brute_force, 0, n_cases(N_EXAMPLES));
-	tcase_add_loop_test(tc, threads_change_nothing, 0, n_cases(N_EXAMPLES));
-	if (many_cases())
-		tcase_add_loop_test(tc, best_of_a_whole_space_is_that_of_the_brute_force, 0,
-				    n_cases(2));
-	tcase_add_loop_test(tc, front_is_that_of_the_brute_force, 0, n_cases(2));
-	tcase_add_loop_test(tc, shares_of_draws_sum_to_one, 0, n_cases(N_EXAMPLES));
-	tcase_add_loop_test(tc, limit_of_time_leaves_the_best_so_far, 0, 2);
-	tcase_add_test(tc, least_regret_leads);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(search_suite)

@@ -1,7 +1,4 @@
 /* The placements that planners and papers use, by hand. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_fixture.h"
 
@@ -39,7 +36,7 @@ static const struct {
 	{"lpt", {0, 1, 1, 0}, 5.0},
 };
 
-START_TEST(test_placement)
+LOOP_TEST(test_placement, N_OF(CASES))
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -53,9 +50,8 @@ START_TEST(test_placement)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_random_follows_its_seed)
+TEST(test_random_follows_its_seed)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution a, b;
@@ -78,10 +74,9 @@ START_TEST(test_random_follows_its_seed)
 	ck_assert_int_lt(differ, 60);
 	fix_release(&f);
 }
-END_TEST
 
 /* The greedy ones pass over a rank without room. */
-START_TEST(test_room)
+TEST(test_room)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -96,9 +91,8 @@ START_TEST(test_room)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_unknown)
+TEST(test_unknown)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -109,19 +103,3 @@ START_TEST(test_unknown)
 	ck_assert_str_eq(err.text, "unknown baseline \"best\"");
 	fix_release(&f);
 }
-END_TEST
-
-static Suite *shard_baselines_suite(void)
-{
-	Suite *suite = suite_create("shard_baselines");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_loop_test(tcase, test_placement, 0, (int)(sizeof(CASES) / sizeof(CASES[0])));
-	tcase_add_test(tcase, test_random_follows_its_seed);
-	tcase_add_test(tcase, test_room);
-	tcase_add_test(tcase, test_unknown);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_baselines_suite)

@@ -1,7 +1,4 @@
 /* Lower bounds of sharding problems: by hand, and never over the best of all plans. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "runner.h"
 #include "shard_fixture.h"
@@ -9,7 +6,7 @@
 static const double TOLERANCE = 1e-6;
 
 /* 1 + 2 + 3 + 4 on 4 ranks: 2.5 by work; the largest shard alone is 4. */
-START_TEST(test_work_and_largest_shard)
+TEST(test_work_and_largest_shard)
 {
 	static struct shard_fixture f;
 	double lp, bound;
@@ -22,10 +19,9 @@ START_TEST(test_work_and_largest_shard)
 	ck_assert_double_eq_tol(bound, 4.0, TOLERANCE * 4.0);
 	fix_release(&f);
 }
-END_TEST
 
 /* Five shards of 3 on 4 ranks: two share one, though work and size ask for no more than 3.75. */
-START_TEST(test_two_large_shards_share_a_rank)
+TEST(test_two_large_shards_share_a_rank)
 {
 	static struct shard_fixture f;
 	double lp, bound;
@@ -39,11 +35,10 @@ START_TEST(test_two_large_shards_share_a_rank)
 	ck_assert_double_ge(bound, 6.0 * 0.98);
 	fix_release(&f);
 }
-END_TEST
 
 /* A table of 10 whole, or 2 on each of 4 ranks: by z = 6 the whole one is out, so 2 lies everywhere and
  * the other table, of 5, comes on top. Work alone: (8 + 5) / 4. */
-START_TEST(test_elimination)
+TEST(test_elimination)
 {
 	static struct shard_fixture f;
 	double lp, bound;
@@ -58,10 +53,9 @@ START_TEST(test_elimination)
 	ck_assert_double_eq_tol(bound, 7.0, 1e-4);
 	fix_release(&f);
 }
-END_TEST
 
 /* Ranks of speed 1 and 3 finish 8 of work at 2; one that is busy for 1 already, at 2.25. */
-START_TEST(test_uneven_ranks)
+TEST(test_uneven_ranks)
 {
 	static const double SPEED[] = {1.0, 3.0}, BASE[] = {1.0, 0.0};
 	static struct shard_fixture f;
@@ -78,9 +72,8 @@ START_TEST(test_uneven_ranks)
 	ck_assert_double_eq_tol(lp, 2.25, TOLERANCE);
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_never_over_the_optimum)
+LOOP_TEST(test_never_over_the_optimum, 60)
 {
 	static struct shard_fixture f;
 	struct sc_rng rng;
@@ -104,9 +97,8 @@ START_TEST(test_never_over_the_optimum)
 	ck_assert_double_gt(bound, 0.0);
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_nothing_to_place)
+TEST(test_nothing_to_place)
 {
 	static struct shard_fixture f;
 	double lp;
@@ -116,21 +108,3 @@ START_TEST(test_nothing_to_place)
 	ck_assert_double_eq_tol(lp, 0.0, TOLERANCE);
 	fix_release(&f);
 }
-END_TEST
-
-static Suite *shard_bound_suite(void)
-{
-	Suite *suite = suite_create("shard_bound");
-	TCase *tcase = tcase_create("all");
-
-	tcase_add_test(tcase, test_work_and_largest_shard);
-	tcase_add_test(tcase, test_two_large_shards_share_a_rank);
-	tcase_add_test(tcase, test_elimination);
-	tcase_add_test(tcase, test_uneven_ranks);
-	tcase_add_loop_test(tcase, test_never_over_the_optimum, 0, 60);
-	tcase_add_test(tcase, test_nothing_to_place);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_bound_suite)

@@ -1,7 +1,4 @@
 /* Paired draws: certain where errors are shared, even where plans are alike, the same by seed. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_study_fixture.h"
 #include "study/shard/shard_confidence.h"
@@ -52,8 +49,10 @@ static void set_errors(double kernel, double shard, double drift)
 	opts.drift_frac = drift;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* An error that all share changes no order: 4 ms against 2 + 1 with the kernels 50 % off. */
-START_TEST(test_shared)
+TEST(test_shared)
 {
 	struct sc_confidence out[2];
 
@@ -67,10 +66,9 @@ START_TEST(test_shared)
 	ck_assert_double_lt(out[0].low_ms, 4);
 	ck_assert_double_gt(out[0].high_ms, 4);
 }
-END_TEST
 
 /* Mirrored plans: the same costs, whatever is drawn. */
-START_TEST(test_mirrored)
+TEST(test_mirrored)
 {
 	struct sc_confidence out[2];
 
@@ -80,10 +78,9 @@ START_TEST(test_mirrored)
 	ck_assert(out[0].tied && out[1].tied);
 	ck_assert_double_eq_tol(out[1].regret_pct, 0, 1e-12);
 }
-END_TEST
 
 /* 4 ms whole against 2.5 + 2 sliced: near enough that errors of one kind of shard decide. */
-START_TEST(test_near)
+TEST(test_near)
 {
 	struct sc_confidence out[2], again[2];
 
@@ -99,10 +96,9 @@ START_TEST(test_near)
 	judge("011", "c0d", 0, 0, again);
 	ck_assert_int_ne(memcmp(out, again, sizeof(out)), 0);
 }
-END_TEST
 
 /* A step that sees nothing of the embeddings is the same under both. */
-START_TEST(test_hidden)
+TEST(test_hidden)
 {
 	struct sc_confidence out[2];
 
@@ -112,9 +108,8 @@ START_TEST(test_hidden)
 	ck_assert_double_eq_tol(out[1].mean_ms, 100, 1e-9);
 	ck_assert(out[1].tied);
 }
-END_TEST
 
-START_TEST(test_limits)
+TEST(test_limits)
 {
 	struct sc_confidence out[1];
 
@@ -123,21 +118,3 @@ START_TEST(test_limits)
 	ck_assert_int_ne(sc_shard_confidence(&problem, NULL, 0, &opts, out, &err), 0);
 	ck_assert_int_eq(err.code, SC_ELIMIT);
 }
-END_TEST
-
-static Suite *shard_confidence_suite(void)
-{
-	Suite *suite = suite_create("shard_confidence");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, test_shared);
-	tcase_add_test(tc, test_mirrored);
-	tcase_add_test(tc, test_near);
-	tcase_add_test(tc, test_hidden);
-	tcase_add_test(tc, test_limits);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(shard_confidence_suite)

@@ -1,7 +1,4 @@
 /* What changes between plans, and the bytes that move. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_study_fixture.h"
 #include "study/shard/shard_diff.h"
@@ -41,7 +38,9 @@ static double moved(const char *from, const char *to, size_t n_changed)
 	return bytes;
 }
 
-START_TEST(test_moves)
+FIXTURE(set_up, tear_down)
+
+TEST(test_moves)
 {
 	ck_assert_double_eq_tol(moved("01d", "01d", 0), 0, 1e-9);
 	ck_assert_double_eq_tol(moved("01d", "11d", 1), 100 * 64 * 4, 1e-9);
@@ -52,9 +51,8 @@ START_TEST(test_moves)
 	ck_assert_double_eq_tol(moved("01d", "011", 1), 0, 1e-9);
 	ck_assert_double_eq_tol(moved("011", "01d", 1), 10 * 32 * 4, 1e-9);
 }
-END_TEST
 
-START_TEST(test_worlds)
+TEST(test_worlds)
 {
 	const struct sc_table_list none = {NULL, 0};
 	struct sc_shard_plan old, new;
@@ -68,18 +66,3 @@ START_TEST(test_worlds)
 	sc_shard_plan_release(&old);
 	sc_shard_plan_release(&new);
 }
-END_TEST
-
-static Suite *shard_diff_suite(void)
-{
-	Suite *suite = suite_create("shard_diff");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, test_moves);
-	tcase_add_test(tc, test_worlds);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(shard_diff_suite)

@@ -1,15 +1,8 @@
 /* HugeCTR's planner: the two plans that MLPerf v3.1 logs print, what it refuses, and its sort. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "base/units.h"
 #include "runner.h"
 #include "study/shard/shard.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 enum { N_TABLES = 26, MAX_GPUS = 64 };
 
@@ -130,21 +123,21 @@ static void check_printed(const struct printed *printed, size_t n)
 	}
 }
 
-START_TEST(plan_printed_for_8_gpus)
+FIXTURE(set_up, tear_down)
+
+TEST(plan_printed_for_8_gpus)
 {
 	check_printed(one_by_8, N_OF(one_by_8));
 	ck_assert_int_eq(plan.tables.at[20].type, SC_ROW_WISE);
 	ck_assert_int_eq(plan.tables.at[21].type, SC_TABLE_ROW_WISE);
 	ck_assert_int_eq(plan.tables.at[19].type, SC_TABLE_WISE);
 }
-END_TEST
 
-START_TEST(plan_printed_for_4_gpus)
+TEST(plan_printed_for_4_gpus)
 {
 	opts.gpus = opts.gpus_per_node = 4;
 	check_printed(one_by_4, N_OF(one_by_4));
 }
-END_TEST
 
 /* Whatever the plan, each table's slices cover its rows once, on different GPUs. */
 static void check_cover(void)
@@ -168,7 +161,7 @@ static void check_cover(void)
 	}
 }
 
-START_TEST(by_node)
+TEST(by_node)
 {
 	opts.hierarchical = true;
 	opts.gpus = 16;
@@ -186,9 +179,8 @@ START_TEST(by_node)
 	/* All lookups but the data-parallel tables' are somewhere. */
 	ck_assert_double_eq_tol(ranks[0].hotness_cost + ranks[8].hotness_cost, 191, 1e-9);
 }
-END_TEST
 
-START_TEST(many_gpus)
+TEST(many_gpus)
 {
 	opts.gpus = MAX_GPUS;
 	opts.bw_ratio = 67;
@@ -197,7 +189,6 @@ START_TEST(many_gpus)
 		      err.text);
 	check_cover();
 }
-END_TEST
 
 static void use_tables(const double *hotness, const int64_t *rows, size_t n)
 {
@@ -211,7 +202,7 @@ static void use_tables(const double *hotness, const int64_t *rows, size_t n)
 }
 
 /* Memory decides: 0.4 GB that no GPU holds alone are split although they are cold. */
-START_TEST(splits_what_does_not_fit)
+TEST(splits_what_does_not_fit)
 {
 	use_tables((const double[]){100, 90, 1}, (const int64_t[]){10, 10, 1000000}, 3);
 	opts.hbm_bytes = 0.21 * SC_BYTES_PER_GB;
@@ -224,9 +215,8 @@ START_TEST(splits_what_does_not_fit)
 	ck_assert_double_eq_tol(ranks[2].memory_gb, 0.2, 1e-12);
 	check_cover();
 }
-END_TEST
 
-START_TEST(every_gpu_has_a_table)
+TEST(every_gpu_has_a_table)
 {
 	use_tables((const double[]){100, 0.001}, (const int64_t[]){10, 10}, 2);
 	ck_assert_int_eq(sc_hugectr_plan(&opts, &list, &arena, &plan, ranks, &err), -SC_ECONFLICT);
@@ -234,9 +224,8 @@ START_TEST(every_gpu_has_a_table)
 			 "HugeCTR's planner leaves GPU 3 without a table, which it does not "
 			 "allow; use fewer GPUs");
 }
-END_TEST
 
-START_TEST(refusals)
+LOOP_TEST(refusals, 5)
 {
 	static const struct {
 		struct sc_hugectr_opts opts;
@@ -259,23 +248,3 @@ START_TEST(refusals)
 	ck_assert_str_eq(err.text, bad[_i].text);
 	ck_assert_uint_eq(plan.tables.n, 0);
 }
-END_TEST
-
-static Suite *shard_hugectr_suite(void)
-{
-	Suite *suite = suite_create("shard_hugectr");
-	TCase *tcase = tcase_create("shard_hugectr");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, plan_printed_for_8_gpus);
-	tcase_add_test(tcase, plan_printed_for_4_gpus);
-	tcase_add_test(tcase, by_node);
-	tcase_add_test(tcase, many_gpus);
-	tcase_add_test(tcase, splits_what_does_not_fit);
-	tcase_add_test(tcase, every_gpu_has_a_table);
-	tcase_add_loop_test(tcase, refusals, 0, 5);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_hugectr_suite)

@@ -49,7 +49,9 @@ static const struct sc_option_shard *shard_of(const struct sc_option *option, ui
 
 #define GPUS8 "gpus=8 cluster.gpus_per_node=4 "
 
-START_TEST(options_of_a_table)
+FIXTURE(set_up, tear_down)
+
+TEST(options_of_a_table)
 {
 	start(request(GPUS8));
 	ck_assert_uint_eq(problem.n_tables, N_TABLES);
@@ -71,10 +73,9 @@ START_TEST(options_of_a_table)
 		ck_assert_uint_eq(problem.first_option.at[t + 1] - problem.first_option.at[t], 1);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
 /* A shard never costs more than what it was cut from, and all its parts never less. */
-START_TEST(costs_of_parts)
+TEST(costs_of_parts)
 {
 	start(request(GPUS8));
 	for (uint32_t t = 0; t < 3; t++) {
@@ -96,9 +97,8 @@ START_TEST(costs_of_parts)
 				shard_of(find(0, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->cost, 1e-15);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
-START_TEST(bytes_of_shards)
+TEST(bytes_of_shards)
 {
 	const double bytes = 1e6 * FIX_DIM * 4;
 	const struct sc_option_shard *s;
@@ -116,9 +116,8 @@ START_TEST(bytes_of_shards)
 	ck_assert_double_eq_tol(s->hbm_bytes, 2 * bytes / 8, 1);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
-START_TEST(column_cost_is_the_options)
+TEST(column_cost_is_the_options)
 {
 	struct sc_option_shard out;
 	const struct sc_option_shard *half;
@@ -138,10 +137,9 @@ START_TEST(column_cost_is_the_options)
 	}
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
 /* The first slice of a skewed table's rows is looked up more. */
-START_TEST(hot_rows_cost_their_rank)
+TEST(hot_rows_cost_their_rank)
 {
 	struct sc_request *req = request(GPUS8);
 	const struct sc_option *rows;
@@ -153,10 +151,9 @@ START_TEST(hot_rows_cost_their_rank)
 	ck_assert_double_eq_tol(shard_of(rows, 7)->cost, shard_of(rows, 1)->cost, 1e-15);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
 /* 4 GPUs of 80 GiB, 286 GiB of rows: other memory is looked at, and costs more. */
-START_TEST(other_memory_when_hbm_is_short)
+TEST(other_memory_when_hbm_is_short)
 {
 	struct sc_request *req = request("");
 	const struct sc_option_shard *hbm, *cached, *uvm;
@@ -175,9 +172,8 @@ START_TEST(other_memory_when_hbm_is_short)
 	ck_assert_double_eq_tol(uvm->host_bytes, hbm->hbm_bytes, 1);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
-START_TEST(slow_ranks_are_known)
+TEST(slow_ranks_are_known)
 {
 	static int64_t rank[] = {2};
 	static struct sc_straggler slow = {.ranks = {rank, 1}, .slowdown = 2};
@@ -193,7 +189,6 @@ START_TEST(slow_ranks_are_known)
 	ck_assert_double_eq_tol(problem.rank_speed[1], 1, 1e-12);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
 
 /* ---- whole steps ---- */
 
@@ -213,7 +208,7 @@ static double step_ms(const struct sc_request *req, const int *ranks)
 
 #define BIG "training.global_batch=131072 training.software=hugectr "
 
-START_TEST(balanced_steps_are_shorter)
+TEST(balanced_steps_are_shorter)
 {
 	static const int together[] = {0, 0, 0, 0}, mixed[] = {0, 0, 1, 2}, apart[] = {0, 1, 2, 3};
 	struct sc_request *req = request(BIG);
@@ -223,10 +218,9 @@ START_TEST(balanced_steps_are_shorter)
 	ck_assert_double_lt(middle, 0.9 * worst);
 	ck_assert_double_le(best, middle);
 }
-END_TEST
 
 /* What the solver finds by the proxy is no slower, simulated, than any way to place the tables whole. */
-START_TEST(search_is_not_worse_than_whole_tables)
+TEST(search_is_not_worse_than_whole_tables)
 {
 	struct sc_request *req = request(BIG);
 	struct sc_shard_solution solution;
@@ -251,27 +245,3 @@ START_TEST(search_is_not_worse_than_whole_tables)
 	sc_shard_plan_release(&solution.plan);
 	sc_shard_problem_release(&problem);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("shard_iteration");
-	TCase *options = tcase_create("options"), *steps = tcase_create("steps");
-
-	tcase_add_checked_fixture(options, set_up, tear_down);
-	tcase_add_test(options, options_of_a_table);
-	tcase_add_test(options, costs_of_parts);
-	tcase_add_test(options, bytes_of_shards);
-	tcase_add_test(options, column_cost_is_the_options);
-	tcase_add_test(options, hot_rows_cost_their_rank);
-	tcase_add_test(options, other_memory_when_hbm_is_short);
-	tcase_add_test(options, slow_ranks_are_known);
-	suite_add_tcase(suite, options);
-	tcase_add_checked_fixture(steps, set_up, tear_down);
-	tcase_add_test(steps, balanced_steps_are_shorter);
-	tcase_add_test(steps, search_is_not_worse_than_whole_tables);
-	suite_add_tcase(suite, steps);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

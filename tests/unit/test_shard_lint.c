@@ -1,7 +1,4 @@
 /* What is odd about a plan is said once, with its count and first table. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_study_fixture.h"
 #include "study/shard/shard_lint.h"
@@ -41,7 +38,9 @@ static void lint(const char *how, const struct sc_lint_limits *limits, sc_lints 
 	sc_shard_plan_release(&plan);
 }
 
-START_TEST(test_clean)
+FIXTURE(set_up, tear_down)
+
+TEST(test_clean)
 {
 	struct sc_lint_limits limits;
 	sc_lints lints = {0};
@@ -50,9 +49,8 @@ START_TEST(test_clean)
 	lint("01d", &limits, &lints);
 	ck_assert_uint_eq(lints.n, 0);
 }
-END_TEST
 
-START_TEST(test_odd)
+TEST(test_odd)
 {
 	struct sc_lint_limits limits;
 	sc_lints lints = {0};
@@ -75,9 +73,8 @@ START_TEST(test_odd)
 	ck_assert_ptr_nonnull(strstr(find(&lints, "idle-ranks"), "1 rank has no shard; first=1"));
 	SC_VEC_RELEASE(&lints);
 }
-END_TEST
 
-START_TEST(test_constants)
+TEST(test_constants)
 {
 	struct sc_torchrec_topology topology;
 	struct sc_device device = {.id = "gpu", .hbm_gbps = 900};
@@ -93,19 +90,3 @@ START_TEST(test_constants)
 	ck_assert_ptr_nonnull(find(&lints, "hbm-constant"));
 	SC_VEC_RELEASE(&lints);
 }
-END_TEST
-
-static Suite *shard_lint_suite(void)
-{
-	Suite *suite = suite_create("shard_lint");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, test_clean);
-	tcase_add_test(tc, test_odd);
-	tcase_add_test(tc, test_constants);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(shard_lint_suite)

@@ -1,8 +1,4 @@
 /* Options that list fewer shards than they have. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/units.h"
 #include "runner.h"
 #include "study/shard/shard.h"
@@ -46,7 +42,9 @@ static const struct {
 	{1, 16, 8, 2},    {7, 4, 4, 4},     {9, 1, 1, 1},   {1000003, 96, 8, 2},
 };
 
-START_TEST(slices_cover_the_table)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(slices_cover_the_table, N_OF(CASES))
 {
 	build(CASES[_i].rows, CASES[_i].world, CASES[_i].per_host);
 	for (size_t o = 0; o < problem.options.n; o++) {
@@ -74,10 +72,9 @@ START_TEST(slices_cover_the_table)
 			ck_assert_int_eq(at, table.rows);
 	}
 }
-END_TEST
 
 /* The same option written out says the same of a plan. */
-START_TEST(runs_rate_as_all_do)
+LOOP_TEST(runs_rate_as_all_do, N_OF(CASES))
 {
 	struct sc_shard_problem whole;
 	struct sc_shard_solution runs, all;
@@ -118,19 +115,3 @@ START_TEST(runs_rate_as_all_do)
 	SC_VEC_RELEASE(&whole.options);
 	SC_VEC_RELEASE(&whole.shards);
 }
-END_TEST
-
-static Suite *shard_option_suite(void)
-{
-	int n_cases = (int)(sizeof(CASES) / sizeof(CASES[0]));
-	Suite *suite = suite_create("shard_option");
-	TCase *tcase = tcase_create("shard_option");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_loop_test(tcase, slices_cover_the_table, 0, n_cases);
-	tcase_add_loop_test(tcase, runs_rate_as_all_do, 0, n_cases);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_option_suite)

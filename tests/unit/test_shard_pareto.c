@@ -1,7 +1,4 @@
 /* Less memory never costs less. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_study_fixture.h"
 #include "study/shard/shard_pareto.h"
@@ -20,7 +17,9 @@ static void tear_down(void)
 	fixture_release(&problem);
 }
 
-START_TEST(test_front)
+FIXTURE(set_up, tear_down)
+
+TEST(test_front)
 {
 	struct sc_pareto *front = calloc(1, sizeof(*front));
 	struct sc_solve_opts opts;
@@ -43,17 +42,3 @@ START_TEST(test_front)
 	sc_arena_release(&arena);
 	free(front);
 }
-END_TEST
-
-static Suite *shard_pareto_suite(void)
-{
-	Suite *suite = suite_create("shard_pareto");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, test_front);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(shard_pareto_suite)

@@ -1,9 +1,4 @@
 /* Plans: their checks, JSON there and back, the formats of others, hostile input. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/embedding/shard_plan.h"
 #include "runner.h"
 
@@ -59,7 +54,9 @@ static const struct sc_shard *shard(const char *name, uint32_t i)
 	"{\"shard_offsets\": [" #ro ", " #co "], \"shard_sizes\": [" #r ", " #c "], " \
 	"\"placement\": \"rank:" #rank "/cuda:0\"}"
 
-START_TEST(test_json)
+FIXTURE(set_up, tear_down)
+
+TEST(test_json)
 {
 	static const char text[] = HEAD
 		"\"a\": {\"sharding_type\": \"column_wise\", \"compute_kernel\": \"fused\", "
@@ -95,7 +92,6 @@ START_TEST(test_json)
 	sc_strbuf_release(&out);
 	sc_strbuf_release(&again);
 }
-END_TEST
 
 /* Text of a plan of one table "a", 100 x 128 on 4 ranks, 2 a host, and the message it must give. */
 struct bad_plan {
@@ -155,7 +151,7 @@ static const struct bad_plan BAD[] = {
 	{"# FQN   Sharding   Ranks #", "the plan table has no column \"Compute Kernel\""},
 };
 
-START_TEST(test_bad)
+LOOP_TEST(test_bad, N_OF(BAD))
 {
 	const struct bad_plan *bad = &BAD[_i];
 
@@ -163,18 +159,16 @@ START_TEST(test_bad)
 	ck_assert_str_eq(err.text, bad->message);
 	ck_assert_str_eq(err.file, "x");
 }
-END_TEST
 
-START_TEST(test_position)
+TEST(test_position)
 {
 	ck_assert_int_ne(
 		parse("{\n \"plan\": {\"m\": {\n  \"a\": {\"sharding_type\": 3}}}}", &NONE), 0);
 	ck_assert_uint_eq(err.line, 3);
 	ck_assert_uint_eq(err.column, 26);
 }
-END_TEST
 
-START_TEST(test_other_tables)
+TEST(test_other_tables)
 {
 	static const char text[] = HEAD
 		"\"a\": {\"sharding_type\": \"table_wise\", \"ranks\": [0], \"sharding_spec\": [" SHARD(
@@ -187,10 +181,9 @@ START_TEST(test_other_tables)
 	ck_assert_int_ne(sc_shard_plan_check_tables(&plan, tables + 1, 1, &err), 0);
 	ck_assert_str_eq(err.text, "the plan is for other tables: it has no \"b\"");
 }
-END_TEST
 
 #define LOG "INFO:torchrec.distributed.planner.stats:# "
-START_TEST(test_torchrec)
+TEST(test_torchrec)
 {
 	static const char text[] = LOG
 		"  Rank     HBM (GB)     DDR (GB)     Perf (ms)   #\n" LOG
@@ -222,10 +215,9 @@ START_TEST(test_torchrec)
 	ck_assert_int_eq(shard("c", 3)->rows, 7);
 	ck_assert_int_eq(sc_shard_plan_check_tables(&plan, tables, 3, &err), 0);
 }
-END_TEST
 
 /* A name that two modules have is told by its path, and is written as it was. */
-START_TEST(test_same_parameter)
+TEST(test_same_parameter)
 {
 	static const char text[] =
 		"# FQN   Sharding   Compute Kernel   Emb Dim   Hash Size   Ranks #\n"
@@ -244,9 +236,8 @@ START_TEST(test_same_parameter)
 	ck_assert_str_eq(plan.tables.at[1].name, "m.b.t");
 	sc_strbuf_release(&out);
 }
-END_TEST
 
-START_TEST(test_hugectr)
+TEST(test_hugectr)
 {
 	static const char text[] = "Planner took 0.01 sec\n[('mp', [0, 1]), ('dp', [2])]\n"
 				   "[[0, 1, 2], [0, 2]]\nhotness cost is: [3, 2]\n";
@@ -258,9 +249,8 @@ START_TEST(test_hugectr)
 	ck_assert_int_eq(placed("b")->type, SC_TABLE_WISE);
 	ck_assert_int_eq(placed("c")->type, SC_DATA_PARALLEL);
 }
-END_TEST
 
-START_TEST(test_hugectr_named)
+TEST(test_hugectr_named)
 {
 	ck_assert_msg(parse("{\"shard_matrix\": [[\"a\"], [\"b\", \"c\"]], \"shard_strategy\": "
 			    "[[\"mp\", [\"a\", \"b\", \"c\"]]]}",
@@ -268,9 +258,8 @@ START_TEST(test_hugectr_named)
 		      "%s", err.text);
 	ck_assert_int_eq(shard("c", 0)->rank, 1);
 }
-END_TEST
 
-START_TEST(test_expand)
+TEST(test_expand)
 {
 	struct sc_table from[] = {tables[0], tables[1]};
 	struct sc_table_list out;
@@ -282,9 +271,8 @@ START_TEST(test_expand)
 	ck_assert_str_eq(out.at[3].name, "b_2");
 	ck_assert_int_eq(out.at[3].count, 1);
 }
-END_TEST
 
-START_TEST(test_check_assembled)
+TEST(test_check_assembled)
 {
 	struct sc_shard_plan made = {.world = 1};
 
@@ -303,26 +291,3 @@ START_TEST(test_check_assembled)
 	ck_assert_str_eq(err.text, "table \"t\": it is in the plan twice");
 	sc_shard_plan_release(&made);
 }
-END_TEST
-
-static Suite *shard_plan_suite(void)
-{
-	Suite *suite = suite_create("shard_plan");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, test_json);
-	tcase_add_loop_test(tc, test_bad, 0, (int)(sizeof(BAD) / sizeof(BAD[0])));
-	tcase_add_test(tc, test_position);
-	tcase_add_test(tc, test_other_tables);
-	tcase_add_test(tc, test_torchrec);
-	tcase_add_test(tc, test_same_parameter);
-	tcase_add_test(tc, test_hugectr);
-	tcase_add_test(tc, test_hugectr_named);
-	tcase_add_test(tc, test_expand);
-	tcase_add_test(tc, test_check_assembled);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(shard_plan_suite)

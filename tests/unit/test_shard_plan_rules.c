@@ -1,7 +1,4 @@
 /* Plans from elsewhere against constraints. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_fixture.h"
 
@@ -31,7 +28,7 @@ static const struct rule_case CASES[] = {
 	{{.kind = SC_APART, .table = 0, .other = 2, ANY}, false},
 };
 
-START_TEST(test_rule)
+LOOP_TEST(test_rule, N_OF(CASES))
 {
 	struct sc_shard shards[] = {{.table = 0, .rank = 1}, {.table = 1, .rank = 1},
 				    {.table = 2, .rank = 0}, {.table = 2, .rank = 1},
@@ -57,16 +54,3 @@ START_TEST(test_rule)
 	ck_assert(!sc_shard_keeps_constraints(&f.problem, &plan));
 	fix_release(&f);
 }
-END_TEST
-
-static Suite *shard_plan_rules_suite(void)
-{
-	Suite *suite = suite_create("shard_plan_rules");
-	TCase *tcase = tcase_create("rules");
-
-	tcase_add_loop_test(tcase, test_rule, 0, sizeof(CASES) / sizeof(CASES[0]));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_plan_rules_suite)

@@ -1,8 +1,4 @@
 /* Constraints that cannot hold together: which of them the message names. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runner.h"
 #include "study/shard/shard.h"
 
@@ -112,7 +108,7 @@ static void make_problem(struct sc_table *tables, struct sc_shard_problem *p)
 	SC_VEC_PUSH(&p->first_option, (uint32_t)p->options.n);
 }
 
-START_TEST(test_message)
+LOOP_TEST(test_message, N_OF(CASES))
 {
 	const struct rules_case *c = &CASES[_i];
 	struct sc_table tables[N_TABLES];
@@ -132,16 +128,3 @@ START_TEST(test_message)
 	sc_shard_problem_release(&problem);
 	sc_arena_release(&arena);
 }
-END_TEST
-
-static Suite *shard_rules_suite(void)
-{
-	Suite *suite = suite_create("shard_rules");
-	TCase *tcase = tcase_create("rules");
-
-	tcase_add_loop_test(tcase, test_message, 0, sizeof(CASES) / sizeof(CASES[0]));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_rules_suite)

@@ -1,9 +1,5 @@
 /* The sharding solver: against all plans of small problems, constraints, memory, uneven ranks, column
  * splits, replanning, and what it says when nothing holds. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "runner.h"
 #include "shard_fixture.h"
@@ -47,7 +43,7 @@ static void fill(struct shard_fixture *f, uint64_t seed)
 	}
 }
 
-START_TEST(test_finds_the_optimum)
+LOOP_TEST(test_finds_the_optimum, 25)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -66,10 +62,9 @@ START_TEST(test_finds_the_optimum)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
 /* Memory for about a third more than the tables need whole. */
-START_TEST(test_memory_holds)
+LOOP_TEST(test_memory_holds, 15)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -90,9 +85,8 @@ START_TEST(test_memory_holds)
 	}
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_same_seed_same_plan)
+TEST(test_same_seed_same_plan)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution a, b;
@@ -107,10 +101,9 @@ START_TEST(test_same_seed_same_plan)
 	sc_shard_plan_release(&b.plan);
 	fix_release(&f);
 }
-END_TEST
 
 /* 8 + 1 on the fast rank of speed 3: 3; the slow one takes 3. */
-START_TEST(test_uneven_ranks)
+TEST(test_uneven_ranks)
 {
 	static const double SPEED[] = {1.0, 3.0};
 	static struct shard_fixture f;
@@ -129,9 +122,8 @@ START_TEST(test_uneven_ranks)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_constraints)
+TEST(test_constraints)
 {
 	static const struct sc_shard_constraint RULES[] = {
 		{.kind = SC_PIN, .table = 0, .rank = 3, .type = -1, .tier = -1},
@@ -163,7 +155,6 @@ START_TEST(test_constraints)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
 /* Slices cost their width, and one more each. */
 static bool slice_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
@@ -179,7 +170,7 @@ static bool slice_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64
 
 /* 64 columns and a table of 28 on 2 ranks: 65 + 29 = 94 as they are; 64 = 44 + 20 gives 49 and 46, and no
  * cut in two is better: 95 in all, slices of 4. */
-START_TEST(test_uneven_columns)
+TEST(test_uneven_columns)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -201,10 +192,9 @@ START_TEST(test_uneven_columns)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
 /* Of the same tables, the first barred from other types, or from this one. */
-START_TEST(test_columns_under_constraints)
+LOOP_TEST(test_columns_under_constraints, 7)
 {
 	static const struct {
 		struct sc_shard_constraint rule;
@@ -241,10 +231,9 @@ START_TEST(test_columns_under_constraints)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
 /* All on rank 0 of hosts that lend nothing; then at most so many tables may move. */
-START_TEST(test_replan)
+LOOP_TEST(test_replan, 3)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution now, s;
@@ -270,9 +259,8 @@ START_TEST(test_replan)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
-START_TEST(test_moved_bytes)
+TEST(test_moved_bytes)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution now, s;
@@ -293,10 +281,9 @@ START_TEST(test_moved_bytes)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
 /* Row slices of 1 byte of host memory each: two on a host are over its 1.5, so the table stays whole. */
-START_TEST(test_host_memory_of_a_block)
+LOOP_TEST(test_host_memory_of_a_block, 2)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution s;
@@ -313,7 +300,6 @@ START_TEST(test_host_memory_of_a_block)
 	sc_shard_plan_release(&s.plan);
 	fix_release(&f);
 }
-END_TEST
 
 static void expect_conflict(struct shard_fixture *f, const char *text)
 {
@@ -325,7 +311,7 @@ static void expect_conflict(struct shard_fixture *f, const char *text)
 	fix_release(f);
 }
 
-START_TEST(test_table_too_large)
+TEST(test_table_too_large)
 {
 	static struct shard_fixture f;
 
@@ -337,9 +323,8 @@ START_TEST(test_table_too_large)
 			"table t1: its smallest shard needs 11 bytes of HBM, 1 over the largest "
 			"rank's 10");
 }
-END_TEST
 
-START_TEST(test_total_too_large)
+TEST(test_total_too_large)
 {
 	static struct shard_fixture f;
 
@@ -350,9 +335,8 @@ START_TEST(test_total_too_large)
 	expect_conflict(&f,
 			"the tables need at least 21 bytes of HBM, 1 over the 20 of all 2 ranks");
 }
-END_TEST
 
-START_TEST(test_pinned_rank_too_full)
+TEST(test_pinned_rank_too_full)
 {
 	static const struct sc_shard_constraint RULES[] = {
 		{.kind = SC_PIN, .table = 0, .rank = 1, .type = -1, .tier = -1},
@@ -369,9 +353,8 @@ START_TEST(test_pinned_rank_too_full)
 	expect_conflict(&f, "tables t0, t1: pinned to rank 1, 12 bytes of HBM there are 2 over its "
 			    "10");
 }
-END_TEST
 
-START_TEST(test_together_and_apart)
+TEST(test_together_and_apart)
 {
 	static const struct sc_shard_constraint RULES[] = {
 		{.kind = SC_TOGETHER, .table = 0, .other = 1},
@@ -386,9 +369,8 @@ START_TEST(test_together_and_apart)
 	fix_whole(&f, 1.0, 6.0);
 	expect_conflict(&f, "tables t1 and t0 are to be together and apart");
 }
-END_TEST
 
-START_TEST(test_rate_says_what_is_wrong)
+TEST(test_rate_says_what_is_wrong)
 {
 	static struct shard_fixture f;
 	struct sc_shard_solution now, s;
@@ -412,31 +394,3 @@ START_TEST(test_rate_says_what_is_wrong)
 	sc_shard_plan_release(&now.plan);
 	fix_release(&f);
 }
-END_TEST
-
-static Suite *shard_solve_suite(void)
-{
-	Suite *suite = suite_create("shard_solve");
-	TCase *tcase = tcase_create("all");
-
-	tcase_set_timeout(tcase, 120);
-	tcase_add_loop_test(tcase, test_finds_the_optimum, 0, 25);
-	tcase_add_loop_test(tcase, test_memory_holds, 0, 15);
-	tcase_add_test(tcase, test_same_seed_same_plan);
-	tcase_add_test(tcase, test_uneven_ranks);
-	tcase_add_test(tcase, test_constraints);
-	tcase_add_test(tcase, test_uneven_columns);
-	tcase_add_loop_test(tcase, test_columns_under_constraints, 0, 7);
-	tcase_add_loop_test(tcase, test_replan, 0, 3);
-	tcase_add_test(tcase, test_moved_bytes);
-	tcase_add_loop_test(tcase, test_host_memory_of_a_block, 0, 2);
-	tcase_add_test(tcase, test_table_too_large);
-	tcase_add_test(tcase, test_total_too_large);
-	tcase_add_test(tcase, test_pinned_rank_too_full);
-	tcase_add_test(tcase, test_together_and_apart);
-	tcase_add_test(tcase, test_rate_says_what_is_wrong);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_solve_suite)

@@ -1,13 +1,10 @@
 /* The solver on TorchRec's objective against mixed-integer optima (HiGHS) of six instances, and the
  * baselines against their recorded costs. The files are in the data folder beside the checkout; without
  * it the test is skipped. */
-#include <check.h>
 #include <unistd.h>
 
 #include "runner.h"
 #include "torchrec_data.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 /* Costs that measured_torchrec_vs_optimum.csv has of the optimum, or the best found in 60 s, and how far
  * over it a quick answer may be: 1 % where it is proven, else the gap that was left. */
@@ -21,7 +18,9 @@ static const struct {
 };
 static const double GOOD_GAP_FRAC = 0.02;
 
-START_TEST(test_near_the_optimum)
+NEEDS(TORCHREC_DATA "torchrec_reference_tables.csv")
+
+LOOP_TEST(test_near_the_optimum, N_OF(INSTANCES))
 {
 	struct torchrec_data in;
 	struct sc_solve_opts opts;
@@ -36,9 +35,8 @@ START_TEST(test_near_the_optimum)
 	sc_shard_plan_release(&s.plan);
 	data_release(&in);
 }
-END_TEST
 
-START_TEST(test_bounds_are_near)
+TEST(test_bounds_are_near)
 {
 	int n_near = 0;
 
@@ -56,7 +54,6 @@ START_TEST(test_bounds_are_near)
 	}
 	ck_assert_int_ge(n_near, 5);
 }
-END_TEST
 
 static const struct {
 	const char *name, *recorded;
@@ -70,7 +67,7 @@ static const struct {
 	{"lpt", "LPT on TorchRec TW cost"},
 };
 
-START_TEST(test_baselines)
+LOOP_TEST(test_baselines, N_OF(INSTANCES))
 {
 	struct torchrec_data in;
 	struct sc_csv csv;
@@ -89,14 +86,13 @@ START_TEST(test_baselines)
 	}
 	data_release(&in);
 }
-END_TEST
 
 /* What the published plan costs, and what its own shards can at best: the row-wise tables are on every rank,
  * and the largest shard lies on one (sharding study: 800.55 + 423.63). */
 static const double PUBLISHED_MS = 1300.325, SAME_SHARDS_MS = 1224.178, SPLIT_MS = 1071.8;
 
 /* What is printed of a table, summed over its shards, is what the problem has. */
-START_TEST(test_production_costs)
+TEST(test_production_costs)
 {
 	struct torchrec_data d;
 	struct sc_csv csv;
@@ -116,7 +112,6 @@ START_TEST(test_production_costs)
 	}
 	data_release(&d);
 }
-END_TEST
 
 static struct sc_shard_solution solve_production(struct torchrec_data *d, bool split)
 {
@@ -131,7 +126,7 @@ static struct sc_shard_solution solve_production(struct torchrec_data *d, bool s
 	return s;
 }
 
-START_TEST(test_production_same_shards)
+TEST(test_production_same_shards)
 {
 	struct torchrec_data d;
 	struct sc_shard_solution s = solve_production(&d, false);
@@ -142,9 +137,8 @@ START_TEST(test_production_same_shards)
 	sc_shard_plan_release(&s.plan);
 	data_release(&d);
 }
-END_TEST
 
-START_TEST(test_production_finer_splits)
+TEST(test_production_finer_splits)
 {
 	struct torchrec_data d;
 	struct sc_shard_solution s = solve_production(&d, true);
@@ -154,28 +148,3 @@ START_TEST(test_production_finer_splits)
 	sc_shard_plan_release(&s.plan);
 	data_release(&d);
 }
-END_TEST
-
-static Suite *shard_solve_golden_suite(void)
-{
-	Suite *suite;
-	TCase *tcase;
-
-	if (access(TORCHREC_DATA "torchrec_reference_tables.csv", R_OK) != 0) {
-		printf("skipped: no %s beside the source tree\n", TORCHREC_DATA);
-		return NULL;
-	}
-	suite = suite_create("shard_solve_golden");
-	tcase = tcase_create("all");
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, test_near_the_optimum, 0, (int)N_OF(INSTANCES));
-	tcase_add_test(tcase, test_bounds_are_near);
-	tcase_add_loop_test(tcase, test_baselines, 0, (int)N_OF(INSTANCES));
-	tcase_add_test(tcase, test_production_costs);
-	tcase_add_test(tcase, test_production_same_shards);
-	tcase_add_test(tcase, test_production_finer_splits);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_solve_golden_suite)

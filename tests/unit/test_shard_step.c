@@ -84,8 +84,17 @@ static void adopt(struct placed *p, const struct sc_shard_plan *plan)
 	ck_assert(sc_shard_state_adopt(&p->s, &p->model, plan));
 }
 
+static void release(void)
+{
+	sc_shard_problem_release(&problem);
+	memset(&problem, 0, sizeof(problem));
+	tear_down();
+}
+
+FIXTURE(set_up, release)
+
 /* Options, and what is none: rows and columns in slices of any size, in any order of ranks. */
-START_TEST(a_state_is_its_plan)
+TEST(a_state_is_its_plan)
 {
 	const struct sc_request *req = start("");
 	struct sc_shard_plan plan, back = {0};
@@ -112,10 +121,9 @@ START_TEST(a_state_is_its_plan)
 	sc_shard_plan_release(&plan);
 	sc_shard_plan_release(&back);
 }
-END_TEST
 
 /* On one node, and on four. */
-START_TEST(each_move_can_be_undone)
+LOOP_TEST(each_move_can_be_undone, 2)
 {
 	const bool several = _i == 1;
 	const struct sc_request *req =
@@ -163,9 +171,8 @@ START_TEST(each_move_can_be_undone)
 	sc_shard_plan_release(&plan);
 	sc_shard_plan_release(&back);
 }
-END_TEST
 
-START_TEST(a_crowded_plan_gets_shorter_and_the_same_each_time)
+TEST(a_crowded_plan_gets_shorter_and_the_same_each_time)
 {
 	const struct sc_request *req = start("");
 	struct sc_shard_plan crowded, first, second;
@@ -188,9 +195,8 @@ START_TEST(a_crowded_plan_gets_shorter_and_the_same_each_time)
 	sc_shard_plan_release(&first);
 	sc_shard_plan_release(&second);
 }
-END_TEST
 
-START_TEST(tables_of_a_constraint_stay)
+TEST(tables_of_a_constraint_stay)
 {
 	const struct sc_request *req = start("");
 	struct sc_shard_constraint pin = {
@@ -208,7 +214,6 @@ START_TEST(tables_of_a_constraint_stay)
 	ck_assert_uint_gt(q.n_simulated, 1);
 	sc_shard_plan_release(&plan);
 }
-END_TEST
 
 static const char *const settings[] = {
 	"",
@@ -219,7 +224,7 @@ static const char *const settings[] = {
 };
 
 /* Nor is any below the bound, whatever planner it is of. */
-START_TEST(the_best_is_no_worse_than_any_candidate)
+LOOP_TEST(the_best_is_no_worse_than_any_candidate, N_OF(settings))
 {
 	const struct sc_request *req = start(settings[_i]);
 	sc_step_candidates list = {0};
@@ -246,10 +251,9 @@ START_TEST(the_best_is_no_worse_than_any_candidate)
 	sc_shard_plan_release(&plan);
 	sc_step_candidates_release(&list);
 }
-END_TEST
 
 /* Software that adds up what slices send pays for a slice of rows what the whole table costs. */
-START_TEST(row_slices_of_partial_sums_send_whole_vectors)
+TEST(row_slices_of_partial_sums_send_whole_vectors)
 {
 	for (int summed = 0; summed < 2; summed++) {
 		double comms[2] = {0, 0};
@@ -271,31 +275,3 @@ START_TEST(row_slices_of_partial_sums_send_whole_vectors)
 			ck_assert_double_gt(fabs(comms[1] - comms[0]), 1e-3 * comms[0]);
 	}
 }
-END_TEST
-
-static void release(void)
-{
-	sc_shard_problem_release(&problem);
-	memset(&problem, 0, sizeof(problem));
-	tear_down();
-}
-
-static Suite *shard_step_suite(void)
-{
-	Suite *suite = suite_create("shard_step");
-	TCase *t = tcase_create("search by whole steps");
-
-	tcase_add_checked_fixture(t, set_up, release);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_state_is_its_plan);
-	tcase_add_loop_test(t, each_move_can_be_undone, 0, 2);
-	tcase_add_test(t, a_crowded_plan_gets_shorter_and_the_same_each_time);
-	tcase_add_test(t, tables_of_a_constraint_stay);
-	tcase_add_loop_test(t, the_best_is_no_worse_than_any_candidate, 0,
-			    sizeof(settings) / sizeof(settings[0]));
-	tcase_add_test(t, row_slices_of_partial_sums_send_whole_vectors);
-	suite_add_tcase(suite, t);
-	return suite;
-}
-
-TEST_MAIN(shard_step_suite)

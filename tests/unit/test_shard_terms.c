@@ -1,7 +1,4 @@
 /* A plan as a sum: costs, memory and tables of each rank, by hand. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "shard_study_fixture.h"
 #include "study/shard/shard_terms.h"
@@ -20,7 +17,9 @@ static void tear_down(void)
 	fixture_release(&problem);
 }
 
-START_TEST(test_sum)
+FIXTURE(set_up, tear_down)
+
+TEST(test_sum)
 {
 	struct sc_shard_plan plan;
 	struct sc_shard_terms terms;
@@ -43,9 +42,8 @@ START_TEST(test_sum)
 	sc_shard_terms_release(&terms);
 	sc_shard_plan_release(&plan);
 }
-END_TEST
 
-START_TEST(test_no_option)
+TEST(test_no_option)
 {
 	struct sc_shard_plan plan;
 	struct sc_shard_terms terms;
@@ -58,9 +56,8 @@ START_TEST(test_no_option)
 			 "in 1 shards");
 	sc_shard_plan_release(&plan);
 }
-END_TEST
 
-START_TEST(test_speed)
+TEST(test_speed)
 {
 	static const double speed[FIXTURE_WORLD] = {1, 0.5};
 	struct sc_shard_plan plan;
@@ -75,19 +72,3 @@ START_TEST(test_speed)
 	sc_shard_terms_release(&terms);
 	sc_shard_plan_release(&plan);
 }
-END_TEST
-
-static Suite *shard_terms_suite(void)
-{
-	Suite *suite = suite_create("shard_terms");
-	TCase *tc = tcase_create("all");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, test_sum);
-	tcase_add_test(tc, test_no_option);
-	tcase_add_test(tc, test_speed);
-	suite_add_tcase(suite, tc);
-	return suite;
-}
-
-TEST_MAIN(shard_terms_suite)

@@ -1,15 +1,8 @@
 /* TorchRec's estimates against values worked out by hand, and its planner on problems small enough to see
  * what it must do. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/units.h"
 #include "runner.h"
 #include "study/shard/shard_torchrec_priv.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 enum { MAX_TABLES = 64 };
 static const double GIB_PER_S = SC_BYTES_PER_GIB / SC_MS_PER_S;
@@ -93,7 +86,9 @@ static const struct sc_torchrec_perf *perf_of(enum sc_shard_type type, enum sc_t
 #define expect(value, want) \
 	ck_assert_double_eq_tol(value, want, 1e-9 * fabs((double)(want)) + 1e-12)
 
-START_TEST(whole_table)
+FIXTURE(set_up, tear_down)
+
+TEST(whole_table)
 {
 	const double hbm = 897 * GIB_PER_S, link = 600 * GIB_PER_S;
 	const double out = 6912.0 * 8 * 128 * 4;
@@ -114,9 +109,8 @@ START_TEST(whole_table)
 	ck_assert_double_eq_tol(perf->fwd_compute, 0.118957, 5e-7);
 	ck_assert_double_eq_tol(shard_of(SC_TABLE_WISE, SC_TIER_HBM, 0)->cost, 0.444763, 5e-7);
 }
-END_TEST
 
-START_TEST(rows_and_replicas)
+TEST(rows_and_replicas)
 {
 	const struct sc_torchrec_perf *perf;
 
@@ -133,10 +127,9 @@ START_TEST(rows_and_replicas)
 	ck_assert_uint_eq(find(SC_DATA_PARALLEL, SC_TIER_HBM)->n_shards, 1);
 	ck_assert_int_eq(find(SC_DATA_PARALLEL, SC_TIER_HBM)->spread, SC_SPREAD_UNIFORM);
 }
-END_TEST
 
 /* 16 hosts of 8: rows stay on a host, sums cross hosts. */
-START_TEST(rows_of_a_host)
+TEST(rows_of_a_host)
 {
 	const double intra = 600 * GIB_PER_S, inter = 12.5 * GIB_PER_S, hbm = 897 * GIB_PER_S;
 	const double indices = 3.0 * 6912 / 8 * 128, out = 6912.0 * 128 * 128 * 4;
@@ -156,9 +149,8 @@ START_TEST(rows_of_a_host)
 	expect(perf->bwd_comms, 40e6 * 128 * 4 * (2 * 1.5 / (inter * 8) + 9.22 / (hbm / 2)));
 	expect(perf_of(SC_TABLE_WISE, SC_TIER_HBM)->fwd_comms, out / inter);
 }
-END_TEST
 
-START_TEST(weights_and_sequences)
+TEST(weights_and_sequences)
 {
 	const double hbm = 897 * GIB_PER_S;
 	const double indices = 3.0 * 6912 * 8;
@@ -177,9 +169,8 @@ START_TEST(weights_and_sequences)
 	/* A row slice puts out only what it has looked up. */
 	expect(perf_of(SC_ROW_WISE, SC_TIER_HBM)->fwd_comms, indices / 8 * 512 / (600 * GIB_PER_S));
 }
-END_TEST
 
-START_TEST(few_lookups)
+TEST(few_lookups)
 {
 	tables[0].pooling = 0.5;
 	tables[0].features = 2;
@@ -192,9 +183,8 @@ START_TEST(few_lookups)
 	expect(perf_of(SC_TABLE_WISE, SC_TIER_HBM)->fwd_comms,
 	       2.0 * 6912 * 8 * 512 / (600 * GIB_PER_S));
 }
-END_TEST
 
-START_TEST(narrow_rows)
+LOOP_TEST(narrow_rows, 5)
 {
 	static const struct {
 		int64_t dim;
@@ -213,9 +203,8 @@ START_TEST(narrow_rows)
 		6912.0 * 8 * (double)cases[_i].dim * 4) /
 		       (897 * GIB_PER_S));
 }
-END_TEST
 
-START_TEST(column_slices)
+TEST(column_slices)
 {
 	const struct sc_option *option;
 	struct sc_option_shard slice;
@@ -243,10 +232,9 @@ START_TEST(column_slices)
 	ck_assert(!problem.column_cost(problem.column_ctx, 0, SC_TIER_HBM, 0, &slice));
 	ck_assert(!problem.column_cost(problem.column_ctx, 0, SC_TIER_SSD, 64, &slice));
 }
-END_TEST
 
 /* 3 rows over 8 ranks: five shards are empty, and cost what the others do. */
-START_TEST(short_table)
+TEST(short_table)
 {
 	const struct sc_option_shard *last;
 
@@ -259,9 +247,8 @@ START_TEST(short_table)
 	expect(last->cost, shard_of(SC_ROW_WISE, SC_TIER_HBM, 0)->cost);
 	ck_assert_int_eq(shard_of(SC_ROW_WISE, SC_TIER_HBM, 2)->rows, 1);
 }
-END_TEST
 
-START_TEST(tiers)
+TEST(tiers)
 {
 	const double table = 40e6 * 512, io = 3.0 * 6912 * 64 + 6912.0 * 8 * 512;
 	const struct sc_option_shard *cached, *ssd;
@@ -284,9 +271,8 @@ START_TEST(tiers)
 	expect(problem.hbm_bytes, floor(0.85 * 80 * SC_BYTES_PER_GIB));
 	expect(problem.host_bytes, 8 * 128 * SC_BYTES_PER_GIB);
 }
-END_TEST
 
-START_TEST(optimizer_and_pipeline)
+LOOP_TEST(optimizer_and_pipeline, 4)
 {
 	static const struct {
 		enum sc_optimizer_state state;
@@ -310,10 +296,9 @@ START_TEST(optimizer_and_pipeline)
 	expect(shard_of(SC_TABLE_WISE, SC_TIER_CACHED, 0)->hbm_bytes,
 	       0.2 * 40e6 * 512 * cases[_i].factor + 40e6 * 7.2 + 10 * input);
 }
-END_TEST
 
 /* Misses at a fifth of the rows: half way between 0.6 and 0.2. */
-START_TEST(prefetch_of_a_miss_curve)
+TEST(prefetch_of_a_miss_curve)
 {
 	double cached[] = {0.1, 0.3}, miss[] = {0.6, 0.2};
 
@@ -334,9 +319,8 @@ START_TEST(prefetch_of_a_miss_curve)
 	expect(perf_of(SC_TABLE_WISE, SC_TIER_CACHED)->fwd_compute,
 	       perf_of(SC_TABLE_WISE, SC_TIER_HBM)->fwd_compute);
 }
-END_TEST
 
-START_TEST(grid)
+TEST(grid)
 {
 	topology.world = 16;
 	topology.grid = true;
@@ -356,7 +340,6 @@ START_TEST(grid)
 	expect(shard_of(SC_GRID, SC_TIER_HBM, 0)->cost,
 	       shard_of(SC_TABLE_ROW_WISE, SC_TIER_HBM, 0)->cost);
 }
-END_TEST
 
 static void break_world(void)
 {
@@ -389,7 +372,7 @@ static void break_size(void)
 	list.n = MAX_TABLES;
 }
 
-START_TEST(refusals)
+LOOP_TEST(refusals, 6)
 {
 	static const struct {
 		void (*change)(void);
@@ -413,7 +396,6 @@ START_TEST(refusals)
 	ck_assert_str_eq(err.text, cases[_i].text);
 	ck_assert_uint_eq(problem.options.n, 0);
 }
-END_TEST
 
 static void plan(void)
 {
@@ -444,7 +426,7 @@ static void check_solution(void)
 }
 
 /* Alike tables on alike ranks: one each. */
-START_TEST(plan_balances)
+TEST(plan_balances)
 {
 	list.n = 8;
 	plan();
@@ -452,10 +434,9 @@ START_TEST(plan_balances)
 	for (uint32_t r = 1; r < 8; r++)
 		expect(solution.rank_cost[r], solution.rank_cost[0]);
 }
-END_TEST
 
 /* What does not fit is moved out of HBM, and no further. */
-START_TEST(plan_in_little_memory)
+TEST(plan_in_little_memory)
 {
 	const struct sc_table_placement *placed;
 
@@ -473,10 +454,9 @@ START_TEST(plan_in_little_memory)
 	ck_assert_int_eq(sc_torchrec_plan(&problem, &arena, &solution, &err), -SC_ECONFLICT);
 	ck_assert_str_eq(err.text, "no proposal of TorchRec's planner fits the memory of 1 ranks");
 }
-END_TEST
 
 /* More tables than the grid of proposals takes, over two hosts, so that host-wise types are placed. */
-START_TEST(plan_over_hosts)
+TEST(plan_over_hosts)
 {
 	topology.world = 16;
 	list.n = 40;
@@ -488,9 +468,8 @@ START_TEST(plan_over_hosts)
 	plan();
 	check_solution();
 }
-END_TEST
 
-START_TEST(constraints)
+TEST(constraints)
 {
 	struct sc_shard_constraint list_of[] = {
 		{.kind = SC_PIN, .table = 0, .rank = -1, .type = SC_ROW_WISE, .tier = -1},
@@ -516,33 +495,3 @@ START_TEST(constraints)
 	ck_assert_int_eq(sc_torchrec_plan(&problem, &arena, &solution, &err), -SC_ECONFLICT);
 	ck_assert_str_eq(err.text, "the constraints leave table t0 no type and tier");
 }
-END_TEST
-
-static Suite *shard_torchrec_suite(void)
-{
-	Suite *suite = suite_create("shard_torchrec");
-	TCase *tcase = tcase_create("shard_torchrec");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, whole_table);
-	tcase_add_test(tcase, rows_and_replicas);
-	tcase_add_test(tcase, rows_of_a_host);
-	tcase_add_test(tcase, weights_and_sequences);
-	tcase_add_test(tcase, few_lookups);
-	tcase_add_loop_test(tcase, narrow_rows, 0, 5);
-	tcase_add_test(tcase, column_slices);
-	tcase_add_test(tcase, short_table);
-	tcase_add_test(tcase, tiers);
-	tcase_add_loop_test(tcase, optimizer_and_pipeline, 0, 4);
-	tcase_add_test(tcase, prefetch_of_a_miss_curve);
-	tcase_add_test(tcase, grid);
-	tcase_add_loop_test(tcase, refusals, 0, 6);
-	tcase_add_test(tcase, plan_balances);
-	tcase_add_test(tcase, plan_in_little_memory);
-	tcase_add_test(tcase, plan_over_hosts);
-	tcase_add_test(tcase, constraints);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_torchrec_suite)

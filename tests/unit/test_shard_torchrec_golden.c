@@ -1,11 +1,6 @@
 /* TorchRec's formulas and planner against what TorchRec printed: the reference options and plans of six
  * instances, and a production plan. The files are in the data folder beside the checkout; without it the
  * test is skipped. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/csv.h"
@@ -15,7 +10,6 @@
 #include "study/shard/shard_torchrec_priv.h"
 
 #define DATA "../shared/data/embedding/"
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 /* Of a value that the files print with nine decimals. */
 static const double REL_TOLERANCE = 1e-4, PRINTED = 1e-9;
@@ -224,7 +218,11 @@ static void check_option(const struct instance *in, const struct sc_csv *csv, si
 	expect(csv, row, "max_shard_total_ms", most);
 }
 
-START_TEST(all_reference_options)
+NEEDS(DATA "torchrec_reference_options.csv")
+
+FIXTURE(set_up, tear_down)
+
+TEST(all_reference_options)
 {
 	size_t n_checked = 0;
 	struct sc_csv csv;
@@ -244,7 +242,6 @@ START_TEST(all_reference_options)
 	}
 	ck_assert_uint_eq(n_checked, 4288);
 }
-END_TEST
 
 static struct sc_option_shard find_shard(const struct instance *in, const struct sc_option *option,
 					 uint32_t index)
@@ -256,7 +253,7 @@ static struct sc_option_shard find_shard(const struct instance *in, const struct
 	return shard;
 }
 
-START_TEST(reference_plans)
+LOOP_TEST(reference_plans, N_OF(instances))
 {
 	double cost[64] = {0}, most = 0;
 	struct instance in;
@@ -287,10 +284,9 @@ START_TEST(reference_plans)
 	ck_assert_double_eq_tol(most, instances[_i].planned_ms, 1e-6);
 	release_instance(&in);
 }
-END_TEST
 
 /* Its search finds what it found there, within the six decimals printed. */
-START_TEST(planner_finds_the_published_cost)
+LOOP_TEST(planner_finds_the_published_cost, N_OF(instances))
 {
 	struct sc_shard_solution solution;
 	struct instance in;
@@ -303,7 +299,6 @@ START_TEST(planner_finds_the_published_cost)
 	sc_shard_plan_release(&solution.plan);
 	release_instance(&in);
 }
-END_TEST
 
 /* Printed with three decimals, as are pooling factor and poolings: anything that they may stand for. */
 static const double HALF_DIGIT = 0.0005;
@@ -368,7 +363,7 @@ static double estimate(const struct printed *printed, double sign)
 	return total;
 }
 
-START_TEST(production_plan)
+TEST(production_plan)
 {
 	size_t n_checked = 0, n_exact = 0;
 	struct sc_csv csv;
@@ -399,10 +394,9 @@ START_TEST(production_plan)
 	printf("within 1e-4: %zu of %zu\n", n_exact, n_checked);
 	ck_assert_uint_ge(n_exact, 1850);
 }
-END_TEST
 
 /* Its two tables of sequences, row-wise over all ranks; all their features together as one. */
-START_TEST(production_sequences)
+TEST(production_sequences)
 {
 	size_t n_checked = 0;
 	struct sc_csv csv;
@@ -436,28 +430,3 @@ START_TEST(production_sequences)
 	}
 	ck_assert_uint_eq(n_checked, 2);
 }
-END_TEST
-
-static Suite *shard_torchrec_golden_suite(void)
-{
-	Suite *suite;
-	TCase *tcase;
-
-	if (access(DATA "torchrec_reference_options.csv", R_OK) != 0) {
-		puts("skipped: the data folder (../shared/data beside the checkout) is not here");
-		return NULL;
-	}
-	suite = suite_create("shard_torchrec_golden");
-	tcase = tcase_create("shard_torchrec_golden");
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, all_reference_options);
-	tcase_add_loop_test(tcase, reference_plans, 0, N_OF(instances));
-	tcase_add_loop_test(tcase, planner_finds_the_published_cost, 0, N_OF(instances));
-	tcase_add_test(tcase, production_plan);
-	tcase_add_test(tcase, production_sequences);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(shard_torchrec_golden_suite)

@@ -1,10 +1,6 @@
 /* Options of a command in a shell script: what each text comes to, and where it stands. */
-#include <string.h>
-
 #include "core/foreign/shell_args.h"
 #include "runner.h"
-
-#define N_OF(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
 /* The value of --x; NULL: there is none. */
 static const struct {
@@ -36,7 +32,7 @@ static const struct {
 	{"run --n 1", NULL, 0, 0},
 };
 
-START_TEST(options_are_read)
+LOOP_TEST(options_are_read, N_OF(CASES))
 {
 	struct sc_err err = {.code = SC_OK};
 	const struct sc_yaml *x;
@@ -57,16 +53,3 @@ START_TEST(options_are_read)
 	}
 	sc_arena_release(&arena);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("shell_args");
-	TCase *options = tcase_create("options");
-
-	tcase_add_loop_test(options, options_are_read, 0, N_OF(CASES));
-	suite_add_tcase(suite, options);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

@@ -1,8 +1,4 @@
 /* The engine on graphs small enough to compute by hand. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "runner.h"
 #include "sim_fixture.h"
 
@@ -45,17 +41,18 @@ static struct sc_cost holding(double work_us, double sm)
 	return cost;
 }
 
+FIXTURE(setup, teardown)
+
 /* ---- flow ---- */
 
-START_TEST(test_empty)
+TEST(test_empty)
 {
 	run_ok();
 	ck_assert_double_eq(f.tl.total_us, 0);
 	ck_assert_uint_eq(f.tl.n, 0);
 }
-END_TEST
 
-START_TEST(test_lane_and_deps)
+TEST(test_lane_and_deps)
 {
 	const uint32_t c = add_class(&f, 4), lane = add_lane(&f, c), other = add_lane(&f, c);
 	const uint32_t a = add_node(&f, lane, work(1, 2));
@@ -76,9 +73,8 @@ START_TEST(test_lane_and_deps)
 	ck_reason(&f, e, SC_BY_DEP, d);
 	ck_assert_double_eq(f.tl.total_us, 9);
 }
-END_TEST
 
-START_TEST(test_launch)
+TEST(test_launch)
 {
 	const uint32_t c = add_class(&f, 1);
 	const uint32_t host = sc_graph_add_lane(&f.g, c, SC_LANE_HOST), lane = add_lane(&f, c);
@@ -97,11 +93,10 @@ START_TEST(test_launch)
 	ck_reason(&f, k0, SC_BY_LAUNCH, l0);
 	ck_reason(&f, k1, SC_BY_LAUNCH, l1);
 }
-END_TEST
 
 /* Launches of 1 us, activities of 10: with room for three that have not started, the fifth launch waits until the
  * second activity starts, and so on; the device is never late for it. Without a limit the host runs ahead. */
-START_TEST(test_launch_queue)
+LOOP_TEST(test_launch_queue, 2)
 {
 	enum { N = 9, DEPTH = 3 };
 	const uint32_t c = add_class(&f, 1), host = add_lane(&f, c), stream = add_lane(&f, c);
@@ -122,10 +117,9 @@ START_TEST(test_launch_queue)
 		ck_assert_double_eq_tol(f.tl.end_us[launch[i]],
 					_i && i > DEPTH ? 1 + 10.0 * (i - DEPTH) + 1 : 1 + i, 1e-9);
 }
-END_TEST
 
 /* Everything ends at 5: the lane wins, else the lowest node, in whatever order edges are given. */
-START_TEST(test_ties)
+LOOP_TEST(test_ties, 2)
 {
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c);
 	const uint32_t a = add_delay(c, 5), b = add_delay(c, 5),
@@ -141,9 +135,8 @@ START_TEST(test_ties)
 	ck_reason(&f, x, SC_BY_LANE, first);
 	ck_reason(&f, y, SC_BY_DEP, a);
 }
-END_TEST
 
-START_TEST(test_group)
+TEST(test_group)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
@@ -163,10 +156,9 @@ START_TEST(test_group)
 	ck_reason(&f, m0, SC_BY_PEER, m1);
 	ck_reason(&f, m1, SC_BY_LANE, late);
 }
-END_TEST
 
 /* A member's own cost comes before its arrival. */
-START_TEST(test_member_cost)
+TEST(test_member_cost)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
@@ -184,10 +176,9 @@ START_TEST(test_member_cost)
 	ck_assert_double_eq(f.tl.ready_us[m1], 0);
 	ck_reason(&f, m1, SC_BY_PEER, m0);
 }
-END_TEST
 
 /* A straggler's kernels are slower, shared or not; its groups and its host are not. */
-START_TEST(test_slowdown)
+LOOP_TEST(test_slowdown, 2)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
@@ -209,10 +200,9 @@ START_TEST(test_slowdown)
 	ck_times(&f, member, 15, 19);
 	ck_times(&f, host, 19, 29);
 }
-END_TEST
 
 /* Costs in units of 2^-20 us: sums and maxima are exact, with demands as without. */
-START_TEST(test_exact)
+LOOP_TEST(test_exact, 2)
 {
 	const double unit = 1.0 / 1048576;
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c), n = 1000;
@@ -229,12 +219,11 @@ START_TEST(test_exact)
 	run_ok();
 	ck_assert_double_eq(f.tl.total_us, sum);
 }
-END_TEST
 
 /* ---- sharing ---- */
 
 /* Both want all of HBM: the short one ends at 2 x 4, the other has the rest alone. */
-START_TEST(test_share_hbm)
+TEST(test_share_hbm)
 {
 	const uint32_t c = add_class(&f, 1);
 	const uint32_t a = add_node(&f, add_lane(&f, c), demand(10, SC_RES_HBM, 1));
@@ -248,11 +237,10 @@ START_TEST(test_share_hbm)
 	ck_times(&f, b, 0, 4);
 	ck_times(&f, a, 0, 10);
 }
-END_TEST
 
 /* a and b share a link; b, c and d the HBM. b, c, d get 1/2 each (0.8 + 0.6 + 0.6 = 2), a the rest of
  * the link: 1 - 0.5 * 0.8 = 0.6 of its 1. Other classes are not touched. */
-START_TEST(test_max_min)
+TEST(test_max_min)
 {
 	const uint32_t cl = add_class(&f, 1), far = add_class(&f, 1);
 	struct sc_cost both = demand(10, SC_RES_LINK, 0.8);
@@ -272,10 +260,9 @@ START_TEST(test_max_min)
 	ck_times(&f, d, 0, 10);
 	ck_times(&f, b, 0, 15);
 }
-END_TEST
 
 /* Only the work is slowed: a's latency passes beside b at full rate. */
-START_TEST(test_latency_is_not_shared)
+TEST(test_latency_is_not_shared)
 {
 	const uint32_t c = add_class(&f, 1);
 	struct sc_cost cost = demand(6, SC_RES_PCIE, 1);
@@ -288,10 +275,9 @@ START_TEST(test_latency_is_not_shared)
 	ck_times(&f, b, 0, 8);
 	ck_times(&f, a, 0, 12);
 }
-END_TEST
 
 /* The reference's test 15: nothing shared, T = max; everything shared at full demand, T = sum. */
-START_TEST(test_c3_limits)
+LOOP_TEST(test_c3_limits, 2)
 {
 	const uint32_t c = add_class(&f, 1);
 
@@ -300,10 +286,9 @@ START_TEST(test_c3_limits)
 	run_ok();
 	ck_assert_double_eq_tol(f.tl.total_us, _i ? 17 : 10, 1e-9);
 }
-END_TEST
 
 /* Eight ranks of a folded class on a node, each wanting a quarter of its NICs: twice too much. */
-START_TEST(test_folded_nic)
+TEST(test_folded_nic)
 {
 	const uint32_t c = add_class(&f, 16);
 	const struct sc_member all = {.class_id = c, .count = 2};
@@ -318,10 +303,9 @@ START_TEST(test_folded_nic)
 	run_ok();
 	ck_times(&f, member, 0, 20);
 }
-END_TEST
 
 /* A group runs at the rate of its most loaded member. */
-START_TEST(test_group_rate)
+TEST(test_group_rate)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t group = add_group(&f, demand(10, SC_RES_LINK, 1), c, 2);
@@ -334,11 +318,10 @@ START_TEST(test_group_rate)
 	ck_times(&f, m0, 0, 15);
 	ck_times(&f, m1, 0, 15);
 }
-END_TEST
 
 /* ---- SMs ---- */
 
-START_TEST(test_sm_launch_order)
+TEST(test_sm_launch_order)
 {
 	const uint32_t c = add_class(&f, 1);
 	const uint32_t a = add_node(&f, add_lane(&f, c), kernel(10, 0.75, 0));
@@ -352,11 +335,10 @@ START_TEST(test_sm_launch_order)
 	ck_reason(&f, d, SC_BY_RESOURCE, b);
 	ck_assert_double_eq(f.tl.ready_us[d], 0);
 }
-END_TEST
 
 /* Three give their SMs back at once, whichever started first: the lowest is named; one that gave its
  * own before is not. */
-START_TEST(test_sm_released_together)
+LOOP_TEST(test_sm_released_together, 6)
 {
 	static const int starts[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
 					 {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -374,11 +356,10 @@ START_TEST(test_sm_released_together)
 	ck_times(&f, waiter, 4, 5);
 	ck_reason(&f, waiter, SC_BY_RESOURCE, holder[0]);
 }
-END_TEST
 
 /* The collective has 0.2 until 7; the kernel then stands at 5.6 and takes the rest. From t = 20 on it is in its last
  * wave, and nothing of it waits for SMs. */
-START_TEST(test_sm_expand)
+LOOP_TEST(test_sm_expand, 4)
 {
 	const uint32_t c = add_class(&f, 1);
 	const double until = _i & 1 ? 21 : 7;
@@ -389,11 +370,10 @@ START_TEST(test_sm_expand)
 	ck_times(&f, coll, 0, until);
 	ck_times(&f, k, 0, _i & 1 ? 25 : 21.4);
 }
-END_TEST
 
 /* A collective comes at 3. With priority it has its SMs at the first wave's end, t = 5; the kernel
  * then runs at 0.8 until 13, and ends at 21.6. Without, it waits. */
-START_TEST(test_sm_priority)
+LOOP_TEST(test_sm_priority, 2)
 {
 	const uint32_t c = add_class(&f, 1);
 	const uint32_t k = add_node(&f, add_lane(&f, c), kernel(20, 1, 4));
@@ -408,10 +388,9 @@ START_TEST(test_sm_priority)
 	ck_reason(&f, coll, SC_BY_RESOURCE, k);
 	ck_assert_double_eq(f.tl.ready_us[coll], 3);
 }
-END_TEST
 
 /* A kernel that loses all its SMs goes on where it stopped, before later ones of its priority. */
-START_TEST(test_sm_suspend)
+TEST(test_sm_suspend)
 {
 	const uint32_t c = add_class(&f, 1), lane = add_lane(&f, c);
 	const uint32_t k = add_node(&f, add_lane(&f, c), kernel(20, 1, 4));
@@ -428,10 +407,9 @@ START_TEST(test_sm_suspend)
 	ck_reason(&f, urgent, SC_BY_RESOURCE, k);
 	ck_reason(&f, later, SC_BY_RESOURCE, k);
 }
-END_TEST
 
 /* A member that waits for its peer holds its SMs from its own arrival. */
-START_TEST(test_sm_held_while_waiting)
+TEST(test_sm_held_while_waiting)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t group = add_group(&f, holding(5, 0.5), c, 2);
@@ -445,10 +423,9 @@ START_TEST(test_sm_held_while_waiting)
 	ck_times(&f, k, 0, 8);
 	ck_reason(&f, m0, SC_BY_PEER, m1);
 }
-END_TEST
 
 /* A member that has to wait for SMs makes its peers wait. */
-START_TEST(test_sm_late_member)
+TEST(test_sm_late_member)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t k = add_node(&f, add_lane(&f, c[0]), kernel(9, 1, 0));
@@ -464,10 +441,9 @@ START_TEST(test_sm_late_member)
 	ck_reason(&f, m1, SC_BY_PEER, m0);
 	ck_assert_double_eq(f.tl.ready_us[m0], 0);
 }
-END_TEST
 
 /* The reference's test 17: the more SMs a collective keeps, the slower a kernel, as 1 / (1 - share). */
-START_TEST(test_sm_split)
+RANGE_TEST(test_sm_split, 1, 300)
 {
 	const uint32_t c = add_class(&f, 1);
 	const double share = _i / 304.0;
@@ -478,12 +454,11 @@ START_TEST(test_sm_split)
 	ck_times(&f, coll, 0, 10000);
 	ck_times(&f, k, 0, 100 / (1 - share));
 }
-END_TEST
 
 /* ---- graphs that cannot end ---- */
 
 /* Two ranks meet two collectives in opposite order. Found by the check and by the run. */
-START_TEST(test_opposite_order)
+TEST(test_opposite_order)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 	const uint32_t lane[2] = {add_lane(&f, c[0]), add_lane(&f, c[1])};
@@ -504,7 +479,6 @@ START_TEST(test_opposite_order)
 	ck_assert_int_eq(f.err.code, SC_EDEADLOCK);
 	ck_assert_str_eq(f.err.text, text);
 }
-END_TEST
 
 /* Each rank's first collective keeps the SMs that the other's needs: legal to the check, no end. */
 static void build_exhausted(double sm)
@@ -525,7 +499,7 @@ static void build_exhausted(double sm)
 	sc_graph_add_dep(&f.g, member[2], delay[0]); /* group 1 on class 0 */
 }
 
-START_TEST(test_exhausted_sms)
+TEST(test_exhausted_sms)
 {
 	build_exhausted(0.6);
 	sc_graph_seal(&f.g);
@@ -536,10 +510,9 @@ START_TEST(test_exhausted_sms)
 				     "node 4 of class 1 waits in group 1 for class 0; "
 				     "node 3 of class 0 waits for SMs held by node 0");
 }
-END_TEST
 
 /* With half the SMs each there is room for both; and a failed run leaves nothing behind. */
-START_TEST(test_run_after_deadlock)
+TEST(test_run_after_deadlock)
 {
 	double total_us;
 
@@ -555,10 +528,9 @@ START_TEST(test_run_after_deadlock)
 	run_ok();
 	ck_assert_double_eq(f.tl.total_us, total_us);
 }
-END_TEST
 
 /* A graph that was not checked: the member that has no node is named. */
-START_TEST(test_incomplete_group)
+TEST(test_incomplete_group)
 {
 	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
 
@@ -568,48 +540,3 @@ START_TEST(test_incomplete_group)
 	ck_assert_str_eq(f.err.text, "wait cycle: node 0 of class 0 waits in group 0 for "
 				     "a member that has no node");
 }
-END_TEST
-
-static Suite *simulate_suite(void)
-{
-	Suite *suite = suite_create("simulate");
-	TCase *flow = tcase_create("flow"), *share = tcase_create("share"),
-	      *sm = tcase_create("sm");
-	TCase *stuck = tcase_create("stuck");
-	TCase *const all[] = {flow, share, sm, stuck};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		tcase_add_checked_fixture(all[i], setup, teardown);
-		suite_add_tcase(suite, all[i]);
-	}
-	tcase_add_test(flow, test_empty);
-	tcase_add_test(flow, test_lane_and_deps);
-	tcase_add_test(flow, test_launch);
-	tcase_add_loop_test(flow, test_launch_queue, 0, 2);
-	tcase_add_loop_test(flow, test_ties, 0, 2);
-	tcase_add_test(flow, test_group);
-	tcase_add_test(flow, test_member_cost);
-	tcase_add_loop_test(flow, test_slowdown, 0, 2);
-	tcase_add_loop_test(flow, test_exact, 0, 2);
-	tcase_add_test(share, test_share_hbm);
-	tcase_add_test(share, test_max_min);
-	tcase_add_test(share, test_latency_is_not_shared);
-	tcase_add_loop_test(share, test_c3_limits, 0, 2);
-	tcase_add_test(share, test_folded_nic);
-	tcase_add_test(share, test_group_rate);
-	tcase_add_test(sm, test_sm_launch_order);
-	tcase_add_loop_test(sm, test_sm_released_together, 0, 6);
-	tcase_add_loop_test(sm, test_sm_expand, 0, 4);
-	tcase_add_loop_test(sm, test_sm_priority, 0, 2);
-	tcase_add_test(sm, test_sm_suspend);
-	tcase_add_test(sm, test_sm_held_while_waiting);
-	tcase_add_test(sm, test_sm_late_member);
-	tcase_add_loop_test(sm, test_sm_split, 1, 300);
-	tcase_add_test(stuck, test_opposite_order);
-	tcase_add_test(stuck, test_exhausted_sms);
-	tcase_add_test(stuck, test_run_after_deadlock);
-	tcase_add_test(stuck, test_incomplete_group);
-	return suite;
-}
-
-TEST_MAIN(simulate_suite)

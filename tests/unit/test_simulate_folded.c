@@ -1,10 +1,6 @@
 /* Folded equals unfolded: ranks that do the same as one class with a multiplicity, or each as a class
  * of its own, give the same times. The graphs here are folded by hand; predict/transformer/parallel.c has its own
  * tests. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/rng.h"
 #include "runner.h"
 #include "sim_fixture.h"
@@ -190,7 +186,7 @@ static void compare(const struct build *one, const struct build *all, uint32_t r
 }
 
 /* Contention on, then off on the same graphs. */
-START_TEST(test_folded)
+LOOP_TEST(test_folded, 160)
 {
 	static struct build one, all;
 	const struct layout *layout = &layouts[_i % 4];
@@ -213,16 +209,3 @@ START_TEST(test_folded)
 	fixture_end(&one.f);
 	fixture_end(&all.f);
 }
-END_TEST
-
-static Suite *folded_suite(void)
-{
-	Suite *suite = suite_create("simulate_folded");
-	TCase *tcase = tcase_create("folded");
-
-	tcase_add_loop_test(tcase, test_folded, 0, 160);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(folded_suite)

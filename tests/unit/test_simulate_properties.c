@@ -1,8 +1,4 @@
 /* What must hold for any graph, on several hundred random ones of each kind. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "predict/engine/simulate_priv.h"
 #include "random_graph.h"
 #include "runner.h"
@@ -37,8 +33,10 @@ static double alone_us(const struct sc_cost *cost)
 	return cost->latency_us + cost->work_us;
 }
 
+FIXTURE(setup, teardown)
+
 /* Longest op <= critical path <= serial sum. */
-START_TEST(test_bounds)
+LOOP_TEST(test_bounds, n_cases(N_GRAPHS))
 {
 	double longest = 0, sum = 0, path = 0;
 
@@ -58,9 +56,8 @@ START_TEST(test_bounds)
 	ck_assert_double_ge(path, longest);
 	ck_assert_double_le(path, sum);
 }
-END_TEST
 
-START_TEST(test_fewer_edges)
+LOOP_TEST(test_fewer_edges, n_cases(N_GRAPHS / 2))
 {
 	double total_us;
 
@@ -72,7 +69,6 @@ START_TEST(test_fewer_edges)
 		ck_assert_double_le(f.tl.total_us, total_us);
 	}
 }
-END_TEST
 
 /* Ids in another order: the same times (to the last bit without sharing, where sums are exact), and
  * then also the same reasons. */
@@ -103,20 +99,18 @@ static void check_order(const struct plan_opts *opts, uint64_t seed)
 	}
 }
 
-START_TEST(test_order_alone)
+LOOP_TEST(test_order_alone, n_cases(N_GRAPHS))
 {
 	check_order(&alone, (uint64_t)_i);
 }
-END_TEST
 
-START_TEST(test_order_shared)
+LOOP_TEST(test_order_shared, n_cases(N_GRAPHS))
 {
 	check_order(&shared, (uint64_t)_i);
 }
-END_TEST
 
 /* Two runs, and a run by a simulator that has never run before, give the same bytes. */
-START_TEST(test_same_bytes)
+LOOP_TEST(test_same_bytes, n_cases(N_GRAPHS))
 {
 	struct sc_timeline again = {0};
 	struct sc_simulator *fresh = sc_simulator_create();
@@ -135,7 +129,6 @@ START_TEST(test_same_bytes)
 	sc_simulator_destroy(fresh);
 	sc_timeline_release(&again);
 }
-END_TEST
 
 /* What ends last takes no longer than alone once all else has ended: it has the SMs that were given back. */
 static void check_last(void)
@@ -159,7 +152,7 @@ static void check_last(void)
 }
 
 /* Order and arrival: nothing starts before what it waits for, nothing runs faster than alone. */
-START_TEST(test_causal)
+LOOP_TEST(test_causal, n_cases(N_GRAPHS))
 {
 	simulate_plan(&shared, (uint64_t)_i);
 	for (size_t i = 0; i < f.g.edges.n; i++)
@@ -179,7 +172,6 @@ START_TEST(test_causal)
 	}
 	check_last();
 }
-END_TEST
 
 /* ---- rates, seen through the observer ---- */
 
@@ -286,7 +278,7 @@ static void check_integrals(const struct seen *seen)
 }
 
 /* Capacity is never exceeded, rates are max-min fair, and over time each does all its work. */
-START_TEST(test_rates)
+LOOP_TEST(test_rates, n_cases(N_GRAPHS / 4))
 {
 	static struct seen seen;
 	size_t n_limited = 0;
@@ -301,10 +293,9 @@ START_TEST(test_rates)
 	}
 	ck_assert_uint_gt(n_limited, 0);
 }
-END_TEST
 
 /* Two that share nothing take as long as the longer; two that need all of one resource, the sum. */
-START_TEST(test_all_or_nothing)
+TEST(test_all_or_nothing)
 {
 	struct sc_rng rng;
 
@@ -324,7 +315,6 @@ START_TEST(test_all_or_nothing)
 		ck_assert_double_eq_tol(f.tl.total_us, same ? a + b : fmax(a, b), 1e-9);
 	}
 }
-END_TEST
 
 /* On one resource: identical activities get identical rates, and one less never slows another. */
 static void check_one_resource(int seed)
@@ -357,12 +347,11 @@ static void check_one_resource(int seed)
 	}
 }
 
-START_TEST(test_one_resource)
+TEST(test_one_resource)
 {
 	for (int i = 0; i < n_cases(N_PAIRS); i++)
 		check_one_resource(i);
 }
-END_TEST
 
 /* Segments follow on each other from 0 to the end, and their owners sum to it. */
 static void check_path(uint32_t last, double end_us)
@@ -385,18 +374,17 @@ static void check_path(uint32_t last, double end_us)
 	ck_assert_double_eq_tol(owned_us, end_us, 1e-9 * (1 + end_us));
 }
 
-START_TEST(test_path_covers)
+LOOP_TEST(test_path_covers, n_cases(N_GRAPHS))
 {
 	simulate_plan(_i % 2 ? &shared : &alone, (uint64_t)_i);
 	check_path(SC_NONE, f.tl.total_us);
 	for (uint32_t i = 0; i < f.g.nodes.n; i++)
 		check_path(i, f.tl.end_us[i]);
 }
-END_TEST
 
 /* A random order of two collectives on each of several ranks: ends if all agree, else both the check
  * and the run name a cycle. */
-START_TEST(test_collective_order)
+LOOP_TEST(test_collective_order, n_cases(N_GRAPHS / 4))
 {
 	struct sc_rng rng;
 	uint32_t classes[4], group[2];
@@ -424,27 +412,3 @@ START_TEST(test_collective_order)
 	ck_assert(!expected || (strstr(f.err.text, "waits in group 0 for class") &&
 				strstr(f.err.text, "waits in group 1 for class")));
 }
-END_TEST
-
-static Suite *properties_suite(void)
-{
-	Suite *suite = suite_create("simulate_properties");
-	TCase *tcase = tcase_create("properties");
-
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_loop_test(tcase, test_bounds, 0, n_cases(N_GRAPHS));
-	tcase_add_loop_test(tcase, test_fewer_edges, 0, n_cases(N_GRAPHS / 2));
-	tcase_add_loop_test(tcase, test_order_alone, 0, n_cases(N_GRAPHS));
-	tcase_add_loop_test(tcase, test_order_shared, 0, n_cases(N_GRAPHS));
-	tcase_add_loop_test(tcase, test_same_bytes, 0, n_cases(N_GRAPHS));
-	tcase_add_loop_test(tcase, test_causal, 0, n_cases(N_GRAPHS));
-	tcase_add_loop_test(tcase, test_rates, 0, n_cases(N_GRAPHS / 4));
-	tcase_add_test(tcase, test_all_or_nothing);
-	tcase_add_test(tcase, test_one_resource);
-	tcase_add_loop_test(tcase, test_path_covers, 0, n_cases(N_GRAPHS));
-	tcase_add_loop_test(tcase, test_collective_order, 0, n_cases(N_GRAPHS / 4));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(properties_suite)

@@ -1,12 +1,6 @@
 /* Means, percentiles and error measures against hand-computed values. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/stats.h"
 #include "runner.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 static struct sc_arena arena;
 static const double tolerance = 1e-12;
@@ -23,14 +17,15 @@ static void tear_down(void)
 
 static const double sample[] = {4.0, 1.0, 3.0, 2.0, 10.0};
 
-START_TEST(test_mean)
+FIXTURE(set_up, tear_down)
+
+TEST(test_mean)
 {
 	ck_assert_double_eq_tol(sc_mean(sample, 5), 4.0, tolerance);
 	ck_assert_double_eq_tol(sc_mean(sample, 1), 4.0, tolerance);
 }
-END_TEST
 
-START_TEST(test_empty)
+TEST(test_empty)
 {
 	struct sc_accuracy accuracy;
 
@@ -43,7 +38,6 @@ START_TEST(test_empty)
 	ck_assert(isnan(accuracy.p90_ape_pct) && isnan(accuracy.geomean_ape_pct));
 	ck_assert(isnan(accuracy.bias_pct));
 }
-END_TEST
 
 static const struct {
 	double pct, value;
@@ -52,7 +46,7 @@ static const struct {
 	{90.0, 7.6}, {95.0, 8.8}, {100.0, 10.0}, {12.5, 1.5},
 };
 
-START_TEST(test_percentile)
+LOOP_TEST(test_percentile, N_OF(percentiles))
 {
 	ck_assert_double_eq_tol(sc_percentile(sample, 5, percentiles[_i].pct, &arena),
 				percentiles[_i].value, tolerance);
@@ -60,16 +54,14 @@ START_TEST(test_percentile)
 				tolerance);
 	ck_assert_double_eq(sample[0], 4.0);
 }
-END_TEST
 
-START_TEST(test_median)
+TEST(test_median)
 {
 	ck_assert_double_eq_tol(sc_median(sample, 5, &arena), 3.0, tolerance);
 	ck_assert_double_eq_tol(sc_median(sample, 4, &arena), 2.5, tolerance);
 }
-END_TEST
 
-START_TEST(test_median_sorting)
+TEST(test_median_sorting)
 {
 	double x[] = {3, 1, 2, 10};
 
@@ -78,9 +70,8 @@ START_TEST(test_median_sorting)
 	ck_assert_double_eq(sc_median_sorting(x, 4), 2.5);
 	ck_assert(isnan(sc_median_sorting(x, 0)));
 }
-END_TEST
 
-START_TEST(test_sort)
+TEST(test_sort)
 {
 	double x[] = {3.0, -1.0, 2.0, -1.0, 1e300, -1e300};
 
@@ -89,10 +80,9 @@ START_TEST(test_sort)
 		ck_assert_double_le(x[i - 1], x[i]);
 	ck_assert_double_eq(x[0], -1e300);
 }
-END_TEST
 
 /* Errors of +10, -20, 0 and +40 %. */
-START_TEST(test_accuracy)
+TEST(test_accuracy)
 {
 	static const double measured[] = {100.0, 50.0, 10.0, 1000.0};
 	static const double predicted[] = {110.0, 40.0, 10.0, 1400.0};
@@ -106,31 +96,9 @@ START_TEST(test_accuracy)
 	ck_assert_double_eq_tol(a.geomean_ape_pct, pow(10.0 * 20.0 * 0.01 * 40.0, 0.25), 1e-9);
 	ck_assert_double_eq_tol(a.bias_pct, 7.5, 1e-9);
 }
-END_TEST
 
-START_TEST(test_ape)
+TEST(test_ape)
 {
 	ck_assert_double_eq_tol(sc_ape_pct(90.0, 100.0), 10.0, tolerance);
 	ck_assert_double_eq_tol(sc_ape_pct(100.0, 80.0), 25.0, tolerance);
 }
-END_TEST
-
-static Suite *stats_suite(void)
-{
-	Suite *suite = suite_create("stats");
-	TCase *tcase = tcase_create("stats");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_mean);
-	tcase_add_test(tcase, test_empty);
-	tcase_add_loop_test(tcase, test_percentile, 0, N_OF(percentiles));
-	tcase_add_test(tcase, test_median);
-	tcase_add_test(tcase, test_median_sorting);
-	tcase_add_test(tcase, test_sort);
-	tcase_add_test(tcase, test_accuracy);
-	tcase_add_test(tcase, test_ape);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(stats_suite)

@@ -1,10 +1,4 @@
 /* Memory of whole requests: which micro-batches, layers and replicas a rank holds. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "base/units.h"
 #include "models/activations.h"
@@ -82,7 +76,9 @@ static struct sc_memory predict(const char *overrides)
 	"megatron-lm model.family=gpt model.vocab=1024 gpus=4 parallel.pp=4 training.micro_batch=1 " \
 	"training.recompute=none "
 
-START_TEST(first_stage_holds_as_many_micro_batches_as_stages)
+FIXTURE(set_up, tear_down)
+
+TEST(first_stage_holds_as_many_micro_batches_as_stages)
 {
 	double one = predict(PIPELINE "training.global_batch=1").activations_gib;
 	double two = predict(PIPELINE "training.global_batch=2").activations_gib;
@@ -99,9 +95,8 @@ START_TEST(first_stage_holds_as_many_micro_batches_as_stages)
 	ck_assert_double_eq_tol(many, four, TOLERANCE);
 	ck_assert_double_eq_tol((all - many) * SC_BYTES_PER_GIB, 28 * each, 1);
 }
-END_TEST
 
-START_TEST(interleaving_holds_more)
+TEST(interleaving_holds_more)
 {
 	double plain = predict(PIPELINE "training.global_batch=32").activations_gib;
 	double two = predict(PIPELINE "training.global_batch=32 parallel.virtual_stages=2")
@@ -110,9 +105,8 @@ START_TEST(interleaving_holds_more)
 	ck_assert_double_gt(two, plain);
 	ck_assert_double_lt(two, plain * (1 + 3.0 / 8) + TOLERANCE);
 }
-END_TEST
 
-START_TEST(hybrid_sharding_spreads_over_fewer)
+TEST(hybrid_sharding_spreads_over_fewer)
 {
 #define SHARDED \
 	"torchtitan model.family=llama gpus=16 training.global_batch=16 parallel.sharding=fsdp "
@@ -121,9 +115,8 @@ START_TEST(hybrid_sharding_spreads_over_fewer)
 	ck_assert_double_eq_tol(some.weights_gib, 4 * all.weights_gib, TOLERANCE);
 	ck_assert_double_eq_tol(some.optimizer_gib, 4 * all.optimizer_gib, TOLERANCE);
 }
-END_TEST
 
-START_TEST(experts_spread_over_expert_ranks)
+TEST(experts_spread_over_expert_ranks)
 {
 #define MIXTURE                                                          \
 	"megatron-core model.family=moe gpus=8 training.global_batch=8 " \
@@ -137,7 +130,6 @@ START_TEST(experts_spread_over_expert_ranks)
 	ck_assert_double_eq_tol(predict(MIXTURE "1").optimizer_gib,
 				predict(MIXTURE "8").optimizer_gib, 1e-6);
 }
-END_TEST
 
 /* ---- laws, over random requests ---- */
 
@@ -185,7 +177,7 @@ static void is_all(const char *text, const char *what, double got, double want)
 }
 
 /* What each rank has of it, sharded or replicated, adds up to what one GPU has, as often as there are copies. */
-START_TEST(gpus_hold_all_and_no_more)
+TEST(gpus_hold_all_and_no_more)
 {
 	static const char *const SHARDING[] = {"none", "zero1", "zero2", "zero3", "fsdp"};
 	static const char *const SOFTWARE[] = {"megatron-core", "torchtitan", "megatron-bridge",
@@ -253,9 +245,8 @@ START_TEST(gpus_hold_all_and_no_more)
 	}
 	ck_assert_int_gt(n_tried, n_cases(N_RANDOM) / 8);
 }
-END_TEST
 
-START_TEST(one_replica_is_not_sharded)
+TEST(one_replica_is_not_sharded)
 {
 #define TWO_STAGES                                                                    \
 	"torchtitan model.family=llama gpus=2 parallel.pp=2 training.global_batch=4 " \
@@ -264,10 +255,9 @@ START_TEST(one_replica_is_not_sharded)
 
 	ck_assert_double_eq_tol(two.gradients_gib, one.gradients_gib, TOLERANCE);
 }
-END_TEST
 
 /* But for the layer that runs again. */
-START_TEST(recomputing_more_takes_no_more)
+TEST(recomputing_more_takes_no_more)
 {
 	static const char *const SCHEDULE[] = {"1f1b",   "gpipe", "interleaved", "zb-h1",
 					       "zb-h2",  "zb-1p", "zb-2p",       "zb-v",
@@ -318,23 +308,3 @@ START_TEST(recomputing_more_takes_no_more)
 	}
 	ck_assert_int_gt(n_tried, n_cases(N_RANDOM) / 8);
 }
-END_TEST
-
-static Suite *summarize_memory_suite(void)
-{
-	Suite *suite = suite_create("summarize_memory");
-	TCase *tcase = tcase_create("summarize_memory");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, first_stage_holds_as_many_micro_batches_as_stages);
-	tcase_add_test(tcase, interleaving_holds_more);
-	tcase_add_test(tcase, hybrid_sharding_spreads_over_fewer);
-	tcase_add_test(tcase, experts_spread_over_expert_ranks);
-	tcase_add_test(tcase, one_replica_is_not_sharded);
-	tcase_add_test(tcase, gpus_hold_all_and_no_more);
-	tcase_add_test(tcase, recomputing_more_takes_no_more);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(summarize_memory_suite)

@@ -1,7 +1,4 @@
 /* Sweeps: what a worker keeps from one case to the next never shows. */
-#include <check.h>
-#include <string.h>
-
 #include "base/rng.h"
 #include "request_fixture.h"
 #include "runner.h"
@@ -74,8 +71,10 @@ static void check_same(const struct sc_outcome *a, const struct sc_outcome *b, s
 		      "row %zu: %.17g, %.17g", row, a->iteration_ms, b->iteration_ms);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Cases in any order, some twice, through one predictor give what each gives a new one. */
-START_TEST(no_case_depends_on_those_before)
+TEST(no_case_depends_on_those_before)
 {
 	const size_t n = (size_t)n_cases(N_ORDERS);
 	size_t *rows = sc_arena_calloc(&arena, n, sizeof(*rows));
@@ -89,9 +88,8 @@ START_TEST(no_case_depends_on_those_before)
 	for (size_t i = 0; i < n; i++)
 		check_same(&together[i], sweep(&rows[i], 1, 1), rows[i]);
 }
-END_TEST
 
-START_TEST(threads_do_not_show)
+TEST(threads_do_not_show)
 {
 	const struct sc_outcome *one = sweep(NULL, 0, 1);
 
@@ -102,19 +100,3 @@ START_TEST(threads_do_not_show)
 			check_same(&one[row], &many[row], row);
 	}
 }
-END_TEST
-
-static Suite *sweep_suite(void)
-{
-	TCase *all = tcase_create("all");
-	Suite *suite = suite_create("sweep");
-
-	tcase_add_checked_fixture(all, set_up, tear_down);
-	tcase_set_timeout(all, 120);
-	tcase_add_test(all, no_case_depends_on_those_before);
-	tcase_add_test(all, threads_do_not_show);
-	suite_add_tcase(suite, all);
-	return suite;
-}
-
-TEST_MAIN(sweep_suite)

@@ -1,12 +1,6 @@
 /* Lists of tables: what a row becomes, and the message of everything that is wrong with one. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/embedding/table_csv.h"
 #include "runner.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -34,7 +28,9 @@ static int read_text(const char *text)
 	return sc_tables_read_csv(&csv, &arena, &list, &err);
 }
 
-START_TEST(all_columns)
+FIXTURE(set_up, tear_down)
+
+TEST(all_columns)
 {
 	ck_assert_int_eq(read_text("name,rows,dim,pooling_factor,count,features,dtype,weighted,"
 				   "sequence,zipf,notes\n"
@@ -57,24 +53,21 @@ START_TEST(all_columns)
 	ck_assert_double_eq_tol(list.at[1].reuse.zipf, 1.05, 1e-12);
 	ck_assert(!list.at[1].weighted && list.at[1].sequence);
 }
-END_TEST
 
-START_TEST(storage_is_dtype)
+TEST(storage_is_dtype)
 {
 	ck_assert_int_eq(read_text("name,rows,dim,pooling,storage\na,1,4,1,bf16\n"), 0);
 	ck_assert_int_eq(list.at[0].storage, SC_BF16 + 1);
 	ck_assert_int_eq(list.at[0].dtype, SC_BF16);
 }
-END_TEST
 
-START_TEST(published_names)
+TEST(published_names)
 {
 	ck_assert_int_eq(
 		read_text("table,rows,dim,pooling,source\na_1,10,4,0.5,s\na_01,10,4,1,s\n"), 0);
 	ck_assert_uint_eq(list.n, 2);
 	ck_assert_double_eq_tol(list.at[0].pooling, 0.5, 1e-12);
 }
-END_TEST
 
 #define HEAD "name,rows,dim,pooling\n"
 static const struct {
@@ -117,7 +110,7 @@ static const struct {
 	 "t.csv:1:23: error: column \"colour\" is none of a list of tables"},
 };
 
-START_TEST(bad_lists)
+LOOP_TEST(bad_lists, N_OF(bad))
 {
 	char buf[600];
 
@@ -125,28 +118,9 @@ START_TEST(bad_lists)
 	ck_assert_str_eq(sc_err_format(&err, buf, sizeof(buf)), bad[_i].message);
 	ck_assert_uint_eq(list.n, 0);
 }
-END_TEST
 
-START_TEST(missing_file)
+TEST(missing_file)
 {
 	ck_assert_int_eq(sc_tables_load_csv("no/such.csv", &arena, &list, &err), -SC_EIO);
 	ck_assert_uint_eq(list.n, 0);
 }
-END_TEST
-
-static Suite *table_csv_suite(void)
-{
-	Suite *suite = suite_create("table_csv");
-	TCase *tcase = tcase_create("table_csv");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, all_columns);
-	tcase_add_test(tcase, storage_is_dtype);
-	tcase_add_test(tcase, published_names);
-	tcase_add_loop_test(tcase, bad_lists, 0, (int)N_OF(bad));
-	tcase_add_test(tcase, missing_file);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(table_csv_suite)

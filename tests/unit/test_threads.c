@@ -1,9 +1,6 @@
 /* The parallel loop: every item once, contexts apart, the lowest failure reported. */
-#include <check.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/threads.h"
 #include "runner.h"
@@ -61,7 +58,9 @@ static const struct {
 	{4, 0, 1},   {4, 100, 1000}, {3, 1, 1},       {4, 101, 10},
 };
 
-START_TEST(test_every_item_once)
+FIXTURE(set_up, NULL)
+
+LOOP_TEST(test_every_item_once, N_OF(shapes))
 {
 	struct sc_work work = {
 		.n_items = shapes[_i].n_items,
@@ -81,10 +80,9 @@ START_TEST(test_every_item_once)
 		n += contexts[i].n;
 	ck_assert_uint_eq(n, shapes[_i].n_items);
 }
-END_TEST
 
 /* Whatever the timing: the lowest of the failing items, and all before it have run. */
-START_TEST(test_lowest_failure)
+LOOP_TEST(test_lowest_failure, 20)
 {
 	struct sc_work work = {
 		.n_items = N_ITEMS,
@@ -101,9 +99,8 @@ START_TEST(test_lowest_failure)
 	for (size_t i = 0; i <= 1001; i++)
 		ck_assert_int_eq(shared.runs[i], 1);
 }
-END_TEST
 
-START_TEST(test_stops_after_a_failure)
+TEST(test_stops_after_a_failure)
 {
 	struct sc_work work = {
 		.n_items = N_ITEMS, .n_jobs = 1, .item = run_item, .shared = &shared};
@@ -113,9 +110,8 @@ START_TEST(test_stops_after_a_failure)
 	ck_assert_int_eq(shared.runs[0], 1);
 	ck_assert_int_eq(shared.runs[1], 0);
 }
-END_TEST
 
-START_TEST(test_first_error_stays)
+TEST(test_first_error_stays)
 {
 	struct sc_work work = {.n_items = 10, .n_jobs = 2, .item = run_item, .shared = &shared};
 
@@ -124,7 +120,6 @@ START_TEST(test_first_error_stays)
 	ck_assert_int_eq(sc_parallel_for(&work, &err), -SC_EVALUE);
 	ck_assert_str_eq(err.text, "before");
 }
-END_TEST
 
 /* The caller's thread takes items too, one or several at a time; with `fail` the third part fails. */
 struct beside {
@@ -153,7 +148,7 @@ static void take_beside(struct sc_pool *pool, void *arg)
 	}
 }
 
-START_TEST(test_beside)
+LOOP_TEST(test_beside, 20)
 {
 	struct beside b = {&shared, 1 + (size_t)_i % 50, 0, false};
 	struct sc_work work = {.n_items = N_ITEMS,
@@ -172,28 +167,8 @@ START_TEST(test_beside)
 	else
 		ck_assert_uint_lt(b.n_parts, 3);
 }
-END_TEST
 
-START_TEST(test_cpu_count)
+TEST(test_cpu_count)
 {
 	ck_assert_uint_ge(sc_cpu_count(), 1);
 }
-END_TEST
-
-static Suite *threads_suite(void)
-{
-	Suite *suite = suite_create("threads");
-	TCase *tcase = tcase_create("threads");
-
-	tcase_add_checked_fixture(tcase, set_up, NULL);
-	tcase_add_loop_test(tcase, test_every_item_once, 0, sizeof(shapes) / sizeof(shapes[0]));
-	tcase_add_loop_test(tcase, test_lowest_failure, 0, 20);
-	tcase_add_loop_test(tcase, test_beside, 0, 20);
-	tcase_add_test(tcase, test_stops_after_a_failure);
-	tcase_add_test(tcase, test_first_error_stays);
-	tcase_add_test(tcase, test_cpu_count);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(threads_suite)

@@ -1,6 +1,4 @@
 /* Graphs of a node: rings that are searched on them, ports, NICs that share PCIe. */
-#include <string.h>
-
 #include "base/rng.h"
 #include "core/machine/topology_priv.h"
 #include "runner.h"
@@ -34,7 +32,9 @@ static const struct {
 	double lines;
 } CUBE[] = {{2, 1}, {3, 2}, {4, 4}, {5, 2}, {6, 2}, {7, 4}, {8, 6}};
 
-START_TEST(cube_mesh)
+FIXTURE(setup, teardown)
+
+LOOP_TEST(cube_mesh, N_OF(CUBE))
 {
 	struct sc_topology t;
 
@@ -42,10 +42,9 @@ START_TEST(cube_mesh)
 	ck_assert_double_eq_tol(sc_topology_port_gbps(&t), 150, 1e-9);
 	ck_assert_double_eq_tol(total(&t, CUBE[_i].n), 25 * CUBE[_i].lines, 1e-9);
 }
-END_TEST
 
 /* Any subset: those of one square are like those of the other. */
-START_TEST(subsets)
+TEST(subsets)
 {
 	struct sc_topology t;
 	struct sc_topo_rings low, high;
@@ -56,7 +55,6 @@ START_TEST(subsets)
 	ck_assert_double_eq_tol(low.n * low.gbps, high.n * high.gbps, 1e-9);
 	ck_assert_int_eq(low.pcie, 0);
 }
-END_TEST
 
 static void random_graph(struct sc_rng *rng, int n, double scale, struct sc_topology *out)
 {
@@ -73,7 +71,7 @@ static void random_graph(struct sc_rng *rng, int n, double scale, struct sc_topo
 }
 
 /* Rings never exceed the least port, and follow the links' rate. */
-START_TEST(rings_within_ports)
+LOOP_TEST(rings_within_ports, 60)
 {
 	const int n = 3 + _i % 6;
 	struct sc_topology t, faster;
@@ -95,7 +93,6 @@ START_TEST(rings_within_ports)
 	ck_assert_double_le(got, least + 1e-9);
 	ck_assert_double_eq_tol(total(&faster, n), 2 * got, 1e-6);
 }
-END_TEST
 
 static const char NODE[] =
 	"<system version='1'><cpu numaid='0' vendor='AuthenticAMD'>"
@@ -109,7 +106,7 @@ static const char NODE[] =
 	"</pci></cpu></system>";
 
 /* Generation 3 of PCIe is less than the NIC's 25 GB/s; its links are two, one each way. */
-START_TEST(nic_behind_pcie)
+TEST(nic_behind_pcie)
 {
 	struct sc_err err = {.code = SC_OK};
 	struct sc_topology t;
@@ -127,7 +124,6 @@ START_TEST(nic_behind_pcie)
 	ck_assert_double_eq_tol(w.nic_latency_us, 3, 1e-9);
 	ck_assert_double_eq_tol(sc_wiring_share(&w, 2), 1, 1e-9);
 }
-END_TEST
 
 static void wiring_of(const char *text, const char *file, struct sc_wiring *out)
 {
@@ -142,7 +138,7 @@ static void wiring_of(const char *text, const char *file, struct sc_wiring *out)
 
 /* RCCL names links of its own, under the class of an accelerator; the case of a bus does not count; what leads to a
  * GPU that is not in the file is left out. */
-START_TEST(links_by_name)
+LOOP_TEST(links_by_name, 5)
 {
 	static const char *const links[] = {
 		"<nvlink target='0B' count='4'/>",
@@ -162,10 +158,9 @@ START_TEST(links_by_name)
 	ck_assert_double_eq_tol(w.port_links, 4, 1e-9);
 	ck_assert_double_eq_tol(w.share[2], 1, 1e-9);
 }
-END_TEST
 
 /* As many NICs and links as a file may have: a search each. */
-START_TEST(many_nics)
+TEST(many_nics)
 {
 	enum { GPUS = 128, NICS = 800 };
 	struct sc_topo_builder b = {.nodes = {.n = 0}};
@@ -188,11 +183,10 @@ START_TEST(many_nics)
 	sc_topo_take(&b, &arena, &t);
 	ck_assert_double_eq_tol(sc_topology_nic_gbps(&t), 16.0 / NICS, 1e-9);
 }
-END_TEST
 
 /* Two of four without NVLink between their pairs: rings through all go over PCIe. */
 /* Links that are wider one way stay so, and a ring is as fast as the narrower; an unknown cell: tests/invalid. */
-START_TEST(one_way_wider)
+TEST(one_way_wider)
 {
 	static const char text[] = "     GPU0 GPU1\nGPU0  X   NV4\nGPU1 NV2   X\n";
 	const struct sc_source source = {text, sizeof(text) - 1, "x.txt"};
@@ -208,11 +202,10 @@ START_TEST(one_way_wider)
 	ck_assert_double_eq_tol(gbps[1], 2 * SC_TOPO_LINK_GBPS, 1e-9);
 	ck_assert_double_le(total(&t, 2), 2 * SC_TOPO_LINK_GBPS * (1 + 1e-9));
 }
-END_TEST
 
 /* Two on one link get half of it each, and a third on another link all it asks for; one that has less leaves more to the
  * other; what is lost by none is not taken from anyone. */
-START_TEST(links_are_shared)
+TEST(links_are_shared)
 {
 	struct sc_topo_link links[] = {{0, 1, 100, true}, {2, 3, 100, true}};
 	const struct sc_topology t = {.links = links, .n_nodes = 4, .n_links = 2};
@@ -232,10 +225,9 @@ START_TEST(links_are_shared)
 	sc_topology_share(&t, few, 2, share);
 	ck_assert_double_eq_tol(share[0] + share[1], 2, 1e-9);
 }
-END_TEST
 
 /* What rings put on links is what they move, and no link has more than it carries. */
-START_TEST(rings_load_links)
+TEST(rings_load_links)
 {
 	struct sc_topology t;
 	struct sc_topo_rings rings;
@@ -250,9 +242,8 @@ START_TEST(rings_load_links)
 	}
 	ck_assert_double_eq_tol(out, rings.n * rings.gbps, 1e-9);
 }
-END_TEST
 
-START_TEST(pairs)
+TEST(pairs)
 {
 	static const char text[] = "\033[4m\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\033[0m\n"
 				   "GPU0\t X \tNV4\tSYS\tSYS\t0\nGPU1\tNV4\t X \tSYS\tSYS\t0\n"
@@ -265,26 +256,3 @@ START_TEST(pairs)
 	ck_assert_double_gt(w.pcie_gbps[4], 1);
 	ck_assert_int_eq(w.is_mesh || w.has_switch, 0);
 }
-END_TEST
-
-static Suite *topology_suite(void)
-{
-	Suite *s = suite_create("topology");
-	TCase *tc = tcase_create("graphs");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_loop_test(tc, cube_mesh, 0, sizeof(CUBE) / sizeof(CUBE[0]));
-	tcase_add_test(tc, subsets);
-	tcase_add_loop_test(tc, rings_within_ports, 0, 60);
-	tcase_add_test(tc, nic_behind_pcie);
-	tcase_add_loop_test(tc, links_by_name, 0, 5);
-	tcase_add_test(tc, many_nics);
-	tcase_add_test(tc, pairs);
-	tcase_add_test(tc, one_way_wider);
-	tcase_add_test(tc, links_are_shared);
-	tcase_add_test(tc, rings_load_links);
-	suite_add_tcase(s, tc);
-	return s;
-}
-
-TEST_MAIN(topology_suite)

@@ -1,8 +1,4 @@
 /* The pieces of trace files: checksums, sorting, columns of rows and texts. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runner.h"
 #include "trace/format/crc32c.h"
 #include "trace/format/row_sort.h"
@@ -10,7 +6,7 @@
 
 /* --- checksum --- */
 
-START_TEST(test_crc_known)
+TEST(test_crc_known)
 {
 	static const uint8_t zeros[32];
 
@@ -19,9 +15,8 @@ START_TEST(test_crc_known)
 	ck_assert_uint_eq(sc_crc32c(0, zeros, sizeof(zeros)), 0x8A9136AAu);
 	ck_assert_uint_eq(sc_crc32c(0, "", 0), 0);
 }
-END_TEST
 
-START_TEST(test_crc_in_pieces)
+TEST(test_crc_in_pieces)
 {
 	const char *text = "a text that is longer than one word of eight bytes";
 	size_t n = strlen(text);
@@ -30,7 +25,6 @@ START_TEST(test_crc_in_pieces)
 		ck_assert_uint_eq(sc_crc32c(sc_crc32c(0, text, i), text + i, n - i),
 				  sc_crc32c(0, text, n));
 }
-END_TEST
 
 /* --- sorting --- */
 
@@ -47,7 +41,7 @@ static const unsigned sorts[][3] = {{0, 8, 8},      {1, 8, 8},      {40, 3, 2},
 				    {1000, 64, 32}, {1000, 4, 1},   {5000, 40, 0},
 				    {5000, 0, 3},   {5000, 12, 20}, {16384, 33, 4}};
 
-START_TEST(test_sort)
+LOOP_TEST(test_sort, N_OF(sorts))
 {
 	size_t n = sorts[_i][0];
 	struct sc_row_key *keys = calloc(2 * n + 1, sizeof(*keys)), *sorted;
@@ -70,7 +64,6 @@ START_TEST(test_sort)
 	}
 	free(keys);
 }
-END_TEST
 
 /* --- columns --- */
 
@@ -121,6 +114,8 @@ static void tear_down(void)
 	free(payload.at);
 }
 
+FIXTURE(set_up, tear_down)
+
 static void expect_same(size_t n)
 {
 	ck_assert(sc_columns_get(coder, (struct sc_slice){payload.at, payload.at + payload.n},
@@ -135,7 +130,7 @@ static void expect_same(size_t n)
 	}
 }
 
-START_TEST(test_random_rows)
+LOOP_TEST(test_random_rows, 4)
 {
 	static const size_t counts[] = {1, 2, 1000, SC_FRAME_MAX_ROWS};
 	size_t n = counts[_i];
@@ -152,9 +147,8 @@ START_TEST(test_random_rows)
 	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	expect_same(n);
 }
-END_TEST
 
-START_TEST(test_limits)
+TEST(test_limits)
 {
 	rows[0] = (struct row){INT64_MIN, INT64_MAX, UINT32_MAX, INT32_MIN, UINT16_MAX, UINT8_MAX};
 	rows[1] = (struct row){INT64_MAX, INT64_MIN, 0, INT32_MAX, 0, 0};
@@ -162,9 +156,8 @@ START_TEST(test_limits)
 	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, 3}, rows, &payload);
 	expect_same(3);
 }
-END_TEST
 
-START_TEST(test_order)
+TEST(test_order)
 {
 	const uint32_t order[] = {2, 0, 1};
 
@@ -177,10 +170,9 @@ START_TEST(test_order)
 	ck_assert_uint_eq(got[1].name, 10);
 	ck_assert_uint_eq(got[2].name, 11);
 }
-END_TEST
 
 /* Columns that say nothing cost nothing; regular ones next to nothing. */
-START_TEST(test_cheap_columns)
+TEST(test_cheap_columns)
 {
 	const size_t n = SC_FRAME_MAX_ROWS;
 
@@ -192,10 +184,9 @@ START_TEST(test_cheap_columns)
 	ck_assert_uint_lt(payload.n, 64);
 	expect_same(n);
 }
-END_TEST
 
 /* A kernel takes about as long as when it ran before, whatever runs between. */
-START_TEST(test_duration_by_name)
+TEST(test_duration_by_name)
 {
 	const size_t n = 4096;
 	size_t n_by_name;
@@ -214,10 +205,9 @@ START_TEST(test_duration_by_name)
 	sc_columns_put(coder, &(struct sc_row_set){&FORMAT, NULL, n}, rows, &payload);
 	ck_assert_uint_lt(n_by_name, payload.n);
 }
-END_TEST
 
 /* Microseconds cost no more than their number, in columns of any length. */
-START_TEST(test_units)
+LOOP_TEST(test_units, 2)
 {
 	const size_t n = _i ? SC_FRAME_MAX_ROWS : 1000;
 	uint64_t state = 6;
@@ -237,9 +227,8 @@ START_TEST(test_units)
 	ck_assert_uint_lt(n_micro, n * 7 / 8);
 	ck_assert_uint_gt(payload.n, n * 3 / 2);
 }
-END_TEST
 
-START_TEST(test_unknown_columns_are_skipped)
+TEST(test_unknown_columns_are_skipped)
 {
 	for (size_t i = 0; i < 100; i++)
 		rows[i] = (struct row){.dur = (int64_t)i, .name = (uint32_t)i, .flags = 7};
@@ -250,9 +239,8 @@ START_TEST(test_unknown_columns_are_skipped)
 	ck_assert_uint_eq(got[99].flags, 7);
 	ck_assert_int_eq(got[99].dur, 0);
 }
-END_TEST
 
-START_TEST(test_texts)
+TEST(test_texts)
 {
 	struct sc_text texts[] = {{"gemm", 4}, {"", 0}, {"a longer name, a longer name", 28}},
 		       read[3];
@@ -269,7 +257,6 @@ START_TEST(test_texts)
 	ck_assert(!sc_columns_get_texts(
 		coder, (struct sc_slice){payload.at, payload.at + payload.n - 1}, read, 3));
 }
-END_TEST
 
 /* Bytes of a payload that is wrong, for one row. */
 static const struct {
@@ -300,16 +287,15 @@ static const struct {
 	{"unpacks to too much", {1, 0x81, 0xFF, 0xFF, 0xFF, 0x7F, 1, 0}, 8},
 };
 
-START_TEST(test_bad_payload)
+LOOP_TEST(test_bad_payload, N_OF(bads))
 {
 	ck_assert_msg(!sc_columns_get(
 			      coder, (struct sc_slice){bads[_i].bytes, bads[_i].bytes + bads[_i].n},
 			      &(struct sc_row_set){&FORMAT, NULL, 1}, got),
 		      "%s", bads[_i].what);
 }
-END_TEST
 
-START_TEST(test_column_given_twice)
+TEST(test_column_given_twice)
 {
 	static const uint8_t twice[] = {1, 1, 1, 1, 4, 1, 1, 1, 1, 6};
 
@@ -317,29 +303,3 @@ START_TEST(test_column_given_twice)
 				 &(struct sc_row_set){&FORMAT, NULL, 1}, got));
 	ck_assert_uint_eq(got[0].name, 2);
 }
-END_TEST
-
-static Suite *trace_columns_suite(void)
-{
-	Suite *suite = suite_create("trace_columns");
-	TCase *tcase = tcase_create("trace_columns");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_crc_known);
-	tcase_add_test(tcase, test_crc_in_pieces);
-	tcase_add_loop_test(tcase, test_sort, 0, sizeof(sorts) / sizeof(sorts[0]));
-	tcase_add_loop_test(tcase, test_random_rows, 0, 4);
-	tcase_add_test(tcase, test_limits);
-	tcase_add_test(tcase, test_order);
-	tcase_add_test(tcase, test_cheap_columns);
-	tcase_add_test(tcase, test_duration_by_name);
-	tcase_add_loop_test(tcase, test_units, 0, 2);
-	tcase_add_test(tcase, test_unknown_columns_are_skipped);
-	tcase_add_test(tcase, test_texts);
-	tcase_add_loop_test(tcase, test_bad_payload, 0, sizeof(bads) / sizeof(bads[0]));
-	tcase_add_test(tcase, test_column_given_twice);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(trace_columns_suite)

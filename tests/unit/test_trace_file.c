@@ -1,8 +1,4 @@
 /* Trace files: what goes in comes out; files that are cut, damaged, newer or hostile. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runner.h"
 #include "trace/format/crc32c.h"
 #include "trace/format/trace_frames.h"
@@ -100,7 +96,9 @@ static void expect_fixture(unsigned n)
 
 static const unsigned sizes[] = {0, 1, 300, 3 * SC_FRAME_MAX_ROWS + 5};
 
-START_TEST(test_round_trip)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(test_round_trip, N_OF(sizes))
 {
 	fixture_write(scratch_path, sizes[_i]);
 	fixture_load(scratch_path, &trace);
@@ -110,10 +108,9 @@ START_TEST(test_round_trip)
 	expect_fixture(sizes[_i]);
 	sc_trace_release(&trace);
 }
-END_TEST
 
 /* Frames that overlap in time are merged; what starts together stays as it was added. */
-START_TEST(test_order)
+LOOP_TEST(test_order, 2)
 {
 	const unsigned n = 3 * SC_FRAME_MAX_ROWS + 100;
 	struct sc_trace_writer *w;
@@ -136,9 +133,8 @@ START_TEST(test_order)
 	}
 	sc_trace_release(&trace);
 }
-END_TEST
 
-START_TEST(test_facts)
+TEST(test_facts)
 {
 	fixture_write(scratch_path, 10);
 	fixture_load(scratch_path, &trace);
@@ -157,10 +153,9 @@ START_TEST(test_facts)
 	ck_assert_str_eq(trace.gaps.at[0].reason, "buffers were full");
 	sc_trace_release(&trace);
 }
-END_TEST
 
 /* More of each than one frame holds. */
-START_TEST(test_many_facts)
+TEST(test_many_facts)
 {
 	const unsigned n = 3000;
 	struct sc_trace_writer *w;
@@ -182,9 +177,8 @@ START_TEST(test_many_facts)
 	ck_assert_str_eq(trace.gaps.at[n - 1].reason, "key.2999");
 	sc_trace_release(&trace);
 }
-END_TEST
 
-START_TEST(test_equal_entries_have_one_id)
+TEST(test_equal_entries_have_one_id)
 {
 	struct sc_trace_lane lane = {.is_stream = 1, .stream = 7};
 	struct sc_trace_config config = {.registers = 3};
@@ -210,10 +204,9 @@ START_TEST(test_equal_entries_have_one_id)
 	ck_assert_uint_eq(sc_trace_writer_comm(w, &comm), 2);
 	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
 }
-END_TEST
 
 /* Many and long strings: several frames; longer than 64 KiB is cut. */
-START_TEST(test_long_strings)
+TEST(test_long_strings)
 {
 	const size_t n_long = 70000, n_strings = 20000;
 	struct sc_trace_writer *w;
@@ -239,11 +232,10 @@ START_TEST(test_long_strings)
 	sc_trace_release(&trace);
 	free(big);
 }
-END_TEST
 
 /* --- parts of a file --- */
 
-START_TEST(test_classes)
+TEST(test_classes)
 {
 	struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_MARK};
 
@@ -254,9 +246,8 @@ START_TEST(test_classes)
 		ck_assert(opts.classes >> trace.events.at[i].cls & 1);
 	sc_trace_release(&trace);
 }
-END_TEST
 
-START_TEST(test_window)
+TEST(test_window)
 {
 	struct sc_trace_load_opts opts = {.first_ns = 50000, .last_ns = 60000};
 	unsigned n_inside = 0;
@@ -272,9 +263,8 @@ START_TEST(test_window)
 	ck_assert_uint_eq(trace.events.n, n_inside);
 	sc_trace_release(&trace);
 }
-END_TEST
 
-START_TEST(test_tables_only)
+TEST(test_tables_only)
 {
 	struct sc_trace_load_opts opts = {.skip_events = true};
 
@@ -284,7 +274,6 @@ START_TEST(test_tables_only)
 	ck_assert_uint_gt(trace.strings.n, 100);
 	sc_trace_release(&trace);
 }
-END_TEST
 
 static int add_up(void *ctx, const struct sc_trace *tables, const struct sc_trace_event *event,
 		  struct sc_err *failed)
@@ -298,7 +287,7 @@ static int add_up(void *ctx, const struct sc_trace *tables, const struct sc_trac
 	return sum[0] == sum[2] ? sc_err_set(failed, SC_EVALUE, "enough") : 0;
 }
 
-START_TEST(test_scan)
+TEST(test_scan)
 {
 	int64_t sum[3] = {0}, want = 0;
 
@@ -316,7 +305,6 @@ START_TEST(test_scan)
 	ck_assert_int_eq(sum[0], 77);
 	sc_trace_release(&trace);
 }
-END_TEST
 
 static void expect_stat(const struct sc_trace_info *info, int64_t n)
 {
@@ -336,7 +324,7 @@ static void expect_stat(const struct sc_trace_info *info, int64_t n)
 }
 
 /* By the index, and by a scan when there is none. */
-START_TEST(test_stat)
+TEST(test_stat)
 {
 	struct sc_trace_info info;
 	unsigned char *bytes;
@@ -357,7 +345,6 @@ START_TEST(test_stat)
 	sc_trace_release(&trace);
 	free(bytes);
 }
-END_TEST
 
 /* --- cut and damaged files --- */
 
@@ -487,7 +474,7 @@ static size_t whole_events(const unsigned char *bytes, size_t end)
 /* Every byte of a small file is cut at, or damaged. */
 enum { N_SMALL = 40 };
 
-START_TEST(test_cut_anywhere)
+TEST(test_cut_anywhere)
 {
 	unsigned char *bytes;
 	size_t n, most = 0;
@@ -515,11 +502,10 @@ START_TEST(test_cut_anywhere)
 	ck_assert_uint_eq(most, N_SMALL);
 	free(bytes);
 }
-END_TEST
 
 /* A changed byte costs the frame, or the part of a bundle, that it is in; in the head of a part, those
  * behind it as well, and in the head of the bundle all. */
-START_TEST(test_damage_anywhere)
+TEST(test_damage_anywhere)
 {
 	const size_t n_class = (N_SMALL + SC_N_EVENT_CLASSES - 1) / SC_N_EVENT_CLASSES;
 	size_t n, n_costly = 0;
@@ -544,11 +530,10 @@ START_TEST(test_damage_anywhere)
 	ck_assert_int_lt((int)n_costly, n_cases((int)n) / 8);
 	free(bytes);
 }
-END_TEST
 
 /* Tables stand twice in a file that is much larger than they are. */
 enum { N_LARGE = 40000 };
-START_TEST(test_damaged_tables)
+LOOP_TEST(test_damaged_tables, 5)
 {
 	static const unsigned types[] = {SC_FRAME_STRINGS, SC_FRAME_LANES, SC_FRAME_CONFIGS,
 					 SC_FRAME_COMMS, SC_FRAME_IDENTITY};
@@ -583,10 +568,9 @@ START_TEST(test_damaged_tables)
 	sc_trace_release(&trace);
 	free(bytes);
 }
-END_TEST
 
 /* Bytes of a block device that were never written. */
-START_TEST(test_hole_in_the_middle)
+TEST(test_hole_in_the_middle)
 {
 	unsigned char *bytes;
 	size_t n;
@@ -610,9 +594,8 @@ START_TEST(test_hole_in_the_middle)
 	sc_trace_release(&trace);
 	free(bytes);
 }
-END_TEST
 
-START_TEST(test_zeros_behind_a_cut)
+TEST(test_zeros_behind_a_cut)
 {
 	unsigned char *bytes;
 	size_t n;
@@ -627,11 +610,10 @@ START_TEST(test_zeros_behind_a_cut)
 	sc_trace_release(&trace);
 	free(bytes);
 }
-END_TEST
 
 /* --- other versions --- */
 
-START_TEST(test_unknown_frames_and_classes)
+TEST(test_unknown_frames_and_classes)
 {
 	unsigned char *bundled, *bytes, *clocks, *events;
 	size_t n;
@@ -654,9 +636,8 @@ START_TEST(test_unknown_frames_and_classes)
 	sc_trace_release(&trace);
 	free(bytes);
 }
-END_TEST
 
-START_TEST(test_version)
+TEST(test_version)
 {
 	unsigned char bytes[SC_FILE_HEADER_BYTES];
 	uint32_t crc;
@@ -674,13 +655,12 @@ START_TEST(test_version)
 		"again, or read it with the stepcast that wrote it");
 	ck_assert_str_eq(err.file, scratch_path);
 }
-END_TEST
 
 static const char *const others[] = {"", "{", "{\"traceEvents\": [ {\"ph\": \"X\"} ] }",
 				     "SQLite format 3 and more bytes"};
 
 /* Bytes as they were written once: without bundles and units. */
-START_TEST(test_bytes_of_once)
+TEST(test_bytes_of_once)
 {
 	fixture_load("tests/fuzz/seeds/trace/whole.sctrace", &trace);
 	ck_assert(!trace.partial);
@@ -688,18 +668,16 @@ START_TEST(test_bytes_of_once)
 	expect_fixture(48);
 	sc_trace_release(&trace);
 }
-END_TEST
 
-START_TEST(test_not_ours)
+LOOP_TEST(test_not_ours, N_OF(others))
 {
 	bytes_write(scratch_path, others[_i], strlen(others[_i]));
 	ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), -SC_EFORMAT);
 	ck_assert_str_eq(err.text,
 			 "not a trace of stepcast; other traces are read by stepcast import");
 }
-END_TEST
 
-START_TEST(test_not_a_file)
+TEST(test_not_a_file)
 {
 	ck_assert_int_eq(sc_trace_load("no/such/file", NULL, &trace, &err), -SC_EIO);
 	memset(&err, 0, sizeof(err));
@@ -707,12 +685,11 @@ START_TEST(test_not_a_file)
 	memset(&err, 0, sizeof(err));
 	ck_assert_int_eq(sc_trace_load("/dev/null", NULL, &trace, &err), -SC_EIO);
 }
-END_TEST
 
 /* --- hostile files: right checksums, wrong contents --- */
 
 /* An index that names the same frame many times is not believed. */
-START_TEST(test_index_repeats_a_frame)
+TEST(test_index_repeats_a_frame)
 {
 	struct sc_frame_coder *coder = sc_frame_coder_create();
 	struct sc_frame_place places[1000];
@@ -746,10 +723,9 @@ START_TEST(test_index_repeats_a_frame)
 	sc_frame_coder_destroy(coder);
 	free(bytes);
 }
-END_TEST
 
 /* Ids that no table has become 0; a table that begins far behind the others is left out. */
-START_TEST(test_ids_out_of_range)
+TEST(test_ids_out_of_range)
 {
 	struct sc_frame_coder *coder = sc_frame_coder_create();
 	struct sc_trace_lane lane = {.name = 77, .stream = 5};
@@ -791,9 +767,8 @@ START_TEST(test_ids_out_of_range)
 	sc_trace_release(&trace);
 	sc_frame_coder_destroy(coder);
 }
-END_TEST
 
-START_TEST(test_disk_full)
+TEST(test_disk_full)
 {
 	struct sc_trace_writer *w;
 
@@ -807,11 +782,10 @@ START_TEST(test_disk_full)
 	ck_assert_str_eq(err.text, "cannot write: No space left on device");
 	ck_assert_str_eq(err.file, "/dev/full");
 }
-END_TEST
 
 /* --- runs --- */
 
-START_TEST(test_list)
+TEST(test_list)
 {
 	static const struct {
 		const char *name;
@@ -850,42 +824,3 @@ START_TEST(test_list)
 	ck_assert_int_eq(sc_trace_list("no/such", &arena, &paths, &n, &err), -SC_EIO);
 	sc_arena_release(&arena);
 }
-END_TEST
-
-static Suite *trace_file_suite(void)
-{
-	Suite *suite = suite_create("trace_file");
-	TCase *tcase = tcase_create("trace_file");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, test_round_trip, 0, sizeof(sizes) / sizeof(sizes[0]));
-	tcase_add_loop_test(tcase, test_order, 0, 2);
-	tcase_add_test(tcase, test_facts);
-	tcase_add_test(tcase, test_many_facts);
-	tcase_add_test(tcase, test_equal_entries_have_one_id);
-	tcase_add_test(tcase, test_long_strings);
-	tcase_add_test(tcase, test_classes);
-	tcase_add_test(tcase, test_window);
-	tcase_add_test(tcase, test_tables_only);
-	tcase_add_test(tcase, test_scan);
-	tcase_add_test(tcase, test_stat);
-	tcase_add_test(tcase, test_cut_anywhere);
-	tcase_add_test(tcase, test_damage_anywhere);
-	tcase_add_loop_test(tcase, test_damaged_tables, 0, 5);
-	tcase_add_test(tcase, test_hole_in_the_middle);
-	tcase_add_test(tcase, test_zeros_behind_a_cut);
-	tcase_add_test(tcase, test_unknown_frames_and_classes);
-	tcase_add_test(tcase, test_version);
-	tcase_add_test(tcase, test_bytes_of_once);
-	tcase_add_loop_test(tcase, test_not_ours, 0, sizeof(others) / sizeof(others[0]));
-	tcase_add_test(tcase, test_not_a_file);
-	tcase_add_test(tcase, test_index_repeats_a_frame);
-	tcase_add_test(tcase, test_ids_out_of_range);
-	tcase_add_test(tcase, test_disk_full);
-	tcase_add_test(tcase, test_list);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(trace_file_suite)

@@ -1,7 +1,4 @@
 /* What is missing of a trace, in a number and a sentence, from gaps, damage and ends. */
-#include <check.h>
-#include <string.h>
-
 #include "runner.h"
 #include "trace/format/trace_loss.h"
 
@@ -102,7 +99,7 @@ static const struct {
 	 "events were lost, how many is not known; reason: why; what is computed from it does not stand"},
 };
 
-START_TEST(test_one)
+LOOP_TEST(test_one, N_OF(cases))
 {
 	struct sc_trace trace = {.path = "run/a.sctrace",
 				 .partial = cases[_i].partial,
@@ -125,16 +122,3 @@ START_TEST(test_one)
 	sc_strbuf_release(&text);
 	SC_VEC_RELEASE(&trace.gaps);
 }
-END_TEST
-
-static Suite *trace_loss_suite(void)
-{
-	Suite *suite = suite_create("trace_loss");
-	TCase *tcase = tcase_create("trace_loss");
-
-	tcase_add_loop_test(tcase, test_one, 0, (int)(sizeof(cases) / sizeof(cases[0])));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(trace_loss_suite)

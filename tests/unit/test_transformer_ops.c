@@ -1,11 +1,5 @@
 /* Op lists: FLOP of a layer against closed formulas of every family, what recomputation, LoRA and the
  * splits change, and parameters of the shipped models against their published totals. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "models/activations.h"
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
@@ -157,14 +151,15 @@ static const struct macs FAMILIES[] = {
 	{MLA_FULL_Q, 1.0 * H *HEADS * 128 + H * 288.0 + 256.0 * HEADS * 160 + HEADS * 64.0 * H,
 	 S *HEADS *(128.0 + 64), H *(16 + 3.0 * 768 * 5), 3.0 * H * 2816},
 };
-#define N_OF(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
 static double layer_flop(const struct macs *m)
 {
 	return 2.0 * N_TOKENS * (m->linear + m->scores + m->mlp);
 }
 
-START_TEST(a_layer_has_the_flop_of_its_matrices)
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(a_layer_has_the_flop_of_its_matrices, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];
 	const struct sc_request *req = make_request(m->model, "training.recompute=none");
@@ -179,9 +174,8 @@ START_TEST(a_layer_has_the_flop_of_its_matrices)
 		assert_near(flop_of(req, SC_BLOCK_DENSE_B), 2 * dense);
 	}
 }
-END_TEST
 
-START_TEST(fp8_changes_casts_not_flop)
+LOOP_TEST(fp8_changes_casts_not_flop, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];
 	const struct sc_request *req =
@@ -193,10 +187,9 @@ START_TEST(fp8_changes_casts_not_flop)
 	req = make_request(m->model, "training.recompute=none");
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), 0);
 }
-END_TEST
 
 /* Of each linear layer its input, backward its output's gradient; forward the weights, if trained. */
-START_TEST(every_input_of_an_fp8_product_is_cast)
+LOOP_TEST(every_input_of_an_fp8_product_is_cast, 3)
 {
 	static const struct {
 		const char *model, *overrides;
@@ -212,10 +205,9 @@ START_TEST(every_input_of_an_fp8_product_is_cast)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), cases[_i].forward);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_FP8_CAST), cases[_i].backward);
 }
-END_TEST
 
 /* Scales of blocks along k slow weight gradients, of which both operands have them, and no other product; in bf16 none. */
-START_TEST(scaled_blocks_slow_weight_gradients)
+TEST(scaled_blocks_slow_weight_gradients)
 {
 	static const enum sc_op_name slow[] = {SC_NAME_PROJ + 2, SC_NAME_EXPERT_UP + 2},
 				     same[] = {SC_NAME_PROJ + 1, SC_NAME_EXPERT_UP + 1};
@@ -240,7 +232,6 @@ START_TEST(scaled_blocks_slow_weight_gradients)
 		}
 	}
 }
-END_TEST
 
 static double casts_us(struct sc_request *req, bool norms, bool all)
 {
@@ -257,7 +248,7 @@ static double casts_us(struct sc_request *req, bool norms, bool all)
 }
 
 /* With delayed scales casts may ride on norms alone, or on all that is before a product. */
-START_TEST(casts_ride_on_norms_or_on_all)
+TEST(casts_ride_on_norms_or_on_all)
 {
 	struct sc_request *req =
 		make_request(LLAMA, "training.precision=fp8 training.fp8_recipe=delayed");
@@ -267,7 +258,6 @@ START_TEST(casts_ride_on_norms_or_on_all)
 	ck_assert(all < norms && norms < none);
 	assert_near(casts_us(req, true, true), all);
 }
-END_TEST
 
 static const struct sc_step *find_step(const struct sc_block *b, enum sc_op_name name, int nth)
 {
@@ -279,7 +269,7 @@ static const struct sc_step *find_step(const struct sc_block *b, enum sc_op_name
 }
 
 /* The gathering for the weight gradient runs beside the data gradient, not beside its input's cast. */
-START_TEST(collectives_hide_behind_products_not_casts)
+TEST(collectives_hide_behind_products_not_casts)
 {
 	struct sc_request *req = make_request(LLAMA, "parallel.tp=4 training.recompute=none "
 						     "parallel.sequence_parallel=true");
@@ -291,9 +281,8 @@ START_TEST(collectives_hide_behind_products_not_casts)
 	ck_assert_int_eq(find_step(b, SC_NAME_TP_ALL_GATHER, 1)->hidden, 2);
 	ck_assert_int_eq(find_step(b, SC_NAME_TP_REDUCE_SCATTER, 0)->hidden, 1);
 }
-END_TEST
 
-START_TEST(full_recomputation_runs_the_layer_again)
+LOOP_TEST(full_recomputation_runs_the_layer_again, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];
 	struct sc_request *req = make_request(m->model, "training.recompute=full");
@@ -308,9 +297,8 @@ START_TEST(full_recomputation_runs_the_layer_again)
 	dense = 3 * dense - 2.0 * N_TOKENS * H * (double)req->config.model.ffn_hidden;
 	assert_near(flop_of(req, m->dense_mlp > 0 ? SC_BLOCK_DENSE_B : SC_BLOCK_LAYER_B), dense);
 }
-END_TEST
 
-START_TEST(selective_recomputation_runs_the_attention_again)
+LOOP_TEST(selective_recomputation_runs_the_attention_again, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];
 	struct sc_request *req = make_request(m->model, "training.recompute=selective");
@@ -318,7 +306,6 @@ START_TEST(selective_recomputation_runs_the_attention_again)
 	req->software.selective = SC_SELECTIVE_ATTENTION;
 	assert_near(flop_of(req, SC_BLOCK_LAYER_B), 2 * layer_flop(m) + 2.0 * N_TOKENS * m->scores);
 }
-END_TEST
 
 /* Multiply-adds a token that a list of modules runs again, in a layer with experts and in one without. */
 static const struct {
@@ -336,7 +323,7 @@ static const struct {
 	{"[shared_experts,mlp]", H * 3.0 * 768 * 2, 3.0 * H * 2816},
 };
 
-START_TEST(a_list_of_modules_runs_again)
+LOOP_TEST(a_list_of_modules_runs_again, N_OF(MODULES))
 {
 	const struct macs *m = &FAMILIES[6];
 	struct sc_request *req = make_request(
@@ -347,10 +334,9 @@ START_TEST(a_list_of_modules_runs_again)
 		    2 * layer_flop(m) + 2.0 * N_TOKENS * MODULES[_i].experts);
 	assert_near(flop_of(req, SC_BLOCK_DENSE_B), 2 * dense + 2.0 * N_TOKENS * MODULES[_i].dense);
 }
-END_TEST
 
 /* Two of six layers: a block is their mean. */
-START_TEST(some_layers_run_again)
+TEST(some_layers_run_again)
 {
 	struct sc_request *req =
 		make_request(GPT, "training.recompute=full training.recompute_layers=2");
@@ -358,9 +344,8 @@ START_TEST(some_layers_run_again)
 	req->software.recompute_early_stop = false;
 	assert_near(flop_of(req, SC_BLOCK_LAYER_B), (2 + 2.0 / 6) * layer_flop(&FAMILIES[0]));
 }
-END_TEST
 
-START_TEST(a_window_shortens_attention)
+TEST(a_window_shortens_attention)
 {
 	static const char *const ARGS[] = {
 		"model.seq=8192 training.attention=flash",
@@ -383,10 +368,9 @@ START_TEST(a_window_shortens_attention)
 	ck_assert(fabs(us[1] - (us[0] + us[2]) / 2) < 1e-3 * us[0]);
 	ck_assert(fabs(us[3] - us[0]) < 1e-9 * us[0]);
 }
-END_TEST
 
 /* Experts with biases: a kernel more each way, for rows of all experts. */
-START_TEST(biases_of_experts_are_weighed)
+TEST(biases_of_experts_are_weighed)
 {
 	struct sc_request *req = make_request(MOE, "model.biases=true");
 
@@ -396,10 +380,9 @@ START_TEST(biases_of_experts_are_weighed)
 			       SC_NAME_EXPERT_BIAS),
 			 0);
 }
-END_TEST
 
 /* Queries and keys, a kernel each, both ways. */
-START_TEST(heads_are_normed_where_the_model_says_so)
+TEST(heads_are_normed_where_the_model_says_so)
 {
 	static const struct {
 		enum sc_block_id block;
@@ -414,10 +397,9 @@ START_TEST(heads_are_normed_where_the_model_says_so)
 				 count(plain, CASES[i].block, CASES[i].name) + 2);
 	ck_assert(sc_layer_kept_bytes(normed, 2, true) > sc_layer_kept_bytes(plain, 2, true));
 }
-END_TEST
 
 /* Fused, the queries stay where they are. */
-START_TEST(latent_heads_are_joined)
+TEST(latent_heads_are_joined)
 {
 	static const enum sc_block_id BLOCKS[] = {SC_BLOCK_LAYER_F, SC_BLOCK_LAYER_B};
 	const char *flash = "training.recompute=none training.attention=flash";
@@ -435,11 +417,10 @@ START_TEST(latent_heads_are_joined)
 	ck_assert_int_eq(count(make_request(LLAMA, flash), SC_BLOCK_LAYER_F, SC_NAME_QKV_LAYOUT),
 			 0);
 }
-END_TEST
 
 /* The GPU waits until the host is ahead again: not longer than it takes for all launches, and as much longer as the host is
  * slower. */
-START_TEST(experts_wait_for_their_counts_as_long_as_the_host_takes)
+TEST(experts_wait_for_their_counts_as_long_as_the_host_takes)
 {
 	struct sc_request *req = make_request(MOE, "training.micro_batch=1");
 	double launches_us = 0, once, twice;
@@ -457,9 +438,8 @@ START_TEST(experts_wait_for_their_counts_as_long_as_the_host_takes)
 	host_speed = 1;
 	ck_assert(fabs(twice / once - 2) < 0.02);
 }
-END_TEST
 
-START_TEST(context_parallel_ranks_exchange_heads)
+TEST(context_parallel_ranks_exchange_heads)
 {
 	struct sc_request *req = make_request(LLAMA, "parallel.cp=4 training.attention=flash "
 						     "training.trainable=lora");
@@ -472,9 +452,8 @@ START_TEST(context_parallel_ranks_exchange_heads)
 	req->config.model.kv_heads = 2; /* they do not divide */
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_SEND_RECV), 3);
 }
-END_TEST
 
-START_TEST(per_op_recomputation_runs_every_second_product_again)
+TEST(per_op_recomputation_runs_every_second_product_again)
 {
 	struct sc_request *req =
 		make_request(LLAMA, "training.recompute=selective training.attention=flash");
@@ -485,9 +464,8 @@ START_TEST(per_op_recomputation_runs_every_second_product_again)
 		       SC_BLOCK_LAYER_B);
 	assert_near(flop_of(req, SC_BLOCK_LAYER_B), none + 2.0 * N_TOKENS * (keys + proj + gate));
 }
-END_TEST
 
-START_TEST(per_op_recomputation_runs_experts_again)
+TEST(per_op_recomputation_runs_experts_again)
 {
 	struct sc_request *req =
 		make_request(MOE, "training.recompute=selective training.attention=flash");
@@ -503,9 +481,8 @@ START_TEST(per_op_recomputation_runs_experts_again)
 	assert_near(flop_of(req, SC_BLOCK_DENSE_B),
 		    dense + 2.0 * N_TOKENS * (keys + proj + 2816.0 * H));
 }
-END_TEST
 
-START_TEST(lora_has_no_weight_gradients)
+LOOP_TEST(lora_has_no_weight_gradients, N_OF(FAMILIES))
 {
 	static const enum sc_op_name WGRADS[] = {
 		SC_NAME_QKV_WGRAD,       SC_NAME_Q_UP_WGRAD,        SC_NAME_KV_DOWN_WGRAD,
@@ -527,7 +504,6 @@ START_TEST(lora_has_no_weight_gradients)
 	ck_assert(flop_of(req, SC_BLOCK_LAYER_B) > layer_flop(m) + 2.0 * N_TOKENS * m->scores);
 	ck_assert(flop_of(req, SC_BLOCK_LAYER_B) < 2 * layer_flop(m));
 }
-END_TEST
 
 static const struct {
 	const char *targets;
@@ -537,7 +513,7 @@ static const struct {
 	{"training.lora_targets=all", (H + H + 2 * 8 * 64) + (H + H) + (H + 2 * 2816) + (2816 + H)},
 };
 
-START_TEST(adapters_cost_rank_times_widths)
+LOOP_TEST(adapters_cost_rank_times_widths, N_OF(ADAPTERS))
 {
 	struct sc_request *req = make_request(
 		LLAMA, sc_arena_printf(&arena,
@@ -555,7 +531,6 @@ START_TEST(adapters_cost_rank_times_widths)
 	assert_near(params.trainable, 16 * ADAPTERS[_i].widths);
 	assert_near(params.dense, m->linear + m->mlp + 2 * H + params.trainable);
 }
-END_TEST
 
 static const char *const SPLITS[] = {
 	"parallel.tp=2",
@@ -580,7 +555,7 @@ static double replicated_macs(const struct sc_request *req)
 	return macs;
 }
 
-START_TEST(splits_divide_the_flop)
+LOOP_TEST(splits_divide_the_flop, N_OF(FAMILIES) * N_OF(SPLITS))
 {
 	const struct macs *m = &FAMILIES[_i / N_OF(SPLITS)];
 	const struct sc_request *req =
@@ -594,9 +569,8 @@ START_TEST(splits_divide_the_flop)
 		assert_near(tp * cp * flop_of(req, SC_BLOCK_LAYER_B),
 			    3 * (layer_flop(m) + once_more));
 }
-END_TEST
 
-START_TEST(fewer_key_value_heads_than_ranks_are_copied)
+TEST(fewer_key_value_heads_than_ranks_are_copied)
 {
 	const struct sc_request *req =
 		make_request(LLAMA, "parallel.tp=16 parallel.dp=1 training.recompute=none");
@@ -604,9 +578,8 @@ START_TEST(fewer_key_value_heads_than_ranks_are_copied)
 
 	assert_near(16 * flop_of(req, SC_BLOCK_LAYER_F), layer_flop(&FAMILIES[4]) + copied);
 }
-END_TEST
 
-START_TEST(expert_ranks_share_experts_not_tokens)
+TEST(expert_ranks_share_experts_not_tokens)
 {
 	static const char *const ep[] = {"parallel.dp=8 parallel.ep=1 training.global_batch=16",
 					 "parallel.dp=8 parallel.ep=8 training.global_batch=16"};
@@ -622,10 +595,9 @@ START_TEST(expert_ranks_share_experts_not_tokens)
 		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_COMBINE), i);
 	}
 }
-END_TEST
 
 /* Tensor-parallel ranks have all tokens, or a part of the sequence each. */
-START_TEST(tensor_ranks_of_experts_exchange_what_they_lack)
+LOOP_TEST(tensor_ranks_of_experts_exchange_what_they_lack, 2)
 {
 	const struct sc_request *req =
 		make_request(MOE " model.shared_experts=0",
@@ -642,19 +614,17 @@ START_TEST(tensor_ranks_of_experts_exchange_what_they_lack)
 				 _i ? 2 + regathered : 0);
 	}
 }
-END_TEST
 
-START_TEST(imbalance_is_paid_by_the_routed_experts)
+TEST(imbalance_is_paid_by_the_routed_experts)
 {
 	const struct sc_request *req = make_request(MOE, "training.expert_imbalance=1.5");
 
 	assert_near(flop_of(req, SC_BLOCK_LAYER_F),
 		    layer_flop(&FAMILIES[5]) + 2.0 * N_TOKENS * 0.5 * 3 * 3 * 768 * H);
 }
-END_TEST
 
 /* Keys and values go round; backward, their gradients go on to where they belong. */
-START_TEST(context_parallel_attention_is_a_ring)
+LOOP_TEST(context_parallel_attention_is_a_ring, N_OF(FAMILIES))
 {
 	const struct sc_request *req =
 		make_request(FAMILIES[_i].model, "parallel.cp=4 training.attention=flash "
@@ -665,10 +635,9 @@ START_TEST(context_parallel_attention_is_a_ring)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_FLASH_GRAD), 4);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
 }
-END_TEST
 
 /* First keys and values alone, last their gradients alone, both between. */
-START_TEST(both_directions_of_a_ring_travel_as_far)
+TEST(both_directions_of_a_ring_travel_as_far)
 {
 	const struct sc_request *req = make_request(LLAMA, "parallel.cp=4 training.attention=flash "
 							   "training.recompute=none");
@@ -690,10 +659,9 @@ START_TEST(both_directions_of_a_ring_travel_as_far)
 	ck_assert_int_eq(find_step(b, SC_NAME_RING_SEND_RECV, 2)->hidden, 0);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
 }
-END_TEST
 
 /* Of a ring's four ranks on a node only one sends out of it; a second ring shares its one NIC. */
-START_TEST(a_ring_leaves_a_node_once)
+TEST(a_ring_leaves_a_node_once)
 {
 	static const double PEERS[] = {1, 4, 8};
 	const struct sc_request *req = make_request(
@@ -721,10 +689,9 @@ START_TEST(a_ring_leaves_a_node_once)
 	assert_near(us[1], us[0]);
 	ck_assert(us[2] > 1.5 * us[1]);
 }
-END_TEST
 
 /* Under autocast a gradient becomes fp32; elsewhere it is only added to those of micro-batches before. */
-START_TEST(gradients_of_the_output_layer_are_accumulated_too)
+TEST(gradients_of_the_output_layer_are_accumulated_too)
 {
 	struct sc_request *req = make_request(LLAMA, "training.software=hf-pytorch");
 
@@ -737,9 +704,8 @@ START_TEST(gradients_of_the_output_layer_are_accumulated_too)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_GRAD_ACCUMULATE), 1);
 	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_WEIGHT_CAST), 1);
 }
-END_TEST
 
-START_TEST(the_output_layer_is_split_over_the_vocabulary)
+TEST(the_output_layer_is_split_over_the_vocabulary)
 {
 	const struct sc_request *req = make_request(LLAMA, "parallel.tp=4");
 	double logits = 2.0 * N_TOKENS * 32768 * H;
@@ -747,9 +713,8 @@ START_TEST(the_output_layer_is_split_over_the_vocabulary)
 	assert_near(4 * flop_of(req, SC_BLOCK_HEAD_F), logits);
 	assert_near(4 * flop_of(req, SC_BLOCK_HEAD_B), 2 * logits);
 }
-END_TEST
 
-START_TEST(a_masked_model_has_a_transform_and_few_rows)
+TEST(a_masked_model_has_a_transform_and_few_rows)
 {
 	struct sc_request *req = make_request("model.family=bert" SIZES, "");
 	double all = 2.0 * N_TOKENS * (32768.0 * H + 1.0 * H * H);
@@ -760,9 +725,8 @@ START_TEST(a_masked_model_has_a_transform_and_few_rows)
 	assert_near(flop_of(req, SC_BLOCK_HEAD_F), 0.15 * all);
 	assert_near(flop_of(req, SC_BLOCK_HEAD_B), 0.30 * all);
 }
-END_TEST
 
-START_TEST(unpadded_samples_have_fewer_tokens)
+TEST(unpadded_samples_have_fewer_tokens)
 {
 	const struct sc_request *req = make_request(
 		"model.family=bert" SIZES, "training.unpadded=true training.fill_fraction=0.25");
@@ -771,7 +735,6 @@ START_TEST(unpadded_samples_have_fewer_tokens)
 	assert_near(flop_of(req, SC_BLOCK_LAYER_F),
 		    2.0 * N_TOKENS * (0.25 * (m->linear + m->mlp) + 0.0625 * m->scores));
 }
-END_TEST
 
 static const struct sc_step *step_of(const struct sc_request *req, enum sc_block_id id,
 				     enum sc_op_name name)
@@ -786,7 +749,7 @@ static const struct sc_step *step_of(const struct sc_request *req, enum sc_block
 }
 
 /* 16 heads over 8 ranks: two of a sample on each, which the fused kernel does not take alone. */
-START_TEST(fused_softmax_takes_four_heads_at_a_time)
+TEST(fused_softmax_takes_four_heads_at_a_time)
 {
 	static const enum sc_op_name names[] = {SC_NAME_SOFTMAX, SC_NAME_SOFTMAX_GRAD};
 	static const enum sc_block_id blocks[] = {SC_BLOCK_LAYER_F, SC_BLOCK_LAYER_B};
@@ -811,10 +774,9 @@ START_TEST(fused_softmax_takes_four_heads_at_a_time)
 		ck_assert_double_gt(work[0], work[1]);
 	}
 }
-END_TEST
 
 /* What MFU counts: every product of the model, forward and backward, once. */
-START_TEST(model_flop_is_what_the_blocks_do)
+LOOP_TEST(model_flop_is_what_the_blocks_do, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];
 	const struct sc_request *req = make_request(m->model, "training.recompute=none");
@@ -825,10 +787,9 @@ START_TEST(model_flop_is_what_the_blocks_do)
 	sum += flop_of(req, SC_BLOCK_HEAD_F) + flop_of(req, SC_BLOCK_HEAD_B);
 	assert_near(2 * sc_transformer_model_flop(req, NULL), sum);
 }
-END_TEST
 
 /* A layer, the output layer once more, and two hidden vectors joined to one, for each token ahead. */
-START_TEST(later_tokens_take_a_layer_and_the_output_layer)
+TEST(later_tokens_take_a_layer_and_the_output_layer)
 {
 	const char *one = "training.recompute=none model.mtp_layers=1";
 	const struct sc_request *plain = make_request(LLAMA, "training.recompute=none");
@@ -842,11 +803,10 @@ START_TEST(later_tokens_take_a_layer_and_the_output_layer)
 	sum += flop_of(ahead, SC_BLOCK_HEAD_F) + flop_of(ahead, SC_BLOCK_HEAD_B);
 	assert_near(2 * sc_transformer_model_flop(ahead, NULL), sum);
 }
-END_TEST
 
 /* Mixtures in mxfp8: attention narrows where a profile says so, on Blackwell, wide heads on Blackwell Ultra; what
  * experts keep is copied only within graphs. */
-START_TEST(attention_narrows_on_blackwell)
+TEST(attention_narrows_on_blackwell)
 {
 	struct sc_request *req = make_request(
 		LLAMA,
@@ -859,9 +819,8 @@ START_TEST(attention_narrows_on_blackwell)
 	req->device.cuda_capability = 90;
 	assert_near(step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), wide);
 }
-END_TEST
 
-START_TEST(what_experts_keep_is_copied_in_graphs)
+TEST(what_experts_keep_is_copied_in_graphs)
 {
 	struct sc_request *req = make_request(MOE, "training.cuda_graphs=full_iteration");
 
@@ -873,10 +832,9 @@ START_TEST(what_experts_keep_is_copied_in_graphs)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_STASH), 1);
 	graphs = 0;
 }
-END_TEST
 
 /* Both sides of both products' way, forward and backward; a fixed capacity needs none, nor do 16 bits. */
-START_TEST(rows_of_quantized_experts_are_padded)
+TEST(rows_of_quantized_experts_are_padded)
 {
 	static const struct {
 		const char *overrides;
@@ -897,9 +855,8 @@ START_TEST(rows_of_quantized_experts_are_padded)
 		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_PADDING), 0);
 	}
 }
-END_TEST
 
-START_TEST(activations_of_experts_with_biases_are_clamped)
+TEST(activations_of_experts_with_biases_are_clamped)
 {
 	struct sc_request *req =
 		make_request(MOE, "model.biases=true training.recompute=[moe_act]");
@@ -910,9 +867,8 @@ START_TEST(activations_of_experts_with_biases_are_clamped)
 	req->software.clamps_eagerly = false;
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_CLAMP), 0);
 }
-END_TEST
 
-START_TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
+TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
 {
 	double one = sc_transformer_model_flop(make_request(LLAMA, ""), NULL);
 	double copies = sc_transformer_model_flop(make_request(LLAMA, "parallel.tp=16"), NULL);
@@ -923,7 +879,6 @@ START_TEST(model_flop_counts_neither_copies_nor_frozen_gradients)
 	assert_near(copies, one);
 	assert_near(lora, scores + (one - scores) * 2 / 3);
 }
-END_TEST
 
 /* Published totals: model cards and papers that the model files name. */
 static const struct {
@@ -969,7 +924,7 @@ static const struct {
 	{"bloom-176b", 176.2},
 };
 
-START_TEST(shipped_models_have_the_published_parameters)
+LOOP_TEST(shipped_models_have_the_published_parameters, N_OF(PUBLISHED))
 {
 	const char *model = sc_arena_printf(&arena, "model=models/%s.yaml", PUBLISHED[_i].model);
 	const struct sc_request *req = make_request(model, "training.software=default");
@@ -990,10 +945,9 @@ START_TEST(shipped_models_have_the_published_parameters)
 	ck_assert_msg(fabs(sum / PUBLISHED[_i].billions - 1) < 0.01, "%s: %.4f, published %.4f",
 		      PUBLISHED[_i].model, sum, PUBLISHED[_i].billions);
 }
-END_TEST
 
 /* Layers counted one by one, whatever the ranges; a model's FLOP lie between those of its kinds of layer. */
-START_TEST(one_layer_in_so_many_has_experts)
+TEST(one_layer_in_so_many_has_experts)
 {
 	struct sc_request *req = make_request(MOE, "model.layers=24");
 	struct sc_model *m = &req->config.model;
@@ -1016,62 +970,3 @@ START_TEST(one_layer_in_so_many_has_experts)
 	assert_near((flop[0] - flop[1]) / 12, (flop[0] - flop[2]) / 16);
 	assert_near((flop[0] - flop[1]) / 12, (flop[0] - flop[3]) / 23);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("transformer_ops");
-	TCase *flop = tcase_create("flop"), *params = tcase_create("params");
-
-	tcase_add_checked_fixture(flop, set_up, tear_down);
-	tcase_add_loop_test(flop, a_layer_has_the_flop_of_its_matrices, 0, N_OF(FAMILIES));
-	tcase_add_loop_test(flop, fp8_changes_casts_not_flop, 0, N_OF(FAMILIES));
-	tcase_add_test(flop, scaled_blocks_slow_weight_gradients);
-	tcase_add_loop_test(flop, full_recomputation_runs_the_layer_again, 0, N_OF(FAMILIES));
-	tcase_add_loop_test(flop, selective_recomputation_runs_the_attention_again, 0,
-			    N_OF(FAMILIES));
-	tcase_add_loop_test(flop, a_list_of_modules_runs_again, 0, N_OF(MODULES));
-	tcase_add_test(flop, some_layers_run_again);
-	tcase_add_test(flop, a_window_shortens_attention);
-	tcase_add_test(flop, biases_of_experts_are_weighed);
-	tcase_add_test(flop, heads_are_normed_where_the_model_says_so);
-	tcase_add_test(flop, latent_heads_are_joined);
-	tcase_add_test(flop, experts_wait_for_their_counts_as_long_as_the_host_takes);
-	tcase_add_test(flop, context_parallel_ranks_exchange_heads);
-	tcase_add_test(flop, casts_ride_on_norms_or_on_all);
-	tcase_add_loop_test(flop, every_input_of_an_fp8_product_is_cast, 0, 3);
-	tcase_add_test(flop, collectives_hide_behind_products_not_casts);
-	tcase_add_test(flop, per_op_recomputation_runs_every_second_product_again);
-	tcase_add_test(flop, per_op_recomputation_runs_experts_again);
-	tcase_add_loop_test(flop, tensor_ranks_of_experts_exchange_what_they_lack, 0, 2);
-	tcase_add_test(flop, both_directions_of_a_ring_travel_as_far);
-	tcase_add_test(flop, a_ring_leaves_a_node_once);
-	tcase_add_test(flop, gradients_of_the_output_layer_are_accumulated_too);
-	tcase_add_test(flop, later_tokens_take_a_layer_and_the_output_layer);
-	tcase_add_test(flop, attention_narrows_on_blackwell);
-	tcase_add_test(flop, what_experts_keep_is_copied_in_graphs);
-	tcase_add_test(flop, rows_of_quantized_experts_are_padded);
-	tcase_add_test(flop, activations_of_experts_with_biases_are_clamped);
-	tcase_add_test(flop, model_flop_counts_neither_copies_nor_frozen_gradients);
-	tcase_add_loop_test(flop, lora_has_no_weight_gradients, 0, N_OF(FAMILIES));
-	tcase_add_loop_test(flop, adapters_cost_rank_times_widths, 0, N_OF(ADAPTERS));
-	tcase_add_loop_test(flop, splits_divide_the_flop, 0, N_OF(FAMILIES) * N_OF(SPLITS));
-	tcase_add_test(flop, fewer_key_value_heads_than_ranks_are_copied);
-	tcase_add_test(flop, expert_ranks_share_experts_not_tokens);
-	tcase_add_test(flop, imbalance_is_paid_by_the_routed_experts);
-	tcase_add_loop_test(flop, context_parallel_attention_is_a_ring, 0, N_OF(FAMILIES));
-	tcase_add_test(flop, the_output_layer_is_split_over_the_vocabulary);
-	tcase_add_test(flop, a_masked_model_has_a_transform_and_few_rows);
-	tcase_add_test(flop, unpadded_samples_have_fewer_tokens);
-	tcase_add_test(flop, fused_softmax_takes_four_heads_at_a_time);
-	tcase_add_loop_test(flop, model_flop_is_what_the_blocks_do, 0, N_OF(FAMILIES));
-	suite_add_tcase(suite, flop);
-	tcase_add_checked_fixture(params, set_up, tear_down);
-	tcase_add_loop_test(params, shipped_models_have_the_published_parameters, 0,
-			    N_OF(PUBLISHED));
-	tcase_add_test(params, one_layer_in_so_many_has_experts);
-	suite_add_tcase(suite, params);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

@@ -1,11 +1,8 @@
 /* Conversions, each against a case in whole numbers. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "base/units.h"
 #include "runner.h"
 
-START_TEST(test_conversions)
+TEST(test_conversions)
 {
 	ck_assert_double_eq(sc_bytes_us(2e9, 2.0), 1e6);     /* 2 GB at 2 GB/s: a second */
 	ck_assert_double_eq(sc_flop_us(312e12, 312.0), 1e6); /* 312 TFLOP at 312 TFLOP/s */
@@ -16,16 +13,3 @@ START_TEST(test_conversions)
 	ck_assert_int_eq(SC_NS_PER_S, SC_NS_PER_MS * 1000);
 	ck_assert_int_eq(SC_NS_PER_MS, SC_NS_PER_US * 1000);
 }
-END_TEST
-
-static Suite *units_suite(void)
-{
-	Suite *suite = suite_create("units");
-	TCase *tcase = tcase_create("units");
-
-	tcase_add_test(tcase, test_conversions);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(units_suite)

@@ -1,9 +1,4 @@
 /* Grids, sweeps and validation: order, errors of single rows, scores by hand. */
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runner.h"
 #include "study/validate/validate.h"
 
@@ -41,9 +36,11 @@ static struct sc_csv *table(const char *text)
 	return csv;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* ---- grids ---- */
 
-START_TEST(test_grid_order)
+TEST(test_grid_order)
 {
 	const char *axes[] = {"parallel.tp=1,2", "parallel.stage_layers=[1,2],[3]", "gpus=8"};
 	static const char *const want[4][3] = {
@@ -59,7 +56,6 @@ START_TEST(test_grid_order)
 			ck_assert_str_eq(sc_csv_cell(&grid, row, column), want[row][column]);
 	}
 }
-END_TEST
 
 static const struct {
 	const char *axis, *text;
@@ -71,16 +67,15 @@ static const struct {
 	{"parallel.tpp=1", "--grid: unknown key \"parallel.tpp\"; did you mean \"parallel.tp\"?"},
 };
 
-START_TEST(test_bad_axis)
+LOOP_TEST(test_bad_axis, N_OF(BAD_AXES))
 {
 	struct sc_csv grid;
 
 	ck_assert_int_eq(sc_grid_build(&BAD_AXES[_i].axis, 1, &arena, &grid, &err), -SC_EUSAGE);
 	ck_assert_str_eq(err.text, BAD_AXES[_i].text);
 }
-END_TEST
 
-START_TEST(test_grid_too_large)
+TEST(test_grid_too_large)
 {
 	const char *axes[4];
 	char text[4096] = "parallel.tp=1", *end = text + strlen(text);
@@ -91,7 +86,6 @@ START_TEST(test_grid_too_large)
 	axes[0] = axes[1] = axes[2] = axes[3] = text;
 	ck_assert_int_eq(sc_grid_build(axes, 4, &arena, &grid, &err), -SC_ELIMIT);
 }
-END_TEST
 
 /* ---- sweeps ---- */
 
@@ -105,7 +99,7 @@ static struct sc_outcome *sweep(const struct sc_csv *cases, unsigned n_jobs)
 	return out;
 }
 
-START_TEST(test_sweep_keeps_going)
+TEST(test_sweep_keeps_going)
 {
 	struct sc_csv *cases = table(BASE_HEADER "\n" BASE_CELLS "1\n" BASE_CELLS "3\n" BASE_CELLS
 						 "x\n" BASE_CELLS "8\n");
@@ -125,10 +119,9 @@ START_TEST(test_sweep_keeps_going)
 		sum += out[0].breakdown_ms[owner];
 	ck_assert_double_eq_tol(sum, out[0].iteration_ms, 1e-6 * out[0].iteration_ms);
 }
-END_TEST
 
 /* Chosen rows come out in the order asked for, whatever the number of threads. */
-START_TEST(test_sweep_rows)
+TEST(test_sweep_rows)
 {
 	struct sc_csv *cases = table(BASE_HEADER "\n" BASE_CELLS "1\n" BASE_CELLS "2\n" BASE_CELLS
 						 "4\n" BASE_CELLS "8\n");
@@ -145,9 +138,8 @@ START_TEST(test_sweep_rows)
 	ck_assert_int_eq(memcmp(&some[0].iteration_ms, &all[3].iteration_ms, sizeof(double)), 0);
 	ck_assert_int_eq(memcmp(&some[1].iteration_ms, &all[1].iteration_ms, sizeof(double)), 0);
 }
-END_TEST
 
-START_TEST(test_sweep_bad_header)
+TEST(test_sweep_bad_header)
 {
 	struct sc_csv *cases = table("case,paralel.tp\na,1\n");
 	struct sc_outcome out[1];
@@ -156,7 +148,6 @@ START_TEST(test_sweep_bad_header)
 	ck_assert_int_eq(sc_sweep_run(&s, &arena, out, &err), -SC_EVALUE);
 	ck_assert_ptr_nonnull(strstr(err.text, "parallel.tp"));
 }
-END_TEST
 
 /* ---- validation ---- */
 
@@ -194,7 +185,7 @@ static struct sc_validation *validate(const struct sc_csv *csv, const struct sc_
 	return v;
 }
 
-START_TEST(test_scores)
+TEST(test_scores)
 {
 	struct sc_validation *v = validate(measured_table(), NULL, "suite");
 
@@ -219,9 +210,8 @@ START_TEST(test_scores)
 	ck_assert_double_ge(v->all.coverage_pct, 100.0 / 3.0 - TOLERANCE);
 	ck_assert_double_gt(v->all.band_pct, 0);
 }
-END_TEST
 
-START_TEST(test_where)
+TEST(test_where)
 {
 	struct sc_where where = {"suite", "a"}, none = {"suite", "z"};
 	struct sc_csv *csv = measured_table();
@@ -235,7 +225,6 @@ START_TEST(test_where)
 	ck_assert(isnan(v->all.accuracy.mape_pct));
 	ck_assert(isnan(v->all.coverage_pct));
 }
-END_TEST
 
 static const struct {
 	const char *text, *where, *by[2], *message;
@@ -251,7 +240,7 @@ static const struct {
 	{"case,measured_ms\na,1\n", NULL, {"case", "case"}, "case is given twice", 2, -SC_EUSAGE},
 };
 
-START_TEST(test_bad_tables)
+LOOP_TEST(test_bad_tables, N_OF(BAD_TABLES))
 {
 	struct sc_where where = {BAD_TABLES[_i].where, "a"};
 	struct sc_validate_opts opts = {.base = &base,
@@ -267,26 +256,3 @@ START_TEST(test_bad_tables)
 	ck_assert_int_eq(sc_validate(&opts, &arena, &v, &err), BAD_TABLES[_i].rc);
 	ck_assert_msg(strstr(err.text, BAD_TABLES[_i].message) != NULL, "%s", err.text);
 }
-END_TEST
-
-static Suite *make_suite(void)
-{
-	Suite *suite = suite_create("validate");
-	TCase *tcase = tcase_create("validate");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_grid_order);
-	tcase_add_loop_test(tcase, test_bad_axis, 0, (int)(sizeof(BAD_AXES) / sizeof(BAD_AXES[0])));
-	tcase_add_test(tcase, test_grid_too_large);
-	tcase_add_test(tcase, test_sweep_keeps_going);
-	tcase_add_test(tcase, test_sweep_rows);
-	tcase_add_test(tcase, test_sweep_bad_header);
-	tcase_add_test(tcase, test_scores);
-	tcase_add_test(tcase, test_where);
-	tcase_add_loop_test(tcase, test_bad_tables, 0,
-			    (int)(sizeof(BAD_TABLES) / sizeof(BAD_TABLES[0])));
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(make_suite)

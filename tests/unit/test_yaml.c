@@ -1,15 +1,9 @@
 /* The YAML parser: what it takes, and the exact message for what it does not. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/strbuf.h"
 #include "base/yaml.h"
 #include "runner.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 static struct sc_arena arena;
 static struct sc_err err;
@@ -40,7 +34,9 @@ static const char *error_text(void)
 	return sc_err_format(&err, buf, sizeof(buf));
 }
 
-START_TEST(test_tree)
+FIXTURE(set_up, tear_down)
+
+TEST(test_tree)
 {
 	const struct sc_yaml *a, *list, *map;
 
@@ -67,7 +63,6 @@ START_TEST(test_tree)
 	ck_assert_ptr_null(sc_yaml_get(map, "a"));
 	ck_assert_ptr_null(map->next);
 }
-END_TEST
 
 static const struct {
 	const char *text, *value;
@@ -92,7 +87,7 @@ static const struct {
 	{"k:\n", "", false},
 };
 
-START_TEST(test_scalar)
+LOOP_TEST(test_scalar, N_OF(scalars))
 {
 	const struct sc_yaml *node;
 
@@ -101,9 +96,8 @@ START_TEST(test_scalar)
 	ck_assert_str_eq(node->text, scalars[_i].value);
 	ck_assert_int_eq(node->quoted, scalars[_i].quoted);
 }
-END_TEST
 
-START_TEST(test_null)
+TEST(test_null)
 {
 	const char *expected = "yyyyyynnnnn";
 
@@ -113,7 +107,6 @@ START_TEST(test_null)
 	for (const struct sc_yaml *node = root->child; node; node = node->next)
 		ck_assert_msg(sc_yaml_is_null(node) == (*expected++ == 'y'), "%s", node->key);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -191,15 +184,14 @@ static const struct {
 			      "not allowed"},
 };
 
-START_TEST(test_bad)
+LOOP_TEST(test_bad, N_OF(bad))
 {
 	ck_assert_int_eq(parse(bad[_i].text), -SC_EFORMAT);
 	ck_assert_str_eq(error_text(), bad[_i].message);
 	ck_assert_ptr_null(root);
 }
-END_TEST
 
-START_TEST(test_nul_byte)
+TEST(test_nul_byte)
 {
 	ck_assert_int_eq(
 		sc_yaml_parse(&(struct sc_source){"a: 1\0b: 2", 9, "t.yaml"}, &arena, &root, &err),
@@ -208,7 +200,6 @@ START_TEST(test_nul_byte)
 			 "t.yaml:1:5: error: not a text file in UTF-8: control characters are not "
 			 "allowed");
 }
-END_TEST
 
 /* A mapping is the first level, so n lists nest n + 1 deep. */
 static void append_nested(struct sc_strbuf *text, int n)
@@ -220,7 +211,7 @@ static void append_nested(struct sc_strbuf *text, int n)
 		sc_strbuf_append_char(text, ']');
 }
 
-START_TEST(test_depth)
+TEST(test_depth)
 {
 	struct sc_strbuf text = {0};
 
@@ -233,10 +224,9 @@ START_TEST(test_depth)
 			 "t.yaml:1:35: error: nested too deeply; at most 32 levels are read");
 	sc_strbuf_release(&text);
 }
-END_TEST
 
 /* A million brackets are refused at once, not after a million steps of a quadratic scan. */
-START_TEST(test_depth_bomb)
+TEST(test_depth_bomb)
 {
 	struct sc_strbuf text = {0};
 
@@ -244,9 +234,8 @@ START_TEST(test_depth_bomb)
 	ck_assert_int_eq(parse(sc_strbuf_get(&text)), -SC_ELIMIT);
 	sc_strbuf_release(&text);
 }
-END_TEST
 
-START_TEST(test_too_many_nodes)
+TEST(test_too_many_nodes)
 {
 	struct sc_strbuf text = {0};
 
@@ -258,10 +247,9 @@ START_TEST(test_too_many_nodes)
 	ck_assert_str_eq(err.text, "too many values; at most 1048576 are read");
 	sc_strbuf_release(&text);
 }
-END_TEST
 
 /* Many keys take time n log n; the duplicate is found among them. */
-START_TEST(test_many_keys)
+TEST(test_many_keys)
 {
 	struct sc_strbuf text = {0};
 
@@ -275,9 +263,8 @@ START_TEST(test_many_keys)
 				       "already given on line 501");
 	sc_strbuf_release(&text);
 }
-END_TEST
 
-START_TEST(test_too_large)
+TEST(test_too_large)
 {
 	ck_assert_int_eq(sc_yaml_parse(&(struct sc_source){"", SC_YAML_MAX_BYTES + 1, "t.yaml"},
 				       &arena, &root, &err),
@@ -285,9 +272,8 @@ START_TEST(test_too_large)
 	ck_assert_str_eq(error_text(),
 			 "t.yaml: error: the file is too large; at most 4194304 bytes are read");
 }
-END_TEST
 
-START_TEST(test_load)
+TEST(test_load)
 {
 	FILE *file = tmpfile();
 	char path[32];
@@ -304,36 +290,10 @@ START_TEST(test_load)
 	ck_assert_int_eq(sc_yaml_load(path, &arena, &root, &err), -SC_ELIMIT);
 	fclose(file);
 }
-END_TEST
 
-START_TEST(test_load_nothing)
+TEST(test_load_nothing)
 {
 	ck_assert_int_eq(sc_yaml_load("no/such.yaml", &arena, &root, &err), -SC_EIO);
 	ck_assert_str_eq(error_text(),
 			 "no/such.yaml: error: cannot be opened: No such file or directory");
 }
-END_TEST
-
-static Suite *yaml_suite(void)
-{
-	Suite *suite = suite_create("yaml");
-	TCase *tcase = tcase_create("yaml");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_tree);
-	tcase_add_loop_test(tcase, test_scalar, 0, N_OF(scalars));
-	tcase_add_test(tcase, test_null);
-	tcase_add_loop_test(tcase, test_bad, 0, N_OF(bad));
-	tcase_add_test(tcase, test_nul_byte);
-	tcase_add_test(tcase, test_depth);
-	tcase_add_test(tcase, test_depth_bomb);
-	tcase_add_test(tcase, test_too_many_nodes);
-	tcase_add_test(tcase, test_many_keys);
-	tcase_add_test(tcase, test_too_large);
-	tcase_add_test(tcase, test_load);
-	tcase_add_test(tcase, test_load_nothing);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(yaml_suite)

@@ -1,12 +1,6 @@
 /* YAML trees into structs by field tables: values, defaults, origins, references, messages. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/yaml.h"
 #include "runner.h"
-
-#define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 struct part {
 	int64_t count;
@@ -85,7 +79,9 @@ static const char *error_text(void)
 	return sc_err_format(&err, buf, sizeof(buf));
 }
 
-START_TEST(test_every_type)
+FIXTURE(set_up, tear_down)
+
+TEST(test_every_type)
 {
 	const struct part *parts;
 
@@ -115,16 +111,14 @@ START_TEST(test_every_type)
 	ck_assert_double_eq(parts[1].slowdown, 2.0);
 	ck_assert_int_eq(request.after, 42);
 }
-END_TEST
 
-START_TEST(test_defaults_stay)
+TEST(test_defaults_stay)
 {
 	ck_assert_int_eq(decode("notes: ~\nints: []\nparts: []\n", NULL), 0);
 	ck_assert_int_eq(request.gpus, 77);
 	ck_assert_uint_eq(request.ints.n, 0);
 	ck_assert_uint_eq(request.parts.n, 0);
 }
-END_TEST
 
 static const struct {
 	const char *text, *message;
@@ -176,7 +170,7 @@ static const struct {
 	{"ratio: .inf\n", "t.yaml:1:8: error: ratio: expected a number, got \".inf\""},
 };
 
-START_TEST(test_bad)
+LOOP_TEST(test_bad, N_OF(bad))
 {
 	struct request before = request;
 	int rc = decode(bad[_i].text, NULL);
@@ -185,9 +179,8 @@ START_TEST(test_bad)
 	ck_assert_str_eq(error_text(), bad[_i].message);
 	ck_assert_mem_eq(&request, &before, sizeof(request));
 }
-END_TEST
 
-START_TEST(test_nothing_written_on_failure)
+TEST(test_nothing_written_on_failure)
 {
 	ck_assert_int_eq(decode("gpus: 8\nratio: 0.5\npart: {count: 3}\nfused: maybe\n", NULL),
 			 -SC_EVALUE);
@@ -195,7 +188,6 @@ START_TEST(test_nothing_written_on_failure)
 	ck_assert_double_eq(request.ratio, 0.0);
 	ck_assert_int_eq(request.part.count, 0);
 }
-END_TEST
 
 /* "good.yaml" holds a mapping, "bad.yaml" one with a wrong value, all else does not exist. */
 static const struct sc_yaml *asked;
@@ -214,7 +206,7 @@ static int open_ref(const struct sc_yaml *node, struct sc_arena *in, struct sc_y
 	return sc_yaml_parse(&(struct sc_source){text, strlen(text), ref}, in, out, e);
 }
 
-START_TEST(test_ref)
+TEST(test_ref)
 {
 	struct sc_yaml_opts opts = {.open_ref = open_ref};
 
@@ -225,7 +217,6 @@ START_TEST(test_ref)
 	ck_assert_int_eq(decode("model: {count: 4}\n", &opts), 0);
 	ck_assert_int_eq(request.model.count, 4);
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -242,7 +233,7 @@ static const struct {
 	 "value"},
 };
 
-START_TEST(test_bad_ref)
+LOOP_TEST(test_bad_ref, N_OF(bad_refs))
 {
 	struct sc_yaml_opts opts = {.open_ref = open_ref};
 
@@ -250,9 +241,8 @@ START_TEST(test_bad_ref)
 	ck_assert_str_eq(error_text(), bad_refs[_i].message);
 	ck_assert_int_eq(request.model.count, 0);
 }
-END_TEST
 
-START_TEST(test_origins)
+TEST(test_origins)
 {
 	static const struct {
 		const char *path, *file;
@@ -289,9 +279,8 @@ START_TEST(test_origins)
 	ck_assert_uint_eq(opts.n_origins, N_OF(expected));
 	ck_assert_ptr_null(origins[2].path);
 }
-END_TEST
 
-START_TEST(test_no_err)
+TEST(test_no_err)
 {
 	struct sc_yaml *root;
 
@@ -302,24 +291,3 @@ START_TEST(test_no_err)
 	ck_assert_int_eq(sc_yaml_parse(&(struct sc_source){"", 0, "t.yaml"}, &arena, &root, NULL),
 			 -SC_EFORMAT);
 }
-END_TEST
-
-static Suite *yaml_decode_suite(void)
-{
-	Suite *suite = suite_create("yaml_decode");
-	TCase *tcase = tcase_create("yaml_decode");
-
-	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_test(tcase, test_every_type);
-	tcase_add_test(tcase, test_defaults_stay);
-	tcase_add_loop_test(tcase, test_bad, 0, N_OF(bad));
-	tcase_add_test(tcase, test_nothing_written_on_failure);
-	tcase_add_test(tcase, test_ref);
-	tcase_add_loop_test(tcase, test_bad_ref, 0, N_OF(bad_refs));
-	tcase_add_test(tcase, test_origins);
-	tcase_add_test(tcase, test_no_err);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-TEST_MAIN(yaml_decode_suite)

@@ -2,13 +2,10 @@
 #ifndef SC_TESTS_TRACE_FIXTURE_H
 #define SC_TESTS_TRACE_FIXTURE_H
 
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runner.h"
 #include "trace/format/trace_file.h"
 
 static char scratch_dir[64], scratch_path[128];
