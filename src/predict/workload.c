@@ -4,7 +4,6 @@
 int sc_workload_run(const struct sc_workload *workload, void *self, struct sc_workload_run *run,
 		    struct sc_err *err)
 {
-	const struct sc_sim_opts opts = {.no_contention = workload->no_contention};
 	int rc;
 
 	run->n_runs = 0;
@@ -12,7 +11,7 @@ int sc_workload_run(const struct sc_workload *workload, void *self, struct sc_wo
 		run->n_runs++;
 		rc = workload->build(self, &run->graph, err);
 		if (rc == 0)
-			rc = sc_simulate(run->sim, run->graph, &opts, run->timeline, err);
+			rc = sc_simulate(run->sim, run->graph, NULL, run->timeline, err);
 	} while (rc == 0 && workload->again && workload->again(self, run->timeline));
 	return rc;
 }

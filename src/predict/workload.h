@@ -1,5 +1,4 @@
-/* What can be simulated and read: the training of a model, a recorded job, recorded streams. Each is one of
- * these; who predicts or replays asks nothing else about it. */
+/* What can be predicted: the training of a model of one family. Who predicts asks nothing else about it. */
 #ifndef SC_PREDICT_WORKLOAD_H
 #define SC_PREDICT_WORKLOAD_H
 
@@ -19,8 +18,7 @@ struct sc_setup {
 	const struct sc_predict_opts *opts;
 	struct sc_build_scratch *scratch;
 };
-/* `self`: memory of one thread for one such workload after another. Those of recordings have the first three
- * functions, and what a replay needs besides (trace/replay/replay_study.h); `self` is a struct replay_at. */
+/* `self`: memory of one thread for one such workload after another. */
 struct sc_workload {
 	/* The graph of its steps, sealed; owned by `self`. */
 	int (*build)(void *self, struct sc_graph **graph, struct sc_err *err);
@@ -29,9 +27,6 @@ struct sc_workload {
 	/* What a reading must know: period, waits, names, last node. Borrows self and timeline. */
 	void (*op_info)(void *self, const struct sc_timeline *timeline,
 			struct sc_reading_input *out);
-	bool no_contention; /* recorded times have it already */
-
-	/* Of those that configs ask for. */
 	bool (*takes)(const struct sc_request *request);
 	void *(*create)(void);
 	void (*destroy)(void *self);

@@ -231,7 +231,7 @@ TEST(test_factors)
 	ck_assert_uint_eq(n, 2);
 }
 
-/* Four replicas for two: the recorded ones in turn, and rings of 3/4 over 1/2 of the buffer. */
+/* Four replicas for two: the recorded ones stand for them, in rings of 3/4 over 1/2 of the buffer. */
 TEST(test_more_replicas)
 {
 	struct job_shape larger = SHAPE;
@@ -243,7 +243,6 @@ TEST(test_more_replicas)
 	larger.scatter_us *= 1.5;
 	ck_assert_double_eq_tol(result.changed_ms, would_be_ms(&larger), TOLERANCE_MS);
 	ck_assert_int_eq(result.gpus, 12);
-	ck_assert_uint_eq(result.graph.classes.n, 12);
 }
 
 /* A replica has a wait that the trace does not explain. With less of the others it must not become typical: fewer
@@ -268,7 +267,7 @@ TEST(test_gpus_are_monotone)
 	replay();
 }
 
-/* Half of the replicas: the slow one is left, and nothing is moved among replicas. */
+/* One replica: nothing is moved among replicas. */
 TEST(test_fewer_replicas)
 {
 	struct job_shape smaller = SHAPE;

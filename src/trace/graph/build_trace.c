@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "trace/graph/kernel_family.h"
 
 void sc_trace_graph_release(struct sc_trace_graph *graph)
 {
@@ -202,9 +201,10 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 	const int32_t instance = instance_of(p->run, p->index, act);
 	const uint32_t lane = p->lane + p->rank->n_threads + act->lane;
 	const uint32_t group = instance < 0 ? SC_NONE : p->out->instance_group.at[instance];
-	const enum sc_owner owner =
-		sc_kernel_family_owner((enum sc_kernel_family)p->run->family.at[act->name]);
-	const struct gap gap = gap_of_latency(gap_of(p, act, before), SC_GAP_LAUNCH);
+	const enum sc_owner owner = (enum sc_owner)p->run->owner.at[act->name];
+	const double gap_us = gap_of(p, act, before);
+	const struct gap gap = p->run->n_replicas ? (struct gap){gap_us, SC_GAP_HOST}
+						  : gap_of_latency(gap_us, SC_GAP_LAUNCH);
 	uint32_t node;
 
 	if (group != SC_NONE) {
@@ -219,7 +219,6 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 		sc_graph_add_dep(&p->out->graph, node, node_of_launch(p, act->launch));
 	else
 		sc_graph_add_dep(&p->out->graph, node, p->begin_node);
-	add_waits(p, node, act->first_wait, act->n_waits);
 }
 
 static void add_carried_act(struct part *p, uint32_t a, uint32_t before)
@@ -229,10 +228,8 @@ static void add_carried_act(struct part *p, uint32_t a, uint32_t before)
 	const uint32_t lane = p->lane + p->rank->n_threads + act->lane;
 	uint32_t node;
 
-	node = add_node(
-		p, NODE_KINDS[act->kind], lane, gap_of_latency(rest.gap_us, SC_GAP_LAUNCH),
-		rest.work_us,
-		sc_kernel_family_owner((enum sc_kernel_family)p->run->family.at[act->name]));
+	node = add_node(p, NODE_KINDS[act->kind], lane, gap_of_latency(rest.gap_us, SC_GAP_LAUNCH),
+			rest.work_us, (enum sc_owner)p->run->owner.at[act->name]);
 	refer(p, node, SC_TRACE_NODE_CARRIED, a, act->name);
 	p->out->act_node.at[a - p->it->first_act] = node;
 	sc_graph_add_dep(&p->out->graph, node, p->begin_node);
@@ -262,9 +259,16 @@ static void add_acts(struct part *p)
 	}
 }
 
-/* Calls wait for activities: both are there now. */
-static void add_call_waits(struct part *p)
+/* Activities and calls wait for activities: all are there now. */
+static void add_all_waits(struct part *p)
 {
+	for (uint32_t a = p->it->first_act; a < p->it->end_act; a++) {
+		const struct sc_act *act = &p->rank->acts.at[a];
+		const uint32_t node = node_of_act(p, a);
+
+		if (node != SC_NONE && p->out->refs.at[node].kind == SC_TRACE_NODE_ACT)
+			add_waits(p, node, act->first_wait, act->n_waits);
+	}
 	for (uint32_t c = p->it->begin; c <= p->it->end; c++) {
 		const struct sc_call *call = &p->rank->calls.at[c];
 
@@ -303,7 +307,7 @@ static void count_members(const struct sc_trace_run *run, size_t iteration,
 }
 
 struct group_member {
-	uint32_t instance, rank;
+	uint32_t instance, rank, name;
 };
 
 static int compare_members(const void *left, const void *right)
@@ -323,7 +327,7 @@ static void add_group(const struct sc_trace_run *run, const struct group_member 
 
 	for (size_t i = 0; i < n; i++)
 		list[i] = (struct sc_member){.class_id = members[i].rank, .count = 1};
-	cost.owner_frac[SC_OWN_COMM] = 1;
+	cost.owner_frac[run->n_replicas ? run->owner.at[members[0].name] : SC_OWN_COMM] = 1;
 	out->instance_group.at[members[0].instance] = sc_graph_add_group(
 		&out->graph, (struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
 		list, (uint32_t)n);
@@ -343,7 +347,8 @@ static void add_groups(const struct sc_trace_run *run, size_t iteration, struct 
 		for (uint32_t a = it->first_act; a < it->end_act; a++) {
 			const struct sc_act *act = &p.rank->acts.at[a];
 			const int32_t instance = instance_of(run, r, act);
-			const struct group_member member = {(uint32_t)instance, (uint32_t)r};
+			const struct group_member member = {(uint32_t)instance, (uint32_t)r,
+							    act->name};
 
 			if (instance >= 0 && is_own(&p, act) &&
 			    out->instance_count.at[instance] > 1)
@@ -417,7 +422,7 @@ void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_
 		p.begin_ns = rank->calls.at[p.it->begin].start_ns - first_ns;
 		add_calls(&p);
 		add_acts(&p);
-		add_call_waits(&p);
+		add_all_waits(&p);
 	}
 	sc_graph_seal(&out->graph);
 }

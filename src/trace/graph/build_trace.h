@@ -87,10 +87,12 @@ struct sc_trace_collective {
 	int32_t kind;       /* enum sc_collective, or -1 */
 	int32_t group_size; /* or -1 */
 	uint32_t comm_name; /* in run->names: of the group */
+	bool of_replicas;   /* of a job: its ranks are the replicas of a stage */
 	double bound_us;    /* the shortest of its rank, kind and size: the transfer is no longer */
 };
 struct sc_trace_rank {
 	int32_t rank;
+	int32_t dp_rank, stage;       /* of a job; -1 = not said */
 	const char *path, *host;      /* host: "" = not said */
 	const char *gpu;              /* as the trace writes it, "NVIDIA H800"; "" = not said */
 	SC_VEC(struct sc_act) acts;   /* by start; in order on each lane */
@@ -119,6 +121,7 @@ struct sc_trace_rank {
 struct sc_trace_run {
 	struct sc_intern names;
 	SC_VEC(uint8_t) family; /* enum sc_kernel_family, by name */
+	SC_VEC(uint8_t) owner;  /* enum sc_owner, by name */
 	SC_VEC(struct sc_trace_rank) ranks;
 	struct sc_merge merge;      /* ranks as above */
 	SC_VEC(double) transfer_us; /* by instance of merge; NAN: one member only, or no group */
@@ -131,6 +134,9 @@ struct sc_trace_run {
 	enum sc_found_by found_by;
 	char marked_by[128]; /* the same for people */
 	bool with_shapes;
+	uint32_t n_replicas, n_stages; /* of a job (job.h); 0: GPU streams */
+	int64_t n_unknown,
+		n_unpaired; /* its events of unknown operations; sends or receives without the other side */
 	size_t n_iterations; /* all ranks have them, with equal steps at equal places */
 	struct sc_arena arena;
 };
@@ -143,6 +149,9 @@ int sc_trace_run_load_shapes(const struct sc_trace_files *files, struct sc_trace
 /* Only `merge` and base_ns, which its times are from: ranks as files. */
 int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
 			struct sc_err *err);
+/* Of a job's operator timeline. */
+int sc_trace_run_load_job(const struct sc_trace_files *files, struct sc_trace_run *out,
+			  struct sc_err *err);
 void sc_trace_run_release(struct sc_trace_run *run);
 static inline const char *sc_trace_run_name(const struct sc_trace_run *run, uint32_t name)
 {

@@ -26,6 +26,9 @@ uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string)
 		const char *text = sc_intern_get(&run->names, (uint32_t)run->family.n);
 
 		SC_VEC_PUSH(&run->family, (uint8_t)sc_kernel_family_of(text));
+		SC_VEC_PUSH(&run->owner,
+			    (uint8_t)sc_kernel_family_owner(
+				    (enum sc_kernel_family)run->family.at[run->family.n - 1]));
 	}
 	load->names[string] = name + 1;
 	return name;
@@ -102,7 +105,8 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 			   1u << SC_EV_API | 1u << SC_EV_SYNC | 1u << SC_EV_EVENT_RECORD |
 			   1u << SC_EV_RANGE | (uint32_t)run->with_shapes << SC_EV_OP,
 	};
-	struct sc_trace_rank rank = {.path = sc_arena_strdup(&run->arena, path)};
+	struct sc_trace_rank rank = {
+		.path = sc_arena_strdup(&run->arena, path), .dp_rank = -1, .stage = -1};
 	struct rank_load load = {.run = run};
 	struct sc_correlations *table;
 	int rc = sc_trace_load(path, &opts, &load.trace, err);
@@ -445,6 +449,7 @@ void sc_trace_run_release(struct sc_trace_run *run)
 		release_rank(&run->ranks.at[r]);
 	SC_VEC_RELEASE(&run->ranks);
 	SC_VEC_RELEASE(&run->family);
+	SC_VEC_RELEASE(&run->owner);
 	SC_VEC_RELEASE(&run->transfer_us);
 	sc_merge_release(&run->merge);
 	sc_intern_release(&run->names);

@@ -1,15 +1,21 @@
-/* A training job as its workers' timelines of operations tell it: who did what when, step by step. A worker
- * is one rank of a data-parallel replica and pipeline stage; its tensor-parallel mates do the same. */
-#ifndef SC_PREDICT_JOB_H
-#define SC_PREDICT_JOB_H
+/* A training job as its workers' timelines of operations tell it: who did what when, step by step. It becomes a run like
+ * those of GPU streams. A rank is one worker, of a data-parallel replica and pipeline stage; its tensor-parallel mates do
+ * the same. A step is an iteration: its first call starts all operations, its last one waits for them.
+ *
+ * Streams of a worker: computation with what ends the step; each direction of sending and receiving; collectives over
+ * replicas. What waits for what:
+ * - a computation for what its chunk received; a send for its computation; a receive for the computation before (one
+ *   receive is posted ahead); operations that start at the same instant are one batched call, and all wait for what any
+ *   of them sends;
+ * - the first forward of a chunk for its parameters; gradients of a chunk, where they overlap, for its last backward,
+ *   else after the last computation; then norms, embedding, clipping, optimizer in turn.
+ * After the dependency model of ByteDance-Seed/StragglerAnalysis (analyzer/dependency_model.py), batched calls excepted.
+ * Collectives and pairs are instances: the transfer is the time from the last arrival to the first end, so that it never
+ * has waiting in it. What is left before an operation is its gap. */
+#ifndef SC_TRACE_JOB_H
+#define SC_TRACE_JOB_H
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/vec.h"
-#include "core/graph/cost.h"
-#include "core/graph/graph.h"
-#include "trace/format/trace_file.h"
-#include "trace/graph/replay_select.h"
+#include "trace/graph/build_trace.h"
 
 /* In this order within a worker. */
 enum sc_job_type {
@@ -39,37 +45,14 @@ enum sc_job_span {
 };
 struct sc_job_type_info {
 	const char *name; /* as in the trace */
-	enum sc_replay_kind kind;
+	int collective;   /* enum sc_collective; -1: no communication */
 	enum sc_job_span span;
 	enum sc_owner owner;
-	bool by_mean; /* its typical time is the mean, else the median */
+	uint16_t lane;
 };
 extern const struct sc_job_type_info sc_job_types[SC_N_JOB_TYPES];
 
-struct sc_job_worker {
-	int32_t rank, dp_rank, stage;
-};
-struct sc_job_op {
-	int64_t start_ns, end_ns; /* from the begin of the step */
-	uint32_t worker;          /* index */
-	int32_t seq, chunk, micro_batch;
-	uint8_t type; /* enum sc_job_type */
-};
-struct sc_job_step {
-	int64_t id;
-	size_t first_op, n_ops;
-	double measured_us; /* from the first start to the last end */
-};
-struct sc_job {
-	SC_VEC(struct sc_job_worker) workers; /* by stage, then data-parallel rank */
-	SC_VEC(struct sc_job_op) ops;         /* by step, worker, type, seq */
-	SC_VEC(struct sc_job_step) steps;     /* by id */
-	uint32_t n_dp, n_stages, n_chunks;
-	int64_t n_unknown; /* events whose operation is not known */
-	bool overlaps;     /* gradients are reduced while others are computed */
-};
-void sc_job_release(struct sc_job *job);
-/* Of the JOB_OP events; SC_EVALUE where a worker or step is not whole enough to replay. */
-int sc_job_from_trace(const struct sc_trace *trace, struct sc_job *out, struct sc_err *err);
+/* Of the JOB_OP events; SC_EVALUE where a worker is not there. Release with sc_trace_run_release. */
+int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, struct sc_err *err);
 
 #endif

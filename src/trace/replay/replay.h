@@ -1,11 +1,10 @@
 /* Replays recorded iterations: traces -> execution graph -> simulate -> timeline, beside what was measured;
- * then with changes. One driver for every kind of trace; a source of graphs is a row in the list of
- * replay_run.c.
- * What is reused of the recording is said by each source: durations of computation, transfers without the
+ * then with changes.
+ * What is reused of the recording is said: durations of computation, transfers without the
  * waiting in them, and launch gaps (the host's time before an operation, when nothing it waits for is left).
  * Nothing else: starts, waiting and idle time come out of the simulation. */
-#ifndef SC_PREDICT_REPLAY_H
-#define SC_PREDICT_REPLAY_H
+#ifndef SC_TRACE_REPLAY_H
+#define SC_TRACE_REPLAY_H
 
 #include "base/progress.h"
 #include "base/warnings.h"
@@ -120,22 +119,11 @@ struct sc_replay_result {
 };
 void sc_replay_result_release(struct sc_replay_result *result);
 
-/* A kind of trace that can be replayed. */
-struct sc_replay_source {
-	const char *name;
-	bool reshapes;                                /* knows overlap and missing */
-	bool models;                                  /* can ask a cluster's network */
-	bool (*takes)(const struct sc_trace *tables); /* of the first file; no events are loaded */
-	int (*run)(const struct sc_trace_files *files, const struct sc_replay_opts *opts,
-		   struct sc_replay_result *out, struct sc_err *err);
-};
-extern const struct sc_replay_source sc_replay_job;     /* replay_job.c */
-extern const struct sc_replay_source sc_replay_streams; /* replay_streams.c */
 /* Replays the traces of a directory, or one file. */
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,
 	      struct sc_err *err);
 
-/* --- for sources --- */
+/* --- inside --- */
 /* 100 |simulated / measured - 1|, median and largest over iterations; the last without outliers. */
 struct sc_replay_error {
 	double median_pct, max_pct, bias_pct, typical_max_pct;

@@ -50,23 +50,43 @@ static struct link find_link(const struct sc_timeline *t, const double *recorded
 	return worst;
 }
 
+static double recorded_us(const struct replay_at *at, uint32_t node)
+{
+	const struct sc_trace_run *run = &at->study->run;
+	const struct sc_trace_rank *rank = &run->ranks.at[sc_replay_class(at, node)];
+	const struct sc_trace_node *ref = &at->s->graph.refs.at[node];
+	int64_t end_ns;
+
+	if (ref->kind == SC_TRACE_NODE_ACT || ref->kind == SC_TRACE_NODE_CARRIED)
+		end_ns = sc_act_end(&rank->acts.at[ref->index]);
+	else
+		end_ns = rank->calls.at[ref->index].start_ns +
+			 (ref->kind == SC_TRACE_NODE_SYNC ? rank->calls.at[ref->index].dur_ns : 0);
+	return sc_ns_us(end_ns - sc_trace_first_begin(run, at->iteration));
+}
+
 /* The link to the last of the nodes that may end the iteration. */
 static struct link worst_link(const struct replay_at *at)
 {
-	const struct replay_kind *kind = at->study->kind;
-	const uint32_t n = (uint32_t)at->s->graph->nodes.n;
-	double *recorded_us = sc_xmalloc((n + 1) * sizeof(*recorded_us));
+	const uint32_t n = (uint32_t)at->s->graph.graph.nodes.n;
+	double *ends_us = sc_xmalloc((n + 1) * sizeof(*ends_us));
 	uint32_t last = SC_NONE;
 	struct link link;
 
 	for (uint32_t i = 0; i < n; i++) {
-		recorded_us[i] = kind->recorded_us(at, i);
-		if (kind->ends(at, i) && (last == SC_NONE || recorded_us[i] > recorded_us[last]))
+		ends_us[i] = recorded_us(at, i);
+		if (at->s->graph.end.at[sc_replay_class(at, i)] == i &&
+		    (last == SC_NONE || ends_us[i] > ends_us[last]))
 			last = i;
 	}
-	link = find_link(&at->s->timeline, recorded_us, last);
-	free(recorded_us);
+	link = find_link(&at->s->timeline, ends_us, last);
+	free(ends_us);
 	return link;
+}
+
+static const char *name_of(const struct replay_at *at, uint32_t node)
+{
+	return sc_trace_run_name(&at->study->run, at->s->graph.graph.nodes.at[node].op);
 }
 
 static void blame(const struct replay_at *at, const struct link *link)
@@ -81,10 +101,10 @@ static void blame(const struct replay_at *at, const struct link *link)
 	if (link->by != SC_NONE)
 		snprintf(cause, sizeof(cause),
 			 ": %.32s of %s ends %.3f ms %s after %.24s than it did",
-			 at->study->kind->name(at, link->node),
+			 name_of(at, link->node),
 			 out->ranks.at[sc_replay_class(at, link->node)].name,
 			 fabs(link->off_us) / SC_US_PER_MS, link->off_us < 0 ? "sooner" : "later",
-			 at->study->kind->name(at, link->by));
+			 name_of(at, link->by));
 	sc_warn(&out->warnings,
 		"as recorded, step %" PRId64 " comes out %+.1f %% (n=%zu of %zu are off)%s",
 		it->step, off_pct(it), n, out->iterations.n, cause);

@@ -1,5 +1,5 @@
 /* What all replays share: finding the source, the critical path as people read it, errors. */
-#include "trace/replay/replay.h"
+#include "trace/replay/replay_study.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,8 +12,6 @@
 #include "base/units.h"
 
 enum { ARENA_BYTES = 64 << 10 };
-
-static const struct sc_replay_source *const SOURCES[] = {&sc_replay_job, &sc_replay_streams};
 
 const char *const sc_replay_part_names[SC_N_PARTS] = {
 	[SC_PART_COMPUTE] = "compute",   [SC_PART_MEMORY] = "memory",
@@ -62,83 +60,75 @@ static void init_result(struct sc_replay_result *out)
 	sc_arena_init(&out->arena, ARENA_BYTES);
 }
 
-static const struct sc_replay_source *find_source(const struct sc_trace *tables)
+/* --cluster, where nothing asks its network. */
+static void warn_of_cluster(const struct replay_study *study, struct sc_replay_result *out)
 {
-	for (size_t i = 0; i < sizeof(SOURCES) / sizeof(SOURCES[0]); i++)
-		if (SOURCES[i]->takes(tables))
-			return SOURCES[i];
-	return NULL;
-}
+	const struct sc_replay_opts *opts = study->opts;
+	bool asked = opts->gpus > 0;
 
-static bool asks_cluster(const struct sc_replay_opts *opts)
-{
 	for (size_t i = 0; i < opts->n_changes; i++)
-		if (opts->changes[i].action == SC_REPLAY_MODEL)
-			return true;
-	return opts->gpus > 0;
-}
-
-static void warn_of_cluster(const struct sc_replay_source *source,
-			    const struct sc_replay_opts *opts, struct sc_replay_result *out)
-{
+		asked = asked || opts->changes[i].action == SC_REPLAY_MODEL;
 	if (!opts->network.us)
 		return;
-	if (!source->models)
+	if (study->run.n_replicas)
 		sc_warn(&out->warnings,
-			"the config of --cluster is not used: the trace of a %s has no sizes to ask "
-			"its network about",
-			source->name);
-	else if (!asks_cluster(opts))
+			"the config of --cluster is not used: the trace of a job has no sizes to ask "
+			"its network about");
+	else if (!asked)
 		sc_warn(&out->warnings, "the config of --cluster is not used: nothing asks it, as "
 					"--replace collective=model and --set gpus do");
 }
 
-static int run_source(const struct sc_replay_source *source, const struct sc_trace_files *files,
-		      const struct sc_replay_opts *opts, struct sc_replay_result *out,
-		      struct sc_err *err)
+static int load(const struct sc_trace_files *files, const struct sc_replay_opts *opts,
+		struct sc_trace_run *out, struct sc_err *err)
 {
-	int rc;
+	const struct sc_trace_load_opts only_tables = {.skip_events = true};
+	struct sc_trace tables;
+	int rc = sc_trace_load(files->at[0], &only_tables, &tables, err);
+	bool job;
 
-	if (wants_reshaping(opts) && !source->reshapes)
+	if (rc)
+		return rc;
+	job = strcmp(tables.identity.source, "job") == 0;
+	sc_trace_release(&tables);
+	if (job && wants_reshaping(opts))
 		return sc_err_at(
 			err, SC_EUNSUPPORTED, files->at[0], 0, 0,
-			"--overlap and --missing are for traces of GPU streams; this is a %s",
-			source->name);
-	rc = source->run(files, opts, out, err);
-	if (rc == 0)
-		warn_of_cluster(source, opts, out);
-	return rc;
+			"--overlap and --missing are for traces of GPU streams; this is a job");
+	return job ? sc_trace_run_load_job(files, out, err)
+		   : sc_trace_run_load(files, opts->range, out, err);
 }
 
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,
 	      struct sc_err *err)
 {
-	const struct sc_trace_load_opts only_tables = {.skip_events = true};
-	const struct sc_replay_source *source;
-	const char *const *files;
-	struct sc_trace tables;
-	size_t n_files;
+	struct replay_study study = {.opts = opts, .out = out};
+	struct sc_trace_files files;
 	int rc;
 
 	init_result(out);
 	out->gaps = opts->gaps;
-	rc = sc_trace_list(path, &out->arena, &files, &n_files, err);
+	rc = sc_trace_list(path, &out->arena, &files.at, &files.n, err);
 	if (rc == 0)
-		rc = sc_trace_loss_of_run(files, n_files, &out->loss, err);
+		rc = sc_trace_loss_of_run(files.at, files.n, &out->loss, err);
 	if (rc == 0)
-		rc = sc_trace_load(files[0], &only_tables, &tables, err);
-	if (rc == 0) {
-		source = find_source(&tables);
-		if (source)
-			rc = run_source(source, &(struct sc_trace_files){files, n_files}, opts, out,
-					err);
-		else
-			rc = sc_err_at(err, SC_EUNSUPPORTED, files[0], 0, 0,
-				       "no replay of traces from \"%s\"", tables.identity.source);
-		sc_trace_release(&tables);
-	}
-	if (rc)
+		rc = load(&files, opts, &study.run, err);
+	if (rc) {
 		sc_replay_result_release(out);
+		return rc;
+	}
+	sc_replay_describe(&study, out);
+	sc_replay_study_begin(&study);
+	rc = sc_replay_study_check(&study, err);
+	if (rc == 0)
+		rc = sc_replay_check(&study, &out->warnings, err);
+	if (rc == 0)
+		rc = sc_replay_study_run(&study, err);
+	if (rc == 0)
+		warn_of_cluster(&study, out);
+	else
+		sc_replay_result_release(out);
+	sc_replay_study_release(&study);
 	return rc;
 }
 

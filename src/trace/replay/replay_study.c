@@ -1,5 +1,5 @@
-/* Iterations are built and simulated in all variants, on threads where the kind has no iteration begin with what
- * the one before left. */
+/* The study: variants of all iterations, on threads where no iteration begins with what the one before left; what they are
+ * compared with, and what is said of them. */
 #include "trace/replay/replay_study.h"
 
 #include <inttypes.h>
@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "trace/graph/job.h"
 
 enum { MAX_OUTLIER_PASSES = 3 };
 
@@ -22,9 +23,22 @@ static enum replay_times changed_gaps(const struct sc_replay_opts *opts)
 	return opts->gaps == SC_GAPS_NONE ? TIMES_ZERO : TIMES_TYPICAL;
 }
 
-void sc_replay_study_add(struct replay_study *study, struct replay_variant variant)
+/* What each replica, stage and name of operation of a job alone brings. */
+static void add_picks(struct replay_study *study)
 {
-	SC_VEC_PUSH(&study->variants, variant);
+	const struct sc_trace_run *run = &study->run;
+	struct replay_variant v = {TIMES_ZERO, TIMES_MEAN, PICK_DP, 0};
+
+	for (v.which = 0; v.which < run->n_replicas; v.which++)
+		SC_VEC_PUSH(&study->variants, v);
+	v.pick = PICK_STAGE;
+	for (v.which = 0; v.which < run->n_stages; v.which++)
+		SC_VEC_PUSH(&study->variants, v);
+	v.pick = PICK_OP;
+	for (v.which = 0; run->n_replicas && v.which < SC_N_JOB_TYPES; v.which++)
+		if (study->mean_us[v.which] >= 0 && v.which != SC_JOB_FORWARD_RECV &&
+		    v.which != SC_JOB_BACKWARD_RECV)
+			SC_VEC_PUSH(&study->variants, v);
 }
 
 static void add_variants(struct replay_study *study)
@@ -40,32 +54,40 @@ static void add_variants(struct replay_study *study)
 	};
 
 	for (size_t i = 0; i < N_FIXED; i++)
-		sc_replay_study_add(study, fixed[i]);
-	for (uint32_t r = 0; r < study->out->ranks.n; r++) {
+		SC_VEC_PUSH(&study->variants, fixed[i]);
+	if (study->opts->no_what_if)
+		return;
+	for (uint32_t r = 0; r < study->out->ranks.n && study->out->ranks.n > 1; r++) {
 		const struct replay_variant without = {gaps, TIMES_MEASURED, PICK_WITHOUT, r};
 
-		if (study->out->ranks.n > 1 && !study->opts->no_what_if)
-			sc_replay_study_add(study, without);
+		SC_VEC_PUSH(&study->variants, without);
 	}
+	add_picks(study);
 }
 
 void sc_replay_study_begin(struct replay_study *study)
 {
-	const size_t n = study->out->iterations.n, n_parts = n * study->out->ranks.n;
+	const size_t n = study->out->iterations.n, n_ranks = study->out->ranks.n;
 
 	study->n_iterations = n;
 	study->changed = sc_replay_has_change(study->opts);
-	add_variants(study);
 	study->outlier = sc_xcalloc(n, sizeof(*study->outlier));
-	study->parts = sc_xcalloc(n_parts, sizeof(*study->parts));
-	if (study->n_jobs == 0)
-		study->n_jobs = 1;
+	study->parts = sc_xcalloc(n * n_ranks, sizeof(*study->parts));
+	study->medians = sc_xcalloc(n_ranks, sizeof(*study->medians));
+	sc_replay_means(study);
+	add_variants(study);
+	study->follow = sc_xcalloc(study->variants.n, sizeof(*study->follow));
+	for (size_t v = 0; v < study->variants.n; v++)
+		study->follow[v].behind_frac = 1;
+	study->n_jobs = study->run.n_replicas && study->opts->jobs ? study->opts->jobs : 1;
 	if (study->n_jobs > n)
 		study->n_jobs = (unsigned)n;
-	study->scratch = sc_xmalloc((study->n_jobs + 1) * sizeof(*study->scratch));
-	for (unsigned i = 0; i < study->n_jobs; i++)
-		study->scratch[i] = (struct replay_scratch){.sim = sc_simulator_create(),
-							    .built = study->kind->create()};
+	study->scratch = sc_xcalloc(study->n_jobs + 1, sizeof(*study->scratch));
+	for (unsigned i = 0; i < study->n_jobs; i++) {
+		study->scratch[i].sim = sc_simulator_create();
+		study->scratch[i].ends_us = sc_xcalloc(4 * n_ranks, sizeof(double));
+		sc_graph_init(&study->scratch[i].graph.graph);
+	}
 }
 
 void sc_replay_study_release(struct replay_study *study)
@@ -76,13 +98,26 @@ void sc_replay_study_release(struct replay_study *study)
 		sc_simulator_destroy(s->sim);
 		sc_timeline_release(&s->timeline);
 		sc_accountant_release(&s->accountant);
-		study->kind->destroy(s->built);
+		sc_trace_graph_release(&s->graph);
+		SC_VEC_RELEASE(&s->begin_us);
+		SC_VEC_RELEASE(&s->end_us);
+		free(s->ends_us);
 	}
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		sc_replay_release_medians(&study->medians[r]);
+	for (size_t v = 0; v < study->variants.n; v++)
+		SC_VEC_RELEASE(&study->follow[v].left);
 	free(study->scratch);
 	free(study->us);
 	free(study->outlier);
 	free(study->parts);
+	free(study->follow);
+	free(study->medians);
+	free(study->mean_us);
+	free(study->slowness);
+	free(study->host_slowness);
 	SC_VEC_RELEASE(&study->variants);
+	sc_trace_run_release(&study->run);
 }
 
 /* ---- before anything is simulated ---- */
@@ -105,12 +140,12 @@ int sc_replay_study_check(const struct replay_study *study, struct sc_err *err)
 
 	for (size_t i = 0; rc == 0 && i < study->opts->n_changes; i++) {
 		const struct sc_replay_change *change = &study->opts->changes[i];
-		const unsigned kinds = study->kind->matches(study->model, &change->selector);
+		const unsigned kinds = sc_replay_matches(study, &change->selector);
 
 		if (!kinds)
 			return sc_err_set(err, SC_EVALUE, "%.64s: no recorded operation matches",
 					  change->selector.text);
-		rc = study->kind->check(study->model, change, kinds, &study->out->warnings, err);
+		rc = sc_replay_check_change(study, change, kinds, &study->out->warnings, err);
 	}
 	return rc;
 }
@@ -149,42 +184,10 @@ struct replay_at sc_replay_at(const struct replay_study *study, struct replay_sc
 			      size_t iteration, size_t v)
 {
 	return (struct replay_at){.study = study,
-				  .model = study->model,
 				  .s = s,
 				  .iteration = iteration,
 				  .v = v,
 				  .variant = &study->variants.at[v]};
-}
-
-bool sc_replay_is_built(const struct replay_at *at)
-{
-	const bool reshaped = at->v == V_CHANGED && at->study->kind->reshapes(at->model);
-	struct replay_scratch *s = at->s;
-	const bool is_built = s->graph && s->iteration == at->iteration && !s->reshaped &&
-			      !reshaped && at->v != V_RECORDED;
-
-	s->iteration = at->iteration;
-	s->reshaped = reshaped;
-	return is_built;
-}
-
-int sc_replay_simulate(struct replay_at *at, struct sc_reading_input *out, struct sc_err *err)
-{
-	const struct sc_workload *workload = &at->study->kind->workload;
-	struct replay_scratch *s = at->s;
-	struct sc_workload_run run = {.sim = s->sim, .timeline = &s->timeline};
-	int rc = sc_workload_run(workload, at, &run, err);
-
-	if (rc) {
-		sc_err_prefix(err, "step %" PRId64, step_of(at->study, at->iteration));
-		return rc;
-	}
-	s->graph = run.graph;
-	s->n_simulated += (int64_t)run.n_runs * (int64_t)run.graph->nodes.n;
-	workload->op_info(at, &s->timeline, out);
-	at->study->us[at->v * at->study->n_iterations + at->iteration] =
-		out->account.period.to_us - out->account.period.from_us;
-	return 0;
 }
 
 /* If it is to be shown, what was just simulated is read and becomes the result's. */
@@ -193,22 +196,24 @@ static void keep_shown(const struct replay_at *at, struct sc_reading_input *in)
 	const struct replay_study *study = at->study;
 	struct sc_replay_result *out = study->out;
 	struct replay_scratch *s = at->s;
+	struct sc_graph *graph = &s->graph.graph;
 
 	if (at->iteration != study->shown || at->v != (study->changed ? V_CHANGED : V_RECORDED))
 		return;
-	out->node_names = sc_arena_calloc(&out->arena, s->graph->nodes.n, sizeof(*out->node_names));
-	for (uint32_t i = 0; i < s->graph->nodes.n; i++)
-		out->node_names[i] = sc_arena_strdup(&out->arena, study->kind->name(at, i));
+	out->node_names = sc_arena_calloc(&out->arena, graph->nodes.n, sizeof(*out->node_names));
+	for (uint32_t i = 0; i < graph->nodes.n; i++)
+		out->node_names[i] = sc_arena_strdup(
+			&out->arena, sc_trace_run_name(&study->run, graph->nodes.at[i].op));
 	out->show_step = step_of(study, at->iteration);
 	sc_replay_read(in, out);
-	out->graph = *s->graph;
+	out->graph = *graph;
 	out->timeline = s->timeline;
-	sc_graph_init(s->graph);
+	sc_graph_init(graph);
 	s->timeline = (struct sc_timeline){.n = 0};
-	s->graph = NULL;
+	s->is_built = false;
 }
 
-static int simulate(struct replay_at at, struct sc_err *err)
+static int simulate(const struct replay_at at, struct sc_err *err)
 {
 	struct sc_reading_input in;
 	int rc = sc_replay_simulate(&at, &in, err);
@@ -259,15 +264,12 @@ static void put_parts(const struct replay_at *at, const struct sc_account_input 
 
 static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
-	const struct replay_kind *kind = at.study->kind;
+	const struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
 	struct sc_reading_input in;
 	const int rc = sc_replay_simulate(&at, &in, err);
 
 	if (rc)
 		return rc;
-	if (kind->recorded)
-		kind->recorded(&at);
 	put_parts(&at, &in.account);
 	keep_shown(&at, &in);
 	return 0;
@@ -301,20 +303,18 @@ static int predict_all(struct replay_study *study, struct sc_err *err)
 {
 	const size_t n = study->n_iterations;
 	double *measured = sc_xmalloc((n + 1) * sizeof(*measured));
-	int rc = study->kind->typical(study, err);
+	int rc = 0;
 
+	sc_replay_medians(study);
 	for (size_t i = 0; i < n; i++)
 		measured[i] = study->out->iterations.at[i].measured_ms * SC_US_PER_MS;
-	if (rc == 0 && n > 1)
+	if (n > 1)
 		rc = for_iterations(study, predict, err);
 	for (int pass = 0; rc == 0 && n > 1 && pass < MAX_OUTLIER_PASSES; pass++) {
-		if (!sc_replay_mark_outliers(measured, &study->us[V_OTHERS * n], n,
-					     study->outlier) ||
-		    !study->kind->leaves_outliers)
+		if (!sc_replay_mark_outliers(measured, &study->us[V_OTHERS * n], n, study->outlier))
 			break;
-		rc = study->kind->typical(study, err);
-		if (rc == 0)
-			rc = for_iterations(study, predict, err);
+		sc_replay_medians(study);
+		rc = for_iterations(study, predict, err);
 	}
 	free(measured);
 	return rc;
@@ -342,9 +342,7 @@ static void put_iterations(const struct replay_study *study)
 
 		it->simulated_ms = study->us[V_RECORDED * n + i] / SC_US_PER_MS;
 		it->changed_ms = study->us[V_CHANGED * n + i] / SC_US_PER_MS;
-		it->predicted_ms = study->kind->predicts(study->model, i)
-					   ? study->us[V_OTHERS * n + i] / SC_US_PER_MS
-					   : (double)NAN;
+		it->predicted_ms = study->us[V_OTHERS * n + i] / SC_US_PER_MS;
 		it->outlier = study->outlier[i];
 		sum += it->measured_ms;
 	}
@@ -414,7 +412,7 @@ int sc_replay_study_run(struct replay_study *study, struct sc_err *err)
 	put_ranks(study);
 	for (unsigned i = 0; i < study->n_jobs; i++)
 		study->out->n_simulated += study->scratch[i].n_simulated;
-	study->kind->say(study);
+	sc_replay_results(study);
 	explain_outliers(study);
 	return sc_replay_check_recorded(study, err);
 }

@@ -1,10 +1,9 @@
-/* One study of changes for every kind of recording: gaps x durations x changes, over all of its iterations. A
- * kind (of jobs, of streams) says what the graph of an iteration is, what a variant costs in it, when it ends
- * and what is typical; variants, what they are compared with and what is said of them are here. */
-#ifndef SC_STUDY_REPLAY_STUDY_H
-#define SC_STUDY_REPLAY_STUDY_H
+/* One study of changes for every recording: gaps x durations x changes, over all of its iterations. */
+#ifndef SC_TRACE_REPLAY_STUDY_H
+#define SC_TRACE_REPLAY_STUDY_H
 
-#include "predict/workload.h"
+#include "predict/engine/simulate.h"
+#include "trace/graph/build_trace.h"
 #include "trace/replay/replay.h"
 
 /* Which gaps, or durations, a variant has. */
@@ -12,7 +11,7 @@ enum replay_times {
 	TIMES_MEASURED,
 	TIMES_TYPICAL, /* of its like */
 	TIMES_OTHERS,  /* the same without the iteration itself */
-	TIMES_MEAN,    /* of its type, over ranks and iterations */
+	TIMES_MEAN, /* of its name, over ranks and iterations; of a job's communication the median */
 	TIMES_ZERO
 };
 /* What is unlike them. */
@@ -20,9 +19,9 @@ enum replay_pick {
 	PICK_NONE,
 	PICK_CHANGED, /* all the changes that were asked for */
 	PICK_WITHOUT, /* the slowness of a rank is taken away */
-	PICK_DP,      /* durations of these as measured, all others typical: a replica, */
+	PICK_DP,      /* of a job, durations of these as measured, all others typical: a replica, */
 	PICK_STAGE,
-	PICK_OP
+	PICK_OP /* by name; receives are with their sends */
 };
 struct replay_variant {
 	enum replay_times gaps, work;
@@ -32,88 +31,125 @@ struct replay_variant {
 /* Those that every study has come first. */
 enum { V_RECORDED, V_OTHERS, V_CHANGED, V_REFERENCE, V_NO_GAPS, V_TYPICAL, N_FIXED };
 
-/* One thread's. */
-struct replay_scratch {
-	struct sc_simulator *sim;
-	struct sc_timeline timeline;
-	struct sc_accountant accountant;
-	void *built;            /* the kind's, of the iteration that was built last */
-	struct sc_graph *graph; /* in it; NULL: none is built */
-	size_t iteration;
-	bool reshaped;
-	int64_t n_simulated; /* nodes */
+/* An activity that an iteration left to run, and how long after its end that takes. */
+struct replay_left {
+	uint32_t rank, act;
+	double us;
 };
-/* What is being simulated: the workload's self. */
-struct replay_at {
-	const struct replay_study *study;
-	void *model;
-	struct replay_scratch *s;
-	size_t iteration, v;
-	const struct replay_variant *variant;
-	int n_settled; /* it ran so often to settle */
+/* Of a variant: where the replay of the iteration before ended, for the next to begin there. */
+struct replay_follow {
+	double behind_frac; /* of what was left to run before the first: this is still there */
+	SC_VEC(struct replay_left) left; /* of the iteration before, by rank and activity */
 };
-struct replay_kind {
-	/* An iteration in a variant. What it tells of a reading ends with the iteration; names are the study's. */
-	struct sc_workload workload;
-	bool leaves_outliers;  /* out of what is typical */
-	void *(*create)(void); /* a scratch's `built` */
-	void (*destroy)(void *built);
-	/* Changed iterations have graphs of their own. */
-	bool (*reshapes)(const void *model);
-	void (*recorded)(const struct replay_at *at); /* V_RECORDED is simulated; may be NULL */
-	/* All are recorded, or some became outliers. */
-	int (*typical)(struct replay_study *study, struct sc_err *err);
-	bool (*predicts)(const void *model, size_t iteration); /* from the others */
-	const char *(*name)(const struct replay_at *at, uint32_t node);
-	double (*recorded_us)(const struct replay_at *at, uint32_t node); /* its end */
-	bool (*ends)(const struct replay_at *at,
-		     uint32_t node);             /* may end the recorded iteration */
-	void (*say)(struct replay_study *study); /* what the reader must know of the recording */
-	/* Kinds of operations that a selector matches, a bit each. */
-	unsigned (*matches)(const void *model, const struct sc_selector *selector);
-	int (*check)(const void *model, const struct sc_replay_change *change, unsigned kinds,
-		     struct sc_warnings *warnings, struct sc_err *err);
+/* Means of each call (gap, tail) and activity (gap, work). */
+struct replay_pair {
+	float gap_us, work_us;
+};
+struct replay_medians {
+	struct replay_pair *typical_calls, *other_calls, *typical_acts, *other_acts;
+	size_t n_alone; /* parts that no other iteration has: their own time stands for them */
 };
 struct replay_part {
 	double us[SC_N_PARTS], late_us;
 };
+/* One thread's: the iteration that is built. */
+struct replay_scratch {
+	struct sc_simulator *sim;
+	struct sc_timeline timeline;
+	struct sc_accountant accountant;
+	struct sc_trace_graph graph;
+	bool is_built, reshaped; /* reshaped: with waits of its own */
+	size_t iteration;
+	SC_VEC(double) begin_us, end_us; /* by rank */
+	double *ends_us;                 /* of each rank: host, device, begin, work of the host */
+	double from_us, last_us;         /* when it began and ended as a replay, and */
+	uint32_t last;                   /* the node that ended it */
+	int64_t n_simulated;             /* nodes */
+};
 struct replay_study {
-	const struct replay_kind *kind;
-	void *model;
+	struct sc_trace_run run;
 	const struct sc_replay_opts *opts;
 	struct sc_replay_result
-		*out; /* ranks and iterations are there: what they are, as measured */
-	unsigned n_jobs;
+		*out;    /* ranks and iterations are there: what they are, as measured */
+	unsigned n_jobs; /* one, where iterations begin with what the one before left */
 	size_t n_iterations;
 	bool changed;
 	size_t shown;
 	SC_VEC(struct replay_variant) variants;
 	double *us;                /* [variant][iteration]; NAN: not simulated */
-	bool *outlier;             /* by iteration */
+	bool *outlier;             /* by iteration: not in what is typical */
 	struct replay_part *parts; /* [iteration][rank], as recorded */
 	struct replay_scratch *scratch;
+	struct replay_medians *medians; /* by rank */
+	double *mean_us;                /* by name: TIMES_MEAN */
+	double *slowness;               /* by rank: computation over the mean of the others */
+	double *host_slowness;          /* the same of its host's work */
+	struct replay_follow *follow;   /* by variant */
 };
-/* `study` has its first members, up to `out`, and n_jobs. */
+/* What is being simulated. */
+struct replay_at {
+	const struct replay_study *study;
+	struct replay_scratch *s;
+	size_t iteration, v;
+	const struct replay_variant *variant;
+};
+static inline uint32_t sc_replay_class(const struct replay_at *at, uint32_t node)
+{
+	return sc_graph_class_of(&at->s->graph.graph, node);
+}
+
+/* replay_study.c. `study` has run, opts and out; ranks and iterations are described. */
 void sc_replay_study_begin(struct replay_study *study);
 void sc_replay_study_release(struct replay_study *study);
-void sc_replay_study_add(struct replay_study *study, struct replay_variant variant);
 /* Refuses what nothing matches, and ranks that are not there. */
 int sc_replay_study_check(const struct replay_study *study, struct sc_err *err);
 /* Simulates all and fills iterations, means, what ranks cost and the shown iteration. */
 int sc_replay_study_run(struct replay_study *study, struct sc_err *err);
-/* One iteration in one variant, simulated; `out` lacks names. */
 struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
 			      size_t iteration, size_t v);
-int sc_replay_simulate(struct replay_at *at, struct sc_reading_input *out, struct sc_err *err);
-/* For a workload's `build`: is the iteration's graph there, so that only costs change? Says that it is. */
-bool sc_replay_is_built(const struct replay_at *at);
-static inline uint32_t sc_replay_class(const struct replay_at *at, uint32_t node)
-{
-	return sc_graph_class_of(at->s->graph, node);
-}
-/* replay_check.c: warns of the iteration that does not come out as recorded, and names the cause. */
-int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err);
 /* Mean over iterations; NAN: not simulated. */
 double sc_replay_study_ms(const struct replay_study *study, size_t v);
+
+/* replay_iteration.c: one iteration in one variant; `out` lacks names. */
+int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
+		       struct sc_err *err);
+
+/* replay_check.c: warns of the iteration that does not come out as recorded, and names the cause. */
+int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err);
+
+/* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is. */
+void sc_replay_medians(struct replay_study *study);
+void sc_replay_means(struct replay_study *study);
+void sc_replay_release_medians(struct replay_medians *medians);
+/* Does it count for how slow a rank is? */
+bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act);
+
+/* replay_costs.c: of the graph of an iteration, in place. */
+void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph);
+/* How many ranks a collective has. */
+int sc_replay_ranks_of(const struct replay_study *study, const struct sc_trace_collective *c,
+		       int32_t instance);
+/* Of a collective that not all of its ranks were recorded of: what may be waiting for the others. */
+double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
+			    double us);
+/* The same over all iterations; adds to n_unknown the collectives of which it cannot be told. */
+double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, int64_t *n_unknown);
+/* GPUs of a rank of a job and its mates. */
+int64_t sc_replay_mates(const struct sc_trace_run *run);
+/* Kinds of operations that a selector matches, a bit each. */
+unsigned sc_replay_matches(const struct replay_study *study, const struct sc_selector *selector);
+/* Refuses changes that would change nothing; warns of those that change a part of what they match. */
+int sc_replay_check_change(const struct replay_study *study, const struct sc_replay_change *change,
+			   unsigned kinds, struct sc_warnings *warnings, struct sc_err *err);
+/* The same of a straggler, and of the number of GPUs. */
+int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
+		    struct sc_err *err);
+
+/* replay_overlap.c: other edges in the graph of an iteration. */
+void sc_replay_overlap(const struct replay_study *study, struct sc_trace_graph *graph);
+
+/* replay_results.c: ranks and iterations as they are; then what the study found. */
+void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);
+void sc_replay_results(struct replay_study *study);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/replay/replay_streams_priv.h"
+#include "trace/replay/replay_study.h"
 
 /* ---- none ---- */
 
@@ -39,7 +39,7 @@ static bool is_activity(const struct sc_trace_graph *g, uint32_t node)
 	       g->refs.at[node].kind == SC_TRACE_NODE_CARRIED;
 }
 
-static bool is_collective(const struct stream_study *study, const struct sc_trace_graph *g,
+static bool is_collective(const struct replay_study *study, const struct sc_trace_graph *g,
 			  uint32_t node)
 {
 	return is_activity(g, node) && study->run.ranks.at[sc_graph_class_of(&g->graph, node)]
@@ -47,7 +47,7 @@ static bool is_collective(const struct stream_study *study, const struct sc_trac
 						       .kind == SC_ACT_COLLECTIVE;
 }
 
-static uint32_t call_of(const struct stream_study *study, const struct sc_trace_graph *g,
+static uint32_t call_of(const struct replay_study *study, const struct sc_trace_graph *g,
 			uint32_t node)
 {
 	const struct sc_trace_rank *rank = &study->run.ranks.at[sc_graph_class_of(&g->graph, node)];
@@ -67,7 +67,7 @@ static void sort_after(struct launch_order *order, uint32_t node, uint32_t next)
 }
 
 /* A call that the trace does not have may seem to be later than those of what waits for its activity. */
-static void sort_nodes(const struct stream_study *study, const struct sc_trace_graph *g,
+static void sort_nodes(const struct replay_study *study, const struct sc_trace_graph *g,
 		       struct launch_order *order)
 {
 	const struct sc_graph *graph = &g->graph;
@@ -91,7 +91,7 @@ static void sort_nodes(const struct stream_study *study, const struct sc_trace_g
 	}
 }
 
-static void list_launched(const struct stream_study *study, const struct sc_trace_graph *g,
+static void list_launched(const struct replay_study *study, const struct sc_trace_graph *g,
 			  size_t rank, struct launch_order *order)
 {
 	order->list.n = order->n_carried = 0;
@@ -150,7 +150,7 @@ static void add_serial_edges(struct sc_trace_graph *g, struct launch_order *orde
 	}
 }
 
-static void serialize(const struct stream_study *study, struct sc_trace_graph *g)
+static void serialize(const struct replay_study *study, struct sc_trace_graph *g)
 {
 	struct launch_order order = {.list = {0}};
 
@@ -169,7 +169,7 @@ static void serialize(const struct stream_study *study, struct sc_trace_graph *g
 
 /* ---- free ---- */
 
-static void drop_inferred(const struct stream_study *study, struct sc_trace_graph *g)
+static void drop_inferred(const struct replay_study *study, struct sc_trace_graph *g)
 {
 	size_t kept = 0;
 
@@ -186,7 +186,7 @@ static void drop_inferred(const struct stream_study *study, struct sc_trace_grap
 	g->graph.edges.n = kept;
 }
 
-void sc_streams_overlap(const struct stream_study *study, struct sc_trace_graph *graph)
+void sc_replay_overlap(const struct replay_study *study, struct sc_trace_graph *graph)
 {
 	if (study->opts->overlap == SC_OVERLAP_NONE)
 		serialize(study, graph);

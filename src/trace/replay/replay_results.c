@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "trace/replay/replay_streams_priv.h"
+#include "trace/graph/job.h"
+#include "trace/replay/replay_study.h"
+
+#define UNEXPLAINED_FRAC 0.01 /* of the ranks' time, from which on it is said */
 
 /* As find_end() of a replay; how far the device is behind the last host in *lag_us. */
 static double measured_us(const struct sc_trace_run *run, size_t iteration, double *lag_us)
@@ -40,17 +43,20 @@ static double measured_us(const struct sc_trace_run *run, size_t iteration, doub
 	return sc_ns_us(end - (end - work < from ? end - work : from));
 }
 
-void sc_streams_describe(const struct stream_study *study, struct sc_replay_result *out)
+void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out)
 {
 	for (size_t r = 0; r < study->run.ranks.n; r++) {
 		struct sc_replay_rank rank = {
 			.rank = study->run.ranks.at[r].rank,
-			.dp_rank = -1,
-			.stage = -1,
+			.dp_rank = study->run.ranks.at[r].dp_rank,
+			.stage = study->run.ranks.at[r].stage,
 			.without_ms = NAN,
 		};
+		int n = snprintf(rank.name, sizeof(rank.name), "rank %d", (int)rank.rank);
 
-		snprintf(rank.name, sizeof(rank.name), "rank %d", (int)rank.rank);
+		if (study->run.n_replicas)
+			snprintf(rank.name + n, sizeof(rank.name) - (size_t)n, " (dp %d, stage %d)",
+				 (int)rank.dp_rank, (int)rank.stage);
 		SC_VEC_PUSH(&out->ranks, rank);
 	}
 	for (size_t i = 0; i < study->run.n_iterations; i++) {
@@ -65,7 +71,7 @@ void sc_streams_describe(const struct stream_study *study, struct sc_replay_resu
 	}
 }
 
-static void put_families(const struct stream_study *study, struct sc_replay_result *out)
+static void put_families(const struct replay_study *study, struct sc_replay_result *out)
 {
 	const double n = (double)(study->run.n_iterations * study->run.ranks.n);
 
@@ -85,7 +91,7 @@ static void put_families(const struct stream_study *study, struct sc_replay_resu
 	}
 }
 
-static void warn_of_ranks(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_ranks(const struct replay_study *study, struct sc_replay_result *out)
 {
 	const struct sc_merge *m = &study->run.merge;
 	const int64_t n = (int64_t)study->run.ranks.n;
@@ -116,7 +122,7 @@ static void warn_of_ranks(const struct stream_study *study, struct sc_replay_res
 }
 
 /* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
-static void warn_of_doubles(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_doubles(const struct replay_study *study, struct sc_replay_result *out)
 {
 	for (size_t b = 1; b < study->run.ranks.n; b++) {
 		for (size_t a = 0; a < b; a++) {
@@ -131,7 +137,7 @@ static void warn_of_doubles(const struct stream_study *study, struct sc_replay_r
 	}
 }
 
-static void warn_of_clocks(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_clocks(const struct replay_study *study, struct sc_replay_result *out)
 {
 	double widest_us = 0, spread_us = 0, few_us = 0;
 	size_t n = 0, n_few = 0;
@@ -161,7 +167,7 @@ static void warn_of_clocks(const struct stream_study *study, struct sc_replay_re
 			n, spread_us, widest_us);
 }
 
-static const char *resized_as(const struct stream_study *study)
+static const char *resized_as(const struct replay_study *study)
 {
 	if (study->opts->network.us)
 		return "scaled by the model of the cluster";
@@ -173,7 +179,7 @@ static const char *resized_as(const struct stream_study *study)
 }
 
 /* Of all ranks. */
-static void warn_of_queues(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_queues(const struct replay_study *study, struct sc_replay_result *out)
 {
 	uint32_t depth = 0;
 	int64_t n = 0;
@@ -210,7 +216,7 @@ static void warn_of_lag(struct sc_replay_result *out)
 			it[0].lag_ms, it[0].step, it[n - 1].lag_ms, it[n - 1].step);
 }
 
-static void warn_of_holes(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_holes(const struct replay_study *study, struct sc_replay_result *out)
 {
 	int64_t n_lost = 0, n_doubled = 0;
 	size_t n_cut = 0;
@@ -232,7 +238,7 @@ static void warn_of_holes(const struct stream_study *study, struct sc_replay_res
 			n_doubled);
 }
 
-static void warn_of_trace(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_trace(const struct replay_study *study, struct sc_replay_result *out)
 {
 	int64_t n_unlaunched = 0;
 	size_t n_alone = 0, n_inferred = 0;
@@ -272,14 +278,14 @@ static void warn_of_trace(const struct stream_study *study, struct sc_replay_res
 			study->opts->gpus, resized_as(study));
 }
 
-static void warn_of_missing(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_missing(const struct replay_study *study, struct sc_replay_result *out)
 {
 	const double n = (double)study->run.n_iterations;
 	int64_t n_unknown = 0;
 	double sum = 0;
 
 	for (size_t r = 0; r < study->run.ranks.n; r++) {
-		const double us = sc_streams_rank_waiting_us(study, r, &n_unknown);
+		const double us = sc_replay_rank_waiting_us(study, r, &n_unknown);
 
 		sum += us;
 		if (us > 0)
@@ -298,7 +304,7 @@ static void warn_of_missing(const struct stream_study *study, struct sc_replay_r
 			n_unknown);
 }
 
-static void warn_of_overlap(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_overlap(const struct replay_study *study, struct sc_replay_result *out)
 {
 	bool inferred = false;
 
@@ -319,7 +325,7 @@ static void warn_of_overlap(const struct stream_study *study, struct sc_replay_r
 }
 
 /* Collectives that no model can be asked about, of *n. */
-static size_t count_unknown(const struct stream_study *study, size_t *n)
+static size_t count_unknown(const struct replay_study *study, size_t *n)
 {
 	size_t n_unknown = 0;
 
@@ -334,7 +340,7 @@ static size_t count_unknown(const struct stream_study *study, size_t *n)
 	return n_unknown;
 }
 
-static void warn_of_model(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_model(const struct replay_study *study, struct sc_replay_result *out)
 {
 	bool model = false;
 	size_t n, n_unknown = count_unknown(study, &n);
@@ -353,7 +359,7 @@ static void warn_of_model(const struct stream_study *study, struct sc_replay_res
 			n_unknown, n);
 }
 
-static void warn_of_changes(const struct stream_study *study, struct sc_replay_result *out)
+static void warn_of_changes(const struct replay_study *study, struct sc_replay_result *out)
 {
 	warn_of_model(study, out);
 	if (study->opts->missing == SC_MISSING_SYMMETRIC)
@@ -362,10 +368,93 @@ static void warn_of_changes(const struct stream_study *study, struct sc_replay_r
 		warn_of_overlap(study, out);
 }
 
-void sc_streams_results(struct replay_study *of)
+/* ---- of jobs ---- */
+
+static void put_factors(const struct replay_study *study, struct sc_replay_result *out)
 {
-	const struct stream_study *study = of->model;
-	struct sc_replay_result *out = of->out;
+	static const char *const by[] = {
+		[PICK_DP] = "dp_rank", [PICK_STAGE] = "stage", [PICK_OP] = "op"};
+
+	for (size_t v = N_FIXED; v < study->variants.n; v++) {
+		const struct replay_variant *variant = &study->variants.at[v];
+		struct sc_replay_factor factor = {.slowdown = sc_replay_study_ms(study, v) /
+							      out->typical_ms};
+
+		if (variant->pick == PICK_WITHOUT)
+			continue;
+		factor.by = by[variant->pick];
+		if (variant->pick != PICK_OP)
+			snprintf(factor.name, sizeof(factor.name), "%u", (unsigned)variant->which);
+		else if (variant->which == SC_JOB_FORWARD_SEND)
+			snprintf(factor.name, sizeof(factor.name), "forward-pp-comm");
+		else if (variant->which == SC_JOB_BACKWARD_SEND)
+			snprintf(factor.name, sizeof(factor.name), "backward-pp-comm");
+		else
+			snprintf(factor.name, sizeof(factor.name), "%.47s",
+				 sc_trace_run_name(&study->run, variant->which));
+		SC_VEC_PUSH(&out->factors, factor);
+	}
+}
+
+/* What gaps have beyond the typical of their like is waiting that the trace does not explain. */
+static void warn_of_gaps(const struct replay_study *study, struct sc_replay_result *out)
+{
+	double beyond_us = 0, all_us = 0;
+	const struct sc_act *largest = NULL;
+	size_t whose = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		for (size_t a = 0; a < study->run.ranks.at[r].acts.n; a++) {
+			const struct sc_act *act = &study->run.ranks.at[r].acts.at[a];
+			const float typical_us = study->medians[r].typical_acts[a].gap_us;
+
+			beyond_us += fmax(0, (double)(act->gap_us - typical_us));
+			if (!largest || act->gap_us > largest->gap_us) {
+				largest = act;
+				whose = r;
+			}
+		}
+	for (size_t i = 0; i < out->iterations.n; i++)
+		all_us += out->iterations.at[i].measured_ms * SC_US_PER_MS * (double)out->ranks.n;
+	if (beyond_us > UNEXPLAINED_FRAC * all_us)
+		sc_warn(&out->warnings,
+			"launch gaps hold waits that the trace does not explain: %.1f %% of the "
+			"ranks' time; the longest is before %s of %s",
+			SC_PCT * beyond_us / all_us, sc_trace_run_name(&study->run, largest->name),
+			out->ranks.at[whose].name);
+}
+
+static void put_job(const struct replay_study *study, struct sc_replay_result *out)
+{
+	const struct sc_trace_run *run = &study->run;
+
+	out->source = "job";
+	out->reused = "durations of computation, transfers from the last arrival on, launch gaps";
+	if (!study->opts->gpus)
+		out->gpus = out->n_ranks * sc_replay_mates(run);
+	put_factors(study, out);
+	if (run->n_unknown)
+		sc_warn(&out->warnings, "events of unknown operations are left out: n=%" PRId64,
+			run->n_unknown);
+	if (run->n_unpaired)
+		sc_warn(&out->warnings,
+			"sends or receives without their other side wait for nobody: n=%" PRId64,
+			run->n_unpaired);
+	warn_of_gaps(study, out);
+	if (study->opts->gpus)
+		sc_warn(&out->warnings,
+			"gpus=%" PRId64 ": recorded replicas stand for the new ones; their "
+			"collectives are scaled as rings of %d instead of %u",
+			study->opts->gpus,
+			(int)(study->opts->gpus / (sc_replay_mates(run) * run->n_stages)),
+			(unsigned)run->n_replicas);
+}
+
+/* ---- all ---- */
+
+void sc_replay_results(struct replay_study *study)
+{
+	struct sc_replay_result *out = study->out;
 
 	out->source = "streams";
 	out->reused =
@@ -384,6 +473,10 @@ void sc_streams_results(struct replay_study *of)
 	for (size_t r = 0; r < out->ranks.n; r++) {
 		out->ranks.at[r].slowness = study->slowness[r];
 		out->ranks.at[r].host_slowness = study->host_slowness[r];
+	}
+	if (study->run.n_replicas) {
+		put_job(study, out);
+		return;
 	}
 	put_families(study, out);
 	warn_of_ranks(study, out);

@@ -5,16 +5,18 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "trace/graph/job.h"
 #include "trace/graph/kernel_family.h"
-#include "trace/replay/replay_streams_priv.h"
+#include "trace/replay/replay_study.h"
 
 struct setting {
-	const struct stream_study *study;
+	const struct replay_study *study;
 	const struct replay_variant *variant;
-	const struct stream_follow *follow; /* NULL: begins as recorded */
+	const struct replay_follow *follow; /* NULL: begins as recorded */
 	size_t iteration, rank_idx;
 	const struct sc_trace_rank *rank;
 	struct lane_left *lanes;
+	bool *changed; /* by group: a change names a member */
 };
 /* Of a lane: what was left to run of the iteration before, up to here. */
 struct lane_left {
@@ -42,8 +44,8 @@ static double choose(enum replay_times times, double measured, double typical, d
 
 /* ---- collectives by model ---- */
 
-int sc_streams_ranks_of(const struct stream_study *study, const struct sc_trace_collective *c,
-			int32_t instance)
+int sc_replay_ranks_of(const struct replay_study *study, const struct sc_trace_collective *c,
+		       int32_t instance)
 {
 	if (c->group_size > 0)
 		return c->group_size;
@@ -52,8 +54,9 @@ int sc_streams_ranks_of(const struct stream_study *study, const struct sc_trace_
 	return instance >= 0 ? (int)study->run.merge.instances.at[instance].n_members : 1;
 }
 
-double sc_streams_model_us(const struct stream_study *study, const struct sc_trace_collective *c,
-			   int n_ranks)
+/* By the model of the cluster; NAN without one, or where the trace does not say what was sent. */
+static double model_us(const struct replay_study *study, const struct sc_trace_collective *c,
+		       int n_ranks)
 {
 	const struct sc_collective_time *network = &study->opts->network;
 	struct sc_collective_shape shape = {.bytes = (double)c->bytes};
@@ -75,19 +78,46 @@ static double ring_share(int kind, double n)
 	return kind == SC_ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
 }
 
-/* How much longer the transfer is with another number of GPUs: only of groups of all ranks, since those are
- * the ones that grow. */
-static double resize_factor(const struct stream_study *study, const struct sc_trace_collective *c,
+static int64_t gcd(int64_t a, int64_t b)
+{
+	return b ? gcd(b, a % b) : a;
+}
+
+/* The distance of ranks, as far as they fill the job: workers are all of its replicas and stages. */
+int64_t sc_replay_mates(const struct sc_trace_run *run)
+{
+	int64_t unit = 0, lowest = INT64_MAX, highest = 0;
+
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		const int64_t rank = run->ranks.at[r].rank;
+
+		lowest = rank < lowest ? rank : lowest;
+		highest = rank > highest ? rank : highest;
+	}
+	for (size_t r = 0; r < run->ranks.n; r++)
+		unit = gcd(unit, run->ranks.at[r].rank - lowest);
+	return unit > 0 && highest - lowest < unit * (int64_t)run->ranks.n ? unit : 1;
+}
+
+/* How much longer the transfer is with another number of GPUs: only of groups of all ranks, of a job of all replicas,
+ * since those are the ones that grow. */
+static double resize_factor(const struct replay_study *study, const struct sc_trace_collective *c,
 			    int n_ranks)
 {
+	const struct sc_trace_run *run = &study->run;
 	const int64_t gpus = study->opts->gpus;
-	const int world = study->run.world > 0 ? (int)study->run.world : n_ranks;
+	const int world = run->world > 0 ? (int)run->world : n_ranks;
 	double now, then;
 
-	if (gpus == 0 || n_ranks != world)
+	if (gpus == 0 || (run->n_replicas ? !c->of_replicas : n_ranks != world))
 		return 1;
-	now = sc_streams_model_us(study, c, n_ranks);
-	then = sc_streams_model_us(study, c, (int)gpus);
+	if (run->n_replicas) {
+		now = ring_share(c->kind, run->n_replicas);
+		then = (double)gpus / (double)(sc_replay_mates(run) * run->n_stages);
+		return now > 0 ? ring_share(c->kind, then) / now : 1;
+	}
+	now = model_us(study, c, n_ranks);
+	then = model_us(study, c, (int)gpus);
 	if (now > 0 && then > 0)
 		return then / now;
 	now = ring_share(c->kind, n_ranks);
@@ -102,6 +132,8 @@ static enum sc_replay_kind kind_of(const struct setting *s, const struct sc_act 
 		return s->rank->collectives.at[act->merge_call].kind == SC_SEND_RECV
 			       ? SC_REPLAY_P2P
 			       : SC_REPLAY_COLLECTIVE;
+	if (s->study->run.owner.at[act->name] == SC_OWN_HOST) /* what a job's timeline has of it */
+		return SC_REPLAY_HOST;
 	return act->kind == SC_ACT_KERNEL ? SC_REPLAY_KERNEL : SC_REPLAY_COPY;
 }
 
@@ -113,8 +145,8 @@ static struct sc_replay_subject subject_of(const struct setting *s, enum sc_repl
 		.name = name,
 		.family = family,
 		.rank = s->rank->rank,
-		.dp_rank = -1,
-		.stage = -1,
+		.dp_rank = s->rank->dp_rank,
+		.stage = s->rank->stage,
 		.step = s->rank->iterations.at[s->iteration].step,
 	};
 }
@@ -125,7 +157,7 @@ static struct sc_replay_subject act_subject(const struct setting *s, const struc
 		(enum sc_kernel_family)s->study->run.family.at[act->name];
 
 	return subject_of(s, kind_of(s, act), sc_trace_run_name(&s->study->run, act->name),
-			  sc_kernel_family_name(family));
+			  s->study->run.n_replicas ? NULL : sc_kernel_family_name(family));
 }
 
 static double scale_of(const struct setting *s, const struct sc_replay_subject *subject)
@@ -140,13 +172,13 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 	return factor;
 }
 
-static bool is_split(const struct stream_study *study, int32_t instance)
+static bool is_split(const struct replay_study *study, int32_t instance)
 {
 	return instance >= 0 && !isnan(study->run.transfer_us.at[instance]);
 }
 
 /* In the time of a collective that one recorded rank has. */
-static double waiting_us(const struct stream_study *study, size_t rank, const struct sc_act *act,
+static double waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
 			 double us)
 {
 	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
@@ -156,14 +188,14 @@ static double waiting_us(const struct stream_study *study, size_t rank, const st
 }
 
 /* Without sizes the shortest may be of a smaller one: then nothing is known of waiting. */
-double sc_streams_waiting_us(const struct stream_study *study, size_t rank,
-			     const struct sc_act *act, double us)
+double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
+			    double us)
 {
 	const struct sc_trace_collective *c =
 		&study->run.ranks.at[rank].collectives.at[act->merge_call];
 	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
 	const bool known = c->group_size > 0 || study->run.world > 0;
-	const int n_ranks = sc_streams_ranks_of(study, c, instance);
+	const int n_ranks = sc_replay_ranks_of(study, c, instance);
 	const int n_recorded =
 		instance < 0 ? 1 : (int)study->run.merge.instances.at[instance].n_members;
 
@@ -172,7 +204,7 @@ double sc_streams_waiting_us(const struct stream_study *study, size_t rank,
 	return us - fmin(us, c->bound_us);
 }
 
-double sc_streams_rank_waiting_us(const struct stream_study *study, size_t rank, int64_t *n_unknown)
+double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, int64_t *n_unknown)
 {
 	const struct sc_trace_rank *rec = &study->run.ranks.at[rank];
 	double us = 0;
@@ -186,8 +218,8 @@ double sc_streams_rank_waiting_us(const struct stream_study *study, size_t rank,
 			    act->launch < rec->iterations.at[i].begin ||
 			    act->launch > rec->iterations.at[i].end)
 				continue;
-			us += sc_streams_waiting_us(study, rank, act,
-						    sc_trace_act_work_us(&study->run, rec, act));
+			us += sc_replay_waiting_us(study, rank, act,
+						   sc_trace_act_work_us(&study->run, rec, act));
 			*n_unknown += rec->collectives.at[act->merge_call].bytes < 0;
 		}
 	return us;
@@ -201,14 +233,14 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 	const struct sc_trace_collective *c = &s->rank->collectives.at[act->merge_call];
 	const int32_t instance =
 		s->study->run.merge.ranks.at[s->rank_idx].calls.at[act->merge_call].instance;
-	const int n_ranks = sc_streams_ranks_of(s->study, c, instance);
+	const int n_ranks = sc_replay_ranks_of(s->study, c, instance);
 	const struct sc_replay_subject subject = act_subject(s, act);
 	double waiting = waiting_us(s->study, s->rank_idx, act, us);
 	double transfer = us - waiting;
 
 	if (opts->missing == SC_MISSING_SYMMETRIC) {
 		waiting = 0;
-		transfer = us - sc_streams_waiting_us(s->study, s->rank_idx, act, us);
+		transfer = us - sc_replay_waiting_us(s->study, s->rank_idx, act, us);
 	}
 
 	for (size_t i = 0; i < opts->n_changes; i++) {
@@ -217,7 +249,7 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 		if (opts->changes[i].action == SC_REPLAY_MEAN)
 			transfer = fmin(s->study->mean_us[act->name], c->bound_us);
 		if (opts->changes[i].action == SC_REPLAY_MODEL) {
-			const double model = sc_streams_model_us(s->study, c, n_ranks);
+			const double model = model_us(s->study, c, n_ranks);
 
 			transfer = isnan(model) ? transfer : model;
 		}
@@ -241,7 +273,7 @@ static double change_work(const struct setting *s, const struct sc_act *act, dou
 	const struct sc_replay_opts *opts = s->study->opts;
 	const struct sc_replay_subject subject = act_subject(s, act);
 
-	if (act->kind == SC_ACT_KERNEL)
+	if (sc_replay_computes(&s->study->run, act))
 		us *= as_others(s, s->study->slowness);
 	if (s->variant->pick != PICK_CHANGED)
 		return us;
@@ -254,12 +286,38 @@ static double change_work(const struct setting *s, const struct sc_act *act, dou
 	return us * scale_of(s, &subject);
 }
 
+/* Of a job: sends and receives of a direction are one operation. */
+static bool is_picked(const struct setting *s, const struct sc_act *act)
+{
+	const bool is_recv = act->name == SC_JOB_FORWARD_RECV || act->name == SC_JOB_BACKWARD_RECV;
+
+	if (s->variant->pick == PICK_DP)
+		return (uint32_t)s->rank->dp_rank == s->variant->which;
+	if (s->variant->pick == PICK_STAGE)
+		return (uint32_t)s->rank->stage == s->variant->which;
+	return s->variant->pick == PICK_OP && act->name - is_recv == s->variant->which;
+}
+
+static bool is_changed(const struct setting *s, const struct sc_act *act)
+{
+	const struct sc_replay_opts *opts = s->study->opts;
+	struct sc_replay_subject subject;
+
+	if (s->variant->pick != PICK_CHANGED)
+		return is_picked(s, act);
+	subject = act_subject(s, act);
+	for (size_t i = 0; i < opts->n_changes; i++)
+		if (sc_selector_match(&opts->changes[i].selector, &subject))
+			return true;
+	return false;
+}
+
 /* ---- nodes ---- */
 
 static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_cost *cost)
 {
-	const struct stream_medians *m = &s->study->medians[s->rank_idx];
-	const struct stream_pair measured = {s->rank->calls.at[c].gap_us,
+	const struct replay_medians *m = &s->study->medians[s->rank_idx];
+	const struct replay_pair measured = {s->rank->calls.at[c].gap_us,
 					     s->rank->calls.at[c].tail_us};
 	const struct sc_replay_subject subject =
 		subject_of(s, SC_REPLAY_HOST,
@@ -283,7 +341,7 @@ static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_c
 
 static double gap_now(const struct setting *s, uint32_t a, double measured)
 {
-	const struct stream_medians *m = &s->study->medians[s->rank_idx];
+	const struct replay_medians *m = &s->study->medians[s->rank_idx];
 	const struct sc_replay_subject subject = subject_of(s, SC_REPLAY_HOST, "launch", NULL);
 
 	return choose(s->variant->gaps, measured, (double)m->typical_acts[a].gap_us,
@@ -293,19 +351,18 @@ static double gap_now(const struct setting *s, uint32_t a, double measured)
 
 static double work_now(const struct setting *s, uint32_t a)
 {
-	const struct stream_medians *m = &s->study->medians[s->rank_idx];
+	const struct replay_medians *m = &s->study->medians[s->rank_idx];
 	const struct sc_act *act = &s->rank->acts.at[a];
-	const double us =
-		choose(s->variant->work, sc_trace_act_work_us(&s->study->run, s->rank, act),
-		       (double)m->typical_acts[a].work_us, (double)m->other_acts[a].work_us,
-		       s->study->mean_us[act->name]);
+	const double measured = sc_trace_act_work_us(&s->study->run, s->rank, act);
+	const double us = choose(s->variant->work, measured, (double)m->typical_acts[a].work_us,
+				 (double)m->other_acts[a].work_us, s->study->mean_us[act->name]);
 
-	return change_work(s, act, us);
+	return is_picked(s, act) ? measured : change_work(s, act, us);
 }
 
 static int compare_left(const void *left, const void *right)
 {
-	const struct stream_left *a = left, *b = right;
+	const struct replay_left *a = left, *b = right;
 
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
@@ -317,9 +374,9 @@ static int compare_left(const void *left, const void *right)
 static void set_carried(const struct setting *s, uint32_t act, struct lane_left *lane,
 			struct sc_cost *cost)
 {
-	const struct stream_follow *v = s->follow;
-	const struct stream_left key = {.rank = (uint32_t)s->rank_idx, .act = act};
-	const struct stream_left *left = NULL;
+	const struct replay_follow *v = s->follow;
+	const struct replay_left key = {.rank = (uint32_t)s->rank_idx, .act = act};
+	const struct replay_left *left = NULL;
 
 	if (v->left.n)
 		left = bsearch(&key, v->left.at, v->left.n, sizeof(key), compare_left);
@@ -336,6 +393,19 @@ static void set_carried(const struct setting *s, uint32_t act, struct lane_left 
 	}
 	lane->us += sc_cost_alone_us(cost);
 	lane->act = act;
+}
+
+/* A collective takes the shortest that a member says; of those that a change names, if it names any. */
+static void set_member(const struct setting *s, uint32_t act, uint32_t group, struct sc_cost *cost)
+{
+	const bool changed = is_changed(s, &s->rank->acts.at[act]);
+	const double us = work_now(s, act);
+
+	if (changed && !s->changed[group])
+		cost->work_us = us;
+	else if (changed == s->changed[group])
+		cost->work_us = fmin(cost->work_us, us);
+	s->changed[group] = s->changed[group] || changed;
 }
 
 static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
@@ -359,10 +429,9 @@ static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 				gap_now(s, ref->index, (double)s->rank->acts.at[ref->index].gap_us);
 		if (group == SC_NONE)
 			cost->work_us = work_now(s, ref->index);
-		else /* the shortest that a member says */
-			g->graph.costs.at[g->graph.groups.at[group].cost].work_us =
-				fmin(g->graph.costs.at[g->graph.groups.at[group].cost].work_us,
-				     work_now(s, ref->index));
+		else
+			set_member(s, ref->index, group,
+				   &g->graph.costs.at[g->graph.groups.at[group].cost]);
 		break;
 	case SC_TRACE_NODE_CARRIED:
 		if (s->follow)
@@ -373,9 +442,9 @@ static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 	}
 }
 
-void sc_streams_set(const struct replay_at *at, struct sc_trace_graph *graph)
+void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph)
 {
-	const struct stream_study *study = at->model;
+	const struct replay_study *study = at->study;
 	struct setting s = {.study = study,
 			    .variant = at->variant,
 			    .follow = at->v == V_OTHERS ? NULL : &study->follow[at->v],
@@ -384,18 +453,19 @@ void sc_streams_set(const struct replay_at *at, struct sc_trace_graph *graph)
 	for (size_t i = 0; i < graph->graph.groups.n; i++)
 		graph->graph.costs.at[graph->graph.groups.at[i].cost].work_us = INFINITY;
 	s.lanes = sc_xmalloc((graph->graph.lanes.n + 1) * sizeof(*s.lanes));
+	s.changed = sc_xcalloc(graph->graph.groups.n + 1, sizeof(*s.changed));
 	for (size_t i = 0; i < graph->graph.lanes.n; i++)
 		s.lanes[i] = (struct lane_left){.act = SC_NONE};
 	for (uint32_t i = 0; i < graph->graph.nodes.n; i++)
 		set_node(&s, i, graph);
 	free(s.lanes);
+	free(s.changed);
 }
 
 /* ---- before anything is simulated ---- */
 
-unsigned sc_streams_matches(const void *model, const struct sc_selector *selector)
+unsigned sc_replay_matches(const struct replay_study *study, const struct sc_selector *selector)
 {
-	const struct stream_study *study = model;
 	unsigned kinds = 0;
 
 	for (size_t r = 0; r < study->run.ranks.n; r++)
@@ -442,12 +512,17 @@ static const struct {
 			     "the models know the network; kernels, copies and the host stay"},
 };
 
-int sc_streams_check_change(const void *model, const struct sc_replay_change *change,
-			    unsigned kinds, struct sc_warnings *warnings, struct sc_err *err)
+int sc_replay_check_change(const struct replay_study *study, const struct sc_replay_change *change,
+			   unsigned kinds, struct sc_warnings *warnings, struct sc_err *err)
 {
-	const struct stream_study *study = model;
 	const char *text = change->selector.text;
 
+	if (change->action == SC_REPLAY_MODEL && study->run.n_replicas)
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"%.64s=model: an operator timeline does not say what was computed "
+			"or how many bytes were sent",
+			text);
 	if (change->action == SC_REPLAY_MODEL && !study->opts->network.us && kinds & TRANSFERS)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--replace %.64s=model: which network? give a config with "
@@ -464,7 +539,7 @@ int sc_streams_check_change(const void *model, const struct sc_replay_change *ch
 }
 
 /* A rank that is to be no slower than the others, and is not slower as it is. */
-static void check_without(const struct stream_study *study, struct sc_warnings *warnings)
+static void check_without(const struct replay_study *study, struct sc_warnings *warnings)
 {
 	const int64_t without = study->opts->without_rank;
 
@@ -478,7 +553,7 @@ static void check_without(const struct stream_study *study, struct sc_warnings *
 }
 
 /* Of the recording: the largest group, or what it says of itself. */
-static int recorded_gpus(const struct stream_study *study)
+static int recorded_gpus(const struct replay_study *study)
 {
 	int n = 1;
 
@@ -486,7 +561,7 @@ static int recorded_gpus(const struct stream_study *study)
 		return study->run.world;
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++) {
-			const int of = sc_streams_ranks_of(
+			const int of = sc_replay_ranks_of(
 				study, &study->run.ranks.at[r].collectives.at[c],
 				study->run.merge.ranks.at[r].calls.at[c].instance);
 
@@ -495,7 +570,7 @@ static int recorded_gpus(const struct stream_study *study)
 	return n;
 }
 
-static bool has_collectives(const struct stream_study *study)
+static bool has_collectives(const struct replay_study *study)
 {
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		if (study->run.ranks.at[r].collectives.n)
@@ -503,12 +578,34 @@ static bool has_collectives(const struct stream_study *study)
 	return false;
 }
 
+/* Replicas are added to a job, or taken from it. */
+static int check_replicas(const struct sc_trace_run *run, int64_t gpus, struct sc_err *err)
+{
+	const int64_t mates = sc_replay_mates(run), unit = mates * run->n_stages;
+
+	if (gpus % unit)
+		return sc_err_set(err, SC_EVALUE,
+				  "gpus=%lld: expected a multiple of %lld, the GPUs of one replica "
+				  "(%u stages of %lld)",
+				  (long long)gpus, (long long)unit, (unsigned)run->n_stages,
+				  (long long)mates);
+	if (run->n_replicas == 1 && gpus != unit)
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"gpus=%lld: the trace has one replica, and so no collective among "
+			"replicas to take times from",
+			(long long)gpus);
+	return 0;
+}
+
 /* More GPUs than a node has are reached by a network that a recording on one node did not measure. */
-static int check_gpus(const struct stream_study *study, struct sc_err *err)
+static int check_gpus(const struct replay_study *study, struct sc_err *err)
 {
 	const int64_t gpus = study->opts->gpus;
 	const int recorded = recorded_gpus(study), node = study->run.node_gpus;
 
+	if (study->run.n_replicas && gpus)
+		return check_replicas(&study->run, gpus, err);
 	if (gpus <= recorded || gpus <= node || study->opts->network.us || study->run.spans_nodes ||
 	    !has_collectives(study))
 		return 0;
@@ -525,8 +622,8 @@ static int check_gpus(const struct stream_study *study, struct sc_err *err)
 			  (long long)gpus, recorded);
 }
 
-int sc_streams_check(const struct stream_study *study, struct sc_warnings *warnings,
-		     struct sc_err *err)
+int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
+		    struct sc_err *err)
 {
 	check_without(study, warnings);
 	return check_gpus(study, err);

@@ -3,14 +3,14 @@
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
 #include "runner.h"
-#include "trace/graph/build_job.h"
+#include "trace/graph/job.h"
 
 #define TOLERANCE_US 0.01 /* of rounding to ns, over a path */
 
 static struct job_trace trace;
 static struct job_times times;
-static struct sc_job job;
-static struct sc_job_graph graph;
+static struct sc_trace_run run;
+static struct sc_trace_graph graph;
 static struct sc_timeline timeline;
 static struct sc_simulator *sim;
 static struct sc_err err;
@@ -19,13 +19,14 @@ static void setup(void)
 {
 	err = (struct sc_err){.code = SC_OK};
 	sim = sc_simulator_create();
+	sc_graph_init(&graph.graph);
 }
 
 static void teardown(void)
 {
-	sc_job_release(&job);
-	job = (struct sc_job){.n_dp = 0};
-	sc_job_graph_release(&graph);
+	sc_trace_run_release(&run);
+	run = (struct sc_trace_run){.world = -1};
+	sc_trace_graph_release(&graph);
 	sc_timeline_release(&timeline);
 	sc_simulator_destroy(sim);
 }
@@ -69,13 +70,33 @@ static const struct job_shape SHAPES[] = {
 };
 enum { N_SHAPES = sizeof(SHAPES) / sizeof(SHAPES[0]) };
 
+static void load(void)
+{
+	ck_assert_msg(sc_trace_run_of_job(&trace.trace, &run, &err) == 0, "%s", err.text);
+	sc_build_trace(&run, 0, &graph);
+}
+
+/* Of a node that is an operation, else NULL. */
+static const struct sc_act *act_of(uint32_t node)
+{
+	const struct sc_trace_rank *rank = &run.ranks.at[sc_graph_class_of(&graph.graph, node)];
+
+	return graph.refs.at[node].kind == SC_TRACE_NODE_ACT
+		       ? &rank->acts.at[graph.refs.at[node].index]
+		       : NULL;
+}
+
+static double *cost_us(uint32_t node)
+{
+	return &graph.graph.costs.at[graph.graph.nodes.at[node].cost].work_us;
+}
+
 static void build(const struct job_shape *shape)
 {
 	job_trace_begin(&trace);
 	job_simulate(shape, &times);
 	job_trace_add(&trace, &times, 7);
-	ck_assert_msg(sc_job_from_trace(&trace.trace, &job, &err) == 0, "%s", err.text);
-	sc_build_job_step(&job, 0, &graph);
+	load();
 }
 
 static double simulate(void)
@@ -92,14 +113,13 @@ FIXTURE(setup, teardown)
 LOOP_TEST(test_same_times, N_SHAPES)
 {
 	build(&SHAPES[_i]);
-	ck_assert_int_eq(job.steps.at[0].id, 7);
-	ck_assert_uint_eq(graph.n_unpaired, 0);
+	ck_assert_int_eq(run.ranks.at[0].iterations.at[0].step, 7);
+	ck_assert_int_eq(run.n_unpaired, 0);
 	ck_assert_double_eq_tol(simulate(), job_total_us(&times), TOLERANCE_US);
-	for (size_t i = 0; i < graph.n_ops; i++) {
-		const double end_us = (double)job.ops.at[i].end_ns / 1000;
-
-		ck_assert_double_eq_tol(timeline.end_us[graph.node[i]], end_us, TOLERANCE_US);
-	}
+	for (uint32_t i = 0; i < graph.refs.n; i++)
+		if (act_of(i))
+			ck_assert_double_eq_tol(timeline.end_us[i],
+						(double)sc_act_end(act_of(i)) / 1000, TOLERANCE_US);
 }
 
 /* A transfer is never longer than the shape's, however long its members waited. */
@@ -108,16 +128,18 @@ LOOP_TEST(test_no_waiting_in_transfers, N_SHAPES)
 	const struct job_shape *shape = &SHAPES[_i];
 
 	build(shape);
-	for (size_t i = 0; i < graph.n_ops; i++) {
-		const int type = job.ops.at[i].type;
+	for (size_t r = 0; r < run.ranks.n; r++)
+		for (size_t a = 0; a < run.ranks.at[r].acts.n; a++) {
+			const struct sc_act *act = &run.ranks.at[r].acts.at[a];
+			const double us = sc_trace_act_work_us(&run, &run.ranks.at[r], act);
 
-		if (sc_job_types[type].span == SC_SPAN_PAIR)
-			ck_assert_double_eq_tol(graph.work_us[i], shape->send_us, TOLERANCE_US);
-		if (type == SC_JOB_SCATTER)
-			ck_assert_double_eq_tol(graph.work_us[i], shape->scatter_us, TOLERANCE_US);
-		if (type == SC_JOB_CLIP)
-			ck_assert_double_eq_tol(graph.work_us[i], shape->clip_us, TOLERANCE_US);
-	}
+			if (sc_job_types[act->name].span == SC_SPAN_PAIR)
+				ck_assert_double_eq_tol(us, shape->send_us, TOLERANCE_US);
+			if (act->name == SC_JOB_SCATTER)
+				ck_assert_double_eq_tol(us, shape->scatter_us, TOLERANCE_US);
+			if (act->name == SC_JOB_CLIP)
+				ck_assert_double_eq_tol(us, shape->clip_us, TOLERANCE_US);
+		}
 }
 
 TEST(test_gaps)
@@ -125,12 +147,13 @@ TEST(test_gaps)
 	const struct job_shape *shape = &SHAPES[3];
 
 	build(shape);
-	for (size_t i = 0; i < graph.n_ops; i++) {
-		const bool first = job.ops.at[i].type == SC_JOB_FORWARD && job.ops.at[i].seq == 0;
+	for (size_t r = 0; r < run.ranks.n; r++)
+		for (size_t a = 0; a < run.ranks.at[r].acts.n; a++) {
+			const struct sc_act *act = &run.ranks.at[r].acts.at[a];
 
-		ck_assert_double_eq_tol(graph.gap_us[i], first ? shape->first_gap_us : 0,
-					TOLERANCE_US);
-	}
+			ck_assert_double_eq_tol((double)act->gap_us, a ? 0 : shape->first_gap_us,
+						TOLERANCE_US);
+		}
 }
 
 /* With one worker's computation slowed in the graph, the time is that of a job where it was slow. */
@@ -138,44 +161,36 @@ LOOP_TEST(test_changed_costs, N_SHAPES)
 {
 	struct job_shape slowed = SHAPES[_i];
 	struct job_times would_be;
-	double *work_us;
 
 	build(&SHAPES[_i]);
 	slowed.slow[0][0] = 3 * (slowed.slow[0][0] > 0 ? slowed.slow[0][0] : 1);
 	job_simulate(&slowed, &would_be);
-	work_us = sc_xmalloc(graph.n_ops * sizeof(*work_us));
-	for (size_t i = 0; i < graph.n_ops; i++) {
-		const struct sc_job_op *op = &job.ops.at[i];
-
-		work_us[i] = graph.work_us[i];
-		if (op->worker == 0 && op->type <= SC_JOB_BACKWARD)
-			work_us[i] *= 3;
-	}
-	sc_job_graph_set(&job, 0, &graph, graph.gap_us, work_us);
+	for (uint32_t i = 0; i < graph.refs.n; i++)
+		if (act_of(i) && act_of(i)->name <= SC_JOB_BACKWARD &&
+		    sc_graph_class_of(&graph.graph, i) == 0)
+			*cost_us(i) *= 3;
 	ck_assert_double_eq_tol(simulate(), job_total_us(&would_be), TOLERANCE_US);
-	free(work_us);
 }
 
 /* Receives that started with a send were posted with it: they wait for its computation. */
 TEST(test_batched_calls)
 {
-	double *work_us;
+	const struct sc_trace_rank *rank;
+	size_t n = 0;
 
 	job_trace_begin(&trace);
 	job_simulate(&SHAPES[2], &times);
 	times.at[0][1].recv[FIX_FORWARD][1].start = times.at[0][1].send[FIX_BACKWARD][0].start;
 	job_trace_add(&trace, &times, 0);
-	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), 0);
-	sc_build_job_step(&job, 0, &graph);
-	for (size_t i = 0; i < graph.n_ops; i++)
-		if (job.ops.at[i].type == SC_JOB_FORWARD_RECV && job.ops.at[i].seq == 1)
-			ck_assert_double_eq_tol(graph.gap_us[i], 0, TOLERANCE_US);
-	work_us = sc_xmalloc(graph.n_ops * sizeof(*work_us));
-	for (size_t i = 0; i < graph.n_ops; i++)
-		work_us[i] = graph.work_us[i] + (job.ops.at[i].type == SC_JOB_BACKWARD ? 1000 : 0);
-	sc_job_graph_set(&job, 0, &graph, graph.gap_us, work_us);
+	load();
+	rank = &run.ranks.at[1];
+	for (size_t a = 0; a < rank->acts.n; a++)
+		if (rank->acts.at[a].name == SC_JOB_FORWARD_RECV && n++ == 1)
+			ck_assert_double_eq_tol((double)rank->acts.at[a].gap_us, 0, TOLERANCE_US);
+	for (uint32_t i = 0; i < graph.refs.n; i++)
+		if (act_of(i) && act_of(i)->name == SC_JOB_BACKWARD)
+			*cost_us(i) += 1000;
 	ck_assert_double_gt(simulate(), 5000);
-	free(work_us);
 }
 
 TEST(test_missing_peers)
@@ -189,9 +204,8 @@ TEST(test_missing_peers)
 		if (trace.events[i].name != SC_JOB_FORWARD_SEND + 1)
 			trace.events[kept++] = trace.events[i];
 	trace.trace.events.n = kept;
-	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), 0);
-	sc_build_job_step(&job, 0, &graph);
-	ck_assert_uint_eq(graph.n_unpaired, 4);
+	load();
+	ck_assert_int_eq(run.n_unpaired, 4);
 	ck_assert_double_eq_tol(simulate(), job_total_us(&times), TOLERANCE_US);
 }
 
@@ -206,7 +220,7 @@ TEST(test_missing_worker)
 		if (trace.events[i].job.dp_rank != 1 || trace.events[i].job.stage != 2)
 			trace.events[kept++] = trace.events[i];
 	trace.trace.events.n = kept;
-	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), -SC_EVALUE);
+	ck_assert_int_eq(sc_trace_run_of_job(&trace.trace, &run, &err), -SC_EVALUE);
 	ck_assert_str_eq(err.text, "the trace has no worker of data-parallel rank 1 and stage 2; "
 				   "every stage of every replica is needed");
 }
@@ -214,13 +228,13 @@ TEST(test_missing_worker)
 TEST(test_empty_and_unknown)
 {
 	job_trace_begin(&trace);
-	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, &err), -SC_EVALUE);
+	ck_assert_int_eq(sc_trace_run_of_job(&trace.trace, &run, &err), -SC_EVALUE);
 	ck_assert_str_eq(err.text, "the trace has no operations of a job");
 	job_simulate(&SHAPES[0], &times);
 	job_trace_add(&trace, &times, 0);
 	trace.strings[SC_JOB_GC + 1] = "coffee";
-	ck_assert_int_eq(sc_job_from_trace(&trace.trace, &job, NULL), 0);
-	ck_assert_int_eq(job.n_unknown, 1);
+	ck_assert_int_eq(sc_trace_run_of_job(&trace.trace, &run, NULL), 0);
+	ck_assert_int_eq(run.n_unknown, 1);
 }
 
 /* Two model chunks a stage: the first chunk of the second round comes from the last stage. */
@@ -246,12 +260,12 @@ TEST(test_chunks)
 		job_put(&trace, ops[i].type, 0, 0, ops[i].stage, ops[i].seq, &time);
 		trace.events[i].job.chunk = ops[i].chunk;
 	}
-	ck_assert_msg(sc_job_from_trace(&trace.trace, &job, &err) == 0, "%s", err.text);
-	ck_assert_uint_eq(job.n_chunks, 2);
-	sc_build_job_step(&job, 0, &graph);
+	load();
 	ck_assert_uint_eq(graph.graph.groups.n, 3);
-	ck_assert_uint_eq(graph.n_unpaired, 0);
+	ck_assert_int_eq(run.n_unpaired, 0);
 	ck_assert_double_eq_tol(simulate(), 46, TOLERANCE_US);
-	for (size_t i = 0; i < graph.n_ops; i++)
-		ck_assert_double_eq_tol(graph.gap_us[i], 0, TOLERANCE_US);
+	for (size_t r = 0; r < run.ranks.n; r++)
+		for (size_t a = 0; a < run.ranks.at[r].acts.n; a++)
+			ck_assert_double_eq_tol((double)run.ranks.at[r].acts.at[a].gap_us, 0,
+						TOLERANCE_US);
 }

@@ -8,7 +8,8 @@
 #include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "trace/replay/replay_streams_priv.h"
+#include "trace/graph/job.h"
+#include "trace/replay/replay_study.h"
 
 enum { MIN_FOR_TRIMMING = 8, MAX_LIKE = 64 };
 #define OUTLIER_FACTOR 5.0
@@ -19,7 +20,7 @@ struct entry {
 	uint32_t lane, name, place; /* place: how many of its name and lane were before it */
 	uint32_t iteration, index;
 	bool outlier; /* takes what is typical, and is no part of it */
-	struct stream_pair us;
+	struct replay_pair us;
 };
 struct entries {
 	SC_VEC(struct entry) list;
@@ -71,6 +72,7 @@ static void number_places(struct entry *e, size_t n)
 struct scratch {
 	double *x;
 	double *sorted, *below; /* rising; below[i]: sum of the first i */
+	bool by_median;         /* of jobs: a step in which one operation stalls is not theirs */
 	uint32_t *n_like;       /* by iteration */
 	uint32_t like[2 * MAX_LIKE];
 };
@@ -111,10 +113,10 @@ static double trimmed_sum(const struct scratch *s, size_t n, size_t n_used, doub
 
 static float typical(const struct scratch *s, size_t n)
 {
+	const double median = sc_percentile_sorted(s->sorted, n, 50);
 	double limit;
 
-	return (float)(trimmed_sum(s, n, n, sc_percentile_sorted(s->sorted, n, 50), &limit) /
-		       (double)n);
+	return (float)(s->by_median ? median : trimmed_sum(s, n, n, median, &limit) / (double)n);
 }
 
 static float without(const struct scratch *s, size_t n, size_t k)
@@ -124,18 +126,20 @@ static float without(const struct scratch *s, size_t n, size_t k)
 	if (n == 1)
 		return NAN;
 	median = sc_median_without(s->sorted, n, n_below(s, n, s->x[k]));
+	if (s->by_median)
+		return (float)median;
 	sum = trimmed_sum(s, n, n - 1, median, &limit);
 	return (float)((sum - fmin(s->x[k], limit)) / (double)(n - 1));
 }
 
-static float *part_of(struct stream_pair *pair, int part)
+static float *part_of(struct replay_pair *pair, int part)
 {
 	return part ? &pair->work_us : &pair->gap_us;
 }
 
 /* One run of entries of the same place. Where all are of outliers, they stand for themselves. */
-static void means_of(struct entry *e, size_t n, struct scratch *s, struct stream_pair *usual,
-		     struct stream_pair *other)
+static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay_pair *usual,
+		     struct replay_pair *other)
 {
 	for (int part = 0; part < 2; part++) {
 		size_t m = 0, k = 0;
@@ -169,7 +173,7 @@ static size_t find_like(const struct entry *e, size_t n, struct scratch *s)
 }
 
 /* What no other iteration has at its place takes what others of its name do in other iterations. */
-static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct stream_pair *other)
+static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct replay_pair *other)
 {
 	const size_t n_like = find_like(e, n, s);
 	size_t n_alone = 0;
@@ -195,18 +199,18 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct st
 	return n_alone;
 }
 
-static size_t find_medians(struct entries *entries, size_t n_iterations, struct stream_pair *usual,
-			   struct stream_pair *other)
+static size_t find_medians(struct entries *entries, const struct sc_trace_run *run,
+			   struct replay_pair *usual, struct replay_pair *other)
 {
 	struct entry *e = entries->list.at;
 	const size_t n = entries->list.n;
-	struct scratch s;
+	struct scratch s = {.by_median = run->n_replicas > 0};
 	size_t n_alone = 0;
 
 	s.x = sc_xmalloc((n + 1) * sizeof(double));
 	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
 	s.below = sc_xmalloc((n + 1) * sizeof(double));
-	s.n_like = sc_xmalloc((n_iterations + 1) * sizeof(*s.n_like));
+	s.n_like = sc_xmalloc((run->n_iterations + 1) * sizeof(*s.n_like));
 	number_places(e, n);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && same_name(&e[end], &e[i]) && e[end].place == e[i].place;
@@ -226,15 +230,15 @@ static size_t find_medians(struct entries *entries, size_t n_iterations, struct 
 	return n_alone;
 }
 
-static struct stream_pair *pairs(size_t n)
+static struct replay_pair *pairs(size_t n)
 {
-	struct stream_pair *p = sc_xmalloc((n + 1) * sizeof(*p));
+	struct replay_pair *p = sc_xmalloc((n + 1) * sizeof(*p));
 
 	memset(p, 0, (n + 1) * sizeof(*p));
 	return p;
 }
 
-void sc_streams_release_medians(struct stream_medians *medians)
+void sc_replay_release_medians(struct replay_medians *medians)
 {
 	free(medians->typical_calls);
 	free(medians->other_calls);
@@ -242,13 +246,13 @@ void sc_streams_release_medians(struct stream_medians *medians)
 	free(medians->other_acts);
 }
 
-static void rank_medians(const struct stream_study *study, const struct sc_trace_rank *r,
-			 struct stream_medians *m)
+static void rank_medians(const struct replay_study *study, const struct sc_trace_rank *r,
+			 struct replay_medians *m)
 {
 	const struct sc_trace_run *run = &study->run;
 	struct entries calls = {.list = {0}}, acts = {.list = {0}};
 
-	*m = (struct stream_medians){.typical_calls = pairs(r->calls.n),
+	*m = (struct replay_medians){.typical_calls = pairs(r->calls.n),
 				     .other_calls = pairs(r->calls.n),
 				     .typical_acts = pairs(r->acts.n),
 				     .other_acts = pairs(r->acts.n)};
@@ -281,18 +285,56 @@ static void rank_medians(const struct stream_study *study, const struct sc_trace
 				SC_VEC_PUSH(&acts.list, e);
 		}
 	}
-	m->n_alone = find_medians(&calls, run->n_iterations, m->typical_calls, m->other_calls) +
-		     find_medians(&acts, run->n_iterations, m->typical_acts, m->other_acts);
+	m->n_alone = find_medians(&calls, run, m->typical_calls, m->other_calls) +
+		     find_medians(&acts, run, m->typical_acts, m->other_acts);
 	SC_VEC_RELEASE(&calls.list);
 	SC_VEC_RELEASE(&acts.list);
 }
 
-void sc_streams_medians(struct stream_study *study)
+/* Gaps of a job hold waits that its timeline does not explain, of some workers in every step. What is typical of one is the
+ * median over all workers and steps of its name, the first in a step and later ones apart. */
+static void typical_job_gaps(struct replay_study *study)
+{
+	enum { N_CLASSES = 2 * SC_N_JOB_TYPES };
+	SC_VEC(double) of[N_CLASSES] = {{0}};
+	double median_us[N_CLASSES] = {0};
+
+	for (int put = 0; put < 2; put++) {
+		for (size_t r = 0; r < study->run.ranks.n; r++) {
+			const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+			for (size_t i = 0; i < rank->iterations.n; i++) {
+				const struct sc_trace_iteration *it = &rank->iterations.at[i];
+				bool later[SC_N_JOB_TYPES] = {false};
+
+				for (uint32_t a = it->first_act; a < it->end_act; a++) {
+					const struct sc_act *act = &rank->acts.at[a];
+					const uint32_t class = 2 * act->name + later[act->name];
+
+					later[act->name] = true;
+					if (put)
+						study->medians[r].typical_acts[a].gap_us =
+							(float)median_us[class];
+					else
+						SC_VEC_PUSH(&of[class], (double)act->gap_us);
+				}
+			}
+		}
+		for (size_t c = 0; c < N_CLASSES; c++) {
+			median_us[c] = of[c].n ? sc_median_sorting(of[c].at, of[c].n) : 0;
+			SC_VEC_RELEASE(&of[c]);
+		}
+	}
+}
+
+void sc_replay_medians(struct replay_study *study)
 {
 	for (size_t r = 0; r < study->run.ranks.n; r++) {
-		sc_streams_release_medians(&study->medians[r]);
+		sc_replay_release_medians(&study->medians[r]);
 		rank_medians(study, &study->run.ranks.at[r], &study->medians[r]);
 	}
+	if (study->run.n_replicas)
+		typical_job_gaps(study);
 }
 
 /* Times of ranks -> each over the mean of the others; NAN where there are none. */
@@ -319,9 +361,38 @@ static double host_us(const struct sc_trace_rank *rank)
 	return us;
 }
 
-/* Means by name, and how slow each rank computes against the others: over iterations, activities that are
- * no collectives; and its host. */
-void sc_streams_means(struct stream_study *study)
+bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act)
+{
+	return act->kind == SC_ACT_KERNEL &&
+	       (!run->n_replicas || run->owner.at[act->name] == SC_OWN_COMPUTE);
+}
+
+/* Of a job's communication the median: its outliers are not real, as differences of computation are (so does the
+ * publisher's analysis). */
+static void medians_of_communication(struct replay_study *study)
+{
+	SC_VEC(double) us = {0};
+
+	for (uint32_t name = 0; name < SC_N_JOB_TYPES; name++) {
+		us.n = 0;
+		for (size_t r = 0; sc_job_types[name].collective >= 0 && r < study->run.ranks.n;
+		     r++) {
+			const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+			for (size_t a = 0; a < rank->acts.n; a++)
+				if (rank->acts.at[a].name == name)
+					SC_VEC_PUSH(&us, sc_trace_act_work_us(&study->run, rank,
+									      &rank->acts.at[a]));
+		}
+		if (us.n)
+			study->mean_us[name] = sc_median_sorting(us.at, us.n);
+	}
+	SC_VEC_RELEASE(&us);
+}
+
+/* Means by name, NAN where no activity has it, and how slow each rank computes against the others: over iterations,
+ * activities that are no collectives; and its host. */
+void sc_replay_means(struct replay_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
 	const size_t n_names = sc_intern_count(&run->names) + 1, n = run->ranks.n;
@@ -343,13 +414,14 @@ void sc_streams_means(struct stream_study *study)
 
 			study->mean_us[act->name] += us;
 			count[act->name]++;
-			if (act->kind == SC_ACT_KERNEL)
+			if (sc_replay_computes(run, act))
 				study->slowness[r] += us;
 		}
 	}
 	for (size_t i = 0; i < n_names; i++)
-		if (count[i])
-			study->mean_us[i] /= (double)count[i];
+		study->mean_us[i] = count[i] ? study->mean_us[i] / (double)count[i] : (double)NAN;
+	if (run->n_replicas)
+		medians_of_communication(study);
 	over_others(study->slowness, n);
 	over_others(study->host_slowness, n);
 	free(count);
