@@ -1,6 +1,6 @@
 /* Trace files. Input that begins as one is read as it is; other input is frames without checksums
  * (type, class, u16 count, u16 first, u16 length, payload), which are put around it, so that what lies
- * behind the checksums is reached; of a bundle the payload is one part. */
+ * behind the checksums is reached. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,15 +24,8 @@ static void put_le(uint8_t *at, uint64_t value, unsigned n_bytes)
 static void write_frame(FILE *file, const uint8_t *prefix, const uint8_t *payload, size_t n)
 {
 	uint8_t header[SC_FRAME_HEADER_BYTES] = {0x43, 0x53, 0x46, 0x9E};
-	static uint8_t part[4 + UINT16_MAX];
 	static const uint8_t padding[SC_FRAME_ALIGN];
 
-	if (prefix[0] == SC_FRAME_BUNDLE) {
-		put_le(part, sc_crc32c(0, payload, n), 4);
-		memcpy(part + 4, payload, n);
-		payload = part;
-		n += 4;
-	}
 	header[4] = prefix[0];
 	header[6] = prefix[1];
 	put_le(header + 8, n, 4);

@@ -371,57 +371,6 @@ static unsigned char *find_frame(unsigned char *bytes, unsigned type)
 	return bytes + at;
 }
 
-/* The payload of the first frame or part of a bundle of a type. */
-static unsigned char *find_payload(unsigned char *bytes, unsigned type)
-{
-	struct sc_frame_header header;
-	size_t at = SC_FILE_HEADER_BYTES;
-
-	for (;; at += sc_frame_bytes(&header)) {
-		unsigned char *payload = bytes + at + SC_FRAME_HEADER_BYTES;
-		struct sc_frame_place part;
-		size_t part_at = 0;
-
-		ck_assert(sc_frame_header_get(bytes + at, &header));
-		if (header.type == type)
-			return payload;
-		while (header.type == SC_FRAME_BUNDLE &&
-		       sc_bundle_next(payload, header.n_payload, &part_at, &part) == SC_PART_GOOD) {
-			if (part.type == type)
-				return payload + part_at - part.n_payload;
-		}
-	}
-}
-
-/* A file of one bundle with its parts as frames instead, without index and end. */
-static unsigned char *without_bundle(const unsigned char *bytes, size_t *n)
-{
-	const unsigned char *payload = bytes + SC_FILE_HEADER_BYTES + SC_FRAME_HEADER_BYTES;
-	unsigned char *out = calloc(1, SC_BUNDLE_MAX_BYTES * 2);
-	struct sc_frame_header bundle, header = {.seq = 0};
-	struct sc_frame_place part;
-	size_t at = 0;
-
-	ck_assert_ptr_nonnull(out);
-	ck_assert(sc_frame_header_get(bytes + SC_FILE_HEADER_BYTES, &bundle));
-	ck_assert_uint_eq(bundle.type, SC_FRAME_BUNDLE);
-	memcpy(out, bytes, SC_FILE_HEADER_BYTES);
-	*n = SC_FILE_HEADER_BYTES;
-	while (sc_bundle_next(payload, bundle.n_payload, &at, &part) == SC_PART_GOOD) {
-		header.type = part.type;
-		header.sub = part.sub;
-		header.n_payload = part.n_payload;
-		header.count = part.count;
-		header.first = part.first;
-		header.last = part.last;
-		memcpy(out + *n + SC_FRAME_HEADER_BYTES, payload + at - part.n_payload,
-		       part.n_payload);
-		*n += sc_frame_seal(out + *n, &header);
-		header.seq++;
-	}
-	return out;
-}
-
 /* Every event that is there is one of the fixture, whole. */
 static void expect_subset(unsigned n_most)
 {
@@ -440,32 +389,15 @@ static void expect_subset(unsigned n_most)
 	}
 }
 
-static size_t events_of_parts(const unsigned char *payload, size_t n_payload)
-{
-	struct sc_frame_place part;
-	size_t at = 0, n = 0;
-
-	while (sc_bundle_next(payload, n_payload, &at, &part) == SC_PART_GOOD)
-		n += part.type == SC_FRAME_EVENTS ? part.count : 0;
-	return n;
-}
-
-/* The events of whole frames that end at or before `end`, and of the parts of a bundle that do. */
+/* The events of whole frames that end at or before `end`. */
 static size_t whole_events(const unsigned char *bytes, size_t end)
 {
 	struct sc_frame_header header;
 	size_t at = SC_FILE_HEADER_BYTES, n = 0;
 
-	while (at + SC_FRAME_HEADER_BYTES <= end && sc_frame_header_get(bytes + at, &header)) {
-		size_t n_left = end - at - SC_FRAME_HEADER_BYTES;
-
-		if (header.type == SC_FRAME_BUNDLE)
-			n += events_of_parts(bytes + at + SC_FRAME_HEADER_BYTES,
-					     header.n_payload < n_left ? header.n_payload : n_left);
-		else if (header.n_payload <= n_left)
-			n += header.type == SC_FRAME_EVENTS ? header.count : 0;
-		if (header.n_payload > n_left)
-			break;
+	while (at + SC_FRAME_HEADER_BYTES <= end && sc_frame_header_get(bytes + at, &header) &&
+	       header.n_payload <= end - at - SC_FRAME_HEADER_BYTES) {
+		n += header.type == SC_FRAME_EVENTS ? header.count : 0;
 		at += sc_frame_bytes(&header);
 	}
 	return n;
@@ -503,8 +435,7 @@ TEST(test_cut_anywhere)
 	free(bytes);
 }
 
-/* A changed byte costs the frame, or the part of a bundle, that it is in; in the head of a part, those
- * behind it as well, and in the head of the bundle all. */
+/* A changed byte costs the frame that it is in. */
 TEST(test_damage_anywhere)
 {
 	const size_t n_class = (N_SMALL + SC_N_EVENT_CLASSES - 1) / SC_N_EVENT_CLASSES;
@@ -553,7 +484,7 @@ LOOP_TEST(test_damaged_tables, 5)
 	}
 	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
 	bytes = bytes_read(scratch_path, &n);
-	find_payload(bytes, types[_i])[1] ^= 0x55;
+	find_frame(bytes, types[_i])[SC_FRAME_HEADER_BYTES + 1] ^= 0x55;
 	bytes_write(scratch_path, bytes, n);
 	fixture_load(scratch_path, &trace);
 	ck_assert_int_eq(trace.n_bad_frames, 1);
@@ -615,13 +546,12 @@ TEST(test_zeros_behind_a_cut)
 
 TEST(test_unknown_frames_and_classes)
 {
-	unsigned char *bundled, *bytes, *clocks, *events;
+	unsigned char *bytes, *clocks, *events;
 	size_t n;
 
 	fixture_write(scratch_path, 200);
-	bundled = bytes_read(scratch_path, &n);
-	bytes = without_bundle(bundled, &n);
-	free(bundled);
+	bytes = bytes_read(scratch_path, &n);
+	n = (size_t)(find_frame(bytes, SC_FRAME_INDEX) - bytes);
 	clocks = find_frame(bytes, SC_FRAME_CLOCKS);
 	clocks[4] = 200;
 	seal(clocks);
@@ -651,7 +581,7 @@ TEST(test_version)
 	ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), -SC_EUNSUPPORTED);
 	ck_assert_str_eq(
 		err.text,
-		"a trace of version 9; this stepcast reads version 3: import or record its source "
+		"a trace of version 9; this stepcast reads version 4: import or record its source "
 		"again, or read it with the stepcast that wrote it");
 	ck_assert_str_eq(err.file, scratch_path);
 }
@@ -659,7 +589,7 @@ TEST(test_version)
 static const char *const others[] = {"", "{", "{\"traceEvents\": [ {\"ph\": \"X\"} ] }",
 				     "SQLite format 3 and more bytes"};
 
-/* Bytes as they were written once: without bundles and units. */
+/* Bytes as they were written once: without units. */
 TEST(test_bytes_of_once)
 {
 	fixture_load("tests/fuzz/seeds/trace/whole.sctrace", &trace);
@@ -694,15 +624,14 @@ TEST(test_index_repeats_a_frame)
 	struct sc_frame_coder *coder = sc_frame_coder_create();
 	struct sc_frame_place places[1000];
 	struct sc_frame_header header;
-	unsigned char *bundled, *bytes, *end;
+	unsigned char *bytes, *end;
 	size_t at;
 	FILE *file;
 
 	ck_assert_ptr_nonnull(coder);
 	fixture_write(scratch_path, 160);
-	bundled = bytes_read(scratch_path, &at);
-	bytes = without_bundle(bundled, &at);
-	free(bundled);
+	bytes = bytes_read(scratch_path, &at);
+	at = (size_t)(find_frame(bytes, SC_FRAME_INDEX) - bytes);
 	end = find_frame(bytes, SC_FRAME_EVENTS);
 	ck_assert(sc_frame_header_get(end, &header));
 	for (size_t i = 0; i < 1000; i++)

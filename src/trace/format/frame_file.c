@@ -30,8 +30,7 @@ static bool read_at(int fd, int64_t offset, void *out, size_t n)
 }
 
 /* The frame at `offset`, which must end before `limit`: 1; it is damaged, but its length is known: 0;
- * there is no frame: -1; it goes beyond the limit: -2. Of a bundle that the end of the file cuts, what
- * is left is a damaged one. */
+ * there is no frame: -1; it goes beyond the limit: -2. */
 static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
 {
 	int64_t left = limit - offset - SC_FRAME_HEADER_BYTES;
@@ -42,11 +41,8 @@ static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
 	if (!read_at(file->fd, offset, bytes, sizeof(bytes)) ||
 	    !sc_frame_header_get(bytes, &file->header))
 		return -1;
-	if (left < (int64_t)file->header.n_payload) {
-		if (file->header.type != SC_FRAME_BUNDLE || limit != file->n_bytes)
-			return -2;
-		file->header.n_payload = (uint32_t)left;
-	}
+	if (left < (int64_t)file->header.n_payload)
+		return -2;
 	return read_at(file->fd, offset + SC_FRAME_HEADER_BYTES, file->payload,
 		       file->header.n_payload) &&
 	       sc_frame_check(&file->header, file->payload);
@@ -54,7 +50,7 @@ static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
 
 static bool is_known(uint16_t type)
 {
-	return (type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS) || type == SC_FRAME_BUNDLE;
+	return type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS;
 }
 
 /* --- by index --- */
@@ -160,7 +156,7 @@ static void scan(struct sc_frame_file *file)
 			continue;
 		}
 		next_seq = header->seq + 1;
-		if (found == 0 && header->type != SC_FRAME_BUNDLE)
+		if (found == 0)
 			file->n_bad_frames++;
 		else if (header->type == SC_FRAME_END)
 			file->partial = false;
@@ -168,54 +164,6 @@ static void scan(struct sc_frame_file *file)
 			SC_VEC_PUSH(&file->places, sc_frame_place(header, at));
 		at += (int64_t)sc_frame_bytes(header);
 	}
-}
-
-/* --- bundles --- */
-
-/* Adds the places of the parts of the bundle that was read; those that are damaged are counted. */
-static void add_parts(struct sc_frame_file *file, int64_t offset)
-{
-	struct sc_frame_place part = {.offset = offset};
-	uint32_t n_parts = file->header.count, n = file->header.n_payload, i;
-	enum sc_part_state state = SC_PART_GOOD;
-	size_t at = 0;
-
-	if (n > SC_BUNDLE_MAX_BYTES || n_parts > SC_BUNDLE_MAX_PARTS) {
-		file->n_bad_frames++;
-		return;
-	}
-	for (i = 0; i < n_parts; i++) {
-		state = sc_bundle_next(file->payload, n, &at, &part);
-		if (state == SC_PART_NONE)
-			break;
-		if (state == SC_PART_DAMAGED)
-			file->n_bad_frames++;
-		else if (is_known(part.type) && part.type != SC_FRAME_BUNDLE)
-			SC_VEC_PUSH(&file->places, part);
-	}
-	/* Behind a damaged head; not if the file is cut there. */
-	if (offset + SC_FRAME_HEADER_BYTES + (int64_t)n < file->n_bytes)
-		file->n_bad_frames += n_parts - i;
-}
-
-/* The places of bundles become those of their parts. */
-static void open_bundles(struct sc_frame_file *file)
-{
-	struct sc_frame_place *places = file->places.at;
-	size_t n = file->places.n;
-
-	file->places.at = NULL;
-	file->places.n = file->places.cap = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (places[i].type != SC_FRAME_BUNDLE)
-			SC_VEC_PUSH(&file->places, places[i]);
-		else if (read_frame(file, places[i].offset, file->n_bytes) >= 0 &&
-			 file->header.type == SC_FRAME_BUNDLE)
-			add_parts(file, places[i].offset);
-		else
-			file->n_bad_frames++;
-	}
-	free(places);
 }
 
 /* --- the interface --- */
@@ -273,7 +221,6 @@ int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_er
 	}
 	if (!use_index(out))
 		scan(out);
-	open_bundles(out);
 	return 0;
 }
 
@@ -285,34 +232,12 @@ void sc_frame_file_close(struct sc_frame_file *file)
 	SC_VEC_RELEASE(&file->places);
 }
 
-/* As if the part were a frame of its own. */
-static bool take_part(struct sc_frame_file *file, uint32_t part)
-{
-	struct sc_frame_header *h = &file->header;
-	struct sc_frame_place place;
-	size_t at = part - 1;
-
-	if (h->type != SC_FRAME_BUNDLE || at > h->n_payload ||
-	    sc_bundle_next(file->payload, h->n_payload, &at, &place) != SC_PART_GOOD)
-		return false;
-	memmove(file->payload, file->payload + at - place.n_payload, place.n_payload);
-	h->type = place.type;
-	h->sub = place.sub;
-	h->count = place.count;
-	h->n_payload = place.n_payload;
-	h->first = place.first;
-	h->last = place.last;
-	return true;
-}
-
 bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_place *place)
 {
 	const struct sc_frame_header *h = &file->header;
-	int found = read_frame(file, place->offset, file->n_bytes);
-	bool is_whole = place->part ? found >= 0 && take_part(file, place->part) : found == 1;
 
-	if (is_whole && h->type == place->type && h->sub == place->sub &&
-	    h->count == place->count && h->count <= SC_FRAME_MAX_ROWS)
+	if (read_frame(file, place->offset, file->n_bytes) == 1 && h->type == place->type &&
+	    h->sub == place->sub && h->count == place->count && h->count <= SC_FRAME_MAX_ROWS)
 		return true;
 	file->n_bad_frames++;
 	return false;

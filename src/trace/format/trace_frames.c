@@ -9,7 +9,6 @@
 #include "trace/format/row_sort.h"
 #include "trace/format/trace_file.h"
 
-enum { PART_CRC_BYTES = 4 };
 static const uint8_t FILE_MAGIC[8] = {'S', 'C', 'T', 'R', 'A', 'C', 'E', '\n'};
 static const uint32_t FRAME_MAGIC = 0x9E465343; /* "CSF" and a byte that no text has */
 
@@ -349,69 +348,6 @@ void sc_frame_put_end(struct sc_frame_coder *coder, int64_t index_offset)
 	struct sc_frame_header header = {.type = SC_FRAME_END, .first = index_offset};
 
 	end_frame(coder, header, &payload);
-}
-
-/* --- bundles --- */
-
-bool sc_bundle_add(struct sc_bundle *bundle, struct sc_frame_coder *coder)
-{
-	const struct sc_frame_header *h = &coder->header;
-	uint8_t head[6 * SC_MAX_VARINT], *end = head, *at;
-	size_t n;
-	uint32_t crc;
-
-	end = sc_put_varint(end, h->type);
-	end = sc_put_varint(end, h->sub);
-	end = sc_put_varint(end, h->count);
-	end = sc_put_varint(end, h->n_payload);
-	end = sc_put_varint(end, sc_zigzag((uint64_t)h->first));
-	end = sc_put_varint(end, sc_zigzag((uint64_t)h->last - (uint64_t)h->first));
-	n = (size_t)(end - head);
-	if (bundle->n_parts == SC_BUNDLE_MAX_PARTS ||
-	    PART_CRC_BYTES + n + h->n_payload > SC_BUNDLE_MAX_BYTES - (size_t)bundle->n)
-		return false;
-	crc = sc_crc32c(0, head, n);
-	crc = sc_crc32c(crc, coder->out + SC_FRAME_HEADER_BYTES, h->n_payload);
-	at = put_le(bundle->frame + SC_FRAME_HEADER_BYTES + bundle->n, crc, PART_CRC_BYTES);
-	memcpy(at, head, n);
-	memcpy(at + n, coder->out + SC_FRAME_HEADER_BYTES, h->n_payload);
-	bundle->n += PART_CRC_BYTES + (uint32_t)n + h->n_payload;
-	bundle->n_parts++;
-	coder->next_seq--;
-	return true;
-}
-
-enum sc_part_state sc_bundle_next(const uint8_t *payload, size_t n_payload, size_t *at,
-				  struct sc_frame_place *out)
-{
-	const uint8_t *from = payload + *at, *end = payload + n_payload, *head;
-	uint64_t values[6];
-	uint32_t crc;
-
-	if (n_payload - *at < PART_CRC_BYTES)
-		return SC_PART_NONE;
-	crc = (uint32_t)get_le(&from, PART_CRC_BYTES);
-	head = from;
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		from = sc_get_varint(from, end, &values[i]);
-		if (!from)
-			return SC_PART_NONE;
-	}
-	if (values[3] > (uint64_t)(end - from))
-		return SC_PART_NONE;
-	out->type = (uint16_t)values[0];
-	out->sub = (uint16_t)values[1];
-	out->count = (uint32_t)values[2];
-	out->n_payload = (uint32_t)values[3];
-	out->first = (int64_t)sc_unzigzag(values[4]);
-	out->last = (int64_t)(sc_unzigzag(values[5]) + (uint64_t)out->first);
-	out->part = (uint32_t)*at + 1;
-	end = from + out->n_payload;
-	*at = (size_t)(end - payload);
-	if (sc_crc32c(0, head, (size_t)(end - head)) != crc || values[0] > UINT16_MAX ||
-	    values[1] > UINT16_MAX || values[2] > SC_FRAME_MAX_ROWS)
-		return SC_PART_DAMAGED;
-	return SC_PART_GOOD;
 }
 
 /* --- reading frames --- */

@@ -10,13 +10,11 @@
 struct sc_trace_identity;
 
 enum {
-	SC_TRACE_VERSION = 3, /* the only one that is read */
+	SC_TRACE_VERSION = 4, /* the only one that is read */
 	SC_FILE_HEADER_BYTES = 16,
 	SC_FRAME_HEADER_BYTES = 48,
 	SC_FRAME_ALIGN = 8, /* frames begin at multiples of it */
-	SC_FRAME_MAX_STRING = 65535,
-	SC_BUNDLE_MAX_BYTES = 64 << 10, /* of payload */
-	SC_BUNDLE_MAX_PARTS = 64
+	SC_FRAME_MAX_STRING = 65535
 };
 enum sc_frame_type {
 	SC_FRAME_IDENTITY = 1, /* the last one holds */
@@ -29,8 +27,7 @@ enum sc_frame_type {
 	SC_FRAME_CLOCKS,
 	SC_FRAME_GAPS,
 	SC_FRAME_INDEX, /* struct sc_frame_place of all frames before it */
-	SC_FRAME_END,   /* the last frame of a whole file; first: where the index begins */
-	SC_FRAME_BUNDLE /* small frames that share a header */
+	SC_FRAME_END    /* the last frame of a whole file; first: where the index begins */
 };
 struct sc_frame_header {
 	uint16_t type, sub;
@@ -44,7 +41,6 @@ struct sc_frame_place {
 	int64_t offset, first, last;
 	uint32_t n_payload, count;
 	uint16_t type, sub;
-	uint32_t part; /* of a part of a bundle: 1 and where it begins in its payload; else 0 */
 };
 /* As in files: the text of the reason besides. */
 struct sc_frame_gap {
@@ -94,21 +90,8 @@ void sc_frame_put_end(struct sc_frame_coder *coder, int64_t index_offset);
 static inline struct sc_frame_place sc_frame_place(const struct sc_frame_header *h, int64_t offset)
 {
 	return (struct sc_frame_place){offset,   h->first, h->last, h->n_payload,
-				       h->count, h->type,  h->sub,  0};
+				       h->count, h->type,  h->sub};
 }
-/* A bundle being made: its payload stands SC_FRAME_HEADER_BYTES into `frame`, which has room for
- * SC_BUNDLE_MAX_BYTES of it and SC_FRAME_ALIGN. */
-struct sc_bundle {
-	uint8_t *frame;
-	uint32_t n, n_parts;
-};
-/* The frame made last becomes the bundle's next part, and its number free again. False: it has no room. */
-bool sc_bundle_add(struct sc_bundle *bundle, struct sc_frame_coder *coder);
-enum sc_part_state { SC_PART_NONE, SC_PART_DAMAGED, SC_PART_GOOD };
-/* The part at *at of a bundle's payload, without its offset; *at moves behind it, unless there is none. Its
- * payload is the last out->n_payload bytes before that. */
-enum sc_part_state sc_bundle_next(const uint8_t *payload, size_t n_payload, size_t *at,
-				  struct sc_frame_place *out);
 
 /* --- reading frames --- */
 /* False: these are not the bytes of a frame's header. */

@@ -36,8 +36,6 @@ struct sc_trace_writer {
 	SC_VEC(struct sc_text) reasons; /* of gaps */
 	struct sc_arena facts;          /* texts of meta and reasons that wait */
 	SC_VEC(struct sc_frame_place) places;
-	struct sc_bundle bundle;
-	bool bundles; /* at the end: small frames go into it */
 	int64_t offset, snapshot_offset;
 	int64_t n_table_bytes; /* of the tables, each once */
 };
@@ -62,45 +60,10 @@ static void write_all(struct sc_trace_writer *w, const uint8_t *at, size_t n)
 	}
 }
 
-/* With the number `seq`. */
-static void write_bundle(struct sc_trace_writer *w, uint64_t seq)
-{
-	struct sc_frame_header header = {
-		.type = SC_FRAME_BUNDLE,
-		.n_payload = w->bundle.n,
-		.count = w->bundle.n_parts,
-		.seq = seq,
-	};
-	size_t n = sc_frame_seal(w->bundle.frame, &header);
-
-	SC_VEC_PUSH(&w->places, sc_frame_place(&header, w->offset));
-	write_all(w, w->bundle.frame, n);
-	w->bundle.n = w->bundle.n_parts = 0;
-}
-
-static void end_bundle(struct sc_trace_writer *w)
-{
-	if (w->bundle.n_parts)
-		write_bundle(w, w->coder->next_seq++);
-	w->bundles = false;
-}
-
 /* The frame that the coder has. */
 static void write_frame(struct sc_trace_writer *w)
 {
-	struct sc_frame_header *header = &w->coder->header;
-
-	if (w->bundles && sc_bundle_add(&w->bundle, w->coder))
-		return;
-	if (w->bundle.n_parts) {
-		/* The bundle is before the frame, and gets its number. */
-		write_bundle(w, header->seq++);
-		w->coder->next_seq++;
-		if (sc_bundle_add(&w->bundle, w->coder))
-			return;
-		sc_frame_seal(w->coder->out, header);
-	}
-	SC_VEC_PUSH(&w->places, sc_frame_place(header, w->offset));
+	SC_VEC_PUSH(&w->places, sc_frame_place(&w->coder->header, w->offset));
 	write_all(w, w->coder->out, w->coder->n_out);
 }
 
@@ -199,7 +162,7 @@ static void write_identity(struct sc_trace_writer *w)
 static void write_tables(struct sc_trace_writer *w, bool at_end)
 {
 	struct sc_id_table *tables[] = {&w->strings, &w->lanes, &w->configs, &w->comms};
-	bool is_cheap = w->n_table_bytes < (w->offset + w->bundle.n) / SNAPSHOT_SHARE;
+	bool is_cheap = w->n_table_bytes < w->offset / SNAPSHOT_SHARE;
 	int64_t since = w->offset - w->snapshot_offset;
 
 	/* Tables that are large themselves wait until the events outweigh them. */
@@ -250,7 +213,6 @@ static struct sc_trace_writer *make_writer(const char *path, struct sc_output *o
 	w->out = out;
 	w->path = memcpy(sc_xmalloc(n), path, n);
 	w->coder = coder;
-	w->bundle.frame = sc_xmalloc(SC_FRAME_HEADER_BYTES + SC_BUNDLE_MAX_BYTES + SC_FRAME_ALIGN);
 	w->lanes.row_bytes = sizeof(struct sc_trace_lane);
 	w->configs.row_bytes = sizeof(struct sc_trace_config);
 	w->comms.row_bytes = sizeof(struct sc_trace_comm);
@@ -412,7 +374,6 @@ static void write_index(struct sc_trace_writer *w)
 static void destroy_writer(struct sc_trace_writer *w)
 {
 	sc_frame_coder_destroy(w->coder);
-	free(w->bundle.frame);
 	sc_id_table_release(&w->strings);
 	sc_id_table_release(&w->lanes);
 	sc_id_table_release(&w->configs);
@@ -438,12 +399,10 @@ int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struc
 {
 	int rc;
 
-	w->bundles = true;
 	for (size_t i = 0; i < SC_N_EVENT_CLASSES; i++)
 		write_events(w, &w->events[i]);
 	if (w->err.code == SC_OK) {
 		write_tables(w, true);
-		end_bundle(w);
 		write_index(w);
 	}
 	if (w->err.code != SC_OK) {
