@@ -162,6 +162,18 @@ static inline int64_t sc_act_end(const struct sc_act *act)
 	return act->start_ns + act->dur_ns;
 }
 
+/* The last end of what it waits for, or `since_ns` if that is later. */
+static inline int64_t sc_trace_waits_end(const struct sc_trace_rank *rank, uint32_t first,
+					 uint8_t n, int64_t since_ns)
+{
+	for (uint8_t i = 0; i < n; i++) {
+		const int64_t end = sc_act_end(&rank->acts.at[rank->waits.at[first + i]]);
+
+		since_ns = end > since_ns ? end : since_ns;
+	}
+	return since_ns;
+}
+
 /* What a node of a graph stands for. */
 enum sc_trace_node_kind {
 	SC_TRACE_NODE_BEGIN, /* before the rank's iteration begins */

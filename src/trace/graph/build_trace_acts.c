@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base/fnv.h"
+#include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "trace/graph/build_trace_priv.h"
 #include "trace/graph/kernel_family.h"
+#include "trace/graph/trace_order.h"
 #include "trace/import/import.h"
 
 enum { MAX_SAMPLES = 1 << 16, OVERLAP_TOLERANCE_NS = 1000, MAX_LATENCY_NS = 50 * 1000 };
@@ -22,15 +24,6 @@ struct latencies {
 	size_t n_on_stream, n_on_device;
 	double least; /* of all */
 };
-
-static void add_latency(struct latencies *out, double ns, bool stream_idle, bool device_idle)
-{
-	out->least = fmin(out->least, ns);
-	if (stream_idle)
-		out->on_stream[out->n_on_stream++] = ns;
-	if (device_idle)
-		out->on_device[out->n_on_device++] = ns;
-}
 
 static void find_latencies(const struct rank_load *load, const struct sc_correlations *table,
 			   struct latencies *out)
@@ -49,9 +42,13 @@ static void find_latencies(const struct rank_load *load, const struct sc_correla
 		call = sc_correlations_find(table, e->correlation);
 		if (call != SC_NONE && e->cls == SC_EV_KERNEL) {
 			const int64_t at = t->events.at[call].start_ns;
+			const double ns = (double)(e->start_ns - at);
 
-			add_latency(out, (double)(e->start_ns - at), lane_end[e->lane] < at,
-				    end < at);
+			out->least = fmin(out->least, ns);
+			if (lane_end[e->lane] < at)
+				out->on_stream[out->n_on_stream++] = ns;
+			if (end < at)
+				out->on_device[out->n_on_device++] = ns;
 		}
 		if (e->start_ns + e->dur_ns > lane_end[e->lane])
 			lane_end[e->lane] = e->start_ns + e->dur_ns;
@@ -231,25 +228,11 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 	SC_VEC_PUSH(&r->acts, act);
 }
 
-struct act_order {
-	int64_t start_ns;
-	uint32_t act;
-};
-
-static int compare_order(const void *left, const void *right)
-{
-	const struct act_order *a = left, *b = right;
-
-	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? -1 : 1;
-	return (a->act > b->act) - (a->act < b->act);
-}
-
 /* By start, which moving starts behind calls may have changed. */
 static void order_acts(struct rank_load *load, uint32_t *events)
 {
 	struct sc_trace_rank *r = load->rank;
-	struct act_order *order;
+	struct sc_trace_order *order;
 	struct sc_act *acts;
 	size_t i = 1;
 
@@ -263,11 +246,12 @@ static void order_acts(struct rank_load *load, uint32_t *events)
 	acts = sc_xmalloc(r->acts.n * sizeof(*acts));
 	load->act_event = sc_xmalloc(r->acts.n * sizeof(*load->act_event));
 	for (i = 0; i < r->acts.n; i++)
-		order[i] = (struct act_order){r->acts.at[i].start_ns, (uint32_t)i};
-	qsort(order, r->acts.n, sizeof(*order), compare_order);
+		order[i] = (struct sc_trace_order){.key = r->acts.at[i].start_ns,
+						   .index = (uint32_t)i};
+	qsort(order, r->acts.n, sizeof(*order), sc_trace_compare_order);
 	for (i = 0; i < r->acts.n; i++) {
-		acts[i] = r->acts.at[order[i].act];
-		load->act_event[i] = events[order[i].act];
+		acts[i] = r->acts.at[order[i].index];
+		load->act_event[i] = events[order[i].index];
 	}
 	memcpy(r->acts.at, acts, r->acts.n * sizeof(*acts));
 	free(acts);
@@ -277,17 +261,10 @@ static void order_acts(struct rank_load *load, uint32_t *events)
 
 static uint32_t call_at(const struct sc_trace_rank *r, int64_t ns)
 {
-	uint32_t low = 0, high = (uint32_t)r->calls.n;
+	size_t low;
 
-	while (low < high) {
-		const uint32_t middle = (low + high) / 2;
-
-		if (r->calls.at[middle].start_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? low - 1 : SC_NONE;
+	SC_FIRST_NOT(low, i, 0, r->calls.n, r->calls.at[i].start_ns <= ns);
+	return low ? (uint32_t)low - 1 : SC_NONE;
 }
 
 /* What was launched on a stream is in the order of the launches: without its call, an activity is no later
@@ -317,28 +294,6 @@ static void place_acts(struct sc_trace_rank *r)
 			r->acts.at[a].place = SC_NONE;
 	}
 	free(next);
-}
-
-/* Lanes of collectives before each. */
-static void count_comm_lanes(struct rank_load *load)
-{
-	const struct sc_trace_rank *r = load->rank;
-	uint32_t n = 0;
-
-	load->comm_before = sc_xmalloc((r->streams.n + 1) * sizeof(*load->comm_before));
-	for (size_t l = 0; l < r->streams.n; l++) {
-		load->comm_before[l] = n;
-		n += r->streams.at[l].comm;
-	}
-}
-
-/* As many as an activity can name. */
-static void keep_configs(struct rank_load *load)
-{
-	const size_t n = load->trace.configs.n;
-
-	for (size_t i = 0; i < n && i <= UINT16_MAX; i++)
-		SC_VEC_PUSH(&load->rank->configs, load->trace.configs.at[i]);
 }
 
 /* ---- shapes ---- */
@@ -391,7 +346,9 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 	struct stream_lanes *lanes = sc_xmalloc((t->lanes.n + 1) * sizeof(*lanes));
 	SC_VEC(uint32_t) events = {0};
 
-	keep_configs(load);
+	/* As many as an activity can name. */
+	for (size_t i = 0; i < t->configs.n && i <= UINT16_MAX; i++)
+		SC_VEC_PUSH(&load->rank->configs, t->configs.at[i]);
 	memset(lanes, 0, (t->lanes.n + 1) * sizeof(*lanes));
 	load->latency_ns = launch_latency(load, table);
 	load->rank->launch_latency_us = sc_ns_us(load->latency_ns);
@@ -414,7 +371,9 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 	SC_VEC_RESERVE(&events, 1);
 	order_acts(load, events.at);
 	place_acts(load->rank);
-	count_comm_lanes(load);
+	load->comm_before = sc_xcalloc(load->rank->streams.n + 1, sizeof(*load->comm_before));
+	for (size_t l = 0; l < load->rank->streams.n; l++)
+		load->comm_before[l + 1] = load->comm_before[l] + load->rank->streams.at[l].comm;
 	for (uint32_t a = 0; a < load->rank->acts.n; a++)
 		if (load->rank->acts.at[a].kind == SC_ACT_COLLECTIVE) {
 			load->rank->acts.at[a].merge_call = (uint32_t)load->merged->calls.n;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "trace/graph/build_trace_priv.h"
+#include "trace/graph/trace_order.h"
 
 /* ---- correlation -> call, or record of an event ---- */
 
@@ -175,33 +176,16 @@ static void add_call(struct rank_load *load, const struct sc_trace_event *e, enu
 	SC_VEC_PUSH(&load->rank->calls, call);
 }
 
-struct mark_time {
-	int64_t ns;
-	uint32_t mark;
-	bool is_end;
-};
-
-static int compare_mark_times(const void *left, const void *right)
+/* `at`: a time of a mark, its number, and whether it ends there. */
+static void add_mark(struct rank_load *load, const struct sc_trace_order *at)
 {
-	const struct mark_time *a = left, *b = right;
-
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? -1 : 1;
-	if (a->mark != b->mark)
-		return a->mark < b->mark ? -1 : 1;
-	return (int)a->is_end - (int)b->is_end;
-}
-
-static void add_mark(struct rank_load *load, const struct mark_time *at)
-{
-	const struct sc_mark *mark = &load->marks.list.at[at->mark];
+	const struct sc_mark *mark = &load->marks.list.at[at->tie];
 	const struct sc_call call = {
-		.start_ns = at->ns,
-		.name = sc_intern_add(&load->run->names,
-				      at->is_end ? "iteration end" : "iteration"),
+		.start_ns = at->key,
+		.name = sc_intern_add(&load->run->names, at->index ? "iteration end" : "iteration"),
 		.after = SC_NONE,
 		.lane = thread_of(load, mark->lane),
-		.kind = at->is_end ? SC_CALL_END : SC_CALL_BEGIN,
+		.kind = at->index ? SC_CALL_END : SC_CALL_BEGIN,
 	};
 
 	SC_VEC_PUSH(&load->rank->calls, call);
@@ -227,7 +211,7 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 {
 	const struct sc_trace *t = &load->trace;
 	const size_t n_marks = load->marks.list.n;
-	struct mark_time *marks = sc_xmalloc((2 * n_marks + 1) * sizeof(*marks));
+	struct sc_trace_order *marks = sc_xmalloc((2 * n_marks + 1) * sizeof(*marks));
 	uint8_t *need = find_needed(t, table);
 	const uint32_t busiest = busiest_thread(t, need);
 	size_t next = 0;
@@ -237,10 +221,10 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 
 		if (mark->lane == 0)
 			mark->lane = busiest;
-		marks[2 * m] = (struct mark_time){mark->start_ns, (uint32_t)m, false};
-		marks[2 * m + 1] = (struct mark_time){mark->end_ns, (uint32_t)m, true};
+		marks[2 * m] = (struct sc_trace_order){mark->start_ns, (uint32_t)m, false};
+		marks[2 * m + 1] = (struct sc_trace_order){mark->end_ns, (uint32_t)m, true};
 	}
-	qsort(marks, 2 * n_marks, sizeof(*marks), compare_mark_times);
+	qsort(marks, 2 * n_marks, sizeof(*marks), sc_trace_compare_order);
 	for (size_t i = 0; i < t->events.n; i++) {
 		load->call_of_event[i] = SC_NONE;
 		if (t->events.at[i].cls == SC_EV_API &&
@@ -249,7 +233,7 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 				    ((struct trace_launch){t->events.at[i].start_ns, !need[i]}));
 		if (!need[i])
 			continue;
-		for (; next < 2 * n_marks && marks[next].ns <= t->events.at[i].start_ns; next++)
+		for (; next < 2 * n_marks && marks[next].key <= t->events.at[i].start_ns; next++)
 			add_mark(load, &marks[next]);
 		load->call_of_event[i] = (uint32_t)load->rank->calls.n;
 		add_call(load, &t->events.at[i],

@@ -150,15 +150,6 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	return 0;
 }
 
-static int no_times(const struct sc_trace_rank *rank, struct sc_err *err)
-{
-	return sc_err_at(
-		err, SC_EUNSUPPORTED, rank->path, 0, 0,
-		"the trace does not say when its %lld activities of the GPU ran, so that there is "
-		"nothing to replay",
-		(long long)rank->n_untimed);
-}
-
 static int no_activity(const char *path, struct sc_err *err)
 {
 	return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
@@ -171,8 +162,15 @@ static int check_activity(const struct sc_trace_run *run, const char *first_file
 	for (size_t r = 0; r < run->ranks.n; r++) {
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
+		if (rank->acts.n == 0 && rank->n_untimed)
+			return sc_err_at(
+				err, SC_EUNSUPPORTED, rank->path, 0, 0,
+				"the trace does not say when its %lld activities of the GPU ran "
+				"(Chakra's mostly have durations only), so that there is nothing to "
+				"replay; import the profiler's own trace of the run, as Kineto's",
+				(long long)rank->n_untimed);
 		if (rank->acts.n == 0)
-			return rank->n_untimed ? no_times(rank, err) : no_activity(rank->path, err);
+			return no_activity(rank->path, err);
 	}
 	return run->ranks.n ? 0 : no_activity(first_file, err);
 }

@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "trace/graph/build_trace_priv.h"
+#include "trace/graph/trace_order.h"
 
 enum {
 	MIN_ENTRIES = 64, /* no queue is that short */
@@ -31,7 +33,8 @@ enum { MIN_PAUSE_NS = 200 * 1000, NEAR_END_NS = 100 * 1000, MIN_PAUSES = 3 };
 
 /* What a call launched on a stream. */
 struct entry {
-	uint32_t stream, call, last_act;
+	uint32_t stream, call; /* sc_trace_compare_pair */
+	uint32_t last_act;
 	int64_t start_ns; /* of the first activity, and no earlier than that of the entry before */
 };
 /* A queue: entries of one stream, by call. */
@@ -42,15 +45,6 @@ struct queue {
 	uint32_t n;
 	uint32_t depth; /* entries taken at most when a launch returned, this one's included */
 };
-
-static int compare_entries(const void *left, const void *right)
-{
-	const struct entry *a = left, *b = right;
-
-	if (a->stream != b->stream)
-		return a->stream < b->stream ? -1 : 1;
-	return (a->call > b->call) - (a->call < b->call);
-}
 
 /* By stream and call; returns how many. */
 static size_t find_entries(const struct sc_trace_rank *r, struct entry *entry)
@@ -73,7 +67,7 @@ static size_t find_entries(const struct sc_trace_rank *r, struct entry *entry)
 	}
 	free(of_call);
 	if (n)
-		qsort(entry, n, sizeof(*entry), compare_entries);
+		qsort(entry, n, sizeof(*entry), sc_trace_compare_pair);
 	for (size_t i = 1; i < n; i++)
 		if (entry[i].stream == entry[i - 1].stream &&
 		    entry[i].start_ns < entry[i - 1].start_ns)
@@ -133,17 +127,10 @@ static const struct sc_call *call_of(const struct queue *q, uint32_t k)
 /* Entries whose activity had started. */
 static uint32_t n_started(const struct queue *q, int64_t ns)
 {
-	uint32_t low = 0, high = q->n;
+	size_t low;
 
-	while (low < high) {
-		const uint32_t middle = (low + high) / 2;
-
-		if (q->entry[middle].start_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SC_FIRST_NOT(low, i, 0, q->n, q->entry[i].start_ns <= ns);
+	return (uint32_t)low;
 }
 
 /* Taken when launch k returned. */
@@ -288,18 +275,9 @@ void sc_trace_load_queues(struct rank_load *load)
 
 /* A pause after a launch, and how long after it the kernel ended. */
 struct pause {
-	uint32_t name, call;
+	uint32_t name, call; /* sc_trace_compare_pair */
 	int64_t ns, end_ns;
 };
-
-static int compare_pauses(const void *left, const void *right)
-{
-	const struct pause *a = left, *b = right;
-
-	if (a->name != b->name)
-		return a->name < b->name ? -1 : 1;
-	return (a->call > b->call) - (a->call < b->call);
-}
 
 static size_t find_pauses(const struct sc_trace_rank *r, struct pause *pause)
 {
@@ -354,7 +332,7 @@ void sc_trace_load_loops(struct rank_load *load)
 	const size_t n = find_pauses(r, pause);
 
 	if (n)
-		qsort(pause, n, sizeof(*pause), compare_pauses);
+		qsort(pause, n, sizeof(*pause), sc_trace_compare_pair);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && pause[end].name == pause[i].name; end++)
 			;

@@ -8,6 +8,7 @@
 #include "base/search.h"
 #include "base/units.h"
 #include "trace/graph/build_trace_priv.h"
+#include "trace/graph/trace_order.h"
 
 enum {
 	INFER_GAP_NS = 2 * 1000, /* what is left unexplained from there on needs a cause */
@@ -67,17 +68,6 @@ static void add_wait(struct sc_trace_rank *r, uint32_t *first, uint8_t *n, uint3
 }
 
 /* ---- activities ---- */
-
-/* The act before it on its lane ended, and its call began: it could start. */
-static int64_t free_at(const struct waits *w, uint32_t act, uint32_t lane_before)
-{
-	const struct sc_trace_rank *r = w->load->rank;
-	int64_t at = launch_time(r, &r->acts.at[act]);
-
-	if (lane_before != SC_NONE && sc_act_end(&r->acts.at[lane_before]) > at)
-		at = sc_act_end(&r->acts.at[lane_before]);
-	return at;
-}
 
 static bool may_wait_for(const struct sc_trace_rank *r, const struct sc_act *act, uint32_t other)
 {
@@ -155,16 +145,14 @@ static void wait_of_act(struct waits *w, uint32_t a, uint32_t lane_before)
 {
 	struct sc_trace_rank *r = w->load->rank;
 	struct sc_act *act = &r->acts.at[a];
-	int64_t ready = free_at(w, a, lane_before);
+	int64_t ready = launch_time(r, act);
 
+	/* The act before it on its lane ended, and its call began: it could start. */
+	if (lane_before != SC_NONE && sc_act_end(&r->acts.at[lane_before]) > ready)
+		ready = sc_act_end(&r->acts.at[lane_before]);
 	if (!r->has_waits)
 		infer_waits(w, a, ready);
-	for (uint8_t i = 0; i < act->n_waits; i++) {
-		const int64_t end = sc_act_end(&r->acts.at[r->waits.at[act->first_wait + i]]);
-
-		if (end > ready)
-			ready = end;
-	}
+	ready = sc_trace_waits_end(r, act->first_wait, act->n_waits, ready);
 	if (ready == INT64_MIN)
 		act->gap_us = INFINITY;
 	else
@@ -213,7 +201,8 @@ static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *
 	const struct sc_trace_rank *r = w->load->rank;
 	const int64_t stream = recorded_stream(w, sync);
 	struct lane_list lanes = {w->by_stream, w->by_stream + r->streams.n};
-	uint32_t api, wait_call, best = SC_NONE;
+	uint32_t api, best = SC_NONE;
+	size_t wait_call;
 	int64_t until;
 
 	api = sc_correlations_find(w->table, sync->correlation);
@@ -225,17 +214,8 @@ static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *
 			until = t->events.at[record].start_ns;
 	}
 	/* The first call after the record: all launched before it count. */
-	wait_call = 0;
-	for (uint32_t low = 0, high = (uint32_t)r->calls.n; low < high;) {
-		const uint32_t middle = (low + high) / 2;
-
-		if (r->calls.at[middle].start_ns < until)
-			low = middle + 1;
-		else
-			high = middle;
-		wait_call = low;
-	}
-	if (wait_call >= r->calls.n)
+	SC_FIRST_NOT(wait_call, i, 0, r->calls.n, r->calls.at[i].start_ns < until);
+	if (wait_call == r->calls.n)
 		return SC_NONE;
 	if (stream >= 0)
 		lanes = lanes_of(w, stream);
@@ -244,7 +224,7 @@ static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *
 
 		if (stream < 0 && r->streams.at[*l].stream == t->lanes.at[sync->lane].stream)
 			continue;
-		other = last_before(w, *l, wait_call);
+		other = last_before(w, *l, (uint32_t)wait_call);
 		if (other != SC_NONE && (best == SC_NONE || sc_act_end(&r->acts.at[other]) >
 								    sc_act_end(&r->acts.at[best])))
 			best = other;
@@ -381,19 +361,6 @@ static uint32_t *sync_lanes(const struct waits *w)
 	return lanes;
 }
 
-static void tail_of_sync(struct sc_trace_rank *r, struct sc_call *call)
-{
-	int64_t ready = call->start_ns;
-
-	for (uint8_t i = 0; i < call->n_waits; i++) {
-		const int64_t end = sc_act_end(&r->acts.at[r->waits.at[call->first_wait + i]]);
-
-		if (end > ready)
-			ready = end;
-	}
-	call->tail_us = ready < call_end(call) ? (float)sc_ns_us(call_end(call) - ready) : 0;
-}
-
 /* The last call of another thread since this one went quiet. */
 static uint32_t handed_over_by(const struct sc_trace_rank *r, uint32_t c, int64_t since)
 {
@@ -438,28 +405,12 @@ static void gaps_of_calls(struct waits *w)
 
 /* ---- orders ---- */
 
-struct order {
-	int64_t key;
-	uint32_t tie, index;
-};
-
-static int compare_order(const void *left, const void *right)
-{
-	const struct order *a = left, *b = right;
-
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	if (a->tie != b->tie)
-		return a->tie < b->tie ? -1 : 1;
-	return (a->index > b->index) - (a->index < b->index);
-}
-
-static uint32_t *sort_order(struct order *order, size_t n)
+static uint32_t *sort_order(struct sc_trace_order *order, size_t n)
 {
 	uint32_t *sorted = sc_xmalloc((n + 1) * sizeof(*sorted));
 
 	if (n)
-		qsort(order, n, sizeof(*order), compare_order);
+		qsort(order, n, sizeof(*order), sc_trace_compare_order);
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = order[i].index;
 	free(order);
@@ -469,14 +420,14 @@ static uint32_t *sort_order(struct order *order, size_t n)
 static void find_orders(struct waits *w)
 {
 	const struct sc_trace_rank *r = w->load->rank;
-	struct order *ends = sc_xmalloc((r->acts.n + 1) * sizeof(*ends));
-	struct order *streams = sc_xmalloc((r->streams.n + 1) * sizeof(*streams));
+	struct sc_trace_order *ends = sc_xmalloc((r->acts.n + 1) * sizeof(*ends));
+	struct sc_trace_order *streams = sc_xmalloc((r->streams.n + 1) * sizeof(*streams));
 
 	for (uint32_t a = 0; a < r->acts.n; a++)
-		ends[a] = (struct order){sc_act_end(&r->acts.at[a]), ~(uint32_t)r->acts.at[a].lane,
-					 a};
+		ends[a] = (struct sc_trace_order){sc_act_end(&r->acts.at[a]),
+						  ~(uint32_t)r->acts.at[a].lane, a};
 	for (uint32_t l = 0; l < r->streams.n; l++)
-		streams[l] = (struct order){r->streams.at[l].stream, 0, l};
+		streams[l] = (struct sc_trace_order){r->streams.at[l].stream, 0, l};
 	w->by_end = sort_order(ends, r->acts.n);
 	w->by_stream = sort_order(streams, r->streams.n);
 }
@@ -505,60 +456,53 @@ static void index_lanes(struct waits *w)
 static void find_explicit_waits(struct waits *w)
 {
 	const struct sc_trace *t = &w->load->trace;
-	struct sc_correlations *records = sc_correlations_create(t, SC_EV_EVENT_RECORD);
+	struct sc_correlations *records = NULL;
 
-	w->records = records;
-	for (size_t i = 0; i < t->events.n; i++)
-		if (t->events.at[i].cls == SC_EV_SYNC && t->events.at[i].sub == SC_SYNC_STREAM_WAIT)
-			explicit_wait(w, &t->events.at[i]);
-	sc_correlations_destroy(records);
-}
-
-static bool has_stream_waits(const struct sc_trace *t)
-{
-	for (size_t i = 0; i < t->events.n; i++)
-		if (t->events.at[i].cls == SC_EV_SYNC && t->events.at[i].sub == SC_SYNC_STREAM_WAIT)
-			return true;
-	return false;
-}
-
-static void waits_of_acts(struct waits *w)
-{
-	struct sc_trace_rank *r = w->load->rank;
-	uint32_t *last = sc_xmalloc((r->streams.n + 1) * sizeof(*last));
-
-	memset(last, 0xff, (r->streams.n + 1) * sizeof(*last));
-	for (uint32_t a = 0; a < r->acts.n; a++) {
-		wait_of_act(w, a, last[r->acts.at[a].lane]);
-		last[r->acts.at[a].lane] = a;
+	for (size_t i = 0; i < t->events.n; i++) {
+		if (t->events.at[i].cls != SC_EV_SYNC || t->events.at[i].sub != SC_SYNC_STREAM_WAIT)
+			continue;
+		if (!records)
+			w->records = records = sc_correlations_create(t, SC_EV_EVENT_RECORD);
+		explicit_wait(w, &t->events.at[i]);
 	}
-	free(last);
+	w->load->rank->has_waits = records != NULL;
+	sc_correlations_destroy(records);
 }
 
 void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table)
 {
 	struct sc_trace_rank *r = load->rank;
 	struct waits w = {.load = load, .table = table};
-	uint32_t *lanes;
+	uint32_t *lanes, *last; /* sync_lanes; by lane, the last activity */
 
-	w.lanes = sc_xmalloc((r->streams.n + 1) * sizeof(*w.lanes));
-	memset(w.lanes, 0, (r->streams.n + 1) * sizeof(*w.lanes));
+	w.lanes = sc_xcalloc(r->streams.n + 1, sizeof(*w.lanes));
 	w.thread_last = sc_xmalloc((r->calls.n + 1) * sizeof(*w.thread_last));
 	w.call_last_act = sc_xmalloc((r->calls.n + 1) * sizeof(*w.call_last_act));
 	index_lanes(&w);
 	find_orders(&w);
-	r->has_waits = has_stream_waits(&load->trace);
-	if (r->has_waits)
-		find_explicit_waits(&w);
-	waits_of_acts(&w);
+	find_explicit_waits(&w);
+	last = sc_xmalloc((r->streams.n + 1) * sizeof(*last));
+	memset(last, 0xff, (r->streams.n + 1) * sizeof(*last));
+	for (uint32_t a = 0; a < r->acts.n; a++) {
+		wait_of_act(&w, a, last[r->acts.at[a].lane]);
+		last[r->acts.at[a].lane] = a;
+	}
 	lanes = sync_lanes(&w);
 	for (uint32_t c = 0; c < r->calls.n; c++)
 		if (r->calls.at[c].kind == SC_CALL_SYNC) {
+			struct sc_call *call = &r->calls.at[c];
+			int64_t ready;
+
 			waits_of_sync(&w, c, lanes);
-			tail_of_sync(r, &r->calls.at[c]);
+			ready = sc_trace_waits_end(r, call->first_wait, call->n_waits,
+						   call->start_ns);
+			call->tail_us = ready < call_end(call)
+						? (float)sc_ns_us(call_end(call) - ready)
+						: 0;
 		}
 	gaps_of_calls(&w);
 	free(lanes);
+	free(last);
 	for (size_t l = 0; l < r->streams.n; l++)
 		SC_VEC_RELEASE(&w.lanes[l].acts);
 	free(w.lanes);

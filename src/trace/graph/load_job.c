@@ -308,12 +308,7 @@ static void end_worker(struct job *job, uint32_t worker, const struct sc_trace_i
 		if (last[act->lane] != SC_NONE &&
 		    sc_act_end(&rank->acts.at[last[act->lane]]) > free_ns)
 			free_ns = sc_act_end(&rank->acts.at[last[act->lane]]);
-		for (uint8_t i = 0; i < act->n_waits; i++) {
-			const int64_t ns =
-				sc_act_end(&rank->acts.at[rank->waits.at[act->first_wait + i]]);
-
-			free_ns = ns > free_ns ? ns : free_ns;
-		}
+		free_ns = sc_trace_waits_end(rank, act->first_wait, act->n_waits, free_ns);
 		act->gap_us =
 			act->start_ns > free_ns ? (float)sc_ns_us(act->start_ns - free_ns) : 0;
 		last[act->lane] = a;

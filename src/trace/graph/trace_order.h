@@ -1,0 +1,25 @@
+/* Orders to sort by: of times, ties by number; of pairs of numbers that begin a struct. */
+#ifndef SC_TRACE_TRACE_ORDER_H
+#define SC_TRACE_TRACE_ORDER_H
+
+#include <stdint.h>
+
+struct sc_trace_order {
+	int64_t key;
+	uint32_t tie, index;
+};
+static inline int sc_trace_compare_pair(const void *left, const void *right)
+{
+	const uint32_t *a = left, *b = right;
+
+	return a[0] != b[0] ? (a[0] < b[0] ? -1 : 1) : (a[1] > b[1]) - (a[1] < b[1]);
+}
+static inline int sc_trace_compare_order(const void *left, const void *right)
+{
+	const struct sc_trace_order *a = left, *b = right;
+
+	return a->key != b->key ? (a->key < b->key ? -1 : 1)
+				: sc_trace_compare_pair(&a->tie, &b->tie);
+}
+
+#endif
