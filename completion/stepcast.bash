@@ -4,7 +4,7 @@ _stepcast()
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
 	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help --help --version --completion"
+		words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software page help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 		return
 	fi
@@ -13,25 +13,26 @@ _stepcast()
 	sweep) words="" options=" --table --grid --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	search) words="" options=" --choose --fix --all --gpus --device --objective --price --memory-margin --tokens --time-limit --out-cases --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	compare) words="" options=" --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	compare) words="" options=" --set --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --report --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --report --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --plot --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	schedule) words="1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev" options=" --pp --micro-batches --virtual-stages --replicas --waves --times --stage-times --optimize --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	schedule) words="1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev" options=" --pp --micro-batches --virtual-stages --replicas --waves --times --stage-times --optimize --set --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	collective) words="all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv" options=" --cluster --device --bytes --nodes --ranks --algorithm --measured --sends --beside --place --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --keep --launch --curves --segments --report --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	import) words="" options=" --rank --mate --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	export) words="" options=" --format --rank --clock --device --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	info) words="" options=" --check --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	info) words="" options=" --check --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --report --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	config) words="check show import" options=" --set --shim --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	devices) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	models) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	clusters) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	software) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	help) words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	page) words="" options=" --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software page help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;

@@ -26,6 +26,7 @@ _stepcast() {
 		'models:list the models that are shipped'
 		'clusters:list the clusters that are shipped'
 		'software:list the software profiles that are shipped'
+		'page:the HTML page of a result that was saved as JSON'
 		'help:show what a command does')
 	if (( CURRENT == 2 )); then
 		_describe command commands
@@ -110,6 +111,7 @@ _stepcast() {
 		'*:word:{ compadd -- ; _files }' ;;
 	compare) _arguments \
 		'*--set[override one key of every config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -179,7 +181,6 @@ _stepcast() {
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'*--policy[predict each pair under this policy in place of its own; may be given again]:NAME:' \
 		'*--by[also score each value of the column; may be given again]:COLUMN:' \
-		'--plot[draw the times of pairs under each policy]:FILE.svg:_files' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
@@ -199,6 +200,7 @@ _stepcast() {
 		'*--stage-times[where stages differ\: what of --times the first has otherwise; given again, the second, and so on]:f=T,b=T,w=T:' \
 		'--optimize[zb-1p, zb-2p\: look for a better order of the same memory, and say how far from the best possible it may be]' \
 		'*--set[override one key of the CONFIG; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -301,6 +303,7 @@ _stepcast() {
 		'*:word:{ compadd -- ; _files }' ;;
 	info) _arguments \
 		'--check[read every event, not only the index; damage is exit code 3]' \
+		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -378,6 +381,14 @@ _stepcast() {
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
+	page) _arguments \
+		'--help[show this text and end]' \
+		'--version[show the version and end]' \
+		'--output[write the result here (default\: stdout)]:FILE:_files' \
+		'--verbose[say more on stderr; given twice, still more]' \
+		'--quiet[say nothing on stderr but errors]' \
+		'--progress[show progress on stderr (default\: if it is a terminal)]' \
+		'*:word:{ compadd -- ; _files }' ;;
 	help) _arguments \
 		'--man[print the man page (roff) instead]' \
 		'--markdown[of keys\: as Markdown tables]' \
@@ -387,7 +398,7 @@ _stepcast() {
 		'--verbose[say more on stderr; given twice, still more]' \
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
-		'*:word:{ compadd -- predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software help; _files }' ;;
+		'*:word:{ compadd -- predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software page help; _files }' ;;
 	esac
 }
 if [ "$funcstack[1]" = _stepcast ]; then

@@ -12,7 +12,7 @@
 struct c3_args {
 	struct sc_common common;
 	struct sc_arg_list policies, by, sets;
-	const char *table, *measured, *from, *sizes, *plot, *report;
+	const char *table, *measured, *from, *sizes, *report;
 	struct sc_c3_words words;
 	int json;
 };
@@ -52,7 +52,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(policies, "policy", "NAME",
 		    "predict each pair under this policy in place of its own; may be given again"),
 	SC_OPT_LIST(by, "by", "COLUMN", "also score each value of the column; may be given again"),
-	SC_OPT_OUT(plot, "plot", "FILE.svg", "draw the times of pairs under each policy"),
 	SC_OPT_REPORT(report),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
@@ -101,8 +100,10 @@ static int write_result(const struct c3_args *args, const struct sc_c3_table *ta
 			struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
-	int rc;
+	int rc = sc_cli_write_page(args->report, put_json, table, err);
 
+	if (rc)
+		return rc;
 	if (args->json)
 		return sc_cli_write(args->common.output, put_json, table, err);
 	sc_text_c3(table, &text);
@@ -144,8 +145,10 @@ static int write_recording(const struct c3_args *args, const struct sc_c3_record
 			   struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
-	int rc;
+	int rc = sc_cli_write_page(args->report, put_recording, recording, err);
 
+	if (rc)
+		return rc;
 	if (args->json)
 		return sc_cli_write(args->common.output, put_recording, recording, err);
 	if (is_csv(args->common.output))
@@ -252,7 +255,8 @@ static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = sc_c3_advise(s->study, &s->pairs.list.at[i], &opts, &advice[i], err);
 	s->advices = (struct sc_c3_advices){
-		advice, n, s->prediction.memory.capacity_gib > 0 ? &s->prediction.memory : NULL};
+		advice, n, s->prediction.memory.capacity_gib > 0 ? &s->prediction.memory : NULL,
+		s->args->common.words.n ? &s->request : NULL};
 	return rc;
 }
 
@@ -266,30 +270,11 @@ static int put_advice_csv(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_csv_c3_advice(ctx, out, err);
 }
 
-static int write_charts(const struct session *s, struct sc_err *err)
-{
-	const struct c3_args *args = s->args;
-	struct sc_strbuf text = {0};
-	int rc = 0;
-
-	if (args->plot) {
-		sc_svg_c3_advice(&s->advices, &text);
-		rc = sc_cli_write_text(args->plot, &text, err);
-	}
-	sc_strbuf_clear(&text);
-	if (rc == 0 && args->report) {
-		sc_html_c3_advice("computation beside communication", &s->advices, &text);
-		rc = sc_cli_write_text(args->report, &text, err);
-	}
-	sc_strbuf_release(&text);
-	return rc;
-}
-
 static int write_advice(const struct session *s, struct sc_err *err)
 {
 	const struct c3_args *args = s->args;
 	struct sc_strbuf text = {0};
-	int rc = write_charts(s, err);
+	int rc = sc_cli_write_page(args->report, put_advice_json, &s->advices, err);
 
 	if (rc)
 		return rc;
@@ -382,7 +367,7 @@ const struct sc_command sc_command_c3 = {
 	.synopsis =
 		"CONFIG | --gemm M,N,K[,DTYPE] --collective KIND:BYTES (--device ID | --cluster FILE) | --table "
 		"CASES.csv | --measured TABLE.csv | --from DIR [--policy NAME]... [--by COLUMN]... [--json] "
-		"[-o FILE.csv]",
+		"[-o FILE.csv] [--report FILE.html]",
 	.details =
 		"Predicts computation and a collective together, under a policy: "
 		"serial, plain (two streams), comm_first (the collective gets its SMs first), reserve[:N] "

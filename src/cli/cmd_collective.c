@@ -342,18 +342,11 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_collective(r->opts, r->sizes, out, err);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct result *r = ctx;
-
-	sc_html_collective(r->opts, r->sizes, out);
-}
-
 static int write_result(const struct collective_args *args, const struct result *result,
 			struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_page, result, err);
+	int rc = sc_cli_write_page(args->report, put_json, result, err);
 
 	if (rc)
 		return rc;
@@ -472,6 +465,7 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 	opts.bytes = bytes;
 	opts.fabric = &network.fabric;
 	opts.span = network.span;
+	opts.device = network.device;
 	if (rc == 0 && args->place)
 		return place(args, &opts, arena, err);
 	if (rc == 0)

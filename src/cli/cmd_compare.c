@@ -11,6 +11,7 @@
 struct compare_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
+	const char *report;
 	int json;
 };
 
@@ -18,6 +19,7 @@ struct compare_args {
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of every config; may be given again"),
+	SC_OPT_REPORT(report),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
@@ -50,6 +52,9 @@ static int write_result(const struct compare_args *args, const struct sc_compare
 
 	for (size_t i = 0; i < compare->n; i++)
 		warn(&args->common, &compare->at[i]);
+	rc = sc_cli_write_page(args->report, put_json, compare, err);
+	if (rc)
+		return rc;
 	if (args->json)
 		return sc_cli_write(args->common.output, put_json, compare, err);
 	sc_compare_to_text(compare, &text);
@@ -134,7 +139,7 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 const struct sc_command sc_command_compare = {
 	.name = "compare",
 	.summary = "configs and recordings side by side: what differs, and what it does",
-	.synopsis = "CONFIG|DIR CONFIG|DIR... [--set PATH=VALUE]... [--json]",
+	.synopsis = "CONFIG|DIR CONFIG|DIR... [--set PATH=VALUE]... [--json] [--report FILE.html]",
 	.details =
 		"Shows the keys in which the configs differ, their times by what takes them, and their memory. "
 		"The ratio of the times has a band of its own: speeds of kernels, memory, links, network and "

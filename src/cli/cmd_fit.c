@@ -85,11 +85,6 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_fit(ctx, out, err);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	sc_html_fit(ctx, out);
-}
-
 /* ---- profile ---- */
 
 /* The stem of the file, if it can be a device's id; else the device's own. */
@@ -226,7 +221,7 @@ static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_er
 	if (rc == 0 && is_file(args->common.output))
 		rc = write_profile(args, &result, arena, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, &result, err);
+		rc = sc_cli_write_page(args->report, put_json, &result, err);
 	return rc ? rc : write_summary(args, &result, err);
 }
 

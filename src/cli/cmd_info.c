@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "report/json.h"
 #include "report/loss_json.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/iteration_ranges.h"
@@ -14,12 +15,14 @@ enum { INFO_VERSION = 1, MAX_MARK_EVENTS = 8 << 20 };
 
 struct info_args {
 	struct sc_common common;
+	const char *report;
 	int json, check;
 };
 
 #define SC_ARGS struct info_args
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(check, "check", "read every event, not only the index; damage is exit code 3"),
+	SC_OPT_REPORT(report),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
@@ -319,11 +322,17 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct run_info *run = ctx;
+	size_t n_damaged = 0;
 	struct sc_json json;
 	json_t *files;
 	int rc;
 
 	sc_json_init(&json, "stepcast/info", INFO_VERSION);
+	for (size_t i = 0; i < run->n; i++)
+		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
+	sc_json_verdict(&json, n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
+			"%zu recorded file%s, %zu of them damaged or partial.", run->n,
+			sc_plural(run->n), n_damaged);
 	files = sc_json_array(&json, json.root, "files");
 	for (size_t i = 0; i < run->n; i++)
 		put_json_file(&json, files, &run->files[i]);
@@ -428,6 +437,8 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 			sc_trace_loss(&file->tables, &file->info, &file->loss);
 	}
 	run.n = n_read;
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_document, &run, err);
 	if (rc == 0 && args->json)
 		rc = sc_cli_write(args->common.output, put_document, &run, err);
 	else if (rc == 0)
@@ -444,7 +455,7 @@ const struct sc_command sc_command_info = {
 	.n_words = 1,
 	.words_asked = "one DIR or FILE",
 	.summary = "say what trace files have: ranks, events by class, streams, losses",
-	.synopsis = "(DIR|FILE) [--check] [--json]",
+	.synopsis = "(DIR|FILE) [--check] [--json] [--report FILE.html]",
 	.details =
 		"For each .sctrace file of a folder, or one file: whose it is, whether it is complete, "
 		"events by class, bytes an event, streams, what was lost when it was recorded and why. "

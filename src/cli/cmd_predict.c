@@ -26,13 +26,6 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_prediction(ctx, out, err);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct session *s = ctx;
-
-	sc_html_prediction(s->run.args->common.words.at[0], &s->report, out);
-}
-
 static int write_result(const struct session *s, struct sc_err *err)
 {
 	const char *output = s->run.args->common.output;
@@ -61,14 +54,14 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 	/* Before anything else is predicted: the timeline is the predictor's scratch. */
 	if (rc == 0 && args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, s, err);
-	if (rc == 0 && args->report)
+	if (rc == 0 && (args->report || (args->json && args->explain)))
 		s->has_play = sc_predictor_play(s->run.predictor, call->arena, &s->play);
 	if (rc == 0)
 		rc = sc_predict_run_explain(&s->run, &config, path, err);
 	sc_predict_run_report(&s->run, &s->report);
 	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, s, err);
+		rc = sc_cli_write_page(args->report, put_json, &s->report, err);
 	if (rc == 0)
 		rc = write_result(s, err);
 	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {

@@ -201,18 +201,6 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-struct page {
-	const struct replay_args *args;
-	const struct sc_replay_result *result;
-};
-
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct page *page = ctx;
-
-	sc_html_replay(page->args->common.words.at[0], page->result, out);
-}
-
 static int write_result(const struct replay_args *args, const struct sc_replay_result *result,
 			struct sc_err *err)
 {
@@ -222,7 +210,7 @@ static int write_result(const struct replay_args *args, const struct sc_replay_r
 	if (args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, result, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, &(struct page){args, result}, err);
+		rc = sc_cli_write_page(args->report, put_json, result, err);
 	if (rc == 0 && args->json)
 		return sc_cli_write(args->common.output, put_json, result, err);
 	sc_text_replay(result, &text);

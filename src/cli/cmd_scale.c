@@ -63,17 +63,10 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_scaling_to_json(a->scaling, a->points, out, err);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct answer *a = ctx;
-
-	sc_html_scaling(a->scaling->search->base->file, a->scaling, a->points, out);
-}
-
 static int write_answer(const struct scale_args *args, const struct answer *a, struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_page, a, err);
+	int rc = sc_cli_write_page(args->report, put_json, a, err);
 
 	if (rc)
 		return rc;

@@ -7,6 +7,7 @@
 #include "cli/start.h"
 #include "core/config/config_schedule.h"
 #include "predict/schedule/schedule_file.h"
+#include "report/json.h"
 #include "report/schedule_report.h"
 #include "study/schedule/schedule_choose.h"
 #include "study/schedule/schedule_optimize.h"
@@ -19,6 +20,7 @@ struct schedule_args {
 	int64_t pp, micro_batches, virtual_stages, replicas, waves;
 	const char *times;
 	struct sc_arg_list stage_times, sets;
+	const char *report;
 	int optimize, json;
 };
 
@@ -43,6 +45,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		"zb-1p, zb-2p: look for a better order of the same memory, and say how far from the best possible it may be"),
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of the CONFIG; may be given again"),
+	SC_OPT_REPORT(report),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
@@ -56,7 +59,8 @@ struct drawing {
 };
 struct drawings {
 	const struct schedule_args *args;
-	const char *config; /* its file, or NULL */
+	const char *config;     /* its file, or NULL */
+	struct sc_config *base; /* what it says, if it is not NULL */
 	struct drawing *at;
 	size_t n;
 };
@@ -220,7 +224,14 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	int rc;
 
 	sc_json_init(&json, "stepcast.schedule", SCHEDULE_VERSION);
+	if (all->base)
+		sc_json_base(&json, all->base);
+	sc_json_verdict(&json, SC_STANDS,
+			"%s: the bubble is %.2f %% of the longest stage's time%s.", all->at[0].name,
+			all->at[0].play.bubble_pct,
+			all->at[0].file.passes.left_out ? ", of what is shown" : "");
 	sc_schedule_to_json(&json, json.root, all->at[0].name, &all->at[0].play);
+	sc_schedule_slots_to_json(&json, json.root, &all->at[0].play);
 	if (all->args->optimize) {
 		sc_json_real(&json, json.root, "lower_bound", all->at[0].optimized.bound);
 		sc_json_real(&json, json.root, "gap_pct", gap_pct(&all->at[0].optimized));
@@ -228,9 +239,12 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	if (all->n > 1) {
 		json_t *others = sc_json_array(&json, json.root, "others");
 
-		for (size_t i = 1; i < all->n; i++)
-			sc_schedule_to_json(&json, sc_json_object(&json, others, NULL),
-					    all->at[i].name, &all->at[i].play);
+		for (size_t i = 1; i < all->n; i++) {
+			json_t *other = sc_json_object(&json, others, NULL);
+
+			sc_schedule_to_json(&json, other, all->at[i].name, &all->at[i].play);
+			sc_schedule_slots_to_json(&json, other, &all->at[i].play);
+		}
 	}
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
@@ -266,28 +280,15 @@ static void draw_text(const struct drawings *all, const struct drawing *d, struc
 			d->optimized.n_tried);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct drawings *all = ctx;
-	const struct sc_schedule_play **plays = sc_xcalloc(all->n, sizeof(*plays));
-	const char **names = sc_xcalloc(all->n, sizeof(*names));
-
-	for (size_t i = 0; i < all->n; i++) {
-		names[i] = all->at[i].name;
-		plays[i] = &all->at[i].play;
-	}
-	sc_schedules_to_html(names, plays, all->n, out);
-	free((void *)names);
-	free((void *)plays);
-}
-
 /* What the name of the file asks for. */
 static int write_drawings(const struct drawings *all, struct sc_err *err)
 {
 	const char *output = all->args->common.output;
 	struct sc_strbuf text = {0};
-	int rc;
+	int rc = sc_cli_write_page(all->args->report, put_json, all, err);
 
+	if (rc)
+		return rc;
 	if (all->args->json)
 		return sc_cli_write(output, put_json, all, err);
 	if (output && all->n > 1 &&
@@ -302,7 +303,7 @@ static int write_drawings(const struct drawings *all, struct sc_err *err)
 	if (output && sc_ends_with(output, ".json"))
 		return sc_cli_write(output, put_schedule_json, all, err);
 	if (output && sc_ends_with(output, ".html"))
-		return sc_cli_write_page(output, put_page, all, err);
+		return sc_cli_write_page(output, put_json, all, err);
 	for (size_t i = 0; i < all->n; i++) {
 		if (output && sc_ends_with(output, ".svg"))
 			sc_schedule_to_svg(all->at[i].name, &all->at[i].play, &text);
@@ -379,10 +380,11 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 static int load_config(const struct drawings *all, const struct drawing *d, struct sc_arena *arena,
 		       struct sc_config *config, struct sc_err *err)
 {
-	int rc = sc_cli_config(all->config, &all->args->sets, arena, config, err);
+	int rc;
 
-	if (rc || !d->name)
-		return rc;
+	*config = *all->base;
+	if (!d->name)
+		return 0;
 	rc = sc_config_set(config,
 			   &(struct sc_setting){"parallel.schedule", d->name, "the command line"},
 			   arena, err);
@@ -428,11 +430,13 @@ static int predict(const struct drawings *all, struct session *s, struct sc_aren
 }
 
 /* Its passes as the engine runs them, every micro-batch. */
-static int draw_config(const struct drawings *all, struct sc_cli_call *call, struct sc_err *err)
+static int draw_config(struct drawings *all, struct sc_cli_call *call, struct sc_err *err)
 {
 	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
-	int rc = 0;
+	int rc;
 
+	all->base = sc_arena_calloc(call->arena, 1, sizeof(*all->base));
+	rc = sc_cli_config(all->config, &all->args->sets, call->arena, all->base, err);
 	sc_predict_opts_init(&s->opts);
 	s->opts.no_jump = true;
 	s->catalog = call->catalog;
@@ -508,7 +512,7 @@ const struct sc_command sc_command_schedule = {
 	.summary = "draw, compare, check or write pipeline schedules",
 	.synopsis =
 		"NAME|FILE.csv|FILE.json... [CONFIG.yaml | --pp P --micro-batches M --times f=1,b=1,w=1] "
-		"[--optimize] [-o FILE.csv|FILE.json|FILE.svg|FILE.html] [--json]",
+		"[--optimize] [-o FILE.csv|FILE.json|FILE.svg|FILE.html] [--report FILE.html] [--json]",
 	.details =
 		"Shows when each stage runs which pass (F forward, B backward, I backward of inputs, W of "
 		"weights), the share of the longest stage's time that stages have no work, and the micro-batches whose "

@@ -166,13 +166,6 @@ static int put_cases(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_search_to_csv(a->search, &a->result, out, err);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct answer *a = ctx;
-
-	sc_html_search(a->search->base->file, a->search, &a->result, out);
-}
-
 /* The best as a config that predict takes. */
 static int write_best(const struct answer *a, const char *path, struct sc_cli_call *call,
 		      struct sc_err *err)
@@ -209,7 +202,7 @@ static int write_answer(const struct search_args *args, const struct answer *a,
 	if (args->cases)
 		rc = sc_cli_write(args->cases, put_cases, a, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, a, err);
+		rc = sc_cli_write_page(args->report, put_json, a, err);
 	if (rc == 0 && strcmp(args->common.output, "-") != 0)
 		rc = write_best(a, args->common.output, call, err);
 	if (rc == 0 && args->json) {

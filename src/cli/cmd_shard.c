@@ -14,18 +14,6 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_shard_run_json(ctx, out, err);
 }
 
-struct page {
-	const struct sc_shard_args *args;
-	const struct sc_shard_run *run;
-};
-
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct page *page = ctx;
-
-	sc_shard_run_html(page->run, page->args->common.words.at[0], out);
-}
-
 static int write_result(const struct sc_shard_args *args, const struct sc_shard_run *run,
 			struct sc_err *err)
 {
@@ -38,7 +26,7 @@ static int write_result(const struct sc_shard_args *args, const struct sc_shard_
 		rc = sc_cli_write_text(output, &text, err);
 	}
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, &(struct page){args, run}, err);
+		rc = sc_cli_write_page(args->report, put_json, run, err);
 	if (rc == 0 && args->json) {
 		rc = sc_cli_write("-", put_json, run, err);
 	} else if (rc == 0) {

@@ -79,15 +79,15 @@ static int report(const struct sink *sink, const struct sc_outcome *outcomes)
 }
 
 struct all_cases {
-	const struct sink *sink;
+	const struct sc_sweep *sweep;
 	const struct sc_outcome *outcomes;
 };
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct all_cases *all = ctx;
 
-	sc_html_sweep(all->sink->args->common.words.at[0], all->sink->cases, all->outcomes, out);
+	return sc_json_sweep(all->sweep->base, all->sweep->cases, all->outcomes, out, err);
 }
 
 /* sink->exit_code is set if 0 is returned. */
@@ -121,8 +121,8 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	rc = sink_close(sink, rc, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(sink->args->report, put_page,
-				       &(struct all_cases){sink, outcomes}, err);
+		rc = sc_cli_write_page(sink->args->report, put_json,
+				       &(struct all_cases){sweep, outcomes}, err);
 	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
 	return rc;

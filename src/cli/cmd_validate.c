@@ -102,13 +102,6 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_validation(r->validation, out, err);
 }
 
-static void put_page(const void *ctx, struct sc_strbuf *out)
-{
-	const struct result *r = ctx;
-
-	sc_html_validation(r->args->table, r->validation, out);
-}
-
 static int write_result(const struct result *result, struct sc_err *err)
 {
 	const char *output = result->args->common.output;
@@ -210,7 +203,7 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_page, &result, err);
+		rc = sc_cli_write_page(args->report, put_json, &result, err);
 	if (rc == 0)
 		rc = write_result(&result, err);
 	if (rc == 0)

@@ -81,6 +81,7 @@ int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 				 .n_nodes = (int)asked.nodes,
 				 .max_ranks_per_node =
 					 (int)((asked.ranks + asked.nodes - 1) / asked.nodes)};
+	out->device = request->device.id;
 	out->span = sc_span_of_hosts(&request->config.cluster, &hosts);
 	rc = sc_fabric_from_request(request, &out->fabric, err);
 	return rc ? rc : sc_collective_files_load(request, arena, &out->fabric, err);

@@ -14,6 +14,7 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 struct sc_cli_network {
 	struct sc_fabric fabric;
 	struct sc_span span;
+	const char *device; /* its id */
 };
 /* The same, and what the collective model sees of it; ranks 0: all GPUs of the nodes. */
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,

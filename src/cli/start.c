@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "base/ranks.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "report/page.h"
 #include "study/sweep/sweep.h"
 
 enum { MAX_MESSAGE = 1024, STDIN_BYTES = 4096 };
@@ -382,16 +385,33 @@ int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_
 	return sc_cli_write(path, write_text, text, err);
 }
 
-int sc_cli_write_page(const char *path, sc_cli_pager put, const void *ctx, struct sc_err *err)
+static int write_page(const void *ctx, FILE *out, struct sc_err *err)
 {
-	struct sc_strbuf page = {0};
-	int rc;
+	return sc_page_write((json_t *)(uintptr_t)ctx, out, err);
+}
 
-	if (!path)
-		return 0;
-	put(ctx, &page);
-	rc = sc_cli_write_text(path, &page, err);
-	sc_strbuf_release(&page);
+int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err)
+{
+	return sc_cli_write(path, write_page, document, err);
+}
+
+int sc_cli_write_page(const char *path, sc_cli_writer write_json, const void *ctx,
+		      struct sc_err *err)
+{
+	json_t *document = NULL;
+	char *text = NULL;
+	size_t n;
+	FILE *out = path ? open_memstream(&text, &n) : NULL;
+	int rc = out ? write_json(ctx, out, err) : 0;
+
+	if (path && (!out || fclose(out)))
+		rc = sc_err_set(err, SC_EIO, "cannot hold the result: %s", strerror(errno));
+	if (path && rc == 0) {
+		document = json_loadb(text, n, 0, NULL);
+		rc = sc_cli_write_document(path, document, err);
+	}
+	json_decref(document);
+	free(text);
 	return rc;
 }
 

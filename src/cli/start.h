@@ -3,6 +3,7 @@
 #ifndef SC_CLI_START_H
 #define SC_CLI_START_H
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,9 +45,11 @@ void sc_cli_print(const struct sc_strbuf *text);
 typedef int (*sc_cli_writer)(const void *ctx, FILE *out, struct sc_err *err);
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err);
 int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err);
-/* --report: a page, or nothing if the path is NULL. */
-typedef void (*sc_cli_pager)(const void *ctx, struct sc_strbuf *out);
-int sc_cli_write_page(const char *path, sc_cli_pager put, const void *ctx, struct sc_err *err);
+/* --report: the page of what --json writes, or nothing if the path is NULL. */
+int sc_cli_write_page(const char *path, sc_cli_writer write_json, const void *ctx,
+		      struct sc_err *err);
+/* The page of a document, which it takes apart. */
+int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err);
 
 /* "name=value" at its first '='; `option` names where it was given. */
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,

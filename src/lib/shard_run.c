@@ -258,11 +258,6 @@ void sc_shard_run_text(const struct sc_shard_run *s, struct sc_strbuf *out)
 	sc_text_shard(&s->report, out);
 }
 
-void sc_shard_run_html(const struct sc_shard_run *s, const char *title, struct sc_strbuf *out)
-{
-	sc_html_shard(title, &s->report, out);
-}
-
 int sc_shard_run_json(const struct sc_shard_run *s, FILE *out, struct sc_err *err)
 {
 	return sc_json_shard(&s->report, out, err);

@@ -31,7 +31,6 @@ struct sc_shard_run *sc_shard_run_create(const struct sc_shard_ask *ask,
 					 struct sc_err *err);
 void sc_shard_run_destroy(struct sc_shard_run *run);
 void sc_shard_run_text(const struct sc_shard_run *run, struct sc_strbuf *out);
-void sc_shard_run_html(const struct sc_shard_run *run, const char *title, struct sc_strbuf *out);
 int sc_shard_run_json(const struct sc_shard_run *run, FILE *out, struct sc_err *err);
 void sc_shard_run_plan(const struct sc_shard_run *run, struct sc_strbuf *out); /* the best one */
 

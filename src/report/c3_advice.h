@@ -1,5 +1,5 @@
 /* Pairs of computation and communication under every policy: text with bars, JSON, CSV that a runtime can look up
- * and `c3 --measured` reads, a chart (SVG), a page (HTML). */
+ * and `c3 --measured` reads. */
 #ifndef SC_REPORT_C3_ADVICE_H
 #define SC_REPORT_C3_ADVICE_H
 
@@ -12,7 +12,8 @@
 struct sc_c3_advices {
 	const struct sc_c3_advice *at;
 	size_t n;
-	const struct sc_memory *memory; /* of the config that they are of, or NULL */
+	const struct sc_memory *memory;   /* of the config that they are of, or NULL */
+	const struct sc_request *request; /* that config, or NULL */
 };
 /* The config, if there is one. */
 bool sc_c3_does_not_fit(const struct sc_c3_advices *advices);
@@ -20,9 +21,6 @@ void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *ou
 int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
 /* One row a pair and policy, the best marked. */
 int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
-void sc_svg_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out);
-void sc_html_c3_advice(const char *title, const struct sc_c3_advices *advices,
-		       struct sc_strbuf *out);
 /* "8192x6144x6144 bf16", "22 kernels"; "all_gather 64 MiB, 8 GPUs". */
 void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
 void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);

@@ -1,6 +1,8 @@
 /* Pairs under every policy as JSON. */
 #include "base/json_out.h"
 #include "report/c3_advice.h"
+#include "report/json.h"
+#include "report/text.h"
 
 enum { C3_PAIRS_VERSION = 1 };
 
@@ -90,6 +92,35 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_strbuf_release(&name);
 }
 
+static void add_verdict(struct sc_json *json, const struct sc_c3_advices *advices)
+{
+	const double least_gain = 1.01;
+	struct sc_strbuf text = {0};
+	double best = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < advices->n; i++) {
+		const struct sc_c3_advice *a = &advices->at[i];
+
+		n += a->result[a->best].speedup >= least_gain;
+		if (a->result[a->best].speedup > best)
+			best = a->result[a->best].speedup;
+	}
+	if (sc_c3_does_not_fit(advices)) {
+		sc_text_memory(advices->memory, &text);
+		sc_strbuf_append(&text, ". ");
+	}
+	sc_json_verdict(
+		json,
+		text.n ? SC_STANDS_BADLY
+		: n    ? SC_STANDS_WELL
+		       : SC_STANDS_FAIR,
+		"%sOverlapped, %zu of %zu pairs gain 1 %% or more over one after the other; at "
+		"best %.2f times.",
+		sc_strbuf_get(&text), n, advices->n, best);
+	sc_strbuf_release(&text);
+}
+
 int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
@@ -99,6 +130,9 @@ int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_
 	sc_json_init(&json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
 	if (advices->memory)
 		sc_json_bool(&json, json.root, "fits", !sc_c3_does_not_fit(advices));
+	if (advices->request)
+		sc_json_request(&json, advices->request);
+	add_verdict(&json, advices);
 	pairs = sc_json_array(&json, json.root, "pairs");
 	for (size_t i = 0; i < advices->n; i++)
 		put_advice(&json, sc_json_object(&json, pairs, NULL), &advices->at[i]);

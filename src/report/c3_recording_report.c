@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "base/units.h"
 #include "report/c3_report.h"
+#include "report/json.h"
 #include "study/c3/c3_recording.h"
 
 enum { C3_RECORDING_VERSION = 1 };
@@ -224,6 +225,17 @@ int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, str
 	int rc;
 
 	sc_json_init(&json, "stepcast/c3-recording", C3_RECORDING_VERSION);
+	if (recording->n_known)
+		sc_json_verdict(
+			&json, SC_STANDS,
+			"Recorded: overlap is %.2f times as fast as one after the other; at most "
+			"%.2f times would be possible.",
+			realised(recording), ideal(recording));
+	else
+		sc_json_verdict(
+			&json, SC_STANDS_FAIR,
+			"Recorded: nothing that overlapped ran alone too, so what overlap gains is "
+			"not known.");
 	put_totals(&json, recording);
 	put_side(&json, "kernels", &recording->kernels);
 	put_side(&json, "collectives", &recording->collectives);

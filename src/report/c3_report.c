@@ -5,6 +5,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
+#include "report/json.h"
 
 enum { C3_VERSION = 1, NAME_WIDTH = 34 };
 
@@ -80,12 +81,17 @@ static double known(double value)
 	return value > 0 ? value : (double)NAN;
 }
 
-static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_case *c)
+static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_table *table,
+		     const struct sc_c3_case *c)
 {
+	int device = sc_csv_column(table->csv, "device");
 	json_t *object = sc_json_object(json, array, NULL);
 	const struct sc_c3_result *r = &c->result;
 
 	sc_json_text(json, object, "case", c->name);
+	if (device >= 0)
+		sc_json_text(json, object, "device",
+			     sc_csv_cell(table->csv, c->row, (size_t)device));
 	sc_json_text(json, object, "policy",
 		     sc_enum_name(sc_c3_policy_names, (int)c->choice.policy));
 	if (c->skipped) {
@@ -121,15 +127,28 @@ static void put_groups(struct sc_json *json, const struct sc_c3_table *table)
 
 int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err)
 {
+	enum { GOOD_PCT = 10, FAIR_PCT = 20 };
 	struct sc_json json;
 	json_t *cases;
 	int rc;
 
 	sc_json_init(&json, "stepcast/c3", C3_VERSION);
+	if (table->all.speedup.n)
+		sc_json_verdict(
+			&json,
+			table->all.speedup.mape_pct < GOOD_PCT   ? SC_STANDS_WELL
+			: table->all.speedup.mape_pct < FAIR_PCT ? SC_STANDS_FAIR
+								 : SC_STANDS_BADLY,
+			"%zu of %zu overlapped runs were measured; their speedups are predicted "
+			"with a mean error of %.1f %%.",
+			table->all.speedup.n, table->all.n_rows, table->all.speedup.mape_pct);
+	else
+		sc_json_verdict(&json, SC_STANDS, "%zu overlapped runs, none measured.",
+				table->n_cases);
 	put_score(&json, json.root, &table->all);
 	cases = sc_json_array(&json, json.root, "cases");
 	for (size_t i = 0; i < table->n_cases; i++)
-		put_case(&json, cases, &table->cases[i]);
+		put_case(&json, cases, table, &table->cases[i]);
 	put_groups(&json, table);
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);

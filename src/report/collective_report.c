@@ -2,10 +2,9 @@
 #include "report/collective_report.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/json_out.h"
-#include "report/chart.h"
+#include "report/json.h"
 
 enum { COLLECTIVE_VERSION = 1 };
 
@@ -83,6 +82,28 @@ void sc_text_collective(const struct sc_collective_sizes_opts *opts,
 					       : " (of the file)");
 }
 
+static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_opts *opts,
+			const struct sc_collective_sizes *sizes)
+{
+	enum { GOOD_PCT = 10, FAIR_PCT = 25 };
+	const struct sc_collective_point *p = &sizes->points[sizes->n - 1];
+
+	if (sizes->n_measured)
+		sc_json_verdict(json,
+				sizes->median_ape_pct < GOOD_PCT   ? SC_STANDS_WELL
+				: sizes->median_ape_pct < FAIR_PCT ? SC_STANDS_FAIR
+								   : SC_STANDS_BADLY,
+				"%zu sizes were measured: median error %.2f %%, p90 %.2f %%.",
+				sizes->n_measured, sizes->median_ape_pct, sizes->p90_ape_pct);
+	else if (sc_collective_other(opts))
+		sc_json_verdict(json, SC_STANDS,
+				"%s is faster than the library's choice at %zu of %zu sizes.",
+				sc_collective_other(opts), sizes->n_wins, sizes->n);
+	else
+		sc_json_verdict(json, SC_STANDS, "%s takes %.6g us at %.0f bytes, limited by %s.",
+				sc_collective_names[opts->kind], p->time_us, p->bytes, p->limit);
+}
+
 int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 		       const struct sc_collective_sizes *sizes, FILE *out, struct sc_err *err)
 {
@@ -94,6 +115,8 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 	sc_json_text(&json, json.root, "collective", sc_collective_names[opts->kind]);
 	sc_json_int(&json, json.root, "ranks", opts->span.n_ranks);
 	sc_json_int(&json, json.root, "nodes", opts->span.n_nodes);
+	sc_json_text(&json, json.root, "device", opts->device);
+	add_verdict(&json, opts, sizes);
 	points = sc_json_array(&json, json.root, "points");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
@@ -129,67 +152,4 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 	rc = sc_json_write(&json, out, err);
 	sc_json_release(&json);
 	return rc;
-}
-
-static void put_chart(struct sc_page *page, const struct sc_collective_sizes *sizes)
-{
-	size_t n = sizes->n, n_series = 1;
-	double *x = sc_xcalloc(4 * n + 1, sizeof(*x));
-	struct sc_series series[3] = {
-		{"predicted", sc_chart_color(0), x, x + n, NULL, n, SC_LINE_AND_POINTS}};
-
-	for (size_t i = 0; i < n; i++) {
-		x[i] = sizes->points[i].bytes;
-		x[n + i] = sizes->points[i].time_us;
-		x[2 * n + i] = sizes->points[i].measured_us;
-		x[3 * n + i] = sizes->points[i].file_us;
-	}
-	if (sizes->n_measured)
-		series[n_series++] = (struct sc_series){
-			"measured", sc_chart_color(1), x, x + 2 * n, NULL, n, SC_POINTS};
-	if (n && sizes->points[0].file_limit)
-		series[n_series++] = (struct sc_series){
-			"algorithm file",  sc_chart_color(2), x, x + 3 * n, NULL, n,
-			SC_LINE_AND_POINTS};
-	sc_page_heading(page, "Time over size");
-	sc_chart(page, &(struct sc_chart){.x_label = "bytes",
-					  .y_label = "us",
-					  .log_x = true,
-					  .log_y = true,
-					  .series = series,
-					  .n_series = n_series});
-	free(x);
-}
-
-void sc_html_collective(const struct sc_collective_sizes_opts *opts,
-			const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
-{
-	struct sc_page page;
-
-	sc_page_begin(&page, "collective", sc_collective_names[opts->kind], out);
-	sc_page_text(&page, "%d ranks on %d node%s", opts->span.n_ranks, opts->span.n_nodes,
-		     opts->span.n_nodes == 1 ? "" : "s");
-	if (sizes->n_measured)
-		sc_page_text(&page, "%zu sizes were measured: median error %.2f %%, p90 %.2f %%.",
-			     sizes->n_measured, sizes->median_ape_pct, sizes->p90_ape_pct);
-	put_chart(&page, sizes);
-	sc_page_table(&page, "bytes#|time us#|algbw GB/s#|busbw GB/s#|algorithm|protocol|channels#|"
-			     "limit|together us#|measured us#|file us#");
-	for (size_t i = 0; i < sizes->n; i++) {
-		const struct sc_collective_point *p = &sizes->points[i];
-
-		sc_page_number(&page, 0, p->bytes);
-		sc_page_number(&page, 2, p->time_us);
-		sc_page_number(&page, 2, p->algbw_gbps);
-		sc_page_number(&page, 2, p->busbw_gbps);
-		sc_page_cell(&page, "%s", p->algorithm);
-		sc_page_cell(&page, "%s", p->protocol);
-		sc_page_cell(&page, "%d", p->channels);
-		sc_page_cell(&page, "%s", p->limit);
-		sc_page_number(&page, 2, p->together_us);
-		sc_page_number(&page, 2, p->measured_us);
-		sc_page_number(&page, 2, p->file_us);
-	}
-	sc_page_table_end(&page);
-	sc_page_end(&page);
 }

@@ -1,4 +1,4 @@
-/* A collective over sizes: as text, JSON (keys: DESIGN.md §7) and a page. */
+/* A collective over sizes: as text and JSON. */
 #ifndef SC_REPORT_COLLECTIVE_REPORT_H
 #define SC_REPORT_COLLECTIVE_REPORT_H
 
@@ -15,8 +15,6 @@ int sc_json_place(const struct sc_collective_place_opts *opts,
 		  const struct sc_collective_place *place, FILE *out, struct sc_err *err);
 
 void sc_text_collective(const struct sc_collective_sizes_opts *opts,
-			const struct sc_collective_sizes *sizes, struct sc_strbuf *out);
-void sc_html_collective(const struct sc_collective_sizes_opts *opts,
 			const struct sc_collective_sizes *sizes, struct sc_strbuf *out);
 int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 		       const struct sc_collective_sizes *sizes, FILE *out, struct sc_err *err);

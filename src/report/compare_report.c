@@ -6,6 +6,7 @@
 
 #include "base/json_out.h"
 #include "report/config_show.h"
+#include "report/json.h"
 #include "report/labels.h"
 #include "report/text.h"
 
@@ -459,6 +460,25 @@ static void add_paths(const struct sc_compare *compare, struct sc_json *json)
 	free(all);
 }
 
+/* What does not fit first of all. */
+static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
+{
+	const struct sc_compared *least = &compare->at[0];
+	struct sc_strbuf text = {0};
+
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_compared *c = &compare->at[i];
+
+		if (c->config && sc_memory_fullness(&c->prediction.memory) > 1)
+			sc_strbuf_printf(&text, "Does not fit the memory: %s. ", c->name);
+		least = c->ms < least->ms ? c : least;
+	}
+	sc_json_verdict(json, text.n ? SC_STANDS_BADLY : SC_STANDS_WELL,
+			"%sThe fastest is %s: %.6g ms, %s.", sc_strbuf_get(&text), least->name,
+			least->ms, least->config ? "predicted" : "recorded");
+	sc_strbuf_release(&text);
+}
+
 int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
@@ -468,6 +488,7 @@ int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_er
 
 	walk.ctx = &walk;
 	sc_json_init(&json, "stepcast/compare", COMPARE_VERSION);
+	add_verdict(&json, compare);
 	walk.object = sc_json_object(&json, json.root, "differs");
 	walk_fields(&walk, sc_config_fields, 0, "");
 	if (compare->n_recordings == compare->n)

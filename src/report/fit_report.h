@@ -11,7 +11,6 @@
 /* The errors of a fit, into a JSON object. */
 void sc_json_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *accuracy);
 void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out);
-void sc_html_fit(const struct sc_fit *fit, struct sc_strbuf *out);
 int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err);
 /* Device kinds: a device file over the fitted device's own, named `id`; where `id` is that device
  * itself, its block alone, to paste. Collectives: entries of a fabric file, to paste. */

@@ -1,10 +1,15 @@
 /* Predictions and validations as JSON. */
 #include "report/json.h"
 
+#include <stdarg.h>
+
 #include "base/json_out.h"
+#include "base/units.h"
+#include "core/config/config_schedule.h"
 #include "report/config_show.h"
 #include "report/labels.h"
 #include "report/prediction_report.h"
+#include "report/schedule_report.h"
 #include "report/text.h"
 
 enum { PREDICT_VERSION = 1, VALIDATE_VERSION = 1 };
@@ -123,18 +128,47 @@ static void add_network(struct sc_json *json, const struct sc_prediction *p)
 	sc_json_real(json, object, "links_frac", p->network_frac);
 }
 
-static void add_request(struct sc_json *json, const struct sc_request *request)
+void sc_json_verdict(struct sc_json *json, enum sc_standing standing, const char *fmt, ...)
+{
+	static const char *const NAMES[] = {"good", "fair", "bad", "plain"};
+	json_t *object = sc_json_object(json, json->root, "verdict");
+	struct sc_strbuf text = {0};
+	va_list args;
+
+	va_start(args, fmt);
+	sc_strbuf_vprintf(&text, fmt, args);
+	va_end(args);
+	sc_json_text(json, object, "standing", NAMES[standing]);
+	sc_json_text(json, object, "text", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
+}
+
+static json_t *add_config(struct sc_json *json, const struct sc_config *config, const char *gpu)
 {
 	json_t *object = sc_json_object(json, json->root, "config");
+	struct sc_strbuf line = {0};
+
+	sc_text_cluster(config, gpu, &line);
+	sc_json_text(json, object, "cluster", sc_strbuf_get(&line));
+	sc_strbuf_clear(&line);
+	sc_text_model(config, &line);
+	sc_json_text(json, object, "model", sc_strbuf_get(&line));
+	sc_strbuf_release(&line);
+	return object;
+}
+
+void sc_json_base(struct sc_json *json, const struct sc_config *config)
+{
+	add_config(json, config, config->cluster.nodes.n ? NULL : config->cluster.gpu);
+}
+
+json_t *sc_json_request(struct sc_json *json, const struct sc_request *request)
+{
+	json_t *object = add_config(json, &request->config,
+				    sc_request_n_kinds(request) == 1 ? request->device.id : NULL);
 	char hash[SC_CONFIG_HASH_BYTES];
 	struct sc_strbuf line = {0};
 
-	sc_text_model(request, &line);
-	sc_json_text(json, object, "model", sc_strbuf_get(&line));
-	sc_strbuf_clear(&line);
-	sc_text_cluster(request, &line);
-	sc_json_text(json, object, "cluster", sc_strbuf_get(&line));
-	sc_strbuf_clear(&line);
 	sc_text_split(request, &line);
 	sc_json_text(json, object, "split", sc_strbuf_get(&line));
 	sc_strbuf_release(&line);
@@ -142,6 +176,40 @@ static void add_request(struct sc_json *json, const struct sc_request *request)
 	sc_json_text(json, object, "software", request->software.id);
 	sc_json_text(json, object, "hash", sc_config_hash(request, hash));
 	sc_json_text(json, object, "stepcast", SC_VERSION);
+	return object;
+}
+
+/* What only pages and explanations show: every value of the config with its origin, and the passes of a pipeline. */
+static void add_drawn(struct sc_json *json, json_t *config,
+		      const struct sc_prediction_report *report)
+{
+	const struct sc_parallel *par = &report->request->config.parallel;
+	struct sc_strbuf text = {0};
+
+	sc_config_show(report->request, &text);
+	sc_json_text(json, config, "resolved", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
+	if (report->play)
+		sc_schedule_to_json(json, sc_json_object(json, json->root, "schedule"),
+				    par->schedule == SC_SCHED_FILE
+					    ? par->schedule_file
+					    : sc_enum_name(sc_schedule_names, (int)par->schedule),
+				    report->play);
+}
+
+static void add_verdict(struct sc_json *json, const struct sc_memory *memory)
+{
+	enum { TIGHT_PCT = 92 };
+	const double full_pct = SC_PCT * sc_memory_fullness(memory);
+	struct sc_strbuf text = {0};
+
+	sc_text_memory(memory, &text);
+	sc_json_verdict(json,
+			full_pct > SC_PCT      ? SC_STANDS_BADLY
+			: full_pct > TIGHT_PCT ? SC_STANDS_FAIR
+					       : SC_STANDS_WELL,
+			"%s%s.", full_pct > SC_PCT ? "" : "Fits: ", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
 }
 
 static void add_alternatives(struct sc_json *json, const struct sc_alternatives *a)
@@ -191,10 +259,12 @@ int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, str
 {
 	const struct sc_prediction *p = report->prediction;
 	struct sc_json json;
+	json_t *config;
 	int rc;
 
 	sc_json_init(&json, "stepcast/predict", PREDICT_VERSION);
-	add_request(&json, report->request);
+	config = sc_json_request(&json, report->request);
+	add_verdict(&json, &p->memory);
 	add_totals(&json, p);
 	if (report->cost)
 		add_amounts(&json, "step_cost", report->cost, 1);
@@ -207,8 +277,10 @@ int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, str
 	add_path(&json, p);
 	add_classes(&json, p);
 	add_warnings(&json, &p->warnings);
-	if (report->explanation)
+	if (report->explanation) {
 		add_explanation(&json, p, report->explanation);
+		add_drawn(&json, config, report);
+	}
 	if (report->alternatives)
 		add_alternatives(&json, report->alternatives);
 	rc = sc_json_write(&json, out, err);
@@ -245,6 +317,46 @@ static void add_score(struct sc_json *json, json_t *object, const struct sc_scor
 	}
 }
 
+/* The bands are the promise: where they hold, all is well. */
+static void add_promise(struct sc_json *json, const struct sc_score *all)
+{
+	enum { MOST_PCT = 65, HALF_PCT = 50 };
+
+	sc_json_verdict(
+		json,
+		all->accuracy.n == 0 || all->coverage_pct < HALF_PCT ? SC_STANDS_BADLY
+		: all->n_skipped || all->coverage_pct < MOST_PCT     ? SC_STANDS_FAIR
+								     : SC_STANDS_WELL,
+		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
+		"bands, which should hold 80 %%.",
+		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0);
+}
+
+static void add_cases(struct sc_json *json, const struct sc_validation *v)
+{
+	json_t *cases = sc_json_array(json, json->root, "cases");
+	int group = v->n_groups ? sc_csv_column(v->table, v->groups[0].column) : -1;
+
+	for (size_t i = 0; i < v->n_cases; i++) {
+		const struct sc_case *c = &v->cases[i];
+		json_t *row = sc_json_object(json, cases, NULL);
+
+		sc_json_text(json, row, "case", c->name);
+		if (group >= 0)
+			sc_json_text(json, row, "group",
+				     sc_csv_cell(v->table, c->row, (size_t)group));
+		sc_json_known_real(json, row, "measured_ms", c->measured_ms);
+		if (c->skipped) {
+			sc_json_text(json, row, "skipped", c->skipped);
+			continue;
+		}
+		sc_json_real(json, row, "predicted_ms", c->outcome.iteration_ms);
+		sc_json_real(json, row, "low_ms", c->outcome.low_ms);
+		sc_json_real(json, row, "high_ms", c->outcome.high_ms);
+		sc_json_real(json, row, "error_pct", c->error_pct);
+	}
+}
+
 int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
@@ -253,7 +365,10 @@ int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *
 	int rc;
 
 	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
+	sc_json_text(&json, json.root, "table", v->table->file);
+	add_promise(&json, &v->all);
 	add_score(&json, json.root, &v->all, v->has_memory);
+	add_cases(&json, v);
 	groups = sc_json_object(&json, json.root, "groups");
 	for (size_t i = 0; i < v->n_groups; i++) {
 		const struct sc_group_score *group = &v->groups[i];

@@ -3,8 +3,9 @@
 
 #include "base/json_out.h"
 #include "report/fit_report.h"
+#include "report/json.h"
 
-enum { FIT_VERSION = 1 };
+enum { FIT_VERSION = 1, MAX_POINTS = 1000 };
 
 void sc_json_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *a)
 {
@@ -67,7 +68,7 @@ static void put_ranges(struct sc_json *json, const struct sc_fit *fit)
 int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
-	json_t *sources;
+	json_t *sources, *points;
 	int rc;
 
 	sc_json_init(&json, "stepcast/fit", FIT_VERSION);
@@ -98,6 +99,18 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 		sc_json_real(&json, json.root, "group_median_ape_pct", fit->group_median_pct);
 	if (fit->condition > 0)
 		sc_json_real(&json, json.root, "condition", fit->condition);
+	sc_json_verdict(&json,
+			fit->held_out.mape_pct <= fit->before.mape_pct ? SC_STANDS_WELL
+								       : SC_STANDS_FAIR,
+			"%.2f %% mean error on rows that the fit did not see; %.2f %% before.",
+			fit->held_out.mape_pct, fit->before.mape_pct);
+	points = sc_json_array(&json, json.root, "points");
+	for (size_t i = 0, every = 1 + fit->n_rows / MAX_POINTS; i < fit->n_rows; i += every) {
+		json_t *pair = sc_json_array(&json, points, NULL);
+
+		sc_json_real(&json, pair, NULL, fit->points[i].measured_us);
+		sc_json_real(&json, pair, NULL, fit->points[i].held_out_us);
+	}
 	put_coefs(&json, fit);
 	put_ranges(&json, fit);
 	put_regions(&json, fit);

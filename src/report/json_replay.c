@@ -1,4 +1,6 @@
 /* A replay as JSON. What is not known is null. */
+#include <math.h>
+
 #include "base/json_out.h"
 #include "report/json.h"
 #include "report/loss_json.h"
@@ -128,6 +130,22 @@ static void add_means(struct sc_json *json, const struct sc_replay_result *r)
 	sc_json_known_real(json, mean, "changed", r->changed_ms);
 }
 
+static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
+{
+	enum { GOOD_PCT = 5, FAIR_PCT = 15 };
+	struct sc_replay_error error;
+
+	sc_replay_error_of(r, SC_REPLAY_SIMULATED, &error);
+	if (isnan(error.median_pct))
+		return;
+	sc_json_verdict(json,
+			error.median_pct < GOOD_PCT   ? SC_STANDS_WELL
+			: error.median_pct < FAIR_PCT ? SC_STANDS_FAIR
+						      : SC_STANDS_BADLY,
+			"The replay is off by %.2f %% (median), %.2f %% at most.", error.median_pct,
+			error.max_pct);
+}
+
 int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
@@ -135,6 +153,7 @@ int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *e
 	int rc;
 
 	sc_json_init(&json, "stepcast/replay", REPLAY_VERSION);
+	add_verdict(&json, r);
 	sc_json_text(&json, json.root, "source", r->source);
 	sc_json_text(&json, json.root, "iterations_found", r->marked_by);
 	sc_json_text(&json, json.root, "reused", r->reused);

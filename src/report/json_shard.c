@@ -1,6 +1,7 @@
 /* Sharding plans as JSON: "stepcast/shard". The plans themselves are files of their own (-o). */
 #include "base/json_out.h"
 #include "base/units.h"
+#include "report/json.h"
 #include "report/shard_report.h"
 
 enum { SHARD_VERSION = 1 };
@@ -137,6 +138,24 @@ static void put_diff(struct sc_json *json, const struct sc_shard_report *report)
 	}
 }
 
+static void put_verdict(struct sc_json *json, const struct sc_study *study)
+{
+	const struct sc_ranked_plan *best = &study->plans.at[0];
+
+	if (best->error || !best->has_cost)
+		sc_json_verdict(json, SC_STANDS_FAIR, "%s: %s.", best->name,
+				best->error ? best->error : "its cost is not known");
+	else if (best->over_budget)
+		sc_json_verdict(json, SC_STANDS_BADLY,
+				"Does not fit the memory: %s is over budget.", best->name);
+	else if (sc_shard_is_proven(study, best))
+		sc_json_verdict(json, SC_STANDS_WELL, "Fits, and is proven: no plan costs less.");
+	else
+		sc_json_verdict(json, SC_STANDS_FAIR,
+				"Fits; at most %.2f %% above the least possible cost.",
+				sc_shard_gap_pct(best->solution.cost, best->bound));
+}
+
 int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err)
 {
 	const struct sc_study *study = report->study;
@@ -153,6 +172,15 @@ int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err
 	sc_json_real(&json, json.root, "bound", study->bound);
 	sc_json_real(&json, json.root, "bound_within_constraints", study->kept_bound);
 	sc_json_real(&json, json.root, "lp_bound", study->lp_bound);
+	sc_json_request(&json, study->objective->request);
+	put_verdict(&json, study);
+	if (study->plans.at[0].has_cost) {
+		const struct sc_shard_solution *best = &study->plans.at[0].solution;
+
+		list = sc_json_array(&json, json.root, "rank_costs");
+		for (uint32_t i = 0; i < best->plan.world; i++)
+			sc_json_real(&json, list, NULL, best->rank_cost[i]);
+	}
 	list = sc_json_array(&json, json.root, "plans");
 	for (size_t i = 0; i < study->plans.n; i++)
 		put_plan(&json, list, report, &study->plans.at[i]);

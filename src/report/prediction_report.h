@@ -1,4 +1,4 @@
-/* A prediction as text, JSON and a page. */
+/* A prediction as text and JSON. */
 #ifndef SC_REPORT_PREDICTION_REPORT_H
 #define SC_REPORT_PREDICTION_REPORT_H
 
@@ -21,8 +21,5 @@ struct sc_prediction_report {
 /* Numbers are rounded for reading; JSON has them in full. */
 void sc_text_prediction(const struct sc_prediction_report *report, struct sc_strbuf *out);
 int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, struct sc_err *err);
-/* `title` is shown as it is, e.g. the config's path. */
-void sc_html_prediction(const char *title, const struct sc_prediction_report *report,
-			struct sc_strbuf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A replay as text, JSON, a page and a timeline for Perfetto or chrome://tracing. */
+/* A replay as text, JSON and a timeline for Perfetto or chrome://tracing. */
 #ifndef SC_REPORT_REPLAY_REPORT_H
 #define SC_REPORT_REPLAY_REPORT_H
 
@@ -8,8 +8,6 @@
 #include "trace/replay/replay.h"
 
 void sc_text_replay(const struct sc_replay_result *result, struct sc_strbuf *out);
-void sc_html_replay(const char *title, const struct sc_replay_result *result,
-		    struct sc_strbuf *out);
 int sc_json_replay(const struct sc_replay_result *result, FILE *out, struct sc_err *err);
 /* The shown iteration: a process a rank, a thread a lane. */
 int sc_chrome_replay_write(const struct sc_replay_result *result, FILE *out, struct sc_err *err);

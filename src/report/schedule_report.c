@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "report/page.h"
-
 enum { TEXT_COLUMNS = 120 };
 static const char LETTERS[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
 static const char *const COLOURS[SC_N_PASS_KINDS] = {"#5b8ff9", "#f6bd16", "#61ddaa", "#9e9e9e"};
@@ -99,7 +97,10 @@ enum {
 	WIDTH = 1600,
 	MAX_NAMED =
 		6000, /* passes: of more, a picture has no names, as it would not be read but be large */
-	MAX_STEPS = 256 /* of a strip then */
+	MAX_STEPS = 256,   /* of a strip then */
+	MAX_DRAWN = 60000, /* passes: of more, a document has no drawing */
+	TIME_STEPS = 50000,
+	HELD_STEPS = 1000
 };
 
 static bool is_large(const struct sc_schedule_play *play)
@@ -189,7 +190,11 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
 			 "font-family=\"sans-serif\" font-size=\"9\">\n<title>",
 			 WIDTH + LEFT + 40, ROW * pp + 10);
-	sc_page_escape(out, name);
+	for (; *name; name++) /* as text of XML */
+		if (*name == '<' || *name == '&')
+			sc_strbuf_append(out, *name == '<' ? "&lt;" : "&amp;");
+		else
+			sc_strbuf_append_char(out, *name);
 	sc_strbuf_append(out, "</title>\n");
 	for (uint32_t s = 0; s < pp; s++) {
 		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", ROW * s + 16, s,
@@ -203,57 +208,94 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 	sc_strbuf_append(out, "</svg>\n");
 }
 
-/* Zooms without a script: the page's style knows the classes. */
-static void append_zoom(struct sc_strbuf *out)
+/* What a picture needs, in few bytes: times count in shares of the makespan, what is held in thousandths of the most. Of many
+ * passes micro-batches have no names, and of what is held the most of several steps stands for them. */
+static void add_held(struct sc_json *json, json_t *rank, const struct sc_schedule_play *play,
+		     uint32_t s)
 {
-	size_t group = out->n; /* its place: one of a kind in a page */
+	json_t *held = sc_json_array(json, rank, "held");
+	double now = play->held[s].before, most = now, all = most_held(play);
+	uint32_t n = play->passes->n[s], every = 1 + n / MAX_STEPS;
+	int64_t t = 0, last = -1;
 
-	sc_strbuf_append(out, "zoom");
-	for (int times = 1; times <= 32; times *= 2)
-		sc_strbuf_printf(out,
-				 " <input type=\"radio\" class=\"zoom%d\" name=\"zoom%zu\"%s>%d",
-				 times, group, times == 1 ? " checked" : "", times);
-}
+	for (uint32_t i = 0; i <= n; i++) {
+		int64_t share = all > 0 ? llround(HELD_STEPS * most / all) : 0;
 
-void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
-			struct sc_strbuf *out)
-{
-	struct sc_strbuf shown = {0};
-
-	sc_page_escape(&shown, name);
-	sc_strbuf_append(out, "<div>\n<p>");
-	append_title(sc_strbuf_get(&shown), play, out);
-	sc_strbuf_append(out, ". F blue, B yellow, I (backward of inputs) green, W (of weights) "
-			      "grey; below each stage what it holds.</p>\n");
-	append_zoom(out);
-	sc_strbuf_append(out, "\n<div style=\"overflow-x: auto\">\n");
-	sc_schedule_to_svg(name, play, out);
-	sc_strbuf_append(out, "</div>\n</div>\n");
-	sc_strbuf_release(&shown);
-}
-
-void sc_schedules_to_html(const char *const *names, const struct sc_schedule_play *const *plays,
-			  size_t n, struct sc_strbuf *out)
-{
-	struct sc_page page;
-
-	sc_page_begin(&page, "schedule", n == 1 ? names[0] : "schedules side by side", out);
-	sc_page_table(&page, "schedule|bubble %#|makespan#|held at most#");
-	for (size_t i = 0; i < n; i++) {
-		sc_page_cell(&page, "%s", names[i]);
-		sc_page_number(&page, 2, plays[i]->bubble_pct);
-		sc_page_number(&page, 2, plays[i]->makespan);
-		sc_page_number(&page, 3, most_held(plays[i]));
+		if (share != last && (i % every == 0 || i == n)) {
+			sc_json_int(json, held, NULL, t);
+			sc_json_int(json, held, NULL, share);
+			last = share;
+		}
+		if (i == n)
+			break;
+		now = sc_play_held(play, s, i, now);
+		most = i % every == 0 ? now : fmax(most, now);
+		t = llround(TIME_STEPS * play->end[(size_t)s * play->passes->stride + i] /
+			    play->makespan);
 	}
-	sc_page_table_end(&page);
-	for (size_t i = 0; i < n; i++) {
-		sc_page_heading(&page, names[i]);
-		sc_schedule_to_div(names[i], plays[i], out);
-	}
-	sc_page_end(&page);
 }
 
-static void add_slots(struct sc_json *json, json_t *parent, const struct sc_schedule_play *play)
+static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedule_play *play,
+		     uint32_t s)
+{
+	const struct sc_slot *slots = sc_passes_of(play->passes, s);
+	const size_t at = (size_t)s * play->passes->stride;
+	json_t *rank = sc_json_object(json, ranks, NULL), *batches = NULL, *stages = NULL;
+	json_t *gaps = sc_json_array(json, rank, "gap"), *lengths;
+	struct sc_strbuf kinds = {0};
+	int64_t last = 0;
+
+	lengths = sc_json_array(json, rank, "length");
+	if (!is_large(play)) {
+		batches = sc_json_array(json, rank, "micro_batch");
+		stages = sc_json_array(json, rank, "stage");
+	}
+	for (uint32_t i = 0; i < play->passes->n[s]; i++) {
+		int64_t from = llround(TIME_STEPS * play->start[at + i] / play->makespan);
+		int64_t to = llround(TIME_STEPS * play->end[at + i] / play->makespan);
+
+		sc_json_int(json, gaps, NULL, from - last);
+		sc_json_int(json, lengths, NULL, to - from);
+		last = to;
+		sc_strbuf_append_char(&kinds, LETTERS[slots[i].kind]);
+		if (batches) {
+			sc_json_int(json, batches, NULL, slots[i].micro_batch);
+			sc_json_int(json, stages, NULL, slots[i].virtual_stage);
+		}
+	}
+	sc_json_text(json, rank, "kind", sc_strbuf_get(&kinds));
+	sc_strbuf_release(&kinds);
+	add_held(json, rank, play, s);
+}
+
+void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
+			 const struct sc_schedule_play *play)
+{
+	json_t *peaks, *drawing;
+
+	sc_json_text(json, parent, "name", name);
+	sc_json_real(json, parent, "bubble_pct", play->bubble_pct);
+	sc_json_real(json, parent, "makespan", play->makespan);
+	sc_json_real(json, parent, "longest", play->longest);
+	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");
+	sc_json_text(json, parent, "memory_unit", play->held_unit);
+	sc_json_int(json, parent, "left_out", play->passes->left_out);
+	peaks = sc_json_array(json, parent, "peak_memory");
+	for (uint32_t s = 0; s < play->passes->map->pp; s++)
+		sc_json_real(json, peaks, NULL, play->peak[s]);
+	if ((size_t)play->passes->map->pp * play->passes->stride > MAX_DRAWN ||
+	    !(play->makespan > 0))
+		return;
+	drawing = sc_json_object(json, parent, "drawing");
+	sc_json_int(json, drawing, "time_steps", TIME_STEPS);
+	sc_json_int(json, drawing, "held_steps", HELD_STEPS);
+	drawing = sc_json_array(json, drawing, "ranks");
+	for (uint32_t s = 0; s < play->passes->map->pp; s++)
+		add_rank(json, drawing, play, s);
+}
+
+void sc_schedule_slots_to_json(struct sc_json *json, json_t *parent,
+			       const struct sc_schedule_play *play)
 {
 	json_t *list = sc_json_array(json, parent, "slots");
 
@@ -276,21 +318,4 @@ static void add_slots(struct sc_json *json, json_t *parent, const struct sc_sche
 			sc_json_real(json, one, "held", now);
 		}
 	}
-}
-
-void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
-			 const struct sc_schedule_play *play)
-{
-	json_t *peaks;
-
-	sc_json_text(json, parent, "name", name);
-	sc_json_real(json, parent, "bubble_pct", play->bubble_pct);
-	sc_json_real(json, parent, "makespan", play->makespan);
-	sc_json_real(json, parent, "longest", play->longest);
-	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");
-	sc_json_text(json, parent, "memory_unit", play->held_unit);
-	peaks = sc_json_array(json, parent, "peak_memory");
-	for (uint32_t s = 0; s < play->passes->map->pp; s++)
-		sc_json_real(json, peaks, NULL, play->peak[s]);
-	add_slots(json, parent, play);
 }

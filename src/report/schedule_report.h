@@ -1,4 +1,4 @@
-/* A played schedule for people and programs: text of letters, SVG, HTML with it, JSON. */
+/* A played schedule for people and programs: text of letters, SVG, JSON. */
 #ifndef SC_REPORT_SCHEDULE_H
 #define SC_REPORT_SCHEDULE_H
 
@@ -10,14 +10,11 @@ void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out);
 void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			struct sc_strbuf *out);
-/* A piece of a page: what to know of it, and the picture, which can be stretched. */
-void sc_schedule_to_div(const char *name, const struct sc_schedule_play *play,
-			struct sc_strbuf *out);
-/* n of them, with what they compare by. */
-void sc_schedules_to_html(const char *const *names, const struct sc_schedule_play *const *plays,
-			  size_t n, struct sc_strbuf *out);
-/* name, bubble_pct, makespan, peak_memory[], slots[] of every stage, each with what is held after it. */
+/* name, bubble_pct, makespan, peak_memory[], and a drawing of few bytes, unless there are very many passes. */
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
 			 const struct sc_schedule_play *play);
+/* slots[] of every stage, each with what is held after it. */
+void sc_schedule_slots_to_json(struct sc_json *json, json_t *parent,
+			       const struct sc_schedule_play *play);
 
 #endif

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "report/json.h"
 
-enum { SEARCH_VERSION = 1 };
+enum { SEARCH_VERSION = 1, MAX_SIDE = 32, MAX_POINTS = 500 };
 /* A candidate that is as good as the best in so many draws of model error is a tie. */
 #define TIE_SHARE 0.1
 
@@ -194,16 +195,23 @@ void sc_search_to_text(const struct sc_search *search, const struct sc_search_re
 
 /* ---- JSON ---- */
 
+static void add_settings(const struct sc_search_result *r, size_t row, struct sc_json *json,
+			 json_t *object)
+{
+	json_t *keys = sc_json_object(json, object, "config");
+
+	for (size_t k = 0; k < r->cases.n_cols; k++)
+		sc_json_text(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, row, k));
+}
+
 static void add_case(const struct sc_search *search, const struct sc_search_result *r, size_t i,
 		     struct sc_json *json, json_t *object)
 {
 	const struct sc_search_shown *s = &r->shown[i];
 	const struct sc_search_case *c = &r->at[s->row];
-	json_t *keys = sc_json_object(json, object, "config");
 	json_t *values = sc_json_object(json, object, "values");
 
-	for (size_t k = 0; k < r->cases.n_cols; k++)
-		sc_json_text(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, s->row, k));
+	add_settings(r, s->row, json, object);
 	for (int k = 0; k < n_objectives(search); k++)
 		sc_json_real(json, values, sc_search_objective_names[search->objective[k]],
 			     s->value[k]);
@@ -218,6 +226,110 @@ static void add_case(const struct sc_search *search, const struct sc_search_resu
 	sc_json_known_real(json, object, "regret_frac", s->regret_frac);
 }
 
+static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
+{
+	if (r->by_regret)
+		sc_json_verdict(
+			json, SC_STANDS_WELL,
+			"The least expected regret of the %zu best of %zu candidates. Without "
+			"model error rank %zu is the best, proven.",
+			r->n_shown, r->cases.n_rows, sc_search_fastest(r) + 1);
+	else if (r->proven)
+		sc_json_verdict(json, SC_STANDS_WELL,
+				"The best of %zu candidates, proven under the model.",
+				r->cases.n_rows);
+	else
+		sc_json_verdict(json, SC_STANDS_FAIR,
+				"The best so far: %zu candidates were left for want of time.",
+				r->n_in[SC_SEARCH_LEFT]);
+}
+
+static double case_ms(const struct sc_search_case *c)
+{
+	return c->state == SC_SEARCH_SIMULATED ? c->outcome.iteration_ms : c->floor_ms;
+}
+
+/* The index of a text in the list, to which it is added if it is new and there is room. */
+static size_t place_of(const char *text, const char **list, size_t *n)
+{
+	size_t i = 0;
+
+	while (i < *n && list[i] != text && strcmp(list[i], text) != 0)
+		i++;
+	if (i == *n && i < MAX_SIDE)
+		list[(*n)++] = text;
+	return i;
+}
+
+/* The least time of each place on two sides of the split, tp and pp where they were searched; what was not simulated
+ * has its floor. */
+static void add_cells(const struct sc_search_result *r, struct sc_json *json, json_t *landscape)
+{
+	const struct sc_csv *cases = &r->cases;
+	const int tp = sc_csv_column(cases, "parallel.tp"),
+		  pp = sc_csv_column(cases, "parallel.pp");
+	const size_t down = tp >= 0 ? (size_t)tp : pp == 0,
+		     across = pp >= 0 ? (size_t)pp : down == 0;
+	const char *rows[MAX_SIDE], *columns[MAX_SIDE];
+	size_t n_rows = 0, n_columns = 0, best[MAX_SIDE][MAX_SIDE] = {{0}}; /* a case, from 1 */
+	json_t *cells = sc_json_array(json, landscape, "cells");
+
+	if (cases->n_cols < 2)
+		return;
+	sc_json_text(json, landscape, "down", cases->header[down]);
+	sc_json_text(json, landscape, "across", cases->header[across]);
+	for (size_t i = 0; i < cases->n_rows; i++) {
+		const struct sc_search_case *c = &r->at[i], *old;
+		size_t y = place_of(sc_csv_cell(cases, i, down), rows, &n_rows);
+		size_t x = place_of(sc_csv_cell(cases, i, across), columns, &n_columns);
+
+		if (y == MAX_SIDE || x == MAX_SIDE || c->state < SC_SEARCH_LEFT)
+			continue;
+		old = best[y][x] ? &r->at[best[y][x] - 1] : NULL;
+		if (!old ||
+		    (c->state == SC_SEARCH_SIMULATED) > (old->state == SC_SEARCH_SIMULATED) ||
+		    ((c->state == SC_SEARCH_SIMULATED) == (old->state == SC_SEARCH_SIMULATED) &&
+		     case_ms(c) < case_ms(old)))
+			best[y][x] = i + 1;
+	}
+	for (size_t y = 0; y < n_rows; y++)
+		for (size_t x = 0; x < n_columns; x++) {
+			const struct sc_search_case *c = best[y][x] ? &r->at[best[y][x] - 1] : NULL;
+			json_t *cell = c ? sc_json_object(json, cells, NULL) : NULL;
+
+			if (!c)
+				continue;
+			sc_json_text(json, cell, "row", rows[y]);
+			sc_json_text(json, cell, "column", columns[x]);
+			sc_json_real(json, cell, "value", case_ms(c));
+			sc_json_bool(json, cell, "floor", c->state != SC_SEARCH_SIMULATED);
+		}
+}
+
+static void add_landscape(const struct sc_search *search, const struct sc_search_result *r,
+			  struct sc_json *json)
+{
+	json_t *landscape = sc_json_object(json, json->root, "landscape");
+	json_t *simulated = sc_json_array(json, landscape, "simulated");
+
+	add_cells(r, json, landscape);
+	for (size_t i = 0, n = 0; i < r->cases.n_rows && n < MAX_POINTS; i++) {
+		const struct sc_search_case *c = &r->at[i];
+		json_t *point, *values;
+
+		if (c->state != SC_SEARCH_SIMULATED)
+			continue;
+		n++;
+		point = sc_json_object(json, simulated, NULL);
+		add_settings(r, i, json, point);
+		values = sc_json_object(json, point, "values");
+		for (int k = 0; k < n_objectives(search); k++)
+			sc_json_real(json, values, sc_search_objective_names[search->objective[k]],
+				     c->factor[k] * c->outcome.iteration_ms);
+		sc_json_real(json, point, "memory_gib", c->memory_gib);
+	}
+}
+
 int sc_search_to_json(const struct sc_search *search, const struct sc_search_result *r, FILE *out,
 		      struct sc_err *err)
 {
@@ -226,6 +338,9 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 	int rc;
 
 	sc_json_init(&json, "stepcast/search", SEARCH_VERSION);
+	sc_json_base(&json, search->base);
+	add_verdict(r, &json);
+	add_landscape(search, r, &json);
 	counts = sc_json_object(&json, json.root, "candidates");
 	for (int s = 0; s < SC_SEARCH_N_STATES; s++)
 		sc_json_int(&json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
@@ -331,10 +446,28 @@ int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling
 		       FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
+	const struct sc_scaling_point *last = NULL;
 	json_t *array;
+	size_t n = 0;
 	int rc;
 
 	sc_json_init(&json, "stepcast/scale", SEARCH_VERSION);
+	sc_json_base(&json, scaling->search->base);
+	for (size_t i = 0; i < scaling->n; i++)
+		if (!points[i].error) {
+			last = &points[i];
+			n++;
+		}
+	if (last)
+		sc_json_verdict(
+			&json, n == scaling->n ? SC_STANDS_WELL : SC_STANDS_FAIR,
+			"%zu of %zu sizes have a split that fits; at %lld GPUs the throughput is "
+			"%.2f times the first's, efficiency %.0f %%.",
+			n, scaling->n, (long long)last->gpus, last->speedup,
+			100 * last->efficiency);
+	else
+		sc_json_verdict(&json, SC_STANDS_BADLY, "Does not fit: no size has a split: %s.",
+				scaling->n ? points[0].error : "none was asked for");
 	sc_json_text(&json, json.root, "scaling", scaling->weak ? "weak" : "strong");
 	array = sc_json_array(&json, json.root, "points");
 	for (size_t i = 0; i < scaling->n; i++) {

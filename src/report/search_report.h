@@ -1,4 +1,4 @@
-/* A search as text, JSON, a page, and all of its candidates as CSV. */
+/* A search as text, JSON, and all of its candidates as CSV. */
 #ifndef SC_REPORT_SEARCH_REPORT_H
 #define SC_REPORT_SEARCH_REPORT_H
 
@@ -18,15 +18,9 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 int sc_search_to_csv(const struct sc_search *search, const struct sc_search_result *result,
 		     FILE *out, struct sc_err *err);
 
-/* `title`: the config's path. */
-void sc_html_search(const char *title, const struct sc_search *search,
-		    const struct sc_search_result *result, struct sc_strbuf *out);
-
 void sc_scaling_to_text(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
 			struct sc_strbuf *out);
 int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
 		       FILE *out, struct sc_err *err);
-void sc_html_scaling(const char *title, const struct sc_scaling *scaling,
-		     const struct sc_scaling_point *points, struct sc_strbuf *out);
 
 #endif

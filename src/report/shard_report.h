@@ -17,7 +17,6 @@ struct sc_shard_report {
 	size_t n_tables;                  /* of the busiest rank that are shown */
 };
 void sc_text_shard(const struct sc_shard_report *report, struct sc_strbuf *out);
-void sc_html_shard(const char *title, const struct sc_shard_report *report, struct sc_strbuf *out);
 int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err);
 
 /* 100 (cost / bound - 1); 0 where there is no bound. */

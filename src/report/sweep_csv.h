@@ -1,4 +1,4 @@
-/* Results of many cases as CSV and as pages. */
+/* Results of many cases as CSV and JSON. */
 #ifndef SC_REPORT_SWEEP_CSV_H
 #define SC_REPORT_SWEEP_CSV_H
 
@@ -15,8 +15,8 @@ int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *er
 int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
 		     FILE *out, struct sc_err *err);
 /* `outcomes`: one a row of the cases, without their warnings. */
-void sc_html_sweep(const char *title, const struct sc_csv *cases, const struct sc_outcome *outcomes,
-		   struct sc_strbuf *out);
+int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
+		  const struct sc_outcome *outcomes, FILE *out, struct sc_err *err);
 /* case, the `by` columns, measured and predicted, error in percent, why it was skipped. */
 int sc_validation_csv_write(const struct sc_validation *validation, const char *const *by,
 			    size_t n_by, FILE *out, struct sc_err *err);

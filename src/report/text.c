@@ -52,10 +52,8 @@ static void append_rows(const struct sc_model *model, struct sc_strbuf *out)
 			 sc_plural(model->rows.n), params);
 }
 
-void sc_text_model(const struct sc_request *request, struct sc_strbuf *out)
+void sc_text_model(const struct sc_config *c, struct sc_strbuf *out)
 {
-	const struct sc_config *c = &request->config;
-
 	if (c->model.family == SC_DLRM) {
 		append_recommender(&c->model, out);
 		return;
@@ -112,17 +110,17 @@ void sc_text_default(const struct sc_request *request, const struct sc_memory *m
 		sc_strbuf_append(out, reduced ? " (default: the largest that fits)" : " (default)");
 }
 
-void sc_text_cluster(const struct sc_request *request, struct sc_strbuf *out)
+void sc_text_cluster(const struct sc_config *c, const char *gpu, struct sc_strbuf *out)
 {
-	const struct sc_config *c = &request->config;
 	const struct sc_gpu_nodes *nodes = c->cluster.nodes.at;
 
-	if (sc_request_n_kinds(request) == 1)
-		sc_strbuf_printf(out, "%" PRId64 " x %s", c->gpus, request->device.id);
-	for (size_t i = 0; sc_request_n_kinds(request) > 1 && i < c->cluster.nodes.n; i++)
+	if (gpu && c->gpus > 0)
+		sc_strbuf_printf(out, "%" PRId64 " x ", c->gpus);
+	sc_strbuf_append(out, gpu ? gpu : "");
+	for (size_t i = 0; !gpu && i < c->cluster.nodes.n; i++)
 		sc_strbuf_printf(out, "%s%" PRId64 " x %s", i ? " + " : "",
 				 nodes[i].count * c->cluster.gpus_per_node, nodes[i].gpu);
-	if (c->cluster.torus.dims.n == 0)
+	if (c->cluster.torus.dims.n == 0 && c->cluster.gpus_per_node > 0)
 		sc_strbuf_printf(out, ", %" PRId64 " a node", c->cluster.gpus_per_node);
 	for (size_t d = 0; d < c->cluster.torus.dims.n; d++)
 		sc_strbuf_printf(out, "%s%" PRId64, d ? "x" : ", a torus of ",
@@ -133,9 +131,10 @@ static void append_head(const struct sc_request *request, const struct sc_memory
 			struct sc_strbuf *out)
 {
 	sc_strbuf_append(out, "model       ");
-	sc_text_model(request, out);
+	sc_text_model(&request->config, out);
 	sc_strbuf_append(out, "\ncluster     ");
-	sc_text_cluster(request, out);
+	sc_text_cluster(&request->config,
+			sc_request_n_kinds(request) == 1 ? request->device.id : NULL, out);
 	sc_strbuf_append(out, "\nsplit       ");
 	sc_text_split(request, out);
 	sc_text_default(request, memory, out);

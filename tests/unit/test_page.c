@@ -1,128 +1,97 @@
-/* Pages: every tag that opens is closed, whatever the texts and numbers are; charts show what can be shown. */
-#include <ctype.h>
+/* Pages: the document comes out of the page as it went in, and no text of it ends the script or becomes markup. */
+#include <stdlib.h>
+#include <string.h>
 
-#include "base/rng.h"
-#include "report/chart.h"
+#include "report/page.h"
 #include "runner.h"
 
-static bool is_void(const char *name, size_t n)
-{
-	static const char *const NAMES[] = {"meta", "br", "input"};
+static const char HOSTILE[] =
+	"</script><script>alert(1)</script><!-- <b a=\"&'> \\u003c @DOCUMENT@";
 
-	for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
-		if (strlen(NAMES[i]) == n && memcmp(NAMES[i], name, n) == 0)
-			return true;
-	return false;
+/* The page, the caller's to free; NULL: refused. */
+static char *page_of(json_t *document, struct sc_err *err)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *out = open_memstream(&text, &n);
+	int rc = sc_page_write(document, out, err);
+
+	fclose(out);
+	if (rc == 0)
+		return text;
+	free(text);
+	return NULL;
 }
 
-/* Tags nest; those of the script are no tags. */
-static void check_nesting(const char *text)
+/* What stands in the first script. */
+static json_t *document_of(const char *page)
 {
-	struct {
-		const char *name;
-		size_t n;
-	} open[64];
-	size_t depth = 0;
+	const char *at = strstr(page, "id=\"document\">"), *end;
 
-	for (const char *at = strchr(text, '<'); at; at = strchr(at, '<')) {
-		const char *name = at + 1, *end = strchr(at, '>');
-		size_t n;
-
-		ck_assert_ptr_nonnull(end);
-		at = end;
-		if (*name == '!')
-			continue;
-		n = strcspn(*name == '/' ? name + 1 : name, " >/");
-		if (*name == '/') {
-			ck_assert_msg(depth > 0 && open[depth - 1].n == n &&
-					      memcmp(open[depth - 1].name, name + 1, n) == 0,
-				      "%.40s does not close", name);
-			depth--;
-		} else if (end[-1] != '/' && !is_void(name, n)) {
-			ck_assert_uint_lt(depth, 64);
-			open[depth].name = name;
-			open[depth++].n = n;
-		}
-		if (n == 6 && memcmp(name, "script", 6) == 0)
-			at = strstr(at, "</script>");
-	}
-	ck_assert_uint_eq(depth, 0);
-	ck_assert_ptr_null(strstr(text, "nan"));
-	ck_assert_ptr_null(strstr(text, "inf"));
+	ck_assert_ptr_nonnull(at);
+	at = strchr(at, '>') + 1;
+	end = strstr(at, "</script");
+	ck_assert_ptr_nonnull(end);
+	return json_loadb(at, (size_t)(end - at), 0, NULL);
 }
 
-static double any_value(struct sc_rng *rng)
+static size_t count(const char *text, const char *what)
 {
-	static const double ODD[] = {0, -1, 1e-300, 1e300, 1, (double)NAN, (double)INFINITY};
+	size_t n = 0;
 
-	return sc_rng_below(rng, 2) ? ODD[sc_rng_below(rng, sizeof(ODD) / sizeof(ODD[0]))]
-				    : sc_rng_uniform(rng) * pow(10, (double)sc_rng_below(rng, 9));
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
 }
 
-static const char HOSTILE[] = "</title><b a=\"&'>";
-
-static void put_chart(struct sc_page *page, struct sc_rng *rng)
+TEST(hostile_texts_come_back)
 {
-	enum { N = 7 };
-	double x[N], y[N];
-	const char *labels[N];
-	struct sc_series series[2];
+	struct sc_err err = {.code = SC_OK};
+	json_t *document = json_pack("{s:s, s:s, s:{s:[s]}, s:f}", "schema", "stepcast/test", "a",
+				     HOSTILE, HOSTILE, HOSTILE, HOSTILE, "x", 1.25);
+	json_t *plain = json_pack("{s:s}", "schema", "stepcast/test"), *again;
+	char *page = page_of(document, &err), *empty = page_of(plain, &err);
 
-	for (int i = 0; i < N; i++) {
-		x[i] = any_value(rng);
-		y[i] = any_value(rng);
-		labels[i] = HOSTILE;
-	}
-	for (int s = 0; s < 2; s++)
-		series[s] = (struct sc_series){HOSTILE,
-					       sc_chart_color((size_t)s),
-					       x,
-					       y,
-					       labels,
-					       sc_rng_below(rng, N + 1),
-					       SC_LINE_AND_POINTS};
-	sc_chart(page, &(struct sc_chart){.x_label = HOSTILE,
-					  .y_label = HOSTILE,
-					  .log_x = sc_rng_below(rng, 2),
-					  .log_y = sc_rng_below(rng, 2),
-					  .from_zero = sc_rng_below(rng, 2),
-					  .equal = sc_rng_below(rng, 2),
-					  .series = series,
-					  .n_series = 2});
-	sc_chart_heat_map(page, &(struct sc_heat_map){.row_name = HOSTILE,
-						      .column_name = HOSTILE,
-						      .rows = labels,
-						      .columns = labels,
-						      .n_rows = 2,
-						      .n_columns = 3,
-						      .values = x,
-						      .label = labels,
-						      .unit = HOSTILE});
+	ck_assert_ptr_nonnull(page);
+	again = document_of(page);
+	ck_assert(json_equal(document, again));
+	ck_assert_uint_eq(count(page, "<"), count(empty, "<"));
+	json_decref(again);
+	json_decref(document);
+	json_decref(plain);
+	free(page);
+	free(empty);
 }
 
-TEST(tags_nest)
+/* The passes one by one are not in the page; what is drawn of them is. */
+TEST(slots_are_left_out)
 {
-	struct sc_rng rng;
+	struct sc_err err = {.code = SC_OK};
+	json_t *document =
+		json_pack("{s:s, s:[i], s:i, s:[{s:[i]}]}", "schema", "stepcast.schedule", "slots",
+			  1, "drawing", 2, "others", "slots", 3);
+	char *page = page_of(document, &err);
+	json_t *again = document_of(page);
 
-	sc_rng_init(&rng, 7);
-	for (int i = 0; i < n_cases(300); i++) {
-		const struct sc_share shares[] = {{HOSTILE, "#123", any_value(&rng)},
-						  {HOSTILE, "#123", any_value(&rng)}};
-		struct sc_strbuf out = {0};
-		struct sc_page page;
+	ck_assert_ptr_null(json_object_get(again, "slots"));
+	ck_assert_ptr_nonnull(json_object_get(again, "drawing"));
+	ck_assert_uint_eq(json_object_size(json_array_get(json_object_get(again, "others"), 0)), 0);
+	json_decref(again);
+	json_decref(document);
+	free(page);
+}
 
-		sc_page_begin(&page, "test", HOSTILE, &out);
-		sc_page_verdict(&page, SC_VERDICT_BAD, "%s", HOSTILE);
-		sc_page_figure(&page, HOSTILE, "%s", HOSTILE);
-		sc_page_table(&page, "a|b#");
-		for (uint64_t k = 2 * sc_rng_below(&rng, 4); k > 0; k--)
-			sc_page_cell(&page, "%s", HOSTILE);
-		sc_page_table_end(&page);
-		sc_page_folded(&page, HOSTILE, HOSTILE);
-		sc_chart_shares(&page, HOSTILE, shares, 2, any_value(&rng));
-		put_chart(&page, &rng);
-		sc_page_end(&page);
-		check_nesting(sc_strbuf_get(&out));
-		sc_strbuf_release(&out);
+TEST(others_are_refused)
+{
+	static const char *const OTHERS[] = {"[1]", "{}", "{\"schema\": 1}",
+					     "{\"schema\": \"other/1\"}"};
+
+	for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++) {
+		struct sc_err err = {.code = SC_OK};
+		json_t *document = json_loads(OTHERS[i], 0, NULL);
+
+		ck_assert_ptr_null(page_of(document, &err));
+		ck_assert_int_eq(err.code, SC_EVALUE);
+		json_decref(document);
 	}
 }

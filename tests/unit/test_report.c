@@ -261,25 +261,7 @@ TEST(test_faster_is_not_slower)
 	ck_assert_double_gt(explanation.what_if[0].gain_pct, 0);
 }
 
-/* ---- HTML and text ---- */
-
-TEST(test_html_is_escaped)
-{
-	struct sc_strbuf page = {0};
-	struct sc_predict_opts opts;
-
-	sc_predict_opts_init(&opts);
-	predict(&opts);
-	sc_html_prediction(
-		"<script>alert(\"x\")</script>",
-		&(struct sc_prediction_report){.request = &request, .prediction = &prediction},
-		&page);
-	ck_assert_ptr_null(strstr(sc_strbuf_get(&page), "<script>alert"));
-	ck_assert_ptr_nonnull(
-		strstr(sc_strbuf_get(&page), "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;"));
-	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), "</svg>"));
-	sc_strbuf_release(&page);
-}
+/* ---- text ---- */
 
 /* Widths and shares survive numbers of any size. */
 TEST(test_text_of_extremes)

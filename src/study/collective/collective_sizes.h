@@ -19,6 +19,7 @@ struct sc_collective_sizes_opts {
 	enum sc_collective kind;
 	const struct sc_fabric *fabric;
 	struct sc_span span;
+	const char *device;  /* the GPU, for reports */
 	const double *bytes; /* rising */
 	size_t n;
 	const struct sc_msccl *file; /* may be NULL; read and proved */
