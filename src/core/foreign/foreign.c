@@ -6,15 +6,6 @@
 
 #include "base/num.h"
 
-const struct sc_foreign_word sc_words_off[] = {
-	{"false", NULL}, {"False", NULL}, {"0", NULL},    {"0.0", NULL},
-	{"none", NULL},  {"null", NULL},  {"None", NULL}, {0},
-};
-
-const struct sc_foreign_word sc_words_switch[] = {
-	{"true", "true"}, {"True", "true"}, {"false", "false"}, {"False", "false"}, {0}};
-const struct sc_foreign_word sc_words_one[] = {{"1", NULL}, {"1.0", NULL}, {0}};
-
 static char plain(char c)
 {
 	return c == '_' ? '-' : c;
@@ -74,15 +65,16 @@ static bool is_in(const char *names, const struct sc_foreign_leaf *leaf)
 	return false;
 }
 
-static enum sc_foreign_rule rule_of(const struct sc_foreign_format *format,
+static enum sc_foreign_rule rule_of(const struct sc_foreign *file,
 				    const struct sc_foreign_leaf *leaf,
 				    const struct sc_foreign_key **row)
 {
-	const struct sc_foreign_keys none = {0}, *keys = format->keys;
-	const struct sc_foreign_keys *more = format->more ? format->more : &none;
+	static const struct sc_foreign_key no_row = {0};
+	static const struct sc_foreign_table none = {.rows = &no_row};
+	const struct sc_foreign_table *keys = file->table, *more = file->more ? file->more : &none;
 
 	*row = row_of(keys->rows, leaf);
-	if (!*row && more->rows)
+	if (!*row)
 		*row = row_of(more->rows, leaf);
 	if (*row)
 		return (*row)->rule;
@@ -388,7 +380,7 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 		     struct sc_err *err)
 {
 	const struct sc_foreign_key *row;
-	enum sc_foreign_rule rule = rule_of(file->format, leaf, &row);
+	enum sc_foreign_rule rule = rule_of(file, leaf, &row);
 	const bool is_open = file->format->open && is_text(leaf->node, file->format->open);
 	const struct sc_foreign_line ignored = {.node = leaf->node,
 						.theirs = leaf->path,
@@ -396,7 +388,7 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 						       : rule == SC_KEY_SOFTWARE
 							       ? SC_IGNORED_SOFTWARE
 							       : SC_IGNORED_FREE};
-	const bool idle = file->lines->gpus && is_in(file->format->keys->launch, leaf);
+	const bool idle = file->lines->gpus && is_in(file->table->launch, leaf);
 	int rc = row || (rule == SC_KEY_READ && !idle) ? check_known(leaf, err) : 0;
 
 	if (rc || (rule == SC_KEY_READ && !is_open) || sc_yaml_is_null(leaf->node))
@@ -430,7 +422,11 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 		last = &(*last)->next;
 	*last = file;
 	file->map = map;
-	rc = flatten(&leaves, map, "", err);
+	rc = sc_foreign_table_get(file->lines, file->format->table, &file->table, err);
+	if (rc == 0 && file->format->more)
+		rc = sc_foreign_table_get(file->lines, file->format->more, &file->more, err);
+	if (rc == 0)
+		rc = flatten(&leaves, map, "", err);
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)
 		rc = take_leaf(file, leaf, err);
 	return rc;

@@ -14,7 +14,7 @@ enum sc_foreign_rule {
 	SC_KEY_FREE,     /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_UNKNOWN,
 };
-/* A value in the other program and in ours; ours NULL: it says nothing. */
+/* A value in the other program and in ours; ours NULL: it says nothing. An empty one ends a list. */
 struct sc_foreign_word {
 	const char *theirs, *ours;
 };
@@ -27,31 +27,22 @@ struct sc_foreign_key {
 	const struct sc_foreign_word
 		*words; /* of ONLY, and of TAKE if its values differ from ours */
 };
-#define SC_TAKE(theirs, ours)                   \
-	{                                       \
-		theirs, SC_KEY_TAKE, ours, NULL \
-	}
-#define SC_TAKE_WORD(theirs, ours, words)        \
-	{                                        \
-		theirs, SC_KEY_TAKE, ours, words \
-	}
-#define SC_ONLY(theirs, words)                   \
-	{                                        \
-		theirs, SC_KEY_ONLY, NULL, words \
-	}
-/* Rows count before names that are read, those before names of the software, those before names that are free; names
- * are apart by spaces. */
-struct sc_foreign_keys {
+/* A file of configs/foreign; its README.md says how they are written. Rows count before names that are read, those
+ * before names of the software, those before names that are free; names are apart by spaces. */
+struct sc_foreign_table {
+	const char *id;
+	const struct sc_yaml *root; /* for what a format's function reads of its own */
 	const struct sc_foreign_key *rows;
 	const char *read, *software, *free; /* or NULL */
 	const char *launch; /* those of `read` that only say how many GPUs there are; or NULL */
+	const struct sc_foreign_table *next;
 };
 
 struct sc_foreign;
 struct sc_foreign_format {
 	const char *name; /* "options of Megatron-LM" */
 	const char *mark; /* that its keys begin with, and the tables leave out: "--"; or NULL */
-	const struct sc_foreign_keys *keys, *more; /* more may be NULL */
+	const char *table, *more; /* ids; more may be NULL */
 	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the list. */
 	const char *const *sections;
 	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */
@@ -60,9 +51,6 @@ struct sc_foreign_format {
 	int order; /* of finish among several files: models, then programs, then what runs them */
 	int (*finish)(struct sc_foreign *file, struct sc_err *err);
 };
-extern const struct sc_foreign_word
-	sc_words_off[]; /* false, 0, none, nothing: what SC_ONLY often asks */
-extern const struct sc_foreign_word sc_words_switch[], sc_words_one[]; /* true or false; 1 */
 /* A value of the file that is no mapping. */
 struct sc_foreign_leaf {
 	const char *path, *bare; /* "model.hidden_size"; without its section */
@@ -86,16 +74,22 @@ struct sc_foreign_lines {
 	struct sc_arena *arena;
 	struct sc_foreign_line *first, *last;
 	struct sc_foreign_line *ignored, *last_ignored; /* path NULL */
-	int64_t gpus;             /* that are given beside the files; 0 = none */
-	struct sc_foreign *files; /* taken */
+	int64_t gpus;                          /* that are given beside the files; 0 = none */
+	struct sc_foreign *files;              /* taken */
+	const struct sc_foreign_table *tables; /* loaded */
 };
 struct sc_foreign {
 	const struct sc_foreign_format *format;
 	struct sc_foreign_lines *lines;
+	const struct sc_foreign_table *table, *more; /* more may be NULL */
 	const struct sc_foreign_leaf *leaves;
 	const struct sc_yaml *map;
 	struct sc_foreign *next;
 };
+
+/* The table of that id, loaded once for the lines. */
+int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
+			 const struct sc_foreign_table **out, struct sc_err *err);
 
 /* Adds what each key of a file's tree says alone; `file` must live as long as the lines. Errors name the key: what
  * is not understood, or said otherwise in a file before. */

@@ -3,117 +3,41 @@
 
 #include <string.h>
 
+#include "base/num.h"
+
 /* GPT-2, Falcon and OPT have names of their own. */
-static const struct sc_foreign_key KEYS_ROWS[] = {
-	SC_TAKE("hidden_size", "model.hidden"),
-	SC_TAKE("n_embd", "model.hidden"),
-	SC_TAKE("num_hidden_layers", "model.layers"),
-	SC_TAKE("n_layer", "model.layers"),
-	SC_TAKE("num_attention_heads", "model.heads"),
-	SC_TAKE("n_head", "model.heads"),
-	SC_TAKE("num_key_value_heads", "model.kv_heads"),
-	SC_TAKE("intermediate_size", "model.ffn_hidden"),
-	SC_TAKE("n_inner", "model.ffn_hidden"),
-	SC_TAKE("ffn_dim", "model.ffn_hidden"),
-	SC_TAKE("ffn_hidden_size", "model.ffn_hidden"),
-	SC_TAKE("vocab_size", "model.vocab"),
-	SC_TAKE("num_local_experts", "model.experts"),
-	SC_TAKE("num_experts", "model.experts"),
-	SC_TAKE("n_routed_experts", "model.experts"),
-	SC_TAKE("num_experts_per_tok", "model.top_k"),
-	SC_TAKE("moe_intermediate_size", "model.expert_ffn_hidden"),
-	SC_TAKE("n_shared_experts", "model.shared_experts"),
-	SC_TAKE("first_k_dense_replace", "model.dense_layers"),
-	SC_TAKE("decoder_sparse_step", "model.experts_every"),
-	SC_TAKE("n_group", "model.expert_groups"),
-	SC_TAKE("topk_group", "model.top_groups"),
-	SC_TAKE("q_lora_rank", "model.q_lora_rank"),
-	SC_TAKE("kv_lora_rank", "model.kv_lora_rank"),
-	SC_TAKE("qk_nope_head_dim", "model.head_dim"),
-	SC_TAKE("qk_rope_head_dim", "model.rope_head_dim"),
-	SC_TAKE("v_head_dim", "model.v_head_dim"),
-	SC_TAKE("num_nextn_predict_layers", "model.mtp_layers"),
-	SC_TAKE("tie_word_embeddings", "model.tied_embeddings"),
-	SC_TAKE("enable_bias", "model.biases"),
-	SC_TAKE("mlp_bias", "model.biases"),
-	SC_TAKE("bias", "model.biases"),
-	SC_ONLY("moe_layer_freq", sc_words_one),
-	SC_ONLY("is_encoder_decoder", sc_words_off),
-	SC_ONLY("add_cross_attention", sc_words_off),
-	SC_ONLY("shared_expert_intermediate_size", sc_words_off),
-	SC_ONLY("use_bidirectional_attention", sc_words_off),
-	SC_ONLY("num_kv_shared_layers", sc_words_off),
-	{0},
-};
-static const struct sc_foreign_keys KEYS = {
-	.rows = KEYS_ROWS,
-	.read = "model_type num_kv_heads multi_query new_decoder_architecture sliding_window "
-		"use_sliding_window max_window_layers *sliding_window_pattern layer_types "
-		"mlp_only_layers word_embed_proj_dim max_position_embeddings n_positions head_dim",
-	.free = "*_token_id *_eps *_epsilon *_std *_range *dropout* *_pdrop *theta* *rotary* "
-		"*rope* *scal* *_coef *_alpha *_gamma *softcapping *_limit *_factor "
-		"*max_position_embeddings layerdrop n_ctx initial_context_length "
-		"type_vocab_size pretraining_tp ep_size query_pre_attn_scalar head_dim_v "
-		"experts_per_token num_labels qk_head_dim attention_bias qkv_bias use_cache "
-		"norm_topk_prob use_qk_norm alibi parallel_attn use_parallel_residual "
-		"do_layer_norm_before *elementwise_affine _remove_final_layer_norm "
-		"gradient_checkpointing output_* return_dict summary_* reorder_and_upcast_attn "
-		"quantization_config.* task_specific_params.* id2label.* label2id.*",
-};
-
-/* What kind of layers a model_type has; `positions` names the learned ones' number, the sample's length. */
-static const struct hf_type {
-	const char *name, *family, *positions;
-	bool tied;           /* where config.json does not say */
-	bool ffn_of_experts; /* intermediate_size is the width of an expert */
-	bool biases;         /* where the family has none */
-	bool qk_norm;        /* queries and keys are normed head by head */
-	int windows;         /* one layer in so many has no sliding window; 0 = all have it */
-} TYPES[] = {
-	{.name = "llama", .family = "llama"},
-	{.name = "mistral", .family = "llama"},
-	{.name = "qwen2", .family = "llama"},
-	{.name = "qwen3", .family = "llama", .qk_norm = true},
-	{.name = "gemma", .family = "llama", .tied = true},
-	{.name = "gemma2", .family = "llama", .tied = true, .windows = 2},
-	{.name = "gemma3_text", .family = "llama", .tied = true, .qk_norm = true, .windows = 6},
-	{.name = "phi3", .family = "llama"},
-	{.name = "mixtral", .family = "moe", .ffn_of_experts = true},
-	{.name = "qwen3_moe", .family = "moe", .qk_norm = true},
-	{.name = "gpt_oss", .family = "moe", .ffn_of_experts = true, .biases = true, .windows = 2},
-	{.name = "deepseek_v2", .family = "moe-mla"},
-	{.name = "deepseek_v3", .family = "moe-mla"},
-	{.name = "gpt2", .family = "gpt", .positions = "n_positions", .tied = true},
-	{.name = "opt", .family = "opt", .positions = "max_position_embeddings", .tied = true},
-	{.name = "bert", .family = "bert", .positions = "max_position_embeddings", .tied = true},
-	/* Rotary positions or ALiBi, plain MLP: what mpt is. */
-	{.name = "gpt_neox", .family = "mpt", .biases = true},
-	{.name = "falcon", .family = "mpt", .tied = true},
-	{0},
-};
-
 bool sc_hf_is_model(const struct sc_yaml *map)
 {
 	return sc_yaml_get(map, "model_type") != NULL;
 }
 
-static const struct hf_type *type_of(const struct sc_yaml *given, struct sc_err *err)
+/* The row of a model_type; NULL with an error where it is not known. */
+static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_err *err)
 {
-	const char *names[sizeof(TYPES) / sizeof(TYPES[0])], *near;
+	const struct sc_yaml *given = sc_yaml_get(file->map, "model_type");
+	const struct sc_yaml *types = sc_yaml_get(file->table->root, "types"), *type;
+	const bool is_name = given->kind == SC_YAML_SCALAR;
+	const char **names, *near;
 	size_t n = 0;
 
-	for (; given->kind == SC_YAML_SCALAR && TYPES[n].name; n++) {
-		if (strcmp(TYPES[n].name, given->text) == 0)
-			return &TYPES[n];
-		names[n] = TYPES[n].name;
+	names = sc_arena_calloc(file->lines->arena, types ? types->n_children : 1, sizeof(*names));
+	for (type = types ? types->child : NULL; type; type = type->next) {
+		if (is_name && strcmp(type->key, given->text) == 0)
+			return type;
+		names[n++] = type->key;
 	}
-	near = n ? sc_nearest(given->text, names, n) : NULL;
+	near = is_name && n ? sc_nearest(given->text, names, n) : NULL;
 	sc_err_at(err, SC_EVALUE, given->file, given->line, given->column,
 		  "model_type \"%.64s\" is not known%s%s%s; write its shape as a model file, as in "
 		  "configs/models",
-		  given->kind == SC_YAML_SCALAR ? given->text : "?",
-		  near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
+		  is_name ? given->text : "?", near ? " (did you mean \"" : "", near ? near : "",
+		  near ? "\"?)" : "");
 	return NULL;
+}
+
+static bool has(const struct sc_yaml *type, const char *what)
+{
+	return sc_yaml_get(type, what) != NULL;
 }
 
 static bool is_null(const struct sc_foreign_leaf *leaf)
@@ -165,17 +89,20 @@ static bool has_windows(const struct sc_foreign *file)
 		 sc_foreign_count(file, "max_window_layers", 0) >= layers);
 }
 
-static int take_windows(struct sc_foreign *file, const struct hf_type *type, struct sc_err *err)
+static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *window = sc_foreign_get(file, "sliding_window");
 	const struct sc_foreign_leaf *pattern = sc_foreign_get(file, "*sliding_window_pattern");
 	const struct sc_foreign_leaf *types = sc_foreign_get(file, "layer_types");
 	const struct sc_foreign_leaf *from = sc_foreign_get(file, "max_window_layers");
-	int64_t period = type->windows ? type->windows : -1;
+	const struct sc_yaml *windows = sc_yaml_get(type, "windows");
+	int64_t period = -1;
 	int rc;
 
 	if (!has_windows(file))
 		return 0;
+	if (windows)
+		(void)sc_parse_int(windows->text, &period);
 	if (sc_foreign_is_on(file, "use_sliding_window") && from &&
 	    sc_foreign_count(file, from->path, 0))
 		return sc_foreign_fail(from, err,
@@ -221,25 +148,26 @@ static int take_groups(struct sc_foreign *file, struct sc_err *err)
 }
 
 /* What a type implies where its file does not say it. */
-static int take_implied(struct sc_foreign *file, const struct hf_type *type, struct sc_err *err)
+static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *at = sc_foreign_get(file, "model_type");
 	const struct sc_foreign_leaf *ffn = sc_foreign_get(file, "intermediate_size");
+	const struct sc_yaml *positions = sc_yaml_get(type, "positions");
 	const struct sc_foreign_leaf *seq =
-		type->positions ? sc_foreign_get(file, type->positions) : NULL;
+		positions ? sc_foreign_get(file, positions->text) : NULL;
 	const struct sc_foreign_leaf *rank = sc_foreign_get(file, "q_lora_rank");
-	int rc = sc_foreign_put(file, at, "model.family", type->family, err);
+	int rc = sc_foreign_put(file, at, "model.family", sc_yaml_get(type, "family")->text, err);
 
 	if (rc == 0)
 		rc = sc_foreign_put(file, at, "model.tied_embeddings",
-				    type->tied ? "true" : "false", err);
-	if (rc == 0 && type->biases)
+				    has(type, "tied") ? "true" : "false", err);
+	if (rc == 0 && has(type, "biases"))
 		rc = sc_foreign_put(file, at, "model.biases", "true", err);
-	if (rc == 0 && type->qk_norm)
+	if (rc == 0 && has(type, "qk_norm"))
 		rc = sc_foreign_put(file, at, "model.qk_norm", "true", err);
 	if (rc == 0 && seq)
 		rc = sc_foreign_put(file, seq, "model.seq", NULL, err);
-	if (rc == 0 && ffn && type->ffn_of_experts)
+	if (rc == 0 && ffn && has(type, "ffn_of_experts"))
 		rc = sc_foreign_put(file, ffn, "model.expert_ffn_hidden", NULL, err);
 	if (rc == 0 && rank && is_null(rank))
 		rc = sc_foreign_put(file, rank, "model.q_lora_rank", "0", err);
@@ -248,7 +176,7 @@ static int take_implied(struct sc_foreign *file, const struct hf_type *type, str
 
 static int finish(struct sc_foreign *file, struct sc_err *err)
 {
-	const struct hf_type *type = type_of(sc_yaml_get(file->map, "model_type"), err);
+	const struct sc_yaml *type = type_of(file, err);
 	int rc = type ? check_together(file, err) : -SC_EVALUE;
 
 	if (rc == 0)
@@ -261,7 +189,7 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 }
 
 const struct sc_foreign_format sc_format_hf = {
-	.name = "config.json of Hugging Face", .keys = &KEYS, .finish = finish};
+	.name = "config.json of Hugging Face", .table = "huggingface", .finish = finish};
 
 int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err)
 {

@@ -8,158 +8,6 @@
 #include "base/num.h"
 #include "core/foreign/shell_args.h"
 
-static const struct sc_foreign_word FP8_RECIPES[] = {
-	{"delayed", "delayed"},
-	{"tensorwise", "current"},
-	{"blockwise", "blockwise"},
-	{"mxfp8", NULL},
-	{0},
-};
-static const struct sc_foreign_word BACKENDS[] = {
-	{"flash", "flash"},     {"fused", "flash"},   {"auto", "flash"},
-	{"unfused", "unfused"}, {"local", "unfused"}, {0},
-};
-static const struct sc_foreign_word DISPATCHERS[] = {
-	{"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", NULL}, {0}};
-static const struct sc_foreign_word ORDERS[] = {{"true", "tp-cp-ep-pp-dp"},
-						{"True", "tp-cp-ep-pp-dp"},
-						{"false", NULL},
-						{"False", NULL},
-						{0}};
-static const struct sc_foreign_word OFFLOADS[] = {
-	{"true", "cpu"}, {"True", "cpu"}, {"false", NULL}, {"False", NULL}, {0}};
-static const struct sc_foreign_word OPTIMIZERS[] = {
-	{"adam", "adam"},
-	{"adamw", "adam"},
-	{"sgd", "sgd"},
-	{"fused_adam", "adam"},
-	{"megatron_fused_adam", "adam"},
-	{"mcore_distributed_optim", "adam"},
-	{"distributed_fused_adam", "adam"},
-	{0},
-};
-static const struct sc_foreign_word P2P[] = {{"p2p", NULL}, {"null", NULL}, {0}};
-static const struct sc_foreign_word FSDP[] = {
-	{"true", "fsdp"}, {"True", "fsdp"}, {"false", NULL}, {"False", NULL}, {0}};
-static const struct sc_foreign_word FULL[] = {{"full", NULL}, {0}};
-static const struct sc_foreign_word STRATEGIES[] = {
-	{"no_shard", "none"},
-	{"optim", "zero1"},
-	{"optim_grads", "zero2"},
-	{"optim_grads_params", "fsdp"},
-	{0},
-};
-
-static const struct sc_foreign_key MEGATRON_ROWS[] = {
-	SC_TAKE("num-layers", "model.layers"),
-	SC_TAKE("hidden-size", "model.hidden"),
-	SC_TAKE("ffn-hidden-size", "model.ffn_hidden"),
-	SC_TAKE("num-attention-heads", "model.heads"),
-	SC_TAKE("kv-channels", "model.head_dim"),
-	SC_TAKE("seq-length", "model.seq"),
-	SC_TAKE("encoder-seq-length", "model.seq"),
-	SC_TAKE("sequence-length", "model.seq"),
-	SC_TAKE("padded-vocab-size", "model.vocab"),
-	SC_TAKE("num-experts", "model.experts"),
-	SC_TAKE("num-moe-experts", "model.experts"),
-	SC_TAKE("moe-router-topk", "model.top_k"),
-	SC_TAKE("moe-ffn-hidden-size", "model.expert_ffn_hidden"),
-	SC_TAKE("moe-router-num-groups", "model.expert_groups"),
-	SC_TAKE("moe-router-group-topk", "model.top_groups"),
-	SC_TAKE("mtp-num-layers", "model.mtp_layers"),
-	SC_TAKE("tensor-model-parallel-size", "parallel.tp"),
-	SC_TAKE("pipeline-model-parallel-size", "parallel.pp"),
-	SC_TAKE("context-parallel-size", "parallel.cp"),
-	SC_TAKE("expert-model-parallel-size", "parallel.ep"),
-	SC_TAKE("expert-tensor-parallel-size", "parallel.etp"),
-	SC_TAKE("num-virtual-stages-per-pipeline-rank", "parallel.virtual_stages"),
-	SC_TAKE("virtual-pipeline-model-parallel-size", "parallel.virtual_stages"),
-	SC_TAKE_WORD("sequence-parallel", "parallel.sequence_parallel", sc_words_switch),
-	SC_TAKE_WORD("qk-layernorm", "model.qk_norm", sc_words_switch),
-	SC_TAKE_WORD("tp-comm-overlap", "parallel.tp_overlap", sc_words_switch),
-	SC_TAKE_WORD("ub-tp-comm-overlap", "parallel.tp_overlap", sc_words_switch),
-	SC_TAKE_WORD("account-for-embedding-in-pipeline-split", "parallel.count_embedding",
-		     sc_words_switch),
-	SC_TAKE_WORD("account-for-loss-in-pipeline-split", "parallel.count_loss", sc_words_switch),
-	SC_TAKE_WORD("use-tp-pp-dp-mapping", "parallel.order", ORDERS),
-	SC_TAKE_WORD("data-parallel-sharding-strategy", "parallel.sharding", STRATEGIES),
-	SC_TAKE("global-batch-size", "training.global_batch"),
-	SC_TAKE("micro-batch-size", "training.micro_batch"),
-	SC_TAKE_WORD("fp8-recipe", "training.fp8_recipe", FP8_RECIPES),
-	SC_TAKE_WORD("attention-backend", "training.attention", BACKENDS),
-	SC_TAKE_WORD("optimizer", "training.optimizer", OPTIMIZERS),
-	SC_TAKE_WORD("moe-token-dispatcher-type", "training.moe_dispatcher", DISPATCHERS),
-	SC_TAKE_WORD("overlap-moe-expert-parallel-comm", "training.moe_overlap", sc_words_switch),
-	SC_TAKE_WORD("enable-cuda-graph", "training.cuda_graphs", sc_words_switch),
-	SC_TAKE_WORD("optimizer-cpu-offload", "training.offload.optimizer", OFFLOADS),
-	SC_TAKE("optimizer-offload-fraction", "training.offload.optimizer_fraction"),
-	SC_ONLY("moe-expert-capacity-factor", sc_words_one),
-	SC_ONLY("num-distributed-optimizer-instances", sc_words_one),
-	SC_ONLY("cp-comm-type", P2P),
-	SC_ONLY("hierarchical-context-parallel-sizes", sc_words_off),
-	SC_ONLY("decoder-first-pipeline-num-layers", sc_words_off),
-	SC_ONLY("decoder-last-pipeline-num-layers", sc_words_off),
-	SC_ONLY("num-layers-in-first-pipeline-stage", sc_words_off),
-	SC_ONLY("num-layers-in-last-pipeline-stage", sc_words_off),
-	SC_TAKE("pipeline-model-parallel-layout", "parallel.layout"),
-	SC_ONLY("pipeline-model-parallel-split-rank", sc_words_off),
-	SC_ONLY("standalone-embedding-stage", sc_words_off),
-	SC_ONLY("encoder-num-layers", sc_words_off),
-	SC_ONLY("decoder-num-layers", sc_words_off),
-	SC_ONLY("hybrid-*", sc_words_off),
-	SC_ONLY("is-hybrid-model", sc_words_off),
-	SC_ONLY("mamba-*", sc_words_off),
-	SC_ONLY("cpu-offloading", sc_words_off),
-	SC_ONLY("peft*", sc_words_off),
-	{0},
-};
-static const struct sc_foreign_keys MEGATRON = {
-	.rows = MEGATRON_ROWS,
-	.read = "program nnodes num-nodes nodes nproc-per-node num-gpus ntasks-per-node "
-		"gpus-per-node devices swiglu quick-geglu gated-linear-unit activation "
-		"position-embedding-type group-query-attention num-query-groups vocab-size "
-		"make-vocab-size-divisible-by tokenizer-type "
-		"untie-embeddings-and-output-weights share-embeddings-and-output-weights "
-		"disable-bias-linear add-bias-linear bias multi-latent-attention q-lora-rank "
-		"kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim "
-		"moe-shared-expert-intermediate-size moe-layer-freq window-size "
-		"window-attn-skip-freq num-layers-per-virtual-pipeline-stage "
-		"use-distributed-optimizer use-torch-fsdp2 deepspeed bf16 fp16 fp8 fp8-format "
-		"fp8-hybrid fp8-e4m3 fp4-format precision mixed-precision recompute-granularity "
-		"recompute-activations checkpoint-activations recompute-method "
-		"recompute-num-layers recompute-modules activations-checkpoint-granularity "
-		"activations-checkpoint-method activations-checkpoint-num-layers use-flash-attn "
-		"cuda-graph-impl cuda-graph-scope moe-flex-dispatcher-backend moe-pad-expert-input-to-capacity _target_",
-	.launch = "nnodes num-nodes nodes nproc-per-node num-gpus ntasks-per-node gpus-per-node "
-		  "devices",
-	.software = "*fusion* overlap-* delay-* align-* defer-* grad-reduce-in-* "
-		    "accumulate-allreduce-grads-in-fp32 *main-grads-dtype *main-params-dtype "
-		    "exp-avg*-dtype fp8-* use-precision-aware* use-megatron-fsdp "
-		    "use-custom-fsdp use-nccl-ub nccl-* ddp-* transformer-impl "
-		    "use-te-rng-tracker te-rng-tracker moe-grouped-gemm "
-		    "moe-use-legacy-grouped-gemm moe-permute-* moe-shared-expert-overlap "
-		    "moe-router-padding-for-* moe-enable-deepep attention-softmax-in-fp32 "
-		    "cuda-graph-*",
-	.free = "no-* *-fusion log-* *logg* *-interval *-iters *-samples *-steps save* "
-		"load* *ckpt* *checkpoint* tensorboard* *wandb* *profile* timing-* eval* "
-		"exit-* data-* *-path *-file *-dir mock-data split num-workers "
-		"*dataloader* reset-* eod-mask-loss create-attention-mask* *tokenizer* "
-		"tiktoken-* *seed *lr* *-decay* clip-grad adam-* sgd-momentum *loss-scal* "
-		"hysteresis *init* *dropout* *epsilon *-eps *loss-coeff *aux-loss* "
-		"moe-router-load-balancing-type moe-router-pre-softmax "
-		"moe-router-score-function moe-router-enable-expert-bias "
-		"moe-router-bias-update-rate moe-router-topk-scaling-factor "
-		"moe-router-dtype moe-router-force-load-balancing moe-token-drop-policy "
-		"moe-per-layer-logging mtp-loss-scaling-factor normalization apply-* "
-		"layernorm-* *layernorm* add-qkv-bias squared-relu *rotary* *rope* "
-		"mscale* beta-fast beta-slow max-position-embeddings use-mcore* "
-		"use-legacy* use-cpu-init* distributed-* manual-gc* rampup-batch-size "
-		"attention-mask-type test-mode spec sft high-priority-stream-groups "
-		"node-rank master-* rdzv* max-restarts standalone tee hostfile "
-		"local-ranks-filter ntasks job-name partition account time gres mpi "
-		"export container* cpus-per-task deepspeed-config deepspeed_mpi",
-};
-
 static const struct sc_foreign_leaf *first_of(const struct sc_foreign *file,
 					      const char *const *names)
 {
@@ -669,49 +517,17 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 
 const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatron-LM",
 						     .mark = "--",
-						     .keys = &MEGATRON,
+						     .table = "megatron",
 						     .strict = true,
 						     .order = 1,
 						     .finish = finish};
 
-/* What YAML has beside the keys above. */
-static const struct sc_foreign_key NEMO_ROWS[] = {
-	SC_TAKE_WORD("model.optim.name", "training.optimizer", OPTIMIZERS),
-	SC_TAKE_WORD("model.fsdp", "parallel.sharding", FSDP),
-	SC_ONLY("model.fsdp_sharding_strategy", FULL),
-	SC_TAKE("dataset.sequence_length", "model.seq"),
-	SC_TAKE("dataset.seq_length", "model.seq"),
-	{0},
-};
-static const struct sc_foreign_keys NEMO = {
-	.rows = NEMO_ROWS,
-	.read = "model._target_",
-	.software = "transformer_engine megatron_amp_O2 gradient_as_bucket_view "
-		    "average_in_collective bucket_size *_dtype grad_div_ar_fusion "
-		    "masked_softmax_fusion gradient_accumulation_fusion "
-		    "nccl_communicator_config_path deallocate_pipeline_outputs batch_p2p_* "
-		    "fp32_residual_connection optim.overlap* optim.bucket* optim.contiguous*",
-	.free = "trainer.strategy* trainer.* exp_manager.* name run.* restore_from_path "
-		"checkpoint.* logger.* profiling.* rng.* dist.* rerun_state_machine.* "
-		"straggler.* nvrx_straggler.* ft.* inprocess_restart.* tokenizer.* "
-		"model.tokenizer.* model.nsys_profile.* scheduler.* model.optim.sched.* "
-		"model.data.* dataset.* *_target_ betas optim.betas optim.* *_func* "
-		"*_recompute mcore_gpt pipeline_dtype params_dtype autocast* "
-		"enable_autocast gc_interval headscale position_embedding_interpolation* "
-		"openai_gelu onnx_safe pre_process post_process persist_layer_norm "
-		"barrier_with_L1_time variable_seq_lengths parallel_output "
-		"fp16_lm_cross_entropy cross_entropy_* sync_batch_comm native_amp_* "
-		"normalize_attention_scores "
-		"num_micro_batches_with_partial_activation_checkpoints "
-		"activations_checkpoint_layers_per_pipeline hidden_act "
-		"resume_from_checkpoint use_cpu_initialization",
-};
 static const char *const SECTIONS[] = {
 	"model.",           "train.",   "ddp.",          "optimizer.", "trainer.",
 	"mixed_precision.", "dataset.", "comm_overlap.", "dist.",      NULL};
 const struct sc_foreign_format sc_format_nemo = {.name = "NeMo or Megatron-Bridge",
-						 .keys = &NEMO,
-						 .more = &MEGATRON,
+						 .table = "nemo",
+						 .more = "megatron",
 						 .sections = SECTIONS,
 						 .strict = false,
 						 .order = 1,

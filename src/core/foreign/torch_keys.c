@@ -3,94 +3,20 @@
 
 #include <string.h>
 
-static const struct sc_foreign_word SCHEDULES[] = {
-	{"1F1B", "1f1b"},          {"GPipe", "gpipe"},         {"Interleaved1F1B", "interleaved"},
-	{"ZBVZeroBubble", "zb-v"}, {"DualPipeV", "dualpipev"}, {0},
-};
-static const struct sc_foreign_word MODES[] = {
-	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {0}};
-static const struct sc_foreign_word RESHARD[] = {{"default", NULL}, {"always", NULL}, {0}};
-static const struct sc_foreign_word RING[] = {{"allgather", NULL}, {0}};
-static const struct sc_foreign_word OPTIMIZERS[] = {
-	{"AdamW", "adam"},
-	{"Adam", "adam"},
-	{"FusedAdam", "adam"},
-	{"adamw", "adam"},
-	{"DeepSpeedCPUAdam", "adam"},
-	{"SGD", "sgd"},
-	{"Adagrad", "adagrad"},
-	{0},
-};
-static const struct sc_foreign_word BF16[] = {{"bfloat16", NULL}, {0}};
-static const struct sc_foreign_word FLOAT32[] = {{"float32", NULL}, {0}};
-
-static const struct sc_foreign_key TORCHTITAN_ROWS[] = {
-	SC_TAKE("training.seq_len", "model.seq"),
-	SC_TAKE("parallelism.tensor_parallel_degree", "parallel.tp"),
-	SC_TAKE("parallelism.pipeline_parallel_degree", "parallel.pp"),
-	SC_TAKE("parallelism.context_parallel_degree", "parallel.cp"),
-	SC_TAKE("parallelism.expert_parallel_degree", "parallel.ep"),
-	SC_TAKE("parallelism.expert_tensor_parallel_degree", "parallel.etp"),
-	SC_TAKE_WORD("parallelism.pipeline_parallel_schedule", "parallel.schedule", SCHEDULES),
-	SC_TAKE_WORD("parallelism.enable_async_tensor_parallel", "parallel.tp_overlap",
-		     sc_words_switch),
-	SC_TAKE_WORD("activation_checkpoint.mode", "training.recompute", MODES),
-	SC_TAKE_WORD("optimizer.name", "training.optimizer", OPTIMIZERS),
-	SC_ONLY("parallelism.fsdp_reshard_after_forward", RESHARD),
-	SC_ONLY("parallelism.context_parallel_rotate_method", RING),
-	SC_ONLY("parallelism.pipeline_parallel_layers_per_stage", sc_words_off),
-	SC_ONLY("parallelism.pipeline_parallel_split_points", sc_words_off),
-	SC_ONLY("parallelism.module_fqns_per_model_part", sc_words_off),
-	SC_ONLY("parallelism.pipeline_parallel_schedule_csv", sc_words_off),
-	SC_ONLY("parallelism.enable_compiled_autograd", sc_words_off),
-	SC_ONLY("training.enable_cpu_offload", sc_words_off),
-	SC_ONLY("training.mixed_precision_param", BF16),
-	SC_ONLY("training.mixed_precision_reduce", FLOAT32),
-	SC_ONLY("training.dtype", FLOAT32),
-	{0},
-};
-static const struct sc_foreign_keys TORCHTITAN = {
-	.rows = TORCHTITAN_ROWS,
-	.read = "model.name model.flavor model.converters training.local_batch_size "
-		"training.batch_size training.global_batch_size "
-		"parallelism.data_parallel_replicate_degree "
-		"parallelism.data_parallel_shard_degree "
-		"parallelism.pipeline_parallel_microbatch_size "
-		"activation_checkpoint.selective_ac_option",
-	.software = "compile.* training.compile float8.* quantize.linear.float8.* "
-		    "parallelism.disable_loss_parallel optimizer.implementation "
-		    "optimizer.fused optimizer.early_step_in_backward",
-	.free = "activation_checkpoint.* model.* training.steps training.max_norm "
-		"training.seed training.gc_* training.warmup_steps *dataset* job.* "
-		"profiling.* metrics.* optimizer.* lr_scheduler.* checkpoint.* comm.* "
-		"validation.* memory_estimation.* fault_tolerance.* experimental.custom*",
-};
-
-/* Flavors whose shapes are in configs/models. */
-static const struct {
-	const char *name, *flavor, *file;
-} FLAVORS[] = {
-	{"llama3", "8B", "models/llama3-8b.yaml"},
-	{"llama3", "70B", "models/llama3-70b.yaml"},
-	{"llama3", "405B", "models/llama3.1-405b.yaml"},
-	{"llama4", "17bx16e", "models/llama4-scout.yaml"},
-	{"deepseek_v3", "16B", "models/deepseek-v2-lite.yaml"},
-	{"deepseek_v3", "671B", "models/deepseek-v3.yaml"},
-	{"qwen3", "30B-A3B", "models/qwen3-30b-a3b.yaml"},
-	{"gpt_oss", "20b", "models/gpt-oss-20b.yaml"},
-	{"gpt_oss", "120b", "models/gpt-oss-120b.yaml"},
-};
-
 static int take_flavor(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *flavor = sc_foreign_get(file, "model.flavor");
+	const struct sc_yaml *models;
 
 	if (!flavor || sc_foreign_line_of(file->lines, "model.layers"))
 		return 0;
-	for (size_t i = 0; i < sizeof(FLAVORS) / sizeof(FLAVORS[0]); i++)
-		if (sc_foreign_is(file, "model.name", FLAVORS[i].name) &&
-		    sc_foreign_is(file, "model.flavor", FLAVORS[i].flavor))
-			return sc_foreign_put(file, flavor, "model", FLAVORS[i].file, err);
+	models = sc_yaml_get(file->table->root, "flavors");
+	for (const struct sc_yaml *model = models ? models->child : NULL; model;
+	     model = model->next)
+		for (const struct sc_yaml *known = model->child; known; known = known->next)
+			if (sc_foreign_is(file, "model.name", model->key) &&
+			    sc_foreign_is(file, "model.flavor", known->key))
+				return sc_foreign_put(file, flavor, "model", known->text, err);
 	return sc_foreign_fail(
 		flavor, err,
 		"its shape is not known; give the model's config.json beside this file");
@@ -214,54 +140,10 @@ static int finish_torchtitan(struct sc_foreign *file, struct sc_err *err)
 }
 
 const struct sc_foreign_format sc_format_torchtitan = {.name = "torchtitan",
-						       .keys = &TORCHTITAN,
+						       .table = "torchtitan",
 						       .strict = true,
 						       .order = 2,
 						       .finish = finish_torchtitan};
-
-static const struct sc_foreign_word STAGES[] = {
-	{"0", "none"}, {"1", "zero1"}, {"2", "zero2"}, {"3", "zero3"}, {0}};
-static const struct sc_foreign_word TIERS[] = {
-	{"none", NULL}, {"cpu", "cpu"}, {"nvme", "nvme"}, {0}};
-
-static const struct sc_foreign_key DEEPSPEED_ROWS[] = {
-	SC_TAKE_WORD("zero_optimization.stage", "parallel.sharding", STAGES),
-	SC_TAKE_WORD("zero_optimization.offload_optimizer.device", "training.offload.optimizer",
-		     TIERS),
-	SC_TAKE("zero_optimization.offload_optimizer.ratio", "training.offload.optimizer_fraction"),
-	SC_TAKE_WORD("zero_optimization.offload_param.device", "training.offload.weights", TIERS),
-	SC_TAKE_WORD("optimizer.type", "training.optimizer", OPTIMIZERS),
-	SC_TAKE("tensor_parallel.autotp_size", "parallel.tp"),
-	SC_ONLY("zero_optimization.zero_hpz_partition_size", sc_words_one),
-	SC_ONLY("zero_optimization.zero_quantized_weights", sc_words_off),
-	SC_ONLY("zero_optimization.zero_quantized_gradients", sc_words_off),
-	SC_ONLY("zero_optimization.mics_shard_size", sc_words_off),
-	SC_ONLY("zero_optimization.cpu_offload", sc_words_off),
-	SC_ONLY("activation_checkpointing.cpu_checkpointing", sc_words_off),
-	SC_ONLY("activation_checkpointing.partition_activations", sc_words_off),
-	SC_ONLY("sparse_attention.*", sc_words_off),
-	SC_ONLY("progressive_layer_drop.enabled", sc_words_off),
-	SC_ONLY("curriculum_learning.enabled", sc_words_off),
-	SC_ONLY("data_efficiency.enabled", sc_words_off),
-	SC_ONLY("compression_training.*", sc_words_off),
-	SC_ONLY("amp.enabled", sc_words_off),
-	{0},
-};
-static const struct sc_foreign_keys DEEPSPEED = {
-	.rows = DEEPSPEED_ROWS,
-	.read = "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps "
-		"bf16.enabled bfloat16.enabled fp16.enabled",
-	.software = "zero_optimization.* activation_checkpointing.* data_types.* "
-		    "communication_data_type seq_parallel_communication_data_type "
-		    "prescale_gradients zero_force_ds_cpu_optimizer aio.* disable_allgather "
-		    "sparse_gradients",
-	.free = "fp16.* bf16.* bfloat16.* amp.* optimizer.* scheduler.* comms_logger.* "
-		"flops_profiler.* autotuning.* monitor_config.* tensorboard.* wandb.* "
-		"csv_monitor.* checkpoint.* elasticity.* progressive_layer_drop.* "
-		"curriculum_learning.* data_efficiency.* zero_allow_untested_optimizer "
-		"gradient_clipping gradient_predivide_factor steps_per_print "
-		"wall_clock_breakdown memory_breakdown dump_state dataloader_drop_last",
-};
 
 /* What train_batch_size leaves to a step of a replica. */
 static int take_whole_batch(struct sc_foreign *file, struct sc_err *err)
@@ -327,7 +209,7 @@ static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
 }
 
 const struct sc_foreign_format sc_format_deepspeed = {.name = "DeepSpeed",
-						      .keys = &DEEPSPEED,
+						      .table = "deepspeed",
 						      .strict = true,
 						      .open = "auto",
 						      .order = 2,

@@ -6,52 +6,6 @@
 #include "base/csv.h"
 #include "core/foreign/py_list.h"
 
-static const struct sc_foreign_word TYPES[] = {
-	{"DataType.FP32", "fp32"},
-	{"DataType.FP16", "fp16"},
-	{"DataType.BF16", "bf16"},
-	{"DataType.FP8", "fp8"},
-	{"FP32", "fp32"},
-	{"FP16", "fp16"},
-	{"BF16", "bf16"},
-	{"FP8", "fp8"},
-	{"fp32", "fp32"},
-	{"fp16", "fp16"},
-	{"bf16", "bf16"},
-	{"fp8", "fp8"},
-	{"", NULL},
-	{0},
-};
-static const struct sc_foreign_word FLAGS[] = {{"true", "true"},   {"True", "true"},
-					       {"false", "false"}, {"False", "false"},
-					       {"", NULL},         {0}};
-static const struct sc_foreign_word CLASSES[] = {
-	{"EmbeddingBagConfig", NULL},
-	{"EmbeddingConfig", "true"},
-	{"torchrec.EmbeddingBagConfig", NULL},
-	{"torchrec.EmbeddingConfig", "true"},
-	{0},
-};
-static const struct sc_foreign_key KEYS_ROWS[] = {
-	SC_TAKE("name", "name"),
-	SC_TAKE("num_embeddings", "rows"),
-	SC_TAKE("embedding_dim", "dim"),
-	SC_TAKE("pooling_factor", "pooling"),
-	SC_TAKE("num_features", "features"),
-	SC_TAKE("count", "count"),
-	SC_TAKE_WORD("data_type", "storage", TYPES),
-	SC_TAKE_WORD("is_weighted", "weighted", FLAGS),
-	SC_TAKE_WORD(SC_PY_CLASS, "sequence", CLASSES),
-	SC_ONLY("use_virtual_table", sc_words_off),
-	SC_ONLY("embedding_dim_list", sc_words_off),
-	{0},
-};
-static const struct sc_foreign_keys KEYS = {
-	.rows = KEYS_ROWS,
-	.read = "feature_names",
-	.free = "pooling weight_init_* init_fn need_pos input_dim total_num_buckets",
-};
-
 /* In a cell of CSV names are apart by spaces, ';' or '|'. */
 static int take_features(struct sc_foreign *file, struct sc_err *err)
 {
@@ -79,13 +33,13 @@ static int take_features(struct sc_foreign *file, struct sc_err *err)
 }
 
 static const struct sc_foreign_format FORMAT = {
-	.name = "tables of TorchRec", .keys = &KEYS, .strict = true, .finish = take_features};
+	.name = "tables of TorchRec", .table = "torchrec", .strict = true, .finish = take_features};
 
 /* One table, as a mapping of ours. */
 static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
 		      struct sc_yaml **out, struct sc_err *err)
 {
-	struct sc_foreign_lines own = {.arena = lines->arena};
+	struct sc_foreign_lines own = {.arena = lines->arena, .tables = lines->tables};
 	struct sc_foreign table = {.format = &FORMAT, .lines = &own};
 	int rc;
 
@@ -94,6 +48,7 @@ static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
 				 "expected a table, as in EmbeddingBagConfig(name=\"t\", "
 				 "num_embeddings=1000, embedding_dim=64, feature_names=[\"f\"])");
 	rc = sc_foreign_take(&table, map, err);
+	lines->tables = own.tables;
 	if (rc == 0)
 		rc = sc_foreign_finish(&own, err);
 	if (rc)
