@@ -3,7 +3,6 @@
 #define SC_TESTS_DLRM_FIXTURE_H
 
 #include "predict/dlrm/dlrm.h"
-#include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
 #include "request_fixture.h"
 #include "runner.h"
@@ -12,25 +11,17 @@
 #define BATCH 4096.0
 enum { FIX_DIM = 64 };
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
-
 static struct sc_chosen_plan chosen; /* the last one that was */
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
+	requests_begin();
 }
 
 static void tear_down(void)
 {
 	sc_chosen_plan_release(&chosen);
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
+	requests_end();
 }
 
 /* A table of that many rows, whose rows are all as likely. */
@@ -51,9 +42,7 @@ static inline struct sc_table make_table(const char *name, int64_t rows, double 
 static inline struct sc_request *make_request(struct sc_table *tables, size_t n,
 					      const char *overrides)
 {
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
 	struct sc_config cfg;
-	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
 	set_all(&cfg,
@@ -61,12 +50,10 @@ static inline struct sc_request *make_request(struct sc_table *tables, size_t n,
 		"cluster.nic_gbit_s=200 model.family=dlrm model.dense_features=13 "
 		"model.bottom_mlp=128,64 model.top_mlp=256,128,1 model.interaction=cat "
 		"training.global_batch=4096 training.precision=fp32 training.optimizer=sgd "
-		"training.software=torchrec sharding.planner=memory_balanced",
-		&arena);
-	set_all(&cfg, overrides, &arena);
+		"training.software=torchrec sharding.planner=memory_balanced");
+	set_all(&cfg, overrides);
 	cfg.model.tables = (struct sc_structs){.at = tables, .n = n};
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
-	return req;
+	return resolve_config(&cfg);
 }
 
 /* An empty plan for the request's ranks. */

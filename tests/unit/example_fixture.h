@@ -4,16 +4,12 @@
 
 #include <dirent.h>
 
-#include "base/arena.h"
 #include "core/profile/paths.h"
-#include "predict/predict.h"
+#include "request_fixture.h"
 #include "runner.h"
 
 enum { MAX_EXAMPLES = 64, EXAMPLE_PATH = 512 };
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
 static struct sc_predict_opts opts;
 static char example[MAX_EXAMPLES][EXAMPLE_PATH];
 
@@ -52,17 +48,13 @@ static inline int find_examples(void)
 static inline void set_up(void)
 {
 	find_examples();
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
+	requests_begin();
 	sc_predict_opts_init(&opts);
 }
 
 static inline void tear_down(void)
 {
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
+	requests_end();
 }
 
 static inline const char *example_name(int i)

@@ -2,8 +2,6 @@
 #ifndef SC_TESTS_RANDOM_CONFIG_H
 #define SC_TESTS_RANDOM_CONFIG_H
 
-#include <stdio.h>
-
 #include "base/rng.h"
 #include "request_fixture.h"
 
@@ -72,13 +70,13 @@ static inline void random_config(uint64_t seed, char out[RANDOM_TEXT])
 		snprintf(out + strlen(out), RANDOM_TEXT - strlen(out), " parallel.ep=%d", ep);
 }
 
-static inline void load_random(uint64_t seed, struct sc_config *config, struct sc_arena *arena)
+static inline void load_random(uint64_t seed, struct sc_config *config)
 {
 	char text[RANDOM_TEXT];
 
 	random_config(seed, text);
 	sc_config_init(config);
-	set_all(config, text, arena);
+	set_all(config, text);
 }
 
 #endif

@@ -1,61 +1,31 @@
 /* The error band: what it is made of by hand, wider where nothing was measured, and said so. */
 #include "base/stats.h"
 #include "models/op_model.h"
-#include "predict/predict.h"
+#include "request_fixture.h"
 #include "runner.h"
 
 #define TOLERANCE 1e-9
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
 static struct sc_request request;
-
-static void give(struct sc_config *cfg, const char *key, const char *value)
-{
-	struct sc_err err = {0};
-
-	ck_assert_msg(sc_config_set(cfg, &(struct sc_setting){key, value, "test"}, &arena, &err) ==
-			      0,
-		      "%s", err.text);
-}
 
 static void resolve(const char *gpu, const char *precision, const char *pp)
 {
-	static const char *const keys[][2] = {
-		{"gpus", "8"},
-		{"cluster.gpus_per_node", "8"},
-		{"cluster.nics_per_node", "8"},
-		{"model.family", "gpt"},
-		{"cluster.nic_gbit_s", "200"},
-		{"model.layers", "16"},
-		{"model.heads", "16"},
-		{"model.hidden", "2048"},
-		{"model.seq", "1024"},
-		{"model.vocab", "51200"},
-		{"training.global_batch", "64"},
-	};
-	struct sc_config cfg;
-	struct sc_err err = {0};
-
-	sc_config_init(&cfg);
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		give(&cfg, keys[i][0], keys[i][1]);
-	give(&cfg, "cluster.gpu", gpu);
-	give(&cfg, "training.precision", precision);
-	give(&cfg, "parallel.pp", pp);
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
-		      err.text);
+	request = *request_of("gpus=8 cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+			      "cluster.nic_gbit_s=200 model.family=gpt model.layers=16 "
+			      "model.heads=16 model.hidden=2048 model.seq=1024 model.vocab=51200 "
+			      "training.global_batch=64",
+			      sc_arena_printf(&arena,
+					      "cluster.gpu=%s training.precision=%s parallel.pp=%s",
+					      gpu, precision, pp));
 }
 
 static void predict(enum sc_detail detail, struct sc_prediction *out)
 {
 	struct sc_predict_opts opts;
-	struct sc_err err = {0};
 
 	sc_predict_opts_init(&opts);
 	opts.detail = detail;
-	ck_assert_msg(sc_predict(predictor, &request, &opts, out, &err) == 0, "%s", err.text);
+	*out = *predict_request(&request, &opts);
 }
 
 /* One sigma of the iteration, relative; the band is as far up as down, in the logarithm. */

@@ -12,7 +12,6 @@
 enum { N_PAIRS = 1000 };
 #define CLOSE 1e-6
 
-static struct sc_arena arena;
 static struct sc_c3_study *study;
 static struct sc_request machine[2];
 static struct sc_fabric fabric[2];
@@ -21,7 +20,7 @@ static void set_up(void)
 {
 	static const char *const ids[] = {"h100-sxm-80gb", "mi300x"};
 
-	sc_arena_init(&arena, 1 << 16);
+	requests_begin();
 	study = sc_c3_study_create();
 	for (int i = 0; i < 2; i++) {
 		struct sc_cluster *cluster = &machine[i].config.cluster;
@@ -40,7 +39,7 @@ static void set_up(void)
 static void tear_down(void)
 {
 	sc_c3_study_destroy(study);
-	sc_arena_release(&arena);
+	requests_end();
 }
 
 static struct sc_c3_pair random_pair(struct sc_rng *rng)
@@ -556,17 +555,11 @@ TEST(layers_of_kernels)
 	}
 }
 
-/* The pairs refer to the devices of `catalog`. */
-static size_t config_pairs(struct sc_catalog *catalog, const char *sets, struct sc_c3_pairs *out)
+static size_t config_pairs(const char *sets, struct sc_c3_pairs *out)
 {
-	struct sc_request *request = sc_arena_calloc(&arena, 1, sizeof(*request));
-	struct sc_config config;
+	struct sc_request *request = request_of("", sets);
 	struct sc_err err = {0};
 
-	sc_config_init(&config);
-	set_all(&config, sets, &arena);
-	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, request, &err) == 0, "%s",
-		      err.text);
 	*out = (struct sc_c3_pairs){.list = {0}};
 	ck_assert_msg(sc_c3_config_pairs(request, &arena, out, &err) == 0, "%s", err.text);
 	for (size_t i = 0; i < out->list.n; i++) {
@@ -595,20 +588,17 @@ static size_t config_pairs(struct sc_catalog *catalog, const char *sets, struct 
 /* One rank has no collective; each axis brings its own; across nodes copy engines do not apply. */
 TEST(pairs_of_a_config)
 {
-	struct sc_catalog *catalog = sc_catalog_create();
 	struct sc_c3_pairs none, tp, dp;
 	size_t n_far = 0;
 
-	ck_assert_uint_eq(config_pairs(catalog, SMALL "gpus=1 training.global_batch=1", &none), 0);
-	ck_assert_uint_gt(config_pairs(catalog,
-				       SMALL "parallel.tp=8 parallel.pp=2 training.global_batch=2",
-				       &tp),
-			  4);
+	ck_assert_uint_eq(config_pairs(SMALL "gpus=1 training.global_batch=1", &none), 0);
+	ck_assert_uint_gt(
+		config_pairs(SMALL "parallel.tp=8 parallel.pp=2 training.global_batch=2", &tp), 4);
 	for (size_t i = 0; i < tp.list.n; i++) {
 		ck_assert_int_eq(tp.list.at[i].pair.transfer.n_ranks, 8);
 		ck_assert_int_eq(tp.list.at[i].pair.transfer.n_nodes, 1);
 	}
-	ck_assert_uint_eq(config_pairs(catalog, SMALL "parallel.sharding=fsdp", &dp), 3);
+	ck_assert_uint_eq(config_pairs(SMALL "parallel.sharding=fsdp", &dp), 3);
 	for (size_t i = 0; i < dp.list.n; i++) {
 		const struct sc_c3_choice copies = {.policy = SC_C3_COPY_ENGINE};
 		struct sc_c3_result r;
@@ -623,7 +613,6 @@ TEST(pairs_of_a_config)
 	SC_VEC_RELEASE(&none.list);
 	SC_VEC_RELEASE(&tp.list);
 	SC_VEC_RELEASE(&dp.list);
-	sc_catalog_destroy(catalog);
 }
 
 /* ConCCL (arXiv:2412.14335) on 8 MI300X: mean shares of the ideal speedup over pairs of its three classes, within 5

@@ -1,9 +1,5 @@
 /* Whole iterations whose computation and communication share GPUs: coarse against full detail, and the limits of
  * every policy by family. */
-
-/* before the other fixture, whose arena its parameters would hide */
-#include "request_fixture.h"
-
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
@@ -13,13 +9,7 @@ enum { N_ITERATIONS = 1000 };
 
 static double predict_ms(const struct sc_request *req, const struct sc_predict_opts *how)
 {
-	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
-	struct sc_err err = {0};
-	double ms;
-
-	ck_assert_msg(sc_predict(predictor, req, how, out, &err) == 0, "%s", err.text);
-	ms = out->iteration_ms;
-	return ms;
+	return predict_request(req, how)->iteration_ms;
 }
 
 static void resolve(const struct sc_config *config, struct sc_request *req)
@@ -48,7 +38,7 @@ LOOP_TEST(coarse_equals_full_detail, find_examples())
 		struct sc_config with = config;
 		double coarse, all;
 
-		set_all(&with, policies[i], &arena);
+		set_all(&with, policies[i]);
 		resolve(&with, &req);
 		if (req.config.model.family == SC_DLRM || req.config.gpus > 512)
 			return;
@@ -87,8 +77,7 @@ static void random_config(struct sc_rng *rng, struct sc_config *config)
 			"training.attention=flash training.software=%s",
 			1 + draw(rng, 4), 1024 << draw(rng, 3), gpus[draw(rng, 5)], tp * cp * dp,
 			tp, cp, dp, sharding[draw(rng, 3)], dp * (1 + draw(rng, 2)),
-			software[draw(rng, 4)]),
-		&arena);
+			software[draw(rng, 4)]));
 }
 
 static double with_policy(const struct sc_config *config, const char *policy,
@@ -97,7 +86,7 @@ static double with_policy(const struct sc_config *config, const char *policy,
 	struct sc_config with = *config;
 	struct sc_request req;
 
-	set_all(&with, policy, &arena);
+	set_all(&with, policy);
 	resolve(&with, &req);
 	return predict_ms(&req, how);
 }
@@ -199,8 +188,7 @@ TEST(words_of_policies)
 					"model.heads=32 model.seq=4096 model.vocab=32000 "
 					"cluster.gpu=mi300x gpus=8 training.global_batch=8 "
 					"c3.policy.dp=%s",
-					said[i].policy),
-			&arena);
+					said[i].policy));
 		resolve(&config, &req);
 		ck_assert_int_eq(warned_of(&req, "c3.policy.dp"), said[i].words != NULL);
 		ck_assert(!said[i].words || warned_of(&req, said[i].words));
@@ -223,8 +211,7 @@ TEST(policies_by_family)
 		"model.family=llama model.layers=4 model.hidden=4096 model.heads=32 "
 		"model.seq=4096 model.vocab=32000 cluster.gpu=h100-sxm-80gb gpus=16 parallel.tp=8 training.global_batch=16 "
 		"training.software=megatron-core c3.policy=chunked:4 c3.policy.dp=plain "
-		"c3.policy.ep=reserve:20",
-		&arena);
+		"c3.policy.ep=reserve:20");
 	resolve(&config, &req);
 	ck_assert_int_eq(req.c3[SC_C3_TP].policy, SC_C3_CHUNKED);
 	ck_assert_double_eq(req.c3[SC_C3_TP].n, 4);
@@ -233,7 +220,7 @@ TEST(policies_by_family)
 	ck_assert_int_eq(req.c3[SC_C3_EP].policy, SC_C3_RESERVE);
 	ck_assert_double_eq(req.c3[SC_C3_EP].n, 20);
 	ck_assert_int_eq(req.c3[SC_C3_CP].policy, SC_C3_COMM_FIRST);
-	set_all(&config, "c3.policy=serial", &arena);
+	set_all(&config, "c3.policy=serial");
 	resolve(&config, &req);
 	ck_assert_int_eq(req.c3[SC_C3_CP].policy, SC_C3_SERIAL);
 	ck_assert(!req.config.parallel.tp_overlap);
@@ -260,8 +247,7 @@ TEST(habits_of_tensor_parallelism)
 					"training.global_batch=4 training.micro_batch=4 "
 					"training.precision=fp8 training.fp8_recipe=%s "
 					"training.software=torchtitan",
-					recipes[i]),
-			&arena);
+					recipes[i]));
 		resolve(&config, &req);
 		ck_assert(req.software.tp_gather_fp8 && req.software.tp_dgrad_whole);
 		in_fp8 = predict_ms(&req, &opts);
@@ -272,7 +258,7 @@ TEST(habits_of_tensor_parallelism)
 		else
 			ck_assert_double_eq_tol(in_bf16, in_fp8, CLOSE * in_fp8);
 	}
-	set_all(&config, "parallel.tp_overlap=true", &arena);
+	set_all(&config, "parallel.tp_overlap=true");
 	resolve(&config, &req);
 	req.software.tp_dgrad_whole = false;
 	ck_assert_double_gt(with_policy(&config, "parallel.tp_overlap=true", &opts),

@@ -274,21 +274,6 @@ static const struct {
 	 "\"max_position_embeddings\": 512, \"type_vocab_size\": 2, \"vocab_size\": 30522}"},
 };
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-}
-
-static void tear_down(void)
-{
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-}
-
 static const char *write_json(const char *text)
 {
 	char path[] = "/tmp/stepcast-hf-XXXXXX";
@@ -315,27 +300,22 @@ static double count_params(const struct sc_request *req)
 	       (m->tied_embeddings ? 0 : head.dense);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(requests_begin, requests_end)
 
 LOOP_TEST(parameters_are_as_published, N_OF(MODELS))
 {
 	const char *path = write_json(MODELS[_i].json);
 	struct sc_config cfg;
-	struct sc_request req;
-	struct sc_err err = {.code = SC_OK};
 	double ratio;
 
 	sc_config_init(&cfg);
 	set_all(&cfg,
-		"cluster.gpu=h100-sxm-80gb training.software=hf-pytorch gpus=1 training.global_batch=8",
-		&arena);
-	set_all(&cfg, sc_arena_printf(&arena, "model=%s", path), &arena);
+		"cluster.gpu=h100-sxm-80gb training.software=hf-pytorch gpus=1 training.global_batch=8");
+	set_all(&cfg, sc_arena_printf(&arena, "model=%s", path));
 	unlink(path);
 	if (cfg.model.seq < 0)
-		set_all(&cfg, "model.seq=2048", &arena);
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, NULL, &req, &err) == 0, "%s: %s",
-		      MODELS[_i].name, err.text);
-	ratio = count_params(&req) / MODELS[_i].params;
+		set_all(&cfg, "model.seq=2048");
+	ratio = count_params(resolve_config(&cfg)) / MODELS[_i].params;
 	/* The transform layer before BERT's output, 0.5 %, is in no count of ours. */
 	ck_assert_msg(fabs(ratio - 1) < (cfg.model.family == SC_BERT ? 6e-3 : 1e-3),
 		      "%s: %.5f of the published parameters", MODELS[_i].name, ratio);

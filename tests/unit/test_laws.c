@@ -30,7 +30,7 @@ static bool resolve_random(int seed)
 	struct sc_config config;
 	struct sc_err err = {0};
 
-	load_random((uint64_t)seed, &config, &arena);
+	load_random((uint64_t)seed, &config);
 	return sc_config_resolve(&config, catalog, NULL, &request, &err) == 0 && predict();
 }
 
@@ -159,7 +159,7 @@ LOOP_TEST(merged_reductions_fit_their_nics, 3)
 
 	snprintf(text, sizeof(text), TEXT, 1 << _i);
 	sc_config_init(&config);
-	set_all(&config, text, &arena);
+	set_all(&config, text);
 	ck_assert_msg(sc_config_resolve(&config, catalog, NULL, &request, &err) == 0, "%s",
 		      err.text);
 	ck_assert(predict());

@@ -8,9 +8,6 @@
 #include "runner.h"
 
 enum { N_RANDOM = 1000, MAX_ROWS = 8 };
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
 static struct sc_config config;
 static struct sc_layer_row rows[MAX_ROWS];
 static bool layer_updates; /* in place of the software's */
@@ -25,9 +22,7 @@ static bool layer_updates; /* in place of the software's */
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1 << 14);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
+	requests_begin();
 	sc_config_init(&config);
 	layer_updates = false;
 	config.model.family = SC_LAYERS;
@@ -40,35 +35,20 @@ static void set_up(void)
 	config.model.rows = (struct sc_structs){.at = rows, .n = 3};
 }
 
-static void tear_down(void)
-{
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-}
-
 static const struct sc_request *resolve(const char *overrides)
 {
-	static struct sc_request request;
-	struct sc_err err = {0};
 	struct sc_config cfg = config;
+	struct sc_request *req;
 
-	set_all(&cfg, overrides, &arena);
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, NULL, &request, &err) == 0, "%s", err.text);
-	request.software.layer_updates = layer_updates;
-	return &request;
+	set_all(&cfg, overrides);
+	req = resolve_config(&cfg);
+	req->software.layer_updates = layer_updates;
+	return req;
 }
 
 static const struct sc_prediction *predict(const char *overrides)
 {
-	static struct sc_prediction prediction;
-	struct sc_predict_opts opts;
-	struct sc_err err = {0};
-
-	sc_predict_opts_init(&opts);
-	ck_assert_msg(sc_predict(predictor, resolve(overrides), &opts, &prediction, &err) == 0,
-		      "%s", err.text);
-	return &prediction;
+	return predict_request(resolve(overrides), NULL);
 }
 
 /* Cube roots of summed cubes: how an op model puts two limits together. */
@@ -103,7 +83,7 @@ static double read_us(double params)
 	return 4 * params * 2 * 1.5 / (450 * 1e3);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, requests_end)
 
 TEST(turns_are_a_sum)
 {

@@ -2,28 +2,9 @@
  * domains wider than a host, and clusters whose network is not given. */
 #include "base/units.h"
 #include "models/collective.h"
-#include "predict/predict.h"
 #include "request_fixture.h"
 #include "runner.h"
 #include "study/shard/shard_choose.h"
-
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
-}
-
-static void tear_down(void)
-{
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-}
 
 enum { MAX_NODES = 4 };
 struct nodes {
@@ -39,25 +20,21 @@ static const struct nodes FAST_SLOW = {{{H, 2}, {A, 2}}, 2}, SLOW_FAST = {{{A, 2
 /* "key=value key=value ..." over a small Llama; `nodes` may be NULL. */
 static struct sc_request *make_request(const struct nodes *nodes, const char *overrides)
 {
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
 	struct nodes *own = sc_arena_calloc(&arena, 1, sizeof(*own));
 	struct sc_config cfg;
-	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
 	set_all(&cfg,
 		"gpus=32 model.family=llama model.hidden=4096 model.heads=32 model.layers=8 "
 		"model.seq=2048 model.vocab=32000 training.precision=bf16 training.recompute=none "
 		"training.attention=flash training.software=megatron-core "
-		"training.global_batch=64 training.micro_batch=1",
-		&arena);
-	set_all(&cfg, overrides, &arena);
+		"training.global_batch=64 training.micro_batch=1");
+	set_all(&cfg, overrides);
 	if (nodes) {
 		*own = *nodes;
 		cfg.cluster.nodes = (struct sc_structs){own->at, own->n};
 	}
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
-	return req;
+	return resolve_config(&cfg);
 }
 
 #define NODE "cluster.gpus_per_node=8 cluster.nics_per_node=8 cluster.nic_gbit_s=200 "
@@ -79,7 +56,7 @@ static double ms_of(const struct nodes *nodes, const char *overrides)
 	return run(make_request(nodes, overrides), NULL)->iteration_ms;
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(requests_begin, requests_end)
 
 TEST(nodes_of_one_kind_are_a_plain_cluster)
 {

@@ -184,10 +184,9 @@ static double allowed_frac(int resource, const char *name)
 static double predict(const struct sc_config *config, int resource, double factor)
 {
 	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_request *req = resolve_config(config);
 	struct sc_err err = {0};
 
-	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
 	sc_predict_opts_init(&opts);
 	RESOURCES[resource].raise(req, factor);
 	ck_assert_msg(sc_predict_chosen(predictor, req, &opts, out, &err) == 0, "%s", err.text);
@@ -237,7 +236,7 @@ LOOP_TEST(more_is_seldom_slower_at_random, N_RANDOM / N_AT_ONCE)
 		struct sc_config config;
 		struct sc_err err = {0};
 
-		load_random((uint64_t)(_i * N_AT_ONCE + i), &config, &arena);
+		load_random((uint64_t)(_i * N_AT_ONCE + i), &config);
 		if (sc_config_resolve(&config, catalog, NULL, req, &err))
 			continue;
 		for (int r = 0; r < N_RESOURCES; r++) {

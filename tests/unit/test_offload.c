@@ -18,15 +18,10 @@ static void set(struct sc_config *config, const char *path, const char *value)
 
 static struct sc_prediction *predict(const struct sc_config *config, enum sc_detail detail)
 {
-	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
 	struct sc_predict_opts how = opts;
-	struct sc_err err = {0};
 
 	how.detail = detail;
-	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
-	ck_assert_msg(sc_predict(predictor, req, &how, out, &err) == 0, "%s", err.text);
-	return out;
+	return predict_request(resolve_config(config), &how);
 }
 
 static void set_hosts(struct sc_config *config)

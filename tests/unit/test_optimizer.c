@@ -23,13 +23,7 @@ static void load_named(const char *name, struct sc_config *config)
 
 static struct sc_prediction *predict_config(struct sc_config *config)
 {
-	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
-	struct sc_err err = {0};
-
-	ck_assert_msg(sc_config_resolve(config, catalog, NULL, req, &err) == 0, "%s", err.text);
-	ck_assert_msg(sc_predict(predictor, req, &opts, out, &err) == 0, "%s", err.text);
-	return out;
+	return predict_request(resolve_config(config), &opts);
 }
 
 static struct sc_prediction *predict_with(const char *optimizer, const char *grad_worker_frac)

@@ -1,54 +1,23 @@
 /* Whole predictions: coarse against full detail, the steady-state jump against the whole run, folded
  * against unfolded, and what must not change a prediction. */
 #include "base/rng.h"
-#include "predict/predict.h"
 #include "request_fixture.h"
 #include "runner.h"
-
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
-}
-
-static void tear_down(void)
-{
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-}
 
 /* "key=value key=value ..." over a small GPT on A100s. */
 static struct sc_request *make_request(const char *overrides)
 {
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
-	struct sc_config cfg;
-	struct sc_err err = {0};
-
-	sc_config_init(&cfg);
-	set_all(&cfg,
+	return request_of(
 		"model.family=gpt cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
 		"cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.hidden=2048 model.heads=16 "
 		"model.seq=1024 model.vocab=51200 training.precision=fp16 training.recompute=full "
 		"training.attention=unfused training.software=megatron-lm",
-		&arena);
-	set_all(&cfg, overrides, &arena);
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
-	return req;
+		overrides);
 }
 
 static struct sc_prediction *run(const struct sc_request *req, const struct sc_predict_opts *opts)
 {
-	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
-	struct sc_err err = {0};
-
-	ck_assert_msg(sc_predict(predictor, req, opts, out, &err) == 0, "%s", err.text);
-	return out;
+	return predict_request(req, opts);
 }
 
 static struct sc_predict_opts defaults(void)
@@ -185,7 +154,7 @@ static void check_sums(const struct sc_prediction *p, const char *overrides)
 	ck_assert_msg(fabs(stretches_ms / p->iteration_ms - 1) < 1e-9, "stretches: %s", overrides);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(requests_begin, requests_end)
 
 LOOP_TEST(coarse_equals_full_detail, N_COARSE)
 {

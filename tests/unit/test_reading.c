@@ -1,6 +1,5 @@
 /* What a reading says: the account of a GPU on graphs computed by hand, the bubble that theory gives, and that
  * neighbours are told alike. */
-#include "predict/predict.h"
 #include "request_fixture.h"
 #include "runner.h"
 #include "sim_fixture.h"
@@ -165,48 +164,20 @@ TEST(periods_are_cut_and_repeated)
 
 /* ---- predictions ---- */
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
-static struct sc_request request;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
-}
-
-static void tear_down(void)
-{
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-}
-
 /* "key=value ..." over a pipeline of equal stages: next to no embedding, head or host. */
 static void predict(const char *overrides, struct sc_prediction *out)
 {
-	struct sc_predict_opts opts;
-	struct sc_config cfg;
-	struct sc_err err = {0};
-
-	sc_config_init(&cfg);
-	set_all(&cfg,
+	const char *keys =
 		"model.family=gpt cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
-		"cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.hidden=8192 model.heads=64 "
-		"model.seq=2048 model.vocab=512 model.layers=64 training.precision=bf16 "
-		"training.recompute=none training.attention=flash training.micro_batch=1 "
-		"training.software=megatron-core",
-		&arena);
-	set_all(&cfg, overrides, &arena);
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", &request, &err) == 0, "%s",
-		      err.text);
-	sc_predict_opts_init(&opts);
-	ck_assert_msg(sc_predict(predictor, &request, &opts, out, &err) == 0, "%s", err.text);
+		"cluster.nics_per_node=8 cluster.nic_gbit_s=200 model.hidden=8192 "
+		"model.heads=64 model.seq=2048 model.vocab=512 model.layers=64 "
+		"training.precision=bf16 training.recompute=none training.attention=flash "
+		"training.micro_batch=1 training.software=megatron-core";
+
+	*out = *predict_request(request_of(keys, overrides), NULL);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(requests_begin, requests_end)
 
 /* (p - 1) / (m + p - 1) of what lies between the step's start and its optimizer. */
 TEST(equal_stages_have_the_bubble_of_theory)

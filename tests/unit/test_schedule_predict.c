@@ -1,30 +1,18 @@
 /* Schedules in whole predictions: backward in two does the work of one, skipping the steady state changes nothing,
  * full detail agrees, shares of the vocabulary balance the stages. */
 #include "base/rng.h"
-#include "predict/predict.h"
 #include "predict/schedule/schedule_file.h"
+#include "request_fixture.h"
 #include "runner.h"
 #include "study/schedule/schedule_choose.h"
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
 static struct sc_prediction out;
 static struct sc_straggler slow; /* where slow.ranks.n is not 0 */
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
+	requests_begin();
 	slow.ranks.n = 0;
-}
-
-static void tear_down(void)
-{
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
 }
 
 /* A small model on four stages, with "key=value ..." besides. */
@@ -32,25 +20,15 @@ static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
 					   const char *overrides)
 {
 	static struct sc_request request;
-	char text[1024], *word, *save = NULL;
 	struct sc_config cfg;
 	struct sc_err err = {0};
 
 	sc_config_init(&cfg);
-	snprintf(
-		text, sizeof(text),
+	set_all(&cfg,
 		"cluster.gpu=a100-sxm-80gb gpus=4 parallel.pp=4 model.family=gpt model.layers=32 "
 		"model.hidden=4096 model.heads=32 model.seq=1024 model.vocab=32000 "
-		"training.micro_batch=2 training.precision=bf16 training.software=megatron-core %s",
-		overrides);
-	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		char *value = strchr(word, '=');
-
-		*value++ = '\0';
-		ck_assert_msg(sc_config_set(&cfg, &(struct sc_setting){word, value, "test"}, &arena,
-					    &err) == 0,
-			      "%s", err.text);
-	}
+		"training.micro_batch=2 training.precision=bf16 training.software=megatron-core");
+	set_all(&cfg, overrides);
 	if (slow.ranks.n > 0)
 		cfg.stragglers = (struct sc_structs){.at = &slow, .n = 1};
 	ck_assert_msg(
@@ -69,7 +47,7 @@ static const char *const NAMES[] = {"breadth-first", "zb-h1",  "zb-h2",    "zb-1
 				    "chimera",       "hanayo", "dualpipe", "dualpipev"};
 enum { N_NAMES = sizeof(NAMES) / sizeof(NAMES[0]) };
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, requests_end)
 
 /* A jump over the steady state, and every op apart: within 1 %. */
 LOOP_TEST(details_agree, N_NAMES)

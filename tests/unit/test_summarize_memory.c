@@ -3,49 +3,23 @@
 #include "base/units.h"
 #include "models/activations.h"
 #include "predict/transformer/summarize_priv.h"
+#include "request_fixture.h"
 #include "runner.h"
 
 #define TOLERANCE 1e-9
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
 static struct sc_request request; /* of the last prediction */
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
-}
-
-static void tear_down(void)
-{
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
-}
 
 /* "key=value ..." over a small model on A100s, into `request`; false: it cannot be. */
 static bool resolve(const char *overrides, struct sc_err *err)
 {
-	char text[1024], *word, *save = NULL;
 	struct sc_config cfg;
 
 	sc_config_init(&cfg);
-	snprintf(text, sizeof(text),
-		 "cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
-		 "cluster.nic_gbit_s=200 model.layers=16 model.hidden=2048 model.heads=16 "
-		 "model.seq=1024 model.vocab=51200 training.precision=bf16 training.software=%s",
-		 overrides);
-	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		char *value = strchr(word, '=');
-
-		*value++ = '\0';
-		ck_assert_msg(sc_config_set(&cfg, &(struct sc_setting){word, value, "test"}, &arena,
-					    err) == 0,
-			      "%s", err->text);
-	}
+	set_all(&cfg, "cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+		      "cluster.nic_gbit_s=200 model.layers=16 model.hidden=2048 model.heads=16 "
+		      "model.seq=1024 model.vocab=51200 training.precision=bf16");
+	set_all(&cfg, sc_arena_printf(&arena, "training.software=%s", overrides));
 	return sc_config_resolve(&cfg, catalog, "test", &request, err) == 0;
 }
 
@@ -76,7 +50,7 @@ static struct sc_memory predict(const char *overrides)
 	"megatron-lm model.family=gpt model.vocab=1024 gpus=4 parallel.pp=4 training.micro_batch=1 " \
 	"training.recompute=none "
 
-FIXTURE(set_up, tear_down)
+FIXTURE(requests_begin, requests_end)
 
 TEST(first_stage_holds_as_many_micro_batches_as_stages)
 {

@@ -17,7 +17,6 @@ static const char *const GRID[N_AXES] = {
 	"training.software=megatron-bridge,paddle,torchtitan",
 };
 
-static struct sc_arena arena;
 static struct sc_config base;
 static struct sc_csv cases;
 static struct sc_predict_opts opts;
@@ -33,8 +32,7 @@ static void set_up(void)
 		"model.kv_heads=4 model.seq=2048 model.vocab=32000 model.experts=16 model.top_k=4 "
 		"model.expert_ffn_hidden=512 cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 "
 		"cluster.nics_per_node=8 cluster.nic_gbit_s=400 parallel.ep=4 "
-		"training.global_batch=256 training.precision=bf16",
-		&arena);
+		"training.global_batch=256 training.precision=bf16");
 	ck_assert_int_eq(sc_grid_build(GRID, N_AXES, &arena, &cases, &err), 0);
 	sc_predict_opts_init(&opts);
 }

@@ -8,23 +8,19 @@
 
 #define TOLERANCE 1e-9 /* relative: the same products, summed in another order */
 
-static struct sc_arena arena;
-static struct sc_catalog *catalog;
 static struct sc_fabric fabric;
 static struct sc_block block;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
+	requests_begin();
 	memset(&block, 0, sizeof(block));
 }
 
 static void tear_down(void)
 {
 	sc_block_release(&block);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
+	requests_end();
 }
 
 /* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP count. */
@@ -33,22 +29,13 @@ static double host_speed = 1;
 
 static struct sc_request *make_request(const char *model, const char *overrides)
 {
-	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
-	struct sc_config cfg;
-	struct sc_err err = {0};
-
-	sc_config_init(&cfg);
-	set_all(&cfg,
-		"cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
-		"cluster.nic_gbit_s=400 parallel.dp=1 parallel.pp=1 parallel.tp=1 "
-		"training.precision=bf16 training.attention=unfused "
-		"training.software=megatron-core parallel.sequence_parallel=false "
-		"training.global_batch=2 training.micro_batch=2",
-		&arena);
-	set_all(&cfg, model, &arena);
-	set_all(&cfg, overrides, &arena);
-	ck_assert_msg(sc_config_resolve(&cfg, catalog, "test", req, &err) == 0, "%s", err.text);
-	return req;
+	return request_of("cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 "
+			  "cluster.nics_per_node=8 cluster.nic_gbit_s=400 parallel.dp=1 "
+			  "parallel.pp=1 parallel.tp=1 training.precision=bf16 "
+			  "training.attention=unfused training.software=megatron-core "
+			  "parallel.sequence_parallel=false training.global_batch=2 "
+			  "training.micro_batch=2",
+			  sc_arena_printf(&arena, "%s %s", model, overrides));
 }
 
 static const struct sc_block *steps_of(const struct sc_request *req, enum sc_block_id id)
