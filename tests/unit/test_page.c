@@ -1,7 +1,4 @@
 /* Pages: the document comes out of the page as it went in, and no text of it ends the script or becomes markup. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "report/page.h"
 #include "runner.h"
 
