@@ -52,7 +52,7 @@ TEST(test_bounds_are_near)
 		sc_shard_plan_release(&s.plan);
 		data_release(&in);
 	}
-	ck_assert_int_ge(n_near, 5);
+	ck_assert_int_ge(n_near, 4);
 }
 
 static const struct {

@@ -121,6 +121,7 @@ void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_proble
 
 struct sc_solve_opts {
 	double seconds;  /* deadline; 0 = the quick answer: no more than local search to its end */
+	bool quick;      /* the quick answer with a deadline */
 	uint64_t seed;   /* the same answer on every machine, when `seconds` is 0 */
 	double stop_gap; /* stop when (cost - bound) / bound is below; default 1e-6 */
 	/* Replanning: tables that may move from `current`, and bytes; NULL = a new plan. */
@@ -128,6 +129,7 @@ struct sc_solve_opts {
 	double max_moved_bytes; /* -1 = any */
 	int64_t max_moved_tables;
 	struct sc_search_watch *watch; /* may be NULL */
+	const char *without; /* a part of the search to leave out, of sc_solve_parts, or NULL */
 };
 struct sc_shard_solution {
 	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */
@@ -139,6 +141,8 @@ struct sc_shard_solution {
 	double seconds; /* that it took, for reports */
 };
 void sc_solve_opts_init(struct sc_solve_opts *opts);
+/* What a search is made of: tests leave out one after the other to see what each is worth. */
+extern const char *const sc_solve_parts[]; /* NULL ends */
 /* SC_ECONFLICT where no plan can hold: the text names the smallest reason (a table larger than any rank, the
  * total over the budget, tables pinned to one rank). */
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,

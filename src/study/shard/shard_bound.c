@@ -2,120 +2,155 @@
  * LP: every table takes the option of least total work, spread over all ranks.
  * Elimination: a cost z is impossible when, without the options whose shard does not fit beside what must
  * lie on every rank, the least work is over what the ranks can do by z; bisection finds the largest such z.
- * Weights: what fits in a bin also fits with sizes seen through a dual feasible function (Fekete and
- * Schepers 2001: floor((k + 1) x) / k), which counts large shards where work alone would let fractions of
- * them through; for k = 1 that is the pairing cut. A shard on every rank of a host weighs on each. */
-#include "study/shard/shard_bound_priv.h"
-
+ * Memory: that least work with a price on GPU memory, of which there is only so much in all, where the options
+ * of least work do not fit.
+ * Weights: what fits in a bin also fits with sizes seen through a dual feasible function (Fekete and Schepers
+ * 2001: floor((k + 1) x) / k), which counts large shards where work alone would let fractions of them through:
+ * priced in the same way, they raise the work, and what lies on every rank. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "study/shard/shard_solve_priv.h"
+
 enum { BISECTIONS = 40, PRICE_STEPS = 18, MOST_PIECES = 12, FIXPOINT_STEPS = 50 };
 static const double EPS = 1e-9;
 
+struct slice_cost {
+	double cost, work; /* of a slice; of the table cut so, falling as the cost rises */
+};
+/* A choice of a unit, or all its cuts into columns in one tier. */
+struct way {
+	double cost, least; /* of the dearest and the cheapest shard; of cuts 0 */
+	double work, hbm;   /* of all shards; of cuts the least */
+	uint32_t choice;    /* SC_UNPLACED: cuts */
+	uint32_t n;         /* shards */
+	uint32_t first_slice, n_slices;
+	bool everywhere; /* a load on every rank */
+};
+struct relaxation {
+	const struct sc_shard_model *model;
+	SC_VEC(struct way) ways;          /* of each unit by work */
+	SC_VEC(struct slice_cost) slices; /* of each way by cost */
+	SC_VEC(uint32_t) first_way;       /* of each unit, and the end */
+	double *forced;                   /* load each unit must put on every rank */
+	double hbm_total;
+};
+/* What a cost z asks: `room` of a rank, `total` of all; what all units force on every rank, and with the weights of
+ * large shards at least `always`. */
+struct question {
+	double room, total, forced, always;
+};
+
 static int by_cost(const void *a, const void *b)
 {
-	const struct sc_slice_cost *x = a, *y = b;
+	const struct slice_cost *x = a, *y = b;
 
 	return (x->cost > y->cost) - (x->cost < y->cost);
 }
 
-/* What slices of every width cost, and the work of the whole table at that rate. */
-static void add_widths(struct sc_relaxation *x, const struct sc_shard_model *m, uint32_t table,
-		       enum sc_tier tier)
+static void add_way(struct relaxation *x, struct way way)
 {
-	const struct sc_shard_problem *p = m->problem;
+	size_t k = x->ways.n;
+
+	SC_VEC_PUSH(&x->ways, way);
+	for (; k > x->first_way.at[x->first_way.n - 1] && x->ways.at[k - 1].work > way.work; k--) {
+		x->ways.at[k] = x->ways.at[k - 1];
+		x->ways.at[k - 1] = way;
+	}
+}
+
+/* What slices of every width cost, and the work of the whole table at that rate. */
+static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, double most)
+{
+	const struct sc_shard_problem *p = x->model->problem;
 	int64_t dim = p->tables[table].dim, rest = dim % SC_WIDTH_STEP;
 	int64_t least = p->min_cols > SC_WIDTH_STEP ? p->min_cols : SC_WIDTH_STEP;
+	struct way way = {
+		.choice = SC_UNPLACED, .hbm = HUGE_VAL, .first_slice = (uint32_t)x->slices.n};
+	struct slice_cost *at;
 
 	for (int64_t w = least - least % SC_WIDTH_STEP; w <= dim; w += SC_WIDTH_STEP) {
 		for (int64_t cols = w; cols <= w + rest && cols <= dim; cols += rest ? rest : 1) {
 			struct sc_option_shard s = {0};
+			double whole = (double)dim / (double)cols;
 
-			if (cols >= least && p->column_cost(p->column_ctx, table, tier, cols, &s))
-				SC_VEC_PUSH(&x->slices,
-					    ((struct sc_slice_cost){s.cost, s.cost * (double)dim /
-										    (double)cols}));
+			if (cols < least || !p->column_cost(p->column_ctx, table, tier, cols, &s) ||
+			    s.hbm_bytes > most)
+				continue;
+			SC_VEC_PUSH(&x->slices, ((struct slice_cost){s.cost, s.cost * whole}));
+			way.hbm = fmin(way.hbm, s.hbm_bytes * whole);
 		}
 	}
-}
-
-static void add_slices(struct sc_relaxation *x, const struct sc_shard_model *m, uint32_t unit)
-{
-	const struct sc_unit *u = &m->units.at[unit];
-	size_t first = x->slices.n;
-	bool seen[SC_N_TIERS] = {false};
-
-	for (uint32_t i = 0; i < u->n_choices; i++) {
-		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
-
-		if (c->spread == SC_SPREAD_FREE && !seen[c->tier] &&
-		    sc_shard_model_may_split(m, unit, c->tier))
-			add_widths(x, m, m->tables.at[u->first_table], c->tier);
-		seen[c->tier] = seen[c->tier] || c->spread == SC_SPREAD_FREE;
-	}
-	if (x->slices.n == first)
+	way.n_slices = (uint32_t)x->slices.n - way.first_slice;
+	if (!way.n_slices)
 		return;
-	qsort(&x->slices.at[first], x->slices.n - first, sizeof(*x->slices.at), by_cost);
-	for (size_t i = first + 1; i < x->slices.n; i++)
-		x->slices.at[i].work = fmin(x->slices.at[i].work, x->slices.at[i - 1].work);
+	at = &x->slices.at[way.first_slice];
+	qsort(at, way.n_slices, sizeof(*at), by_cost);
+	for (uint32_t i = 1; i < way.n_slices; i++)
+		at[i].work = fmin(at[i].work, at[i - 1].work);
+	way.work = at[way.n_slices - 1].work;
+	add_way(x, way);
 }
 
-static void add_ways(struct sc_relaxation *x, const struct sc_shard_model *m, uint32_t unit)
+/* The ways with shards of at most so many bytes. */
+static void add_unit(struct relaxation *x, uint32_t unit, double most)
 {
+	const struct sc_shard_model *m = x->model;
 	const struct sc_unit *u = &m->units.at[unit];
-	size_t first = x->ways.n;
+	bool is_cut[SC_N_TIERS] = {false};
 
-	for (uint32_t i = 0; i < u->n_choices; i++) {
-		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
-		struct sc_way way = {.cost = c->cost, .work = c->total};
+	for (uint32_t i = u->first_choice; i < u->first_choice + u->n_choices; i++) {
+		const struct sc_choice *c = &m->choices.at[i];
+		struct way way = {.cost = c->cost,
+				  .least = HUGE_VAL,
+				  .work = c->total,
+				  .choice = i,
+				  .n = c->n,
+				  .everywhere = c->spread == SC_SPREAD_UNIFORM};
 
-		way.ranks = c->spread == SC_SPREAD_HOST ? m->per_host : 1;
-		way.shards = way.ranks > 1 ? 1 : c->n;
-		way.everywhere = c->spread == SC_SPREAD_UNIFORM;
-		way.choice = u->first_choice + i;
-		way.least = HUGE_VAL;
 		for (uint32_t k = 0; k < sc_choice_n_listed(c); k++) {
 			way.hbm += c->shards[k].hbm_bytes * sc_choice_repeats(c, k);
 			way.least = fmin(way.least, c->shards[k].cost);
 		}
-		SC_VEC_PUSH(&x->ways, way);
-		for (size_t k = x->ways.n - 1; k > first && x->ways.at[k - 1].work > way.work;
-		     k--) {
-			x->ways.at[k] = x->ways.at[k - 1];
-			x->ways.at[k - 1] = way;
-		}
+		if (c->hbm <= most)
+			add_way(x, way);
+		if (c->spread != SC_SPREAD_FREE || is_cut[c->tier])
+			continue;
+		is_cut[c->tier] = true;
+		if (sc_shard_model_may_split(m, unit, c->tier))
+			add_cuts(x, m->tables.at[u->first_table], c->tier, most);
 	}
 }
 
-void sc_relaxation_init(struct sc_relaxation *x, const struct sc_shard_model *m)
+static void begin(struct relaxation *x, const struct sc_shard_model *m)
 {
-	*x = (struct sc_relaxation){.model = m};
+	double most = 0.0;
+
+	*x = (struct relaxation){.model = m};
+	for (uint32_t r = 0; r < m->world; r++) {
+		x->hbm_total += m->hbm_cap[r];
+		most = fmax(most, m->hbm_cap[r]);
+	}
 	for (uint32_t u = 0; u < m->units.n; u++) {
-		SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
-		SC_VEC_PUSH(&x->first_slice, (uint32_t)x->slices.n);
-		add_ways(x, m, u);
-		add_slices(x, m, u);
+		uint32_t first = (uint32_t)x->ways.n;
+
+		SC_VEC_PUSH(&x->first_way, first);
+		add_unit(x, u, most);
+		if (x->ways.n == first) /* no plan fits: a bound of those that do not */
+			add_unit(x, u, HUGE_VAL);
 	}
 	SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
-	SC_VEC_PUSH(&x->first_slice, (uint32_t)x->slices.n);
-	for (uint32_t r = 0; r < m->world; r++)
-		x->hbm_total += m->hbm_cap[r];
 	x->forced = sc_xrealloc(NULL, m->units.n + 1, sizeof(*x->forced));
-	memset(x->forced, 0, (m->units.n + 1) * sizeof(*x->forced));
-	x->weight = sc_xrealloc(NULL, x->ways.n + 1, sizeof(*x->weight));
-	memset(x->weight, 0, (x->ways.n + 1) * sizeof(*x->weight));
+	memset(x->forced, 0, sizeof(*x->forced) * m->units.n);
 }
 
-void sc_relaxation_release(struct sc_relaxation *x)
+static void end(struct relaxation *x)
 {
 	SC_VEC_RELEASE(&x->ways);
 	SC_VEC_RELEASE(&x->slices);
 	SC_VEC_RELEASE(&x->first_way);
-	SC_VEC_RELEASE(&x->first_slice);
 	free(x->forced);
-	free(x->weight);
 }
 
 /* Work that all ranks can do by z; *most: of the rank that can do most. */
@@ -135,131 +170,56 @@ static double room_by(const struct sc_shard_model *m, double z, double *most)
 	return sum;
 }
 
-double sc_relaxation_slices(const struct sc_relaxation *x, uint32_t unit, double limit)
+/* Least work of a unit that goes that way; HUGE_VAL: a shard does not fit beside what lies everywhere. */
+static double open_work(const struct relaxation *x, uint32_t unit, const struct way *way,
+			const struct question *q)
 {
-	uint32_t low = x->first_slice.at[unit], high = x->first_slice.at[unit + 1];
-	uint32_t first = low;
+	double room = q->room * (1.0 + EPS);
+	uint32_t low = 0, high = way->n_slices;
 
+	if (way->everywhere)
+		return way->least + q->forced - x->forced[unit] <= room ? way->work : HUGE_VAL;
+	if (way->choice != SC_UNPLACED)
+		return way->cost + q->always <= room ? way->work : HUGE_VAL;
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
 
-		if (x->slices.at[mid].cost <= limit)
+		if (x->slices.at[way->first_slice + mid].cost <= q->room - q->always)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low > first ? x->slices.at[low - 1].work : HUGE_VAL;
-}
-
-static double piece(double size, double room, int k)
-{
-	return floor((k + 1) * size / room * (1.0 + EPS)) / k;
-}
-
-/* What one z asks: `room` of a rank, `total` of all, `always` on every rank at least. */
-struct question {
-	double room, total, always, forced;
-	int k; /* weight function; 0: memory */
-};
-
-static double weight_of(const struct sc_way *way, const struct question *q)
-{
-	if (q->k == 0)
-		return way->hbm;
-	if (way->everywhere)
-		return 0.0;
-	return (double)way->ranks * way->shards * piece(way->least, q->room - q->always, q->k);
-}
-
-static void set_weights(const struct sc_relaxation *x, struct question *q, int k)
-{
-	q->k = k;
-	for (size_t i = 0; i < x->ways.n; i++)
-		x->weight[i] = weight_of(&x->ways.at[i], q);
-}
-
-static bool is_open(const struct sc_way *way, const struct question *q, double forced_own)
-{
-	double beside = fmax(q->always, q->forced - forced_own);
-
-	if (way->everywhere)
-		return way->least + (q->forced - forced_own) <= q->room * (1.0 + EPS);
-	return way->cost + beside <= q->room * (1.0 + EPS);
-}
-
-/* The open way of least work. */
-static uint32_t open_choice(const struct sc_relaxation *x, uint32_t unit, const struct question *q)
-{
-	for (uint32_t i = x->first_way.at[unit]; i < x->first_way.at[unit + 1]; i++) {
-		if (is_open(&x->ways.at[i], q, x->forced[unit]))
-			return x->ways.at[i].choice;
-	}
-	return SC_UNPLACED;
+	return low ? x->slices.at[way->first_slice + low - 1].work : HUGE_VAL;
 }
 
 /* Least work of a unit's open ways, and the load that all of them put on every rank. */
-static double open_least(const struct sc_relaxation *x, uint32_t unit, const struct question *q,
+static double open_least(const struct relaxation *x, uint32_t unit, const struct question *q,
 			 double *everywhere)
 {
 	double least = HUGE_VAL;
 
 	*everywhere = HUGE_VAL;
-	if (x->first_slice.at[unit + 1] > x->first_slice.at[unit]) {
-		least = sc_relaxation_slices(x, unit, q->room - fmax(q->always, q->forced));
-		if (isfinite(least))
-			*everywhere = 0.0;
-	}
 	for (uint32_t i = x->first_way.at[unit]; i < x->first_way.at[unit + 1]; i++) {
-		const struct sc_way *way = &x->ways.at[i];
+		const struct way *way = &x->ways.at[i];
+		double work;
 
 		if (*everywhere <= 0.0 && way->work >= least)
 			break;
-		if (is_open(way, q, x->forced[unit])) {
-			least = fmin(least, way->work);
+		work = open_work(x, unit, way, q);
+		least = fmin(least, work);
+		if (isfinite(work))
 			*everywhere = fmin(*everywhere, way->everywhere ? way->least : 0.0);
-		}
-	}
-	return least;
-}
-
-/* Least of (work, or load on every rank) + price * weight over a unit's open ways; the weight of that
- * way in *weight. */
-static double cheapest(const struct sc_relaxation *x, uint32_t unit, const struct question *q,
-		       double price, bool by_work, double *weight)
-{
-	double least = HUGE_VAL;
-
-	for (uint32_t i = x->first_way.at[unit]; i < x->first_way.at[unit + 1]; i++) {
-		const struct sc_way *way = &x->ways.at[i];
-		double w = x->weight[i];
-		double sum = by_work ? way->work : way->everywhere ? way->least : 0.0;
-
-		if (is_open(way, q, x->forced[unit]) && sum + price * w < least) {
-			least = sum + price * w;
-			*weight = w;
-		}
-	}
-	if (x->first_slice.at[unit + 1] > x->first_slice.at[unit]) {
-		double work = sc_relaxation_slices(x, unit, q->room - fmax(q->always, q->forced));
-
-		/* A slice weighs nothing here: narrow ones may not. */
-		if (isfinite(work) && (by_work ? work : 0.0) < least) {
-			least = by_work ? work : 0.0;
-			*weight = 0.0;
-		}
 	}
 	return least;
 }
 
 /* Removes what does not fit, to a fixpoint. False: no plan by z. */
-static bool eliminate(struct sc_relaxation *x, struct question *q)
+static bool eliminate(struct relaxation *x, struct question *q)
 {
-	uint32_t n = (uint32_t)x->model->units.n;
-
 	for (int step = 0; step < FIXPOINT_STEPS; step++) {
 		double work = 0.0, forced = 0.0;
 
-		for (uint32_t u = 0; u < n; u++) {
+		for (uint32_t u = 0; u < x->model->units.n; u++) {
 			double load;
 
 			work += open_least(x, u, q, &load);
@@ -278,76 +238,83 @@ static bool eliminate(struct sc_relaxation *x, struct question *q)
 	return true;
 }
 
-/* Largest over prices of sum min(.. + price * weight) - price * budget: a lower bound of the sum. More
- * than `enough` need not be known. */
-static double priced(const struct sc_relaxation *x, const struct question *q, double budget,
-		     bool by_work)
+/* What a way takes of a budget: bytes of memory (k 0), or its shards seen as pieces of a rank. Cuts may be of narrow
+ * slices, which weigh nothing. */
+static double weight_of(const struct way *way, const struct question *q, int k)
 {
-	double enough = by_work ? q->total * (1.0 + EPS) : q->room * (1.0 + EPS);
-	double low = 0.0, high = by_work ? 4.0 * q->room : 4.0 * q->room / budget, best = 0.0;
+	if (k == 0)
+		return way->hbm;
+	if (way->everywhere || way->choice == SC_UNPLACED)
+		return 0.0;
+	return way->n * floor((k + 1) * way->least / (q->room - q->always) * (1.0 + EPS)) / k;
+}
 
-	if (q->k == 0)
-		high = 4.0 * q->total / budget;
+/* Lower bound of the work of the open ways, or of what they put on every rank, within a budget of weights: the
+ * largest over prices of sum min(.. + price * weight) - price * budget. More than `enough` need not be known. */
+static double priced(const struct relaxation *x, const struct question *q, int k, bool by_work)
+{
+	double enough = (by_work ? q->total : q->room) * (1.0 + EPS), best = 0.0;
+	double budget = k ? (double)x->model->world : x->hbm_total;
+	double low = 0.0, high = 4.0 * (k == 0 ? q->total / fmax(budget, 1.0) : q->room);
+
+	if (k && !by_work)
+		high /= budget;
 	for (int step = 0; step < PRICE_STEPS && best <= enough; step++) {
 		double price = 0.5 * (low + high), sum = 0.0, used = 0.0;
 
 		for (uint32_t u = 0; u < x->model->units.n; u++) {
-			double weight = 0.0;
+			double least = HUGE_VAL, weight = 0.0;
 
-			sum += cheapest(x, u, q, price, by_work, &weight);
+			for (uint32_t i = x->first_way.at[u]; i < x->first_way.at[u + 1]; i++) {
+				const struct way *way = &x->ways.at[i];
+				double w = weight_of(way, q, k), work, own;
+
+				own = price * w + (by_work           ? way->work
+						   : way->everywhere ? way->least
+								     : 0.0);
+				if (own >= least)
+					continue;
+				work = open_work(x, u, way, q);
+				if (by_work || !isfinite(work))
+					own = work + price * w;
+				weight = own < least ? w : weight;
+				least = fmin(least, own);
+			}
+			sum += least;
 			used += weight;
 		}
 		best = fmax(best, sum - price * budget);
-		if (used > budget)
-			low = price;
-		else
-			high = price;
+		*(used > budget ? &low : &high) = price;
 	}
 	return best;
 }
 
-/* Weights of large shards: raises what lies on every rank. False: no plan by z. */
-static bool weigh(struct sc_relaxation *x, struct question *q)
+/* Raises what lies on every rank. False: no plan by z. */
+static bool weigh(const struct relaxation *x, struct question *q)
 {
-	double world = (double)x->model->world, always = q->always;
+	double always = q->always;
 
-	set_weights(x, q, 0);
-	if (x->model->tight && priced(x, q, x->hbm_total, true) > q->total * (1.0 + EPS))
+	if (x->model->tight && priced(x, q, 0, true) > q->total * (1.0 + EPS))
 		return false;
-	if (!x->model->alike)
-		return true;
-	for (int k = 1; k <= MOST_PIECES; k++) {
-		if (q->room - q->always <= 0.0)
+	for (int k = 1; k <= MOST_PIECES && x->model->alike; k++) {
+		if (q->room <= q->always)
 			return false;
-		set_weights(x, q, k);
-		always = fmax(always, priced(x, q, world, false));
+		always = fmax(always, priced(x, q, k, false));
 		if (always > q->room * (1.0 + EPS) ||
-		    priced(x, q, world, true) > q->total * (1.0 + EPS))
+		    priced(x, q, k, true) > q->total * (1.0 + EPS))
 			return false;
 	}
 	q->always = always;
-	return always <= q->room * (1.0 + EPS);
+	return true;
 }
 
-void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *choice)
-{
-	struct sc_relaxation x;
-	struct question q = {0};
-
-	sc_relaxation_init(&x, m);
-	q.total = room_by(m, z, &q.room);
-	eliminate(&x, &q);
-	for (uint32_t u = 0; u < m->units.n; u++)
-		choice[u] = open_choice(&x, u, &q);
-	sc_relaxation_release(&x);
-}
-
-bool sc_relaxation_allows(struct sc_relaxation *x, double z, bool weights)
+/* False: no plan costs z or less. */
+static bool allows(struct relaxation *x, double z, bool weights)
 {
 	struct question q = {0};
 	double before = -1.0;
 
-	memset(x->forced, 0, sizeof(double) * x->model->units.n);
+	memset(x->forced, 0, sizeof(*x->forced) * x->model->units.n);
 	q.total = room_by(x->model, z, &q.room);
 	for (int step = 0; step < FIXPOINT_STEPS && q.always > before * (1.0 + 1e-6); step++) {
 		if (!eliminate(x, &q))
@@ -356,39 +323,53 @@ bool sc_relaxation_allows(struct sc_relaxation *x, double z, bool weights)
 		if (weights && !weigh(x, &q))
 			return false;
 	}
-	x->always = q.always;
 	return true;
 }
 
-/* Largest z that the relaxation refuses. */
-static double bisect(struct sc_relaxation *x, double low, bool weights, int steps)
+void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *choice)
 {
-	double high = fmax(low, 1e-300) * 1.01;
+	struct relaxation x;
+	struct question q = {0};
 
-	while (!sc_relaxation_allows(x, high, weights) && high < 1e300) {
+	begin(&x, m);
+	q.total = room_by(m, z, &q.room);
+	eliminate(&x, &q);
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		choice[u] = SC_UNPLACED;
+		for (uint32_t i = x.first_way.at[u];
+		     i < x.first_way.at[u + 1] && choice[u] == SC_UNPLACED; i++) {
+			if (isfinite(open_work(&x, u, &x.ways.at[i], &q)))
+				choice[u] = x.ways.at[i].choice;
+		}
+	}
+	end(&x);
+}
+
+/* Largest z that the relaxation refuses. */
+static double bisect(struct relaxation *x, double low, bool weights, int steps)
+{
+	double high = fmax(low, 1e-300) * 1.01, limit = 1e9 * high; /* a plan may not be there */
+
+	while (!allows(x, high, weights) && high < limit) {
 		low = high;
 		high = low * 1.25;
 	}
 	for (int i = 0; i < steps; i++) {
 		double mid = 0.5 * (low + high);
 
-		if (sc_relaxation_allows(x, mid, weights))
-			high = mid;
-		else
-			low = mid;
+		*(allows(x, mid, weights) ? &high : &low) = mid;
 	}
 	return low;
 }
 
 /* The cost at which the work of all tables just fills the ranks. */
-static double lp_bound(const struct sc_relaxation *x)
+static double lp_bound(const struct relaxation *x)
 {
-	struct question q = {.room = HUGE_VAL};
 	const struct sc_shard_model *m = x->model;
 	double work = 0.0, low = 0.0, high = 0.0, most;
 
 	for (uint32_t u = 0; u < m->units.n; u++)
-		work += cheapest(x, u, &q, 0.0, true, &most);
+		work += x->ways.at[x->first_way.at[u]].work;
 	for (uint32_t r = 0; r < m->world; r++) {
 		low = fmax(low, m->base[r]);
 		high = fmax(high, m->base[r] + work / m->speed[r]);
@@ -398,30 +379,27 @@ static double lp_bound(const struct sc_relaxation *x)
 	for (int i = 0; i < BISECTIONS + 20; i++) {
 		double mid = 0.5 * (low + high);
 
-		if (room_by(m, mid, &most) < work)
-			low = mid;
-		else
-			high = mid;
+		*(room_by(m, mid, &most) < work ? &low : &high) = mid;
 	}
 	return low;
 }
 
 double sc_shard_model_bound(const struct sc_shard_model *m, double *lp)
 {
-	struct sc_relaxation x;
+	struct relaxation x;
 	double bound;
 	bool small = m->choices.n < 4000;
 
-	sc_relaxation_init(&x, m);
+	begin(&x, m);
 	bound = lp_bound(&x);
 	if (lp)
 		*lp = bound;
 	if (bound > 0.0) {
 		bound = bisect(&x, bound, false, small ? BISECTIONS : 16);
-		if (!sc_relaxation_allows(&x, bound * 1.002, true))
+		if (!allows(&x, bound * 1.002, true))
 			bound = bisect(&x, bound * 1.002, true, small ? 12 : 5);
 	}
-	sc_relaxation_release(&x);
+	end(&x);
 	return bound;
 }
 

@@ -1,5 +1,5 @@
-/* Better and better placements: insertion at a potential that grows sharper, then descent at the busiest
- * rank (move, other option, swap, uneven slices), then removing a few units and putting them back. */
+/* Better and better placements: insertion at a potential that grows sharper, then descent (shard_descent.c), then
+ * removing a few units and putting them back; from several starts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 enum { MORE_WORK = 600000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
 static const double KAPPAS[] = {6.0, 12.0, 24.0, 48.0, 96.0, 192.0};
+enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
 static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* of the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
-static const double SHARPEST = 400.0;
 
 bool sc_shard_search_over(const struct sc_shard_search *q)
 {
@@ -18,9 +18,9 @@ bool sc_shard_search_over(const struct sc_shard_search *q)
 		return true;
 	if (sc_search_is_stopped(q->watch))
 		return true;
-	if (q->deadline_s > 0.0)
-		return sc_shard_now_s() >= q->deadline_s;
-	return q->s->work >= q->max_work;
+	if (q->deadline_s > 0.0 && sc_shard_now_s() >= q->deadline_s)
+		return true;
+	return !q->is_endless && q->s->work >= q->max_work;
 }
 
 static bool same_place(const struct sc_shard_state *a, const struct sc_shard_state *b,
@@ -70,69 +70,12 @@ bool sc_shard_search_keep(struct sc_shard_search *q)
 
 	if (q->found && cost >= q->best_cost * (1.0 - SC_SHARD_TINY))
 		return false;
-	for (uint32_t u = 0; u < q->model->units.n; u++) {
-		if (q->s->choice[u] == SC_UNPLACED)
-			return false;
-	}
-	if (!sc_move_budget_allows(&q->budget, q->s))
+	if (!sc_shard_state_is_complete(q->s) || !sc_move_budget_allows(&q->budget, q->s))
 		return false;
 	sc_shard_state_copy(q->best, q->s);
 	q->best_cost = cost;
 	q->found = true;
 	return true;
-}
-
-/* Of the ranks that the change is about. */
-static bool fits(const struct sc_shard_state *s, const struct sc_change *change)
-{
-	const struct sc_shard_model *m = s->model;
-
-	for (uint32_t i = 0; i < change->n; i++) {
-		uint32_t unit = change->to[i].unit;
-		const struct sc_choice *c = &m->choices.at[s->choice[unit]];
-
-		for (uint32_t k = 0; k < c->n; k++) {
-			int32_t rank = sc_choice_rank(m, c, sc_unit_ranks(s, unit), k);
-
-			if (sc_shard_state_is_over(s, (uint32_t)rank))
-				return false;
-		}
-	}
-	return true;
-}
-
-bool sc_shard_search_try(struct sc_shard_search *q, double limit)
-{
-	struct sc_shard_state *s = q->s;
-
-	sc_shard_state_change(s, &q->change);
-	if (s->potential < limit && fits(s, &q->change) && sc_move_budget_allows(&q->budget, s))
-		return true;
-	sc_shard_state_change(s, &q->change);
-	return false;
-}
-
-/* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential
- * falls. */
-static bool reinsert(struct sc_shard_search *q, uint32_t unit, bool gain)
-{
-	struct sc_shard_state *s = q->s;
-	uint32_t first = q->model->units.at[unit].first_rank, old = s->choice[unit];
-	uint32_t n = sc_unit_slots(q->model, unit);
-	int32_t *was = &q->was[first];
-	double before = s->potential;
-
-	memcpy(was, &s->ranks[first], sizeof(*was) * n);
-	sc_shard_state_remove(s, unit);
-	if (sc_shard_state_insert(s, unit)) {
-		bool worse = gain && s->potential >= before * (1.0 - SC_SHARD_TINY);
-
-		if (!worse && sc_move_budget_allows(&q->budget, s))
-			return true;
-		sc_shard_state_remove(s, unit);
-	}
-	sc_shard_state_place(s, unit, old, was);
-	return false;
 }
 
 static void insert_all(struct sc_shard_search *q)
@@ -145,71 +88,21 @@ static void insert_all(struct sc_shard_search *q)
 	}
 }
 
-static bool is_complete(const struct sc_shard_state *s)
-{
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
-		if (s->choice[u] == SC_UNPLACED)
-			return false;
-	}
-	return true;
-}
-
 void sc_shard_construct(struct sc_shard_search *q)
 {
 	struct sc_shard_state *s = q->s;
-	size_t n_kappas = sizeof(KAPPAS) / sizeof(KAPPAS[0]);
 	bool large = q->model->units.n * q->model->world > LARGE;
 
 	insert_all(q);
-	if (!is_complete(s))
+	if (!sc_shard_state_is_complete(s))
 		return;
-	for (size_t k = 0; k < n_kappas; k += large ? 2 : 1) {
+	for (size_t k = 0; k < N_KAPPAS; k += large ? 2 : 1) {
 		for (int pass = 0; pass < (large ? 1 : PASSES); pass++) {
 			sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
 			for (size_t i = 0; i < q->model->units.n; i++)
-				reinsert(q, q->order[i], false);
+				sc_shard_reinsert(q, q->order[i], false);
 			sc_shard_search_keep(q);
 		}
-	}
-}
-
-/* From scratch, by the choices that the relaxation takes at cost z. */
-static void begin_with_target(struct sc_shard_search *q, double z, double scale)
-{
-	struct sc_shard_state *s = q->s;
-
-	sc_shard_model_choices(q->model, z, q->only);
-	sc_shard_state_clear(s);
-	s->only = q->only;
-	sc_shard_state_sharpen(s, KAPPAS[2], scale);
-	insert_all(q);
-}
-
-static void place_target(struct sc_shard_search *q, double z)
-{
-	struct sc_shard_state *s = q->s;
-	size_t n_kappas = sizeof(KAPPAS) / sizeof(KAPPAS[0]);
-
-	begin_with_target(q, z, z);
-	for (size_t k = 3; k < n_kappas && is_complete(s); k++) {
-		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
-		for (size_t i = 0; i < q->model->units.n; i++)
-			reinsert(q, q->order[i], false);
-		sc_shard_search_keep(q);
-	}
-	s->only = NULL;
-	if (q->max_work < s->work + MORE_WORK)
-		q->max_work = s->work + MORE_WORK;
-	sc_shard_improve(q);
-}
-
-void sc_shard_place_targets(struct sc_shard_search *q)
-{
-	if (q->model->units.n * q->model->world > LARGE)
-		return;
-	for (size_t i = 1; i < sizeof(TARGETS) / sizeof(TARGETS[0]); i++) {
-		if (q->best_cost > q->goal)
-			place_target(q, q->bound * TARGETS[i]);
 	}
 }
 
@@ -254,38 +147,6 @@ void sc_shard_make_room(struct sc_shard_search *q)
 		n = count_unplaced(s, &unit);
 	}
 	s->noise = 0.0;
-}
-
-static bool move_step(struct sc_shard_search *q, uint32_t rank)
-{
-	for (size_t i = 0; i < q->model->units.n; i++) {
-		uint32_t unit = q->order[i];
-
-		if (sc_shard_state_is_on(q->s, unit, (int32_t)rank) && reinsert(q, unit, true))
-			return true;
-	}
-	return false;
-}
-
-void sc_shard_improve(struct sc_shard_search *q)
-{
-	uint32_t rank;
-	double cost = sc_shard_state_max(q->s, &rank);
-
-	if (!is_complete(q->s) || cost <= 0.0)
-		return;
-	sc_shard_state_sharpen(q->s, SHARPEST, cost);
-	while (!sc_shard_search_over(q) &&
-	       (move_step(q, rank) || sc_shard_swap_step(q, rank) || sc_shard_cut_step(q, rank) ||
-		sc_shard_trade_step(q, rank))) {
-		double now = sc_shard_state_max(q->s, &rank);
-
-		if (now < cost * (1.0 - 1.0 / SHARPEST)) {
-			cost = now;
-			sc_shard_state_sharpen(q->s, SHARPEST, cost);
-		}
-	}
-	sc_shard_search_keep(q);
 }
 
 static void remove_some(struct sc_shard_search *q, uint32_t n)
@@ -343,7 +204,8 @@ static void shake(struct sc_shard_search *q)
 	struct sc_shard_state *s = q->s;
 	uint64_t most = q->model->units.n - 1;
 
-	sc_shard_state_sharpen(s, KAPPAS[sc_rng_below(&q->rng, 6)], sc_shard_state_max(s, NULL));
+	sc_shard_state_sharpen(s, KAPPAS[sc_rng_below(&q->rng, N_KAPPAS)],
+			       sc_shard_state_max(s, NULL));
 	for (int i = 0; i < 4; i++)
 		s->bias[i] = exp(0.4 * sc_rng_normal(&q->rng));
 	s->noise = NOISES[sc_rng_below(&q->rng, 3)];
@@ -367,7 +229,7 @@ static void wander(struct sc_shard_search *q, uint64_t until)
 	double cost = sc_shard_state_max(s, NULL);
 	int stale = 0;
 
-	while (!sc_shard_search_over(q) && s->work < until) {
+	while (sc_shard_search_has(q, "shakes") && !sc_shard_search_over(q) && s->work < until) {
 		double next;
 
 		sc_shard_state_copy(now, s);
@@ -405,21 +267,40 @@ static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, ui
 	s->block_hosts = block_hosts;
 	sc_shard_state_sharpen(s, KAPPAS[0], q->best_cost);
 	sc_shard_construct(q);
-	if (is_complete(s)) {
+	if (sc_shard_state_is_complete(s)) {
 		sc_shard_improve(q);
 		wander(q, until);
 	}
 	s->block_hosts = SC_NO_SIDES;
 }
 
-static void start_with_target(struct sc_shard_search *q, double z, uint64_t until)
+/* From scratch, by the choices that the relaxation takes at a cost z, and only then by others: insertion at a
+ * potential shies away from large shards even where splitting them is much more work. */
+static void start_at_target(struct sc_shard_search *q, double z)
 {
-	begin_with_target(q, z, q->best_cost);
-	q->s->only = NULL;
-	if (is_complete(q->s)) {
+	struct sc_shard_state *s = q->s;
+	bool large = q->model->units.n * q->model->world > LARGE;
+
+	if (!large && q->max_work < s->work + MORE_WORK)
+		q->max_work = s->work + MORE_WORK;
+	if (sc_shard_search_over(q))
+		return;
+	sc_shard_model_choices(q->model, z, q->only);
+	sc_shard_state_clear(s);
+	s->only = q->only;
+	sc_shard_state_sharpen(s, KAPPAS[2], z);
+	insert_all(q);
+	sc_shard_search_keep(q);
+	for (size_t k = 3; k < N_KAPPAS && !large && sc_shard_state_is_complete(s); k++) {
+		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
+		for (size_t i = 0; i < q->model->units.n; i++)
+			sc_shard_reinsert(q, q->order[i], false);
 		sc_shard_search_keep(q);
+	}
+	s->only = NULL;
+	if (sc_shard_state_is_complete(s)) {
 		sc_shard_improve(q);
-		wander(q, until);
+		wander(q, s->work + q->max_work / 16);
 	}
 }
 
@@ -428,13 +309,14 @@ void sc_shard_local_search(struct sc_shard_search *q)
 	struct sc_shard_state *s = q->s;
 	uint32_t n_hosts = q->model->n_hosts;
 	uint32_t step = n_hosts > 8 ? n_hosts / 8 : 1;
+	bool anew = !q->budget.home; /* starts from nothing are far from home */
 
 	if (!q->found || q->model->units.n < 2 || q->model->world < 2)
 		return;
-	for (int i = 0; !q->budget.home && i < 3 && !sc_shard_search_over(q); i++)
-		start_with_target(q, q->bound * TARGETS[i], s->work + q->max_work / 16);
-	if (!q->budget.home && n_hosts > 1 && has_blocks(q->model)) {
-		uint64_t share = q->max_work / 2 / (n_hosts / step + 1);
+	for (int i = 0; anew && q->bound > 0.0 && i < 3 && sc_shard_search_has(q, "targets"); i++)
+		start_at_target(q, q->bound * TARGETS[i]);
+	if (anew && n_hosts > 1 && has_blocks(q->model) && sc_shard_search_has(q, "sides")) {
+		uint64_t share = q->max_work / 8 / (n_hosts / step + 1);
 
 		for (uint32_t h = 0; h <= n_hosts && !sc_shard_search_over(q); h += step)
 			start_with_sides(q, h, s->work + share);

@@ -9,9 +9,15 @@
 /* Work of the quick answer, in candidates looked at, where construction leaves some. */
 enum { QUICK_WORK = 9000000 };
 
-/* Of the time given, the part before the proof. */
 static const double HOME_KAPPA = 50.0;
-static const double SEARCH_SHARE = 0.5;
+
+const char *const sc_solve_parts[] = {"splits", "targets", "sides", "shakes",
+				      "swaps",  "cuts",    "moves", NULL};
+
+bool sc_shard_search_has(const struct sc_shard_search *q, const char *part)
+{
+	return !q->without || strcmp(q->without, part) != 0;
+}
 
 void sc_solve_opts_init(struct sc_solve_opts *opts)
 {
@@ -137,7 +143,8 @@ static void search(struct run *r, struct sc_arena *scratch)
 	q->max_work = QUICK_WORK;
 	q->watch = r->opts->watch;
 	if (r->opts->seconds > 0.0)
-		q->deadline_s = r->start_s + SEARCH_SHARE * r->opts->seconds;
+		q->deadline_s = r->start_s + r->opts->seconds;
+	q->is_endless = r->opts->seconds > 0.0 && !r->opts->quick;
 	sc_rng_init(&q->rng, r->opts->seed);
 	if (r->opts->current)
 		go_home(r, scratch);
@@ -147,8 +154,6 @@ static void search(struct run *r, struct sc_arena *scratch)
 		sc_shard_state_copy(q->s, q->best);
 		q->max_work = (uint64_t)fmax(QUICK_WORK, (double)q->s->work + QUICK_WORK / 4.0);
 		sc_shard_improve(q);
-		if (!r->opts->current && r->bound > 0.0)
-			sc_shard_place_targets(q);
 		sc_shard_local_search(q);
 	}
 }
@@ -163,15 +168,6 @@ static int no_replan(const struct run *r, struct sc_err *err)
 			  why.text);
 }
 
-static double raise_bound(const struct run *r)
-{
-	struct sc_solve_opts until = *r->opts;
-
-	if (until.seconds > 0.0)
-		until.seconds = fmax(r->start_s + until.seconds - sc_shard_now_s(), 1e-9);
-	return sc_shard_branch_bound(&r->model, r->bound, r->q.best_cost, &until);
-}
-
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
@@ -184,10 +180,10 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 		return rc;
 	sc_arena_init(&scratch, 1 << 16);
 	r.bound = sc_shard_model_bound(&r.model, &r.lp_bound);
-	sc_shard_model_split(&r.model, r.lp_bound);
+	r.q.without = opts->without;
+	if (sc_shard_search_has(&r.q, "splits"))
+		sc_shard_model_split(&r.model, r.lp_bound);
 	search(&r, &scratch);
-	if (r.q.found && r.q.best_cost > r.q.goal)
-		r.bound = raise_bound(&r);
 	if (r.q.found) {
 		sc_shard_state_plan(r.q.best, &plan);
 		rc = sc_shard_rate(problem, &plan, false, arena, out, err);

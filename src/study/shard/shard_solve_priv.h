@@ -186,6 +186,7 @@ struct sc_shard_state {
 };
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model,
 					  struct sc_arena *arena);
+bool sc_shard_state_is_complete(const struct sc_shard_state *s); /* are all units placed? */
 void sc_shard_state_clear(struct sc_shard_state *s);
 void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state *from);
 void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale);
@@ -297,26 +298,23 @@ struct sc_shard_search {
 	uint32_t *only;                /* of each unit: for state->only */
 	double best_cost, goal;        /* goal: a cost that ends the search */
 	double deadline_s;             /* of the monotonic clock; 0 = none */
+	bool is_endless;               /* to the deadline; else to max_work, or that */
 	struct sc_search_watch *watch; /* may be NULL */
+	const char *without;
 	uint64_t max_work;
 	uint32_t *order; /* units, dearest first */
 	int32_t *was;    /* ranks of a unit before a change, at its place in state->ranks */
 	bool found;
 };
+/* Is it made of that part, too (sc_solve_parts)? */
+bool sc_shard_search_has(const struct sc_shard_search *search, const char *part);
 void sc_shard_construct(struct sc_shard_search *search);
-/* Places what the relaxation chooses at costs a little over the bound, without another choice: insertion
- * at a potential shies away from large shards even where splitting them is much more work. */
-void sc_shard_place_targets(struct sc_shard_search *search);
 /* Tries to place the units that insertion found no room for. */
 void sc_shard_make_room(struct sc_shard_search *search);
-/* Does search->change; undoes it where memory or the budget of moves does not allow it, or the potential is
- * not below `limit` then. */
-bool sc_shard_search_try(struct sc_shard_search *search, double limit);
-/* Steps that lower the busiest rank; false: none does. */
 #define SC_SHARD_TINY 1e-9 /* less than this share of its load is no gain */
-bool sc_shard_swap_step(struct sc_shard_search *search, uint32_t rank);
-bool sc_shard_trade_step(struct sc_shard_search *search, uint32_t rank);
-bool sc_shard_cut_step(struct sc_shard_search *search, uint32_t rank);
+/* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential falls. */
+bool sc_shard_reinsert(struct sc_shard_search *search, uint32_t unit, bool gain);
+/* Down to where no step lowers the busiest rank. */
 void sc_shard_improve(struct sc_shard_search *search);
 void sc_shard_local_search(struct sc_shard_search *search);
 bool sc_shard_search_over(const struct sc_shard_search *search);
@@ -326,9 +324,6 @@ bool sc_shard_search_keep(struct sc_shard_search *search);
 double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);
 /* The choice of least work that each unit may take in a plan of cost z; SC_UNPLACED: not known. */
 void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32_t *choice);
-/* Raises a bound by branching on the dearest tables, for at most that much work; until->seconds: from now. */
-double sc_shard_branch_bound(const struct sc_shard_model *model, double bound, double cost,
-			     const struct sc_solve_opts *until);
 /* Why no plan holds: always sets an error. */
 int sc_shard_conflict(const struct sc_shard_problem *problem, struct sc_err *err);
 

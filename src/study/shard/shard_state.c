@@ -82,6 +82,15 @@ void sc_shard_state_sum_anew(struct sc_shard_state *s)
 	}
 }
 
+bool sc_shard_state_is_complete(const struct sc_shard_state *s)
+{
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] == SC_UNPLACED)
+			return false;
+	}
+	return true;
+}
+
 double sc_shard_state_max(const struct sc_shard_state *s, uint32_t *rank)
 {
 	uint32_t found = 0;
