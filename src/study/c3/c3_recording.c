@@ -86,11 +86,6 @@ static double predicted_us(const struct seer *s, const struct sc_interfere_seen 
 
 /* ---- what was seen ---- */
 
-static const char *kind_name(const struct sc_trace_collective *c)
-{
-	return c->kind < 0 ? "" : sc_collective_names[c->kind];
-}
-
 static void add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_seen_side *side)
 {
 	const struct sc_act *act = &s->rank->acts.at[b->act];
@@ -100,7 +95,7 @@ static void add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_see
 	struct sc_c3_seen seen = {
 		.rank = s->rank->rank,
 		.name = sc_arena_strdup(&s->out->arena, sc_trace_run_name(&s->run, act->name)),
-		.collective = kind_name(c),
+		.collective = c->kind < 0 ? "" : sc_collective_names[c->kind],
 		.bytes = c->bytes,
 		.time_us = b->time_us,
 		.overlap_us = b->overlap_us,
@@ -187,24 +182,17 @@ static void set_reserved(const struct seer *s, double share, double *us)
 	}
 }
 
-/* By copy engines; of what no shapes tell it is known whether it may leave its node. */
-static bool can_copy(const struct seer *s, const struct sc_act *comm)
-{
-	const struct sc_trace_collective *c = collective_of(s, comm);
-	const int64_t node = s->machine.request.device.usual_gpus_per_node;
-	const bool leaves = s->run.spans_nodes && (c->group_size < 0 || c->group_size > node);
-	const struct sc_transfer transfer = {
-		.shape.kind = c->kind < 0 ? SC_ALL_TO_ALL : (enum sc_collective)c->kind,
-		.n_nodes = leaves ? 2 : 1};
-
-	return !sc_interfere_copy_unfit(&transfer);
-}
-
 static void set_beside(const struct seer *s, const struct sc_beside *b, double share,
 		       const struct sc_c3_kernel_times *out)
 {
 	const struct sc_device *device = &s->machine.request.device;
 	struct sc_interfere_seen known = known_of(s, b);
+	const struct sc_trace_collective *c = collective_of(s, &s->rank->acts.at[b->beside]);
+	const int64_t node = device->usual_gpus_per_node;
+	const bool leaves = s->run.spans_nodes && (c->group_size < 0 || c->group_size > node);
+	const struct sc_transfer transfer = {
+		.shape.kind = c->kind < 0 ? SC_ALL_TO_ALL : (enum sc_collective)c->kind,
+		.n_nodes = leaves ? 2 : 1};
 	double copied;
 
 	/* of a kernel that never ran alone the model says how long it would */
@@ -214,7 +202,8 @@ static void set_beside(const struct seer *s, const struct sc_beside *b, double s
 	out->policy_us[SC_C3_COMM_FIRST][b->act] = sc_interfere_seen_kernel_us(device, &known);
 	out->policy_us[SC_C3_RESERVE][b->act] =
 		sc_interfere_seen_reserved_us(device, &known, share);
-	if (!can_copy(s, &s->rank->acts.at[b->beside]))
+	/* By copy engines; of what no shapes tell it is known whether it may leave its node. */
+	if (sc_interfere_copy_unfit(&transfer))
 		return;
 	copied = sc_interfere_seen_copied_us(device, &known);
 	out->policy_us[SC_C3_COPY_ENGINE][b->act] = copied;

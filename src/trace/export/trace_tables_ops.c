@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "trace/export/trace_tables_priv.h"
 #include "trace/graph/kernel_family.h"
+#include "trace/graph/trace_order.h"
 
 enum { MAX_DEPTH = 64, MAX_DIMS = 4, MAX_TENSORS = 4 };
 
@@ -116,17 +117,6 @@ static const char *dtype_of(const char *shapes, int which)
 	return NULL;
 }
 
-/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the instruction. */
-static bool is_tensor_core_kernel(const char *name)
-{
-	static const char *const parts[] = {"tensorop", "tf32", "s1688"};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strstr(name, parts[i]))
-			return true;
-	return false;
-}
-
 /* Do gradients ask for it? Autograd's nodes are named so. */
 static bool is_backward(const struct ops *ops, uint32_t event)
 {
@@ -194,30 +184,22 @@ static void nest(struct ops *ops)
 	free(stacks);
 }
 
-struct by_correlation {
-	uint32_t correlation, event;
-};
-
-static int compare_correlations(const void *left, const void *right)
-{
-	const struct by_correlation *a = left, *b = right;
-
-	if (a->correlation != b->correlation)
-		return a->correlation < b->correlation ? -1 : 1;
-	return (a->event > b->event) - (a->event < b->event);
-}
-
 /* Device time of each product: of its kernels that multiply; transposes and casts are ops of their own. */
 static void add_device_times(struct ops *ops)
 {
+	/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the instruction. */
+	static const char *const tensor_parts[] = {"tensorop", "tf32", "s1688"};
 	const struct sc_trace *t = &ops->trace;
-	struct by_correlation *calls = sc_xmalloc((t->events.n + 1) * sizeof(*calls));
+	uint32_t(*calls)[2] /* correlation, event */ =
+		sc_xmalloc((t->events.n + 1) * sizeof(*calls));
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < t->events.n; i++)
-		if (t->events.at[i].cls == SC_EV_API && t->events.at[i].correlation)
-			calls[n++] = (struct by_correlation){t->events.at[i].correlation, i};
-	qsort(calls, n, sizeof(*calls), compare_correlations);
+		if (t->events.at[i].cls == SC_EV_API && t->events.at[i].correlation) {
+			calls[n][0] = t->events.at[i].correlation;
+			calls[n++][1] = i;
+		}
+	qsort(calls, n, sizeof(*calls), sc_trace_compare_pair);
 	for (uint32_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 		size_t low;
@@ -226,27 +208,19 @@ static void add_device_times(struct ops *ops)
 		if (e->cls != SC_EV_KERNEL ||
 		    sc_kernel_family_of(t->strings.at[e->name]) != SC_FAMILY_GEMM)
 			continue;
-		SC_FIRST_NOT(low, k, 0, n, calls[k].correlation < e->correlation);
-		if (low == n || calls[low].correlation != e->correlation)
+		SC_FIRST_NOT(low, k, 0, n, calls[k][0] < e->correlation);
+		if (low == n || calls[low][0] != e->correlation)
 			continue;
-		op = ops->op_of[calls[low].event];
+		op = ops->op_of[calls[low][1]];
 		if (op) {
 			ops->device_us[op - 1] += sc_ns_us(e->dur_ns);
 			ops->n_device[op - 1]++;
-			ops->on_tensor_cores[op - 1] =
-				ops->on_tensor_cores[op - 1] ||
-				is_tensor_core_kernel(t->strings.at[e->name]);
+			for (size_t k = 0; k < 3; k++)
+				if (strstr(t->strings.at[e->name], tensor_parts[k]))
+					ops->on_tensor_cores[op - 1] = true;
 		}
 	}
 	free(calls);
-}
-
-static void *zeroed(size_t n, size_t n_bytes)
-{
-	void *at = sc_xmalloc((n + 1) * n_bytes);
-
-	memset(at, 0, (n + 1) * n_bytes);
-	return at;
 }
 
 static int load_ops(const char *path, struct ops *ops, struct sc_err *err)
@@ -258,11 +232,11 @@ static int load_ops(const char *path, struct ops *ops, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	ops->op_of = zeroed(n, sizeof(*ops->op_of));
-	ops->parent = zeroed(n, sizeof(*ops->parent));
-	ops->device_us = zeroed(n, sizeof(*ops->device_us));
-	ops->n_device = zeroed(n, sizeof(*ops->n_device));
-	ops->on_tensor_cores = zeroed(n, sizeof(*ops->on_tensor_cores));
+	ops->op_of = sc_xcalloc(n + 1, sizeof(*ops->op_of));
+	ops->parent = sc_xcalloc(n + 1, sizeof(*ops->parent));
+	ops->device_us = sc_xcalloc(n + 1, sizeof(*ops->device_us));
+	ops->n_device = sc_xcalloc(n + 1, sizeof(*ops->n_device));
+	ops->on_tensor_cores = sc_xcalloc(n + 1, sizeof(*ops->on_tensor_cores));
 	nest(ops);
 	return 0;
 }
@@ -332,11 +306,6 @@ static uint32_t outermost(const struct ops *ops, uint32_t event)
 	return op;
 }
 
-static bool is_launch(const char *call)
-{
-	return strstr(call, "LaunchKernel") || strstr(call, "LaunchCooperativeKernel");
-}
-
 /* A driver's call within one of the runtime is the same launch. */
 static void add_launch(struct open_op *o, const struct sc_trace_event *e)
 {
@@ -379,7 +348,7 @@ static void close_op(const struct trace_table_run *run, const struct sc_trace *t
 static void sample_host(const struct trace_table_run *run, const struct ops *ops, struct samples *s)
 {
 	const struct sc_trace *t = &ops->trace;
-	struct open_op *open = zeroed(t->lanes.n, sizeof(*open));
+	struct open_op *open = sc_xcalloc(t->lanes.n + 1, sizeof(*open));
 
 	for (uint32_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
@@ -398,7 +367,8 @@ static void sample_host(const struct trace_table_run *run, const struct ops *ops
 				   e->start_ns - (o->called ? o->last_call_ns
 							    : t->events.at[o->op - 1].start_ns));
 			o->called = true;
-			if (is_launch(t->strings.at[e->name]))
+			if (strstr(t->strings.at[e->name], "LaunchKernel") ||
+			    strstr(t->strings.at[e->name], "LaunchCooperativeKernel"))
 				add_launch(o, e);
 			o->last_call_ns = end_of(e);
 		}

@@ -19,7 +19,6 @@ void sc_trace_graph_release(struct sc_trace_graph *graph)
 	SC_VEC_RELEASE(&graph->act_node);
 	SC_VEC_RELEASE(&graph->lane_last);
 	SC_VEC_RELEASE(&graph->instance_group);
-	SC_VEC_RELEASE(&graph->instance_count);
 }
 
 /* One rank's part while it is built. */
@@ -280,90 +279,64 @@ static void add_all_waits(struct part *p)
 
 /* ---- groups ---- */
 
-/* Instances of which several ranks have a member in this iteration, as they were launched. */
-static void count_members(const struct sc_trace_run *run, size_t iteration,
-			  struct sc_trace_graph *out)
-{
-	const size_t n = run->merge.instances.n;
-
-	SC_VEC_RESERVE(&out->instance_group, n + 1);
-	SC_VEC_RESERVE(&out->instance_count, n + 1);
-	out->instance_group.n = out->instance_count.n = n;
-	memset(out->instance_group.at, 0xff, (n + 1) * sizeof(uint32_t));
-	memset(out->instance_count.at, 0, (n + 1) * sizeof(uint32_t));
-	for (size_t r = 0; r < run->ranks.n; r++) {
-		const struct sc_trace_iteration *it = &run->ranks.at[r].iterations.at[iteration];
-		const struct part p = {.run = run, .rank = &run->ranks.at[r], .it = it};
-
-		for (uint32_t a = it->first_act; a < it->end_act; a++) {
-			const struct sc_act *act = &p.rank->acts.at[a];
-			const int32_t instance = instance_of(run, r, act);
-
-			if (instance >= 0 && !isnan(run->transfer_us.at[instance]) &&
-			    is_own(&p, act))
-				out->instance_count.at[instance]++;
-		}
-	}
-}
-
-struct group_member {
-	uint32_t instance, rank, name;
+/* Members in this iteration of an instance. */
+struct instance {
+	uint32_t first, n; /* in the order of ranks */
+	uint32_t name;
 };
 
-static int compare_members(const void *left, const void *right)
+static void add_group(const struct sc_trace_run *run, uint32_t instance, const struct instance *of,
+		      const struct sc_member *members, struct sc_trace_graph *out)
 {
-	const struct group_member *a = left, *b = right;
+	struct sc_cost cost = {.work_us = run->transfer_us.at[instance]};
 
-	if (a->instance != b->instance)
-		return a->instance < b->instance ? -1 : 1;
-	return (a->rank > b->rank) - (a->rank < b->rank);
-}
-
-static void add_group(const struct sc_trace_run *run, const struct group_member *members, size_t n,
-		      struct sc_trace_graph *out)
-{
-	struct sc_member *list = sc_xmalloc((n + 1) * sizeof(*list));
-	struct sc_cost cost = {.work_us = run->transfer_us.at[members[0].instance]};
-
-	for (size_t i = 0; i < n; i++)
-		list[i] = (struct sc_member){.class_id = members[i].rank, .count = 1};
-	cost.owner_frac[run->n_replicas ? run->owner.at[members[0].name] : SC_OWN_COMM] = 1;
-	out->instance_group.at[members[0].instance] = sc_graph_add_group(
+	cost.owner_frac[run->n_replicas ? run->owner.at[of->name] : SC_OWN_COMM] = 1;
+	out->instance_group.at[instance] = sc_graph_add_group(
 		&out->graph, (struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
-		list, (uint32_t)n);
-	SC_VEC_PUSH(&out->group_instance, members[0].instance);
-	free(list);
+		members, of->n);
+	SC_VEC_PUSH(&out->group_instance, instance);
 }
 
+/* Instances of which several ranks have a member, as they were launched: counted, then put. */
 static void add_groups(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
-	SC_VEC(struct group_member) members = {0};
+	const size_t n = run->merge.instances.n;
+	struct instance *of = sc_xcalloc(n + 1, sizeof(*of));
+	struct sc_member *members = NULL;
+	uint32_t n_members = 0;
 
-	count_members(run, iteration, out);
-	for (size_t r = 0; r < run->ranks.n; r++) {
-		const struct sc_trace_iteration *it = &run->ranks.at[r].iterations.at[iteration];
-		const struct part p = {.run = run, .rank = &run->ranks.at[r], .it = it};
+	SC_VEC_RESERVE(&out->instance_group, n + 1);
+	memset(out->instance_group.at, 0xff, (n + 1) * sizeof(uint32_t));
+	for (int put = 0; put < 2; put++) {
+		for (uint32_t r = 0; r < run->ranks.n; r++) {
+			const struct part p = {.run = run,
+					       .rank = &run->ranks.at[r],
+					       .it = &run->ranks.at[r].iterations.at[iteration]};
 
-		for (uint32_t a = it->first_act; a < it->end_act; a++) {
-			const struct sc_act *act = &p.rank->acts.at[a];
-			const int32_t instance = instance_of(run, r, act);
-			const struct group_member member = {(uint32_t)instance, (uint32_t)r,
-							    act->name};
+			for (uint32_t a = p.it->first_act; a < p.it->end_act; a++) {
+				const struct sc_act *act = &p.rank->acts.at[a];
+				const int32_t i = instance_of(run, r, act);
 
-			if (instance >= 0 && is_own(&p, act) &&
-			    out->instance_count.at[instance] > 1)
-				SC_VEC_PUSH(&members, member);
+				if (i < 0 || isnan(run->transfer_us.at[i]) || !is_own(&p, act))
+					continue;
+				of[i].name = act->name;
+				of[i].n += !put;
+				if (put && of[i].n > 1)
+					members[of[i].first++] = (struct sc_member){r, 1};
+			}
 		}
+		for (size_t i = 0; i < n && !put; i++) {
+			of[i].first = n_members;
+			n_members += of[i].n;
+		}
+		if (!put)
+			members = sc_xmalloc((n_members + 1) * sizeof(*members));
 	}
-	if (members.n)
-		qsort(members.at, members.n, sizeof(*members.at), compare_members);
-	for (size_t i = 0, end; i < members.n; i = end) {
-		for (end = i; end < members.n && members.at[end].instance == members.at[i].instance;
-		     end++)
-			;
-		add_group(run, &members.at[i], end - i, out);
-	}
-	SC_VEC_RELEASE(&members);
+	for (uint32_t i = 0; i < n; i++)
+		if (of[i].n > 1)
+			add_group(run, i, &of[i], &members[of[i].first - of[i].n], out);
+	free(members);
+	free(of);
 }
 
 /* ---- the whole ---- */

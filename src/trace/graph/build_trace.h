@@ -198,7 +198,6 @@ struct sc_trace_graph {
 	SC_VEC(uint32_t) act_node;
 	SC_VEC(uint32_t) lane_last;
 	SC_VEC(uint32_t) instance_group;
-	SC_VEC(uint32_t) instance_count;
 };
 void sc_trace_graph_release(struct sc_trace_graph *graph);
 /* When the first rank begins it: 0 of the graph. */

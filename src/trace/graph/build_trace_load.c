@@ -246,17 +246,14 @@ static void find_transfers(struct sc_trace_run *run)
 		}
 }
 
-/* Members of one collective are there at the same time. Where they are not, the match is wrong, as in
- * recordings with holes: such collectives are no groups. */
-static void drop_contradictions(struct sc_trace_run *run)
+struct trace_meeting *sc_trace_meetings(const struct sc_trace_run *run)
 {
 	const size_t n = run->merge.instances.n;
-	int64_t *last_start = sc_xmalloc((n + 1) * sizeof(*last_start));
-	int64_t *first_end = sc_xmalloc((n + 1) * sizeof(*first_end));
+	struct trace_meeting *meeting = sc_xmalloc((n + 1) * sizeof(*meeting));
 
 	for (size_t i = 0; i < n; i++) {
-		last_start[i] = INT64_MIN;
-		first_end[i] = INT64_MAX;
+		meeting[i].last_start_ns = INT64_MIN;
+		meeting[i].first_end_ns = INT64_MAX;
 	}
 	for (size_t r = 0; r < run->merge.ranks.n; r++) {
 		const struct sc_merge_rank *rank = &run->merge.ranks.at[r];
@@ -267,20 +264,28 @@ static void drop_contradictions(struct sc_trace_run *run)
 
 			if (call->instance < 0 || !call->barrier)
 				continue;
-			if (call->start_ns + add > last_start[call->instance])
-				last_start[call->instance] = call->start_ns + add;
-			if (call->end_ns + add < first_end[call->instance])
-				first_end[call->instance] = call->end_ns + add;
+			if (call->start_ns + add > meeting[call->instance].last_start_ns)
+				meeting[call->instance].last_start_ns = call->start_ns + add;
+			if (call->end_ns + add < meeting[call->instance].first_end_ns)
+				meeting[call->instance].first_end_ns = call->end_ns + add;
 		}
 	}
-	for (size_t i = 0; i < n; i++)
-		if (last_start[i] > first_end[i] &&
-		    last_start[i] - first_end[i] > MAX_CLOCK_ERROR_NS) {
+	return meeting;
+}
+
+/* Members of one collective are there at the same time. Where they are not, the match is wrong, as in
+ * recordings with holes: such collectives are no groups. */
+static void drop_contradictions(struct sc_trace_run *run)
+{
+	struct trace_meeting *meeting = sc_trace_meetings(run);
+
+	for (size_t i = 0; i < run->merge.instances.n; i++)
+		if (meeting[i].last_start_ns > meeting[i].first_end_ns &&
+		    meeting[i].last_start_ns - meeting[i].first_end_ns > MAX_CLOCK_ERROR_NS) {
 			run->transfer_us.at[i] = NAN;
 			run->n_contradictions++;
 		}
-	free(last_start);
-	free(first_end);
+	free(meeting);
 }
 
 /* Of each rank the shortest collective of a kind and size: a small table, looked through from its end. */

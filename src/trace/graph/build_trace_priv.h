@@ -26,6 +26,11 @@ struct rank_load {
 enum { SC_TRACE_NO_LANE = UINT16_MAX };
 enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };
 
+/* Of each instance the last start and the first end of those that wait for each other, on the common clock. Free it. */
+struct trace_meeting {
+	int64_t last_start_ns, first_end_ns;
+};
+struct trace_meeting *sc_trace_meetings(const struct sc_trace_run *run);
 uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string);
 
 /* build_trace_calls.c: correlation -> event of a class: the call that started it, or the record of an event. */

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "core/graph/op.h"
+#include "trace/graph/build_trace_priv.h"
 #include "trace/graph/job_priv.h"
 #include "trace/graph/kernel_family.h"
 
@@ -170,42 +171,6 @@ static void add_names(struct sc_trace_run *run)
 
 /* ---- a step ---- */
 
-/* From the last arrival to the first end; what each member waited is no part of it. */
-static void add_instances(struct job *job)
-{
-	struct sc_trace_run *run = job->run;
-	const size_t base = run->merge.instances.n;
-	int64_t *arrived = sc_xmalloc((job->n_groups + 1) * sizeof(*arrived));
-	int64_t *ended = sc_xmalloc((job->n_groups + 1) * sizeof(*ended));
-
-	for (uint32_t g = 0; g < job->n_groups; g++) {
-		arrived[g] = INT64_MIN;
-		ended[g] = INT64_MAX;
-		SC_VEC_PUSH(&run->merge.instances, ((struct sc_merge_instance){.kind = -1}));
-		SC_VEC_PUSH(&run->transfer_us, (double)NAN);
-	}
-	for (uint32_t i = 0; i < job->n_ops; i++) {
-		const struct job_op *op = &job->ops[i];
-		struct sc_merge_instance *instance;
-
-		if (op->group == SC_NONE)
-			continue;
-		instance = &run->merge.instances.at[base + op->group];
-		instance->n_members++;
-		instance->kind = sc_job_types[op->type].collective;
-		if (op->start_ns > arrived[op->group])
-			arrived[op->group] = op->start_ns;
-		if (op->end_ns < ended[op->group])
-			ended[op->group] = op->end_ns;
-	}
-	for (uint32_t g = 0; g < job->n_groups; g++)
-		if (run->merge.instances.at[base + g].n_members > 1)
-			run->transfer_us.at[base + g] =
-				ended[g] > arrived[g] ? sc_ns_us(ended[g] - arrived[g]) : 0;
-	free(arrived);
-	free(ended);
-}
-
 static void add_act(struct job *job, uint32_t i)
 {
 	struct job_op *op = &job->ops[i];
@@ -239,10 +204,15 @@ static void add_act(struct job *job, uint32_t i)
 			.seq = -1,
 			.bytes = -1,
 			.kind = type->collective,
+			.barrier = true,
 			.instance = op->group == SC_NONE ? SC_MERGE_NO_INSTANCE
 							 : (int32_t)(first + op->group),
 		};
 
+		if (op->group != SC_NONE) {
+			job->run->merge.instances.at[first + op->group].n_members++;
+			job->run->merge.instances.at[first + op->group].kind = type->collective;
+		}
 		act.kind = SC_ACT_COLLECTIVE;
 		act.merge_call = (uint32_t)merged->calls.n;
 		SC_VEC_PUSH(&merged->calls, call);
@@ -336,7 +306,8 @@ static void add_step(struct job *job)
 		span_ns[1] = op->end_ns > span_ns[1] ? op->end_ns : span_ns[1];
 	}
 	sc_job_rules(job);
-	add_instances(job);
+	for (uint32_t g = 0; g < job->n_groups; g++)
+		SC_VEC_PUSH(&job->run->merge.instances, ((struct sc_merge_instance){.kind = -1}));
 	for (uint32_t w = 0, i = 0; w < job->n_workers; w++) {
 		struct sc_trace_rank *rank = &job->run->ranks.at[w];
 		struct sc_trace_iteration it = {.step = job->ops[0].step,
@@ -381,6 +352,21 @@ static void add_steps(struct job *job)
 	SC_VEC_RELEASE(&job->waits);
 }
 
+/* From the last arrival to the first end; what each member waited is no part of it. */
+static void find_transfers(struct sc_trace_run *run)
+{
+	struct trace_meeting *meeting = sc_trace_meetings(run);
+
+	for (size_t i = 0; i < run->merge.instances.n; i++) {
+		double us = NAN;
+
+		if (run->merge.instances.at[i].n_members > 1)
+			us = fmax(0, sc_ns_us(meeting[i].first_end_ns - meeting[i].last_start_ns));
+		SC_VEC_PUSH(&run->transfer_us, us);
+	}
+	free(meeting);
+}
+
 int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, struct sc_err *err)
 {
 	struct job job = {.run = out, .n_chunks = 1};
@@ -401,6 +387,7 @@ int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, 
 	if (rc == 0) {
 		add_names(out);
 		add_steps(&job);
+		find_transfers(out);
 		out->n_replicas = job.n_dp;
 		out->n_stages = job.n_stages;
 	} else {

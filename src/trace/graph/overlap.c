@@ -43,11 +43,6 @@ static const struct sc_act *act_of(const struct finder *f, const struct sc_besid
 	return &f->rank->acts.at[b->act];
 }
 
-static int32_t device_of(const struct sc_trace_rank *r, const struct sc_act *act)
-{
-	return r->streams.at[act->lane].device;
-}
-
 static struct span span_of(const struct finder *f, const struct sc_beside *b)
 {
 	const struct sc_act *act = act_of(f, b);
@@ -66,13 +61,6 @@ static int64_t max_ns(int64_t a, int64_t b)
 }
 
 /* ---- who ran when ---- */
-
-static double work_us(const struct finder *f, const struct sc_act *act)
-{
-	if (act->kind == SC_ACT_COLLECTIVE)
-		return sc_trace_act_work_us(f->run, f->rank, act);
-	return sc_ns_us(act->dur_ns + act->cut_ns);
-}
 
 static void sort_side(struct finder *f, struct side *s)
 {
@@ -97,9 +85,13 @@ static void take_side(struct finder *f, int which)
 	for (uint32_t a = 0; a < f->rank->acts.n; a++) {
 		const struct sc_act *act = &f->rank->acts.at[a];
 		const struct sc_beside one = {
-			.act = a, .beside = SC_NONE, .time_us = work_us(f, act), .alone_us = NAN};
+			.act = a,
+			.beside = SC_NONE,
+			.time_us = which == COMM ? sc_trace_act_work_us(f->run, f->rank, act)
+						 : sc_ns_us(act->dur_ns + act->cut_ns),
+			.alone_us = NAN};
 
-		if (act->kind == kind && device_of(f->rank, act) == f->device)
+		if (act->kind == kind && f->rank->streams.at[act->lane].device == f->device)
 			SC_VEC_PUSH(&s->acts, one);
 	}
 	sort_side(f, s);
@@ -136,23 +128,15 @@ static void meet(struct finder *f)
 
 /* ---- beside what, and for how long ---- */
 
-/* The first stretch that ends after `ns`. */
-static size_t stretch_after(const struct finder *f, int64_t ns)
-{
-	size_t low;
-
-	SC_FIRST_NOT(low, i, 0, f->both.n, f->both.at[i].end <= ns);
-	return low;
-}
-
 /* Where one side runs and the other does, both do: what of it lies in stretches. */
 static void measure(const struct finder *f, struct sc_beside *b)
 {
 	const struct span span = span_of(f, b);
 	int64_t ns = 0;
+	size_t first;
 
-	for (size_t i = stretch_after(f, span.begin);
-	     i < f->both.n && f->both.at[i].begin < span.end; i++)
+	SC_FIRST_NOT(first, i, 0, f->both.n, f->both.at[i].end <= span.begin);
+	for (size_t i = first; i < f->both.n && f->both.at[i].begin < span.end; i++)
 		ns += min_ns(f->both.at[i].end, span.end) - max_ns(f->both.at[i].begin, span.begin);
 	b->overlap_us = sc_ns_us(ns);
 	b->frac = ns ? (double)ns / (double)(span.end - span.begin) : 0;
@@ -207,11 +191,6 @@ static int compare_same(const void *left, const void *right)
 	if (a->time_us < b->time_us || a->time_us > b->time_us)
 		return a->time_us < b->time_us ? -1 : 1;
 	return (a->index > b->index) - (a->index < b->index);
-}
-
-static uint32_t shapes_of(const struct finder *f, uint32_t act)
-{
-	return f->rank->shapes.n ? f->rank->shapes.at[act] : 0;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -278,13 +257,6 @@ static void count_launches(const struct finder *f, struct side *s)
 	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_acts);
 }
 
-static const struct same_launch *launch_of(const struct side *s, uint32_t act)
-{
-	const struct same_launch key = {.act = act};
-
-	return bsearch(&key, s->launches.at, s->launches.n, sizeof(key), compare_acts);
-}
-
 /* Which kernels of its stream come before and after it. */
 static uint64_t neighbours_of(const struct finder *f, const struct side *s, uint32_t index)
 {
@@ -313,7 +285,9 @@ static void set_place(const struct finder *f, const struct side *s, uint32_t ind
 		      struct same *same)
 {
 	const uint32_t act = s->acts.at[index].act;
-	const struct same_launch *launch = launch_of(s, act);
+	const struct same_launch key = {.act = act};
+	const struct same_launch *launch =
+		bsearch(&key, s->launches.at, s->launches.n, sizeof(key), compare_acts);
 
 	if (f->rank->iterations.n < 2) {
 		same->key[3] = neighbours_of(f, s, index);
@@ -334,8 +308,8 @@ static struct same same_of(const struct finder *f, const struct side *s, uint32_
 			    .time_us = b->time_us,
 			    .index = index};
 
-	if (act->kind == SC_ACT_KERNEL && shapes_of(f, b->act))
-		same.key[2] = shapes_of(f, b->act);
+	if (act->kind == SC_ACT_KERNEL && f->rank->shapes.n && f->rank->shapes.at[b->act])
+		same.key[2] = f->rank->shapes.at[b->act];
 	else if (act->kind == SC_ACT_KERNEL)
 		set_place(f, s, index, &same);
 	if (act->merge_call != SC_NONE) {
@@ -456,15 +430,6 @@ static void find_device(struct finder *f)
 	put_device(f);
 }
 
-/* Is it the first stream of its device? */
-static bool is_first(const struct sc_trace_rank *r, size_t stream)
-{
-	for (size_t i = 0; i < stream; i++)
-		if (r->streams.at[i].device == r->streams.at[stream].device)
-			return false;
-	return true;
-}
-
 void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 		      struct sc_overlaps *out)
 {
@@ -472,8 +437,12 @@ void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank
 
 	*out = (struct sc_overlaps){.n_kernels = 0};
 	for (size_t i = 0; i < rank->streams.n; i++) {
+		size_t first = 0; /* stream of its device */
+
 		f.device = rank->streams.at[i].device;
-		if (is_first(rank, i))
+		while (rank->streams.at[first].device != f.device)
+			first++;
+		if (first == i)
 			find_device(&f);
 	}
 	for (int w = 0; w < N_SIDES; w++) {

@@ -172,21 +172,6 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 	return factor;
 }
 
-static bool is_split(const struct replay_study *study, int32_t instance)
-{
-	return instance >= 0 && !isnan(study->run.transfer_us.at[instance]);
-}
-
-/* In the time of a collective that one recorded rank has. */
-static double waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
-			 double us)
-{
-	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
-	const double bound_us = study->run.ranks.at[rank].collectives.at[act->merge_call].bound_us;
-
-	return is_split(study, instance) ? 0 : us - fmin(us, bound_us);
-}
-
 /* Without sizes the shortest may be of a smaller one: then nothing is known of waiting. */
 double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
 			    double us)
@@ -235,7 +220,8 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 		s->study->run.merge.ranks.at[s->rank_idx].calls.at[act->merge_call].instance;
 	const int n_ranks = sc_replay_ranks_of(s->study, c, instance);
 	const struct sc_replay_subject subject = act_subject(s, act);
-	double waiting = waiting_us(s->study, s->rank_idx, act, us);
+	const bool is_split = instance >= 0 && !isnan(s->study->run.transfer_us.at[instance]);
+	double waiting = is_split ? 0 : us - fmin(us, c->bound_us);
 	double transfer = us - waiting;
 
 	if (opts->missing == SC_MISSING_SYMMETRIC) {
@@ -538,20 +524,6 @@ int sc_replay_check_change(const struct replay_study *study, const struct sc_rep
 	return 0;
 }
 
-/* A rank that is to be no slower than the others, and is not slower as it is. */
-static void check_without(const struct replay_study *study, struct sc_warnings *warnings)
-{
-	const int64_t without = study->opts->without_rank;
-
-	for (size_t r = 0; r < study->run.ranks.n; r++)
-		if (study->run.ranks.at[r].rank == without && !(study->slowness[r] > 1) &&
-		    !(study->host_slowness[r] > 1))
-			sc_warn(warnings,
-				"--without-straggler %lld: its kernels and its host take no longer "
-				"than those of the others; nothing is changed",
-				(long long)without);
-}
-
 /* Of the recording: the largest group, or what it says of itself. */
 static int recorded_gpus(const struct replay_study *study)
 {
@@ -568,14 +540,6 @@ static int recorded_gpus(const struct replay_study *study)
 			n = of > n ? of : n;
 		}
 	return n;
-}
-
-static bool has_collectives(const struct replay_study *study)
-{
-	for (size_t r = 0; r < study->run.ranks.n; r++)
-		if (study->run.ranks.at[r].collectives.n)
-			return true;
-	return false;
 }
 
 /* Replicas are added to a job, or taken from it. */
@@ -603,11 +567,14 @@ static int check_gpus(const struct replay_study *study, struct sc_err *err)
 {
 	const int64_t gpus = study->opts->gpus;
 	const int recorded = recorded_gpus(study), node = study->run.node_gpus;
+	size_t n_collectives = 0;
 
 	if (study->run.n_replicas && gpus)
 		return check_replicas(&study->run, gpus, err);
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		n_collectives += study->run.ranks.at[r].collectives.n;
 	if (gpus <= recorded || gpus <= node || study->opts->network.us || study->run.spans_nodes ||
-	    !has_collectives(study))
+	    n_collectives == 0)
 		return 0;
 	if (node > 0)
 		return sc_err_set(err, SC_EUSAGE,
@@ -625,6 +592,14 @@ static int check_gpus(const struct replay_study *study, struct sc_err *err)
 int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
 		    struct sc_err *err)
 {
-	check_without(study, warnings);
+	const int64_t without = study->opts->without_rank;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		if (study->run.ranks.at[r].rank == without && !(study->slowness[r] > 1) &&
+		    !(study->host_slowness[r] > 1))
+			sc_warn(warnings,
+				"--without-straggler %lld: its kernels and its host take no longer "
+				"than those of the others; nothing is changed",
+				(long long)without);
 	return check_gpus(study, err);
 }

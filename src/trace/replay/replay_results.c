@@ -167,17 +167,6 @@ static void warn_of_clocks(const struct replay_study *study, struct sc_replay_re
 			n, spread_us, widest_us);
 }
 
-static const char *resized_as(const struct replay_study *study)
-{
-	if (study->opts->network.us)
-		return "scaled by the model of the cluster";
-	if (study->run.spans_nodes)
-		return "scaled as rings at the recorded speed between nodes, no --cluster";
-	if (study->run.node_gpus > 0)
-		return "scaled as rings at the recorded speed within a node, no --cluster";
-	return "scaled as rings at the recorded speed, without --cluster";
-}
-
 /* Of all ranks. */
 static void warn_of_queues(const struct replay_study *study, struct sc_replay_result *out)
 {
@@ -275,7 +264,13 @@ static void warn_of_trace(const struct replay_study *study, struct sc_replay_res
 		sc_warn(&out->warnings,
 			"gpus=%" PRId64 ": transfers of groups of all ranks are %s; the recorded "
 			"ranks stand for the new ones",
-			study->opts->gpus, resized_as(study));
+			study->opts->gpus,
+			study->opts->network.us ? "scaled by the model of the cluster"
+			: study->run.spans_nodes
+				? "scaled as rings at the recorded speed between nodes, no --cluster"
+			: study->run.node_gpus > 0
+				? "scaled as rings at the recorded speed within a node, no --cluster"
+				: "scaled as rings at the recorded speed, without --cluster");
 }
 
 static void warn_of_missing(const struct replay_study *study, struct sc_replay_result *out)
@@ -324,27 +319,19 @@ static void warn_of_overlap(const struct replay_study *study, struct sc_replay_r
 			"to drop");
 }
 
-/* Collectives that no model can be asked about, of *n. */
-static size_t count_unknown(const struct replay_study *study, size_t *n)
+/* Collectives that no model can be asked about. */
+static void warn_of_model(const struct replay_study *study, struct sc_replay_result *out)
 {
-	size_t n_unknown = 0;
+	size_t n = 0, n_unknown = 0;
+	bool model = false;
 
-	*n = 0;
 	for (size_t r = 0; r < study->run.ranks.n; r++)
-		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, ++*n) {
+		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, n++) {
 			const struct sc_trace_collective *c =
 				&study->run.ranks.at[r].collectives.at[i];
 
 			n_unknown += c->kind < 0 || c->bytes < 0;
 		}
-	return n_unknown;
-}
-
-static void warn_of_model(const struct replay_study *study, struct sc_replay_result *out)
-{
-	bool model = false;
-	size_t n, n_unknown = count_unknown(study, &n);
-
 	for (size_t i = 0; i < study->opts->n_changes; i++)
 		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
 	if (n_unknown && study->opts->gpus && study->opts->network.us)
@@ -357,15 +344,6 @@ static void warn_of_model(const struct replay_study *study, struct sc_replay_res
 			"model: collectives whose kind or size the trace does not say stay as "
 			"recorded: n=%zu of %zu",
 			n_unknown, n);
-}
-
-static void warn_of_changes(const struct replay_study *study, struct sc_replay_result *out)
-{
-	warn_of_model(study, out);
-	if (study->opts->missing == SC_MISSING_SYMMETRIC)
-		warn_of_missing(study, out);
-	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
-		warn_of_overlap(study, out);
 }
 
 /* ---- of jobs ---- */
@@ -486,5 +464,9 @@ void sc_replay_results(struct replay_study *study)
 	warn_of_lag(out);
 	warn_of_holes(study, out);
 	warn_of_trace(study, out);
-	warn_of_changes(study, out);
+	warn_of_model(study, out);
+	if (study->opts->missing == SC_MISSING_SYMMETRIC)
+		warn_of_missing(study, out);
+	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
+		warn_of_overlap(study, out);
 }

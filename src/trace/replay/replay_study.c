@@ -16,13 +16,6 @@ enum { MAX_OUTLIER_PASSES = 3 };
 
 /* ---- begin and end ---- */
 
-static enum replay_times changed_gaps(const struct sc_replay_opts *opts)
-{
-	if (opts->gaps == SC_GAPS_MEASURED)
-		return TIMES_MEASURED;
-	return opts->gaps == SC_GAPS_NONE ? TIMES_ZERO : TIMES_TYPICAL;
-}
-
 /* What each replica, stage and name of operation of a job alone brings. */
 static void add_picks(struct replay_study *study)
 {
@@ -43,7 +36,11 @@ static void add_picks(struct replay_study *study)
 
 static void add_variants(struct replay_study *study)
 {
-	const enum replay_times gaps = changed_gaps(study->opts);
+	static const enum replay_times of[] = {[SC_GAPS_AUTO] = TIMES_TYPICAL,
+					       [SC_GAPS_MEASURED] = TIMES_MEASURED,
+					       [SC_GAPS_TYPICAL] = TIMES_TYPICAL,
+					       [SC_GAPS_NONE] = TIMES_ZERO};
+	const enum replay_times gaps = of[study->opts->gaps];
 	const struct replay_variant fixed[N_FIXED] = {
 		[V_RECORDED] = {TIMES_MEASURED, TIMES_MEASURED, PICK_NONE, 0},
 		[V_OTHERS] = {TIMES_OTHERS, TIMES_OTHERS, PICK_NONE, 0},
@@ -122,22 +119,17 @@ void sc_replay_study_release(struct replay_study *study)
 
 /* ---- before anything is simulated ---- */
 
-static int check_rank(const struct replay_study *study, struct sc_err *err)
-{
-	const int64_t without = study->opts->without_rank;
-
-	for (size_t r = 0; r < study->out->ranks.n && study->out->ranks.n > 1; r++)
-		if (study->out->ranks.at[r].rank == without)
-			return 0;
-	return without < 0 ? 0
-			   : sc_err_set(err, SC_EVALUE,
-					"the trace has no rank %" PRId64 " among others", without);
-}
-
 int sc_replay_study_check(const struct replay_study *study, struct sc_err *err)
 {
-	int rc = check_rank(study, err);
+	const int64_t without = study->opts->without_rank;
+	bool found = without < 0;
+	int rc = 0;
 
+	for (size_t r = 0; r < study->out->ranks.n && study->out->ranks.n > 1; r++)
+		found = found || study->out->ranks.at[r].rank == without;
+	if (!found)
+		return sc_err_set(err, SC_EVALUE, "the trace has no rank %" PRId64 " among others",
+				  without);
 	for (size_t i = 0; rc == 0 && i < study->opts->n_changes; i++) {
 		const struct sc_replay_change *change = &study->opts->changes[i];
 		const unsigned kinds = sc_replay_matches(study, &change->selector);
@@ -173,11 +165,6 @@ static int find_shown(struct replay_study *study, struct sc_err *err)
 	return sc_err_set(err, SC_EVALUE, "the trace has no step %" PRId64, step);
 }
 
-static int64_t step_of(const struct replay_study *study, size_t iteration)
-{
-	return study->out->iterations.at[iteration].step;
-}
-
 /* ---- one iteration in one variant ---- */
 
 struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
@@ -204,7 +191,7 @@ static void keep_shown(const struct replay_at *at, struct sc_reading_input *in)
 	for (uint32_t i = 0; i < graph->nodes.n; i++)
 		out->node_names[i] = sc_arena_strdup(
 			&out->arena, sc_trace_run_name(&study->run, graph->nodes.at[i].op));
-	out->show_step = step_of(study, at->iteration);
+	out->show_step = out->iterations.at[at->iteration].step;
 	sc_replay_read(in, out);
 	out->graph = *graph;
 	out->timeline = s->timeline;
@@ -244,33 +231,28 @@ static int for_iterations(struct replay_study *study, iteration_fn item, struct 
 	return rc;
 }
 
-/* Where the time of each rank went, and for whom others waited. */
-static void put_parts(const struct replay_at *at, const struct sc_account_input *in)
+/* As recorded: also where the time of each rank went, and for whom others waited. */
+static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	const size_t n = at->study->out->ranks.n;
-	struct replay_part *part = &at->study->parts[at->iteration * n];
-	double *late_us = sc_xcalloc(n, sizeof(*late_us));
+	const struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
+	const size_t n = at.study->out->ranks.n;
+	struct replay_part *part = &at.study->parts[iteration * n];
+	struct sc_reading_input in;
 	struct sc_account account;
+	const int rc = sc_replay_simulate(&at, &in, err);
+	double *late_us;
 
-	sc_accountant_begin(&at->s->accountant, in);
-	sc_add_late(&in->ran, late_us);
+	if (rc)
+		return rc;
+	late_us = sc_xcalloc(n, sizeof(*late_us));
+	sc_accountant_begin(&at.s->accountant, &in.account);
+	sc_add_late(&in.account.ran, late_us);
 	for (uint32_t r = 0; r < n; r++) {
-		sc_account_of_class(&at->s->accountant, r, &account);
+		sc_account_of_class(&at.s->accountant, r, &account);
 		memcpy(part[r].us, account.part_us, sizeof(part[r].us));
 		part[r].late_us = late_us[r];
 	}
 	free(late_us);
-}
-
-static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
-{
-	const struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
-	struct sc_reading_input in;
-	const int rc = sc_replay_simulate(&at, &in, err);
-
-	if (rc)
-		return rc;
-	put_parts(&at, &in.account);
 	keep_shown(&at, &in);
 	return 0;
 }
@@ -280,20 +262,13 @@ static int predict(void *shared, void *context, size_t iteration, struct sc_err 
 	return simulate(sc_replay_at(shared, context, iteration, V_OTHERS), err);
 }
 
-static bool is_wanted(const struct replay_study *study, size_t v)
-{
-	if (v == V_CHANGED)
-		return study->changed;
-	return v < V_NO_GAPS || !study->opts->no_what_if;
-}
-
 static int vary(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
 	const struct replay_study *study = shared;
 	int rc = 0;
 
 	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
-		if (is_wanted(study, v))
+		if (v == V_CHANGED ? study->changed : v < V_NO_GAPS || !study->opts->no_what_if)
 			rc = simulate(sc_replay_at(study, context, iteration, v), err);
 	return rc;
 }

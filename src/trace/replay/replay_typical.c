@@ -26,47 +26,34 @@ struct entries {
 	SC_VEC(struct entry) list;
 };
 
-static int compare_u32(uint32_t a, uint32_t b)
+static int compare_four(const uint32_t a[4], const uint32_t b[4])
 {
-	return (a > b) - (a < b);
+	size_t i = 0;
+
+	while (i < 3 && a[i] == b[i])
+		i++;
+	return (a[i] > b[i]) - (a[i] < b[i]);
 }
 
 static int compare_names(const void *left, const void *right)
 {
 	const struct entry *a = left, *b = right;
-	int by = compare_u32(a->lane, b->lane);
 
-	by = by ? by : compare_u32(a->name, b->name);
-	by = by ? by : compare_u32(a->iteration, b->iteration);
-	return by ? by : compare_u32(a->index, b->index);
+	return compare_four((uint32_t[4]){a->lane, a->name, a->iteration, a->index},
+			    (uint32_t[4]){b->lane, b->name, b->iteration, b->index});
 }
 
 static int compare_places(const void *left, const void *right)
 {
 	const struct entry *a = left, *b = right;
-	int by = compare_u32(a->lane, b->lane);
 
-	by = by ? by : compare_u32(a->name, b->name);
-	by = by ? by : compare_u32(a->place, b->place);
-	return by ? by : compare_u32(a->iteration, b->iteration);
+	return compare_four((uint32_t[4]){a->lane, a->name, a->place, a->iteration},
+			    (uint32_t[4]){b->lane, b->name, b->place, b->iteration});
 }
 
 static bool same_name(const struct entry *a, const struct entry *b)
 {
 	return a->lane == b->lane && a->name == b->name;
-}
-
-static void number_places(struct entry *e, size_t n)
-{
-	if (n)
-		qsort(e, n, sizeof(*e), compare_names);
-	for (size_t i = 0; i < n; i++)
-		e[i].place =
-			i && same_name(&e[i], &e[i - 1]) && e[i].iteration == e[i - 1].iteration
-				? e[i - 1].place + 1
-				: 0;
-	if (n)
-		qsort(e, n, sizeof(*e), compare_places);
 }
 
 struct scratch {
@@ -211,7 +198,13 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
 	s.below = sc_xmalloc((n + 1) * sizeof(double));
 	s.n_like = sc_xmalloc((run->n_iterations + 1) * sizeof(*s.n_like));
-	number_places(e, n);
+	if (n)
+		qsort(e, n, sizeof(*e), compare_names);
+	for (size_t i = 1; i < n; i++)
+		if (same_name(&e[i], &e[i - 1]) && e[i].iteration == e[i - 1].iteration)
+			e[i].place = e[i - 1].place + 1;
+	if (n)
+		qsort(e, n, sizeof(*e), compare_places);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && same_name(&e[end], &e[i]) && e[end].place == e[i].place;
 		     end++)
@@ -230,14 +223,6 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 	return n_alone;
 }
 
-static struct replay_pair *pairs(size_t n)
-{
-	struct replay_pair *p = sc_xmalloc((n + 1) * sizeof(*p));
-
-	memset(p, 0, (n + 1) * sizeof(*p));
-	return p;
-}
-
 void sc_replay_release_medians(struct replay_medians *medians)
 {
 	free(medians->typical_calls);
@@ -252,10 +237,11 @@ static void rank_medians(const struct replay_study *study, const struct sc_trace
 	const struct sc_trace_run *run = &study->run;
 	struct entries calls = {.list = {0}}, acts = {.list = {0}};
 
-	*m = (struct replay_medians){.typical_calls = pairs(r->calls.n),
-				     .other_calls = pairs(r->calls.n),
-				     .typical_acts = pairs(r->acts.n),
-				     .other_acts = pairs(r->acts.n)};
+	*m = (struct replay_medians){
+		.typical_calls = sc_xcalloc(r->calls.n + 1, sizeof(struct replay_pair)),
+		.other_calls = sc_xcalloc(r->calls.n + 1, sizeof(struct replay_pair)),
+		.typical_acts = sc_xcalloc(r->acts.n + 1, sizeof(struct replay_pair)),
+		.other_acts = sc_xcalloc(r->acts.n + 1, sizeof(struct replay_pair))};
 	for (uint32_t i = 0; i < run->n_iterations; i++) {
 		const struct sc_trace_iteration *it = &r->iterations.at[i];
 
@@ -396,13 +382,11 @@ void sc_replay_means(struct replay_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
 	const size_t n_names = sc_intern_count(&run->names) + 1, n = run->ranks.n;
-	int64_t *count = sc_xmalloc(n_names * sizeof(*count));
+	int64_t *count = sc_xcalloc(n_names, sizeof(*count));
 
-	study->mean_us = sc_xmalloc(n_names * sizeof(double));
+	study->mean_us = sc_xcalloc(n_names, sizeof(double));
 	study->slowness = sc_xmalloc((n + 1) * sizeof(double));
 	study->host_slowness = sc_xmalloc((n + 1) * sizeof(double));
-	memset(count, 0, n_names * sizeof(*count));
-	memset(study->mean_us, 0, n_names * sizeof(double));
 	for (size_t r = 0; r < n; r++) {
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
