@@ -487,7 +487,7 @@ const struct sc_command sc_command_collective = {
 		"it. KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter, all_to_all or "
 		"send_recv.\n\n"
 		"An algorithm file is MSCCL's XML. Before it is timed it is proved on symbols: sends and "
-		"receives match, none waits in a circle, every rank gets what the collective promises; what is "
+		"receives match, none waits in a circle, every rank gets what the collective promises in whatever order its thread blocks run; what is "
 		"wrong is named with rank, thread block and step. Then its thread blocks are walked at each "
 		"size, and the sizes are named at which it beats the library; `deadlock` is a size at which "
 		"a file's buffers are full on both sides of a pair that sends before it receives. Common ones need no file, run at "

@@ -97,6 +97,36 @@ LOOP_TEST(files_are_proved, 2)
 	ck_assert_int_ge(n, 9);
 }
 
+/* Each dependency removed: where others do not stand for it, the file is refused. How many there are was counted apart, by
+ * all that can be reached from each step. */
+LOOP_TEST(dependencies_are_needed, 2)
+{
+	static const struct {
+		const char *name;
+		int n, n_needed;
+	} FILES[] = {{"generated/ar_allpairs_8_i1_LL.xml", 784, 784},
+		     {"generated/hier_ar_4x2_i1_Simple.xml", 80, 24}};
+	int n = 0, n_refused = 0, n_unordered = 0;
+	struct sc_msccl algo;
+
+	load(FILES[_i].name, &algo);
+	for (size_t s = 0; s < algo.n_steps; s++) {
+		int kept = algo.steps[s].dep_tb;
+		struct sc_err err = {0};
+
+		if (kept < 0)
+			continue;
+		algo.steps[s].dep_tb = -1;
+		n++;
+		n_refused += sc_msccl_check(&algo, &err) != 0;
+		n_unordered += strstr(err.text, "nothing orders it and thread block") != NULL;
+		algo.steps[s].dep_tb = kept;
+	}
+	ck_assert_int_eq(n, FILES[_i].n);
+	ck_assert_int_eq(n_refused, FILES[_i].n_needed);
+	ck_assert_int_gt(n_unordered, 0); /* others give a wrong result at once */
+}
+
 static double number(const struct sc_csv *csv, size_t row, const char *column)
 {
 	double value = NAN;

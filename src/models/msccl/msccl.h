@@ -92,7 +92,8 @@ int sc_msccl_load(const char *path, struct sc_arena *arena, struct sc_msccl *out
 		  struct sc_err *err);
 /* Proves that it ends with the protocol's buffers and gives what the collective promises, by running it on
  * symbols: every send meets a receive of as many chunks, nothing is read before it is written, no rank is
- * added twice. What is wrong is named with rank, thread block and step. */
+ * added twice; and that no other order of its thread blocks gives another result: of two accesses of a chunk, one of
+ * them a write, one comes after the other by dependencies, sends and receives, and the protocol's buffers. What is wrong is named with rank, thread block and step. */
 int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err);
 /* Primitives that a connection holds before its receiver takes one. */
 int sc_msccl_slots(enum sc_proto proto);

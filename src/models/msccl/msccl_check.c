@@ -1,7 +1,9 @@
-/* Runs an algorithm on symbols: a slot of a buffer holds a chunk of a rank's input, or the sum of one chunk
- * over a set of ranks. Ranks that follow each other round the ring of all are one number by where they begin and how
- * many they are; other sets are numbered as they occur. So equal sets have equal numbers. */
+/* Runs an algorithm on symbols, and proves that thread blocks give the same in any order: a slot of a buffer holds a
+ * chunk of a rank's input, or the sum of one chunk over a set of ranks. Ranks that follow each other round the ring of
+ * all are one number by where they begin and how many they are; other sets are numbered as they occur. So equal sets
+ * have equal numbers. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +17,22 @@ struct value {
 	int chunk, set; /* chunk < 0: nothing was written */
 };
 enum { NOTHING = -1, WORD_BITS = 64 };
-struct writer {
-	int tb, step; /* -1: the input */
+/* What a thread block has seen of those of some GPUs: of each as many of its steps as are done before. */
+typedef int16_t seen_steps;
+_Static_assert(SC_MSCCL_MAX_STEPS < INT16_MAX, "seen_steps");
+/* Of one slot, since its last write: by each thread block the last read. */
+struct access {
+	int tb, step; /* tb < 0: none */
+	size_t next;  /* read, + 1 */
+};
+struct order {
+	bool local;               /* dependencies alone: each thread block sees those of its GPU */
+	size_t first, n, width;   /* thread blocks that are seen; width: a multiple of ROW */
+	seen_steps *now;          /* by thread block */
+	seen_steps *sent, *taken; /* by connection and slot: by its sender, its receiver */
+	seen_steps *done;         /* by step that others wait for */
+	struct access *written;   /* by slot; next: its reads */
+	SC_VEC(struct access) reads;
 };
 struct connection {
 	size_t n_sent, n_taken; /* primitives */
@@ -27,7 +43,6 @@ struct machine {
 	const struct sc_msccl *algo;
 	struct sc_err *err;
 	struct value *slots;
-	struct writer *writers;
 	size_t *base[SC_MSCCL_N_BUFFERS]; /* of a GPU's buffer in slots; in place, two are one */
 	size_t *at;                       /* next step of a thread block */
 	struct sc_msccl_connections peers;
@@ -38,6 +53,11 @@ struct machine {
 	int *found;            /* by hash: a set of `sets` + 1; 0: none */
 	size_t n_found;        /* a power of 2, at least twice the sets */
 	size_t max_count;      /* chunks of a step */
+	size_t n_slots;        /* of all buffers */
+	bool *unordered;       /* by GPU: its dependencies alone do not order all accesses */
+	size_t *done_at;       /* by step that others wait for: its row of order.done, + 1 */
+	size_t n_done;
+	struct order order;
 };
 
 int sc_msccl_slots(enum sc_proto proto)
@@ -195,6 +215,84 @@ static int set_union(struct machine *m, int a, int b)
 	return n * n + *found - 1;
 }
 
+/* ---- order ----
+ * A step comes after those before it in its thread block, the one it depends on, the send that it receives, and the
+ * receive that made room for what it sends. Two accesses of a slot, one of them a write, are to be ordered so: then one
+ * run stands for all. Dependencies mostly do; what they do not is looked at with all that GPUs tell each other, of
+ * some GPUs in each run, as clocks of all thread blocks at once would be too large. */
+enum { ROW = 64, MAX_ORDER_BYTES = 1 << 30 };
+
+/* ROW at once, which compilers turn into few instructions. */
+static void see(const struct machine *m, seen_steps *restrict to, const seen_steps *restrict from)
+{
+	for (size_t i = 0; i < m->order.width; i += ROW)
+		for (size_t k = 0; k < ROW; k++)
+			to[i + k] = to[i + k] > from[i + k] ? to[i + k] : from[i + k];
+}
+
+static seen_steps *row_of(const struct machine *m, seen_steps *rows, size_t i)
+{
+	return rows + i * m->order.width;
+}
+
+/* Where a clock has a thread block of the GPU; order.n and more: nowhere. */
+static size_t seen_at(const struct machine *m, int gpu, size_t tb)
+{
+	return tb - (m->order.local ? m->algo->gpus[gpu].first : m->order.first);
+}
+
+static int check_before(struct machine *m, int gpu, size_t tb, const struct access *before,
+			const char *what)
+{
+	const struct sc_msccl *algo = m->algo;
+	size_t other = algo->gpus[gpu].first + (size_t)before->tb;
+	char text[160];
+
+	if (other == tb || row_of(m, m->order.now, tb)[seen_at(m, gpu, other)] > before->step)
+		return 0;
+	m->unordered[gpu] = true;
+	if (m->order.local)
+		return 0;
+	snprintf(
+		text, sizeof(text),
+		"nothing orders it and thread block %d, step %d (line %u), which %s the same chunk",
+		before->tb, before->step,
+		algo->steps[algo->tbs[other].first + (size_t)before->step].line, what);
+	return fail(m, gpu, tb, text);
+}
+
+static int note_access(struct machine *m, int gpu, size_t tb, size_t slot, bool writes)
+{
+	struct order *o = &m->order;
+	struct access *w = &o->written[slot];
+	int own = (int)(tb - m->algo->gpus[gpu].first), rc;
+	size_t *end = &w->next, at;
+
+	if (seen_at(m, gpu, tb) >= o->n)
+		return 0;
+	rc = w->tb >= 0 ? check_before(m, gpu, tb, w, "writes") : 0;
+	for (at = *end; rc == 0 && at; at = *end) {
+		struct access *read = &o->reads.at[at - 1];
+
+		if (writes)
+			rc = check_before(m, gpu, tb, read, "reads");
+		else if (read->tb == own)
+			break;
+		end = &read->next;
+	}
+	if (rc)
+		return rc;
+	if (writes) {
+		*w = (struct access){own, (int)m->at[tb], 0};
+	} else if (at) {
+		o->reads.at[at - 1].step = (int)m->at[tb];
+	} else {
+		*end = o->reads.n + 1; /* before the list moves */
+		SC_VEC_PUSH(&o->reads, ((struct access){own, (int)m->at[tb], 0}));
+	}
+	return 0;
+}
+
 /* ---- one step ---- */
 
 static struct value *slot_of(const struct machine *m, int gpu, int buffer, int off)
@@ -206,8 +304,6 @@ static int add(struct machine *m, int gpu, size_t tb, struct value other, struct
 {
 	int set;
 
-	if (other.chunk < 0 || into->chunk < 0)
-		return fail(m, gpu, tb, "reads a chunk that nothing was written to");
 	if (other.chunk != into->chunk)
 		return fail(m, gpu, tb, "adds two different chunks");
 	set = set_union(m, other.set, into->set);
@@ -219,27 +315,39 @@ static int add(struct machine *m, int gpu, size_t tb, struct value other, struct
 	return 0;
 }
 
-static void put(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step, int i,
-		struct value value)
+static int get(struct machine *m, int gpu, size_t tb, int buffer, int off, struct value *out)
+{
+	const struct value *slot = slot_of(m, gpu, buffer, off);
+
+	*out = *slot;
+	if (slot->chunk < 0)
+		return fail(m, gpu, tb, "reads a chunk that nothing was written to");
+	return note_access(m, gpu, tb, (size_t)(slot - m->slots), false);
+}
+
+static int put(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step, int i,
+	       struct value value)
 {
 	struct value *slot = slot_of(m, gpu, step->dst, step->dst_off + i);
 
 	*slot = value;
-	m->writers[slot - m->slots] =
-		(struct writer){(int)(tb - m->algo->gpus[gpu].first), (int)m->at[tb]};
+	return note_access(m, gpu, tb, (size_t)(slot - m->slots), true);
 }
 
 static int local_step(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step)
 {
 	for (int i = 0; i < step->count; i++) {
-		struct value value = *slot_of(m, gpu, step->src, step->src_off + i);
-		struct value sum = *slot_of(m, gpu, step->dst, step->dst_off + i);
+		struct value value, sum;
+		int rc = get(m, gpu, tb, step->src, step->src_off + i, &value);
 
-		if (value.chunk < 0)
-			return fail(m, gpu, tb, "reads a chunk that nothing was written to");
-		if (step->op == SC_MSCCL_REDUCE && add(m, gpu, tb, value, &sum))
-			return -(int)SC_EVALUE;
-		put(m, gpu, tb, step, i, step->op == SC_MSCCL_REDUCE ? sum : value);
+		if (rc == 0 && step->op == SC_MSCCL_REDUCE) {
+			rc = get(m, gpu, tb, step->dst, step->dst_off + i, &sum);
+			rc = rc ? rc : add(m, gpu, tb, sum, &value);
+		}
+		if (rc == 0)
+			rc = put(m, gpu, tb, step, i, value);
+		if (rc)
+			return rc;
 	}
 	return 0;
 }
@@ -256,16 +364,18 @@ static int peer_step(struct machine *m, int gpu, size_t tb, const struct sc_mscc
 	if (from && from->count[taken] != step->count)
 		return fail(m, gpu, tb, "receives another number of chunks than its peer sends");
 	for (int i = 0; i < step->count; i++) {
-		struct value value = from ? from->values[taken * m->max_count + (size_t)i]
-					  : *slot_of(m, gpu, step->src, step->src_off + i);
+		struct value own, value;
+		int rc = 0;
 
-		if (value.chunk < 0)
-			return fail(m, gpu, tb, "reads a chunk that nothing was written to");
-		if (reduces &&
-		    add(m, gpu, tb, *slot_of(m, gpu, step->src, step->src_off + i), &value))
-			return -(int)SC_EVALUE;
-		if (from && op != SC_MSCCL_RECV_REDUCE_SEND)
-			put(m, gpu, tb, step, i, value);
+		if (!from || reduces)
+			rc = get(m, gpu, tb, step->src, step->src_off + i, &own);
+		value = from ? from->values[taken * m->max_count + (size_t)i] : own;
+		if (rc == 0 && reduces)
+			rc = add(m, gpu, tb, own, &value);
+		if (rc == 0 && from && op != SC_MSCCL_RECV_REDUCE_SEND)
+			rc = put(m, gpu, tb, step, i, value);
+		if (rc)
+			return rc;
 		if (to)
 			to->values[sent * m->max_count + (size_t)i] = value;
 	}
@@ -312,18 +422,50 @@ static const char *waits_for(const struct machine *m, int gpu, size_t tb)
 
 static int run_step(struct machine *m, int gpu, size_t tb)
 {
-	const struct sc_msccl_step *step = &m->algo->steps[m->algo->tbs[tb].first + m->at[tb]];
+	const struct sc_msccl *algo = m->algo;
+	struct order *o = &m->order;
+	size_t at = algo->tbs[tb].first + m->at[tb], bytes = o->width * sizeof(*o->now);
+	size_t slots = (size_t)sc_msccl_slots(algo->proto), from = m->peers.from[tb];
+	size_t to = m->peers.to[tb];
+	const struct sc_msccl_step *step = &algo->steps[at];
+	enum sc_msccl_op op = (enum sc_msccl_op)step->op;
+	bool receives = !o->local && sc_msccl_receives(op), sends = !o->local && sc_msccl_sends(op);
+	seen_steps *now = row_of(m, o->now, tb);
 	int rc = 0;
 
-	if (step->op == SC_MSCCL_COPY || step->op == SC_MSCCL_REDUCE)
+	/* rows of the slots that the step takes from and puts into */
+	from = from * slots + m->connections[from].n_taken % slots;
+	to = to * slots + m->connections[to].n_sent % slots;
+	if (step->dep_tb >= 0) {
+		const struct sc_msccl_tb *other =
+			&algo->tbs[algo->gpus[gpu].first + (size_t)step->dep_tb];
+		size_t row = m->done_at[other->first + (size_t)step->dep_step] - 1;
+
+		see(m, now, row_of(m, o->done, row));
+	}
+	if (receives)
+		see(m, now, row_of(m, o->sent, from));
+	if (sends)
+		see(m, now, row_of(m, o->taken, to));
+	if (op == SC_MSCCL_COPY || op == SC_MSCCL_REDUCE)
 		rc = local_step(m, gpu, tb, step);
-	else if (step->op != SC_MSCCL_NOP)
+	else if (op != SC_MSCCL_NOP)
 		rc = peer_step(m, gpu, tb, step);
-	m->at[tb] += rc == 0;
-	return rc;
+	if (rc)
+		return rc;
+	m->at[tb]++;
+	if (seen_at(m, gpu, tb) < o->n)
+		now[seen_at(m, gpu, tb)] = (seen_steps)m->at[tb];
+	if (m->done_at[at])
+		memcpy(row_of(m, o->done, m->done_at[at] - 1), now, bytes);
+	if (receives)
+		memcpy(row_of(m, o->taken, from), now, bytes);
+	if (sends)
+		memcpy(row_of(m, o->sent, to), now, bytes);
+	return 0;
 }
 
-/* Until nothing moves. The sums do not depend on the order, where dependencies are complete. */
+/* Until nothing moves. The sums do not depend on the order, where accesses are ordered. */
 static int run(struct machine *m)
 {
 	const struct sc_msccl *algo = m->algo;
@@ -393,7 +535,8 @@ static int part_of(const struct sc_msccl *algo)
 	return algo->n_chunks / algo->n_gpus;
 }
 
-/* Where the chunks of a GPU's buffer stand, so that in place a part is inside the whole. */
+/* Where the chunks of a GPU's buffer stand, so that in place a part is inside the whole. A custom file that has both
+ * buffers means two, whatever its "inplace": MSCCL's compiler orders what it does to them so. */
 static void lay_out(struct machine *m, struct sc_arena *arena)
 {
 	const struct sc_msccl *algo = m->algo;
@@ -407,7 +550,8 @@ static void lay_out(struct machine *m, struct sc_arena *arena)
 		size_t own = (size_t)g * (size_t)part_of(algo);
 
 		m->base[SC_MSCCL_INPUT][g] = m->base[SC_MSCCL_OUTPUT][g] = n;
-		if (!algo->in_place) {
+		if (!algo->in_place ||
+		    (algo->coll >= SC_MSCCL_NEXT && chunks[0] > 0 && chunks[1] > 0)) {
 			m->base[SC_MSCCL_OUTPUT][g] = n + (size_t)chunks[0];
 			n += (size_t)chunks[0] + (size_t)chunks[1];
 		} else {
@@ -421,11 +565,8 @@ static void lay_out(struct machine *m, struct sc_arena *arena)
 		n += (size_t)chunks[2];
 	}
 	m->slots = sc_arena_alloc(arena, (n + 1) * sizeof(*m->slots));
-	m->writers = sc_arena_alloc(arena, (n + 1) * sizeof(*m->writers));
-	for (size_t i = 0; i < n; i++) {
-		m->slots[i] = (struct value){NOTHING, 0};
-		m->writers[i] = (struct writer){-1, -1};
-	}
+	m->order.written = sc_arena_alloc(arena, (n + 1) * sizeof(*m->order.written));
+	m->n_slots = n;
 }
 
 static void fill_input(struct machine *m)
@@ -446,6 +587,49 @@ static void fill_input(struct machine *m)
 		for (int i = 0; i < n; i++)
 			m->slots[at + (size_t)i] = (struct value){i, range_of(m, g, 1)};
 	}
+}
+
+/* From the input to where all steps are done. */
+static int run_anew(struct machine *m)
+{
+	int rc;
+
+	for (size_t i = 0; i < m->n_slots; i++) {
+		m->slots[i] = (struct value){NOTHING, 0};
+		m->order.written[i] = (struct access){-1, 0, 0};
+	}
+	for (size_t c = 0; c < m->peers.n; c++)
+		m->connections[c].n_sent = m->connections[c].n_taken = 0;
+	memset(m->at, 0, m->algo->n_tbs * sizeof(*m->at));
+	m->order.reads.n = 0;
+	fill_input(m);
+	rc = run(m);
+	return rc ? rc : check_taken(m);
+}
+
+static int run_ordered(struct machine *m, bool local, size_t first, size_t n)
+{
+	struct order *o = &m->order;
+	size_t slots = local ? 0 : (size_t)sc_msccl_slots(m->algo->proto) * m->peers.n, rows;
+	int rc;
+
+	o->local = local;
+	o->first = first;
+	o->n = n;
+	o->width = (n + ROW - 1) / ROW * ROW;
+	rows = m->algo->n_tbs + 2 * slots + m->n_done;
+	if (rows * o->width * sizeof(*o->now) > MAX_ORDER_BYTES)
+		return sc_err_at(
+			m->err, SC_EUNSUPPORTED, m->algo->file, 0, 0,
+			"too many thread blocks and dependencies to prove that accesses of "
+			"a chunk are ordered");
+	o->now = sc_xcalloc(rows * o->width + 1, sizeof(*o->now));
+	o->sent = row_of(m, o->now, m->algo->n_tbs);
+	o->taken = row_of(m, o->sent, slots);
+	o->done = row_of(m, o->taken, slots);
+	rc = run_anew(m);
+	free(o->now);
+	return rc;
 }
 
 /* What chunk `i` of rank `g`'s result must be; false: anything. */
@@ -477,7 +661,7 @@ static bool wanted(const struct machine *m, int g, int i, struct value *out)
 
 static int fail_result(const struct machine *m, int gpu, int chunk, size_t slot)
 {
-	const struct writer *w = &m->writers[slot];
+	const struct access *w = &m->order.written[slot];
 	const struct sc_msccl *algo = m->algo;
 	unsigned line = algo->gpus[gpu].line;
 
@@ -517,6 +701,30 @@ static int check_result(const struct machine *m)
 	return 0;
 }
 
+static int run_proving(struct machine *m)
+{
+	const struct sc_msccl *algo = m->algo;
+	size_t most = 0;
+	int rc;
+
+	for (int g = 0; g < algo->n_gpus; g++)
+		most = algo->gpus[g].n > most ? algo->gpus[g].n : most;
+	rc = run_ordered(m, true, 0, most);
+	if (rc == 0)
+		rc = check_result(m);
+	for (int g = 0, end; g < algo->n_gpus && rc == 0; g = end) {
+		size_t n = algo->gpus[g].n;
+
+		for (end = g + 1; m->unordered[g] && end < algo->n_gpus && m->unordered[end] &&
+				  n + algo->gpus[end].n <= 16 * ROW;
+		     end++)
+			n += algo->gpus[end].n;
+		if (m->unordered[g])
+			rc = run_ordered(m, false, algo->gpus[g].first, n);
+	}
+	return rc;
+}
+
 /* Buffers that hold what the collective needs. */
 static int check_sizes(const struct sc_msccl *algo, struct sc_err *err)
 {
@@ -548,6 +756,27 @@ static int check_sizes(const struct sc_msccl *algo, struct sc_err *err)
 	return 0;
 }
 
+/* Steps that others wait for. */
+static void note_awaited(struct machine *m)
+{
+	const struct sc_msccl *algo = m->algo;
+
+	for (int g = 0; g < algo->n_gpus; g++)
+		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n; t++)
+			for (size_t s = algo->tbs[t].first; s < algo->tbs[t].first + algo->tbs[t].n;
+			     s++) {
+				const struct sc_msccl_step *step = &algo->steps[s];
+				size_t at;
+
+				if (step->dep_tb < 0)
+					continue;
+				at = algo->tbs[algo->gpus[g].first + (size_t)step->dep_tb].first +
+				     (size_t)step->dep_step;
+				if (!m->done_at[at])
+					m->done_at[at] = ++m->n_done;
+			}
+}
+
 int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 {
 	struct machine m = {.algo = algo,
@@ -565,16 +794,15 @@ int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 			m.max_count = (size_t)algo->steps[s].count;
 	m.bits = sc_arena_alloc(&arena, m.n_words * sizeof(*m.bits));
 	m.more = sc_arena_alloc(&arena, m.n_words * sizeof(*m.more));
+	m.unordered = sc_arena_calloc(&arena, (size_t)algo->n_gpus, sizeof(*m.unordered));
+	m.done_at = sc_arena_calloc(&arena, algo->n_steps + 1, sizeof(*m.done_at));
+	note_awaited(&m);
 	lay_out(&m, &arena);
-	fill_input(&m);
 	rc = connect(&m, &arena);
 	if (rc == 0)
-		rc = run(&m);
-	if (rc == 0)
-		rc = check_taken(&m);
-	if (rc == 0)
-		rc = check_result(&m);
+		rc = run_proving(&m);
 	SC_VEC_RELEASE(&m.sets);
+	SC_VEC_RELEASE(&m.order.reads);
 	free(m.found);
 	sc_arena_release(&arena);
 	return rc;
