@@ -182,7 +182,8 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 				 p->network_gbps, 100 * p->network_frac);
 	sc_strbuf_append(out, "memory      ");
 	sc_text_memory(&p->memory, out);
-	sc_strbuf_append(out, "\n");
+	sc_strbuf_append(out,
+			 p->mfu_bf16 > 0 ? "; as in bf16: narrow copies are not counted\n" : "\n");
 }
 
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)

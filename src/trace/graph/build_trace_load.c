@@ -418,9 +418,11 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 		if (out->n_iterations == 0 && out->ranks.at[0].n_cut)
 			rc = sc_err_at(
 				err, SC_EVALUE, out->ranks.at[0].path, 0, 0,
-				"its %zu steps lost calls or kernels (%lld launches without their kernel): "
-				"the file was cut; import a whole one",
-				out->ranks.at[0].n_cut, (long long)out->ranks.at[0].n_lost);
+				"its %zu steps lost calls or kernels (%lld launches without their kernel)%s",
+				out->ranks.at[0].n_cut, (long long)out->ranks.at[0].n_lost,
+				out->ranks.at[0].n_doubled
+					? ", and activities are in it twice: it has two copies of one recording"
+					: ": the file was cut; import a whole one");
 		else if (out->n_iterations == 0)
 			rc = sc_err_set(err, SC_EVALUE,
 					range ? "no iteration \"%.64s\" that all ranks have"
