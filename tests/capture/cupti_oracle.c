@@ -31,10 +31,10 @@ static bool load(struct sc_cupti *cupti)
 /* Records of all traced kinds in turn, to the end of the buffer. */
 static size_t fill(uint8_t *buffer, const uint16_t *strides)
 {
-	static const uint32_t kinds[] = {SC_CUPTI_KERNEL, SC_CUPTI_RUNTIME, SC_CUPTI_EXTERNAL,
-					 SC_CUPTI_MEMCPY, SC_CUPTI_SYNC,    SC_CUPTI_CUDA_EVENT,
-					 SC_CUPTI_MEMSET, SC_CUPTI_DRIVER,  SC_CUPTI_MEMCPY_P2P,
-					 SC_CUPTI_GRAPH,  SC_CUPTI_OVERHEAD};
+	static const uint32_t kinds[] = {SC_CUPTI_KERNEL,  SC_CUPTI_RUNTIME, SC_CUPTI_EXTERNAL,
+					 SC_CUPTI_MEMCPY,  SC_CUPTI_SYNC,    SC_CUPTI_CUDA_EVENT,
+					 SC_CUPTI_MEMSET,  SC_CUPTI_DRIVER,  SC_CUPTI_MEMCPY_P2P,
+					 SC_CUPTI_OVERHEAD};
 	size_t at = 0;
 
 	memset(buffer, 0, N_BYTES);

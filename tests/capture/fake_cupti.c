@@ -98,8 +98,6 @@ static size_t size_of(uint32_t kind)
 		return sizeof(struct sc_cupti_external);
 	case SC_CUPTI_OVERHEAD:
 		return old ? 40 : sizeof(struct sc_cupti_overhead);
-	case SC_CUPTI_GRAPH:
-		return old ? 48 : sizeof(struct sc_cupti_graph);
 	default:
 		return 0;
 	}

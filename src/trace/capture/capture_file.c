@@ -167,31 +167,21 @@ static void put_rows(struct sc_capture_file *file, struct rows *rows)
 	rows->n = 0;
 }
 
-static void put_strings(struct sc_capture_file *file)
+/* `next`: of the first that waits; meta has no ids. */
+static void put_texts(struct sc_capture_file *file, struct texts *texts, enum sc_frame_type type,
+		      uint32_t *next)
 {
-	if (!file->strings.n)
+	if (!texts->n)
 		return;
 	sc_frame_put_texts(file->coder,
-			   (struct sc_frame_header){.type = SC_FRAME_STRINGS,
-						    .count = (uint32_t)file->strings.n,
-						    .first = file->next_string},
-			   file->strings.at);
+			   (struct sc_frame_header){.type = (uint16_t)type,
+						    .count = (uint32_t)texts->n,
+						    .first = next ? *next : 0},
+			   texts->at);
 	keep_frame(file);
-	file->next_string += (uint32_t)file->strings.n;
-	file->strings.n = file->strings.n_bytes = 0;
-}
-
-static void put_meta(struct sc_capture_file *file)
-{
-	if (!file->meta.n)
-		return;
-	sc_frame_put_texts(file->coder,
-			   (struct sc_frame_header){.type = SC_FRAME_META,
-						    .count = (uint32_t)file->meta.n,
-						    .first = 0},
-			   file->meta.at);
-	keep_frame(file);
-	file->meta.n = file->meta.n_bytes = 0;
+	if (next)
+		*next += (uint32_t)texts->n;
+	texts->n = texts->n_bytes = 0;
 }
 
 static void put_gaps(struct sc_capture_file *file)
@@ -206,7 +196,7 @@ static void put_gaps(struct sc_capture_file *file)
 /* What events refer to stands before them. */
 static void put_tables(struct sc_capture_file *file)
 {
-	put_strings(file);
+	put_texts(file, &file->strings, SC_FRAME_STRINGS, &file->next_string);
 	put_rows(file, &file->lanes);
 	put_rows(file, &file->configs);
 	put_rows(file, &file->comms);
@@ -263,7 +253,7 @@ static uint32_t add_string(void *ctx, const char *text, size_t n)
 		return 0;
 	id = sc_hash_ids_put(&file->string_ids, sc_hash_bytes(text, n), &is_new);
 	if (is_new && !keep_text(&file->strings, text, n)) {
-		put_strings(file);
+		put_texts(file, &file->strings, SC_FRAME_STRINGS, &file->next_string);
 		keep_text(&file->strings, text, n);
 	}
 	return id;
@@ -347,7 +337,7 @@ static void add_meta(void *ctx, const char *key, const char *value)
 
 	if (file->meta.n + 2 > MAX_TEXTS_WAITING ||
 	    n_key + n_value > TEXT_BYTES - file->meta.n_bytes)
-		put_meta(file);
+		put_texts(file, &file->meta, SC_FRAME_META, NULL);
 	keep_text(&file->meta, key, n_key);
 	keep_text(&file->meta, value, n_value);
 }
@@ -411,7 +401,7 @@ void sc_capture_file_prepare(struct sc_capture_file *file, uint64_t *begin, uint
 			put_class(file, i);
 	}
 	put_rows(file, &file->clocks);
-	put_meta(file);
+	put_texts(file, &file->meta, SC_FRAME_META, NULL);
 	put_gaps(file);
 	*end = file->offset + file->n_out;
 }

@@ -19,7 +19,6 @@ enum sc_cupti_kind {
 	SC_CUPTI_CUDA_EVENT = 36,
 	SC_CUPTI_SYNC = 38,
 	SC_CUPTI_EXTERNAL = 39,
-	SC_CUPTI_GRAPH = 51,
 	SC_CUPTI_MAX_KIND = 63 /* of what is walked; kinds beyond end a walk */
 };
 enum sc_cupti_result {
@@ -131,14 +130,6 @@ struct sc_cupti_overhead {
 	uint64_t start, end; /* 40 bytes until here */
 	uint32_t correlation, reserved;
 	void *data; /* allocated by CUPTI with malloc: the reader frees it */
-} SC_CUPTI_RECORD;
-
-struct sc_cupti_graph {
-	uint32_t kind, correlation;
-	uint64_t start, end;
-	uint32_t device, graph_id, context, stream;
-	void *reserved; /* 48 bytes until here */
-	uint32_t end_device, end_context;
 } SC_CUPTI_RECORD;
 
 typedef void (*sc_cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);

@@ -53,18 +53,10 @@ static int wait_for_buffer(uint32_t start)
 	return index;
 }
 
-static uint8_t *lend_discard(int64_t now_ns)
-{
-	int64_t none = 0;
-
-	atomic_compare_exchange_strong(&sc_tracer.lost_since_ns, &none, now_ns);
-	return discards[atomic_fetch_add(&next_discard, 1) % N_DISCARDS];
-}
-
-/* A null buffer would crash libraries before 12.9. */
+/* Without room, into a buffer that is thrown away: a null one would crash libraries before 12.9. */
 static void request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
-	int64_t begin = sc_tracer_now_ns();
+	int64_t begin = sc_tracer_now_ns(), none = 0;
 	uint32_t start =
 		(uint32_t)atomic_load_explicit(&sc_tracer.n_completed, memory_order_relaxed);
 	int index = sc_tracer_is_on() ? sc_raw_lend(&sc_tracer.raw, start) : -1;
@@ -74,8 +66,12 @@ static void request(uint8_t **buffer, size_t *size, size_t *max_records)
 	sc_latency_add(&sc_tracer.callbacks, sc_tracer_now_ns() - begin);
 	if (index < 0 && sc_tracer_is_on() && !atomic_load(&sc_tracer.starved))
 		index = wait_for_buffer(start);
-	*buffer = index >= 0 ? sc_raw_buffer_at(&sc_tracer.raw, (uint32_t)index)
-			     : lend_discard(begin);
+	if (index >= 0) {
+		*buffer = sc_raw_buffer_at(&sc_tracer.raw, (uint32_t)index);
+		return;
+	}
+	atomic_compare_exchange_strong(&sc_tracer.lost_since_ns, &none, begin);
+	*buffer = discards[atomic_fetch_add(&next_discard, 1) % N_DISCARDS];
 }
 
 static void count_discarded(const uint8_t *buffer, size_t valid)

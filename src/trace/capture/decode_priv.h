@@ -70,6 +70,5 @@ void sc_decode_event_record(struct sc_decoder *d, const struct sc_cupti_event *r
 			    size_t stride);
 void sc_decode_overhead(struct sc_decoder *d, const struct sc_cupti_overhead *record,
 			size_t stride);
-void sc_decode_graph(struct sc_decoder *d, const struct sc_cupti_graph *record);
 
 #endif

@@ -351,18 +351,3 @@ void sc_decode_overhead(struct sc_decoder *d, const struct sc_cupti_overhead *re
 	if (d->live && SC_CUPTI_HAS(stride, struct sc_cupti_overhead, data))
 		free(record->data);
 }
-
-void sc_decode_graph(struct sc_decoder *d, const struct sc_cupti_graph *record)
-{
-	struct sc_trace_event event = {
-		.cls = SC_EV_GRAPH,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = d->sink.string(d->sink.ctx, "CUDA graph", 10),
-		.lane = stream_lane(d, record->device, record->context, record->stream),
-		.aux0 = record->graph_id,
-	};
-
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
-}

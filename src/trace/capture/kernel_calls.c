@@ -22,10 +22,7 @@ struct sc_kernel_calls {
 
 struct sc_kernel_calls *sc_kernel_calls_create(void)
 {
-	struct sc_kernel_calls *calls = sc_xmalloc(sizeof(*calls));
-
-	memset(calls, 0, sizeof(*calls));
-	return calls;
+	return sc_xcalloc(1, sizeof(struct sc_kernel_calls));
 }
 
 void sc_kernel_calls_destroy(struct sc_kernel_calls *calls)
@@ -38,29 +35,19 @@ void sc_kernel_calls_destroy(struct sc_kernel_calls *calls)
 	free(calls);
 }
 
-/* With a plugin that says nothing of launches, kernels have the id of NVTX's range. */
-static bool is_call(const struct sc_trace_event *event)
-{
-	return event->external_id && event->comm &&
-	       (event->cls == SC_EV_COMM ||
-		(event->cls == SC_EV_RANGE && event->sub == SC_HOST_SUB_NVTX));
-}
-
-static bool is_launch(const struct sc_trace *from, const struct sc_trace_event *event)
-{
-	const char *name = from->strings.at[event->name];
-
-	return event->cls == SC_EV_API && event->external_id && name &&
-	       strstr(name, "LaunchKernel");
-}
-
 void sc_kernel_calls_see(struct sc_kernel_calls *calls, const struct sc_trace *from,
 			 const struct sc_trace_event *event)
 {
-	if (is_call(event))
+	/* With a plugin that says nothing of launches, kernels have the id of NVTX's range. */
+	bool is_call = event->cls == SC_EV_COMM ||
+		       (event->cls == SC_EV_RANGE && event->sub == SC_HOST_SUB_NVTX);
+
+	if (!event->external_id)
+		return;
+	if (is_call && event->comm)
 		SC_VEC_PUSH(&calls->calls,
 			    ((struct call){event->external_id, event->start_ns, event->comm}));
-	else if (is_launch(from, event))
+	else if (event->cls == SC_EV_API && strstr(from->strings.at[event->name], "LaunchKernel"))
 		SC_VEC_PUSH(&calls->launches,
 			    ((struct launch){event->external_id, event->correlation}));
 }
@@ -98,17 +85,7 @@ void sc_kernel_calls_settle(struct sc_kernel_calls *calls)
 		if (n == 0 || compare_launches(&launches[n - 1], &launches[i]) != 0)
 			launches[n++] = launches[i];
 	calls->launches.n = n;
-	calls->used = sc_xmalloc((calls->calls.n + 1) * sizeof(*calls->used));
-	memset(calls->used, 0, (calls->calls.n + 1) * sizeof(*calls->used));
-}
-
-/* Those of an id follow each other from there on. */
-static size_t first_call(const struct sc_kernel_calls *calls, int64_t id)
-{
-	size_t low;
-
-	SC_FIRST_NOT(low, i, 0, calls->calls.n, calls->calls.at[i].id < id);
-	return low;
+	calls->used = sc_xcalloc(calls->calls.n + 1, sizeof(*calls->used));
 }
 
 /* At least one: the call may not have been recorded. */
@@ -164,12 +141,13 @@ bool sc_kernel_calls_find(struct sc_kernel_calls *calls, const struct sc_trace *
 			  const struct sc_trace_event *kernel, struct sc_trace_comm *out)
 {
 	const int64_t id = kernel->external_id;
-	const size_t first = first_call(calls, id), n_kernels = count_launches(calls, id);
+	size_t first, n_kernels, n = 0;
 	const struct call *at;
-	size_t n = 0;
 
 	if (id == 0 || kernel->comm)
 		return false;
+	n_kernels = count_launches(calls, id);
+	SC_FIRST_NOT(first, i, 0, calls->calls.n, calls->calls.at[i].id < id);
 	while (first + n < calls->calls.n && calls->calls.at[first + n].id == id)
 		n++;
 	if (n == 0 || (n_kernels > 1 && n_kernels != n))

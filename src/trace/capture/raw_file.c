@@ -94,16 +94,9 @@ static bool layout_holds(const struct sc_raw_header *header, uint64_t file_bytes
 	       header->total_bytes == plan.total_bytes && plan.total_bytes == file_bytes;
 }
 
-/* The file of a process that died before the magic was in it. */
-static bool is_unfinished(const struct sc_raw_header *header)
-{
-	static const char none[sizeof(header->magic)];
-
-	return memcmp(header->magic, none, sizeof(none)) == 0;
-}
-
 int sc_raw_open(struct sc_raw_file *raw, const char *path)
 {
+	static const char none[sizeof(raw->header->magic)];
 	struct stat info;
 	void *map;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
@@ -123,7 +116,8 @@ int sc_raw_open(struct sc_raw_file *raw, const char *path)
 	if (map == MAP_FAILED)
 		return -errno;
 	if (!layout_holds(map, (uint64_t)info.st_size)) {
-		rc = is_unfinished(map) ? -ENODATA : -EINVAL;
+		/* Of a process that died before the magic was in it? */
+		rc = memcmp(map, none, sizeof(none)) == 0 ? -ENODATA : -EINVAL;
 		munmap(map, (size_t)info.st_size);
 		return rc;
 	}

@@ -142,9 +142,6 @@ static void decode_one(struct sc_decoder *decoder, const uint8_t *at, size_t str
 	case SC_CUPTI_OVERHEAD:
 		sc_decode_overhead(decoder, record, stride);
 		break;
-	case SC_CUPTI_GRAPH:
-		sc_decode_graph(decoder, record);
-		break;
 	case SC_CUPTI_EXTERNAL:
 		break;
 	default:
@@ -209,7 +206,6 @@ void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n
 		[SC_CUPTI_SYNC] = SC_EV_SYNC + 1,
 		[SC_CUPTI_CUDA_EVENT] = SC_EV_EVENT_RECORD + 1,
 		[SC_CUPTI_OVERHEAD] = SC_EV_OVERHEAD + 1,
-		[SC_CUPTI_GRAPH] = SC_EV_GRAPH + 1,
 	};
 	size_t stride;
 

@@ -30,10 +30,7 @@ struct sc_record_links {
 
 struct sc_record_links *sc_record_links_create(void)
 {
-	struct sc_record_links *links = sc_xmalloc(sizeof(*links));
-
-	memset(links, 0, sizeof(*links));
-	return links;
+	return sc_xcalloc(1, sizeof(struct sc_record_links));
 }
 
 void sc_record_links_destroy(struct sc_record_links *links)
@@ -53,35 +50,25 @@ static uint64_t key_of(const struct sc_trace *from, const struct sc_trace_event 
 	       (uint32_t)event->aux0;
 }
 
-static void see_call(struct sc_record_links *links, const struct sc_trace *from,
-		     const struct sc_trace_event *call)
-{
-	const char *name = from->strings.at[call->name];
-
-	if (call->external_id)
-		SC_VEC_PUSH(&links->ids,
-			    ((struct id_of_call){call->correlation, call->external_id}));
-	if (name && (strstr(name, "EventRecord") || strstr(name, "WaitEvent") ||
-		     strstr(name, "EventSynchronize")))
-		SC_VEC_PUSH(&links->times, ((struct call_time){call->correlation, call->start_ns}));
-}
-
-static void see_context(struct sc_record_links *links, const struct sc_trace_lane *lane)
-{
-	if (lane->device >= 0 && sc_record_links_device(links, lane->context) < 0)
-		SC_VEC_PUSH(&links->contexts, ((struct context){lane->context, lane->device}));
-}
-
 void sc_record_links_see(struct sc_record_links *links, const struct sc_trace *from,
 			 const struct sc_trace_event *event)
 {
-	if (event->cls == SC_EV_API && event->correlation)
-		see_call(links, from, event);
-	else if (event->cls == SC_EV_EVENT_RECORD)
+	const struct sc_trace_lane *lane = &from->lanes.at[event->lane];
+	const char *name = from->strings.at[event->name];
+	const uint32_t correlation = event->correlation;
+
+	if (event->cls == SC_EV_API && correlation && event->external_id)
+		SC_VEC_PUSH(&links->ids, ((struct id_of_call){correlation, event->external_id}));
+	if (event->cls == SC_EV_API && correlation &&
+	    (strstr(name, "EventRecord") || strstr(name, "WaitEvent") ||
+	     strstr(name, "EventSynchronize")))
+		SC_VEC_PUSH(&links->times, ((struct call_time){correlation, event->start_ns}));
+	if (event->cls == SC_EV_EVENT_RECORD)
 		SC_VEC_PUSH(&links->records,
-			    ((struct event_record){key_of(from, event), 0, event->correlation}));
-	else if (event->cls == SC_EV_KERNEL)
-		see_context(links, &from->lanes.at[event->lane]);
+			    ((struct event_record){key_of(from, event), 0, correlation}));
+	if (event->cls == SC_EV_KERNEL && lane->device >= 0 &&
+	    sc_record_links_device(links, lane->context) < 0)
+		SC_VEC_PUSH(&links->contexts, ((struct context){lane->context, lane->device}));
 }
 
 static int compare_ids(const void *left, const void *right)
@@ -141,29 +128,25 @@ void sc_record_links_settle(struct sc_record_links *links)
 		qsort(links->records.at, n, sizeof(*links->records.at), compare_records);
 }
 
-/* The last record of the event before the call that waits for it. */
-static int64_t awaited(const struct sc_record_links *links, uint64_t key, int64_t call_ns)
-{
-	size_t low;
-
-	SC_FIRST_NOT(low, i, 0, links->records.n,
-		     links->records.at[i].key < key || (links->records.at[i].key == key &&
-							links->records.at[i].start_ns <= call_ns));
-	if (low == 0 || links->records.at[low - 1].key != key)
-		return -1;
-	return (int64_t)links->records.at[low - 1].correlation;
-}
-
 void sc_record_links_complete(const struct sc_record_links *links, const struct sc_trace *from,
 			      struct sc_trace_event *event)
 {
 	const struct id_of_call key = {.correlation = event->correlation};
+	const struct event_record *records = links->records.at;
+	const uint64_t awaited = key_of(from, event);
 	const struct id_of_call *id = NULL;
 	int64_t call_ns;
+	size_t at;
 
 	if (event->cls == SC_EV_SYNC && event->aux0 >= 0 && event->aux1 == -1 &&
-	    time_of(links, event->correlation, &call_ns))
-		event->aux1 = awaited(links, key_of(from, event), call_ns);
+	    time_of(links, event->correlation, &call_ns)) {
+		/* The last record of the event before the call that waits for it. */
+		SC_FIRST_NOT(at, i, 0, links->records.n,
+			     records[i].key < awaited ||
+				     (records[i].key == awaited && records[i].start_ns <= call_ns));
+		if (at > 0 && records[at - 1].key == awaited)
+			event->aux1 = (int64_t)records[at - 1].correlation;
+	}
 	if (event->external_id == 0 && event->correlation && links->ids.n)
 		id = bsearch(&key, links->ids.at, links->ids.n, sizeof(key), compare_ids);
 	if (id)

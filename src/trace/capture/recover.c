@@ -12,94 +12,76 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "trace/capture/iteration_marks.h"
 #include "trace/capture/kernel_calls.h"
 #include "trace/capture/record_decode.h"
 #include "trace/capture/record_links.h"
 #include "trace/format/frame_file.h"
 #include "trace/format/trace_file.h"
 
-typedef SC_VEC(uint32_t) id_map;
 struct copy {
 	struct sc_trace_writer *out;
-	id_map strings, lanes, configs, comms; /* old id to new; 0 = not copied yet */
+	uint32_t *strings, *lanes, *configs,
+		*comms; /* by old id, the new one; NULL: not copied yet */
 	int64_t n_events;
-	struct sc_iteration_marks *marks; /* NULL: not wanted now */
-	struct sc_kernel_calls *calls;    /* likewise */
-	struct sc_record_links *links;    /* likewise */
+	/* To be packed: what is completed, and the range that is an iteration. NULL: not. */
+	struct sc_kernel_calls *calls;
+	struct sc_record_links *links;
+	const char *range;
+	bool has_steps;
+	unsigned n_steps;
 };
 
 /* --- the trace so far --- */
 
-static uint32_t *entry(id_map *map, uint32_t id)
+static uint32_t put_text(const struct copy *copy, const char *text)
 {
-	while (map->n <= id)
-		SC_VEC_PUSH(map, 0);
-	return &map->at[id];
+	return sc_trace_writer_string(copy->out, text, strlen(text));
 }
 
-static uint32_t map_string(struct copy *copy, const struct sc_trace *from, uint32_t id)
+static uint32_t put_comm_of(const struct copy *copy, struct sc_trace_comm comm)
 {
-	uint32_t *to = entry(&copy->strings, id);
-
-	if (!*to && id && id < from->strings.n && from->strings.at[id])
-		*to = sc_trace_writer_string(copy->out, from->strings.at[id],
-					     strlen(from->strings.at[id]));
-	return *to;
-}
-
-static uint32_t map_lane(struct copy *copy, const struct sc_trace *from, uint32_t id)
-{
-	uint32_t *to = entry(&copy->lanes, id);
-
-	if (!*to && id && id < from->lanes.n) {
-		struct sc_trace_lane lane = from->lanes.at[id];
-
-		lane.name = map_string(copy, from, lane.name);
-		if (copy->links && lane.is_stream && lane.device < 0)
-			lane.device = sc_record_links_device(copy->links, lane.context);
-		*to = sc_trace_writer_lane(copy->out, &lane);
-	}
-	return *to;
-}
-
-static uint32_t map_config(struct copy *copy, const struct sc_trace *from, uint32_t id)
-{
-	uint32_t *to = entry(&copy->configs, id);
-
-	if (!*to && id && id < from->configs.n)
-		*to = sc_trace_writer_config(copy->out, &from->configs.at[id]);
-	return *to;
-}
-
-static uint32_t put_comm_of(struct copy *copy, const struct sc_trace *from,
-			    struct sc_trace_comm comm)
-{
-	comm.collective = map_string(copy, from, comm.collective);
-	comm.dtype = map_string(copy, from, comm.dtype);
-	comm.group_name = map_string(copy, from, comm.group_name);
-	comm.group_ranks = map_string(copy, from, comm.group_ranks);
+	comm.collective = copy->strings[comm.collective];
+	comm.dtype = copy->strings[comm.dtype];
+	comm.group_name = copy->strings[comm.group_name];
+	comm.group_ranks = copy->strings[comm.group_ranks];
 	return sc_trace_writer_comm(copy->out, &comm);
 }
 
-static uint32_t map_comm(struct copy *copy, const struct sc_trace *from, uint32_t id)
+static void copy_tables(struct copy *copy, const struct sc_trace *from)
 {
-	uint32_t *to = entry(&copy->comms, id);
+	copy->strings = sc_xcalloc(from->strings.n, sizeof(uint32_t));
+	copy->lanes = sc_xcalloc(from->lanes.n, sizeof(uint32_t));
+	copy->configs = sc_xcalloc(from->configs.n, sizeof(uint32_t));
+	copy->comms = sc_xcalloc(from->comms.n, sizeof(uint32_t));
+	for (size_t i = 1; i < from->strings.n; i++)
+		copy->strings[i] = put_text(copy, from->strings.at[i]);
+	for (size_t i = 1; i < from->lanes.n; i++) {
+		struct sc_trace_lane lane = from->lanes.at[i];
 
-	if (!*to && id && id < from->comms.n)
-		*to = put_comm_of(copy, from, from->comms.at[id]);
-	return *to;
+		lane.name = copy->strings[lane.name];
+		if (copy->links && lane.is_stream && lane.device < 0)
+			lane.device = sc_record_links_device(copy->links, lane.context);
+		copy->lanes[i] = sc_trace_writer_lane(copy->out, &lane);
+	}
+	for (size_t i = 1; i < from->configs.n; i++)
+		copy->configs[i] = sc_trace_writer_config(copy->out, &from->configs.at[i]);
+	for (size_t i = 1; i < from->comms.n; i++)
+		copy->comms[i] = put_comm_of(copy, from->comms.at[i]);
+	copy->range = copy->calls ? sc_trace_meta_of(from, "iteration.range") : NULL;
 }
 
-static uint32_t comm_of_event(struct copy *copy, const struct sc_trace *from,
-			      const struct sc_trace_event *event)
+/* The iterations of a recording have the name that Kineto's traces have for them: "ProfilerStep#0". */
+static void put_step(struct copy *copy, const struct sc_trace_event *range)
 {
-	struct sc_trace_comm comm;
+	struct sc_trace_event step = {.cls = SC_EV_RANGE,
+				      .lane = range->lane,
+				      .start_ns = range->start_ns,
+				      .dur_ns = range->dur_ns};
+	char name[48];
 
-	if (event->cls == SC_EV_KERNEL && copy->calls &&
-	    sc_kernel_calls_find(copy->calls, from, event, &comm))
-		return put_comm_of(copy, from, comm);
-	return map_comm(copy, from, event->comm);
+	snprintf(name, sizeof(name), "ProfilerStep#%u", copy->n_steps++);
+	step.name = put_text(copy, name);
+	sc_trace_writer_add(copy->out, &step);
 }
 
 static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_trace_event *old,
@@ -107,17 +89,27 @@ static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_tr
 {
 	struct copy *copy = ctx;
 	struct sc_trace_event event = *old;
+	struct sc_trace_comm comm;
 
 	(void)err;
-	event.name = map_string(copy, from, old->name);
-	event.shapes = map_string(copy, from, old->shapes);
-	event.lane = map_lane(copy, from, old->lane);
-	event.config = map_config(copy, from, old->config);
+	if (!copy->strings)
+		copy_tables(copy, from);
 	if (copy->links)
 		sc_record_links_complete(copy->links, from, &event);
-	event.comm = comm_of_event(copy, from, &event);
+	if (copy->calls && event.cls == SC_EV_KERNEL &&
+	    sc_kernel_calls_find(copy->calls, from, &event, &comm))
+		event.comm = put_comm_of(copy, comm);
+	else
+		event.comm = copy->comms[event.comm];
+	event.name = copy->strings[event.name];
+	event.shapes = copy->strings[event.shapes];
+	event.lane = copy->lanes[event.lane];
+	event.config = copy->configs[event.config];
 	sc_trace_writer_add(copy->out, &event);
 	copy->n_events++;
+	if (copy->range && !copy->has_steps && old->cls == SC_EV_RANGE &&
+	    strcmp(from->strings.at[old->name], copy->range) == 0)
+		put_step(copy, &event);
 	return 0;
 }
 
@@ -127,7 +119,8 @@ static int see_event(void *ctx, const struct sc_trace *from, const struct sc_tra
 	struct copy *copy = ctx;
 
 	(void)err;
-	sc_iteration_marks_see(copy->marks, from, event);
+	copy->has_steps |= event->cls == SC_EV_RANGE &&
+			   strncmp(from->strings.at[event->name], "ProfilerStep#", 13) == 0;
 	sc_kernel_calls_see(copy->calls, from, event);
 	sc_record_links_see(copy->links, from, event);
 	return 0;
@@ -147,32 +140,24 @@ static int see_trace(struct copy *copy, const char *path, struct sc_err *err)
 	return 0;
 }
 
-static void copy_facts(struct copy *copy, const struct sc_trace *from)
-{
-	for (size_t i = 0; i < from->meta.n; i++)
-		sc_trace_writer_meta(copy->out, from->meta.at[i].key, from->meta.at[i].value);
-	for (size_t i = 0; i < from->clocks.n; i++)
-		sc_trace_writer_clock(copy->out, from->clocks.at[i].trace_ns,
-				      from->clocks.at[i].utc_ns);
-	for (size_t i = 0; i < from->gaps.n; i++)
-		sc_trace_writer_gap(copy->out, &from->gaps.at[i]);
-
-	sc_trace_writer_identity(copy->out, &from->identity);
-	sc_trace_writer_base(copy->out, from->base_utc_ns);
-}
-
 static int copy_trace(struct copy *copy, const char *path, struct sc_err *err)
 {
 	struct sc_trace from;
 	int rc = sc_trace_scan(path, copy_event, copy, &from, err);
 
-	if (rc == 0) {
-		copy_facts(copy, &from);
-		if (copy->marks)
-			sc_iteration_marks_put(copy->marks, &from, copy->out);
-		sc_trace_release(&from);
-	}
-	return rc;
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < from.meta.n; i++)
+		sc_trace_writer_meta(copy->out, from.meta.at[i].key, from.meta.at[i].value);
+	for (size_t i = 0; i < from.clocks.n; i++)
+		sc_trace_writer_clock(copy->out, from.clocks.at[i].trace_ns,
+				      from.clocks.at[i].utc_ns);
+	for (size_t i = 0; i < from.gaps.n; i++)
+		sc_trace_writer_gap(copy->out, &from.gaps.at[i]);
+	sc_trace_writer_identity(copy->out, &from.identity);
+	sc_trace_writer_base(copy->out, from.base_utc_ns);
+	sc_trace_release(&from);
+	return 0;
 }
 
 /* --- what is whole --- */
@@ -258,22 +243,6 @@ static void put_meta(void *ctx, const char *key, const char *value)
 	sc_trace_writer_meta(ctx, key, value);
 }
 
-static void decode_lent(struct sc_decoder *decoder, uint32_t index)
-{
-	struct sc_raw_file *raw = decoder->raw;
-
-	sc_decode_buffer(decoder, sc_raw_buffer_at(raw, index), raw->header->buffer_bytes, true);
-}
-
-static void decode_full(struct sc_decoder *decoder, uint32_t index)
-{
-	struct sc_raw_file *raw = decoder->raw;
-	uint32_t n = raw->header->buffers[index].valid_bytes;
-
-	if (n <= raw->header->buffer_bytes)
-		sc_decode_buffer(decoder, sc_raw_buffer_at(raw, index), n, false);
-}
-
 /* Full buffers in their order, those that CUPTI still had, then the rings. */
 static void decode_raw(struct sc_decoder *decoder, uint64_t written)
 {
@@ -283,13 +252,16 @@ static void decode_raw(struct sc_decoder *decoder, uint64_t written)
 	while ((index = sc_raw_first_full(decoder->raw)) >= 0) {
 		struct sc_raw_buffer *buffer = &header->buffers[index];
 
-		if (!buffer->frames_end || buffer->frames_end > written)
-			decode_full(decoder, (uint32_t)index);
+		if ((!buffer->frames_end || buffer->frames_end > written) &&
+		    buffer->valid_bytes <= header->buffer_bytes)
+			sc_decode_buffer(decoder, sc_raw_buffer_at(decoder->raw, (uint32_t)index),
+					 buffer->valid_bytes, false);
 		atomic_store(&buffer->state, SC_RAW_FREE); /* in our private copy */
 	}
 	for (uint32_t i = 0; i < header->n_buffers; i++) {
 		if (atomic_load(&header->buffers[i].state) == SC_RAW_LENT)
-			decode_lent(decoder, i);
+			sc_decode_buffer(decoder, sc_raw_buffer_at(decoder->raw, i),
+					 header->buffer_bytes, true);
 	}
 	for (uint32_t i = 0; i < SC_RAW_RINGS; i++) {
 		struct sc_raw_ring *ring = &header->rings[i];
@@ -342,13 +314,12 @@ static int end_copy(struct copy *copy, int rc, struct sc_err *err)
 		rc = sc_trace_writer_finish(copy->out, err);
 	else
 		sc_trace_writer_discard(copy->out);
-	sc_iteration_marks_destroy(copy->marks);
 	sc_kernel_calls_destroy(copy->calls);
 	sc_record_links_destroy(copy->links);
-	SC_VEC_RELEASE(&copy->strings);
-	SC_VEC_RELEASE(&copy->lanes);
-	SC_VEC_RELEASE(&copy->configs);
-	SC_VEC_RELEASE(&copy->comms);
+	free(copy->strings);
+	free(copy->lanes);
+	free(copy->configs);
+	free(copy->comms);
 	return rc;
 }
 
@@ -413,9 +384,7 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 
 int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err)
 {
-	struct copy copy = {.marks = sc_iteration_marks_create(),
-			    .calls = sc_kernel_calls_create(),
-			    .links = sc_record_links_create()};
+	struct copy copy = {.calls = sc_kernel_calls_create(), .links = sc_record_links_create()};
 	const struct sc_trace_identity identity = {.rank = -1, .world = -1, .local_rank = -1};
 	int rc = sc_trace_writer_create(trace_path, &identity, &copy.out, err);
 

@@ -220,24 +220,6 @@ static void wait_for_flush(void)
 	pthread_mutex_unlock(&flusher_lock);
 }
 
-static void wake_flusher(void)
-{
-	pthread_mutex_lock(&flusher_lock);
-	atomic_store(&sc_tracer.stop_flusher, 1);
-	pthread_cond_signal(&flusher_wakes);
-	pthread_mutex_unlock(&flusher_lock);
-}
-
-static void init_flusher(void)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&flusher_wakes, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 static void *flusher_run(void *unused)
 {
 	struct watch watch = {0};
@@ -283,7 +265,6 @@ static int make_memory(void)
 	uint32_t n = (uint32_t)setting("STEPCAST_BUFFERS", N_BUFFERS, 2, SC_RAW_MAX_BUFFERS);
 	uint32_t kib = (uint32_t)setting("STEPCAST_BUFFER_KIB", BUFFER_KIB, 16, 16384);
 	struct sc_event_sink sink;
-
 	int rc;
 
 	mkdir(sc_tracer.dir, 0777);
@@ -315,41 +296,37 @@ static void give_up_memory(void)
 	sc_tracer.file = NULL;
 }
 
-static void describe(void)
-{
-	const char *range = getenv("STEPCAST_ITERATION_RANGE");
-	char text[32];
-
-	snprintf(text, sizeof(text), "%lld", (long long)sc_tracer.raw.header->base_mono_ns);
-	sc_host_emit_meta("clock.monotonic_base_ns", text);
-	if (range && *range)
-		sc_host_emit_meta("iteration.range", range);
-}
-
 static int start(void)
 {
+	const char *range = getenv("STEPCAST_ITERATION_RANGE");
+	pthread_condattr_t attr;
+	char text[32];
 	int rc;
 
 	sc_tracer.pid = (int32_t)getpid();
 	sc_tracer.wait_ns = setting("STEPCAST_WAIT_MS", WAIT_MS, 0, MAX_WAIT_MS) * SC_NS_PER_MS;
 	learn_identity();
-	if (make_memory()) {
-		give_up_memory();
-		return -1;
-	}
-	start_thread(&sc_tracer.writer, sc_tracer_writer_run, &rc);
+	rc = make_memory();
+	if (rc == 0)
+		start_thread(&sc_tracer.writer, sc_tracer_writer_run, &rc);
 	if (rc) {
 		give_up_memory();
 		return -1;
 	}
 	atomic_store_explicit(&sc_tracer.state, SC_TRACER_ON, memory_order_release);
-	init_flusher();
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&flusher_wakes, &attr);
+	pthread_condattr_destroy(&attr);
 	start_thread(&sc_tracer.flusher, flusher_run, &rc);
 	if (rc)
 		atomic_store(&sc_tracer.flushed, NO_FLUSHER);
 	pthread_atfork(NULL, NULL, in_child);
 	atexit(sc_tracer_stop);
-	describe();
+	snprintf(text, sizeof(text), "%lld", (long long)sc_tracer.raw.header->base_mono_ns);
+	sc_host_emit_meta("clock.monotonic_base_ns", text);
+	if (range && *range)
+		sc_host_emit_meta("iteration.range", range);
 	return 0;
 }
 
@@ -374,7 +351,10 @@ static bool flush_with_deadline(void)
 {
 	int64_t begin = sc_tracer_now_ns();
 
-	wake_flusher();
+	pthread_mutex_lock(&flusher_lock);
+	atomic_store(&sc_tracer.stop_flusher, 1);
+	pthread_cond_signal(&flusher_wakes);
+	pthread_mutex_unlock(&flusher_lock);
 	while (!atomic_load(&sc_tracer.flushed) &&
 	       sc_tracer_now_ns() - begin < FINAL_FLUSH_MS * SC_NS_PER_MS)
 		sc_tracer_sleep_us(POLL_US);

@@ -292,13 +292,8 @@ static void find_words(const struct sc_trace *t, struct sc_marks *out)
 
 /* ---- all ---- */
 
-/* Recorders of old put steps there where something repeated. */
 static void find_steps(const struct sc_trace *t, struct sc_marks *out)
 {
-	for (size_t i = 0; i < t->meta.n; i++)
-		if (strcmp(t->meta.at[i].key, "iteration.source") == 0 &&
-		    strcmp(t->meta.at[i].value, "periodicity") == 0)
-			return;
 	find_named(t, NULL, out);
 }
 
