@@ -195,38 +195,22 @@ static int compare_calls(const void *a, const void *b)
 	return 0;
 }
 
-static void fill_32(int32_t *to, int32_t from)
-{
-	if (*to < 0)
-		*to = from;
-}
-
-static void fill_64(int64_t *to, int64_t from)
-{
-	if (*to < 0)
-		*to = from;
-}
-
-static void fill_id(uint32_t *to, uint32_t from)
-{
-	if (!*to)
-		*to = from;
-}
-
 void sc_import_comm_fill(struct sc_trace_comm *to, const struct sc_trace_comm *from)
 {
-	fill_id(&to->collective, from->collective);
-	fill_id(&to->dtype, from->dtype);
-	fill_id(&to->group_name, from->group_name);
-	fill_id(&to->group_ranks, from->group_ranks);
-	to->comm_hash = to->comm_hash ? to->comm_hash : from->comm_hash;
-	fill_64(&to->in_elems, from->in_elems);
-	fill_64(&to->out_elems, from->out_elems);
-	fill_64(&to->bytes, from->bytes);
-	fill_64(&to->seq, from->seq);
-	fill_32(&to->group_size, from->group_size);
-	fill_32(&to->peer, from->peer);
-	fill_32(&to->root, from->root);
+#define FILL(member, is_said) to->member = (is_said) ? to->member : from->member
+	FILL(collective, to->collective);
+	FILL(dtype, to->dtype);
+	FILL(group_name, to->group_name);
+	FILL(group_ranks, to->group_ranks);
+	FILL(comm_hash, to->comm_hash);
+	FILL(in_elems, to->in_elems >= 0);
+	FILL(out_elems, to->out_elems >= 0);
+	FILL(bytes, to->bytes >= 0);
+	FILL(seq, to->seq >= 0);
+	FILL(group_size, to->group_size >= 0);
+	FILL(peer, to->peer >= 0);
+	FILL(root, to->root >= 0);
+#undef FILL
 }
 
 /* The calls around the launch, the innermost first. */

@@ -43,10 +43,7 @@ static const char *const COLUMN_NAMES[N_COLUMNS] = {
 	[COL_BATCH] = "mb_id",
 };
 
-/* Operations of one stream of a worker do not overlap. */
-static const char *const STREAMS[] = {"compute",       "forward-send",  "forward-recv",
-				      "backward-send", "backward-recv", "collectives"};
-enum { N_STREAMS = sizeof(STREAMS) / sizeof(STREAMS[0]), COLLECTIVES = N_STREAMS - 1 };
+enum { COLLECTIVES = 5, N_STREAMS }; /* streams of a worker */
 
 struct step {
 	int32_t id;
@@ -175,65 +172,38 @@ static int64_t step_offset(struct reader *r, const struct sc_trace_event *event)
 	return step.offset_ns;
 }
 
-/* Many steps of years each: no sum of times may leave its range. */
-static const char *place(struct reader *r, struct sc_trace_event *event)
-{
-	event->start_ns += step_offset(r, event);
-	if (event->start_ns > MAX_END_NS - event->dur_ns)
-		return "time out of range";
-	if (event->start_ns + event->dur_ns > r->last_end_ns)
-		r->last_end_ns = event->start_ns + event->dur_ns;
-	return NULL;
-}
+/* Operations of one stream of a worker do not overlap. */
+static const char *const STREAMS[] = {"compute",       "forward-send",  "forward-recv",
+				      "backward-send", "backward-recv", "collectives"};
 
 /* Without a column for it, ranks are numbered as they come. */
-static struct worker *find_worker(struct reader *r, const struct sc_trace_job *job, int32_t rank)
+static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_job *job,
+			const char *type)
 {
 	const int32_t key[2] = {job->dp_rank, job->stage};
 	const struct worker fresh = {.rank = rank < 0 ? (int32_t)r->workers.n : rank};
 	const size_t at = sc_id_table_add(&r->worker_ids, key) - 1;
+	struct sc_trace_lane lane = {.device = -1, .stream = -1};
+	size_t stream = 1;
+	char name[96];
+	int n;
 
+	while (stream < COLLECTIVES && strcmp(type, STREAMS[stream]) != 0)
+		stream++;
+	if (stream == COLLECTIVES && !sc_ends_with(type, "-scatter") &&
+	    !sc_ends_with(type, "-gather"))
+		stream = 0;
 	if (at == r->workers.n)
 		SC_VEC_PUSH(&r->workers, fresh);
-	return &r->workers.at[at];
-}
-
-static size_t stream_of(const char *type)
-{
-	for (size_t i = 1; i < COLLECTIVES; i++)
-		if (strcmp(type, STREAMS[i]) == 0)
-			return i;
-	return sc_ends_with(type, "-scatter") || sc_ends_with(type, "-gather") ? (size_t)COLLECTIVES
-									       : 0;
-}
-
-static uint32_t add_lane(struct reader *r, const struct worker *worker,
-			 const struct sc_trace_job *job, size_t stream)
-{
-	char name[96];
-	int n = snprintf(name, sizeof(name), "dp %d, stage %d: %s", (int)job->dp_rank,
-			 (int)job->stage, STREAMS[stream]);
-
-	return sc_trace_writer_lane(
-		r->writer, &(struct sc_trace_lane){
-				   .pid = worker->rank,
-				   .tid = (int32_t)stream,
-				   .device = -1,
-				   .stream = -1,
-				   .name = sc_trace_writer_string(r->writer, name, (size_t)n),
-			   });
-}
-
-static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_job *job,
-			const char *type)
-{
-	const size_t stream = stream_of(type);
-	struct worker *worker = find_worker(r, job, rank);
-	uint32_t *lane = &worker->lanes[stream];
-
-	if (!*lane)
-		*lane = add_lane(r, worker, job, stream);
-	return *lane;
+	if (!r->workers.at[at].lanes[stream]) {
+		n = snprintf(name, sizeof(name), "dp %d, stage %d: %s", (int)job->dp_rank,
+			     (int)job->stage, STREAMS[stream]);
+		lane.pid = r->workers.at[at].rank;
+		lane.tid = (int32_t)stream;
+		lane.name = sc_trace_writer_string(r->writer, name, (size_t)n);
+		r->workers.at[at].lanes[stream] = sc_trace_writer_lane(r->writer, &lane);
+	}
+	return r->workers.at[at].lanes[stream];
 }
 
 static void read_row(struct reader *r, char *line)
@@ -246,12 +216,18 @@ static void read_row(struct reader *r, char *line)
 	r->stats->n_records++;
 	if (split(line, cells) == r->n_cells)
 		why = read_op(r, cells, &event, &rank);
-	if (!why)
-		why = place(r, &event);
+	if (!why) {
+		/* Many steps of years each: no sum of times may leave its range. */
+		event.start_ns += step_offset(r, &event);
+		if (event.start_ns > MAX_END_NS - event.dur_ns)
+			why = "time out of range";
+	}
 	if (why) {
 		sc_import_count_bad(r->stats, why);
 		return;
 	}
+	if (event.start_ns + event.dur_ns > r->last_end_ns)
+		r->last_end_ns = event.start_ns + event.dur_ns;
 	type = cells[r->cell_of[COL_TYPE]];
 	event.name = sc_trace_writer_string(r->writer, type, strlen(type));
 	event.lane = lane_of(r, rank, &event.job, type);

@@ -99,32 +99,17 @@ static uint32_t launch_config(struct kineto_import *im, const struct kineto_even
 	return sc_trace_writer_config(im->out.writer, &config);
 }
 
-/* Of sends the other side is the target, of receives the source. */
-static int32_t peer_of(const struct kineto_event *e)
-{
-	const struct sc_scan_value *name = kineto_text(e, TEXT_COLLECTIVE);
-	bool receives = name->n >= 4 && memcmp(name->at, "recv", 4) == 0;
-	int64_t source = kineto_num(e, NUM_SOURCE_RANK, -1);
-	int64_t target = kineto_num(e, NUM_TARGET_RANK, -1);
-
-	if (receives)
-		return to_32(source >= 0 ? source : target);
-	return to_32(target >= 0 ? target : source);
-}
-
-static bool has_comm(const struct kineto_event *e)
-{
-	return (e->has_text & 1u << TEXT_COLLECTIVE) || (e->has_num & 1u << NUM_COMMS_ID) ||
-	       (e->has_num & 1u << NUM_GROUP_SIZE);
-}
-
 static void comm_of_args(struct kineto_import *im, const struct kineto_event *e,
 			 struct sc_trace_comm *comm)
 {
 	const struct sc_scan_value *dtype = kineto_text(e, TEXT_DTYPE);
+	const struct sc_scan_value *name = kineto_text(e, TEXT_COLLECTIVE);
+	const bool receives = name->n >= 4 && memcmp(name->at, "recv", 4) == 0;
+	int64_t source = kineto_num(e, NUM_SOURCE_RANK, -1);
+	int64_t target = kineto_num(e, NUM_TARGET_RANK, -1);
 
 	sc_trace_comm_init(comm);
-	comm->collective = sc_import_text(&im->names, kineto_text(e, TEXT_COLLECTIVE));
+	comm->collective = sc_import_text(&im->names, name);
 	comm->dtype = sc_import_text(&im->names, dtype);
 	comm->group_name = sc_import_text(&im->names, kineto_text(e, TEXT_GROUP_NAME));
 	comm->group_ranks = sc_import_text(&im->names, kineto_text(e, TEXT_GROUP_RANKS));
@@ -132,7 +117,8 @@ static void comm_of_args(struct kineto_import *im, const struct kineto_event *e,
 	comm->in_elems = kineto_num(e, NUM_IN_ELEMS, -1);
 	comm->out_elems = kineto_num(e, NUM_OUT_ELEMS, -1);
 	comm->group_size = to_32(kineto_num(e, NUM_GROUP_SIZE, -1));
-	comm->peer = peer_of(e);
+	/* Of sends the other side is the target, of receives the source. */
+	comm->peer = to_32((receives || target < 0) && source >= 0 ? source : target);
 	comm->root = to_32(kineto_num(e, NUM_ROOT, -1));
 	comm->seq = kineto_num(e, NUM_SEQ, -1);
 	sc_import_comm_bytes(comm, dtype->n ? sc_import_dtype_bytes(dtype->at, dtype->n) : 0);
@@ -196,7 +182,8 @@ static bool write_kernel(struct kineto_import *im, const struct kineto_event *e,
 		event->config = sc_comm_join_config(im->join, event->correlation);
 	im->stats->n_kernels++;
 	im->stats->n_nccl += (flags & SC_NAME_NCCL) != 0;
-	if (has_comm(e)) {
+	if (e->has_text & 1u << TEXT_COLLECTIVE ||
+	    e->has_num & (1u << NUM_COMMS_ID | 1u << NUM_GROUP_SIZE)) {
 		comm_of_args(im, e, &comm);
 		event->comm = sc_trace_writer_comm(im->out.writer, &comm);
 	}
@@ -278,19 +265,6 @@ static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 	}
 }
 
-static void fill_api(struct kineto_import *im, const struct kineto_event *e,
-		     struct sc_trace_event *event)
-{
-	event->cls = SC_EV_API;
-	event->flags = e->cat == CAT_DRIVER ? SC_EVF_DRIVER : 0;
-	event->lane = host_lane(im, e);
-	if (!event->correlation)
-		return;
-	event->config = launch_config(im, e);
-	sc_comm_join_launch(im->join, event);
-	event->config = 0;
-}
-
 /* False: not written now. */
 static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		       const struct sc_import_name *found, struct sc_trace_event *event)
@@ -304,7 +278,14 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		return true;
 	case CAT_RUNTIME:
 	case CAT_DRIVER:
-		fill_api(im, e, event);
+		event->cls = SC_EV_API;
+		event->flags = e->cat == CAT_DRIVER ? SC_EVF_DRIVER : 0;
+		event->lane = host_lane(im, e);
+		if (event->correlation) {
+			event->config = launch_config(im, e);
+			sc_comm_join_launch(im->join, event);
+			event->config = 0;
+		}
 		return true;
 	case CAT_KERNEL:
 		return write_kernel(im, e, name.flags, event);
@@ -343,11 +324,6 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 	return true;
 }
 
-static bool is_device(enum kineto_cat cat)
-{
-	return cat == CAT_KERNEL || cat == CAT_COPY || cat == CAT_SET;
-}
-
 /* NULL, or why the event cannot be used. */
 static const char *fault_of(const struct kineto_event *e)
 {
@@ -375,7 +351,7 @@ static bool take_start(struct kineto_import *im, const struct kineto_event *e,
 		       struct sc_trace_event *event)
 {
 	event->dur_ns = e->has_dur ? e->dur_ns : 0;
-	if (e->ts_ns == 0 && is_device(e->cat)) {
+	if (e->ts_ns == 0 && (e->cat == CAT_KERNEL || e->cat == CAT_COPY || e->cat == CAT_SET)) {
 		/* CUPTI gave no time: the record is worth keeping, its place is not known. */
 		event->flags |= SC_EVF_NO_TIME;
 		return true;

@@ -44,13 +44,6 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A process group's backend before the colon, as c10d writes it. */
-static bool is_call(const char *text)
-{
-	return begins(text, "nccl:") || begins(text, "gloo:") || begins(text, "ucc:") ||
-	       begins(text, "mpi:") || begins(text, "xccl:");
-}
-
 static uint8_t copy_kind(const char *text)
 {
 	static const struct {
@@ -80,7 +73,9 @@ static uint32_t classify(const char *text)
 		flags |= SC_NAME_STEP;
 	if (begins(text, "Optimizer."))
 		flags |= SC_NAME_OPTIMIZER;
-	if (is_call(text))
+	/* A process group's backend before the colon, as c10d writes it. */
+	if (begins(text, "nccl:") || begins(text, "gloo:") || begins(text, "ucc:") ||
+	    begins(text, "mpi:") || begins(text, "xccl:"))
 		flags |= SC_NAME_CALL;
 	if (strcmp(text, "record_param_comms") == 0)
 		flags |= SC_NAME_PARAM_COMMS;
@@ -100,28 +95,32 @@ static void fill(struct sc_import_names *names, struct sc_import_name *name, con
 	name->copy_kind = copy_kind(sc_strbuf_get(&names->text));
 }
 
-const struct sc_import_name *sc_import_name(struct sc_import_names *names, const char *at, size_t n)
+/* Where these bytes are kept; *is_new: they were not, and the rest is to be filled in. */
+static struct sc_import_name *slot_of(struct sc_import_names *names, const char *at, size_t n,
+				      bool *is_new)
 {
-	struct sc_import_name *name;
+	struct sc_import_name *slot = &names->slots[hash_name(at, n) % SC_IMPORT_NAME_SLOTS];
 
-	if (n > SC_IMPORT_NAME_MAX) {
-		fill(names, &names->large, at, n);
-		return &names->large;
+	*is_new = !slot->raw || slot->n != n || memcmp(slot->raw, at, n) != 0;
+	if (*is_new) {
+		if (!slot->raw || slot->n < n)
+			slot->raw = sc_xrealloc(slot->raw, n + 1, 1);
+		memcpy(slot->raw, at, n);
+		slot->n = n;
 	}
-	name = &names->slots[hash_name(at, n) % SC_IMPORT_NAME_SLOTS];
-	if (name->raw && name->n == n && memcmp(name->raw, at, n) == 0)
-		return name;
-	if (!name->raw || name->n < n)
-		name->raw = sc_xrealloc(name->raw, n + 1, 1);
-	memcpy(name->raw, at, n);
-	name->n = n;
-	fill(names, name, at, n);
-	return name;
+	return slot;
 }
 
-static bool is_space(char c)
+const struct sc_import_name *sc_import_name(struct sc_import_names *names, const char *at, size_t n)
 {
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+	struct sc_import_name *name = &names->large;
+	bool is_new = true;
+
+	if (n <= SC_IMPORT_NAME_MAX)
+		name = slot_of(names, at, n, &is_new);
+	if (is_new)
+		fill(names, name, at, n);
+	return name;
 }
 
 /* What a list says without its spaces; of a list of texts, these without quotes. */
@@ -137,7 +136,7 @@ static void pack_list(const struct sc_scan_value *list, bool texts, struct sc_st
 	for (; at < end; at++) {
 		if (texts && (*at == '"' || *at == '\''))
 			quoted = !quoted;
-		else if (quoted || !is_space(*at))
+		else if (quoted || !strchr(" \n\t\r", *at))
 			sc_strbuf_append_char(out, *at);
 	}
 }
@@ -148,7 +147,8 @@ uint32_t sc_import_shapes(struct sc_import_names *names, const struct sc_scan_va
 	enum { MAX_SHAPES = SC_IMPORT_NAME_MAX / 2 };
 	struct sc_import_name *slot;
 	char raw[SC_IMPORT_NAME_MAX];
-	size_t n = 0;
+	bool is_new;
+	size_t n;
 
 	if (dims->n + types->n == 0 || dims->n > MAX_SHAPES || types->n >= MAX_SHAPES)
 		return 0;
@@ -160,13 +160,9 @@ uint32_t sc_import_shapes(struct sc_import_names *names, const struct sc_scan_va
 	if (types->n)
 		memcpy(raw + n, types->at, types->n);
 	n += types->n;
-	slot = &names->slots[hash_name(raw, n) % SC_IMPORT_NAME_SLOTS];
-	if (slot->raw && slot->n == n && memcmp(slot->raw, raw, n) == 0)
+	slot = slot_of(names, raw, n, &is_new);
+	if (!is_new)
 		return slot->id;
-	if (!slot->raw || slot->n < n)
-		slot->raw = sc_xrealloc(slot->raw, n + 1, 1);
-	memcpy(slot->raw, raw, n);
-	slot->n = n;
 	sc_strbuf_clear(&names->text);
 	pack_list(dims, false, &names->text);
 	sc_strbuf_append_char(&names->text, '|');

@@ -120,16 +120,6 @@ static int compare_records(const void *left, const void *right)
 	return a->sync_id < b->sync_id ? -1 : a->sync_id > b->sync_id;
 }
 
-/* The correlation of the record that a wait is for, or -1. */
-static int64_t record_of(const struct nsys_import *im, int64_t sync_id)
-{
-	const struct nsys_event_record key = {.sync_id = sync_id}, *found = NULL;
-
-	if (sync_id && im->records.n)
-		found = bsearch(&key, im->records.at, im->records.n, sizeof(key), compare_records);
-	return found ? found->correlation : -1;
-}
-
 void nsys_load_records(struct nsys_import *im)
 {
 	sqlite3_stmt *rows = nsys_select(im, &nsys_tables[0]);
@@ -175,6 +165,8 @@ static const char SECOND_RECORD[] = "second record of a call";
 /* What the class needs besides; NULL, or why the row is no event. */
 static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
+	const struct nsys_event_record key = {.sync_id = number(row, NSYS_EVENT_SYNC, 0)};
+	const struct nsys_event_record *record = NULL;
 	int64_t kind = number(row, NSYS_KIND, -1);
 
 	switch (event->cls) {
@@ -191,7 +183,10 @@ static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 	case SC_EV_SYNC:
 		event->sub = sync_kind(row);
 		event->aux0 = number(row, NSYS_EVENT, -1);
-		event->aux1 = record_of(im, number(row, NSYS_EVENT_SYNC, 0));
+		if (key.sync_id && im->records.n)
+			record = bsearch(&key, im->records.at, im->records.n, sizeof(key),
+					 compare_records);
+		event->aux1 = record ? record->correlation : -1;
 		break;
 	case SC_EV_EVENT_RECORD:
 		event->aux0 = number(row, NSYS_EVENT, -1);
@@ -213,12 +208,6 @@ static const char *const FIXED_NAMES[SC_N_EVENT_CLASSES] = {
 	[SC_EV_SYNC] = "Synchronize", [SC_EV_EVENT_RECORD] = "cudaEventRecord",
 	[SC_EV_GRAPH] = "CUDA graph", [SC_EV_OVERHEAD] = "Overhead",
 };
-
-static bool is_of_stream(uint8_t cls)
-{
-	return cls <= SC_EV_SET || cls == SC_EV_SYNC || cls == SC_EV_EVENT_RECORD ||
-	       cls == SC_EV_GRAPH;
-}
 
 /* A record of an event whose call is not there has no time. */
 static const char *fill_times(sqlite3_stmt *row, struct sc_trace_event *event)
@@ -256,7 +245,9 @@ void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sqlite3_s
 	if (!*name && FIXED_NAMES[table->cls])
 		name = FIXED_NAMES[table->cls];
 	event.name = sc_trace_writer_string(im->out.writer, name, strlen(name));
-	event.lane = lane(im, row, is_of_stream(table->cls));
+	event.lane = lane(im, row,
+			  table->cls <= SC_EV_SET || table->cls == SC_EV_SYNC ||
+				  table->cls == SC_EV_EVENT_RECORD || table->cls == SC_EV_GRAPH);
 	event.correlation = number_u32(row, NSYS_CORRELATION);
 	event.bytes = number(row, NSYS_BYTES, 0);
 	fault = fill_times(row, &event);

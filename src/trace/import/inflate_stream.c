@@ -25,11 +25,6 @@ struct sc_inflate {
 	unsigned char in[IN_BYTES];
 };
 
-static int fault(const struct sc_inflate *in, struct sc_err *err)
-{
-	return sc_err_at(err, SC_EIO, in->path, 0, 0, "cannot read: %s", strerror(errno));
-}
-
 /* At most *n bytes, which becomes how many there are. */
 static int read_some(struct sc_inflate *in, void *buf, size_t *n, struct sc_err *err)
 {
@@ -39,7 +34,7 @@ static int read_some(struct sc_inflate *in, void *buf, size_t *n, struct sc_err 
 		got = read(in->fd, buf, *n);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
-		return fault(in, err);
+		return sc_err_at(err, SC_EIO, in->path, 0, 0, "cannot read: %s", strerror(errno));
 	in->eof = got == 0;
 	*n = (size_t)got;
 	sc_progress_add(in->progress, (uint64_t)got);
@@ -112,17 +107,6 @@ static int read_plain(struct sc_inflate *in, char *buf, size_t *n, struct sc_err
 	return rc;
 }
 
-/* Another member may follow; what is not one (padding, a signature) is not ours. */
-static int next_member(struct sc_inflate *in, struct sc_err *err)
-{
-	int rc = refill(in, err);
-
-	in->in_member = rc == 0 && in->z.avail_in > 0 && in->z.next_in[0] == 0x1F;
-	if (in->in_member && inflateReset(&in->z) != Z_OK)
-		in->damage = "the gzip stream is damaged";
-	return rc;
-}
-
 static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 {
 	int rc = refill(in, err), state;
@@ -134,11 +118,15 @@ static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 		return 0;
 	}
 	state = inflate(&in->z, Z_NO_FLUSH);
-	if (state == Z_STREAM_END)
-		return next_member(in, err);
+	if (state == Z_STREAM_END) {
+		/* Another member may follow; what is not one (padding, a signature) is not ours. */
+		rc = refill(in, err);
+		in->in_member = rc == 0 && in->z.avail_in > 0 && in->z.next_in[0] == 0x1F;
+		state = in->in_member ? inflateReset(&in->z) : Z_OK;
+	}
 	if (state != Z_OK && state != Z_BUF_ERROR)
 		in->damage = "the gzip stream is damaged";
-	return 0;
+	return rc;
 }
 
 static int read_gzip(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *err)
