@@ -30,12 +30,13 @@ static bool stop(struct doc *doc, const char *why)
 	return false;
 }
 
-/* Reads on: what lies before doc->scan.at is given up. False at the end of the file, or if the window
- * is full. */
-static bool refill(struct doc *doc)
+/* Reads on: what lies before `from`, where the scan begins again, is given up. False at the end of the file, or
+ * if the window is full. */
+static bool refill(struct doc *doc, const char *from)
 {
-	size_t keep = (size_t)(doc->scan.end - doc->scan.at), got;
+	size_t keep = (size_t)(doc->scan.end - from), got;
 
+	doc->scan.at = from;
 	if (doc->eof || doc->rc)
 		return false;
 	if (keep == doc->cap && doc->cap >= SC_JSON_DOC_WINDOW)
@@ -45,7 +46,7 @@ static bool refill(struct doc *doc)
 		doc->cap *= 2;
 		doc->buf = sc_xrealloc(doc->buf, doc->cap + SC_SCAN_PADDING, 1);
 	} else {
-		memmove(doc->buf, doc->scan.at, keep);
+		memmove(doc->buf, from, keep);
 	}
 	got = doc->cap - keep;
 	doc->rc = sc_inflate_read(doc->in, doc->buf + keep, &got, doc->err);
@@ -54,13 +55,6 @@ static bool refill(struct doc *doc)
 	doc->scan.end = doc->buf + keep + got;
 	memset(doc->buf + keep + got, 0, SC_SCAN_PADDING);
 	return got > 0 && doc->rc == 0;
-}
-
-/* From the start of a piece that did not end in the window. */
-static bool more_from(struct doc *doc, const char *start)
-{
-	doc->scan.at = start;
-	return refill(doc);
 }
 
 static bool peek(struct doc *doc, char *c)
@@ -74,7 +68,7 @@ static bool peek(struct doc *doc, char *c)
 			*c = *doc->scan.at;
 			return true;
 		}
-		if (!refill(doc))
+		if (!refill(doc, doc->scan.at))
 			return false;
 	}
 }
@@ -88,11 +82,11 @@ static bool skip_large(struct doc *doc)
 	for (;;) {
 		char c;
 
-		if (doc->scan.at == doc->scan.end && !refill(doc))
+		if (doc->scan.at == doc->scan.end && !refill(doc, doc->scan.at))
 			return false;
 		c = *doc->scan.at++;
 		if (in_text && c == '\\') {
-			if (doc->scan.at == doc->scan.end && !refill(doc))
+			if (doc->scan.at == doc->scan.end && !refill(doc, doc->scan.at))
 				return false;
 			doc->scan.at++;
 			continue;
@@ -137,7 +131,7 @@ static bool resync(struct doc *doc)
 			   *next;
 
 		doc->scan.at = at ? at : doc->scan.end;
-		if ((!at || doc->scan.end - at < 256) && !doc->eof && refill(doc))
+		if ((!at || doc->scan.end - at < 256) && !doc->eof && refill(doc, doc->scan.at))
 			continue;
 		if (!at)
 			return stop(doc, "nothing makes sense after a damaged event");
@@ -177,7 +171,7 @@ static bool read_item(struct doc *doc)
 			*start == '{' ? doc->ops->item(doc->ctx, &doc->scan) : skip_item(doc);
 		bool loose = doc->scan.loose;
 
-		if (rc == SC_SCAN_MORE && more_from(doc, start))
+		if (rc == SC_SCAN_MORE && refill(doc, start))
 			continue;
 		doc->scan.loose = false;
 		if (rc == SC_SCAN_OK)
@@ -218,76 +212,45 @@ static bool read_list(struct doc *doc)
 	return stop(doc, "it ends inside the list of events");
 }
 
-static bool read_member(struct doc *doc, const struct sc_scan_value *key)
+/* Behind the '{'. False: the document ends here. */
+static bool read_object(struct doc *doc)
 {
-	/* The window may move while the value is looked for; keys are short. */
-	char text[256];
-	struct sc_scan_value own = *key, value;
+	static const char CUT[] = "it ends inside a member";
+	struct sc_scan_value key, value;
+	char c;
 
-	own.n = key->n < sizeof(text) ? key->n : sizeof(text);
-	memcpy(text, key->at, own.n);
-	own.at = text;
 	for (;;) {
 		const char *start = doc->scan.at;
-		enum sc_scan_rc rc = sc_scan_value(&doc->scan, &value);
+		enum sc_scan_rc rc = sc_scan_key(&doc->scan, &key);
+		bool is_list = rc == SC_SCAN_OK &&
+			       sc_scan_is(&key, doc->ops->list, strlen(doc->ops->list));
 
-		if (rc == SC_SCAN_OK) {
-			if (doc->ops->member)
-				doc->ops->member(doc->ctx, &own, &value);
-			return true;
-		}
-		if (rc != SC_SCAN_MORE)
-			return stop(doc, "a syntax error outside of the events");
-		if (more_from(doc, start))
+		if (rc == SC_SCAN_OK && !is_list)
+			rc = sc_scan_value(&doc->scan, &value);
+		if (rc == SC_SCAN_MORE && refill(doc, start))
 			continue;
-		if (doc->rc || doc->eof)
-			return stop(doc, "it ends inside a member");
-		doc->ops->bad(doc->ctx, false, "larger than 16 MiB");
-		return skip_large(doc) || stop(doc, "it ends inside a member");
-	}
-}
-
-/* False: the document ends here. */
-static bool read_key(struct doc *doc, struct sc_scan_value *key, bool *last)
-{
-	for (;;) {
-		const char *start = doc->scan.at;
-		enum sc_scan_rc rc = sc_scan_key(&doc->scan, key);
-
-		*last = rc == SC_SCAN_END;
-		if (rc == SC_SCAN_OK || rc == SC_SCAN_END)
+		if (rc == SC_SCAN_END)
 			return true;
 		if (rc == SC_SCAN_BAD)
 			return stop(doc, "a syntax error outside of the events");
-		if (!more_from(doc, start))
-			return stop(doc, "it does not end");
-	}
-}
-
-static void read_object(struct doc *doc)
-{
-	struct sc_scan_value key;
-	bool last;
-	char c;
-
-	while (read_key(doc, &key, &last) && !last) {
-		bool is_list = sc_scan_is(&key, doc->ops->list, strlen(doc->ops->list));
-
-		if (!is_list && !read_member(doc, &key))
-			return;
-		if (!is_list)
-			continue;
-		if (!peek(doc, &c)) {
-			stop(doc, "it does not end");
-			return;
+		if (rc == SC_SCAN_MORE) {
+			/* Its value does not fit in the window, or the file ends. */
+			if (doc->rc || doc->eof || sc_scan_key(&doc->scan, &key))
+				return stop(doc, CUT);
+			doc->ops->bad(doc->ctx, false, "larger than 16 MiB");
+			if (!skip_large(doc))
+				return stop(doc, CUT);
+		} else if (!is_list && doc->ops->member) {
+			doc->ops->member(doc->ctx, &key, &value);
+		} else if (is_list) {
+			if (!peek(doc, &c))
+				return stop(doc, CUT);
+			if (c != '[')
+				return stop(doc, "its list of events is no list");
+			doc->scan.at++;
+			if (!read_list(doc))
+				return false;
 		}
-		if (c != '[') {
-			stop(doc, "its list of events is no list");
-			return;
-		}
-		doc->scan.at++;
-		if (!read_list(doc))
-			return;
 	}
 }
 
