@@ -79,16 +79,6 @@ static void put_place(struct chrome *c, const struct sc_trace *trace,
 	put_us(c, "ts", document_ns(c, trace, event->start_ns));
 }
 
-/* Both ends are put on the clock: a length of another clock would reach into what follows. */
-static void put_length(struct chrome *c, const struct sc_trace *trace,
-		       const struct sc_trace_event *event)
-{
-	const int64_t end_ns = sc_time_add(event->start_ns, event->dur_ns);
-
-	put_us(c, "dur",
-	       sc_time_sub(document_ns(c, trace, end_ns), document_ns(c, trace, event->start_ns)));
-}
-
 static void put_metadata(struct chrome *c, const struct sc_trace_lane *lane, bool of_thread,
 			 const char *what, const char *value)
 {
@@ -114,11 +104,7 @@ __attribute__((format(printf, 2, 3))) static const char *said(const struct sc_tr
 	va_start(args, fmt);
 	vsnprintf(key, sizeof(key), fmt, args);
 	va_end(args);
-	for (size_t i = 0; i < trace->meta.n; i++) {
-		if (strcmp(trace->meta.at[i].key, key) == 0)
-			return trace->meta.at[i].value;
-	}
-	return NULL;
+	return sc_trace_meta_of(trace, key);
 }
 
 static void put_process(struct chrome *c, const struct sc_trace *trace,
@@ -438,7 +424,8 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 		     struct sc_err *err)
 {
 	struct chrome *c = ctx;
-	bool is_instant = event->cls == SC_EV_MARK;
+	const int64_t end_ns = sc_time_add(event->start_ns, event->dur_ns);
+	const bool is_instant = event->cls == SC_EV_MARK;
 
 	c->side = is_slice(trace, event) ? c->sides.at[c->next_side++] : 0;
 	sc_json_stream_object(&c->json, NULL);
@@ -446,10 +433,13 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	sc_json_stream_text(&c->json, "cat", category(event));
 	sc_json_stream_text(&c->json, "name", trace->strings.at[event->name]);
 	put_place(c, trace, event);
+	/* Both ends are put on the clock: a length of another clock would reach into what follows. */
 	if (is_instant)
 		sc_json_stream_text(&c->json, "s", "t");
 	else
-		put_length(c, trace, event);
+		put_us(c, "dur",
+		       sc_time_sub(document_ns(c, trace, end_ns),
+				   document_ns(c, trace, event->start_ns)));
 	put_args(c, trace, event);
 	sc_json_stream_end(&c->json);
 	put_flow(c, trace, event);

@@ -50,26 +50,6 @@ static void put_known(struct sc_strbuf *buf, int64_t value, int64_t none)
 		put_int(buf, value);
 }
 
-static void put_place(struct sc_strbuf *buf, const struct sc_trace_lane *lane, bool is_known)
-{
-	if (!is_known)
-		sc_strbuf_append(buf, ",,,,");
-	else if (lane->is_stream)
-		sc_strbuf_printf(buf, ",,%" PRId32 ",%" PRId32 ",", lane->device, lane->stream);
-	else
-		sc_strbuf_printf(buf, "%" PRId32 ",%" PRId32 ",,,", lane->pid, lane->tid);
-}
-
-static void put_config(struct sc_strbuf *buf, const struct sc_trace_config *c, bool is_known)
-{
-	if (is_known)
-		sc_strbuf_printf(buf, "%ux%ux%u,%ux%ux%u,", (unsigned)c->grid[0],
-				 (unsigned)c->grid[1], (unsigned)c->grid[2], (unsigned)c->block[0],
-				 (unsigned)c->block[1], (unsigned)c->block[2]);
-	else
-		sc_strbuf_append(buf, ",,");
-}
-
 static void put_comm(struct sc_strbuf *buf, const struct sc_trace *trace, uint32_t id)
 {
 	const struct sc_trace_comm *comm = &trace->comms.at[id];
@@ -112,6 +92,8 @@ static int flush(struct csv_writer *w, struct sc_err *err)
 static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
 		     struct sc_err *err)
 {
+	const struct sc_trace_config *c = &trace->configs.at[event->config];
+	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
 	struct csv_writer *w = ctx;
 	struct sc_strbuf *buf = &w->buf;
 
@@ -122,10 +104,20 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	put_int(buf,
 		sc_export_utc(w->run, w->file, sc_time_add(trace->base_utc_ns, event->start_ns)));
 	put_int(buf, event->dur_ns);
-	put_place(buf, &trace->lanes.at[event->lane], event->lane != SC_TRACE_NO_ID);
+	if (event->lane == SC_TRACE_NO_ID)
+		sc_strbuf_append(buf, ",,,,");
+	else if (lane->is_stream)
+		sc_strbuf_printf(buf, ",,%" PRId32 ",%" PRId32 ",", lane->device, lane->stream);
+	else
+		sc_strbuf_printf(buf, "%" PRId32 ",%" PRId32 ",,,", lane->pid, lane->tid);
 	put_known(buf, event->correlation, 0);
 	put_known(buf, event->external_id, 0);
-	put_config(buf, &trace->configs.at[event->config], event->config != SC_TRACE_NO_ID);
+	if (event->config == SC_TRACE_NO_ID)
+		sc_strbuf_append(buf, ",,");
+	else
+		sc_strbuf_printf(buf, "%ux%ux%u,%ux%ux%u,", (unsigned)c->grid[0],
+				 (unsigned)c->grid[1], (unsigned)c->grid[2], (unsigned)c->block[0],
+				 (unsigned)c->block[1], (unsigned)c->block[2]);
 	put_known(buf, event->bytes, 0);
 	put_comm(buf, trace, event->comm);
 	put_text(buf, trace->strings.at[event->shapes]);

@@ -47,16 +47,6 @@ static void make_room(struct sc_id_table *table, size_t row_bytes)
 	}
 }
 
-static bool is_equal(const struct sc_id_table *table, uint32_t id, const void *bytes, size_t n)
-{
-	const struct sc_text *text;
-
-	if (table->row_bytes)
-		return memcmp(table->rows + (size_t)(id - 1) * n, bytes, n) == 0;
-	text = &sc_id_table_texts(table)[id - 1];
-	return text->n == n && memcmp(text->at, bytes, n) == 0;
-}
-
 /* The slot of the row with these bytes, or the free one where it belongs. */
 static uint32_t *find_slot(const struct sc_id_table *table, const void *bytes, size_t n,
 			   uint32_t hash)
@@ -64,9 +54,13 @@ static uint32_t *find_slot(const struct sc_id_table *table, const void *bytes, s
 	size_t at = hash & (table->n_slots - 1);
 
 	for (; table->slots[at]; at = (at + 1) & (table->n_slots - 1)) {
-		uint32_t id = table->slots[at];
+		const size_t row = table->slots[at] - 1;
+		const struct sc_text *text = &sc_id_table_texts(table)[table->row_bytes ? 0 : row];
 
-		if (table->hashes[id - 1] == hash && is_equal(table, id, bytes, n))
+		if (table->hashes[row] != hash || (!table->row_bytes && text->n != n))
+			continue;
+		if (memcmp(table->row_bytes ? (const char *)table->rows + row * n : text->at, bytes,
+			   n) == 0)
 			break;
 	}
 	return &table->slots[at];

@@ -176,22 +176,6 @@ static void pack(struct sc_column_coder *c, size_t n_raw, struct stored *column)
 #endif
 }
 
-static bool is_constant(const int64_t *values, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		if (values[i] != values[0])
-			return false;
-	}
-	return true;
-}
-
-/* c->residuals of the values in this form, in units. */
-static uint64_t make_residuals(struct sc_column_coder *c, enum sc_column_form form, size_t n)
-{
-	sc_form_residuals(&c->roles, form, c->values, n, c->residuals);
-	return PACKS ? sc_form_divide(c->residuals, n) : 1;
-}
-
 /* The column of what is in c->values; not all are the same. */
 static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
@@ -201,7 +185,8 @@ static void put_varied(struct sc_column_coder *c, const struct sc_column_field *
 	struct stored column = {.form = form};
 	uint8_t *at = c->raw;
 
-	column.unit = make_residuals(c, form, n);
+	sc_form_residuals(&c->roles, form, c->values, n, c->residuals);
+	column.unit = PACKS ? sc_form_divide(c->residuals, n) : 1;
 	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
 	for (size_t i = 0; i < n; i++)
 		at = sc_put_varint(at, c->residuals[i]);
@@ -214,15 +199,14 @@ static void put_values(struct sc_column_coder *c, const struct sc_column_field *
 		       struct sc_payload *out)
 {
 	struct stored column = {.form = SC_FORM_CONSTANT};
+	size_t n_equal = 1;
 	uint8_t *at;
 
-	if (n == 0)
-		return;
-	if (!is_constant(c->values, n)) {
+	while (n_equal < n && c->values[n_equal] == c->values[0])
+		n_equal++;
+	if (n_equal < n)
 		put_varied(c, field, n, out);
-		return;
-	}
-	if (c->values[0] == 0)
+	if (n_equal < n || n == 0 || c->values[0] == 0)
 		return;
 	at = sc_put_varint(c->raw, sc_zigzag((uint64_t)c->values[0]));
 	pack(c, (size_t)(at - c->raw), &column);
@@ -344,34 +328,25 @@ static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64
 	return out->flags & SC_FORM_ZSTD ? unpack(c, out) : out->n_raw == out->n_stored;
 }
 
-static bool get_residuals(struct sc_column_coder *c, const struct column *column, size_t n)
-{
-	const uint8_t *at = column->raw, *end = at + column->n_raw;
-
-	for (size_t i = 0; i < n; i++) {
-		at = sc_get_varint(at, end, &c->residuals[i]);
-		if (!at)
-			return false;
-	}
-	return at == end;
-}
-
 /* The values of a column into c->values. */
 static bool get_values(struct sc_column_coder *c, const struct column *column, size_t n)
 {
+	const uint8_t *at = column->raw, *end = at + column->n_raw;
+
 	if (!sc_form_is_number(column->form))
 		return false;
 	if (column->form == SC_FORM_CONSTANT) {
-		const uint8_t *end = column->raw + column->n_raw;
 		uint64_t value = 0;
 
-		if (sc_get_varint(column->raw, end, &value) != end)
+		if (sc_get_varint(at, end, &value) != end)
 			return false;
 		for (size_t i = 0; i < n; i++)
 			c->values[i] = (int64_t)sc_unzigzag(value);
 		return true;
 	}
-	if (!get_residuals(c, column, n))
+	for (size_t i = 0; at && i < n; i++)
+		at = sc_get_varint(at, end, &c->residuals[i]);
+	if (at != end)
 		return false;
 	if (column->unit != 1)
 		sc_form_multiply(c->residuals, n, column->unit);
@@ -379,45 +354,30 @@ static bool get_values(struct sc_column_coder *c, const struct column *column, s
 	return true;
 }
 
-static uint64_t ids_of(const struct sc_row_format *format)
-{
-	uint64_t ids = 0;
-
-	for (size_t i = 0; i < format->n_fields; i++)
-		ids |= UINT64_C(1) << format->fields[i].id;
-	return ids;
-}
-
-static const struct sc_column_field *find_field(const struct sc_row_format *format, uint8_t id)
-{
-	const struct sc_column_field *field = format->fields;
-
-	while (field->id != id)
-		field++;
-	return field;
-}
-
 bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 		    const struct sc_row_set *set, void *rows)
 {
 	const struct sc_row_format *format = set->format;
 	size_t n = set->n;
-	uint64_t wanted = ids_of(format);
+	uint64_t wanted = 0;
 	struct column column;
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
+	for (size_t i = 0; i < format->n_fields; i++)
+		wanted |= UINT64_C(1) << format->fields[i].id;
 	memset(rows, 0, n * format->row_bytes);
 	sc_column_roles_clear(&coder->roles, n);
 	while (payload.at < payload.end) {
-		const struct sc_column_field *field;
+		const struct sc_column_field *field = format->fields;
 
 		if (!next_column(coder, &payload, wanted, &column))
 			return false;
 		if (column.id > SC_COLUMN_MAX_ID || !(wanted >> column.id & 1))
 			continue;
 		wanted &= ~(UINT64_C(1) << column.id); /* once only */
-		field = find_field(format, column.id);
+		while (field->id != column.id)
+			field++;
 		if (!get_values(coder, &column, n) || !scatter(field, set, coder->values, rows))
 			return false;
 		sc_column_roles_keep(&coder->roles, field, coder->values, n);

@@ -58,21 +58,6 @@ static bool add_strings(struct sc_frame_file *file, struct sc_trace *trace)
 		return true;                                                         \
 	} while (0)
 
-static bool add_lanes(struct sc_frame_file *file, struct sc_trace *trace)
-{
-	ADD_ROWS(&trace->lanes);
-}
-
-static bool add_configs(struct sc_frame_file *file, struct sc_trace *trace)
-{
-	ADD_ROWS(&trace->configs);
-}
-
-static bool add_comms(struct sc_frame_file *file, struct sc_trace *trace)
-{
-	ADD_ROWS(&trace->comms);
-}
-
 static bool add_clocks(struct sc_frame_file *file, struct sc_trace *trace)
 {
 	size_t n = file->header.count;
@@ -145,11 +130,11 @@ static bool add_table(struct sc_frame_file *file, struct sc_trace *trace, struct
 	case SC_FRAME_STRINGS:
 		return add_strings(file, trace);
 	case SC_FRAME_LANES:
-		return add_lanes(file, trace);
+		ADD_ROWS(&trace->lanes);
 	case SC_FRAME_CONFIGS:
-		return add_configs(file, trace);
+		ADD_ROWS(&trace->configs);
 	case SC_FRAME_COMMS:
-		return add_comms(file, trace);
+		ADD_ROWS(&trace->comms);
 	case SC_FRAME_CLOCKS:
 		return add_clocks(file, trace);
 	case SC_FRAME_GAPS:
@@ -234,22 +219,17 @@ static void end_trace(const struct sc_frame_file *file, struct sc_trace *trace)
 
 /* --- events --- */
 
-static bool holds(const struct sc_frame_place *place, const struct sc_trace_event *events)
-{
-	for (size_t i = 0; i < place->count; i++) {
-		if (events[i].start_ns < place->first || !sc_event_in_range(&events[i]))
-			return false;
-	}
-	return true;
-}
-
 bool sc_read_events(struct sc_frame_file *file, const struct sc_frame_place *place,
 		    const struct sc_trace *trace, struct sc_trace_event *out)
 {
+	bool good;
+
 	if (!sc_frame_file_read(file, place))
 		return false;
-	if (!sc_frame_get_rows(file->coder, &file->header, file->payload, out) ||
-	    !holds(place, out)) {
+	good = sc_frame_get_rows(file->coder, &file->header, file->payload, out);
+	for (size_t i = 0; good && i < place->count; i++)
+		good = out[i].start_ns >= place->first && sc_event_in_range(&out[i]);
+	if (!good) {
 		file->n_bad_frames++;
 		return false;
 	}

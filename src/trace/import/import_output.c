@@ -90,18 +90,6 @@ int sc_import_output_create(struct sc_import_output *out, const char *source, st
 	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
 }
 
-static int32_t settle_rank(const struct sc_import_output *out)
-{
-	int32_t of_name;
-
-	if (out->opts->rank >= 0)
-		return out->opts->rank;
-	if (out->identity.rank >= 0)
-		return out->identity.rank;
-	of_name = sc_import_rank_of_name(out->in_path);
-	return of_name >= 0 ? of_name : out->opts->other_rank;
-}
-
 /* Of a rank the name says which. */
 static int settle_name(const struct sc_import_output *out, char *path, size_t n_path,
 		       struct sc_err *err)
@@ -146,10 +134,12 @@ int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats
 			    struct sc_err *err)
 {
 	struct sc_trace_writer *writer = out->writer;
+	int32_t rank = out->opts->rank >= 0 ? out->opts->rank : out->identity.rank;
 	char path[4096];
 	int rc;
 
-	stats->rank = out->identity.rank = settle_rank(out);
+	rank = rank >= 0 ? rank : sc_import_rank_of_name(out->in_path);
+	stats->rank = out->identity.rank = rank >= 0 ? rank : out->opts->other_rank;
 	if (out->opts->rank >= 0 && out->identity.world > 0 &&
 	    out->opts->rank >= out->identity.world)
 		return sc_err_at(err, SC_EVALUE, out->in_path, 0, 0,

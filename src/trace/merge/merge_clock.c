@@ -364,29 +364,23 @@ static struct pair *pairs_of(const struct sc_merge *m, size_t child, size_t pare
 	return pairs;
 }
 
-static void parent_bounds(const struct sc_merge_rank *parent, double *low, double *high)
-{
-	*low = *high = 0;
-	for (size_t i = 0; i < parent->pieces.n; i++) {
-		*low = fmin(*low, parent->pieces.at[i].low_ns);
-		*high = fmax(*high, parent->pieces.at[i].high_ns);
-	}
-}
-
 static void add_piece(struct sc_merge *m, size_t child, const struct window *w, double *spread_ns)
 {
 	struct sc_merge_rank *c = &m->ranks.at[child];
+	const struct sc_merge_rank *parent = &m->ranks.at[c->parent];
 	struct sc_merge_piece piece = {.from_ns = w->from_ns, .to_ns = w->to_ns, .n = w->n};
-	double low, high;
+	double low = 0, high = 0;
 	struct line line;
 
 	estimate(w, &line, spread_ns);
 	if (c->basis == SC_MERGE_FEW)
-		line = (struct line){.offset_ns = (double)sc_merge_correction(
-					     &m->ranks.at[c->parent], w->from_ns)};
+		line = (struct line){.offset_ns = (double)sc_merge_correction(parent, w->from_ns)};
 	move_inside(w, &line);
 	bounds(w, &line, &piece.low_ns, &piece.high_ns);
-	parent_bounds(&m->ranks.at[c->parent], &low, &high);
+	for (size_t i = 0; i < parent->pieces.n; i++) {
+		low = fmin(low, parent->pieces.at[i].low_ns);
+		high = fmax(high, parent->pieces.at[i].high_ns);
+	}
 	piece.low_ns += low;
 	piece.high_ns += high;
 	piece.offset_ns = line.offset_ns;
@@ -394,19 +388,10 @@ static void add_piece(struct sc_merge *m, size_t child, const struct window *w, 
 	SC_VEC_PUSH(&c->pieces, piece);
 }
 
-/* No line keeps the limits: what was matched is not the same, and says nothing of the clock. */
-static void drop_impossible(struct sc_merge_rank *rank)
-{
-	for (size_t i = 0; i < rank->pieces.n; i++)
-		if (rank->pieces.at[i].low_ns > rank->pieces.at[i].high_ns) {
-			rank->pieces.n = 0;
-			rank->basis = SC_MERGE_HOST_CLOCK;
-		}
-}
-
 /* Windows end after 60 s, but not before they have enough pairs. */
 static void add_pieces(struct sc_merge *m, size_t child, const struct pair *pairs, size_t n)
 {
+	struct sc_merge_rank *rank = &m->ranks.at[child];
 	double spread_ns = NAN, widest = 0;
 
 	for (size_t i = 0, end; i < n; i = end) {
@@ -423,8 +408,13 @@ static void add_pieces(struct sc_merge *m, size_t child, const struct pair *pair
 		add_piece(m, child, &w, &spread_ns);
 		widest = fmax(widest, spread_ns);
 	}
-	m->ranks.at[child].spread_ns = n ? widest : (double)NAN;
-	drop_impossible(&m->ranks.at[child]);
+	rank->spread_ns = n ? widest : (double)NAN;
+	/* No line keeps the limits: what was matched is not the same, and says nothing of the clock. */
+	for (size_t i = 0; i < rank->pieces.n; i++)
+		if (rank->pieces.at[i].low_ns > rank->pieces.at[i].high_ns) {
+			rank->pieces.n = 0;
+			rank->basis = SC_MERGE_HOST_CLOCK;
+		}
 }
 
 static void settle(struct sc_merge *m, size_t child, size_t parent, const uint32_t *parent_calls)
