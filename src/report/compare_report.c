@@ -428,8 +428,16 @@ static void add_recording(const struct sc_replay_result *r, struct sc_json *json
 static void add_compared(const struct sc_compared *c, struct sc_json *json, json_t *object)
 {
 	json_t *owners = sc_json_object(json, object, "breakdown_ms");
+	struct sc_strbuf cluster = {0};
 
 	sc_json_text(json, object, c->config ? "config" : "recording", c->name);
+	if (c->config) {
+		sc_text_cluster(&c->request.config,
+				sc_request_n_kinds(&c->request) == 1 ? c->request.device.id : NULL,
+				&cluster);
+		sc_json_text(json, object, "cluster", sc_strbuf_get(&cluster));
+		sc_strbuf_release(&cluster);
+	}
 	sc_json_real(json, object, "iteration_ms", c->ms);
 	if (c->config)
 		add_prediction(&c->prediction, json, object);

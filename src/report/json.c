@@ -109,6 +109,7 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 		json_t *row = sc_json_object(json, what_if, NULL);
 
 		sc_json_text(json, row, "resource", w->resource);
+		sc_json_text(json, row, "meaning", w->meaning);
 		sc_json_real(json, row, "speed", explanation->speed);
 		sc_json_real(json, row, "iteration_ms", w->iteration_ms);
 		sc_json_real(json, row, "gain_pct", w->gain_pct);
