@@ -96,20 +96,9 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_c3(ctx, out, err);
 }
 
-static int write_result(const struct c3_args *args, const struct sc_c3_table *table,
-			struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_json, table, err);
-
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_json, table, err);
-	sc_text_c3(table, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_c3(ctx, out);
 }
 
 /* A table in which every row is wrong is bad data, not a result. */
@@ -124,13 +113,6 @@ static int check_any_predicted(const struct sc_c3_table *t, struct sc_err *err)
 			 "no pair could be predicted; first: %s", t->cases[0].skipped);
 }
 
-static bool is_csv(const char *path)
-{
-	const size_t n = strlen(path);
-
-	return n > 4 && strcmp(path + n - 4, ".csv") == 0;
-}
-
 static int put_recording_csv(const void *ctx, FILE *out, struct sc_err *err)
 {
 	return sc_csv_c3_recording(ctx, out, err);
@@ -141,25 +123,12 @@ static int put_recording(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_c3_recording(ctx, out, err);
 }
 
-static int write_recording(const struct c3_args *args, const struct sc_c3_recording *recording,
-			   struct sc_err *err)
+static void put_recording_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_recording, recording, err);
-
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_recording, recording, err);
-	if (is_csv(args->common.output))
-		return sc_cli_write(args->common.output, put_recording_csv, recording, err);
-	sc_text_c3_recording(recording, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_c3_recording(ctx, out);
 }
 
-static int c3_from(const struct c3_args *args, struct sc_err *err)
+static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_c3_recording recording;
 	int rc;
@@ -169,11 +138,12 @@ static int c3_from(const struct c3_args *args, struct sc_err *err)
 	rc = sc_c3_recording_load(args->from, args->words.device, &recording, err);
 	if (rc)
 		return rc;
-	rc = write_recording(args, &recording, err);
-	if (rc == 0) {
-		sc_cli_warn_loss(&args->common, &recording.loss);
-		sc_cli_warn_all(&args->common, &recording.warnings);
-	}
+	sc_cli_warn_loss(&args->common, &recording.loss);
+	sc_cli_warn_all(&args->common, &recording.warnings);
+	rc = sc_cli_give(call,
+			 &(struct sc_cli_result){&recording, put_recording, put_recording_text,
+						 put_recording_csv},
+			 err);
 	sc_c3_recording_release(&recording);
 	return rc;
 }
@@ -270,22 +240,9 @@ static int put_advice_csv(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_csv_c3_advice(ctx, out, err);
 }
 
-static int write_advice(const struct session *s, struct sc_err *err)
+static void put_advice_text(const void *ctx, struct sc_strbuf *out)
 {
-	const struct c3_args *args = s->args;
-	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_advice_json, &s->advices, err);
-
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_advice_json, &s->advices, err);
-	if (is_csv(args->common.output))
-		return sc_cli_write(args->common.output, put_advice_csv, &s->advices, err);
-	sc_text_c3_advice(&s->advices, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_c3_advice(ctx, out);
 }
 
 static int advise(const struct c3_args *args, const struct sc_csv *table, struct sc_cli_call *call,
@@ -300,10 +257,13 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 	rc = read_pairs(s, table, arena, err);
 	if (rc == 0)
 		rc = advise_all(s, arena, err);
-	if (rc == 0)
-		rc = write_advice(s, err);
-	if (rc == 0)
+	if (rc == 0) {
 		sc_cli_warn_all(&args->common, &s->request.warnings);
+		rc = sc_cli_give(call,
+				 &(struct sc_cli_result){&s->advices, put_advice_json,
+							 put_advice_text, put_advice_csv},
+				 err);
+	}
 	sc_c3_study_destroy(s->study);
 	SC_VEC_RELEASE(&s->pairs.list);
 	return rc;
@@ -346,7 +306,7 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc)
 		return rc;
 	if (args->from)
-		return c3_from(args, err);
+		return c3_from(args, call, err);
 	if (!path)
 		return advise(args, NULL, call, err);
 	rc = sc_csv_load(path, arena, &csv, err);
@@ -358,7 +318,9 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_c3_table_predict(&csv, &opts, arena, &table, err);
 	if (rc == 0)
 		rc = check_any_predicted(&table, err);
-	return rc ? rc : write_result(args, &table, err);
+	return rc ? rc
+		  : sc_cli_give(call, &(struct sc_cli_result){&table, put_json, put_text, NULL},
+				err);
 }
 
 const struct sc_command sc_command_c3 = {

@@ -342,20 +342,11 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_collective(r->opts, r->sizes, out, err);
 }
 
-static int write_result(const struct collective_args *args, const struct result *result,
-			struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_json, result, err);
+	const struct result *r = ctx;
 
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_json, result, err);
-	sc_text_collective(result->opts, result->sizes, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_collective(r->opts, r->sizes, out);
 }
 
 /* ---- jobs on one node ---- */
@@ -370,6 +361,13 @@ static int put_place_json(const void *ctx, FILE *out, struct sc_err *err)
 	const struct placed *placed = ctx;
 
 	return sc_json_place(placed->opts, placed->place, out, err);
+}
+
+static void put_place_text(const void *ctx, struct sc_strbuf *out)
+{
+	const struct placed *placed = ctx;
+
+	sc_text_place(placed->opts, placed->place, out);
 }
 
 /* "4,2,2" */
@@ -394,7 +392,7 @@ static int read_jobs(const char *text, struct sc_arena *arena, int *sizes, size_
 }
 
 static int place(const struct collective_args *args, const struct sc_collective_sizes_opts *asked,
-		 struct sc_arena *arena, struct sc_err *err)
+		 const struct sc_cli_call *call, struct sc_err *err)
 {
 	int sizes[SC_PLACE_MOST_JOBS], rc;
 	struct sc_collective_place_opts opts = {.kind = asked->kind,
@@ -402,22 +400,17 @@ static int place(const struct collective_args *args, const struct sc_collective_
 						.fabric = asked->fabric,
 						.sizes = sizes};
 	struct sc_collective_place found;
-	struct sc_strbuf text = {0};
 
 	if (asked->n != 1)
 		return sc_err_set(err, SC_EUSAGE, "--place: give one size, as --bytes 64M");
-	rc = read_jobs(args->place, arena, sizes, &opts.n, err);
+	rc = read_jobs(args->place, call->arena, sizes, &opts.n, err);
 	if (rc == 0)
 		rc = sc_collective_place(&opts, &found, err);
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_place_json,
-				    &(struct placed){&opts, &found}, err);
-	sc_text_place(&opts, &found, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	return rc ? rc
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&(struct placed){&opts, &found},
+							put_place_json, put_place_text, NULL},
+				err);
 }
 
 static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -467,10 +460,14 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 	opts.span = network.span;
 	opts.device = network.device;
 	if (rc == 0 && args->place)
-		return place(args, &opts, arena, err);
+		return place(args, &opts, call, err);
 	if (rc == 0)
 		rc = sc_collective_sizes_run(&opts, arena, &sizes, err);
-	return rc ? rc : write_result(args, &(struct result){&opts, &sizes}, err);
+	return rc ? rc
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&(struct result){&opts, &sizes}, put_json,
+							put_text, NULL},
+				err);
 }
 
 const struct sc_command sc_command_collective = {

@@ -44,23 +44,9 @@ static void warn(const struct sc_common *common, const struct sc_compared *c)
 		sc_cli_warn(common, "%s: %s", c->name, warnings->text[i]);
 }
 
-static int write_result(const struct compare_args *args, const struct sc_compare *compare,
-			struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc;
-
-	for (size_t i = 0; i < compare->n; i++)
-		warn(&args->common, &compare->at[i]);
-	rc = sc_cli_write_page(args->report, put_json, compare, err);
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_json, compare, err);
-	sc_compare_to_text(compare, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_compare_to_text(ctx, out);
 }
 
 static bool is_recording(const char *path)
@@ -130,8 +116,11 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc)
 		return rc;
 	rc = sc_compare_run(&all, call->catalog, err);
+	for (size_t i = 0; rc == 0 && i < all.n; i++)
+		warn(&args->common, &all.at[i]);
 	if (rc == 0)
-		rc = write_result(args, &all, err);
+		rc = sc_cli_give(call, &(struct sc_cli_result){&all, put_json, put_text, NULL},
+				 err);
 	sc_compare_release(&all);
 	return rc;
 }

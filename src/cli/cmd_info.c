@@ -222,24 +222,20 @@ static void mask_controls(struct sc_strbuf *text)
 	}
 }
 
-static int write_text(const struct info_args *args, const struct run_info *run, struct sc_err *err)
+static void put_all(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf out = {0};
+	const struct run_info *run = ctx;
 	int64_t n_events = 0, n_bytes = 0;
-	int rc;
 
 	for (size_t i = 0; i < run->n; i++) {
-		put_text(&out, &run->files[i]);
+		put_text(out, &run->files[i]);
 		n_events += run->files[i].info.counts.total;
 		n_bytes += run->files[i].info.file_bytes;
 	}
 	if (run->n > 1)
-		sc_strbuf_printf(&out, "%zu files: %" PRId64 " events in %" PRId64 " bytes\n",
+		sc_strbuf_printf(out, "%zu files: %" PRId64 " events in %" PRId64 " bytes\n",
 				 run->n, n_events, n_bytes);
-	mask_controls(&out);
-	rc = sc_cli_write_text(args->common.output, &out, err);
-	sc_strbuf_release(&out);
-	return rc;
+	mask_controls(out);
 }
 
 /* --- JSON --- */
@@ -438,11 +434,8 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 	}
 	run.n = n_read;
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_document, &run, err);
-	if (rc == 0 && args->json)
-		rc = sc_cli_write(args->common.output, put_document, &run, err);
-	else if (rc == 0)
-		rc = write_text(args, &run, err);
+		rc = sc_cli_give(call, &(struct sc_cli_result){&run, put_document, put_all, NULL},
+				 err);
 	if (rc == 0)
 		*exit_code = check_damage(args, &run);
 	for (size_t i = 0; i < n_read; i++)

@@ -252,17 +252,12 @@ static void put_text(struct sc_strbuf *out, const struct fact *fact)
 	}
 }
 
-static int write_text(const struct op_command_args *args, const struct facts *facts,
-		      struct sc_err *err)
+static void put_all(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf out = {0};
-	int rc;
+	const struct result *result = ctx;
 
-	for (size_t i = 0; i < facts->n; i++)
-		put_text(&out, &facts->at[i]);
-	rc = sc_cli_write_text(args->common.output, &out, err);
-	sc_strbuf_release(&out);
-	return rc;
+	for (size_t i = 0; i < result->facts.n; i++)
+		put_text(out, &result->facts.at[i]);
 }
 
 static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -280,11 +275,9 @@ static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (!result.info)
 		return -(int)SC_EUSAGE;
 	rc = describe(&result, arena, err);
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_document, &result, err);
-	return write_text(args, &result.facts, err);
+	return rc ? rc
+		  : sc_cli_give(call, &(struct sc_cli_result){&result, put_document, put_all, NULL},
+				err);
 }
 
 const struct sc_command sc_command_op = {

@@ -26,18 +26,9 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_prediction(ctx, out, err);
 }
 
-static int write_result(const struct session *s, struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	const char *output = s->run.args->common.output;
-	struct sc_strbuf text = {0};
-	int rc;
-
-	if (s->run.args->json)
-		return sc_cli_write(output, put_json, &s->report, err);
-	sc_text_prediction(&s->report, &text);
-	rc = sc_cli_write_text(output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_prediction(ctx, out);
 }
 
 static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *err)
@@ -61,9 +52,8 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 	sc_predict_run_report(&s->run, &s->report);
 	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, &s->report, err);
-	if (rc == 0)
-		rc = write_result(s, err);
+		rc = sc_cli_give(
+			call, &(struct sc_cli_result){&s->report, put_json, put_text, NULL}, err);
 	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
 		fprintf(stderr, "check failed: it does not fit the memory\n");
 		call->exit_code = SC_EXIT_CHECK;

@@ -201,23 +201,9 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-static int write_result(const struct replay_args *args, const struct sc_replay_result *result,
-			struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc = 0;
-
-	if (args->timeline)
-		rc = sc_cli_write(args->timeline, put_timeline, result, err);
-	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, result, err);
-	if (rc == 0 && args->json)
-		return sc_cli_write(args->common.output, put_json, result, err);
-	sc_text_replay(result, &text);
-	if (rc == 0)
-		rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_replay(ctx, out);
 }
 
 /* The network of the config of --cluster, if it is given. */
@@ -261,7 +247,11 @@ static int replay(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return rc;
 	sc_cli_warn_loss(&args->common, &result->loss);
 	sc_cli_warn_all(&args->common, &result->warnings);
-	rc = write_result(args, result, err);
+	if (args->timeline)
+		rc = sc_cli_write(args->timeline, put_timeline, result, err);
+	if (rc == 0)
+		rc = sc_cli_give(call, &(struct sc_cli_result){result, put_json, put_text, NULL},
+				 err);
 	sc_replay_result_release(result);
 	return rc;
 }

@@ -63,19 +63,11 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_scaling_to_json(a->scaling, a->points, out, err);
 }
 
-static int write_answer(const struct scale_args *args, const struct answer *a, struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(args->report, put_json, a, err);
+	const struct answer *a = ctx;
 
-	if (rc)
-		return rc;
-	if (args->json)
-		return sc_cli_write(args->common.output, put_json, a, err);
-	sc_scaling_to_text(a->scaling, a->points, &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_scaling_to_text(a->scaling, a->points, out);
 }
 
 static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -113,7 +105,10 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 	rc = sc_scaling_run(&scaling, arena, points, err);
 	if (rc || sc_ranks_helps(call->line->ranks))
 		return rc;
-	return write_answer(args, &(struct answer){&scaling, points}, err);
+	return sc_cli_give(call,
+			   &(struct sc_cli_result){&(struct answer){&scaling, points}, put_json,
+						   put_text, NULL},
+			   err);
 }
 
 const struct sc_command sc_command_scale = {

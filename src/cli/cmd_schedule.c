@@ -269,50 +269,43 @@ static int put_schedule_json(const void *ctx, FILE *out, struct sc_err *err)
 	return 0;
 }
 
-static void draw_text(const struct drawings *all, const struct drawing *d, struct sc_strbuf *out)
+static void draw_text(const void *ctx, struct sc_strbuf *out)
 {
-	sc_schedule_to_text(d->name, &d->play, out);
-	if (all->args->optimize)
-		sc_strbuf_printf(
-			out,
-			"longest stage %g, none takes less than %g: gap %.2f %%, %u orders tried\n",
-			d->optimized.longest, d->optimized.bound, gap_pct(&d->optimized),
-			d->optimized.n_tried);
+	const struct drawings *all = ctx;
+	const bool is_svg = sc_ends_with(all->args->common.output, ".svg");
+
+	for (const struct drawing *d = all->at; d < all->at + all->n; d++) {
+		if (is_svg)
+			sc_schedule_to_svg(d->name, &d->play, out);
+		else
+			sc_schedule_to_text(d->name, &d->play, out);
+		if (all->args->optimize && !is_svg)
+			sc_strbuf_printf(
+				out,
+				"longest stage %g, none takes less than %g: gap %.2f %%, %u orders tried\n",
+				d->optimized.longest, d->optimized.bound, gap_pct(&d->optimized),
+				d->optimized.n_tried);
+	}
 }
 
 /* What the name of the file asks for. */
-static int write_drawings(const struct drawings *all, struct sc_err *err)
+static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,
+			  struct sc_err *err)
 {
 	const char *output = all->args->common.output;
-	struct sc_strbuf text = {0};
-	int rc = sc_cli_write_page(all->args->report, put_json, all, err);
+	const bool is_json = sc_ends_with(output, ".json") && !all->args->json;
+	const bool is_one = is_json || sc_ends_with(output, ".csv") || sc_ends_with(output, ".svg");
 
-	if (rc)
-		return rc;
-	if (all->args->json)
-		return sc_cli_write(output, put_json, all, err);
-	if (output && all->n > 1 &&
-	    (sc_ends_with(output, ".csv") || sc_ends_with(output, ".json") ||
-	     sc_ends_with(output, ".svg")))
+	if (!all->args->json && all->n > 1 && is_one)
 		return sc_err_set(err, SC_EUSAGE,
 				  "%s holds one schedule, and %zu were given; an .html file takes "
 				  "them all",
 				  output, all->n);
-	if (output && sc_ends_with(output, ".csv"))
-		return sc_cli_write(output, put_csv, all, err);
-	if (output && sc_ends_with(output, ".json"))
-		return sc_cli_write(output, put_schedule_json, all, err);
-	if (output && sc_ends_with(output, ".html"))
+	if (!all->args->json && sc_ends_with(output, ".html"))
 		return sc_cli_write_page(output, put_json, all, err);
-	for (size_t i = 0; i < all->n; i++) {
-		if (output && sc_ends_with(output, ".svg"))
-			sc_schedule_to_svg(all->at[i].name, &all->at[i].play, &text);
-		else
-			draw_text(all, &all->at[i], &text);
-	}
-	rc = sc_cli_write_text(output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	if (is_json)
+		return sc_cli_write(output, put_schedule_json, all, err);
+	return sc_cli_give(call, &(struct sc_cli_result){all, put_json, draw_text, put_csv}, err);
 }
 
 /* ---- with the passes of a config ---- */
@@ -504,7 +497,7 @@ static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 
 	if (rc == 0)
 		rc = all.config ? draw_config(&all, call, err) : draw(&all, arena, err);
-	return rc ? rc : write_drawings(&all, err);
+	return rc ? rc : write_drawings(&all, call, err);
 }
 
 const struct sc_command sc_command_schedule = {

@@ -193,26 +193,11 @@ static int write_best(const struct answer *a, const char *path, struct sc_cli_ca
 	return rc;
 }
 
-static int write_answer(const struct search_args *args, const struct answer *a,
-			struct sc_cli_call *call, struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0};
-	int rc = 0;
+	const struct answer *a = ctx;
 
-	if (args->cases)
-		rc = sc_cli_write(args->cases, put_cases, a, err);
-	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, a, err);
-	if (rc == 0 && strcmp(args->common.output, "-") != 0)
-		rc = write_best(a, args->common.output, call, err);
-	if (rc == 0 && args->json) {
-		rc = sc_cli_write("-", put_json, a, err);
-	} else if (rc == 0) {
-		sc_search_to_text(a->search, &a->result, &text);
-		rc = sc_cli_write_text("-", &text, err);
-	}
-	sc_strbuf_release(&text);
-	return rc;
+	sc_search_to_text(a->search, &a->result, out);
 }
 
 static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -250,8 +235,15 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
 	rc = sc_search_run(&search, arena, &answer.result, err);
-	return rc || sc_ranks_helps(call->line->ranks) ? rc
-						       : write_answer(args, &answer, call, err);
+	if (rc || sc_ranks_helps(call->line->ranks))
+		return rc;
+	if (args->cases)
+		rc = sc_cli_write(args->cases, put_cases, &answer, err);
+	if (rc == 0 && strcmp(args->common.output, "-") != 0)
+		rc = write_best(&answer, args->common.output, call, err);
+	return rc ? rc
+		  : sc_cli_give(call, &(struct sc_cli_result){&answer, put_json, put_text, NULL},
+				err);
 }
 
 const struct sc_command sc_command_search = {

@@ -102,18 +102,11 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_validation(r->validation, out, err);
 }
 
-static int write_result(const struct result *result, struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	const char *output = result->args->common.output;
-	struct sc_strbuf text = {0};
-	int rc;
+	const struct result *r = ctx;
 
-	if (result->args->json)
-		return sc_cli_write(output, put_json, result, err);
-	sc_text_validation(result->validation, &text);
-	rc = sc_cli_write_text(output, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
+	sc_text_validation(r->validation, out);
 }
 
 /* A table in which every row is wrong is bad data, not a result. */
@@ -203,9 +196,8 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, &result, err);
-	if (rc == 0)
-		rc = write_result(&result, err);
+		rc = sc_cli_give(call, &(struct sc_cli_result){&result, put_json, put_text, NULL},
+				 err);
 	if (rc == 0)
 		*exit_code = check_bound(args, &v);
 	return rc;

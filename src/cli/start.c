@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/log.h"
 #include "base/output.h"
 #include "base/ranks.h"
@@ -222,9 +223,12 @@ int sc_cli_fail(const struct sc_err *err)
 
 static int run(const struct sc_line *line, void *args, struct sc_arena *arena)
 {
-	struct sc_cli_call call = {.line = line, .arena = arena, .catalog = sc_catalog_create()};
+	struct sc_common *common = args;
+	struct sc_cli_call call = {
+		.line = line, .common = common, .arena = arena, .catalog = sc_catalog_create()};
 	struct sc_err err = {.code = SC_OK};
 
+	common->warnings = json_array();
 	if (line->command->run(args, &call, &err)) {
 		call.exit_code = sc_cli_fail(&err);
 		if (sc_ranks_helps(line->ranks)) /* what a helper cannot do is told to the first */
@@ -233,6 +237,7 @@ static int run(const struct sc_line *line, void *args, struct sc_arena *arena)
 			fprintf(stderr, "missing: %s\n", sc_strbuf_get(&call.missing));
 	}
 	sc_strbuf_release(&call.missing);
+	json_decref(common->warnings);
 	sc_catalog_destroy(call.catalog);
 	return call.exit_code;
 }
@@ -273,12 +278,13 @@ void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
 	char text[MAX_MESSAGE];
 	va_list args;
 
-	if (common->quiet)
-		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	fprintf(stderr, "warning: %s\n", text);
+	if (common->warnings)
+		json_array_append_new(common->warnings, json_string(text));
+	if (!common->quiet)
+		fprintf(stderr, "warning: %s\n", text);
 }
 
 void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings)
@@ -395,23 +401,75 @@ int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err
 	return sc_cli_write(path, write_page, document, err);
 }
 
-int sc_cli_write_page(const char *path, sc_cli_writer write_json, const void *ctx,
-		      struct sc_err *err)
+/* What the writer makes, with what was warned of where it does not say that itself. */
+static int make_document(const struct sc_cli_result *result, json_t *warnings, struct sc_json *out,
+			 struct sc_err *err)
 {
-	json_t *document = NULL;
 	char *text = NULL;
 	size_t n;
-	FILE *out = path ? open_memstream(&text, &n) : NULL;
-	int rc = out ? write_json(ctx, out, err) : 0;
+	FILE *stream = open_memstream(&text, &n);
+	int rc = stream ? result->json(result->of, stream, err) : 0;
 
-	if (path && (!out || fclose(out)))
+	if (!stream || fclose(stream))
 		rc = sc_err_set(err, SC_EIO, "cannot hold the result: %s", strerror(errno));
-	if (path && rc == 0) {
-		document = json_loadb(text, n, 0, NULL);
-		rc = sc_cli_write_document(path, document, err);
-	}
-	json_decref(document);
+	out->root = rc == 0 ? json_loadb(text, n, 0, NULL) : NULL;
+	if (out->root && warnings && !json_object_get(out->root, "warnings"))
+		json_object_set(out->root, "warnings", warnings);
 	free(text);
+	return rc;
+}
+
+static int put_document(const void *ctx, FILE *out, struct sc_err *err)
+{
+	return sc_json_write(ctx, out, err);
+}
+
+int sc_cli_write_page(const char *path, sc_cli_writer json, const void *ctx, struct sc_err *err)
+{
+	struct sc_json document = {0};
+	int rc = path ? make_document(&(struct sc_cli_result){.of = ctx, .json = json}, NULL,
+				      &document, err)
+		      : 0;
+
+	if (path && rc == 0)
+		rc = sc_cli_write_document(path, document.root, err);
+	json_decref(document.root);
+	return rc;
+}
+
+static const void *option_of(const struct sc_cli_call *call, const char *name)
+{
+	const struct sc_cli_option *o = call->line->command->options;
+
+	while (o->name && strcmp(o->name, name) != 0)
+		o++;
+	return o->name ? (const unsigned char *)(const void *)call->common + o->offset : NULL;
+}
+
+int sc_cli_give(const struct sc_cli_call *call, const struct sc_cli_result *result,
+		struct sc_err *err)
+{
+	const char *path = call->line->command->output_arg ? "-" : call->common->output;
+	const int *is_json = option_of(call, "json");
+	const char *const *report = option_of(call, "report");
+	struct sc_json document = {0};
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	if ((is_json && *is_json) || (report && *report))
+		rc = make_document(result, call->common->warnings, &document, err);
+	if (rc == 0 && is_json && *is_json) {
+		rc = sc_cli_write(path, put_document, &document, err);
+	} else if (rc == 0 && result->csv && sc_ends_with(path, ".csv")) {
+		rc = sc_cli_write(path, result->csv, result->of, err);
+	} else if (rc == 0) {
+		result->text(result->of, &text);
+		rc = sc_cli_write_text(path, &text, err);
+	}
+	if (rc == 0 && report && *report)
+		rc = sc_cli_write_document(*report, document.root, err);
+	sc_strbuf_release(&text);
+	json_decref(document.root);
 	return rc;
 }
 

@@ -41,8 +41,9 @@ struct sc_cli_option {
 struct sc_common {
 	struct sc_arg_list words; /* what is not an option, in order */
 	int help, version, verbose, quiet;
-	int progress;       /* -1: if stderr is a terminal */
-	const char *output; /* a file, or "-": stdout */
+	int progress;            /* -1: if stderr is a terminal */
+	const char *output;      /* a file, or "-": stdout */
+	struct json_t *warnings; /* the texts that were said, for the JSON; NULL: none is kept */
 };
 /* What stands after the name of a command. */
 struct sc_command;
@@ -56,6 +57,7 @@ struct sc_line {
 /* What a command has while it runs. */
 struct sc_cli_call {
 	const struct sc_line *line;
+	const struct sc_common *common; /* of the command's struct */
 	struct sc_arena *arena;
 	struct sc_catalog *catalog;
 	struct sc_strbuf missing; /* what cases have no result where a process was lost */
