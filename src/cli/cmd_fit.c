@@ -1,22 +1,23 @@
 /* stepcast fit: coefficients of a profile from measured times. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/nccl_tests.h"
+#include "base/num.h"
 #include "base/threads.h"
-#include "cli/cmd_fit.h"
 #include "cli/commands.h"
+#include "cli/start.h"
 #include "report/fit_report.h"
-
-enum { KIND_ITERATION = SC_N_FIT_KINDS }; /* not of one model, but of them all */
+#include "study/fit/fit_iterations.h"
 
 struct fit_args {
 	struct sc_common common;
-	struct sc_arg_list where, swap, hold_out, keep;
+	struct sc_arg_list where, swap, hold_out, keep, coefs, sets;
 	const char *table, *device, *leave_out, *report;
-	int kind, launch, curves, segments, json;
-	int64_t folds;
-	struct sc_fit_iteration_args iteration;
+	int kind, launch, curves, segments, json, start_from_profile;
+	int64_t folds, jobs;
 };
 
 #define SC_ARGS struct fit_args
@@ -29,7 +30,7 @@ static const char *const KINDS[] = {
 	[SC_FIT_HOST] = "host",
 	[SC_FIT_COLLECTIVE] = "collective",
 	[SC_FIT_INTERFERENCE] = "interference",
-	[KIND_ITERATION] = "iteration",
+	[SC_FIT_ITERATION] = "iteration",
 	NULL,
 };
 static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
@@ -69,13 +70,13 @@ static const struct sc_cli_option OPTIONS[] = {
 		"with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place of its times"),
 	SC_OPT_REPORT(report),
 	SC_OPT_LIST(
-		iteration.coefs, "coef", "NAME[=START]",
+		coefs, "coef", "NAME[=START]",
 		"iteration: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again"),
 	SC_OPT_FLAG(
-		iteration.start_from_profile, "start-from-profile",
+		start_from_profile, "start-from-profile",
 		"iteration: search from the profile's values alone, not from other places, too"),
-	SC_OPT_BASE_SET(iteration.sets),
-	SC_OPT_JOBS(iteration.jobs),
+	SC_OPT_BASE_SET(sets),
+	SC_OPT_JOBS(jobs),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
 };
@@ -85,96 +86,83 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_fit(ctx, out, err);
 }
 
-/* ---- profile ---- */
-
-/* The stem of the file, if it can be a device's id; else the device's own. */
-const char *sc_cli_profile_id(const char *path, const char *old, struct sc_arena *arena)
+/* Where the profile is written to; NULL: nowhere. */
+static const char *profile_path(const struct fit_args *args)
 {
-	const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path;
-	size_t n = strlen(stem);
+	return strcmp(args->common.output, "-") != 0 ? args->common.output : NULL;
+}
 
+/* A file holds one profile. Its id is the file's stem, where that can be one; else the old profile's. */
+static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
+			 struct sc_arena *arena, struct sc_err *err)
+{
+	const char *path = profile_path(args), *stem = sc_file_name(path);
+	const char *old = fit->coefs->at[0].block;
+	struct sc_strbuf text = {0};
+	size_t n = strlen(stem);
+	int rc;
+
+	for (size_t i = 1; i < fit->coefs->n && args->kind == SC_FIT_ITERATION; i++) {
+		const char *other = fit->coefs->at[i].block;
+
+		if (strcmp(old, other) != 0)
+			return sc_err_set(
+				err, SC_EUSAGE,
+				"-o writes one profile, and these coefficients are of %.64s "
+				"and %.64s; leave -o out, or fit them apart",
+				strchr(old, ':') + 1, strchr(other, ':') + 1);
+	}
+	old = args->kind == SC_FIT_ITERATION ? strchr(old, ':') + 1 : args->device;
 	if (n > 5 && strcmp(stem + n - 5, ".yaml") == 0)
 		n -= 5;
 	if (n == 0 ||
 	    strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") < n)
-		return old;
-	return sc_arena_strndup(arena, stem, n);
-}
-
-static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
-			 struct sc_arena *arena, struct sc_err *err)
-{
-	struct sc_strbuf text = {0};
-	int rc;
-
-	sc_yaml_fit(fit, sc_cli_profile_id(args->common.output, args->device, arena), &text);
-	rc = sc_cli_write_text(args->common.output, &text, err);
+		stem = old;
+	else
+		stem = sc_arena_strndup(arena, stem, n);
+	sc_yaml_fit(fit, stem, &text);
+	rc = sc_cli_write_text(path, &text, err);
 	sc_strbuf_release(&text);
 	return rc;
-}
-
-static int write_summary(const struct fit_args *args, const struct sc_fit *fit, struct sc_err *err)
-{
-	struct sc_strbuf text = {0};
-
-	if (args->json)
-		return sc_cli_write("-", put_json, fit, err);
-	sc_text_fit(fit, &text);
-	sc_cli_print(&text);
-	sc_strbuf_release(&text);
-	return 0;
 }
 
 /* ---- the command ---- */
 
-static int read_where(const struct sc_arg_list *texts, const char *option, struct sc_arena *arena,
-		      struct sc_fit_opts *opts, struct sc_err *err)
+/* "COLUMN=VALUE" and the like: pairs of texts, as struct sc_fit_where, sc_fit_swap and sc_where are. */
+static int read_pairs(const struct sc_arg_list *texts, const char *option, const char *form,
+		      struct sc_arena *arena, struct sc_fit_where **out, struct sc_err *err)
 {
-	struct sc_fit_where *where = sc_arena_calloc(arena, texts->n + 1, sizeof(*where));
 	int rc = 0;
 
+	*out = sc_arena_calloc(arena, texts->n + 1, sizeof(**out));
 	for (size_t i = 0; i < texts->n && rc == 0; i++)
-		rc = sc_cli_split(texts->at[i], option, "COLUMN=VALUE", arena, &where[i].column,
-				  &where[i].value, err);
-	opts->where = where;
-	opts->n_where = texts->n;
+		rc = sc_cli_split(texts->at[i], option, form, arena, &(*out)[i].column,
+				  &(*out)[i].value, err);
 	return rc;
 }
 
-static int read_swaps(const struct sc_arg_list *texts, struct sc_arena *arena,
-		      struct sc_fit_opts *opts, struct sc_err *err)
+static int fit_kernels(const struct fit_args *args, const struct sc_fit_where *where,
+		       struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
-	struct sc_fit_swap *swaps = sc_arena_calloc(arena, texts->n + 1, sizeof(*swaps));
-	int rc = 0;
+	struct sc_fit_where *hold_out, *swaps;
+	struct sc_csv table;
+	struct sc_fit_opts opts = {.table = &table,
+				   .kind = (enum sc_fit_kind)args->kind,
+				   .device = args->device,
+				   .where = where,
+				   .n_where = args->where.n,
+				   .n_swaps = args->swap.n,
+				   .n_hold_out = args->hold_out.n,
+				   .n_folds = (size_t)args->folds,
+				   .launch = (enum sc_fit_launch)args->launch,
+				   .leave_out = args->leave_out,
+				   .keep = args->keep.at,
+				   .n_keep = args->keep.n,
+				   .curves = args->curves,
+				   .segments = args->segments};
+	struct sc_fit_swap *swap = sc_arena_calloc(arena, args->swap.n + 1, sizeof(*swap));
+	int rc;
 
-	for (size_t i = 0; i < texts->n && rc == 0; i++)
-		rc = sc_cli_split(texts->at[i], "--swap", "A=B", arena, &swaps[i].a, &swaps[i].b,
-				  err);
-	opts->swaps = swaps;
-	opts->n_swaps = texts->n;
-	return rc;
-}
-
-static int read_opts(const struct fit_args *args, struct sc_arena *arena, struct sc_fit_opts *opts,
-		     struct sc_err *err)
-{
-	int rc = read_where(&args->hold_out, "--hold-out", arena, opts, err);
-
-	opts->hold_out = opts->where;
-	opts->n_hold_out = opts->n_where;
-	if (rc == 0)
-		rc = read_where(&args->where, "--where", arena, opts, err);
-	return rc ? rc : read_swaps(&args->swap, arena, opts, err);
-}
-
-static bool is_file(const char *output)
-{
-	return strcmp(output, "-") != 0;
-}
-
-static int check_args(const struct fit_args *args, const struct sc_fit_opts *opts,
-		      struct sc_err *err)
-{
 	if (args->common.words.n)
 		return sc_err_set(err, SC_EUSAGE, "fit takes only options; what is \"%.64s\"?",
 				  args->common.words.at[0]);
@@ -187,52 +175,69 @@ static int check_args(const struct fit_args *args, const struct sc_fit_opts *opt
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --device NAME");
-	if (is_file(args->common.output) && sc_fit_takes_all(opts))
+	if (profile_path(args) && sc_fit_takes_all(&opts))
 		return sc_err_set(err, SC_EUSAGE,
 				  "-o writes the profile of one device; leave out --leave-out %s",
 				  args->leave_out);
+	rc = read_pairs(&args->hold_out, "--hold-out", "COLUMN=VALUE", arena, &hold_out, err);
+	if (rc == 0)
+		rc = read_pairs(&args->swap, "--swap", "A=B", arena, &swaps, err);
+	for (size_t i = 0; i < args->swap.n && rc == 0; i++)
+		swap[i] = (struct sc_fit_swap){swaps[i].column, swaps[i].value};
+	if (rc)
+		return rc;
+	opts.hold_out = hold_out;
+	opts.swaps = swap;
+	rc = args->kind == SC_FIT_COLLECTIVE ? sc_nccl_tests_load(args->table, arena, &table, err)
+					     : sc_csv_load(args->table, arena, &table, err);
+	return rc ? rc : sc_fit_run(&opts, arena, out, err);
+}
+
+static int read_coefs(const struct sc_arg_list *texts, struct sc_arena *arena,
+		      struct sc_itfit_name *out, struct sc_err *err)
+{
+	for (size_t i = 0; i < texts->n; i++) {
+		const char *text = texts->at[i], *equals = strchr(text, '=');
+
+		out[i] = (struct sc_itfit_name){text, (double)NAN};
+		if (!equals)
+			continue;
+		out[i].name = sc_arena_strndup(arena, text, (size_t)(equals - text));
+		if (!sc_parse_double(equals + 1, &out[i].start) || !(out[i].start > 0))
+			return sc_err_set(err, SC_EUSAGE,
+					  "--coef %.64s: expected a start above 0, got \"%.64s\"",
+					  out[i].name, equals + 1);
+	}
 	return 0;
 }
 
-static int fit(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
+static struct sc_progress *start_progress(void *ctx, size_t n_fits)
 {
-	struct sc_csv table;
-	struct sc_fit_opts opts = {.table = &table,
-				   .kind = (enum sc_fit_kind)args->kind,
-				   .device = args->device,
-				   .n_folds = (size_t)args->folds,
-				   .launch = (enum sc_fit_launch)args->launch,
-				   .leave_out = args->leave_out,
-				   .keep = args->keep.at,
-				   .n_keep = args->keep.n,
-				   .curves = args->curves,
-				   .segments = args->segments};
-	struct sc_fit result;
-	int rc = check_args(args, &opts, err);
-
-	if (rc == 0)
-		rc = read_opts(args, arena, &opts, err);
-	if (rc == 0)
-		rc = args->kind == SC_FIT_COLLECTIVE
-			     ? sc_nccl_tests_load(args->table, arena, &table, err)
-			     : sc_csv_load(args->table, arena, &table, err);
-	if (rc == 0)
-		rc = sc_fit_run(&opts, arena, &result, err);
-	if (rc == 0 && is_file(args->common.output))
-		rc = write_profile(args, &result, arena, err);
-	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, &result, err);
-	return rc ? rc : write_summary(args, &result, err);
+	return sc_cli_progress(ctx, "fit", n_fits);
 }
 
-static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, struct sc_err *err)
+static int fit_iterations(const struct fit_args *args, const struct sc_fit_where *pairs,
+			  struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
-	struct sc_fit_iteration_line line = {.common = &args->common,
-					     .own = &args->iteration,
-					     .where = &args->where,
-					     .table = args->table,
-					     .leave_out = args->leave_out,
-					     .json = args->json};
+	struct sc_common common = args->common;
+	struct sc_where *where = sc_arena_calloc(arena, args->where.n + 1, sizeof(*where));
+	struct sc_itfit_name *coefs = sc_arena_calloc(arena, args->coefs.n + 1, sizeof(*coefs));
+	const char *left = args->leave_out, **columns;
+	struct sc_predict_opts predict;
+	struct sc_config config;
+	struct sc_csv table;
+	struct sc_itfit_opts opts = {.base = &config,
+				     .table = &table,
+				     .where = where,
+				     .n_where = args->where.n,
+				     .coefs = coefs,
+				     .n_coefs = args->coefs.n,
+				     .start_from_profile = args->start_from_profile,
+				     .n_jobs = (unsigned)args->jobs,
+				     .predict = &predict,
+				     .progress = start_progress,
+				     .progress_ctx = &common};
+	int rc;
 
 	if (args->device || args->report || args->swap.n || args->hold_out.n || args->keep.n ||
 	    args->curves || args->segments)
@@ -240,15 +245,60 @@ static int fit_iteration(const struct fit_args *args, struct sc_arena *arena, st
 			err, SC_EUSAGE,
 			"fit --kind iteration takes none of --device, --swap, --hold-out, --keep, "
 			"--curves and --report");
-	return sc_cli_fit_iteration(&line, arena, err);
+	if (args->common.words.n != 1)
+		return sc_err_set(err, SC_EUSAGE,
+				  "fit --kind iteration needs one CONFIG, the base of the table's "
+				  "rows; got %zu",
+				  args->common.words.n);
+	if (!args->table)
+		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
+	if (!args->coefs.n)
+		return sc_err_set(err, SC_EUSAGE,
+				  "fit --kind iteration needs --coef, as software.host_op_us or "
+				  "device.gemm.power_eff");
+	for (size_t i = 0; i < args->where.n; i++)
+		where[i] = (struct sc_where){pairs[i].column, pairs[i].value};
+	columns = sc_arena_calloc(arena, left ? strlen(left) + 1 : 1, sizeof(*columns));
+	opts.leave_out = columns;
+	for (size_t n; left;
+	     left = left[n] ? left + n + 1 : NULL) { /* "model.hidden,model.layers" */
+		n = strcspn(left, ",");
+		columns[opts.n_leave_out++] = sc_arena_strndup(arena, left, n);
+	}
+	sc_predict_opts_init(&predict);
+	rc = read_coefs(&args->coefs, arena, coefs, err);
+	if (rc == 0)
+		rc = sc_cli_config(args->common.words.at[0], &args->sets, arena, &config, err);
+	if (rc == 0)
+		rc = sc_csv_load(args->table, arena, &table, err);
+	return rc ? rc : sc_itfit_run(&opts, arena, out, err);
 }
 
 static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct fit_args *args = into;
 	struct sc_arena *arena = call->arena;
-	return args->kind == KIND_ITERATION ? fit_iteration(args, arena, err)
-					    : fit(args, arena, err);
+	struct sc_fit_where *where;
+	struct sc_strbuf text = {0};
+	struct sc_fit result;
+	int rc = read_pairs(&args->where, "--where", "COLUMN=VALUE", arena, &where, err);
+
+	if (rc == 0)
+		rc = args->kind == SC_FIT_ITERATION
+			     ? fit_iterations(args, where, arena, &result, err)
+			     : fit_kernels(args, where, arena, &result, err);
+	if (rc == 0 && profile_path(args))
+		rc = write_profile(args, &result, arena, err);
+	if (rc == 0)
+		rc = sc_cli_write_page(args->report, put_json, &result, err);
+	if (rc == 0 && args->json)
+		return sc_cli_write("-", put_json, &result, err);
+	if (rc)
+		return rc;
+	sc_text_fit(&result, &text);
+	sc_cli_print(&text);
+	sc_strbuf_release(&text);
+	return 0;
 }
 
 const struct sc_command sc_command_fit = {

@@ -4,16 +4,13 @@
 
 #include <stdio.h>
 
-#include "base/json_out.h"
 #include "base/strbuf.h"
-#include "models/fit.h"
+#include "models/fit/fit.h"
 
-/* The errors of a fit, into a JSON object. */
-void sc_json_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *accuracy);
 void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out);
 int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err);
-/* Device kinds: a device file over the fitted device's own, named `id`; where `id` is that device
- * itself, its block alone, to paste. Collectives: entries of a fabric file, to paste. */
+/* A file over the profile whose coefficients were fitted, named `id`; where `id` is that profile itself, its lines alone,
+ * to paste. Collectives: entries of a fabric file, to paste, or with curves a whole one. */
 void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out);
 
 #endif

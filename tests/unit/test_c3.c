@@ -2,7 +2,7 @@
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "base/units.h"
-#include "models/fit.h"
+#include "models/fit/fit.h"
 #include "predict/engine/simulate.h"
 #include "request_fixture.h"
 #include "runner.h"

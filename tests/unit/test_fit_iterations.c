@@ -122,7 +122,7 @@ static struct sc_itfit_opts two(void)
 		.coefs = TWO, .n_coefs = 2, .n_jobs = 2, .predict = &predict_opts};
 }
 
-static int run(const struct sc_csv *csv, const struct sc_itfit_opts *opts, struct sc_itfit *out)
+static int run(const struct sc_csv *csv, const struct sc_itfit_opts *opts, struct sc_fit *out)
 {
 	struct sc_itfit_opts own = *opts;
 
@@ -131,9 +131,9 @@ static int run(const struct sc_csv *csv, const struct sc_itfit_opts *opts, struc
 	return sc_itfit_run(&own, &arena, out, &err);
 }
 
-static struct sc_itfit *fit(const struct sc_csv *csv, const struct sc_itfit_opts *opts)
+static struct sc_fit *fit(const struct sc_csv *csv, const struct sc_itfit_opts *opts)
 {
-	struct sc_itfit *out = sc_arena_alloc(&arena, sizeof(*out));
+	struct sc_fit *out = sc_arena_alloc(&arena, sizeof(*out));
 
 	ck_assert_msg(run(csv, opts, out) == 0, "%s", err.text);
 	return out;
@@ -144,30 +144,29 @@ FIXTURE(set_up, tear_down)
 TEST(test_recovers)
 {
 	struct sc_itfit_opts opts = two();
-	struct sc_itfit *f = fit(table(1), &opts);
+	struct sc_fit *f = fit(table(1), &opts);
 
 	ck_assert_uint_eq(f->n_rows, 30);
 	ck_assert_str_eq(f->table, "t.csv");
-	ck_assert_str_eq(f->coefs[0].id, "megatron-lm");
-	ck_assert_str_eq(f->coefs[1].field, "gemm.power_eff");
-	ck_assert_double_eq_tol(f->coefs[0].value, TRUE_OP_US, 0.01 * TRUE_OP_US);
-	ck_assert_double_eq_tol(f->coefs[1].value, TRUE_POWER, 0.01 * TRUE_POWER);
+	ck_assert_str_eq(f->coefs->at[0].block, "software:megatron-lm");
+	ck_assert_str_eq(f->coefs->at[1].name, "gemm.power_eff");
+	ck_assert_double_eq_tol(f->coefs->at[0].value, TRUE_OP_US, 0.01 * TRUE_OP_US);
+	ck_assert_double_eq_tol(f->coefs->at[1].value, TRUE_POWER, 0.01 * TRUE_POWER);
 	ck_assert_double_lt(f->in_sample.mape_pct, 0.5);
 	ck_assert_double_gt(f->before.mape_pct, 5);
-	for (int i = 0; i < 4; i++)
-		ck_assert_double_gt(f->coefs[i / 2].rise_pct[i % 2], 1);
+	ck_assert_double_lt(f->coefs->at[0].standard_error, 0.05 * TRUE_OP_US);
 	ck_assert_ptr_null(f->leave_out);
-	ck_assert(isnan(f->coefs[0].left_out_lowest));
+	ck_assert(isnan(f->coefs->at[0].left_out_lowest));
 }
 
 /* Three rows of thirty are far off: the rest decide. */
 TEST(test_robust)
 {
 	struct sc_itfit_opts opts = two();
-	struct sc_itfit *f = fit(table(3), &opts);
+	struct sc_fit *f = fit(table(3), &opts);
 
-	ck_assert_double_eq_tol(f->coefs[0].value, TRUE_OP_US, 0.03 * TRUE_OP_US);
-	ck_assert_double_eq_tol(f->coefs[1].value, TRUE_POWER, 0.03 * TRUE_POWER);
+	ck_assert_double_eq_tol(f->coefs->at[0].value, TRUE_OP_US, 0.03 * TRUE_OP_US);
+	ck_assert_double_eq_tol(f->coefs->at[1].value, TRUE_POWER, 0.03 * TRUE_POWER);
 	ck_assert_double_lt(f->in_sample.median_ape_pct, 1);
 }
 
@@ -176,7 +175,7 @@ TEST(test_same_on_any_threads)
 	static const char *const columns[] = {"model.hidden"};
 	struct sc_itfit_opts opts = two();
 	struct sc_csv *csv = table(1.5);
-	struct sc_itfit *a, *b;
+	struct sc_fit *a, *b;
 
 	opts.leave_out = columns;
 	opts.n_leave_out = 1;
@@ -185,34 +184,36 @@ TEST(test_same_on_any_threads)
 	opts.n_jobs = 5;
 	b = fit(csv, &opts);
 	for (int i = 0; i < 2; i++) {
-		ck_assert(a->coefs[i].value == b->coefs[i].value);
-		ck_assert(a->coefs[i].left_out_lowest == b->coefs[i].left_out_lowest);
+		ck_assert(a->coefs->at[i].value == b->coefs->at[i].value);
+		ck_assert(a->coefs->at[i].left_out_lowest == b->coefs->at[i].left_out_lowest);
 	}
-	ck_assert(a->left_out.mape_pct == b->left_out.mape_pct);
+	ck_assert(a->held_out.mape_pct == b->held_out.mape_pct);
 }
 
 TEST(test_leave_out)
 {
 	static const char *const columns[] = {"model.layers", "parallel.tp"};
 	struct sc_itfit_opts opts = two();
-	struct sc_itfit *f;
+	struct sc_fit *f;
 	size_t n = 0;
 
 	opts.leave_out = columns;
 	opts.n_leave_out = 2;
 	f = fit(table(1), &opts);
 	ck_assert_str_eq(f->leave_out, "model.layers, parallel.tp");
-	ck_assert_uint_eq(f->n_groups, 6);
-	ck_assert_str_eq(f->groups[0].value, "12, 1");
-	for (size_t i = 0; i < f->n_groups; i++) {
-		n += f->groups[i].left_out.n;
-		ck_assert_uint_eq(f->groups[i].n_undetermined, 0);
-		ck_assert_double_eq_tol(f->groups[i].values[1], TRUE_POWER, 0.03);
+	ck_assert_uint_eq(f->n_folds, 6);
+	for (size_t i = 0; i < f->n_regions; i++) {
+		if (strcmp(f->regions[i].by, "group") != 0)
+			continue;
+		if (n == 0)
+			ck_assert_str_eq(f->regions[i].value, "4, 1");
+		n += f->regions[i].accuracy.n;
 	}
 	ck_assert_uint_eq(n, 30);
-	ck_assert_uint_eq(f->left_out.n, 30);
-	ck_assert_double_lt(f->left_out.mape_pct, 2);
-	ck_assert_double_le(f->coefs[0].left_out_lowest, f->coefs[0].left_out_highest);
+	ck_assert_uint_eq(f->held_out.n, 30);
+	ck_assert_double_lt(f->held_out.mape_pct, 2);
+	ck_assert_double_gt(f->coefs->at[1].left_out_lowest, TRUE_POWER - 0.03);
+	ck_assert_double_lt(f->coefs->at[1].left_out_highest, TRUE_POWER + 0.03);
 }
 
 /* Rows of two GPUs; without one of them nothing says what its clock is. */
@@ -245,16 +246,16 @@ TEST(test_undetermined)
 				     .leave_out = columns,
 				     .n_leave_out = 1,
 				     .predict = &predict_opts};
-	struct sc_itfit *f = fit(two_gpus(), &opts);
+	struct sc_fit *f = fit(two_gpus(), &opts);
 
-	ck_assert_double_eq_tol(f->coefs[0].value, TRUE_POWER, 0.01);
-	ck_assert_double_eq_tol(f->coefs[0].start, 0.5, 1e-12);
-	ck_assert_double_gt(f->coefs[0].old, 0.7);
-	ck_assert_uint_eq(f->n_groups, 2);
-	ck_assert_uint_eq(f->groups[0].n_undetermined, 1);
-	ck_assert_double_eq_tol(f->groups[0].values[0], 0.5, 1e-12);
-	ck_assert_double_gt(f->groups[0].left_out.bias_pct, 10); /* at half the clock */
-	ck_assert_uint_eq(f->groups[1].n_undetermined, 0);
+	ck_assert_double_eq_tol(f->coefs->at[0].value, TRUE_POWER, 0.01);
+	ck_assert_double_eq_tol(f->coefs->at[0].start, 0.5, 1e-12);
+	ck_assert_double_gt(f->coefs->at[0].old, 0.7);
+	ck_assert_uint_eq(f->n_folds, 2);
+	/* without the rows that say it: the start, at half the clock */
+	ck_assert_double_eq_tol(f->coefs->at[0].left_out_lowest, 0.5, 1e-12);
+	ck_assert_double_eq_tol(f->coefs->at[0].left_out_highest, TRUE_POWER, 0.01);
+	ck_assert_double_gt(f->held_out.bias_pct, 5);
 }
 
 /* fp8's clock, where no row runs fp8. */
@@ -263,14 +264,13 @@ TEST(test_no_effect)
 	static const struct sc_itfit_name names[] = {{"device.gemm.power_eff_fp8", 0.5},
 						     {"software.host_op_us", (double)NAN}};
 	struct sc_itfit_opts opts = two();
-	struct sc_itfit *f;
+	struct sc_fit *f;
 
 	opts.coefs = names;
 	f = fit(table(1), &opts);
-	ck_assert(!f->coefs[0].has_effect);
-	ck_assert_double_eq_tol(f->coefs[0].value, 0.5, 1e-12);
-	ck_assert_double_eq_tol(f->coefs[0].rise_pct[0], 0, 1e-9);
-	ck_assert(f->coefs[1].has_effect);
+	ck_assert_int_eq(f->coefs->at[0].status, SC_FIT_UNDETERMINED);
+	ck_assert_double_eq_tol(f->coefs->at[0].value, 0.5, 1e-12);
+	ck_assert_int_eq(f->coefs->at[1].status, SC_FIT_FITTED);
 }
 
 TEST(test_duplicates)
@@ -279,7 +279,7 @@ TEST(test_duplicates)
 	struct sc_itfit_opts opts = two();
 	struct sc_strbuf text = {0};
 	struct row other = row;
-	struct sc_itfit *f;
+	struct sc_fit *f;
 
 	sc_strbuf_append(&text, HEADER);
 	append_row(&text, &row);
@@ -289,9 +289,9 @@ TEST(test_duplicates)
 	append_row(&text, &other);
 	f = fit(parse(&text), &opts);
 	ck_assert_uint_eq(f->n_rows, 3);
-	ck_assert_uint_eq(f->n_configs, 2);
-	ck_assert_uint_eq(f->n_duplicates, 2);
-	ck_assert_double_eq_tol(f->duplicate_floor_pct, 20, 1e-6);
+	ck_assert_uint_eq(f->n_shapes, 2);
+	ck_assert_uint_eq(f->n_repeated, 2);
+	ck_assert_double_eq_tol(f->repeated_pct, 20, 1e-6);
 }
 
 TEST(test_skips)
@@ -300,7 +300,7 @@ TEST(test_skips)
 	struct sc_itfit_opts opts = two();
 	struct sc_strbuf text = {0};
 	struct row other = row;
-	struct sc_itfit *f;
+	struct sc_fit *f;
 
 	sc_strbuf_append(&text, HEADER);
 	for (other.layers = 4; other.layers < 8; other.layers++)
@@ -308,8 +308,8 @@ TEST(test_skips)
 	sc_strbuf_append(&text, "odd,a100-sxm-80gb,4,1024,1,3,megatron-lm,100\n");
 	f = fit(parse(&text), &opts);
 	ck_assert_uint_eq(f->n_rows, 4);
-	ck_assert_uint_eq(f->validation->all.n_skipped, 1);
-	ck_assert_str_eq(f->validation->all.skipped[0]->name, "odd");
+	ck_assert_uint_eq(f->n_skipped, 1);
+	ck_assert_str_eq(f->skipped[0].row, "odd");
 }
 
 static const struct {
@@ -334,7 +334,7 @@ LOOP_TEST(test_bad_name, N_OF(BAD_NAMES))
 	const struct sc_itfit_name names[] = {{"software.host_op_us", (double)NAN},
 					      {BAD_NAMES[_i].name, BAD_NAMES[_i].start}};
 	struct sc_itfit_opts opts = two();
-	struct sc_itfit f;
+	struct sc_fit f;
 
 	opts.coefs = names;
 	ck_assert_int_eq(run(table(1), &opts, &f), -SC_EUSAGE);
@@ -344,7 +344,7 @@ LOOP_TEST(test_bad_name, N_OF(BAD_NAMES))
 TEST(test_ambiguous)
 {
 	struct sc_itfit_opts opts = two();
-	struct sc_itfit f;
+	struct sc_fit f;
 
 	opts.coefs = &TWO[1];
 	opts.n_coefs = 1;
@@ -357,7 +357,7 @@ TEST(test_bad_groups)
 	static const char *const unknown[] = {"model.hiden"}, *const one[] = {"cluster.gpu"};
 	struct sc_itfit_opts opts = two();
 	struct sc_csv *csv = table(1);
-	struct sc_itfit f;
+	struct sc_fit f;
 
 	opts.leave_out = unknown;
 	opts.n_leave_out = 1;
@@ -366,7 +366,7 @@ TEST(test_bad_groups)
 	memset(&err, 0, sizeof(err));
 	opts.leave_out = one;
 	ck_assert_int_eq(run(csv, &opts, &f), -SC_EVALUE);
-	ck_assert_msg(strstr(err.text, "all rows have \"a100-sxm-80gb\""), "%s", err.text);
+	ck_assert_msg(strstr(err.text, "all rows have one value of cluster.gpu"), "%s", err.text);
 }
 
 TEST(test_few_rows)
@@ -374,7 +374,7 @@ TEST(test_few_rows)
 	struct sc_where where = {"model.hidden", "77"};
 	struct sc_itfit_opts opts = two();
 	struct sc_strbuf text = {0};
-	struct sc_itfit f;
+	struct sc_fit f;
 
 	sc_strbuf_append(&text, HEADER "odd,a100-sxm-80gb,4,1024,1,3,megatron-lm,100\n");
 	ck_assert_int_eq(run(parse(&text), &opts, &f), -SC_EVALUE);

@@ -1,7 +1,7 @@
 /* Networks as the columns intra and inter of a table tell of them. */
 #include "base/rng.h"
 #include "base/strbuf.h"
-#include "models/fit.h"
+#include "models/fit/fit.h"
 #include "runner.h"
 
 static struct sc_arena arena;

@@ -1,9 +1,10 @@
 /* Fits numbers of software and device profiles that no kernel table shows (host costs, sustained
  * clocks, communication delays) to whole measured iterations: a table as `validate` reads it. Says
  * what the fit is worth on rows that it did not see. */
-#ifndef SC_PREDICT_FIT_ITERATIONS_H
-#define SC_PREDICT_FIT_ITERATIONS_H
+#ifndef SC_STUDY_FIT_ITERATIONS_H
+#define SC_STUDY_FIT_ITERATIONS_H
 
+#include "models/fit/fit.h"
 #include "study/validate/validate.h"
 
 enum { SC_ITFIT_MAX_COEFS = 16 };
@@ -31,47 +32,9 @@ struct sc_itfit_opts {
 	struct sc_progress *(*progress)(void *ctx, size_t n_fits); /* may be NULL */
 	void *progress_ctx;
 };
-
-struct sc_itfit_coef {
-	bool of_device;    /* else of software */
-	const char *id;    /* of the profile */
-	const char *field; /* "host_op_us", "gemm.power_eff" */
-	double value, start, lower, upper;
-	double old;      /* in the profile */
-	bool has_effect; /* on any row's time; if not, value is start */
-	bool at_bound;
-	/* What 0.8 and 1.2 times the value (within its bounds) add to the mean |ln(predicted/measured)|,
-	 * in percent. */
-	double rise_pct[2];
-	double left_out_lowest, left_out_highest; /* over the fits of the others; NAN without */
-};
-/* Rows that were left out together. */
-struct sc_itfit_group {
-	const char *value; /* "2048, 24" */
-	struct sc_accuracy before, left_out;
-	double *values;        /* coefficients of the fit of the others */
-	size_t n_undetermined; /* coefficients that no other row depends on: they stay at their starts */
-};
-struct sc_itfit {
-	const char *table; /* base name of its file */
-	const struct sc_validation
-		*validation; /* with the profiles as they are; names what is skipped */
-	size_t n_rows;       /* fitted: chosen, and predicted */
-	size_t n_configs;    /* of them different */
-	struct sc_itfit_coef *coefs;
-	size_t n_coefs;
-	struct sc_accuracy before, in_sample, left_out; /* left_out.n is 0 without */
-	const char *leave_out;                          /* "model.hidden, model.layers", or NULL */
-	struct sc_itfit_group *groups;                  /* by value */
-	size_t n_groups;
-	/* Rows whose config another row has, too: mean deviation from the mean of their like. No model
-	 * of the config is better on them. */
-	size_t n_duplicates;
-	double duplicate_floor_pct; /* NAN if there is none */
-};
-/* Everything in `out` lives in the arena; `table` is borrowed. Equal input gives equal output. What
- * the names and columns lack is SC_EUSAGE; too few rows are SC_EVALUE. */
-int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_itfit *out,
+/* Everything in `out` lives in the arena. Equal input gives equal output. What the names and columns lack is
+ * SC_EUSAGE; too few rows are SC_EVALUE. */
+int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_fit *out,
 		 struct sc_err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #define SC_PREDICT_VALIDATE_H
 
 #include "base/stats.h"
-#include "models/fit.h"
+#include "models/fit/fit.h"
 #include "study/sweep/sweep.h"
 
 /* A row counts only if its `column` is `value`. */

@@ -1,6 +1,6 @@
-/* Fits the coefficients of a model to measured times: robust nonlinear least squares in log time.
- * The model functions are called as they are, with a copy of the profile whose coefficients are
- * replaced; which ones, and within which bounds, is a table in fit_coefs.c. */
+/* Fits coefficients of profiles to measured times: robust nonlinear least squares in log time. Rows become
+ * times by the models as they are, with a copy of the profile whose coefficients are replaced; which ones, and
+ * within which bounds, is a table (fit_kinds.c). Whole iterations are one more kind (study/fit). */
 #ifndef SC_MODELS_FIT_H
 #define SC_MODELS_FIT_H
 
@@ -18,11 +18,12 @@ enum sc_fit_kind {
 	SC_FIT_HOST,
 	SC_FIT_COLLECTIVE,
 	SC_FIT_INTERFERENCE,
-	SC_N_FIT_KINDS
+	SC_N_FIT_KINDS,
+	SC_FIT_ITERATION = SC_N_FIT_KINDS /* of all models together */
 };
-extern const char *const sc_fit_kind_names[]; /* NULL-ended, in the order of sc_fit_kind */
+extern const char *const sc_fit_kind_names[]; /* NULL-ended: those of one model */
 
-enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20 };
+enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20, SC_FIT_MAX_PARAMS = 160 };
 
 /* `value` may be a pattern of the shell: "alps_*". */
 struct sc_fit_where {
@@ -68,24 +69,35 @@ bool sc_fit_takes_all(const struct sc_fit_opts *opts);
 
 enum sc_fit_status {
 	SC_FIT_FITTED,
-	SC_FIT_AT_BOUND, /* fitted, and came out at its lower or upper bound */
-	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was; of several machines, as its likes are */
-	SC_FIT_OFF, /* 0 in the profile: the device has no such thing */
-	SC_FIT_KEPT /* --keep: stays as it was */
+	SC_FIT_AT_BOUND,     /* fitted, and came out at its lower or upper bound */
+	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was */
+	SC_FIT_OFF,          /* 0 in the profile: the device has no such thing */
+	SC_FIT_KEPT          /* --keep: stays as it was */
 };
 const char *sc_fit_status_name(enum sc_fit_status status);
 
-struct sc_fit_coef {
-	const char *block; /* "gemm"; "links nvlink3", "nets efa"; "launch", "floor" of a source */
-	const char *name;  /* the key in the profile; of a launch, the source */
+struct sc_fit_param {
+	const char *
+		block; /* "gemm"; "links nvlink3", "nets efa"; "launch", "floor" of a source; "software:ID" */
+	const char *name; /* the key in the profile; of a launch, the source */
 	double value, start, lower, upper;
+	double old;            /* of an iteration's: in the profile, where `start` was given */
 	double standard_error; /* NAN where not fitted */
+	double left_out_lowest, left_out_highest; /* over the fits of the others; NAN without */
 	enum sc_fit_status status;
+	bool minor;    /* of two that the rows do not tell apart, the one to leave as it was */
+	double anew;   /* > 0: where it starts in a fit of machines */
+	double *place; /* where the model reads it */
+};
+struct sc_fit_params {
+	struct sc_fit_param at[SC_FIT_MAX_PARAMS];
+	size_t n;
 };
 /* Errors of one part of the rows, of fits that did not see them. */
 struct sc_fit_region {
 	const char *by, *value; /* "pass", "bwd" */
 	struct sc_accuracy accuracy;
+	double before_mape_pct;
 	double spread_frac; /* |ln(predicted/measured)| that holds 80 %, as one sigma of a normal */
 };
 struct sc_fit_range {
@@ -97,9 +109,12 @@ struct sc_fit_point {
 	double held_out_us; /* NAN: never held out */
 	double formula_us;  /* the same without curves; NAN where there are none */
 };
+struct sc_fit_skipped {
+	const char *row, *reason;
+};
 struct sc_fit {
 	enum sc_fit_kind kind;
-	const char *device_id;
+	const char *device_id; /* NULL of iterations */
 	const char *table;     /* base name of its file */
 	const char *leave_out; /* the column, "chosen rows", or NULL: folds */
 	size_t n_rows, n_shapes, n_folds;
@@ -108,15 +123,14 @@ struct sc_fit {
 	size_t n_forced; /* collectives under an algorithm that was forced */
 	size_t n_bound;  /* collectives of quality "bound": waiting may be in their times */
 	size_t n_used;   /* of n_rows, that the solver saw: a sample where there are very many */
-	struct sc_fit_coef *coefs;
-	size_t n_coefs;
+	struct sc_fit_params *coefs;
 	struct sc_accuracy before; /* of the coefficients at their starts */
 	struct sc_accuracy in_sample, held_out;
 	struct sc_accuracy formula; /* held out, without the curves; n = 0 where there are none */
 	double spread_frac;         /* held out */
 	double group_median_pct; /* of the medians of what was left out, each by itself; NAN without */
 	double formula_spread_frac; /* the same without the curves */
-	double condition; /* of the fitted coefficients: largest over smallest singular value; 0: of several machines */
+	double condition; /* of the fitted coefficients: largest over smallest singular value */
 	struct sc_fit_region *regions;
 	size_t n_regions;
 	struct sc_fit_range *ranges;
@@ -128,6 +142,11 @@ struct sc_fit {
 	struct sc_fabric_profile fabric;
 	/* Of all rows: struct sc_fabric_curve of collectives, struct sc_gemm_curve of gemm. */
 	struct sc_structs curves;
+	/* Of iterations: rows that could not be predicted; rows whose config another row has, too, and their mean
+	 * deviation from the mean of their like: no model of the config is better on them. */
+	struct sc_fit_skipped *skipped;
+	size_t n_skipped, n_repeated;
+	double repeated_pct;
 };
 /* A row by the profiles as they are shipped, with the band that holds 80 %. */
 struct sc_fit_guess {

@@ -6,7 +6,7 @@
 
 #include "base/stats.h"
 #include "base/units.h"
-#include "models/fit_priv.h"
+#include "models/fit/fit_priv.h"
 
 enum { RISE, MIDDLE, STEEPNESS, LOW, N_PARAMS, MIN_POINTS = 8, MAX_STEPS = 200, FLAT_POINTS = 5 };
 #define LATENCY_CHANGE 0.1 /* of neighbours' times, that ends the overhead */

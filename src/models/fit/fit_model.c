@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "models/collective_priv.h"
-#include "models/fit_priv.h"
+#include "models/fit/fit_priv.h"
 #include "models/op_model.h"
 
 /* A start this close to a bound, relative to the range in logs, would hardly move. */
@@ -23,24 +23,37 @@
 #define LAUNCH_LOWER_US 0.1
 #define LAUNCH_START_FRAC 0.6
 
-static void *copy_list(struct sc_structs *list, size_t elem_bytes, struct sc_arena *arena)
+static void copy_list(struct sc_structs *list, size_t elem_bytes, struct sc_arena *arena)
 {
 	void *copy = sc_arena_alloc(arena, list->n * elem_bytes);
 
 	memcpy(copy, list->at, list->n * elem_bytes);
 	list->at = copy;
-	return copy;
 }
 
-static int init_fabrics(struct sc_fit_model *model, struct sc_arena *arena, struct sc_err *err)
+int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
 {
-	int rc = sc_fabric_profile_load("default", arena, &model->profile, err);
+	struct sc_fit_model *model = &work->model;
+	const struct sc_fit_set *set = &work->set;
+	int rc = 0;
 
+	*model = (struct sc_fit_model){.kind = work->opts->kind,
+				       .device = work->start,
+				       .n_devices = set->n_devices,
+				       .requests = set->requests};
+	model->devices = sc_arena_calloc(work->arena, set->n_devices, sizeof(*model->devices));
+	for (size_t i = 0; i < set->n_devices; i++)
+		model->devices[i] = *set->device[i];
+	sc_fit_model_start(model, &work->start);
+	if (model->kind != SC_FIT_COLLECTIVE)
+		return 0;
+	rc = sc_fabric_profile_load("default", work->arena, &model->profile, err);
 	if (rc)
 		return rc;
-	copy_list(&model->profile.links, sizeof(struct sc_fabric_link), arena);
-	copy_list(&model->profile.nets, sizeof(struct sc_fabric_net), arena);
-	model->fabrics = sc_arena_calloc(arena, model->n_fabrics, sizeof(*model->fabrics));
+	copy_list(&model->profile.links, sizeof(struct sc_fabric_link), work->arena);
+	copy_list(&model->profile.nets, sizeof(struct sc_fabric_net), work->arena);
+	model->n_fabrics = set->n_requests;
+	model->fabrics = sc_arena_calloc(work->arena, model->n_fabrics, sizeof(*model->fabrics));
 	for (size_t i = 0; i < model->n_fabrics && rc == 0; i++) {
 		model->requests[i].fabric_profile = model->profile; /* shares the lists */
 		rc = sc_fabric_from_request(&model->requests[i], &model->fabrics[i], err);
@@ -48,22 +61,12 @@ static int init_fabrics(struct sc_fit_model *model, struct sc_arena *arena, stru
 	return rc;
 }
 
-int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
+/* A number of a section of the device's profile. */
+static double *number(struct sc_device *device, const char *section, const char *key)
 {
-	struct sc_fit_model *model = &work->model;
-	const struct sc_fit_set *set = &work->set;
+	const struct sc_field *at = sc_fit_field(sc_device_fields, section);
 
-	*model = (struct sc_fit_model){.kind = work->opts->kind,
-				       .segments = work->opts->segments,
-				       .device = *work->start,
-				       .n_devices = set->n_devices,
-				       .requests = set->requests,
-				       .n_fabrics = set->n_requests};
-	model->devices = sc_arena_calloc(work->arena, set->n_devices, sizeof(*model->devices));
-	for (size_t i = 0; i < set->n_devices; i++)
-		model->devices[i] = *set->device[i];
-	sc_fit_model_start(model, work->start);
-	return model->kind == SC_FIT_COLLECTIVE ? init_fabrics(model, work->arena, err) : 0;
+	return (double *)(void *)((char *)device + at->offset + sc_fit_field(at->sub, key)->offset);
 }
 
 static void copy_coefs(struct sc_device *to, const struct sc_device *from)
@@ -77,59 +80,52 @@ static void copy_coefs(struct sc_device *to, const struct sc_device *from)
 	to->interference = from->interference;
 }
 
-/* Of several devices: which tile the library has for batched GEMMs, and whether rows can be too far
- * apart, are each one's own; far_k is shared for each MiB of the last cache. */
-static void share_coefs(struct sc_device *to, const struct sc_device *from)
+/* What is made from the coefficients. Of several devices: which tile the library has for batched GEMMs, and whether
+ * rows can be too far apart, are each one's own; far_k is shared for each MiB of the last cache. */
+static void refresh(struct sc_fit_model *model)
 {
-	struct sc_simt_coef own = to->simt;
+	for (size_t i = 0; i < model->n_devices; i++) {
+		struct sc_device *to = &model->devices[i];
+		struct sc_simt_coef own = to->simt;
 
-	copy_coefs(to, from);
-	to->simt.batched_tile_m = own.batched_tile_m;
-	to->simt.batched_tile_n = own.batched_tile_n;
-	to->simt.far_k = own.far_k > 0 ? from->simt.far_k * to->l2_mib : 0;
-}
-
-static void start_shared(struct sc_fit_model *model)
-{
-	for (const struct sc_fit_coef_row *row = sc_fit_simt.rows; row->name; row++) {
-		double start = fmax(0, row->shared);
-
-		if (row->shared < 0 || row->shared > 0)
-			memcpy((char *)&model->device + row->offset, &start, sizeof(start));
+		copy_coefs(to, &model->device);
+		if (model->n_devices == 1)
+			continue;
+		to->simt.batched_tile_m = own.batched_tile_m;
+		to->simt.batched_tile_n = own.batched_tile_n;
+		to->simt.far_k = own.far_k > 0 ? model->device.simt.far_k * to->l2_mib : 0;
+	}
+	for (size_t i = 0; i < model->n_fabrics; i++) {
+		model->requests[i].fabric_profile.ramp = model->profile.ramp;
+		sc_fabric_from_request(&model->requests[i], &model->fabrics[i], NULL);
 	}
 }
 
 void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device)
 {
-	const struct sc_fit_coef_row *row = sc_fit_blocks[model->kind].rows;
+	const char *section = sc_fit_sections[model->kind];
 
 	copy_coefs(&model->device, device);
 	if (model->kind == SC_FIT_INTERFERENCE && !(device->interference.path_sum > 0))
 		model->device.interference.path_sum = device->interference.path_comm;
-	if (model->n_devices > 1)
-		start_shared(model);
-	for (; row && row->name; row++)
-		if (row->at > 0)
-			memcpy((char *)&model->device + row->offset, &row->at, sizeof(row->at));
+	for (const struct sc_fit_coef *c = sc_fit_coefs_of("simt"); c->key && model->n_devices > 1;
+	     c++)
+		if (c->anew > 0)
+			*number(&model->device, "simt", c->key) = c->anew;
+	for (const struct sc_fit_fixed *fixed = sc_fit_fixed; fixed->key; fixed++)
+		if (fixed->of_several ? model->n_devices > 1
+				      : section && strcmp(section, fixed->section) == 0)
+			*number(&model->device, fixed->section, fixed->key) = fixed->at;
 	memset(model->launch_us, 0, sizeof(model->launch_us));
 	memset(model->floor_us, 0, sizeof(model->floor_us));
-	sc_fit_model_refresh(model);
+	refresh(model);
 }
 
-void sc_fit_model_refresh(struct sc_fit_model *model)
+void sc_fit_model_set(struct sc_fit_model *model, const struct sc_fit_params *params)
 {
-	for (size_t i = 0; i < model->n_devices; i++) {
-		if (model->n_devices == 1)
-			copy_coefs(&model->devices[i], &model->device);
-		else
-			share_coefs(&model->devices[i], &model->device);
-	}
-	if (!model->fabrics)
-		return;
-	for (size_t i = 0; i < model->n_fabrics; i++) {
-		model->requests[i].fabric_profile.ramp = model->profile.ramp;
-		sc_fabric_from_request(&model->requests[i], &model->fabrics[i], NULL);
-	}
+	for (size_t i = 0; i < params->n; i++)
+		*params->at[i].place = params->at[i].value;
+	refresh(model);
 }
 
 double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row)
@@ -141,12 +137,12 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	struct sc_cost cost;
 
 	if (model->kind == SC_FIT_HOST)
-		return row->launches * device->host.launch_us;
+		return row->dim[0] * device->host.launch_us;
 	if (model->kind == SC_FIT_INTERFERENCE)
 		return row->seen.comm_us > 0 ? sc_interfere_seen_pair_us(device, &row->seen)
 					     : sc_interfere_seen_kernel_us(device, &row->seen);
 	if (model->kind == SC_FIT_COLLECTIVE) {
-		fabric = model->fabrics[row->fabric];
+		fabric = model->fabrics[row->request];
 		fabric.asked[row->op[0].u.collective.kind] = row->only;
 		if (fabric.curves.n == 0)
 			return sc_collective_formula_us(&fabric, row->op[0].u.collective.kind,
@@ -179,30 +175,34 @@ static void add_param(struct sc_fit_params *params, struct sc_fit_param param, b
 		param.status = SC_FIT_OFF;
 	param.value = param.status == SC_FIT_OFF ? param.start
 						 : within(param.start, param.lower, param.upper);
-	param.standard_error = NAN;
+	param.standard_error = param.left_out_lowest = param.left_out_highest = NAN;
 	params->at[params->n++] = param;
 }
 
-static void add_block(struct sc_fit_params *params, const struct sc_fit_block *block, void *object,
-		      const char *name)
+/* Those of `section` in `object`; `block` is what they are shown under. */
+static void add_section(struct sc_fit_params *params, const char *section,
+			const struct sc_field *fields, void *object, const char *block)
 {
-	bool is_simt = block == &sc_fit_simt;
-
-	for (const struct sc_fit_coef_row *row = block->rows; row->name; row++) {
-		if (row->at > 0 || !(row->upper > 0)) /* held */
-			continue;
+	for (const struct sc_fit_coef *c = sc_fit_coefs_of(section); c->key; c++)
 		add_param(params,
 			  (struct sc_fit_param){
-				  .block = name,
-				  .name = row->name,
-				  .place = (double *)(void *)((char *)object + row->offset),
-				  .lower = row->lower,
-				  .upper = row->upper,
-				  .shared = row->shared,
-				  .minor = row->minor},
-			  is_simt || strcmp(row->name, "nvls_eff") == 0 ||
-				  strcmp(row->name, "sm_bytes_clk") == 0);
-	}
+				  .block = block,
+				  .name = c->key,
+				  .place = (double *)(void *)((char *)object +
+							      sc_fit_field(fields, c->key)->offset),
+				  .lower = c->lower,
+				  .upper = c->upper,
+				  .anew = c->anew,
+				  .minor = c->how & SC_FIT_MINOR},
+			  c->how & SC_FIT_MAY_BE_OFF);
+}
+
+static void add_device_section(struct sc_fit_params *params, const char *section,
+			       struct sc_device *device)
+{
+	const struct sc_field *at = sc_fit_field(sc_device_fields, section);
+
+	add_section(params, section, at->sub, (char *)device + at->offset, section);
 }
 
 static bool is_link_used(const struct sc_fit_model *model, const struct sc_fabric_link *link)
@@ -231,19 +231,22 @@ static bool is_net_used(const struct sc_fit_model *model, const struct sc_fabric
 static void add_fabric(struct sc_fit_model *model, bool several, struct sc_fit_params *params,
 		       struct sc_arena *arena)
 {
+	const struct sc_field *links_at = sc_fit_field(sc_fabric_fields, "links");
+	const struct sc_field *nets_at = sc_fit_field(sc_fabric_fields, "nets");
 	struct sc_fabric_net *nets = model->profile.nets.at;
 	struct sc_fabric_link *links = model->profile.links.at;
 
 	for (size_t i = 0; i < model->profile.links.n; i++)
 		if (is_link_used(model, &links[i]))
-			add_block(params, &sc_fit_links, &links[i],
-				  sc_arena_printf(arena, "links %s", links[i].id));
+			add_section(params, "links", links_at->sub, &links[i],
+				    sc_arena_printf(arena, "links %s", links[i].id));
 	for (size_t i = 0; i < model->profile.nets.n; i++)
 		if (is_net_used(model, &nets[i]))
-			add_block(params, &sc_fit_nets, &nets[i],
-				  sc_arena_printf(arena, "nets %s", nets[i].kind));
+			add_section(params, "nets", nets_at->sub, &nets[i],
+				    sc_arena_printf(arena, "nets %s", nets[i].kind));
 	if (several)
-		add_block(params, &sc_fit_ramp, &model->profile.ramp, sc_fit_ramp.name);
+		add_section(params, "ramp", sc_fit_field(sc_fabric_fields, "ramp")->sub,
+			    &model->profile.ramp, "ramp");
 }
 
 /* The shortest rows of an origin, if they are a plateau. */
@@ -255,18 +258,18 @@ struct plateau {
 	size_t n_rows;
 };
 
-static struct plateau find_plateau(const struct sc_fit_problem *p, unsigned origin,
+static struct plateau find_plateau(const struct sc_fit_row *const *rows, size_t n, unsigned origin,
 				   struct sc_arena *arena)
 {
 	struct sc_arena_mark mark = sc_arena_mark(arena);
-	double *us = sc_arena_alloc(arena, (p->n + 1) * sizeof(*us));
-	double *bound_us = sc_arena_alloc(arena, (p->n + 1) * sizeof(*bound_us));
+	double *us = sc_arena_alloc(arena, (n + 1) * sizeof(*us));
+	double *bound_us = sc_arena_alloc(arena, (n + 1) * sizeof(*bound_us));
 	struct plateau out = {.origin = origin};
 	size_t n_flat = 0;
 
-	for (size_t i = 0; i < p->n; i++)
-		if (p->rows[i]->origin == origin)
-			us[out.n_rows++] = p->rows[i]->time_us;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i]->origin == origin)
+			us[out.n_rows++] = rows[i]->time_us;
 	if (out.n_rows > 0) {
 		sc_sort_doubles(us, out.n_rows);
 		out.lowest_us = sc_percentile_sorted(us, out.n_rows, LOWEST_PCT);
@@ -278,10 +281,9 @@ static struct plateau find_plateau(const struct sc_fit_problem *p, unsigned orig
 			     (double)n_flat >= PLATEAU_FRAC * (double)out.n_rows;
 	}
 	n_flat = 0;
-	for (size_t i = 0; i < p->n; i++)
-		if (p->rows[i]->origin == origin &&
-		    p->rows[i]->time_us <= PLATEAU_RATIO * out.lowest_us)
-			bound_us[n_flat++] = p->rows[i]->bound_us;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i]->origin == origin && rows[i]->time_us <= PLATEAU_RATIO * out.lowest_us)
+			bound_us[n_flat++] = rows[i]->bound_us;
 	if (out.is_one) {
 		sc_sort_doubles(bound_us, n_flat);
 		out.is_one = sc_percentile_sorted(bound_us, n_flat, 50) <=
@@ -321,19 +323,20 @@ static void add_launch(struct sc_fit_model *model, const struct plateau *plateau
 	params->at[params->n - 1].start = 0;
 }
 
-static void add_launches(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
+static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *model,
+			 const struct sc_fit_row *const *rows, size_t n,
 			 struct sc_fit_params *params)
 {
 	size_t n_with = 0, n_all = 0;
 
 	for (unsigned i = 0; i < work->set.n_origins; i++) {
-		struct plateau plateau = find_plateau(problem, i, work->arena);
+		struct plateau plateau = find_plateau(rows, n, i, work->arena);
 
 		n_all += plateau.n_rows > 0;
 		if (plateau.n_rows == 0 ||
 		    (work->opts->launch == SC_FIT_LAUNCH_AUTO && !plateau.is_one))
 			continue;
-		add_launch(problem->model, &plateau, work->set.origin[i].label, params);
+		add_launch(model, &plateau, work->set.origin[i].label, params);
 		n_with++;
 	}
 	/* every row has a launch: its kernel's own start cannot be told from it */
@@ -342,19 +345,38 @@ static void add_launches(const struct sc_fit_problem *problem, const struct sc_f
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
+/* Coefficients of passes that no row is of are not fitted. */
+static void drop_unseen_passes(const struct sc_fit_row *const *rows, size_t n,
+			       struct sc_fit_params *params)
+{
+	bool reads = false, updates = false, has_runs = false, sorts = false;
+	const struct {
+		const char *name;
+		const bool *seen;
+	} needs[] = {
+		{"hbm_eff", &reads},       {"update_eff", &updates}, {"row_cycles", &has_runs},
+		{"run_cycles", &has_runs}, {"run_max", &has_runs},   {"sort_bytes", &sorts},
+		{"sort_us", &sorts},
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_embedding_shape *s = &rows[i]->op[0].u.embedding;
+
+		reads |= s->pass == SC_EMBEDDING_FORWARD || s->sort_keys > 0;
+		updates |= s->pass == SC_EMBEDDING_BACKWARD;
+		sorts |= s->sort_keys > 0;
+		has_runs |= s->longest_run > 0;
+	}
+	for (size_t i = 0; i < params->n; i++)
+		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++)
+			if (strcmp(params->at[i].name, needs[k].name) == 0 && !*needs[k].seen)
+				params->at[i].status = SC_FIT_UNDETERMINED;
+}
+
 /* "links nvlink4", "eff" */
 static bool matches(const char *pattern, const struct sc_fit_param *p, struct sc_arena *arena)
 {
 	return fnmatch(pattern, sc_arena_printf(arena, "%s.%s", p->block, p->name), 0) == 0;
-}
-
-static bool is_kept(const struct sc_fit_opts *opts, const struct sc_fit_param *p,
-		    struct sc_arena *arena)
-{
-	for (size_t i = 0; i < opts->n_keep; i++)
-		if (matches(opts->keep[i], p, arena))
-			return true;
-	return false;
 }
 
 int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err)
@@ -384,42 +406,34 @@ static void start_anew(const struct sc_fit_work *work, struct sc_fit_params *par
 
 		if (p->status != SC_FIT_FITTED)
 			continue;
-		if (is_kept(work->opts, p, work->arena)) {
-			p->status = SC_FIT_KEPT;
-			p->value = p->start;
-		} else {
-			p->start = p->value = p->shared;
-		}
+		for (size_t k = 0; k < work->opts->n_keep; k++)
+			if (matches(work->opts->keep[k], p, work->arena))
+				p->status = SC_FIT_KEPT;
+		if (p->status == SC_FIT_FITTED)
+			p->start = p->anew;
+		p->value = p->start;
 	}
 }
 
-void sc_fit_params_list(const struct sc_fit_problem *problem, const struct sc_fit_work *work,
+void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const *rows, size_t n,
 			struct sc_fit_params *out)
 {
-	struct sc_fit_model *model = problem->model;
+	struct sc_fit_model *model = &work->model;
 
 	out->n = 0;
 	if (model->kind == SC_FIT_COLLECTIVE)
 		add_fabric(model, sc_fit_of_machines(work->opts), out, work->arena);
 	else
-		add_block(out, &sc_fit_blocks[model->kind], &model->device,
-			  sc_fit_blocks[model->kind].name);
+		add_device_section(out, sc_fit_sections[model->kind], &model->device);
 	if (model->kind == SC_FIT_GEMM)
-		add_block(out, &sc_fit_simt, &model->device, sc_fit_simt.name);
+		add_device_section(out, "simt", &model->device);
 	if (work->opts->launch != SC_FIT_LAUNCH_NONE && model->kind < SC_FIT_HOST)
-		add_launches(problem, work, out);
+		add_launches(work, model, rows, n, out);
 	if (sc_fit_of_machines(work->opts))
 		start_anew(work, out);
 	if (model->kind == SC_FIT_EMBEDDING)
-		sc_fit_embedding_mark(problem, out);
+		drop_unseen_passes(rows, n, out);
 	for (size_t i = 0; i < out->n; i++)
 		if (out->at[i].status == SC_FIT_UNDETERMINED)
 			out->at[i].value = out->at[i].start;
-}
-
-void sc_fit_params_apply(const struct sc_fit_params *params, struct sc_fit_model *model)
-{
-	for (size_t i = 0; i < params->n; i++)
-		*params->at[i].place = params->at[i].value;
-	sc_fit_model_refresh(model);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/fit_priv.h"
+#include "models/fit/fit_priv.h"
 
 enum { MAX_COUNT = 4096, MAX_RATE = 100000 };
 
@@ -205,7 +205,7 @@ static int64_t link_domain(const char *intra, const char *inter, const struct sc
 const char *sc_fit_network_read(const struct sc_fit_table *t, const struct sc_span *hosts,
 				struct sc_cluster *out)
 {
-	const char *intra = sc_fit_text(t, "intra"), *inter = sc_fit_text(t, "inter");
+	const char *intra = t->cells.intra, *inter = t->cells.inter;
 	const struct sc_device *device = t->device;
 	bool intra_known = tells_links(intra) || hosts->max_ranks_per_node == 1, inter_known;
 

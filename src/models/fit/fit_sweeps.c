@@ -6,9 +6,7 @@
 #include "base/fnv.h"
 #include "base/units.h"
 #include "models/collective_priv.h"
-#include "models/fit_priv.h"
-
-enum { MAX_RANKS = 1 << 20 };
+#include "models/fit/fit_priv.h"
 
 static const struct sc_name COLLECTIVES[] = {
 	{"all_reduce", SC_ALL_REDUCE}, {"all_gather", SC_ALL_GATHER},
@@ -39,7 +37,7 @@ static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, str
 	struct sc_request *request;
 
 	if (set->n_requests == SC_FIT_MAX_NETWORKS)
-		return sc_err_at(t->err, SC_ELIMIT, t->csv->file, t->csv->line[t->row], 0,
+		return sc_err_at(t->err, SC_ELIMIT, t->csv.file, t->csv.line[t->row], 0,
 				 "more than %d different networks; choose some with --where",
 				 SC_FIT_MAX_NETWORKS);
 	request = &set->requests[set->n_requests];
@@ -51,8 +49,8 @@ static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, str
 				       ? out->span.n_nodes * request->config.cluster.gpus_per_node
 				       : out->span.n_ranks;
 	out->span = sc_span_of_hosts(&request->config.cluster, &out->span);
-	for (out->fabric = 0; out->fabric < set->n_requests; out->fabric++)
-		if (same_network(request, &set->requests[out->fabric]))
+	for (out->request = 0; out->request < set->n_requests; out->request++)
+		if (same_network(request, &set->requests[out->request]))
 			return 0;
 	set->n_requests++;
 	return 0;
@@ -83,9 +81,9 @@ static int algo_of(const struct sc_fit_table *t)
 	} known[] = {{"Ring", SC_ALGO_RING}, {"Tree", SC_ALGO_TREE},
 		     {"NVLS", SC_ALGO_NVLS}, {"NVLSTree", SC_ALGO_NVLS},
 		     {"PAT", SC_ALGO_PAT},   {"CollNet", SC_ALGO_SHARP}};
-	const char *algo = sc_fit_text(t, "algo");
+	const char *algo = t->cells.algo;
 
-	if (strstr(sc_fit_text(t, "library"), "MSCCL"))
+	if (strstr(t->cells.library, "MSCCL"))
 		return *algo && strcmp(algo, "default") == 0 ? 0 : -1;
 	if (*algo == '\0' || strcmp(algo, "default") == 0)
 		return 0;
@@ -106,7 +104,7 @@ static bool is_modelled(enum sc_collective kind, int only)
 
 static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 {
-	const char *text = sc_fit_text(t, "collective");
+	const char *text = t->cells.collective;
 
 	for (const struct sc_name *name = COLLECTIVES; name->name; name++) {
 		if (strcmp(name->name, text) == 0) {
@@ -114,30 +112,20 @@ static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 			return 0;
 		}
 	}
-	return sc_err_at(t->err, SC_EVALUE, t->csv->file, t->csv->line[t->row], 0,
-			 "collective: expected all_reduce, all_gather, reduce_scatter, broadcast, "
-			 "reduce, gather, scatter, all_to_all or send_recv, got \"%.64s\"",
-			 text);
+	return sc_csv_cell_error(
+		&t->csv, t->row, "collective",
+		"all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, "
+		"scatter, all_to_all or send_recv",
+		t->err);
 }
 
 static int read_span(const struct sc_fit_table *t, struct sc_span *out, double *gpus_per_node)
 {
-	struct sc_fit_cell cells[] = {{"ranks", 2, MAX_RANKS, NAN},
-				      {"nodes", 1, MAX_RANKS, 1},
-				      {"gpus_per_node", 1, MAX_RANKS, NAN}};
-	double ranks, nodes;
-	int rc = sc_fit_cell_read(t, &cells[0], &ranks);
+	const double ranks = t->cells.ranks, nodes = t->cells.nodes;
 
-	if (rc == 0)
-		rc = sc_fit_cell_read(t, &cells[1], &nodes);
-	if (rc)
-		return rc;
-	cells[2].fallback = ceil(ranks / nodes);
-	rc = sc_fit_cell_read(t, &cells[2], gpus_per_node);
-	if (rc)
-		return rc;
+	*gpus_per_node = t->cells.gpus_per_node > 0 ? t->cells.gpus_per_node : ceil(ranks / nodes);
 	if (nodes > ranks || ranks > nodes * *gpus_per_node)
-		return sc_err_at(t->err, SC_ECONFLICT, t->csv->file, t->csv->line[t->row], 0,
+		return sc_err_at(t->err, SC_ECONFLICT, t->csv.file, t->csv.line[t->row], 0,
 				 "ranks=%g do not fit on nodes=%g of gpus_per_node=%g", ranks,
 				 nodes, *gpus_per_node);
 	*out = (struct sc_span){.n_ranks = (int)ranks,
@@ -150,7 +138,7 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		      struct sc_fit_row *out, bool *forced)
 {
 	struct sc_collective_shape *shape = &out->op[0].u.collective;
-	const char *sweep = sc_fit_text(table, "sweep");
+	const char *sweep = table->cells.sweep;
 	double gpus_per_node;
 	int rc;
 
@@ -172,9 +160,9 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 	if (rc)
 		return rc;
 	out->n_ops = 1;
-	out->op_name = sc_fit_text(table, "collective");
+	out->op_name = table->cells.collective;
 	out->shape = sc_fnv(out->shape, sweep, strlen(sweep));
 	out->shape = sc_fnv(out->shape, out->op_name, strlen(out->op_name));
-	out->bound_us = bound_us(table->device, &set->requests[out->fabric].config.cluster, out);
+	out->bound_us = bound_us(table->device, &set->requests[out->request].config.cluster, out);
 	return 0;
 }

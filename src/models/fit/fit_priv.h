@@ -1,0 +1,155 @@
+/* Inside of the fit of kernels and collectives: rows (fit_rows.c) as shapes of each kind (fit_kinds.c,
+ * fit_sweeps.c), the profile under change (fit_model.c), what is kept by size (fit_curves.c). */
+#ifndef SC_MODELS_FIT_PRIV_H
+#define SC_MODELS_FIT_PRIV_H
+
+#include "base/csv_rows.h"
+#include "models/fit/fit_solve.h"
+
+enum {
+	SC_FIT_MAX_SOURCES = 64,
+	SC_FIT_MAX_ORIGINS = 64,
+	SC_FIT_MAX_NETWORKS = 256,
+	SC_FIT_MAX_CURVES = 256,
+	SC_FIT_MAX_GEMM_CURVES = 1024
+};
+#define SC_FIT_MAX_SIZE 1e12
+
+/* The cells of a row, of any kind; a kind reads some of them. */
+struct sc_fit_cells {
+	double time_us;
+	const char *device, *source, *op_name, *pass_name;
+	int op, pass, dtype, causal, optimizer, sorted, warm, computes; /* -1: not said */
+	double batch, m, n, k, heads, seq, head_dim, kv_heads, seq_kv, rows, cols;
+	double params, bytes, tables, dim, pooling, zipf, unique_rows, longest_run, launches;
+	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
+	double compute_us, comm_us, gpus, ctas, ranks, nodes, gpus_per_node;
+	const char *collective, *sweep, *algo, *library, *intra, *inter, *policy, *pair_kind;
+};
+struct sc_fit_table {
+	struct sc_csv csv; /* with the columns of --swap exchanged */
+	const struct sc_fit_opts *opts;
+	struct sc_csv_rows rows;
+	struct sc_fit_cells cells;      /* of the row that is read now */
+	const struct sc_device *device; /* of that row */
+	struct sc_arena *arena;
+	struct sc_err *err;
+	size_t row;
+	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads, and not of kernels */
+};
+/* Where a row's time was taken: the call of one op, in one pass, in a source's program. */
+struct sc_fit_origin {
+	unsigned source;
+	const char *op_name, *pass;
+	const char *label; /* the source, or "source op pass" where it has several */
+};
+struct sc_fit_set {
+	struct sc_fit_row *rows;
+	size_t n, n_shapes;
+	const char *source[SC_FIT_MAX_SOURCES];
+	size_t n_sources;
+	struct sc_fit_origin origin[SC_FIT_MAX_ORIGINS];
+	size_t n_origins;
+	const struct sc_device *device[SC_FIT_MAX_FOLDS]; /* of the rows, as loaded */
+	size_t n_devices;
+	struct sc_request *requests; /* collective: one a network */
+	size_t n_requests;
+	size_t n_other, n_empty, n_forced, n_bound;
+};
+/* How a kind's rows are read: which columns, the first n_dims of them its sizes, and what they make. */
+struct sc_fit_reader {
+	const struct sc_field *cells;
+	size_t n_dims;
+	int (*read)(const struct sc_fit_table *table, struct sc_fit_row *out);
+};
+const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table);
+int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
+		      struct sc_fit_table *out, struct sc_err *err);
+int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
+bool sc_fit_of_machines(const struct sc_fit_opts *opts);
+/* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective with
+ * waiting or of an algorithm that no model is for; the set counts which. */
+int sc_fit_row_read(struct sc_fit_table *table, struct sc_fit_set *set, bool *taken);
+/* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
+int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
+		      struct sc_fit_row *out, bool *forced);
+/* The cluster of a row (fit_network.c), whose gpus_per_node is set; returns a warning or NULL. `hosts`:
+ * where its ranks are. */
+const char *sc_fit_network_read(const struct sc_fit_table *table, const struct sc_span *hosts,
+				struct sc_cluster *out);
+
+/* A coefficient that is fitted: a key of a profile, and bounds that are narrower than what a file may hold, where the
+ * formulas mean something (fit_kinds.c). */
+struct sc_fit_coef {
+	const char *key;
+	double lower, upper;
+	/* bits: of two that the rows do not tell apart, the one to leave as it was; 0 in the profile is off */
+	enum { SC_FIT_MINOR = 1, SC_FIT_MAY_BE_OFF = 2 } how;
+	/* Where rows of several devices or machines share it, it starts here, so none that is left out has a say. */
+	double anew;
+};
+/* Of a section of the device's, or of the fabric's, profile; ended by a NULL key; NULL: none. */
+const struct sc_fit_coef *sc_fit_coefs_of(const char *section);
+extern const char *const sc_fit_sections[SC_N_FIT_KINDS]; /* NULL of collectives */
+const struct sc_field *sc_fit_field(const struct sc_field *fields, const char *key);
+/* Kernels are timed alone, not under sustained load, and not on many GPUs at once: while others are fitted these keys
+ * of the section stand at that value, or at 0. */
+struct sc_fit_fixed {
+	const char *section, *key;
+	double at;
+	bool of_several; /* where rows of several devices take part */
+};
+extern const struct sc_fit_fixed sc_fit_fixed[]; /* ended by a NULL key */
+
+/* The profile whose coefficients change. */
+struct sc_fit_model {
+	enum sc_fit_kind kind;
+	struct sc_device device;   /* its coefficients are those of all `devices` */
+	struct sc_device *devices; /* of the rows */
+	size_t n_devices;
+	struct sc_fabric_profile profile; /* lists are copies */
+	struct sc_request *requests;
+	struct sc_fabric *fabrics;
+	size_t n_fabrics;
+	/* Of an origin: time before the kernel; the shortest time that is seen at all, since the host
+	 * is not back earlier. */
+	double launch_us[SC_FIT_MAX_ORIGINS], floor_us[SC_FIT_MAX_ORIGINS];
+};
+/* A fit under way. */
+struct sc_fit_work {
+	const struct sc_fit_opts *opts;
+	struct sc_fit_table table;
+	struct sc_arena *arena;
+	struct sc_fit_set set;
+	struct sc_fit_model model;
+	struct sc_fit_params params;
+	struct sc_device start; /* --device */
+	size_t n_folds;         /* or groups */
+};
+int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err);
+/* Coefficients as another device's profile has them. */
+void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device);
+/* Sets the model to the parameters' values, and what is made from them. */
+void sc_fit_model_set(struct sc_fit_model *model, const struct sc_fit_params *params);
+double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row);
+/* The coefficients of the kind's sections, those of launches (from the rows), at their starts. */
+void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const *rows, size_t n,
+			struct sc_fit_params *out);
+/* An error where a pattern of --keep names none of work->params. */
+int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err);
+
+/* A sweep of rising sizes as three segments (fit_segments.c). */
+struct sc_fit_segments {
+	double low_bytes, high_bytes; /* the curve is between these */
+	double overhead_us, most_gbps;
+	double rise, middle, steepness, low; /* of log10 of 1e9 bytes/s over log2 of bytes */
+};
+/* False: too few sizes, or no curve is found. */
+bool sc_fit_segments(const double *bytes, const double *us, size_t n, struct sc_fit_segments *out);
+double sc_fit_segments_us(const struct sc_fit_segments *segments, double bytes);
+/* The rows as curves (fit_curves.c); build them while the model has none. */
+struct sc_structs sc_fit_curves_build(const struct sc_fit_work *work,
+				      const struct sc_fit_row *const *rows, size_t n);
+void sc_fit_curves_set(struct sc_fit_model *model, struct sc_structs curves);
+
+#endif
