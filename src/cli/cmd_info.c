@@ -45,21 +45,6 @@ static double bytes_per_event(const struct sc_trace_info *info)
 	return info->counts.total ? (double)info->file_bytes / (double)info->counts.total : 0;
 }
 
-static double span_ms(const struct sc_trace_info *info)
-{
-	return (double)info->last_ns / (double)SC_NS_PER_MS -
-	       (double)info->first_ns / (double)SC_NS_PER_MS;
-}
-
-static int64_t count_streams(const struct sc_trace *tables)
-{
-	int64_t n = 0;
-
-	for (size_t i = 1; i < tables->lanes.n; i++)
-		n += tables->lanes.at[i].is_stream;
-	return n;
-}
-
 /* --- text --- */
 
 static void put_row(struct sc_strbuf *out, const char *key)
@@ -117,7 +102,8 @@ static void put_counts(struct sc_strbuf *out, const struct sc_trace_info *info)
 			 info->file_bytes);
 	if (info->counts.total)
 		sc_strbuf_printf(out, ", %.2f a piece, over %.3f ms", bytes_per_event(info),
-				 span_ms(info));
+				 (double)info->last_ns / (double)SC_NS_PER_MS -
+					 (double)info->first_ns / (double)SC_NS_PER_MS);
 	sc_strbuf_append(out, "\n");
 	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++) {
 		if (info->counts.n[cls])
@@ -129,8 +115,10 @@ static void put_counts(struct sc_strbuf *out, const struct sc_trace_info *info)
 
 static void put_lanes(struct sc_strbuf *out, const struct sc_trace *tables)
 {
-	int64_t n_streams = count_streams(tables), n_lanes = (int64_t)tables->lanes.n - 1;
+	int64_t n_streams = 0, n_lanes = (int64_t)tables->lanes.n - 1;
 
+	for (size_t i = 1; i < tables->lanes.n; i++)
+		n_streams += tables->lanes.at[i].is_stream;
 	put_row(out, "lanes");
 	sc_strbuf_printf(out, "%" PRId64 " streams, %" PRId64 " threads\n", n_streams,
 			 n_lanes - n_streams);
@@ -143,16 +131,6 @@ static void put_lanes(struct sc_strbuf *out, const struct sc_trace *tables)
 				 lane->device, lane->stream, lane->name ? " " : "",
 				 tables->strings.at[lane->name]);
 	}
-}
-
-static void put_steps(struct sc_strbuf *out, const struct file_info *file)
-{
-	if (!file->info.counts.n[SC_EV_KERNEL] && !file->n_marks)
-		return;
-	put_row(out, "steps");
-	if (file->n_marks)
-		sc_strbuf_printf(out, "%zu, ", file->n_marks);
-	sc_strbuf_printf(out, "%s\n", file->marked_by);
 }
 
 static bool is_like(const struct sc_trace_gap *a, const struct sc_trace_gap *b)
@@ -201,7 +179,12 @@ static void put_text(struct sc_strbuf *out, const struct file_info *file)
 	put_state(out, file);
 	put_counts(out, &file->info);
 	put_lanes(out, &file->tables);
-	put_steps(out, file);
+	if (file->info.counts.n[SC_EV_KERNEL] || file->n_marks) {
+		put_row(out, "steps");
+		if (file->n_marks)
+			sc_strbuf_printf(out, "%zu, ", file->n_marks);
+		sc_strbuf_printf(out, "%s\n", file->marked_by);
+	}
 	put_gaps(out, &file->tables);
 	for (size_t i = 0; i < file->tables.meta.n; i++) {
 		const struct sc_trace_meta *meta = &file->tables.meta.at[i];
@@ -350,21 +333,6 @@ static int count_event(void *ctx, const struct sc_trace *trace, const struct sc_
 	return 0;
 }
 
-/* What can be read in place of what the index says. */
-static int check_file(struct file_info *file, struct sc_err *err)
-{
-	struct sc_trace_counts counts = {.total = 0};
-	struct sc_trace read = {.path = NULL};
-	int rc = sc_trace_scan(file->path, count_event, &counts, &read, err);
-
-	if (rc == 0) {
-		file->info.counts = counts;
-		file->tables.n_bad_frames = read.n_bad_frames;
-	}
-	sc_trace_release(&read);
-	return rc;
-}
-
 /* What ranges mark. Of traces with more calls and ranges than memory should be taken for, it is not said. */
 static int find_steps(struct file_info *file, struct sc_err *err)
 {
@@ -427,8 +395,18 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_trace_stat(file->path, &file->tables, &file->info, err);
 		if (rc == 0)
 			rc = find_steps(file, err);
-		if (rc == 0 && args->check)
-			rc = check_file(file, err);
+		if (rc == 0 &&
+		    args->check) { /* what can be read, in place of what the index says */
+			struct sc_trace_counts counts = {.total = 0};
+			struct sc_trace read = {.path = NULL};
+
+			rc = sc_trace_scan(file->path, count_event, &counts, &read, err);
+			if (rc == 0) {
+				file->info.counts = counts;
+				file->tables.n_bad_frames = read.n_bad_frames;
+			}
+			sc_trace_release(&read);
+		}
 		if (rc == 0)
 			sc_trace_loss(&file->tables, &file->info, &file->loss);
 	}

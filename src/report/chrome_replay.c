@@ -6,10 +6,7 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf)
 {
 	const struct sc_replay_result *r = ctx;
 
-	if (class_id < r->ranks.n && r->ranks.n == r->graph.classes.n)
-		snprintf(buf, SC_CHROME_NAME, "%s", r->ranks.at[class_id].name);
-	else
-		snprintf(buf, SC_CHROME_NAME, "rank class %u", (unsigned)class_id);
+	snprintf(buf, SC_CHROME_NAME, "%s", r->ranks.at[class_id].name);
 }
 
 static void node_name(const void *ctx, uint32_t node, char *buf)

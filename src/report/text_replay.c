@@ -35,10 +35,7 @@ static void append_error(const struct sc_replay_result *r, enum sc_replay_column
 
 	sc_replay_error_of(r, column, &error);
 	if (isnan(error.median_pct))
-		sc_strbuf_printf(out, "   not predicted: %s",
-				 r->iterations.n == 1
-					 ? "there is one iteration only"
-					 : "no two iterations have the same operations");
+		sc_strbuf_append(out, "   not predicted: there is one iteration only");
 	else
 		sc_strbuf_printf(out, "   error median %.2f %%, largest %.2f %%", error.median_pct,
 				 error.max_pct);

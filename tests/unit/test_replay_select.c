@@ -1,6 +1,6 @@
 /* Selectors: what is refused, and what matches. */
 #include "runner.h"
-#include "trace/graph/replay_select.h"
+#include "trace/replay/replay_select.h"
 
 static struct sc_arena arena;
 static struct sc_err err;

@@ -29,17 +29,6 @@ static void set_times(struct replayer *r, size_t rank, const double *us)
 	}
 }
 
-static void find_nodes(struct replayer *r, size_t rank)
-{
-	r->node_of.n = 0;
-	for (size_t i = 0; i < r->run->ranks.at[rank].acts.n; i++)
-		SC_VEC_PUSH(&r->node_of, SC_NONE);
-	for (size_t n = 0; n < r->graph.refs.n; n++)
-		if (r->graph.refs.at[n].kind == SC_TRACE_NODE_ACT &&
-		    sc_graph_class_of(&r->graph.graph, (uint32_t)n) == rank)
-			r->node_of.at[r->graph.refs.at[n].index] = (uint32_t)n;
-}
-
 static void take_turn(struct replayer *r, uint32_t node)
 {
 	const struct sc_node *nodes = r->graph.graph.nodes.at;
@@ -60,7 +49,13 @@ static void serialize(struct replayer *r, size_t rank)
 	const struct sc_trace_rank *recorded = &r->run->ranks.at[rank];
 	int turn = -1;
 
-	find_nodes(r, rank);
+	r->node_of.n = 0;
+	for (size_t i = 0; i < recorded->acts.n; i++)
+		SC_VEC_PUSH(&r->node_of, SC_NONE);
+	for (size_t n = 0; n < r->graph.refs.n; n++)
+		if (r->graph.refs.at[n].kind == SC_TRACE_NODE_ACT &&
+		    sc_graph_class_of(&r->graph.graph, (uint32_t)n) == rank)
+			r->node_of.at[r->graph.refs.at[n].index] = (uint32_t)n;
 	r->turn.n = r->before.n = 0;
 	for (size_t i = 0; i < recorded->acts.n; i++) {
 		const int kind = recorded->acts.at[i].kind;

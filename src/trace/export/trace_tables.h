@@ -1,6 +1,6 @@
 /* Traces -> tables of measured operations, as CSV that `fit` and people read. */
-#ifndef SC_PREDICT_TRACE_TABLES_H
-#define SC_PREDICT_TRACE_TABLES_H
+#ifndef SC_TRACE_TRACE_TABLES_H
+#define SC_TRACE_TRACE_TABLES_H
 
 #include <stddef.h>
 #include <stdio.h>

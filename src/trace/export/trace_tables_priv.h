@@ -1,6 +1,6 @@
 /* One table being written. */
-#ifndef SC_PREDICT_TRACE_TABLES_PRIV_H
-#define SC_PREDICT_TRACE_TABLES_PRIV_H
+#ifndef SC_TRACE_TRACE_TABLES_PRIV_H
+#define SC_TRACE_TRACE_TABLES_PRIV_H
 
 #include "trace/export/trace_tables.h"
 #include "trace/format/trace_file.h"

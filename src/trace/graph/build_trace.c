@@ -116,12 +116,6 @@ static bool is_own(const struct part *p, const struct sc_act *a)
 	return a->place != SC_NONE && a->place >= p->it->begin && a->place < p->it->end;
 }
 
-static bool is_carried(const struct part *p, const struct sc_act *a)
-{
-	return (a->place == SC_NONE || a->place < p->it->begin) &&
-	       sc_act_end(a) > p->rank->calls.at[p->it->begin].start_ns;
-}
-
 static int32_t instance_of(const struct sc_trace_run *run, size_t rank, const struct sc_act *a)
 {
 	if (a->merge_call == SC_NONE)
@@ -177,23 +171,7 @@ static const enum sc_node_kind NODE_KINDS[] = {
 	[SC_ACT_SET] = SC_NODE_COPY,
 };
 
-/* The node at whose end a call begins: what its activity waits for, and not the wait in it. */
-static uint32_t node_of_launch(const struct part *p, uint32_t call)
-{
-	const uint32_t node = p->out->call_node.at[call - p->it->begin];
-
-	return sc_call_waits(&p->rank->calls.at[call]) ? node - 1 : node;
-}
-
 /* `before`: the activity before it on its lane, if that is in the graph. */
-static double gap_of(const struct part *p, const struct sc_act *act, uint32_t before)
-{
-	if (act->launch != SC_NONE)
-		return (double)act->gap_us;
-	return fmin(sc_trace_act_rest(p->rank, p->it->begin, act, before).gap_us,
-		    (double)act->gap_us);
-}
-
 static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 {
 	const struct sc_act *act = &p->rank->acts.at[a];
@@ -201,10 +179,14 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 	const uint32_t lane = p->lane + p->rank->n_threads + act->lane;
 	const uint32_t group = instance < 0 ? SC_NONE : p->out->instance_group.at[instance];
 	const enum sc_owner owner = (enum sc_owner)p->run->owner.at[act->name];
-	const double gap_us = gap_of(p, act, before);
+	const double gap_us =
+		act->launch != SC_NONE
+			? (double)act->gap_us
+			: fmin(sc_trace_act_rest(p->rank, p->it->begin, act, before).gap_us,
+			       (double)act->gap_us);
 	const struct gap gap = p->run->n_replicas ? (struct gap){gap_us, SC_GAP_HOST}
 						  : gap_of_latency(gap_us, SC_GAP_LAUNCH);
-	uint32_t node;
+	uint32_t node, launch;
 
 	if (group != SC_NONE) {
 		node = add_node(p, SC_NODE_MEMBER, lane, gap, 0, owner);
@@ -214,10 +196,12 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 	}
 	refer(p, node, SC_TRACE_NODE_ACT, a, act->name);
 	p->out->act_node.at[a - p->it->first_act] = node;
-	if (act->launch != SC_NONE)
-		sc_graph_add_dep(&p->out->graph, node, node_of_launch(p, act->launch));
-	else
-		sc_graph_add_dep(&p->out->graph, node, p->begin_node);
+	if (act->launch == SC_NONE)
+		launch = p->begin_node;
+	else /* the node at whose end the call begins, and not the wait in it */
+		launch = p->out->call_node.at[act->launch - p->it->begin] -
+			 sc_call_waits(&p->rank->calls.at[act->launch]);
+	sc_graph_add_dep(&p->out->graph, node, launch);
 }
 
 static void add_carried_act(struct part *p, uint32_t a, uint32_t before)
@@ -250,7 +234,8 @@ static void add_acts(struct part *p)
 		p->out->act_node.at[a - p->it->first_act] = SC_NONE;
 		if (is_own(p, act))
 			add_own_act(p, a, last[act->lane]);
-		else if (is_carried(p, act))
+		else if ((act->place == SC_NONE || act->place < p->it->begin) &&
+			 sc_act_end(act) > p->rank->calls.at[p->it->begin].start_ns)
 			add_carried_act(p, a, last[act->lane]);
 		else
 			continue;

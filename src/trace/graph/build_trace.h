@@ -16,8 +16,8 @@
  * Nothing waits for what had not ended in the recording. What is left before a call or an activity when
  * all it waits for is done is its gap. A collective that several recorded ranks have is a group whose
  * transfer is the shortest of its members: the last to arrive does not wait. */
-#ifndef SC_PREDICT_BUILD_TRACE_H
-#define SC_PREDICT_BUILD_TRACE_H
+#ifndef SC_TRACE_BUILD_TRACE_H
+#define SC_TRACE_BUILD_TRACE_H
 
 #include "base/intern.h"
 #include "core/graph/graph.h"

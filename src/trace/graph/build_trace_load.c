@@ -34,17 +34,6 @@ uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string)
 	return name;
 }
 
-static void begin_load(struct rank_load *load)
-{
-	const struct sc_trace *t = &load->trace;
-
-	load->names = sc_xmalloc((t->strings.n + 1) * sizeof(*load->names));
-	memset(load->names, 0, (t->strings.n + 1) * sizeof(*load->names));
-	load->call_of_event = sc_xmalloc((t->events.n + 1) * sizeof(*load->call_of_event));
-	load->lane_of = sc_xmalloc((t->lanes.n + 1) * sizeof(*load->lane_of));
-	memset(load->lane_of, 0xff, (t->lanes.n + 1) * sizeof(*load->lane_of));
-}
-
 static void end_load(struct rank_load *load)
 {
 	free(load->names);
@@ -118,7 +107,10 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 		run->n_idle++;
 		return 0;
 	}
-	begin_load(&load);
+	load.names = sc_xcalloc(load.trace.strings.n + 1, sizeof(*load.names));
+	load.call_of_event = sc_xmalloc((load.trace.events.n + 1) * sizeof(*load.call_of_event));
+	load.lane_of = sc_xmalloc((load.trace.lanes.n + 1) * sizeof(*load.lane_of));
+	memset(load.lane_of, 0xff, (load.trace.lanes.n + 1) * sizeof(*load.lane_of));
 	rank.rank =
 		load.trace.identity.rank >= 0 ? load.trace.identity.rank : (int32_t)run->ranks.n;
 	if (load.trace.identity.world > run->world)

@@ -5,6 +5,7 @@
 #include "base/search.h"
 #include "trace/graph/build_trace_priv.h"
 #include "trace/graph/period.h"
+#include "trace/graph/trace_order.h"
 
 /* Of an iteration: launches without kernels, or calls that others have; time without a call. More was lost. */
 #define CUT_SHARE 0.1
@@ -22,21 +23,14 @@ struct sequence {
 	SC_VEC(struct call_times) calls; /* that launched them */
 };
 
-struct times {
-	SC_VEC(int64_t) list;
+struct order_list {
+	SC_VEC(struct sc_trace_order) list;
 };
-
-static int compare_times(const void *a, const void *b)
-{
-	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
 
 /* When the host sent data to the device, or waited for what it does: for all of it, as profilers do when
  * they begin and end, says nothing. */
 static void meetings(const struct rank_load *load, const struct sc_correlations *table,
-		     struct times *out)
+		     struct order_list *out)
 {
 	const struct sc_trace *t = &load->trace;
 
@@ -49,20 +43,24 @@ static void meetings(const struct rank_load *load, const struct sc_correlations 
 		if (e->cls == SC_EV_COPY && (e->sub == SC_COPY_H2D || e->sub == SC_COPY_D2H)) {
 			const uint32_t call = sc_correlations_find(table, e->correlation);
 
-			SC_VEC_PUSH(&out->list, t->events.at[call == SC_NONE ? i : call].start_ns);
+			SC_VEC_PUSH(
+				&out->list,
+				((struct sc_trace_order){
+					.key = t->events.at[call == SC_NONE ? i : call].start_ns}));
 		} else if (sync != TRACE_SYNC_NONE && sync != TRACE_SYNC_DEVICE) {
-			SC_VEC_PUSH(&out->list, e->start_ns + e->dur_ns);
+			SC_VEC_PUSH(&out->list,
+				    ((struct sc_trace_order){.key = e->start_ns + e->dur_ns}));
 		}
 	}
 	if (out->list.n)
-		qsort(out->list.at, out->list.n, sizeof(*out->list.at), compare_times);
+		qsort(out->list.at, out->list.n, sizeof(*out->list.at), sc_trace_compare_order);
 }
 
 static void launches(const struct rank_load *load, const struct sc_correlations *table,
 		     struct sequence *out)
 {
 	const struct sc_trace *t = &load->trace;
-	struct times met = {.list = {0}};
+	struct order_list met = {.list = {0}};
 	size_t next = 0;
 
 	meetings(load, table, &met);
@@ -75,7 +73,7 @@ static void launches(const struct rank_load *load, const struct sc_correlations 
 			continue;
 		call = sc_correlations_find(table, e->correlation);
 		e = call == SC_NONE ? e : &t->events.at[call];
-		while (next < met.list.n && met.list.at[next] <= e->start_ns)
+		while (next < met.list.n && met.list.at[next].key <= e->start_ns)
 			next++;
 		SC_VEC_PUSH(&out->names, t->events.at[i].name);
 		SC_VEC_PUSH(&out->meets, next > before);

@@ -1,6 +1,6 @@
 /* A rank while it is loaded. */
-#ifndef SC_PREDICT_BUILD_TRACE_PRIV_H
-#define SC_PREDICT_BUILD_TRACE_PRIV_H
+#ifndef SC_TRACE_BUILD_TRACE_PRIV_H
+#define SC_TRACE_BUILD_TRACE_PRIV_H
 
 #include "trace/graph/build_trace.h"
 #include "trace/graph/iteration_ranges.h"

@@ -210,17 +210,6 @@ static void block(struct queue *q, uint32_t k, uint32_t act)
 	q->rank->queued_us += (waited_ns - before_ns + tail_ns) / (double)SC_NS_PER_US;
 }
 
-/* A launch that did not block had an entry when the thread came to it. */
-static void limit(struct queue *q, uint32_t k, int64_t since_ns)
-{
-	const uint32_t act = k > q->depth ? q->entry[k - q->depth - 1].last_act : SC_NONE;
-	struct sc_call *call = &q->rank->calls.at[q->entry[k].call];
-
-	if (act != SC_NONE && call->kind == SC_CALL_LAUNCH &&
-	    sc_act_end(&q->rank->acts.at[act]) <= since_ns)
-		add_wait(q->rank, call, act);
-}
-
 /* Where a thread was when it came to each call: at the start, or end if it waited, of that before. */
 static int64_t *times_before(const struct sc_trace_rank *r)
 {
@@ -258,12 +247,18 @@ void sc_trace_load_queues(struct rank_load *load)
 		if (q.depth > r->queue_depth)
 			r->queue_depth = q.depth;
 		for (uint32_t k = 0; k < q.n; k++) {
-			const uint32_t act = is_near_full(&q, k) ? freed_by(&q, k) : SC_NONE;
+			struct sc_call *call = &r->calls.at[q.entry[k].call];
+			uint32_t act = is_near_full(&q, k) ? freed_by(&q, k) : SC_NONE;
 
-			if (act != SC_NONE)
+			if (act != SC_NONE) {
 				block(&q, k, act);
-			else
-				limit(&q, k, before_ns[q.entry[k].call]);
+				continue;
+			}
+			/* One that did not block had an entry when the thread came to it. */
+			act = k > q.depth ? q.entry[k - q.depth - 1].last_act : SC_NONE;
+			if (act != SC_NONE && call->kind == SC_CALL_LAUNCH &&
+			    sc_act_end(&r->acts.at[act]) <= before_ns[q.entry[k].call])
+				add_wait(r, call, act);
 		}
 	}
 	free(before_ns);

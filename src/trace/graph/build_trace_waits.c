@@ -181,35 +181,28 @@ static struct lane_list lanes_of(const struct waits *w, int64_t stream)
 				  w->by_stream + lanes_below(w, stream + 1)};
 }
 
-/* The stream on which the event was recorded; -1: not said, any other than the waiting one. */
-static int64_t recorded_stream(const struct waits *w, const struct sc_trace_event *sync)
-{
-	const struct sc_trace *t = &w->load->trace;
-	uint32_t record = SC_NONE;
-
-	if (sync->aux1 < -1)
-		return SC_SYNC_AUX_STREAM(sync->aux1);
-	if (sync->aux1 >= 0)
-		record = sc_correlations_find(w->records, (uint32_t)sync->aux1);
-	return record == SC_NONE ? -1 : t->lanes.at[t->events.at[record].lane].stream;
-}
-
 /* The last activity of what had been launched there when the event was recorded. */
 static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *sync)
 {
 	const struct sc_trace *t = &w->load->trace;
 	const struct sc_trace_rank *r = w->load->rank;
-	const int64_t stream = recorded_stream(w, sync);
 	struct lane_list lanes = {w->by_stream, w->by_stream + r->streams.n};
-	uint32_t api, best = SC_NONE;
+	uint32_t api, best = SC_NONE, record = SC_NONE;
+	int64_t stream =
+		-1; /* on which the event was recorded; -1: not said, any but the waiting one */
 	size_t wait_call;
 	int64_t until;
 
+	if (sync->aux1 < -1)
+		stream = SC_SYNC_AUX_STREAM(sync->aux1);
+	else if (sync->aux1 >= 0)
+		record = sc_correlations_find(w->records, (uint32_t)sync->aux1);
+	if (record != SC_NONE)
+		stream = t->lanes.at[t->events.at[record].lane].stream;
 	api = sc_correlations_find(w->table, sync->correlation);
 	until = api == SC_NONE ? sync->start_ns : t->events.at[api].start_ns;
 	if (sync->aux1 >= 0) {
-		const uint32_t record = sc_correlations_find(w->table, (uint32_t)sync->aux1);
-
+		record = sc_correlations_find(w->table, (uint32_t)sync->aux1);
 		if (record != SC_NONE)
 			until = t->events.at[record].start_ns;
 	}

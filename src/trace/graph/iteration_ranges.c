@@ -62,22 +62,13 @@ static void find_named(const struct sc_trace *t, const char *range, struct sc_ma
 
 /* ---- calls ---- */
 
-/* Events are in order of time. */
-static size_t first_event_at(const struct sc_trace *t, int64_t ns)
-{
-	size_t low;
-
-	SC_FIRST_NOT(low, i, 0, t->events.n, t->events.at[i].start_ns < ns);
-	return low;
-}
-
 /* That start in [start, end). */
 static size_t count_calls(const struct sc_trace *t, int64_t start_ns, int64_t end_ns)
 {
-	size_t n = 0;
+	size_t n = 0, first;
 
-	for (size_t i = first_event_at(t, start_ns);
-	     i < t->events.n && t->events.at[i].start_ns < end_ns; i++)
+	SC_FIRST_NOT(first, i, 0, t->events.n, t->events.at[i].start_ns < start_ns);
+	for (size_t i = first; i < t->events.n && t->events.at[i].start_ns < end_ns; i++)
 		n += t->events.at[i].cls == SC_EV_API;
 	return n;
 }
@@ -159,13 +150,6 @@ static bool is_whole(const struct sc_trace *t, const struct cuts *cuts, int64_t 
 	return false;
 }
 
-static void add_piece(struct sc_marks *out, int64_t start_ns, int64_t end_ns, size_t step)
-{
-	const struct sc_mark mark = {start_ns, end_ns, (int64_t)step, 0};
-
-	SC_VEC_PUSH(&out->list, mark);
-}
-
 static void find_cut(const struct sc_trace *t, const char *prefix, bool at_end,
 		     struct sc_marks *out)
 {
@@ -174,19 +158,22 @@ static void find_cut(const struct sc_trace *t, const char *prefix, bool at_end,
 	size_t n;
 
 	find_cuts(t, prefix, at_end, &cuts);
-	n = cuts.list.n;
-	if (n >= 2 && drop_small(t, &cuts) > 0 && cuts.list.n >= 2) {
+	if (cuts.list.n >= 2 && drop_small(t, &cuts) > 0 && cuts.list.n >= 2) {
 		n = cuts.list.n;
 		call_span(t, &first_ns, &last_ns);
-		if (is_whole(t, &cuts, first_ns, cuts.list.at[0].ns))
-			add_piece(out, first_ns, cuts.list.at[0].ns, 0);
-		for (size_t i = 1; i < n; i++)
-			add_piece(out, cuts.list.at[i - 1].ns, cuts.list.at[i].ns, i);
-		if (is_whole(t, &cuts, cuts.list.at[n - 1].ns, last_ns + 1))
-			add_piece(out, cuts.list.at[n - 1].ns, last_ns, n);
+		/* Piece i ends at cut i: the first begins with the calls, the last ends with them. */
+		for (size_t i = 0; i <= n; i++) {
+			const struct sc_mark mark = {.start_ns =
+							     i ? cuts.list.at[i - 1].ns : first_ns,
+						     .end_ns = i < n ? cuts.list.at[i].ns : last_ns,
+						     .step = (int64_t)i,
+						     .lane = cuts.lane};
+
+			if ((i > 0 && i < n) ||
+			    is_whole(t, &cuts, mark.start_ns, mark.end_ns + (i == n)))
+				SC_VEC_PUSH(&out->list, mark);
+		}
 		out->name = cuts.name;
-		for (size_t i = 0; i < out->list.n; i++)
-			out->list.at[i].lane = cuts.lane;
 	}
 	SC_VEC_RELEASE(&cuts.list);
 }
@@ -275,10 +262,10 @@ static void find_like(const struct sc_trace *t, size_t first, bool *seen, struct
 
 static void find_words(const struct sc_trace *t, struct sc_marks *out)
 {
-	bool *seen = calloc(t->strings.n + 1, sizeof(*seen)); /* by string */
+	bool *seen = sc_xcalloc(t->strings.n + 1, sizeof(*seen)); /* by string */
 	int n_tried = 0;
 
-	for (size_t i = 0; seen && i < t->events.n && out->list.n == 0; i++) {
+	for (size_t i = 0; i < t->events.n && out->list.n == 0; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 
 		if (e->cls != SC_EV_RANGE || e->dur_ns <= 0 || seen[e->name])

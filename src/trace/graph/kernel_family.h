@@ -1,6 +1,6 @@
 /* What a kernel computes, from its name alone: cuBLAS, CUTLASS, cuDNN, PyTorch, fbgemm, Triton, Tensile. */
-#ifndef SC_PREDICT_KERNEL_FAMILY_H
-#define SC_PREDICT_KERNEL_FAMILY_H
+#ifndef SC_TRACE_KERNEL_FAMILY_H
+#define SC_TRACE_KERNEL_FAMILY_H
 
 #include "core/graph/cost.h"
 

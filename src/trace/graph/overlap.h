@@ -3,8 +3,8 @@
  * registers, shared memory) and one op's shapes or, where the run has none, one place: the n-th of their launch on
  * their stream in iterations with as many of them; without several iterations, the same kernels before and after.
  * Collectives are that have one name, launch, kind, size and group. Copies are neither. */
-#ifndef SC_PREDICT_OVERLAP_H
-#define SC_PREDICT_OVERLAP_H
+#ifndef SC_TRACE_OVERLAP_H
+#define SC_TRACE_OVERLAP_H
 
 #include "trace/graph/build_trace.h"
 

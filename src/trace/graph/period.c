@@ -4,7 +4,9 @@
 #include "trace/graph/period.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/arena.h"
+#include "trace/graph/trace_order.h"
 
 enum {
 	MIN_ITERATIONS = 3,
@@ -13,19 +15,10 @@ enum {
 	MAX_LENGTHS = 256 /* that are tried: names of one iteration propose few */
 };
 
+/* By sc_trace_compare_pair. */
 struct place {
-	uint32_t name;
-	size_t at;
+	uint32_t name, at;
 };
-
-static int compare_places(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return (x->at > y->at) - (x->at < y->at);
-}
 
 static int compare_sizes(const void *a, const void *b)
 {
@@ -104,12 +97,12 @@ static bool meets_before(const struct sc_launches *l, const struct sc_period *ro
 
 	for (size_t i = 0; i < row->first + row->length; i++)
 		most = l->names[i] > most ? l->names[i] : most;
-	seen = calloc(most + 1, sizeof(*seen));
-	for (size_t i = row->first; seen && i < row->first + row->length; i++) {
+	seen = sc_xcalloc(most + 1, sizeof(*seen));
+	for (size_t i = row->first; i < row->first + row->length; i++) {
 		n_names += !seen[l->names[i]];
 		seen[l->names[i]] = OF_ROW;
 	}
-	for (size_t i = 0; seen && i <= row->first && !met; i++) {
+	for (size_t i = 0; i <= row->first && !met; i++) {
 		met = l->meets[i] && 2 * n_before >= n_names;
 		n_before += seen[l->names[i]] == OF_ROW;
 		seen[l->names[i]] |= BEFORE;
@@ -152,19 +145,17 @@ static bool is_new(struct lengths *tried, size_t length)
 bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 {
 	const size_t n = l->n;
-	struct place *places = malloc((n ? n : 1) * sizeof(*places));
-	size_t *scratch = malloc((n ? n : 1) * sizeof(*scratch));
-	uint32_t *rows = malloc((n ? n : 1) * sizeof(*rows));
-	const bool ready = places && scratch && rows;
+	struct place *places = sc_xmalloc((n + 1) * sizeof(*places));
+	size_t *scratch = sc_xmalloc((n + 1) * sizeof(*scratch));
+	uint32_t *rows = sc_xmalloc((n + 1) * sizeof(*rows));
 	struct lengths tried = {.n = 0};
 	size_t best = 0;
 
-	for (size_t i = 0; ready && i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		places[i] = (struct place){l->names[i], i};
-	if (ready)
-		qsort(places, n, sizeof(*places), compare_places);
+	qsort(places, n, sizeof(*places), sc_trace_compare_pair);
 	*out = (struct sc_period){.n = 0};
-	for (size_t i = 0, end; ready && i < n; i = end) {
+	for (size_t i = 0, end; i < n; i = end) {
 		struct sc_period row;
 		size_t length;
 

@@ -16,7 +16,7 @@
 #include "trace/format/trace_file.h"
 #include "trace/format/trace_loss.h"
 #include "trace/graph/kernel_family.h"
-#include "trace/graph/replay_select.h"
+#include "trace/replay/replay_select.h"
 
 enum sc_replay_action {
 	SC_REPLAY_SCALE, /* times `factor` */

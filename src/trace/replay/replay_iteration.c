@@ -30,11 +30,12 @@ static void build(const struct replay_at *at)
 
 /* ---- when they begin and end ---- */
 
-/* Of a rank: where its device, or its host if that is later, is done with what was before, and with this
+/* Of a rank: how long its host works, its marked thread from begin to end without what any thread waits for its device;
+ * where its device, or its host if that is later, is done with what was before, and with this
  * iteration. A host that runs ahead of its device marks the first and the last call; the device takes from end
  * to end of what they launched. */
 static void rank_ends(const struct replay_at *at, double *from_us, double *host_us,
-		      double *device_us)
+		      double *device_us, double *work_us)
 {
 	const struct replay_scratch *s = at->s;
 	const struct sc_timeline *t = &at->s->timeline;
@@ -44,11 +45,14 @@ static void rank_ends(const struct replay_at *at, double *from_us, double *host_
 		from_us[r] = t->end_us[s->graph.begin.at[r]];
 		host_us[r] = t->end_us[s->graph.end.at[r]];
 		device_us[r] = 0;
+		work_us[r] = host_us[r] - from_us[r];
 	}
 	for (uint32_t i = 0; i < g->nodes.n; i++) {
 		const uint8_t kind = s->graph.refs.at[i].kind;
 		double *last = kind == SC_TRACE_NODE_ACT ? device_us : from_us;
 
+		if (kind == SC_TRACE_NODE_SYNC)
+			work_us[sc_graph_class_of(g, i)] -= t->end_us[i] - t->end_us[i - 1];
 		if (kind != SC_TRACE_NODE_ACT && kind != SC_TRACE_NODE_CARRIED)
 			continue;
 		last += sc_graph_class_of(g, i);
@@ -71,20 +75,6 @@ static uint32_t last_on_device(const struct replay_at *at, size_t rank)
 	return last;
 }
 
-/* How long a rank's host works: its marked thread from begin to end, without what any thread waits for its
- * device. */
-static void host_works(const struct replay_at *at, double *work_us)
-{
-	const struct replay_scratch *s = at->s;
-	const struct sc_timeline *t = &at->s->timeline;
-
-	for (size_t r = 0; r < s->graph.end.n; r++)
-		work_us[r] = t->end_us[s->graph.end.at[r]] - t->end_us[s->graph.begin.at[r]];
-	for (uint32_t i = 1; i < at->s->graph.graph.nodes.n; i++)
-		if (s->graph.refs.at[i].kind == SC_TRACE_NODE_SYNC)
-			work_us[sc_replay_class(at, i)] -= t->end_us[i] - t->end_us[i - 1];
-}
-
 /* From where the last rank is done with what was before until the last is done with this; no less than a host
  * works, which can have run ahead only once. */
 static void find_end(const struct replay_at *at)
@@ -96,8 +86,7 @@ static void find_end(const struct replay_at *at)
 	       *work_us = &host_us[3 * n];
 	size_t whose = 0;
 
-	rank_ends(at, from_us, host_us, device_us);
-	host_works(at, work_us);
+	rank_ends(at, from_us, host_us, device_us, work_us);
 	s->from_us = s->last_us = 0;
 	for (size_t r = 0; r < n; r++) {
 		const double end_us = fmax(host_us[r], device_us[r]);

@@ -15,14 +15,6 @@ enum { MIN_STEPS = 4, MAX_NAMED = 6 };
 #define SIGMA_OF_MAD 1.4826
 #define LEAST_OFF 0.1
 
-static double spread_of(double *x, size_t n, double *middle)
-{
-	*middle = sc_median_sorting(x, n);
-	for (size_t i = 0; i < n; i++)
-		x[i] = fabs(x[i] - *middle);
-	return SIGMA_OF_MAD * sc_median_sorting(x, n);
-}
-
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
 			       bool *outlier)
 {
@@ -35,7 +27,10 @@ size_t sc_replay_mark_outliers(const double *measured, const double *predicted, 
 			off[n_known++] = log(measured[i] / predicted[i]);
 	}
 	if (n_known >= MIN_STEPS) {
-		limit = fmax(FAR * spread_of(off, n_known, &middle), LEAST_OFF);
+		middle = sc_median_sorting(off, n_known);
+		for (size_t i = 0; i < n_known; i++)
+			off[i] = fabs(off[i] - middle);
+		limit = fmax(FAR * SIGMA_OF_MAD * sc_median_sorting(off, n_known), LEAST_OFF);
 		for (size_t i = 0; i < n && 2 * (n_marked + n_new + 1) < n; i++)
 			if (!outlier[i] && predicted[i] > 0 && measured[i] > 0 &&
 			    fabs(log(measured[i] / predicted[i]) - middle) > limit) {

@@ -134,13 +134,6 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 
 /* ---- errors ---- */
 
-static double error_pct(const struct sc_replay_iteration *it, enum sc_replay_column column)
-{
-	const double ms = column == SC_REPLAY_SIMULATED ? it->simulated_ms : it->predicted_ms;
-
-	return SC_PCT * (ms / it->measured_ms - 1);
-}
-
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
 			struct sc_replay_error *out)
 {
@@ -149,13 +142,16 @@ void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_co
 	size_t n = 0;
 
 	for (size_t i = 0; i < result->iterations.n; i++) {
-		const double e = error_pct(&result->iterations.at[i], column);
+		const struct sc_replay_iteration *it = &result->iterations.at[i];
+		const double ms =
+			column == SC_REPLAY_SIMULATED ? it->simulated_ms : it->predicted_ms;
+		const double e = SC_PCT * (ms / it->measured_ms - 1);
 
 		if (!isfinite(e))
 			continue;
 		sum += e;
 		pct[n++] = fabs(e);
-		if (!result->iterations.at[i].outlier)
+		if (!it->outlier)
 			typical_max_pct =
 				fmax(fabs(e), isnan(typical_max_pct) ? 0 : typical_max_pct);
 	}
@@ -209,9 +205,7 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 		sc_strbuf_append(names->text, " before ");
 	if (gap != SC_GAP_LAUNCH)
 		sc_strbuf_append(names->text, names->result->node_names[s->node]);
-	if (lane->class_id < names->result->ranks.n)
-		sc_strbuf_printf(names->text, " of %s",
-				 names->result->ranks.at[lane->class_id].name);
+	sc_strbuf_printf(names->text, " of %s", names->result->ranks.at[lane->class_id].name);
 	sc_tally_add(tally, sc_intern_add(names->texts, names->text->at), part->us, part->times);
 }
 
@@ -226,10 +220,7 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 {
 	const struct names *names = ctx;
 
-	if (class_id < names->result->ranks.n)
-		snprintf(buf, n_buf, "%s", names->result->ranks.at[class_id].name);
-	else
-		snprintf(buf, n_buf, "rank class %u", (unsigned)class_id);
+	snprintf(buf, n_buf, "%s", names->result->ranks.at[class_id].name);
 }
 
 void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *r)

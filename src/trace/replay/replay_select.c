@@ -1,5 +1,5 @@
 /* Selectors of operations: parsed once, matched against every operation. */
-#include "trace/graph/replay_select.h"
+#include "trace/replay/replay_select.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  *   kernel:TEXT op:TEXT collective:TEXT ...  and its name has the text in it
  *   rank:N dp:N stage:N step:N               where and when
  * "kernel:gemm,rank:3" */
-#ifndef SC_PREDICT_REPLAY_SELECT_H
-#define SC_PREDICT_REPLAY_SELECT_H
+#ifndef SC_TRACE_REPLAY_SELECT_H
+#define SC_TRACE_REPLAY_SELECT_H
 
 #include <stdbool.h>
 #include <stdint.h>
