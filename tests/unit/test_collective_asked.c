@@ -1,4 +1,5 @@
 /* Algorithms that the library takes where they are asked for: NCCL's own figures, laws, and where they cannot be. */
+#include "arena_fixture.h"
 #include "base/units.h"
 #include "models/collective_files.h"
 #include "models/collective_priv.h"
@@ -8,7 +9,6 @@
 #define MIB SC_BYTES_PER_MIB
 #define GIB_S (SC_BYTES_PER_GIB / SC_BYTES_PER_GB) /* in 1e9 bytes/s */
 
-static struct sc_arena arena;
 static struct sc_request machine;
 static struct sc_fabric fabric;
 
@@ -18,7 +18,7 @@ static void set_up(void)
 {
 	struct sc_cluster *cluster = &machine.config.cluster;
 
-	sc_arena_init(&arena, 1 << 16);
+	arena_begin();
 	sc_config_init(&machine.config);
 	ck_assert_int_eq(sc_device_load("h100-sxm-80gb", &arena, &machine.device, NULL), 0);
 	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &machine.fabric_profile, NULL),
@@ -27,11 +27,6 @@ static void set_up(void)
 	cluster->gpus_per_node = cluster->scale_up_gpus = cluster->nics_per_node = 8;
 	cluster->nic_gbit_s = 400;
 	ck_assert_int_eq(sc_fabric_from_request(&machine, &fabric, NULL), 0);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static struct sc_cost cost_of(enum sc_algo algo, enum sc_collective kind, double bytes,
@@ -72,7 +67,7 @@ static const struct golden {
 };
 enum { N_GOLDEN = sizeof(GOLDEN) / sizeof(GOLDEN[0]) };
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 LOOP_TEST(symmetric_golden, N_GOLDEN)
 {

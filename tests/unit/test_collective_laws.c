@@ -1,5 +1,6 @@
 /* Laws of collectives that hold for any machine: bytes that must pass a port, a bisection or a node's NICs; send
  * matrices; forced algorithms against the library's choice. Over shipped machines, so with their fitted coefficients. */
+#include "arena_fixture.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "models/collective_priv.h"
@@ -11,18 +12,6 @@ enum { N_RANKS = 6 };
 static const char *const GPUS[] = {"v100-sxm-32gb", "a100-sxm-80gb", "h100-sxm-80gb",
 				   "b200-sxm-180gb", "mi300x"};
 enum { N_GPUS = sizeof(GPUS) / sizeof(GPUS[0]) };
-
-static struct sc_arena arena;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
-}
 
 static struct sc_fabric fabric_of(const char *gpu)
 {
@@ -62,7 +51,7 @@ static struct sc_span span_of(int nodes, int per_node)
 	return (struct sc_span){nodes * per_node, nodes, per_node};
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(arena_begin, arena_end)
 
 /* One rank moves nothing, and no bytes need no time, whatever is asked of whom. */
 TEST(nothing_is_nothing)

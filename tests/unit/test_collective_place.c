@@ -1,9 +1,9 @@
 /* Which GPUs jobs get: known answers of a DGX-1, laws over random jobs, and what has nothing to choose. */
+#include "arena_fixture.h"
 #include "base/rng.h"
 #include "runner.h"
 #include "study/collective/collective_place.h"
 
-static struct sc_arena arena;
 static struct sc_request machine;
 static struct sc_fabric fabric;
 
@@ -11,7 +11,7 @@ static void set_up(void)
 {
 	struct sc_cluster *cluster = &machine.config.cluster;
 
-	sc_arena_init(&arena, 1 << 16);
+	arena_begin();
 	sc_config_init(&machine.config);
 	ck_assert_int_eq(sc_device_load("v100-sxm-16gb", &arena, &machine.device, NULL), 0);
 	ck_assert_int_eq(sc_fabric_profile_load("default", &arena, &machine.fabric_profile, NULL),
@@ -19,11 +19,6 @@ static void set_up(void)
 	machine.config.gpus = cluster->gpus_per_node = cluster->scale_up_gpus = 8;
 	cluster->links = SC_LINKS_CUBE_MESH;
 	ck_assert_int_eq(sc_fabric_from_request(&machine, &fabric, NULL), 0);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static int place(enum sc_collective kind, const int *sizes, size_t n,
@@ -34,7 +29,7 @@ static int place(enum sc_collective kind, const int *sizes, size_t n,
 	return sc_collective_place(&opts, out, NULL);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 /* Pairs get two links each where the first that are free get one or two; after a square of four the other's pairs. */
 TEST(pairs_of_a_dgx1)

@@ -1,26 +1,21 @@
 /* The CSV reader: RFC 4180, its limits, and files plain and gzip. */
 #include <zlib.h>
 
+#include "arena_fixture.h"
 #include "base/csv.h"
 #include "base/strbuf.h"
 #include "runner.h"
 
 enum { PATH_BYTES = 32 };
 
-static struct sc_arena arena;
 static struct sc_err err;
 static struct sc_csv csv;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1024);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	memset(&csv, 0, sizeof(csv));
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static int parse(const char *text)
@@ -64,7 +59,7 @@ static const struct {
 	{"a;b\n1;2\n", 1, 1, "a;b|1;2|"},
 };
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 LOOP_TEST(test_good, N_OF(good))
 {

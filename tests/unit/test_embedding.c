@@ -2,6 +2,7 @@
  * the checkout, the published kernels. */
 #include <unistd.h>
 
+#include "arena_fixture.h"
 #include "base/csv.h"
 #include "base/units.h"
 #include "models/embedding_kernel.h"
@@ -11,7 +12,6 @@
 
 #define DATA "../shared/data/embedding/"
 
-static struct sc_arena arena;
 static struct sc_device device;
 
 static void load_device(const char *id)
@@ -23,13 +23,8 @@ static void load_device(const char *id)
 
 static void setup(void)
 {
-	sc_arena_init(&arena, 1 << 16);
+	arena_begin();
 	load_device("v100-sxm-32gb");
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
 }
 
 static double time_us(const struct sc_embedding_shape *shape)
@@ -77,7 +72,7 @@ static struct sc_table a_table(int64_t rows, int64_t dim, double pooling)
 
 /* ---- shapes ---- */
 
-FIXTURE(setup, teardown)
+FIXTURE(setup, arena_end)
 
 /* 2^40 rows: no lookup meets another. */
 TEST(bytes_by_hand)

@@ -1,4 +1,5 @@
 /* Field tables: looking up paths, hints, and scalar text into structs. */
+#include "arena_fixture.h"
 #include "base/fields.h"
 #include "runner.h"
 
@@ -45,20 +46,14 @@ static const struct sc_field outer_fields[] = {
 	{.key = NULL},
 };
 
-static struct sc_arena arena;
 static struct sc_err err;
 static struct outer object;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1024);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	memset(&object, 0, sizeof(object));
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 /* As --set does it. */
@@ -71,7 +66,7 @@ static int set(const char *path, const char *text)
 	return sc_field_set_text(&to, text, &object, &err);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 TEST(test_set_every_type)
 {

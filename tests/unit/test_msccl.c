@@ -1,19 +1,8 @@
 /* Algorithm files: the common ones are proved, wrong ones named, times obey hand-computed limits. */
+#include "arena_fixture.h"
 #include "base/units.h"
 #include "models/msccl/msccl.h"
 #include "runner.h"
-
-static struct sc_arena arena;
-
-static void setup(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
-}
 
 static struct sc_msccl_recipe recipe_of(enum sc_msccl_kind kind, int n, int channels, int instances)
 {
@@ -41,7 +30,7 @@ static const struct {
 } SIZES[] = {{2, 1, 1}, {4, 1, 3}, {8, 2, 1}, {8, 4, 2}, {6, 3, 2}};
 enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]) };
 
-FIXTURE(setup, teardown)
+FIXTURE(arena_begin, arena_end)
 
 /* Every recipe gives what its collective promises, and so does what is written of it. */
 LOOP_TEST(recipes_are_proved, SC_MSCCL_N_KINDS)

@@ -3,29 +3,18 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include "arena_fixture.h"
 #include "base/csv.h"
 #include "base/num.h"
 #include "base/stats.h"
 #include "models/msccl/msccl.h"
 #include "runner.h"
 
-static struct sc_arena arena;
-
 static const char *folder(void)
 {
 	const char *given = getenv("STEPCAST_MSCCL");
 
 	return given ? given : "../shared/data/msccl";
-}
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static void machine_of(const char *gpu, int gpus, struct sc_fabric *out)
@@ -65,7 +54,7 @@ static void load(const char *name, struct sc_msccl *out)
 
 NEEDS(folder())
 
-FIXTURE(set_up, tear_down)
+FIXTURE(arena_begin, arena_end)
 
 LOOP_TEST(files_are_proved, 2)
 {

@@ -1,20 +1,9 @@
 /* Logs of nccl-tests: which collective a line of times tells, by its bandwidths. */
 #include <unistd.h>
 
+#include "arena_fixture.h"
 #include "base/nccl_tests.h"
 #include "runner.h"
-
-static struct sc_arena arena;
-
-static void setup(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
-}
 
 /* Busbw of algbw: `whole`, less a part of each of n ranks, that many times. */
 static const struct kind {
@@ -49,7 +38,7 @@ static const char *collective_in(const struct kind *kind, int n, bool named, dou
 	return table.cell[3];
 }
 
-FIXTURE(setup, teardown)
+FIXTURE(arena_begin, arena_end)
 
 LOOP_TEST(by_bandwidths, 7)
 {

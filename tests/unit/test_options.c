@@ -1,4 +1,5 @@
 /* The option tables: parsing, hints, and that every option of every command is documented. */
+#include "arena_fixture.h"
 #include "cli/commands.h"
 #include "runner.h"
 
@@ -47,22 +48,16 @@ static const struct sc_command COMMAND = {
 	.name = "test", .synopsis = "", .details = "", .words = "file", .options = OPTIONS};
 
 enum { MAX_WORDS = 32 };
-static struct sc_arena arena;
 static struct sc_err err;
 static struct args args;
 static char line_copy[256];
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1024);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	memset(&args, 0, sizeof(args));
 	sc_common_init(&args.common);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 /* Words separated by single spaces; "''" is an empty one. */
@@ -82,7 +77,7 @@ static int parse(const char *line)
 				&args, &arena, &err);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 TEST(test_every_kind)
 {

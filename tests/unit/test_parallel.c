@@ -1,19 +1,8 @@
 /* Placement: hand cases, sums, and the arithmetic fold against colour refinement on random layouts. */
+#include "arena_fixture.h"
 #include "base/rng.h"
 #include "predict/transformer/parallel.h"
 #include "runner.h"
-
-static struct sc_arena arena;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1 << 20);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
-}
 
 static struct sc_layout layout(int64_t tp, int64_t dp, int64_t pp, int64_t gpus_per_node)
 {
@@ -69,7 +58,7 @@ static void check_sums(const struct sc_layout *l, const struct sc_placement *p)
 	ck_assert_int_eq((int64_t)world, l->size[0] * l->size[1] * l->size[3] * l->size[4]);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(arena_begin, arena_end)
 
 TEST(tp_inside_a_node)
 {

@@ -1,23 +1,12 @@
 /* Reuse of embedding rows: profiles and what is refused; distinct rows and hits against counting. */
 #include <unistd.h>
 
+#include "arena_fixture.h"
 #include "base/rng.h"
 #include "core/embedding/reuse.h"
 #include "models/row_memo.h"
 #include "models/row_reuse.h"
 #include "runner.h"
-
-static struct sc_arena arena;
-
-static void setup(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
-}
 
 static const struct sc_reuse uniform = {.kind = SC_REUSE_UNIFORM};
 
@@ -38,7 +27,7 @@ static void is_near(double got, double expected, double tolerance)
 
 /* ---- profiles ---- */
 
-FIXTURE(setup, teardown)
+FIXTURE(arena_begin, arena_end)
 
 /* Distinct rows at the batch that the published histogram is of, and lookups over distinct rows at smaller
  * ones as thinned from it apart from this program. */

@@ -1,5 +1,6 @@
 /* Pipeline schedules: every pass once and none that waits for ever, the published orders, and in unit times the
  * published bubbles and memory. */
+#include "arena_fixture.h"
 #include "predict/schedule/schedule_file.h"
 #include "runner.h"
 #include "study/schedule/schedule_optimize.h"
@@ -7,7 +8,6 @@
 
 enum { MAX_PP = 16, MAX_M = 8 * MAX_PP, MAX_DEPTH = 4 * MAX_PP };
 
-static struct sc_arena arena;
 static struct sc_stage_map map;
 static struct sc_passes passes;
 
@@ -263,17 +263,7 @@ static const struct published {
 };
 enum { N_PUBLISHED = sizeof(PUBLISHED) / sizeof(PUBLISHED[0]) };
 
-static void setup(void)
-{
-	sc_arena_init(&arena, 1 << 20);
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
-}
-
-FIXTURE(setup, teardown)
+FIXTURE(arena_begin, arena_end)
 
 LOOP_TEST(published_bubbles, N_PUBLISHED)
 {

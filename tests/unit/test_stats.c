@@ -1,23 +1,13 @@
 /* Means, percentiles and error measures against hand-computed values. */
+#include "arena_fixture.h"
 #include "base/stats.h"
 #include "runner.h"
 
-static struct sc_arena arena;
 static const double tolerance = 1e-12;
-
-static void set_up(void)
-{
-	sc_arena_init(&arena, 1024);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
-}
 
 static const double sample[] = {4.0, 1.0, 3.0, 2.0, 10.0};
 
-FIXTURE(set_up, tear_down)
+FIXTURE(arena_begin, arena_end)
 
 TEST(test_mean)
 {

@@ -1,21 +1,16 @@
 /* Lists of tables: what a row becomes, and the message of everything that is wrong with one. */
+#include "arena_fixture.h"
 #include "core/embedding/table_csv.h"
 #include "runner.h"
 
-static struct sc_arena arena;
 static struct sc_err err;
 static struct sc_table_list list;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1024);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	memset(&list, 0, sizeof(list));
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static int read_text(const char *text)
@@ -28,7 +23,7 @@ static int read_text(const char *text)
 	return sc_tables_read_csv(&csv, &arena, &list, &err);
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 TEST(all_columns)
 {

@@ -1,19 +1,8 @@
 /* Graphs of a node: rings that are searched on them, ports, NICs that share PCIe. */
+#include "arena_fixture.h"
 #include "base/rng.h"
 #include "core/machine/topology_priv.h"
 #include "runner.h"
-
-static struct sc_arena arena;
-
-static void setup(void)
-{
-	sc_arena_init(&arena, 1 << 16);
-}
-
-static void teardown(void)
-{
-	sc_arena_release(&arena);
-}
 
 static double total(const struct sc_topology *t, int n)
 {
@@ -32,7 +21,7 @@ static const struct {
 	double lines;
 } CUBE[] = {{2, 1}, {3, 2}, {4, 4}, {5, 2}, {6, 2}, {7, 4}, {8, 6}};
 
-FIXTURE(setup, teardown)
+FIXTURE(arena_begin, arena_end)
 
 LOOP_TEST(cube_mesh, N_OF(CUBE))
 {

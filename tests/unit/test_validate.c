@@ -1,4 +1,5 @@
 /* Grids, sweeps and validation: order, errors of single rows, scores by hand. */
+#include "arena_fixture.h"
 #include "runner.h"
 #include "study/validate/validate.h"
 
@@ -8,22 +9,16 @@
 	"model.vocab,training.precision,training.global_batch,parallel.tp"
 #define BASE_CELLS "a100-sxm-80gb,8,gpt,4,1024,16,1024,32000,fp16,8,"
 
-static struct sc_arena arena;
 static struct sc_err err;
 static struct sc_config base;
 static struct sc_predict_opts predict_opts;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1 << 14);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	sc_config_init(&base);
 	sc_predict_opts_init(&predict_opts);
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static struct sc_csv *table(const char *text)
@@ -36,7 +31,7 @@ static struct sc_csv *table(const char *text)
 	return csv;
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 /* ---- grids ---- */
 

@@ -1,24 +1,19 @@
 /* The YAML parser: what it takes, and the exact message for what it does not. */
 #include <unistd.h>
 
+#include "arena_fixture.h"
 #include "base/strbuf.h"
 #include "base/yaml.h"
 #include "runner.h"
 
-static struct sc_arena arena;
 static struct sc_err err;
 static struct sc_yaml *root;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1024);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	root = NULL;
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static int parse(const char *text)
@@ -34,7 +29,7 @@ static const char *error_text(void)
 	return sc_err_format(&err, buf, sizeof(buf));
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 TEST(test_tree)
 {

@@ -1,4 +1,5 @@
 /* YAML trees into structs by field tables: values, defaults, origins, references, messages. */
+#include "arena_fixture.h"
 #include "base/yaml.h"
 #include "runner.h"
 
@@ -43,23 +44,17 @@ static const struct sc_field fields[] = {
 	{.key = NULL},
 };
 
-static struct sc_arena arena;
 static struct sc_err err;
 static struct request request;
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1024);
+	arena_begin();
 	memset(&err, 0, sizeof(err));
 	memset(&request, 0, sizeof(request));
 	request.gpus = 77;
 	request.part.slowdown = 1.5;
 	request.after = 42;
-}
-
-static void tear_down(void)
-{
-	sc_arena_release(&arena);
 }
 
 static int decode(const char *text, struct sc_yaml_opts *opts)
@@ -79,7 +74,7 @@ static const char *error_text(void)
 	return sc_err_format(&err, buf, sizeof(buf));
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, arena_end)
 
 TEST(test_every_type)
 {
