@@ -1,9 +1,6 @@
 /* What each part of the sharding search is worth: the cost of its quick answers over lower bounds, by TorchRec's
  * costs, on seeded random problems and on one of a few large tables; with all parts, and with one left out. A part
  * that goes, or that does no more what it is there for, fails here. */
-#include <check.h>
-#include <math.h>
-
 #include "base/rng.h"
 #include "base/units.h"
 #include "runner.h"
