@@ -56,6 +56,33 @@ static const struct {
 	 "{\"model_type\": \"mistral\", \"hidden_size\": 5120, \"num_hidden_layers\": 40, "
 	 "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336, "
 	 "\"vocab_size\": 131072, \"tie_word_embeddings\": false, \"head_dim\": 128}"},
+	{"qwen3-vl-4b, its language half", 4022468096.0,
+	 "{\"model_type\": \"qwen3_vl\", \"tie_word_embeddings\": true, \"image_token_id\": 1, "
+	 "\"vision_config\": {\"hidden_size\": 1024, \"depth\": 24}, \"text_config\": {"
+	 "\"model_type\": \"qwen3_vl_text\", \"hidden_size\": 2560, \"num_hidden_layers\": 36, "
+	 "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"head_dim\": 128, "
+	 "\"intermediate_size\": 9728, \"vocab_size\": 151936}}"},
+	{"llama-4-scout, its language half", 107769861120.0,
+	 "{\"model_type\": \"llama4\", \"text_config\": {\"model_type\": \"llama4_text\", "
+	 "\"hidden_size\": 5120, \"num_hidden_layers\": 48, \"num_attention_heads\": 40, "
+	 "\"num_key_value_heads\": 8, \"head_dim\": 128, \"intermediate_size\": 8192, "
+	 "\"intermediate_size_mlp\": 16384, \"num_local_experts\": 16, "
+	 "\"num_experts_per_tok\": 1, \"interleave_moe_layer_step\": 1, "
+	 "\"attention_chunk_size\": 8192, \"vocab_size\": 202048}}"},
+	{"minimax-m2", 228689764864.0,
+	 "{\"model_type\": \"minimax_m2\", \"hidden_size\": 3072, \"num_hidden_layers\": 62, "
+	 "\"num_attention_heads\": 48, \"num_key_value_heads\": 8, \"head_dim\": 128, "
+	 "\"intermediate_size\": 1536, \"num_local_experts\": 256, \"num_experts_per_tok\": 8, "
+	 "\"use_mtp\": true, \"num_mtp_modules\": 3, \"use_routing_bias\": true, "
+	 "\"shared_intermediate_size\": 0, \"vocab_size\": 200064}"},
+	{"kimi-k2", 1026408232448.0,
+	 "{\"model_type\": \"kimi_k2\", \"hidden_size\": 7168, \"num_hidden_layers\": 61, "
+	 "\"num_attention_heads\": 64, \"num_key_value_heads\": 64, \"intermediate_size\": 18432, "
+	 "\"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 1, "
+	 "\"n_routed_experts\": 384, \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, "
+	 "\"n_group\": 1, \"topk_group\": 1, \"seq_aux\": true, \"q_lora_rank\": 1536, "
+	 "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, "
+	 "\"v_head_dim\": 128, \"num_nextn_predict_layers\": 0, \"vocab_size\": 163840}"},
 	{"mixtral-8x7b", 46702792704.0,
 	 "{\"model_type\": \"mixtral\", \"hidden_size\": 4096, \"num_hidden_layers\": 32, "
 	 "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336, "

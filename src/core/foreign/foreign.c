@@ -80,6 +80,8 @@ static enum sc_foreign_rule rule_of(const struct sc_foreign *file,
 		return (*row)->rule;
 	if (is_in(keys->read, leaf) || is_in(more->read, leaf))
 		return SC_KEY_READ;
+	if (is_in(keys->open, leaf) || is_in(more->open, leaf))
+		return SC_KEY_OPEN;
 	if (is_in(keys->software, leaf) || is_in(more->software, leaf))
 		return SC_KEY_SOFTWARE;
 	return is_in(keys->free, leaf) || is_in(more->free, leaf) ? SC_KEY_FREE : SC_KEY_UNKNOWN;
@@ -381,7 +383,8 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 {
 	const struct sc_foreign_key *row;
 	enum sc_foreign_rule rule = rule_of(file, leaf, &row);
-	const bool is_open = file->format->open && is_text(leaf->node, file->format->open);
+	const bool is_open = rule == SC_KEY_OPEN ||
+			     (file->format->open && is_text(leaf->node, file->format->open));
 	const struct sc_foreign_line ignored = {.node = leaf->node,
 						.theirs = leaf->path,
 						.why = is_open ? SC_IGNORED_OPEN
@@ -425,6 +428,8 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 	rc = sc_foreign_table_get(file->lines, file->format->table, &file->table, err);
 	if (rc == 0 && file->format->more)
 		rc = sc_foreign_table_get(file->lines, file->format->more, &file->more, err);
+	if (rc == 0 && file->format->begin)
+		rc = file->format->begin(file, err);
 	if (rc == 0)
 		rc = flatten(&leaves, map, "", err);
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)

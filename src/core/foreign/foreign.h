@@ -10,6 +10,7 @@ enum sc_foreign_rule {
 	SC_KEY_TAKE, /* its value is that of our key */
 	SC_KEY_ONLY, /* must have one of the words, or nothing; else a step costs what no key of ours says */
 	SC_KEY_READ,     /* the format's function reads it */
+	SC_KEY_OPEN,     /* what the run does decides */
 	SC_KEY_SOFTWARE, /* changes a step's cost; our profile of the software has it for all */
 	SC_KEY_FREE,     /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_UNKNOWN,
@@ -35,6 +36,7 @@ struct sc_foreign_table {
 	const struct sc_foreign_key *rows;
 	const char *read, *software, *free; /* or NULL */
 	const char *launch; /* those of `read` that only say how many GPUs there are; or NULL */
+	const char *open;   /* those that the run may follow or not; or NULL */
 	const struct sc_foreign_table *next;
 };
 
@@ -48,6 +50,8 @@ struct sc_foreign_format {
 	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */
 	bool strict;
 	const char *open; /* a value that is left to what starts the program: "auto"; or NULL */
+	/* Before a key is taken: may refuse the whole; or NULL. */
+	int (*begin)(struct sc_foreign *file, struct sc_err *err);
 	int order; /* of finish among several files: models, then programs, then what runs them */
 	int (*finish)(struct sc_foreign *file, struct sc_err *err);
 };

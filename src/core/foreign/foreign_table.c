@@ -78,6 +78,7 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 		const char *key, **names;
 	} lists[] = {{"read", &out->read},
 		     {"launch", &out->launch},
+		     {"open", &out->open},
 		     {"software", &out->software},
 		     {"free", &out->free}};
 	struct sc_foreign_key *rows;

@@ -11,10 +11,13 @@ bool sc_hf_is_model(const struct sc_yaml *map)
 	return sc_yaml_get(map, "model_type") != NULL;
 }
 
-/* The row of a model_type; NULL with an error where it is not known. */
+/* The row of a model_type, of a wrapper with vision or speech that of its language half; NULL with an error where it
+ * is not known. */
 static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_err *err)
 {
-	const struct sc_yaml *given = sc_yaml_get(file->map, "model_type");
+	const struct sc_yaml *language = sc_yaml_get(file->map, "text_config");
+	const struct sc_yaml *inner = language ? sc_yaml_get(language, "model_type") : NULL;
+	const struct sc_yaml *given = inner ? inner : sc_yaml_get(file->map, "model_type");
 	const struct sc_yaml *types = sc_yaml_get(file->table->root, "types"), *type;
 	const bool is_name = given->kind == SC_YAML_SCALAR;
 	const char **names, *near;
@@ -152,6 +155,8 @@ static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, str
 {
 	const struct sc_foreign_leaf *at = sc_foreign_get(file, "model_type");
 	const struct sc_foreign_leaf *ffn = sc_foreign_get(file, "intermediate_size");
+	const struct sc_foreign_leaf *of_dense = sc_foreign_get(file, "intermediate_size_mlp");
+	const struct sc_foreign_leaf *dense = of_dense ? of_dense : ffn;
 	const struct sc_yaml *positions = sc_yaml_get(type, "positions");
 	const struct sc_foreign_leaf *seq =
 		positions ? sc_foreign_get(file, positions->text) : NULL;
@@ -167,11 +172,30 @@ static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, str
 		rc = sc_foreign_put(file, at, "model.qk_norm", "true", err);
 	if (rc == 0 && seq)
 		rc = sc_foreign_put(file, seq, "model.seq", NULL, err);
+	if (rc == 0 && dense && !is_null(dense))
+		rc = sc_foreign_put(file, dense, "model.ffn_hidden", NULL, err);
 	if (rc == 0 && ffn && has(type, "ffn_of_experts"))
 		rc = sc_foreign_put(file, ffn, "model.expert_ffn_hidden", NULL, err);
+	if (rc == 0 && has(type, "shared_experts"))
+		rc = sc_foreign_put(file, at, "model.shared_experts",
+				    sc_yaml_get(type, "shared_experts")->text, err);
 	if (rc == 0 && rank && is_null(rank))
 		rc = sc_foreign_put(file, rank, "model.q_lora_rank", "0", err);
 	return rc;
+}
+
+/* Layers that are not modelled are named before any of their keys. */
+static int begin(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_yaml *type = type_of(file, err);
+	const struct sc_yaml *needs = type ? sc_yaml_get(type, "needs") : NULL;
+	const struct sc_yaml *at = sc_yaml_get(file->map, "model_type");
+
+	if (!needs)
+		return type ? 0 : -(int)SC_EVALUE;
+	return sc_err_at(err, SC_EUNSUPPORTED, at->file, at->line, at->column,
+			 "model_type %.40s needs %.80s, which is not modelled", type->key,
+			 needs->text);
 }
 
 static int finish(struct sc_foreign *file, struct sc_err *err)
@@ -188,8 +212,12 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 	return rc ? rc : take_implied(file, type, err);
 }
 
-const struct sc_foreign_format sc_format_hf = {
-	.name = "config.json of Hugging Face", .table = "huggingface", .finish = finish};
+static const char *const SECTIONS[] = {"text_config.", NULL};
+const struct sc_foreign_format sc_format_hf = {.name = "config.json of Hugging Face",
+					       .table = "huggingface",
+					       .begin = begin,
+					       .sections = SECTIONS,
+					       .finish = finish};
 
 int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err)
 {
