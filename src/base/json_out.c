@@ -109,14 +109,17 @@ void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const c
 	sc_strbuf_release(&clean);
 }
 
-int sc_json_write(const struct sc_json *json, FILE *out, struct sc_err *err)
+int sc_json_write(struct sc_json *json, FILE *out, struct sc_err *err)
 {
 	const size_t flags = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(SC_JSON_DIGITS);
+	int rc = 0;
 
-	if (json->err.code != SC_OK)
-		return sc_err_set(err, json->err.code, "%s", json->err.text);
 	errno = 0;
-	if (json_dumpf(json->root, out, flags) != 0 || fputc('\n', out) == EOF || fflush(out) != 0)
-		return sc_err_set(err, SC_EIO, "cannot write the JSON result: %s", strerror(errno));
-	return 0;
+	if (json->err.code != SC_OK)
+		rc = sc_err_set(err, json->err.code, "%s", json->err.text);
+	else if (json_dumpf(json->root, out, flags) != 0 || fputc('\n', out) == EOF ||
+		 fflush(out) != 0)
+		rc = sc_err_set(err, SC_EIO, "cannot write the JSON result: %s", strerror(errno));
+	sc_json_release(json);
+	return rc;
 }

@@ -35,7 +35,8 @@ void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool va
 /* Bytes that are not UTF-8 become "?". NULL is written as null. */
 void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text);
 
-/* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault. */
-int sc_json_write(const struct sc_json *json, FILE *out, struct sc_err *err);
+/* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault.
+ * Releases the document. */
+int sc_json_write(struct sc_json *json, FILE *out, struct sc_err *err);
 
 #endif

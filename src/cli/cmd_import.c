@@ -205,15 +205,12 @@ static int print_json(const struct files *files, struct sc_err *err)
 {
 	struct sc_json json;
 	json_t *list;
-	int rc;
 
 	sc_json_init(&json, "stepcast/import", IMPORT_VERSION);
 	list = sc_json_array(&json, json.root, "files");
 	for (size_t i = 0; i < files->n; i++)
 		put_json(&json, list, &files->at[i]);
-	rc = sc_json_write(&json, stdout, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, stdout, err);
 }
 
 static void print_text(const struct files *files)

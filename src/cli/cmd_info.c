@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/json.h"
-#include "report/loss_json.h"
+#include "report/replay_report.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/iteration_ranges.h"
 
@@ -304,7 +304,6 @@ static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 	size_t n_damaged = 0;
 	struct sc_json json;
 	json_t *files;
-	int rc;
 
 	sc_json_init(&json, "stepcast/info", INFO_VERSION);
 	for (size_t i = 0; i < run->n; i++)
@@ -315,9 +314,7 @@ static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 	files = sc_json_array(&json, json.root, "files");
 	for (size_t i = 0; i < run->n; i++)
 		put_json_file(&json, files, &run->files[i]);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }
 
 /* --- the command --- */

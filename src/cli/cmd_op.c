@@ -221,15 +221,12 @@ static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct result *result = ctx;
 	struct sc_json json;
-	int rc;
 
 	sc_json_init(&json, "stepcast/op", OP_VERSION);
 	sc_json_text(&json, json.root, "op", result->info->name);
 	for (size_t i = 0; i < result->facts.n; i++)
 		put_json(&json, &result->facts.at[i]);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }
 
 static void put_text(struct sc_strbuf *out, const struct fact *fact)

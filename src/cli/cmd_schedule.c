@@ -221,7 +221,6 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct drawings *all = ctx;
 	struct sc_json json;
-	int rc;
 
 	sc_json_init(&json, "stepcast.schedule", SCHEDULE_VERSION);
 	if (all->base)
@@ -246,9 +245,7 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 			sc_schedule_slots_to_json(&json, other, &all->at[i].play);
 		}
 	}
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }
 
 static int put_csv(const void *ctx, FILE *out, struct sc_err *err)

@@ -92,7 +92,6 @@ static int print_version(bool is_json)
 	sc_json_bool(&json, json.root, "mpi", SC_BUILT_WITH_MPI);
 	sc_json_bool(&json, json.root, "toml", SC_BUILT_WITH_TOML);
 	rc = sc_json_write(&json, stdout, &err);
-	sc_json_release(&json);
 	return rc ? sc_cli_fail(&err) : SC_EXIT_DONE;
 }
 

@@ -421,7 +421,10 @@ static int make_document(const struct sc_cli_result *result, json_t *warnings, s
 
 static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 {
-	return sc_json_write(ctx, out, err);
+	const struct sc_json *document = ctx;
+	struct sc_json own = {.root = json_incref(document->root)}; /* writing releases it */
+
+	return sc_json_write(&own, out, err);
 }
 
 int sc_cli_write_page(const char *path, sc_cli_writer json, const void *ctx, struct sc_err *err)

@@ -21,14 +21,7 @@ void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *ou
 int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
 /* One row a pair and policy, the best marked. */
 int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
-/* "8192x6144x6144 bf16", "22 kernels"; "all_gather 64 MiB, 8 GPUs". */
-void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
-void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out);
 /* "reserve:24", "reserve" where n is 0, "plain". */
 void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out);
-/* The choice as `--policy` takes it, with what it was best with: "reserve:24". */
-void sc_c3_policy_text(const struct sc_c3_advice *advice, size_t choice, struct sc_strbuf *out);
-/* "serial below 32 MiB, then copy_engine", or "serial at all sizes"; "" if no sizes were tried. */
-void sc_c3_changes_text(const struct sc_c3_advice *advice, struct sc_strbuf *out);
 
 #endif

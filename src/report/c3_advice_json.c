@@ -21,15 +21,6 @@ static void put_compute(struct sc_json *json, json_t *object, const struct sc_c3
 	sc_json_text(json, object, "dtype", sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
 }
 
-static void put_comm(struct sc_json *json, json_t *object, const struct sc_transfer *t)
-{
-	sc_json_text(json, object, "device", t->device->id);
-	sc_json_text(json, object, "collective", sc_collective_names[t->shape.kind]);
-	sc_json_real(json, object, "bytes", t->shape.bytes);
-	sc_json_int(json, object, "gpus", t->n_ranks);
-	sc_json_int(json, object, "nodes", t->n_nodes > 1 ? t->n_nodes : 1);
-}
-
 static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_result *r)
 {
 	json_t *limits;
@@ -62,6 +53,7 @@ static const char *choice_name(const struct sc_c3_advice *a, size_t choice, stru
 static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_advice *a)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
+	const struct sc_transfer *t = &pair->transfer;
 	const struct sc_c3_result *any = &a->result[a->best];
 	json_t *policies = sc_json_object(json, object, "policies"), *changes;
 	struct sc_strbuf name = {0};
@@ -72,7 +64,11 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	if (a->named->count > 0)
 		sc_json_real(json, object, "times_an_iteration", a->named->count);
 	put_compute(json, object, pair);
-	put_comm(json, object, &pair->transfer);
+	sc_json_text(json, object, "device", t->device->id);
+	sc_json_text(json, object, "collective", sc_collective_names[t->shape.kind]);
+	sc_json_real(json, object, "bytes", t->shape.bytes);
+	sc_json_int(json, object, "gpus", t->n_ranks);
+	sc_json_int(json, object, "nodes", t->n_nodes > 1 ? t->n_nodes : 1);
 	sc_json_real(json, object, "compute_us", any->compute_us);
 	sc_json_real(json, object, "comm_us", any->comm_us);
 	sc_json_real(json, object, "serial_us", any->serial_us);
@@ -125,7 +121,6 @@ int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_
 {
 	struct sc_json json;
 	json_t *pairs;
-	int rc;
 
 	sc_json_init(&json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
 	if (advices->memory)
@@ -136,7 +131,5 @@ int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_
 	pairs = sc_json_array(&json, json.root, "pairs");
 	for (size_t i = 0; i < advices->n; i++)
 		put_advice(&json, sc_json_object(&json, pairs, NULL), &advices->at[i]);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

@@ -1,4 +1,4 @@
-/* Text, and what the other forms share with it. */
+/* Pairs under every policy as text and CSV. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static void append_bytes(double bytes, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
 }
 
-void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
+/* "8192x6144x6144 bf16", "22 kernels". */
+static void append_compute(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 {
 	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
 
@@ -41,7 +42,8 @@ void sc_c3_compute_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 			 sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
 }
 
-void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
+/* "all_gather 64 MiB, 8 GPUs" */
+static void append_comm(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 {
 	const struct sc_transfer *t = &pair->transfer;
 
@@ -52,12 +54,14 @@ void sc_c3_comm_text(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
 }
 
-void sc_c3_policy_text(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
+/* As --policy takes it, with what it was best with: "reserve:24". */
+static void append_choice(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
 {
 	sc_c3_choice_text(&a->choice[choice], a->result[choice].n, out);
 }
 
-void sc_c3_changes_text(const struct sc_c3_advice *a, struct sc_strbuf *out)
+/* "serial below 32 MiB, then copy_engine", or "serial at all sizes"; nothing if no sizes were tried. */
+static void append_changes(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
 	for (size_t i = 0; i < a->n_changes; i++) {
 		const struct sc_c3_choice *choice = &a->choice[a->changes[i].best];
@@ -75,47 +79,31 @@ void sc_c3_changes_text(const struct sc_c3_advice *a, struct sc_strbuf *out)
 
 /* ---- text ---- */
 
-static void append_limits(const struct sc_c3_limits *l, struct sc_strbuf *out)
-{
-	for (size_t i = 0; i < l->n; i++)
-		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",
-				 sc_c3_limit_name(l->at[i].what), l->at[i].until_us);
-}
-
-static void append_bar(double us, double longest, struct sc_strbuf *out)
-{
-	const int n = (int)lround(BAR_CHARS * us / longest);
-
-	for (int i = 0; i < BAR_CHARS; i++)
-		sc_strbuf_append_char(out, i < n ? '#' : ' ');
-}
-
-static double longest_us(const struct sc_c3_advice *a)
-{
-	double us = 0;
-
-	for (size_t p = 0; p < a->n; p++)
-		if (a->applies[p])
-			us = fmax(us, a->result[p].time_us);
-	return us;
-}
-
+/* With a bar of its time, of which the longest fills the line. */
 static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *r = &a->result[p];
 	struct sc_strbuf name = {0};
+	double longest_us = 0;
 
-	sc_c3_policy_text(a, p, &name);
+	for (size_t k = 0; k < a->n; k++)
+		if (a->applies[k])
+			longest_us = fmax(longest_us, a->result[k].time_us);
+	append_choice(a, p, &name);
 	sc_strbuf_printf(out, "%c %-26s", a->best == p ? '*' : ' ', sc_strbuf_get(&name));
 	sc_strbuf_release(&name);
-	append_bar(r->time_us, longest_us(a), out);
+	for (int i = 0; i < BAR_CHARS; i++)
+		sc_strbuf_append_char(
+			out, i < (int)lround(BAR_CHARS * r->time_us / longest_us) ? '#' : ' ');
 	sc_strbuf_printf(out, "%10.1f%9.2f%8.2f", r->time_us, r->speedup, r->ideal);
 	if (isnan(r->fraction))
 		sc_strbuf_printf(out, "%8s", "-");
 	else
 		sc_strbuf_printf(out, "%8.0f", round(SC_PCT * r->fraction) + 0.0);
 	sc_strbuf_printf(out, "%8.2f%8.2f  ", r->compute_slowdown, r->comm_slowdown);
-	append_limits(&r->limits, out);
+	for (size_t i = 0; i < r->limits.n; i++)
+		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",
+				 sc_c3_limit_name(r->limits.at[i].what), r->limits.at[i].until_us);
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -124,9 +112,9 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	const struct sc_c3_result *any = &a->result[a->best];
 
 	sc_strbuf_printf(out, "\n%s: ", a->named->name);
-	sc_c3_compute_text(&a->named->pair, out);
+	append_compute(&a->named->pair, out);
 	sc_strbuf_append(out, " and ");
-	sc_c3_comm_text(&a->named->pair, out);
+	append_comm(&a->named->pair, out);
 	sc_strbuf_printf(out,
 			 "\n  alone %.1f and %.1f us, %s\n  %-54s%10s%9s%8s%8s%8s"
 			 "%8s  %s\n",
@@ -138,7 +126,7 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	if (!a->n_changes)
 		return;
 	sc_strbuf_append(out, "  best by size of the collective: ");
-	sc_c3_changes_text(a, out);
+	append_changes(a, out);
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -147,7 +135,7 @@ static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	const struct sc_c3_result *r = &a->result[a->best];
 	struct sc_strbuf policy = {0};
 
-	sc_c3_policy_text(a, a->best, &policy);
+	append_choice(a, a->best, &policy);
 	sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
 			 NAME_CHARS, a->named->name, sc_c3_class_name(a->class), r->compute_us,
 			 r->comm_us, r->ideal, sc_strbuf_get(&policy), r->time_us, r->speedup);
@@ -205,7 +193,7 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 		put_number(out, pair->n_layer ? (double)NAN : i == 0 ? g->m : i == 1 ? g->n : g->k);
 	fprintf(out, ",%s", sc_collective_names[t->shape.kind]);
 	put_number(out, t->shape.bytes);
-	sc_c3_policy_text(a, p, &text);
+	append_choice(a, p, &text);
 	fprintf(out, ",%s", sc_strbuf_get(&text));
 	put_number(out, r->compute_us);
 	put_number(out, r->comm_us);
@@ -216,7 +204,7 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	fprintf(out, ",%s,%d,", sc_c3_class_name(a->class), a->best == p);
 	sc_strbuf_clear(&text);
 	if (a->best == p)
-		sc_c3_changes_text(a, &text);
+		append_changes(a, &text);
 	sc_csv_put_cell(out, sc_strbuf_get(&text));
 	putc('\n', out);
 	sc_strbuf_release(&text);

@@ -222,7 +222,6 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
-	int rc;
 
 	sc_json_init(&json, "stepcast/c3-recording", C3_RECORDING_VERSION);
 	if (recording->n_known)
@@ -242,9 +241,7 @@ int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, str
 	put_list(&json, "pairs", &recording->kernels);
 	put_list(&json, "collective_pairs", &recording->collectives);
 	put_stretches(&json, recording);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }
 
 /* ---- CSV ---- */

@@ -130,7 +130,6 @@ int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err)
 	enum { GOOD_PCT = 10, FAIR_PCT = 20 };
 	struct sc_json json;
 	json_t *cases;
-	int rc;
 
 	sc_json_init(&json, "stepcast/c3", C3_VERSION);
 	if (table->all.speedup.n)
@@ -150,7 +149,5 @@ int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err)
 	for (size_t i = 0; i < table->n_cases; i++)
 		put_case(&json, cases, table, &table->cases[i]);
 	put_groups(&json, table);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

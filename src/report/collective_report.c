@@ -109,7 +109,6 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 {
 	struct sc_json json;
 	json_t *points;
-	int rc;
 
 	sc_json_init(&json, "stepcast/collective", COLLECTIVE_VERSION);
 	sc_json_text(&json, json.root, "collective", sc_collective_names[opts->kind]);
@@ -149,7 +148,5 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 		sc_json_known_real(&json, json.root, "median_ape_pct", sizes->median_ape_pct);
 		sc_json_known_real(&json, json.root, "p90_ape_pct", sizes->p90_ape_pct);
 	}
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

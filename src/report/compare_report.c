@@ -27,21 +27,6 @@ struct walk {
 	json_t *object;
 };
 
-static const void *place_of(const struct walk *w, size_t i, size_t offset)
-{
-	return (const unsigned char *)&w->compare->at[i].request.config + offset;
-}
-
-static void value_of(const struct sc_field *field, const void *place, struct sc_strbuf *out)
-{
-	bool named = field->type == SC_F_ENUM && sc_enum_name(field->names, *(const int *)place);
-
-	if (sc_field_is_absent(field, place) && field->type != SC_F_BOOL && !named)
-		sc_strbuf_append(out, "-");
-	else
-		sc_config_show_value(field, place, out);
-}
-
 static void compare_field(const struct walk *w, const struct sc_field *field, size_t offset,
 			  const char *path)
 {
@@ -50,11 +35,19 @@ static void compare_field(const struct walk *w, const struct sc_field *field, si
 	bool same = true;
 
 	for (size_t i = 0; i < w->compare->n; i++) {
-		if (!w->compare->at[i].config) {
+		const struct sc_compared *c = &w->compare->at[i];
+		const void *place = (const unsigned char *)&c->request.config + offset;
+		bool named = field->type == SC_F_ENUM && c->config &&
+			     sc_enum_name(field->names, *(const int *)place);
+
+		if (!c->config) {
 			sc_strbuf_append(&values[i], "-");
 			continue;
 		}
-		value_of(field, place_of(w, i, offset), &values[i]);
+		if (sc_field_is_absent(field, place) && field->type != SC_F_BOOL && !named)
+			sc_strbuf_append(&values[i], "-");
+		else
+			sc_config_show_value(field, place, &values[i]);
 		first = first ? first : sc_strbuf_get(&values[i]);
 		same &= strcmp(sc_strbuf_get(&values[i]), first) == 0;
 	}
@@ -64,13 +57,6 @@ static void compare_field(const struct walk *w, const struct sc_field *field, si
 		sc_strbuf_release(&values[i]);
 }
 
-/* Keys that no prediction reads. */
-static bool is_note(const char *key)
-{
-	return strcmp(key, "notes") == 0 || strcmp(key, "measured_ms") == 0 ||
-	       strcmp(key, "schema") == 0;
-}
-
 static void walk_fields(const struct walk *w, const struct sc_field *table, size_t base,
 			const char *prefix)
 {
@@ -78,8 +64,9 @@ static void walk_fields(const struct walk *w, const struct sc_field *table, size
 		char path[MAX_PATH];
 
 		snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", f->key);
-		if (f->type == SC_F_IGNORE || is_note(f->key))
-			continue;
+		if (f->type == SC_F_IGNORE || strcmp(f->key, "notes") == 0 ||
+		    strcmp(f->key, "measured_ms") == 0 || strcmp(f->key, "schema") == 0)
+			continue; /* no prediction reads it */
 		if (f->type == SC_F_STRUCT)
 			walk_fields(w, f->sub, base + f->offset, path);
 		else
@@ -223,14 +210,9 @@ static size_t list_on_paths(const struct sc_compare *compare, struct on_paths *a
 	return n;
 }
 
-static struct on_paths *create_on_paths(const struct sc_compare *compare)
-{
-	return sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(struct on_paths));
-}
-
 static void put_paths(const struct sc_compare *compare, struct sc_strbuf *out)
 {
-	struct on_paths *all = create_on_paths(compare);
+	struct on_paths *all = sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
 	size_t n = list_on_paths(compare, all);
 
 	sc_strbuf_append(out, "\non the critical path, ms; what differs most first\n");
@@ -241,16 +223,6 @@ static void put_paths(const struct sc_compare *compare, struct sc_strbuf *out)
 		put_share(compare, &row, out);
 	}
 	free(all);
-}
-
-/* NAN: of one rank. */
-static double slowest_of(const struct sc_replay_result *r)
-{
-	double most = (double)NAN;
-
-	for (size_t i = 0; i < r->ranks.n; i++)
-		most = fmax(most, r->ranks.at[i].slowness);
-	return most;
 }
 
 static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *out)
@@ -266,7 +238,9 @@ static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *o
 		gpus.at[i] = (double)(r ? r->gpus : c->request.config.gpus);
 		ranks.at[i] = r ? (double)r->n_ranks : (double)NAN;
 		iterations.at[i] = r ? (double)r->iterations.n : (double)NAN;
-		slowest.at[i] = r ? slowest_of(r) : (double)NAN;
+		slowest.at[i] = (double)NAN; /* of one rank */
+		for (size_t k = 0; r && k < r->ranks.n; k++)
+			slowest.at[i] = fmax(slowest.at[i], r->ranks.at[k].slowness);
 	}
 	put_row(compare, &gpus, out);
 	put_row(compare, &ranks, out);
@@ -312,16 +286,13 @@ static void put_unfit(const struct sc_compare *compare, struct sc_strbuf *out)
 	}
 }
 
-static const char *what_is_drawn(const struct sc_compare *compare)
-{
-	if (compare->n_recordings == 0)
-		return "model error";
-	return compare->n_recordings < compare->n ? "model error and recorded iterations"
-						  : "recorded iterations";
-}
-
 static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 {
+	const char *drawn = compare->n_recordings == 0 ? "model error"
+			    : compare->n_recordings < compare->n
+				    ? "model error and recorded iterations"
+				    : "recorded iterations";
+
 	for (size_t i = 1; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
 
@@ -338,8 +309,7 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 			"%s takes %.4g times as long as %s (80 %% band %.4g to %.4g); it is faster in "
 			"%.0f %% of %d draws of %s\n",
 			short_name(c->name), c->ratio, short_name(compare->at[0].name),
-			c->low_ratio, c->high_ratio, 100 * c->p_faster, SC_COMPARE_DRAWS,
-			what_is_drawn(compare));
+			c->low_ratio, c->high_ratio, 100 * c->p_faster, SC_COMPARE_DRAWS, drawn);
 	}
 }
 
@@ -402,17 +372,6 @@ static void add_difference(void *ctx, const char *path, const struct sc_strbuf *
 		sc_json_text(w->json, array, NULL, sc_strbuf_get(&values[i]));
 }
 
-static void add_prediction(const struct sc_prediction *p, struct sc_json *json, json_t *object)
-{
-	sc_json_real(json, object, "low_ms", p->low_ms);
-	sc_json_real(json, object, "high_ms", p->high_ms);
-	sc_json_real(json, object, "samples_per_s", p->samples_per_s);
-	sc_json_real(json, object, "mfu", p->mfu);
-	sc_json_real(json, object, "memory_gib", p->memory.total_gib);
-	sc_json_real(json, object, "capacity_gib", p->memory.capacity_gib);
-	sc_json_bool(json, object, "fits", sc_memory_fullness(&p->memory) <= 1);
-}
-
 static void add_recording(const struct sc_replay_result *r, struct sc_json *json, json_t *object)
 {
 	json_t *families = sc_json_object(json, object, "kernels_ms");
@@ -428,6 +387,7 @@ static void add_recording(const struct sc_replay_result *r, struct sc_json *json
 static void add_compared(const struct sc_compared *c, struct sc_json *json, json_t *object)
 {
 	json_t *owners = sc_json_object(json, object, "breakdown_ms");
+	const struct sc_prediction *p = &c->prediction;
 	struct sc_strbuf cluster = {0};
 
 	sc_json_text(json, object, c->config ? "config" : "recording", c->name);
@@ -437,12 +397,17 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 				&cluster);
 		sc_json_text(json, object, "cluster", sc_strbuf_get(&cluster));
 		sc_strbuf_release(&cluster);
+		sc_json_real(json, object, "low_ms", p->low_ms);
+		sc_json_real(json, object, "high_ms", p->high_ms);
+		sc_json_real(json, object, "samples_per_s", p->samples_per_s);
+		sc_json_real(json, object, "mfu", p->mfu);
+		sc_json_real(json, object, "memory_gib", p->memory.total_gib);
+		sc_json_real(json, object, "capacity_gib", p->memory.capacity_gib);
+		sc_json_bool(json, object, "fits", sc_memory_fullness(&p->memory) <= 1);
+	} else {
+		add_recording(&c->recording, json, object);
 	}
 	sc_json_real(json, object, "iteration_ms", c->ms);
-	if (c->config)
-		add_prediction(&c->prediction, json, object);
-	else
-		add_recording(&c->recording, json, object);
 	sc_json_real(json, object, "ratio", c->ratio);
 	sc_json_known_real(json, object, "low_ratio", c->low_ratio);
 	sc_json_known_real(json, object, "high_ratio", c->high_ratio);
@@ -454,7 +419,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 static void add_paths(const struct sc_compare *compare, struct sc_json *json)
 {
 	json_t *array = sc_json_array(json, json->root, "path_ms");
-	struct on_paths *all = create_on_paths(compare);
+	struct on_paths *all = sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
 	size_t n = list_on_paths(compare, all);
 
 	for (size_t k = 0; k < n; k++) {
@@ -492,7 +457,6 @@ int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_er
 	struct sc_json json;
 	struct walk walk = {.compare = compare, .differs = add_difference, .json = &json};
 	json_t *configs;
-	int rc;
 
 	walk.ctx = &walk;
 	sc_json_init(&json, "stepcast/compare", COMPARE_VERSION);
@@ -504,7 +468,5 @@ int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_er
 	configs = sc_json_array(&json, json.root, "configs");
 	for (size_t i = 0; i < compare->n; i++)
 		add_compared(&compare->at[i], &json, sc_json_object(&json, configs, NULL));
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

@@ -82,7 +82,7 @@ static void add_classes(struct sc_json *json, const struct sc_prediction *p)
 	}
 }
 
-static void add_warnings(struct sc_json *json, const struct sc_warnings *warnings)
+void sc_json_warnings(struct sc_json *json, const struct sc_warnings *warnings)
 {
 	json_t *array = sc_json_array(json, json->root, "warnings");
 
@@ -115,18 +115,6 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 		sc_json_real(json, row, "gain_pct", w->gain_pct);
 	}
 	sc_json_known_real(json, object, "twice_the_nics_ms", explanation->twice_the_nics_ms);
-}
-
-/* Of a torus. */
-static void add_network(struct sc_json *json, const struct sc_prediction *p)
-{
-	json_t *object;
-
-	if (!(p->network_gbps > 0))
-		return;
-	object = sc_json_object(json, json->root, "network");
-	sc_json_real(json, object, "sent_gbps", p->network_gbps);
-	sc_json_real(json, object, "links_frac", p->network_frac);
 }
 
 void sc_json_verdict(struct sc_json *json, enum sc_standing standing, const char *fmt, ...)
@@ -261,7 +249,6 @@ int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, str
 	const struct sc_prediction *p = report->prediction;
 	struct sc_json json;
 	json_t *config;
-	int rc;
 
 	sc_json_init(&json, "stepcast/predict", PREDICT_VERSION);
 	config = sc_json_request(&json, report->request);
@@ -274,19 +261,22 @@ int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, str
 	sc_json_breakdown(&json, json.root, &p->reading);
 	add_memory(&json, &p->memory);
 	sc_json_bool(&json, json.root, "fits", sc_memory_fullness(&p->memory) <= 1);
-	add_network(&json, p);
+	if (p->network_gbps > 0) { /* of a torus */
+		json_t *network = sc_json_object(&json, json.root, "network");
+
+		sc_json_real(&json, network, "sent_gbps", p->network_gbps);
+		sc_json_real(&json, network, "links_frac", p->network_frac);
+	}
 	add_path(&json, p);
 	add_classes(&json, p);
-	add_warnings(&json, &p->warnings);
+	sc_json_warnings(&json, &p->warnings);
 	if (report->explanation) {
 		add_explanation(&json, p, report->explanation);
 		add_drawn(&json, config, report);
 	}
 	if (report->alternatives)
 		add_alternatives(&json, report->alternatives);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }
 
 /* ---- validation ---- */
@@ -363,7 +353,6 @@ int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *
 	struct sc_json json;
 	json_t *groups, *column = NULL;
 	const char *name = NULL;
-	int rc;
 
 	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
 	sc_json_text(&json, json.root, "table", v->table->file);
@@ -380,7 +369,5 @@ int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *
 		add_score(&json, sc_json_object(&json, column, group->value), &group->score,
 			  v->has_memory);
 	}
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

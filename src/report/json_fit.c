@@ -98,7 +98,6 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 {
 	const bool of_iterations = fit->kind == SC_FIT_ITERATION;
 	struct sc_json json;
-	int rc;
 
 	sc_json_init(&json, "stepcast/fit", FIT_VERSION);
 	sc_json_text(&json, json.root, "kind",
@@ -139,7 +138,5 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	sc_json_real(&json, json.root, "condition", fit->condition);
 	put_coefs(&json, fit);
 	put_lists(&json, fit);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

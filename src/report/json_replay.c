@@ -3,10 +3,28 @@
 
 #include "base/json_out.h"
 #include "report/json.h"
-#include "report/loss_json.h"
 #include "report/replay_report.h"
 
 enum { REPLAY_VERSION = 1 };
+
+void sc_json_loss(struct sc_json *json, json_t *parent, const struct sc_trace_loss *loss)
+{
+	json_t *object;
+
+	if (!loss->n_files) {
+		sc_json_text(json, parent, "loss", NULL);
+		return;
+	}
+	object = sc_json_object(json, parent, "loss");
+	sc_json_int(json, object, "n_events", loss->n_lost);
+	sc_json_real(json, object, "frac", sc_trace_loss_frac(loss));
+	sc_json_bool(json, object, "counted", !loss->is_estimate && !loss->is_unknown);
+	sc_json_bool(json, object, "more_unknown", loss->is_unknown);
+	sc_json_bool(json, object, "ends_early", loss->is_cut);
+	sc_json_bool(json, object, "stands", sc_trace_loss_stands(loss));
+	sc_json_int(json, object, "n_files", (int64_t)loss->n_files);
+	sc_json_text(json, object, "reason", loss->reason);
+}
 
 static void add_error(struct sc_json *json, const struct sc_replay_result *r, const char *key,
 		      enum sc_replay_column column)
@@ -149,8 +167,6 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
-	json_t *warnings;
-	int rc;
 
 	sc_json_init(&json, "stepcast/replay", REPLAY_VERSION);
 	add_verdict(&json, r);
@@ -171,10 +187,6 @@ int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *e
 	add_families(&json, r);
 	add_factors(&json, r);
 	add_path(&json, r);
-	warnings = sc_json_array(&json, json.root, "warnings");
-	for (size_t i = 0; i < r->warnings.n; i++)
-		sc_json_text(&json, warnings, NULL, r->warnings.text[i]);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	sc_json_warnings(&json, &r->warnings);
+	return sc_json_write(&json, out, err);
 }

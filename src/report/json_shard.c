@@ -51,19 +51,6 @@ static void put_confidence(struct sc_json *json, json_t *parent, const struct sc
 	sc_json_bool(json, out, "tied", c->tied);
 }
 
-static void put_cost(struct sc_json *json, json_t *out, const struct sc_shard_report *report,
-		     const struct sc_ranked_plan *plan)
-{
-	double cost = plan->solution.cost;
-
-	sc_json_real(json, out, "cost", cost);
-	sc_json_real(json, out, "bound", plan->bound);
-	if (sc_shard_gap_pct(cost, plan->bound) >= 0)
-		sc_json_real(json, out, "gap_pct", sc_shard_gap_pct(cost, plan->bound));
-	sc_json_bool(json, out, "proven", sc_shard_is_proven(report->study, plan));
-	put_bottleneck(json, out, report, plan);
-}
-
 static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard_report *report,
 		     const struct sc_ranked_plan *plan)
 {
@@ -76,8 +63,16 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 		sc_json_text(json, out, "error", plan->error);
 		return;
 	}
-	if (plan->has_cost)
-		put_cost(json, out, report, plan);
+	if (plan->has_cost) {
+		double gap_pct = sc_shard_gap_pct(plan->solution.cost, plan->bound);
+
+		sc_json_real(json, out, "cost", plan->solution.cost);
+		sc_json_real(json, out, "bound", plan->bound);
+		if (gap_pct >= 0)
+			sc_json_real(json, out, "gap_pct", gap_pct);
+		sc_json_bool(json, out, "proven", sc_shard_is_proven(study, plan));
+		put_bottleneck(json, out, report, plan);
+	}
 	sc_json_bool(json, out, "over_budget", plan->over_budget);
 	sc_json_bool(json, out, "barred", plan->is_barred);
 	if (plan->is_predicted) {
@@ -161,7 +156,6 @@ int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err
 	const struct sc_study *study = report->study;
 	struct sc_json json;
 	json_t *list;
-	int rc;
 
 	sc_json_init(&json, "stepcast/shard", SHARD_VERSION);
 	sc_json_text(&json, json.root, "objective", sc_objective_names[study->objective->kind]);
@@ -189,10 +183,6 @@ int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err
 	if (report->diff)
 		put_diff(&json, report);
 	put_lints(&json, json.root, &study->lints);
-	list = sc_json_array(&json, json.root, "warnings");
-	for (size_t i = 0; i < study->objective->request->warnings.n; i++)
-		sc_json_text(&json, list, NULL, study->objective->request->warnings.text[i]);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	sc_json_warnings(&json, &study->objective->request->warnings);
+	return sc_json_write(&json, out, err);
 }

@@ -47,7 +47,6 @@ int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
 	size_t n_fit = 0, n_done = 0;
 	struct sc_json json;
 	json_t *list;
-	int rc;
 
 	sc_json_init(&json, "stepcast/sweep", SWEEP_VERSION);
 	sc_json_base(&json, base);
@@ -65,7 +64,5 @@ int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
 			"%s%zu of %zu cases fit the memory; %zu could not be predicted.",
 			n_fit == 0 && n_done ? "Does not fit: " : "", n_fit, cases->n_rows,
 			cases->n_rows - n_done);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

@@ -1,31 +1,24 @@
-/* Names and colours of what a prediction is made of. */
+/* Names of what a prediction is made of. */
 #include "report/labels.h"
 
 #include <math.h>
 
 #define DUST_FRAC 1e-9 /* of the iteration */
 
-static const struct {
-	const char *label, *color;
-} OWNERS[SC_N_OWNERS] = {
-	[SC_OWN_COMPUTE] = {"compute", "#4269d0"},
-	[SC_OWN_MEMORY] = {"memory bound", "#6cc5b0"},
-	[SC_OWN_COMM] = {"exposed communication", "#ff725c"},
-	[SC_OWN_BUBBLE] = {"pipeline bubble", "#efb118"},
-	[SC_OWN_HOST] = {"host", "#a463f2"},
-	[SC_OWN_PEER] = {"waiting for a peer", "#ff8ab7"},
-	[SC_OWN_OPTIMIZER] = {"optimizer", "#3ca951"},
-	[SC_OWN_OTHER] = {"other", "#9498a0"},
-};
-
 const char *sc_owner_label(enum sc_owner owner)
 {
-	return OWNERS[owner].label;
-}
+	static const char *const LABELS[SC_N_OWNERS] = {
+		[SC_OWN_COMPUTE] = "compute",
+		[SC_OWN_MEMORY] = "memory bound",
+		[SC_OWN_COMM] = "exposed communication",
+		[SC_OWN_BUBBLE] = "pipeline bubble",
+		[SC_OWN_HOST] = "host",
+		[SC_OWN_PEER] = "waiting for a peer",
+		[SC_OWN_OPTIMIZER] = "optimizer",
+		[SC_OWN_OTHER] = "other",
+	};
 
-const char *sc_owner_color(enum sc_owner owner)
-{
-	return OWNERS[owner].color;
+	return LABELS[owner];
 }
 
 const char *sc_reason_name(enum sc_reason reason)

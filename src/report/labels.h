@@ -10,7 +10,6 @@
 #include "predict/predict.h"
 
 const char *sc_owner_label(enum sc_owner owner); /* "exposed communication" */
-const char *sc_owner_color(enum sc_owner owner); /* "#4269d0" */
 const char *sc_reason_name(enum sc_reason reason);
 const char *sc_node_kind_name(enum sc_node_kind kind);
 const char *sc_lane_kind_name(enum sc_lane_kind kind);

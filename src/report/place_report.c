@@ -59,7 +59,6 @@ int sc_json_place(const struct sc_collective_place_opts *opts,
 		  const struct sc_collective_place *place, FILE *out, struct sc_err *err)
 {
 	struct sc_json json;
-	int rc;
 
 	sc_json_init(&json, "stepcast/place", PLACE_VERSION);
 	sc_json_text(&json, json.root, "collective", sc_collective_names[opts->kind]);
@@ -67,7 +66,5 @@ int sc_json_place(const struct sc_collective_place_opts *opts,
 	sc_json_int(&json, json.root, "n_tried", (int64_t)place->n_tried);
 	put_placement(&json, opts, "in_turn", &place->in_turn);
 	put_placement(&json, opts, "best", &place->best);
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

@@ -99,31 +99,17 @@ static void put_best(const struct sc_search *search, const struct sc_search_resu
 				 sc_csv_cell(&r->cases, r->shown[0].row, i));
 }
 
-/* The last part of a key. */
-static const char *short_key(const char *path)
-{
-	const char *dot = strrchr(path, '.');
-
-	return dot ? dot + 1 : path;
-}
-
+/* What it has otherwise than the best. */
 static void put_changes(const struct sc_search_result *r, size_t row, struct sc_strbuf *out)
 {
 	for (size_t i = 0; i < r->cases.n_cols; i++) {
-		const char *value = sc_csv_cell(&r->cases, row, i);
+		const char *value = sc_csv_cell(&r->cases, row, i), *key = r->cases.header[i];
 
 		if (strcmp(value, sc_csv_cell(&r->cases, r->shown[0].row, i)) != 0)
-			sc_strbuf_printf(out, "  %s %s", short_key(r->cases.header[i]), value);
+			sc_strbuf_printf(out, "  %s %s",
+					 strrchr(key, '.') ? strrchr(key, '.') + 1 : key, value);
 	}
 	sc_strbuf_append(out, "\n");
-}
-
-static void put_draws(const struct sc_search_shown *s, struct sc_strbuf *out)
-{
-	if (isnan(s->best_in))
-		sc_strbuf_printf(out, " %8s %8s", "-", "-");
-	else
-		sc_strbuf_printf(out, " %6.0f %% %6.2f %%", 100 * s->best_in, 100 * s->regret_frac);
 }
 
 static void put_shown(const struct sc_search *search, const struct sc_search_result *r,
@@ -145,7 +131,11 @@ static void put_shown(const struct sc_search *search, const struct sc_search_res
 				 search->pareto ? s->value[1]
 						: 100 * (s->value[0] / r->shown[0].value[0] - 1),
 				 c->outcome.iteration_ms, c->memory_gib);
-		put_draws(s, out);
+		if (isnan(s->best_in))
+			sc_strbuf_printf(out, " %8s %8s", "-", "-");
+		else
+			sc_strbuf_printf(out, " %6.0f %% %6.2f %%", 100 * s->best_in,
+					 100 * s->regret_frac);
 		put_changes(r, s->row, out);
 		n_ties += i > 0 && s->best_in >= TIE_SHARE;
 	}
@@ -335,7 +325,6 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 {
 	struct sc_json json;
 	json_t *counts, *units, *shown, *others;
-	int rc;
 
 	sc_json_init(&json, "stepcast/search", SEARCH_VERSION);
 	sc_json_base(&json, search->base);
@@ -365,9 +354,7 @@ int sc_search_to_json(const struct sc_search *search, const struct sc_search_res
 				   r->others[i].text ? (double)NAN : r->others[i].loss);
 		sc_json_text(&json, object, "refused", r->others[i].text);
 	}
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }
 
 /* ---- CSV ---- */
@@ -449,7 +436,6 @@ int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling
 	const struct sc_scaling_point *last = NULL;
 	json_t *array;
 	size_t n = 0;
-	int rc;
 
 	sc_json_init(&json, "stepcast/scale", SEARCH_VERSION);
 	sc_json_base(&json, scaling->search->base);
@@ -487,7 +473,5 @@ int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling
 		sc_json_text(&json, object, "split", p->split);
 		sc_json_bool(&json, object, "proven", p->proven);
 	}
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

@@ -282,7 +282,5 @@ int sc_shipped_json(const struct sc_shipped_list *list, FILE *out, struct sc_err
 		for (size_t c = 0; all.kind->columns[c].title; c++)
 			put_cell(&json, object, &all, i, c);
 	}
-	rc = sc_json_write(&json, out, err);
-	sc_json_release(&json);
-	return rc;
+	return sc_json_write(&json, out, err);
 }

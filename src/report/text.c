@@ -99,17 +99,6 @@ void sc_text_split(const struct sc_request *request, struct sc_strbuf *out)
 			 request->config.training.micro_batch);
 }
 
-void sc_text_default(const struct sc_request *request, const struct sc_memory *memory,
-		     struct sc_strbuf *out)
-{
-	const struct sc_config *c = &request->config;
-	bool reduced = c->parallel.pp == 1 && request->n_micro_batches > 1 &&
-		       sc_memory_fullness(memory) <= 1;
-
-	if (c->model.family != SC_DLRM && !sc_config_origin(c, "training.micro_batch"))
-		sc_strbuf_append(out, reduced ? " (default: the largest that fits)" : " (default)");
-}
-
 void sc_text_cluster(const struct sc_config *c, const char *gpu, struct sc_strbuf *out)
 {
 	const struct sc_gpu_nodes *nodes = c->cluster.nodes.at;
@@ -130,19 +119,26 @@ void sc_text_cluster(const struct sc_config *c, const char *gpu, struct sc_strbu
 static void append_head(const struct sc_request *request, const struct sc_memory *memory,
 			struct sc_strbuf *out)
 {
+	const struct sc_config *c = &request->config;
+	bool reduced = c->parallel.pp == 1 && request->n_micro_batches > 1 &&
+		       sc_memory_fullness(memory) <= 1;
+
 	sc_strbuf_append(out, "model       ");
-	sc_text_model(&request->config, out);
+	sc_text_model(c, out);
 	sc_strbuf_append(out, "\ncluster     ");
-	sc_text_cluster(&request->config,
-			sc_request_n_kinds(request) == 1 ? request->device.id : NULL, out);
+	sc_text_cluster(c, sc_request_n_kinds(request) == 1 ? request->device.id : NULL, out);
 	sc_strbuf_append(out, "\nsplit       ");
 	sc_text_split(request, out);
-	sc_text_default(request, memory, out);
+	if (c->model.family != SC_DLRM && !sc_config_origin(c, "training.micro_batch"))
+		sc_strbuf_append(out, reduced ? " (default: the largest that fits)" : " (default)");
 	sc_strbuf_append(out, "\n\n");
 }
 
-void sc_text_hosts(const struct sc_memory *memory, struct sc_strbuf *out)
+void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
 {
+	sc_strbuf_printf(out, "%s%.1f of %.1f GiB a GPU",
+			 sc_memory_fullness(memory) > 1 ? "Does not fit: " : "", memory->total_gib,
+			 memory->capacity_gib);
 	if (memory->host_gib > 0)
 		sc_strbuf_printf(out, ", %.0f of %.0f GiB of a node's memory", memory->host_gib,
 				 memory->host_capacity_gib);
@@ -152,14 +148,6 @@ void sc_text_hosts(const struct sc_memory *memory, struct sc_strbuf *out)
 		sc_strbuf_printf(out, " of %.0f", memory->ssd_capacity_gib);
 	if (memory->ssd_gib > 0)
 		sc_strbuf_append(out, " GiB of its SSDs");
-}
-
-void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
-{
-	sc_strbuf_printf(out, "%s%.1f of %.1f GiB a GPU",
-			 sc_memory_fullness(memory) > 1 ? "Does not fit: " : "", memory->total_gib,
-			 memory->capacity_gib);
-	sc_text_hosts(memory, out);
 }
 
 static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
@@ -208,17 +196,6 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 	if (reading->n_classes > 1 && reading->busiest < reading->n_classes)
 		sc_strbuf_printf(out, "  busiest: %s; path: the critical path\n",
 				 reading->classes[reading->busiest].name);
-}
-
-static void append_memory(const struct sc_memory *memory, struct sc_strbuf *out)
-{
-	sc_strbuf_append(out, "\nmemory of the fullest GPU                 GiB      %\n");
-	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {
-		double gib = sc_memory_part_gib(memory, i);
-
-		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_memory_parts[i].name, gib,
-				 share_pct(gib, memory->total_gib));
-	}
 }
 
 static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
@@ -303,7 +280,7 @@ static void append_amounts(double gpu_hours, double usd, double kwh, struct sc_s
 		sc_strbuf_printf(out, ", %.4g kWh", kwh);
 }
 
-void sc_text_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
+static void append_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
 {
 	sc_strbuf_append(out, "a step ");
 	append_amounts(cost->gpu_hours, cost->usd, cost->kwh, out);
@@ -322,11 +299,17 @@ void sc_text_prediction(const struct sc_prediction_report *report, struct sc_str
 	append_totals(p, out);
 	if (report->cost) {
 		sc_strbuf_append(out, "cost        ");
-		sc_text_cost(report->cost, out);
+		append_cost(report->cost, out);
 		sc_strbuf_append_char(out, '\n');
 	}
 	sc_text_breakdown(&p->reading, out);
-	append_memory(&p->memory, out);
+	sc_strbuf_append(out, "\nmemory of the fullest GPU                 GiB      %\n");
+	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {
+		double gib = sc_memory_part_gib(&p->memory, i);
+
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_memory_parts[i].name, gib,
+				 share_pct(gib, p->memory.total_gib));
+	}
 	append_path(p, out);
 	append_classes(p, out);
 	if (report->explanation)
