@@ -271,10 +271,8 @@ static uint32_t add_row(struct sc_capture_file *file, struct rows *rows, const v
 static uint32_t add_lane(void *ctx, const struct sc_trace_lane *lane)
 {
 	struct sc_capture_file *file = ctx;
-	int32_t key[7] = {lane->is_stream, lane->pid,     lane->tid,          lane->device,
-			  lane->stream,    lane->context, (int32_t)lane->name};
 	int is_new;
-	uint32_t id = sc_hash_ids_put(&file->lane_ids, sc_hash_bytes(key, sizeof(key)), &is_new);
+	uint32_t id = sc_hash_ids_put(&file->lane_ids, sc_hash_bytes(lane, sizeof(*lane)), &is_new);
 
 	return is_new ? add_row(file, &file->lanes, lane) : id;
 }

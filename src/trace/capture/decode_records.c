@@ -28,11 +28,8 @@ static uint32_t lane_of(struct sc_decoder *d, const struct sc_trace_lane *lane)
 	uint32_t hash = ((uint32_t)lane->tid * 31 + (uint32_t)lane->stream) * 31 +
 			(uint32_t)lane->context * 7 + (uint32_t)lane->device;
 	struct sc_lane_entry *entry = &d->tables->lanes[hash % SC_LANE_ENTRIES];
-	const struct sc_trace_lane *have = &entry->lane;
 
-	if (entry->id && have->is_stream == lane->is_stream && have->pid == lane->pid &&
-	    have->tid == lane->tid && have->device == lane->device &&
-	    have->stream == lane->stream && have->context == lane->context)
+	if (entry->id && memcmp(&entry->lane, lane, sizeof(*lane)) == 0)
 		return entry->id;
 	entry->lane = *lane;
 	entry->id = d->sink.lane(d->sink.ctx, lane);

@@ -49,14 +49,16 @@ enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
 
 enum { SC_TRACE_NO_ID = 0 }; /* of strings, lanes, configs, comms: ids count from 1 */
 
-/* Where an event happened: a host thread, or a stream of a device. */
+/* Where an event happened: a host thread, or a stream of a device. Lanes and configs are compared as bytes: they
+ * have no padding. */
 struct sc_trace_lane {
-	uint8_t is_stream;
+	uint32_t is_stream;
 	int32_t pid, tid;       /* host threads */
 	int32_t device, stream; /* streams; -1 = unknown */
 	int32_t context;
 	uint32_t name; /* string, or 0 */
 };
+_Static_assert(sizeof(struct sc_trace_lane) == 7 * sizeof(uint32_t), "padding");
 /* Launch configuration of a kernel. */
 struct sc_trace_config {
 	uint32_t grid[3], block[3];

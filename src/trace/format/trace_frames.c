@@ -45,7 +45,7 @@ static const struct sc_column_field EVENT_FIELDS[] = {
 		.id = (id_), .type = (type_), .offset = offsetof(struct row, member) \
 	}
 static const struct sc_column_field LANE_FIELDS[] = {
-	FIELD(1, SC_FIELD_U8, sc_trace_lane, is_stream),
+	FIELD(1, SC_FIELD_U32, sc_trace_lane, is_stream),
 	FIELD(2, SC_FIELD_I32, sc_trace_lane, pid),
 	FIELD(3, SC_FIELD_I32, sc_trace_lane, tid),
 	FIELD(4, SC_FIELD_I32, sc_trace_lane, device),

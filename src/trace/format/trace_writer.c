@@ -255,20 +255,9 @@ uint32_t sc_trace_writer_string(struct sc_trace_writer *w, const char *text, siz
 	return n ? sc_id_table_add_text(&w->strings, text, n) : SC_TRACE_NO_ID;
 }
 
-/* Padding zeroed. */
 uint32_t sc_trace_writer_lane(struct sc_trace_writer *w, const struct sc_trace_lane *lane)
 {
-	struct sc_trace_lane row;
-
-	memset(&row, 0, sizeof(row));
-	row.is_stream = lane->is_stream;
-	row.pid = lane->pid;
-	row.tid = lane->tid;
-	row.device = lane->device;
-	row.stream = lane->stream;
-	row.context = lane->context;
-	row.name = lane->name;
-	return sc_id_table_add(&w->lanes, &row);
+	return sc_id_table_add(&w->lanes, lane);
 }
 
 uint32_t sc_trace_writer_config(struct sc_trace_writer *w, const struct sc_trace_config *config)
@@ -280,6 +269,7 @@ uint32_t sc_trace_writer_comm(struct sc_trace_writer *w, const struct sc_trace_c
 {
 	struct sc_trace_comm row;
 
+	/* Its padding is not 0 in all. */
 	memset(&row, 0, sizeof(row));
 	row.collective = comm->collective;
 	row.dtype = comm->dtype;

@@ -186,24 +186,11 @@ static void use_attr(const struct attr *attr, struct node *out)
 	}
 }
 
-/* IOInfo: 1 values, 2 shapes, 3 types, as texts in Python's form. */
-static void take_inputs(struct slice in, struct node *out)
-{
-	struct field field;
-
-	while (take_field(&in, &field)) {
-		if (field.wire == WIRE_BYTES && field.number == 2)
-			out->dims = text_of(&field.bytes);
-		else if (field.wire == WIRE_BYTES && field.number == 3)
-			out->types = text_of(&field.bytes);
-	}
-}
-
 /* Node: 1 id, 2 name, 3 type, 4 ctrl_deps, 5 data_deps, 6 start, 7 duration (us), 8 inputs, 9 outputs,
  * 10 attr. False if it makes no sense. */
 static bool take_node(struct slice in, struct node *out)
 {
-	struct field field;
+	struct field field, input;
 	struct attr attr;
 
 	*out = (struct node){.name.at = "",
@@ -228,7 +215,12 @@ static bool take_node(struct slice in, struct node *out)
 		} else if (field.number == 7 && !bytes) {
 			out->dur_us = (int64_t)field.value;
 		} else if (field.number == 8 && bytes) {
-			take_inputs(field.bytes, out);
+			/* IOInfo: 1 values, 2 shapes, 3 types, as texts in Python's form. */
+			while (take_field(&field.bytes, &input))
+				if (input.wire == WIRE_BYTES && input.number == 2)
+					out->dims = text_of(&input.bytes);
+				else if (input.wire == WIRE_BYTES && input.number == 3)
+					out->types = text_of(&input.bytes);
 		} else if (field.number == 10 && bytes) {
 			if (!take_attr(field.bytes, &attr))
 				return false;
@@ -283,32 +275,6 @@ static bool is_comm(const struct node *node)
 	return node->type >= CHAKRA_SEND && node->type <= CHAKRA_COLL;
 }
 
-/* Where it is not said, communication is the device's and everything else the host's. */
-static bool on_host(const struct node *node)
-{
-	return node->on_host < 0 ? !is_comm(node) : node->on_host > 0;
-}
-
-static uint8_t class_of(const struct node *node)
-{
-	if (on_host(node))
-		return is_comm(node) ? SC_EV_COMM : SC_EV_OP;
-	return node->type == CHAKRA_MEM_LOAD || node->type == CHAKRA_MEM_STORE ? SC_EV_COPY
-									       : SC_EV_KERNEL;
-}
-
-static uint32_t write_lane(struct chakra *im, const struct node *node)
-{
-	struct sc_trace_lane lane;
-
-	memset(&lane, 0, sizeof(lane));
-	lane.is_stream = !on_host(node);
-	lane.device = lane.is_stream ? 0 : -1;
-	lane.stream = lane.is_stream ? to_32(node->stream) : -1;
-	lane.tid = lane.is_stream ? 0 : to_32(node->tid);
-	return sc_trace_writer_lane(im->out.writer, &lane);
-}
-
 static const char *take_times(struct chakra *im, const struct node *node,
 			      struct sc_trace_event *event)
 {
@@ -326,11 +292,13 @@ static const char *take_times(struct chakra *im, const struct node *node,
 
 static void write_node(struct chakra *im, const struct node *node)
 {
+	/* Where it is not said, communication is the device's and everything else the host's. */
+	const bool host = node->on_host < 0 ? !is_comm(node) : node->on_host > 0;
+	const bool is_copy = node->type == CHAKRA_MEM_LOAD || node->type == CHAKRA_MEM_STORE;
+	struct sc_trace_event event = {.start_ns = 0};
 	struct sc_import_name name;
-	struct sc_trace_event event;
 	const char *fault;
 
-	memset(&event, 0, sizeof(event));
 	im->stats->n_records++;
 	if (node->type == CHAKRA_METADATA) {
 		im->stats->n_metadata++;
@@ -352,8 +320,16 @@ static void write_node(struct chakra *im, const struct node *node)
 	im->stats->n_events++;
 	im->stats->n_steps += (name.flags & SC_NAME_STEP) != 0;
 	event.name = name.id;
-	event.cls = class_of(node);
-	event.lane = write_lane(im, node);
+	event.cls = host      ? (is_comm(node) ? SC_EV_COMM : SC_EV_OP)
+		    : is_copy ? SC_EV_COPY
+			      : SC_EV_KERNEL;
+	event.lane = sc_trace_writer_lane(im->out.writer,
+					  &(struct sc_trace_lane){
+						  .is_stream = !host,
+						  .device = host ? -1 : 0,
+						  .stream = host ? -1 : to_32(node->stream),
+						  .tid = host ? to_32(node->tid) : 0,
+					  });
 	event.external_id = node->rf_id < 0 ? 0 : node->rf_id;
 	event.shapes = sc_import_shapes(&im->names, &node->dims, &node->types);
 	if (event.cls == SC_EV_OP)

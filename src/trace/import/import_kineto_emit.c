@@ -20,11 +20,8 @@ static uint32_t lane_id(struct kineto_import *im, const struct sc_trace_lane *ke
 			key->name;
 	struct kineto_lane *lane = &im->lanes[(hash ^ hash >> 15) % KINETO_LANE_SLOTS];
 
-	if (lane->used && lane->key.is_stream == key->is_stream && lane->key.pid == key->pid &&
-	    lane->key.tid == key->tid && lane->key.device == key->device &&
-	    lane->key.stream == key->stream && lane->key.name == key->name)
+	if (lane->id && memcmp(&lane->key, key, sizeof(*key)) == 0)
 		return lane->id;
-	lane->used = true;
 	lane->key = *key;
 	lane->id = sc_trace_writer_lane(im->out.writer, key);
 	return lane->id;
@@ -33,11 +30,9 @@ static uint32_t lane_id(struct kineto_import *im, const struct sc_trace_lane *ke
 /* Ids that are texts ("Spans") become the lane's name. */
 static uint32_t host_lane(struct kineto_import *im, const struct kineto_event *e)
 {
-	struct sc_trace_lane key;
+	struct sc_trace_lane key = {.device = -1, .stream = -1};
 	int64_t pid = 0, tid = 0;
 
-	memset(&key, 0, sizeof(key));
-	key.device = key.stream = -1;
 	if (!sc_scan_any_integer(&e->pid, &pid) && e->pid.n)
 		key.name = sc_import_text(&im->names, &e->pid);
 	else
@@ -50,11 +45,9 @@ static uint32_t host_lane(struct kineto_import *im, const struct kineto_event *e
 /* The arguments say it; else pid and tid are device and stream. */
 static uint32_t stream_lane(struct kineto_import *im, const struct kineto_event *e)
 {
-	struct sc_trace_lane key;
+	struct sc_trace_lane key = {.is_stream = 1};
 	int64_t device = -1, stream = -1;
 
-	memset(&key, 0, sizeof(key));
-	key.is_stream = 1;
 	if (e->has_num & 1u << NUM_DEVICE)
 		device = e->num[NUM_DEVICE];
 	else

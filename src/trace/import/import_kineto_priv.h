@@ -120,9 +120,8 @@ static inline const struct sc_scan_value *kineto_text(const struct kineto_event 
 /* --- writing (import_kineto_emit.c) --- */
 enum { KINETO_LANE_SLOTS = 512, KINETO_MAX_NAMED_LANES = 1024 };
 struct kineto_lane {
-	bool used;
 	struct sc_trace_lane key;
-	uint32_t id;
+	uint32_t id; /* 0 = a free slot */
 };
 struct kineto_import;
 /* Who else knows of the ops: called for every op and annotation, in the order of the file, before it is
