@@ -17,16 +17,6 @@ static int load(const struct trace_table_run *table, struct sc_trace_run *run, s
 				 err);
 }
 
-static int ranks_of(const struct sc_trace_run *run, const struct sc_trace_collective *c,
-		    int32_t instance)
-{
-	if (c->group_size > 0)
-		return c->group_size;
-	if (run->world > 0)
-		return run->world;
-	return instance >= 0 ? (int)run->merge.instances.at[instance].n_members : 0;
-}
-
 /* One row an instance. Where one rank was recorded, its time has waiting in it: "bound". */
 int sc_trace_table_collectives(const struct trace_table_run *table, struct sc_err *err)
 {
@@ -52,8 +42,8 @@ int sc_trace_table_collectives(const struct trace_table_run *table, struct sc_er
 			if (call->instance >= 0)
 				done[call->instance] = 1;
 			fprintf(table->out, "trace,%s,%s,%d,%lld,%.3f,%s\n", table->device,
-				sc_collective_names[c->kind], ranks_of(&run, c, call->instance),
-				(long long)c->bytes,
+				sc_collective_names[c->kind],
+				sc_trace_ranks_of(&run, c, call->instance), (long long)c->bytes,
 				split ? run.transfer_us.at[call->instance] : c->bound_us,
 				split ? "good" : "bound");
 		}

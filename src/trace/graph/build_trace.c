@@ -13,8 +13,6 @@ void sc_trace_graph_release(struct sc_trace_graph *graph)
 	SC_VEC_RELEASE(&graph->refs);
 	SC_VEC_RELEASE(&graph->begin);
 	SC_VEC_RELEASE(&graph->end);
-	SC_VEC_RELEASE(&graph->group_instance);
-	SC_VEC_RELEASE(&graph->rank_lane);
 	SC_VEC_RELEASE(&graph->call_node);
 	SC_VEC_RELEASE(&graph->act_node);
 	SC_VEC_RELEASE(&graph->lane_last);
@@ -121,6 +119,16 @@ static int32_t instance_of(const struct sc_trace_run *run, size_t rank, const st
 	if (a->merge_call == SC_NONE)
 		return SC_MERGE_NO_INSTANCE;
 	return run->merge.ranks.at[rank].calls.at[a->merge_call].instance;
+}
+
+int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_trace_collective *collective,
+		      int32_t instance)
+{
+	if (collective->group_size > 0)
+		return collective->group_size;
+	if (run->world > 0)
+		return run->world;
+	return instance >= 0 ? (int)run->merge.instances.at[instance].n_members : 0;
 }
 
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
@@ -279,7 +287,6 @@ static void add_group(const struct sc_trace_run *run, uint32_t instance, const s
 	out->instance_group.at[instance] = sc_graph_add_group(
 		&out->graph, (struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
 		members, of->n);
-	SC_VEC_PUSH(&out->group_instance, instance);
 }
 
 /* Instances of which several ranks have a member, as they were launched: counted, then put. */
@@ -342,7 +349,6 @@ int64_t sc_trace_first_begin(const struct sc_trace_run *run, size_t iteration)
 static void add_lanes(const struct sc_trace_rank *rank, uint32_t class_id,
 		      struct sc_trace_graph *out)
 {
-	SC_VEC_PUSH(&out->rank_lane, (uint32_t)out->graph.lanes.n);
 	for (uint32_t t = 0; t < rank->n_threads; t++)
 		sc_graph_add_lane(&out->graph, class_id, SC_LANE_HOST);
 	for (size_t s = 0; s < rank->streams.n; s++)
@@ -353,9 +359,10 @@ static void add_lanes(const struct sc_trace_rank *rank, uint32_t class_id,
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
 	const int64_t first_ns = sc_trace_first_begin(run, iteration);
+	uint32_t lane = 0;
 
 	sc_graph_clear(&out->graph);
-	out->refs.n = out->begin.n = out->end.n = out->group_instance.n = out->rank_lane.n = 0;
+	out->refs.n = out->begin.n = out->end.n = 0;
 	for (size_t r = 0; r < run->ranks.n; r++) {
 		const struct sc_class class = {.multiplicity = 1,
 					       .nic_domain = (uint32_t)r,
@@ -373,7 +380,7 @@ void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_
 			.rank = rank,
 			.it = &rank->iterations.at[iteration],
 			.index = r,
-			.lane = out->rank_lane.at[r],
+			.lane = lane,
 			.out = out,
 		};
 
@@ -381,6 +388,7 @@ void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_
 		add_calls(&p);
 		add_acts(&p);
 		add_all_waits(&p);
+		lane += rank->n_threads + (uint32_t)rank->streams.n;
 	}
 	sc_graph_seal(&out->graph);
 }

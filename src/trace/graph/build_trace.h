@@ -79,14 +79,12 @@ struct sc_trace_stream {
 	int32_t device, stream;
 	uint32_t first_lane; /* of the stream: kernels of graphs may need several */
 	bool comm;           /* collectives only */
-	char name[32];
 };
 /* What is known of a collective besides its times; as the calls of the merge. */
 struct sc_trace_collective {
 	int64_t bytes;      /* as the collective models count, or -1 */
 	int32_t kind;       /* enum sc_collective, or -1 */
 	int32_t group_size; /* or -1 */
-	uint32_t comm_name; /* in run->names: of the group */
 	bool of_replicas;   /* of a job: its ranks are the replicas of a stage */
 	double bound_us;    /* the shortest of its rank, kind and size: the transfer is no longer */
 };
@@ -191,8 +189,6 @@ struct sc_trace_graph {
 	SC_VEC(struct sc_trace_node) refs; /* by node */
 	SC_VEC(uint32_t) begin;            /* nodes, by rank */
 	SC_VEC(uint32_t) end;
-	SC_VEC(uint32_t) group_instance; /* by group */
-	SC_VEC(uint32_t) rank_lane;      /* first lane of each rank: threads, then streams */
 	/* scratch */
 	SC_VEC(uint32_t) call_node;
 	SC_VEC(uint32_t) act_node;
@@ -211,6 +207,9 @@ struct sc_trace_rest {
 };
 struct sc_trace_rest sc_trace_act_rest(const struct sc_trace_rank *rank, uint32_t begin,
 				       const struct sc_act *act, uint32_t before);
+/* How many ranks a collective has; 0: not known. */
+int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_trace_collective *collective,
+		      int32_t instance);
 /* As measured: of collectives that several ranks have, the transfer. */
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 			    const struct sc_act *act);

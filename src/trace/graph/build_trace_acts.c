@@ -1,6 +1,5 @@
 /* Device activities, on lanes that run one at a time; the latency of launches; collectives for the merge. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,20 +97,6 @@ struct stream_lanes {
 	struct side_lane side[SC_TRACE_MAX_SIDE_LANES];
 };
 
-static uint32_t new_lane(struct rank_load *load, const struct sc_trace_lane *lane, size_t side,
-			 uint32_t first)
-{
-	struct sc_trace_stream s = {.device = lane->device, .stream = lane->stream, .comm = true};
-
-	s.first_lane = side ? first : (uint32_t)load->rank->streams.n;
-	if (side)
-		snprintf(s.name, sizeof(s.name), "stream %d (%zu)", (int)lane->stream, side + 1);
-	else
-		snprintf(s.name, sizeof(s.name), "stream %d", (int)lane->stream);
-	SC_VEC_PUSH(&load->rank->streams, s);
-	return (uint32_t)(load->rank->streams.n - 1);
-}
-
 static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
 			 const struct sc_trace_lane *lane, const struct sc_act *act)
 {
@@ -128,9 +113,16 @@ static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
 		else if (s->side[i].end_ns < s->side[best].end_ns)
 			best = i;
 	}
-	if (best == s->n)
-		s->side[s->n++] =
-			(struct side_lane){new_lane(load, lane, best, s->side[0].lane), INT64_MIN};
+	if (best == s->n) {
+		const uint32_t n = (uint32_t)load->rank->streams.n;
+		const struct sc_trace_stream stream = {.device = lane->device,
+						       .stream = lane->stream,
+						       .first_lane = best ? s->side[0].lane : n,
+						       .comm = true};
+
+		SC_VEC_PUSH(&load->rank->streams, stream);
+		s->side[s->n++] = (struct side_lane){n, INT64_MIN};
+	}
 	if (s->side[best].end_ns < sc_act_end(act))
 		s->side[best].end_ns = sc_act_end(act);
 	return s->side[best].lane;
@@ -180,7 +172,6 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 	};
 	SC_VEC_PUSH(&load->merged->calls, call);
 	collective.kind = kind;
-	collective.comm_name = sc_trace_load_name(load, comm->group_name);
 	if (e->comm)
 		collective.group_size = comm->group_size;
 	SC_VEC_PUSH(&load->rank->collectives, collective);

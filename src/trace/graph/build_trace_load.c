@@ -46,15 +46,6 @@ static void end_load(struct rank_load *load)
 	sc_trace_release(&load->trace);
 }
 
-/* From the trace's base to the run's. Calls of the merge are on it already. */
-static void shift(struct sc_trace_rank *r, int64_t ns)
-{
-	for (size_t i = 0; i < r->acts.n; i++)
-		r->acts.at[i].start_ns += ns;
-	for (size_t i = 0; i < r->calls.n; i++)
-		r->calls.at[i].start_ns += ns;
-}
-
 /* Activities of devices, and how many of them have no start. */
 static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 {
@@ -70,19 +61,6 @@ static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 		*n_untimed += (e->flags & SC_EVF_NO_TIME) != 0;
 	}
 	return n;
-}
-
-/* Of a node whose devices are alike, the first. */
-static const char *gpu_of(const struct sc_trace *trace)
-{
-	for (size_t i = 0; i < trace->meta.n; i++) {
-		const char *key = trace->meta.at[i].key;
-		size_t n = strlen(key);
-
-		if (strncmp(key, "device.", 7) == 0 && n > 5 && strcmp(key + n - 5, ".name") == 0)
-			return trace->meta.at[i].value;
-	}
-	return "";
 }
 
 /* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
@@ -118,7 +96,6 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	if (run->ranks.n == 0)
 		run->base_ns = load.trace.base_utc_ns;
 	rank.n_events = (int64_t)load.trace.events.n;
-	rank.gpu = sc_arena_strdup(&run->arena, gpu_of(&load.trace));
 	SC_VEC_PUSH(&run->ranks, rank);
 	load.rank = &run->ranks.at[run->ranks.n - 1];
 	load.merged = sc_merge_add_rank(&run->merge, rank.rank, load.trace.identity.host_hash);
@@ -137,7 +114,11 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	sc_trace_load_waits(&load, table);
 	sc_trace_number_iterations(&load);
 	sc_correlations_destroy(table);
-	shift(load.rank, load.trace.base_utc_ns - run->base_ns);
+	/* From the trace's base to the run's. Calls of the merge are on it already. */
+	for (size_t i = 0; i < load.rank->acts.n; i++)
+		load.rank->acts.at[i].start_ns += load.trace.base_utc_ns - run->base_ns;
+	for (size_t i = 0; i < load.rank->calls.n; i++)
+		load.rank->calls.at[i].start_ns += load.trace.base_utc_ns - run->base_ns;
 	end_load(&load);
 	return 0;
 }

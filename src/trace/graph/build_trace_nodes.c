@@ -5,28 +5,25 @@
 
 #include "trace/graph/build_trace_priv.h"
 
-/* Profilers list all devices of the host. In a container of one GPU that is one, which says nothing. */
-static int32_t listed_devices(const struct sc_trace *trace)
-{
-	int32_t n = 0;
-
-	for (size_t i = 0; i < trace->meta.n; i++) {
-		const char *key = trace->meta.at[i].key, *dot;
-
-		if (strncmp(key, "device.", 7) != 0)
-			continue;
-		dot = strchr(key + 7, '.');
-		n += dot && strcmp(dot, ".name") == 0;
-	}
-	return n > 1 ? n : 0;
-}
-
+/* Profilers list all devices of the host, which are taken to be alike. In a container of one GPU that is one, which says
+ * nothing of the node. */
 void sc_trace_load_node(struct rank_load *load)
 {
-	const int32_t n = listed_devices(&load->trace);
+	const struct sc_trace *t = &load->trace;
+	int32_t n = 0;
 
-	load->rank->host = sc_arena_strdup(&load->run->arena, load->trace.identity.host);
-	if (n > load->run->node_gpus)
+	load->rank->host = sc_arena_strdup(&load->run->arena, t->identity.host);
+	load->rank->gpu = "";
+	for (size_t i = 0; i < t->meta.n; i++) {
+		const char *key = t->meta.at[i].key;
+		const char *dot = strncmp(key, "device.", 7) == 0 ? strchr(key + 7, '.') : NULL;
+
+		if (!dot || strcmp(dot, ".name") != 0)
+			continue;
+		if (n++ == 0)
+			load->rank->gpu = sc_arena_strdup(&load->run->arena, t->meta.at[i].value);
+	}
+	if (n > 1 && n > load->run->node_gpus)
 		load->run->node_gpus = n;
 }
 

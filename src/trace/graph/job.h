@@ -48,7 +48,7 @@ struct sc_job_type_info {
 	int collective;   /* enum sc_collective; -1: no communication */
 	enum sc_job_span span;
 	enum sc_owner owner;
-	uint16_t lane;
+	uint16_t lane; /* operations of one do not overlap */
 };
 extern const struct sc_job_type_info sc_job_types[SC_N_JOB_TYPES];
 

@@ -13,10 +13,6 @@
 
 enum { ARENA_BYTES = 64 << 10, N_LANES = 6, NO_RANK = INT32_MIN };
 
-/* Of a worker; operations of one do not overlap. */
-static const char *const LANES[N_LANES] = {"compute",       "forward-send",  "forward-recv",
-					   "backward-send", "backward-recv", "collectives"};
-
 /* The types of the publisher's job traces (ByteDance-Seed/StragglerAnalysis, readme). */
 const struct sc_job_type_info sc_job_types[SC_N_JOB_TYPES] = {
 	[SC_JOB_FORWARD] = {"forward-compute", -1, SC_SPAN_SELF, SC_OWN_COMPUTE, 0},
@@ -136,10 +132,9 @@ static int find_workers(struct job *job, const struct sc_trace *trace, struct sc
 		};
 
 		for (uint32_t l = 0; l < N_LANES; l++) {
-			struct sc_trace_stream stream = {
+			const struct sc_trace_stream stream = {
 				.stream = (int32_t)l, .first_lane = l, .comm = l > 0};
 
-			snprintf(stream.name, sizeof(stream.name), "%s", LANES[l]);
 			SC_VEC_PUSH(&rank.streams, stream);
 		}
 		SC_VEC_PUSH(&job->run->ranks, rank);
@@ -154,19 +149,6 @@ static int find_workers(struct job *job, const struct sc_trace *trace, struct sc
 		"the trace has no worker of data-parallel rank %d and stage %d; every stage "
 		"of every replica is needed",
 		(int)(i % job->n_dp), (int)(i / job->n_dp));
-}
-
-/* ---- names ---- */
-
-/* In the order of types; then that of the calls. */
-static void add_names(struct sc_trace_run *run)
-{
-	for (int t = 0; t <= SC_N_JOB_TYPES; t++) {
-		sc_intern_add(&run->names, t < SC_N_JOB_TYPES ? sc_job_types[t].name : "step");
-		SC_VEC_PUSH(&run->family, (uint8_t)SC_FAMILY_OTHER);
-		SC_VEC_PUSH(&run->owner,
-			    (uint8_t)(t < SC_N_JOB_TYPES ? sc_job_types[t].owner : SC_OWN_HOST));
-	}
 }
 
 /* ---- a step ---- */
@@ -385,7 +367,15 @@ int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, 
 	else
 		rc = find_workers(&job, trace, err);
 	if (rc == 0) {
-		add_names(out);
+		/* In the order of types; then that of the calls. */
+		for (int t = 0; t <= SC_N_JOB_TYPES; t++) {
+			const bool is_op = t < SC_N_JOB_TYPES;
+
+			sc_intern_add(&out->names, is_op ? sc_job_types[t].name : "step");
+			SC_VEC_PUSH(&out->family, (uint8_t)SC_FAMILY_OTHER);
+			SC_VEC_PUSH(&out->owner,
+				    (uint8_t)(is_op ? sc_job_types[t].owner : SC_OWN_HOST));
+		}
 		add_steps(&job);
 		find_transfers(out);
 		out->n_replicas = job.n_dp;

@@ -246,6 +246,8 @@ static void count_launches(const struct finder *f, struct side *s)
 
 		SC_VEC_PUSH(&s->launches, one);
 	}
+	if (s->launches.n == 0)
+		return;
 	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_launches);
 	for (size_t i = 0, end; i < s->launches.n; i = end) {
 		for (end = i;

@@ -137,9 +137,6 @@ void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *result
  * Returns how many are new. */
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
 			       bool *outlier);
-/* What differs in the iterations that are marked, with a warning that names them. part_ms: [iteration][part],
- * the mean of ranks. */
-void sc_replay_explain_outliers(struct sc_replay_result *result, const double *part_ms);
 /* The lowest and highest 100 (measured / predicted - 1): a single step may come out within. NAN: nothing is
  * predicted. */
 void sc_replay_band(const struct sc_replay_result *result, bool typical_only, double *low_pct,

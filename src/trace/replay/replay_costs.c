@@ -44,16 +44,6 @@ static double choose(enum replay_times times, double measured, double typical, d
 
 /* ---- collectives by model ---- */
 
-int sc_replay_ranks_of(const struct replay_study *study, const struct sc_trace_collective *c,
-		       int32_t instance)
-{
-	if (c->group_size > 0)
-		return c->group_size;
-	if (study->run.world > 0)
-		return study->run.world;
-	return instance >= 0 ? (int)study->run.merge.instances.at[instance].n_members : 1;
-}
-
 /* By the model of the cluster; NAN without one, or where the trace does not say what was sent. */
 static double model_us(const struct replay_study *study, const struct sc_trace_collective *c,
 		       int n_ranks)
@@ -180,7 +170,7 @@ double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const
 		&study->run.ranks.at[rank].collectives.at[act->merge_call];
 	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
 	const bool known = c->group_size > 0 || study->run.world > 0;
-	const int n_ranks = sc_replay_ranks_of(study, c, instance);
+	const int n_ranks = sc_trace_ranks_of(&study->run, c, instance);
 	const int n_recorded =
 		instance < 0 ? 1 : (int)study->run.merge.instances.at[instance].n_members;
 
@@ -218,7 +208,7 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 	const struct sc_trace_collective *c = &s->rank->collectives.at[act->merge_call];
 	const int32_t instance =
 		s->study->run.merge.ranks.at[s->rank_idx].calls.at[act->merge_call].instance;
-	const int n_ranks = sc_replay_ranks_of(s->study, c, instance);
+	const int n_ranks = sc_trace_ranks_of(&s->study->run, c, instance);
 	const struct sc_replay_subject subject = act_subject(s, act);
 	const bool is_split = instance >= 0 && !isnan(s->study->run.transfer_us.at[instance]);
 	double waiting = is_split ? 0 : us - fmin(us, c->bound_us);
@@ -533,8 +523,8 @@ static int recorded_gpus(const struct replay_study *study)
 		return study->run.world;
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++) {
-			const int of = sc_replay_ranks_of(
-				study, &study->run.ranks.at[r].collectives.at[c],
+			const int of = sc_trace_ranks_of(
+				&study->run, &study->run.ranks.at[r].collectives.at[c],
 				study->run.merge.ranks.at[r].calls.at[c].instance);
 
 			n = of > n ? of : n;

@@ -7,7 +7,7 @@
 #include "base/stats.h"
 #include "base/strbuf.h"
 #include "base/units.h"
-#include "trace/replay/replay.h"
+#include "trace/replay/replay_study.h"
 
 enum { MIN_STEPS = 4, MAX_NAMED = 6 };
 /* So many standard deviations, as the median of absolute deviations tells them, and no less than a tenth. */
@@ -42,10 +42,21 @@ size_t sc_replay_mark_outliers(const double *measured, const double *predicted, 
 	return n_new;
 }
 
-/* The largest difference of a part from what it is in the other steps. */
-static void explain(const struct sc_replay_result *r, const double *part_ms, size_t step,
-		    struct sc_replay_iteration *it)
+/* Mean of the ranks. */
+static double part_ms(const struct replay_study *study, size_t step, int part)
 {
+	const size_t n_ranks = study->out->ranks.n;
+	double ms = 0;
+
+	for (size_t r = 0; r < n_ranks; r++)
+		ms += study->parts[step * n_ranks + r].us[part] / SC_US_PER_MS / (double)n_ranks;
+	return ms;
+}
+
+/* The largest difference of a part from what it is in the other steps. */
+static void explain(const struct replay_study *study, size_t step, struct sc_replay_iteration *it)
+{
+	const struct sc_replay_result *r = study->out;
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->iterations.n; i++)
@@ -55,8 +66,8 @@ static void explain(const struct sc_replay_result *r, const double *part_ms, siz
 
 		for (size_t i = 0; i < r->iterations.n; i++)
 			if (!r->iterations.at[i].outlier)
-				sum += part_ms[i * SC_N_PARTS + (size_t)p];
-		more = part_ms[step * SC_N_PARTS + (size_t)p] - sum / (double)n;
+				sum += part_ms(study, i, p);
+		more = part_ms(study, step, p) - sum / (double)n;
 		if (fabs(more) > fabs(it->more_ms)) {
 			it->more_of = (enum sc_part)p;
 			it->more_ms = more;
@@ -64,8 +75,9 @@ static void explain(const struct sc_replay_result *r, const double *part_ms, siz
 	}
 }
 
-void sc_replay_explain_outliers(struct sc_replay_result *r, const double *part_ms)
+void sc_replay_explain_outliers(const struct replay_study *study)
 {
+	struct sc_replay_result *r = study->out;
 	struct sc_strbuf text = {0};
 	size_t n = 0;
 
@@ -74,7 +86,7 @@ void sc_replay_explain_outliers(struct sc_replay_result *r, const double *part_m
 
 		if (!it->outlier)
 			continue;
-		explain(r, part_ms, i, it);
+		explain(study, i, it);
 		if (n++ < MAX_NAMED)
 			sc_strbuf_printf(&text, "%s%lld (%+.0f %%)", n > 1 ? ", " : "",
 					 (long long)it->step,

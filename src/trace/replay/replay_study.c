@@ -353,20 +353,6 @@ static void put_ranks(const struct replay_study *study)
 				sc_replay_study_ms(study, v);
 }
 
-/* By where their time went, mean of the ranks. */
-static void explain_outliers(const struct replay_study *study)
-{
-	const size_t n = study->n_iterations, n_ranks = study->out->ranks.n;
-	double *part_ms = sc_xcalloc(n * SC_N_PARTS, sizeof(*part_ms));
-
-	for (size_t i = 0; i < n * n_ranks; i++)
-		for (size_t p = 0; p < SC_N_PARTS; p++)
-			part_ms[i / n_ranks * SC_N_PARTS + p] +=
-				study->parts[i].us[p] / SC_US_PER_MS / (double)n_ranks;
-	sc_replay_explain_outliers(study->out, part_ms);
-	free(part_ms);
-}
-
 int sc_replay_study_run(struct replay_study *study, struct sc_err *err)
 {
 	const size_t n = study->variants.n * study->n_iterations;
@@ -388,6 +374,6 @@ int sc_replay_study_run(struct replay_study *study, struct sc_err *err)
 	for (unsigned i = 0; i < study->n_jobs; i++)
 		study->out->n_simulated += study->scratch[i].n_simulated;
 	sc_replay_results(study);
-	explain_outliers(study);
+	sc_replay_explain_outliers(study);
 	return sc_replay_check_recorded(study, err);
 }

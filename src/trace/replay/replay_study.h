@@ -114,6 +114,9 @@ double sc_replay_study_ms(const struct replay_study *study, size_t v);
 int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 		       struct sc_err *err);
 
+/* replay_outliers.c: what differs in the iterations that are marked, with a warning that names them. */
+void sc_replay_explain_outliers(const struct replay_study *study);
+
 /* replay_check.c: warns of the iteration that does not come out as recorded, and names the cause. */
 int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err);
 
@@ -126,9 +129,6 @@ bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act
 
 /* replay_costs.c: of the graph of an iteration, in place. */
 void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph);
-/* How many ranks a collective has. */
-int sc_replay_ranks_of(const struct replay_study *study, const struct sc_trace_collective *c,
-		       int32_t instance);
 /* Of a collective that not all of its ranks were recorded of: what may be waiting for the others. */
 double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
 			    double us);

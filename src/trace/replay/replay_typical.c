@@ -335,18 +335,6 @@ static void over_others(double *us, size_t n)
 					     : (double)NAN;
 }
 
-/* Of the iterations: between iterations a rank may do what others need not. */
-static double host_us(const struct sc_trace_rank *rank)
-{
-	double us = 0;
-
-	for (size_t i = 0; i < rank->iterations.n; i++)
-		for (uint32_t c = rank->iterations.at[i].begin + 1; c <= rank->iterations.at[i].end;
-		     c++)
-			us += (double)rank->calls.at[c].gap_us;
-	return us;
-}
-
 bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act)
 {
 	return act->kind == SC_ACT_KERNEL &&
@@ -390,8 +378,12 @@ void sc_replay_means(struct replay_study *study)
 	for (size_t r = 0; r < n; r++) {
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
-		study->host_slowness[r] = host_us(rank);
-		study->slowness[r] = 0;
+		study->host_slowness[r] = study->slowness[r] = 0;
+		/* Of the iterations: between them a rank may do what others need not. */
+		for (size_t i = 0; i < rank->iterations.n; i++)
+			for (uint32_t c = rank->iterations.at[i].begin + 1;
+			     c <= rank->iterations.at[i].end; c++)
+				study->host_slowness[r] += (double)rank->calls.at[c].gap_us;
 		for (size_t a = 0; a < rank->acts.n; a++) {
 			const struct sc_act *act = &rank->acts.at[a];
 			const double us = sc_trace_act_work_us(run, rank, act);
