@@ -66,17 +66,6 @@ static void put_lane(struct sc_json_stream *json, const struct sc_graph *graph, 
 
 /* --- slices --- */
 
-static enum sc_owner main_owner(const struct sc_cost *cost)
-{
-	int best = 0;
-
-	for (int o = 1; o < SC_N_OWNERS; o++) {
-		if (cost->owner_frac[o] > cost->owner_frac[best])
-			best = o;
-	}
-	return (enum sc_owner)best;
-}
-
 static void put_args(struct sc_json_stream *json, const struct sc_chrome_timeline *t, uint32_t id,
 		     const char *kind)
 {
@@ -84,13 +73,17 @@ static void put_args(struct sc_json_stream *json, const struct sc_chrome_timelin
 	const struct sc_group *group =
 		node->group == SC_NONE ? NULL : &t->graph->groups.at[node->group];
 	const struct sc_cost *cost = &t->graph->costs.at[group ? group->cost : node->cost];
+	int owner = 0; /* of most of it */
 
+	for (int o = 1; o < SC_N_OWNERS; o++)
+		if (cost->owner_frac[o] > cost->owner_frac[owner])
+			owner = o;
 	sc_json_stream_object(json, "args");
 	sc_json_stream_text(json, "kind", kind);
 	sc_json_stream_int(json, "node", id);
 	sc_json_stream_text(json, "reason",
 			    sc_reason_name((enum sc_reason)t->timeline->reason[id]));
-	sc_json_stream_text(json, "owner", sc_owner_name(main_owner(cost)));
+	sc_json_stream_text(json, "owner", sc_owner_name((enum sc_owner)owner));
 	sc_json_stream_fixed(json, "alone_us", sc_cost_alone_us(cost), DECIMALS);
 	if (cost->demand[SC_RES_SM] > 0)
 		sc_json_stream_fixed(json, "sms_frac", cost->demand[SC_RES_SM], DECIMALS);

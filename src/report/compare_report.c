@@ -131,17 +131,6 @@ static double owner_ms(const struct sc_compared *c, int owner)
 	return sc_without_dust(c->reading->breakdown_ms[owner], c->reading->iteration_ms);
 }
 
-static void put_owners(const struct sc_compare *compare, struct sc_strbuf *out)
-{
-	for (int o = 0; o < SC_N_OWNERS; o++) {
-		struct row row = {.label = sc_owner_label((enum sc_owner)o)};
-
-		for (size_t i = 0; i < compare->n; i++)
-			row.at[i] = owner_ms(&compare->at[i], o);
-		put_share(compare, &row, out);
-	}
-}
-
 /* ---- of recordings ---- */
 
 static void put_families(const struct sc_compare *compare, struct sc_strbuf *out)
@@ -274,18 +263,6 @@ static void put_memory(const struct sc_compare *compare, struct sc_strbuf *out)
 	put_row(compare, &capacity, out);
 }
 
-static void put_unfit(const struct sc_compare *compare, struct sc_strbuf *out)
-{
-	for (size_t i = 0; i < compare->n; i++) {
-		const struct sc_compared *c = &compare->at[i];
-
-		if (!c->config || sc_memory_fullness(&c->prediction.memory) <= 1)
-			continue;
-		sc_text_memory(&c->prediction.memory, out);
-		sc_strbuf_printf(out, " (%s)\n", short_name(c->name));
-	}
-}
-
 static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 {
 	const char *drawn = compare->n_recordings == 0 ? "model error"
@@ -337,7 +314,14 @@ void sc_compare_to_text(const struct sc_compare *compare, struct sc_strbuf *out)
 	struct walk walk = {.compare = compare, .differs = put_difference, .text = out};
 
 	walk.ctx = &walk;
-	put_unfit(compare, out);
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_compared *c = &compare->at[i];
+
+		if (!c->config || sc_memory_fullness(&c->prediction.memory) <= 1)
+			continue;
+		sc_text_memory(&c->prediction.memory, out);
+		sc_strbuf_printf(out, " (%s)\n", short_name(c->name));
+	}
 	sc_strbuf_printf(out, "%-32s", "what differs");
 	for (size_t i = 0; i < compare->n; i++)
 		sc_strbuf_printf(out, " %16.16s", short_name(compare->at[i].name));
@@ -348,7 +332,13 @@ void sc_compare_to_text(const struct sc_compare *compare, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\ntime\n");
 	put_times(compare, out);
 	sc_strbuf_append(out, "\nof the busiest GPU, ms\n");
-	put_owners(compare, out);
+	for (int o = 0; o < SC_N_OWNERS; o++) {
+		struct row row = {.label = sc_owner_label((enum sc_owner)o)};
+
+		for (size_t i = 0; i < compare->n; i++)
+			row.at[i] = owner_ms(&compare->at[i], o);
+		put_share(compare, &row, out);
+	}
 	if (compare->n_recordings)
 		put_families(compare, out);
 	if (compare->n_recordings == compare->n)

@@ -39,18 +39,6 @@ static void put_bottleneck(struct sc_json *json, json_t *parent,
 	}
 }
 
-static void put_confidence(struct sc_json *json, json_t *parent, const struct sc_confidence *c)
-{
-	json_t *out = sc_json_object(json, parent, "confidence");
-
-	sc_json_real(json, out, "p_best_pct", SC_PCT * c->p_best);
-	sc_json_real(json, out, "regret_pct", c->regret_pct);
-	sc_json_real(json, out, "mean_cost", c->mean_ms);
-	sc_json_real(json, out, "low_cost", c->low_ms);
-	sc_json_real(json, out, "high_cost", c->high_ms);
-	sc_json_bool(json, out, "tied", c->tied);
-}
-
 static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard_report *report,
 		     const struct sc_ranked_plan *plan)
 {
@@ -84,8 +72,17 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	sc_json_real(json, memory, "hbm_rank_max", plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
 	sc_json_real(json, memory, "host_max", plan->memory.host_bytes / SC_BYTES_PER_GIB);
 	sc_json_real(json, memory, "ssd_host_max", plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
-	if (study->opts.confidence.samples > 0)
-		put_confidence(json, out, &plan->confidence);
+	if (study->opts.confidence.samples > 0) {
+		const struct sc_confidence *c = &plan->confidence;
+		json_t *confidence = sc_json_object(json, out, "confidence");
+
+		sc_json_real(json, confidence, "p_best_pct", SC_PCT * c->p_best);
+		sc_json_real(json, confidence, "regret_pct", c->regret_pct);
+		sc_json_real(json, confidence, "mean_cost", c->mean_ms);
+		sc_json_real(json, confidence, "low_cost", c->low_ms);
+		sc_json_real(json, confidence, "high_cost", c->high_ms);
+		sc_json_bool(json, confidence, "tied", c->tied);
+	}
 	put_lints(json, out, &plan->lints);
 }
 

@@ -6,19 +6,6 @@
 
 enum { SWEEP_VERSION = 1 };
 
-/* The keys whose cells differ. */
-static void add_varied(struct sc_json *json, const struct sc_csv *cases)
-{
-	json_t *varied = sc_json_array(json, json->root, "varied");
-
-	for (size_t c = 0; c < cases->n_cols; c++)
-		for (size_t r = 1; r < cases->n_rows; r++)
-			if (strcmp(sc_csv_cell(cases, r, c), sc_csv_cell(cases, 0, c)) != 0) {
-				sc_json_text(json, varied, NULL, cases->header[c]);
-				break;
-			}
-}
-
 static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *cases, size_t row,
 		     const struct sc_outcome *o)
 {
@@ -50,7 +37,13 @@ int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
 
 	sc_json_init(&json, "stepcast/sweep", SWEEP_VERSION);
 	sc_json_base(&json, base);
-	add_varied(&json, cases);
+	list = sc_json_array(&json, json.root, "varied"); /* keys whose cells differ */
+	for (size_t c = 0; c < cases->n_cols; c++)
+		for (size_t r = 1; r < cases->n_rows; r++)
+			if (strcmp(sc_csv_cell(cases, r, c), sc_csv_cell(cases, 0, c)) != 0) {
+				sc_json_text(&json, list, NULL, cases->header[c]);
+				break;
+			}
 	list = sc_json_array(&json, json.root, "cases");
 	for (size_t i = 0; i < cases->n_rows; i++) {
 		n_done += outcomes[i].code == SC_OK;

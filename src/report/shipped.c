@@ -67,24 +67,6 @@ struct entries {
 	size_t n;
 };
 
-static size_t object_bytes(const struct sc_shipped_list *list)
-{
-	if (list->kind == SC_SHIPPED_DEVICES)
-		return sizeof(struct sc_device);
-	return list->kind == SC_SHIPPED_SOFTWARE ? sizeof(struct sc_software)
-						 : sizeof(struct sc_config);
-}
-
-static int load_section(const struct sc_shipped_list *list, const struct entry *e,
-			struct sc_err *err)
-{
-	const char *key = list->kind == SC_SHIPPED_MODELS ? "model" : "cluster";
-	const struct sc_setting set = {.path = key, .text = e->file, .from = e->file};
-
-	sc_config_init((void *)e->object);
-	return sc_config_set((void *)e->object, &set, list->arena, err);
-}
-
 /* "# Source: X (Y); Z.\n# more" -> "X (Y); Z." */
 static int read_note(struct entry *e, struct sc_arena *arena, struct sc_err *err)
 {
@@ -110,6 +92,7 @@ static int load(const struct sc_shipped_list *list, const char *id, struct entry
 	const char *folder = kinds[list->kind].folder;
 	struct sc_strbuf name = {0};
 	struct sc_config_ref ref;
+	struct sc_setting set;
 	int rc;
 
 	sc_strbuf_printf(&name, "%s/%s.yaml", folder, id);
@@ -119,14 +102,21 @@ static int load(const struct sc_shipped_list *list, const char *id, struct entry
 	sc_strbuf_release(&name);
 	if (rc == 0)
 		rc = read_note(e, list->arena, err);
-	e->object = sc_arena_calloc(list->arena, 1, object_bytes(list));
-	if (rc == 0 && list->kind == SC_SHIPPED_DEVICES)
-		rc = sc_device_load(id, list->arena, (void *)e->object, err);
-	else if (rc == 0 && list->kind == SC_SHIPPED_SOFTWARE)
-		rc = sc_software_load(id, list->arena, (void *)e->object, err);
-	else if (rc == 0)
-		rc = load_section(list, e, err);
-	return rc;
+	if (rc)
+		return rc;
+	if (list->kind == SC_SHIPPED_DEVICES) {
+		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_device));
+		return sc_device_load(id, list->arena, (void *)e->object, err);
+	}
+	if (list->kind == SC_SHIPPED_SOFTWARE) {
+		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_software));
+		return sc_software_load(id, list->arena, (void *)e->object, err);
+	}
+	e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_config));
+	sc_config_init((void *)e->object);
+	set = (struct sc_setting){list->kind == SC_SHIPPED_MODELS ? "model" : "cluster", e->file,
+				  e->file};
+	return sc_config_set((void *)e->object, &set, list->arena, err);
 }
 
 /* The value of a column; empty where the file gives none. */

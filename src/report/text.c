@@ -41,17 +41,6 @@ static void append_recommender(const struct sc_model *model, struct sc_strbuf *o
 	append_widths("top MLP", &model->top_mlp, out);
 }
 
-static void append_rows(const struct sc_model *model, struct sc_strbuf *out)
-{
-	const struct sc_layer_row *rows = model->rows.at;
-	double params = 0;
-
-	for (size_t i = 0; i < model->rows.n; i++)
-		params += rows[i].params;
-	sc_strbuf_printf(out, "table of %zu layer%s, %.4g parameters", model->rows.n,
-			 sc_plural(model->rows.n), params);
-}
-
 void sc_text_model(const struct sc_config *c, struct sc_strbuf *out)
 {
 	if (c->model.family == SC_DLRM) {
@@ -59,7 +48,13 @@ void sc_text_model(const struct sc_config *c, struct sc_strbuf *out)
 		return;
 	}
 	if (c->model.family == SC_LAYERS) {
-		append_rows(&c->model, out);
+		const struct sc_layer_row *rows = c->model.rows.at;
+		double params = 0;
+
+		for (size_t i = 0; i < c->model.rows.n; i++)
+			params += rows[i].params;
+		sc_strbuf_printf(out, "table of %zu layer%s, %.4g parameters", c->model.rows.n,
+				 sc_plural(c->model.rows.n), params);
 		return;
 	}
 	sc_strbuf_printf(out,
