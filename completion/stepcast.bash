@@ -10,7 +10,7 @@ _stepcast()
 	fi
 	case $command in
 	predict) words="" options=" --set --json --explain --require-fit --price --tokens --samples --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	sweep) words="" options=" --table --grid --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	sweep) words="" options=" --table --grid --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	search) words="" options=" --choose --fix --all --gpus --device --objective --price --memory-margin --tokens --time-limit --out-cases --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	compare) words="" options=" --set --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;

@@ -26,6 +26,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from predict' -l progress -d 'sh
 complete -c stepcast -f -n __fish_use_subcommand -a sweep -d 'predict many cases over one config'
 complete -c stepcast -n '__fish_seen_subcommand_from sweep' -l table -r -d 'one case a row; header cells with a dot are config keys, others are carried through'
 complete -c stepcast -n '__fish_seen_subcommand_from sweep' -l grid -x -d 'one axis of a grid; given again, all combinations, the last axis fastest' -a '(__stepcast_keys)'
+complete -c stepcast -n '__fish_seen_subcommand_from sweep' -l json -d 'write JSON to stdout; the CSV then only to -o'
 complete -c stepcast -n '__fish_seen_subcommand_from sweep' -l report -r -d 'write the result as an HTML page, too'
 complete -c stepcast -n '__fish_seen_subcommand_from sweep' -l set -x -d 'override one key of the base config; may be given again' -a '(__stepcast_keys)'
 complete -c stepcast -n '__fish_seen_subcommand_from sweep' -l jobs -s j -x -d 'threads (default: one a processor); results do not depend on it'

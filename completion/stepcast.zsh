@@ -58,6 +58,7 @@ _stepcast() {
 	sweep) _arguments \
 		'--table[one case a row; header cells with a dot are config keys, others are carried through]:CASES.csv:_files' \
 		'*--grid[one axis of a grid; given again, all combinations, the last axis fastest]:PATH=A,B,...:_stepcast_keys' \
+		'--json[write JSON to stdout; the CSV then only to -o]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \

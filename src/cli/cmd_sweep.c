@@ -14,7 +14,7 @@ struct sink {
 	const struct sc_sweep_args *args;
 	const struct sc_csv *cases;
 	struct sc_output *file; /* NULL: stdout */
-	FILE *out;
+	FILE *out;              /* NULL: nowhere, they come as JSON */
 	size_t n_taken, n_same, n_failed;
 	size_t first_failed; /* if n_failed */
 	int exit_code;
@@ -25,7 +25,7 @@ static int sink_open(struct sink *sink, struct sc_err *err)
 	const char *output = sink->args->common.output;
 	int rc;
 
-	sink->out = stdout;
+	sink->out = sink->args->json ? NULL : stdout;
 	if (strcmp(output, "-") == 0)
 		return 0;
 	rc = sc_output_create_rows(output, &sink->file, err);
@@ -55,7 +55,7 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 		sink->first_failed = index;
 	sink->n_same += outcome->same_as > 0;
 	sink->n_taken++;
-	return sc_sweep_csv_row(sink->cases, index, outcome, sink->out, err);
+	return sink->out ? sc_sweep_csv_row(sink->cases, index, outcome, sink->out, err) : 0;
 }
 
 /* How many rows failed and why the first did; each row's reason is in the column `error`. Returns the
@@ -108,7 +108,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	rc = sink_open(sink, err);
 	sweep->take = take_row;
 	sweep->ctx = sink;
-	if (rc == 0)
+	if (rc == 0 && sink->out)
 		rc = sc_sweep_csv_header(sink->cases, sink->out, err);
 	if (rc == 0) {
 		sweep->stop = sweep->signal;
@@ -116,13 +116,15 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 		rc = sc_sweep_run(sweep, arena, outcomes, err);
 		sc_progress_destroy(sweep->progress);
 	}
-	if (rc && (sweep->missing->n || (sweep->stop && *sweep->stop)))
+	if (rc && sink->out && (sweep->missing->n || (sweep->stop && *sweep->stop)))
 		sc_err_prefix(err, "%zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	rc = sink_close(sink, rc, err);
 	if (rc == 0)
 		rc = sc_cli_write_page(sink->args->report, put_json,
 				       &(struct all_cases){sweep, outcomes}, err);
+	if (rc == 0 && sink->args->json)
+		rc = sc_cli_write("-", put_json, &(struct all_cases){sweep, outcomes}, err);
 	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
 	return rc;
@@ -165,7 +167,7 @@ const struct sc_command sc_command_sweep = {
 	.words_asked = "one CONFIG",
 	.summary = "predict many cases over one config",
 	.synopsis =
-		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--jobs N] [-o OUT.csv] [--report FILE.html]",
+		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The "
 		"result is a CSV: the columns of the input, then the prediction. A case that cannot be "

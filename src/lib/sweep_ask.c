@@ -11,6 +11,7 @@ const struct sc_cli_option sc_sweep_options[] = {
 		"one case a row; header cells with a dot are config keys, others are carried through"),
 	SC_OPT_LIST(grid, "grid", "PATH=A,B,...",
 		    "one axis of a grid; given again, all combinations, the last axis fastest"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout; the CSV then only to -o"),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),

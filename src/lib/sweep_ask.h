@@ -12,6 +12,7 @@ struct sc_sweep_args {
 	struct sc_arg_list sets, grid;
 	const char *table, *report;
 	int64_t jobs;
+	int json;
 };
 extern const struct sc_cli_option sc_sweep_options[];
 

@@ -25,6 +25,8 @@ static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *ca
 	sc_json_real(json, object, "memory_gib", o->memory_total_gib);
 	sc_json_real(json, object, "capacity_gib", o->capacity_gib);
 	sc_json_real(json, object, "mfu", o->mfu);
+	sc_json_real(json, object, "samples_per_s", o->samples_per_s);
+	sc_json_real(json, object, "tokens_per_s", o->tokens_per_s);
 	sc_json_bool(json, object, "fits", o->fits);
 }
 
