@@ -207,6 +207,20 @@ static uint32_t busiest_thread(const struct sc_trace *t, const uint8_t *need)
 	return best;
 }
 
+static void find_before(struct rank_load *load)
+{
+	const struct sc_trace_rank *r = load->rank;
+	uint32_t *last = sc_xmalloc((r->n_threads + 1) * sizeof(*last));
+
+	memset(last, 0xff, (r->n_threads + 1) * sizeof(*last));
+	load->call_before = sc_xmalloc((r->calls.n + 1) * sizeof(*load->call_before));
+	for (uint32_t c = 0; c < r->calls.n; c++) {
+		load->call_before[c] = last[r->calls.at[c].lane];
+		last[r->calls.at[c].lane] = c;
+	}
+	free(last);
+}
+
 void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *table)
 {
 	const struct sc_trace *t = &load->trace;
@@ -243,4 +257,5 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 		add_mark(load, &marks[next]);
 	free(need);
 	free(marks);
+	find_before(load);
 }

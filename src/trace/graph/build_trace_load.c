@@ -38,6 +38,7 @@ static void end_load(struct rank_load *load)
 {
 	free(load->names);
 	free(load->call_of_event);
+	free(load->call_before);
 	free(load->lane_of);
 	free(load->act_event);
 	free(load->comm_before);
@@ -61,6 +62,28 @@ static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 		*n_untimed += (e->flags & SC_EVF_NO_TIME) != 0;
 	}
 	return n;
+}
+
+/* Profilers list all devices of the host, which are taken to be alike. In a container of one GPU that is one, which says
+ * nothing of the node. */
+static void load_node(struct rank_load *load)
+{
+	const struct sc_trace *t = &load->trace;
+	int32_t n = 0;
+
+	load->rank->host = sc_arena_strdup(&load->run->arena, t->identity.host);
+	load->rank->gpu = "";
+	for (size_t i = 0; i < t->meta.n; i++) {
+		const char *key = t->meta.at[i].key;
+		const char *dot = strncmp(key, "device.", 7) == 0 ? strchr(key + 7, '.') : NULL;
+
+		if (!dot || strcmp(dot, ".name") != 0)
+			continue;
+		if (n++ == 0)
+			load->rank->gpu = sc_arena_strdup(&load->run->arena, t->meta.at[i].value);
+	}
+	if (n > 1 && n > load->run->node_gpus)
+		load->run->node_gpus = n;
 }
 
 /* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
@@ -99,7 +122,7 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	SC_VEC_PUSH(&run->ranks, rank);
 	load.rank = &run->ranks.at[run->ranks.n - 1];
 	load.merged = sc_merge_add_rank(&run->merge, rank.rank, load.trace.identity.host_hash);
-	sc_trace_load_node(&load);
+	load_node(&load);
 	sc_trace_find_marks(&load, range);
 	if (run->ranks.n == 1 || load.marks.found_by > run->found_by) {
 		run->found_by = load.marks.found_by;
@@ -332,6 +355,29 @@ static void common_iterations(struct sc_trace_run *run)
 	free(steps);
 }
 
+/* The GPUs of a node, and whether the run was on several. Nothing is guessed from the number of ranks. */
+static void find_nodes(struct sc_trace_run *run)
+{
+	const int32_t listed = run->node_gpus;
+	int32_t most = 0;
+
+	for (size_t a = 0; a < run->ranks.n; a++) {
+		const char *host = run->ranks.at[a].host;
+		int32_t n = 0;
+
+		for (size_t b = 0; b < run->ranks.n && *host; b++) {
+			const char *other = run->ranks.at[b].host;
+
+			n += strcmp(host, other) == 0;
+			run->spans_nodes = run->spans_nodes || (*other && strcmp(host, other) != 0);
+		}
+		most = n > most ? n : most;
+	}
+	run->spans_nodes = run->spans_nodes || (listed > 0 && run->world > listed);
+	if (listed == 0 && most > 0 && most == run->world)
+		run->node_gpus = most;
+}
+
 static void release_rank(struct sc_trace_rank *rank)
 {
 	SC_VEC_RELEASE(&rank->acts);
@@ -387,7 +433,7 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 		for (size_t r = 0; r < out->ranks.n; r++)
 			find_bounds(&out->ranks.at[r], &out->merge.ranks.at[r]);
 		common_iterations(out);
-		sc_trace_find_nodes(out);
+		find_nodes(out);
 		if (out->n_iterations == 0 && out->ranks.at[0].n_cut)
 			rc = sc_err_at(
 				err, SC_EVALUE, out->ranks.at[0].path, 0, 0,

@@ -17,6 +17,7 @@ struct rank_load {
 	struct sc_marks marks;
 	uint32_t *names;         /* of the trace -> of the run + 1; 0 = not yet */
 	uint32_t *call_of_event; /* events -> calls, or SC_NONE */
+	uint32_t *call_before;   /* calls -> the one before on the thread, or SC_NONE */
 	uint16_t *lane_of;       /* trace lanes -> rank's, or NO_LANE */
 	uint32_t *comm_before;   /* lanes of collectives before each of the rank's */
 	int64_t latency_ns;
@@ -61,10 +62,6 @@ void sc_trace_load_loops(struct rank_load *load);
 
 /* build_trace_waits.c: waits, gaps, tails. */
 void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table);
-
-/* build_trace_nodes.c: while a rank is loaded; when all are. */
-void sc_trace_load_node(struct rank_load *load);
-void sc_trace_find_nodes(struct sc_trace_run *run);
 
 /* build_trace_marks.c */
 void sc_trace_find_marks(struct rank_load *load, const char *range);

@@ -210,31 +210,12 @@ static void block(struct queue *q, uint32_t k, uint32_t act)
 	q->rank->queued_us += (waited_ns - before_ns + tail_ns) / (double)SC_NS_PER_US;
 }
 
-/* Where a thread was when it came to each call: at the start, or end if it waited, of that before. */
-static int64_t *times_before(const struct sc_trace_rank *r)
-{
-	int64_t *before_ns = sc_xmalloc((r->calls.n + 1) * sizeof(*before_ns));
-	int64_t *at_ns = sc_xmalloc((r->n_threads + 1) * sizeof(*at_ns));
-
-	for (size_t t = 0; t <= r->n_threads; t++)
-		at_ns[t] = INT64_MIN;
-	for (size_t c = 0; c < r->calls.n; c++) {
-		const struct sc_call *call = &r->calls.at[c];
-
-		before_ns[c] = at_ns[call->lane];
-		at_ns[call->lane] = call->start_ns;
-	}
-	free(at_ns);
-	return before_ns;
-}
-
 void sc_trace_load_queues(struct rank_load *load)
 {
 	struct sc_trace_rank *r = load->rank;
 	struct entry *entry = sc_xmalloc((r->acts.n + 1) * sizeof(*entry));
 	const size_t n = find_entries(r, entry);
 	double *own_ns = own_times(load);
-	int64_t *before_ns = times_before(r);
 
 	for (size_t i = 0, end; i < n; i = end) {
 		struct queue q = {.rank = r, .own_ns = own_ns, .entry = &entry[i]};
@@ -248,7 +229,7 @@ void sc_trace_load_queues(struct rank_load *load)
 			r->queue_depth = q.depth;
 		for (uint32_t k = 0; k < q.n; k++) {
 			struct sc_call *call = &r->calls.at[q.entry[k].call];
-			uint32_t act = is_near_full(&q, k) ? freed_by(&q, k) : SC_NONE;
+			uint32_t act = is_near_full(&q, k) ? freed_by(&q, k) : SC_NONE, before;
 
 			if (act != SC_NONE) {
 				block(&q, k, act);
@@ -256,12 +237,12 @@ void sc_trace_load_queues(struct rank_load *load)
 			}
 			/* One that did not block had an entry when the thread came to it. */
 			act = k > q.depth ? q.entry[k - q.depth - 1].last_act : SC_NONE;
-			if (act != SC_NONE && call->kind == SC_CALL_LAUNCH &&
-			    sc_act_end(&r->acts.at[act]) <= before_ns[q.entry[k].call])
+			before = load->call_before[q.entry[k].call];
+			if (act != SC_NONE && before != SC_NONE && call->kind == SC_CALL_LAUNCH &&
+			    sc_act_end(&r->acts.at[act]) <= r->calls.at[before].start_ns)
 				add_wait(r, call, act);
 		}
 	}
-	free(before_ns);
 	free(own_ns);
 	free(entry);
 }
@@ -274,17 +255,16 @@ struct pause {
 	int64_t ns, end_ns;
 };
 
-static size_t find_pauses(const struct sc_trace_rank *r, struct pause *pause)
+static size_t find_pauses(const struct rank_load *load, struct pause *pause)
 {
+	const struct sc_trace_rank *r = load->rank;
 	uint32_t *next = sc_xmalloc((r->calls.n + 1) * sizeof(*next));
-	uint32_t *last = sc_xmalloc((r->n_threads + 1) * sizeof(*last));
 	size_t n = 0;
 
-	memset(last, 0xff, (r->n_threads + 1) * sizeof(*last));
-	for (uint32_t c = (uint32_t)r->calls.n; c-- > 0;) {
-		next[c] = last[r->calls.at[c].lane];
-		last[r->calls.at[c].lane] = c;
-	}
+	memset(next, 0xff, (r->calls.n + 1) * sizeof(*next));
+	for (uint32_t c = 0; c < r->calls.n; c++)
+		if (load->call_before[c] != SC_NONE)
+			next[load->call_before[c]] = c;
 	for (uint32_t a = 0; a < r->acts.n; a++) {
 		const struct sc_act *act = &r->acts.at[a];
 		const struct sc_call *call;
@@ -302,7 +282,6 @@ static size_t find_pauses(const struct sc_trace_rank *r, struct pause *pause)
 							    call->dur_ns - ns};
 	}
 	free(next);
-	free(last);
 	return n;
 }
 
@@ -324,7 +303,7 @@ void sc_trace_load_loops(struct rank_load *load)
 {
 	struct sc_trace_rank *r = load->rank;
 	struct pause *pause = sc_xmalloc((r->acts.n + 1) * sizeof(*pause));
-	const size_t n = find_pauses(r, pause);
+	const size_t n = find_pauses(load, pause);
 
 	if (n)
 		qsort(pause, n, sizeof(*pause), sc_trace_compare_pair);

@@ -26,7 +26,6 @@ struct waits {
 	struct lane_acts *lanes;                       /* of streams */
 	uint32_t *by_end;        /* activities; of equal ends the first lane is last */
 	uint32_t *by_stream;     /* lanes, by the number of their stream */
-	uint32_t *thread_last;   /* by call: the call before it on its thread */
 	uint32_t *call_last_act; /* by call: the last activity it launched */
 };
 
@@ -119,7 +118,7 @@ static uint32_t before_collective(const struct waits *w, const struct sc_act *ac
 
 		if (other != SC_NONE && r->acts.at[other].kind != SC_ACT_COLLECTIVE)
 			return may_wait_for(r, act, other) ? other : SC_NONE;
-		call = w->thread_last[call];
+		call = w->load->call_before[call];
 	}
 	return SC_NONE;
 }
@@ -288,12 +287,12 @@ static uint32_t ended_within(const struct waits *w, uint32_t c)
 /* The lane of what the thread launched last. */
 static uint32_t lane_used_last(const struct waits *w, uint32_t c)
 {
-	uint32_t call = w->thread_last[c];
+	uint32_t call = w->load->call_before[c];
 
 	for (int i = 0; i < MAX_LOOK_BACK && call != SC_NONE; i++) {
 		if (w->call_last_act[call] != SC_NONE)
 			return w->load->rank->acts.at[w->call_last_act[call]].lane;
-		call = w->thread_last[call];
+		call = w->load->call_before[call];
 	}
 	return SC_NONE;
 }
@@ -377,7 +376,7 @@ static void gaps_of_calls(struct waits *w)
 
 	for (uint32_t c = 0; c < r->calls.n; c++) {
 		struct sc_call *call = &r->calls.at[c];
-		const uint32_t before = w->thread_last[c];
+		const uint32_t before = w->load->call_before[c];
 		int64_t since = before == SC_NONE ? INT64_MIN : resume(&r->calls.at[before]);
 
 		if (call->kind == SC_CALL_BEGIN)
@@ -430,20 +429,13 @@ static void find_orders(struct waits *w)
 static void index_lanes(struct waits *w)
 {
 	struct sc_trace_rank *r = w->load->rank;
-	uint32_t *last = sc_xmalloc((r->n_threads + 1) * sizeof(*last));
 
-	memset(last, 0xff, (r->n_threads + 1) * sizeof(*last));
 	memset(w->call_last_act, 0xff, (r->calls.n + 1) * sizeof(*w->call_last_act));
 	for (uint32_t a = 0; a < r->acts.n; a++) {
 		SC_VEC_PUSH(&w->lanes[r->acts.at[a].lane].acts, a);
 		if (r->acts.at[a].launch != SC_NONE)
 			w->call_last_act[r->acts.at[a].launch] = a;
 	}
-	for (uint32_t c = 0; c < r->calls.n; c++) {
-		w->thread_last[c] = last[r->calls.at[c].lane];
-		last[r->calls.at[c].lane] = c;
-	}
-	free(last);
 }
 
 static void find_explicit_waits(struct waits *w)
@@ -469,7 +461,6 @@ void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *t
 	uint32_t *lanes, *last; /* sync_lanes; by lane, the last activity */
 
 	w.lanes = sc_xcalloc(r->streams.n + 1, sizeof(*w.lanes));
-	w.thread_last = sc_xmalloc((r->calls.n + 1) * sizeof(*w.thread_last));
 	w.call_last_act = sc_xmalloc((r->calls.n + 1) * sizeof(*w.call_last_act));
 	index_lanes(&w);
 	find_orders(&w);
@@ -499,7 +490,6 @@ void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *t
 	for (size_t l = 0; l < r->streams.n; l++)
 		SC_VEC_RELEASE(&w.lanes[l].acts);
 	free(w.lanes);
-	free(w.thread_last);
 	free(w.call_last_act);
 	free(w.by_end);
 	free(w.by_stream);
