@@ -329,8 +329,13 @@ static inline enum sc_scan_rc skip_commas(struct sc_scan *scan)
 
 enum sc_scan_rc sc_scan_key(struct sc_scan *scan, struct sc_scan_value *key)
 {
-	enum sc_scan_rc rc = skip_commas(scan);
+	enum sc_scan_rc rc = SC_SCAN_OK;
 
+	/* Nearly all keys stand behind a comma and a space. */
+	if (scan->at < scan->end && scan->at[0] == ',' && scan->at[1] == ' ' && scan->at[2] == '"')
+		scan->at += 2;
+	else
+		rc = skip_commas(scan);
 	if (rc)
 		return rc;
 	if (*scan->at == '}') {
@@ -342,15 +347,11 @@ enum sc_scan_rc sc_scan_key(struct sc_scan *scan, struct sc_scan_value *key)
 	rc = take_text(scan, false, key);
 	if (rc)
 		return rc;
-	if (*scan->at == ':' && scan->at < scan->end) {
-		scan->at++;
-		return SC_SCAN_OK;
-	}
-	if (skip_space(scan))
+	if ((*scan->at != ':' || scan->at >= scan->end) && skip_space(scan))
 		return SC_SCAN_MORE;
 	if (*scan->at != ':')
 		return SC_SCAN_BAD;
-	scan->at++;
+	scan->at += scan->end - scan->at > 1 && scan->at[1] == ' ' ? 2 : 1;
 	return SC_SCAN_OK;
 }
 
