@@ -2,21 +2,51 @@
 
 #include <string.h>
 
-int sc_csv_rows_init(const struct sc_csv *csv, const struct sc_field *fields, const char *who,
-		     struct sc_arena *arena, struct sc_csv_rows *out, struct sc_err *err)
+/* A header that no field is of: a word that was spelt wrong. */
+static int check_header(const struct sc_csv_rows *rows, size_t n_fields, struct sc_arena *arena,
+			struct sc_err *err)
 {
+	const struct sc_csv *csv = rows->csv;
+	const char **keys = sc_arena_alloc(arena, (n_fields + 1) * sizeof(*keys)), *nearest;
+
+	for (size_t i = 0; i < n_fields; i++)
+		keys[i] = rows->fields[i].key;
+	for (size_t i = 0; i < csv->n_cols; i++) {
+		size_t k = 0;
+
+		while (k < n_fields && strcmp(keys[k], csv->header[i]) != 0)
+			k++;
+		if (k < n_fields)
+			continue;
+		nearest = sc_nearest(csv->header[i], keys, n_fields);
+		return sc_err_at(err, SC_EVALUE, csv->file, 1, sc_csv_header_column(csv, i),
+				 "column \"%.64s\" is none of %s%s%s%s", csv->header[i], rows->list,
+				 nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+				 nearest ? "\"?" : "");
+	}
+	return 0;
+}
+
+int sc_csv_rows_bind(struct sc_csv_rows *rows, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_field *fields = rows->fields;
+	const char *who = rows->who;
 	size_t n = 0;
+	int rc = 0;
 
 	while (fields[n].key)
 		n++;
-	*out = (struct sc_csv_rows){csv, fields, sc_arena_calloc(arena, n + 1, sizeof(int))};
-	for (size_t i = 0; i < n; i++) {
-		out->column[i] = sc_csv_column(csv, fields[i].key);
-		if (out->column[i] < 0 && fields[i].required)
-			return sc_err_at(err, SC_EFORMAT, csv->file, 1, 0,
-					 "no column \"%s\"; %s needs it", fields[i].key, who);
+	rows->column = sc_arena_calloc(arena, n + 1, sizeof(*rows->column));
+	if (rows->list)
+		rc = check_header(rows, n, arena, err);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		rows->column[i] = sc_csv_column(rows->csv, fields[i].key);
+		if (rows->column[i] < 0 && fields[i].required)
+			rc = sc_err_at(err, SC_EFORMAT, rows->csv->file, 1, 0,
+				       "no column \"%s\"%s%s%s", fields[i].key, who ? "; " : "",
+				       who ? who : "", who ? " needs it" : "");
 	}
-	return 0;
+	return rc;
 }
 
 /* Where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a line's end. */
@@ -45,43 +75,31 @@ int sc_csv_cell_error(const struct sc_csv *csv, size_t row, const char *column,
 			 at < 0 ? "" : sc_csv_cell(csv, row, (size_t)at));
 }
 
-static void set_absent(const struct sc_field *field, void *place)
-{
-	static const char *const empty = "";
-	const int64_t integer = (int64_t)field->absent;
-	const int name = (int)field->absent;
-
-	if (field->type == SC_F_STR)
-		memcpy(place, &empty, sizeof(empty));
-	else if (field->type == SC_F_DOUBLE)
-		memcpy(place, &field->absent, sizeof(field->absent));
-	else if (field->type == SC_F_INT)
-		memcpy(place, &integer, sizeof(integer));
-	else if (field->type == SC_F_ENUM)
-		memcpy(place, &name, sizeof(name));
-}
-
 int sc_csv_rows_get(const struct sc_csv_rows *rows, size_t row, void *out, struct sc_err *err)
 {
 	const struct sc_csv *csv = rows->csv;
 
 	for (size_t i = 0; rows->fields[i].key; i++) {
 		const struct sc_field *field = &rows->fields[i];
-		const int column = rows->column[i];
-		const char *text = column < 0 ? "" : sc_csv_cell(csv, row, (size_t)column);
-		void *place = (char *)out + field->offset;
+		const struct sc_field_place to = {.field = field, .path = field->key};
+		const size_t column = (size_t)rows->column[i];
 		struct sc_err why = {.code = SC_OK};
+		const char *text;
 
-		if (*text == '\0' && !field->required) {
-			set_absent(field, place);
-		} else if (field->type == SC_F_STR) {
-			memcpy(place, &text, sizeof(text));
-		} else if (sc_field_set_text(
-				   &(struct sc_field_place){.field = field, .path = field->key},
-				   text, out, &why)) {
+		if (rows->column[i] < 0 || field->type == SC_F_IGNORE)
+			continue;
+		text = sc_csv_cell(csv, row, column);
+		if (*text == '\0' && !field->required)
+			continue;
+		if (*text == '\0')
+			sc_err_set(&why, SC_EVALUE, "%s is empty", field->key);
+		else if (field->type == SC_F_STR)
+			memcpy((char *)out + field->offset, &text, sizeof(text));
+		else
+			sc_field_set_text(&to, text, out, &why);
+		if (why.code != SC_OK)
 			return sc_err_at(err, why.code, csv->file, csv->line[row],
-					 cell_column(csv, row, (size_t)column), "%s", why.text);
-		}
+					 cell_column(csv, row, column), "%s", why.text);
 	}
 	return 0;
 }

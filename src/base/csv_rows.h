@@ -6,15 +6,17 @@
 #include "base/fields.h"
 
 struct sc_csv_rows {
-	const struct sc_csv *csv;
+	const struct sc_csv *csv; /* these are given by the caller */
 	const struct sc_field
 		*fields; /* texts, numbers, names; the same column may be in several */
-	int *column;     /* of each field, -1: the table lacks it */
+	const char *who; /* needs the columns, for messages: "--kind gemm"; or NULL */
+	const char *
+		list; /* "a list of tables": other columns than those of fields are errors; or NULL */
+	int *column; /* of each field, -1: the table lacks it */
 };
-/* A column of a required field that is not there is an error: `who` needs it ("--kind gemm"). */
-int sc_csv_rows_init(const struct sc_csv *csv, const struct sc_field *fields, const char *who,
-		     struct sc_arena *arena, struct sc_csv_rows *out, struct sc_err *err);
-/* What is empty or has no column is `absent` of its field, a text "", or an error where it is required. Texts are
+/* Finds the columns; one of a required field that is not there is an error. */
+int sc_csv_rows_bind(struct sc_csv_rows *rows, struct sc_arena *arena, struct sc_err *err);
+/* A cell that is empty, or of no column, leaves `out` as it is; of a required field it is an error. Texts are
  * borrowed. */
 int sc_csv_rows_get(const struct sc_csv_rows *rows, size_t row, void *out, struct sc_err *err);
 /* "file:line:column: error: name: ..., got "cell"" */

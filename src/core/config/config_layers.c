@@ -2,100 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/csv.h"
+#include "base/csv_rows.h"
 #include "core/config/config_priv.h"
 #include "core/profile/paths.h"
-
-enum { MAX_COLUMNS = 16 };
-
-struct reader {
-	const struct sc_csv *csv;
-	const struct sc_field *field[MAX_COLUMNS]; /* of each column */
-	struct sc_arena *arena;
-	struct sc_err *err;
-};
-
-static int fail_header(const struct reader *r, size_t column, const char *text)
-{
-	return sc_err_at(r->err, SC_EVALUE, r->csv->file, 1, sc_csv_header_column(r->csv, column),
-			 "%s", text);
-}
-
-/* Where the cell begins, if none before it is quoted. */
-static int fail_cell(const struct reader *r, size_t row, size_t column, const char *text)
-{
-	size_t at = 1;
-
-	for (size_t i = 0; i < column; i++)
-		at += strlen(sc_csv_cell(r->csv, row, i)) + 1;
-	return sc_err_at(r->err, SC_EVALUE, r->csv->file, r->csv->line[row], (unsigned)at, "%s",
-			 text);
-}
-
-static int unknown_column(const struct reader *r, size_t column)
-{
-	const char *name = r->csv->header[column], *keys[MAX_COLUMNS], *nearest;
-	size_t n = 0;
-
-	for (const struct sc_field *f = sc_layer_row_fields; f->key; f++)
-		keys[n++] = f->key;
-	nearest = sc_nearest(name, keys, n);
-	return fail_header(r, column,
-			   sc_arena_printf(r->arena,
-					   "column \"%.64s\" is none of a list of layers%s%s%s",
-					   name, nearest ? "; did you mean \"" : "",
-					   nearest ? nearest : "", nearest ? "\"?" : ""));
-}
-
-static int bind(struct reader *r)
-{
-	for (size_t i = 0; i < r->csv->n_cols; i++) {
-		const struct sc_field *f = sc_layer_row_fields;
-
-		while (f->key && strcmp(f->key, r->csv->header[i]) != 0)
-			f++;
-		if (!f->key || i == MAX_COLUMNS)
-			return unknown_column(r, i);
-		r->field[i] = f;
-	}
-	for (const struct sc_field *f = sc_layer_row_fields; f->key; f++)
-		if (f->required && sc_csv_column(r->csv, f->key) < 0)
-			return fail_header(r, 0,
-					   sc_arena_printf(r->arena, "no column \"%s\"", f->key));
-	return 0;
-}
-
-static int read_cell(const struct reader *r, size_t row, size_t column, struct sc_layer_row *out)
-{
-	const struct sc_field *field = r->field[column];
-	const struct sc_field_place to = {.field = field, .path = field->key, .arena = r->arena};
-	const char *text = sc_csv_cell(r->csv, row, column);
-	struct sc_err own = {.code = SC_OK};
-
-	if (!*text && !field->required)
-		return 0;
-	if (!*text)
-		return fail_cell(r, row, column,
-				 sc_arena_printf(r->arena, "%s is empty", field->key));
-	if (sc_field_set_text(&to, text, out, &own) == 0)
-		return 0;
-	return fail_cell(r, row, column, sc_arena_strdup(r->arena, own.text));
-}
-
-static int read_rows(struct reader *r, struct sc_structs *out)
-{
-	struct sc_layer_row *rows = sc_arena_calloc(r->arena, r->csv->n_rows + 1, sizeof(*rows));
-	int rc = bind(r);
-
-	if (rc == 0 && !r->csv->n_rows)
-		rc = fail_header(r, 0, "no layers below the header");
-	for (size_t i = 0; i < r->csv->n_rows && rc == 0; i++)
-		for (size_t c = 0; c < r->csv->n_cols && rc == 0; c++)
-			rc = read_cell(r, i, c, &rows[i]);
-	if (rc == 0)
-		*out = (struct sc_structs){.at = rows, .n = r->csv->n_rows};
-	return rc;
-}
 
 static int no_file(const struct sc_config *config, const struct sc_err *own, struct sc_err *err)
 {
@@ -109,9 +18,11 @@ int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 			struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_config_ref ref = {config->model.rows_csv, from};
-	struct reader r = {.arena = arena, .err = err};
 	struct sc_err own = {.code = SC_OK};
+	struct sc_layer_row *layers;
 	struct sc_csv csv;
+	struct sc_csv_rows rows = {
+		.csv = &csv, .fields = sc_layer_row_fields, .list = "a list of layers"};
 	const char *path;
 	int rc;
 
@@ -122,10 +33,18 @@ int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 	if (rc)
 		return no_file(config, &own, err);
 	rc = sc_csv_load(path, arena, &csv, err);
+	if (rc == 0)
+		rc = sc_csv_rows_bind(&rows, arena, err);
+	if (rc == 0 && !csv.n_rows)
+		rc = sc_err_at(err, SC_EVALUE, csv.file, 1, 0, "no layers below the header");
 	if (rc)
 		return rc;
-	r.csv = &csv;
-	return read_rows(&r, &config->model.rows);
+	layers = sc_arena_calloc(arena, csv.n_rows, sizeof(*layers));
+	for (size_t i = 0; i < csv.n_rows && rc == 0; i++)
+		rc = sc_csv_rows_get(&rows, i, &layers[i], err);
+	if (rc == 0)
+		config->model.rows = (struct sc_structs){.at = layers, .n = csv.n_rows};
+	return rc;
 }
 
 /* ---- checks ---- */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/csv_rows.h"
 #include "base/intern.h"
 #include "base/num.h"
 
@@ -18,7 +19,7 @@ struct row {
 #define MIN_POOLING 1e-9
 #define MIN_ZIPF 1e-3
 #define MAX_ZIPF 10
-enum { MAX_FEATURES = 1000, MAX_COLUMNS = 16 };
+enum { MAX_FEATURES = 1000 };
 
 static const struct sc_name dtype_names[] = {
 	{"fp32", SC_FP32 + 1},
@@ -35,8 +36,14 @@ static const struct sc_field fields[] = {
 	 .type = SC_F_INT,
 	 .offset = TABLE(rows),
 	 .min = 1,
-	 .max = SC_MAX_TABLE_ROWS},
-	{.key = "dim", .type = SC_F_INT, .offset = TABLE(dim), .min = 1, .max = SC_MAX_TABLE_DIM},
+	 .max = SC_MAX_TABLE_ROWS,
+	 .required = true},
+	{.key = "dim",
+	 .type = SC_F_INT,
+	 .offset = TABLE(dim),
+	 .min = 1,
+	 .max = SC_MAX_TABLE_DIM,
+	 .required = true},
 	{.key = "pooling",
 	 .type = SC_F_DOUBLE,
 	 .offset = TABLE(pooling),
@@ -66,136 +73,53 @@ static const struct sc_field fields[] = {
 	{.key = "source", .type = SC_F_IGNORE},
 	{0},
 };
-/* One of each line has to be there; of all lines, at most one. */
-static const char *const required[][2] = {
-	{"name", "table"}, {"rows", NULL}, {"dim", NULL}, {"pooling", "pooling_factor"}};
-static const char *const optional[][2] = {{"storage", "dtype"}};
+/* At most one of each line may be there. */
+static const char *const twins[][2] = {
+	{"name", "table"}, {"pooling", "pooling_factor"}, {"storage", "dtype"}};
+enum { NAME, POOLING };
 
 struct reader {
 	const struct sc_csv *csv;
-	const struct sc_field *field[MAX_COLUMNS]; /* of each column */
-	bool required[MAX_COLUMNS];
+	struct sc_csv_rows rows;
 	struct sc_arena *arena;
 	struct sc_err *err;
 };
 
-static int fail_row(const struct reader *r, size_t row, enum sc_errc code, const char *text)
-{
-	return sc_err_at(r->err, code, r->csv->file, r->csv->line[row], 0, "%s", text);
-}
-
-static const struct sc_field *find_field(const char *key)
-{
-	for (const struct sc_field *field = fields; field->key; field++)
-		if (strcmp(field->key, key) == 0)
-			return field;
-	return NULL;
-}
-
-static int fail_header(const struct reader *r, size_t column)
-{
-	const char *keys[sizeof(fields) / sizeof(fields[0])], *nearest;
-	const struct sc_csv *csv = r->csv;
-	size_t n = 0;
-
-	for (const struct sc_field *field = fields; field->key; field++)
-		keys[n++] = field->key;
-	nearest = sc_nearest(csv->header[column], keys, n);
-	return sc_err_at(r->err, SC_EVALUE, csv->file, 1, sc_csv_header_column(csv, column),
-			 "column \"%.64s\" is none of a list of tables%s%s%s", csv->header[column],
-			 nearest ? "; did you mean \"" : "", nearest ? nearest : "",
-			 nearest ? "\"?" : "");
-}
-
-static bool is_required(const char *key)
-{
-	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
-		for (size_t k = 0; k < 2; k++)
-			if (required[i][k] && strcmp(required[i][k], key) == 0)
-				return true;
-	return false;
-}
-
-static int check_twins(const struct reader *r, const char *const (*twins)[2], size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const char *a = twins[i][0], *b = twins[i][1];
-
-		if (b && sc_csv_column(r->csv, a) >= 0 && sc_csv_column(r->csv, b) >= 0)
-			return sc_err_at(r->err, SC_ECONFLICT, r->csv->file, 1, 0,
-					 "columns \"%s\" and \"%s\" say the same; remove one", a,
-					 b);
-	}
-	return 0;
-}
-
-static int check_required(const struct reader *r)
-{
-	const size_t n = sizeof(required) / sizeof(required[0]);
-	int rc = check_twins(r, required, n);
-
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		const char *a = required[i][0], *b = required[i][1];
-
-		if (sc_csv_column(r->csv, a) < 0 && (!b || sc_csv_column(r->csv, b) < 0))
-			rc = sc_err_at(r->err, SC_EVALUE, r->csv->file, 1, 0,
-				       "no column \"%s\"%s%s%s", a, b ? " (or \"" : "", b ? b : "",
-				       b ? "\")" : "");
-	}
-	return rc;
-}
-
 static int bind(struct reader *r)
 {
-	const struct sc_csv *csv = r->csv;
 	int rc;
 
-	for (size_t i = 0; i < csv->n_cols; i++) {
-		const struct sc_field *field = find_field(csv->header[i]);
+	r->rows = (struct sc_csv_rows){.csv = r->csv, .fields = fields, .list = "a list of tables"};
+	rc = sc_csv_rows_bind(&r->rows, r->arena, r->err);
+	for (size_t i = 0; i < sizeof(twins) / sizeof(twins[0]) && rc == 0; i++) {
+		const char *a = twins[i][0], *b = twins[i][1];
+		const int n = (sc_csv_column(r->csv, a) >= 0) + (sc_csv_column(r->csv, b) >= 0);
 
-		if (!field || i == MAX_COLUMNS)
-			return fail_header(r, i);
-		r->field[i] = field;
-		r->required[i] = is_required(field->key);
+		if (n == 2)
+			rc = sc_err_at(r->err, SC_ECONFLICT, r->csv->file, 1, 0,
+				       "columns \"%s\" and \"%s\" say the same; remove one", a, b);
+		else if (n == 0 && i <= POOLING)
+			rc = sc_err_at(r->err, SC_EVALUE, r->csv->file, 1, 0,
+				       "no column \"%s\" (or \"%s\")", a, b);
 	}
-	rc = check_required(r);
-	return rc ? rc : check_twins(r, optional, sizeof(optional) / sizeof(optional[0]));
-}
-
-static int read_cell(const struct reader *r, size_t row, size_t column, struct row *out)
-{
-	const struct sc_field *field = r->field[column];
-	struct sc_field_place to = {.field = field, .arena = r->arena};
-	const char *text = sc_csv_cell(r->csv, row, column);
-	struct sc_err own = {.code = SC_OK};
-
-	assert(field); /* bind found each column's */
-	if (field->type == SC_F_IGNORE)
-		return 0;
-	if (text[0] == '\0') {
-		if (!r->required[column])
-			return 0;
-		return fail_row(r, row, SC_EVALUE,
-				sc_arena_printf(r->arena, "%s is empty", field->key));
-	}
-	to.path = field->key;
-	if (sc_field_set_text(&to, text, out, &own) == 0)
-		return 0;
-	return fail_row(r, row, own.code, own.text);
+	return rc;
 }
 
 static int read_row(const struct reader *r, size_t row, struct sc_table *out)
 {
 	struct row read = {.table = {.count = 1, .features = 1}};
+	int rc = sc_csv_rows_get(&r->rows, row, &read, r->err);
 
-	for (size_t i = 0; i < r->csv->n_cols; i++) {
-		int rc = read_cell(r, row, i, &read);
-
-		if (rc)
-			return rc;
-	}
+	if (rc)
+		return rc;
 	if (read.pooling_factor > 0)
 		read.table.pooling = read.pooling_factor / (double)read.table.features;
+	if (!read.table.name || !(read.table.pooling > 0)) {
+		const char *const *keys = twins[read.table.name ? POOLING : NAME];
+
+		return sc_err_at(r->err, SC_EVALUE, r->csv->file, r->csv->line[row], 0,
+				 "%s is empty", keys[sc_csv_column(r->csv, keys[0]) < 0]);
+	}
 	if (read.table.storage)
 		read.table.dtype = (enum sc_dtype)(read.table.storage - 1);
 	*out = read.table;

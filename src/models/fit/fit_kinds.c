@@ -45,8 +45,7 @@
 		.key = key_, .type = SC_F_STR, .offset = offsetof(struct sc_fit_cells, member) \
 	}
 #define TIME(key_) NUMBER(key_, time_us, 1e-6, MAX_TIME_US)
-#define ORIGIN \
-	TEXT("device", device), TEXT("source", source), TEXT("op", op_name), TEXT("pass", pass_name)
+#define ORIGIN TEXT("source", source), TEXT("op", op_name), TEXT("pass", pass_name)
 
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};

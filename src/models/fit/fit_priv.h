@@ -18,13 +18,13 @@ enum {
 /* The cells of a row, of any kind; a kind reads some of them. */
 struct sc_fit_cells {
 	double time_us;
-	const char *device, *source, *op_name, *pass_name;
+	const char *source, *op_name, *pass_name;
 	int op, pass, dtype, causal, optimizer, sorted, warm, computes; /* -1: not said */
 	double batch, m, n, k, heads, seq, head_dim, kv_heads, seq_kv, rows, cols;
 	double params, bytes, tables, dim, pooling, zipf, unique_rows, longest_run, launches;
 	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
 	double compute_us, comm_us, gpus, ctas, ranks, nodes, gpus_per_node;
-	const char *collective, *sweep, *algo, *library, *intra, *inter, *policy, *pair_kind;
+	const char *collective, *sweep, *algo, *library, *intra, *inter;
 };
 struct sc_fit_table {
 	struct sc_csv csv; /* with the columns of --swap exchanged */

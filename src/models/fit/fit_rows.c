@@ -130,8 +130,9 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 	if (!out->is_of_pairs && sc_csv_column(&out->csv, "time_us") < 0)
 		return sc_err_at(err, SC_EFORMAT, csv->file, 1, 0,
 				 "no column \"time_us\"; %s needs it", who);
-	return sc_csv_rows_init(&out->csv, sc_fit_reader_of(out)->cells, who, arena, &out->rows,
-				err);
+	out->rows = (struct sc_csv_rows){
+		.csv = &out->csv, .fields = sc_fit_reader_of(out)->cells, .who = who};
+	return sc_csv_rows_bind(&out->rows, arena, err);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -223,13 +224,15 @@ int sc_fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
 	}
 	if (!*taken)
 		return 0;
+	sc_fields_init(reader->cells, c);
+	c->source = c->collective = c->sweep = c->algo = c->library = c->intra = c->inter = "";
 	rc = sc_csv_rows_get(&t->rows, t->row, c, t->err);
 	if (rc)
 		return rc;
 	*out = (struct sc_fit_row){.weight = 1,
 				   .time_us = c->time_us,
-				   .pass = *c->pass_name ? c->pass_name : NULL,
-				   .op_name = *c->op_name ? c->op_name : NULL,
+				   .pass = c->pass_name,
+				   .op_name = c->op_name,
 				   .group = group_of(t)};
 	for (size_t d = 0; d < reader->n_dims; d++)
 		memcpy(&out->dim[d], (const char *)c + reader->cells[d].offset, sizeof(double));

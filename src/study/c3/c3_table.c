@@ -1,98 +1,78 @@
 /* Tables of measured pairs: reads the rows, predicts each, scores times and speedups. */
-#include <math.h>
+#include <float.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "base/num.h"
-#include "base/units.h"
+#include "base/csv_rows.h"
 #include "base/vec.h"
 #include "core/config/config.h"
 #include "core/machine/device.h"
 #include "models/collective.h"
 #include "study/c3/c3_priv.h"
 
-enum {
-	COL_DEVICE,
-	COL_GPUS,
-	COL_DTYPE,
-	COL_KIND,
-	COL_M,
-	COL_N,
-	COL_K,
-	COL_COLLECTIVE,
-	COL_BYTES,
-	COL_POLICY,
-	N_NEEDED,
-	COL_CASE = N_NEEDED,
-	COL_COMPUTE,
-	COL_COMM,
-	COL_SERIAL,
-	COL_OVERLAPPED,
-	COL_CTAS,
-	N_COLS
+enum { MAX_GPUS = 1024 };
+#define MAX_NUMBER 1e15
+/* What scripts/measure-c3 writes beside the kinds of sc_c3_kind_names: both independent. And a copy on one GPU. */
+enum { KIND_GEMM = SC_C3_GEMM_SCATTER + 1, KIND_STREAM, LOCAL_COPY = SC_N_COLLECTIVES };
+static const struct sc_name KINDS[] = {{"independent", SC_C3_INDEPENDENT},
+				       {"all_gather_gemm", SC_C3_GATHER_GEMM},
+				       {"gemm_reduce_scatter", SC_C3_GEMM_SCATTER},
+				       {"gemm", KIND_GEMM},
+				       {"stream", KIND_STREAM},
+				       {0}};
+static const struct sc_name COLLECTIVES[] = {{"all_reduce", SC_ALL_REDUCE},
+					     {"all_gather", SC_ALL_GATHER},
+					     {"reduce_scatter", SC_REDUCE_SCATTER},
+					     {"broadcast", SC_BROADCAST},
+					     {"all_to_all", SC_ALL_TO_ALL},
+					     {"copy", LOCAL_COPY},
+					     {0}};
+
+/* The cells of a row; numbers that are not given are 0. */
+struct cells {
+	const char *device, *policy, *name;
+	int kind, dtype, collective;
+	int64_t gpus;
+	double m, n, k, bytes, compute_us, comm_us, serial_us, overlapped_us, ctas;
 };
-static const char *const NAMES[N_COLS] = {
-	"device",  "gpus",       "dtype",         "kind",   "m",    "n",
-	"k",       "collective", "bytes",         "policy", "case", "compute_us",
-	"comm_us", "serial_us",  "overlapped_us", "ctas"};
-/* What scripts/measure-c3 writes beside sc_c3_kind_names: both independent. */
-enum { KIND_GEMM = SC_C3_GEMM_SCATTER + 1, KIND_STREAM };
-static const struct sc_name MORE_KINDS[] = {{"gemm", KIND_GEMM}, {"stream", KIND_STREAM}, {0}};
+#define CELL(key_, member, type_) \
+	.key = key_, .type = type_, .offset = offsetof(struct cells, member)
+#define NUMBER(member)                                                                \
+	{                                                                             \
+		CELL(#member, member, SC_F_DOUBLE), .min = DBL_MIN, .max = MAX_NUMBER \
+	}
+#define NAME(member, names_)                                                        \
+	{                                                                           \
+		CELL(#member, member, SC_F_ENUM), .names = names_, .required = true \
+	}
+static const struct sc_field FIELDS[] = {
+	{CELL("policy", policy, SC_F_STR)},
+	{CELL("case", name, SC_F_STR)},
+	{CELL("device", device, SC_F_STR), .required = true},
+	NAME(dtype, sc_dtype_names),
+	NAME(kind, KINDS),
+	NAME(collective, COLLECTIVES),
+	{CELL("gpus", gpus, SC_F_INT), .min = 1, .max = MAX_GPUS, .required = true},
+	{CELL("m", m, SC_F_DOUBLE), .min = DBL_MIN, .max = MAX_NUMBER, .required = true},
+	{CELL("bytes", bytes, SC_F_DOUBLE), .min = DBL_MIN, .max = MAX_NUMBER, .required = true},
+	NUMBER(n),
+	NUMBER(k),
+	NUMBER(compute_us),
+	NUMBER(comm_us),
+	NUMBER(serial_us),
+	NUMBER(overlapped_us),
+	NUMBER(ctas),
+	{0},
+};
 
 struct reader {
 	const struct sc_csv *csv;
 	struct sc_arena *arena;
-	int column[N_COLS];
+	struct sc_csv_rows rows;
+	struct cells cells; /* of the row that is read now */
 	SC_VEC(struct sc_c3_machine *) machines;
 	struct sc_c3_study *study;
 };
-
-static const char *cell(const struct reader *r, size_t row, int column)
-{
-	return r->column[column] < 0 ? "" : sc_csv_cell(r->csv, row, (size_t)r->column[column]);
-}
-
-static int bad_cell(const struct reader *r, size_t row, int column, struct sc_err *err)
-{
-	return sc_err_set(err, SC_EVALUE, "%s: unexpected \"%.64s\"", NAMES[column],
-			  cell(r, row, column));
-}
-
-/* An empty cell is 0, which not all columns may be. */
-static int read_number(const struct reader *r, size_t row, int column, double *out)
-{
-	const char *text = cell(r, row, column);
-
-	*out = 0;
-	if (!*text && column >= N_NEEDED)
-		return 0;
-	return sc_parse_double(text, out) && *out > 0 && *out < 1e15 ? 0 : -SC_EVALUE;
-}
-
-static int read_name(const struct reader *r, size_t row, int column, const struct sc_name *names)
-{
-	const char *text = cell(r, row, column);
-
-	for (; names->name; names++)
-		if (strcmp(names->name, text) == 0)
-			return names->value;
-	return -1;
-}
-
-/* A copy on one GPU. */
-static bool is_local(const struct reader *r, size_t row)
-{
-	return strcmp(cell(r, row, COL_COLLECTIVE), "copy") == 0;
-}
-
-static int read_collective(const struct reader *r, size_t row)
-{
-	if (is_local(r, row))
-		return SC_ALL_GATHER; /* as it, it adds nothing */
-	for (int i = 0; i < SC_SEND_RECV; i++)
-		if (strcmp(sc_collective_names[i], cell(r, row, COL_COLLECTIVE)) == 0)
-			return i;
-	return -1;
-}
 
 static int find_machine(struct reader *r, const char *id, struct sc_c3_machine **out,
 			struct sc_err *err)
@@ -113,25 +93,6 @@ static int find_machine(struct reader *r, const char *id, struct sc_c3_machine *
 	return rc;
 }
 
-/* The numbers of a row; the first column that is wrong is named. */
-static int read_numbers(const struct reader *r, size_t row, int kind, double number[N_COLS],
-			struct sc_err *err)
-{
-	static const int columns[] = {COL_GPUS,   COL_M,          COL_BYTES, COL_COMPUTE, COL_COMM,
-				      COL_SERIAL, COL_OVERLAPPED, COL_CTAS,  COL_N,       COL_K};
-	const size_t n = sizeof(columns) / sizeof(columns[0]) - (kind == KIND_STREAM ? 2 : 0);
-	const double least = is_local(r, row) ? 1 : 2, most = is_local(r, row) ? 1 : 1024;
-
-	for (size_t i = 0; i < n; i++)
-		if (read_number(r, row, columns[i], &number[columns[i]]))
-			return bad_cell(r, row, columns[i], err);
-	if (number[COL_GPUS] < least || number[COL_GPUS] > most || fmod(number[COL_GPUS], 1) > 0)
-		return bad_cell(r, row, COL_GPUS, err);
-	if (is_local(r, row) && !(number[COL_COMM] > 0))
-		return sc_err_set(err, SC_EVALUE, "comm_us: give the time of a copy on one GPU");
-	return 0;
-}
-
 /* Two numbers read and one written for each of m. */
 static struct sc_op stream_op(double m, enum sc_dtype dtype)
 {
@@ -143,74 +104,74 @@ static struct sc_op stream_op(double m, enum sc_dtype dtype)
 	return op;
 }
 
-static struct sc_op gemm_op(const double number[N_COLS], enum sc_dtype dtype)
+static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *err)
 {
-	struct sc_op op = {.kind = SC_OP_GEMM, .dtype = dtype};
-
-	op.u.gemm = (struct sc_gemm_shape){
-		.batch = 1, .m = number[COL_M], .n = number[COL_N], .k = number[COL_K]};
-	return op;
-}
-
-static int read_pair(struct reader *r, size_t row, struct sc_c3_pair *out, struct sc_err *err)
-{
-	double number[N_COLS] = {0};
-	int dtype = read_name(r, row, COL_DTYPE, sc_dtype_names);
-	int kind = read_name(r, row, COL_KIND, sc_c3_kind_names);
-	int collective = read_collective(r, row), rc;
+	const struct cells *c = &r->cells;
+	const bool is_local = c->collective == LOCAL_COPY;
+	/* a copy on one GPU adds nothing, as a gather */
+	const enum sc_collective collective =
+		is_local ? SC_ALL_GATHER : (enum sc_collective)c->collective;
+	const enum sc_dtype dtype = (enum sc_dtype)c->dtype;
 	struct sc_c3_machine *machine;
+	int rc;
 
-	kind = kind < 0 ? read_name(r, row, COL_KIND, MORE_KINDS) : kind;
-	if (dtype < 0 || kind < 0 || collective < 0)
-		return bad_cell(r, row,
-				dtype < 0  ? COL_DTYPE
-				: kind < 0 ? COL_KIND
-					   : COL_COLLECTIVE,
-				err);
-	if (kind < KIND_GEMM &&
-	    !sc_c3_kind_fits((enum sc_c3_kind)kind, (enum sc_collective)collective))
+	if (c->kind < KIND_GEMM && !sc_c3_kind_fits((enum sc_c3_kind)c->kind, collective))
 		return sc_err_set(err, SC_EVALUE, "collective: %s does not go with the kind: %s",
 				  sc_collective_names[collective], SC_C3_KIND_FITS);
-	rc = read_numbers(r, row, kind, number, err);
-	if (rc == 0)
-		rc = find_machine(r, cell(r, row, COL_DEVICE), &machine, err);
+	if (c->kind != KIND_STREAM && !(c->n > 0 && c->k > 0))
+		return sc_err_set(err, SC_EVALUE, "%s is empty", c->n > 0 ? "k" : "n");
+	if (is_local ? c->gpus != 1 : c->gpus < 2)
+		return sc_err_set(err, SC_EVALUE, "gpus: %s",
+				  is_local ? "a copy is on one GPU; give 1"
+					   : "a collective is of 2 or more");
+	if (is_local && !(c->comm_us > 0))
+		return sc_err_set(err, SC_EVALUE, "comm_us: give the time of a copy on one GPU");
+	rc = find_machine(r, c->device, &machine, err);
 	if (rc)
 		return rc;
 	*out = (struct sc_c3_pair){
-		.kind = kind < KIND_GEMM ? (enum sc_c3_kind)kind : SC_C3_INDEPENDENT,
-		.gemm = kind == KIND_STREAM ? stream_op(number[COL_M], (enum sc_dtype)dtype)
-					    : gemm_op(number, (enum sc_dtype)dtype),
-		.compute_us = number[COL_COMPUTE],
-		.comm_us = number[COL_COMM]};
+		.kind = c->kind < KIND_GEMM ? (enum sc_c3_kind)c->kind : SC_C3_INDEPENDENT,
+		.gemm = {.kind = SC_OP_GEMM,
+			 .dtype = dtype,
+			 .u.gemm = {.batch = 1, .m = c->m, .n = c->n, .k = c->k}},
+		.compute_us = c->compute_us,
+		.comm_us = c->comm_us};
+	if (c->kind == KIND_STREAM)
+		out->gemm = stream_op(c->m, dtype);
 	out->transfer = (struct sc_transfer){
 		.device = &machine->request.device,
-		.shape = {(enum sc_collective)collective, number[COL_BYTES], (enum sc_dtype)dtype},
-		.n_ranks = (int)number[COL_GPUS],
-		.local_us = is_local(r, row) ? number[COL_COMM] : 0,
-		.local_blocks = number[COL_CTAS],
+		.shape = {collective, c->bytes, dtype},
+		.n_ranks = (int)c->gpus,
+		.local_us = is_local ? c->comm_us : 0,
+		.local_blocks = c->ctas,
 	};
-	if (is_local(r, row))
-		return 0;
-	return sc_c3_machine_fabric(machine, (int64_t)number[COL_GPUS], r->arena,
-				    &out->transfer.fabric);
+	return is_local ? 0
+			: sc_c3_machine_fabric(machine, c->gpus, r->arena, &out->transfer.fabric);
+}
+
+static int read_cells(struct reader *r, size_t row, struct sc_err *err)
+{
+	r->cells = (struct cells){.name = "", .policy = ""};
+	return sc_csv_rows_get(&r->rows, row, &r->cells, err);
 }
 
 static int predict_row(struct reader *r, struct sc_c3_case *c, struct sc_err *err)
 {
 	struct sc_c3_pair pair;
-	double serial = 0;
-	int rc = sc_c3_choice_parse(cell(r, c->row, COL_POLICY), "policy: ", &c->choice, err);
+	int read = read_cells(r, c->row, err), rc;
 
+	c->name = r->cells.name;
+	rc = sc_c3_choice_parse(r->cells.policy, "policy: ", &c->choice, read ? NULL : err);
+	rc = read ? read : rc;
 	if (rc == 0)
-		rc = read_pair(r, c->row, &pair, err);
+		rc = read_pair(r, &pair, err);
 	if (rc == 0)
 		rc = sc_c3_predict(r->study, &pair, &c->choice, &c->result, err);
 	if (rc)
 		return rc;
-	read_number(r, c->row, COL_OVERLAPPED, &c->measured_us);
-	read_number(r, c->row, COL_SERIAL, &serial);
-	if (serial > 0 && c->measured_us > 0)
-		c->measured_speedup = serial / c->measured_us;
+	c->measured_us = r->cells.overlapped_us;
+	if (r->cells.serial_us > 0 && c->measured_us > 0)
+		c->measured_speedup = r->cells.serial_us / c->measured_us;
 	return 0;
 }
 
@@ -264,15 +225,16 @@ static void add_groups(const struct reader *r, const char *column, struct sc_c3_
 	}
 }
 
-static int find_columns(struct reader *r, int n_needed, struct sc_err *err)
+static int find_columns(struct reader *r, bool has_policies, struct sc_err *err)
 {
-	for (int i = 0; i < N_COLS; i++) {
-		r->column[i] = sc_csv_column(r->csv, NAMES[i]);
-		if (i < n_needed && r->column[i] < 0)
+	static const char *const needed[] = {"n", "k", "policy"};
+
+	r->rows = (struct sc_csv_rows){.csv = r->csv, .fields = FIELDS, .who = "a table of pairs"};
+	for (size_t i = 0; i < (has_policies ? 3 : 2); i++)
+		if (sc_csv_column(r->csv, needed[i]) < 0)
 			return sc_err_at(err, SC_EVALUE, r->csv->file, 1, 0,
-					 "the table has no column \"%s\"", NAMES[i]);
-	}
-	return 0;
+					 "no column \"%s\"; a table of pairs needs it", needed[i]);
+	return sc_csv_rows_bind(&r->rows, r->arena, err);
 }
 
 static int check_by(const struct reader *r, const struct sc_c3_table_opts *opts, struct sc_err *err)
@@ -291,7 +253,6 @@ static void predict_rows(struct reader *r, struct sc_c3_table *out)
 		struct sc_err own = {.code = SC_OK};
 
 		c->row = row;
-		c->name = r->column[COL_CASE] < 0 ? "" : cell(r, row, COL_CASE);
 		if (predict_row(r, c, &own))
 			c->skipped = sc_arena_strdup(r->arena, own.text);
 	}
@@ -301,7 +262,7 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err)
 {
 	struct reader r = {.csv = csv, .arena = arena};
-	int rc = find_columns(&r, N_NEEDED, err);
+	int rc = find_columns(&r, true, err);
 
 	if (rc == 0)
 		rc = check_by(&r, opts, err);
@@ -327,21 +288,25 @@ int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct s
 {
 	struct reader r = {.csv = csv, .arena = arena};
 	struct sc_err own = {.code = SC_OK};
-	int rc = find_columns(&r, COL_POLICY, err);
+	int rc = find_columns(&r, false, err);
 
 	if (rc == 0 && csv->n_rows == 0)
 		rc = sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "the table has no rows");
 	for (size_t row = 0; rc == 0 && row < csv->n_rows; row++) {
-		struct sc_c3_named named = {.name = cell(&r, row, COL_CASE)};
+		struct sc_c3_named named;
 
-		rc = read_pair(&r, row, &named.pair, &own);
-		if (rc == 0 && is_local(&r, row))
+		rc = read_cells(&r, row, &own);
+		named = (struct sc_c3_named){.name = r.cells.name};
+		if (rc == 0)
+			rc = read_pair(&r, &named.pair, &own);
+		if (rc == 0 && r.cells.collective == LOCAL_COPY)
 			rc = sc_err_set(
 				&own, SC_EUNSUPPORTED,
 				"collective: a copy on one GPU can be compared with what was "
 				"measured (--measured) alone");
 		if (rc)
-			rc = sc_err_at(err, own.code, csv->file, csv->line[row], 0, "%s", own.text);
+			rc = sc_err_at(err, own.code, csv->file, csv->line[row], own.column, "%s",
+				       own.text);
 		SC_VEC_PUSH(&out->list, named);
 	}
 	SC_VEC_RELEASE(&r.machines);
