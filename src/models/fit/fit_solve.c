@@ -32,7 +32,7 @@
 #define PULL_STEP 1e-6
 #define NEAR 1.001      /* a start on a bound would not move */
 #define SCAN_GAIN 1e-5  /* of the mean error, for a search that begins anew */
-#define ROUND_GAIN 1e-5 /* of the mean error, for one more round */
+#define ROUND_GAIN 2e-5 /* of the mean error, for one more round */
 enum {
 	N_STARTS = 6,
 	SEARCH_ROWS = 1500, /* of the starts; the best goes on with all */
