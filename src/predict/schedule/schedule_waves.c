@@ -147,17 +147,15 @@ static void flow_init(struct flow *f)
 
 /* Passes as they come, if backward ones took so many forward ones (0: as many as they take); or as many micro-batches
  * as have a place so, and then the next as many (Chimera, §3.5: units one after another). A greedy order may be far
- * from the best, and another for times that differ by little. Most ways do not ask for the times, so the shortest
- * of all changes by little where these do. Where passes tie, at whole ratios, orders for ratios beside are better. */
+ * from the best, and another for times that differ by little. Some ways do not ask for the times, so the shortest
+ * of all changes by little where these do; where passes tie, at whole ratios, orders for ratios beside are better. */
 struct way {
 	double backward;
 	bool forward_first, units;
 };
 static const struct way WAYS[] = {
-	{0, false, false},    {0, true, false},    {0, false, true},     {0, true, true},
-	{1, false, false},    {1, true, false},    {1.4, false, false},  {1.4, true, false},
-	{1.7, false, false},  {2.4, true, false},  {1.95, false, false}, {1.95, true, false},
-	{2.05, false, false}, {2.05, true, false}, {3, false, false},    {3, true, false},
+	{0, false, false},   {0, true, false},    {0, false, true},     {0, true, true},
+	{1.4, false, false}, {1.95, true, false}, {2.05, false, false}, {1.4, true, false},
 };
 enum { N_WAYS = sizeof(WAYS) / sizeof(WAYS[0]) };
 
@@ -222,7 +220,7 @@ static double order_time(const struct slot_writer *w)
 
 /* The shortest is found with TRIED micro-batches a stage where there are more: the order of more goes on as that of fewer
  * begins. Of pipelines with more passes than MOST_TRIED the first way is taken. */
-enum { TRIED = 6, MOST_TRIED = 1 << 20 };
+enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
 static void write_shortest(const struct slot_writer *w, uint32_t places)
 {
