@@ -625,8 +625,8 @@ LOOP_TEST(found_orders_have_no_cliff, N_FOUND)
 			double now = play_found(_i, 24, times).longest;
 
 			if (i > 0) {
-				ck_assert_double_le(now, before * 1.035);
-				ck_assert_double_ge(now, before / 1.035);
+				ck_assert_double_le(now, before * 1.045);
+				ck_assert_double_ge(now, before / 1.045);
 			}
 			before = now;
 		}
