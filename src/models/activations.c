@@ -74,8 +74,6 @@ static double ffn_elements(const struct sc_request *request, double width, bool 
 	bool gated = sc_family_traits(request->config.model.family)->gated;
 	double kept = gated ? 2 : 1;
 
-	if (gated && !request->software.fused_activation) /* the gate's activation by itself */
-		kept++;
 	if (keeps_ffn_inputs(&request->config.training) && !again)
 		kept++;
 	return kept * width;
@@ -140,9 +138,6 @@ static double layer_bytes(const struct sc_request *request, double samples, bool
 		whole += h * e;
 	if (has_dropout(request) && !sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 		whole += 2 * h * MASK_BYTES;
-	if (sc_family_traits(m->family)->rms_norm && !request->software.fused_norm)
-		whole += NORMS * 2 * h *
-			 sc_dtype_bytes(SC_FP32); /* computed in fp32, as is its product */
 	return tokens(cfg, samples) *
 	       (split * e / (double)cfg->parallel.tp + whole / sequence_ranks(&cfg->parallel));
 }

@@ -44,7 +44,7 @@ static struct gradient gradient_bytes(const struct sc_request *request)
 	double step = held < f ? sw->main_grad_bytes : 0;
 
 	/* autograd's own gradients, where adding them up in fp32 does not free them at once */
-	if (held > e && !sw->grad_accumulate_fp32 && !sw->fused_grad_accumulation)
+	if (held > e && !sw->fused_grad_accumulation)
 		held += e;
 	return (struct gradient){.held = held, .step = step};
 }
@@ -54,7 +54,7 @@ static bool sums_whole_gradients(const struct sc_request *request)
 {
 	struct sc_sharding_rule rule = sc_sharding_rule(request);
 
-	return rule.gradients && !rule.reduces_each && request->n_micro_batches > 1;
+	return rule.gradients && !rule.each && request->n_micro_batches > 1;
 }
 
 /* ---- parameters spread over `ranks` ---- */
@@ -136,7 +136,7 @@ static double gathered_bytes(const struct sc_request *request, const struct sc_m
 		layers = 1 + (double)off->prefetch_layers;
 		weights = shape->params + shape->expert_params;
 	}
-	if (rule.gathers_backward || off->weights > SC_TIER_NONE)
+	if (rule.each || off->weights > SC_TIER_NONE)
 		weights = fmin(weights,
 			       layers * shape->layer_params + vocabulary_params(request, shape));
 	if (off->gradients > SC_TIER_NONE || (rule.gradients && !sums_whole_gradients(request)))

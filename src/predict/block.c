@@ -258,21 +258,19 @@ static struct sc_cost phase_cost(const struct sc_block_env *env,
 	return out;
 }
 
-/* Its kernels hold the SMs that are kept for them, or those that the software gives them. On fewer than they
+/* Its kernels hold the SMs that are kept for them. On fewer than they
  * take of themselves they are slower; on more they are no faster. */
 static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 {
 	const struct sc_c3_choice *choice = &env->request->c3[SC_C3_EP];
-	const double given = env->software->dispatch_sm_frac, all = (double)env->device->sm_count;
 
-	cost->demand[SC_RES_SM] = given;
 	if (choice->policy == SC_C3_RESERVE && choice->n > 0) {
-		const double rate = fmin(1, choice->n / (given > 0 ? given * all : DISPATCH_SMS));
+		const double rate = fmin(1, choice->n / DISPATCH_SMS);
 
 		cost->work_us = sc_quantize_us(cost->work_us / rate);
 		for (int r = 0; r < SC_N_RES; r++)
 			cost->demand[r] *= rate;
-		cost->demand[SC_RES_SM] = choice->n / all;
+		cost->demand[SC_RES_SM] = choice->n / (double)env->device->sm_count;
 	}
 	cost->holds_sm = cost->demand[SC_RES_SM] > 0;
 }

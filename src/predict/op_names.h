@@ -94,7 +94,6 @@
 	X(EXPERTS_HOST, "expert products host work")                     \
 	X(EXPERTS_SYNC, "wait for the host, which reads expert counts")  \
 	X(LAYER_HOST, "layer host work")                                 \
-	X(RECOMPUTE_HOST, "recompute host work")                         \
 	X(LOGITS, "gemm logits")                                         \
 	X(LOGITS_DGRAD, "gemm logits data gradient")                     \
 	X(LOGITS_WGRAD, "gemm logits weight gradient")                   \

@@ -53,7 +53,7 @@ static void no_spread(void)
 	d->band.trend_frac = 0;
 	d->band.shared_frac = 1;
 	request.fabric_profile.spread_frac = 0;
-	request.software.spread_frac = request.software.residual_frac = 0;
+	request.device.host.spread_frac = request.software.residual_frac = 0;
 }
 
 static void set_up(void)
@@ -101,7 +101,7 @@ LOOP_TEST(models_weigh_by_their_time, 2)
 	ck_assert_double_eq_tol(
 		sigma(&out), 0.1 * (b[SC_OWN_COMM] + b[SC_OWN_PEER]) / out.iteration_ms, TOLERANCE);
 	no_spread();
-	request.software.spread_frac = 0.5;
+	request.device.host.spread_frac = 0.5;
 	predict(SC_DETAIL_COARSE, &out);
 	ck_assert_double_eq_tol(sigma(&out), 0.5 * b[SC_OWN_HOST] / out.iteration_ms, TOLERANCE);
 }

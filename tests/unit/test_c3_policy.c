@@ -249,9 +249,9 @@ TEST(habits_of_tensor_parallelism)
 					"training.software=torchtitan",
 					recipes[i]));
 		resolve(&config, &req);
-		ck_assert(req.software.tp_gather_fp8 && req.software.tp_dgrad_whole);
+		ck_assert(req.software.gather_fp8 && req.software.tp_dgrad_whole);
 		in_fp8 = predict_ms(&req, &opts);
-		req.software.tp_gather_fp8 = false;
+		req.software.gather_fp8 = false;
 		in_bf16 = predict_ms(&req, &opts);
 		if (i == 0)
 			ck_assert_double_gt(in_bf16, in_fp8 * 1.01);

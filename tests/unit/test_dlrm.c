@@ -341,23 +341,6 @@ static void compare(const char *overrides, size_t offset, double *off, double *o
 #define HABIT(name) offsetof(struct sc_dlrm_habits, name)
 #define BIG GPUS8 "training.global_batch=65536 training.software=hugectr "
 
-TEST(indices_ahead_hide_their_exchange)
-{
-	struct sc_request *req = request(BIG);
-	double none, now, ahead;
-
-	req->software.dlrm.index_exchange = false;
-	none = ms_of(req);
-	req->software.dlrm.index_exchange = true;
-	req->software.dlrm.index_ahead = false;
-	now = ms_of(req);
-	req->software.dlrm.index_ahead = true;
-	ahead = ms_of(req);
-	ck_assert_double_gt(now, none);
-	ck_assert_double_lt(ahead, now);
-	ck_assert_double_ge(ahead, none);
-}
-
 TEST(what_habits_gain)
 {
 	static const struct {
@@ -366,11 +349,6 @@ TEST(what_habits_gain)
 	} cases[] = {
 		{BIG "model.interaction=dot", HABIT(embedding_stream)},
 		{BIG "model.interaction=dot", HABIT(fused_mlp)},
-		{BIG "model.interaction=dot", HABIT(fused_interaction)},
-		/* with a stream of their own, embeddings hide the reduction anyway */
-		{GPUS8 "training.software=nvidia-dlrm-pt training.global_batch=65536 "
-		       "model.top_mlp=4096,4096,1",
-		 HABIT(overlaps_reduction)},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -391,35 +369,6 @@ TEST(graphs_launch_at_once)
 	eager = ms_of(req);
 	req->config.training.cuda_graphs = true;
 	ck_assert_double_lt(ms_of(req), 0.7 * eager);
-}
-
-/* Longest member of the dense gradients' reduction, us. */
-static double longest_reduction(const struct sc_request *req)
-{
-	const struct sc_graph *g;
-	const struct sc_timeline *t;
-	double longest = 0;
-
-	run_kept(req);
-	g = sc_predictor_graph(predictor);
-	t = sc_predictor_timeline(predictor);
-	for (size_t i = 0; i < g->nodes.n; i++)
-		if (g->nodes.at[i].op != SC_NONE &&
-		    sc_op_unpack_name(g->nodes.at[i].op) == SC_NAME_GRAD_REDUCE)
-			longest = fmax(longest, t->end_us[i] - t->start_us[i]);
-	return longest;
-}
-
-/* Nobody else has the bottom MLP of one rank: its gradients are not reduced. */
-TEST(bottom_of_one_rank_is_not_reduced)
-{
-	double small = longest_reduction(
-		request(GPUS8 "training.software=nvidia-dlrm-pt model.bottom_mlp=64,64"));
-	double large = longest_reduction(
-		request(GPUS8 "training.software=nvidia-dlrm-pt model.bottom_mlp=8192,8192,64"));
-
-	ck_assert_double_gt(small, 0);
-	ck_assert_double_eq_tol(large, small, 1e-3 * small);
 }
 
 /* ---- names ---- */

@@ -107,24 +107,6 @@ TEST(large_tables_are_cut_into_columns)
 	sc_dlrm_release(&dlrm);
 }
 
-/* NVIDIA's PyTorch DLRM: rank 0 of 5 or more GPUs has the bottom MLP and no tables. */
-TEST(rank_with_the_bottom_has_no_tables)
-{
-	int counts[8];
-	double elements[8];
-
-	plan_of(GPUS8 "training.software=nvidia-dlrm-pt");
-	count_shards(counts, elements);
-	ck_assert_int_eq(counts[0], 0);
-	for (int r = 1; r < 8; r++)
-		ck_assert_int_ge(counts[r], 1);
-	sc_dlrm_release(&dlrm);
-	plan_of("training.software=nvidia-dlrm-pt");
-	count_shards(counts, elements);
-	ck_assert_int_ge(counts[0], 2);
-	sc_dlrm_release(&dlrm);
-}
-
 /* "a" holds 10,000 * 64 * 4 = 2.56e6 bytes, "j" ten times that. */
 TEST(hugectr_replicates_what_is_small)
 {

@@ -301,27 +301,3 @@ TEST(slice_without_rows_has_no_work)
 	ck_assert_double_eq_tol(class_of(&dlrm, 0)->work.lookup.lookups, BATCH * 2.0 / 3, 1e-6);
 	finish();
 }
-
-/* With 5 GPUs or more rank 0 of NVIDIA's PyTorch DLRM sends the bottom MLP's vectors. */
-TEST(bottom_of_one_rank_is_sent)
-{
-	static const char text[] =
-		"gpus=8 cluster.gpus_per_node=8 training.software=nvidia-dlrm-pt";
-	struct sc_request *req;
-
-	make_tables(2);
-	req = start(2, text);
-	place(&plan, &tables[0], SC_TABLE_WISE, 1, 1);
-	place(&plan, &tables[1], SC_TABLE_WISE, 1, 2);
-	init_dlrm(&dlrm, req, &plan);
-	ck_assert(class_of(&dlrm, 0)->bottom && !class_of(&dlrm, 1)->bottom);
-	ck_assert_double_eq_tol(dlrm.exchange.output_bytes, VECTORS, 1e-6);
-	finish();
-	req = start(2, "gpus=8 cluster.gpus_per_node=8 training.software=nvidia-dlrm-pt "
-		       "model.bottom_mlp=128,192");
-	place(&plan, &tables[0], SC_TABLE_WISE, 1, 1);
-	place(&plan, &tables[1], SC_TABLE_WISE, 1, 2);
-	init_dlrm(&dlrm, req, &plan);
-	ck_assert_double_eq_tol(dlrm.exchange.output_bytes, 3 * VECTORS, 1e-6);
-	finish();
-}

@@ -58,10 +58,10 @@ static double exchanged_bytes(const struct sc_transformer *tf, uint32_t c)
 	double grads = sc_grad_bytes(tf->request), weights = 0;
 	const struct sc_replicas *spans = &plan->replicas;
 
-	if (rule.gradients && rule.reduces_each)
+	if (rule.gradients && rule.each)
 		grads *= n;
 	if (rule.weights)
-		weights = (rule.gathers_each ? n : 1) * (rule.gathers_backward ? 2 : 1) *
+		weights = (rule.each ? n : 1) * (rule.each ? 2 : 1) *
 			  sc_transformer_gathered_bytes(tf->request);
 	return reduced_bytes(rule.scatters, &spans->dense, grads * plan->trainable) +
 	       reduced_bytes(rule.scatters, &spans->expert, grads * plan->trainable_expert) +

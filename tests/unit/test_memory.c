@@ -32,14 +32,8 @@ static struct sc_request gpt(void)
 						 .optimizer = SC_OPT_ADAM,
 						 .fill_fraction = 1,
 						 .expert_imbalance = 1};
-	r.software = (struct sc_software){.dropout = 1,
-					  .grad_bytes = 2,
-					  .grad_bytes_bf16 = 4,
-					  .fused_activation = true,
-					  .fused_norm = true,
-					  .reshard_after_forward = true,
-					  .reduce_each_micro_batch = true,
-					  .gather_ahead = true};
+	r.software = (struct sc_software){
+		.dropout = 1, .grad_bytes = 2, .grad_bytes_bf16 = 4, .gather_ahead = true};
 	r.device.hbm_gib = 80;
 	r.n_micro_batches = 4;
 	return r;
@@ -128,8 +122,6 @@ TEST(llama_layer)
 	double split = 4 + 4.0 / 4 + 2 * 3 * 4;
 
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + split / TP));
-	r.software.fused_activation = false; /* the gate's activation by itself */
-	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + (split + 8) / TP));
 }
 
 TEST(context_and_padding_count_tokens)
@@ -274,7 +266,7 @@ LOOP_TEST(sharded_states, N_OF(SHARDED))
 
 static const struct {
 	enum sc_precision precision;
-	bool accumulate_fp32;
+	bool fused;
 	double weights, gradients, optimizer;
 } PRECISIONS[] = {
 	{SC_P_FP32, false, 4, 4, 8},
@@ -292,7 +284,7 @@ LOOP_TEST(precision, N_OF(PRECISIONS))
 	struct sc_memory m;
 
 	r.config.training.precision = PRECISIONS[_i].precision;
-	r.software.grad_accumulate_fp32 = PRECISIONS[_i].accumulate_fp32;
+	r.software.fused_grad_accumulation = PRECISIONS[_i].fused;
 	m = estimate(&r, &s);
 	near(m.weights_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].weights);
 	near(m.gradients_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].gradients);
@@ -330,7 +322,7 @@ TEST(adapters_alone_are_trained)
 	double kept = sc_layer_kept_bytes(&r, 2, false);
 
 	r.config.training.trainable = SC_TRAIN_LORA;
-	r.software.grad_accumulate_fp32 = true;
+	r.software.fused_grad_accumulation = true;
 	s.trainable = 1e7;
 	m = estimate(&r, &s);
 	near(m.gradients_gib * SC_BYTES_PER_GIB, 4 * 1e7);
@@ -358,11 +350,6 @@ TEST(gathered_layers)
 	s.embed = true; /* which is gathered, too */
 	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB,
 	     2 * (2 * 1e8 + 2 * 1e8 + (double)VOCAB * HIDDEN / TP));
-	r.software.reshard_after_forward = false;
-	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 2 * 1e8));
-	r.software.reduce_each_micro_batch = false;
-	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * 1e9);
-	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * (1e9 + 1e9 / 8));
 }
 
 /* Of what is gathered and reduced once an iteration, a stage holds all. */

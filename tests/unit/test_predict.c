@@ -275,7 +275,7 @@ TEST(jump_equals_whole_run)
 			  "parallel.virtual_stages=2 parallel.sharding=fsdp "
 			  "training.global_batch=256 training.micro_batch=1 "
 			  "training.software=torchtitan",
-			  true, 0.01);
+			  true, 0.015);
 	/* every micro-batch's gradients are reduced, and fall behind the passes */
 	check_jump("gpus=16 model.layers=4 parallel.tp=2 parallel.dp=8 parallel.sharding=zero2 "
 		   "cluster.nics_per_node=1 cluster.gpus_per_node=2 training.global_batch=640 "

@@ -391,8 +391,7 @@ static void split_layers(const struct sc_request *request, int64_t *layers)
 	int64_t n_chunks = par->pp * par->virtual_stages, n_layers = request->config.model.layers;
 	int64_t each = n_layers / n_chunks, n_more = n_layers % n_chunks;
 
-	bool by_habit = request->software.ends_are_layers && each > 1;
-	const bool counts[2] = {by_habit || par->count_embedding, by_habit || par->count_loss};
+	const bool counts[2] = {par->count_embedding, par->count_loss};
 
 	if (par->layout) {
 		sc_layout_chunks(par->layout, n_chunks, layers);

@@ -412,10 +412,10 @@ double sc_moment_bytes(const struct sc_request *request);
 /* What parallel.sharding spreads over the data-parallel ranks, and when a stage moves it. */
 struct sc_sharding_rule {
 	bool states, gradients, weights;
-	bool scatters;     /* gradients are reduce-scattered, else all-reduced */
-	bool gathers_each; /* weights: for every micro-batch, else for the first, and they stay */
-	bool gathers_backward; /* weights: dropped after forward, gathered again for backward */
-	bool reduces_each; /* gradients: after every micro-batch, else summed up whole and reduced once */
+	bool scatters; /* gradients are reduce-scattered, else all-reduced */
+	/* For every micro-batch weights are gathered, dropped after forward and gathered again for backward, and gradients
+	 * reduced; else weights are gathered for the first, and gradients summed up whole. */
+	bool each;
 };
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
 /* Does backward run this module again? Selective recomputation of software without a policy of its own is that of

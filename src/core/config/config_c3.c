@@ -51,7 +51,6 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 		req->config.parallel.tp_overlap = req->c3[family].policy == SC_C3_CHUNKED ||
 						  req->c3[family].policy == SC_C3_TILE_FUSED;
 	if (family == SC_C3_DP) {
-		req->software.dlrm.overlaps_reduction = !serial;
 		req->software.grad_sync = serial ? SC_GRAD_AFTER : SC_GRAD_OVERLAP;
 		req->software.gather_ahead = !serial;
 	}

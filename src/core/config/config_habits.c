@@ -395,8 +395,6 @@ struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
 		.weights = sharding >= SC_ZERO3,
 		.scatters =
 			sharding >= SC_ZERO2 || (sharding == SC_ZERO1 && sw->distributed_optimizer),
-		.gathers_each = !once,
-		.gathers_backward = !once && sw->reshard_after_forward,
-		.reduces_each = !once && sw->reduce_each_micro_batch,
+		.each = !once,
 	};
 }

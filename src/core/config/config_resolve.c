@@ -216,26 +216,25 @@ static int64_t ranks_for_batch(const struct sc_request *req)
 	return n > per_node || cfg->gpus % n || cfg->gpus / n > batch ? 1 : n;
 }
 
-/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor- or context-parallel ranks as
+/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor-parallel ranks as
  * leave every replica a sample. */
 static void choose_split(struct sc_request *req)
 {
 	struct sc_config *cfg = &req->config;
 	struct sc_parallel *par = &cfg->parallel;
 	int64_t batch = cfg->training.global_batch, n;
-	bool cp = req->software.small_in_cp;
 
 	if (par->tp != SC_NOT_GIVEN || par->pp != SC_NOT_GIVEN || par->dp != SC_NOT_GIVEN ||
 	    par->cp != SC_NOT_GIVEN || batch < 1 || cfg->gpus <= batch)
 		return;
 	n = ranks_for_batch(req);
-	if (n < 2 || (cp ? cfg->model.seq : cfg->model.heads) % n)
+	if (n < 2 || cfg->model.heads % n)
 		return;
-	*(cp ? &par->cp : &par->tp) = n;
+	par->tp = n;
 	sc_warn(&req->warnings,
 		"parallel is not given, and training.global_batch %" PRId64
-		" is less than gpus %" PRId64 ": %s %" PRId64 " is taken",
-		batch, cfg->gpus, cp ? "cp" : "tp", n);
+		" is less than gpus %" PRId64 ": tp %" PRId64 " is taken",
+		batch, cfg->gpus, n);
 }
 
 /* gpus from the split, or dp from gpus. */

@@ -24,23 +24,17 @@ enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
 struct sc_dlrm_habits {
-	bool half_tables;      /* tables in half precision where GEMMs are */
-	bool half_exchange;    /* their outputs and gradients are exchanged in it */
-	bool row_wise_adagrad; /* adagrad keeps one number a row */
-	bool atomic_sgd;       /* sgd adds gradients to rows as they come, nothing is sorted */
-	bool fused_tables;     /* one kernel looks up in all tables of a rank, else one each */
+	/* Pooled rows and their gradients are exchanged in half precision where GEMMs are in it. */
+	bool half_exchange;
+	bool fused_tables; /* one kernel looks up in all tables of a rank, else one each */
 	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
 	 * else they are reduce-scattered. */
 	bool partial_sums;
-	bool index_exchange;   /* ranks read their own samples, and exchange indices by table */
-	bool index_ahead;      /* they do so for the next batch, beside this one's step */
+	bool index_exchange; /* ranks read their own samples, and exchange indices by table, a batch ahead */
 	bool embedding_stream; /* embeddings run on a stream of their own, beside the bottom MLP */
-	bool one_rank_bottom; /* with 5 GPUs or more rank 0 runs the bottom MLP, and has no tables */
-	bool fused_mlp;       /* bias, activation and their gradients ride on the GEMMs */
-	bool fused_interaction;  /* one kernel, else products of matrices and copies */
-	bool overlaps_reduction; /* of dense gradients, with backward */
-	double embedding_eff;    /* speed of its embedding kernels over the device's; default 1 */
-	double host_sample_us;   /* CPU time of the input pipeline for a sample of a rank */
+	bool fused_mlp;        /* bias, activation and their gradients ride on the GEMMs */
+	double embedding_eff;  /* speed of its embedding kernels over the device's; default 1 */
+	double host_sample_us; /* CPU time of the input pipeline for a sample of a rank */
 	/* GPU time a step for each table of a rank where they are not fused: distinct ids, casts, copies */
 	double table_us;
 	/* The same on every rank for each vector that is exchanged: cut out, put together */
@@ -101,40 +95,32 @@ struct sc_software {
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
 	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
-	bool gather_fp8; /* sharded weights are gathered in fp8 where GEMMs are fp8, of one scale a tensor */
-	bool tp_gather_fp8; /* so are inputs of tensor-parallel layers, and gradients of their outputs */
+	/* Sharded weights, inputs of tensor-parallel layers and gradients of their outputs are gathered in fp8 where GEMMs
+	 * are fp8, of one scale a tensor. */
+	bool gather_fp8;
 	bool tp_dgrad_whole; /* the scatter of an input's gradient is not decomposed with its product */
-	bool reshard_after_forward; /* sharded weights are dropped after forward and gathered again */
-	bool reduce_each_micro_batch; /* sharded gradients are reduced after every micro-batch */
-	double grad_bytes;            /* bytes per gradient element in the reduction: 2 or 4 */
-	double grad_bytes_bf16;       /* the same where weights are bf16 */
+	double grad_bytes;      /* bytes per gradient element in the reduction: 2 or 4 */
+	double grad_bytes_bf16; /* the same where weights are bf16 */
 	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
 	double mla_moment_bytes; /* of an optimizer's moment, of models with latent attention; default 4 */
-	bool grad_accumulate_fp32; /* main gradients in fp32, added after each micro-batch */
-	bool fused_activation, fused_bias_dropout,
-		fused_softmax; /* activation: with its bias or gate */
-	bool fused_norm, fused_rope, fused_latents,
-		fused_loss;  /* one kernel each, else chains of elementwise ones */
+	/* One kernel each, else chains of elementwise ones. */
+	bool fused_bias_dropout, fused_softmax, fused_rope, fused_loss;
 	bool norms_apart;    /* norms are modules: none joins the product behind it */
-	bool fused_fp8_norm; /* those of norms' outputs do */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
 	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,
 	 * else pass on keys and values. */
-	bool lora_fp8_attention, lora_exchanges_heads;
+	bool lora_recipe;
 	bool mx_fp8_attention; /* flash attention is fp8 where GEMMs are mxfp8 */
-	bool casts_weights;    /* amp: fp32 weights are cast for every micro-batch */
 	bool mlm_gather;       /* masked-language-model head on the masked positions only */
 	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
 	 * where PyTorch's kernels are. Default 1. */
 	double elementwise_factor;
-	bool ends_are_layers; /* embedding and head count as layers when layers are split over stages */
 	/* Speed of its fused attention kernels over those the device's coefficients are of: on GPUs before
 	 * Hopper; and from Hopper on, where kernels written for earlier ones lose much. Default 1. */
 	double attention_eff, attention_eff_hopper;
 	/* Share of the fabric's rates that its communication reaches, default 1, and what it adds to every
 	 * collective's latency (a coordinator's cycle, sockets), default 0. */
 	double link_eff, net_eff, comm_latency_us;
-	bool small_in_cp;          /* a batch smaller than the number of GPUs: cp, else tp */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
 	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
@@ -149,31 +135,22 @@ struct sc_software {
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
-	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
 	/* Sequence parallelism keeps what it gathered for backward and waits for its collectives there; else
 	 * inputs are gathered again and both hide behind the gradients (Korthikanti et al. 2022). */
 	bool sp_keeps_gathered;
-	bool fused_permute; /* one kernel each way, not gathers and scatters of PyTorch */
-	bool fused_router;  /* softmax, top-k and maps in one kernel */
 	/* Quantized products' rows are padded to what their scales ask for, by copies; else the router sees to it. */
 	bool pads_experts;
-	bool clamps_eagerly; /* experts with biases: inputs of the activation are clamped by kernels of their own */
-	bool stashes_experts; /* what experts keep for backward is copied out of buffers of a fixed size, and back */
-	double moe_overlap_frac; /* of the exchange that finds other work to run beside; default 1 */
-	double host_expert_us;   /* CPU time for one product of a grouped GEMM beside its launch */
+	double host_expert_us; /* CPU time for one product of a grouped GEMM beside its launch */
 	double host_sync_us; /* until the host has read what a layer's experts get; 0 = it need not */
-	double dispatch_sm_frac; /* SMs that its own kernels of dispatch and combine take */
-	/* Of a product in pieces before a reduction kernels on so many SMs reduce so many pieces; 0 = copy engines
-	 * push one to each rank. */
-	double tp_scatter_sms, tp_scatter_pieces;
-	bool tp_piece_streams;   /* the pieces' products run on several streams */
+	/* Of a product in pieces before a reduction kernels on so many SMs reduce them; 0 = copy engines push one to each
+	 * rank. */
+	double tp_scatter_sms;
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;
 	bool pad_vocab;       /* pads the vocabulary to 128 * tp even where tp divides it */
 	double dropout;       /* 1 = dropout kernels run, 0 = none */
 	double host_op_us;    /* CPU time per launched kernel, framework and Python included */
 	double host_layer_us; /* CPU time per layer and pass beside its launches */
-	double host_recompute_us; /* CPU time per recomputed layer: saved random states, re-entered autograd */
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
@@ -188,10 +165,8 @@ struct sc_software {
 	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
 	double loss_copies;
 	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */
-	double spread_frac;  /* residual spread of the host model (one sigma, relative) */
 	double residual_frac; /* spread of whole iterations around the model that no op explains */
 	struct sc_dlrm_habits dlrm;
-	double loss_all_reduce; /* number of small world-wide syncs per iteration (loss, grad norm, overflow) */
 };
 extern const struct sc_field sc_software_fields[];
 int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software *out,

@@ -100,9 +100,7 @@ static double exchanged_bytes(const struct sc_dlrm *dlrm, enum exchange x)
 	case X_TOP_GRADS:
 		return e->dense_grad_bytes * (1 - bottom_share(dlrm));
 	case X_BOTTOM_GRADS:
-		return sc_dlrm_one_rank_bottom(dlrm->request) /* nobody else has it */
-			       ? 0
-			       : e->dense_grad_bytes * bottom_share(dlrm);
+		return e->dense_grad_bytes * bottom_share(dlrm);
 	case N_EXCHANGES:
 		break;
 	}
@@ -259,33 +257,18 @@ static void begin_step(const struct pass *p)
 			  (struct sc_node_use){host_cost(p->b, env, us), SC_NAME_INPUT_HOST});
 }
 
-/* Indices by table: of this step, once the one before is over; or, a batch ahead, of the next, beside
- * this one. */
-static uint32_t exchange_indices(const struct pass *p)
+/* From indices to pooled vectors on the ranks that need them. Indices by table came beside the step before; those of
+ * the next come beside this one. */
+static uint32_t look_up(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
-	bool ahead = p->b->dlrm->request->software.dlrm.index_ahead;
-	uint32_t now = join_exchange(p, X_INDEX, l->indices, ahead ? SC_NONE : p->st->step_end);
-	uint32_t ready = now;
+	uint32_t at = p->st->index_ready, ready;
 
-	if (ahead) {
-		ready = p->st->index_ready;
-		p->st->index_ready = now;
-	}
-	return wait_on(p, l->embedding, ready);
-}
-
-/* From indices to pooled vectors on the ranks that need them. */
-static uint32_t look_up(const struct pass *p, uint32_t bottom)
-{
-	const struct class_lanes *l = &p->st->lanes;
-	uint32_t at = exchange_indices(p), ready;
-
+	p->st->index_ready = join_exchange(p, X_INDEX, l->indices, SC_NONE);
+	at = wait_on(p, l->embedding, at);
 	at = run_block(p, SC_DLRM_INDEX, l->embedding, at);
 	at = run_block(p, SC_DLRM_PREFETCH, l->embedding, at);
 	at = run_block(p, SC_DLRM_LOOKUP, l->embedding, at);
-	if (p->cls->bottom && sc_dlrm_one_rank_bottom(p->b->dlrm->request))
-		at = wait_on(p, l->embedding, bottom);
 	ready = join_exchange(p, X_HOST_SCATTER, l->vectors, at);
 	if (ready == SC_NONE)
 		ready = at;
@@ -308,8 +291,6 @@ static uint32_t update_tables(const struct pass *p, uint32_t dense)
 	at = next != SC_NONE ? next : at;
 	next = join_exchange(p, X_HOST_GATHER, l->vectors, at);
 	at = next != SC_NONE ? next : at;
-	if (sc_dlrm_one_rank_bottom(p->b->dlrm->request))
-		wait_on(p, l->compute, at); /* the bottom MLP's gradients came with them */
 	run_block(p, SC_DLRM_UPDATE, l->embedding, wait_on(p, l->embedding, at));
 	return at;
 }
@@ -319,14 +300,14 @@ static uint32_t build_pass(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	const struct sc_request *req = p->b->dlrm->request;
-	const bool overlaps = req->software.dlrm.overlaps_reduction;
+	const bool overlaps = req->software.grad_sync == SC_GRAD_OVERLAP;
 	const bool last_first = req->config.cluster.torus.dims.n > 0; /* collectives of a torus */
-	uint32_t bottom, vectors, dense, reduced = SC_NONE, last, node;
+	uint32_t vectors, dense, reduced = SC_NONE, last, node;
 
 	begin_step(p);
-	bottom = run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
+	run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
 	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
-	vectors = look_up(p, bottom);
+	vectors = look_up(p);
 	dense = run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, vectors));
 	if (overlaps && !last_first)
 		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, dense);

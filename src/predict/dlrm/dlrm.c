@@ -32,14 +32,6 @@ double sc_dlrm_rank_slowdown(const struct sc_request *req, uint32_t rank)
 	return 1;
 }
 
-enum { FEW_GPUS = 4 };
-
-bool sc_dlrm_one_rank_bottom(const struct sc_request *req)
-{
-	return req->software.dlrm.one_rank_bottom && req->config.gpus > FEW_GPUS &&
-	       req->config.model.bottom_mlp.n > 0;
-}
-
 double sc_dlrm_bottom_width(const struct sc_request *req)
 {
 	const struct sc_ints *widths = &req->config.model.bottom_mlp;
@@ -90,7 +82,7 @@ static bool same_class(const struct sc_dlrm_class *a, const struct sc_dlrm_class
 {
 	const struct sc_dlrm_work *x = &a->work, *y = &b->work;
 
-	return a->kind == b->kind && a->bottom == b->bottom && same(a->slowdown, b->slowdown) &&
+	return a->kind == b->kind && same(a->slowdown, b->slowdown) &&
 	       same(x->n_tables, y->n_tables) && same(x->index_bytes, y->index_bytes) &&
 	       same_shape(&x->lookup, &y->lookup) && same_shape(&x->update, &y->update) &&
 	       same_shape(&x->prefetch, &y->prefetch) && same_shape(&x->replica, &y->replica);
@@ -134,7 +126,6 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 			.representative = r,
 			.multiplicity = 1,
 			.kind = (uint8_t)sc_dlrm_rank_kind(dlrm->request, r),
-			.bottom = r == 0 || !sc_dlrm_one_rank_bottom(dlrm->request),
 			.slowdown = sc_dlrm_rank_slowdown(dlrm->request, r),
 		};
 		at = (uint32_t)work_hash(cls) & (n_slots - 1);

@@ -39,7 +39,6 @@ struct sc_dlrm_class {
 	struct sc_dlrm_work work;
 	uint32_t representative, multiplicity;
 	uint8_t kind; /* of GPU */
-	bool bottom;  /* runs the bottom MLP */
 	double slowdown;
 	struct sc_block_env env;
 	struct sc_block block[SC_N_DLRM_BLOCKS];
@@ -81,7 +80,6 @@ void sc_dlrm_release(struct sc_dlrm *dlrm);
 /* dlrm.c: facts of a request. */
 size_t sc_dlrm_rank_kind(const struct sc_request *request, uint32_t rank);
 double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
-bool sc_dlrm_one_rank_bottom(const struct sc_request *request);
 double sc_dlrm_bottom_width(const struct sc_request *request); /* of its output */
 
 /* dlrm_tables.c: the tables of a request with types resolved; each rank's work under the plan. */

@@ -182,40 +182,15 @@ static void mlp_backward(const struct part *p, const struct sc_ints *widths, dou
 
 /* ---- interaction ---- */
 
-/* All pairs of F vectors. Fused, it reads them once and writes the pairs; else they are copied together,
- * multiplied, and the triangle is gathered. */
+/* All pairs of F vectors: one kernel reads them once and writes the pairs. */
 static void dot_forward(const struct part *p, double f, double dim, double width)
 {
-	double in = p->b * f * dim * p->e, out = p->b * width * p->e;
-	struct sc_op bmm = {SC_OP_GEMM,
-			    p->dtype,
-			    {.gemm = {.batch = p->b, .m = f, .n = f, .k = dim, .bmm = true}}};
-
-	if (p->habits->fused_interaction) {
-		add_rowwise(p, SC_NAME_INTERACTION, in + out, 1);
-		return;
-	}
-	add_rowwise(p, SC_NAME_INTERACTION, 2 * in, 1);
-	sc_block_add_op(p->block, &p->cls->env, SC_NAME_INTERACTION, &bmm);
-	add_rowwise(p, SC_NAME_INTERACTION, 3 * out, 2); /* gather, concatenate */
+	add_rowwise(p, SC_NAME_INTERACTION, p->b * (f * dim + width) * p->e, 1);
 }
 
 static void dot_backward(const struct part *p, double f, double dim, double width)
 {
-	double in = p->b * f * dim * p->e, out = p->b * width * p->e;
-	struct sc_op bmm = {SC_OP_GEMM,
-			    p->dtype,
-			    {.gemm = {.batch = p->b, .m = f, .n = dim, .k = f, .bmm = true}}};
-
-	if (p->habits->fused_interaction) {
-		add_rowwise(p, SC_NAME_INTERACTION_GRAD, 2 * in + out, 1);
-		return;
-	}
-	/* pairs scattered into a zeroed square; two products, summed; split */
-	add_rowwise(p, SC_NAME_INTERACTION_GRAD, 2 * out + 2 * p->b * f * f * p->e, 3);
-	sc_block_add_op(p->block, &p->cls->env, SC_NAME_INTERACTION_GRAD, &bmm);
-	sc_block_add_op(p->block, &p->cls->env, SC_NAME_INTERACTION_GRAD, &bmm);
-	add_rowwise(p, SC_NAME_INTERACTION_GRAD, 5 * in, 2);
+	add_rowwise(p, SC_NAME_INTERACTION_GRAD, p->b * (2 * f * dim + width) * p->e, 1);
 }
 
 /* x' = x0 * (V U x + bias) + x */
@@ -351,14 +326,6 @@ static void optimizer_block(const struct part *p)
 	sc_block_add_op(p->block, &p->cls->env, SC_NAME_OPTIMIZER, &op);
 }
 
-/* The rank with the bottom MLP runs it for all samples, where one has it. */
-static double bottom_samples(const struct sc_dlrm *dlrm)
-{
-	return sc_dlrm_one_rank_bottom(dlrm->request)
-		       ? (double)dlrm->request->config.training.global_batch
-		       : dlrm->batch;
-}
-
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 			 enum sc_dlrm_block id, struct sc_block *out)
 {
@@ -390,18 +357,13 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		add_embedding(&p, SC_NAME_REPLICA_LOOKUP, &work->replica);
 		break;
 	case SC_DLRM_BOTTOM:
-		p.b = bottom_samples(dlrm);
-		if (cls->bottom)
-			mlp_forward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM);
+		mlp_forward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM);
 		break;
 	case SC_DLRM_DENSE:
 		dense_block(&p);
 		break;
 	case SC_DLRM_BOTTOM_GRAD:
-		p.b = bottom_samples(dlrm);
-		if (cls->bottom)
-			mlp_backward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM,
-				     false);
+		mlp_backward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM, false);
 		break;
 	case SC_DLRM_REPLICA_GRAD:
 		add_embedding(&p, SC_NAME_REPLICA_GRAD, &work->replica_grad);

@@ -28,32 +28,27 @@ double sc_table_outputs(const struct sc_table *table)
 void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct sc_table_list *out)
 {
 	const struct sc_model *model = &req->config.model;
-	bool half = req->software.dlrm.half_tables && is_half(req);
 
 	sc_tables_expand(model->tables.at, model->tables.n, arena, out);
 	for (size_t i = 0; i < out->n; i++)
-		out->at[i].dtype = out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1)
-				   : half             ? SC_FP16
-						      : SC_FP32;
+		out->at[i].dtype =
+			out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1) : SC_FP32;
 }
 
 static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
 {
-	const struct sc_dlrm_habits *habits = &req->software.dlrm;
-
 	switch (req->config.training.optimizer) {
 	case SC_OPT_ADAM:
 		return SC_ROW_ADAM;
 	case SC_OPT_ADAGRAD:
-		return habits->row_wise_adagrad ? SC_ROW_ROWWISE_ADAGRAD : SC_ROW_ADAGRAD;
+		return SC_ROW_ADAGRAD;
 	case SC_OPT_ROWWISE_ADAGRAD:
 		return SC_ROW_ROWWISE_ADAGRAD;
 	case SC_OPT_ATOMIC_SGD:
 		return SC_ROW_ATOMIC_SGD;
 	default: /* plain SGD, or none */
-		break;
+		return SC_ROW_SGD;
 	}
-	return habits->atomic_sgd ? SC_ROW_ATOMIC_SGD : SC_ROW_SGD;
 }
 
 struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
@@ -249,17 +244,6 @@ static const struct sc_device *rank_device(const struct sc_dlrm *dlrm, uint32_t 
 	return sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, rank));
 }
 
-/* The bottom MLP's vectors, where rank 0 has them all. */
-static double bottom_bytes(const struct sc_dlrm *dlrm)
-{
-	const struct sc_request *req = dlrm->request;
-
-	return sc_dlrm_one_rank_bottom(req)
-		       ? (double)req->config.training.global_batch * sc_dlrm_bottom_width(req) *
-				 dlrm->output_elem_bytes
-		       : 0;
-}
-
 /* An all-to-all takes what its busiest sender does: no rank receives more than (n - 1) times the most that
  * another sends it (max of max, Lin et al. 2024). */
 void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
@@ -281,7 +265,7 @@ void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 	for (uint32_t r = 0; r < world; r++) {
 		find_shapes(rank_device(dlrm, r), &uses[r], &ranks[r]);
 		most_index = fmax(most_index, ranks[r].index_bytes);
-		most_sent = fmax(most_sent, ranks[r].output_bytes + (r ? 0 : bottom_bytes(dlrm)));
+		most_sent = fmax(most_sent, ranks[r].output_bytes);
 		SC_VEC_RELEASE(&uses[r].shards);
 		SC_VEC_RELEASE(&uses[r].replicas);
 	}

@@ -229,7 +229,7 @@ static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	const double *b = out->reading.path_owner_ms;
 	double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY];
 	double comm = (b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac;
-	double host = b[SC_OWN_HOST] * req->software.spread_frac;
+	double host = b[SC_OWN_HOST] * req->device.host.spread_frac;
 	double rest = out->iteration_ms * req->software.residual_frac, sigma;
 
 	for (size_t c = 0; c < dlrm->n_classes; c++)

@@ -157,7 +157,7 @@ static void find_band(const struct sc_layers *l, struct sc_prediction *out)
 	const double parts[] = {
 		l->n_buckets ? kernels * l->buckets[0].forward.steps.at[0].level_frac : 0,
 		(b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac,
-		b[SC_OWN_HOST] * req->software.spread_frac,
+		b[SC_OWN_HOST] * req->device.host.spread_frac,
 		out->iteration_ms * req->software.residual_frac,
 	};
 	double variance = 0, sigma;

@@ -67,7 +67,7 @@ void sc_band_parts(const struct sc_transformer *tf, const struct sc_prediction *
 		b[SC_OWN_OPTIMIZER] * ratio(mix.level_us[SC_OP_ROWWISE], mix.us[SC_OP_ROWWISE]);
 	sigma_ms[SC_BAND_COMM] =
 		(b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac;
-	sigma_ms[SC_BAND_HOST] = b[SC_OWN_HOST] * req->software.spread_frac;
+	sigma_ms[SC_BAND_HOST] = b[SC_OWN_HOST] * req->device.host.spread_frac;
 	sigma_ms[SC_BAND_RESIDUAL] = out->iteration_ms * req->software.residual_frac;
 }
 

@@ -453,7 +453,7 @@ static double reducing_frac(struct class_state *st, double n)
 
 bool build_reduces_unevenly(struct builder *b)
 {
-	bool each = b->sharding.gradients && b->sharding.reduces_each;
+	bool each = b->sharding.gradients && b->sharding.each;
 	bool reduces = each || b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	double n = each ? 1 : (double)b->tf->request->n_micro_batches, uneven = 0;
 	const struct sc_variant *last = NULL;
@@ -561,8 +561,8 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	struct pass_costs *costs =
 		&b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
 	uint32_t op = sc_op_pack(PARTS[slot->kind].whole, slot->chunk, slot->micro_batch);
-	bool shares = b->sharding.gradients && b->sharding.reduces_each &&
-		      b->tf->classes[st->id].is_replicated;
+	bool shares =
+		b->sharding.gradients && b->sharding.each && b->tf->classes[st->id].is_replicated;
 
 	if (b->full || (b->by_op && shares)) {
 		pay_host(st);
@@ -583,9 +583,8 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 	const struct sc_sharding_rule *sharding = &b->sharding;
 	bool overlaps = b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	bool partial = build_is_partial(b, slot->micro_batch);
-	bool reduces =
-		sc_pass_makes_gradients((enum sc_pass_kind)slot->kind) &&
-		((sharding->gradients && sharding->reduces_each) || (slot->last && overlaps));
+	bool reduces = sc_pass_makes_gradients((enum sc_pass_kind)slot->kind) &&
+		       ((sharding->gradients && sharding->each) || (slot->last && overlaps));
 	struct pass p;
 
 	if (!b->tf->classes[st->id].is_replicated || !(sharding->weights || reduces))

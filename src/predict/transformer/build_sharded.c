@@ -53,15 +53,12 @@ static bool gathers(const struct pass *p)
 
 	if (p->kind == SC_PASS_BACKWARD_WEIGHT)
 		return false;
-	if (p->backward)
-		return rule->gathers_backward;
-	return rule->gathers_each || p->slot->micro_batch == 0;
+	return rule->each || (!p->backward && p->slot->micro_batch == 0);
 }
 
 static bool scatters(const struct pass *p)
 {
-	return sc_pass_makes_gradients(p->kind) &&
-	       (p->slot->last || p->st->b->sharding.reduces_each);
+	return sc_pass_makes_gradients(p->kind) && (p->slot->last || p->st->b->sharding.each);
 }
 
 static bool gathers_ahead(const struct pass *p)

@@ -296,6 +296,8 @@ static void sum_replicas(struct builder *b, uint32_t first)
 		join_after_passes(&b->cls[members[r].class_id], group, SC_NAME_GRAD_REDUCE);
 }
 
+enum { SMALL_REDUCTIONS = 3 };
+
 /* Small all-reduces over everybody: overflow flag, gradient norm, loss. Also the iteration's barrier. */
 static uint32_t world_group(struct builder *b)
 {
@@ -306,7 +308,7 @@ static uint32_t world_group(struct builder *b)
 			       (int)(p->world < per_node ? p->world : per_node)};
 	struct sc_collective_shape shape = {SC_ALL_REDUCE, sc_dtype_bytes(SC_FP32), SC_FP32};
 	struct sc_member *all = sc_arena_calloc(b->arena, p->n_classes, sizeof(*all));
-	double n = env->software->loss_all_reduce;
+	const double n = SMALL_REDUCTIONS;
 	struct sc_cost cost;
 
 	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);
@@ -416,7 +418,7 @@ void build_step_end(struct builder *b)
 	const struct sc_config *cfg = &b->tf->request->config;
 	const struct sc_placement *p = &b->tf->placement;
 	const struct sc_sharding_rule *sharding = &b->sharding;
-	bool reduced = sharding->weights || (sharding->gradients && sharding->reduces_each) ||
+	bool reduced = sharding->weights || (sharding->gradients && sharding->each) ||
 		       b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	uint32_t world;
 

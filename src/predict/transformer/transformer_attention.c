@@ -6,18 +6,14 @@
 #include "predict/transformer/transformer_priv.h"
 
 /* Of latent attention: keys are joined from what is expanded and the rotated part, which all heads share, and values
- * copied to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py); else queries are joined, too,
- * each by a kernel (multi_latent_attention.py). Backward splits them again. */
+ * copied to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py). Backward splits them
+ * again. */
 static void join_heads(const struct dims *x)
 {
 	double own = x->d - (double)x->model->rope_head_dim;
-	double keys = own + x->d, values = 2 * x->d_v, queries = 2 * x->d;
-	double n = x->tokens * x->heads * x->e;
+	double keys = own + x->d, values = 2 * x->d_v;
 
-	if (x->sw->fused_latents)
-		add_rowwise(x, SC_NAME_QKV_LAYOUT, n * (keys + values), 1);
-	else
-		add_rowwise(x, SC_NAME_QKV_LAYOUT, n * (keys + values + queries), 3);
+	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * x->heads * x->e * (keys + values), 1);
 }
 
 void rotary(const struct dims *x, enum sc_op_name name)
@@ -49,8 +45,7 @@ static bool in_fp8(const struct dims *x)
 	enum sc_precision precision = x->req->config.training.precision;
 
 	if (x->lora)
-		return x->sw->lora_fp8_attention && capability >= BLACKWELL &&
-		       precision == SC_P_FP8;
+		return x->sw->lora_recipe && capability >= BLACKWELL && precision == SC_P_FP8;
 	return x->sw->mx_fp8_attention && precision == SC_P_MXFP8 &&
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
@@ -133,7 +128,7 @@ static void ring(const struct dims *x, bool backward)
 
 static bool exchanges_heads(const struct dims *x)
 {
-	return x->lora && x->sw->lora_exchanges_heads &&
+	return x->lora && x->sw->lora_recipe &&
 	       fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5;
 }
 

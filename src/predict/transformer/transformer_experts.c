@@ -9,8 +9,7 @@
 
 /* Bytes a rank reads and writes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
 #define ROUTER_BYTES 40.0
-#define FUSED_ROUTER_BYTES 12.0
-enum { ROUTER_KERNELS = 12, FUSED_ROUTER_KERNELS = 2 };
+enum { ROUTER_KERNELS = 12 };
 enum { ALL_KERNELS = UINT8_MAX }; /* of a layer */
 
 struct experts {
@@ -122,8 +121,8 @@ bool sc_transformer_may_pair(const struct sc_request *req)
 	const struct sc_sharding_rule rule = sc_sharding_rule(req);
 
 	return sc_model_is_moe(&req->config.model) && req->config.parallel.ep > 1 &&
-	       !rule.weights && !(rule.gradients && rule.reduces_each) &&
-	       !req->software.host_waits && !sc_offload_moves(&req->config.training.offload);
+	       !rule.weights && !(rule.gradients && rule.each) && !req->software.host_waits &&
+	       !sc_offload_moves(&req->config.training.offload);
 }
 
 /* Where passes are pairs, those run their exchanges beside each other. */
@@ -137,14 +136,9 @@ static bool runs_beside(const struct dims *x)
 void exchange_beside(const struct dims *x)
 {
 	struct experts ex = experts_of(x);
-	double beside = x->sw->moe_overlap_frac;
 
-	if (!runs_beside(x))
-		return;
-	if (beside < 1)
-		exchange(x, SC_NAME_EXCHANGE, &ex, 2 * (1 - beside), 0);
-	if (beside > 0)
-		exchange(x, SC_NAME_EXCHANGE, &ex, 2 * beside, ALL_KERNELS);
+	if (runs_beside(x))
+		exchange(x, SC_NAME_EXCHANGE, &ex, 2, ALL_KERNELS);
 }
 
 static bool is_spread(const struct dims *x, const struct experts *ex)
@@ -157,16 +151,13 @@ static void reorder(const struct dims *x, enum sc_op_name name, double tokens, d
 {
 	int n_kernels = name == SC_NAME_PERMUTE ? 2 : 3;
 
-	if (x->sw->fused_permute)
-		add_rowwise(x, name, tokens * (1 + copies) * x->h * x->e, 1);
-	else
-		add_rowwise(x, name, tokens * n_kernels * copies * x->h * x->e, n_kernels);
+	add_rowwise(x, name, tokens * n_kernels * copies * x->h * x->e, n_kernels);
 }
 
 static void sort_rows(const struct dims *x, enum sc_op_name name, const struct experts *ex)
 {
 	if (is_spread(x, ex))
-		add_rowwise(x, name, ex->rows * x->h * (2 * x->e), x->sw->fused_permute ? 1 : 2);
+		add_rowwise(x, name, ex->rows * x->h * (2 * x->e), 2);
 }
 
 /* Tokens to their experts, or their gradients: over expert ranks, then over the ranks that split an expert,
@@ -208,12 +199,8 @@ static void combine(const struct dims *x, const struct experts *ex)
 
 static void route(const struct dims *x)
 {
-	bool fused = x->sw->fused_router;
-
-	add_rowwise(x, SC_NAME_TOP_K,
-		    x->tokens_seq * (double)x->model->experts *
-			    (fused ? FUSED_ROUTER_BYTES : ROUTER_BYTES),
-		    fused ? FUSED_ROUTER_KERNELS : ROUTER_KERNELS);
+	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * (double)x->model->experts * ROUTER_BYTES,
+		    ROUTER_KERNELS);
 }
 
 /* The last bias goes with the router's weights: for each expert a product in fp32 and a sum, all joined and cast
@@ -265,7 +252,7 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 {
 	double passes = backward ? 10 : 8;
 
-	if (x->biases && x->sw->clamps_eagerly)
+	if (x->biases)
 		add_rowwise(x, SC_NAME_EXPERT_CLAMP, ex->rows * ex->ffn * (passes * x->e), 3);
 }
 
@@ -276,7 +263,7 @@ static void stash(const struct dims *x, const struct experts *ex)
 	double narrow = sc_dtype_bytes(x->dtype);
 	double row = (ex->up.k + ex->down.k) * narrow + ex->up.n * x->e;
 
-	if (x->sw->stashes_experts && sc_block_is_replayed(x->block, x->env))
+	if (sc_block_is_replayed(x->block, x->env))
 		add_rowwise(x, SC_NAME_EXPERT_STASH, 2 * ex->rows * row, 3);
 }
 

@@ -194,17 +194,6 @@ void quantize(const struct dims *x, double n)
 	cast(x, n, x->sw->fused_fp8_cast);
 }
 
-/* The norm before a layer's first product writes what that reads. */
-static void quantize_normed(const struct dims *x, double n)
-{
-	cast(x, n, x->sw->fused_fp8_cast || x->sw->fused_fp8_norm);
-}
-
-static bool follows_norm(const struct linear *l)
-{
-	return l->name != SC_NAME_PROJ && l->name != SC_NAME_MLP_DOWN;
-}
-
 static double lora_rank(const struct dims *x, const struct linear *l)
 {
 	return x->lora && l->adapter ? (double)x->req->config.training.lora_rank : 0;
@@ -223,10 +212,7 @@ static void add_adapters(const struct dims *x, const struct linear *l)
 
 void add_linear(const struct dims *x, const struct linear *l)
 {
-	if (follows_norm(l))
-		quantize_normed(x, x->tokens * l->k);
-	else
-		quantize(x, x->tokens * l->k);
+	quantize(x, x->tokens * l->k);
 	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
 	add_adapters(x, l);
 }
@@ -281,23 +267,16 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 	}
 }
 
-/* Layer norm in one kernel, three passes over the tensor. An RMS norm in eager PyTorch goes through
- * fp32: cast, square, mean, scale, cast, weight. */
+/* One kernel, three passes over the tensor. */
 void add_norm(const struct dims *x, double n)
 {
-	if (x->sw->fused_norm || !x->traits->rms_norm)
-		add_rowwise(x, SC_NAME_NORM, n * (3 * x->e), 1);
-	else
-		add_rowwise(x, SC_NAME_NORM, n * (18 * x->e), 6);
+	add_rowwise(x, SC_NAME_NORM, n * (3 * x->e), 1);
 }
 
 /* Data gradient; gamma and beta gradients in two more passes with partial sums. */
 void add_norm_grad(const struct dims *x, double n)
 {
-	if (x->sw->fused_norm || !x->traits->rms_norm)
-		add_rowwise(x, SC_NAME_NORM_GRAD, n * (10 * x->e), 2);
-	else
-		add_rowwise(x, SC_NAME_NORM_GRAD, n * (28 * x->e), 9);
+	add_rowwise(x, SC_NAME_NORM_GRAD, n * (10 * x->e), 2);
 }
 
 static enum sc_op_name tp_name(enum sc_collective kind)
@@ -310,7 +289,7 @@ static enum sc_op_name tp_name(enum sc_collective kind)
 /* Of an input that is gathered for a product: in fp8 it is cast before it travels. */
 static double gathered_bytes(const struct dims *x, double n)
 {
-	return n * (x->sw->tp_gather_fp8 && has_tensor_scales(x) ? sc_dtype_bytes(SC_FP8) : x->e);
+	return n * (x->sw->gather_fp8 && has_tensor_scales(x) ? sc_dtype_bytes(SC_FP8) : x->e);
 }
 
 static void add_bytes(const struct dims *x, enum sc_collective kind, double bytes, int n_hidden)
@@ -371,15 +350,15 @@ static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct 
 	return out;
 }
 
-/* `n` pieces of the product; on several streams they fill each other's last waves, and are shares of one. */
+/* `n` pieces of the product on several streams: they fill each other's last waves, and are shares of one. */
 static void add_products(const struct dims *x, const struct joint *j, double n)
 {
-	double cut = x->sw->tp_piece_streams ? 1 : j->n, share = n * cut / j->n;
+	double share = n / j->n;
 	double gap_us = j->n > 1 || j->fused ? n * j->gap_us : 0;
 	const struct sc_op op = {
 		SC_OP_GEMM,
 		x->dtype,
-		{.gemm = {.batch = 1, .m = j->size.m / cut, .n = j->size.n, .k = j->size.k}}};
+		{.gemm = {.batch = 1, .m = j->size.m, .n = j->size.n, .k = j->size.k}}};
 
 	if (n < 1)
 		return;
@@ -430,12 +409,14 @@ static void multiply_and_push(const struct dims *x, const struct joint *j)
 		sc_block_add_sum(x->block, x->env, &comm);
 }
 
+enum { REDUCED_PIECES = 4 };
+
 /* Kernels that reduce piece by piece on few SMs (Transformer Engine's user buffers, "pipeline"). */
 static void multiply_and_reduce(const struct dims *x, struct joint j)
 {
 	struct sc_block_comm comm = joint_comm(x, &j), last;
 
-	j.n = x->sw->tp_scatter_pieces;
+	j.n = REDUCED_PIECES;
 	j.gap_us = 0;
 	comm.n_pieces = 0;
 	comm.most_sms = x->sw->tp_scatter_sms;
@@ -476,7 +457,7 @@ void enter_region(const struct dims *x, const struct linear *first)
 	struct joint j = forward_joint(x, first, SC_ALL_GATHER);
 
 	if (x->sp && overlaps(x)) {
-		quantize_normed(x, x->tokens * first->k);
+		quantize(x, x->tokens * first->k);
 		gather_and_multiply(x, &j);
 		add_adapters(x, first);
 		return;
@@ -538,7 +519,7 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
 	bool serial = x->req->c3[SC_C3_TP].policy == SC_C3_SERIAL;
 	bool gathers = gathers_again(x) && !x->inputs_only;
-	bool hide = !x->lora && !x->inputs_only && !serial && (gathers || x->sw->tp_dgrad_overlap);
+	bool hide = !x->lora && !x->inputs_only && !serial && gathers;
 	struct joint j = dgrad_joint(x, first, kind);
 
 	if (gathers)
@@ -562,7 +543,7 @@ static bool autocasts(const struct dims *x)
 {
 	const enum sc_precision p = x->req->config.training.precision;
 
-	return x->sw->casts_weights && (p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16);
+	return p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16;
 }
 
 /* Quantized: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
@@ -584,13 +565,9 @@ void accumulate_gradients(const struct dims *x, double params)
 
 	if (x->lora || x->inputs_only)
 		return;
-	if (autocasts(x) && !x->sw->grad_accumulate_fp32) {
+	if (autocasts(x))
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,
 			    params * (x->e + f + (x->req->n_micro_batches > 1 ? 3 * f : 0)), 12);
-		return;
-	}
-	if (x->sw->grad_accumulate_fp32 && !x->sw->fused_grad_accumulation)
-		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params * (x->e + 8), 12);
 	else if (!x->sw->fused_grad_accumulation && x->req->n_micro_batches > 1)
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params * (3 * x->e), 12);
 }

@@ -31,22 +31,13 @@ static void bias_dropout_add_backward(const struct dims *x)
 
 void add_activation(const struct dims *x, double n)
 {
-	if (x->traits->gated && x->sw->fused_activation)
-		add_rowwise(x, SC_NAME_ACTIVATION, n * (3 * x->e), 1);
-	else if (x->traits->gated)
-		add_rowwise(x, SC_NAME_ACTIVATION, n * (5 * x->e), 2);
-	else if (x->sw->fused_activation || !x->biases)
-		add_rowwise(x, SC_NAME_ACTIVATION, n * (2 * x->e), 1);
-	else
-		add_rowwise(x, SC_NAME_ACTIVATION, n * (4 * x->e), 2);
+	add_rowwise(x, SC_NAME_ACTIVATION, n * ((x->traits->gated ? 3 : 2) * x->e), 1);
 }
 
 void add_activation_grad(const struct dims *x, double n)
 {
 	if (x->traits->gated)
-		add_rowwise(x, SC_NAME_ACTIVATION_GRAD,
-			    n * ((x->sw->fused_activation ? 5 : 8) * x->e),
-			    x->sw->fused_activation ? 1 : 3);
+		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (5 * x->e), 1);
 	else if (x->biases) /* and the bias gradient's reduction */
 		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (4 * x->e), 2);
 	else
@@ -213,11 +204,9 @@ static void recompute(const struct dims *x, bool has_experts)
 	size_t first = x->block->steps.n;
 
 	if (mode == SC_RECOMPUTE_FULL) {
-		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
 		layer_again(x, has_experts);
 		sc_block_share(x->block, first, sc_recompute_frac(x->req));
 	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
-		add_host(x, SC_NAME_RECOMPUTE_HOST, x->sw->host_recompute_us);
 		recompute_ops(x, has_experts);
 	} else {
 		modules_again(x, has_experts);

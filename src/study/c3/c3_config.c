@@ -192,15 +192,15 @@ static void add_layers(struct lister *l, bool dense, double n_layers, double pas
 
 	l->count = n_layers * passes;
 	list_block(l, dense ? SC_BLOCK_DENSE_F : SC_BLOCK_LAYER_F);
-	l->count = n_layers * (rule.gathers_each ? passes : 1);
+	l->count = n_layers * (rule.each ? passes : 1);
 	if (rule.weights)
 		add_gathers(l, "layer forward", params);
 	l->count = n_layers * passes;
 	list_block(l, dense ? SC_BLOCK_DENSE_B : SC_BLOCK_LAYER_B);
-	l->count = n_layers * (rule.gathers_each ? passes : 1);
-	if (rule.gathers_backward)
+	l->count = n_layers * passes;
+	if (rule.each)
 		add_gathers(l, "layer backward", params);
-	l->count = n_layers * (rule.reduces_each ? passes : 1);
+	l->count = n_layers * (rule.each ? passes : 1);
 	add_reduction(l, params->trainable, &copies->dense);
 	add_reduction(l, params->trainable_expert, &copies->expert);
 }

@@ -10,7 +10,7 @@ struct sc_model_error sc_model_error_of(const struct sc_request *request, double
 	return (struct sc_model_error){
 		.kernels = log(high_ms / low_ms) / (2 * SC_Z_CENTRAL_80),
 		.links = request->fabric_profile.spread_frac,
-		.host = request->software.spread_frac,
+		.host = request->device.host.spread_frac,
 	};
 }
 

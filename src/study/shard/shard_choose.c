@@ -117,9 +117,8 @@ static int plan_greedy(const struct planning *p)
 {
 	const struct sc_request *req = p->ask.request;
 	struct sc_shard_plan *plan = &p->out->plan;
-	struct sc_greedy how = {.first = sc_dlrm_one_rank_bottom(req) ? 1 : 0,
-				.world = (uint32_t)req->config.gpus};
-	size_t n, n_ranks = how.world - how.first;
+	struct sc_greedy how = {.world = (uint32_t)req->config.gpus};
+	size_t n, n_ranks = how.world;
 	struct sc_piece *pieces = cut(p, &n);
 
 	how.max_pieces = (n + n_ranks - 1) / n_ranks;

@@ -24,9 +24,9 @@ static int by_key_descending(const void *a, const void *b)
 
 static uint32_t choose(const struct sc_greedy *how, const struct load *load, double bytes)
 {
-	uint32_t found = how->world, empty = how->first;
+	uint32_t found = how->world, empty = 0;
 
-	for (uint32_t r = how->first; r < how->world; r++) {
+	for (uint32_t r = 0; r < how->world; r++) {
 		if (load[r].bytes < load[empty].bytes)
 			empty = r;
 		if ((how->max_pieces && load[r].n >= how->max_pieces) ||

@@ -13,8 +13,8 @@ struct sc_piece {
 	int32_t rank; /* result */
 };
 struct sc_greedy {
-	uint32_t first, world; /* ranks that take pieces: from first on */
-	size_t max_pieces;     /* of a rank; 0: any number */
+	uint32_t world;    /* ranks that take pieces */
+	size_t max_pieces; /* of a rank; 0: any number */
 	/* Bytes of each rank, or NULL: memory does not matter. Of ranks with equal keys the emptier is taken,
 	 * and the emptiest of all where none has room. */
 	const double *room;
