@@ -161,9 +161,8 @@ static int check_activity(const struct sc_trace_run *run, const char *first_file
 		if (rank->acts.n == 0 && rank->n_untimed)
 			return sc_err_at(
 				err, SC_EUNSUPPORTED, rank->path, 0, 0,
-				"the trace does not say when its %lld activities of the GPU ran "
-				"(Chakra's mostly have durations only), so that there is nothing to "
-				"replay; import the profiler's own trace of the run, as Kineto's",
+				"the trace does not say when its %lld activities of the GPU ran, so "
+				"that there is nothing to replay",
 				(long long)rank->n_untimed);
 		if (rank->acts.n == 0)
 			return no_activity(rank->path, err);
