@@ -1,6 +1,7 @@
 /* See the header. */
 #include "cli/c3_args.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -133,11 +134,12 @@ static int load_machine(const struct sc_c3_words *words, struct sc_arena *arena,
 		rc = sc_fabric_from_request(request, fabric, err);
 	if (rc == 0)
 		rc = sc_collective_files_load(request, arena, fabric, err);
-	*out = (struct sc_transfer){.device = &request->device,
-				    .fabric = fabric,
-				    .n_ranks = (int)given.ranks,
-				    .n_nodes = (int)((given.ranks + fabric->gpus_per_node - 1) /
-						     fabric->gpus_per_node)};
+	*out = (struct sc_transfer){
+		.device = &request->device,
+		.fabric = fabric,
+		.n_ranks = (int)given.ranks,
+		.n_nodes = (int)((given.ranks + fabric->gpus_per_node - 1) / fabric->gpus_per_node),
+		.max_ranks_per_node = (int)fmin((double)given.ranks, fabric->gpus_per_node)};
 	if (rc == 0 && given.ranks < 2)
 		rc = sc_err_set(err, SC_EUSAGE, "--gpus: a collective needs two or more");
 	return rc;

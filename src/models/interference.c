@@ -267,8 +267,10 @@ double sc_interfere_seen_collective_us(const struct sc_device *device,
 static struct sc_span span_of(const struct sc_transfer *t)
 {
 	int nodes = t->n_nodes > 1 ? t->n_nodes : 1;
+	int even = (t->n_ranks + nodes - 1) / nodes;
 
-	return (struct sc_span){t->n_ranks, nodes, (t->n_ranks + nodes - 1) / nodes};
+	return (struct sc_span){t->n_ranks, nodes,
+				t->max_ranks_per_node > 0 ? t->max_ranks_per_node : even};
 }
 
 double sc_interfere_port_share(const struct sc_device *device, double bytes, double n_ranks,

@@ -33,7 +33,8 @@ struct sc_transfer {
 	const struct sc_fabric *fabric;
 	struct sc_collective_shape shape;
 	int n_ranks;
-	int n_nodes; /* 0 = 1; more: on SMs alone, for copy engines reach one node */
+	int n_nodes;            /* 0 = 1; more: on SMs alone, for copy engines reach one node */
+	int max_ranks_per_node; /* 0: spread evenly */
 	/* One rank: a copy on one GPU, which takes local_us alone, by so many blocks. */
 	double local_us, local_blocks;
 	/* Of the software: what a call adds, and the share of the rate that it reaches (0 = all of it). */

@@ -227,11 +227,10 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 
 /* ---- rates ---- */
 
+/* Products run in fp32 where that is faster: Pascal's P4 has an fp16 of 1/64 of it. */
 static double peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
 {
-	double peak = sc_device_peak_tflops(device, dtype);
-
-	return peak > 0 ? peak : device->peak_tflops.fp32;
+	return fmax(sc_device_peak_tflops(device, dtype), device->peak_tflops.fp32);
 }
 
 /* Of a GPU of the cluster, on average. */
