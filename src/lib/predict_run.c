@@ -80,7 +80,7 @@ int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, c
 	if (rc == 0)
 		rc = sc_chosen_plan_init(&run->chosen, &run->request, err);
 	if (rc == 0 && run->chosen.is_there)
-		run->opts.plan = &run->chosen.planned.plan;
+		run->opts.plan = &run->chosen.made.plan;
 	if (rc == 0)
 		rc = sc_predict(run->predictor, &run->request, &run->opts, &run->prediction, err);
 	if (rc == 0)

@@ -7,6 +7,7 @@
 #include "core/embedding/reuse.h"
 #include "lib/shard_args.h"
 #include "report/shard_report.h"
+#include "study/shard/shard_starts.h"
 #include "study/shard/shard_study.h"
 
 /* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups
@@ -120,13 +121,11 @@ static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
 			rc = sc_study_add_baseline(&s->study, names->at[i], err);
 			continue;
 		}
-		for (size_t k = 0; sc_baseline_names[k] && rc == 0; k++)
-			rc = sc_study_add_baseline(&s->study, sc_baseline_names[k], err);
-		for (size_t k = 0; sc_study_planners[k].name && rc == 0; k++)
-			rc = sc_study_add_baseline(&s->study, sc_study_planners[k].name, err);
+		for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++) {
+			if (!start->is_search)
+				rc = sc_study_add_baseline(&s->study, start->name, err);
+		}
 	}
-	if (rc && err && err->code == SC_EVALUE)
-		err->code = SC_EUSAGE;
 	return rc;
 }
 

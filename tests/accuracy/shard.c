@@ -6,6 +6,7 @@
 
 #include "../unit/torchrec_data.h"
 #include "base/rng.h"
+#include "../unit/place_by.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -159,7 +160,7 @@ static void print_baselines(const char *name, const struct sc_csv *best)
 		struct sc_err err = {.code = SC_OK};
 		double want;
 
-		if (sc_shard_baseline(&d.problem, BASELINES[b].name, 1, &d.arena, &s, &err))
+		if (place_by(&d.problem, BASELINES[b].name, 1, &d.arena, &s, &err))
 			fail(BASELINES[b].name, &err);
 		printf(" %18.4f", s.cost);
 		sc_shard_plan_release(&s.plan);

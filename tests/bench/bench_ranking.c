@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/place_by.h"
 #include "base/rng.h"
 #include "base/stats.h"
 #include "core/config/config.h"
@@ -148,19 +149,17 @@ static double search(struct task *t, const struct sc_request *request, struct sc
 {
 	sc_step_candidates list = {0};
 	struct sc_shard_problem problem;
-	struct sc_solve_opts opts;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_step_search q = t->q;
 
-	sc_solve_opts_init(&opts);
 	if (sc_iteration_problem(request, &t->arena, &problem, &err))
 		die(&err);
 	q.problem = &problem;
 	q.request = request;
 	q.work = SEARCH_WORK;
-	if (sc_step_candidates_find(request, &problem, &opts, &t->arena, &list, &err) ||
-	    sc_step_best(&q, &list, out, &err))
+	if (sc_step_search_run(&q, &t->arena, &list, &err))
 		die(&err);
+	*out = list.at[--list.n].plan;
 	sc_step_candidates_release(&list);
 	sc_shard_problem_release(&problem);
 	return q.step_ms;
@@ -227,7 +226,7 @@ static void begin(struct experiment *x, struct task *t, uint64_t seed)
 	for (int i = 0; i < N_SHARDERS; i++) {
 		struct sc_shard_solution s;
 
-		if (sc_shard_baseline(&t->problem, SHARDERS[i], seed, &t->arena, &s, &err))
+		if (place_by(&t->problem, SHARDERS[i], seed, &t->arena, &s, &err))
 			die(&err);
 		t->plans[i] = s.plan;
 		t->true_ms[i] = simulate(t, &t->request, &t->plans[i]);

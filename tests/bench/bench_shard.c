@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "study/shard/shard.h"
+#include "../unit/place_by.h"
 
 struct bench_case {
 	uint32_t tables, world;
@@ -116,7 +117,7 @@ static void run(const struct bench_case *c)
 	sc_solve_opts_init(&opts);
 	start = clock();
 	if (sc_shard_solve(&problem, &opts, &arena, &s, &err) ||
-	    sc_shard_baseline(&problem, "lpt", 1, &arena, &lpt, &err)) {
+	    place_by(&problem, "lpt", 1, &arena, &lpt, &err)) {
 		printf("%5u x %4u: %s\n", c->tables, c->world, err.text);
 	} else {
 		printf("%5u x %4u: %8.1f ms (processor), cost %10.4f ms, bound %10.4f, LPT %10.4f; %s\n",

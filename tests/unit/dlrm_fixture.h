@@ -104,7 +104,7 @@ static inline void init_dlrm(struct sc_dlrm *dlrm, const struct sc_request *req,
 	if (!plan) {
 		sc_chosen_plan_release(&chosen);
 		ck_assert_msg(sc_chosen_plan_init(&chosen, req, &err) == 0, "%s", err.text);
-		plan = &chosen.planned.plan;
+		plan = &chosen.made.plan;
 	}
 	opts->plan = plan;
 	ck_assert_msg(sc_dlrm_init(dlrm, &(struct sc_setup){req, opts, &scratch}, &err) == 0, "%s",

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "runner.h"
 #include "shard_fixture.h"
+#include "place_by.h"
 
 static const double TOLERANCE = 1e-9;
 
@@ -244,7 +245,7 @@ LOOP_TEST(test_replan, 3)
 	f.problem.host_bytes = f.problem.ssd_bytes = 0;
 	for (int t = 0; t < 8; t++)
 		fix_whole(&f, 1.0 + t % 2, 1.0);
-	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
+	ck_assert_int_eq(place_by(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
 	for (size_t i = 0; i < now.plan.shards.n; i++)
 		now.plan.shards.at[i].rank = 0;
 	sc_solve_opts_init(&opts);
@@ -269,7 +270,7 @@ TEST(test_moved_bytes)
 	fix_init(&f, 2, 2);
 	for (int t = 0; t < 4; t++)
 		fix_whole(&f, 1.0, 1.0); /* of 64 x 16 x 4 bytes */
-	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
+	ck_assert_int_eq(place_by(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
 	for (size_t i = 0; i < now.plan.shards.n; i++)
 		now.plan.shards.at[i].rank = 1;
 	sc_solve_opts_init(&opts);
@@ -379,7 +380,7 @@ TEST(test_rate_says_what_is_wrong)
 	fix_init(&f, 2, 2);
 	fix_whole(&f, 1.0, 6.0);
 	fix_whole(&f, 2.0, 6.0);
-	ck_assert_int_eq(sc_shard_baseline(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
+	ck_assert_int_eq(place_by(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
 	f.problem.hbm_bytes = 5.0;
 	ck_assert_int_eq(sc_shard_rate(&f.problem, &now.plan, false, &f.arena, &s, &err),
 			 -SC_ECONFLICT);

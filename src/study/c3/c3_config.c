@@ -311,7 +311,7 @@ static int list_exchanges(struct lister *l, const struct sc_setup *setup, struct
 	struct sc_dlrm_beside beside;
 	int rc = sc_chosen_plan_init(&chosen, setup->request, err);
 
-	opts.plan = chosen.is_there ? &chosen.planned.plan : NULL;
+	opts.plan = chosen.is_there ? &chosen.made.plan : NULL;
 	if (rc == 0)
 		rc = sc_dlrm_init(dlrm, &planned, err);
 	if (rc == 0) {

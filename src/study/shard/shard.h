@@ -153,11 +153,6 @@ bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
 /* The lower bound alone. */
 double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
 
-/* Baselines: how planners and papers place whole tables (Lin et al. 2024; names in shard_baselines.c).
- * `name` is looked up; the plan is scored with sc_shard_rate. */
-extern const char *const sc_baseline_names[]; /* NULL ends */
-int sc_shard_baseline(const struct sc_shard_problem *problem, const char *name, uint64_t seed,
-		      struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
 /* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
  * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
  * and bytes, unless `over_ok`. bound, lp_bound and proven stay zero: ask sc_shard_bound. */

@@ -4,24 +4,12 @@
 #define SC_STUDY_SHARD_CHOOSE_H
 
 #include "predict/predict.h"
+#include "study/shard/shard_starts.h"
 
 /* Who makes the plan where the request names none: itself, or the software. */
 enum sc_planner sc_request_planner(const struct sc_request *request);
-/* What a planner makes for the request, whatever its config says of plans. */
-struct sc_planner_ask {
-	const struct sc_request *request;
-	enum sc_planner planner;
-	bool device_constants; /* TORCHREC: the GPU's bandwidths in place of its own */
-};
-struct sc_planned {
-	struct sc_shard_plan plan;
-	size_t cut_short_tables; /* not 0: the planner had more to try with so many */
-};
-int sc_plan_by(const struct sc_planner_ask *ask, struct sc_arena *arena, struct sc_planned *out,
-	       struct sc_err *err);
-
 struct sc_chosen_plan {
-	struct sc_planned planned;
+	struct sc_made_plan made;
 	bool is_there;         /* the request is of a DLRM */
 	struct sc_arena arena; /* of the plan's strings */
 };

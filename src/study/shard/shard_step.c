@@ -1,12 +1,13 @@
 /* See the header. Descent by whole steps: moves come sorted by an estimate, under several weightings of the
- * phases since what overlaps is not known to it; of each list the first few are simulated. Where none
- * helps, the best plan is shaken and descended from again. */
+ * phases since what overlaps is not known to it; of each list the first few are simulated. Where none helps, the best
+ * plan is shaken and descended from again. */
 #include "study/shard/shard_step.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_starts.h"
 #include "study/shard/shard_step_moves.h"
 
 static const struct sc_phase_weights WEIGHTS[] = {
@@ -17,11 +18,14 @@ enum {
 	N_TRIED_OF_LIST = 4,
 	N_SHAKES = 3,         /* moves of a shake */
 	MAX_IDLE_SHAKES = 12, /* without gain: the end */
-	MAX_SHAKE_RANK = 40   /* of the list */
+	MAX_SHAKE_RANK = 40,  /* of the list */
+	N_IMPROVED = 3        /* starts of a round */
 };
 #define LEAST_GAIN 1e-6      /* of the step */
 #define LEAST_ESTIMATED 1e-4 /* of the estimate, where steps are equal */
-#define DEFAULT_WORK 2e6
+#define DEFAULT_WORK 3e6
+#define QUICK_WORK 4e5
+#define MANY_CELLS 1e6    /* tables times ranks: no more than the quick work */
 #define WORK_OF_SHARD 8.0 /* beside a node's */
 
 struct descent {
@@ -39,7 +43,8 @@ struct descent {
 
 void sc_step_search_init(struct sc_step_search *q)
 {
-	*q = (struct sc_step_search){.work = DEFAULT_WORK, .seed = 1};
+	*q = (struct sc_step_search){
+		.work = DEFAULT_WORK, .seed = 1, .max_moved_bytes = -1, .max_moved_tables = -1};
 }
 
 static bool is_over(const struct descent *d)
@@ -148,9 +153,9 @@ static int descend(struct descent *d, struct sc_err *err)
 	return 0;
 }
 
-static bool keep(struct descent *d)
+static bool keep_best(struct descent *d)
 {
-	if (!(d->ms < d->best_ms * (1 - LEAST_GAIN)))
+	if (d->ms >= d->best_ms * (1 - LEAST_GAIN))
 		return false;
 	d->best_ms = d->ms;
 	sc_shard_state_copy(&d->best, &d->s);
@@ -174,6 +179,23 @@ static int shake(struct descent *d, struct sc_err *err)
 	return simulate(d, &d->ms, err);
 }
 
+static int run(struct descent *d, struct sc_err *err)
+{
+	int rc = simulate(d, &d->ms, err), n_idle = 0;
+
+	d->best_ms = d->ms;
+	if (rc == 0)
+		rc = descend(d, err);
+	keep_best(d);
+	while (rc == 0 && !is_over(d) && n_idle < MAX_IDLE_SHAKES) {
+		rc = shake(d, err);
+		if (rc == 0)
+			rc = descend(d, err);
+		n_idle = rc == 0 && keep_best(d) ? 0 : n_idle + 1;
+	}
+	return rc;
+}
+
 /* Tables of constraints, and those that other memories have a part in. */
 static void freeze(struct descent *d)
 {
@@ -192,23 +214,6 @@ static void freeze(struct descent *d)
 		if (c->kind == SC_TOGETHER || c->kind == SC_APART)
 			d->frozen[c->other] = true;
 	}
-}
-
-static int run(struct descent *d, struct sc_err *err)
-{
-	int rc = simulate(d, &d->ms, err), n_idle = 0;
-
-	d->best_ms = d->ms;
-	if (rc == 0)
-		rc = descend(d, err);
-	keep(d);
-	while (rc == 0 && !is_over(d) && n_idle < MAX_IDLE_SHAKES) {
-		rc = shake(d, err);
-		if (rc == 0)
-			rc = descend(d, err);
-		n_idle = rc == 0 && keep(d) ? 0 : n_idle + 1;
-	}
-	return rc;
 }
 
 /* Constraints are kept by what is frozen: the model has none. */
@@ -254,5 +259,254 @@ int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct
 	sc_shard_plan_release(&d.trial);
 	sc_shard_model_release(&d.model);
 	sc_arena_release(&arena);
+	return rc;
+}
+
+/* ---- rounds ---- */
+
+static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan *b)
+{
+	if (a->tables.n != b->tables.n || a->shards.n != b->shards.n)
+		return false;
+	for (size_t i = 0; i < a->tables.n; i++) {
+		const struct sc_table_placement *x = &a->tables.at[i], *y = &b->tables.at[i];
+
+		if (x->type != y->type || x->tier != y->tier || x->n_shards != y->n_shards)
+			return false;
+	}
+	for (size_t i = 0; i < a->shards.n; i++) {
+		const struct sc_shard *x = &a->shards.at[i], *y = &b->shards.at[i];
+
+		if (x->table != y->table || x->rank != y->rank || x->cols != y->cols ||
+		    x->rows != y->rows)
+			return false;
+	}
+	return true;
+}
+
+static bool is_known(const sc_step_candidates *list, const struct sc_shard_plan *plan)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (same_plan(&list->at[i].plan, plan))
+			return true;
+	}
+	return false;
+}
+
+/* Takes the plan, unless the list has one of that name with a step as short. */
+static void keep(sc_step_candidates *list, struct sc_step_candidate *made)
+{
+	size_t i = 0;
+
+	while (i < list->n && list->at[i].name != made->name)
+		i++;
+	if (i == list->n) {
+		SC_VEC_PUSH(list, *made);
+	} else if (made->step_ms < list->at[i].step_ms * (1 - LEAST_GAIN)) {
+		sc_shard_plan_release(&list->at[i].plan);
+		list->at[i] = *made;
+	} else {
+		sc_shard_plan_release(&made->plan);
+	}
+}
+
+static int measure(struct sc_step_search *q, struct sc_step_candidate *made, struct sc_err *err)
+{
+	int rc = sc_step_simulate(q, &made->plan, err);
+
+	made->step_ms = q->prediction->iteration_ms;
+	made->low_ms = q->prediction->low_ms;
+	made->high_ms = q->prediction->high_ms;
+	q->n_simulated++;
+	return rc;
+}
+
+struct rounds {
+	struct sc_step_search *q;
+	struct sc_arena *arena;
+	sc_step_candidates *out, fresh; /* of all rounds by start; of this one */
+	struct sc_step_candidate best;
+	struct sc_rng rng;
+	double end_s;
+};
+
+static bool is_late(const struct rounds *r)
+{
+	return sc_search_is_stopped(r->q->watch) || (r->end_s > 0 && sc_shard_now_s() >= r->end_s);
+}
+
+/* Other planners know other budgets. */
+static bool fits(const struct rounds *r, const struct sc_start *start,
+		 const struct sc_shard_plan *plan)
+{
+	struct sc_shard_solution rated = {.cost = 0};
+	bool fit = start->is_search ||
+		   sc_shard_rate(r->q->problem, plan, false, r->arena, &rated, NULL) == 0;
+
+	sc_shard_plan_release(&rated.plan);
+	return fit;
+}
+
+/* One plan of each start, simulated, if it is new. */
+static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
+{
+	struct sc_step_search *q = r->q;
+	struct sc_solve_opts solve;
+	int rc = 0;
+
+	sc_solve_opts_init(&solve);
+	solve.quick = true;
+	solve.seed = q->seed + round;
+	solve.current = q->current;
+	solve.max_moved_bytes = q->max_moved_bytes;
+	solve.max_moved_tables = q->max_moved_tables;
+	for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++) {
+		struct sc_step_candidate made = {.name = start->name};
+		struct sc_made_plan plan = {.cut_short_tables = 0};
+		struct sc_start_ask ask = {q->request, q->problem, &solve, false, 1, r->arena};
+		struct sc_err own = {.code = SC_OK};
+		bool is_first = !r->out->n;
+
+		if (!start->begins || !sc_start_is_worth(start, q->problem) ||
+		    (!start->is_search && (round || q->current || q->problem->n_constraints)))
+			continue;
+		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
+		if (!is_first) {
+			solve.watch = q->watch;
+			solve.seconds = r->end_s > 0 ? fmax(r->end_s - sc_shard_now_s(), 1e-9) : 0;
+		}
+		if (round)
+			ask.exchange = exp(sc_rng_normal(&r->rng));
+		rc = start->make(start, &ask, &plan, &own);
+		if (rc && is_first)
+			return sc_err_at(err, own.code, own.file, own.line, own.column, "%s",
+					 own.text);
+		made.plan = plan.plan;
+		if (!is_first && is_late(r)) {
+			sc_shard_plan_release(&made.plan);
+			return 0;
+		}
+		/* rc: it may have to do with less than it needs */
+		if (rc || is_known(r->out, &made.plan) || is_known(&r->fresh, &made.plan) ||
+		    !fits(r, start, &made.plan)) {
+			sc_shard_plan_release(&made.plan);
+			rc = 0;
+			continue;
+		}
+		rc = measure(q, &made, err);
+		SC_VEC_PUSH(&r->fresh, made);
+		if (!start->is_search)
+			continue;
+		made.plan = (struct sc_shard_plan){.world = 0};
+		sc_shard_plan_copy(&r->fresh.at[r->fresh.n - 1].plan, &made.plan);
+		keep(r->out, &made);
+	}
+	return rc;
+}
+
+static int by_step(const void *a, const void *b)
+{
+	const struct sc_step_candidate *x = a, *y = b;
+
+	if (x->step_ms < y->step_ms || x->step_ms > y->step_ms)
+		return x->step_ms < y->step_ms ? -1 : 1;
+	return (x->name > y->name) - (x->name < y->name);
+}
+
+/* The best few of the round; the shortest step of all rounds stays. */
+static int improve_starts(struct rounds *r, struct sc_err *err)
+{
+	static const double shares[N_IMPROVED] = {0.5, 0.25, 0.25}; /* of the work */
+	int rc = 0;
+
+	if (r->fresh.n)
+		qsort(r->fresh.at, r->fresh.n, sizeof(*r->fresh.at), by_step);
+	for (size_t i = 0; i < r->fresh.n && i < N_IMPROVED && rc == 0; i++) {
+		struct sc_step_candidate *c = &r->fresh.at[i];
+		struct sc_step_search own = *r->q;
+
+		own.work *= r->fresh.n == 1 ? 1 : shares[i];
+		if (r->end_s > 0)
+			own.seconds = fmax(r->end_s - sc_shard_now_s(), 1e-9);
+		rc = sc_step_improve(&own, &c->plan, err);
+		r->q->n_simulated = own.n_simulated;
+		if (rc ||
+		    (r->best.step_ms > 0 && !(own.step_ms < r->best.step_ms * (1 - LEAST_GAIN))))
+			continue;
+		sc_shard_plan_release(&r->best.plan);
+		r->best = *c;
+		r->best.step_ms = own.step_ms;
+		c->plan = (struct sc_shard_plan){.world = 0};
+	}
+	return rc;
+}
+
+int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step_candidates *out,
+		       struct sc_err *err)
+{
+	struct rounds r = {.q = q, .arena = arena, .out = out};
+	int rc = 0;
+
+	if ((double)q->problem->n_tables * (double)q->problem->world > MANY_CELLS)
+		q->work = fmin(q->work, QUICK_WORK);
+	if (q->seconds > 0)
+		r.end_s = sc_shard_now_s() + q->seconds;
+	sc_rng_init(&r.rng, q->seed);
+	for (uint64_t round = 0; rc == 0 && (round == 0 || (r.end_s > 0 && !is_late(&r)));
+	     round++) {
+		rc = make_starts(&r, round, err);
+		if (rc == 0 && !q->current)
+			rc = improve_starts(&r, err);
+		sc_step_candidates_release(&r.fresh);
+	}
+	if (rc == 0 && r.best.step_ms > 0) {
+		r.best.name = "search, by steps";
+		rc = measure(q, &r.best, err);
+		q->step_ms = r.best.step_ms;
+		SC_VEC_PUSH(out, r.best);
+	} else {
+		sc_shard_plan_release(&r.best.plan);
+	}
+	return rc;
+}
+
+void sc_step_starts_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out)
+{
+	for (const struct sc_start *start = sc_starts; start->name; start++) {
+		if (start->begins && !sc_start_is_worth(start, problem))
+			sc_strbuf_printf(out, "%s\"%s\"", sc_strbuf_get(out)[0] ? ", " : "",
+					 start->name);
+	}
+}
+
+void sc_step_candidates_release(sc_step_candidates *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		sc_shard_plan_release(&list->at[i].plan);
+	SC_VEC_RELEASE(list);
+}
+
+int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
+		 struct sc_shard_plan *out, struct sc_err *err)
+{
+	sc_step_candidates list = {0};
+	struct sc_shard_problem problem;
+	struct sc_step_search q;
+	int rc = sc_iteration_problem(request, arena, &problem, err);
+
+	if (rc)
+		return rc;
+	sc_step_search_init(&q);
+	q.request = request;
+	q.problem = &problem;
+	q.predictor = sc_predictor_create();
+	q.prediction = sc_arena_calloc(arena, 1, sizeof(*q.prediction));
+	q.work = QUICK_WORK;
+	rc = sc_step_search_run(&q, arena, &list, err);
+	if (rc == 0)
+		*out = list.at[--list.n].plan;
+	sc_step_candidates_release(&list);
+	sc_predictor_destroy(q.predictor);
+	sc_shard_problem_release(&problem);
 	return rc;
 }

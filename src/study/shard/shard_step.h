@@ -1,5 +1,5 @@
-/* Search by whole steps: plans at hand are simulated, and the best one is changed a table or two at a time
- * as long as its simulated step gets shorter. */
+/* Search by whole steps: plans of several starts are simulated, and the best are changed a table or two at a time as
+ * long as the simulated step gets shorter. */
 #ifndef SC_STUDY_SHARD_STEP_H
 #define SC_STUDY_SHARD_STEP_H
 
@@ -12,9 +12,12 @@ struct sc_step_search {
 	const struct sc_shard_problem *problem; /* of sc_iteration_problem */
 	struct sc_predictor *predictor;
 	struct sc_prediction *prediction; /* scratch */
-	double seconds; /* deadline; 0: stop by `work` alone, the same on every machine */
-	double work;    /* graph nodes and shards to simulate; about 5e6 a second */
+	double seconds; /* deadline; 0: one round, which ends by `work`, the same on every machine */
+	double work;    /* graph nodes and shards to simulate in a round; about 5e6 a second */
 	uint64_t seed;
+	const struct sc_shard_plan *current; /* replanning, as in sc_solve_opts */
+	double max_moved_bytes;
+	int64_t max_moved_tables;
 	struct sc_search_watch *watch; /* may be NULL */
 	/* Results: */
 	double step_ms;
@@ -29,26 +32,22 @@ int sc_step_improve(struct sc_step_search *search, struct sc_shard_plan *plan, s
 int sc_step_simulate(const struct sc_step_search *search, const struct sc_shard_plan *plan,
 		     struct sc_err *err);
 
-/* Plans worth simulating: by the proxy with the exchange weighted in several ways or some types of
- * sharding left out ("search ..."), and, where nothing constrains the plan, those of other planners. */
 struct sc_step_candidate {
 	const char *name;
-	struct sc_shard_solution solution;
-	double step_ms, low_ms, high_ms; /* once it was simulated */
+	struct sc_shard_plan plan;
+	double step_ms, low_ms, high_ms; /* 0: not simulated */
 };
 typedef SC_VEC(struct sc_step_candidate) sc_step_candidates;
-/* `opts`: of the proxy's search, for all together. Fails if not even the first can be made. */
-int sc_step_candidates_find(const struct sc_request *request,
-			    const struct sc_shard_problem *problem,
-			    const struct sc_solve_opts *opts, struct sc_arena *arena,
-			    sc_step_candidates *out, struct sc_err *err);
+/* The shortest step of each start that is a search, and at the end, but for a replanning, "search, by steps": the
+ * shortest of all that were ever seen. Rounds of it follow each other until the deadline, each from starts with exchanges
+ * weighted in another way: so a longer search does what a shorter one does, and then more. Fails if not even the first
+ * plan can be made. */
+int sc_step_search_run(struct sc_step_search *search, struct sc_arena *arena,
+		       sc_step_candidates *out, struct sc_err *err);
 /* Starts that are not tried where tables and ranks are so many, by name; nothing: all are. */
-void sc_step_candidates_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out);
+void sc_step_starts_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out);
 void sc_step_candidates_release(sc_step_candidates *candidates);
-/* Simulates all candidates and improves the best few. `out` is another plan than theirs. */
-int sc_step_best(struct sc_step_search *search, sc_step_candidates *candidates,
-		 struct sc_shard_plan *out, struct sc_err *err);
-/* The quick path for a request that leaves the plan to us: candidates, and a short search from the best. */
+/* The quick path for a request that leaves the plan to us. */
 int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
 		 struct sc_shard_plan *out, struct sc_err *err);
 

@@ -5,20 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/shard/shard_choose.h"
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_starts.h"
 #include "study/shard/shard_step.h"
 
-#define SAME_STEP 1e-3 /* of the logarithm */
+#define SAME_STEP 1e-6
 #define SLOWER_FRAC 0.1
-/* Of the time of a search, what goes to whole steps. */
-#define STEPS_SHARE 0.6
-
-const struct sc_name sc_study_planners[] = {{"torchrec", SC_PLANNER_TORCHREC},
-					    {"hugectr", SC_PLANNER_HUGECTR},
-					    {"memory_balanced", SC_PLANNER_MEMORY_BALANCED},
-					    {"lookups", SC_PLANNER_LOOKUPS},
-					    {0}};
 
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		   struct sc_arena *arena)
@@ -139,111 +131,43 @@ static const char *reason(const struct sc_objective *objective, const struct sc_
 		       : sc_arena_strdup(objective->arena, err->text);
 }
 
-/* Takes the solution, whatever comes. */
-static void add(struct sc_study *study, const struct sc_step_candidate *candidate,
-		const char *origin)
+/* Takes the plan, whatever comes; a step of 0 is not simulated yet. */
+static void add(struct sc_study *study, const struct sc_step_candidate *from, const char *origin)
 {
+	const struct sc_objective *objective = study->objective;
 	struct sc_ranked_plan ranked = {
-		.name = candidate->name,
+		.name = from->name,
 		.origin = origin,
-		.solution = candidate->solution,
-		.has_cost = candidate->solution.rank_cost != NULL,
-		.is_predicted = candidate->step_ms > 0,
-		.iteration_ms = candidate->step_ms,
-		.low_ms = candidate->low_ms,
-		.high_ms = candidate->high_ms,
+		.is_predicted = from->step_ms > 0,
+		.iteration_ms = from->step_ms,
+		.low_ms = from->low_ms,
+		.high_ms = from->high_ms,
 	};
 	struct sc_err err = {.code = SC_OK};
+	int rc = sc_shard_rate(&objective->problem, &from->plan, true, objective->arena,
+			       &ranked.solution, &err);
 
-	if (examine(study, &ranked, &err))
-		ranked.error = reason(study->objective, &err);
+	ranked.has_cost = rc == 0;
+	sc_shard_plan_release(&ranked.solution.plan); /* a copy, which knows no file */
+	ranked.solution.plan = from->plan;
+	if (rc == 0 || study->predictor) /* its step can be simulated all the same */
+		rc = examine(study, &ranked, &err);
+	if (rc)
+		ranked.error = reason(objective, &err);
 	SC_VEC_PUSH(&study->plans, ranked);
 }
 
 void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard_plan *plan)
 {
-	const struct sc_objective *objective = study->objective;
-	struct sc_step_candidate rated = {.name = name};
-	struct sc_ranked_plan failed = {.name = name, .origin = "plan"};
-	struct sc_err err = {.code = SC_OK};
-	int rc;
-
-	rc = sc_shard_rate(&objective->problem, plan, true, objective->arena, &rated.solution,
-			   &err);
-	if (rc && !study->predictor) {
-		failed.error = reason(objective, &err);
-		failed.solution.plan = *plan;
-		SC_VEC_PUSH(&study->plans, failed);
-	} else {
-		if (rc)
-			rated.solution = (struct sc_shard_solution){.cost = 0};
-		else if (rated.solution.plan.tables.at != plan->tables.at)
-			sc_shard_plan_release(&rated.solution.plan);
-		rated.solution.plan = *plan;
-		add(study, &rated, "plan");
-	}
+	add(study, &(struct sc_step_candidate){.name = name, .plan = *plan}, "plan");
 	*plan = (struct sc_shard_plan){.world = 0};
-}
-
-/* By the proxy alone, or the only objective. */
-static int search_cost(struct sc_study *study, struct sc_err *err)
-{
-	const struct sc_objective *objective = study->objective;
-	struct sc_step_candidate found = {.name = "search"};
-	int rc = sc_shard_solve(&objective->problem, &study->opts.solve, objective->arena,
-				&found.solution, err);
-
-	if (rc == 0)
-		add(study, &found, "search");
-	return rc;
-}
-
-/* The candidates, rated; then whole steps from the best of them. Bounds hold for the first: all types. */
-static int search_steps(struct sc_study *study, sc_step_candidates *list, struct sc_err *err)
-{
-	const struct sc_objective *objective = study->objective;
-	struct sc_shard_plan plan = {.world = 0};
-	struct sc_step_search q;
-	double seconds = study->opts.solve.seconds;
-	int rc;
-
-	sc_step_search_init(&q);
-	q.request = objective->request;
-	q.problem = &objective->problem;
-	q.predictor = study->predictor;
-	q.prediction = study->prediction;
-	q.seconds = seconds * STEPS_SHARE;
-	q.seed = study->opts.solve.seed;
-	q.watch = study->opts.solve.watch;
-	rc = sc_step_best(&q, list, &plan, err);
-	if (rc)
-		return rc;
-	sc_study_add_plan(study, "search, by steps", &plan);
-	study->plans.at[study->plans.n - 1].origin = "search";
-	return 0;
-}
-
-/* Other planners' plans stay candidates; what the proxy's searches found is listed. */
-static void list_searched(struct sc_study *study, sc_step_candidates *list)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < list->n; i++) {
-		struct sc_step_candidate *c = &list->at[i];
-
-		if (strncmp(c->name, "search", strlen("search")) == 0)
-			add(study, c, "search");
-		else
-			list->at[kept++] = *c;
-	}
-	list->n = kept;
 }
 
 static void note_left_out(struct sc_study *study)
 {
 	struct sc_strbuf names = {0};
 
-	sc_step_candidates_left_out(&study->objective->problem, &names);
+	sc_step_starts_left_out(&study->objective->problem, &names);
 	sc_lint_starts(&study->objective->problem, sc_strbuf_get(&names), &study->lints);
 	sc_strbuf_release(&names);
 }
@@ -251,39 +175,39 @@ static void note_left_out(struct sc_study *study)
 int sc_study_search(struct sc_study *study, struct sc_err *err)
 {
 	const struct sc_objective *objective = study->objective;
-	struct sc_solve_opts opts = study->opts.solve;
-	bool is_free = !opts.current && !objective->problem.n_constraints;
-	size_t first = study->plans.n;
+	const struct sc_solve_opts *opts = &study->opts.solve;
+	struct sc_shard_solution found = {.cost = 0};
 	sc_step_candidates list = {0};
-	const struct sc_shard_solution *found;
+	struct sc_step_search q;
 	int rc;
 
-	if (study->predictor) {
-		if (is_free)
-			note_left_out(study);
-		opts.seconds *= 1 - STEPS_SHARE;
-		rc = sc_step_candidates_find(objective->request, &objective->problem, &opts,
-					     objective->arena, &list, err);
-		if (rc == 0 && !opts.current)
-			rc = search_steps(study, &list, err);
-		list_searched(study, &list);
-		sc_step_candidates_release(&list);
-		if (rc == 0 && !opts.current)
-			first++; /* after the one by steps */
-	} else {
-		rc = search_cost(study, err);
-	}
-	if (rc)
+	if (!study->predictor) {
+		rc = sc_shard_solve(&objective->problem, opts, objective->arena, &found, err);
+		if (rc == 0)
+			add(study, &(struct sc_step_candidate){"search", found.plan, 0, 0, 0},
+			    "search");
 		return rc;
-	found = &study->plans.at[first].solution;
-	if (is_free) {
-		study->bound = fmax(study->bound, found->bound);
-		study->lp_bound = fmax(study->lp_bound, found->lp_bound);
-		study->has_bound = true;
-	} else {
-		study->kept_bound = fmax(study->kept_bound, found->bound);
 	}
-	return 0;
+	if (!opts->current && !objective->problem.n_constraints)
+		note_left_out(study);
+	sc_step_search_init(&q);
+	q.request = objective->request;
+	q.problem = &objective->problem;
+	q.predictor = study->predictor;
+	q.prediction = study->prediction;
+	q.seconds = opts->seconds;
+	q.seed = opts->seed;
+	q.current = opts->current;
+	q.max_moved_bytes = opts->max_moved_bytes;
+	q.max_moved_tables = opts->max_moved_tables;
+	q.watch = opts->watch;
+	rc = sc_step_search_run(&q, objective->arena, &list, err);
+	for (size_t i = 0; i < list.n && rc == 0; i++) /* the best, which is the last, first */
+		add(study, &list.at[i ? i - 1 : list.n - 1], "search");
+	if (rc == 0)
+		list.n = 0;
+	sc_step_candidates_release(&list);
+	return rc;
 }
 
 /* Of all plans, whatever constraints a search has to keep to; and of those that keep to them. */
@@ -293,61 +217,37 @@ static void find_bounds(struct sc_study *study)
 
 	free_problem.constraints = NULL;
 	free_problem.n_constraints = 0;
-	if (!study->has_bound)
-		study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
-	study->has_bound = true;
+	study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
 	study->kept_bound = fmax(study->kept_bound, study->bound);
 	if (study->objective->problem.n_constraints)
 		study->kept_bound =
 			fmax(study->kept_bound, sc_shard_bound(&study->objective->problem, NULL));
 }
 
-/* Planners search under their own costs; the plan is then rated as any other. */
-static int add_planner(struct sc_study *study, const char *name, enum sc_planner planner,
-		       struct sc_err *err)
-{
-	const struct sc_planner_ask ask = {study->objective->request, planner,
-					   study->objective->device_constants};
-	struct sc_planned planned;
-	int rc = sc_plan_by(&ask, study->objective->arena, &planned, err);
-
-	if (rc)
-		return rc;
-	sc_study_add_plan(study, name, &planned.plan);
-	study->plans.at[study->plans.n - 1].origin = "baseline";
-	return 0;
-}
-
-static int add_sharder(struct sc_study *study, const char *name, struct sc_err *err)
-{
-	const struct sc_objective *objective = study->objective;
-	struct sc_step_candidate placed = {.name = name};
-	int rc = sc_shard_baseline(&objective->problem, name, study->opts.solve.seed,
-				   objective->arena, &placed.solution, err);
-
-	if (rc == 0)
-		add(study, &placed, "baseline");
-	return rc;
-}
-
 int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err)
 {
+	const struct sc_objective *objective = study->objective;
+	const struct sc_start_ask ask = {.request = objective->request,
+					 .problem = &objective->problem,
+					 .solve = &study->opts.solve,
+					 .device_constants = objective->device_constants,
+					 .arena = objective->arena};
+	const struct sc_start *start = sc_start_find(name);
 	struct sc_ranked_plan failed = {.name = name, .origin = "baseline"};
+	struct sc_made_plan made = {.cut_short_tables = 0};
 	struct sc_err own = {.code = SC_OK};
-	size_t i = 0;
-	int rc;
 
-	while (sc_study_planners[i].name && strcmp(sc_study_planners[i].name, name) != 0)
-		i++;
-	rc = sc_study_planners[i].name
-		     ? add_planner(study, name, (enum sc_planner)sc_study_planners[i].value, &own)
-		     : add_sharder(study, name, &own);
+	if (!start || start->is_search)
+		return sc_err_set(err, SC_EUSAGE, "unknown baseline \"%s\"", name);
+	if (start->make(start, &ask, &made, &own) == 0) {
+		add(study, &(struct sc_step_candidate){name, made.plan, 0, 0, 0}, "baseline");
+		return 0;
+	}
+	sc_shard_plan_release(&made.plan);
 	if (own.code == SC_EUSAGE || own.code == SC_EVALUE)
 		return sc_err_set(err, own.code, "%s", own.text);
-	if (rc) {
-		failed.error = reason(study->objective, &own);
-		SC_VEC_PUSH(&study->plans, failed);
-	}
+	failed.error = reason(objective, &own);
+	SC_VEC_PUSH(&study->plans, failed);
 	return 0;
 }
 
@@ -373,15 +273,10 @@ static bool is_better(const struct sc_study *study, const struct sc_ranked_plan 
 
 	if (rank || x->error)
 		return rank < 0;
-	if (study->predictor && x_cost > 0 && y_cost > 0) {
-		double steps = floor(log(x_cost) / SAME_STEP) - floor(log(y_cost) / SAME_STEP);
-
-		if (steps < 0 || steps > 0)
-			return steps < 0;
+	if (study->predictor && fabs(x_cost - y_cost) <= SAME_STEP * y_cost) {
 		if (x->has_cost != y->has_cost)
 			return x->has_cost;
-		if (x->solution.cost < y->solution.cost || x->solution.cost > y->solution.cost)
-			return x->solution.cost < y->solution.cost;
+		return x->solution.cost < y->solution.cost;
 	}
 	return x_cost < y_cost;
 }

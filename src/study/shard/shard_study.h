@@ -37,7 +37,6 @@ struct sc_study {
 	struct sc_predictor *predictor;   /* ITERATION; NULL: no steps are simulated */
 	struct sc_prediction *prediction; /* scratch */
 	struct sc_study_opts opts;
-	bool has_bound;
 	double bound, lp_bound; /* of every plan's cost under the problem, without constraints */
 	double kept_bound; /* of those that keep to constraints and moves; after sc_study_rank */
 	sc_ranked_plans
@@ -53,12 +52,11 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 /* One for each candidate of the search: with ITERATION several kinds of plan are searched for by the proxy,
  * since what overlaps is only seen in a simulated step. */
 int sc_study_search(struct sc_study *study, struct sc_err *err);
-/* A baseline, or one of sc_study_planners: that planner's own search. */
+/* The plan of another planner, or of a paper, by its name in sc_starts. */
 int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err);
-extern const struct sc_name sc_study_planners[]; /* of enum sc_planner; no name ends */
 /* Orders, and judges confidence and oddities. SC_ECONFLICT where no plan could be rated. */
 int sc_study_rank(struct sc_study *study, struct sc_err *err);
-/* Steps within 0.1 % of each other are equals; of those the lower cost of the busiest rank is better. */
+/* By which plans are ordered; of equal steps the lower cost of the busiest rank is better. */
 double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan *plan);
 
 #endif

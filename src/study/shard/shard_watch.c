@@ -26,5 +26,7 @@ bool sc_search_is_stopped(struct sc_search_watch *watch)
 			watch->shown_s = (uint64_t)gone_s;
 		}
 	}
+	if (watch->most_asked && ++watch->n_asked > watch->most_asked)
+		return true;
 	return watch->stop && *watch->stop;
 }

@@ -13,6 +13,9 @@ struct sc_search_watch {
 	struct sc_progress *progress;      /* counts seconds; may be NULL */
 	double start_s;                    /* of sc_shard_now_s */
 	uint64_t shown_s;
+	/* Questions whether to stop; so many are answered no, 0: any number. Where tests stop a search, whatever time
+	 * it takes. */
+	uint64_t n_asked, most_asked;
 };
 /* Also draws the progress. NULL: nobody does. */
 bool sc_search_is_stopped(struct sc_search_watch *watch);

@@ -1,0 +1,39 @@
+/* Ways to make a plan, by name: our search under a variant of its costs, other programs' planners, and how papers place
+ * whole tables. A start knows nothing of the others; a search goes on from the best. */
+#ifndef SC_STUDY_SHARD_STARTS_H
+#define SC_STUDY_SHARD_STARTS_H
+
+#include "core/config/config.h"
+#include "study/shard/shard.h"
+
+struct sc_start_ask {
+	const struct sc_request
+		*request; /* whose tables planners place; NULL where none is asked */
+	const struct sc_shard_problem *problem; /* NULL where planners alone are asked */
+	const struct sc_solve_opts *solve;
+	bool device_constants; /* torchrec: the GPU's bandwidths in place of its own */
+	double exchange;       /* searches: a factor on what exchanges cost; 0 = 1 */
+	struct sc_arena *arena;
+};
+struct sc_made_plan {
+	struct sc_shard_plan plan;
+	size_t cut_short_tables; /* not 0: the planner had more to try with so many */
+};
+struct sc_start {
+	const char *name;
+	bool is_search;
+	bool begins; /* a search by steps goes on from it */
+	int (*make)(const struct sc_start *start, const struct sc_start_ask *ask,
+		    struct sc_made_plan *out, struct sc_err *err);
+	int max_cells; /* tables times ranks up to which to begin from it is worth the time; 0: any */
+	/* Searches: how much exchanges count; types left out, as bits. */
+	double exchange;
+	unsigned without;
+	/* Of whole tables: what is balanced; NULL: no greedy placement. */
+	double (*key)(const struct sc_table *table, double cost);
+};
+extern const struct sc_start sc_starts[];               /* no name ends */
+const struct sc_start *sc_start_find(const char *name); /* NULL: none */
+bool sc_start_is_worth(const struct sc_start *start, const struct sc_shard_problem *problem);
+
+#endif
