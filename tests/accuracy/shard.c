@@ -4,9 +4,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../unit/place_by.h"
 #include "../unit/torchrec_data.h"
 #include "base/rng.h"
-#include "../unit/place_by.h"
 
 #define N_OF(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../unit/place_by.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "study/shard/shard.h"
-#include "../unit/place_by.h"
 
 struct bench_case {
 	uint32_t tables, world;

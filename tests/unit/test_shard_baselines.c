@@ -1,7 +1,7 @@
 /* The placements that planners and papers use, by hand. */
+#include "place_by.h"
 #include "runner.h"
 #include "shard_fixture.h"
-#include "place_by.h"
 
 /* Dims 8, 4, 4, 4; lookups 1, 10, 1, 1; costs 1, 2, 3, 4; rows 10, 20, 1000, 40. */
 static void fill(struct shard_fixture *f)
@@ -60,10 +60,8 @@ TEST(test_random_follows_its_seed)
 
 	fill(&f);
 	for (uint64_t seed = 0; seed < 20; seed++) {
-		ck_assert_int_eq(place_by(&f.problem, "random", seed, &f.arena, &a, NULL),
-				 0);
-		ck_assert_int_eq(place_by(&f.problem, "random", seed, &f.arena, &b, NULL),
-				 0);
+		ck_assert_int_eq(place_by(&f.problem, "random", seed, &f.arena, &a, NULL), 0);
+		ck_assert_int_eq(place_by(&f.problem, "random", seed, &f.arena, &b, NULL), 0);
 		for (int t = 0; t < 4; t++) {
 			ck_assert_int_eq(a.plan.shards.at[t].rank, b.plan.shards.at[t].rank);
 			differ += a.plan.shards.at[t].rank;

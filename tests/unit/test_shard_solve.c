@@ -1,9 +1,9 @@
 /* The sharding solver: against all plans of small problems, constraints, memory, uneven ranks, column
  * splits, replanning, and what it says when nothing holds. */
 #include "base/rng.h"
+#include "place_by.h"
 #include "runner.h"
 #include "shard_fixture.h"
-#include "place_by.h"
 
 static const double TOLERANCE = 1e-9;
 

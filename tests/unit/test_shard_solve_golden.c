@@ -3,9 +3,9 @@
  * it the test is skipped. */
 #include <unistd.h>
 
+#include "place_by.h"
 #include "runner.h"
 #include "torchrec_data.h"
-#include "place_by.h"
 
 /* Costs that measured_torchrec_vs_optimum.csv has of the optimum, or the best found in 60 s, and how far
  * over it a quick answer may be: 1 % where it is proven, else the gap that was left. */
@@ -79,9 +79,8 @@ LOOP_TEST(test_baselines, N_OF(INSTANCES))
 		double expected = data_recorded(&csv, INSTANCES[_i].name, BASELINES[b].recorded);
 		struct sc_shard_solution s;
 
-		ck_assert_int_eq(
-			place_by(&in.problem, BASELINES[b].name, 1, &in.arena, &s, NULL),
-			0);
+		ck_assert_int_eq(place_by(&in.problem, BASELINES[b].name, 1, &in.arena, &s, NULL),
+				 0);
 		ck_assert_double_eq_tol(s.cost, expected, 1e-4 * expected);
 		sc_shard_plan_release(&s.plan);
 	}
