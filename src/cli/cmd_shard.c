@@ -5,7 +5,6 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "lib/shard_ask.h"
 #include "lib/shard_run.h"
 #include "study/shard/shard_watch.h"
 
@@ -42,7 +41,7 @@ static int write_result(const struct sc_shard_args *args, const struct sc_shard_
 static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_request *request,
 				   struct sc_arena *arena, struct sc_err *err)
 {
-	double seconds = args->ask.seconds > 0 ? ceil(args->ask.seconds) : 0;
+	double seconds = args->seconds > 0 ? ceil(args->seconds) : 0;
 	struct sc_search_watch watch = {
 		.stop = sc_cli_catch_stop(),
 		.progress = sc_cli_progress(&args->common, "search, seconds", (size_t)seconds),
@@ -50,8 +49,8 @@ static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_r
 	};
 	struct sc_shard_run *run;
 
-	args->ask.watch = &watch;
-	run = sc_shard_run_create(&args->ask, request, arena, err);
+	args->watch = &watch;
+	run = sc_shard_run_create(args, request, arena, err);
 	sc_progress_destroy(watch.progress);
 	if (run && *watch.stop)
 		sc_cli_warn(&args->common,
@@ -75,7 +74,6 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc)
 		return rc;
 	sc_cli_warn_all(&args->common, &request->warnings);
-	sc_shard_args_ask(args);
 	run = search(args, request, arena, err);
 	if (!run)
 		return -1;

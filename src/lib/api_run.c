@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "lib/api_priv.h"
 #include "lib/predict_run.h"
-#include "lib/shard_ask.h"
+#include "lib/shard_run.h"
 #include "lib/sweep_ask.h"
 #include "report/sweep_csv.h"
 #include "study/sweep/sweep.h"
@@ -166,10 +166,9 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 	struct sc_shard_run *run;
 	char *json;
 
-	sc_shard_args_ask(args);
 	if (sc_config_resolve(&config, sc_api_catalog(given), config.file, request, err))
 		return NULL;
-	run = sc_shard_run_create(&args->ask, request, arena, err);
+	run = sc_shard_run_create(args, request, arena, err);
 	if (!run)
 		return NULL;
 	json = write_text(put_shard, run, err);

@@ -10,6 +10,61 @@
 #include "study/shard/shard_starts.h"
 #include "study/shard/shard_study.h"
 
+enum { MAX_SECONDS = 86400, MAX_TABLES = 1 << 20, MAX_SAMPLES = 1000000 };
+
+#define SC_ARGS struct sc_shard_args
+const struct sc_cli_option sc_shard_options[] = {
+	SC_OPT_INS(plans, "plan", "FILE", "rank this plan; may be given again"),
+	SC_OPT_NUMBER(
+		seconds, "search", "SECONDS", 0, MAX_SECONDS,
+		"search for a plan, at most so long; 0 is one quick descent, the same on every machine (default if no --plan and no --baseline is given)"),
+	SC_OPT_CHOICE(
+		objective, "objective", "iteration|torchrec|hugectr", sc_objective_names,
+		"what a plan is ranked by: the predicted step (default), or the busiest rank as that planner costs it"),
+	SC_OPT_FLAG(device_constants, "device-constants",
+		    "torchrec: the bandwidths of the config's GPU and cluster in place of its own"),
+	SC_OPT_LIST(baselines, "baseline", "NAME",
+		    "rank this planner's plan, or all of them; may be given again"),
+	SC_OPT_LIST(
+		constraints, "constraint", "TEXT",
+		"hold the search to it: \"pin TABLE rank=R type=T tier=K\", \"forbid TABLE ...\", \"together A B\", \"apart A B\"; may be given again"),
+	SC_OPT_IN(constraints_file, "constraints", "FILE", "the same, one a line"),
+	SC_OPT_IN(
+		current, "current", "FILE",
+		"rank this plan, and search from it on, within --max-moved-gib and --max-moved-tables"),
+	SC_OPT_NUMBER(max_moved_gib, "max-moved-gib", "GIB", 0, 1e9,
+		      "with --current: weights that may move (default: any)"),
+	SC_OPT_INT(max_moved_tables, "max-moved-tables", "N", 0, MAX_TABLES,
+		   "with --current: tables that may change (default: any)"),
+	SC_OPT_IN(diff, "diff", "FILE", "say what changes from this plan to the best one"),
+	SC_OPT_FLAG(pareto, "pareto", "the best cost for less and less GPU memory"),
+	SC_OPT_INT(
+		samples, "samples", "N", 0, MAX_SAMPLES,
+		"draws of model error and drift for best %, regret and ties (default 1000, fewer for more than 4,000 tables, 200 for a plan alone; 0: none)"),
+	SC_OPT_NUMBER(kernel_pct, "kernel-error", "PCT", 0, 100,
+		      "one sigma of the kernels' model (default: the device's embedding spread)"),
+	SC_OPT_NUMBER(collective_pct, "collective-error", "PCT", 0, 100,
+		      "one sigma of each collective's model (default: the fabric's spread)"),
+	SC_OPT_NUMBER(drift_pct, "drift", "PCT", 0, 100,
+		      "one sigma of a table's lookups, from those given (default 10)"),
+	SC_OPT_INT(seed, "seed", "N", 0, 1e15, "of all that is random (default 1)"),
+	SC_OPT_REPORT(report),
+	SC_OPT_BASE_SET(sets),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	{0},
+};
+
+const struct sc_shard_args sc_shard_defaults = {
+	.seconds = -1,
+	.max_moved_gib = -1,
+	.max_moved_tables = -1,
+	.kernel_pct = -1,
+	.collective_pct = -1,
+	.drift_pct = -1,
+	.seed = 1,
+	.samples = -1,
+};
+
 /* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups
  * drift from those given. Assumed, not measured. */
 #define SHARD_ERROR_FRAC 0.05
@@ -19,7 +74,7 @@ enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200, LEAST_SAMPLES = 100 };
 enum { MOST_DRAWS = 4000000 };
 
 struct sc_shard_run {
-	const struct sc_shard_ask *ask;
+	const struct sc_shard_args *ask;
 	struct sc_arena *arena;
 	const struct sc_request *request;
 	struct sc_objective objective;
@@ -72,7 +127,7 @@ static int64_t default_samples(const struct sc_shard_run *s)
 
 static void set_opts(struct sc_shard_run *s)
 {
-	const struct sc_shard_ask *ask = s->ask;
+	const struct sc_shard_args *ask = s->ask;
 	struct sc_study_opts *opts = &s->study.opts;
 	const struct sc_request *request = s->request;
 
@@ -96,7 +151,7 @@ static void set_opts(struct sc_shard_run *s)
 
 static int read_constraints(struct sc_shard_run *s, struct sc_err *err)
 {
-	const struct sc_shard_ask *ask = s->ask;
+	const struct sc_shard_args *ask = s->ask;
 	const struct sc_constraint_at at = {.file = NULL};
 	int rc = 0;
 
@@ -113,7 +168,7 @@ static int read_constraints(struct sc_shard_run *s, struct sc_err *err)
 
 static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
 {
-	const struct sc_texts *names = &s->ask->baselines;
+	const struct sc_arg_list *names = &s->ask->baselines;
 	int rc = 0;
 
 	for (size_t i = 0; i < names->n && rc == 0; i++) {
@@ -131,7 +186,7 @@ static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
 
 static int add_plans(struct sc_shard_run *s, struct sc_err *err)
 {
-	const struct sc_shard_ask *ask = s->ask;
+	const struct sc_shard_args *ask = s->ask;
 	struct sc_shard_plan plan;
 	bool is_asked; /* to search */
 	int rc = 0;
@@ -180,7 +235,7 @@ static double diff_cost(struct sc_shard_run *s)
 
 static int make_report(struct sc_shard_run *s, struct sc_err *err)
 {
-	const struct sc_shard_ask *ask = s->ask;
+	const struct sc_shard_args *ask = s->ask;
 	int rc = 0;
 
 	s->report = (struct sc_shard_report){
@@ -210,8 +265,8 @@ static int run(struct sc_shard_run *s, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	rc = sc_objective_init(&s->objective, s->ask->objective, s->ask->device_constants,
-			       s->request, s->arena, err);
+	rc = sc_objective_init(&s->objective, (enum sc_objective_kind)s->ask->objective,
+			       s->ask->device_constants, s->request, s->arena, err);
 
 	if (rc == 0)
 		rc = read_constraints(s, err);
@@ -223,7 +278,7 @@ static int run(struct sc_shard_run *s, struct sc_err *err)
 	return rc ? rc : make_report(s, err);
 }
 
-struct sc_shard_run *sc_shard_run_create(const struct sc_shard_ask *ask,
+struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *ask,
 					 const struct sc_request *request, struct sc_arena *arena,
 					 struct sc_err *err)
 {

@@ -1,5 +1,5 @@
-/* One run of `stepcast shard`: what was asked for, and its result in each form. Apart from the command's
- * option table, which has names that sharding has too. */
+/* `stepcast shard`: what may be asked, for the command and the library, and one run of it with its result in each
+ * form. */
 #ifndef SC_LIB_SHARD_RUN_H
 #define SC_LIB_SHARD_RUN_H
 
@@ -7,26 +7,25 @@
 
 #include "base/strbuf.h"
 #include "core/config/config.h"
-#include "study/shard/objective_kind.h"
+#include "lib/options.h"
 
-struct sc_texts {
-	const char **at;
-	size_t n;
-};
 /* -1: not given, of numbers. */
-struct sc_shard_ask {
-	enum sc_objective_kind objective;
-	struct sc_texts plans, baselines, constraints;
-	const char *constraints_file, *current, *diff; /* or NULL */
+struct sc_shard_args {
+	struct sc_common common;
+	struct sc_arg_list sets, plans, baselines, constraints;
+	const char *constraints_file, *current, *diff, *report; /* or NULL */
 	double seconds, max_moved_gib;
 	double kernel_pct, collective_pct, drift_pct; /* one sigma */
 	int64_t max_moved_tables, samples, seed;
-	bool pareto, device_constants;
-	struct sc_search_watch *watch;
+	int objective, json, pareto, device_constants;
+	struct sc_search_watch *watch; /* may be NULL */
 };
+extern const struct sc_cli_option sc_shard_options[];
+extern const struct sc_shard_args sc_shard_defaults;
+
 struct sc_shard_run;
-/* The request outlives the run; NULL and the error set on failure. */
-struct sc_shard_run *sc_shard_run_create(const struct sc_shard_ask *ask,
+/* The arguments and the request outlive the run; NULL and the error set on failure. */
+struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *args,
 					 const struct sc_request *request, struct sc_arena *arena,
 					 struct sc_err *err);
 void sc_shard_run_destroy(struct sc_shard_run *run);

@@ -144,7 +144,7 @@ static const struct bad_plan BAD[] = {
 	{"{\"plan\": {}} x", "something follows the end of the JSON text"},
 	{"hello", "not a sharding plan: expected JSON, TorchRec's plan table or HugeCTR's shard "
 		  "matrix"},
-	{"[[0, 1], [2]", "a list without its end"},
+	{"[[0, 1], [2]", "expected \",\" or the end of the list; nothing is computed"},
 	{"[[0, 1], [7]]", "the plan is for other tables: table 7, the model has 3"},
 	{"[[\"a\", \"b\"], [\"x\"]]", "the plan is for other tables: the model has no \"x\""},
 	{"[[0, 1], []]", "table \"c\" is on no GPU"},

@@ -429,13 +429,13 @@ int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name
 	return id == SC_INTERN_NONE ? -1 : (int64_t)id;
 }
 
-typedef int (*plan_reader)(const struct sc_plan_reader *, const struct sc_plan_text *,
+typedef int (*plan_reader)(const struct sc_plan_reader *, const struct sc_source *,
 			   struct sc_shard_plan *, struct sc_err *);
 
 /* Which format it is, by what only that one has. The text ends with a NUL. */
-static plan_reader reader_of(const struct sc_plan_text *text)
+static plan_reader reader_of(const struct sc_source *text)
 {
-	const char *at = text->at + strspn(text->at, " \t\r\n");
+	const char *at = text->text + strspn(text->text, " \t\r\n");
 
 	if (strstr(at, "shard_matrix") || strstr(at, "('mp',") || *at == '[')
 		return sc_shard_plan_read_hugectr;
@@ -447,13 +447,13 @@ static plan_reader reader_of(const struct sc_plan_text *text)
 }
 
 /* Two names that differ in bytes outside UTF-8 alone would be one name in every output. */
-static int check_utf8(const struct sc_plan_text *whole, struct sc_err *err)
+static int check_utf8(const struct sc_source *whole, struct sc_err *err)
 {
-	const char *at = whole->at, *line_start = whole->at;
+	const char *at = whole->text, *line_start = whole->text;
 	uint32_t line = 1;
 	size_t length;
 
-	for (; at < whole->at + whole->n; at += length) {
+	for (; at < whole->text + whole->n; at += length) {
 		length = sc_utf8_length(at);
 		if (length == 0)
 			return sc_err_at(err, SC_EFORMAT, whole->file, line,
@@ -472,7 +472,7 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 			const struct sc_table_list *tables, struct sc_arena *arena,
 			struct sc_shard_plan *out, struct sc_err *err)
 {
-	struct sc_plan_text whole = {.at = sc_arena_strndup(arena, text, n), .n = n, .file = file};
+	struct sc_source whole = {.text = sc_arena_strndup(arena, text, n), .n = n, .file = file};
 	struct sc_plan_reader reader = {.tables = tables, .arena = arena};
 	struct sc_shard_plan plan = {.file = sc_arena_strdup(arena, file)};
 	plan_reader read = NULL;

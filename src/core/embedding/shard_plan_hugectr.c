@@ -5,52 +5,53 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+#include "base/py_list.h"
 #include "core/embedding/shard_plan_priv.h"
 
 enum side { UNKNOWN, MODEL_PARALLEL, BOTH_PARALLEL };
 struct matrix_reader {
 	const struct sc_plan_reader *common;
-	const struct sc_plan_text *text;
+	const struct sc_source *text;
 	struct sc_shard_plan *plan;
-	sc_literals literals;
-	size_t matrix, strategy; /* index of their lists + 1; 0: none */
-	SC_VEC(int32_t) * ranks; /* of each table of the model */
+	const struct sc_yaml *matrix, *strategy; /* lists, or NULL */
+	SC_VEC(int32_t) * ranks;                 /* of each table of the model */
 };
 
-static int bad(const struct matrix_reader *r, const struct sc_literal *at, struct sc_err *err,
+static int bad(const struct matrix_reader *r, const struct sc_yaml *at, struct sc_err *err,
 	       const char *what)
 {
 	return sc_err_at(err, SC_EVALUE, r->text->file, at->line, at->column, "%s", what);
 }
 
-static bool is_side(const struct sc_literal *literal)
+static bool is_side(const struct sc_yaml *node)
 {
-	return literal->kind == SC_LIT_TEXT &&
-	       (strcmp(literal->text, "mp") == 0 || strcmp(literal->text, "dp") == 0);
+	return node && node->kind == SC_YAML_SCALAR && node->quoted &&
+	       (strcmp(node->text, "mp") == 0 || strcmp(node->text, "dp") == 0);
 }
 
 /* A list of lists; the strategy's begin with "mp" or "dp". */
-static void take_list(struct matrix_reader *r, size_t at)
+static void take_list(struct matrix_reader *r, const struct sc_yaml *list)
 {
-	const struct sc_literal *list = &r->literals.at[at], *first = list + 1;
+	const struct sc_yaml *first = list->child;
 
-	if (list->number == 0 || first->kind != SC_LIT_LIST)
+	if (!first || first->kind != SC_YAML_SEQ)
 		return;
-	if (first->number && is_side(first + 1))
-		r->strategy = at + 1;
+	if (is_side(first->child))
+		r->strategy = list;
 	else if (!r->matrix)
-		r->matrix = at + 1;
+		r->matrix = list;
 }
 
 static int read_lists(struct matrix_reader *r, struct sc_err *err)
 {
-	const struct sc_plan_text *text = r->text;
-	bool named = strstr(text->at, "shard_matrix") != NULL;
+	const struct sc_source *text = r->text;
+	bool named = strstr(text->text, "shard_matrix") != NULL;
 	size_t pos = 0;
 
 	while (pos < text->n && (!r->matrix || !r->strategy)) {
-		const char *from = text->at + pos, *next;
-		size_t before = r->literals.n;
+		const char *from = text->text + pos, *next;
+		struct sc_yaml *list = NULL;
 		int rc;
 
 		if (named) {
@@ -64,11 +65,11 @@ static int read_lists(struct matrix_reader *r, struct sc_err *err)
 		}
 		if (!next)
 			break;
-		pos = (size_t)(next - text->at);
-		rc = sc_literal_read(text, &pos, r->common->arena, &r->literals, err);
+		pos = (size_t)(next - text->text);
+		rc = sc_py_read(text, &pos, r->common->arena, &list, err);
 		if (rc)
 			return rc;
-		take_list(r, before);
+		take_list(r, list);
 	}
 	if (!r->matrix)
 		return sc_err_at(err, SC_EFORMAT, text->file, 0, 0,
@@ -76,55 +77,54 @@ static int read_lists(struct matrix_reader *r, struct sc_err *err)
 	return 0;
 }
 
-static int find_table(const struct matrix_reader *r, const struct sc_literal *literal, int64_t *out,
+static int find_table(const struct matrix_reader *r, const struct sc_yaml *node, int64_t *out,
 		      struct sc_err *err)
 {
 	size_t n_tables = r->common->tables->n;
 
 	if (!n_tables)
-		return bad(r, literal, err,
-			   "a shard matrix needs the model's tables for their sizes");
-	if (literal->kind == SC_LIT_LIST)
-		return bad(r, literal, err, "expected a table's name or number");
-	*out = literal->kind == SC_LIT_INT ? literal->number
-					   : sc_plan_table_find(r->common, literal->text);
+		return bad(r, node, err, "a shard matrix needs the model's tables for their sizes");
+	if (node->kind != SC_YAML_SCALAR || (!node->quoted && !sc_parse_int(node->text, out)))
+		return bad(r, node, err, "expected a table's name or number");
+	if (node->quoted)
+		*out = sc_plan_table_find(r->common, node->text);
 	if (*out >= 0 && *out < (int64_t)n_tables)
 		return 0;
-	if (literal->kind == SC_LIT_TEXT)
-		return sc_err_at(err, SC_ECONFLICT, r->text->file, literal->line, literal->column,
+	if (node->quoted)
+		return sc_err_at(err, SC_ECONFLICT, r->text->file, node->line, node->column,
 				 "the plan is for other tables: the model has no \"%.64s\"",
-				 literal->text);
-	return sc_err_at(err, SC_ECONFLICT, r->text->file, literal->line, literal->column,
+				 node->text);
+	return sc_err_at(err, SC_ECONFLICT, r->text->file, node->line, node->column,
 			 "the plan is for other tables: table %lld, the model has %zu",
-			 (long long)literal->number, n_tables);
+			 (long long)*out, n_tables);
 }
 
-static int add_rank(struct matrix_reader *r, const struct sc_literal *literal, int32_t rank,
+static int add_rank(struct matrix_reader *r, const struct sc_yaml *node, int32_t rank,
 		    struct sc_err *err)
 {
 	int64_t table = 0;
-	int rc = find_table(r, literal, &table, err);
+	int rc = find_table(r, node, &table, err);
 
 	if (rc)
 		return rc;
 	if (r->ranks[table].n && r->ranks[table].at[r->ranks[table].n - 1] == rank)
-		return bad(r, literal, err, "the table is on this GPU twice");
+		return bad(r, node, err, "the table is on this GPU twice");
 	SC_VEC_PUSH(&r->ranks[table], rank);
 	return 0;
 }
 
 static int read_matrix(struct matrix_reader *r, struct sc_err *err)
 {
-	const struct sc_literal *matrix = &r->literals.at[r->matrix - 1], *gpu = matrix + 1;
+	int32_t rank = 0;
 
-	if (matrix->number > SC_PLAN_MAX_WORLD)
-		return bad(r, matrix, err, "too many GPUs");
-	r->plan->world = (uint32_t)matrix->number;
-	for (int32_t rank = 0; rank < (int32_t)matrix->number; rank++, gpu += 1 + gpu->n_below) {
-		if (gpu->kind != SC_LIT_LIST)
+	if (r->matrix->n_children > SC_PLAN_MAX_WORLD)
+		return bad(r, r->matrix, err, "too many GPUs");
+	r->plan->world = (uint32_t)r->matrix->n_children;
+	for (const struct sc_yaml *gpu = r->matrix->child; gpu; gpu = gpu->next, rank++) {
+		if (gpu->kind != SC_YAML_SEQ)
 			return bad(r, gpu, err, "expected the list of a GPU's tables");
-		for (int64_t i = 0; i < gpu->number; i++) {
-			int rc = add_rank(r, gpu + 1 + i, rank, err);
+		for (const struct sc_yaml *table = gpu->child; table; table = table->next) {
+			int rc = add_rank(r, table, rank, err);
 
 			if (rc)
 				return rc;
@@ -135,27 +135,23 @@ static int read_matrix(struct matrix_reader *r, struct sc_err *err)
 
 static int read_strategy(struct matrix_reader *r, enum side *sides, struct sc_err *err)
 {
-	const struct sc_literal *strategy, *entry;
+	const struct sc_yaml *entry = r->strategy ? r->strategy->child : NULL;
 
-	if (!r->strategy)
-		return 0;
-	strategy = &r->literals.at[r->strategy - 1];
-	entry = strategy + 1;
-	for (int64_t k = 0; k < strategy->number; k++, entry += 1 + entry->n_below) {
-		const struct sc_literal *list = entry + 2;
+	for (; entry; entry = entry->next) {
+		const struct sc_yaml *list = entry->child ? entry->child->next : NULL;
 
-		if (entry->kind != SC_LIT_LIST || entry->number != 2 || !is_side(entry + 1) ||
-		    list->kind != SC_LIT_LIST)
+		if (entry->kind != SC_YAML_SEQ || entry->n_children != 2 ||
+		    !is_side(entry->child) || list->kind != SC_YAML_SEQ)
 			return bad(r, entry, err,
 				   "expected (\"mp\", [tables]) or (\"dp\", [tables])");
-		for (int64_t i = 0; i < list->number; i++) {
+		for (const struct sc_yaml *node = list->child; node; node = node->next) {
 			int64_t table = 0;
-			int rc = find_table(r, list + 1 + i, &table, err);
+			int rc = find_table(r, node, &table, err);
 
 			if (rc)
 				return rc;
-			sides[table] = strcmp((entry + 1)->text, "dp") == 0 ? BOTH_PARALLEL
-									    : MODEL_PARALLEL;
+			sides[table] = strcmp(entry->child->text, "dp") == 0 ? BOTH_PARALLEL
+									     : MODEL_PARALLEL;
 		}
 	}
 	return 0;
@@ -188,7 +184,7 @@ static int add_table(struct matrix_reader *r, size_t table, enum side side, stru
 	return 0;
 }
 
-int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct sc_plan_text *text,
+int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct sc_source *text,
 			       struct sc_shard_plan *out, struct sc_err *err)
 {
 	struct matrix_reader r = {.common = reader, .text = text, .plan = out};
@@ -206,6 +202,5 @@ int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct
 		rc = add_table(&r, i, sides[i], err);
 	for (size_t i = 0; i < n_tables; i++)
 		SC_VEC_RELEASE(&r.ranks[i]);
-	SC_VEC_RELEASE(&r.literals);
 	return rc;
 }

@@ -407,13 +407,13 @@ static int add_replicas(struct json_reader *r, struct sc_err *err)
 	return 0;
 }
 
-int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc_plan_text *text,
+int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc_source *text,
 			    struct sc_shard_plan *out, struct sc_err *err)
 {
 	struct json_reader r = {.common = reader, .plan = out};
 	int rc = 0;
 
-	sc_json_cursor_init(&r.cursor, text->at, text->n, text->file);
+	sc_json_cursor_init(&r.cursor, text->text, text->n, text->file);
 	read_document(&r);
 	if (sc_json_cursor_failed(&r.cursor))
 		rc = sc_err_at(err, r.cursor.err.code, r.cursor.err.file, r.cursor.err.line,

@@ -326,16 +326,15 @@ static uint32_t world_of(const struct table_reader *r)
 	return world;
 }
 
-int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader,
-				const struct sc_plan_text *text, struct sc_shard_plan *out,
-				struct sc_err *err)
+int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader, const struct sc_source *text,
+				struct sc_shard_plan *out, struct sc_err *err)
 {
 	struct table_reader r = {.common = reader, .file = text->file, .plan = out};
-	const char *end = text->at + text->n;
+	const char *end = text->text + text->n;
 	bool in_table = false;
 	int rc = 0;
 
-	r.line_at = text->at;
+	r.line_at = text->text;
 	while (r.line_at < end && rc == 0) {
 		const char *newline = memchr(r.line_at, '\n', (size_t)(end - r.line_at));
 		size_t n = newline ? (size_t)(newline - r.line_at) : (size_t)(end - r.line_at);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/csv.h"
-#include "core/foreign/py_list.h"
+#include "base/py_list.h"
 
 /* In a cell of CSV names are apart by spaces, ';' or '|'. */
 static int take_features(struct sc_foreign *file, struct sc_err *err)

@@ -1,4 +1,4 @@
-#include "core/foreign/py_list.h"
+#include "base/py_list.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -210,6 +210,22 @@ static int read_value(struct reader *r, struct sc_yaml **out)
 		rc = read_call(r, out);
 	}
 	r->depth--;
+	return rc;
+}
+
+int sc_py_read(const struct sc_source *text, size_t *pos, struct sc_arena *arena,
+	       struct sc_yaml **out, struct sc_err *err)
+{
+	struct reader r = {.text = text, .arena = arena, .err = err, .line = 1, .pos = *pos};
+	int rc;
+
+	r.file = sc_arena_strdup(arena, text->file);
+	for (size_t i = 0; i < *pos; i++) {
+		r.line += text->text[i] == '\n';
+		r.line_begin = text->text[i] == '\n' ? i + 1 : r.line_begin;
+	}
+	rc = read_value(&r, out);
+	*pos = r.pos;
 	return rc;
 }
 
