@@ -603,6 +603,12 @@ static int put_head(struct chrome *c, const char *path, struct sc_err *err)
 		put_known(c, "world_size", tables.identity.world);
 		sc_json_stream_end(&c->json);
 	}
+	if (c->run->n_files == 1 && tables.partial) {
+		const char *why = said(&tables, SC_META_PARTIAL);
+
+		sc_json_stream_text(&c->json, SC_CHROME_PARTIAL,
+				    why ? why : "its trace file was not ended");
+	}
 	if (c->run->n_files > 1)
 		sc_json_stream_int(&c->json, SC_CHROME_RANKS, (int64_t)c->run->n_files);
 	if (c->run->merge)

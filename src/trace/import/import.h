@@ -45,6 +45,8 @@ struct sc_import_opts {
 };
 /* The key of an exported document that has several ranks: how many. It is refused, as nothing parts them. */
 #define SC_CHROME_RANKS "stepcastRanks"
+/* And of one whose trace ended early: why. */
+#define SC_CHROME_PARTIAL "stepcastPartial"
 
 struct sc_importer {
 	const char *name; /* "kineto" */

@@ -125,6 +125,8 @@ static void take_member(void *ctx, const struct sc_scan_value *key,
 	} else if (sc_scan_is(key, SC_CHROME_RANKS, sizeof(SC_CHROME_RANKS) - 1)) {
 		if (sc_scan_any_integer(value, &number))
 			im->n_ranks = number;
+	} else if (sc_scan_is(key, SC_CHROME_PARTIAL, sizeof(SC_CHROME_PARTIAL) - 1)) {
+		put_meta(im, SC_META_PARTIAL, value);
 	} else if (sc_scan_is(key, "distributedInfo", 15)) {
 		take_distributed(im, value);
 	} else if (sc_scan_is(key, "deviceProperties", 16)) {
