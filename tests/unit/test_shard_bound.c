@@ -98,6 +98,40 @@ LOOP_TEST(test_never_over_the_optimum, 60)
 	fix_release(&f);
 }
 
+/* Whole, or in slices of any width: in a GPU's memory at a tenth of the cost. */
+static bool cost_columns(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+			 struct sc_option_shard *out)
+{
+	double share = (double)cols / 16;
+
+	(void)ctx;
+	(void)table;
+	*out = (struct sc_option_shard){.rows = 64,
+					.cols = cols,
+					.cost = tier == SC_TIER_HBM ? share : 10 * share,
+					.hbm_bytes = tier == SC_TIER_HBM ? share : 0};
+	return true;
+}
+
+/* GPUs have room for half of the tables: 4 x 1 and 4 x 10 over 4 ranks; the work alone is 8 over 4. */
+TEST(test_memory_of_slices)
+{
+	static struct shard_fixture f;
+
+	fix_init(&f, 4, 4);
+	f.problem.hbm_bytes = 1;
+	f.problem.column_cost = cost_columns;
+	f.problem.min_cols = 4;
+	for (int t = 0; t < 8; t++) {
+		fix_whole(&f, 1.0, 1.0);
+		fix_option(&f, SC_TABLE_WISE, 10.0, 0.0);
+		f.problem.options.at[f.problem.options.n - 1].tier = SC_TIER_UVM;
+	}
+	ck_assert_double_gt(sc_shard_bound(&f.problem, NULL), 10.5);
+	ck_assert_double_le(sc_shard_bound(&f.problem, NULL), 11.0 * (1.0 + TOLERANCE));
+	fix_release(&f);
+}
+
 TEST(test_nothing_to_place)
 {
 	static struct shard_fixture f;
