@@ -1,7 +1,7 @@
 /* HugeCTR's sharding planner of MLPerf DLRM-DCNv2 (samples/dlrm/sharding of NVIDIA-Merlin/HugeCTR
  * 2f2016fa), with its printed costs: small tables are data parallel; the others go, from the hottest down,
  * to the GPU that costs least; then the hottest shard is halved and all are placed again, 20 times.
- * Ties fall as they fall there, which is as NumPy's sort leaves them: shard_numpy_sort.c. */
+ * Ties go by the tables' numbers; there, as NumPy 1.24's unstable sort leaves them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
