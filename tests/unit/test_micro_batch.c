@@ -84,6 +84,29 @@ LOOP_TEST(the_largest_that_fits, find_examples())
 		ck_assert_int_gt(reduced, 0);
 }
 
+/* What is sharded is sharded over the context-parallel ranks, too. */
+LOOP_TEST(of_context_parallel_ranks, 2)
+{
+	static const char *const SETS[][2] = {{"cluster.gpu", "h100-sxm-80gb"},
+					      {"model", "models/llama3-8b.yaml"},
+					      {"parallel.tp", "1"},
+					      {"parallel.pp", "1"},
+					      {"parallel.cp", "8"},
+					      {"parallel.dp", "4"},
+					      {"parallel.sharding", "zero3"},
+					      {"parallel.shard_ranks", "32"}};
+	struct sc_config config;
+	struct sc_err err = {0};
+
+	sc_config_init(&config);
+	for (size_t i = 0; i < N_OF(SETS) - (size_t)_i; i++) {
+		const struct sc_setting set = {SETS[i][0], SETS[i][1], "test"};
+
+		ck_assert_int_eq(sc_config_set(&config, &set, &arena, &err), 0);
+	}
+	ck_assert_int_eq(check_default(config, 64), 1);
+}
+
 /* ResNet-50's rows keep some 0.1 GiB a sample. */
 TEST(of_a_table_of_layers)
 {

@@ -625,7 +625,7 @@ static int load_schedule(struct sc_transformer *tf, struct sc_arena *arena, stru
 void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request *request,
 			      struct sc_arena *arena)
 {
-	const int dp = (int)request->config.parallel.dp;
+	const int dp = (int)(request->config.parallel.dp * request->config.parallel.cp);
 
 	tf->request = request;
 	tf->schedule = request->config.parallel.schedule;
