@@ -16,7 +16,9 @@ bool sc_hf_is_model(const struct sc_yaml *map)
 static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_yaml *language = sc_yaml_get(file->map, "text_config");
-	const struct sc_yaml *inner = language ? sc_yaml_get(language, "model_type") : NULL;
+	const struct sc_yaml *inner = language && language->kind == SC_YAML_MAP
+					      ? sc_yaml_get(language, "model_type")
+					      : NULL;
 	const struct sc_yaml *given = inner ? inner : sc_yaml_get(file->map, "model_type");
 	const struct sc_yaml *types = sc_yaml_get(file->table->root, "types"), *type;
 	const bool is_name = given->kind == SC_YAML_SCALAR;
