@@ -108,6 +108,9 @@ struct sc_trace_rank {
 	int64_t n_events;     /* loaded */
 	int64_t n_unlaunched; /* activities whose call the trace does not have */
 	int64_t n_untimed;    /* activities that the trace gives no start */
+	/* Activities that started before their launch, by more than launch latencies vary: n, by how much
+	 * at most, and what of their times is lost by that. */
+	int64_t n_early, early_ns, early_cut_ns;
 	uint32_t queue_depth; /* entries that launches waited for; 0 = none did */
 	int64_t n_queued;     /* launches that did */
 	double queued_us;     /* and how long */

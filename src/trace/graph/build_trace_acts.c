@@ -211,6 +211,11 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 		act.start_ns += late;
 		act.dur_ns -= cut;
 		act.cut_ns = cut < UINT16_MAX ? (uint16_t)cut : UINT16_MAX;
+		if (late > MAX_LATENCY_NS) {
+			r->n_early++;
+			r->early_ns = late > r->early_ns ? late : r->early_ns;
+			r->early_cut_ns += cut;
+		}
 	}
 	r->n_unlaunched += act.launch == SC_NONE;
 	act.lane = (uint16_t)lane_for(load, &lanes[e->lane], &load->trace.lanes.at[e->lane], &act);

@@ -140,7 +140,22 @@ static void warn_of_doubles(const struct replay_study *study, struct sc_replay_r
 static void warn_of_clocks(const struct replay_study *study, struct sc_replay_result *out)
 {
 	double widest_us = 0, spread_us = 0, few_us = 0;
+	int64_t n_early = 0, early_ns = 0, early_cut_ns = 0;
 	size_t n = 0, n_few = 0;
+
+	for (size_t r = 0; r < study->run.ranks.n; r++) {
+		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
+
+		n_early += rank->n_early;
+		early_ns = rank->early_ns > early_ns ? rank->early_ns : early_ns;
+		early_cut_ns += rank->early_cut_ns;
+	}
+	if (n_early)
+		sc_warn(&out->warnings,
+			"activities of the GPU start before their launch, by up to %.3f ms (n=%" PRId64
+			"): host and device clocks differ; %.3f ms of them are lost",
+			(double)early_ns / SC_NS_PER_MS, n_early,
+			(double)early_cut_ns / SC_NS_PER_MS);
 
 	for (size_t r = 0; r < study->run.merge.ranks.n; r++) {
 		const struct sc_merge_rank *rank = &study->run.merge.ranks.at[r];

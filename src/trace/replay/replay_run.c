@@ -91,10 +91,10 @@ static int load(const struct sc_trace_files *files, const struct sc_replay_opts 
 		return rc;
 	job = strcmp(tables.identity.source, "job") == 0;
 	sc_trace_release(&tables);
-	if (job && wants_reshaping(opts))
-		return sc_err_at(
-			err, SC_EUNSUPPORTED, files->at[0], 0, 0,
-			"--overlap and --missing are for traces of GPU streams; this is a job");
+	if (job && (wants_reshaping(opts) || opts->range))
+		return sc_err_at(err, SC_EUNSUPPORTED, files->at[0], 0, 0,
+				 "--overlap, --missing and --iteration-range are for traces of GPU "
+				 "streams; this is a job");
 	return job ? sc_trace_run_load_job(files, out, err)
 		   : sc_trace_run_load(files, opts->range, out, err);
 }
