@@ -433,12 +433,16 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 			find_bounds(&out->ranks.at[r], &out->merge.ranks.at[r]);
 		common_iterations(out);
 		find_nodes(out);
-		if (out->n_iterations == 0 && out->ranks.at[0].n_cut)
+		size_t cut = 0;
+
+		while (cut + 1 < out->ranks.n && !out->ranks.at[cut].n_cut)
+			cut++;
+		if (out->n_iterations == 0 && out->ranks.at[cut].n_cut)
 			rc = sc_err_at(
-				err, SC_EVALUE, out->ranks.at[0].path, 0, 0,
+				err, SC_EVALUE, out->ranks.at[cut].path, 0, 0,
 				"its %zu steps lost calls or kernels (%lld launches without their kernel)%s",
-				out->ranks.at[0].n_cut, (long long)out->ranks.at[0].n_lost,
-				out->ranks.at[0].n_doubled
+				out->ranks.at[cut].n_cut, (long long)out->ranks.at[cut].n_lost,
+				out->ranks.at[cut].n_doubled
 					? ", and activities are in it twice: it has two copies of one recording"
 					: ": the file was cut; import a whole one");
 		else if (out->n_iterations == 0)

@@ -313,11 +313,31 @@ static void add_step(struct job *job)
 	job->run->n_iterations++;
 }
 
+/* Rows that are there twice count once, as a worker is not twice in one operation. */
+static void drop_doubles(struct job *job)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < job->all.n; i++) {
+		const struct job_op *op = &job->all.at[i];
+		const struct job_op *last = kept ? &job->all.at[kept - 1] : NULL;
+
+		if (last && last->step == op->step && last->worker == op->worker &&
+		    last->type == op->type && last->seq == op->seq && last->chunk == op->chunk &&
+		    last->start_ns == op->start_ns && last->end_ns == op->end_ns)
+			job->run->ranks.at[op->worker].n_doubled++;
+		else
+			job->all.at[kept++] = *op;
+	}
+	job->all.n = kept;
+}
+
 static void add_steps(struct job *job)
 {
 	const size_t n = (size_t)job->n_workers * SC_N_JOB_TYPES;
 
 	qsort(job->all.at, job->all.n, sizeof(*job->all.at), compare_ops);
+	drop_doubles(job);
 	job->of = sc_xmalloc(n * sizeof(*job->of));
 	job->first_group = sc_xmalloc(n * sizeof(*job->first_group));
 	job->n_of = sc_xmalloc(n * sizeof(*job->n_of));

@@ -86,6 +86,8 @@ static int read_header(struct reader *r, char *line, struct sc_err *err)
 {
 	char *cells[MAX_CELLS];
 
+	if (strncmp(line, "\xEF\xBB\xBF", 3) == 0) /* a mark of UTF-8 is none of the name */
+		line += 3;
 	r->n_cells = split(line, cells);
 	if (r->n_cells > MAX_CELLS)
 		return sc_err_at(err, SC_ELIMIT, r->path, 1, 0, "more than %d columns", MAX_CELLS);

@@ -468,6 +468,7 @@ void sc_replay_results(struct replay_study *study)
 		out->ranks.at[r].host_slowness = study->host_slowness[r];
 	}
 	if (study->run.n_replicas) {
+		warn_of_holes(study, out);
 		put_job(study, out);
 		return;
 	}
