@@ -188,6 +188,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_optimizer, "one multi-tensor kernel"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),
+	BOOL(tp_dgrad_overlap, "backward tensor-parallel collectives hide"),
 	BOOL(sp_keeps_gathered, "sequence parallelism gathers once and hides nothing"),
 	BOOL(pads_experts, "rows of quantized experts are padded by copies"),
 	DOUBLE_OR(host_expert_us, 0, 1e6, 0, "CPU time for a product of a grouped GEMM, us"),

@@ -135,6 +135,7 @@ struct sc_software {
 	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
+	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
 	/* Sequence parallelism keeps what it gathered for backward and waits for its collectives there; else
 	 * inputs are gathered again and both hide behind the gradients (Korthikanti et al. 2022). */
 	bool sp_keeps_gathered;

@@ -519,7 +519,7 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
 	bool serial = x->req->c3[SC_C3_TP].policy == SC_C3_SERIAL;
 	bool gathers = gathers_again(x) && !x->inputs_only;
-	bool hide = !x->lora && !x->inputs_only && !serial && gathers;
+	bool hide = !x->lora && !x->inputs_only && !serial && (gathers || x->sw->tp_dgrad_overlap);
 	struct joint j = dgrad_joint(x, first, kind);
 
 	if (gathers)
