@@ -237,6 +237,13 @@ static void warn_of_ends(const struct import_args *args, const struct files *fil
 				file->path,
 				file->stats.why_truncated ? file->stats.why_truncated
 							  : "it is cut");
+		if (!file->failed && file->stats.n_nodes_joined < file->stats.n_nodes / 2)
+			sc_cli_warn(
+				&args->common,
+				"%s: few of its nodes are found in its mate (n=%lld of %lld): they "
+				"may be of different runs",
+				file->path, (long long)file->stats.n_nodes_joined,
+				(long long)file->stats.n_nodes);
 	}
 }
 
