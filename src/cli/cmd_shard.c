@@ -42,17 +42,18 @@ static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_r
 				   struct sc_arena *arena, struct sc_err *err)
 {
 	double seconds = args->seconds > 0 ? ceil(args->seconds) : 0;
-	struct sc_search_watch watch = {
+	struct sc_search_watch *watch = sc_arena_alloc(arena, sizeof(*watch));
+	struct sc_shard_run *run;
+
+	*watch = (struct sc_search_watch){
 		.stop = sc_cli_catch_stop(),
 		.progress = sc_cli_progress(&args->common, "search, seconds", (size_t)seconds),
 		.start_s = sc_shard_now_s(),
 	};
-	struct sc_shard_run *run;
-
-	args->watch = &watch;
+	args->watch = watch;
 	run = sc_shard_run_create(args, request, arena, err);
-	sc_progress_destroy(watch.progress);
-	if (run && *watch.stop)
+	sc_progress_destroy(watch->progress);
+	if (run && *watch->stop)
 		sc_cli_warn(&args->common,
 			    "the search was stopped; its best plan so far is listed");
 	return run;

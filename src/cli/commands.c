@@ -128,26 +128,26 @@ static int run_command(struct sc_line *line)
 
 int sc_cli_run(int argc, char **argv)
 {
-	char help[] = "help", *to_help[] = {help};
+	struct sc_line line = {.argc = argc - 2, .argv = argv + 2};
 	const char *word = argc > 1 ? argv[1] : NULL;
 	struct sc_err err = {.code = SC_OK};
-	const struct sc_command *command;
 
 	if (!word)
 		return wrong_start(NULL);
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		return sc_cli_start(
-			&(struct sc_line){.command = &sc_command_help, .argv = to_help});
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		line.command = &sc_command_help;
+		line.argc = 0;
+		return sc_cli_start(&line);
+	}
 	if (strcmp(word, "--version") == 0)
 		return print_version(argc > 2 && strcmp(argv[2], "--json") == 0);
 	if (strcmp(word, "--completion") == 0)
 		return print_completion(argc > 2 ? argv[2] : NULL);
 	if (*word == '-')
 		return wrong_start(word);
-	command = sc_command_find(word);
-	if (command)
-		return run_command(
-			&(struct sc_line){.command = command, .argc = argc - 2, .argv = argv + 2});
+	line.command = sc_command_find(word);
+	if (line.command)
+		return run_command(&line);
 	sc_cli_unknown_command(word, &err);
 	return sc_cli_fail(&err);
 }

@@ -26,12 +26,11 @@ static void put_escaped(const char *text, FILE *out)
 /* The passes of a schedule one by one: many times what is drawn of them. */
 static void drop_slots(json_t *document)
 {
-	json_t *other;
-	size_t i;
+	const json_t *others = json_object_get(document, "others");
 
 	json_object_del(document, "slots");
-	json_array_foreach(json_object_get(document, "others"), i, other)
-		json_object_del(other, "slots");
+	for (size_t i = 0; i < json_array_size(others); i++)
+		json_object_del(json_array_get(others, i), "slots");
 }
 
 int sc_page_write(json_t *document, FILE *out, struct sc_err *err)

@@ -186,7 +186,7 @@ static void know_slopes(struct job *job)
 {
 	size_t k = job->n_free, n = job->problem->n;
 	double *points = sc_xrealloc(NULL, k * k, sizeof(*points)), *values;
-	double step[SC_FIT_MAX_PARAMS];
+	double step[SC_FIT_MAX_PARAMS] = {0};
 
 	for (size_t j = 0; j < k; j++) {
 		memcpy(points + j * k, job->u, k * sizeof(*points));
