@@ -22,8 +22,9 @@ static void set_times(struct replayer *r, size_t rank, const double *us)
 	for (size_t n = 0; us && n < r->graph.refs.n; n++) {
 		const struct sc_trace_node *ref = &r->graph.refs.at[n];
 
-		if (ref->kind == SC_TRACE_NODE_ACT && !isnan(us[ref->index]) &&
-		    sc_graph_class_of(&r->graph.graph, (uint32_t)n) == rank)
+		if (ref->kind == SC_TRACE_NODE_ACT &&
+		    sc_graph_class_of(&r->graph.graph, (uint32_t)n) == rank &&
+		    !isnan(us[ref->index]))
 			r->graph.graph.costs.at[r->graph.graph.nodes.at[n].cost].work_us =
 				us[ref->index];
 	}
