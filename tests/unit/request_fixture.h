@@ -26,11 +26,10 @@ static inline void requests_end(void)
 /* "key=value key=value ..." over what `cfg` has. */
 static inline void set_all(struct sc_config *cfg, const char *overrides)
 {
-	char text[1024], *word, *save = NULL;
+	char *text = sc_arena_strdup(&arena, overrides); /* origins point into it */
+	char *word, *save = NULL;
 	struct sc_err err = {0};
 
-	ck_assert_uint_lt(strlen(overrides), sizeof(text));
-	snprintf(text, sizeof(text), "%s", overrides);
 	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		char *value = strchr(word, '=');
 
