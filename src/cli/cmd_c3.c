@@ -142,7 +142,7 @@ static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, s
 	sc_cli_warn_all(&args->common, &recording.warnings);
 	rc = sc_cli_give(call,
 			 &(struct sc_cli_result){&recording, put_recording, put_recording_text,
-						 put_recording_csv},
+						 put_recording_csv, NULL},
 			 err);
 	sc_c3_recording_release(&recording);
 	return rc;
@@ -261,7 +261,7 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 		sc_cli_warn_all(&args->common, &s->request.warnings);
 		rc = sc_cli_give(call,
 				 &(struct sc_cli_result){&s->advices, put_advice_json,
-							 put_advice_text, put_advice_csv},
+							 put_advice_text, put_advice_csv, NULL},
 				 err);
 	}
 	sc_c3_study_destroy(s->study);
@@ -319,7 +319,8 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0)
 		rc = check_any_predicted(&table, err);
 	return rc ? rc
-		  : sc_cli_give(call, &(struct sc_cli_result){&table, put_json, put_text, NULL},
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&table, put_json, put_text, NULL, NULL},
 				err);
 }
 

@@ -409,7 +409,7 @@ static int place(const struct collective_args *args, const struct sc_collective_
 	return rc ? rc
 		  : sc_cli_give(call,
 				&(struct sc_cli_result){&(struct placed){&opts, &found},
-							put_place_json, put_place_text, NULL},
+							put_place_json, put_place_text, NULL, NULL},
 				err);
 }
 
@@ -466,7 +466,7 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 	return rc ? rc
 		  : sc_cli_give(call,
 				&(struct sc_cli_result){&(struct result){&opts, &sizes}, put_json,
-							put_text, NULL},
+							put_text, NULL, NULL},
 				err);
 }
 

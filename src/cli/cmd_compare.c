@@ -119,8 +119,8 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 	for (size_t i = 0; rc == 0 && i < all.n; i++)
 		warn(&args->common, &all.at[i]);
 	if (rc == 0)
-		rc = sc_cli_give(call, &(struct sc_cli_result){&all, put_json, put_text, NULL},
-				 err);
+		rc = sc_cli_give(
+			call, &(struct sc_cli_result){&all, put_json, put_text, NULL, NULL}, err);
 	sc_compare_release(&all);
 	return rc;
 }

@@ -86,6 +86,11 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_json_fit(ctx, out, err);
 }
 
+static void put_text(const void *ctx, struct sc_strbuf *out)
+{
+	sc_text_fit(ctx, out);
+}
+
 /* Where the profile is written to; NULL: nowhere. */
 static const char *profile_path(const struct fit_args *args)
 {
@@ -279,7 +284,6 @@ static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 	const struct fit_args *args = into;
 	struct sc_arena *arena = call->arena;
 	struct sc_fit_where *where;
-	struct sc_strbuf text = {0};
 	struct sc_fit result;
 	int rc = read_pairs(&args->where, "--where", "COLUMN=VALUE", arena, &where, err);
 
@@ -289,16 +293,10 @@ static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 			     : fit_kernels(args, where, arena, &result, err);
 	if (rc == 0 && profile_path(args))
 		rc = write_profile(args, &result, arena, err);
-	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, &result, err);
-	if (rc == 0 && args->json)
-		return sc_cli_write("-", put_json, &result, err);
-	if (rc)
-		return rc;
-	sc_text_fit(&result, &text);
-	sc_cli_print(&text);
-	sc_strbuf_release(&text);
-	return 0;
+	return rc ? rc
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&result, put_json, put_text, NULL, "-"},
+				err);
 }
 
 const struct sc_command sc_command_fit = {

@@ -409,7 +409,8 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 	}
 	run.n = n_read;
 	if (rc == 0)
-		rc = sc_cli_give(call, &(struct sc_cli_result){&run, put_document, put_all, NULL},
+		rc = sc_cli_give(call,
+				 &(struct sc_cli_result){&run, put_document, put_all, NULL, NULL},
 				 err);
 	if (rc == 0)
 		*exit_code = check_damage(args, &run);

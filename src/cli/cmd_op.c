@@ -273,7 +273,8 @@ static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return -(int)SC_EUSAGE;
 	rc = describe(&result, arena, err);
 	return rc ? rc
-		  : sc_cli_give(call, &(struct sc_cli_result){&result, put_document, put_all, NULL},
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&result, put_document, put_all, NULL, NULL},
 				err);
 }
 

@@ -53,7 +53,8 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
 		rc = sc_cli_give(
-			call, &(struct sc_cli_result){&s->report, put_json, put_text, NULL}, err);
+			call, &(struct sc_cli_result){&s->report, put_json, put_text, NULL, NULL},
+			err);
 	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
 		fprintf(stderr, "check failed: it does not fit the memory\n");
 		call->exit_code = SC_EXIT_CHECK;

@@ -250,8 +250,8 @@ static int replay(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, result, err);
 	if (rc == 0)
-		rc = sc_cli_give(call, &(struct sc_cli_result){result, put_json, put_text, NULL},
-				 err);
+		rc = sc_cli_give(
+			call, &(struct sc_cli_result){result, put_json, put_text, NULL, NULL}, err);
 	sc_replay_result_release(result);
 	return rc;
 }

@@ -107,7 +107,7 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return rc;
 	return sc_cli_give(call,
 			   &(struct sc_cli_result){&(struct answer){&scaling, points}, put_json,
-						   put_text, NULL},
+						   put_text, NULL, NULL},
 			   err);
 }
 

@@ -298,11 +298,10 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 				  "%s holds one schedule, and %zu were given; an .html file takes "
 				  "them all",
 				  output, all->n);
-	if (!all->args->json && sc_ends_with(output, ".html"))
-		return sc_cli_write_page(output, put_json, all, err);
 	if (is_json)
 		return sc_cli_write(output, put_schedule_json, all, err);
-	return sc_cli_give(call, &(struct sc_cli_result){all, put_json, draw_text, put_csv}, err);
+	return sc_cli_give(call, &(struct sc_cli_result){all, put_json, draw_text, put_csv, NULL},
+			   err);
 }
 
 /* ---- with the passes of a config ---- */

@@ -242,7 +242,8 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0 && strcmp(args->common.output, "-") != 0)
 		rc = write_best(&answer, args->common.output, call, err);
 	return rc ? rc
-		  : sc_cli_give(call, &(struct sc_cli_result){&answer, put_json, put_text, NULL},
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&answer, put_json, put_text, NULL, "-"},
 				err);
 }
 

@@ -13,26 +13,18 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_shard_run_json(ctx, out, err);
 }
 
-static int write_result(const struct sc_shard_args *args, const struct sc_shard_run *run,
-			struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	const char *output = args->common.output;
-	struct sc_strbuf text = {0};
-	int rc = 0;
+	sc_shard_run_text(ctx, out);
+}
 
-	if (strcmp(output, "-") != 0) {
-		sc_shard_run_plan(run, &text);
-		rc = sc_cli_write_text(output, &text, err);
-	}
-	if (rc == 0)
-		rc = sc_cli_write_page(args->report, put_json, run, err);
-	if (rc == 0 && args->json) {
-		rc = sc_cli_write("-", put_json, run, err);
-	} else if (rc == 0) {
-		sc_strbuf_clear(&text);
-		sc_shard_run_text(run, &text);
-		rc = sc_cli_write_text("-", &text, err);
-	}
+static int write_plan(const struct sc_shard_run *run, const char *path, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc;
+
+	sc_shard_run_plan(run, &text);
+	rc = sc_cli_write_text(path, &text, err);
 	sc_strbuf_release(&text);
 	return rc;
 }
@@ -78,7 +70,11 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	run = search(args, request, arena, err);
 	if (!run)
 		return -1;
-	rc = write_result(args, run, err);
+	if (strcmp(args->common.output, "-") != 0)
+		rc = write_plan(run, args->common.output, err);
+	if (rc == 0)
+		rc = sc_cli_give(call, &(struct sc_cli_result){run, put_json, put_text, NULL, "-"},
+				 err);
 	sc_shard_run_destroy(run);
 	return rc;
 }

@@ -91,12 +91,12 @@ static int put_json(const void *ctx, FILE *out, struct sc_err *err)
 }
 
 /* sink->exit_code is set if 0 is returned. */
-static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena *arena,
+static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_cli_call *call,
 		     struct sc_err *err)
 {
 	const struct sc_common *common = &sink->args->common;
 	size_t n_rows = sink->cases->n_rows;
-	struct sc_outcome *outcomes = sc_arena_calloc(arena, n_rows, sizeof(*outcomes));
+	struct sc_outcome *outcomes = sc_arena_calloc(call->arena, n_rows, sizeof(*outcomes));
 	int rc;
 
 	sweep->signal = sc_cli_catch_stop();
@@ -113,7 +113,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 	if (rc == 0) {
 		sweep->stop = sweep->signal;
 		sweep->progress = sc_cli_progress(common, "sweep", n_rows);
-		rc = sc_sweep_run(sweep, arena, outcomes, err);
+		rc = sc_sweep_run(sweep, call->arena, outcomes, err);
 		sc_progress_destroy(sweep->progress);
 	}
 	if (rc && sink->out && (sweep->missing->n || (sweep->stop && *sweep->stop)))
@@ -121,13 +121,12 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, struct sc_arena 
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	rc = sink_close(sink, rc, err);
 	if (rc == 0)
-		rc = sc_cli_write_page(sink->args->report, put_json,
-				       &(struct all_cases){sweep, outcomes}, err);
-	if (rc == 0 && sink->args->json)
-		rc = sc_cli_write("-", put_json, &(struct all_cases){sweep, outcomes}, err);
-	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
-	return rc;
+	return rc ? rc
+		  : sc_cli_give(call,
+				&(struct sc_cli_result){&(struct all_cases){sweep, outcomes},
+							put_json, NULL, NULL, "-"},
+				err);
 }
 
 static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -156,7 +155,7 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return rc;
 	sc_cli_warn_headers(&args->common, &cases);
 	sc_predict_opts_init(&opts);
-	rc = run_cases(&sweep, &sink, arena, err);
+	rc = run_cases(&sweep, &sink, call, err);
 	*exit_code = sink.exit_code;
 	return rc;
 }

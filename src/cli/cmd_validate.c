@@ -196,7 +196,8 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
-		rc = sc_cli_give(call, &(struct sc_cli_result){&result, put_json, put_text, NULL},
+		rc = sc_cli_give(call,
+				 &(struct sc_cli_result){&result, put_json, put_text, NULL, NULL},
 				 err);
 	if (rc == 0)
 		*exit_code = check_bound(args, &v);

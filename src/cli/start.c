@@ -413,7 +413,7 @@ static int make_document(const struct sc_cli_result *result, json_t *warnings, s
 	if (!stream || fclose(stream))
 		rc = sc_err_set(err, SC_EIO, "cannot hold the result: %s", strerror(errno));
 	out->root = rc == 0 ? json_loadb(text, n, 0, NULL) : NULL;
-	if (out->root && warnings && !json_object_get(out->root, "warnings"))
+	if (out->root && !json_object_get(out->root, "warnings"))
 		json_object_set(out->root, "warnings", warnings);
 	free(text);
 	return rc;
@@ -425,19 +425,6 @@ static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 	struct sc_json own = {.root = json_incref(document->root)}; /* writing releases it */
 
 	return sc_json_write(&own, out, err);
-}
-
-int sc_cli_write_page(const char *path, sc_cli_writer json, const void *ctx, struct sc_err *err)
-{
-	struct sc_json document = {0};
-	int rc = path ? make_document(&(struct sc_cli_result){.of = ctx, .json = json}, NULL,
-				      &document, err)
-		      : 0;
-
-	if (path && rc == 0)
-		rc = sc_cli_write_document(path, document.root, err);
-	json_decref(document.root);
-	return rc;
 }
 
 static const void *option_of(const struct sc_cli_call *call, const char *name)
@@ -452,20 +439,23 @@ static const void *option_of(const struct sc_cli_call *call, const char *name)
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_cli_result *result,
 		struct sc_err *err)
 {
-	const char *path = call->line->command->output_arg ? "-" : call->common->output;
-	const int *is_json = option_of(call, "json");
+	const char *path = result->to ? result->to : call->common->output;
+	const int *json = option_of(call, "json");
 	const char *const *report = option_of(call, "report");
+	const bool is_json = json && *json, is_page = !is_json && sc_ends_with(path, ".html");
 	struct sc_json document = {0};
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
-	if ((is_json && *is_json) || (report && *report))
+	if (is_json || is_page || (report && *report))
 		rc = make_document(result, call->common->warnings, &document, err);
-	if (rc == 0 && is_json && *is_json) {
+	if (rc == 0 && is_json) {
 		rc = sc_cli_write(path, put_document, &document, err);
+	} else if (rc == 0 && is_page) {
+		rc = sc_cli_write_document(path, document.root, err);
 	} else if (rc == 0 && result->csv && sc_ends_with(path, ".csv")) {
 		rc = sc_cli_write(path, result->csv, result->of, err);
-	} else if (rc == 0) {
+	} else if (rc == 0 && result->text) {
 		result->text(result->of, &text);
 		rc = sc_cli_write_text(path, &text, err);
 	}

@@ -49,15 +49,14 @@ int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_
 struct sc_cli_result {
 	const void *of;
 	sc_cli_writer json;
-	void (*text)(const void *of, struct sc_strbuf *out);
-	sc_cli_writer csv; /* where -o ends in .csv; or NULL */
+	void (*text)(const void *of, struct sc_strbuf *out); /* or NULL: was given already */
+	sc_cli_writer csv;                                   /* where -o ends in .csv; or NULL */
+	const char *to; /* NULL: -o; "-" where -o is another's */
 };
-/* In the form that is asked for (--json, -o FILE.csv, else text) to -o, or to stdout where -o is another's; and --report's
- * page. Every JSON has `warnings`. */
+/* In the form that is asked for: --json, -o FILE.html (the page), -o FILE.csv, else text; and --report's page. Every JSON
+ * has `warnings`. */
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_cli_result *result,
 		struct sc_err *err);
-/* The page of what --json writes, or nothing if the path is NULL. */
-int sc_cli_write_page(const char *path, sc_cli_writer json, const void *ctx, struct sc_err *err);
 /* The page of a document, which it takes apart. */
 int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err);
 
