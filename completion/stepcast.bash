@@ -4,7 +4,7 @@ _stepcast()
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
 	local command=${COMP_WORDS[1]} words='' options='' values=''
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software page help --help --version --completion"
+		words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software examples page help --help --version --completion"
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 		return
 	fi
@@ -31,8 +31,9 @@ _stepcast()
 	models) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	clusters) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	software) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	examples) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	page) words="" options=" --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	help) words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software page help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	help) words="predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software examples page help" options=" --man --markdown --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	esac
 	case $command:$before in
 	predict:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;

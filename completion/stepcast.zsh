@@ -26,6 +26,7 @@ _stepcast() {
 		'models:list the models that are shipped'
 		'clusters:list the clusters that are shipped'
 		'software:list the software profiles that are shipped'
+		'examples:list the example configs that are shipped'
 		'page:the HTML page of a result that was saved as JSON'
 		'help:show what a command does')
 	if (( CURRENT == 2 )); then
@@ -78,7 +79,7 @@ _stepcast() {
 		'--objective[time (default), throughput (of a GPU), cost or energy; two\: their Pareto front]:WHAT\[,WHAT\]:' \
 		'*--price[of one GPU, for --objective cost; may be given again]:DEVICE=USD_PER_HOUR:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
-		'--tokens[time (h), cost and energy (kWh) of a run over so many tokens, as 15e12]:N:' \
+		'--tokens[time (h), cost and energy (kWh) of a run over so many tokens, as 15T]:N:' \
 		'--time-limit[then give the best so far, and how far it can be from the best]:SECONDS:' \
 		'--out-cases[write every candidate\: state, floor, memory, time]:FILE.csv:_files' \
 		'--json[write JSON to stdout]' \
@@ -382,6 +383,15 @@ _stepcast() {
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
+	examples) _arguments \
+		'--json[write JSON]' \
+		'--help[show this text and end]' \
+		'--version[show the version and end]' \
+		'--output[write the result here (default\: stdout)]:FILE:_files' \
+		'--verbose[say more on stderr; given twice, still more]' \
+		'--quiet[say nothing on stderr but errors]' \
+		'--progress[show progress on stderr (default\: if it is a terminal)]' \
+		'*:word:{ compadd -- ; _files }' ;;
 	page) _arguments \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -399,7 +409,7 @@ _stepcast() {
 		'--verbose[say more on stderr; given twice, still more]' \
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
-		'*:word:{ compadd -- predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software page help; _files }' ;;
+		'*:word:{ compadd -- predict sweep search scale compare validate shard c3 schedule op collective fit record import export info replay config devices models clusters software examples page help; _files }' ;;
 	esac
 }
 if [ "$funcstack[1]" = _stepcast ]; then

@@ -234,9 +234,16 @@ int sc_field_add_flag(const struct sc_field *field, const char *name, void *plac
 int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, void *at,
 			  struct sc_err *err)
 {
+	enum sc_ftype type = to->field->type;
 	const char *copy;
 
-	switch (to->field->type) {
+	if ((type == SC_F_INT || type == SC_F_DOUBLE) && !to->field->required &&
+	    strcmp(text, "auto") == 0) {
+		sc_fields_init((const struct sc_field[]){*to->field, {0}},
+			       (unsigned char *)at - to->field->offset);
+		return 0;
+	}
+	switch (type) {
 	case SC_F_INT:
 	case SC_F_INTS:
 		return parse_int(to->field, text, at, err);

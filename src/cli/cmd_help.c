@@ -115,7 +115,7 @@ const struct sc_command sc_command_help = {
 	.details =
 		"Without COMMAND lists the commands. With --man prints the man page of COMMAND, or "
 		"of stepcast.\n\nkeys lists every key of configs, devices, fabrics and software with its "
-		"values, default and meaning: all, or those whose name or meaning has each WORD.",
+		"values, default and meaning: all, or those whose name, values or meaning have each WORD.",
 	.words = "command",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct help_args),

@@ -33,7 +33,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
 		      "share of a GPU's memory that stays free (default: 0.05)"),
 	SC_OPT_NUMBER(tokens, "tokens", "N", 1, 1e18,
-		      "time (h), cost and energy (kWh) of a run over so many tokens, as 15e12"),
+		      "time (h), cost and energy (kWh) of a run over so many tokens, as 15T"),
 	SC_OPT_NUMBER(time_limit_s, "time-limit", "SECONDS", 0.001, 1e7,
 		      "then give the best so far, and how far it can be from the best"),
 	SC_OPT_OUT(cases, "out-cases", "FILE.csv",

@@ -1,4 +1,4 @@
-/* stepcast devices, models, clusters, software: what is shipped. */
+/* stepcast devices, models, clusters, software, examples: what is shipped. */
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/shipped.h"
@@ -61,3 +61,5 @@ COMMAND(clusters, SC_SHIPPED_CLUSTERS, "list the clusters that are shipped",
 	"One line a cluster: what cluster: clusters/ID.yaml takes, its nodes and their network.");
 COMMAND(software, SC_SHIPPED_SOFTWARE, "list the software profiles that are shipped",
 	"One line a profile: what training.software takes and what it describes.");
+COMMAND(examples, SC_SHIPPED_EXAMPLES, "list the example configs that are shipped",
+	"One line an example: its file, as every command takes it, its model's family, GPUs, software, the time that was measured if any, and what it is.");

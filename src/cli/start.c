@@ -20,6 +20,7 @@
 #include "base/ranks.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "core/profile/paths.h"
 #include "report/page.h"
 #include "study/sweep/sweep.h"
 
@@ -531,8 +532,17 @@ static int load_stdin(struct sc_arena *arena, struct sc_config *out, struct sc_e
 int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
 		  struct sc_config *out, struct sc_err *err)
 {
-	int rc = strcmp(path, "-") == 0 ? load_stdin(arena, out, err)
-					: sc_config_load(path, arena, out, err);
+	static const char shipped[] = "configs/";
+	const size_t n = strlen(shipped);
+	const char *found = path;
+	struct sc_err own = {.code = SC_OK};
+	int rc;
 
+	/* What documents and man pages name is found from anywhere. */
+	if (strncmp(path, shipped, n) == 0 && access(path, F_OK) != 0 &&
+	    sc_config_path((struct sc_config_ref){path + n, NULL}, arena, &found, &own))
+		found = path;
+	rc = strcmp(path, "-") == 0 ? load_stdin(arena, out, err)
+				    : sc_config_load(found, arena, out, err);
 	return rc ? rc : sc_cli_set(sets, arena, out, err);
 }

@@ -122,6 +122,24 @@ static int set_choice(const struct sc_cli_option *option, const char *value, int
 			  option->name, value, option->arg);
 }
 
+/* A number, or one with K, M, B or T behind it: "15T" tokens. */
+static bool parse_real(const char *text, double *value)
+{
+	static const char suffixes[] = "KMBT";
+	const char *suffix = *text ? strchr(suffixes, text[strlen(text) - 1]) : NULL;
+	char digits[32];
+
+	if (!suffix || strlen(text) > sizeof(digits))
+		return sc_parse_double(text, value);
+	memcpy(digits, text, strlen(text) - 1);
+	digits[strlen(text) - 1] = '\0';
+	if (!sc_parse_double(digits, value))
+		return false;
+	for (const char *at = suffixes; at <= suffix; at++)
+		*value *= 1e3;
+	return true;
+}
+
 static int set_number(const struct sc_cli_option *option, const char *value, void *place,
 		      struct sc_err *err)
 {
@@ -129,7 +147,7 @@ static int set_number(const struct sc_cli_option *option, const char *value, voi
 	int64_t whole = 0;
 	double real = 0;
 
-	ok = integer ? sc_parse_int(value, &whole) : sc_parse_double(value, &real);
+	ok = integer ? sc_parse_int(value, &whole) : parse_real(value, &real);
 	if (ok && integer)
 		real = (double)whole;
 	if (!ok || real < option->min || real > option->max)

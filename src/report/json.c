@@ -223,6 +223,7 @@ static void add_amounts(struct sc_json *json, const char *key, const struct sc_r
 	json_t *object = sc_json_object(json, json->root, key);
 
 	sc_json_real(json, object, "steps", steps);
+	sc_json_real(json, object, "days", steps * cost->days);
 	sc_json_real(json, object, "gpu_hours", steps * cost->gpu_hours);
 	sc_json_known_real(json, object, "usd", steps * cost->usd);
 	sc_json_known_real(json, object, "kwh", steps * cost->kwh);

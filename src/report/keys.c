@@ -31,6 +31,15 @@ struct keys_writer {
 	struct sc_strbuf *out;
 };
 
+static bool has_value(const struct sc_field *field, const char *word, size_t n)
+{
+	bool has = false;
+
+	for (const struct sc_name *name = field->names; name && name->name && !has; name++)
+		has = sc_text_has(name->name, word, n);
+	return has;
+}
+
 static bool matches(const struct keys_writer *w, const char *path, const struct sc_field *field)
 {
 	const char *at = w->pattern ? w->pattern : "";
@@ -38,7 +47,8 @@ static bool matches(const struct keys_writer *w, const char *path, const struct 
 	for (size_t n; *at; at += n) {
 		at += strspn(at, " ");
 		n = strcspn(at, " ");
-		if (n > 0 && !sc_text_has(path, at, n) && !sc_text_has(field->help, at, n))
+		if (n > 0 && !sc_text_has(path, at, n) && !sc_text_has(field->help, at, n) &&
+		    !has_value(field, at, n))
 			return false;
 	}
 	return true;

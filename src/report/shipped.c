@@ -55,6 +55,13 @@ static const struct shipped_kind kinds[] = {
 	[SC_SHIPPED_SOFTWARE] = {"software",
 				 sc_software_fields,
 				 {{"for later GPUs", "successor"}, {"gradients", "grad_sync"}}},
+	[SC_SHIPPED_EXAMPLES] = {"examples",
+				 sc_config_fields,
+				 {{"family", "model.family"},
+				  {"gpu", "cluster.gpu"},
+				  {"GPUs", "gpus"},
+				  {"software", "training.software"},
+				  {"measured ms", "measured_ms"}}},
 };
 
 struct entry {
@@ -113,6 +120,10 @@ static int load(const struct sc_shipped_list *list, const char *id, struct entry
 		return sc_software_load(id, list->arena, (void *)e->object, err);
 	}
 	e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_config));
+	if (list->kind == SC_SHIPPED_EXAMPLES) {
+		e->id = e->file;
+		return sc_config_load(e->file, list->arena, (void *)e->object, err);
+	}
 	sc_config_init((void *)e->object);
 	set = (struct sc_setting){list->kind == SC_SHIPPED_MODELS ? "model" : "cluster", e->file,
 				  e->file};

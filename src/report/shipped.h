@@ -1,4 +1,4 @@
-/* What is shipped, one line an entry: devices, models, clusters, software, with their main figures and source. */
+/* What is shipped, one line an entry: devices, models, clusters, software, examples, with their main figures and source. */
 #ifndef SC_REPORT_SHIPPED_H
 #define SC_REPORT_SHIPPED_H
 
@@ -7,7 +7,13 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-enum sc_shipped { SC_SHIPPED_DEVICES, SC_SHIPPED_MODELS, SC_SHIPPED_CLUSTERS, SC_SHIPPED_SOFTWARE };
+enum sc_shipped {
+	SC_SHIPPED_DEVICES,
+	SC_SHIPPED_MODELS,
+	SC_SHIPPED_CLUSTERS,
+	SC_SHIPPED_SOFTWARE,
+	SC_SHIPPED_EXAMPLES
+};
 
 struct sc_shipped_list {
 	enum sc_shipped kind;

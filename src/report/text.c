@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "base/units.h"
 #include "report/labels.h"
@@ -266,24 +267,53 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
 }
 
-static void append_amounts(double gpu_hours, double usd, double kwh, struct sc_strbuf *out)
+/* Four figures of a small number, all of a large one in groups of three. */
+static void append_grouped(double number, struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "%.4g GPU-hours", gpu_hours);
-	if (isfinite(usd))
-		sc_strbuf_printf(out, ", %.4g USD", usd);
-	if (isfinite(kwh))
-		sc_strbuf_printf(out, ", %.4g kWh", kwh);
+	char digits[40];
+	int n;
+
+	if (!(number >= 1000)) {
+		sc_strbuf_printf(out, "%.4g", number);
+		return;
+	}
+	n = snprintf(digits, sizeof(digits), "%.0f", number);
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			sc_strbuf_append_char(out, ',');
+		sc_strbuf_append_char(out, digits[i]);
+	}
+}
+
+static void append_amounts(const struct sc_run_cost *cost, double steps, struct sc_strbuf *out)
+{
+	append_grouped(steps * cost->gpu_hours, out);
+	sc_strbuf_append(out, " GPU-hours");
+	if (isfinite(cost->usd)) {
+		sc_strbuf_append(out, ", ");
+		append_grouped(steps * cost->usd, out);
+		sc_strbuf_append(out, " USD");
+	}
+	if (isfinite(cost->kwh)) {
+		sc_strbuf_append(out, ", ");
+		append_grouped(steps * cost->kwh, out);
+		sc_strbuf_append(out, " kWh");
+	}
+	sc_strbuf_append_char(out, '\n');
 }
 
 static void append_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, "a step ");
-	append_amounts(cost->gpu_hours, cost->usd, cost->kwh, out);
+	sc_strbuf_append(out, "cost        a step ");
+	append_amounts(cost, 1, out);
 	if (!(cost->steps > 0))
 		return;
-	sc_strbuf_printf(out, "; the run of %.0f steps ", cost->steps);
-	append_amounts(cost->steps * cost->gpu_hours, cost->steps * cost->usd,
-		       cost->steps * cost->kwh, out);
+	sc_strbuf_append(out, "run         ");
+	append_grouped(cost->steps, out);
+	sc_strbuf_append(out, " steps in ");
+	append_grouped(cost->steps * cost->days, out);
+	sc_strbuf_append(out, " days: ");
+	append_amounts(cost, cost->steps, out);
 }
 
 void sc_text_prediction(const struct sc_prediction_report *report, struct sc_strbuf *out)
@@ -292,11 +322,8 @@ void sc_text_prediction(const struct sc_prediction_report *report, struct sc_str
 
 	append_head(report->request, &p->memory, out);
 	append_totals(p, out);
-	if (report->cost) {
-		sc_strbuf_append(out, "cost        ");
+	if (report->cost)
 		append_cost(report->cost, out);
-		sc_strbuf_append_char(out, '\n');
-	}
 	sc_text_breakdown(&p->reading, out);
 	sc_strbuf_append(out, "\nmemory of the fullest GPU                 GiB      %\n");
 	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {

@@ -204,6 +204,18 @@ static int unknown_path(const char *path, const char *nearest, struct sc_err *er
 			  path);
 }
 
+/* As if nobody had given it: an origin without a file hides the older ones. */
+static void unset_value(struct sc_config *config, const struct sc_field_place *at,
+			struct sc_arena *arena)
+{
+	const struct sc_field only[] = {*at->field, {0}};
+	struct sc_origin *origin = sc_arena_alloc(arena, sizeof(*origin));
+
+	sc_fields_init(only, (unsigned char *)config + at->base_offset);
+	*origin = (struct sc_origin){.path = at->path};
+	add_origins(config, origin, 1, arena);
+}
+
 static int set_value(struct sc_config *config, const struct sc_setting *set, struct sc_arena *arena,
 		     struct sc_err *err)
 {
@@ -216,6 +228,15 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 
 	if (!field)
 		return unknown_path(path, to.nearest, err);
+	if (!*set->text &&
+	    (strcmp(key, "model.tables_csv") == 0 || strcmp(key, "model.rows_csv") == 0 ||
+	     strcmp(key, "cluster.topology") == 0))
+		return sc_err_set(err, SC_EVALUE, "%s: can be another file, but not unset", key);
+	if (!*set->text || ((field->type == SC_F_INT || field->type == SC_F_DOUBLE) &&
+			    strcmp(set->text, "auto") == 0)) {
+		unset_value(config, &to, arena);
+		return 0;
+	}
 	if (field->type == SC_F_STRUCT && field->may_be_file)
 		return set_section(config, set, arena, err);
 	if (field->type == SC_F_IGNORE)
@@ -272,7 +293,7 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 
 		for (size_t i = 0; i < layer->n; i++) {
 			if (strcmp(layer->at[i].path, path) == 0)
-				return &layer->at[i];
+				return layer->at[i].file ? &layer->at[i] : NULL;
 			hidden = hidden || replaces(layer->at[i].path, path);
 		}
 		if (hidden)
@@ -288,7 +309,7 @@ const struct sc_origin *sc_config_origin_near(const struct sc_config *config, co
 	for (const struct sc_origins *layer = config->origins; layer && !origin;
 	     layer = layer->older)
 		for (size_t i = 0; i < layer->n && !origin; i++)
-			if (replaces(path, layer->at[i].path))
+			if (layer->at[i].file && replaces(path, layer->at[i].path))
 				origin = &layer->at[i];
 	return origin ? origin : sc_config_origin(config, "");
 }

@@ -39,6 +39,7 @@ int sc_run_cost(const struct sc_request *request, const struct sc_prediction *p,
 				  sc_family_name(c->model.family));
 	if (size->tokens > 0)
 		samples = size->tokens * p->samples_per_s / p->tokens_per_s;
+	out->days = p->iteration_ms / (24 * SC_MS_PER_HOUR);
 	out->gpu_hours = p->iteration_ms * (double)c->gpus / SC_MS_PER_HOUR;
 	out->usd = price >= 0 ? price * out->gpu_hours : (double)NAN;
 	out->kwh = watts > 0 ? watts / SC_W_PER_KW * out->gpu_hours : (double)NAN;

@@ -10,8 +10,8 @@ struct sc_run_size {
 	double usd_per_hour; /* of a GPU; below 0: cluster.price_usd_gpu_hour */
 };
 struct sc_run_cost {
-	double gpu_hours, usd, kwh; /* of a step; NAN: no price, no tdp_w of a device */
-	double steps;               /* of the run, 0: none is asked for */
+	double days, gpu_hours, usd, kwh; /* of a step; NAN: no price, no tdp_w of a device */
+	double steps;                     /* of the run, 0: none is asked for */
 };
 /* SC_EUNSUPPORTED where tokens are asked of a model without any. */
 int sc_run_cost(const struct sc_request *request, const struct sc_prediction *prediction,
