@@ -11,16 +11,25 @@ import os as _os
 
 from . import _native
 from ._api import Prediction, Request, Sharding, StepcastError, predict, rows, shard, sweep
+from ._studies import Study, c3, collective, compare, replay, scale, schedule, search
 
 __all__ = [
     "Prediction",
     "Request",
     "Sharding",
     "StepcastError",
+    "Study",
+    "c3",
+    "collective",
+    "compare",
     "configs",
     "example",
     "predict",
+    "replay",
     "rows",
+    "scale",
+    "schedule",
+    "search",
     "shard",
     "sweep",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import os
+import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, Union
 
-from . import _native
+from . import _command, _native
 
 if TYPE_CHECKING:
     import pandas
@@ -139,6 +141,27 @@ class _Document:
 
     def keys(self) -> Iterable[str]:
         return self.values.keys()
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy of the whole document."""
+        return json.loads(self.json)
+
+    def to_pandas(self, name: str) -> pandas.DataFrame:
+        """A list of the document as a DataFrame: ``to_pandas("plans")``."""
+        import pandas
+
+        return pandas.json_normalize(self.values[name])
+
+    def page(self) -> str:
+        """The page that the command writes with --report: one HTML file that needs no other."""
+        done = subprocess.run([_command.path(), "page", "-"], input=self.json, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise StepcastError(done.stderr.strip().removeprefix("error: "))
+        return done.stdout
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, as notebooks show it."""
+        return f'<iframe srcdoc="{html.escape(self.page())}" style="width:100%;height:40em;border:0"></iframe>'
 
     @property
     def warnings(self) -> list[str]:

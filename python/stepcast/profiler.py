@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from typing import Any, Callable, Sequence
 
-from . import _command
-from ._api import StepcastError
+from ._studies import replay, run_json
+
+__all__ = ["read", "replay", "trace_handler"]
 
 
 def trace_handler(folder: str, rank: int | None = None) -> Callable[[Any], None]:
@@ -36,17 +36,4 @@ def read(files: str | Sequence[str], out: str) -> dict[str, Any]:
     if isinstance(files, str):
         names = sorted(os.listdir(files)) if os.path.isdir(files) else [""]
         files = [os.path.join(files, name) if name else files for name in names]
-    return _run(["import", *map(os.fspath, files), "-o", out, "--json"])
-
-
-def replay(folder: str, **options: Any) -> dict[str, Any]:
-    """Simulates the iterations of a recording again, as `stepcast replay`: ``replay("run", scale="kernel:gemm=0.8")``."""
-    words = [w for key, value in options.items() for w in ("--" + key.replace("_", "-"), str(value))]
-    return _run(["replay", folder, *words, "--json"])
-
-
-def _run(words: list[str]) -> dict[str, Any]:
-    done = subprocess.run([_command.path(), *words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StepcastError(done.stderr.strip())
-    return json.loads(done.stdout)
+    return json.loads(run_json(["import", *map(os.fspath, files), "-o", out]))

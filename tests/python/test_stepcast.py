@@ -188,6 +188,40 @@ class Shard(unittest.TestCase):
             stepcast.shard(DLRM, options={"serach": 1})
 
 
+class Studies(unittest.TestCase):
+    def test_are_the_commands(self):
+        pair = {"gemm": "8192,8192,8192,bf16", "collective": "all_reduce:67108864", "device": "h100-sxm-80gb"}
+        for study, words in [
+            (stepcast.search(GPT, choose={"parallel.tp": [4, 8]}, gpus="8:8"), ["search", GPT, "--choose", "parallel.tp=4,8", "--gpus", "8:8"]),
+            (stepcast.scale(GPT, gpus="8:16"), ["scale", GPT, "--gpus", "8:16"]),
+            (stepcast.compare(GPT, stepcast.example("gpt-18.4b-selene")), ["compare", GPT, stepcast.example("gpt-18.4b-selene")]),
+            (stepcast.c3(options=pair), ["c3", *(w for k, v in pair.items() for w in ("--" + k, v))]),
+            (stepcast.collective("all_reduce", device="h100-sxm-80gb"), ["collective", "all_reduce", "--device", "h100-sxm-80gb"]),
+            (stepcast.schedule("1f1b", "zb-h1", pp=4, micro_batches=8, times="f=1,b=1,w=1"),
+             ["schedule", "1f1b", "zb-h1", "--pp", "4", "--micro-batches", "8", "--times", "f=1,b=1,w=1"]),
+        ]:
+            self.assertEqual(study.to_dict(), json.loads(command(*words, "--json", "-q")))
+            self.assertTrue(repr(study).startswith("<Study "))
+            self.assertIn("<html", study.page())
+            self.assertIn("<iframe", study._repr_html_())
+
+    def test_take_mappings_and_keys(self):
+        one = stepcast.compare({"cluster": {"gpu": "a100-sxm-80gb"}, "gpus": 8, "model": "models/gpt-22b.yaml", "parallel": {"tp": 8},
+                                "training": {"global_batch": 8}}, GPT, parallel={"sequence_parallel": False})
+        self.assertEqual(one["schema"], "stepcast/compare")
+        with self.assertRaisesRegex(stepcast.StepcastError, 'did you mean "parallel.tp"'):
+            stepcast.compare(GPT, GPT, parallel={"tpp": 1})
+        with self.assertRaisesRegex(stepcast.StepcastError, "unknown option"):
+            stepcast.search(GPT, options={"chose": "x"})
+
+    def test_pages_of_predictions(self):
+        self.assertIn("<html", stepcast.predict(GPT).page())
+
+    @unittest.skipIf(missing("pandas"), "no pandas")
+    def test_lists_as_frames(self):
+        self.assertGreater(len(stepcast.shard(DLRM, search=0, samples=0).to_pandas("plans")), 1)
+
+
 class Command(unittest.TestCase):
     def test_is_not_itself(self):
         environment = {k: v for k, v in os.environ.items() if k != "STEPCAST"}
@@ -232,7 +266,7 @@ class Profiler(unittest.TestCase):
             stepcast.profiler.trace_handler(folder + "/traces", rank=0)(Profile())
             read = stepcast.profiler.read(folder + "/traces", folder + "/run")
             self.assertEqual(read["files"][0]["kernels"], 3)
-            self.assertIn("iterations", stepcast.profiler.replay(folder + "/run"))
+            self.assertIn("iterations", stepcast.profiler.replay(folder + "/run").values)
             with self.assertRaises(stepcast.StepcastError):
                 stepcast.profiler.read(folder + "/none.json", folder + "/run")
 
