@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "lib/sweep_ask.h"
-#include "report/sweep_csv.h"
+#include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
 /* Where the rows go as they come: into the file, or beside one that is there, which stays until all are done. */

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/json.h"
-#include "report/sweep_csv.h"
+#include "report/sweep_report.h"
 #include "report/text.h"
 #include "study/validate/validate.h"
 

@@ -16,7 +16,6 @@ extern const struct sc_command sc_command_predict, sc_command_sweep, sc_command_
 	sc_command_devices, sc_command_models, sc_command_clusters, sc_command_software, sc_command_examples,
 	sc_command_schedule, sc_command_page, sc_command_help;
 
-int sc_cli_unknown_command(const char *name, struct sc_err *err); /* an error's code */
 /* The whole program, without the check of stdout at the end. */
 int sc_cli_run(int argc, char **argv);
 

@@ -30,9 +30,4 @@ struct sc_op_kind_info {
 		      struct sc_op *out);
 };
 extern const struct sc_op_kind_info sc_op_kinds[];
-/* NULL and the error set if there is none. */
-const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *err);
-/* Defaults, then "key=value" texts; keys that are required must be given. */
-int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *words, size_t n_words,
-		     struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err);
 #endif

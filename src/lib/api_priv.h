@@ -29,12 +29,5 @@ struct sc_api_options {
 	const char *command;
 	const struct sc_cli_option *table;
 };
-int sc_api_options_read(const struct sc_api_options *options, void *into, struct sc_arena *arena,
-			struct sc_err *err);
-
-/* `json` and `plan` (or NULL) are taken. */
-stepcast_result *sc_api_result(char *json, char *plan);
-/* Of one row, whose first columns the caller gave. Bytes that are not UTF-8 become "?"; in a name they are an error. */
-stepcast_result *sc_api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err);
 
 #endif

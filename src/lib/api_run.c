@@ -3,14 +3,166 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_out.h"
+#include "base/num.h"
 #include "base/strbuf.h"
 #include "base/threads.h"
 #include "lib/api_priv.h"
 #include "lib/predict_run.h"
 #include "lib/shard_run.h"
 #include "lib/sweep_ask.h"
-#include "report/sweep_csv.h"
+#include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
+
+/* Results of libstepcast: JSON text, and values by name. Each form is made of the other once it is asked for. */
+
+struct stepcast_result {
+	char *json, *plan; /* or NULL */
+	json_t *tree;      /* or NULL */
+};
+
+/* `json` and `plan` (or NULL) are taken. */
+static stepcast_result *api_result(char *json, char *plan)
+{
+	stepcast_result *result = sc_xcalloc(1, sizeof(*result));
+
+	result->json = json;
+	result->plan = plan;
+	return result;
+}
+
+static void put_value(struct sc_json *json, const char *name, const char *cell)
+{
+	int64_t whole;
+	double real;
+
+	if (strcmp(cell, "true") == 0 || strcmp(cell, "false") == 0)
+		sc_json_bool(json, json->root, name, *cell == 't');
+	else if (sc_parse_int(cell, &whole))
+		sc_json_int(json, json->root, name, whole);
+	else if (sc_parse_double(cell, &real))
+		sc_json_real(json, json->root, name, real);
+	else
+		sc_json_text(json, json->root, name, cell);
+}
+
+/* No key with a value of its own (core/config/config_table.h): the same text in every row. */
+static bool is_carried(const char *name)
+{
+	return !strchr(name, '.') && strcmp(name, "gpus") != 0;
+}
+
+/* Of one row, whose first columns the caller gave. Bytes that are not UTF-8 become "?"; in a name they are an error. */
+static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err)
+{
+	struct sc_json json = {.root = json_object()};
+	stepcast_result *result;
+
+	for (size_t i = 0; i < row->n_cols; i++) {
+		const char *name = row->header[i], *cell = sc_csv_cell(row, 0, i);
+
+		if (!*cell || (i < n_given && is_carried(name)))
+			sc_json_text(&json, json.root, name, *cell ? cell : NULL);
+		else
+			put_value(&json, name, cell);
+	}
+	if (json.err.code != SC_OK) {
+		*err = json.err;
+		sc_json_release(&json);
+		return NULL;
+	}
+	result = api_result(NULL, NULL);
+	result->tree = json.root;
+	return result;
+}
+
+const char *stepcast_result_json(stepcast_result *result)
+{
+	if (result && !result->json)
+		result->json = json_dumps(result->tree,
+					  JSON_COMPACT | JSON_REAL_PRECISION(SC_JSON_DIGITS));
+	return result ? result->json : NULL;
+}
+
+const char *stepcast_result_plan(stepcast_result *result)
+{
+	return result ? result->plan : NULL;
+}
+
+/* A member of that name, whole or up to its first point; in a list a number. */
+static json_t *find(json_t *in, const char *name)
+{
+	const char *point = strchr(name, '.');
+	json_t *at = json_object_get(in, name);
+	char first[64];
+	int64_t index;
+
+	if (at)
+		return at;
+	if (!point)
+		return sc_parse_int(name, &index) && index >= 0 ? json_array_get(in, (size_t)index)
+								: NULL;
+	if ((size_t)(point - name) >= sizeof(first))
+		return NULL;
+	memcpy(first, name, (size_t)(point - name));
+	first[point - name] = '\0';
+	return find(find(in, first), point + 1);
+}
+
+static bool is_number(const json_t *value)
+{
+	return json_is_number(value) || json_is_boolean(value);
+}
+
+static bool is_text(const json_t *value)
+{
+	return json_is_string(value);
+}
+
+static const json_t *value_named(stepcast_result *result, const char *name,
+				 bool (*is_wanted)(const json_t *))
+{
+	struct sc_api_call call;
+	const json_t *value;
+
+	if (!result)
+		return NULL;
+	sc_api_enter(&call);
+	if (!result->tree)
+		result->tree = json_loads(result->json, 0, NULL);
+	value = find(result->tree, name);
+	if (!is_wanted(value)) {
+		sc_err_set(&call.err, SC_EVALUE, "the result has no %s \"%.64s\"",
+			   is_wanted == is_text ? "text" : "number", name);
+		value = NULL;
+	}
+	sc_api_leave(&call);
+	return value;
+}
+
+int stepcast_result_number(stepcast_result *result, const char *name, double *value)
+{
+	const json_t *at = value_named(result, name, is_number);
+
+	if (at)
+		*value = json_is_boolean(at) ? json_is_true(at) : json_number_value(at);
+	return at ? 0 : -1;
+}
+
+const char *stepcast_result_text(stepcast_result *result, const char *name)
+{
+	return json_string_value(value_named(result, name, is_text));
+}
+
+void stepcast_result_free(stepcast_result *result)
+{
+	if (!result)
+		return;
+	json_decref(result->tree);
+	free(result->json);
+	free(result->plan);
+	free(result);
+}
 
 enum { BLOCK_BYTES = 64 << 10 };
 
@@ -46,8 +198,8 @@ static int refuse_common(const struct sc_common *common, struct sc_err *err)
 	return 0;
 }
 
-int sc_api_options_read(const struct sc_api_options *options, void *into, struct sc_arena *arena,
-			struct sc_err *err)
+static int api_options_read(const struct sc_api_options *options, void *into,
+			    struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_command command = {.name = options->command, .options = options->table};
 	char **words = sc_arena_calloc(arena, options->n + 1, sizeof(*words));
@@ -143,11 +295,11 @@ stepcast_result *stepcast_predict(const stepcast_request *request, const char *c
 		return NULL;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
-	if (sc_api_options_read(&given, &args, &arena, &call.err) == 0)
+	if (api_options_read(&given, &args, &arena, &call.err) == 0)
 		json = predict(request, &args, &call.err);
 	sc_arena_release(&arena);
 	sc_api_leave(&call);
-	return json ? sc_api_result(json, NULL) : NULL;
+	return json ? api_result(json, NULL) : NULL;
 }
 
 /* --- shard --- */
@@ -175,7 +327,7 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 	if (json)
 		sc_shard_run_plan(run, &plan);
 	sc_shard_run_destroy(run);
-	return json ? sc_api_result(json, sc_strbuf_detach(&plan)) : NULL;
+	return json ? api_result(json, sc_strbuf_detach(&plan)) : NULL;
 }
 
 stepcast_result *stepcast_shard(const stepcast_request *request, const char *const *options,
@@ -191,7 +343,7 @@ stepcast_result *stepcast_shard(const stepcast_request *request, const char *con
 		return NULL;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, BLOCK_BYTES);
-	if (sc_api_options_read(&given, &args, &arena, &call.err) == 0)
+	if (api_options_read(&given, &args, &arena, &call.err) == 0)
 		result = shard(request, &args, &arena, &call.err);
 	sc_arena_release(&arena);
 	sc_api_leave(&call);
@@ -230,7 +382,7 @@ static int hand_over(struct sink *sink, struct sc_err *err)
 		return -1;
 	sc_arena_init(&arena, 0);
 	if (sc_csv_parse(&(struct sc_source){text, strlen(text), "row"}, &arena, &csv, err) == 0) {
-		result = sc_api_row(&csv, sink->cases->n_cols, err);
+		result = api_row(&csv, sink->cases->n_cols, err);
 		rc = result ? 0 : -1;
 		sink->ended = !result || sink->take(sink->ctx, sink->row, result) != 0;
 		if (result && sink->ended)
@@ -297,7 +449,7 @@ int stepcast_sweep(const stepcast_request *request, const char *const *options, 
 		return -1;
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
-	rc = sc_api_options_read(&given, &args, &arena, &call.err);
+	rc = api_options_read(&given, &args, &arena, &call.err);
 	if (rc == 0)
 		rc = sweep(request, &args, &sink, &call.err);
 	sc_arena_release(&arena);

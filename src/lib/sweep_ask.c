@@ -1,7 +1,7 @@
 /* See the header. */
 #include "lib/sweep_ask.h"
 
-#include "report/sweep_csv.h"
+#include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
 #define SC_ARGS struct sc_sweep_args

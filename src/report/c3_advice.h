@@ -15,13 +15,9 @@ struct sc_c3_advices {
 	const struct sc_memory *memory;   /* of the config that they are of, or NULL */
 	const struct sc_request *request; /* that config, or NULL */
 };
-/* The config, if there is one. */
-bool sc_c3_does_not_fit(const struct sc_c3_advices *advices);
 void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out);
 int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
 /* One row a pair and policy, the best marked. */
 int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err);
-/* "reserve:24", "reserve" where n is 0, "plain". */
-void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out);
 
 #endif

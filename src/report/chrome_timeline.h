@@ -24,8 +24,5 @@ struct sc_chrome_timeline {
 };
 int sc_chrome_timeline_write(const struct sc_chrome_timeline *timeline, FILE *out,
 			     struct sc_err *err);
-/* One value of a counter of a class. */
-void sc_chrome_counter(struct sc_json_stream *json, uint32_t class_id, const char *name, double us,
-		       double value);
 
 #endif

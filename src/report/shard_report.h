@@ -19,9 +19,4 @@ struct sc_shard_report {
 void sc_text_shard(const struct sc_shard_report *report, struct sc_strbuf *out);
 int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err);
 
-/* 100 (cost / bound - 1); 0 where there is no bound. */
-double sc_shard_gap_pct(double cost, double bound);
-/* At its bound. A plan below it (its gap is negative) has shards that the problem has no option for. */
-bool sc_shard_is_proven(const struct sc_study *study, const struct sc_ranked_plan *plan);
-
 #endif

@@ -13,12 +13,10 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 
 /* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
  * "tp 8, pp 1, ...". */
-void sc_text_model(const struct sc_config *config, struct sc_strbuf *out);
 #define SC_TEXT_SEARCH "none of these settings fits: stepcast search looks for a split that does"
 /* "60.1 of 80.0 GiB a GPU", with the hosts; first of all "Does not fit: ", where it does not. */
 void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out);
 /* `gpu`: what all of them are; NULL: as its nodes say. */
 void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_strbuf *out);
-void sc_text_split(const struct sc_request *request, struct sc_strbuf *out);
 
 #endif

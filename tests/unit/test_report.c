@@ -7,7 +7,7 @@
 #include "report/json.h"
 #include "report/labels.h"
 #include "report/prediction_report.h"
-#include "report/sweep_csv.h"
+#include "report/sweep_report.h"
 #include "report/text.h"
 #include "runner.h"
 

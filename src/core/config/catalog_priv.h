@@ -17,9 +17,6 @@ struct sc_known_model {
 	struct sc_model model;
 	const struct sc_known_model *next;
 };
-/* All of them, by id; read when first asked for. NULL: there are none. */
-int sc_catalog_models(struct sc_catalog *catalog, const struct sc_known_model **out,
-		      struct sc_err *err);
 
 #define SC_DEFAULT_SOFTWARE "default"
 #define SC_DEFAULT_FABRIC "default"

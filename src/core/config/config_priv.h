@@ -25,8 +25,6 @@ int sc_nodes_check(const struct sc_resolver *res);
 /* Passes on what is wrong in a profile's file; an unknown id is placed where `path` was given. */
 int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
-/* config_later.c: values that no model reads yet become the nearest, with a warning. Needs the split. */
-int sc_config_take_later(const struct sc_resolver *res);
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
 int sc_config_check_schedule(const struct sc_resolver *res);
@@ -46,7 +44,6 @@ void sc_config_fill_options(struct sc_request *request);
 int sc_config_resolve_c3(const struct sc_resolver *res);
 /* After every default is filled. */
 int sc_config_check(const struct sc_resolver *res);
-int sc_config_check_experts(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);
@@ -62,9 +59,6 @@ int sc_config_load_topology(struct sc_config *config, const char *from, bool typ
 			    struct sc_arena *arena, struct sc_err *err);
 /* config_torus.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
-int sc_config_resolve_offload(const struct sc_resolver *res);
-/* cluster.host_memory_gib that was not given: the usual memory of the GPUs in use. */
-void sc_config_host_memory(struct sc_request *req);
 int sc_config_take_endpoint(const struct sc_resolver *res);
 /* config_layers.c: reads rows_csv, named in file `from`; typed: in the working directory first. */
 extern const struct sc_field sc_layer_row_fields[];

@@ -9,6 +9,129 @@
 #include "core/config/catalog_priv.h"
 #include "core/config/config_priv.h"
 
+/* cluster.host_memory_gib that was not given: the usual memory of the GPUs in use. */
+static void config_host_memory(struct sc_request *req)
+{
+	struct sc_cluster *cl = &req->config.cluster;
+
+	if (cl->host_memory_gib < 0)
+		cl->host_memory_gib =
+			req->device.usual_host_gib * (double)sc_request_node_gpus(req);
+	if (cl->host_memory_gbps <= 0)
+		cl->host_memory_gbps = req->device.usual_host_gbps * (double)cl->gpus_per_node;
+}
+
+/* training.offload: what leaves the GPUs for their hosts' memory and SSDs. */
+
+static bool is_used(const struct sc_offload *off)
+{
+	return off->optimizer > SC_TIER_NONE || off->gradients > SC_TIER_NONE ||
+	       off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
+	       off->optimizer_fraction > 0 || off->activation_layers > 0;
+}
+
+/* A share or a number of layers without a place means host memory; a place without them means all. */
+static void fill(struct sc_offload *off)
+{
+	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
+		off->optimizer = SC_TIER_CPU;
+	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)
+		off->optimizer_fraction = 1;
+	if (off->activation_layers > 0 && off->activations == SC_NOT_GIVEN)
+		off->activations = SC_TIER_CPU;
+	if (off->prefetch_layers == SC_NOT_GIVEN)
+		off->prefetch_layers = 1;
+}
+
+static int check_ssd(const struct sc_resolver *res, const char *path, int tier)
+{
+	const struct sc_cluster *cl = &res->request->config.cluster;
+
+	if (tier != SC_TIER_NVME || (cl->ssd_read_gbps > 0 && cl->ssd_write_gbps > 0))
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, path,
+			       "%s: nvme needs the rates of a node's SSDs; give "
+			       "cluster.ssd_read_gbps and cluster.ssd_write_gbps",
+			       path);
+}
+
+static int check(const struct sc_resolver *res)
+{
+	const struct sc_offload *off = &res->request->config.training.offload;
+	int rc = check_ssd(res, "training.offload.optimizer", off->optimizer);
+
+	if (rc == 0)
+		rc = check_ssd(res, "training.offload.gradients", off->gradients);
+	if (rc == 0)
+		rc = check_ssd(res, "training.offload.weights", off->weights);
+	if (rc == 0)
+		rc = check_ssd(res, "training.offload.activations", off->activations);
+	if (rc == 0 && off->optimizer == SC_TIER_NONE && off->optimizer_fraction > 0)
+		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.optimizer_fraction",
+				     "training.offload.optimizer_fraction: "
+				     "training.offload.optimizer is none; write cpu or nvme");
+	if (rc == 0 && off->activations == SC_TIER_NONE && off->activation_layers > 0)
+		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.activation_layers",
+				     "training.offload.activation_layers: "
+				     "training.offload.activations is none; write cpu or nvme");
+	if (rc == 0 && off->gradients > SC_TIER_NONE && off->optimizer_fraction < 1)
+		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.gradients",
+				     "training.offload.gradients: the GPU's optimizer reads "
+				     "them; offload the whole optimizer, too");
+	return rc;
+}
+
+static int config_resolve_offload(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	struct sc_offload *off = &req->config.training.offload;
+
+	if (is_used(off) && !sc_model_is_transformer(&req->config.model)) {
+		sc_warn(&req->warnings, "training.offload has no effect on a model of this family");
+		*off = (struct sc_offload){0};
+	}
+	if (!is_used(off))
+		return 0;
+	config_host_memory(req);
+	fill(off);
+	if (req->config.training.optimizer == SC_OPT_NONE && off->optimizer > SC_TIER_NONE) {
+		sc_warn(&req->warnings, "training.offload.optimizer has no effect: there is none");
+		off->optimizer = SC_TIER_NONE;
+		off->optimizer_fraction = SC_NOT_GIVEN;
+	}
+	return check(res);
+}
+
+/* Keys that configs and tables may have, and that no model reads yet: said so. */
+
+/* What says the same as the models do has no need of a word. */
+static void warn_no_effect(struct sc_request *req)
+{
+	const struct sc_config *cfg = &req->config;
+	const struct sc_training *tr = &cfg->training;
+	const struct {
+		const char *key;
+		bool asks;
+	} keys[] = {
+		{"model.sliding_window",
+		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq &&
+			 (tr->attention == SC_ATT_UNFUSED || cfg->parallel.cp > 1)},
+		{"training.recompute_layers",
+		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].asks)
+			sc_warn(&req->warnings, "%s has no effect yet", keys[i].key);
+}
+
+/* Values that no model reads yet become the nearest, with a warning. Needs the split. */
+static int config_take_later(const struct sc_resolver *res)
+{
+	warn_no_effect(res->request);
+	return 0;
+}
+
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
 
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
@@ -351,17 +474,6 @@ static int resolve_nics(const struct sc_resolver *res, bool is_multi_node)
 	return 0;
 }
 
-void sc_config_host_memory(struct sc_request *req)
-{
-	struct sc_cluster *cl = &req->config.cluster;
-
-	if (cl->host_memory_gib < 0)
-		cl->host_memory_gib =
-			req->device.usual_host_gib * (double)sc_request_node_gpus(req);
-	if (cl->host_memory_gbps <= 0)
-		cl->host_memory_gbps = req->device.usual_host_gbps * (double)cl->gpus_per_node;
-}
-
 static int resolve_cluster(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -395,7 +507,7 @@ static int resolve_cluster(const struct sc_resolver *res)
 	}
 	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
 	if (req->config.model.family == SC_DLRM)
-		sc_config_host_memory(req);
+		config_host_memory(req);
 	if (gpus > cl->gpus_per_node && gpus % cl->gpus_per_node)
 		sc_warn(&req->warnings,
 			"gpus %" PRId64 " do not fill nodes of %" PRId64
@@ -505,17 +617,10 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,
-		resolve_parallel,
-		sc_config_take_later,
-		sc_config_resolve_torus,
-		resolve_cluster,
-		resolve_training,
-		sc_config_resolve_offload,
-		sc_config_resolve_c3,
-		sc_config_check,
-		sc_config_take_endpoint,
-		sc_config_warn,
+		resolve_model,           resolve_parallel,     config_take_later,
+		sc_config_resolve_torus, resolve_cluster,      resolve_training,
+		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
+		sc_config_take_endpoint, sc_config_warn,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {

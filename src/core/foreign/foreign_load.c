@@ -3,13 +3,157 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/csv.h"
+#include "base/py_list.h"
 #include "base/strbuf.h"
 #include "base/toml.h"
 #include "core/foreign/hf_model.h"
 #include "core/foreign/megatron_keys.h"
 #include "core/foreign/shell_args.h"
 #include "core/foreign/torch_keys.h"
-#include "core/foreign/torchrec_tables.h"
+
+/* Source: torchrec/modules/embedding_configs.py. */
+
+/* In a cell of CSV names are apart by spaces, ';' or '|'. */
+static int take_features(struct sc_foreign *file, struct sc_err *err)
+{
+	static const char *const needed[][2] = {{"num_embeddings", "rows"},
+						{"embedding_dim", "dim"}};
+	const struct sc_foreign_leaf *names = sc_foreign_get(file, "feature_names");
+	const char *text = names && names->node->text ? names->node->text : "";
+	int64_t n = names ? (int64_t)names->node->n_children : 0;
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+		if (!sc_foreign_line_of(file->lines, needed[i][1]))
+			return sc_err_at(err, SC_EVALUE, file->map->file, file->map->line,
+					 file->map->column, "this table has no %s", needed[i][0]);
+	if (!sc_foreign_line_of(file->lines, "pooling"))
+		return sc_err_at(
+			err, SC_EVALUE, file->map->file, file->map->line, file->map->column,
+			"this table has no pooling_factor, the mean lookups of a sample in "
+			"each feature; TorchRec's tables do not tell it: add it to each, as "
+			"in pooling_factor=1 for one id");
+	for (size_t at = 0; text[at]; n++) {
+		at += strcspn(text + at, " ;|");
+		at += strspn(text + at, " ;|");
+	}
+	return n > 0 ? sc_foreign_put_count(file, names, "features", n, err) : 0;
+}
+
+static const struct sc_foreign_format FORMAT = {
+	.name = "tables of TorchRec", .table = "torchrec", .strict = true, .finish = take_features};
+
+/* One table, as a mapping of ours. */
+static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
+		      struct sc_yaml **out, struct sc_err *err)
+{
+	struct sc_foreign_lines own = {.arena = lines->arena, .tables = lines->tables};
+	struct sc_foreign table = {.format = &FORMAT, .lines = &own};
+	int rc;
+
+	if (map->kind != SC_YAML_MAP)
+		return sc_err_at(err, SC_EVALUE, map->file, map->line, map->column,
+				 "expected a table, as in EmbeddingBagConfig(name=\"t\", "
+				 "num_embeddings=1000, embedding_dim=64, feature_names=[\"f\"])");
+	rc = sc_foreign_take(&table, map, err);
+	lines->tables = own.tables;
+	if (rc == 0)
+		rc = sc_foreign_finish(&own, err);
+	if (rc)
+		return rc;
+	*out = sc_foreign_tree(&own, map->file);
+	(*out)->line = map->line;
+	(*out)->column = map->column;
+	/* Keys without cost are alike in all tables: those of the first are named. */
+	if (!lines->ignored) {
+		lines->ignored = own.ignored;
+		lines->last_ignored = own.last_ignored;
+	}
+	return 0;
+}
+
+static int take_list(struct sc_foreign_lines *lines, const struct sc_yaml *list, struct sc_err *err)
+{
+	struct sc_foreign *file = sc_arena_calloc(lines->arena, 1, sizeof(*file));
+	struct sc_yaml *tables = sc_arena_alloc(lines->arena, sizeof(*tables)), **link;
+	const struct sc_foreign_leaf leaf = {.path = "the list", .bare = "", .node = tables};
+	int rc = 0;
+
+	*file = (struct sc_foreign){.format = &FORMAT, .lines = lines, .map = list};
+	*tables = *list;
+	tables->child = NULL;
+	link = &tables->child;
+	for (const struct sc_yaml *one = list->child; one && rc == 0; one = one->next) {
+		rc = take_table(lines, one, link, err);
+		if (rc == 0)
+			link = &(*link)->next;
+	}
+	if (rc == 0 && !tables->child)
+		rc = sc_err_at(err, SC_EVALUE, list->file, list->line, list->column,
+			       "no table is in this list");
+	if (rc == 0)
+		rc = sc_foreign_put(file, &leaf, "model.tables", NULL, err);
+	if (rc == 0)
+		rc = sc_foreign_put(file, &leaf, "model.family", "dlrm", err);
+	return rc ? rc : sc_foreign_put(file, &leaf, "training.software", "torchrec", err);
+}
+
+static struct sc_yaml *cell_node(const struct sc_csv *csv, size_t row, size_t col,
+				 struct sc_arena *arena)
+{
+	struct sc_yaml *node = sc_arena_calloc(arena, 1, sizeof(*node));
+
+	node->file = csv->file;
+	node->line = node->key_line = csv->line[row];
+	node->column = node->key_column = 1;
+	node->key = csv->header[col];
+	node->text = sc_csv_cell(csv, row, col);
+	return node;
+}
+
+/* Empty cells are not given. */
+static struct sc_yaml *rows_of(const struct sc_csv *csv, struct sc_arena *arena)
+{
+	struct sc_yaml *list = sc_arena_calloc(arena, 1, sizeof(*list)), **link = &list->child;
+
+	list->kind = SC_YAML_SEQ;
+	list->file = csv->file;
+	list->line = list->column = 1;
+	for (size_t row = 0; row < csv->n_rows; row++) {
+		struct sc_yaml *map = sc_arena_calloc(arena, 1, sizeof(*map)), **cell = &map->child;
+
+		map->kind = SC_YAML_MAP;
+		map->file = csv->file;
+		map->line = csv->line[row];
+		map->column = 1;
+		for (size_t col = 0; col < csv->n_cols; col++)
+			if (*sc_csv_cell(csv, row, col)) {
+				*cell = cell_node(csv, row, col, arena);
+				cell = &(*cell)->next;
+				map->n_children++;
+			}
+		*link = map;
+		link = &map->next;
+		list->n_children++;
+	}
+	return list;
+}
+
+static int torchrec_take(struct sc_foreign_lines *lines, const struct sc_source *text, bool is_csv,
+			 struct sc_err *err)
+{
+	struct sc_source own = *text;
+	struct sc_yaml *list = NULL;
+	struct sc_csv csv;
+	int rc;
+
+	own.file = sc_arena_strdup(lines->arena, text->file);
+	rc = is_csv ? sc_csv_parse(&own, lines->arena, &csv, err)
+		    : sc_py_list_parse(&own, lines->arena, &list, err);
+	if (rc)
+		return rc;
+	return take_list(lines, is_csv ? rows_of(&csv, lines->arena) : list, err);
+}
 
 #define WANTED "--num-layers"
 
@@ -82,13 +226,13 @@ int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 	int rc;
 
 	if (sc_ends_with(text->file, ".csv"))
-		return sc_torchrec_take(lines, text, true, err);
+		return torchrec_take(lines, text, true, err);
 	if (sc_ends_with(text->file, ".toml")) {
 		rc = sc_toml_parse(text, lines->arena, &map, err);
 		return rc ? rc : take(lines, &sc_format_torchtitan, map, err);
 	}
 	if (is_table_list(text))
-		return sc_torchrec_take(lines, text, false, err);
+		return torchrec_take(lines, text, false, err);
 	if (is_tree) {
 		rc = sc_yaml_parse(text, lines->arena, &map, err);
 		return rc ? rc : take_mapping(lines, map, err);

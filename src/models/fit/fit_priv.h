@@ -1,5 +1,5 @@
 /* Inside of the fit of kernels and collectives: rows (fit_rows.c) as shapes of each kind (fit_kinds.c,
- * fit_sweeps.c), the profile under change (fit_model.c), what is kept by size (fit_curves.c). */
+ * fit_sweeps.c), the profile under change (fit_model.c). */
 #ifndef SC_MODELS_FIT_PRIV_H
 #define SC_MODELS_FIT_PRIV_H
 
@@ -67,13 +67,10 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 		      struct sc_fit_table *out, struct sc_err *err);
 int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
 bool sc_fit_of_machines(const struct sc_fit_opts *opts);
-/* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective with
- * waiting or of an algorithm that no model is for; the set counts which. */
-int sc_fit_row_read(struct sc_fit_table *table, struct sc_fit_set *set, bool *taken);
 /* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
 int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		      struct sc_fit_row *out, bool *forced);
-/* The cluster of a row (fit_network.c), whose gpus_per_node is set; returns a warning or NULL. `hosts`:
+/* The cluster of a row (fit_sweeps.c), whose gpus_per_node is set; returns a warning or NULL. `hosts`:
  * where its ranks are. */
 const char *sc_fit_network_read(const struct sc_fit_table *table, const struct sc_span *hosts,
 				struct sc_cluster *out);
@@ -147,9 +144,5 @@ struct sc_fit_segments {
 /* False: too few sizes, or no curve is found. */
 bool sc_fit_segments(const double *bytes, const double *us, size_t n, struct sc_fit_segments *out);
 double sc_fit_segments_us(const struct sc_fit_segments *segments, double bytes);
-/* The rows as curves (fit_curves.c); build them while the model has none. */
-struct sc_structs sc_fit_curves_build(const struct sc_fit_work *work,
-				      const struct sc_fit_row *const *rows, size_t n);
-void sc_fit_curves_set(struct sc_fit_model *model, struct sc_structs curves);
 
 #endif

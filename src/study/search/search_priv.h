@@ -18,14 +18,6 @@ struct sc_searching {
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
 /* search_value.c: what an objective makes of a row's time, out->at[].factor. */
 int sc_search_factors(struct sc_searching *s, struct sc_err *err);
-/* search.c: predicts rows, as many outcomes. */
-int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
-		      struct sc_outcome *out, struct sc_err *err);
-bool sc_search_is_over(const struct sc_searching *s); /* stopped, or out of time */
-/* search_worth.c: best_in and regret_frac of out->shown, and its order; then out->others. Without them where the search
- * is over before. */
-int sc_search_regret(struct sc_searching *s, struct sc_err *err);
-int sc_search_worth(struct sc_searching *s, struct sc_err *err);
 /* The text of a key in the base, or in a row where it is a column; NULL: not given. */
 const char *sc_search_cell(const struct sc_search_result *result, size_t row, const char *path);
 

@@ -8,6 +8,137 @@
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_iteration.h"
 
+/* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
+ * for the solver, beside its own search in shard_hugectr.c. Flat: nodes do not matter to its costs. */
+
+#define BYTES_PER_GB 1e9            /* as its threshold counts them */
+static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
+
+struct maker {
+	const struct sc_hugectr_opts *opts;
+	const struct sc_table *table;
+	uint32_t index;
+	struct sc_shard_problem *out;
+};
+
+/* For tables, of a GPU. */
+static double budget_bytes(const struct sc_request *request)
+{
+	const struct sc_sharding_plan *given = &request->config.sharding;
+
+	if (given->hbm_gib > 0)
+		return given->hbm_gib * SC_BYTES_PER_GIB;
+	return request->device.hbm_gib * SC_BYTES_PER_GIB * (1 - fmax(0, given->hbm_reserve_frac));
+}
+
+/* MLPerf's recipes: one or two nodes; more. */
+void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
+{
+	const struct sc_sharding_plan *given = &request->config.sharding;
+	double gpus = (double)request->config.gpus;
+	double per_node = fmin(gpus, (double)request->config.cluster.gpus_per_node);
+	bool several = gpus > 2 * per_node;
+	enum sc_optimizer optimizer = request->config.training.optimizer;
+
+	*out = (struct sc_hugectr_opts){
+		.hierarchical = several,
+		.bw_ratio = given->bw_ratio > 0 ? given->bw_ratio
+			    : several           ? 67
+						: 7,
+		.dp_threshold_gb = given->dp_threshold_gb >= 0 ? given->dp_threshold_gb
+				   : several                   ? 0.0125
+							       : 0.008,
+		.gpus = (uint32_t)gpus,
+		.gpus_per_node = (uint32_t)per_node,
+		.optimizer_factor = optimizer == SC_OPT_ADAGRAD ? 2
+				    : optimizer == SC_OPT_ADAM  ? 3
+								: 1,
+		.hbm_bytes = budget_bytes(request),
+	};
+}
+
+static double table_bytes(const struct sc_table *table)
+{
+	return (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
+}
+
+static void cost_shard(const void *ctx, const struct sc_option *option,
+		       struct sc_option_shard *shard)
+{
+	const struct maker *m = ctx;
+	double n = option->n_shards;
+
+	if (option->type != SC_DATA_PARALLEL)
+		shard->cost = (double)m->table->features * m->table->pooling / n +
+			      m->opts->bw_ratio / WORK_RATIO;
+	shard->hbm_bytes = table_bytes(m->table) * m->opts->optimizer_factor / n;
+}
+
+static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_spread spread,
+		       uint32_t n)
+{
+	const struct sc_option_maker maker = {m->out, cost_shard, m};
+	const struct sc_option option = {.table = m->index, .type = type, .spread = spread};
+
+	sc_option_add(&maker, &option, n, m->table->dim);
+}
+
+static void add_table(const struct maker *m)
+{
+	uint32_t world = m->opts->gpus;
+	double gb = table_bytes(m->table) * m->opts->optimizer_factor / BYTES_PER_GB;
+
+	SC_VEC_PUSH(&m->out->first_option, (uint32_t)m->out->options.n);
+	if (world > 1 && gb < m->opts->dp_threshold_gb)
+		add_option(m, SC_DATA_PARALLEL, SC_SPREAD_UNIFORM, 1);
+	add_option(m, SC_TABLE_WISE, SC_SPREAD_FREE, 1);
+	for (uint32_t n = 2; n < world && (int64_t)n <= m->table->rows; n *= 2) {
+		add_option(m, SC_ROW_WISE, SC_SPREAD_FREE, n);
+		if (n <= m->opts->gpus_per_node)
+			add_option(m, SC_TABLE_ROW_WISE, SC_SPREAD_ON_HOST, n);
+	}
+	if (world > 1 && (int64_t)world <= m->table->rows)
+		add_option(m, SC_ROW_WISE, SC_SPREAD_UNIFORM, world);
+}
+
+enum { MAX_SHARDS = 1 << 24 }; /* 1.2 GB */
+
+/* Of all options of a table, at most. */
+static double n_shards(const struct sc_hugectr_opts *opts)
+{
+	return 1 + 4.0 * opts->gpus + 2.0 * opts->gpus_per_node;
+}
+
+/* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards
+ * or one on every GPU; a shard costs hotness / splits + bw_ratio / 4. */
+static int hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
+			   struct sc_shard_problem *out, struct sc_err *err)
+{
+	struct maker m = {.opts = opts, .out = out};
+
+	if (tables->n == 0 || opts->gpus == 0)
+		return sc_err_set(err, SC_EVALUE, "no tables or no GPUs to plan for");
+	if ((double)tables->n * n_shards(opts) > MAX_SHARDS)
+		return sc_err_set(
+			err, SC_ELIMIT,
+			"%zu tables on %u ranks have up to %.0f shards to choose from; at "
+			"most %d are handled",
+			tables->n, opts->gpus, (double)tables->n * n_shards(opts), MAX_SHARDS);
+	memset(out, 0, sizeof(*out));
+	out->n_tables = tables->n;
+	out->tables = tables->at;
+	out->world = opts->gpus;
+	out->ranks_per_host = opts->gpus_per_node;
+	out->hbm_bytes = opts->hbm_bytes;
+	for (uint32_t i = 0; i < tables->n; i++) {
+		m.table = &tables->at[i];
+		m.index = i;
+		add_table(&m);
+	}
+	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);
+	return 0;
+}
+
 #define BYTES_MS_PER_GBPS (SC_BYTES_US_PER_GBPS * SC_US_PER_MS)
 
 const char *const sc_objective_names[] = {
@@ -127,7 +258,7 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 					   &objective->problem, err);
 	case SC_OBJECTIVE_HUGECTR:
 		sc_hugectr_opts_of(request, &hugectr);
-		return sc_hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
+		return hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
 	default:
 		return sc_iteration_problem(request, arena, &objective->problem, err);
 	}

@@ -33,9 +33,5 @@ void sc_torchrec_topology_of(const struct sc_request *request, bool device_const
 			     struct sc_torchrec_topology *out);
 /* How HugeCTR's planner is run for a request. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
-/* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards
- * or one on every GPU; a shard costs hotness / splits + bw_ratio / 4. */
-int sc_hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
-		       struct sc_shard_problem *out, struct sc_err *err);
 
 #endif

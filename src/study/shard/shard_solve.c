@@ -4,7 +4,353 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "study/shard/shard_solve_priv.h"
+
+/* Column splits that are not in the list of options: the objective says what a slice of a width costs. */
+
+enum { WIDTH_STEP = SC_WIDTH_STEP, MOST_SLICES = 8 };
+/* Tables whose shard is at least this share of a rank's load are worth a split. */
+static const double SPLIT_SHARE = 0.25;
+
+uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, uint32_t like,
+			       const int64_t *cols, uint32_t n)
+{
+	int64_t rows = m->problem->tables[m->tables.at[m->units.at[unit].first_table]].rows, at = 0;
+	struct sc_table_placement slices = {.type = SC_COLUMN_WISE,
+					    .tier = m->choices.at[like].tier,
+					    .cache_frac = m->choices.at[like].cache_frac,
+					    .n_shards = n};
+	struct sc_shard *shards = sc_xrealloc(NULL, n, sizeof(*shards));
+	uint32_t made;
+
+	for (uint32_t i = 0; i < n; at += cols[i++])
+		shards[i] = (struct sc_shard){.col_offset = at, .rows = rows, .cols = cols[i]};
+	made = sc_shard_model_made(m, unit, &slices, shards);
+	free(shards);
+	return made;
+}
+
+bool sc_shard_model_may_split(const struct sc_shard_model *m, uint32_t unit, enum sc_tier tier)
+{
+	const struct sc_unit *u = &m->units.at[unit];
+
+	return m->problem->column_cost && u->n_tables == 1 && !u->whole_in[tier];
+}
+
+/* The cheapest whole table that could be split: its choice, or SC_UNPLACED. */
+static uint32_t whole(const struct sc_shard_model *m, uint32_t index)
+{
+	const struct sc_unit *unit = &m->units.at[index];
+	uint32_t found = SC_UNPLACED;
+
+	for (uint32_t i = unit->first_choice; i < unit->first_choice + unit->n_choices; i++) {
+		const struct sc_choice *c = &m->choices.at[i];
+
+		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, index, c->tier) &&
+		    (found == SC_UNPLACED || c->total < m->choices.at[found].total))
+			found = i;
+	}
+	return found;
+}
+
+static void split_evenly(struct sc_shard_model *m, uint32_t unit, uint32_t like)
+{
+	uint32_t table = m->tables.at[m->units.at[unit].first_table];
+	int64_t dim = m->problem->tables[table].dim;
+	int64_t least = m->problem->min_cols > WIDTH_STEP ? m->problem->min_cols : WIDTH_STEP;
+	int64_t cols[MOST_SLICES];
+
+	for (uint32_t n = 2; n <= MOST_SLICES && dim / n >= least && dim / n >= WIDTH_STEP; n++) {
+		int64_t steps = dim / WIDTH_STEP, left = dim;
+
+		for (uint32_t i = 0; i < n; i++) {
+			cols[i] = i + 1 == n ? left
+					     : (steps / n + (i < steps % n ? 1 : 0)) * WIDTH_STEP;
+			left -= cols[i];
+		}
+		if (cols[n - 1] >= least)
+			sc_shard_model_slices(m, unit, like, cols, n);
+	}
+}
+
+/* Choices of a unit lie together: those of a unit that is split move to the end of the list. */
+/* Adds finer column splits of the tables whose shards are large beside `load`. */
+static void shard_model_split(struct sc_shard_model *m, double load)
+{
+	if (!m->problem->column_cost)
+		return;
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		struct sc_unit *unit = &m->units.at[u];
+		uint32_t like = whole(m, u);
+		uint32_t old = unit->first_choice, first = (uint32_t)m->choices.n;
+
+		if (like == SC_UNPLACED || m->choices.at[like].n != 1 ||
+		    m->choices.at[like].cost < SPLIT_SHARE * load)
+			continue;
+		for (uint32_t i = 0; i < unit->n_choices; i++) {
+			struct sc_choice copy = m->choices.at[old + i];
+
+			SC_VEC_PUSH(&m->choices, copy);
+		}
+		unit->first_choice = first;
+		split_evenly(m, u, like);
+		unit->n_choices = (uint32_t)m->choices.n - first;
+	}
+}
+
+/* Why no plan fits the memory: the smallest reason that can be proved, from single tables up to all of them.
+ * What constraints alone rule out is in shard_rules.c. */
+
+enum { MOST_NAMES = 4 }; /* of tables, in a message */
+
+/* Rank that constraints pin a unit to, or -1. */
+static int32_t pinned_rank(const struct sc_shard_model *m, uint32_t unit)
+{
+	const struct sc_shard_problem *p = m->problem;
+
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+
+		if (c->kind == SC_PIN && c->rank >= 0 && m->unit_of[c->table] == unit)
+			return c->rank;
+	}
+	return -1;
+}
+
+static double most_room(const struct sc_shard_model *m)
+{
+	double most = 0.0;
+
+	for (uint32_t r = 0; r < m->world; r++)
+		most = fmax(most, m->hbm_cap[r]);
+	return most;
+}
+
+/* Least bytes that a rank with a shard of the unit must hold. */
+static double least_shard(const struct sc_shard_model *m, uint32_t unit)
+{
+	const struct sc_unit *u = &m->units.at[unit];
+	double least = HUGE_VAL;
+
+	for (uint32_t i = 0; i < u->n_choices; i++) {
+		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
+		struct sc_option_shard slice = {0};
+		int64_t cols =
+			m->problem->min_cols > SC_WIDTH_STEP ? m->problem->min_cols : SC_WIDTH_STEP;
+
+		least = fmin(least, c->hbm);
+		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, unit, c->tier) &&
+		    m->problem->column_cost(m->problem->column_ctx, m->tables.at[u->first_table],
+					    c->tier, cols, &slice))
+			least = fmin(least, slice.hbm_bytes);
+	}
+	return least;
+}
+
+static double hbm_of_all(const struct sc_choice *c)
+{
+	double sum = 0.0;
+
+	for (uint32_t k = 0; k < sc_choice_n_listed(c); k++)
+		sum += c->shards[k].hbm_bytes * sc_choice_repeats(c, k);
+	return sum;
+}
+
+static double least_total(const struct sc_shard_model *m, uint32_t unit)
+{
+	const struct sc_unit *u = &m->units.at[unit];
+	double least = HUGE_VAL;
+
+	for (uint32_t i = 0; i < u->n_choices; i++)
+		least = fmin(least, hbm_of_all(&m->choices.at[u->first_choice + i]));
+	return least;
+}
+
+/* "a, b and c", so far `n` of them. */
+static void put_unit(const struct sc_shard_model *m, uint32_t unit, uint32_t *n,
+		     struct sc_strbuf *out)
+{
+	const struct sc_unit *u = &m->units.at[unit];
+
+	for (uint32_t i = 0; i < u->n_tables; i++, ++*n) {
+		if (*n < MOST_NAMES)
+			sc_strbuf_printf(out, "%s%.30s", *n ? ", " : "",
+					 m->problem->tables[m->tables.at[u->first_table + i]].name);
+	}
+}
+
+static void put_end(uint32_t n, struct sc_strbuf *out)
+{
+	if (n > MOST_NAMES)
+		sc_strbuf_printf(out, " and %u more", n - MOST_NAMES);
+}
+
+static int large_unit(const struct sc_shard_model *m, struct sc_err *err)
+{
+	double room = most_room(m);
+	int rc = 0;
+
+	for (uint32_t u = 0; u < m->units.n && rc == 0; u++) {
+		int32_t rank = pinned_rank(m, u);
+		double need = least_shard(m, u), has = rank < 0 ? room : m->hbm_cap[rank];
+		struct sc_strbuf names = {0};
+		bool one = m->units.at[u].n_tables == 1;
+		uint32_t n = 0;
+
+		if (need <= has)
+			continue;
+		put_unit(m, u, &n, &names);
+		put_end(n, &names);
+		if (rank >= 0)
+			rc = sc_err_set(
+				err, SC_ECONFLICT,
+				"table%s %s: pinned to rank %d, %.0f bytes of HBM there are "
+				"%.0f over its %.0f",
+				one ? "" : "s", sc_strbuf_get(&names), (int)rank, need, need - has,
+				has);
+		else
+			rc = sc_err_set(err, SC_ECONFLICT,
+					"table%s %s: %s needs %.0f bytes of HBM, %.0f over the "
+					"largest rank's %.0f",
+					one ? "" : "s", sc_strbuf_get(&names),
+					one ? "its smallest shard" : "the smallest shard of all",
+					need, need - has, has);
+		sc_strbuf_release(&names);
+	}
+	return rc;
+}
+
+/* A table that no kind of memory holds, however it is cut. */
+static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
+{
+	double hbm = 0.0, host = m->problem->host_bytes * m->n_hosts;
+	double ssd = m->problem->ssd_bytes * m->n_hosts;
+
+	for (uint32_t r = 0; r < m->world; r++)
+		hbm += m->hbm_cap[r];
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		const struct sc_unit *unit = &m->units.at[u];
+		double least = HUGE_VAL;
+		bool fits = false, on_ssd = false;
+
+		for (uint32_t i = 0; i < unit->n_choices && !fits; i++) {
+			const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
+			double on_gpus = hbm_of_all(c);
+
+			fits = on_gpus <= hbm && c->host <= host && c->ssd <= ssd;
+			least = fmin(least, on_gpus + c->host + c->ssd);
+			on_ssd = on_ssd || c->ssd > 0.0;
+		}
+		if (!fits)
+			return sc_err_set(
+				err, SC_ECONFLICT,
+				"table %s needs at least %.0f bytes however it is cut; "
+				"all ranks have %.0f of HBM, their hosts %.0f of memory%s",
+				m->problem->tables[m->tables.at[unit->first_table]].name, least,
+				hbm, host, on_ssd ? ", and their SSDs have no room either" : "");
+	}
+	return 0;
+}
+
+struct pinned {
+	double bytes;
+	uint32_t unit;
+	int32_t rank;
+};
+
+static int by_rank_and_bytes(const void *a, const void *b)
+{
+	const struct pinned *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->bytes < y->bytes || x->bytes > y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+/* Of those pinned to one rank, the largest, until they are too many. */
+static int too_many(const struct sc_shard_model *m, const struct pinned *of_rank, size_t n,
+		    struct sc_err *err)
+{
+	double cap = m->hbm_cap[of_rank->rank], sum = 0.0;
+	struct sc_strbuf names = {0};
+	uint32_t n_names = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && sum <= cap; i++) {
+		sum += of_rank[i].bytes;
+		put_unit(m, of_rank[i].unit, &n_names, &names);
+	}
+	put_end(n_names, &names);
+	if (sum > cap)
+		rc = sc_err_set(
+			err, SC_ECONFLICT,
+			"tables %s: pinned to rank %d, %.0f bytes of HBM there are %.0f over "
+			"its %.0f",
+			sc_strbuf_get(&names), (int)of_rank->rank, sum, sum - cap, cap);
+	sc_strbuf_release(&names);
+	return rc;
+}
+
+static int full_rank(const struct sc_shard_model *m, struct sc_err *err)
+{
+	struct pinned *all = sc_xrealloc(NULL, m->units.n + 1, sizeof(*all));
+	size_t n = 0, next;
+	int rc = 0;
+
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		all[n] = (struct pinned){least_total(m, u), u, pinned_rank(m, u)};
+		n += all[n].rank >= 0;
+	}
+	if (n)
+		qsort(all, n, sizeof(*all), by_rank_and_bytes);
+	for (size_t i = 0; i < n && rc == 0; i = next) {
+		for (next = i; next < n && all[next].rank == all[i].rank;)
+			next++;
+		rc = too_many(m, &all[i], next - i, err);
+	}
+	free(all);
+	return rc;
+}
+
+static int full_cluster(const struct sc_shard_model *m, struct sc_err *err)
+{
+	double need = 0.0, room = 0.0;
+
+	for (uint32_t u = 0; u < m->units.n; u++)
+		need += least_total(m, u);
+	for (uint32_t r = 0; r < m->world; r++)
+		room += m->hbm_cap[r];
+	if (need <= room)
+		return 0;
+	return sc_err_set(
+		err, SC_ECONFLICT,
+		"the tables need at least %.0f bytes of HBM, %.0f over the %.0f of all %u "
+		"ranks",
+		need, need - room, room, m->world);
+}
+
+/* Why no plan holds: always sets an error. */
+static int shard_conflict(const struct sc_shard_problem *problem, struct sc_err *err)
+{
+	static int (*const REASONS[])(const struct sc_shard_model *, struct sc_err *) = {
+		large_unit, table_over_all, full_rank, full_cluster};
+	struct sc_shard_model m;
+	int rc = sc_shard_model_init(&m, problem, err);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < sizeof(REASONS) / sizeof(REASONS[0]) && rc == 0; i++)
+		rc = REASONS[i](&m, err);
+	sc_shard_model_release(&m);
+	if (rc)
+		return rc;
+	return sc_err_set(err, SC_ECONFLICT,
+			  "found no plan within memory and constraints, though each table fits by "
+			  "itself and all do in total");
+}
 
 /* Work of the quick answer, in candidates looked at, where construction leaves some. */
 enum { QUICK_WORK = 9000000 };
@@ -162,7 +508,7 @@ static int no_replan(const struct run *r, struct sc_err *err)
 {
 	struct sc_err why = {.code = SC_OK};
 
-	sc_shard_conflict(r->problem, &why);
+	shard_conflict(r->problem, &why);
 	return sc_err_set(err, SC_ECONFLICT,
 			  "the current plan cannot be made to hold within the moves allowed (%s)",
 			  why.text);
@@ -182,14 +528,14 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 	r.bound = sc_shard_model_bound(&r.model, &r.lp_bound);
 	r.q.without = opts->without;
 	if (sc_shard_search_has(&r.q, "splits"))
-		sc_shard_model_split(&r.model, r.lp_bound);
+		shard_model_split(&r.model, r.lp_bound);
 	search(&r, &scratch);
 	if (r.q.found) {
 		sc_shard_state_plan(r.q.best, &plan);
 		rc = sc_shard_rate(problem, &plan, false, arena, out, err);
 		sc_shard_plan_release(&plan);
 	} else {
-		rc = opts->current ? no_replan(&r, err) : sc_shard_conflict(problem, err);
+		rc = opts->current ? no_replan(&r, err) : shard_conflict(problem, err);
 	}
 	if (rc == 0) {
 		take(r.bound, r.lp_bound, opts->stop_gap, out);

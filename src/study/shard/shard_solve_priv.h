@@ -83,8 +83,6 @@ uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
 /* One for a single table's placement that is no option, as it is; SC_UNPLACED if it has no cost. */
 uint32_t sc_shard_model_made(struct sc_shard_model *model, uint32_t unit,
 			     const struct sc_table_placement *at, const struct sc_shard *shards);
-/* Adds finer column splits of the tables whose shards are large beside `load`. */
-void sc_shard_model_split(struct sc_shard_model *model, double load);
 /* Into column slices that are no option, in that memory, as far as constraints speak of types. */
 bool sc_shard_model_may_split(const struct sc_shard_model *model, uint32_t unit, enum sc_tier tier);
 /* A choice with these slice widths, in the memory of another; SC_UNPLACED if some width is not allowed. */
@@ -284,7 +282,6 @@ struct sc_move_budget {
 	double max_bytes;                  /* < 0: any */
 	int64_t max_tables;                /* < 0: any */
 };
-bool sc_move_budget_allows(const struct sc_move_budget *budget, const struct sc_shard_state *s);
 
 struct sc_shard_search {
 	struct sc_shard_model *model;
@@ -312,19 +309,14 @@ void sc_shard_construct(struct sc_shard_search *search);
 /* Tries to place the units that insertion found no room for. */
 void sc_shard_make_room(struct sc_shard_search *search);
 #define SC_SHARD_TINY 1e-9 /* less than this share of its load is no gain */
-/* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential falls. */
-bool sc_shard_reinsert(struct sc_shard_search *search, uint32_t unit, bool gain);
 /* Down to where no step lowers the busiest rank. */
 void sc_shard_improve(struct sc_shard_search *search);
 void sc_shard_local_search(struct sc_shard_search *search);
-bool sc_shard_search_over(const struct sc_shard_search *search);
 /* Keeps s if it is complete, allowed and better than the best. */
 bool sc_shard_search_keep(struct sc_shard_search *search);
 
 double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);
 /* The choice of least work that each unit may take in a plan of cost z; SC_UNPLACED: not known. */
 void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32_t *choice);
-/* Why no plan holds: always sets an error. */
-int sc_shard_conflict(const struct sc_shard_problem *problem, struct sc_err *err);
 
 #endif

@@ -28,8 +28,6 @@ struct sc_shard_sums {
 	double *cost, *hbm, *host, *ssd;
 	uint32_t n_hosts;
 };
-void sc_shard_sums_make(struct sc_shard_sums *sums, const struct sc_shard_problem *problem,
-			const struct sc_shard_terms *terms, struct sc_arena *arena);
 /* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
 struct sc_shard_memory {
 	double hbm_bytes, host_bytes, ssd_bytes;

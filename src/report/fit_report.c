@@ -1,9 +1,139 @@
-/* A fit as JSON. */
+/* A fit as text: what it saw, its errors, the coefficients, the regions, what was skipped. */
+#include "report/fit_report.h"
+
 #include <math.h>
+#include <string.h>
 
 #include "base/json_out.h"
-#include "report/fit_report.h"
+#include "base/units.h"
 #include "report/json.h"
+
+enum { MAX_SKIPPED = 8 };
+
+static void append_counts(const struct sc_fit *fit, struct sc_strbuf *out)
+{
+	if (fit->kind == SC_FIT_ITERATION) {
+		sc_strbuf_printf(out, "iterations of %s: %zu rows, %zu different configs\n",
+				 fit->table, fit->n_rows, fit->n_shapes);
+		return;
+	}
+	sc_strbuf_printf(out, "%s of %s: %zu rows of %s, %zu shapes\n",
+			 sc_fit_kind_names[fit->kind], fit->device_id, fit->n_rows, fit->table,
+			 fit->n_shapes);
+	sc_strbuf_append(out, "sources ");
+	for (size_t i = 0; i < fit->n_sources; i++)
+		sc_strbuf_printf(out, "%s %s", i ? "," : "",
+				 *fit->sources[i] ? fit->sources[i] : "-");
+	sc_strbuf_append(out, "\nrange   ");
+	for (size_t i = 0; i < fit->n_ranges; i++)
+		sc_strbuf_printf(out, "%s %s %.6g to %.6g", i ? "," : "", fit->ranges[i].name,
+				 fit->ranges[i].lowest, fit->ranges[i].highest);
+	sc_strbuf_append(out, "\n");
+	if (fit->n_empty)
+		sc_strbuf_printf(out, "left out: %zu rows without a time\n", fit->n_empty);
+	if (fit->n_forced)
+		sc_strbuf_printf(out, "left out: %zu rows of forced algorithms\n", fit->n_forced);
+	if (fit->n_bound)
+		sc_strbuf_printf(out,
+				 "left out: %zu rows of quality bound, with waiting in their times "
+				 "(--where quality=bound takes them)\n",
+				 fit->n_bound);
+	if (fit->n_used < fit->n_rows)
+		sc_strbuf_printf(out, "fitted to %zu of them, evenly taken; errors are of all\n",
+				 fit->n_used);
+}
+
+/* spread_frac: NAN: not shown. */
+static void append_accuracy(struct sc_strbuf *out, const char *name, const struct sc_accuracy *a,
+			    double spread_frac)
+{
+	sc_strbuf_printf(out, "%-30.60s %7zu %8.2f %8.2f %8.2f %+8.2f", name, a->n, a->mape_pct,
+			 a->median_ape_pct, a->p90_ape_pct, a->bias_pct);
+	if (!isnan(spread_frac))
+		sc_strbuf_printf(out, " %8.2f", spread_frac * SC_PCT);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_errors(const struct sc_fit *fit, struct sc_strbuf *out)
+{
+	char folds[64];
+
+	if (fit->leave_out)
+		snprintf(folds, sizeof(folds), "left out, by %s", fit->leave_out);
+	else
+		snprintf(folds, sizeof(folds), "held out, %zu folds", fit->n_folds);
+	sc_strbuf_printf(out, "\n%-30s %7s %8s %8s %8s %8s %8s\n", "error", "n", "MAPE %",
+			 "median %", "p90 %", "bias %", "spread %");
+	append_accuracy(out, "as it was", &fit->before, NAN);
+	append_accuracy(out, "in sample", &fit->in_sample, NAN);
+	if (fit->held_out.n > 0)
+		append_accuracy(out, folds, &fit->held_out, fit->spread_frac);
+	if (!isnan(fit->group_median_pct))
+		sc_strbuf_printf(out, "%-30s %25.2f\n", "median of their medians",
+				 fit->group_median_pct);
+	if (fit->formula.n > 0)
+		append_accuracy(out, "the same without curves", &fit->formula,
+				fit->formula_spread_frac);
+	if (fit->n_repeated > 0)
+		sc_strbuf_printf(out, "%-30s %7zu %8.2f  from the mean of equal configs\n",
+				 "measured twice or more", fit->n_repeated, fit->repeated_pct);
+}
+
+static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "\n%-34s %11s %10s %11s %9s %9s\n", "coefficient", "value", "+-",
+			 "start", "lower", "upper");
+	for (size_t i = 0; i < fit->coefs->n; i++) {
+		const struct sc_fit_param *c = &fit->coefs->at[i];
+
+		sc_strbuf_printf(out, "%-16.40s %-17.24s %11.5g", c->block, c->name, c->value);
+		if (isnan(c->standard_error))
+			sc_strbuf_printf(out, " %10s", "-");
+		else
+			sc_strbuf_printf(out, " %10.2g", c->standard_error);
+		sc_strbuf_printf(out, " %11.5g %9.3g %9.3g", c->start, c->lower, c->upper);
+		if (c->status != SC_FIT_FITTED)
+			sc_strbuf_printf(out, "  %s", sc_fit_status_name(c->status));
+		else if (fit->kind == SC_FIT_ITERATION && !isnan(c->left_out_lowest))
+			sc_strbuf_printf(out, "  left out %.4g to %.4g", c->left_out_lowest,
+					 c->left_out_highest);
+		sc_strbuf_append_char(out, '\n');
+	}
+	if (fit->curves.n > 0)
+		sc_strbuf_printf(out, "curves: %zu, of %s each\n", fit->curves.n,
+				 fit->kind == SC_FIT_GEMM ? "one weight matrix"
+							  : "a collective on as many ranks");
+	sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
+}
+
+void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out)
+{
+	const char *by = "";
+
+	append_counts(fit, out);
+	append_errors(fit, out);
+	append_coefs(fit, out);
+	for (size_t i = 0; i < fit->n_regions; i++) {
+		const struct sc_fit_region *r = &fit->regions[i];
+
+		if (strcmp(by, r->by) != 0)
+			sc_strbuf_printf(out, "\n%s out, by %s\n", fit->leave_out ? "left" : "held",
+					 r->by);
+		by = r->by;
+		append_accuracy(out, *r->value ? r->value : "(empty)", &r->accuracy,
+				r->spread_frac);
+	}
+	if (fit->n_skipped > 0)
+		sc_strbuf_printf(out, "\nskipped %zu of %zu rows\n", fit->n_skipped,
+				 fit->n_skipped + fit->n_rows);
+	for (size_t i = 0; i < fit->n_skipped && i < MAX_SKIPPED; i++)
+		sc_strbuf_printf(out, "  %s: %s\n", fit->skipped[i].row, fit->skipped[i].reason);
+	if (fit->n_skipped > MAX_SKIPPED)
+		sc_strbuf_printf(out, "  and %zu more; --json lists them\n",
+				 fit->n_skipped - MAX_SKIPPED);
+}
+
+/* A fit as JSON. */
 
 enum { FIT_VERSION = 2, MAX_POINTS = 1000 };
 

@@ -1,6 +1,6 @@
 /* Results of many cases as CSV and JSON. */
-#ifndef SC_REPORT_SWEEP_CSV_H
-#define SC_REPORT_SWEEP_CSV_H
+#ifndef SC_REPORT_SWEEP_REPORT_H
+#define SC_REPORT_SWEEP_REPORT_H
 
 #include <stdio.h>
 

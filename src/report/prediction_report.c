@@ -1,16 +1,352 @@
-/* Predictions and validations as JSON. */
-#include "report/json.h"
+/* A prediction as text. Numbers are rounded for reading; JSON has them in full. */
+#include "report/prediction_report.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdarg.h>
 
 #include "base/json_out.h"
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "report/config_show.h"
+#include "report/json.h"
 #include "report/labels.h"
-#include "report/prediction_report.h"
 #include "report/schedule_report.h"
 #include "report/text.h"
+#include "study/shard/shard_choose.h"
+
+#define LEAST_LOSS_FRAC 1e-3 /* of more NICs, that is said */
+
+enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
+
+static double share_pct(double part, double whole)
+{
+	return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+static void append_widths(const char *name, const struct sc_ints *widths, struct sc_strbuf *out)
+{
+	if (widths->n)
+		sc_strbuf_printf(out, ", %s ", name);
+	for (size_t i = 0; i < widths->n; i++)
+		sc_strbuf_printf(out, "%s%" PRId64, i ? "-" : "", widths->at[i]);
+}
+
+static void append_recommender(const struct sc_model *model, struct sc_strbuf *out)
+{
+	const struct sc_table *tables = model->tables.at;
+	double elements = 0;
+
+	for (size_t i = 0; i < model->tables.n; i++)
+		elements +=
+			(double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
+	sc_strbuf_printf(out, "dlrm, %.0f embedding table%s of %.4g elements",
+			 sc_model_n_tables(model), sc_plural((uint64_t)sc_model_n_tables(model)),
+			 elements);
+	append_widths("bottom MLP", &model->bottom_mlp, out);
+	append_widths("top MLP", &model->top_mlp, out);
+}
+
+static void text_model(const struct sc_config *c, struct sc_strbuf *out)
+{
+	if (c->model.family == SC_DLRM) {
+		append_recommender(&c->model, out);
+		return;
+	}
+	if (c->model.family == SC_LAYERS) {
+		const struct sc_layer_row *rows = c->model.rows.at;
+		double params = 0;
+
+		for (size_t i = 0; i < c->model.rows.n; i++)
+			params += rows[i].params;
+		sc_strbuf_printf(out, "table of %zu layer%s, %.4g parameters", c->model.rows.n,
+				 sc_plural(c->model.rows.n), params);
+		return;
+	}
+	sc_strbuf_printf(out,
+			 "%s, %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
+			 " heads, sequence %" PRId64 ", vocabulary %" PRId64,
+			 sc_family_name(c->model.family), c->model.layers, c->model.hidden,
+			 c->model.heads, c->model.seq, c->model.vocab);
+}
+
+static void text_split(const struct sc_request *request, struct sc_strbuf *out)
+{
+	const struct sc_parallel *p = &request->config.parallel;
+
+	if (request->config.model.family == SC_DLRM) {
+		sc_strbuf_printf(
+			out,
+			"data parallel over %" PRId64 ", batch %" PRId64 ", tables placed by %s",
+			p->dp, request->config.training.global_batch,
+			request->config.sharding.plan
+				? request->config.sharding.plan
+				: sc_enum_name(sc_planner_names, (int)sc_request_planner(request)));
+		return;
+	}
+	if (request->config.model.family == SC_LAYERS)
+		sc_strbuf_printf(out, "data parallel over %" PRId64, p->dp);
+	else
+		sc_strbuf_printf(out, "tp %" PRId64 ", pp %" PRId64 ", dp %" PRId64, p->tp, p->pp,
+				 p->dp);
+	if (p->cp > 1)
+		sc_strbuf_printf(out, ", cp %" PRId64, p->cp);
+	if (p->ep > 1)
+		sc_strbuf_printf(out, ", ep %" PRId64, p->ep);
+	if (p->virtual_stages > 1)
+		sc_strbuf_printf(out, ", %" PRId64 " virtual stages", p->virtual_stages);
+	sc_strbuf_printf(out, "; batch %" PRId64 " in micro-batches of %" PRId64,
+			 request->config.training.global_batch,
+			 request->config.training.micro_batch);
+}
+
+void sc_text_cluster(const struct sc_config *c, const char *gpu, struct sc_strbuf *out)
+{
+	const struct sc_gpu_nodes *nodes = c->cluster.nodes.at;
+
+	if (gpu && c->gpus > 0)
+		sc_strbuf_printf(out, "%" PRId64 " x ", c->gpus);
+	sc_strbuf_append(out, gpu ? gpu : "");
+	for (size_t i = 0; !gpu && i < c->cluster.nodes.n; i++)
+		sc_strbuf_printf(out, "%s%" PRId64 " x %s", i ? " + " : "",
+				 nodes[i].count * c->cluster.gpus_per_node, nodes[i].gpu);
+	if (c->cluster.torus.dims.n == 0 && c->cluster.gpus_per_node > 0)
+		sc_strbuf_printf(out, ", %" PRId64 " a node", c->cluster.gpus_per_node);
+	for (size_t d = 0; d < c->cluster.torus.dims.n; d++)
+		sc_strbuf_printf(out, "%s%" PRId64, d ? "x" : ", a torus of ",
+				 c->cluster.torus.dims.at[d]);
+}
+
+static void append_head(const struct sc_request *request, const struct sc_memory *memory,
+			struct sc_strbuf *out)
+{
+	const struct sc_config *c = &request->config;
+	bool reduced = c->parallel.pp == 1 && request->n_micro_batches > 1 &&
+		       sc_memory_fullness(memory) <= 1;
+
+	sc_strbuf_append(out, "model       ");
+	text_model(c, out);
+	sc_strbuf_append(out, "\ncluster     ");
+	sc_text_cluster(c, sc_request_n_kinds(request) == 1 ? request->device.id : NULL, out);
+	sc_strbuf_append(out, "\nsplit       ");
+	text_split(request, out);
+	if (c->model.family != SC_DLRM && !sc_config_origin(c, "training.micro_batch"))
+		sc_strbuf_append(out, reduced ? " (default: the largest that fits)" : " (default)");
+	sc_strbuf_append(out, "\n\n");
+}
+
+void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "%s%.1f of %.1f GiB a GPU",
+			 sc_memory_fullness(memory) > 1 ? "Does not fit: " : "", memory->total_gib,
+			 memory->capacity_gib);
+	if (memory->host_gib > 0)
+		sc_strbuf_printf(out, ", %.0f of %.0f GiB of a node's memory", memory->host_gib,
+				 memory->host_capacity_gib);
+	if (memory->ssd_gib > 0)
+		sc_strbuf_printf(out, ", %.0f", memory->ssd_gib);
+	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib >= 0)
+		sc_strbuf_printf(out, " of %.0f", memory->ssd_capacity_gib);
+	if (memory->ssd_gib > 0)
+		sc_strbuf_append(out, " GiB of its SSDs");
+}
+
+static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "iteration   %.2f ms   (80 %% band: %.2f to %.2f ms)\n",
+			 p->iteration_ms, p->low_ms, p->high_ms);
+	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
+	if (p->tokens_per_s > 0)
+		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
+	sc_strbuf_printf(out, "MFU %.1f %%", 100.0 * p->mfu);
+	if (p->mfu_bf16 > 0)
+		sc_strbuf_printf(out, " of the peak in this precision, %.1f %% of that in bf16",
+				 100 * p->mfu_bf16);
+	if (p->mfu_causal > 0 && p->mfu_causal < p->mfu)
+		sc_strbuf_printf(out, " (%.1f %% of causal attention alone)", 100 * p->mfu_causal);
+	sc_strbuf_append_char(out, '\n');
+	if (p->network_gbps > 0)
+		sc_strbuf_printf(out,
+				 "network     %.1f GB/s a GPU while in use, %.1f %% of its links\n",
+				 p->network_gbps, 100 * p->network_frac);
+	sc_strbuf_append(out, "memory      ");
+	sc_text_memory(&p->memory, out);
+	sc_strbuf_append(out,
+			 p->mfu_bf16 > 0 ? "; as in bf16: narrow copies are not counted\n" : "\n");
+}
+
+void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
+{
+	const double all_ms = reading->iteration_ms;
+
+	sc_strbuf_append(out, "\nwhere the time of the busiest GPU goes      ms      %  path %\n");
+	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
+		double ms = sc_without_dust(reading->breakdown_ms[owner], all_ms);
+		double pct = share_pct(ms, all_ms);
+		int bar = (int)(fmin(pct, 100) / 100.0 * BAR_WIDTH + 0.5);
+
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f %7.1f",
+				 sc_owner_label((enum sc_owner)owner), ms, pct,
+				 share_pct(reading->path_owner_ms[owner], all_ms));
+		if (bar > 0)
+			sc_strbuf_append(out, "  ");
+		for (int i = 0; i < bar; i++)
+			sc_strbuf_append_char(out, '#');
+		sc_strbuf_append_char(out, '\n');
+	}
+	if (reading->n_classes > 1 && reading->busiest < reading->n_classes)
+		sc_strbuf_printf(out, "  busiest: %s; path: the critical path\n",
+				 reading->classes[reading->busiest].name);
+}
+
+static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	double rest_ms = 0;
+
+	sc_strbuf_append(out, "\ncritical path                        start ms          ms  "
+			      "mostly\n");
+	for (size_t i = 0; i < p->reading.n_path; i++) {
+		const struct sc_path_step *s = &p->reading.path[i];
+
+		if (i < MAX_PATH_LINES)
+			sc_strbuf_printf(out, "  %-32.48s %10.2f %11.2f  %s\n", s->what,
+					 s->start_ms, s->ms, sc_owner_label(s->owner));
+		else
+			rest_ms += s->ms;
+	}
+	if (p->reading.n_path > MAX_PATH_LINES)
+		sc_strbuf_printf(out, "  %-32s %10s %11.2f\n", "... and then", "", rest_ms);
+}
+
+static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	if (p->reading.n_classes < 2)
+		return;
+	sc_strbuf_append(out, "\nranks that do the same       ranks     busy ms     idle ms"
+			      "     comm ms\n");
+	for (size_t i = 0; i < p->reading.n_classes && i < MAX_CLASS_LINES; i++)
+		sc_strbuf_printf(out, "  %-24s %7u %11.2f %11.2f %11.2f\n",
+				 p->reading.classes[i].name, (unsigned)p->reading.classes[i].ranks,
+				 p->reading.classes[i].busy_ms, p->reading.classes[i].idle_ms,
+				 p->reading.classes[i].comm_ms);
+	if (p->reading.n_classes > MAX_CLASS_LINES)
+		sc_strbuf_printf(out, "  ... and %zu more\n",
+				 p->reading.n_classes - MAX_CLASS_LINES);
+}
+
+static void append_explanation(const struct sc_prediction *p, const struct sc_explanation *e,
+			       struct sc_strbuf *out)
+{
+	sc_strbuf_append(out,
+			 "\nlargest contributors                       ms      %       count\n");
+	for (size_t i = 0; i < p->reading.n_contributors && i < MAX_CONTRIBUTOR_LINES; i++)
+		sc_strbuf_printf(out, "  %-32.48s %11.2f %6.1f %11.0f\n",
+				 p->reading.contributors[i].what, p->reading.contributors[i].ms,
+				 share_pct(p->reading.contributors[i].ms, p->iteration_ms),
+				 p->reading.contributors[i].count);
+	sc_strbuf_printf(out, "\nwhat %.0f %% more of it would buy            ms  gain %%\n",
+			 100.0 * (e->speed - 1.0));
+	for (size_t i = 0; i < SC_N_WHAT_IFS; i++)
+		sc_strbuf_printf(out, "  %-32s %11.2f %7.2f\n", e->what_if[i].meaning,
+				 e->what_if[i].iteration_ms, e->what_if[i].gain_pct);
+	if (e->twice_the_nics_ms > p->iteration_ms * (1 + LEAST_LOSS_FRAC))
+		sc_strbuf_printf(
+			out,
+			"  twice the NICs would take %.2f ms: they bring NCCL more channels, "
+			"whose blocks take SMs from the layers beside them\n",
+			e->twice_the_nics_ms);
+}
+
+static void append_alternatives(const struct sc_alternatives *a, const struct sc_prediction *p,
+				struct sc_strbuf *out)
+{
+	if (a->n)
+		sc_strbuf_append(out,
+				 "\nwhat other settings would do                        ms  gain %"
+				 "      GiB    saved\n");
+	for (size_t i = 0; i < a->n; i++)
+		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
+				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
+				 a->at[i].saved_gib, a->at[i].fits ? "" : "  does not fit");
+	if (sc_alternatives_none_fits(a, p))
+		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
+}
+
+/* Four figures of a small number, all of a large one in groups of three. */
+static void append_grouped(double number, struct sc_strbuf *out)
+{
+	char digits[40];
+	int n;
+
+	if (!(number >= 1000)) {
+		sc_strbuf_printf(out, "%.4g", number);
+		return;
+	}
+	n = snprintf(digits, sizeof(digits), "%.0f", number);
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			sc_strbuf_append_char(out, ',');
+		sc_strbuf_append_char(out, digits[i]);
+	}
+}
+
+static void append_amounts(const struct sc_run_cost *cost, double steps, struct sc_strbuf *out)
+{
+	append_grouped(steps * cost->gpu_hours, out);
+	sc_strbuf_append(out, " GPU-hours");
+	if (isfinite(cost->usd)) {
+		sc_strbuf_append(out, ", ");
+		append_grouped(steps * cost->usd, out);
+		sc_strbuf_append(out, " USD");
+	}
+	if (isfinite(cost->kwh)) {
+		sc_strbuf_append(out, ", ");
+		append_grouped(steps * cost->kwh, out);
+		sc_strbuf_append(out, " kWh");
+	}
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, "cost        a step ");
+	append_amounts(cost, 1, out);
+	if (!(cost->steps > 0))
+		return;
+	sc_strbuf_append(out, "run         ");
+	append_grouped(cost->steps, out);
+	sc_strbuf_append(out, " steps in ");
+	append_grouped(cost->steps * cost->days, out);
+	sc_strbuf_append(out, " days: ");
+	append_amounts(cost, cost->steps, out);
+}
+
+void sc_text_prediction(const struct sc_prediction_report *report, struct sc_strbuf *out)
+{
+	const struct sc_prediction *p = report->prediction;
+
+	append_head(report->request, &p->memory, out);
+	append_totals(p, out);
+	if (report->cost)
+		append_cost(report->cost, out);
+	sc_text_breakdown(&p->reading, out);
+	sc_strbuf_append(out, "\nmemory of the fullest GPU                 GiB      %\n");
+	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {
+		double gib = sc_memory_part_gib(&p->memory, i);
+
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_memory_parts[i].name, gib,
+				 share_pct(gib, p->memory.total_gib));
+	}
+	append_path(p, out);
+	append_classes(p, out);
+	if (report->explanation)
+		append_explanation(p, report->explanation, out);
+	if (report->alternatives)
+		append_alternatives(report->alternatives, p, out);
+}
+
+/* Predictions and validations as JSON. */
 
 enum { PREDICT_VERSION = 1, VALIDATE_VERSION = 1 };
 
@@ -140,7 +476,7 @@ static json_t *add_config(struct sc_json *json, const struct sc_config *config, 
 	sc_text_cluster(config, gpu, &line);
 	sc_json_text(json, object, "cluster", sc_strbuf_get(&line));
 	sc_strbuf_clear(&line);
-	sc_text_model(config, &line);
+	text_model(config, &line);
 	sc_json_text(json, object, "model", sc_strbuf_get(&line));
 	sc_strbuf_release(&line);
 	return object;
@@ -158,7 +494,7 @@ json_t *sc_json_request(struct sc_json *json, const struct sc_request *request)
 	char hash[SC_CONFIG_HASH_BYTES];
 	struct sc_strbuf line = {0};
 
-	sc_text_split(request, &line);
+	text_split(request, &line);
 	sc_json_text(json, object, "split", sc_strbuf_get(&line));
 	sc_strbuf_release(&line);
 	sc_json_int(json, object, "gpus", request->config.gpus);
