@@ -1,10 +1,10 @@
-/* A prediction as text. Numbers are rounded for reading; JSON has them in full. */
+/* A prediction as text and JSON. Numbers are rounded for reading; JSON has them in full. */
 #include "report/prediction_report.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "base/json_out.h"
 #include "base/units.h"
