@@ -219,59 +219,80 @@ static enum sc_scan_rc take_number(struct sc_scan *scan, struct sc_scan_value *o
 	return SC_SCAN_OK;
 }
 
-/* The next quote or bracket; at or behind the end if there is none. */
-static inline const char *find_bracket(const char *at, const char *end)
-{
 #ifdef __SSE2__
-	/* With this bit [ is {, and ] is }. */
-	const __m128i bit = _mm_set1_epi8(0x20), quote = _mm_set1_epi8('"');
-	const __m128i open = _mm_set1_epi8('{'), close = _mm_set1_epi8('}');
-
-	for (; at < end; at += 16) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-		__m128i curly = _mm_or_si128(bytes, bit);
-		int hits = _mm_movemask_epi8(_mm_or_si128(
-			_mm_cmpeq_epi8(bytes, quote),
-			_mm_or_si128(_mm_cmpeq_epi8(curly, open), _mm_cmpeq_epi8(curly, close))));
-
-		if (hits)
-			return at + __builtin_ctz((unsigned)hits);
-	}
-#else
-	while (at < end && *at != '"' && *at != '{' && *at != '[' && *at != '}' && *at != ']')
-		at++;
-#endif
-	return at;
+/* What 16 bytes have, a bit each. */
+static inline unsigned bits_equal(__m128i bytes, char c)
+{
+	return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(c)));
 }
+
+/* From a bit to the one before the next, all are set. */
+static inline unsigned between(unsigned quotes)
+{
+	quotes ^= quotes << 1;
+	quotes ^= quotes << 2;
+	quotes ^= quotes << 4;
+	return (quotes ^ quotes << 8) & 0xFFFF;
+}
+#endif
 
 /* Behind the bracket that closes the outermost of `depth` that are open. */
 static enum sc_scan_rc leave(struct sc_scan *scan, unsigned depth)
 {
 	struct sc_scan_value text;
-	enum sc_scan_rc rc;
+	bool in_text = false;
+	char c;
 
-	for (;;) {
-		scan->at = find_bracket(scan->at, scan->end);
-		if (scan->at >= scan->end)
-			return SC_SCAN_MORE;
-		switch (*scan->at) {
-		case '"':
-			rc = take_text(scan, scan->loose, &text);
+	while (scan->at < scan->end) {
+#ifdef __SSE2__
+		const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)scan->at);
+
+		if (!scan->loose && !bits_equal(bytes, '\\')) {
+			/* With this bit [ is {, and ] is }. */
+			const __m128i curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+			const unsigned inside =
+				between(bits_equal(bytes, '"')) ^ (in_text ? 0xFFFF : 0);
+			const unsigned opens = bits_equal(curly, '{') & ~inside;
+			unsigned hits = (opens | bits_equal(curly, '}')) & ~inside;
+
+			for (; hits; hits &= hits - 1) {
+				const char *at = scan->at + __builtin_ctz(hits);
+
+				if (at >= scan->end)
+					return SC_SCAN_MORE;
+				depth += opens & hits & -hits ? 1 : -1u;
+				if (depth > SC_SCAN_MAX_DEPTH)
+					return SC_SCAN_BAD;
+				if (depth == 0) {
+					scan->at = at + 1;
+					return SC_SCAN_OK;
+				}
+			}
+			in_text = inside >> 15;
+			scan->at += 16;
+			continue;
+		}
+#endif
+		c = *scan->at;
+		if (in_text || c == '"') {
+			/* take_text begins behind a quote. */
+			const enum sc_scan_rc rc =
+				(scan->at -= in_text, take_text(scan, scan->loose, &text));
+
 			if (rc)
 				return rc;
+			in_text = false;
 			continue;
-		case '{':
-		case '[':
-			if (++depth > SC_SCAN_MAX_DEPTH)
-				return SC_SCAN_BAD;
-			break;
-		default:
-			depth--;
 		}
 		scan->at++;
-		if (depth == 0)
+		if (c == '{' || c == '[') {
+			if (++depth > SC_SCAN_MAX_DEPTH)
+				return SC_SCAN_BAD;
+		} else if ((c == '}' || c == ']') && --depth == 0) {
 			return SC_SCAN_OK;
+		}
 	}
+	return SC_SCAN_MORE;
 }
 
 enum sc_scan_rc sc_scan_leave(struct sc_scan *scan)
