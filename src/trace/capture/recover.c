@@ -12,20 +12,317 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "trace/capture/kernel_calls.h"
+#include "base/search.h"
+#include "trace/capture/host_ring.h"
 #include "trace/capture/record_decode.h"
-#include "trace/capture/record_links.h"
 #include "trace/format/frame_file.h"
 #include "trace/format/trace_file.h"
+
+/* What records say of each other, once all are there. CUPTI promises no order: a kernel may come before the
+ * external id of its call, a wait before the record of the event that it waits for (pytorch/kineto #1318),
+ * anything before the first record that says which device a context is of. The writer takes what it has
+ * seen by then; the rest is found here, when the trace is packed. */
+
+struct id_of_call {
+	uint32_t correlation;
+	int64_t external_id;
+};
+struct call_time {
+	uint32_t correlation;
+	int64_t start_ns;
+};
+struct event_record {
+	uint64_t key;     /* context and event */
+	int64_t start_ns; /* of its call */
+	uint32_t correlation;
+};
+struct context {
+	int32_t context, device;
+};
+struct record_links {
+	SC_VEC(struct id_of_call) ids;
+	SC_VEC(struct call_time) times; /* of calls that record an event or wait for one */
+	SC_VEC(struct event_record) records;
+	SC_VEC(struct context) contexts;
+};
+
+static uint64_t key_of(const struct sc_trace *from, const struct sc_trace_event *event)
+{
+	return (uint64_t)(uint32_t)from->lanes.at[event->lane].context << 32 |
+	       (uint32_t)event->aux0;
+}
+
+/* Of a context, -1 = not known. */
+static int32_t links_device(const struct record_links *links, int32_t context)
+{
+	for (size_t i = 0; i < links->contexts.n; i++)
+		if (links->contexts.at[i].context == context)
+			return links->contexts.at[i].device;
+	return -1;
+}
+
+/* Every event of the trace, in any order; names and lanes as in `from`. Then once `settle`. */
+static void links_see(struct record_links *links, const struct sc_trace *from,
+		      const struct sc_trace_event *event)
+{
+	const struct sc_trace_lane *lane = &from->lanes.at[event->lane];
+	const char *name = from->strings.at[event->name];
+	const uint32_t correlation = event->correlation;
+
+	if (event->cls == SC_EV_API && correlation && event->external_id)
+		SC_VEC_PUSH(&links->ids, ((struct id_of_call){correlation, event->external_id}));
+	if (event->cls == SC_EV_API && correlation &&
+	    (strstr(name, "EventRecord") || strstr(name, "WaitEvent") ||
+	     strstr(name, "EventSynchronize")))
+		SC_VEC_PUSH(&links->times, ((struct call_time){correlation, event->start_ns}));
+	if (event->cls == SC_EV_EVENT_RECORD)
+		SC_VEC_PUSH(&links->records,
+			    ((struct event_record){key_of(from, event), 0, correlation}));
+	if (event->cls == SC_EV_KERNEL && lane->device >= 0 &&
+	    links_device(links, lane->context) < 0)
+		SC_VEC_PUSH(&links->contexts, ((struct context){lane->context, lane->device}));
+}
+
+static int compare_ids(const void *left, const void *right)
+{
+	const struct id_of_call *a = left, *b = right;
+
+	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+	const struct call_time *a = left, *b = right;
+
+	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int compare_records(const void *left, const void *right)
+{
+	const struct event_record *a = left, *b = right;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static bool time_of(const struct record_links *links, uint32_t correlation, int64_t *start_ns)
+{
+	const struct call_time key = {.correlation = correlation};
+	const struct call_time *found =
+		links->times.n
+			? bsearch(&key, links->times.at, links->times.n, sizeof(key), compare_times)
+			: NULL;
+
+	if (found)
+		*start_ns = found->start_ns;
+	return found != NULL;
+}
+
+static void links_settle(struct record_links *links)
+{
+	size_t n = 0;
+
+	if (links->ids.n)
+		qsort(links->ids.at, links->ids.n, sizeof(*links->ids.at), compare_ids);
+	if (links->times.n)
+		qsort(links->times.at, links->times.n, sizeof(*links->times.at), compare_times);
+	for (size_t i = 0; i < links->records.n; i++) {
+		struct event_record record = links->records.at[i];
+
+		if (time_of(links, record.correlation, &record.start_ns))
+			links->records.at[n++] = record;
+	}
+	links->records.n = n;
+	if (n)
+		qsort(links->records.at, n, sizeof(*links->records.at), compare_records);
+}
+
+/* External id of what a call with one started; the record's correlation of a wait. What is known stays. */
+static void links_complete(const struct record_links *links, const struct sc_trace *from,
+			   struct sc_trace_event *event)
+{
+	const struct id_of_call key = {.correlation = event->correlation};
+	const struct event_record *records = links->records.at;
+	const uint64_t awaited = key_of(from, event);
+	const struct id_of_call *id = NULL;
+	int64_t call_ns;
+	size_t at;
+
+	if (event->cls == SC_EV_SYNC && event->aux0 >= 0 && event->aux1 == -1 &&
+	    time_of(links, event->correlation, &call_ns)) {
+		/* The last record of the event before the call that waits for it. */
+		SC_FIRST_NOT(at, i, 0, links->records.n,
+			     records[i].key < awaited ||
+				     (records[i].key == awaited && records[i].start_ns <= call_ns));
+		if (at > 0 && records[at - 1].key == awaited)
+			event->aux1 = (int64_t)records[at - 1].correlation;
+	}
+	if (event->external_id == 0 && event->correlation && links->ids.n)
+		id = bsearch(&key, links->ids.at, links->ids.n, sizeof(key), compare_ids);
+	if (id)
+		event->external_id = id->external_id;
+}
+
+/* Which NCCL calls a recorded kernel was launched for: both have the external id of their group, the call
+ * from the plugin or NVTX, the kernel from CUPTI. What replay, export and fits know of a collective kernel
+ * (communicator, number, bytes) comes from there. */
+
+struct call {
+	int64_t id, start_ns;
+	uint32_t comm;
+};
+struct launch {
+	int64_t id;
+	uint32_t correlation;
+};
+struct kernel_calls {
+	SC_VEC(struct call) calls;      /* by id, then start */
+	SC_VEC(struct launch) launches; /* by id; a runtime call and the driver's in it are one */
+	uint32_t *used; /* by call, of the first of an id: kernels of it that were asked for */
+};
+
+/* Every event of the trace, in any order; names and comms as in `from`. Then once `settle`. */
+static void calls_see(struct kernel_calls *calls, const struct sc_trace *from,
+		      const struct sc_trace_event *event)
+{
+	/* With a plugin that says nothing of launches, kernels have the id of NVTX's range. */
+	bool is_call = event->cls == SC_EV_COMM ||
+		       (event->cls == SC_EV_RANGE && event->sub == SC_HOST_SUB_NVTX);
+
+	if (!event->external_id)
+		return;
+	if (is_call && event->comm)
+		SC_VEC_PUSH(&calls->calls,
+			    ((struct call){event->external_id, event->start_ns, event->comm}));
+	else if (event->cls == SC_EV_API && strstr(from->strings.at[event->name], "LaunchKernel"))
+		SC_VEC_PUSH(&calls->launches,
+			    ((struct launch){event->external_id, event->correlation}));
+}
+
+static int compare_calls(const void *left, const void *right)
+{
+	const struct call *a = left, *b = right;
+
+	if (a->id != b->id)
+		return a->id < b->id ? -1 : 1;
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? -1 : 1;
+	return (a->comm > b->comm) - (a->comm < b->comm);
+}
+
+static int compare_launches(const void *left, const void *right)
+{
+	const struct launch *a = left, *b = right;
+
+	if (a->id != b->id)
+		return a->id < b->id ? -1 : 1;
+	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static void calls_settle(struct kernel_calls *calls)
+{
+	struct launch *launches = calls->launches.at;
+	size_t n = 0;
+
+	if (calls->calls.n)
+		qsort(calls->calls.at, calls->calls.n, sizeof(*calls->calls.at), compare_calls);
+	if (calls->launches.n)
+		qsort(launches, calls->launches.n, sizeof(*launches), compare_launches);
+	for (size_t i = 0; i < calls->launches.n; i++)
+		if (n == 0 || compare_launches(&launches[n - 1], &launches[i]) != 0)
+			launches[n++] = launches[i];
+	calls->launches.n = n;
+	calls->used = sc_xcalloc(calls->calls.n + 1, sizeof(*calls->used));
+}
+
+/* At least one: the call may not have been recorded. */
+static size_t count_launches(const struct kernel_calls *calls, int64_t id)
+{
+	size_t low, n = 0;
+
+	SC_FIRST_NOT(low, i, 0, calls->launches.n, calls->launches.at[i].id < id);
+	while (low + n < calls->launches.n && calls->launches.at[low + n].id == id)
+		n++;
+	return n ? n : 1;
+}
+
+static bool is_p2p(const char *name)
+{
+	return strstr(name, "Send") != NULL || strstr(name, "Recv") != NULL;
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+	return a < 0 || b < 0 || a > INT64_MAX - b ? -1 : a + b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What is sent goes beside what is received, all else one after the other. */
+static bool merge(const struct sc_trace *from, struct sc_trace_comm *into,
+		  const struct sc_trace_comm *next)
+{
+	const char *name = from->strings.at[into->collective];
+	const char *other = from->strings.at[next->collective];
+	const bool both_ways = is_p2p(name) && is_p2p(other) && strcmp(name, other) != 0;
+
+	if (into->comm_hash != next->comm_hash || is_p2p(name) != is_p2p(other) ||
+	    (!both_ways && strcmp(name, other) != 0))
+		return false;
+	into->bytes = both_ways ? larger(into->bytes, next->bytes) : sum(into->bytes, next->bytes);
+	into->in_elems = both_ways ? larger(into->in_elems, next->in_elems)
+				   : sum(into->in_elems, next->in_elems);
+	if (into->dtype != next->dtype)
+		into->dtype = 0;
+	if (into->peer != next->peer)
+		into->peer = -1;
+	if (into->root != next->root)
+		into->root = -1;
+	return true;
+}
+
+/* Of a kernel without a call of its own, to be asked once for each in the trace's order; false: not known.
+ * Of several calls that one kernel serves the bytes are summed, and what differs is not said. A group whose
+ * calls cannot be told apart (other communicators, other numbers of launches) gives none. */
+static bool calls_find(struct kernel_calls *calls, const struct sc_trace *from,
+		       const struct sc_trace_event *kernel, struct sc_trace_comm *out)
+{
+	const int64_t id = kernel->external_id;
+	size_t first, n_kernels, n = 0;
+	const struct call *at;
+
+	if (id == 0 || kernel->comm)
+		return false;
+	n_kernels = count_launches(calls, id);
+	SC_FIRST_NOT(first, i, 0, calls->calls.n, calls->calls.at[i].id < id);
+	while (first + n < calls->calls.n && calls->calls.at[first + n].id == id)
+		n++;
+	if (n == 0 || (n_kernels > 1 && n_kernels != n))
+		return false;
+	at = &calls->calls.at[first];
+	if (n_kernels > 1)
+		at += calls->used[first]++ % n;
+	*out = from->comms.at[at->comm];
+	for (size_t i = 1; n_kernels == 1 && i < n; i++)
+		if (!merge(from, out, &from->comms.at[at[i].comm]))
+			return false;
+	return true;
+}
 
 struct copy {
 	struct sc_trace_writer *out;
 	uint32_t *strings, *lanes, *configs,
 		*comms; /* by old id, the new one; NULL: not copied yet */
 	int64_t n_events;
-	/* To be packed: what is completed, and the range that is an iteration. NULL: not. */
-	struct sc_kernel_calls *calls;
-	struct sc_record_links *links;
+	bool packs; /* and what is completed then, with the range that is an iteration or NULL: */
+	struct kernel_calls calls;
+	struct record_links links;
 	const char *range;
 	bool has_steps;
 	unsigned n_steps;
@@ -59,15 +356,15 @@ static void copy_tables(struct copy *copy, const struct sc_trace *from)
 		struct sc_trace_lane lane = from->lanes.at[i];
 
 		lane.name = copy->strings[lane.name];
-		if (copy->links && lane.is_stream && lane.device < 0)
-			lane.device = sc_record_links_device(copy->links, lane.context);
+		if (copy->packs && lane.is_stream && lane.device < 0)
+			lane.device = links_device(&copy->links, lane.context);
 		copy->lanes[i] = sc_trace_writer_lane(copy->out, &lane);
 	}
 	for (size_t i = 1; i < from->configs.n; i++)
 		copy->configs[i] = sc_trace_writer_config(copy->out, &from->configs.at[i]);
 	for (size_t i = 1; i < from->comms.n; i++)
 		copy->comms[i] = put_comm_of(copy, from->comms.at[i]);
-	copy->range = copy->calls ? sc_trace_meta_of(from, "iteration.range") : NULL;
+	copy->range = copy->packs ? sc_trace_meta_of(from, "iteration.range") : NULL;
 }
 
 /* The iterations of a recording have the name that Kineto's traces have for them: "ProfilerStep#0". */
@@ -94,10 +391,10 @@ static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_tr
 	(void)err;
 	if (!copy->strings)
 		copy_tables(copy, from);
-	if (copy->links)
-		sc_record_links_complete(copy->links, from, &event);
-	if (copy->calls && event.cls == SC_EV_KERNEL &&
-	    sc_kernel_calls_find(copy->calls, from, &event, &comm))
+	if (copy->packs)
+		links_complete(&copy->links, from, &event);
+	if (copy->packs && event.cls == SC_EV_KERNEL &&
+	    calls_find(&copy->calls, from, &event, &comm))
 		event.comm = put_comm_of(copy, comm);
 	else
 		event.comm = copy->comms[event.comm];
@@ -121,8 +418,8 @@ static int see_event(void *ctx, const struct sc_trace *from, const struct sc_tra
 	(void)err;
 	copy->has_steps |= event->cls == SC_EV_RANGE &&
 			   strncmp(from->strings.at[event->name], "ProfilerStep#", 13) == 0;
-	sc_kernel_calls_see(copy->calls, from, event);
-	sc_record_links_see(copy->links, from, event);
+	calls_see(&copy->calls, from, event);
+	links_see(&copy->links, from, event);
 	return 0;
 }
 
@@ -134,8 +431,8 @@ static int see_trace(struct copy *copy, const char *path, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	sc_kernel_calls_settle(copy->calls);
-	sc_record_links_settle(copy->links);
+	calls_settle(&copy->calls);
+	links_settle(&copy->links);
 	sc_trace_release(&from);
 	return 0;
 }
@@ -314,8 +611,13 @@ static int end_copy(struct copy *copy, int rc, struct sc_err *err)
 		rc = sc_trace_writer_finish(copy->out, err);
 	else
 		sc_trace_writer_discard(copy->out);
-	sc_kernel_calls_destroy(copy->calls);
-	sc_record_links_destroy(copy->links);
+	SC_VEC_RELEASE(&copy->calls.calls);
+	SC_VEC_RELEASE(&copy->calls.launches);
+	free(copy->calls.used);
+	SC_VEC_RELEASE(&copy->links.ids);
+	SC_VEC_RELEASE(&copy->links.times);
+	SC_VEC_RELEASE(&copy->links.records);
+	SC_VEC_RELEASE(&copy->links.contexts);
 	free(copy->strings);
 	free(copy->lanes);
 	free(copy->configs);
@@ -384,7 +686,7 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 
 int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err)
 {
-	struct copy copy = {.calls = sc_kernel_calls_create(), .links = sc_record_links_create()};
+	struct copy copy = {.packs = true};
 	const struct sc_trace_identity identity = {.rank = -1, .world = -1, .local_rank = -1};
 	int rc = sc_trace_writer_create(trace_path, &identity, &copy.out, err);
 

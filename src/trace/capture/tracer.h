@@ -58,10 +58,8 @@ static inline bool sc_tracer_is_on(void)
 }
 int64_t sc_tracer_now_ns(void); /* CLOCK_MONOTONIC */
 int64_t sc_tracer_utc_ns(void);
-int64_t sc_tracer_thread_cpu_ns(void);
 void sc_tracer_sleep_us(long us);
 void sc_latency_add(struct sc_latency *latency, int64_t ns);
-int64_t sc_latency_percentile_ns(const struct sc_latency *latency, double pct);
 
 /* tracer.c: memory, trace, threads; 0 or -1. Called again: 0 if it is on. */
 int sc_tracer_start(void);
@@ -79,8 +77,6 @@ void sc_cupti_session_stop(void);         /* no more records */
 void sc_cupti_session_push_id(uint64_t id);
 void sc_cupti_session_pop_id(void);
 
-/* tracer_writer.c */
-void *sc_tracer_writer_run(void *unused);
 
 /* host_emit.c: a record of this thread into its ring. `text` may have NULs. */
 struct sc_host_event {

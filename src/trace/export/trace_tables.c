@@ -1,9 +1,20 @@
 /* Which table, and what the rows' device is called. */
 #include "trace/export/trace_tables.h"
 
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "trace/export/trace_tables_priv.h"
+#include "base/search.h"
+#include "base/stats.h"
+#include "base/units.h"
+#include "core/graph/op.h"
+#include "trace/format/trace_file.h"
+#include "trace/graph/build_trace.h"
+#include "trace/graph/kernel_family.h"
+#include "trace/graph/overlap.h"
+#include "trace/graph/trace_order.h"
 
 static const char *device_of(const char *path, char *buf, size_t n_buf, struct sc_err *err)
 {
@@ -23,15 +34,537 @@ static const char *device_of(const char *path, char *buf, size_t n_buf, struct s
 	return buf;
 }
 
+struct trace_table_run {
+	const char *const *files;
+	size_t n_files;
+	const char *device;
+	FILE *out;
+};
+
+/* ---- Tables of collectives, and of kernels that run beside them ---- */
+
+static int load(const struct trace_table_run *table, struct sc_trace_run *run, struct sc_err *err)
+{
+	return sc_trace_run_load(&(struct sc_trace_files){table->files, table->n_files}, NULL, run,
+				 err);
+}
+
+/* One row an instance. Where one rank was recorded, its time has waiting in it: "bound". */
+static int trace_table_collectives(const struct trace_table_run *table, struct sc_err *err)
+{
+	struct sc_trace_run run;
+	uint8_t *done;
+	int rc = load(table, &run, err);
+
+	if (rc)
+		return rc;
+	done = sc_xmalloc(run.merge.instances.n + 1);
+	memset(done, 0, run.merge.instances.n + 1);
+	fprintf(table->out, "source,device,collective,ranks,bytes,time_us,quality\n");
+	for (size_t r = 0; r < run.ranks.n; r++)
+		for (size_t i = 0; i < run.ranks.at[r].collectives.n; i++) {
+			const struct sc_trace_collective *c = &run.ranks.at[r].collectives.at[i];
+			const struct sc_merge_call *call = &run.merge.ranks.at[r].calls.at[i];
+			const bool split =
+				call->instance >= 0 && !isnan(run.transfer_us.at[call->instance]);
+
+			if (c->kind < 0 || c->bytes < 0 ||
+			    (call->instance >= 0 && done[call->instance]))
+				continue;
+			if (call->instance >= 0)
+				done[call->instance] = 1;
+			fprintf(table->out, "trace,%s,%s,%d,%lld,%.3f,%s\n", table->device,
+				sc_collective_names[c->kind],
+				sc_trace_ranks_of(&run, c, call->instance), (long long)c->bytes,
+				split ? run.transfer_us.at[call->instance] : c->bound_us,
+				split ? "good" : "bound");
+		}
+	free(done);
+	sc_trace_run_release(&run);
+	return 0;
+}
+
+/* ---- overlaps ---- */
+
+static void put_us(FILE *out, double us)
+{
+	if (isnan(us))
+		fputc(',', out);
+	else
+		fprintf(out, ",%.3f", us);
+}
+
+static void put_name(FILE *out, const char *name)
+{
+	fputc('"', out);
+	for (; *name; name++) {
+		if (*name == '"')
+			fputc('"', out);
+		fputc(*name, out);
+	}
+	fputc('"', out);
+}
+
+static void put_overlap(const struct trace_table_run *table, const struct sc_trace_run *run,
+			const struct sc_trace_rank *r, const struct sc_beside *b)
+{
+	const struct sc_act *act = &r->acts.at[b->act], *comm = &r->acts.at[b->beside];
+	const struct sc_trace_collective *c = &r->collectives.at[comm->merge_call];
+
+	fprintf(table->out, "%s,%d,", table->device, (int)r->rank);
+	put_name(table->out, sc_trace_run_name(run, act->name));
+	fprintf(table->out, ",%s,",
+		sc_kernel_family_name((enum sc_kernel_family)run->family.at[act->name]));
+	put_name(table->out, sc_trace_run_name(run, comm->name));
+	fprintf(table->out, ",%s,%lld,%.3f", c->kind < 0 ? "" : sc_collective_names[c->kind],
+		(long long)c->bytes, b->time_us);
+	put_us(table->out, b->alone_us);
+	fprintf(table->out, ",%.3f,%.3f,%.3f\n", sc_ns_us(comm->dur_ns + comm->cut_ns), c->bound_us,
+		b->overlap_us);
+}
+
+static int trace_table_overlaps(const struct trace_table_run *table, struct sc_err *err)
+{
+	struct sc_trace_run run;
+	int rc = load(table, &run, err);
+
+	if (rc)
+		return rc;
+	fprintf(table->out, "device,rank,kernel,family,comm_kernel,collective,bytes,time_us,"
+			    "alone_us,comm_us,comm_alone_us,overlap_us\n");
+	for (size_t r = 0; r < run.ranks.n; r++) {
+		struct sc_overlaps overlaps;
+
+		sc_overlaps_find(&run, &run.ranks.at[r], &overlaps);
+		for (size_t i = 0; i < overlaps.kernels.n; i++)
+			put_overlap(table, &run, &run.ranks.at[r], &overlaps.kernels.at[i]);
+		sc_overlaps_release(&overlaps);
+	}
+	sc_trace_run_release(&run);
+	return 0;
+}
+
+/* Tables that need the framework's ops: matrix products with their shapes, and the host's time around
+ * launches. Ops of a thread nest; a launch belongs to the innermost one that is open at its start. */
+
+enum { MAX_DEPTH = 64, MAX_DIMS = 4, MAX_TENSORS = 4 };
+
+/* Events that are open on a thread. */
+struct stack {
+	size_t n;
+	uint32_t event[MAX_DEPTH];
+};
+struct ops {
+	struct sc_trace trace;
+	uint32_t *op_of;   /* of a call: the product it is part of + 1; of an op: 0 */
+	uint32_t *parent;  /* of a call or op: the op around it + 1 */
+	double *device_us; /* of an op: what its launches took on the device */
+	uint32_t *n_device;
+	bool *on_tensor_cores; /* of an op: any of its kernels */
+};
+
+static int64_t end_of(const struct sc_trace_event *e)
+{
+	return e->start_ns + e->dur_ns;
+}
+
+/* ---- products ---- */
+
+static const struct product {
+	const char *op;
+	int first; /* the tensor that is the left factor */
+	bool batched;
+} PRODUCTS[] = {
+	{"aten::mm", 0, false},
+	{"aten::addmm", 1, false},
+	{"aten::_addmm_activation", 1, false},
+	{"aten::bmm", 0, true},
+	{"aten::baddbmm", 1, true},
+	/* names of the oldest traces */
+	{"mm", 0, false},
+	{"addmm", 1, false},
+	{"bmm", 0, true},
+};
+
+static const struct product *product_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof(PRODUCTS) / sizeof(PRODUCTS[0]); i++)
+		if (strcmp(PRODUCTS[i].op, name) == 0)
+			return &PRODUCTS[i];
+	return NULL;
+}
+
+struct dims {
+	int n[MAX_TENSORS]; /* dimensions of each tensor */
+	int64_t at[MAX_TENSORS][MAX_DIMS];
+	int n_tensors;
+};
+
+/* "[[64,128],[128]]|float,float". False: something that is no list of tensors. */
+static bool read_dims(const char *text, struct dims *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (*text++ != '[')
+		return false;
+	while (*text && *text != ']' && out->n_tensors < MAX_TENSORS) {
+		int *n = &out->n[out->n_tensors];
+
+		if (*text++ != '[')
+			return false;
+		while (isdigit((unsigned char)*text)) {
+			char *end;
+			const long long value = strtoll(text, &end, 10);
+
+			if (*n < MAX_DIMS)
+				out->at[out->n_tensors][(*n)++] = value;
+			text = end + (*end == ',');
+		}
+		if (*text++ != ']')
+			return false;
+		out->n_tensors++;
+		text += *text == ',';
+	}
+	return true;
+}
+
+/* The type of tensor `which` as tables write it, or NULL. */
+static const char *dtype_of(const char *shapes, int which)
+{
+	static const struct {
+		const char *text, *name;
+	} types[] = {{"float", "fp32"}, {"c10::Half", "fp16"}, {"c10::BFloat16", "bf16"},
+		     {"Float", "fp32"}, {"Half", "fp16"},      {"BFloat16", "bf16"}};
+	const char *at = strchr(shapes, '|');
+	size_t n;
+
+	if (!at)
+		return NULL;
+	for (at++; which > 0; which--) {
+		at = strchr(at, ',');
+		if (!at)
+			return NULL;
+		at++;
+	}
+	n = strcspn(at, ",");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strlen(types[i].text) == n && memcmp(types[i].text, at, n) == 0)
+			return types[i].name;
+	return NULL;
+}
+
+/* Do gradients ask for it? Autograd's nodes are named so. */
+static bool is_backward(const struct ops *ops, uint32_t event)
+{
+	for (uint32_t op = event + 1; op; op = ops->parent[op - 1])
+		if (strstr(ops->trace.strings.at[ops->trace.events.at[op - 1].name], "Backward"))
+			return true;
+	return false;
+}
+
+/* Each product stands for itself, also where it is one of the two gradients of another: pass is "fwd". */
+static void put_product(const struct trace_table_run *run, const struct ops *ops, uint32_t event)
+{
+	const struct sc_trace_event *e = &ops->trace.events.at[event];
+	const struct product *p = product_of(ops->trace.strings.at[e->name]);
+	const char *shapes = ops->trace.strings.at[e->shapes];
+	const char *dtype = dtype_of(shapes, p->first);
+	const int a = p->first, b = p->first + 1, rank = p->batched ? 3 : 2;
+	struct dims d;
+
+	if (!dtype || !read_dims(shapes, &d) || b >= d.n_tensors || d.n[a] != rank ||
+	    d.n[b] != rank || d.at[a][rank - 1] != d.at[b][rank - 2] || ops->n_device[event] == 0)
+		return;
+	if (ops->on_tensor_cores[event] && strcmp(dtype, "fp32") == 0)
+		dtype = "tf32";
+	fprintf(run->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f,%s\n", run->device, dtype,
+		p->batched ? "bmm" : "linear", p->batched ? (long long)d.at[a][0] : 1LL,
+		(long long)d.at[a][rank - 2], (long long)d.at[b][rank - 1],
+		(long long)d.at[a][rank - 1], ops->device_us[event],
+		is_backward(ops, event) ? "backward" : "forward");
+}
+
+/* ---- nesting ---- */
+
+static void open_event(struct stack *s, const struct sc_trace *t, uint32_t event)
+{
+	while (s->n && end_of(&t->events.at[s->event[s->n - 1]]) <= t->events.at[event].start_ns)
+		s->n--;
+	if (s->n < MAX_DEPTH && t->events.at[event].cls == SC_EV_OP)
+		s->event[s->n++] = event;
+}
+
+static void nest(struct ops *ops)
+{
+	const struct sc_trace *t = &ops->trace;
+	struct stack *stacks = sc_xmalloc((t->lanes.n + 1) * sizeof(*stacks));
+
+	for (size_t l = 0; l <= t->lanes.n; l++)
+		stacks[l].n = 0;
+	for (uint32_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		struct stack *s = &stacks[e->lane];
+		size_t inner;
+
+		if (e->cls != SC_EV_OP && e->cls != SC_EV_API)
+			continue;
+		open_event(s, t, i);
+		inner = s->n - (e->cls == SC_EV_OP && s->n && s->event[s->n - 1] == i);
+		ops->parent[i] = inner ? s->event[inner - 1] + 1 : 0;
+		for (size_t k = s->n; e->cls == SC_EV_API && k > 0; k--)
+			if (product_of(t->strings.at[t->events.at[s->event[k - 1]].name])) {
+				ops->op_of[i] = s->event[k - 1] + 1;
+				break;
+			}
+	}
+	free(stacks);
+}
+
+/* Device time of each product: of its kernels that multiply; transposes and casts are ops of their own. */
+static void add_device_times(struct ops *ops)
+{
+	/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the instruction. */
+	static const char *const tensor_parts[] = {"tensorop", "tf32", "s1688"};
+	const struct sc_trace *t = &ops->trace;
+	uint32_t(*calls)[2] /* correlation, event */ =
+		sc_xmalloc((t->events.n + 1) * sizeof(*calls));
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < t->events.n; i++)
+		if (t->events.at[i].cls == SC_EV_API && t->events.at[i].correlation) {
+			calls[n][0] = t->events.at[i].correlation;
+			calls[n++][1] = i;
+		}
+	qsort(calls, n, sizeof(*calls), sc_trace_compare_pair);
+	for (uint32_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		size_t low;
+		uint32_t op;
+
+		if (e->cls != SC_EV_KERNEL ||
+		    sc_kernel_family_of(t->strings.at[e->name]) != SC_FAMILY_GEMM)
+			continue;
+		SC_FIRST_NOT(low, k, 0, n, calls[k][0] < e->correlation);
+		if (low == n || calls[low][0] != e->correlation)
+			continue;
+		op = ops->op_of[calls[low][1]];
+		if (op) {
+			ops->device_us[op - 1] += sc_ns_us(e->dur_ns);
+			ops->n_device[op - 1]++;
+			for (size_t k = 0; k < 3; k++)
+				if (strstr(t->strings.at[e->name], tensor_parts[k]))
+					ops->on_tensor_cores[op - 1] = true;
+		}
+	}
+	free(calls);
+}
+
+static int load_ops(const char *path, struct ops *ops, struct sc_err *err)
+{
+	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_API |
+							   1u << SC_EV_OP};
+	const int rc = sc_trace_load(path, &opts, &ops->trace, err);
+	const size_t n = rc ? 0 : ops->trace.events.n;
+
+	if (rc)
+		return rc;
+	ops->op_of = sc_xcalloc(n + 1, sizeof(*ops->op_of));
+	ops->parent = sc_xcalloc(n + 1, sizeof(*ops->parent));
+	ops->device_us = sc_xcalloc(n + 1, sizeof(*ops->device_us));
+	ops->n_device = sc_xcalloc(n + 1, sizeof(*ops->n_device));
+	ops->on_tensor_cores = sc_xcalloc(n + 1, sizeof(*ops->on_tensor_cores));
+	nest(ops);
+	return 0;
+}
+
+static void release_ops(struct ops *ops)
+{
+	free(ops->op_of);
+	free(ops->parent);
+	free(ops->device_us);
+	free(ops->n_device);
+	free(ops->on_tensor_cores);
+	sc_trace_release(&ops->trace);
+}
+
+/* Of matrix products and host times: needs ops, so one trace at a time. */
+static int trace_table_ops(const struct trace_table_run *run, struct sc_err *err)
+{
+	fprintf(run->out, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n");
+	for (size_t f = 0; f < run->n_files; f++) {
+		struct ops ops;
+		const int rc = load_ops(run->files[f], &ops, err);
+
+		if (rc)
+			return rc;
+		add_device_times(&ops);
+		for (uint32_t i = 0; i < ops.trace.events.n; i++)
+			if (ops.trace.events.at[i].cls == SC_EV_OP &&
+			    product_of(ops.trace.strings.at[ops.trace.events.at[i].name]))
+				put_product(run, &ops, i);
+		release_ops(&ops);
+	}
+	return 0;
+}
+
+/* ---- the host's time around launches ---- */
+
+enum host_time { T1, T2, T3, T4, T5, N_HOST_TIMES };
+static const char *const HOST_TIMES[N_HOST_TIMES] = {[T1] = "between ops",
+						     [T2] = "before the first launch of an op",
+						     [T3] = "after its last",
+						     [T4] = "runtime call",
+						     [T5] = "between launches of an op"};
+
+struct samples {
+	SC_VEC(double) us[N_HOST_TIMES];
+};
+
+static void add_sample(struct samples *s, enum host_time which, int64_t ns)
+{
+	if (ns >= 0)
+		SC_VEC_PUSH(&s->us[which], sc_ns_us(ns));
+}
+
+/* An outermost op, its last call so far, and its launches of kernels. */
+struct open_op {
+	uint32_t op; /* + 1 */
+	int64_t end_ns, last_call_ns;
+	bool called;
+	int64_t n_launches, launches_ns, launched_ns; /* launched_ns: end of the last */
+};
+
+static uint32_t outermost(const struct ops *ops, uint32_t event)
+{
+	uint32_t op = ops->parent[event];
+
+	while (op && ops->parent[op - 1])
+		op = ops->parent[op - 1];
+	return op;
+}
+
+/* A driver's call within one of the runtime is the same launch. */
+static void add_launch(struct open_op *o, const struct sc_trace_event *e)
+{
+	if (o->n_launches && e->start_ns < o->launched_ns)
+		return;
+	o->n_launches++;
+	o->launches_ns += e->dur_ns;
+	o->launched_ns = end_of(e);
+}
+
+/* Quotes end a cell, so none is in one. */
+static void put_cell(FILE *out, const char *text)
+{
+	putc('"', out);
+	for (; *text; text++)
+		putc(*text == '"' || *text == '\n' || *text == '\r' ? ' ' : *text, out);
+	putc('"', out);
+}
+
+/* What fit reads: the time of an op's launches. */
+static void put_launches(const struct trace_table_run *run, const struct sc_trace *t,
+			 const struct open_op *o)
+{
+	if (o->n_launches == 0 || o->launches_ns <= 0)
+		return;
+	fprintf(run->out, "trace,%s,launches,", run->device);
+	put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
+	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
+}
+
+static void close_op(const struct trace_table_run *run, const struct sc_trace *t,
+		     const struct open_op *o, struct samples *s)
+{
+	if (o->op && o->called)
+		add_sample(s, T3, o->end_ns - o->last_call_ns);
+	if (o->op)
+		put_launches(run, t, o);
+}
+
+static void sample_host(const struct trace_table_run *run, const struct ops *ops, struct samples *s)
+{
+	const struct sc_trace *t = &ops->trace;
+	struct open_op *open = sc_xcalloc(t->lanes.n + 1, sizeof(*open));
+
+	for (uint32_t i = 0; i < t->events.n; i++) {
+		const struct sc_trace_event *e = &t->events.at[i];
+		struct open_op *o = &open[e->lane];
+
+		if (e->cls == SC_EV_OP && !ops->parent[i]) {
+			close_op(run, t, o, s);
+			if (o->op)
+				add_sample(s, T1, e->start_ns - o->end_ns);
+			*o = (struct open_op){.op = i + 1, .end_ns = end_of(e)};
+		} else if (e->cls == SC_EV_API && e->correlation) {
+			add_sample(s, T4, e->dur_ns);
+			if (!o->op || outermost(ops, i) != o->op)
+				continue;
+			add_sample(s, o->called ? T5 : T2,
+				   e->start_ns - (o->called ? o->last_call_ns
+							    : t->events.at[o->op - 1].start_ns));
+			o->called = true;
+			if (strstr(t->strings.at[e->name], "LaunchKernel") ||
+			    strstr(t->strings.at[e->name], "LaunchCooperativeKernel"))
+				add_launch(o, e);
+			o->last_call_ns = end_of(e);
+		}
+	}
+	for (size_t l = 0; l <= t->lanes.n; l++)
+		close_op(run, t, &open[l], s);
+	free(open);
+}
+
+/* Beyond three quartile distances above the third it is an outlier (Tukey's outer fence). */
+static void put_host_time(const struct trace_table_run *run, int which, double *us, size_t n)
+{
+	double fence, sum = 0;
+	size_t kept = 0;
+
+	if (n == 0)
+		return;
+	sc_sort_doubles(us, n);
+	fence = sc_percentile_sorted(us, n, 75) +
+		3 * (sc_percentile_sorted(us, n, 75) - sc_percentile_sorted(us, n, 25));
+	for (; kept < n && us[kept] <= fence; kept++)
+		sum += us[kept];
+	fprintf(run->out, "trace,%s,T%d,%s,,,%zu,%zu,%.3f,%.3f,%.3f\n", run->device, which + 1,
+		HOST_TIMES[which], n, n - kept, kept ? sum / (double)kept : us[0],
+		sc_percentile_sorted(us, n, 50), sc_percentile_sorted(us, n, 90));
+}
+
+static int trace_table_host(const struct trace_table_run *run, struct sc_err *err)
+{
+	struct samples samples = {.us = {{0}}};
+	int rc = 0;
+
+	fprintf(run->out, "source,device,overhead,what,launches,time_us,n,n_outliers,mean_us,"
+			  "median_us,p90_us\n");
+	for (size_t f = 0; rc == 0 && f < run->n_files; f++) {
+		struct ops ops;
+
+		rc = load_ops(run->files[f], &ops, err);
+		if (rc)
+			break;
+		sample_host(run, &ops, &samples);
+		release_ops(&ops);
+	}
+	for (int i = 0; i < N_HOST_TIMES; i++) {
+		if (rc == 0)
+			put_host_time(run, i, samples.us[i].at, samples.us[i].n);
+		SC_VEC_RELEASE(&samples.us[i]);
+	}
+	return rc;
+}
+
 int sc_trace_table_write(enum sc_trace_table table, const char *const *files, size_t n_files,
 			 const char *device, FILE *out, struct sc_err *err)
 {
 	static int (*const writers[SC_N_TRACE_TABLES])(const struct trace_table_run *,
 						       struct sc_err *) = {
-		[SC_TRACE_TABLE_OPS] = sc_trace_table_ops,
-		[SC_TRACE_TABLE_COLLECTIVES] = sc_trace_table_collectives,
-		[SC_TRACE_TABLE_HOST] = sc_trace_table_host,
-		[SC_TRACE_TABLE_OVERLAPS] = sc_trace_table_overlaps,
+		[SC_TRACE_TABLE_OPS] = trace_table_ops,
+		[SC_TRACE_TABLE_COLLECTIVES] = trace_table_collectives,
+		[SC_TRACE_TABLE_HOST] = trace_table_host,
+		[SC_TRACE_TABLE_OVERLAPS] = trace_table_overlaps,
 	};
 	char name[128];
 	struct trace_table_run run = {

@@ -6,11 +6,216 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "trace/format/column_forms.h"
 #ifndef SC_NO_ZSTD
 #include <zstd.h>
 #endif
+
+enum { SC_FORM_KEYS = 1024 }; /* keys that are told apart, by their low bits */
+
+/* Columns of the frame so far that others are predicted from; 0 in all rows without them. */
+struct sc_column_roles {
+	int64_t durations[SC_FRAME_MAX_ROWS], calls[SC_FRAME_MAX_ROWS];
+	uint32_t keys[SC_FRAME_MAX_ROWS];
+	bool has_keys, has_calls;
+	int64_t last[SC_FORM_KEYS];
+};
+
+/* ---- Residuals are zigzag coded: small ones of both signs are small numbers ---- */
+
+enum {
+	N_SAMPLED = 2048,  /* rows from which the form is chosen */
+	MIN_UNIT_GAIN = 16 /* bits that a unit must save */
+};
+
+/* --- what is predicted from --- */
+
+static void column_roles_clear(struct sc_column_roles *roles, size_t n)
+{
+	memset(roles->durations, 0, n * sizeof(*roles->durations));
+	memset(roles->calls, 0, n * sizeof(*roles->calls));
+	memset(roles->keys, 0, n * sizeof(*roles->keys));
+	roles->has_keys = roles->has_calls = false;
+}
+
+static void column_roles_keep(struct sc_column_roles *roles, const struct sc_column_field *field,
+			      const int64_t *values, size_t n)
+{
+	if (field->role == SC_FIELD_DURATION)
+		memcpy(roles->durations, values, n * sizeof(*values));
+	if (field->role == SC_FIELD_CALL)
+		memcpy(roles->calls, values, n * sizeof(*values));
+	for (size_t i = 0; field->role == SC_FIELD_KEY && i < n; i++)
+		roles->keys[i] = (uint32_t)values[i];
+	roles->has_calls |= field->role == SC_FIELD_CALL;
+	roles->has_keys |= field->role == SC_FIELD_KEY;
+}
+
+/* --- forms --- */
+
+static bool form_is_number(unsigned form)
+{
+	return form <= SC_FORM_BY_KEY || form == SC_FORM_LIKE_CALL;
+}
+
+static void by_key_residuals(struct sc_column_roles *roles, const int64_t *v, size_t n,
+			     uint64_t *out)
+{
+	memset(roles->last, 0, sizeof(roles->last));
+	for (size_t i = 0; i < n; i++) {
+		int64_t *last = &roles->last[roles->keys[i] % SC_FORM_KEYS];
+
+		out[i] = sc_zigzag((uint64_t)v[i] - (uint64_t)*last);
+		*last = v[i];
+	}
+}
+
+static void by_key_values(struct sc_column_roles *roles, const uint64_t *residuals, size_t n,
+			  int64_t *v)
+{
+	memset(roles->last, 0, sizeof(roles->last));
+	for (size_t i = 0; i < n; i++) {
+		int64_t *last = &roles->last[roles->keys[i] % SC_FORM_KEYS];
+
+		v[i] = *last = (int64_t)(sc_unzigzag(residuals[i]) + (uint64_t)*last);
+	}
+}
+
+/* Differences wrap: any values are exact. */
+static void form_residuals(struct sc_column_roles *roles, enum sc_column_form form,
+			   const int64_t *values, size_t n, uint64_t *residuals)
+{
+	uint64_t last = 0;
+
+	if (form == SC_FORM_BY_KEY) {
+		by_key_residuals(roles, values, n, residuals);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t value = (uint64_t)values[i];
+
+		if (form == SC_FORM_LIKE_CALL)
+			last = (uint64_t)roles->calls[i];
+		residuals[i] = sc_zigzag(value - last);
+		if (form == SC_FORM_DELTA)
+			last = value;
+		else if (form == SC_FORM_GAP)
+			last = value + (uint64_t)roles->durations[i];
+	}
+}
+
+static void form_values(struct sc_column_roles *roles, enum sc_column_form form,
+			const uint64_t *residuals, size_t n, int64_t *values)
+{
+	uint64_t last = 0;
+
+	if (form == SC_FORM_BY_KEY) {
+		by_key_values(roles, residuals, n, values);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (form == SC_FORM_LIKE_CALL)
+			last = (uint64_t)roles->calls[i];
+		values[i] = (int64_t)(sc_unzigzag(residuals[i]) + last);
+		if (form == SC_FORM_DELTA)
+			last = (uint64_t)values[i];
+		else if (form == SC_FORM_GAP)
+			last = (uint64_t)values[i] + (uint64_t)roles->durations[i];
+	}
+}
+
+/* --- which one --- */
+
+/* About the bits that residuals take; 0 is nearly free. */
+static uint64_t cost(const uint64_t *residuals, size_t n)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bits += residuals[i] ? 66 - (unsigned)__builtin_clzll(residuals[i]) : 0;
+	return bits;
+}
+
+/* Those that are possible for this field. */
+static unsigned form_candidates(const struct sc_column_roles *roles,
+				const struct sc_column_field *field)
+{
+	unsigned forms = 1u << SC_FORM_PLAIN | 1u << SC_FORM_DELTA;
+
+	if (field->role == SC_FIELD_START)
+		return forms | 1u << SC_FORM_GAP;
+	if (roles->has_keys)
+		forms |= 1u << SC_FORM_BY_KEY;
+	if (roles->has_calls && field->role == SC_FIELD_LIKE_CALL)
+		forms |= 1u << SC_FORM_LIKE_CALL;
+	return forms;
+}
+
+/* The form whose residuals have the fewest bits, of those in `forms`: 1 << enum sc_column_form. */
+static enum sc_column_form form_choose(struct sc_column_roles *roles, unsigned forms,
+				       const int64_t *values, size_t n, uint64_t *scratch)
+{
+	uint64_t least = UINT64_MAX;
+	enum sc_column_form best = SC_FORM_PLAIN;
+
+	if (n > N_SAMPLED)
+		n = N_SAMPLED;
+	for (unsigned form = SC_FORM_PLAIN; form < SC_N_FORMS; form++) {
+		uint64_t bits;
+
+		if (!(forms >> form & 1))
+			continue;
+		form_residuals(roles, (enum sc_column_form)form, values, n, scratch);
+		bits = cost(scratch, n);
+		if (bits < least) {
+			least = bits;
+			best = (enum sc_column_form)form;
+		}
+	}
+	return best;
+}
+
+/* --- units --- */
+
+static uint64_t magnitude(uint64_t residual)
+{
+	return (residual >> 1) + (residual & 1);
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* Residuals after the first are multiples of the unit, and then told as how many. Returns it; 1: there is
+ * none that is worth its byte. */
+static uint64_t form_divide(uint64_t *residuals, size_t n)
+{
+	uint64_t unit = 0;
+
+	for (size_t i = 1; i < n && unit != 1; i++) {
+		if (residuals[i] && (!unit || magnitude(residuals[i]) % unit))
+			unit = common_divisor(magnitude(residuals[i]), unit);
+	}
+	if (unit < 2 || (n - 1) * (63 - (unsigned)__builtin_clzll(unit)) < MIN_UNIT_GAIN)
+		return 1;
+	for (size_t i = 1; i < n; i++) {
+		if (residuals[i])
+			residuals[i] = magnitude(residuals[i]) / unit * 2 - (residuals[i] & 1);
+	}
+	return unit;
+}
+
+static void form_multiply(uint64_t *residuals, size_t n, uint64_t unit)
+{
+	for (size_t i = 1; i < n; i++)
+		residuals[i] = sc_zigzag(sc_unzigzag(residuals[i]) * unit);
+}
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
@@ -180,13 +385,13 @@ static void pack(struct sc_column_coder *c, size_t n_raw, struct stored *column)
 static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
-	unsigned forms = sc_form_candidates(&c->roles, field);
-	enum sc_column_form form = sc_form_choose(&c->roles, forms, c->values, n, c->residuals);
+	unsigned forms = form_candidates(&c->roles, field);
+	enum sc_column_form form = form_choose(&c->roles, forms, c->values, n, c->residuals);
 	struct stored column = {.form = form};
 	uint8_t *at = c->raw;
 
-	sc_form_residuals(&c->roles, form, c->values, n, c->residuals);
-	column.unit = PACKS ? sc_form_divide(c->residuals, n) : 1;
+	form_residuals(&c->roles, form, c->values, n, c->residuals);
+	column.unit = PACKS ? form_divide(c->residuals, n) : 1;
 	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
 	for (size_t i = 0; i < n; i++)
 		at = sc_put_varint(at, c->residuals[i]);
@@ -220,13 +425,13 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 	size_t n = set->n;
 
 	assert(n <= SC_FRAME_MAX_ROWS);
-	sc_column_roles_clear(&coder->roles, n);
+	column_roles_clear(&coder->roles, n);
 	for (size_t i = 0; i < format->n_fields; i++) {
 		const struct sc_column_field *field = &format->fields[i];
 
 		gather(field, set, rows, coder->values);
 		put_values(coder, field, n, out);
-		sc_column_roles_keep(&coder->roles, field, coder->values, n);
+		column_roles_keep(&coder->roles, field, coder->values, n);
 	}
 }
 
@@ -257,7 +462,7 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 	assert(n <= SC_FRAME_MAX_ROWS);
 	for (size_t i = 0; i < n; i++)
 		coder->values[i] = (int64_t)texts[i].n;
-	sc_column_roles_clear(&coder->roles, n);
+	column_roles_clear(&coder->roles, n);
 	put_values(coder, &lengths, n, out);
 	n_bytes = gather_texts(coder, texts, n);
 	if (!n_bytes)
@@ -333,7 +538,7 @@ static bool get_values(struct sc_column_coder *c, const struct column *column, s
 {
 	const uint8_t *at = column->raw, *end = at + column->n_raw;
 
-	if (!sc_form_is_number(column->form))
+	if (!form_is_number(column->form))
 		return false;
 	if (column->form == SC_FORM_CONSTANT) {
 		uint64_t value = 0;
@@ -349,8 +554,8 @@ static bool get_values(struct sc_column_coder *c, const struct column *column, s
 	if (at != end)
 		return false;
 	if (column->unit != 1)
-		sc_form_multiply(c->residuals, n, column->unit);
-	sc_form_values(&c->roles, (enum sc_column_form)column->form, c->residuals, n, c->values);
+		form_multiply(c->residuals, n, column->unit);
+	form_values(&c->roles, (enum sc_column_form)column->form, c->residuals, n, c->values);
 	return true;
 }
 
@@ -367,7 +572,7 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 	for (size_t i = 0; i < format->n_fields; i++)
 		wanted |= UINT64_C(1) << format->fields[i].id;
 	memset(rows, 0, n * format->row_bytes);
-	sc_column_roles_clear(&coder->roles, n);
+	column_roles_clear(&coder->roles, n);
 	while (payload.at < payload.end) {
 		const struct sc_column_field *field = format->fields;
 
@@ -380,7 +585,7 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 			field++;
 		if (!get_values(coder, &column, n) || !scatter(field, set, coder->values, rows))
 			return false;
-		sc_column_roles_keep(&coder->roles, field, coder->values, n);
+		column_roles_keep(&coder->roles, field, coder->values, n);
 	}
 	return true;
 }
@@ -412,7 +617,7 @@ bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
 	memset(coder->values, 0, n * sizeof(*coder->values));
-	sc_column_roles_clear(&coder->roles, n);
+	column_roles_clear(&coder->roles, n);
 	while (payload.at < payload.end) {
 		if (!next_column(coder, &payload, wanted, &column))
 			return false;

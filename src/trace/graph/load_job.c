@@ -1,5 +1,5 @@
 /* A job's operations from a trace's events, step by step and worker by worker, and the run they make. Knows the types,
- * not how they depend on each other: job_rules.c. */
+ * not how they depend on each other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,38 @@
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "trace/graph/build_trace_priv.h"
-#include "trace/graph/job_priv.h"
+#include "trace/graph/job.h"
 #include "trace/graph/kernel_family.h"
+
+struct job_op {
+	int64_t start_ns, end_ns;
+	uint32_t worker, event;
+	uint32_t group; /* in its step, or SC_NONE */
+	uint32_t act;   /* of its rank */
+	int32_t step, seq, chunk;
+	uint8_t type; /* enum sc_job_type */
+};
+/* Operations of one worker and type in a step. */
+struct job_ops {
+	uint32_t first, n;
+};
+struct job {
+	struct sc_trace_run *run;
+	uint32_t n_dp, n_stages, n_workers, n_chunks;
+	bool overlaps;             /* gradients are reduced while others are computed */
+	SC_VEC(struct job_op) all; /* by step, worker, type, number */
+	/* The step at hand: */
+	struct job_op *ops;
+	uint32_t n_ops;
+	struct job_ops *of;           /* [worker][type] */
+	uint32_t n_groups;            /* find_rules sets them, op.group, and */
+	SC_VEC(uint64_t) waits;       /* operation << 32 | one that it waits for; rising */
+	uint32_t *first_group, *n_of; /* scratch: [type][worker] */
+};
+static inline const struct job_ops *job_ops_of(const struct job *job, uint32_t worker, int type)
+{
+	return &job->of[(size_t)worker * SC_N_JOB_TYPES + (size_t)type];
+}
 
 enum { ARENA_BYTES = 64 << 10, N_LANES = 6, NO_RANK = INT32_MIN };
 
@@ -151,6 +181,275 @@ static int find_workers(struct job *job, const struct sc_trace *trace, struct sc
 		(int)(i % job->n_dp), (int)(i / job->n_dp));
 }
 
+/* What the operations of a job's step are to each other: sends with their receives and collectives are one; the others
+ * wait as a pipeline does. */
+
+static bool is_recv(int type)
+{
+	return type == SC_JOB_FORWARD_RECV || type == SC_JOB_BACKWARD_RECV;
+}
+
+/* The first chunk receives nothing forward and sends nothing backward; the last the other way. Chunks of the job count
+ * from the first layers on. */
+static bool transfers(const struct job *job, int type, uint32_t compute)
+{
+	const struct job_op *op = &job->ops[compute];
+	const uint32_t stage = op->worker / job->n_dp;
+	const uint32_t chunk = (op->chunk > 0 ? (uint32_t)op->chunk : 0) * job->n_stages + stage;
+
+	if (type == SC_JOB_FORWARD_RECV || type == SC_JOB_BACKWARD_SEND)
+		return chunk > 0;
+	return chunk + 1 < job->n_chunks * job->n_stages;
+}
+
+/* A walk over a worker's operations of a type; of sends or receives with the computation each belongs to. Where the trace
+ * has these for all computations, those of the model's ends moved nothing; the very first may be missing. */
+struct walk {
+	const struct job *job;
+	const struct job_ops *run, *compute; /* compute: NULL, no send or receive */
+	int type;
+	bool all;             /* every computation has one */
+	uint32_t i, c;        /* next operation, next computation */
+	uint32_t op, matched; /* of this step of the walk; matched: or SC_NONE */
+	bool moves;           /* it is one with others' */
+};
+
+static struct walk walk_begin(const struct job *job, uint32_t worker, int type)
+{
+	const bool forward = type == SC_JOB_FORWARD_SEND || type == SC_JOB_FORWARD_RECV;
+	struct walk walk = {.job = job, .run = job_ops_of(job, worker, type), .type = type};
+	uint32_t n = 0;
+
+	if (sc_job_types[type].span != SC_SPAN_PAIR)
+		return walk;
+	walk.compute = job_ops_of(job, worker, forward ? SC_JOB_FORWARD : SC_JOB_BACKWARD);
+	for (uint32_t i = 0; i < walk.compute->n; i++)
+		n += transfers(job, type, walk.compute->first + i);
+	if (walk.run->n != n) {
+		walk.all = true;
+		walk.c = walk.run->n + 1 == walk.compute->n && type == SC_JOB_FORWARD_RECV;
+	}
+	return walk;
+}
+
+static bool walk_next(struct walk *w)
+{
+	if (w->i == w->run->n)
+		return false;
+	w->op = w->run->first + w->i++;
+	w->matched = SC_NONE;
+	w->moves = !w->compute;
+	if (!w->compute)
+		return true;
+	while (!w->all && w->c < w->compute->n &&
+	       !transfers(w->job, w->type, w->compute->first + w->c))
+		w->c++;
+	if (w->c < w->compute->n)
+		w->matched = w->compute->first + w->c++;
+	w->moves = w->matched != SC_NONE && transfers(w->job, w->type, w->matched);
+	return true;
+}
+
+/* ---- which are one ---- */
+
+/* Groups are told apart by their type, receives being with their sends, and by who takes part; of these the k-th of each
+ * worker are one. */
+static size_t slot_of(const struct job *job, uint32_t worker, int type)
+{
+	const uint32_t dp = worker % job->n_dp, n_stages = job->n_stages;
+	uint32_t stage = worker / job->n_dp, who = 0;
+
+	if (type == SC_JOB_FORWARD_RECV)
+		stage = (stage + n_stages - 1) % n_stages;
+	if (type == SC_JOB_BACKWARD_RECV)
+		stage = (stage + 1) % n_stages;
+	if (sc_job_types[type].span == SC_SPAN_STAGE)
+		who = stage;
+	if (sc_job_types[type].span == SC_SPAN_ENDS)
+		who = dp;
+	if (sc_job_types[type].span == SC_SPAN_PAIR)
+		who = stage * job->n_dp + dp;
+	return (size_t)(is_recv(type) ? type - 1 : type) * job->n_workers + who;
+}
+
+/* Counts the groups of each slot, then gives operations theirs: a receive that no send is left for has none. */
+static void walk_groups(struct job *job, bool give)
+{
+	for (uint32_t w = 0; w < job->n_workers; w++)
+		for (int t = 0; t < SC_N_JOB_TYPES; t++) {
+			struct walk walk = walk_begin(job, w, t);
+			const size_t slot = slot_of(job, w, t);
+			uint32_t k = 0;
+
+			if (sc_job_types[t].span == SC_SPAN_SELF)
+				continue;
+			while (walk_next(&walk)) {
+				if (give && walk.moves && k < job->n_of[slot])
+					job->ops[walk.op].group = job->first_group[slot] + k;
+				k += walk.moves;
+			}
+			if (!give && !is_recv(t) && k > job->n_of[slot])
+				job->n_of[slot] = k;
+		}
+}
+
+static void find_groups(struct job *job)
+{
+	const size_t n = (size_t)job->n_workers * SC_N_JOB_TYPES;
+
+	memset(job->n_of, 0, n * sizeof(*job->n_of));
+	job->n_groups = 0;
+	walk_groups(job, false);
+	for (size_t i = 0; i < n; i++) {
+		job->first_group[i] = job->n_groups;
+		job->n_groups += job->n_of[i];
+	}
+	walk_groups(job, true);
+}
+
+/* ---- what waits for what ---- */
+
+static void add_wait(struct job *job, uint32_t op, uint32_t on)
+{
+	SC_VEC_PUSH(&job->waits, (uint64_t)op << 32 | on);
+}
+
+static uint32_t last_of(const struct job_ops *ops)
+{
+	return ops->first + ops->n - 1;
+}
+
+static void wait_of_transfers(struct job *job, uint32_t worker, int type)
+{
+	struct walk walk = walk_begin(job, worker, type);
+
+	while (walk_next(&walk)) {
+		job->run->n_unpaired += walk.moves && job->ops[walk.op].group == SC_NONE;
+		if (walk.matched == SC_NONE)
+			continue;
+		if (!is_recv(type)) {
+			add_wait(job, walk.op, walk.matched);
+			continue;
+		}
+		add_wait(job, walk.matched, walk.op);
+		if (walk.matched > walk.compute->first)
+			add_wait(job, walk.op, walk.matched - 1);
+	}
+}
+
+/* Of the first pass back nothing is posted before the second last forward of the warm-up. */
+static void wait_of_first_back(struct job *job, uint32_t worker)
+{
+	const struct job_ops *f = job_ops_of(job, worker, SC_JOB_FORWARD);
+	const struct job_ops *r = job_ops_of(job, worker, SC_JOB_BACKWARD);
+	uint32_t n_before = 0;
+
+	while (r->n && n_before < f->n &&
+	       job->ops[f->first + n_before].start_ns <= job->ops[r->first].start_ns)
+		n_before++;
+	for (int t = SC_JOB_BACKWARD_SEND; n_before >= 2 && t <= SC_JOB_BACKWARD_RECV; t++)
+		if (job_ops_of(job, worker, t)->n)
+			add_wait(job, job_ops_of(job, worker, t)->first, f->first + n_before - 2);
+}
+
+/* Receives that start at the same instant as a send were posted in one call with it. */
+static void wait_of_batched(struct job *job, uint32_t worker, int send, int recv)
+{
+	struct walk walk = walk_begin(job, worker, send);
+	const struct job_ops *run = job_ops_of(job, worker, recv);
+	uint32_t i = 0;
+
+	while (walk_next(&walk)) {
+		const int64_t at_ns = job->ops[walk.op].start_ns;
+
+		while (i < run->n && job->ops[run->first + i].start_ns < at_ns)
+			i++;
+		if (i < run->n && job->ops[run->first + i].start_ns == at_ns &&
+		    walk.matched != SC_NONE)
+			add_wait(job, run->first + i, walk.matched);
+	}
+}
+
+/* Parameters of a chunk come before its first forward, its gradients are reduced after its last backward. */
+static void wait_of_chunks(struct job *job, uint32_t worker)
+{
+	const struct job_ops *gather = job_ops_of(job, worker, SC_JOB_GATHER);
+	const struct job_ops *scatter = job_ops_of(job, worker, SC_JOB_SCATTER);
+	const struct job_ops *f = job_ops_of(job, worker, SC_JOB_FORWARD);
+	const struct job_ops *r = job_ops_of(job, worker, SC_JOB_BACKWARD);
+
+	for (uint32_t g = gather->first; g < gather->first + gather->n; g++) {
+		const int32_t chunk = job->ops[g].chunk;
+		uint32_t i = f->first;
+
+		if (g != last_of(gather) && job->ops[g + 1].chunk == chunk)
+			continue;
+		while (i < f->first + f->n && job->ops[i].chunk != chunk && chunk >= 0)
+			i++;
+		if (i < f->first + f->n)
+			add_wait(job, i, g);
+	}
+	for (uint32_t s = scatter->first; job->overlaps && s < scatter->first + scatter->n; s++) {
+		const int32_t chunk = job->ops[s].chunk;
+		uint32_t i = r->first + r->n;
+
+		while (i > r->first && job->ops[i - 1].chunk != chunk && chunk >= 0)
+			i--;
+		if (i > r->first)
+			add_wait(job, s, i - 1);
+	}
+}
+
+/* The end of the step is one chain on the stream of computation; reduced gradients are part of it. */
+static void wait_of_end(struct job *job, uint32_t worker)
+{
+	const struct job_ops *scatter = job_ops_of(job, worker, SC_JOB_SCATTER);
+	const struct job_ops *norm = job_ops_of(job, worker, SC_JOB_LAYERNORM);
+	const struct job_ops *next = job->overlaps ? norm : job_ops_of(job, worker, SC_JOB_CLIP);
+	uint32_t before = SC_NONE;
+
+	if (!scatter->n)
+		return;
+	for (int t = SC_JOB_BACKWARD; t < SC_JOB_CLIP && !job->overlaps; t++)
+		if (job_ops_of(job, worker, t)->n)
+			before = last_of(job_ops_of(job, worker, t));
+	if (before != SC_NONE)
+		add_wait(job, scatter->first, before);
+	if (next->n)
+		add_wait(job, next->first, last_of(scatter));
+	for (int t = SC_JOB_FORWARD_SEND; norm->n && t <= SC_JOB_BACKWARD_RECV; t++)
+		if (job_ops_of(job, worker, t)->n)
+			add_wait(job, norm->first, last_of(job_ops_of(job, worker, t)));
+}
+
+static int compare_waits(const void *left, const void *right)
+{
+	const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* Which operations of the step are one, and what waits for what. Counts the sends and receives without the
+ * other side in the run. */
+static void find_rules(struct job *job)
+{
+	find_groups(job);
+	job->waits.n = 0;
+	for (uint32_t w = 0; w < job->n_workers; w++) {
+		for (int t = SC_JOB_FORWARD_SEND; t <= SC_JOB_BACKWARD_RECV; t++)
+			wait_of_transfers(job, w, t);
+		wait_of_first_back(job, w);
+		for (int send = SC_JOB_FORWARD_SEND; send <= SC_JOB_BACKWARD_SEND; send += 2)
+			for (int recv = SC_JOB_FORWARD_RECV; recv <= SC_JOB_BACKWARD_RECV;
+			     recv += 2)
+				wait_of_batched(job, w, send, recv);
+		wait_of_chunks(job, w);
+		wait_of_end(job, w);
+	}
+	if (job->waits.n)
+		qsort(job->waits.at, job->waits.n, sizeof(*job->waits.at), compare_waits);
+}
+
 /* ---- a step ---- */
 
 static void add_act(struct job *job, uint32_t i)
@@ -207,8 +506,8 @@ static void add_act(struct job *job, uint32_t i)
 /* Lane by lane: forward and backward as they were measured, then the types in turn. */
 static void add_acts(struct job *job, uint32_t worker)
 {
-	const struct job_ops *f = sc_job_ops_of(job, worker, SC_JOB_FORWARD);
-	const struct job_ops *r = sc_job_ops_of(job, worker, SC_JOB_BACKWARD);
+	const struct job_ops *f = job_ops_of(job, worker, SC_JOB_FORWARD);
+	const struct job_ops *r = job_ops_of(job, worker, SC_JOB_BACKWARD);
 
 	for (uint32_t i = 0, k = 0; i < f->n || k < r->n;) {
 		if (k == r->n || (i < f->n && job->ops[f->first + i].start_ns <=
@@ -218,8 +517,8 @@ static void add_acts(struct job *job, uint32_t worker)
 			add_act(job, r->first + k++);
 	}
 	for (int t = SC_JOB_GC; t < SC_N_JOB_TYPES; t++)
-		for (uint32_t i = 0; i < sc_job_ops_of(job, worker, t)->n; i++)
-			add_act(job, sc_job_ops_of(job, worker, t)->first + i);
+		for (uint32_t i = 0; i < job_ops_of(job, worker, t)->n; i++)
+			add_act(job, job_ops_of(job, worker, t)->first + i);
 }
 
 /* Of more waits than an activity can name the last: computations, which are in order, so that these imply the others. */
@@ -287,7 +586,7 @@ static void add_step(struct job *job)
 		span_ns[0] = op->start_ns < span_ns[0] ? op->start_ns : span_ns[0];
 		span_ns[1] = op->end_ns > span_ns[1] ? op->end_ns : span_ns[1];
 	}
-	sc_job_rules(job);
+	find_rules(job);
 	for (uint32_t g = 0; g < job->n_groups; g++)
 		SC_VEC_PUSH(&job->run->merge.instances, ((struct sc_merge_instance){.kind = -1}));
 	for (uint32_t w = 0, i = 0; w < job->n_workers; w++) {

@@ -3,7 +3,6 @@
 #define SC_TRACE_IMPORT_KINETO_PRIV_H
 
 #include "trace/import/import_priv.h"
-#include "trace/import/json_doc.h"
 
 enum kineto_cat {
 	CAT_NONE, /* no "cat" */
@@ -163,7 +162,6 @@ void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
 /* What an event whose name has `flags` (enum sc_name_flags) says of a collective. */
 void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
 		 struct sc_trace_comm *comm);
-/* import_kineto_records.c */
 void kineto_note_record(struct kineto_import *im, const struct kineto_record *record);
 void kineto_put_records(struct kineto_import *im); /* once, after the last event */
 /* Is it an event that `each` of kineto_ops is called for? */

@@ -1,6 +1,7 @@
 /* Nsight Systems' SQLite exports: a trace for each process that used CUDA or NVTX. Times are ns from the
  * session's start, of which the UTC is in the file. */
 #include <errno.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,56 @@
 
 #include "base/file.h"
 #include "base/output.h"
-#include "trace/import/import_nsys_priv.h"
+#include "base/strbuf.h"
+#include "trace/import/import_priv.h"
 #include "trace/import/inflate_stream.h"
 
-enum { MAX_PROCESSES = 4096, COPY_BYTES = 1 << 16, THREAD_NAME_TYPE = 39 };
+/* What rows of all tables may have; a table has some of it, in columns of various names. */
+enum nsys_column {
+	NSYS_START,
+	NSYS_END,
+	NSYS_WHOSE, /* globalTid or globalPid: bits 24-47 the process, 0-23 the thread */
+	NSYS_DEVICE,
+	NSYS_CONTEXT,
+	NSYS_STREAM,
+	NSYS_CORRELATION,
+	NSYS_NAME, /* text */
+	NSYS_BYTES,
+	NSYS_KIND,
+	NSYS_LABEL, /* text: what the kind is called */
+	NSYS_EVENT,
+	NSYS_EVENT_SYNC,
+	NSYS_GRID_X,
+	NSYS_GRID_Y,
+	NSYS_GRID_Z,
+	NSYS_BLOCK_X,
+	NSYS_BLOCK_Y,
+	NSYS_BLOCK_Z,
+	NSYS_REGISTERS,
+	NSYS_STATIC_SHARED,
+	NSYS_DYNAMIC_SHARED,
+	NSYS_GRAPH,
+	NSYS_N_COLUMNS
+};
+struct nsys_table {
+	const char *name;
+	uint8_t cls;
+	const char *kind, *labels; /* column of the kind, and the table that names kinds */
+};
+struct nsys_event_record {
+	int64_t sync_id, correlation;
+};
+struct nsys_import {
+	const char *path;
+	sqlite3 *db;
+	struct sc_import_output out;
+	struct sc_import_stats *stats;
+	int64_t process; /* the one that is read now */
+	bool has_calls;  /* records of calls besides those of their wrappers */
+	SC_VEC(struct nsys_event_record) records; /* of the process, by sync_id */
+};
 
-static const char MAGIC[] = "SQLite format 3"; /* with its NUL */
-
-const struct nsys_table nsys_tables[] = {
+static const struct nsys_table nsys_tables[] = {
 	{"CUPTI_ACTIVITY_KIND_CUDA_EVENT", SC_EV_EVENT_RECORD, NULL, NULL},
 	{"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", SC_EV_SYNC, "syncType", "ENUM_CUPTI_SYNC_TYPE"},
 	{"CUPTI_ACTIVITY_KIND_KERNEL", SC_EV_KERNEL, NULL, NULL},
@@ -27,6 +70,488 @@ const struct nsys_table nsys_tables[] = {
 	{"PROFILER_OVERHEAD", SC_EV_OVERHEAD, NULL, NULL},
 	{NULL, 0, NULL, NULL},
 };
+
+/* Which columns there are differs by version: each is looked for before it is asked for. Only tables
+ * are read, never views, and the schema is not trusted: a file cannot bring code of its own. */
+
+enum { MAX_VALUE_BYTES = 16 << 20 };
+
+/* Rows without a time of their own (records of events) have that of their call. */
+static const char CALLS[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
+
+/* Names of a column, the first that is there; the second is a fallback. */
+static const char *const COLUMNS[NSYS_N_COLUMNS][2] = {
+	[NSYS_START] = {"start", "timestamp"},
+	[NSYS_END] = {"end", NULL},
+	[NSYS_WHOSE] = {"globalTid", "globalPid"},
+	[NSYS_DEVICE] = {"deviceId", NULL},
+	[NSYS_CONTEXT] = {"contextId", NULL},
+	[NSYS_STREAM] = {"streamId", NULL},
+	[NSYS_CORRELATION] = {"correlationId", NULL},
+	[NSYS_BYTES] = {"bytes", NULL},
+	[NSYS_EVENT] = {"eventId", NULL},
+	[NSYS_EVENT_SYNC] = {"eventSyncId", NULL},
+	[NSYS_GRID_X] = {"gridX", NULL},
+	[NSYS_GRID_Y] = {"gridY", NULL},
+	[NSYS_GRID_Z] = {"gridZ", NULL},
+	[NSYS_BLOCK_X] = {"blockX", NULL},
+	[NSYS_BLOCK_Y] = {"blockY", NULL},
+	[NSYS_BLOCK_Z] = {"blockZ", NULL},
+	[NSYS_REGISTERS] = {"registersPerThread", NULL},
+	[NSYS_STATIC_SHARED] = {"staticSharedMemory", NULL},
+	[NSYS_DYNAMIC_SHARED] = {"dynamicSharedMemory", NULL},
+	[NSYS_GRAPH] = {"graphId", NULL},
+};
+/* Columns with the id of a name; the first that is there. */
+static const char *const NAME_IDS[] = {"demangledName", "shortName", "nameId", "textId"};
+
+static int nsys_open(struct nsys_import *im, const char *path, struct sc_err *err)
+{
+	int rc = sqlite3_open_v2(path, &im->db, SQLITE_OPEN_READONLY, NULL);
+
+	if (rc != SQLITE_OK)
+		return sc_err_at(err, SC_EIO, im->path, 0, 0, "cannot read: %s",
+				 sqlite3_errstr(rc));
+	sqlite3_limit(im->db, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
+	sqlite3_db_config(im->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(im->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	return 0;
+}
+
+/* A statement of ours; NULL if the database cannot answer it. */
+static sqlite3_stmt *nsys_prepare(struct nsys_import *im, const char *sql)
+{
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(im->db, sql, -1, &stmt, NULL) == SQLITE_OK)
+		return stmt;
+	sqlite3_finalize(stmt);
+	return NULL;
+}
+
+/* The next row: false at the end; damage is noted in the statistics. */
+static bool nsys_step(struct nsys_import *im, sqlite3_stmt *stmt)
+{
+	int rc = sqlite3_step(stmt);
+
+	if (rc == SQLITE_ROW)
+		return true;
+	if (rc != SQLITE_DONE) {
+		im->stats->truncated = true;
+		im->stats->why_truncated = sqlite3_errstr(rc);
+	}
+	return false;
+}
+
+/* One number, or `otherwise`. */
+static int64_t nsys_number(struct nsys_import *im, const char *sql, int64_t otherwise)
+{
+	sqlite3_stmt *stmt = nsys_prepare(im, sql);
+	int64_t value = otherwise;
+
+	if (stmt && sqlite3_step(stmt) == SQLITE_ROW &&
+	    sqlite3_column_type(stmt, 0) == SQLITE_INTEGER)
+		value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+static bool nsys_has_table(struct nsys_import *im, const char *table)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '%s' "
+		 "AND sql LIKE 'CREATE TABLE%%'",
+		 table);
+	return nsys_number(im, sql, 0) == 1;
+}
+
+static bool nsys_has_column(struct nsys_import *im, const char *table, const char *column)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql), "SELECT 1 FROM pragma_table_info('%s') WHERE name = '%s'", table,
+		 column);
+	return nsys_number(im, sql, 0) == 1;
+}
+
+/* A text of the table's own before one by id. */
+static void put_name(struct nsys_import *im, const struct nsys_table *table, struct sc_strbuf *sql)
+{
+	sc_strbuf_append(sql, "coalesce(NULL");
+	if (nsys_has_column(im, table->name, "text"))
+		sc_strbuf_append(sql, ", t.text");
+	for (size_t i = 0; i < sizeof(NAME_IDS) / sizeof(NAME_IDS[0]); i++) {
+		if (nsys_has_column(im, table->name, NAME_IDS[i]))
+			sc_strbuf_printf(sql, ", (SELECT value FROM StringIds WHERE id = t.%s)",
+					 NAME_IDS[i]);
+	}
+	sc_strbuf_append(sql, ", NULL)");
+}
+
+static const char *column_of(struct nsys_import *im, const struct nsys_table *table, int column)
+{
+	if (column == NSYS_KIND)
+		return table->kind && nsys_has_column(im, table->name, table->kind) ? table->kind
+										    : NULL;
+	for (int i = 0; i < 2; i++) {
+		const char *name = COLUMNS[column][i];
+
+		if (name && nsys_has_column(im, table->name, name))
+			return name;
+	}
+	return NULL;
+}
+
+/* What each table of activities must have; names what is missing. */
+static int nsys_check(struct nsys_import *im, struct sc_err *err)
+{
+	static const int needed[] = {NSYS_START, NSYS_END, NSYS_WHOSE};
+
+	for (const struct nsys_table *table = nsys_tables; table->name; table++) {
+		bool is_activity = strncmp(table->name, "CUPTI_ACTIVITY_KIND_", 20) == 0 &&
+				   nsys_has_table(im, table->name) &&
+				   nsys_has_column(im, table->name, "correlationId") &&
+				   strstr("KERNEL MEMCPY MEMSET RUNTIME", table->name + 20);
+
+		for (size_t i = 0; is_activity && i < sizeof(needed) / sizeof(needed[0]); i++)
+			if (!column_of(im, table, needed[i]))
+				return sc_err_at(
+					err, SC_EFORMAT, im->path, 0, 0,
+					"the table %s has no column \"%s\": export it again with "
+					"nsys export --type sqlite",
+					table->name,
+					needed[i] == NSYS_WHOSE ? "globalPid"
+								: COLUMNS[needed[i]][0]);
+		if (is_activity && !nsys_has_table(im, "StringIds"))
+			return sc_err_at(
+				err, SC_EFORMAT, im->path, 0, 0,
+				"no table StringIds, which has the names of kernels and calls: export "
+				"it again with nsys export --type sqlite");
+	}
+	return 0;
+}
+
+static bool has_calls(struct nsys_import *im)
+{
+	return nsys_has_table(im, CALLS) && nsys_has_column(im, CALLS, "correlationId") &&
+	       nsys_has_column(im, CALLS, "start");
+}
+
+static void put_column(struct nsys_import *im, const struct nsys_table *table, int column,
+		       struct sc_strbuf *sql)
+{
+	const char *name = column_of(im, table, column);
+
+	if (column == NSYS_NAME)
+		put_name(im, table, sql);
+	else if (column == NSYS_LABEL && table->labels && nsys_has_table(im, table->labels) &&
+		 nsys_has_column(im, table->labels, "label") && column_of(im, table, NSYS_KIND))
+		sc_strbuf_printf(sql, "(SELECT label FROM %s WHERE id = t.%s)", table->labels,
+				 table->kind);
+	else if (column == NSYS_START && !name)
+		sc_strbuf_append(sql, has_calls(im) ? "call.start" : "NULL");
+	else if (name)
+		sc_strbuf_printf(sql, "t.\"%s\"", name);
+	else
+		sc_strbuf_append(sql, "NULL");
+}
+
+/* Rows of a process as NSYS_N_COLUMNS columns; NULL if there is no such table. */
+static sqlite3_stmt *nsys_select(struct nsys_import *im, const struct nsys_table *table)
+{
+	const char *whose;
+	struct sc_strbuf sql = {0};
+	sqlite3_stmt *stmt = NULL;
+
+	if (!nsys_has_table(im, table->name))
+		return NULL;
+	whose = column_of(im, table, NSYS_WHOSE);
+	sc_strbuf_append(&sql, "SELECT ");
+	for (int i = 0; i < NSYS_N_COLUMNS; i++) {
+		sc_strbuf_append(&sql, i ? ", " : "");
+		put_column(im, table, i, &sql);
+	}
+	sc_strbuf_printf(&sql, " FROM %s t", table->name);
+	if (!column_of(im, table, NSYS_START) && has_calls(im))
+		sc_strbuf_printf(&sql,
+				 " LEFT JOIN (SELECT correlationId AS id, min(start) AS start "
+				 "FROM %s GROUP BY 1) call ON call.id = t.correlationId",
+				 CALLS);
+	if (whose)
+		sc_strbuf_printf(&sql, " WHERE (t.%s >> 24) & 16777215 = ?", whose);
+	stmt = nsys_prepare(im, sc_strbuf_get(&sql));
+	if (stmt && whose)
+		sqlite3_bind_int64(stmt, 1, im->process);
+	sc_strbuf_release(&sql);
+	return stmt;
+}
+
+/* ---- Rows of Nsight Systems' tables as events ---- */
+
+enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 }; /* eventType */
+enum { CALL_WRAPPER = 67 };                                       /* eventClass */
+enum { THREAD_MASK = 0xFFFFFF };
+
+static int64_t number(sqlite3_stmt *row, int column, int64_t otherwise)
+{
+	return sqlite3_column_type(row, column) == SQLITE_INTEGER
+		       ? sqlite3_column_int64(row, column)
+		       : otherwise;
+}
+
+static int32_t number_32(sqlite3_stmt *row, int column, int32_t otherwise)
+{
+	int64_t value = number(row, column, otherwise);
+
+	return value < INT32_MIN || value > INT32_MAX ? otherwise : (int32_t)value;
+}
+
+static uint32_t number_u32(sqlite3_stmt *row, int column)
+{
+	int64_t value = number(row, column, 0);
+
+	return value < 0 || value > (int64_t)UINT32_MAX ? 0 : (uint32_t)value;
+}
+
+/* Never NULL. */
+static const char *text(sqlite3_stmt *row, int column)
+{
+	const unsigned char *value = sqlite3_column_text(row, column);
+
+	return value ? (const char *)value : "";
+}
+
+static uint32_t lane(struct nsys_import *im, sqlite3_stmt *row, bool is_stream)
+{
+	struct sc_trace_lane lane = {.device = -1, .stream = -1, .is_stream = is_stream};
+
+	if (is_stream) {
+		lane.device = number_32(row, NSYS_DEVICE, -1);
+		lane.stream = number_32(row, NSYS_STREAM, -1);
+		lane.context = number_32(row, NSYS_CONTEXT, 0);
+	} else {
+		lane.pid = (int32_t)im->process;
+		lane.tid = (int32_t)(number(row, NSYS_WHOSE, 0) & THREAD_MASK);
+	}
+	return sc_trace_writer_lane(im->out.writer, &lane);
+}
+
+/* "cudaMemcpy_v3020" is cudaMemcpy. */
+static uint32_t call_name(struct nsys_import *im, const char *name)
+{
+	size_t n = strlen(name), at = n;
+
+	while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9')
+		at--;
+	if (at < n && at > 2 && name[at - 1] == 'v' && name[at - 2] == '_')
+		n = at - 2;
+	return sc_trace_writer_string(im->out.writer, name, n);
+}
+
+static const struct {
+	const char *label;
+	int64_t number; /* CUPTI's, of exports without labels */
+	uint8_t kind;
+	const char *name; /* as PyTorch's profiler calls it */
+} COPIES[] = {
+	{"Host-to-Device", 1, SC_COPY_H2D, "Memcpy HtoD"},
+	{"Device-to-Host", 2, SC_COPY_D2H, "Memcpy DtoH"},
+	{"Device-to-Device", 8, SC_COPY_D2D, "Memcpy DtoD"},
+	{"Host-to-Host", 9, SC_COPY_H2H, "Memcpy HtoH"},
+	{"Peer-to-Peer", 10, SC_COPY_P2P, "Memcpy PtoP"},
+};
+
+static void fill_copy(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
+{
+	const char *label = text(row, NSYS_LABEL);
+
+	for (size_t i = 0; i < sizeof(COPIES) / sizeof(COPIES[0]); i++) {
+		if (*label ? strcmp(label, COPIES[i].label) == 0
+			   : number(row, NSYS_KIND, 0) == COPIES[i].number) {
+			event->sub = COPIES[i].kind;
+			event->name = sc_trace_writer_string(im->out.writer, COPIES[i].name,
+							     strlen(COPIES[i].name));
+		}
+	}
+}
+
+static uint8_t sync_kind(sqlite3_stmt *row)
+{
+	static const struct {
+		const char *word;
+		int64_t number;
+		uint8_t kind;
+	} kinds[] = {
+		{"Stream wait", 2, SC_SYNC_STREAM_WAIT},
+		{"Event", 1, SC_SYNC_EVENT},
+		{"Stream", 3, SC_SYNC_STREAM},
+		{"Context", 4, SC_SYNC_CONTEXT},
+	};
+	const char *label = text(row, NSYS_LABEL);
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (*label ? strncmp(label, kinds[i].word, strlen(kinds[i].word)) == 0
+			   : number(row, NSYS_KIND, 0) == kinds[i].number)
+			return kinds[i].kind;
+	}
+	return SC_SYNC_OTHER;
+}
+
+static int compare_records(const void *left, const void *right)
+{
+	const struct nsys_event_record *a = left, *b = right;
+
+	return a->sync_id < b->sync_id ? -1 : a->sync_id > b->sync_id;
+}
+
+static void nsys_load_records(struct nsys_import *im)
+{
+	sqlite3_stmt *rows = nsys_select(im, &nsys_tables[0]);
+
+	im->records.n = 0;
+	while (rows && nsys_step(im, rows)) {
+		const struct nsys_event_record record = {
+			.sync_id = number(rows, NSYS_EVENT_SYNC, 0),
+			.correlation = number(rows, NSYS_CORRELATION, -1),
+		};
+
+		if (record.sync_id)
+			SC_VEC_PUSH(&im->records, record);
+	}
+	sqlite3_finalize(rows);
+	if (im->records.n)
+		qsort(im->records.at, im->records.n, sizeof(*im->records.at), compare_records);
+}
+
+static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
+{
+	const struct sc_trace_config config = {
+		.grid = {number_u32(row, NSYS_GRID_X), number_u32(row, NSYS_GRID_Y),
+			 number_u32(row, NSYS_GRID_Z)},
+		.block = {number_u32(row, NSYS_BLOCK_X), number_u32(row, NSYS_BLOCK_Y),
+			  number_u32(row, NSYS_BLOCK_Z)},
+		.registers = number_u32(row, NSYS_REGISTERS),
+		.shared_bytes =
+			number_u32(row, NSYS_STATIC_SHARED) + number_u32(row, NSYS_DYNAMIC_SHARED),
+		.graph_id = number_32(row, NSYS_GRAPH, 0),
+	};
+	const char *name = text(row, NSYS_NAME);
+	int collective;
+
+	event->config = sc_trace_writer_config(im->out.writer, &config);
+	im->stats->n_kernels++;
+	im->stats->n_nccl += sc_is_nccl_kernel(name);
+	im->stats->n_collectives += sc_is_comm_kernel(name, &collective);
+}
+
+static const char SECOND_RECORD[] = "second record of a call";
+
+/* What the class needs besides; NULL, or why the row is no event. */
+static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
+{
+	const struct nsys_event_record key = {.sync_id = number(row, NSYS_EVENT_SYNC, 0)};
+	const struct nsys_event_record *record = NULL;
+	int64_t kind = number(row, NSYS_KIND, -1);
+
+	switch (event->cls) {
+	case SC_EV_KERNEL:
+		fill_kernel(im, row, event);
+		break;
+	case SC_EV_COPY:
+		fill_copy(im, row, event);
+		break;
+	case SC_EV_API:
+		event->name = call_name(im, text(row, NSYS_NAME));
+		event->flags = strncmp(text(row, NSYS_NAME), "cuda", 4) != 0 ? SC_EVF_DRIVER : 0;
+		return kind == CALL_WRAPPER && im->has_calls ? SECOND_RECORD : NULL;
+	case SC_EV_SYNC:
+		event->sub = sync_kind(row);
+		event->aux0 = number(row, NSYS_EVENT, -1);
+		if (key.sync_id && im->records.n)
+			record = bsearch(&key, im->records.at, im->records.n, sizeof(key),
+					 compare_records);
+		event->aux1 = record ? record->correlation : -1;
+		break;
+	case SC_EV_EVENT_RECORD:
+		event->aux0 = number(row, NSYS_EVENT, -1);
+		break;
+	case SC_EV_RANGE:
+		if (kind == NVTX_MARK)
+			event->cls = SC_EV_MARK;
+		else if (sqlite3_column_type(row, NSYS_END) != SQLITE_INTEGER)
+			return "range without an end";
+		break;
+	default:
+		break;
+	}
+	return NULL;
+}
+
+static const char *const FIXED_NAMES[SC_N_EVENT_CLASSES] = {
+	[SC_EV_COPY] = "Memcpy",      [SC_EV_SET] = "Memset",
+	[SC_EV_SYNC] = "Synchronize", [SC_EV_EVENT_RECORD] = "cudaEventRecord",
+	[SC_EV_GRAPH] = "CUDA graph", [SC_EV_OVERHEAD] = "Overhead",
+};
+
+/* A record of an event whose call is not there has no time. */
+static const char *fill_times(sqlite3_stmt *row, struct sc_trace_event *event)
+{
+	int64_t end;
+
+	if (sqlite3_column_type(row, NSYS_START) != SQLITE_INTEGER) {
+		if (event->cls != SC_EV_EVENT_RECORD)
+			return "no time";
+		event->flags |= SC_EVF_NO_TIME;
+		return NULL;
+	}
+	event->start_ns = sqlite3_column_int64(row, NSYS_START);
+	end = number(row, NSYS_END, event->start_ns);
+	if (end < event->start_ns)
+		return "negative duration";
+	if (event->start_ns < INT64_MIN / 2 || end > INT64_MAX / 2)
+		return "time out of range";
+	event->dur_ns = end - event->start_ns;
+	return NULL;
+}
+
+static void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sqlite3_stmt *row)
+{
+	struct sc_trace_event event = {.cls = table->cls};
+	const char *name = text(row, NSYS_NAME), *fault = NULL;
+	int64_t kind = number(row, NSYS_KIND, -1);
+
+	im->stats->n_records++;
+	if (table->cls == SC_EV_RANGE && kind != NVTX_MARK && kind != NVTX_PUSH_POP &&
+	    kind != NVTX_START_END) {
+		im->stats->n_metadata++; /* names of domains, categories, threads */
+		return;
+	}
+	if (!*name && FIXED_NAMES[table->cls])
+		name = FIXED_NAMES[table->cls];
+	event.name = sc_trace_writer_string(im->out.writer, name, strlen(name));
+	event.lane = lane(im, row,
+			  table->cls <= SC_EV_SET || table->cls == SC_EV_SYNC ||
+				  table->cls == SC_EV_EVENT_RECORD || table->cls == SC_EV_GRAPH);
+	event.correlation = number_u32(row, NSYS_CORRELATION);
+	event.bytes = number(row, NSYS_BYTES, 0);
+	fault = fill_times(row, &event);
+	if (!fault)
+		fault = fill(im, row, &event);
+	if (fault == SECOND_RECORD)
+		sc_import_count_unused(im->stats, fault);
+	else if (fault)
+		sc_import_count_bad(im->stats, fault);
+	if (fault)
+		return;
+	im->stats->n_events++;
+	sc_trace_writer_add(im->out.writer, &event);
+}
+
+enum { MAX_PROCESSES = 4096, COPY_BYTES = 1 << 16, THREAD_NAME_TYPE = 39 };
+
+static const char MAGIC[] = "SQLite format 3"; /* with its NUL */
 
 static bool probe_nsys(const char *path, const char *head, size_t n)
 {

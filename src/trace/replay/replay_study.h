@@ -114,11 +114,7 @@ double sc_replay_study_ms(const struct replay_study *study, size_t v);
 int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 		       struct sc_err *err);
 
-/* replay_outliers.c: what differs in the iterations that are marked, with a warning that names them. */
-void sc_replay_explain_outliers(const struct replay_study *study);
 
-/* replay_check.c: warns of the iteration that does not come out as recorded, and names the cause. */
-int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err);
 
 /* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is. */
 void sc_replay_medians(struct replay_study *study);
@@ -145,8 +141,6 @@ int sc_replay_check_change(const struct replay_study *study, const struct sc_rep
 int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
 		    struct sc_err *err);
 
-/* replay_overlap.c: other edges in the graph of an iteration. */
-void sc_replay_overlap(const struct replay_study *study, struct sc_trace_graph *graph);
 
 /* replay_results.c: ranks and iterations as they are; then what the study found. */
 void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);
