@@ -10,7 +10,6 @@
 #include "cli/start.h"
 #include "lib/options.h"
 #include "models/collective_files.h"
-#include "report/c3_advice.h"
 #include "report/c3_report.h"
 #include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
@@ -267,16 +266,6 @@ static int with_policies(const struct c3_args *args, struct sc_arena *arena, str
 	return 0;
 }
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_json_c3(ctx, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_text_c3(ctx, out);
-}
-
 /* A table in which every row is wrong is bad data, not a result. */
 static int check_any_predicted(const struct sc_c3_table *t, struct sc_err *err)
 {
@@ -287,21 +276,6 @@ static int check_any_predicted(const struct sc_c3_table *t, struct sc_err *err)
 		return sc_err_at(err, SC_EVALUE, t->csv->file, 1, 0, "the table has no rows");
 	return sc_err_at(err, SC_EVALUE, t->csv->file, t->csv->line[0], 0,
 			 "no pair could be predicted; first: %s", t->cases[0].skipped);
-}
-
-static int put_recording_csv(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_csv_c3_recording(ctx, out, err);
-}
-
-static int put_recording(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_json_c3_recording(ctx, out, err);
-}
-
-static void put_recording_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_text_c3_recording(ctx, out);
 }
 
 static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, struct sc_err *err)
@@ -316,10 +290,7 @@ static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, s
 		return rc;
 	sc_cli_warn_loss(&args->common, &recording.loss);
 	sc_cli_warn_all(&args->common, &recording.warnings);
-	rc = sc_cli_give(call,
-			 &(struct sc_cli_result){&recording, put_recording, put_recording_text,
-						 put_recording_csv, NULL},
-			 err);
+	rc = sc_cli_give(call, &sc_c3_recording_forms, &recording, err);
 	sc_c3_recording_release(&recording);
 	return rc;
 }
@@ -406,21 +377,6 @@ static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *
 	return rc;
 }
 
-static int put_advice_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_json_c3_advice(ctx, out, err);
-}
-
-static int put_advice_csv(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_csv_c3_advice(ctx, out, err);
-}
-
-static void put_advice_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_text_c3_advice(ctx, out);
-}
-
 static int advise(const struct c3_args *args, const struct sc_csv *table, struct sc_cli_call *call,
 		  struct sc_err *err)
 {
@@ -435,10 +391,7 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 		rc = advise_all(s, arena, err);
 	if (rc == 0) {
 		sc_cli_warn_all(&args->common, &s->request.warnings);
-		rc = sc_cli_give(call,
-				 &(struct sc_cli_result){&s->advices, put_advice_json,
-							 put_advice_text, put_advice_csv, NULL},
-				 err);
+		rc = sc_cli_give(call, &sc_c3_advice_forms, &s->advices, err);
 	}
 	sc_c3_study_destroy(s->study);
 	SC_VEC_RELEASE(&s->pairs.list);
@@ -494,10 +447,7 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_c3_table_predict(&csv, &opts, arena, &table, err);
 	if (rc == 0)
 		rc = check_any_predicted(&table, err);
-	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&table, put_json, put_text, NULL, NULL},
-				err);
+	return rc ? rc : sc_cli_give(call, &sc_c3_table_forms, &table, err);
 }
 
 const struct sc_command sc_command_c3 = {

@@ -330,45 +330,7 @@ static int load_network(const struct collective_args *args, const struct sc_mscc
 	return sc_cli_network(&asked, arena, request, out, err);
 }
 
-struct result {
-	const struct sc_collective_sizes_opts *opts;
-	const struct sc_collective_sizes *sizes;
-};
-
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct result *r = ctx;
-
-	return sc_json_collective(r->opts, r->sizes, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	const struct result *r = ctx;
-
-	sc_text_collective(r->opts, r->sizes, out);
-}
-
 /* ---- jobs on one node ---- */
-
-struct placed {
-	const struct sc_collective_place_opts *opts;
-	const struct sc_collective_place *place;
-};
-
-static int put_place_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct placed *placed = ctx;
-
-	return sc_json_place(placed->opts, placed->place, out, err);
-}
-
-static void put_place_text(const void *ctx, struct sc_strbuf *out)
-{
-	const struct placed *placed = ctx;
-
-	sc_text_place(placed->opts, placed->place, out);
-}
 
 /* "4,2,2" */
 static int read_jobs(const char *text, struct sc_arena *arena, int *sizes, size_t *n,
@@ -406,11 +368,7 @@ static int place(const struct collective_args *args, const struct sc_collective_
 	rc = read_jobs(args->place, call->arena, sizes, &opts.n, err);
 	if (rc == 0)
 		rc = sc_collective_place(&opts, &found, err);
-	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&(struct placed){&opts, &found},
-							put_place_json, put_place_text, NULL, NULL},
-				err);
+	return rc ? rc : sc_cli_give(call, &sc_place_forms, &found, err);
 }
 
 static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -463,11 +421,7 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return place(args, &opts, call, err);
 	if (rc == 0)
 		rc = sc_collective_sizes_run(&opts, arena, &sizes, err);
-	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&(struct result){&opts, &sizes}, put_json,
-							put_text, NULL, NULL},
-				err);
+	return rc ? rc : sc_cli_give(call, &sc_collective_forms, &sizes, err);
 }
 
 const struct sc_command sc_command_collective = {

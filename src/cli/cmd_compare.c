@@ -24,11 +24,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_compare_to_json(ctx, out, err);
-}
-
 /* Of which input. */
 static void warn(const struct sc_common *common, const struct sc_compared *c)
 {
@@ -42,11 +37,6 @@ static void warn(const struct sc_common *common, const struct sc_compared *c)
 	sc_strbuf_release(&loss);
 	for (size_t i = 0; i < warnings->n; i++)
 		sc_cli_warn(common, "%s: %s", c->name, warnings->text[i]);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_compare_to_text(ctx, out);
 }
 
 static bool is_recording(const char *path)
@@ -119,8 +109,7 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 	for (size_t i = 0; rc == 0 && i < all.n; i++)
 		warn(&args->common, &all.at[i]);
 	if (rc == 0)
-		rc = sc_cli_give(
-			call, &(struct sc_cli_result){&all, put_json, put_text, NULL, NULL}, err);
+		rc = sc_cli_give(call, &sc_compare_forms, &all, err);
 	sc_compare_release(&all);
 	return rc;
 }

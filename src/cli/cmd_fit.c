@@ -81,16 +81,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_json_fit(ctx, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_text_fit(ctx, out);
-}
-
 /* Where the profile is written to; NULL: nowhere. */
 static const char *profile_path(const struct fit_args *args)
 {
@@ -293,10 +283,7 @@ static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 			     : fit_kernels(args, where, arena, &result, err);
 	if (rc == 0 && profile_path(args))
 		rc = write_profile(args, &result, arena, err);
-	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&result, put_json, put_text, NULL, "-"},
-				err);
+	return rc ? rc : sc_cli_give(call, &sc_fit_forms, &result, err);
 }
 
 const struct sc_command sc_command_fit = {

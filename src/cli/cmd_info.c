@@ -372,6 +372,8 @@ static int check_damage(const struct info_args *args, const struct run_info *run
 	return SC_EXIT_CHECK;
 }
 
+static const struct sc_forms forms = {put_document, put_all, NULL};
+
 static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct info_args *args = into;
@@ -409,9 +411,7 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 	}
 	run.n = n_read;
 	if (rc == 0)
-		rc = sc_cli_give(call,
-				 &(struct sc_cli_result){&run, put_document, put_all, NULL, NULL},
-				 err);
+		rc = sc_cli_give(call, &forms, &run, err);
 	if (rc == 0)
 		*exit_code = check_damage(args, &run);
 	for (size_t i = 0; i < n_read; i++)

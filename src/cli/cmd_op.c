@@ -567,6 +567,8 @@ static void put_all(const void *ctx, struct sc_strbuf *out)
 		put_text(out, &result->facts.at[i]);
 }
 
+static const struct sc_forms forms = {put_document, put_all, NULL};
+
 static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct op_command_args *args = into;
@@ -582,10 +584,7 @@ static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (!result.info)
 		return -(int)SC_EUSAGE;
 	rc = describe(&result, arena, err);
-	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&result, put_document, put_all, NULL, NULL},
-				err);
+	return rc ? rc : sc_cli_give(call, &forms, &result, err);
 }
 
 const struct sc_command sc_command_op = {

@@ -21,16 +21,6 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_chrome_trace_write(s->run.predictor, &s->run.prediction, out, err);
 }
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_json_prediction(ctx, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_text_prediction(ctx, out);
-}
-
 static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct sc_predict_args *args = s->run.args;
@@ -52,9 +42,7 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 	sc_predict_run_report(&s->run, &s->report);
 	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
-		rc = sc_cli_give(
-			call, &(struct sc_cli_result){&s->report, put_json, put_text, NULL, NULL},
-			err);
+		rc = sc_cli_give(call, &sc_prediction_forms, &s->report, err);
 	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
 		fprintf(stderr, "check failed: it does not fit the memory\n");
 		call->exit_code = SC_EXIT_CHECK;

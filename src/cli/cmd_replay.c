@@ -76,11 +76,6 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_chrome_replay_write(ctx, out, err);
 }
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_json_replay(ctx, out, err);
-}
-
 static int parse_scale(const char *text, struct sc_arena *arena, struct sc_replay_change *out,
 		       struct sc_err *err)
 {
@@ -201,11 +196,6 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_text_replay(ctx, out);
-}
-
 /* The network of the config of --cluster, if it is given. */
 static int load_network(const struct replay_args *args, struct sc_catalog *catalog,
 			struct sc_arena *arena, struct sc_collective_time *out, struct sc_err *err)
@@ -250,8 +240,7 @@ static int replay(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, result, err);
 	if (rc == 0)
-		rc = sc_cli_give(
-			call, &(struct sc_cli_result){result, put_json, put_text, NULL, NULL}, err);
+		rc = sc_cli_give(call, &sc_replay_forms, result, err);
 	sc_replay_result_release(result);
 	return rc;
 }

@@ -51,25 +51,6 @@ static struct sc_progress *progress(void *ctx, const char *title, size_t total)
 	return sc_cli_progress(&args->common, title, total);
 }
 
-struct answer {
-	const struct sc_scaling *scaling;
-	const struct sc_scaling_point *points;
-};
-
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct answer *a = ctx;
-
-	return sc_scaling_to_json(a->scaling, a->points, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	const struct answer *a = ctx;
-
-	sc_scaling_to_text(a->scaling, a->points, out);
-}
-
 static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	struct scale_args *args = into;
@@ -89,7 +70,6 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.missing = &call->missing,
 	};
 	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
-	struct sc_scaling_point *points;
 	struct sc_config config;
 	int rc = parse_sizes(args->gpus, arena, &scaling, err);
 
@@ -101,14 +81,10 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		sc_cli_open_split(&config);
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
-	points = sc_arena_calloc(arena, scaling.n + 1, sizeof(*points));
-	rc = sc_scaling_run(&scaling, arena, points, err);
+	rc = sc_scaling_run(&scaling, arena, err);
 	if (rc || sc_ranks_helps(call->line->ranks))
 		return rc;
-	return sc_cli_give(call,
-			   &(struct sc_cli_result){&(struct answer){&scaling, points}, put_json,
-						   put_text, NULL, NULL},
-			   err);
+	return sc_cli_give(call, &sc_scaling_forms, &scaling, err);
 }
 
 const struct sc_command sc_command_scale = {

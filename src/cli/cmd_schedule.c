@@ -285,6 +285,8 @@ static void draw_text(const void *ctx, struct sc_strbuf *out)
 	}
 }
 
+static const struct sc_forms forms = {put_json, draw_text, put_csv};
+
 /* What the name of the file asks for. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,
 			  struct sc_err *err)
@@ -300,8 +302,7 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 				  output, all->n);
 	if (is_json)
 		return sc_cli_write(output, put_schedule_json, all, err);
-	return sc_cli_give(call, &(struct sc_cli_result){all, put_json, draw_text, put_csv, NULL},
-			   err);
+	return sc_cli_give(call, &forms, all, err);
 }
 
 /* ---- with the passes of a config ---- */

@@ -147,38 +147,19 @@ static struct sc_progress *progress(void *ctx, const char *title, size_t total)
 
 /* ---- what is answered ---- */
 
-struct answer {
-	const struct sc_search *search;
-	struct sc_search_result result;
-};
-
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct answer *a = ctx;
-
-	return sc_search_to_json(a->search, &a->result, out, err);
-}
-
-static int put_cases(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct answer *a = ctx;
-
-	return sc_search_to_csv(a->search, &a->result, out, err);
-}
-
 /* The best as a config that predict takes. */
-static int write_best(const struct answer *a, const char *path, struct sc_cli_call *call,
+static int write_best(const struct sc_search_result *r, const char *path, struct sc_cli_call *call,
 		      struct sc_err *err)
 {
-	const struct sc_csv *cases = &a->result.cases;
-	struct sc_config config = *a->search->base;
+	const struct sc_csv *cases = &r->cases;
+	struct sc_config config = *r->search->base;
 	struct sc_request *request = sc_arena_calloc(call->arena, 1, sizeof(*request));
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
 	for (size_t i = 0; i < cases->n_cols && rc == 0; i++) {
 		const struct sc_setting setting = {
-			cases->header[i], sc_csv_cell(cases, a->result.shown[0].row, i), "search"};
+			cases->header[i], sc_csv_cell(cases, r->shown[0].row, i), "search"};
 
 		rc = sc_config_set(&config, &setting, call->arena, err);
 	}
@@ -191,13 +172,6 @@ static int write_best(const struct answer *a, const char *path, struct sc_cli_ca
 	}
 	sc_strbuf_release(&text);
 	return rc;
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	const struct answer *a = ctx;
-
-	sc_search_to_text(a->search, &a->result, out);
 }
 
 static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -217,7 +191,7 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.ranks = call->line->ranks,
 		.missing = &call->missing,
 	};
-	struct answer answer = {.search = &search};
+	struct sc_search_result result;
 	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
 	struct sc_config config;
 	int rc = parse_objectives(args->objective, arena, &search, err);
@@ -234,17 +208,14 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		sc_cli_open_split(&config);
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
-	rc = sc_search_run(&search, arena, &answer.result, err);
+	rc = sc_search_run(&search, arena, &result, err);
 	if (rc || sc_ranks_helps(call->line->ranks))
 		return rc;
 	if (args->cases)
-		rc = sc_cli_write(args->cases, put_cases, &answer, err);
+		rc = sc_cli_write(args->cases, sc_search_forms.csv, &result, err);
 	if (rc == 0 && strcmp(args->common.output, "-") != 0)
-		rc = write_best(&answer, args->common.output, call, err);
-	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&answer, put_json, put_text, NULL, "-"},
-				err);
+		rc = write_best(&result, args->common.output, call, err);
+	return rc ? rc : sc_cli_give(call, &sc_search_forms, &result, err);
 }
 
 const struct sc_command sc_command_search = {

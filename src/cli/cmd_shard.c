@@ -8,16 +8,6 @@
 #include "lib/shard_run.h"
 #include "study/shard/shard_watch.h"
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_shard_run_json(ctx, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	sc_shard_run_text(ctx, out);
-}
-
 static int write_plan(const struct sc_shard_run *run, const char *path, struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
@@ -73,8 +63,7 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (strcmp(args->common.output, "-") != 0)
 		rc = write_plan(run, args->common.output, err);
 	if (rc == 0)
-		rc = sc_cli_give(call, &(struct sc_cli_result){run, put_json, put_text, NULL, "-"},
-				 err);
+		rc = sc_cli_give(call, &sc_shard_forms, sc_shard_run_report(run), err);
 	sc_shard_run_destroy(run);
 	return rc;
 }

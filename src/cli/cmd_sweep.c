@@ -78,18 +78,6 @@ static int report(const struct sink *sink, const struct sc_outcome *outcomes)
 	return sink->n_failed && sink->n_failed == cases->n_rows ? SC_EXIT_DATA : SC_EXIT_DONE;
 }
 
-struct all_cases {
-	const struct sc_sweep *sweep;
-	const struct sc_outcome *outcomes;
-};
-
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct all_cases *all = ctx;
-
-	return sc_json_sweep(all->sweep->base, all->sweep->cases, all->outcomes, out, err);
-}
-
 /* sink->exit_code is set if 0 is returned. */
 static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_cli_call *call,
 		     struct sc_err *err)
@@ -123,9 +111,8 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
 	return rc ? rc
-		  : sc_cli_give(call,
-				&(struct sc_cli_result){&(struct all_cases){sweep, outcomes},
-							put_json, NULL, NULL, "-"},
+		  : sc_cli_give(call, &sc_sweep_forms,
+				&(struct sc_sweep_report){sweep->base, sweep->cases, outcomes},
 				err);
 }
 

@@ -83,32 +83,6 @@ static struct sc_progress *start_progress(void *ctx, size_t n_rows)
 	return sc_cli_progress(ctx, "validate", n_rows);
 }
 
-struct result {
-	const struct validate_args *args;
-	const struct sc_validation *validation;
-};
-
-static int put_cases(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct result *r = ctx;
-
-	return sc_validation_csv_write(r->validation, r->args->by.at, r->args->by.n, out, err);
-}
-
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct result *r = ctx;
-
-	return sc_json_validation(r->validation, out, err);
-}
-
-static void put_text(const void *ctx, struct sc_strbuf *out)
-{
-	const struct result *r = ctx;
-
-	sc_text_validation(r->validation, out);
-}
-
 /* A table in which every row is wrong is bad data, not a result. */
 static int check_any_predicted(const struct sc_validation *v, struct sc_err *err)
 {
@@ -162,7 +136,6 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.progress_ctx = &args->common,
 	};
 	struct sc_validation v;
-	struct result result = {.args = args, .validation = &v};
 	struct sc_where *where;
 	int rc = check_args(args, err);
 
@@ -192,13 +165,11 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 			"%zu of %zu cases have warnings; the column `warnings` of sweep lists them",
 			v.n_warned, v.n_cases);
 	if (rc == 0 && args->out_cases)
-		rc = sc_cli_write(args->out_cases, put_cases, &result, err);
+		rc = sc_cli_write(args->out_cases, sc_validation_forms.csv, &v, err);
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
-		rc = sc_cli_give(call,
-				 &(struct sc_cli_result){&result, put_json, put_text, NULL, NULL},
-				 err);
+		rc = sc_cli_give(call, &sc_validation_forms, &v, err);
 	if (rc == 0)
 		*exit_code = check_bound(args, &v);
 	return rc;

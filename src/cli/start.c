@@ -403,13 +403,13 @@ int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err
 }
 
 /* What the writer makes, with what was warned of where it does not say that itself. */
-static int make_document(const struct sc_cli_result *result, json_t *warnings, struct sc_json *out,
-			 struct sc_err *err)
+static int make_document(const struct sc_forms *forms, const void *result, json_t *warnings,
+			 struct sc_json *out, struct sc_err *err)
 {
 	char *text = NULL;
 	size_t n;
 	FILE *stream = open_memstream(&text, &n);
-	int rc = stream ? result->json(result->of, stream, err) : 0;
+	int rc = stream ? forms->json(result, stream, err) : 0;
 
 	if (!stream || fclose(stream))
 		rc = sc_err_set(err, SC_EIO, "cannot hold the result: %s", strerror(errno));
@@ -437,10 +437,11 @@ static const void *option_of(const struct sc_cli_call *call, const char *name)
 	return o->name ? (const unsigned char *)(const void *)call->common + o->offset : NULL;
 }
 
-int sc_cli_give(const struct sc_cli_call *call, const struct sc_cli_result *result,
+int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
 		struct sc_err *err)
 {
-	const char *path = result->to ? result->to : call->common->output;
+	const char *path =
+		call->line->command->output_arg || !forms->text ? "-" : call->common->output;
 	const int *json = option_of(call, "json");
 	const char *const *report = option_of(call, "report");
 	const bool is_json = json && *json, is_page = !is_json && sc_ends_with(path, ".html");
@@ -449,15 +450,15 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_cli_result *resu
 	int rc = 0;
 
 	if (is_json || is_page || (report && *report))
-		rc = make_document(result, call->common->warnings, &document, err);
+		rc = make_document(forms, result, call->common->warnings, &document, err);
 	if (rc == 0 && is_json) {
 		rc = sc_cli_write(path, put_document, &document, err);
 	} else if (rc == 0 && is_page) {
 		rc = sc_cli_write_document(path, document.root, err);
-	} else if (rc == 0 && result->csv && sc_ends_with(path, ".csv")) {
-		rc = sc_cli_write(path, result->csv, result->of, err);
-	} else if (rc == 0 && result->text) {
-		result->text(result->of, &text);
+	} else if (rc == 0 && forms->csv && sc_ends_with(path, ".csv")) {
+		rc = sc_cli_write(path, forms->csv, result, err);
+	} else if (rc == 0 && forms->text) {
+		forms->text(result, &text);
 		rc = sc_cli_write_text(path, &text, err);
 	}
 	if (rc == 0 && report && *report)

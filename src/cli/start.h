@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "core/config/config_table.h"
 #include "lib/options.h"
+#include "report/forms.h"
 
 struct sc_ranks;
 struct sc_trace_loss;
@@ -45,17 +46,9 @@ void sc_cli_print(const struct sc_strbuf *text);
 typedef int (*sc_cli_writer)(const void *ctx, FILE *out, struct sc_err *err);
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err);
 int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err);
-/* A command's result, and what writes it. */
-struct sc_cli_result {
-	const void *of;
-	sc_cli_writer json;
-	void (*text)(const void *of, struct sc_strbuf *out); /* or NULL: was given already */
-	sc_cli_writer csv;                                   /* where -o ends in .csv; or NULL */
-	const char *to; /* NULL: -o; "-" where -o is another's */
-};
-/* In the form that is asked for: --json, -o FILE.html (the page), -o FILE.csv, else text; and --report's page. Every JSON
+/* A result in the form that is asked for: --json, -o FILE.html (the page), -o FILE.csv, else text; and --report's page. Every JSON
  * has `warnings`. */
-int sc_cli_give(const struct sc_cli_call *call, const struct sc_cli_result *result,
+int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
 		struct sc_err *err);
 /* The page of a document, which it takes apart. */
 int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err);

@@ -251,19 +251,12 @@ static char *write_text(writer write, const void *ctx, struct sc_err *err)
 
 /* --- predict --- */
 
-static int put_prediction(const void *ctx, FILE *out, struct sc_err *err)
-{
-	struct sc_prediction_report report;
-
-	sc_predict_run_report(ctx, &report);
-	return sc_json_prediction(&report, out, err);
-}
-
 static char *predict(const stepcast_request *request, const struct sc_predict_args *args,
 		     struct sc_err *err)
 {
 	const struct sc_config *config = sc_api_config(request);
 	struct sc_predict_run *run = sc_xmalloc(sizeof(*run));
+	struct sc_prediction_report report;
 	char *json = NULL;
 	int rc;
 
@@ -275,8 +268,10 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 		rc = sc_err_set(err, SC_ECONFLICT, "--require-fit: needs %.1f of %.1f GiB a GPU",
 				run->prediction.memory.total_gib,
 				run->prediction.memory.capacity_gib);
-	if (rc == 0)
-		json = write_text(put_prediction, run, err);
+	if (rc == 0) {
+		sc_predict_run_report(run, &report);
+		json = write_text(sc_prediction_forms.json, &report, err);
+	}
 	sc_predict_run_release(run);
 	free(run);
 	return json;
@@ -304,11 +299,6 @@ stepcast_result *stepcast_predict(const stepcast_request *request, const char *c
 
 /* --- shard --- */
 
-static int put_shard(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_shard_run_json(ctx, out, err);
-}
-
 static stepcast_result *shard(const stepcast_request *given, struct sc_shard_args *args,
 			      struct sc_arena *arena, struct sc_err *err)
 {
@@ -323,7 +313,7 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 	run = sc_shard_run_create(args, request, arena, err);
 	if (!run)
 		return NULL;
-	json = write_text(put_shard, run, err);
+	json = write_text(sc_shard_forms.json, sc_shard_run_report(run), err);
 	if (json)
 		sc_shard_run_plan(run, &plan);
 	sc_shard_run_destroy(run);

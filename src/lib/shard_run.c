@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "core/embedding/reuse.h"
-#include "report/shard_report.h"
 #include "study/shard/shard.h"
 #include "study/shard/shard_starts.h"
 #include "study/shard/shard_study.h"
@@ -533,14 +532,9 @@ void sc_shard_run_destroy(struct sc_shard_run *s)
 	SC_VEC_RELEASE(&s->constraints);
 }
 
-void sc_shard_run_text(const struct sc_shard_run *s, struct sc_strbuf *out)
+const struct sc_shard_report *sc_shard_run_report(const struct sc_shard_run *s)
 {
-	sc_text_shard(&s->report, out);
-}
-
-int sc_shard_run_json(const struct sc_shard_run *s, FILE *out, struct sc_err *err)
-{
-	return sc_json_shard(&s->report, out, err);
+	return &s->report;
 }
 
 void sc_shard_run_plan(const struct sc_shard_run *s, struct sc_strbuf *out)

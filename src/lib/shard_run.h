@@ -3,11 +3,10 @@
 #ifndef SC_LIB_SHARD_RUN_H
 #define SC_LIB_SHARD_RUN_H
 
-#include <stdio.h>
-
 #include "base/strbuf.h"
 #include "core/config/config.h"
 #include "lib/options.h"
+#include "report/shard_report.h"
 
 /* -1: not given, of numbers. */
 struct sc_shard_args {
@@ -29,8 +28,7 @@ struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *args,
 					 const struct sc_request *request, struct sc_arena *arena,
 					 struct sc_err *err);
 void sc_shard_run_destroy(struct sc_shard_run *run);
-void sc_shard_run_text(const struct sc_shard_run *run, struct sc_strbuf *out);
-int sc_shard_run_json(const struct sc_shard_run *run, FILE *out, struct sc_err *err);
+const struct sc_shard_report *sc_shard_run_report(const struct sc_shard_run *run);
 void sc_shard_run_plan(const struct sc_shard_run *run, struct sc_strbuf *out); /* the best one */
 
 #endif

@@ -1,5 +1,5 @@
 /* Pairs under every policy as text and CSV. */
-#include "report/c3_advice.h"
+#include "report/c3_report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -154,8 +154,10 @@ static bool c3_does_not_fit(const struct sc_c3_advices *advices)
 	return advices->memory && sc_memory_fullness(advices->memory) > 1;
 }
 
-void sc_text_c3_advice(const struct sc_c3_advices *advices, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_c3_advices *advices = result;
+
 	if (c3_does_not_fit(advices)) {
 		sc_text_memory(advices->memory, out);
 		sc_strbuf_append(out, "\n\n");
@@ -213,8 +215,10 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	sc_strbuf_release(&text);
 }
 
-int sc_csv_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err)
+static int put_csv(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_c3_advices *advices = result;
+
 	fputs("case,device,gpus,dtype,kind,m,n,k,collective,bytes,policy,compute_us,comm_us,"
 	      "serial_us,predicted_us,speedup,fraction_of_ideal,class,best,best_by_bytes\n",
 	      out);
@@ -342,8 +346,9 @@ static void add_verdict(struct sc_json *json, const struct sc_c3_advices *advice
 	sc_strbuf_release(&text);
 }
 
-int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_c3_advices *advices = result;
 	struct sc_json json;
 	json_t *pairs;
 
@@ -358,3 +363,5 @@ int sc_json_c3_advice(const struct sc_c3_advices *advices, FILE *out, struct sc_
 		put_advice(&json, sc_json_object(&json, pairs, NULL), &advices->at[i]);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_c3_advice_forms = {put_json, put_text, put_csv};

@@ -95,8 +95,9 @@ static void append_what_if(const struct sc_c3_what_if *w, struct sc_strbuf *out)
 	}
 }
 
-void sc_text_c3_recording(const struct sc_c3_recording *r, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_c3_recording *r = result;
 	const double ms = (double)SC_US_PER_MS;
 
 	sc_strbuf_printf(out, "%zu rank%s, GPU %s (%s)\n", r->n_ranks, r->n_ranks == 1 ? "" : "s",
@@ -219,8 +220,9 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 				   r->what_if.policy_us[p]);
 }
 
-int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_c3_recording *recording = result;
 	struct sc_json json;
 
 	sc_json_init(&json, "stepcast/c3-recording", C3_RECORDING_VERSION);
@@ -257,8 +259,10 @@ static void put_row(const struct sc_c3_recording *r, const struct sc_c3_seen *s,
 		s->time_us, s->predicted_us);
 }
 
-int sc_csv_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err)
+static int put_csv(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_c3_recording *recording = result;
+
 	fputs("source,device,op,kernel,computes,blocks,collective,comm_blocks,comm_load,beside_frac,alone_us,"
 	      "time_us,predicted_us\n",
 	      out);
@@ -272,3 +276,5 @@ int sc_csv_c3_recording(const struct sc_c3_recording *recording, FILE *out, stru
 		return sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
 	return 0;
 }
+
+const struct sc_forms sc_c3_recording_forms = {put_json, put_text, put_csv};

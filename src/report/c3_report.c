@@ -50,8 +50,10 @@ static void append_score(const struct sc_c3_score *s, struct sc_strbuf *out)
 	sc_strbuf_append_char(out, '\n');
 }
 
-void sc_text_c3(const struct sc_c3_table *table, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_c3_table *table = result;
+
 	sc_strbuf_printf(out, "%-*s %-24s%10s%10s%10s%10s%9s%10s%7s%10s\n", NAME_WIDTH, "case",
 			 "policy", "GEMM us", "comm us", "both us", "measured", "speedup",
 			 "measured", "ideal", "% of it");
@@ -125,8 +127,9 @@ static void put_groups(struct sc_json *json, const struct sc_c3_table *table)
 	}
 }
 
-int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_c3_table *table = result;
 	enum { GOOD_PCT = 10, FAIR_PCT = 20 };
 	struct sc_json json;
 	json_t *cases;
@@ -151,3 +154,5 @@ int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err)
 	put_groups(&json, table);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_c3_table_forms = {put_json, put_text, NULL};

@@ -2,18 +2,25 @@
 #ifndef SC_REPORT_C3_REPORT_H
 #define SC_REPORT_C3_REPORT_H
 
-#include <stdio.h>
-
-#include "base/strbuf.h"
+#include "models/memory.h"
+#include "report/forms.h"
 #include "study/c3/c3.h"
 
 struct sc_c3_recording;
 
-void sc_text_c3(const struct sc_c3_table *table, struct sc_strbuf *out);
-int sc_json_c3(const struct sc_c3_table *table, FILE *out, struct sc_err *err);
-void sc_text_c3_recording(const struct sc_c3_recording *recording, struct sc_strbuf *out);
-/* The kernels whose time alone is known, as `stepcast fit --kind interference` reads them. */
-int sc_csv_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err);
-int sc_json_c3_recording(const struct sc_c3_recording *recording, FILE *out, struct sc_err *err);
+/* Pairs under every policy. */
+struct sc_c3_advices {
+	const struct sc_c3_advice *at;
+	size_t n;
+	const struct sc_memory *memory;   /* of the config that they are of, or NULL */
+	const struct sc_request *request; /* that config, or NULL */
+};
+extern const struct sc_forms
+	sc_c3_advice_forms; /* of a struct sc_c3_advices; CSV: one row a pair and policy, the best marked */
+
+extern const struct sc_forms sc_c3_table_forms; /* of a struct sc_c3_table */
+/* Of a struct sc_c3_recording; CSV: the kernels whose time alone is known, as `stepcast fit --kind interference` reads
+ * them. */
+extern const struct sc_forms sc_c3_recording_forms;
 
 #endif

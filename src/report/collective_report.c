@@ -32,9 +32,10 @@ static void append_other(const struct sc_collective_sizes_opts *opts,
 	}
 }
 
-void sc_text_collective(const struct sc_collective_sizes_opts *opts,
-			const struct sc_collective_sizes *sizes, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_collective_sizes *sizes = result;
+	const struct sc_collective_sizes_opts *opts = sizes->opts;
 	const char *other = sc_collective_other(opts);
 	const char *other_us = opts->asked ? "     asked us" : "      file us";
 	int width = opts->fabric->asked[opts->kind] ? 12 : 9; /* "hierarchical" */
@@ -104,9 +105,10 @@ static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_o
 				sc_collective_names[opts->kind], p->time_us, p->bytes, p->limit);
 }
 
-int sc_json_collective(const struct sc_collective_sizes_opts *opts,
-		       const struct sc_collective_sizes *sizes, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_collective_sizes *sizes = result;
+	const struct sc_collective_sizes_opts *opts = sizes->opts;
 	struct sc_json json;
 	json_t *points;
 
@@ -151,6 +153,8 @@ int sc_json_collective(const struct sc_collective_sizes_opts *opts,
 	return sc_json_write(&json, out, err);
 }
 
+const struct sc_forms sc_collective_forms = {put_json, put_text, NULL};
+
 /* Which GPUs jobs of one node get: as text and JSON. */
 
 enum { PLACE_VERSION = 1 };
@@ -171,9 +175,11 @@ static void append_placement(const struct sc_collective_place_opts *opts, const 
 			 placement->longest_us);
 }
 
-void sc_text_place(const struct sc_collective_place_opts *opts,
-		   const struct sc_collective_place *place, struct sc_strbuf *out)
+static void put_place_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_collective_place *place = result;
+	const struct sc_collective_place_opts *opts = place->opts;
+
 	sc_strbuf_printf(out, "%s of %.0f bytes, %zu job%s on a node of %d GPUs\n",
 			 sc_collective_names[opts->kind], opts->bytes, opts->n,
 			 opts->n == 1 ? "" : "s", opts->fabric->wiring.n_gpus);
@@ -206,9 +212,10 @@ static void put_placement(struct sc_json *json, const struct sc_collective_place
 	}
 }
 
-int sc_json_place(const struct sc_collective_place_opts *opts,
-		  const struct sc_collective_place *place, FILE *out, struct sc_err *err)
+static int put_place_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_collective_place *place = result;
+	const struct sc_collective_place_opts *opts = place->opts;
 	struct sc_json json;
 
 	sc_json_init(&json, "stepcast/place", PLACE_VERSION);
@@ -219,3 +226,5 @@ int sc_json_place(const struct sc_collective_place_opts *opts,
 	put_placement(&json, opts, "best", &place->best);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_place_forms = {put_place_json, put_place_text, NULL};

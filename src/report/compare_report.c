@@ -309,8 +309,9 @@ static void put_times(const struct sc_compare *compare, struct sc_strbuf *out)
 	put_row(compare, &mfu, out);
 }
 
-void sc_compare_to_text(const struct sc_compare *compare, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_compare *compare = result;
 	struct walk walk = {.compare = compare, .differs = put_difference, .text = out};
 
 	walk.ctx = &walk;
@@ -442,8 +443,9 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 	sc_strbuf_release(&text);
 }
 
-int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_compare *compare = result;
 	struct sc_json json;
 	struct walk walk = {.compare = compare, .differs = add_difference, .json = &json};
 	json_t *configs;
@@ -460,3 +462,5 @@ int sc_compare_to_json(const struct sc_compare *compare, FILE *out, struct sc_er
 		add_compared(&compare->at[i], &json, sc_json_object(&json, configs, NULL));
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_compare_forms = {put_json, put_text, NULL};

@@ -106,8 +106,9 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
 }
 
-void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_fit *fit = result;
 	const char *by = "";
 
 	append_counts(fit, out);
@@ -224,8 +225,9 @@ static void put_lists(struct sc_json *json, const struct sc_fit *fit)
 	}
 }
 
-int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_fit *fit = result;
 	const bool of_iterations = fit->kind == SC_FIT_ITERATION;
 	struct sc_json json;
 
@@ -270,3 +272,5 @@ int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err)
 	put_lists(&json, fit);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_fit_forms = {put_json, put_text, NULL};

@@ -2,13 +2,10 @@
 #ifndef SC_REPORT_FIT_REPORT_H
 #define SC_REPORT_FIT_REPORT_H
 
-#include <stdio.h>
-
-#include "base/strbuf.h"
 #include "models/fit/fit.h"
+#include "report/forms.h"
 
-void sc_text_fit(const struct sc_fit *fit, struct sc_strbuf *out);
-int sc_json_fit(const struct sc_fit *fit, FILE *out, struct sc_err *err);
+extern const struct sc_forms sc_fit_forms; /* of a struct sc_fit */
 /* A file over the profile whose coefficients were fitted, named `id`; where `id` is that profile itself, its lines alone,
  * to paste. Collectives: entries of a fabric file, to paste, or with curves a whole one. */
 void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out);

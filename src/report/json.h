@@ -20,6 +20,5 @@ json_t *sc_json_request(struct sc_json *json, const struct sc_request *request);
 void sc_json_breakdown(struct sc_json *json, json_t *object, const struct sc_reading *reading);
 /* The key `warnings` of the document. */
 void sc_json_warnings(struct sc_json *json, const struct sc_warnings *warnings);
-int sc_json_validation(const struct sc_validation *validation, FILE *out, struct sc_err *err);
 
 #endif

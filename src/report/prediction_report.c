@@ -322,8 +322,9 @@ static void append_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
 	append_amounts(cost, cost->steps, out);
 }
 
-void sc_text_prediction(const struct sc_prediction_report *report, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
 
 	append_head(report->request, &p->memory, out);
@@ -348,7 +349,7 @@ void sc_text_prediction(const struct sc_prediction_report *report, struct sc_str
 
 /* Predictions and validations as JSON. */
 
-enum { PREDICT_VERSION = 1, VALIDATE_VERSION = 1 };
+enum { PREDICT_VERSION = 1 };
 
 static void add_owners(struct sc_json *json, json_t *object, const double *ms, double iteration_ms)
 {
@@ -581,8 +582,9 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 	sc_json_int(json, json->root, "n_nodes", (int64_t)p->n_nodes);
 }
 
-int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
 	struct sc_json json;
 	json_t *config;
@@ -616,95 +618,4 @@ int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, str
 	return sc_json_write(&json, out, err);
 }
 
-/* ---- validation ---- */
-
-/* Null where there is no case to take it from. */
-static void add_score(struct sc_json *json, json_t *object, const struct sc_score *score,
-		      bool has_memory)
-{
-	json_t *skipped = sc_json_array(json, object, "skipped");
-
-	sc_json_int(json, object, "n_rows", (int64_t)score->n_rows);
-	sc_json_int(json, object, "n", (int64_t)score->accuracy.n);
-	sc_json_known_real(json, object, "mape_pct", score->accuracy.mape_pct);
-	sc_json_known_real(json, object, "median_ape_pct", score->accuracy.median_ape_pct);
-	sc_json_known_real(json, object, "p90_ape_pct", score->accuracy.p90_ape_pct);
-	sc_json_known_real(json, object, "geomean_ape_pct", score->accuracy.geomean_ape_pct);
-	sc_json_known_real(json, object, "bias_pct", score->accuracy.bias_pct);
-	sc_json_known_real(json, object, "coverage_pct", score->coverage_pct);
-	sc_json_known_real(json, object, "band_pct", score->band_pct);
-	if (has_memory) {
-		sc_json_int(json, object, "n_memory", (int64_t)score->memory.n);
-		sc_json_known_real(json, object, "memory_mape_pct", score->memory.mape_pct);
-	}
-	for (size_t i = 0; i < score->n_skipped; i++) {
-		json_t *row = sc_json_object(json, skipped, NULL);
-
-		sc_json_text(json, row, "case", score->skipped[i]->name);
-		sc_json_text(json, row, "reason", score->skipped[i]->skipped);
-	}
-}
-
-/* The bands are the promise: where they hold, all is well. */
-static void add_promise(struct sc_json *json, const struct sc_score *all)
-{
-	enum { MOST_PCT = 65, HALF_PCT = 50 };
-
-	sc_json_verdict(
-		json,
-		all->accuracy.n == 0 || all->coverage_pct < HALF_PCT ? SC_STANDS_BADLY
-		: all->n_skipped || all->coverage_pct < MOST_PCT     ? SC_STANDS_FAIR
-								     : SC_STANDS_WELL,
-		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
-		"bands, which should hold 80 %%.",
-		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0);
-}
-
-static void add_cases(struct sc_json *json, const struct sc_validation *v)
-{
-	json_t *cases = sc_json_array(json, json->root, "cases");
-	int group = v->n_groups ? sc_csv_column(v->table, v->groups[0].column) : -1;
-
-	for (size_t i = 0; i < v->n_cases; i++) {
-		const struct sc_case *c = &v->cases[i];
-		json_t *row = sc_json_object(json, cases, NULL);
-
-		sc_json_text(json, row, "case", c->name);
-		if (group >= 0)
-			sc_json_text(json, row, "group",
-				     sc_csv_cell(v->table, c->row, (size_t)group));
-		sc_json_known_real(json, row, "measured_ms", c->measured_ms);
-		if (c->skipped) {
-			sc_json_text(json, row, "skipped", c->skipped);
-			continue;
-		}
-		sc_json_real(json, row, "predicted_ms", c->outcome.iteration_ms);
-		sc_json_real(json, row, "low_ms", c->outcome.low_ms);
-		sc_json_real(json, row, "high_ms", c->outcome.high_ms);
-		sc_json_real(json, row, "error_pct", c->error_pct);
-	}
-}
-
-int sc_json_validation(const struct sc_validation *v, FILE *out, struct sc_err *err)
-{
-	struct sc_json json;
-	json_t *groups, *column = NULL;
-	const char *name = NULL;
-
-	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
-	sc_json_text(&json, json.root, "table", v->table->file);
-	add_promise(&json, &v->all);
-	add_score(&json, json.root, &v->all, v->has_memory);
-	add_cases(&json, v);
-	groups = sc_json_object(&json, json.root, "groups");
-	for (size_t i = 0; i < v->n_groups; i++) {
-		const struct sc_group_score *group = &v->groups[i];
-
-		if (group->column != name)
-			column = sc_json_object(&json, groups, group->column);
-		name = group->column;
-		add_score(&json, sc_json_object(&json, column, group->value), &group->score,
-			  v->has_memory);
-	}
-	return sc_json_write(&json, out, err);
-}
+const struct sc_forms sc_prediction_forms = {put_json, put_text, NULL};

@@ -2,9 +2,7 @@
 #ifndef SC_REPORT_PREDICTION_REPORT_H
 #define SC_REPORT_PREDICTION_REPORT_H
 
-#include <stdio.h>
-
-#include "base/strbuf.h"
+#include "report/forms.h"
 #include "study/explain/alternatives.h"
 #include "study/explain/explain.h"
 #include "study/explain/run_cost.h"
@@ -18,8 +16,7 @@ struct sc_prediction_report {
 	const struct sc_run_cost *cost;
 	const struct sc_schedule_play *play; /* of a pipeline: pages draw it */
 };
-/* Numbers are rounded for reading; JSON has them in full. */
-void sc_text_prediction(const struct sc_prediction_report *report, struct sc_strbuf *out);
-int sc_json_prediction(const struct sc_prediction_report *report, FILE *out, struct sc_err *err);
+extern const struct sc_forms
+	sc_prediction_forms; /* of a struct sc_prediction_report; text: rounded for reading */
 
 #endif

@@ -263,8 +263,10 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_text_breakdown(&r->reading, out);
 }
 
-void sc_text_replay(const struct sc_replay_result *r, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_replay_result *r = result;
+
 	append_head(r, out);
 	append_iterations(r, out);
 	append_ranks(r, out);
@@ -433,8 +435,9 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 			error.max_pct);
 }
 
-int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_replay_result *r = result;
 	struct sc_json json;
 
 	sc_json_init(&json, "stepcast/replay", REPLAY_VERSION);
@@ -459,3 +462,5 @@ int sc_json_replay(const struct sc_replay_result *r, FILE *out, struct sc_err *e
 	sc_json_warnings(&json, &r->warnings);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_replay_forms = {put_json, put_text, NULL};

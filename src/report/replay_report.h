@@ -2,14 +2,11 @@
 #ifndef SC_REPORT_REPLAY_REPORT_H
 #define SC_REPORT_REPLAY_REPORT_H
 
-#include <stdio.h>
-
 #include "base/json_out.h"
-#include "base/strbuf.h"
+#include "report/forms.h"
 #include "trace/replay/replay.h"
 
-void sc_text_replay(const struct sc_replay_result *result, struct sc_strbuf *out);
-int sc_json_replay(const struct sc_replay_result *result, FILE *out, struct sc_err *err);
+extern const struct sc_forms sc_replay_forms; /* of a struct sc_replay_result */
 /* The shown iteration: a process a rank, a thread a lane. */
 int sc_chrome_replay_write(const struct sc_replay_result *result, FILE *out, struct sc_err *err);
 

@@ -11,29 +11,29 @@ enum { SEARCH_VERSION = 1, MAX_SIDE = 32, MAX_POINTS = 500 };
 /* A candidate that is as good as the best in so many draws of model error is a tie. */
 #define TIE_SHARE 0.1
 
-static int n_objectives(const struct sc_search *search)
+static int n_objectives(const struct sc_search_result *r)
 {
-	return search->pareto ? 2 : 1;
+	return r->search->pareto ? 2 : 1;
 }
 
 /* ---- text ---- */
 
-static void put_counts(const struct sc_search *search, const struct sc_search_result *r,
-		       struct sc_strbuf *out)
+static void put_counts(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(
 		out,
 		"%zu candidates: %zu refused, %zu too large for %.0f %% of the memory, %zu "
 		"pruned by their floor, %zu simulated",
 		r->cases.n_rows, r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
-		100 * (1 - search->memory_margin), r->n_in[SC_SEARCH_PRUNED],
+		100 * (1 - r->search->memory_margin), r->n_in[SC_SEARCH_PRUNED],
 		r->n_in[SC_SEARCH_SIMULATED]);
 	if (r->n_in[SC_SEARCH_LEFT])
 		sc_strbuf_printf(out, ", %zu left for want of time", r->n_in[SC_SEARCH_LEFT]);
 	sc_strbuf_append(out, "\n");
 }
 
-size_t sc_search_fastest(const struct sc_search_result *r)
+/* Of those shown, the one of the least value. */
+static size_t fastest(const struct sc_search_result *r)
 {
 	size_t least = 0;
 
@@ -44,11 +44,10 @@ size_t sc_search_fastest(const struct sc_search_result *r)
 }
 
 /* How the best does without model error. */
-static void put_rule(const struct sc_search *search, const struct sc_search_result *r,
-		     struct sc_strbuf *out)
+static void put_rule(const struct sc_search_result *r, struct sc_strbuf *out)
 {
-	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[sc_search_fastest(r)];
-	const char *what = sc_search_objective_names[search->objective[0]];
+	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[fastest(r)];
+	const char *what = sc_search_objective_names[r->search->objective[0]];
 
 	if (best == least) {
 		sc_strbuf_printf(out, "  it has the least %s without model error, too: proven\n",
@@ -63,8 +62,7 @@ static void put_rule(const struct sc_search *search, const struct sc_search_resu
 		100 * least->regret_frac, 100 * best->regret_frac);
 }
 
-static void put_best(const struct sc_search *search, const struct sc_search_result *r,
-		     struct sc_strbuf *out)
+static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_search_case *c = &r->at[r->shown[0].row];
 	const struct sc_outcome *o = &c->outcome;
@@ -84,15 +82,15 @@ static void put_best(const struct sc_search *search, const struct sc_search_resu
 			 o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, c->memory_gib,
 			 c->capacity_gib);
 	if (r->by_regret)
-		put_rule(search, r, out);
-	for (int i = 0; i < n_objectives(search); i++) {
-		enum sc_search_objective what = search->objective[i];
-		bool run = search->tokens > 0 && what != SC_SEARCH_THROUGHPUT;
+		put_rule(r, out);
+	for (int i = 0; i < n_objectives(r); i++) {
+		enum sc_search_objective what = r->search->objective[i];
+		bool run = r->search->tokens > 0 && what != SC_SEARCH_THROUGHPUT;
 
 		if (what != SC_SEARCH_TIME || run)
 			sc_strbuf_printf(out, "  %s%s: %.6g %s\n", sc_search_objective_names[what],
 					 run ? " of the run" : "", r->shown[0].value[i],
-					 sc_search_unit(search, what));
+					 sc_search_unit(r->search, what));
 	}
 	for (size_t i = 0; i < r->cases.n_cols; i++)
 		sc_strbuf_printf(out, "  %-28s %s\n", r->cases.header[i],
@@ -112,24 +110,23 @@ static void put_changes(const struct sc_search_result *r, size_t row, struct sc_
 	sc_strbuf_append(out, "\n");
 }
 
-static void put_shown(const struct sc_search *search, const struct sc_search_result *r,
-		      struct sc_strbuf *out)
+static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	size_t n_ties = 0;
 
 	sc_strbuf_printf(out, "\n%s\n  rank %16s %16s  %8s %8s %8s %8s  against the best\n",
-			 search->pareto ? "front" : "the best that differ",
-			 sc_search_objective_names[search->objective[0]],
-			 search->pareto ? sc_search_objective_names[search->objective[1]]
-					: "loss %",
+			 r->search->pareto ? "front" : "the best that differ",
+			 sc_search_objective_names[r->search->objective[0]],
+			 r->search->pareto ? sc_search_objective_names[r->search->objective[1]]
+					   : "loss %",
 			 "ms", "GiB", "best in", "regret");
 	for (size_t i = 0; i < r->n_shown; i++) {
 		const struct sc_search_shown *s = &r->shown[i];
 		const struct sc_search_case *c = &r->at[s->row];
 
 		sc_strbuf_printf(out, "  %4zu %16.6g %16.5g  %8.6g %8.1f", i + 1, s->value[0],
-				 search->pareto ? s->value[1]
-						: 100 * (s->value[0] / r->shown[0].value[0] - 1),
+				 r->search->pareto ? s->value[1]
+						   : 100 * (s->value[0] / r->shown[0].value[0] - 1),
 				 c->outcome.iteration_ms, c->memory_gib);
 		if (isnan(s->best_in))
 			sc_strbuf_printf(out, " %8s %8s", "-", "-");
@@ -174,13 +171,14 @@ static void put_others(const struct sc_search_result *r, struct sc_strbuf *out)
 		sc_strbuf_append(out, "\n");
 }
 
-void sc_search_to_text(const struct sc_search *search, const struct sc_search_result *result,
-		       struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
-	put_counts(search, result, out);
-	put_best(search, result, out);
-	put_shown(search, result, out);
-	put_others(result, out);
+	const struct sc_search_result *r = result;
+
+	put_counts(r, out);
+	put_best(r, out);
+	put_shown(r, out);
+	put_others(r, out);
 }
 
 /* ---- JSON ---- */
@@ -194,16 +192,16 @@ static void add_settings(const struct sc_search_result *r, size_t row, struct sc
 		sc_json_text(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, row, k));
 }
 
-static void add_case(const struct sc_search *search, const struct sc_search_result *r, size_t i,
-		     struct sc_json *json, json_t *object)
+static void add_case(const struct sc_search_result *r, size_t i, struct sc_json *json,
+		     json_t *object)
 {
 	const struct sc_search_shown *s = &r->shown[i];
 	const struct sc_search_case *c = &r->at[s->row];
 	json_t *values = sc_json_object(json, object, "values");
 
 	add_settings(r, s->row, json, object);
-	for (int k = 0; k < n_objectives(search); k++)
-		sc_json_real(json, values, sc_search_objective_names[search->objective[k]],
+	for (int k = 0; k < n_objectives(r); k++)
+		sc_json_real(json, values, sc_search_objective_names[r->search->objective[k]],
 			     s->value[k]);
 	sc_json_real(json, object, "iteration_ms", c->outcome.iteration_ms);
 	sc_json_real(json, object, "low_ms", c->outcome.low_ms);
@@ -223,7 +221,7 @@ static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
 			json, SC_STANDS_WELL,
 			"The least expected regret of the %zu best of %zu candidates. Without "
 			"model error rank %zu is the best, proven.",
-			r->n_shown, r->cases.n_rows, sc_search_fastest(r) + 1);
+			r->n_shown, r->cases.n_rows, fastest(r) + 1);
 	else if (r->proven)
 		sc_json_verdict(json, SC_STANDS_WELL,
 				"The best of %zu candidates, proven under the model.",
@@ -296,8 +294,7 @@ static void add_cells(const struct sc_search_result *r, struct sc_json *json, js
 		}
 }
 
-static void add_landscape(const struct sc_search *search, const struct sc_search_result *r,
-			  struct sc_json *json)
+static void add_landscape(const struct sc_search_result *r, struct sc_json *json)
 {
 	json_t *landscape = sc_json_object(json, json->root, "landscape");
 	json_t *simulated = sc_json_array(json, landscape, "simulated");
@@ -313,37 +310,38 @@ static void add_landscape(const struct sc_search *search, const struct sc_search
 		point = sc_json_object(json, simulated, NULL);
 		add_settings(r, i, json, point);
 		values = sc_json_object(json, point, "values");
-		for (int k = 0; k < n_objectives(search); k++)
-			sc_json_real(json, values, sc_search_objective_names[search->objective[k]],
+		for (int k = 0; k < n_objectives(r); k++)
+			sc_json_real(json, values,
+				     sc_search_objective_names[r->search->objective[k]],
 				     c->factor[k] * c->outcome.iteration_ms);
 		sc_json_real(json, point, "memory_gib", c->memory_gib);
 	}
 }
 
-int sc_search_to_json(const struct sc_search *search, const struct sc_search_result *r, FILE *out,
-		      struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_search_result *r = result;
 	struct sc_json json;
 	json_t *counts, *units, *shown, *others;
 
 	sc_json_init(&json, "stepcast/search", SEARCH_VERSION);
-	sc_json_base(&json, search->base);
+	sc_json_base(&json, r->search->base);
 	add_verdict(r, &json);
-	add_landscape(search, r, &json);
+	add_landscape(r, &json);
 	counts = sc_json_object(&json, json.root, "candidates");
 	for (int s = 0; s < SC_SEARCH_N_STATES; s++)
 		sc_json_int(&json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
 	sc_json_bool(&json, json.root, "proven", r->proven);
-	sc_json_bool(&json, json.root, "pareto", search->pareto);
+	sc_json_bool(&json, json.root, "pareto", r->search->pareto);
 	sc_json_text(&json, json.root, "best_by", r->by_regret ? "least_expected_regret" : "model");
-	sc_json_real(&json, json.root, "memory_margin_frac", search->memory_margin);
+	sc_json_real(&json, json.root, "memory_margin_frac", r->search->memory_margin);
 	units = sc_json_object(&json, json.root, "units");
-	for (int k = 0; k < n_objectives(search); k++)
-		sc_json_text(&json, units, sc_search_objective_names[search->objective[k]],
-			     sc_search_unit(search, search->objective[k]));
+	for (int k = 0; k < n_objectives(r); k++)
+		sc_json_text(&json, units, sc_search_objective_names[r->search->objective[k]],
+			     sc_search_unit(r->search, r->search->objective[k]));
 	shown = sc_json_array(&json, json.root, "best");
 	for (size_t i = 0; i < r->n_shown; i++)
-		add_case(search, r, i, &json, sc_json_object(&json, shown, NULL));
+		add_case(r, i, &json, sc_json_object(&json, shown, NULL));
 	others = sc_json_array(&json, json.root, "settings");
 	for (size_t i = 0; i < r->n_others; i++) {
 		json_t *object = sc_json_object(&json, others, NULL);
@@ -366,8 +364,7 @@ static void put_known(double value, FILE *out)
 	putc(',', out);
 }
 
-static void put_candidate(const struct sc_search *search, const struct sc_search_result *r,
-			  size_t row, FILE *out)
+static void put_candidate(const struct sc_search_result *r, size_t row, FILE *out)
 {
 	const struct sc_search_case *c = &r->at[row];
 	const bool simulated = c->state == SC_SEARCH_SIMULATED;
@@ -384,39 +381,45 @@ static void put_candidate(const struct sc_search *search, const struct sc_search
 	put_known(simulated ? o->high_ms : 0, out);
 	put_known(c->memory_gib, out);
 	put_known(c->capacity_gib, out);
-	for (int i = 0; i < n_objectives(search); i++)
+	for (int i = 0; i < n_objectives(r); i++)
 		put_known(simulated ? c->factor[i] * o->iteration_ms : 0, out);
 	sc_csv_put_cell(out, c->state == SC_SEARCH_REFUSED ? o->error : "");
 	putc('\n', out);
 }
 
-int sc_search_to_csv(const struct sc_search *search, const struct sc_search_result *r, FILE *out,
-		     struct sc_err *err)
+/* Columns: the keys; state; floor_ms, iteration_ms, low_ms, high_ms, memory_gib, capacity_gib: empty where not known;
+ * the values of the objectives; error. */
+static int put_csv(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_search_result *r = result;
+
 	for (size_t i = 0; i < r->cases.n_cols; i++)
 		fprintf(out, "%s,", r->cases.header[i]);
 	fputs("state,floor_ms,iteration_ms,low_ms,high_ms,memory_gib,capacity_gib,", out);
-	for (int i = 0; i < n_objectives(search); i++)
-		fprintf(out, "%s,", sc_search_objective_names[search->objective[i]]);
+	for (int i = 0; i < n_objectives(r); i++)
+		fprintf(out, "%s,", sc_search_objective_names[r->search->objective[i]]);
 	fputs("error\n", out);
 	for (size_t row = 0; row < r->cases.n_rows; row++)
-		put_candidate(search, r, row, out);
+		put_candidate(r, row, out);
 	if (fflush(out) == 0 && !ferror(out))
 		return 0;
 	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
 }
 
+const struct sc_forms sc_search_forms = {put_json, put_text, put_csv};
+
 /* ---- scaling ---- */
 
-void sc_scaling_to_text(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
-			struct sc_strbuf *out)
+static void put_scaling_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_scaling *scaling = result;
+
 	sc_strbuf_printf(out, "%s scaling, the best split of each size\n",
 			 scaling->weak ? "weak" : "strong");
 	sc_strbuf_printf(out, "%8s %12s %10s %9s %7s %8s  %s\n", "gpus", "ms", "tokens/s",
 			 "speedup", "eff %", "GiB", "split");
 	for (size_t i = 0; i < scaling->n; i++) {
-		const struct sc_scaling_point *p = &points[i];
+		const struct sc_scaling_point *p = &scaling->points[i];
 
 		if (p->error)
 			sc_strbuf_printf(out, "%8lld  %s\n", (long long)p->gpus, p->error);
@@ -429,11 +432,11 @@ void sc_scaling_to_text(const struct sc_scaling *scaling, const struct sc_scalin
 	}
 }
 
-int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling_point *points,
-		       FILE *out, struct sc_err *err)
+static int put_scaling_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_scaling *scaling = result;
 	struct sc_json json;
-	const struct sc_scaling_point *last = NULL;
+	const struct sc_scaling_point *points = scaling->points, *last = NULL;
 	json_t *array;
 	size_t n = 0;
 
@@ -475,3 +478,5 @@ int sc_scaling_to_json(const struct sc_scaling *scaling, const struct sc_scaling
 	}
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_scaling_forms = {put_scaling_json, put_scaling_text, NULL};

@@ -231,8 +231,9 @@ static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out
 				 diff->moves.n - SC_SHARD_REPORT_MOVES);
 }
 
-void sc_text_shard(const struct sc_shard_report *report, struct sc_strbuf *out)
+static void put_text(const void *result, struct sc_strbuf *out)
 {
+	const struct sc_shard_report *report = result;
 	const struct sc_study *study = report->study;
 
 	put_head(report, out);
@@ -396,8 +397,9 @@ static void put_verdict(struct sc_json *json, const struct sc_study *study)
 				shard_gap_pct(best->solution.cost, best->bound));
 }
 
-int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err)
+static int put_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_shard_report *report = result;
 	const struct sc_study *study = report->study;
 	struct sc_json json;
 	json_t *list;
@@ -431,3 +433,5 @@ int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err
 	sc_json_warnings(&json, &study->objective->request->warnings);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_shard_forms = {put_json, put_text, NULL};

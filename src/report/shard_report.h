@@ -2,9 +2,7 @@
 #ifndef SC_REPORT_SHARD_REPORT_H
 #define SC_REPORT_SHARD_REPORT_H
 
-#include <stdio.h>
-
-#include "base/strbuf.h"
+#include "report/forms.h"
 #include "study/shard/shard_study.h"
 
 enum { SC_SHARD_REPORT_TABLES = 8, SC_SHARD_REPORT_MOVES = 20 };
@@ -16,7 +14,6 @@ struct sc_shard_report {
 	double diff_cost;                 /* the other's; < 0: not known */
 	size_t n_tables;                  /* of the busiest rank that are shown */
 };
-void sc_text_shard(const struct sc_shard_report *report, struct sc_strbuf *out);
-int sc_json_shard(const struct sc_shard_report *report, FILE *out, struct sc_err *err);
+extern const struct sc_forms sc_shard_forms; /* of a struct sc_shard_report */
 
 #endif

@@ -1,5 +1,6 @@
 /* CSV as base/csv.h reads it: cells that need it are quoted, numbers have fixed digits. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 /* A sweep as JSON: what its page shows. */
 
-enum { SWEEP_VERSION = 1 };
+enum { SWEEP_VERSION = 1, VALIDATE_VERSION = 1 };
 
 static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *cases, size_t row,
 		     const struct sc_outcome *o)
@@ -37,15 +38,16 @@ static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *ca
 	sc_json_bool(json, object, "fits", o->fits);
 }
 
-int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
-		  const struct sc_outcome *outcomes, FILE *out, struct sc_err *err)
+static int put_sweep_json(const void *result, FILE *out, struct sc_err *err)
 {
+	const struct sc_sweep_report *all = result;
+	const struct sc_csv *cases = all->cases;
 	size_t n_fit = 0, n_done = 0;
 	struct sc_json json;
 	json_t *list;
 
 	sc_json_init(&json, "stepcast/sweep", SWEEP_VERSION);
-	sc_json_base(&json, base);
+	sc_json_base(&json, all->base);
 	list = sc_json_array(&json, json.root, "varied"); /* keys whose cells differ */
 	for (size_t c = 0; c < cases->n_cols; c++)
 		for (size_t r = 1; r < cases->n_rows; r++)
@@ -55,9 +57,9 @@ int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
 			}
 	list = sc_json_array(&json, json.root, "cases");
 	for (size_t i = 0; i < cases->n_rows; i++) {
-		n_done += outcomes[i].code == SC_OK;
-		n_fit += outcomes[i].code == SC_OK && outcomes[i].fits;
-		add_case(&json, list, cases, i, &outcomes[i]);
+		n_done += all->outcomes[i].code == SC_OK;
+		n_fit += all->outcomes[i].code == SC_OK && all->outcomes[i].fits;
+		add_case(&json, list, cases, i, &all->outcomes[i]);
 	}
 	sc_json_verdict(&json,
 			n_fit == 0              ? SC_STANDS_BADLY
@@ -68,6 +70,8 @@ int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
 			cases->n_rows - n_done);
 	return sc_json_write(&json, out, err);
 }
+
+const struct sc_forms sc_sweep_forms = {put_sweep_json, NULL, NULL};
 
 /* The columns that a sweep adds, in order: doubles of struct sc_outcome, and texts, which have no offset. */
 #define AT(member) offsetof(struct sc_outcome, member)
@@ -206,20 +210,238 @@ static void put_case(const struct sc_validation *v, const struct sc_case *c, con
 	putc('\n', out);
 }
 
-int sc_validation_csv_write(const struct sc_validation *v, const char *const *by, size_t n_by,
-			    FILE *out, struct sc_err *err)
+/* case, the `by` columns, measured and predicted, error in percent, why it was skipped. */
+static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 {
-	int *columns = sc_xrealloc(NULL, n_by + 1, sizeof(*columns));
+	const struct sc_validation *v = result;
+	int *columns = sc_xrealloc(NULL, v->n_by + 1, sizeof(*columns));
 
 	fputs("case,", out);
-	for (size_t i = 0; i < n_by; i++) {
-		columns[i] = sc_csv_column(v->table, by[i]);
-		sc_csv_put_cell(out, by[i]);
+	for (size_t i = 0; i < v->n_by; i++) {
+		columns[i] = sc_csv_column(v->table, v->by[i]);
+		sc_csv_put_cell(out, v->by[i]);
 		putc(',', out);
 	}
 	fputs("measured_ms,predicted_ms,low_ms,high_ms,error_pct,skipped\n", out);
 	for (size_t i = 0; i < v->n_cases; i++)
-		put_case(v, &v->cases[i], columns, n_by, out);
+		put_case(v, &v->cases[i], columns, v->n_by, out);
 	free(columns);
 	return check_written(out, err);
 }
+
+/* ---- a validation ---- */
+
+/* Null where there is no case to take it from. */
+static void add_score(struct sc_json *json, json_t *object, const struct sc_score *score,
+		      bool has_memory)
+{
+	json_t *skipped = sc_json_array(json, object, "skipped");
+
+	sc_json_int(json, object, "n_rows", (int64_t)score->n_rows);
+	sc_json_int(json, object, "n", (int64_t)score->accuracy.n);
+	sc_json_known_real(json, object, "mape_pct", score->accuracy.mape_pct);
+	sc_json_known_real(json, object, "median_ape_pct", score->accuracy.median_ape_pct);
+	sc_json_known_real(json, object, "p90_ape_pct", score->accuracy.p90_ape_pct);
+	sc_json_known_real(json, object, "geomean_ape_pct", score->accuracy.geomean_ape_pct);
+	sc_json_known_real(json, object, "bias_pct", score->accuracy.bias_pct);
+	sc_json_known_real(json, object, "coverage_pct", score->coverage_pct);
+	sc_json_known_real(json, object, "band_pct", score->band_pct);
+	if (has_memory) {
+		sc_json_int(json, object, "n_memory", (int64_t)score->memory.n);
+		sc_json_known_real(json, object, "memory_mape_pct", score->memory.mape_pct);
+	}
+	for (size_t i = 0; i < score->n_skipped; i++) {
+		json_t *row = sc_json_object(json, skipped, NULL);
+
+		sc_json_text(json, row, "case", score->skipped[i]->name);
+		sc_json_text(json, row, "reason", score->skipped[i]->skipped);
+	}
+}
+
+/* The bands are the promise: where they hold, all is well. */
+static void add_promise(struct sc_json *json, const struct sc_score *all)
+{
+	enum { MOST_PCT = 65, HALF_PCT = 50 };
+
+	sc_json_verdict(
+		json,
+		all->accuracy.n == 0 || all->coverage_pct < HALF_PCT ? SC_STANDS_BADLY
+		: all->n_skipped || all->coverage_pct < MOST_PCT     ? SC_STANDS_FAIR
+								     : SC_STANDS_WELL,
+		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
+		"bands, which should hold 80 %%.",
+		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0);
+}
+
+static void add_validated(struct sc_json *json, const struct sc_validation *v)
+{
+	json_t *cases = sc_json_array(json, json->root, "cases");
+	int group = v->n_groups ? sc_csv_column(v->table, v->groups[0].column) : -1;
+
+	for (size_t i = 0; i < v->n_cases; i++) {
+		const struct sc_case *c = &v->cases[i];
+		json_t *row = sc_json_object(json, cases, NULL);
+
+		sc_json_text(json, row, "case", c->name);
+		if (group >= 0)
+			sc_json_text(json, row, "group",
+				     sc_csv_cell(v->table, c->row, (size_t)group));
+		sc_json_known_real(json, row, "measured_ms", c->measured_ms);
+		if (c->skipped) {
+			sc_json_text(json, row, "skipped", c->skipped);
+			continue;
+		}
+		sc_json_real(json, row, "predicted_ms", c->outcome.iteration_ms);
+		sc_json_real(json, row, "low_ms", c->outcome.low_ms);
+		sc_json_real(json, row, "high_ms", c->outcome.high_ms);
+		sc_json_real(json, row, "error_pct", c->error_pct);
+	}
+}
+
+static int put_validation_json(const void *result, FILE *out, struct sc_err *err)
+{
+	const struct sc_validation *v = result;
+	struct sc_json json;
+	json_t *groups, *column = NULL;
+	const char *name = NULL;
+
+	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
+	sc_json_text(&json, json.root, "table", v->table->file);
+	add_promise(&json, &v->all);
+	add_score(&json, json.root, &v->all, v->has_memory);
+	add_validated(&json, v);
+	groups = sc_json_object(&json, json.root, "groups");
+	for (size_t i = 0; i < v->n_groups; i++) {
+		const struct sc_group_score *group = &v->groups[i];
+
+		if (group->column != name)
+			column = sc_json_object(&json, groups, group->column);
+		name = group->column;
+		add_score(&json, sc_json_object(&json, column, group->value), &group->score,
+			  v->has_memory);
+	}
+	return sc_json_write(&json, out, err);
+}
+
+enum { MAX_SKIPPED_REASONS = 8 };
+
+static void append_number(struct sc_strbuf *out, double value)
+{
+	if (isnan(value))
+		sc_strbuf_printf(out, " %8s", "-");
+	else
+		sc_strbuf_printf(out, " %8.2f", value);
+}
+
+static void append_score(struct sc_strbuf *out, const char *name, const struct sc_score *s)
+{
+	sc_strbuf_printf(out, "%-28.60s %6zu %6zu", *name ? name : "(empty)", s->n_rows,
+			 s->accuracy.n);
+	append_number(out, s->accuracy.mape_pct);
+	append_number(out, s->accuracy.median_ape_pct);
+	append_number(out, s->accuracy.p90_ape_pct);
+	append_number(out, s->accuracy.geomean_ape_pct);
+	append_number(out, s->accuracy.bias_pct);
+	append_number(out, s->coverage_pct);
+	append_number(out, s->band_pct);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_header(struct sc_strbuf *out, const char *name)
+{
+	sc_strbuf_printf(out, "%-28.60s %6s %6s %8s %8s %8s %8s %8s %8s %8s\n", name, "rows", "n",
+			 "MAPE %", "median %", "p90 %", "geo %", "bias %", "cover %", "band %");
+}
+
+struct reason {
+	const char *text, *first_case;
+	size_t n, order;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	const struct reason *x = a, *y = b;
+	int order = strcmp(x->text, y->text);
+
+	if (order)
+		return order;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct reason *x = a, *y = b;
+
+	if (x->n != y->n)
+		return x->n > y->n ? -1 : 1;
+	return strcmp(x->text, y->text);
+}
+
+/* Sorts the reasons and joins equal ones; returns how many are left. */
+static size_t count_reasons(const struct sc_score *score, struct reason *reasons)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < score->n_skipped; i++)
+		reasons[i] =
+			(struct reason){score->skipped[i]->skipped, score->skipped[i]->name, 1, i};
+	qsort(reasons, score->n_skipped, sizeof(*reasons), by_text);
+	for (size_t i = 0; i < score->n_skipped; i++) {
+		if (n && strcmp(reasons[n - 1].text, reasons[i].text) == 0)
+			reasons[n - 1].n++;
+		else
+			reasons[n++] = reasons[i];
+	}
+	qsort(reasons, n, sizeof(*reasons), by_count);
+	return n;
+}
+
+static void append_skipped(struct sc_strbuf *out, const struct sc_score *score)
+{
+	struct reason *reasons;
+	size_t n, n_left = 0;
+
+	if (!score->n_skipped)
+		return;
+	reasons = sc_xrealloc(NULL, score->n_skipped, sizeof(*reasons));
+	n = count_reasons(score, reasons);
+	sc_strbuf_printf(out, "\nskipped %zu of %zu rows\n", score->n_skipped, score->n_rows);
+	for (size_t i = 0; i < n; i++) {
+		if (i < MAX_SKIPPED_REASONS)
+			sc_strbuf_printf(out, "%6zu  %s (first: %s)\n", reasons[i].n,
+					 reasons[i].text, reasons[i].first_case);
+		else
+			n_left += reasons[i].n;
+	}
+	if (n_left)
+		sc_strbuf_printf(out, "%6zu  for other reasons; --json and --out-cases list them\n",
+				 n_left);
+	free(reasons);
+}
+
+/* One line for all, one for each group, and what was skipped. */
+static void put_validation_text(const void *result, struct sc_strbuf *out)
+{
+	const struct sc_validation *v = result;
+	const char *column = NULL;
+
+	append_header(out, "");
+	append_score(out, "all", &v->all);
+	if (v->has_memory)
+		sc_strbuf_printf(out, "memory: memory_mape_pct %.2f over n_memory %zu\n",
+				 v->all.memory.mape_pct, v->all.memory.n);
+	for (size_t i = 0; i < v->n_groups; i++) {
+		const struct sc_group_score *group = &v->groups[i];
+
+		if (group->column != column) {
+			sc_strbuf_append_char(out, '\n');
+			append_header(out, group->column);
+		}
+		column = group->column;
+		append_score(out, group->value, &group->score);
+	}
+	append_skipped(out, &v->all);
+}
+
+const struct sc_forms sc_validation_forms = {put_validation_json, put_validation_text,
+					     put_validation_csv};

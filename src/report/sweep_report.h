@@ -2,9 +2,7 @@
 #ifndef SC_REPORT_SWEEP_REPORT_H
 #define SC_REPORT_SWEEP_REPORT_H
 
-#include <stdio.h>
-
-#include "base/strbuf.h"
+#include "report/forms.h"
 #include "study/validate/validate.h"
 
 /* A column of the cases that the result has too is an error: it would be there twice. */
@@ -14,11 +12,12 @@ int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *er
 /* One row, flushed: whoever reads the file sees it. */
 int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
 		     FILE *out, struct sc_err *err);
-/* `outcomes`: one a row of the cases, without their warnings. */
-int sc_json_sweep(const struct sc_config *base, const struct sc_csv *cases,
-		  const struct sc_outcome *outcomes, FILE *out, struct sc_err *err);
-/* case, the `by` columns, measured and predicted, error in percent, why it was skipped. */
-int sc_validation_csv_write(const struct sc_validation *validation, const char *const *by,
-			    size_t n_by, FILE *out, struct sc_err *err);
+struct sc_sweep_report {
+	const struct sc_config *base;
+	const struct sc_csv *cases;
+	const struct sc_outcome *outcomes; /* one a row of the cases, without their warnings */
+};
+extern const struct sc_forms sc_sweep_forms;      /* of a struct sc_sweep_report: JSON alone */
+extern const struct sc_forms sc_validation_forms; /* of a struct sc_validation; CSV: its cases */
 
 #endif

@@ -6,8 +6,6 @@
 #include "study/explain/run_cost.h"
 #include "study/validate/validate.h"
 
-void sc_text_validation(const struct sc_validation *validation, struct sc_strbuf *out);
-
 /* Where the time of a reading goes: a table that predictions and replays have. */
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 

@@ -164,12 +164,12 @@ TEST(test_json)
 	prediction.warnings.n = 1;
 	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
 			 0);
-	ck_assert_int_eq(
-		sc_json_prediction(&(struct sc_prediction_report){.request = &request,
-								  .prediction = &prediction,
-								  .explanation = &explanation},
-				   file, &err),
-		0);
+	ck_assert_int_eq(sc_prediction_forms.json(
+				 &(struct sc_prediction_report){.request = &request,
+								.prediction = &prediction,
+								.explanation = &explanation},
+				 file, &err),
+			 0);
 	root = read_back(file);
 	json_object_foreach(json_object_get(root, "breakdown_ms"), key, value) sum +=
 		json_number_value(value);
@@ -201,9 +201,9 @@ TEST(test_breakdown_without_dust)
 		3.5e-16;
 	prediction.reading.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
 	ck_assert_int_eq(
-		sc_json_prediction(&(struct sc_prediction_report){.request = &request,
-								  .prediction = &prediction},
-				   json, &err),
+		sc_prediction_forms.json(&(struct sc_prediction_report){.request = &request,
+									.prediction = &prediction},
+					 json, &err),
 		0);
 	root = read_back(json);
 	breakdown = json_object_get(root, "breakdown_ms");
@@ -232,9 +232,9 @@ TEST(test_json_refuses_what_is_not_finite)
 	predict(&opts);
 	prediction.mfu = (double)NAN;
 	ck_assert_int_lt(
-		sc_json_prediction(&(struct sc_prediction_report){.request = &request,
-								  .prediction = &prediction},
-				   file, &err),
+		sc_prediction_forms.json(&(struct sc_prediction_report){.request = &request,
+									.prediction = &prediction},
+					 file, &err),
 		0);
 	ck_assert_int_eq((int)ftell(file), 0);
 	fclose(file);
@@ -277,9 +277,9 @@ TEST(test_text_of_extremes)
 		for (int owner = 0; owner < SC_N_OWNERS; owner++)
 			prediction.reading.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
 		sc_strbuf_clear(&text);
-		sc_text_prediction(&(struct sc_prediction_report){.request = &request,
-								  .prediction = &prediction},
-				   &text);
+		sc_prediction_forms.text(&(struct sc_prediction_report){.request = &request,
+									.prediction = &prediction},
+					 &text);
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "nan"));
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "inf"));
 	}

@@ -157,7 +157,7 @@ int sc_collective_place(const struct sc_collective_place_opts *opts,
 
 	if (rc)
 		return rc;
-	*out = (struct sc_collective_place){.n_tried = 0};
+	*out = (struct sc_collective_place){.opts = opts};
 	sc_arena_init(&p.arena, 1 << 16);
 	p.sets = sc_arena_calloc(&p.arena, (size_t)1 << p.graph->n_gpus, sizeof(*p.sets));
 	give(&p, 0, 0, opts->sizes[0]);

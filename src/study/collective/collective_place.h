@@ -23,6 +23,7 @@ struct sc_collective_place_opts {
 	size_t n;
 };
 struct sc_collective_place {
+	const struct sc_collective_place_opts *opts; /* what was asked */
 	struct sc_placement in_turn; /* each job takes the first GPUs that are free */
 	struct sc_placement best; /* of all: the least sum of times, of these the least longest */
 	size_t n_tried;

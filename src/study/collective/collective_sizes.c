@@ -197,7 +197,7 @@ static int add_together(const struct sc_collective_sizes_opts *opts,
 int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
 			    struct sc_collective_sizes *out, struct sc_err *err)
 {
-	struct sc_collective_sizes sizes = {.n = opts->n};
+	struct sc_collective_sizes sizes = {.opts = opts, .n = opts->n};
 	int rc = check_file(opts, err);
 
 	sizes.points = sc_arena_calloc(arena, opts->n, sizeof(*sizes.points));

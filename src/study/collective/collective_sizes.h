@@ -29,6 +29,7 @@ struct sc_collective_sizes_opts {
 	size_t n_others;
 };
 struct sc_collective_sizes {
+	const struct sc_collective_sizes_opts *opts; /* what was asked */
 	struct sc_collective_point *points;
 	size_t n;
 	/* Of the file over the library: the largest gain, and where. 0: no file. */

@@ -91,14 +91,14 @@ static void list_missing(const struct sc_scaling *scaling, size_t from)
 	sc_strbuf_append(out, scaling->n > from ? " GPUs" : "");
 }
 
-int sc_scaling_run(const struct sc_scaling *scaling, struct sc_arena *arena,
-		   struct sc_scaling_point *out, struct sc_err *err)
+int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct sc_scaling_point *first = NULL;
 	int rc = 0;
 
+	scaling->points = sc_arena_calloc(arena, scaling->n + 1, sizeof(*scaling->points));
 	for (size_t i = 0; i < scaling->n && rc == 0 && !has_left(scaling->search); i++) {
-		struct sc_scaling_point *p = &out[i];
+		struct sc_scaling_point *p = &scaling->points[i];
 
 		*p = (struct sc_scaling_point){.gpus = scaling->sizes[i]};
 		rc = find_best(scaling, p, arena, err);

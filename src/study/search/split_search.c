@@ -543,7 +543,7 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 	struct run run = {.s = {.search = search, .arena = arena, .out = out, .begin_s = now_s()}};
 	int rc;
 
-	*out = (struct sc_search_result){.n_shown = 0};
+	*out = (struct sc_search_result){.search = search};
 	if (search->base->model.family == SC_DLRM)
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,

@@ -74,7 +74,8 @@ struct sc_search_shown {
 	double regret_frac; /* mean of value over the draw's best - 1 */
 };
 struct sc_search_result {
-	struct sc_csv cases; /* the columns are keys */
+	const struct sc_search *search; /* what was asked */
+	struct sc_csv cases;            /* the columns are keys */
 	struct sc_search_case *at;
 	size_t n_in[SC_SEARCH_N_STATES];
 	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
@@ -111,8 +112,8 @@ struct sc_scaling {
 	const int64_t *sizes;
 	size_t n;
 	bool weak;
+	struct sc_scaling_point *points; /* set by sc_scaling_run: one a size */
 };
-int sc_scaling_run(const struct sc_scaling *scaling, struct sc_arena *arena,
-		   struct sc_scaling_point *out, struct sc_err *err);
+int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc_err *err);
 
 #endif

@@ -344,7 +344,7 @@ static void score_all(const struct run *run)
 int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err)
 {
-	struct sc_validation v = {.table = opts->table};
+	struct sc_validation v = {.table = opts->table, .by = opts->by, .n_by = opts->n_by};
 	const struct run run = {.opts = opts,
 				.arena = arena,
 				.v = &v,

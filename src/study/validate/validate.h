@@ -52,6 +52,8 @@ struct sc_group_score {
 };
 struct sc_validation {
 	const struct sc_csv *table;
+	const char *const *by; /* as it was asked */
+	size_t n_by;
 	struct sc_case *cases; /* rows that `where` chose, in table order */
 	size_t n_cases;
 	size_t n_failed;           /* skipped for another reason than SC_EUNSUPPORTED */

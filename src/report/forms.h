@@ -1,0 +1,17 @@
+/* The forms that a command's result has. */
+#ifndef SC_REPORT_FORMS_H
+#define SC_REPORT_FORMS_H
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+/* Each takes the result's struct, which its header names. */
+struct sc_forms {
+	int (*json)(const void *result, FILE *out, struct sc_err *err); /* keys: DESIGN.md §7 */
+	void (*text)(const void *result, struct sc_strbuf *out);       /* NULL: was given already */
+	int (*csv)(const void *result, FILE *out, struct sc_err *err); /* or NULL */
+};
+
+#endif
