@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "core/foreign/foreign_load.h"
+#include "core/foreign/foreign.h"
 #include "report/config_show.h"
 #include "study/schedule/schedule_choose.h"
 

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "core/embedding/reuse.h"
 #include "study/shard/shard.h"
-#include "study/shard/shard_starts.h"
+#include "study/shard/shard_objective.h"
 #include "study/shard/shard_study.h"
 
 typedef SC_VEC(struct sc_shard_constraint) sc_constraints;

@@ -121,7 +121,7 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	sc_strbuf_printf(out,
 			 "\n  alone %.1f and %.1f us, %s\n  %-54s%10s%9s%8s%8s%8s"
 			 "%8s  %s\n",
-			 any->compute_us, any->comm_us, sc_c3_class_name(a->class), "policy", "us",
+			 any->compute_us, any->comm_us, sc_c3_class_names[a->class], "policy", "us",
 			 "speedup", "ideal", "% of it", "kernel", "comm", "limited by, until us");
 	for (size_t p = 0; p < a->n; p++)
 		if (a->applies[p])
@@ -140,7 +140,7 @@ static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
 
 	append_choice(a, a->best, &policy);
 	sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
-			 NAME_CHARS, a->named->name, sc_c3_class_name(a->class), r->compute_us,
+			 NAME_CHARS, a->named->name, sc_c3_class_names[a->class], r->compute_us,
 			 r->comm_us, r->ideal, sc_strbuf_get(&policy), r->time_us, r->speedup);
 	if (a->named->count > 0)
 		sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
@@ -206,7 +206,7 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	put_number(out, r->time_us);
 	put_number(out, r->speedup);
 	put_number(out, r->fraction);
-	fprintf(out, ",%s,%d,", sc_c3_class_name(a->class), a->best == p);
+	fprintf(out, ",%s,%d,", sc_c3_class_names[a->class], a->best == p);
 	sc_strbuf_clear(&text);
 	if (a->best == p)
 		append_changes(a, &text);
@@ -289,7 +289,7 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 
 	sc_json_text(json, object, "name", a->named->name);
 	sc_json_text(json, object, "kind", sc_enum_name(sc_c3_kind_names, (int)pair->kind));
-	sc_json_text(json, object, "class", sc_c3_class_name(a->class));
+	sc_json_text(json, object, "class", sc_c3_class_names[a->class]);
 	if (a->named->count > 0)
 		sc_json_real(json, object, "times_an_iteration", a->named->count);
 	put_compute(json, object, pair);

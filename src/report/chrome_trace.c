@@ -2,11 +2,29 @@
 #include "report/chrome_trace.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json_stream.h"
 #include "base/units.h"
-#include "report/chrome_timeline.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
 #include "report/labels.h"
+#include "report/replay_report.h"
+
+enum { SC_CHROME_NAME = 96 };
+struct sc_chrome_timeline {
+	const struct sc_graph *graph;
+	const struct sc_timeline *timeline;
+	const void *ctx;
+	/* Into a buffer of SC_CHROME_NAME bytes. */
+	void (*class_name)(const void *ctx, uint32_t class_id, char *buf);
+	void (*node_name)(const void *ctx, uint32_t node, char *buf);
+	/* Members of otherData, and events of the kind's own; either may be NULL. */
+	void (*put_facts)(const void *ctx, struct sc_json_stream *json);
+	void (*put_more)(const void *ctx, struct sc_json_stream *json);
+	bool blank_latency; /* a node's launch gap is no part of its slice */
+};
 
 /* Written event by event: a full timeline may have millions. Format: "Trace Event Format", Google. Slices of a track
  * that overlap are dropped by Perfetto, so what is rounded are begins and ends, never lengths. */
@@ -54,7 +72,7 @@ static void put_name(struct sc_json_stream *json, uint32_t class_id, int64_t lan
 static void put_lane(struct sc_json_stream *json, const struct sc_graph *graph, uint32_t id)
 {
 	const struct sc_lane *lane = &graph->lanes.at[id];
-	const char *kind = sc_lane_kind_name((enum sc_lane_kind)lane->kind);
+	const char *kind = sc_lane_kind_names[lane->kind];
 	unsigned n_before = 0;
 	char name[SC_CHROME_NAME];
 
@@ -84,8 +102,7 @@ static void put_args(struct sc_json_stream *json, const struct sc_chrome_timelin
 	sc_json_stream_object(json, "args");
 	sc_json_stream_text(json, "kind", kind);
 	sc_json_stream_int(json, "node", id);
-	sc_json_stream_text(json, "reason",
-			    sc_reason_name((enum sc_reason)t->timeline->reason[id]));
+	sc_json_stream_text(json, "reason", sc_reason_names[t->timeline->reason[id]]);
 	sc_json_stream_text(json, "owner", sc_owner_name((enum sc_owner)owner));
 	sc_json_stream_fixed(json, "alone_us", sc_cost_alone_us(cost), DECIMALS);
 	if (cost->demand[SC_RES_SM] > 0)
@@ -101,7 +118,7 @@ static void put_slice(struct sc_json_stream *json, const struct sc_chrome_timeli
 		      const char *wait, const double us[2])
 {
 	const struct sc_node *node = &t->graph->nodes.at[id];
-	const char *kind = wait ? "wait" : sc_node_kind_name((enum sc_node_kind)node->kind);
+	const char *kind = wait ? "wait" : sc_node_kind_names[node->kind];
 	const double begin = rounded_us(us[0]);
 	char own[SC_CHROME_NAME], name[SC_CHROME_NAME + 8];
 
@@ -274,7 +291,7 @@ static void put_sms(struct sc_json_stream *json, const struct sc_chrome_timeline
 
 /* --- the document --- */
 
-int sc_chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, struct sc_err *err)
+static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, struct sc_err *err)
 {
 	struct sc_json_stream json;
 	char name[SC_CHROME_NAME];
@@ -360,5 +377,43 @@ int sc_chrome_trace_write(const struct sc_predictor *predictor,
 		.put_more = put_memory,
 	};
 
-	return sc_chrome_timeline_write(&timeline, out, err);
+	return chrome_timeline_write(&timeline, out, err);
+}
+
+/* The names that a replay has for its timeline. */
+
+static void replay_class_name(const void *ctx, uint32_t class_id, char *buf)
+{
+	const struct sc_replay_result *r = ctx;
+
+	snprintf(buf, SC_CHROME_NAME, "%s", r->ranks.at[class_id].name);
+}
+
+static void replay_node_name(const void *ctx, uint32_t node, char *buf)
+{
+	const struct sc_replay_result *r = ctx;
+
+	snprintf(buf, SC_CHROME_NAME, "%s", r->node_names[node]);
+}
+
+static void put_step(const void *ctx, struct sc_json_stream *json)
+{
+	const struct sc_replay_result *r = ctx;
+
+	sc_json_stream_int(json, "step", r->show_step);
+}
+
+int sc_chrome_replay_write(const struct sc_replay_result *r, FILE *out, struct sc_err *err)
+{
+	const struct sc_chrome_timeline timeline = {
+		.graph = &r->graph,
+		.timeline = &r->timeline,
+		.ctx = r,
+		.class_name = replay_class_name,
+		.node_name = replay_node_name,
+		.put_facts = put_step,
+		.blank_latency = true,
+	};
+
+	return chrome_timeline_write(&timeline, out, err);
 }

@@ -334,7 +334,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	put_times(compare, out);
 	sc_strbuf_append(out, "\nof the busiest GPU, ms\n");
 	for (int o = 0; o < SC_N_OWNERS; o++) {
-		struct row row = {.label = sc_owner_label((enum sc_owner)o)};
+		struct row row = {.label = sc_owner_labels[o]};
 
 		for (size_t i = 0; i < compare->n; i++)
 			row.at[i] = owner_ms(&compare->at[i], o);

@@ -93,7 +93,7 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 			sc_strbuf_printf(out, " %10.2g", c->standard_error);
 		sc_strbuf_printf(out, " %11.5g %9.3g %9.3g", c->start, c->lower, c->upper);
 		if (c->status != SC_FIT_FITTED)
-			sc_strbuf_printf(out, "  %s", sc_fit_status_name(c->status));
+			sc_strbuf_printf(out, "  %s", sc_fit_status_names[c->status]);
 		else if (fit->kind == SC_FIT_ITERATION && !isnan(c->left_out_lowest))
 			sc_strbuf_printf(out, "  left out %.4g to %.4g", c->left_out_lowest,
 					 c->left_out_highest);
@@ -172,7 +172,7 @@ static void put_coefs(struct sc_json *json, const struct sc_fit *fit)
 			sc_json_real(json, object, "profile_value", c->old);
 		sc_json_real(json, object, "lower", c->lower);
 		sc_json_real(json, object, "upper", c->upper);
-		sc_json_text(json, object, "status", sc_fit_status_name(c->status));
+		sc_json_text(json, object, "status", sc_fit_status_names[c->status]);
 		put_known(json, object, "standard_error", c->standard_error);
 		if (isnan(c->left_out_lowest))
 			continue;

@@ -5,53 +5,33 @@
 
 #define DUST_FRAC 1e-9 /* of the iteration */
 
-const char *sc_owner_label(enum sc_owner owner)
-{
-	static const char *const LABELS[SC_N_OWNERS] = {
-		[SC_OWN_COMPUTE] = "compute",
-		[SC_OWN_MEMORY] = "memory bound",
-		[SC_OWN_COMM] = "exposed communication",
-		[SC_OWN_BUBBLE] = "pipeline bubble",
-		[SC_OWN_HOST] = "host",
-		[SC_OWN_PEER] = "waiting for a peer",
-		[SC_OWN_OPTIMIZER] = "optimizer",
-		[SC_OWN_OTHER] = "other",
-	};
+const char *const sc_owner_labels[] = {
+	[SC_OWN_COMPUTE] = "compute",
+	[SC_OWN_MEMORY] = "memory bound",
+	[SC_OWN_COMM] = "exposed communication",
+	[SC_OWN_BUBBLE] = "pipeline bubble",
+	[SC_OWN_HOST] = "host",
+	[SC_OWN_PEER] = "waiting for a peer",
+	[SC_OWN_OPTIMIZER] = "optimizer",
+	[SC_OWN_OTHER] = "other",
+};
 
-	return LABELS[owner];
-}
+const char *const sc_reason_names[] = {
+	[SC_BY_NONE] = "start",    [SC_BY_LANE] = "lane", [SC_BY_DEP] = "dependency",
+	[SC_BY_LAUNCH] = "launch", [SC_BY_PEER] = "peer", [SC_BY_RESOURCE] = "resource",
+};
 
-const char *sc_reason_name(enum sc_reason reason)
-{
-	static const char *const names[] = {
-		[SC_BY_NONE] = "start",    [SC_BY_LANE] = "lane", [SC_BY_DEP] = "dependency",
-		[SC_BY_LAUNCH] = "launch", [SC_BY_PEER] = "peer", [SC_BY_RESOURCE] = "resource",
-	};
+const char *const sc_node_kind_names[] = {
+	[SC_NODE_HOST] = "host", [SC_NODE_LAUNCH] = "launch", [SC_NODE_KERNEL] = "kernel",
+	[SC_NODE_COPY] = "copy", [SC_NODE_MEMBER] = "comm",   [SC_NODE_EVENT] = "event",
+	[SC_NODE_SYNC] = "sync", [SC_NODE_MARK] = "mark",
+};
 
-	return names[reason];
-}
-
-const char *sc_node_kind_name(enum sc_node_kind kind)
-{
-	static const char *const names[] = {
-		[SC_NODE_HOST] = "host", [SC_NODE_LAUNCH] = "launch", [SC_NODE_KERNEL] = "kernel",
-		[SC_NODE_COPY] = "copy", [SC_NODE_MEMBER] = "comm",   [SC_NODE_EVENT] = "event",
-		[SC_NODE_SYNC] = "sync", [SC_NODE_MARK] = "mark",
-	};
-
-	return names[kind];
-}
-
-const char *sc_lane_kind_name(enum sc_lane_kind kind)
-{
-	static const char *const names[] = {
-		[SC_LANE_HOST] = "host",          [SC_LANE_COMPUTE] = "compute",
-		[SC_LANE_COMM] = "communication", [SC_LANE_COPY] = "copy",
-		[SC_LANE_NIC] = "network",
-	};
-
-	return names[kind];
-}
+const char *const sc_lane_kind_names[] = {
+	[SC_LANE_HOST] = "host",          [SC_LANE_COMPUTE] = "compute",
+	[SC_LANE_COMM] = "communication", [SC_LANE_COPY] = "copy",
+	[SC_LANE_NIC] = "network",
+};
 
 double sc_without_dust(double ms, double iteration_ms)
 {

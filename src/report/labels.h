@@ -9,10 +9,10 @@
 #include "core/graph/timeline.h"
 #include "predict/predict.h"
 
-const char *sc_owner_label(enum sc_owner owner); /* "exposed communication" */
-const char *sc_reason_name(enum sc_reason reason);
-const char *sc_node_kind_name(enum sc_node_kind kind);
-const char *sc_lane_kind_name(enum sc_lane_kind kind);
+extern const char *const sc_owner_labels[]; /* "exposed communication" */
+extern const char *const sc_reason_names[]; /* of enum sc_reason */
+extern const char *const sc_node_kind_names[];
+extern const char *const sc_lane_kind_names[];
 
 /* A share of the iteration, 0 where it is only what rounding left of sums and differences. */
 double sc_without_dust(double ms, double iteration_ms);

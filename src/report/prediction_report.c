@@ -186,8 +186,7 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 		double pct = share_pct(ms, all_ms);
 		int bar = (int)(fmin(pct, 100) / 100.0 * BAR_WIDTH + 0.5);
 
-		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f %7.1f",
-				 sc_owner_label((enum sc_owner)owner), ms, pct,
+		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f %7.1f", sc_owner_labels[owner], ms, pct,
 				 share_pct(reading->path_owner_ms[owner], all_ms));
 		if (bar > 0)
 			sc_strbuf_append(out, "  ");
@@ -211,7 +210,7 @@ static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
 
 		if (i < MAX_PATH_LINES)
 			sc_strbuf_printf(out, "  %-32.48s %10.2f %11.2f  %s\n", s->what,
-					 s->start_ms, s->ms, sc_owner_label(s->owner));
+					 s->start_ms, s->ms, sc_owner_labels[s->owner]);
 		else
 			rest_ms += s->ms;
 	}
@@ -400,7 +399,7 @@ static void add_path(struct sc_json *json, const struct sc_prediction *p)
 		sc_json_real(json, object, "start_ms", step->start_ms);
 		sc_json_real(json, object, "ms", step->ms);
 		sc_json_text(json, object, "owner", sc_owner_name(step->owner));
-		sc_json_text(json, object, "reason", sc_reason_name((enum sc_reason)step->reason));
+		sc_json_text(json, object, "reason", sc_reason_names[step->reason]);
 	}
 }
 

@@ -3,9 +3,7 @@
 #define SC_REPORT_PREDICTION_REPORT_H
 
 #include "report/forms.h"
-#include "study/explain/alternatives.h"
 #include "study/explain/explain.h"
-#include "study/explain/run_cost.h"
 
 struct sc_prediction_report {
 	const struct sc_request *request;

@@ -3,7 +3,7 @@
 #define SC_REPORT_TEXT_H
 
 #include "base/strbuf.h"
-#include "study/explain/run_cost.h"
+#include "study/explain/explain.h"
 #include "study/validate/validate.h"
 
 /* Where the time of a reading goes: a table that predictions and replays have. */

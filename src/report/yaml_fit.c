@@ -79,7 +79,7 @@ static void append_value(const struct sc_fit_param *c, const char *key, double v
 	else if (c->status == SC_FIT_AT_BOUND)
 		sc_strbuf_printf(out, " # at its bound; was %.6g\n", old);
 	else
-		sc_strbuf_printf(out, " # %s: as it was\n", sc_fit_status_name(c->status));
+		sc_strbuf_printf(out, " # %s: as it was\n", sc_fit_status_names[c->status]);
 }
 
 static const struct sc_field *find_field(const struct sc_field *fields, const char *key)
@@ -206,7 +206,7 @@ static bool append_remarks(const struct sc_fit *fit, const char *block, struct s
 		if (c->status == SC_FIT_FITTED)
 			sc_strbuf_printf(out, " +- %.2g", c->standard_error);
 		else
-			sc_strbuf_printf(out, " %s", sc_fit_status_name(c->status));
+			sc_strbuf_printf(out, " %s", sc_fit_status_names[c->status]);
 		fitted |= c->status <= SC_FIT_AT_BOUND;
 	}
 	sc_strbuf_append(out, out->n > n ? "\n" : "");

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/config/config.h"
-#include "core/foreign/foreign_load.h"
+#include "core/foreign/foreign.h"
 #include "fuzz.h"
 
 static void expect(int holds)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/foreign/hf_model.h"
+#include "core/foreign/foreign.h"
 #include "fuzz.h"
 
 enum { CAP_ORIGINS = 4 };

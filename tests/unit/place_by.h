@@ -2,7 +2,7 @@
 #ifndef SC_TESTS_PLACE_BY_H
 #define SC_TESTS_PLACE_BY_H
 
-#include "study/shard/shard_starts.h"
+#include "study/shard/shard_objective.h"
 
 static inline int place_by(const struct sc_shard_problem *problem, const char *name, uint64_t seed,
 			   struct sc_arena *arena, struct sc_shard_solution *out,

@@ -1,7 +1,7 @@
 /* Collectives that begin together share what they need. */
 #include "base/rng.h"
 #include "runner.h"
-#include "study/collective/collective_together.h"
+#include "study/collective/collective_sizes.h"
 
 enum { MOST_OTHERS = 4 };
 

@@ -1,5 +1,5 @@
 /* Options of a command in a shell script: what each text comes to, and where it stands. */
-#include "core/foreign/shell_args.h"
+#include "core/foreign/foreign.h"
 #include "runner.h"
 
 /* The value of --x; NULL: there is none. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/config/config_priv.h"
-#include "core/foreign/hf_model.h"
+#include "core/foreign/foreign.h"
 #include "core/profile/paths.h"
 #include "core/profile/profile_priv.h"
 
@@ -172,7 +172,8 @@ static int set_section(struct sc_config *config, const struct sc_setting *set,
 	return 0;
 }
 
-bool sc_origin_is_typed(const char *from)
+/* an option: on the command line */
+static bool origin_is_typed(const char *from)
 {
 	return strncmp(from, "--", 2) == 0;
 }
@@ -182,9 +183,8 @@ int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
 {
 	const struct sc_origin *origin = sc_config_origin(config, given.path);
 	struct sc_config_ref at = {given.text, config->file};
-	int rc = origin && sc_origin_is_typed(origin->file)
-			 ? sc_config_path_typed(at, arena, out, err)
-			 : sc_config_path(at, arena, out, err);
+	int rc = origin && origin_is_typed(origin->file) ? sc_config_path_typed(at, arena, out, err)
+							 : sc_config_path(at, arena, out, err);
 
 	if (rc)
 		sc_err_prefix(err, "%s", given.path);
@@ -244,16 +244,15 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 	rc = sc_field_set_text(&to, set->text, config, err);
 	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
 		config->model.tables = (struct sc_structs){0};
-		rc = sc_origin_is_typed(from)
+		rc = origin_is_typed(from)
 			     ? sc_model_load_tables_typed(&config->model, config->file, arena, err)
 			     : sc_model_fill_tables(&config->model, config->file, arena, err);
 	}
 	if (rc == 0 && strcmp(key, "cluster.topology") == 0)
-		rc = sc_config_load_topology(config, config->file, sc_origin_is_typed(from), arena,
+		rc = sc_config_load_topology(config, config->file, origin_is_typed(from), arena,
 					     err);
 	if (rc == 0 && strcmp(key, "model.rows_csv") == 0)
-		rc = sc_config_load_rows(config, config->file, sc_origin_is_typed(from), arena,
-					 err);
+		rc = sc_config_load_rows(config, config->file, origin_is_typed(from), arena, err);
 	if (rc)
 		return rc;
 	origin = sc_arena_alloc(arena, sizeof(*origin));

@@ -335,7 +335,6 @@ struct sc_key_text {
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
 /* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
-bool sc_origin_is_typed(const char *file); /* an option: on the command line */
 /* The file that the value `ref` of a key names: beside the config, then installed; what was typed is looked for
  * in the working directory first. The error begins with the key. */
 int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,

@@ -28,7 +28,7 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
 int sc_config_check_schedule(const struct sc_resolver *res);
-/* config_layout.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
+/* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
 int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
 /* config_habits.c: reads the pieces of config of a profile; takes what holds: of the split, before it is resolved; of
@@ -53,11 +53,11 @@ int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_are
 /* The same of a file that was named on the command line, for the config `from` (may be NULL). */
 int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
 			       struct sc_err *err);
-/* config_topology.c: reads cluster.topology, named in file `from`; typed: in the working directory first. Of
+/* config_cluster.c: reads cluster.topology, named in file `from`; typed: in the working directory first. Of
  * ASTRA-sim's YAML it fills what of the cluster is not given. */
 int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,
 			    struct sc_arena *arena, struct sc_err *err);
-/* config_torus.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
+/* config_cluster.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
 int sc_config_take_endpoint(const struct sc_resolver *res);
 /* config_layers.c: reads rows_csv, named in file `from`; typed: in the working directory first. */

@@ -91,10 +91,6 @@ struct sc_foreign {
 	struct sc_foreign *next;
 };
 
-/* The table of that id, loaded once for the lines. */
-int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
-			 const struct sc_foreign_table **out, struct sc_err *err);
-
 /* Adds what each key of a file's tree says alone; `file` must live as long as the lines. Errors name the key: what
  * is not understood, or said otherwise in a file before. */
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err);
@@ -128,5 +124,37 @@ int sc_foreign_put_software(struct sc_foreign *file, const char *text, struct sc
 int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why);
 /* The lines as a mapping of mappings, ready to be decoded. */
 struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file);
+
+/* Hugging Face's config.json as a model: `model: config.json`, or one of the files of `config import`. */
+extern const struct sc_foreign_format sc_format_hf;
+bool sc_hf_is_model(const struct sc_yaml *map); /* has model_type */
+/* Turns the mapping of a config.json into that of a model file, each value with its place in the JSON. A field
+ * that changes what a step costs and has no key of ours is an error that names it; so is a model_type that is
+ * not known, and a number or a `true` that is in no list. Positions that are computed give no model.seq: the run
+ * says it. */
+int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err);
+
+/* Megatron-LM's options, and the same as NeMo's and Megatron-Bridge's YAML has them. */
+extern const struct sc_foreign_format sc_format_megatron, sc_format_nemo;
+
+/* What torchtitan's TOML and DeepSpeed's JSON say. */
+extern const struct sc_foreign_format sc_format_torchtitan, sc_format_deepspeed;
+
+/* The options of a training command as a log, ps or `stepcast config import --shim` print it: --name value, --name=value,
+ * --flag, quotes, continued lines. Not a shell: what a script would fill in stays as it is written, with its '$'. */
+#define SC_SHELL_PROGRAM "program" /* the key of the *.py that is run, without its folder */
+enum { SC_SHELL_MAX_BYTES = 1 << 20, SC_SHELL_MAX_WORDS = 1 << 14 };
+/* A mapping of the one command, not echo, that has the option `wanted` ("--num-layers"), with names as keys, dashes and all;
+ * a flag is "true", several values a list; of an option given twice the last counts, as in argparse. Each has its
+ * place in the text. Limits on the text and its words give SC_ELIMIT. */
+int sc_shell_args_parse(const struct sc_source *text, const char *wanted, struct sc_arena *arena,
+			struct sc_yaml **out, struct sc_err *err);
+
+/* Configs of other programs as one of ours: each file's format is found by its content, its keys become ours. */
+/* Adds what one file says; sc_foreign_finish follows the last. Formats: a script or command line of Megatron-LM, YAML of NeMo or Megatron-Bridge, TOML of
+ * torchtitan, JSON of DeepSpeed, config.json of Hugging Face, a list of tables of TorchRec. */
+int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
+		   struct sc_err *err);
+int sc_foreign_load(struct sc_foreign_lines *lines, const char *path, struct sc_err *err);
 
 #endif

@@ -1,4 +1,3 @@
-#include "core/foreign/foreign_load.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +6,7 @@
 #include "base/py_list.h"
 #include "base/strbuf.h"
 #include "base/toml.h"
-#include "core/foreign/hf_model.h"
-#include "core/foreign/megatron_keys.h"
-#include "core/foreign/shell_args.h"
-#include "core/foreign/torch_keys.h"
+#include "core/foreign/foreign.h"
 
 /* Source: torchrec/modules/embedding_configs.py. */
 

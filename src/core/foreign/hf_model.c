@@ -1,5 +1,5 @@
 /* Source: the configuration_*.py of transformers. */
-#include "core/foreign/hf_model.h"
+#include "core/foreign/foreign.h"
 
 #include <string.h>
 

@@ -1,12 +1,11 @@
 /* Sources: megatron/training/arguments.py, megatron/core/transformer/transformer_config.py and
  * megatron/core/model_parallel_config.py of Megatron-LM (core 0.8 to 0.14); megatron_gpt_config.yaml of NeMo 1;
  * the ConfigContainer of Megatron-Bridge. */
-#include "core/foreign/megatron_keys.h"
+#include "core/foreign/foreign.h"
 
 #include <string.h>
 
 #include "base/num.h"
-#include "core/foreign/shell_args.h"
 
 static const struct sc_foreign_leaf *first_of(const struct sc_foreign *file,
 					      const char *const *names)

@@ -1,4 +1,4 @@
-#include "core/foreign/shell_args.h"
+#include "core/foreign/foreign.h"
 
 #include <ctype.h>
 #include <string.h>

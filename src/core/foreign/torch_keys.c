@@ -1,5 +1,5 @@
 /* Sources: torchtitan/config/job_config.py; DeepSpeed's configuration JSON (deepspeed.ai/docs/config-json). */
-#include "core/foreign/torch_keys.h"
+#include "core/foreign/foreign.h"
 
 #include <string.h>
 

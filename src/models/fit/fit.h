@@ -74,7 +74,7 @@ enum sc_fit_status {
 	SC_FIT_OFF,          /* 0 in the profile: the device has no such thing */
 	SC_FIT_KEPT          /* --keep: stays as it was */
 };
-const char *sc_fit_status_name(enum sc_fit_status status);
+extern const char *const sc_fit_status_names[];
 
 struct sc_fit_param {
 	const char *

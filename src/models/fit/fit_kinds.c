@@ -494,18 +494,13 @@ const char *const sc_fit_kind_names[] = {
 	[SC_N_FIT_KINDS] = NULL,
 };
 
-const char *sc_fit_status_name(enum sc_fit_status status)
-{
-	static const char *const names[] = {
-		[SC_FIT_FITTED] = "fitted",
-		[SC_FIT_AT_BOUND] = "at its bound",
-		[SC_FIT_UNDETERMINED] = "not determined",
-		[SC_FIT_OFF] = "off",
-		[SC_FIT_KEPT] = "kept",
-	};
-
-	return names[status];
-}
+const char *const sc_fit_status_names[] = {
+	[SC_FIT_FITTED] = "fitted",
+	[SC_FIT_AT_BOUND] = "at its bound",
+	[SC_FIT_UNDETERMINED] = "not determined",
+	[SC_FIT_OFF] = "off",
+	[SC_FIT_KEPT] = "kept",
+};
 
 const struct sc_field *sc_fit_field(const struct sc_field *fields, const char *key)
 {

@@ -70,10 +70,6 @@ bool sc_fit_of_machines(const struct sc_fit_opts *opts);
 /* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
 int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		      struct sc_fit_row *out, bool *forced);
-/* The cluster of a row (fit_sweeps.c), whose gpus_per_node is set; returns a warning or NULL. `hosts`:
- * where its ranks are. */
-const char *sc_fit_network_read(const struct sc_fit_table *table, const struct sc_span *hosts,
-				struct sc_cluster *out);
 
 /* A coefficient that is fitted: a key of a profile, and bounds that are narrower than what a file may hold, where the
  * formulas mean something (fit_kinds.c). */

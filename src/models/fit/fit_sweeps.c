@@ -209,8 +209,10 @@ static int64_t link_domain(const char *intra, const char *inter, const struct sc
 	return domain < node ? domain : domain / node * node;
 }
 
-const char *sc_fit_network_read(const struct sc_fit_table *t, const struct sc_span *hosts,
-				struct sc_cluster *out)
+/* The cluster of a row (fit_sweeps.c), whose gpus_per_node is set; returns a warning or NULL. `hosts`:
+ * where its ranks are. */
+static const char *fit_network_read(const struct sc_fit_table *t, const struct sc_span *hosts,
+				    struct sc_cluster *out)
 {
 	const char *intra = t->cells.intra, *inter = t->cells.inter;
 	const struct sc_device *device = t->device;
@@ -264,7 +266,7 @@ static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, str
 	sc_config_init(&request->config);
 	request->device = *t->device;
 	request->config.cluster.gpus_per_node = gpus_per_node;
-	out->warning = sc_fit_network_read(t, &out->span, &request->config.cluster);
+	out->warning = fit_network_read(t, &out->span, &request->config.cluster);
 	request->config.gpus = out->span.n_nodes > 1
 				       ? out->span.n_nodes * request->config.cluster.gpus_per_node
 				       : out->span.n_ranks;

@@ -78,7 +78,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 
 /* Tg > 1.15 Tc; Tc > 1.15 Tg; between (ConCCL). */
 enum sc_c3_class { SC_C3_G_LONG, SC_C3_C_LONG, SC_C3_GC_EQUAL };
-const char *sc_c3_class_name(enum sc_c3_class class); /* "G-long" */
+extern const char *const sc_c3_class_names[]; /* "G-long" */
 /* From so many bytes on that choice is the best; kernels that need the collective, or it them, grow with it. */
 struct sc_c3_change {
 	double bytes;

@@ -8,16 +8,11 @@
 /* Times of the two sides so near are equal (ConCCL, arXiv:2412.14335). */
 #define EQUAL 1.15
 
-const char *sc_c3_class_name(enum sc_c3_class class)
-{
-	static const char *const names[] = {
-		[SC_C3_G_LONG] = "G-long",
-		[SC_C3_C_LONG] = "C-long",
-		[SC_C3_GC_EQUAL] = "GC-equal",
-	};
-
-	return names[class];
-}
+const char *const sc_c3_class_names[] = {
+	[SC_C3_G_LONG] = "G-long",
+	[SC_C3_C_LONG] = "C-long",
+	[SC_C3_GC_EQUAL] = "GC-equal",
+};
 
 static enum sc_c3_class class_of(const struct sc_c3_result *r)
 {

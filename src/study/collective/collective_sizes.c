@@ -2,14 +2,76 @@
 #include "study/collective/collective_sizes.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "base/stats.h"
 #include "base/units.h"
-#include "study/collective/collective_together.h"
+#include "predict/engine/simulate.h"
 
-double sc_collective_bus_factor(enum sc_collective kind, int n)
+/* One rank, a lane for each collective. */
+
+struct sc_collective_together {
+	struct sc_simulator *sim;
+	struct sc_graph graph;
+	struct sc_timeline timeline;
+};
+
+struct sc_collective_together *sc_collective_together_create(void)
+{
+	struct sc_collective_together *together = sc_xcalloc(1, sizeof(*together));
+
+	together->sim = sc_simulator_create();
+	sc_graph_init(&together->graph);
+	return together;
+}
+
+void sc_collective_together_destroy(struct sc_collective_together *together)
+{
+	if (!together)
+		return;
+	sc_simulator_destroy(together->sim);
+	sc_graph_release(&together->graph);
+	sc_timeline_release(&together->timeline);
+	free(together);
+}
+
+/* All run between the same GPUs, so they share these GPUs' NICs, not all of the node's. */
+static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const struct sc_span *span,
+		const struct sc_collective_shape *shape)
+{
+	struct sc_cost cost = sc_collective_cost(fabric, shape, span, NULL);
+	uint32_t lane = sc_graph_add_lane(graph, 0, SC_LANE_COMM), id;
+
+	cost.demand[SC_RES_NIC] = sc_collective_nic_load(fabric, shape->kind, span, &cost);
+	id = sc_graph_add_cost(graph, &cost);
+	sc_graph_add_node(graph, SC_NODE_KERNEL, lane, (struct sc_node_use){id, SC_NONE});
+}
+
+int sc_collective_together_us(struct sc_collective_together *together,
+			      const struct sc_fabric *fabric, const struct sc_span *span,
+			      const struct sc_collective_shape *shape,
+			      const struct sc_collective_shape *others, size_t n, double *out,
+			      struct sc_err *err)
+{
+	const struct sc_class rank = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
+	int rc;
+
+	sc_graph_clear(&together->graph);
+	sc_graph_add_class(&together->graph, rank);
+	add(&together->graph, fabric, span, shape);
+	for (size_t i = 0; i < n; i++)
+		add(&together->graph, fabric, span, &others[i]);
+	sc_graph_seal(&together->graph);
+	rc = sc_simulate(together->sim, &together->graph, NULL, &together->timeline, err);
+	if (rc == 0)
+		*out = together->timeline.end_us[0];
+	return rc;
+}
+
+/* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
+static double collective_bus_factor(enum sc_collective kind, int n)
 {
 	if (n < 2 || kind == SC_BROADCAST || kind == SC_REDUCE || kind == SC_SEND_RECV)
 		return 1;
@@ -38,7 +100,7 @@ static void predict(const struct sc_collective_sizes_opts *opts, struct sc_colle
 	if (point->time_us > 0)
 		point->algbw_gbps = point->bytes * sc_bytes_us(1, 1) / point->time_us;
 	point->busbw_gbps =
-		point->algbw_gbps * sc_collective_bus_factor(opts->kind, opts->span.n_ranks);
+		point->algbw_gbps * collective_bus_factor(opts->kind, opts->span.n_ranks);
 }
 
 /* ---- measured ---- */

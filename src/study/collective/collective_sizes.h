@@ -4,6 +4,7 @@
 #define SC_STUDY_COLLECTIVE_SIZES_H
 
 #include "base/csv.h"
+#include "models/collective.h"
 #include "models/msccl/msccl.h"
 
 struct sc_collective_point {
@@ -44,7 +45,18 @@ const char *sc_collective_other(const struct sc_collective_sizes_opts *opts);
 /* SC_ECONFLICT: the algorithm is of another collective or number of ranks. */
 int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
 			    struct sc_collective_sizes *out, struct sc_err *err);
-/* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
-double sc_collective_bus_factor(enum sc_collective kind, int n_ranks);
+
+/* A collective while others run between the same GPUs, each on a communicator of its own: links, NICs, SMs and memory are
+ * shared as they are between all that runs (predict/engine/simulate.h). */
+struct sc_collective_together;
+
+struct sc_collective_together *sc_collective_together_create(void);
+void sc_collective_together_destroy(struct sc_collective_together *together);
+/* Until `shape` ends, when it begins with the `n` others. Never less than alone. */
+int sc_collective_together_us(struct sc_collective_together *together,
+			      const struct sc_fabric *fabric, const struct sc_span *span,
+			      const struct sc_collective_shape *shape,
+			      const struct sc_collective_shape *others, size_t n, double *out,
+			      struct sc_err *err);
 
 #endif

@@ -1,9 +1,14 @@
 /* One prediction per resource. The scratch prediction is large, so it lives on the heap. */
 #include "study/explain/explain.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
 
 struct what_if_row {
 	const char *resource, *meaning;
@@ -52,4 +57,305 @@ int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 		*out = result;
 	free(faster);
 	return rc;
+}
+
+static double mean_watts(const struct sc_request *request)
+{
+	const struct sc_gpu_nodes *nodes = request->config.cluster.nodes.at;
+	double sum = 0, n = 0;
+
+	if (request->config.cluster.nodes.n == 0)
+		return request->device.tdp_w;
+	for (size_t i = 0; i < request->config.cluster.nodes.n; i++) {
+		const struct sc_device *device =
+			sc_request_device(request, sc_request_kind_of(request, &nodes[i]));
+
+		if (!(device->tdp_w > 0))
+			return 0;
+		sum += (double)nodes[i].count * device->tdp_w;
+		n += (double)nodes[i].count;
+	}
+	return sum / n;
+}
+
+int sc_run_cost(const struct sc_request *request, const struct sc_prediction *p,
+		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err)
+{
+	const struct sc_config *c = &request->config;
+	double watts = mean_watts(request);
+	double price = size->usd_per_hour >= 0 ? size->usd_per_hour : c->cluster.price_usd_gpu_hour;
+	double samples = size->samples;
+
+	if (size->tokens > 0 && !(p->tokens_per_s > 0))
+		return sc_err_set(err, SC_EUNSUPPORTED,
+				  "--tokens: a %s has no tokens; --samples says how long it is "
+				  "trained",
+				  sc_family_name(c->model.family));
+	if (size->tokens > 0)
+		samples = size->tokens * p->samples_per_s / p->tokens_per_s;
+	out->days = p->iteration_ms / (24 * SC_MS_PER_HOUR);
+	out->gpu_hours = p->iteration_ms * (double)c->gpus / SC_MS_PER_HOUR;
+	out->usd = price >= 0 ? price * out->gpu_hours : (double)NAN;
+	out->kwh = watts > 0 ? watts / SC_W_PER_KW * out->gpu_hours : (double)NAN;
+	out->steps = ceil(samples / (double)c->training.global_batch);
+	return 0;
+}
+
+/* Each alternative is a few --set texts over the config as it was given. Those that help alone are then put
+ * together, the one that helps most first, as long as each helps more. */
+
+enum { MAX_SETS = 8, MAX_TOGETHER = 4 };
+
+struct sets {
+	const char *path[MAX_SETS];
+	char text[MAX_SETS][24];
+	size_t n;
+};
+struct trying {
+	const struct sc_schedule_ask *ask;
+	const struct sc_request *request;
+	const struct sc_prediction *base;
+	struct sc_arena *arena;
+	struct sc_alternatives *out;
+	struct sc_request *changed;
+	struct sc_prediction *prediction;
+	struct sets sets[SC_MAX_ALTERNATIVES]; /* of out->at */
+};
+
+static void add_set(struct sets *sets, const char *path, int64_t value)
+{
+	sets->path[sets->n] = path;
+	snprintf(sets->text[sets->n++], sizeof(sets->text[0]), "%" PRId64, value);
+}
+
+static void describe(const struct trying *t, const struct sc_prediction *p, const struct sets *sets,
+		     struct sc_alternative *a)
+{
+	const struct sc_prediction *base = t->base;
+	size_t n = 0;
+
+	a->settings[0] = '\0';
+
+	for (size_t i = 0; i < sets->n && n < sizeof(a->settings); i++)
+		n += (size_t)snprintf(a->settings + n, sizeof(a->settings) - n, "%s%s=%s",
+				      i ? " " : "", sets->path[i], sets->text[i]);
+	a->iteration_ms = p->iteration_ms;
+	a->gain_pct = 100 * (1 - p->iteration_ms / base->iteration_ms);
+	a->memory_gib = p->memory.total_gib;
+	a->saved_gib = base->memory.total_gib - p->memory.total_gib;
+	a->fullness = sc_memory_fullness(&p->memory);
+	a->fits = a->fullness <= 1;
+}
+
+static bool is_same(const struct sc_prediction *a, const struct sc_prediction *b)
+{
+	return a->iteration_ms == b->iteration_ms && a->memory.total_gib == b->memory.total_gib &&
+	       a->memory.host_gib == b->memory.host_gib;
+}
+
+/* False for what cannot run so, or changes nothing. */
+static bool predict(struct trying *t, const struct sets *sets, struct sc_alternative *out)
+{
+	struct sc_arena_mark mark = sc_arena_mark(t->arena);
+	struct sc_config config = *t->ask->config;
+	struct sc_err ignored = {.code = SC_OK};
+	int rc = 0;
+
+	for (size_t i = 0; i < sets->n && rc == 0; i++)
+		rc = sc_config_set(&config,
+				   &(struct sc_setting){sets->path[i], sets->text[i], "--explain"},
+				   t->arena, &ignored);
+	if (rc == 0)
+		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, t->ask->catalog,
+								 t->ask->file, t->ask->predictor,
+								 t->ask->opts},
+				       t->changed, &ignored);
+	if (rc == 0)
+		rc = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
+				&ignored);
+	sc_arena_rewind(t->arena, mark);
+	if (rc || is_same(t->prediction, t->base))
+		return false;
+	describe(t, t->prediction, sets, out);
+	return true;
+}
+
+static void try_sets(struct trying *t, const struct sets *sets)
+{
+	struct sc_alternatives *out = t->out;
+
+	if (out->n == SC_MAX_ALTERNATIVES || !predict(t, sets, &out->at[out->n]))
+		return;
+	t->sets[out->n++] = *sets;
+}
+
+static bool scale(int64_t *value, int by)
+{
+	if (by < 0 && *value % -by != 0)
+		return false;
+	*value = by < 0 ? *value / -by : *value * by;
+	return true;
+}
+
+/* By what each axis is multiplied, or divided where it is below 0. */
+static void try_splits(struct trying *t)
+{
+	static const int BY[][4] = {{2, 1, 1, -2}, {-2, 1, 1, 2}, {1, 2, 1, -2}, {1, -2, 1, 2},
+				    {2, -2, 1, 1}, {-2, 2, 1, 1}, {1, 1, 2, -2}, {1, 1, -2, 2},
+				    {-2, 1, 2, 1}, {2, 1, -2, 1}};
+	static const char *const PATHS[] = {"parallel.tp", "parallel.pp", "parallel.cp",
+					    "parallel.dp"};
+	const struct sc_parallel *par = &t->request->config.parallel;
+
+	for (size_t i = 0; i < sizeof(BY) / sizeof(BY[0]); i++) {
+		const int64_t now[4] = {par->tp, par->pp, par->cp, par->dp};
+		struct sets sets = {.n = 0};
+		bool can = true;
+
+		for (int k = 0; k < 4; k++) {
+			int64_t value = now[k];
+
+			can = can && scale(&value, BY[i][k]);
+			if (BY[i][k] != 1)
+				add_set(&sets, PATHS[k], value);
+		}
+		if (can)
+			try_sets(t, &sets);
+	}
+}
+
+static void try_micro_batches(struct trying *t)
+{
+	for (int by = -2; by <= 2; by += 4) {
+		int64_t value = t->request->config.training.micro_batch;
+		struct sets sets = {.n = 0};
+
+		if (!scale(&value, by))
+			continue;
+		add_set(&sets, "training.micro_batch", value);
+		try_sets(t, &sets);
+	}
+}
+
+static void try_settings(struct trying *t)
+{
+	static const char *const SETTINGS[][2] = {
+		{"training.recompute", "none"},         {"training.recompute", "selective"},
+		{"training.recompute", "full"},         {"parallel.sharding", "zero1"},
+		{"parallel.sharding", "zero2"},         {"parallel.sharding", "zero3"},
+		{"parallel.sequence_parallel", "true"}, {"parallel.virtual_stages", "2"},
+		{"training.offload.optimizer", "cpu"},  {"training.offload.activations", "cpu"},
+	};
+
+	for (size_t i = 0; i < sizeof(SETTINGS) / sizeof(SETTINGS[0]); i++) {
+		struct sets sets = {.path = {SETTINGS[i][0]}, .n = 1};
+
+		snprintf(sets.text[0], sizeof(sets.text[0]), "%s", SETTINGS[i][1]);
+		try_sets(t, &sets);
+	}
+}
+
+/* ---- together ---- */
+
+/* What fits by its time, what does not by its memory. */
+static bool is_better(const struct sc_alternative *a, const struct sc_alternative *b)
+{
+	if (a->fits && b->fits)
+		return a->iteration_ms < b->iteration_ms;
+	return a->fullness < b->fullness && !b->fits;
+}
+
+static bool join(const struct sets *a, const struct sets *b, struct sets *out)
+{
+	*out = *a;
+	for (size_t i = 0; i < b->n; i++) {
+		for (size_t k = 0; k < a->n; k++)
+			if (strcmp(a->path[k], b->path[i]) == 0)
+				return false;
+		if (out->n == MAX_SETS)
+			return false;
+		out->path[out->n] = b->path[i];
+		memcpy(out->text[out->n++], b->text[i], sizeof(out->text[0]));
+	}
+	return true;
+}
+
+static void combine(struct trying *t)
+{
+	struct sc_alternatives *out = t->out;
+	const size_t n_alone = out->n;
+	struct sc_alternative base, now;
+	struct sets sets = {.n = 0};
+
+	describe(t, t->base, &sets, &base);
+	now = base;
+	for (int step = 0; step < MAX_TOGETHER; step++) {
+		struct sc_alternative best = now, one;
+		struct sets both, best_sets = {.n = 0};
+
+		for (size_t i = 0; i < n_alone; i++) {
+			if (!is_better(&out->at[i], &base) || !join(&sets, &t->sets[i], &both))
+				continue;
+			if (step == 0)
+				one = out->at[i];
+			else if (!predict(t, &both, &one))
+				continue;
+			if (!is_better(&one, &best))
+				continue;
+			best = one;
+			best_sets = both;
+		}
+		if (best_sets.n == 0 || (step > 0 && out->n == SC_MAX_ALTERNATIVES))
+			return;
+		now = best;
+		sets = best_sets;
+		if (step > 0)
+			out->at[out->n++] = now;
+	}
+}
+
+static int by_use(const void *a, const void *b)
+{
+	const struct sc_alternative *x = a, *y = b;
+
+	if (x->fits != y->fits)
+		return x->fits ? -1 : 1;
+	if (x->iteration_ms != y->iteration_ms)
+		return x->iteration_ms < y->iteration_ms ? -1 : 1;
+	return strcmp(x->settings, y->settings);
+}
+
+void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,
+			  const struct sc_prediction *base, struct sc_arena *arena,
+			  struct sc_alternatives *out)
+{
+	struct trying trying;
+
+	trying.ask = ask;
+	trying.request = request;
+	trying.base = base;
+	trying.arena = arena;
+	trying.out = out;
+	trying.changed = sc_xcalloc(1, sizeof(*trying.changed));
+	trying.prediction = sc_xcalloc(1, sizeof(*trying.prediction));
+
+	out->n = 0;
+	if (sc_model_is_transformer(&request->config.model)) {
+		try_splits(&trying);
+		try_micro_batches(&trying);
+		try_settings(&trying);
+		combine(&trying);
+	}
+	qsort(out->at, out->n, sizeof(out->at[0]), by_use);
+	free(trying.changed);
+	free(trying.prediction);
+}
+
+bool sc_alternatives_none_fits(const struct sc_alternatives *alternatives,
+			       const struct sc_prediction *base)
+{
+	for (size_t i = 0; i < alternatives->n; i++)
+		if (alternatives->at[i].fits)
+			return false;
+	return sc_memory_fullness(&base->memory) > 1;
 }

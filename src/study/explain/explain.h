@@ -3,6 +3,7 @@
 #define SC_PREDICT_EXPLAIN_H
 
 #include "predict/predict.h"
+#include "study/schedule/schedule_choose.h"
 
 enum { SC_N_WHAT_IFS = 5 };
 struct sc_what_if {
@@ -22,5 +23,44 @@ struct sc_explanation {
 int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, const struct sc_prediction *base,
 	       struct sc_explanation *out, struct sc_err *err);
+
+/* What other settings would do: the same config predicted again with the split, micro-batch, recomputation, sharding
+ * or offload changed, one at a time and then together. Of Transformers. */
+enum { SC_MAX_ALTERNATIVES = 26, SC_ALTERNATIVE_BYTES = 192 };
+struct sc_alternative {
+	char settings
+		[SC_ALTERNATIVE_BYTES]; /* "parallel.tp=4 parallel.dp=2", as --set takes them */
+	double iteration_ms, gain_pct;  /* of the iteration time; below 0 if it got slower */
+	double memory_gib, saved_gib;   /* of the fullest GPU; below 0 if it needs more */
+	double fullness;                /* sc_memory_fullness */
+	bool fits;                      /* in GPUs and hosts */
+};
+struct sc_alternatives {
+	size_t n;
+	struct sc_alternative
+		at[SC_MAX_ALTERNATIVES]; /* the fastest first, what does not fit last */
+};
+/* `base`: what ask->config is predicted as, resolved to `request`. What the config's checks refuse, and what changes
+ * nothing, is left out. Rewinds `arena`. */
+void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,
+			  const struct sc_prediction *base, struct sc_arena *arena,
+			  struct sc_alternatives *out);
+/* It does not fit, and no alternative does. */
+bool sc_alternatives_none_fits(const struct sc_alternatives *alternatives,
+			       const struct sc_prediction *base);
+
+/* What a step and a run cost: GPU-hours, US dollars at cluster.price_usd_gpu_hour, energy at the GPUs' board power. */
+/* What the run has to go through; both 0: nothing is asked. */
+struct sc_run_size {
+	double tokens, samples;
+	double usd_per_hour; /* of a GPU; below 0: cluster.price_usd_gpu_hour */
+};
+struct sc_run_cost {
+	double days, gpu_hours, usd, kwh; /* of a step; NAN: no price, no tdp_w of a device */
+	double steps;                     /* of the run, 0: none is asked for */
+};
+/* SC_EUNSUPPORTED where tokens are asked of a model without any. */
+int sc_run_cost(const struct sc_request *request, const struct sc_prediction *prediction,
+		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err);
 
 #endif

@@ -16,9 +16,5 @@ struct sc_searching {
 
 /* search_space.c: out->cases. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
-/* search_value.c: what an objective makes of a row's time, out->at[].factor. */
-int sc_search_factors(struct sc_searching *s, struct sc_err *err);
-/* The text of a key in the base, or in a row where it is a column; NULL: not given. */
-const char *sc_search_cell(const struct sc_search_result *result, size_t row, const char *path);
 
 #endif

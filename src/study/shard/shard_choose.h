@@ -4,7 +4,7 @@
 #define SC_STUDY_SHARD_CHOOSE_H
 
 #include "predict/predict.h"
-#include "study/shard/shard_starts.h"
+#include "study/shard/shard_objective.h"
 
 /* Who makes the plan where the request names none: itself, or the software. */
 enum sc_planner sc_request_planner(const struct sc_request *request);

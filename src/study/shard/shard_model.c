@@ -70,7 +70,8 @@ static enum sc_spread plain_spread(const struct sc_shard_model *m, const struct 
 	return o->spread;
 }
 
-void sc_choice_sum_up(struct sc_choice *c)
+/* Cost, total and memory of a choice from its shards. */
+static void choice_sum_up(struct sc_choice *c)
 {
 	c->same_cost = true;
 	for (uint32_t i = 0; i < sc_choice_n_listed(c); i++) {
@@ -110,7 +111,7 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 			c.run_end[i] = o->run_end[i];
 		c.run_end[c.n_runs - 1] = c.n;
 	}
-	sc_choice_sum_up(&c);
+	choice_sum_up(&c);
 	return c;
 }
 
@@ -205,7 +206,7 @@ static void add_joint(struct sc_shard_model *m, struct sc_unit *unit, const choi
 		add_shards(sum, c);
 	}
 	joint.shards = sum;
-	sc_choice_sum_up(&joint);
+	choice_sum_up(&joint);
 	SC_VEC_PUSH(&m->choices, joint);
 	unit->n_choices++;
 }
@@ -529,7 +530,7 @@ uint32_t sc_shard_model_made(struct sc_shard_model *m, uint32_t unit,
 		if (!sc_shard_cost_of(m->problem, table, at, &shards[i], &costs[i]))
 			return SC_UNPLACED;
 	}
-	sc_choice_sum_up(&c);
+	choice_sum_up(&c);
 	SC_VEC_PUSH(&m->choices, c);
 	return (uint32_t)m->choices.n - 1;
 }

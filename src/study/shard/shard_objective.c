@@ -2,11 +2,14 @@
 #include "study/shard/shard_objective.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "base/units.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_solve_priv.h"
 
 /* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
  * for the solver, beside its own search in shard_hugectr.c. Flat: nodes do not matter to its costs. */
@@ -32,7 +35,8 @@ static double budget_bytes(const struct sc_request *request)
 }
 
 /* MLPerf's recipes: one or two nodes; more. */
-void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
+/* How HugeCTR's planner is run for a request. */
+static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
 	double gpus = (double)request->config.gpus;
@@ -162,7 +166,7 @@ int sc_shard_check_size(const struct sc_model *model, struct sc_err *err)
 			  n, MAX_TABLES);
 }
 
-uint32_t sc_shard_ranks_per_host(const struct sc_request *request)
+static uint32_t shard_ranks_per_host(const struct sc_request *request)
 {
 	return (uint32_t)fmin((double)request->config.gpus,
 			      (double)request->config.cluster.gpus_per_node);
@@ -201,15 +205,17 @@ static void set_budgets(const struct sc_request *request, struct sc_torchrec_top
 		topology->ssd_cap_bytes = cluster->ssd_gib * of_node;
 }
 
-void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
-			     struct sc_torchrec_topology *out)
+/* TorchRec's planner for a request: its own constants, but for what the GPU holds; on request the GPU's
+ * bandwidths too. */
+static void torchrec_topology_of(const struct sc_request *request, bool device_constants,
+				 struct sc_torchrec_topology *out)
 {
 	const struct sc_device *device = &request->device;
 	const struct sc_cluster *cluster = &request->config.cluster;
 
 	sc_torchrec_topology_init(out);
 	out->world = (uint32_t)request->config.gpus;
-	out->ranks_per_host = sc_shard_ranks_per_host(request);
+	out->ranks_per_host = shard_ranks_per_host(request);
 	out->batch_per_rank =
 		(double)request->config.training.global_batch / (double)request->config.gpus;
 	out->hbm_cap_bytes = device->hbm_gib * SC_BYTES_PER_GIB;
@@ -251,13 +257,13 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 				  "sharding is of embedding tables; the model's family is %s",
 				  sc_family_name(request->config.model.family));
 	sc_dlrm_tables(request, arena, &objective->tables);
-	sc_torchrec_topology_of(request, device_constants, &objective->topology);
+	torchrec_topology_of(request, device_constants, &objective->topology);
 	switch (kind) {
 	case SC_OBJECTIVE_TORCHREC:
 		return sc_torchrec_problem(&objective->topology, &objective->tables, arena,
 					   &objective->problem, err);
 	case SC_OBJECTIVE_HUGECTR:
-		sc_hugectr_opts_of(request, &hugectr);
+		hugectr_opts_of(request, &hugectr);
 		return hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
 	default:
 		return sc_iteration_problem(request, arena, &objective->problem, err);
@@ -267,4 +273,409 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 void sc_objective_release(struct sc_objective *objective)
 {
 	sc_shard_problem_release(&objective->problem);
+}
+
+/* See the header. The sharders of papers are those of Lin et al. 2024 and the baselines of DreamShard and NeuroShard;
+ * "chunk" and "norm_lookup_greedy" are known by name only: their definitions here are assumed. */
+
+/* What distributed-embeddings' benchmarks are run with (README: --column_slice_threshold 1280 Mi). */
+#define SLICE_ELEMENTS (1280 * 1048576.0)
+
+/* ---- our search, exchanges weighted and types left out ---- */
+
+struct weighted {
+	const struct sc_shard_problem *problem;
+	double exchange;
+};
+
+static void weigh(struct sc_option_shard *shard, double exchange)
+{
+	shard->cost += (exchange - 1) * shard->comms;
+	shard->comms *= exchange;
+}
+
+static bool weighted_columns(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+			     struct sc_option_shard *out)
+{
+	const struct weighted *w = ctx;
+
+	if (!w->problem->column_cost(w->problem->column_ctx, table, tier, cols, out))
+		return false;
+	weigh(out, w->exchange);
+	return true;
+}
+
+static void forbid(struct sc_shard_problem *p, unsigned types, struct sc_arena *arena)
+{
+	size_t n = p->n_constraints;
+	struct sc_shard_constraint *all =
+		sc_arena_calloc(arena, n + SC_N_SHARD_TYPES * p->n_tables + 1, sizeof(*all));
+
+	for (size_t i = 0; i < n; i++)
+		all[i] = p->constraints[i];
+	for (int type = 0; type < SC_N_SHARD_TYPES; type++) {
+		for (uint32_t t = 0; types >> type & 1 && t < p->n_tables; t++)
+			all[n++] = (struct sc_shard_constraint){.kind = SC_FORBID,
+								.table = t,
+								.rank = -1,
+								.type = type,
+								.tier = -1};
+	}
+	p->constraints = all;
+	p->n_constraints = n;
+	if (types >> SC_COLUMN_WISE & 1)
+		p->column_cost = NULL;
+}
+
+static int make_search(const struct sc_start *start, const struct sc_start_ask *ask,
+		       struct sc_made_plan *out, struct sc_err *err)
+{
+	struct weighted w = {ask->problem,
+			     start->exchange * (ask->exchange > 0 ? ask->exchange : 1)};
+	struct sc_shard_problem own = *ask->problem;
+	struct sc_shard_solution found = {.cost = 0};
+	bool is_weighted = fabs(w.exchange - 1) > 0;
+	int rc;
+
+	if (is_weighted) {
+		memset(&own.shards, 0, sizeof(own.shards));
+		for (size_t i = 0; i < w.problem->shards.n; i++) {
+			struct sc_option_shard shard = w.problem->shards.at[i];
+
+			weigh(&shard, w.exchange);
+			SC_VEC_PUSH(&own.shards, shard);
+		}
+		own.column_cost = own.column_cost ? weighted_columns : NULL;
+		own.column_ctx = &w;
+	}
+	if (start->without)
+		forbid(&own, start->without, ask->arena);
+	rc = sc_shard_solve(&own, ask->solve, ask->arena, &found, err);
+	if (is_weighted)
+		SC_VEC_RELEASE(&own.shards);
+	out->plan = found.plan;
+	return rc;
+}
+
+/* ---- piece by piece on the rank with the least so far ---- */
+
+/* A table, or a slice of its columns. */
+struct piece {
+	uint32_t table;
+	int64_t col_offset, cols;
+	double key, bytes;
+	int32_t rank; /* result */
+};
+struct greedy {
+	uint32_t world;
+	size_t max_pieces; /* of a rank; 0: any number */
+	/* Bytes of each rank, or NULL: memory does not matter. Of ranks with equal keys the emptier is taken,
+	 * and the emptiest of all where none has room. */
+	const double *room;
+};
+struct load {
+	double key, bytes; /* of its pieces */
+	size_t n;
+};
+
+static int by_table(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+
+	if (x->table != y->table)
+		return x->table < y->table ? -1 : 1;
+	return (x->col_offset > y->col_offset) - (x->col_offset < y->col_offset);
+}
+
+static int by_key_descending(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+
+	if (x->key > y->key || x->key < y->key)
+		return x->key > y->key ? -1 : 1;
+	return by_table(a, b);
+}
+
+static uint32_t least_loaded(const struct greedy *how, const struct load *load, double bytes)
+{
+	uint32_t found = how->world, empty = 0;
+
+	for (uint32_t r = 0; r < how->world; r++) {
+		if (load[r].bytes < load[empty].bytes)
+			empty = r;
+		if ((how->max_pieces && load[r].n >= how->max_pieces) ||
+		    (how->room && load[r].bytes + bytes > how->room[r]))
+			continue;
+		if (found == how->world || load[r].key < load[found].key ||
+		    (how->room && load[r].key <= load[found].key &&
+		     load[r].bytes < load[found].bytes))
+			found = r;
+	}
+	return found < how->world ? found : empty;
+}
+
+/* Those of most key first; left in the order of tables. */
+static void place_greedily(const struct greedy *how, struct piece *pieces, size_t n,
+			   struct sc_arena *arena)
+{
+	struct load *load = sc_arena_calloc(arena, how->world, sizeof(*load));
+
+	qsort(pieces, n, sizeof(*pieces), by_key_descending);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t rank = least_loaded(how, load, pieces[i].bytes);
+
+		pieces[i].rank = (int32_t)rank;
+		load[rank].key += pieces[i].key;
+		load[rank].bytes += pieces[i].bytes;
+		load[rank].n++;
+	}
+	qsort(pieces, n, sizeof(*pieces), by_table);
+}
+
+/* ---- whole tables of the problem ---- */
+
+static double by_dim(const struct sc_table *t, double cost)
+{
+	(void)cost;
+	return (double)t->dim;
+}
+
+static double by_size(const struct sc_table *t, double cost)
+{
+	(void)cost;
+	return (double)t->rows * (double)t->dim * sc_dtype_bytes(t->dtype);
+}
+
+static double by_lookups(const struct sc_table *t, double cost)
+{
+	(void)cost;
+	return (double)t->dim * t->pooling;
+}
+
+static double by_all_lookups(const struct sc_table *t, double cost)
+{
+	(void)cost;
+	return t->pooling * (double)t->features * (double)t->dim;
+}
+
+static double by_size_and_lookups(const struct sc_table *t, double cost)
+{
+	return by_lookups(t, cost) * log10((double)t->rows);
+}
+
+static double by_cost(const struct sc_table *t, double cost)
+{
+	(void)t;
+	return cost;
+}
+
+/* The option that is one shard of the whole table: in HBM, or else in the first tier there is. */
+static const struct sc_option *whole_option(const struct sc_shard_problem *p, uint32_t table)
+{
+	const struct sc_option *found = NULL;
+
+	for (uint32_t i = p->first_option.at[table]; i < p->first_option.at[table + 1]; i++) {
+		const struct sc_option *o = &p->options.at[i];
+
+		if (o->spread == SC_SPREAD_FREE && o->n_shards == 1 &&
+		    (!found || o->tier < found->tier))
+			found = o;
+	}
+	return found;
+}
+
+static int make_whole(const struct sc_start *start, const struct sc_start_ask *ask,
+		      struct sc_made_plan *out, struct sc_err *err)
+{
+	const struct sc_shard_problem *p = ask->problem;
+	size_t n = p->n_tables, block = (n + p->world - 1) / p->world;
+	struct piece *pieces = sc_arena_calloc(ask->arena, n + 1, sizeof(*pieces));
+	uint32_t *option = sc_arena_calloc(ask->arena, n + 1, sizeof(*option));
+	double *room = sc_arena_calloc(ask->arena, p->world, sizeof(*room));
+	bool is_naive = strcmp(start->name, "naive") == 0, is_chunk = !strcmp(start->name, "chunk");
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, ask->solve->seed);
+	for (uint32_t t = 0; t < n; t++) {
+		const struct sc_option *whole = whole_option(p, t);
+
+		if (!whole)
+			return sc_err_set(err, SC_EUNSUPPORTED,
+					  "table %s has no option of one whole shard",
+					  p->tables[t].name);
+		option[t] = (uint32_t)(whole - p->options.at);
+		pieces[t] = (struct piece){
+			.table = t,
+			.bytes = p->shards.at[whole->first_shard].hbm_bytes,
+			.key = start->key ? start->key(&p->tables[t],
+						       p->shards.at[whole->first_shard].cost)
+					  : 0,
+			.rank = (int32_t)(is_naive   ? t % p->world
+					  : is_chunk ? t / block
+						     : sc_rng_below(&rng, p->world)),
+		};
+	}
+	for (uint32_t r = 0; r < p->world; r++)
+		room[r] = sc_rank_budget(p, r);
+	if (start->key)
+		place_greedily(&(struct greedy){.world = p->world, .room = room}, pieces, n,
+			       ask->arena);
+	out->plan.world = p->world;
+	out->plan.ranks_per_host = p->ranks_per_host;
+	for (uint32_t t = 0; t < n; t++)
+		sc_plan_add_option(&out->plan, p, option[t], &pieces[t].rank);
+	return 0;
+}
+
+/* ---- planners of other programs, under their own costs ---- */
+
+static int make_hugectr(const struct sc_start *start, const struct sc_start_ask *ask,
+			struct sc_made_plan *out, struct sc_err *err)
+{
+	struct sc_hugectr_opts opts;
+	struct sc_table_list tables;
+
+	(void)start;
+	sc_dlrm_tables(ask->request, ask->arena, &tables);
+	hugectr_opts_of(ask->request, &opts);
+	return sc_hugectr_plan(&opts, &tables, ask->arena, &out->plan, NULL, err);
+}
+
+static int make_torchrec(const struct sc_start *start, const struct sc_start_ask *ask,
+			 struct sc_made_plan *out, struct sc_err *err)
+{
+	struct sc_shard_solution solution = {.cost = 0};
+	struct sc_torchrec_topology topology;
+	struct sc_shard_problem problem;
+	struct sc_table_list tables;
+	int rc = sc_shard_check_size(&ask->request->config.model, err);
+
+	(void)start;
+	if (rc)
+		return rc;
+	sc_dlrm_tables(ask->request, ask->arena, &tables);
+	torchrec_topology_of(ask->request, ask->device_constants, &topology);
+	rc = sc_torchrec_problem(&topology, &tables, ask->arena, &problem, err);
+	if (rc)
+		return rc;
+	rc = sc_torchrec_plan(&problem, ask->arena, &solution, err);
+	out->plan = solution.plan;
+	out->cut_short_tables = solution.cut_short ? tables.n : 0;
+	sc_shard_problem_release(&problem);
+	return rc;
+}
+
+/* Tables above the threshold are halved until below it (distributed-embeddings), at most to the world. */
+static int64_t n_slices(const struct sc_request *request, const struct sc_table *t)
+{
+	double limit = request->config.sharding.column_slice_elements;
+	double elements = (double)t->rows * (double)t->dim;
+	int64_t n = 1;
+
+	if (!(limit > 0))
+		limit = SLICE_ELEMENTS;
+	while (elements / (double)n > limit && 2 * n <= request->config.gpus &&
+	       t->dim % (2 * n) == 0)
+		n *= 2;
+	return n;
+}
+
+/* By memory (distributed-embeddings) or by lookups (NVIDIA's DLRM). Exchanges go by the rank with most pieces, so both
+ * keep counts even. */
+static int make_sliced(const struct sc_start *start, const struct sc_start_ask *ask,
+		       struct sc_made_plan *out, struct sc_err *err)
+{
+	const struct sc_request *req = ask->request;
+	struct greedy how = {.world = (uint32_t)req->config.gpus};
+	size_t n = 0;
+	struct sc_table_list tables;
+	struct piece *pieces;
+
+	(void)err;
+	sc_dlrm_tables(req, ask->arena, &tables);
+	for (size_t i = 0; i < tables.n; i++)
+		n += (size_t)n_slices(req, &tables.at[i]);
+	pieces = sc_arena_calloc(ask->arena, n + 1, sizeof(*pieces));
+	n = 0;
+	for (size_t i = 0; i < tables.n; i++) {
+		const struct sc_table *t = &tables.at[i];
+		int64_t slices = n_slices(req, t), cols = t->dim / slices;
+		double key = start->key ? start->key(t, 0) : (double)t->rows * (double)t->dim;
+
+		for (int64_t s = 0; s < slices; s++)
+			pieces[n++] = (struct piece){.table = (uint32_t)i,
+						     .col_offset = s * cols,
+						     .cols = cols,
+						     .key = key / (double)slices};
+	}
+	how.max_pieces = (n + how.world - 1) / how.world;
+	place_greedily(&how, pieces, n, ask->arena);
+	out->plan.world = how.world;
+	out->plan.ranks_per_host = shard_ranks_per_host(req);
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_table *t = &tables.at[pieces[i].table];
+
+		if (pieces[i].col_offset == 0)
+			sc_plan_begin_table(&out->plan, t,
+					    pieces[i].cols < t->dim ? SC_COLUMN_WISE
+								    : SC_TABLE_WISE);
+		sc_plan_add_shard(&out->plan, &(struct sc_shard){.rank = pieces[i].rank,
+								 .col_offset = pieces[i].col_offset,
+								 .rows = t->rows,
+								 .cols = pieces[i].cols});
+	}
+	return 0;
+}
+
+enum {
+	ROWS = 1 << SC_ROW_WISE | 1 << SC_TABLE_ROW_WISE,
+	COLUMNS = 1 << SC_COLUMN_WISE | 1 << SC_TABLE_COLUMN_WISE,
+	FEW = 4096,
+	MANY = 1000000
+};
+#define SEARCH(name_, exchange_, without_, most)                                       \
+	{                                                                              \
+		.name = name_, .is_search = true, .begins = true, .make = make_search, \
+		.exchange = exchange_, .without = without_, .max_cells = most          \
+	}
+#define OTHER(name_, make_, key_, most)                                                            \
+	{                                                                                          \
+		.name = name_, .make = make_, .key = key_, .begins = (most) > 0, .max_cells = most \
+	}
+const struct sc_start sc_starts[] = {
+	SEARCH("search", 1, 0, 0),
+	SEARCH("search, no replicas", 1, 1 << SC_DATA_PARALLEL, MANY),
+	SEARCH("search, no row slices", 1, ROWS, MANY),
+	SEARCH("search, no column slices", 1, COLUMNS, 0),
+	SEARCH("search, exchanges hidden", 0.3, 0, FEW),
+	SEARCH("search, exchanges first", 3, 0, FEW),
+	OTHER("naive", make_whole, NULL, 0),
+	OTHER("chunk", make_whole, NULL, 0),
+	OTHER("random", make_whole, NULL, 0),
+	OTHER("dim_greedy", make_whole, by_dim, 0),
+	OTHER("size_greedy", make_whole, by_size, 0),
+	OTHER("lookup_greedy", make_whole, by_lookups, 0),
+	OTHER("size_lookup_greedy", make_whole, by_size_and_lookups, 0),
+	OTHER("norm_lookup_greedy", make_whole, by_lookups, 0),
+	OTHER("lpt", make_whole, by_cost, 0),
+	OTHER("torchrec", make_torchrec, NULL, FEW),
+	OTHER("hugectr", make_hugectr, NULL, MANY),
+	OTHER("memory_balanced", make_sliced, NULL, MANY),
+	OTHER("lookups", make_sliced, by_all_lookups, MANY),
+	{0},
+};
+
+const struct sc_start *sc_start_find(const char *name)
+{
+	for (const struct sc_start *s = sc_starts; s->name; s++) {
+		if (strcmp(s->name, name) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+bool sc_start_is_worth(const struct sc_start *start, const struct sc_shard_problem *problem)
+{
+	return !start->max_cells ||
+	       (double)problem->n_tables * (double)problem->world <= start->max_cells;
 }

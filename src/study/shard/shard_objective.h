@@ -5,8 +5,14 @@
 
 #include "core/config/config.h"
 #include "predict/predict.h"
-#include "study/shard/objective_kind.h"
 #include "study/shard/shard.h"
+
+enum sc_objective_kind {
+	SC_OBJECTIVE_ITERATION, /* the predicted step; its problem is a proxy that adds up */
+	SC_OBJECTIVE_TORCHREC,  /* the busiest rank by TorchRec's planner */
+	SC_OBJECTIVE_HUGECTR    /* the busiest GPU by HugeCTR's planner */
+};
+extern const char *const sc_objective_names[]; /* NULL ends */
 
 struct sc_objective {
 	enum sc_objective_kind kind;
@@ -20,18 +26,42 @@ struct sc_objective {
 };
 /* Are there few enough tables to choose among their options? */
 int sc_shard_check_size(const struct sc_model *model, struct sc_err *err);
-uint32_t sc_shard_ranks_per_host(const struct sc_request *request);
 /* `device_constants`: TORCHREC with the bandwidths of the request's GPU in place of its own. */
 int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
 		      bool device_constants, const struct sc_request *request,
 		      struct sc_arena *arena, struct sc_err *err);
 void sc_objective_release(struct sc_objective *objective);
 
-/* TorchRec's planner for a request: its own constants, but for what the GPU holds; on request the GPU's
- * bandwidths too. */
-void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
-			     struct sc_torchrec_topology *out);
-/* How HugeCTR's planner is run for a request. */
-void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
+/* Ways to make a plan, by name: our search under a variant of its costs, other programs' planners, and how papers place
+ * whole tables. A start knows nothing of the others; a search goes on from the best. */
+struct sc_start_ask {
+	const struct sc_request
+		*request; /* whose tables planners place; NULL where none is asked */
+	const struct sc_shard_problem *problem; /* NULL where planners alone are asked */
+	const struct sc_solve_opts *solve;
+	bool device_constants; /* torchrec: the GPU's bandwidths in place of its own */
+	double exchange;       /* searches: a factor on what exchanges cost; 0 = 1 */
+	struct sc_arena *arena;
+};
+struct sc_made_plan {
+	struct sc_shard_plan plan;
+	size_t cut_short_tables; /* not 0: the planner had more to try with so many */
+};
+struct sc_start {
+	const char *name;
+	bool is_search;
+	bool begins; /* a search by steps goes on from it */
+	int (*make)(const struct sc_start *start, const struct sc_start_ask *ask,
+		    struct sc_made_plan *out, struct sc_err *err);
+	int max_cells; /* tables times ranks up to which to begin from it is worth the time; 0: any */
+	/* Searches: how much exchanges count; types left out, as bits. */
+	double exchange;
+	unsigned without;
+	/* Of whole tables: what is balanced; NULL: no greedy placement. */
+	double (*key)(const struct sc_table *table, double cost);
+};
+extern const struct sc_start sc_starts[];               /* no name ends */
+const struct sc_start *sc_start_find(const char *name); /* NULL: none */
+bool sc_start_is_worth(const struct sc_start *start, const struct sc_shard_problem *problem);
 
 #endif

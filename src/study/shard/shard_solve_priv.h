@@ -59,8 +59,6 @@ int sc_shard_model_init(struct sc_shard_model *model, const struct sc_shard_prob
 void sc_shard_model_init_all(struct sc_shard_model *model, const struct sc_shard_problem *problem,
 			     const struct sc_shard_plan *plan);
 void sc_shard_model_release(struct sc_shard_model *model);
-/* Cost, total and memory of a choice from its shards. */
-void sc_choice_sum_up(struct sc_choice *choice);
 static inline bool sc_rule_is_pair(const struct sc_shard_constraint *c)
 {
 	return c->kind == SC_TOGETHER || c->kind == SC_APART;
@@ -231,10 +229,7 @@ void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change);
 void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
 		      double sign);
 void sc_potential_weigh(struct sc_shard_state *s); /* terms and sums anew, from the loads */
-void sc_phases_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
-		   double sign);
 struct sc_phases *sc_phases_make(const struct sc_shard_model *model, struct sc_arena *arena);
-void sc_phases_clear(struct sc_phases *phases, const struct sc_shard_model *model);
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
 double sc_phases_load(const struct sc_shard_state *s, uint32_t rank); /* ms of what it alone has */
 /* Of a problem that sc_iteration_problem made. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "study/shard/shard_iteration.h"
-#include "study/shard/shard_starts.h"
+#include "study/shard/shard_objective.h"
 #include "study/shard/shard_step_moves.h"
 
 static const struct sc_phase_weights WEIGHTS[] = {

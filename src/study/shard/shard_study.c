@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "study/shard/shard_iteration.h"
-#include "study/shard/shard_starts.h"
+#include "study/shard/shard_objective.h"
 #include "study/shard/shard_step.h"
 
 #define SAME_STEP 1e-6

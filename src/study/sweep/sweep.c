@@ -183,7 +183,8 @@ int sc_sweep_put(struct sc_sweep_run *run, size_t index, const struct sc_warning
 	return rc;
 }
 
-int sc_sweep_put_rest(struct sc_sweep_run *run, struct sc_err *err)
+/* What is done behind a row that is missing. */
+static int sweep_put_rest(struct sc_sweep_run *run, struct sc_err *err)
 {
 	struct sc_sweep_order *order = &run->order;
 	int rc = 0;
@@ -281,7 +282,7 @@ static int run_rows(struct sc_sweep_run *run, struct sc_arena *arena, struct sc_
 		work.beside = sc_ranks_helps(run->sweep->ranks) ? sc_sweep_tick : sc_sweep_lead;
 	rc = sc_parallel_for(&work, err);
 	if (run->holder && rc) {
-		sc_sweep_put_rest(run, err);
+		sweep_put_rest(run, err);
 		sc_sweep_list_missing(run);
 	}
 	keep_errors(run->out, run->n_rows, arena);

@@ -41,8 +41,6 @@ int sc_sweep_row(struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_
 		 struct sc_err *err);
 int sc_sweep_put(struct sc_sweep_run *run, size_t index, const struct sc_warnings *warnings,
 		 struct sc_err *err);
-/* What is done behind a row that is missing. */
-int sc_sweep_put_rest(struct sc_sweep_run *run, struct sc_err *err);
 
 /* sweep_ranks.c: for sc_work.beside, of rank 0 and of the helpers. */
 void sc_sweep_lead(struct sc_pool *pool, void *run);
