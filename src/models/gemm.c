@@ -284,11 +284,18 @@ static double curve_factor(const struct sc_gemm_curve *c, double m)
 	return c->factor.at[low] * pow(c->factor.at[high] / c->factor.at[low], x);
 }
 
+/* Batched products of 16 bits whose rows are no multiple of 16 bytes: neither are the strides between them, and no
+ * kernel on tensor cores takes them. */
+static bool is_unfed_batch(const struct sc_device *device, const struct sc_op *op)
+{
+	return op->u.gemm.bmm && is_half((int)op->dtype) && worst_alignment(device, op) < 0;
+}
+
 static void formula_time(const struct sc_device *device, const struct sc_op *op,
 			 struct sc_op_time *out)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	bool tensor = sc_device_has_tensor(device, op->dtype);
+	bool tensor = sc_device_has_tensor(device, op->dtype) && !is_unfed_batch(device, op);
 	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
 	double waves = 1, math_us, memory_us, kernel_us, slower_us = 0;
 	struct tile own = {0, 0};

@@ -9,6 +9,7 @@
 
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
+#define LAUNCH_WAYS 2.0
 #define GRAPH_LAUNCHES 2.0
 /* With which kernels that send a token once reach their rate (deepseek-ai/DeepEP, buffer.py: num_sms). */
 #define DISPATCH_SMS 20.0
@@ -148,6 +149,23 @@ static void kernel_cost(const struct sc_block_env *env, const struct sc_op *op,
 		scale(out, 1 / (1 + env->device->interference.relief_gain));
 }
 
+/* Where launches block, the GPU waits for the host before each kernel: until that has seen the last one end (a
+ * launch's way to the GPU, and back), and for its own time. */
+static void push_step(struct sc_block *block, const struct sc_block_env *env, struct sc_step step)
+{
+	double host_us = step.host_us;
+
+	if (env->launch_blocking && host_us > 0) {
+		step.host_us = 0;
+		if (step.kind != SC_STEP_HOST)
+			host_us += LAUNCH_WAYS * env->device->host.launch_us / env->host_speed;
+		sc_block_add_wait(block, step.name, host_us);
+		if (step.kind == SC_STEP_HOST)
+			return;
+	}
+	SC_VEC_PUSH(&block->steps, step);
+}
+
 void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 			 const struct sc_block_pieces *pieces)
 {
@@ -176,7 +194,7 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 					       n_calls * env->software->host_op_us) /
 					      env->host_speed);
 	step.flop = n * op_flop(op);
-	SC_VEC_PUSH(&block->steps, step);
+	push_step(block, env, step);
 	list_step(block, op, NULL);
 }
 
@@ -356,7 +374,7 @@ void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us + env->software->host_op_us) /
 				       env->host_speed);
-	SC_VEC_PUSH(&block->steps, step);
+	push_step(block, env, step);
 }
 
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
@@ -402,7 +420,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us + env->software->comm_host_us) /
 				       env->host_speed);
-	SC_VEC_PUSH(&block->steps, step);
+	push_step(block, env, step);
 	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
 }
 
@@ -425,7 +443,7 @@ void sc_block_add_host(struct sc_block *block, const struct sc_block_env *env, u
 	if (sc_block_is_replayed(block, env)) /* the whole block is one graph */
 		host_us = fmin(host_us, GRAPH_LAUNCHES * env->device->host.launch_us);
 	step.host_us = sc_quantize_us(host_us / env->host_speed);
-	SC_VEC_PUSH(&block->steps, step);
+	push_step(block, env, step);
 }
 
 double sc_block_exposed_us(const struct sc_block *block, size_t at)

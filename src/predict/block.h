@@ -81,7 +81,8 @@ struct sc_block_env {
 	struct sc_cost beside; /* a data-parallel collective that runs beside the block */
 	double kernel_sms;     /* that c3.policy leaves to kernels; 0 = all */
 	bool host_waits;       /* after each block, which ends on the GPU */
-	double attention_eff;  /* of the software's kernels on this device */
+	bool launch_blocking; /* after each kernel; then host_waits, too, and every policy is serial */
+	double attention_eff; /* of the software's kernels on this device */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
 

@@ -161,6 +161,24 @@ TEST(repeat_is_a_chain_of_itself)
 	}
 }
 
+TEST(the_gpu_waits_where_launches_block)
+{
+	struct sc_device device = {.host.launch_us = 4};
+	struct sc_block_env of = {.device = &device, .slowdown = 1, .host_speed = 1};
+
+	for (int blocking = 0; blocking < 2; blocking++) {
+		struct sc_block block = {0};
+
+		of.launch_blocking = blocking;
+		sc_block_add_host(&block, &of, SC_NAME_QKV, 32);
+		sc_block_add_wait(&block, SC_NAME_QKV, 8);
+		ck_assert_int_eq(sc_block_summarize(&block, &of, &scratch, NULL), 0);
+		ck_assert_double_eq_tol(block.sum.gpu_us, blocking ? 40 : 8, 1e-6);
+		ck_assert_double_eq_tol(block.sum.host_us, blocking ? 0 : 32, 1e-6);
+		sc_block_release(&block);
+	}
+}
+
 TEST(owners_cover_the_gpu_time)
 {
 	struct sc_rng rng;

@@ -573,6 +573,8 @@ static const struct {
 	 "software/own.yaml:5:22: error: config: model.layers: a profile may give single values of parallel, training and sharding"},
 	{"  - {when: {nvlink_domain: true}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
+	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",
+	 "software/own.yaml:5:44: error: config: parallel.tp cannot depend on gpus_above"},
 	{"  - full\n", "software/own.yaml:5:5: error: config: expected a mapping"},
 	{"  a: 1\n", "software/own.yaml:5:3: error: config: expected a list"},
 };

@@ -234,6 +234,7 @@ struct sc_training {
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
 	bool unpadded, moe_overlap;
+	bool launch_blocking; /* each launch waits until its kernel has ended: CUDA_LAUNCH_BLOCKING */
 	int cuda_graphs;      /* 0, 1 (everything) or flags of scopes */
 	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
 	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
@@ -300,6 +301,8 @@ struct sc_when {
 	int experts, dlrm, nvlink_domain; /* SC_NOT_GIVEN, or 0 and 1 */
 	int gpu_runs;                     /* enum sc_dtype, or SC_NOT_GIVEN */
 	double gpu_below_gib;             /* 0: of any memory */
+	int64_t gpus_above;               /* 0: any number */
+	const char *fabric;               /* cluster.fabric, or NULL */
 	const char *not_given;            /* a key, or NULL */
 };
 /* A value that the software takes where a request leaves it open: of a piece of config in its profile. */

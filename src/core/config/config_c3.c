@@ -119,6 +119,12 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 	const char *text = req->config.c3.policy.family[family];
 	int rc;
 
+	if (req->config.training.launch_blocking) { /* nothing runs beside anything */
+		if (text || all)
+			sc_warn(&req->warnings, "%s has no effect: launches block",
+				text ? PATHS[family] : "c3.policy");
+		text = "serial";
+	}
 	if (!text && !(all && can_have(family, all->policy)))
 		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
 	rc = text ? parse(res, text, PATHS[family], &req->c3[family]) : 0;

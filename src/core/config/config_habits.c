@@ -31,6 +31,15 @@ static const struct sc_field WHEN_FIELDS[] = {
 	 .offset = offsetof(struct sc_when, gpu_below_gib),
 	 .max = 1e5,
 	 .help = "a GPU has less memory"},
+	{.key = "gpus_above",
+	 .type = SC_F_INT,
+	 .offset = offsetof(struct sc_when, gpus_above),
+	 .max = SC_MAX_GPUS,
+	 .help = "the run has more GPUs"},
+	{.key = "fabric",
+	 .type = SC_F_STR,
+	 .offset = offsetof(struct sc_when, fabric),
+	 .help = "cluster.fabric is that"},
 	{.key = "not_given",
 	 .type = SC_F_STR,
 	 .offset = offsetof(struct sc_when, not_given),
@@ -56,6 +65,9 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 	       (when->nvlink_domain < 0 || when->nvlink_domain == has_domain(req)) &&
 	       (when->gpu_runs < 0 || !sc_kind_without(req, (enum sc_dtype)when->gpu_runs)) &&
 	       (when->gpu_below_gib <= 0 || req->device.hbm_gib < when->gpu_below_gib) &&
+	       (when->gpus_above < 1 || req->config.gpus > when->gpus_above) &&
+	       (!when->fabric || (req->config.cluster.fabric &&
+				  strcmp(when->fabric, req->config.cluster.fabric) == 0)) &&
 	       !(when->not_given && is_given(req, when->not_given));
 }
 
@@ -122,12 +134,11 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 				"config: %.64s: a profile may give single values of parallel, "
 				"training and sharding",
 				at->path);
-		if (is_split && when.nvlink_domain >= 0)
+		if (is_split && (when.nvlink_domain >= 0 || when.gpus_above > 0))
 			return sc_err_at(
 				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
-				"config: %.64s cannot depend on nvlink_domain, which follows "
-				"from the split",
-				at->path);
+				"config: %.64s cannot depend on %s, which follows from the split",
+				at->path, when.nvlink_domain >= 0 ? "nvlink_domain" : "gpus_above");
 		habits[(*n)++] = (struct sc_habit){
 			.when = when,
 			.field = to.field,
@@ -201,6 +212,11 @@ static void warn_habit(struct sc_request *req, const struct sc_habit *habit)
 {
 	const char *path = habit->origin.path, *name;
 
+	if (strcmp(path, "training.launch_blocking") == 0 && *(const bool *)habit->value)
+		sc_warn(&req->warnings,
+			"training.launch_blocking is not given; true is taken, as %s was run on so "
+			"many GPUs of such a network; false lets the host run ahead",
+			req->software.id);
 	if (strcmp(path, "training.recompute") != 0 && strcmp(path, "training.precision") != 0)
 		return;
 	name = sc_enum_name(habit->field->names, *(const int *)habit->value);
@@ -363,6 +379,8 @@ void sc_config_fill_options(struct sc_request *req)
 		tr->fp8_recipe = SC_FP8_DELAYED;
 	if (tr->cuda_graphs & SC_GRAPH_FULL)
 		tr->cuda_graphs = 1;
+	if (tr->launch_blocking)
+		req->software.host_waits = true;
 }
 
 bool sc_recomputes(const struct sc_request *request, int module)

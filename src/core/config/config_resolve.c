@@ -226,6 +226,21 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 	return 0;
 }
 
+/* Rates are told more often than networks. */
+static void take_usual_fabric(struct sc_request *req, const struct sc_software *software)
+{
+	struct sc_cluster *cluster = &req->config.cluster;
+
+	if (cluster->fabric || !software->usual_fabric ||
+	    fabs(cluster->nic_gbit_s - software->usual_fabric_gbit_s) > 0.5)
+		return;
+	cluster->fabric = software->usual_fabric;
+	sc_warn(&req->warnings,
+		"cluster.fabric is not given; NICs of %.0f Gbit/s are taken for %s, as published runs of "
+		"%s had them",
+		cluster->nic_gbit_s, cluster->fabric, software->id);
+}
+
 static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
 {
 	struct sc_request *req = res->request;
@@ -248,14 +263,15 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		cfg->training.software = SC_DEFAULT_SOFTWARE;
 	if (sc_catalog_software(catalog, cfg->training.software, &software, &own))
 		return sc_resolve_profile_error(res, "training.software", &own);
-	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
-		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->device = *device;
 	rc = take_successor(res, &software);
 	if (rc == 0)
 		rc = take_release(res, &software);
 	if (rc)
 		return rc;
+	take_usual_fabric(req, software);
+	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
+		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->software = *software;
 	req->fabric_profile = *fabric;
 	return 0;

@@ -145,6 +145,8 @@ const struct sc_field sc_software_fields[] = {
 	 .sub = RELEASE_FIELDS,
 	 .elem_bytes = sizeof(struct sc_release),
 	 .help = "releases with a profile of their own"},
+	STR(usual_fabric, "taken where cluster.fabric is not given: network of its published runs"),
+	DOUBLE_OR(usual_fabric_gbit_s, 0, 1e5, 0, "usual_fabric is taken where cluster.nic_gbit_s is that"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
 	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),

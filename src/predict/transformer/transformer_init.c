@@ -143,6 +143,7 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 		.request = tf->request,
 		.software = &tf->request->software,
 		.host_waits = tf->request->software.host_waits,
+		.launch_blocking = tf->request->config.training.launch_blocking,
 		.fabric = &tf->fabric,
 		.node_peers = rc->stage_ranks_per_node,
 		.slowdown = rc->slowdown,
