@@ -1,14 +1,17 @@
-/* Fused (flash) attention: FLOP over an achieved share of tensor peak. Kernels exist for head
- * dimensions in steps of 32 and pad to them; the softmax costs head_half columns more for each score;
- * a causal mask halves the work. Backward does 2.5 times the forward's FLOP (Dao, FlashAttention-2,
- * 2023: five matrix products against two, all recomputing the scores). */
+/* Fused (flash) attention. An SM works on a tile of queries of one head, key by key: products at a share of
+ * tensor peak, softmax beside them, which overlap in part; a tile's start and end take a time of their own.
+ * Kernels exist for head dimensions in steps of 32 and pad to them. Under a causal mask a tile of queries
+ * reads the keys up to its last query: half of them on average, all of them in the longest tile. Backward
+ * does 2.5 times the forward's FLOP (Dao, FlashAttention-2, 2023: five matrix products against two, all
+ * recomputing the scores). */
 #include <math.h>
 
 #include "base/units.h"
 #include "models/op_model_priv.h"
 
 #define BACKWARD_FLOP_RATIO 2.5
-#define TILE_ROWS 128.0
+#define TILE_ROWS 64.0
+#define MMA_ROWS 16.0 /* of queries that tensor cores multiply at least */
 #define HEAD_STEP 32.0
 #define WIDE_HEAD 128.0 /* wider heads leave room for smaller tiles only */
 
@@ -18,44 +21,36 @@ static double factor(double frac)
 	return frac > 0 ? frac : 1;
 }
 
-static double padded_head(const struct sc_attention_shape *s)
+static double achieved_eff(const struct sc_attention_coef *c, const struct sc_op *op, double head)
 {
-	return ceil(s->head_dim / HEAD_STEP) * HEAD_STEP;
-}
-
-/* Exponentials are no faster in a narrower format: in its FLOPs they take more columns. */
-static double softmax_columns(const struct sc_device *device, enum sc_dtype dtype, double peak)
-{
-	double wide = sc_device_peak_tflops(device, SC_BF16);
-
-	return device->attention.head_half * (dtype >= SC_FP8 && wide > 0 ? peak / wide : 1);
-}
-
-/* Of queries, of all heads: one that is not full takes as long. */
-static double tiles(const struct sc_attention_shape *s)
-{
-	return s->batch * s->heads * ceil(s->seq_q / TILE_ROWS);
-}
-
-static double scores_flop(const struct sc_attention_shape *s, double head_half)
-{
-	double flop = 4 * tiles(s) * TILE_ROWS * s->seq_kv * (padded_head(s) + head_half);
-
-	return flop * (s->causal ? 0.5 : 1) * (s->backward ? BACKWARD_FLOP_RATIO : 1);
-}
-
-static double achieved_eff(const struct sc_attention_coef *c, const struct sc_attention_shape *s)
-{
-	double head = padded_head(s);
-	double half =
-		(s->backward ? c->bwd_seq_half : c->seq_half) + (s->causal ? c->causal_half : 0);
+	const struct sc_attention_shape *s = &op->u.attention;
 	double eff = s->backward ? c->bwd_eff : c->fwd_eff;
 
 	if (head - s->head_dim > 0.5)
 		eff *= factor(c->padded_eff);
 	if (head > WIDE_HEAD)
 		eff *= factor(s->backward ? c->bwd_wide_eff : c->fwd_wide_eff);
-	return eff * s->seq_kv / (s->seq_kv + half);
+	if (op->dtype >= SC_FP8)
+		eff *= factor(head > WIDE_HEAD && c->fp8_wide_eff > 0 ? c->fp8_wide_eff
+								      : c->fp8_eff);
+	return eff;
+}
+
+/* Of one SM, for a row of queries and a key. Exponentials are no faster in a narrower format. */
+static double score_us(const struct sc_device *device, const struct sc_op *op)
+{
+	const struct sc_attention_coef *c = &device->attention;
+	double head = ceil(op->u.attention.head_dim / HEAD_STEP) * HEAD_STEP;
+	double peak = sc_device_peak_tflops(device, op->dtype);
+	double wide = sc_device_peak_tflops(device, SC_BF16);
+	double columns;
+
+	if (peak <= 0)
+		peak = device->peak_tflops.fp32;
+	columns = hypot(head / achieved_eff(c, op, head) *
+				(op->u.attention.backward ? BACKWARD_FLOP_RATIO : 1),
+			c->head_half * (op->dtype >= SC_FP8 && wide > 0 ? peak / wide : 1));
+	return sc_flop_us(4 * columns, peak / (double)device->sm_count);
 }
 
 static void attention_time(const struct sc_device *device, const struct sc_op *op,
@@ -63,18 +58,21 @@ static void attention_time(const struct sc_device *device, const struct sc_op *o
 {
 	const struct sc_attention_shape *s = &op->u.attention;
 	const struct sc_attention_coef *c = &device->attention;
-	double peak = sc_device_peak_tflops(device, op->dtype);
+	bool tensor = sc_device_has_tensor(device, op->dtype);
+	double rows = tensor ? ceil(s->seq_q / MMA_ROWS) * MMA_ROWS : s->seq_q;
+	double keys = tensor ? fmax(s->seq_kv, TILE_ROWS) : s->seq_kv, mean = keys;
+	double n_tiles = ceil(s->seq_q / TILE_ROWS); /* of a head */
+	double w = s->batch * s->heads * n_tiles / (double)device->sm_count;
+	double waves = fmax(1, w + c->wave_frac * (ceil(w) - w));
+	double key_us = score_us(device, op) * fmin(rows, TILE_ROWS);
+	double tile_us = s->backward ? c->bwd_tile_us : c->fwd_tile_us;
 	double elements =
 		2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
-	double w = tiles(s) / (double)device->sm_count;
-	double waves = fmax(1, w + c->wave_frac * (ceil(w) - w));
 	double math_us, memory_us;
 
-	if (peak <= 0)
-		peak = device->peak_tflops.fp32;
-	math_us = sc_flop_us(scores_flop(s, softmax_columns(device, op->dtype, peak)),
-			     peak * achieved_eff(c, s)) *
-		  waves / w;
+	if (s->causal && n_tiles > 1)
+		mean = fmax(keys - (n_tiles - 1) * TILE_ROWS / 2, (keys + TILE_ROWS) / 2);
+	math_us = fmax((key_us * mean + tile_us) * waves, key_us * keys + tile_us);
 	memory_us =
 		sc_memory_us(device, elements * (s->backward ? 2 : 1) * sc_dtype_bytes(op->dtype),
 			     device->rowwise.hbm_eff, 0);

@@ -291,7 +291,7 @@ TEST(attention_comes_back)
 
 	d.attention.fwd_eff = 0.4;
 	d.attention.bwd_eff = 0.3;
-	d.attention.seq_half = 700;
+	d.attention.fwd_tile_us = 7;
 	d.attention.fixed_us = 12;
 	sc_strbuf_append(&text, "device,pass,causal,heads,seq,head_dim,time_us\n");
 	for (int i = 0; i < 120; i++) {
@@ -315,7 +315,7 @@ TEST(attention_comes_back)
 		 &fit);
 	is_near(&fit, "fwd_eff", 0.4, 1e-2);
 	is_near(&fit, "bwd_eff", 0.3, 1e-2);
-	is_near(&fit, "seq_half", 700, 2e-2);
+	is_near(&fit, "fwd_tile_us", 7, 2e-2);
 	is_near(&fit, "fixed_us", 12, 2e-2);
 }
 

@@ -22,8 +22,8 @@ static struct sc_device device(void)
 			 .spread_frac = 0.1},
 		.attention = {.fwd_eff = 0.6,
 			      .bwd_eff = 0.5,
-			      .seq_half = 500,
-			      .bwd_seq_half = 500,
+			      .fwd_tile_us = 2,
+			      .bwd_tile_us = 2,
 			      .fixed_us = 5},
 		.rowwise = {.hbm_eff = 0.8, .half_bytes = 1e6, .fixed_us = 4, .sm_frac = 0.7},
 	};
@@ -345,8 +345,8 @@ TEST(attention_causal_and_backward)
 	causal = time_us(&d, &op);
 	op.u.attention.backward = true;
 	backward = time_us(&d, &op);
-	ck_assert_double_eq_tol((full - 5) / (causal - 5), 2, 0.02);
-	ck_assert_double_eq_tol((backward - 5) / (causal - 5), 2.5 * 0.6 / 0.5, 0.02);
+	ck_assert_double_eq_tol((full - 5) / (causal - 5), 2, 0.05); /* whole tiles; their ends */
+	ck_assert_double_eq_tol((backward - 5) / (causal - 5), 2.5 * 0.6 / 0.5, 0.1);
 }
 
 static double attention_us(const struct sc_device *d, double heads, double seq, double head_dim)
@@ -368,26 +368,59 @@ TEST(attention_heads)
 	d.attention.padded_eff = 0.8;
 	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 104), full / 0.8, full * 0.01);
 	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 128), full, full * 1e-9);
-	d.attention.head_half = 32; /* softmax: as 32 columns more */
-	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 128), full * 160 / 128, full * 0.01);
-	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 32), full * 64 / 128, full * 0.01);
+	d.attention.head_half =
+		160; /* softmax, beside 128 / 0.6 and 32 / 0.6 columns of products */
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 128), full * 1.25, full * 0.01);
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 32), full * hypot(0.25, 0.75),
+				full * 0.01);
+	d.attention.head_half = 0;
 	d.attention.fwd_wide_eff = 0.5;
-	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 256), 2 * full * 288 / 128,
-				full * 0.05);
+	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 256), 2 * full * 2, full * 0.05);
 }
 
 TEST(attention_waves_and_mask)
 {
 	struct sc_device d = device();
-	double one = attention_us(&d, 50, 256, 128), more = attention_us(&d, 51, 256, 128);
+	double one = attention_us(&d, 25, 256, 128), more = attention_us(&d, 26, 256, 128);
 
-	/* 100 and 102 blocks on 100 SMs */
+	/* 100 and 104 tiles on 100 SMs */
 	ck_assert_double_lt(more, 1.05 * one);
 	d.attention.wave_frac = 1;
-	ck_assert_double_eq_tol(attention_us(&d, 51, 256, 128), 2 * one, one * 0.05);
-	ck_assert_double_eq_tol(attention_us(&d, 10, 256, 128), one, one * 0.05);
-	d.attention.causal_half = 1000; /* of a mask only */
-	ck_assert_double_eq_tol(attention_us(&d, 50, 256, 128), one, one * 1e-9);
+	ck_assert_double_eq_tol(attention_us(&d, 26, 256, 128), 2 * one, one * 0.15);
+	ck_assert_double_eq_tol(attention_us(&d, 5, 256, 128), one, one * 0.1);
+}
+
+/* A mask halves the keys of a tile on average, not those of the longest one. */
+TEST(attention_mask_of_few_tiles)
+{
+	struct sc_device d = device();
+	struct sc_op op = {SC_OP_ATTENTION, SC_FP16, {.attention = {1, 1, 1, 4096, 4096, 128}}};
+	double full = time_us(&d, &op), masked;
+
+	op.u.attention.causal = true;
+	masked = time_us(&d, &op);
+	ck_assert_double_eq_tol(masked, full, full * 1e-9); /* 64 tiles on 100 SMs */
+	op.u.attention.seq_q = 64;                          /* the last tokens see all keys */
+	op.u.attention.heads = op.u.attention.kv_heads = 6400;
+	masked = time_us(&d, &op);
+	op.u.attention.causal = false;
+	ck_assert_double_eq_tol(masked, time_us(&d, &op), masked * 1e-9);
+}
+
+/* Tensor cores multiply 16 rows at least; plain units one. */
+TEST(attention_of_one_row)
+{
+	struct sc_device d = device();
+	struct sc_op op = {SC_OP_ATTENTION, SC_FP16, {.attention = {64, 64, 1, 1, 8192, 128}}};
+	double one = time_us(&d, &op), few;
+
+	op.u.attention.seq_q = 16;
+	few = time_us(&d, &op);
+	ck_assert_double_eq_tol(few, one, few * 0.05);
+	op.dtype = SC_FP32;
+	few = time_us(&d, &op);
+	op.u.attention.seq_q = 1;
+	ck_assert_double_lt(time_us(&d, &op), few / 5);
 }
 
 /* A kernel of attention with more of something, by one, two or a half: of tokens also across the edge of a tile. */
@@ -396,7 +429,7 @@ static struct sc_attention_shape grown(const struct sc_attention_shape *s, struc
 	struct sc_attention_shape more = *s;
 	double *const sizes[] = {&more.batch, &more.heads, &more.seq_q, &more.seq_kv};
 	double *size = sizes[sc_rng_below(rng, 4)];
-	const double to[] = {*size + 1, *size + 2, ceil(1.5 * *size), 128 * ceil(*size / 128) + 1};
+	const double to[] = {*size + 1, *size + 2, ceil(1.5 * *size), 64 * ceil(*size / 64) + 1};
 
 	*size = to[sc_rng_below(rng, 4)];
 	if (sc_rng_below(rng, 2))
@@ -427,7 +460,7 @@ TEST(attention_of_more_is_never_faster)
 			.backward = sc_rng_below(&rng, 2),
 		};
 		d.attention.wave_frac = sc_rng_uniform(&rng);
-		d.attention.seq_half = d.attention.causal_half = 500 * sc_rng_uniform(&rng);
+		d.attention.fwd_tile_us = d.attention.bwd_tile_us = 5 * sc_rng_uniform(&rng);
 		us = time_us(&d, &op);
 		op.u.attention = grown(&op.u.attention, &rng);
 		more_us = time_us(&d, &op);

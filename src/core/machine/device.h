@@ -57,12 +57,12 @@ struct sc_simt_coef {
 };
 struct sc_attention_coef {
 	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences and wide heads */
-	double seq_half;         /* sequence length at which half of it is lost */
 	double fixed_us;
+	double fwd_tile_us, bwd_tile_us; /* start and end of a tile of queries, on an SM */
 	/* 0 leaves an effect out */
-	double bwd_seq_half, causal_half; /* seq_half of backward; added to both by a causal mask */
-	double head_half;                 /* softmax of one score, in columns of the head */
-	double padded_eff;                /* factor where the head is padded to a multiple of 32 */
+	double head_half; /* softmax of one score, in columns of the head at tensor peak */
+	double fp8_eff, fp8_wide_eff; /* factor of the share of peak in fp8; of heads above 128 */
+	double padded_eff;            /* factor where the head is padded to a multiple of 32 */
 	double fwd_wide_eff, bwd_wide_eff; /* factor of heads above 128 */
 	double wave_frac;                  /* share of wave quantization that is felt */
 	double spread_frac;

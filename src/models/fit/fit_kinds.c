@@ -385,12 +385,19 @@ static const struct sc_fit_coef SIMT[] = {
 	{0},
 };
 static const struct sc_fit_coef ATTENTION[] = {
-	{"fwd_eff", 0.02, 1, 0, 0},         {"bwd_eff", 0.02, 1, 0, 0},
-	{"seq_half", 1, 1e5, MINOR, 0},     {"fixed_us", 0.1, 500, 0, 0},
-	{"bwd_seq_half", 1, 1e5, MINOR, 0}, {"causal_half", 1, 1e5, MINOR, 0},
-	{"head_half", 0.5, 1e3, MINOR, 0},  {"padded_eff", 0.1, 1, MINOR, 0},
-	{"fwd_wide_eff", 0.1, 1, MINOR, 0}, {"bwd_wide_eff", 0.1, 1, MINOR, 0},
-	{"wave_frac", 1e-3, 1, MINOR, 0},   {0},
+	{"fwd_eff", 0.02, 1, 0, 0},
+	{"bwd_eff", 0.02, 1, 0, 0},
+	{"fixed_us", 0.1, 500, 0, 0},
+	{"fwd_tile_us", 0.1, 100, MINOR, 0},
+	{"bwd_tile_us", 0.1, 100, MINOR, 0},
+	{"fp8_eff", 0.05, 2, MINOR | OFF, 0},
+	{"fp8_wide_eff", 0.05, 2, MINOR | OFF, 0},
+	{"head_half", 0.5, 1e3, MINOR, 0},
+	{"padded_eff", 0.1, 1, MINOR, 0},
+	{"fwd_wide_eff", 0.1, 1, MINOR, 0},
+	{"bwd_wide_eff", 0.1, 1, MINOR, 0},
+	{"wave_frac", 1e-3, 1, MINOR, 0},
+	{0},
 };
 static const struct sc_fit_coef ROWWISE[] = {
 	{"hbm_eff", 0.05, 1, 0, 0},
