@@ -26,7 +26,7 @@ _stepcast()
 	export) words="" options=" --format --rank --clock --device --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	info) words="" options=" --check --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	replay) words="" options=" --scale --replace --set --without-straggler --gaps --overlap --missing --what-if --no-what-if --step --cluster --iteration-range --json --timeline --report --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	config) words="check show import" options=" --set --shim --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	config) words="check show import" options=" --set --lenient --shim --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	devices) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	models) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	clusters) words="" options=" --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;

@@ -339,6 +339,7 @@ _stepcast() {
 		'*:word:{ compadd -- ; _files }' ;;
 	config) _arguments \
 		'*--set[override one key of the config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'--lenient[import\: go without the keys that are not understood, and list them]' \
 		'--shim[import\: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end]:DIR:' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \

@@ -14,12 +14,15 @@ struct config_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
 	const char *shim;
+	int lenient;
 };
 
 #define SC_ARGS struct config_args
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of the config; may be given again"),
+	SC_OPT_FLAG(lenient, "lenient",
+		    "import: go without the keys that are not understood, and list them"),
 	SC_OPT_TEXT(
 		shim, "shim", "DIR",
 		"import: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end"),
@@ -60,16 +63,29 @@ static int64_t gpus_set(const struct sc_arg_list *sets)
 	return gpus > 0 ? gpus : 0;
 }
 
+/* All that is wrong with a file's keys, a line each: the last is left to be said. */
+static void tell_problems(const struct sc_foreign_lines *lines, struct sc_err *err)
+{
+	for (const struct sc_foreign_problem *p = lines->problems; p; p = p->next) {
+		*err = p->err;
+		if (p->next)
+			sc_cli_fail(err);
+	}
+}
+
 static int import(const struct config_args *args, struct sc_foreign_lines *lines,
 		  struct sc_config *config, struct sc_err *err)
 {
 	const struct sc_arg_list *words = &args->common.words;
-	size_t n_ignored = 0;
+	size_t n_ignored = 0, n_unknown = 0;
 	int rc = 0;
 
 	lines->gpus = gpus_set(&args->sets);
+	lines->lenient = args->lenient;
 	for (size_t i = 1; i < words->n && rc == 0; i++)
 		rc = sc_foreign_load(lines, words->at[i], err);
+	if (lines->problems)
+		tell_problems(lines, err);
 	if (rc == 0)
 		rc = sc_foreign_finish(lines, err);
 	if (rc == 0)
@@ -77,8 +93,15 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 				    err);
 	if (rc)
 		return rc;
-	for (const struct sc_foreign_line *line = lines->ignored; line; line = line->next)
+	for (const struct sc_foreign_line *line = lines->ignored; line; line = line->next) {
 		n_ignored++;
+		n_unknown += line->why == SC_IGNORED_UNKNOWN;
+	}
+	if (n_unknown)
+		sc_cli_warn(&args->common,
+			    "keys that are not understood are left out; the end of the config "
+			    "lists them: n_keys=%zu",
+			    n_unknown);
 	if (n_ignored)
 		sc_cli_warn(&args->common,
 			    "keys that have no key of ours are not taken over; the end of the "
@@ -174,7 +197,8 @@ const struct sc_command sc_command_config = {
 	.name = "config",
 	.summary =
 		"check a config, show it with every default filled in, or make one of other programs' files",
-	.synopsis = "(check|show) FILE | import FILE... [--set PATH=VALUE]... | import --shim DIR",
+	.synopsis =
+		"(check|show) FILE | import FILE... [--lenient] [--set PATH=VALUE]... | import --shim DIR",
 	.details =
 		"check says ok, or what is wrong and where. show prints the config with every value "
 		"filled in, each with where it came from: a file and line, --set, the GPU's usual node, "

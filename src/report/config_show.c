@@ -437,6 +437,11 @@ void sc_config_show_import(const struct sc_config *config, const struct sc_forei
 	sc_strbuf_append(out, "schema: stepcast/1\n");
 	append_all(&writer, config, out);
 	append_ignored(
+		lines->ignored, SC_IGNORED_UNKNOWN,
+		"# Not taken over, for these are not understood: a step may cost more or less "
+		"with them:\n",
+		out);
+	append_ignored(
 		lines->ignored, SC_IGNORED_SOFTWARE,
 		"# Not taken over; training.software stands for these, and may do otherwise:\n",
 		out);

@@ -541,6 +541,43 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	return rc;
 }
 
+/* Of a key, so that the others are looked at, too; lenient lines go without what is not understood. */
+static void note(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+		 const struct sc_err *problem)
+{
+	struct sc_foreign_lines *lines = file->lines;
+	struct sc_foreign_problem **last = &lines->problems;
+
+	if (lines->lenient && problem->code == SC_EVALUE) {
+		append(&lines->ignored, &lines->last_ignored,
+		       &(struct sc_foreign_line){
+			       .node = leaf->node, .theirs = leaf->path, .why = SC_IGNORED_UNKNOWN},
+		       lines->arena);
+		return;
+	}
+	while (*last)
+		last = &(*last)->next;
+	*last = sc_arena_alloc(lines->arena, sizeof(**last));
+	**last = (struct sc_foreign_problem){.err = *problem};
+}
+
+static int take_leaves(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_err *first;
+
+	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next) {
+		struct sc_err own = {.code = SC_OK};
+
+		if (take_leaf(file, leaf, &own))
+			note(file, leaf, &own);
+	}
+	if (!file->lines->problems)
+		return 0;
+	first = &file->lines->problems->err;
+	return sc_err_at(err, first->code, first->file, first->line, first->column, "%s",
+			 first->text);
+}
+
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)
 {
 	struct leaves leaves = {.file = file, .link = &file->leaves};
@@ -558,9 +595,7 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 		rc = file->format->begin(file, err);
 	if (rc == 0)
 		rc = flatten(&leaves, map, "", err);
-	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf && rc == 0; leaf = leaf->next)
-		rc = take_leaf(file, leaf, err);
-	return rc;
+	return rc ? rc : take_leaves(file, err);
 }
 
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)

@@ -62,7 +62,17 @@ struct sc_foreign_leaf {
 	const struct sc_foreign_leaf *next;
 };
 /* Why a key is not taken over. */
-enum sc_foreign_ignored { SC_IGNORED_FREE, SC_IGNORED_SOFTWARE, SC_IGNORED_OPEN };
+enum sc_foreign_ignored {
+	SC_IGNORED_FREE,
+	SC_IGNORED_SOFTWARE,
+	SC_IGNORED_OPEN,
+	SC_IGNORED_UNKNOWN /* may change it; of lenient lines alone */
+};
+/* What is wrong with a key. */
+struct sc_foreign_problem {
+	struct sc_err err;
+	struct sc_foreign_problem *next;
+};
 /* A line of a config of ours. */
 struct sc_foreign_line {
 	const char *path;           /* "parallel.tp" */
@@ -78,6 +88,8 @@ struct sc_foreign_lines {
 	struct sc_arena *arena;
 	struct sc_foreign_line *first, *last;
 	struct sc_foreign_line *ignored, *last_ignored; /* path NULL */
+	bool lenient;                                   /* what is not understood is ignored */
+	struct sc_foreign_problem *problems;   /* of the keys of a file that could not be taken */
 	int64_t gpus;                          /* that are given beside the files; 0 = none */
 	struct sc_foreign *files;              /* taken */
 	const struct sc_foreign_table *tables; /* loaded */
@@ -92,7 +104,7 @@ struct sc_foreign {
 };
 
 /* Adds what each key of a file's tree says alone; `file` must live as long as the lines. Errors name the key: what
- * is not understood, or said otherwise in a file before. */
+ * is not understood, or said otherwise in a file before; the first is returned, all are in `problems`. */
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err);
 
 /* Adds what keys say together, once all files are taken: the order in which they were given changes nothing. */

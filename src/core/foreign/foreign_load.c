@@ -43,7 +43,8 @@ static const struct sc_foreign_format FORMAT = {
 static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
 		      struct sc_yaml **out, struct sc_err *err)
 {
-	struct sc_foreign_lines own = {.arena = lines->arena, .tables = lines->tables};
+	struct sc_foreign_lines own = {
+		.arena = lines->arena, .tables = lines->tables, .lenient = lines->lenient};
 	struct sc_foreign table = {.format = &FORMAT, .lines = &own};
 	int rc;
 
@@ -53,6 +54,7 @@ static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
 				 "num_embeddings=1000, embedding_dim=64, feature_names=[\"f\"])");
 	rc = sc_foreign_take(&table, map, err);
 	lines->tables = own.tables;
+	lines->problems = own.problems;
 	if (rc == 0)
 		rc = sc_foreign_finish(&own, err);
 	if (rc)
