@@ -298,23 +298,21 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	put_json_facts(json, object, &file->tables);
 }
 
-static int put_document(const void *ctx, FILE *out, struct sc_err *err)
+static void put_document(const void *ctx, struct sc_json *json)
 {
 	const struct run_info *run = ctx;
 	size_t n_damaged = 0;
-	struct sc_json json;
 	json_t *files;
 
-	sc_json_init(&json, "stepcast/info", INFO_VERSION);
+	sc_json_init(json, "stepcast/info", INFO_VERSION);
 	for (size_t i = 0; i < run->n; i++)
 		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
-	sc_json_verdict(&json, n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
+	sc_json_verdict(json, n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
 			"%zu recorded file%s, %zu of them damaged or partial.", run->n,
 			sc_plural(run->n), n_damaged);
-	files = sc_json_array(&json, json.root, "files");
+	files = sc_json_array(json, json->root, "files");
 	for (size_t i = 0; i < run->n; i++)
-		put_json_file(&json, files, &run->files[i]);
-	return sc_json_write(&json, out, err);
+		put_json_file(json, files, &run->files[i]);
 }
 
 /* --- the command --- */

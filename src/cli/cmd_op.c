@@ -527,16 +527,14 @@ static void put_json(struct sc_json *json, const struct fact *fact)
 	}
 }
 
-static int put_document(const void *ctx, FILE *out, struct sc_err *err)
+static void put_document(const void *ctx, struct sc_json *json)
 {
 	const struct result *result = ctx;
-	struct sc_json json;
 
-	sc_json_init(&json, "stepcast/op", OP_VERSION);
-	sc_json_text(&json, json.root, "op", result->info->name);
+	sc_json_init(json, "stepcast/op", OP_VERSION);
+	sc_json_text(json, json->root, "op", result->info->name);
 	for (size_t i = 0; i < result->facts.n; i++)
-		put_json(&json, &result->facts.at[i]);
-	return sc_json_write(&json, out, err);
+		put_json(json, &result->facts.at[i]);
 }
 
 static void put_text(struct sc_strbuf *out, const struct fact *fact)

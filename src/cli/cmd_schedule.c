@@ -217,35 +217,32 @@ static double gap_pct(const struct sc_optimized *o)
 	return 100 * (o->longest / o->bound - 1);
 }
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+static void put_json(const void *ctx, struct sc_json *json)
 {
 	const struct drawings *all = ctx;
-	struct sc_json json;
 
-	sc_json_init(&json, "stepcast.schedule", SCHEDULE_VERSION);
+	sc_json_init(json, "stepcast.schedule", SCHEDULE_VERSION);
 	if (all->base)
-		sc_json_base(&json, all->base);
-	sc_json_verdict(&json, SC_STANDS,
-			"%s: the bubble is %.2f %% of the longest stage's time%s.", all->at[0].name,
-			all->at[0].play.bubble_pct,
+		sc_json_base(json, all->base);
+	sc_json_verdict(json, SC_STANDS, "%s: the bubble is %.2f %% of the longest stage's time%s.",
+			all->at[0].name, all->at[0].play.bubble_pct,
 			all->at[0].file.passes.left_out ? ", of what is shown" : "");
-	sc_schedule_to_json(&json, json.root, all->at[0].name, &all->at[0].play);
-	sc_schedule_slots_to_json(&json, json.root, &all->at[0].play);
+	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play);
+	sc_schedule_slots_to_json(json, json->root, &all->at[0].play);
 	if (all->args->optimize) {
-		sc_json_real(&json, json.root, "lower_bound", all->at[0].optimized.bound);
-		sc_json_real(&json, json.root, "gap_pct", gap_pct(&all->at[0].optimized));
+		sc_json_real(json, json->root, "lower_bound", all->at[0].optimized.bound);
+		sc_json_real(json, json->root, "gap_pct", gap_pct(&all->at[0].optimized));
 	}
 	if (all->n > 1) {
-		json_t *others = sc_json_array(&json, json.root, "others");
+		json_t *others = sc_json_array(json, json->root, "others");
 
 		for (size_t i = 1; i < all->n; i++) {
-			json_t *other = sc_json_object(&json, others, NULL);
+			json_t *other = sc_json_object(json, others, NULL);
 
-			sc_schedule_to_json(&json, other, all->at[i].name, &all->at[i].play);
-			sc_schedule_slots_to_json(&json, other, &all->at[i].play);
+			sc_schedule_to_json(json, other, all->at[i].name, &all->at[i].play);
+			sc_schedule_slots_to_json(json, other, &all->at[i].play);
 		}
 	}
-	return sc_json_write(&json, out, err);
 }
 
 static int put_csv(const void *ctx, FILE *out, struct sc_err *err)

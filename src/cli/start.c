@@ -402,24 +402,6 @@ int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err
 	return sc_cli_write(path, write_page, document, err);
 }
 
-/* What the writer makes, with what was warned of where it does not say that itself. */
-static int make_document(const struct sc_forms *forms, const void *result, json_t *warnings,
-			 struct sc_json *out, struct sc_err *err)
-{
-	char *text = NULL;
-	size_t n;
-	FILE *stream = open_memstream(&text, &n);
-	int rc = stream ? forms->json(result, stream, err) : 0;
-
-	if (!stream || fclose(stream))
-		rc = sc_err_set(err, SC_EIO, "cannot hold the result: %s", strerror(errno));
-	out->root = rc == 0 ? json_loadb(text, n, 0, NULL) : NULL;
-	if (out->root && !json_object_get(out->root, "warnings"))
-		json_object_set(out->root, "warnings", warnings);
-	free(text);
-	return rc;
-}
-
 static int put_document(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct sc_json *document = ctx;
@@ -449,8 +431,13 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
-	if (is_json || is_page || (report && *report))
-		rc = make_document(forms, result, call->common->warnings, &document, err);
+	if (is_json || is_page || (report && *report)) {
+		forms->json(result, &document);
+		if (!json_object_get(document.root, "warnings"))
+			json_object_set(document.root, "warnings", call->common->warnings);
+		if (document.err.code != SC_OK)
+			rc = sc_err_set(err, document.err.code, "%s", document.err.text);
+	}
 	if (rc == 0 && is_json) {
 		rc = sc_cli_write(path, put_document, &document, err);
 	} else if (rc == 0 && is_page) {

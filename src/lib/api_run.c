@@ -251,6 +251,22 @@ static char *write_text(writer write, const void *ctx, struct sc_err *err)
 
 /* --- predict --- */
 
+static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+{
+	struct sc_json json = *(const struct sc_json *)ctx;
+
+	return sc_json_write(&json, out, err);
+}
+
+/* The document as text. */
+static char *write_json(const struct sc_forms *forms, const void *result, struct sc_err *err)
+{
+	struct sc_json json = {0};
+
+	forms->json(result, &json);
+	return write_text(put_json, &json, err);
+}
+
 static char *predict(const stepcast_request *request, const struct sc_predict_args *args,
 		     struct sc_err *err)
 {
@@ -270,7 +286,7 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 				run->prediction.memory.capacity_gib);
 	if (rc == 0) {
 		sc_predict_run_report(run, &report);
-		json = write_text(sc_prediction_forms.json, &report, err);
+		json = write_json(&sc_prediction_forms, &report, err);
 	}
 	sc_predict_run_release(run);
 	free(run);
@@ -313,7 +329,7 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 	run = sc_shard_run_create(args, request, arena, err);
 	if (!run)
 		return NULL;
-	json = write_text(sc_shard_forms.json, sc_shard_run_report(run), err);
+	json = write_json(&sc_shard_forms, sc_shard_run_report(run), err);
 	if (json)
 		sc_shard_run_plan(run, &plan);
 	sc_shard_run_destroy(run);

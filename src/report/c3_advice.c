@@ -346,22 +346,20 @@ static void add_verdict(struct sc_json *json, const struct sc_c3_advices *advice
 	sc_strbuf_release(&text);
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_c3_advices *advices = result;
-	struct sc_json json;
 	json_t *pairs;
 
-	sc_json_init(&json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
+	sc_json_init(json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
 	if (advices->memory)
-		sc_json_bool(&json, json.root, "fits", !c3_does_not_fit(advices));
+		sc_json_bool(json, json->root, "fits", !c3_does_not_fit(advices));
 	if (advices->request)
-		sc_json_request(&json, advices->request);
-	add_verdict(&json, advices);
-	pairs = sc_json_array(&json, json.root, "pairs");
+		sc_json_request(json, advices->request);
+	add_verdict(json, advices);
+	pairs = sc_json_array(json, json->root, "pairs");
 	for (size_t i = 0; i < advices->n; i++)
-		put_advice(&json, sc_json_object(&json, pairs, NULL), &advices->at[i]);
-	return sc_json_write(&json, out, err);
+		put_advice(json, sc_json_object(json, pairs, NULL), &advices->at[i]);
 }
 
 const struct sc_forms sc_c3_advice_forms = {put_json, put_text, put_csv};

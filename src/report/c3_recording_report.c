@@ -220,30 +220,28 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 				   r->what_if.policy_us[p]);
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_c3_recording *recording = result;
-	struct sc_json json;
 
-	sc_json_init(&json, "stepcast/c3-recording", C3_RECORDING_VERSION);
+	sc_json_init(json, "stepcast/c3-recording", C3_RECORDING_VERSION);
 	if (recording->n_known)
 		sc_json_verdict(
-			&json, SC_STANDS,
+			json, SC_STANDS,
 			"Recorded: overlap is %.2f times as fast as one after the other; at most "
 			"%.2f times would be possible.",
 			realised(recording), ideal(recording));
 	else
 		sc_json_verdict(
-			&json, SC_STANDS_FAIR,
+			json, SC_STANDS_FAIR,
 			"Recorded: nothing that overlapped ran alone too, so what overlap gains is "
 			"not known.");
-	put_totals(&json, recording);
-	put_side(&json, "kernels", &recording->kernels);
-	put_side(&json, "collectives", &recording->collectives);
-	put_list(&json, "pairs", &recording->kernels);
-	put_list(&json, "collective_pairs", &recording->collectives);
-	put_stretches(&json, recording);
-	return sc_json_write(&json, out, err);
+	put_totals(json, recording);
+	put_side(json, "kernels", &recording->kernels);
+	put_side(json, "collectives", &recording->collectives);
+	put_list(json, "pairs", &recording->kernels);
+	put_list(json, "collective_pairs", &recording->collectives);
+	put_stretches(json, recording);
 }
 
 /* ---- CSV ---- */

@@ -127,17 +127,16 @@ static void put_groups(struct sc_json *json, const struct sc_c3_table *table)
 	}
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_c3_table *table = result;
 	enum { GOOD_PCT = 10, FAIR_PCT = 20 };
-	struct sc_json json;
 	json_t *cases;
 
-	sc_json_init(&json, "stepcast/c3", C3_VERSION);
+	sc_json_init(json, "stepcast/c3", C3_VERSION);
 	if (table->all.speedup.n)
 		sc_json_verdict(
-			&json,
+			json,
 			table->all.speedup.mape_pct < GOOD_PCT   ? SC_STANDS_WELL
 			: table->all.speedup.mape_pct < FAIR_PCT ? SC_STANDS_FAIR
 								 : SC_STANDS_BADLY,
@@ -145,14 +144,13 @@ static int put_json(const void *result, FILE *out, struct sc_err *err)
 			"with a mean error of %.1f %%.",
 			table->all.speedup.n, table->all.n_rows, table->all.speedup.mape_pct);
 	else
-		sc_json_verdict(&json, SC_STANDS, "%zu overlapped runs, none measured.",
+		sc_json_verdict(json, SC_STANDS, "%zu overlapped runs, none measured.",
 				table->n_cases);
-	put_score(&json, json.root, &table->all);
-	cases = sc_json_array(&json, json.root, "cases");
+	put_score(json, json->root, &table->all);
+	cases = sc_json_array(json, json->root, "cases");
 	for (size_t i = 0; i < table->n_cases; i++)
-		put_case(&json, cases, table, &table->cases[i]);
-	put_groups(&json, table);
-	return sc_json_write(&json, out, err);
+		put_case(json, cases, table, &table->cases[i]);
+	put_groups(json, table);
 }
 
 const struct sc_forms sc_c3_table_forms = {put_json, put_text, NULL};

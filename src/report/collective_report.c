@@ -105,52 +105,50 @@ static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_o
 				sc_collective_names[opts->kind], p->time_us, p->bytes, p->limit);
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_collective_sizes *sizes = result;
 	const struct sc_collective_sizes_opts *opts = sizes->opts;
-	struct sc_json json;
 	json_t *points;
 
-	sc_json_init(&json, "stepcast/collective", COLLECTIVE_VERSION);
-	sc_json_text(&json, json.root, "collective", sc_collective_names[opts->kind]);
-	sc_json_int(&json, json.root, "ranks", opts->span.n_ranks);
-	sc_json_int(&json, json.root, "nodes", opts->span.n_nodes);
-	sc_json_text(&json, json.root, "device", opts->device);
-	add_verdict(&json, opts, sizes);
-	points = sc_json_array(&json, json.root, "points");
+	sc_json_init(json, "stepcast/collective", COLLECTIVE_VERSION);
+	sc_json_text(json, json->root, "collective", sc_collective_names[opts->kind]);
+	sc_json_int(json, json->root, "ranks", opts->span.n_ranks);
+	sc_json_int(json, json->root, "nodes", opts->span.n_nodes);
+	sc_json_text(json, json->root, "device", opts->device);
+	add_verdict(json, opts, sizes);
+	points = sc_json_array(json, json->root, "points");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
-		json_t *point = sc_json_object(&json, points, NULL);
+		json_t *point = sc_json_object(json, points, NULL);
 
-		sc_json_real(&json, point, "bytes", p->bytes);
-		sc_json_real(&json, point, "time_us", p->time_us);
-		sc_json_real(&json, point, "algbw_gbps", p->algbw_gbps);
-		sc_json_real(&json, point, "busbw_gbps", p->busbw_gbps);
-		sc_json_text(&json, point, "algorithm", p->algorithm);
-		sc_json_text(&json, point, "protocol", p->protocol);
-		sc_json_int(&json, point, "channels", p->channels);
-		sc_json_text(&json, point, "limit", p->limit);
+		sc_json_real(json, point, "bytes", p->bytes);
+		sc_json_real(json, point, "time_us", p->time_us);
+		sc_json_real(json, point, "algbw_gbps", p->algbw_gbps);
+		sc_json_real(json, point, "busbw_gbps", p->busbw_gbps);
+		sc_json_text(json, point, "algorithm", p->algorithm);
+		sc_json_text(json, point, "protocol", p->protocol);
+		sc_json_int(json, point, "channels", p->channels);
+		sc_json_text(json, point, "limit", p->limit);
 		if (opts->n_others)
-			sc_json_real(&json, point, "together_us", p->together_us);
+			sc_json_real(json, point, "together_us", p->together_us);
 		if (opts->measured)
-			sc_json_known_real(&json, point, "measured_us", p->measured_us);
+			sc_json_known_real(json, point, "measured_us", p->measured_us);
 		if (sc_collective_other(opts)) {
-			sc_json_known_real(&json, point, "file_us", p->file_us);
-			sc_json_text(&json, point, "file_limit", p->file_limit);
+			sc_json_known_real(json, point, "file_us", p->file_us);
+			sc_json_text(json, point, "file_limit", p->file_limit);
 		}
 	}
 	if (sc_collective_other(opts)) {
-		sc_json_real(&json, json.root, "best_speedup", sizes->best_speedup);
-		sc_json_real(&json, json.root, "best_bytes", sizes->best_bytes);
-		sc_json_int(&json, json.root, "n_wins", (int64_t)sizes->n_wins);
+		sc_json_real(json, json->root, "best_speedup", sizes->best_speedup);
+		sc_json_real(json, json->root, "best_bytes", sizes->best_bytes);
+		sc_json_int(json, json->root, "n_wins", (int64_t)sizes->n_wins);
 	}
 	if (opts->measured) {
-		sc_json_int(&json, json.root, "n_measured", (int64_t)sizes->n_measured);
-		sc_json_known_real(&json, json.root, "median_ape_pct", sizes->median_ape_pct);
-		sc_json_known_real(&json, json.root, "p90_ape_pct", sizes->p90_ape_pct);
+		sc_json_int(json, json->root, "n_measured", (int64_t)sizes->n_measured);
+		sc_json_known_real(json, json->root, "median_ape_pct", sizes->median_ape_pct);
+		sc_json_known_real(json, json->root, "p90_ape_pct", sizes->p90_ape_pct);
 	}
-	return sc_json_write(&json, out, err);
 }
 
 const struct sc_forms sc_collective_forms = {put_json, put_text, NULL};
@@ -212,19 +210,17 @@ static void put_placement(struct sc_json *json, const struct sc_collective_place
 	}
 }
 
-static int put_place_json(const void *result, FILE *out, struct sc_err *err)
+static void put_place_json(const void *result, struct sc_json *json)
 {
 	const struct sc_collective_place *place = result;
 	const struct sc_collective_place_opts *opts = place->opts;
-	struct sc_json json;
 
-	sc_json_init(&json, "stepcast/place", PLACE_VERSION);
-	sc_json_text(&json, json.root, "collective", sc_collective_names[opts->kind]);
-	sc_json_real(&json, json.root, "bytes", opts->bytes);
-	sc_json_int(&json, json.root, "n_tried", (int64_t)place->n_tried);
-	put_placement(&json, opts, "in_turn", &place->in_turn);
-	put_placement(&json, opts, "best", &place->best);
-	return sc_json_write(&json, out, err);
+	sc_json_init(json, "stepcast/place", PLACE_VERSION);
+	sc_json_text(json, json->root, "collective", sc_collective_names[opts->kind]);
+	sc_json_real(json, json->root, "bytes", opts->bytes);
+	sc_json_int(json, json->root, "n_tried", (int64_t)place->n_tried);
+	put_placement(json, opts, "in_turn", &place->in_turn);
+	put_placement(json, opts, "best", &place->best);
 }
 
 const struct sc_forms sc_place_forms = {put_place_json, put_place_text, NULL};

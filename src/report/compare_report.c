@@ -443,24 +443,22 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 	sc_strbuf_release(&text);
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_compare *compare = result;
-	struct sc_json json;
-	struct walk walk = {.compare = compare, .differs = add_difference, .json = &json};
+	struct walk walk = {.compare = compare, .differs = add_difference, .json = json};
 	json_t *configs;
 
 	walk.ctx = &walk;
-	sc_json_init(&json, "stepcast/compare", COMPARE_VERSION);
-	add_verdict(&json, compare);
-	walk.object = sc_json_object(&json, json.root, "differs");
+	sc_json_init(json, "stepcast/compare", COMPARE_VERSION);
+	add_verdict(json, compare);
+	walk.object = sc_json_object(json, json->root, "differs");
 	walk_fields(&walk, sc_config_fields, 0, "");
 	if (compare->n_recordings == compare->n)
-		add_paths(compare, &json);
-	configs = sc_json_array(&json, json.root, "configs");
+		add_paths(compare, json);
+	configs = sc_json_array(json, json->root, "configs");
 	for (size_t i = 0; i < compare->n; i++)
-		add_compared(&compare->at[i], &json, sc_json_object(&json, configs, NULL));
-	return sc_json_write(&json, out, err);
+		add_compared(&compare->at[i], json, sc_json_object(json, configs, NULL));
 }
 
 const struct sc_forms sc_compare_forms = {put_json, put_text, NULL};

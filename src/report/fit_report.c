@@ -225,37 +225,36 @@ static void put_lists(struct sc_json *json, const struct sc_fit *fit)
 	}
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_fit *fit = result;
 	const bool of_iterations = fit->kind == SC_FIT_ITERATION;
-	struct sc_json json;
 
-	sc_json_init(&json, "stepcast/fit", FIT_VERSION);
-	sc_json_text(&json, json.root, "kind",
+	sc_json_init(json, "stepcast/fit", FIT_VERSION);
+	sc_json_text(json, json->root, "kind",
 		     of_iterations ? "iteration" : sc_fit_kind_names[fit->kind]);
-	sc_json_text(&json, json.root, "device", fit->device_id);
-	sc_json_text(&json, json.root, "table", fit->table);
-	sc_json_int(&json, json.root, "n_rows", (int64_t)fit->n_rows);
-	sc_json_int(&json, json.root, of_iterations ? "n_configs" : "n_shapes",
+	sc_json_text(json, json->root, "device", fit->device_id);
+	sc_json_text(json, json->root, "table", fit->table);
+	sc_json_int(json, json->root, "n_rows", (int64_t)fit->n_rows);
+	sc_json_int(json, json->root, of_iterations ? "n_configs" : "n_shapes",
 		    (int64_t)fit->n_shapes);
-	sc_json_int(&json, json.root, "n_folds", (int64_t)fit->n_folds);
-	sc_json_int(&json, json.root, "n_curves", (int64_t)fit->curves.n);
-	sc_json_text(&json, json.root, "left_out_by", fit->leave_out);
-	sc_json_int(&json, json.root, "n_used", (int64_t)fit->n_used);
-	sc_json_int(&json, json.root, "n_not_chosen", (int64_t)fit->n_other);
-	sc_json_int(&json, json.root, "n_without_time", (int64_t)fit->n_empty);
-	sc_json_int(&json, json.root, "n_forced_algorithm", (int64_t)fit->n_forced);
-	sc_json_int(&json, json.root, "n_quality_bound", (int64_t)fit->n_bound);
-	sc_json_int(&json, json.root, "n_duplicates", (int64_t)fit->n_repeated);
+	sc_json_int(json, json->root, "n_folds", (int64_t)fit->n_folds);
+	sc_json_int(json, json->root, "n_curves", (int64_t)fit->curves.n);
+	sc_json_text(json, json->root, "left_out_by", fit->leave_out);
+	sc_json_int(json, json->root, "n_used", (int64_t)fit->n_used);
+	sc_json_int(json, json->root, "n_not_chosen", (int64_t)fit->n_other);
+	sc_json_int(json, json->root, "n_without_time", (int64_t)fit->n_empty);
+	sc_json_int(json, json->root, "n_forced_algorithm", (int64_t)fit->n_forced);
+	sc_json_int(json, json->root, "n_quality_bound", (int64_t)fit->n_bound);
+	sc_json_int(json, json->root, "n_duplicates", (int64_t)fit->n_repeated);
 	if (fit->n_repeated)
-		sc_json_real(&json, json.root, "duplicate_floor_pct", fit->repeated_pct);
-	put_accuracy(&json, sc_json_object(&json, json.root, "before"), &fit->before);
-	put_accuracy(&json, sc_json_object(&json, json.root, "in_sample"), &fit->in_sample);
+		sc_json_real(json, json->root, "duplicate_floor_pct", fit->repeated_pct);
+	put_accuracy(json, sc_json_object(json, json->root, "before"), &fit->before);
+	put_accuracy(json, sc_json_object(json, json->root, "in_sample"), &fit->in_sample);
 	if (fit->held_out.n > 0) {
-		put_accuracy(&json, sc_json_object(&json, json.root, "held_out"), &fit->held_out);
-		sc_json_real(&json, json.root, "spread_frac", fit->spread_frac);
-		sc_json_verdict(&json,
+		put_accuracy(json, sc_json_object(json, json->root, "held_out"), &fit->held_out);
+		sc_json_real(json, json->root, "spread_frac", fit->spread_frac);
+		sc_json_verdict(json,
 				fit->held_out.mape_pct <= fit->before.mape_pct ? SC_STANDS_WELL
 									       : SC_STANDS_FAIR,
 				"%.2f %% mean error on rows that the fit did not see; %.2f %% "
@@ -263,14 +262,13 @@ static int put_json(const void *result, FILE *out, struct sc_err *err)
 				fit->held_out.mape_pct, fit->before.mape_pct);
 	}
 	if (fit->formula.n > 0)
-		put_accuracy(&json, sc_json_object(&json, json.root, "held_out_without_curves"),
+		put_accuracy(json, sc_json_object(json, json->root, "held_out_without_curves"),
 			     &fit->formula);
 	if (!isnan(fit->group_median_pct))
-		sc_json_real(&json, json.root, "group_median_ape_pct", fit->group_median_pct);
-	sc_json_real(&json, json.root, "condition", fit->condition);
-	put_coefs(&json, fit);
-	put_lists(&json, fit);
-	return sc_json_write(&json, out, err);
+		sc_json_real(json, json->root, "group_median_ape_pct", fit->group_median_pct);
+	sc_json_real(json, json->root, "condition", fit->condition);
+	put_coefs(json, fit);
+	put_lists(json, fit);
 }
 
 const struct sc_forms sc_fit_forms = {put_json, put_text, NULL};

@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-#include "base/err.h"
+#include "base/json_out.h"
 #include "base/strbuf.h"
 
 /* Each takes the result's struct, which its header names. */
 struct sc_forms {
-	int (*json)(const void *result, FILE *out, struct sc_err *err); /* keys: DESIGN.md §7 */
+	void (*json)(const void *result, struct sc_json *out);         /* keys: DESIGN.md §7 */
 	void (*text)(const void *result, struct sc_strbuf *out);       /* NULL: was given already */
 	int (*csv)(const void *result, FILE *out, struct sc_err *err); /* or NULL */
 };

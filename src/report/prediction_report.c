@@ -581,40 +581,38 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 	sc_json_int(json, json->root, "n_nodes", (int64_t)p->n_nodes);
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
-	struct sc_json json;
 	json_t *config;
 
-	sc_json_init(&json, "stepcast/predict", PREDICT_VERSION);
-	config = sc_json_request(&json, report->request);
-	add_verdict(&json, &p->memory);
-	add_totals(&json, p);
+	sc_json_init(json, "stepcast/predict", PREDICT_VERSION);
+	config = sc_json_request(json, report->request);
+	add_verdict(json, &p->memory);
+	add_totals(json, p);
 	if (report->cost)
-		add_amounts(&json, "step_cost", report->cost, 1);
+		add_amounts(json, "step_cost", report->cost, 1);
 	if (report->cost && report->cost->steps > 0)
-		add_amounts(&json, "run_cost", report->cost, report->cost->steps);
-	sc_json_breakdown(&json, json.root, &p->reading);
-	add_memory(&json, &p->memory);
-	sc_json_bool(&json, json.root, "fits", sc_memory_fullness(&p->memory) <= 1);
+		add_amounts(json, "run_cost", report->cost, report->cost->steps);
+	sc_json_breakdown(json, json->root, &p->reading);
+	add_memory(json, &p->memory);
+	sc_json_bool(json, json->root, "fits", sc_memory_fullness(&p->memory) <= 1);
 	if (p->network_gbps > 0) { /* of a torus */
-		json_t *network = sc_json_object(&json, json.root, "network");
+		json_t *network = sc_json_object(json, json->root, "network");
 
-		sc_json_real(&json, network, "sent_gbps", p->network_gbps);
-		sc_json_real(&json, network, "links_frac", p->network_frac);
+		sc_json_real(json, network, "sent_gbps", p->network_gbps);
+		sc_json_real(json, network, "links_frac", p->network_frac);
 	}
-	add_path(&json, p);
-	add_classes(&json, p);
-	sc_json_warnings(&json, &p->warnings);
+	add_path(json, p);
+	add_classes(json, p);
+	sc_json_warnings(json, &p->warnings);
 	if (report->explanation) {
-		add_explanation(&json, p, report->explanation);
-		add_drawn(&json, config, report);
+		add_explanation(json, p, report->explanation);
+		add_drawn(json, config, report);
 	}
 	if (report->alternatives)
-		add_alternatives(&json, report->alternatives);
-	return sc_json_write(&json, out, err);
+		add_alternatives(json, report->alternatives);
 }
 
 const struct sc_forms sc_prediction_forms = {put_json, put_text, NULL};

@@ -435,32 +435,30 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 			error.max_pct);
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_replay_result *r = result;
-	struct sc_json json;
 
-	sc_json_init(&json, "stepcast/replay", REPLAY_VERSION);
-	add_verdict(&json, r);
-	sc_json_text(&json, json.root, "source", r->source);
-	sc_json_text(&json, json.root, "iterations_found", r->marked_by);
-	sc_json_text(&json, json.root, "reused", r->reused);
-	sc_json_int(&json, json.root, "n_ranks", r->n_ranks);
-	sc_json_int(&json, json.root, "gpus", r->gpus);
-	sc_json_int(&json, json.root, "n_events", r->n_events);
-	sc_json_int(&json, json.root, "n_simulated", r->n_simulated);
-	sc_json_loss(&json, json.root, &r->loss);
-	add_means(&json, r);
-	add_error(&json, r, "simulated", SC_REPLAY_SIMULATED);
-	add_error(&json, r, "predicted", SC_REPLAY_PREDICTED);
-	add_band(&json, r);
-	add_iterations(&json, r);
-	add_ranks(&json, r);
-	add_families(&json, r);
-	add_factors(&json, r);
-	add_path(&json, r);
-	sc_json_warnings(&json, &r->warnings);
-	return sc_json_write(&json, out, err);
+	sc_json_init(json, "stepcast/replay", REPLAY_VERSION);
+	add_verdict(json, r);
+	sc_json_text(json, json->root, "source", r->source);
+	sc_json_text(json, json->root, "iterations_found", r->marked_by);
+	sc_json_text(json, json->root, "reused", r->reused);
+	sc_json_int(json, json->root, "n_ranks", r->n_ranks);
+	sc_json_int(json, json->root, "gpus", r->gpus);
+	sc_json_int(json, json->root, "n_events", r->n_events);
+	sc_json_int(json, json->root, "n_simulated", r->n_simulated);
+	sc_json_loss(json, json->root, &r->loss);
+	add_means(json, r);
+	add_error(json, r, "simulated", SC_REPLAY_SIMULATED);
+	add_error(json, r, "predicted", SC_REPLAY_PREDICTED);
+	add_band(json, r);
+	add_iterations(json, r);
+	add_ranks(json, r);
+	add_families(json, r);
+	add_factors(json, r);
+	add_path(json, r);
+	sc_json_warnings(json, &r->warnings);
 }
 
 const struct sc_forms sc_replay_forms = {put_json, put_text, NULL};

@@ -318,41 +318,39 @@ static void add_landscape(const struct sc_search_result *r, struct sc_json *json
 	}
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_search_result *r = result;
-	struct sc_json json;
 	json_t *counts, *units, *shown, *others;
 
-	sc_json_init(&json, "stepcast/search", SEARCH_VERSION);
-	sc_json_base(&json, r->search->base);
-	add_verdict(r, &json);
-	add_landscape(r, &json);
-	counts = sc_json_object(&json, json.root, "candidates");
+	sc_json_init(json, "stepcast/search", SEARCH_VERSION);
+	sc_json_base(json, r->search->base);
+	add_verdict(r, json);
+	add_landscape(r, json);
+	counts = sc_json_object(json, json->root, "candidates");
 	for (int s = 0; s < SC_SEARCH_N_STATES; s++)
-		sc_json_int(&json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
-	sc_json_bool(&json, json.root, "proven", r->proven);
-	sc_json_bool(&json, json.root, "pareto", r->search->pareto);
-	sc_json_text(&json, json.root, "best_by", r->by_regret ? "least_expected_regret" : "model");
-	sc_json_real(&json, json.root, "memory_margin_frac", r->search->memory_margin);
-	units = sc_json_object(&json, json.root, "units");
+		sc_json_int(json, counts, sc_search_state_names[s], (int64_t)r->n_in[s]);
+	sc_json_bool(json, json->root, "proven", r->proven);
+	sc_json_bool(json, json->root, "pareto", r->search->pareto);
+	sc_json_text(json, json->root, "best_by", r->by_regret ? "least_expected_regret" : "model");
+	sc_json_real(json, json->root, "memory_margin_frac", r->search->memory_margin);
+	units = sc_json_object(json, json->root, "units");
 	for (int k = 0; k < n_objectives(r); k++)
-		sc_json_text(&json, units, sc_search_objective_names[r->search->objective[k]],
+		sc_json_text(json, units, sc_search_objective_names[r->search->objective[k]],
 			     sc_search_unit(r->search, r->search->objective[k]));
-	shown = sc_json_array(&json, json.root, "best");
+	shown = sc_json_array(json, json->root, "best");
 	for (size_t i = 0; i < r->n_shown; i++)
-		add_case(r, i, &json, sc_json_object(&json, shown, NULL));
-	others = sc_json_array(&json, json.root, "settings");
+		add_case(r, i, json, sc_json_object(json, shown, NULL));
+	others = sc_json_array(json, json->root, "settings");
 	for (size_t i = 0; i < r->n_others; i++) {
-		json_t *object = sc_json_object(&json, others, NULL);
+		json_t *object = sc_json_object(json, others, NULL);
 
-		sc_json_text(&json, object, "path", r->others[i].path);
-		sc_json_text(&json, object, "value", r->others[i].value);
-		sc_json_known_real(&json, object, "loss_frac",
+		sc_json_text(json, object, "path", r->others[i].path);
+		sc_json_text(json, object, "value", r->others[i].value);
+		sc_json_known_real(json, object, "loss_frac",
 				   r->others[i].text ? (double)NAN : r->others[i].loss);
-		sc_json_text(&json, object, "refused", r->others[i].text);
+		sc_json_text(json, object, "refused", r->others[i].text);
 	}
-	return sc_json_write(&json, out, err);
 }
 
 /* ---- CSV ---- */
@@ -432,16 +430,15 @@ static void put_scaling_text(const void *result, struct sc_strbuf *out)
 	}
 }
 
-static int put_scaling_json(const void *result, FILE *out, struct sc_err *err)
+static void put_scaling_json(const void *result, struct sc_json *json)
 {
 	const struct sc_scaling *scaling = result;
-	struct sc_json json;
 	const struct sc_scaling_point *points = scaling->points, *last = NULL;
 	json_t *array;
 	size_t n = 0;
 
-	sc_json_init(&json, "stepcast/scale", SEARCH_VERSION);
-	sc_json_base(&json, scaling->search->base);
+	sc_json_init(json, "stepcast/scale", SEARCH_VERSION);
+	sc_json_base(json, scaling->search->base);
 	for (size_t i = 0; i < scaling->n; i++)
 		if (!points[i].error) {
 			last = &points[i];
@@ -449,34 +446,33 @@ static int put_scaling_json(const void *result, FILE *out, struct sc_err *err)
 		}
 	if (last)
 		sc_json_verdict(
-			&json, n == scaling->n ? SC_STANDS_WELL : SC_STANDS_FAIR,
+			json, n == scaling->n ? SC_STANDS_WELL : SC_STANDS_FAIR,
 			"%zu of %zu sizes have a split that fits; at %lld GPUs the throughput is "
 			"%.2f times the first's, efficiency %.0f %%.",
 			n, scaling->n, (long long)last->gpus, last->speedup,
 			100 * last->efficiency);
 	else
-		sc_json_verdict(&json, SC_STANDS_BADLY, "Does not fit: no size has a split: %s.",
+		sc_json_verdict(json, SC_STANDS_BADLY, "Does not fit: no size has a split: %s.",
 				scaling->n ? points[0].error : "none was asked for");
-	sc_json_text(&json, json.root, "scaling", scaling->weak ? "weak" : "strong");
-	array = sc_json_array(&json, json.root, "points");
+	sc_json_text(json, json->root, "scaling", scaling->weak ? "weak" : "strong");
+	array = sc_json_array(json, json->root, "points");
 	for (size_t i = 0; i < scaling->n; i++) {
 		const struct sc_scaling_point *p = &points[i];
-		json_t *object = sc_json_object(&json, array, NULL);
+		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_int(&json, object, "gpus", p->gpus);
-		sc_json_text(&json, object, "error", p->error);
+		sc_json_int(json, object, "gpus", p->gpus);
+		sc_json_text(json, object, "error", p->error);
 		if (p->error)
 			continue;
-		sc_json_real(&json, object, "iteration_ms", p->best.iteration_ms);
-		sc_json_real(&json, object, "tokens_per_s", p->best.tokens_per_s);
-		sc_json_real(&json, object, "mfu", p->best.mfu);
-		sc_json_real(&json, object, "memory_gib", p->best.memory_total_gib);
-		sc_json_real(&json, object, "speedup", p->speedup);
-		sc_json_real(&json, object, "efficiency", p->efficiency);
-		sc_json_text(&json, object, "split", p->split);
-		sc_json_bool(&json, object, "proven", p->proven);
+		sc_json_real(json, object, "iteration_ms", p->best.iteration_ms);
+		sc_json_real(json, object, "tokens_per_s", p->best.tokens_per_s);
+		sc_json_real(json, object, "mfu", p->best.mfu);
+		sc_json_real(json, object, "memory_gib", p->best.memory_total_gib);
+		sc_json_real(json, object, "speedup", p->speedup);
+		sc_json_real(json, object, "efficiency", p->efficiency);
+		sc_json_text(json, object, "split", p->split);
+		sc_json_bool(json, object, "proven", p->proven);
 	}
-	return sc_json_write(&json, out, err);
 }
 
 const struct sc_forms sc_scaling_forms = {put_scaling_json, put_scaling_text, NULL};

@@ -397,41 +397,39 @@ static void put_verdict(struct sc_json *json, const struct sc_study *study)
 				shard_gap_pct(best->solution.cost, best->bound));
 }
 
-static int put_json(const void *result, FILE *out, struct sc_err *err)
+static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_shard_report *report = result;
 	const struct sc_study *study = report->study;
-	struct sc_json json;
 	json_t *list;
 
-	sc_json_init(&json, "stepcast/shard", SHARD_VERSION);
-	sc_json_text(&json, json.root, "objective", sc_objective_names[study->objective->kind]);
-	sc_json_text(&json, json.root, "cost_unit", study->objective->unit);
-	sc_json_int(&json, json.root, "world_size", study->objective->problem.world);
-	sc_json_int(&json, json.root, "ranks_per_host", study->objective->problem.ranks_per_host);
-	sc_json_int(&json, json.root, "n_tables", (int64_t)study->objective->problem.n_tables);
-	sc_json_real(&json, json.root, "bound", study->bound);
-	sc_json_real(&json, json.root, "bound_within_constraints", study->kept_bound);
-	sc_json_real(&json, json.root, "lp_bound", study->lp_bound);
-	sc_json_request(&json, study->objective->request);
-	put_verdict(&json, study);
+	sc_json_init(json, "stepcast/shard", SHARD_VERSION);
+	sc_json_text(json, json->root, "objective", sc_objective_names[study->objective->kind]);
+	sc_json_text(json, json->root, "cost_unit", study->objective->unit);
+	sc_json_int(json, json->root, "world_size", study->objective->problem.world);
+	sc_json_int(json, json->root, "ranks_per_host", study->objective->problem.ranks_per_host);
+	sc_json_int(json, json->root, "n_tables", (int64_t)study->objective->problem.n_tables);
+	sc_json_real(json, json->root, "bound", study->bound);
+	sc_json_real(json, json->root, "bound_within_constraints", study->kept_bound);
+	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
+	sc_json_request(json, study->objective->request);
+	put_verdict(json, study);
 	if (study->plans.at[0].has_cost) {
 		const struct sc_shard_solution *best = &study->plans.at[0].solution;
 
-		list = sc_json_array(&json, json.root, "rank_costs");
+		list = sc_json_array(json, json->root, "rank_costs");
 		for (uint32_t i = 0; i < best->plan.world; i++)
-			sc_json_real(&json, list, NULL, best->rank_cost[i]);
+			sc_json_real(json, list, NULL, best->rank_cost[i]);
 	}
-	list = sc_json_array(&json, json.root, "plans");
+	list = sc_json_array(json, json->root, "plans");
 	for (size_t i = 0; i < study->plans.n; i++)
-		put_plan(&json, list, report, &study->plans.at[i]);
+		put_plan(json, list, report, &study->plans.at[i]);
 	if (report->pareto)
-		add_pareto(&json, report->pareto);
+		add_pareto(json, report->pareto);
 	if (report->diff)
-		add_diff(&json, report);
-	add_lints(&json, json.root, &study->lints);
-	sc_json_warnings(&json, &study->objective->request->warnings);
-	return sc_json_write(&json, out, err);
+		add_diff(json, report);
+	add_lints(json, json->root, &study->lints);
+	sc_json_warnings(json, &study->objective->request->warnings);
 }
 
 const struct sc_forms sc_shard_forms = {put_json, put_text, NULL};

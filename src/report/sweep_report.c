@@ -38,37 +38,35 @@ static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *ca
 	sc_json_bool(json, object, "fits", o->fits);
 }
 
-static int put_sweep_json(const void *result, FILE *out, struct sc_err *err)
+static void put_sweep_json(const void *result, struct sc_json *json)
 {
 	const struct sc_sweep_report *all = result;
 	const struct sc_csv *cases = all->cases;
 	size_t n_fit = 0, n_done = 0;
-	struct sc_json json;
 	json_t *list;
 
-	sc_json_init(&json, "stepcast/sweep", SWEEP_VERSION);
-	sc_json_base(&json, all->base);
-	list = sc_json_array(&json, json.root, "varied"); /* keys whose cells differ */
+	sc_json_init(json, "stepcast/sweep", SWEEP_VERSION);
+	sc_json_base(json, all->base);
+	list = sc_json_array(json, json->root, "varied"); /* keys whose cells differ */
 	for (size_t c = 0; c < cases->n_cols; c++)
 		for (size_t r = 1; r < cases->n_rows; r++)
 			if (strcmp(sc_csv_cell(cases, r, c), sc_csv_cell(cases, 0, c)) != 0) {
-				sc_json_text(&json, list, NULL, cases->header[c]);
+				sc_json_text(json, list, NULL, cases->header[c]);
 				break;
 			}
-	list = sc_json_array(&json, json.root, "cases");
+	list = sc_json_array(json, json->root, "cases");
 	for (size_t i = 0; i < cases->n_rows; i++) {
 		n_done += all->outcomes[i].code == SC_OK;
 		n_fit += all->outcomes[i].code == SC_OK && all->outcomes[i].fits;
-		add_case(&json, list, cases, i, &all->outcomes[i]);
+		add_case(json, list, cases, i, &all->outcomes[i]);
 	}
-	sc_json_verdict(&json,
+	sc_json_verdict(json,
 			n_fit == 0              ? SC_STANDS_BADLY
 			: n_fit < cases->n_rows ? SC_STANDS_FAIR
 						: SC_STANDS_WELL,
 			"%s%zu of %zu cases fit the memory; %zu could not be predicted.",
 			n_fit == 0 && n_done ? "Does not fit: " : "", n_fit, cases->n_rows,
 			cases->n_rows - n_done);
-	return sc_json_write(&json, out, err);
 }
 
 const struct sc_forms sc_sweep_forms = {put_sweep_json, NULL, NULL};
@@ -298,29 +296,27 @@ static void add_validated(struct sc_json *json, const struct sc_validation *v)
 	}
 }
 
-static int put_validation_json(const void *result, FILE *out, struct sc_err *err)
+static void put_validation_json(const void *result, struct sc_json *json)
 {
 	const struct sc_validation *v = result;
-	struct sc_json json;
 	json_t *groups, *column = NULL;
 	const char *name = NULL;
 
-	sc_json_init(&json, "stepcast/validate", VALIDATE_VERSION);
-	sc_json_text(&json, json.root, "table", v->table->file);
-	add_promise(&json, &v->all);
-	add_score(&json, json.root, &v->all, v->has_memory);
-	add_validated(&json, v);
-	groups = sc_json_object(&json, json.root, "groups");
+	sc_json_init(json, "stepcast/validate", VALIDATE_VERSION);
+	sc_json_text(json, json->root, "table", v->table->file);
+	add_promise(json, &v->all);
+	add_score(json, json->root, &v->all, v->has_memory);
+	add_validated(json, v);
+	groups = sc_json_object(json, json->root, "groups");
 	for (size_t i = 0; i < v->n_groups; i++) {
 		const struct sc_group_score *group = &v->groups[i];
 
 		if (group->column != name)
-			column = sc_json_object(&json, groups, group->column);
+			column = sc_json_object(json, groups, group->column);
 		name = group->column;
-		add_score(&json, sc_json_object(&json, column, group->value), &group->score,
+		add_score(json, sc_json_object(json, column, group->value), &group->score,
 			  v->has_memory);
 	}
-	return sc_json_write(&json, out, err);
 }
 
 enum { MAX_SKIPPED_REASONS = 8 };

@@ -83,6 +83,14 @@ static void predict(struct sc_predict_opts *opts)
 		      err.text);
 }
 
+static int write_prediction(const struct sc_prediction_report *report, FILE *out, struct sc_err *to)
+{
+	struct sc_json json;
+
+	sc_prediction_forms.json(report, &json);
+	return sc_json_write(&json, out, to);
+}
+
 static json_t *read_back(FILE *file)
 {
 	json_error_t error;
@@ -164,12 +172,12 @@ TEST(test_json)
 	prediction.warnings.n = 1;
 	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
 			 0);
-	ck_assert_int_eq(sc_prediction_forms.json(
-				 &(struct sc_prediction_report){.request = &request,
+	ck_assert_int_eq(
+		write_prediction(&(struct sc_prediction_report){.request = &request,
 								.prediction = &prediction,
 								.explanation = &explanation},
 				 file, &err),
-			 0);
+		0);
 	root = read_back(file);
 	json_object_foreach(json_object_get(root, "breakdown_ms"), key, value) sum +=
 		json_number_value(value);
@@ -200,11 +208,10 @@ TEST(test_breakdown_without_dust)
 	prediction.reading.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] =
 		3.5e-16;
 	prediction.reading.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
-	ck_assert_int_eq(
-		sc_prediction_forms.json(&(struct sc_prediction_report){.request = &request,
-									.prediction = &prediction},
-					 json, &err),
-		0);
+	ck_assert_int_eq(write_prediction(&(struct sc_prediction_report){.request = &request,
+									 .prediction = &prediction},
+					  json, &err),
+			 0);
 	root = read_back(json);
 	breakdown = json_object_get(root, "breakdown_ms");
 	ck_assert_double_eq(json_number_value(json_object_get(breakdown, "bubble")), 0);
@@ -231,11 +238,10 @@ TEST(test_json_refuses_what_is_not_finite)
 	sc_predict_opts_init(&opts);
 	predict(&opts);
 	prediction.mfu = (double)NAN;
-	ck_assert_int_lt(
-		sc_prediction_forms.json(&(struct sc_prediction_report){.request = &request,
-									.prediction = &prediction},
-					 file, &err),
-		0);
+	ck_assert_int_lt(write_prediction(&(struct sc_prediction_report){.request = &request,
+									 .prediction = &prediction},
+					  file, &err),
+			 0);
 	ck_assert_int_eq((int)ftell(file), 0);
 	fclose(file);
 }
