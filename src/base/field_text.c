@@ -170,18 +170,17 @@ static const char *names_text(const struct sc_name *names, char *buf, size_t n_b
 	return buf;
 }
 
-static int parse_enum(const struct sc_field *field, const char *text, void *place,
-		      struct sc_err *err)
+int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err)
 {
 	const char *nearest = NULL;
 	size_t distance = SIZE_MAX;
-	char names[160];
+	char known[160];
 
-	for (const struct sc_name *name = field->names; name->name; name++) {
+	for (const struct sc_name *name = names; name->name; name++) {
 		size_t d;
 
 		if (strcmp(name->name, text) == 0) {
-			memcpy(place, &name->value, sizeof(name->value));
+			*out = name->value;
 			return 0;
 		}
 		d = sc_near_distance(text, name->name);
@@ -190,13 +189,13 @@ static int parse_enum(const struct sc_field *field, const char *text, void *plac
 			nearest = name->name;
 		}
 	}
-	names_text(field->names, names, sizeof(names));
+	names_text(names, known, sizeof(known));
 	if (nearest)
 		return sc_err_set(err, SC_EVALUE,
 				  "unknown value \"%.64s\"; did you mean \"%s\"? Known: %s", text,
-				  nearest, names);
+				  nearest, known);
 	return sc_err_set(err, SC_EVALUE, "unknown value \"%.64s\"; expected one of: %s", text,
-			  names);
+			  known);
 }
 
 static bool names_file(const struct sc_field *field, const char *text)
@@ -219,7 +218,7 @@ int sc_field_add_flag(const struct sc_field *field, const char *name, void *plac
 		      struct sc_err *err)
 {
 	int flag = 0, flags;
-	int rc = parse_enum(field, name, &flag, err);
+	int rc = sc_enum_parse(field->names, name, &flag, err);
 
 	if (rc)
 		return rc;
@@ -257,9 +256,9 @@ int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, voi
 			take_file(to, text, at);
 			return 0;
 		}
-		return parse_enum(to->field, text, at, err);
+		return sc_enum_parse(to->field->names, text, at, err);
 	case SC_F_FLAGS:
-		return parse_enum(to->field, text, at, err);
+		return sc_enum_parse(to->field->names, text, at, err);
 	case SC_F_STR:
 		copy = sc_arena_strdup(to->arena, text);
 		memcpy(at, &copy, sizeof(copy));
@@ -371,7 +370,7 @@ static int parse_flags(const struct sc_field_place *to, const char *text, void *
 	int flags = 0, rc = 0;
 
 	if (text[0] != '[' || !item || !*item)
-		return parse_enum(to->field, text, place, err);
+		return sc_enum_parse(to->field->names, text, place, err);
 	for (; item && rc == 0; item = comma ? comma + 1 : NULL) {
 		comma = strchr(item, ',');
 		if (comma)

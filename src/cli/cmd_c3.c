@@ -65,35 +65,26 @@ static int c3_sizes_parse(const char *text, double *from, double *to, struct sc_
 	return 0;
 }
 
-static int parse_dtype(const char *text, enum sc_dtype *out)
-{
-	for (const struct sc_name *n = sc_dtype_names; n->name; n++)
-		if (strcmp(n->name, text) == 0) {
-			*out = (enum sc_dtype)n->value;
-			return 0;
-		}
-	return -1;
-}
-
 static int parse_gemm(const char *text, struct sc_arena *arena, struct sc_op *out,
 		      struct sc_err *err)
 {
 	char *rest = NULL;
 	const char *word = strtok_r(sc_arena_strdup(arena, text), ",", &rest);
 	double size[3] = {0};
+	int dtype = SC_BF16;
 	bool ok = true;
 
-	*out = (struct sc_op){.kind = SC_OP_GEMM, .dtype = SC_BF16};
 	for (int i = 0; i < 3; i++) {
 		ok = ok && word && sc_parse_double(word, &size[i]) && size[i] >= 1 &&
 		     size[i] <= MAX_SIZE;
 		word = strtok_r(NULL, ",", &rest);
 	}
-	if (!ok || (word && (*rest || parse_dtype(word, &out->dtype))))
+	if (!ok || (word && (*rest || sc_enum_parse(sc_dtype_names, word, &dtype, NULL))))
 		return sc_err_set(err, SC_EUSAGE,
 				  "--gemm: expected M,N,K[,DTYPE] as 8192,8192,8192,bf16, got "
 				  "\"%.64s\"",
 				  text);
+	*out = (struct sc_op){.kind = SC_OP_GEMM, .dtype = (enum sc_dtype)dtype};
 	out->u.gemm = (struct sc_gemm_shape){.batch = 1, .m = size[0], .n = size[1], .k = size[2]};
 	return 0;
 }

@@ -113,13 +113,6 @@ static int read_sizes(const char *text, double *bytes, size_t *n, struct sc_err 
 
 enum { MAX_SENDERS = 4096 };
 
-static int bad_send(const struct sc_csv *csv, size_t row, int64_t ranks, struct sc_err *err)
-{
-	return sc_err_at(err, SC_EVALUE, csv->file, csv->line[row], 0,
-			 "expected from and to as ranks from 0 to %lld, and bytes of 0 or more",
-			 (long long)ranks - 1);
-}
-
 static int read_sends(const struct sc_csv *csv, int64_t ranks, double *out, struct sc_err *err)
 {
 	const int columns[] = {sc_csv_column(csv, "from"), sc_csv_column(csv, "to"),
@@ -137,7 +130,10 @@ static int read_sends(const struct sc_csv *csv, int64_t ranks, double *out, stru
 		    !sc_parse_double(sc_csv_cell(csv, row, (size_t)columns[2]), &bytes) ||
 		    from < 0 || from >= ranks || to < 0 || to >= ranks || !(bytes >= 0) ||
 		    bytes > MAX_BYTES)
-			return bad_send(csv, row, ranks, err);
+			return sc_err_at(
+				err, SC_EVALUE, csv->file, csv->line[row], 0,
+				"expected from and to as ranks from 0 to %lld, and bytes of 0 or more",
+				(long long)ranks - 1);
 		out[from * ranks + to] += bytes;
 	}
 	return 0;

@@ -361,19 +361,9 @@ static void add_real(struct facts *facts, const char *key, const char *unit, dou
 		(struct fact){.kind = FACT_REAL, .key = key, .unit = unit, .number = number};
 }
 
-static void add_count(struct facts *facts, const char *key, int number)
-{
-	facts->at[facts->n++] = (struct fact){.kind = FACT_COUNT, .key = key, .number = number};
-}
-
 static void add_text(struct facts *facts, const char *key, const char *text)
 {
 	facts->at[facts->n++] = (struct fact){.kind = FACT_TEXT, .key = key, .text = text};
-}
-
-static void add_bool(struct facts *facts, const char *key, bool value)
-{
-	facts->at[facts->n++] = (struct fact){.kind = FACT_BOOL, .key = key, .number = value};
 }
 
 static void add_time(struct facts *facts, double us, double spread_frac)
@@ -410,7 +400,8 @@ static void describe_kernel(const struct sc_common *common, const struct sc_devi
 	add_real(facts, "fixed_us", "us", time.fixed_us);
 	add_real(facts, "waves", "", time.waves);
 	add_text(facts, "limit", time.limit);
-	add_bool(facts, "extrapolated", time.extrapolated);
+	facts->at[facts->n++] = (struct fact){
+		.kind = FACT_BOOL, .key = "extrapolated", .number = time.extrapolated};
 }
 
 static void describe_collective(const struct sc_fabric *fabric, const struct sc_span *span,
@@ -427,7 +418,8 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 	add_real(facts, "algbw_gbps", "1e9 B/s", choice.algbw_gbps);
 	add_text(facts, "algorithm", sc_algo_names[choice.algo]);
 	add_text(facts, "protocol", protos[choice.proto]);
-	add_count(facts, "channels", choice.channels);
+	facts->at[facts->n++] =
+		(struct fact){.kind = FACT_COUNT, .key = "channels", .number = choice.channels};
 	add_text(facts, "limit",
 		 cost.latency_us > cost.work_us ? "latency"
 		 : span->n_nodes > 1            ? "network"

@@ -65,11 +65,6 @@ struct drawings {
 	size_t n;
 };
 
-static bool is_config(const char *word)
-{
-	return sc_ends_with(word, ".yaml") || sc_ends_with(word, ".yml");
-}
-
 static bool is_file(const char *word)
 {
 	return sc_ends_with(word, ".csv") || sc_ends_with(word, ".json");
@@ -458,7 +453,7 @@ static int take_words(struct drawings *all, struct sc_arena *arena, struct sc_er
 
 	all->at = sc_arena_calloc(arena, words->n + 1, sizeof(*all->at));
 	for (size_t i = 0; i < words->n; i++)
-		if (!is_config(words->at[i]))
+		if (!(sc_ends_with(words->at[i], ".yaml") || sc_ends_with(words->at[i], ".yml")))
 			all->at[all->n++].name = words->at[i];
 		else if (all->config)
 			return sc_err_set(err, SC_EUSAGE,

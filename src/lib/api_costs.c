@@ -50,18 +50,6 @@ stepcast_costs *stepcast_costs_of(const stepcast_request *request)
 	return NULL;
 }
 
-static int find(const struct sc_name *names, const char *name, const char *what, int *out,
-		struct sc_err *err)
-{
-	for (; names->name; names++) {
-		if (strcmp(names->name, name) == 0) {
-			*out = names->value;
-			return 0;
-		}
-	}
-	return sc_err_set(err, SC_EVALUE, "unknown %s \"%.40s\"", what, name);
-}
-
 static int find_table(const struct sc_shard_problem *problem, const char *name, uint32_t *out,
 		      struct sc_err *err)
 {
@@ -115,9 +103,9 @@ int stepcast_costs_shard(stepcast_costs *costs, const char *table, const char *t
 	sc_api_enter(&call);
 	rc = find_table(problem, table, &shard.table, &call.err);
 	if (rc == 0)
-		rc = find(sc_shard_type_names, type, "type", &kind, &call.err);
+		rc = sc_enum_parse(sc_shard_type_names, type, &kind, &call.err);
 	if (rc == 0)
-		rc = find(sc_tier_names, kernel, "kernel", &tier, &call.err);
+		rc = sc_enum_parse(sc_tier_names, kernel, &tier, &call.err);
 	at = (struct sc_table_placement){
 		.type = (enum sc_shard_type)kind,
 		.tier = (enum sc_tier)tier,

@@ -46,12 +46,6 @@ static void put_value(struct sc_json *json, const char *name, const char *cell)
 		sc_json_text(json, json->root, name, cell);
 }
 
-/* No key with a value of its own (core/config/config_table.h): the same text in every row. */
-static bool is_carried(const char *name)
-{
-	return !strchr(name, '.') && strcmp(name, "gpus") != 0;
-}
-
 /* Of one row, whose first columns the caller gave. Bytes that are not UTF-8 become "?"; in a name they are an error. */
 static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err)
 {
@@ -61,7 +55,8 @@ static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct
 	for (size_t i = 0; i < row->n_cols; i++) {
 		const char *name = row->header[i], *cell = sc_csv_cell(row, 0, i);
 
-		if (!*cell || (i < n_given && is_carried(name)))
+		/* No key with a value of its own (core/config/config_table.h): the same text in every row. */
+		if (!*cell || (i < n_given && !strchr(name, '.') && strcmp(name, "gpus") != 0))
 			sc_json_text(&json, json.root, name, *cell ? cell : NULL);
 		else
 			put_value(&json, name, cell);

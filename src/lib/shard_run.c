@@ -81,35 +81,12 @@ static int find_table(const struct parser *p, size_t word, uint32_t *out)
 	return bad(p, word, "the model has no table \"%.64s\"", p->words[word]);
 }
 
-/* "a, b, c" */
-static void join_names(const char *const *names, size_t n, char *out, size_t size)
-{
-	size_t at = 0;
-
-	out[0] = '\0';
-	for (size_t i = 0; i < n && at < size; i++)
-		at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", names[i]);
-}
-
 static int find_name(const struct parser *p, size_t word, const struct sc_name *names,
 		     const char *value, int *out)
 {
-	const char *all[16], *near;
-	char known[160];
-	size_t n = 0;
+	struct sc_err own = {.code = SC_OK};
 
-	for (; n < 16 && names[n].name; n++) {
-		all[n] = names[n].name;
-		if (strcmp(names[n].name, value) == 0) {
-			*out = names[n].value;
-			return 0;
-		}
-	}
-	near = sc_nearest(value, all, n);
-	if (near)
-		return bad(p, word, "unknown value \"%.40s\"; did you mean \"%s\"?", value, near);
-	join_names(all, n, known, sizeof(known));
-	return bad(p, word, "unknown value \"%.40s\"; expected one of: %s", value, known);
+	return sc_enum_parse(names, value, out, &own) ? bad(p, word, "%s", own.text) : 0;
 }
 
 static bool has_key(const char *word, const char *key)
@@ -203,11 +180,7 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 
 	if (rc)
 		return rc;
-	for (const struct sc_name *name = kinds; p.n_words && name->name; name++) {
-		if (strcmp(p.words[0], name->name) == 0)
-			kind = name->value;
-	}
-	if (kind < 0 || p.n_words < 2)
+	if (p.n_words < 2 || sc_enum_parse(kinds, p.words[0], &kind, NULL))
 		return bad(&p, 0, "expected pin, forbid, together or apart and a table");
 	if (kind == SC_PIN || kind == SC_FORBID)
 		return parse_placing(&p, (enum sc_constraint_kind)kind, out);

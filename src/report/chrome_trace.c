@@ -188,12 +188,6 @@ static void put_arrow(struct sc_json_stream *json, const struct sc_chrome_timeli
 	put_end(json, t, of, false);
 }
 
-static bool is_launched(const struct sc_node *node)
-{
-	return node->kind == SC_NODE_KERNEL || node->kind == SC_NODE_COPY ||
-	       node->kind == SC_NODE_MEMBER;
-}
-
 static void put_launches(struct sc_json_stream *json, const struct sc_chrome_timeline *t)
 {
 	const struct sc_graph *g = t->graph;
@@ -202,7 +196,9 @@ static void put_launches(struct sc_json_stream *json, const struct sc_chrome_tim
 		if (g->nodes.at[id].kind != SC_NODE_LAUNCH)
 			continue;
 		for (uint32_t i = g->succ_start[id]; i < g->succ_start[id + 1]; i++) {
-			if (is_launched(&g->nodes.at[g->succ[i]]))
+			if (g->nodes.at[g->succ[i]].kind == SC_NODE_KERNEL ||
+			    g->nodes.at[g->succ[i]].kind == SC_NODE_COPY ||
+			    g->nodes.at[g->succ[i]].kind == SC_NODE_MEMBER)
 				put_arrow(json, t, id, g->succ[i]);
 		}
 	}

@@ -237,18 +237,13 @@ static bool is_or_not_given(int64_t wanted, int64_t known)
 	return wanted == SC_NOT_GIVEN || wanted == known;
 }
 
-/* Tables write moe for a mixture with latent attention too. */
-static bool same_family(const struct sc_model *wanted, const struct sc_model *known)
-{
-	return sc_family_traits(known->family)->experts &&
-	       (wanted->family == SC_MOE || known->kv_lora_rank != SC_NOT_GIVEN);
-}
-
 static bool matches(const struct sc_model *wanted, const struct sc_model *known)
 {
 	int64_t kv_heads = known->kv_heads == SC_NOT_GIVEN ? known->heads : known->kv_heads;
 
-	return known->experts != SC_NOT_GIVEN && same_family(wanted, known) &&
+	/* Tables write moe for a mixture with latent attention too. */
+	return known->experts != SC_NOT_GIVEN && sc_family_traits(known->family)->experts &&
+	       (wanted->family == SC_MOE || known->kv_lora_rank != SC_NOT_GIVEN) &&
 	       known->hidden == wanted->hidden && known->heads == wanted->heads &&
 	       is_or_not_given(wanted->kv_heads, kv_heads) &&
 	       is_or_not_given(wanted->vocab, known->vocab);

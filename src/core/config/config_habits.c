@@ -52,17 +52,13 @@ static bool is_given(const struct sc_request *req, const char *path)
 	return sc_config_origin(&req->config, path) != NULL;
 }
 
-/* An NVLink domain beyond a node. */
-static bool has_domain(const struct sc_request *req)
-{
-	return req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node;
-}
-
 static bool fits(const struct sc_request *req, const struct sc_when *when)
 {
 	return (when->experts < 0 || when->experts == sc_model_is_moe(&req->config.model)) &&
 	       (when->dlrm < 0 || when->dlrm == (req->config.model.family == SC_DLRM)) &&
-	       (when->nvlink_domain < 0 || when->nvlink_domain == has_domain(req)) &&
+	       (when->nvlink_domain < 0 ||
+		when->nvlink_domain ==
+			(req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node)) &&
 	       (when->gpu_runs < 0 || !sc_kind_without(req, (enum sc_dtype)when->gpu_runs)) &&
 	       (when->gpu_below_gib <= 0 || req->device.hbm_gib < when->gpu_below_gib) &&
 	       (when->gpus_above < 1 || req->config.gpus > when->gpus_above) &&

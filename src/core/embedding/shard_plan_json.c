@@ -175,16 +175,13 @@ static int read_name(struct json_reader *r, const struct sc_name *names, const c
 {
 	struct sc_json_cursor *c = &r->cursor, before = *c;
 	const char *text = sc_json_cursor_text(c, r->common->arena);
+	int value = 0;
 
-	for (const struct sc_name *name = names; text && name->name; name++) {
-		if (strcmp(name->name, text) == 0)
-			return name->value;
-	}
-	if (text) {
+	if (text && sc_enum_parse(names, text, &value, NULL)) {
 		*c = before;
 		sc_json_cursor_fail(c, SC_EVALUE, "unknown %s \"%.40s\"", what, text);
 	}
-	return 0;
+	return value;
 }
 
 static void read_cache(struct json_reader *r, struct sc_table_placement *t)

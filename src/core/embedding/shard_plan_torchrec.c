@@ -280,11 +280,6 @@ static void count_rank(struct table_reader *r, const struct cell *cells, size_t 
 		r->world++;
 }
 
-static bool is_rule(const struct cell *cell)
-{
-	return cell->n && cell->at[0] == '-';
-}
-
 static int read_line(struct table_reader *r, size_t n, bool *in_table, struct sc_err *err)
 {
 	struct cell cells[MAX_CELLS];
@@ -304,7 +299,7 @@ static int read_line(struct table_reader *r, size_t n, bool *in_table, struct sc
 		count_rank(r, cells, n_cells);
 		return 0;
 	}
-	if (n_cells && is_rule(&cells[0]))
+	if (n_cells && cells[0].n && cells[0].at[0] == '-')
 		return 0;
 	if (n_cells < r->n_cells) {
 		*in_table = n_cells > 1;

@@ -209,13 +209,6 @@ static char first_char(const struct sc_source *text)
 	return '\0';
 }
 
-static bool is_table_list(const struct sc_source *text)
-{
-	return sc_ends_with(text->file, ".py") || first_char(text) == '[' ||
-	       holds(text, "EmbeddingBagConfig(") || holds(text, "EmbeddingConfig(") ||
-	       (holds(text, "\"num_embeddings\"") && first_char(text) == '{');
-}
-
 int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text, struct sc_err *err)
 {
 	bool is_tree = sc_ends_with(text->file, ".yaml") || sc_ends_with(text->file, ".yml") ||
@@ -229,7 +222,9 @@ int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 		rc = sc_toml_parse(text, lines->arena, &map, err);
 		return rc ? rc : take(lines, &sc_format_torchtitan, map, err);
 	}
-	if (is_table_list(text))
+	if (sc_ends_with(text->file, ".py") || first_char(text) == '[' ||
+	    holds(text, "EmbeddingBagConfig(") || holds(text, "EmbeddingConfig(") ||
+	    (holds(text, "\"num_embeddings\"") && first_char(text) == '{'))
 		return torchrec_take(lines, text, false, err);
 	if (is_tree) {
 		rc = sc_yaml_parse(text, lines->arena, &map, err);

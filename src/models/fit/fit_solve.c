@@ -314,12 +314,6 @@ static void weigh(const struct job *job, const double *r, gsl_vector *weights)
 
 /* ---- one fit ---- */
 
-static void set_values(const struct job *job, const gsl_vector *u)
-{
-	for (size_t j = 0; j < job->n_free; j++)
-		free_param(job, j)->value = from_scale(free_param(job, j), gsl_vector_get(u, j));
-}
-
 /* One descent with these weights from u, which it moves; *moved: how far. */
 static int run_round(struct job *job, gsl_multifit_nlinear_workspace *w, const gsl_vector *weights,
 		     gsl_vector *u, double *moved, struct sc_err *err)
@@ -343,7 +337,8 @@ static int run_round(struct job *job, gsl_multifit_nlinear_workspace *w, const g
 		*moved = fmax(*moved, fabs(x - gsl_vector_get(u, j)));
 		gsl_vector_set(u, j, x);
 	}
-	set_values(job, u);
+	for (size_t j = 0; j < job->n_free; j++)
+		free_param(job, j)->value = from_scale(free_param(job, j), gsl_vector_get(u, j));
 	return 0;
 }
 

@@ -237,10 +237,6 @@ static const struct sc_name COLLECTIVES[] = {
 	{"reduce", SC_REDUCE},         {"gather", SC_GATHER},
 	{"scatter", SC_SCATTER},       {0},
 };
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
 
 static bool same_network(const struct sc_request *a, const struct sc_request *b)
 {
@@ -250,7 +246,8 @@ static bool same_network(const struct sc_request *a, const struct sc_request *b)
 	       x->nics_per_node == y->nics_per_node && fabs(x->nic_gbit_s - y->nic_gbit_s) < 0.5 &&
 	       x->scale_up_gpus == y->scale_up_gpus && fabs(x->link_gbps - y->link_gbps) < 0.5 &&
 	       x->links == y->links && x->sharp == y->sharp && strcmp(x->gpu, y->gpu) == 0 &&
-	       same_text(x->fabric, y->fabric);
+	       (x->fabric == y->fabric ||
+		(x->fabric && y->fabric && strcmp(x->fabric, y->fabric) == 0));
 }
 
 static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, struct sc_fit_set *set,
@@ -326,13 +323,11 @@ static bool is_modelled(enum sc_collective kind, int only)
 
 static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 {
-	const char *text = t->cells.collective;
+	int kind;
 
-	for (const struct sc_name *name = COLLECTIVES; name->name; name++) {
-		if (strcmp(name->name, text) == 0) {
-			*out = (enum sc_collective)name->value;
-			return 0;
-		}
+	if (sc_enum_parse(COLLECTIVES, t->cells.collective, &kind, NULL) == 0) {
+		*out = (enum sc_collective)kind;
+		return 0;
 	}
 	return sc_csv_cell_error(
 		&t->csv, t->row, "collective",

@@ -164,12 +164,6 @@ static int receiver_of(int t)
 	return 2 * t;
 }
 
-/* The last sum of a block: after what it received itself it waits for the others, and adds them all. */
-static int reduced_step(int n)
-{
-	return 2 * n - 3;
-}
-
 static void add_parts(struct builder *b, int t, int instance)
 {
 	int n = b->n, first_tb = instance * (2 * n - 1), base = instance * n * n;
@@ -192,7 +186,8 @@ static void pairs_reduce_sender(struct builder *b, int peer, int instance)
 	add_tb(b, peer, -1, instance);
 	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
 	for (int other = 0; other < n; other++)
-		wait_for(b, first_tb + receiver_of(other), reduced_step(n));
+		/* The last sum of a block: after what it received itself it waits for the others, and adds them all. */
+		wait_for(b, first_tb + receiver_of(other), 2 * n - 3);
 	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n}, n);
 }
 

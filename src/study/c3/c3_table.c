@@ -175,13 +175,6 @@ static int predict_row(struct reader *r, struct sc_c3_case *c, struct sc_err *er
 	return 0;
 }
 
-static bool is_in(const struct reader *r, const struct sc_c3_case *c, const struct sc_c3_score *s)
-{
-	return !s->column ||
-	       strcmp(sc_csv_cell(r->csv, c->row, (size_t)sc_csv_column(r->csv, s->column)),
-		      s->value) == 0;
-}
-
 static void score(const struct reader *r, const struct sc_c3_table *t, struct sc_c3_score *out)
 {
 	double *pair[4];
@@ -192,7 +185,9 @@ static void score(const struct reader *r, const struct sc_c3_table *t, struct sc
 	for (size_t i = 0; i < t->n_cases; i++) {
 		const struct sc_c3_case *c = &t->cases[i];
 
-		if (!is_in(r, c, out))
+		if (out->column &&
+		    strcmp(sc_csv_cell(r->csv, c->row, (size_t)sc_csv_column(r->csv, out->column)),
+			   out->value) != 0)
 			continue;
 		out->n_rows++;
 		if (c->skipped || !(c->measured_us > 0))

@@ -147,12 +147,6 @@ static void describe(const struct trying *t, const struct sc_prediction *p, cons
 	a->fits = a->fullness <= 1;
 }
 
-static bool is_same(const struct sc_prediction *a, const struct sc_prediction *b)
-{
-	return a->iteration_ms == b->iteration_ms && a->memory.total_gib == b->memory.total_gib &&
-	       a->memory.host_gib == b->memory.host_gib;
-}
-
 /* False for what cannot run so, or changes nothing. */
 static bool predict(struct trying *t, const struct sets *sets, struct sc_alternative *out)
 {
@@ -174,7 +168,9 @@ static bool predict(struct trying *t, const struct sets *sets, struct sc_alterna
 		rc = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
 				&ignored);
 	sc_arena_rewind(t->arena, mark);
-	if (rc || is_same(t->prediction, t->base))
+	if (rc || (t->prediction->iteration_ms == t->base->iteration_ms &&
+		   t->prediction->memory.total_gib == t->base->memory.total_gib &&
+		   t->prediction->memory.host_gib == t->base->memory.host_gib))
 		return false;
 	describe(t, t->prediction, sets, out);
 	return true;

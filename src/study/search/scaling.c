@@ -29,17 +29,6 @@ static double rate_of(const struct sc_scaling *scaling, const struct sc_scaling_
 	return work / p->best.iteration_ms;
 }
 
-static bool is_stopped(const struct sc_search *search)
-{
-	return search->stop && *search->stop;
-}
-
-static bool has_left(const struct sc_search *search)
-{
-	return sc_ranks_helps(search->ranks) &&
-	       sc_ranks_has_left(search->ranks, sc_ranks_self(search->ranks));
-}
-
 /* Where a size has no candidates, no helper serves them. */
 static int dismiss(const struct sc_search *search, const struct sc_search_result *result,
 		   struct sc_err *err)
@@ -63,7 +52,7 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 		config.training.global_batch *= p->gpus / scaling->sizes[0];
 	search.base = &config;
 	search.best_only = true;
-	if (is_stopped(&search) && !sc_ranks_helps(search.ranks))
+	if (search.stop && *search.stop && !sc_ranks_helps(search.ranks))
 		search.ranks = NULL; /* whose others are stopped too */
 	rc = sc_search_run(&search, arena, &result, &own);
 	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE) {
@@ -93,18 +82,22 @@ static void list_missing(const struct sc_scaling *scaling, size_t from)
 
 int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc_err *err)
 {
+	struct sc_ranks *ranks = scaling->search->ranks;
 	const struct sc_scaling_point *first = NULL;
 	int rc = 0;
 
 	scaling->points = sc_arena_calloc(arena, scaling->n + 1, sizeof(*scaling->points));
-	for (size_t i = 0; i < scaling->n && rc == 0 && !has_left(scaling->search); i++) {
+	for (size_t i = 0;
+	     i < scaling->n && rc == 0 &&
+	     !(sc_ranks_helps(ranks) && sc_ranks_has_left(ranks, sc_ranks_self(ranks)));
+	     i++) {
 		struct sc_scaling_point *p = &scaling->points[i];
 
 		*p = (struct sc_scaling_point){.gpus = scaling->sizes[i]};
 		rc = find_best(scaling, p, arena, err);
-		if (rc && scaling->search->ranks)
+		if (rc && ranks)
 			list_missing(scaling, i);
-		if (rc || p->error || sc_ranks_helps(scaling->search->ranks))
+		if (rc || p->error || sc_ranks_helps(ranks))
 			continue;
 		if (!first)
 			first = p;

@@ -240,11 +240,6 @@ static int combine(struct space *sp, size_t i, struct sc_err *err)
 
 /* ---- what is open ---- */
 
-static bool is_given(const struct space *sp, const char *path)
-{
-	return sc_config_origin(sp->s->search->base, path) != NULL;
-}
-
 static bool is_fixed(const struct sc_search *search, const char *path)
 {
 	size_t n = strlen(path);
@@ -259,7 +254,7 @@ static bool is_fixed(const struct sc_search *search, const char *path)
 static bool is_open(const struct space *sp, const struct key *key)
 {
 	return key->open && !is_fixed(sp->s->search, key->path) &&
-	       (sp->s->search->all || !is_given(sp, key->path));
+	       (sp->s->search->all || !sc_config_origin(sp->s->search->base, key->path));
 }
 
 /* The user's word on a key: its values, or that its usual ones are to be taken; option NULL: none. */

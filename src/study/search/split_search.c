@@ -310,12 +310,6 @@ static bool may_lead(const struct run *run, const struct sc_search_case *c)
 	return true;
 }
 
-static bool is_same(const struct leader *a, const struct leader *b)
-{
-	return a->x <= b->x && b->x <= a->x && a->y <= b->y && b->y <= a->y && a->gib <= b->gib &&
-	       b->gib <= a->gib;
-}
-
 /* Keeps them ascending; what is predicted the same to the last digit leads once. */
 static void take_leader(struct run *run, size_t row)
 {
@@ -327,7 +321,9 @@ static void take_leader(struct run *run, size_t row)
 	while (i < run->leaders.n && run->leaders.at[i].x < now.x)
 		i++;
 	for (size_t k = i; k < run->leaders.n && run->leaders.at[k].x <= now.x; k++)
-		if (is_same(&run->leaders.at[k], &now))
+		if (run->leaders.at[k].x <= now.x && now.x <= run->leaders.at[k].x &&
+		    run->leaders.at[k].y <= now.y && now.y <= run->leaders.at[k].y &&
+		    run->leaders.at[k].gib <= now.gib && now.gib <= run->leaders.at[k].gib)
 			return;
 	SC_VEC_PUSH(&run->leaders, now);
 	memmove(&run->leaders.at[i + 1], &run->leaders.at[i],

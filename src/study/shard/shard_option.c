@@ -36,11 +36,6 @@ void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc
 	out->rows = rows - out->row_offset < block ? rows - out->row_offset : block;
 }
 
-static bool is_by_columns(enum sc_shard_type type)
-{
-	return type == SC_TABLE_WISE || type == SC_COLUMN_WISE || type == SC_TABLE_COLUMN_WISE;
-}
-
 bool sc_shard_cost_of(const struct sc_shard_problem *p, uint32_t table,
 		      const struct sc_table_placement *at, const struct sc_shard *shard,
 		      struct sc_option_shard *out)
@@ -48,8 +43,10 @@ bool sc_shard_cost_of(const struct sc_shard_problem *p, uint32_t table,
 	bool known;
 
 	*out = (struct sc_option_shard){.cost = 0};
-	if (p->column_cost && is_by_columns(at->type) && shard->rows == p->tables[table].rows &&
-	    shard->cols > 0)
+	if (p->column_cost &&
+	    (at->type == SC_TABLE_WISE || at->type == SC_COLUMN_WISE ||
+	     at->type == SC_TABLE_COLUMN_WISE) &&
+	    shard->rows == p->tables[table].rows && shard->cols > 0)
 		known = p->column_cost(p->column_ctx, table, at->tier, shard->cols, out);
 	else
 		known = p->shard_cost && p->shard_cost(p->column_ctx, table, at, shard, out);

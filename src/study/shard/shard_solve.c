@@ -427,13 +427,6 @@ static void first_plan(struct sc_shard_search *q, double scale)
 	sort_units(q, false);
 }
 
-static void take(double bound, double lp_bound, double stop_gap, struct sc_shard_solution *out)
-{
-	out->bound = fmin(bound, out->cost);
-	out->lp_bound = fmin(lp_bound, out->cost);
-	out->proven = out->cost - out->bound <= stop_gap * fmax(out->bound, 0.0);
-}
-
 struct run {
 	const struct sc_shard_problem *problem;
 	const struct sc_solve_opts *opts;
@@ -538,7 +531,9 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 		rc = opts->current ? no_replan(&r, err) : shard_conflict(problem, err);
 	}
 	if (rc == 0) {
-		take(r.bound, r.lp_bound, opts->stop_gap, out);
+		out->bound = fmin(r.bound, out->cost);
+		out->lp_bound = fmin(r.lp_bound, out->cost);
+		out->proven = out->cost - out->bound <= opts->stop_gap * fmax(out->bound, 0.0);
 		out->seconds = sc_shard_now_s() - r.start_s;
 	}
 	sc_arena_release(&scratch);

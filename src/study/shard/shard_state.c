@@ -42,11 +42,6 @@ static void add_replicas(struct sc_shard_state *s, const struct sc_choice *c, do
 		sc_shard_state_add_bytes(s, sc_choice_shard(c, r), r, sign);
 }
 
-static bool is_by_rows(enum sc_shard_type type)
-{
-	return type == SC_ROW_WISE || type == SC_TABLE_ROW_WISE || type == SC_GRID;
-}
-
 /* Sums of vectors: over all ranks, within a host. Where slices send partial sums over several hosts, vectors
  * that leave one: of slices of the same rows there, one. */
 static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
@@ -64,7 +59,8 @@ static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const 
 	}
 	for (uint32_t i = 0; i < c->n; i++, last = host) {
 		host = (uint32_t)sc_choice_rank(m, c, ranks, i) / m->per_host;
-		if (host != last || !is_by_rows(c->type))
+		if (host != last ||
+		    !(c->type == SC_ROW_WISE || c->type == SC_TABLE_ROW_WISE || c->type == SC_GRID))
 			p->host_columns[host] += sign * sc_choice_shard(c, i)->vector_bytes;
 	}
 }

@@ -77,17 +77,13 @@ static int simulate(struct descent *d, double *ms, struct sc_err *err)
 	return 0;
 }
 
-static bool same_move(const struct sc_step_move *x, const struct sc_step_move *y)
-{
-	return x->kind == y->kind && x->unit == y->unit && x->other == y->other &&
-	       x->shard == y->shard && x->other_shard == y->other_shard && x->rank == y->rank &&
-	       x->choice == y->choice;
-}
-
 static bool is_tried(const struct descent *d, const struct sc_step_move *move)
 {
 	for (size_t i = 0; i < d->tried.n; i++) {
-		if (same_move(&d->tried.at[i], move))
+		if (d->tried.at[i].kind == move->kind && d->tried.at[i].unit == move->unit &&
+		    d->tried.at[i].other == move->other && d->tried.at[i].shard == move->shard &&
+		    d->tried.at[i].other_shard == move->other_shard &&
+		    d->tried.at[i].rank == move->rank && d->tried.at[i].choice == move->choice)
 			return true;
 	}
 	return false;

@@ -29,17 +29,15 @@ void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 				  &study->opts.lint, &study->lints);
 }
 
-static void release_plan(struct sc_ranked_plan *plan)
-{
-	sc_shard_plan_release(&plan->solution.plan);
-	sc_shard_terms_release(&plan->terms);
-	SC_VEC_RELEASE(&plan->lints);
-}
-
 void sc_study_release(struct sc_study *study)
 {
-	for (size_t i = 0; i < study->plans.n; i++)
-		release_plan(&study->plans.at[i]);
+	for (size_t i = 0; i < study->plans.n; i++) {
+		struct sc_ranked_plan *plan = &study->plans.at[i];
+
+		sc_shard_plan_release(&plan->solution.plan);
+		sc_shard_terms_release(&plan->terms);
+		SC_VEC_RELEASE(&plan->lints);
+	}
 	SC_VEC_RELEASE(&study->plans);
 	SC_VEC_RELEASE(&study->lints);
 	sc_predictor_destroy(study->predictor);

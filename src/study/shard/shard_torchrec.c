@@ -73,11 +73,6 @@ static uint32_t n_row_slices(const struct sc_torchrec_topology *topology, enum s
 	return type == SC_TABLE_ROW_WISE || type == SC_GRID ? topology->ranks_per_host : 1;
 }
 
-static bool splits_columns(enum sc_shard_type type)
-{
-	return type == SC_COLUMN_WISE || type == SC_TABLE_COLUMN_WISE || type == SC_GRID;
-}
-
 static enum sc_spread spread_of(const struct sc_torchrec_ask *ask)
 {
 	switch (ask->type) {
@@ -118,8 +113,10 @@ static void push_option(const struct builder *b, const struct sc_torchrec_ask *a
 	const struct sc_option_maker maker = {b->problem, cost_shard, ask};
 
 	sc_option_add(&maker, &option, n_row_slices(b->topology, ask->type),
-		      splits_columns(ask->type) ? slice_cols(b->topology, ask->table)
-						: ask->table->dim);
+		      (ask->type == SC_COLUMN_WISE || ask->type == SC_TABLE_COLUMN_WISE ||
+		       ask->type == SC_GRID)
+			      ? slice_cols(b->topology, ask->table)
+			      : ask->table->dim);
 }
 
 /* Can its slices lie as a spread says? */
@@ -264,13 +261,6 @@ static int check_tables(const struct sc_torchrec_topology *topology,
 	return 0;
 }
 
-static void set_budgets(const struct sc_torchrec_topology *t, struct sc_shard_problem *problem)
-{
-	problem->hbm_bytes = floor((1 - t->reserved_frac) * t->hbm_cap_bytes);
-	problem->host_bytes = t->ddr_cap_bytes * t->ranks_per_host;
-	problem->ssd_bytes = t->ssd_cap_bytes * t->ranks_per_host;
-}
-
 int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 			const struct sc_table_list *tables, struct sc_arena *arena,
 			struct sc_shard_problem *out, struct sc_err *err)
@@ -291,7 +281,9 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 	problem.column_cost = column_cost;
 	problem.column_ctx = column;
 	problem.min_cols = NARROWEST_COLS;
-	set_budgets(topology, &problem);
+	problem.hbm_bytes = floor((1 - topology->reserved_frac) * topology->hbm_cap_bytes);
+	problem.host_bytes = topology->ddr_cap_bytes * topology->ranks_per_host;
+	problem.ssd_bytes = topology->ssd_cap_bytes * topology->ranks_per_host;
 	for (size_t i = 0; i < tables->n; i++)
 		push_table(&builder, (uint32_t)i);
 	SC_VEC_PUSH(&problem.first_option, (uint32_t)problem.options.n);

@@ -102,13 +102,6 @@ static void order_init(struct sc_sweep_order *order, size_t n, struct sc_arena *
 	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
 }
 
-static void order_release(struct sc_sweep_order *order)
-{
-	for (size_t i = order->next; i < order->n; i++)
-		free(order->warnings[i]);
-	pthread_mutex_destroy(&order->lock);
-}
-
 enum { N_NUMBERS = 8 + SC_N_OWNERS };
 
 static void list_numbers(const struct sc_outcome *o, double *numbers)
@@ -289,7 +282,9 @@ static int run_rows(struct sc_sweep_run *run, struct sc_arena *arena, struct sc_
 	for (unsigned i = 0; i <= n_jobs; i++)
 		worker_destroy(workers[i]);
 	free(workers);
-	order_release(&run->order);
+	for (size_t i = run->order.next; i < run->order.n; i++)
+		free(run->order.warnings[i]);
+	pthread_mutex_destroy(&run->order.lock);
 	return rc;
 }
 

@@ -252,11 +252,6 @@ static void score_memory(const struct run *run, const size_t *cases, size_t n, s
 	out->memory = sc_accuracy_compute(predicted, measured, n_good, run->arena);
 }
 
-static double half_width_pct(const struct sc_outcome *o)
-{
-	return 100.0 * (o->high_ms - o->low_ms) / 2.0 / o->iteration_ms;
-}
-
 /* `cases` are n indices into v->cases. */
 static void score_cases(const struct run *run, const size_t *cases, size_t n, struct sc_score *out)
 {
@@ -277,7 +272,8 @@ static void score_cases(const struct run *run, const size_t *cases, size_t n, st
 		}
 		predicted[n_good] = c->outcome.iteration_ms;
 		measured[n_good] = c->measured_ms;
-		band[n_good++] = half_width_pct(&c->outcome);
+		band[n_good++] = 100.0 * (c->outcome.high_ms - c->outcome.low_ms) / 2.0 /
+				 c->outcome.iteration_ms;
 		n_inside +=
 			c->measured_ms >= c->outcome.low_ms && c->measured_ms <= c->outcome.high_ms;
 	}
