@@ -1,12 +1,56 @@
-/* stepcast search: the best split of a model over GPUs. */
+/* stepcast search: the best split of a model over GPUs; stepcast scale: the same at each number of GPUs. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "base/ranks.h"
 #include "cli/commands.h"
-#include "cli/search_args.h"
 #include "cli/start.h"
+#include "core/config/config.h"
+#include "lib/options.h"
 #include "report/config_show.h"
 #include "report/search_report.h"
+
+/* Allocators, libraries and longer samples need room: the default of --memory-margin. */
+#define MEMORY_MARGIN 0.05
+
+enum { MAX_GPUS = 1 << 24, MAX_TEXT = 24 };
+
+/* "64:2048"; NULL is an error too. */
+static int cli_parse_gpus(const char *text, int64_t *from, int64_t *to, struct sc_err *err)
+{
+	const char *colon = text ? strchr(text, ':') : NULL;
+	char first[MAX_TEXT];
+
+	if (!text)
+		return sc_err_set(err, SC_EUSAGE, "scale needs --gpus FROM:TO, as 64:2048");
+	if (colon && colon - text < MAX_TEXT) {
+		snprintf(first, sizeof(first), "%.*s", (int)(colon - text), text);
+		if (sc_parse_int(first, from) && sc_parse_int(colon + 1, to) && *from >= 1 &&
+		    *to >= *from && *to <= MAX_GPUS)
+			return 0;
+	}
+	return sc_err_set(err, SC_EUSAGE, "--gpus: expected FROM:TO, as 64:2048, got \"%.64s\"",
+			  text);
+}
+
+static struct sc_arg_list cli_join(const struct sc_arg_list *a, const struct sc_arg_list *b,
+				   struct sc_arena *arena)
+{
+	struct sc_arg_list out = {sc_arena_calloc(arena, a->n + b->n + 1, sizeof(*out.at)), 0};
+
+	for (size_t i = 0; i < a->n + b->n; i++)
+		out.at[out.n++] = i < a->n ? a->at[i] : b->at[i - a->n];
+	return out;
+}
+
+/* Gives up what a split that is searched decides. */
+static void cli_open_split(struct sc_config *config)
+{
+	config->parallel.dp = config->parallel.etp = config->parallel.shard_ranks = SC_NOT_GIVEN;
+	config->parallel.stage_layers.n = 0;
+	config->parallel.layout = NULL;
+}
 
 struct search_args {
 	struct sc_common common;
@@ -110,7 +154,7 @@ static int parse_gpus(const char *text, struct sc_arena *arena, const char **out
 {
 	struct sc_strbuf list = {0};
 	int64_t from, to;
-	int rc = sc_cli_parse_gpus(text, &from, &to, err);
+	int rc = cli_parse_gpus(text, &from, &to, err);
 
 	if (rc)
 		return rc;
@@ -192,7 +236,7 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.missing = &call->missing,
 	};
 	struct sc_search_result result;
-	const struct sc_arg_list sets = sc_cli_join(&args->sets, &args->fixed, arena);
+	const struct sc_arg_list sets = cli_join(&args->sets, &args->fixed, arena);
 	struct sc_config config;
 	int rc = parse_objectives(args->objective, arena, &search, err);
 
@@ -205,7 +249,7 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc)
 		return rc;
 	if (args->all)
-		sc_cli_open_split(&config);
+		cli_open_split(&config);
 	search.base = &config;
 	search.stop = sc_cli_catch_stop();
 	rc = sc_search_run(&search, arena, &result, err);
@@ -250,6 +294,116 @@ const struct sc_command sc_command_search = {
 	.options = OPTIONS,
 	.shares = true,
 	.args_bytes = sizeof(struct search_args),
-	.defaults = &(const struct search_args){.memory_margin = SC_CLI_MEMORY_MARGIN},
+	.defaults = &(const struct search_args){.memory_margin = MEMORY_MARGIN},
 	.run = run_args,
+};
+
+/* stepcast scale: the best split at each number of GPUs. */
+
+struct scale_args {
+	struct sc_common common;
+	struct sc_arg_list sets, fixed, chosen;
+	const char *gpus, *report;
+	double memory_margin;
+	int given, weak, json;
+	int64_t jobs;
+};
+
+#undef SC_ARGS
+#define SC_ARGS struct scale_args
+static const struct sc_cli_option SCALE_OPTIONS[] = {
+	SC_OPT_TEXT(gpus, "gpus", "FROM:TO", "from so many GPUs on, doubled, to so many"),
+	SC_OPT_FLAG(weak, "weak", "the batch grows with the GPUs (default: it stays)"),
+	SC_OPT_FLAG(given, "given",
+		    "what the config gives of the split stays (default: all of it is searched)"),
+	SC_OPT_LIST(chosen, "choose", "KEY[=A,B,...]", "search this key too; may be given again"),
+	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
+	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
+		      "share of a GPU's memory that stays free (default: 0.05)"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_REPORT(report),
+	SC_OPT_BASE_SET(sets),
+	SC_OPT_JOBS(jobs),
+	{0},
+};
+
+/* FROM:TO, doubled. */
+static int parse_sizes(const char *text, struct sc_arena *arena, struct sc_scaling *out,
+		       struct sc_err *err)
+{
+	int64_t from, to, *sizes = sc_arena_calloc(arena, 64, sizeof(*sizes));
+	int rc = cli_parse_gpus(text, &from, &to, err);
+
+	for (int64_t n = from; rc == 0 && n <= to && out->n < 64; n *= 2)
+		sizes[out->n++] = n;
+	out->sizes = sizes;
+	return rc;
+}
+
+static struct sc_progress *scale_progress(void *ctx, const char *title, size_t total)
+{
+	const struct scale_args *args = ctx;
+
+	return sc_cli_progress(&args->common, title, total);
+}
+
+static int run_scale(void *into, struct sc_cli_call *call, struct sc_err *err)
+{
+	struct scale_args *args = into;
+	struct sc_arena *arena = call->arena;
+	const struct sc_arg_list sets = cli_join(&args->sets, &args->fixed, arena);
+	struct sc_search search = {
+		.all = !args->given,
+		.fixed = args->fixed.at,
+		.n_fixed = args->fixed.n,
+		.chosen = args->chosen.at,
+		.n_chosen = args->chosen.n,
+		.memory_margin = args->memory_margin,
+		.n_jobs = sc_cli_jobs(call, args->jobs),
+		.begin_progress = scale_progress,
+		.ctx = args,
+		.ranks = call->line->ranks,
+		.missing = &call->missing,
+	};
+	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
+	struct sc_config config;
+	int rc = parse_sizes(args->gpus, arena, &scaling, err);
+
+	if (rc == 0)
+		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
+	if (rc)
+		return rc;
+	if (search.all)
+		cli_open_split(&config);
+	search.base = &config;
+	search.stop = sc_cli_catch_stop();
+	rc = sc_scaling_run(&scaling, arena, err);
+	if (rc || sc_ranks_helps(call->line->ranks))
+		return rc;
+	return sc_cli_give(call, &sc_scaling_forms, &scaling, err);
+}
+
+const struct sc_command sc_command_scale = {
+	.name = "scale",
+	.n_words = 1,
+	.words_asked = "one CONFIG",
+	.summary = "strong or weak scaling, with the best split at each number of GPUs",
+	.synopsis =
+		"CONFIG --gpus FROM:TO [--weak] [--given] [--choose KEY[=A,B]]... [--fix KEY=VALUE]... "
+		"[--report FILE.html] [--json]",
+	.details =
+		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong "
+		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "
+		"the GPUs. Speedup and efficiency are those of the throughput against the first size at which "
+		"something fits and leaves 5 % of the memory free (--memory-margin 0.05).\n\n"
+		"Under mpirun the processes share the candidates of each size; the answer is that of one "
+		"alone. If one is lost, the error says which sizes are missing.\n\n"
+		"  stepcast scale configs/examples/gpt-175b-selene.yaml --gpus 64:4096\n"
+		"  stepcast scale x.yaml --gpus 8:512 --weak --fix parallel.sharding=fsdp",
+	.words = "file",
+	.options = SCALE_OPTIONS,
+	.shares = true,
+	.args_bytes = sizeof(struct scale_args),
+	.defaults = &(const struct scale_args){.memory_margin = MEMORY_MARGIN},
+	.run = run_scale,
 };

@@ -1,7 +1,309 @@
 /* stepcast devices, models, clusters, software, examples: what is shipped. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/json_out.h"
+#include "base/num.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "report/shipped.h"
+#include "core/config/config.h"
+#include "core/machine/device.h"
+#include "core/machine/software.h"
+#include "core/profile/paths.h"
+#include "report/config_show.h"
+
+enum sc_shipped {
+	SC_SHIPPED_DEVICES,
+	SC_SHIPPED_MODELS,
+	SC_SHIPPED_CLUSTERS,
+	SC_SHIPPED_SOFTWARE,
+	SC_SHIPPED_EXAMPLES
+};
+
+struct sc_shipped_list {
+	enum sc_shipped kind;
+	const char *word; /* only ids, names and notes that have it, a case apart; NULL: all */
+	struct sc_arena *arena;
+};
+
+enum { MAX_COLUMNS = 9, MAX_FILE = 4 << 20 };
+
+/* Paths of columns are keys of what a file holds. */
+struct shipped_kind {
+	const char *folder;
+	const struct sc_field *fields;
+	struct {
+		const char *title, *path;
+	} columns[MAX_COLUMNS + 1];
+};
+static const struct shipped_kind kinds[] = {
+	[SC_SHIPPED_DEVICES] = {"devices",
+				sc_device_fields,
+				{{"SMs", "sm_count"},
+				 {"GiB", "hbm_gib"},
+				 {"GB/s", "hbm_gbps"},
+				 {"bf16", "peak_tflops.bf16"},
+				 {"fp8", "peak_tflops.fp8"},
+				 {"W", "tdp_w"},
+				 {"a node", "usual_gpus_per_node"},
+				 {"measured", "fitted"}}},
+	[SC_SHIPPED_MODELS] = {"models",
+			       sc_config_fields,
+			       {{"family", "model.family"},
+				{"layers", "model.layers"},
+				{"hidden", "model.hidden"},
+				{"heads", "model.heads"},
+				{"seq", "model.seq"},
+				{"vocab", "model.vocab"},
+				{"experts", "model.experts"},
+				{"top_k", "model.top_k"}}},
+	[SC_SHIPPED_CLUSTERS] = {"clusters",
+				 sc_config_fields,
+				 {{"gpu", "cluster.gpu"},
+				  {"a node", "cluster.gpus_per_node"},
+				  {"NVLink domain", "cluster.scale_up_gpus"},
+				  {"NICs", "cluster.nics_per_node"},
+				  {"Gbit/s", "cluster.nic_gbit_s"},
+				  {"fabric", "cluster.fabric"}}},
+	[SC_SHIPPED_SOFTWARE] = {"software",
+				 sc_software_fields,
+				 {{"for later GPUs", "successor"}, {"gradients", "grad_sync"}}},
+	[SC_SHIPPED_EXAMPLES] = {"examples",
+				 sc_config_fields,
+				 {{"family", "model.family"},
+				  {"gpu", "cluster.gpu"},
+				  {"GPUs", "gpus"},
+				  {"software", "training.software"},
+				  {"measured ms", "measured_ms"}}},
+};
+
+struct entry {
+	const char *id, *file, *note; /* note: the file's first comment */
+	unsigned char *object;
+};
+struct entries {
+	const struct shipped_kind *kind;
+	struct entry *at;
+	size_t n;
+};
+
+/* "# Source: X (Y); Z.\n# more" -> "X (Y); Z." */
+static int read_note(struct entry *e, struct sc_arena *arena, struct sc_err *err)
+{
+	static const char source[] = "Source: ";
+	const char *at;
+	char *text;
+	size_t n;
+	int rc = sc_file_read(e->file, MAX_FILE, &text, &n, err);
+
+	if (rc)
+		return rc;
+	at = text + strspn(text, "# ");
+	if (strncmp(at, source, strlen(source)) == 0)
+		at += strlen(source);
+	e->note = *text == '#' ? sc_arena_strndup(arena, at, strcspn(at, "\n")) : "";
+	free(text);
+	return 0;
+}
+
+static int load(const struct sc_shipped_list *list, const char *id, struct entry *e,
+		struct sc_err *err)
+{
+	const char *folder = kinds[list->kind].folder;
+	struct sc_strbuf name = {0};
+	struct sc_config_ref ref;
+	struct sc_setting set;
+	int rc;
+
+	sc_strbuf_printf(&name, "%s/%s.yaml", folder, id);
+	ref = (struct sc_config_ref){.at = sc_strbuf_get(&name), .from = NULL};
+	e->id = id;
+	rc = sc_config_path(ref, list->arena, &e->file, err);
+	sc_strbuf_release(&name);
+	if (rc == 0)
+		rc = read_note(e, list->arena, err);
+	if (rc)
+		return rc;
+	if (list->kind == SC_SHIPPED_DEVICES) {
+		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_device));
+		return sc_device_load(id, list->arena, (void *)e->object, err);
+	}
+	if (list->kind == SC_SHIPPED_SOFTWARE) {
+		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_software));
+		return sc_software_load(id, list->arena, (void *)e->object, err);
+	}
+	e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_config));
+	if (list->kind == SC_SHIPPED_EXAMPLES) {
+		e->id = e->file;
+		return sc_config_load(e->file, list->arena, (void *)e->object, err);
+	}
+	sc_config_init((void *)e->object);
+	set = (struct sc_setting){list->kind == SC_SHIPPED_MODELS ? "model" : "cluster", e->file,
+				  e->file};
+	return sc_config_set((void *)e->object, &set, list->arena, err);
+}
+
+/* The value of a column; empty where the file gives none. */
+static void append_cell(const struct entries *all, size_t i_entry, size_t column,
+			struct sc_strbuf *out)
+{
+	const struct entry *e = &all->at[i_entry];
+	struct sc_arena scratch;
+	struct sc_field_place place;
+	const void *at;
+
+	sc_arena_init(&scratch, 256);
+	place = sc_field_find(all->kind->fields, all->kind->columns[column].path, &scratch);
+	at = e->object + place.base_offset + place.field->offset;
+	if (place.field->type == SC_F_STR)
+		sc_strbuf_append(out, *(const char *const *)at ? *(const char *const *)at : "");
+	else if (place.field->type == SC_F_ENUM ? *(const int *)at >= 0
+						: !sc_field_is_absent(place.field, at))
+		sc_config_show_value(place.field, at, out);
+	sc_arena_release(&scratch);
+}
+
+static bool has_word(const struct sc_shipped_list *list, const struct entries *all, size_t i)
+{
+	struct sc_strbuf text = {0};
+	bool has;
+
+	if (!list->word)
+		return true;
+	sc_strbuf_printf(&text, "%s %s ", all->at[i].id, all->at[i].note);
+	for (size_t c = 0; all->kind->columns[c].title; c++) {
+		append_cell(all, i, c, &text);
+		sc_strbuf_append_char(&text, ' ');
+	}
+	has = sc_text_has(sc_strbuf_get(&text), list->word, strlen(list->word));
+	sc_strbuf_release(&text);
+	return has;
+}
+
+static int collect(const struct sc_shipped_list *list, struct entries *all, struct sc_err *err)
+{
+	const char *const *ids;
+	size_t n;
+	int rc = 0;
+
+	all->kind = &kinds[list->kind];
+	n = sc_config_ids(all->kind->folder, list->arena, &ids);
+	all->at = sc_arena_calloc(list->arena, n + 1, sizeof(*all->at));
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		if (list->kind == SC_SHIPPED_DEVICES && strncmp(ids[i], "arch-", 5) == 0)
+			continue;
+		rc = load(list, ids[i], &all->at[all->n], err);
+		if (rc == 0 && has_word(list, all, all->n))
+			all->n++;
+	}
+	if (rc == 0 && all->n == 0 && list->word)
+		rc = sc_err_set(err, SC_EUSAGE,
+				"%s: none has \"%.64s\"; without a word all are listed",
+				all->kind->folder, list->word);
+	return rc;
+}
+
+static void widen(const struct entries *all, size_t column, size_t *width)
+{
+	struct sc_strbuf cell = {0};
+
+	*width = strlen(all->kind->columns[column].title);
+	for (size_t i = 0; i < all->n; i++) {
+		sc_strbuf_clear(&cell);
+		append_cell(all, i, column, &cell);
+		*width = cell.n > *width ? cell.n : *width;
+	}
+	sc_strbuf_release(&cell);
+}
+
+static void append_row(const struct entries *all, const size_t *width, size_t i,
+		       struct sc_strbuf *line)
+{
+	struct sc_strbuf cell = {0};
+
+	for (size_t c = 0; all->kind->columns[c].title; c++) {
+		sc_strbuf_clear(&cell);
+		if (i == SIZE_MAX)
+			sc_strbuf_append(&cell, all->kind->columns[c].title);
+		else
+			append_cell(all, i, c, &cell);
+		sc_strbuf_printf(line, "  %-*s", (int)width[c], sc_strbuf_get(&cell));
+	}
+	sc_strbuf_printf(line, "  %s", i == SIZE_MAX ? "source" : all->at[i].note);
+	sc_strbuf_release(&cell);
+}
+
+/* A file that cannot be read is an error that names it; so is a word that nothing has. */
+static int put_text(const void *list, FILE *out, struct sc_err *err)
+{
+	struct entries all = {.n = 0};
+	size_t width[MAX_COLUMNS], id_width = 2;
+	struct sc_strbuf line = {0};
+	int rc = collect(list, &all, err);
+
+	for (size_t i = 0; rc == 0 && i < all.n; i++)
+		id_width = strlen(all.at[i].id) > id_width ? strlen(all.at[i].id) : id_width;
+	for (size_t c = 0; rc == 0 && all.kind->columns[c].title; c++)
+		widen(&all, c, &width[c]);
+	for (size_t i = 0; rc == 0 && i < all.n + 1; i++) {
+		sc_strbuf_clear(&line);
+		sc_strbuf_printf(&line, "%-*s", (int)id_width, i ? all.at[i - 1].id : "id");
+		append_row(&all, width, i - 1, &line);
+		if (fprintf(out, "%s\n", sc_strbuf_get(&line)) < 0)
+			rc = sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
+	}
+	sc_strbuf_release(&line);
+	return rc;
+}
+
+static void put_cell(struct sc_json *json, json_t *object, const struct entries *all, size_t i,
+		     size_t column)
+{
+	const char *path = all->kind->columns[column].path, *dot = strrchr(path, '.');
+	struct sc_strbuf cell = {0};
+	double number;
+	int64_t whole;
+
+	append_cell(all, i, column, &cell);
+	if (strncmp(path, "peak_tflops.", 12) != 0 && dot)
+		path = dot + 1;
+	if (cell.n == 0)
+		sc_json_text(json, object, path, NULL);
+	else if (sc_parse_int(sc_strbuf_get(&cell), &whole))
+		sc_json_int(json, object, path, whole);
+	else if (sc_parse_double(sc_strbuf_get(&cell), &number))
+		sc_json_real(json, object, path, number);
+	else
+		sc_json_text(json, object, path, sc_strbuf_get(&cell));
+	sc_strbuf_release(&cell);
+}
+
+static int put_json(const void *list, FILE *out, struct sc_err *err)
+{
+	struct entries all = {.n = 0};
+	int rc = collect(list, &all, err);
+	struct sc_json json;
+	json_t *rows;
+
+	if (rc)
+		return rc;
+	sc_json_init(&json, "stepcast-shipped", 1);
+	rows = sc_json_array(&json, json.root, all.kind->folder);
+	for (size_t i = 0; i < all.n; i++) {
+		json_t *object = sc_json_object(&json, rows, NULL);
+
+		sc_json_text(&json, object, "id", all.at[i].id);
+		sc_json_text(&json, object, "source", all.at[i].note);
+		for (size_t c = 0; all.kind->columns[c].title; c++)
+			put_cell(&json, object, &all, i, c);
+	}
+	return sc_json_write(&json, out, err);
+}
 
 struct shipped_args {
 	struct sc_common common;
@@ -14,16 +316,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(json, "json", "write JSON"),
 	{0},
 };
-
-static int put_text(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_shipped_text(ctx, out, err);
-}
-
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	return sc_shipped_json(ctx, out, err);
-}
 
 static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 {

@@ -102,11 +102,11 @@ static int config_resolve_offload(const struct sc_resolver *res)
 	return check(res);
 }
 
-/* Keys that configs and tables may have, and that no model reads yet: said so. */
-
-/* What says the same as the models do has no need of a word. */
-static void warn_no_effect(struct sc_request *req)
+/* Keys that configs and tables may have, and that no model reads yet, are said so; what says the same as the models do has
+ * no need of a word. Needs the split. */
+static int warn_no_effect(const struct sc_resolver *res)
 {
+	struct sc_request *req = res->request;
 	const struct sc_config *cfg = &req->config;
 	const struct sc_training *tr = &cfg->training;
 	const struct {
@@ -123,12 +123,6 @@ static void warn_no_effect(struct sc_request *req)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].asks)
 			sc_warn(&req->warnings, "%s has no effect yet", keys[i].key);
-}
-
-/* Values that no model reads yet become the nearest, with a warning. Needs the split. */
-static int config_take_later(const struct sc_resolver *res)
-{
-	warn_no_effect(res->request);
 	return 0;
 }
 
@@ -633,7 +627,7 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,           resolve_parallel,     config_take_later,
+		resolve_model,           resolve_parallel,     warn_no_effect,
 		sc_config_resolve_torus, resolve_cluster,      resolve_training,
 		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
 		sc_config_take_endpoint, sc_config_warn,
