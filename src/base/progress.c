@@ -22,12 +22,17 @@ struct sc_progress {
 	bool drawn; /* under `drawing` */
 };
 
+double sc_now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / (double)SC_NS_PER_S;
+}
+
 static int64_t now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * SC_NS_PER_S + now.tv_nsec;
+	return (int64_t)(sc_now_s() * (double)SC_NS_PER_S);
 }
 
 struct sc_progress *sc_progress_create(FILE *out, const char *title, uint64_t total)

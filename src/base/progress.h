@@ -15,4 +15,7 @@ void sc_progress_add(struct sc_progress *progress, uint64_t n_done); /* from any
 /* Draws the last state and ends the line, if anything was drawn. */
 void sc_progress_destroy(struct sc_progress *progress);
 
+/* Seconds of a clock that only goes on. */
+double sc_now_s(void);
+
 #endif

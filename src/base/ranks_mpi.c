@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/progress.h"
 #include "base/ranks.h"
 #include "base/ranks_priv.h"
 #include "base/units.h"
@@ -112,14 +113,6 @@ bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
 	return ranks->has_left[rank];
 }
 
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / (double)SC_NS_PER_S;
-}
-
 /* False: not taken by until_s, and still on its way. */
 static bool wait_sent(const struct sc_ranks *ranks, MPI_Request *request, double until_s)
 {
@@ -128,10 +121,10 @@ static bool wait_sent(const struct sc_ranks *ranks, MPI_Request *request, double
 	int done = 0;
 
 	while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
-	       now_s() < until_s) {
+	       sc_now_s() < until_s) {
 		if (!told && ranks->signal && *ranks->signal) {
 			told = true;
-			until_s = fmin(until_s, now_s() + END_PATIENCE_S);
+			until_s = fmin(until_s, sc_now_s() + END_PATIENCE_S);
 		}
 		nanosleep(&pause, NULL);
 	}
@@ -142,7 +135,7 @@ static bool wait_sent(const struct sc_ranks *ranks, MPI_Request *request, double
 
 bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
 {
-	double until_s = now_s() + SEND_PATIENCE_S;
+	double until_s = sc_now_s() + SEND_PATIENCE_S;
 	size_t sent = 0, n;
 
 	do {

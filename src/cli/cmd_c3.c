@@ -6,7 +6,6 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/network.h"
-#include "cli/op_args.h"
 #include "cli/start.h"
 #include "lib/options.h"
 #include "models/collective_files.h"

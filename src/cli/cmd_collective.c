@@ -9,7 +9,8 @@
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/start.h"
-#include "report/collective_report.h"
+#include "study/collective/collective_place.h"
+#include "study/collective/collective_sizes.h"
 
 enum { MAX_POINTS = 1024 };
 #define MAX_BYTES 1e15

@@ -6,7 +6,7 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "report/compare_report.h"
+#include "study/compare/compare.h"
 
 struct compare_args {
 	struct sc_common common;

@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "report/json.h"
+#include "report/parts.h"
 #include "report/replay_report.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/iteration_ranges.h"

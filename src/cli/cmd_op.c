@@ -8,13 +8,39 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/network.h"
-#include "cli/op_args.h"
 #include "cli/start.h"
+#include "core/embedding/embedding.h"
 #include "core/embedding/reuse.h"
+#include "core/machine/device.h"
 #include "models/collective.h"
 #include "models/embedding_kernel.h"
 #include "models/op_model.h"
 #include "models/rowwise.h"
+
+/* Values of all kinds; each kind reads its own. */
+struct sc_op_args {
+	int dtype;
+	double batch, m, n, k;
+	double heads, kv_heads, seq, seq_kv, head_dim; /* kv_heads, seq_kv: 0 = as heads, seq */
+	bool causal, sums_rows;
+	int pass;                                   /* 1 = bwd */
+	double rows, cols, read_bytes, write_bytes; /* bytes: an element; < 0 = the operation's */
+	int rowwise;
+	double params, param_bytes;
+	int collective;
+	double bytes;
+	int64_t ranks, nodes;
+	struct sc_table table; /* reuse resolved */
+	int optimizer;
+};
+struct sc_op_kind_info {
+	const char *name; /* NULL ends the list */
+	enum sc_op_kind kind;
+	const struct sc_field *fields;
+	/* device: NULL for a collective */
+	void (*to_op)(const struct sc_op_args *args, const struct sc_device *device,
+		      struct sc_op *out);
+};
 
 /* Keys by field table, as configs have them. */
 
@@ -203,7 +229,7 @@ static void to_collective(const struct sc_op_args *a, const struct sc_device *de
 	};
 }
 
-const struct sc_op_kind_info sc_op_kinds[] = {
+static const struct sc_op_kind_info sc_op_kinds[] = {
 	{"gemm", SC_OP_GEMM, GEMM_FIELDS, to_gemm},
 	{"attention", SC_OP_ATTENTION, ATTENTION_FIELDS, to_attention},
 	{"rowwise", SC_OP_ROWWISE, ROWWISE_FIELDS, to_rowwise},

@@ -7,10 +7,9 @@
 #include "cli/start.h"
 #include "core/config/config_schedule.h"
 #include "predict/schedule/schedule_file.h"
-#include "report/json.h"
+#include "report/parts.h"
 #include "report/schedule_report.h"
 #include "study/schedule/schedule_choose.h"
-#include "study/schedule/schedule_optimize.h"
 #include "study/schedule/schedule_play.h"
 
 enum { SCHEDULE_VERSION = 1, MAX_PP = 1024, MAX_MICRO_BATCHES = 1 << 16, MAX_CHUNKS = 64 };

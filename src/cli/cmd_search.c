@@ -9,7 +9,7 @@
 #include "core/config/config.h"
 #include "lib/options.h"
 #include "report/config_show.h"
-#include "report/search_report.h"
+#include "study/search/split_search.h"
 
 /* Allocators, libraries and longer samples need room: the default of --memory-margin. */
 #define MEMORY_MARGIN 0.05

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "lib/shard_run.h"
-#include "study/shard/shard_watch.h"
+#include "study/shard/shard.h"
 
 static int write_plan(const struct sc_shard_run *run, const char *path, struct sc_err *err)
 {
@@ -30,7 +30,7 @@ static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_r
 	*watch = (struct sc_search_watch){
 		.stop = sc_cli_catch_stop(),
 		.progress = sc_cli_progress(&args->common, "search, seconds", (size_t)seconds),
-		.start_s = sc_shard_now_s(),
+		.start_s = sc_now_s(),
 	};
 	args->watch = watch;
 	run = sc_shard_run_create(args, request, arena, err);

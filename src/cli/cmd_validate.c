@@ -5,9 +5,8 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "report/json.h"
+#include "report/parts.h"
 #include "report/sweep_report.h"
-#include "report/text.h"
 #include "study/validate/validate.h"
 
 struct validate_args {

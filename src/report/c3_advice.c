@@ -7,8 +7,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "report/parts.h"
 
 enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
 

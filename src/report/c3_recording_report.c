@@ -7,7 +7,7 @@
 #include "base/json_out.h"
 #include "base/units.h"
 #include "report/c3_report.h"
-#include "report/json.h"
+#include "report/parts.h"
 #include "study/c3/c3_recording.h"
 
 enum { C3_RECORDING_VERSION = 1 };

@@ -5,7 +5,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
-#include "report/json.h"
+#include "report/parts.h"
 
 enum { C3_VERSION = 1, NAME_WIDTH = 34 };
 

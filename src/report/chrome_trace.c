@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
-#include "report/labels.h"
+#include "report/parts.h"
 #include "report/replay_report.h"
 
 enum { SC_CHROME_NAME = 96 };

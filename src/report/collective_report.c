@@ -1,10 +1,11 @@
 /* A collective over sizes, three ways. */
-#include "report/collective_report.h"
-
 #include <math.h>
 
 #include "base/json_out.h"
-#include "report/json.h"
+#include "report/forms.h"
+#include "report/parts.h"
+#include "study/collective/collective_place.h"
+#include "study/collective/collective_sizes.h"
 
 enum { COLLECTIVE_VERSION = 1 };
 

@@ -1,14 +1,12 @@
-#include "report/compare_report.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json_out.h"
 #include "report/config_show.h"
-#include "report/json.h"
-#include "report/labels.h"
-#include "report/text.h"
+#include "report/forms.h"
+#include "report/parts.h"
+#include "study/compare/compare.h"
 
 enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12, LABEL_WIDTH = 30 };
 /* Shares of an iteration below this differ by nothing that one reads. */

@@ -6,7 +6,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
-#include "report/json.h"
+#include "report/parts.h"
 
 enum { MAX_SKIPPED = 8 };
 

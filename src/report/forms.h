@@ -14,4 +14,11 @@ struct sc_forms {
 	int (*csv)(const void *result, FILE *out, struct sc_err *err); /* or NULL */
 };
 
+extern const struct sc_forms sc_compare_forms;    /* of a struct sc_compare */
+extern const struct sc_forms sc_collective_forms; /* of a struct sc_collective_sizes */
+extern const struct sc_forms sc_place_forms;      /* of a struct sc_collective_place */
+extern const struct sc_forms
+	sc_search_forms; /* of a struct sc_search_result; CSV: all candidates */
+extern const struct sc_forms sc_scaling_forms; /* of a struct sc_scaling */
+
 #endif

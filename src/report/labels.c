@@ -1,5 +1,5 @@
 /* Names of what a prediction is made of. */
-#include "report/labels.h"
+#include "report/parts.h"
 
 #include <math.h>
 
@@ -28,9 +28,8 @@ const char *const sc_node_kind_names[] = {
 };
 
 const char *const sc_lane_kind_names[] = {
-	[SC_LANE_HOST] = "host",          [SC_LANE_COMPUTE] = "compute",
-	[SC_LANE_COMM] = "communication", [SC_LANE_COPY] = "copy",
-	[SC_LANE_NIC] = "network",
+	[SC_LANE_HOST] = "host", [SC_LANE_COMPUTE] = "compute", [SC_LANE_COMM] = "communication",
+	[SC_LANE_COPY] = "copy", [SC_LANE_NIC] = "network",
 };
 
 double sc_without_dust(double ms, double iteration_ms)

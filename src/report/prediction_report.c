@@ -10,10 +10,8 @@
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "report/config_show.h"
-#include "report/json.h"
-#include "report/labels.h"
+#include "report/parts.h"
 #include "report/schedule_report.h"
-#include "report/text.h"
 #include "study/shard/shard_choose.h"
 
 #define LEAST_LOSS_FRAC 1e-3 /* of more NICs, that is said */

@@ -7,8 +7,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "report/parts.h"
 
 #define LAG_SHARE 0.01     /* of a step, from which it is told */
 #define LEAST_BIAS_PCT 0.1 /* that is said */

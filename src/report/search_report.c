@@ -1,11 +1,11 @@
-#include "report/search_report.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/json_out.h"
-#include "report/json.h"
+#include "report/forms.h"
+#include "report/parts.h"
+#include "study/search/split_search.h"
 
 enum { SEARCH_VERSION = 1, MAX_SIDE = 32, MAX_POINTS = 500 };
 /* A candidate that is as good as the best in so many draws of model error is a tie. */

@@ -6,7 +6,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
-#include "report/json.h"
+#include "report/parts.h"
 
 /* Sums of the same costs in another order differ by less than this. */
 #define ROUNDING_PCT 1e-7

@@ -6,8 +6,7 @@
 
 #include "base/json_out.h"
 #include "base/strbuf.h"
-#include "report/json.h"
-#include "report/labels.h"
+#include "report/parts.h"
 #include "report/sweep_report.h"
 
 /* A sweep as JSON: what its page shows. */

@@ -4,11 +4,9 @@
 
 #include "report/chrome_trace.h"
 #include "report/config_show.h"
-#include "report/json.h"
-#include "report/labels.h"
+#include "report/parts.h"
 #include "report/prediction_report.h"
 #include "report/sweep_report.h"
-#include "report/text.h"
 #include "runner.h"
 
 static struct sc_arena arena;

@@ -3,7 +3,6 @@
 #include "arena_fixture.h"
 #include "predict/schedule/schedule_file.h"
 #include "runner.h"
-#include "study/schedule/schedule_optimize.h"
 #include "study/schedule/schedule_play.h"
 
 enum { MAX_PP = 16, MAX_M = 8 * MAX_PP, MAX_DEPTH = 4 * MAX_PP };

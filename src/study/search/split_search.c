@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/num.h"
+#include "base/progress.h"
 #include "base/units.h"
 #include "base/vec.h"
 #include "study/search/search_priv.h"
@@ -147,15 +147,6 @@ static int search_factors(struct sc_searching *s, struct sc_err *err)
 
 enum { FLOOR_ROWS = 512, BATCH = 64, LEAST_SHARED = 16, FEW = 8 /* once the time is over */ };
 
-/* Seconds of a clock that only goes on. */
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 struct ranked {
 	double value;
 	size_t row;
@@ -176,7 +167,7 @@ static bool search_is_over(const struct sc_searching *s)
 	const struct sc_search *search = s->search;
 
 	return (search->stop && *search->stop) ||
-	       (search->time_limit_s > 0 && now_s() - s->begin_s > search->time_limit_s);
+	       (search->time_limit_s > 0 && sc_now_s() - s->begin_s > search->time_limit_s);
 }
 
 /* Predicts rows, as many outcomes. */
@@ -671,7 +662,8 @@ static int search_all(struct run *run, struct sc_err *err)
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err)
 {
-	struct run run = {.s = {.search = search, .arena = arena, .out = out, .begin_s = now_s()}};
+	struct run run = {
+		.s = {.search = search, .arena = arena, .out = out, .begin_s = sc_now_s()}};
 	int rc;
 
 	*out = (struct sc_search_result){.search = search};

@@ -5,11 +5,14 @@
 #ifndef SC_STUDY_SHARD_H
 #define SC_STUDY_SHARD_H
 
+#include <signal.h>
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "base/vec.h"
 #include "core/embedding/shard_plan.h"
-#include "study/shard/shard_watch.h"
 
 /* How the shards of an option may lie. */
 enum sc_spread {
@@ -218,5 +221,18 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 		    struct sc_arena *arena, struct sc_shard_plan *out,
 		    struct sc_hugectr_rank *ranks,
 		    struct sc_err *err); /* ranks: opts->gpus of them */
+
+/* Who waits for a search, which may be ended early, with what it has. */
+struct sc_search_watch {
+	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, searches end */
+	struct sc_progress *progress;      /* counts seconds; may be NULL */
+	double start_s;                    /* of sc_now_s */
+	uint64_t shown_s;
+	/* Questions whether to stop; so many are answered no, 0: any number. Where tests stop a search, whatever time
+	 * it takes. */
+	uint64_t n_asked, most_asked;
+};
+/* Also draws the progress. NULL: nobody does. */
+bool sc_search_is_stopped(struct sc_search_watch *watch);
 
 #endif

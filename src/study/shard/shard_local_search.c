@@ -24,7 +24,7 @@ static bool shard_search_over(const struct sc_shard_search *q)
 		return true;
 	if (sc_search_is_stopped(q->watch))
 		return true;
-	if (q->deadline_s > 0.0 && sc_shard_now_s() >= q->deadline_s)
+	if (q->deadline_s > 0.0 && sc_now_s() >= q->deadline_s)
 		return true;
 	return !q->is_endless && q->s->work >= q->max_work;
 }

@@ -5,7 +5,27 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "base/units.h"
+#include "study/shard/shard.h"
 #include "study/shard/shard_solve_priv.h"
+
+bool sc_search_is_stopped(struct sc_search_watch *watch)
+{
+	double gone_s;
+
+	if (!watch)
+		return false;
+	if (watch->progress) {
+		gone_s = sc_now_s() - watch->start_s;
+		if (gone_s >= (double)watch->shown_s + 1) {
+			sc_progress_add(watch->progress, (uint64_t)gone_s - watch->shown_s);
+			watch->shown_s = (uint64_t)gone_s;
+		}
+	}
+	if (watch->most_asked && ++watch->n_asked > watch->most_asked)
+		return true;
+	return watch->stop && *watch->stop;
+}
 
 /* Column splits that are not in the list of options: the objective says what a slice of a width costs. */
 
@@ -510,7 +530,7 @@ static int no_replan(const struct run *r, struct sc_err *err)
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
-	struct run r = {.problem = problem, .opts = opts, .start_s = sc_shard_now_s()};
+	struct run r = {.problem = problem, .opts = opts, .start_s = sc_now_s()};
 	struct sc_shard_plan plan = {0};
 	struct sc_arena scratch;
 	int rc = sc_shard_model_init(&r.model, problem, err);
@@ -534,7 +554,7 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 		out->bound = fmin(r.bound, out->cost);
 		out->lp_bound = fmin(r.lp_bound, out->cost);
 		out->proven = out->cost - out->bound <= opts->stop_gap * fmax(out->bound, 0.0);
-		out->seconds = sc_shard_now_s() - r.start_s;
+		out->seconds = sc_now_s() - r.start_s;
 	}
 	sc_arena_release(&scratch);
 	sc_shard_model_release(&r.model);

@@ -52,7 +52,7 @@ static bool is_over(const struct descent *d)
 	if (sc_search_is_stopped(d->q->watch))
 		return true;
 	if (d->end_s > 0)
-		return sc_shard_now_s() >= d->end_s;
+		return sc_now_s() >= d->end_s;
 	return d->work <= 0;
 }
 
@@ -240,7 +240,7 @@ int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct
 	free_problem.constraints = NULL;
 	free_problem.n_constraints = 0;
 	if (q->seconds > 0)
-		d.end_s = sc_shard_now_s() + q->seconds;
+		d.end_s = sc_now_s() + q->seconds;
 	sc_rng_init(&d.rng, q->seed);
 	sc_arena_init(&arena, 1 << 16);
 	if (plan->world == free_problem.world && start(&d, &free_problem, plan, &arena)) {
@@ -328,7 +328,7 @@ struct rounds {
 
 static bool is_late(const struct rounds *r)
 {
-	return sc_search_is_stopped(r->q->watch) || (r->end_s > 0 && sc_shard_now_s() >= r->end_s);
+	return sc_search_is_stopped(r->q->watch) || (r->end_s > 0 && sc_now_s() >= r->end_s);
 }
 
 /* Other planners know other budgets. */
@@ -369,7 +369,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
 		if (!is_first) {
 			solve.watch = q->watch;
-			solve.seconds = r->end_s > 0 ? fmax(r->end_s - sc_shard_now_s(), 1e-9) : 0;
+			solve.seconds = r->end_s > 0 ? fmax(r->end_s - sc_now_s(), 1e-9) : 0;
 		}
 		if (round)
 			ask.exchange = exp(sc_rng_normal(&r->rng));
@@ -423,7 +423,7 @@ static int improve_starts(struct rounds *r, struct sc_err *err)
 
 		own.work *= r->fresh.n == 1 ? 1 : shares[i];
 		if (r->end_s > 0)
-			own.seconds = fmax(r->end_s - sc_shard_now_s(), 1e-9);
+			own.seconds = fmax(r->end_s - sc_now_s(), 1e-9);
 		rc = sc_step_improve(&own, &c->plan, err);
 		r->q->n_simulated = own.n_simulated;
 		if (rc ||
@@ -446,7 +446,7 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 	if ((double)q->problem->n_tables * (double)q->problem->world > MANY_CELLS)
 		q->work = fmin(q->work, QUICK_WORK);
 	if (q->seconds > 0)
-		r.end_s = sc_shard_now_s() + q->seconds;
+		r.end_s = sc_now_s() + q->seconds;
 	sc_rng_init(&r.rng, q->seed);
 	for (uint64_t round = 0; rc == 0 && (round == 0 || (r.end_s > 0 && !is_late(&r)));
 	     round++) {

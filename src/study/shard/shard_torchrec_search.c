@@ -642,7 +642,7 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 	struct sc_shard_plan plan = {.world = problem->world,
 				     .ranks_per_host = problem->ranks_per_host};
 	struct sc_shard_solution solution = {0};
-	double begin_s = sc_shard_now_s(), cost;
+	double begin_s = sc_now_s(), cost;
 	struct weight *weights;
 	struct search search;
 	int rc = check_constraints(problem, err);
@@ -670,7 +670,7 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 	solution.bound = sc_shard_bound(problem, &solution.lp_bound);
 	solution.proven = solution.cost <= solution.bound * (1 + STOP_GAP);
 	solution.cut_short = is_cut_short(&search);
-	solution.seconds = sc_shard_now_s() - begin_s;
+	solution.seconds = sc_now_s() - begin_s;
 	*out = solution;
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/fnv.h"
+#include "base/progress.h"
 #include "base/units.h"
 #include "study/sweep/sweep_priv.h"
 
@@ -28,14 +29,6 @@ struct row_head {
 	struct sc_outcome outcome;
 	size_t n_error, n_warnings;
 };
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / (double)SC_NS_PER_S;
-}
 
 static void pause_us(int64_t us)
 {
@@ -133,7 +126,7 @@ static int count_helpers(const struct sc_ranks *ranks)
 int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
 {
 	int n_left = count_helpers(sweep->ranks), rc = 0;
-	double begin = now_s();
+	double begin = sc_now_s();
 	struct sc_message m;
 
 	if (n_left)
@@ -142,7 +135,7 @@ int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
 		if (sc_ranks_next(sweep->ranks, &m)) {
 			rc = take_ready(sweep, &m, err);
 			n_left--;
-		} else if (*sweep->signal || now_s() - begin > SILENT_S) {
+		} else if (*sweep->signal || sc_now_s() - begin > SILENT_S) {
 			sc_ranks_lost(sweep->ranks);
 			return sc_err_set(err, SC_EIO, "%d of %d ranks do not begin", n_left,
 					  sc_ranks_count(sweep->ranks));
@@ -228,7 +221,7 @@ static bool hand_out(struct lead *lead)
 		part->n = sc_pool_take(lead->pool, part->n_next, &part->begin);
 		if (part->n == 0)
 			break;
-		part->sent_s = part->heard_s = now_s();
+		part->sent_s = part->heard_s = sc_now_s();
 		any = true;
 		if (!send_part(lead, rank))
 			lose(lead, rank, "takes no work: it is lost");
@@ -260,7 +253,7 @@ static void take_row(struct lead *lead, size_t index, struct sc_message *m)
 
 static void take_rows(struct lead *lead, struct part *part, struct sc_message *m)
 {
-	double took = now_s() - part->sent_s, n = (double)part->n * PART_S / (took + 1e-6);
+	double took = sc_now_s() - part->sent_s, n = (double)part->n * PART_S / (took + 1e-6);
 
 	for (size_t i = 0; i < part->n; i++)
 		take_row(lead, part->begin + i, m);
@@ -287,7 +280,7 @@ static void take_message(struct lead *lead, struct sc_message *m)
 {
 	struct part *part = &lead->part[m->from];
 
-	part->heard_s = now_s();
+	part->heard_s = sc_now_s();
 	switch ((enum kind)m->kind) {
 	case ROWS:
 		take_rows(lead, part, m);
@@ -314,7 +307,7 @@ static void take_message(struct lead *lead, struct sc_message *m)
 static void find_lost(struct lead *lead)
 {
 	const volatile sig_atomic_t *signal = lead->run->sweep->signal;
-	double now = now_s();
+	double now = sc_now_s();
 
 	if (lead->signal_s <= 0 && signal && *signal)
 		lead->signal_s = now;
@@ -396,14 +389,14 @@ void sc_sweep_tick(struct sc_pool *pool, void *run)
 {
 	const struct sc_sweep_run *own = run;
 	struct sc_strbuf nothing = {0};
-	double last = now_s();
+	double last = sc_now_s();
 
 	while (!sc_pool_is_done(pool)) {
 		pause_us(PAUSE_US);
-		if (now_s() - last < TICK_S)
+		if (sc_now_s() - last < TICK_S)
 			continue;
 		sc_ranks_send(own->sweep->ranks, 0, TICK, &nothing);
-		last = now_s();
+		last = sc_now_s();
 	}
 }
 

@@ -1,0 +1,60 @@
+/* What reports share: parts of documents (keys: DESIGN.md §7, a contract) and of texts, names of enums. */
+#ifndef SC_REPORT_PARTS_H
+#define SC_REPORT_PARTS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/json_out.h"
+#include "base/strbuf.h"
+#include "core/graph/cost.h"
+#include "core/graph/graph.h"
+#include "core/graph/timeline.h"
+#include "predict/predict.h"
+#include "study/explain/explain.h"
+#include "study/validate/validate.h"
+
+/* How a result stands in a sentence, first on every page: well, not so well, badly; or only what it is. */
+enum sc_standing { SC_STANDS_WELL, SC_STANDS_FAIR, SC_STANDS_BADLY, SC_STANDS };
+void sc_json_verdict(struct sc_json *json, enum sc_standing standing, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The GPUs, the cluster and the model of a config before it is resolved, as "config". */
+void sc_json_base(struct sc_json *json, const struct sc_config *config);
+/* The same of a resolved one, with its split and its hash. */
+json_t *sc_json_request(struct sc_json *json, const struct sc_request *request);
+
+/* The keys of a reading that predictions and replays have, into `object`. */
+void sc_json_breakdown(struct sc_json *json, json_t *object, const struct sc_reading *reading);
+/* The key `warnings` of the document. */
+void sc_json_warnings(struct sc_json *json, const struct sc_warnings *warnings);
+
+/* Where the time of a reading goes: a table that predictions and replays have. */
+void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
+
+/* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
+ * "tp 8, pp 1, ...". */
+#define SC_TEXT_SEARCH "none of these settings fits: stepcast search looks for a split that does"
+/* "60.1 of 80.0 GiB a GPU", with the hosts; first of all "Does not fit: ", where it does not. */
+void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out);
+/* `gpu`: what all of them are; NULL: as its nodes say. */
+void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_strbuf *out);
+
+/* What people read for the enums of a prediction. */
+extern const char *const sc_owner_labels[]; /* "exposed communication" */
+extern const char *const sc_reason_names[]; /* of enum sc_reason */
+extern const char *const sc_node_kind_names[];
+extern const char *const sc_lane_kind_names[];
+
+/* A share of the iteration, 0 where it is only what rounding left of sums and differences. */
+double sc_without_dust(double ms, double iteration_ms);
+
+/* The parts of the memory of one GPU, in the order they are shown; total and capacity apart. */
+enum { SC_N_MEMORY_PARTS = 6 };
+struct sc_memory_part {
+	const char *name; /* "weights": the JSON key and the label */
+	size_t offset;    /* of its GiB in struct sc_memory */
+};
+extern const struct sc_memory_part sc_memory_parts[SC_N_MEMORY_PARTS];
+double sc_memory_part_gib(const struct sc_memory *memory, size_t part);
+
+#endif
