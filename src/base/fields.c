@@ -6,7 +6,7 @@
 #include "base/fields_priv.h"
 #include "base/fnv.h"
 
-static size_t type_bytes(const struct sc_field *field)
+size_t sc_field_bytes(const struct sc_field *field)
 {
 	switch (field->type) {
 	case SC_F_INT:
@@ -39,7 +39,7 @@ size_t sc_fields_extent(const struct sc_field *table)
 	size_t extent = 0;
 
 	for (; table->key; table++) {
-		size_t end = table->offset + type_bytes(table);
+		size_t end = table->offset + sc_field_bytes(table);
 
 		if (table->type != SC_F_IGNORE && end > extent)
 			extent = end;
@@ -63,7 +63,7 @@ void sc_fields_init(const struct sc_field *table, void *object)
 		else if (table->type == SC_F_ENUM || table->type == SC_F_FLAGS)
 			memcpy(place, &name, sizeof(name));
 		else
-			memset(place, 0, type_bytes(table));
+			memset(place, 0, sc_field_bytes(table));
 	}
 }
 

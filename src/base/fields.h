@@ -80,6 +80,7 @@ void sc_fields_init(const struct sc_field *table, void *object);
 bool sc_field_is_absent(const struct sc_field *field, const void *place);
 /* Of all values in the object, as base/fnv.h; not of what is in files that it names. */
 uint64_t sc_fields_hash(uint64_t hash, const struct sc_field *table, const void *object);
+size_t sc_field_bytes(const struct sc_field *field); /* of the value in its struct */
 /* Bytes from the start of a struct to the end of the last field of its table. */
 size_t sc_fields_extent(const struct sc_field *table);
 /* Appends what a value may be: "integer, 1 to 4096", "one of 1f1b, gpipe", "list of ...". */

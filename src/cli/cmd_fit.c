@@ -21,18 +21,7 @@ struct fit_args {
 };
 
 #define SC_ARGS struct fit_args
-static const char *const KINDS[] = {
-	[SC_FIT_GEMM] = "gemm",
-	[SC_FIT_ATTENTION] = "attention",
-	[SC_FIT_ROWWISE] = "rowwise",
-	[SC_FIT_OPTIMIZER] = "optimizer",
-	[SC_FIT_EMBEDDING] = "embedding",
-	[SC_FIT_HOST] = "host",
-	[SC_FIT_COLLECTIVE] = "collective",
-	[SC_FIT_INTERFERENCE] = "interference",
-	[SC_FIT_ITERATION] = "iteration",
-	NULL,
-};
+static const char *const KINDS[] = {SC_FIT_KIND_NAMES, "iteration", NULL};
 static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_CHOICE(

@@ -105,7 +105,7 @@ static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strb
 	sc_strbuf_printf(out, "%8.2f%8.2f  ", r->compute_slowdown, r->comm_slowdown);
 	for (size_t i = 0; i < r->limits.n; i++)
 		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",
-				 sc_c3_limit_name(r->limits.at[i].what), r->limits.at[i].until_us);
+				 sc_c3_limit_names[r->limits.at[i].what], r->limits.at[i].until_us);
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -265,7 +265,7 @@ static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_
 	for (size_t i = 0; i < r->limits.n; i++) {
 		json_t *limit = sc_json_object(json, limits, NULL);
 
-		sc_json_text(json, limit, "resource", sc_c3_limit_name(r->limits.at[i].what));
+		sc_json_text(json, limit, "resource", sc_c3_limit_names[r->limits.at[i].what]);
 		sc_json_real(json, limit, "until_us", r->limits.at[i].until_us);
 	}
 }

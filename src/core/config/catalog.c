@@ -11,27 +11,16 @@
 
 enum { BLOCK_BYTES = 1 << 14 };
 
-struct device_entry {
+enum what { DEVICE, SOFTWARE, FABRIC, N_WHAT };
+struct entry {
 	const char *id;
-	struct device_entry *next;
-	struct sc_device device;
-};
-struct software_entry {
-	const char *id;
-	struct software_entry *next;
-	struct sc_software software;
-};
-struct fabric_entry {
-	const char *id;
-	struct fabric_entry *next;
-	struct sc_fabric_profile fabric;
+	struct entry *next;
+	void *object;
 };
 struct sc_catalog {
 	pthread_mutex_t lock;
 	struct sc_arena arena;
-	struct device_entry *devices;
-	struct software_entry *software;
-	struct fabric_entry *fabrics;
+	struct entry *entries[N_WHAT];
 	bool has_models;
 	const struct sc_known_model *models;
 };
@@ -55,117 +44,96 @@ void sc_catalog_destroy(struct sc_catalog *catalog)
 	free(catalog);
 }
 
-static int device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
-		  struct sc_err *err)
+static int load(enum what what, const char *id, struct sc_arena *arena, void **out,
+		struct sc_err *err)
 {
-	struct device_entry *entry = catalog->devices;
-	struct sc_arena_mark mark;
+	static const size_t bytes[] = {sizeof(struct sc_device), sizeof(struct sc_software),
+				       sizeof(struct sc_fabric_profile)};
 	int rc;
+
+	*out = sc_arena_alloc(arena, bytes[what]);
+	if (what == DEVICE)
+		return sc_device_load(id, arena, *out, err);
+	if (what == FABRIC)
+		return sc_fabric_profile_load(id, arena, *out, err);
+	rc = sc_software_load(id, arena, *out, err);
+	return rc ? rc : sc_habits_load(*out, arena, err);
+}
+
+/* Loaded once. */
+static int get(struct sc_catalog *catalog, enum what what, const char *id, const void **out,
+	       struct sc_err *err)
+{
+	struct sc_arena *arena = &catalog->arena;
+	struct entry *entry = catalog->entries[what];
 
 	while (entry && strcmp(entry->id, id) != 0)
 		entry = entry->next;
 	if (!entry) {
-		mark = sc_arena_mark(&catalog->arena);
-		entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
-		rc = sc_device_load(id, &catalog->arena, &entry->device, err);
+		struct sc_arena_mark mark = sc_arena_mark(arena);
+		int rc;
+
+		entry = sc_arena_alloc(arena, sizeof(*entry));
+		*entry = (struct entry){sc_arena_strdup(arena, id), catalog->entries[what], NULL};
+		rc = load(what, entry->id, arena, &entry->object, err);
 		if (rc) {
-			sc_arena_rewind(&catalog->arena, mark);
+			sc_arena_rewind(arena, mark);
 			return rc;
 		}
-		entry->id = entry->device.id;
-		entry->next = catalog->devices;
-		catalog->devices = entry;
+		catalog->entries[what] = entry;
 	}
-	*out = &entry->device;
+	*out = entry->object;
 	return 0;
 }
 
-int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
+static int get_locked(struct sc_catalog *catalog, enum what what, const char *id, const void **out,
 		      struct sc_err *err)
 {
 	int rc;
 
 	pthread_mutex_lock(&catalog->lock);
-	rc = device(catalog, id, out, err);
+	rc = get(catalog, what, id, out, err);
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }
 
-static int software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
-		    struct sc_err *err)
+int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
+		      struct sc_err *err)
 {
-	struct software_entry *entry = catalog->software;
-	struct sc_arena *arena = &catalog->arena;
-	struct sc_arena_mark mark;
-	int rc;
+	const void *found;
+	int rc = get_locked(catalog, DEVICE, id, &found, err);
 
-	while (entry && strcmp(entry->id, id) != 0)
-		entry = entry->next;
-	if (!entry) {
-		mark = sc_arena_mark(arena);
-		entry = sc_arena_alloc(arena, sizeof(*entry));
-		entry->id = sc_arena_strdup(arena, id);
-		rc = sc_software_load(id, arena, &entry->software, err);
-		if (rc == 0)
-			rc = sc_habits_load(&entry->software, arena, err);
-		if (rc) {
-			sc_arena_rewind(arena, mark);
-			return rc;
-		}
-		entry->next = catalog->software;
-		catalog->software = entry;
-	}
-	*out = &entry->software;
-	return 0;
+	if (rc == 0)
+		*out = found;
+	return rc;
 }
 
 int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
 			struct sc_err *err)
 {
-	int rc;
+	const void *found;
+	int rc = get_locked(catalog, SOFTWARE, id, &found, err);
 
-	pthread_mutex_lock(&catalog->lock);
-	rc = software(catalog, id, out, err);
-	pthread_mutex_unlock(&catalog->lock);
+	if (rc == 0)
+		*out = found;
 	return rc;
-}
-
-static int fabric(struct sc_catalog *catalog, const char *id, const struct sc_fabric_profile **out,
-		  struct sc_err *err)
-{
-	struct sc_arena_mark mark = sc_arena_mark(&catalog->arena);
-	struct fabric_entry *entry = catalog->fabrics;
-	int rc;
-
-	while (entry && strcmp(entry->id, id) != 0)
-		entry = entry->next;
-	if (!entry) {
-		entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
-		entry->id = sc_arena_strdup(&catalog->arena, id);
-		rc = sc_fabric_profile_load(entry->id, &catalog->arena, &entry->fabric, err);
-		if (rc) {
-			sc_arena_rewind(&catalog->arena, mark);
-			return rc;
-		}
-		entry->next = catalog->fabrics;
-		catalog->fabrics = entry;
-	}
-	*out = &entry->fabric;
-	return 0;
 }
 
 int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 		      const struct sc_fabric_profile **out, struct sc_err *err)
 {
+	const void *found;
 	int rc;
 
 	pthread_mutex_lock(&catalog->lock);
-	rc = fabric(catalog, SC_DEFAULT_FABRIC, out, err);
-	if (rc == 0 && name && sc_fabric_is_file(*out, name, &catalog->arena))
-		rc = fabric(catalog, name, out, err);
+	rc = get(catalog, FABRIC, SC_DEFAULT_FABRIC, &found, err);
+	if (rc == 0 && name && sc_fabric_is_file(found, name, &catalog->arena))
+		rc = get(catalog, FABRIC, name, &found, err);
 	else if (rc == 0 && name)
-		rc = sc_fabric_kind_check(*out, name, &catalog->arena, err);
+		rc = sc_fabric_kind_check(found, name, &catalog->arena, err);
 	pthread_mutex_unlock(&catalog->lock);
+	if (rc == 0)
+		*out = found;
 	return rc;
 }
 

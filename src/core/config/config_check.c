@@ -159,18 +159,6 @@ static int check_latent_attention(const struct sc_resolver *res)
 	return 0;
 }
 
-static int config_check_experts(const struct sc_resolver *res)
-{
-	static int (*const checks[])(const struct sc_resolver *) = {
-		check_family, check_sizes, check_split, check_shard_ranks, check_latent_attention,
-	};
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
-		rc = checks[i](res);
-	return rc;
-}
-
 #define EXACT_LIMIT 9007199254740992.0 /* 2^53: above it a double skips integers */
 
 static int check_model_given(const struct sc_resolver *res)
@@ -441,8 +429,12 @@ static int check_optimizer(const struct sc_resolver *res)
 static int check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given, check_heads,          check_sequence, check_stages,
-		check_sharding,    config_check_experts, check_lora,     check_exact,
+		check_model_given, check_heads,
+		check_sequence,    check_stages,
+		check_sharding,    check_family,
+		check_sizes,       check_split,
+		check_shard_ranks, check_latent_attention,
+		check_lora,        check_exact,
 	};
 	int rc = 0;
 

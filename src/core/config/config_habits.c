@@ -67,25 +67,6 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 	       !(when->not_given && is_given(req, when->not_given));
 }
 
-static size_t value_bytes(const struct sc_field *field)
-{
-	switch (field->type) {
-	case SC_F_BOOL:
-		return sizeof(bool);
-	case SC_F_INT:
-		return sizeof(int64_t);
-	case SC_F_DOUBLE:
-		return sizeof(double);
-	case SC_F_STR:
-		return sizeof(const char *);
-	case SC_F_ENUM:
-	case SC_F_FLAGS:
-		return sizeof(int);
-	default:
-		return 0;
-	}
-}
-
 /* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
 static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struct sc_habit *habits,
 		      size_t *n, struct sc_err *err)
@@ -122,7 +103,7 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 		if (i == MAX_PIECE_VALUES || *n == MAX_HABITS)
 			return sc_err_at(err, SC_ELIMIT, at->file, at->line, at->column,
 					 "config: too many values");
-		if (!value_bytes(to.field) ||
+		if (to.field->type >= SC_F_STRUCT ||
 		    !(is_split || strncmp(at->path, "training.", 9) == 0 ||
 		      strncmp(at->path, "sharding.", 9) == 0))
 			return sc_err_at(
@@ -198,7 +179,7 @@ const struct sc_habit *sc_habit_taken(const struct sc_request *req, const char *
 	const struct sc_habit *habit = is_given(req, path) ? NULL : sc_habit_of(req, path);
 
 	return habit && memcmp((const unsigned char *)&req->config + habit->offset, habit->value,
-			       value_bytes(habit->field)) == 0
+			       sc_field_bytes(habit->field)) == 0
 		       ? habit
 		       : NULL;
 }
@@ -236,7 +217,7 @@ void sc_habits_take(struct sc_request *req, bool of_split)
 		    (is_switch ? is_given(req, habit->origin.path)
 			       : !sc_field_is_absent(habit->field, place)))
 			continue;
-		memcpy(place, habit->value, value_bytes(habit->field));
+		memcpy(place, habit->value, sc_field_bytes(habit->field));
 		warn_habit(req, habit);
 	}
 }

@@ -489,17 +489,7 @@ const char *const sc_fit_sections[SC_N_FIT_KINDS] = {
 	[SC_FIT_HOST] = "host",
 	[SC_FIT_INTERFERENCE] = "interference",
 };
-const char *const sc_fit_kind_names[] = {
-	[SC_FIT_GEMM] = "gemm",
-	[SC_FIT_ATTENTION] = "attention",
-	[SC_FIT_ROWWISE] = "rowwise",
-	[SC_FIT_OPTIMIZER] = "optimizer",
-	[SC_FIT_EMBEDDING] = "embedding",
-	[SC_FIT_HOST] = "host",
-	[SC_FIT_COLLECTIVE] = "collective",
-	[SC_FIT_INTERFERENCE] = "interference",
-	[SC_N_FIT_KINDS] = NULL,
-};
+const char *const sc_fit_kind_names[] = {SC_FIT_KIND_NAMES, NULL};
 
 const char *const sc_fit_status_names[] = {
 	[SC_FIT_FITTED] = "fitted",

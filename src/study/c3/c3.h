@@ -45,7 +45,7 @@ struct sc_c3_limits {
 	} at[SC_C3_MAX_LIMITS];
 	size_t n;
 };
-const char *sc_c3_limit_name(int what); /* "sm", "none" */
+extern const char *const sc_c3_limit_names[]; /* "sm", "none" */
 struct sc_c3_result {
 	double compute_us, comm_us; /* alone */
 	double serial_us, time_us;

@@ -70,18 +70,13 @@ void sc_c3_study_destroy(struct sc_c3_study *study)
 
 /* ---- limits over time ---- */
 
-const char *sc_c3_limit_name(int what)
-{
-	static const char *const names[] = {
-		[SC_RES_SM] = "sm",        [SC_RES_HBM] = "hbm",
-		[SC_RES_L2] = "l2",        [SC_RES_LINK] = "link",
-		[SC_RES_PCIE] = "pcie",    [SC_RES_NIC] = "nic",
-		[SC_RES_COPY] = "copy",    [SC_RES_HOST] = "host",
-		[SC_C3_NO_LIMIT] = "none", [SC_C3_SEVERAL_LIMITS] = "several",
-	};
-
-	return names[what];
-}
+const char *const sc_c3_limit_names[] = {
+	[SC_RES_SM] = "sm",        [SC_RES_HBM] = "hbm",
+	[SC_RES_L2] = "l2",        [SC_RES_LINK] = "link",
+	[SC_RES_PCIE] = "pcie",    [SC_RES_NIC] = "nic",
+	[SC_RES_COPY] = "copy",    [SC_RES_HOST] = "host",
+	[SC_C3_NO_LIMIT] = "none", [SC_C3_SEVERAL_LIMITS] = "several",
+};
 
 /* The limit so far ends now, unless it is the new one, too. */
 static void see_limit(void *ctx, const struct sc_simulator *sim)
