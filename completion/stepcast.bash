@@ -18,7 +18,7 @@ _stepcast()
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --report --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	schedule) words="1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev" options=" --pp --micro-batches --virtual-stages --replicas --waves --times --stage-times --optimize --set --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	op) words="gemm attention rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	op) words="gemm attention attention_decode rowwise optimizer embedding collective" options=" --device --cluster --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	collective) words="all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv" options=" --cluster --device --bytes --nodes --ranks --algorithm --measured --sends --beside --place --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	fit) words="" options=" --kind --table --device --where --swap --folds --leave-out --hold-out --keep --launch --curves --segments --report --coef --start-from-profile --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	record) words="" options=" --iteration-range --no-pack --recover --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
@@ -44,7 +44,7 @@ _stepcast()
 	search:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	scale:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	compare:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
-	validate:--kind) words="gemm attention rowwise optimizer embedding host collective interference"; values=yes ;;
+	validate:--kind) words="gemm attention attention_decode rowwise optimizer embedding host collective interference"; values=yes ;;
 	validate:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	validate:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	shard:--objective) words="iteration torchrec hugectr"; values=yes ;;
@@ -55,7 +55,7 @@ _stepcast()
 	schedule:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
 	op:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	collective:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
-	fit:--kind) words="gemm attention rowwise optimizer embedding host collective interference iteration"; values=yes ;;
+	fit:--kind) words="gemm attention attention_decode rowwise optimizer embedding host collective interference iteration"; values=yes ;;
 	fit:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
 	fit:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;

@@ -123,7 +123,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	validate) _arguments \
-		'--kind[rows are times of one operation or collective in time_us, as fit reads them, each on its own device, and no CONFIG is given\: gemm, attention, rowwise, optimizer, embedding, host or collective]:KIND:(gemm attention rowwise optimizer embedding host collective interference)' \
+		'--kind[rows are times of one operation or collective in time_us, as fit reads them, each on its own device, and no CONFIG is given\: gemm, attention, attention_decode, rowwise, optimizer, embedding, host or collective]:KIND:(gemm attention attention_decode rowwise optimizer embedding host collective interference)' \
 		'--device[with --kind\: only rows of this GPU]:NAME:_stepcast_devices' \
 		'--table[one measured case a row, with a column measured_ms; header cells with a dot are config keys]:CASES.csv:_files' \
 		'*--where[take only rows with this value; given again, all must hold]:COLUMN=VALUE:' \
@@ -221,7 +221,7 @@ _stepcast() {
 		'--verbose[say more on stderr; given twice, still more]' \
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
-		'*:word:{ compadd -- gemm attention rowwise optimizer embedding collective; _files }' ;;
+		'*:word:{ compadd -- gemm attention attention_decode rowwise optimizer embedding collective; _files }' ;;
 	collective) _arguments \
 		'--cluster[the cluster, as clusters/dgx-h100.yaml]:FILE:_files' \
 		'--device[the GPU, as h100-sxm-80gb, in its usual node]:NAME:_stepcast_devices' \
@@ -243,7 +243,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv; _files }' ;;
 	fit) _arguments \
-		'--kind[which model\: gemm, attention, rowwise, optimizer, embedding, host, collective or interference; or iteration]:KIND:(gemm attention rowwise optimizer embedding host collective interference iteration)' \
+		'--kind[which model\: gemm, attention, attention_decode, rowwise, optimizer, embedding, host, collective or interference; or iteration]:KIND:(gemm attention attention_decode rowwise optimizer embedding host collective interference iteration)' \
 		'--table[measured times, one a row, plain or gzip; of collectives also what nccl-tests printed]:CSV:_files' \
 		'--device[the GPU, as a100-sxm-80gb\: its rows are taken, its profile is where the fit starts]:NAME:_stepcast_devices' \
 		'*--where[take only rows with this value, or pattern as alps_*; given again, all must hold]:COLUMN=VALUE:' \

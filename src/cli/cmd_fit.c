@@ -26,7 +26,7 @@ static const char *const LAUNCHES[] = {"auto", "none", "all", NULL};
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_CHOICE(
 		kind, "kind", "KIND", KINDS,
-		"which model: gemm, attention, rowwise, optimizer, embedding, host, collective or interference; or iteration"),
+		"which model: gemm, attention, attention_decode, rowwise, optimizer, embedding, host, collective or interference; or iteration"),
 	SC_OPT_IN(
 		table, "table", "CSV",
 		"measured times, one a row, plain or gzip; of collectives also what nccl-tests printed"),
@@ -153,7 +153,7 @@ static int fit_kernels(const struct fit_args *args, const struct sc_fit_where *w
 	if (args->kind < 0)
 		return sc_err_set(
 			err, SC_EUSAGE,
-			"fit needs --kind gemm, attention, rowwise, optimizer, embedding, host, "
+			"fit needs --kind gemm, attention, attention_decode, rowwise, optimizer, embedding, host, "
 			"collective, interference or iteration");
 	if (!args->table)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
@@ -291,6 +291,8 @@ const struct sc_command sc_command_fit = {
 		"  gemm        m n k time_us [batch] [op: linear, bmm] [pass: fwd, bwd] [dtype]\n"
 		"  attention   heads seq head_dim time_us [batch] [kv_heads] [seq_kv] [causal] [pass] "
 		"[dtype]\n"
+		"  attention_decode  heads kv_len head_dim time_us [batch] [kv_heads] [dtype] [kv_dtype]: one new token "
+		"a sequence\n"
 		"  rowwise     op rows cols time_us [pass] [dtype]; op: add, gelu, softmax, layernorm, "
 		"rmsnorm\n"
 		"  optimizer   params time_us [bytes: of one parameter]\n"

@@ -19,7 +19,7 @@
 
 /* Values of all kinds; each kind reads its own. */
 struct sc_op_args {
-	int dtype;
+	int dtype, kv_dtype; /* kv_dtype: < 0 = as dtype */
 	double batch, m, n, k;
 	double heads, kv_heads, seq, seq_kv, head_dim; /* kv_heads, seq_kv: 0 = as heads, seq */
 	bool causal, sums_rows;
@@ -106,6 +106,12 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
+static const struct sc_field DECODE_FIELDS[] = {
+	SIZE("batch", batch, 1, true),          SIZE("heads", heads, 1, true),
+	SIZE("kv_len", seq_kv, 1, true),        SIZE("head_dim", head_dim, 1, true),
+	SIZE("kv_heads", kv_heads, 1, false),   CHOICE("kv_dtype", kv_dtype, sc_dtype_names),
+	CHOICE("dtype", dtype, sc_dtype_names), {0},
+};
 static const struct sc_field ROWWISE_FIELDS[] = {
 	SIZE("rows", rows, 1, true),
 	SIZE("cols", cols, 1, true),
@@ -174,6 +180,21 @@ static void to_attention(const struct sc_op_args *a, const struct sc_device *dev
 	};
 }
 
+static void to_decode(const struct sc_op_args *a, const struct sc_device *device, struct sc_op *out)
+{
+	(void)device;
+	out->u.attention = (struct sc_attention_shape){
+		.batch = a->batch,
+		.heads = a->heads,
+		.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads,
+		.seq_q = 1,
+		.seq_kv = a->seq_kv,
+		.head_dim = a->head_dim,
+		.cache_bytes =
+			sc_dtype_bytes((enum sc_dtype)(a->kv_dtype < 0 ? a->dtype : a->kv_dtype)),
+	};
+}
+
 /* Bytes that are given are all there is to the kernel. */
 static void to_rowwise(const struct sc_op_args *a, const struct sc_device *device,
 		       struct sc_op *out)
@@ -232,6 +253,7 @@ static void to_collective(const struct sc_op_args *a, const struct sc_device *de
 static const struct sc_op_kind_info sc_op_kinds[] = {
 	{"gemm", SC_OP_GEMM, GEMM_FIELDS, to_gemm},
 	{"attention", SC_OP_ATTENTION, ATTENTION_FIELDS, to_attention},
+	{"attention_decode", SC_OP_ATTENTION, DECODE_FIELDS, to_decode},
 	{"rowwise", SC_OP_ROWWISE, ROWWISE_FIELDS, to_rowwise},
 	{"optimizer", SC_OP_OPTIMIZER, OPTIMIZER_FIELDS, to_optimizer},
 	{"embedding", SC_OP_EMBEDDING, EMBEDDING_FIELDS, to_embedding},
@@ -269,10 +291,11 @@ static const struct sc_op_kind_info *op_kind_find(const char *name, struct sc_er
 		names[n] = sc_op_kinds[n].name;
 	}
 	near = is_collective(name) ? "collective kind=..." : sc_nearest(name, names, n);
-	sc_err_set(err, SC_EUSAGE,
-		   "unknown operation \"%.64s\"; expected gemm, attention, rowwise, optimizer, "
-		   "embedding or collective%s%s%s",
-		   name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	sc_err_set(
+		err, SC_EUSAGE,
+		"unknown operation \"%.64s\"; expected gemm, attention, attention_decode, rowwise, "
+		"optimizer, embedding or collective%s%s%s",
+		name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	return NULL;
 }
 
@@ -327,6 +350,7 @@ static int op_args_parse(const struct sc_op_kind_info *info, const char *const *
 
 	p.args = (struct sc_op_args){
 		.dtype = SC_FP16,
+		.kv_dtype = -1,
 		.batch = 1,
 		.read_bytes = -1,
 		.write_bytes = -1,
@@ -595,7 +619,7 @@ static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (args->common.words.n == 0)
 		return sc_err_set(
 			err, SC_EUSAGE,
-			"op needs a KIND: gemm, attention, rowwise, optimizer, embedding or collective");
+			"op needs a KIND: gemm, attention, attention_decode, rowwise, optimizer, embedding or collective");
 	result.info = op_kind_find(args->common.words.at[0], err);
 	if (!result.info)
 		return -(int)SC_EUSAGE;
@@ -613,6 +637,8 @@ const struct sc_command sc_command_op = {
 		"  gemm        m= n= k= [batch=] [sums_rows=] [dtype=]\n"
 		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] "
 		"[dtype=]\n"
+		"  attention_decode  batch= heads= kv_len= head_dim= [kv_heads=] [kv_dtype=] [dtype=]: one new token "
+		"a sequence\n"
 		"  rowwise     rows= cols= [op=layernorm|rmsnorm|gelu|softmax|add] [pass=fwd|bwd] [read_bytes=] [write_bytes=] "
 		"[dtype=]\n"
 		"  optimizer   params= [bytes=]\n"
@@ -626,7 +652,7 @@ const struct sc_command sc_command_op = {
 		"how often rows come back is Zipf's law with that exponent, a profile of configs/reuse or a "
 		"sample of indices (.txt, .npy, .bin), and the default profile if not given.\n\n"
 		"  stepcast op gemm --device a100-sxm-80gb m=8192 n=6144 k=6144",
-	.words = "gemm attention rowwise optimizer embedding collective",
+	.words = "gemm attention attention_decode rowwise optimizer embedding collective",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct op_command_args),
 	.run = op,

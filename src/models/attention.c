@@ -53,8 +53,31 @@ static double score_us(const struct sc_device *device, const struct sc_op *op)
 	return sc_flop_us(4 * columns, peak / (double)device->sm_count);
 }
 
-static void attention_time(const struct sc_device *device, const struct sc_op *op,
-			   struct sc_op_time *out)
+/* One new token a sequence. The heads that share keys are the rows of a tile, and where these tiles are fewer than the
+ * SMs, their keys are split among them (Dao, Flash-Decoding, 2023): what counts is how fast the cache is read.
+ * Two blocks on an SM hide half of each other's start. A cache that stays in L2 is read no faster here. */
+static void decode_time(const struct sc_device *device, const struct sc_op *op,
+			struct sc_op_time *out)
+{
+	const struct sc_attention_shape *s = &op->u.attention;
+	const struct sc_attention_coef *c = &device->attention;
+	bool tensor = sc_device_has_tensor(device, op->dtype);
+	double group = s->heads / s->kv_heads;
+	double rows = tensor ? ceil(group / MMA_ROWS) * MMA_ROWS : group;
+	double w = s->batch * s->kv_heads / (double)device->sm_count;
+	double bytes =
+		2 * s->batch * s->head_dim *
+		(s->kv_heads * s->seq_kv * s->cache_bytes + s->heads * sc_dtype_bytes(op->dtype));
+	double eff = c->decode_eff > 0 ? c->decode_eff : device->rowwise.hbm_eff;
+
+	out->math_us =
+		score_us(device, op) * rows * s->seq_kv * w + c->fwd_tile_us / 2 * fmax(1, w);
+	out->memory_us = sc_memory_us(device, bytes, eff, 0);
+	out->waves = ceil(w);
+}
+
+static void prefill_time(const struct sc_device *device, const struct sc_op *op,
+			 struct sc_op_time *out)
 {
 	const struct sc_attention_shape *s = &op->u.attention;
 	const struct sc_attention_coef *c = &device->attention;
@@ -68,23 +91,28 @@ static void attention_time(const struct sc_device *device, const struct sc_op *o
 	double tile_us = s->backward ? c->bwd_tile_us : c->fwd_tile_us;
 	double elements =
 		2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
-	double math_us, memory_us;
 
 	if (s->causal && n_tiles > 1)
 		mean = fmax(keys - (n_tiles - 1) * TILE_ROWS / 2, (keys + TILE_ROWS) / 2);
-	math_us = fmax((key_us * mean + tile_us) * waves, key_us * keys + tile_us);
-	memory_us =
+	out->math_us = fmax((key_us * mean + tile_us) * waves, key_us * keys + tile_us);
+	out->memory_us =
 		sc_memory_us(device, elements * (s->backward ? 2 : 1) * sc_dtype_bytes(op->dtype),
 			     device->rowwise.hbm_eff, 0);
-	*out = (struct sc_op_time){
-		.total_us = c->fixed_us + sc_smooth_max(math_us, memory_us),
-		.math_us = math_us,
-		.memory_us = memory_us,
-		.fixed_us = c->fixed_us,
-		.waves = ceil(w),
-		.sm_frac = 1,
-		.limit = math_us >= memory_us ? "math" : "memory",
-	};
+	out->waves = ceil(w);
+}
+
+static void attention_time(const struct sc_device *device, const struct sc_op *op,
+			   struct sc_op_time *out)
+{
+	const struct sc_attention_coef *c = &device->attention;
+
+	*out = (struct sc_op_time){.fixed_us = c->fixed_us, .sm_frac = 1};
+	if (op->u.attention.cache_bytes > 0)
+		decode_time(device, op, out);
+	else
+		prefill_time(device, op, out);
+	out->total_us = c->fixed_us + sc_smooth_max(out->math_us, out->memory_us);
+	out->limit = out->math_us >= out->memory_us ? "math" : "memory";
 	sc_op_trust(device, "attention", c->spread_frac, out);
 }
 

@@ -423,6 +423,30 @@ TEST(attention_of_one_row)
 	ck_assert_double_lt(time_us(&d, &op), few / 5);
 }
 
+/* One new token a sequence reads a cache: keys are split over the SMs, heads that share them are one tile. */
+TEST(attention_of_a_cache)
+{
+	struct sc_device d = device();
+	struct sc_op op = {SC_OP_ATTENTION, SC_FP16, {.attention = {8, 32, 8, 1, 65536, 128}}};
+	struct sc_op_time t;
+	double us;
+
+	op.u.attention.cache_bytes = 2;
+	sc_op_model_get(op.kind)->time(&d, &op, &t);
+	/* 8 x 8 heads of 65,536 keys and values, 128 wide, and 8 x 32 queries and outputs */
+	us = 2 * (64 * 65536.0 + 256) * 128 * 2 / (2000e3 * 0.8);
+	ck_assert_double_eq_tol(t.memory_us, us, us * 1e-9);
+	ck_assert_str_eq(t.limit, "memory");
+	ck_assert_double_gt(t.total_us, us + 5);
+	ck_assert_double_lt(t.total_us, 1.05 * us + 5);
+	op.u.attention.cache_bytes = 1;
+	ck_assert_double_eq_tol(time_us(&d, &op), 5 + us / 2, us * 0.05);
+	d.attention.decode_eff = 0.4; /* in place of 0.8 */
+	ck_assert_double_eq_tol(time_us(&d, &op), 5 + us, us * 0.05);
+	op.u.attention.seq_kv = 1; /* nothing to read: the start of a block */
+	ck_assert_double_lt(time_us(&d, &op), 7);
+}
+
 /* A kernel of attention with more of something, by one, two or a half: of tokens also across the edge of a tile. */
 static struct sc_attention_shape grown(const struct sc_attention_shape *s, struct sc_rng *rng)
 {

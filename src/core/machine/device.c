@@ -159,6 +159,8 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	DOUBLE_OR(sc_attention_coef, fwd_wide_eff, 0, 1, 0, "forward, heads above 128; 0 = none"),
 	DOUBLE_OR(sc_attention_coef, bwd_wide_eff, 0, 1, 0, "backward, heads above 128; 0 = none"),
 	DOUBLE_OR(sc_attention_coef, wave_frac, 0, 1, 0, "share of wave quantization that is felt"),
+	DOUBLE_OR(sc_attention_coef, decode_eff, 0, 1, 0,
+		  "share of HBM bandwidth that reads a cache; 0 = rowwise.hbm_eff"),
 	SPREAD(sc_attention_coef),
 	SOURCE,
 	{0},

@@ -65,6 +65,7 @@ struct sc_attention_coef {
 	double padded_eff;            /* factor where the head is padded to a multiple of 32 */
 	double fwd_wide_eff, bwd_wide_eff; /* factor of heads above 128 */
 	double wave_frac;                  /* share of wave quantization that is felt */
+	double decode_eff; /* share of peak HBM bandwidth that reads a cache; 0 = rowwise's */
 	double spread_frac;
 };
 struct sc_rowwise_coef {

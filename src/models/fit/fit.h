@@ -12,6 +12,7 @@
 enum sc_fit_kind {
 	SC_FIT_GEMM,
 	SC_FIT_ATTENTION,
+	SC_FIT_ATTENTION_DECODE,
 	SC_FIT_ROWWISE,
 	SC_FIT_OPTIMIZER,
 	SC_FIT_EMBEDDING,
@@ -21,9 +22,9 @@ enum sc_fit_kind {
 	SC_N_FIT_KINDS,
 	SC_FIT_ITERATION = SC_N_FIT_KINDS /* of all models together */
 };
-#define SC_FIT_KIND_NAMES                                                               \
-	"gemm", "attention", "rowwise", "optimizer", "embedding", "host", "collective", \
-		"interference"
+#define SC_FIT_KIND_NAMES                                                                     \
+	"gemm", "attention", "attention_decode", "rowwise", "optimizer", "embedding", "host", \
+		"collective", "interference"
 extern const char *const sc_fit_kind_names[]; /* NULL-ended: those of one model */
 
 enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20, SC_FIT_MAX_PARAMS = 160 };

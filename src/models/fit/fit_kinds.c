@@ -79,6 +79,16 @@ static const struct sc_field ATTENTION_CELLS[] = {SIZE_OR(batch, 1),
 						  NAME(pass, PASSES),
 						  ORIGIN,
 						  {0}};
+static const struct sc_field DECODE_CELLS[] = {SIZE_OR(batch, 1),
+					       SIZE(heads),
+					       SIZE(kv_len),
+					       SIZE(head_dim),
+					       TIME("time_us"),
+					       SIZE_OR(kv_heads, 0),
+					       NAME(kv_dtype, sc_dtype_names),
+					       NAME(dtype, sc_dtype_names),
+					       ORIGIN,
+					       {0}};
 static const struct sc_field ROWWISE_CELLS[] = {SIZE(rows),
 						SIZE(cols),
 						TIME("time_us"),
@@ -236,6 +246,27 @@ static int read_attention(const struct sc_fit_table *t, struct sc_fit_row *out)
 	return 0;
 }
 
+static int read_decode(const struct sc_fit_table *t, struct sc_fit_row *out)
+{
+	const struct sc_fit_cells *c = &t->cells;
+	struct sc_attention_shape *s = &out->op[0].u.attention;
+
+	out->op[0] = op_of(t, SC_OP_ATTENTION);
+	out->n_ops = 1;
+	*s = (struct sc_attention_shape){
+		.batch = c->batch,
+		.heads = c->heads,
+		.kv_heads = c->kv_heads > 0 ? c->kv_heads : c->heads,
+		.seq_q = 1,
+		.seq_kv = c->kv_len,
+		.head_dim = c->head_dim,
+		.cache_bytes = sc_dtype_bytes(c->kv_dtype < 0 ? out->op[0].dtype
+							      : (enum sc_dtype)c->kv_dtype)};
+	out->bound_us = memory_bound_us(t->device, 2 * s->batch * s->kv_heads * s->head_dim *
+							   s->seq_kv * s->cache_bytes);
+	return 0;
+}
+
 static int read_rowwise(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	struct sc_rowwise_shape *s = &out->op[0].u.rowwise;
@@ -340,6 +371,7 @@ const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table)
 	static const struct sc_fit_reader readers[SC_N_FIT_KINDS] = {
 		[SC_FIT_GEMM] = {GEMM_CELLS, 4, read_gemm},
 		[SC_FIT_ATTENTION] = {ATTENTION_CELLS, 4, read_attention},
+		[SC_FIT_ATTENTION_DECODE] = {DECODE_CELLS, 4, read_decode},
 		[SC_FIT_ROWWISE] = {ROWWISE_CELLS, 2, read_rowwise},
 		[SC_FIT_OPTIMIZER] = {OPTIMIZER_CELLS, 1, read_optimizer},
 		[SC_FIT_EMBEDDING] = {EMBEDDING_CELLS, 4, read_embedding},
@@ -397,6 +429,7 @@ static const struct sc_fit_coef ATTENTION[] = {
 	{"fwd_wide_eff", 0.1, 1, MINOR, 0},
 	{"bwd_wide_eff", 0.1, 1, MINOR, 0},
 	{"wave_frac", 1e-3, 1, MINOR, 0},
+	{"decode_eff", 0.05, 1, OFF, 0},
 	{0},
 };
 static const struct sc_fit_coef ROWWISE[] = {
@@ -483,6 +516,7 @@ const struct sc_fit_fixed sc_fit_fixed[] = {
 const char *const sc_fit_sections[SC_N_FIT_KINDS] = {
 	[SC_FIT_GEMM] = "gemm",
 	[SC_FIT_ATTENTION] = "attention",
+	[SC_FIT_ATTENTION_DECODE] = "attention",
 	[SC_FIT_ROWWISE] = "rowwise",
 	[SC_FIT_OPTIMIZER] = "rowwise",
 	[SC_FIT_EMBEDDING] = "embedding",

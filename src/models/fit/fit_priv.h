@@ -19,8 +19,8 @@ enum {
 struct sc_fit_cells {
 	double time_us;
 	const char *source, *op_name, *pass_name;
-	int op, pass, dtype, causal, optimizer, sorted, warm, computes; /* -1: not said */
-	double batch, m, n, k, heads, seq, head_dim, kv_heads, seq_kv, rows, cols;
+	int op, pass, dtype, kv_dtype, causal, optimizer, sorted, warm, computes; /* -1: not said */
+	double batch, m, n, k, heads, seq, head_dim, kv_heads, seq_kv, kv_len, rows, cols;
 	double params, bytes, tables, dim, pooling, zipf, unique_rows, longest_run, launches;
 	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
 	double compute_us, comm_us, gpus, ctas, ranks, nodes, gpus_per_node;
